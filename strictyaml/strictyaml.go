@@ -1,0 +1,310 @@
+// Package strictyaml reads the YAML files that people write for Coppice, and says where they are wrong.
+//
+// It is github.com/goccy/go-yaml with everything that could let a typing error pass switched off: an unknown key, a
+// repeated key, a second document, an anchor or a wrong type is an *Error with file, line and column, and an unknown key
+// comes with the nearest right word. Whoever checks values after decoding asks the Document for the place of a key, so
+// that a wrong value is reported as exactly as a wrong word.
+package strictyaml
+
+import (
+	"encoding"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/agnivade/levenshtein"
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+// MaxBytes is the size above which a file is refused unread: no hand-written spec comes near it.
+const MaxBytes = 1 << 20
+
+// Error is what is wrong with a YAML file, and where. Line and Column count from 1; both are 0 when the whole file is meant.
+type Error struct {
+	File   string
+	Line   int
+	Column int
+	Msg    string
+}
+
+// Error gives "file:line:column: message", the form that editors and terminals turn into a link.
+func (e *Error) Error() string {
+	if e.Line == 0 {
+		return fmt.Sprintf("%s: %s", e.File, e.Msg)
+	}
+	return fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Column, e.Msg)
+}
+
+// Document remembers where each key of a decoded file stood.
+type Document struct {
+	file string
+	root ast.Node
+}
+
+// Decode reads data, the contents of the file called file, into the struct that v points to. Fields are matched by their
+// `yaml` tags. A mapping that a type decodes by itself (UnmarshalYAML) is still checked against that type's tags.
+func Decode(file string, data []byte, v any) (*Document, error) {
+	if len(data) > MaxBytes {
+		return nil, &Error{File: file, Msg: fmt.Sprintf("%d bytes, more than the %d that a specification may have", len(data), MaxBytes)}
+	}
+	parsed, err := parser.ParseBytes(data, 0)
+	if err != nil {
+		return nil, translate(file, err)
+	}
+	d := &Document{file: file}
+	for _, doc := range parsed.Docs {
+		if doc.Body == nil || doc.Body.Type() == ast.CommentType {
+			continue
+		}
+		if d.root != nil {
+			return nil, d.at(doc.Body.GetToken(), "a second YAML document; one file holds one specification")
+		}
+		d.root = doc.Body
+	}
+	if d.root == nil {
+		return nil, &Error{File: file, Msg: "the file is empty"}
+	}
+	if err := d.refuseAnchors(); err != nil {
+		return nil, err
+	}
+	if err := d.checkKeys(d.root, reflect.TypeOf(v)); err != nil {
+		return nil, err
+	}
+	if err := yaml.NodeToValue(d.root, v, yaml.Strict()); err != nil {
+		return nil, translate(file, err)
+	}
+	return d, nil
+}
+
+// Errorf is an *Error at the value that path names, such as "search.random.num_leaves" or "search.fixed[1]". When the
+// path is not in the file (a required key that is missing), the error is placed at the nearest part that is.
+func (d *Document) Errorf(path, format string, args ...any) *Error {
+	n, _ := d.lookup(path)
+	if inside := pairs(n); len(inside) > 0 { // a mapping's own token is the colon behind its first key
+		return d.at(inside[0].Key.GetToken(), fmt.Sprintf(format, args...))
+	}
+	return d.at(n.GetToken(), fmt.Sprintf(format, args...))
+}
+
+// Has reports whether the file itself says something at path.
+func (d *Document) Has(path string) bool {
+	_, found := d.lookup(path)
+	return found
+}
+
+func (d *Document) at(t *token.Token, msg string) *Error {
+	e := &Error{File: d.file, Msg: msg}
+	if t != nil && t.Position != nil {
+		e.Line, e.Column = t.Position.Line, t.Position.Column
+	}
+	return e
+}
+
+// lookup walks path as far as the file follows it.
+func (d *Document) lookup(path string) (ast.Node, bool) {
+	node := d.root
+	for _, part := range strings.FieldsFunc(path, func(r rune) bool { return r == '.' || r == '[' || r == ']' }) {
+		next := child(node, part)
+		if next == nil {
+			return node, false
+		}
+		node = next
+	}
+	return node, true
+}
+
+func child(n ast.Node, part string) ast.Node {
+	if seq, ok := n.(*ast.SequenceNode); ok {
+		var i int
+		if _, err := fmt.Sscanf(part, "%d", &i); err == nil && i >= 0 && i < len(seq.Values) {
+			return seq.Values[i]
+		}
+		return nil
+	}
+	for _, kv := range pairs(n) {
+		if keyText(kv) == part {
+			return kv.Value
+		}
+	}
+	return nil
+}
+
+func pairs(n ast.Node) []*ast.MappingValueNode {
+	switch m := n.(type) {
+	case *ast.MappingNode:
+		return m.Values
+	case *ast.MappingValueNode:
+		return []*ast.MappingValueNode{m}
+	}
+	return nil
+}
+
+func keyText(kv *ast.MappingValueNode) string { return kv.Key.GetToken().Value }
+
+// refuseAnchors turns away anchors, aliases and merge keys: a few lines of them can stand for gigabytes, and no
+// specification needs them.
+func (d *Document) refuseAnchors() error {
+	var found *token.Token
+	ast.Walk(visitor(func(n ast.Node) bool {
+		switch n.Type() {
+		case ast.AnchorType, ast.AliasType, ast.MergeKeyType, ast.TagType:
+			found = n.GetToken()
+		}
+		return found == nil
+	}), d.root)
+	if found != nil {
+		return d.at(found, "anchors, aliases and tags are not used here; write the value out")
+	}
+	return nil
+}
+
+type visitor func(ast.Node) bool
+
+func (v visitor) Visit(n ast.Node) ast.Visitor {
+	if v(n) {
+		return v
+	}
+	return nil
+}
+
+// checkKeys compares every mapping with the type that it will be decoded into. The decoder would do so too, but names
+// one unknown key of several at random and knows no suggestion.
+func (d *Document) checkKeys(n ast.Node, t reflect.Type) error {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if err := d.checkText(n, t); err != nil {
+		return err
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		fields := fieldsOf(t)
+		for _, kv := range pairs(n) {
+			key := keyText(kv)
+			ft, ok := fields[key]
+			if !ok {
+				names := make([]string, 0, len(fields))
+				for name := range fields {
+					names = append(names, name)
+				}
+				return d.at(kv.Key.GetToken(), fmt.Sprintf("unknown key %q%s", key, Suggest(key, names)))
+			}
+			if err := d.checkKeys(kv.Value, ft); err != nil {
+				return err
+			}
+		}
+	case reflect.Map:
+		for _, kv := range pairs(n) {
+			if err := d.checkKeys(kv.Value, t.Elem()); err != nil {
+				return err
+			}
+		}
+	case reflect.Slice:
+		if seq, ok := n.(*ast.SequenceNode); ok {
+			for _, v := range seq.Values {
+				if err := d.checkKeys(v, t.Elem()); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// checkText lets a type that reads itself from text try so here, where the place is known; the decoder would not say it.
+func (d *Document) checkText(n ast.Node, t reflect.Type) error {
+	v, ok := reflect.New(t).Interface().(encoding.TextUnmarshaler)
+	scalar, isScalar := n.(ast.ScalarNode)
+	if !ok || !isScalar {
+		return nil
+	}
+	if err := v.UnmarshalText([]byte(scalar.GetToken().Value)); err != nil {
+		return d.at(n.GetToken(), err.Error())
+	}
+	return nil
+}
+
+func fieldsOf(t reflect.Type) map[string]reflect.Type {
+	fields := map[string]reflect.Type{}
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		if f.IsExported() && name != "-" && name != "" {
+			fields[name] = f.Type
+		}
+	}
+	return fields
+}
+
+// Suggest is " (did you mean \"right\"?)" for the word of words that is nearest to word, or, when none is near, a list
+// of all of them; empty when there are none.
+func Suggest(word string, words []string) string {
+	if len(words) == 0 {
+		return ""
+	}
+	sorted := append([]string(nil), words...)
+	slices.Sort(sorted)
+	best, distance := "", len(word)/2+1
+	for _, w := range sorted {
+		n := levenshtein.ComputeDistance(strings.ToLower(word), strings.ToLower(w))
+		if strings.HasPrefix(w, word) || strings.HasPrefix(word, w) {
+			n = min(n, 2)
+		}
+		if n < distance {
+			best, distance = w, n
+		}
+	}
+	if best != "" {
+		return fmt.Sprintf(" (did you mean %q?)", best)
+	}
+	return fmt.Sprintf(" (known: %s)", strings.Join(sorted, ", "))
+}
+
+// translate turns the library's errors, which carry a token, into ours, which carry the file's name.
+func translate(file string, err error) error {
+	var ye yaml.Error
+	if !errors.As(err, &ye) {
+		return &Error{File: file, Msg: err.Error()}
+	}
+	d := &Document{file: file}
+	var te *yaml.TypeError
+	if errors.As(err, &te) {
+		return d.at(te.Token, fmt.Sprintf("expected %s, found %s", kindName(te.DstType), valueName(te)))
+	}
+	return d.at(ye.GetToken(), strings.TrimSpace(ye.GetMessage()))
+}
+
+func valueName(te *yaml.TypeError) string {
+	if te.Token != nil && te.Token.Value != "" {
+		return fmt.Sprintf("%q", te.Token.Value)
+	}
+	return kindName(te.SrcType)
+}
+
+func kindName(t reflect.Type) string {
+	if t == nil {
+		return "nothing"
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int, reflect.Int64, reflect.Int32:
+		return "a whole number"
+	case reflect.Uint, reflect.Uint64, reflect.Uint32:
+		return "a whole number from 0"
+	case reflect.Float64, reflect.Float32:
+		return "a number"
+	case reflect.String:
+		return "text"
+	case reflect.Slice, reflect.Array:
+		return "a list"
+	case reflect.Map, reflect.Struct:
+		return "a mapping"
+	default:
+		return t.String()
+	}
+}
