@@ -1,0 +1,81 @@
+package sweep
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Board is a sweep as its results show it. It depends on nothing but the plan and the set of results: neither their order
+// nor repetitions matter.
+type Board struct {
+	Rows    []Row `json:"rows"` // done trials best first, then the others by number
+	Done    int   `json:"done"`
+	Failed  int   `json:"failed"` // failed, over time or cancelled
+	Waiting int   `json:"waiting"`
+}
+
+// Row is one trial on the board.
+type Row struct {
+	Trial  Trial   `json:"trial"`
+	Result *Result `json:"result,omitempty"` // nil as long as the trial has not ended
+}
+
+// Fold makes the board. Results of another sweep or of trials that the plan does not have are left out; of several results
+// of one trial, which create-only objects exclude, the one with the lowest claim counts.
+func Fold(p *Plan, results []Result) Board {
+	by := make(map[int]*Result, len(results))
+	for i := range results {
+		r := &results[i]
+		if r.Sweep != p.Sweep || r.Trial < 0 || r.Trial >= len(p.Trials) {
+			continue
+		}
+		if old := by[r.Trial]; old == nil || r.Claim < old.Claim {
+			by[r.Trial] = r
+		}
+	}
+	var b Board
+	for _, t := range p.Trials {
+		r := by[t.Number]
+		switch {
+		case r == nil:
+			b.Waiting++
+		case r.Status == StatusDone:
+			b.Done++
+		default:
+			b.Failed++
+		}
+		b.Rows = append(b.Rows, Row{Trial: t, Result: r})
+	}
+	slices.SortStableFunc(b.Rows, func(x, y Row) int { return compareRows(x, y, p.Maximize) })
+	return b
+}
+
+// compareRows puts the better score first; of equal scores the smaller model, then the lower number.
+func compareRows(x, y Row, maximize bool) int {
+	if x.done() != y.done() {
+		if x.done() {
+			return -1
+		}
+		return 1
+	}
+	if x.done() {
+		c := cmp.Compare(x.Result.Score, y.Result.Score)
+		if maximize {
+			c = -c
+		}
+		if c = cmp.Or(c, cmp.Compare(x.Result.Trees, y.Result.Trees)); c != 0 {
+			return c
+		}
+	}
+	return cmp.Compare(x.Trial.Number, y.Trial.Number)
+}
+
+func (r Row) done() bool { return r.Result != nil && r.Result.Status == StatusDone }
+
+// Best is the trial at the top, or nil when none is done.
+func (b Board) Best() *Result {
+	if b.Done == 0 {
+		return nil
+	}
+	return b.Rows[0].Result
+}

@@ -1,0 +1,88 @@
+package sweep
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Outcome is how a sweep ended.
+type Outcome string
+
+// The ways in which a sweep ends.
+const (
+	OutcomeWinner    Outcome = "winner"
+	OutcomeNoWinner  Outcome = "no_winner" // every trial failed or none met the requirements, or too few ended in time
+	OutcomeCancelled Outcome = "cancelled"
+)
+
+// Conclusion is the sweep's end. The aggregator writes it once, create-only, after the registry has the winner.
+type Conclusion struct {
+	Format  int     `json:"format"`
+	Sweep   ID      `json:"sweep"`
+	Outcome Outcome `json:"outcome"`
+	Reason  string  `json:"reason"` // in words, for people
+
+	Trial    int        `json:"trial"` // the winner; meaningless without one
+	Model    string     `json:"model,omitempty"`
+	Version  int        `json:"version,omitempty"`
+	Rejected []Rejected `json:"rejected,omitempty"` // trials that ranked higher and may not win, best first
+
+	Valid       map[string]float64 `json:"valid,omitempty"` // the winner's metrics
+	Test        map[string]float64 `json:"test,omitempty"`  // the same, calibrated, on test
+	Calibration *Calibration       `json:"calibration,omitempty"`
+	Verified    *Verified          `json:"verified,omitempty"`
+	Gate        *GateDecision      `json:"gate,omitempty"`
+
+	Done   int       `json:"done"` // how many trials ended how
+	Failed int       `json:"failed"`
+	At     time.Time `json:"at"`
+}
+
+// Rejected is a trial that the aggregator passed over.
+type Rejected struct {
+	Trial  int    `json:"trial"`
+	Reason string `json:"reason"`
+}
+
+// Calibration says what calibrating did, measured on test rows that neither model nor calibrator has seen.
+type Calibration struct {
+	Method string             `json:"method"` // isotonic or platt
+	Reason string             `json:"reason"`
+	Before map[string]float64 `json:"before"` // ece, brier, log_loss
+	After  map[string]float64 `json:"after"`
+}
+
+// Verified says how an independent scorer agreed with the trainer's own predictions on rows with raw values.
+type Verified struct {
+	Scorer  string  `json:"scorer"`
+	Rows    int     `json:"rows"`
+	MaxDiff float64 `json:"max_diff"` // of raw scores
+}
+
+// GateDecision says whether the new version became the champion, and why.
+type GateDecision struct {
+	Passed   bool    `json:"passed"`
+	Metric   string  `json:"metric,omitempty"`
+	Champion int     `json:"champion,omitempty"` // version compared with; 0 when there was none
+	Old      float64 `json:"old,omitempty"`      // the champion's value on the sample of test rows
+	New      float64 `json:"new,omitempty"`
+	Rows     int     `json:"rows,omitempty"`
+	Reason   string  `json:"reason"`
+	Promoted bool    `json:"promoted"` // the alias points at the new version
+}
+
+// DecodeConclusion reads the end of a sweep.
+func DecodeConclusion(data []byte) (*Conclusion, error) {
+	var c Conclusion
+	if err := decode("conclusion", data, &c, func() int { return c.Format }); err != nil {
+		return nil, err
+	}
+	if err := CheckID(string(c.Sweep)); err != nil {
+		return nil, &DecodeError{"conclusion", err}
+	}
+	if !slices.Contains([]Outcome{OutcomeWinner, OutcomeNoWinner, OutcomeCancelled}, c.Outcome) {
+		return nil, &DecodeError{"conclusion", fmt.Errorf("outcome %.40q", c.Outcome)}
+	}
+	return &c, nil
+}

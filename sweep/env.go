@@ -1,0 +1,49 @@
+package sweep
+
+// Environment variables, as structs for envconfig. The launcher writes TaskEnv into the Batch job; Terraform and localemu
+// set the rest. PUBSUB_EMULATOR_HOST and STORAGE_EMULATOR_HOST are read by Google's clients themselves.
+
+// Deployment is where the world is; every program reads it.
+type Deployment struct {
+	Project        string `env:"COPPICE_PROJECT, required"`
+	Location       string `env:"COPPICE_LOCATION, default=us-central1"`
+	DatasetsBucket string `env:"COPPICE_DATASETS_BUCKET, required"`
+	SweepsBucket   string `env:"COPPICE_SWEEPS_BUCKET, required"`
+	RegistryBucket string `env:"COPPICE_REGISTRY_BUCKET, required"`
+	ScoresTopic    string `env:"COPPICE_SCORES_TOPIC, default=coppice-scores"`
+	Subscription   string `env:"COPPICE_SUBSCRIPTION, default=coppice-aggregator"`
+}
+
+// BatchEnv is what only the launcher needs: how a Batch job is made.
+type BatchEnv struct {
+	TaskImage      string `env:"COPPICE_TASK_IMAGE, default=coppice-task"`
+	ServiceAccount string `env:"COPPICE_TASK_SERVICE_ACCOUNT"`
+	Network        string `env:"COPPICE_NETWORK"`
+	Subnetwork     string `env:"COPPICE_SUBNETWORK"`
+	Zones          string `env:"COPPICE_ZONES"`          // of Location, by commas; empty leaves the choice to Batch
+	BatchEndpoint  string `env:"COPPICE_BATCH_ENDPOINT"` // host:port of an emulator: no TLS, no credentials
+}
+
+// TaskEnv is what a task is told through the Batch job.
+type TaskEnv struct {
+	Project        string `env:"COPPICE_PROJECT, required"`
+	DatasetsBucket string `env:"COPPICE_DATASETS_BUCKET, required"`
+	SweepsBucket   string `env:"COPPICE_SWEEPS_BUCKET, required"`
+	ScoresTopic    string `env:"COPPICE_SCORES_TOPIC, required"`
+	Sweep          string `env:"COPPICE_SWEEP, required"`
+	Scratch        string `env:"COPPICE_SCRATCH, required"` // a folder on the local SSD, the same for all tasks of a machine
+	Task           int    `env:"BATCH_TASK_INDEX"`
+	Attempt        int    `env:"BATCH_TASK_RETRY_ATTEMPT"`
+}
+
+// Variables are the settings of TaskEnv that the launcher writes into the job; Batch adds those that begin with BATCH_.
+func (e TaskEnv) Variables() map[string]string {
+	return map[string]string{
+		"COPPICE_PROJECT":         e.Project,
+		"COPPICE_DATASETS_BUCKET": e.DatasetsBucket,
+		"COPPICE_SWEEPS_BUCKET":   e.SweepsBucket,
+		"COPPICE_SCORES_TOPIC":    e.ScoresTopic,
+		"COPPICE_SWEEP":           e.Sweep,
+		"COPPICE_SCRATCH":         e.Scratch,
+	}
+}

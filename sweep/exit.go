@@ -1,0 +1,35 @@
+package sweep
+
+// Exit codes of launcher, task and aggregator: an interface, kept in this one place. The Batch lifecycle policy is built
+// from it.
+const (
+	ExitOK        = 0
+	ExitError     = 1  // something unexpected
+	ExitUsage     = 2  // a wrong flag or argument
+	ExitInput     = 3  // a spec, a table or a dataset that cannot be used; the message names the place
+	ExitNotFound  = 4  // no such dataset, sweep, model or version
+	ExitConflict  = 5  // it exists with other contents, or somebody else changed it meanwhile
+	ExitSetup     = 6  // the environment is incomplete: a variable, credentials, the emulator
+	ExitNoWinner  = 7  // the sweep ended without a winner, or was cancelled
+	ExitTransient = 75 // EX_TEMPFAIL: try again; Batch does so with a task
+	ExitInterrupt = 130
+)
+
+// Exit codes that Batch itself gives a task.
+// Source: https://cloud.google.com/batch/docs/troubleshooting#reserved-exit-codes
+const (
+	BatchPreempted        = 50001
+	BatchReportingTimeout = 50002
+	BatchRebooted         = 50003
+	BatchUnresponsive     = 50004
+	BatchOverTime         = 50005
+	BatchRecreated        = 50006
+)
+
+// MaxTasksPerVM is Batch's own limit.
+const MaxTasksPerVM = 20
+
+// RetryableExitCodes are those after which the same task is worth another attempt.
+func RetryableExitCodes() []int32 {
+	return []int32{ExitTransient, BatchPreempted, BatchReportingTimeout, BatchRebooted, BatchUnresponsive, BatchRecreated}
+}

@@ -1,0 +1,123 @@
+package sweep
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// ID names one sweep, and is its Batch job's id.
+type ID string
+
+var idPattern = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$`)
+
+// CheckID refuses a sweep id that Batch would refuse as a job id, or that could leave its folder.
+func CheckID(id string) error {
+	if !idPattern.MatchString(id) {
+		return fmt.Errorf("sweep id %.80q: use 1 to 63 of a-z, 0-9 and '-', beginning with a letter and not ending with '-'", id)
+	}
+	return nil
+}
+
+// Everything of a sweep lies in the sweeps bucket under sweeps/ID/. WIRE.md says who writes what and when.
+const sweepsRoot = "sweeps/"
+
+// Prefix is the folder of the sweep, with the slash.
+func (id ID) Prefix() string { return sweepsRoot + string(id) + "/" }
+
+// Plan is the object that makes a sweep exist.
+func (id ID) Plan() string { return id.Prefix() + "plan.json" }
+
+// Cancel is the object that asks every task to stop.
+func (id ID) Cancel() string { return id.Prefix() + "cancel.json" }
+
+// Conclusion is the object that ends a sweep.
+func (id ID) Conclusion() string { return id.Prefix() + "conclusion.json" }
+
+// Trials is the folder of all trials.
+func (id ID) Trials() string { return id.Prefix() + "trials/" }
+
+// Trial is the folder of one trial.
+func (id ID) Trial(trial int) string { return fmt.Sprintf("%s%04d/", id.Trials(), trial) }
+
+// Claim is the object with which a task takes a trial; the claim with the highest number holds it.
+func (id ID) Claim(trial, claim int) string {
+	return fmt.Sprintf("%sclaims/%d", id.Trial(trial), claim)
+}
+
+// Heartbeat is rewritten by the holder of a claim as long as it lives.
+func (id ID) Heartbeat(trial, claim int) string {
+	return fmt.Sprintf("%sheartbeats/%d", id.Trial(trial), claim)
+}
+
+// Result is the trial's end; the first to write it wins.
+func (id ID) Result(trial int) string { return id.Trial(trial) + "result.json" }
+
+// Attempt is the folder of what one claim produced, with the slash.
+func (id ID) Attempt(trial, claim int) string {
+	return fmt.Sprintf("%sattempts/%d/", id.Trial(trial), claim)
+}
+
+// Part is what an object under a sweep's trials is.
+type Part string
+
+// The parts of a trial that ParseTrialObject tells apart.
+const (
+	PartClaim     Part = "claim"
+	PartHeartbeat Part = "heartbeat"
+	PartResult    Part = "result"
+	PartOther     Part = "other"
+)
+
+// ParseTrialObject takes an object's name under Trials apart. ok is false for names that no Coppice wrote.
+func (id ID) ParseTrialObject(name string) (trial int, part Part, claim int, ok bool) {
+	rest, found := strings.CutPrefix(name, id.Trials())
+	if !found {
+		return 0, "", 0, false
+	}
+	parts := strings.Split(rest, "/")
+	trial, err := strconv.Atoi(parts[0])
+	if err != nil || trial < 0 || trial >= MaxTrials || len(parts) < 2 {
+		return 0, "", 0, false
+	}
+	switch {
+	case len(parts) == 2 && parts[1] == "result.json":
+		return trial, PartResult, 0, true
+	case len(parts) == 3 && (parts[1] == "claims" || parts[1] == "heartbeats"):
+		claim, err := strconv.Atoi(parts[2])
+		if err != nil || claim < 0 {
+			return 0, "", 0, false
+		}
+		if parts[1] == "claims" {
+			return trial, PartClaim, claim, true
+		}
+		return trial, PartHeartbeat, claim, true
+	}
+	return trial, PartOther, 0, true
+}
+
+// SweepsPrefix is the folder of all sweeps; ParsePlanName tells which sweep a plan found there belongs to.
+const SweepsPrefix = sweepsRoot
+
+// ParsePlanName is the id of the sweep whose plan has this name.
+func ParsePlanName(name string) (ID, bool) {
+	rest, a := strings.CutPrefix(name, sweepsRoot)
+	id, b := strings.CutSuffix(rest, "/plan.json")
+	return ID(id), a && b && CheckID(id) == nil
+}
+
+const versionDigits = 16
+
+var versionPattern = regexp.MustCompile(`^[0-9a-f]{16}$`)
+
+// DatasetDir is the folder of one dataset version in the datasets bucket, with the slash. manifest.json is written last.
+func DatasetDir(name, version string) string { return "datasets/" + name + "/" + version + "/" }
+
+// DatasetLatest is the object that says which version NAME alone means.
+func DatasetLatest(name string) string { return "datasets/" + name + "/latest.json" }
+
+// DatasetInput is the object that says which version an input, known by its fingerprint, was staged as.
+func DatasetInput(name, fingerprint string) string {
+	return "datasets/" + name + "/inputs/" + fingerprint + ".json"
+}

@@ -1,0 +1,152 @@
+package sweep
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// FormatVersion is written into every JSON object of this package. A reader refuses a higher one.
+const FormatVersion = 1
+
+// Splits of a dataset.
+const (
+	Train = "train"
+	Valid = "valid"
+	Calib = "calib"
+	Test  = "test"
+)
+
+// Plan is everything that is decided before the first machine starts. It is written once, create-only.
+type Plan struct {
+	Format  int        `json:"format"`
+	Sweep   ID         `json:"sweep"`
+	Created time.Time  `json:"created"`
+	Coppice string     `json:"coppice"` // the launcher's version
+	Job     string     `json:"job"`     // Batch job name, projects/P/locations/L/jobs/ID
+	Spec    Spec       `json:"spec"`
+	Dataset DatasetRef `json:"dataset"`
+
+	// Maximize says whether a higher value of Spec.Metric is better.
+	Maximize bool    `json:"maximize"`
+	Holdout  Holdout `json:"holdout"`
+	Sizing   Sizing  `json:"sizing"`
+	Trials   []Trial `json:"trials"`
+	Skipped  int     `json:"skipped,omitempty"` // configurations left out because they repeated another
+}
+
+// DatasetRef pins one dataset version. Version is a hash of the contents.
+type DatasetRef struct {
+	Name     string         `json:"name"`
+	Version  string         `json:"version"`
+	Rows     map[string]int `json:"rows"` // by split
+	Features int            `json:"features"`
+	Bytes    int64          `json:"bytes"` // on disk, all files
+}
+
+// Holdout says which held-out rows serve which purpose. Where a dataset has no calib or test split, they are carved out
+// of valid by fold number, so that rows of one group stay together.
+type Holdout struct {
+	Valid Rows `json:"valid"`
+	Calib Rows `json:"calib"`
+	Test  Rows `json:"test"`
+}
+
+// Rows is a set of rows: those of Split whose fold number is among Folds, or all when there are none.
+type Rows struct {
+	Split string  `json:"split"`
+	Folds []uint8 `json:"folds,omitempty"`
+}
+
+// Sizing is how the task array was sized, with the sums that led there. Bytes are bytes.
+type Sizing struct {
+	MachineType    string `json:"machine_type"`
+	VCPUs          int    `json:"vcpus"`
+	MemoryBytes    int64  `json:"memory_bytes"`
+	DatasetBytes   int64  `json:"dataset_bytes"` // once per machine
+	ReserveBytes   int64  `json:"reserve_bytes"` // left to the system
+	TrialBytes     int64  `json:"trial_bytes"`   // private to each trial, at most
+	VMs            int    `json:"vms"`
+	TasksPerVM     int    `json:"tasks_per_vm"`
+	ThreadsPerTask int    `json:"threads_per_task"`
+	Tasks          int    `json:"tasks"`      // VMs x TasksPerVM, or fewer where there are fewer trials
+	LimitedBy      string `json:"limited_by"` // why not more tasks on a VM
+}
+
+// Trial is one configuration to train.
+type Trial struct {
+	Number int            `json:"number"` // 0, 1, 2 ...
+	Source string         `json:"source"` // fixed, grid or random
+	Params map[string]any `json:"params"` // complete: the spec's, the trial's and the trainer's defaults
+}
+
+// Fingerprint is a hash of all that makes two plans the same sweep: everything but when and by which build they were
+// written.
+func (p *Plan) Fingerprint() string {
+	same := *p
+	same.Created, same.Coppice = time.Time{}, ""
+	data, err := json.Marshal(same)
+	if err != nil {
+		panic(fmt.Sprintf("a plan that cannot be written as JSON: %v", err)) // only a NaN among parameters, which ParseSpec refuses
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// DecodePlan reads a plan object and checks what later code relies on.
+func DecodePlan(data []byte) (*Plan, error) {
+	var p Plan
+	if err := decode("plan", data, &p, func() int { return p.Format }); err != nil {
+		return nil, err
+	}
+	if err := CheckID(string(p.Sweep)); err != nil {
+		return nil, &DecodeError{"plan", err}
+	}
+	if len(p.Trials) == 0 || len(p.Trials) > MaxTrials {
+		return nil, &DecodeError{"plan", fmt.Errorf("%d trials", len(p.Trials))}
+	}
+	for i, t := range p.Trials {
+		if t.Number != i {
+			return nil, &DecodeError{"plan", fmt.Errorf("trial %d stands at place %d", t.Number, i)}
+		}
+	}
+	if err := CheckName("dataset", p.Dataset.Name); err != nil {
+		return nil, &DecodeError{"plan", err}
+	}
+	if !versionPattern.MatchString(p.Dataset.Version) {
+		return nil, &DecodeError{"plan", fmt.Errorf("dataset version %.40q", p.Dataset.Version)}
+	}
+	if err := CheckName("model", p.Spec.Model); err != nil {
+		return nil, &DecodeError{"plan", err}
+	}
+	for _, part := range []Rows{p.Holdout.Valid, p.Holdout.Calib, p.Holdout.Test} {
+		if !slices.Contains([]string{Train, Valid, Calib, Test}, part.Split) {
+			return nil, &DecodeError{"plan", fmt.Errorf("held-out split %.40q", part.Split)}
+		}
+	}
+	return &p, nil
+}
+
+// DecodeError is an object or message that is not what its name promises.
+type DecodeError struct {
+	Kind string
+	Err  error
+}
+
+func (e *DecodeError) Error() string { return fmt.Sprintf("not a %s of Coppice: %v", e.Kind, e.Err) }
+
+// Unwrap gives the cause.
+func (e *DecodeError) Unwrap() error { return e.Err }
+
+func decode(kind string, data []byte, v any, format func() int) error {
+	if err := json.Unmarshal(data, v); err != nil {
+		return &DecodeError{kind, err}
+	}
+	if f := format(); f < 1 || f > FormatVersion {
+		return &DecodeError{kind, fmt.Errorf("format %d; this build reads 1 to %d", f, FormatVersion)}
+	}
+	return nil
+}

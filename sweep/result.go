@@ -1,0 +1,166 @@
+package sweep
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Status is how a trial ended.
+type Status string
+
+// The ways in which a trial ends.
+const (
+	StatusDone      Status = "done"      // trained; may win
+	StatusFailed    Status = "failed"    // its own parameters or data made training impossible
+	StatusTimedOut  Status = "timed_out" // over the spec's limit for a trial
+	StatusCancelled Status = "cancelled" // the sweep was cancelled under it
+)
+
+// Claim says which task works on a trial. It is created once and never changed; a later claim takes the trial over.
+type Claim struct {
+	Format  int       `json:"format"`
+	Sweep   ID        `json:"sweep"`
+	Trial   int       `json:"trial"`
+	Claim   int       `json:"claim"`
+	Task    int       `json:"task"`    // index in the Batch array
+	Attempt int       `json:"attempt"` // which attempt of that task, from 0
+	Host    string    `json:"host"`
+	Nonce   string    `json:"nonce"` // tells a writer whether an object that is there is its own
+	At      time.Time `json:"at"`
+}
+
+// Heartbeat shows that the holder of a claim lives. Readers watch whether it changes, not what time it says.
+type Heartbeat struct {
+	Format int       `json:"format"`
+	Nonce  string    `json:"nonce"`
+	Trees  int       `json:"trees"` // grown so far
+	Score  *float64  `json:"score,omitempty"`
+	At     time.Time `json:"at"`
+}
+
+// Object is a file that a trial left beside its result.
+type Object struct {
+	Name   string `json:"name"`
+	Bytes  int64  `json:"bytes"`
+	SHA256 string `json:"sha256"`
+}
+
+// Result is how a trial ended, and where what it made lies.
+type Result struct {
+	Format  int            `json:"format"`
+	Sweep   ID             `json:"sweep"`
+	Trial   int            `json:"trial"`
+	Claim   int            `json:"claim"`
+	Task    int            `json:"task"`
+	Attempt int            `json:"attempt"`
+	Status  Status         `json:"status"`
+	Reason  string         `json:"reason,omitempty"` // for every status but done
+	Params  map[string]any `json:"params"`
+
+	Score         float64            `json:"score"`   // the spec's metric on valid, at the best iteration
+	Metrics       map[string]float64 `json:"metrics"` // on valid, at the best iteration
+	BestIteration int                `json:"best_iteration"`
+	Trees         int                `json:"trees"`       // in the model
+	TreesGrown    int                `json:"trees_grown"` // before it stopped
+
+	Model  *Object `json:"model,omitempty"`
+	Scores *Scored `json:"scores,omitempty"`
+
+	Started time.Time `json:"started"`
+	Ended   time.Time `json:"ended"`
+	Usage   Usage     `json:"usage"`
+}
+
+// Scored are the model's raw scores on held-out rows, for the aggregator: it calibrates and measures without the dataset.
+type Scored struct {
+	Calib Object `json:"calib"`
+	Test  Object `json:"test"`
+}
+
+// Usage is what a trial cost.
+type Usage struct {
+	TrainSeconds float64 `json:"train_seconds"`
+	NsPerValue   float64 `json:"ns_per_value"`  // per row x feature x tree
+	PrivateBytes int64   `json:"private_bytes"` // of the process, at the end of training
+	SharedBytes  int64   `json:"shared_bytes"`  // of the dataset, mapped
+	PSSBytes     int64   `json:"pss_bytes"`     // proportional share of all
+}
+
+const maxReason = 4096
+
+// DecodeResult reads a trial's result.
+func DecodeResult(data []byte) (*Result, error) {
+	var r Result
+	if err := decode("result", data, &r, func() int { return r.Format }); err != nil {
+		return nil, err
+	}
+	if err := r.check(); err != nil {
+		return nil, &DecodeError{"result", err}
+	}
+	return &r, nil
+}
+
+func (r *Result) check() error {
+	if err := CheckID(string(r.Sweep)); err != nil {
+		return err
+	}
+	if r.Trial < 0 || r.Trial >= MaxTrials || r.Claim < 0 {
+		return fmt.Errorf("trial %d, claim %d", r.Trial, r.Claim)
+	}
+	if !slices.Contains([]Status{StatusDone, StatusFailed, StatusTimedOut, StatusCancelled}, r.Status) {
+		return fmt.Errorf("status %.40q", r.Status)
+	}
+	if len(r.Reason) > maxReason {
+		return fmt.Errorf("a reason of %d bytes", len(r.Reason))
+	}
+	if r.Status != StatusDone {
+		return nil
+	}
+	if r.Model == nil || r.Scores == nil {
+		return fmt.Errorf("done, but without a model or scores")
+	}
+	if math.IsNaN(r.Score) || math.IsInf(r.Score, 0) {
+		return fmt.Errorf("score %v", r.Score)
+	}
+	for _, o := range []Object{*r.Model, r.Scores.Calib, r.Scores.Test} {
+		if !strings.HasPrefix(o.Name, r.Sweep.Attempt(r.Trial, r.Claim)) || strings.Contains(o.Name, "..") {
+			return fmt.Errorf("object %.80q lies outside its attempt", o.Name)
+		}
+	}
+	return nil
+}
+
+// ScoreMessage tells the aggregator that a trial has ended. It is a hint: the result object is the truth.
+type ScoreMessage struct {
+	Format  int     `json:"format"`
+	Sweep   ID      `json:"sweep"`
+	Trial   int     `json:"trial"`
+	Claim   int     `json:"claim"`
+	Attempt int     `json:"attempt"`
+	Status  Status  `json:"status"`
+	Score   float64 `json:"score"`
+}
+
+// MaxMessage bounds a score message; a longer one is not ours.
+const MaxMessage = 64 << 10
+
+// DecodeScoreMessage reads the data of a Pub/Sub message.
+func DecodeScoreMessage(data []byte) (*ScoreMessage, error) {
+	if len(data) > MaxMessage {
+		return nil, &DecodeError{"score message", fmt.Errorf("%d bytes", len(data))}
+	}
+	var m ScoreMessage
+	if err := decode("score message", data, &m, func() int { return m.Format }); err != nil {
+		return nil, err
+	}
+	if err := CheckID(string(m.Sweep)); err != nil {
+		return nil, &DecodeError{"score message", err}
+	}
+	if m.Trial < 0 || m.Trial >= MaxTrials {
+		return nil, &DecodeError{"score message", fmt.Errorf("trial %d", m.Trial)}
+	}
+	return &m, nil
+}

@@ -1,0 +1,228 @@
+package sweep
+
+import (
+	"fmt"
+	"regexp"
+	"time"
+
+	"coppice/strictyaml"
+)
+
+// Spec is a sweep.yaml: what a person asks for. ParseSpec has checked everything that can be checked without knowing the
+// dataset.
+type Spec struct {
+	Name      string `yaml:"name" json:"name"`
+	Dataset   string `yaml:"dataset" json:"dataset"`     // NAME, or NAME@VERSION
+	Model     string `yaml:"model" json:"model"`         // name in the registry
+	Objective string `yaml:"objective" json:"objective"` // binary or regression
+	Metric    string `yaml:"metric" json:"metric"`       // selects the winner, on valid
+	Trials    int    `yaml:"trials" json:"trials"`
+	Seed      uint64 `yaml:"seed" json:"seed"`
+
+	// EarlyStoppingRounds ends a trial when Metric has not improved on valid for so many trees; 0 never does.
+	EarlyStoppingRounds int `yaml:"early_stopping_rounds" json:"early_stopping_rounds,omitempty"`
+
+	Params  map[string]any `yaml:"params" json:"params,omitempty"` // for every trial, beneath the trial's own
+	Search  Search         `yaml:"search" json:"search"`
+	Machine Machine        `yaml:"machine" json:"machine"`
+	Limits  Limits         `yaml:"limits" json:"limits"`
+	Gate    *Gate          `yaml:"gate" json:"gate,omitempty"`
+
+	// Require are conditions on a finished trial, such as "log_loss <= 0.3" or "trees <= 500"; only trials that meet them
+	// all may win.
+	Require []string `yaml:"require" json:"require,omitempty"`
+}
+
+// Search says which configurations to try: the fixed ones, then the grid's, then random draws up to Spec.Trials.
+type Search struct {
+	Fixed       []map[string]any        `yaml:"fixed" json:"fixed,omitempty"`
+	Grid        map[string][]any        `yaml:"grid" json:"grid,omitempty"`
+	Random      map[string]Distribution `yaml:"random" json:"random,omitempty"`
+	Constraints []string                `yaml:"constraints" json:"constraints,omitempty"`
+}
+
+// Distribution is what one parameter is drawn from; exactly one field is set.
+type Distribution struct {
+	Uniform    []float64 `yaml:"uniform" json:"uniform,omitempty"`         // [low, high)
+	LogUniform []float64 `yaml:"log_uniform" json:"log_uniform,omitempty"` // [low, high), uniform in the logarithm
+	Int        []int64   `yaml:"int" json:"int,omitempty"`                 // [low, high], whole numbers
+	LogInt     []int64   `yaml:"log_int" json:"log_int,omitempty"`         // [low, high], whole numbers, uniform in the logarithm
+	Step       []float64 `yaml:"step" json:"step,omitempty"`               // [low, high, step]: low, low+step ... up to high
+	Choice     []any     `yaml:"choice" json:"choice,omitempty"`           // one of these
+}
+
+// Machine says what the trials run on.
+type Machine struct {
+	Type           string `yaml:"type" json:"type"`                         // a Compute Engine machine type
+	Spot           *bool  `yaml:"spot" json:"spot"`                         // default true
+	VMs            int    `yaml:"vms" json:"vms"`                           // how many at once, default 1
+	ThreadsPerTask int    `yaml:"threads_per_task" json:"threads_per_task"` // default 4
+	TasksPerVM     Auto   `yaml:"tasks_per_vm" json:"tasks_per_vm"`         // default auto: as many as CPU and memory allow
+	LocalSSD       int    `yaml:"local_ssd" json:"local_ssd"`               // disks of 375 GiB on each VM, default 1
+}
+
+// Auto is a count, or "auto" (0), which leaves it to Coppice.
+type Auto int
+
+// UnmarshalYAML accepts a whole number or the word auto.
+func (a *Auto) UnmarshalYAML(decode func(any) error) error {
+	var word string
+	if decode(&word) == nil && word == "auto" {
+		*a = 0
+		return nil
+	}
+	return decode((*int)(a))
+}
+
+// Limits end what takes too long. Quorum is the share of trials that must have ended well for the sweep to be concluded
+// at its time limit.
+type Limits struct {
+	Trial  Duration `yaml:"trial" json:"trial"`
+	Sweep  Duration `yaml:"sweep" json:"sweep"`
+	Quorum float64  `yaml:"quorum" json:"quorum"`
+}
+
+// Duration is a time.Duration that is written "90s" or "2h" in YAML and JSON.
+type Duration time.Duration
+
+// String is the form that UnmarshalText reads.
+func (d Duration) String() string { return time.Duration(d).String() }
+
+// MarshalText writes the form that UnmarshalText reads.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText reads a Go duration such as 1h30m.
+func (d *Duration) UnmarshalText(text []byte) error {
+	v, err := time.ParseDuration(string(text))
+	if err != nil {
+		return fmt.Errorf("expected a duration such as 90s or 2h, found %q", text)
+	}
+	*d = Duration(v)
+	return nil
+}
+
+// Gate says when a new version becomes the champion: when, on the dataset's sample of test rows, Metric is better than
+// the present champion's by at least MinGain. Against "none" always passes.
+type Gate struct {
+	Metric  string  `yaml:"metric" json:"metric"`
+	Against string  `yaml:"against" json:"against"` // champion or none
+	MinGain float64 `yaml:"min_gain" json:"min_gain"`
+}
+
+// Vocabulary is what the contract does not know and whoever parses a spec must lend: the words of the engines. Every
+// function says nil or what is wrong and what would be right.
+type Vocabulary struct {
+	Metric     func(name string) error                     // is there such a metric?
+	Param      func(name string, value any) error          // is there such a training parameter, and may it have this value?
+	Constraint func(expression string) error               // can this condition on parameters be evaluated?
+	Require    func(expression string) error               // can this condition on results be evaluated?
+	Objective  func(objective string, metric string) error // do these go together?
+}
+
+var namePattern = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$`)
+
+// CheckName refuses a sweep's, a dataset's or a model's name that is not 1 to 40 characters of a-z, 0-9 and '-', from a
+// letter to a letter or digit: the rule of Batch job ids, which are made from them, and safe in paths.
+func CheckName(kind, name string) error {
+	if !namePattern.MatchString(name) {
+		return &NameError{Kind: kind, Name: name}
+	}
+	return nil
+}
+
+// NameError is a name that cannot be used.
+type NameError struct{ Kind, Name string }
+
+func (e *NameError) Error() string {
+	return fmt.Sprintf("%s name %.60q: use 1 to 40 of a-z, 0-9 and '-', beginning with a letter and not ending with '-'", e.Kind, e.Name)
+}
+
+// MaxTrials bounds a sweep; Batch would run no more tasks anyway.
+const MaxTrials = 10_000
+
+// ParseSpec reads a sweep.yaml. Every error is a *strictyaml.Error that names line and column. Numbers among parameters
+// come out as float64, so that a spec is the same after a round trip through JSON.
+func ParseSpec(file string, data []byte, v Vocabulary) (*Spec, error) {
+	var s Spec
+	doc, err := strictyaml.Decode(file, data, &s)
+	if err != nil {
+		return nil, err
+	}
+	s.fillDefaults()
+	s.normalizeNumbers()
+	for _, check := range []func(*strictyaml.Document, Vocabulary) error{
+		s.checkNames, s.checkSearch, s.checkParams, s.checkMachine, s.checkConditions,
+	} {
+		if err := check(doc, v); err != nil {
+			return nil, err
+		}
+	}
+	return &s, nil
+}
+
+func (s *Spec) fillDefaults() {
+	if s.Objective == "" {
+		s.Objective = "binary"
+	}
+	if s.Model == "" {
+		s.Model = s.Name
+	}
+	if s.Machine.Type == "" {
+		s.Machine.Type = "n2-highmem-16"
+	}
+	if s.Machine.Spot == nil {
+		spot := true
+		s.Machine.Spot = &spot
+	}
+	for p, value := range map[*int]int{&s.Machine.VMs: 1, &s.Machine.ThreadsPerTask: 4, &s.Machine.LocalSSD: 1} {
+		if *p == 0 {
+			*p = value
+		}
+	}
+	if s.Limits.Trial == 0 {
+		s.Limits.Trial = Duration(2 * time.Hour)
+	}
+	if s.Limits.Sweep == 0 {
+		s.Limits.Sweep = Duration(6 * time.Hour)
+	}
+	if s.Limits.Quorum == 0 {
+		s.Limits.Quorum = 0.5
+	}
+	if s.Gate != nil && s.Gate.Against == "" {
+		s.Gate.Against = "champion"
+	}
+	if s.Gate != nil && s.Gate.Metric == "" {
+		s.Gate.Metric = s.Metric
+	}
+}
+
+func (s *Spec) normalizeNumbers() {
+	all := append([]map[string]any{s.Params}, s.Search.Fixed...)
+	for _, params := range all {
+		for k, v := range params {
+			params[k] = normalNumber(v)
+		}
+	}
+	for _, values := range s.Search.Grid {
+		for i, v := range values {
+			values[i] = normalNumber(v)
+		}
+	}
+	for _, d := range s.Search.Random {
+		for i, v := range d.Choice {
+			d.Choice[i] = normalNumber(v)
+		}
+	}
+}
+
+func normalNumber(v any) any {
+	switch n := v.(type) {
+	case int:
+		return float64(n)
+	case int64:
+		return float64(n)
+	case uint64:
+		return float64(n)
+	}
+	return v
+}

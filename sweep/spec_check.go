@@ -1,0 +1,225 @@
+package sweep
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"coppice/strictyaml"
+)
+
+func (s *Spec) checkNames(doc *strictyaml.Document, v Vocabulary) error {
+	if err := CheckName("sweep", s.Name); err != nil {
+		return doc.Errorf("name", "%v", err)
+	}
+	if err := CheckName("model", s.Model); err != nil {
+		return doc.Errorf("model", "%v", err)
+	}
+	if _, _, err := SplitDatasetRef(s.Dataset); err != nil {
+		return doc.Errorf("dataset", "%v", err)
+	}
+	if s.Metric == "" {
+		return doc.Errorf("metric", "metric is missing: say what selects the winner on the valid split")
+	}
+	if err := v.Metric(s.Metric); err != nil {
+		return doc.Errorf("metric", "%v", err)
+	}
+	if err := v.Objective(s.Objective, s.Metric); err != nil {
+		return doc.Errorf("objective", "%v", err)
+	}
+	if g := s.Gate; g != nil {
+		if err := v.Metric(g.Metric); err != nil {
+			return doc.Errorf("gate.metric", "%v", err)
+		}
+		if g.Against != "champion" && g.Against != "none" {
+			return doc.Errorf("gate.against", "against %q: use champion or none", g.Against)
+		}
+	}
+	return nil
+}
+
+// SplitDatasetRef takes NAME or NAME@VERSION apart; the version is empty when the newest is meant.
+func SplitDatasetRef(ref string) (name, version string, err error) {
+	name, version, pinned := strings.Cut(ref, "@")
+	if err := CheckName("dataset", name); err != nil {
+		return "", "", err
+	}
+	if pinned && !versionPattern.MatchString(version) {
+		return "", "", fmt.Errorf("dataset version %.60q: use the %d hexadecimal digits that `launcher stage` prints", version, versionDigits)
+	}
+	return name, version, nil
+}
+
+func (s *Spec) checkSearch(doc *strictyaml.Document, _ Vocabulary) error {
+	if s.Trials < 1 || s.Trials > MaxTrials {
+		return doc.Errorf("trials", "trials is %d: use 1 to %d", s.Trials, MaxTrials)
+	}
+	if s.EarlyStoppingRounds < 0 {
+		return doc.Errorf("early_stopping_rounds", "early_stopping_rounds is %d: use 0 (never) or more", s.EarlyStoppingRounds)
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Search.Grid)) {
+		if len(s.Search.Grid[name]) == 0 {
+			return doc.Errorf("search.grid."+name, "the grid has no value for %s", name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Search.Random)) {
+		if err := s.Search.Random[name].check(); err != nil {
+			return doc.Errorf("search.random."+name, "%s: %v", name, err)
+		}
+	}
+	return nil
+}
+
+// check says whether exactly one form is given, with the right bounds.
+func (d Distribution) check() error {
+	forms := 0
+	for _, given := range []bool{d.Uniform != nil, d.LogUniform != nil, d.Int != nil, d.LogInt != nil, d.Step != nil, d.Choice != nil} {
+		if given {
+			forms++
+		}
+	}
+	if forms != 1 {
+		return fmt.Errorf("give one of uniform, log_uniform, int, log_int, step and choice, not %d", forms)
+	}
+	switch {
+	case d.Uniform != nil:
+		return checkBounds(d.Uniform, false)
+	case d.LogUniform != nil:
+		return checkBounds(d.LogUniform, true)
+	case d.Int != nil:
+		return checkBounds(d.Int, false)
+	case d.LogInt != nil:
+		return checkBounds(d.LogInt, true)
+	case d.Step != nil:
+		if len(d.Step) != 3 || !(d.Step[0] <= d.Step[1]) || !(d.Step[2] > 0) {
+			return fmt.Errorf("step takes [low, high, step] with low <= high and step > 0, not %v", d.Step)
+		}
+		if (d.Step[1]-d.Step[0])/d.Step[2] > 1e6 {
+			return fmt.Errorf("step %v makes over a million values", d.Step)
+		}
+	case len(d.Choice) == 0:
+		return fmt.Errorf("choice is empty")
+	}
+	return nil
+}
+
+func checkBounds[T int64 | float64](b []T, positive bool) error {
+	if len(b) != 2 || !(b[0] < b[1]) {
+		return fmt.Errorf("give [low, high] with low < high, not %v", b)
+	}
+	if positive && !(b[0] > 0) {
+		return fmt.Errorf("a logarithmic range begins above 0, not at %v", b[0])
+	}
+	return nil
+}
+
+// checkParams holds every value that a trial could be given against the trainer's own rules.
+func (s *Spec) checkParams(doc *strictyaml.Document, v Vocabulary) error {
+	check := func(path, name string, value any) error {
+		if reserved[name] != "" {
+			return doc.Errorf(path, "%s is set by %s", name, reserved[name])
+		}
+		if err := v.Param(name, value); err != nil {
+			return doc.Errorf(path, "%v", err)
+		}
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Params)) {
+		if err := check("params."+name, name, s.Params[name]); err != nil {
+			return err
+		}
+	}
+	for i, fixed := range s.Search.Fixed {
+		for _, name := range slices.Sorted(maps.Keys(fixed)) {
+			if err := check(fmt.Sprintf("search.fixed[%d].%s", i, name), name, fixed[name]); err != nil {
+				return err
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Search.Grid)) {
+		for i, value := range s.Search.Grid[name] {
+			if err := check(fmt.Sprintf("search.grid.%s[%d]", name, i), name, value); err != nil {
+				return err
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Search.Random)) {
+		for _, value := range s.Search.Random[name].Extremes() {
+			if err := check("search.random."+name, name, value); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// reserved parameters have a key of their own in the spec, so that no sweep can contradict itself.
+var reserved = map[string]string{
+	"objective":             "the spec's key objective",
+	"metric":                "the spec's key metric",
+	"early_stopping_round":  "the spec's key early_stopping_rounds",
+	"early_stopping_rounds": "the spec's key early_stopping_rounds",
+	"num_threads":           "the spec's key machine.threads_per_task",
+}
+
+// Extremes are the values that bound what d can draw: every choice, or both ends of a range.
+func (d Distribution) Extremes() []any {
+	switch {
+	case d.Choice != nil:
+		return d.Choice
+	case d.Step != nil:
+		return []any{d.Step[0], d.Step[1]}
+	case d.Int != nil:
+		return []any{float64(d.Int[0]), float64(d.Int[1])}
+	case d.LogInt != nil:
+		return []any{float64(d.LogInt[0]), float64(d.LogInt[1])}
+	case d.LogUniform != nil:
+		return []any{d.LogUniform[0], d.LogUniform[1]}
+	case d.Uniform != nil:
+		return []any{d.Uniform[0], d.Uniform[1]}
+	}
+	return nil
+}
+
+func (s *Spec) checkMachine(doc *strictyaml.Document, _ Vocabulary) error {
+	m, l := s.Machine, s.Limits
+	for _, c := range []struct {
+		path      string
+		value     int
+		low, high int
+	}{
+		{"machine.vms", m.VMs, 1, 2000},
+		{"machine.threads_per_task", m.ThreadsPerTask, 1, 512},
+		{"machine.tasks_per_vm", int(m.TasksPerVM), 0, MaxTasksPerVM},
+		{"machine.local_ssd", m.LocalSSD, 1, 48},
+	} {
+		if c.value < c.low || c.value > c.high {
+			return doc.Errorf(c.path, "%s is %d: use %d to %d", c.path, c.value, c.low, c.high)
+		}
+	}
+	for path, d := range map[string]Duration{"limits.trial": l.Trial, "limits.sweep": l.Sweep} {
+		if time.Duration(d) < time.Second || time.Duration(d) > 14*24*time.Hour {
+			return doc.Errorf(path, "%s is %s: use 1s to 336h, the longest that a Batch job may run", path, d)
+		}
+	}
+	if !(l.Quorum > 0 && l.Quorum <= 1) {
+		return doc.Errorf("limits.quorum", "quorum is %v: use a share above 0, up to 1", l.Quorum)
+	}
+	return nil
+}
+
+func (s *Spec) checkConditions(doc *strictyaml.Document, v Vocabulary) error {
+	for i, c := range s.Search.Constraints {
+		if err := v.Constraint(c); err != nil {
+			return doc.Errorf(fmt.Sprintf("search.constraints[%d]", i), "%v", err)
+		}
+	}
+	for i, c := range s.Require {
+		if err := v.Require(c); err != nil {
+			return doc.Errorf(fmt.Sprintf("require[%d]", i), "%v", err)
+		}
+	}
+	return nil
+}
