@@ -1,0 +1,132 @@
+package gbt
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// MaxBins is the most bins that a feature can have: a bin is a byte.
+const MaxBins = 256
+
+// Feature describes one column of Data.
+type Feature struct {
+	Name string
+	// Bins is how many values the column's bytes take: 0..Bins-1.
+	Bins int
+	// Categorical columns have no order; the model's category is the bin's number.
+	Categorical bool
+	// Bounds, of a numerical feature, are the ascending inclusive upper bounds of the bins of present values, without the
+	// last bin's, which is +Inf. So there are len(Bounds)+1 such bins.
+	Bounds []float64
+	// Missing is the numerical bin of missing values, always the last one; -1 when no value is missing.
+	Missing int
+	// Min and Max are the range of the raw values, for the model file's feature_infos only.
+	Min, Max float64
+}
+
+// valueBins is how many bins hold present values.
+func (f *Feature) valueBins() int {
+	if !f.Categorical && f.Missing >= 0 {
+		return f.Bins - 1
+	}
+	return f.Bins
+}
+
+// Data is a binned table that is lent to the trainer: it reads and never writes. Both layouts hold the same bytes.
+type Data struct {
+	Rows     int      // table length n
+	RowMajor []byte   // n x F: row r, feature f at r*F+f
+	Columns  [][]byte // F columns of n
+	Features []Feature
+	Label    []float32 // n; 0 or 1 for the binary objective
+	Weight   []float32 // n, not negative; nil means 1 everywhere
+
+	// Subset, when not nil, are the only rows to use, ascending: a fold or a split as a mask over the same bytes.
+	Subset []uint32
+}
+
+// Used is the number of rows that take part.
+func (d *Data) Used() int {
+	if d.Subset != nil {
+		return len(d.Subset)
+	}
+	return d.Rows
+}
+
+// ErrData is wrapped by every error about a table that cannot be used.
+var ErrData = errors.New("unusable data")
+
+// check makes sure that no loop can leave its slice and no gradient becomes NaN. Bytes of the table itself are not read:
+// a byte beyond a feature's bins is caught where it could do harm (the kernels give every feature 256 bins).
+func (d *Data) check(labelled bool) error {
+	n, f := d.Rows, len(d.Features)
+	if n < 1 || n > math.MaxUint32 {
+		return fmt.Errorf("%w: %d rows", ErrData, n)
+	}
+	if f < 1 || len(d.Columns) != f {
+		return fmt.Errorf("%w: %d features, %d columns", ErrData, f, len(d.Columns))
+	}
+	if len(d.RowMajor) != n*f {
+		return fmt.Errorf("%w: %d bytes in rows, expected %d x %d", ErrData, len(d.RowMajor), n, f)
+	}
+	for i := range d.Features {
+		if len(d.Columns[i]) != n {
+			return fmt.Errorf("%w: column %d has %d rows, expected %d", ErrData, i, len(d.Columns[i]), n)
+		}
+		if err := d.Features[i].check(); err != nil {
+			return fmt.Errorf("%w: feature %d (%s): %w", ErrData, i, d.Features[i].Name, err)
+		}
+	}
+	for i, r := range d.Subset {
+		if int(r) >= n || i > 0 && r <= d.Subset[i-1] {
+			return fmt.Errorf("%w: subset is not ascending rows below %d at position %d", ErrData, n, i)
+		}
+	}
+	if d.Used() == 0 {
+		return fmt.Errorf("%w: no row to use", ErrData)
+	}
+	if labelled {
+		return d.checkTarget()
+	}
+	return nil
+}
+
+func (d *Data) checkTarget() error {
+	if len(d.Label) != d.Rows || d.Weight != nil && len(d.Weight) != d.Rows {
+		return fmt.Errorf("%w: %d labels and %d weights for %d rows", ErrData, len(d.Label), len(d.Weight), d.Rows)
+	}
+	for r, y := range d.Label {
+		if y-y != 0 { // NaN or infinite
+			return fmt.Errorf("%w: label %v in row %d", ErrData, y, r)
+		}
+	}
+	for r, w := range d.Weight {
+		if !(w >= 0) || w-w != 0 {
+			return fmt.Errorf("%w: weight %v in row %d", ErrData, w, r)
+		}
+	}
+	return nil
+}
+
+func (f *Feature) check() error {
+	if f.Bins < 1 || f.Bins > MaxBins {
+		return fmt.Errorf("%d bins", f.Bins)
+	}
+	if f.Categorical {
+		return nil
+	}
+	if f.Missing >= 0 && f.Missing != f.Bins-1 {
+		return fmt.Errorf("missing bin %d of %d is not the last", f.Missing, f.Bins)
+	}
+	// A column of nothing but missing values has a missing bin and no bound.
+	if len(f.Bounds) != max(f.valueBins()-1, 0) {
+		return fmt.Errorf("%d bounds for %d bins of values", len(f.Bounds), f.valueBins())
+	}
+	for i, b := range f.Bounds {
+		if math.IsNaN(b) || math.IsInf(b, 0) || i > 0 && b <= f.Bounds[i-1] {
+			return fmt.Errorf("bound %d is %v", i, b)
+		}
+	}
+	return nil
+}

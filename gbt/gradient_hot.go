@@ -1,0 +1,78 @@
+package gbt
+
+import "math"
+
+// The gradient loops run once per row and tree. Both round g/g1 and h/h1 to whole numbers at random, up with the
+// probability of the fraction (as in quantized training, Shi et al., NeurIPS 2022): rounding to nearest would shift
+// thousands of equal gradients the same way, and with them every leaf.
+
+// fillBinary is logistic loss: g = p - y, h = p (1 - p).
+func fillBinary(gh []uint32, score []float64, label, weight []float32, class [2]float64, pack packing, lo, hi int, k key) {
+	gInv, hInv := 1/pack.g1, 1/pack.h1
+	for r := lo; r < hi; r++ {
+		y := float64(label[r])
+		w := class[int(label[r])&1]
+		if weight != nil {
+			w *= float64(weight[r])
+		}
+		p := sigmoid(score[r])
+		g := float64((p-y)*w) * gInv
+		h := float64(float64(p*(1-p))*w) * hInv
+		u := k.at(uint64(r))
+		gh[r] = uint32(roundRandomly(g, u))<<16 | uint32(roundRandomly(h, u>>32))&0xffff
+	}
+}
+
+// fillRegression is squared error: g = score - y, h = 1.
+func fillRegression(gh []uint32, score []float64, label, weight []float32, pack packing, lo, hi int, k key) {
+	gInv, hInv := 1/pack.g1, 1/pack.h1
+	if pack.shift == constant {
+		for r := lo; r < hi; r++ {
+			g := (score[r] - float64(label[r])) * gInv
+			gh[r] = uint32(roundRandomly(g, k.at(uint64(r))))
+		}
+		return
+	}
+	for r := lo; r < hi; r++ {
+		w := float64(weight[r])
+		g := float64((score[r]-float64(label[r]))*w) * gInv
+		u := k.at(uint64(r))
+		gh[r] = uint32(roundRandomly(g, u))<<16 | uint32(roundRandomly(w*hInv, u>>32))&0xffff
+	}
+}
+
+// roundRandomly is x rounded down or up, up with the probability of x's fraction, decided by the low 32 bits of u. The
+// offset makes the conversion, which cuts towards zero, a floor.
+func roundRandomly(x float64, u uint64) int32 {
+	const offset = 1 << 30
+	return int32(int64(x+float64(uint32(u))*(1.0/(1<<32))+offset) - offset)
+}
+
+// sigmoid is 1 / (1 + e^-x) to about nine digits, which is far below the grid that gradients are rounded to, and the same
+// bits on every machine: no fused multiply-add (the float64 conversions forbid it) and no library exponential.
+func sigmoid(x float64) float64 {
+	const limit = 40 // beyond, the gradient is 0 or 1 on any grid
+	x = min(max(x, -limit), limit)
+	return 1 / (1 + expNegative(x))
+}
+
+// expNegative is e^-x for |x| <= 40: 2^n e^t with |t| <= ln(2)/2 and a Taylor polynomial of degree 8, whose error is
+// below 2e-10.
+func expNegative(x float64) float64 {
+	const (
+		log2e = 1 / math.Ln2
+		magic = 3 << 51 // adding it leaves the nearest integer in the low bits
+	)
+	y := float64(-x * log2e)
+	n := y + magic
+	t := float64((y - (n - magic)) * math.Ln2)
+	q := float64(t*(1.0/40320)) + 1.0/5040
+	q = float64(q*t) + 1.0/720
+	q = float64(q*t) + 1.0/120
+	q = float64(q*t) + 1.0/24
+	q = float64(q*t) + 1.0/6
+	q = float64(q*t) + 0.5
+	q = float64(q*t) + 1
+	q = float64(q*t) + 1
+	return math.Float64frombits(math.Float64bits(q) + math.Float64bits(n)<<52)
+}

@@ -1,0 +1,98 @@
+package gbt
+
+import "unsafe"
+
+// The kernel is where most of the training time goes: for every row of a leaf, add the row's word to one bin of every
+// feature. Three things make it fast, each measured in BenchmarkKernel:
+//
+//   - A row's bins are read eight at a time, and a feature's bins lie at a fixed distance (stride) from the next one's, so
+//     an update is a shift, a mask and one addition to memory. The stride is not a power of two: with 2,048 bytes all
+//     features' first bins would fall on the same two sets of the first-level cache.
+//   - Rows of a small leaf are far apart, and an update waits for its row from main memory. The processor cannot look
+//     ahead far enough by itself, because the additions of three rows fill its store buffer. So each group of
+//     kernelRows rows is touched first, in a loop with nothing but loads that wait for memory side by side; 5 times as
+//     fast at one row in sixteen.
+//   - No bounds checks: Data.check has made sure that the table has rows x width bytes; a bin is a byte and stride > 255.
+const (
+	kernelRows  = 64
+	kernelWidth = 8
+	stride      = 264
+	strideBytes = stride * 8
+)
+
+type kernel struct {
+	words unsafe.Pointer // stride words for each feature
+	table unsafe.Pointer // row-major bins
+	width int            // bytes per row
+	block []int64        // kernelRows words
+	gh    []uint32
+	pack  packing
+}
+
+// touch reads the gradients of rows, makes their words, and brings the rows' bytes into the cache. What it returns has no
+// meaning; it keeps the loads from being optimised away.
+func (k *kernel) touch(rows []uint32) (sum byte) {
+	words := k.block[:len(rows)]
+	for i, r := range rows {
+		words[i] = k.pack.word(k.gh[r])
+		p := unsafe.Add(k.table, int(r)*k.width)
+		for at := 0; at < k.width; at += 64 {
+			sum += *(*byte)(unsafe.Add(p, at))
+		}
+		sum += *(*byte)(unsafe.Add(p, k.width-1))
+	}
+	return sum
+}
+
+// countAll counts every feature.
+func (k *kernel) countAll(rows []uint32) {
+	whole := k.width &^ (kernelWidth - 1)
+	for len(rows) > 0 {
+		group := rows[:min(len(rows), kernelRows)]
+		rows = rows[len(group):]
+		touched(k.touch(group))
+		for i, r := range group {
+			w := k.block[i]
+			p := unsafe.Add(k.table, int(r)*k.width)
+			h := k.words
+			for range whole / kernelWidth {
+				bins := *(*uint64)(p) // of eight neighbouring features, the first one's in the lowest byte
+				*(*int64)(unsafe.Add(h, uintptr(bins&255)*8)) += w
+				*(*int64)(unsafe.Add(h, 1*strideBytes+uintptr(bins>>8&255)*8)) += w
+				*(*int64)(unsafe.Add(h, 2*strideBytes+uintptr(bins>>16&255)*8)) += w
+				*(*int64)(unsafe.Add(h, 3*strideBytes+uintptr(bins>>24&255)*8)) += w
+				*(*int64)(unsafe.Add(h, 4*strideBytes+uintptr(bins>>32&255)*8)) += w
+				*(*int64)(unsafe.Add(h, 5*strideBytes+uintptr(bins>>40&255)*8)) += w
+				*(*int64)(unsafe.Add(h, 6*strideBytes+uintptr(bins>>48&255)*8)) += w
+				*(*int64)(unsafe.Add(h, 7*strideBytes+uintptr(bins>>56)*8)) += w
+				p = unsafe.Add(p, kernelWidth)
+				h = unsafe.Add(h, kernelWidth*strideBytes)
+			}
+			for range k.width - whole {
+				*(*int64)(unsafe.Add(h, uintptr(*(*byte)(p))*8)) += w
+				p = unsafe.Add(p, 1)
+				h = unsafe.Add(h, strideBytes)
+			}
+		}
+	}
+}
+
+// countChosen counts only the features whose numbers are given.
+func (k *kernel) countChosen(rows, features []uint32) {
+	for len(rows) > 0 {
+		group := rows[:min(len(rows), kernelRows)]
+		rows = rows[len(group):]
+		touched(k.touch(group))
+		for i, r := range group {
+			w := k.block[i]
+			p := unsafe.Add(k.table, int(r)*k.width)
+			for _, f := range features {
+				bin := *(*byte)(unsafe.Add(p, f))
+				*(*int64)(unsafe.Add(k.words, uintptr(f)*strideBytes+uintptr(bin)*8)) += w
+			}
+		}
+	}
+}
+
+//go:noinline
+func touched(byte) {}

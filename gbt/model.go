@@ -1,0 +1,104 @@
+package gbt
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Model is a trained ensemble. It predicts the sum of its trees: log odds for the binary objective, the value for
+// regression. A Model is not changed after it was made and may be used by any number of goroutines.
+type Model struct {
+	Objective    string // as in the model file: "binary sigmoid:1" or "regression"
+	FeatureNames []string
+	FeatureInfos []string // [min:max], 0:1:2... or none, as in LightGBM's files
+	Trees        []*Tree
+	Params       []string // lines for the file's parameters section
+}
+
+// Features is the number of features that a row must have.
+func (m *Model) Features() int { return len(m.FeatureNames) }
+
+// Predict is the raw score of one row of feature values, as LightGBM's predict(raw_score=True). len(x) is Features().
+func (m *Model) Predict(x []float64) float64 {
+	sum := 0.0
+	for _, t := range m.Trees {
+		sum += t.predict(x)
+	}
+	return sum
+}
+
+// PredictAll predicts len(out) rows of Features() values each.
+func (m *Model) PredictAll(x []float64, out []float64, threads int) error {
+	f := m.Features()
+	if len(x) != f*len(out) {
+		return fmt.Errorf("%w: %d values for %d rows of %d features", ErrData, len(x), len(out), f)
+	}
+	parallel(threads, len(out), grain/16, func(_, lo, hi int) {
+		for r := lo; r < hi; r++ {
+			out[r] = m.Predict(x[r*f : (r+1)*f])
+		}
+	})
+	return nil
+}
+
+// PredictBinned is the raw score of every used row of d, in the order of d.Subset or of the table. It works on models
+// that were trained in this process, on data with the same bins; it gives the same bits as Predict on raw values of those
+// bins, because it adds the same leaf values in the same order.
+func (m *Model) PredictBinned(d *Data, threads int) ([]float64, error) {
+	if err := d.check(false); err != nil {
+		return nil, err
+	}
+	if len(d.Features) != m.Features() {
+		return nil, fmt.Errorf("%w: %d features, the model has %d", ErrData, len(d.Features), m.Features())
+	}
+	for i, t := range m.Trees {
+		if len(t.left) != len(t.Feature) {
+			return nil, fmt.Errorf("tree %d was read from a file and does not know bins; predict raw values", i)
+		}
+	}
+	score := make([]float64, d.Rows)
+	for _, t := range m.Trees {
+		t.addScores(d.Columns, d.rows(), score, threads)
+	}
+	if d.Subset == nil {
+		return score, nil
+	}
+	out := make([]float64, len(d.Subset))
+	for i, r := range d.Subset {
+		out[i] = score[r]
+	}
+	return out, nil
+}
+
+// Probability turns a raw score of a binary model into a probability.
+func Probability(raw float64) float64 { return 1 / (1 + math.Exp(-raw)) }
+
+// Transform turns raw scores into predictions in place: probabilities for binary, nothing for regression.
+func (m *Model) Transform(scores []float64) {
+	if m.Objective != "binary sigmoid:1" {
+		return
+	}
+	for i, s := range scores {
+		scores[i] = Probability(s)
+	}
+}
+
+// Importance is how often each feature splits (counts) and how much its splits gained in all.
+func (m *Model) Importance() (counts []int, gains []float64) {
+	counts, gains = make([]int, m.Features()), make([]float64, m.Features())
+	for _, t := range m.Trees {
+		for i, f := range t.Feature {
+			counts[f]++
+			gains[f] += t.Gain[i]
+		}
+	}
+	return counts, gains
+}
+
+// truncated is the model of the first n trees.
+func (m *Model) truncated(n int) *Model {
+	c := *m
+	c.Trees = slices.Clone(m.Trees[:n])
+	return &c
+}

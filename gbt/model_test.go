@@ -1,0 +1,148 @@
+package gbt
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+)
+
+func tinyModel(t testing.TB) []byte {
+	d := randomTable(tableSpec{rows: 3000, numerical: 2, categorical: 1, bins: 10, missing: 0.1, seed: 11})
+	p := small()
+	p.NumIterations, p.NumLeaves = 2, 4
+	return text(t, mustTrain(t, &d.Data, p, Options{}).Model)
+}
+
+func TestReadModelRefuses(t *testing.T) {
+	good := string(tinyModel(t))
+	for name, edit := range map[string][2]string{
+		"not a model":        {"tree\n", "treasure\n"},
+		"ranking":            {"objective=binary sigmoid:1", "objective=lambdarank"},
+		"other sigmoid":      {"sigmoid:1", "sigmoid:0.5"},
+		"random forest":      {"version=v3", "average_output"},
+		"multiclass":         {"num_class=1", "num_class=3"},
+		"feature count":      {"max_feature_idx=2", "max_feature_idx=7"},
+		"missing tree":       {"Tree=1", "Tree=2"},
+		"linear tree":        {"is_linear=0", "is_linear=1"},
+		"leaves":             {"num_leaves=4", "num_leaves=400000000"},
+		"list too short":     {"leaf_value=", "leaf_value=1 "},
+		"number":             {"threshold=", "threshold=x"},
+		"huge feature":       {"split_feature=", "split_feature=9999999999999999999"},
+		"child loop":         {"left_child=", "left_child=0 0 0\nx="},
+		"unknown child":      {"right_child=", "right_child=77 -2 -3\nx="},
+		"value not finite":   {"leaf_value=", "leaf_value=NaN 0 0 0\nx="},
+		"key twice":          {"shrinkage=", "shrinkage=1\nshrinkage="},
+		"category set":       {"num_cat=", "num_cat=9"},
+		"negative num_cat":   {"num_cat=", "num_cat=-1\nx="},
+		"shrinkage":          {"shrinkage=", "shrinkage=many"},
+		"decision too large": {"decision_type=", "decision_type=1000 0 0\nx="},
+		"empty":              {good, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bad := strings.Replace(good, edit[0], edit[1], 1)
+			if bad == good {
+				t.Fatal("the edit changes nothing")
+			}
+			_, err := ReadModel(strings.NewReader(bad))
+			var me *ModelError
+			if !errors.As(err, &me) || me.Line < 0 {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+// TestReadModelPredictsByLightGBMsRules covers what our own files never hold.
+func TestReadModelPredictsByLightGBMsRules(t *testing.T) {
+	const model = `tree
+version=v4
+num_class=1
+num_tree_per_iteration=1
+label_index=0
+max_feature_idx=1
+objective=regression
+feature_names=a b
+feature_infos=[0:1] 0:1:2:40
+tree_sizes=300
+
+Tree=0
+num_leaves=4
+num_cat=1
+split_feature=0 0 1
+threshold=0.5 -3 0
+decision_type=6 2 1
+left_child=1 -1 -3
+right_child=2 -2 -4
+leaf_value=1 2 3 4
+cat_boundaries=0 2
+cat_threshold=2 256
+is_linear=0
+shrinkage=1
+
+
+end of trees
+`
+	m, err := ReadModel(strings.NewReader(model))
+	if err != nil {
+		t.Fatal(err)
+	}
+	nan := math.NaN()
+	for _, tc := range []struct {
+		a, b, want float64
+	}{
+		{0, 0, 2},    // zero counts as missing at the root and goes left; then 0 > -3
+		{nan, 0, 2},  // missing means zero at both nodes
+		{-4, 0, 1},   // below both
+		{1, 1, 3},    // category 1
+		{1, 40, 3},   // category 40, in the second word
+		{1, 41, 4},   // no bit
+		{1, 1e12, 4}, // beyond the set
+		{1, nan, 4},  // missing categories go right
+		{1, -2, 4},
+		{1, 1.7, 3}, // truncated
+	} {
+		if got := m.Predict([]float64{tc.a, tc.b}); got != tc.want {
+			t.Errorf("predict(%v, %v) = %v, want %v", tc.a, tc.b, got, tc.want)
+		}
+	}
+}
+
+func TestFeatureNamesAreReadable(t *testing.T) {
+	names, _ := describe([]Feature{{Name: "a b"}, {Name: "a_b"}, {Name: "x=y"}, {Name: ""}, {Name: "a_b_1"}, {Name: "prix €"}})
+	seen := map[string]bool{}
+	for _, n := range names {
+		if n == "" || seen[n] || strings.ContainsAny(n, " =€") {
+			t.Errorf("names %q", names)
+		}
+		seen[n] = true
+	}
+}
+
+func FuzzReadModel(f *testing.F) {
+	good := tinyModel(f)
+	f.Add(good)
+	f.Add(bytes.Replace(good, []byte("num_cat=1"), []byte("num_cat=2"), 1))
+	f.Add([]byte("tree\nnum_class=1\nnum_tree_per_iteration=1\nmax_feature_idx=0\nobjective=regression\nfeature_names=a\nfeature_infos=none\ntree_sizes=1\n\nTree=0\nnum_leaves=1\nnum_cat=0\nleaf_value=1\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		m, err := ReadModel(bytes.NewReader(data))
+		if err != nil {
+			return
+		}
+		x := make([]float64, m.Features())
+		for _, v := range []float64{0, 1e300, -5, math.NaN(), math.Inf(1)} {
+			for i := range x {
+				x[i] = v
+			}
+			m.Predict(x)
+		}
+		again, err := ReadModel(bytes.NewReader(text(t, m)))
+		if err != nil {
+			t.Fatalf("what was read cannot be written and read again: %v", err)
+		}
+		if p, q := m.Predict(x), again.Predict(x); p != q && !(math.IsNaN(p) && math.IsNaN(q)) {
+			t.Fatalf("predicts %v, after a round trip %v", p, q)
+		}
+	})
+}

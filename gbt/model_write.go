@@ -1,0 +1,156 @@
+package gbt
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// WriteTo writes the model as LightGBM text. The header says version=v3, because leaves reads nothing newer and LightGBM
+// itself does not look; everything written is common to v3 and v4.
+// Source of the format: LightGBM src/boosting/gbdt_model_text.cpp and src/io/tree.cpp.
+func (m *Model) WriteTo(w io.Writer) (int64, error) {
+	var b bytes.Buffer
+	trees := make([][]byte, len(m.Trees))
+	for i, t := range m.Trees {
+		trees[i] = t.appendText(nil, i)
+	}
+	fmt.Fprintf(&b, "tree\nversion=v3\nnum_class=1\nnum_tree_per_iteration=1\nlabel_index=0\nmax_feature_idx=%d\nobjective=%s\n",
+		m.Features()-1, m.Objective)
+	fmt.Fprintf(&b, "feature_names=%s\nfeature_infos=%s\n", strings.Join(m.FeatureNames, " "), strings.Join(m.FeatureInfos, " "))
+	b.WriteString("tree_sizes=")
+	for i, t := range trees {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(strconv.Itoa(len(t)))
+	}
+	b.WriteString("\n\n")
+	for _, t := range trees {
+		b.Write(t)
+	}
+	b.WriteString("end of trees\n\nfeature_importances:\n")
+	counts, _ := m.Importance()
+	for _, f := range descending(counts) {
+		fmt.Fprintf(&b, "%s=%d\n", m.FeatureNames[f], counts[f])
+	}
+	b.WriteString("\nparameters:\n")
+	for _, line := range m.Params {
+		fmt.Fprintf(&b, "%s\n", line)
+	}
+	b.WriteString("end of parameters\n\npandas_categorical:null\n")
+	n, err := w.Write(b.Bytes())
+	return int64(n), err
+}
+
+// appendText writes one tree with the two newlines that end it; LightGBM reads exactly so many bytes.
+func (t *Tree) appendText(out []byte, number int) []byte {
+	out = fmt.Appendf(out, "Tree=%d\nnum_leaves=%d\nnum_cat=%d\n", number, t.Leaves(), max(len(t.CatBoundaries)-1, 0))
+	out = appendList(out, "split_feature", t.Feature, appendInt)
+	out = appendList(out, "split_gain", t.Gain, appendFloat)
+	out = appendList(out, "threshold", t.Threshold, appendFloat)
+	out = appendList(out, "decision_type", t.Decision, func(b []byte, v uint8) []byte { return appendInt(b, int(v)) })
+	out = appendList(out, "left_child", t.Left, appendInt)
+	out = appendList(out, "right_child", t.Right, appendInt)
+	out = appendList(out, "leaf_value", t.LeafValue, appendFloat)
+	out = appendList(out, "leaf_weight", t.LeafWeight, appendFloat)
+	out = appendList(out, "leaf_count", t.LeafCount, appendInt)
+	out = appendList(out, "internal_value", t.InternalValue, appendFloat)
+	out = appendList(out, "internal_weight", t.InternalWeight, appendFloat)
+	out = appendList(out, "internal_count", t.InternalCount, appendInt)
+	if len(t.CatBoundaries) > 1 {
+		out = appendList(out, "cat_boundaries", t.CatBoundaries, appendInt)
+		out = appendList(out, "cat_threshold", t.CatThreshold, func(b []byte, v uint32) []byte { return strconv.AppendUint(b, uint64(v), 10) })
+	}
+	out = append(out, "is_linear=0\nshrinkage="...)
+	out = appendFloat(out, t.Shrinkage)
+	return append(out, "\n\n\n"...)
+}
+
+func appendList[T any](out []byte, name string, values []T, one func([]byte, T) []byte) []byte {
+	out = append(append(out, name...), '=')
+	for i, v := range values {
+		if i > 0 {
+			out = append(out, ' ')
+		}
+		out = one(out, v)
+	}
+	return append(out, '\n')
+}
+
+func appendInt(b []byte, v int) []byte { return strconv.AppendInt(b, int64(v), 10) }
+
+// appendFloat writes the shortest text that reads back as the same number.
+func appendFloat(b []byte, v float64) []byte { return strconv.AppendFloat(b, v, 'g', -1, 64) }
+
+// descending are the indices of the counts above 0, highest first.
+func descending(counts []int) []int {
+	var order []int
+	for f, c := range counts {
+		if c > 0 {
+			order = append(order, f)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return counts[b] - counts[a] })
+	return order
+}
+
+// describe makes the names and value ranges of the model file. Names are what LightGBM and leaves can read: without
+// spaces, '=' and other marks, and no two alike.
+func describe(features []Feature) (names, infos []string) {
+	used := map[string]bool{}
+	for i := range features {
+		f := &features[i]
+		name := plainName(f.Name)
+		for name == "" || used[name] {
+			name = fmt.Sprintf("%s_%d", name, i)
+		}
+		used[name] = true
+		names = append(names, name)
+		infos = append(infos, f.info())
+	}
+	return names, infos
+}
+
+func plainName(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' || r == '.' {
+			return r
+		}
+		return '_'
+	}, name)
+}
+
+func (f *Feature) info() string {
+	switch {
+	case f.Bins < 2:
+		return "none"
+	case f.Categorical:
+		codes := make([]string, f.Bins)
+		for b := range codes {
+			codes[b] = strconv.Itoa(b)
+		}
+		return strings.Join(codes, ":")
+	}
+	return fmt.Sprintf("[%s:%s]", appendFloat(nil, f.Min), appendFloat(nil, f.Max))
+}
+
+// lines are the parameters as LightGBM writes them into a model file.
+func (p Params) lines() []string {
+	lines := []string{"[boosting: gbdt]"}
+	m := p.Map()
+	for _, name := range ParamNames() {
+		v := m[name]
+		if b, ok := v.(bool); ok {
+			v = map[bool]int{false: 0, true: 1}[b]
+		}
+		if f, ok := v.(float64); ok {
+			v = string(appendFloat(nil, f))
+		}
+		lines = append(lines, fmt.Sprintf("[%s: %v]", name, v))
+	}
+	return lines
+}

@@ -1,0 +1,223 @@
+package gbt
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// objective turns scores into gradients and hessians of the loss. Sums of both are kept in fixed point; see packing.
+type objective interface {
+	// init is the constant score to begin with.
+	init(fromAverage bool) float64
+	// fill writes the packed gradient of every row lo <= r < hi, given the rows' scores, rounding with k's numbers.
+	fill(gh []uint32, score []float64, lo, hi int, k key)
+	// prepare is called before fill and fixes the units of this tree. rows are those in use, in any order.
+	prepare(score []float64, rows []uint32, threads int) packing
+	// String is the objective in the model file.
+	String() string
+}
+
+// packing says how a gradient g and a hessian h lie in a row's 32 bits and in a histogram's 64-bit word, which holds the
+// sum of g above bit shift and the sum of h below. A word may take blockRows rows before the lower sum could reach the
+// upper one or the upper one overflow.
+//
+// Where hessians differ (shift 32) a row is int16 g, uint16 h. Where all are equal (shift 24) h is 1 in every row, so the
+// row's 32 bits are all g's and a word's lower sum is a count.
+type packing struct {
+	shift  uint
+	g1, h1 float64 // what one unit of g and of h is worth
+}
+
+// blockRows x (2^16-1) < 2^32 and blockRows x 2^15 <= 2^31 at shift 32; blockRows < 2^24 and blockRows x 2^23 <= 2^39 at
+// shift 24.
+const blockRows = 1 << 16
+
+// The largest multiples of the units, before rounding, which can add one.
+const (
+	maxG16 = 1<<15 - 2
+	maxH16 = 1<<16 - 2
+	maxG24 = 1<<23 - 2
+)
+
+const (
+	variable = 32 // shift where hessians differ
+	constant = 24 // shift where they do not
+)
+
+// word is a row's 32 bits as a histogram's 64.
+func (p packing) word(row uint32) int64 {
+	if p.shift == constant {
+		return int64(int32(row))<<constant | 1
+	}
+	return int64(int32(row)>>16)<<variable | int64(row&0xffff)
+}
+
+// sums takes a word apart.
+func (p packing) sums(word int64) (g, h int64) {
+	return word >> p.shift, word & (1<<p.shift - 1)
+}
+
+// errOneClass is training data with a single class.
+var errOneClass = errors.New("all rows have the same label; nothing can be learnt")
+
+func newObjective(p *Params, d *Data) (objective, error) {
+	switch p.Objective {
+	case "binary":
+		return newBinary(p, d)
+	case "regression":
+		return newRegression(d)
+	}
+	return nil, fmt.Errorf("objective %q", p.Objective)
+}
+
+// binary is logistic loss on labels 0 and 1.
+type binary struct {
+	d        *Data
+	weight   [2]float64 // of a negative and of a positive row
+	heaviest float64    // largest product of the row's and the class's weight
+	pack     packing
+}
+
+func newBinary(p *Params, d *Data) (*binary, error) {
+	b := &binary{d: d, weight: [2]float64{1, p.ScalePosWeight}}
+	var count [2]float64
+	heaviest := [2]float64{}
+	err := d.each(func(r uint32, w float64) error {
+		y := d.Label[r]
+		if y != 0 && y != 1 {
+			return fmt.Errorf("%w: label %v in row %d; the binary objective takes 0 and 1", ErrData, y, r)
+		}
+		if w > 0 {
+			count[int(y)]++
+			heaviest[int(y)] = max(heaviest[int(y)], w)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if count[0] == 0 || count[1] == 0 {
+		return nil, fmt.Errorf("%w: %w", ErrData, errOneClass)
+	}
+	if p.IsUnbalance { // the rarer class is weighted up, as LightGBM does
+		if count[1] > count[0] {
+			b.weight[0] = count[1] / count[0]
+		} else {
+			b.weight[1] = count[0] / count[1]
+		}
+	}
+	b.heaviest = max(heaviest[0]*b.weight[0], heaviest[1]*b.weight[1])
+	// |gradient| < weight and hessian <= weight/4, whatever the scores: the grid is the same for every tree.
+	b.pack = packing{shift: variable, g1: b.heaviest / maxG16, h1: b.heaviest / 4 / maxH16}
+	return b, nil
+}
+
+func (b *binary) init(fromAverage bool) float64 {
+	if !fromAverage {
+		return 0
+	}
+	var sum [2]float64
+	_ = b.d.each(func(r uint32, w float64) error {
+		sum[int(b.d.Label[r])] += w * b.weight[int(b.d.Label[r])]
+		return nil
+	})
+	return math.Log(sum[1] / sum[0])
+}
+
+func (b *binary) prepare([]float64, []uint32, int) packing { return b.pack }
+func (b *binary) String() string                           { return "binary sigmoid:1" }
+
+func (b *binary) fill(gh []uint32, score []float64, lo, hi int, k key) {
+	fillBinary(gh, score, b.d.Label, b.d.Weight, b.weight, b.pack, lo, hi, k)
+}
+
+// regression is squared error. Without weights all hessians are 1.
+type regression struct {
+	d    *Data
+	pack packing
+}
+
+func newRegression(d *Data) (*regression, error) {
+	first, same, heavy := float32(0), true, false
+	_ = d.each(func(r uint32, w float64) error {
+		if !heavy {
+			first = d.Label[r]
+		}
+		heavy = heavy || w > 0
+		same = same && (w == 0 || d.Label[r] == first)
+		return nil
+	})
+	if !heavy || same {
+		return nil, fmt.Errorf("%w: %w", ErrData, errOneClass)
+	}
+	return &regression{d: d}, nil
+}
+
+func (o *regression) init(fromAverage bool) float64 {
+	if !fromAverage {
+		return 0
+	}
+	var sum, weight float64
+	_ = o.d.each(func(r uint32, w float64) error {
+		sum += w * float64(o.d.Label[r])
+		weight += w
+		return nil
+	})
+	return sum / weight
+}
+
+// prepare finds the largest gradient, which becomes the end of the grid.
+func (o *regression) prepare(score []float64, rows []uint32, threads int) packing {
+	largest := make([]float64, threads)
+	heaviest := make([]float64, threads)
+	parallel(threads, len(rows), grain, func(worker, lo, hi int) {
+		g, h := 0.0, 0.0
+		for _, r := range rows[lo:hi] {
+			w := 1.0
+			if o.d.Weight != nil {
+				w = float64(o.d.Weight[r])
+				h = max(h, w)
+			}
+			g = max(g, math.Abs(score[r]-float64(o.d.Label[r]))*w)
+		}
+		largest[worker], heaviest[worker] = g, h
+	})
+	g, h := 0.0, 0.0
+	for i := range largest {
+		g, h = max(g, largest[i]), max(h, heaviest[i])
+	}
+	if g == 0 {
+		g = 1 // every row is fitted exactly; all gradients are 0
+	}
+	if o.d.Weight == nil {
+		o.pack = packing{shift: constant, g1: g / maxG24, h1: 1}
+	} else {
+		o.pack = packing{shift: variable, g1: g / maxG16, h1: h / maxH16}
+	}
+	return o.pack
+}
+
+func (o *regression) String() string { return "regression" }
+
+func (o *regression) fill(gh []uint32, score []float64, lo, hi int, k key) {
+	fillRegression(gh, score, o.d.Label, o.d.Weight, o.pack, lo, hi, k)
+}
+
+// each calls f with every used row and its weight, ascending, up to the first error.
+func (d *Data) each(f func(r uint32, w float64) error) error {
+	for i := range d.Used() {
+		r := uint32(i)
+		if d.Subset != nil {
+			r = d.Subset[i]
+		}
+		w := 1.0
+		if d.Weight != nil {
+			w = float64(d.Weight[r])
+		}
+		if err := f(r, w); err != nil {
+			return err
+		}
+	}
+	return nil
+}

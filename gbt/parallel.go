@@ -1,0 +1,23 @@
+package gbt
+
+import "sync"
+
+// grain is the fewest rows worth a goroutine of their own: some tens of microseconds of work.
+const grain = 1 << 14
+
+// parallel calls f with consecutive ranges that cover 0..n, each at least atLeast long, on up to threads goroutines, and
+// waits. worker numbers the goroutines from 0. What f computes may not depend on how the ranges fall: integer sums and
+// writes to a row's own place do not.
+func parallel(threads, n, atLeast int, f func(worker, lo, hi int)) {
+	workers := max(min(threads, n/max(atLeast, 1)), 1)
+	if workers == 1 {
+		f(0, 0, n)
+		return
+	}
+	var wg sync.WaitGroup
+	for w := 1; w < workers; w++ {
+		wg.Go(func() { f(w, n*w/workers, n*(w+1)/workers) })
+	}
+	f(0, 0, n/workers)
+	wg.Wait()
+}

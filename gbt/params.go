@@ -1,0 +1,264 @@
+package gbt
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"coppice/strictyaml"
+)
+
+// Params are the training parameters. Names, meanings and defaults are LightGBM's
+// (https://lightgbm.readthedocs.io/en/latest/Parameters.html).
+type Params struct {
+	Objective             string // binary or regression
+	NumIterations         int
+	LearningRate          float64
+	NumLeaves             int
+	MaxDepth              int // 0 or less: unlimited
+	MinDataInLeaf         int
+	MinSumHessian         float64
+	LambdaL1              float64
+	LambdaL2              float64
+	MinGainToSplit        float64
+	MaxDeltaStep          float64 // bound of a leaf's value before shrinking; 0 or less: none
+	FeatureFraction       float64 // of each tree
+	FeatureFractionByNode float64 // of each node, of the tree's
+	BaggingFraction       float64
+	BaggingFreq           int // a new bag every so many trees; 0 switches bagging off
+	MaxBin                int // may be coarser than the data's
+	Seed                  uint64
+	EarlyStoppingRound    int
+	EarlyStoppingDelta    float64
+	BoostFromAverage      bool
+	ScalePosWeight        float64
+	IsUnbalance           bool
+
+	MaxCatThreshold int     // categories on the left of one split, at most
+	CatSmooth       float64 // fewer rows than this leave a category out of sorted splits
+	CatL2           float64
+	MaxCatToOnehot  int // with at most so many categories, one against the rest
+	MinDataPerGroup int
+}
+
+// Defaults are LightGBM's, except that max_bin's means "as fine as the data".
+func Defaults() Params {
+	return Params{
+		Objective: "binary", NumIterations: 100, LearningRate: 0.1, NumLeaves: 31, MaxDepth: -1,
+		MinDataInLeaf: 20, MinSumHessian: 1e-3,
+		FeatureFraction: 1, FeatureFractionByNode: 1, BaggingFraction: 1,
+		MaxBin: 255, BoostFromAverage: true, ScalePosWeight: 1,
+		MaxCatThreshold: 32, CatSmooth: 10, CatL2: 10, MaxCatToOnehot: 4, MinDataPerGroup: 100,
+	}
+}
+
+// ParamError is a parameter that does not exist or cannot have its value.
+type ParamError struct {
+	Name string
+	Msg  string
+}
+
+func (e *ParamError) Error() string { return e.Name + ": " + e.Msg }
+
+// spec of one parameter: where it lives and what it may be.
+type paramSpec struct {
+	name      string
+	aliases   string
+	field     func(*Params) any // *int, *float64, *bool, *string or *uint64
+	low, high float64           // inclusive bounds of a number
+	openLow   bool              // low itself is excluded
+}
+
+var inf = math.Inf(1)
+
+// paramTable is every parameter, in the order in which Map and the model file show them.
+var paramTable = []paramSpec{
+	{"objective", "objective_type app application loss", func(p *Params) any { return &p.Objective }, 0, 0, false},
+	{"num_iterations", "num_iteration n_iter num_tree num_trees num_round num_rounds nrounds num_boost_round n_estimators max_iter", func(p *Params) any { return &p.NumIterations }, 1, 1e6, false},
+	{"learning_rate", "shrinkage_rate eta", func(p *Params) any { return &p.LearningRate }, 0, 100, true},
+	{"num_leaves", "num_leaf max_leaves max_leaf max_leaf_nodes", func(p *Params) any { return &p.NumLeaves }, 2, 131072, false},
+	{"max_depth", "", func(p *Params) any { return &p.MaxDepth }, -inf, 1 << 20, false},
+	{"min_data_in_leaf", "min_data_per_leaf min_data min_child_samples min_samples_leaf", func(p *Params) any { return &p.MinDataInLeaf }, 0, 1 << 31, false},
+	{"min_sum_hessian_in_leaf", "min_sum_hessian_per_leaf min_sum_hessian min_hessian min_child_weight", func(p *Params) any { return &p.MinSumHessian }, 0, inf, false},
+	{"lambda_l1", "reg_alpha l1_regularization", func(p *Params) any { return &p.LambdaL1 }, 0, 1e300, false},
+	{"lambda_l2", "reg_lambda lambda l2_regularization", func(p *Params) any { return &p.LambdaL2 }, 0, 1e300, false},
+	{"min_gain_to_split", "min_split_gain", func(p *Params) any { return &p.MinGainToSplit }, 0, 1e300, false},
+	{"max_delta_step", "max_tree_output max_leaf_output", func(p *Params) any { return &p.MaxDeltaStep }, -inf, 1e300, false},
+	{"feature_fraction", "sub_feature colsample_bytree", func(p *Params) any { return &p.FeatureFraction }, 0, 1, true},
+	{"feature_fraction_bynode", "sub_feature_bynode colsample_bynode", func(p *Params) any { return &p.FeatureFractionByNode }, 0, 1, true},
+	{"bagging_fraction", "sub_row subsample bagging", func(p *Params) any { return &p.BaggingFraction }, 0, 1, true},
+	{"bagging_freq", "subsample_freq", func(p *Params) any { return &p.BaggingFreq }, 0, 1e6, false},
+	{"max_bin", "max_bins", func(p *Params) any { return &p.MaxBin }, 2, 255, false},
+	{"seed", "random_seed random_state", func(p *Params) any { return &p.Seed }, 0, 1 << 53, false},
+	{"early_stopping_round", "early_stopping_rounds early_stopping n_iter_no_change", func(p *Params) any { return &p.EarlyStoppingRound }, 0, 1e6, false},
+	{"early_stopping_min_delta", "", func(p *Params) any { return &p.EarlyStoppingDelta }, 0, inf, false},
+	{"boost_from_average", "", func(p *Params) any { return &p.BoostFromAverage }, 0, 0, false},
+	{"scale_pos_weight", "", func(p *Params) any { return &p.ScalePosWeight }, 0, 1e9, true},
+	{"is_unbalance", "unbalance unbalanced_sets", func(p *Params) any { return &p.IsUnbalance }, 0, 0, false},
+	{"max_cat_threshold", "", func(p *Params) any { return &p.MaxCatThreshold }, 1, 255, false},
+	{"cat_smooth", "", func(p *Params) any { return &p.CatSmooth }, 0, 1e300, false},
+	{"cat_l2", "", func(p *Params) any { return &p.CatL2 }, 0, 1e300, false},
+	{"max_cat_to_onehot", "", func(p *Params) any { return &p.MaxCatToOnehot }, 1, 256, false},
+	{"min_data_per_group", "", func(p *Params) any { return &p.MinDataPerGroup }, 1, 1 << 31, false},
+}
+
+// ParamNames are the canonical names, in a fixed order.
+func ParamNames() []string {
+	names := make([]string, len(paramTable))
+	for i, s := range paramTable {
+		names[i] = s.name
+	}
+	return names
+}
+
+// paramWords are all names and aliases.
+func paramWords() []string {
+	var words []string
+	for _, s := range paramTable {
+		words = append(append(words, s.name), strings.Fields(s.aliases)...)
+	}
+	return words
+}
+
+func findParam(name string) *paramSpec {
+	for i := range paramTable {
+		if s := &paramTable[i]; s.name == name || slices.Contains(strings.Fields(s.aliases), name) {
+			return s
+		}
+	}
+	return nil
+}
+
+// ParseParams overlays m, whose keys may be LightGBM's aliases, on the defaults. Values may be any of Go's number types,
+// bool or string. Errors are *ParamError.
+func ParseParams(m map[string]any) (Params, error) {
+	p := Defaults()
+	seen := map[string]string{}
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		s := findParam(key)
+		if s == nil {
+			return p, &ParamError{key, "there is no such training parameter" + strictyaml.Suggest(key, paramWords())}
+		}
+		if other := seen[s.name]; other != "" {
+			return p, &ParamError{key, fmt.Sprintf("says the same as %s; keep one", other)}
+		}
+		seen[s.name] = key
+		if err := s.set(&p, m[key]); err != nil {
+			return p, &ParamError{key, err.Error()}
+		}
+	}
+	if p.IsUnbalance && p.ScalePosWeight != 1 {
+		return p, &ParamError{"is_unbalance", "cannot be combined with scale_pos_weight; keep one"}
+	}
+	return p, nil
+}
+
+// CheckParam says whether there is such a parameter and whether it may have this value by itself.
+func CheckParam(name string, value any) error {
+	_, err := ParseParams(map[string]any{name: value})
+	return err
+}
+
+func (s *paramSpec) set(p *Params, value any) error {
+	switch field := s.field(p).(type) {
+	case *string:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("expected text, found %v", value)
+		}
+		objective, err := canonicalObjective(v)
+		if err != nil {
+			return err
+		}
+		*field = objective
+	case *bool:
+		v, ok := value.(bool)
+		if !ok {
+			return fmt.Errorf("expected true or false, found %v", value)
+		}
+		*field = v
+	case *float64:
+		return s.setNumber(value, func(x float64) { *field = x })
+	case *int:
+		return s.setWhole(value, func(x float64) { *field = int(max(x, math.MinInt32)) })
+	case *uint64:
+		return s.setWhole(value, func(x float64) { *field = uint64(x) })
+	}
+	return nil
+}
+
+func (s *paramSpec) setWhole(value any, store func(float64)) error {
+	return s.setNumber(value, func(x float64) { store(x) }, func(x float64) error {
+		if x != math.Trunc(x) {
+			return fmt.Errorf("expected a whole number, found %v", x)
+		}
+		return nil
+	})
+}
+
+func (s *paramSpec) setNumber(value any, store func(float64), more ...func(float64) error) error {
+	var x float64
+	switch v := value.(type) {
+	case float64:
+		x = v
+	case int:
+		x = float64(v)
+	case int64:
+		x = float64(v)
+	case uint64:
+		x = float64(v)
+	default:
+		return fmt.Errorf("expected a number, found %v", value)
+	}
+	if !(x >= s.low && x <= s.high) || s.openLow && x == s.low {
+		return fmt.Errorf("%v is outside %s", x, s.bounds())
+	}
+	for _, check := range more {
+		if err := check(x); err != nil {
+			return err
+		}
+	}
+	store(x)
+	return nil
+}
+
+func (s *paramSpec) bounds() string {
+	low := "["
+	if s.openLow {
+		low = "("
+	}
+	return fmt.Sprintf("%s%g, %g]", low, s.low, s.high)
+}
+
+func canonicalObjective(name string) (string, error) {
+	switch name {
+	case "binary":
+		return "binary", nil
+	case "regression", "regression_l2", "l2", "mean_squared_error", "mse":
+		return "regression", nil
+	}
+	return "", fmt.Errorf("objective %q is not supported; use binary or regression", name)
+}
+
+// Map is p with canonical names and every default filled in, numbers as float64: two configurations train the same model
+// exactly when their maps are equal.
+func (p Params) Map() map[string]any {
+	m := make(map[string]any, len(paramTable))
+	for _, s := range paramTable {
+		switch field := s.field(&p).(type) {
+		case *string:
+			m[s.name] = *field
+		case *bool:
+			m[s.name] = *field
+		case *float64:
+			m[s.name] = *field
+		case *int:
+			m[s.name] = float64(*field)
+		case *uint64:
+			m[s.name] = float64(*field)
+		}
+	}
+	return m
+}

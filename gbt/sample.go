@@ -1,0 +1,93 @@
+package gbt
+
+import "math/bits"
+
+// Random numbers are hashes of what they are for: (seed, purpose, tree, position). There is no stream to share, so the
+// order of use, the number of threads and the point of a resumption do not matter.
+
+// key is a hashed (seed, purpose, tree); at(i) is the i-th number of its sequence.
+type key uint64
+
+// The purposes of random numbers. Changing a number changes every model.
+const (
+	forBag uint64 = iota + 1
+	forTreeFeatures
+	forNodeFeatures
+	forRounding
+)
+
+func newKey(seed, purpose uint64, tree int) key {
+	return key(mix(mix(seed^purpose<<56) + uint64(tree)))
+}
+
+// at is 64 uniform bits.
+func (k key) at(i uint64) uint64 { return mix(uint64(k) + i*0x9E3779B97F4A7C15) }
+
+// mix is the finalizer of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): every input bit reaches every output bit.
+func mix(x uint64) uint64 {
+	x ^= x >> 30
+	x *= 0xBF58476D1CE4E5B9
+	x ^= x >> 27
+	x *= 0x94D049BB133111EB
+	return x ^ x>>31
+}
+
+// choose fills chosen with k of the numbers 0..n-1, ascending, each subset equally likely (Knuth's algorithm S).
+func (k key) choose(chosen []int, n, count int) []int {
+	chosen = chosen[:0]
+	for i := 0; i < n && len(chosen) < count; i++ {
+		// Select with probability (still needed) / (still left), on a 64-bit grid.
+		hi, _ := bits.Mul64(k.at(uint64(i)), uint64(n-i))
+		if hi < uint64(count-len(chosen)) {
+			chosen = append(chosen, i)
+		}
+	}
+	return chosen
+}
+
+// fractionOf is how many of n a fraction means: rounded, but at least one.
+func fractionOf(n int, fraction float64) int {
+	return min(max(int(float64(n)*fraction+0.5), 1), n)
+}
+
+// treeFeatures are the features that tree may use, ascending.
+func treeFeatures(p *Params, tree, features int) []int {
+	count := fractionOf(features, p.FeatureFraction)
+	return newKey(p.Seed, forTreeFeatures, tree).choose(make([]int, 0, count), features, count)
+}
+
+// nodeFeatures are those of usable that one node may use. Which node it is decides, not when it is looked at.
+func nodeFeatures(p *Params, tree, node int, usable, buf []int) []int {
+	if p.FeatureFractionByNode >= 1 {
+		return usable
+	}
+	k := key(newKey(p.Seed, forNodeFeatures, tree).at(uint64(node)))
+	chosen := k.choose(buf, len(usable), fractionOf(len(usable), p.FeatureFractionByNode))
+	for i, j := range chosen {
+		chosen[i] = usable[j]
+	}
+	return chosen
+}
+
+// drawBag orders rows so that the bag comes first and the rows left out follow, both ascending, and returns the bag's
+// size. A row's place depends on the bag's number alone: a new bag is drawn every bagging_freq trees.
+func drawBag(p *Params, tree int, rows, scratch []uint32) int {
+	if p.BaggingFreq <= 0 || p.BaggingFraction >= 1 {
+		return len(rows)
+	}
+	want := fractionOf(len(rows), p.BaggingFraction)
+	k := newKey(p.Seed, forBag, tree/p.BaggingFreq)
+	in, out := 0, 0
+	for i, r := range rows {
+		hi, _ := bits.Mul64(k.at(uint64(i)), uint64(len(rows)-i))
+		if hi < uint64(want-in) {
+			rows[in] = r // never ahead of i
+			in++
+		} else {
+			scratch[out] = r
+			out++
+		}
+	}
+	copy(rows[in:], scratch[:out])
+	return in
+}

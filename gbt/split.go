@@ -1,0 +1,163 @@
+package gbt
+
+import "math"
+
+// sums are the gradient and hessian sums of a set of rows, in units of the packing.
+type sums struct{ g, h float64 }
+
+func (s sums) plus(o sums) sums  { return sums{s.g + o.g, s.h + o.h} }
+func (s sums) minus(o sums) sums { return sums{s.g - o.g, s.h - o.h} }
+
+// candidate is one way to split a leaf.
+type candidate struct {
+	gain    float64 // what it takes off the loss, in units of the scorer; 0 or less is no split
+	feature int
+	left    binSet
+	at      int  // numerical: the last bin of present values that goes left
+	missing bool // numerical: missing values go left
+	sums    sums // of the left rows
+	l2      float64
+}
+
+// scorer rates splits of one tree. Everything in it is in units of the packing, so that rating a bin costs no
+// multiplication by a scale: gains in g1*g1/h1, outputs in g1/h1.
+type scorer struct {
+	p      *Params
+	pack   packing
+	l1, l2 float64
+	catL2  float64
+	clip   float64 // largest output; +Inf when there is no bound
+}
+
+func newScorer(p *Params, pack packing) scorer {
+	s := scorer{p: p, pack: pack, l1: p.LambdaL1 / pack.g1, l2: p.LambdaL2 / pack.h1, catL2: p.CatL2 / pack.h1, clip: inf}
+	if p.MaxDeltaStep > 0 {
+		s.clip = p.MaxDeltaStep * pack.h1 / pack.g1
+	}
+	return s
+}
+
+// gainUnit is what one unit of gain is worth, and outputUnit one unit of output.
+func (s *scorer) gainUnit() float64   { return s.pack.g1 * s.pack.g1 / s.pack.h1 }
+func (s *scorer) outputUnit() float64 { return s.pack.g1 / s.pack.h1 }
+
+// soft is the soft threshold of l1 regularisation.
+func (s *scorer) soft(g float64) float64 {
+	return math.Copysign(max(math.Abs(g)-s.l1, 0), g)
+}
+
+// output is the leaf value that minimises the loss's second-order approximation: -G / (H + l2), bounded.
+func (s *scorer) output(x sums, l2 float64) float64 {
+	if x.h+l2 <= 0 {
+		return 0
+	}
+	return max(min(-s.soft(x.g)/(x.h+l2), s.clip), -s.clip)
+}
+
+// gain is twice what a leaf with these sums takes off the loss: G^2 / (H + l2) where nothing bounds the output.
+func (s *scorer) gain(x sums, l2 float64) float64 {
+	g := s.soft(x.g)
+	if s.clip == inf {
+		return g * g / (x.h + l2)
+	}
+	o := s.output(x, l2)
+	// The conversions keep the compiler from fusing, which would make models depend on the processor.
+	return -(float64(2*g*o) + float64(float64((x.h+l2)*o)*o))
+}
+
+// leafTask is a leaf for which the best split is wanted.
+type leafTask struct {
+	total sums
+	rows  int
+	shift float64 // gain that a split must exceed: the unsplit leaf's, and min_gain_to_split
+	minH  float64 // least hessian of a child, from min_data_in_leaf and min_sum_hessian_in_leaf
+	perH  float64 // rows per unit of hessian
+}
+
+func (s *scorer) task(total sums, rows int) leafTask {
+	t := leafTask{total: total, rows: rows}
+	t.shift = s.gain(total, s.l2) + s.p.MinGainToSplit/s.gainUnit()
+	t.perH = float64(rows) / total.h
+	// LightGBM estimates a child's rows from its hessian, which the histogram has, and rounds to nearest; exact for
+	// squared error without weights, where the hessian is the count.
+	t.minH = max(s.p.MinSumHessian/s.pack.h1, (float64(s.p.MinDataInLeaf)-0.5)/t.perH, math.SmallestNonzeroFloat64)
+	return t
+}
+
+// scan is one feature's histogram of one leaf, decoded: running sums over those bins that hold something.
+type scan struct {
+	n     int            // entries in use
+	first [MaxBins]uint8 // the lowest bin that entry i stands for
+	last  [MaxBins]uint8 // and the highest
+	below [MaxBins]sums  // sums of entries 0..i
+	miss  sums           // of the missing bin
+}
+
+// decode fills the scan from the histogram's bins at from: values bins of present values and perhaps a missing bin.
+func (c *scan) decode(h histogram, from, values, missing int, pack packing) {
+	c.n, c.miss = 0, sums{}
+	if h.packed != nil {
+		c.decodePacked(h.packed[from:from+values], pack)
+		if missing >= 0 {
+			g, hs := pack.sums(h.packed[from+missing])
+			c.miss = sums{float64(g), float64(hs)}
+		}
+		return
+	}
+	c.decodeWide(h.wide[from : from+values])
+	if missing >= 0 {
+		s := h.wide[from+missing]
+		c.miss = sums{float64(s.g), float64(s.h)}
+	}
+}
+
+// coarsen joins entries whose bins have the same group: a grid of thresholds coarser than the data's.
+func (c *scan) coarsen(group []uint8) {
+	n := 0
+	for i := range c.n {
+		if n > 0 && group[c.last[n-1]] == group[c.first[i]] {
+			c.last[n-1], c.below[n-1] = c.last[i], c.below[i]
+			continue
+		}
+		c.first[n], c.last[n], c.below[n] = c.first[i], c.last[i], c.below[i]
+		n++
+	}
+	c.n = n
+}
+
+// numerical rates every threshold of the scan, with the missing values on either side, and keeps the best in best.
+func (s *scorer) numerical(c *scan, t *leafTask, feature, values, missing int, best *candidate) {
+	some := c.miss.h > 0
+	end := c.n - 1 // behind the last entry nothing is left for the right side but missing values
+	if some {
+		end = c.n
+	}
+	goal := max(best.gain, 0) + t.shift
+	gain, at := s.bestThreshold(c.below[:max(end, 0)], sums{}, t, goal)
+	left, missingLeft := sums{}, false
+	if at >= 0 {
+		left, goal = c.below[at], gain
+	}
+	if some {
+		if g, i := s.bestThreshold(c.below[:max(c.n-1, 0)], c.miss, t, goal); i >= 0 {
+			gain, at, left, missingLeft = g, i, c.below[i].plus(c.miss), true
+		}
+	}
+	if at < 0 {
+		return
+	}
+	*best = candidate{gain: gain - t.shift, feature: feature, sums: left, missing: missingLeft, l2: s.l2}
+	if !some { // no row here says where missing values should go: with the heavier side
+		best.missing = 2*left.h >= t.total.h
+	}
+	best.at = values - 1
+	if at < c.n-1 { // any bin of the empty gap divides these rows alike; its middle is the fairest to others
+		best.at = (int(c.last[at]) + int(c.first[at+1]) - 1) / 2
+	}
+	for b := range best.at + 1 {
+		best.left.add(b)
+	}
+	if best.missing && missing >= 0 {
+		best.left.add(missing)
+	}
+}

@@ -1,0 +1,96 @@
+package gbt
+
+import (
+	"cmp"
+	"slices"
+)
+
+// category is one bin of a categorical feature in one leaf.
+type category struct {
+	bin   int
+	sums  sums
+	order float64 // what categories are sorted by
+}
+
+// categorical rates splits of an unordered feature and keeps the best in best. With few categories, each against the
+// rest. With many, as LightGBM does after Fisher (1958): sort them by gradient over hessian; the best of all subsets is a
+// run from either end. usable bounds the bins that may go left (a coarser max_bin).
+func (s *scorer) categorical(h histogram, from, bins, usable int, t *leafTask, feature int, best *candidate, buf []category) {
+	all := buf[:0]
+	for b := range bins {
+		var g, hs int64
+		if h.packed != nil {
+			g, hs = s.pack.sums(h.packed[from+b])
+		} else {
+			g, hs = h.wide[from+b].g, h.wide[from+b].h
+		}
+		if hs > 0 && b < usable {
+			all = append(all, category{bin: b, sums: sums{float64(g), float64(hs)}})
+		}
+	}
+	if bins <= s.p.MaxCatToOnehot {
+		s.oneAgainstRest(all, t, feature, best)
+	} else {
+		s.sortedSubset(all, t, feature, best)
+	}
+}
+
+func (s *scorer) oneAgainstRest(all []category, t *leafTask, feature int, best *candidate) {
+	for _, c := range all {
+		rest := t.total.minus(c.sums)
+		if c.sums.h < t.minH || rest.h < t.minH {
+			continue
+		}
+		if gain := s.gain(c.sums, s.l2) + s.gain(rest, s.l2) - t.shift; gain > max(best.gain, 0) {
+			*best = candidate{gain: gain, feature: feature, sums: c.sums, l2: s.l2}
+			best.left.add(c.bin)
+		}
+	}
+}
+
+func (s *scorer) sortedSubset(all []category, t *leafTask, feature int, best *candidate) {
+	smooth := s.p.CatSmooth / s.pack.h1
+	sorted := slices.DeleteFunc(all, func(c category) bool { return c.sums.h*t.perH+0.5 < s.p.CatSmooth })
+	for i := range sorted {
+		sorted[i].order = sorted[i].sums.g / (sorted[i].sums.h + smooth)
+	}
+	slices.SortFunc(sorted, func(a, b category) int {
+		return cmp.Or(cmp.Compare(a.order, b.order), cmp.Compare(a.bin, b.bin))
+	})
+	s.runFromEnd(sorted, t, feature, best)
+	slices.Reverse(sorted)
+	s.runFromEnd(sorted, t, feature, best)
+}
+
+// runFromEnd rates the first 1, 2, 3 ... categories as the left side. Steps that add fewer than min_data_per_group rows
+// are not rated by themselves: they would fit noise.
+func (s *scorer) runFromEnd(sorted []category, t *leafTask, feature int, best *candidate) {
+	l2 := s.l2 + s.catL2
+	left, since := sums{}, 0.0
+	longest := min(s.p.MaxCatThreshold, (len(sorted)+1)/2)
+	found := 0
+	for i := range longest {
+		left = left.plus(sorted[i].sums)
+		since += sorted[i].sums.h * t.perH
+		rest := t.total.minus(left)
+		if left.h < t.minH {
+			continue
+		}
+		if rest.h < t.minH || rest.h*t.perH+0.5 < float64(s.p.MinDataPerGroup) {
+			break
+		}
+		if since+0.5 < float64(s.p.MinDataPerGroup) {
+			continue
+		}
+		since = 0
+		if gain := s.gain(left, l2) + s.gain(rest, l2) - t.shift; gain > max(best.gain, 0) {
+			*best = candidate{gain: gain, feature: feature, sums: left, l2: l2}
+			found = i + 1
+		}
+	}
+	if found > 0 {
+		for _, c := range sorted[:found] {
+			best.left.add(c.bin)
+		}
+	}
+}

@@ -1,0 +1,70 @@
+package gbt
+
+// The loops below run once per bin, feature and leaf; with many small leaves they cost as much as counting.
+
+// decodePacked makes running sums of the words, leaving out empty bins. Words are added whole: a sum of words is the word
+// of the sums.
+func (c *scan) decodePacked(words []int64, pack packing) {
+	var sum int64
+	n := 0
+	for b, w := range words {
+		if w == 0 {
+			continue
+		}
+		sum += w
+		g, h := pack.sums(sum)
+		c.first[n&(MaxBins-1)], c.last[n&(MaxBins-1)] = uint8(b), uint8(b)
+		c.below[n&(MaxBins-1)] = sums{float64(g), float64(h)}
+		n++
+	}
+	c.n = n
+}
+
+// decodeWide is decodePacked for a large leaf.
+func (c *scan) decodeWide(pairs []wide) {
+	var g, h int64
+	n := 0
+	for b, w := range pairs {
+		if w.g == 0 && w.h == 0 {
+			continue
+		}
+		g, h = g+w.g, h+w.h
+		c.first[n&(MaxBins-1)], c.last[n&(MaxBins-1)] = uint8(b), uint8(b)
+		c.below[n&(MaxBins-1)] = sums{float64(g), float64(h)}
+		n++
+	}
+	c.n = n
+}
+
+// bestThreshold is the entry whose running sums, with extra added, make the best left side, and the gain of both sides
+// together; -1 when no entry exceeds goal. Hessians grow from entry to entry, so the first right side that is too small
+// ends the search.
+func (s *scorer) bestThreshold(below []sums, extra sums, t *leafTask, goal float64) (gain float64, at int) {
+	gain, at = goal, -1
+	if s.l1 > 0 || s.clip < inf {
+		for i, x := range below {
+			x = x.plus(extra)
+			rest := t.total.minus(x)
+			if rest.h < t.minH {
+				break
+			}
+			if v := s.gain(x, s.l2) + s.gain(rest, s.l2); v > gain && x.h >= t.minH {
+				gain, at = v, i
+			}
+		}
+		return gain, at
+	}
+	l2, minH, total := s.l2, t.minH, t.total
+	for i, x := range below {
+		g, h := x.g+extra.g, x.h+extra.h
+		restG, restH := total.g-g, total.h-h
+		if restH < minH {
+			break
+		}
+		// Not x*y+z: nothing here can be fused, so every processor rounds alike.
+		if v := g*g/(h+l2) + restG*restG/(restH+l2); v > gain && h >= minH {
+			gain, at = v, i
+		}
+	}
+	return gain, at
+}

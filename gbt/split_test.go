@@ -1,0 +1,227 @@
+package gbt
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// TestNumericalIsTheBestThreshold compares the scan with trying every set of the allowed form, by real numbers.
+func TestNumericalIsTheBestThreshold(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	pack := packing{shift: variable, g1: 0.01, h1: 0.001}
+	for round := range 400 {
+		values, missing := 2+rng.IntN(12), -1
+		if rng.IntN(2) == 0 {
+			missing = values
+		}
+		h := histogram{packed: make([]int64, values+1)}
+		var total sums
+		for b := range h.packed {
+			if b == missing || b < values && rng.IntN(4) > 0 {
+				g, hs := int64(rng.IntN(2001)-1000), int64(1+rng.IntN(3000))
+				h.packed[b] = g<<variable + hs
+				total = total.plus(sums{float64(g), float64(hs)})
+			}
+		}
+		if round%2 == 0 { // the same as a wide histogram
+			h.wide = make([]wide, len(h.packed))
+			for b, w := range h.packed {
+				h.wide[b].g, h.wide[b].h = pack.sums(w)
+			}
+			h.packed = nil
+		}
+		p := Defaults()
+		p.MinSumHessian, p.MinDataInLeaf, p.LambdaL2 = 0.5, 3, float64(rng.IntN(3))
+		p.LambdaL1 = float64(rng.IntN(2)) * 2
+		if rng.IntN(3) == 0 {
+			p.MaxDeltaStep = 0.4
+		}
+		s := newScorer(&p, pack)
+		rows := 60
+		task := s.task(total, rows)
+		var scan scan
+		scan.decode(h, 0, values, missing, pack)
+		best := candidate{}
+		s.numerical(&scan, &task, 4, values, missing, &best)
+
+		want := 0.0
+		for at := range values {
+			for _, withMissing := range []bool{false, true} {
+				if gain := realGain(h, pack, &p, total, rows, at, withMissing, missing); gain > want {
+					want = gain
+				}
+			}
+		}
+		if got := best.gain * s.gainUnit(); math.Abs(got-want) > 1e-9*(1+want) {
+			t.Fatalf("round %d: gain %v, best of all %v", round, got, want)
+		}
+		if best.gain > 0 {
+			var left sums
+			for b := range values + 1 {
+				if best.left.has(b) && (b < values || b == missing) {
+					g, hs := h.at(b, pack)
+					left = left.plus(sums{float64(g), float64(hs)})
+				}
+			}
+			if left != best.sums {
+				t.Fatalf("round %d: the set has %v, the candidate says %v", round, left, best.sums)
+			}
+		}
+	}
+}
+
+// realGain is the gain of one split by LightGBM's formulas, in real units; 0 where it is not allowed.
+func realGain(h histogram, pack packing, p *Params, total sums, rows, at int, withMissing bool, missing int) float64 {
+	var left sums
+	for b := 0; b <= at; b++ {
+		g, hs := h.at(b, pack)
+		left = left.plus(sums{float64(g), float64(hs)})
+	}
+	if withMissing {
+		if missing < 0 {
+			return 0
+		}
+		g, hs := h.at(missing, pack)
+		left = left.plus(sums{float64(g), float64(hs)})
+	}
+	right := total.minus(left)
+	leaf := func(s sums) float64 {
+		g, hs := s.g*pack.g1, s.h*pack.h1
+		soft := math.Copysign(math.Max(math.Abs(g)-p.LambdaL1, 0), g)
+		o := -soft / (hs + p.LambdaL2)
+		if p.MaxDeltaStep > 0 {
+			o = math.Max(math.Min(o, p.MaxDeltaStep), -p.MaxDeltaStep)
+		}
+		return -(2*soft*o + (hs+p.LambdaL2)*o*o)
+	}
+	for _, s := range []sums{left, right} {
+		count := math.Floor(s.h*float64(rows)/total.h + 0.5)
+		if s.h <= 0 || s.h*pack.h1 < p.MinSumHessian || count < float64(p.MinDataInLeaf) {
+			return 0
+		}
+	}
+	return leaf(left) + leaf(right) - leaf(total) - p.MinGainToSplit
+}
+
+// TestSortedSubsetFindsTheBestSubset tries all subsets: for convex losses the best one is a run of the sorted order.
+func TestSortedSubsetFindsTheBestSubset(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2, 2))
+	pack := packing{shift: variable, g1: 1, h1: 1}
+	for round := range 200 {
+		const bins = 7
+		h := histogram{packed: make([]int64, bins)}
+		var total sums
+		for b := range bins {
+			g, hs := int64(rng.IntN(2001)-1000), int64(100+rng.IntN(300))
+			h.packed[b] = g<<variable + hs
+			total = total.plus(sums{float64(g), float64(hs)})
+		}
+		p := Defaults()
+		p.MinDataInLeaf, p.MinSumHessian, p.MinDataPerGroup, p.CatSmooth, p.CatL2 = 1, 0, 1, 0, 0
+		s := newScorer(&p, pack)
+		task := s.task(total, int(total.h))
+		best := candidate{}
+		s.categorical(h, 0, bins, bins, &task, 0, &best, nil)
+		want := 0.0
+		for set := 1; set < 1<<bins-1; set++ {
+			var left sums
+			for b := range bins {
+				if set>>b&1 == 1 {
+					g, hs := h.at(b, pack)
+					left = left.plus(sums{float64(g), float64(hs)})
+				}
+			}
+			want = max(want, s.gain(left, 0)+s.gain(total.minus(left), 0)-task.shift)
+		}
+		if math.Abs(best.gain-want) > 1e-9*(1+want) {
+			t.Fatalf("round %d: gain %v, best of all subsets %v", round, best.gain, want)
+		}
+	}
+}
+
+func TestEvenGroups(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 3))
+	for range 300 {
+		counts := make([]int, 1+rng.IntN(255))
+		total := 0
+		for i := range counts {
+			counts[i] = rng.IntN(1000)
+			total += counts[i]
+		}
+		limit := 1 + rng.IntN(100)
+		groups := evenGroups(counts, limit)
+		size := map[uint8]int{}
+		for i, g := range groups {
+			if i > 0 && g != groups[i-1] && g != groups[i-1]+1 {
+				t.Fatal("groups are not consecutive")
+			}
+			size[g] += counts[i]
+		}
+		if len(size) > limit {
+			t.Fatalf("%d groups, at most %d are allowed", len(size), limit)
+		}
+		if len(counts) > 4*limit {
+			for g, n := range size {
+				if float64(n) > 2.5*float64(total)/float64(limit)+1000 {
+					t.Fatalf("group %d holds %d of %d rows, %d groups", g, n, total, limit)
+				}
+			}
+		}
+	}
+}
+
+func TestChooseIsUniform(t *testing.T) {
+	const n, count, rounds = 10, 3, 20_000
+	seen := make([]int, n)
+	for round := range rounds {
+		got := newKey(9, forTreeFeatures, round).choose(nil, n, count)
+		if len(got) != count {
+			t.Fatalf("chose %v", got)
+		}
+		for i, v := range got {
+			if i > 0 && v <= got[i-1] {
+				t.Fatalf("not ascending: %v", got)
+			}
+			seen[v]++
+		}
+	}
+	want := float64(rounds*count) / n
+	for v, c := range seen {
+		if math.Abs(float64(c)-want) > 5*math.Sqrt(want) {
+			t.Errorf("%d was chosen %d times, expected about %.0f", v, c, want)
+		}
+	}
+}
+
+func TestBagHasItsSizeAndChanges(t *testing.T) {
+	p := Defaults()
+	p.BaggingFraction, p.BaggingFreq = 0.3, 2
+	bag := func(tree int) []uint32 {
+		rows := make([]uint32, 1000)
+		rowSet{n: 1000}.copy(rows, 0)
+		n := drawBag(&p, tree, rows, make([]uint32, 1000))
+		if n != 300 {
+			t.Fatalf("a bag of %d", n)
+		}
+		for i := range rows {
+			if i > 0 && i != n && rows[i] <= rows[i-1] {
+				t.Fatal("rows are not ascending")
+			}
+		}
+		return rows[:n]
+	}
+	a, b, c := bag(0), bag(1), bag(2)
+	if a[150] != b[150] || a[10] != b[10] {
+		t.Error("the bag changed within bagging_freq")
+	}
+	same := 0
+	for i := range a {
+		if a[i] == c[i] {
+			same++
+		}
+	}
+	if same > 50 {
+		t.Error("the bag did not change")
+	}
+}

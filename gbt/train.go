@@ -1,0 +1,229 @@
+package gbt
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+)
+
+// Options are what a training run is lent; none of them changes the model but Valid, Eval and Maximize, by stopping early.
+type Options struct {
+	Threads int // goroutines; at least 1
+
+	// Valid are held-out rows, scored after every tree, with the training data's features.
+	Valid *Data
+	// Eval rates raw scores of the used rows of Valid, in their order. It is called after every tree, from one goroutine,
+	// and may keep nothing of its argument.
+	Eval func(raw []float64) (float64, error)
+	// Maximize says whether a higher rating is better.
+	Maximize bool
+
+	// OnTree is told about every tree. An error ends the training with that error.
+	OnTree func(Progress) error
+}
+
+// Progress is the state of a training run after a tree.
+type Progress struct {
+	Tree   int // 1, 2, 3 ...
+	Leaves int
+	Score  float64 // of Valid; NaN without Eval
+	Best   int     // the tree with the best score so far, 0 without Eval
+	Took   time.Duration
+}
+
+// Result is a finished training run.
+type Result struct {
+	Model *Model // up to the best tree, when stopping early was asked for
+	Grown int    // trees grown in all
+	Best  int    // trees in Model
+	Score float64
+	// Stopped says why no more trees were grown.
+	Stopped Stop
+}
+
+// Stop is why training ended.
+type Stop string
+
+// The reasons for which training ends well.
+const (
+	StopIterations Stop = "num_iterations reached"
+	StopEarly      Stop = "no improvement on valid"
+	StopNoSplit    Stop = "no split improves the model"
+)
+
+// Train grows a model on d. It ends early when ctx does, with ctx's error. The same data, parameters and ratings give the
+// same model, bit for bit, whatever the number of threads.
+func Train(ctx context.Context, d *Data, p Params, opt Options) (*Result, error) {
+	b, err := newBooster(d, p, opt)
+	if err != nil {
+		return nil, err
+	}
+	for b.stopped == "" {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if err := b.step(); err != nil {
+			return nil, err
+		}
+	}
+	return b.result(), nil
+}
+
+// booster is a training run between two trees.
+type booster struct {
+	p    Params
+	opt  Options
+	data *Data
+	obj  objective
+	grow *grower
+
+	bias       float64   // the constant that boosting starts from; the first tree carries it
+	score      []float64 // of all rows of data
+	validScore []float64 // of all rows of opt.Valid
+	valid      []float64 // the used ones of them, for Eval
+	gh         []uint32
+	bag        int
+
+	trees   []*Tree
+	best    int
+	bestAt  float64
+	stopped Stop
+}
+
+func newBooster(d *Data, p Params, opt Options) (*booster, error) {
+	if err := d.check(true); err != nil {
+		return nil, err
+	}
+	opt.Threads = max(opt.Threads, 1)
+	if v := opt.Valid; v != nil {
+		if err := v.check(false); err != nil {
+			return nil, fmt.Errorf("valid: %w", err)
+		}
+		if len(v.Features) != len(d.Features) {
+			return nil, fmt.Errorf("%w: valid has %d features, train %d", ErrData, len(v.Features), len(d.Features))
+		}
+	}
+	if (opt.Eval != nil) != (opt.Valid != nil) || p.EarlyStoppingRound > 0 && opt.Eval == nil {
+		return nil, &ParamError{"early_stopping_round", "needs held-out rows and a metric"}
+	}
+	obj, err := newObjective(&p, d)
+	if err != nil {
+		return nil, err
+	}
+	b := &booster{p: p, opt: opt, data: d, obj: obj, bestAt: math.NaN()}
+	b.grow = newGrower(&b.p, d, opt.Threads)
+	b.gh = make([]uint32, d.Rows)
+	b.bias = obj.init(p.BoostFromAverage)
+	b.score = filled(d.Rows, b.bias)
+	if opt.Valid != nil {
+		b.validScore = filled(opt.Valid.Rows, b.bias)
+		b.valid = make([]float64, opt.Valid.Used())
+	}
+	return b, nil
+}
+
+func filled(n int, x float64) []float64 {
+	s := make([]float64, n)
+	for i := range s {
+		s[i] = x
+	}
+	return s
+}
+
+// step grows one tree, adds it to the scores, rates it and decides whether to go on.
+func (b *booster) step() error {
+	start := time.Now()
+	tree := len(b.trees)
+	b.drawRows(tree)
+	pack := b.obj.prepare(b.score, b.grow.order, b.opt.Threads)
+	k := newKey(b.p.Seed, forRounding, tree)
+	parallel(b.opt.Threads, len(b.gh), grain, func(_, lo, hi int) { b.obj.fill(b.gh, b.score, lo, hi, k) })
+
+	t, err := b.grow.grow(tree, b.bag, b.gh, pack)
+	if err != nil {
+		return err
+	}
+	if t == nil {
+		b.stopped = StopNoSplit
+		if tree == 0 {
+			b.trees = append(b.trees, constantTree(b.bias))
+		}
+		return nil
+	}
+	b.grow.addLeafValues(b.score)
+	if out := b.grow.order[b.bag:]; len(out) > 0 {
+		t.addScores(b.data.Columns, rowSet{subset: out}, b.score, b.opt.Threads)
+	}
+	if b.opt.Valid != nil {
+		t.addScores(b.opt.Valid.Columns, b.opt.Valid.rows(), b.validScore, b.opt.Threads)
+	}
+	if tree == 0 {
+		t.addBias(b.bias)
+	}
+	b.trees = append(b.trees, t)
+	return b.rate(t, start)
+}
+
+// drawRows fills the grower's order with the rows in use, ascending, those in the bag first.
+func (b *booster) drawRows(tree int) {
+	rows := b.data.rows()
+	parallel(b.opt.Threads, rows.len(), grain, func(_, lo, hi int) { rows.copy(b.grow.order[lo:hi], lo) })
+	b.bag = drawBag(&b.p, tree, b.grow.order, b.grow.part.scratch)
+}
+
+func (b *booster) rate(t *Tree, start time.Time) error {
+	n := len(b.trees)
+	score := math.NaN()
+	if b.opt.Eval != nil {
+		valid := b.opt.Valid
+		if valid.Subset == nil {
+			copy(b.valid, b.validScore)
+		} else {
+			for i, r := range valid.Subset {
+				b.valid[i] = b.validScore[r]
+			}
+		}
+		s, err := b.opt.Eval(b.valid)
+		if err != nil {
+			return fmt.Errorf("rate tree %d: %w", n, err)
+		}
+		score = s
+		if b.improved(s) {
+			b.best, b.bestAt = n, s
+		}
+	}
+	if b.opt.OnTree != nil {
+		if err := b.opt.OnTree(Progress{Tree: n, Leaves: t.Leaves(), Score: score, Best: b.best, Took: time.Since(start)}); err != nil {
+			return err
+		}
+	}
+	switch {
+	case b.p.EarlyStoppingRound > 0 && n-b.best >= b.p.EarlyStoppingRound:
+		b.stopped = StopEarly
+	case n >= b.p.NumIterations:
+		b.stopped = StopIterations
+	}
+	return nil
+}
+
+func (b *booster) improved(s float64) bool {
+	switch {
+	case math.IsNaN(b.bestAt):
+		return true
+	case b.opt.Maximize:
+		return s > b.bestAt+b.p.EarlyStoppingDelta
+	}
+	return s < b.bestAt-b.p.EarlyStoppingDelta
+}
+
+func (b *booster) result() *Result {
+	m := &Model{Objective: b.obj.String(), Trees: b.trees, Params: b.p.lines()}
+	m.FeatureNames, m.FeatureInfos = describe(b.data.Features)
+	r := &Result{Model: m, Grown: len(b.trees), Best: len(b.trees), Score: b.bestAt, Stopped: b.stopped}
+	if b.p.EarlyStoppingRound > 0 && b.best > 0 {
+		r.Best = b.best
+		r.Model = m.truncated(b.best)
+	}
+	return r
+}

@@ -1,0 +1,369 @@
+package gbt
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/dmitryikh/leaves"
+)
+
+func text(t testing.TB, m *Model) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if _, err := m.WriteTo(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// variants are configurations that between them use every parameter.
+func variants() map[string]func(*Params) {
+	return map[string]func(*Params){
+		"plain":      func(*Params) {},
+		"regularise": func(p *Params) { p.LambdaL1, p.LambdaL2, p.MinGainToSplit, p.MaxDeltaStep = 0.5, 3, 0.01, 0.3 },
+		"depth":      func(p *Params) { p.MaxDepth, p.NumLeaves = 4, 63 },
+		"sample": func(p *Params) {
+			p.BaggingFraction, p.BaggingFreq, p.FeatureFraction, p.FeatureFractionByNode = 0.6, 2, 0.7, 0.7
+		},
+		"few features": func(p *Params) { p.FeatureFraction = 0.3 },
+		"coarse":       func(p *Params) { p.MaxBin = 15 },
+		"small leaves": func(p *Params) { p.MinDataInLeaf, p.NumLeaves, p.MinSumHessian = 1, 200, 0 },
+		"one-hot":      func(p *Params) { p.MaxCatToOnehot = 255 },
+		"pos weight":   func(p *Params) { p.ScalePosWeight = 3 },
+		"unbalance":    func(p *Params) { p.IsUnbalance = true },
+		"from zero":    func(p *Params) { p.BoostFromAverage = false },
+	}
+}
+
+func small() Params {
+	p := Defaults()
+	p.NumIterations, p.NumLeaves, p.Seed = 12, 15, 7
+	return p
+}
+
+func TestSameBytesForAnyThreads(t *testing.T) {
+	d := randomTable(tableSpec{rows: 150_000, numerical: 14, categorical: 4, bins: 100, missing: 0.05, weights: true, seed: 1})
+	v := randomTable(tableSpec{rows: 40_000, numerical: 14, categorical: 4, bins: 100, missing: 0.05, seed: 1})
+	for name, change := range variants() {
+		t.Run(name, func(t *testing.T) {
+			p := small()
+			p.NumIterations = 5
+			change(&p)
+			var first []byte
+			for _, threads := range []int{1, 2, 3, 8} {
+				res := mustTrain(t, &d.Data, p, Options{Threads: threads, Valid: &v.Data, Eval: logLoss(v.Label)})
+				got := text(t, res.Model)
+				if first == nil {
+					first = got
+				}
+				if !bytes.Equal(got, first) {
+					t.Fatalf("%d threads make another model", threads)
+				}
+			}
+		})
+	}
+}
+
+// TestPredictions holds four predictors against each other: the trainer's own scores, rows of bins, raw values, and
+// leaves reading the text.
+func TestPredictions(t *testing.T) {
+	for _, regression := range []bool{false, true} {
+		d := randomTable(tableSpec{rows: 6000, numerical: 5, categorical: 3, bins: 40, missing: 0.1, regression: regression, seed: 2})
+		valid := randomTable(tableSpec{rows: 3000, numerical: 5, categorical: 3, bins: 40, missing: 0.1, regression: regression, seed: 2}).head(2000)
+		for name, change := range variants() {
+			t.Run(fmt.Sprintf("%s, regression %t", name, regression), func(t *testing.T) {
+				p := small()
+				change(&p)
+				if regression {
+					p.Objective = "regression"
+				}
+				var last []float64
+				res := mustTrain(t, &d.Data, p, Options{Threads: 2, Valid: &valid.Data, Eval: func(raw []float64) (float64, error) {
+					last = append(last[:0], raw...)
+					return 0, nil
+				}})
+				binned, err := res.Model.PredictBinned(&valid.Data, 2)
+				if err != nil {
+					t.Fatal(err)
+				}
+				raw := make([]float64, valid.Rows)
+				if err := res.Model.PredictAll(valid.raw, raw, 3); err != nil {
+					t.Fatal(err)
+				}
+				if !slices.Equal(binned, last) || !slices.Equal(raw, binned) {
+					t.Fatal("the trainer's scores, those of bins and those of raw values differ")
+				}
+				checkAgainstLeaves(t, res.Model, valid, raw)
+			})
+		}
+	}
+}
+
+func checkAgainstLeaves(t *testing.T, m *Model, rows *table, want []float64) {
+	t.Helper()
+	data := text(t, m)
+	other, err := leaves.LGEnsembleFromReader(bufio.NewReader(bytes.NewReader(data)), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r := range rows.Rows {
+		if got := other.PredictSingle(rows.row(r), 0); got != want[r] {
+			t.Fatalf("row %d: leaves predicts %v, we %v", r, got, want[r])
+		}
+	}
+	again, err := ReadModel(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(text(t, again), data) {
+		t.Fatal("a model that is read and written again differs")
+	}
+	for r := range rows.Rows {
+		if got := again.Predict(rows.row(r)); got != want[r] {
+			t.Fatalf("row %d: the model read back predicts %v, not %v", r, got, want[r])
+		}
+	}
+}
+
+// TestTreesAddUp checks every tree against the rows that reach its leaves.
+func TestTreesAddUp(t *testing.T) {
+	d := randomTable(tableSpec{rows: 70_000, numerical: 6, categorical: 2, bins: 60, missing: 0.1, seed: 3})
+	for name, change := range variants() {
+		t.Run(name, func(t *testing.T) {
+			p := small()
+			p.NumIterations = 3
+			change(&p)
+			res := mustTrain(t, &d.Data, p, Options{Threads: 2})
+			for i, tree := range res.Model.Trees {
+				checkTree(t, tree, d, &p, p.BaggingFreq == 0)
+				if tree.Leaves() > p.NumLeaves {
+					t.Errorf("tree %d has %d leaves", i, tree.Leaves())
+				}
+			}
+		})
+	}
+}
+
+// checkTree routes all rows and compares counts, bounds and that parents are the sums of their children.
+func checkTree(t *testing.T, tree *Tree, d *table, p *Params, whole bool) {
+	t.Helper()
+	if err := tree.check(len(d.Features)); err != nil {
+		t.Fatal(err)
+	}
+	rows := make([]uint32, d.Rows)
+	rowSet{n: d.Rows}.copy(rows, 0)
+	var lut lookup
+	tree.route(d.Columns, rows, make([]uint32, d.Rows), &lut, func(leaf int, rows []uint32) {
+		if whole && len(rows) != tree.LeafCount[leaf] {
+			t.Fatalf("leaf %d says %d rows, %d reach it", leaf, tree.LeafCount[leaf], len(rows))
+		}
+		if tree.LeafCount[leaf] < 1 {
+			t.Fatalf("leaf %d has no row", leaf)
+		}
+		if p.MaxDeltaStep > 0 && math.Abs(tree.LeafValue[leaf]) > 0.5+p.MaxDeltaStep*p.LearningRate+math.Log(20) {
+			t.Fatalf("leaf %d has the value %v", leaf, tree.LeafValue[leaf])
+		}
+	})
+	sum := func(child int) (int, float64) {
+		if child < 0 {
+			return tree.LeafCount[^child], tree.LeafWeight[^child]
+		}
+		return tree.InternalCount[child], tree.InternalWeight[child]
+	}
+	depth := make([]int, len(tree.Feature))
+	for node := range tree.Feature {
+		ln, lh := sum(tree.Left[node])
+		rn, rh := sum(tree.Right[node])
+		if ln+rn != tree.InternalCount[node] || math.Abs(lh+rh-tree.InternalWeight[node]) > 1e-9*(lh+rh) {
+			t.Fatalf("node %d is not the sum of its children", node)
+		}
+		if lh < p.MinSumHessian*0.999 || rh < p.MinSumHessian*0.999 {
+			t.Fatalf("node %d has a child with hessian %v, %v", node, lh, rh)
+		}
+		if !(tree.Gain[node] > 0) {
+			t.Fatalf("node %d has gain %v", node, tree.Gain[node])
+		}
+		for _, child := range []int{tree.Left[node], tree.Right[node]} {
+			if child >= 0 {
+				depth[child] = depth[node] + 1
+			}
+		}
+		if p.MaxDepth > 0 && depth[node] >= p.MaxDepth {
+			t.Fatalf("node %d is at depth %d", node, depth[node])
+		}
+	}
+}
+
+func TestSubsetIsLikeACopy(t *testing.T) {
+	d := randomTable(tableSpec{rows: 9000, numerical: 6, categorical: 1, bins: 30, missing: 0.1, seed: 4})
+	p := small()
+	p.MinDataInLeaf = 5
+	half := d.head(d.Rows / 2)
+	masked := d.Data
+	for r := range half.Rows {
+		masked.Subset = append(masked.Subset, uint32(r))
+	}
+	a := mustTrain(t, &half.Data, p, Options{})
+	b := mustTrain(t, &masked, p, Options{Threads: 2})
+	if !bytes.Equal(text(t, a.Model), text(t, b.Model)) {
+		t.Error("a mask over the first half trains another model than a copy of it")
+	}
+	scores, err := b.Model.PredictBinned(&masked, 1)
+	if err != nil || len(scores) != half.Rows {
+		t.Fatal(len(scores), err)
+	}
+}
+
+func TestWeightTwoIsARowTwice(t *testing.T) {
+	d := randomTable(tableSpec{rows: 4000, numerical: 5, bins: 20, seed: 5})
+	twice := &table{Data: Data{Rows: 2 * d.Rows, Features: d.Features}}
+	for range 2 {
+		twice.Label = append(twice.Label, d.Label...)
+		twice.RowMajor = append(twice.RowMajor, d.RowMajor...)
+	}
+	for _, c := range d.Columns {
+		twice.Columns = append(twice.Columns, slices.Concat(c, c))
+	}
+	p := small()
+	p.MinDataInLeaf, p.NumIterations = 0, 8
+	p.MinSumHessian = 5
+	once := d.Data
+	once.Weight = slices.Repeat([]float32{2}, d.Rows)
+	a, b := mustTrain(t, &once, p, Options{}), mustTrain(t, &twice.Data, p, Options{})
+	// Rounding differs between the two, so the models agree as far as 16-bit gradients do.
+	for r := range d.Rows {
+		x, y := a.Model.Predict(d.row(r)), b.Model.Predict(d.row(r))
+		if math.Abs(x-y) > 0.05 {
+			t.Fatalf("row %d: %v with weight 2, %v with the row twice", r, x, y)
+		}
+	}
+}
+
+func TestTrainingLearns(t *testing.T) {
+	d := randomTable(tableSpec{rows: 40_000, numerical: 6, categorical: 2, bins: 60, missing: 0.1, seed: 6})
+	train, valid := d.head(30_000), d
+	valid.Subset = nil
+	for r := 30_000; r < d.Rows; r++ {
+		valid.Subset = append(valid.Subset, uint32(r))
+	}
+	eval := logLoss(d.Label[30_000:])
+	base, _ := eval(make([]float64, 10_000))
+	p := small()
+	p.NumIterations, p.EarlyStoppingRound = 400, 20
+	var seen []float64
+	res := mustTrain(t, &train.Data, p, Options{Threads: 2, Valid: &valid.Data, Eval: eval, OnTree: func(p Progress) error {
+		seen = append(seen, p.Score)
+		return nil
+	}})
+	if res.Stopped != StopEarly || res.Grown != len(seen) || res.Best != res.Grown-20 || len(res.Model.Trees) != res.Best {
+		t.Errorf("stopped %q with %d trees, best %d, in the model %d", res.Stopped, res.Grown, res.Best, len(res.Model.Trees))
+	}
+	if slices.Min(seen) != seen[res.Best-1] || res.Score != seen[res.Best-1] || !(res.Score < base-0.1) {
+		t.Errorf("log loss %v at the best tree, %v without a model; best of all %v", res.Score, base, slices.Min(seen))
+	}
+	// The same again with the rating turned round stops at its own best.
+	p.NumIterations = 60
+	up := mustTrain(t, &train.Data, p, Options{Valid: &valid.Data, Maximize: true, Eval: func(raw []float64) (float64, error) {
+		s, err := eval(raw)
+		return -s, err
+	}})
+	if up.Score != -seen[up.Best-1] {
+		t.Errorf("maximising the negative gives %v, minimising %v", up.Score, seen[up.Best-1])
+	}
+}
+
+func TestMissingInCategoricalAndUnseenMissing(t *testing.T) {
+	d := randomTable(tableSpec{rows: 5000, numerical: 3, categorical: 1, bins: 20, seed: 7}) // no missing anywhere
+	p := small()
+	res := mustTrain(t, &d.Data, p, Options{})
+	x := slices.Clone(d.row(0))
+	for i := range x {
+		x[i] = math.NaN()
+	}
+	got := res.Model.Predict(x)
+	other, err := leaves.LGEnsembleFromReader(bufio.NewReader(bytes.NewReader(text(t, res.Model))), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := other.PredictSingle(x, 0); got != want || math.IsNaN(got) {
+		t.Errorf("a row of missing values: %v, leaves says %v", got, want)
+	}
+}
+
+func TestConstantModel(t *testing.T) {
+	d := &Data{Rows: 100, RowMajor: make([]byte, 100), Columns: [][]byte{make([]byte, 100)}, Label: make([]float32, 100),
+		Features: []Feature{{Name: "x", Bins: 1, Missing: -1}}}
+	for r := range 25 {
+		d.Label[r] = 1
+	}
+	res := mustTrain(t, d, small(), Options{})
+	if res.Stopped != StopNoSplit || len(res.Model.Trees) != 1 {
+		t.Fatalf("%+v", res)
+	}
+	if p := Probability(res.Model.Predict([]float64{3})); math.Abs(p-0.25) > 1e-12 {
+		t.Errorf("predicts %v, the rate is 0.25", p)
+	}
+	if _, err := ReadModel(bytes.NewReader(text(t, res.Model))); err != nil {
+		t.Error(err)
+	}
+	if _, err := res.Model.PredictBinned(d, 1); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestBadData(t *testing.T) {
+	good := func() *table { return randomTable(tableSpec{rows: 200, numerical: 2, bins: 5, seed: 8}) }
+	for name, spoil := range map[string]func(*table){
+		"no rows":          func(d *table) { d.Rows = 0 },
+		"short column":     func(d *table) { d.Columns[1] = d.Columns[1][1:] },
+		"short rows":       func(d *table) { d.RowMajor = d.RowMajor[1:] },
+		"label NaN":        func(d *table) { d.Label[3] = float32(math.NaN()) },
+		"label 2":          func(d *table) { d.Label[3] = 2 },
+		"one class":        func(d *table) { clear(d.Label) },
+		"weight negative":  func(d *table) { d.Weight = make([]float32, d.Rows); d.Weight[1] = -1 },
+		"bin beyond":       func(d *table) { d.RowMajor[7] = 200 },
+		"bounds unsorted":  func(d *table) { d.Features[0].Bounds[1] = -9 },
+		"bounds too few":   func(d *table) { d.Features[0].Bounds = d.Features[0].Bounds[1:] },
+		"missing not last": func(d *table) { d.Features[0].Missing = 1 },
+		"subset unsorted":  func(d *table) { d.Subset = []uint32{4, 2} },
+		"subset beyond":    func(d *table) { d.Subset = []uint32{4, 200} },
+		"subset empty":     func(d *table) { d.Subset = []uint32{} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := good()
+			spoil(d)
+			if _, err := Train(t.Context(), &d.Data, small(), Options{}); !errors.Is(err, ErrData) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestTrainingStopsWhenTold(t *testing.T) {
+	d := randomTable(tableSpec{rows: 2000, numerical: 3, bins: 10, seed: 9})
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := Train(ctx, &d.Data, small(), Options{OnTree: func(p Progress) error {
+		if p.Tree == 3 {
+			cancel()
+		}
+		return nil
+	}})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("after cancelling: %v", err)
+	}
+	own := errors.New("enough")
+	if _, err := Train(t.Context(), &d.Data, small(), Options{OnTree: func(Progress) error { return own }}); !errors.Is(err, own) {
+		t.Errorf("after an error from OnTree: %v", err)
+	}
+	p := small()
+	p.EarlyStoppingRound = 3
+	if _, err := Train(t.Context(), &d.Data, p, Options{}); err == nil {
+		t.Error("early stopping without held-out rows was accepted")
+	}
+}

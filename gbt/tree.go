@@ -1,0 +1,196 @@
+package gbt
+
+// Tree is one regression tree, in the arrays of LightGBM's text format. Internal node i splits Feature[i]; a child that is
+// negative is the leaf ^child. A tree of one leaf has no internal nodes.
+type Tree struct {
+	Feature   []int
+	Threshold []float64 // numerical: values up to it go left; categorical: index into CatBoundaries
+	Decision  []uint8   // bit 0 categorical, bit 1 missing goes left, bits 2-3 missing type (2: NaN)
+	Left      []int
+	Right     []int
+	Gain      []float64
+
+	LeafValue  []float64
+	LeafWeight []float64 // sum of hessians
+	LeafCount  []int     // rows
+
+	InternalValue  []float64
+	InternalWeight []float64
+	InternalCount  []int
+
+	// CatBoundaries delimits, in CatThreshold, the bit set of the categories that go left at each categorical node.
+	CatBoundaries []int
+	CatThreshold  []uint32
+
+	Shrinkage float64
+
+	// left are the bins that go left at each node; trees read from a file have none.
+	left []binSet
+}
+
+// Bits of Decision.
+const (
+	decisionCategorical = 1 << 0
+	decisionDefaultLeft = 1 << 1
+	missingNaN          = 2 << 2
+	missingMask         = 3 << 2
+	missingZero         = 1 << 2
+)
+
+// Leaves is the number of leaves.
+func (t *Tree) Leaves() int { return len(t.LeafValue) }
+
+// addBias adds x to every prediction of the tree.
+func (t *Tree) addBias(x float64) {
+	for i := range t.LeafValue {
+		t.LeafValue[i] += x
+	}
+	for i := range t.InternalValue {
+		t.InternalValue[i] += x
+	}
+}
+
+// constantTree predicts x for every row.
+func constantTree(x float64) *Tree {
+	return &Tree{LeafValue: []float64{x}, LeafWeight: []float64{0}, LeafCount: []int{0}, Shrinkage: 1}
+}
+
+// route sends rows down the tree by their bins and calls visit with each leaf's rows, which it reorders. It is how trees
+// predict a whole table: one pass over one column per node, without a jump on the data.
+func (t *Tree) route(columns [][]byte, rows, scratch []uint32, table *lookup, visit func(leaf int, rows []uint32)) {
+	if len(t.Feature) == 0 {
+		visit(0, rows)
+		return
+	}
+	t.routeFrom(0, columns, rows, scratch, table, visit)
+}
+
+func (t *Tree) routeFrom(node int, columns [][]byte, rows, scratch []uint32, table *lookup, visit func(int, []uint32)) {
+	if len(rows) == 0 {
+		return
+	}
+	if node < 0 {
+		visit(^node, rows)
+		return
+	}
+	t.left[node].fill(table)
+	n := partition(rows, scratch, columns[t.Feature[node]], table)
+	place(rows[:n], rows[n:], scratch, n)
+	t.routeFrom(t.Left[node], columns, rows[:n], scratch[:n], table, visit)
+	t.routeFrom(t.Right[node], columns, rows[n:], scratch[n:], table, visit)
+}
+
+// addScores adds the tree's predictions for rows to score, which is indexed by row. The rows are not reordered.
+func (t *Tree) addScores(columns [][]byte, rows rowSet, score []float64, threads int) {
+	parallel(threads, rows.len(), grain, func(_, lo, hi int) {
+		// A piece at a time, so that a piece's row numbers stay in the cache through all levels of the tree.
+		piece := make([]uint32, min(hi-lo, 4*grain))
+		scratch := make([]uint32, len(piece))
+		var table lookup
+		for from := lo; from < hi; from += len(piece) {
+			part := piece[:min(len(piece), hi-from)]
+			rows.copy(part, from)
+			t.route(columns, part, scratch[:len(part)], &table, func(leaf int, rows []uint32) {
+				v := t.LeafValue[leaf]
+				for _, r := range rows {
+					score[r] += v
+				}
+			})
+		}
+	})
+}
+
+// rowSet is the rows 0..n-1, or some of them.
+type rowSet struct {
+	n      int
+	subset []uint32
+}
+
+func (d *Data) rows() rowSet { return rowSet{d.Rows, d.Subset} }
+
+func (s rowSet) len() int {
+	if s.subset != nil {
+		return len(s.subset)
+	}
+	return s.n
+}
+
+// copy fills dst with the rows at positions from, from+1 ...
+func (s rowSet) copy(dst []uint32, from int) {
+	if s.subset != nil {
+		copy(dst, s.subset[from:])
+		return
+	}
+	for i := range dst {
+		dst[i] = uint32(from + i)
+	}
+}
+
+// predict is the tree's value for one row of raw feature values, by LightGBM's rules.
+func (t *Tree) predict(x []float64) float64 {
+	node := 0
+	if len(t.Feature) == 0 {
+		node = -1
+	}
+	for node >= 0 {
+		if t.goesLeft(node, x[t.Feature[node]]) {
+			node = t.Left[node]
+		} else {
+			node = t.Right[node]
+		}
+	}
+	return t.LeafValue[^node]
+}
+
+func (t *Tree) goesLeft(node int, v float64) bool {
+	d := t.Decision[node]
+	if d&decisionCategorical != 0 {
+		return t.inCategory(node, v)
+	}
+	missing := v != v
+	switch d & missingMask {
+	case missingNaN:
+		if missing {
+			return d&decisionDefaultLeft != 0
+		}
+	case missingZero:
+		if missing || v >= -zeroThreshold && v <= zeroThreshold {
+			return d&decisionDefaultLeft != 0
+		}
+	default:
+		if missing {
+			v = 0
+		}
+	}
+	return v <= t.Threshold[node]
+}
+
+// zeroThreshold is what LightGBM takes for zero where zero means missing.
+const zeroThreshold = 1e-35
+
+func (t *Tree) inCategory(node int, v float64) bool {
+	if !(v >= 0 && v < 1<<31) { // NaN and negative categories go right
+		return false
+	}
+	c := int(v)
+	set := int(t.Threshold[node])
+	words := t.CatThreshold[t.CatBoundaries[set]:t.CatBoundaries[set+1]]
+	return c/32 < len(words) && words[c/32]>>(c%32)&1 == 1
+}
+
+// addCategories appends the set of categories as a bit set and returns its index.
+func (t *Tree) addCategories(left *binSet) int {
+	if t.CatBoundaries == nil {
+		t.CatBoundaries = []int{0}
+	}
+	var words []uint32
+	for _, w := range left {
+		words = append(words, uint32(w), uint32(w>>32))
+	}
+	for len(words) > 1 && words[len(words)-1] == 0 {
+		words = words[:len(words)-1]
+	}
+	t.CatThreshold = append(t.CatThreshold, words...)
+	t.CatBoundaries = append(t.CatBoundaries, len(t.CatThreshold))
+	return len(t.CatBoundaries) - 2
+}
