@@ -1,5 +1,7 @@
 package sweep
 
+import "fmt"
+
 // Environment variables, as structs for envconfig. The launcher writes TaskEnv into the Batch job; Terraform and localemu
 // set the rest. PUBSUB_EMULATOR_HOST and STORAGE_EMULATOR_HOST are read by Google's clients themselves.
 
@@ -46,4 +48,17 @@ func (e TaskEnv) Variables() map[string]string {
 		"COPPICE_SWEEP":           e.Sweep,
 		"COPPICE_SCRATCH":         e.Scratch,
 	}
+}
+
+// Check refuses settings that are there but empty, which envconfig lets pass, or that could not be the launcher's.
+func (e TaskEnv) Check() error {
+	for name, value := range e.Variables() {
+		if value == "" {
+			return fmt.Errorf("the environment variable %s is empty", name)
+		}
+	}
+	if e.Task < 0 || e.Attempt < 0 {
+		return fmt.Errorf("BATCH_TASK_INDEX is %d and BATCH_TASK_RETRY_ATTEMPT %d; neither can be negative", e.Task, e.Attempt)
+	}
+	return CheckID(e.Sweep)
 }

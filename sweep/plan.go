@@ -31,11 +31,17 @@ type Plan struct {
 	Dataset DatasetRef `json:"dataset"`
 
 	// Maximize says whether a higher value of Spec.Metric is better.
-	Maximize bool    `json:"maximize"`
-	Holdout  Holdout `json:"holdout"`
-	Sizing   Sizing  `json:"sizing"`
-	Trials   []Trial `json:"trials"`
-	Skipped  int     `json:"skipped,omitempty"` // configurations left out because they repeated another
+	Maximize bool     `json:"maximize"`
+	Metrics  []string `json:"metrics"` // what every trial is measured by on valid, beside Spec.Metric
+	Holdout  Holdout  `json:"holdout"`
+	Sizing   Sizing   `json:"sizing"`
+
+	// A claim's holder rewrites its heartbeat every Heartbeat; a task that sees no change for Takeover may take the trial.
+	Heartbeat Duration `json:"heartbeat"`
+	Takeover  Duration `json:"takeover"`
+
+	Trials  []Trial `json:"trials"`
+	Skipped int     `json:"skipped,omitempty"` // configurations left out because they repeated another
 }
 
 // DatasetRef pins one dataset version. Version is a hash of the contents.
@@ -113,6 +119,9 @@ func DecodePlan(data []byte) (*Plan, error) {
 			return nil, &DecodeError{"plan", fmt.Errorf("trial %d stands at place %d", t.Number, i)}
 		}
 	}
+	if p.Heartbeat <= 0 || p.Takeover <= p.Heartbeat {
+		return nil, &DecodeError{"plan", fmt.Errorf("heartbeat %s, takeover %s", p.Heartbeat, p.Takeover)}
+	}
 	if err := CheckName("dataset", p.Dataset.Name); err != nil {
 		return nil, &DecodeError{"plan", err}
 	}
@@ -149,4 +158,19 @@ func decode(kind string, data []byte, v any, format func() int) error {
 		return &DecodeError{kind, fmt.Errorf("format %d; this build reads 1 to %d", f, FormatVersion)}
 	}
 	return nil
+}
+
+// Select gives the numbers of the rows that belong to r, ascending, where fold holds the fold number of each row of the
+// split; nil means all of them.
+func (r Rows) Select(fold []uint8) []uint32 {
+	if r.Folds == nil {
+		return nil
+	}
+	rows := []uint32{}
+	for i, f := range fold {
+		if slices.Contains(r.Folds, f) {
+			rows = append(rows, uint32(i))
+		}
+	}
+	return rows
 }

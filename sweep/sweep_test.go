@@ -136,7 +136,7 @@ func TestParseSpecNamesThePlace(t *testing.T) {
 func plan() *sweep.Plan {
 	p := &sweep.Plan{Format: 1, Sweep: "nightly-1", Maximize: true, Dataset: sweep.DatasetRef{Name: "clicks", Version: "0123456789abcdef"},
 		Holdout: sweep.Holdout{Valid: sweep.Rows{Split: "valid"}, Calib: sweep.Rows{Split: "calib"}, Test: sweep.Rows{Split: "valid", Folds: []uint8{8, 9}}}}
-	p.Spec.Model = "ctr"
+	p.Spec.Model, p.Heartbeat, p.Takeover = "ctr", sweep.Duration(time.Second), sweep.Duration(time.Minute)
 	for i := range 6 {
 		p.Trials = append(p.Trials, sweep.Trial{Number: i, Source: "fixed", Params: map[string]any{"num_leaves": float64(31 + i)}})
 	}
@@ -177,6 +177,7 @@ func TestDecodePlanRefuses(t *testing.T) {
 		"dataset":      func(p *sweep.Plan) { p.Dataset.Name = "a/../b" },
 		"version":      func(p *sweep.Plan) { p.Dataset.Version = ".." },
 		"model":        func(p *sweep.Plan) { p.Spec.Model = "" },
+		"takeover":     func(p *sweep.Plan) { p.Takeover = p.Heartbeat },
 		"split":        func(p *sweep.Plan) { p.Holdout.Test.Split = "../train" },
 	} {
 		t.Run(name, func(t *testing.T) {
