@@ -1,0 +1,171 @@
+package metric
+
+import "fmt"
+
+// summary is what one pass over binary rows finds out.
+type summary struct {
+	pos, neg  float64 // weight of the labels 1 and 0
+	low, high float64 // of the predictions
+}
+
+func (s summary) total() float64 { return s.pos + s.neg }
+
+func fault(m Metric, row int, err error, format string, args ...any) error {
+	return &InputError{Metric: m.Name, Row: row, Err: err, Detail: fmt.Sprintf(format, args...)}
+}
+
+func (e *Evaluator) checkLengths(m Metric) error {
+	n, in := len(e.in.Pred), e.in
+	switch {
+	case len(in.Label) != n:
+		return fault(m, -1, ErrLength, "%d labels for %d predictions", len(in.Label), n)
+	case in.Weight != nil && len(in.Weight) != n:
+		return fault(m, -1, ErrLength, "%d weights for %d predictions", len(in.Weight), n)
+	case m.Kind == Ranking && in.Group != nil && len(in.Group) != n:
+		return fault(m, -1, ErrLength, "%d groups for %d predictions", len(in.Group), n)
+	case n == 0:
+		return fault(m, -1, ErrEmpty, "")
+	case uint64(n) > maxRows:
+		return fault(m, -1, ErrLength, "%d rows, more than the %d that can be ranked", n, uint64(maxRows))
+	}
+	return nil
+}
+
+// checkBinary holds the rows against the rules of binary metrics, once after every Reset.
+func (e *Evaluator) checkBinary(m Metric) error {
+	if e.sound == checked {
+		return nil
+	}
+	if err := e.checkLengths(m); err != nil {
+		return err
+	}
+	s, row := summarize(e.in)
+	if row < len(e.in.Pred) {
+		return e.explain(m, row)
+	}
+	if !(s.total() > 0) {
+		return fault(m, -1, ErrNoWeight, "")
+	}
+	e.binary, e.sound = s, checked
+	return nil
+}
+
+// summarize ends at the first row that cannot be used. What is wrong with it is found out apart, since this loop runs
+// after every tree.
+func summarize(in Input) (summary, int) {
+	s := summary{low: in.Pred[0], high: in.Pred[0]}
+	label := in.Label[:len(in.Pred)]
+	var pos, neg sum
+	if in.Weight == nil {
+		ones := 0.0
+		for i, p := range in.Pred {
+			l := float64(label[i])
+			if p-p != 0 || l*(1-l) != 0 {
+				return s, i
+			}
+			ones += l
+			if p < s.low {
+				s.low = p
+			} else if p > s.high {
+				s.high = p
+			}
+		}
+		s.pos, s.neg = ones, float64(len(label))-ones
+		return s, len(label)
+	}
+	weight := in.Weight[:len(in.Pred)]
+	for i, p := range in.Pred {
+		l, w := float64(label[i]), float64(weight[i])
+		if p-p != 0 || l*(1-l) != 0 || w < 0 || w-w != 0 {
+			return s, i
+		}
+		pos.add(w * l)
+		neg.add(w * (1 - l))
+		if p < s.low {
+			s.low = p
+		} else if p > s.high {
+			s.high = p
+		}
+	}
+	s.pos, s.neg = pos.value(), neg.value()
+	return s, len(label)
+}
+
+func (e *Evaluator) explain(m Metric, row int) error {
+	if p := e.in.Pred[row]; p-p != 0 {
+		return fault(m, row, ErrPrediction, "%v is not a finite number", p)
+	}
+	if l := e.in.Label[row]; l != 0 && l != 1 {
+		return fault(m, row, ErrLabel, "%v, and %s is for labels 0 and 1", l, m.Name)
+	}
+	return fault(m, row, ErrWeight, "%v; use finite weights of 0 or more", e.in.Weight[row])
+}
+
+// checkProbabilities is checkBinary and that the predictions lie between 0 and 1.
+func (e *Evaluator) checkProbabilities(m Metric) error {
+	if err := e.checkBinary(m); err != nil {
+		return err
+	}
+	if e.binary.low >= 0 && e.binary.high <= 1 {
+		return nil
+	}
+	for i, p := range e.in.Pred {
+		if !(p >= 0 && p <= 1) {
+			return fault(m, i, ErrPrediction, "%v is no probability; raw scores need the sigmoid first", p)
+		}
+	}
+	return nil
+}
+
+// checkRanked is checkBinary and that the metric's classes are there; afterwards e.rank holds the rows by prediction.
+func (e *Evaluator) checkRanked(m Metric, needsPositive, needsNegative bool) error {
+	if err := e.checkBinary(m); err != nil {
+		return err
+	}
+	if needsPositive && e.binary.pos == 0 {
+		return fault(m, -1, ErrOneClass, "none is 1, so %s is not defined", m.Name)
+	}
+	if needsNegative && e.binary.neg == 0 {
+		return fault(m, -1, ErrOneClass, "none is 0, so %s is not defined", m.Name)
+	}
+	e.rankRows()
+	return nil
+}
+
+func (e *Evaluator) rankRows() {
+	if !e.ranked {
+		e.rank.fill(e.in, e.binary.low, e.binary.high)
+		e.rank.sort()
+		e.ranked = true
+	}
+}
+
+// checkNumbers holds the rows against the rules of regression and ranking metrics and returns the total weight.
+func (e *Evaluator) checkNumbers(m Metric) (total float64, err error) {
+	if err := e.checkLengths(m); err != nil {
+		return 0, err
+	}
+	var weight sum
+	for i, p := range e.in.Pred {
+		if p-p != 0 {
+			return 0, fault(m, i, ErrPrediction, "%v is not a finite number", p)
+		}
+		if l := e.in.Label[i]; l-l != 0 {
+			return 0, fault(m, i, ErrLabel, "%v is not a finite number", l)
+		}
+		if e.in.Weight != nil {
+			w := float64(e.in.Weight[i])
+			if w < 0 || w-w != 0 {
+				return 0, fault(m, i, ErrWeight, "%v; use finite weights of 0 or more", w)
+			}
+			weight.add(w)
+		}
+	}
+	if e.in.Weight == nil {
+		return float64(len(e.in.Pred)), nil
+	}
+	if weight.value() == 0 {
+		return 0, fault(m, -1, ErrNoWeight, "")
+	}
+	return weight.value(), nil
+}

@@ -1,0 +1,90 @@
+package metric
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"coppice/strictyaml"
+)
+
+// What can be wrong with an Input, to be recognised with errors.Is.
+var (
+	ErrEmpty      = errors.New("there are no rows")
+	ErrLength     = errors.New("the columns have different lengths")
+	ErrLabel      = errors.New("the label cannot be used")
+	ErrWeight     = errors.New("the weight cannot be used")
+	ErrPrediction = errors.New("the prediction cannot be used")
+	ErrNoWeight   = errors.New("all weights are 0")
+	ErrOneClass   = errors.New("all labels are alike")
+	ErrTooFew     = errors.New("there are fewer rows than the metric looks at")
+	ErrNoGroups   = errors.New("the rows have no groups")
+	ErrOverflow   = errors.New("the value is too large for a float64")
+)
+
+// InputError says that a metric is not defined on an Input. It unwraps to one of the errors above.
+type InputError struct {
+	Metric string
+	Row    int    // the first row at fault, or -1 when it is no single row
+	Detail string // what is there and what would be right; may be empty
+	Err    error
+}
+
+// Error gives "metric: row N: what: detail".
+func (e *InputError) Error() string {
+	text := e.Metric + ": "
+	if e.Row >= 0 {
+		text += fmt.Sprintf("row %d: ", e.Row)
+	}
+	text += e.Err.Error()
+	if e.Detail != "" {
+		text += ": " + e.Detail
+	}
+	return text
+}
+
+// Unwrap gives the kind of fault.
+func (e *InputError) Unwrap() error { return e.Err }
+
+// UnknownError is a name that no metric has.
+type UnknownError struct {
+	Name string
+	Hint string // the nearest name, or all of them
+}
+
+// Error names the nearest metric.
+func (e *UnknownError) Error() string { return fmt.Sprintf("unknown metric %.60q%s", e.Name, e.Hint) }
+
+// unknown looks for the nearest name among the canonical ones, then among those of other libraries.
+func unknown(name string) error {
+	hint := strictyaml.Suggest(name, Names())
+	if !strings.Contains(hint, "did you mean") {
+		var long []string
+		for _, d := range definitions() {
+			for alias := range strings.FieldsSeq(d.aliases) {
+				if len(alias) > 3 {
+					long = append(long, alias)
+				}
+			}
+		}
+		if other := strictyaml.Suggest(name, long); strings.Contains(other, "did you mean") {
+			hint = other
+		}
+	}
+	return &UnknownError{Name: name, Hint: hint}
+}
+
+// ArgumentError is a metric's name with a wrong part behind the @, or without the one that it needs.
+type ArgumentError struct {
+	Metric string // the name before the @
+	Arg    string // the part behind it
+	Want   string // what would be right
+}
+
+// Error says what would be right.
+func (e *ArgumentError) Error() string {
+	if e.Arg == "" {
+		return fmt.Sprintf("metric %s needs %s", e.Metric, e.Want)
+	}
+	return fmt.Sprintf("metric %s@%.40s: %s", e.Metric, e.Arg, e.Want)
+}

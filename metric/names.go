@@ -1,0 +1,193 @@
+package metric
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// takes says what may stand behind the @ of a metric's name.
+type takes int
+
+const (
+	nothing takes = iota
+	top           // needs a count of rows, or a share of them
+	bins          // may have a number of bins
+	place         // may have a count of places
+)
+
+// cutoff is what stands behind the @: a count, or a share of all rows; both 0 when nothing does.
+type cutoff struct {
+	count int
+	share float64
+}
+
+type definition struct {
+	name     string
+	maximize bool
+	kind     Kind
+	rankOnly bool
+	takes    takes
+	about    string
+	aliases  string // words that people who come from LightGBM or scikit-learn type, separated by blanks
+	eval     func(*Evaluator, Metric) (float64, error)
+}
+
+func definitions() []definition {
+	return []definition{
+		{"auc", true, Binary, true, nothing, "area under the ROC curve",
+			"roc_auc auroc roc_auc_score", auc},
+		{"average_precision", true, Binary, true, nothing, "area under the precision-recall steps",
+			"ap pr_auc auprc aucpr average_precision_score", averagePrecision},
+		{"log_loss", false, Binary, false, nothing, "mean negative log likelihood, probabilities clipped to 1e-15",
+			"logloss binary_logloss binary binary_crossentropy binary_cross_entropy cross_entropy xentropy neg_log_likelihood", logLoss},
+		{"normalized_entropy", false, Binary, false, nothing, "log loss divided by that of always predicting the base rate",
+			"ne normalized_cross_entropy", normalizedEntropy},
+		{"brier", false, Binary, false, nothing, "mean squared difference of probability and label",
+			"brier_score brier_score_loss", brier},
+		{"ece", false, Binary, false, bins, "expected calibration error over bins of equal weight (15, or ece@20)",
+			"expected_calibration_error calibration_error", calibrationError},
+		{"accuracy", true, Binary, false, nothing, "share of rows on the right side of 0.5",
+			"acc accuracy_score binary_accuracy", accuracy},
+		{"error_rate", false, Binary, false, nothing, "share of rows on the wrong side of 0.5",
+			"binary_error error", errorRate},
+		{"f1", true, Binary, false, nothing, "harmonic mean of precision and recall at 0.5",
+			"f1_score", f1},
+		{"precision", true, Binary, true, top, "share of positives among the top rows (precision@1%, precision@100)",
+			"p precision_score", precisionAt},
+		{"recall", true, Binary, true, top, "share of all positives that are among the top rows (recall@1%)",
+			"r recall_score", recallAt},
+		{"lift", true, Binary, true, top, "precision of the top rows divided by the base rate (lift@5%)",
+			"", liftAt},
+		{"ndcg", true, Ranking, true, place, "normalized discounted cumulative gain, mean over groups (ndcg, ndcg@10)",
+			"lambdarank rank_xendcg ndcg_score", ndcg},
+		{"rmse", false, Regression, false, nothing, "root of the mean squared error",
+			"root_mean_squared_error l2_root", rmse},
+		{"l2", false, Regression, false, nothing, "mean squared error",
+			"mse mean_squared_error regression regression_l2 squared_error", l2},
+		{"mae", false, Regression, false, nothing, "mean absolute error",
+			"l1 mean_absolute_error regression_l1 absolute_error", mae},
+		{"r2", true, Regression, false, nothing, "share of the labels' variance that is explained",
+			"r2_score r_squared", r2},
+	}
+}
+
+// Names are the canonical names; those that need an argument come with an example of one.
+func Names() []string {
+	var names []string
+	for _, d := range definitions() {
+		if d.takes == top {
+			d.name += "@1%"
+		}
+		names = append(names, d.name)
+	}
+	return names
+}
+
+// Lookup finds a metric by its name, by a name that LightGBM or scikit-learn give it, or by its Identifier. Errors are
+// *UnknownError and *ArgumentError.
+func Lookup(name string) (Metric, error) {
+	word := strings.ToLower(strings.TrimSpace(name))
+	word = fromIdentifier(word)
+	base, arg, has := strings.Cut(word, "@")
+	base = strings.ReplaceAll(base, "-", "_")
+	for _, d := range definitions() {
+		if base != d.name && !slices.Contains(strings.Fields(d.aliases), base) {
+			continue
+		}
+		k, suffix, err := d.argument(arg, has)
+		if err != nil {
+			return Metric{}, err
+		}
+		return Metric{Name: d.name + suffix, Maximize: d.maximize, Kind: d.kind, RankOnly: d.rankOnly, About: d.about, k: k, eval: d.eval}, nil
+	}
+	return Metric{}, unknown(name)
+}
+
+// Identifier is the metric's name where only letters, digits and underscores may stand: precision_at_1pct. Lookup knows it.
+func (m Metric) Identifier() string {
+	return strings.NewReplacer("@", "_at_", "%", "pct", ".", "_").Replace(m.Name)
+}
+
+func fromIdentifier(word string) string {
+	base, arg, found := strings.Cut(word, "_at_")
+	if !found {
+		return word
+	}
+	if number, percent := strings.CutSuffix(arg, "pct"); percent {
+		arg = number + "%"
+	}
+	return base + "@" + strings.ReplaceAll(arg, "_", ".")
+}
+
+const (
+	defaultBins = 15
+	maxBins     = 10_000
+)
+
+// argument reads what stands behind the @, and gives it back as the canonical name has it.
+func (d definition) argument(arg string, has bool) (k cutoff, suffix string, err error) {
+	wrong := func(want string) (cutoff, string, error) {
+		return cutoff{}, "", &ArgumentError{Metric: d.name, Arg: arg, Want: want}
+	}
+	switch d.takes {
+	case top:
+		const want = "give the top rows as a share or a count: " +
+			"@1% and @0.01 are the top hundredth, @100 is a hundred rows"
+		if !has || arg == "" {
+			arg = ""
+			return wrong("@ and the top rows to look at: @1% and @0.01 are the top hundredth, @100 is a hundred rows")
+		}
+		if k, suffix, ok := parseTop(arg); ok {
+			return k, suffix, nil
+		}
+		return wrong(want)
+	case bins, place:
+		low, high, want := 2, maxBins, "give the number of bins, 2 to 10000"
+		if d.takes == place {
+			low, high, want = 1, math.MaxInt32, "give the number of places, 1 or more"
+		}
+		if !has {
+			return cutoff{}, "", nil
+		}
+		n, err := strconv.Atoi(arg)
+		if err != nil || n < low || n > high {
+			return wrong(want)
+		}
+		if d.takes == bins && n == defaultBins {
+			return cutoff{}, "", nil
+		}
+		return cutoff{count: n}, "@" + strconv.Itoa(n), nil
+	}
+	if has {
+		return wrong("this metric takes nothing behind an @")
+	}
+	return cutoff{}, "", nil
+}
+
+// parseTop reads 100, 1% or 0.01. A share is kept as a percentage of at most six digits, so that however it is written it
+// is one name and one number.
+func parseTop(arg string) (k cutoff, suffix string, ok bool) {
+	if n, err := strconv.ParseUint(arg, 10, 31); err == nil {
+		return cutoff{count: int(n)}, "@" + strconv.FormatUint(n, 10), n > 0
+	}
+	number, isPercent := strings.CutSuffix(arg, "%")
+	if strings.Trim(number, "0123456789.") != "" {
+		return cutoff{}, "", false
+	}
+	percent, err := strconv.ParseFloat(number, 64)
+	if err != nil {
+		return cutoff{}, "", false
+	}
+	if !isPercent {
+		percent *= 100
+	}
+	text := strconv.FormatFloat(percent, 'g', 6, 64)
+	percent, err = strconv.ParseFloat(text, 64)
+	if err != nil || !(percent >= 1e-4 && percent <= 100) {
+		return cutoff{}, "", false
+	}
+	text = strconv.FormatFloat(percent, 'f', -1, 64)
+	return cutoff{share: percent / 100}, "@" + text + "%", true
+}

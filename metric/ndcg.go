@@ -1,0 +1,126 @@
+package metric
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// maxGrade is the highest label of a ranking metric, as in LightGBM: gains are 2^label - 1.
+const maxGrade = 30
+
+// groups is the working memory of ranking metrics.
+type groups struct {
+	rows   ranking // by group; the tag is the row's index
+	scored []scored
+	grades []float64
+	weighs []float64 // the discount of each place, as far as it was needed
+}
+
+type scored struct {
+	pred float64
+	gain float64
+}
+
+// ndcg is the mean over groups of DCG / best possible DCG among the first k places, with gain 2^label - 1 and discount
+// 1 / log2(place + 1) (Burges et al. 2005, as in LightGBM). Rows with equal predictions share the discounts of the places
+// that they take together, which is the average over all their orders (McSherry and Najork 2008). A group without any
+// gain counts 1, as in LightGBM; a group's weight is the mean weight of its rows.
+func ndcg(e *Evaluator, m Metric) (float64, error) {
+	if _, err := e.checkNumbers(m); err != nil {
+		return 0, err
+	}
+	if e.in.Group == nil {
+		return 0, fault(m, -1, ErrNoGroups, "name the dataset's group column")
+	}
+	for i, l := range e.in.Label {
+		if l < 0 || l > maxGrade || l != float32(int(l)) {
+			return 0, fault(m, i, ErrLabel, "%v, and %s is for whole grades 0 to %d", l, m.Name, maxGrade)
+		}
+	}
+	places := m.k.count
+	if places == 0 {
+		places = len(e.in.Pred)
+	}
+	g := &e.groups
+	g.rows.fillGroups(e.in.Group)
+	g.rows.sort()
+	var all, weight sum
+	for begin := 0; begin < len(g.rows.keys); {
+		end := begin + 1
+		for end < len(g.rows.keys) && g.rows.keys[end] == g.rows.keys[begin] {
+			end++
+		}
+		value, w := g.measure(e.in, g.rows.tags[begin:end], places)
+		all.add(w * value)
+		weight.add(w)
+		begin = end
+	}
+	return all.value() / weight.value(), nil
+}
+
+// fillGroups takes rows in to be ordered by group; within a group the sort keeps their order.
+func (r *ranking) fillGroups(group []uint64) {
+	n := len(group)
+	r.packed, r.width = false, 64
+	r.keys, r.spareKeys = resize(r.keys, n), resize(r.spareKeys, n)
+	r.tags, r.spareTags = resize(r.tags, n), resize(r.spareTags, n)
+	for i, id := range group {
+		r.keys[i], r.tags[i] = id, uint32(i)
+	}
+}
+
+func (g *groups) measure(in Input, rows []uint32, places int) (value, weight float64) {
+	g.scored, g.grades = g.scored[:0], g.grades[:0]
+	weight = float64(len(rows))
+	if in.Weight != nil {
+		weight = 0
+	}
+	for _, row := range rows {
+		gain := float64(uint64(1)<<uint(in.Label[row]) - 1)
+		g.scored = append(g.scored, scored{in.Pred[row], gain})
+		g.grades = append(g.grades, gain)
+		if in.Weight != nil {
+			weight += float64(in.Weight[row])
+		}
+	}
+	weight /= float64(len(rows))
+	slices.SortFunc(g.scored, func(a, b scored) int {
+		return cmp.Or(cmp.Compare(b.pred, a.pred), cmp.Compare(b.gain, a.gain))
+	})
+	slices.Sort(g.grades)
+	slices.Reverse(g.grades)
+	best := 0.0
+	for i, gain := range g.grades[:min(places, len(g.grades))] {
+		best += float64(gain * g.discount(i))
+	}
+	if best == 0 {
+		return 1, weight
+	}
+	return g.dcg(places) / best, weight
+}
+
+// dcg gives every row of a run of equal predictions the mean gain of the run.
+func (g *groups) dcg(places int) float64 {
+	total := 0.0
+	for begin := 0; begin < min(places, len(g.scored)); {
+		end, gains, discounts := begin, 0.0, 0.0
+		for ; end < len(g.scored) && g.scored[end].pred == g.scored[begin].pred; end++ {
+			gains += g.scored[end].gain
+			if end < places {
+				discounts += g.discount(end)
+			}
+		}
+		total += float64(gains / float64(end-begin) * discounts)
+		begin = end
+	}
+	return total
+}
+
+// discount of a place, counted from 0.
+func (g *groups) discount(place int) float64 {
+	for len(g.weighs) <= place {
+		g.weighs = append(g.weighs, 1/math.Log2(float64(len(g.weighs))+2))
+	}
+	return g.weighs[place]
+}

@@ -1,0 +1,135 @@
+package metric
+
+import "math"
+
+// clip keeps the logarithm finite: LightGBM's bound.
+const clip = 1e-15
+
+// logLoss is the mean of -log(probability of what happened).
+func logLoss(e *Evaluator, m Metric) (float64, error) {
+	if err := e.checkProbabilities(m); err != nil {
+		return 0, err
+	}
+	if e.in.Weight == nil {
+		return -logLikelihood(e.in) / e.binary.total(), nil
+	}
+	var loss sum
+	for i, p := range e.in.Pred {
+		loss.add(-float64(e.in.Weight[i]) * math.Log(likelihood(p, e.in.Label[i])))
+	}
+	return loss.value() / e.binary.total(), nil
+}
+
+// logLikelihood takes one logarithm for sixteen rows: the product of so many clipped probabilities stays above 1e-240.
+func logLikelihood(in Input) float64 {
+	const together = 16
+	label := in.Label[:len(in.Pred)]
+	var all sum
+	product := 1.0
+	for i, p := range in.Pred {
+		product *= likelihood(p, label[i])
+		if i%together == together-1 {
+			all.add(math.Log(product))
+			product = 1
+		}
+	}
+	all.add(math.Log(product))
+	return all.value()
+}
+
+func likelihood(p float64, label float32) float64 {
+	l := float64(label)
+	q := l*p + (1-l)*(1-p) // one of the two, without a branch
+	if q < clip {
+		return clip
+	}
+	if q > 1-clip {
+		return 1 - clip
+	}
+	return q
+}
+
+// normalizedEntropy is the log loss divided by the entropy of the base rate (He et al. 2014, "Practical lessons from
+// predicting clicks on ads at Facebook"): below 1 means better than knowing the base rate only, whatever that is.
+func normalizedEntropy(e *Evaluator, m Metric) (float64, error) {
+	loss, err := logLoss(e, m)
+	if err != nil {
+		return 0, err
+	}
+	rate := e.binary.pos / e.binary.total()
+	entropy := -float64(rate*math.Log(rate)) - float64((1-rate)*math.Log1p(-rate))
+	if e.binary.pos == 0 || e.binary.neg == 0 || !(entropy > 0) {
+		return 0, fault(m, -1, ErrOneClass, "the base rate has no entropy, so %s is not defined", m.Name)
+	}
+	return loss / entropy, nil
+}
+
+// brier is the mean squared difference of probability and label (Brier 1950).
+func brier(e *Evaluator, m Metric) (float64, error) {
+	if err := e.checkProbabilities(m); err != nil {
+		return 0, err
+	}
+	return meanOf(e, func(p, l float64) float64 { return (p - l) * (p - l) }) / e.binary.total(), nil
+}
+
+// meanOf is the weighted sum of f over all rows.
+func meanOf(e *Evaluator, f func(pred, label float64) float64) float64 {
+	var all sum
+	for i, p := range e.in.Pred {
+		v := f(p, float64(e.in.Label[i]))
+		if e.in.Weight != nil {
+			v *= float64(e.in.Weight[i])
+		}
+		all.add(v)
+	}
+	return all.value()
+}
+
+// confusion is the weight of the rows by prediction above 0.5, or not, and label.
+type confusion struct{ truePos, falsePos, falseNeg, trueNeg float64 }
+
+func (e *Evaluator) confusion(m Metric) (confusion, error) {
+	if err := e.checkProbabilities(m); err != nil {
+		return confusion{}, err
+	}
+	var truePos, falsePos sum
+	for i, p := range e.in.Pred {
+		if !(p > 0.5) {
+			continue
+		}
+		w := 1.0
+		if e.in.Weight != nil {
+			w = float64(e.in.Weight[i])
+		}
+		if e.in.Label[i] == 1 {
+			truePos.add(w)
+		} else {
+			falsePos.add(w)
+		}
+	}
+	c := confusion{truePos: truePos.value(), falsePos: falsePos.value()}
+	c.falseNeg, c.trueNeg = e.binary.pos-c.truePos, e.binary.neg-c.falsePos
+	return c, nil
+}
+
+func accuracy(e *Evaluator, m Metric) (float64, error) {
+	c, err := e.confusion(m)
+	return (c.truePos + c.trueNeg) / e.binary.total(), err
+}
+
+func errorRate(e *Evaluator, m Metric) (float64, error) {
+	c, err := e.confusion(m)
+	return (c.falsePos + c.falseNeg) / e.binary.total(), err
+}
+
+// f1 is 0 when no positive is found, and not defined when there is none to find.
+func f1(e *Evaluator, m Metric) (float64, error) {
+	c, err := e.confusion(m)
+	if err != nil {
+		return 0, err
+	}
+	if e.binary.pos == 0 {
+		return 0, fault(m, -1, ErrOneClass, "none is 1, so %s is not defined", m.Name)
+	}
+	return 2 * c.truePos / (2*c.truePos + c.falsePos + c.falseNeg), nil
+}

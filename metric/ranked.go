@@ -1,0 +1,144 @@
+package metric
+
+// auc is the probability that a row with label 1 is predicted above a row with label 0, ties counting half (Hanley and
+// McNeil 1982). Without weights it is computed in whole numbers and rounded once.
+func auc(e *Evaluator, m Metric) (float64, error) {
+	if err := e.checkRanked(m, true, true); err != nil {
+		return 0, err
+	}
+	if e.rank.packed {
+		return float64(twicePairs(e.rank.keys)) / (2 * e.binary.pos * e.binary.neg), nil
+	}
+	var area sum
+	above := 0.0
+	for i := 0; i < len(e.rank.keys); {
+		var s step
+		s, i = e.rank.next(i)
+		area.add(s.neg * (above + s.pos/2))
+		above += s.pos
+	}
+	return area.value() / (e.binary.pos * e.binary.neg), nil
+}
+
+// twicePairs counts the pairs of a 1 above a 0 twice and of a 1 beside a 0 once. With at most 2^32 rows it stays below
+// 2^63.
+func twicePairs(keys []uint64) uint64 {
+	var area, above, pos, neg uint64
+	value := keys[0] >> 1
+	for _, k := range keys {
+		if k>>1 != value {
+			area += neg * (2*above + pos)
+			above += pos
+			pos, neg, value = 0, 0, k>>1
+		}
+		pos += k & 1
+		neg += k&1 ^ 1
+	}
+	return area + neg*(2*above+pos)
+}
+
+// averagePrecision is the sum of precision x gain in recall over the distinct predictions from the top; no interpolation
+// (as in LightGBM and scikit-learn).
+func averagePrecision(e *Evaluator, m Metric) (float64, error) {
+	if err := e.checkRanked(m, true, false); err != nil {
+		return 0, err
+	}
+	var area sum
+	pos, all := 0.0, 0.0
+	for i := 0; i < len(e.rank.keys); {
+		var s step
+		s, i = e.rank.next(i)
+		pos += s.pos
+		all += s.weight()
+		if s.pos > 0 {
+			area.add(s.pos * (pos / all))
+		}
+	}
+	return area.value() / e.binary.pos, nil
+}
+
+// topRows is the weight of the top rows and of the positives that are among them on average over all orders of rows with
+// equal predictions: where the cut goes through a step, the step counts with the share of it that is above the cut.
+// A count of rows means that much weight, so that a row with weight 2 counts as two rows.
+func (e *Evaluator) topRows(m Metric) (weight, pos float64, err error) {
+	total := e.binary.total()
+	weight = m.k.share * total
+	if m.k.count > 0 {
+		weight = float64(m.k.count)
+		if weight > total {
+			return 0, 0, fault(m, -1, ErrTooFew, "the rows' weight is %v; use a lower count or a share, such as 1%%", total)
+		}
+	}
+	left := weight
+	for i := 0; i < len(e.rank.keys) && left > 0; {
+		var s step
+		s, i = e.rank.next(i)
+		if s.weight() <= left {
+			pos += s.pos
+		} else {
+			pos += float64(s.pos * (left / s.weight()))
+		}
+		left -= s.weight()
+	}
+	return weight, pos, nil
+}
+
+func precisionAt(e *Evaluator, m Metric) (float64, error) {
+	if err := e.checkRanked(m, false, false); err != nil {
+		return 0, err
+	}
+	weight, pos, err := e.topRows(m)
+	return pos / weight, err
+}
+
+func recallAt(e *Evaluator, m Metric) (float64, error) {
+	if err := e.checkRanked(m, true, false); err != nil {
+		return 0, err
+	}
+	_, pos, err := e.topRows(m)
+	return pos / e.binary.pos, err
+}
+
+func liftAt(e *Evaluator, m Metric) (float64, error) {
+	if err := e.checkRanked(m, true, false); err != nil {
+		return 0, err
+	}
+	weight, pos, err := e.topRows(m)
+	return pos / weight / (e.binary.pos / e.binary.total()), err
+}
+
+// calibrationError is the expected calibration error (Naeini et al. 2015) over bins of equal weight: the rows by
+// prediction are cut into parts of equal weight, and the differences between the mean prediction and the mean label of
+// each part are averaged by weight. Rows with equal predictions stay together, in the part where their middle falls, so
+// that a calibrator's constant stretches are measured whole; a part may then be empty.
+func calibrationError(e *Evaluator, m Metric) (float64, error) {
+	if err := e.checkProbabilities(m); err != nil {
+		return 0, err
+	}
+	e.rankRows()
+	parts := m.k.count
+	if parts == 0 {
+		parts = defaultBins
+	}
+	total := e.binary.total()
+	var gap, all sum
+	current, above := 0, 0.0
+	flush := func() {
+		d := gap.value()
+		all.add(max(d, -d))
+		gap = sum{}
+	}
+	for i := 0; i < len(e.rank.keys); {
+		var s step
+		s, i = e.rank.next(i)
+		part := min(int(float64(parts)*((above+s.weight()/2)/total)), parts-1)
+		if part != current {
+			flush()
+			current = part
+		}
+		gap.add(float64(s.pred*s.weight()) - s.pos)
+		above += s.weight()
+	}
+	flush()
+	return all.value() / total, nil
+}

@@ -1,0 +1,223 @@
+package metric
+
+import (
+	"math"
+	"math/bits"
+	"slices"
+)
+
+// ranking holds rows by descending prediction. A row is a 64-bit key whose ascending order is the descending order of the
+// predictions: the distance, in representable float64s, from the highest prediction. Where that leaves a bit free, and
+// the rows have no weights, the label is the lowest bit and the row is nothing else: 8 bytes. Otherwise a tag goes along.
+type ranking struct {
+	keys, spareKeys []uint64
+	tags, spareTags []uint32 // float32 bits of the weight, with the label as the sign; empty when packed
+	packed          bool
+	top             uint64 // order of the highest prediction
+	width           int    // bits of the largest key
+	digits          [passes][buckets]uint32
+}
+
+const (
+	digitBits = 11
+	buckets   = 1 << digitBits
+	passes    = 3
+	maxRows   = math.MaxUint32
+
+	// A run of up to this many keys is sorted by insertion.
+	smallRun = 24
+)
+
+// order maps a finite float64 to a uint64 such that a < b exactly when order(a) < order(b); -0 and 0 are one.
+func order(p float64) uint64 {
+	b := math.Float64bits(p + 0) // -0 + 0 is 0
+	if b>>63 != 0 {
+		return ^b
+	}
+	return b | 1<<63
+}
+
+func unorder(k uint64) float64 {
+	if k>>63 != 0 {
+		return math.Float64frombits(k &^ (1 << 63))
+	}
+	return math.Float64frombits(^k)
+}
+
+// fill takes the rows in, whose predictions lie between low and high.
+func (r *ranking) fill(in Input, low, high float64) {
+	n := len(in.Pred)
+	r.top = order(high)
+	r.width = bits.Len64(r.top - order(low))
+	r.packed = in.Weight == nil && r.width < 64
+	r.keys, r.spareKeys = resize(r.keys, n), resize(r.spareKeys, n)
+	label := in.Label[:n]
+	if r.packed {
+		r.width++
+		for i, p := range in.Pred {
+			r.keys[i] = (r.top-order(p))<<1 | uint64(int64(label[i]))
+		}
+		return
+	}
+	r.tags, r.spareTags = resize(r.tags, n), resize(r.spareTags, n)
+	for i, p := range in.Pred {
+		w := float32(1)
+		if in.Weight != nil {
+			w = in.Weight[i]
+		}
+		r.keys[i] = r.top - order(p)
+		r.tags[i] = math.Float32bits(w)&^(1<<31) | uint32(int32(label[i]))<<31
+	}
+}
+
+func resize[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n)
+	}
+	return s[:n]
+}
+
+// sort orders the keys by a stable radix sort of their highest 33 bits at most; predictions that differ at all nearly
+// always differ there. The few runs of keys that are equal so far are sorted by insertion. Where such runs are long, the
+// remaining bits get their passes too, so that no choice of predictions makes it slow.
+func (r *ranking) sort() {
+	low := 0
+	if r.packed {
+		low = 1 // the label has no say
+	}
+	if len(r.keys) <= smallRun {
+		r.insert(0, len(r.keys))
+		return
+	}
+	high := max(r.width-passes*digitBits, low)
+	r.radix(high, r.width)
+	if high > low && !r.finish(high) {
+		r.radix(low, high)
+		r.radix(high, r.width)
+	}
+}
+
+// radix sorts by the bits from the first up to the last, which it does not reach.
+func (r *ranking) radix(first, last int) {
+	used := (last - first + digitBits - 1) / digitBits
+	r.count(first)
+	for pass := range used {
+		at := &r.digits[pass]
+		if !startPositions(at, len(r.keys)) {
+			continue // all rows have the same digit
+		}
+		shift := first + pass*digitBits
+		if r.packed {
+			scatter(r.spareKeys, r.keys, at, shift)
+		} else {
+			scatterTagged(r.spareKeys, r.keys, r.spareTags, r.tags, at, shift)
+			r.tags, r.spareTags = r.spareTags, r.tags
+		}
+		r.keys, r.spareKeys = r.spareKeys, r.keys
+	}
+}
+
+func (r *ranking) count(first int) {
+	clear(r.digits[:])
+	a, b, c := &r.digits[0], &r.digits[1], &r.digits[2]
+	for _, k := range r.keys {
+		k >>= uint(first) & 63
+		a[k&(buckets-1)]++
+		b[k>>digitBits&(buckets-1)]++
+		c[k>>(2*digitBits)&(buckets-1)]++
+	}
+}
+
+// startPositions turns counts into the place where each digit's rows begin. It says false when one digit has all rows.
+func startPositions(at *[buckets]uint32, n int) bool {
+	next := uint32(0)
+	for d, c := range at {
+		if int(c) == n {
+			return false
+		}
+		at[d] = next
+		next += c
+	}
+	return true
+}
+
+func scatter(dst, src []uint64, at *[buckets]uint32, shift int) {
+	for _, k := range src {
+		d := k >> (uint(shift) & 63) & (buckets - 1)
+		dst[at[d]] = k
+		at[d]++
+	}
+}
+
+func scatterTagged(dst, src []uint64, dstTags, srcTags []uint32, at *[buckets]uint32, shift int) {
+	srcTags = srcTags[:len(src)]
+	for i, k := range src {
+		d := k >> (uint(shift) & 63) & (buckets - 1)
+		dst[at[d]] = k
+		dstTags[at[d]] = srcTags[i]
+		at[d]++
+	}
+}
+
+// finish sorts the short runs of keys that are equal from bit first on, and says false at the first long one that is not
+// in order.
+func (r *ranking) finish(first int) bool {
+	for begin := 0; begin < len(r.keys); {
+		prefix, end := r.keys[begin]>>first, begin+1
+		for end < len(r.keys) && r.keys[end]>>first == prefix {
+			end++
+		}
+		if end-begin > smallRun && !slices.IsSorted(r.keys[begin:end]) {
+			return false
+		}
+		if end-begin <= smallRun {
+			r.insert(begin, end)
+		}
+		begin = end
+	}
+	return true
+}
+
+// insert sorts the rows from begin up to end by insertion; packed rows with equal predictions by their labels too, which
+// changes nothing.
+func (r *ranking) insert(begin, end int) {
+	for i := begin + 1; i < end; i++ {
+		for j := i; j > begin && r.keys[j-1] > r.keys[j]; j-- {
+			r.keys[j-1], r.keys[j] = r.keys[j], r.keys[j-1]
+			if !r.packed {
+				r.tags[j-1], r.tags[j] = r.tags[j], r.tags[j-1]
+			}
+		}
+	}
+}
+
+// step is all rows with one prediction: the weight of the labels 1 and 0 among them.
+type step struct{ pred, pos, neg float64 }
+
+func (s step) weight() float64 { return s.pos + s.neg }
+
+// next is the step that begins at row i, and where the following begins.
+func (r *ranking) next(i int) (step, int) {
+	var s step
+	if r.packed {
+		value := r.keys[i] >> 1
+		begin, pos := i, uint64(0)
+		for ; i < len(r.keys) && r.keys[i]>>1 == value; i++ {
+			pos += r.keys[i] & 1
+		}
+		s.pos, s.neg = float64(pos), float64(uint64(i-begin)-pos)
+		s.pred = unorder(r.top - value)
+		return s, i
+	}
+	value := r.keys[i]
+	for ; i < len(r.keys) && r.keys[i] == value; i++ {
+		w := float64(math.Float32frombits(r.tags[i] &^ (1 << 31)))
+		if r.tags[i]>>31 != 0 {
+			s.pos += w
+		} else {
+			s.neg += w
+		}
+	}
+	s.pred = unorder(r.top - value)
+	return s, i
+}
