@@ -1,0 +1,143 @@
+package calibrate
+
+import (
+	"cmp"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+)
+
+// data are the rows that count, ascending by raw score: 13 bytes for each, 21 with weights, and 16 more while they are
+// sorted.
+type data struct {
+	raw    []float64
+	label  []uint8
+	weight []float64 // scaled to the effective number of rows; nil when all are 1
+	row    []uint32  // where each came from
+	fold   []uint8   // nil until assigned
+}
+
+// everyFold leaves no fold out.
+const everyFold = -1
+
+func (d *data) len() int { return len(d.raw) }
+
+// in reports whether row i takes part when a fold is left out.
+func (d *data) in(i, without int) bool { return without == everyFold || int(d.fold[i]) != without }
+
+func (d *data) weightOf(i int) float64 {
+	if d.weight == nil {
+		return 1
+	}
+	return d.weight[i]
+}
+
+// prepare checks the rows and sorts them, once for all methods and folds. Rows of weight 0 are left out.
+func prepare(raw []float64, label, weight []float32) (*data, error) {
+	if err := check(raw, label, weight); err != nil {
+		return nil, err
+	}
+	type entry struct {
+		raw float64
+		row uint32
+	}
+	entries := make([]entry, 0, len(raw))
+	for i, r := range raw {
+		if weight == nil || weight[i] > 0 {
+			entries = append(entries, entry{r + 0, uint32(i)}) // -0 becomes 0
+		}
+	}
+	slices.SortFunc(entries, func(a, b entry) int {
+		switch {
+		case a.raw < b.raw:
+			return -1
+		case a.raw > b.raw:
+			return 1
+		}
+		return cmp.Compare(a.row, b.row)
+	})
+	n := len(entries)
+	d := &data{raw: make([]float64, n), label: make([]uint8, n), row: make([]uint32, n)}
+	for i, e := range entries {
+		d.raw[i], d.row[i], d.label[i] = e.raw, e.row, uint8(label[e.row])
+	}
+	if weight == nil {
+		return d, nil
+	}
+	var sum, squares float64
+	for _, r := range d.row {
+		w := float64(weight[r])
+		sum += w
+		squares += float64(w * w)
+	}
+	d.weight = make([]float64, n)
+	for i, r := range d.row {
+		d.weight[i] = float64(weight[r]) * (sum / squares)
+	}
+	return d, nil
+}
+
+func check(raw []float64, label, weight []float32) error {
+	n := len(raw)
+	switch {
+	case len(label) != n:
+		return fault(-1, ErrLength, "%d labels for %d raw scores", len(label), n)
+	case weight != nil && len(weight) != n:
+		return fault(-1, ErrLength, "%d weights for %d raw scores", len(weight), n)
+	case uint64(n) > math.MaxUint32:
+		return fault(-1, ErrLength, "%d rows, more than the %d that can be sorted", n, uint64(math.MaxUint32))
+	}
+	var count [2]int
+	for i, r := range raw {
+		if !(math.Abs(r) <= maxRaw) {
+			return fault(i, ErrScore, "%v; use finite log odds", r)
+		}
+		if l := label[i]; l != 0 && l != 1 {
+			return fault(i, ErrLabel, "%v; use 0 and 1", l)
+		}
+		if weight != nil {
+			if w := weight[i]; !(w >= 0) || math.IsInf(float64(w), 0) {
+				return fault(i, ErrWeight, "%v; use finite weights of 0 or more", w)
+			}
+			if weight[i] == 0 {
+				continue
+			}
+		}
+		count[int(label[i])]++
+	}
+	if count[0]+count[1] < 2 {
+		return fault(-1, ErrTooFew, "%d with a weight above 0; use at least one positive and one negative", count[0]+count[1])
+	}
+	for class, c := range count {
+		if c == 0 {
+			return fault(-1, ErrOneClass, "none is %d; a calibration needs positives and negatives", class)
+		}
+	}
+	return nil
+}
+
+// blockRows is how many rows one goroutine adds up before it takes the next block. Sums of blocks are added in the
+// blocks' order, so that the result does not depend on how many goroutines there are.
+const blockRows = 1 << 15
+
+// sumBlocks adds up what part makes of the rows from begin up to end.
+func sumBlocks[T any](rows int, part func(begin, end int) T, add func(total *T, part T)) T {
+	blocks := (rows + blockRows - 1) / blockRows
+	parts := make([]T, blocks)
+	var wg sync.WaitGroup
+	workers := min(runtime.GOMAXPROCS(0), blocks)
+	for first := range workers {
+		wg.Go(func() {
+			for b := first; b < blocks; b += workers {
+				parts[b] = part(b*blockRows, min((b+1)*blockRows, rows))
+			}
+		})
+	}
+	wg.Wait()
+	var total T
+	for _, p := range parts {
+		add(&total, p)
+	}
+	return total
+}
