@@ -1,0 +1,163 @@
+package search
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"coppice/strictyaml"
+	"coppice/sweep"
+)
+
+// Condition is a condition on a finished trial, such as log_loss <= 0.3 && trees <= 500. Metrics stand in it under the
+// names that they have everywhere, precision@1% too, or as identifiers: precision_at_1pct. It may be used by many
+// goroutines.
+type Condition struct {
+	text  string
+	e     *expression
+	names map[string]string // of the values, by identifier in the expression
+}
+
+// CompileRequire compiles a condition on results that have the given names. Errors are *ExpressionError.
+func CompileRequire(text string, names []string) (*Condition, error) {
+	by := make(map[string]string, len(names))
+	for _, name := range names {
+		by[Identifier(name)] = name
+	}
+	return CompileRequireWith(text, func(name string) (string, error) {
+		if full, ok := by[Identifier(name)]; ok {
+			return full, nil
+		}
+		return "", fmt.Errorf("unknown name %.60q%s", name, strictyaml.Suggest(name, names))
+	})
+}
+
+// CompileRequireWith compiles a condition on results whose names cannot be listed, because there is a metric for every k
+// of precision@k. resolve is asked about every name in the expression: under which name its value will be found, or what
+// is wrong with it. Condition.Names says which values are needed. Errors are *ExpressionError.
+func CompileRequireWith(text string, resolve func(name string) (string, error)) (*Condition, error) {
+	if len(text) > maxExpression {
+		_, err := compile(text, nil)
+		return nil, err
+	}
+	c := &Condition{text: text, names: map[string]string{}}
+	plain, origin := withoutAt(text)
+	example := map[string]any{}
+	for _, at := range wordPattern.FindAllStringIndex(text, -1) {
+		word := text[at[0]:at[1]]
+		if slices.Contains(keywords, word) || slices.Contains(functionNames(), word) {
+			continue
+		}
+		full, err := resolve(word)
+		if err != nil {
+			return nil, &ExpressionError{Expression: text, Column: utf8.RuneCountInString(text[:at[0]]) + 1, Msg: err.Error()}
+		}
+		c.names[Identifier(word)] = full
+		example[Identifier(word)] = 0.0
+	}
+	e, err := compile(plain, example)
+	if err != nil {
+		return nil, c.placed(err, origin)
+	}
+	c.e = e
+	return c, nil
+}
+
+var (
+	// wordPattern finds names, with what may stand behind an @. The boundary keeps it off the e of 1e5.
+	wordPattern = regexp.MustCompile(`\b[A-Za-z_]\w*(?:@[0-9][0-9.]*%?)?`)
+	keywords    = []string{"and", "or", "not", "in", "true", "false"}
+)
+
+// Identifier is a metric's name with nothing but letters, digits and underscores: precision_at_1pct for precision@1%.
+func Identifier(name string) string {
+	return strings.NewReplacer("@", "_at_", "%", "pct", ".", "_").Replace(name)
+}
+
+// withoutAt writes every name as an identifier. origin is, for every character of the result and its end, the column in
+// text that it came from.
+func withoutAt(text string) (plain string, origin []int) {
+	var out strings.Builder
+	column := 1
+	keep := func(part string) {
+		for range utf8.RuneCountInString(part) {
+			origin = append(origin, column)
+			column++
+		}
+		out.WriteString(part)
+	}
+	last := 0
+	for _, at := range wordPattern.FindAllStringIndex(text, -1) {
+		keep(text[last:at[0]])
+		word := text[at[0]:at[1]]
+		for range len(Identifier(word)) {
+			origin = append(origin, column)
+		}
+		column += len(word)
+		out.WriteString(Identifier(word))
+		last = at[1]
+	}
+	keep(text[last:])
+	return out.String(), append(origin, column)
+}
+
+// placed gives an error about the plain expression the place in the text that a person wrote.
+func (c *Condition) placed(err error, origin []int) error {
+	if e, ok := err.(*ExpressionError); ok { //nolint:errorlint // compile's own error, never wrapped
+		place := &ExpressionError{Expression: c.text, Msg: e.Msg}
+		if e.Column > 0 {
+			place.Column = origin[min(e.Column, len(origin))-1]
+		}
+		return place
+	}
+	return err
+}
+
+// String is the condition as it was written.
+func (c *Condition) String() string { return c.text }
+
+// Names are the names of the values that the condition looks at, ascending.
+func (c *Condition) Names() []string {
+	return slices.Compact(slices.Sorted(maps.Values(c.names)))
+}
+
+// Eval says whether values satisfy the condition. A value that the condition looks at and that is missing or NaN is an
+// *ExpressionError.
+func (c *Condition) Eval(values map[string]float64) (bool, error) {
+	env := make(map[string]any, len(c.names))
+	for identifier, name := range c.names {
+		v, ok := values[name]
+		if !ok || math.IsNaN(v) {
+			return false, &ExpressionError{Expression: c.text, Msg: fmt.Sprintf("%s is not known", name)}
+		}
+		env[identifier] = v
+	}
+	return c.e.run(env)
+}
+
+// FactNames are the names, beside those of metrics, of what is known about a finished trial.
+func FactNames() []string {
+	return []string{"score", "trees", "trees_grown", "best_iteration", "model_bytes", "train_seconds", "private_bytes"}
+}
+
+// Facts are the metrics of a finished trial and what FactNames lists.
+func Facts(r *sweep.Result) map[string]float64 {
+	facts := maps.Clone(r.Metrics)
+	if facts == nil {
+		facts = map[string]float64{}
+	}
+	facts["score"] = r.Score
+	facts["trees"] = float64(r.Trees)
+	facts["trees_grown"] = float64(r.TreesGrown)
+	facts["best_iteration"] = float64(r.BestIteration)
+	facts["train_seconds"] = r.Usage.TrainSeconds
+	facts["private_bytes"] = float64(r.Usage.PrivateBytes)
+	if r.Model != nil {
+		facts["model_bytes"] = float64(r.Model.Bytes)
+	}
+	return facts
+}

@@ -1,0 +1,85 @@
+package search
+
+import (
+	"math"
+)
+
+// Constraint is a condition on the parameters of a configuration, such as num_leaves <= 2 ^ max_depth. It may be used by
+// many goroutines.
+type Constraint struct{ e *expression }
+
+// unlimited is the parameter of which 0 and less mean that there is no limit. In an expression it is then +Inf.
+const unlimited = "max_depth"
+
+// CompileConstraint compiles a condition on parameters. example is any complete configuration: it says which parameters
+// there are, and which of them are numbers, text or true/false. Errors are *ExpressionError.
+func CompileConstraint(text string, example map[string]any) (*Constraint, error) {
+	e, err := compile(text, environment(example))
+	if err != nil {
+		return nil, err
+	}
+	return &Constraint{e}, nil
+}
+
+// String is the expression as it was written.
+func (c *Constraint) String() string { return c.e.text }
+
+// Holds says whether a complete configuration satisfies the constraint. A comparison with a value that is not a number
+// (0/0, say) does not hold. Errors are *ExpressionError: a parameter is missing or of another type than in the example.
+func (c *Constraint) Holds(params map[string]any) (bool, error) {
+	env := environment(params)
+	for _, name := range c.e.names {
+		if _, ok := env[name]; !ok {
+			return false, &ExpressionError{Expression: c.e.text, Msg: "the configuration has no " + name}
+		}
+	}
+	return c.e.run(env)
+}
+
+// environment is params as expressions see them. Lists and the like cannot be compared and are left out.
+func environment(params map[string]any) map[string]any {
+	env := make(map[string]any, len(params))
+	for name, value := range params {
+		switch v := normal(value).(type) {
+		case float64:
+			if name == unlimited && v <= 0 {
+				v = math.Inf(1)
+			}
+			env[name] = v
+		case string, bool:
+			env[name] = v
+		}
+	}
+	return env
+}
+
+// normal makes every kind of number a float64, which is what it is after a round trip through JSON.
+func normal(value any) any {
+	switch v := value.(type) {
+	case int:
+		return float64(v)
+	case int8:
+		return float64(v)
+	case int16:
+		return float64(v)
+	case int32:
+		return float64(v)
+	case int64:
+		return float64(v)
+	case uint:
+		return float64(v)
+	case uint8:
+		return float64(v)
+	case uint16:
+		return float64(v)
+	case uint32:
+		return float64(v)
+	case uint64:
+		return float64(v)
+	case float32:
+		return float64(v)
+	case float64:
+		return v + 0 // -0 is 0
+	}
+	return value
+}

@@ -1,0 +1,286 @@
+package search
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/bits"
+	"slices"
+	"strings"
+
+	"coppice/sweep"
+)
+
+// Request asks for the trials of a sweep.
+type Request struct {
+	Search sweep.Search
+	Base   map[string]any // parameters of every trial, beneath the trial's own
+	Trials int            // how many
+	Seed   uint64
+
+	// Name gives a parameter's canonical name, so that the trial's own parameters replace the base's whichever of their
+	// names are used; an unknown name comes back as it is. nil leaves all names as they are.
+	Name func(name string) string
+	// Canonical completes a configuration: canonical names, defaults filled in, values checked. Two configurations that
+	// train the same model come out equal. nil takes configurations as they are.
+	Canonical func(params map[string]any) (map[string]any, error)
+}
+
+// Sources of a trial.
+const (
+	SourceFixed  = "fixed"
+	SourceGrid   = "grid"
+	SourceRandom = "random"
+)
+
+// Proposal is the trials of a sweep, and what became of every configuration that was considered.
+type Proposal struct {
+	Trials     []sweep.Trial
+	Fixed      int // how many trials are from where
+	Grid       int
+	Random     int
+	Duplicates int            // configurations left out because they repeat a trial
+	Violations map[string]int // left out because they broke a constraint, by the first that they broke
+	Refused    int            // random draws left out because the trainer refused them
+	Draws      int            // random draws made
+
+	Decisions []Decision // in the order in which they were made
+	Notes     []string   // what a person should know, such as why there are fewer trials than asked for
+}
+
+// Decision is what became of one configuration.
+type Decision struct {
+	Source string
+	Trial  int // its number, or -1 when it was left out
+	Reason string
+}
+
+const (
+	// maxGrid bounds the configurations of a grid, before constraints.
+	maxGrid = 100_000
+	// maxLeftOut bounds the decisions about random draws that were left out; all are counted.
+	maxLeftOut = 1000
+	// A search gives up after so many draws in a row that brought nothing, or so many more for every trial in all.
+	maxMisses      = 10_000
+	maxDrawsATrial = 1000
+	// maxEnumerated is the size up to which a space is gone through to its end when drawing from it brings nothing new.
+	maxEnumerated = 100_000
+	missesToEnd   = 200
+)
+
+// Propose lists the trials: the fixed configurations in the spec's order, the grid with names ascending and the last name
+// changing fastest, then random draws until there are enough. Configurations that break a constraint or repeat another
+// are left out. Random draws are keyed by seed, draw and parameter: a parameter more changes nothing about the others.
+//
+// When the random space is finite and has too few configurations, there are fewer trials and a note says so. Errors are
+// *SpecError, *ExpressionError, *TooManyError and *SpaceError.
+func Propose(r Request) (Proposal, error) {
+	p := &proposer{Request: r, seen: map[string]int{}, tally: SpaceError{Violations: map[string]int{}}}
+	p.Violations = map[string]int{}
+	for _, step := range []func() error{p.prepare, p.fixed, p.grid, p.random} {
+		if err := step(); err != nil {
+			return Proposal{}, err
+		}
+	}
+	return p.Proposal, nil
+}
+
+type proposer struct {
+	Request
+	Proposal
+	constraints []*Constraint
+	seen        map[string]int // number of the trial with this configuration
+	tally       SpaceError     // what became of the random draws
+	leftOut     int            // how many of them brought nothing
+}
+
+func (p *proposer) prepare() error {
+	if p.Canonical == nil {
+		p.Canonical = func(params map[string]any) (map[string]any, error) { return params, nil }
+	}
+	if p.Request.Trials < 1 || p.Request.Trials > sweep.MaxTrials {
+		return &SpecError{Part: "trials", Err: fmt.Errorf("%d; use 1 to %d", p.Request.Trials, sweep.MaxTrials)}
+	}
+	base, err := p.renamed(p.Base)
+	if err != nil {
+		return &SpecError{Part: "params", Err: err}
+	}
+	p.Base = base
+	example, err := p.Canonical(maps.Clone(base))
+	if err != nil {
+		return &SpecError{Part: "params", Err: err}
+	}
+	for i, text := range p.Search.Constraints {
+		c, err := CompileConstraint(text, example)
+		if err != nil {
+			return &SpecError{Part: fmt.Sprintf("constraints[%d]", i), Err: err}
+		}
+		p.constraints = append(p.constraints, c)
+	}
+	return nil
+}
+
+// renamed is params under canonical names.
+func (p *proposer) renamed(params map[string]any) (map[string]any, error) {
+	out := make(map[string]any, len(params))
+	for _, name := range slices.Sorted(maps.Keys(params)) {
+		canonical := name
+		if p.Name != nil {
+			canonical = p.Name(name)
+		}
+		if _, twice := out[canonical]; twice {
+			return nil, fmt.Errorf("%s is given twice, once as %s", canonical, name)
+		}
+		out[canonical] = normal(params[name])
+	}
+	return out, nil
+}
+
+// outcome of considering a configuration: a new trial or the reason why there is none.
+type outcome struct {
+	trial    int         // number of the new trial, or -1
+	violated *Constraint // it breaks this one
+	repeats  int         // it repeats this trial, when nothing else is set
+	refused  error       // it cannot be trained
+}
+
+// consider makes a trial of a configuration unless it breaks a constraint or repeats another.
+func (p *proposer) consider(params map[string]any) outcome {
+	full, err := p.complete(params)
+	if err != nil {
+		return outcome{trial: -1, refused: err}
+	}
+	for _, c := range p.constraints {
+		holds, err := c.Holds(full)
+		if err != nil {
+			return outcome{trial: -1, refused: err}
+		}
+		if !holds {
+			return outcome{trial: -1, violated: c}
+		}
+	}
+	key, err := json.Marshal(full)
+	if err != nil {
+		return outcome{trial: -1, refused: fmt.Errorf("it cannot be written as JSON: %w", err)}
+	}
+	if earlier, repeated := p.seen[string(key)]; repeated {
+		p.Duplicates++
+		return outcome{trial: -1, repeats: earlier}
+	}
+	n := len(p.Proposal.Trials)
+	p.seen[string(key)] = n
+	p.Proposal.Trials = append(p.Proposal.Trials, sweep.Trial{Number: n, Params: full})
+	return outcome{trial: n}
+}
+
+// complete puts a trial's own parameters over the base's and lets the trainer fill in the rest.
+func (p *proposer) complete(params map[string]any) (map[string]any, error) {
+	own, err := p.renamed(params)
+	if err != nil {
+		return nil, err
+	}
+	merged := maps.Clone(p.Base)
+	maps.Copy(merged, own)
+	full, err := p.Canonical(merged)
+	if err != nil {
+		return nil, err
+	}
+	full = maps.Clone(full)
+	for name, value := range full {
+		full[name] = normal(value)
+	}
+	return full, nil
+}
+
+// keep records where a new trial came from.
+func (p *proposer) keep(source string, trial int, format string, args ...any) {
+	p.Proposal.Trials[trial].Source = source
+	p.decide(source, trial, format, args...)
+}
+
+func (p *proposer) decide(source string, trial int, format string, args ...any) {
+	p.Decisions = append(p.Decisions, Decision{Source: source, Trial: trial, Reason: fmt.Sprintf(format, args...)})
+}
+
+// fixed takes the configurations that a person wrote down one by one. One that cannot be trained is an error.
+func (p *proposer) fixed() error {
+	s := p.Search
+	if len(s.Fixed) == 0 && len(s.Grid) == 0 && len(s.Random) == 0 {
+		s.Fixed = []map[string]any{{}} // the base alone
+	}
+	for i, params := range s.Fixed {
+		part := fmt.Sprintf("fixed[%d]", i)
+		o := p.consider(params)
+		switch {
+		case o.refused != nil:
+			return &SpecError{Part: part, Err: o.refused}
+		case o.violated != nil:
+			return &SpecError{Part: part, Err: fmt.Errorf("%s breaks the constraint %s", describe(params), o.violated)}
+		case o.trial < 0:
+			p.decide(SourceFixed, -1, "%s: repeats trial %d", part, o.repeats)
+		default:
+			p.Fixed++
+			p.keep(SourceFixed, o.trial, "%s: %s", part, describe(params))
+		}
+	}
+	return nil
+}
+
+// grid goes through the Cartesian product.
+func (p *proposer) grid() error {
+	names := slices.Sorted(maps.Keys(p.Search.Grid))
+	size := uint64(1)
+	for _, name := range names {
+		over, n := bits.Mul64(size, uint64(len(p.Search.Grid[name])))
+		if size = n; over != 0 || n > maxGrid {
+			return &SpecError{Part: "grid", Err: fmt.Errorf("it has more than %d configurations; shorten it or use random", maxGrid)}
+		}
+	}
+	for i := range size {
+		if len(names) == 0 {
+			break
+		}
+		params := map[string]any{}
+		for rest, j := i, len(names)-1; j >= 0; j-- {
+			values := p.Search.Grid[names[j]]
+			params[names[j]] = values[rest%uint64(len(values))]
+			rest /= uint64(len(values))
+		}
+		if err := p.gridPoint(params); err != nil {
+			return err
+		}
+	}
+	if p.Fixed+p.Grid > p.Request.Trials {
+		return &TooManyError{Fixed: p.Fixed, Grid: p.Grid, Trials: p.Request.Trials}
+	}
+	return nil
+}
+
+func (p *proposer) gridPoint(params map[string]any) error {
+	o := p.consider(params)
+	switch {
+	case o.refused != nil:
+		return &SpecError{Part: "grid " + describe(params), Err: o.refused}
+	case o.violated != nil:
+		p.Violations[o.violated.String()]++
+		p.decide(SourceGrid, -1, "%s: breaks the constraint %s", describe(params), o.violated)
+	case o.trial < 0:
+		p.decide(SourceGrid, -1, "%s: repeats trial %d", describe(params), o.repeats)
+	default:
+		p.Grid++
+		p.keep(SourceGrid, o.trial, "%s", describe(params))
+	}
+	return nil
+}
+
+// describe writes a configuration as name=value, names ascending.
+func describe(params map[string]any) string {
+	if len(params) == 0 {
+		return "params as they are"
+	}
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(params)) {
+		parts = append(parts, fmt.Sprintf("%s=%v", name, params[name]))
+	}
+	return strings.Join(parts, " ")
+}
