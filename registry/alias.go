@@ -1,0 +1,220 @@
+package registry
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"coppice/blob"
+	"coppice/strictyaml"
+)
+
+// Expect says where a caller believes an alias to point. The zero value believes that there is no such alias yet.
+type Expect struct {
+	Version int
+	Any     bool // wherever it points
+}
+
+// Alias is where an alias points, and how it came there; *NotFoundError when there is none.
+func (r *Registry) Alias(ctx context.Context, model, alias string) (Alias, error) {
+	for _, err := range []error{checkModel(model), checkAlias(alias)} {
+		if err != nil {
+			return Alias{}, err
+		}
+	}
+	a, _, err := r.alias(ctx, model, alias)
+	if err != nil {
+		return Alias{}, err
+	}
+	if a.Version > 0 {
+		return a, nil
+	}
+	all, err := r.Aliases(ctx, model)
+	if err != nil {
+		return Alias{}, err
+	}
+	if len(all) == 0 {
+		if s, err := r.scan(ctx, model); err != nil {
+			return Alias{}, err
+		} else if len(s.committed) == 0 {
+			return Alias{}, r.noModel(ctx, model)
+		}
+	}
+	var names []string
+	for _, a := range all {
+		names = append(names, a.Name)
+	}
+	return Alias{}, &NotFoundError{Kind: "alias", Name: alias, Hint: fmt.Sprintf(" of %s%s", model, strictyaml.Suggest(alias, names))}
+}
+
+// Aliases are all aliases of a model, by name.
+func (r *Registry) Aliases(ctx context.Context, model string) ([]Alias, error) {
+	if err := checkModel(model); err != nil {
+		return nil, err
+	}
+	var names []string
+	err := r.list(ctx, aliasesDir(model), func(object string) bool {
+		if name, ok := parseAliasObject(model, object); ok {
+			names = append(names, name)
+		}
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(names)
+	return readAll(ctx, names, func(ctx context.Context, name string) (Alias, error) {
+		a, _, err := r.alias(ctx, model, name)
+		return a, err
+	})
+}
+
+// alias reads an alias; one that is not there has version 0 and generation blob.Absent.
+func (r *Registry) alias(ctx context.Context, model, alias string) (Alias, blob.Generation, error) {
+	object := aliasObject(model, alias)
+	data, generation, err := r.read(ctx, object, maxRecord)
+	if isAbsent(err) {
+		return Alias{Model: model, Name: alias}, blob.Absent, nil
+	}
+	if err != nil {
+		return Alias{}, 0, err
+	}
+	a, err := decodeAlias(data, model, alias)
+	if err != nil {
+		return Alias{}, 0, &CorruptError{object, err}
+	}
+	return a, generation, nil
+}
+
+// SetAlias points an alias at a version, if it points where the caller believes; else *ConflictError. One that points at
+// the version already is left as it is, which makes a repeated call harmless. A version that is not there is a
+// *NotFoundError.
+func (r *Registry) SetAlias(ctx context.Context, model, alias string, to int, expect Expect, act Act) (Alias, error) {
+	for _, err := range []error{checkModel(model), checkAlias(alias), act.check()} {
+		if err != nil {
+			return Alias{}, err
+		}
+	}
+	if _, err := r.numbered(ctx, model, to); err != nil {
+		return Alias{}, err
+	}
+	return r.move(ctx, model, alias, func(now Alias) (*Alias, error) {
+		if now.Version == to {
+			return nil, nil
+		}
+		if !expect.Any && now.Version != expect.Version {
+			return nil, &ConflictError{Model: model, Alias: alias, Expected: expect.Version, Found: now.Version}
+		}
+		next := now.moved(Promoted, to, act)
+		if now.Version > 0 {
+			next.Past = append(next.Past, now.Version)
+			next.Past = next.Past[max(0, len(next.Past)-maxPast):]
+		}
+		return &next, nil
+	})
+}
+
+// Promote points the champion at a version: SetAlias.
+func (r *Registry) Promote(ctx context.Context, model string, version int, expect Expect, act Act) (Alias, error) {
+	return r.SetAlias(ctx, model, Champion, version, expect, act)
+}
+
+// Rollback points an alias at the version that it was moved away from last; again, at the one before. An alias that is
+// not where the caller believes is a *ConflictError, unless it was rolled back from there already, which makes a repeated
+// call harmless. With nowhere to return to it is a *NoPreviousError.
+func (r *Registry) Rollback(ctx context.Context, model, alias string, expect Expect, act Act) (Alias, error) {
+	if err := act.check(); err != nil {
+		return Alias{}, err
+	}
+	begin, err := r.Alias(ctx, model, alias)
+	if err != nil {
+		return Alias{}, err
+	}
+	if expect.Any {
+		expect = Expect{Version: begin.Version} // a second person's rollback in between must not make it two
+	}
+	return r.move(ctx, model, alias, func(now Alias) (*Alias, error) {
+		if now.Version != expect.Version {
+			if now.Last.Kind == RolledBack && now.Last.From == expect.Version {
+				return nil, nil
+			}
+			return nil, &ConflictError{Model: model, Alias: alias, Expected: expect.Version, Found: now.Version}
+		}
+		last := len(now.Past) - 1
+		if last < 0 {
+			return nil, &NoPreviousError{Model: model, Alias: alias}
+		}
+		if _, err := r.numbered(ctx, model, now.Past[last]); err != nil {
+			return nil, err
+		}
+		next := now.moved(RolledBack, now.Past[last], act)
+		next.Past = next.Past[:last]
+		return &next, nil
+	})
+}
+
+// moved is the alias after a move; its Past is a copy.
+func (a Alias) moved(kind Kind, to int, act Act) Alias {
+	next := a
+	next.Version, next.Past = to, slices.Clone(a.Past)
+	next.Last = Event{
+		Kind: kind, Alias: a.Name, Sequence: a.Last.Sequence + 1, From: a.Version, To: to, By: act.By, Why: act.Why, At: utc(act.At),
+	}
+	return next
+}
+
+// maxRaces is how often a move is tried again because others moved the alias meanwhile.
+const maxRaces = 20
+
+// move replaces an alias by what decide makes of it; nil leaves it. The event of the move is part of the alias itself, and
+// is copied into the history afterwards and, lest that was missed, before the next move.
+func (r *Registry) move(ctx context.Context, model, alias string, decide func(now Alias) (*Alias, error)) (Alias, error) {
+	var lost error
+	for range maxRaces {
+		now, generation, err := r.alias(ctx, model, alias)
+		if err != nil {
+			return Alias{}, err
+		}
+		next, err := decide(now)
+		if err != nil {
+			return Alias{}, err
+		}
+		if now.Version > 0 {
+			if err := r.record(ctx, now); err != nil {
+				return Alias{}, err
+			}
+		}
+		if next == nil {
+			return now, nil
+		}
+		data, err := encode(aliasRecord{format, *next})
+		if err != nil {
+			return Alias{}, err
+		}
+		object := aliasObject(model, alias)
+		if _, lost = r.store.Put(ctx, object, generation, bytes.NewReader(data)); errors.Is(lost, blob.ErrPrecondition) {
+			// Either somebody else was faster, or this very write succeeded and only its answer was lost.
+			there, _, err := r.read(ctx, object, maxRecord)
+			if err != nil && !isAbsent(err) {
+				return Alias{}, err
+			}
+			if !bytes.Equal(there, data) {
+				continue
+			}
+		} else if lost != nil {
+			return Alias{}, fmt.Errorf("registry: write %s: %w", object, lost)
+		}
+		// The alias has moved and carries its event: where the copy cannot be written, the next move will.
+		_ = r.record(ctx, *next)
+		return *next, nil
+	}
+	return Alias{}, fmt.Errorf("registry: write %s: others were faster %d times: %w", aliasObject(model, alias), maxRaces, lost)
+}
+
+// record copies the last event of an alias into the history.
+func (r *Registry) record(ctx context.Context, a Alias) error {
+	_, err := r.create(ctx, eventObject(a.Model, a.Name, a.Last.Sequence), eventRecord{format, a.Model, a.Last})
+	return err
+}

@@ -1,0 +1,78 @@
+package registry
+
+import "fmt"
+
+// InputError is something handed in that cannot be registered.
+type InputError struct {
+	What string // such as "file name" or "key"
+	Msg  string // what is wrong with it and what would be right
+}
+
+// Error gives "registry: what: message".
+func (e *InputError) Error() string { return fmt.Sprintf("registry: %s: %s", e.What, e.Msg) }
+
+// NotFoundError is a model, version, alias or file that is not there.
+type NotFoundError struct {
+	Kind string // model, version, alias or file
+	Name string
+	Hint string // what is there, to be read behind the name; may be empty
+}
+
+// Error says what was looked for and what there is.
+func (e *NotFoundError) Error() string {
+	return fmt.Sprintf("registry: there is no %s %.80q%s", e.Kind, e.Name, e.Hint)
+}
+
+// ConflictError says that somebody else was there first: a version with the same key has other files, or an alias no
+// longer points where the caller believed.
+type ConflictError struct {
+	Model string
+
+	Key     string // of the version
+	Version int
+	File    string // the first that differs
+
+	Alias    string
+	Expected int // version; 0 is none
+	Found    int
+}
+
+// Error says what is there and what to do.
+func (e *ConflictError) Error() string {
+	if e.Alias != "" {
+		const text = "registry: %s of %s points at %s, not at %s as expected: " +
+			"somebody moved it meanwhile; look at the history and decide again"
+		return fmt.Sprintf(text, e.Alias, e.Model, versionName(e.Found), versionName(e.Expected))
+	}
+	return fmt.Sprintf("registry: version %d of %s was registered for %s with another %s; register under another key",
+		e.Version, e.Model, e.Key, e.File)
+}
+
+func versionName(n int) string {
+	if n == 0 {
+		return "no version"
+	}
+	return fmt.Sprintf("version %d", n)
+}
+
+// NoPreviousError says that an alias has nowhere to roll back to.
+type NoPreviousError struct{ Model, Alias string }
+
+// Error says why.
+func (e *NoPreviousError) Error() string {
+	return fmt.Sprintf("registry: %s of %s never pointed at another version that it could return to; promote one instead", e.Alias, e.Model)
+}
+
+// CorruptError is an object that is not what the registry wrote.
+type CorruptError struct {
+	Object string
+	Err    error
+}
+
+// Error names the object.
+func (e *CorruptError) Error() string {
+	return fmt.Sprintf("registry: %s is damaged: %v", e.Object, e.Err)
+}
+
+// Unwrap gives the cause.
+func (e *CorruptError) Unwrap() error { return e.Err }

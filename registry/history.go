@@ -1,0 +1,112 @@
+package registry
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// History is everything that happened to a model, oldest first: each version that was registered and each move of an
+// alias. What is damaged or missing is left out and named by the error, beside which the rest is given.
+func (r *Registry) History(ctx context.Context, model string) ([]Event, error) {
+	versions, err1 := r.Versions(ctx, model)
+	var missing *NotFoundError
+	if errors.As(err1, &missing) {
+		return nil, err1
+	}
+	// The aliases come first: whatever they say has happened is in the listing that follows, or is their own last event.
+	aliases, err2 := r.Aliases(ctx, model)
+	events, err3 := r.recorded(ctx, model)
+	for _, a := range aliases {
+		if !slices.ContainsFunc(events, func(e Event) bool { return e.Alias == a.Name && e.Sequence == a.Last.Sequence }) {
+			events = append(events, a.Last)
+		}
+	}
+	slices.SortFunc(events, func(a, b Event) int {
+		return cmp.Or(cmp.Compare(a.Alias, b.Alias), cmp.Compare(a.Sequence, b.Sequence))
+	})
+	err4 := gaps(model, events)
+	return merge(versions, events), errors.Join(err1, err2, err3, err4)
+}
+
+// recorded are the events that were copied into the history.
+func (r *Registry) recorded(ctx context.Context, model string) ([]Event, error) {
+	type place struct {
+		object, alias string
+		sequence      int
+	}
+	var places []place
+	err := r.list(ctx, historyDir(model), func(object string) bool {
+		if alias, sequence, ok := parseEventObject(model, object); ok {
+			places = append(places, place{object, alias, sequence})
+		}
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	return readAll(ctx, places, func(ctx context.Context, p place) (Event, error) {
+		data, _, err := r.read(ctx, p.object, maxRecord)
+		if err != nil {
+			return Event{}, err
+		}
+		e, err := decodeEvent(data, model, p.alias, p.sequence)
+		if err != nil {
+			return Event{}, &CorruptError{p.object, err}
+		}
+		return e, nil
+	})
+}
+
+// gaps says which events of an alias are missing: none can be unless somebody deleted them. events are by alias and
+// sequence.
+func gaps(model string, events []Event) error {
+	var errs []error
+	for i, e := range events {
+		before := 0
+		if i > 0 && events[i-1].Alias == e.Alias {
+			before = events[i-1].Sequence
+		}
+		if before+1 != e.Sequence {
+			first := eventObject(model, e.Alias, before+1)
+			errs = append(errs, &CorruptError{first, fmt.Errorf("%d events from this one on are missing", e.Sequence-before-1)})
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// merge orders by time. The moves of one alias keep their sequence, whatever the clocks of those who made them said: a
+// move counts as not earlier than the one before, and than the registration of its version.
+func merge(versions []Version, events []Event) []Event {
+	type timed struct {
+		Event
+		at time.Time
+	}
+	var all []timed
+	registered := map[int]time.Time{}
+	for _, v := range versions {
+		registered[v.Number] = v.Info.At
+		all = append(all, timed{Event{Kind: Registered, To: v.Number, By: v.Info.By, Why: v.Info.Why, At: v.Info.At}, v.Info.At})
+	}
+	var last timed
+	for _, e := range events {
+		t := timed{e, e.At}
+		if r := registered[e.To]; r.After(t.at) {
+			t.at = r
+		}
+		if last.Alias == e.Alias && last.at.After(t.at) {
+			t.at = last.at
+		}
+		all = append(all, t)
+		last = t
+	}
+	slices.SortStableFunc(all, func(a, b timed) int { return a.at.Compare(b.at) })
+	out := make([]Event, len(all))
+	for i, t := range all {
+		out[i] = t.Event
+	}
+	return out
+}

@@ -1,0 +1,225 @@
+// Package registry keeps the versions of models, the aliases that point at them and the history of both, as objects of a
+// blob.Store. FORMAT.md beside it says what lies where, who writes it, and why every step may be repeated.
+//
+// Nothing but create-only writes and compare-and-swap is used, so any number of processes may work at once and any of
+// them may die at any point: a version either is there with all its files, or is not there. There is no clock and no
+// randomness in it; times are the caller's.
+package registry
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"coppice/blob"
+	"coppice/sweep"
+)
+
+// Champion is the alias of the version that is in production.
+const Champion = "champion"
+
+// Limits of what is written and believed.
+const (
+	MaxFiles     = 64
+	MaxFileBytes = 1 << 30
+	maxRecord    = 1 << 20 // of an object that is JSON of this package
+	maxNumber    = 1_000_000_000
+	maxText      = 4096
+	maxFacts     = 1000
+	maxPast      = 100
+)
+
+// Registry is used by many goroutines at once.
+type Registry struct{ store blob.Store }
+
+// New is the registry in a store. Nothing is written before the first Register.
+func New(store blob.Store) *Registry { return &Registry{store} }
+
+// Info is what is worth knowing about a version beside its files. It takes no part in deciding whether two versions are
+// the same.
+type Info struct {
+	At      time.Time          `json:"at"` // when it was registered, by the caller's clock
+	By      string             `json:"by"` // who or what registered it
+	Why     string             `json:"why,omitempty"`
+	Metrics map[string]float64 `json:"metrics,omitempty"`
+	Labels  map[string]string  `json:"labels,omitempty"` // such as sweep, trial, dataset
+}
+
+// File is one file of a version.
+type File struct {
+	Name   string `json:"name"`
+	Object string `json:"object"` // where it lies in the store
+	Bytes  int64  `json:"bytes"`
+	SHA256 string `json:"sha256"` // hexadecimal
+}
+
+// Version is one version of a model; it never changes.
+type Version struct {
+	Model  string `json:"model"`
+	Number int    `json:"version"` // 1, 2, 3 ...
+	Key    string `json:"key"`     // of Register
+	Info   Info   `json:"info"`
+	Files  []File `json:"files"` // by name
+}
+
+// File is the file of that name; ok is false when the version has none.
+func (v Version) File(name string) (f File, ok bool) {
+	i := slices.IndexFunc(v.Files, func(f File) bool { return f.Name == name })
+	if i < 0 {
+		return File{}, false
+	}
+	return v.Files[i], true
+}
+
+// Kind is what an Event tells of.
+type Kind string
+
+// The kinds of events.
+const (
+	Registered Kind = "registered"
+	Promoted   Kind = "promoted"
+	RolledBack Kind = "rolled_back"
+)
+
+// Event is an entry of the history: a version came into being, or an alias moved.
+type Event struct {
+	Kind     Kind      `json:"kind"`
+	Alias    string    `json:"alias,omitempty"` // empty for Registered
+	Sequence int       `json:"sequence"`        // of the alias's moves, from 1; 0 for Registered
+	From     int       `json:"from"`            // version; 0 when there was none
+	To       int       `json:"to"`
+	By       string    `json:"by"`
+	Why      string    `json:"why"`
+	At       time.Time `json:"at"` // by the caller's clock
+}
+
+// Alias is a name for a version, with the move that brought it there.
+type Alias struct {
+	Model   string `json:"model"`
+	Name    string `json:"alias"`
+	Version int    `json:"version"`
+	Last    Event  `json:"last"`
+	Past    []int  `json:"past,omitempty"` // where Rollback leads, the next one last
+}
+
+// Act says who moves an alias, why, and when.
+type Act struct {
+	By  string
+	Why string
+	At  time.Time
+}
+
+var (
+	keyPattern  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+	filePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+	sumPattern  = regexp.MustCompile(`^[0-9a-f]{64}$`)
+)
+
+func checkModel(name string) error { return sweep.CheckName("model", name) }
+func checkAlias(name string) error { return sweep.CheckName("alias", name) }
+
+// checkFileName refuses what could leave the version's folder or hide one of its own records.
+func checkFileName(name string) error {
+	if !filePattern.MatchString(name) || name == claimFile || name == versionFile {
+		const want = "%.60q: use 1 to 100 of A-Z, a-z, 0-9, '.', '_' and '-', beginning with a letter or digit, and neither %s nor %s"
+		return &InputError{"file name", fmt.Sprintf(want, name, claimFile, versionFile)}
+	}
+	return nil
+}
+
+func checkKey(key string) error {
+	if !keyPattern.MatchString(key) {
+		const want = "%.60q: use 1 to 128 of A-Z, a-z, 0-9, '.', '_' and '-', beginning with a letter or digit"
+		return &InputError{"key", fmt.Sprintf(want, key)}
+	}
+	return nil
+}
+
+func checkFiles(files map[string][]byte) error {
+	if len(files) == 0 || len(files) > MaxFiles {
+		return &InputError{"files", fmt.Sprintf("%d; a version has 1 to %d", len(files), MaxFiles)}
+	}
+	for name, data := range files {
+		if err := checkFileName(name); err != nil {
+			return err
+		}
+		if len(data) > MaxFileBytes {
+			return &InputError{"file " + name, fmt.Sprintf("%d bytes, more than the %d that a file may have", len(data), MaxFileBytes)}
+		}
+	}
+	return nil
+}
+
+func checkText(what, text string, required bool) error {
+	if required && strings.TrimSpace(text) == "" {
+		return &InputError{what, "empty; the history is there to be read"}
+	}
+	if len(text) > maxText || !utf8.ValidString(text) {
+		return &InputError{what, fmt.Sprintf("use up to %d bytes of UTF-8", maxText)}
+	}
+	if i := strings.IndexFunc(text, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }); i >= 0 {
+		return &InputError{what, fmt.Sprintf("a control character at byte %d", i)}
+	}
+	return nil
+}
+
+func checkTime(at time.Time) error {
+	if at.IsZero() || at.UTC().Year() < 1 || at.UTC().Year() > 9999 {
+		return &InputError{"time", fmt.Sprintf("%v; use the time of the event", at)}
+	}
+	return nil
+}
+
+func (a Act) check() error {
+	if err := checkText("by", a.By, true); err != nil {
+		return err
+	}
+	if err := checkText("why", a.Why, true); err != nil {
+		return err
+	}
+	return checkTime(a.At)
+}
+
+func (i Info) check() error {
+	if err := checkText("by", i.By, true); err != nil {
+		return err
+	}
+	if err := checkText("why", i.Why, false); err != nil {
+		return err
+	}
+	if len(i.Metrics)+len(i.Labels) > maxFacts {
+		return &InputError{"info", fmt.Sprintf("%d metrics and labels, more than %d", len(i.Metrics)+len(i.Labels), maxFacts)}
+	}
+	for name, v := range i.Metrics {
+		if err := checkText("metric name", name, true); err != nil {
+			return err
+		}
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return &InputError{"metric " + name, fmt.Sprintf("%v is no finite number", v)}
+		}
+	}
+	for name, v := range i.Labels {
+		if err := checkText("label name", name, true); err != nil {
+			return err
+		}
+		if err := checkText("label "+name, v, false); err != nil {
+			return err
+		}
+	}
+	return checkTime(i.At)
+}
+
+// utc is a time as it comes back from JSON.
+func utc(t time.Time) time.Time { return t.UTC().Round(0) }
+
+func sum(data []byte) string {
+	s := sha256.Sum256(data)
+	return hex.EncodeToString(s[:])
+}
