@@ -1,0 +1,139 @@
+// Package blob is what Coppice asks of object storage: read, write if nobody else did, list. Nothing else is needed to
+// run a sweep without a driver, and nothing else may be used, so that memory, an emulator and Google Cloud Storage behave
+// alike (package blobtest holds the behaviour as a test).
+package blob
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Generation numbers the contents that an object has had: a new one with every write. As a condition of Put it says
+// which contents the writer believes to be there.
+type Generation int64
+
+// Conditions of Put beside an exact generation.
+const (
+	Any    Generation = -1 // whatever is there
+	Absent Generation = 0  // nothing may be there: create-only
+)
+
+// Attrs describes one object.
+type Attrs struct {
+	Name       string
+	Size       int64
+	Generation Generation
+	CRC32C     uint32 // Castagnoli, of the contents
+	Updated    time.Time
+}
+
+// Range is the part of an object to read: from byte Offset, Length bytes or, when Length is 0, all the rest. A Generation
+// other than 0 pins the contents; reading another is ErrNotExist.
+type Range struct {
+	Offset     int64
+	Length     int64
+	Generation Generation
+}
+
+// Errors that a Store returns, wrapped with the object's name.
+var (
+	// ErrNotExist means that no object (or no such generation) is there. It is fs.ErrNotExist.
+	ErrNotExist = fs.ErrNotExist
+	// ErrPrecondition means that another generation is there than the writer believed.
+	ErrPrecondition = errors.New("object is not at the expected generation")
+	// ErrName means that a name cannot be an object of ours; see ValidName.
+	ErrName = errors.New("invalid object name")
+)
+
+// Store holds named objects. All methods may be called from any goroutine; after Put has returned, every Stat, Open and
+// List sees the new contents. Names must satisfy ValidName.
+type Store interface {
+	// Stat describes the object, or says ErrNotExist.
+	Stat(ctx context.Context, name string) (Attrs, error)
+	// Open reads a part of the object, or says ErrNotExist. The caller closes the reader; one that ends early has an error.
+	Open(ctx context.Context, name string, r Range) (io.ReadCloser, Attrs, error)
+	// Put writes all of r under name if the object is at generation cond, else says ErrPrecondition. Nothing becomes visible
+	// before all of it is there; an error from r leaves everything as it was. The caller may repeat a failed Put.
+	Put(ctx context.Context, name string, cond Generation, r io.Reader) (Attrs, error)
+	// List yields the objects whose names begin with prefix, ascending by name. It stops at the first error.
+	List(ctx context.Context, prefix string) iter.Seq2[Attrs, error]
+}
+
+// ValidName refuses names that could mean something else somewhere on their way: empty, over 1,024 bytes, not UTF-8, with
+// control characters or backslashes, absolute, or with an empty, "." or ".." part.
+func ValidName(name string) error {
+	if name == "" || len(name) > 1024 || !utf8.ValidString(name) {
+		return fmt.Errorf("%w: %.60q must be 1 to 1024 bytes of UTF-8", ErrName, name)
+	}
+	for _, r := range name {
+		if r < 0x20 || r == 0x7f || r == '\\' {
+			return fmt.Errorf("%w: %.60q holds the character %q", ErrName, name, r)
+		}
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		if part == "" || part == "." || part == ".." {
+			return fmt.Errorf("%w: %.60q has the part %q", ErrName, name, part)
+		}
+	}
+	return nil
+}
+
+// ReadAll is the whole object, which may have at most limit bytes.
+func ReadAll(ctx context.Context, s Store, name string, limit int64) ([]byte, Attrs, error) {
+	r, attrs, err := s.Open(ctx, name, Range{})
+	if err != nil {
+		return nil, Attrs{}, err
+	}
+	defer r.Close()
+	data, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if err != nil {
+		return nil, Attrs{}, fmt.Errorf("read %s: %w", name, err)
+	}
+	if int64(len(data)) > limit {
+		return nil, Attrs{}, fmt.Errorf("read %s: more than the %d bytes that such an object may have", name, limit)
+	}
+	return data, attrs, nil
+}
+
+// Create writes data under name if nothing is there. Losing to an earlier writer is no error: created is then false, and
+// the caller reads what is there.
+func Create(ctx context.Context, s Store, name string, data []byte) (created bool, err error) {
+	_, err = s.Put(ctx, name, Absent, bytes.NewReader(data))
+	if errors.Is(err, ErrPrecondition) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// maxJSON bounds every JSON object of ours: a plan of 100,000 trials stays below.
+const maxJSON = 64 << 20
+
+// ReadJSON decodes the object into v.
+func ReadJSON(ctx context.Context, s Store, name string, v any) (Attrs, error) {
+	data, attrs, err := ReadAll(ctx, s, name, maxJSON)
+	if err != nil {
+		return Attrs{}, err
+	}
+	if err := json.Unmarshal(data, v); err != nil {
+		return Attrs{}, fmt.Errorf("read %s: not the JSON that belongs there: %w", name, err)
+	}
+	return attrs, nil
+}
+
+// CreateJSON writes v, indented for people, under name if nothing is there.
+func CreateJSON(ctx context.Context, s Store, name string, v any) (created bool, err error) {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return false, fmt.Errorf("write %s: %w", name, err)
+	}
+	return Create(ctx, s, name, append(data, '\n'))
+}

@@ -1,0 +1,156 @@
+package blob
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Memory is an empty Store that lives in memory. Its generations count the writes to it.
+func Memory() Store { return &memory{objects: map[string]*object{}} }
+
+type memory struct {
+	mu      sync.Mutex
+	last    Generation
+	objects map[string]*object
+}
+
+// object is one generation of an object; it never changes.
+type object struct {
+	attrs Attrs
+	data  []byte
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func (m *memory) get(ctx context.Context, name string) (*object, error) {
+	if err := check(ctx, name); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	o := m.objects[name]
+	if o == nil {
+		return nil, fmt.Errorf("%s: %w", name, ErrNotExist)
+	}
+	return o, nil
+}
+
+func check(ctx context.Context, name string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return ValidName(name)
+}
+
+func (m *memory) Stat(ctx context.Context, name string) (Attrs, error) {
+	o, err := m.get(ctx, name)
+	if err != nil {
+		return Attrs{}, err
+	}
+	return o.attrs, nil
+}
+
+func (m *memory) Open(ctx context.Context, name string, r Range) (io.ReadCloser, Attrs, error) {
+	if err := r.Check(); err != nil {
+		return nil, Attrs{}, fmt.Errorf("open %s: %w", name, err)
+	}
+	o, err := m.get(ctx, name)
+	if err != nil {
+		return nil, Attrs{}, err
+	}
+	if r.Generation != 0 && r.Generation != o.attrs.Generation {
+		return nil, Attrs{}, fmt.Errorf("%s at generation %d: %w", name, r.Generation, ErrNotExist)
+	}
+	data := o.data[min(r.Offset, o.attrs.Size):]
+	if r.Length > 0 {
+		data = data[:min(r.Length, int64(len(data)))]
+	}
+	return &memoryReader{ctx, bytes.NewReader(data)}, o.attrs, nil
+}
+
+// memoryReader reads until its context ends, as one over a network would.
+type memoryReader struct {
+	ctx context.Context
+	r   *bytes.Reader
+}
+
+func (r *memoryReader) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.r.Read(p)
+}
+
+func (r *memoryReader) Close() error { return nil }
+
+func (m *memory) Put(ctx context.Context, name string, cond Generation, r io.Reader) (Attrs, error) {
+	if err := check(ctx, name); err != nil {
+		return Attrs{}, err
+	}
+	data, err := io.ReadAll(&contextReader{ctx, r})
+	if err != nil {
+		return Attrs{}, fmt.Errorf("put %s: %w", name, err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var now Generation
+	if o := m.objects[name]; o != nil {
+		now = o.attrs.Generation
+	}
+	if cond != Any && cond != now {
+		return Attrs{}, fmt.Errorf("put %s: %w", name, ErrPrecondition)
+	}
+	m.last++
+	o := &object{data: data, attrs: Attrs{
+		Name: name, Size: int64(len(data)), Generation: m.last, CRC32C: crc32.Checksum(data, castagnoli), Updated: time.Now().UTC(),
+	}}
+	m.objects[name] = o
+	return o.attrs, nil
+}
+
+// contextReader stops reading when the context ends.
+type contextReader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (r *contextReader) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.r.Read(p)
+}
+
+func (m *memory) List(ctx context.Context, prefix string) iter.Seq2[Attrs, error] {
+	return func(yield func(Attrs, error) bool) {
+		m.mu.Lock()
+		var found []Attrs
+		for name, o := range m.objects {
+			if strings.HasPrefix(name, prefix) {
+				found = append(found, o.attrs)
+			}
+		}
+		m.mu.Unlock()
+		slices.SortFunc(found, func(a, b Attrs) int { return strings.Compare(a.Name, b.Name) })
+		for _, a := range found {
+			if err := ctx.Err(); err != nil {
+				yield(Attrs{}, err)
+				return
+			}
+			if !yield(a, nil) {
+				return
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			yield(Attrs{}, err)
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package blob
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"strings"
+)
+
+// Sub is the part of s below the folder: a Store whose object "x" is s's object "FOLDER/x". The folder is a valid name,
+// with or without a slash at its end.
+func Sub(s Store, folder string) (Store, error) {
+	folder = strings.TrimSuffix(folder, "/")
+	if err := ValidName(folder); err != nil {
+		return nil, err
+	}
+	return &sub{s, folder + "/"}, nil
+}
+
+type sub struct {
+	store  Store
+	prefix string
+}
+
+// full is the name in the store below. The name is checked before it is joined, so that none leaves the folder.
+func (s *sub) full(name string) (string, error) {
+	if err := ValidName(name); err != nil {
+		return "", err
+	}
+	return s.prefix + name, ValidName(s.prefix + name)
+}
+
+func (s *sub) own(a Attrs) Attrs {
+	a.Name = strings.TrimPrefix(a.Name, s.prefix)
+	return a
+}
+
+func (s *sub) Stat(ctx context.Context, name string) (Attrs, error) {
+	full, err := s.full(name)
+	if err != nil {
+		return Attrs{}, err
+	}
+	a, err := s.store.Stat(ctx, full)
+	return s.own(a), err
+}
+
+func (s *sub) Open(ctx context.Context, name string, r Range) (io.ReadCloser, Attrs, error) {
+	full, err := s.full(name)
+	if err != nil {
+		return nil, Attrs{}, err
+	}
+	rc, a, err := s.store.Open(ctx, full, r)
+	return rc, s.own(a), err
+}
+
+func (s *sub) Put(ctx context.Context, name string, cond Generation, r io.Reader) (Attrs, error) {
+	full, err := s.full(name)
+	if err != nil {
+		return Attrs{}, err
+	}
+	a, err := s.store.Put(ctx, full, cond, r)
+	return s.own(a), err
+}
+
+func (s *sub) List(ctx context.Context, prefix string) iter.Seq2[Attrs, error] {
+	return func(yield func(Attrs, error) bool) {
+		for a, err := range s.store.List(ctx, s.prefix+prefix) {
+			if !yield(s.own(a), err) {
+				return
+			}
+		}
+	}
+}
+
+// Check refuses a range that no object can have.
+func (r Range) Check() error {
+	if r.Offset < 0 || r.Length < 0 || r.Generation < 0 {
+		return fmt.Errorf("range from %d, %d bytes, generation %d: none may be negative", r.Offset, r.Length, r.Generation)
+	}
+	return nil
+}
