@@ -1,0 +1,263 @@
+package batch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"regexp"
+	"time"
+
+	batch "cloud.google.com/go/batch/apiv1"
+	"cloud.google.com/go/batch/apiv1/batchpb"
+	"github.com/cenkalti/backoff/v5"
+	"github.com/google/uuid"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	"coppice/cloud"
+)
+
+const service = "Batch"
+
+// Options say where jobs run.
+type Options struct {
+	Project  string
+	Location string // region
+	// Endpoint is host:port of an emulator on this machine, which is spoken to without TLS and without credentials; ""
+	// is Google Cloud with the application default credentials.
+	Endpoint string
+}
+
+// Bounds of a call. A call that changes something is repeated while the service is unavailable, for retryFor.
+const (
+	callLimit  = 60 * time.Second
+	retryFor   = 2 * time.Minute
+	cancelFor  = 10 * time.Minute // until a cancelled job has given its machines back
+	notFoundOK = 10 * time.Second // a job that was just created may not be readable at once
+)
+
+// Client submits and watches jobs in one project and region. It may be used from any goroutine.
+type Client struct {
+	c      *batch.Client
+	parent string
+	opts   Options
+	poll   time.Duration // first pause between two looks at a job
+}
+
+// ErrNotExist means that there is no such job.
+var ErrNotExist = errors.New("no such batch job")
+
+// ConflictError means that another job has the id: its plan is not ours.
+type ConflictError struct {
+	Name string
+	Plan string // of the job that is there
+	Want string
+}
+
+func (e *ConflictError) Error() string {
+	return fmt.Sprintf("batch job %s exists and was made for another plan (%s, not %s); use another sweep id, or delete that job", e.Name, e.Plan, e.Want)
+}
+
+var projectPattern = regexp.MustCompile(`^[a-z0-9:.-]+$`)
+
+// New connects. Missing settings, credentials, and an endpoint that is not on this machine are *cloud.SetupError.
+func New(ctx context.Context, o Options) (*Client, error) {
+	if !projectPattern.MatchString(o.Project) {
+		return nil, &cloud.SetupError{What: fmt.Sprintf("%.80q is no project", o.Project), Hint: "set COPPICE_PROJECT"}
+	}
+	if !regionPattern.MatchString(o.Location) {
+		return nil, &cloud.SetupError{What: fmt.Sprintf("%.80q is no region", o.Location), Hint: "set COPPICE_LOCATION, for example to us-central1"}
+	}
+	var opts []option.ClientOption
+	for _, dial := range cloud.FailFast() {
+		opts = append(opts, option.WithGRPCDialOption(dial))
+	}
+	if o.Endpoint != "" {
+		if err := checkLoopback(o.Endpoint); err != nil {
+			return nil, err
+		}
+		opts = append(opts, option.WithEndpoint(o.Endpoint), option.WithoutAuthentication(), option.WithTelemetryDisabled(),
+			option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())))
+	}
+	c, err := batch.NewClient(ctx, opts...)
+	if err != nil {
+		return nil, cloud.Dial(service, err)
+	}
+	return &Client{c: c, parent: "projects/" + o.Project + "/locations/" + o.Location, opts: o, poll: 500 * time.Millisecond}, nil
+}
+
+// checkLoopback refuses to speak without encryption to anybody but this machine.
+func checkLoopback(endpoint string) error {
+	host, _, err := net.SplitHostPort(endpoint)
+	ip := net.ParseIP(host)
+	if err == nil && (host == "localhost" || ip != nil && ip.IsLoopback()) {
+		return nil
+	}
+	return &cloud.SetupError{
+		What: fmt.Sprintf("the endpoint %.100q is not host:port on this machine", endpoint),
+		Hint: "COPPICE_BATCH_ENDPOINT is for the local cloud only; unset it to use Google Cloud",
+		Err:  err,
+	}
+}
+
+// Close frees the connection.
+func (c *Client) Close() error { return c.c.Close() }
+
+// Name is the full name of the job with the id.
+func (c *Client) Name(id string) string { return c.parent + "/jobs/" + id }
+
+// retry calls f until it succeeds, or fails with anything but UNAVAILABLE. The library retries reads itself, writes not.
+func retry[T any](ctx context.Context, f func(context.Context) (T, error)) (T, error) {
+	return backoff.Retry(ctx, func() (T, error) {
+		ctx, cancel := context.WithTimeout(ctx, callLimit)
+		defer cancel()
+		v, err := f(ctx)
+		if err != nil && status.Code(err) != codes.Unavailable {
+			return v, backoff.Permanent(err)
+		}
+		return v, err
+	}, backoff.WithBackOff(&backoff.ExponentialBackOff{
+		InitialInterval: 200 * time.Millisecond, RandomizationFactor: 0.3, Multiplier: 2, MaxInterval: 10 * time.Second,
+	}), backoff.WithMaxElapsedTime(retryFor))
+}
+
+func (c *Client) fail(name string, err error) error {
+	if status.Code(err) == codes.NotFound {
+		return fmt.Errorf("%s: %w", name, ErrNotExist)
+	}
+	return cloud.FromStatus(service, name, "", err)
+}
+
+// requestID is the same for the same job id, so that a repeated request cannot make a second job.
+func (c *Client) requestID(id string) string {
+	return uuid.NewSHA1(uuid.NameSpaceURL, []byte("https://batch.googleapis.com/v1/"+c.Name(id))).String()
+}
+
+// Submit creates the job. If a job of this id exists and was made for the same plan (PlanLabel), existed is true and
+// nothing changes; for another plan it is a *ConflictError. A job that breaks a rule of Batch is a *RuleError, before
+// anything is sent.
+func (c *Client) Submit(ctx context.Context, j Job) (name string, existed bool, err error) {
+	if j.Location == "" {
+		j.Location = c.opts.Location
+	}
+	if j.Location != c.opts.Location {
+		return "", false, &RuleError{"Location", fmt.Sprintf("%.80q is not %s, where jobs are submitted", j.Location, c.opts.Location)}
+	}
+	job, err := Build(j)
+	if err != nil {
+		return "", false, err
+	}
+	name = c.Name(j.ID)
+	got, err := c.get(ctx, name)
+	if existed = err == nil; !existed {
+		if status.Code(err) != codes.NotFound {
+			return "", false, cloud.FromStatus(service, name, "", err)
+		}
+		if got, existed, err = c.create(ctx, j.ID, job); err != nil {
+			return "", false, err
+		}
+	}
+	// A repeated request id gives the first job back without an error, so the plan is compared in any case.
+	if has, want := got.GetLabels()[PlanLabel], j.Labels[PlanLabel]; has != want {
+		return "", false, &ConflictError{Name: name, Plan: has, Want: want}
+	}
+	return name, existed, nil
+}
+
+// create creates the job, or finds the one that somebody has created meanwhile.
+func (c *Client) create(ctx context.Context, id string, job *batchpb.Job) (got *batchpb.Job, existed bool, err error) {
+	got, err = retry(ctx, func(ctx context.Context) (*batchpb.Job, error) {
+		return c.c.CreateJob(ctx, &batchpb.CreateJobRequest{Parent: c.parent, JobId: id, Job: job, RequestId: c.requestID(id)})
+	})
+	switch {
+	case status.Code(err) == codes.AlreadyExists:
+		got, err = c.find(ctx, c.Name(id))
+		return got, true, err
+	case err != nil:
+		return nil, false, cloud.FromStatus(service, "create "+c.Name(id), "the project or region may be wrong: check COPPICE_PROJECT and COPPICE_LOCATION", err)
+	}
+	return got, false, nil
+}
+
+// find gets a job that must be there, although it may not be readable yet.
+func (c *Client) find(ctx context.Context, name string) (*batchpb.Job, error) {
+	j, err := backoff.Retry(ctx, func() (*batchpb.Job, error) {
+		j, err := c.get(ctx, name)
+		if err != nil && status.Code(err) != codes.NotFound {
+			return nil, backoff.Permanent(err)
+		}
+		return j, err
+	}, backoff.WithMaxElapsedTime(notFoundOK))
+	if err != nil {
+		return nil, c.fail(name, err)
+	}
+	return j, nil
+}
+
+func (c *Client) get(ctx context.Context, name string) (*batchpb.Job, error) {
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	return c.c.GetJob(ctx, &batchpb.GetJobRequest{Name: name})
+}
+
+// Get describes the job, or says ErrNotExist.
+func (c *Client) Get(ctx context.Context, name string) (Status, error) {
+	j, err := c.get(ctx, name)
+	if err != nil {
+		return Status{}, c.fail(name, err)
+	}
+	return statusOf(j), nil
+}
+
+// Cancel stops the job and returns when it has come to rest, with its last status. A job that has finished is left as it
+// is. A cancelled job stays in the lists.
+func (c *Client) Cancel(ctx context.Context, name string) (Status, error) {
+	s, err := c.Get(ctx, name)
+	if err != nil || s.State.Finished() {
+		return s, err
+	}
+	if s.State != Cancelling && s.State != Deleting {
+		_, err = retry(ctx, func(ctx context.Context) (*batch.CancelJobOperation, error) {
+			return c.c.CancelJob(ctx, &batchpb.CancelJobRequest{Name: name})
+		})
+		// Somebody else may have cancelled it meanwhile, or it has just ended: the state decides.
+		if err != nil && status.Code(err) != codes.FailedPrecondition {
+			return s, c.fail(name, err)
+		}
+	}
+	return c.Wait(ctx, name, cancelFor)
+}
+
+// Wait returns when the job has finished, with its last status, or with an error when that takes longer than limit.
+func (c *Client) Wait(ctx context.Context, name string, limit time.Duration) (Status, error) {
+	errBusy := errors.New("the job has not come to rest")
+	s, err := backoff.Retry(ctx, func() (Status, error) {
+		s, err := c.Get(ctx, name)
+		switch {
+		case err != nil:
+			return s, backoff.Permanent(err)
+		case !s.State.Finished():
+			return s, fmt.Errorf("%s after %v: %w, it is %s", name, limit, errBusy, s.State)
+		}
+		return s, nil
+	}, backoff.WithBackOff(&backoff.ExponentialBackOff{
+		InitialInterval: c.poll, RandomizationFactor: 0.1, Multiplier: 1.5, MaxInterval: 15 * time.Second,
+	}), backoff.WithMaxElapsedTime(limit))
+	return s, err
+}
+
+// Delete stops the job if it runs and removes it from the lists; it returns when the deletion has begun. Deleting a job
+// that is not there is ErrNotExist.
+func (c *Client) Delete(ctx context.Context, name string) error {
+	_, err := retry(ctx, func(ctx context.Context) (*batch.DeleteJobOperation, error) {
+		return c.c.DeleteJob(ctx, &batchpb.DeleteJobRequest{Name: name})
+	})
+	if err != nil {
+		return c.fail(name, err)
+	}
+	return nil
+}

@@ -1,0 +1,358 @@
+package batch
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/batch/apiv1/batchpb"
+	"cloud.google.com/go/longrunning/autogen/longrunningpb"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"coppice/cloud"
+	"coppice/localemu/batchemu"
+)
+
+func connect(t *testing.T, addr string) *Client {
+	t.Helper()
+	c, err := New(t.Context(), Options{Project: "local-project", Location: "us-central1", Endpoint: addr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.poll = 5 * time.Millisecond
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// emulator runs jobs whose image is the shell.
+func emulator(t *testing.T) *Client {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := batchemu.Start(l, batchemu.Options{Dir: t.TempDir(), Images: map[string]string{"shell": "/bin/sh"}, Grace: 5 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return connect(t, s.Addr())
+}
+
+// shell is a job of n tasks that run a script.
+func shell(id, script string, n int) Job {
+	j := spotJob()
+	j.ID, j.Image, j.Args, j.Tasks, j.Parallelism, j.TasksPerVM = id, "shell", []string{"-c", script}, n, n, min(n, 4)
+	j.MaxRetries = 0
+	j.Labels["coppice-sweep"] = id
+	return j
+}
+
+func TestSubmitAndWait(t *testing.T) {
+	c := emulator(t)
+	name, existed, err := c.Submit(t.Context(), shell("ok-1", "exit 0", 3))
+	if err != nil || existed || name != "projects/local-project/locations/us-central1/jobs/ok-1" {
+		t.Fatal(name, existed, err)
+	}
+	s, err := c.Wait(t.Context(), name, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.State != Succeeded || !s.State.Finished() || s.Counts["SUCCEEDED"] != 3 || s.Tasks != 3 || s.ID != "ok-1" || s.UID == "" || s.RunDuration <= 0 {
+		t.Errorf("%+v", s)
+	}
+	if s.FailureReason() != "" || len(s.Events) != 3 || !strings.Contains(s.Events[2].Text, "RUNNING to SUCCEEDED") {
+		t.Errorf("%+v", s.Events)
+	}
+	var index []string
+	for task, err := range c.Tasks(t.Context(), name) {
+		if err != nil || task.State != "SUCCEEDED" || len(task.Events) != 2 || task.Events[1].State != "SUCCEEDED" {
+			t.Errorf("%+v %v", task, err)
+		}
+		index = append(index, task.Index)
+	}
+	if !slices.Equal(index, []string{"0", "1", "2"}) {
+		t.Errorf("tasks %q", index)
+	}
+}
+
+func TestFailedJobSaysWhy(t *testing.T) {
+	c := emulator(t)
+	name, _, err := c.Submit(t.Context(), shell("bad-1", "exit 3", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Wait(t.Context(), name, time.Minute)
+	if err != nil || s.State != Failed || !strings.Contains(s.FailureReason(), "with exit code 3") {
+		t.Errorf("%+v %v", s, err)
+	}
+	for task, err := range c.Tasks(t.Context(), name) {
+		if err != nil || task.Events[len(task.Events)-1].ExitCode != 3 {
+			t.Errorf("%+v %v", task, err)
+		}
+	}
+}
+
+func TestSubmitAgain(t *testing.T) {
+	c := emulator(t)
+	j := shell("twice-1", "exec sleep 600", 1)
+	first, _, err := c.Submit(t.Context(), j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, existed, err := c.Submit(t.Context(), j)
+	if err != nil || again != first || !existed {
+		t.Errorf("the same job again: %s, %v", again, err)
+	}
+	j.Labels = map[string]string{PlanLabel: strings.Repeat("f", 32)}
+	var conflict *ConflictError
+	if _, _, err = c.Submit(t.Context(), j); !errors.As(err, &conflict) || conflict.Plan != strings.Repeat("0123456789abcdef", 2) {
+		t.Errorf("another plan: %v", err)
+	}
+	j.Location = "europe-west1"
+	var broken *RuleError
+	if _, _, err = c.Submit(t.Context(), j); !errors.As(err, &broken) || broken.Field != "Location" {
+		t.Errorf("another region: %v", err)
+	}
+}
+
+func TestCancelListDelete(t *testing.T) {
+	c := emulator(t)
+	var names []string
+	for _, id := range []string{"a-1", "b-1"} {
+		name, _, err := c.Submit(t.Context(), shell(id, "exec sleep 600", 2))
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, name)
+	}
+	s, err := c.Cancel(t.Context(), names[0])
+	if err != nil || s.State != Cancelled {
+		t.Errorf("cancel: %+v %v", s, err)
+	}
+	if s, err = c.Cancel(t.Context(), names[0]); err != nil || s.State != Cancelled {
+		t.Errorf("cancel again: %+v %v", s, err)
+	}
+	list := func(label, value string) (ids []string) {
+		for s, err := range c.List(t.Context(), label, value) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, s.ID)
+		}
+		return ids
+	}
+	if got := list("", ""); !slices.Equal(got, []string{"b-1", "a-1"}) {
+		t.Errorf("all jobs: %q", got)
+	}
+	if got := list("coppice-sweep", "a-1"); !slices.Equal(got, []string{"a-1"}) {
+		t.Errorf("jobs with a label: %q", got)
+	}
+	for _, err := range c.List(t.Context(), `x" OR "`, "y") {
+		var broken *RuleError
+		if !errors.As(err, &broken) {
+			t.Errorf("hostile label: %v", err)
+		}
+	}
+	if err := c.Delete(t.Context(), names[0]); err != nil {
+		t.Error(err)
+	}
+	_, err = c.Get(t.Context(), names[0])
+	if !errors.Is(err, ErrNotExist) {
+		t.Errorf("get a deleted job: %v", err)
+	}
+	if err := c.Delete(t.Context(), names[0]); !errors.Is(err, ErrNotExist) {
+		t.Errorf("delete a deleted job: %v", err)
+	}
+	if _, err := c.Cancel(t.Context(), names[0]); !errors.Is(err, ErrNotExist) {
+		t.Errorf("cancel a deleted job: %v", err)
+	}
+	for _, err := range c.Tasks(t.Context(), names[0]) {
+		if !errors.Is(err, ErrNotExist) {
+			t.Errorf("tasks of a deleted job: %v", err)
+		}
+	}
+}
+
+// scripted is a server that answers as told.
+type scripted struct {
+	batchpb.UnimplementedBatchServiceServer
+	longrunningpb.UnimplementedOperationsServer
+	create func(*batchpb.CreateJobRequest) (*batchpb.Job, error)
+	get    func() (*batchpb.Job, error)
+	cancel func() error
+}
+
+func (s *scripted) CreateJob(_ context.Context, r *batchpb.CreateJobRequest) (*batchpb.Job, error) {
+	return s.create(r)
+}
+func (s *scripted) GetJob(context.Context, *batchpb.GetJobRequest) (*batchpb.Job, error) {
+	if s.get == nil {
+		return nil, status.Error(codes.NotFound, "no such job")
+	}
+	return s.get()
+}
+
+func (s *scripted) CancelJob(context.Context, *batchpb.CancelJobRequest) (*longrunningpb.Operation, error) {
+	return &longrunningpb.Operation{Name: "op"}, s.cancel()
+}
+
+func serve(t *testing.T, s *scripted) *Client {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := grpc.NewServer()
+	batchpb.RegisterBatchServiceServer(g, s)
+	longrunningpb.RegisterOperationsServer(g, s)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := g.Serve(l); err != nil {
+			t.Error(err)
+		}
+	}()
+	t.Cleanup(func() { g.Stop(); <-done })
+	return connect(t, l.Addr().String())
+}
+
+// TestUnavailableIsRetried: the first two answers are lost; the job is created once, because the request id is the same.
+func TestUnavailableIsRetried(t *testing.T) {
+	var ids []string
+	c := serve(t, &scripted{create: func(r *batchpb.CreateJobRequest) (*batchpb.Job, error) {
+		ids = append(ids, r.GetRequestId())
+		if len(ids) < 3 {
+			return nil, status.Error(codes.Unavailable, "try again")
+		}
+		return r.GetJob(), nil
+	}})
+	if _, existed, err := c.Submit(t.Context(), spotJob()); err != nil || existed {
+		t.Fatal(existed, err)
+	}
+	if len(ids) != 3 || ids[0] != ids[1] || ids[1] != ids[2] || len(ids[0]) != 36 {
+		t.Errorf("request ids %q", ids)
+	}
+	if again := connect(t, "127.0.0.1:1"); c.requestID("a") != again.requestID("a") || c.requestID("a") == c.requestID("b") {
+		t.Error("the request id does not depend on the job id alone")
+	}
+}
+
+// TestExistingJobIsComparedWhenReadable: ALREADY_EXISTS, and for a moment the job cannot be read.
+func TestExistingJobIsComparedWhenReadable(t *testing.T) {
+	var reads atomic.Int32
+	c := serve(t, &scripted{
+		create: func(*batchpb.CreateJobRequest) (*batchpb.Job, error) {
+			return nil, status.Error(codes.AlreadyExists, "exists")
+		},
+		get: func() (*batchpb.Job, error) {
+			if reads.Add(1) <= 2 { // before and just after somebody else created it
+				return nil, status.Error(codes.NotFound, "not yet")
+			}
+			return &batchpb.Job{Labels: spotJob().Labels}, nil
+		},
+	})
+	if _, existed, err := c.Submit(t.Context(), spotJob()); err != nil || !existed {
+		t.Errorf("existed %v, %v", existed, err)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	for code, target := range map[codes.Code]any{
+		codes.PermissionDenied: new(*cloud.PermissionError), codes.Unauthenticated: new(*cloud.SetupError), codes.NotFound: new(*cloud.SetupError),
+	} {
+		calls := 0
+		c := serve(t, &scripted{create: func(*batchpb.CreateJobRequest) (*batchpb.Job, error) {
+			calls++
+			return nil, status.Error(code, "no")
+		}})
+		if _, _, err := c.Submit(t.Context(), spotJob()); !errors.As(err, target) || calls != 1 {
+			t.Errorf("%v after %d calls: %v", code, calls, err)
+		}
+	}
+}
+
+// TestCancelRace: the job ends between the look at it and the call.
+func TestCancelRace(t *testing.T) {
+	states := []batchpb.JobStatus_State{batchpb.JobStatus_RUNNING, batchpb.JobStatus_RUNNING, batchpb.JobStatus_SUCCEEDED}
+	c := serve(t, &scripted{
+		get: func() (*batchpb.Job, error) {
+			state := states[0]
+			states = states[1:]
+			return &batchpb.Job{Status: &batchpb.JobStatus{State: state}}, nil
+		},
+		cancel: func() error { return status.Error(codes.FailedPrecondition, "it has ended") },
+	})
+	if s, err := c.Cancel(t.Context(), "x"); err != nil || s.State != Succeeded {
+		t.Errorf("%+v %v", s, err)
+	}
+}
+
+func TestWaitHasALimit(t *testing.T) {
+	c := serve(t, &scripted{get: func() (*batchpb.Job, error) {
+		return &batchpb.Job{Status: &batchpb.JobStatus{State: batchpb.JobStatus_RUNNING}}, nil
+	}})
+	if _, err := c.Wait(t.Context(), "x", 50*time.Millisecond); err == nil || !strings.Contains(err.Error(), "RUNNING") {
+		t.Errorf("%v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := c.Wait(ctx, "x", time.Hour); !errors.Is(err, context.Canceled) && status.Code(err) != codes.Canceled {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestEventsAreSorted(t *testing.T) {
+	at := func(s int64) *timestamppb.Timestamp { return &timestamppb.Timestamp{Seconds: s} }
+	got := eventsOf([]*batchpb.StatusEvent{{Description: "2", EventTime: at(2)}, {Description: "1", EventTime: at(1)}, {Description: "2b", EventTime: at(2)}})
+	if len(got) != 3 || got[0].Text+got[1].Text+got[2].Text != "122b" {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestSetup(t *testing.T) {
+	var setup *cloud.SetupError
+	good := Options{Project: "p", Location: "us-central1", Endpoint: "127.0.0.1:1"}
+	for _, change := range []func(*Options){
+		func(o *Options) { o.Project = "" },
+		func(o *Options) { o.Location = "" },
+		func(o *Options) { o.Endpoint = "example.com:443" },
+		func(o *Options) { o.Endpoint = "10.0.0.1:443" },
+		func(o *Options) { o.Endpoint = "127.0.0.1" },
+	} {
+		o := good
+		change(&o)
+		if _, err := New(t.Context(), o); !errors.As(err, &setup) {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", "/nonexistent/key.json")
+	if _, err := New(t.Context(), Options{Project: "p", Location: "us-central1"}); !errors.As(err, &setup) || !strings.Contains(err.Error(), "gcloud auth") {
+		t.Errorf("no credentials: %v", err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	good.Endpoint = l.Addr().String()
+	l.Close()
+	c := connect(t, good.Endpoint)
+	began := time.Now()
+	if _, _, err := c.Submit(t.Context(), spotJob()); !errors.As(err, &setup) || !strings.Contains(err.Error(), "localemu exec") {
+		t.Errorf("nobody there: %v", err)
+	}
+	if _, err := c.Get(t.Context(), "x"); !errors.As(err, &setup) {
+		t.Errorf("nobody there: %v", err)
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("it took %v to say so", took)
+	}
+}

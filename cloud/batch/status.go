@@ -1,0 +1,103 @@
+package batch
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"cloud.google.com/go/batch/apiv1/batchpb"
+)
+
+// State is a job's state, in Batch's words.
+type State string
+
+// The states of a job.
+const (
+	Queued     State = "QUEUED"
+	Scheduled  State = "SCHEDULED"
+	Running    State = "RUNNING"
+	Succeeded  State = "SUCCEEDED"
+	Failed     State = "FAILED"
+	Deleting   State = "DELETION_IN_PROGRESS"
+	Cancelling State = "CANCELLATION_IN_PROGRESS"
+	Cancelled  State = "CANCELLED"
+)
+
+// Finished says whether a job in the state stays in it.
+func (s State) Finished() bool { return s == Succeeded || s == Failed || s == Cancelled }
+
+// Status is what is known about a job.
+type Status struct {
+	Name        string
+	ID          string
+	UID         string // Batch's own, which Cloud Logging uses
+	State       State
+	Labels      map[string]string
+	Counts      map[string]int64 // of tasks by state: PENDING, ASSIGNED, RUNNING, SUCCEEDED, FAILED, UNEXECUTED
+	Tasks       int64            // in all
+	Events      []Event          // by time
+	Created     time.Time
+	RunDuration time.Duration
+}
+
+// Event is one change in the life of a job or task.
+type Event struct {
+	Time     time.Time
+	Text     string
+	State    string // a task's new state; "" for a job's event
+	ExitCode int32  // of a task that failed
+}
+
+// Task is what is known about one task.
+type Task struct {
+	Index  string
+	State  string
+	Events []Event // by time
+}
+
+// FailureReason is what the last event says of a job that failed, "" for others.
+func (s Status) FailureReason() string {
+	if s.State != Failed || len(s.Events) == 0 {
+		return ""
+	}
+	return s.Events[len(s.Events)-1].Text
+}
+
+func statusOf(j *batchpb.Job) Status {
+	s := Status{
+		Name:        j.GetName(),
+		ID:          lastPart(j.GetName()),
+		UID:         j.GetUid(),
+		State:       State(j.GetStatus().GetState().String()),
+		Labels:      j.GetLabels(),
+		Counts:      map[string]int64{},
+		Events:      eventsOf(j.GetStatus().GetStatusEvents()),
+		Created:     j.GetCreateTime().AsTime(),
+		RunDuration: j.GetStatus().GetRunDuration().AsDuration(),
+	}
+	for _, g := range j.GetTaskGroups() {
+		s.Tasks += g.GetTaskCount()
+	}
+	for _, g := range j.GetStatus().GetTaskGroups() {
+		for state, n := range g.GetCounts() {
+			s.Counts[state] += n
+		}
+	}
+	return s
+}
+
+// eventsOf are the events by time: Batch does not promise an order.
+func eventsOf(in []*batchpb.StatusEvent) []Event {
+	out := make([]Event, 0, len(in))
+	for _, e := range in {
+		state := ""
+		if e.GetTaskState() != batchpb.TaskStatus_STATE_UNSPECIFIED {
+			state = e.GetTaskState().String()
+		}
+		out = append(out, Event{Time: e.GetEventTime().AsTime(), Text: e.GetDescription(), State: state, ExitCode: e.GetTaskExecution().GetExitCode()})
+	}
+	slices.SortStableFunc(out, func(a, b Event) int { return a.Time.Compare(b.Time) })
+	return out
+}
+
+func lastPart(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }

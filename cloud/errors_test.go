@@ -1,0 +1,94 @@
+package cloud
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+)
+
+// nobody is a loopback address at which nobody listens.
+func nobody(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func TestNobodyAt(t *testing.T) {
+	addr := nobody(t)
+	var d net.Dialer
+	_, err := d.DialContext(t.Context(), "tcp", addr)
+	if got, ok := NobodyAt(fmt.Errorf("post: %w", err)); !ok || got != addr {
+		t.Errorf("%v: %q %v", err, got, ok)
+	}
+	for _, other := range []error{nil, errors.New("x"), errors.New("dial tcp 10.0.0.1:443: connect: connection refused")} {
+		if got, ok := NobodyAt(other); ok {
+			t.Errorf("%v: %q", other, got)
+		}
+	}
+}
+
+func TestFailFast(t *testing.T) {
+	addr := nobody(t)
+	cc, err := grpc.NewClient(addr, append(FailFast(), grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cc.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	client := grpc_health_v1.NewHealthClient(cc)
+	_, err = client.Check(ctx, &grpc_health_v1.HealthCheckRequest{})
+	if status.Code(err) != codes.FailedPrecondition {
+		t.Errorf("unary: %v", err)
+	}
+	stream, err := client.Watch(ctx, &grpc_health_v1.HealthCheckRequest{})
+	if err == nil {
+		_, err = stream.Recv()
+	}
+	if status.Code(err) != codes.FailedPrecondition {
+		t.Errorf("stream: %v", err)
+	}
+	var setup *SetupError
+	if err := FromStatus("Pub/Sub", "topic t", "", err); !errors.As(err, &setup) || !strings.Contains(setup.What, addr) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestFromStatus(t *testing.T) {
+	var setup *SetupError
+	var permission *PermissionError
+	for _, c := range []struct {
+		err    error
+		target any
+		words  string
+	}{
+		{status.Error(codes.NotFound, "gone"), &setup, "topic t does not exist"},
+		{status.Error(codes.Unauthenticated, "who"), &setup, "gcloud auth"},
+		{status.Error(codes.Unavailable, "auth: cannot fetch token: 400"), &setup, "gcloud auth"},
+		{status.Error(codes.PermissionDenied, "no"), &permission, "grant the role"},
+		{status.Error(codes.PermissionDenied, "Cloud Batch API has not been used in project 7"), &permission, "enable the API"},
+	} {
+		err := FromStatus("Pub/Sub", "topic t", "make it", c.err)
+		if !errors.As(err, c.target) || !strings.Contains(err.Error(), c.words) || !errors.Is(err, c.err) {
+			t.Errorf("%v became %v", c.err, err)
+		}
+	}
+	err := FromStatus("Pub/Sub", "topic t", "", status.Error(codes.NotFound, "gone"))
+	if errors.As(err, &setup) || status.Code(err) != codes.NotFound {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,149 @@
+package gcs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"net/http"
+
+	"cloud.google.com/go/storage"
+	"github.com/google/uuid"
+	"google.golang.org/api/googleapi"
+
+	"coppice/blob"
+)
+
+// Put writes the object in one step. Memory does not grow with its size.
+func (b *bucket) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (blob.Attrs, error) {
+	if err := blob.ValidName(name); err != nil {
+		return blob.Attrs{}, err
+	}
+	if err := ctx.Err(); err != nil {
+		return blob.Attrs{}, b.fail("put", name, err)
+	}
+	o := b.b.Object(name)
+	switch {
+	case cond == blob.Absent:
+		o = o.If(storage.Conditions{DoesNotExist: true})
+	case cond > 0:
+		o = o.If(storage.Conditions{GenerationMatch: int64(cond)})
+	case cond != blob.Any:
+		return blob.Attrs{}, fmt.Errorf("put %s: condition %d is no generation", name, cond)
+	}
+	head := make([]byte, b.limits.small)
+	n, err := io.ReadFull(r, head)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return blob.Attrs{}, b.fail("put", name, err)
+	}
+	short := err != nil
+	head = head[:n]
+	mark := uuid.NewString()
+	p := &put{bucket: b, object: o, mark: mark}
+	var a *storage.ObjectAttrs
+	if short {
+		a, err = p.whole(ctx, head)
+	} else {
+		a, err = p.stream(ctx, io.MultiReader(bytes.NewReader(head), r))
+	}
+	if isPrecondition(err) {
+		// The first try may have been the one that wrote, and only its answer was lost.
+		if now, statErr := b.stat(ctx, b.b.Object(name)); statErr == nil && now.Metadata[markKey] == mark {
+			a, err = now, nil
+		}
+	}
+	if err != nil {
+		return blob.Attrs{}, b.fail("put", name, err)
+	}
+	return attrsOf(a), nil
+}
+
+func isPrecondition(err error) bool {
+	var api *googleapi.Error
+	return errors.As(err, &api) && api.Code == http.StatusPreconditionFailed
+}
+
+// put is one write.
+type put struct {
+	bucket *bucket
+	object *storage.ObjectHandle
+	mark   string
+}
+
+func (p *put) writer(ctx context.Context) *storage.Writer {
+	w := p.object.NewWriter(ctx)
+	w.ContentType = "application/octet-stream"
+	w.Metadata = map[string]string{markKey: p.mark}
+	w.ChunkRetryDeadline = retryFor
+	return w
+}
+
+// whole sends a small object in one request, with its checksum, so that the service refuses what was altered on the way.
+func (p *put) whole(ctx context.Context, data []byte) (*storage.ObjectAttrs, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, p.bucket.limits.call, errTooLong)
+	defer cancel()
+	w := p.writer(ctx)
+	w.ChunkSize = len(data) + 1 // more than the contents: one request, kept for a retry
+	w.CRC32C, w.SendCRC32C = crc32.Checksum(data, castagnoli), true
+	if _, err := w.Write(data); err != nil {
+		return nil, because(ctx, errors.Join(err, w.Close()))
+	}
+	if err := w.Close(); err != nil {
+		return nil, because(ctx, err)
+	}
+	return w.Attrs(), nil
+}
+
+// stream sends an object of any length in chunks. The library sends the checksum of all of it with the last chunk.
+func (p *put) stream(ctx context.Context, r io.Reader) (*storage.ObjectAttrs, error) {
+	ctx, watch := watchTransfer(ctx, p.bucket.limits.stall)
+	defer watch.end()
+	w := p.writer(ctx)
+	w.ChunkSize = p.bucket.limits.chunk
+	w.ChunkTransferTimeout = p.bucket.limits.stall
+	crc := crc32.New(castagnoli)
+	source := &pacedReader{r: io.TeeReader(r, crc), watch: watch}
+	if _, err := io.Copy(writerOnly{w}, source); err != nil {
+		// Ending the context before Close keeps the library from completing the object with what it has.
+		err = because(ctx, err)
+		watch.end()
+		closed := w.Close()
+		switch {
+		case source.err != nil:
+			return nil, source.err
+		case closed != nil && !errors.Is(closed, context.Canceled): // why the library stopped taking more
+			return nil, closed
+		}
+		return nil, err
+	}
+	watch.progress()
+	if err := w.Close(); err != nil {
+		return nil, because(ctx, err)
+	}
+	if a := w.Attrs(); a.CRC32C != crc.Sum32() {
+		return nil, fmt.Errorf("the service holds bytes with CRC32C %08x, %08x were sent", a.CRC32C, crc.Sum32())
+	}
+	return w.Attrs(), nil
+}
+
+// writerOnly hides other interfaces of the writer, so that io.Copy reads and writes in turn.
+type writerOnly struct{ io.Writer }
+
+// pacedReader stops the clock while the source is read: a slow source is no stalled transfer.
+type pacedReader struct {
+	r     io.Reader
+	watch *transferWatch
+	err   error // the source's own error
+}
+
+func (p *pacedReader) Read(b []byte) (int, error) {
+	p.watch.pause()
+	n, err := p.r.Read(b)
+	if err != nil && !errors.Is(err, io.EOF) {
+		p.err = err
+	}
+	p.watch.progress()
+	return n, err
+}

@@ -1,0 +1,45 @@
+package cloud
+
+import (
+	"context"
+	"io"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// FailFast is the dial options with which a gRPC client gives up at once when nobody listens at a loopback address. The
+// libraries would go on trying for minutes, or for ever.
+func FailFast() []grpc.DialOption {
+	return []grpc.DialOption{
+		grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+			return final(call(ctx, method, req, reply, cc, opts...))
+		}),
+		grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+			s, err := open(ctx, desc, cc, method, opts...)
+			if err != nil {
+				return nil, final(err)
+			}
+			return &failFastStream{s}, nil
+		}),
+	}
+}
+
+// final gives an error of a missing emulator a code that no retry policy retries.
+func final(err error) error {
+	if _, gone := NobodyAt(err); gone {
+		return status.Error(codes.FailedPrecondition, status.Convert(err).Message())
+	}
+	return err
+}
+
+type failFastStream struct{ grpc.ClientStream }
+
+func (s *failFastStream) RecvMsg(m any) error {
+	err := s.ClientStream.RecvMsg(m)
+	if err == nil || err == io.EOF { //nolint:errorlint // gRPC's streams end with exactly this
+		return err
+	}
+	return final(err)
+}
