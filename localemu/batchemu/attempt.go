@@ -1,0 +1,172 @@
+//go:build unix
+
+package batchemu
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"cloud.google.com/go/batch/apiv1/batchpb"
+
+	"coppice/localemu/internal/proc"
+)
+
+// cause is why an attempt was ended from outside.
+type cause int
+
+const (
+	causeNone cause = iota // it ended by itself
+	causePreempted
+	causeLost
+	causeOverTime
+	causeStopped // the job is ending
+)
+
+// Exit codes that Batch gives to a task itself, and the words of its status event.
+// Source: https://cloud.google.com/batch/docs/troubleshooting#reserved-exit-codes
+var reserved = map[cause]struct {
+	code int32
+	why  string
+}{
+	causePreempted: {50001, " due to Spot VM preemption"},
+	causeLost:      {50002, " due to Batch no longer receives VM updates"},
+	causeOverTime:  {50005, " due to task runs over the maximum runtime"},
+}
+
+// unknownFailure is the exit code of a task that failed without one, such as one whose program cannot be started.
+const unknownFailure = 50000
+
+// attempt is one process of a task. task, number, vm and place never change; the rest is guarded by the server's lock
+// until the attempt has been sent to its job's ended channel.
+type attempt struct {
+	job    *job
+	task   *task
+	number int
+	vm     *machine
+	place  string // zones/Z/instances/I
+
+	process *proc.Process // nil when it could not be started
+	cause   cause
+}
+
+// start begins the task's next attempt on the machine. The lock is held.
+func (j *job) start(t *task, vm *machine) {
+	a := &attempt{job: j, task: t, number: t.attempt, vm: vm, place: vm.place()}
+	vm.attempts = append(vm.attempts, a)
+	t.state = batchpb.TaskStatus_ASSIGNED
+	process, err := a.launch()
+	if err != nil {
+		j.srv.opts.Log.Error("task could not be started", "job", j.id, "task", t.index, "error", err)
+		j.ended <- a
+		return
+	}
+	a.process = process
+	// The state an event names as the former one is PENDING: Batch assigns and starts in one event.
+	t.state = batchpb.TaskStatus_PENDING
+	t.set(j, batchpb.TaskStatus_RUNNING, a.place, ".", nil)
+	go a.watch()
+}
+
+// watch waits for the process, and ends it when its time is over or a scripted preemption is due.
+func (a *attempt) watch() {
+	p := a.job.plan
+	var due timers
+	after := func(d time.Duration, c cause) {
+		due = append(due, time.AfterFunc(d, func() {
+			a.job.srv.mu.Lock()
+			defer a.job.srv.mu.Unlock()
+			a.end(c)
+		}))
+	}
+	if p.timeLimit > 0 {
+		after(p.timeLimit, causeOverTime)
+	}
+	for _, f := range a.job.srv.opts.Faults.Preempt {
+		if f.VM == nil && f.Task == a.task.index && f.Attempt == a.number && a.job.mayPreempt() {
+			after(f.After, causePreempted)
+		}
+	}
+	<-a.process.Done()
+	due.stop()
+	a.job.ended <- a
+}
+
+// end ends the attempt from outside; the first cause counts. Only a stopped task is asked first. The lock is held.
+func (a *attempt) end(c cause) {
+	if a.cause != causeNone || a.process == nil {
+		return
+	}
+	select {
+	case <-a.process.Done(): // too late, it has ended by itself
+		return
+	default:
+	}
+	a.cause = c
+	if c == causeStopped {
+		go a.process.Stop(a.job.srv.opts.Grace)
+		return
+	}
+	a.process.Kill()
+}
+
+// outcome is the exit code that Batch reports, and why in the words of the status event. It may be asked when the
+// attempt has ended.
+func (a *attempt) outcome() (code int32, why string) {
+	if r, ok := reserved[a.cause]; ok {
+		return r.code, r.why
+	}
+	if a.process == nil {
+		return unknownFailure, ""
+	}
+	return int32(a.process.ExitCode()), ""
+}
+
+// launch starts the attempt's process with its log file.
+func (a *attempt) launch() (*proc.Process, error) {
+	j := a.job
+	dir := filepath.Join(j.srv.opts.LogDir, j.id)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	path := filepath.Join(dir, fmt.Sprintf("task-%d.attempt-%d.log", a.task.index, a.number))
+	log, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close() // the process has its own
+	c := a.command()
+	c.Stdout, c.Stderr = log, log
+	process, err := j.srv.procs.Start(c)
+	if err != nil {
+		fmt.Fprintln(log, "localemu:", err)
+	}
+	return process, err
+}
+
+// command is the container's command line and environment, as they are on this machine.
+func (a *attempt) command() proc.Command {
+	j, vm := a.job, a.vm
+	args := make([]string, len(j.plan.args))
+	for i, arg := range j.plan.args {
+		args[i] = rewrite(arg, vm.mounts)
+	}
+	env := []string{
+		"PATH=/usr/local/bin:/usr/bin:/bin",
+		"HOME=" + filepath.Join(vm.dir, "home"),
+		"TMPDIR=" + filepath.Join(vm.dir, "tmp"),
+	}
+	env = slices.Concat(env, j.srv.opts.Env)
+	for _, variable := range j.plan.env {
+		env = append(env, rewrite(variable, vm.mounts))
+	}
+	env = append(env,
+		"BATCH_TASK_COUNT="+strconv.Itoa(j.plan.tasks),
+		"BATCH_TASK_INDEX="+strconv.Itoa(a.task.index),
+		"BATCH_TASK_RETRY_ATTEMPT="+strconv.Itoa(a.number),
+	)
+	return proc.Command{Path: j.plan.program, Args: args, Env: env, Dir: vm.dir}
+}

@@ -1,0 +1,479 @@
+//go:build unix
+
+package batchemu
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/batch/apiv1/batchpb"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/api/iterator"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"coppice/localemu/internal/residency"
+)
+
+func jobTexts(job *batchpb.Job) []string {
+	var texts []string
+	for _, e := range job.Status.StatusEvents {
+		texts = append(texts, e.Description)
+	}
+	return texts
+}
+
+// taskTexts are a task's events with its machines' numbers blanked.
+func taskTexts(task *batchpb.Task) []string {
+	var texts []string
+	for _, e := range task.Status.StatusEvents {
+		texts = append(texts, regexp.MustCompile(`instances/[0-9]{19}`).ReplaceAllString(e.Description, "instances/I"))
+	}
+	return texts
+}
+
+func TestSuccess(t *testing.T) {
+	w := newWorld(t, nil)
+	job := w.create("nightly-1", "ok", 3, nil)
+	if job.Status.State != batchpb.JobStatus_QUEUED || job.Uid == "" || job.Name != parent+"/jobs/nightly-1" {
+		t.Errorf("created %v", job)
+	}
+	job = w.waitState(job.Name, batchpb.JobStatus_SUCCEEDED)
+	want := []string{
+		"Job state is set from QUEUED to SCHEDULED for job " + job.Name + ".",
+		"Job state is set from SCHEDULED to RUNNING for job " + job.Name + ".",
+		"Job state is set from RUNNING to SUCCEEDED for job " + job.Name + ".",
+	}
+	if d := cmp.Diff(want, jobTexts(job)); d != "" {
+		t.Error(d)
+	}
+	g := job.Status.TaskGroups["group0"]
+	if !cmp.Equal(g.Counts, map[string]int64{"SUCCEEDED": 3}) || g.Instances[0].MachineType != "n2-highmem-16" || g.Instances[0].TaskPack != 3 {
+		t.Errorf("group %v", g)
+	}
+	if job.Status.RunDuration.AsDuration() <= 0 {
+		t.Errorf("run duration %v", job.Status.RunDuration)
+	}
+	want = []string{
+		"Task state is updated from PENDING to RUNNING on zones/us-central1-a/instances/I.",
+		"Task state is updated from RUNNING to SUCCEEDED on zones/us-central1-a/instances/I.",
+	}
+	if d := cmp.Diff(want, taskTexts(w.task(job.Name, 2))); d != "" {
+		t.Error(d)
+	}
+	if _, err := os.Stat(filepath.Join(w.dir, "machines", "nightly-1")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the machines of a finished job are still there: %v", err)
+	}
+}
+
+func TestEnvironmentIsTheJobsOwn(t *testing.T) {
+	t.Setenv("SECRET_OF_THE_USER", "1")
+	w := newWorld(t, nil)
+	job := w.create("env-1", "env", 1, func(j *batchpb.Job) {
+		v := j.TaskGroups[0].TaskSpec.Environment.Variables
+		v["PLACES"] = "a=" + testSSD + "/x:" + testSSD + "2:/srv" + testSSD
+		j.TaskGroups[0].TaskSpec.Runnables[0].Environment = &batchpb.Environment{Variables: map[string]string{"PARTY": "override"}}
+	})
+	w.waitState(job.Name, batchpb.JobStatus_SUCCEEDED)
+	vm := filepath.Join(w.dir, "machines", "env-1", "vm-0")
+	ssd := filepath.Join(vm, "ssd")
+	lines := strings.Split(strings.TrimSpace(w.log("env-1", 0, 0)), "\n")
+	lines = slices.DeleteFunc(lines, func(l string) bool { return strings.HasPrefix(l, "warning: GOCOVERDIR") }) // of go test -cover
+	slices.Sort(lines)
+	want := []string{
+		"run", "--scratch=" + ssd, "cwd " + vm + " <nil>",
+		"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + vm + "/home", "TMPDIR=" + vm + "/tmp",
+		"STORAGE_EMULATOR_HOST=127.0.0.1:1",
+		"HELPER=env", "SCRATCH=" + ssd, "MEET=" + w.meet, "PARTY=override",
+		"PLACES=a=" + ssd + "/x:" + testSSD + "2:/srv" + testSSD,
+		"BATCH_TASK_COUNT=1", "BATCH_TASK_INDEX=0", "BATCH_TASK_RETRY_ATTEMPT=0",
+	}
+	slices.Sort(want)
+	if d := cmp.Diff(want, lines); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestRetryByExitCode(t *testing.T) {
+	w := newWorld(t, nil)
+	job := w.create("retry-1", "transient-once", 2, nil)
+	job = w.waitState(job.Name, batchpb.JobStatus_SUCCEEDED)
+	task := w.task(job.Name, 1)
+	want := []string{
+		"Task state is updated from PENDING to RUNNING on zones/us-central1-a/instances/I.",
+		"Task state is updated from RUNNING to FAILED on zones/us-central1-a/instances/I with exit code 75.",
+		"Task state is updated from PENDING to RUNNING on zones/us-central1-a/instances/I.",
+		"Task state is updated from RUNNING to SUCCEEDED on zones/us-central1-a/instances/I.",
+	}
+	if d := cmp.Diff(want, taskTexts(task)); d != "" {
+		t.Error(d)
+	}
+	if e := task.Status.StatusEvents[1]; e.TaskExecution.GetExitCode() != 75 || e.TaskState != batchpb.TaskStatus_FAILED {
+		t.Errorf("event %v", e)
+	}
+	w.log("retry-1", 1, 0)
+	w.log("retry-1", 1, 1)
+}
+
+func TestPermanentFailureFailsTheJob(t *testing.T) {
+	w := newWorld(t, nil)
+	job := w.create("fail-1", "hang-first-task", 6, func(j *batchpb.Job) { j.TaskGroups[0].Parallelism = 4 })
+	job = w.waitState(job.Name, batchpb.JobStatus_FAILED)
+	if counts := job.Status.TaskGroups["group0"].Counts; !cmp.Equal(counts, map[string]int64{"FAILED": 1, "UNEXECUTED": 5}) {
+		t.Errorf("counts %v", counts)
+	}
+	last := job.Status.StatusEvents[len(job.Status.StatusEvents)-1].Description
+	pattern := `^Job state is set from RUNNING to FAILED for job ` + job.Name + `\.Job failed due to task failure\. Specifically, task with index 0 failed ` +
+		`due to the following task event: "Task state is updated from RUNNING to FAILED on zones/us-central1-a/instances/\d+ with exit code 3\."$`
+	if !regexp.MustCompile(pattern).MatchString(last) {
+		t.Errorf("event %q", last)
+	}
+}
+
+func TestRetriesRunOut(t *testing.T) {
+	w := newWorld(t, nil)
+	job := w.create("fail-2", "fail", 1, func(j *batchpb.Job) { j.TaskGroups[0].TaskSpec.LifecyclePolicies = nil })
+	w.waitState(job.Name, batchpb.JobStatus_FAILED)
+	if n := len(w.task(job.Name, 0).Status.StatusEvents); n != 2*3 {
+		t.Errorf("%d events, want two for each of three attempts", n)
+	}
+}
+
+func TestFailTaskPolicy(t *testing.T) {
+	policy := &batchpb.LifecyclePolicy{Action: batchpb.LifecyclePolicy_FAIL_TASK, ActionCondition: &batchpb.LifecyclePolicy_ActionCondition{ExitCodes: []int32{3}}}
+	if retryable(policy, 3) || !retryable(policy, 4) {
+		t.Error("FAIL_TASK fails the listed codes and retries the others")
+	}
+	policy.Action = batchpb.LifecyclePolicy_RETRY_TASK
+	if !retryable(policy, 3) || retryable(policy, 4) || !retryable(nil, 1) {
+		t.Error("RETRY_TASK retries the listed codes, no policy retries all")
+	}
+}
+
+func TestMaxRunDuration(t *testing.T) {
+	w := newWorld(t, nil)
+	job := w.create("slow-1", "hang", 1, func(j *batchpb.Job) {
+		j.TaskGroups[0].TaskSpec.MaxRunDuration = durationpb.New(50 * time.Millisecond)
+	})
+	w.waitState(job.Name, batchpb.JobStatus_FAILED)
+	events := w.task(job.Name, 0).Status.StatusEvents
+	last := events[len(events)-1]
+	if last.TaskExecution.GetExitCode() != 50005 || !strings.HasSuffix(last.Description, " due to task runs over the maximum runtime with exit code 50005.") {
+		t.Errorf("event %v", last)
+	}
+}
+
+func TestPreemption(t *testing.T) {
+	faults := Faults{Preempt: []Preemption{{Task: 1, Attempt: 0}}}
+	w := newWorld(t, func(o *Options) { o.Faults = faults })
+	job := w.create("spot-1", "hang-once", 2, func(j *batchpb.Job) { j.TaskGroups[0].TaskSpec.Environment.Variables["HELPER"] = "hang-once" })
+	w.waitCount(job.Name, "SUCCEEDED", 1) // the preempted one, at its second attempt; task 0 hangs
+	task := w.task(job.Name, 1)
+	want := "Task state is updated from RUNNING to FAILED on zones/us-central1-a/instances/I due to Spot VM preemption with exit code 50001."
+	if texts := taskTexts(task); len(texts) != 4 || texts[1] != want {
+		t.Errorf("events %q", texts)
+	}
+	if n := len(w.task(job.Name, 0).Status.StatusEvents); n != 1 {
+		t.Errorf("the other task has %d events", n)
+	}
+}
+
+func TestNoPreemptionOfStandardMachines(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Faults = Faults{Preempt: []Preemption{{Task: 0, Attempt: 0}, {VM: new(int)}}} })
+	job := w.create("standard-1", "ok", 1, func(j *batchpb.Job) {
+		j.AllocationPolicy.Instances[0].GetPolicy().ProvisioningModel = batchpb.AllocationPolicy_STANDARD
+	})
+	w.waitState(job.Name, batchpb.JobStatus_SUCCEEDED)
+}
+
+func TestLostMachine(t *testing.T) {
+	for name, faults := range map[string]func(after time.Duration) Faults{
+		"lost":      func(d time.Duration) Faults { return Faults{LoseMachine: []MachineLoss{{VM: 1, After: d}}} },
+		"preempted": func(d time.Duration) Faults { vm := 1; return Faults{Preempt: []Preemption{{VM: &vm, After: d}}} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, func(o *Options) { o.Faults = faults(300 * time.Millisecond) })
+			job := w.create("lost-1", "scratch-then-hang", 4, func(j *batchpb.Job) { j.TaskGroups[0].TaskCountPerNode = 2 })
+			w.waitCount(job.Name, "SUCCEEDED", 2)
+			for _, i := range []int{2, 3} { // the tasks of vm-1
+				events := w.task(job.Name, i).Status.StatusEvents
+				code := map[string]int32{"lost": 50002, "preempted": 50001}[name]
+				if len(events) != 4 || events[1].TaskExecution.GetExitCode() != code {
+					t.Errorf("task %d: events %v", i, events)
+				}
+				if events[0].Description == events[2].Description {
+					t.Error("the new machine has the number of the lost one")
+				}
+			}
+			first := w.log("lost-1", 2, 1) + w.log("lost-1", 3, 1)
+			if !strings.Contains(first, "disk empty: true") {
+				t.Errorf("the new machine's disk was not empty: %q", first)
+			}
+		})
+	}
+}
+
+func TestCancelWhileRunning(t *testing.T) {
+	for mode, grace := range map[string]time.Duration{"hang": time.Minute, "stubborn": 30 * time.Millisecond} {
+		t.Run(mode, func(t *testing.T) {
+			w := newWorld(t, func(o *Options) { o.Grace = grace })
+			job := w.create("cancel-1", mode, 3, func(j *batchpb.Job) { j.TaskGroups[0].Parallelism = 2; j.TaskGroups[0].TaskCountPerNode = 2 })
+			w.waitCount(job.Name, "RUNNING", 2)
+			if mode == "stubborn" {
+				eventually(t, "both tasks ignore SIGTERM", func() bool {
+					return strings.Contains(w.log("cancel-1", 0, 0)+w.log("cancel-1", 1, 0), "ignoring SIGTERM\nignoring SIGTERM")
+				})
+			}
+			op, err := w.client.CancelJob(w.ctx, &batchpb.CancelJobRequest{Name: job.Name})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := op.Wait(w.ctx); err != nil {
+				t.Fatal(err)
+			}
+			job = w.waitState(job.Name, batchpb.JobStatus_CANCELLED)
+			if counts := job.Status.TaskGroups["group0"].Counts; !cmp.Equal(counts, map[string]int64{"UNEXECUTED": 3}) {
+				t.Errorf("counts %v", counts)
+			}
+			want := []string{"QUEUED to SCHEDULED", "SCHEDULED to RUNNING", "RUNNING to CANCELLATION_IN_PROGRESS", "CANCELLATION_IN_PROGRESS to CANCELLED"}
+			for i, text := range jobTexts(job) {
+				if !strings.Contains(text, want[i]) {
+					t.Errorf("event %d: %q", i, text)
+				}
+			}
+			op, err = w.client.CancelJob(w.ctx, &batchpb.CancelJobRequest{Name: job.Name})
+			if err != nil || !op.Done() {
+				t.Errorf("cancelling a finished job: done %v, %v", op.Done(), err)
+			}
+		})
+	}
+}
+
+func TestTwentyTasksOnTwoMachines(t *testing.T) {
+	w := newWorld(t, nil)
+	job := w.create("twenty-1", "meet", 20, func(j *batchpb.Job) {
+		g := j.TaskGroups[0]
+		g.Parallelism, g.TaskCountPerNode = 8, 4
+		g.TaskSpec.Environment.Variables["PARTY"] = "8" // needs eight at once to get anywhere
+	})
+	job = w.waitState(job.Name, batchpb.JobStatus_SUCCEEDED)
+	perVM := map[string]int{}
+	for i := range 20 {
+		perVM[w.task(job.Name, i).Status.StatusEvents[0].Description]++
+	}
+	if len(perVM) != 2 {
+		t.Errorf("tasks per machine: %v", perVM)
+	}
+}
+
+func TestParallelismIsALimit(t *testing.T) {
+	w := newWorld(t, nil)
+	job := w.create("limit-1", "hang", 5, func(j *batchpb.Job) { j.TaskGroups[0].Parallelism, j.TaskGroups[0].TaskCountPerNode = 3, 2 })
+	w.waitCount(job.Name, "RUNNING", 3)
+	got, err := w.client.GetJob(w.ctx, &batchpb.GetJobRequest{Name: job.Name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if counts := got.Status.TaskGroups["group0"].Counts; !cmp.Equal(counts, map[string]int64{"RUNNING": 3, "PENDING": 2}) {
+		t.Errorf("counts %v", counts)
+	}
+	entries, err := os.ReadDir(filepath.Join(w.dir, "machines", "limit-1"))
+	if err != nil || len(entries) != 2 {
+		t.Errorf("machines %v, %v", entries, err)
+	}
+}
+
+func TestCloseLeavesNothing(t *testing.T) {
+	w := newWorld(t, nil)
+	job := w.create("close-1", "hang", 4, nil)
+	w.waitCount(job.Name, "RUNNING", 4)
+	w.server.mu.Lock()
+	var pids []int
+	for _, vm := range w.server.jobs[job.Name].vms {
+		for _, a := range vm.attempts {
+			pids = append(pids, a.process.PID())
+		}
+	}
+	w.server.mu.Unlock()
+	w.server.Close()
+	for _, pid := range pids {
+		if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+			t.Errorf("process %d: %v", pid, err)
+		}
+	}
+	if entries, err := os.ReadDir(filepath.Join(w.dir, "machines")); err != nil || len(entries) != 0 {
+		t.Errorf("machines left: %v, %v", entries, err)
+	}
+}
+
+func TestUnstartableProgram(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Images["coppice-task"] = filepath.Join(o.Dir, "absent") })
+	job := w.create("absent-1", "ok", 1, nil)
+	w.waitState(job.Name, batchpb.JobStatus_FAILED)
+	if e := w.task(job.Name, 0).Status.StatusEvents[0]; e.TaskExecution.GetExitCode() != 50000 {
+		t.Errorf("event %v", e)
+	}
+	if log := w.log("absent-1", 0, 0); !strings.Contains(log, "no such file") {
+		t.Errorf("log %q", log)
+	}
+}
+
+func TestIdempotence(t *testing.T) {
+	w := newWorld(t, nil)
+	r := w.request("once-1", "hang", 1, nil)
+	r.RequestId = "6f1f0a6e-5a55-4c0e-8a5b-3a9a7c7b0001"
+	first, err := w.client.CreateJob(w.ctx, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := w.client.CreateJob(w.ctx, r)
+	if err != nil || again.Uid != first.Uid {
+		t.Errorf("repeated request: %v, %v", again, err)
+	}
+	if _, err = w.client.CreateJob(w.ctx, w.request("once-1", "hang", 1, nil)); status.Code(err) != codes.AlreadyExists {
+		t.Errorf("other request, same id: %v", err)
+	}
+	other := w.request("once-1", "hang", 1, nil)
+	other.Parent = "projects/other/locations/us-central1"
+	if _, err = w.client.CreateJob(w.ctx, other); status.Code(err) != codes.FailedPrecondition {
+		t.Errorf("same id elsewhere: %v", err)
+	}
+	if _, err = w.client.GetJob(w.ctx, &batchpb.GetJobRequest{Name: parent + "/jobs/of-an-earlier-run"}); status.Code(err) != codes.NotFound {
+		t.Errorf("unknown job: %v", err)
+	}
+	cancel := &batchpb.CancelJobRequest{Name: first.Name, RequestId: "6f1f0a6e-5a55-4c0e-8a5b-3a9a7c7b0002"}
+	op1, err1 := w.client.CancelJob(w.ctx, cancel)
+	op2, err2 := w.client.CancelJob(w.ctx, cancel)
+	if err1 != nil || err2 != nil || op1.Name() != op2.Name() {
+		t.Errorf("repeated cancel: %v %v", err1, err2)
+	}
+}
+
+func TestDelete(t *testing.T) {
+	w := newWorld(t, nil)
+	for _, mode := range []string{"hang", "ok"} {
+		job := w.create("delete-1", mode, 1, nil)
+		if mode == "ok" {
+			w.waitState(job.Name, batchpb.JobStatus_SUCCEEDED)
+		}
+		op, err := w.client.DeleteJob(w.ctx, &batchpb.DeleteJobRequest{Name: job.Name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := op.Wait(w.ctx); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.client.GetJob(w.ctx, &batchpb.GetJobRequest{Name: job.Name}); status.Code(err) != codes.NotFound {
+			t.Errorf("%s: after deletion: %v", mode, err)
+		}
+	}
+}
+
+func TestListJobs(t *testing.T) {
+	w := newWorld(t, nil)
+	for i := range 5 {
+		w.waitState(w.create(fmt.Sprintf("list-%d", i), "ok", 1, nil).Name, batchpb.JobStatus_SUCCEEDED)
+	}
+	hanging := w.create("other-1", "hang", 1, nil)
+	w.waitState(hanging.Name, batchpb.JobStatus_RUNNING)
+	for _, c := range []struct {
+		parent, filter, order string
+		want                  string
+	}{
+		{parent, "", "", "list-0 list-1 list-2 list-3 list-4 other-1"},
+		{"projects/local-project/locations/-", "", "", "list-0 list-1 list-2 list-3 list-4 other-1"},
+		{parent, "", "create_time desc", "other-1 list-4 list-3 list-2 list-1 list-0"},
+		{parent, `labels."coppice-sweep" = "list-3"`, "", "list-3"},
+		{parent, `labels.coppice-sweep=list-3 AND status.state="SUCCEEDED"`, "", "list-3"},
+		{parent, `status.state = "RUNNING"`, "", "other-1"},
+		{parent, `status.state != "RUNNING" AND labels."coppice-sweep" != "list-0"`, "name desc", "list-4 list-3 list-2 list-1"},
+		{parent, `labels.absent = "x"`, "", ""},
+		{"projects/elsewhere/locations/us-central1", "", "", ""},
+	} {
+		it := w.client.ListJobs(w.ctx, &batchpb.ListJobsRequest{Parent: c.parent, Filter: c.filter, OrderBy: c.order, PageSize: 2})
+		var got []string
+		for {
+			j, err := it.Next()
+			if errors.Is(err, iterator.Done) {
+				break
+			}
+			if err != nil {
+				t.Fatalf("%+v: %v", c, err)
+			}
+			got = append(got, j.Name[strings.LastIndex(j.Name, "/")+1:])
+		}
+		if s := strings.Join(got, " "); s != c.want {
+			t.Errorf("%+v: got %s", c, s)
+		}
+	}
+	for _, filter := range []string{"status.state", `a = "`, `a = "x" b = "y"`, "=", `a. = "x"`} {
+		_, err := w.client.ListJobs(w.ctx, &batchpb.ListJobsRequest{Parent: parent, Filter: filter}).Next()
+		if status.Code(err) != codes.InvalidArgument {
+			t.Errorf("filter %q: %v", filter, err)
+		}
+	}
+}
+
+func TestListTasks(t *testing.T) {
+	w := newWorld(t, nil)
+	job := w.create("tasks-1", "hang", 12, func(j *batchpb.Job) { j.TaskGroups[0].Parallelism = 4 })
+	w.waitCount(job.Name, "RUNNING", 4)
+	for filter, want := range map[string]string{"": "0 1 2 3 4 5 6 7 8 9 10 11", "State=RUNNING": "0 1 2 3", `state="PENDING"`: "4 5 6 7 8 9 10 11"} {
+		it := w.client.ListTasks(w.ctx, &batchpb.ListTasksRequest{Parent: job.Name + "/taskGroups/group0", Filter: filter, PageSize: 5})
+		var got []string
+		for {
+			task, err := it.Next()
+			if errors.Is(err, iterator.Done) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, task.Name[strings.LastIndex(task.Name, "/")+1:])
+		}
+		if s := strings.Join(got, " "); s != want {
+			t.Errorf("filter %q: got %s", filter, s)
+		}
+	}
+}
+
+func TestMemoryReport(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("SKIPPED: shared memory can only be measured on Linux")
+	}
+	w := newWorld(t, func(o *Options) { o.SampleEvery = 5 * time.Millisecond })
+	job := w.create("memory-1", "map", 6, func(j *batchpb.Job) { j.TaskGroups[0].TaskCountPerNode = 3 })
+	eventually(t, "both machines have been seen with all of the data mapped", func() bool {
+		r, err := residency.Read(residency.Folder(w.dir), "memory-1")
+		if err != nil || len(r.Machines) != 2 {
+			return false
+		}
+		return !slices.ContainsFunc(r.Machines, func(m residency.Machine) bool { return m.Processes < 3 || m.RSS < 3*mappedSize || m.PSS > mappedSize })
+	})
+	touch(filepath.Join(w.meet, "go"))
+	w.waitState(job.Name, batchpb.JobStatus_SUCCEEDED)
+	r, err := residency.Read(residency.Folder(w.dir), "memory-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !r.Finished || len(r.Machines) != 2 || r.Machines[0].Machine != "vm-0" || r.Machines[1].Machine != "vm-1" {
+		t.Fatalf("report %+v", r)
+	}
+	for _, m := range r.Machines {
+		rounding := mappedSize - m.PSS // the kernel gives each process whole kilobytes of its third
+		if m.Processes != 3 || m.Dataset != mappedSize || m.RSS != 3*mappedSize || rounding < 0 || rounding > 3<<10 || m.PrivateSum() <= 0 {
+			t.Errorf("%+v: want 3 processes, %d bytes, RSS three times, PSS once", m, mappedSize)
+		}
+	}
+}

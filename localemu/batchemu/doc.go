@@ -1,0 +1,27 @@
+// Package batchemu is Google Cloud Batch on one machine: a gRPC server of google.cloud.batch.v1.BatchService and
+// google.longrunning.Operations that the real client library talks to, and behind it pretend machines on which the tasks
+// run as processes.
+//
+// Imitated: the validation of a job; request ids and ALREADY_EXISTS; the states of jobs and tasks and the texts of their
+// status events; counts, instances and run duration; task count, parallelism and tasks per VM; a local SSD per machine
+// that all its tasks share and that is empty at first and gone at the end; the environment of a task, which is the job's
+// and nothing of localemu's own; exit codes, the lifecycle policy, retries, maxRunDuration; preemption and lost machines
+// (scripted, see Faults); cancelling, deleting, listing with filters and pages.
+//
+// Not imitated:
+//   - Containers. An image name stands for a local program, which runs with the user's rights and sees the whole file
+//     system; a job with an unknown image is refused. The path at which a volume is mounted does not exist: every
+//     occurrence of it in arguments and values of variables is replaced by the machine's folder.
+//   - Machines. All pretend machines share the CPUs and the memory of the real one; machine types only say how many tasks
+//     fit when the job does not. There is no boot time, no quota, no capacity that runs out.
+//   - Runnables other than exactly one container, entrypoints, container options, task environments, secret variables, hosts files,
+//     NFS and Cloud Storage volumes, notifications, instance templates: UNIMPLEMENTED, so that no job runs differently
+//     here in silence.
+//   - Variables that are set in the cloud but not documented (BATCH_JOB_ID and its like): a task must not need them.
+//   - Cloud Logging: output goes to one file per attempt, whatever the job's logs policy says.
+//   - IAM, service accounts, networks, labels on machines, priorities among jobs, the limits on requests per minute.
+//   - Persistence: a restarted server knows no earlier job. Finished jobs stay until they are deleted, not for 60 days.
+//   - One job id may be used in one project and location at a time, because folders are named after it.
+//   - What Google does with running tasks once another one has failed for good is not documented. Here they are stopped
+//     like those of a cancelled job (SIGTERM, then SIGKILL) and become UNEXECUTED.
+package batchemu

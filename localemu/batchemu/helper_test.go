@@ -1,0 +1,311 @@
+//go:build unix
+
+package batchemu
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	batch "cloud.google.com/go/batch/apiv1"
+	"cloud.google.com/go/batch/apiv1/batchpb"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+const (
+	parent  = "projects/local-project/locations/us-central1"
+	testSSD = "/mnt/disks/ssd"
+)
+
+// TestMain makes the test binary its own task: with HELPER in its environment it is one.
+func TestMain(m *testing.M) {
+	if mode := os.Getenv("HELPER"); mode != "" {
+		os.Exit(helper(mode))
+	}
+	os.Exit(m.Run())
+}
+
+// helper is what a task does in these tests.
+func helper(mode string) int {
+	attempt := os.Getenv("BATCH_TASK_RETRY_ATTEMPT")
+	switch mode {
+	case "ok":
+		return 0
+	case "fail":
+		return 3
+	case "transient-once":
+		if attempt == "0" {
+			return 75
+		}
+		return 0
+	case "hang-once":
+		if attempt != "0" {
+			return 0
+		}
+		hang()
+	case "hang":
+		hang()
+	case "hang-first-task":
+		if os.Getenv("BATCH_TASK_INDEX") != "0" {
+			hang()
+		}
+		return 3
+	case "stubborn":
+		signal.Ignore(syscall.SIGTERM)
+		fmt.Println("ignoring SIGTERM")
+		hang()
+	case "env":
+		fmt.Println(strings.Join(os.Args[1:], "\n"))
+		fmt.Println(strings.Join(os.Environ(), "\n"))
+		dir, err := os.Getwd()
+		fmt.Println("cwd", dir, err)
+		return 0
+	case "scratch-then-hang":
+		return scratchThenHang()
+	case "map":
+		return mapShared()
+	case "meet":
+		return meet()
+	}
+	fmt.Println("unknown mode", mode)
+	return 99
+}
+
+func hang() {
+	select {} // ended by a signal
+}
+
+// scratchThenHang says whether the machine's disk was empty, leaves a file on it, and hangs on the first attempt.
+func scratchThenHang() int {
+	file := filepath.Join(os.Getenv("SCRATCH"), "left")
+	_, err := os.Stat(file)
+	fmt.Println("disk empty:", os.IsNotExist(err))
+	if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
+		return 1
+	}
+	if os.Getenv("BATCH_TASK_RETRY_ATTEMPT") == "0" {
+		touch(filepath.Join(os.Getenv("MEET"), "wrote"))
+		hang()
+	}
+	return 0
+}
+
+// mapShared maps a file that the first task of the machine has put on the SSD, and waits for the test.
+func mapShared() int {
+	path := filepath.Join(os.Getenv("SCRATCH"), "rows")
+	if f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600); err == nil {
+		if _, err := f.Write(make([]byte, mappedSize)); err != nil {
+			return 1
+		}
+		touch(path + ".ready")
+	}
+	waitFor(path + ".ready")
+	f, err := os.Open(path)
+	if err != nil {
+		return 1
+	}
+	data, err := syscall.Mmap(int(f.Fd()), 0, mappedSize, syscall.PROT_READ, syscall.MAP_SHARED)
+	if err != nil {
+		return 1
+	}
+	var sum byte
+	for i := 0; i < len(data); i += 4096 {
+		sum += data[i]
+	}
+	touch(filepath.Join(os.Getenv("MEET"), "mapped-"+os.Getenv("BATCH_TASK_INDEX")))
+	waitFor(filepath.Join(os.Getenv("MEET"), "go"))
+	return int(sum)
+}
+
+const mappedSize = 4 << 20
+
+// meet succeeds only if as many tasks as PARTY says are running at once.
+func meet() int {
+	dir := os.Getenv("MEET")
+	touch(filepath.Join(dir, "here-"+os.Getenv("BATCH_TASK_INDEX")))
+	party, err := strconv.Atoi(os.Getenv("PARTY"))
+	if err != nil {
+		return 1
+	}
+	for range time.Tick(2 * time.Millisecond) {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			return 1
+		}
+		if len(entries) >= party {
+			break
+		}
+	}
+	return 0
+}
+
+func touch(path string) {
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		panic(err)
+	}
+}
+
+// waitFor runs in helper processes only.
+func waitFor(path string) {
+	for range time.Tick(2 * time.Millisecond) {
+		if _, err := os.Stat(path); err == nil {
+			return
+		}
+	}
+}
+
+// world is a server with a real client.
+type world struct {
+	t      *testing.T
+	ctx    context.Context
+	server *Server
+	client *batch.Client
+	dir    string
+	meet   string // a folder that tasks and test share
+}
+
+func newWorld(t *testing.T, change func(*Options)) *world {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	t.Cleanup(cancel)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Options{Dir: dir, Images: map[string]string{"coppice-task": os.Args[0]}, Env: []string{"STORAGE_EMULATOR_HOST=127.0.0.1:1"}}
+	if change != nil {
+		change(&o)
+	}
+	s, err := Start(l, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	c, err := batch.NewClient(ctx, option.WithEndpoint(s.Addr()), option.WithoutAuthentication(),
+		option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return &world{t: t, ctx: ctx, server: s, client: c, dir: dir, meet: t.TempDir()}
+}
+
+// request is a valid job of n tasks in the mode; change adapts it.
+func (w *world) request(id, mode string, n int64, change func(*batchpb.Job)) *batchpb.CreateJobRequest {
+	job := &batchpb.Job{
+		Labels: map[string]string{"coppice-sweep": id},
+		TaskGroups: []*batchpb.TaskGroup{{
+			TaskCount: n, Parallelism: n, TaskCountPerNode: min(n, 4),
+			TaskSpec: &batchpb.TaskSpec{
+				MaxRetryCount: 2,
+				LifecyclePolicies: []*batchpb.LifecyclePolicy{{
+					Action:          batchpb.LifecyclePolicy_RETRY_TASK,
+					ActionCondition: &batchpb.LifecyclePolicy_ActionCondition{ExitCodes: []int32{75, 50001, 50002}},
+				}},
+				Volumes: []*batchpb.Volume{{Source: &batchpb.Volume_DeviceName{DeviceName: "ssd"}, MountPath: testSSD}},
+				Environment: &batchpb.Environment{Variables: map[string]string{
+					"HELPER": mode, "SCRATCH": testSSD, "MEET": w.meet, "PARTY": strconv.FormatInt(n, 10),
+				}},
+				Runnables: []*batchpb.Runnable{{Executable: &batchpb.Runnable_Container_{Container: &batchpb.Runnable_Container{
+					ImageUri: "coppice-task", Commands: []string{"run", "--scratch=" + testSSD},
+				}}}},
+			},
+		}},
+		AllocationPolicy: &batchpb.AllocationPolicy{
+			Instances: []*batchpb.AllocationPolicy_InstancePolicyOrTemplate{{PolicyTemplate: &batchpb.AllocationPolicy_InstancePolicyOrTemplate_Policy{
+				Policy: &batchpb.AllocationPolicy_InstancePolicy{
+					MachineType:       "n2-highmem-16",
+					ProvisioningModel: batchpb.AllocationPolicy_SPOT,
+					Disks: []*batchpb.AllocationPolicy_AttachedDisk{{
+						Attached: &batchpb.AllocationPolicy_AttachedDisk_NewDisk{NewDisk: &batchpb.AllocationPolicy_Disk{Type: "local-ssd", SizeGb: 375}}, DeviceName: "ssd",
+					}},
+				},
+			}}},
+		},
+	}
+	if change != nil {
+		change(job)
+	}
+	return &batchpb.CreateJobRequest{Parent: parent, JobId: id, Job: job}
+}
+
+func (w *world) create(id, mode string, n int64, change func(*batchpb.Job)) *batchpb.Job {
+	w.t.Helper()
+	job, err := w.client.CreateJob(w.ctx, w.request(id, mode, n, change))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return job
+}
+
+// waitState waits until the job is in the state.
+func (w *world) waitState(name string, state batchpb.JobStatus_State) *batchpb.Job {
+	w.t.Helper()
+	job, err := w.server.Wait(w.ctx, name, func(j *batchpb.Job) bool {
+		if terminal(j.Status.State) && j.Status.State != state {
+			w.t.Errorf("%s ended in %s, expected %s: %v", name, j.Status.State, state, j.Status.StatusEvents)
+			return true
+		}
+		return j.Status.State == state
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return job
+}
+
+// waitCount waits until n tasks are in the state.
+func (w *world) waitCount(name, state string, n int64) {
+	w.t.Helper()
+	if _, err := w.server.Wait(w.ctx, name, func(j *batchpb.Job) bool { return j.Status.TaskGroups["group0"].Counts[state] == n }); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) task(job string, index int) *batchpb.Task {
+	w.t.Helper()
+	task, err := w.client.GetTask(w.ctx, &batchpb.GetTaskRequest{Name: fmt.Sprintf("%s/taskGroups/group0/tasks/%d", job, index)})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return task
+}
+
+func (w *world) log(id string, task, attempt int) string {
+	w.t.Helper()
+	data, err := os.ReadFile(filepath.Join(w.dir, "logs", id, fmt.Sprintf("task-%d.attempt-%d.log", task, attempt)))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return string(data)
+}
+
+// eventually waits for what no channel tells.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	limit := time.NewTimer(30 * time.Second)
+	defer limit.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-limit.C:
+			t.Fatal("never happened: ", what)
+		}
+	}
+}

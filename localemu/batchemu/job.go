@@ -1,0 +1,229 @@
+//go:build unix
+
+package batchemu
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"cloud.google.com/go/batch/apiv1/batchpb"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// job is one job with its tasks and machines. Only its own goroutine (run) moves it from state to state; everybody else
+// reads it under the server's lock, or asks it to stop.
+type job struct {
+	srv  *Server
+	id   string
+	spec *batchpb.Job // as created: never changed, never handed out
+	plan plan
+
+	ended chan *attempt // attempts that have ended; room for all that can run at once
+	stop  chan struct{} // closed by whoever wants the job to stop
+	done  chan struct{} // closed when it will never change again
+
+	// Guarded by the server's lock:
+	state    batchpb.JobStatus_State
+	stopping bool // stop is closed
+	deleted  bool // to be forgotten when done
+	events   []*batchpb.StatusEvent
+	tasks    []*task
+	vms      []*machine
+	updated  time.Time
+	began    time.Time // when it came to run; zero before
+	finished time.Time
+}
+
+// plan is what a job's specification means.
+type plan struct {
+	tasks       int
+	parallelism int
+	perVM       int
+	vms         int
+	spot        bool
+	machineType string
+	zone        string
+	program     string // the local program behind the image
+	args        []string
+	env         []string // NAME=VALUE, with mount paths as in the job
+	mounts      []mount
+	retries     int
+	policy      *batchpb.LifecyclePolicy
+	timeLimit   time.Duration // of one attempt; 0 is none
+}
+
+// mount is a volume: where the job expects it, and which folder of the machine stands for it.
+type mount struct{ path, folder string }
+
+// task is one index of the array.
+type task struct {
+	index   int
+	state   batchpb.TaskStatus_State
+	attempt int // of the next or the present attempt
+	events  []*batchpb.StatusEvent
+}
+
+func newJob(s *Server, id string, spec *batchpb.Job, p plan) *job {
+	j := &job{
+		srv:   s,
+		id:    id,
+		spec:  spec,
+		plan:  p,
+		ended: make(chan *attempt, p.vms*p.perVM),
+		stop:  make(chan struct{}),
+		done:  make(chan struct{}),
+		state: batchpb.JobStatus_QUEUED,
+	}
+	j.updated = spec.CreateTime.AsTime()
+	j.tasks = make([]*task, p.tasks)
+	for i := range j.tasks {
+		j.tasks[i] = &task{index: i, state: batchpb.TaskStatus_PENDING}
+	}
+	return j
+}
+
+// terminal says whether a job in state s stays in it.
+func terminal(s batchpb.JobStatus_State) bool {
+	return s == batchpb.JobStatus_SUCCEEDED || s == batchpb.JobStatus_FAILED || s == batchpb.JobStatus_CANCELLED
+}
+
+// set moves the job on and writes the event that Batch writes. The lock is held.
+func (j *job) set(state batchpb.JobStatus_State, because string) {
+	text := fmt.Sprintf("Job state is set from %s to %s for job %s.%s", j.state, state, j.spec.Name, because)
+	now := time.Now()
+	j.events = append(j.events, &batchpb.StatusEvent{Type: "STATUS_CHANGED", Description: text, EventTime: timestamppb.New(now)})
+	j.state, j.updated = state, now
+	if state == batchpb.JobStatus_RUNNING {
+		j.began = now
+	}
+	if terminal(state) {
+		j.finished = now
+	}
+	j.srv.notify()
+}
+
+// askToStop makes the job's goroutine stop its tasks; harmless when it has been asked before. The lock is held.
+func (j *job) askToStop() {
+	if !j.stopping {
+		j.stopping = true
+		close(j.stop)
+	}
+}
+
+// view is the job as clients see it. The lock is held.
+func (j *job) view() *batchpb.Job {
+	out := proto.CloneOf(j.spec)
+	out.UpdateTime = timestamppb.New(j.updated)
+	out.Status = &batchpb.JobStatus{State: j.state, TaskGroups: map[string]*batchpb.JobStatus_TaskGroupStatus{"group0": j.group()}}
+	for _, e := range j.events {
+		out.Status.StatusEvents = append(out.Status.StatusEvents, proto.CloneOf(e))
+	}
+	if !j.began.IsZero() {
+		end := j.finished
+		if end.IsZero() {
+			end = time.Now()
+		}
+		out.Status.RunDuration = durationpb.New(end.Sub(j.began))
+	}
+	return out
+}
+
+func (j *job) group() *batchpb.JobStatus_TaskGroupStatus {
+	g := &batchpb.JobStatus_TaskGroupStatus{Counts: map[string]int64{}}
+	for _, t := range j.tasks {
+		g.Counts[t.state.String()]++
+	}
+	if len(j.vms) > 0 {
+		model := batchpb.AllocationPolicy_STANDARD
+		if j.plan.spot {
+			model = batchpb.AllocationPolicy_SPOT
+		}
+		g.Instances = []*batchpb.JobStatus_InstanceStatus{{
+			MachineType: j.plan.machineType, ProvisioningModel: model, TaskPack: int64(j.plan.perVM),
+			BootDisk: &batchpb.AllocationPolicy_Disk{Type: "pd-balanced", SizeGb: 30},
+		}}
+	}
+	return g
+}
+
+// taskView is one task as clients see it. The lock is held.
+func (j *job) taskView(t *task) *batchpb.Task {
+	out := &batchpb.Task{Name: fmt.Sprintf("%s/taskGroups/group0/tasks/%d", j.spec.Name, t.index), Status: &batchpb.TaskStatus{State: t.state}}
+	for _, e := range t.events {
+		out.Status.StatusEvents = append(out.Status.StatusEvents, proto.CloneOf(e))
+	}
+	return out
+}
+
+// set moves the task on and writes the event that Batch writes; place is where it runs, why the reason with its leading
+// space. The server's lock is held.
+func (t *task) set(j *job, state batchpb.TaskStatus_State, place, why string, execution *batchpb.TaskExecution) string {
+	text := fmt.Sprintf("Task state is updated from %s to %s on %s%s", t.state, state, place, why)
+	if execution != nil && execution.ExitCode != 0 {
+		text += fmt.Sprintf(" with exit code %d.", execution.ExitCode)
+	}
+	now := time.Now()
+	t.events = append(t.events, &batchpb.StatusEvent{
+		Type: "STATUS_CHANGED", Description: text, EventTime: timestamppb.New(now), TaskState: state, TaskExecution: execution,
+	})
+	t.state, j.updated = state, now
+	j.srv.notify()
+	return text
+}
+
+// environment is a job's variables in a fixed order; later ones override earlier ones.
+func environment(parts ...*batchpb.Environment) []string {
+	merged := map[string]string{}
+	for _, p := range parts {
+		maps.Copy(merged, p.GetVariables())
+	}
+	env := make([]string, 0, len(merged))
+	for _, name := range slices.Sorted(maps.Keys(merged)) {
+		env = append(env, name+"="+merged[name])
+	}
+	return env
+}
+
+// rewrite replaces every occurrence of a mount's path in text by the machine's folder. "/mnt/ssd" is replaced in
+// "/mnt/ssd/x" and in "a=/mnt/ssd:ro", not in "/mnt/ssd2" nor in "/srv/mnt/ssd".
+func rewrite(text string, mounts []mount) string {
+	var out strings.Builder
+	for i := 0; i < len(text); {
+		m := mountAt(text, i, mounts)
+		if m == nil {
+			out.WriteByte(text[i])
+			i++
+			continue
+		}
+		out.WriteString(m.folder)
+		i += len(m.path)
+	}
+	return out.String()
+}
+
+// mountAt is the mount with the longest path that begins at text[i], if a path begins there at all.
+func mountAt(text string, i int, mounts []mount) *mount {
+	if i > 0 && pathByte(text[i-1]) {
+		return nil
+	}
+	var best *mount
+	for k := range mounts {
+		m := &mounts[k]
+		rest, found := strings.CutPrefix(text[i:], m.path)
+		if found && (rest == "" || rest[0] == '/' || !pathByte(rest[0])) && (best == nil || len(m.path) > len(best.path)) {
+			best = m
+		}
+	}
+	return best
+}
+
+// pathByte says whether c would make a neighbouring path a longer one.
+func pathByte(c byte) bool {
+	return c == '/' || c == '.' || c == '-' || c == '_' || c >= 0x80 ||
+		c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+}

@@ -1,0 +1,111 @@
+//go:build unix
+
+package batchemu
+
+import (
+	"fmt"
+	"hash/fnv"
+	"os"
+	"path/filepath"
+)
+
+// machine is one pretend VM. Its name and folders never change; the rest is guarded by the server's lock.
+type machine struct {
+	name   string // vm-K
+	dir    string
+	mounts []mount // where the job's volumes are on this machine
+	zone   string
+
+	instance uint64 // Compute Engine's id; another one after the machine was replaced
+	attempts []*attempt
+	lost     bool // no task may start on it until it has been replaced
+}
+
+// ssdFolder is the folder that stands for a machine's local SSD.
+const ssdFolder = "ssd"
+
+func (m *machine) place() string { return fmt.Sprintf("%s/instances/%d", m.zone, m.instance) }
+
+// makeMachines makes all machines of the job with their empty disks.
+func (j *job) makeMachines() error {
+	s := j.srv
+	vms := make([]*machine, j.plan.vms)
+	for k := range vms {
+		name := fmt.Sprintf("vm-%d", k)
+		vm := &machine{name: name, dir: filepath.Join(s.machines, j.id, name), zone: j.plan.zone}
+		for _, m := range j.plan.mounts {
+			vm.mounts = append(vm.mounts, mount{m.path, filepath.Join(vm.dir, m.folder)})
+		}
+		if err := vm.makeFolders(); err != nil {
+			return err
+		}
+		vms[k] = vm
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, vm := range vms {
+		vm.instance = s.instanceID(j.spec.Uid)
+	}
+	j.vms = vms
+	return nil
+}
+
+func (m *machine) makeFolders() error {
+	for _, folder := range []string{ssdFolder, "home", "tmp"} {
+		if err := os.MkdirAll(filepath.Join(m.dir, folder), 0o755); err != nil {
+			return err
+		}
+	}
+	for _, v := range m.mounts {
+		if err := os.MkdirAll(v.folder, 0o755); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// instanceID makes up a number that looks like Compute Engine's. The lock is held.
+func (s *Server) instanceID(uid string) uint64 {
+	s.serial++
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%s/%d", uid, s.serial)
+	return h.Sum64()%9e18 + 1e18
+}
+
+// lose takes the machine away, with everything on it.
+func (j *job) lose(vm *machine, c cause) {
+	s := j.srv
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if vm.lost || terminal(j.state) {
+		return
+	}
+	vm.lost = true
+	for _, a := range vm.attempts {
+		a.end(c)
+	}
+	if len(vm.attempts) == 0 {
+		j.replace(vm)
+	}
+}
+
+// replace puts a new machine with an empty disk in the place of a lost one. The lock is held: nothing may start there
+// before the old disk is gone.
+func (j *job) replace(vm *machine) {
+	err := os.RemoveAll(vm.dir)
+	if err == nil {
+		err = vm.makeFolders()
+	}
+	if err != nil {
+		j.srv.opts.Log.Error("replace a lost machine", "job", j.id, "machine", vm.name, "error", err)
+	}
+	vm.instance = j.srv.instanceID(j.spec.Uid)
+	vm.lost = false
+}
+
+// release gives the machines back: Batch deletes a job's resources before the job reaches its final state.
+func (j *job) release() {
+	if err := os.RemoveAll(filepath.Join(j.srv.machines, j.id)); err != nil {
+		j.srv.opts.Log.Error("remove the job's machines", "job", j.id, "error", err)
+	}
+}

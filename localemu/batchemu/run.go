@@ -1,0 +1,226 @@
+//go:build unix
+
+package batchemu
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"cloud.google.com/go/batch/apiv1/batchpb"
+)
+
+// run is the job's life.
+func (j *job) run() {
+	s := j.srv
+	defer close(j.done)
+	s.mu.Lock()
+	if !j.stopping {
+		j.set(batchpb.JobStatus_SCHEDULED, "")
+	}
+	s.mu.Unlock()
+	end, because := j.work()
+	j.release()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range j.tasks {
+		if t.state == batchpb.TaskStatus_PENDING {
+			t.state = batchpb.TaskStatus_UNEXECUTED
+		}
+	}
+	if j.deleted {
+		s.forget(j.spec.Name)
+		return
+	}
+	if j.stopping {
+		end, because = batchpb.JobStatus_CANCELLED, "" // even when the last task ended at the same moment
+	}
+	j.set(end, because)
+}
+
+const closedText = "Job failed because localemu ended."
+
+// work makes the machines and runs the tasks on them. It returns how the job ends when no process of it is left.
+func (j *job) work() (end batchpb.JobStatus_State, because string) {
+	if err := j.makeMachines(); err != nil {
+		return batchpb.JobStatus_FAILED, "Job failed because its machines could not be made: " + err.Error()
+	}
+	watch := j.watchMemory()
+	defer watch.stop()
+	faults := j.scheduleFaults()
+	defer faults.stop()
+	for {
+		select {
+		case <-j.srv.closing: // before anything else is started in vain
+			j.drain()
+			return batchpb.JobStatus_FAILED, closedText
+		default:
+		}
+		if !j.assign() {
+			return batchpb.JobStatus_SUCCEEDED, ""
+		}
+		select {
+		case a := <-j.ended:
+			if text, failed := j.settle(a); failed {
+				j.drain()
+				return batchpb.JobStatus_FAILED, text
+			}
+		case <-j.stop:
+			j.drain()
+			return batchpb.JobStatus_CANCELLED, ""
+		case <-j.srv.closing:
+			j.drain()
+			return batchpb.JobStatus_FAILED, closedText
+		}
+	}
+}
+
+// assign starts as many pending tasks as there is room for, in order. It says whether anything is left to do.
+func (j *job) assign() (left bool) {
+	s := j.srv
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	running := 0
+	for _, vm := range j.vms {
+		running += len(vm.attempts)
+	}
+	for _, t := range j.tasks {
+		if t.state != batchpb.TaskStatus_PENDING {
+			continue
+		}
+		left = true
+		vm := j.freeMachine()
+		if vm == nil || running >= j.plan.parallelism || j.stopping {
+			break
+		}
+		j.start(t, vm)
+		running++
+	}
+	if running > 0 && j.state == batchpb.JobStatus_SCHEDULED {
+		j.set(batchpb.JobStatus_RUNNING, "")
+	}
+	return left || running > 0
+}
+
+// freeMachine is the first machine with a free slot. The lock is held.
+func (j *job) freeMachine() *machine {
+	for _, vm := range j.vms {
+		if !vm.lost && len(vm.attempts) < j.plan.perVM {
+			return vm
+		}
+	}
+	return nil
+}
+
+// settle records how an attempt ended, and decides whether the task gets another one. failed means that the task, and so
+// the job, has failed for good.
+func (j *job) settle(a *attempt) (because string, failed bool) {
+	s := j.srv
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := a.task
+	j.vacate(a)
+	code, text := a.record()
+	if t.state != batchpb.TaskStatus_FAILED {
+		return "", false
+	}
+	if a.number < j.plan.retries && retryable(j.plan.policy, code) {
+		t.attempt++
+		t.state = batchpb.TaskStatus_PENDING
+		s.notify()
+		return "", false
+	}
+	return fmt.Sprintf("Job failed due to task failure. Specifically, task with index %d failed due to the following task event: %q", t.index, text), true
+}
+
+// record writes down how the attempt ended; a task that was stopped with its job counts as not executed. It returns the
+// exit code and the text of the event. The lock is held.
+func (a *attempt) record() (code int32, text string) {
+	code, why := a.outcome()
+	switch {
+	case a.cause == causeStopped:
+		return code, a.task.set(a.job, batchpb.TaskStatus_UNEXECUTED, a.place, ".", nil)
+	case code == 0:
+		return code, a.task.set(a.job, batchpb.TaskStatus_SUCCEEDED, a.place, ".", &batchpb.TaskExecution{})
+	}
+	return code, a.task.set(a.job, batchpb.TaskStatus_FAILED, a.place, why, &batchpb.TaskExecution{ExitCode: code})
+}
+
+// vacate frees the attempt's slot; a lost machine is replaced when its last attempt has gone. The lock is held.
+func (j *job) vacate(a *attempt) {
+	vm := a.vm
+	vm.attempts = slices.DeleteFunc(vm.attempts, func(x *attempt) bool { return x == a })
+	if vm.lost && len(vm.attempts) == 0 {
+		j.replace(vm)
+	}
+}
+
+// retryable says what the lifecycle policy makes of an exit code. Without a policy every failure is retried.
+func retryable(p *batchpb.LifecyclePolicy, code int32) bool {
+	listed := slices.Contains(p.GetActionCondition().GetExitCodes(), code)
+	switch p.GetAction() {
+	case batchpb.LifecyclePolicy_RETRY_TASK:
+		return listed
+	case batchpb.LifecyclePolicy_FAIL_TASK:
+		return !listed
+	}
+	return true
+}
+
+// drain stops all running attempts and waits for them.
+func (j *job) drain() {
+	s := j.srv
+	s.mu.Lock()
+	left := 0
+	for _, vm := range j.vms {
+		for _, a := range vm.attempts {
+			left++
+			a.end(causeStopped)
+		}
+	}
+	s.mu.Unlock()
+	for range left {
+		a := <-j.ended
+		s.mu.Lock()
+		j.vacate(a)
+		a.record()
+		s.mu.Unlock()
+	}
+}
+
+// timers are those of a job's faults.
+type timers []*time.Timer
+
+func (ts timers) stop() {
+	for _, t := range ts {
+		t.Stop()
+	}
+}
+
+// scheduleFaults sets a timer for every fault that strikes a whole machine.
+func (j *job) scheduleFaults() timers {
+	var all timers
+	f := j.srv.opts.Faults
+	strike := func(vm int, after time.Duration, c cause) {
+		if vm < len(j.vms) { // a smaller job has no such machine
+			all = append(all, time.AfterFunc(after, func() { j.lose(j.vms[vm], c) }))
+		}
+	}
+	for _, l := range f.LoseMachine {
+		strike(l.VM, l.After, causeLost)
+	}
+	for _, p := range f.Preempt {
+		if p.VM != nil && j.mayPreempt() {
+			strike(*p.VM, p.After, causePreempted)
+		}
+	}
+	return all
+}
+
+// mayPreempt says whether the job's machines are Spot, and tells the log when a scripted preemption finds none.
+func (j *job) mayPreempt() bool {
+	if !j.plan.spot {
+		j.srv.opts.Log.Warn("scripted preemption has no effect: the job runs on standard machines", "job", j.id)
+	}
+	return j.plan.spot
+}

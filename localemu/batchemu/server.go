@@ -1,0 +1,178 @@
+//go:build unix
+
+package batchemu
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"cloud.google.com/go/batch/apiv1/batchpb"
+	"cloud.google.com/go/longrunning/autogen/longrunningpb"
+	"google.golang.org/grpc"
+
+	"coppice/localemu/internal/proc"
+	"coppice/localemu/internal/residency"
+)
+
+// Options say where the pretend machines live and what runs on them.
+type Options struct {
+	// Dir is the data folder: machines/JOB/vm-K/ while a job runs, machines-report/JOB.json after it.
+	Dir string
+	// LogDir gets JOB/task-I.attempt-A.log; "" is Dir/logs.
+	LogDir string
+	// Images maps the names of container images to local programs.
+	Images map[string]string
+	// Env is what every task finds in its environment beside its job's variables, NAME=VALUE: where the other emulators are.
+	Env []string
+	// Faults are what goes wrong on purpose.
+	Faults Faults
+	// Grace is how long a task that is stopped may take to end by itself; 0 is 10 s.
+	Grace time.Duration
+	// SampleEvery is how often the machines' memory is measured; 0 is 250 ms.
+	SampleEvery time.Duration
+	// Log gets what is worth knowing and no client is told; nil is nowhere.
+	Log *slog.Logger
+}
+
+// Server is the emulator. Close ends it with everything that runs on it.
+type Server struct {
+	batchpb.UnimplementedBatchServiceServer
+	longrunningpb.UnimplementedOperationsServer
+
+	opts     Options
+	machines string // folder of all machines, without symbolic links
+	procs    *proc.Set
+	grpc     *grpc.Server
+	addr     string
+	closing  chan struct{}
+	served   sync.WaitGroup
+
+	mu       sync.Mutex // guards everything below, and all jobs, tasks and machines
+	closed   bool
+	jobs     map[string]*job // by name
+	requests map[string]string
+	ops      map[string]*operation
+	serial   int           // numbers machines and operations
+	changed  chan struct{} // closed and replaced whenever a job has changed
+}
+
+// maxMessage bounds a request: Batch itself refuses jobs over 1 MB.
+const maxMessage = 4 << 20
+
+// Start serves on the listener until Close. What earlier machines have left in the data folder is removed.
+func Start(l net.Listener, o Options) (*Server, error) {
+	if o.LogDir == "" {
+		o.LogDir = filepath.Join(o.Dir, "logs")
+	}
+	if o.Grace == 0 {
+		o.Grace = 10 * time.Second
+	}
+	if o.SampleEvery == 0 {
+		o.SampleEvery = 250 * time.Millisecond
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	machines, err := emptyFolder(filepath.Join(o.Dir, "machines"))
+	if err != nil {
+		return nil, fmt.Errorf("prepare the folder of the pretend machines: %w", err)
+	}
+	s := &Server{
+		opts:     o,
+		machines: machines,
+		procs:    proc.NewSet(),
+		grpc:     grpc.NewServer(grpc.MaxRecvMsgSize(maxMessage)),
+		addr:     l.Addr().String(),
+		closing:  make(chan struct{}),
+		jobs:     map[string]*job{},
+		requests: map[string]string{},
+		ops:      map[string]*operation{},
+		changed:  make(chan struct{}),
+	}
+	batchpb.RegisterBatchServiceServer(s.grpc, s)
+	longrunningpb.RegisterOperationsServer(s.grpc, s)
+	s.served.Go(func() {
+		if err := s.grpc.Serve(l); err != nil {
+			s.opts.Log.Error("batch emulator ended", "error", err)
+		}
+	})
+	return s, nil
+}
+
+// emptyFolder makes the folder, removes what is in it, and names it as the kernel does in /proc.
+func emptyFolder(path string) (string, error) {
+	if err := os.RemoveAll(path); err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return "", err
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(path)
+}
+
+// Addr is host:port.
+func (s *Server) Addr() string { return s.addr }
+
+// Close kills every task, waits until all jobs have come to rest and stops serving. A second Close does nothing.
+func (s *Server) Close() {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return
+	}
+	s.closed = true
+	close(s.closing)
+	running := make([]*job, 0, len(s.jobs))
+	for _, j := range s.jobs {
+		running = append(running, j)
+	}
+	s.mu.Unlock()
+	s.procs.Close()
+	for _, j := range running {
+		<-j.done
+	}
+	s.grpc.Stop()
+	s.served.Wait()
+}
+
+// Wait returns the job as soon as done says yes to it, or an error when the job does not exist or ctx ends. It is the
+// door for tests and for whoever runs the server in its own process; clients poll GetJob.
+func (s *Server) Wait(ctx context.Context, name string, done func(*batchpb.Job) bool) (*batchpb.Job, error) {
+	for {
+		s.mu.Lock()
+		j, changed := s.jobs[name], s.changed
+		if j == nil {
+			s.mu.Unlock()
+			return nil, notFound(name)
+		}
+		view := j.view()
+		s.mu.Unlock()
+		if done(view) {
+			return view, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("wait for %s: %w", name, ctx.Err())
+		}
+	}
+}
+
+// notify wakes everyone in Wait. The lock is held.
+func (s *Server) notify() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// reports is the folder of the memory reports.
+func (s *Server) reports() string { return residency.Folder(s.opts.Dir) }

@@ -1,0 +1,272 @@
+//go:build unix
+
+package batchemu
+
+import (
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"cloud.google.com/go/batch/apiv1/batchpb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+)
+
+// Limits of Batch. Source: https://cloud.google.com/batch/quotas and the documentation of the API's messages.
+const (
+	maxJobBytes    = 1 << 20
+	maxTasks       = 100_000
+	maxParallelism = 5_000
+	maxPerVM       = 20
+	maxVMs         = 4_000
+	maxRetries     = 10
+	maxPriority    = 99
+	maxLabels      = 64
+	maxRunTime     = 14 * 24 * time.Hour
+	diskGB         = 375 // of one local SSD
+)
+
+var (
+	labelKeyPattern = regexp.MustCompile(`^[\p{Ll}\p{Lo}][\p{Ll}\p{Lo}0-9_-]{0,62}$`)
+	labelPattern    = regexp.MustCompile(`^[\p{Ll}\p{Lo}0-9_-]{0,63}$`)
+	variablePattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	regionPattern   = regexp.MustCompile(`^regions/([a-z0-9-]+)$`)
+	zonePattern     = regexp.MustCompile(`^zones/([a-z0-9-]+)-[a-z]$`)
+	sizePattern     = regexp.MustCompile(`-([0-9]+)(-lssd)?$`)
+)
+
+// unimitated is the answer to what Batch can do and this server cannot.
+func unimitated(what string) error {
+	return status.Errorf(codes.Unimplemented, "localemu does not imitate %s", what)
+}
+
+// interpret validates a job as Batch does, and says what it means.
+func (s *Server) interpret(parent string, job *batchpb.Job) (plan, error) {
+	var p plan
+	if job == nil {
+		return p, invalid("job is missing")
+	}
+	if n := proto.Size(job); n > maxJobBytes {
+		return p, invalid("the job definition has %d bytes, more than the %d allowed", n, maxJobBytes)
+	}
+	if len(job.GetTaskGroups()) != 1 {
+		return p, invalid("task_groups has %d entries; exactly one is supported", len(job.GetTaskGroups()))
+	}
+	if job.GetPriority() < 0 || job.GetPriority() > maxPriority {
+		return p, invalid("priority is %d: 0 to %d", job.GetPriority(), maxPriority)
+	}
+	if len(job.GetNotifications()) > 0 {
+		return p, unimitated("notifications")
+	}
+	if err := checkLabels(job.GetLabels()); err != nil {
+		return p, err
+	}
+	if err := p.readAllocation(parent, job.GetAllocationPolicy()); err != nil {
+		return p, err
+	}
+	group := job.TaskGroups[0]
+	if err := p.readSpec(group.GetTaskSpec(), job.GetAllocationPolicy()); err != nil {
+		return p, err
+	}
+	if err := p.readCounts(group); err != nil {
+		return p, err
+	}
+	return p, p.readRunnable(s.opts.Images, group.GetTaskSpec())
+}
+
+func checkLabels(labels map[string]string) error {
+	if len(labels) > maxLabels {
+		return invalid("%d labels: at most %d", len(labels), maxLabels)
+	}
+	for k, v := range labels {
+		if !labelKeyPattern.MatchString(k) || !labelPattern.MatchString(v) {
+			return invalid("label %.80q=%.80q: use up to 63 lower-case letters, digits, '_' and '-', the key beginning with a letter", k, v)
+		}
+		if strings.HasPrefix(k, "goog-") || strings.HasPrefix(k, "google-") {
+			return invalid("label %q: keys that begin with goog- or google- are reserved", k)
+		}
+	}
+	return nil
+}
+
+// readAllocation takes over what the machines are.
+func (p *plan) readAllocation(parent string, a *batchpb.AllocationPolicy) error {
+	_, location, _ := strings.Cut(parent, "/locations/")
+	allowed := a.GetLocation().GetAllowedLocations()
+	for _, l := range allowed {
+		region := regionPattern.FindStringSubmatch(l)
+		if region == nil {
+			region = zonePattern.FindStringSubmatch(l)
+		}
+		if region == nil || region[1] != location {
+			return invalid("allowed location %.80q is neither regions/%s nor a zone of it", l, location)
+		}
+		if strings.HasPrefix(l, "regions/") && len(allowed) > 1 {
+			return invalid("allowed_locations must be one region, or zones of one region")
+		}
+	}
+	p.zone = instancePlace(parent, allowed)
+	if n := len(a.GetInstances()); n > 1 {
+		return invalid("allocation_policy has %d instances; only one is supported", n)
+	}
+	p.machineType = "e2-standard-4"
+	if len(a.GetInstances()) == 0 {
+		return nil
+	}
+	if a.Instances[0].GetInstanceTemplate() != "" {
+		return unimitated("instance templates")
+	}
+	policy := a.Instances[0].GetPolicy()
+	if t := policy.GetMachineType(); t != "" {
+		p.machineType = t
+	}
+	switch policy.GetProvisioningModel() {
+	case batchpb.AllocationPolicy_SPOT:
+		p.spot = true
+	case batchpb.AllocationPolicy_STANDARD, batchpb.AllocationPolicy_PROVISIONING_MODEL_UNSPECIFIED:
+	default:
+		return unimitated("the provisioning model " + policy.GetProvisioningModel().String())
+	}
+	return checkDisks(policy.GetDisks())
+}
+
+func checkDisks(disks []*batchpb.AllocationPolicy_AttachedDisk) error {
+	locals := 0
+	names := map[string]bool{}
+	for _, d := range disks {
+		if d.GetNewDisk() == nil {
+			return unimitated("existing disks")
+		}
+		if d.GetDeviceName() == "" || names[d.GetDeviceName()] {
+			return invalid("device name %.80q of a disk is empty or used twice", d.GetDeviceName())
+		}
+		names[d.GetDeviceName()] = true
+		if d.GetNewDisk().GetType() == "local-ssd" {
+			locals++
+			if d.GetNewDisk().GetSizeGb() < diskGB {
+				return invalid("local SSD %q has %d GB: the smallest is %d", d.GetDeviceName(), d.GetNewDisk().GetSizeGb(), diskGB)
+			}
+		}
+	}
+	if locals > 1 {
+		return invalid("%d disks are local SSDs; one entry with the summed size is supported", locals)
+	}
+	return nil
+}
+
+// readSpec takes over what every task is: its volumes, limits and retries.
+func (p *plan) readSpec(spec *batchpb.TaskSpec, a *batchpb.AllocationPolicy) error {
+	if spec == nil {
+		return invalid("task_spec is missing")
+	}
+	for _, v := range spec.GetVolumes() {
+		if err := p.readVolume(v, a); err != nil {
+			return err
+		}
+	}
+	if spec.GetMaxRetryCount() < 0 || spec.GetMaxRetryCount() > maxRetries {
+		return invalid("max_retry_count is %d: 0 to %d", spec.GetMaxRetryCount(), maxRetries)
+	}
+	p.retries = int(spec.GetMaxRetryCount())
+	if n := len(spec.GetLifecyclePolicies()); n > 1 {
+		return invalid("%d lifecycle policies; only one is supported", n)
+	} else if n == 1 {
+		p.policy = spec.LifecyclePolicies[0]
+		if p.policy.GetAction() == batchpb.LifecyclePolicy_ACTION_UNSPECIFIED || len(p.policy.GetActionCondition().GetExitCodes()) == 0 {
+			return invalid("the lifecycle policy needs an action and exit codes")
+		}
+	}
+	if limit := spec.GetMaxRunDuration(); limit != nil {
+		p.timeLimit = limit.AsDuration()
+		if limit.CheckValid() != nil || p.timeLimit <= 0 || p.timeLimit > maxRunTime {
+			return invalid("max_run_duration is %v: above 0, at most %v", p.timeLimit, maxRunTime)
+		}
+	}
+	r := spec.GetComputeResource()
+	if r.GetCpuMilli() < 0 || r.GetMemoryMib() < 0 || r.GetBootDiskMib() < 0 {
+		return invalid("compute_resource has a negative value")
+	}
+	return nil
+}
+
+func (p *plan) readVolume(v *batchpb.Volume, a *batchpb.AllocationPolicy) error {
+	if v.GetDeviceName() == "" {
+		return unimitated("volumes other than disks")
+	}
+	at := v.GetMountPath()
+	if !path.IsAbs(at) || path.Clean(at) != at || at == "/" {
+		return invalid("mount path %.200q is not an absolute, clean path below /", at)
+	}
+	for _, m := range p.mounts {
+		if m.path == at {
+			return invalid("mount path %q is used twice", at)
+		}
+	}
+	for _, i := range a.GetInstances() {
+		for _, d := range i.GetPolicy().GetDisks() {
+			if d.GetDeviceName() != v.GetDeviceName() {
+				continue
+			}
+			folder := "disk-" + strconv.Itoa(len(p.mounts))
+			if d.GetNewDisk().GetType() == "local-ssd" {
+				folder = ssdFolder
+			}
+			p.mounts = append(p.mounts, mount{at, folder})
+			return nil
+		}
+	}
+	return invalid("volume at %s: no disk has the device name %.80q", at, v.GetDeviceName())
+}
+
+// readCounts takes over how many tasks run on how many machines.
+func (p *plan) readCounts(g *batchpb.TaskGroup) error {
+	switch {
+	case len(g.GetTaskEnvironments()) > 0:
+		return unimitated("task environments")
+	case g.GetRequireHostsFile():
+		return unimitated("hosts files")
+	case g.GetTaskCount() < 0 || g.GetTaskCount() > maxTasks:
+		return invalid("task_count is %d: 1 to %d", g.GetTaskCount(), maxTasks)
+	case g.GetParallelism() < 0 || g.GetParallelism() > maxParallelism:
+		return invalid("parallelism is %d: 1 to %d", g.GetParallelism(), maxParallelism)
+	case g.GetTaskCountPerNode() < 0 || g.GetTaskCountPerNode() > maxPerVM:
+		return invalid("task_count_per_node is %d: 1 to %d", g.GetTaskCountPerNode(), maxPerVM)
+	case g.GetSchedulingPolicy() == batchpb.TaskGroup_IN_ORDER && g.GetParallelism() > 1:
+		return invalid("parallelism is %d: IN_ORDER needs 1", g.GetParallelism())
+	}
+	p.tasks = max(1, int(g.GetTaskCount()))
+	p.parallelism = int(g.GetParallelism())
+	if p.parallelism == 0 {
+		p.parallelism = min(p.tasks, maxParallelism)
+	}
+	p.perVM = int(g.GetTaskCountPerNode())
+	if p.perVM > p.parallelism {
+		return invalid("task_count_per_node is %d, more than the parallelism of %d", p.perVM, p.parallelism)
+	}
+	if p.perVM == 0 {
+		p.perVM = min(tasksThatFit(p.machineType, g.GetTaskSpec()), p.parallelism)
+	}
+	p.vms = (min(p.parallelism, p.tasks) + p.perVM - 1) / p.perVM
+	if p.vms > maxVMs {
+		return invalid("%d machines would be needed; a job may have %d", p.vms, maxVMs)
+	}
+	return nil
+}
+
+// tasksThatFit is Batch's default for tasks per machine: as many as there are CPUs for. Memory is not asked.
+func tasksThatFit(machineType string, spec *batchpb.TaskSpec) int {
+	cpus := 1
+	if m := sizePattern.FindStringSubmatch(machineType); m != nil {
+		if n, err := strconv.Atoi(m[1]); err == nil {
+			cpus = n
+		}
+	}
+	milli := int(spec.GetComputeResource().GetCpuMilli())
+	if milli == 0 {
+		milli = 2000
+	}
+	return min(max(1, cpus*1000/milli), maxPerVM)
+}

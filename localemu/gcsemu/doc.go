@@ -1,0 +1,19 @@
+// Package gcsemu is Google Cloud Storage on one machine: fake-gcs-server, with a layer in front of it that makes it keep
+// the promises Coppice is built on.
+//
+// The layer adds: generation preconditions on every call, not on uploads only; a generation that is never given twice;
+// reads whose contents belong to the generation that their header names; uploads that take time proportional to their
+// size, continue after a lost answer and are checked against every checksum the client sends; the errors that the real
+// service gives for a missing bucket and an impossible name; and scripted faults.
+//
+// Not imitated:
+//   - Metageneration: conditions on it are refused (501), and it never moves. With the filesystem backend, changing an
+//     object's metadata gives it a new generation.
+//   - Object versioning with the filesystem backend, lifecycle rules, soft delete, retention, holds, IAM, access lists,
+//     signed URLs, form uploads, gzip-encoded uploads, the batch endpoint, the gRPC API, rate limits (429).
+//   - With the filesystem backend an object cannot lie "under" another: "a" excludes "a/b", and parts of a name may have
+//     at most 255 bytes. Real buckets know no folders. Such a write is refused (400) with these words.
+//   - With the memory backend an object is held twice while it is written. On disk a long object is written in place: a
+//     crash at that moment leaves one whose checksum is wrong, which readers notice.
+//   - Anyone on this machine may do anything; requests that come from a web page or under another host name are refused.
+package gcsemu

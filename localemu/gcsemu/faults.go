@@ -1,0 +1,93 @@
+package gcsemu
+
+import (
+	"fmt"
+	"net/http"
+	"path"
+	"strings"
+	"sync"
+)
+
+// Faults are what goes wrong on purpose. Each entry strikes Times times, then no more.
+type Faults struct {
+	// RefuseWrite answers a write (upload, delete, copy ...) with an error, and writes nothing.
+	RefuseWrite []Refusal
+	// LoseAnswer writes the object and answers 503, as when a connection breaks at the worst moment.
+	LoseAnswer []Refusal
+}
+
+// Refusal says which writes are struck. Match is compared with the object's name, part by part: "*" within a part, "**"
+// for any number of parts. Status 0 is 503.
+type Refusal struct {
+	Match  string
+	Times  int
+	Status int
+}
+
+// Check says what is wrong with a refusal.
+func (f Refusal) Check() error {
+	if _, err := path.Match(f.Match, ""); err != nil || f.Match == "" {
+		return fmt.Errorf("match %q is not a pattern of object names", f.Match)
+	}
+	if f.Times < 1 {
+		return fmt.Errorf("times is %d: use 1 or more", f.Times)
+	}
+	if f.Status != 0 && (f.Status < 400 || f.Status > 599) {
+		return fmt.Errorf("status is %d: use an HTTP error, 400 to 599", f.Status)
+	}
+	return nil
+}
+
+// faultState counts how often each fault may still strike.
+type faultState struct {
+	mu      sync.Mutex
+	refuses []Refusal
+	loses   []Refusal
+}
+
+func newFaultState(f Faults) *faultState {
+	return &faultState{refuses: append([]Refusal(nil), f.RefuseWrite...), loses: append([]Refusal(nil), f.LoseAnswer...)}
+}
+
+// refuse is the answer to a write that is refused on purpose, else nil.
+func (f *faultState) refuse(object string) *response {
+	return f.strike(f.refuses, object, "refused on purpose")
+}
+
+// lose is the answer that takes the place of a successful one, else nil.
+func (f *faultState) lose(object string) *response {
+	return f.strike(f.loses, object, "answer lost on purpose")
+}
+
+func (f *faultState) strike(entries []Refusal, object, why string) *response {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range entries {
+		e := &entries[i]
+		if e.Times == 0 || !matches(strings.Split(e.Match, "/"), strings.Split(object, "/")) {
+			continue
+		}
+		e.Times--
+		status := e.Status
+		if status == 0 {
+			status = http.StatusServiceUnavailable
+		}
+		return answer(status, "localemu: "+why)
+	}
+	return nil
+}
+
+// matches compares a name with a pattern, both split at "/".
+func matches(pattern, name []string) bool {
+	if len(pattern) == 0 {
+		return len(name) == 0
+	}
+	if pattern[0] == "**" {
+		return matches(pattern[1:], name) || len(name) > 0 && matches(pattern, name[1:])
+	}
+	if len(name) == 0 {
+		return false
+	}
+	ok, err := path.Match(pattern[0], name[0])
+	return err == nil && ok && matches(pattern[1:], name[1:])
+}

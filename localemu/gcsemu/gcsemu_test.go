@@ -1,0 +1,450 @@
+//go:build unix
+
+package gcsemu
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/storage"
+	"google.golang.org/api/googleapi"
+	"google.golang.org/api/option"
+)
+
+// world is an emulator with a real client.
+type world struct {
+	*testing.T
+	ctx    context.Context
+	server *Server
+	b      *storage.BucketHandle
+}
+
+func start(t *testing.T, o Options) *world {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Start(l, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	if err := s.CreateBucket("bucket"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	c, err := storage.NewClient(ctx, storage.WithJSONReads(), option.WithEndpoint("http://"+s.Addr()+"/storage/v1/"), option.WithoutAuthentication())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	c.SetRetry(storage.WithMaxAttempts(1))
+	return &world{t, ctx, s, c.Bucket("bucket")}
+}
+
+func (w *world) put(o *storage.ObjectHandle, data string) (int64, error) {
+	writer := o.NewWriter(w.ctx)
+	if _, err := io.WriteString(writer, data); err != nil {
+		w.Fatal(err)
+	}
+	if err := writer.Close(); err != nil {
+		return 0, err
+	}
+	return writer.Attrs().Generation, nil
+}
+
+func (w *world) mustPut(name, data string) int64 {
+	w.Helper()
+	g, err := w.put(w.b.Object(name), data)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return g
+}
+
+func (w *world) read(o *storage.ObjectHandle) (string, error) {
+	r, err := o.NewReader(w.ctx)
+	if err != nil {
+		return "", err
+	}
+	defer r.Close()
+	data, err := io.ReadAll(r)
+	return string(data), err
+}
+
+func code(err error) int {
+	var api *googleapi.Error
+	if errors.As(err, &api) {
+		return api.Code
+	}
+	if err != nil {
+		return -1
+	}
+	return 200
+}
+
+// everywhere runs a test on both backends.
+func everywhere(t *testing.T, test func(*world)) {
+	t.Helper()
+	t.Run("memory", func(t *testing.T) { test(start(t, Options{})) })
+	t.Run("disk", func(t *testing.T) { test(start(t, Options{Dir: t.TempDir()})) })
+}
+
+// TestPreconditions: what fake-gcs-server checks on uploads only holds on every call here.
+func TestPreconditions(t *testing.T) {
+	everywhere(t, func(w *world) {
+		old := w.mustPut("head", "1")
+		now := w.mustPut("head", "2")
+		stale := w.b.Object("head").If(storage.Conditions{GenerationMatch: old})
+		fresh := w.b.Object("head").If(storage.Conditions{GenerationMatch: now})
+		absent := storage.Conditions{DoesNotExist: true}
+		update := storage.ObjectAttrsToUpdate{ContentType: "x/y"}
+		attempts := map[string]func(*storage.ObjectHandle) error{
+			"read":   func(o *storage.ObjectHandle) error { _, err := w.read(o); return err },
+			"range":  func(o *storage.ObjectHandle) error { _, err := o.NewRangeReader(w.ctx, 0, 1); return err },
+			"attrs":  func(o *storage.ObjectHandle) error { _, err := o.Attrs(w.ctx); return err },
+			"patch":  func(o *storage.ObjectHandle) error { _, err := o.Update(w.ctx, update); return err },
+			"delete": func(o *storage.ObjectHandle) error { return o.Delete(w.ctx) },
+			"upload": func(o *storage.ObjectHandle) error { _, err := w.put(o, "3"); return err },
+			"copy":   func(o *storage.ObjectHandle) error { _, err := o.CopierFrom(w.b.Object("head")).Run(w.ctx); return err },
+			"compose": func(o *storage.ObjectHandle) error {
+				_, err := o.ComposerFrom(w.b.Object("head")).Run(w.ctx)
+				return err
+			},
+		}
+		for name, try := range attempts {
+			if err := try(stale); code(err) != http.StatusPreconditionFailed {
+				w.Errorf("%s at a stale generation: %v", name, err)
+			}
+			if err := try(w.b.Object("head").If(absent)); name != "read" && name != "range" && name != "attrs" && code(err) != http.StatusPreconditionFailed {
+				w.Errorf("%s if absent: %v", name, err)
+			}
+		}
+		if data, err := w.read(fresh); data != "2" || err != nil {
+			w.Errorf("after the stale attempts: %q, %v", data, err)
+		}
+		_, err := w.b.Object("copy").If(absent).CopierFrom(stale).Run(w.ctx)
+		if code(err) != http.StatusPreconditionFailed {
+			w.Errorf("copy from a stale source: %v", err)
+		}
+		if _, err := w.b.Object("copy").If(absent).CopierFrom(fresh).Run(w.ctx); err != nil {
+			w.Errorf("copy: %v", err)
+		}
+		if err := fresh.Delete(w.ctx); err != nil {
+			w.Errorf("delete: %v", err)
+		}
+	})
+}
+
+func TestGenerationsAreUnique(t *testing.T) {
+	everywhere(t, func(w *world) {
+		var mu sync.Mutex
+		seen := map[int64]bool{}
+		var group sync.WaitGroup
+		for i := range 8 {
+			group.Go(func() {
+				for range 40 {
+					g, err := w.put(w.b.Object(fmt.Sprintf("o%d", i%3)), "same")
+					mu.Lock()
+					if err != nil || seen[g] {
+						w.Errorf("generation %d again, or %v", g, err)
+					}
+					seen[g] = true
+					mu.Unlock()
+				}
+			})
+		}
+		group.Wait()
+	})
+}
+
+func TestHostileNames(t *testing.T) {
+	dir := t.TempDir()
+	w := start(t, Options{Dir: filepath.Join(dir, "gcs")})
+	for _, name := range []string{"../escaped", "a/../../../escaped", "a/..", "/abs", "a//b", "a/./b", strings.Repeat("x", 300), "a.metadata", "a\nb"} {
+		if _, err := w.put(w.b.Object(name), "x"); code(err) != http.StatusBadRequest {
+			t.Errorf("put %.30q: %v", name, err)
+		}
+		if _, err := w.read(w.b.Object(name)); code(err) != http.StatusBadRequest {
+			t.Errorf("read %.30q: %v", name, err)
+		}
+	}
+	for _, path := range []string{"/storage/v1/b/..%2F..%2Fx/o/a", "/storage/v1/b/../o/a", "/upload/storage/v1/b/..%2Fx/o?uploadType=media&name=a"} {
+		method := http.MethodGet
+		if strings.HasPrefix(path, "/upload") {
+			method = http.MethodPost
+		}
+		if status, _ := w.do(method, path, nil, ""); status != http.StatusBadRequest {
+			t.Errorf("%s: status %d", path, status)
+		}
+	}
+	found, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil || len(found) != 1 {
+		t.Errorf("outside of the buckets: %q", found)
+	}
+	w.mustPut("a", "x")
+	if _, err := w.put(w.b.Object("a/b"), "x"); code(err) != http.StatusBadRequest || !strings.Contains(err.Error(), "files") {
+		t.Errorf("an object below an object: %v", err)
+	}
+}
+
+// do sends a request as it stands.
+func (w *world) do(method, path string, header http.Header, body string) (int, string) {
+	w.Helper()
+	r, err := http.NewRequestWithContext(w.ctx, method, "http://"+w.server.Addr()+path, strings.NewReader(body))
+	if err != nil {
+		w.Fatal(err)
+	}
+	for k, v := range header {
+		r.Header[k] = v
+	}
+	if host := header.Get("Host"); host != "" {
+		r.Host = host
+	}
+	res, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		w.Fatal(err)
+	}
+	defer res.Body.Close()
+	data, err := io.ReadAll(res.Body)
+	if err != nil {
+		w.Fatal(err)
+	}
+	if location := res.Header.Get("Location"); location != "" {
+		return res.StatusCode, strings.TrimPrefix(location, "http://"+w.server.Addr())
+	}
+	return res.StatusCode, string(data)
+}
+
+func TestRefusedRequests(t *testing.T) {
+	w := start(t, Options{})
+	w.mustPut("a", "x")
+	for _, c := range []struct {
+		method, path string
+		header       http.Header
+		want         int
+	}{
+		{"GET", "/storage/v1/b/bucket/o/a?alt=media", http.Header{"Origin": {"https://example.com"}}, 403},
+		{"GET", "/storage/v1/b/bucket/o/a?alt=media", http.Header{"Host": {"evil.example:80"}}, 403},
+		{"POST", "/_internal/delete_all", nil, 501},
+		{"POST", "/batch/storage/v1", nil, 501},
+		{"GET", "/storage/v1/b/bucket/o/a?ifMetagenerationMatch=1", nil, 501},
+		{"POST", "/upload/storage/v1/b/bucket/o?uploadType=media&name=z", http.Header{"Content-Encoding": {"gzip"}}, 501},
+		{"POST", "/upload/storage/v1/b/bucket/o?uploadType=odd&name=z", nil, 400},
+		{"POST", "/upload/storage/v1/b/absent/o?uploadType=media&name=z", nil, 404},
+		{"GET", "/storage/v1/b/bucket/o/a?ifGenerationMatch=x", nil, 400},
+		{"PUT", "/upload/storage/v1/b/bucket/o?upload_id=none", nil, 404},
+		{"GET", "/_internal/healthcheck", nil, 200},
+		{"GET", "/bucket/a", nil, 200},
+		{"GET", "/bucket/a", http.Header{"X-Goog-If-Generation-Match": {"7"}}, 412},
+	} {
+		if status, body := w.do(c.method, c.path, c.header, ""); status != c.want {
+			t.Errorf("%s %s: %d %s, want %d", c.method, c.path, status, body, c.want)
+		}
+	}
+}
+
+// TestResumable speaks the upload protocol by hand: chunks that come twice, in part, too early, and the question how far
+// the server is.
+func TestResumable(t *testing.T) {
+	everywhere(t, func(w *world) {
+		begin := "/upload/storage/v1/b/bucket/o?uploadType=resumable&name=r"
+		status, at := w.do("POST", begin, http.Header{"X-Upload-Content-Type": {"a/b"}}, `{"metadata":{"k":"v"}}`)
+		if status != 200 {
+			w.Fatal(status, at)
+		}
+		send := func(span, body string, want int) {
+			w.Helper()
+			if status, got := w.do("PUT", at, http.Header{"Content-Range": {span}}, body); status != want {
+				w.Errorf("%s: %d %s, want %d", span, status, got, want)
+			}
+		}
+		send("bytes */*", "", 308)
+		send("bytes 0-3/*", "0123", 308)
+		send("bytes 0-3/*", "0123", 308)    // its answer was lost
+		send("bytes 2-5/*", "2345", 308)    // overlaps
+		send("bytes 8-9/*", "89", 308)      // leaves a gap: nothing is taken
+		send("bytes 6-x/*", "67", 400)      // nonsense
+		send("bytes 6-9/8", "6789", 400)    // beyond its own total
+		send("bytes 6-9/10", "6789", 200)   // the end
+		send("bytes 6-9/10", "6789", 200)   // once more
+		send("bytes 0-9/10", "XXXXXX", 200) // a finished upload does not change
+		data, err := w.read(w.b.Object("r"))
+		if err != nil || data != "0123456789" {
+			w.Errorf("%q %v", data, err)
+		}
+		a, err := w.b.Object("r").Attrs(w.ctx)
+		if err != nil || a.ContentType != "a/b" || a.Metadata["k"] != "v" {
+			w.Errorf("%+v %v", a, err)
+		}
+		_, at = w.do("POST", begin, nil, "{}")
+		send("bytes 0-3/*", "0123", 308)
+		if status, _ := w.do("DELETE", at, nil, ""); status != 499 {
+			w.Errorf("abandon: %d", status)
+		}
+		send("bytes 4-4/5", "4", 404)
+		_, at = w.do("POST", begin, nil, `{"crc32c":"AAAAAA=="}`)
+		send("bytes 0-3/4", "0123", 400)
+	})
+}
+
+func TestLongUploadSpills(t *testing.T) {
+	dir := t.TempDir()
+	w := start(t, Options{Dir: dir})
+	data := bytes.Repeat([]byte("0123456789abcdef"), 700_000) // 11 MB
+	writer := w.b.Object("long").NewWriter(w.ctx)
+	writer.ChunkSize = 1 << 20
+	if _, err := writer.Write(data); err != nil {
+		t.Fatal(err)
+	}
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := w.read(w.b.Object("long")); err != nil || got != string(data) {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+	if status, body := w.do("POST", "/upload/storage/v1/b/bucket/o?uploadType=media&name=media", nil, string(data)); status != 200 {
+		t.Fatal(status, body)
+	}
+	if got, err := w.read(w.b.Object("media")); err != nil || got != string(data) {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+	if _, err := w.put(w.b.Object("long").If(storage.Conditions{DoesNotExist: true}), string(data)); code(err) != http.StatusPreconditionFailed {
+		t.Errorf("create again: %v", err)
+	}
+	before, err := w.b.Object("long").NewReader(w.ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer before.Close()
+	w.mustPut("long", "short") // while it is being read
+	if got, err := io.ReadAll(before); err != nil || string(got) != string(data) {
+		t.Errorf("a reader of the old contents got %d bytes, %v", len(got), err)
+	}
+	left, err := filepath.Glob(filepath.Join(dir, "localemu-upload-*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("temporary files are left: %q", left)
+	}
+}
+
+func TestFaults(t *testing.T) {
+	w := start(t, Options{Faults: Faults{
+		RefuseWrite: []Refusal{{Match: "sweeps/*/trials/0003/*", Times: 2, Status: 500}},
+		LoseAnswer:  []Refusal{{Match: "lost/**", Times: 1}},
+	}})
+	o := w.b.Object("sweeps/s/trials/0003/result.json")
+	for range 2 {
+		if _, err := w.put(o, "x"); code(err) != 500 {
+			t.Errorf("refused write: %v", err)
+		}
+	}
+	if _, err := o.Attrs(w.ctx); !errors.Is(err, storage.ErrObjectNotExist) {
+		t.Errorf("a refused write is there: %v", err)
+	}
+	if _, err := w.put(o, "x"); err != nil {
+		t.Errorf("third time: %v", err)
+	}
+	if _, err := w.put(w.b.Object("lost/a/b"), "x"); code(err) != 503 {
+		t.Errorf("lost answer: %v", err)
+	}
+	if data, err := w.read(w.b.Object("lost/a/b")); data != "x" || err != nil {
+		t.Errorf("the write behind a lost answer: %q %v", data, err)
+	}
+	for _, bad := range []Refusal{{Match: "", Times: 1}, {Match: "[", Times: 1}, {Match: "a"}, {Match: "a", Times: 1, Status: 200}} {
+		if bad.Check() == nil {
+			t.Errorf("%+v passed", bad)
+		}
+	}
+}
+
+func TestKeptOnDisk(t *testing.T) {
+	dir := t.TempDir()
+	w := start(t, Options{Dir: dir})
+	g := w.mustPut("a/b c", "kept")
+	w.server.Close()
+	again := start(t, Options{Dir: dir})
+	if data, err := again.read(again.b.Object("a/b c").Generation(g)); data != "kept" || err != nil {
+		t.Errorf("%q %v", data, err)
+	}
+	if _, err := again.put(again.b.Object("a/b c").If(storage.Conditions{GenerationMatch: g}), "changed"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMatches(t *testing.T) {
+	for pattern, names := range map[string][2]string{ // that match, that do not
+		"a/*":       {"a/b", "a/b/c"},
+		"a/**":      {"a/b/c", "b/a"},
+		"**/c":      {"a/b/c", "a/b/cc"},
+		"a/**/z/*":  {"a/z/1", "a/b/z"},
+		"a*/000[3]": {"abc/0003", "abc/0004"},
+	} {
+		split := func(s string) []string { return strings.Split(s, "/") }
+		if !matches(split(pattern), split(names[0])) || matches(split(pattern), split(names[1])) {
+			t.Errorf("%s: %q", pattern, names)
+		}
+	}
+}
+
+func FuzzContentRange(f *testing.F) {
+	for _, s := range []string{"bytes 0-1/*", "bytes */7", "bytes 5-9/10", ""} {
+		f.Add(s, int64(5))
+	}
+	f.Fuzz(func(t *testing.T, text string, have int64) {
+		if have < 0 {
+			return
+		}
+		from, total, err := parseContentRange(text, have)
+		if err == nil && (from < 0 || total < -1) {
+			t.Fatalf("%q: from %d, total %d", text, from, total)
+		}
+	})
+}
+
+// FuzzRequest sends arbitrary requests: whatever comes, nothing is written outside of the buckets and nothing panics.
+func FuzzRequest(f *testing.F) {
+	f.Add("POST", "/upload/storage/v1/b/bucket/o?uploadType=multipart", "multipart/related; boundary=x", "--x\r\n\r\n{\"name\":\"a\"}\r\n--x\r\n\r\nhello\r\n--x--")
+	f.Add("PUT", "/storage/v1/b/bucket/o/a", "application/json", "{}")
+	f.Add("POST", "/storage/v1/b/bucket/o/a%2Fb/rewriteTo/b/bucket/o/..%2F..%2Fc", "", "")
+	f.Add("GET", "/bucket/../../etc/passwd", "", "")
+	dir := f.TempDir()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		f.Fatal(err)
+	}
+	s, err := Start(l, Options{Dir: filepath.Join(dir, "gcs")})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(s.Close)
+	if err := s.CreateBucket("bucket"); err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, method, target, contentType, body string) {
+		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+s.Addr()+target, strings.NewReader(body))
+		if err != nil {
+			return
+		}
+		r.Host = s.Addr()
+		r.Header.Set("Content-Type", contentType)
+		a := &response{header: http.Header{}}
+		s.serve(a, r)
+		entries, err := os.ReadDir(dir)
+		if err != nil || len(entries) != 1 {
+			t.Fatalf("%s %s wrote outside: %v %v", method, target, entries, err)
+		}
+	})
+}

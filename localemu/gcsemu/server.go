@@ -1,0 +1,135 @@
+//go:build unix
+
+package gcsemu
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/fsouza/fake-gcs-server/fakestorage"
+)
+
+// Options say where objects are kept and what goes wrong.
+type Options struct {
+	// Dir keeps the buckets as folders; "" keeps them in memory.
+	Dir string
+	// Faults are what goes wrong on purpose.
+	Faults Faults
+	// Log gets what is worth knowing and no client is told; nil is nowhere.
+	Log *slog.Logger
+}
+
+// Server is the emulator.
+type Server struct {
+	fake   *fakestorage.Server
+	inner  http.Handler // fake-gcs-server
+	http   *http.Server
+	addr   string
+	dir    string
+	log    *slog.Logger
+	served sync.WaitGroup
+	faults *faultState
+
+	// mu makes every write one step, and keeps a read's header and contents together.
+	mu   sync.RWMutex
+	last int64 // generation given last, in microseconds since 1970, as fake-gcs-server makes them
+
+	uploads uploads
+}
+
+// Start serves on the listener until Close.
+func Start(l net.Listener, o Options) (*Server, error) {
+	addr := l.Addr().String()
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Dir != "" {
+		if err := os.MkdirAll(o.Dir, 0o755); err != nil {
+			return nil, fmt.Errorf("prepare the folder of the buckets: %w", err)
+		}
+	}
+	fake, err := fakestorage.NewServerWithOptions(fakestorage.Options{
+		NoListener:  true,
+		StorageRoot: o.Dir,
+		Scheme:      "http",
+		PublicHost:  addr,
+		ExternalURL: "http://" + addr,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("start fake-gcs-server: %w", err)
+	}
+	s := &Server{fake: fake, inner: fake.HTTPHandler(), addr: addr, dir: o.Dir, log: o.Log, faults: newFaultState(o.Faults)}
+	s.uploads.open = map[string]*session{}
+	s.http = &http.Server{Handler: http.HandlerFunc(s.serve), ReadHeaderTimeout: 10 * time.Second}
+	s.served.Go(func() {
+		if err := s.http.Serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) {
+			s.log.Error("storage emulator ended", "error", err)
+		}
+	})
+	return s, nil
+}
+
+// Addr is host:port, the value for STORAGE_EMULATOR_HOST.
+func (s *Server) Addr() string { return s.addr }
+
+// CreateBucket makes the bucket; one that exists is left as it is.
+func (s *Server) CreateBucket(name string) error {
+	if !bucketPattern.MatchString(name) {
+		return fmt.Errorf("bucket name %.80q: use 3 to 63 of a-z, 0-9, '-', '_' and '.'", name)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.hasBucket(name) {
+		return nil
+	}
+	s.fake.CreateBucketWithOpts(fakestorage.CreateBucketOpts{Name: name})
+	if !s.hasBucket(name) { // the call above has no error to return
+		return fmt.Errorf("make bucket %s in %s", name, filepath.Join(s.dir, name))
+	}
+	return nil
+}
+
+// Close ends all connections and forgets unfinished uploads. A second Close does nothing.
+func (s *Server) Close() {
+	s.http.Close()
+	s.served.Wait()
+	s.uploads.closeAll()
+}
+
+// hasBucket says whether the bucket exists. The lock is held.
+func (s *Server) hasBucket(name string) bool {
+	_, err := s.fake.Backend().GetBucket(name)
+	return err == nil
+}
+
+// generation is the object's present generation, 0 when there is none. The lock is held.
+func (s *Server) generation(bucket, object string) int64 {
+	o, err := s.fake.GetObjectStreaming(bucket, object)
+	if err != nil {
+		return 0
+	}
+	o.Close()
+	return o.Generation
+}
+
+// tick waits until the clock can give a generation that no object has had: fake-gcs-server takes the microsecond. A clock
+// that was set back by more than a second is not waited for. The lock is held.
+func (s *Server) tick() {
+	for {
+		now := time.Now().UnixMicro()
+		if now > s.last || s.last-now > time.Second.Microseconds() {
+			return
+		}
+		time.Sleep(time.Microsecond)
+	}
+}
+
+// ticked remembers a generation that was given. The lock is held.
+func (s *Server) ticked() { s.last = time.Now().UnixMicro() }

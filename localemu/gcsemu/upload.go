@@ -1,0 +1,248 @@
+//go:build unix
+
+package gcsemu
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/fsouza/fake-gcs-server/fakestorage"
+)
+
+// maxMetadata bounds the JSON that describes an upload; the service allows 8 KiB of custom metadata.
+const maxMetadata = 64 << 10
+
+// upload is one object on its way.
+type upload struct {
+	bucket string
+	object string
+	query  url.Values // with the preconditions
+	attrs  uploadAttrs
+	body   *spool
+}
+
+// uploadAttrs is the part of an object resource that a client may set.
+type uploadAttrs struct {
+	Name               string            `json:"name"`
+	ContentType        string            `json:"contentType"`
+	ContentEncoding    string            `json:"contentEncoding"`
+	ContentDisposition string            `json:"contentDisposition"`
+	ContentLanguage    string            `json:"contentLanguage"`
+	CacheControl       string            `json:"cacheControl"`
+	StorageClass       string            `json:"storageClass"`
+	CustomTime         time.Time         `json:"customTime"`
+	Metadata           map[string]string `json:"metadata"`
+	MD5                string            `json:"md5Hash"`
+	CRC32C             string            `json:"crc32c"`
+}
+
+// beginUpload does a whole upload (uploadType media and multipart) or opens a session (resumable).
+func (s *Server) beginUpload(r *http.Request, c call) *response {
+	u := &upload{bucket: c.bucket, query: r.URL.Query(), body: newSpool(s.dir)}
+	s.mu.RLock()
+	missing := s.missing(c)
+	s.mu.RUnlock()
+	if missing != nil {
+		return missing
+	}
+	kind := u.query.Get("uploadType")
+	var err error
+	switch kind {
+	case "media":
+		u.attrs.ContentType = r.Header.Get("Content-Type")
+		_, err = io.Copy(u.body, r.Body)
+	case "multipart":
+		err = u.readMultipart(r)
+	case "resumable":
+		err = u.readMetadata(r.Body)
+	default:
+		return answer(http.StatusBadRequest, fmt.Sprintf("Invalid uploadType %.40q", kind))
+	}
+	if err == nil {
+		u.object = u.attrs.Name
+		if name := u.query.Get("name"); name != "" {
+			u.object = name
+		}
+		if why := s.checkName(u.object); why != "" {
+			err = fmt.Errorf("invalid object name %.80q: %s", u.object, why)
+		}
+	}
+	if err != nil {
+		u.body.close()
+		return answer(http.StatusBadRequest, err.Error())
+	}
+	if kind == "resumable" {
+		return s.openSession(r, u)
+	}
+	defer u.body.close()
+	return s.commit(u)
+}
+
+func (u *upload) readMetadata(r io.Reader) error {
+	data, err := io.ReadAll(io.LimitReader(r, maxMetadata+1))
+	if err != nil {
+		return err
+	}
+	if len(data) > maxMetadata {
+		return fmt.Errorf("metadata of more than %d bytes", maxMetadata)
+	}
+	if len(data) == 0 {
+		return nil
+	}
+	return json.Unmarshal(data, &u.attrs)
+}
+
+// readMultipart reads multipart/related: the metadata, then the contents.
+func (u *upload) readMultipart(r *http.Request) error {
+	_, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil {
+		return fmt.Errorf("content type: %w", err)
+	}
+	parts := multipart.NewReader(r.Body, params["boundary"])
+	head, err := parts.NextRawPart()
+	if err != nil {
+		return fmt.Errorf("metadata part: %w", err)
+	}
+	if err := u.readMetadata(head); err != nil {
+		return fmt.Errorf("metadata part: %w", err)
+	}
+	media, err := parts.NextRawPart()
+	if err != nil {
+		return fmt.Errorf("media part: %w", err)
+	}
+	if t := media.Header.Get("Content-Type"); t != "" && u.attrs.ContentType == "" {
+		u.attrs.ContentType = t
+	}
+	if _, err := io.Copy(u.body, media); err != nil {
+		return fmt.Errorf("media part: %w", err)
+	}
+	return nil
+}
+
+// commit makes the uploaded bytes the object, if its conditions and checksums hold. Nothing else is written meanwhile.
+func (s *Server) commit(u *upload) *response {
+	if a := s.faults.refuse(u.object); a != nil {
+		return a
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a := s.missing(call{bucket: u.bucket}); a != nil {
+		return a
+	}
+	if a := s.compare(u.query, "ifGenerationMatch", "ifGenerationNotMatch", u.bucket, u.object, false); a != nil {
+		return a
+	}
+	if err := u.body.verify(u.attrs.CRC32C, u.attrs.MD5); err != nil {
+		return answer(http.StatusBadRequest, err.Error())
+	}
+	s.tick()
+	err := s.store(u)
+	s.ticked()
+	if err != nil {
+		return s.unwritable(u.object, err)
+	}
+	if a := s.faults.lose(u.object); a != nil {
+		return a
+	}
+	return s.describe(u.bucket, u.object)
+}
+
+// store hands the object to fake-gcs-server. On disk that would hold all of it in memory, several times over while its
+// buffer grows, so a long object is made empty, is given the attributes of its contents, and is then filled in place: its
+// file is new, and nobody has it open. The lock is held.
+func (s *Server) store(u *upload) error {
+	o := u.streaming()
+	if s.dir == "" || u.body.file == nil {
+		return s.fake.CreateObjectStreaming(o)
+	}
+	o.Content = &keepOpen{bytes.NewReader(nil)}
+	if err := s.fake.CreateObjectStreaming(o); err != nil {
+		return err
+	}
+	backend := s.fake.Backend()
+	made, err := backend.GetObject(u.bucket, u.object)
+	if err != nil {
+		return err
+	}
+	made.Crc32c, made.Md5Hash, made.Etag = u.body.crc32c(), u.body.md5sum(), u.body.md5sum()
+	made.Content, made.Generation = &keepOpen{bytes.NewReader(nil)}, 0
+	s.ticked()
+	s.tick()
+	if _, err := backend.CreateObject(made, unconditional{}); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(filepath.Join(s.dir, url.PathEscape(u.bucket), u.object), os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(u.body.copyTo(f), f.Close())
+}
+
+// unconditional is fake-gcs-server's own word for "whatever is there".
+type unconditional struct{}
+
+// ConditionsMet says yes.
+func (unconditional) ConditionsMet(int64) bool { return true }
+
+func (u *upload) streaming() fakestorage.StreamingObject {
+	now := time.Now()
+	a := u.attrs
+	if a.ContentType == "" {
+		a.ContentType = "application/octet-stream"
+	}
+	return fakestorage.StreamingObject{
+		ObjectAttrs: fakestorage.ObjectAttrs{
+			BucketName: u.bucket, Name: u.object, ContentType: a.ContentType, ContentEncoding: a.ContentEncoding,
+			ContentDisposition: a.ContentDisposition, ContentLanguage: a.ContentLanguage, CacheControl: a.CacheControl,
+			StorageClass: a.StorageClass, CustomTime: a.CustomTime, Metadata: a.Metadata,
+			Crc32c: u.body.crc32c(), Md5Hash: u.body.md5sum(), Created: now, Updated: now,
+		},
+		Content: u.body.content(),
+	}
+}
+
+// unwritable explains why the backend could not write: names that only a real bucket can hold together are the client's
+// to change, everything else is ours.
+func (s *Server) unwritable(object string, err error) *response {
+	if errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.EISDIR) || errors.Is(err, syscall.EEXIST) || errors.Is(err, syscall.ENOTEMPTY) {
+		return answer(http.StatusBadRequest, fmt.Sprintf(
+			"localemu keeps objects as files and cannot hold %q beside an object that is a folder of its path, or below it", object))
+	}
+	s.log.Error("write object", "object", object, "error", err)
+	return answer(http.StatusInternalServerError, err.Error())
+}
+
+// describe is the object's resource. The lock is held.
+func (s *Server) describe(bucket, object string) *response {
+	target := "http://" + s.addr + "/storage/v1/b/" + url.PathEscape(bucket) + "/o/" + url.PathEscape(object)
+	r, err := http.NewRequest(http.MethodGet, target, http.NoBody) //nolint:noctx // answered by a function call
+	if err != nil {
+		return answer(http.StatusInternalServerError, err.Error())
+	}
+	return s.ask(r)
+}
+
+// declared takes the checksums of an "X-Goog-Hash: crc32c=...,md5=..." header over.
+func (a *uploadAttrs) declared(h http.Header) {
+	for _, line := range h.Values("X-Goog-Hash") {
+		for item := range strings.SplitSeq(line, ",") {
+			if v, ok := strings.CutPrefix(strings.TrimSpace(item), "crc32c="); ok {
+				a.CRC32C = v
+			} else if v, ok := strings.CutPrefix(strings.TrimSpace(item), "md5="); ok {
+				a.MD5 = v
+			}
+		}
+	}
+}

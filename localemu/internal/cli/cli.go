@@ -1,0 +1,221 @@
+//go:build unix
+
+// Package cli is localemu's command line.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"coppice/localemu/internal/faults"
+	"coppice/localemu/internal/world"
+	"coppice/strictyaml"
+	"coppice/sweep"
+)
+
+// State is the world outside of localemu.
+type State struct {
+	Args       []string // without the program's name
+	Env        []string
+	Stdin      *os.File
+	Stdout     *os.File
+	Stderr     *os.File
+	Terminal   bool             // standard input is a terminal, whose signals a command gets itself
+	Signals    <-chan os.Signal // SIGINT, SIGTERM and SIGHUP
+	Executable string           // localemu's own path: other binaries are expected beside it
+	Version    string
+}
+
+// exitError carries an exit code. An empty message is not shown.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return ""
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+// Run executes one command line and returns the exit code.
+func Run(ctx context.Context, s State) int {
+	root := &cobra.Command{
+		Use:   "localemu",
+		Short: "The cloud on one machine: Storage, Pub/Sub and Batch for Coppice",
+		Long: `localemu serves Google Cloud Storage, Pub/Sub and Batch on this machine, makes the buckets, topics and
+subscriptions that Coppice expects, and runs the aggregator. Batch tasks run as processes on pretend machines, each
+with its own folder for a local SSD. Everything listens on 127.0.0.1 only.`,
+		Version:       s.Version,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.AddCommand(execCommand(&s), upCommand(&s), machinesCommand(&s), &cobra.Command{
+		Use:   "faults",
+		Short: "The file for --faults, which says what goes wrong on purpose",
+		Long:  "A file for --faults. All keys are optional. In match, * stands for a part of a name and ** for any number of parts.\n\n" + faults.Example,
+	})
+	root.SetArgs(s.Args)
+	root.SetIn(s.Stdin)
+	root.SetOut(s.Stdout)
+	root.SetErr(s.Stderr)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &exitError{sweep.ExitUsage, err} })
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return sweep.ExitOK
+	}
+	if text := err.Error(); text != "" {
+		fmt.Fprintln(s.Stderr, "localemu:", text)
+	}
+	return exitCode(err)
+}
+
+func exitCode(err error) int {
+	var exit *exitError
+	var yaml *strictyaml.Error
+	var busy *world.InUseError
+	switch {
+	case errors.As(err, &exit):
+		return exit.code
+	case errors.As(err, &yaml):
+		return sweep.ExitInput
+	case errors.As(err, &busy):
+		return sweep.ExitConflict
+	case strings.HasPrefix(err.Error(), "unknown command"), strings.HasPrefix(err.Error(), "required flag"):
+		return sweep.ExitUsage
+	}
+	return sweep.ExitError
+}
+
+// flags are those of the commands that bring the local cloud up.
+type flags struct {
+	data        string
+	logDir      string
+	portBase    int
+	images      []string
+	aggregator  string
+	aggregators int
+	faults      string
+}
+
+func (f *flags) add(c *cobra.Command) {
+	fs := c.Flags()
+	fs.StringVar(&f.data, "data", "", "folder that keeps buckets, machines and logs; without it a temporary one that is removed at the end")
+	fs.StringVar(&f.logDir, "log", "", "folder for logs, one file for every process (default DATA/logs)")
+	fs.IntVar(&f.portBase, "port-base", 0, "first of three ports: Storage, Pub/Sub, Batch (default any that are free)")
+	fs.StringArrayVar(&f.images, "image", nil, "NAME=PATH: the program that stands for a container image; repeatable (default "+world.TaskImage+"=the task program beside localemu)")
+	fs.StringVar(&f.aggregator, "aggregator", "", "aggregator program, run as \"PATH pull\", or none (default the one beside localemu)")
+	fs.IntVar(&f.aggregators, "aggregators", 1, "how many aggregators to run; more than one must change nothing")
+	fs.StringVar(&f.faults, "faults", "", "YAML file that says what goes wrong on purpose (localemu help faults)")
+}
+
+// options checks the flags and makes them the local cloud's options.
+func (f *flags) options(s *State) (world.Options, error) {
+	o := world.Options{
+		Data: f.data, LogDir: f.logDir, PortBase: f.portBase, Aggregators: f.aggregators, Environ: s.Env, Stderr: s.Stderr,
+	}
+	if f.portBase < 0 || f.portBase > 65533 {
+		return o, usage("--port-base %d: use 1 to 65533", f.portBase)
+	}
+	if f.aggregators < 1 || f.aggregators > 20 {
+		return o, usage("--aggregators %d: use 1 to 20; --aggregator none runs none", f.aggregators)
+	}
+	var err error
+	if o.Images, err = f.imageMap(s); err != nil {
+		return o, err
+	}
+	if o.Aggregator, err = f.aggregatorPath(s); err != nil {
+		return o, err
+	}
+	if f.faults != "" {
+		data, err := readLimited(f.faults, strictyaml.MaxBytes+1)
+		if err != nil {
+			return o, fmt.Errorf("--faults: %w", err)
+		}
+		if o.Faults, err = faults.Parse(f.faults, data); err != nil {
+			return o, err
+		}
+	}
+	return o, nil
+}
+
+func usage(format string, args ...any) error {
+	return &exitError{sweep.ExitUsage, fmt.Errorf(format, args...)}
+}
+
+// imageMap is what --image says, and the task program beside localemu where it says nothing.
+func (f *flags) imageMap(s *State) (map[string]string, error) {
+	images := map[string]string{}
+	for _, entry := range f.images {
+		name, path, ok := strings.Cut(entry, "=")
+		if !ok || name == "" {
+			return nil, usage("--image %q: use NAME=PATH", entry)
+		}
+		path, err := program(path)
+		if err != nil {
+			return nil, usage("--image %s: %v", name, err)
+		}
+		images[name] = path
+	}
+	if images[world.TaskImage] != "" {
+		return images, nil
+	}
+	path, err := program(filepath.Join(filepath.Dir(s.Executable), "task"))
+	if err != nil {
+		fmt.Fprintf(s.Stderr, "localemu: no task program (%v): Batch jobs with the image %s will be refused\n", err, world.TaskImage)
+		return images, nil
+	}
+	images[world.TaskImage] = path
+	return images, nil
+}
+
+func (f *flags) aggregatorPath(s *State) (string, error) {
+	path := f.aggregator
+	switch path {
+	case "none":
+		return "", nil
+	case "":
+		path = filepath.Join(filepath.Dir(s.Executable), "aggregator")
+	}
+	found, err := program(path)
+	if err != nil {
+		return "", usage("no aggregator: %v; build it beside localemu, or say --aggregator PATH or --aggregator none", err)
+	}
+	return found, nil
+}
+
+// program is the absolute path of an executable file.
+func program(path string) (string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
+		return "", fmt.Errorf("%s is no program", path)
+	}
+	return path, nil
+}
+
+// readLimited reads at most limit bytes of a file, so that the reader of its contents can refuse what is too long.
+func readLimited(path string, limit int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, limit))
+}

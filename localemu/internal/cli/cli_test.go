@@ -1,0 +1,320 @@
+//go:build unix
+
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"coppice/localemu/internal/residency"
+)
+
+func TestExecEnvironmentAndCode(t *testing.T) {
+	t.Parallel()
+	p := localemu(t, []string{"COPPICE_PROJECT=of-the-user", "COPPICE_ZONES=x", "STORAGE_EMULATOR_HOST_GRPC=x", "MINE=kept"},
+		execArgs(nil, "/bin/sh", "-c", `env | grep -E "^(COPPICE_|MINE|.*EMULATOR)" | sort; exit 7`)...)
+	if code := p.run(); code != 7 {
+		t.Errorf("code %d: %s", code, p.stderr.String())
+	}
+	got := map[string]string{}
+	for line := range strings.Lines(p.stdout.String()) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		got[name] = value
+	}
+	for name, value := range map[string]string{
+		"COPPICE_PROJECT": "local-project", "COPPICE_LOCATION": "us-central1", "COPPICE_DATASETS_BUCKET": "coppice-datasets",
+		"COPPICE_SWEEPS_BUCKET": "coppice-sweeps", "COPPICE_REGISTRY_BUCKET": "coppice-registry", "COPPICE_SCORES_TOPIC": "coppice-scores",
+		"COPPICE_SUBSCRIPTION": "coppice-aggregator", "COPPICE_TASK_IMAGE": "coppice-task", "MINE": "kept",
+	} {
+		if got[name] != value {
+			t.Errorf("%s is %q, want %q", name, got[name], value)
+		}
+		delete(got, name)
+	}
+	for _, name := range []string{"COPPICE_BATCH_ENDPOINT", "STORAGE_EMULATOR_HOST", "PUBSUB_EMULATOR_HOST"} {
+		if !strings.HasPrefix(got[name], "127.0.0.1:") {
+			t.Errorf("%s is %q", name, got[name])
+		}
+		delete(got, name)
+	}
+	if len(got) > 0 {
+		t.Errorf("the environment also has %v", got)
+	}
+}
+
+func TestExecStreamsAndSignalCode(t *testing.T) {
+	t.Parallel()
+	p := localemu(t, nil, execArgs(nil, "/bin/sh", "-c", `cat; echo to stderr >&2; kill -9 $$`)...)
+	stdin, err := os.CreateTemp(t.TempDir(), "in")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdin.Close()
+	if _, err := stdin.WriteString("from stdin"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stdin.Seek(0, 0); err != nil {
+		t.Fatal(err)
+	}
+	p.cmd.Stdin = stdin
+	if code := p.run(); code != 137 || p.stdout.String() != "from stdin" || !strings.Contains(p.stderr.String(), "to stderr\n") {
+		t.Errorf("code %d, %q, %q", code, p.stdout.String(), p.stderr.String())
+	}
+}
+
+func TestUsage(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	plain := filepath.Join(dir, "plain")
+	faults := filepath.Join(dir, "faults.yaml")
+	for path, text := range map[string]string{plain: "no program", faults: "duplicate_messages: true\ndrop_massages: 1\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"exec"}, 2, "after --"},
+		{[]string{"exec", "true"}, 2, "after --"},
+		{[]string{"exec", "--nonsense", "--", "true"}, 2, "unknown flag"},
+		{[]string{"nonsense"}, 2, "unknown command"},
+		{[]string{"up"}, 2, "data"},
+		{[]string{"machines"}, 2, "data"},
+		{[]string{"exec", "--", "true"}, 2, "no aggregator"},
+		{[]string{"exec", "--aggregator", plain, "--", "true"}, 2, "is no program"},
+		{execArgs([]string{"--image", "x"}, "true"), 2, "NAME=PATH"},
+		{execArgs([]string{"--image", "x=" + plain}, "true"), 2, "is no program"},
+		{execArgs([]string{"--aggregators", "0"}, "true"), 2, "--aggregators 0"},
+		{execArgs([]string{"--port-base", "70000"}, "true"), 2, "--port-base"},
+		{execArgs([]string{"--faults", faults}, "true"), 3, faults + ":2:1: unknown key \"drop_massages\""},
+		{execArgs([]string{"--faults", filepath.Join(dir, "absent")}, "true"), 1, "absent"},
+		{execArgs(nil, "no-such-command"), 127, "no-such-command"},
+		{execArgs(nil, plain), 126, "permission denied"},
+		{[]string{"machines", "--data", dir}, 4, "no machine report"},
+		{[]string{"machines", "--data", dir, "job-1"}, 4, "job-1"},
+		{[]string{"machines", "--data", dir, "../x"}, 1, "no job id"},
+		{[]string{"--version"}, 0, ""},
+		{[]string{"exec", "--help"}, 0, ""},
+		{[]string{"help", "faults"}, 0, ""},
+	} {
+		p := localemu(t, nil, c.args...)
+		if code := p.run(); code != c.code || !strings.Contains(p.stderr.String(), c.says) {
+			t.Errorf("%q: code %d, %s; want %d, %q", c.args, code, p.stderr.String(), c.code, c.says)
+		}
+	}
+}
+
+// signalled starts a command that says when it is ready, by a file with the process id of a child of its own.
+func signalled(t *testing.T, script string) (p *instance, child int) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "pid")
+	p = localemu(t, []string{"PIDFILE=" + file}, execArgs(nil, "/bin/sh", "-c", script)...)
+	p.start()
+	return p, readPID(t, file)
+}
+
+func TestSignalEndsCommandAndLeavesNothing(t *testing.T) {
+	t.Parallel()
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		p, child := signalled(t, `trap 'echo caught; exit 9' INT TERM HUP; sleep 600 & echo $! > $PIDFILE; while :; do sleep 0.01; done`)
+		if err := p.cmd.Process.Signal(sig); err != nil {
+			t.Fatal(err)
+		}
+		if code := p.code(); code != 9 || p.stdout.String() != "caught\n" {
+			t.Errorf("%v: code %d, %q, %q", sig, code, p.stdout.String(), p.stderr.String())
+		}
+		eventually(t, "the command's child, which was killed, is gone", func() bool { return !alive(child) })
+	}
+}
+
+func TestSecondSignalKills(t *testing.T) {
+	t.Parallel()
+	p, child := signalled(t, `trap 'echo no; echo x > $PIDFILE.asked' INT; sleep 600 & echo $! > $PIDFILE; while :; do sleep 0.01; done`)
+	if err := p.cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	asked := p.cmd.Env[slices.IndexFunc(p.cmd.Env, func(v string) bool { return strings.HasPrefix(v, "PIDFILE=") })][len("PIDFILE="):] + ".asked"
+	eventually(t, "the command refuses", func() bool { _, err := os.Stat(asked); return err == nil })
+	if err := p.cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if code := p.code(); code != 137 {
+		t.Errorf("code %d", code)
+	}
+	eventually(t, "the command's child, which was killed, is gone", func() bool { return !alive(child) })
+}
+
+func TestKilledLocalemuTakesProcessesAlong(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("SKIPPED: only Linux ends processes with their parent")
+	}
+	t.Parallel()
+	p, command := signalled(t, `echo $$ > $PIDFILE; while :; do read x < /dev/zero; done`)
+	if err := p.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Wait(); err == nil {
+		t.Error("killed, and no error")
+	}
+	eventually(t, "the command ends with localemu", func() bool { return !alive(command) })
+}
+
+// TestTasksEndWithTheWorld: the command leaves while its Batch job runs.
+func TestTasksEndWithTheWorld(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "pid")
+	p := localemu(t, []string{"PIDFILE=" + file}, execArgs([]string{"--image", "coppice-task=" + os.Args[0]}, os.Args[0], "command:submit")...)
+	if code := p.run(); code != 0 {
+		t.Fatalf("code %d: %s", code, p.stderr.String())
+	}
+	if pid := readPID(t, file); alive(pid) {
+		t.Error("the task is still there")
+	}
+}
+
+func TestAggregatorRunsAndEnds(t *testing.T) {
+	t.Parallel()
+	logs := t.TempDir()
+	p := localemu(t, []string{"LOGS=" + logs}, "exec", "--aggregator", os.Args[0], "--log", logs, "--", "/bin/sh", "-c",
+		`while ! grep -q aggregator $LOGS/aggregator-0.0.log; do sleep 0.01; done`)
+	if code := p.run(); code != 0 {
+		t.Fatalf("code %d: %s", code, p.stderr.String())
+	}
+	log, err := os.ReadFile(filepath.Join(logs, "aggregator-0.0.log"))
+	if err != nil || !strings.Contains(string(log), " coppice-aggregator\nended as asked\n") {
+		t.Errorf("log %q, %v", log, err)
+	}
+}
+
+func TestAggregatorThatDiesEndsEverything(t *testing.T) {
+	t.Parallel()
+	p := localemu(t, []string{"TEST_AGGREGATOR=die"}, "exec", "--aggregator", os.Args[0], "--", "/bin/sh", "-c", "sleep 600")
+	began := time.Now()
+	if code := p.run(); code != 1 {
+		t.Errorf("code %d", code)
+	}
+	if says := p.stderr.String(); !strings.Contains(says, "aggregator 0 ended with exit code 3") || !strings.Contains(says, "cannot go on") {
+		t.Errorf("stderr %q", says)
+	}
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
+
+func TestKilledAggregatorsComeBack(t *testing.T) {
+	t.Parallel()
+	logs := t.TempDir()
+	faults := filepath.Join(logs, "faults.yaml")
+	if err := os.WriteFile(faults, []byte("kill_aggregator: [{after_messages: 2}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := localemu(t, []string{"LOGS=" + logs}, "exec", "--aggregator", os.Args[0], "--aggregators", "2", "--log", logs, "--faults", faults,
+		"--", os.Args[0], "command:publish")
+	if code := p.run(); code != 0 {
+		t.Fatalf("code %d: %s", code, p.stderr.String())
+	}
+	for _, name := range []string{"aggregator-0.0.log", "aggregator-1.0.log"} {
+		if log, err := os.ReadFile(filepath.Join(logs, name)); err != nil || strings.Contains(string(log), "ended as asked") {
+			t.Errorf("%s: %q, %v: it should have been killed", name, log, err)
+		}
+	}
+}
+
+func TestDataIsKept(t *testing.T) {
+	t.Parallel()
+	data := filepath.Join(t.TempDir(), "cloud")
+	if p := localemu(t, nil, execArgs([]string{"--data", data}, os.Args[0], "command:keep")...); p.run() != 0 {
+		t.Fatal(p.stderr.String())
+	}
+	p := localemu(t, nil, execArgs([]string{"--data", data}, os.Args[0], "command:read")...)
+	if code := p.run(); code != 0 || p.stdout.String() != "kept\n" {
+		t.Errorf("code %d, %q, %q", code, p.stdout.String(), p.stderr.String())
+	}
+}
+
+func TestUp(t *testing.T) {
+	t.Parallel()
+	data := filepath.Join(t.TempDir(), "a cloud")
+	up := localemu(t, nil, "up", "--data", data, "--aggregator", "none")
+	up.start()
+	env := filepath.Join(data, "env")
+	eventually(t, "the settings are there", func() bool { _, err := os.Stat(env); return err == nil })
+	second := localemu(t, nil, execArgs([]string{"--data", data}, "true")...)
+	if code := second.run(); code != 5 || !strings.Contains(second.stderr.String(), "another localemu is using "+data) {
+		t.Errorf("second localemu: code %d, %s", code, second.stderr.String())
+	}
+	inside := localemu(t, []string{"ENVFILE=" + env}, execArgs(nil, "/bin/sh", "-c", `. "$ENVFILE"; exec "$0" command:keep`, os.Args[0])...)
+	if code := inside.run(); code != 0 { // with the settings of the first cloud, from within another
+		t.Errorf("with the settings: code %d, %s", code, inside.stderr.String())
+	}
+	if err := up.cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if code := up.code(); code != 0 {
+		t.Errorf("code %d: %s", code, up.stderr.String())
+	}
+	if !strings.Contains(up.stdout.String(), "export COPPICE_PROJECT=local-project\n") || !strings.Contains(up.stderr.String(), "'"+env+"'") {
+		t.Errorf("up says %q, %q", up.stdout.String(), up.stderr.String())
+	}
+	if _, err := os.Stat(env); !os.IsNotExist(err) {
+		t.Errorf("the settings are still there: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(data, "gcs", "coppice-sweeps", "sweeps", "x", "plan.json")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMachines(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	r := &residency.Report{Job: "nightly-1", Finished: true, Machines: []residency.Machine{
+		{Machine: "vm-0", Sample: residency.Sample{Processes: 16, Dataset: 100 << 20, RSS: 1600 << 20, PSS: 100 << 20, Private: []int64{5 << 20, 7 << 20}}},
+		{Machine: "vm-1", Sample: residency.Sample{Processes: 9, Dataset: 100 << 20, RSS: 900 << 20, PSS: 100 << 20, Private: []int64{5 << 20}}},
+	}}
+	if err := r.Write(residency.Folder(data)); err != nil {
+		t.Fatal(err)
+	}
+	p := localemu(t, nil, "machines", "--data", data)
+	if code := p.run(); code != 0 {
+		t.Fatalf("code %d: %s", code, p.stderr.String())
+	}
+	lines := strings.Split(p.stdout.String(), "\n")
+	for _, words := range [][]string{
+		{"nightly-1 (finished)"},
+		{"machine", "tasks at once", "as private copies (sum RSS)", "in memory (sum PSS)"},
+		{"vm-0", " 16 ", "100 MiB", "1.6 GiB", "7.0 MiB"},
+		{"vm-1", " 9 ", "100 MiB", "900 MiB", "5.0 MiB"},
+	} {
+		if !slices.ContainsFunc(lines, func(line string) bool {
+			return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(line, w) })
+		}) {
+			t.Errorf("no line with %q in\n%s", words, p.stdout.String())
+		}
+	}
+	p = localemu(t, nil, "machines", "--data", data, "nightly-1", "--json")
+	if code := p.run(); code != 0 {
+		t.Fatalf("code %d: %s", code, p.stderr.String())
+	}
+	var got residency.Report
+	if err := json.Unmarshal(p.stdout.Bytes(), &got); err != nil || len(got.Machines) != 2 || got.Machines[0].RSS != 1600<<20 {
+		t.Errorf("%v %+v", err, got)
+	}
+}
+
+func TestQuote(t *testing.T) {
+	for in, want := range map[string]string{"": "''", "127.0.0.1:9": "127.0.0.1:9", "a b": "'a b'", "it's": `'it'\''s'`, "$x": "'$x'"} {
+		if got := quote(in); got != want {
+			t.Errorf("%q: %s", in, got)
+		}
+	}
+}

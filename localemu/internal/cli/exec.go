@@ -1,0 +1,118 @@
+//go:build unix
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"coppice/localemu/internal/proc"
+	"coppice/localemu/internal/world"
+	"coppice/sweep"
+)
+
+// Exit codes for a command that did not run, as in shells.
+const (
+	exitNotExecutable = 126
+	exitNotFound      = 127
+)
+
+// commandGrace is how long the command may take to end when the local cloud has failed under it.
+const commandGrace = 10 * time.Second
+
+func execCommand(s *State) *cobra.Command {
+	var f flags
+	c := &cobra.Command{
+		Use:   "exec [flags] -- COMMAND [ARGUMENTS]",
+		Short: "Run a command inside the local cloud and end with its exit code",
+		Long: `exec brings the local cloud up, runs the command in it, takes everything down when the command has ended, and
+ends with the command's exit code. The command finds the local cloud through its environment (COPPICE_*,
+STORAGE_EMULATOR_HOST, PUBSUB_EMULATOR_HOST). Signals reach the command; a second one kills it (at a terminal, where
+Ctrl-C reaches the command directly, the third).`,
+		Example: `  localemu exec -- launcher sweep sweep.yaml
+  localemu exec --data ./cloud -- sh -c 'launcher stage dataset.yaml && launcher sweep sweep.yaml'
+  localemu exec --faults faults.yaml --aggregators 2 -- launcher sweep sweep.yaml`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 || c.ArgsLenAtDash() != 0 {
+				return usage("exec needs a command after --: localemu exec -- COMMAND [ARGUMENTS]")
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error { return runExec(c.Context(), s, &f, args) },
+	}
+	f.add(c)
+	return c
+}
+
+func runExec(ctx context.Context, s *State, f *flags, args []string) error {
+	path, err := exec.LookPath(args[0])
+	switch {
+	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
+		return &exitError{exitNotFound, err}
+	case err != nil:
+		return &exitError{exitNotExecutable, err}
+	}
+	o, err := f.options(s)
+	if err != nil {
+		return err
+	}
+	w, err := world.Start(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	p, err := w.Procs().Start(proc.Command{
+		Path: path, Args: args[1:], Env: w.Environ(s.Env), Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr, Shared: s.Terminal,
+	})
+	if err != nil {
+		return &exitError{exitNotExecutable, err}
+	}
+	code, err := accompany(s, w, p)
+	if err != nil || code != 0 {
+		return &exitError{code, err}
+	}
+	return nil
+}
+
+// accompany passes signals on until the command has ended, and ends it when the local cloud fails.
+func accompany(s *State, w *world.World, p *proc.Process) (code int, err error) {
+	asked := 0
+	for {
+		select {
+		case <-p.Done():
+			return p.ExitCode(), nil
+		case err := <-w.Failed():
+			select {
+			case <-p.Done(): // it was over anyway
+				return p.ExitCode(), nil
+			default:
+			}
+			p.Stop(commandGrace)
+			return sweep.ExitError, fmt.Errorf("the local cloud has failed, the command was ended: %w", err)
+		case sig := <-s.Signals:
+			asked++
+			pass(s, p, sig, asked)
+		}
+	}
+}
+
+// pass gives a signal to the command. Ctrl-C at a terminal has reached it already; whoever asks again means it.
+func pass(s *State, p *proc.Process, sig os.Signal, asked int) {
+	number, ok := sig.(syscall.Signal)
+	switch {
+	case !ok:
+	case asked > 2 || asked > 1 && !s.Terminal:
+		p.Kill()
+	case s.Terminal && number == syscall.SIGINT:
+	default:
+		p.Signal(number)
+	}
+}

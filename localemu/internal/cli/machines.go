@@ -1,0 +1,115 @@
+//go:build unix
+
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"runtime"
+
+	"github.com/dustin/go-humanize"
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/spf13/cobra"
+
+	"coppice/localemu/internal/residency"
+	"coppice/sweep"
+)
+
+func machinesCommand(s *State) *cobra.Command {
+	var data string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "machines --data DIR [JOB]",
+		Short: "Show how much memory the tasks of a job have shared",
+		Long: `machines shows, for every pretend machine of a job (the latest without JOB), how many tasks ran on it at once, how much
+of the dataset they had mapped, what that would have cost as private copies (the sum of RSS) and what it did cost (the
+sum of PSS, in which shared pages count once), and what the tasks held for themselves. It is measured while the job runs,
+at the moment with the most tasks, and can be measured on Linux only.`,
+		Example: `  localemu machines --data ./cloud
+  localemu machines --data ./cloud nightly-ctr-20261120 --json`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			report, err := findReport(residency.Folder(data), args)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				enc := json.NewEncoder(s.Stdout)
+				enc.SetIndent("", "  ")
+				return enc.Encode(report)
+			}
+			return printReport(s.Stdout, report)
+		},
+	}
+	c.Flags().StringVar(&data, "data", "", "data folder of the local cloud")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	if err := c.MarkFlagRequired("data"); err != nil {
+		panic(err) // the flag is the one above
+	}
+	return c
+}
+
+// findReport reads the report of the named job, or the latest.
+func findReport(folder string, args []string) (*residency.Report, error) {
+	var job string
+	if len(args) == 1 {
+		job = args[0]
+	} else {
+		jobs, err := residency.List(folder)
+		if err != nil {
+			return nil, err
+		}
+		if len(jobs) == 0 {
+			return nil, &exitError{sweep.ExitNotFound, fmt.Errorf("%s has no machine report: no Batch job has run there yet", folder)}
+		}
+		job = jobs[0]
+	}
+	r, err := residency.Read(folder, job)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &exitError{sweep.ExitNotFound, fmt.Errorf("no machine report of job %s: %w", job, err)}
+	}
+	return r, err
+}
+
+func printReport(w io.Writer, r *residency.Report) error {
+	if len(r.Machines) == 0 {
+		why := r.Error
+		switch {
+		case why != "":
+		case runtime.GOOS != "linux":
+			why = residency.ErrUnsupported.Error()
+		default:
+			why = "no task was seen running"
+		}
+		return &exitError{sweep.ExitNotFound, fmt.Errorf("job %s: nothing was measured: %s", r.Job, why)}
+	}
+	state := "finished"
+	if !r.Finished {
+		state = "so far"
+	}
+	fmt.Fprintf(w, "job %s (%s), at the moment with the most tasks\n", r.Job, state)
+	t := table.NewWriter()
+	t.SetStyle(table.StyleLight)
+	t.Style().Format.Header = text.FormatDefault
+	t.AppendHeader(table.Row{"machine", "tasks at once", "dataset mapped", "as private copies (sum RSS)", "in memory (sum PSS)", "tasks' own, each at most"})
+	var columns []table.ColumnConfig
+	for i := 2; i <= 6; i++ {
+		columns = append(columns, table.ColumnConfig{Number: i, Align: text.AlignRight})
+	}
+	t.SetColumnConfigs(columns)
+	for _, m := range r.Machines {
+		var most int64
+		for _, p := range m.Private {
+			most = max(most, p)
+		}
+		t.AppendRow(table.Row{m.Machine, m.Processes, size(m.Dataset), size(m.RSS), size(m.PSS), size(most)})
+	}
+	fmt.Fprintln(w, t.Render())
+	return nil
+}
+
+func size(n int64) string { return humanize.IBytes(uint64(max(0, n))) }

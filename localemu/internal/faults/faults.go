@@ -1,0 +1,164 @@
+//go:build unix
+
+// Package faults reads the file that says what goes wrong on purpose in the local cloud. Example shows every key; all are
+// optional.
+package faults
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"coppice/localemu/batchemu"
+	"coppice/localemu/gcsemu"
+	"coppice/localemu/pubsubemu"
+	"coppice/strictyaml"
+	"coppice/sweep"
+)
+
+// Example is a file with every key, for people to start from.
+const Example = `seed: 7                        # of everything that is random
+duplicate_messages: true       # every message is delivered twice, with two ids
+shuffle_messages: true         # messages change places
+drop_messages: 0.5             # this share of messages is never delivered
+preempt:
+  - {task: 0, attempt: 0, after: 2s}   # this attempt of a task on Spot machines ends 2s after its start (code 50001)
+  - {vm: 1, after: 3s}                 # this Spot machine goes 3s after the job began to run, with its local SSD
+lose_machine:
+  - {vm: 1, after: 3s}                 # this machine is lost, with its local SSD (code 50002)
+refuse_write:
+  - {match: "sweeps/*/trials/0003/**", times: 2, status: 503}   # objects; nothing is written
+lose_answer:
+  - {match: "sweeps/*/trials/*/result.json", times: 1}          # it is written, and the client is told 503
+kill_aggregator:
+  - {after_messages: 10, restart: true}   # all aggregators, with SIGKILL
+`
+
+// Spec is the file's contents. The zero Spec is a world in which all goes well.
+type Spec struct {
+	Seed      uint64        `yaml:"seed"`
+	Duplicate bool          `yaml:"duplicate_messages"`
+	Shuffle   bool          `yaml:"shuffle_messages"`
+	Drop      float64       `yaml:"drop_messages"`
+	Preempt   []preemption  `yaml:"preempt"`
+	Lose      []machineLoss `yaml:"lose_machine"`
+	Refuse    []refusal     `yaml:"refuse_write"`
+	LoseReply []refusal     `yaml:"lose_answer"`
+	Kill      []Kill        `yaml:"kill_aggregator"`
+}
+
+type preemption struct {
+	Task    *int           `yaml:"task"`
+	Attempt int            `yaml:"attempt"`
+	VM      *int           `yaml:"vm"`
+	After   sweep.Duration `yaml:"after"`
+}
+
+type machineLoss struct {
+	VM    int            `yaml:"vm"`
+	After sweep.Duration `yaml:"after"`
+}
+
+type refusal struct {
+	Match  string `yaml:"match"`
+	Times  int    `yaml:"times"`
+	Status int    `yaml:"status"`
+}
+
+// Kill ends all aggregators with SIGKILL when AfterMessages messages have been published.
+type Kill struct {
+	AfterMessages int   `yaml:"after_messages"`
+	Restart       *bool `yaml:"restart"` // default true
+}
+
+// Restarts says whether the aggregators are started again.
+func (k Kill) Restarts() bool { return k.Restart == nil || *k.Restart }
+
+// maxAfter bounds how long a fault may wait: no Batch job runs longer.
+const maxAfter = 14 * 24 * time.Hour
+
+// Parse reads the file. Every error is a *strictyaml.Error that names line and column.
+func Parse(file string, data []byte) (*Spec, error) {
+	var s Spec
+	doc, err := strictyaml.Decode(file, data, &s)
+	if err != nil {
+		return nil, err
+	}
+	if !(s.Drop >= 0 && s.Drop <= 1) {
+		return nil, doc.Errorf("drop_messages", "drop_messages is %v: use a share from 0 to 1", s.Drop)
+	}
+	for i, p := range s.Preempt {
+		at := fmt.Sprintf("preempt[%d]", i)
+		if (p.Task == nil) == (p.VM == nil) {
+			return nil, doc.Errorf(at, "give either task (and attempt) or vm")
+		}
+		if p.Task != nil && *p.Task < 0 || p.VM != nil && *p.VM < 0 || p.Attempt < 0 {
+			return nil, doc.Errorf(at, "task, attempt and vm count from 0")
+		}
+		if err := checkAfter(doc, at, p.After); err != nil {
+			return nil, err
+		}
+	}
+	for i, l := range s.Lose {
+		at := fmt.Sprintf("lose_machine[%d]", i)
+		if l.VM < 0 {
+			return nil, doc.Errorf(at+".vm", "vm counts from 0")
+		}
+		if err := checkAfter(doc, at, l.After); err != nil {
+			return nil, err
+		}
+	}
+	for name, entries := range map[string][]refusal{"refuse_write": s.Refuse, "lose_answer": s.LoseReply} {
+		for i, r := range entries {
+			if err := gcsemu.Refusal(r).Check(); err != nil {
+				return nil, doc.Errorf(fmt.Sprintf("%s[%d]", name, i), "%v", err)
+			}
+		}
+	}
+	for i, k := range s.Kill {
+		if k.AfterMessages < 1 || k.AfterMessages > math.MaxInt32 {
+			return nil, doc.Errorf(fmt.Sprintf("kill_aggregator[%d]", i), "after_messages is %d: use 1 or more", k.AfterMessages)
+		}
+	}
+	return &s, nil
+}
+
+func checkAfter(doc *strictyaml.Document, at string, after sweep.Duration) error {
+	if after < 0 || time.Duration(after) > maxAfter {
+		return doc.Errorf(at+".after", "after is %s: use 0s to %s", after, maxAfter)
+	}
+	return nil
+}
+
+// Storage are the faults of writes.
+func (s *Spec) Storage() gcsemu.Faults {
+	var f gcsemu.Faults
+	for _, r := range s.Refuse {
+		f.RefuseWrite = append(f.RefuseWrite, gcsemu.Refusal(r))
+	}
+	for _, r := range s.LoseReply {
+		f.LoseAnswer = append(f.LoseAnswer, gcsemu.Refusal(r))
+	}
+	return f
+}
+
+// PubSub are the faults of messages.
+func (s *Spec) PubSub() pubsubemu.Faults {
+	return pubsubemu.Faults{Duplicate: s.Duplicate, Shuffle: s.Shuffle, Drop: s.Drop, Seed: s.Seed}
+}
+
+// Batch are the faults of machines and tasks.
+func (s *Spec) Batch() batchemu.Faults {
+	var f batchemu.Faults
+	for _, p := range s.Preempt {
+		e := batchemu.Preemption{VM: p.VM, Attempt: p.Attempt, After: time.Duration(p.After)}
+		if p.Task != nil {
+			e.Task = *p.Task
+		}
+		f.Preempt = append(f.Preempt, e)
+	}
+	for _, l := range s.Lose {
+		f.LoseMachine = append(f.LoseMachine, batchemu.MachineLoss{VM: l.VM, After: time.Duration(l.After)})
+	}
+	return f
+}

@@ -1,0 +1,111 @@
+//go:build unix
+
+package faults
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"coppice/localemu/batchemu"
+	"coppice/localemu/gcsemu"
+	"coppice/localemu/pubsubemu"
+	"coppice/strictyaml"
+)
+
+const all = `seed: 7
+duplicate_messages: true
+shuffle_messages: true
+drop_messages: 0.5
+preempt:
+  - {task: 0, attempt: 1, after: 2s}
+  - {vm: 1, after: 3s}
+lose_machine: [{vm: 1, after: 0s}]
+refuse_write: [{match: "sweeps/*/trials/0003/**", times: 2, status: 500}]
+lose_answer: [{match: "**", times: 1}]
+kill_aggregator: [{after_messages: 10}, {after_messages: 20, restart: false}]
+`
+
+func TestParse(t *testing.T) {
+	s, err := Parse("faults.yaml", []byte(all))
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := 1
+	if d := cmp.Diff(batchemu.Faults{
+		Preempt:     []batchemu.Preemption{{Task: 0, Attempt: 1, After: 2 * time.Second}, {VM: &one, After: 3 * time.Second}},
+		LoseMachine: []batchemu.MachineLoss{{VM: 1}},
+	}, s.Batch()); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff(gcsemu.Faults{
+		RefuseWrite: []gcsemu.Refusal{{Match: "sweeps/*/trials/0003/**", Times: 2, Status: 500}},
+		LoseAnswer:  []gcsemu.Refusal{{Match: "**", Times: 1}},
+	}, s.Storage()); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff(pubsubemu.Faults{Duplicate: true, Shuffle: true, Drop: 0.5, Seed: 7}, s.PubSub()); d != "" {
+		t.Error(d)
+	}
+	if len(s.Kill) != 2 || !s.Kill[0].Restarts() || s.Kill[1].Restarts() || s.Kill[1].AfterMessages != 20 {
+		t.Errorf("%+v", s.Kill)
+	}
+}
+
+func TestExampleIsValidAndComplete(t *testing.T) {
+	s, err := Parse("example", []byte(Example))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, v := 0, reflect.ValueOf(*s); i < v.NumField(); i++ {
+		if v.Field(i).IsZero() {
+			t.Errorf("the example does not show %s", v.Type().Field(i).Tag.Get("yaml"))
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(Example))
+	f.Add([]byte("preempt: [{vm: 0}]"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s, err := Parse("f", data)
+		var at *strictyaml.Error
+		if err != nil {
+			if !errors.As(err, &at) {
+				t.Fatalf("%T: %v", err, err)
+			}
+			return
+		}
+		if b := s.Batch(); len(b.Preempt) != len(s.Preempt) || s.PubSub().Check() != nil {
+			t.Fatalf("%+v", s)
+		}
+	})
+}
+
+func TestRefuses(t *testing.T) {
+	for text, where := range map[string]string{
+		"drop_message: 1":                                   "f:1:1: unknown key",
+		"drop_messages: 2":                                  "f:1:16: drop_messages",
+		"preempt: [{task: 1, vm: 1}]":                       "f:1:12: give either",
+		"preempt: [{after: 1s}]":                            "f:1:12: give either",
+		"preempt: [{task: -1}]":                             "f:1:12: task, attempt and vm",
+		"preempt: [{task: 1, after: -1s}]":                  "after is -1s",
+		"preempt: [{task: 1, after: 2}]":                    "duration",
+		"lose_machine: [{vm: -1}]":                          "vm counts from 0",
+		"refuse_write: [{match: x}]":                        "times is 0",
+		"refuse_write: [{match: x, times: 1, status: 200}]": "status is 200",
+		"lose_answer: [{times: 1}]":                         "match",
+		"kill_aggregator: [{}]":                             "after_messages is 0",
+		"kill_aggregator: {after_messages: 1}":              "f:1:",
+	} {
+		_, err := Parse("f", []byte(text))
+		var at *strictyaml.Error
+		if !errors.As(err, &at) || at.Line != 1 || !strings.Contains(err.Error(), where) {
+			t.Errorf("%s: %v, want %q", text, err, where)
+		}
+	}
+}

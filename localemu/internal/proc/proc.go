@@ -1,0 +1,191 @@
+//go:build unix
+
+// Package proc starts the processes of the local cloud and sees to it that none outlives it: each one leads a process
+// group of its own, which is killed as a whole when its leader has ended, and on Linux the kernel kills the leaders when
+// localemu itself is killed. What a process starts and moves into another group or session is out of its reach.
+package proc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Command is what to start. The streams are files, so that nothing has to be copied and no process blocks on its reader;
+// nil is /dev/null.
+type Command struct {
+	Path   string
+	Args   []string // without the program's own name
+	Env    []string // the whole environment, NAME=VALUE
+	Dir    string
+	Stdin  *os.File
+	Stdout *os.File
+	Stderr *os.File
+	// Shared leaves the process in localemu's own group, so that it may read from the terminal and gets the terminal's
+	// signals itself. Signal, Stop and Kill then reach the process only.
+	Shared bool
+}
+
+// ErrClosed means that the Set has been closed.
+var ErrClosed = errors.New("the local cloud is shutting down")
+
+// Set is the processes that live no longer than it. All methods may be called from any goroutine.
+type Set struct {
+	spawn chan func() // executed on one thread: a parent-death signal is tied to the thread that made the child
+
+	mu     sync.Mutex
+	closed bool
+	alive  map[*Process]struct{}
+}
+
+// NewSet makes an empty Set. Close ends it.
+func NewSet() *Set {
+	s := &Set{spawn: make(chan func()), alive: map[*Process]struct{}{}}
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		for f := range s.spawn {
+			f()
+		}
+	}()
+	return s
+}
+
+// Process is a started Command.
+type Process struct {
+	cmd    *exec.Cmd
+	shared bool
+	done   chan struct{}
+	code   int // valid after done
+}
+
+// Start starts c, or says why that is impossible; ErrClosed after Close.
+func (s *Set) Start(c Command) (*Process, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, ErrClosed
+	}
+	p := &Process{cmd: command(c), shared: c.Shared, done: make(chan struct{})}
+	started := make(chan error)
+	s.spawn <- func() { started <- p.cmd.Start() }
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("start %s: %w", c.Path, err)
+	}
+	s.alive[p] = struct{}{}
+	go func() {
+		p.wait()
+		s.mu.Lock()
+		delete(s.alive, p)
+		s.mu.Unlock()
+		close(p.done)
+	}()
+	return p, nil
+}
+
+func command(c Command) *exec.Cmd {
+	cmd := exec.CommandContext(context.Background(), c.Path, c.Args...)
+	cmd.Env, cmd.Dir = c.Env, c.Dir
+	if c.Stdin != nil { // a nil *os.File in an interface would not be nil
+		cmd.Stdin = c.Stdin
+	}
+	if c.Stdout != nil {
+		cmd.Stdout = c.Stdout
+	}
+	if c.Stderr != nil {
+		cmd.Stderr = c.Stderr
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: !c.Shared}
+	dieWithParent(cmd.SysProcAttr)
+	return cmd
+}
+
+// Close kills what still runs and returns when all of it is gone. A second Close does nothing.
+func (s *Set) Close() {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return
+	}
+	s.closed = true
+	rest := make([]*Process, 0, len(s.alive))
+	for p := range s.alive {
+		rest = append(rest, p)
+	}
+	s.mu.Unlock()
+	for _, p := range rest {
+		p.Kill()
+	}
+	for _, p := range rest {
+		<-p.done
+	}
+	close(s.spawn)
+}
+
+// wait reaps the leader, then kills what is left of its group.
+func (p *Process) wait() {
+	err := p.cmd.Wait()
+	state := p.cmd.ProcessState
+	switch {
+	case state == nil: // never happens after a successful start, and must not look like success
+		fmt.Fprintln(os.Stderr, "localemu: wait for", p.cmd.Path, err)
+		p.code = 1
+	case state.Exited():
+		p.code = state.ExitCode()
+	default:
+		p.code = 1
+		if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+			p.code = 128 + int(status.Signal())
+		}
+	}
+	if !p.shared {
+		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // ESRCH is the normal case
+	}
+}
+
+// PID is the process's id, and its group's unless it is shared.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Done is closed when the process has ended and its group has been killed.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// ExitCode is what the process ended with: its own code, or 128 + N when signal N killed it, as shells and containers
+// report it. It may only be asked for after Done.
+func (p *Process) ExitCode() int { return p.code }
+
+// Signal sends sig to the group; one that has ended is left alone.
+func (p *Process) Signal(sig syscall.Signal) {
+	select {
+	case <-p.done:
+		return
+	default:
+	}
+	pid := p.cmd.Process.Pid
+	if !p.shared {
+		pid = -pid
+	}
+	_ = syscall.Kill(pid, sig) // it may just have ended
+}
+
+// Kill ends the group at once, without waiting for it.
+func (p *Process) Kill() { p.Signal(syscall.SIGKILL) }
+
+// Stop asks the group to end with SIGTERM, kills it when it has not ended after grace, and returns when it has.
+func (p *Process) Stop(grace time.Duration) {
+	p.Signal(syscall.SIGTERM)
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case <-p.done:
+		return
+	case <-timer.C:
+	}
+	p.Kill()
+	<-p.done
+}

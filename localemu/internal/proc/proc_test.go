@@ -1,0 +1,149 @@
+//go:build unix
+
+package proc
+
+import (
+	"bufio"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// start runs a shell script; its standard output can be read from the returned reader.
+func start(t *testing.T, s *Set, script string) (*Process, *bufio.Reader) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	p, err := s.Start(Command{Path: "/bin/sh", Args: []string{"-c", script}, Env: []string{"PATH=/usr/bin:/bin"}, Stdout: w})
+	w.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, bufio.NewReader(r)
+}
+
+func readPID(t *testing.T, r *bufio.Reader) int {
+	t.Helper()
+	line, err := r.ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+func waitGone(t *testing.T, pid int) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+		if !running(pid) {
+			return
+		}
+	}
+	t.Fatalf("process %d is still there", pid)
+}
+
+// running tells a live process from one that is gone or only waits to be reaped by init.
+func running(pid int) bool {
+	if syscall.Kill(pid, 0) != nil {
+		return false
+	}
+	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return !errors.Is(err, os.ErrNotExist)
+	}
+	_, after, _ := strings.Cut(string(stat), ") ")
+	return !strings.HasPrefix(after, "Z")
+}
+
+func TestExitCodes(t *testing.T) {
+	s := NewSet()
+	defer s.Close()
+	for script, want := range map[string]int{"exit 0": 0, "exit 75": 75, "kill -9 $$": 137, "kill -15 $$": 143} {
+		p, _ := start(t, s, script)
+		<-p.Done()
+		if p.ExitCode() != want {
+			t.Errorf("%s: code %d, want %d", script, p.ExitCode(), want)
+		}
+		p.Kill() // an ended process must be left alone
+	}
+}
+
+func TestStartMissingProgram(t *testing.T) {
+	s := NewSet()
+	defer s.Close()
+	if _, err := s.Start(Command{Path: filepath.Join(t.TempDir(), "absent")}); !errors.Is(err, os.ErrNotExist) {
+		t.Fatalf("error %v", err)
+	}
+}
+
+func TestLeaderEndsGroup(t *testing.T) {
+	s := NewSet()
+	defer s.Close()
+	p, out := start(t, s, "sleep 600 & echo $!")
+	stray := readPID(t, out)
+	<-p.Done()
+	waitGone(t, stray)
+}
+
+func TestStopIsGracefulThenNot(t *testing.T) {
+	s := NewSet()
+	defer s.Close()
+	gentle, out := start(t, s, `trap 'exit 3' TERM; echo 1; while :; do sleep 0.01; done`)
+	readPID(t, out)
+	gentle.Stop(time.Minute)
+	if gentle.ExitCode() != 3 {
+		t.Errorf("the handler's code is 3, got %d", gentle.ExitCode())
+	}
+	stubborn, out := start(t, s, `trap '' TERM; echo 1; while :; do sleep 0.01; done`)
+	readPID(t, out)
+	stubborn.Stop(20 * time.Millisecond)
+	if stubborn.ExitCode() != 137 {
+		t.Errorf("after the grace period comes SIGKILL, got code %d", stubborn.ExitCode())
+	}
+}
+
+func TestCloseKillsEverything(t *testing.T) {
+	s := NewSet()
+	var pids []int
+	for range 5 {
+		p, out := start(t, s, "sleep 600 & echo $!; trap '' TERM; wait")
+		pids = append(pids, p.PID(), readPID(t, out))
+	}
+	s.Close()
+	s.Close()
+	for _, pid := range pids {
+		waitGone(t, pid)
+	}
+	if _, err := s.Start(Command{Path: "/bin/true"}); !errors.Is(err, ErrClosed) {
+		t.Fatalf("start after close: %v", err)
+	}
+}
+
+func TestSharedStaysInGroup(t *testing.T) {
+	s := NewSet()
+	defer s.Close()
+	p, err := s.Start(Command{Path: "/bin/sh", Args: []string{"-c", "sleep 600"}, Shared: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	group, err := syscall.Getpgid(p.PID())
+	if err != nil || group != syscall.Getpgrp() {
+		t.Fatalf("group %d (%v), ours is %d", group, err, syscall.Getpgrp())
+	}
+	p.Kill()
+	<-p.Done()
+	if p.ExitCode() != 137 {
+		t.Fatalf("code %d", p.ExitCode())
+	}
+}

@@ -1,0 +1,185 @@
+//go:build unix
+
+package world
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"coppice/localemu/internal/faults"
+	"coppice/localemu/internal/proc"
+)
+
+// aggregators are the aggregator processes of the local cloud.
+type aggregators struct {
+	w      *World
+	failed chan error // the first that ended unexpectedly
+
+	mu       sync.Mutex
+	stopping bool
+	running  []*aggregator
+	kills    []faults.Kill // that have not struck yet
+	watching sync.WaitGroup
+}
+
+// aggregator is one of them, over all its lives.
+type aggregator struct {
+	index  int
+	life   int // how often it was started
+	killed bool
+	revive bool // after having been killed
+	gone   bool
+	proc   *proc.Process
+	log    string
+}
+
+// aggregatorGrace is how long an aggregator may take to end when the local cloud does.
+const aggregatorGrace = 10 * time.Second
+
+func newAggregators(w *World) *aggregators {
+	return &aggregators{w: w, failed: make(chan error, 1), kills: append([]faults.Kill(nil), w.opts.Faults.Kill...)}
+}
+
+// start starts all of them.
+func (as *aggregators) start() error {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	if as.w.opts.Aggregator == "" {
+		return nil
+	}
+	for i := range max(1, as.w.opts.Aggregators) {
+		a := &aggregator{index: i}
+		if err := as.launch(a); err != nil {
+			return err
+		}
+		as.running = append(as.running, a)
+		as.watching.Go(func() { as.watch(a) })
+	}
+	return nil
+}
+
+// launch starts one life of an aggregator, with a log of its own. The lock is held.
+func (as *aggregators) launch(a *aggregator) error {
+	a.log = filepath.Join(as.w.opts.LogDir, fmt.Sprintf("aggregator-%d.%d.log", a.index, a.life))
+	log, err := os.Create(a.log)
+	if err != nil {
+		return fmt.Errorf("aggregator log: %w", err)
+	}
+	defer log.Close() // the process has its own
+	a.proc, err = as.w.procs.Start(proc.Command{
+		Path: as.w.opts.Aggregator, Args: []string{"pull"}, Env: as.w.Environ(as.w.opts.Environ), Stdout: log, Stderr: log,
+	})
+	if err != nil {
+		return fmt.Errorf("aggregator: %w", err)
+	}
+	a.life++
+	a.killed = false
+	return nil
+}
+
+// watch waits for the end of each life, and starts the next one if that was ordered.
+func (as *aggregators) watch(a *aggregator) {
+	for {
+		as.mu.Lock()
+		process := a.proc
+		as.mu.Unlock()
+		<-process.Done()
+		if !as.ended(a, process) {
+			return
+		}
+	}
+}
+
+// ended decides what an aggregator's end means. again says that it was started anew.
+func (as *aggregators) ended(a *aggregator, process *proc.Process) (again bool) {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	if as.stopping {
+		return false
+	}
+	var err error
+	switch {
+	case a.killed && a.revive:
+		if err = as.launch(a); err == nil {
+			return true
+		}
+	case a.killed:
+	default:
+		err = fmt.Errorf("aggregator %d ended with exit code %d, and it must not end by itself; the end of its log (%s):\n%s",
+			a.index, process.ExitCode(), a.log, tail(a.log))
+	}
+	a.gone = true
+	if err != nil {
+		select {
+		case as.failed <- err:
+		default: // one is enough
+		}
+	}
+	return false
+}
+
+// published is told the number of messages so far, and kills when it is time.
+func (as *aggregators) published(total int) {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	for i := 0; i < len(as.kills); {
+		k := as.kills[i]
+		if total < k.AfterMessages {
+			i++
+			continue
+		}
+		as.kills = append(as.kills[:i], as.kills[i+1:]...)
+		for _, a := range as.running {
+			if !a.gone {
+				a.killed, a.revive = true, k.Restarts()
+				a.proc.Kill()
+			}
+		}
+	}
+}
+
+// stop asks all aggregators to end, and waits.
+func (as *aggregators) stop() {
+	as.mu.Lock()
+	as.stopping = true
+	var rest []*proc.Process
+	for _, a := range as.running {
+		if !a.gone {
+			rest = append(rest, a.proc)
+		}
+	}
+	as.mu.Unlock()
+	var group sync.WaitGroup
+	for _, p := range rest {
+		group.Go(func() { p.Stop(aggregatorGrace) })
+	}
+	group.Wait()
+	as.watching.Wait()
+}
+
+// tailBytes is how much of a log is shown.
+const tailBytes = 2000
+
+// tail is the end of a log file.
+func tail(path string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return err.Error()
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.Size() > tailBytes {
+		if _, err := f.Seek(-tailBytes, io.SeekEnd); err != nil {
+			return err.Error()
+		}
+	}
+	data, err := io.ReadAll(io.LimitReader(f, tailBytes))
+	if err != nil {
+		return err.Error()
+	}
+	return strings.TrimSpace(string(data))
+}

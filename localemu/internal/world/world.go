@@ -1,0 +1,295 @@
+//go:build unix
+
+// Package world puts the local cloud together: the three emulators on ports of this machine, the buckets, topics and
+// subscriptions that Terraform would have made, and the aggregator that the deployment would have running.
+package world
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"github.com/gofrs/flock"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"coppice/localemu/batchemu"
+	"coppice/localemu/gcsemu"
+	"coppice/localemu/internal/faults"
+	"coppice/localemu/internal/proc"
+	"coppice/localemu/pubsubemu"
+)
+
+// What the local cloud is called.
+const (
+	project      = "local-project"
+	location     = "us-central1"
+	scoresTopic  = "coppice-scores"
+	subscription = "coppice-aggregator"
+	deadLetters  = "coppice-scores-dead"
+	taskImage    = "coppice-task"
+)
+
+var buckets = map[string]string{
+	"COPPICE_DATASETS_BUCKET": "coppice-datasets",
+	"COPPICE_SWEEPS_BUCKET":   "coppice-sweeps",
+	"COPPICE_REGISTRY_BUCKET": "coppice-registry",
+}
+
+// TaskImage is the image under which the launcher asks for the task program here.
+const TaskImage = taskImage
+
+// Options say what the local cloud consists of.
+type Options struct {
+	Data        string            // folder that keeps everything; "" is a temporary one
+	LogDir      string            // "" is Data/logs
+	PortBase    int               // first of three ports; 0 takes any that are free
+	Images      map[string]string // of tasks: container image to local program
+	Aggregator  string            // program; "" runs none
+	Aggregators int               // how many of it; 0 is 1
+	Faults      *faults.Spec      // nil is none
+	Environ     []string          // environment that the aggregator gets beside the local cloud's
+	Stderr      io.Writer         // for warnings
+}
+
+// World is a running local cloud.
+type World struct {
+	opts      Options
+	data      string
+	temporary bool
+	lock      *flock.Flock
+	log       *slog.Logger
+
+	storage *gcsemu.Server
+	pubsub  *pubsubemu.Server
+	batch   *batchemu.Server
+	procs   *proc.Set
+
+	aggregators *aggregators
+	closing     sync.Once
+}
+
+// InUseError means that another localemu works in the data folder.
+type InUseError struct{ Data string }
+
+func (e *InUseError) Error() string {
+	return fmt.Sprintf("another localemu is using %s; end it, or use another --data folder", e.Data)
+}
+
+// Start brings the local cloud up. Close takes it down again.
+func Start(ctx context.Context, o Options) (*World, error) {
+	if o.Faults == nil {
+		o.Faults = &faults.Spec{}
+	}
+	w := &World{opts: o, procs: proc.NewSet(), log: slog.New(slog.NewTextHandler(o.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+	if err := w.start(ctx); err != nil {
+		w.Close()
+		return nil, err
+	}
+	return w, nil
+}
+
+func (w *World) start(ctx context.Context) error {
+	if err := w.openData(); err != nil {
+		return err
+	}
+	if err := w.startStorage(); err != nil {
+		return err
+	}
+	w.aggregators = newAggregators(w)
+	if err := w.startPubSub(ctx); err != nil {
+		return err
+	}
+	if err := w.startBatch(); err != nil {
+		return err
+	}
+	return w.aggregators.start()
+}
+
+// openData makes and locks the data folder.
+func (w *World) openData() error {
+	w.data = w.opts.Data
+	if w.data == "" {
+		dir, err := os.MkdirTemp("", "localemu-")
+		if err != nil {
+			return fmt.Errorf("make a data folder: %w", err)
+		}
+		w.data, w.temporary = dir, true
+	}
+	data, err := filepath.Abs(w.data)
+	if err != nil {
+		return fmt.Errorf("data folder: %w", err)
+	}
+	w.data = data
+	if w.opts.LogDir == "" {
+		w.opts.LogDir = filepath.Join(data, "logs")
+	}
+	for _, dir := range []string{data, w.opts.LogDir} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return fmt.Errorf("make folder: %w", err)
+		}
+	}
+	lock := flock.New(filepath.Join(data, "lock"))
+	locked, err := lock.TryLock()
+	if err != nil {
+		return fmt.Errorf("lock %s: %w", data, err)
+	}
+	if !locked {
+		w.temporary = false // it is not ours to remove
+		return &InUseError{data}
+	}
+	w.lock = lock
+	return nil
+}
+
+// listen opens the port number i of ours.
+func (w *World) listen(i int) (net.Listener, error) {
+	port := 0
+	if w.opts.PortBase > 0 {
+		port = w.opts.PortBase + i
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))) //nolint:noctx // nothing to wait for
+	if err != nil {
+		return nil, fmt.Errorf("open a port of the local cloud: %w; is another one running? use another --port-base", err)
+	}
+	return l, nil
+}
+
+func (w *World) startStorage() error {
+	l, err := w.listen(0)
+	if err != nil {
+		return err
+	}
+	w.storage, err = gcsemu.Start(l, gcsemu.Options{Dir: filepath.Join(w.data, "gcs"), Faults: w.opts.Faults.Storage(), Log: w.log})
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	for _, name := range buckets {
+		if err := w.storage.CreateBucket(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *World) startPubSub(ctx context.Context) error {
+	l, err := w.listen(1)
+	if err != nil {
+		return err
+	}
+	w.pubsub, err = pubsubemu.Start(l, pubsubemu.Options{Faults: w.opts.Faults.PubSub(), OnPublish: w.aggregators.published, Log: w.log})
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	topic := func(id string) string { return "projects/" + project + "/topics/" + id }
+	sub := func(id string) string { return "projects/" + project + "/subscriptions/" + id }
+	for _, id := range []string{scoresTopic, deadLetters} {
+		if err := w.pubsub.CreateTopic(ctx, topic(id)); err != nil {
+			return err
+		}
+	}
+	// The pauses are shorter than those of the deployment, where minutes do not matter.
+	retry := &pubsubpb.RetryPolicy{MinimumBackoff: durationpb.New(time.Second), MaximumBackoff: durationpb.New(10 * time.Second)}
+	dead := &pubsubpb.DeadLetterPolicy{DeadLetterTopic: topic(deadLetters), MaxDeliveryAttempts: 20}
+	for _, s := range []*pubsubpb.Subscription{
+		{Name: sub(subscription), Topic: topic(scoresTopic), AckDeadlineSeconds: 10, RetryPolicy: retry, DeadLetterPolicy: dead},
+		{Name: sub(deadLetters), Topic: topic(deadLetters), AckDeadlineSeconds: 10},
+	} {
+		if err := w.pubsub.CreateSubscription(ctx, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *World) startBatch() error {
+	l, err := w.listen(2)
+	if err != nil {
+		return err
+	}
+	w.batch, err = batchemu.Start(l, batchemu.Options{
+		Dir: w.data, LogDir: w.opts.LogDir, Images: w.opts.Images, Faults: w.opts.Faults.Batch(), Log: w.log,
+		Env: []string{"STORAGE_EMULATOR_HOST=" + w.storage.Addr(), "PUBSUB_EMULATOR_HOST=" + w.pubsub.Addr()},
+	})
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	return nil
+}
+
+// Env is the environment in which a program finds the local cloud, NAME=VALUE.
+func (w *World) Env() []string {
+	return []string{
+		"COPPICE_PROJECT=" + project,
+		"COPPICE_LOCATION=" + location,
+		"COPPICE_DATASETS_BUCKET=" + buckets["COPPICE_DATASETS_BUCKET"],
+		"COPPICE_SWEEPS_BUCKET=" + buckets["COPPICE_SWEEPS_BUCKET"],
+		"COPPICE_REGISTRY_BUCKET=" + buckets["COPPICE_REGISTRY_BUCKET"],
+		"COPPICE_SCORES_TOPIC=" + scoresTopic,
+		"COPPICE_SUBSCRIPTION=" + subscription,
+		"COPPICE_TASK_IMAGE=" + taskImage,
+		"COPPICE_BATCH_ENDPOINT=" + w.batch.Addr(),
+		"STORAGE_EMULATOR_HOST=" + w.storage.Addr(),
+		"PUBSUB_EMULATOR_HOST=" + w.pubsub.Addr(),
+	}
+}
+
+// Environ is environ with the local cloud in it, and without what would lead a program past it.
+func (w *World) Environ(environ []string) []string {
+	var out []string
+	for _, v := range environ {
+		name, _, _ := strings.Cut(v, "=")
+		if !strings.HasPrefix(name, "COPPICE_") && !strings.Contains(name, "_EMULATOR_HOST") {
+			out = append(out, v)
+		}
+	}
+	return append(out, w.Env()...)
+}
+
+// Data is the folder that keeps everything.
+func (w *World) Data() string { return w.data }
+
+// Procs starts processes that do not outlive the local cloud.
+func (w *World) Procs() *proc.Set { return w.procs }
+
+// Failed gives the error when a part of the local cloud has ended that should not have.
+func (w *World) Failed() <-chan error { return w.aggregators.failed }
+
+// Close takes everything down, in the order in which nobody misses anything: programs, tasks, emulators, folder. A second
+// Close does nothing.
+func (w *World) Close() {
+	w.closing.Do(func() {
+		if w.aggregators != nil {
+			w.aggregators.stop()
+		}
+		w.procs.Close()
+		if w.batch != nil {
+			w.batch.Close()
+		}
+		if w.pubsub != nil {
+			w.pubsub.Close()
+		}
+		if w.storage != nil {
+			w.storage.Close()
+		}
+		if w.lock != nil {
+			if err := w.lock.Unlock(); err != nil {
+				w.log.Error("unlock the data folder", "error", err)
+			}
+		}
+		if w.temporary {
+			if err := os.RemoveAll(w.data); err != nil {
+				w.log.Error("remove the temporary data folder", "error", err)
+			}
+		}
+	})
+}

@@ -1,0 +1,96 @@
+//go:build unix
+
+package world
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// freeBase is the first of three ports that were free a moment ago.
+func freeBase(t *testing.T) int {
+	t.Helper()
+	for range 50 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		base := l.Addr().(*net.TCPAddr).Port
+		l.Close()
+		free := base < 65_000
+		for i := 1; i < 3 && free; i++ {
+			other, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(base+i)))
+			if free = err == nil; free {
+				other.Close()
+			}
+		}
+		if free {
+			return base
+		}
+	}
+	t.Fatal("no three free ports in a row")
+	return 0
+}
+
+func TestPorts(t *testing.T) {
+	base := freeBase(t)
+	w, err := Start(t.Context(), Options{Data: t.TempDir(), PortBase: base, Stderr: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	for i, name := range []string{"STORAGE_EMULATOR_HOST", "PUBSUB_EMULATOR_HOST", "COPPICE_BATCH_ENDPOINT"} {
+		if want := name + "=127.0.0.1:" + strconv.Itoa(base+i); !slices.Contains(w.Env(), want) {
+			t.Errorf("no %s in %q", want, w.Env())
+		}
+	}
+	data := t.TempDir()
+	if _, err := Start(t.Context(), Options{Data: data, PortBase: base, Stderr: io.Discard}); err == nil || !strings.Contains(err.Error(), "--port-base") {
+		t.Errorf("taken ports: %v", err)
+	}
+	again, err := Start(t.Context(), Options{Data: data, Stderr: io.Discard})
+	if err != nil {
+		t.Fatalf("a start that was not possible left the folder locked: %v", err)
+	}
+	again.Close()
+	again.Close()
+}
+
+func TestOneWorldForOneFolder(t *testing.T) {
+	data := t.TempDir()
+	w, err := Start(t.Context(), Options{Data: data, Stderr: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var busy *InUseError
+	if _, err := Start(t.Context(), Options{Data: data, Stderr: io.Discard}); !errors.As(err, &busy) {
+		t.Errorf("second world: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(data, "gcs")); err != nil {
+		t.Errorf("the second world removed the folder of the first: %v", err)
+	}
+	w.Close()
+	if w, err = Start(t.Context(), Options{Data: data, Stderr: io.Discard}); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+}
+
+func TestEnviron(t *testing.T) {
+	w, err := Start(t.Context(), Options{Data: t.TempDir(), Stderr: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	got := w.Environ([]string{"HOME=/h", "COPPICE_ZONES=x", "STORAGE_EMULATOR_HOST=elsewhere", "STORAGE_EMULATOR_HOST_GRPC=x", "ODD"})
+	if !slices.Equal(got[:2], []string{"HOME=/h", "ODD"}) || len(got) != 2+len(w.Env()) {
+		t.Errorf("%q", got)
+	}
+}

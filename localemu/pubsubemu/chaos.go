@@ -1,0 +1,174 @@
+package pubsubemu
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+)
+
+// Faults are what goes wrong on purpose. Which messages are struck depends on Seed and on the order of publishing only.
+type Faults struct {
+	Duplicate bool    // every message is published a second time, with another id
+	Shuffle   bool    // messages are held back for a moment and published in another order, with ids of their own
+	Drop      float64 // this share of messages is accepted and never delivered
+	Seed      uint64
+}
+
+// Check says what is wrong with the faults.
+func (f Faults) Check() error {
+	if !(f.Drop >= 0 && f.Drop <= 1) {
+		return fmt.Errorf("drop_messages is %v: use a share from 0 to 1", f.Drop)
+	}
+	return nil
+}
+
+// Shuffled messages wait until there are shuffleCount of them, or for shuffleTime.
+const (
+	shuffleCount = 16
+	shuffleTime  = 200 * time.Millisecond
+)
+
+// chaos stands between the publisher and pstest.
+type chaos struct {
+	faults  Faults
+	publish func(ctx context.Context, r *pubsubpb.PublishRequest, next grpc.UnaryHandler) (any, error)
+	later   func(topic string, messages []*pubsubpb.PubsubMessage)
+
+	mu      sync.Mutex
+	random  *rand.Rand
+	serial  int
+	waiting []waitingMessage
+	timer   *time.Timer
+	stopped bool
+}
+
+type waitingMessage struct {
+	topic   string
+	message *pubsubpb.PubsubMessage
+}
+
+func newChaos(f Faults, later func(string, []*pubsubpb.PubsubMessage)) *chaos {
+	c := &chaos{faults: f, later: later, random: rand.New(rand.NewPCG(f.Seed, 0x5eed))}
+	c.publish = c.plain
+	if f.Shuffle {
+		c.publish = c.shuffled
+	}
+	return c
+}
+
+// plain drops and doubles.
+func (c *chaos) plain(ctx context.Context, r *pubsubpb.PublishRequest, next grpc.UnaryHandler) (any, error) {
+	kept, ids := c.drop(r.GetMessages())
+	repeats := 1
+	if c.faults.Duplicate {
+		repeats = 2
+	}
+	for i := range repeats {
+		if len(kept) == 0 {
+			break
+		}
+		reply, err := next(ctx, &pubsubpb.PublishRequest{Topic: r.GetTopic(), Messages: clones(kept)})
+		if err != nil {
+			return nil, err
+		}
+		given, ok := reply.(*pubsubpb.PublishResponse)
+		if !ok || len(given.GetMessageIds()) != len(kept) {
+			return nil, fmt.Errorf("pstest answered with %v", reply)
+		}
+		if i == 0 {
+			fill(ids, given.GetMessageIds())
+		}
+	}
+	return &pubsubpb.PublishResponse{MessageIds: ids}, nil
+}
+
+// fill puts the given ids into the places of ids that are still empty.
+func fill(ids, given []string) {
+	for i := range ids {
+		if ids[i] == "" {
+			ids[i], given = given[0], given[1:]
+		}
+	}
+}
+
+// drop leaves out the messages that are lost; those have an id already.
+func (c *chaos) drop(all []*pubsubpb.PubsubMessage) (kept []*pubsubpb.PubsubMessage, ids []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ids = make([]string, len(all))
+	for i, m := range all {
+		if c.faults.Drop > 0 && c.random.Float64() < c.faults.Drop {
+			c.serial++
+			ids[i] = fmt.Sprintf("dropped-%d", c.serial)
+			continue
+		}
+		kept = append(kept, m)
+	}
+	return kept, ids
+}
+
+func clones(ms []*pubsubpb.PubsubMessage) []*pubsubpb.PubsubMessage {
+	out := make([]*pubsubpb.PubsubMessage, len(ms))
+	for i, m := range ms {
+		out[i] = proto.CloneOf(m)
+	}
+	return out
+}
+
+// shuffled holds messages back until there are enough of them to change places.
+func (c *chaos) shuffled(_ context.Context, r *pubsubpb.PublishRequest, _ grpc.UnaryHandler) (any, error) {
+	kept, ids := c.drop(r.GetMessages())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range ids {
+		if ids[i] == "" {
+			c.serial++
+			ids[i] = fmt.Sprintf("shuffled-%d", c.serial)
+		}
+	}
+	for _, m := range kept {
+		c.waiting = append(c.waiting, waitingMessage{r.GetTopic(), proto.CloneOf(m)})
+		if c.faults.Duplicate {
+			c.waiting = append(c.waiting, waitingMessage{r.GetTopic(), proto.CloneOf(m)})
+		}
+	}
+	if len(c.waiting) >= shuffleCount {
+		c.release()
+	} else if c.timer == nil && !c.stopped {
+		c.timer = time.AfterFunc(shuffleTime, func() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.timer = nil
+			c.release()
+		})
+	}
+	return &pubsubpb.PublishResponse{MessageIds: ids}, nil
+}
+
+// release publishes what waits, in random order. The lock is held.
+func (c *chaos) release() {
+	if c.stopped {
+		return
+	}
+	c.random.Shuffle(len(c.waiting), func(i, j int) { c.waiting[i], c.waiting[j] = c.waiting[j], c.waiting[i] })
+	for _, w := range c.waiting {
+		c.later(w.topic, []*pubsubpb.PubsubMessage{w.message})
+	}
+	c.waiting = nil
+}
+
+// stop publishes no more.
+func (c *chaos) stop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stopped = true
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+}

@@ -1,0 +1,333 @@
+package pubsubemu
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/pubsub/v2"
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+)
+
+const (
+	topic        = "projects/p/topics/scores"
+	subscription = "projects/p/subscriptions/aggregator"
+)
+
+// world is an emulator with a topic, a subscription and a real client.
+type world struct {
+	*testing.T
+	ctx    context.Context
+	server *Server
+	client *pubsub.Client
+}
+
+func start(t *testing.T, o Options, change func(*pubsubpb.Subscription)) *world {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Start(l, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	c, err := pubsub.NewClient(ctx, "p", option.WithEndpoint(s.Addr()), option.WithoutAuthentication(),
+		option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	if err := s.CreateTopic(ctx, topic); err != nil {
+		t.Fatal(err)
+	}
+	sub := &pubsubpb.Subscription{Name: subscription, Topic: topic, AckDeadlineSeconds: 10}
+	if change != nil {
+		change(sub)
+	}
+	if err := s.CreateSubscription(ctx, sub); err != nil {
+		t.Fatal(err)
+	}
+	return &world{t, ctx, s, c}
+}
+
+func (w *world) publish(data ...string) {
+	w.Helper()
+	p := w.client.Publisher("scores")
+	defer p.Stop()
+	for _, d := range data {
+		if _, err := p.Publish(w.ctx, &pubsub.Message{Data: []byte(d)}).Get(w.ctx); err != nil {
+			w.Fatal(err)
+		}
+	}
+}
+
+// receive collects deliveries until done says that it is enough. ack decides about each.
+func (w *world) receive(done func([]string) bool, ack func(*pubsub.Message) bool) []string {
+	w.Helper()
+	ctx, cancel := context.WithCancel(w.ctx)
+	defer cancel()
+	var mu sync.Mutex
+	var got []string
+	err := w.client.Subscriber("aggregator").Receive(ctx, func(_ context.Context, m *pubsub.Message) {
+		mu.Lock()
+		defer mu.Unlock()
+		if done(got) {
+			m.Nack()
+			return
+		}
+		got = append(got, string(m.Data))
+		if ack(m) {
+			m.Ack()
+		} else {
+			m.Nack()
+		}
+		if done(got) {
+			cancel()
+		}
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	if !done(got) {
+		w.Fatalf("time is over, received %q", got)
+	}
+	return got
+}
+
+func count(n int) func([]string) bool { return func(got []string) bool { return len(got) == n } }
+
+func always(*pubsub.Message) bool { return true }
+
+func numbers(n int) []string {
+	var out []string
+	for i := range n {
+		out = append(out, fmt.Sprintf("%02d", i))
+	}
+	return out
+}
+
+func TestDelivery(t *testing.T) {
+	totals := make(chan int, 10)
+	w := start(t, Options{OnPublish: func(n int) { totals <- n }}, nil)
+	w.publish(numbers(5)...)
+	got := w.receive(count(5), always)
+	slices.Sort(got)
+	if !slices.Equal(got, numbers(5)) {
+		t.Errorf("received %q", got)
+	}
+	for want := 1; want <= 5; want++ {
+		if n := <-totals; n != want {
+			t.Errorf("total %d, want %d", n, want)
+		}
+	}
+}
+
+func TestLongMessages(t *testing.T) {
+	w := start(t, Options{}, nil)
+	p := w.client.Publisher("scores")
+	defer p.Stop()
+	if _, err := p.Publish(w.ctx, &pubsub.Message{Data: make([]byte, 9_000_000)}).Get(w.ctx); err != nil {
+		t.Error(err)
+	}
+	if got := w.receive(count(1), always); len(got[0]) != 9_000_000 {
+		t.Errorf("%d bytes", len(got[0]))
+	}
+}
+
+func TestLimits(t *testing.T) {
+	w := start(t, Options{}, nil)
+	many := map[string]string{}
+	for i := range 101 {
+		many[strconv.Itoa(i)] = "x"
+	}
+	for name, m := range map[string]*pubsubpb.PubsubMessage{
+		"too long":        {Data: make([]byte, 10_000_001)},
+		"empty":           {},
+		"attributes":      {Attributes: many},
+		"attribute key":   {Attributes: map[string]string{strings.Repeat("k", 257): "x"}},
+		"attribute value": {Attributes: map[string]string{"k": strings.Repeat("x", 1025)}},
+		"reserved key":    {Attributes: map[string]string{"googx": "x"}},
+	} {
+		_, err := w.client.TopicAdminClient.Publish(w.ctx, &pubsubpb.PublishRequest{Topic: topic, Messages: []*pubsubpb.PubsubMessage{m}})
+		if status.Code(err) != codes.InvalidArgument {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	_, err := w.client.TopicAdminClient.Publish(w.ctx, &pubsubpb.PublishRequest{Topic: topic + "x", Messages: []*pubsubpb.PubsubMessage{{Data: []byte("x")}}})
+	if status.Code(err) != codes.NotFound {
+		t.Errorf("missing topic: %v", err)
+	}
+	for _, name := range []string{"projects/p/topics/ab", "projects/p/topics/goog-x", "projects/p/topics/1abc", "topics/abc"} {
+		if _, err := w.client.TopicAdminClient.CreateTopic(w.ctx, &pubsubpb.Topic{Name: name}); status.Code(err) != codes.InvalidArgument {
+			t.Errorf("topic %s: %v", name, err)
+		}
+	}
+	push := &pubsubpb.Subscription{Name: subscription + "2", Topic: topic, PushConfig: &pubsubpb.PushConfig{PushEndpoint: "http://x"}}
+	if _, err := w.client.SubscriptionAdminClient.CreateSubscription(w.ctx, push); status.Code(err) != codes.Unimplemented {
+		t.Errorf("push: %v", err)
+	}
+	if _, err := w.client.SubscriptionAdminClient.Seek(w.ctx, &pubsubpb.SeekRequest{Subscription: subscription}); status.Code(err) != codes.Unimplemented {
+		t.Errorf("seek: %v", err)
+	}
+}
+
+func TestRefusedMessagesComeBackLater(t *testing.T) {
+	policy := &pubsubpb.RetryPolicy{MinimumBackoff: durationpb.New(time.Second), MaximumBackoff: durationpb.New(10 * time.Second)}
+	w := start(t, Options{}, func(s *pubsubpb.Subscription) { s.RetryPolicy = policy })
+	w.publish("x")
+	var at []time.Time
+	w.receive(count(2), func(*pubsub.Message) bool { at = append(at, time.Now()); return len(at) == 2 })
+	if pause := at[1].Sub(at[0]); pause < time.Second || pause > 5*time.Second {
+		t.Errorf("it came back after %v", pause)
+	}
+}
+
+func TestPause(t *testing.T) {
+	p := retry{time.Second, 10 * time.Second}
+	for id, want := range map[string]int32{"m1:1": 1, "m1:2": 2, "m1:4": 8, "m1:5": 10, "m1:1000": 10, "m1": 1, "m1:x": 1, "m1:-4": 1} {
+		if got := p.pause(id); got != want {
+			t.Errorf("%s: %d, want %d", id, got, want)
+		}
+	}
+	if got := (retry{}).pause("m1:3"); got != 0 {
+		t.Errorf("without a policy: %d", got)
+	}
+	if got := (retry{1500 * time.Millisecond, 0}).pause("m1:3"); got != 2 {
+		t.Errorf("a pause is rounded up, and a maximum below the minimum is the minimum: %d", got)
+	}
+}
+
+func TestDeadLetters(t *testing.T) {
+	const dead = "projects/p/topics/dead"
+	w := start(t, Options{}, nil)
+	if err := w.server.CreateTopic(w.ctx, dead); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.server.CreateSubscription(w.ctx, &pubsubpb.Subscription{Name: "projects/p/subscriptions/dead", Topic: dead}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := w.client.SubscriptionAdminClient.UpdateSubscription(w.ctx, &pubsubpb.UpdateSubscriptionRequest{})
+	if err == nil {
+		t.Error("an update without a subscription passed")
+	}
+	// A second subscription, with a dead letter policy.
+	if err := w.server.CreateSubscription(w.ctx, &pubsubpb.Subscription{Name: "projects/p/subscriptions/picky", Topic: topic,
+		DeadLetterPolicy: &pubsubpb.DeadLetterPolicy{DeadLetterTopic: dead, MaxDeliveryAttempts: 5}}); err != nil {
+		t.Fatal(err)
+	}
+	w.publish("poison")
+	ctx, cancel := context.WithCancel(w.ctx)
+	var group sync.WaitGroup
+	group.Go(func() {
+		if err := w.client.Subscriber("picky").Receive(ctx, func(_ context.Context, m *pubsub.Message) { m.Nack() }); err != nil {
+			t.Error(err)
+		}
+	})
+	letters := make(chan string, 1)
+	group.Go(func() {
+		if err := w.client.Subscriber("dead").Receive(ctx, func(_ context.Context, m *pubsub.Message) { m.Ack(); letters <- string(m.Data); cancel() }); err != nil {
+			t.Error(err)
+		}
+	})
+	group.Wait()
+	if got := <-letters; got != "poison" {
+		t.Errorf("dead letter %q", got)
+	}
+}
+
+func TestDuplicates(t *testing.T) {
+	w := start(t, Options{Faults: Faults{Duplicate: true}}, nil)
+	w.publish(numbers(10)...)
+	ids := map[string]bool{}
+	got := w.receive(count(20), func(m *pubsub.Message) bool { ids[m.ID] = true; return true })
+	slices.Sort(got)
+	if twice := slices.Sorted(slices.Values(append(numbers(10), numbers(10)...))); !slices.Equal(got, twice) || len(ids) != 20 {
+		t.Errorf("received %q with %d ids", got, len(ids))
+	}
+}
+
+func TestShuffle(t *testing.T) {
+	w := start(t, Options{Faults: Faults{Shuffle: true, Duplicate: true, Seed: 3}}, nil)
+	w.publish(numbers(20)...)
+	got := w.receive(count(40), always)
+	if slices.IsSorted(got) {
+		t.Error("the order was kept")
+	}
+	slices.Sort(got)
+	if twice := slices.Sorted(slices.Values(append(numbers(20), numbers(20)...))); !slices.Equal(got, twice) {
+		t.Errorf("received %q", got)
+	}
+}
+
+func TestDrop(t *testing.T) {
+	lost := func(seed uint64) []string {
+		w := start(t, Options{Faults: Faults{Drop: 0.5, Seed: seed}}, nil)
+		w.publish(numbers(40)...)
+		var kept []string
+		for _, m := range w.server.fake.Messages() {
+			kept = append(kept, string(m.Data))
+		}
+		return kept
+	}
+	first := lost(1)
+	if len(first) < 8 || len(first) > 32 {
+		t.Errorf("%d of 40 messages were kept", len(first))
+	}
+	if !slices.Equal(first, lost(1)) || slices.Equal(first, lost(2)) {
+		t.Error("what is dropped does not depend on the seed alone")
+	}
+	if _, err := Start(nil, Options{Faults: Faults{Drop: 1.5}}); err == nil {
+		t.Error("a share over 1 passed")
+	}
+}
+
+// TestPing speaks to the stream by hand: a ping is answered, and acknowledgements still work after it.
+func TestPing(t *testing.T) {
+	w := start(t, Options{}, nil)
+	stream, err := w.client.SubscriptionAdminClient.StreamingPull(w.ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	send := func(r *pubsubpb.StreamingPullRequest) {
+		if err := stream.Send(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	send(&pubsubpb.StreamingPullRequest{Subscription: subscription, StreamAckDeadlineSeconds: 10, ProtocolVersion: 1})
+	for range 3 {
+		send(&pubsubpb.StreamingPullRequest{})
+		r, err := stream.Recv()
+		if err != nil || len(r.ReceivedMessages) != 0 {
+			t.Fatalf("answer to a ping: %v, %v", r, err)
+		}
+	}
+	w.publish("x")
+	r, err := stream.Recv()
+	if err != nil || len(r.ReceivedMessages) != 1 {
+		t.Fatalf("%v, %v", r, err)
+	}
+	send(&pubsubpb.StreamingPullRequest{AckIds: []string{r.ReceivedMessages[0].AckId}})
+	send(&pubsubpb.StreamingPullRequest{}) // its answer says that the acknowledgement has been taken
+	if _, err := stream.Recv(); err != nil {
+		t.Fatal(err)
+	}
+	if m := w.server.fake.Messages(); len(m) != 1 || m[0].Acks != 1 {
+		t.Errorf("messages %v", m)
+	}
+}

@@ -1,0 +1,155 @@
+// Package pubsubemu is Google Cloud Pub/Sub on one machine: Google's own fake (pstest) on a server of ours that adds what
+// the fake leaves out and Coppice relies on.
+//
+// Added: messages up to the service's 10 MB (pstest's own server stops at 4 MiB), and the service's limits on sizes and
+// names; a subscription's retry policy, so that a refused message comes back after a pause that doubles each time rather
+// than at once; answers to keep-alive pings that cannot block the whole server; scripted faults.
+//
+// Not imitated:
+//   - Push, BigQuery and Cloud Storage delivery, snapshots and seeking, schemas, IAM: UNIMPLEMENTED.
+//   - Exactly-once delivery is announced but not kept: an acknowledgement that comes too late is accepted in silence.
+//   - Messages that nobody took within ten minutes are dropped, whatever the subscription's retention says.
+//   - Deliveries are counted per message, not per subscription: with two subscriptions dead letters come early. Dead letters
+//     carry no attributes about where they come from.
+//   - Everything published stays in memory until the server ends, and nothing survives it.
+package pubsubemu
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"cloud.google.com/go/pubsub/v2/pstest"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Options say what goes wrong, and who wants to know.
+type Options struct {
+	Faults Faults
+	// OnPublish is called after every accepted publish request with the number of messages published so far, over all
+	// topics. It must not block.
+	OnPublish func(total int)
+	// Log gets what is worth knowing and no client is told; nil is nowhere.
+	Log *slog.Logger
+}
+
+// Server is the emulator.
+type Server struct {
+	fake   *pstest.Server
+	grpc   *grpc.Server
+	addr   string
+	opts   Options
+	served sync.WaitGroup
+	chaos  *chaos
+
+	refused refusals
+
+	mu        sync.Mutex
+	published int
+}
+
+// maxRequest is above the largest request of the service, 10 MB, so that one that is too large gets the service's answer.
+const maxRequest = 20 << 20
+
+// Start serves on the listener until Close.
+func Start(l net.Listener, o Options) (*Server, error) {
+	if err := o.Faults.Check(); err != nil {
+		return nil, err
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{addr: l.Addr().String(), opts: o}
+	s.fake = pstest.NewServer() // its own port stays unused
+	s.chaos = newChaos(o.Faults, func(topic string, messages []*pubsubpb.PubsubMessage) {
+		if _, err := s.fake.GServer.Publish(context.Background(), &pubsubpb.PublishRequest{Topic: topic, Messages: messages}); err != nil {
+			o.Log.Error("publish a delayed message", "topic", topic, "error", err)
+		}
+	})
+	s.grpc = grpc.NewServer(grpc.MaxRecvMsgSize(maxRequest), grpc.UnaryInterceptor(s.unary), grpc.StreamInterceptor(s.stream))
+	pubsubpb.RegisterPublisherServer(s.grpc, &s.fake.GServer)
+	pubsubpb.RegisterSubscriberServer(s.grpc, &s.fake.GServer)
+	s.served.Go(func() {
+		if err := s.grpc.Serve(l); err != nil {
+			o.Log.Error("Pub/Sub emulator ended", "error", err)
+		}
+	})
+	return s, nil
+}
+
+// Addr is host:port, the value for PUBSUB_EMULATOR_HOST.
+func (s *Server) Addr() string { return s.addr }
+
+// Close ends all connections. A second Close does nothing.
+func (s *Server) Close() {
+	s.grpc.Stop()
+	s.served.Wait()
+	s.chaos.stop()
+	s.fake.Close()
+}
+
+// CreateTopic makes the topic; one that exists is left as it is.
+func (s *Server) CreateTopic(ctx context.Context, name string) error {
+	_, err := s.fake.GServer.CreateTopic(ctx, &pubsubpb.Topic{Name: name})
+	if err != nil && status.Code(err) != codes.AlreadyExists {
+		return fmt.Errorf("create topic: %w", err)
+	}
+	return nil
+}
+
+// CreateSubscription makes the subscription; one that exists is left as it is.
+func (s *Server) CreateSubscription(ctx context.Context, sub *pubsubpb.Subscription) error {
+	if err := checkSubscription(sub); err != nil {
+		return err
+	}
+	_, err := s.fake.GServer.CreateSubscription(ctx, sub)
+	if err != nil && status.Code(err) != codes.AlreadyExists {
+		return fmt.Errorf("create subscription: %w", err)
+	}
+	return nil
+}
+
+// unary sees every call but StreamingPull.
+func (s *Server) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	switch r := req.(type) {
+	case *pubsubpb.PublishRequest:
+		return s.publish(ctx, r, next)
+	case *pubsubpb.ModifyAckDeadlineRequest:
+		return s.modifyAckDeadline(ctx, r, next)
+	case *pubsubpb.Topic:
+		if err := checkName(r.GetName(), "topics"); err != nil {
+			return nil, err
+		}
+	case *pubsubpb.Subscription:
+		if err := checkSubscription(r); err != nil {
+			return nil, err
+		}
+	case *pubsubpb.SeekRequest, *pubsubpb.CreateSnapshotRequest:
+		return nil, status.Error(codes.Unimplemented, "localemu does not imitate snapshots and seeking")
+	}
+	return next(ctx, req)
+}
+
+func (s *Server) publish(ctx context.Context, r *pubsubpb.PublishRequest, next grpc.UnaryHandler) (any, error) {
+	if err := checkPublish(r); err != nil {
+		return nil, err
+	}
+	n := len(r.GetMessages())
+	reply, err := s.chaos.publish(ctx, r, next)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	s.published += n
+	total := s.published
+	s.mu.Unlock()
+	if s.opts.OnPublish != nil {
+		s.opts.OnPublish(total)
+	}
+	return reply, nil
+}
