@@ -13,6 +13,7 @@ type grower struct {
 	count   *counter
 	part    partitioner
 	groups  [][]uint8 // of each feature, the coarser bin of each bin; nil where max_bin is as fine as the data
+	varied  []int     // the features with more than one bin; others cannot split and take no part in feature_fraction
 	usable  []int     // of each categorical feature, how many bins may go left
 
 	order  []uint32 // rows in the bag, leaf by leaf; behind them those left out
@@ -50,6 +51,11 @@ func newGrower(p *Params, d *Data, threads int) *grower {
 	for i := range g.cats {
 		g.cats[i] = make([]category, 0, MaxBins)
 	}
+	for f := range d.Features {
+		if d.Features[f].Bins > 1 {
+			g.varied = append(g.varied, f)
+		}
+	}
 	g.coarsen()
 	return g
 }
@@ -57,8 +63,11 @@ func newGrower(p *Params, d *Data, threads int) *grower {
 // grow makes tree number tree from the rows' packed gradients. bag is how many of order's rows it may see. It returns nil
 // when no split helps.
 func (g *grower) grow(tree, bag int, gh []uint32, pack packing) (*Tree, error) {
+	if len(g.varied) == 0 {
+		return nil, nil
+	}
 	g.number, g.tree, g.score = tree, &Tree{Shrinkage: g.p.LearningRate}, newScorer(g.p, pack)
-	g.features = treeFeatures(g.p, tree, len(g.data.Features))
+	g.features = treeFeatures(g.p, tree, g.varied)
 	g.count.begin(g.features, gh, pack)
 	if err := g.plant(bag); err != nil {
 		return nil, err
@@ -175,7 +184,7 @@ func (g *grower) bestSplit(l *leaf) candidate {
 	if l.isLeft {
 		node--
 	}
-	features := nodeFeatures(g.p, g.number, node, g.features, nil)
+	features := nodeFeatures(g.p, g.number, node, g.features)
 	for i := range g.best {
 		g.best[i] = candidate{}
 	}

@@ -1,7 +1,5 @@
 package gbt
 
-import "unsafe"
-
 // A histogram holds, for every bin of every feature, the sums of gradients and hessians of the rows of one leaf that have
 // that bin. While a leaf has at most blockRows rows, one 64-bit word per bin is enough (packing); above, two.
 type histogram struct {
@@ -124,14 +122,7 @@ func (c *counter) countBlock(space *workspace, rows []uint32) {
 	if len(rows) == 0 {
 		return
 	}
-	k := kernel{
-		words: unsafe.Pointer(&space.words[0]),
-		table: unsafe.Pointer(&c.data.RowMajor[0]),
-		width: len(c.data.Features),
-		block: space.block,
-		gh:    c.gh,
-		pack:  c.pack,
-	}
+	k := newKernel(space, c.data.RowMajor, len(c.data.Features), c.gh, c.pack)
 	// Reading a row whole is cheaper than picking its bytes until about a third of the features are left out.
 	if 3*len(c.features) >= 2*len(c.data.Features) {
 		k.countAll(rows)

@@ -29,6 +29,14 @@ type kernel struct {
 	pack  packing
 }
 
+// newKernel points a kernel at a workspace and at a table of rows of width bytes; neither is empty.
+func newKernel(space *workspace, table []byte, width int, gh []uint32, pack packing) kernel {
+	return kernel{
+		words: unsafe.Pointer(&space.words[0]), table: unsafe.Pointer(&table[0]),
+		width: width, block: space.block, gh: gh, pack: pack,
+	}
+}
+
 // touch reads the gradients of rows, makes their words, and brings the rows' bytes into the cache. What it returns has no
 // meaning; it keeps the loads from being optimised away.
 func (k *kernel) touch(rows []uint32) (sum byte) {

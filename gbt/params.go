@@ -131,6 +131,14 @@ func findParam(name string) *paramSpec {
 	return nil
 }
 
+// CanonicalName is the name that an alias stands for; an unknown name comes back as it is.
+func CanonicalName(name string) string {
+	if s := findParam(name); s != nil {
+		return s.name
+	}
+	return name
+}
+
 // ParseParams overlays m, whose keys may be LightGBM's aliases, on the defaults. Values may be any of Go's number types,
 // bool or string. Errors are *ParamError.
 func ParseParams(m map[string]any) (Params, error) {

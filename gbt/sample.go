@@ -50,23 +50,29 @@ func fractionOf(n int, fraction float64) int {
 	return min(max(int(float64(n)*fraction+0.5), 1), n)
 }
 
-// treeFeatures are the features that tree may use, ascending.
-func treeFeatures(p *Params, tree, features int) []int {
-	count := fractionOf(features, p.FeatureFraction)
-	return newKey(p.Seed, forTreeFeatures, tree).choose(make([]int, 0, count), features, count)
-}
-
-// nodeFeatures are those of usable that one node may use. Which node it is decides, not when it is looked at.
-func nodeFeatures(p *Params, tree, node int, usable, buf []int) []int {
-	if p.FeatureFractionByNode >= 1 {
+// treeFeatures are those of usable that tree may use, ascending.
+func treeFeatures(p *Params, tree int, usable []int) []int {
+	if p.FeatureFraction >= 1 {
 		return usable
 	}
-	k := key(newKey(p.Seed, forNodeFeatures, tree).at(uint64(node)))
-	chosen := k.choose(buf, len(usable), fractionOf(len(usable), p.FeatureFractionByNode))
+	return pickFeatures(newKey(p.Seed, forTreeFeatures, tree), usable, p.FeatureFraction)
+}
+
+func pickFeatures(k key, usable []int, fraction float64) []int {
+	count := fractionOf(len(usable), fraction)
+	chosen := k.choose(make([]int, 0, count), len(usable), count)
 	for i, j := range chosen {
 		chosen[i] = usable[j]
 	}
 	return chosen
+}
+
+// nodeFeatures are those of usable that one node may use. Which node it is decides, not when it is looked at.
+func nodeFeatures(p *Params, tree, node int, usable []int) []int {
+	if p.FeatureFractionByNode >= 1 {
+		return usable
+	}
+	return pickFeatures(key(newKey(p.Seed, forNodeFeatures, tree).at(uint64(node))), usable, p.FeatureFractionByNode)
 }
 
 // drawBag orders rows so that the bag comes first and the rows left out follow, both ascending, and returns the bag's

@@ -1,0 +1,25 @@
+package gbt
+
+// PrivateBytes is the memory that training takes beside the table that it is lent: at most, and within a few percent for
+// tables of over a million rows. features are the numbers of bins.
+//
+//	20 per row                score 8, packed gradient 4, row order 4, partition scratch 4
+//	16 per valid row          scores of all rows 8, of those in use 8
+//	8 per bin and leaf        histograms, of leaves of up to 65,536 rows
+//	16 per bin and large leaf the others; there are at most rows/65,536 + depth of them
+//	2,112 per feature and thread   the kernel's workspace
+func PrivateBytes(p Params, rows, validRows int, features []int, threads int) int64 {
+	bins := 0
+	for _, b := range features {
+		bins += b
+	}
+	leaves := int64(min(p.NumLeaves, rows/max(p.MinDataInLeaf, 1)+1))
+	large := min(leaves, int64(rows/blockRows)*2+1)
+	if rows <= blockRows {
+		large = 0
+	}
+	bytes := 20*int64(rows) + 16*int64(validRows)
+	bytes += int64(bins) * (8*leaves + 16*(large+int64(threads)))
+	bytes += int64(threads) * int64(len(features)+kernelWidth) * strideBytes
+	return bytes
+}
