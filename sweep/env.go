@@ -1,11 +1,15 @@
 package sweep
 
-import "fmt"
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
 
 // Environment variables, as structs for envconfig. The launcher writes TaskEnv into the Batch job; Terraform and localemu
 // set the rest. PUBSUB_EMULATOR_HOST and STORAGE_EMULATOR_HOST are read by Google's clients themselves.
 
-// Deployment is where the world is; every program reads it.
+// Deployment is where the world is; launcher and aggregator read it.
 type Deployment struct {
 	Project        string `env:"COPPICE_PROJECT, required"`
 	Location       string `env:"COPPICE_LOCATION, default=us-central1"`
@@ -14,6 +18,25 @@ type Deployment struct {
 	RegistryBucket string `env:"COPPICE_REGISTRY_BUCKET, required"`
 	ScoresTopic    string `env:"COPPICE_SCORES_TOPIC, default=coppice-scores"`
 	Subscription   string `env:"COPPICE_SUBSCRIPTION, default=coppice-aggregator"`
+	BatchEndpoint  string `env:"COPPICE_BATCH_ENDPOINT"` // host:port of an emulator: no TLS, no credentials
+}
+
+// Check refuses settings that are there but empty, which envconfig lets pass.
+func (d Deployment) Check() error {
+	return notEmpty(map[string]string{
+		"COPPICE_PROJECT": d.Project, "COPPICE_LOCATION": d.Location, "COPPICE_DATASETS_BUCKET": d.DatasetsBucket,
+		"COPPICE_SWEEPS_BUCKET": d.SweepsBucket, "COPPICE_REGISTRY_BUCKET": d.RegistryBucket,
+		"COPPICE_SCORES_TOPIC": d.ScoresTopic, "COPPICE_SUBSCRIPTION": d.Subscription,
+	})
+}
+
+func notEmpty(settings map[string]string) error {
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		if settings[name] == "" {
+			return fmt.Errorf("the environment variable %s is empty", name)
+		}
+	}
+	return nil
 }
 
 // BatchEnv is what only the launcher needs: how a Batch job is made.
@@ -22,8 +45,7 @@ type BatchEnv struct {
 	ServiceAccount string `env:"COPPICE_TASK_SERVICE_ACCOUNT"`
 	Network        string `env:"COPPICE_NETWORK"`
 	Subnetwork     string `env:"COPPICE_SUBNETWORK"`
-	Zones          string `env:"COPPICE_ZONES"`          // of Location, by commas; empty leaves the choice to Batch
-	BatchEndpoint  string `env:"COPPICE_BATCH_ENDPOINT"` // host:port of an emulator: no TLS, no credentials
+	Zones          string `env:"COPPICE_ZONES"` // of the location, by commas; empty leaves the choice to Batch
 }
 
 // TaskEnv is what a task is told through the Batch job.
@@ -52,10 +74,8 @@ func (e TaskEnv) Variables() map[string]string {
 
 // Check refuses settings that are there but empty, which envconfig lets pass, or that could not be the launcher's.
 func (e TaskEnv) Check() error {
-	for name, value := range e.Variables() {
-		if value == "" {
-			return fmt.Errorf("the environment variable %s is empty", name)
-		}
+	if err := notEmpty(e.Variables()); err != nil {
+		return err
 	}
 	if e.Task < 0 || e.Attempt < 0 {
 		return fmt.Errorf("BATCH_TASK_INDEX is %d and BATCH_TASK_RETRY_ATTEMPT %d; neither can be negative", e.Task, e.Attempt)

@@ -20,14 +20,18 @@ func CheckID(id string) error {
 	return nil
 }
 
-// Everything of a sweep lies in the sweeps bucket under sweeps/ID/. WIRE.md says who writes what and when.
-const sweepsRoot = "sweeps/"
+// Everything of a sweep lies in the sweeps bucket: its plan under plans/, so that sweeps can be listed without listing
+// their trials, all else under sweeps/ID/. WIRE.md says who writes what and when.
+const (
+	plansRoot  = "plans/"
+	sweepsRoot = "sweeps/"
+)
 
 // Prefix is the folder of the sweep, with the slash.
 func (id ID) Prefix() string { return sweepsRoot + string(id) + "/" }
 
 // Plan is the object that makes a sweep exist.
-func (id ID) Plan() string { return id.Prefix() + "plan.json" }
+func (id ID) Plan() string { return plansRoot + string(id) + ".json" }
 
 // Cancel is the object that asks every task to stop.
 func (id ID) Cancel() string { return id.Prefix() + "cancel.json" }
@@ -97,13 +101,13 @@ func (id ID) ParseTrialObject(name string) (trial int, part Part, claim int, ok 
 	return trial, PartOther, 0, true
 }
 
-// SweepsPrefix is the folder of all sweeps; ParsePlanName tells which sweep a plan found there belongs to.
-const SweepsPrefix = sweepsRoot
+// PlansPrefix is the folder of all sweeps' plans; ParsePlanName tells which sweep a plan found there belongs to.
+const PlansPrefix = plansRoot
 
 // ParsePlanName is the id of the sweep whose plan has this name.
 func ParsePlanName(name string) (ID, bool) {
-	rest, a := strings.CutPrefix(name, sweepsRoot)
-	id, b := strings.CutSuffix(rest, "/plan.json")
+	rest, a := strings.CutPrefix(name, plansRoot)
+	id, b := strings.CutSuffix(rest, ".json")
 	return ID(id), a && b && CheckID(id) == nil
 }
 

@@ -240,7 +240,7 @@ func TestNames(t *testing.T) {
 		id.Heartbeat(12, 0):                 {12, 0, sweep.PartHeartbeat, true},
 		id.Result(9999):                     {9999, 0, sweep.PartResult, true},
 		id.Attempt(3, 1) + "model.txt":      {3, 0, sweep.PartOther, true},
-		"sweeps/a-1/plan.json":              {},
+		"plans/a-1.json":                    {},
 		"sweeps/b/trials/0001/result.json":  {},
 		"sweeps/a-1/trials/x/result.json":   {},
 		"sweeps/a-1/trials/-1/result.json":  {},
@@ -259,7 +259,7 @@ func TestNames(t *testing.T) {
 		if sweep.CheckID(bad) == nil {
 			t.Errorf("id %q was accepted", bad)
 		}
-		if _, ok := sweep.ParsePlanName("sweeps/" + bad + "/plan.json"); ok {
+		if _, ok := sweep.ParsePlanName("plans/" + bad + ".json"); ok {
 			t.Errorf("plan of %q was accepted", bad)
 		}
 	}
