@@ -1,0 +1,151 @@
+package dataset
+
+import "encoding/binary"
+
+// fbTable is a flatbuffers table somewhere in a parser's data; lo and hi bound the buffer that it may point into. The zero
+// table has no fields. Google's own reader trusts its input and panics where it lies.
+type fbTable struct {
+	p           *parser
+	pos, lo, hi int64
+	vtable      int64
+	vtableLen   int64
+}
+
+// fbVector is the place of a vector's first element and the number of its elements.
+type fbVector struct{ at, n int64 }
+
+// root is the table that the buffer from lo to hi holds.
+func (p *parser) root(lo, hi int64) fbTable {
+	t := fbTable{p: p, lo: lo, hi: hi}
+	return t.follow(lo)
+}
+
+// follow gives the table that the offset at position at points to.
+func (t fbTable) follow(at int64) fbTable {
+	pos, ok := t.target(at)
+	if !ok || !t.inside(pos, 4) {
+		return fbTable{p: t.p}
+	}
+	vtable := pos - int64(t.p.i32(pos))
+	if !t.inside(vtable, 4) {
+		return fbTable{p: t.p}
+	}
+	n := int64(t.p.u16(vtable))
+	if n < 4 || !t.inside(vtable, n) {
+		t.p.fail(vtable, "a flatbuffers table of %d bytes", n)
+		return fbTable{p: t.p}
+	}
+	return fbTable{p: t.p, pos: pos, lo: t.lo, hi: t.hi, vtable: vtable, vtableLen: n}
+}
+
+func (t fbTable) target(at int64) (int64, bool) {
+	if !t.inside(at, 4) {
+		return 0, false
+	}
+	return at + int64(t.p.u32(at)), true
+}
+
+// inside checks that n bytes at pos lie in the table's buffer.
+func (t fbTable) inside(pos, n int64) bool {
+	if t.p.err != nil {
+		return false
+	}
+	if pos < t.lo || n < 0 || pos > t.hi || n > t.hi-pos {
+		t.p.fail(pos, "metadata points outside itself")
+		return false
+	}
+	return true
+}
+
+// field is the place of the field in slot, of n bytes; ok is false when it is absent.
+func (t fbTable) field(slot, n int64) (int64, bool) {
+	entry := 4 + 2*slot
+	if t.vtableLen < entry+2 {
+		return 0, false
+	}
+	off := int64(t.p.u16(t.vtable + entry))
+	if off == 0 || !t.inside(t.pos+off, n) {
+		return 0, false
+	}
+	return t.pos + off, true
+}
+
+func (t fbTable) has(slot int64) bool {
+	_, ok := t.field(slot, 1)
+	return ok
+}
+
+func (t fbTable) u8(slot int64) uint8 {
+	if at, ok := t.field(slot, 1); ok {
+		return t.p.data[at]
+	}
+	return 0
+}
+
+func (t fbTable) i16(slot int64) int16 {
+	if at, ok := t.field(slot, 2); ok {
+		return int16(t.p.u16(at))
+	}
+	return 0
+}
+
+func (t fbTable) i32(slot int64) int32 {
+	if at, ok := t.field(slot, 4); ok {
+		return t.p.i32(at)
+	}
+	return 0
+}
+
+func (t fbTable) i64(slot int64) int64 {
+	if at, ok := t.field(slot, 8); ok {
+		return t.p.i64(at)
+	}
+	return 0
+}
+
+// child is the table in slot; a required one that is absent reads as empty.
+func (t fbTable) child(slot int64) fbTable {
+	if at, ok := t.field(slot, 4); ok {
+		return t.follow(at)
+	}
+	return fbTable{p: t.p}
+}
+
+// vector is the vector in slot, of elements with size bytes each; empty when absent.
+func (t fbTable) vector(slot, size int64) fbVector {
+	at, ok := t.field(slot, 4)
+	if !ok {
+		return fbVector{}
+	}
+	at, ok = t.target(at)
+	if !ok || !t.inside(at, 4) {
+		return fbVector{}
+	}
+	n := int64(t.p.u32(at))
+	if !t.inside(at+4, n*size) {
+		return fbVector{}
+	}
+	return fbVector{at + 4, n}
+}
+
+// element is table i of a vector of tables.
+func (t fbTable) element(v fbVector, i int64) fbTable { return t.follow(v.at + 4*i) }
+
+// maxName bounds the texts of the metadata, so that one long text that many columns share cannot fill the memory.
+const maxName = 1024
+
+func (t fbTable) text(slot int64) string {
+	v := t.vector(slot, 1)
+	if v.n > maxName {
+		t.p.fail(v.at, "a name of %d bytes", v.n)
+		return ""
+	}
+	return string(t.p.data[v.at : v.at+v.n])
+}
+
+// The callers of these have checked that the bytes are there.
+
+func (p *parser) u16(at int64) uint16 { return binary.LittleEndian.Uint16(p.data[at:]) }
+func (p *parser) u32(at int64) uint32 { return binary.LittleEndian.Uint32(p.data[at:]) }
+func (p *parser) i32(at int64) int32  { return int32(p.u32(at)) }
+func (p *parser) i64(at int64) int64  { return int64(binary.LittleEndian.Uint64(p.data[at:])) }

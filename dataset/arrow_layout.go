@@ -1,0 +1,170 @@
+package dataset
+
+import (
+	"encoding/binary"
+	"slices"
+
+	flatbuffers "github.com/google/flatbuffers/go"
+)
+
+// alignment of every buffer in the file: a cache line, and what Arrow recommends.
+const alignment = 64
+
+const (
+	arrowMagic        = "ARROW1"
+	arrowHead         = "ARROW1\x00\x00" // padded to 8 bytes
+	arrowContinuation = 0xFFFFFFFF
+)
+
+func align(n int64) int64 { return (n + alignment - 1) &^ (alignment - 1) }
+
+// column is what must be known of a column's contents before the file can be laid out.
+type column struct {
+	nulls     int64 // with any, a validity bitmap is laid out
+	textBytes int64 // of Utf8: the sum of all values' lengths
+}
+
+// span is a range of bytes in the file.
+type span struct{ off, n int64 }
+
+// columnSpans are the places of one column's buffers in the file. validity is empty without nulls, offsets unless text.
+type columnSpans struct{ validity, offsets, data span }
+
+// layout is an Arrow IPC file with one record batch, complete but for the contents of the columns: they are filled in
+// place, in any order, because the number of rows is known before the first of them is.
+type layout struct {
+	head    []byte // from byte 0: magic, schema, the batch's metadata
+	foot    []byte // from byte tailAt: end of stream, footer, magic
+	tailAt  int64
+	size    int64
+	columns []columnSpans
+}
+
+// newLayout lays out a file. cols may be nil when no field has nulls or text.
+func newLayout(fields []arrowField, cols []column, rows int64, meta []keyValue) *layout {
+	if cols == nil {
+		cols = make([]column, len(fields))
+	}
+	l := &layout{columns: make([]columnSpans, len(fields))}
+	body := int64(0)
+	place := func(n int64) span {
+		s := span{body, n}
+		body = align(body + n)
+		return s
+	}
+	for i, f := range fields {
+		c := &l.columns[i]
+		c.validity = place(0)
+		if cols[i].nulls > 0 {
+			c.validity = place((rows + 7) / 8)
+		}
+		if f.typ.id == typeUtf8 {
+			c.offsets = place(4 * (rows + 1))
+			c.data = place(cols[i].textBytes)
+		} else {
+			c.data = place(f.typ.valueBytes() * rows)
+		}
+	}
+	l.head = appendMessage([]byte(arrowHead), buildSchemaMessage(fields, meta), 8)
+	batchAt := int64(len(l.head))
+	l.head = appendMessage(l.head, l.buildBatchMessage(fields, cols, rows, body), alignment)
+	bodyAt := int64(len(l.head))
+
+	for i := range l.columns { // from places in the body to places in the file
+		c := &l.columns[i]
+		for _, s := range []*span{&c.validity, &c.offsets, &c.data} {
+			s.off += bodyAt
+		}
+	}
+	l.tailAt = bodyAt + body
+	l.foot = buildTail(fields, meta, batchAt, bodyAt-batchAt, body)
+	l.size = l.tailAt + int64(len(l.foot))
+	return l
+}
+
+// appendMessage appends an encapsulated message and pads it so that the file goes on at a multiple of to.
+func appendMessage(file, message []byte, to int) []byte {
+	at := len(file)
+	end := (at + 8 + len(message) + to - 1) / to * to
+	file = binary.LittleEndian.AppendUint32(file, arrowContinuation)
+	file = binary.LittleEndian.AppendUint32(file, uint32(end-at-8))
+	file = append(file, message...)
+	return append(file, make([]byte, end-len(file))...)
+}
+
+func buildSchemaMessage(fields []arrowField, meta []keyValue) []byte {
+	b := flatbuffers.NewBuilder(1 << 10)
+	return finishMessage(b, headerSchema, buildSchema(b, fields, meta), 0)
+}
+
+func (l *layout) buildBatchMessage(fields []arrowField, cols []column, rows, body int64) []byte {
+	var buffers []span
+	for i, c := range l.columns {
+		buffers = append(buffers, c.validity)
+		if fields[i].typ.id == typeUtf8 {
+			buffers = append(buffers, c.offsets)
+		}
+		buffers = append(buffers, c.data)
+	}
+	b := flatbuffers.NewBuilder(1 << 10)
+	b.StartVector(16, len(buffers), 8)
+	for _, s := range slices.Backward(buffers) {
+		buildPair(b, s.off, s.n)
+	}
+	bufferVector := b.EndVector(len(buffers))
+	b.StartVector(16, len(fields), 8)
+	for i := len(fields) - 1; i >= 0; i-- {
+		buildPair(b, rows, cols[i].nulls)
+	}
+	nodeVector := b.EndVector(len(fields))
+	b.StartObject(5)
+	b.PrependInt64Slot(0, rows, 0)
+	b.PrependUOffsetTSlot(1, nodeVector, 0)
+	b.PrependUOffsetTSlot(2, bufferVector, 0)
+	return finishMessage(b, headerBatch, b.EndObject(), body)
+}
+
+// buildPair writes a FieldNode or a Buffer, both structs of two longs.
+func buildPair(b *flatbuffers.Builder, first, second int64) {
+	b.Prep(8, 16)
+	b.PrependInt64(second)
+	b.PrependInt64(first)
+}
+
+func finishMessage(b *flatbuffers.Builder, headerType byte, header flatbuffers.UOffsetT, body int64) []byte {
+	b.StartObject(5)
+	b.PrependInt64Slot(3, body, 0)
+	b.PrependUOffsetTSlot(2, header, 0)
+	b.PrependInt16Slot(0, arrowV5, 0)
+	b.PrependByteSlot(1, headerType, 0)
+	b.Finish(b.EndObject())
+	return b.FinishedBytes()
+}
+
+// buildTail is everything behind the body: the end of the stream, the footer with the schema again and the place of the
+// one batch, the footer's length, and the magic.
+func buildTail(fields []arrowField, meta []keyValue, batchAt, batchMeta, body int64) []byte {
+	b := flatbuffers.NewBuilder(1 << 10)
+	schema := buildSchema(b, fields, meta)
+	b.StartVector(24, 0, 8)
+	dictionaries := b.EndVector(0)
+	b.StartVector(24, 1, 8)
+	b.Prep(8, 24)
+	b.PrependInt64(body)
+	b.Pad(4)
+	b.PrependInt32(int32(batchMeta))
+	b.PrependInt64(batchAt)
+	batches := b.EndVector(1)
+	b.StartObject(5)
+	b.PrependUOffsetTSlot(1, schema, 0)
+	b.PrependUOffsetTSlot(2, dictionaries, 0)
+	b.PrependUOffsetTSlot(3, batches, 0)
+	b.PrependInt16Slot(0, arrowV5, 0)
+	b.Finish(b.EndObject())
+
+	tail := binary.LittleEndian.AppendUint32(nil, arrowContinuation)
+	tail = binary.LittleEndian.AppendUint32(tail, 0)
+	tail = append(tail, b.FinishedBytes()...)
+	tail = binary.LittleEndian.AppendUint32(tail, uint32(len(b.FinishedBytes())))
+	return append(tail, arrowMagic...)
+}

@@ -1,0 +1,237 @@
+package dataset
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+)
+
+// arrowFile is what an Arrow IPC file of Coppice says about itself, checked against its size: every span lies in the
+// body, on a multiple of 64, behind the one before.
+type arrowFile struct {
+	fields  []arrowField
+	meta    []keyValue
+	rows    int64
+	columns []columnSpans
+	nulls   []int64
+}
+
+// maxFields bounds the columns of a file; maxMeta the bytes of metadata that are looked at.
+const (
+	maxFields = MaxFeatures + 1
+	maxMeta   = 64 << 20
+)
+
+// parseArrow reads the metadata of the file called name, whose whole contents are data. It touches a few pages at both
+// ends of the file, whatever its size.
+func parseArrow(name string, data []byte) (*arrowFile, error) {
+	p := &parser{name: name, data: data}
+	f := p.file()
+	if p.err != nil {
+		return nil, p.err
+	}
+	return f, nil
+}
+
+// parser walks flatbuffers. The first error stays; every later read gives zero.
+type parser struct {
+	name string
+	data []byte
+	err  error
+}
+
+func (p *parser) fail(at int64, format string, args ...any) {
+	if p.err == nil {
+		p.err = &FormatError{File: p.name, Offset: at, Msg: fmt.Sprintf(format, args...)}
+	}
+}
+
+func (p *parser) file() *arrowFile {
+	size := int64(len(p.data))
+	if size < int64(len(arrowHead)+len(arrowMagic)+4) {
+		p.fail(-1, "%d bytes are too few for an Arrow file", size)
+		return nil
+	}
+	if string(p.data[:len(arrowHead)]) != arrowHead {
+		p.fail(0, "an Arrow file begins with ARROW1")
+		return nil
+	}
+	magicAt := size - int64(len(arrowMagic))
+	if string(p.data[magicAt:]) != arrowMagic {
+		p.fail(magicAt, "an Arrow file ends with ARROW1; this one may be cut off")
+		return nil
+	}
+	footerLen := int64(binary.LittleEndian.Uint32(p.data[magicAt-4:]))
+	footerAt := magicAt - 4 - footerLen
+	if footerLen < 4 || footerLen > maxMeta || footerAt < int64(len(arrowHead)) {
+		p.fail(magicAt-4, "a footer of %d bytes", footerLen)
+		return nil
+	}
+	footer := p.root(footerAt, magicAt-4)
+	f := &arrowFile{}
+	p.schema(footer.child(1), f)
+	if n := footer.vector(2, 24).n; n != 0 {
+		p.fail(footerAt, "%d dictionaries; a file of Coppice has none", n)
+	}
+	batches := footer.vector(3, 24)
+	if batches.n != 1 {
+		p.fail(footerAt, "%d record batches; a file of Coppice has one", batches.n)
+	}
+	if p.err == nil {
+		block := batches.at
+		p.batch(f, p.i64(block), int64(p.i32(block+8)), p.i64(block+16), footerAt)
+	}
+	return f
+}
+
+func (p *parser) schema(t fbTable, f *arrowFile) {
+	if t.i16(0) != 0 {
+		p.fail(t.pos, "big-endian contents")
+	}
+	fields := t.vector(1, 4)
+	if fields.n < 1 || fields.n > maxFields {
+		p.fail(fields.at, "%d columns", fields.n)
+		return
+	}
+	for i := int64(0); i < fields.n && p.err == nil; i++ {
+		f.fields = append(f.fields, p.field(t.element(fields, i)))
+	}
+	f.meta = p.keyValues(t, 2)
+}
+
+func (p *parser) field(t fbTable) arrowField {
+	f := arrowField{name: t.text(0), nullable: t.u8(1) != 0}
+	f.typ.id = t.u8(2)
+	typ := t.child(3)
+	switch f.typ.id {
+	case typeInt:
+		f.typ.bits, f.typ.signed = int(typ.i32(0)), typ.u8(1) != 0
+	case typeFloatingPoint:
+		switch typ.i16(0) {
+		case precisionSingle:
+			f.typ.bits = 32
+		case precisionDouble:
+			f.typ.bits = 64
+		}
+	case typeFixedSizeBinary:
+		f.typ.width = int(typ.i32(0))
+	case typeUtf8:
+	}
+	switch f.typ {
+	case arrowUint8, arrowUint32, arrowUint64, arrowInt64, arrowFloat32, arrowFloat64, arrowUtf8:
+	default:
+		if f.typ.id != typeFixedSizeBinary || f.typ.width < 1 || f.typ.width > MaxFeatures {
+			p.fail(t.pos, "column %.60q has an Arrow type that no file of Coppice has", f.name)
+		}
+	}
+	if t.has(4) || t.vector(5, 4).n != 0 {
+		p.fail(t.pos, "column %.60q is dictionary-encoded or nested", f.name)
+	}
+	f.meta = p.keyValues(t, 6)
+	return f
+}
+
+func (p *parser) keyValues(t fbTable, slot int64) []keyValue {
+	v := t.vector(slot, 4)
+	if v.n > maxFields {
+		p.fail(v.at, "%d pairs of metadata", v.n)
+		return nil
+	}
+	var kvs []keyValue
+	for i := int64(0); i < v.n && p.err == nil; i++ {
+		kv := t.element(v, i)
+		kvs = append(kvs, keyValue{kv.text(0), kv.text(1)})
+	}
+	return kvs
+}
+
+// batch reads the message of the one record batch: at the byte at, with metaLen bytes before its body of bodyLen bytes.
+func (p *parser) batch(f *arrowFile, at, metaLen, bodyLen, footerAt int64) {
+	bodyAt := at + metaLen
+	if at < int64(len(arrowHead)) || at > footerAt || metaLen < 16 || metaLen > maxMeta || bodyAt > footerAt {
+		p.fail(footerAt, "a record batch at byte %d with %d bytes of metadata", at, metaLen)
+		return
+	}
+	if bodyAt%alignment != 0 || bodyLen < 0 || bodyLen > footerAt-bodyAt {
+		p.fail(at, "a body of %d bytes at byte %d", bodyLen, bodyAt)
+		return
+	}
+	if p.u32(at) != arrowContinuation || int64(p.u32(at+4)) != metaLen-8 {
+		p.fail(at, "no record batch begins here")
+		return
+	}
+	message := p.root(at+8, bodyAt)
+	if message.u8(1) != headerBatch || message.i64(3) != bodyLen {
+		p.fail(at, "the message is not the record batch that the footer promises")
+	}
+	batch := message.child(2)
+	if batch.has(3) {
+		p.fail(batch.pos, "compressed buffers; a file of Coppice has none")
+	}
+	f.rows = batch.i64(0)
+	if f.rows < 1 || f.rows > MaxRows {
+		p.fail(batch.pos, "%d rows", f.rows)
+	}
+	nodes, buffers := batch.vector(1, 16), batch.vector(2, 16)
+	if nodes.n != int64(len(f.fields)) {
+		p.fail(nodes.at, "%d columns where the schema has %d", nodes.n, len(f.fields))
+	}
+	if p.err == nil {
+		p.buffers(f, nodes, buffers, span{bodyAt, bodyLen})
+	}
+}
+
+func (p *parser) buffers(f *arrowFile, nodes, buffers fbVector, body span) {
+	next, end := int64(0), int64(0) // of the list; of the span before
+	take := func(need int64) span {
+		if next >= buffers.n {
+			p.fail(buffers.at, "%d buffers are too few for the schema", buffers.n)
+			return span{}
+		}
+		at := buffers.at + 16*next
+		next++
+		s := span{p.i64(at), p.i64(at + 8)}
+		if s.off < end || s.n < 0 || s.off%alignment != 0 || s.off > body.n || s.n > body.n-s.off {
+			p.fail(at, "a buffer of %d bytes at byte %d of a body of %d", s.n, s.off, body.n)
+			return span{}
+		}
+		if need >= 0 && s.n != need {
+			p.fail(at, "a buffer of %d bytes where %d belong", s.n, need)
+			return span{}
+		}
+		end = s.off + s.n
+		return span{body.off + s.off, s.n}
+	}
+	for i, field := range f.fields {
+		node := nodes.at + 16*int64(i)
+		nulls := p.i64(node + 8)
+		if p.i64(node) != f.rows || nulls < 0 || nulls > f.rows || nulls > 0 && !field.nullable {
+			p.fail(node, "column %.60q has %d rows and %d nulls", field.name, p.i64(node), nulls)
+			return
+		}
+		var c columnSpans
+		bitmap := int64(0)
+		if nulls > 0 {
+			bitmap = (f.rows + 7) / 8
+		}
+		c.validity = take(bitmap)
+		if field.typ.id == typeUtf8 {
+			c.offsets = take(4 * (f.rows + 1))
+			c.data = take(-1)
+		} else {
+			if field.typ.valueBytes() > math.MaxInt64/MaxRows {
+				p.fail(node, "column %.60q is too wide", field.name)
+				return
+			}
+			c.data = take(field.typ.valueBytes() * f.rows)
+		}
+		if p.err != nil {
+			return
+		}
+		f.columns = append(f.columns, c)
+		f.nulls = append(f.nulls, nulls)
+	}
+	if next != buffers.n {
+		p.fail(buffers.at, "%d buffers where the schema has %d", buffers.n, next)
+	}
+}

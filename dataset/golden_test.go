@@ -1,0 +1,202 @@
+package dataset
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const goldenDir = "testdata/golden/want"
+
+// The format is a promise to everybody who keeps datasets: the golden files are rewritten (go test -run Golden -update)
+// only together with FormatVersion. testdata/golden/check.py reads them with other tools.
+func TestGolden(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "d")
+	m := newFixture(20261121, smallRows()).write(t, dir, 16, 2)
+	names := append(m.fileNames(), ManifestFile)
+	if *update {
+		if err := os.RemoveAll(goldenDir); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.CopyFS(goldenDir, os.DirFS(dir)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range names {
+		if !bytes.Equal(mustRead(t, dir, name), mustRead(t, goldenDir, name)) {
+			t.Errorf("%s is no longer what it was", name)
+		}
+	}
+}
+
+func TestDecodeManifestRefuses(t *testing.T) {
+	good := mustRead(t, goldenDir, ManifestFile)
+	for name, tc := range map[string]struct{ old, with, want string }{
+		"format":            {`"format":1`, `"format":2`, "format: 2; this build reads 1"},
+		"name":              {`"name":"clicks"`, `"name":"../clicks"`, `name: dataset name "../clicks"`},
+		"version":           {`"version":"`, `"version":"x`, "is not 16 hexadecimal digits"},
+		"kind":              {`"kind":"numeric"`, `"kind":"numbers"`, `features[0]: kind "numbers"`},
+		"bounds descend":    {`[-1.5,1e-35,40]`, `[-1.5,41,40]`, "features[0]: bounds[2] is 40"},
+		"bounds repeat":     {`[-1.5,1e-35,40]`, `[-1.5,40,40]`, "features[0]: bounds[2] is 40"},
+		"too few bins":      {`"bins":4`, `"bins":3`, "features[0]: 3 bins"},
+		"too many bins":     {`"bins":4`, `"bins":400`, "features[0]: 400 bins"},
+		"missing bin":       {`"missing_bin":4`, `"missing_bin":1`, "missing_bin 1"},
+		"other bin":         {`"other_bin":3`, `"other_bin":4`, "other_bin 4"},
+		"category twice":    {`"Zürich"`, `"Ulm"`, `features[3]: categories[2] "Ulm" is repeated`},
+		"name twice":        {`"name":"city"`, `"name":"age"`, `features[3]: the name "age" is repeated`},
+		"reserved name":     {`"name":"city"`, `"name":"__row"`, `"__row" is taken`},
+		"control character": {`"name":"city"`, `"name":"ci\u0000ty"`, "control character"},
+		"empty name":        {`"name":"city"`, `"name":""`, "must be 1 to"},
+		"label":             {`"kind":"binary"`, `"kind":"ternary"`, "label.kind"},
+		"label twice":       {`"column":"clicked","kind":"binary"`, `"column":"clicked","kind":"binary","positive":"1","above":1`, "contradicts itself"},
+		"split order":       {`{"name":"train","rows":11,"label_mean":0.5},{"name":"valid","rows":1,"label_mean":0.5}`, `{"name":"valid","rows":1,"label_mean":0.5},{"name":"train","rows":11,"label_mean":0.5}`, `"train" is unknown, repeated or out of order`},
+		"split name":        {`"name":"calib"`, `"name":"other"`, `"other" is unknown`},
+		"no rows":           {`"rows":64`, `"rows":0`, "calib has 0 rows"},
+		"negative rows":     {`"rows":64`, `"rows":-64`, "calib has -64 rows"},
+		"split rule":        {`"by":"hash"`, `"by":"magic"`, `split.by: "magic"`},
+		"sample":            {`"sample":{"split":"train","rows":3}`, `"sample":{"split":"train","rows":12}`, "12 rows of the split"},
+		"path":              {`"name":"train/rows.arrow"`, `"name":"../../etc/passwd"`, `"../../etc/passwd" where "train/rows.arrow" belongs`},
+		"no bytes":          {`"name":"sample.arrow","bytes":`, `"name":"sample.arrow","bytes":-`, "files.sample.arrow: -"},
+		"number overflow":   {`"rows":64`, `"rows":99999999999999999999`, "cannot unmarshal"},
+		"not JSON":          {`{"format"`, `{format`, "invalid character"},
+		"max_bin":           {`"max_bin":255`, `"max_bin":1000`, "max_bin 1000"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if !bytes.Contains(good, []byte(tc.old)) {
+				t.Fatalf("nothing to replace: %s", tc.old)
+			}
+			_, err := DecodeManifest(bytes.Replace(good, []byte(tc.old), []byte(tc.with), 1))
+			var e *ManifestError
+			if !errors.As(err, &e) || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got  %v\nwant ... %s ...", err, tc.want)
+			}
+		})
+	}
+	if _, err := DecodeManifest(make([]byte, maxManifest+1)); err == nil || !strings.Contains(err.Error(), "more than the") {
+		t.Errorf("too long: %v", err)
+	}
+}
+
+func TestEncodingTravelsAlone(t *testing.T) {
+	m, err := ReadManifest(goldenDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.Marshal(m.Encoding())
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := DecodeEncoding(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := json.Marshal(e)
+	if err != nil || !bytes.Equal(data, again) {
+		t.Errorf("%s\nbecame\n%s (%v)", data, again, err)
+	}
+	for _, bad := range []string{"", "{}", `{"format":1,"features":[],"missing":[]}`, `{"format":1,"features":[{"name":"a","kind":"numeric","why":"","bins":9,"missing_bin":-1,"other_bin":-1}]}`} {
+		var e *ManifestError
+		if _, err := DecodeEncoding([]byte(bad)); !errors.As(err, &e) {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
+
+func FuzzManifest(f *testing.F) {
+	f.Add(mustRead(f, goldenDir, ManifestFile))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		m, err := DecodeManifest(data)
+		var e *ManifestError
+		if err != nil && !errors.As(err, &e) {
+			t.Fatalf("untyped error %T: %v", err, err)
+		}
+		if err != nil {
+			return
+		}
+		again, err := m.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := DecodeManifest(again); err != nil {
+			t.Fatalf("does not survive writing: %v", err)
+		}
+	})
+}
+
+// The version protects manifests from accidents, not from people who compute it anew: what lies behind it must hold too.
+func FuzzManifestContents(f *testing.F) {
+	f.Add(mustRead(f, goldenDir, ManifestFile))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var m Manifest
+		if decodeJSON(data, &m) != nil || m.check() != nil {
+			return
+		}
+		for i := range m.Features {
+			feature := &m.Features[i]
+			for bin := range feature.Bins {
+				_ = feature.Value(uint8(bin))
+			}
+			for _, x := range []float64{0, -1, 1e308} {
+				if int(feature.BinOfNumber(x)) >= feature.Bins {
+					t.Fatalf("bin %d of %d", feature.BinOfNumber(x), feature.Bins)
+				}
+			}
+			if feature.Kind == Categorical && int(feature.BinOfText("x")) >= feature.Bins {
+				t.Fatal("bin of a text")
+			}
+		}
+	})
+}
+
+func FuzzOpen(f *testing.F) {
+	for _, name := range []string{"train/rows.arrow", "train/columns.arrow", "train/targets.arrow"} {
+		f.Add(mustRead(f, goldenDir, name))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		a, err := parseArrow("f", data)
+		if err != nil {
+			var e *FormatError
+			if !errors.As(err, &e) {
+				t.Fatalf("untyped error %T: %v", err, err)
+			}
+			return
+		}
+		sum := 0
+		for _, c := range a.columns {
+			for _, s := range []span{c.validity, c.offsets, c.data} {
+				if s.off%alignment != 0 {
+					t.Fatalf("a buffer at byte %d", s.off)
+				}
+				for _, b := range data[s.off : s.off+s.n] {
+					sum += int(b)
+				}
+			}
+		}
+		_, _ = ReadTargets(data)
+	})
+}
+
+func FuzzSample(f *testing.F) {
+	f.Add(mustRead(f, goldenDir, SampleFile))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s, err := ReadSample(data)
+		if err != nil {
+			return
+		}
+		again, err := s.encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s2, err := ReadSample(again)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if describe(s) != describe(s2) {
+			t.Fatalf("%s\nbecame\n%s", describe(s), describe(s2))
+		}
+	})
+}

@@ -1,0 +1,107 @@
+package ingest
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+
+	"coppice/dataset"
+)
+
+// axis counts the rows at each point of a time column, in bounded memory. As long as there are no more distinct times
+// than it may hold, it is exact; beyond, neighbouring times are counted together, in granules that are as fine as fits.
+// Which granules there are depends on the times alone, not on their order. The counts are exact always, so that a cut
+// between two granules says exactly how many rows lie before it.
+type axis struct {
+	counts map[uint64]int64 // by the ordered bits of a time, shifted right
+	shift  uint
+	limit  int
+	rows   int64
+}
+
+// minGranules is how many distinct times an axis holds at least.
+const minGranules = 1 << 18
+
+// shiftStep coarsens 16-fold at once, because most times have many low bits that are always zero.
+const shiftStep = 4
+
+type granule struct {
+	key  uint64
+	rows int64
+}
+
+func newAxis(limit int) *axis { return &axis{counts: map[uint64]int64{}, limit: limit} }
+
+// ordered maps numbers to whole numbers with the same order.
+func ordered(x float64) uint64 {
+	b := math.Float64bits(x + 0) // -0 becomes 0
+	return b ^ (uint64(int64(b)>>63) | 1<<63)
+}
+
+func fromOrdered(k uint64) float64 {
+	if k>>63 == 1 {
+		return math.Float64frombits(k &^ (1 << 63))
+	}
+	return math.Float64frombits(^k)
+}
+
+func (a *axis) add(x float64) {
+	a.rows++
+	a.counts[ordered(x)>>a.shift]++
+	for len(a.counts) > a.limit {
+		coarse := make(map[uint64]int64, len(a.counts)/4)
+		for k, n := range a.counts {
+			coarse[k>>shiftStep] += n
+		}
+		a.counts = coarse
+		a.shift += shiftStep
+	}
+}
+
+func (a *axis) sorted() []granule {
+	keys := slices.Sorted(maps.Keys(a.counts))
+	out := make([]granule, len(keys))
+	for i, k := range keys {
+		out[i] = granule{k, a.counts[k]}
+	}
+	return out
+}
+
+// greatest is the greatest number that a granule holds.
+func (a *axis) greatest(key uint64) float64 {
+	return fromOrdered(key<<a.shift | (1<<a.shift - 1))
+}
+
+// nearest is the cut, from lo to hi, before which the share of the rows is nearest to the wanted one. A cut is the number
+// of granules before it.
+func nearest(granules []granule, wanted float64, lo, hi int) int {
+	total := int64(0)
+	for _, g := range granules {
+		total += g.rows
+	}
+	target := wanted * float64(total)
+	best, distance, before := lo, math.Inf(1), int64(0)
+	for cut, g := range granules {
+		if d := math.Abs(float64(before) - target); cut >= lo && cut <= hi && d < distance {
+			best, distance = cut, d
+		}
+		before += g.rows
+	}
+	if d := math.Abs(float64(before) - target); hi == len(granules) && d < distance {
+		best = hi
+	}
+	return best
+}
+
+// foldEnds cuts one split's granules into folds that follow each other in time, and gives the greatest number of each but
+// the last. Where there are fewer granules than folds, some folds stay empty.
+func foldEnds(a *axis, granules []granule) []float64 {
+	var ends []float64
+	for k := 1; k < dataset.Folds; k++ {
+		cut := nearest(granules, float64(k)/dataset.Folds, min(1, len(granules)), len(granules))
+		ends = append(ends, a.greatest(granules[cut-1].key))
+	}
+	slices.SortFunc(ends, cmp.Compare[float64])
+	return ends
+}

@@ -1,0 +1,97 @@
+package ingest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"unicode/utf8"
+)
+
+// cleanReader passes UTF-8 text on and refuses everything else, naming the line. It takes a byte order mark away, and
+// refuses more than limit bytes; whoever reads moves the limit on.
+type cleanReader struct {
+	r     io.Reader
+	uri   string
+	line  int
+	n     int64 // bytes passed on
+	limit int64
+	began bool
+	tail  []byte // the beginning of a character that the last read cut in two
+	err   error
+}
+
+func (c *cleanReader) Read(p []byte) (int, error) {
+	if c.err != nil {
+		return 0, c.err
+	}
+	if c.n > c.limit {
+		return 0, c.fail(c.line, fmt.Sprintf("a row of more than %d bytes; is a quote never closed?", maxRecord))
+	}
+	if len(p) < 2*utf8.UTFMax { // bufio never asks so little of a fresh buffer
+		return 0, io.ErrShortBuffer
+	}
+	n := copy(p, c.tail)
+	m, err := c.r.Read(p[n:])
+	n += m
+	c.tail = c.tail[:0]
+	if !c.began {
+		for err == nil && n < 4 {
+			m, err = c.r.Read(p[n:])
+			n += m
+		}
+		c.began = true
+		if bytes.HasPrefix(p[:n], []byte("\xff\xfe")) || bytes.HasPrefix(p[:n], []byte("\xfe\xff")) {
+			return 0, c.fail(1, "UTF-16 text; convert it to UTF-8")
+		}
+		if bytes.HasPrefix(p[:n], []byte("\xef\xbb\xbf")) {
+			n = copy(p, p[3:n])
+		}
+	}
+	good, bad := check(p[:n], err != nil)
+	c.tail = append(c.tail, p[good:n]...)
+	if bad != "" {
+		c.err = &TableError{File: c.uri, Line: c.line + bytes.Count(p[:good], []byte{'\n'}), Msg: bad}
+	} else if err != nil {
+		c.err = err
+		if err != io.EOF && !errors.As(err, new(*TableError)) {
+			c.err = &TableError{File: c.uri, Msg: "the file cannot be read to its end; it may be cut off", Err: err}
+		}
+	}
+	c.line += bytes.Count(p[:good], []byte{'\n'})
+	c.n += int64(good)
+	if good == 0 {
+		return 0, c.err
+	}
+	return good, nil
+}
+
+func (c *cleanReader) fail(line int, msg string) error {
+	c.err = &TableError{File: c.uri, Line: line, Msg: msg}
+	return c.err
+}
+
+// check says how many bytes of p are good text, and what is wrong with the next one. A character that p cuts in two is
+// neither, unless p is the end of the file.
+func check(p []byte, end bool) (good int, bad string) {
+	if i := bytes.IndexByte(p, 0); i >= 0 {
+		if good, bad := check(p[:i], true); bad != "" {
+			return good, bad
+		}
+		return i, "a NUL byte; this is no text file, or a damaged one"
+	}
+	if utf8.Valid(p) {
+		return len(p), ""
+	}
+	for good < len(p) {
+		r, size := utf8.DecodeRune(p[good:])
+		if r == utf8.RuneError && size <= 1 {
+			if !end && !utf8.FullRune(p[good:]) {
+				return good, ""
+			}
+			return good, fmt.Sprintf("the byte %#02x is not UTF-8; convert the file to UTF-8", p[good])
+		}
+		good += size
+	}
+	return good, ""
+}

@@ -1,0 +1,215 @@
+package ingest
+
+import (
+	"bufio"
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+
+	"coppice/dataset"
+)
+
+// csvSource is a file of delimited text, as RFC 4180 has it: quotes around fields that hold the delimiter, a line break or
+// a quote, which is doubled. Lines may end in LF or CRLF; empty lines are no rows.
+type csvSource struct {
+	file      File
+	head      string // the first bytes, which tell how it is compressed
+	delimiter rune
+	header    bool
+	cols      []Column
+}
+
+func openCSV(f File, head string, spec dataset.CSVSpec) (*csvSource, error) {
+	s := &csvSource{file: f, head: head, delimiter: ',', header: spec.HasHeader()}
+	if ext := suffix(f.URI); ext == ".tsv" || ext == ".tab" {
+		s.delimiter = '\t'
+	}
+	if spec.Delimiter != "" {
+		s.delimiter, _ = utf8.DecodeRuneInString(spec.Delimiter)
+	}
+	r, err := s.open()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	first, err := r.next()
+	if errors.Is(err, io.EOF) {
+		return nil, &TableError{File: f.URI, Msg: "the file is empty"}
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i, name := range first {
+		if !s.header || name == "" {
+			name = fmt.Sprintf("c%d", i)
+		}
+		s.cols = append(s.cols, Column{Name: strings.Clone(name), Type: dataset.Text, Untyped: true})
+	}
+	return s, nil
+}
+
+func (s *csvSource) columns() []Column { return s.cols }
+
+func (s *csvSource) rowCount() int64 { return -1 }
+
+func (s *csvSource) read(ctx context.Context, q request) error {
+	r, err := s.open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	r.csv.FieldsPerRecord = len(s.cols)
+	if s.header {
+		if _, err := r.next(); err != nil {
+			return err
+		}
+	}
+	for first := int64(0); ; {
+		b := q.empty()
+		if err := r.fill(b, q); err != nil {
+			return err
+		}
+		if b.Rows == 0 {
+			return ctx.Err()
+		}
+		b.First = first
+		first += int64(b.Rows)
+		if err := q.emit(b, r.raw.n, s.file.Bytes); err != nil {
+			return err
+		}
+	}
+}
+
+// fill reads the next rows into b.
+func (r *csvReader) fill(b *Batch, q request) error {
+	if len(b.Columns) != len(q.places) {
+		b.Columns = make([]dataset.Values, len(q.places))
+	}
+	b.Rows, b.lines, b.rowNumbers = 0, b.lines[:0], nil
+	for i := range b.Columns {
+		b.Columns[i] = dataset.Values{Type: dataset.Text, Text: b.Columns[i].Text[:0]}
+	}
+	for b.Rows < q.rows {
+		record, err := r.next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for i, p := range q.places {
+			b.Columns[i].Text = append(b.Columns[i].Text, record[p])
+		}
+		line, _ := r.csv.FieldPos(0)
+		b.lines = append(b.lines, line)
+		b.Rows++
+	}
+	return nil
+}
+
+// maxRecord bounds one row of text. A quote that is never closed would otherwise swallow the file.
+const maxRecord = 16 << 20
+
+// csvReader reads records out of a file that may be compressed.
+type csvReader struct {
+	uri    string
+	csv    *csv.Reader
+	clean  *cleanReader
+	raw    *countReader
+	closes []func() error
+}
+
+func (s *csvSource) open() (*csvReader, error) {
+	f, err := os.Open(s.file.Path)
+	if err != nil {
+		return nil, err
+	}
+	r := &csvReader{uri: s.file.URI, raw: &countReader{r: f}, closes: []func() error{f.Close}}
+	var plain io.Reader = r.raw
+	switch {
+	case strings.HasPrefix(s.head, magicGzip):
+		z, err := gzip.NewReader(bufio.NewReaderSize(r.raw, 1<<18))
+		if err != nil {
+			return nil, errors.Join(&TableError{File: r.uri, Msg: "not a gzip file, or cut off", Err: err}, r.Close())
+		}
+		plain = z
+	case strings.HasPrefix(s.head, magicZstd):
+		z, err := zstd.NewReader(r.raw, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(128<<20))
+		if err != nil {
+			return nil, errors.Join(&TableError{File: r.uri, Msg: "not a zstd file", Err: err}, r.Close())
+		}
+		r.closes = append(r.closes, func() error { z.Close(); return nil })
+		plain = z
+	}
+	r.clean = &cleanReader{r: plain, uri: r.uri, line: 1, limit: maxRecord}
+	r.csv = csv.NewReader(bufio.NewReaderSize(r.clean, 1<<18))
+	r.csv.Comma = s.delimiter
+	r.csv.ReuseRecord = true
+	return r, nil
+}
+
+func (r *csvReader) Close() error {
+	var errs []error
+	for _, fn := range slices.Backward(r.closes) {
+		errs = append(errs, fn())
+	}
+	return errors.Join(errs...)
+}
+
+// next is the next record, which lasts until the call after; its fields last.
+func (r *csvReader) next() ([]string, error) {
+	record, err := r.csv.Read()
+	if err == nil {
+		r.clean.limit = r.clean.n + maxRecord
+		return record, nil
+	}
+	if errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	var table *TableError
+	if errors.As(err, &table) { // from cleanReader
+		return nil, table
+	}
+	var parse *csv.ParseError
+	if !errors.As(err, &parse) {
+		return nil, &TableError{File: r.uri, Msg: "the file cannot be read to its end; it may be cut off", Err: err}
+	}
+	if errors.As(r.clean.err, &table) && parse.Line >= r.clean.line { // the quote is open because the text ended there
+		return nil, table
+	}
+	e := &TableError{File: r.uri, Line: parse.Line}
+	switch {
+	case errors.Is(err, csv.ErrFieldCount):
+		e.Line = parse.StartLine
+		e.Msg = fmt.Sprintf("%d fields where the first line has %d", len(record), r.csv.FieldsPerRecord)
+	case errors.Is(err, csv.ErrQuote), errors.Is(err, csv.ErrBareQuote):
+		e.Msg = fmt.Sprintf("a quote out of place at character %d: quote whole fields, and double the quotes in them", parse.Column)
+		if parse.StartLine != parse.Line {
+			e.Msg += fmt.Sprintf("; the row begins in line %d", parse.StartLine)
+		}
+	default:
+		e.Msg, e.Err = "not delimited text", parse.Err
+	}
+	return nil, e
+}
+
+// countReader counts what is read of a file, compressed as it may be.
+type countReader struct {
+	r io.Reader
+	n int64
+}
+
+func (c *countReader) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n += int64(n)
+	return n, err
+}

@@ -1,0 +1,265 @@
+package ingest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"coppice/dataset"
+)
+
+func text(values ...string) dataset.Values { return dataset.Values{Type: dataset.Text, Text: values} }
+
+func TestEncoderToleratesTypes(t *testing.T) {
+	features := []dataset.Feature{
+		{Name: "n", Kind: dataset.Numeric, Bins: 3, Bounds: []float64{1}, MissingBin: 2, OtherBin: -1},
+		{Name: "t", Kind: dataset.Temporal, Bins: 2, Bounds: []float64{1.5e9}, MissingBin: -1, OtherBin: -1},
+		{Name: "c", Kind: dataset.Categorical, Bins: 5, Categories: []string{"17", "true", "2017-07-02"}, MissingBin: 4, OtherBin: 3},
+		{Name: "o", Kind: dataset.Categorical, Bins: 2, Categories: []string{"17"}, MissingBin: -1, OtherBin: 1},
+	}
+	enc := NewEncoder(&dataset.Encoding{Features: features, Missing: []string{"", "NA", "-999"}})
+	if got := enc.Columns(); !slices.Equal(got, []string{"n", "t", "c", "o"}) {
+		t.Errorf("%q", got)
+	}
+	nan := math.NaN()
+	for name, tc := range map[string]struct {
+		n, t, c dataset.Values
+		want    []float64 // row by row; of o, c's values again
+	}{
+		"text": {text(" 1.5", "NA", "0052", "True"), text("2017-07-02", "2017-07-02 10:00", "", "1970-01-01T00:00:01.5Z"), text("17", "NA", "new", "true"),
+			[]float64{1.5, 1498953600, 0, 0, nan, 1498989600, 4, 1, 52, nan, 3, 1, 1, 1.5, 1, 1}},
+		"numbers": {dataset.Values{Type: dataset.Float, Float: []float64{1.5, nan, -999, math.Inf(1)}},
+			dataset.Values{Type: dataset.Time, Unit: dataset.Milli, Int: []int64{1500, -500, 0, 2}, Null: []bool{false, false, true, false}},
+			dataset.Values{Type: dataset.Int, Int: []int64{17, -999, 18, 5}, Null: []bool{false, false, false, true}},
+			[]float64{1.5, 1.5, 0, 0, nan, -0.5, 4, 1, nan, nan, 3, 1, math.MaxFloat64, 0.002, 4, 1}},
+		"others": {dataset.Values{Type: dataset.Int, Int: []int64{5, -999, 1, 0}, Null: []bool{true, false, false, false}},
+			dataset.Values{Type: dataset.Time, Unit: dataset.Day, Int: []int64{1, 2, 3, -1}}, dataset.Values{Type: dataset.Float, Float: []float64{17, nan, 17.5, -999}},
+			[]float64{nan, 86400, 0, 0, nan, 172800, 4, 1, 1, 259200, 3, 1, 0, -86400, 4, 1}},
+		"truth and days": {dataset.Values{Type: dataset.Bool, Int: []int64{1, 0, 1, 0}}, dataset.Values{Type: dataset.Time, Unit: dataset.Nano, Int: []int64{1e9, 0, 0, 0}},
+			dataset.Values{Type: dataset.Time, Unit: dataset.Day, Int: []int64{17349, 17350, 0, 0}, Null: []bool{false, false, true, false}},
+			[]float64{1, 1, 2, 1, 0, 0, 3, 1, 1, 0, 4, 1, 0, 0, 3, 1}},
+		"times as numbers": {dataset.Values{Type: dataset.Time, Unit: dataset.Milli, Int: []int64{1500, 0, 0, 0}}, text("NA", "NA", "NA", "NA"), dataset.Values{Type: dataset.Bool, Int: []int64{1, 0, 1, 0}},
+			[]float64{1.5, nan, 1, 1, 0, nan, 3, 1, 0, nan, 1, 1, 0, nan, 3, 1}},
+	} {
+		b := &Batch{Names: []string{"extra", "o", "c", "t", "n"}, Columns: []dataset.Values{{}, tc.c, tc.c, tc.t, tc.n}, Rows: 4}
+		got, err := enc.Encode(b, nil)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		for i := range got {
+			if got[i] != tc.want[i] && (got[i] == got[i] || tc.want[i] == tc.want[i]) {
+				t.Errorf("%s: %v\nwant %v", name, got, tc.want)
+				break
+			}
+		}
+	}
+}
+
+func TestEncoderErrors(t *testing.T) {
+	enc := NewEncoder(&dataset.Encoding{Features: []dataset.Feature{
+		{Name: "n", Kind: dataset.Numeric, Bins: 1, MissingBin: -1, OtherBin: -1}, {Name: "t", Kind: dataset.Temporal, Bins: 1, MissingBin: -1, OtherBin: -1},
+	}})
+	times := text("2017-01-01", "2017-01-01")
+	for want, b := range map[string]*Batch{
+		`x.csv: column "t": the column is missing, and the model needs it`: {Names: []string{"n"}, Columns: []dataset.Values{text("1", "2")}, Rows: 2},
+		`x.csv:8: column "n": "two" is not a number`:                       {Names: []string{"n", "t"}, Columns: []dataset.Values{text("1", "two"), times}, Rows: 2, lines: []int{5, 8}},
+		`x.csv: row 2: column "t": "soon" is not a time`:                   {Names: []string{"n", "t"}, Columns: []dataset.Values{text("1", "2"), text("2017-01-01", "soon")}, Rows: 2},
+		`column "t": the column holds values of type float`:                {Names: []string{"n", "t"}, Columns: []dataset.Values{text("1", "2"), {Type: dataset.Float, Float: []float64{1, 2}}}, Rows: 2},
+		`column "t": the column holds values of type int`:                  {Names: []string{"n", "t"}, Columns: []dataset.Values{text("1", "2"), {Type: dataset.Int, Int: []int64{1, 2}}}, Rows: 2},
+		`column "n": 3 values in 2 rows`:                                   {Names: []string{"n", "t"}, Columns: []dataset.Values{text("1", "2", "3"), times}, Rows: 2},
+	} {
+		b.file = "x.csv"
+		_, err := enc.Encode(b, nil)
+		var e *TableError
+		if !errors.As(err, &e) || !strings.Contains(err.Error(), want) {
+			t.Errorf("got  %v\nwant ... %s", err, want)
+		}
+	}
+	if out, err := enc.Encode(&Batch{Names: []string{"n", "t"}, Columns: []dataset.Values{{Type: dataset.Text}, {Type: dataset.Text}}}, nil); err != nil || len(out) != 0 {
+		t.Error(out, err)
+	}
+	_, err := enc.EncodeSample(&dataset.Sample{Row: []uint32{0, 1}, Names: []string{"n", "t"}, Columns: []dataset.Values{text("1", "x"), times}})
+	if err == nil || err.Error() != `sample.arrow: row 2: column "n": "x" is not a number` {
+		t.Error(err)
+	}
+}
+
+// The same rows as Parquet and as CSV are the same model values, and the encoder may be shared.
+func TestParquetAndCSVEncodeAlike(t *testing.T) {
+	columns := []Column{{Name: "y", Type: dataset.Int}, {Name: "f", Type: dataset.Float}, {Name: "i", Type: dataset.Int}, {Name: "s", Type: dataset.Text}, {Name: "at", Type: dataset.Time, Unit: dataset.Milli}}
+	b := &Batch{Names: []string{"y", "f", "i", "s", "at"}, Columns: make([]dataset.Values, 5), Rows: 3000}
+	for i, c := range columns {
+		v := &b.Columns[i]
+		v.Type, v.Unit = c.Type, c.Unit
+		for r := range b.Rows {
+			n := r * r % 977
+			switch c.Name {
+			case "y":
+				v.Int = append(v.Int, int64(n%2))
+			case "f":
+				v.Float = append(v.Float, float64(n)/7)
+			case "i":
+				v.Int = append(v.Int, int64(n%40))
+			case "s":
+				v.Text = append(v.Text, fmt.Sprintf("s%d", n%9))
+			default:
+				v.Int = append(v.Int, int64(n)*1001)
+			}
+			v.Null = append(v.Null, i > 0 && (r+i)%11 == 0)
+		}
+	}
+	var pq, csv bytes.Buffer
+	w, err := NewParquetWriter(&pq, columns, Zstd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := NewCSVWriter(&csv, columns, ',')
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(w.Write(b), w.Close(), c.Write(b)); err != nil {
+		t.Fatal(err)
+	}
+	const spec = "label: y\ncategorical: [i]\nsplit: {by: hash, key: f, train: 0.5, valid: 0.5}\n"
+	parquetFile, csvFile := writeFile(t, "t.parquet", pq.String()), writeFile(t, "t.csv", csv.String())
+	ps, err := tryStage(t, spec, []File{parquetFile}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cs, err := tryStage(t, spec, []File{csvFile}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range ps.Splits {
+		if !bytes.Equal(ps.Splits[i].RowMajor, cs.Splits[i].RowMajor) || !slices.Equal(ps.Splits[i].Label, cs.Splits[i].Label) || !slices.Equal(ps.Splits[i].Fold, cs.Splits[i].Fold) {
+			t.Errorf("%s differs between Parquet and CSV", ps.Splits[i].Name)
+		}
+	}
+	checkEncoder(t, ps, []File{csvFile}, dataset.CSVSpec{})
+	var wg sync.WaitGroup
+	enc := NewEncoder(ps.Manifest.Encoding())
+	for range 4 {
+		wg.Go(func() {
+			if _, err := enc.EncodeSample(cs.sample(t)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// Yesterday's model meets today's sample, which has other categories and kinds.
+func TestEncodeAnotherSample(t *testing.T) {
+	old := mustStage(t, "label: y\n", "y,zip,city\n"+strings.Repeat("0,01234,Ulm\n1,5,Bonn\n0,77,Ulm\n", 10))
+	now := mustStage(t, "label: y\n", "y,zip,city\n"+strings.Repeat("0,77,Köln\n1,5,\n0,6,Ulm\n", 10))
+	if old.feature(t, "zip").Kind != dataset.Categorical || now.feature(t, "zip").Kind != dataset.Numeric {
+		t.Fatal("the kinds are not what the test needs")
+	}
+	data, err := json.Marshal(old.Manifest.Encoding())
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := dataset.DecodeEncoding(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := NewEncoder(e).EncodeSample(now.sample(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []float64{2, 2, 1, 2, 3, 0}; !slices.Equal(got[:6], want) {
+		t.Errorf("%v, want %v; zips %q, cities %q", got[:6], want, old.feature(t, "zip").Categories, old.feature(t, "city").Categories)
+	}
+}
+
+// The sample holds raw values as the table has them, of the last split, evenly.
+func TestSampleIsRaw(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("y,x,s,part\n")
+	for i := range 30_000 {
+		fmt.Fprintf(&b, "%d,%07.2f,\" t %d\",%s\n", i%2, float64(i%500), i%3, []string{"train", "calib", "test"}[i%3])
+	}
+	s := mustStage(t, "label: y\nsplit: {by: column, column: part}\nsample: 2000\n", b.String())
+	sample := s.sample(t)
+	if sample.Split != "test" || len(sample.Row) != 2000 || !slices.Equal(sample.Names, []string{"x", "s"}) {
+		t.Fatalf("%s, %d rows, %q", sample.Split, len(sample.Row), sample.Names)
+	}
+	var tenths [10]int
+	for i, row := range sample.Row {
+		tenths[row/1000]++
+		source := int(row)*3 + 2
+		if got, want := sample.Columns[0].Text[i], fmt.Sprintf("%07.2f", float64(source%500)); got != want {
+			t.Fatalf("row %d: %q, want %q", row, got, want)
+		}
+		if got := sample.Columns[1].Text[i]; got != " t 2" {
+			t.Fatalf("row %d: %q", row, got)
+		}
+	}
+	for i, n := range tenths { // 200 expected, standard deviation 12
+		if n < 150 || n > 250 {
+			t.Errorf("%d rows from tenth %d", n, i)
+		}
+	}
+}
+
+func TestFingerprint(t *testing.T) {
+	ctx := context.Background()
+	table := randomTable(9, 50)
+	a, b := writeFile(t, "a.csv", table), writeFile(t, "b.csv", table)
+	spec := parseSpec(t, "label: y\n")
+	want, err := Fingerprint(ctx, spec, []File{a})
+	if err != nil || len(want) != 32 {
+		t.Fatal(want, err)
+	}
+	moved := *spec
+	moved.Source = "gs://elsewhere/*.csv"
+	for name, same := range map[string]func() (string, error){
+		"again":            func() (string, error) { return Fingerprint(ctx, spec, []File{a}) },
+		"another place":    func() (string, error) { return Fingerprint(ctx, &moved, []File{b}) },
+		"explicit default": func() (string, error) { return Fingerprint(ctx, parseSpec(t, "label: y\nmax_bin: 255\n"), []File{a}) },
+	} {
+		if got, err := same(); err != nil || got != want {
+			t.Errorf("%s: %s %v, want %s", name, got, err, want)
+		}
+	}
+	remote := a
+	remote.Checksum, remote.Path = "crc32c:abc", "/nowhere"
+	for name, other := range map[string]func() (string, error){
+		"other spec": func() (string, error) { return Fingerprint(ctx, parseSpec(t, "label: y\nmax_bin: 254\n"), []File{a}) },
+		"other split": func() (string, error) {
+			return Fingerprint(ctx, parseSpec(t, "label: y\nsplit: {by: hash, key: user, train: 1}\n"), []File{a})
+		},
+		"other contents": func() (string, error) {
+			return Fingerprint(ctx, spec, []File{writeFile(t, "a.csv", strings.Replace(table, "Ulm", "Alm", 1))})
+		},
+		"two files":      func() (string, error) { return Fingerprint(ctx, spec, []File{a, b}) },
+		"other suffix":   func() (string, error) { return Fingerprint(ctx, spec, []File{writeFile(t, "a.tsv", table)}) },
+		"given checksum": func() (string, error) { return Fingerprint(ctx, spec, []File{remote}) },
+	} {
+		if got, err := other(); err != nil || got == want {
+			t.Errorf("%s: %s %v", name, got, err)
+		}
+	}
+	remote.Checksum = ""
+	if _, err := Fingerprint(ctx, spec, []File{remote}); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := Fingerprint(ctx, spec, []File{a}); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Dir(a.Path)); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,197 @@
+package ingest
+
+import (
+	"slices"
+	"strings"
+
+	"coppice/dataset"
+)
+
+// gather gives the values at the given places.
+func gather(v *dataset.Values, places []int32) dataset.Values {
+	out := dataset.Values{Type: v.Type, Unit: v.Unit}
+	out.Text, out.Float, out.Int, out.Null = pick(v.Text, places), pick(v.Float, places), pick(v.Int, places), pick(v.Null, places)
+	return out
+}
+
+func pick[T any](from []T, places []int32) []T {
+	if from == nil {
+		return nil
+	}
+	to := make([]T, len(places))
+	for i, p := range places {
+		to[i] = from[p]
+	}
+	return to
+}
+
+// keep gives a batch of only the rows at the given places.
+func (b *Batch) keep(places []int32) *Batch {
+	if len(places) == b.Rows {
+		return b
+	}
+	out := *b
+	out.Rows = len(places)
+	out.Columns = make([]dataset.Values, len(b.Columns))
+	for i := range b.Columns {
+		out.Columns[i] = gather(&b.Columns[i], places)
+	}
+	out.lines = nil
+	if b.lines != nil {
+		out.lines = pick(b.lines, places)
+	}
+	out.rowNumbers = make([]int64, len(places))
+	for i, p := range places {
+		out.rowNumbers[i] = b.row(int(p))
+	}
+	return &out
+}
+
+// store collects values out of batches, each in a slot that a later one may take over.
+type store struct {
+	values dataset.Values
+	copies bool // texts are parts of long strings, which must not be kept alive for them
+	room   int  // slots that will certainly be needed
+}
+
+// put copies the chosen values of a batch into their slots.
+func (s *store) put(v *dataset.Values, chosen []chosen) {
+	n := 0
+	for _, c := range chosen {
+		n = max(n, c.slot+1)
+	}
+	if n == 0 {
+		return
+	}
+	s.values.Type, s.values.Unit = v.Type, v.Unit
+	switch v.Type {
+	case dataset.Text:
+		s.values.Text = stretch(s.values.Text, n, s.room)
+		for _, c := range chosen {
+			text := v.Text[c.row]
+			if s.copies {
+				text = strings.Clone(text)
+			}
+			s.values.Text[c.slot] = text
+		}
+	case dataset.Float:
+		s.values.Float = stretch(s.values.Float, n, s.room)
+		for _, c := range chosen {
+			s.values.Float[c.slot] = v.Float[c.row]
+		}
+	default:
+		s.values.Int = stretch(s.values.Int, n, s.room)
+		for _, c := range chosen {
+			s.values.Int[c.slot] = v.Int[c.row]
+		}
+	}
+	if v.Null != nil || s.values.Null != nil {
+		s.values.Null = stretch(s.values.Null, n, s.room)
+		for _, c := range chosen {
+			s.values.Null[c.slot] = v.IsNull(c.row)
+		}
+	}
+}
+
+// stretch makes s at least n long, and makes room for more.
+func stretch[T any](s []T, n, room int) []T {
+	if n <= len(s) {
+		return s
+	}
+	return slices.Grow(s, max(n, room)-len(s))[:n]
+}
+
+// finish makes all slices n long and gives them away.
+func (s *store) finish(n int) dataset.Values {
+	v := s.values
+	if v.Null != nil && len(v.Null) < n {
+		v.Null = append(v.Null, make([]bool, n-len(v.Null))...)
+	}
+	s.values = dataset.Values{}
+	return v
+}
+
+// repackRows is how many rows are looked at before going to the next column: their texts fit the second-level cache.
+const repackRows = 2048
+
+// repack copies the texts of samples so that those of one column lie together. In CSV the texts of one row do, which would
+// make every later walk down a column miss the cache at each value.
+func repack(threads int, columns []*dataset.Values) {
+	parallel(threads, threads, func(t int) {
+		mine := columns[t*len(columns)/threads : (t+1)*len(columns)/threads]
+		packed := make([]strings.Builder, len(mine))
+		rows := 0
+		for _, v := range mine {
+			rows = max(rows, len(v.Text))
+		}
+		for from := 0; from < rows; from += repackRows {
+			for j, v := range mine {
+				for _, text := range v.Text[min(from, len(v.Text)):min(from+repackRows, len(v.Text))] {
+					packed[j].WriteString(text)
+				}
+			}
+		}
+		for j, v := range mine {
+			all := packed[j].String()
+			for i, text := range v.Text {
+				v.Text[i], all = all[:len(text)], all[len(text):]
+			}
+		}
+	})
+}
+
+// sampler chooses up to size rows of a stream whose length is not known, all with the same chance: those with the lowest
+// hashes. Which they are depends on nothing but the rows' numbers.
+type sampler struct {
+	size  int
+	limit uint64 // hashes from here on cannot be among the lowest; 0 when nothing is known
+	heap  []slot // the greatest hash on top
+}
+
+// expect tells the sampler about how many rows will be offered, so that it need not take in most of those that it would
+// let go again. Half as many again as are wanted stay below the limit.
+func (s *sampler) expect(rows float64) {
+	if share := 1.5 * float64(s.size) / rows; share < 1 {
+		s.limit = uint64(share * (1 << 63) * 2)
+	}
+}
+
+type slot struct {
+	hash  uint64
+	place int
+}
+
+// chosen is a row of a batch that goes into a slot.
+type chosen struct{ row, slot int }
+
+// offer says into which slot the row goes; ok is false when it is not chosen.
+func (s *sampler) offer(row int64) (place int, ok bool) {
+	h := mix(uint64(row) ^ seedBins<<24)
+	if s.limit > 0 && h >= s.limit {
+		return 0, false
+	}
+	if len(s.heap) < s.size {
+		place = len(s.heap)
+		s.heap = append(s.heap, slot{h, place})
+		for i := place; i > 0 && s.heap[(i-1)/2].hash < s.heap[i].hash; i = (i - 1) / 2 {
+			s.heap[i], s.heap[(i-1)/2] = s.heap[(i-1)/2], s.heap[i]
+		}
+		return place, true
+	}
+	if h >= s.heap[0].hash {
+		return 0, false
+	}
+	place = s.heap[0].place
+	s.heap[0].hash = h
+	for i := 0; ; {
+		child := 2*i + 1
+		if child+1 < len(s.heap) && s.heap[child+1].hash > s.heap[child].hash {
+			child++
+		}
+		if child >= len(s.heap) || s.heap[child].hash <= s.heap[i].hash {
+			return place, true
+		}
+		s.heap[i], s.heap[child] = s.heap[child], s.heap[i]
+		i = child
+	}
+}

@@ -1,0 +1,75 @@
+package ingest
+
+import (
+	"coppice/dataset"
+)
+
+// Seeds keep the uses of one hash apart, so that a row's split says nothing about its fold. FORMAT.md documents them:
+// changing one would move rows.
+const (
+	seedRow   = 0x726f77 // "row"
+	seedSplit = 0x73706c6974
+	seedFold  = 0x666f6c64
+	seedBins  = 0x62696e73
+	seedTest  = 0x73616d706c65
+)
+
+// mix spreads the bits of x (the finalizer of splitmix64: Steele, Lea, Flood, Fast splittable pseudorandom number
+// generators, 2014). It maps different numbers to different numbers.
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// hashText is FNV-1a of 64 bits, mixed.
+func hashText(s []byte) uint64 {
+	h := uint64(14695981039346656037)
+	for _, c := range s {
+		h = (h ^ uint64(c)) * 1099511628211
+	}
+	return mix(h)
+}
+
+// hashRow is the hash of a row of the whole table.
+func hashRow(row int64) uint64 { return mix(uint64(row) ^ seedRow<<32) }
+
+// unit turns a hash into a number from 0 up to 1.
+func unit(h uint64) float64 { return float64(h>>11) / (1 << 53) }
+
+// below turns a hash into a whole number from 0 up to n.
+func below(h uint64, n uint64) uint64 { return (h >> 32) * n >> 32 }
+
+// keys hashes the values of a key column. A row without a key is a key of its own.
+type keys struct {
+	tokens *tokens
+	buf    []byte
+	none   int64 // rows without a key, so far
+}
+
+func (k *keys) hash(v *dataset.Values, i int, row int64) uint64 {
+	if missing(v, i, k.tokens) {
+		k.none++
+		return hashRow(row)
+	}
+	k.buf = v.AppendText(k.buf[:0], i)
+	return hashText(k.buf)
+}
+
+// missing reports whether value i is missing: absent in the table, NaN, or one of the tokens.
+func missing(v *dataset.Values, i int, t *tokens) bool {
+	if v.IsNull(i) {
+		return true
+	}
+	switch v.Type {
+	case dataset.Text:
+		return t.has(v.Text[i])
+	case dataset.Float:
+		x := v.Float[i]
+		return x != x || len(t.numbers) > 0 && t.hasNumber(x)
+	case dataset.Int:
+		return len(t.numbers) > 0 && t.hasNumber(float64(v.Int[i]))
+	}
+	return false
+}

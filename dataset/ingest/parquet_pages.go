@@ -1,0 +1,290 @@
+package ingest
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+
+	"github.com/apache/arrow/go/v17/arrow/memory"
+	"github.com/apache/arrow/go/v17/parquet"
+	"github.com/apache/arrow/go/v17/parquet/compress"
+	"github.com/apache/arrow/go/v17/parquet/file"
+	"github.com/apache/arrow/go/v17/parquet/metadata"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/snappy"
+	"github.com/klauspost/compress/zstd"
+)
+
+// pageReader hands the pages of one column chunk to the library's decoders. It takes the place of the library's own, which
+// ends early without an error where a file is damaged, can loop for ever on levels that are cut off, does not look at
+// checksums, and copies every page twice.
+type pageReader struct {
+	window window
+	codec  compress.Compression
+	zstd   *zstd.Decoder
+	left   int64 // values in the pages to come
+	level  int16 // the highest definition level: 0 or 1
+	lent   bool  // values point into the page, so that its memory must not be used again
+	buf    []byte
+	page   file.Page
+	err    error
+}
+
+// maxHeader bounds a page's header; statistics of long texts lie in it.
+const maxHeader = 16 << 20
+
+// begin goes to a column chunk of rows rows in a file of size bytes.
+func (p *pageReader) begin(r io.ReaderAt, size int64, c *metadata.ColumnChunkMetaData, writer *metadata.AppVersion, rows int64) error {
+	if c.CryptoMetadata() != nil {
+		return errors.New("it is encrypted")
+	}
+	start, n := c.DataPageOffset(), c.TotalCompressedSize()
+	if d := c.DictionaryPageOffset(); c.HasDictionaryPage() && d > 0 && d < start {
+		start = d
+	}
+	if start < 0 || n < 0 || start > size || n > size-start {
+		return fmt.Errorf("its data lies outside the file (byte %d, length %d)", start, n)
+	}
+	if writer.LessThan(metadata.Parquet816FixedVersion) {
+		n = min(n+100, size-start) // that writer forgot to count the dictionary page's header (PARQUET-816)
+	}
+	if c.NumValues() != rows {
+		return fmt.Errorf("it has %d values in %d rows", c.NumValues(), rows)
+	}
+	p.window = window{r: r, at: start, end: start + n, buf: p.window.buf[:0]}
+	p.codec, p.left, p.page, p.err = c.Compression(), rows, nil, nil
+	return nil
+}
+
+// SetMaxPageHeaderSize is part of file.PageReader; maxHeader holds.
+func (p *pageReader) SetMaxPageHeaderSize(int) {}
+
+// Reset is part of file.PageReader; begin takes its place.
+func (p *pageReader) Reset(parquet.BufferedReader, int64, compress.Compression, *file.CryptoContext) {
+}
+
+// Page is the present page.
+func (p *pageReader) Page() file.Page { return p.page }
+
+// Err is the error that ended the pages, or nil.
+func (p *pageReader) Err() error { return p.err }
+
+// Next goes to the next page.
+func (p *pageReader) Next() bool {
+	p.page = nil
+	for p.err == nil && p.left > 0 && p.page == nil {
+		p.page, p.err = p.read()
+	}
+	return p.page != nil
+}
+
+// read reads one page; it is nil when it is of a kind that does not matter.
+func (p *pageReader) read() (file.Page, error) {
+	h, err := p.header()
+	if err != nil {
+		return nil, err
+	}
+	data, err := p.window.peek(int(h.compressed))
+	if err == nil && int64(len(data)) < h.compressed {
+		err = fmt.Errorf("a page of %d bytes, of which %d are there", h.compressed, len(data))
+	}
+	if err != nil {
+		return nil, err
+	}
+	data = data[:h.compressed]
+	p.window.skip(len(data))
+	if h.hasCRC && crc32.ChecksumIEEE(data) != uint32(h.crc) {
+		return nil, errors.New("a page's contents differ from its checksum")
+	}
+	switch h.typ {
+	case pageDictionary:
+		data, err = p.unpack(data, h.uncompressed, true)
+		if err != nil {
+			return nil, err
+		}
+		return file.NewDictionaryPage(memory.NewBufferBytes(data), int32(h.values), parquet.Encoding(h.encoding)), nil
+	case pageData, pageDataV2:
+		return p.dataPage(h, data)
+	}
+	return nil, nil
+}
+
+func (p *pageReader) dataPage(h pageHeader, data []byte) (file.Page, error) {
+	if h.values > p.left {
+		return nil, fmt.Errorf("a page of %d values where %d are left", h.values, p.left)
+	}
+	p.left -= h.values
+	if h.typ == pageData {
+		data, err := p.unpack(data, h.uncompressed, p.lent)
+		if err != nil {
+			return nil, err
+		}
+		if p.level > 0 && parquet.Encoding(h.levels) == parquet.Encodings.RLE {
+			if len(data) < 4 || int64(binary.LittleEndian.Uint32(data)) > int64(len(data)-4) {
+				return nil, errors.New("a page too short for its levels")
+			}
+			if err := checkLevels(data[4:4+binary.LittleEndian.Uint32(data)], h.values); err != nil {
+				return nil, err
+			}
+		}
+		return file.NewDataPageV1(memory.NewBufferBytes(data), int32(h.values), parquet.Encoding(h.encoding), parquet.Encoding(h.levels), parquet.Encoding(h.repeated), int32(h.uncompressed)), nil
+	}
+	levels := h.levelBytes + h.repBytes
+	if levels > int64(len(data)) || levels > h.uncompressed {
+		return nil, errors.New("a page too short for its levels")
+	}
+	if p.level > 0 {
+		if err := checkLevels(data[h.repBytes:levels], h.values); err != nil {
+			return nil, err
+		}
+	}
+	if h.packed && p.codec != compress.Codecs.Uncompressed {
+		values, err := p.unpack(data[levels:], h.uncompressed-levels, true)
+		if err != nil {
+			return nil, err
+		}
+		data = append(append(make([]byte, 0, h.uncompressed), data[:levels]...), values...)
+	} else {
+		data = bytes.Clone(data)
+	}
+	return file.NewDataPageV2(memory.NewBufferBytes(data), int32(h.values), int32(h.nulls), int32(h.rows), parquet.Encoding(h.encoding), int32(h.levelBytes), int32(h.repBytes), int32(len(data)), false), nil
+}
+
+// header reads the next page's header.
+func (p *pageReader) header() (pageHeader, error) {
+	for n := 4 << 10; ; n *= 4 {
+		data, err := p.window.peek(n)
+		if err != nil {
+			return pageHeader{}, err
+		}
+		h, length, err := parsePageHeader(data)
+		switch {
+		case err == nil:
+			p.window.skip(length)
+			return h, nil
+		case !errors.Is(err, errShort):
+			return h, err
+		case len(data) < n:
+			return h, fmt.Errorf("its pages end before its last %d values", p.left)
+		case n >= maxHeader:
+			return h, fmt.Errorf("a page header of more than %d bytes", maxHeader)
+		}
+	}
+}
+
+// checkLevels makes sure that definition levels of one bit say of as many values as the page has whether they are there.
+// They are runs: of a repeated level, or of eight levels a byte.
+func checkLevels(data []byte, values int64) error {
+	for have := int64(0); have < values; {
+		head, n := binary.Uvarint(data)
+		run := int64(head >> 1)
+		if n <= 0 || run == 0 || run > maxPage {
+			return errors.New("a page whose levels are cut off")
+		}
+		size := int64(1)
+		if head&1 == 1 { // groups of eight
+			size, run = run, run*8
+		}
+		if size > int64(len(data)-n) {
+			if head&1 == 0 || have+int64(len(data)-n)*8 < values { // the last group may be cut where no value needs it
+				return errors.New("a page whose levels are cut off")
+			}
+			return nil
+		}
+		data = data[int64(n)+size:]
+		have += run
+	}
+	return nil
+}
+
+// unpack decompresses a page of size bytes: into fresh memory, or else into memory that the next page overwrites.
+func (p *pageReader) unpack(data []byte, size int64, fresh bool) ([]byte, error) {
+	if p.codec == compress.Codecs.Uncompressed {
+		if int64(len(data)) != size {
+			return nil, fmt.Errorf("a page of %d bytes where %d belong", len(data), size)
+		}
+		if fresh {
+			data = bytes.Clone(data)
+		}
+		return data, nil
+	}
+	to := p.buf
+	if fresh || int64(cap(to)) < size {
+		to = make([]byte, size)
+		if !fresh {
+			p.buf = to
+		}
+	}
+	out, err := p.decompress(to[:size], data)
+	if err != nil {
+		return nil, fmt.Errorf("a page that cannot be decompressed: %w", err)
+	}
+	if int64(len(out)) != size {
+		return nil, fmt.Errorf("a page of %d bytes where %d belong", len(out), size)
+	}
+	return out, nil
+}
+
+// decompress fills to, or gives other memory with what is not to's length.
+func (p *pageReader) decompress(to, data []byte) ([]byte, error) {
+	switch p.codec {
+	case compress.Codecs.Snappy:
+		if n, err := snappy.DecodedLen(data); err != nil || n != len(to) {
+			return nil, fmt.Errorf("%d bytes of Snappy where %d belong (%w)", n, len(to), errors.Join(err, snappy.ErrCorrupt))
+		}
+		return snappy.Decode(to, data)
+	case compress.Codecs.Zstd:
+		return p.zstd.DecodeAll(data, to[:0])
+	case compress.Codecs.Gzip:
+		z, err := gzip.NewReader(bytes.NewReader(data))
+		if err != nil {
+			return nil, err
+		}
+		_, err = io.ReadFull(z, to)
+		return to, err
+	}
+	codec, err := compress.GetCodec(p.codec)
+	if err != nil {
+		return nil, err
+	}
+	return codec.Decode(to, data), nil // it panics on errors; guard is above
+}
+
+// window is a part of a file that is read from front to back, with a look ahead.
+type window struct {
+	r       io.ReaderAt
+	at, end int64 // what has not been read
+	buf     []byte
+	pos     int // in buf
+}
+
+// peek gives at least n of the next bytes, or fewer at the end. They last until the next peek.
+func (w *window) peek(n int) ([]byte, error) {
+	have := len(w.buf) - w.pos
+	if have >= n || w.at == w.end {
+		return w.buf[w.pos:], nil
+	}
+	want := int(min(int64(max(n, readAheadBytes)-have), w.end-w.at))
+	to := w.buf[:0]
+	if cap(to) < have+want {
+		to = make([]byte, 0, have+want)
+	}
+	to = to[:have+want]
+	copy(to, w.buf[w.pos:])
+	w.buf, w.pos = to, 0
+	got, err := w.r.ReadAt(to[have:], w.at)
+	w.buf = to[:have+got]
+	w.at += int64(got)
+	if got == want {
+		return w.buf, nil
+	}
+	if err == io.EOF || err == nil {
+		err = io.ErrUnexpectedEOF
+	}
+	return nil, err
+}
+
+func (w *window) skip(n int) { w.pos += n }

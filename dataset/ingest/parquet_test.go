@@ -1,0 +1,391 @@
+package ingest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"coppice/dataset"
+)
+
+func testFile(t testing.TB, name string) File {
+	t.Helper()
+	path := filepath.Join("testdata", "types", name)
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return File{URI: name, Path: path, Bytes: info.Size()}
+}
+
+// sameAs compares value i with what pyarrow printed.
+func sameAs(v *dataset.Values, i int, want string) bool {
+	if v.IsNull(i) || want == "<null>" {
+		return v.IsNull(i) == (want == "<null>")
+	}
+	switch v.Type {
+	case dataset.Float:
+		x, err := strconv.ParseFloat(want, 64)
+		return err == nil && (v.Float[i] == x && math.Signbit(v.Float[i]) == math.Signbit(x) || x != x && v.Float[i] != v.Float[i])
+	case dataset.Time:
+		if v.Unit == dataset.Nano {
+			return strconv.FormatInt(v.Int[i], 10) == want
+		}
+		sec, nsec, ok := parseTime(want)
+		gotSec, gotNsec := v.Unit.Split(v.Int[i])
+		return ok && sec == gotSec && nsec == gotNsec
+	}
+	return v.TextOf(i) == want
+}
+
+// Every type, in every encoding, as pyarrow writes them (testdata/types/make.py), is read as pyarrow reads it.
+func TestParquetTypes(t *testing.T) {
+	data, err := os.ReadFile("testdata/types/want.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want map[string][]string
+	if err := json.Unmarshal(data, &want); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"types.parquet", "types_v2.parquet", "types_gzip.parquet"} {
+		table, err := OpenTable([]File{testFile(t, name)}, TableOptions{Threads: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range table.Columns() {
+			rows := 0
+			err := table.Read(context.Background(), []string{c.Name}, 2, func(b *Batch) error {
+				v := &b.Columns[0]
+				if v.Type != c.Type || v.Unit != c.Unit || v.Len() != b.Rows {
+					t.Errorf("%s: %s holds %d values of type %s (%s), announced as %s (%s)", name, c.Name, v.Len(), v.Type, v.Unit, c.Type, c.Unit)
+				}
+				for i := range b.Rows {
+					if !sameAs(v, i, want[c.Name][rows]) {
+						t.Errorf("%s: %s[%d] is %s, want %s", name, c.Name, rows, v.TextOf(i), want[c.Name][rows])
+					}
+					rows++
+				}
+				return nil
+			})
+			if _, known := want[c.Name]; known {
+				if err != nil || rows != 4 {
+					t.Errorf("%s: %s has %d rows: %v", name, c.Name, rows, err)
+				}
+				continue
+			}
+			if what := map[string]string{"list": "a list", "struct": "a struct", "map": "a map"}[c.Name]; err == nil || !strings.Contains(err.Error(), fmt.Sprintf("column %q: is nested (%s), which cannot be a feature", c.Name, what)) {
+				t.Errorf("%s: %s: %v", name, c.Name, err)
+			}
+		}
+	}
+}
+
+func TestParquetKinds(t *testing.T) {
+	table, err := OpenTable([]File{testFile(t, "types.parquet")}, TableOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]Column{
+		"bool": {Type: dataset.Bool}, "uint32": {Type: dataset.Int}, "uint64": {Type: dataset.Text, Untyped: true}, "half": {Type: dataset.Float},
+		"string": {Type: dataset.Text}, "date32": {Type: dataset.Time, Unit: dataset.Day}, "date64": {Type: dataset.Time, Unit: dataset.Day}, "us": {Type: dataset.Time, Unit: dataset.Micro},
+		"time32": {Type: dataset.Int}, "dec9": {Type: dataset.Float}, "dec18": {Type: dataset.Int}, "dec38": {Type: dataset.Text, Untyped: true}, "dec38s": {Type: dataset.Float},
+	}
+	for _, c := range table.Columns() {
+		if w, ok := want[c.Name]; ok {
+			w.Name = c.Name
+			if c != w {
+				t.Errorf("%+v, want %+v", c, w)
+			}
+			delete(want, c.Name)
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("not there: %v", want)
+	}
+}
+
+func TestParquetInt96(t *testing.T) {
+	_, cells, err := readAll([]File{testFile(t, "int96.parquet")}, dataset.CSVSpec{}, 3)
+	if got := fmt.Sprint(cells); err != nil || got != "[[2017-07-02T12:53:20.000000001Z] [<null>] [1969-12-31T23:59:59.999999999Z] [1970-01-01T00:00:00Z]]" {
+		t.Errorf("%s %v", got, err)
+	}
+	_, _, err = readAll([]File{testFile(t, "int96_far.parquet")}, dataset.CSVSpec{}, 3)
+	var e *TableError
+	if !errors.As(err, &e) || err.Error() != `int96_far.parquet: row 1: column "at": a timestamp 2932896 days from 1970 is more than nanoseconds can count` {
+		t.Error(err)
+	}
+}
+
+func TestParquetFilesMustAgree(t *testing.T) {
+	var a, b bytes.Buffer
+	for _, f := range []struct {
+		w    *bytes.Buffer
+		cols []Column
+		v    dataset.Values
+	}{
+		{&a, []Column{{Name: "x", Type: dataset.Int}}, dataset.Values{Type: dataset.Int, Int: []int64{1}}},
+		{&b, []Column{{Name: "x", Type: dataset.Text}}, dataset.Values{Type: dataset.Text, Text: []string{"1"}}},
+	} {
+		w, err := NewParquetWriter(f.w, f.cols, Snappy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(w.Write(&Batch{Names: []string{"x"}, Columns: []dataset.Values{f.v}, Rows: 1}), w.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, _, err := readAll([]File{writeFile(t, "1.parquet", a.String()), writeFile(t, "2.parquet", b.String())}, dataset.CSVSpec{}, 3)
+	if want := `2.parquet: column "x": is text here and int in 1.parquet; write all files with the same types`; err == nil || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+}
+
+// A file cut off anywhere is a typed error.
+func TestTruncatedParquet(t *testing.T) {
+	data, err := os.ReadFile("testdata/types/types.parquet")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := len(data) - 1; n > 4; n -= 97 {
+		_, _, err := readAll([]File{writeFile(t, "t.parquet", string(data[:n]))}, dataset.CSVSpec{}, 3)
+		var e *TableError
+		if !errors.As(err, &e) || !strings.HasPrefix(err.Error(), "t.parquet: not a whole Parquet file: ") {
+			t.Fatalf("%d bytes: %v", n, err)
+		}
+	}
+}
+
+// flippedParquet reads all that can be read of a damaged file; whatever comes of it must be rows or a typed error.
+func flippedParquet(t *testing.T, data []byte) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "t.parquet")
+	if err := os.WriteFile(path, data, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	table, err := OpenTable([]File{{URI: "t.parquet", Path: path, Bytes: int64(len(data))}}, TableOptions{Threads: 2})
+	var e *TableError
+	if err != nil {
+		if !errors.As(err, &e) {
+			t.Fatalf("untyped error %T: %v", err, err)
+		}
+		return
+	}
+	var names []string
+	for _, c := range table.Columns() {
+		if c.Unreadable == "" {
+			names = append(names, c.Name)
+		}
+	}
+	rows, enough := 0, errors.New("enough rows")
+	err = table.Read(context.Background(), names, 2, func(b *Batch) error {
+		for i := range b.Columns {
+			if b.Columns[i].Len() != b.Rows {
+				t.Fatalf("%d values of %s in %d rows", b.Columns[i].Len(), b.Names[i], b.Rows)
+			}
+		}
+		if rows += b.Rows; rows > 1000 {
+			return enough
+		}
+		return nil
+	})
+	if err != nil && !errors.As(err, &e) && !errors.Is(err, enough) {
+		t.Fatalf("untyped error %T: %v", err, err)
+	}
+}
+
+func TestFlippedParquet(t *testing.T) {
+	for _, name := range []string{"types.parquet", "types_v2.parquet"} {
+		data, err := os.ReadFile(filepath.Join("testdata", "types", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for at := 4; at < len(data); at += 151 {
+			bad := bytes.Clone(data)
+			bad[at] ^= 0xff
+			flippedParquet(t, bad)
+		}
+	}
+}
+
+func FuzzParquet(f *testing.F) {
+	for _, name := range []string{"int96.parquet", "types_v2.parquet"} {
+		data, err := os.ReadFile(filepath.Join("testdata", "types", name))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if len(data) > 1<<16 {
+			return
+		}
+		flippedParquet(t, data)
+	})
+}
+
+func writerColumns() []Column {
+	return []Column{
+		{Name: "text", Type: dataset.Text}, {Name: "float", Type: dataset.Float}, {Name: "int", Type: dataset.Int}, {Name: "bool", Type: dataset.Bool},
+		{Name: "day", Type: dataset.Time, Unit: dataset.Day}, {Name: "ms", Type: dataset.Time, Unit: dataset.Milli}, {Name: "us", Type: dataset.Time, Unit: dataset.Micro}, {Name: "ns", Type: dataset.Time, Unit: dataset.Nano},
+	}
+}
+
+// writerBatch has rows rows, from number first on, with nulls.
+func writerBatch(first, rows int) *Batch {
+	b := &Batch{Rows: rows}
+	for k, c := range writerColumns() {
+		v := dataset.Values{Type: c.Type, Unit: c.Unit}
+		for i := first; i < first+rows; i++ {
+			v.Null = append(v.Null, (i+k)%5 == 0)
+			n := int64(i * (k + 3) % 1000)
+			switch c.Type {
+			case dataset.Text:
+				v.Text = append(v.Text, fmt.Sprintf("t\"%d,\n", n))
+			case dataset.Float:
+				v.Float = append(v.Float, float64(n)/8)
+			case dataset.Bool:
+				v.Int = append(v.Int, n%2)
+			default:
+				v.Int = append(v.Int, n-500)
+			}
+		}
+		b.Names, b.Columns = append(b.Names, c.Name), append(b.Columns, v)
+	}
+	return b
+}
+
+func TestParquetWriterRoundTrip(t *testing.T) {
+	for _, codec := range []Codec{Snappy, Zstd, Plain} {
+		var buf bytes.Buffer
+		w, err := NewParquetWriter(&buf, writerColumns(), codec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const rows = groupRows + 1000 // two row groups
+		for first := 0; first < rows; first += 50_000 {
+			if err := w.Write(writerBatch(first, min(50_000, rows-first))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		table, err := OpenTable([]File{writeFile(t, "t.parquet", buf.String())}, TableOptions{Threads: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := make([]string, 0, 8)
+		for i, c := range table.Columns() {
+			if c != writerColumns()[i] {
+				t.Errorf("%s: %+v", codec, c)
+			}
+			names = append(names, c.Name)
+		}
+		next := 0
+		err = table.Read(context.Background(), names, 7000, func(b *Batch) error {
+			want := writerBatch(next, b.Rows)
+			for j := range b.Columns {
+				for i := range b.Rows {
+					g, w := &b.Columns[j], &want.Columns[j]
+					if g.IsNull(i) != w.IsNull(i) || !g.IsNull(i) && g.TextOf(i) != w.TextOf(i) {
+						return fmt.Errorf("row %d of %s", next+i, b.Names[j])
+					}
+				}
+			}
+			next += b.Rows
+			return nil
+		})
+		if err != nil || next != rows {
+			t.Errorf("%s: %d rows, %v", codec, next, err)
+		}
+	}
+}
+
+func TestWritersRefuse(t *testing.T) {
+	if _, err := NewParquetWriter(&bytes.Buffer{}, writerColumns(), "lzo"); err == nil {
+		t.Error("codec lzo")
+	}
+	if _, err := NewCSVWriter(&bytes.Buffer{}, writerColumns(), '"'); err == nil {
+		t.Error("a quote as delimiter")
+	}
+	w, err := NewParquetWriter(&bytes.Buffer{}, writerColumns(), Snappy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := NewCSVWriter(&bytes.Buffer{}, writerColumns(), ',')
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := writerBatch(0, 3)
+	b.Names[2] = "other"
+	var e *TableError
+	for _, err := range []error{w.Write(b), c.Write(b)} {
+		if !errors.As(err, &e) || e.Column != "int" {
+			t.Error(err)
+		}
+	}
+	b = writerBatch(0, 3)
+	b.Columns[4].Int[1], b.Columns[4].Null = math.MaxInt64, nil
+	if err := w.Write(b); err == nil || !strings.Contains(err.Error(), "does not fit a Parquet date") {
+		t.Error(err)
+	}
+	full := errors.New("disk full")
+	w, err = NewParquetWriter(failingWriter{full}, writerColumns(), Snappy)
+	if err == nil {
+		err = errors.Join(w.Write(writerBatch(0, 3)), w.Close())
+	}
+	if !errors.Is(err, full) {
+		t.Error(err)
+	}
+}
+
+type failingWriter struct{ err error }
+
+func (w failingWriter) Write([]byte) (int, error) { return 0, w.err }
+
+func TestCSVWriterRoundTrip(t *testing.T) {
+	var buf bytes.Buffer
+	w, err := NewCSVWriter(&buf, writerColumns(), ';')
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := writerBatch(0, 5000)
+	if err := w.Write(want); err != nil {
+		t.Fatal(err)
+	}
+	_, cells, err := readAll([]File{writeFile(t, "t.csv", buf.String())}, dataset.CSVSpec{Delimiter: ";"}, 700)
+	if err != nil || len(cells) != want.Rows {
+		t.Fatal(len(cells), err)
+	}
+	for i, row := range cells {
+		for j := range row {
+			text := want.Columns[j].TextOf(i)
+			if want.Columns[j].IsNull(i) {
+				text = ""
+			}
+			if row[j] != text {
+				t.Fatalf("row %d, column %d: %q, want %q", i, j, row[j], text)
+			}
+		}
+	}
+	buf.Reset()
+	one := []Column{{Name: "only", Type: dataset.Text}}
+	if w, err = NewCSVWriter(&buf, one, ','); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Write(&Batch{Names: []string{"only"}, Columns: []dataset.Values{{Type: dataset.Text, Text: []string{"a", "", "b"}}}, Rows: 3}); err != nil {
+		t.Fatal(err)
+	}
+	if _, cells, err := readAll([]File{writeFile(t, "t.csv", buf.String())}, dataset.CSVSpec{}, 9); err != nil || fmt.Sprint(cells) != "[[a] [] [b]]" {
+		t.Error(cells, err)
+	}
+}

@@ -1,0 +1,260 @@
+package ingest
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"math/bits"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/apache/arrow/go/v17/parquet"
+	"github.com/apache/arrow/go/v17/parquet/schema"
+
+	"coppice/dataset"
+)
+
+// kind says how the values of a Parquet column are read.
+type kind struct {
+	typ        dataset.Type
+	unit       dataset.Unit
+	untyped    bool // text made of numbers that no 64-bit integer holds
+	unreadable string
+	meaning    meaning
+	scale      int32
+}
+
+// meaning is what the bytes of a value mean beside their physical type.
+type meaning uint8
+
+const (
+	plain meaning = iota
+	unsigned
+	decimalNumber
+	uuid
+	float16
+)
+
+// maxIntDigits is how many decimal digits every int64 holds.
+const maxIntDigits = 18
+
+// kindOf concludes from physical and logical type.
+func kindOf(c *schema.Column) kind {
+	logical := c.LogicalType()
+	if l, ok := logical.(*schema.DecimalLogicalType); ok {
+		return decimalKind(l)
+	}
+	switch c.PhysicalType() {
+	case parquet.Types.Boolean:
+		return kind{typ: dataset.Bool}
+	case parquet.Types.Float, parquet.Types.Double:
+		return kind{typ: dataset.Float}
+	case parquet.Types.Int96:
+		return kind{typ: dataset.Time, unit: dataset.Nano}
+	case parquet.Types.Int32, parquet.Types.Int64:
+		return integerKind(c.PhysicalType(), logical)
+	}
+	switch logical.(type) {
+	case schema.UUIDLogicalType:
+		return kind{typ: dataset.Text, meaning: uuid}
+	case schema.Float16LogicalType:
+		return kind{typ: dataset.Float, meaning: float16}
+	case schema.IntervalLogicalType:
+		return kind{unreadable: "an interval"}
+	case schema.BSONLogicalType:
+		return kind{unreadable: "BSON"}
+	}
+	return kind{typ: dataset.Text}
+}
+
+func integerKind(physical parquet.Type, logical schema.LogicalType) kind {
+	switch l := logical.(type) {
+	case schema.DateLogicalType:
+		return kind{typ: dataset.Time, unit: dataset.Day}
+	case *schema.TimestampLogicalType:
+		units := map[schema.TimeUnitType]dataset.Unit{schema.TimeUnitMillis: dataset.Milli, schema.TimeUnitMicros: dataset.Micro, schema.TimeUnitNanos: dataset.Nano}
+		if unit, ok := units[l.TimeUnit()]; ok {
+			return kind{typ: dataset.Time, unit: unit}
+		}
+		return kind{unreadable: "a timestamp of an unknown unit"}
+	case *schema.IntLogicalType:
+		if l.IsSigned() {
+			return kind{typ: dataset.Int}
+		}
+		if physical == parquet.Types.Int64 {
+			return kind{typ: dataset.Text, untyped: true, meaning: unsigned}
+		}
+		return kind{typ: dataset.Int, meaning: unsigned}
+	}
+	return kind{typ: dataset.Int}
+}
+
+func decimalKind(l *schema.DecimalLogicalType) kind {
+	k := kind{meaning: decimalNumber, scale: l.Scale()}
+	switch {
+	case l.Scale() > 0:
+		k.typ = dataset.Float
+	case l.Precision() <= maxIntDigits:
+		k.typ = dataset.Int
+	default:
+		k.typ, k.untyped = dataset.Text, true
+	}
+	return k
+}
+
+func (k kind) bools(values []bool, out *dataset.Values) error {
+	for i, v := range values {
+		out.Int[i] = 0
+		if v {
+			out.Int[i] = 1
+		}
+	}
+	return nil
+}
+
+func (k kind) int32s(values []int32, out *dataset.Values) error {
+	for i, v := range values {
+		switch {
+		case k.meaning == unsigned:
+			out.Int[i] = int64(uint32(v))
+		case k.typ == dataset.Float:
+			out.Float[i] = scaled(int64(v), k.scale)
+		case k.typ == dataset.Text:
+			out.Text[i] = strconv.FormatInt(int64(v), 10)
+		default:
+			out.Int[i] = int64(v)
+		}
+	}
+	return nil
+}
+
+func (k kind) int64s(values []int64, out *dataset.Values) error {
+	switch {
+	case k.meaning == unsigned:
+		for i, v := range values {
+			out.Text[i] = strconv.FormatUint(uint64(v), 10)
+		}
+	case k.typ == dataset.Float:
+		for i, v := range values {
+			out.Float[i] = scaled(v, k.scale)
+		}
+	case k.typ == dataset.Text:
+		for i, v := range values {
+			out.Text[i] = strconv.FormatInt(v, 10)
+		}
+	default:
+		copy(out.Int, values)
+	}
+	return nil
+}
+
+// int96s reads the nanoseconds of a day and the number of the day in the Julian calendar, as Impala and Spark wrote them.
+func (k kind) int96s(values []parquet.Int96, out *dataset.Values) error {
+	const (
+		julian1970 = 2440588
+		nanosOfDay = 86400 * 1e9
+	)
+	for i, v := range values {
+		nanos := int64(binary.LittleEndian.Uint64(v[:8]))
+		days := int64(binary.LittleEndian.Uint32(v[8:])) - julian1970
+		hi, lo := bits.Mul64(uint64(max(days, -days)), nanosOfDay)
+		if hi != 0 || lo > math.MaxInt64/2 || nanos < 0 || nanos > math.MaxInt64/2 {
+			return &valueError{i, fmt.Sprintf("a timestamp %d days from 1970 is more than nanoseconds can count", days)}
+		}
+		at := int64(lo)
+		if days < 0 {
+			at = -at
+		}
+		out.Int[i] = at + nanos
+	}
+	return nil
+}
+
+func floats[T float32 | float64](values []T, out *dataset.Values) error {
+	for i, v := range values {
+		out.Float[i] = float64(v)
+	}
+	return nil
+}
+
+// byteArrays reads values of any number of bytes.
+func byteArrays[T ~[]byte](k kind) func([]T, *dataset.Values) error {
+	switch k.meaning {
+	case decimalNumber:
+		return func(values []T, out *dataset.Values) error {
+			for i, v := range values {
+				if err := k.decimal(i, v, out); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	case uuid:
+		return func(values []T, out *dataset.Values) error {
+			for i, v := range values {
+				h := hex.EncodeToString(v)
+				if len(h) != 32 {
+					return &valueError{i, fmt.Sprintf("a UUID of %d bytes", len(v))}
+				}
+				out.Text[i] = strings.Join([]string{h[:8], h[8:12], h[12:16], h[16:20], h[20:]}, "-")
+			}
+			return nil
+		}
+	case float16:
+		return func(values []T, out *dataset.Values) error {
+			for i, v := range values {
+				if len(v) != 2 {
+					return &valueError{i, fmt.Sprintf("a half-precision number of %d bytes", len(v))}
+				}
+				out.Float[i] = half(binary.LittleEndian.Uint16(v))
+			}
+			return nil
+		}
+	}
+	return texts[T]
+}
+
+// texts copies the values into one string that all of them share, because the page that holds them is only lent.
+func texts[T ~[]byte](values []T, out *dataset.Values) error {
+	n := 0
+	for _, v := range values {
+		n += len(v)
+	}
+	var b strings.Builder
+	b.Grow(n)
+	for _, v := range values {
+		b.Write(v)
+	}
+	all := b.String()
+	valid := utf8.ValidString(all)
+	from := 0
+	for i, v := range values {
+		out.Text[i] = all[from : from+len(v)]
+		from += len(v)
+		if len(v) > 0 && (!valid || !utf8.RuneStart(v[0])) && !utf8.ValidString(out.Text[i]) {
+			return &valueError{i, fmt.Sprintf("%q is not UTF-8; drop the column or convert it", brief(out.Text[i]))}
+		}
+	}
+	return nil
+}
+
+// half is an IEEE 754 half-precision number.
+func half(b uint16) float64 {
+	sign := 1.0
+	if b>>15 == 1 {
+		sign = -1
+	}
+	exponent, fraction := int(b>>10&0x1f), float64(b&0x3ff)
+	switch exponent {
+	case 0:
+		return sign * math.Ldexp(fraction, -24)
+	case 0x1f:
+		if fraction != 0 {
+			return math.NaN()
+		}
+		return math.Inf(int(sign))
+	}
+	return sign * math.Ldexp(1024+fraction, exponent-25)
+}

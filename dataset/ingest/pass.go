@@ -1,0 +1,264 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"coppice/dataset"
+)
+
+// pass is the second pass over a table: every row becomes bins, in the place that its split has for it.
+type pass struct {
+	survey *survey
+	table  *Table
+	m      *dataset.Manifest
+	w      *dataset.Writer
+	coders []*coder
+	sample *sampleTaker
+
+	splits  [4]*splitPart
+	bins    [][]uint8   // of each feature, of the present batch
+	buffers [][]float64 // of each feature
+	errs    []error
+}
+
+// splitPart is the rows of one split, those of the present batch above all.
+type splitPart struct {
+	name    string
+	rows    int     // of the whole split
+	next    int     // row number of the first row of the present batch
+	places  []int32 // in the batch
+	targets dataset.Targets
+	total   float64 // of labels
+	lost    float64 // what rounding has taken from total
+	rowBins []uint8 // scratch
+}
+
+func newPass(s *survey, t *Table, m *dataset.Manifest, w *dataset.Writer, tok *tokens) *pass {
+	n := len(m.Features)
+	p := &pass{survey: s, table: t, m: m, w: w, bins: make([][]uint8, n), buffers: make([][]float64, n), errs: make([]error, n)}
+	for i := range m.Features {
+		p.coders = append(p.coders, newCoder(&m.Features[i], tok))
+	}
+	for i, name := range dataset.SplitNames() {
+		if rows, ok := m.FindSplit(name); ok {
+			p.splits[i] = &splitPart{name: name, rows: rows.Rows}
+		}
+	}
+	p.sample = newSampleTaker(s, m)
+	return p
+}
+
+// run reads the table again and writes all files but the manifest.
+func (p *pass) run(ctx context.Context, progress func(done, total int64)) error {
+	s := p.survey
+	if err := p.table.read(ctx, s.roles.read, batchRows(len(s.roles.read)), p.write, progress); err != nil {
+		return err
+	}
+	for i := range p.m.Splits {
+		split := &p.m.Splits[i]
+		part := p.part(split.Name)
+		if part.next != part.rows {
+			return p.changed()
+		}
+		split.LabelMean = (part.total + part.lost) / float64(part.rows)
+	}
+	if err := p.checkTrain(); err != nil {
+		return err
+	}
+	return p.w.WriteSample(p.sample.finish())
+}
+
+func (p *pass) part(name string) *splitPart {
+	for _, part := range p.splits {
+		if part != nil && part.name == name {
+			return part
+		}
+	}
+	return nil
+}
+
+func (p *pass) changed() error {
+	return &TableError{File: p.table.files[0].URI, Msg: "the table changed while it was read; stage it again"}
+}
+
+// checkTrain refuses a train split that no binary model can learn from.
+func (p *pass) checkTrain() error {
+	train := p.m.Splits[0]
+	if p.m.Label.Kind == dataset.Binary && (train.LabelMean == 0 || train.LabelMean == 1) {
+		return p.survey.spec.Errorf("split", "all %d rows of train have the label %v: there is nothing to learn; split differently", train.Rows, train.LabelMean)
+	}
+	return nil
+}
+
+// write puts one batch into the files.
+func (p *pass) write(b *Batch) error {
+	s := p.survey
+	label := &b.Columns[s.roles.label]
+	places := make([]int32, 0, b.Rows)
+	for i := range b.Rows {
+		if s.labels.present(label, i) {
+			places = append(places, int32(i))
+		}
+	}
+	b = b.keep(places)
+	if b.Rows == 0 {
+		return nil
+	}
+	if err := p.deal(b); err != nil {
+		return err
+	}
+	parallel(s.threads, len(p.coders), func(i int) {
+		p.errs[i] = p.writeColumn(b, i)
+	})
+	for i, err := range p.errs {
+		if err != nil {
+			return p.place(b, i, err)
+		}
+	}
+	for _, part := range p.splits {
+		if part == nil || len(part.places) == 0 {
+			continue
+		}
+		if err := p.writeRows(part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// place says in which row of the source an encoding error is.
+func (p *pass) place(b *Batch, feature int, err error) error {
+	var value *valueError
+	if errors.As(err, &value) {
+		return b.errorAt(value.at, p.m.Features[feature].Name, "%s; the table changed while it was read", value.msg)
+	}
+	return err
+}
+
+// deal gives every row of a batch its split, and reads its targets.
+func (p *pass) deal(b *Batch) error {
+	s := p.survey
+	for _, part := range p.splits {
+		if part != nil {
+			part.places, part.targets = part.places[:0], dataset.Targets{Label: part.targets.Label[:0], Weight: part.targets.Weight[:0], Group: part.targets.Group[:0], Fold: part.targets.Fold[:0]}
+		}
+	}
+	column := func(place int) *dataset.Values {
+		if place < 0 {
+			return nil
+		}
+		return &b.Columns[place]
+	}
+	label, weight, group, split := column(s.roles.label), column(s.roles.weight), column(s.roles.group), column(s.roles.split)
+	var weightValues []float32
+	if weight != nil {
+		var err error
+		if weightValues, err = weights(b, weight, s.labels.tokens, s.spec.Weight, nil); err != nil {
+			return err
+		}
+	}
+	for i := range b.Rows {
+		y, err := s.labels.decode(b, label, i)
+		if err != nil {
+			return err
+		}
+		where, key, err := s.splitter.place(b, split, i)
+		if err != nil {
+			return err
+		}
+		part := p.splits[where]
+		if part == nil || part.next+len(part.places) >= part.rows {
+			return p.changed()
+		}
+		fold, groupHash := s.splitter.fold(b, i, where, key, split, group)
+		part.places = append(part.places, int32(i))
+		part.targets.Label = append(part.targets.Label, y)
+		part.targets.Fold = append(part.targets.Fold, fold)
+		if weight != nil {
+			part.targets.Weight = append(part.targets.Weight, weightValues[i])
+		}
+		if group != nil {
+			part.targets.Group = append(part.targets.Group, groupHash)
+		}
+		part.add(float64(y))
+	}
+	if part := p.part(p.sample.split); part != nil {
+		p.sample.choose(part)
+	}
+	return nil
+}
+
+// add sums labels one after the other, compensating rounding (Neumaier, 1974), so that the mean depends neither on batches
+// nor on threads.
+func (s *splitPart) add(y float64) {
+	sum := s.total + y
+	if abs(s.total) >= abs(y) {
+		s.lost += (s.total - sum) + y
+	} else {
+		s.lost += (y - sum) + s.total
+	}
+	s.total = sum
+}
+
+func abs(x float64) float64 { return max(x, -x) }
+
+// writeColumn bins one feature of a batch and writes it into the columns of every split.
+func (p *pass) writeColumn(b *Batch, feature int) error {
+	raw := &b.Columns[p.survey.roles.features[feature].place]
+	bins := resize(p.bins[feature], b.Rows)
+	p.bins[feature] = bins
+	var err error
+	if p.buffers[feature], err = p.coders[feature].bins(raw, bins, p.buffers[feature]); err != nil {
+		return err
+	}
+	p.sample.take(feature, raw)
+	var column []uint8
+	for _, part := range p.splits {
+		if part == nil || len(part.places) == 0 {
+			continue
+		}
+		column = bins
+		if len(part.places) < b.Rows {
+			column = make([]uint8, len(part.places))
+			for i, place := range part.places {
+				column[i] = bins[place]
+			}
+		}
+		if err := p.w.WriteColumn(part.name, feature, part.next, column); err != nil {
+			return fmt.Errorf("write feature %q: %w", p.m.Features[feature].Name, err)
+		}
+	}
+	return nil
+}
+
+// tileRows is how many rows are transposed at once: a tile of some hundred features stays in the first-level cache.
+const tileRows = 128
+
+// writeRows writes the batch's rows of one split, and its targets.
+func (p *pass) writeRows(part *splitPart) error {
+	width := len(p.bins)
+	n := len(part.places)
+	part.rowBins = resize(part.rowBins, n*width)
+	parallel(p.survey.threads, (n+tileRows-1)/tileRows, func(tile int) {
+		from := tile * tileRows
+		places := part.places[from:min(n, from+tileRows)]
+		out := part.rowBins[from*width:]
+		for j, bins := range p.bins {
+			at := j
+			for _, place := range places {
+				out[at] = bins[place]
+				at += width
+			}
+		}
+	})
+	if err := p.w.WriteRows(part.name, part.next, part.rowBins); err != nil {
+		return err
+	}
+	if err := p.w.WriteTargets(part.name, part.next, part.targets); err != nil {
+		return err
+	}
+	part.next += n
+	return nil
+}

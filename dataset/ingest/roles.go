@@ -1,0 +1,123 @@
+package ingest
+
+import (
+	"fmt"
+	"slices"
+
+	"coppice/dataset"
+)
+
+// roles say which columns of a table are read, and as what.
+type roles struct {
+	read     []string // names of all columns that are read, each once
+	label    int      // places in read; -1 where there is none
+	weight   int
+	group    int
+	split    int
+	features []feature
+}
+
+// feature is a column that becomes a feature.
+type feature struct {
+	place  int // in roles.read
+	column Column
+	forced dataset.Kind // empty when the table decides
+}
+
+// assignRoles looks the spec's columns up in the table. Its errors point into the spec.
+func assignRoles(spec *dataset.Spec, t *Table) (*roles, error) {
+	r := &roles{weight: -1, group: -1, split: -1}
+	byName := map[string]Column{}
+	var names []string
+	for _, c := range t.Columns() {
+		byName[c.Name] = c
+		names = append(names, c.Name)
+	}
+	need := func(path, name string) error {
+		if _, ok := byName[name]; ok {
+			return nil
+		}
+		hint := suggest(name, names)
+		if len(names) == 1 {
+			hint = fmt.Sprintf(" (the table's only column is %q; is csv.delimiter right?)", brief(names[0]))
+		}
+		return spec.Errorf(path, "column %q is not in %s%s", name, t.files[0].URI, hint)
+	}
+	use := func(path, name string) (int, error) {
+		if name == "" {
+			return -1, nil
+		}
+		if err := need(path, name); err != nil {
+			return -1, err
+		}
+		if u := byName[name].Unreadable; u != "" {
+			return -1, spec.Errorf(path, "column %q is %s and cannot be used", name, u)
+		}
+		if i := slices.Index(r.read, name); i >= 0 {
+			return i, nil
+		}
+		r.read = append(r.read, name)
+		return len(r.read) - 1, nil
+	}
+	splitPath := "split.column"
+	if spec.Split.By == dataset.SplitByHash {
+		splitPath = "split.key"
+	}
+	for _, role := range []struct {
+		path, name string
+		place      *int
+	}{
+		{"label", spec.Label.Column, &r.label}, {"weight", spec.Weight, &r.weight}, {"group", spec.Group, &r.group},
+		{splitPath, spec.Split.Key + spec.Split.Column, &r.split},
+	} {
+		var err error
+		if *role.place, err = use(role.path, role.name); err != nil {
+			return nil, err
+		}
+	}
+	return r, r.addFeatures(spec, t, need)
+}
+
+// addFeatures makes features of all columns that have no role and are not dropped.
+func (r *roles) addFeatures(spec *dataset.Spec, t *Table, need func(path, name string) error) error {
+	taken := slices.Clone(r.read)
+	for i, name := range spec.Drop {
+		if err := need(fmt.Sprintf("drop[%d]", i), name); err != nil {
+			return err
+		}
+	}
+	forced := map[string]dataset.Kind{}
+	for _, list := range []struct {
+		key   string
+		names []string
+		kind  dataset.Kind
+	}{{"categorical", spec.Categorical, dataset.Categorical}, {"numeric", spec.Numeric, dataset.Numeric}} {
+		for i, name := range list.names {
+			path := fmt.Sprintf("%s[%d]", list.key, i)
+			if err := need(path, name); err != nil {
+				return err
+			}
+			if slices.Contains(taken, name) || slices.Contains(spec.Drop, name) {
+				return spec.Errorf(path, "column %q is dropped, or splits the rows, and is no feature; leave it out here", name)
+			}
+			forced[name] = list.kind
+		}
+	}
+	for _, c := range t.Columns() {
+		if slices.Contains(taken, c.Name) || slices.Contains(spec.Drop, c.Name) {
+			continue
+		}
+		if _, err := t.find(c.Name); err != nil {
+			return err
+		}
+		r.features = append(r.features, feature{place: len(r.read), column: c, forced: forced[c.Name]})
+		r.read = append(r.read, c.Name)
+	}
+	if len(r.features) == 0 {
+		return spec.Errorf("drop", "no column of %s is left to be a feature", t.files[0].URI)
+	}
+	if len(r.features) > dataset.MaxFeatures {
+		return spec.Errorf("drop", "%d columns are left to be features; a dataset has at most %d", len(r.features), dataset.MaxFeatures)
+	}
+	return nil
+}

@@ -1,0 +1,54 @@
+package ingest
+
+import (
+	"coppice/dataset"
+)
+
+// sampleTaker picks the rows of sample.arrow: of test, or else calib, valid, train, all with the same chance. The split's
+// number of rows is known by then, so that one pass picks exactly as many as wanted, in order (Knuth, The Art of Computer
+// Programming, volume 2, algorithm S).
+type sampleTaker struct {
+	split  string
+	rows   int // of the split
+	want   int
+	seen   int
+	chosen []chosen // of the present batch
+	sample *dataset.Sample
+	stores []store
+}
+
+func newSampleTaker(s *survey, m *dataset.Manifest) *sampleTaker {
+	last := m.Splits[len(m.Splits)-1] // test if there is one: splits are in order
+	t := &sampleTaker{split: last.Name, rows: last.Rows, want: min(s.spec.Sample, last.Rows), stores: make([]store, len(m.Features))}
+	t.sample = &dataset.Sample{Split: last.Name}
+	for i, f := range m.Features {
+		t.sample.Names = append(t.sample.Names, f.Name)
+		t.stores[i].copies = true
+	}
+	return t
+}
+
+// choose picks rows among those of the split in the present batch.
+func (t *sampleTaker) choose(part *splitPart) {
+	t.chosen = t.chosen[:0]
+	for i, place := range part.places {
+		left, have := t.rows-t.seen, len(t.sample.Row)
+		if unit(mix(uint64(t.seen)^seedTest)) < float64(t.want-have)/float64(left) {
+			t.chosen = append(t.chosen, chosen{int(place), have})
+			t.sample.Row = append(t.sample.Row, uint32(part.next+i))
+		}
+		t.seen++
+	}
+}
+
+// take keeps one feature's values of the rows that choose picked.
+func (t *sampleTaker) take(feature int, v *dataset.Values) {
+	t.stores[feature].put(v, t.chosen)
+}
+
+func (t *sampleTaker) finish() *dataset.Sample {
+	for i := range t.stores {
+		t.sample.Columns = append(t.sample.Columns, t.stores[i].finish(len(t.sample.Row)))
+	}
+	return t.sample
+}

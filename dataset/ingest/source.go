@@ -1,0 +1,116 @@
+package ingest
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// File is one file of a source table. Its contents are on the local disk; whoever fetched them from a bucket says where
+// from.
+type File struct {
+	URI        string // what people and the manifest call it
+	Path       string // where it can be read
+	Bytes      int64
+	Generation int64  // of an object in a bucket
+	Checksum   string // of the contents, when the caller knows one; Fingerprint then need not read the file
+}
+
+// Expand lists the files that a local source means, by name: the file itself, those that a glob matches, or those directly
+// in a folder whose names end as tables' do. Names that begin with '.' or '_', such as Spark's _SUCCESS, are left out of
+// globs and folders. No file at all is a *NotFoundError.
+func Expand(pattern string) ([]File, error) {
+	info, err := os.Stat(pattern)
+	switch {
+	case err == nil && info.IsDir():
+		return expandFolder(pattern)
+	case err == nil:
+		return []File{{URI: pattern, Path: pattern, Bytes: info.Size()}}, nil
+	case !strings.ContainsAny(pattern, "*?["):
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, &NotFoundError{pattern, "no such file or folder"}
+		}
+		return nil, err
+	}
+	paths, err := filepath.Glob(pattern)
+	if err != nil {
+		return nil, &NotFoundError{pattern, fmt.Sprintf("not a glob: %v", err)}
+	}
+	return listFiles(pattern, paths, "no file matches the glob")
+}
+
+func expandFolder(folder string) ([]File, error) {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil, err
+	}
+	var paths []string
+	for _, e := range entries {
+		if slices.Contains(tableSuffixes(), suffix(e.Name())) {
+			paths = append(paths, filepath.Join(folder, e.Name()))
+		}
+	}
+	return listFiles(folder, paths, fmt.Sprintf("the folder has no file that ends in %s (folders in it are not searched)", strings.Join(tableSuffixes(), ", ")))
+}
+
+func listFiles(pattern string, paths []string, none string) ([]File, error) {
+	slices.Sort(paths)
+	var files []File
+	for _, path := range paths {
+		if base := filepath.Base(path); base[0] == '.' || base[0] == '_' {
+			continue
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, err
+		}
+		if info.Mode().IsRegular() {
+			files = append(files, File{URI: path, Path: path, Bytes: info.Size()})
+		}
+	}
+	if len(files) == 0 {
+		return nil, &NotFoundError{pattern, none}
+	}
+	return files, nil
+}
+
+func tableSuffixes() []string { return []string{".csv", ".tsv", ".tab", ".parquet", ".pq"} }
+
+// suffix is how a table's name ends, in lower case and without that of a compression.
+func suffix(name string) string {
+	name = strings.ToLower(name)
+	for _, packed := range []string{".gz", ".zst"} {
+		name = strings.TrimSuffix(name, packed)
+	}
+	return filepath.Ext(name)
+}
+
+// The first bytes by which formats are told apart.
+const (
+	magicParquet = "PAR1"
+	magicGzip    = "\x1f\x8b"
+	magicZstd    = "\x28\xb5\x2f\xfd"
+)
+
+// sniff reads the first bytes of a file.
+func sniff(f File) (string, error) {
+	r, err := os.Open(f.Path)
+	if err != nil {
+		return "", err
+	}
+	defer r.Close()
+	head := make([]byte, 4)
+	n, err := io.ReadFull(r, head)
+	if n == 0 && errors.Is(err, io.EOF) {
+		return "", &TableError{File: f.URI, Msg: "the file is empty"}
+	}
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return "", &TableError{File: f.URI, Msg: "read", Err: err}
+	}
+	return string(head[:n]), nil
+}

@@ -1,0 +1,184 @@
+package ingest
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"coppice/dataset"
+)
+
+// survey is the first pass over a table: what the columns hold, how many rows go where, and a sample of train.
+type survey struct {
+	spec     *dataset.Spec
+	roles    *roles
+	threads  int
+	labels   *labeler
+	splitter *splitter
+	columns  []*columnSurvey
+	sampler  sampler
+	label    store // of the sampled rows
+	times    store // of the sampled rows, where the split is by time
+	numbers  []int64
+
+	rows   int64    // with a label
+	counts [4]int64 // by split
+}
+
+// oversample bounds how many more rows are sampled where it is not known yet which of them are train.
+const oversample = 4
+
+func newSurvey(spec *dataset.Spec, t *Table, r *roles, tokens *tokens, threads int) *survey {
+	s := &survey{spec: spec, roles: r, threads: threads, labels: newLabeler(spec, tokens), splitter: newSplitter(spec, tokens)}
+	typed := false // texts of typed files lie in strings that hold a whole batch
+	for _, c := range t.Columns() {
+		typed = typed || !c.Untyped
+	}
+	for _, f := range r.features {
+		s.columns = append(s.columns, newColumnSurvey(f, tokens, typed))
+	}
+	s.label.copies, s.times.copies = typed, typed
+	s.sampler.size = spec.BinRows
+	if spec.Split.By == dataset.SplitByTime {
+		s.sampler.size = int(float64(spec.BinRows) * min(oversample, 1/spec.Split.Train.Share))
+	}
+	if rows := t.rows(); rows > 0 {
+		switch spec.Split.By {
+		case dataset.SplitByHash:
+			s.sampler.expect(float64(rows) * spec.Split.Train.Share)
+		case dataset.SplitByColumn: // nobody knows how many are train
+		default:
+			s.sampler.expect(float64(rows))
+		}
+		if s.sampler.limit > 0 {
+			for _, c := range s.columns {
+				c.sample.room = s.sampler.size
+			}
+		}
+	}
+	return s
+}
+
+// run reads the table.
+func (s *survey) run(ctx context.Context, t *Table, progress func(done, total int64)) error {
+	if err := t.read(ctx, s.roles.read, batchRows(len(s.roles.read)), s.observe, progress); err != nil {
+		return err
+	}
+	if s.rows == 0 {
+		msg := "the table has no rows"
+		if s.labels.missing > 0 {
+			msg = "the label is missing in every row"
+		}
+		return &TableError{File: t.files[0].URI, Msg: msg}
+	}
+	if err := s.labels.resolve(); err != nil {
+		return err
+	}
+	return s.splitter.resolve(&s.counts)
+}
+
+// batchRows is how many rows of so many columns make a batch of a few megabytes.
+func batchRows(columns int) int {
+	const cells = 1 << 20
+	return max(1024, min(1<<16, cells/max(1, columns)))
+}
+
+func (s *survey) observe(b *Batch) error {
+	label := &b.Columns[s.roles.label]
+	places, err := s.labels.observe(b, label)
+	if err != nil {
+		return err
+	}
+	b = b.keep(places)
+	if b.Rows == 0 {
+		return nil
+	}
+	s.rows += int64(b.Rows)
+	if s.roles.weight >= 0 {
+		if _, err := weights(b, &b.Columns[s.roles.weight], s.labels.tokens, s.spec.Weight, nil); err != nil {
+			return err
+		}
+	}
+	var split *dataset.Values
+	if s.roles.split >= 0 {
+		split = &b.Columns[s.roles.split]
+	}
+	splits, err := s.splitter.observe(b, split)
+	if err != nil {
+		return err
+	}
+	var sample []chosen
+	for i := range b.Rows {
+		if splits != nil {
+			s.counts[splits[i]]++
+			if splits[i] != 0 {
+				continue
+			}
+		}
+		if slot, ok := s.sampler.offer(b.row(i)); ok {
+			sample = append(sample, chosen{i, slot})
+			s.numbers = stretch(s.numbers, slot+1, 0)
+			s.numbers[slot] = b.row(i)
+		}
+	}
+	s.label.put(&b.Columns[s.roles.label], sample)
+	if splits == nil {
+		s.times.put(split, sample)
+	}
+	parallel(s.threads, len(s.columns), func(i int) {
+		s.columns[i].observe(b, &b.Columns[s.columns[i].feature.place], sample)
+	})
+	return nil
+}
+
+// trainSample is the sampled rows that are train: their places among the slots, labels, and folds for looking for leaks.
+type trainSample struct {
+	places []int32
+	labels []float32
+	folds  []uint8
+}
+
+// train finds out which of the sampled rows are train, and lets the others go.
+func (s *survey) train() (*trainSample, error) {
+	n := len(s.sampler.heap)
+	label := s.label.finish(n)
+	times := s.times.finish(n)
+	out := &trainSample{}
+	b := &Batch{rowNumbers: s.numbers}
+	slices.SortFunc(s.sampler.heap, func(x, y slot) int { return cmp.Compare(x.hash, y.hash) })
+	for _, slot := range s.sampler.heap {
+		i := slot.place
+		if s.splitter.by == dataset.SplitByTime {
+			if split, _, err := s.splitter.place(b, &times, i); err != nil || split != 0 {
+				continue
+			}
+		}
+		if len(out.places) == s.spec.BinRows {
+			break
+		}
+		y, err := s.labels.decode(b, &label, i)
+		if err != nil {
+			return nil, err
+		}
+		out.places = append(out.places, int32(i))
+		out.folds = append(out.folds, leakFold(s.numbers[i]))
+		out.labels = append(out.labels, y)
+	}
+	return out, nil
+}
+
+// weights reads the weight column of a batch, appending to out.
+func weights(b *Batch, v *dataset.Values, t *tokens, column string, out []float32) ([]float32, error) {
+	for i := range b.Rows {
+		x, ok := number(v, i)
+		if missing(v, i, t) || !ok || !(x >= 0) || !finite(float64(float32(x))) {
+			text := "missing"
+			if !missing(v, i, t) {
+				text = brief(v.TextOf(i))
+			}
+			return nil, b.errorAt(i, column, "the weight is %s; it must be a number from 0 up", text)
+		}
+		out = append(out, float32(x))
+	}
+	return out, nil
+}

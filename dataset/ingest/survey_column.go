@@ -1,0 +1,245 @@
+package ingest
+
+import (
+	"fmt"
+	"math"
+
+	"coppice/dataset"
+)
+
+// columnSurvey is what the first pass learns about one feature's column.
+type columnSurvey struct {
+	feature feature
+	tokens  *tokens
+	sample  store
+
+	missing int64
+	present int64
+	nans    int64 // texts that spell NaN and are no tokens: missing if the column holds numbers
+	numbers extent
+	times   extent
+	big     bool // a whole number beyond 2^53
+
+	// What the texts of an untyped column look like. Once they cannot be numbers or times any more, they are not parsed.
+	saw     [formTime + 1]bool
+	decided bool
+	notNum  error // the first text that is no number, where the spec says that there are only numbers
+}
+
+// extent is the range of some numbers.
+type extent struct{ min, max float64 }
+
+func newExtent() extent { return extent{math.Inf(1), math.Inf(-1)} }
+
+func (e *extent) add(x float64) {
+	e.min, e.max = min(e.min, x), max(e.max, x)
+}
+
+func newColumnSurvey(f feature, t *tokens, parquet bool) *columnSurvey {
+	return &columnSurvey{feature: f, tokens: t, sample: store{copies: parquet}, numbers: newExtent(), times: newExtent()}
+}
+
+// observe looks at a batch's values and keeps those that were chosen for the sample.
+func (s *columnSurvey) observe(b *Batch, v *dataset.Values, sample []chosen) {
+	switch v.Type {
+	case dataset.Text:
+		s.observeTexts(b, v)
+	case dataset.Float:
+		s.observeFloats(v)
+	default:
+		s.observeInts(v)
+	}
+	s.sample.put(v, sample)
+}
+
+func (s *columnSurvey) observeFloats(v *dataset.Values) {
+	lo, hi, absent := s.numbers.min, s.numbers.max, int64(0)
+	check := len(s.tokens.numbers) > 0
+	for _, x := range v.Float {
+		if x != x || check && s.tokens.hasNumber(x) {
+			absent++
+			continue
+		}
+		if x < lo {
+			lo = x
+		}
+		if x > hi {
+			hi = x
+		}
+	}
+	s.numbers = extent{lo, hi}
+	s.missing += absent
+	s.present += int64(len(v.Float)) - absent
+}
+
+func (s *columnSurvey) observeInts(v *dataset.Values) {
+	check := v.Null != nil || len(s.tokens.numbers) > 0
+	for i, n := range v.Int {
+		if check && missing(v, i, s.tokens) {
+			s.missing++
+			continue
+		}
+		s.present++
+		if v.Type == dataset.Time {
+			s.times.add(dataset.Seconds(v.Unit.Split(n)))
+			continue
+		}
+		if n > maxExact || n < -maxExact {
+			s.big = true
+		}
+		s.numbers.add(float64(n))
+	}
+}
+
+func (s *columnSurvey) observeTexts(b *Batch, v *dataset.Values) {
+	parse := s.feature.forced == dataset.Numeric || s.feature.forced == "" && s.feature.column.Untyped
+	for i, text := range v.Text {
+		if v.IsNull(i) || s.tokens.has(text) {
+			s.missing++
+			continue
+		}
+		if !parse || s.decided {
+			s.present++
+			continue
+		}
+		s.observeText(b, i, text)
+	}
+}
+
+func (s *columnSurvey) observeText(b *Batch, i int, text string) {
+	x, f := parseNumber(text)
+	if s.feature.forced == dataset.Numeric {
+		if f == formText {
+			var ok bool
+			if x, ok = parseForced(text); !ok {
+				s.notNum = b.errorAt(i, s.feature.column.Name, "%q is not a number, though the spec lists the column under `numeric`; add the text to `missing` or take the column off the list", brief(text))
+				s.decided = true
+				return
+			}
+		}
+		f = formNumber
+	}
+	if f == formText {
+		if sec, nsec, ok := parseTime(text); ok {
+			f = formTime
+			s.times.add(dataset.Seconds(sec, nsec))
+		}
+	} else if x != x {
+		s.nans++
+	} else {
+		s.numbers.add(x)
+	}
+	if x == x {
+		s.present++
+	}
+	s.saw[f] = true
+	s.decided = s.saw[formText] || s.saw[formDigits] || s.saw[formBig] || s.saw[formTime] && s.saw[formNumber]
+}
+
+// kind concludes what the column is.
+func (s *columnSurvey) kind() (dataset.Kind, dataset.Why, error) {
+	c := s.feature.column
+	switch {
+	case s.notNum != nil:
+		return "", "", s.notNum
+	case s.feature.forced == dataset.Numeric && c.Type == dataset.Time:
+		return dataset.Temporal, dataset.WhyForced, nil
+	case s.feature.forced != "":
+		return s.feature.forced, dataset.WhyForced, nil
+	case s.present == 0 && c.Untyped:
+		return dataset.Numeric, dataset.WhyEmpty, nil
+	case c.Type == dataset.Text && !c.Untyped:
+		return dataset.Categorical, dataset.WhyType, nil
+	case c.Type == dataset.Time:
+		return dataset.Temporal, dataset.WhyType, nil
+	case c.Type != dataset.Text && s.big:
+		return dataset.Categorical, dataset.WhyBig, nil
+	case c.Type != dataset.Text:
+		return dataset.Numeric, dataset.WhyType, nil
+	}
+	switch {
+	case s.saw[formText], s.saw[formTime] && (s.saw[formNumber] || s.saw[formDigits] || s.saw[formBig]):
+		return dataset.Categorical, dataset.WhyText, nil
+	case s.saw[formTime]:
+		return dataset.Temporal, dataset.WhyTimes, nil
+	case s.saw[formDigits]:
+		return dataset.Categorical, dataset.WhyDigits, nil
+	case s.saw[formBig]:
+		return dataset.Categorical, dataset.WhyBig, nil
+	}
+	return dataset.Numeric, dataset.WhyNumbers, nil
+}
+
+// built is a feature, and what the sample says about it beside.
+type built struct {
+	dataset.Feature
+	different int       // values of the sample
+	present   int       // values of the sample that are not missing
+	whole     bool      // all numbers of the sample are whole
+	numbers   []float64 // of the sample, unless categorical
+}
+
+// build makes the feature: kind, bins from the sampled rows, and what else the manifest says.
+func (s *columnSurvey) build(spec *dataset.Spec, sample *dataset.Values) (*built, error) {
+	kind, why, err := s.kind()
+	if err != nil {
+		return nil, err
+	}
+	if kind == dataset.Numeric {
+		s.missing += s.nans
+	}
+	f := &built{Feature: dataset.Feature{Name: s.feature.column.Name, Kind: kind, Why: why, MissingBin: -1, OtherBin: -1, Missing: s.missing}}
+	room := spec.MaxBin
+	if s.missing > 0 {
+		room--
+	}
+	if kind == dataset.Categorical {
+		counts := countTexts(sample, s.tokens)
+		f.different = len(counts)
+		for _, n := range counts {
+			f.present += int(n)
+		}
+		f.Categories, f.Counts = mostFrequent(counts, room-1)
+		f.OtherBin = len(f.Categories)
+		f.Bins = f.OtherBin + 1
+	} else if err := s.bound(f, sample, room); err != nil {
+		return nil, err
+	}
+	if s.missing > 0 {
+		f.MissingBin, f.Bins = f.Bins, f.Bins+1
+	}
+	return f, nil
+}
+
+// bound makes the bins of a feature of numbers.
+func (s *columnSurvey) bound(f *built, sample *dataset.Values, room int) error {
+	c := coder{feature: &f.Feature, tokens: s.tokens}
+	numbers, _, err := c.numbers(sample, nil)
+	if err != nil {
+		return fmt.Errorf("column %q: %w", f.Name, err) // the survey has parsed the same texts
+	}
+	f.numbers = numbers
+	values := sortedNumbers(numbers)
+	all := countDistinct(values)
+	f.different, f.present, f.whole = len(all), len(values), true
+	for _, d := range all {
+		f.whole = f.whole && d.x == math.Trunc(d.x)
+	}
+	f.Bounds = findBounds(all, room, f.Kind == dataset.Numeric)
+	f.Bins = len(f.Bounds) + 1
+	e := s.numbers
+	if f.Kind == dataset.Temporal {
+		e = s.times
+	}
+	if e.min <= e.max {
+		f.Range = &dataset.Range{Min: clamp(e.min), Median: e.min, Max: clamp(e.max)}
+		if len(values) > 0 {
+			f.Range.Median = values[(len(values)-1)/2]
+		}
+		f.Range.Median = clamp(f.Range.Median)
+	}
+	return nil
+}
+
+// clamp keeps infinities among the finite numbers, which alone JSON and models can hold.
+func clamp(x float64) float64 { return max(-math.MaxFloat64, min(math.MaxFloat64, x)) }

@@ -1,0 +1,134 @@
+package ingest
+
+import "context"
+
+// source is one file of a table.
+type source interface {
+	columns() []Column
+	rowCount() int64 // -1 when only reading can tell
+	read(ctx context.Context, r request) error
+}
+
+// request asks a source for rows. Several may run at once.
+type request struct {
+	places []int         // of the columns, among those of the source
+	rows   int           // in a batch, at most
+	empty  func() *Batch // gives a batch to fill; its slices may be used again
+	// emit hands a filled batch on, whose First counts from the file's first row; done of total says how much was read.
+	emit func(b *Batch, done, total int64) error
+}
+
+// Read hands the named columns of all rows to fn, in order, in batches of at most rows rows. It ends at the first error,
+// its own, fn's or the context's. Several Reads may run at once.
+func (t *Table) Read(ctx context.Context, names []string, rows int, fn func(*Batch) error) error {
+	return t.read(ctx, names, rows, fn, nil)
+}
+
+// read is Read, which tells progress of bytes.
+func (t *Table) read(ctx context.Context, names []string, rows int, fn func(*Batch) error, progress func(done, total int64)) error {
+	places := make([]int, len(names))
+	for i, name := range names {
+		place, err := t.find(name)
+		if err != nil {
+			return err
+		}
+		places[i] = place
+	}
+	total := int64(0)
+	for _, f := range t.files {
+		total += f.Bytes
+	}
+	use := func(b *Batch) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		b.Names = names
+		if err := fn(b); err != nil {
+			return err
+		}
+		if progress != nil {
+			progress(b.progress, total)
+		}
+		return nil
+	}
+	if t.threads > 1 {
+		return t.readAhead(ctx, places, rows, use)
+	}
+	b := &Batch{}
+	return t.produce(ctx, places, rows, func() *Batch { return b }, use)
+}
+
+// produce reads all files, one after the other.
+func (t *Table) produce(ctx context.Context, places []int, rows int, empty func() *Batch, emit func(*Batch) error) error {
+	first, before := int64(0), int64(0)
+	for i, s := range t.sources {
+		r := request{rows: rows, empty: empty}
+		for _, p := range places {
+			r.places = append(r.places, t.places[i][p])
+		}
+		next := first
+		r.emit = func(b *Batch, done, total int64) error {
+			b.file, b.firstInFile = t.files[i].URI, b.First
+			b.First += first
+			next = b.First + int64(b.Rows)
+			b.progress = before + share(done, total, t.files[i].Bytes)
+			return emit(b)
+		}
+		if err := s.read(ctx, r); err != nil {
+			return err
+		}
+		first = next
+		before += t.files[i].Bytes
+	}
+	return nil
+}
+
+// readAhead reads one batch while the one before is used.
+func (t *Table) readAhead(ctx context.Context, places []int, rows int, use func(*Batch) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	full, ended := make(chan *Batch), make(chan error, 1)
+	free := make(chan *Batch, 2)
+	free <- &Batch{}
+	free <- &Batch{}
+	go func() {
+		defer close(full)
+		var held *Batch // taken from free, not handed on yet: a file may end without filling it
+		empty := func() *Batch {
+			if held == nil {
+				held = <-free
+			}
+			return held
+		}
+		ended <- t.produce(ctx, places, rows, empty, func(b *Batch) error {
+			held = nil
+			select {
+			case full <- b:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+	}()
+	var err error
+	for b := range full {
+		if err == nil {
+			if err = use(b); err != nil {
+				cancel()
+			}
+		}
+		free <- b
+	}
+	if readErr := <-ended; err == nil {
+		err = readErr
+	}
+	return err
+}
+
+// share is bytes, scaled by done of total.
+func share(done, total, bytes int64) int64 {
+	if total <= 0 {
+		return 0
+	}
+	return int64(float64(bytes) * min(1, float64(done)/float64(total)))
+}

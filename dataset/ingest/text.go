@@ -1,0 +1,209 @@
+package ingest
+
+import (
+	"math"
+	"strconv"
+	"strings"
+)
+
+// form is what a text looks like.
+type form uint8
+
+const (
+	formText   form = iota
+	formNumber      // a quantity
+	formDigits      // reads as a number but is an id: 0052, 623049e6
+	formBig         // a whole number that a float64 cannot hold exactly
+	formTime        // an ISO 8601 date or time
+)
+
+// maxExact is 2^53: up to it, every whole number is a float64.
+const maxExact = 1 << 53
+
+// numeral is a decimal number as it is written.
+type numeral struct {
+	mantissa       uint64 // all digits; wrong beyond 19 of them
+	digits         int
+	fraction       int  // digits behind the point
+	signed         bool // before the number
+	point          bool
+	zeros          bool // a leading zero and more digits before the point
+	exponent       bool
+	exponentSigned bool
+}
+
+// scan takes a text apart. ok is false when it is no decimal number; digits is 0 when it does not even begin like one.
+func scan(s string) (n numeral, ok bool) {
+	i := 0
+	if s != "" && (s[0] == '-' || s[0] == '+') {
+		n.signed = true
+		i = 1
+	}
+	whole := i
+	i = n.scanDigits(s, i)
+	n.zeros = i-whole > 1 && s[whole] == '0'
+	if i < len(s) && s[i] == '.' {
+		n.point = true
+		from := i + 1
+		i = n.scanDigits(s, from)
+		n.fraction = i - from
+	}
+	if n.digits == 0 {
+		return n, false
+	}
+	if i < len(s) && s[i]|0x20 == 'e' {
+		n.exponent = true
+		if i++; i < len(s) && (s[i] == '-' || s[i] == '+') {
+			n.exponentSigned = true
+			i++
+		}
+		from := i
+		for i < len(s) && isDigit(s[i]) {
+			i++
+		}
+		return n, i > from && i == len(s)
+	}
+	return n, i == len(s)
+}
+
+func (n *numeral) scanDigits(s string, i int) int {
+	for ; i < len(s) && isDigit(s[i]); i++ {
+		n.mantissa = n.mantissa*10 + uint64(s[i]-'0')
+		n.digits++
+	}
+	return i
+}
+
+// parseNumber reads a decimal number and says whether it looks like a quantity. NaN is formNumber. Forms that only
+// programming languages have (hexadecimal, underscores) are text.
+func parseNumber(s string) (float64, form) {
+	s = trim(s)
+	n, ok := scan(s)
+	switch {
+	case n.digits == 0:
+		return parseWord(s)
+	case !ok:
+		return 0, formText
+	}
+	x := n.value(s)
+	switch {
+	case n.zeros, n.exponent && !n.signed && !n.exponentSigned && !n.point:
+		return x, formDigits
+	case !n.exponent && !n.point && n.digits > 15 && !exactWhole(s, x):
+		return x, formBig
+	}
+	return x, formNumber
+}
+
+// powers are the powers of ten that a float64 holds exactly.
+var powers = [...]float64{1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22}
+
+// value is the float64 nearest to the number that s spells. Short ones without an exponent need one exact division
+// (W. D. Clinger, How to read floating point numbers accurately, 1990); strconv does the rest.
+func (n *numeral) value(s string) float64 {
+	if n.exponent || n.digits > 15 || n.fraction >= len(powers) {
+		x, _ := strconv.ParseFloat(s, 64) // its only error here is overflow, with an infinity that is as near as can be
+		return x
+	}
+	x := float64(n.mantissa) / powers[n.fraction]
+	if s[0] == '-' {
+		return -x
+	}
+	return x
+}
+
+func exactWhole(s string, x float64) bool {
+	if math.Abs(x) > maxExact {
+		return false
+	}
+	v, err := strconv.ParseInt(strings.TrimPrefix(s, "+"), 10, 64)
+	return err == nil && v <= maxExact && v >= -maxExact
+}
+
+// parseWord reads the spellings of infinities and NaN that R, Python, C and SQL write.
+func parseWord(s string) (float64, form) {
+	sign, word := 1.0, s
+	if len(word) > 0 && (word[0] == '-' || word[0] == '+') {
+		if word[0] == '-' {
+			sign = -1
+		}
+		word = word[1:]
+	}
+	switch {
+	case len(word) < 3 || len(word) > 8:
+		return 0, formText
+	case strings.EqualFold(word, "inf") || strings.EqualFold(word, "infinity"):
+		return math.Inf(int(sign)), formNumber
+	case strings.EqualFold(word, "nan"):
+		return math.NaN(), formNumber
+	}
+	return 0, formText
+}
+
+// parseForced reads a number where a spec says that there is one: ids count, and so do true and false.
+func parseForced(s string) (float64, bool) {
+	x, f := parseNumber(s)
+	if f != formText {
+		return x, true
+	}
+	switch s = trim(s); {
+	case strings.EqualFold(s, "true"):
+		return 1, true
+	case strings.EqualFold(s, "false"):
+		return 0, true
+	}
+	return 0, false
+}
+
+func isDigit(c byte) bool { return c-'0' <= 9 }
+
+// trim takes spaces and tabs from both ends.
+func trim(s string) string {
+	for len(s) > 0 && (s[0] == ' ' || s[0] == '\t') {
+		s = s[1:]
+	}
+	for len(s) > 0 && (s[len(s)-1] == ' ' || s[len(s)-1] == '\t') {
+		s = s[:len(s)-1]
+	}
+	return s
+}
+
+// tokens are the texts that stand for a missing value.
+type tokens struct {
+	texts   map[string]struct{}
+	lengths uint64    // bit n: some text of n bytes, those of 63 and more being bit 63
+	numbers []float64 // of the texts that are numbers: they stand for a missing value in columns of numbers too
+}
+
+func newTokens(texts []string) *tokens {
+	t := &tokens{texts: map[string]struct{}{}}
+	for _, text := range texts {
+		text = trim(text)
+		t.texts[text] = struct{}{}
+		t.lengths |= 1 << min(63, len(text))
+		if x, f := parseNumber(text); f != formText && x == x {
+			t.numbers = append(t.numbers, x)
+		}
+	}
+	return t
+}
+
+// has reports whether the text s stands for a missing value.
+func (t *tokens) has(s string) bool {
+	s = trim(s)
+	if t.lengths>>min(63, len(s))&1 == 0 {
+		return false
+	}
+	_, ok := t.texts[s]
+	return ok
+}
+
+// hasNumber reports whether the number x stands for a missing value.
+func (t *tokens) hasNumber(x float64) bool {
+	for _, n := range t.numbers {
+		if n == x {
+			return true
+		}
+	}
+	return false
+}

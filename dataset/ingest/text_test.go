@@ -1,0 +1,128 @@
+package ingest
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestParseNumber(t *testing.T) {
+	for text, want := range map[string]struct {
+		x float64
+		f form
+	}{
+		"0": {0, formNumber}, "-0": {math.Copysign(0, -1), formNumber}, "17": {17, formNumber}, "+17": {17, formNumber}, " 17\t": {17, formNumber},
+		"1.5": {1.5, formNumber}, ".5": {.5, formNumber}, "5.": {5, formNumber}, "-0.25": {-.25, formNumber}, "0.1": {.1, formNumber},
+		"1e-05": {1e-5, formNumber}, "1E+20": {1e20, formNumber}, "1.0E10": {1e10, formNumber}, "-5e3": {-5000, formNumber}, "1e-400": {0, formNumber},
+		"1e+999": {math.Inf(1), formNumber}, "inf": {math.Inf(1), formNumber}, "-Infinity": {math.Inf(-1), formNumber}, "+INF": {math.Inf(1), formNumber},
+		"9007199254740992": {1 << 53, formNumber}, "9007199254740993": {1 << 53, formBig}, "-9007199254740993": {-(1 << 53), formBig},
+		"12345678901234567890123": {12345678901234567890123, formBig}, "1234567890123456.5": {1234567890123456.5, formNumber}, "0.1234567890123456789": {0.1234567890123456789, formNumber},
+		"623049e6": {623049e6, formDigits}, "24154600": {24154600, formNumber}, "1e5": {1e5, formDigits}, "1E5": {1e5, formDigits},
+		"0052": {52, formDigits}, "00": {0, formDigits}, "-007": {-7, formDigits}, "00.5": {.5, formDigits}, "0.50": {.5, formNumber},
+		"": {0, formText}, " ": {0, formText}, "-": {0, formText}, ".": {0, formText}, "e5": {0, formText}, "1e": {0, formText}, "1e+": {0, formText}, "1 2": {0, formText},
+		"0x1p4": {0, formText}, "1_000": {0, formText}, "1,5": {0, formText}, "12a": {0, formText}, "--1": {0, formText}, "1.2.3": {0, formText}, "infin": {0, formText}, "nanny": {0, formText}, "٣": {0, formText},
+	} {
+		x, f := parseNumber(text)
+		if f != want.f || f != formText && math.Float64bits(x) != math.Float64bits(want.x) {
+			t.Errorf("%q: %v, form %d; want %v, form %d", text, x, f, want.x, want.f)
+		}
+	}
+	for _, text := range []string{"nan", "NaN", "-nan", "NAN"} {
+		if x, f := parseNumber(text); f != formNumber || x == x {
+			t.Errorf("%q: %v, form %d", text, x, f)
+		}
+	}
+	for text, want := range map[string]float64{"True": 1, "false": 0, "0052": 52, "623049e6": 623049e6} {
+		if x, ok := parseForced(text); !ok || x != want {
+			t.Errorf("forced %q: %v %v", text, x, ok)
+		}
+	}
+}
+
+// Whatever we take for a number, strconv reads as the same one.
+func FuzzNumber(f *testing.F) {
+	for _, s := range []string{"1.5", "-0.1e-7", "9007199254740993", "0052", "623049e6", "123456789012345", "0.000000000000000000000012", "inf", "1e999"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		x, form := parseNumber(s)
+		want, err := strconv.ParseFloat(trim(s), 64)
+		if form == formText {
+			if err == nil && !strings.ContainsAny(s, "xX_pP") {
+				t.Fatalf("%q is a number, %v", s, want)
+			}
+			return
+		}
+		if err != nil && !math.IsInf(want, 0) {
+			t.Fatalf("%q is no number: %v", s, err)
+		}
+		if math.Float64bits(x) != math.Float64bits(want) && (x == x || want == want) {
+			t.Fatalf("%q: %v, want %v", s, x, want)
+		}
+	})
+}
+
+func TestParseTime(t *testing.T) {
+	for text, want := range map[string]string{
+		"2017-07-02": "2017-07-02T00:00:00Z", "2017-7-2": "2017-07-02T00:00:00Z", "2017-07-02 7:50": "2017-07-02T07:50:00Z", "2017-07-02T07:50": "2017-07-02T07:50:00Z",
+		"2017-07-02 10:03:20": "2017-07-02T10:03:20Z", "2017-07-02T10:03:20.5Z": "2017-07-02T10:03:20.5Z", "2017-07-02 10:03:20,25": "2017-07-02T10:03:20.25Z",
+		"2017-07-02T10:03:20.123456789123Z": "2017-07-02T10:03:20.123456789Z", "2017-07-02T10:03:20+02:00": "2017-07-02T08:03:20Z", "2017-07-02 10:03:20 -0530": "2017-07-02T15:33:20Z",
+		"2017-07-02T10:03+01": "2017-07-02T09:03:00Z", "1969-12-31T23:59:59.5z": "1969-12-31T23:59:59.5Z", "2016-02-29": "2016-02-29T00:00:00Z", "9999-12-31": "9999-12-31T00:00:00Z",
+		" 2000-02-29\t": "2000-02-29T00:00:00Z", "0000-01-01": "0000-01-01T00:00:00Z",
+	} {
+		at, err := time.Parse(time.RFC3339Nano, want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sec, nsec, ok := parseTime(text)
+		if !ok || sec != at.Unix() || nsec != int64(at.Nanosecond()) {
+			t.Errorf("%q: %d s %d ns %v, want %s", text, sec, nsec, ok, want)
+		}
+	}
+	for _, text := range []string{"", "2017", "2017-13-01", "2017-02-29", "1900-02-29", "2017-00-01", "2017-01-00", "2017-01-32", "2017/01/01", "20170101", "2017-01-01T", "2017-01-01 25:00",
+		"2017-01-01 10", "2017-01-01 10:60", "2017-01-01 10:00:61", "2017-01-01 10:00:00.", "2017-01-01 10:00 +25:00", "2017-01-01 10:00 CET", "2017-01-01x", "17-01-01", "-017-01-01", "abc"} {
+		if _, _, ok := parseTime(text); ok {
+			t.Errorf("%q is a time", text)
+		}
+	}
+}
+
+// Every time that we read, Go reads as the same one, once it is written as Go wants it.
+func FuzzTime(f *testing.F) {
+	f.Add("2017-07-02T10:03:20.5+02:00")
+	f.Add("2017-7-2 7:50")
+	f.Fuzz(func(t *testing.T, s string) {
+		sec, nsec, ok := parseTime(s)
+		if !ok {
+			return
+		}
+		if nsec < 0 || nsec > 999999999 {
+			t.Fatalf("%q: %d ns", s, nsec)
+		}
+		again := time.Unix(sec, nsec).UTC().Format("2006-01-02T15:04:05.999999999Z")
+		sec2, nsec2, ok := parseTime(again)
+		if (!ok || sec2 != sec || nsec2 != nsec) && len(again) >= 20 && again[4] == '-' {
+			t.Fatalf("%q is %s, which is read as %d s, %d ns", s, again, sec2, nsec2)
+		}
+		if at, err := time.Parse(time.RFC3339Nano, s); err == nil && (at.Unix() != sec || int64(at.Nanosecond()) != nsec) {
+			t.Fatalf("%q: Go reads %s", s, at)
+		}
+	})
+}
+
+func TestTokens(t *testing.T) {
+	tok := newTokens([]string{"", "NA", "-999", "n/a "})
+	for text, want := range map[string]bool{"": true, "  ": true, "NA": true, " NA ": true, "na": false, "-999": true, "-999.0": false, "n/a": true, "NAN": false} {
+		if tok.has(text) != want {
+			t.Errorf("%q: %v", text, !want)
+		}
+	}
+	if !tok.hasNumber(-999) || tok.hasNumber(0) {
+		t.Error("numbers")
+	}
+	if newTokens(nil).has("") {
+		t.Error("no tokens, but the empty text is one")
+	}
+}

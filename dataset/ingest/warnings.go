@@ -1,0 +1,181 @@
+package ingest
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"coppice/dataset"
+)
+
+// The codes of warnings.
+const (
+	WarnConstant    = "constant"     // the column has one value
+	WarnAllMissing  = "all_missing"  // the column has none
+	WarnIDLike      = "id_like"      // almost every row has a value of its own
+	WarnLeak        = "leak"         // the column alone predicts the label almost perfectly
+	WarnKeyless     = "keyless"      // rows have no key to split by
+	WarnFewRows     = "few_rows"     // a split has too few rows to measure or learn much
+	WarnRateDiffers = "rate_differs" // a split's share of positive rows differs from train's
+)
+
+const (
+	idShare   = 0.95 // distinct categories per row from which a column looks like an id
+	idRows    = 100  // rows of the sample below which nothing can be said about that
+	leakScore = 0.99 // AUC or R2 of a single feature
+	leakRows  = 100
+	fewRows   = 1000
+)
+
+// warnings says what a person should know about one feature.
+func (s *columnSurvey) warnings(f *built, sample *dataset.Values, train *trainSample, label dataset.LabelKind) []dataset.Warning {
+	var out []dataset.Warning
+	warn := func(code, format string, args ...any) {
+		out = append(out, dataset.Warning{Code: code, Column: f.Name, Text: fmt.Sprintf(format, args...)})
+	}
+	if s.present == 0 {
+		warn(WarnAllMissing, "every value is missing; drop the column")
+		return out
+	}
+	constant := f.Range != nil && f.Range.Min == f.Range.Max || f.Kind == dataset.Categorical && f.different == 1
+	if constant && f.MissingBin < 0 {
+		warn(WarnConstant, "every row has the same value; drop the column")
+	}
+	idLike := f.Kind == dataset.Categorical && float64(f.different) >= idShare*float64(f.present) || f.Kind == dataset.Numeric && f.whole && f.different == f.present
+	if f.present >= idRows && idLike {
+		warn(WarnIDLike, "%d of %d sampled rows have a value of their own, as ids do; drop the column if it is one", f.different, f.present)
+	}
+	if len(train.labels) < leakRows {
+		return out
+	}
+	c := newCoder(&f.Feature, s.tokens)
+	bins := make([]uint8, sample.Len())
+	if f.Kind == dataset.Categorical {
+		c.categories(sample, bins)
+	} else {
+		c.search.find(f.numbers, bins, c.missing)
+	}
+	if label == dataset.Binary {
+		if auc := fold(bins, train).auc(); auc >= leakScore {
+			warn(WarnLeak, "the column alone ranks the label with an AUC of %.4f on rows that it was not fitted to; is it known before the label is?", auc)
+		}
+	} else if r2 := fold(bins, train).r2(); r2 >= leakScore {
+		warn(WarnLeak, "the column alone explains %.2f %% of the label's variance on rows that it was not fitted to; is it known before the label is?", 100*r2)
+	}
+	return out
+}
+
+// leakFolds is into how many parts the sample is cut: each bin's label is learnt on all parts but one, and applied to
+// that one, so that a column of many rare categories does not seem to predict what it merely remembers.
+const leakFolds = 5
+
+// leakFold is the part that a row of the table belongs to.
+func leakFold(row int64) uint8 { return uint8(below(mix(hashRow(row)^seedFold), leakFolds)) }
+
+// leakPrior is how many rows the mean of all counts for in each bin: just enough to speak for bins that other folds lack.
+const leakPrior = 0.01
+
+// folded is what a single feature predicts: rows of the same bin and fold are predicted alike.
+type folded struct {
+	groups []foldedGroup
+	mean   float64 // label of all rows
+}
+
+// foldedGroup is the rows of one bin in one fold.
+type foldedGroup struct {
+	predicted    float64 // mean label of the same bin in the other folds
+	rows         float64
+	positive     float64 // rows with a label above 0
+	sum, squares float64 // of labels
+}
+
+func fold(bins []uint8, train *trainSample) *folded {
+	var groups [leakFolds][256]foldedGroup
+	for i, bin := range bins {
+		g := &groups[train.folds[i]][bin]
+		y := float64(train.labels[i])
+		g.rows++
+		g.sum += y
+		g.squares += y * y
+		if y > 0 {
+			g.positive++
+		}
+	}
+	var perFold [leakFolds]foldedGroup
+	var perBin [256]foldedGroup
+	var all foldedGroup
+	for f := range groups {
+		for bin, g := range groups[f] {
+			perFold[f].rows, perFold[f].sum = perFold[f].rows+g.rows, perFold[f].sum+g.sum
+			perBin[bin].rows, perBin[bin].sum = perBin[bin].rows+g.rows, perBin[bin].sum+g.sum
+			all.rows, all.sum = all.rows+g.rows, all.sum+g.sum
+		}
+	}
+	out := &folded{mean: all.sum / max(1, all.rows)}
+	for f := range groups {
+		mean := (all.sum - perFold[f].sum) / max(1, all.rows-perFold[f].rows)
+		for bin, g := range groups[f] {
+			if g.rows > 0 {
+				g.predicted = (perBin[bin].sum - g.sum + leakPrior*mean) / (perBin[bin].rows - g.rows + leakPrior)
+				out.groups = append(out.groups, g)
+			}
+		}
+	}
+	return out
+}
+
+// auc is the area under the ROC curve of the predictions, ties counting half; 0 when only one class is there.
+func (f *folded) auc() float64 {
+	slices.SortStableFunc(f.groups, func(a, b foldedGroup) int { return cmp.Compare(a.predicted, b.predicted) })
+	area, negatives, positives := 0.0, 0.0, 0.0
+	for from := 0; from < len(f.groups); {
+		to, p, n := from, 0.0, 0.0
+		for ; to < len(f.groups) && f.groups[to].predicted == f.groups[from].predicted; to++ {
+			p += f.groups[to].positive
+			n += f.groups[to].rows - f.groups[to].positive
+		}
+		area += p * (negatives + n/2)
+		negatives, positives, from = negatives+n, positives+p, to
+	}
+	if negatives == 0 || positives == 0 {
+		return 0
+	}
+	return area / (negatives * positives)
+}
+
+// r2 is the share of the label's variance that the predictions explain.
+func (f *folded) r2() float64 {
+	rest, all := 0.0, 0.0
+	for _, g := range f.groups {
+		rest += g.squares - 2*g.predicted*g.sum + g.rows*g.predicted*g.predicted
+		all += g.squares - 2*f.mean*g.sum + g.rows*f.mean*f.mean
+	}
+	if all <= 0 {
+		return 0
+	}
+	return 1 - rest/all
+}
+
+// splitWarnings says what a person should know about the splits.
+func splitWarnings(m *dataset.Manifest) []dataset.Warning {
+	var out []dataset.Warning
+	train := m.Splits[0]
+	for _, s := range m.Splits {
+		if s.Rows < fewRows {
+			out = append(out, dataset.Warning{Code: WarnFewRows, Text: fmt.Sprintf("%s has only %d rows", s.Name, s.Rows)})
+		}
+		if m.Label.Kind != dataset.Binary {
+			continue
+		}
+		// Half as much again or a third less, and more than chance (4 standard errors) would do.
+		ratio := s.LabelMean / train.LabelMean
+		pooled := (s.LabelMean*float64(s.Rows) + train.LabelMean*float64(train.Rows)) / float64(s.Rows+train.Rows)
+		chance := math.Sqrt(pooled * (1 - pooled) * (1/float64(s.Rows) + 1/float64(train.Rows)))
+		if (ratio > 1.5 || ratio < 1/1.5) && math.Abs(s.LabelMean-train.LabelMean) > 4*chance {
+			out = append(out, dataset.Warning{Code: WarnRateDiffers,
+				Text: fmt.Sprintf("%.3g %% of the rows of %s are positive, but %.3g %% of train's", 100*s.LabelMean, s.Name, 100*train.LabelMean)})
+		}
+	}
+	return out
+}

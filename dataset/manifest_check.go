@@ -1,0 +1,249 @@
+package dataset
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// The names of the splits, in the order in which everything lists them.
+const (
+	TrainSplit = "train"
+	ValidSplit = "valid"
+	CalibSplit = "calib"
+	TestSplit  = "test"
+)
+
+// SplitNames are the names that a split may have, in the order in which everything lists them.
+func SplitNames() []string { return []string{TrainSplit, ValidSplit, CalibSplit, TestSplit} }
+
+var (
+	namePattern    = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$`)
+	versionPattern = regexp.MustCompile(`^[0-9a-f]{16}$`)
+)
+
+// CheckName refuses a dataset's name that is not 1 to 40 of a-z, 0-9 and '-', from a letter to a letter or digit. Names
+// become folders.
+func CheckName(name string) error {
+	if !namePattern.MatchString(name) {
+		return fmt.Errorf("dataset name %.60q: use 1 to 40 of a-z, 0-9 and '-', beginning with a letter and not ending with '-'", name)
+	}
+	return nil
+}
+
+// CheckColumnName refuses a column's name that is empty, too long, not UTF-8 or has control characters.
+func CheckColumnName(name string) error {
+	if name == "" || len(name) > maxName || !utf8.ValidString(name) {
+		return fmt.Errorf("column name %.60q must be 1 to %d bytes of UTF-8", name, maxName)
+	}
+	if i := strings.IndexFunc(name, func(r rune) bool { return r < 0x20 || r == 0x7f }); i >= 0 {
+		return fmt.Errorf("column name %.60q holds the control character %q", name, name[i])
+	}
+	if name == RowColumn {
+		return fmt.Errorf("column name %q is taken by Coppice; rename the column", name)
+	}
+	return nil
+}
+
+func checkFormat(format int) error {
+	if format != FormatVersion {
+		return &ManifestError{"format", fmt.Errorf("%d; this build reads %d", format, FormatVersion)}
+	}
+	return nil
+}
+
+func (m *Manifest) check() error {
+	if err := checkFormat(m.Format); err != nil {
+		return err
+	}
+	if err := CheckName(m.Name); err != nil {
+		return &ManifestError{"name", err}
+	}
+	if !versionPattern.MatchString(m.Version) {
+		return &ManifestError{"version", fmt.Errorf("%.40q is not 16 hexadecimal digits", m.Version)}
+	}
+	if err := checkFeatures(m.Features); err != nil {
+		return err
+	}
+	if err := checkTokens(m.Missing); err != nil {
+		return err
+	}
+	if m.MaxBin < 2 || m.MaxBin > MaxBins || m.BinRows < 0 || m.LeftOut < 0 {
+		return &ManifestError{"max_bin", fmt.Errorf("max_bin %d, bin_rows %d, left_out %d", m.MaxBin, m.BinRows, m.LeftOut)}
+	}
+	if err := m.checkRoles(); err != nil {
+		return err
+	}
+	if err := m.checkSplits(); err != nil {
+		return err
+	}
+	return m.checkFiles()
+}
+
+// checkRoles checks the columns that are no features.
+func (m *Manifest) checkRoles() error {
+	l := m.Label
+	if err := CheckColumnName(l.Column); err != nil {
+		return &ManifestError{"label.column", err}
+	}
+	ways := 0
+	for _, given := range []bool{l.Positive != nil, l.Above != nil} {
+		if given {
+			ways++
+		}
+	}
+	switch {
+	case l.Kind != Binary && l.Kind != Regression:
+		return &ManifestError{"label.kind", fmt.Errorf("%.40q", l.Kind)}
+	case ways > 1 || l.Kind == Regression && ways > 0 || l.Negative != nil && l.Positive == nil:
+		return &ManifestError{"label", errors.New("contradicts itself")}
+	}
+	for field, name := range map[string]string{"weight": m.Weight, "group": m.Group} {
+		if name == "" {
+			continue
+		}
+		if err := CheckColumnName(name); err != nil {
+			return &ManifestError{field, err}
+		}
+	}
+	return nil
+}
+
+func (m *Manifest) checkSplits() error {
+	if !slices.Contains([]string{"hash", "time", "column", "none"}, m.Split.By) {
+		return &ManifestError{"split.by", fmt.Errorf("%.40q", m.Split.By)}
+	}
+	last := -1
+	for _, s := range m.Splits {
+		at := slices.Index(SplitNames(), s.Name)
+		if at <= last {
+			return &ManifestError{"splits", fmt.Errorf("%.40q is unknown, repeated or out of order", s.Name)}
+		}
+		last = at
+		if s.Rows < 1 || s.Rows > MaxRows {
+			return &ManifestError{"splits", fmt.Errorf("%s has %d rows", s.Name, s.Rows)}
+		}
+	}
+	if _, ok := m.FindSplit(TrainSplit); !ok {
+		return &ManifestError{"splits", errors.New("no train split")}
+	}
+	s, ok := m.FindSplit(m.Sample.Split)
+	if !ok || m.Sample.Rows < 1 || m.Sample.Rows > min(s.Rows, MaxSample) {
+		return &ManifestError{"sample", fmt.Errorf("%d rows of the split %.40q", m.Sample.Rows, m.Sample.Split)}
+	}
+	return nil
+}
+
+// checkFiles holds the files' names against the only ones that the splits can have, so that none can lead elsewhere.
+func (m *Manifest) checkFiles() error {
+	want := m.fileNames()
+	if len(m.Files) != len(want) {
+		return &ManifestError{"files", fmt.Errorf("%d files where the splits have %d", len(m.Files), len(want))}
+	}
+	for i, f := range m.Files {
+		if f.Name != want[i] {
+			return &ManifestError{"files", fmt.Errorf("%.60q where %q belongs", f.Name, want[i])}
+		}
+		if err := f.check(); err != nil {
+			return &ManifestError{"files." + f.Name, err}
+		}
+	}
+	return nil
+}
+
+// Files of a split, and the sample.
+const (
+	rowsFile    = "rows.arrow"
+	columnsFile = "columns.arrow"
+	targetsFile = "targets.arrow"
+	// SampleFile is the name of the sample in a dataset's folder.
+	SampleFile = "sample.arrow"
+)
+
+// TargetsFile is the name of a split's targets in a dataset's folder.
+func TargetsFile(split string) string { return split + "/" + targetsFile }
+
+func (m *Manifest) fileNames() []string {
+	var names []string
+	for _, s := range m.Splits {
+		names = append(names, s.Name+"/"+rowsFile, s.Name+"/"+columnsFile, s.Name+"/"+targetsFile)
+	}
+	return append(names, SampleFile)
+}
+
+func checkTokens(tokens []string) error {
+	if len(tokens) > 1000 {
+		return &ManifestError{"missing", fmt.Errorf("%d texts", len(tokens))}
+	}
+	for _, t := range tokens {
+		if len(t) > maxName {
+			return &ManifestError{"missing", fmt.Errorf("a text of %d bytes", len(t))}
+		}
+	}
+	return nil
+}
+
+func checkFeatures(features []Feature) error {
+	if len(features) < 1 || len(features) > MaxFeatures {
+		return &ManifestError{"features", fmt.Errorf("%d of them; a dataset has 1 to %d", len(features), MaxFeatures)}
+	}
+	seen := make(map[string]bool, len(features))
+	for i := range features {
+		f := &features[i]
+		err := CheckColumnName(f.Name)
+		if err == nil && seen[f.Name] {
+			err = fmt.Errorf("the name %.60q is repeated", f.Name)
+		}
+		if err == nil {
+			err = f.check()
+		}
+		if err != nil {
+			return &ManifestError{fmt.Sprintf("features[%d]", i), err}
+		}
+		seen[f.Name] = true
+	}
+	return nil
+}
+
+// check holds the numbers of a feature against each other.
+func (f *Feature) check() error {
+	values := len(f.Bounds) + 1
+	other := -1
+	switch f.Kind {
+	case Numeric, Temporal:
+		if len(f.Categories)+len(f.Counts) > 0 {
+			return fmt.Errorf("a %s feature with categories", f.Kind)
+		}
+	case Categorical:
+		if len(f.Bounds) > 0 || len(f.Counts) != len(f.Categories) {
+			return fmt.Errorf("a categorical feature with %d bounds, %d categories and %d counts", len(f.Bounds), len(f.Categories), len(f.Counts))
+		}
+		values, other = len(f.Categories)+1, len(f.Categories)
+	default:
+		return fmt.Errorf("kind %.40q", f.Kind)
+	}
+	missing := -1
+	if f.MissingBin != -1 {
+		missing, values = values, values+1
+	}
+	if f.Bins != values || f.Bins > MaxBins || f.OtherBin != other || f.MissingBin != missing || f.Missing < 0 {
+		return fmt.Errorf("%d bins, other_bin %d, missing_bin %d, where %d, %d and %d belong", f.Bins, f.OtherBin, f.MissingBin, values, other, missing)
+	}
+	for i, b := range f.Bounds {
+		if math.IsNaN(b) || math.IsInf(b, 0) || i > 0 && b <= f.Bounds[i-1] {
+			return fmt.Errorf("bounds[%d] is %v", i, b)
+		}
+	}
+	seen := make(map[string]bool, len(f.Categories))
+	for i, c := range f.Categories {
+		if seen[c] || f.Counts[i] < 0 {
+			return fmt.Errorf("categories[%d] %.60q is repeated or has a negative count", i, c)
+		}
+		seen[c] = true
+	}
+	return nil
+}

@@ -1,0 +1,319 @@
+package dataset
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+func TestOpenGivesWhatWasWritten(t *testing.T) {
+	f := newFixture(1, smallRows())
+	dir := filepath.Join(t.TempDir(), "d")
+	m := f.write(t, dir, 7, 2)
+	d, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Verify(context.Background(), nil); err != nil {
+		t.Error(err)
+	}
+	if !reflect.DeepEqual(d.Manifest, m) {
+		t.Errorf("manifest\n%+v\nwant\n%+v", d.Manifest, m)
+	}
+	if len(d.Splits) != 4 || d.Split("absent") != nil {
+		t.Fatalf("%d splits", len(d.Splits))
+	}
+	for _, s := range d.Splits {
+		if !bytes.Equal(s.RowMajor, f.rows[s.Name]) {
+			t.Errorf("%s: rows differ", s.Name)
+		}
+		for j, column := range s.Columns {
+			for r, bin := range column {
+				if bin != s.RowMajor[r*len(s.Columns)+j] {
+					t.Fatalf("%s: row %d, feature %d differs between the layouts", s.Name, r, j)
+				}
+			}
+		}
+		if !reflect.DeepEqual(s.Targets, f.targets[s.Name]) {
+			t.Errorf("%s: targets differ", s.Name)
+		}
+		fetched, err := ReadTargets(mustRead(t, dir, TargetsFile(s.Name)))
+		if err != nil || !reflect.DeepEqual(fetched, s.Targets) {
+			t.Errorf("%s: fetched targets differ (%v)", s.Name, err)
+		}
+	}
+	sample, err := ReadSample(mustRead(t, dir, SampleFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := describe(sample), describe(&f.sample); got != want {
+		t.Errorf("sample\n%s\nwant\n%s", got, want)
+	}
+	if err := errors.Join(d.Close(), d.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// describe writes a sample out, NaN being equal to NaN.
+func describe(s *Sample) string {
+	var b strings.Builder
+	b.WriteString(s.Split)
+	for i := range s.Columns {
+		v := &s.Columns[i]
+		b.WriteString("\n" + s.Names[i] + " " + string(v.Type) + string(v.Unit))
+		for j := range v.Len() {
+			if v.IsNull(j) {
+				b.WriteString(" <null>")
+			} else {
+				b.WriteString(" " + v.TextOf(j))
+			}
+		}
+	}
+	return b.String()
+}
+
+func TestSameBytesWhateverTheThreads(t *testing.T) {
+	f := newFixture(2, smallRows())
+	a, b := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")
+	m := f.write(t, a, 1000, 1)
+	f.write(t, b, 3, 4)
+	for _, name := range append(m.fileNames(), ManifestFile) {
+		if !bytes.Equal(mustRead(t, a, name), mustRead(t, b, name)) {
+			t.Errorf("%s differs", name)
+		}
+	}
+	other := *m
+	other.About = About{Sources: []Source{{URI: "gs://elsewhere/x.csv", Generation: 3}}}
+	if v, _ := other.ContentVersion(); v != m.Version {
+		t.Error("the version depends on where the source lay")
+	}
+	other.MaxBin--
+	if v, _ := other.ContentVersion(); v == m.Version {
+		t.Error("the version does not depend on the contents")
+	}
+}
+
+func TestOpenCostsNothing(t *testing.T) {
+	const rows = 1 << 30 // 5 GB of values, as a hole in the files
+	f := newFixture(3, map[string]int{"train": 1})
+	m := f.manifest
+	m.Splits[0].Rows = rows
+	dir := filepath.Join(t.TempDir(), "d")
+	w, err := NewWriter(dir, &m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.WriteSample(&f.sample); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	m.Format, m.Files = FormatVersion, w.files
+	for i := range m.Files {
+		m.Files[i].Blocks = slices.Repeat([]string{strings.Repeat("0", 64)}, int((m.Files[i].Bytes-1)/BlockBytes+1))
+	}
+	m.Version, _ = m.ContentVersion()
+	data, err := m.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, ManifestFile), data, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	var d *Dataset
+	took := time.Hour
+	for range 5 { // the machine may be busy with other things
+		start := time.Now()
+		if d, err = Open(dir); err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		took = min(took, time.Since(start))
+	}
+	if n := len(d.Split("train").RowMajor); n != 5*rows {
+		t.Errorf("%d values", n)
+	}
+	if took > 100*time.Millisecond {
+		t.Errorf("Open took %s", took)
+	}
+}
+
+func TestVerifyNamesThePlace(t *testing.T) {
+	f := newFixture(4, map[string]int{"train": 2_000_000}) // more than one block of rows
+	dir := filepath.Join(t.TempDir(), "d")
+	f.sample.Row = []uint32{1, 2, 3}
+	m := f.write(t, dir, 500_000, 2)
+	d, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	var seen, total atomic.Int64
+	if err := d.Verify(context.Background(), func(done, of int64) { seen.Store(max(seen.Load(), done)); total.Store(of) }); err != nil {
+		t.Fatal(err)
+	}
+	if total.Load() != m.Bytes() {
+		t.Errorf("progress to %d of %d bytes", total.Load(), m.Bytes())
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := d.Verify(ctx, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+
+	path := filepath.Join(dir, "train", "rows.arrow")
+	const at = BlockBytes + 12345
+	flip(t, path, at)
+	want := CorruptError{"train/rows.arrow", BlockBytes, m.Files[0].Bytes, "the contents differ from the manifest's checksum"}
+	var corrupt *CorruptError
+	if err := d.Verify(context.Background(), nil); !errors.As(err, &corrupt) || *corrupt != want {
+		t.Errorf("got %v, want %v", err, &want)
+	}
+	if err := VerifyFile(path, m.Files[0]); !errors.As(err, &corrupt) || *corrupt != want {
+		t.Errorf("got %v, want %v", err, &want)
+	}
+	data := mustRead(t, path)
+	if err := m.Files[0].VerifyBlock(0, data[:BlockBytes]); err != nil {
+		t.Error(err)
+	}
+	for _, bad := range []error{
+		m.Files[0].VerifyBlock(1, data[BlockBytes:]),
+		m.Files[0].VerifyBlock(0, data[:100]),
+		m.Files[0].VerifyBlock(99, nil),
+		m.Files[0].VerifyBlock(-1, nil),
+	} {
+		if !errors.As(bad, &corrupt) {
+			t.Errorf("got %v, want *CorruptError", bad)
+		}
+	}
+}
+
+func flip(t *testing.T, path string, at int64) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	b := make([]byte, 1)
+	if _, err := f.ReadAt(b, at); err != nil {
+		t.Fatal(err)
+	}
+	b[0] ^= 0x10
+	if _, err := f.WriteAt(b, at); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	truncate := func(name string, by int64) func(string) error {
+		return func(dir string) error {
+			path := filepath.Join(dir, name)
+			info, err := os.Stat(path)
+			if err != nil {
+				return err
+			}
+			return os.Truncate(path, info.Size()-by)
+		}
+	}
+	replace := func(name, old, with string) func(string) error {
+		return func(dir string) error {
+			path := filepath.Join(dir, name)
+			data, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			if !bytes.Contains(data, []byte(old)) {
+				return errors.New("nothing to replace")
+			}
+			return os.WriteFile(path, bytes.ReplaceAll(data, []byte(old), []byte(with)), 0o666)
+		}
+	}
+	remove := func(name string) func(string) error {
+		return func(dir string) error { return os.Remove(filepath.Join(dir, name)) }
+	}
+	for name, tc := range map[string]struct {
+		break_ func(dir string) error
+		want   string
+	}{
+		"truncated rows":    {truncate("train/rows.arrow", 1), "train/rows.arrow: byte 569: the file has 569 bytes where the manifest says 570"},
+		"truncated sample":  {truncate("sample.arrow", 1), "sample.arrow: the file is missing or has not"},
+		"missing file":      {remove("test/columns.arrow"), "test/columns.arrow: the file is missing"},
+		"missing manifest":  {remove(ManifestFile), "no dataset in"},
+		"altered manifest":  {replace(ManifestFile, `"max_bin":255`, `"max_bin":254`), "it was altered"},
+		"unknown key":       {replace(ManifestFile, `"max_bin"`, `"max_bins"`), `unknown field "max_bins"`},
+		"cut manifest":      {truncate(ManifestFile, 3), "unexpected EOF"},
+		"two manifests":     {replace(ManifestFile, "\n", "\n{}"), "more follows behind the JSON"},
+		"other magic":       {replace("valid/rows.arrow", "ARROW1\x00", "ARROW2\x00"), "valid/rows.arrow: byte 0: an Arrow file begins with ARROW1"},
+		"other end":         {replace("valid/rows.arrow", "\x00ARROW1", "\x00ARROW2"), "an Arrow file ends with ARROW1"},
+		"renamed column":    {replace("test/columns.arrow", "city", "town"), "test/columns.arrow: its columns are not those that the manifest says"},
+		"other target name": {replace("test/targets.arrow", "weight", "height"), "test/targets.arrow: its columns are not those"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "d")
+			newFixture(5, smallRows()).write(t, dir, 100, 1)
+			if err := tc.break_(dir); err != nil {
+				t.Fatal(err)
+			}
+			d, err := Open(dir)
+			if err == nil {
+				t.Fatal("opened", d.Dir())
+			}
+			if !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got  %s\nwant ... %s ...", err, tc.want)
+			}
+			var format *FormatError
+			var manifest *ManifestError
+			if !errors.As(err, &format) && !errors.As(err, &manifest) && !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("untyped error %T", err)
+			}
+		})
+	}
+}
+
+// Every byte of the metadata matters or is padding: flipping any never panics, and what still opens has the same places.
+func TestOpenSurvivesEveryFlippedByte(t *testing.T) {
+	f := newFixture(6, map[string]int{"train": 9})
+	f.sample.Row = []uint32{0, 1, 2}
+	dir := filepath.Join(t.TempDir(), "d")
+	f.write(t, dir, 100, 1)
+	for _, name := range []string{"train/rows.arrow", "train/columns.arrow", "train/targets.arrow", SampleFile} {
+		good := mustRead(t, dir, name)
+		want, err := parseArrow(name, good)
+		if err != nil {
+			t.Fatal(err)
+		}
+		refused := 0
+		for at := range good {
+			for _, mask := range []byte{0x01, 0x80, 0xff} {
+				data := bytes.Clone(good)
+				data[at] ^= mask
+				got, err := parseArrow(name, data)
+				var format *FormatError
+				switch {
+				case err == nil && got.rows != want.rows && name != SampleFile:
+					t.Fatalf("%s: byte %d flipped by %#x changes the rows from %d to %d", name, at, mask, want.rows, got.rows)
+				case err != nil && !errors.As(err, &format):
+					t.Fatalf("%s: byte %d: untyped error %v", name, at, err)
+				case err != nil:
+					refused++
+				}
+				_, _ = ReadSample(data)
+				_, _ = ReadTargets(data)
+			}
+		}
+		if refused < len(good)/10 {
+			t.Errorf("%s: only %d of %d flips were refused", name, refused, 3*len(good))
+		}
+	}
+}

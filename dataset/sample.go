@@ -1,0 +1,232 @@
+package dataset
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"unicode/utf8"
+)
+
+// RowColumn is the name of the sample's column with each row's number in its split.
+const RowColumn = "__row"
+
+// Sample is some held-out rows with their raw values, as the table held them. It is what a finished model can be checked
+// with by somebody who does not know bins, and what models of different datasets can be compared on.
+type Sample struct {
+	Split   string
+	Row     []uint32 // of each sampled row, its number in the split, ascending
+	Names   []string // of the features, in the order of the manifest
+	Columns []Values // one for each name
+}
+
+// Metadata of sample.arrow: the split, and of each column the Type (and Unit) of its values.
+const (
+	metaSplit = "split"
+	metaType  = "type"
+	metaUnit  = "unit"
+)
+
+// Column gives the values of the feature called name, or nil.
+func (s *Sample) Column(name string) *Values {
+	for i, n := range s.Names {
+		if n == name {
+			return &s.Columns[i]
+		}
+	}
+	return nil
+}
+
+// encode writes the sample as an Arrow file. Text longer than an int32 can address is refused.
+func (s *Sample) encode() ([]byte, error) {
+	fields := []arrowField{{name: RowColumn, typ: arrowUint32}}
+	cols := []column{{}}
+	for i, name := range s.Names {
+		f, c, err := sampleField(name, &s.Columns[i])
+		if err != nil {
+			return nil, err
+		}
+		fields, cols = append(fields, f), append(cols, c)
+	}
+	l := newLayout(fields, cols, int64(len(s.Row)), []keyValue{{metaSplit, s.Split}})
+	file := make([]byte, l.size)
+	copy(file, l.head)
+	copy(file[l.tailAt:], l.foot)
+	at := func(s span) []byte { return file[s.off : s.off+s.n] }
+	rows := at(l.columns[0].data)
+	for i, r := range s.Row {
+		binary.LittleEndian.PutUint32(rows[4*i:], r)
+	}
+	for i := range s.Columns {
+		v, c := &s.Columns[i], l.columns[i+1]
+		if validity := at(c.validity); len(validity) > 0 {
+			for j := range v.Len() {
+				if !v.IsNull(j) {
+					validity[j/8] |= 1 << (j % 8)
+				}
+			}
+		}
+		v.encode(at(c.offsets), at(c.data))
+	}
+	return file, nil
+}
+
+func sampleField(name string, v *Values) (arrowField, column, error) {
+	f := arrowField{name: name, typ: arrowInt64, nullable: true, meta: []keyValue{{metaType, string(v.Type)}}}
+	var c column
+	switch v.Type {
+	case Text:
+		f.typ = arrowUtf8
+		for i, t := range v.Text {
+			if !v.IsNull(i) {
+				c.textBytes += int64(len(t))
+			}
+		}
+		if c.textBytes > math.MaxInt32 {
+			return f, c, fmt.Errorf("column %q: the sample's texts have %d bytes, more than %d; drop the column or lower `sample`", name, c.textBytes, math.MaxInt32)
+		}
+	case Float:
+		f.typ = arrowFloat64
+	case Time:
+		f.meta = append(f.meta, keyValue{metaUnit, string(v.Unit)})
+	}
+	for i := range v.Null {
+		if v.Null[i] {
+			c.nulls++
+		}
+	}
+	return f, c, nil
+}
+
+// encode fills in the buffers of a column. Where a value is null, zeros stand.
+func (v *Values) encode(offsets, data []byte) {
+	end := uint32(0)
+	for i := range v.Len() {
+		null := v.IsNull(i)
+		switch v.Type {
+		case Text:
+			if !null {
+				end += uint32(copy(data[end:], v.Text[i]))
+			}
+			binary.LittleEndian.PutUint32(offsets[4*i+4:], end)
+		case Float:
+			if !null {
+				binary.LittleEndian.PutUint64(data[8*i:], math.Float64bits(v.Float[i]))
+			}
+		default:
+			if !null {
+				binary.LittleEndian.PutUint64(data[8*i:], uint64(v.Int[i]))
+			}
+		}
+	}
+}
+
+// ReadSample reads the contents of a sample.arrow. It copies.
+func ReadSample(data []byte) (*Sample, error) {
+	f, err := parseArrow(SampleFile, data)
+	if err != nil {
+		return nil, err
+	}
+	fail := func(format string, args ...any) (*Sample, error) {
+		return nil, &FormatError{SampleFile, -1, fmt.Sprintf(format, args...)}
+	}
+	if len(f.meta) != 1 || f.meta[0].key != metaSplit {
+		return fail("the schema does not say of which split it is a sample")
+	}
+	if f.fields[0].name != RowColumn || f.fields[0].typ != arrowUint32 || f.nulls[0] != 0 || f.rows > MaxSample {
+		return fail("no column %s of up to %d row numbers", RowColumn, MaxSample)
+	}
+	s := &Sample{Split: f.meta[0].value, Row: make([]uint32, f.rows)}
+	rows := data[f.columns[0].data.off:]
+	for i := range s.Row {
+		s.Row[i] = binary.LittleEndian.Uint32(rows[4*i:])
+		if i > 0 && s.Row[i] <= s.Row[i-1] {
+			return fail("row numbers do not ascend at row %d", i)
+		}
+	}
+	seen := map[string]bool{RowColumn: true}
+	for i := 1; i < len(f.fields); i++ {
+		name := f.fields[i].name
+		if seen[name] {
+			return fail("column %.60q is repeated", name)
+		}
+		seen[name] = true
+		v, err := f.values(data, i)
+		if err != nil {
+			return nil, err
+		}
+		s.Names, s.Columns = append(s.Names, name), append(s.Columns, *v)
+	}
+	return s, nil
+}
+
+// values decodes column i of a sample.
+func (f *arrowFile) values(data []byte, i int) (*Values, error) {
+	field, c, rows := f.fields[i], f.columns[i], int(f.rows)
+	v := &Values{}
+	for _, kv := range field.meta {
+		switch kv.key {
+		case metaType:
+			v.Type = Type(kv.value)
+		case metaUnit:
+			v.Unit = Unit(kv.value)
+		}
+	}
+	wrong := func(at int64, what string) (*Values, error) {
+		return nil, &FormatError{SampleFile, at, fmt.Sprintf("column %.60q: %s", field.name, what)}
+	}
+	want := map[Type]arrowType{Text: arrowUtf8, Float: arrowFloat64, Int: arrowInt64, Bool: arrowInt64, Time: arrowInt64}[v.Type]
+	if want.id == 0 || want != field.typ || (v.Type == Time) != (v.Unit != "") || v.Type == Time && v.Unit != Day && v.Unit.PerSecond() == 0 {
+		return wrong(-1, fmt.Sprintf("the type %.20q with the unit %.20q does not fit the column", v.Type, v.Unit))
+	}
+	if c.validity.n > 0 {
+		v.Null = make([]bool, rows)
+		nulls := int64(0)
+		for j := range v.Null {
+			if data[c.validity.off+int64(j/8)]>>(j%8)&1 == 0 {
+				v.Null[j] = true
+				nulls++
+			}
+		}
+		if nulls != f.nulls[i] {
+			return wrong(c.validity.off, fmt.Sprintf("%d nulls where the metadata says %d", nulls, f.nulls[i]))
+		}
+	}
+	buf := data[c.data.off : c.data.off+c.data.n]
+	switch v.Type {
+	case Text:
+		if bad := v.decodeText(data[c.offsets.off:c.offsets.off+c.offsets.n], buf); bad >= 0 {
+			return wrong(c.offsets.off+4*int64(bad), "a text that leaves its buffer or is not UTF-8")
+		}
+	case Float:
+		v.Float = make([]float64, rows)
+		for j := range v.Float {
+			v.Float[j] = math.Float64frombits(binary.LittleEndian.Uint64(buf[8*j:]))
+			if v.IsNull(j) {
+				v.Float[j] = math.NaN()
+			}
+		}
+	default:
+		v.Int = make([]int64, rows)
+		for j := range v.Int {
+			v.Int[j] = int64(binary.LittleEndian.Uint64(buf[8*j:]))
+		}
+	}
+	return v, nil
+}
+
+// decodeText gives -1, or the number of the first text that is wrong.
+func (v *Values) decodeText(offsets, data []byte) int {
+	n := len(offsets)/4 - 1
+	all := string(data) // one copy that the texts share
+	v.Text = make([]string, n)
+	from := binary.LittleEndian.Uint32(offsets)
+	for j := range n {
+		to := binary.LittleEndian.Uint32(offsets[4*j+4:])
+		if from > to || int64(to) > int64(len(all)) || !utf8.ValidString(all[from:to]) {
+			return j
+		}
+		v.Text[j] = all[from:to]
+		from = to
+	}
+	return -1
+}

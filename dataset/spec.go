@@ -1,0 +1,187 @@
+package dataset
+
+import (
+	"fmt"
+	"math"
+
+	"coppice/strictyaml"
+)
+
+// Spec is a dataset.yaml: which table becomes a dataset, and how. ParseSpec has checked everything that can be checked
+// without knowing the table.
+type Spec struct {
+	Name        string    `yaml:"name" json:"name"`
+	Source      string    `yaml:"source" json:"-"` // file, glob or folder, local or gs://
+	Label       LabelSpec `yaml:"label" json:"label"`
+	Weight      string    `yaml:"weight" json:"weight,omitempty"`           // column of row weights
+	Group       string    `yaml:"group" json:"group,omitempty"`             // column that says which rows belong together
+	Drop        []string  `yaml:"drop" json:"drop,omitempty"`               // columns that are no features
+	Categorical []string  `yaml:"categorical" json:"categorical,omitempty"` // features that are categories, whatever they look like
+	Numeric     []string  `yaml:"numeric" json:"numeric,omitempty"`         // features that are numbers, whatever they look like
+	Missing     Tokens    `yaml:"missing" json:"missing"`                   // texts that stand for a missing value
+	CSV         CSVSpec   `yaml:"csv" json:"csv"`
+	MaxBin      int       `yaml:"max_bin" json:"max_bin"` // bins of a feature, that of missing values among them
+	Split       SplitSpec `yaml:"split" json:"split"`
+	Sample      int       `yaml:"sample" json:"sample"`                             // held-out rows to keep with raw values
+	BinRows     int       `yaml:"sample_rows_for_bins" json:"sample_rows_for_bins"` // rows of train to make bins from
+
+	doc *strictyaml.Document
+}
+
+// Tokens are texts that stand for a missing value.
+type Tokens []string
+
+// UnmarshalYAML reads a list of texts in which null, which in YAML is no text, means the text null.
+func (t *Tokens) UnmarshalYAML(decode func(any) error) error {
+	var list []*string
+	if err := decode(&list); err != nil {
+		return err
+	}
+	*t = Tokens{}
+	for _, text := range list {
+		if text == nil {
+			*t = append(*t, "null")
+		} else {
+			*t = append(*t, *text)
+		}
+	}
+	return nil
+}
+
+// LabelSpec says what is to be predicted. A bare column name leaves the rest to the column's contents.
+type LabelSpec struct {
+	Column   string    `yaml:"column" json:"column"`
+	Positive *string   `yaml:"positive" json:"positive,omitempty"` // text that means 1
+	Negative *string   `yaml:"negative" json:"negative,omitempty"` // text that means 0; without it, every other
+	Above    *float64  `yaml:"above" json:"above,omitempty"`       // numbers greater than it mean 1
+	Kind     LabelKind `yaml:"kind" json:"kind,omitempty"`         // regression, or empty
+}
+
+// UnmarshalYAML accepts a bare column name too.
+func (l *LabelSpec) UnmarshalYAML(decode func(any) error) error {
+	if decode(&l.Column) == nil {
+		return nil
+	}
+	type plain LabelSpec
+	return decode((*plain)(l))
+}
+
+// CSVSpec says how delimited text is written. Parquet files ignore it.
+type CSVSpec struct {
+	Delimiter string `yaml:"delimiter" json:"delimiter,omitempty"` // one character; empty means a tab in .tsv files, else a comma
+	Header    *bool  `yaml:"header" json:"header,omitempty"`       // whether the first line names the columns; default true
+}
+
+// HasHeader reports whether the first line names the columns.
+func (c CSVSpec) HasHeader() bool { return c.Header == nil || *c.Header }
+
+// SplitSpec says which rows are train, valid, calib and test. Without By, all are train.
+type SplitSpec struct {
+	By     string  `yaml:"by" json:"by,omitempty"`         // hash, time or column
+	Key    string  `yaml:"key" json:"key,omitempty"`       // of hash: the column whose equal values stay together
+	Column string  `yaml:"column" json:"column,omitempty"` // of time and column
+	Train  Portion `yaml:"train" json:"train,omitzero"`
+	Valid  Portion `yaml:"valid" json:"valid,omitzero"`
+	Calib  Portion `yaml:"calib" json:"calib,omitzero"`
+	Test   Portion `yaml:"test" json:"test,omitzero"`
+}
+
+// Portion is one split's part: of hash and time a share of the rows, of column the values that mean it.
+type Portion struct {
+	Share  float64  `json:"share,omitempty"`
+	Values []string `json:"values,omitempty"`
+}
+
+// UnmarshalYAML accepts a number, a text or a list of texts. Which of them fits is for the check to say.
+func (p *Portion) UnmarshalYAML(decode func(any) error) error {
+	if err := decode(&p.Values); err == nil {
+		p.Share = math.NaN()
+		return nil
+	}
+	var one string
+	if err := decode(&one); err != nil {
+		return err
+	}
+	p.Values = []string{one}
+	if decode(&p.Share) != nil {
+		p.Share = math.NaN()
+	}
+	return nil
+}
+
+// portions are the parts in the order of SplitNames.
+func (s *SplitSpec) portions() []*Portion {
+	return []*Portion{&s.Train, &s.Valid, &s.Calib, &s.Test}
+}
+
+// Shares are the parts of a split by hash or time, in the order of SplitNames. They sum to 1.
+func (s *SplitSpec) Shares() [4]float64 {
+	var shares [4]float64
+	for i, p := range s.portions() {
+		shares[i] = p.Share
+	}
+	return shares
+}
+
+// ValuesOf are the values of the split column that mean each split: those that the spec lists, or the split's own name.
+func (s *SplitSpec) ValuesOf() map[string][]string {
+	values := map[string][]string{}
+	for i, p := range s.portions() {
+		if p.Values != nil {
+			values[SplitNames()[i]] = p.Values
+		}
+	}
+	if len(values) == 0 {
+		for _, name := range SplitNames() {
+			values[name] = []string{name}
+		}
+	}
+	return values
+}
+
+// By which columns a table may be split.
+const (
+	SplitByHash   = "hash"
+	SplitByTime   = "time"
+	SplitByColumn = "column"
+	SplitNone     = "none" // in a manifest
+)
+
+// Defaults of a spec.
+const (
+	DefaultSample  = 50_000
+	DefaultBinRows = 200_000
+)
+
+// DefaultMissing are the texts that stand for a missing value where the spec does not list its own.
+func DefaultMissing() []string {
+	return []string{"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"}
+}
+
+// Errorf is an error about the spec's key at path, such as "split.key", with file, line and column where the spec was
+// read from a file.
+func (s *Spec) Errorf(path, format string, args ...any) error {
+	if s.doc == nil {
+		return fmt.Errorf("dataset spec, %s: %w", path, fmt.Errorf(format, args...))
+	}
+	return s.doc.Errorf(path, format, args...)
+}
+
+// ParseSpec reads a dataset.yaml, fills in defaults and checks it. Errors are *strictyaml.Error.
+func ParseSpec(file string, data []byte) (*Spec, error) {
+	s := &Spec{MaxBin: MaxBins, Sample: DefaultSample, BinRows: DefaultBinRows}
+	doc, err := strictyaml.Decode(file, data, s)
+	if err != nil {
+		return nil, err
+	}
+	s.doc = doc
+	if !doc.Has("missing") {
+		s.Missing = DefaultMissing()
+	}
+	for _, check := range []func() error{s.checkColumns, s.checkLabel, s.checkSplit, s.checkNumbers} {
+		if err := check(); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}

@@ -1,0 +1,178 @@
+package dataset
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"unicode/utf8"
+
+	"coppice/strictyaml"
+)
+
+func (s *Spec) checkColumns() error {
+	if err := CheckName(s.Name); err != nil {
+		return s.Errorf("name", "%v", err)
+	}
+	if s.Source == "" {
+		return s.Errorf("source", "source is missing: give a file, a glob such as exports/*.parquet or a folder")
+	}
+	for _, list := range []struct {
+		key     string
+		columns []string
+	}{{"drop", s.Drop}, {"categorical", s.Categorical}, {"numeric", s.Numeric}} {
+		for i, name := range list.columns {
+			if slices.Index(list.columns, name) != i {
+				return s.Errorf(fmt.Sprintf("%s[%d]", list.key, i), "column %q is listed twice", name)
+			}
+		}
+	}
+	for i, name := range s.Numeric {
+		if slices.Contains(s.Categorical, name) {
+			return s.Errorf(fmt.Sprintf("numeric[%d]", i), "column %q cannot be both numeric and categorical", name)
+		}
+	}
+	return s.checkRoles()
+}
+
+// checkRoles refuses a column that is to be two things at once.
+func (s *Spec) checkRoles() error {
+	taken := map[string]string{}
+	for _, role := range []struct{ key, column string }{
+		{"label", s.Label.Column}, {"weight", s.Weight}, {"group", s.Group},
+	} {
+		if role.column == "" {
+			continue
+		}
+		if other := taken[role.column]; other != "" {
+			return s.Errorf(role.key, "column %q cannot be both %s and %s", role.column, other, role.key)
+		}
+		taken[role.column] = role.key
+	}
+	for _, list := range []struct {
+		key     string
+		columns []string
+	}{{"drop", s.Drop}, {"categorical", s.Categorical}, {"numeric", s.Numeric}} {
+		for i, name := range list.columns {
+			if role := taken[name]; role != "" {
+				return s.Errorf(fmt.Sprintf("%s[%d]", list.key, i), "column %q is the %s and never a feature; leave it out here", name, role)
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Spec) checkLabel() error {
+	l := s.Label
+	switch {
+	case l.Column == "":
+		return s.Errorf("label", "label is missing: say which column is to be predicted")
+	case l.Kind != "" && l.Kind != Regression && l.Kind != Binary:
+		return s.Errorf("label.kind", "kind %q: use regression or binary", l.Kind)
+	case l.Kind == Regression && (l.Positive != nil || l.Above != nil):
+		return s.Errorf("label.kind", "a label with positive or above is binary, not a regression")
+	case l.Positive != nil && l.Above != nil:
+		return s.Errorf("label.above", "give positive or above, not both")
+	case l.Negative != nil && l.Positive == nil:
+		return s.Errorf("label.negative", "negative needs positive beside it")
+	case l.Negative != nil && *l.Negative == *l.Positive:
+		return s.Errorf("label.negative", "positive and negative are both %q", *l.Negative)
+	case l.Above != nil && (math.IsNaN(*l.Above) || math.IsInf(*l.Above, 0)):
+		return s.Errorf("label.above", "above is %v: use a number", *l.Above)
+	}
+	return nil
+}
+
+func (s *Spec) checkSplit() error {
+	sp := &s.Split
+	switch sp.By {
+	case SplitByHash:
+		if sp.Key == "" {
+			return s.Errorf("split", "a split by hash needs key: the column whose equal values stay together, such as user_id")
+		}
+		if sp.Column != "" {
+			return s.Errorf("split.column", "a split by hash has key, not column")
+		}
+	case SplitByTime, SplitByColumn:
+		if sp.Column == "" {
+			return s.Errorf("split", "a split by %s needs column", sp.By)
+		}
+		if sp.Key != "" {
+			return s.Errorf("split.key", "a split by %s has column, not key", sp.By)
+		}
+	case "":
+		if s.doc.Has("split") {
+			return s.Errorf("split", "split needs by: hash, time or column")
+		}
+		return nil
+	default:
+		return s.Errorf("split.by", "by %q%s", sp.By, strictyaml.Suggest(sp.By, []string{SplitByHash, SplitByTime, SplitByColumn}))
+	}
+	if column := sp.Key + sp.Column; column == s.Label.Column || column == s.Weight {
+		return s.Errorf("split", "column %q is the label or the weight and cannot split the rows too", column)
+	}
+	if sp.By == SplitByColumn {
+		return s.checkSplitValues()
+	}
+	return s.checkShares()
+}
+
+func (s *Spec) checkShares() error {
+	sum := 0.0
+	for i, p := range s.Split.portions() {
+		name := SplitNames()[i]
+		if !(p.Share >= 0 && p.Share <= 1) {
+			return s.Errorf("split."+name, "%s must be a share of the rows, from 0 to 1", name)
+		}
+		p.Values = nil
+		sum += p.Share
+	}
+	if math.Abs(sum-1) > 1e-9 {
+		return s.Errorf("split", "train, valid, calib and test sum to %.6g: they must sum to 1", sum)
+	}
+	if s.Split.Train.Share == 0 {
+		return s.Errorf("split", "train is missing: without rows to train on there is no dataset")
+	}
+	return nil
+}
+
+func (s *Spec) checkSplitValues() error {
+	owner := map[string]string{}
+	given := false
+	for i, p := range s.Split.portions() {
+		p.Share = 0
+		for _, v := range p.Values {
+			given = true
+			if owner[v] != "" {
+				return s.Errorf("split."+SplitNames()[i], "%q is already listed under %s", v, owner[v])
+			}
+			owner[v] = SplitNames()[i]
+		}
+	}
+	if given && len(s.Split.Train.Values) == 0 {
+		return s.Errorf("split", "train is missing: say which values of column %q are train", s.Split.Column)
+	}
+	return nil
+}
+
+func (s *Spec) checkNumbers() error {
+	if s.MaxBin < 2 || s.MaxBin > MaxBins {
+		return s.Errorf("max_bin", "max_bin is %d: use 2 to %d", s.MaxBin, MaxBins)
+	}
+	if s.Sample < 1 || s.Sample > MaxSample {
+		return s.Errorf("sample", "sample is %d: use 1 to %d", s.Sample, MaxSample)
+	}
+	if s.BinRows < 100 || s.BinRows > 10_000_000 {
+		return s.Errorf("sample_rows_for_bins", "sample_rows_for_bins is %d: use 100 to 10000000", s.BinRows)
+	}
+	if err := checkTokens(s.Missing); err != nil {
+		return s.Errorf("missing", "%v", err)
+	}
+	d := s.CSV.Delimiter
+	if d == "" {
+		return nil
+	}
+	if r, n := utf8.DecodeRuneInString(d); n != len(d) || r == utf8.RuneError || r == '"' || r == '\n' || r == '\r' {
+		return s.Errorf("csv.delimiter", `delimiter %q: use one character, such as "," or ";" or "\t" (in double quotes)`, d)
+	}
+	return nil
+}

@@ -1,0 +1,102 @@
+package dataset
+
+import (
+	"encoding/binary"
+	"math"
+)
+
+// Targets are what a split's rows are to be predicted as, in the order of its rows. Weight and Group are nil where the
+// dataset has none.
+type Targets struct {
+	Label  []float32 // 0 and 1 of a binary label
+	Weight []float32
+	Group  []uint64 // hash of the group's text
+	Fold   []uint8  // 0 to Folds-1; rows of one group or key share one
+}
+
+func targetFields(weight, group bool) []arrowField {
+	fields := []arrowField{{name: "label", typ: arrowFloat32}}
+	if weight {
+		fields = append(fields, arrowField{name: "weight", typ: arrowFloat32})
+	}
+	if group {
+		fields = append(fields, arrowField{name: "group", typ: arrowUint64})
+	}
+	return append(fields, arrowField{name: "fold", typ: arrowUint8})
+}
+
+// sameFields reports whether the file has exactly these columns.
+func (f *arrowFile) sameFields(want []arrowField) bool {
+	if len(f.fields) != len(want) {
+		return false
+	}
+	for i, w := range want {
+		if f.fields[i].name != w.name || f.fields[i].typ != w.typ || f.nulls[i] != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// parseTargets parses a targets file and says which of the optional columns it has.
+func parseTargets(name string, data []byte) (f *arrowFile, weight, group bool, err error) {
+	if f, err = parseArrow(name, data); err != nil {
+		return nil, false, false, err
+	}
+	for _, has := range [][2]bool{{false, false}, {true, false}, {false, true}, {true, true}} {
+		if f.sameFields(targetFields(has[0], has[1])) {
+			return f, has[0], has[1], nil
+		}
+	}
+	return nil, false, false, &FormatError{name, -1, "its columns are not label, weight, group and fold"}
+}
+
+// ReadTargets reads the contents of a targets.arrow that was not mapped but fetched. It copies.
+func ReadTargets(data []byte) (Targets, error) {
+	f, weight, group, err := parseTargets(targetsFile, data)
+	if err != nil {
+		return Targets{}, err
+	}
+	var t Targets
+	next := 0
+	column := func() []byte {
+		s := f.columns[next].data
+		next++
+		return data[s.off : s.off+s.n]
+	}
+	t.Label = decodeFloats(column())
+	if weight {
+		t.Weight = decodeFloats(column())
+	}
+	if group {
+		t.Group = decodeWords(column())
+	}
+	t.Fold = append([]uint8(nil), column()...)
+	return t, checkFolds(targetsFile, t.Fold)
+}
+
+// checkFolds keeps a fold number from being used as an index where it cannot be one.
+func checkFolds(name string, folds []uint8) error {
+	for i, f := range folds {
+		if f >= Folds {
+			return &CorruptError{name, int64(i), int64(i) + 1, "a fold number above 9"}
+		}
+	}
+	return nil
+}
+
+func decodeFloats(data []byte) []float32 {
+	out := make([]float32, len(data)/4)
+	for i := range out {
+		out[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
+	}
+	return out
+}
+
+func decodeWords(data []byte) []uint64 {
+	out := make([]uint64, len(data)/8)
+	for i := range out {
+		out[i] = binary.LittleEndian.Uint64(data[8*i:])
+	}
+	return out
+}

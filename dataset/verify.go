@@ -1,0 +1,142 @@
+package dataset
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// BlockBytes is the part of a file that one checksum covers.
+const BlockBytes = 8 << 20
+
+// FileInfo is one file of a dataset with its checksums.
+type FileInfo struct {
+	Name   string   `json:"name"`   // in the dataset's folder, with '/'
+	Bytes  int64    `json:"bytes"`  //
+	Blocks []string `json:"blocks"` // hexadecimal SHA-256 of each BlockBytes; the last block may be shorter
+}
+
+func (f FileInfo) check() error {
+	if f.Bytes < 1 || int64(len(f.Blocks)) != (f.Bytes-1)/BlockBytes+1 {
+		return fmt.Errorf("%d bytes with %d blocks", f.Bytes, len(f.Blocks))
+	}
+	for i, b := range f.Blocks {
+		if len(b) != 2*sha256.Size || strings.Trim(b, "0123456789abcdef") != "" {
+			return fmt.Errorf("block %d: %.70q is not a SHA-256", i, b)
+		}
+	}
+	return nil
+}
+
+// Block is the place of block i in the file: its first byte and its length.
+func (f FileInfo) Block(i int) (offset, length int64) {
+	offset = int64(i) * BlockBytes
+	return offset, min(BlockBytes, f.Bytes-offset)
+}
+
+// VerifyBlock checks that data is block i of the file, so that whoever copies a dataset can check each block before
+// writing it. Otherwise it says *CorruptError.
+func (f FileInfo) VerifyBlock(i int, data []byte) error {
+	if i < 0 || i >= len(f.Blocks) {
+		return &CorruptError{f.Name, int64(i) * BlockBytes, int64(i)*BlockBytes + int64(len(data)), "the file has no such block"}
+	}
+	offset, length := f.Block(i)
+	if int64(len(data)) != length {
+		return &CorruptError{f.Name, offset, offset + length, fmt.Sprintf("%d bytes arrived", len(data))}
+	}
+	sum := sha256.Sum256(data)
+	if hex.EncodeToString(sum[:]) != f.Blocks[i] {
+		return &CorruptError{f.Name, offset, offset + length, "the contents differ from the manifest's checksum"}
+	}
+	return nil
+}
+
+// VerifyFile checks the file at path, whole, against info.
+func VerifyFile(path string, info FileInfo) error {
+	return verifyFiles(context.Background(), 1, []FileInfo{info}, func(FileInfo) string { return path }, nil)
+}
+
+// Verify checks the contents of every file against the manifest, with all CPUs. progress, which may be nil, is told from
+// any goroutine how many of all bytes have been checked. The error is a *CorruptError where contents are wrong.
+func (d *Dataset) Verify(ctx context.Context, progress func(done, total int64)) error {
+	path := func(f FileInfo) string { return filepath.Join(d.dir, filepath.FromSlash(f.Name)) }
+	return verifyFiles(ctx, runtime.GOMAXPROCS(0), d.Manifest.Files, path, progress)
+}
+
+func verifyFiles(ctx context.Context, threads int, files []FileInfo, path func(FileInfo) string, progress func(done, total int64)) error {
+	return eachBlock(ctx, threads, files, path, progress, func(file, block int, data []byte) error {
+		return files[file].VerifyBlock(block, data)
+	})
+}
+
+// hashFiles fills in the blocks of the files of a new dataset.
+func hashFiles(ctx context.Context, threads int, files []FileInfo, path func(FileInfo) string, progress func(done, total int64)) error {
+	for i := range files {
+		files[i].Blocks = make([]string, (files[i].Bytes-1)/BlockBytes+1)
+	}
+	return eachBlock(ctx, threads, files, path, progress, func(file, block int, data []byte) error {
+		sum := sha256.Sum256(data)
+		files[file].Blocks[block] = hex.EncodeToString(sum[:])
+		return nil
+	})
+}
+
+// eachBlock reads all blocks of all files and calls fn for each, several at once.
+func eachBlock(ctx context.Context, threads int, files []FileInfo, path func(FileInfo) string, progress func(done, total int64),
+	fn func(file, block int, data []byte) error) error {
+	total, done := int64(0), atomic.Int64{}
+	for _, f := range files {
+		total += f.Bytes
+	}
+	buffers := make(chan []byte, threads)
+	for range threads {
+		buffers <- nil
+	}
+	g, inner := errgroup.WithContext(ctx)
+	g.SetLimit(threads)
+	for i, info := range files {
+		f, err := os.Open(path(info))
+		if err != nil {
+			return errors.Join(&FormatError{info.Name, -1, "the file cannot be opened"}, err, g.Wait())
+		}
+		defer f.Close()
+		for block := range info.Blocks {
+			if inner.Err() != nil {
+				break
+			}
+			g.Go(func() error {
+				buf := <-buffers
+				if buf == nil {
+					buf = make([]byte, BlockBytes)
+				}
+				defer func() { buffers <- buf }()
+				offset, length := info.Block(block)
+				n, err := io.ReadFull(io.NewSectionReader(f, offset, length), buf[:length])
+				if err != nil {
+					return &CorruptError{info.Name, offset, offset + length, fmt.Sprintf("only %d bytes can be read: %v", n, err)}
+				}
+				if err := fn(i, block, buf[:length]); err != nil {
+					return err
+				}
+				if progress != nil {
+					progress(done.Add(length), total)
+				}
+				return inner.Err()
+			})
+		}
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	return ctx.Err()
+}

@@ -1,0 +1,242 @@
+package dataset
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+)
+
+// Writer fills in the files of one dataset version. How many rows each split has must be known; the values then come in
+// any order and from any goroutine, as long as no two write the same place.
+type Writer struct {
+	dir    string
+	m      *Manifest
+	splits map[string]*splitFiles
+	files  []FileInfo
+	opened []*os.File
+}
+
+type splitFiles struct {
+	rows, columns, targets *os.File
+	rowsAt                 *layout
+	columnsAt              *layout
+	targetsAt              *layout
+}
+
+// NewWriter lays out the files of a dataset in folder dir, which it makes and which must not hold any of them. Of m it
+// needs Features, Weight, Group and Splits (without their LabelMean); it keeps m for Finish.
+func NewWriter(dir string, m *Manifest) (*Writer, error) {
+	w := &Writer{dir: dir, m: m, splits: map[string]*splitFiles{}}
+	if err := w.create(); err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	return w, nil
+}
+
+func (w *Writer) create() error {
+	features := w.m.Features
+	if err := checkFeatures(features); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(w.dir, 0o777); err != nil {
+		return err
+	}
+	for _, s := range w.m.Splits {
+		if s.Rows < 1 || s.Rows > MaxRows {
+			return fmt.Errorf("split %s has %d rows; 1 to %d can be written", s.Name, s.Rows, MaxRows)
+		}
+		rows := int64(s.Rows)
+		f := &splitFiles{
+			rowsAt:    newLayout(rowFields(len(features)), nil, rows, nil),
+			columnsAt: newLayout(columnFields(features), nil, rows, nil),
+			targetsAt: newLayout(targetFields(w.m.Weight != "", w.m.Group != ""), nil, rows, nil),
+		}
+		w.splits[s.Name] = f
+		if err := os.Mkdir(filepath.Join(w.dir, s.Name), 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		for _, file := range []struct {
+			name string
+			to   **os.File
+			at   *layout
+		}{{rowsFile, &f.rows, f.rowsAt}, {columnsFile, &f.columns, f.columnsAt}, {targetsFile, &f.targets, f.targetsAt}} {
+			var err error
+			if *file.to, err = w.createFile(s.Name+"/"+file.name, file.at); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// createFile makes a file of its final size, with all but its columns' contents.
+func (w *Writer) createFile(name string, l *layout) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(w.dir, filepath.FromSlash(name)), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return nil, err
+	}
+	w.opened = append(w.opened, f)
+	w.files = append(w.files, FileInfo{Name: name, Bytes: l.size})
+	if err := f.Truncate(l.size); err != nil {
+		return nil, err
+	}
+	if _, err := f.WriteAt(l.head, 0); err != nil {
+		return nil, err
+	}
+	_, err = f.WriteAt(l.foot, l.tailAt)
+	return f, err
+}
+
+// WriteRows writes bins row by row, from row first of the split on: len(bins) is a multiple of the number of features.
+func (w *Writer) WriteRows(split string, first int, bins []byte) error {
+	f := w.splits[split]
+	return writePart(f.rows, f.rowsAt.columns[0].data, int64(first)*int64(len(w.m.Features)), bins)
+}
+
+// WriteColumn writes the bins of one feature, from row first of the split on.
+func (w *Writer) WriteColumn(split string, feature, first int, bins []byte) error {
+	f := w.splits[split]
+	return writePart(f.columns, f.columnsAt.columns[feature].data, int64(first), bins)
+}
+
+// WriteTargets writes targets from row first of the split on. Weight and Group must be as long as Label where the dataset
+// has them.
+func (w *Writer) WriteTargets(split string, first int, t Targets) error {
+	f := w.splits[split]
+	parts := [][]byte{encodeFloats(t.Label)}
+	if w.m.Weight != "" {
+		parts = append(parts, encodeFloats(t.Weight))
+	}
+	if w.m.Group != "" {
+		parts = append(parts, encodeWords(t.Group))
+	}
+	parts = append(parts, t.Fold)
+	for i, part := range parts {
+		width := int64(len(part) / max(1, len(t.Label)))
+		if len(part) != int(width)*len(t.Label) {
+			return fmt.Errorf("write targets of %s: columns of different length", split)
+		}
+		if err := writePart(f.targets, f.targetsAt.columns[i].data, int64(first)*width, part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func writePart(f *os.File, place span, at int64, part []byte) error {
+	if at < 0 || at > place.n || int64(len(part)) > place.n-at {
+		return fmt.Errorf("write %s: rows beyond those that were announced", f.Name())
+	}
+	_, err := f.WriteAt(part, place.off+at)
+	return err
+}
+
+func encodeFloats(values []float32) []byte {
+	out := make([]byte, 0, 4*len(values))
+	for _, v := range values {
+		out = binary.LittleEndian.AppendUint32(out, math.Float32bits(v))
+	}
+	return out
+}
+
+func encodeWords(values []uint64) []byte {
+	out := make([]byte, 0, 8*len(values))
+	for _, v := range values {
+		out = binary.LittleEndian.AppendUint64(out, v)
+	}
+	return out
+}
+
+// WriteSample writes sample.arrow; once, after all else and before Finish.
+func (w *Writer) WriteSample(s *Sample) error {
+	data, err := s.encode()
+	if err != nil {
+		return err
+	}
+	w.files = append(w.files, FileInfo{Name: SampleFile, Bytes: int64(len(data))})
+	w.m.Sample = SampleInfo{Split: s.Split, Rows: len(s.Row)}
+	f, err := os.OpenFile(filepath.Join(w.dir, SampleFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return err
+	}
+	w.opened = append(w.opened, f)
+	_, err = f.Write(data)
+	return err
+}
+
+// Finish makes sure that everything has reached the disk, adds the checksums and the version to the manifest, checks it
+// and writes it. The dataset is complete then.
+func (w *Writer) Finish(ctx context.Context, threads int, progress func(done, total int64)) error {
+	path := func(f FileInfo) string { return filepath.Join(w.dir, filepath.FromSlash(f.Name)) }
+	if err := hashFiles(ctx, max(1, threads), w.files, path, progress); err != nil {
+		return err
+	}
+	for _, f := range w.opened {
+		if err := f.Sync(); err != nil {
+			return fmt.Errorf("write %s: %w", f.Name(), err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	for _, s := range w.m.Splits {
+		if err := SyncFolder(filepath.Join(w.dir, s.Name)); err != nil {
+			return err
+		}
+	}
+	w.m.Format, w.m.Files = FormatVersion, w.files
+	version, err := w.m.ContentVersion()
+	if err != nil {
+		return err
+	}
+	w.m.Version = version
+	if err := w.m.check(); err != nil {
+		return err
+	}
+	data, err := w.m.Encode()
+	if err != nil {
+		return err
+	}
+	if err := SyncFolder(w.dir); err != nil {
+		return err
+	}
+	if err := writeSynced(filepath.Join(w.dir, ManifestFile), data); err != nil {
+		return err
+	}
+	return SyncFolder(w.dir)
+}
+
+// SyncFolder makes sure that a folder's names have reached the disk.
+func SyncFolder(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+func writeSynced(path string, data []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return err
+	}
+	if _, err = f.Write(data); err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// Close lets go of the files; it is harmless after Finish. What was written stays.
+func (w *Writer) Close() error {
+	var errs []error
+	for _, f := range w.opened {
+		errs = append(errs, f.Close())
+	}
+	w.opened = nil
+	return errors.Join(errs...)
+}
