@@ -1,0 +1,190 @@
+// Package program is what the command lines of Coppice have in common: the world outside the process as one value, the way
+// an error becomes an exit code, and the form of log lines. It knows the errors of contract, engines and registry, so that
+// the same mistake ends every program with the same code.
+package program
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/sethvargo/go-envconfig"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"coppice/cloud"
+	"coppice/dataset"
+	"coppice/dataset/ingest"
+	"coppice/gbt"
+	"coppice/metric"
+	"coppice/registry"
+	"coppice/search"
+	"coppice/strictyaml"
+	"coppice/sweep"
+)
+
+// World is everything outside the process, so that a whole command line runs in memory in a test.
+type World struct {
+	Args     []string
+	Env      envconfig.Lookuper
+	Out, Err io.Writer
+	Version  string
+	Terminal bool // Out is a terminal, of so many columns
+	Width    int
+	Now      func() time.Time
+}
+
+// FromOS is the real world. linked is the version that the linker put into main, "dev" when it did not.
+func FromOS(linked string) World {
+	w := World{Args: os.Args[1:], Env: envconfig.OsLookuper(), Out: os.Stdout, Err: os.Stderr, Version: buildVersion(linked), Now: time.Now}
+	fd := int(os.Stdout.Fd())
+	if term.IsTerminal(fd) {
+		w.Terminal = true
+		w.Width, _, _ = term.GetSize(fd)
+	}
+	return w
+}
+
+// buildVersion falls back on what the go command knows of the commit.
+func buildVersion(linked string) string {
+	info, ok := debug.ReadBuildInfo()
+	if linked != "dev" || !ok {
+		return linked
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return "dev-" + s.Value[:min(len(s.Value), 12)]
+		}
+	}
+	return linked
+}
+
+// Interrupted is a context that ends with Ctrl-C and with SIGTERM, which Batch, Cloud Run and Spot machines send before
+// the end.
+func Interrupted() (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+}
+
+// Execute runs one command line and returns the exit code. codes may know further errors.
+func Execute(ctx context.Context, w World, root *cobra.Command, codes ...func(error) (int, bool)) int {
+	root.Version = w.Version
+	root.SilenceUsage, root.SilenceErrors = true, true
+	root.SetArgs(w.Args)
+	root.SetOut(w.Out)
+	root.SetErr(w.Err)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &UsageError{err} })
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return sweep.ExitOK
+	}
+	code := exitCode(ctx, err, codes)
+	if code == sweep.ExitInterrupt {
+		fmt.Fprintf(w.Err, "%s: interrupted\n", root.Name())
+		return code
+	}
+	fmt.Fprintf(w.Err, "%s: %v\n", root.Name(), err)
+	return code
+}
+
+// UsageError is a wrong flag or argument.
+type UsageError struct{ Err error }
+
+func (e *UsageError) Error() string { return e.Err.Error() }
+
+// Unwrap gives the cause.
+func (e *UsageError) Unwrap() error { return e.Err }
+
+// Usagef is a *UsageError.
+func Usagef(format string, args ...any) error { return &UsageError{fmt.Errorf(format, args...)} }
+
+// Environment fills target, a struct with env tags, from the world's environment. What is missing is a *cloud.SetupError
+// with the remedy.
+func (w *World) Environment(ctx context.Context, target any, remedy string) error {
+	err := envconfig.ProcessWith(ctx, &envconfig.Config{Target: target, Lookuper: w.Env})
+	if c, ok := target.(interface{ Check() error }); ok && err == nil {
+		err = c.Check() // an empty value passes envconfig's required
+	}
+	if err != nil {
+		return &cloud.SetupError{What: "the environment is incomplete", Hint: remedy, Err: err}
+	}
+	return nil
+}
+
+func exitCode(ctx context.Context, err error, codes []func(error) (int, bool)) int {
+	for _, known := range append(codes, setup, usage, input, conflict, notFound) {
+		if code, ok := known(err); ok {
+			return code
+		}
+	}
+	if ctx.Err() != nil {
+		return sweep.ExitInterrupt
+	}
+	return sweep.ExitError
+}
+
+// is reports whether err is or wraps an error of one of the types that targets point to.
+func is(err error, targets ...any) bool {
+	for _, t := range targets {
+		if errors.As(err, t) {
+			return true
+		}
+	}
+	return false
+}
+
+func setup(err error) (int, bool) {
+	return sweep.ExitSetup, is(err, new(*cloud.SetupError), new(*cloud.PermissionError))
+}
+
+// usage knows cobra's errors by their texts; the library has no types for them.
+func usage(err error) (int, bool) {
+	text := err.Error()
+	cobras := strings.HasPrefix(text, "unknown command") || strings.HasPrefix(text, "accepts ") || strings.HasPrefix(text, "required flag") ||
+		strings.HasPrefix(text, "requires at least") || strings.HasPrefix(text, "unknown flag")
+	return sweep.ExitUsage, cobras || is(err, new(*UsageError))
+}
+
+func input(err error) (int, bool) {
+	return sweep.ExitInput, errors.Is(err, gbt.ErrData) || is(err, new(*strictyaml.Error), new(*sweep.DecodeError), new(*sweep.NameError),
+		new(*dataset.ManifestError), new(*dataset.FormatError), new(*dataset.CorruptError), new(*ingest.TableError),
+		new(*gbt.ParamError), new(*gbt.ModelError), new(*metric.UnknownError), new(*metric.ArgumentError), new(*metric.InputError),
+		new(*search.SpecError), new(*search.TooManyError), new(*search.SpaceError), new(*search.ExpressionError),
+		new(*registry.InputError), new(*registry.CorruptError))
+}
+
+func conflict(err error) (int, bool) {
+	return sweep.ExitConflict, is(err, new(*registry.ConflictError), new(*ingest.ExistsError))
+}
+
+func notFound(err error) (int, bool) {
+	return sweep.ExitNotFound, errors.Is(err, fs.ErrNotExist) || is(err, new(*registry.NotFoundError), new(*registry.NoPreviousError))
+}
+
+// Logger writes one JSON object per line with the field names that Cloud Logging understands.
+// Source: https://cloud.google.com/logging/docs/structured-logging
+func Logger(w io.Writer) *slog.Logger {
+	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+		if len(groups) > 0 {
+			return a
+		}
+		switch a.Key {
+		case slog.LevelKey:
+			a.Key = "severity"
+			if a.Value.Any() == slog.LevelWarn {
+				a.Value = slog.StringValue("WARNING")
+			}
+		case slog.MessageKey:
+			a.Key = "message"
+		}
+		return a
+	}}))
+}

@@ -1,0 +1,134 @@
+// Package scorer makes a registered version predict: raw rows in, calibrated probabilities (or, for regression, values)
+// out. The gate compares versions with it and `launcher predict` serves with it.
+package scorer
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"coppice/calibrate"
+	"coppice/dataset"
+	"coppice/dataset/ingest"
+	"coppice/gbt"
+	"coppice/registry"
+)
+
+// Files of a version in the registry. The aggregator writes them all; a scorer needs the first three, a regression's has
+// no calibrator.
+const (
+	FileModel      = "model.txt"       // LightGBM text
+	FileFeatures   = "features.json"   // dataset.Encoding
+	FileCalibrator = "calibrator.json" // calibrate.Calibrator
+	FilePlan       = "plan.json"       // sweep.Plan
+	FileResult     = "result.json"     // sweep.Result of the winner
+	FileDataset    = "dataset.json"    // dataset.Manifest
+	FileReport     = "report.json"     // what was measured
+)
+
+// Scorer predicts. It does not change and may be used from any goroutine.
+type Scorer struct {
+	Model      *gbt.Model
+	Calibrator *calibrate.Calibrator // nil where predictions are not probabilities
+	encoder    *ingest.Encoder
+}
+
+// UnfitError is a version that cannot predict: a file of it is missing, damaged or of another kind.
+type UnfitError struct {
+	Model   string
+	Version int
+	Err     error
+}
+
+func (e *UnfitError) Error() string {
+	return fmt.Sprintf("version %d of model %s cannot predict: %v", e.Version, e.Model, e.Err)
+}
+
+// Unwrap gives the cause.
+func (e *UnfitError) Unwrap() error { return e.Err }
+
+// New makes a scorer of its parts. calibrator may be nil.
+func New(m *gbt.Model, calibrator *calibrate.Calibrator, features *dataset.Encoding) (*Scorer, error) {
+	if m.Features() != len(features.Features) {
+		return nil, fmt.Errorf("the model has %d features, its encoding %d", m.Features(), len(features.Features))
+	}
+	return &Scorer{Model: m, Calibrator: calibrator, encoder: ingest.NewEncoder(features)}, nil
+}
+
+// Open reads a version. What is wrong with the version itself is an *UnfitError, anything else an error of storage.
+func Open(ctx context.Context, r *registry.Registry, v registry.Version) (*Scorer, error) {
+	unfit := func(err error) error { return &UnfitError{v.Model, v.Number, err} }
+	files := map[string][]byte{}
+	for _, name := range []string{FileModel, FileFeatures, FileCalibrator} {
+		if _, ok := v.File(name); !ok && name == FileCalibrator {
+			continue
+		}
+		data, err := r.ReadFile(ctx, v, name)
+		var corrupt *registry.CorruptError
+		var absent *registry.NotFoundError
+		if errors.As(err, &corrupt) || errors.As(err, &absent) {
+			return nil, unfit(err)
+		}
+		if err != nil {
+			return nil, err
+		}
+		files[name] = data
+	}
+	m, err := gbt.ReadModel(bytes.NewReader(files[FileModel]))
+	if err != nil {
+		return nil, unfit(err)
+	}
+	features, err := dataset.DecodeEncoding(files[FileFeatures])
+	if err != nil {
+		return nil, unfit(err)
+	}
+	var c *calibrate.Calibrator
+	if text := files[FileCalibrator]; text != nil {
+		if c, err = calibrate.Decode(text); err != nil {
+			return nil, unfit(err)
+		}
+	}
+	s, err := New(m, c, features)
+	if err != nil {
+		return nil, unfit(err)
+	}
+	return s, nil
+}
+
+// Columns are the names of the columns that a row must have.
+func (s *Scorer) Columns() []string { return s.encoder.Columns() }
+
+// Sample predicts every row of a dataset's sample.
+func (s *Scorer) Sample(sample *dataset.Sample, threads int) ([]float64, error) {
+	values, err := s.encoder.EncodeSample(sample)
+	if err != nil {
+		return nil, err
+	}
+	raw := make([]float64, len(sample.Row))
+	if err := s.Model.PredictAll(values, raw, threads); err != nil {
+		return nil, err
+	}
+	return s.Calibrate(raw), nil
+}
+
+// Batch predicts the rows of a batch: raw scores and predictions. values is working memory, handed back for the next call.
+func (s *Scorer) Batch(b *ingest.Batch, values []float64, threads int) (raw, predicted, reuse []float64, err error) {
+	if values, err = s.encoder.Encode(b, values); err != nil {
+		return nil, nil, nil, err
+	}
+	raw = make([]float64, b.Rows)
+	if err := s.Model.PredictAll(values, raw, threads); err != nil {
+		return nil, nil, nil, err
+	}
+	return raw, s.Calibrate(append([]float64(nil), raw...)), values, nil
+}
+
+// Calibrate turns raw scores into predictions, in place.
+func (s *Scorer) Calibrate(raw []float64) []float64 {
+	if s.Calibrator != nil {
+		return s.Calibrator.PredictAll(raw[:0], raw)
+	}
+	s.Model.Transform(raw)
+	return raw
+}
