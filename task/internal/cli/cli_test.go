@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sethvargo/go-envconfig"
+
+	"coppice/blob"
+	"coppice/dataset/datasettest"
+	"coppice/gbt"
+	"coppice/program"
+	"coppice/sweep"
+)
+
+func run(t *testing.T, env map[string]string, args ...string) (code int, out, errOut string) {
+	t.Helper()
+	var o, e bytes.Buffer
+	code = Run(t.Context(), World{
+		World: program.World{Args: args, Env: envconfig.MapLookuper(env), Out: &o, Err: &e, Version: "v1"},
+		Connect: func(context.Context, sweep.TaskEnv) (*Backends, error) {
+			return &Backends{Datasets: blob.Memory(), Sweeps: blob.Memory(), Close: func() error { return nil }}, nil
+		},
+	})
+	return code, o.String(), e.String()
+}
+
+func params(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "params.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestTrain(t *testing.T) {
+	dir, _ := datasettest.Dir(t, datasettest.Options{Rows: 2000})
+	p := params(t, "num_iterations: 30\nnum_leaves: 7\nearly_stopping_round: 5\nmetric: [ap, precision@5%]\n")
+	model := filepath.Join(t.TempDir(), "model.txt")
+	code, out, errOut := run(t, nil, "train", "--dataset", dir, "--params", p, "--out", model)
+	if code != 0 {
+		t.Fatal(code, errOut)
+	}
+	for _, part := range []string{"tree     1", "ms/tree", "valid average_precision", "valid precision@5%", "valid log_loss", "private", model} {
+		if !strings.Contains(out, part) {
+			t.Errorf("it does not show %q:\n%s", part, out)
+		}
+	}
+	first, err := os.ReadFile(model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := gbt.ReadModel(bytes.NewReader(first)); err != nil {
+		t.Error(err)
+	}
+	code, out, errOut = run(t, nil, "train", "--dataset", dir, "--params", p, "--out", model, "--threads", "3", "--json")
+	var got trained
+	if err := json.Unmarshal([]byte(out), &got); err != nil || code != 0 || got.Trees < 1 || got.MsPerTree <= 0 || got.Metrics["precision@5%"] == 0 {
+		t.Errorf("%d %v %s\n%s", code, err, out, errOut)
+	}
+	if second, err := os.ReadFile(model); err != nil || !bytes.Equal(first, second) {
+		t.Error("three threads make another model than one")
+	}
+}
+
+func TestTrainRegressionAndTrainOnly(t *testing.T) {
+	dir, _ := datasettest.Dir(t, datasettest.Options{Rows: 1500, Label: "revenue"})
+	if code, out, errOut := run(t, nil, "train", "--dataset", dir); code != 0 || !strings.Contains(out, "valid rmse") {
+		t.Errorf("%d\n%s\n%s", code, out, errOut)
+	}
+	if code, _, errOut := run(t, nil, "train", "--dataset", dir, "--params", params(t, "objective: binary\n")); code != sweep.ExitInput || !strings.Contains(errOut, "params.yaml:1:12") {
+		t.Errorf("%d %s", code, errOut)
+	}
+	only, _ := datasettest.Dir(t, datasettest.Options{Rows: 500, Split: "{by: hash, key: user_id, train: 1}"})
+	if code, out, errOut := run(t, nil, "train", "--dataset", only); code != 0 || strings.Contains(out, "valid") {
+		t.Errorf("%d\n%s\n%s", code, out, errOut)
+	}
+	if code, _, errOut := run(t, nil, "train", "--dataset", only, "--params", params(t, "early_stopping_round: 3\n")); code != sweep.ExitInput || !strings.Contains(errOut, "held-out") {
+		t.Errorf("%d %s", code, errOut)
+	}
+}
+
+func TestTrainRefuses(t *testing.T) {
+	dir, _ := datasettest.Dir(t, datasettest.Options{Rows: 500})
+	for name, tc := range map[string]struct {
+		params string
+		args   []string
+		code   int
+		says   string
+	}{
+		"unknown parameter": {"num_leaves: 7\nnum_leafs: 3\n", nil, sweep.ExitInput, "params.yaml:2:12"},
+		"value":             {"learning_rate: -1\n", nil, sweep.ExitInput, "params.yaml:1:16: learning_rate: -1 is outside"},
+		"metric":            {"metric: acu\n", nil, sweep.ExitInput, `params.yaml:1:9`},
+		"metric's kind":     {"metric: rmse\n", nil, sweep.ExitInput, "params.yaml:1:9: metric rmse is for regression"},
+		"threads":           {"", []string{"--threads", "0"}, sweep.ExitUsage, "--threads is 0"},
+		"no dataset":        {"", []string{"--dataset", "nowhere"}, sweep.ExitNotFound, "nowhere"},
+	} {
+		args := []string{"train", "--dataset", dir}
+		if tc.params != "" {
+			args = append(args, "--params", params(t, tc.params))
+		}
+		code, _, errOut := run(t, nil, append(args, tc.args...)...)
+		if code != tc.code || !strings.Contains(errOut, tc.says) {
+			t.Errorf("%s: %d, want %d and %q: %s", name, code, tc.code, tc.says, errOut)
+		}
+	}
+}
+
+func TestRunNeedsItsJob(t *testing.T) {
+	if code, _, errOut := run(t, nil, "run"); code != sweep.ExitSetup || !strings.Contains(errOut, "launcher sweep") {
+		t.Errorf("%d %s", code, errOut)
+	}
+	env := sweep.TaskEnv{Project: "p", DatasetsBucket: "d", SweepsBucket: "s", ScoresTopic: "t", Sweep: "x-1", Scratch: t.TempDir()}.Variables()
+	if code, _, errOut := run(t, env, "run"); code != sweep.ExitNotFound || !strings.Contains(errOut, "x-1") {
+		t.Errorf("a sweep that is not there: %d %s", code, errOut)
+	}
+	env["COPPICE_SWEEP"] = "../x"
+	if code, _, errOut := run(t, env, "run"); code != sweep.ExitSetup {
+		t.Errorf("a bad id: %d %s", code, errOut)
+	}
+}

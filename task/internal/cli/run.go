@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"errors"
+	"os"
+	"runtime"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"coppice/program"
+	"coppice/sweep"
+	"coppice/task/internal/worker"
+)
+
+func runCommand(w *World) *cobra.Command {
+	return &cobra.Command{
+		Use:   "run",
+		Short: "Work on a sweep as one task of its Batch array",
+		Long: `Takes trials of a sweep that nobody else has, trains them and writes their results, until none is left.
+All settings come from the environment, which the launcher writes into the Batch job. Trials that fail are
+results; the exit code is 0 unless the task itself could not work (75: try again).`,
+		Example: "  COPPICE_SWEEP=nightly-1 COPPICE_SCRATCH=/mnt/disks/ssd ... task run",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return w.run(cmd) },
+	}
+}
+
+func (w *World) run(cmd *cobra.Command) (err error) {
+	ctx := cmd.Context()
+	var env sweep.TaskEnv
+	if err := w.Environment(ctx, &env, "a worker is started by the Batch job that `launcher sweep` submits"); err != nil {
+		return err
+	}
+	backends, err := w.Connect(ctx, env)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, backends.Close()) }()
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	log := program.Logger(w.Out).With("sweep", env.Sweep, "task", env.Task, "attempt", env.Attempt)
+	log.Info("task started", "version", w.Version, "go", runtime.Version(), "host", host)
+	worker := &worker.Worker{
+		Datasets: backends.Datasets, Sweeps: backends.Sweeps, Scores: backends.Scores, Log: log,
+		Sweep: sweep.ID(env.Sweep), Task: env.Task, Attempt: env.Attempt, Scratch: env.Scratch,
+		Host: host, Nonce: uuid.NewString(), Available: worker.Memory,
+	}
+	return worker.Run(ctx)
+}

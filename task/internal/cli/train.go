@@ -1,0 +1,247 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/google/renameio/v2"
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"coppice/dataset"
+	"coppice/gbt"
+	"coppice/metric"
+	"coppice/program"
+	"coppice/strictyaml"
+	"coppice/sweep"
+	"coppice/task/internal/fit"
+	"coppice/task/internal/usage"
+)
+
+type trainFlags struct {
+	dataset, params, out string
+	threads              int
+	json, noVerify       bool
+}
+
+func trainCommand(w *World) *cobra.Command {
+	var f trainFlags
+	cmd := &cobra.Command{
+		Use:   "train --dataset DIR [--params params.yaml] [--out model.txt]",
+		Short: "Train one model on a dataset folder",
+		Long: `Trains one model on a folder that "launcher stage --out" made and prints the time per tree, metrics on the valid
+split and memory. params.yaml holds LightGBM's parameters by name, and metric: NAME or a list of names (the first one
+stops the training early when early_stopping_round is set).`,
+		Example: `  launcher stage clicks.yaml --out data
+  task train --dataset data/clicks/0123456789abcdef --params params.yaml --out model.txt --threads 2`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return w.train(cmd, f) },
+	}
+	cmd.Flags().StringVar(&f.dataset, "dataset", "", "folder of a dataset version (required)")
+	cmd.Flags().StringVar(&f.params, "params", "", "YAML file of parameters; LightGBM's defaults without")
+	cmd.Flags().StringVar(&f.out, "out", "", "where to write the model as LightGBM text")
+	cmd.Flags().IntVar(&f.threads, "threads", 1, "threads; the model does not depend on them")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object instead of text")
+	cmd.Flags().BoolVar(&f.noVerify, "no-verify", false, "do not compare the dataset with its checksums first")
+	_ = cmd.MarkFlagRequired("dataset")
+	return cmd
+}
+
+// trained is what --json prints.
+type trained struct {
+	Dataset    string             `json:"dataset"`
+	Trees      int                `json:"trees"`
+	TreesGrown int                `json:"trees_grown"`
+	Stopped    gbt.Stop           `json:"stopped"`
+	Seconds    float64            `json:"seconds"`
+	MsPerTree  float64            `json:"ms_per_tree"`
+	NsPerValue float64            `json:"ns_per_value"`
+	Metrics    map[string]float64 `json:"metrics"`
+	Memory     memory             `json:"memory"`
+	Model      string             `json:"model,omitempty"`
+}
+
+type memory struct {
+	Private int64 `json:"private_bytes"`
+	Shared  int64 `json:"shared_bytes"`
+	PSS     int64 `json:"pss_bytes"`
+}
+
+func (w *World) train(cmd *cobra.Command, f trainFlags) error {
+	if f.threads < 1 || f.threads > 1024 {
+		return program.Usagef("--threads is %d: use 1 to 1024", f.threads)
+	}
+	ds, err := dataset.Open(f.dataset)
+	if err != nil {
+		return fmt.Errorf("open dataset %s: %w", f.dataset, err)
+	}
+	defer ds.Close()
+	if !f.noVerify {
+		if err := ds.Verify(cmd.Context(), nil); err != nil {
+			return err
+		}
+	}
+	params, metrics, err := readParams(f.params, ds.Manifest.Label.Kind)
+	if err != nil {
+		return err
+	}
+	t := fit.NewTable(ds)
+	q := fit.Request{Params: params, Metric: metrics[0], Metrics: metrics, Threads: f.threads, RateTrees: true}
+	if ds.Split(dataset.ValidSplit) != nil {
+		q.Valid = &sweep.Rows{Split: dataset.ValidSplit}
+	}
+	if !f.json {
+		w.describe(ds, params, f.threads)
+		q.OnTree = w.treePrinter(params.NumIterations, metrics[0].Name)
+	}
+	o, err := t.Train(cmd.Context(), q)
+	if err != nil {
+		return err
+	}
+	mem := usage.Self()
+	if f.out != "" {
+		if err := writeModel(o.Model, f.out); err != nil {
+			return err
+		}
+	}
+	result := trained{Dataset: ds.Manifest.Name + "@" + ds.Manifest.Version, Trees: len(o.Model.Trees), TreesGrown: o.Grown, Stopped: o.Stopped,
+		Seconds: o.Seconds, MsPerTree: o.Seconds * 1e3 / float64(o.Grown), NsPerValue: o.NsPerValue, Metrics: o.Metrics,
+		Memory: memory{mem.Private, mem.Shared, mem.PSS}, Model: f.out}
+	if f.json {
+		return json.NewEncoder(w.Out).Encode(result)
+	}
+	w.report(result)
+	return nil
+}
+
+// readParams reads params.yaml; an empty name means the defaults for the label.
+func readParams(file string, label dataset.LabelKind) (gbt.Params, []metric.Metric, error) {
+	values := map[string]any{}
+	var doc *strictyaml.Document
+	if file != "" {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return gbt.Params{}, nil, err
+		}
+		if doc, err = strictyaml.Decode(file, data, &values); err != nil {
+			return gbt.Params{}, nil, err
+		}
+	}
+	names := metricNames(values["metric"])
+	delete(values, "metric")
+	if _, ok := values["objective"]; !ok && label == dataset.Regression {
+		values["objective"] = "regression"
+	}
+	params, err := gbt.ParseParams(values)
+	var pe *gbt.ParamError
+	if errors.As(err, &pe) && doc != nil {
+		return params, nil, doc.Errorf(pe.Name, "%v", err)
+	} else if err != nil {
+		return params, nil, err
+	}
+	kind, err := metric.Of(params.Objective)
+	if err != nil {
+		return params, nil, err
+	}
+	if kind == metric.Binary && label != dataset.Binary {
+		return params, nil, at(doc, "objective", fmt.Errorf("objective binary needs a label of 0 and 1, and this dataset's is a quantity; stage it with positive: or above:, or use objective: regression"))
+	}
+	var metrics []metric.Metric
+	for _, name := range names {
+		m, err := metric.Lookup(name)
+		if err == nil {
+			err = m.CheckObjective(params.Objective)
+		}
+		if err != nil {
+			return params, nil, at(doc, "metric", err)
+		}
+		metrics = append(metrics, m)
+	}
+	return params, append(metrics, metric.Standard(kind)...), nil
+}
+
+// at places an error in the parameter file, if there is one.
+func at(doc *strictyaml.Document, path string, err error) error {
+	if doc == nil {
+		return err
+	}
+	return doc.Errorf(path, "%v", err)
+}
+
+// metricNames accepts one name or a list.
+func metricNames(v any) []string {
+	switch v := v.(type) {
+	case string:
+		return []string{v}
+	case []any:
+		var names []string
+		for _, n := range v {
+			names = append(names, fmt.Sprint(n))
+		}
+		return names
+	}
+	return nil
+}
+
+func (w *World) describe(ds *dataset.Dataset, p gbt.Params, threads int) {
+	var splits []string
+	for _, s := range ds.Manifest.Splits {
+		splits = append(splits, fmt.Sprintf("%s %s", s.Name, humanize.Comma(int64(s.Rows))))
+	}
+	fmt.Fprintf(w.Out, "dataset %s@%s: %d features; rows: %s\n", ds.Manifest.Name, ds.Manifest.Version, len(ds.Manifest.Features), strings.Join(splits, ", "))
+	fmt.Fprintf(w.Out, "%s, %d trees at most, %d leaves, learning rate %g, %d threads\n", p.Objective, p.NumIterations, p.NumLeaves, p.LearningRate, threads)
+}
+
+// treePrinter prints about twenty lines, whatever the number of trees.
+func (w *World) treePrinter(trees int, name string) func(gbt.Progress) error {
+	every := max(trees/20, 1)
+	var took time.Duration
+	return func(p gbt.Progress) error {
+		took += p.Took
+		if p.Tree%every != 0 && p.Tree != 1 {
+			return nil
+		}
+		line := fmt.Sprintf("tree %5d  %4d leaves  %7.1f ms/tree", p.Tree, p.Leaves, took.Seconds()*1e3/float64(p.Tree))
+		if !math.IsNaN(p.Score) {
+			line += fmt.Sprintf("  valid %s %.6f (best %d)", name, p.Score, p.Best)
+		}
+		_, err := fmt.Fprintln(w.Out, line)
+		return err
+	}
+}
+
+func (w *World) report(r trained) {
+	t := table.NewWriter()
+	t.SetStyle(table.StyleLight)
+	t.SetOutputMirror(w.Out)
+	t.AppendRow(table.Row{"trees", fmt.Sprintf("%d (%d grown; %s)", r.Trees, r.TreesGrown, r.Stopped)})
+	t.AppendRow(table.Row{"time", fmt.Sprintf("%.2f s, %.1f ms per tree, %.3f ns per row x feature x tree", r.Seconds, r.MsPerTree, r.NsPerValue)})
+	for _, name := range slices.Sorted(maps.Keys(r.Metrics)) {
+		t.AppendRow(table.Row{"valid " + name, fmt.Sprintf("%.6f", r.Metrics[name])})
+	}
+	if r.Memory.PSS > 0 {
+		t.AppendRow(table.Row{"memory", fmt.Sprintf("%s private, %s shared", humanize.IBytes(uint64(r.Memory.Private)), humanize.IBytes(uint64(r.Memory.Shared)))})
+	}
+	if r.Model != "" {
+		t.AppendRow(table.Row{"model", r.Model})
+	}
+	t.Render()
+}
+
+// writeModel replaces path only when the whole model is on the disk.
+func writeModel(m *gbt.Model, path string) error {
+	var text bytes.Buffer
+	if _, err := m.WriteTo(&text); err != nil {
+		return err
+	}
+	return renameio.WriteFile(path, text.Bytes(), 0o644)
+}

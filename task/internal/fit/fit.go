@@ -1,0 +1,181 @@
+// Package fit trains one candidate on an open dataset and rates it: what `task train` and the worker have in common. It
+// is where the dataset's columns become the trainer's, as the same slices.
+package fit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"coppice/dataset"
+	"coppice/gbt"
+	"coppice/metric"
+	"coppice/sweep"
+)
+
+// Table is an open dataset in the trainer's terms.
+type Table struct {
+	ds       *dataset.Dataset
+	features []gbt.Feature
+}
+
+// NewTable describes ds to the trainer. The caller keeps ds open as long as the table is used.
+func NewTable(ds *dataset.Dataset) *Table {
+	t := &Table{ds: ds}
+	for i := range ds.Manifest.Features {
+		f := &ds.Manifest.Features[i]
+		g := gbt.Feature{Name: f.Name, Bins: f.Bins, Categorical: f.Kind == dataset.Categorical, Bounds: f.Bounds, Missing: f.MissingBin}
+		if f.Range != nil {
+			g.Min, g.Max = f.Range.Min, f.Range.Max
+		}
+		t.features = append(t.features, g)
+	}
+	return t
+}
+
+// Features is the number of features.
+func (t *Table) Features() int { return len(t.features) }
+
+// Rows are held-out rows with what they are to be predicted as.
+type Rows struct {
+	Data   gbt.Data
+	Label  []float32 // of the rows in use
+	Weight []float32 // nil where all are 1
+	Group  []uint64
+}
+
+// Len is the number of rows in use.
+func (r *Rows) Len() int { return len(r.Label) }
+
+// ErrNoRows is a split that the dataset does not have, or a part of one without rows.
+var ErrNoRows = errors.New("no rows")
+
+// Select gives the rows of a part: a whole split, or those of some folds as a mask over the same bytes.
+func (t *Table) Select(part sweep.Rows) (*Rows, error) {
+	s := t.ds.Split(part.Split)
+	if s == nil {
+		return nil, fmt.Errorf("%w: dataset %s@%s has no split %s", ErrNoRows, t.ds.Manifest.Name, t.ds.Manifest.Version, part.Split)
+	}
+	r := &Rows{Data: gbt.Data{Rows: s.Rows, RowMajor: s.RowMajor, Columns: s.Columns, Features: t.features, Label: s.Label, Weight: s.Weight}}
+	if part.Folds == nil {
+		r.Label, r.Weight, r.Group = s.Label, s.Weight, s.Group
+		return r, nil
+	}
+	subset := part.Select(s.Fold)
+	if len(subset) == 0 {
+		return nil, fmt.Errorf("%w: split %s has none in folds %v", ErrNoRows, part.Split, part.Folds)
+	}
+	r.Data.Subset = subset
+	r.Label, r.Weight, r.Group = pick(s.Label, subset), pick(s.Weight, subset), pick(s.Group, subset)
+	return r, nil
+}
+
+func pick[T any](all []T, rows []uint32) []T {
+	if all == nil {
+		return nil
+	}
+	out := make([]T, len(rows))
+	for i, r := range rows {
+		out[i] = all[r]
+	}
+	return out
+}
+
+// Request is one candidate to train.
+type Request struct {
+	Params  gbt.Params
+	Metric  metric.Metric   // stops the training early and rates it
+	Metrics []metric.Metric // reported beside it, where they are defined
+	Valid   *sweep.Rows     // nil trains without held-out rows
+	Threads int
+	OnTree  func(gbt.Progress) error
+	// RateTrees asks for Metric after every tree even where nothing stops early.
+	RateTrees bool
+}
+
+// Outcome is a trained candidate.
+type Outcome struct {
+	*gbt.Result
+	Score      float64            // Metric on valid, at the best iteration; NaN without valid
+	Metrics    map[string]float64 // on valid
+	Seconds    float64            // of training, ratings included
+	NsPerValue float64            // per row, feature and tree
+}
+
+// Train trains a candidate on the train split.
+func (t *Table) Train(ctx context.Context, q Request) (*Outcome, error) {
+	train, err := t.Select(sweep.Rows{Split: dataset.TrainSplit})
+	if err != nil {
+		return nil, err
+	}
+	opt := gbt.Options{Threads: q.Threads, OnTree: q.OnTree, Maximize: q.Metric.Maximize}
+	var valid *Rows
+	if q.Valid != nil {
+		if valid, err = t.Select(*q.Valid); err != nil {
+			return nil, err
+		}
+		if q.Params.EarlyStoppingRound > 0 || q.RateTrees {
+			opt.Valid, opt.Eval = &valid.Data, rater(q, valid)
+		}
+	}
+	start := time.Now()
+	res, err := gbt.Train(ctx, &train.Data, q.Params, opt)
+	if err != nil {
+		return nil, err
+	}
+	o := &Outcome{Result: res, Score: math.NaN(), Seconds: time.Since(start).Seconds()}
+	o.NsPerValue = o.Seconds * 1e9 / float64(train.Len()) / float64(t.Features()) / float64(res.Grown)
+	if valid != nil {
+		err = o.rate(q, valid)
+	}
+	return o, err
+}
+
+// rater measures raw scores of valid with one metric after every tree, in memory that it keeps.
+func rater(q Request, valid *Rows) func([]float64) (float64, error) {
+	var e metric.Evaluator
+	pred := make([]float64, valid.Len())
+	return func(raw []float64) (float64, error) {
+		copy(pred, raw)
+		if !q.Metric.RankOnly {
+			transform(q.Params.Objective, pred)
+		}
+		e.Reset(metric.Input{Label: valid.Label, Weight: valid.Weight, Pred: pred, Group: valid.Group})
+		return e.Eval(q.Metric)
+	}
+}
+
+// transform makes predictions of raw scores in place.
+func transform(objective string, raw []float64) {
+	if objective != "binary" {
+		return
+	}
+	for i, s := range raw {
+		raw[i] = gbt.Probability(s)
+	}
+}
+
+// rate measures the finished model on valid. Metrics other than the candidate's own are left out where they are not
+// defined.
+func (o *Outcome) rate(q Request, valid *Rows) error {
+	raw, err := o.Model.PredictBinned(&valid.Data, q.Threads)
+	if err != nil {
+		return err
+	}
+	transform(q.Params.Objective, raw)
+	var e metric.Evaluator
+	e.Reset(metric.Input{Label: valid.Label, Weight: valid.Weight, Pred: raw, Group: valid.Group})
+	o.Metrics = map[string]float64{}
+	for _, m := range q.Metrics {
+		if v, err := e.Eval(m); err == nil {
+			o.Metrics[m.Name] = v
+		}
+	}
+	if o.Score, err = e.Eval(q.Metric); err != nil {
+		return err
+	}
+	o.Metrics[q.Metric.Name] = o.Score
+	return nil
+}

@@ -1,0 +1,197 @@
+package stage
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"coppice/blob"
+	"coppice/dataset"
+	"coppice/dataset/datasettest"
+	"coppice/sweep"
+)
+
+// counting counts the ranges that are opened.
+type counting struct {
+	blob.Store
+	opened atomic.Int64
+	fail   func(name string) error
+}
+
+func (c *counting) Open(ctx context.Context, name string, r blob.Range) (io.ReadCloser, blob.Attrs, error) {
+	if c.fail != nil {
+		if err := c.fail(name); err != nil {
+			return nil, blob.Attrs{}, err
+		}
+	}
+	c.opened.Add(1)
+	return c.Store.Open(ctx, name, r)
+}
+
+func world(t *testing.T) (*counting, Request, *dataset.Manifest) {
+	t.Helper()
+	store := &counting{Store: blob.Memory()}
+	dir, m := datasettest.Dir(t, datasettest.Options{Rows: 1000})
+	datasettest.Upload(t, store, dir, m)
+	return store, Request{Store: store, Dataset: sweep.DatasetRef{Name: m.Name, Version: m.Version}, Scratch: t.TempDir(),
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil))}, m
+}
+
+func TestOncePerMachine(t *testing.T) {
+	store, q, m := world(t)
+	var wg sync.WaitGroup
+	dirs := make([]string, 6)
+	for i := range dirs {
+		wg.Go(func() {
+			var err error
+			if dirs[i], err = Dataset(t.Context(), q); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	for _, d := range dirs {
+		if d != dirs[0] {
+			t.Errorf("two places: %q", dirs)
+		}
+	}
+	ds, err := dataset.Open(dirs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ds.Close()
+	if err := ds.Verify(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
+	if n := int(store.opened.Load()); n != len(m.Files)+1 {
+		t.Errorf("%d ranges were fetched for %d files and the manifest", n, len(m.Files))
+	}
+}
+
+func TestInterruptedCopyIsUsed(t *testing.T) {
+	store, q, m := world(t)
+	down := errors.New("out of reach")
+	last := m.Files[len(m.Files)-1].Name
+	store.fail = func(name string) error {
+		if filepath.Base(name) == filepath.Base(last) {
+			return down
+		}
+		return nil
+	}
+	if _, err := Dataset(t.Context(), q); !errors.Is(err, down) {
+		t.Fatalf("got %v", err)
+	}
+	final := filepath.Join(q.Scratch, "datasets", m.Name, m.Version)
+	if _, err := os.Stat(final); !errors.Is(err, fs.ErrNotExist) {
+		t.Error("an incomplete copy is in its place")
+	}
+	// One file of the partial copy is damaged meanwhile; it has to be fetched again, the others not.
+	damaged := filepath.Join(final+".partial", filepath.FromSlash(m.Files[0].Name))
+	data, err := os.ReadFile(damaged)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[len(data)/2] ^= 1
+	if err := os.WriteFile(damaged, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	store.fail = nil
+	store.opened.Store(0)
+	var done, total int64
+	var mu sync.Mutex
+	q.Progress = func(d, n int64) {
+		mu.Lock()
+		defer mu.Unlock()
+		done, total = max(done, d), n
+	}
+	dir, err := Dataset(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ds, err := dataset.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ds.Close()
+	if err := ds.Verify(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
+	if n := int(store.opened.Load()); n > 4 {
+		t.Errorf("%d ranges were fetched again", n)
+	}
+	if done != total || total != m.Bytes() {
+		t.Errorf("progress ended at %d of %d, the dataset has %d bytes", done, total, m.Bytes())
+	}
+}
+
+func TestWrongObjects(t *testing.T) {
+	for name, tc := range map[string]struct {
+		spoil func(*testing.T, *counting, *dataset.Manifest)
+		want  func(error) bool
+	}{
+		"a changed byte": {func(t *testing.T, s *counting, m *dataset.Manifest) {
+			rewrite(t, s, m, m.Files[0].Name, func(b []byte) []byte { b[len(b)-1] ^= 1; return b })
+		}, isCorrupt},
+		"truncated": {func(t *testing.T, s *counting, m *dataset.Manifest) {
+			rewrite(t, s, m, m.Files[1].Name, func(b []byte) []byte { return b[:len(b)-1] })
+		}, isCorrupt},
+		"another dataset's manifest": {func(t *testing.T, s *counting, m *dataset.Manifest) {
+			dir, other := datasettest.Dir(t, datasettest.Options{Rows: 500})
+			text, err := os.ReadFile(filepath.Join(dir, dataset.ManifestFile))
+			if err != nil || other.Version == m.Version {
+				t.Fatal(err)
+			}
+			rewrite(t, s, m, dataset.ManifestFile, func([]byte) []byte { return text })
+		}, func(err error) bool { var v *VersionError; return errors.As(err, &v) }},
+		"no manifest of ours": {func(t *testing.T, s *counting, m *dataset.Manifest) {
+			rewrite(t, s, m, dataset.ManifestFile, func([]byte) []byte { return []byte("{}") })
+		}, func(err error) bool { var v *dataset.ManifestError; return errors.As(err, &v) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store, q, m := world(t)
+			tc.spoil(t, store, m)
+			if _, err := Dataset(t.Context(), q); !tc.want(err) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	_, q, _ := world(t)
+	q.Dataset.Version = "ffffffffffffffff"
+	if _, err := Dataset(t.Context(), q); !errors.Is(err, blob.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func isCorrupt(err error) bool { var c *dataset.CorruptError; return errors.As(err, &c) }
+
+func rewrite(t *testing.T, s *counting, m *dataset.Manifest, file string, edit func([]byte) []byte) {
+	t.Helper()
+	name := sweep.DatasetDir(m.Name, m.Version) + file
+	data, _, err := blob.ReadAll(t.Context(), s, name, 1<<26)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Put(t.Context(), name, blob.Any, bytes.NewReader(edit(data))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestCancelledWhileWaiting(t *testing.T) {
+	_, q, m := world(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Dataset(ctx, q); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(q.Scratch, "datasets", m.Name, m.Version)); !errors.Is(err, fs.ErrNotExist) {
+		t.Error("a copy is there")
+	}
+}

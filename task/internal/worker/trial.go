@@ -1,0 +1,240 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"runtime/debug"
+	"strconv"
+	"sync"
+	"time"
+
+	"coppice/blob"
+	"coppice/gbt"
+	"coppice/metric"
+	"coppice/sweep"
+	"coppice/task/internal/fit"
+	"coppice/task/internal/usage"
+)
+
+// Why a trial's training ends before its time.
+var (
+	errTimeLimit  = errors.New("over the sweep's time limit for a trial")
+	errCancelled  = errors.New("the sweep was cancelled")
+	errSuperseded = errors.New("another task has taken the trial over")
+)
+
+// trial trains a claimed trial and writes its result. Errors are those of storage; what goes wrong with the candidate
+// itself becomes a failed result.
+func (w *Worker) trial(ctx context.Context, claim *sweep.Claim, m metric.Metric) error {
+	started := time.Now().UTC()
+	training, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	limit := time.Duration(w.plan.Spec.Limits.Trial)
+	training, cancel := context.WithTimeoutCause(training, limit, errTimeLimit)
+	defer cancel()
+	pulse := w.startPulse(ctx, claim, stop)
+	r, out, err := w.train(training, claim, m, pulse)
+	pulse.end()
+	if ctx.Err() != nil {
+		return ctx.Err() // the machine is being taken away; the next attempt takes the trial up again
+	}
+	if cause := context.Cause(training); err != nil && errors.Is(cause, errSuperseded) {
+		w.Log.Warn("given up", "trial", claim.Trial, "reason", cause.Error())
+		return nil
+	}
+	r.Started, r.Ended = started, time.Now().UTC()
+	if err != nil {
+		r.Status, r.Reason = w.failure(context.Cause(training), err)
+		w.Log.Warn("trial ended without a model", "trial", claim.Trial, "status", r.Status, "reason", r.Reason)
+	} else if err := w.store(ctx, r, out); err != nil {
+		return err
+	}
+	return w.finish(ctx, r)
+}
+
+// finished is what a trained trial leaves beside its result.
+type finished struct {
+	model       []byte
+	calib, test []float64
+}
+
+// train trains and rates the candidate. A panic in it is an error of the candidate: one bad configuration must not fail
+// the task, and with it the whole Batch job.
+func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric, p *pulse) (r *sweep.Result, out *finished, err error) {
+	trial := w.plan.Trials[claim.Trial]
+	r = &sweep.Result{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: claim.Trial, Claim: claim.Claim,
+		Task: w.Task, Attempt: w.Attempt, Params: trial.Params, Metrics: map[string]float64{}}
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
+		}
+	}()
+	params, err := gbt.ParseParams(trial.Params)
+	if err != nil {
+		return r, nil, err
+	}
+	threads := w.plan.Sizing.ThreadsPerTask
+	o, err := w.table.Train(ctx, fit.Request{Params: params, Metric: m, Metrics: w.metrics, Valid: &w.plan.Holdout.Valid, Threads: threads, OnTree: p.tree})
+	if err != nil {
+		return r, nil, err
+	}
+	r.Status, r.Score, r.Metrics = sweep.StatusDone, o.Score, o.Metrics
+	r.BestIteration, r.Trees, r.TreesGrown = o.Best, len(o.Model.Trees), o.Grown
+	out = &finished{}
+	for _, part := range []struct {
+		rows sweep.Rows
+		to   *[]float64
+	}{{w.plan.Holdout.Calib, &out.calib}, {w.plan.Holdout.Test, &out.test}} {
+		rows, err := w.table.Select(part.rows)
+		if err != nil {
+			return r, nil, err
+		}
+		if *part.to, err = o.Model.PredictBinned(&rows.Data, threads); err != nil {
+			return r, nil, err
+		}
+	}
+	var text bytes.Buffer
+	if _, err := o.Model.WriteTo(&text); err != nil {
+		return r, nil, err
+	}
+	out.model = text.Bytes()
+	mem := usage.Self()
+	r.Usage = sweep.Usage{TrainSeconds: o.Seconds, NsPerValue: o.NsPerValue, PrivateBytes: mem.Private, SharedBytes: mem.Shared, PSSBytes: mem.PSS}
+	return r, out, nil
+}
+
+// failure says how a trial ended that has no model.
+func (w *Worker) failure(cause, err error) (sweep.Status, string) {
+	const longest = 2000
+	reason := err.Error()
+	if len(reason) > longest {
+		reason = reason[:longest] + " ..."
+	}
+	switch {
+	case errors.Is(cause, errTimeLimit):
+		return sweep.StatusTimedOut, fmt.Sprintf("%v (%s)", errTimeLimit, w.plan.Spec.Limits.Trial)
+	case errors.Is(cause, errCancelled):
+		return sweep.StatusCancelled, errCancelled.Error()
+	}
+	return sweep.StatusFailed, reason
+}
+
+// store writes the trial's files into the attempt's own folder.
+func (w *Worker) store(ctx context.Context, r *sweep.Result, out *finished) error {
+	put := func(file string, data []byte) (sweep.Object, error) {
+		sum := sha256.Sum256(data)
+		o := sweep.Object{Name: w.Sweep.Attempt(r.Trial, r.Claim) + file, Bytes: int64(len(data)), SHA256: hex.EncodeToString(sum[:])}
+		_, err := w.Sweeps.Put(ctx, o.Name, blob.Any, bytes.NewReader(data))
+		return o, err
+	}
+	model, err := put("model.txt", out.model)
+	if err != nil {
+		return fmt.Errorf("write the model of trial %d: %w", r.Trial, err)
+	}
+	var scored sweep.Scored
+	if scored.Calib, err = put("calib.scores", sweep.EncodeScores(out.calib)); err != nil {
+		return fmt.Errorf("write the scores of trial %d: %w", r.Trial, err)
+	}
+	if scored.Test, err = put("test.scores", sweep.EncodeScores(out.test)); err != nil {
+		return fmt.Errorf("write the scores of trial %d: %w", r.Trial, err)
+	}
+	r.Model, r.Scores = &model, &scored
+	return nil
+}
+
+// finish writes the result, which makes the trial ended, and tells the aggregator.
+func (w *Worker) finish(ctx context.Context, r *sweep.Result) error {
+	created, err := blob.CreateJSON(ctx, w.Sweeps, w.Sweep.Result(r.Trial), r)
+	if err != nil {
+		return fmt.Errorf("write the result of trial %d: %w", r.Trial, err)
+	}
+	if !created {
+		w.Log.Warn("another task had ended the trial before", "trial", r.Trial, "claim", r.Claim)
+		return nil
+	}
+	w.Log.Info("trial ended", "trial", r.Trial, "status", r.Status, "score", r.Score, "trees", r.Trees, "seconds", r.Usage.TrainSeconds)
+	message, err := json.Marshal(sweep.ScoreMessage{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: r.Trial, Claim: r.Claim,
+		Attempt: r.Attempt, Status: r.Status, Score: r.Score})
+	if err != nil {
+		return err
+	}
+	attrs := map[string]string{"sweep": string(w.Sweep), "trial": strconv.Itoa(r.Trial)}
+	if err := w.Scores.Publish(ctx, message, attrs); err != nil {
+		w.Log.Warn("publish the score", "trial", r.Trial, "error", err.Error()) // the aggregator will find the object
+	}
+	return nil
+}
+
+// pulse keeps a claim alive while its trial trains, and stops the training when the sweep no longer wants it.
+type pulse struct {
+	stop context.CancelFunc
+	done sync.WaitGroup
+
+	mu    sync.Mutex
+	trees int
+	score float64
+}
+
+func (w *Worker) startPulse(ctx context.Context, claim *sweep.Claim, abort context.CancelCauseFunc) *pulse {
+	p := &pulse{score: math.NaN()}
+	ctx, p.stop = context.WithCancel(ctx)
+	p.done.Go(func() {
+		for {
+			if err := w.beat(ctx, claim, p, abort); err != nil && ctx.Err() == nil {
+				w.Log.Warn("heartbeat", "trial", claim.Trial, "error", err.Error())
+			}
+			if pause(ctx, w.heartbeat()) != nil {
+				return
+			}
+		}
+	})
+	return p
+}
+
+// beat rewrites the heartbeat and looks whether the trial is still wanted from this task.
+func (w *Worker) beat(ctx context.Context, claim *sweep.Claim, p *pulse, abort context.CancelCauseFunc) error {
+	h := sweep.Heartbeat{Format: sweep.FormatVersion, Nonce: w.Nonce, At: time.Now().UTC()}
+	p.mu.Lock()
+	h.Trees = p.trees
+	if score := p.score; !math.IsNaN(score) {
+		h.Score = &score
+	}
+	p.mu.Unlock()
+	data, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	if _, err := w.Sweeps.Put(ctx, w.Sweep.Heartbeat(claim.Trial, claim.Claim), blob.Any, bytes.NewReader(data)); err != nil {
+		return err
+	}
+	stop, err := w.cancelled(ctx)
+	if stop {
+		abort(errCancelled)
+	}
+	if stop || err != nil {
+		return err
+	}
+	gone, err := w.superseded(ctx, claim)
+	if gone {
+		abort(errSuperseded)
+	}
+	return err
+}
+
+func (p *pulse) tree(g gbt.Progress) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.trees, p.score = g.Tree, g.Score
+	return nil
+}
+
+func (p *pulse) end() {
+	p.stop()
+	p.done.Wait()
+}

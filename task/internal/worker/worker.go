@@ -1,0 +1,183 @@
+// Package worker is what a task of the Batch array does: take a trial that nobody has, train it, leave its result, take the
+// next, until none is left. Tasks know each other only through the sweep's objects (sweep/WIRE.md); there is no driver.
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"coppice/blob"
+	"coppice/cloud"
+	"coppice/dataset"
+	"coppice/metric"
+	"coppice/sweep"
+	"coppice/task/internal/fit"
+	"coppice/task/internal/stage"
+	"coppice/task/internal/usage"
+)
+
+// Publisher tells the aggregator that a trial has ended. An error is not fatal: the result object is the truth.
+type Publisher interface {
+	Publish(ctx context.Context, data []byte, attrs map[string]string) error
+}
+
+// Worker is one task.
+type Worker struct {
+	Datasets blob.Store // the datasets bucket, read
+	Sweeps   blob.Store // the sweeps bucket, read and written
+	Scores   Publisher
+	Log      *slog.Logger
+
+	Sweep   sweep.ID
+	Task    int    // index in the array
+	Attempt int    // of this task, from 0
+	Scratch string // shared by the tasks of the machine
+	Host    string
+	Nonce   string // unique to this process
+
+	// Available says how many bytes of memory the machine has left; negative when unknown.
+	Available func() int64
+
+	plan    *sweep.Plan
+	metrics []metric.Metric
+	table   *fit.Table
+	watch   watched
+}
+
+// TransientError is a failure that another attempt may not meet: storage out of reach, or the machine being taken away.
+type TransientError struct{ Err error }
+
+func (e *TransientError) Error() string { return e.Err.Error() }
+
+// Unwrap gives the cause.
+func (e *TransientError) Unwrap() error { return e.Err }
+
+const maxPlan = 64 << 20
+
+// Run works until no trial is left, the sweep is cancelled or ctx ends. A trial that fails is a result, not an error.
+func (w *Worker) Run(ctx context.Context) error {
+	text, _, err := blob.ReadAll(ctx, w.Sweeps, w.Sweep.Plan(), maxPlan)
+	if err != nil {
+		return w.classify(fmt.Errorf("read the plan of sweep %s: %w", w.Sweep, err))
+	}
+	if w.plan, err = sweep.DecodePlan(text); err != nil {
+		return err
+	}
+	if w.plan.Sweep != w.Sweep {
+		return fmt.Errorf("the plan at %s is of sweep %s", w.Sweep.Plan(), w.plan.Sweep)
+	}
+	done, err := w.cancelled(ctx)
+	if err != nil || done {
+		return w.classify(err)
+	}
+	dir, err := stage.Dataset(ctx, stage.Request{Store: w.Datasets, Dataset: w.plan.Dataset, Scratch: w.Scratch, Log: w.Log})
+	if err != nil {
+		return w.classify(err)
+	}
+	ds, err := dataset.Open(dir)
+	if err != nil {
+		return fmt.Errorf("open the dataset in %s: %w", dir, err)
+	}
+	defer ds.Close()
+	w.table = fit.NewTable(ds)
+	return w.classify(w.work(ctx))
+}
+
+// work takes and trains trials until next has no more.
+func (w *Worker) work(ctx context.Context) error {
+	m, err := metric.Lookup(w.plan.Spec.Metric)
+	if err != nil {
+		return err
+	}
+	for _, name := range w.plan.Metrics {
+		more, err := metric.Lookup(name)
+		if err != nil {
+			return err
+		}
+		w.metrics = append(w.metrics, more)
+	}
+	for {
+		if err := w.waitForMemory(ctx); err != nil {
+			return err
+		}
+		claim, err := w.next(ctx)
+		if err != nil || claim == nil {
+			return err
+		}
+		if err := w.trial(ctx, claim, m); err != nil {
+			return err
+		}
+		// The arrays of a trial are a large part of the machine; the next one's must not come on top of them.
+		debug.FreeOSMemory()
+	}
+}
+
+// waitForMemory lets a task wait rather than die when the machine has no room for another trial.
+func (w *Worker) waitForMemory(ctx context.Context) error {
+	need := w.plan.Sizing.TrialBytes
+	for told := false; ; told = true {
+		have := w.Available()
+		if have < 0 || have >= need {
+			return nil
+		}
+		if !told {
+			w.Log.Warn("waiting for memory", "need_bytes", need, "available_bytes", have)
+		}
+		if err := pause(ctx, w.heartbeat()); err != nil {
+			return err
+		}
+	}
+}
+
+// Memory is the usual Available.
+func Memory() int64 { return usage.Available() }
+
+func (w *Worker) heartbeat() time.Duration { return time.Duration(w.plan.Heartbeat) }
+
+// pause waits for d or the end of ctx, whose error it then returns.
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
+
+// classify marks what is worth another attempt: everything but data and settings that will be just as wrong next time.
+func (w *Worker) classify(err error) error {
+	if err == nil {
+		return nil
+	}
+	var decode *sweep.DecodeError
+	var manifest *dataset.ManifestError
+	var format *dataset.FormatError
+	var corrupt *dataset.CorruptError
+	var version *stage.VersionError
+	var unknown *metric.UnknownError
+	var setup *cloud.SetupError
+	var forbidden *cloud.PermissionError
+	for _, permanent := range []any{&decode, &manifest, &format, &corrupt, &version, &unknown, &setup, &forbidden} {
+		if errors.As(err, permanent) {
+			return err
+		}
+	}
+	if errors.Is(err, blob.ErrNotExist) || errors.Is(err, fit.ErrNoRows) {
+		return err
+	}
+	return &TransientError{err}
+}
+
+func (w *Worker) cancelled(ctx context.Context) (bool, error) {
+	_, err := w.Sweeps.Stat(ctx, w.Sweep.Cancel())
+	if errors.Is(err, blob.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
