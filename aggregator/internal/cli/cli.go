@@ -1,0 +1,124 @@
+// Package cli is the aggregator's command line: the same handler behind a pull subscription and behind a push endpoint.
+package cli
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"coppice/aggregator/internal/conclude"
+	"coppice/blob"
+	"coppice/program"
+	"coppice/registry"
+	"coppice/sweep"
+)
+
+// World is everything outside the process.
+type World struct {
+	program.World
+	// Connect opens what the aggregator talks to.
+	Connect func(context.Context, sweep.Deployment) (*Backends, error)
+}
+
+// Backends are the services of the aggregator.
+type Backends struct {
+	Datasets, Sweeps, Registry blob.Store
+	Messages                   Receiver
+	Jobs                       conclude.Jobs
+	Close                      func() error
+}
+
+// Receiver hands the data of each message to handle, from several goroutines, until ctx ends; a message for which handle
+// returns an error comes again.
+type Receiver interface {
+	Receive(ctx context.Context, handle func(context.Context, []byte) error) error
+}
+
+const remedy = "run it inside `localemu exec --`, or set what Terraform prints"
+
+// Run executes one command line and returns the process's exit code.
+func Run(ctx context.Context, w World) int {
+	root := &cobra.Command{Use: "aggregator", Short: "Conclude sweeps: pick, verify, calibrate and register the winner"}
+	root.AddCommand(pullCommand(&w), serveCommand(&w), reconcileCommand(&w))
+	return program.Execute(ctx, w.World, root)
+}
+
+// with connects, hands an aggregator to use and closes what was opened.
+func (w *World) with(ctx context.Context, use func(*conclude.Aggregator, *Backends) error) (err error) {
+	var env sweep.Deployment
+	if err := w.Environment(ctx, &env, remedy); err != nil {
+		return err
+	}
+	b, err := w.Connect(ctx, env)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.Close()) }()
+	return use(&conclude.Aggregator{
+		Datasets: b.Datasets, Sweeps: b.Sweeps, Registry: registry.New(b.Registry), Jobs: b.Jobs, Now: w.Now, Log: program.Logger(w.Out),
+	}, b)
+}
+
+func pullCommand(w *World) *cobra.Command {
+	every := 10 * time.Second
+	cmd := &cobra.Command{
+		Use:   "pull",
+		Short: "Conclude sweeps on a pull subscription",
+		Long: `Receives score messages from a pull subscription and looks at every open sweep from time to time, since messages may be
+lost. Any number of them may run at once. Ends with Ctrl-C.`,
+		Example: "  localemu exec --aggregator none -- aggregator pull",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if every < time.Second {
+				return program.Usagef("--reconcile is %s: use 1s or more", every)
+			}
+			return w.with(cmd.Context(), func(a *conclude.Aggregator, b *Backends) error { return pull(cmd.Context(), a, b, every) })
+		},
+	}
+	cmd.Flags().DurationVar(&every, "reconcile", every, "how often to look at every open sweep")
+	return cmd
+}
+
+func pull(ctx context.Context, a *conclude.Aggregator, b *Backends, every time.Duration) error {
+	a.Log.Info("aggregator pulls", "reconcile", every.String())
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		return b.Messages.Receive(ctx, func(ctx context.Context, data []byte) error {
+			err := a.Handle(ctx, data)
+			if err != nil && ctx.Err() == nil {
+				a.Log.Error("handle a message", "error", err.Error())
+			}
+			return err
+		})
+	})
+	group.Go(func() error {
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for {
+			if err := a.Reconcile(ctx); err != nil && ctx.Err() == nil {
+				a.Log.Error("reconcile", "error", err.Error()) // the next round tries again
+			}
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-tick.C:
+			}
+		}
+	})
+	return group.Wait()
+}
+
+func reconcileCommand(w *World) *cobra.Command {
+	return &cobra.Command{
+		Use:     "reconcile",
+		Short:   "Look at every open sweep once and conclude those that are over",
+		Example: "  aggregator reconcile",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return w.with(cmd.Context(), func(a *conclude.Aggregator, _ *Backends) error { return a.Reconcile(cmd.Context()) })
+		},
+	}
+}

@@ -1,0 +1,280 @@
+// Package conclude ends sweeps. It folds a sweep's results into a board and, when all trials have ended or nothing more can
+// be expected, concludes once: pick, verify, calibrate, measure, register, promote. Every step reads objects and may be
+// repeated by anybody at any time with the same outcome, so it does not matter who is told what, how often or in what order.
+package conclude
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"coppice/blob"
+	"coppice/registry"
+	"coppice/sweep"
+)
+
+// Jobs says whether a Batch job will still run anything.
+type Jobs interface {
+	// Ended reports whether the job has come to its end, or is not there, and in which state.
+	Ended(ctx context.Context, job string) (ended bool, state string, err error)
+}
+
+// Aggregator concludes the sweeps of one bucket. Its methods may be called from any goroutine.
+type Aggregator struct {
+	Datasets blob.Store
+	Sweeps   blob.Store
+	Registry *registry.Registry
+	Jobs     Jobs // may be nil: then only results and time limits end a sweep
+	Now      func() time.Time
+	Log      *slog.Logger
+
+	mu    sync.Mutex
+	known map[sweep.ID]*known
+}
+
+// known is what has been read of a sweep: plan and results never change.
+type known struct {
+	mu       sync.Mutex // one goroutine at a time works on a sweep
+	plan     *sweep.Plan
+	planText []byte
+	results  map[int]sweep.Result
+	ended    *sweep.Conclusion
+}
+
+const (
+	maxObject = 64 << 20
+	readers   = 16
+	// submission is how long after a plan was written its job may still be unknown to Batch.
+	submission = 10 * time.Minute
+)
+
+// Handle acts on one score message. An error means that the message should come again; one that is no score message is
+// logged and done with.
+func (a *Aggregator) Handle(ctx context.Context, data []byte) error {
+	m, err := sweep.DecodeScoreMessage(data)
+	if err != nil {
+		a.Log.Warn("ignored a message", "error", err.Error())
+		return nil
+	}
+	_, err = a.Consider(ctx, m.Sweep)
+	return err
+}
+
+// Reconcile looks at every sweep that has not ended: messages may be lost, and somebody must notice silence. It goes on
+// after an error and returns all of them.
+func (a *Aggregator) Reconcile(ctx context.Context) error {
+	var failed []error
+	for attrs, err := range a.Sweeps.List(ctx, sweep.PlansPrefix) {
+		if err != nil {
+			return errors.Join(append(failed, fmt.Errorf("list sweeps: %w", err))...)
+		}
+		id, ok := sweep.ParsePlanName(attrs.Name)
+		if !ok {
+			continue
+		}
+		if _, err := a.Consider(ctx, id); err != nil {
+			failed = append(failed, err)
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// Consider concludes the sweep if the time has come, and returns its conclusion, or nil as long as there is none.
+func (a *Aggregator) Consider(ctx context.Context, id sweep.ID) (*sweep.Conclusion, error) {
+	k := a.remember(id)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.ended != nil {
+		return k.ended, nil
+	}
+	c, err := a.consider(ctx, id, k)
+	if err != nil {
+		return nil, fmt.Errorf("sweep %s: %w", id, err)
+	}
+	if k.ended = c; c != nil {
+		k.plan, k.planText, k.results = nil, nil, nil // an aggregator that lives for months must not keep them
+	}
+	return c, nil
+}
+
+func (a *Aggregator) remember(id sweep.ID) *known {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.known == nil {
+		a.known = map[sweep.ID]*known{}
+	}
+	if a.known[id] == nil {
+		a.known[id] = &known{results: map[int]sweep.Result{}}
+	}
+	return a.known[id]
+}
+
+func (a *Aggregator) consider(ctx context.Context, id sweep.ID, k *known) (*sweep.Conclusion, error) {
+	if c, err := a.conclusion(ctx, id); c != nil || err != nil {
+		return c, err
+	}
+	if err := a.readPlan(ctx, id, k); err != nil || k.plan == nil {
+		return nil, err
+	}
+	if err := a.readResults(ctx, k); err != nil {
+		return nil, err
+	}
+	board := k.board()
+	end, err := a.isOver(ctx, k.plan, board)
+	if err != nil || end == nil {
+		return nil, err
+	}
+	c, err := a.conclude(ctx, k, board, end)
+	if err != nil {
+		return nil, err
+	}
+	return a.write(ctx, c)
+}
+
+// conclusion is the sweep's conclusion if somebody has written it.
+func (a *Aggregator) conclusion(ctx context.Context, id sweep.ID) (*sweep.Conclusion, error) {
+	data, _, err := blob.ReadAll(ctx, a.Sweeps, id.Conclusion(), maxObject)
+	if errors.Is(err, blob.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return sweep.DecodeConclusion(data)
+}
+
+// readPlan reads the plan once. A message about a sweep without a plan is somebody else's, and no error.
+func (a *Aggregator) readPlan(ctx context.Context, id sweep.ID, k *known) error {
+	if k.plan != nil {
+		return nil
+	}
+	data, _, err := blob.ReadAll(ctx, a.Sweeps, id.Plan(), maxObject)
+	if errors.Is(err, blob.ErrNotExist) {
+		a.Log.Warn("there is no such sweep", "sweep", id)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	plan, err := sweep.DecodePlan(data)
+	if err != nil {
+		return err
+	}
+	if plan.Sweep != id {
+		return fmt.Errorf("its plan is of sweep %s", plan.Sweep)
+	}
+	k.plan, k.planText = plan, data
+	return nil
+}
+
+// readResults reads the results that have come since the last time.
+func (a *Aggregator) readResults(ctx context.Context, k *known) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(readers)
+	var mu sync.Mutex
+	for attrs, err := range a.Sweeps.List(ctx, k.plan.Sweep.Trials()) {
+		if err != nil {
+			return errors.Join(err, group.Wait())
+		}
+		trial, part, _, ok := k.plan.Sweep.ParseTrialObject(attrs.Name)
+		mu.Lock()
+		_, have := k.results[trial]
+		mu.Unlock()
+		if !ok || part != sweep.PartResult || have || trial >= len(k.plan.Trials) {
+			continue
+		}
+		group.Go(func() error {
+			r, err := a.readResult(ctx, k.plan, trial)
+			if err != nil {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			k.results[trial] = *r
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// readResult reads one trial's result. One that cannot be read as a result stands for a failed trial: it was written
+// create-only, so no other will come.
+func (a *Aggregator) readResult(ctx context.Context, p *sweep.Plan, trial int) (*sweep.Result, error) {
+	data, _, err := blob.ReadAll(ctx, a.Sweeps, p.Sweep.Result(trial), maxObject)
+	if err != nil {
+		return nil, err
+	}
+	r, err := sweep.DecodeResult(data)
+	if err == nil && (r.Sweep != p.Sweep || r.Trial != trial) {
+		err = fmt.Errorf("it is of sweep %s, trial %d", r.Sweep, r.Trial)
+	}
+	if err != nil {
+		a.Log.Error("damaged result", "sweep", p.Sweep, "trial", trial, "error", err.Error())
+		return &sweep.Result{Sweep: p.Sweep, Trial: trial, Status: sweep.StatusFailed, Reason: fmt.Sprintf("its result cannot be read: %v", err)}, nil
+	}
+	return r, nil
+}
+
+func (k *known) board() sweep.Board {
+	results := make([]sweep.Result, 0, len(k.results))
+	for _, r := range k.results {
+		results = append(results, r)
+	}
+	return sweep.Fold(k.plan, results)
+}
+
+// end is why a sweep is over.
+type end struct {
+	cancelled bool
+	early     string // why not every trial has ended; empty when all have
+}
+
+// isOver says whether the sweep is to be concluded now; nil means not yet.
+func (a *Aggregator) isOver(ctx context.Context, p *sweep.Plan, b sweep.Board) (*end, error) {
+	_, err := a.Sweeps.Stat(ctx, p.Sweep.Cancel())
+	if err == nil {
+		return &end{cancelled: true}, nil
+	}
+	if !errors.Is(err, blob.ErrNotExist) {
+		return nil, err
+	}
+	if b.Waiting == 0 {
+		return &end{}, nil
+	}
+	age := a.Now().Sub(p.Created)
+	if limit := time.Duration(p.Spec.Limits.Sweep); age >= limit {
+		return &end{early: fmt.Sprintf("%d of %d trials had not ended after %s, the sweep's time limit", b.Waiting, len(b.Rows), limit)}, nil
+	}
+	if a.Jobs == nil || age < submission {
+		return nil, nil
+	}
+	ended, state, err := a.Jobs.Ended(ctx, p.Job)
+	if err != nil || !ended {
+		return nil, err
+	}
+	return &end{early: fmt.Sprintf("%d of %d trials had not ended when the Batch job was %s", b.Waiting, len(b.Rows), state)}, nil
+}
+
+// write leaves the conclusion, or returns the one that somebody else left first.
+func (a *Aggregator) write(ctx context.Context, c *sweep.Conclusion) (*sweep.Conclusion, error) {
+	created, err := blob.CreateJSON(ctx, a.Sweeps, c.Sweep.Conclusion(), c)
+	if err != nil {
+		return nil, err
+	}
+	if !created {
+		return a.conclusion(ctx, c.Sweep)
+	}
+	a.Log.Info("sweep concluded", "sweep", c.Sweep, "outcome", c.Outcome, "trial", c.Trial, "model", c.Model, "version", c.Version, "reason", c.Reason)
+	return c, nil
+}
+
+// quorum is how many trials must be done for a sweep that ended early to have a winner.
+func quorum(p *sweep.Plan) int {
+	return int(math.Ceil(p.Spec.Limits.Quorum * float64(len(p.Trials))))
+}

@@ -1,0 +1,180 @@
+package conclude
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"coppice/metric"
+	"coppice/registry"
+	"coppice/scorer"
+	"coppice/search"
+	"coppice/sweep"
+)
+
+// conclude decides how the sweep ended and, if it has a winner, registers it. Run again, it comes to the same end.
+func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *end) (*sweep.Conclusion, error) {
+	p := k.plan
+	c := &sweep.Conclusion{Format: sweep.FormatVersion, Sweep: p.Sweep, Outcome: sweep.OutcomeNoWinner, Done: b.Done, Failed: b.Failed, At: a.Now().UTC()}
+	switch {
+	case e.cancelled:
+		c.Outcome, c.Reason = sweep.OutcomeCancelled, "the sweep was cancelled"
+		return c, nil
+	case e.early != "" && b.Done < quorum(p):
+		c.Reason = fmt.Sprintf("%s; %d are done, the quorum is %d", e.early, b.Done, quorum(p))
+		return c, nil
+	}
+	m, require, err := judges(p)
+	if err != nil {
+		return unusable(c, &dataError{err})
+	}
+	h, err := a.readHoldout(ctx, p)
+	if err != nil {
+		return unusable(c, err)
+	}
+	w, selection, err := a.pick(ctx, p, b, m, require, h)
+	if err != nil {
+		return nil, err
+	}
+	c.Rejected, c.Reason = selection.Rejected, selection.Reason
+	if e.early != "" {
+		c.Reason += "; " + e.early
+	}
+	if w == nil {
+		return c, nil
+	}
+	if err := w.calibrate(p, h); err != nil {
+		return unusable(c, err)
+	}
+	c.Outcome, c.Trial, c.Model = sweep.OutcomeWinner, w.result.Trial, p.Spec.Model
+	c.Valid, c.Test, c.Calibration, c.Verified = w.result.Metrics, w.test, w.calibration, w.verified
+	v, err := a.register(ctx, k, w, h, c)
+	if err != nil {
+		return nil, err
+	}
+	c.Version = v.Number
+	c.Gate, err = a.gate(ctx, p, v, w, h)
+	return c, err
+}
+
+// unusable ends the sweep without a winner when the dataset itself is the reason, which no repetition would change.
+// Failures of storage are returned: somebody will ask again.
+func unusable(c *sweep.Conclusion, err error) (*sweep.Conclusion, error) {
+	var data *dataError
+	if !errors.As(err, &data) {
+		return nil, err
+	}
+	c.Reason = err.Error()
+	return c, nil
+}
+
+// dataError is a plan or held-out data that no winner can be found with.
+type dataError struct{ err error }
+
+func (e *dataError) Error() string { return e.err.Error() }
+func (e *dataError) Unwrap() error { return e.err }
+
+// judges are the sweep's metric and the conditions on a winner.
+func judges(p *sweep.Plan) (metric.Metric, []*search.Condition, error) {
+	m, err := metric.Lookup(p.Spec.Metric)
+	if err != nil {
+		return m, nil, err
+	}
+	var require []*search.Condition
+	for _, text := range p.Spec.Require {
+		c, err := search.CompileRequireWith(text, resolveFact)
+		if err != nil {
+			return m, nil, err
+		}
+		require = append(require, c)
+	}
+	return m, require, nil
+}
+
+// resolveFact finds the name under which a result's value is known.
+func resolveFact(name string) (string, error) {
+	for _, fact := range search.FactNames() {
+		if name == fact {
+			return name, nil
+		}
+	}
+	m, err := metric.Lookup(name)
+	return m.Name, err
+}
+
+// pick takes the best trial that meets the requirements and whose model an independent scorer agrees with.
+func (a *Aggregator) pick(ctx context.Context, p *sweep.Plan, b sweep.Board, m metric.Metric, require []*search.Condition, h *holdout) (*winner, search.Selection, error) {
+	exclude := map[int]string{}
+	for {
+		s := search.Pick(search.PickRequest{Board: b, Metric: m.Name, Maximize: m.Maximize, Require: require, Exclude: exclude})
+		trial, ok := s.Winner()
+		if !ok {
+			return nil, s, nil
+		}
+		w, unfit, err := a.readWinner(ctx, resultOf(b, trial), h)
+		if err != nil {
+			return nil, s, err
+		}
+		if unfit == nil {
+			unfit = w.verify(h)
+		}
+		if unfit == nil {
+			return w, s, nil
+		}
+		a.Log.Warn("trial passed over", "sweep", p.Sweep, "trial", trial, "reason", unfit.Error())
+		exclude[trial] = unfit.Error()
+	}
+}
+
+func resultOf(b sweep.Board, trial int) *sweep.Result {
+	for _, r := range b.Rows {
+		if r.Trial.Number == trial {
+			return r.Result
+		}
+	}
+	return nil
+}
+
+// report is what a version's report.json says: nothing in it depends on when or by whom it was made.
+type report struct {
+	Sweep       sweep.ID           `json:"sweep"`
+	Trial       int                `json:"trial"`
+	Dataset     string             `json:"dataset"`
+	Reason      string             `json:"reason"`
+	Valid       map[string]float64 `json:"valid"`
+	Test        map[string]float64 `json:"test"`
+	Calibration *sweep.Calibration `json:"calibration,omitempty"`
+	Verified    *sweep.Verified    `json:"verified"`
+}
+
+// register makes the winner a version with everything that is needed to use it and to train it again.
+func (a *Aggregator) register(ctx context.Context, k *known, w *winner, h *holdout, c *sweep.Conclusion) (registry.Version, error) {
+	p := k.plan
+	ref := p.Dataset.Name + "@" + p.Dataset.Version
+	files := map[string][]byte{scorer.FileModel: w.model, scorer.FilePlan: k.planText, scorer.FileDataset: h.manifestText}
+	for name, v := range map[string]any{
+		scorer.FileFeatures: h.manifest.Encoding(),
+		scorer.FileResult:   w.result,
+		scorer.FileReport: report{Sweep: p.Sweep, Trial: c.Trial, Dataset: ref, Reason: c.Reason, Valid: c.Valid, Test: c.Test,
+			Calibration: c.Calibration, Verified: c.Verified},
+	} {
+		text, err := json.MarshalIndent(v, "", "  ")
+		if err != nil {
+			return registry.Version{}, fmt.Errorf("write %s: %w", name, err)
+		}
+		files[name] = append(text, '\n')
+	}
+	if w.calibrator != nil {
+		text, err := json.Marshal(w.calibrator)
+		if err != nil {
+			return registry.Version{}, fmt.Errorf("write %s: %w", scorer.FileCalibrator, err)
+		}
+		files[scorer.FileCalibrator] = append(text, '\n')
+	}
+	return a.Registry.Register(ctx, p.Spec.Model, string(p.Sweep), files, registry.Info{
+		At: a.Now().UTC(), By: "aggregator", Why: c.Reason, Metrics: c.Test,
+		Labels: map[string]string{"sweep": string(p.Sweep), "trial": strconv.Itoa(c.Trial), "dataset": ref, "objective": p.Spec.Objective},
+	})
+}

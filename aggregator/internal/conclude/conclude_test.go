@@ -1,0 +1,395 @@
+package conclude
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"coppice/blob"
+	"coppice/calibrate"
+	"coppice/gbt"
+	"coppice/registry"
+	"coppice/scorer"
+	"coppice/sweep"
+)
+
+func TestConcludesWithTheBest(t *testing.T) {
+	w := newWorld(t, options{})
+	c := w.mustConclude(t)
+	if c.Outcome != sweep.OutcomeWinner || c.Version != 1 || c.Model != "ctr" || c.Done != 3 {
+		t.Fatalf("%+v", c)
+	}
+	if c.Verified.Rows == 0 || c.Verified.MaxDiff > tolerance || c.Verified.Scorer != "leaves" {
+		t.Errorf("verified: %+v", c.Verified)
+	}
+	if c.Calibration.Method == "" || len(c.Calibration.Before) != 3 || len(c.Calibration.After) != 3 {
+		t.Errorf("calibration: %+v", c.Calibration)
+	}
+	if !c.Gate.Passed || !c.Gate.Promoted || len(c.Test) != 5 {
+		t.Errorf("gate %+v, test %v", c.Gate, c.Test)
+	}
+	best := 0
+	for i := range w.plan.Trials {
+		if score(t, w, i) > score(t, w, best) {
+			best = i
+		}
+	}
+	if c.Trial != best {
+		t.Errorf("trial %d won, %d has the best score", c.Trial, best)
+	}
+	contains(t, c.Reason, "auc")
+	checkVersion(t, w, c)
+}
+
+func score(t *testing.T, w *world, trial int) float64 {
+	t.Helper()
+	var r sweep.Result
+	if _, err := blob.ReadJSON(t.Context(), w.sweeps, w.plan.Sweep.Result(trial), &r); err != nil {
+		t.Fatal(err)
+	}
+	return r.Score
+}
+
+// checkVersion uses the registered files as a stranger would.
+func checkVersion(t *testing.T, w *world, c *sweep.Conclusion) {
+	t.Helper()
+	reg := registry.New(w.models)
+	v, err := reg.Get(t.Context(), "ctr", "champion")
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(name string) []byte {
+		data, err := reg.ReadFile(t.Context(), v, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	if _, err := gbt.ReadModel(bytes.NewReader(read(scorer.FileModel))); err != nil {
+		t.Error(err)
+	}
+	cal, err := calibrate.Decode(read(scorer.FileCalibrator))
+	if err != nil || string(cal.Method()) != c.Calibration.Method {
+		t.Error(cal, err)
+	}
+	p, err := sweep.DecodePlan(read(scorer.FilePlan))
+	if err != nil || p.Fingerprint() != w.plan.Fingerprint() {
+		t.Error("the plan in the registry is another one", err)
+	}
+	var r report
+	if err := json.Unmarshal(read(scorer.FileReport), &r); err != nil || r.Trial != c.Trial || r.Test["auc"] != c.Test["auc"] {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+func TestSameEndWhateverTheMessages(t *testing.T) {
+	w := newWorld(t, options{})
+	want, _ := json.Marshal(w.mustConclude(t))
+	for seed := range uint64(6) {
+		w.models, w.sweeps = blob.Memory(), without(t, w.sweeps, w.plan.Sweep.Conclusion())
+		rng := rand.New(rand.NewPCG(seed, 1))
+		var wg sync.WaitGroup
+		for range 2 { // two aggregators, each told everything twice, in some order
+			a := w.aggregator()
+			order := append(rng.Perm(3), rng.Perm(3)...)
+			wg.Go(func() {
+				for _, trial := range order {
+					m, _ := json.Marshal(sweep.ScoreMessage{Format: 1, Sweep: w.plan.Sweep, Trial: trial})
+					if err := a.Handle(t.Context(), m); err != nil {
+						t.Error(err)
+					}
+				}
+				if err := a.Reconcile(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		got, _ := json.Marshal(w.mustConclude(t))
+		if string(got) != string(want) {
+			t.Errorf("seed %d:\n%s\n%s", seed, got, want)
+		}
+		if versions, err := registry.New(w.models).Versions(t.Context(), "ctr"); err != nil || len(versions) != 1 {
+			t.Errorf("seed %d: %d versions, %v", seed, len(versions), err)
+		}
+	}
+}
+
+// without is a copy of a store but for one object.
+func without(t *testing.T, s blob.Store, name string) blob.Store {
+	t.Helper()
+	out := blob.Memory()
+	for n, data := range state(t, s, "") {
+		if n != name {
+			if _, err := out.Put(t.Context(), n, blob.Any, strings.NewReader(data)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return out
+}
+
+// TestKilledAnywhereTheEndIsTheSame lets the aggregator die at each of its writes, before and after the write has landed,
+// and starts another one.
+func TestKilledAnywhereTheEndIsTheSame(t *testing.T) {
+	w := newWorld(t, options{leaves: []int{4, 8}})
+	trained := w.sweeps
+	want := w.mustConclude(t)
+	wantEvents := events(t, w)
+	survived := false
+	for k := int64(1); !survived; k++ {
+		if k > 60 {
+			t.Fatal("it writes more than 60 objects")
+		}
+		for _, landed := range []bool{false, true} {
+			w.models, w.sweeps = blob.Memory(), without(t, trained, w.plan.Sweep.Conclusion())
+			var puts atomic.Int64
+			a := w.aggregator()
+			a.Sweeps = dying{w.sweeps, &puts, k, landed}
+			a.Registry = registry.New(dying{w.models, &puts, k, landed})
+			_, err := a.Consider(t.Context(), w.plan.Sweep)
+			if survived = err == nil; survived {
+				break
+			}
+			if !errors.Is(err, errDied) {
+				t.Fatalf("write %d: %v", k, err)
+			}
+			w.now = w.now.Add(time.Minute)
+			got := w.mustConclude(t)
+			if got.Version != 1 || got.Trial != want.Trial || !got.Gate.Promoted || got.Reason != want.Reason {
+				t.Errorf("killed at write %d (landed %t): %+v", k, landed, got)
+			}
+			if got := events(t, w); got != wantEvents {
+				t.Errorf("killed at write %d (landed %t): the history is\n%s\nexpected\n%s", k, landed, got, wantEvents)
+			}
+			checkVersion(t, w, got)
+		}
+	}
+}
+
+// events is the model's history without its times.
+func events(t *testing.T, w *world) string {
+	t.Helper()
+	history, err := registry.New(w.models).History(t.Context(), "ctr")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := ""
+	for _, e := range history {
+		out += fmt.Sprintln(e.Kind, e.Alias, e.Sequence, e.From, e.To, e.By, e.Why)
+	}
+	return out
+}
+
+func TestAModelThatLiesIsPassedOver(t *testing.T) {
+	lie := func(edit func(*sweep.Result, map[string][]byte)) *sweep.Conclusion {
+		w := newWorld(t, options{leaves: []int{8, 2}, store: func(r *sweep.Result, files map[string][]byte) {
+			if r.Trial == 0 {
+				r.Score = 0.999
+				edit(r, files)
+			}
+		}})
+		return w.mustConclude(t)
+	}
+	for name, tc := range map[string]struct {
+		edit func(*sweep.Result, map[string][]byte)
+		want string
+	}{
+		"another leaf value": {func(_ *sweep.Result, f map[string][]byte) {
+			f["model.txt"] = bytes.Replace(f["model.txt"], []byte("leaf_value=-"), []byte("leaf_value=-9"), 1)
+		}, "predicts"},
+		"another score": {func(_ *sweep.Result, f map[string][]byte) {
+			scores, _ := sweep.DecodeScores(f["test.scores"])
+			for i := range scores {
+				scores[i] += 1e-6
+			}
+			f["test.scores"] = sweep.EncodeScores(scores)
+		}, "predicts"},
+		"no model":       {func(_ *sweep.Result, f map[string][]byte) { f["model.txt"] = []byte("hello") }, "LightGBM text"},
+		"too few scores": {func(_ *sweep.Result, f map[string][]byte) { f["calib.scores"] = sweep.EncodeScores([]float64{1}) }, "it scored 1 calib"},
+		"damaged scores": {func(_ *sweep.Result, f map[string][]byte) { f["test.scores"][20] ^= 1 }, "checksum"},
+		"feature count":  {func(_ *sweep.Result, f map[string][]byte) { f["model.txt"] = []byte(otherModel) }, "features"},
+		"leaves' own trap": {func(_ *sweep.Result, f map[string][]byte) {
+			f["model.txt"] = bytes.Replace(f["model.txt"], []byte("version=v3"), []byte("version=v4"), 1)
+		}, "leaves cannot read"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := lie(tc.edit)
+			if c.Outcome != sweep.OutcomeWinner || c.Trial != 1 || len(c.Rejected) != 1 || c.Rejected[0].Trial != 0 {
+				t.Fatalf("%+v", c)
+			}
+			contains(t, c.Rejected[0].Reason, tc.want)
+		})
+	}
+}
+
+const otherModel = "tree\nversion=v3\nnum_class=1\nnum_tree_per_iteration=1\nlabel_index=0\nmax_feature_idx=0\nobjective=binary sigmoid:1\nfeature_names=a\nfeature_infos=none\ntree_sizes=1\n\nTree=0\nnum_leaves=1\nnum_cat=0\nleaf_value=1\n"
+
+func TestDamagedAndMissingObjects(t *testing.T) {
+	w := newWorld(t, options{})
+	best := w.mustConclude(t).Trial
+	w.models, w.sweeps = blob.Memory(), without(t, w.sweeps, w.plan.Sweep.Conclusion())
+	name := w.plan.Sweep.Attempt(best, 0) + "model.txt"
+	data := []byte(state(t, w.sweeps, name)[name])
+	data[len(data)/2]++
+	if _, err := w.sweeps.Put(t.Context(), name, blob.Any, bytes.NewReader(data)); err != nil {
+		t.Fatal(err)
+	}
+	c := w.mustConclude(t)
+	if c.Trial == best || c.Outcome != sweep.OutcomeWinner {
+		t.Fatalf("%+v", c)
+	}
+	contains(t, c.Rejected[0].Reason, "SHA-256")
+
+	w.models, w.sweeps = blob.Memory(), without(t, without(t, w.sweeps, w.plan.Sweep.Conclusion()), name)
+	if c := w.mustConclude(t); c.Trial == best {
+		t.Errorf("a model that is not there won: %+v", c)
+	}
+	w.models, w.sweeps = blob.Memory(), without(t, w.sweeps, w.plan.Sweep.Conclusion())
+	if _, err := w.sweeps.Put(t.Context(), w.plan.Sweep.Result(c.Trial), blob.Any, strings.NewReader("{")); err != nil {
+		t.Fatal(err)
+	}
+	if last := w.mustConclude(t); last.Failed != 1 || last.Trial == c.Trial {
+		t.Errorf("a damaged result counted: %+v", last)
+	}
+}
+
+func TestGateAgainstTheChampion(t *testing.T) {
+	first := newWorld(t, options{leaves: []int{15}, trees: 40})
+	if c := first.mustConclude(t); !c.Gate.Promoted {
+		t.Fatalf("%+v", c.Gate)
+	}
+	// A worse model, from a dataset with other categories and fewer rows, on another day.
+	worse := newWorld(t, options{into: first, sweep: "night-2", leaves: []int{2}, trees: 1, table: datasettestOptions(600, 9)})
+	c := worse.mustConclude(t)
+	if c.Version != 2 || c.Gate.Passed || c.Gate.Promoted || c.Gate.Champion != 1 || c.Gate.Rows == 0 {
+		t.Fatalf("version %d, %+v", c.Version, c.Gate)
+	}
+	contains(t, c.Gate.Reason, "not enough better than")
+	better := newWorld(t, options{into: first, sweep: "night-3", leaves: []int{15}, trees: 60, table: datasettestOptions(9000, 9)})
+	c = better.mustConclude(t)
+	if c.Version != 3 || !c.Gate.Promoted || c.Gate.Champion != 1 || !(c.Gate.New < c.Gate.Old) {
+		t.Fatalf("version %d, %+v", c.Version, c.Gate)
+	}
+	none := newWorld(t, options{into: first, sweep: "night-4", leaves: []int{2}, trees: 1, change: func(p *sweep.Plan) { p.Spec.Gate = nil }})
+	if c := none.mustConclude(t); !c.Gate.Promoted {
+		t.Errorf("without a gate: %+v", c.Gate)
+	}
+	// The same sweep judged again, after others have moved the champion on, keeps its version and does not move it back.
+	again := *better
+	again.sweeps = without(t, better.sweeps, better.plan.Sweep.Conclusion())
+	if c := again.mustConclude(t); c.Version != 3 {
+		t.Errorf("version %d", c.Version)
+	}
+}
+
+func TestRequirements(t *testing.T) {
+	w := newWorld(t, options{change: func(p *sweep.Plan) { p.Spec.Require = []string{"trees < 5"} }})
+	c := w.mustConclude(t)
+	if c.Outcome != sweep.OutcomeNoWinner || len(c.Rejected) != 3 || c.Version != 0 {
+		t.Fatalf("%+v", c)
+	}
+	contains(t, c.Rejected[0].Reason, "trees < 5")
+	if objects := state(t, w.models, ""); len(objects) != 0 {
+		t.Errorf("the registry has %v", maps.Keys(objects))
+	}
+}
+
+type jobs struct {
+	ended bool
+	state string
+	err   error
+}
+
+func (j jobs) Ended(context.Context, string) (bool, string, error) { return j.ended, j.state, j.err }
+
+func TestWhenASweepIsOver(t *testing.T) {
+	unfinished := func(done ...int) *world {
+		return newWorld(t, options{leaves: []int{2, 3, 4, 5}, skip: func(i int) bool { return i >= len(done) || done[i] == 0 }})
+	}
+	consider := func(w *world, j Jobs) *sweep.Conclusion {
+		a := w.aggregator()
+		a.Jobs = j
+		c, err := a.Consider(t.Context(), w.plan.Sweep)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	w := unfinished(1, 1)
+	if c := consider(w, jobs{}); c != nil {
+		t.Errorf("concluded with trials running: %+v", c)
+	}
+	w.now = created.Add(time.Minute) // so young, Batch may not know the job yet
+	if c := consider(w, jobs{ended: true, state: "NOT_FOUND"}); c != nil {
+		t.Errorf("concluded before the job can be known: %+v", c)
+	}
+	w.now = created.Add(time.Hour)
+	c := consider(w, jobs{ended: true, state: "FAILED"})
+	if c == nil || c.Outcome != sweep.OutcomeWinner {
+		t.Fatalf("%+v", c)
+	}
+	contains(t, c.Reason, "2 of 4 trials had not ended when the Batch job was FAILED")
+
+	few := unfinished(1)
+	few.now = created.Add(7 * time.Hour)
+	c = consider(few, nil)
+	if c == nil || c.Outcome != sweep.OutcomeNoWinner {
+		t.Fatalf("%+v", c)
+	}
+	contains(t, c.Reason, "3 of 4 trials had not ended after 6h0m0s, the sweep's time limit; 1 are done, the quorum is 2")
+
+	gone := unfinished(1, 1, 1, 1)
+	if _, err := blob.Create(t.Context(), gone.sweeps, gone.plan.Sweep.Cancel(), []byte("{}")); err != nil {
+		t.Fatal(err)
+	}
+	if c := consider(gone, nil); c.Outcome != sweep.OutcomeCancelled || c.Version != 0 {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestAllTrialsFailed(t *testing.T) {
+	w := newWorld(t, options{store: func(r *sweep.Result, _ map[string][]byte) { r.Status, r.Reason = sweep.StatusFailed, "no luck" }})
+	if c := w.mustConclude(t); c.Outcome != sweep.OutcomeNoWinner || c.Failed != 3 || c.Reason == "" {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestRegressionAndCarvedHoldout(t *testing.T) {
+	c := newWorld(t, options{regression: true}).mustConclude(t)
+	if c.Outcome != sweep.OutcomeWinner || c.Calibration != nil || c.Test["rmse"] == 0 || c.Verified.Rows == 0 || !c.Gate.Promoted {
+		t.Errorf("%+v", c)
+	}
+	carved := newWorld(t, options{carve: true}).mustConclude(t)
+	if carved.Outcome != sweep.OutcomeWinner || carved.Verified.Rows < 100 || carved.Calibration == nil {
+		t.Errorf("%+v, %+v", carved, carved.Verified)
+	}
+}
+
+func TestHopelessDataEndsTheSweep(t *testing.T) {
+	w := newWorld(t, options{})
+	prefix := sweep.DatasetDir(w.plan.Dataset.Name, w.plan.Dataset.Version)
+	w.datasets = without(t, w.datasets, prefix+"sample.arrow")
+	if c := w.mustConclude(t); c.Outcome != sweep.OutcomeNoWinner || !strings.Contains(c.Reason, "sample.arrow") {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestForeignMessages(t *testing.T) {
+	w := newWorld(t, options{skip: func(int) bool { return true }})
+	a := w.aggregator()
+	for _, m := range []string{"", "{}", "not json", `{"format":1,"sweep":"../x"}`, `{"format":1,"sweep":"nobody","trial":1}`, fmt.Sprintf(`{"format":1,"sweep":%q,"trial":3}`, w.plan.Sweep)} {
+		if err := a.Handle(t.Context(), []byte(m)); err != nil {
+			t.Errorf("%q: %v", m, err)
+		}
+	}
+}

@@ -1,0 +1,158 @@
+package conclude
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strconv"
+
+	"coppice/dataset"
+	"coppice/metric"
+	"coppice/registry"
+	"coppice/scorer"
+	"coppice/sweep"
+)
+
+// moves is how often the gate is tried again because somebody moved the champion meanwhile.
+const moves = 5
+
+// gate decides whether the new version becomes the champion and moves the alias by compare-and-swap. Whoever loses the
+// swap to another version compares with that one.
+func (a *Aggregator) gate(ctx context.Context, p *sweep.Plan, v registry.Version, w *winner, h *holdout) (*sweep.GateDecision, error) {
+	for range moves {
+		now, err := a.champion(ctx, p.Spec.Model)
+		if err != nil {
+			return nil, err
+		}
+		if now.Version == v.Number { // an earlier attempt, or another aggregator, got this far
+			return a.passed(ctx, p, now, w, h)
+		}
+		d, err := a.decide(ctx, p, now.Version, w, h)
+		if err != nil || !d.Passed {
+			return d, err
+		}
+		_, err = a.Registry.Promote(ctx, p.Spec.Model, v.Number, registry.Expect{Version: now.Version},
+			registry.Act{By: "aggregator", Why: fmt.Sprintf("sweep %s: %s", p.Sweep, d.Reason), At: a.Now().UTC()})
+		var conflict *registry.ConflictError
+		if errors.As(err, &conflict) {
+			continue
+		}
+		d.Promoted = err == nil
+		return d, err
+	}
+	return &sweep.GateDecision{Reason: fmt.Sprintf("the champion was moved by others %d times while the gate was deciding; promote by hand", moves)}, nil
+}
+
+// passed repeats the decision that made the version the champion, against the one before it.
+func (a *Aggregator) passed(ctx context.Context, p *sweep.Plan, now registry.Alias, w *winner, h *holdout) (*sweep.GateDecision, error) {
+	d, err := a.decide(ctx, p, now.Last.From, w, h)
+	if d != nil {
+		d.Passed, d.Promoted = true, true
+	}
+	return d, err
+}
+
+// champion is where the alias points; its Version is 0 when there is none yet.
+func (a *Aggregator) champion(ctx context.Context, model string) (registry.Alias, error) {
+	alias, err := a.Registry.Alias(ctx, model, registry.Champion)
+	var absent *registry.NotFoundError
+	if errors.As(err, &absent) {
+		return registry.Alias{}, nil
+	}
+	return alias, err
+}
+
+// decide compares the new model with a version of the registry on the dataset's sample of test rows: raw values, so that
+// each is scored through its own features, whatever dataset it was trained on.
+func (a *Aggregator) decide(ctx context.Context, p *sweep.Plan, champion int, w *winner, h *holdout) (*sweep.GateDecision, error) {
+	g := p.Spec.Gate
+	if g == nil || g.Against == "none" {
+		return &sweep.GateDecision{Passed: true, Reason: "the sweep has no gate"}, nil
+	}
+	if champion == 0 {
+		return &sweep.GateDecision{Passed: true, Metric: g.Metric, Reason: "there was no champion"}, nil
+	}
+	d := &sweep.GateDecision{Metric: g.Metric, Champion: champion}
+	m, err := metric.Lookup(g.Metric)
+	if err != nil {
+		return nil, err
+	}
+	rows, targets, of := h.testRows, h.test, "test"
+	if len(rows) == 0 { // the sample was taken from another split
+		rows, targets, of = h.calibRows, h.calib, "calib"
+	}
+	d.Rows = len(rows)
+	newValue, oldValue, unfit, err := a.compare(ctx, p, champion, w, h, func(pred []float64) (float64, error) { return rate(m, rows, targets, pred) })
+	if err != nil {
+		return nil, err
+	}
+	if unfit != nil {
+		d.Reason = fmt.Sprintf("version %d cannot be compared: %v; promote by hand", champion, unfit)
+		return d, nil
+	}
+	d.Old, d.New = oldValue, newValue
+	gain := newValue - oldValue
+	if !m.Maximize {
+		gain = -gain
+	}
+	d.Passed = gain >= g.MinGain
+	verdict := "better than"
+	if !d.Passed {
+		verdict = "not enough better than"
+	}
+	d.Reason = fmt.Sprintf("%s %.6g on %d sampled %s rows is %s %.6g of version %d (gain %.3g, required %.3g)", m.Name, newValue, d.Rows, of, verdict, oldValue, champion, gain, g.MinGain)
+	return d, nil
+}
+
+// compare rates the new model and a version of the registry on the same rows. unfit says why they cannot be compared; err
+// is a failure of storage.
+func (a *Aggregator) compare(ctx context.Context, p *sweep.Plan, champion int, w *winner, h *holdout, rate func([]float64) (float64, error)) (newValue, oldValue float64, unfit, err error) {
+	v, err := a.Registry.Get(ctx, p.Spec.Model, strconv.Itoa(champion))
+	if err != nil {
+		return 0, 0, nil, err
+	}
+	old, err := scorer.Open(ctx, a.Registry, v)
+	var bad *scorer.UnfitError
+	if errors.As(err, &bad) {
+		return 0, 0, err, nil
+	}
+	if err != nil {
+		return 0, 0, nil, err
+	}
+	fresh, unfit := scorer.New(w.trees, w.calibrator, h.manifest.Encoding())
+	for _, side := range []struct {
+		s     *scorer.Scorer
+		value *float64
+	}{{fresh, &newValue}, {old, &oldValue}} {
+		if unfit != nil {
+			break
+		}
+		var pred []float64
+		if pred, unfit = side.s.Sample(h.sample, runtime.GOMAXPROCS(0)); unfit == nil {
+			*side.value, unfit = rate(pred)
+		}
+	}
+	return newValue, oldValue, unfit, nil
+}
+
+// rate measures predictions of all sample rows on those that belong to a part.
+func rate(m metric.Metric, rows []place, t dataset.Targets, pred []float64) (float64, error) {
+	in := metric.Input{Pred: make([]float64, len(rows)), Label: make([]float32, len(rows))}
+	if t.Weight != nil {
+		in.Weight = make([]float32, len(rows))
+	}
+	if t.Group != nil {
+		in.Group = make([]uint64, len(rows))
+	}
+	for i, p := range rows {
+		in.Pred[i], in.Label[i] = pred[p.sample], t.Label[p.part]
+		if t.Weight != nil {
+			in.Weight[i] = t.Weight[p.part]
+		}
+		if t.Group != nil {
+			in.Group[i] = t.Group[p.part]
+		}
+	}
+	return m.Eval(in)
+}

@@ -1,0 +1,154 @@
+package conclude
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"coppice/blob"
+	"coppice/dataset"
+	"coppice/dataset/ingest"
+	"coppice/sweep"
+)
+
+// holdout is what the aggregator needs of the dataset: targets of the held-out parts, and the sample's raw values. It
+// never reads the table itself.
+type holdout struct {
+	manifest     *dataset.Manifest
+	manifestText []byte
+	calib, test  dataset.Targets // of the rows of the plan's parts
+	sample       *dataset.Sample
+	values       []float64 // the sample's model values, row by row
+	calibRows    []place   // which sample rows belong to calib
+	testRows     []place   // and which to test
+}
+
+// place is a row that both the sample and a part have.
+type place struct{ sample, part int }
+
+// Bounds of what is read into memory.
+const (
+	maxManifest = 64 << 20
+	maxTargets  = 8 << 30
+	maxSample   = 2 << 30
+)
+
+// readHoldout fails with a *dataError where the dataset is to blame.
+func (a *Aggregator) readHoldout(ctx context.Context, p *sweep.Plan) (*holdout, error) {
+	prefix := sweep.DatasetDir(p.Dataset.Name, p.Dataset.Version)
+	h := &holdout{}
+	var err error
+	if h.manifestText, err = a.read(ctx, prefix+dataset.ManifestFile, maxManifest); err != nil {
+		return nil, err
+	}
+	if h.manifest, err = dataset.DecodeManifest(h.manifestText); err != nil {
+		return nil, &dataError{fmt.Errorf("dataset %s@%s: %w", p.Dataset.Name, p.Dataset.Version, err)}
+	}
+	if h.manifest.Version != p.Dataset.Version {
+		return nil, &dataError{fmt.Errorf("dataset %s@%s: its manifest says %s", p.Dataset.Name, p.Dataset.Version, h.manifest.Version)}
+	}
+	sample, err := a.readFile(ctx, prefix, h.manifest, dataset.SampleFile, maxSample)
+	if err != nil {
+		return nil, err
+	}
+	if h.sample, err = dataset.ReadSample(sample); err != nil {
+		return nil, &dataError{fmt.Errorf("dataset %s: %w", dataset.SampleFile, err)}
+	}
+	if h.values, err = ingest.NewEncoder(h.manifest.Encoding()).EncodeSample(h.sample); err != nil {
+		return nil, &dataError{fmt.Errorf("dataset %s: %w", dataset.SampleFile, err)}
+	}
+	if h.calib, h.calibRows, err = a.readPart(ctx, prefix, h, p.Holdout.Calib); err != nil {
+		return nil, err
+	}
+	h.test, h.testRows, err = a.readPart(ctx, prefix, h, p.Holdout.Test)
+	return h, err
+}
+
+// readPart reads a part's targets and finds its rows in the sample.
+func (a *Aggregator) readPart(ctx context.Context, prefix string, h *holdout, part sweep.Rows) (dataset.Targets, []place, error) {
+	data, err := a.readFile(ctx, prefix, h.manifest, dataset.TargetsFile(part.Split), maxTargets)
+	if err != nil {
+		return dataset.Targets{}, nil, err
+	}
+	all, err := dataset.ReadTargets(data)
+	if err != nil {
+		return dataset.Targets{}, nil, &dataError{fmt.Errorf("dataset %s: %w", dataset.TargetsFile(part.Split), err)}
+	}
+	rows := part.Select(all.Fold)
+	targets := all
+	at := map[uint32]int{} // row of the split -> row of the part
+	if rows != nil {
+		targets = dataset.Targets{Label: pick(all.Label, rows), Weight: pick(all.Weight, rows), Group: pick(all.Group, rows), Fold: pick(all.Fold, rows)}
+		for i, r := range rows {
+			at[r] = i
+		}
+	}
+	var places []place
+	if h.sample.Split == part.Split {
+		for i, r := range h.sample.Row {
+			switch j, ok := at[r]; {
+			case rows == nil && int(r) < len(all.Label):
+				places = append(places, place{i, int(r)})
+			case ok:
+				places = append(places, place{i, j})
+			}
+		}
+	}
+	return targets, places, nil
+}
+
+func pick[T any](all []T, rows []uint32) []T {
+	if all == nil {
+		return nil
+	}
+	out := make([]T, len(rows))
+	for i, r := range rows {
+		out[i] = all[r]
+	}
+	return out
+}
+
+// readFile reads one file of the dataset and compares it with the manifest's checksums.
+func (a *Aggregator) readFile(ctx context.Context, prefix string, m *dataset.Manifest, name string, limit int64) ([]byte, error) {
+	for _, f := range m.Files {
+		if f.Name != name {
+			continue
+		}
+		if f.Bytes > limit {
+			return nil, &dataError{fmt.Errorf("dataset file %s has %d bytes, more than the %d that can be read", name, f.Bytes, limit)}
+		}
+		data, err := a.read(ctx, prefix+name, f.Bytes)
+		if err != nil {
+			return nil, err
+		}
+		if int64(len(data)) != f.Bytes {
+			return nil, &dataError{fmt.Errorf("dataset file %s has %d bytes, the manifest says %d", name, len(data), f.Bytes)}
+		}
+		for i := range f.Blocks {
+			offset, length := f.Block(i)
+			if err := f.VerifyBlock(i, data[offset:offset+length]); err != nil {
+				return nil, &dataError{err}
+			}
+		}
+		return data, nil
+	}
+	return nil, &dataError{fmt.Errorf("the dataset has no %s; was it staged with sample: 0, or without the split? Stage it again", name)}
+}
+
+// read reads an object of the datasets bucket. One that is not there is the dataset's fault, not storage's.
+func (a *Aggregator) read(ctx context.Context, name string, limit int64) ([]byte, error) {
+	data, _, err := blob.ReadAll(ctx, a.Datasets, name, limit)
+	if errors.Is(err, blob.ErrNotExist) {
+		return nil, &dataError{fmt.Errorf("read the dataset: %w", err)}
+	}
+	return data, err
+}
+
+// row is one sample row's model values.
+func (h *holdout) row(i int) []float64 {
+	f := len(h.manifest.Features)
+	return h.values[i*f : (i+1)*f]
+}
+
+// errNoSample is a sweep none of whose held-out rows are in the sample: no model of it can be verified.
+var errNoSample = errors.New("the dataset's sample has no row of the calib or test part; stage it again with a larger sample")

@@ -1,0 +1,173 @@
+package conclude
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/dmitryikh/leaves"
+
+	"coppice/blob"
+	"coppice/calibrate"
+	"coppice/gbt"
+	"coppice/metric"
+	"coppice/sweep"
+)
+
+// winner is the trial that is to win, with everything that is found out about it.
+type winner struct {
+	result         *sweep.Result
+	model          []byte
+	calib, testRaw []float64 // raw scores, as the trainer computed them
+	trees          *gbt.Model
+
+	verified    *sweep.Verified
+	calibrator  *calibrate.Calibrator // nil for regression
+	calibration *sweep.Calibration
+	test        map[string]float64
+}
+
+// readWinner reads what a trial left. unfit says why the trial cannot win: its files are missing, damaged or no model.
+// err is a failure of storage, which says nothing about the trial.
+func (a *Aggregator) readWinner(ctx context.Context, r *sweep.Result, h *holdout) (w *winner, unfit, err error) {
+	w = &winner{result: r}
+	var files [3][]byte
+	for i, o := range []sweep.Object{*r.Model, r.Scores.Calib, r.Scores.Test} {
+		data, _, err := blob.ReadAll(ctx, a.Sweeps, o.Name, o.Bytes)
+		if errors.Is(err, blob.ErrNotExist) {
+			return nil, err, nil
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != o.SHA256 || int64(len(data)) != o.Bytes {
+			return nil, fmt.Errorf("%s is not what the trial wrote: its SHA-256 differs", o.Name), nil
+		}
+		files[i] = data
+	}
+	w.model = files[0]
+	if w.trees, unfit = gbt.ReadModel(bytes.NewReader(w.model)); unfit != nil {
+		return nil, unfit, nil
+	}
+	if w.calib, unfit = sweep.DecodeScores(files[1]); unfit != nil {
+		return nil, unfit, nil
+	}
+	if w.testRaw, unfit = sweep.DecodeScores(files[2]); unfit != nil {
+		return nil, unfit, nil
+	}
+	if len(w.calib) != len(h.calib.Label) || len(w.testRaw) != len(h.test.Label) {
+		return nil, fmt.Errorf("it scored %d calib and %d test rows, the dataset has %d and %d", len(w.calib), len(w.testRaw), len(h.calib.Label), len(h.test.Label)), nil
+	}
+	if w.trees.Features() != len(h.manifest.Features) {
+		return nil, fmt.Errorf("the model has %d features, the dataset %d", w.trees.Features(), len(h.manifest.Features)), nil
+	}
+	return w, nil, nil
+}
+
+// tolerance of a raw score, relative to its size where that is above 1.
+const tolerance = 1e-9
+
+// verify scores the sample's raw values with leaves, which has nothing in common with the trainer but the model's text, and
+// with our own predictor, and compares both with what the trainer computed from bins.
+func (w *winner) verify(h *holdout) (err error) {
+	defer func() {
+		if v := recover(); v != nil { // leaves panics on some texts
+			err = fmt.Errorf("leaves cannot score the model: %v", v)
+		}
+	}()
+	scorer, err := leaves.LGEnsembleFromReader(bufio.NewReader(bytes.NewReader(w.model)), false)
+	if err != nil {
+		return fmt.Errorf("leaves cannot read the model: %w", err)
+	}
+	w.verified = &sweep.Verified{Scorer: "leaves"}
+	compare := func(places []place, trained []float64) error {
+		for _, p := range places {
+			x, want := h.row(p.sample), trained[p.part]
+			for name, got := range map[string]float64{"leaves": scorer.PredictSingle(x, 0), "the predictor": w.trees.Predict(x)} {
+				diff := math.Abs(got - want)
+				if !(diff <= tolerance*max(1, math.Abs(want))) {
+					return fmt.Errorf("on row %d of the %s sample %s predicts %v, the trainer %v", h.sample.Row[p.sample], h.sample.Split, name, got, want)
+				}
+				w.verified.MaxDiff = max(w.verified.MaxDiff, diff)
+			}
+			w.verified.Rows++
+		}
+		return nil
+	}
+	if err := compare(h.testRows, w.testRaw); err != nil {
+		return err
+	}
+	if err := compare(h.calibRows, w.calib); err != nil {
+		return err
+	}
+	if w.verified.Rows == 0 {
+		return errNoSample
+	}
+	return nil
+}
+
+// calibrate fits the calibrator on calib and measures the result on test, which nothing has looked at before.
+func (w *winner) calibrate(p *sweep.Plan, h *holdout) error {
+	before := w.predictions(w.testRaw)
+	if p.Spec.Objective == "binary" {
+		choice, err := calibrate.Choose(w.calib, h.calib.Label, h.calib.Weight, calibrate.Options{Seed: p.Spec.Seed})
+		if err != nil {
+			return &dataError{fmt.Errorf("calibrate trial %d: %w", w.result.Trial, err)}
+		}
+		w.calibrator = choice.Calibrator
+		w.calibration = &sweep.Calibration{Method: string(choice.Method), Reason: choice.Reason}
+		if w.calibration.Before, err = measure(h, before, "ece", "brier", "log_loss"); err != nil {
+			return err
+		}
+		if w.calibration.After, err = measure(h, w.predictions(w.testRaw), "ece", "brier", "log_loss"); err != nil {
+			return err
+		}
+	}
+	names := append([]string{p.Spec.Metric}, p.Metrics...)
+	var err error
+	w.test, err = measure(h, w.predictions(w.testRaw), names...)
+	return err
+}
+
+// predictions makes probabilities of raw scores, calibrated if there is a calibrator yet; for regression, they are the
+// raw scores.
+func (w *winner) predictions(raw []float64) []float64 {
+	return predictions(w.trees, w.calibrator, append([]float64(nil), raw...))
+}
+
+// predictions turns raw scores into predictions in place.
+func predictions(m *gbt.Model, c *calibrate.Calibrator, raw []float64) []float64 {
+	if c != nil {
+		return c.PredictAll(raw[:0], raw)
+	}
+	m.Transform(raw)
+	return raw
+}
+
+// measure takes metrics of predictions on test. One that is not defined there (a test split of one class, say) is left out.
+func measure(h *holdout, pred []float64, names ...string) (map[string]float64, error) {
+	var e metric.Evaluator
+	e.Reset(metric.Input{Label: h.test.Label, Weight: h.test.Weight, Pred: pred, Group: h.test.Group})
+	out := map[string]float64{}
+	for _, name := range names {
+		m, err := metric.Lookup(name)
+		if err != nil {
+			return nil, err
+		}
+		var undefined *metric.InputError
+		v, err := e.Eval(m)
+		if errors.As(err, &undefined) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		out[m.Name] = v
+	}
+	return out, nil
+}

@@ -1,0 +1,253 @@
+package conclude
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"coppice/blob"
+	"coppice/dataset"
+	"coppice/dataset/datasettest"
+	"coppice/gbt"
+	"coppice/metric"
+	"coppice/registry"
+	"coppice/sweep"
+)
+
+var created = time.Date(2026, 11, 20, 3, 0, 0, 0, time.UTC)
+
+// world is a sweep whose trials have been trained, in memory.
+type world struct {
+	datasets, sweeps, models blob.Store
+	plan                     *sweep.Plan
+	ds                       *dataset.Dataset
+	now                      time.Time
+}
+
+type options struct {
+	sweep      sweep.ID
+	table      datasettest.Options
+	regression bool
+	carve      bool                                   // calib and test come out of valid
+	leaves     []int                                  // of each trial
+	trees      int                                    // of each trial; default 12
+	change     func(*sweep.Plan)                      // before it is written
+	skip       func(int) bool                         // trials that have not ended
+	into       *world                                 // use its stores
+	store      func(*sweep.Result, map[string][]byte) // edit what a trial leaves
+}
+
+func newWorld(t testing.TB, o options) *world {
+	t.Helper()
+	w := &world{datasets: blob.Memory(), sweeps: blob.Memory(), models: blob.Memory(), now: created.Add(time.Hour)}
+	if o.into != nil {
+		w.datasets, w.sweeps, w.models = o.into.datasets, o.into.sweeps, o.into.models
+	}
+	if o.table.Rows == 0 {
+		o.table.Rows = 3000
+	}
+	if o.regression {
+		o.table.Label = "revenue"
+	}
+	if o.carve {
+		o.table.Split = "{by: hash, key: user_id, train: 0.6, valid: 0.4}"
+	}
+	dir, m := datasettest.Dir(t, o.table)
+	datasettest.Upload(t, w.datasets, dir, m)
+	var err error
+	if w.ds, err = dataset.Open(dir); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.ds.Close() })
+	w.plan = o.plan(m)
+	if ok, err := blob.CreateJSON(t.Context(), w.sweeps, w.plan.Sweep.Plan(), w.plan); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	for i := range w.plan.Trials {
+		if o.skip == nil || !o.skip(i) {
+			w.train(t, i, o.store)
+		}
+	}
+	return w
+}
+
+func (o options) plan(m *dataset.Manifest) *sweep.Plan {
+	if o.sweep == "" {
+		o.sweep = "night-1"
+	}
+	if o.leaves == nil {
+		o.leaves = []int{2, 15, 6}
+	}
+	p := &sweep.Plan{Format: 1, Sweep: o.sweep, Created: created, Job: "projects/p/locations/l/jobs/" + string(o.sweep), Maximize: true,
+		Metrics:   []string{"log_loss", "auc", "average_precision", "brier", "ece"},
+		Dataset:   sweep.DatasetRef{Name: m.Name, Version: m.Version},
+		Holdout:   sweep.Holdout{Valid: sweep.Rows{Split: "valid"}, Calib: sweep.Rows{Split: "calib"}, Test: sweep.Rows{Split: "test"}},
+		Heartbeat: sweep.Duration(time.Second), Takeover: sweep.Duration(time.Minute),
+	}
+	p.Spec = sweep.Spec{Name: "night", Model: "ctr", Objective: "binary", Metric: "auc", Seed: 5,
+		Limits: sweep.Limits{Trial: sweep.Duration(time.Hour), Sweep: sweep.Duration(6 * time.Hour), Quorum: 0.5},
+		Gate:   &sweep.Gate{Metric: "log_loss", Against: "champion"}}
+	if o.regression {
+		p.Spec.Objective, p.Spec.Metric, p.Spec.Gate.Metric, p.Maximize, p.Metrics = "regression", "rmse", "mae", false, []string{"rmse", "mae", "r2"}
+	}
+	if o.carve {
+		p.Holdout = sweep.Holdout{Valid: sweep.Rows{Split: "valid", Folds: []uint8{0, 1, 2, 3, 4}},
+			Calib: sweep.Rows{Split: "valid", Folds: []uint8{5, 6, 7}}, Test: sweep.Rows{Split: "valid", Folds: []uint8{8, 9}}}
+	}
+	for i, leaves := range o.leaves {
+		params := gbt.Defaults()
+		params.Objective, params.NumIterations, params.NumLeaves = p.Spec.Objective, max(o.trees, 12), leaves
+		p.Trials = append(p.Trials, sweep.Trial{Number: i, Source: "fixed", Params: params.Map()})
+	}
+	if o.change != nil {
+		o.change(p)
+	}
+	return p
+}
+
+// data is the rows of a part in the trainer's terms.
+func (w *world) data(part sweep.Rows) *gbt.Data {
+	s := w.ds.Split(part.Split)
+	d := &gbt.Data{Rows: s.Rows, RowMajor: s.RowMajor, Columns: s.Columns, Label: s.Label, Subset: part.Select(s.Fold)}
+	for i := range w.ds.Manifest.Features {
+		f := &w.ds.Manifest.Features[i]
+		d.Features = append(d.Features, gbt.Feature{Name: f.Name, Bins: f.Bins, Categorical: f.Kind == dataset.Categorical, Bounds: f.Bounds, Missing: f.MissingBin})
+	}
+	return d
+}
+
+// train does what a task does with one trial.
+func (w *world) train(t testing.TB, trial int, edit func(*sweep.Result, map[string][]byte)) {
+	t.Helper()
+	params, err := gbt.ParseParams(w.plan.Trials[trial].Params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := gbt.Train(t.Context(), w.data(sweep.Rows{Split: "train"}), params, gbt.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	scores := func(part sweep.Rows) []float64 {
+		raw, err := res.Model.PredictBinned(w.data(part), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return raw
+	}
+	var text bytes.Buffer
+	if _, err := res.Model.WriteTo(&text); err != nil {
+		t.Fatal(err)
+	}
+	files := map[string][]byte{"model.txt": text.Bytes(), "calib.scores": sweep.EncodeScores(scores(w.plan.Holdout.Calib)), "test.scores": sweep.EncodeScores(scores(w.plan.Holdout.Test))}
+	r := &sweep.Result{Format: 1, Sweep: w.plan.Sweep, Trial: trial, Status: sweep.StatusDone, Params: w.plan.Trials[trial].Params,
+		Trees: len(res.Model.Trees), Metrics: map[string]float64{}}
+	valid := scores(w.plan.Holdout.Valid)
+	res.Model.Transform(valid)
+	s := w.ds.Split(w.plan.Holdout.Valid.Split)
+	label := s.Label
+	if rows := w.plan.Holdout.Valid.Select(s.Fold); rows != nil {
+		label = pick(s.Label, rows)
+	}
+	for _, name := range append(w.plan.Metrics, w.plan.Spec.Metric) {
+		m, err := metric.Lookup(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Metrics[name], err = m.Eval(metric.Input{Label: label, Pred: valid}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.Score = r.Metrics[w.plan.Spec.Metric]
+	if edit != nil {
+		edit(r, files)
+	}
+	objects := map[string]*sweep.Object{}
+	for name, data := range files {
+		sum := sha256.Sum256(data)
+		objects[name] = &sweep.Object{Name: r.Sweep.Attempt(trial, 0) + name, Bytes: int64(len(data)), SHA256: hex.EncodeToString(sum[:])}
+		if _, err := w.sweeps.Put(t.Context(), objects[name].Name, blob.Any, bytes.NewReader(data)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r.Status == sweep.StatusDone {
+		r.Model, r.Scores = objects["model.txt"], &sweep.Scored{Calib: *objects["calib.scores"], Test: *objects["test.scores"]}
+	}
+	if ok, err := blob.CreateJSON(t.Context(), w.sweeps, r.Sweep.Result(trial), r); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+}
+
+func (w *world) aggregator() *Aggregator {
+	return &Aggregator{Datasets: w.datasets, Sweeps: w.sweeps, Registry: registry.New(w.models), Now: func() time.Time { return w.now },
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+}
+
+func (w *world) mustConclude(t testing.TB) *sweep.Conclusion {
+	t.Helper()
+	c, err := w.aggregator().Consider(t.Context(), w.plan.Sweep)
+	if err != nil || c == nil {
+		t.Fatal(c, err)
+	}
+	return c
+}
+
+// state is every object of a store by name, with its contents.
+func state(t testing.TB, s blob.Store, prefix string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for attrs, err := range s.List(t.Context(), prefix) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, _, err := blob.ReadAll(t.Context(), s, attrs.Name, 1<<26)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[attrs.Name] = string(data)
+	}
+	return out
+}
+
+// dying fails every Put from the k-th on; landed says whether the k-th itself reaches the store.
+type dying struct {
+	blob.Store
+	puts   *atomic.Int64
+	k      int64
+	landed bool
+}
+
+func (d dying) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (blob.Attrs, error) {
+	n := d.puts.Add(1)
+	if n < d.k || n == d.k && d.landed {
+		attrs, err := d.Store.Put(ctx, name, cond, r)
+		if n == d.k && err == nil {
+			err = errDied
+		}
+		return attrs, err
+	}
+	return blob.Attrs{}, errDied
+}
+
+type deathError string
+
+func (e deathError) Error() string { return string(e) }
+
+const errDied = deathError("the process died")
+
+func contains(t testing.TB, text, part string) {
+	t.Helper()
+	if !strings.Contains(text, part) {
+		t.Errorf("%q does not say %q", text, part)
+	}
+}
+
+func datasettestOptions(rows int, seed uint64) datasettest.Options {
+	return datasettest.Options{Rows: rows, Seed: seed}
+}

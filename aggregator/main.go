@@ -1,0 +1,21 @@
+// Command aggregator ends sweeps: it hears of trials that have ended, and when a sweep is over it picks, verifies,
+// calibrates and registers the winner. `aggregator serve` is the Cloud Run service; `aggregator pull` does the same on a
+// pull subscription.
+package main
+
+import (
+	"os"
+
+	"coppice/aggregator/internal/cli"
+	"coppice/program"
+)
+
+// version is set by the linker.
+var version = "dev"
+
+func main() {
+	ctx, stop := program.Interrupted()
+	code := cli.Run(ctx, cli.World{World: program.FromOS(version), Connect: connect})
+	stop()
+	os.Exit(code)
+}

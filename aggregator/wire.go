@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"coppice/aggregator/internal/cli"
+	"coppice/cloud/batch"
+	"coppice/cloud/gcs"
+	"coppice/cloud/pubsub"
+	"coppice/sweep"
+)
+
+// connect opens what the aggregator talks to: three buckets, its subscription, and Batch, which it only asks.
+func connect(ctx context.Context, env sweep.Deployment) (_ *cli.Backends, err error) {
+	var closers []func() error
+	closeAll := func() error {
+		var errs []error
+		for _, c := range closers {
+			errs = append(errs, c())
+		}
+		return errors.Join(errs...)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, closeAll())
+		}
+	}()
+	storage, err := gcs.New(ctx)
+	if err != nil {
+		return nil, err
+	}
+	closers = append(closers, storage.Close)
+	messages, err := pubsub.New(ctx, env.Project)
+	if err != nil {
+		return nil, err
+	}
+	closers = append(closers, messages.Close)
+	jobs, err := batch.New(ctx, batch.Options{Project: env.Project, Location: env.Location, Endpoint: env.BatchEndpoint})
+	if err != nil {
+		return nil, err
+	}
+	closers = append(closers, jobs.Close)
+	return &cli.Backends{
+		Datasets: storage.Bucket(env.DatasetsBucket), Sweeps: storage.Bucket(env.SweepsBucket), Registry: storage.Bucket(env.RegistryBucket),
+		Messages: receiver{messages.Subscription(env.Subscription)}, Jobs: watcher{jobs}, Close: closeAll,
+	}, nil
+}
+
+// receiver hands on a message's data.
+type receiver struct{ sub *pubsub.Subscription }
+
+func (r receiver) Receive(ctx context.Context, handle func(context.Context, []byte) error) error {
+	return r.sub.Receive(ctx, func(ctx context.Context, m pubsub.Message) error { return handle(ctx, m.Data) })
+}
+
+// watcher asks Batch whether a job will still run anything.
+type watcher struct{ jobs *batch.Client }
+
+func (w watcher) Ended(ctx context.Context, job string) (bool, string, error) {
+	status, err := w.jobs.Get(ctx, job)
+	if errors.Is(err, batch.ErrNotExist) {
+		return true, "not there", nil
+	}
+	if err != nil {
+		return false, "", err
+	}
+	return status.State.Finished(), string(status.State), nil
+}
