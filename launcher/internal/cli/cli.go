@@ -1,0 +1,139 @@
+// Package cli is the launcher's command line: one file per command. Commands read, decide with the packages beside this one
+// and print; nothing outside the process is touched but through World.
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"coppice/blob"
+	"coppice/launcher/internal/plan"
+	"coppice/program"
+	"coppice/registry"
+	"coppice/sweep"
+)
+
+// World is everything outside the process.
+type World struct {
+	program.World
+	// Connect opens the cloud, or its emulation.
+	Connect func(context.Context, Env) (*Backends, error)
+	// Codes know exit codes of errors that only the wiring can name.
+	Codes []func(error) (int, bool)
+}
+
+// Env is the launcher's environment.
+type Env struct {
+	sweep.Deployment
+	sweep.BatchEnv
+}
+
+// Backends are the services of the launcher.
+type Backends struct {
+	Bucket func(name string) blob.Store
+	Jobs   Jobs
+	Close  func() error
+}
+
+// Jobs runs plans.
+type Jobs interface {
+	// Name is the full name of a sweep's job.
+	Name(sweep.ID) string
+	// Request is the job as the service takes it, as JSON, for people.
+	Request(*sweep.Plan) ([]byte, error)
+	// Submit starts the plan's job; existed says that it had been started before.
+	Submit(context.Context, *sweep.Plan) (existed bool, err error)
+	JobController
+}
+
+// JobController looks after a job that has been submitted.
+type JobController interface {
+	Status(ctx context.Context, job string) (JobStatus, error)
+	// Cancel stops the job and returns when it has come to rest.
+	Cancel(ctx context.Context, job string) (JobStatus, error)
+}
+
+// JobStatus is what the service says of a job.
+type JobStatus struct {
+	State    string           `json:"state"`
+	Finished bool             `json:"finished"`
+	Tasks    map[string]int64 `json:"tasks,omitempty"` // by state
+	Failure  string           `json:"failure,omitempty"`
+}
+
+// Run executes one command line and returns the process's exit code.
+func Run(ctx context.Context, w World) int {
+	root := &cobra.Command{
+		Use:   "launcher",
+		Short: "Train fifty candidates on one copy of the data, and keep the best",
+		Long: `Coppice stages a table as a binned dataset, trains many gradient-boosted candidates on one mapped copy of it per
+machine, picks, verifies and calibrates the best, and registers it.
+
+Exit codes: 0 done, 1 unexpected error, 2 wrong flag or argument, 3 unusable spec or data, 4 not found, 5 in conflict with
+what is there, 6 environment or credentials incomplete, 7 the sweep ended without a winner, 130 interrupted.`,
+		Example: `  launcher stage dataset.yaml
+  launcher sweep sweep.yaml
+  launcher registry show ctr
+  launcher predict --model ctr --in today.parquet --out clicks.csv`,
+	}
+	root.AddCommand(stageCommand(&w), sweepCommand(&w), watchCommand(&w), statusCommand(&w), cancelCommand(&w),
+		leaderboardCommand(&w), lsCommand(&w), registryCommand(&w), predictCommand(&w))
+	return program.Execute(ctx, w.World, root, append(w.Codes, exitCode)...)
+}
+
+// exitCode knows the launcher's own errors.
+func exitCode(err error) (int, bool) {
+	var ended *NoWinnerError
+	if errors.As(err, &ended) {
+		return sweep.ExitNoWinner, true
+	}
+	var conflict *conflictError
+	if errors.As(err, &conflict) {
+		return sweep.ExitConflict, true
+	}
+	return sweep.ExitInput, plan.Input(err)
+}
+
+// conflictError is something that exists with other contents.
+type conflictError struct{ error }
+
+func (e *conflictError) Unwrap() error { return e.error }
+
+const remedy = "run it inside `localemu exec --`, or set what `terraform output` prints"
+
+// cloud is the launcher's connection to everything, by name.
+type cloud struct {
+	*Backends
+	env      Env
+	datasets blob.Store
+	sweeps   blob.Store
+	registry *registry.Registry
+}
+
+// with connects, uses and closes.
+func (w *World) with(ctx context.Context, use func(*cloud) error) (err error) {
+	c := &cloud{}
+	if err := w.Environment(ctx, &c.env, remedy); err != nil {
+		return err
+	}
+	if c.Backends, err = w.Connect(ctx, c.env); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	c.datasets, c.sweeps = c.Bucket(c.env.DatasetsBucket), c.Bucket(c.env.SweepsBucket)
+	c.registry = registry.New(c.Bucket(c.env.RegistryBucket))
+	return use(c)
+}
+
+// printJSON writes v, indented, as the whole output of a command.
+func (w *World) printJSON(v any) error {
+	e := json.NewEncoder(w.Out)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// raw is JSON that is printed as it is.
+func raw(text []byte) json.RawMessage { return json.RawMessage(text) }

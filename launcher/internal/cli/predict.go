@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/dustin/go-humanize"
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+
+	"coppice/dataset"
+	"coppice/launcher/internal/predict"
+	"coppice/program"
+	"coppice/scorer"
+)
+
+type predictFlags struct {
+	model, in, out, delimiter string
+	keep                      []string
+	raw, json, noHeader       bool
+}
+
+func predictCommand(w *World) *cobra.Command {
+	var f predictFlags
+	cmd := &cobra.Command{
+		Use:   "predict --model MODEL[@VERSION|@ALIAS] --in FILE --out FILE",
+		Short: "Score a table with a registered model",
+		Long: `Reads a CSV or Parquet table with the columns that the model was trained on (others do not matter) and writes one
+calibrated probability per row, in the same order, into the column "prediction" (for regression, the predicted value).`,
+		Example: `  launcher predict --model ctr --in today.parquet --out scored.parquet --keep user_id,ad_id
+  launcher predict --model ctr@3 --in today.csv --out scored.csv --raw`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return w.predict(cmd.Context(), f) },
+	}
+	cmd.Flags().StringVar(&f.model, "model", "", "registered model (required)")
+	cmd.Flags().StringVar(&f.in, "in", "", "table to score: a file, a glob or a folder (required)")
+	cmd.Flags().StringVar(&f.out, "out", "", "file to write: .csv, .tsv or .parquet (required)")
+	cmd.Flags().StringSliceVar(&f.keep, "keep", nil, "columns of the table to repeat in the output")
+	cmd.Flags().BoolVar(&f.raw, "raw", false, "write the raw score, too")
+	cmd.Flags().StringVar(&f.delimiter, "delimiter", "", "of delimited text; by the file's name without")
+	cmd.Flags().BoolVar(&f.noHeader, "no-header", false, "the first line of delimited text is data; columns are c0, c1 ...")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print a summary as JSON")
+	for _, name := range []string{"model", "in", "out"} {
+		_ = cmd.MarkFlagRequired(name)
+	}
+	return cmd
+}
+
+func (w *World) predict(ctx context.Context, f predictFlags) error {
+	model, ref, err := splitRef(f.model)
+	if err != nil {
+		return err
+	}
+	return w.with(ctx, func(c *cloud) error {
+		v, err := c.registry.Get(ctx, model, ref)
+		if err != nil {
+			return err
+		}
+		s, err := scorer.Open(ctx, c.registry, v)
+		if err != nil {
+			return err
+		}
+		header := !f.noHeader
+		q := predict.Request{Scorer: s, In: f.in, Out: f.out, Keep: f.keep, Raw: f.raw, CSV: dataset.CSVSpec{Delimiter: f.delimiter, Header: &header}}
+		var bar *progressbar.ProgressBar
+		if w.Terminal && !f.json {
+			bar = progressbar.NewOptions64(-1, progressbar.OptionSetWriter(w.Err), progressbar.OptionSetDescription("rows"),
+				progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(barThrottle))
+			q.Progress = func(rows int64) { _ = bar.Set64(rows) }
+		}
+		rows, err := predict.Run(ctx, q)
+		if bar != nil {
+			_ = bar.Finish()
+		}
+		var wrong *predict.Error
+		if errors.As(err, &wrong) {
+			return &program.UsageError{Err: err}
+		}
+		if err != nil {
+			return err
+		}
+		if f.json {
+			return w.printJSON(map[string]any{"model": v.Model, "version": v.Number, "rows": rows, "out": f.out})
+		}
+		fmt.Fprintf(w.Out, "%s rows scored with %s@%d: %s\n", humanize.Comma(rows), v.Model, v.Number, f.out)
+		return nil
+	})
+}

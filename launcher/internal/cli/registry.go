@@ -1,0 +1,329 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/user"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"coppice/program"
+	"coppice/registry"
+	"coppice/scorer"
+	"coppice/sweep"
+)
+
+func registryCommand(w *World) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "registry",
+		Short: "Look after registered models",
+		Long:  "A model is named MODEL, one of its versions MODEL@3, MODEL@champion, or MODEL alone for the champion (the newest version where there is none).",
+	}
+	cmd.AddCommand(registryListCommand(w), registryShowCommand(w), registryPromoteCommand(w), registryRollbackCommand(w), registryHistoryCommand(w))
+	return cmd
+}
+
+// splitRef takes MODEL[@REF] apart.
+func splitRef(arg string) (model, ref string, err error) {
+	model, ref, pinned := strings.Cut(arg, "@")
+	if err := sweep.CheckName("model", model); err != nil {
+		return "", "", err
+	}
+	if pinned && ref == "" {
+		return "", "", program.Usagef("%q: expected MODEL, MODEL@VERSION or MODEL@ALIAS", arg)
+	}
+	return model, ref, nil
+}
+
+// act is who moves an alias and why.
+func (w *World) act(why string) registry.Act {
+	if why == "" {
+		why = "by hand"
+	}
+	by := "launcher"
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		by = u.Username
+	}
+	return registry.Act{By: by, Why: why, At: w.Now().UTC()}
+}
+
+func registryListCommand(w *World) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "list [MODEL]",
+		Short:   "List models, or the versions of one",
+		Example: "  launcher registry list\n  launcher registry list ctr --json",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return w.with(cmd.Context(), func(c *cloud) error {
+				if len(args) == 0 {
+					return w.listModels(cmd, c, asJSON)
+				}
+				return w.listVersions(cmd, c, args[0], asJSON)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
+	return cmd
+}
+
+func (w *World) listModels(cmd *cobra.Command, c *cloud, asJSON bool) error {
+	type model struct {
+		Model    string `json:"model"`
+		Versions int    `json:"versions"`
+		Champion int    `json:"champion,omitempty"`
+	}
+	names, err := c.registry.Models(cmd.Context())
+	if err != nil {
+		return err
+	}
+	out := []model{}
+	for _, name := range names {
+		versions, err := c.registry.Versions(cmd.Context(), name)
+		if err != nil {
+			return err
+		}
+		champion, err := c.champion(cmd, name)
+		if err != nil {
+			return err
+		}
+		out = append(out, model{name, len(versions), champion})
+	}
+	if asJSON {
+		return w.printJSON(out)
+	}
+	t := w.newTable("model", "versions", "champion")
+	for _, m := range out {
+		t.AppendRow(table.Row{m.Model, m.Versions, version(m.Champion)})
+	}
+	t.Render()
+	return nil
+}
+
+func version(n int) string {
+	if n == 0 {
+		return "-"
+	}
+	return strconv.Itoa(n)
+}
+
+// champion is the version that the alias points at, 0 when there is none.
+func (c *cloud) champion(cmd *cobra.Command, model string) (int, error) {
+	a, err := c.registry.Alias(cmd.Context(), model, registry.Champion)
+	var absent *registry.NotFoundError
+	if errors.As(err, &absent) {
+		return 0, nil
+	}
+	return a.Version, err
+}
+
+func (w *World) listVersions(cmd *cobra.Command, c *cloud, model string, asJSON bool) error {
+	if err := sweep.CheckName("model", model); err != nil {
+		return err
+	}
+	versions, err := c.registry.Versions(cmd.Context(), model)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return w.printJSON(versions)
+	}
+	champion, err := c.champion(cmd, model)
+	if err != nil {
+		return err
+	}
+	t := w.newTable("version", "", "registered", "sweep", "dataset", "test")
+	for _, v := range versions {
+		mark := ""
+		if v.Number == champion {
+			mark = registry.Champion
+		}
+		t.AppendRow(table.Row{v.Number, mark, v.Info.At.Format(time.DateTime), v.Info.Labels["sweep"], v.Info.Labels["dataset"], metrics(v.Info.Metrics)})
+	}
+	t.Render()
+	return nil
+}
+
+func registryShowCommand(w *World) *cobra.Command {
+	var asJSON bool
+	var file string
+	cmd := &cobra.Command{
+		Use:   "show MODEL[@VERSION|@ALIAS]",
+		Short: "Show a version, or print one of its files",
+		Example: `  launcher registry show ctr
+  launcher registry show ctr@3 --file model.txt > model.txt`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			model, ref, err := splitRef(args[0])
+			if err != nil {
+				return err
+			}
+			return w.with(cmd.Context(), func(c *cloud) error {
+				v, err := c.registry.Get(cmd.Context(), model, ref)
+				if err != nil {
+					return err
+				}
+				if file != "" {
+					data, err := c.registry.ReadFile(cmd.Context(), v, file)
+					if err != nil {
+						return err
+					}
+					_, err = w.Out.Write(data)
+					return err
+				}
+				if asJSON {
+					return w.printJSON(v)
+				}
+				return w.showVersion(cmd, c, v)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	cmd.Flags().StringVar(&file, "file", "", "print this file of the version, checked against its SHA-256")
+	return cmd
+}
+
+func (w *World) showVersion(cmd *cobra.Command, c *cloud, v registry.Version) error {
+	champion, err := c.champion(cmd, v.Model)
+	if err != nil {
+		return err
+	}
+	name := fmt.Sprintf("%s@%d", v.Model, v.Number)
+	if champion == v.Number {
+		name += " (champion)"
+	}
+	rows := [][2]string{{"version", name}, {"registered", fmt.Sprintf("%s by %s", v.Info.At.Format(time.DateTime), v.Info.By)},
+		{"sweep", v.Info.Labels["sweep"] + ", trial " + v.Info.Labels["trial"]}, {"dataset", v.Info.Labels["dataset"]}, {"because", v.Info.Why}}
+	var report struct {
+		Valid       map[string]float64 `json:"valid"`
+		Calibration *sweep.Calibration `json:"calibration"`
+		Verified    *sweep.Verified    `json:"verified"`
+	}
+	if _, ok := v.File(scorer.FileReport); ok {
+		text, err := c.registry.ReadFile(cmd.Context(), v, scorer.FileReport)
+		if err != nil {
+			return err
+		}
+		if err := json.Unmarshal(text, &report); err != nil {
+			return fmt.Errorf("%s of %s: %w", scorer.FileReport, name, err)
+		}
+	}
+	rows = append(rows, [2]string{"valid", metrics(report.Valid)}, [2]string{"test", metrics(v.Info.Metrics)})
+	if k := report.Calibration; k != nil {
+		rows = append(rows, [2]string{"calibration", k.Method}, [2]string{"test before", metrics(k.Before)}, [2]string{"test after", metrics(k.After)})
+	}
+	if r := report.Verified; r != nil {
+		rows = append(rows, [2]string{"verified", fmt.Sprintf("%s agrees on %d raw rows", r.Scorer, r.Rows)})
+	}
+	for _, f := range v.Files {
+		rows = append(rows, [2]string{f.Name, fmt.Sprintf("%s  sha256 %s", humanize.IBytes(uint64(f.Bytes)), f.SHA256)})
+	}
+	w.pairs(rows...)
+	return nil
+}
+
+func registryPromoteCommand(w *World) *cobra.Command {
+	var why string
+	cmd := &cobra.Command{
+		Use:     "promote MODEL@VERSION",
+		Short:   "Make a version the champion",
+		Example: `  launcher registry promote ctr@3 --why "approved by the ranking team"`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			model, ref, err := splitRef(args[0])
+			if err != nil {
+				return err
+			}
+			number, err := strconv.Atoi(ref)
+			if err != nil {
+				return program.Usagef("%q: expected MODEL@VERSION with a number", args[0])
+			}
+			return w.with(cmd.Context(), func(c *cloud) error {
+				now, err := c.champion(cmd, model)
+				if err != nil {
+					return err
+				}
+				a, err := c.registry.Promote(cmd.Context(), model, number, registry.Expect{Version: now}, w.act(why))
+				return w.moved(a, now, err)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&why, "why", "", "reason, for the history")
+	return cmd
+}
+
+// moved reports where the champion is now.
+func (w *World) moved(a registry.Alias, from int, err error) error {
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(w.Out, "%s of %s: version %s -> %d\n", a.Name, a.Model, version(from), a.Version)
+	return nil
+}
+
+func registryRollbackCommand(w *World) *cobra.Command {
+	var why string
+	cmd := &cobra.Command{
+		Use:     "rollback MODEL",
+		Short:   "Make the version before the champion the champion again",
+		Example: `  launcher registry rollback ctr --why "CTR drops since this morning"`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := sweep.CheckName("model", args[0]); err != nil {
+				return err
+			}
+			return w.with(cmd.Context(), func(c *cloud) error {
+				now, err := c.registry.Alias(cmd.Context(), args[0], registry.Champion)
+				if err != nil {
+					return err
+				}
+				a, err := c.registry.Rollback(cmd.Context(), args[0], registry.Champion, registry.Expect{Version: now.Version}, w.act(why))
+				return w.moved(a, now.Version, err)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&why, "why", "", "reason, for the history")
+	return cmd
+}
+
+func registryHistoryCommand(w *World) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "history MODEL",
+		Short:   "Show who registered and moved what, when and why",
+		Example: "  launcher registry history ctr",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := sweep.CheckName("model", args[0]); err != nil {
+				return err
+			}
+			return w.with(cmd.Context(), func(c *cloud) error {
+				events, err := c.registry.History(cmd.Context(), args[0])
+				if err != nil && len(events) == 0 {
+					return err
+				}
+				if asJSON {
+					return errors.Join(w.printJSON(events), err)
+				}
+				t := w.newTable("when", "what", "version", "by", "why")
+				for _, e := range events {
+					to := strconv.Itoa(e.To)
+					if e.From > 0 {
+						to = fmt.Sprintf("%d -> %d", e.From, e.To)
+					}
+					t.AppendRow(table.Row{e.At.Format(time.DateTime), strings.TrimSpace(string(e.Kind) + " " + e.Alias), to, e.By, firstLine(e.Why)})
+				}
+				t.Render()
+				return err
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
+	return cmd
+}

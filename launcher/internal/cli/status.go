@@ -1,0 +1,203 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"coppice/blob"
+	"coppice/launcher/internal/follow"
+	"coppice/sweep"
+)
+
+func statusCommand(w *World) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "status SWEEP",
+		Short:   "Show where a sweep stands",
+		Example: "  launcher status nightly-ctr-1a2b3c4d --json",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return w.look(cmd.Context(), args[0], func(c *cloud, s *follow.Sweep, st follow.State) error {
+				job, err := c.Jobs.Status(cmd.Context(), s.Plan.Job)
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return w.printJSON(newSnapshot(s, st, job))
+				}
+				w.showStatus(s, st, job)
+				return nil
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return cmd
+}
+
+// look opens a sweep and reads it once.
+func (w *World) look(ctx context.Context, id string, use func(*cloud, *follow.Sweep, follow.State) error) error {
+	return w.with(ctx, func(c *cloud) error {
+		s, err := follow.Open(ctx, c.sweeps, sweep.ID(id))
+		if err != nil {
+			return err
+		}
+		st, err := s.Look(ctx)
+		if err != nil {
+			return err
+		}
+		return use(c, s, st)
+	})
+}
+
+func (w *World) showStatus(s *follow.Sweep, st follow.State, job JobStatus) {
+	p, snap := s.Plan, newSnapshot(s, st, job)
+	rows := [][2]string{
+		{"sweep", fmt.Sprintf("%s, planned %s", p.Sweep, humanize.Time(p.Created))},
+		{"dataset", p.Dataset.Name + "@" + p.Dataset.Version},
+		{"job", fmt.Sprintf("%s (%s)", job.State, p.Job)},
+		{"failure", job.Failure},
+		{"trials", fmt.Sprintf("%d done, %d running, %d failed, %d not yet begun", snap.Done, snap.Running, snap.Failed, snap.Waiting-snap.Running)},
+	}
+	if snap.Best != nil {
+		rows = append(rows, [2]string{"best", fmt.Sprintf("trial %d, %s %s on valid", snap.Best.Trial, p.Spec.Metric, number(snap.Best.Score))})
+	}
+	if snap.Left > 0 {
+		rows = append(rows, [2]string{"left", fmt.Sprintf("about %s", time.Duration(snap.Left)*time.Second)})
+	}
+	w.pairs(rows...)
+	switch c := st.Conclusion; {
+	case c == nil:
+	case c.Outcome == sweep.OutcomeWinner:
+		w.showWinner(p, c)
+	default:
+		fmt.Fprintf(w.Out, "ended without a winner: %s\n", c.Reason)
+	}
+}
+
+func cancelCommand(w *World) *cobra.Command {
+	return &cobra.Command{
+		Use:     "cancel SWEEP",
+		Short:   "Stop a sweep",
+		Long:    "Asks every task to stop, cancels the Batch job and returns when it has come to rest. What has been trained stays readable; nothing is registered.",
+		Example: `  launcher cancel nightly-ctr-1a2b3c4d`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			return w.look(ctx, args[0], func(c *cloud, s *follow.Sweep, st follow.State) error {
+				id := s.Plan.Sweep
+				if end := st.Conclusion; end != nil && end.Outcome == sweep.OutcomeCancelled {
+					fmt.Fprintf(w.Out, "sweep %s was cancelled before\n", id)
+					return nil
+				} else if end != nil {
+					return &conflictError{fmt.Errorf("sweep %s has ended (%s); there is nothing to cancel", id, end.Outcome)}
+				}
+				text, err := json.Marshal(map[string]time.Time{"at": w.Now().UTC()})
+				if err != nil {
+					return err
+				}
+				if _, err := c.sweeps.Put(ctx, id.Cancel(), blob.Any, bytes.NewReader(text)); err != nil {
+					return fmt.Errorf("ask sweep %s to stop: %w", id, err)
+				}
+				job, err := c.Jobs.Cancel(ctx, s.Plan.Job)
+				if err != nil {
+					return fmt.Errorf("cancel job %s: %w", s.Plan.Job, err)
+				}
+				fmt.Fprintf(w.Out, "sweep %s is cancelled (job %s)\n", id, job.State)
+				return nil
+			})
+		},
+	}
+}
+
+func leaderboardCommand(w *World) *cobra.Command {
+	var asJSON bool
+	var top int
+	cmd := &cobra.Command{
+		Use:     "leaderboard SWEEP",
+		Short:   "Show a sweep's trials, best first",
+		Example: "  launcher leaderboard nightly-ctr-1a2b3c4d --top 5",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return w.look(cmd.Context(), args[0], func(_ *cloud, s *follow.Sweep, st follow.State) error {
+				if asJSON {
+					return w.printJSON(st.Board)
+				}
+				w.showBoard(s.Plan, st.Board, top)
+				return nil
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	cmd.Flags().IntVar(&top, "top", 0, "only so many; all without")
+	return cmd
+}
+
+func lsCommand(w *World) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "ls",
+		Short:   "List sweeps",
+		Example: "  launcher ls",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return w.with(cmd.Context(), func(c *cloud) error { return w.list(cmd.Context(), c, asJSON) })
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
+	return cmd
+}
+
+// listed is one line of ls.
+type listed struct {
+	Sweep   sweep.ID  `json:"sweep"`
+	Created time.Time `json:"created"`
+	Dataset string    `json:"dataset"`
+	Trials  int       `json:"trials"`
+	Outcome string    `json:"outcome"` // of the conclusion, or open
+	Model   string    `json:"model"`
+	Version int       `json:"version,omitempty"`
+}
+
+func (w *World) list(ctx context.Context, c *cloud, asJSON bool) error {
+	ids, err := follow.List(ctx, c.sweeps)
+	if err != nil {
+		return err
+	}
+	out := []listed{}
+	for _, id := range ids {
+		s, err := follow.Open(ctx, c.sweeps, id)
+		if err != nil {
+			return err
+		}
+		p := s.Plan
+		l := listed{Sweep: id, Created: p.Created, Dataset: p.Dataset.Name + "@" + p.Dataset.Version, Trials: len(p.Trials), Outcome: "open", Model: p.Spec.Model}
+		end, err := follow.Conclusion(ctx, c.sweeps, id)
+		if err != nil {
+			return err
+		}
+		if end != nil {
+			l.Outcome, l.Version = string(end.Outcome), end.Version
+		}
+		out = append(out, l)
+	}
+	if asJSON {
+		return w.printJSON(out)
+	}
+	t := w.newTable("sweep", "planned", "dataset", "trials", "outcome", "registered")
+	for _, l := range out {
+		registered := ""
+		if l.Version > 0 {
+			registered = fmt.Sprintf("%s@%d", l.Model, l.Version)
+		}
+		t.AppendRow(table.Row{l.Sweep, l.Created.Format(time.DateTime), l.Dataset, l.Trials, l.Outcome, registered})
+	}
+	t.Render()
+	return nil
+}

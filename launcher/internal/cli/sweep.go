@@ -1,0 +1,234 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"coppice/blob"
+	"coppice/gbt"
+	"coppice/launcher/internal/follow"
+	"coppice/launcher/internal/plan"
+	"coppice/launcher/internal/stager"
+	"coppice/metric"
+	"coppice/program"
+	"coppice/search"
+	"coppice/sweep"
+)
+
+type sweepFlags struct {
+	id           string
+	noWait, json bool
+	dryRun       bool
+}
+
+func sweepCommand(w *World) *cobra.Command {
+	var f sweepFlags
+	cmd := &cobra.Command{
+		Use:   "sweep SWEEP.yaml",
+		Short: "Train a sweep's candidates as one Batch job and register the winner",
+		Long: `Writes the plan, submits exactly one Batch job and watches it until the aggregator has concluded. The sweep does not need
+the launcher: Ctrl-C only stops watching. Run again with the same spec, dataset version and id, it attaches to the sweep that is
+there.`,
+		Example: `  launcher sweep sweep.yaml
+  launcher sweep sweep.yaml --dry-run
+  launcher sweep sweep.yaml --id nightly-20261120 --no-wait --json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return w.sweep(cmd.Context(), args[0], f) },
+	}
+	cmd.Flags().StringVar(&f.id, "id", "", "the sweep's id; made of the spec and the dataset's version without")
+	cmd.Flags().BoolVar(&f.noWait, "no-wait", false, "submit and return")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "show trials, Batch request and memory; submit nothing")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON: one object, or while watching one per change")
+	return cmd
+}
+
+// vocabulary lends the engines' words to the spec's parser.
+func vocabulary() sweep.Vocabulary {
+	return sweep.Vocabulary{
+		Metric: func(name string) error { _, err := metric.Lookup(name); return err },
+		Param:  gbt.CheckParam,
+		Constraint: func(text string) error {
+			_, err := search.CompileConstraint(text, gbt.Defaults().Map())
+			return err
+		},
+		Require: func(text string) error { _, err := search.CompileRequireWith(text, plan.ResolveFact); return err },
+		Objective: func(objective, name string) error {
+			m, err := metric.Lookup(name)
+			if err != nil {
+				return err
+			}
+			return m.CheckObjective(objective)
+		},
+	}
+}
+
+func (w *World) sweep(ctx context.Context, file string, f sweepFlags) error {
+	if f.id != "" {
+		if err := sweep.CheckID(f.id); err != nil {
+			return &program.UsageError{Err: err}
+		}
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	spec, err := sweep.ParseSpec(file, text, vocabulary())
+	if err != nil {
+		return err
+	}
+	return w.with(ctx, func(c *cloud) error {
+		m, err := stager.Resolve(ctx, c.datasets, spec.Dataset)
+		if err != nil {
+			return err
+		}
+		p, err := plan.Build(plan.Request{Spec: spec, Manifest: m, ID: sweep.ID(f.id), Job: c.Jobs.Name, Now: w.Now(), Version: w.Version})
+		if err != nil {
+			return err
+		}
+		if f.dryRun {
+			return w.showPlan(c, p, f.json)
+		}
+		if !f.json {
+			w.announce(p)
+		}
+		if err := c.launch(ctx, w, p, f.json); err != nil {
+			return err
+		}
+		if f.noWait {
+			return w.submitted(p, f.json)
+		}
+		return w.watch(ctx, c, p.Sweep, f.json)
+	})
+}
+
+// launch writes the plan and submits its job, or finds that both are there. A sweep that has ended is not started again.
+func (c *cloud) launch(ctx context.Context, w *World, p *plan.Plan, quiet bool) error {
+	created, err := blob.CreateJSON(ctx, c.sweeps, p.Sweep.Plan(), p.Plan)
+	if err != nil {
+		return fmt.Errorf("write the plan of sweep %s: %w", p.Sweep, err)
+	}
+	if !created {
+		there, err := follow.Open(ctx, c.sweeps, p.Sweep)
+		if err != nil {
+			return err
+		}
+		if there.Plan.Fingerprint() != p.Fingerprint() {
+			return &conflictError{fmt.Errorf("sweep %s exists with another plan (made %s); choose another --id, or leave it out", p.Sweep, humanize.Time(there.Plan.Created))}
+		}
+		ended, err := follow.Conclusion(ctx, c.sweeps, p.Sweep)
+		if err != nil || ended != nil {
+			return err
+		}
+	}
+	existed, err := c.Jobs.Submit(ctx, p.Plan)
+	if err == nil && existed && !quiet {
+		fmt.Fprintf(w.Out, "sweep %s had been started; attached to it\n", p.Sweep)
+	}
+	return err
+}
+
+func (w *World) announce(p *plan.Plan) {
+	z := p.Sizing
+	fmt.Fprintf(w.Out, "sweep %s: %d trials on %s@%s, %d tasks on %d x %s\n", p.Sweep, len(p.Trials), p.Dataset.Name, p.Dataset.Version, z.Tasks, z.VMs, z.MachineType)
+	for _, note := range p.Notes {
+		fmt.Fprintf(w.Out, "note: %s\n", note)
+	}
+}
+
+func (w *World) submitted(p *plan.Plan, asJSON bool) error {
+	if asJSON {
+		return w.printJSON(map[string]any{"sweep": p.Sweep, "job": p.Job, "trials": len(p.Trials)})
+	}
+	fmt.Fprintf(w.Out, "submitted as %s\nlauncher watch %s\n", p.Job, p.Sweep)
+	return nil
+}
+
+// showPlan is --dry-run.
+func (w *World) showPlan(c *cloud, p *plan.Plan, asJSON bool) error {
+	request, err := c.Jobs.Request(p.Plan)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return w.printJSON(map[string]any{"plan": p.Plan, "request": raw(request), "notes": p.Notes})
+	}
+	w.announce(p)
+	names := varied(p.Trials)
+	header := []any{"trial", "from"}
+	for _, n := range names {
+		header = append(header, n)
+	}
+	t := w.newTable(header...)
+	for _, trial := range p.Trials {
+		row := table.Row{trial.Number, trial.Source}
+		for _, n := range names {
+			row = append(row, trial.Params[n])
+		}
+		t.AppendRow(row)
+	}
+	t.Render()
+	if p.Skipped > 0 {
+		fmt.Fprintf(w.Out, "left out: %d configurations that repeat another\n", p.Skipped)
+	}
+	w.showSizing(p.Sizing)
+	fmt.Fprintf(w.Out, "%s\n", request)
+	return nil
+}
+
+func (w *World) showSizing(z sweep.Sizing) {
+	bytes := func(n int64) string { return humanize.IBytes(uint64(n)) }
+	w.pairs(
+		[2]string{"machine", fmt.Sprintf("%d x %s: %d vCPUs, %s", z.VMs, z.MachineType, z.VCPUs, bytes(z.MemoryBytes))},
+		[2]string{"dataset, once per machine", bytes(z.DatasetBytes)},
+		[2]string{"left to the system", bytes(z.ReserveBytes)},
+		[2]string{"private to a trial, at most", bytes(z.TrialBytes)},
+		[2]string{"tasks per machine", fmt.Sprintf("%d (%s), %d threads each", z.TasksPerVM, z.LimitedBy, z.ThreadsPerTask)},
+		[2]string{"memory in use, at most", fmt.Sprintf("%s of %s", bytes(z.DatasetBytes+z.ReserveBytes+int64(z.TasksPerVM)*z.TrialBytes), bytes(z.MemoryBytes))},
+		[2]string{"tasks", fmt.Sprint(z.Tasks)},
+	)
+}
+
+// varied are the parameters in which the trials differ, by name.
+func varied(trials []sweep.Trial) []string {
+	values := map[string]map[string]bool{}
+	for _, t := range trials {
+		for name, v := range t.Params {
+			if values[name] == nil {
+				values[name] = map[string]bool{}
+			}
+			values[name][fmt.Sprint(v)] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(values)), func(name string) bool { return len(values[name]) < 2 })
+}
+
+// settings are a trial's values of some parameters.
+func settings(t sweep.Trial, names []string) string {
+	var parts []string
+	for _, n := range names {
+		if v, ok := t.Params[n].(float64); ok {
+			parts = append(parts, n+"="+number(v))
+		} else {
+			parts = append(parts, fmt.Sprintf("%s=%v", n, t.Params[n]))
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// NoWinnerError is a sweep that ended without a winner.
+type NoWinnerError struct{ Conclusion *sweep.Conclusion }
+
+func (e *NoWinnerError) Error() string {
+	return fmt.Sprintf("sweep %s ended without a winner: %s", e.Conclusion.Sweep, e.Conclusion.Reason)
+}
+
+var errSilent = errors.New("the Batch job has ended, but the sweep has no conclusion; is the aggregator running? `aggregator reconcile` concludes it")

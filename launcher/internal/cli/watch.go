@@ -1,0 +1,288 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+
+	"coppice/launcher/internal/follow"
+	"coppice/sweep"
+)
+
+func watchCommand(w *World) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "watch SWEEP",
+		Short:   "Watch a sweep until it has ended",
+		Long:    "Shows the sweep's progress until the aggregator has concluded it. Ctrl-C stops watching; the sweep goes on.",
+		Example: "  launcher watch nightly-ctr-1a2b3c4d",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return w.with(cmd.Context(), func(c *cloud) error { return w.watch(cmd.Context(), c, sweep.ID(args[0]), asJSON) })
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per change")
+	return cmd
+}
+
+// How often a watcher looks, and how long it waits for a conclusion after the job's end.
+const (
+	lookEvery   = 2 * time.Second
+	lookQuick   = 300 * time.Millisecond // for sweeps whose tasks beat every second
+	jobEvery    = 5                      // looks between two questions to Batch
+	concludeFor = 3 * time.Minute
+)
+
+// snapshot is what --json prints at every change.
+type snapshot struct {
+	Sweep      sweep.ID          `json:"sweep"`
+	Job        JobStatus         `json:"job"`
+	Done       int               `json:"done"`
+	Running    int               `json:"running"`
+	Failed     int               `json:"failed"`
+	Waiting    int               `json:"waiting"` // running ones among them
+	Best       *best             `json:"best,omitempty"`
+	Left       float64           `json:"seconds_left,omitempty"`
+	Conclusion *sweep.Conclusion `json:"conclusion,omitempty"`
+}
+
+type best struct {
+	Trial int     `json:"trial"`
+	Score float64 `json:"score"`
+}
+
+func newSnapshot(s *follow.Sweep, st follow.State, job JobStatus) snapshot {
+	b := st.Board
+	snap := snapshot{Sweep: s.Plan.Sweep, Job: job, Done: b.Done, Running: st.Running, Failed: b.Failed, Waiting: b.Waiting, Conclusion: st.Conclusion}
+	if r := b.Best(); r != nil {
+		snap.Best = &best{r.Trial, r.Score}
+	}
+	if left, ok := s.Left(st); ok && b.Waiting > 0 {
+		snap.Left = left.Round(time.Second).Seconds()
+	}
+	return snap
+}
+
+// watch shows a sweep until it has ended.
+func (w *World) watch(ctx context.Context, c *cloud, id sweep.ID, asJSON bool) error {
+	s, err := follow.Open(ctx, c.sweeps, id)
+	if err != nil {
+		return err
+	}
+	view := w.newView(s, asJSON)
+	defer view.close()
+	every := lookEvery
+	if time.Duration(s.Plan.Heartbeat) <= time.Second {
+		every = lookQuick
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	var job JobStatus
+	var ended time.Time
+	for look := 0; ; look++ {
+		st, err := s.Look(ctx)
+		if err != nil {
+			return interrupted(ctx, id, err)
+		}
+		if look%jobEvery == 0 && st.Conclusion == nil {
+			if job, err = c.Jobs.Status(ctx, s.Plan.Job); err != nil {
+				return interrupted(ctx, id, err)
+			}
+			if job.Finished && ended.IsZero() {
+				ended = w.Now()
+			}
+		}
+		view.show(newSnapshot(s, st, job), st)
+		if st.Conclusion != nil {
+			view.close()
+			return w.concluded(s, st, asJSON)
+		}
+		if st.Cancelled && job.Finished { // the aggregator will say so, too; nothing more is going to happen
+			return &NoWinnerError{&sweep.Conclusion{Sweep: id, Outcome: sweep.OutcomeCancelled, Reason: "it was cancelled"}}
+		}
+		if !ended.IsZero() && w.Now().Sub(ended) > concludeFor {
+			return fmt.Errorf("sweep %s: %w (job %s; %s)", id, errSilent, job.State, job.Failure)
+		}
+		select {
+		case <-ctx.Done():
+			return interrupted(ctx, id, ctx.Err())
+		case <-tick.C:
+		}
+	}
+}
+
+// interrupted tells whoever pressed Ctrl-C that the sweep goes on.
+func interrupted(ctx context.Context, id sweep.ID, err error) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	return fmt.Errorf("%w; sweep %s goes on: `launcher watch %s`, `launcher cancel %s`", ctx.Err(), id, id, id)
+}
+
+// view draws snapshots: a bar on a terminal, a line per change elsewhere, an object per change as JSON.
+type view struct {
+	w    *World
+	json bool
+	plan *sweep.Plan
+	bar  *progressbar.ProgressBar
+	seen map[int]bool
+	last string
+}
+
+func (w *World) newView(s *follow.Sweep, asJSON bool) *view {
+	v := &view{w: w, json: asJSON, plan: s.Plan, seen: map[int]bool{}}
+	if w.Terminal && !asJSON {
+		v.bar = progressbar.NewOptions(len(s.Plan.Trials), progressbar.OptionSetWriter(w.Err), progressbar.OptionSetElapsedTime(true),
+			progressbar.OptionSetPredictTime(false), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(barThrottle), progressbar.OptionFullWidth())
+	}
+	return v
+}
+
+func (v *view) show(s snapshot, st follow.State) {
+	switch {
+	case v.json:
+		v.jsonLine(s)
+	case v.bar != nil:
+		v.bar.Describe(v.summary(s))
+		_ = v.bar.Set(s.Done + s.Failed) // a bar that cannot be drawn is no reason to stop
+	default:
+		v.lines(s, st)
+	}
+}
+
+func (v *view) jsonLine(s snapshot) {
+	left := s.Left
+	s.Left = 0 // the estimate alone is no change
+	key, err := json.Marshal(s)
+	if err != nil || string(key) == v.last {
+		return
+	}
+	v.last = string(key)
+	s.Left = left
+	_ = json.NewEncoder(v.w.Out).Encode(s)
+}
+
+// summary is the text before the bar.
+func (v *view) summary(s snapshot) string {
+	parts := []string{fmt.Sprintf("%d/%d done", s.Done, len(v.plan.Trials)), fmt.Sprintf("%d running", s.Running)}
+	if s.Failed > 0 {
+		parts = append(parts, fmt.Sprintf("%d failed", s.Failed))
+	}
+	if s.Best != nil {
+		parts = append(parts, fmt.Sprintf("best %s %s (#%d)", v.plan.Spec.Metric, number(s.Best.Score), s.Best.Trial))
+	}
+	switch {
+	case s.Left > 0:
+		parts = append(parts, fmt.Sprintf("%s left", time.Duration(s.Left)*time.Second))
+	case s.Done == 0 && s.Job.State != "RUNNING":
+		parts = append(parts, strings.ToLower(s.Job.State))
+	case s.Waiting == 0:
+		parts = append(parts, "concluding")
+	}
+	return strings.Join(parts, " · ")
+}
+
+// lines prints every trial that has ended since the last look.
+func (v *view) lines(s snapshot, st follow.State) {
+	if v.last == "" {
+		fmt.Fprintf(v.w.Out, "job %s\n", s.Job.State)
+		v.last = s.Job.State
+	}
+	for _, row := range st.Board.Rows {
+		r := row.Result
+		if r == nil || v.seen[r.Trial] {
+			continue
+		}
+		v.seen[r.Trial] = true
+		how := fmt.Sprintf("%s %s, %d trees, %.1f s", v.plan.Spec.Metric, number(r.Score), r.Trees, r.Usage.TrainSeconds)
+		if r.Status != sweep.StatusDone {
+			how = fmt.Sprintf("%s: %s", r.Status, firstLine(r.Reason))
+		}
+		fmt.Fprintf(v.w.Out, "trial %3d  %s  |  %s\n", r.Trial, how, v.summary(s))
+	}
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
+}
+
+func (v *view) close() {
+	if v.bar != nil {
+		_ = v.bar.Finish()
+		v.bar = nil
+	}
+}
+
+// concluded prints how a sweep ended.
+func (w *World) concluded(s *follow.Sweep, st follow.State, asJSON bool) error {
+	c := st.Conclusion
+	if c.Outcome != sweep.OutcomeWinner {
+		return &NoWinnerError{c}
+	}
+	if !asJSON {
+		w.showBoard(s.Plan, st.Board, 10)
+		w.showWinner(s.Plan, c)
+	}
+	return nil
+}
+
+// boardOverhead is the width of a board's other columns.
+const boardOverhead = 62
+
+func (w *World) showBoard(p *sweep.Plan, b sweep.Board, top int) {
+	names := varied(p.Trials)
+	t := w.newTable("rank", "trial", p.Spec.Metric, "trees", "seconds", "parameters")
+	t.SetColumnConfigs([]table.ColumnConfig{{Number: 6, WidthMax: w.textWidth(boardOverhead), WidthMaxEnforcer: text.WrapSoft}})
+	for i, row := range b.Rows {
+		if top > 0 && i >= top {
+			break
+		}
+		switch r := row.Result; {
+		case r == nil:
+			t.AppendRow(table.Row{"", row.Trial.Number, "-", "", "", settings(row.Trial, names)})
+		case r.Status != sweep.StatusDone:
+			t.AppendRow(table.Row{"", r.Trial, r.Status, "", "", shorten(firstLine(r.Reason)) + "  " + settings(row.Trial, names)})
+		default:
+			t.AppendRow(table.Row{i + 1, r.Trial, number(r.Score), r.Trees, fmt.Sprintf("%.1f", r.Usage.TrainSeconds), settings(row.Trial, names)})
+		}
+	}
+	t.Render()
+}
+
+func (w *World) showWinner(p *sweep.Plan, c *sweep.Conclusion) {
+	rows := [][2]string{
+		{"winner", fmt.Sprintf("trial %d of sweep %s", c.Trial, c.Sweep)},
+		{"parameters", settings(p.Trials[c.Trial], varied(p.Trials))},
+		{"because", c.Reason},
+		{"valid", metrics(c.Valid, p.Spec.Metric)},
+		{"test", metrics(c.Test, p.Spec.Metric)},
+	}
+	if k := c.Calibration; k != nil {
+		rows = append(rows, [2]string{"calibration", k.Method + ": " + k.Reason},
+			[2]string{"test before", metrics(k.Before)}, [2]string{"test after", metrics(k.After)})
+	}
+	if v := c.Verified; v != nil {
+		rows = append(rows, [2]string{"verified", fmt.Sprintf("%s agrees on %d raw rows, largest difference %.1g", v.Scorer, v.Rows, v.MaxDiff)})
+	}
+	for _, r := range c.Rejected {
+		rows = append(rows, [2]string{"passed over", fmt.Sprintf("trial %d: %s", r.Trial, firstLine(r.Reason))})
+	}
+	if g := c.Gate; g != nil {
+		verdict := "not promoted: "
+		if g.Promoted {
+			verdict = "champion: "
+		}
+		rows = append(rows, [2]string{"gate", verdict + g.Reason})
+	}
+	rows = append(rows, [2]string{"registered", fmt.Sprintf("%s version %d", c.Model, c.Version)})
+	w.pairs(rows...)
+	fmt.Fprintf(w.Out, "launcher registry show %s@%d\nlauncher leaderboard %s\n", c.Model, c.Version, c.Sweep)
+}

@@ -1,0 +1,106 @@
+package follow_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"coppice/blob"
+	"coppice/launcher/internal/follow"
+	"coppice/sweep"
+)
+
+func world(t *testing.T) (blob.Store, *sweep.Plan) {
+	t.Helper()
+	p := &sweep.Plan{Format: 1, Sweep: "night-1", Maximize: true, Heartbeat: 1, Takeover: 2, Sizing: sweep.Sizing{Tasks: 2},
+		Dataset: sweep.DatasetRef{Name: "clicks", Version: "0123456789abcdef"},
+		Holdout: sweep.Holdout{Valid: sweep.Rows{Split: "valid"}, Calib: sweep.Rows{Split: "calib"}, Test: sweep.Rows{Split: "test"}}}
+	p.Spec.Model = "ctr"
+	for i := range 5 {
+		p.Trials = append(p.Trials, sweep.Trial{Number: i})
+	}
+	s := blob.Memory()
+	put(t, s, p.Sweep.Plan(), p)
+	return s, p
+}
+
+func put(t *testing.T, s blob.Store, name string, v any) {
+	t.Helper()
+	data, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Put(t.Context(), name, blob.Any, strings.NewReader(string(data))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func result(p *sweep.Plan, trial int, score float64) sweep.Result {
+	o := sweep.Object{Name: p.Sweep.Attempt(trial, 0) + "x"}
+	at := time.Unix(1000, 0)
+	return sweep.Result{Format: 1, Sweep: p.Sweep, Trial: trial, Status: sweep.StatusDone, Score: score, Model: &o, Scores: &sweep.Scored{Calib: o, Test: o},
+		Started: at, Ended: at.Add(10 * time.Second)}
+}
+
+func TestLook(t *testing.T) {
+	store, p := world(t)
+	s, err := follow.Open(t.Context(), store, p.Sweep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	look := func() follow.State {
+		st, err := s.Look(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st
+	}
+	if st := look(); st.Board.Waiting != 5 || st.Running != 0 || st.Conclusion != nil || st.Cancelled {
+		t.Errorf("%+v", st)
+	}
+	if _, ok := s.Left(look()); ok {
+		t.Error("an estimate from nothing")
+	}
+	for _, trial := range []int{0, 1, 2} {
+		put(t, store, p.Sweep.Claim(trial, 0), sweep.Claim{})
+	}
+	put(t, store, p.Sweep.Claim(2, 1), sweep.Claim{})
+	put(t, store, p.Sweep.Result(0), result(p, 0, 0.5))
+	put(t, store, p.Sweep.Result(1), "damaged")
+	st := look()
+	if st.Running != 1 || st.Board.Done != 1 || st.Board.Failed != 1 || st.Board.Waiting != 3 || st.Board.Best().Trial != 0 {
+		t.Errorf("%+v", st)
+	}
+	if left, ok := s.Left(st); !ok || left != 15*time.Second { // 3 trials, 2 at once, 10 s each
+		t.Errorf("left %s", left)
+	}
+	put(t, store, p.Sweep.Cancel(), "x")
+	put(t, store, p.Sweep.Conclusion(), sweep.Conclusion{Format: 1, Sweep: p.Sweep, Outcome: sweep.OutcomeCancelled})
+	if st := look(); !st.Cancelled || st.Conclusion.Outcome != sweep.OutcomeCancelled {
+		t.Errorf("%+v", st)
+	}
+}
+
+func TestOpen(t *testing.T) {
+	store, p := world(t)
+	var none *follow.NotFoundError
+	if _, err := follow.Open(t.Context(), store, "nobody"); !errors.As(err, &none) || !errors.Is(err, blob.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := follow.Open(t.Context(), store, "../x"); err == nil || errors.As(err, &none) {
+		t.Errorf("got %v", err)
+	}
+	put(t, store, p.Sweep.Plan(), "damaged")
+	var de *sweep.DecodeError
+	if _, err := follow.Open(t.Context(), store, p.Sweep); !errors.As(err, &de) {
+		t.Errorf("got %v", err)
+	}
+	put(t, store, "plans/other.json", "x")
+	put(t, store, "plans/not a sweep", "x")
+	ids, err := follow.List(t.Context(), store)
+	if err != nil || len(ids) != 2 || ids[0] != p.Sweep || ids[1] != "other" {
+		t.Errorf("%v %v", ids, err)
+	}
+}

@@ -1,0 +1,221 @@
+// Package plan decides everything about a sweep that is decided before the first machine starts: which configurations are
+// tried, which held-out rows serve which purpose, how many tasks share a machine. It is pure: a spec and a dataset's
+// manifest come in, a plan comes out.
+package plan
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"crypto/sha256"
+	"encoding/hex"
+
+	"coppice/dataset"
+	"coppice/gbt"
+	"coppice/metric"
+	"coppice/search"
+	"coppice/sweep"
+)
+
+// Request is what a plan is made of.
+type Request struct {
+	Spec     *sweep.Spec
+	Manifest *dataset.Manifest
+	ID       sweep.ID // empty makes one of the spec and the dataset
+	Job      func(sweep.ID) string
+	Now      time.Time
+	Version  string // the launcher's
+}
+
+// Heartbeat and takeover of a sweep: a task that is silent for so long has missed nine beats.
+const (
+	heartbeat = 10 * time.Second
+	takeover  = 90 * time.Second
+	// quick sweeps, whose trials may take no longer than quickTrial, beat faster.
+	quickTrial     = 10 * time.Minute
+	quickHeartbeat = time.Second
+	quickTakeover  = 15 * time.Second
+)
+
+// Plan is the plan, and what a person should know about how it came about.
+type Plan struct {
+	*sweep.Plan
+	Proposal search.Proposal
+	Notes    []string
+}
+
+// Build makes the plan. Errors are those of package search, *Error, and *sweep.NameError.
+func Build(q Request) (*Plan, error) {
+	s := q.Spec
+	m, err := metric.Lookup(s.Metric)
+	if err != nil {
+		return nil, err
+	}
+	if s.Objective == "binary" && q.Manifest.Label.Kind != dataset.Binary {
+		return nil, errorf("objective binary needs a label of 0 and 1, and the label of dataset %s is a quantity; stage it with positive: or above:, or use objective: regression", q.Manifest.Name)
+	}
+	p := &Plan{}
+	holdout, notes, err := holdout(q.Manifest)
+	if err != nil {
+		return nil, err
+	}
+	p.Notes = notes
+	if p.Proposal, err = search.Propose(request(s)); err != nil {
+		return nil, err
+	}
+	p.Notes = append(p.Notes, p.Proposal.Notes...)
+	id := q.ID
+	if id == "" {
+		if id, err = defaultID(s, q.Manifest.Version); err != nil {
+			return nil, err
+		}
+	}
+	metrics, err := reported(s)
+	if err != nil {
+		return nil, err
+	}
+	p.Plan = &sweep.Plan{
+		Format: sweep.FormatVersion, Sweep: id, Created: q.Now.UTC(), Coppice: q.Version, Job: q.Job(id), Spec: *s,
+		Dataset:  reference(q.Manifest),
+		Maximize: m.Maximize, Metrics: metrics, Holdout: holdout, Trials: p.Proposal.Trials, Skipped: p.Proposal.Duplicates,
+		Heartbeat: sweep.Duration(heartbeat), Takeover: sweep.Duration(takeover),
+	}
+	if time.Duration(s.Limits.Trial) <= quickTrial {
+		p.Heartbeat, p.Takeover = sweep.Duration(quickHeartbeat), sweep.Duration(quickTakeover)
+	}
+	p.Sizing, err = size(s.Machine, q.Manifest, p.Trials)
+	return p, err
+}
+
+// Error is a spec that does not fit its dataset or its machine.
+type Error struct{ Msg string }
+
+func (e *Error) Error() string { return e.Msg }
+
+func errorf(format string, args ...any) error { return &Error{fmt.Sprintf(format, args...)} }
+
+// request asks for trials whose parameters are complete: what the spec sets by keys of its own is among them.
+func request(s *sweep.Spec) search.Request {
+	base := map[string]any{"objective": s.Objective, "early_stopping_round": float64(s.EarlyStoppingRounds), "seed": float64(s.Seed)}
+	for name, value := range s.Params {
+		base[gbt.CanonicalName(name)] = value
+	}
+	return search.Request{Search: s.Search, Base: base, Trials: s.Trials, Seed: s.Seed, Name: gbt.CanonicalName,
+		Canonical: func(params map[string]any) (map[string]any, error) {
+			p, err := gbt.ParseParams(params)
+			return p.Map(), err
+		}}
+}
+
+// defaultID names a sweep after what it does: the same spec on the same data is the same sweep, so that running the
+// command again attaches.
+func defaultID(s *sweep.Spec, version string) (sweep.ID, error) {
+	data, err := json.Marshal(struct {
+		Spec    *sweep.Spec
+		Version string
+	}{s, version})
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(data)
+	return sweep.ID(s.Name + "-" + hex.EncodeToString(sum[:4])), nil
+}
+
+// reported are the metrics that every trial is measured by: the usual ones, and those that the spec judges by.
+func reported(s *sweep.Spec) ([]string, error) {
+	kind, err := metric.Of(s.Objective)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	add := func(m metric.Metric) {
+		if !slices.Contains(names, m.Name) {
+			names = append(names, m.Name)
+		}
+	}
+	for _, m := range metric.Standard(kind) {
+		add(m)
+	}
+	wanted := []string{s.Metric}
+	if s.Gate != nil {
+		wanted = append(wanted, s.Gate.Metric)
+	}
+	for _, text := range s.Require {
+		c, err := search.CompileRequireWith(text, ResolveFact)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range c.Names() {
+			if !slices.Contains(search.FactNames(), name) {
+				wanted = append(wanted, name)
+			}
+		}
+	}
+	for _, name := range wanted {
+		m, err := metric.Lookup(name)
+		if err != nil {
+			return nil, err
+		}
+		add(m)
+	}
+	return names, nil
+}
+
+// ResolveFact finds the name under which a condition's value will be known: a fact about a trial, or a metric.
+func ResolveFact(name string) (string, error) {
+	if slices.Contains(search.FactNames(), name) {
+		return name, nil
+	}
+	m, err := metric.Lookup(name)
+	return m.Name, err
+}
+
+func reference(m *dataset.Manifest) sweep.DatasetRef {
+	ref := sweep.DatasetRef{Name: m.Name, Version: m.Version, Rows: map[string]int{}, Features: len(m.Features), Bytes: m.Bytes()}
+	for _, s := range m.Splits {
+		ref.Rows[s.Name] = s.Rows
+	}
+	return ref
+}
+
+// holdout assigns the held-out splits. Where calib or test is missing, it is carved out of valid by fold number.
+func holdout(m *dataset.Manifest) (sweep.Holdout, []string, error) {
+	has := func(name string) bool {
+		_, ok := m.FindSplit(name)
+		return ok
+	}
+	var h sweep.Holdout
+	if !has(sweep.Train) || !has(sweep.Valid) {
+		return h, nil, errorf("dataset %s@%s has no %s split: a sweep trains on train and selects on valid; say so under split: in its dataset.yaml and stage it again",
+			m.Name, m.Version, map[bool]string{true: sweep.Valid, false: sweep.Train}[has(sweep.Train)])
+	}
+	if m.Sample.Rows == 0 {
+		return h, nil, errorf("dataset %s@%s has no sample of raw rows, so that no model can be verified; stage it again without sample: 0", m.Name, m.Version)
+	}
+	h = sweep.Holdout{Valid: sweep.Rows{Split: sweep.Valid}, Calib: sweep.Rows{Split: sweep.Calib}, Test: sweep.Rows{Split: sweep.Test}}
+	carved := func(folds ...uint8) sweep.Rows { return sweep.Rows{Split: sweep.Valid, Folds: folds} }
+	note := func(what, share string) []string {
+		return []string{fmt.Sprintf("dataset %s has no %s split: %s of valid, by fold number, serves instead and no longer selects", m.Name, what, share)}
+	}
+	switch {
+	case has(sweep.Calib) && has(sweep.Test):
+		return h, nil, nil
+	case has(sweep.Test):
+		h.Valid, h.Calib = carved(0, 1, 2, 3, 4, 5, 6), carved(7, 8, 9)
+		return h, note(sweep.Calib, "30 %"), nil
+	case has(sweep.Calib):
+		h.Valid, h.Test = carved(0, 1, 2, 3, 4, 5, 6), carved(7, 8, 9)
+		return h, note(sweep.Test, "30 %"), nil
+	}
+	h.Valid, h.Calib, h.Test = carved(0, 1, 2, 3, 4), carved(5, 6, 7), carved(8, 9)
+	return h, note("calib or test", "30 % and 20 %"), nil
+}
+
+// Input reports whether err is about what a person wrote, for the exit code.
+func Input(err error) bool {
+	var e *Error
+	return errors.As(err, &e)
+}

@@ -1,0 +1,232 @@
+package plan_test
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"coppice/dataset"
+	"coppice/gbt"
+	"coppice/launcher/internal/plan"
+	"coppice/sweep"
+)
+
+// words lets everything pass: the engines' own checks are tested with them.
+func words() sweep.Vocabulary {
+	fine := func(string) error { return nil }
+	return sweep.Vocabulary{Metric: fine, Param: gbt.CheckParam, Constraint: fine, Require: fine, Objective: func(string, string) error { return nil }}
+}
+
+const spec = `
+name: night
+dataset: clicks
+model: ctr
+metric: ap
+trials: 8
+seed: 3
+early_stopping_rounds: 10
+params: {eta: 0.05}
+search:
+  fixed: [{}, {learning_rate: 0.2}]
+  random: {num_leaves: {log_int: [15, 255]}}
+require: ["precision@1% > 0.1", "trees < 900"]
+machine: {type: n2-highmem-64}
+`
+
+func parse(t *testing.T, edits ...string) *sweep.Spec {
+	t.Helper()
+	s, err := sweep.ParseSpec("sweep.yaml", []byte(strings.NewReplacer(edits...).Replace(spec)), words())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func manifest(splits ...string) *dataset.Manifest {
+	m := &dataset.Manifest{Name: "clicks", Version: "0123456789abcdef", Label: dataset.LabelInfo{Kind: dataset.Binary}, Sample: dataset.SampleInfo{Rows: 1000}}
+	for range 40 {
+		m.Features = append(m.Features, dataset.Feature{Name: "f", Bins: 255})
+	}
+	for _, s := range splits {
+		rows := 1_000_000
+		if s == "train" {
+			rows = 130_000_000
+		}
+		m.Splits = append(m.Splits, dataset.Rows{Name: s, Rows: rows})
+	}
+	m.Files = []dataset.FileInfo{{Name: "train/rows.arrow", Bytes: 11 << 30}}
+	return m
+}
+
+func build(s *sweep.Spec, m *dataset.Manifest) (*plan.Plan, error) {
+	return plan.Build(plan.Request{Spec: s, Manifest: m, Job: func(id sweep.ID) string { return "jobs/" + string(id) }, Now: time.Unix(1, 0), Version: "v1"})
+}
+
+var all = []string{"train", "valid", "calib", "test"}
+
+func TestBuild(t *testing.T) {
+	p, err := build(parse(t), manifest(all...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.Trials) != 8 || !p.Maximize || p.Job != "jobs/"+string(p.Sweep) || !strings.HasPrefix(string(p.Sweep), "night-") {
+		t.Errorf("%+v", p.Plan)
+	}
+	// The spec's eta and a trial's learning_rate are one parameter; every trial is complete.
+	for i, want := range []float64{0.05, 0.2} {
+		if got := p.Trials[i].Params["learning_rate"]; got != want {
+			t.Errorf("trial %d: learning_rate %v", i, got)
+		}
+	}
+	names := slices.Sorted(maps.Keys(p.Trials[3].Params))
+	known := gbt.ParamNames()
+	slices.Sort(known)
+	if !slices.Equal(names, known) || p.Trials[3].Params["early_stopping_round"] != 10.0 || p.Trials[3].Params["seed"] != 3.0 {
+		t.Errorf("%v", p.Trials[3].Params)
+	}
+	if !slices.Contains(p.Metrics, "precision@1%") || !slices.Contains(p.Metrics, "average_precision") || !slices.Contains(p.Metrics, "log_loss") || slices.Contains(p.Metrics, "trees") {
+		t.Errorf("metrics %v", p.Metrics)
+	}
+	data, err := json.Marshal(p.Plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sweep.DecodePlan(data); err != nil {
+		t.Errorf("the plan cannot be read back: %v", err)
+	}
+}
+
+func TestIDDependsOnWhatIsTrained(t *testing.T) {
+	id := func(s *sweep.Spec, m *dataset.Manifest) sweep.ID {
+		p, err := build(s, m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.Sweep
+	}
+	first := id(parse(t), manifest(all...))
+	if id(parse(t), manifest(all...)) != first {
+		t.Error("the same sweep has two ids")
+	}
+	if id(parse(t, "seed: 3", "seed: 4"), manifest(all...)) == first {
+		t.Error("another seed has the same id")
+	}
+	other := manifest(all...)
+	other.Version = "fedcba9876543210"
+	if id(parse(t), other) == first {
+		t.Error("another dataset version has the same id")
+	}
+}
+
+func TestHoldoutIsCarvedWhereItIsMissing(t *testing.T) {
+	for name, tc := range map[string]struct {
+		splits             []string
+		valid, calib, test string
+		noted              bool
+	}{
+		"all":      {all, "valid []", "calib []", "test []", false},
+		"no calib": {[]string{"train", "valid", "test"}, "valid [0 1 2 3 4 5 6]", "valid [7 8 9]", "test []", true},
+		"no test":  {[]string{"train", "valid", "calib"}, "valid [0 1 2 3 4 5 6]", "calib []", "valid [7 8 9]", true},
+		"neither":  {[]string{"train", "valid"}, "valid [0 1 2 3 4]", "valid [5 6 7]", "valid [8 9]", true},
+	} {
+		p, err := build(parse(t), manifest(tc.splits...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := p.Holdout
+		for part, want := range map[*sweep.Rows]string{&h.Valid: tc.valid, &h.Calib: tc.calib, &h.Test: tc.test} {
+			if got := part.Split + " " + show(part.Folds); got != want {
+				t.Errorf("%s: %s, want %s", name, got, want)
+			}
+		}
+		if (len(p.Notes) > 0) != tc.noted {
+			t.Errorf("%s: notes %q", name, p.Notes)
+		}
+	}
+	for _, splits := range [][]string{{"train"}, {"valid", "test"}} {
+		_, err := build(parse(t), manifest(splits...))
+		if !plan.Input(err) || !strings.Contains(err.Error(), "stage it again") {
+			t.Errorf("%v: %v", splits, err)
+		}
+	}
+}
+
+func show(folds []uint8) string {
+	out := []string{}
+	for _, f := range folds {
+		out = append(out, string(rune('0'+f)))
+	}
+	return "[" + strings.Join(out, " ") + "]"
+}
+
+func TestSizing(t *testing.T) {
+	for name, tc := range map[string]struct {
+		edits          []string
+		tasksPerVM     int
+		tasks          int
+		limited, fails string
+	}{
+		"by the vCPUs":     {[]string{"trials: 8", "trials: 50"}, 16, 16, "64 vCPUs / 4 threads", ""},
+		"by the trials":    {nil, 8, 8, "8 trials on 1 VMs", ""},
+		"by Batch":         {[]string{"trials: 8", "trials: 50", "n2-highmem-64}", "n2-highmem-64, threads_per_task: 1}"}, 20, 20, "Batch runs at most 20", ""},
+		"by the memory":    {[]string{"trials: 8", "trials: 50", "n2-highmem-64}", "n2-highcpu-64, threads_per_task: 1}"}, 0, 0, "GiB dataset", ""},
+		"as asked":         {[]string{"n2-highmem-64}", "n2-highmem-64, tasks_per_vm: 3}"}, 3, 3, "machine.tasks_per_vm", ""},
+		"two machines":     {[]string{"trials: 8", "trials: 50", "n2-highmem-64}", "n2-highmem-64, vms: 2}"}, 16, 32, "vCPUs", ""},
+		"too small":        {[]string{"n2-highmem-64}", "n2-standard-2, threads_per_task: 1}"}, 0, 0, "", "no trial fits"},
+		"asked too many":   {[]string{"n2-highmem-64}", "n2-standard-8, threads_per_task: 1, tasks_per_vm: 20}"}, 0, 0, "", "tasks_per_vm is 20"},
+		"unknown machine":  {[]string{"n2-highmem-64", "n2-highmen-64"}, 0, 0, "", `did you mean "n2-highmem"?`},
+		"no machine":       {[]string{"n2-highmem-64", "big"}, 0, 0, "", "such as n2-highmem-64"},
+		"more than a disk": {[]string{"n2-highmem-64}", "n2-highmem-64, local_ssd: 1}"}, 0, 0, "", "raise machine.local_ssd"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := manifest(all...)
+			if name == "more than a disk" {
+				m.Files[0].Bytes = 400 << 30
+			}
+			p, err := build(parse(t, tc.edits...), m)
+			if tc.fails != "" {
+				if !plan.Input(err) || !strings.Contains(err.Error(), tc.fails) {
+					t.Errorf("got %v, want %q", err, tc.fails)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			z := p.Sizing
+			if name == "by the memory" { // exactly as many as fit
+				used := z.DatasetBytes + z.ReserveBytes + int64(z.TasksPerVM)*z.TrialBytes
+				if used > z.MemoryBytes || used+z.TrialBytes <= z.MemoryBytes || !strings.Contains(z.LimitedBy, tc.limited) {
+					t.Errorf("%+v", z)
+				}
+				return
+			}
+			if z.TasksPerVM != tc.tasksPerVM || z.Tasks != tc.tasks || !strings.Contains(z.LimitedBy, tc.limited) {
+				t.Errorf("%+v", z)
+			}
+		})
+	}
+}
+
+func TestLabelAndObjective(t *testing.T) {
+	m := manifest(all...)
+	m.Label.Kind = dataset.Regression
+	if _, err := build(parse(t), m); !plan.Input(err) {
+		t.Errorf("a binary sweep on a regression label: %v", err)
+	}
+	if _, err := build(parse(t, "metric: ap", "metric: rmse\nobjective: regression", "precision@1% > 0.1", "rmse < 3"), m); err != nil {
+		t.Errorf("a regression sweep: %v", err)
+	}
+	m.Sample.Rows = 0
+	if _, err := build(parse(t), m); err == nil {
+		t.Error("a dataset without a sample was accepted")
+	}
+	var e *plan.Error
+	if _, err := build(parse(t), manifest("train")); !errors.As(err, &e) {
+		t.Errorf("%T", err)
+	}
+}

@@ -1,0 +1,154 @@
+// Package predict scores a table with a registered version: CSV or Parquet in, CSV or Parquet out, a batch at a time.
+package predict
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/google/renameio/v2"
+
+	"coppice/dataset"
+	"coppice/dataset/ingest"
+	"coppice/scorer"
+)
+
+// Request is one table to score.
+type Request struct {
+	Scorer  *scorer.Scorer
+	In, Out string // files; Out's format follows its name
+	CSV     dataset.CSVSpec
+	Keep    []string // columns of In to repeat in front of the prediction
+	Raw     bool     // a column with the raw score, too
+	// Progress, which may be nil, is told how many rows have been scored.
+	Progress func(rows int64)
+}
+
+// Columns that predict writes.
+const (
+	ColumnPrediction = "prediction"
+	ColumnRaw        = "raw_score"
+)
+
+const batchRows = 16384
+
+// Error is a request that cannot be carried out as it is.
+type Error struct{ Msg string }
+
+func (e *Error) Error() string { return e.Msg }
+
+// writer is what ingest's two writers have in common.
+type writer interface{ Write(*ingest.Batch) error }
+
+// Run scores q.In into q.Out, which appears complete or not at all, and returns the number of rows.
+func Run(ctx context.Context, q Request) (rows int64, err error) {
+	files, err := ingest.Expand(q.In)
+	if err != nil {
+		return 0, err
+	}
+	table, err := ingest.OpenTable(files, ingest.TableOptions{CSV: q.CSV, Threads: runtime.GOMAXPROCS(0)})
+	if err != nil {
+		return 0, err
+	}
+	columns, err := q.columns(table)
+	if err != nil {
+		return 0, err
+	}
+	pending, err := renameio.NewPendingFile(q.Out, renameio.WithPermissions(0o644))
+	if err != nil {
+		return 0, fmt.Errorf("write %s: %w", q.Out, err)
+	}
+	defer func() {
+		if cleanup := pending.Cleanup(); err == nil && cleanup != nil {
+			err = cleanup
+		}
+	}()
+	out, finish, err := q.writer(pending, columns)
+	if err != nil {
+		return 0, err
+	}
+	wanted := slices.Concat(q.Scorer.Columns(), q.Keep)
+	slices.Sort(wanted)
+	var values []float64
+	err = table.Read(ctx, slices.Compact(wanted), batchRows, func(b *ingest.Batch) error {
+		raw, predicted, reuse, err := q.Scorer.Batch(b, values, runtime.GOMAXPROCS(0))
+		if err != nil {
+			return err
+		}
+		values = reuse
+		rows += int64(b.Rows)
+		if q.Progress != nil {
+			q.Progress(rows)
+		}
+		return out.Write(q.scored(b, raw, predicted))
+	})
+	if err != nil {
+		return 0, err
+	}
+	if err := finish(); err != nil {
+		return 0, fmt.Errorf("write %s: %w", q.Out, err)
+	}
+	return rows, pending.CloseAtomicallyReplace()
+}
+
+// columns are those of the output.
+func (q *Request) columns(t *ingest.Table) ([]ingest.Column, error) {
+	var out []ingest.Column
+	for _, name := range q.Keep {
+		i := slices.IndexFunc(t.Columns(), func(c ingest.Column) bool { return c.Name == name })
+		if i < 0 {
+			return nil, &Error{fmt.Sprintf("--keep %s: %s has no such column", name, q.In)}
+		}
+		out = append(out, t.Columns()[i])
+	}
+	for _, name := range q.added() {
+		if slices.Contains(q.Keep, name) {
+			return nil, &Error{fmt.Sprintf("--keep %s: a column of this name is added", name)}
+		}
+		out = append(out, ingest.Column{Name: name, Type: dataset.Float})
+	}
+	return out, nil
+}
+
+func (q *Request) added() []string {
+	if q.Raw {
+		return []string{ColumnPrediction, ColumnRaw}
+	}
+	return []string{ColumnPrediction}
+}
+
+// writer makes the writer that the output's name asks for, and what finishes it.
+func (q *Request) writer(w io.Writer, columns []ingest.Column) (writer, func() error, error) {
+	switch strings.ToLower(filepath.Ext(q.Out)) {
+	case ".parquet":
+		p, err := ingest.NewParquetWriter(w, columns, ingest.Snappy)
+		if err != nil {
+			return nil, nil, err
+		}
+		return p, p.Close, nil
+	case ".tsv":
+		c, err := ingest.NewCSVWriter(w, columns, '\t')
+		return c, func() error { return nil }, err
+	case ".csv":
+		c, err := ingest.NewCSVWriter(w, columns, ',')
+		return c, func() error { return nil }, err
+	}
+	return nil, nil, &Error{fmt.Sprintf("--out %s: give a name that ends in .csv, .tsv or .parquet", q.Out)}
+}
+
+// scored is the batch to write.
+func (q *Request) scored(b *ingest.Batch, raw, predicted []float64) *ingest.Batch {
+	out := &ingest.Batch{Rows: b.Rows, First: b.First, Names: slices.Concat(q.Keep, q.added())}
+	for _, name := range q.Keep {
+		out.Columns = append(out.Columns, *b.Column(name))
+	}
+	out.Columns = append(out.Columns, dataset.Values{Type: dataset.Float, Float: predicted})
+	if q.Raw {
+		out.Columns = append(out.Columns, dataset.Values{Type: dataset.Float, Float: raw})
+	}
+	return out
+}

@@ -1,0 +1,211 @@
+package stager
+
+import (
+	"context"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"coppice/blob"
+	"coppice/dataset"
+	"coppice/dataset/ingest"
+	"coppice/sweep"
+)
+
+// source is the files of a table and, where they lie in a bucket, where to fetch them from.
+type source struct {
+	files   []ingest.File
+	bucket  blob.Store // nil for local files
+	objects []blob.Attrs
+}
+
+// Remote reports whether a source or destination lies in a bucket.
+func Remote(url string) bool { return strings.HasPrefix(url, "gs://") }
+
+// SplitURL takes gs://BUCKET/REST apart.
+func SplitURL(url string) (bucket, rest string, err error) {
+	bucket, rest, _ = strings.Cut(strings.TrimPrefix(url, "gs://"), "/")
+	if !Remote(url) || bucket == "" {
+		return "", "", fmt.Errorf("%.200q is no bucket's address; use gs://BUCKET/PATH", url)
+	}
+	return bucket, rest, nil
+}
+
+// find lists the source's files. Those in a bucket are known by their checksums, so that nothing is fetched that was staged
+// before.
+func (s *Stager) find(ctx context.Context, pattern string) (*source, error) {
+	if !Remote(pattern) {
+		files, err := ingest.Expand(pattern)
+		return &source{files: files}, err
+	}
+	bucket, object, err := SplitURL(pattern)
+	if err != nil {
+		return nil, err
+	}
+	store, err := s.Bucket(ctx, bucket)
+	if err != nil {
+		return nil, err
+	}
+	src := &source{bucket: store}
+	for attrs, err := range store.List(ctx, literal(object)) {
+		if err != nil {
+			return nil, fmt.Errorf("list %s: %w", pattern, err)
+		}
+		if !means(object, attrs.Name) {
+			continue
+		}
+		src.objects = append(src.objects, attrs)
+		src.files = append(src.files, ingest.File{URI: "gs://" + bucket + "/" + attrs.Name, Bytes: attrs.Size,
+			Generation: int64(attrs.Generation), Checksum: fmt.Sprintf("crc32c:%08x:%d", attrs.CRC32C, attrs.Size)})
+	}
+	if len(src.files) == 0 {
+		return nil, &ingest.NotFoundError{Pattern: pattern, Msg: "no object matches; give an object, a pattern such as gs://BUCKET/day/*.parquet, or a folder"}
+	}
+	return src, nil
+}
+
+// literal is the part of a pattern before its first special character: what can be listed.
+func literal(pattern string) string {
+	if i := strings.IndexAny(pattern, "*?[\\"); i >= 0 {
+		return pattern[:i]
+	}
+	return pattern
+}
+
+// means reports whether an object belongs to a pattern: it matches, or the pattern is its folder.
+func means(pattern, name string) bool {
+	if base := path.Base(name); strings.HasPrefix(base, "_") || strings.HasPrefix(base, ".") {
+		return false // Spark's _SUCCESS and the like
+	}
+	if ok, err := path.Match(pattern, name); ok && err == nil {
+		return true
+	}
+	folder := strings.TrimSuffix(pattern, "/") + "/"
+	rest, inside := strings.CutPrefix(name, folder)
+	return inside && rest != "" && !strings.Contains(rest, "/")
+}
+
+// fetch copies the source's objects into dir.
+func (s *Stager) fetch(ctx context.Context, src *source, dir string) error {
+	if src.bucket == nil {
+		return nil
+	}
+	var total, done int64
+	for _, o := range src.objects {
+		total += o.Size
+	}
+	for i, o := range src.objects {
+		// The number keeps names apart; the rest keeps what the name says of the format.
+		to := filepath.Join(dir, fmt.Sprintf("%05d-%s", i, path.Base(o.Name)))
+		err := fetchOne(ctx, src.bucket, o, to, func(n int64) {
+			done += n
+			s.report(StepFetch, done, total)
+		})
+		if err != nil {
+			return fmt.Errorf("fetch %s: %w", src.files[i].URI, err)
+		}
+		src.files[i].Path = to
+	}
+	return nil
+}
+
+func fetchOne(ctx context.Context, store blob.Store, o blob.Attrs, to string, report func(int64)) error {
+	r, _, err := store.Open(ctx, o.Name, blob.Range{Generation: o.Generation})
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	f, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	n, err := io.Copy(f, &counted{r, report})
+	if err == nil && n != o.Size {
+		err = fmt.Errorf("it ended after %d of %d bytes", n, o.Size)
+	}
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// counted reports what is read through it.
+type counted struct {
+	r      io.Reader
+	report func(int64)
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.report(int64(n))
+	return n, err
+}
+
+// upload puts a staged folder into the datasets bucket, the manifest last. Files of an interrupted upload of the same
+// version are the same bytes and stay.
+func (s *Stager) upload(ctx context.Context, dir string, m *dataset.Manifest, store blob.Store) error {
+	prefix := sweep.DatasetDir(m.Name, m.Version)
+	var names []string
+	var total, done int64
+	for _, f := range m.Files {
+		names = append(names, f.Name)
+		total += f.Bytes
+	}
+	for _, name := range names {
+		if err := uploadOne(ctx, filepath.Join(dir, filepath.FromSlash(name)), store, prefix+name, func(n int64) {
+			done += n
+			s.report(StepUpload, min(done, total), total)
+		}); err != nil {
+			return fmt.Errorf("upload %s: %w", name, err)
+		}
+	}
+	// Create-only: the same version that came from elsewhere stays as it is; only what it says of its source may differ.
+	text, err := os.ReadFile(filepath.Join(dir, dataset.ManifestFile))
+	if err != nil {
+		return err
+	}
+	if _, err := blob.Create(ctx, store, prefix+dataset.ManifestFile, text); err != nil {
+		return fmt.Errorf("upload %s: %w", dataset.ManifestFile, err)
+	}
+	return nil
+}
+
+func uploadOne(ctx context.Context, file string, store blob.Store, name string, report func(int64)) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if attrs, err := store.Stat(ctx, name); err == nil && attrs.Size == info.Size() {
+		sum, err := checksum(f)
+		if err != nil {
+			return err
+		}
+		if sum == attrs.CRC32C {
+			report(attrs.Size)
+			return nil
+		}
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	_, err = store.Put(ctx, name, blob.Any, &counted{f, report})
+	return err
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func checksum(r io.Reader) (uint32, error) {
+	h := crc32.New(castagnoli)
+	_, err := io.Copy(h, r)
+	return h.Sum32(), err
+}

@@ -1,0 +1,286 @@
+package stager_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"coppice/blob"
+	"coppice/dataset"
+	"coppice/dataset/datasettest"
+	"coppice/dataset/ingest"
+	"coppice/launcher/internal/stager"
+	"coppice/sweep"
+)
+
+func spec(t *testing.T, source string, edits ...string) *dataset.Spec {
+	t.Helper()
+	text := "name: clicks\nsource: " + source + "\nlabel: is_click\ndrop: [revenue]\nsplit: {by: hash, key: user_id, train: 0.7, valid: 0.3}\n"
+	s, err := dataset.ParseSpec("dataset.yaml", []byte(strings.NewReplacer(edits...).Replace(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func table(t *testing.T, rows int) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "clicks.csv")
+	if err := os.WriteFile(path, datasettest.Table(datasettest.Options{Rows: rows}), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func names(t *testing.T, s blob.Store) []string {
+	t.Helper()
+	var out []string
+	for attrs, err := range s.List(t.Context(), "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, attrs.Name)
+	}
+	return out
+}
+
+func TestFolderAndBucketHoldTheSame(t *testing.T) {
+	source := table(t, 800)
+	store, dir := blob.Memory(), t.TempDir()
+	steps := map[stager.Step]bool{}
+	s := &stager.Stager{Scratch: t.TempDir(), Threads: 2, Progress: func(step stager.Step, done, total int64) {
+		steps[step] = true
+		if done > total {
+			t.Errorf("%s: %d of %d", step, done, total)
+		}
+	}}
+	a, err := s.Stage(t.Context(), spec(t, source), stager.Destination{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := s.Stage(t.Context(), spec(t, source), stager.Destination{Store: store, URL: "gs://d"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.Manifest.Version != b.Manifest.Version || a.Existed || b.Existed {
+		t.Errorf("%s and %s", a.Manifest.Version, b.Manifest.Version)
+	}
+	for _, f := range append(a.Manifest.Files, dataset.FileInfo{Name: dataset.ManifestFile}) {
+		local, err := os.ReadFile(filepath.Join(a.Place, filepath.FromSlash(f.Name)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		remote, _, err := blob.ReadAll(t.Context(), store, sweep.DatasetDir("clicks", b.Manifest.Version)+f.Name, 1<<26)
+		if err != nil || !bytes.Equal(local, remote) {
+			t.Errorf("%s differs: %v", f.Name, err)
+		}
+	}
+	if want := []stager.Step{stager.StepChecksum, stager.StepSurvey, stager.StepUpload, stager.StepWrite}; !slices.Equal(slices.Sorted(maps.Keys(steps)), slices.Sorted(slices.Values(want))) {
+		t.Errorf("steps %v", steps)
+	}
+	left, err := os.ReadDir(s.Scratch)
+	if err != nil || len(left) != 0 {
+		t.Errorf("left in the scratch folder: %v %v", left, err)
+	}
+}
+
+// deaf fails every write but of small pointers, and counts reads of what is large.
+type deaf struct{ blob.Store }
+
+func (deaf) Put(_ context.Context, name string, _ blob.Generation, _ io.Reader) (blob.Attrs, error) {
+	return blob.Attrs{}, errors.New("no write expected: " + name)
+}
+
+func TestSameInputIsFoundAgain(t *testing.T) {
+	source := table(t, 500)
+	store, dir := blob.Memory(), t.TempDir()
+	s := &stager.Stager{Scratch: t.TempDir()}
+	for round := range 2 {
+		for _, dst := range []stager.Destination{{Store: store, URL: "gs://d"}, {Dir: dir}} {
+			got, err := s.Stage(t.Context(), spec(t, source), dst)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Existed != (round == 1) {
+				t.Errorf("round %d: existed %t", round, got.Existed)
+			}
+		}
+	}
+	// The spec counts as input, too; and another input does not make the first one be forgotten.
+	other, err := s.Stage(t.Context(), spec(t, source, "train: 0.7, valid: 0.3", "train: 0.6, valid: 0.4"), stager.Destination{Store: store, URL: "gs://d"})
+	if err != nil || other.Existed {
+		t.Fatal(other, err)
+	}
+	m, err := stager.Resolve(t.Context(), store, "clicks")
+	if err != nil || m.Version != other.Manifest.Version {
+		t.Errorf("the latest version is %v, %v", m, err)
+	}
+	again, err := s.Stage(t.Context(), spec(t, source), stager.Destination{Store: store, URL: "gs://d"})
+	if err != nil || !again.Existed {
+		t.Fatal(again, err)
+	}
+	if m, err := stager.Resolve(t.Context(), store, "clicks"); err != nil || m.Version != again.Manifest.Version {
+		t.Errorf("staging it again did not make it the latest: %v", err)
+	}
+}
+
+func TestInterruptedUploadIsTakenUp(t *testing.T) {
+	source := table(t, 500)
+	whole, broken := blob.Memory(), blob.Memory()
+	s := &stager.Stager{Scratch: t.TempDir()}
+	if _, err := s.Stage(t.Context(), spec(t, source), stager.Destination{Store: whole}); err != nil {
+		t.Fatal(err)
+	}
+	total := len(names(t, whole))
+	for attempt := 1; ; attempt++ { // each attempt dies at its fourth write, of which two find what is there
+		_, err := s.Stage(t.Context(), spec(t, source), stager.Destination{Store: &failing{Store: broken, after: 3}})
+		have := names(t, broken)
+		complete := slices.ContainsFunc(have, func(name string) bool { return strings.HasSuffix(name, "/manifest.json") })
+		if complete && len(have) < total-2 {
+			t.Fatalf("a manifest before its files: %v", have)
+		}
+		if err == nil {
+			break
+		}
+		if attempt > total {
+			t.Fatalf("no end after %d attempts: %v", attempt, err)
+		}
+	}
+	if !slices.Equal(names(t, whole), names(t, broken)) {
+		t.Errorf("%v\n%v", names(t, whole), names(t, broken))
+	}
+}
+
+// failing takes so many writes.
+type failing struct {
+	blob.Store
+	after int
+}
+
+func (f *failing) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (blob.Attrs, error) {
+	if f.after == 0 {
+		return blob.Attrs{}, errors.New("out of reach")
+	}
+	f.after--
+	return f.Store.Put(ctx, name, cond, r)
+}
+
+func TestSourceInABucket(t *testing.T) {
+	bucket, dst := blob.Memory(), blob.Memory()
+	data := datasettest.Table(datasettest.Options{Rows: 900})
+	lines := bytes.SplitAfterN(data, []byte("\n"), 500)
+	head := lines[0]
+	first, second := bytes.Join(lines[:499], nil), append(slices.Clone(head), lines[499]...)
+	for name, text := range map[string][]byte{"day/part-0.csv": first, "day/part-1.csv": second, "day/_SUCCESS": nil, "day/deeper/x.csv": head, "other.csv": head} {
+		if _, err := bucket.Put(t.Context(), name, blob.Any, bytes.NewReader(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fetched := 0
+	s := &stager.Stager{Scratch: t.TempDir(), Bucket: func(_ context.Context, name string) (blob.Store, error) {
+		if name != "exports" {
+			return nil, errors.New("bucket " + name)
+		}
+		return bucket, nil
+	}, Progress: func(step stager.Step, _, _ int64) {
+		if step == stager.StepFetch {
+			fetched++
+		}
+	}}
+	local, err := s.Stage(t.Context(), spec(t, writeFile(t, data)), stager.Destination{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pattern := range []string{"gs://exports/day/*.csv", "gs://exports/day/", "gs://exports/day/part-[01].csv"} {
+		got, err := s.Stage(t.Context(), spec(t, pattern), stager.Destination{Store: dst})
+		if err != nil {
+			t.Fatalf("%s: %v", pattern, err)
+		}
+		if got.Manifest.Version != local.Manifest.Version || len(got.Manifest.About.Sources) != 2 {
+			t.Errorf("%s: version %s of %v, from one local file %s", pattern, got.Manifest.Version, got.Manifest.About.Sources, local.Manifest.Version)
+		}
+	}
+	before := fetched
+	if got, err := s.Stage(t.Context(), spec(t, "gs://exports/day"), stager.Destination{Store: dst}); err != nil || !got.Existed || fetched != before {
+		t.Errorf("%v %v: fetched again", got, err)
+	}
+	_, err = s.Stage(t.Context(), spec(t, "gs://exports/nothing/*.parquet"), stager.Destination{Store: dst})
+	var none *ingest.NotFoundError
+	if !errors.As(err, &none) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := s.Stage(t.Context(), spec(t, "gs://elsewhere/x.csv"), stager.Destination{Store: dst}); err == nil {
+		t.Error("a bucket that cannot be opened was accepted")
+	}
+}
+
+func writeFile(t *testing.T, data []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "t.csv")
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestFailureLeavesNothing(t *testing.T) {
+	bad := writeFile(t, []byte("user_id,is_click,revenue,x\nu1,1,0,1\nu2,0,0\n"))
+	dir, scratch, store := t.TempDir(), t.TempDir(), blob.Memory()
+	s := &stager.Stager{Scratch: scratch}
+	for _, dst := range []stager.Destination{{Dir: dir}, {Store: deaf{store}}} {
+		var te *ingest.TableError
+		if _, err := s.Stage(t.Context(), spec(t, bad), dst); !errors.As(err, &te) || te.Line != 3 {
+			t.Errorf("got %v", err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Stage(ctx, spec(t, table(t, 300)), stager.Destination{Dir: dir}); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	var files []string
+	for _, root := range []string{dir, scratch} {
+		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() {
+				files = append(files, path)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(files) > 0 {
+		t.Errorf("left behind: %v", files)
+	}
+}
+
+func TestResolve(t *testing.T) {
+	store := blob.Memory()
+	var none *stager.NotStagedError
+	for _, ref := range []string{"clicks", "clicks@0123456789abcdef"} {
+		if _, err := stager.Resolve(t.Context(), store, ref); !errors.As(err, &none) || !errors.Is(err, blob.ErrNotExist) {
+			t.Errorf("%s: %v", ref, err)
+		}
+	}
+	for _, ref := range []string{"../clicks", "clicks@../x", "clicks@"} {
+		if _, err := stager.Resolve(t.Context(), store, ref); err == nil || errors.As(err, &none) {
+			t.Errorf("%s: %v", ref, err)
+		}
+	}
+	// A pointer that somebody forged cannot lead anywhere.
+	if _, err := store.Put(t.Context(), sweep.DatasetLatest("clicks"), blob.Any, strings.NewReader(`{"version":"../../secrets"}`)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stager.Resolve(t.Context(), store, "clicks"); err == nil {
+		t.Error("a forged pointer was followed")
+	}
+}

@@ -1,0 +1,19 @@
+// Command launcher is Coppice's command line: stage a dataset, start a sweep, watch it, look after the registry, predict.
+package main
+
+import (
+	"os"
+
+	"coppice/launcher/internal/cli"
+	"coppice/program"
+)
+
+// version is set by the linker.
+var version = "dev"
+
+func main() {
+	ctx, stop := program.Interrupted()
+	code := cli.Run(ctx, cli.World{World: program.FromOS(version), Connect: connect, Codes: []func(error) (int, bool){exitCode}})
+	stop()
+	os.Exit(code)
+}
