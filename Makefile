@@ -1,0 +1,69 @@
+# Everything this project does has a verb here; `make help` lists them. Two of them are all that a new user needs:
+# `make demo` and `make test`.
+
+SHELL       := /bin/sh
+GO          ?= go
+VERSION     := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+BUILD_FLAGS := -trimpath -ldflags '-s -w -X main.version=$(VERSION)'
+BINARIES    := launcher task aggregator localemu
+DEMO        := build/demo
+DATA        ?= ../shared/data
+FUZZ_TIME   ?= 20s
+# Pinned, so that a new linter release cannot break a build that did not change.
+GOLANGCI    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+
+export CGO_ENABLED ?= 0
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo test race lint e2e interop quality fuzz bench clean $(BINARIES)
+
+help: ## list the verbs
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## build the four programs and the example's generator into bin/
+	$(GO) build $(BUILD_FLAGS) -o bin/ $(BINARIES:%=./%) ./examples/clicks
+
+demo: build ## generate clicks, stage them, sweep 50 candidates on the local cloud, register the winner
+	@rm -rf $(DEMO)
+	bin/clicks --rows 200000 --out $(DEMO)/clicks.parquet
+	bin/localemu exec --data $(DEMO)/cloud -- sh examples/clicks/demo.sh $(DEMO)/cloud
+
+test: ## run the tests
+	$(GO) test ./...
+
+race: export CGO_ENABLED = 1
+race: ## run the tests under the race detector (needs a C compiler)
+	$(GO) test -race ./...
+
+lint: ## gofmt, go vet, golangci-lint
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not gofmt'ed:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
+	$(GO) vet ./...
+	$(GO) vet -tags e2e .
+	$(GO) run $(GOLANGCI) run ./...
+
+e2e: ## whole sweeps through the built programs: real tables, killed aggregators, bad input (DATA=folder of real tables)
+	COPPICE_DATA=$(abspath $(DATA)) COPPICE_PYTHON=$(abspath $(wildcard build/venv/bin/python)) \
+	  $(GO) test -tags e2e -count 1 -timeout 20m -v -run E2E .
+
+interop: build/venv/ok ## have Python's lightgbm load our models and compare scores
+	COPPICE_PYTHON=$(abspath build/venv/bin/python) $(GO) test -tags e2e -count 1 -timeout 10m -v -run Interop .
+
+quality: build/venv/ok ## compare validation losses with LightGBM's on real tables (some minutes)
+	COPPICE_DATA=$(abspath $(DATA)) COPPICE_PYTHON=$(abspath build/venv/bin/python) $(GO) test -tags e2e -count 1 -timeout 30m -v -run Quality .
+
+build/venv/ok: bench/requirements.txt
+	python3 -m venv build/venv
+	build/venv/bin/pip install --quiet --disable-pip-version-check -r bench/requirements.txt
+	@touch $@
+
+fuzz: ## run every fuzz test for FUZZ_TIME (default 20s each)
+	@for pkg in $$($(GO) list ./...); do \
+	  for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
+	    echo "== $$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZ_TIME) $$pkg || exit 1; \
+	  done; done
+
+bench: ## run the Go benchmarks
+	$(GO) test -run '^$$' -bench . -benchmem ./gbt ./metric ./calibrate ./dataset/...
+
+clean: ## remove what was built
+	rm -rf bin build

@@ -1,0 +1,332 @@
+// Package coppice_test holds the rules of the house as a test: what may import what, where dangerous things may be used,
+// that every package says what it is for, and that every folder has its place.
+package coppice_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// layers: a package may import packages of lower layers only. Contract and engines know nobody but the YAML reader;
+// adapters know contract and engines; stages know all of those, never each other. See docs/design/001-layers.md.
+var layers = map[string]int{
+	"strictyaml": 0,
+
+	"sweep":     1,
+	"dataset":   1,
+	"gbt":       1,
+	"metric":    1,
+	"calibrate": 1,
+	"blob":      1,
+	"cloud":     1, // what the three adapters share
+
+	"search":       2,
+	"registry":     2,
+	"cloud/gcs":    2,
+	"cloud/pubsub": 2,
+	"cloud/batch":  2,
+
+	"dataset/datasettest": 2, // for tests of everything above
+
+	"scorer":  3, // a registered version, ready to predict
+	"program": 3, // what the programs' command lines have in common
+
+	"launcher":   4,
+	"task":       4,
+	"aggregator": 4,
+	"localemu":   4,
+
+	"examples": 4,
+}
+
+// within names the folders whose packages may import each other, because they are one room.
+var within = []string{"dataset", "blob", "launcher", "task", "aggregator", "localemu"}
+
+// only says which folders or files may import a package. A path ending in a slash stands for all below it.
+var only = []struct {
+	pkg   string
+	where []string
+	why   string
+}{
+	{"unsafe", []string{"dataset/", "gbt/*_hot.go"}, "memory safety is given up only for the mapping and the measured loops"},
+	{"golang.org/x/sys/unix", []string{"dataset/"}, "the mapping has one owner"},
+	{"cloud.google.com/go/storage", []string{"cloud/gcs/"}, "one adapter knows Google's storage client"},
+	{"cloud.google.com/go/pubsub/", []string{"cloud/pubsub/", "localemu/"}, "one adapter knows Google's Pub/Sub client; the emulator serves it"},
+	{"cloud.google.com/go/batch/", []string{"cloud/batch/", "localemu/"}, "one adapter knows Google's Batch client; the emulator serves it"},
+	{"github.com/fsouza/fake-gcs-server/", []string{"localemu/"}, "an emulator"},
+	{"github.com/apache/arrow/", []string{"dataset/"}, "moving to another release must stay a one-folder change"},
+	{"github.com/dmitryikh/leaves", []string{"aggregator/"}, "the independent scorer checks the trainer; nobody predicts with it"},
+	{"github.com/expr-lang/expr", []string{"search/"}, "one place evaluates conditions"},
+	{"github.com/goccy/go-yaml", []string{"strictyaml/"}, "one place reads YAML"},
+	{"github.com/spf13/cobra", []string{"program/", "launcher/", "task/", "aggregator/", "localemu/", "examples/"}, "only programs have a command line"},
+	{"github.com/sethvargo/go-envconfig", []string{"program/", "launcher/", "task/", "aggregator/", "localemu/"}, "only programs read the environment"},
+}
+
+// wiring are the only files in which a stage may name an adapter: everything behind them works on interfaces.
+var wiring = []string{"launcher/wire.go", "task/wire.go", "aggregator/wire.go"}
+
+// mains are the only files that may end the process or read the environment directly.
+var mains = []string{"launcher/main.go", "task/main.go", "aggregator/main.go", "localemu/main.go", "examples/clicks/main.go"}
+
+// never are imports that nothing but tests may have.
+var never = []struct{ from, pkg, why string }{
+	{"", "coppice/localemu", "production code never knows that it is being emulated"},
+	{"", "coppice/blob/blobtest", "a test suite"},
+	{"", "coppice/dataset/datasettest", "it makes data for tests"},
+	{"", "math/rand", "math/rand/v2 has generators with fixed algorithms"},
+	{"", "io/ioutil", "deprecated"},
+}
+
+type goFile struct {
+	path    string // slashes, from the root
+	dir     string
+	test    bool
+	ast     *ast.File
+	imports []string
+	lines   int
+}
+
+// reporter is the part of *testing.T that the rules use, so that TestRulesBite can listen.
+type reporter interface {
+	Errorf(format string, args ...any)
+}
+
+func TestHouse(t *testing.T) {
+	files := parseAll(t)
+	commented := map[string]bool{}
+	for _, f := range files {
+		if room(f.dir) == "" && f.dir != "." {
+			t.Errorf("%s: the folder has no place in the house; give it one in layers, with a reason in docs/design", f.path)
+			continue
+		}
+		if f.ast.Doc != nil && !f.test {
+			commented[f.dir] = true
+		}
+		if _, ok := commented[f.dir]; !ok && !f.test {
+			commented[f.dir] = false
+		}
+		if f.lines > 600 {
+			t.Errorf("%s: %d lines; a file stays under 300 and never passes 600", f.path, f.lines)
+		}
+		if f.dir == "." {
+			continue
+		}
+		checkImports(t, f)
+		checkOnly(t, f)
+		checkNever(t, f)
+		checkCalls(t, f)
+	}
+	for dir, ok := range commented {
+		if !ok {
+			t.Errorf("%s: no package comment", dir)
+		}
+	}
+}
+
+// room is the entry of layers that dir belongs to.
+func room(dir string) string {
+	for d := dir; d != "."; d = path.Dir(d) {
+		if _, ok := layers[d]; ok {
+			return d
+		}
+	}
+	return ""
+}
+
+func checkImports(t reporter, f goFile) {
+	for _, imp := range f.imports {
+		dir, ok := strings.CutPrefix(imp, "coppice/")
+		if !ok {
+			continue
+		}
+		from, to := room(f.dir), room(dir)
+		switch {
+		case from == to && slices.Contains(within, from):
+		case f.test && layers[to] <= 3: // a test may lean on any engine or adapter
+		case f.test && to == "localemu":
+		case layers[to] >= layers[from]:
+			t.Errorf("%s imports %s: imports go strictly down the layers", f.path, imp)
+		case layers[to] == 1 && layers[from] == 1:
+			t.Errorf("%s imports %s: engines do not know each other", f.path, imp)
+		case strings.HasPrefix(to, "cloud/") && layers[from] >= 3 && from != "localemu" && !slices.Contains(wiring, f.path):
+			t.Errorf("%s imports %s: only %s may", f.path, imp, strings.Join(wiring, ", "))
+		}
+	}
+}
+
+func checkOnly(t reporter, f goFile) {
+	if f.test {
+		return
+	}
+	for _, rule := range only {
+		for _, imp := range f.imports {
+			if imp != strings.TrimSuffix(rule.pkg, "/") && !strings.HasPrefix(imp, strings.TrimSuffix(rule.pkg, "/")+"/") {
+				continue
+			}
+			if !slices.ContainsFunc(rule.where, func(w string) bool { return matches(w, f.path) }) {
+				t.Errorf("%s imports %s, which only %s may: %s", f.path, imp, strings.Join(rule.where, ", "), rule.why)
+			}
+		}
+	}
+}
+
+func matches(pattern, file string) bool {
+	if strings.HasSuffix(pattern, "/") {
+		return strings.HasPrefix(file, pattern)
+	}
+	ok, _ := path.Match(pattern, file)
+	return ok
+}
+
+func checkNever(t reporter, f goFile) {
+	for _, rule := range never {
+		if f.test || !strings.HasPrefix(f.dir, rule.from) {
+			continue
+		}
+		for _, imp := range f.imports {
+			inside := strings.HasPrefix(f.dir+"/", strings.TrimPrefix(rule.pkg, "coppice/")+"/")
+			if (imp == rule.pkg || strings.HasPrefix(imp, rule.pkg+"/") && rule.pkg != "math/rand") && !inside {
+				t.Errorf("%s imports %s: %s", f.path, imp, rule.why)
+			}
+		}
+	}
+}
+
+// checkCalls keeps the end of the process and the environment in the main files, and sleeping out of tests.
+func checkCalls(t reporter, f goFile) {
+	forbidden := map[string]string{
+		"os.Exit": "only main ends the process", "log.Fatal": "only main ends the process", "log.Fatalf": "only main ends the process",
+		"os.Getenv": "settings come in through the environment structs of package sweep", "os.LookupEnv": "settings come in through the environment structs of package sweep",
+	}
+	if f.test {
+		forbidden = map[string]string{"time.Sleep": "a test waits for what it means, not for time"}
+	}
+	if slices.Contains(mains, f.path) {
+		return
+	}
+	ast.Inspect(f.ast, func(n ast.Node) bool {
+		sel, ok := n.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		if pkg, ok := sel.X.(*ast.Ident); ok {
+			name := pkg.Name + "." + sel.Sel.Name
+			if why := forbidden[name]; why != "" && pkg.Obj == nil && !(f.test && name == "os.Exit") {
+				t.Errorf("%s uses %s: %s", f.path, name, why)
+			}
+		}
+		return true
+	})
+}
+
+type recorder []string
+
+func (r *recorder) Errorf(format string, args ...any) { *r = append(*r, fmt.Sprintf(format, args...)) }
+
+// TestRulesBite shows each rule a file that breaks it, and one that does not.
+func TestRulesBite(t *testing.T) {
+	for name, tc := range map[string]struct {
+		path, body string
+		broken     bool
+	}{
+		"up":                 {"gbt/x.go", `import _ "coppice/registry"`, true},
+		"sideways":           {"gbt/x.go", `import _ "coppice/dataset"`, true},
+		"stage to stage":     {"task/internal/x/x.go", `import _ "coppice/launcher/internal/y"`, true},
+		"inside a stage":     {"task/internal/x/x.go", `import _ "coppice/task/internal/y"`, false},
+		"down":               {"registry/x.go", `import _ "coppice/blob"`, false},
+		"adapter in a stage": {"task/internal/x/x.go", `import _ "coppice/cloud/gcs"`, true},
+		"adapter in wiring":  {"task/wire.go", `import _ "coppice/cloud/gcs"`, false},
+		"sdk":                {"task/wire.go", `import _ "cloud.google.com/go/storage"`, true},
+		"unsafe":             {"gbt/grow.go", `import _ "unsafe"`, true},
+		"unsafe, hot":        {"gbt/grow_hot.go", `import _ "unsafe"`, false},
+		"arrow":              {"task/x.go", `import _ "github.com/apache/arrow/go/v17/arrow"`, true},
+		"emulator":           {"launcher/x.go", `import _ "coppice/localemu/gcsemu"`, true},
+		"emulator in a test": {"launcher/x_test.go", `import _ "coppice/localemu/gcsemu"`, false},
+		"old rand":           {"metric/x.go", `import _ "math/rand"`, true},
+		"new rand":           {"metric/x.go", `import _ "math/rand/v2"`, false},
+		"exit":               {"task/x.go", "import \"os\"\nfunc f() { os.Exit(1) }", true},
+		"exit in main":       {"task/main.go", "import \"os\"\nfunc f() { os.Exit(1) }", false},
+		"environment":        {"blob/x.go", "import \"os\"\nvar x = os.Getenv(\"X\")", true},
+		"sleep in a test":    {"blob/x_test.go", "import \"time\"\nfunc f() { time.Sleep(1) }", true},
+	} {
+		f, err := parseSource(tc.path, []byte("package x\n"+tc.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r recorder
+		for _, check := range []func(reporter, goFile){checkImports, checkOnly, checkNever, checkCalls} {
+			check(&r, f)
+		}
+		if (len(r) > 0) != tc.broken {
+			t.Errorf("%s: broken %t, reported %q", name, tc.broken, r)
+		}
+	}
+}
+
+func parseAll(t *testing.T) []goFile {
+	t.Helper()
+	var files []goFile
+	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		base := d.Name()
+		if d.IsDir() {
+			if name != "." && (strings.HasPrefix(base, ".") || strings.HasPrefix(base, "zz_") || base == "testdata" || base == "bin" || base == "build") {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(base, ".go") {
+			return nil
+		}
+		f, err := parseFile(name)
+		if err != nil {
+			return err
+		}
+		files = append(files, f)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) < 20 {
+		t.Fatalf("only %d Go files found; the rules were not checked", len(files))
+	}
+	return files
+}
+
+func parseFile(name string) (goFile, error) {
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return goFile{}, err
+	}
+	return parseSource(name, data)
+}
+
+func parseSource(name string, data []byte) (goFile, error) {
+	file, err := parser.ParseFile(token.NewFileSet(), name, data, parser.ParseComments)
+	if err != nil {
+		return goFile{}, fmt.Errorf("parse %s: %w", name, err)
+	}
+	slash := filepath.ToSlash(name)
+	f := goFile{path: slash, dir: path.Dir(slash), test: strings.HasSuffix(name, "_test.go"), ast: file, lines: strings.Count(string(data), "\n")}
+	for _, imp := range file.Imports {
+		p, err := strconv.Unquote(imp.Path.Value)
+		if err != nil {
+			return goFile{}, err
+		}
+		f.imports = append(f.imports, p)
+	}
+	return f, nil
+}

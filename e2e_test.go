@@ -1,0 +1,444 @@
+//go:build e2e
+
+package coppice_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"coppice/dataset"
+	"coppice/gbt"
+	"coppice/metric"
+	"coppice/registry"
+	"coppice/sweep"
+)
+
+// programs are built once for all whole-program tests.
+var programs struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+// TestMain removes what programs left.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if programs.dir != "" {
+		os.RemoveAll(programs.dir)
+	}
+	os.Exit(code)
+}
+
+func binaryOf(t *testing.T, name string) string {
+	t.Helper()
+	programs.once.Do(func() {
+		if programs.dir, programs.err = os.MkdirTemp("", "coppice-e2e-"); programs.err != nil {
+			return
+		}
+		cmd := exec.Command("go", "build", "-o", programs.dir+string(filepath.Separator), "./launcher", "./task", "./aggregator", "./localemu", "./examples/clicks")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			programs.err = fmt.Errorf("%w\n%s", err, out)
+		}
+	})
+	if programs.err != nil {
+		t.Fatal(programs.err)
+	}
+	return filepath.Join(programs.dir, name)
+}
+
+// local is a local cloud on a folder of its own.
+type local struct {
+	t    *testing.T
+	dir  string // files of the test
+	data string // of localemu
+	args []string
+}
+
+func newLocal(t *testing.T, args ...string) *local {
+	t.Helper()
+	dir := t.TempDir()
+	return &local{t: t, dir: dir, data: filepath.Join(dir, "cloud"), args: args}
+}
+
+// file writes a file of the test and returns its path.
+func (l *local) file(name, text string) string {
+	l.t.Helper()
+	path := filepath.Join(l.dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		l.t.Fatal(err)
+	}
+	return path
+}
+
+// ran is a finished program.
+type ran struct {
+	code        int
+	out, errOut string
+}
+
+// run runs one command line inside the local cloud.
+func (l *local) run(command ...string) ran {
+	l.t.Helper()
+	command[0] = binaryOf(l.t, command[0])
+	args := slices.Concat([]string{"exec", "--data", l.data}, l.args, []string{"--"}, command)
+	return execute(l.t, l.dir, nil, binaryOf(l.t, "localemu"), args...)
+}
+
+// must is run for commands that have to succeed.
+func (l *local) must(command ...string) string {
+	l.t.Helper()
+	r := l.run(command...)
+	if r.code != 0 {
+		l.t.Fatalf("%q ended with %d:\n%s\n%s", command, r.code, r.out, r.errOut)
+	}
+	return r.out
+}
+
+func execute(t *testing.T, dir string, env []string, program string, args ...string) ran {
+	t.Helper()
+	var out, errOut bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &errOut
+	if env != nil {
+		cmd.Env = env
+	}
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return ran{cmd.ProcessState.ExitCode(), out.String(), errOut.String()}
+}
+
+// objects are the names and contents of everything in the local cloud's buckets.
+func (l *local) objects() map[string]string {
+	l.t.Helper()
+	out := map[string]string{}
+	root := filepath.Join(l.data, "gcs")
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil || d.IsDir() || strings.HasSuffix(path, ".bucketMetadata") || strings.HasSuffix(path, ".metadata") {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		name, _ := filepath.Rel(root, path)
+		out[filepath.ToSlash(name)] = string(data)
+		return err
+	})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return out
+}
+
+// conclusion is the last line of `launcher sweep --json`.
+func conclusion(t *testing.T, out string) *sweep.Conclusion {
+	t.Helper()
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	var last struct {
+		Conclusion *sweep.Conclusion `json:"conclusion"`
+	}
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil || last.Conclusion == nil {
+		t.Fatalf("no conclusion (%v) in\n%s", err, out)
+	}
+	return last.Conclusion
+}
+
+// versions are the versions of a model.
+func (l *local) versions(model string) []registry.Version {
+	l.t.Helper()
+	var v []registry.Version
+	if err := json.Unmarshal([]byte(l.must("launcher", "registry", "list", model, "--json")), &v); err != nil {
+		l.t.Fatal(err)
+	}
+	return v
+}
+
+// realData is the folder of real tables, which are not part of the project.
+func realData(t *testing.T, file string) string {
+	t.Helper()
+	dir := os.Getenv("COPPICE_DATA")
+	if dir == "" {
+		dir = "../shared/data"
+	}
+	path, err := filepath.Abs(filepath.Join(dir, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("SKIPPED, AND WITH IT A WHOLE PART OF THE TEST: %s is missing; `make e2e DATA=folder` says where the real tables are", path)
+	}
+	return path
+}
+
+const fiftyTrials = `
+objective: binary
+metric: average_precision
+trials: 50
+seed: 11
+early_stopping_rounds: 15
+params: {num_iterations: 120}
+search:
+  fixed: [{}]
+  grid: {num_leaves: [7, 15, 31], min_data_in_leaf: [20, 200]}
+  random:
+    learning_rate: {log_uniform: [0.03, 0.3]}
+    num_leaves: {log_int: LEAVES}
+    max_depth: {choice: [-1, 8, 10]}
+    min_data_in_leaf: {log_int: [10, 1000]}
+    feature_fraction: {uniform: [0.3, 1.0]}
+    lambda_l2: {choice: [0, 1, 10, 100]}
+  constraints: ["num_leaves <= 2 ^ max_depth"]
+machine: {type: n2-highmem-2, vms: 2, threads_per_task: 1, tasks_per_vm: 2}
+limits: {trial: 5m, sweep: 15m}
+gate: {metric: log_loss}
+`
+
+// realTables are the tables, how they are staged, and how large trees may be worth trying.
+var realTables = map[string]struct{ file, leaves, dataset string }{
+	"ads": {"ads_amexpert_display_60k.csv", "[4, 48]", `
+label: is_click
+drop: [session_id, user_id]
+categorical: [campaign_id, webpage_id, product_category_1, product_category_2, user_group_id]
+split: {by: time, column: DateTime, train: 0.6, valid: 0.15, calib: 0.1, test: 0.15}
+`},
+	"flights": {"nycflights13_337k.csv.gz", "[15, 160]", `
+label: {column: arr_delay, above: 15}
+drop: [dep_delay, arr_time, air_time, year]
+categorical: [flight]
+split: {by: hash, key: tailnum, train: 0.6, valid: 0.15, calib: 0.1, test: 0.15}
+`},
+}
+
+// TestE2ERealTables runs a sweep of 50 candidates over each real table.
+func TestE2ERealTables(t *testing.T) {
+	for name, table := range realTables {
+		t.Run(name, func(t *testing.T) {
+			source := realData(t, table.file)
+			l := newLocal(t)
+			ds := l.file("dataset.yaml", "name: "+name+"\nsource: "+source+table.dataset)
+			sw := l.file("sweep.yaml", "name: "+name+"\ndataset: "+name+"\n"+strings.Replace(fiftyTrials, "LEAVES", table.leaves, 1))
+			l.must("launcher", "stage", ds, "--json")
+			c := conclusion(t, l.must("launcher", "sweep", sw, "--json"))
+			if c.Outcome != sweep.OutcomeWinner || c.Done != 50 || c.Version != 1 {
+				t.Fatalf("%+v", c)
+			}
+			if v := l.versions(name); len(v) != 1 || v[0].Key != string(c.Sweep) {
+				t.Fatalf("versions %+v", v)
+			}
+			winner, base := l.onTest(t, ds, c, c.Trial), l.onTest(t, ds, c, 0)
+			t.Logf("%s: average precision on test %.5f for the winner (trial %d), %.5f for the default configuration (trial 0)", name, winner, c.Trial, base)
+			t.Logf("calibration %s: before %v, after %v; verified on %d rows, largest difference %g", c.Calibration.Method, c.Calibration.Before, c.Calibration.After, c.Verified.Rows, c.Verified.MaxDiff)
+			if winner <= base {
+				t.Errorf("the winner is not better on test than the default configuration")
+			}
+			l.checkMachines(t, c.Sweep)
+			t.Run("python", func(t *testing.T) { l.winnerAgrees(t, c, l.stageHere(ds)) })
+		})
+	}
+}
+
+// onTest is the average precision of a trial's own scores on the test split, measured here from the objects themselves.
+func (l *local) onTest(t *testing.T, spec string, c *sweep.Conclusion, trial int) float64 {
+	t.Helper()
+	ds, err := dataset.Open(l.stageHere(spec))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ds.Close()
+	scores, err := sweep.DecodeScores([]byte(l.objects()["coppice-sweeps/"+c.Sweep.Attempt(trial, 0)+"test.scores"]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, s := range scores {
+		scores[i] = gbt.Probability(s)
+	}
+	m, err := metric.Lookup("average_precision")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := m.Eval(metric.Input{Label: ds.Split("test").Label, Pred: scores})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// checkMachines reads what localemu saw of the machines' memory: several tasks on each of two machines, one copy.
+func (l *local) checkMachines(t *testing.T, id sweep.ID) {
+	t.Helper()
+	r := execute(t, l.dir, nil, binaryOf(t, "localemu"), "machines", "--data", l.data, string(id), "--json")
+	if r.code != 0 {
+		t.Fatal(r.errOut)
+	}
+	var report struct {
+		Machines []struct {
+			Processes    int   `json:"processes"`
+			DatasetBytes int64 `json:"dataset_bytes"`
+			SumRSS       int64 `json:"sum_rss_bytes"`
+			SumPSS       int64 `json:"sum_pss_bytes"`
+		} `json:"machines"`
+	}
+	if err := json.Unmarshal([]byte(r.out), &report); err != nil {
+		t.Fatal(err, r.out)
+	}
+	if len(report.Machines) < 2 {
+		t.Fatalf("%d machines: %s", len(report.Machines), r.out)
+	}
+	for i, m := range report.Machines {
+		t.Logf("machine %d: %d tasks at once, %d bytes mapped, sum RSS %d, sum PSS %d", i, m.Processes, m.DatasetBytes, m.SumRSS, m.SumPSS)
+		// A page that two processes map counts half for each; what is left over is one copy of it.
+		if m.Processes < 2 || m.DatasetBytes == 0 || m.SumPSS > m.DatasetBytes+m.DatasetBytes/50 || m.SumRSS < m.SumPSS*3/2 {
+			t.Errorf("machine %d: not one shared copy: %s", i, r.out)
+		}
+	}
+}
+
+// smallSweep stages a small click table and returns the path of a sweep of few trials on it.
+func (l *local) smallSweep(trials int) string {
+	l.t.Helper()
+	table := filepath.Join(l.dir, "clicks.parquet")
+	if r := execute(l.t, l.dir, nil, binaryOf(l.t, "clicks"), "--rows", "20000", "--out", table); r.code != 0 {
+		l.t.Fatal(r.errOut)
+	}
+	ds := l.file("dataset.yaml", "name: clicks\nsource: clicks.parquet\nlabel: is_click\ndrop: [impression_id, ts]\ncategorical: [campaign_id, publisher_id]\n"+
+		"split: {by: hash, key: user_id, train: 0.6, valid: 0.15, calib: 0.1, test: 0.15}\n")
+	l.must("launcher", "stage", ds, "--json")
+	return l.file("sweep.yaml", fmt.Sprintf("name: small\ndataset: clicks\nmodel: ctr\nmetric: auc\ntrials: %d\nseed: 3\nearly_stopping_rounds: 10\nparams: {num_iterations: 80}\n"+
+		"search: {random: {num_leaves: {log_int: [4, 40]}, learning_rate: {log_uniform: [0.03, 0.3]}, feature_fraction: {uniform: [0.4, 1]}}}\n"+
+		"machine: {type: n2-highmem-2, vms: 2, threads_per_task: 1, tasks_per_vm: 2}\nlimits: {trial: 2m, sweep: 5m}\n", trials))
+}
+
+// outcome is what must not depend on what went wrong on the way.
+type outcome struct {
+	trial, version   int
+	model, calibrate string
+}
+
+func (l *local) outcome(sweepFile string) outcome {
+	l.t.Helper()
+	c := conclusion(l.t, l.must("launcher", "sweep", sweepFile, "--json"))
+	v := l.versions("ctr")
+	if len(v) != 1 {
+		l.t.Fatalf("%d versions", len(v))
+	}
+	o := outcome{trial: c.Trial, version: c.Version}
+	for _, f := range v[0].Files {
+		switch f.Name {
+		case "model.txt":
+			o.model = f.SHA256
+		case "calibrator.json":
+			o.calibrate = f.SHA256
+		}
+	}
+	return o
+}
+
+// TestE2ESameEndWhateverGoesWrong runs one sweep undisturbed and again under faults.
+func TestE2ESameEndWhateverGoesWrong(t *testing.T) {
+	calm := newLocal(t)
+	want := calm.outcome(calm.smallSweep(12))
+	t.Logf("undisturbed: %+v", want)
+	for name, tc := range map[string]struct {
+		faults string
+		args   []string
+		traces []string // log files that show that it did go wrong
+	}{
+		"two aggregators":               {"", []string{"--aggregators", "2"}, []string{"aggregator-1.0.log"}},
+		"every message twice, shuffled": {"duplicate_messages: true\nshuffle_messages: true\n", nil, nil},
+		"aggregators killed": {"kill_aggregator: [{after_messages: 2, restart: true}, {after_messages: 6, restart: true}, {after_messages: 12, restart: true}]\n", []string{"--aggregators", "2"},
+			[]string{"aggregator-0.3.log", "aggregator-1.3.log"}},
+		"no message at all": {"drop_messages: 1\n", nil, nil},
+		"a task preempted":  {"preempt: [{task: 1, attempt: 0, after: 300ms}]\n", nil, []string{"small-*/task-1.attempt-1.log"}},
+		"a machine lost":    {"lose_machine: [{vm: 0, after: 700ms}]\n", nil, []string{"small-*/task-[01].attempt-1.log"}},
+		"storage stutters": {"refuse_write: [{match: \"sweeps/*/trials/0003/**\", times: 2, status: 503}]\n" +
+			"lose_answer: [{match: \"sweeps/*/trials/*/result.json\", times: 3}, {match: \"sweeps/*/trials/*/claims/*\", times: 3}]\n", nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLocal(t, tc.args...)
+			if tc.faults != "" {
+				l.args = append(l.args, "--faults", l.file("faults.yaml", tc.faults))
+			}
+			if got := l.outcome(l.smallSweep(12)); got != want {
+				t.Errorf("got  %+v\nwant %+v", got, want)
+			}
+			for _, trace := range tc.traces {
+				if found, _ := filepath.Glob(filepath.Join(l.data, "logs", trace)); len(found) == 0 {
+					t.Errorf("it did not go wrong: there is no %s", trace)
+				}
+			}
+		})
+	}
+}
+
+// TestE2EAttachAndCancel starts one sweep several times at once, and cancels another.
+func TestE2EAttachAndCancel(t *testing.T) {
+	l := newLocal(t)
+	file := l.smallSweep(6)
+	script := l.file("twice.sh", `set -e
+"$1" sweep "$2" --json >a.json & a=$!
+"$1" sweep "$2" --json >b.json & b=$!
+wait $a; wait $b
+"$1" sweep "$2" --json >c.json
+"$1" ls --json >ls.json
+`)
+	sh, err := exec.LookPath("sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"exec", "--data", l.data, "--", sh, script, binaryOf(t, "launcher"), file}
+	if r := execute(t, l.dir, nil, binaryOf(t, "localemu"), args...); r.code != 0 {
+		t.Fatalf("%d\n%s\n%s", r.code, r.out, r.errOut)
+	}
+	read := func(name string) string {
+		text, err := os.ReadFile(filepath.Join(l.dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	a, b, c := conclusion(t, read("a.json")), conclusion(t, read("b.json")), conclusion(t, read("c.json"))
+	if a.Sweep != b.Sweep || a.Version != 1 || b.Version != 1 || c.Version != 1 || len(l.versions("ctr")) != 1 {
+		t.Errorf("%+v\n%+v\n%+v", a, b, c)
+	}
+	var listed []map[string]any
+	if err := json.Unmarshal([]byte(read("ls.json")), &listed); err != nil || len(listed) != 1 {
+		t.Errorf("%d sweeps: %v", len(listed), err)
+	}
+	for _, trial := range []int{0, 5} {
+		if _, twice := l.objects()["coppice-sweeps/"+a.Sweep.Claim(trial, 1)]; twice {
+			t.Errorf("trial %d was trained twice", trial)
+		}
+	}
+
+	long := strings.Replace(read("sweep.yaml"), "num_iterations: 80", "num_iterations: 100000", 1)
+	long = strings.Replace(long, "early_stopping_rounds: 10\n", "", 1)
+	l.file("long.yaml", strings.Replace(long, "name: small", "name: long", 1))
+	cancel := l.file("cancel.sh", `set -e
+"$1" sweep long.yaml --id long-1 --no-wait
+"$1" cancel long-1
+code=0; "$1" watch long-1 || code=$?
+test $code = 7
+"$1" cancel long-1
+`)
+	start := time.Now()
+	if r := execute(t, l.dir, nil, binaryOf(t, "localemu"), "exec", "--data", l.data, "--", sh, cancel, binaryOf(t, "launcher")); r.code != 0 {
+		t.Fatalf("%d\n%s\n%s", r.code, r.out, r.errOut)
+	}
+	if took := time.Since(start); took > time.Minute {
+		t.Errorf("cancelling took %s", took)
+	}
+}

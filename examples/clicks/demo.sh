@@ -1,0 +1,17 @@
+#!/bin/sh
+# What `make demo` runs inside the local cloud, whose folder is $1.
+set -eu
+bin/launcher stage examples/clicks/dataset.yaml
+bin/launcher sweep examples/clicks/sweep.yaml
+echo
+echo "Memory of the two pretend machines while their tasks trained: the table is mapped once on each."
+bin/localemu machines --data "$1"
+echo
+bin/launcher registry show ctr
+cat <<END
+Look further, for as long as $1 is there:
+  bin/localemu exec --data $1 -- bin/launcher registry show ctr --file model.txt
+  bin/localemu exec --data $1 -- bin/launcher registry history ctr
+  bin/localemu exec --data $1 -- bin/launcher leaderboard \$(bin/localemu exec --data $1 -- bin/launcher ls --json | grep -o 'demo-ctr-[0-9a-f]*')
+  bin/localemu exec --data $1 -- bin/launcher predict --model ctr --in build/demo/clicks.parquet --out build/demo/scored.csv
+END

@@ -1,0 +1,187 @@
+//go:build e2e
+
+package coppice_test
+
+import (
+	"bufio"
+	"encoding/binary"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"coppice/dataset"
+	"coppice/dataset/ingest"
+	"coppice/gbt"
+	"coppice/sweep"
+)
+
+// python is the interpreter that has the peers; without it nothing can be compared.
+func python(t *testing.T) string {
+	t.Helper()
+	path := os.Getenv("COPPICE_PYTHON")
+	if path == "" {
+		t.Skip("SKIPPED, AND WITH IT THE COMPARISON WITH PYTHON'S LIGHTGBM: COPPICE_PYTHON is not set; `make interop` installs it")
+	}
+	return path
+}
+
+// pythonAgrees loads a model with Python's lightgbm and compares raw scores on rows of model values.
+func pythonAgrees(t *testing.T, model string, values, scores []float64) {
+	t.Helper()
+	dir := t.TempDir()
+	write := func(name string, xs []float64) string {
+		data := make([]byte, 0, 8*len(xs))
+		for _, x := range xs {
+			data = binary.LittleEndian.AppendUint64(data, math.Float64bits(x))
+		}
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	r := execute(t, ".", nil, python(t), "bench/scores.py", model, write("values", values), write("scores", scores))
+	if r.code != 0 {
+		t.Fatal(r.errOut)
+	}
+	var got struct {
+		Rows, Features, Trees int
+		MaxDiff               float64 `json:"max_diff"`
+	}
+	if err := json.Unmarshal([]byte(r.out), &got); err != nil {
+		t.Fatal(err, r.out)
+	}
+	t.Logf("Python's lightgbm: %s", strings.TrimSpace(r.out))
+	if got.Rows == 0 || got.Trees == 0 || !(got.MaxDiff <= 1e-9) {
+		t.Errorf("Python's lightgbm differs: %s", r.out)
+	}
+}
+
+// sampleValues are the model values of a staged dataset's sample, and the part of it that is there.
+func sampleValues(t *testing.T, dir string) ([]float64, *dataset.Sample) {
+	t.Helper()
+	m, err := dataset.ReadManifest(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join(dir, dataset.SampleFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := dataset.ReadSample(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	values, err := ingest.NewEncoder(m.Encoding()).EncodeSample(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return values, s
+}
+
+// TestInteropScores trains on tables with every kind of feature and has Python score the models.
+func TestInteropScores(t *testing.T) {
+	python(t)
+	for name, tc := range map[string]struct{ label, params string }{
+		"binary":      {"is_click", "num_iterations: 60\nnum_leaves: 40\n"},
+		"categorical": {"is_click", "num_iterations: 40\nmin_data_in_leaf: 2\nmin_data_per_group: 5\nmax_cat_to_onehot: 1\ncat_smooth: 1\n"},
+		"one-hot":     {"is_click", "num_iterations: 40\nmax_cat_to_onehot: 255\n"},
+		"regularised": {"is_click", "num_iterations: 40\nlambda_l1: 1\nmax_delta_step: 0.5\nbagging_fraction: 0.5\nbagging_freq: 1\nfeature_fraction: 0.5\n"},
+		"regression":  {"{column: page_load_ms, kind: regression}", "num_iterations: 60\nobjective: l2\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLocal(t)
+			table := filepath.Join(l.dir, "clicks.parquet")
+			if r := execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "20000", "--out", table); r.code != 0 {
+				t.Fatal(r.errOut)
+			}
+			spec := l.file("dataset.yaml", "name: t\nsource: clicks.parquet\nlabel: "+tc.label+"\ndrop: [impression_id, ts]\ncategorical: [campaign_id, publisher_id]\nsplit: {by: hash, key: user_id, train: 0.7, test: 0.3}\n")
+			dir := l.stageHere(spec)
+			model := filepath.Join(l.dir, "model.txt")
+			if r := execute(t, l.dir, nil, binaryOf(t, "task"), "train", "--dataset", dir, "--params", l.file("p.yaml", tc.params), "--out", model); r.code != 0 {
+				t.Fatal(r.errOut)
+			}
+			f, err := os.Open(model)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			m, err := gbt.ReadModel(bufio.NewReader(f))
+			if err != nil {
+				t.Fatal(err)
+			}
+			values, s := sampleValues(t, dir)
+			scores := make([]float64, len(s.Row))
+			if err := m.PredictAll(values, scores, 2); err != nil {
+				t.Fatal(err)
+			}
+			pythonAgrees(t, model, values, scores)
+		})
+	}
+}
+
+// stageHere stages into a folder of the test and returns the version's folder.
+func (l *local) stageHere(spec string) string {
+	l.t.Helper()
+	r := execute(l.t, l.dir, nil, binaryOf(l.t, "launcher"), "stage", spec, "--out", filepath.Join(l.dir, "folder"), "--json")
+	if r.code != 0 {
+		l.t.Fatal(r.errOut)
+	}
+	var staged struct {
+		Place string `json:"place"`
+	}
+	if err := json.Unmarshal([]byte(r.out), &staged); err != nil {
+		l.t.Fatal(err)
+	}
+	return staged.Place
+}
+
+// winnerAgrees compares the registered winner's scores of the sampled test rows with what Python makes of its model.txt.
+func (l *local) winnerAgrees(t *testing.T, c *sweep.Conclusion, dir string) {
+	t.Helper()
+	objects := l.objects()
+	model := l.file("winner.txt", objects["coppice-registry/registry/"+c.Model+"/versions/1/model.txt"])
+	all, err := sweep.DecodeScores([]byte(objects["coppice-sweeps/"+c.Sweep.Attempt(c.Trial, 0)+"test.scores"]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	values, s := sampleValues(t, dir)
+	scores := make([]float64, len(s.Row))
+	for i, r := range s.Row {
+		scores[i] = all[r]
+	}
+	pythonAgrees(t, model, values, scores)
+}
+
+// TestQuality compares validation log losses on real tables.
+func TestQuality(t *testing.T) {
+	data := filepath.Dir(realData(t, "flight_delays_100k.csv"))
+	r := execute(t, ".", nil, python(t), "bench/quality.py", "--data", data, "--bin", filepath.Dir(binaryOf(t, "task")), "--out", t.TempDir())
+	if r.code != 0 {
+		t.Fatal(r.errOut)
+	}
+	const limit = 1.005
+	lines := strings.Split(strings.TrimSpace(r.out), "\n")
+	for _, line := range lines {
+		var q struct {
+			Table   string  `json:"table"`
+			Coppice float64 `json:"coppice"`
+			Bins    float64 `json:"lightgbm_bins"`
+			Raw     float64 `json:"lightgbm_raw"`
+		}
+		if err := json.Unmarshal([]byte(line), &q); err != nil {
+			t.Fatal(err, line)
+		}
+		t.Logf("%-10s log loss on valid: Coppice %.5f, LightGBM on the raw table %.5f (%+.2f %%), on the same bins %.5f (%+.2f %%)",
+			q.Table, q.Coppice, q.Raw, 100*(q.Coppice/q.Raw-1), q.Bins, 100*(q.Coppice/q.Bins-1))
+		if !(q.Coppice > 0) || q.Coppice > limit*q.Raw || q.Coppice > limit*q.Bins {
+			t.Errorf("%s: more than 0.5 %% worse than LightGBM", q.Table)
+		}
+	}
+	if len(lines) != 4 {
+		t.Errorf("%d tables instead of 4", len(lines))
+	}
+}
