@@ -10,8 +10,8 @@ echo
 bin/launcher registry show ctr
 cat <<END
 Look further, for as long as $1 is there:
-  bin/localemu exec --data $1 -- bin/launcher registry show ctr --file model.txt
+  bin/localemu exec --data $1 -- bin/launcher ls
+  bin/localemu exec --data $1 -- bin/launcher registry show ctr
   bin/localemu exec --data $1 -- bin/launcher registry history ctr
-  bin/localemu exec --data $1 -- bin/launcher leaderboard \$(bin/localemu exec --data $1 -- bin/launcher ls --json | grep -o 'demo-ctr-[0-9a-f]*')
   bin/localemu exec --data $1 -- bin/launcher predict --model ctr --in build/demo/clicks.parquet --out build/demo/scored.csv
 END

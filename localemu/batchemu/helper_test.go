@@ -81,8 +81,9 @@ func helper(mode string) int {
 	return 99
 }
 
+// hang waits for a signal to end the process. An empty select would not do: without cgo the runtime sees that as a deadlock.
 func hang() {
-	select {} // ended by a signal
+	<-time.After(time.Hour)
 }
 
 // scratchThenHang says whether the machine's disk was empty, leaves a file on it, and hangs on the first attempt.
