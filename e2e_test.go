@@ -362,8 +362,8 @@ func TestE2ESameEndWhateverGoesWrong(t *testing.T) {
 		"aggregators killed": {"kill_aggregator: [{after_messages: 2, restart: true}, {after_messages: 6, restart: true}, {after_messages: 12, restart: true}]\n", []string{"--aggregators", "2"},
 			[]string{"aggregator-0.3.log", "aggregator-1.3.log"}},
 		"no message at all": {"drop_messages: 1\n", nil, nil},
-		"a task preempted":  {"preempt: [{task: 1, attempt: 0, after: 300ms}]\n", nil, []string{"small-*/task-1.attempt-1.log"}},
-		"a machine lost":    {"lose_machine: [{vm: 0, after: 700ms}]\n", nil, []string{"small-*/task-[01].attempt-1.log"}},
+		"a task preempted":  {"preempt: [{task: 1, attempt: 0, after_messages: 2}]\n", nil, []string{"small-*/task-1.attempt-1.log"}},
+		"a machine lost":    {"lose_machine: [{vm: 0, after_messages: 4}]\n", nil, []string{"small-*/task-[01].attempt-1.log"}},
 		"storage stutters": {"refuse_write: [{match: \"sweeps/*/trials/0003/**\", times: 2, status: 503}]\n" +
 			"lose_answer: [{match: \"sweeps/*/trials/*/result.json\", times: 3}, {match: \"sweeps/*/trials/*/claims/*\", times: 3}]\n", nil, nil},
 	} {

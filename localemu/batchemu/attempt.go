@@ -86,7 +86,7 @@ func (a *attempt) watch() {
 		after(p.timeLimit, causeOverTime)
 	}
 	for _, f := range a.job.srv.opts.Faults.Preempt {
-		if f.VM == nil && f.Task == a.task.index && f.Attempt == a.number && a.job.mayPreempt() {
+		if f.VM == nil && f.AfterMessages == 0 && f.Task == a.task.index && f.Attempt == a.number && a.job.mayPreempt() {
 			after(f.After, causePreempted)
 		}
 	}

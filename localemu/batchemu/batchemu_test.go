@@ -189,6 +189,27 @@ func TestPreemption(t *testing.T) {
 	}
 }
 
+func TestPreemptionAfterMessages(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Faults = Faults{Preempt: []Preemption{{Task: 1, Attempt: 0, AfterMessages: 1}}} })
+	job := w.create("spot-2", "hang-once", 2, nil)
+	w.waitCount(job.Name, "RUNNING", 2)
+	w.server.Published(1)
+	w.waitCount(job.Name, "SUCCEEDED", 1)
+	if n := len(w.task(job.Name, 0).Status.StatusEvents); n != 1 {
+		t.Errorf("the other task has %d events", n)
+	}
+}
+
+// TestFaultsAfterATime has a machine lost by the clock.
+func TestFaultsAfterATime(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Faults = Faults{LoseMachine: []MachineLoss{{VM: 0, After: 300 * time.Millisecond}}} })
+	job := w.create("lost-2", "hang-once", 1, nil)
+	w.waitState(job.Name, batchpb.JobStatus_SUCCEEDED)
+	if events := w.task(job.Name, 0).Status.StatusEvents; len(events) != 4 || events[1].TaskExecution.GetExitCode() != 50002 {
+		t.Errorf("events %v", events)
+	}
+}
+
 func TestNoPreemptionOfStandardMachines(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Faults = Faults{Preempt: []Preemption{{Task: 0, Attempt: 0}, {VM: new(int)}}} })
 	job := w.create("standard-1", "ok", 1, func(j *batchpb.Job) {
@@ -198,13 +219,20 @@ func TestNoPreemptionOfStandardMachines(t *testing.T) {
 }
 
 func TestLostMachine(t *testing.T) {
-	for name, faults := range map[string]func(after time.Duration) Faults{
-		"lost":      func(d time.Duration) Faults { return Faults{LoseMachine: []MachineLoss{{VM: 1, After: d}}} },
-		"preempted": func(d time.Duration) Faults { vm := 1; return Faults{Preempt: []Preemption{{VM: &vm, After: d}}} },
+	vm := 1
+	for name, faults := range map[string]Faults{
+		"lost":      {LoseMachine: []MachineLoss{{VM: vm, AfterMessages: 3}}},
+		"preempted": {Preempt: []Preemption{{VM: &vm, AfterMessages: 3}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, func(o *Options) { o.Faults = faults(300 * time.Millisecond) })
+			w := newWorld(t, func(o *Options) { o.Faults = faults })
 			job := w.create("lost-1", "scratch-then-hang", 4, func(j *batchpb.Job) { j.TaskGroups[0].TaskCountPerNode = 2 })
+			for i := range 4 {
+				eventually(t, "the task uses its disk", func() bool { return exists(filepath.Join(w.meet, fmt.Sprint("wrote-", i))) })
+			}
+			w.server.Published(2) // not yet
+			w.server.Published(4)
+			w.server.Published(5) // not again
 			w.waitCount(job.Name, "SUCCEEDED", 2)
 			for _, i := range []int{2, 3} { // the tasks of vm-1
 				events := w.task(job.Name, i).Status.StatusEvents

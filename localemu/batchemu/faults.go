@@ -13,16 +13,96 @@ type Faults struct {
 // With Task and Attempt set, only that attempt dies, After its start, and its machine's other tasks go on: the smallest
 // test of a retry. With VM set, the whole machine goes After the job began to run: all its attempts die and its local SSD
 // is lost, as it really happens.
+//
+// AfterMessages, when it is not 0, takes the place of After: it strikes when Published is told of so many messages, if the
+// attempt or the machine is there at that moment.
 type Preemption struct {
-	VM      *int
-	Task    int
-	Attempt int
-	After   time.Duration
+	VM            *int
+	Task          int
+	Attempt       int
+	After         time.Duration
+	AfterMessages int
 }
 
 // MachineLoss lets the machine number VM vanish After the job began to run, whatever its kind: its tasks end with 50002,
-// its local SSD is lost, and a new machine takes its place.
+// its local SSD is lost, and a new machine takes its place. AfterMessages is that of Preemption.
 type MachineLoss struct {
-	VM    int
-	After time.Duration
+	VM            int
+	After         time.Duration
+	AfterMessages int
+}
+
+// Published tells the number of messages published so far, for the faults that wait for it. What work was done decides when
+// they strike, not how fast the machine is.
+func (s *Server) Published(total int) {
+	due := func(after int) bool { return after > s.messages && after <= total }
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, j := range s.jobs {
+		for _, l := range s.opts.Faults.LoseMachine {
+			if due(l.AfterMessages) {
+				j.strike(l.VM, causeLost)
+			}
+		}
+		for _, p := range s.opts.Faults.Preempt {
+			if !due(p.AfterMessages) || !j.mayPreempt() {
+				continue
+			}
+			if p.VM != nil {
+				j.strike(*p.VM, causePreempted)
+			} else {
+				j.preempt(p.Task, p.Attempt)
+			}
+		}
+	}
+	s.messages = max(s.messages, total)
+}
+
+// scheduleFaults sets a timer for every fault that strikes a whole machine after a time.
+func (j *job) scheduleFaults() timers {
+	var all timers
+	in := func(after time.Duration, vm int, c cause) {
+		all = append(all, time.AfterFunc(after, func() {
+			j.srv.mu.Lock()
+			defer j.srv.mu.Unlock()
+			j.strike(vm, c)
+		}))
+	}
+	for _, l := range j.srv.opts.Faults.LoseMachine {
+		if l.AfterMessages == 0 {
+			in(l.After, l.VM, causeLost)
+		}
+	}
+	for _, p := range j.srv.opts.Faults.Preempt {
+		if p.VM != nil && p.AfterMessages == 0 && j.mayPreempt() {
+			in(p.After, *p.VM, causePreempted)
+		}
+	}
+	return all
+}
+
+// strike loses the machine number vm, if the job has as many. The lock is held.
+func (j *job) strike(vm int, c cause) {
+	if vm < len(j.vms) {
+		j.lose(j.vms[vm], c)
+	}
+}
+
+// preempt ends an attempt of a task if it runs. The lock is held.
+func (j *job) preempt(task, attempt int) {
+	for _, vm := range j.vms {
+		for _, a := range vm.attempts {
+			if a.task.index == task && a.number == attempt {
+				a.end(causePreempted)
+			}
+		}
+	}
+}
+
+// mayPreempt says whether the job's machines are Spot, and tells the log when a scripted preemption finds none.
+func (j *job) mayPreempt() bool {
+	if !j.plan.spot {
+		j.srv.opts.Log.Warn("scripted preemption has no effect: the job runs on standard machines", "job", j.id)
+	}
+	return j.plan.spot
 }

@@ -95,7 +95,7 @@ func scratchThenHang() int {
 		return 1
 	}
 	if os.Getenv("BATCH_TASK_RETRY_ATTEMPT") == "0" {
-		touch(filepath.Join(os.Getenv("MEET"), "wrote"))
+		touch(filepath.Join(os.Getenv("MEET"), "wrote-"+os.Getenv("BATCH_TASK_INDEX")))
 		hang()
 	}
 	return 0
@@ -157,6 +157,11 @@ func touch(path string) {
 }
 
 // waitFor runs in helper processes only.
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
 func waitFor(path string) {
 	for range time.Tick(2 * time.Millisecond) {
 		if _, err := os.Stat(path); err == nil {

@@ -72,11 +72,8 @@ func (s *Server) instanceID(uid string) uint64 {
 	return h.Sum64()%9e18 + 1e18
 }
 
-// lose takes the machine away, with everything on it.
+// lose takes the machine away, with everything on it. The lock is held.
 func (j *job) lose(vm *machine, c cause) {
-	s := j.srv
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if vm.lost || terminal(j.state) {
 		return
 	}

@@ -196,31 +196,3 @@ func (ts timers) stop() {
 		t.Stop()
 	}
 }
-
-// scheduleFaults sets a timer for every fault that strikes a whole machine.
-func (j *job) scheduleFaults() timers {
-	var all timers
-	f := j.srv.opts.Faults
-	strike := func(vm int, after time.Duration, c cause) {
-		if vm < len(j.vms) { // a smaller job has no such machine
-			all = append(all, time.AfterFunc(after, func() { j.lose(j.vms[vm], c) }))
-		}
-	}
-	for _, l := range f.LoseMachine {
-		strike(l.VM, l.After, causeLost)
-	}
-	for _, p := range f.Preempt {
-		if p.VM != nil && j.mayPreempt() {
-			strike(*p.VM, p.After, causePreempted)
-		}
-	}
-	return all
-}
-
-// mayPreempt says whether the job's machines are Spot, and tells the log when a scripted preemption finds none.
-func (j *job) mayPreempt() bool {
-	if !j.plan.spot {
-		j.srv.opts.Log.Warn("scripted preemption has no effect: the job runs on standard machines", "job", j.id)
-	}
-	return j.plan.spot
-}

@@ -56,6 +56,7 @@ type Server struct {
 	mu       sync.Mutex // guards everything below, and all jobs, tasks and machines
 	closed   bool
 	jobs     map[string]*job // by name
+	messages int             // published so far, as Published was told
 	requests map[string]string
 	ops      map[string]*operation
 	serial   int           // numbers machines and operations

@@ -24,6 +24,7 @@ drop_messages: 0.5             # this share of messages is never delivered
 preempt:
   - {task: 0, attempt: 0, after: 2s}   # this attempt of a task on Spot machines ends 2s after its start (code 50001)
   - {vm: 1, after: 3s}                 # this Spot machine goes 3s after the job began to run, with its local SSD
+  - {vm: 1, after_messages: 5}         # the same, when 5 messages have been published
 lose_machine:
   - {vm: 1, after: 3s}                 # this machine is lost, with its local SSD (code 50002)
 refuse_write:
@@ -48,15 +49,17 @@ type Spec struct {
 }
 
 type preemption struct {
-	Task    *int           `yaml:"task"`
-	Attempt int            `yaml:"attempt"`
-	VM      *int           `yaml:"vm"`
-	After   sweep.Duration `yaml:"after"`
+	Task          *int           `yaml:"task"`
+	Attempt       int            `yaml:"attempt"`
+	VM            *int           `yaml:"vm"`
+	After         sweep.Duration `yaml:"after"`
+	AfterMessages int            `yaml:"after_messages"`
 }
 
 type machineLoss struct {
-	VM    int            `yaml:"vm"`
-	After sweep.Duration `yaml:"after"`
+	VM            int            `yaml:"vm"`
+	After         sweep.Duration `yaml:"after"`
+	AfterMessages int            `yaml:"after_messages"`
 }
 
 type refusal struct {
@@ -95,7 +98,7 @@ func Parse(file string, data []byte) (*Spec, error) {
 		if p.Task != nil && *p.Task < 0 || p.VM != nil && *p.VM < 0 || p.Attempt < 0 {
 			return nil, doc.Errorf(at, "task, attempt and vm count from 0")
 		}
-		if err := checkAfter(doc, at, p.After); err != nil {
+		if err := checkMoment(doc, at, p.After, p.AfterMessages); err != nil {
 			return nil, err
 		}
 	}
@@ -104,7 +107,7 @@ func Parse(file string, data []byte) (*Spec, error) {
 		if l.VM < 0 {
 			return nil, doc.Errorf(at+".vm", "vm counts from 0")
 		}
-		if err := checkAfter(doc, at, l.After); err != nil {
+		if err := checkMoment(doc, at, l.After, l.AfterMessages); err != nil {
 			return nil, err
 		}
 	}
@@ -123,9 +126,15 @@ func Parse(file string, data []byte) (*Spec, error) {
 	return &s, nil
 }
 
-func checkAfter(doc *strictyaml.Document, at string, after sweep.Duration) error {
-	if after < 0 || time.Duration(after) > maxAfter {
+// checkMoment checks when a fault strikes: after a time or after messages.
+func checkMoment(doc *strictyaml.Document, at string, after sweep.Duration, messages int) error {
+	switch {
+	case after < 0 || time.Duration(after) > maxAfter:
 		return doc.Errorf(at+".after", "after is %s: use 0s to %s", after, maxAfter)
+	case messages < 0 || messages > math.MaxInt32:
+		return doc.Errorf(at+".after_messages", "after_messages is %d: use 1 or more", messages)
+	case after != 0 && messages != 0:
+		return doc.Errorf(at, "give either after or after_messages")
 	}
 	return nil
 }
@@ -151,14 +160,14 @@ func (s *Spec) PubSub() pubsubemu.Faults {
 func (s *Spec) Batch() batchemu.Faults {
 	var f batchemu.Faults
 	for _, p := range s.Preempt {
-		e := batchemu.Preemption{VM: p.VM, Attempt: p.Attempt, After: time.Duration(p.After)}
+		e := batchemu.Preemption{VM: p.VM, Attempt: p.Attempt, After: time.Duration(p.After), AfterMessages: p.AfterMessages}
 		if p.Task != nil {
 			e.Task = *p.Task
 		}
 		f.Preempt = append(f.Preempt, e)
 	}
 	for _, l := range s.Lose {
-		f.LoseMachine = append(f.LoseMachine, batchemu.MachineLoss{VM: l.VM, After: time.Duration(l.After)})
+		f.LoseMachine = append(f.LoseMachine, batchemu.MachineLoss{VM: l.VM, After: time.Duration(l.After), AfterMessages: l.AfterMessages})
 	}
 	return f
 }

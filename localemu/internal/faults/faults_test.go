@@ -88,19 +88,21 @@ func FuzzParse(f *testing.F) {
 
 func TestRefuses(t *testing.T) {
 	for text, where := range map[string]string{
-		"drop_message: 1":                                   "f:1:1: unknown key",
-		"drop_messages: 2":                                  "f:1:16: drop_messages",
-		"preempt: [{task: 1, vm: 1}]":                       "f:1:12: give either",
-		"preempt: [{after: 1s}]":                            "f:1:12: give either",
-		"preempt: [{task: -1}]":                             "f:1:12: task, attempt and vm",
-		"preempt: [{task: 1, after: -1s}]":                  "after is -1s",
-		"preempt: [{task: 1, after: 2}]":                    "duration",
-		"lose_machine: [{vm: -1}]":                          "vm counts from 0",
-		"refuse_write: [{match: x}]":                        "times is 0",
-		"refuse_write: [{match: x, times: 1, status: 200}]": "status is 200",
-		"lose_answer: [{times: 1}]":                         "match",
-		"kill_aggregator: [{}]":                             "after_messages is 0",
-		"kill_aggregator: {after_messages: 1}":              "f:1:",
+		"drop_message: 1":                                       "f:1:1: unknown key",
+		"drop_messages: 2":                                      "f:1:16: drop_messages",
+		"preempt: [{task: 1, vm: 1}]":                           "f:1:12: give either",
+		"preempt: [{after: 1s}]":                                "f:1:12: give either",
+		"preempt: [{task: -1}]":                                 "f:1:12: task, attempt and vm",
+		"preempt: [{task: 1, after: -1s}]":                      "after is -1s",
+		"preempt: [{task: 1, after: 2}]":                        "duration",
+		"preempt: [{task: 1, after_messages: -1}]":              "after_messages is -1",
+		"lose_machine: [{vm: 1, after: 1s, after_messages: 2}]": "give either after or after_messages",
+		"lose_machine: [{vm: -1}]":                              "vm counts from 0",
+		"refuse_write: [{match: x}]":                            "times is 0",
+		"refuse_write: [{match: x, times: 1, status: 200}]":     "status is 200",
+		"lose_answer: [{times: 1}]":                             "match",
+		"kill_aggregator: [{}]":                                 "after_messages is 0",
+		"kill_aggregator: {after_messages: 1}":                  "f:1:",
 	} {
 		_, err := Parse("f", []byte(text))
 		var at *strictyaml.Error

@@ -106,10 +106,14 @@ func (w *World) start(ctx context.Context) error {
 		return err
 	}
 	w.aggregators = newAggregators(w)
-	if err := w.startPubSub(ctx); err != nil {
+	messages, err := w.listen(1)
+	if err != nil {
 		return err
 	}
-	if err := w.startBatch(); err != nil {
+	if err := w.startBatch(messages.Addr().String()); err != nil {
+		return errors.Join(err, messages.Close())
+	}
+	if err := w.startPubSub(ctx, messages); err != nil {
 		return err
 	}
 	return w.aggregators.start()
@@ -181,12 +185,12 @@ func (w *World) startStorage() error {
 	return nil
 }
 
-func (w *World) startPubSub(ctx context.Context) error {
-	l, err := w.listen(1)
-	if err != nil {
-		return err
+func (w *World) startPubSub(ctx context.Context, l net.Listener) (err error) {
+	published := func(total int) {
+		w.aggregators.published(total)
+		w.batch.Published(total)
 	}
-	w.pubsub, err = pubsubemu.Start(l, pubsubemu.Options{Faults: w.opts.Faults.PubSub(), OnPublish: w.aggregators.published, Log: w.log})
+	w.pubsub, err = pubsubemu.Start(l, pubsubemu.Options{Faults: w.opts.Faults.PubSub(), OnPublish: published, Log: w.log})
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
@@ -211,14 +215,15 @@ func (w *World) startPubSub(ctx context.Context) error {
 	return nil
 }
 
-func (w *World) startBatch() error {
+// startBatch starts Batch, whose tasks will find Pub/Sub at the address messages.
+func (w *World) startBatch(messages string) error {
 	l, err := w.listen(2)
 	if err != nil {
 		return err
 	}
 	w.batch, err = batchemu.Start(l, batchemu.Options{
 		Dir: w.data, LogDir: w.opts.LogDir, Images: w.opts.Images, Faults: w.opts.Faults.Batch(), Log: w.log,
-		Env: []string{"STORAGE_EMULATOR_HOST=" + w.storage.Addr(), "PUBSUB_EMULATOR_HOST=" + w.pubsub.Addr()},
+		Env: []string{"STORAGE_EMULATOR_HOST=" + w.storage.Addr(), "PUBSUB_EMULATOR_HOST=" + messages},
 	})
 	if err != nil {
 		return errors.Join(err, l.Close())
