@@ -57,8 +57,8 @@ func (d *Data) Used() int {
 // ErrData is wrapped by every error about a table that cannot be used.
 var ErrData = errors.New("unusable data")
 
-// check makes sure that no loop can leave its slice and no gradient becomes NaN. Bytes of the table itself are not read:
-// a byte beyond a feature's bins is caught where it could do harm (the kernels give every feature 256 bins).
+// check makes sure that no loop can leave its slice and that boosting starts from numbers. Bytes of the table itself are
+// not read: a byte beyond a feature's bins is caught where it could do harm (the kernels give every feature 256 bins).
 func (d *Data) check(labelled bool) error {
 	n, f := d.Rows, len(d.Features)
 	if n < 1 || n > math.MaxUint32 {

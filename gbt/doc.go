@@ -3,7 +3,8 @@
 //
 // It is LightGBM's algorithm (Ke et al., NeurIPS 2017): leaf-wise growth, histograms, the smaller child counted and the
 // larger one subtracted, many-valued categories split by sorted statistics. Three things are different, because
-// fifty trainers are to share one table, and a model is to be the same bytes wherever it is trained:
+// fifty trainers are to share one table, and a model is to be the same bytes however it is trained (on processors of one
+// architecture: the logarithm that boosting starts from may differ in its last bit on another):
 //
 //   - The table is lent, not owned: Data is slices over somebody's mapping, in row order for counting and in column order
 //     for partitioning. Nothing of it is copied; private memory is about 20 bytes per row.

@@ -1,6 +1,7 @@
 package gbt
 
 import (
+	"context"
 	"fmt"
 	"math"
 )
@@ -61,8 +62,8 @@ func newGrower(p *Params, d *Data, threads int) *grower {
 }
 
 // grow makes tree number tree from the rows' packed gradients. bag is how many of order's rows it may see. It returns nil
-// when no split helps.
-func (g *grower) grow(tree, bag int, gh []uint32, pack packing) (*Tree, error) {
+// when no split helps. A large tree takes minutes, so ctx is looked at before every split.
+func (g *grower) grow(ctx context.Context, tree, bag int, gh []uint32, pack packing) (*Tree, error) {
 	if len(g.varied) == 0 {
 		return nil, nil
 	}
@@ -73,6 +74,9 @@ func (g *grower) grow(tree, bag int, gh []uint32, pack packing) (*Tree, error) {
 		return nil, err
 	}
 	for len(g.leaves) < g.p.NumLeaves {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		i := g.mostGain()
 		if i < 0 {
 			break
@@ -91,14 +95,13 @@ func (g *grower) grow(tree, bag int, gh []uint32, pack packing) (*Tree, error) {
 }
 
 // plant makes the root leaf and finds its best split. Every row has one bin of every feature, so all features' sums are
-// the same; a byte that is no bin of its feature would be missing from them, and is an error.
+// the rows' sums; a byte that is no bin of its feature is missing from them, and is an error.
 func (g *grower) plant(bag int) error {
 	root := leaf{rows: bag, parent: -1, l2: g.score.l2, hist: g.count.count(g.order[:bag])}
-	root.sums = g.total(root.hist, g.features[0])
-	for _, f := range g.features[1:] {
-		if other := g.total(root.hist, f); other != root.sums {
-			return fmt.Errorf("%w: of features %q and %q, one has a bin that it should not have", ErrData,
-				g.data.Features[g.features[0]].Name, g.data.Features[f].Name)
+	root.sums = g.count.total(g.order[:bag])
+	for _, f := range g.features {
+		if g.total(root.hist, f) != root.sums {
+			return fmt.Errorf("%w: feature %q has rows with a bin beyond its %d", ErrData, g.data.Features[f].Name, g.data.Features[f].Bins)
 		}
 	}
 	g.leaves = append(g.leaves[:0], root)

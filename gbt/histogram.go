@@ -41,9 +41,7 @@ func newCounter(d *Data, threads int) *counter {
 		c.offset[f+1] = c.offset[f] + d.Features[f].Bins
 	}
 	for i := range c.spaces {
-		// The kernel reads whole words of eight bytes and rounds its list of features up to eight; the padding takes what
-		// falls beyond.
-		c.spaces[i] = workspace{words: make([]int64, stride*(len(d.Features)+kernelWidth)), block: make([]int64, kernelRows)}
+		c.spaces[i] = workspace{words: make([]int64, stride*len(d.Features)), block: make([]int64, kernelRows)}
 	}
 	return c
 }
@@ -57,6 +55,24 @@ func (c *counter) begin(features []int, gh []uint32, pack packing) {
 	for _, f := range features {
 		c.chosen = append(c.chosen, uint32(f))
 	}
+}
+
+// total adds up the gradients of rows.
+func (c *counter) total(rows []uint32) sums {
+	part := make([]wide, c.threads)
+	parallel(c.threads, len(rows), grain, func(worker, lo, hi int) {
+		var s wide
+		for _, r := range rows[lo:hi] {
+			g, h := c.pack.sums(c.pack.word(c.gh[r]))
+			s.g, s.h = s.g+g, s.h+h
+		}
+		part[worker] = s
+	})
+	var all wide
+	for _, s := range part {
+		all.g, all.h = all.g+s.g, all.h+s.h
+	}
+	return sums{float64(all.g), float64(all.h)}
 }
 
 // count makes the histogram of rows.
@@ -133,9 +149,6 @@ func (c *counter) countBlock(space *workspace, rows []uint32) {
 
 // drainPacked moves the space's words into dst, or adds them when dst already holds some, and leaves zeros behind.
 func (c *counter) drainPacked(space *workspace, dst []int64, first bool) {
-	if first && len(c.features) < len(c.data.Features) {
-		clear(dst)
-	}
 	for f := range c.data.Features {
 		from := space.words[f*stride:][:c.data.Features[f].Bins]
 		to := dst[c.offset[f]:c.offset[f+1]]

@@ -64,7 +64,7 @@ func (k *kernel) countAll(rows []uint32) {
 			p := unsafe.Add(k.table, int(r)*k.width)
 			h := k.words
 			for range whole / kernelWidth {
-				bins := *(*uint64)(p) // of eight neighbouring features, the first one's in the lowest byte
+				bins := *(*uint64)(p) // of eight neighbouring features; the first one's is the lowest byte on little-endian processors, which all of Batch's are
 				*(*int64)(unsafe.Add(h, uintptr(bins&255)*8)) += w
 				*(*int64)(unsafe.Add(h, 1*strideBytes+uintptr(bins>>8&255)*8)) += w
 				*(*int64)(unsafe.Add(h, 2*strideBytes+uintptr(bins>>16&255)*8)) += w

@@ -20,6 +20,6 @@ func PrivateBytes(p Params, rows, validRows int, features []int, threads int) in
 	}
 	bytes := 20*int64(rows) + 16*int64(validRows)
 	bytes += int64(bins) * (8*leaves + 16*(large+int64(threads)))
-	bytes += int64(threads) * int64(len(features)+kernelWidth) * strideBytes
+	bytes += int64(threads) * int64(len(features)) * strideBytes
 	return bytes
 }

@@ -119,7 +119,7 @@ func (b *binary) init(fromAverage bool) float64 {
 	}
 	var sum [2]float64
 	_ = b.d.each(func(r uint32, w float64) error {
-		sum[int(b.d.Label[r])] += w * b.weight[int(b.d.Label[r])]
+		sum[int(b.d.Label[r])] += float64(w * b.weight[int(b.d.Label[r])]) // not fused, as everywhere
 		return nil
 	})
 	return math.Log(sum[1] / sum[0])
@@ -160,7 +160,7 @@ func (o *regression) init(fromAverage bool) float64 {
 	}
 	var sum, weight float64
 	_ = o.d.each(func(r uint32, w float64) error {
-		sum += w * float64(o.d.Label[r])
+		sum += float64(w * float64(o.d.Label[r]))
 		weight += w
 		return nil
 	})

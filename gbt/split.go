@@ -127,14 +127,14 @@ func (c *scan) coarsen(group []uint8) {
 
 // numerical rates every threshold of the scan, with the missing values on either side, and keeps the best in best.
 func (s *scorer) numerical(c *scan, t *leafTask, feature, values, missing int, best *candidate) {
-	some := c.miss.h > 0
-	end := c.n - 1 // behind the last entry nothing is left for the right side but missing values
+	some := c.miss != sums{} // a hessian may round to 0 where the gradient does not
+	end := c.n - 1           // behind the last entry nothing is left for the right side but missing values
 	if some {
 		end = c.n
 	}
-	goal := max(best.gain, 0) + t.shift
-	gain, at := s.bestThreshold(c.below[:max(end, 0)], sums{}, t, goal)
+	gain, at := s.bestThreshold(c.below[:max(end, 0)], sums{}, t, t.shift)
 	left, missingLeft := sums{}, false
+	goal := t.shift
 	if at >= 0 {
 		left, goal = c.below[at], gain
 	}
@@ -143,7 +143,9 @@ func (s *scorer) numerical(c *scan, t *leafTask, feature, values, missing int, b
 			gain, at, left, missingLeft = g, i, c.below[i].plus(c.miss), true
 		}
 	}
-	if at < 0 {
+	// Features compete by the gains that are kept, so that their order and the number of goroutines cannot matter: best's
+	// plus the shift would be a rounding away from what this feature may have to offer.
+	if at < 0 || gain-t.shift <= best.gain {
 		return
 	}
 	*best = candidate{gain: gain - t.shift, feature: feature, sums: left, missing: missingLeft, l2: s.l2}

@@ -50,7 +50,7 @@ func (s *scorer) oneAgainstRest(all []category, t *leafTask, feature int, best *
 
 func (s *scorer) sortedSubset(all []category, t *leafTask, feature int, best *candidate) {
 	smooth := s.p.CatSmooth / s.pack.h1
-	sorted := slices.DeleteFunc(all, func(c category) bool { return c.sums.h*t.perH+0.5 < s.p.CatSmooth })
+	sorted := slices.DeleteFunc(all, func(c category) bool { return float64(c.sums.h*t.perH)+0.5 < s.p.CatSmooth })
 	for i := range sorted {
 		sorted[i].order = sorted[i].sums.g / (sorted[i].sums.h + smooth)
 	}
@@ -71,12 +71,12 @@ func (s *scorer) runFromEnd(sorted []category, t *leafTask, feature int, best *c
 	found := 0
 	for i := range longest {
 		left = left.plus(sorted[i].sums)
-		since += sorted[i].sums.h * t.perH
+		since += float64(sorted[i].sums.h * t.perH)
 		rest := t.total.minus(left)
 		if left.h < t.minH {
 			continue
 		}
-		if rest.h < t.minH || rest.h*t.perH+0.5 < float64(s.p.MinDataPerGroup) {
+		if rest.h < t.minH || float64(rest.h*t.perH)+0.5 < float64(s.p.MinDataPerGroup) {
 			break
 		}
 		if since+0.5 < float64(s.p.MinDataPerGroup) {

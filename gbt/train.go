@@ -2,6 +2,7 @@ package gbt
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -52,6 +53,9 @@ const (
 	StopNoSplit    Stop = "no split improves the model"
 )
 
+// ErrDiverged is wrapped by the error of a training whose steps grow beyond what a number can hold.
+var ErrDiverged = errors.New("the training diverges")
+
 // Train grows a model on d. It ends early when ctx does, with ctx's error. The same data, parameters and ratings give the
 // same model, bit for bit, whatever the number of threads.
 func Train(ctx context.Context, d *Data, p Params, opt Options) (*Result, error) {
@@ -60,10 +64,7 @@ func Train(ctx context.Context, d *Data, p Params, opt Options) (*Result, error)
 		return nil, err
 	}
 	for b.stopped == "" {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		if err := b.step(); err != nil {
+		if err := b.step(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -86,7 +87,9 @@ type booster struct {
 	bag        int
 
 	trees   []*Tree
-	best    int
+	round   int // trees tried, which is what random choices are keyed by; a try in which nothing splits gives no tree
+	best    int // trees of the best score
+	bestIn  int // the round of the best score
 	bestAt  float64
 	stopped Stop
 }
@@ -131,25 +134,30 @@ func filled(n int, x float64) []float64 {
 	return s
 }
 
-// step grows one tree, adds it to the scores, rates it and decides whether to go on.
-func (b *booster) step() error {
+// step grows one tree, adds it to the scores, rates it and decides whether to go on. A tree that finds no split among its
+// features and rows says nothing of the next one, which may draw others.
+func (b *booster) step(ctx context.Context) error {
 	start := time.Now()
-	tree := len(b.trees)
+	tree := b.round
+	b.round++
 	b.drawRows(tree)
 	pack := b.obj.prepare(b.score, b.grow.order, b.opt.Threads)
 	k := newKey(b.p.Seed, forRounding, tree)
 	parallel(b.opt.Threads, len(b.gh), grain, func(_, lo, hi int) { b.obj.fill(b.gh, b.score, lo, hi, k) })
 
-	t, err := b.grow.grow(tree, b.bag, b.gh, pack)
+	t, err := b.grow.grow(ctx, tree, b.bag, b.gh, pack)
 	if err != nil {
 		return err
 	}
 	if t == nil {
-		b.stopped = StopNoSplit
-		if tree == 0 {
-			b.trees = append(b.trees, constantTree(b.bias))
+		b.decide()
+		if !b.sampled() || b.stopped != "" && len(b.trees) == 0 {
+			b.stopped = StopNoSplit
 		}
 		return nil
+	}
+	if !t.finite() {
+		return fmt.Errorf("%w at tree %d: a leaf's value is not finite; use a smaller learning_rate or more lambda_l2", ErrDiverged, len(b.trees)+1)
 	}
 	b.grow.addLeafValues(b.score)
 	if out := b.grow.order[b.bag:]; len(out) > 0 {
@@ -158,7 +166,7 @@ func (b *booster) step() error {
 	if b.opt.Valid != nil {
 		t.addScores(b.opt.Valid.Columns, b.opt.Valid.rows(), b.validScore, b.opt.Threads)
 	}
-	if tree == 0 {
+	if len(b.trees) == 0 {
 		t.addBias(b.bias)
 	}
 	b.trees = append(b.trees, t)
@@ -190,7 +198,7 @@ func (b *booster) rate(t *Tree, start time.Time) error {
 		}
 		score = s
 		if b.improved(s) {
-			b.best, b.bestAt = n, s
+			b.best, b.bestIn, b.bestAt = n, b.round, s
 		}
 	}
 	if b.opt.OnTree != nil {
@@ -198,13 +206,24 @@ func (b *booster) rate(t *Tree, start time.Time) error {
 			return err
 		}
 	}
+	b.decide()
+	return nil
+}
+
+// decide ends the training when its rounds or its patience are over.
+func (b *booster) decide() {
 	switch {
-	case b.p.EarlyStoppingRound > 0 && n-b.best >= b.p.EarlyStoppingRound:
+	case b.p.EarlyStoppingRound > 0 && b.round-b.bestIn >= b.p.EarlyStoppingRound:
 		b.stopped = StopEarly
-	case n >= b.p.NumIterations:
+	case b.round >= b.p.NumIterations:
 		b.stopped = StopIterations
 	}
-	return nil
+}
+
+// sampled says whether trees differ in what they may look at.
+func (b *booster) sampled() bool {
+	return len(b.grow.varied) > 0 &&
+		(b.p.FeatureFraction < 1 || b.p.FeatureFractionByNode < 1 || b.p.BaggingFraction < 1 && b.p.BaggingFreq > 0)
 }
 
 func (b *booster) improved(s float64) bool {
@@ -218,6 +237,9 @@ func (b *booster) improved(s float64) bool {
 }
 
 func (b *booster) result() *Result {
+	if len(b.trees) == 0 {
+		b.trees = append(b.trees, constantTree(b.bias))
+	}
 	m := &Model{Objective: b.obj.String(), Trees: b.trees, Params: b.p.lines()}
 	m.FeatureNames, m.FeatureInfos = describe(b.data.Features)
 	r := &Result{Model: m, Grown: len(b.trees), Best: len(b.trees), Score: b.bestAt, Stopped: b.stopped}

@@ -70,6 +70,94 @@ func TestSameBytesForAnyThreads(t *testing.T) {
 	}
 }
 
+// TestEqualGainsForAnyThreads has so many features that several goroutines rate them, and gives each a twin: of equal gains
+// the first feature's wins.
+func TestEqualGainsForAnyThreads(t *testing.T) {
+	const features = 80
+	for seed := range uint64(5) {
+		half := randomTable(tableSpec{rows: 1500, numerical: features / 2, bins: 4 + 7*int(seed), seed: seed})
+		d := half.Data
+		d.RowMajor = make([]byte, d.Rows*features)
+		for f := range features {
+			twin := f % (features / 2)
+			if f >= features/2 {
+				d.Features = append(d.Features, half.Features[twin])
+				d.Columns = append(d.Columns, half.Columns[twin])
+			}
+			for r, bin := range half.Columns[twin] {
+				d.RowMajor[r*features+f] = bin
+			}
+		}
+		p := small()
+		p.MinDataInLeaf, p.NumLeaves, p.MinSumHessian = 1, 60, 0
+		first := mustTrain(t, &d, p, Options{Threads: 1}).Model
+		for _, tree := range first.Trees {
+			if f := slices.Max(tree.Feature); f >= features/2 {
+				t.Fatalf("seed %d: feature %d was preferred to its twin before it", seed, f)
+			}
+		}
+		for _, threads := range []int{2, 3, 5} {
+			if !bytes.Equal(text(t, mustTrain(t, &d, p, Options{Threads: threads}).Model), text(t, first)) {
+				t.Fatalf("seed %d: %d threads make another model", seed, threads)
+			}
+		}
+	}
+}
+
+// TestGoesOnAfterATreeWithoutSplit draws features of which few are worth a split.
+func TestGoesOnAfterATreeWithoutSplit(t *testing.T) {
+	d := randomTable(tableSpec{rows: 3000, numerical: 20, bins: 30, seed: 4})
+	for r, bin := range d.Columns[3] { // nothing but feature 3 says anything
+		d.Label[r] = float32(bin / 16)
+	}
+	p := small()
+	p.MinGainToSplit, p.FeatureFraction, p.NumIterations = 100, 0.2, 60
+	res := mustTrain(t, &d.Data, p, Options{})
+	if res.Grown < 5 || res.Grown > 30 || res.Stopped != StopIterations {
+		t.Errorf("%d trees of %d rounds, %s", res.Grown, p.NumIterations, res.Stopped)
+	}
+	for i, tree := range res.Model.Trees {
+		if tree.Leaves() < 2 {
+			t.Errorf("tree %d has no split", i)
+		}
+	}
+	p.FeatureFraction, p.MinGainToSplit = 1, 1e9
+	if res := mustTrain(t, &d.Data, p, Options{}); res.Stopped != StopNoSplit || res.Grown != 1 {
+		t.Errorf("%d trees, %s", res.Grown, res.Stopped)
+	}
+	p.FeatureFraction = 0.2
+	if res := mustTrain(t, &d.Data, p, Options{}); res.Stopped != StopNoSplit || res.Grown != 1 {
+		t.Errorf("drawn: %d trees, %s", res.Grown, res.Stopped)
+	}
+}
+
+func TestDivergenceIsAnError(t *testing.T) {
+	d := randomTable(tableSpec{rows: 500, numerical: 3, bins: 10, regression: true, seed: 1})
+	p := small()
+	p.Objective, p.LearningRate, p.NumIterations = "regression", 50, 300
+	if _, err := Train(t.Context(), &d.Data, p, Options{}); !errors.Is(err, ErrDiverged) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestCancelledWithinATree(t *testing.T) {
+	d := randomTable(tableSpec{rows: 500, numerical: 3, bins: 10, seed: 1})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Train(ctx, &d.Data, small(), Options{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestBinBeyondTheFeature has a table of one feature, where no other one's sums could tell.
+func TestBinBeyondTheFeature(t *testing.T) {
+	d := randomTable(tableSpec{rows: 500, numerical: 1, bins: 10, seed: 1})
+	d.RowMajor[77], d.Columns[0][77] = 200, 200
+	if _, err := Train(t.Context(), &d.Data, small(), Options{}); !errors.Is(err, ErrData) {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestPredictions holds four predictors against each other: the trainer's own scores, rows of bins, raw values, and
 // leaves reading the text.
 func TestPredictions(t *testing.T) {

@@ -1,5 +1,7 @@
 package gbt
 
+import "math"
+
 // Tree is one regression tree, in the arrays of LightGBM's text format. Internal node i splits Feature[i]; a child that is
 // negative is the leaf ^child. A tree of one leaf has no internal nodes.
 type Tree struct {
@@ -48,6 +50,16 @@ func (t *Tree) addBias(x float64) {
 	for i := range t.InternalValue {
 		t.InternalValue[i] += x
 	}
+}
+
+// finite says whether every leaf has a value that is a number.
+func (t *Tree) finite() bool {
+	for _, v := range t.LeafValue {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return false
+		}
+	}
+	return true
 }
 
 // constantTree predicts x for every row.
