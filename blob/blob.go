@@ -50,6 +50,8 @@ var (
 	ErrNotExist = fs.ErrNotExist
 	// ErrPrecondition means that another generation is there than the writer believed.
 	ErrPrecondition = errors.New("object is not at the expected generation")
+	// ErrTooLong means that an object has more bytes than an object of its kind may have.
+	ErrTooLong = errors.New("object is too long")
 	// ErrName means that a name cannot be an object of ours; see ValidName.
 	ErrName = errors.New("invalid object name")
 )
@@ -99,7 +101,7 @@ func ReadAll(ctx context.Context, s Store, name string, limit int64) ([]byte, At
 		return nil, Attrs{}, fmt.Errorf("read %s: %w", name, err)
 	}
 	if int64(len(data)) > limit {
-		return nil, Attrs{}, fmt.Errorf("read %s: more than the %d bytes that such an object may have", name, limit)
+		return nil, Attrs{}, fmt.Errorf("read %s: %w: more than the %d bytes that it may have", name, ErrTooLong, limit)
 	}
 	return data, attrs, nil
 }

@@ -16,6 +16,34 @@ const (
 	OutcomeCancelled Outcome = "cancelled"
 )
 
+// Ending says that a sweep is over, why, and which trials' results count. The aggregator writes it once, create-only, before
+// anything else: results and cancellations that come while it concludes, or between two attempts to, change nothing.
+type Ending struct {
+	Format    int       `json:"format"`
+	Sweep     ID        `json:"sweep"`
+	Cancelled bool      `json:"cancelled,omitempty"`
+	Early     string    `json:"early,omitempty"` // why not every trial has ended; empty when all have
+	Trials    []int     `json:"trials"`          // those that have ended, ascending
+	At        time.Time `json:"at"`
+}
+
+// DecodeEnding reads an Ending of a sweep of n trials.
+func DecodeEnding(data []byte, n int) (*Ending, error) {
+	var e Ending
+	if err := decode("ending", data, &e, func() int { return e.Format }); err != nil {
+		return nil, err
+	}
+	if err := CheckID(string(e.Sweep)); err != nil {
+		return nil, &DecodeError{"ending", err}
+	}
+	for i, t := range e.Trials {
+		if t < 0 || t >= n || i > 0 && t <= e.Trials[i-1] {
+			return nil, &DecodeError{"ending", fmt.Errorf("trial %d", t)}
+		}
+	}
+	return &e, nil
+}
+
 // Conclusion is the sweep's end. The aggregator writes it once, create-only, after the registry has the winner.
 type Conclusion struct {
 	Format  int     `json:"format"`

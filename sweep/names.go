@@ -36,6 +36,9 @@ func (id ID) Plan() string { return plansRoot + string(id) + ".json" }
 // Cancel is the object that asks every task to stop.
 func (id ID) Cancel() string { return id.Prefix() + "cancel.json" }
 
+// Ending is the object that says what the sweep is concluded from; whatever comes later does not count.
+func (id ID) Ending() string { return id.Prefix() + "ending.json" }
+
 // Conclusion is the object that ends a sweep.
 func (id ID) Conclusion() string { return id.Prefix() + "conclusion.json" }
 

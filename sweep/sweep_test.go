@@ -317,7 +317,7 @@ func TestDecodeResultRefuses(t *testing.T) {
 }
 
 func FuzzDecoders(f *testing.F) {
-	for _, v := range []any{plan(), done(1, 0.5, 3), sweep.ScoreMessage{Format: 1, Sweep: "a"}, sweep.Conclusion{Format: 1, Sweep: "a", Outcome: "winner"}} {
+	for _, v := range []any{plan(), done(1, 0.5, 3), sweep.ScoreMessage{Format: 1, Sweep: "a"}, sweep.Conclusion{Format: 1, Sweep: "a", Outcome: "winner"}, sweep.Ending{Format: 1, Sweep: "a", Trials: []int{0, 2}}} {
 		data, _ := json.Marshal(v)
 		f.Add(data)
 	}
@@ -342,6 +342,8 @@ func FuzzDecoders(f *testing.F) {
 		_, err = sweep.DecodeScoreMessage(data)
 		check(err)
 		_, err = sweep.DecodeConclusion(data)
+		check(err)
+		_, err = sweep.DecodeEnding(data, 3)
 		check(err)
 		_, err = sweep.DecodeScores(data)
 		check(err)

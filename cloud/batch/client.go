@@ -132,11 +132,6 @@ func (c *Client) fail(name string, err error) error {
 	return cloud.FromStatus(service, name, "", err)
 }
 
-// requestID is the same for the same job id, so that a repeated request cannot make a second job.
-func (c *Client) requestID(id string) string {
-	return uuid.NewSHA1(uuid.NameSpaceURL, []byte("https://batch.googleapis.com/v1/"+c.Name(id))).String()
-}
-
 // Submit creates the job. If a job of this id exists and was made for the same plan (PlanLabel), existed is true and
 // nothing changes; for another plan it is a *ConflictError. A job that breaks a rule of Batch is a *RuleError, before
 // anything is sent.
@@ -168,10 +163,13 @@ func (c *Client) Submit(ctx context.Context, j Job) (name string, existed bool, 
 	return name, existed, nil
 }
 
-// create creates the job, or finds the one that somebody has created meanwhile.
+// create creates the job, or finds the one that somebody has created meanwhile. The job's id is what excludes a second one;
+// the request id is the same for the repetitions of this call alone. If it followed from the job's id, Batch would answer a
+// new submission with a job that was deleted within the last hour, and run nothing.
 func (c *Client) create(ctx context.Context, id string, job *batchpb.Job) (got *batchpb.Job, existed bool, err error) {
+	request := uuid.NewString()
 	got, err = retry(ctx, func(ctx context.Context) (*batchpb.Job, error) {
-		return c.c.CreateJob(ctx, &batchpb.CreateJobRequest{Parent: c.parent, JobId: id, Job: job, RequestId: c.requestID(id)})
+		return c.c.CreateJob(ctx, &batchpb.CreateJobRequest{Parent: c.parent, JobId: id, Job: job, RequestId: request})
 	})
 	switch {
 	case status.Code(err) == codes.AlreadyExists:

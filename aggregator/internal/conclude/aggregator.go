@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -125,16 +127,59 @@ func (a *Aggregator) consider(ctx context.Context, id sweep.ID, k *known) (*swee
 	if err := a.readResults(ctx, k); err != nil {
 		return nil, err
 	}
-	board := k.board()
-	end, err := a.isOver(ctx, k.plan, board)
+	end, err := a.ending(ctx, k)
 	if err != nil || end == nil {
 		return nil, err
 	}
-	c, err := a.conclude(ctx, k, board, end)
+	c, err := a.conclude(ctx, k, k.board(end), end)
 	if err != nil {
 		return nil, err
 	}
 	return a.write(ctx, c)
+}
+
+// ending is what the sweep is to be concluded from: what somebody has written down, or else what is found now. It is nil
+// as long as the sweep is not over.
+func (a *Aggregator) ending(ctx context.Context, k *known) (*sweep.Ending, error) {
+	e, err := a.readEnding(ctx, k)
+	if e != nil || err != nil {
+		return e, err
+	}
+	if e, err = a.isOver(ctx, k.plan, k.board(nil)); err != nil || e == nil {
+		return nil, err
+	}
+	e.Format, e.Sweep, e.At, e.Trials = sweep.FormatVersion, k.plan.Sweep, a.Now().UTC(), slices.Sorted(maps.Keys(k.results))
+	created, err := blob.CreateJSON(ctx, a.Sweeps, e.Sweep.Ending(), e)
+	if created || err != nil {
+		return e, err
+	}
+	return a.readEnding(ctx, k)
+}
+
+// readEnding reads the ending, and the results that count in it but had not been seen yet.
+func (a *Aggregator) readEnding(ctx context.Context, k *known) (*sweep.Ending, error) {
+	data, _, err := blob.ReadAll(ctx, a.Sweeps, k.plan.Sweep.Ending(), maxObject)
+	if errors.Is(err, blob.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	e, err := sweep.DecodeEnding(data, len(k.plan.Trials))
+	if err != nil {
+		return nil, err
+	}
+	for _, trial := range e.Trials {
+		if _, have := k.results[trial]; have {
+			continue
+		}
+		r, err := a.readResult(ctx, k.plan, trial)
+		if err != nil {
+			return nil, err
+		}
+		k.results[trial] = *r
+	}
+	return e, nil
 }
 
 // conclusion is the sweep's conclusion if somebody has written it.
@@ -207,10 +252,13 @@ func (a *Aggregator) readResults(ctx context.Context, k *known) error {
 // create-only, so no other will come.
 func (a *Aggregator) readResult(ctx context.Context, p *sweep.Plan, trial int) (*sweep.Result, error) {
 	data, _, err := blob.ReadAll(ctx, a.Sweeps, p.Sweep.Result(trial), maxObject)
-	if err != nil {
+	if err != nil && !errors.Is(err, blob.ErrTooLong) {
 		return nil, err
 	}
-	r, err := sweep.DecodeResult(data)
+	var r *sweep.Result
+	if err == nil {
+		r, err = sweep.DecodeResult(data)
+	}
 	if err == nil && (r.Sweep != p.Sweep || r.Trial != trial) {
 		err = fmt.Errorf("it is of sweep %s, trial %d", r.Sweep, r.Trial)
 	}
@@ -221,35 +269,32 @@ func (a *Aggregator) readResult(ctx context.Context, p *sweep.Plan, trial int) (
 	return r, nil
 }
 
-func (k *known) board() sweep.Board {
+// board folds the results that count in e, or all of them.
+func (k *known) board(e *sweep.Ending) sweep.Board {
 	results := make([]sweep.Result, 0, len(k.results))
-	for _, r := range k.results {
-		results = append(results, r)
+	for trial, r := range k.results {
+		if e == nil || slices.Contains(e.Trials, trial) {
+			results = append(results, r)
+		}
 	}
 	return sweep.Fold(k.plan, results)
 }
 
-// end is why a sweep is over.
-type end struct {
-	cancelled bool
-	early     string // why not every trial has ended; empty when all have
-}
-
-// isOver says whether the sweep is to be concluded now; nil means not yet.
-func (a *Aggregator) isOver(ctx context.Context, p *sweep.Plan, b sweep.Board) (*end, error) {
+// isOver says whether the sweep is to be concluded now, and why; nil means not yet.
+func (a *Aggregator) isOver(ctx context.Context, p *sweep.Plan, b sweep.Board) (*sweep.Ending, error) {
 	_, err := a.Sweeps.Stat(ctx, p.Sweep.Cancel())
 	if err == nil {
-		return &end{cancelled: true}, nil
+		return &sweep.Ending{Cancelled: true}, nil
 	}
 	if !errors.Is(err, blob.ErrNotExist) {
 		return nil, err
 	}
 	if b.Waiting == 0 {
-		return &end{}, nil
+		return &sweep.Ending{}, nil
 	}
 	age := a.Now().Sub(p.Created)
 	if limit := time.Duration(p.Spec.Limits.Sweep); age >= limit {
-		return &end{early: fmt.Sprintf("%d of %d trials had not ended after %s, the sweep's time limit", b.Waiting, len(b.Rows), limit)}, nil
+		return &sweep.Ending{Early: fmt.Sprintf("%d of %d trials had not ended after %s, the sweep's time limit", b.Waiting, len(b.Rows), limit)}, nil
 	}
 	if a.Jobs == nil || age < submission {
 		return nil, nil
@@ -258,7 +303,7 @@ func (a *Aggregator) isOver(ctx context.Context, p *sweep.Plan, b sweep.Board) (
 	if err != nil || !ended {
 		return nil, err
 	}
-	return &end{early: fmt.Sprintf("%d of %d trials had not ended when the Batch job was %s", b.Waiting, len(b.Rows), state)}, nil
+	return &sweep.Ending{Early: fmt.Sprintf("%d of %d trials had not ended when the Batch job was %s", b.Waiting, len(b.Rows), state)}, nil
 }
 
 // write leaves the conclusion, or returns the one that somebody else left first.

@@ -15,15 +15,15 @@ import (
 )
 
 // conclude decides how the sweep ended and, if it has a winner, registers it. Run again, it comes to the same end.
-func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *end) (*sweep.Conclusion, error) {
+func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *sweep.Ending) (*sweep.Conclusion, error) {
 	p := k.plan
 	c := &sweep.Conclusion{Format: sweep.FormatVersion, Sweep: p.Sweep, Outcome: sweep.OutcomeNoWinner, Done: b.Done, Failed: b.Failed, At: a.Now().UTC()}
 	switch {
-	case e.cancelled:
+	case e.Cancelled:
 		c.Outcome, c.Reason = sweep.OutcomeCancelled, "the sweep was cancelled"
 		return c, nil
-	case e.early != "" && b.Done < quorum(p):
-		c.Reason = fmt.Sprintf("%s; %d are done, the quorum is %d", e.early, b.Done, quorum(p))
+	case e.Early != "" && b.Done < quorum(p):
+		c.Reason = fmt.Sprintf("%s; %d are done, the quorum is %d", e.Early, b.Done, quorum(p))
 		return c, nil
 	}
 	m, require, err := judges(p)
@@ -39,8 +39,8 @@ func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *e
 		return nil, err
 	}
 	c.Rejected, c.Reason = selection.Rejected, selection.Reason
-	if e.early != "" {
-		c.Reason += "; " + e.early
+	if e.Early != "" {
+		c.Reason += "; " + e.Early
 	}
 	if w == nil {
 		return c, nil

@@ -6,13 +6,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"coppice/blob"
 	"coppice/calibrate"
@@ -125,11 +129,11 @@ func TestSameEndWhateverTheMessages(t *testing.T) {
 }
 
 // without is a copy of a store but for one object.
-func without(t *testing.T, s blob.Store, name string) blob.Store {
+func without(t *testing.T, s blob.Store, names ...string) blob.Store {
 	t.Helper()
 	out := blob.Memory()
 	for n, data := range state(t, s, "") {
-		if n != name {
+		if !slices.Contains(names, n) {
 			if _, err := out.Put(t.Context(), n, blob.Any, strings.NewReader(data)); err != nil {
 				t.Fatal(err)
 			}
@@ -151,7 +155,7 @@ func TestKilledAnywhereTheEndIsTheSame(t *testing.T) {
 			t.Fatal("it writes more than 60 objects")
 		}
 		for _, landed := range []bool{false, true} {
-			w.models, w.sweeps = blob.Memory(), without(t, trained, w.plan.Sweep.Conclusion())
+			w.models, w.sweeps = blob.Memory(), without(t, trained, w.plan.Sweep.Ending(), w.plan.Sweep.Conclusion())
 			var puts atomic.Int64
 			a := w.aggregator()
 			a.Sweeps = dying{w.sweeps, &puts, k, landed}
@@ -173,6 +177,57 @@ func TestKilledAnywhereTheEndIsTheSame(t *testing.T) {
 			}
 			checkVersion(t, w, got)
 		}
+	}
+}
+
+// TestWhatComesLateDoesNotCount stops the aggregator between registering and concluding; then the best trial of all ends, and
+// somebody cancels.
+func TestWhatComesLateDoesNotCount(t *testing.T) {
+	const late = 3
+	w := newWorld(t, options{leaves: []int{2, 3, 4, 31}, skip: func(i int) bool { return i == late }})
+	w.now = created.Add(7 * time.Hour)
+	want := w.mustConclude(t)
+	w.sweeps = without(t, w.sweeps, w.plan.Sweep.Conclusion())
+	w.train(t, late, func(r *sweep.Result, _ map[string][]byte) { r.Score = 1 })
+	if _, err := blob.Create(t.Context(), w.sweeps, w.plan.Sweep.Cancel(), []byte("{}")); err != nil {
+		t.Fatal(err)
+	}
+	got := w.mustConclude(t)
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	// An aggregator that had not seen a result that counts reads it.
+	a := w.aggregator()
+	w.sweeps = without(t, w.sweeps, w.plan.Sweep.Conclusion())
+	a.Sweeps = unlisted{w.sweeps}
+	if got, err := a.Consider(t.Context(), w.plan.Sweep); err != nil || cmp.Diff(want, got) != "" {
+		t.Errorf("%v: %s", err, cmp.Diff(want, got))
+	}
+}
+
+// unlisted is a store whose listings lag behind.
+type unlisted struct{ blob.Store }
+
+func (unlisted) List(context.Context, string) iter.Seq2[blob.Attrs, error] {
+	return func(func(blob.Attrs, error) bool) {}
+}
+
+// TestARollbackIsNotUndone has a person roll back between the aggregator's promotion and its conclusion.
+func TestARollbackIsNotUndone(t *testing.T) {
+	first := newWorld(t, options{leaves: []int{2}, trees: 1})
+	first.mustConclude(t)
+	w := newWorld(t, options{sweep: "night-2", into: first, leaves: []int{4}, change: func(p *sweep.Plan) { p.Spec.Gate = nil }})
+	want := w.mustConclude(t)
+	reg := registry.New(w.models)
+	if _, err := reg.Rollback(t.Context(), "ctr", "champion", registry.Expect{Version: 2}, registry.Act{By: "on call", Why: "it broke", At: w.now}); err != nil {
+		t.Fatal(err)
+	}
+	w.sweeps = without(t, w.sweeps, w.plan.Sweep.Conclusion())
+	if d := cmp.Diff(want, w.mustConclude(t)); d != "" {
+		t.Error(d)
+	}
+	if a, err := reg.Alias(t.Context(), "ctr", "champion"); err != nil || a.Version != 1 {
+		t.Errorf("the champion is %d again (%v)", a.Version, err)
 	}
 }
 
@@ -249,6 +304,14 @@ func TestDamagedAndMissingObjects(t *testing.T) {
 		t.Fatalf("%+v", c)
 	}
 	contains(t, c.Rejected[0].Reason, "SHA-256")
+
+	w.models, w.sweeps = blob.Memory(), without(t, w.sweeps, w.plan.Sweep.Conclusion())
+	if _, err := w.sweeps.Put(t.Context(), name, blob.Any, bytes.NewReader(append(data, '\n'))); err != nil {
+		t.Fatal(err)
+	}
+	if c := w.mustConclude(t); c.Trial == best || c.Outcome != sweep.OutcomeWinner {
+		t.Errorf("a model of more bytes than its result says: %+v", c)
+	}
 
 	w.models, w.sweeps = blob.Memory(), without(t, without(t, w.sweeps, w.plan.Sweep.Conclusion()), name)
 	if c := w.mustConclude(t); c.Trial == best {

@@ -21,12 +21,16 @@ const moves = 5
 // swap to another version compares with that one.
 func (a *Aggregator) gate(ctx context.Context, p *sweep.Plan, v registry.Version, w *winner, h *holdout) (*sweep.GateDecision, error) {
 	for range moves {
-		now, err := a.champion(ctx, p.Spec.Model)
+		before, done, err := a.promoted(ctx, p.Spec.Model, v.Number)
 		if err != nil {
 			return nil, err
 		}
-		if now.Version == v.Number { // an earlier attempt, or another aggregator, got this far
-			return a.passed(ctx, p, now, w, h)
+		if done {
+			return a.passed(ctx, p, before, w, h)
+		}
+		now, err := a.champion(ctx, p.Spec.Model)
+		if err != nil {
+			return nil, err
 		}
 		d, err := a.decide(ctx, p, now.Version, w, h)
 		if err != nil || !d.Passed {
@@ -44,9 +48,26 @@ func (a *Aggregator) gate(ctx context.Context, p *sweep.Plan, v registry.Version
 	return &sweep.GateDecision{Reason: fmt.Sprintf("the champion was moved by others %d times while the gate was deciding; promote by hand", moves)}, nil
 }
 
+// promoted says whether the version has been the champion, by an earlier attempt or another aggregator, and which version
+// was before it. A person may have moved the alias since; that is not undone.
+func (a *Aggregator) promoted(ctx context.Context, model string, version int) (before int, done bool, err error) {
+	events, err := a.Registry.History(ctx, model)
+	for _, e := range events {
+		if e.Alias == registry.Champion && e.To == version {
+			return e.From, true, nil
+		}
+	}
+	var damaged *registry.CorruptError
+	if errors.As(err, &damaged) { // of some other event; it will not come back
+		a.Log.Warn("the registry's history is damaged", "model", model, "error", err.Error())
+		return 0, false, nil
+	}
+	return 0, false, err
+}
+
 // passed repeats the decision that made the version the champion, against the one before it.
-func (a *Aggregator) passed(ctx context.Context, p *sweep.Plan, now registry.Alias, w *winner, h *holdout) (*sweep.GateDecision, error) {
-	d, err := a.decide(ctx, p, now.Last.From, w, h)
+func (a *Aggregator) passed(ctx context.Context, p *sweep.Plan, before int, w *winner, h *holdout) (*sweep.GateDecision, error) {
+	d, err := a.decide(ctx, p, before, w, h)
 	if d != nil {
 		d.Passed, d.Promoted = true, true
 	}

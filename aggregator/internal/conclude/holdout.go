@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"coppice/blob"
 	"coppice/dataset"
@@ -76,20 +77,17 @@ func (a *Aggregator) readPart(ctx context.Context, prefix string, h *holdout, pa
 	}
 	rows := part.Select(all.Fold)
 	targets := all
-	at := map[uint32]int{} // row of the split -> row of the part
 	if rows != nil {
 		targets = dataset.Targets{Label: pick(all.Label, rows), Weight: pick(all.Weight, rows), Group: pick(all.Group, rows), Fold: pick(all.Fold, rows)}
-		for i, r := range rows {
-			at[r] = i
-		}
 	}
 	var places []place
 	if h.sample.Split == part.Split {
 		for i, r := range h.sample.Row {
-			switch j, ok := at[r]; {
-			case rows == nil && int(r) < len(all.Label):
-				places = append(places, place{i, int(r)})
-			case ok:
+			j, ok := int(r), int(r) < len(all.Label)
+			if rows != nil {
+				j, ok = slices.BinarySearch(rows, r) // ascending
+			}
+			if ok {
 				places = append(places, place{i, j})
 			}
 		}

@@ -39,7 +39,7 @@ func (a *Aggregator) readWinner(ctx context.Context, r *sweep.Result, h *holdout
 	var files [3][]byte
 	for i, o := range []sweep.Object{*r.Model, r.Scores.Calib, r.Scores.Test} {
 		data, _, err := blob.ReadAll(ctx, a.Sweeps, o.Name, o.Bytes)
-		if errors.Is(err, blob.ErrNotExist) {
+		if errors.Is(err, blob.ErrNotExist) || errors.Is(err, blob.ErrTooLong) {
 			return nil, err, nil
 		}
 		if err != nil {

@@ -164,6 +164,20 @@ func (w *world) concluded(outcome sweep.Outcome) func(*sweep.Plan) {
 	}
 }
 
+// TestTooLateToCancel has a sweep that the aggregator is concluding.
+func TestTooLateToCancel(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--no-wait", "--id", "night-1")
+	if _, err := blob.CreateJSON(t.Context(), w.buckets["sweeps"], sweep.ID("night-1").Ending(), sweep.Ending{Format: 1, Sweep: "night-1"}); err != nil {
+		t.Fatal(err)
+	}
+	w.refused(sweep.ExitConflict, "too late to cancel", "cancel", "night-1")
+	if _, err := w.buckets["sweeps"].Stat(t.Context(), sweep.ID("night-1").Cancel()); !errors.Is(err, blob.ErrNotExist) {
+		t.Errorf("it was cancelled: %v", err)
+	}
+}
+
 func TestStageShowsTheDataset(t *testing.T) {
 	w := newWorld(t)
 	out := w.staged()

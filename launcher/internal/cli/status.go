@@ -98,6 +98,9 @@ func cancelCommand(w *World) *cobra.Command {
 				} else if end != nil {
 					return &conflictError{fmt.Errorf("sweep %s has ended (%s); there is nothing to cancel", id, end.Outcome)}
 				}
+				if st.Ending {
+					return &conflictError{fmt.Errorf("sweep %s is being concluded; it is too late to cancel. `launcher watch %s` shows how it ends", id, id)}
+				}
 				text, err := json.Marshal(map[string]time.Time{"at": w.Now().UTC()})
 				if err != nil {
 					return err

@@ -104,7 +104,7 @@ func (w *World) watch(ctx context.Context, c *cloud, id sweep.ID, asJSON bool) e
 			view.close()
 			return w.concluded(s, st, asJSON)
 		}
-		if st.Cancelled && job.Finished { // the aggregator will say so, too; nothing more is going to happen
+		if st.Cancelled && !st.Ending && job.Finished { // the aggregator will say so, too; nothing more is going to happen
 			return &NoWinnerError{&sweep.Conclusion{Sweep: id, Outcome: sweep.OutcomeCancelled, Reason: "it was cancelled"}}
 		}
 		if !ended.IsZero() && w.Now().Sub(ended) > concludeFor {

@@ -24,6 +24,7 @@ type State struct {
 	Board      sweep.Board
 	Running    int // trials that a task holds and that have not ended
 	Cancelled  bool
+	Ending     bool              // the aggregator is concluding it: nothing that comes now counts
 	Conclusion *sweep.Conclusion // nil as long as it has not ended
 }
 
@@ -93,6 +94,11 @@ func (s *Sweep) Look(ctx context.Context) (State, error) {
 		return State{}, err
 	}
 	state.Cancelled = err == nil
+	_, err = s.store.Stat(ctx, id.Ending())
+	if err != nil && !errors.Is(err, blob.ErrNotExist) {
+		return State{}, err
+	}
+	state.Ending = err == nil
 	state.Conclusion, err = Conclusion(ctx, s.store, id)
 	return state, err
 }
