@@ -195,13 +195,18 @@ func (r *Registry) move(ctx context.Context, model, alias string, decide func(no
 		}
 		object := aliasObject(model, alias)
 		if _, lost = r.store.Put(ctx, object, generation, bytes.NewReader(data)); errors.Is(lost, blob.ErrPrecondition) {
-			// Either somebody else was faster, or this very write succeeded and only its answer was lost.
+			// Either somebody else was faster, or this very write succeeded and only its answer was lost. In the latter case
+			// a third may have moved the alias on since, and has left our move in the history before that.
 			there, _, err := r.read(ctx, object, maxRecord)
 			if err != nil && !isAbsent(err) {
 				return Alias{}, err
 			}
 			if !bytes.Equal(there, data) {
-				continue
+				if mine, err := r.isRecorded(ctx, *next); err != nil {
+					return Alias{}, err
+				} else if !mine {
+					continue
+				}
 			}
 		} else if lost != nil {
 			return Alias{}, fmt.Errorf("registry: write %s: %w", object, lost)
@@ -211,6 +216,19 @@ func (r *Registry) move(ctx context.Context, model, alias string, decide func(no
 		return *next, nil
 	}
 	return Alias{}, fmt.Errorf("registry: write %s: others were faster %d times: %w", aliasObject(model, alias), maxRaces, lost)
+}
+
+// isRecorded says whether the history has the last event of an alias, and not another one in its place.
+func (r *Registry) isRecorded(ctx context.Context, a Alias) (bool, error) {
+	want, err := encode(eventRecord{format, a.Model, a.Last})
+	if err != nil {
+		return false, err
+	}
+	data, _, err := r.read(ctx, eventObject(a.Model, a.Name, a.Last.Sequence), maxRecord)
+	if isAbsent(err) {
+		return false, nil
+	}
+	return bytes.Equal(data, want), err
 }
 
 // record copies the last event of an alias into the history.

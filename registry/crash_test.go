@@ -232,6 +232,45 @@ func TestLostAnswers(t *testing.T) {
 	}
 }
 
+// TestLostAnswerAndARival: the move lands, its answer is lost, and somebody moves the alias on before we look.
+func TestLostAnswerAndARival(t *testing.T) {
+	s := blob.Memory()
+	calm := registry.New(s)
+	for _, key := range []string{"a", "b", "c"} {
+		register(t, calm, "ctr", key)
+	}
+	if _, err := calm.Promote(t.Context(), "ctr", 1, registry.Expect{}, act(1, "one")); err != nil {
+		t.Fatal(err)
+	}
+	rival := &rivalled{Store: s, after: func() {
+		if _, err := calm.Promote(t.Context(), "ctr", 3, registry.Expect{Version: 2}, act(3, "three")); err != nil {
+			t.Error(err)
+		}
+	}}
+	if a, err := registry.New(rival).Promote(t.Context(), "ctr", 2, registry.Expect{Version: 1}, act(2, "two")); err != nil || a.Version != 2 {
+		t.Errorf("%+v, %v", a, err)
+	}
+	if a, err := calm.Alias(t.Context(), "ctr", registry.Champion); err != nil || a.Version != 3 || a.Last.Sequence != 3 {
+		t.Errorf("%+v, %v", a, err)
+	}
+}
+
+// rivalled loses the answer to the first write of an alias, and lets somebody else act before that is known.
+type rivalled struct {
+	blob.Store
+	after func()
+}
+
+func (s *rivalled) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (blob.Attrs, error) {
+	attrs, err := s.Store.Put(ctx, name, cond, r)
+	if err == nil && s.after != nil && strings.Contains(name, "/aliases/") {
+		s.after()
+		s.after = nil
+		return blob.Attrs{}, fmt.Errorf("put %s: %w", name, blob.ErrPrecondition)
+	}
+	return attrs, err
+}
+
 // TestMovesWithoutCopies: when no copy of an event can be written, the alias stays where it is after one move, and nothing
 // is lost.
 func TestMovesWithoutCopies(t *testing.T) {

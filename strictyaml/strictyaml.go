@@ -52,6 +52,9 @@ func Decode(file string, data []byte, v any) (*Document, error) {
 	if len(data) > MaxBytes {
 		return nil, &Error{File: file, Msg: fmt.Sprintf("%d bytes, more than the %d that a specification may have", len(data), MaxBytes)}
 	}
+	if err := checkDepth(file, data); err != nil {
+		return nil, err
+	}
 	parsed, err := parser.ParseBytes(data, 0)
 	if err != nil {
 		return nil, translate(file, err)
@@ -79,6 +82,28 @@ func Decode(file string, data []byte, v any) (*Document, error) {
 		return nil, translate(file, err)
 	}
 	return d, nil
+}
+
+// maxDepth bounds how many brackets may be open at once. The parser's time grows with the square of it: 50 kB of brackets
+// took 16 seconds.
+const maxDepth = 200
+
+// checkDepth counts brackets, those in texts and comments too: no spec has so many that are not closed.
+func checkDepth(file string, data []byte) error {
+	depth, line, start := 0, 1, 0
+	for i, c := range data {
+		switch c {
+		case '\n':
+			line, start = line+1, i+1
+		case '[', '{':
+			if depth++; depth > maxDepth {
+				return &Error{File: file, Line: line, Column: i - start + 1, Msg: fmt.Sprintf("more than %d brackets are open here", maxDepth)}
+			}
+		case ']', '}':
+			depth--
+		}
+	}
+	return nil
 }
 
 // Errorf is an *Error at the value that path names, such as "search.random.num_leaves" or "search.fixed[1]". When the

@@ -103,6 +103,20 @@ func everywhere(t *testing.T, test func(*world)) {
 	t.Run("disk", func(t *testing.T) { test(start(t, Options{Dir: t.TempDir()})) })
 }
 
+// TestComposeStaysInItsBucket: names in a body could leave the bucket's folder, too.
+func TestComposeStaysInItsBucket(t *testing.T) {
+	w := start(t, Options{Dir: t.TempDir()})
+	w.mustPut("head", "1")
+	for _, name := range []string{"../other/secret", "a/../../x"} {
+		if _, err := w.b.Object("stolen").ComposerFrom(w.b.Object(name)).Run(w.ctx); code(err) != http.StatusBadRequest {
+			w.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := w.b.Object("copy").ComposerFrom(w.b.Object("head")).Run(w.ctx); err != nil {
+		w.Error(err)
+	}
+}
+
 // TestPreconditions: what fake-gcs-server checks on uploads only holds on every call here.
 func TestPreconditions(t *testing.T) {
 	everywhere(t, func(w *world) {

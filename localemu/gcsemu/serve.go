@@ -168,6 +168,9 @@ func (s *Server) change(r *http.Request, c call) *response {
 	if a := receive(r); a != nil {
 		return a
 	}
+	if a := s.checkSources(r); a != nil {
+		return a
+	}
 	if a := s.faults.refuse(c.object); a != nil {
 		return a
 	}
@@ -182,6 +185,28 @@ func (s *Server) change(r *http.Request, c call) *response {
 	s.tick()
 	defer s.ticked()
 	return s.ask(r)
+}
+
+// checkSources checks the names in a compose request's body as those in paths are: they become paths of files, too.
+func (s *Server) checkSources(r *http.Request) *response {
+	if !strings.HasSuffix(r.URL.Path, "/compose") {
+		return nil
+	}
+	body, err := io.ReadAll(r.Body) // received already, and short
+	if err != nil {
+		return answer(http.StatusBadRequest, err.Error())
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	var compose struct{ SourceObjects []struct{ Name string } }
+	if err := json.Unmarshal(body, &compose); err != nil {
+		return answer(http.StatusBadRequest, fmt.Sprintf("the body is not a compose request: %v", err))
+	}
+	for _, o := range compose.SourceObjects {
+		if why := s.checkName(o.Name); why != "" {
+			return answer(http.StatusBadRequest, fmt.Sprintf("Invalid object name %.80q: %s", o.Name, why))
+		}
+	}
+	return nil
 }
 
 // condition compares the object with the request's generation conditions. The lock is held.

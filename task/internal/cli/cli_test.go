@@ -98,6 +98,7 @@ func TestTrainRefuses(t *testing.T) {
 		"value":             {"learning_rate: -1\n", nil, sweep.ExitInput, "params.yaml:1:16: learning_rate: -1 is outside"},
 		"metric":            {"metric: acu\n", nil, sweep.ExitInput, `params.yaml:1:9`},
 		"metric's kind":     {"metric: rmse\n", nil, sweep.ExitInput, "params.yaml:1:9: metric rmse is for regression"},
+		"metric's type":     {"metric: [auc, 3]\n", nil, sweep.ExitInput, "params.yaml:1:9: metric: 3 is no name of a metric"},
 		"threads":           {"", []string{"--threads", "0"}, sweep.ExitUsage, "--threads is 0"},
 		"no dataset":        {"", []string{"--dataset", "nowhere"}, sweep.ExitNotFound, "nowhere"},
 	} {

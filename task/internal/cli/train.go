@@ -136,7 +136,10 @@ func readParams(file string, label dataset.LabelKind) (gbt.Params, []metric.Metr
 			return gbt.Params{}, nil, err
 		}
 	}
-	names := metricNames(values["metric"])
+	names, err := metricNames(values["metric"])
+	if err != nil {
+		return gbt.Params{}, nil, at(doc, "metric", err)
+	}
 	delete(values, "metric")
 	if _, ok := values["objective"]; !ok && label == dataset.Regression {
 		values["objective"] = "regression"
@@ -178,18 +181,24 @@ func at(doc *strictyaml.Document, path string, err error) error {
 }
 
 // metricNames accepts one name or a list.
-func metricNames(v any) []string {
+func metricNames(v any) ([]string, error) {
 	switch v := v.(type) {
+	case nil:
+		return nil, nil
 	case string:
-		return []string{v}
+		return []string{v}, nil
 	case []any:
 		var names []string
 		for _, n := range v {
-			names = append(names, fmt.Sprint(n))
+			name, ok := n.(string)
+			if !ok {
+				return nil, fmt.Errorf("metric: %v is no name of a metric", n)
+			}
+			names = append(names, name)
 		}
-		return names
+		return names, nil
 	}
-	return nil
+	return nil, fmt.Errorf("metric: %v is neither a name nor a list of names", v)
 }
 
 func (w *World) describe(ds *dataset.Dataset, p gbt.Params, threads int) {
