@@ -9,13 +9,15 @@ BINARIES    := launcher task aggregator localemu
 DEMO        := build/demo
 DATA        ?= ../shared/data
 FUZZ_TIME   ?= 20s
+IMAGE_TOOL  ?= $(notdir $(firstword $(foreach t,buildah podman docker,$(shell command -v $(t)))))
+CA_CERTIFICATES ?= /etc/ssl/certs/ca-certificates.crt
 # Pinned, so that a new linter release cannot break a build that did not change.
 GOLANGCI    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 export CGO_ENABLED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test race lint e2e interop quality fuzz bench clean $(BINARIES)
+.PHONY: help build demo test race lint e2e interop quality images fuzz bench clean $(BINARIES)
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,6 +57,15 @@ build/venv/ok: bench/requirements.txt
 	python3 -m venv build/venv
 	build/venv/bin/pip install --quiet --disable-pip-version-check -r bench/requirements.txt
 	@touch $@
+
+images: build ## build a container image of launcher, task and aggregator (buildah, podman or docker)
+	@test -n "$(IMAGE_TOOL)" || { echo "none of buildah, podman and docker is installed"; exit 1; }
+	@mkdir -p build/images
+	cp bin/launcher bin/task bin/aggregator build/images/
+	cp $(CA_CERTIFICATES) build/images/ca-certificates.crt
+	@for p in launcher task aggregator; do \
+	  $(IMAGE_TOOL) build --build-arg PROGRAM=$$p --build-arg VERSION=$(VERSION) -f container/Containerfile -t coppice-$$p:$(VERSION) build/images || exit 1; \
+	done
 
 fuzz: ## run every fuzz test for FUZZ_TIME (default 20s each)
 	@for pkg in $$($(GO) list ./...); do \
