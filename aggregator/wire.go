@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"coppice/aggregator/internal/cli"
+	"coppice/aggregator/internal/conclude"
 	"coppice/cloud/batch"
 	"coppice/cloud/gcs"
 	"coppice/cloud/pubsub"
@@ -60,7 +61,7 @@ type watcher struct{ jobs *batch.Client }
 func (w watcher) Ended(ctx context.Context, job string) (bool, string, error) {
 	status, err := w.jobs.Get(ctx, job)
 	if errors.Is(err, batch.ErrNotExist) {
-		return true, "not there", nil
+		return false, "", conclude.ErrNoJob
 	}
 	if err != nil {
 		return false, "", err

@@ -1,6 +1,10 @@
 package gbt
 
-import "sync"
+import (
+	"fmt"
+	"runtime/debug"
+	"sync"
+)
 
 // grain is the fewest rows worth a goroutine of their own: some tens of microseconds of work.
 const grain = 1 << 14
@@ -15,9 +19,24 @@ func parallel(threads, n, atLeast int, f func(worker, lo, hi int)) {
 		return
 	}
 	var wg sync.WaitGroup
+	panics := make([]any, workers)
 	for w := 1; w < workers; w++ {
-		wg.Go(func() { f(w, n*w/workers, n*(w+1)/workers) })
+		wg.Go(func() {
+			defer func() {
+				if v := recover(); v != nil {
+					panics[w] = fmt.Sprintf("%v\n%s", v, debug.Stack())
+				}
+			}()
+			f(w, n*w/workers, n*(w+1)/workers)
+		})
 	}
+	defer func() {
+		wg.Wait()
+		for _, p := range panics {
+			if p != nil {
+				panic(p) // where the caller can recover from it: in a goroutine it would end the process
+			}
+		}
+	}()
 	f(0, 0, n/workers)
-	wg.Wait()
 }

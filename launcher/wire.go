@@ -52,11 +52,9 @@ type jobs struct {
 // mountPath is where the local SSD of a VM is mounted; all its tasks see the same folder.
 const mountPath = "/mnt/disks/coppice"
 
-// Retries of one task: Spot machines are taken away, others seldom fail.
-const (
-	retriesSpot     = 10
-	retriesStandard = 3
-)
+// retries of one task: what Batch allows at most. Spot machines are taken away, and a trial is given up only after
+// sweep.MaxClaims deaths.
+const retries = 10
 
 // describe says what Batch has to know about a plan. Only what is in the plan and the environment goes in, so the same
 // plan makes the same job.
@@ -71,11 +69,8 @@ func (j *jobs) describe(p *sweep.Plan) batch.Job {
 		Tasks: z.Tasks, Parallelism: z.Tasks, TasksPerVM: z.TasksPerVM,
 		MachineType: z.MachineType, Spot: *m.Spot, LocalSSDs: m.LocalSSD, MountPath: mountPath,
 		CPUMilli: int64(1000 * z.VCPUs / z.TasksPerVM), MemoryMiB: (z.MemoryBytes - z.ReserveBytes) / int64(z.TasksPerVM) >> 20,
-		MaxRetries: retriesStandard, RetryExitCodes: sweep.RetryableExitCodes(), MaxRunDuration: time.Duration(p.Spec.Limits.Sweep),
+		MaxRetries: retries, RetryExitCodes: sweep.RetryableExitCodes(), MaxRunDuration: time.Duration(p.Spec.Limits.Sweep),
 		ServiceAccount: j.env.ServiceAccount, Network: j.env.Network, Subnetwork: j.env.Subnetwork, NoExternalIP: j.env.Subnetwork != "",
-	}
-	if *m.Spot {
-		job.MaxRetries = retriesSpot
 	}
 	if j.env.Zones != "" {
 		job.Zones = slices.DeleteFunc(strings.Split(j.env.Zones, ","), func(z string) bool { return z == "" })

@@ -26,10 +26,22 @@ const (
 	BatchRecreated        = 50006
 )
 
+// Exit codes of a program that did not end by itself. A task that dies so may have met a machine without memory left; the
+// trial that it held is not tried for ever (MaxClaims).
+const (
+	ExitCrash   = 2   // the Go runtime's, after a panic or out of memory
+	ExitAborted = 134 // SIGABRT
+	ExitKilled  = 137 // SIGKILL, by the kernel when memory is short
+)
+
+// MaxClaims is how many tasks may die over one trial before it counts as failed. Spot machines are taken away, but a
+// candidate that kills whoever trains it would otherwise use up a task's retries, and with them the Batch job.
+const MaxClaims = 5
+
 // MaxTasksPerVM is Batch's own limit.
 const MaxTasksPerVM = 20
 
 // RetryableExitCodes are those after which the same task is worth another attempt.
 func RetryableExitCodes() []int32 {
-	return []int32{ExitTransient, BatchPreempted, BatchReportingTimeout, BatchRebooted, BatchUnresponsive, BatchRecreated}
+	return []int32{ExitTransient, ExitCrash, ExitAborted, ExitKilled, BatchPreempted, BatchReportingTimeout, BatchRebooted, BatchUnresponsive, BatchRecreated}
 }

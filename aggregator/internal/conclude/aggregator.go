@@ -23,9 +23,12 @@ import (
 
 // Jobs says whether a Batch job will still run anything.
 type Jobs interface {
-	// Ended reports whether the job has come to its end, or is not there, and in which state.
+	// Ended reports whether the job has come to its end, and in which state; ErrNoJob when there is no such job.
 	Ended(ctx context.Context, job string) (ended bool, state string, err error)
 }
+
+// ErrNoJob is a job that Batch does not know.
+var ErrNoJob = errors.New("there is no such job")
 
 // Aggregator concludes the sweeps of one bucket. Its methods may be called from any goroutine.
 type Aggregator struct {
@@ -145,7 +148,7 @@ func (a *Aggregator) ending(ctx context.Context, k *known) (*sweep.Ending, error
 	if e != nil || err != nil {
 		return e, err
 	}
-	if e, err = a.isOver(ctx, k.plan, k.board(nil)); err != nil || e == nil {
+	if e, err = a.isOver(ctx, k); err != nil || e == nil {
 		return nil, err
 	}
 	e.Format, e.Sweep, e.At, e.Trials = sweep.FormatVersion, k.plan.Sweep, a.Now().UTC(), slices.Sorted(maps.Keys(k.results))
@@ -281,7 +284,8 @@ func (k *known) board(e *sweep.Ending) sweep.Board {
 }
 
 // isOver says whether the sweep is to be concluded now, and why; nil means not yet.
-func (a *Aggregator) isOver(ctx context.Context, p *sweep.Plan, b sweep.Board) (*sweep.Ending, error) {
+func (a *Aggregator) isOver(ctx context.Context, k *known) (*sweep.Ending, error) {
+	p, b := k.plan, k.board(nil)
 	_, err := a.Sweeps.Stat(ctx, p.Sweep.Cancel())
 	if err == nil {
 		return &sweep.Ending{Cancelled: true}, nil
@@ -296,12 +300,22 @@ func (a *Aggregator) isOver(ctx context.Context, p *sweep.Plan, b sweep.Board) (
 	if limit := time.Duration(p.Spec.Limits.Sweep); age >= limit {
 		return &sweep.Ending{Early: fmt.Sprintf("%d of %d trials had not ended after %s, the sweep's time limit", b.Waiting, len(b.Rows), limit)}, nil
 	}
-	if a.Jobs == nil || age < submission {
+	if a.Jobs == nil {
 		return nil, nil
 	}
 	ended, state, err := a.Jobs.Ended(ctx, p.Job)
+	if errors.Is(err, ErrNoJob) {
+		ended, state, err = age >= submission, "not there", nil
+	}
 	if err != nil || !ended {
 		return nil, err
+	}
+	// What was written between the last look and the job's end counts, too.
+	if err := a.readResults(ctx, k); err != nil {
+		return nil, err
+	}
+	if b = k.board(nil); b.Waiting == 0 {
+		return &sweep.Ending{}, nil
 	}
 	return &sweep.Ending{Early: fmt.Sprintf("%d of %d trials had not ended when the Batch job was %s", b.Waiting, len(b.Rows), state)}, nil
 }

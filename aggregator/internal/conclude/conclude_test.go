@@ -375,6 +375,14 @@ type jobs struct {
 
 func (j jobs) Ended(context.Context, string) (bool, string, error) { return j.ended, j.state, j.err }
 
+// finishing is a job that ends just now.
+type finishing struct{ end func() }
+
+func (f finishing) Ended(context.Context, string) (bool, string, error) {
+	f.end()
+	return true, "SUCCEEDED", nil
+}
+
 func TestWhenASweepIsOver(t *testing.T) {
 	unfinished := func(done ...int) *world {
 		return newWorld(t, options{leaves: []int{2, 3, 4, 5}, skip: func(i int) bool { return i >= len(done) || done[i] == 0 }})
@@ -393,7 +401,7 @@ func TestWhenASweepIsOver(t *testing.T) {
 		t.Errorf("concluded with trials running: %+v", c)
 	}
 	w.now = created.Add(time.Minute) // so young, Batch may not know the job yet
-	if c := consider(w, jobs{ended: true, state: "NOT_FOUND"}); c != nil {
+	if c := consider(w, jobs{err: ErrNoJob}); c != nil {
 		t.Errorf("concluded before the job can be known: %+v", c)
 	}
 	w.now = created.Add(time.Hour)
@@ -402,6 +410,25 @@ func TestWhenASweepIsOver(t *testing.T) {
 		t.Fatalf("%+v", c)
 	}
 	contains(t, c.Reason, "2 of 4 trials had not ended when the Batch job was FAILED")
+
+	lost := unfinished(1, 1) // a job that fails at once ends its sweep at once
+	lost.now = created.Add(time.Second)
+	if c := consider(lost, jobs{ended: true, state: "FAILED"}); c == nil {
+		t.Error("a failed job's sweep goes on")
+	}
+	never := unfinished(1, 1)
+	if c := consider(never, jobs{err: ErrNoJob}); c == nil {
+		t.Error("a sweep whose job is not there goes on")
+	} else {
+		contains(t, c.Reason, "the Batch job was not there")
+	}
+
+	// The last trial ends between the look at the results and the look at the job.
+	late := unfinished(1, 1, 1)
+	c = consider(late, finishing{func() { late.train(t, 3, nil) }})
+	if c == nil || c.Done != 4 || strings.Contains(c.Reason, "had not ended") {
+		t.Errorf("%+v", c)
+	}
 
 	few := unfinished(1)
 	few.now = created.Add(7 * time.Hour)

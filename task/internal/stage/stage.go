@@ -98,7 +98,10 @@ func (q *Request) copyAll(ctx context.Context, partial string) (*dataset.Manifes
 	group.SetLimit(transfers)
 	for _, file := range m.Files {
 		if err := c.copyFile(ctx, group, partial, prefix, file); err != nil {
-			return nil, errors.Join(err, group.Wait())
+			if first := group.Wait(); first != nil {
+				return nil, first // it is what cut this one short
+			}
+			return nil, err
 		}
 	}
 	if err := group.Wait(); err != nil {

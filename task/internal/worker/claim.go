@@ -27,19 +27,26 @@ type watched map[int]struct {
 // next takes a trial: one that an earlier attempt of this task left, one that nobody has, or one whose holder is dead.
 // It returns nil when there is nothing more to do here.
 func (w *Worker) next(ctx context.Context) (*sweep.Claim, error) {
-	idle := time.Now()
+	idle, short := time.Now(), false
 	w.watch = watched{}
 	for {
-		if stop, err := w.cancelled(ctx); err != nil || stop {
+		if over, err := w.over(ctx); err != nil || over != nil {
 			return nil, err
 		}
 		states, err := w.states(ctx)
 		if err != nil {
 			return nil, err
 		}
-		claim, err := w.take(ctx, states)
-		if err != nil || claim != nil {
-			return claim, err
+		if have, enough := w.room(); enough {
+			claim, err := w.take(ctx, states)
+			if err != nil || claim != nil {
+				return claim, err
+			}
+		} else {
+			if !short {
+				w.Log.Warn("waiting for memory", "need_bytes", w.plan.Sizing.TrialBytes, "available_bytes", have)
+			}
+			idle, short = time.Now(), true // this is no sign that others hold the trials
 		}
 		ended := 0
 		for _, s := range states {
@@ -51,8 +58,8 @@ func (w *Worker) next(ctx context.Context) (*sweep.Claim, error) {
 			w.Log.Info("every trial has ended")
 			return nil, nil
 		}
-		// Whoever still trains has been alive for as long as it takes to be declared dead. Should it die later, Batch starts
-		// it again; waiting for that would only keep a machine.
+		// Whoever still trains has been alive for as long as it takes to be declared dead. Should it be killed later, Batch
+		// starts it again; waiting for that would only keep a machine.
 		if time.Since(idle) >= time.Duration(w.plan.Takeover)+w.heartbeat() {
 			w.Log.Info("the remaining trials are in living hands", "remaining", len(states)-ended)
 			return nil, nil
@@ -112,6 +119,12 @@ func (w *Worker) take(ctx context.Context, states []state) (*sweep.Claim, error)
 			if !ok {
 				continue
 			}
+			if s.claims >= sweep.MaxClaims {
+				if err := w.giveUp(ctx, trial, s.claims); err != nil {
+					return nil, err
+				}
+				continue
+			}
 			claim, err := w.claim(ctx, trial, s.claims)
 			if err != nil || claim != nil {
 				return claim, err
@@ -163,6 +176,15 @@ func (w *Worker) claim(ctx context.Context, trial, n int) (*sweep.Claim, error) 
 	}
 	w.Log.Info("claimed", "trial", trial, "claim", n)
 	return c, nil
+}
+
+// giveUp ends a trial that has cost too many tasks their lives.
+func (w *Worker) giveUp(ctx context.Context, trial, claims int) error {
+	now := time.Now().UTC()
+	w.Log.Warn("trial given up", "trial", trial, "claims", claims)
+	return w.finish(ctx, &sweep.Result{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: trial, Claim: claims - 1, Task: w.Task,
+		Attempt: w.Attempt, Params: w.plan.Trials[trial].Params, Metrics: map[string]float64{}, Status: sweep.StatusFailed, Started: now, Ended: now,
+		Reason: fmt.Sprintf("%d tasks ended while they trained it; it may need more memory than the machine has", claims)})
 }
 
 // superseded reports whether a later claim has taken the trial over.

@@ -25,7 +25,6 @@ import (
 // Why a trial's training ends before its time.
 var (
 	errTimeLimit  = errors.New("over the sweep's time limit for a trial")
-	errCancelled  = errors.New("the sweep was cancelled")
 	errSuperseded = errors.New("another task has taken the trial over")
 )
 
@@ -39,8 +38,8 @@ func (w *Worker) trial(ctx context.Context, claim *sweep.Claim, m metric.Metric)
 	training, cancel := context.WithTimeoutCause(training, limit, errTimeLimit)
 	defer cancel()
 	pulse := w.startPulse(ctx, claim, stop)
+	defer pulse.end() // after the upload, which may take longer than others wait for a sign of life
 	r, out, err := w.train(training, claim, m, pulse)
-	pulse.end()
 	if ctx.Err() != nil {
 		return ctx.Err() // the machine is being taken away; the next attempt takes the trial up again
 	}
@@ -119,8 +118,8 @@ func (w *Worker) failure(cause, err error) (sweep.Status, string) {
 	switch {
 	case errors.Is(cause, errTimeLimit):
 		return sweep.StatusTimedOut, fmt.Sprintf("%v (%s)", errTimeLimit, w.plan.Spec.Limits.Trial)
-	case errors.Is(cause, errCancelled):
-		return sweep.StatusCancelled, errCancelled.Error()
+	case errors.Is(cause, errCancelled), errors.Is(cause, errEnded):
+		return sweep.StatusCancelled, cause.Error()
 	}
 	return sweep.StatusFailed, reason
 }
@@ -213,11 +212,11 @@ func (w *Worker) beat(ctx context.Context, claim *sweep.Claim, p *pulse, abort c
 	if _, err := w.Sweeps.Put(ctx, w.Sweep.Heartbeat(claim.Trial, claim.Claim), blob.Any, bytes.NewReader(data)); err != nil {
 		return err
 	}
-	stop, err := w.cancelled(ctx)
-	if stop {
-		abort(errCancelled)
+	over, err := w.over(ctx)
+	if over != nil {
+		abort(over)
 	}
-	if stop || err != nil {
+	if over != nil || err != nil {
 		return err
 	}
 	gone, err := w.superseded(ctx, claim)

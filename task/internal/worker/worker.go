@@ -70,8 +70,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	if w.plan.Sweep != w.Sweep {
 		return fmt.Errorf("the plan at %s is of sweep %s", w.Sweep.Plan(), w.plan.Sweep)
 	}
-	done, err := w.cancelled(ctx)
-	if err != nil || done {
+	if over, err := w.over(ctx); err != nil || over != nil {
 		return w.classify(err)
 	}
 	dir, err := stage.Dataset(ctx, stage.Request{Store: w.Datasets, Dataset: w.plan.Dataset, Scratch: w.Scratch, Log: w.Log})
@@ -101,9 +100,6 @@ func (w *Worker) work(ctx context.Context) error {
 		w.metrics = append(w.metrics, more)
 	}
 	for {
-		if err := w.waitForMemory(ctx); err != nil {
-			return err
-		}
 		claim, err := w.next(ctx)
 		if err != nil || claim == nil {
 			return err
@@ -116,21 +112,11 @@ func (w *Worker) work(ctx context.Context) error {
 	}
 }
 
-// waitForMemory lets a task wait rather than die when the machine has no room for another trial.
-func (w *Worker) waitForMemory(ctx context.Context) error {
-	need := w.plan.Sizing.TrialBytes
-	for told := false; ; told = true {
-		have := w.Available()
-		if have < 0 || have >= need {
-			return nil
-		}
-		if !told {
-			w.Log.Warn("waiting for memory", "need_bytes", need, "available_bytes", have)
-		}
-		if err := pause(ctx, w.heartbeat()); err != nil {
-			return err
-		}
-	}
+// room says how many bytes the machine has left, and whether that is enough for another trial: a task waits rather than
+// dies.
+func (w *Worker) room() (have int64, enough bool) {
+	have = w.Available()
+	return have, have < 0 || have >= w.plan.Sizing.TrialBytes
 }
 
 // Memory is the usual Available.
@@ -174,10 +160,25 @@ func (w *Worker) classify(err error) error {
 	return &TransientError{err}
 }
 
-func (w *Worker) cancelled(ctx context.Context) (bool, error) {
-	_, err := w.Sweeps.Stat(ctx, w.Sweep.Cancel())
-	if errors.Is(err, blob.ErrNotExist) {
-		return false, nil
+// Why a sweep wants no more results.
+var (
+	errCancelled = errors.New("the sweep was cancelled")
+	errEnded     = errors.New("the sweep was concluded without it")
+)
+
+// over says why nothing more is to be trained; nil while the sweep goes on.
+func (w *Worker) over(ctx context.Context) (why, err error) {
+	for _, end := range []struct {
+		object string
+		why    error
+	}{{w.Sweep.Cancel(), errCancelled}, {w.Sweep.Ending(), errEnded}} {
+		_, err := w.Sweeps.Stat(ctx, end.object)
+		if err == nil {
+			return end.why, nil
+		}
+		if !errors.Is(err, blob.ErrNotExist) {
+			return nil, err
+		}
 	}
-	return err == nil, err
+	return nil, nil
 }

@@ -440,6 +440,100 @@ func TestWaitsForMemory(t *testing.T) {
 	})
 }
 
+func TestWaitingForMemoryEndsWithTheSweep(t *testing.T) {
+	for name, object := range map[string]func(sweep.ID) string{"cancelled": sweep.ID.Cancel, "concluded": sweep.ID.Ending} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 1, func(p *sweep.Plan) { p.Sizing.TrialBytes = 100 })
+			synctest.Test(t, func(t *testing.T) {
+				worker := w.worker(0)
+				worker.Available = func() int64 { return 99 }
+				time.AfterFunc(time.Hour, func() {
+					if _, err := blob.Create(t.Context(), w.sweeps, object(w.plan.Sweep), []byte("{}")); err != nil {
+						t.Error(err)
+					}
+				})
+				if err := worker.Run(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			})
+		})
+	}
+}
+
+// TestAnEndedSweepTrainsNothing: machines that come late, after the aggregator has concluded, cost as little as possible.
+func TestAnEndedSweepTrainsNothing(t *testing.T) {
+	w := newWorld(t, 2, nil)
+	if _, err := blob.CreateJSON(t.Context(), w.sweeps, w.plan.Sweep.Ending(), sweep.Ending{Format: 1, Sweep: w.plan.Sweep}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.worker(0).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for attrs, err := range w.sweeps.List(t.Context(), w.plan.Sweep.Trials()) {
+		t.Error(attrs.Name, err)
+	}
+}
+
+// TestADeadlyTrialIsGivenUp: nobody else is to die of it.
+func TestADeadlyTrialIsGivenUp(t *testing.T) {
+	w := newWorld(t, 2, nil)
+	synctest.Test(t, func(t *testing.T) {
+		for claim := range sweep.MaxClaims {
+			w.claimed(t, 1, claim, 9, claim)
+		}
+		if err := w.worker(0).Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if r := w.result(t, 1); r.Status != sweep.StatusFailed || !strings.Contains(r.Reason, "5 tasks ended while they trained it") {
+			t.Errorf("%+v", r)
+		}
+		if r := w.result(t, 0); r.Status != sweep.StatusDone {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// TestAliveWhileUploading has a bucket that takes minutes for a file.
+func TestAliveWhileUploading(t *testing.T) {
+	w := newWorld(t, 1, nil)
+	synctest.Test(t, func(t *testing.T) {
+		store := w.sweeps
+		first := w.worker(0)
+		var second sync.WaitGroup
+		first.Sweeps = slowUpload{store, "calib.scores", func() error {
+			second.Go(func() {
+				if err := w.worker(1).Run(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+			return pause(t.Context(), 5*time.Minute)
+		}}
+		if err := first.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		second.Wait()
+		if r := w.result(t, 0); r.Claim != 0 {
+			t.Errorf("the trial was taken over: %+v", r)
+		}
+	})
+}
+
+// slowUpload is a store in which one file takes long to write.
+type slowUpload struct {
+	blob.Store
+	file string
+	wait func() error
+}
+
+func (s slowUpload) Put(ctx context.Context, name string, g blob.Generation, r io.Reader) (blob.Attrs, error) {
+	if strings.HasSuffix(name, s.file) {
+		if err := s.wait(); err != nil {
+			return blob.Attrs{}, err
+		}
+	}
+	return s.Store.Put(ctx, name, g, r)
+}
+
 func TestMessageNamesTheResult(t *testing.T) {
 	w := newWorld(t, 2, nil)
 	if err := w.worker(0).Run(t.Context()); err != nil {
