@@ -3,6 +3,7 @@ package metric
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Of is the kind of metric that measures what an objective predicts.
@@ -47,5 +48,5 @@ func (m Metric) CheckObjective(objective string) error {
 		fitting = append(fitting, s.Name)
 	}
 	slices.Sort(fitting)
-	return fmt.Errorf("metric %s is for %s, the objective is %s; use one of %v", m.Name, m.Kind, objective, fitting)
+	return fmt.Errorf("metric %s is for %s, the objective is %s; use one of %s", m.Name, m.Kind, objective, strings.Join(fitting, ", "))
 }

@@ -74,6 +74,16 @@ func Interrupted() (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 }
 
+// ErrInterrupted is wrapped by what a command has to say about having been interrupted.
+var ErrInterrupted = errors.New("interrupted")
+
+// Group makes cmd, which has commands below it, refuse words that are none of them; alone it prints its help.
+func Group(cmd *cobra.Command) *cobra.Command {
+	cmd.Args = cobra.NoArgs
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	return cmd
+}
+
 // Execute runs one command line and returns the exit code. codes may know further errors.
 func Execute(ctx context.Context, w World, root *cobra.Command, codes ...func(error) (int, bool)) int {
 	root.Version = w.Version
@@ -87,7 +97,7 @@ func Execute(ctx context.Context, w World, root *cobra.Command, codes ...func(er
 		return sweep.ExitOK
 	}
 	code := exitCode(ctx, err, codes)
-	if code == sweep.ExitInterrupt {
+	if code == sweep.ExitInterrupt && !errors.Is(err, ErrInterrupted) {
 		fmt.Fprintf(w.Err, "%s: interrupted\n", root.Name())
 		return code
 	}

@@ -12,10 +12,13 @@ type ID string
 
 var idPattern = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
-// CheckID refuses a sweep id that Batch would refuse as a job id, or that could leave its folder.
+// sweepID is the Kind of a *NameError about a sweep's id.
+const sweepID = "sweep id"
+
+// CheckID refuses, with a *NameError, a sweep id that Batch would refuse as a job id, or that could leave its folder.
 func CheckID(id string) error {
 	if !idPattern.MatchString(id) {
-		return fmt.Errorf("sweep id %.80q: use 1 to 63 of a-z, 0-9 and '-', beginning with a letter and not ending with '-'", id)
+		return &NameError{sweepID, id}
 	}
 	return nil
 }

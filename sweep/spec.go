@@ -134,7 +134,11 @@ func CheckName(kind, name string) error {
 type NameError struct{ Kind, Name string }
 
 func (e *NameError) Error() string {
-	return fmt.Sprintf("%s name %.60q: use 1 to 40 of a-z, 0-9 and '-', beginning with a letter and not ending with '-'", e.Kind, e.Name)
+	what, longest := e.Kind+" name", 40
+	if e.Kind == sweepID {
+		what, longest = e.Kind, 63
+	}
+	return fmt.Sprintf("%s %.60q: use 1 to %d of a-z, 0-9 and '-', beginning with a letter and not ending with '-'", what, e.Name, longest)
 }
 
 // MaxTrials bounds a sweep; Batch would run no more tasks anyway.

@@ -27,7 +27,10 @@ func (s *Spec) checkNames(doc *strictyaml.Document, v Vocabulary) error {
 		return doc.Errorf("metric", "%v", err)
 	}
 	if err := v.Objective(s.Objective, s.Metric); err != nil {
-		return doc.Errorf("objective", "%v", err)
+		if doc.Has("objective") {
+			return doc.Errorf("objective", "%v", err)
+		}
+		return doc.Errorf("metric", "%v", err)
 	}
 	if g := s.Gate; g != nil {
 		if err := v.Metric(g.Metric); err != nil {
@@ -203,6 +206,9 @@ func (s *Spec) checkMachine(doc *strictyaml.Document, _ Vocabulary) error {
 		if time.Duration(d) < time.Second || time.Duration(d) > 14*24*time.Hour {
 			return doc.Errorf(path, "%s is %s: use 1s to 336h, the longest that a Batch job may run", path, d)
 		}
+	}
+	if l.Trial > l.Sweep && doc.Has("limits.trial") && doc.Has("limits.sweep") {
+		return doc.Errorf("limits.trial", "limits.trial is %s, longer than limits.sweep with %s", l.Trial, l.Sweep)
 	}
 	if !(l.Quorum > 0 && l.Quorum <= 1) {
 		return doc.Errorf("limits.quorum", "quorum is %v: use a share above 0, up to 1", l.Quorum)

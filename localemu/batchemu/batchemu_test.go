@@ -202,7 +202,9 @@ func TestPreemptionAfterMessages(t *testing.T) {
 
 // TestFaultsAfterATime has a machine lost by the clock.
 func TestFaultsAfterATime(t *testing.T) {
-	w := newWorld(t, func(o *Options) { o.Faults = Faults{LoseMachine: []MachineLoss{{VM: 0, After: 300 * time.Millisecond}}} })
+	w := newWorld(t, func(o *Options) {
+		o.Faults = Faults{LoseMachine: []MachineLoss{{VM: 0, After: 300 * time.Millisecond}}}
+	})
 	job := w.create("lost-2", "hang-once", 1, nil)
 	w.waitState(job.Name, batchpb.JobStatus_SUCCEEDED)
 	if events := w.task(job.Name, 0).Status.StatusEvents; len(events) != 4 || events[1].TaskExecution.GetExitCode() != 50002 {

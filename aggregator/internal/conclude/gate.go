@@ -118,9 +118,14 @@ func (a *Aggregator) decide(ctx context.Context, p *sweep.Plan, champion int, w 
 		gain = -gain
 	}
 	d.Passed = gain >= g.MinGain
-	verdict := "better than"
-	if !d.Passed {
-		verdict = "not enough better than"
+	verdict := "not enough better than"
+	switch {
+	case d.Passed && gain > 0:
+		verdict = "better than"
+	case d.Passed && gain < 0:
+		verdict = "not better than, but no further behind than the gate allows,"
+	case d.Passed:
+		verdict, gain = "equal to", 0
 	}
 	d.Reason = fmt.Sprintf("%s %.6g on %d sampled %s rows is %s %.6g of version %d (gain %.3g, required %.3g)", m.Name, newValue, d.Rows, of, verdict, oldValue, champion, gain, g.MinGain)
 	return d, nil

@@ -34,10 +34,11 @@ type world struct {
 	buckets map[string]blob.Store
 	jobs    *jobs
 	now     time.Time
+	ctx     context.Context
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{t: t, dir: t.TempDir(), buckets: map[string]blob.Store{}, now: time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)}
+	w := &world{t: t, ctx: t.Context(), dir: t.TempDir(), buckets: map[string]blob.Store{}, now: time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)}
 	for _, name := range []string{"datasets", "sweeps", "registry"} {
 		w.buckets[name] = blob.Memory()
 	}
@@ -51,6 +52,7 @@ type jobs struct {
 	sweeps    blob.Store
 	submitted map[sweep.ID]int
 	cancelled bool
+	away      error // Batch cannot be reached
 	run       func(*sweep.Plan)
 	err       error
 }
@@ -77,6 +79,9 @@ func (j *jobs) Submit(_ context.Context, p *sweep.Plan) (bool, error) {
 }
 
 func (j *jobs) Status(context.Context, string) (JobStatus, error) {
+	if j.away != nil {
+		return JobStatus{}, j.away
+	}
 	if j.cancelled {
 		return JobStatus{State: "CANCELLED", Finished: true}, nil
 	}
@@ -91,7 +96,7 @@ func (j *jobs) Cancel(context.Context, string) (JobStatus, error) {
 // run is one command line.
 func (w *world) run(args ...string) (code int, out, errOut string) {
 	var o, e bytes.Buffer
-	code = Run(w.t.Context(), World{
+	code = Run(w.ctx, World{
 		World: program.World{Args: args, Out: &o, Err: &e, Version: "v1", Now: func() time.Time { return w.now }, Env: envconfig.MapLookuper(map[string]string{
 			"COPPICE_PROJECT": "p", "COPPICE_DATASETS_BUCKET": "datasets", "COPPICE_SWEEPS_BUCKET": "sweeps", "COPPICE_REGISTRY_BUCKET": "registry"})},
 		Connect: func(context.Context, Env) (*Backends, error) {
@@ -241,8 +246,45 @@ func TestSweepFromPlanToWinner(t *testing.T) {
 	if err := json.Unmarshal([]byte(w.must("status", string(id), "--json")), &snap); err != nil || snap.Done != 4 || snap.Best.Trial != 3 || snap.Conclusion == nil {
 		t.Errorf("%+v %v", snap, err)
 	}
+	if out := w.must("cancel", string(id)); !strings.Contains(out, "its job, which still ran, is cancelled") || !w.jobs.cancelled {
+		t.Errorf("%s", out)
+	}
 	w.refused(sweep.ExitConflict, "nothing to cancel", "cancel", string(id))
 	w.refused(sweep.ExitNotFound, "launcher ls", "watch", "nobody")
+	if out := w.must("sweep", file, "--no-wait"); !strings.Contains(out, "has ended before (winner)") || strings.Contains(out, "submitted") {
+		t.Errorf("%s", out)
+	}
+	w.refused(sweep.ExitUsage, "--top is -3", "leaderboard", string(id), "--top", "-3")
+	w.refused(sweep.ExitInput, "use 1 to 63 of", "status", "Night")
+
+	// A plan that cannot be read hides no other sweep.
+	if _, err := blob.Create(t.Context(), w.buckets["sweeps"], sweep.ID("broken").Plan(), []byte("{")); err != nil {
+		t.Fatal(err)
+	}
+	if out := w.must("ls"); !strings.Contains(out, "unreadable") || !strings.Contains(out, string(id)) {
+		t.Errorf("ls:\n%s", out)
+	}
+	w.refused(sweep.ExitInput, "sweep broken:", "status", "broken")
+}
+
+// TestNoPlanWithoutBatch: a plan without a job would be concluded, and its id be spent.
+func TestNoPlanWithoutBatch(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	w.jobs.away = errors.New("nobody answers")
+	w.refused(sweep.ExitError, "nobody answers", "sweep", w.file("sweep.yaml", sweepYAML))
+	for attrs, err := range w.buckets["sweeps"].List(t.Context(), "") {
+		t.Error(attrs.Name, err)
+	}
+}
+
+// TestCtrlCSaysThatTheSweepGoesOn stops watching.
+func TestCtrlCSaysThatTheSweepGoesOn(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	ctx, stop := context.WithCancel(t.Context())
+	w.ctx, w.jobs.run = ctx, func(*sweep.Plan) { stop() }
+	w.refused(sweep.ExitInterrupt, "sweep night-1 goes on: `launcher watch night-1`", "sweep", w.file("sweep.yaml", sweepYAML), "--id", "night-1")
 }
 
 func TestSweepWithoutAWinner(t *testing.T) {
@@ -449,6 +491,18 @@ func TestPredictRefuses(t *testing.T) {
 	w.refused(sweep.ExitUsage, "no such column", "predict", "--model", "ctr", "--in", in, "--out", out, "--keep", "nobody")
 	w.refused(sweep.ExitNotFound, "nowhere", "predict", "--model", "ctr", "--in", filepath.Join(w.dir, "nowhere.csv"), "--out", out)
 	w.refused(sweep.ExitUsage, "required", "predict", "--model", "ctr")
+	w.refused(sweep.ExitUsage, "given twice", "predict", "--model", "ctr", "--in", in, "--out", out, "--keep", "site,site")
+	w.refused(sweep.ExitUsage, "one character", "predict", "--model", "ctr", "--in", in, "--out", out, "--delimiter", ";;")
+	w.refused(sweep.ExitUsage, "files of this machine", "predict", "--model", "ctr", "--in", "gs://b/x.csv", "--out", out)
+	before, err := os.ReadFile(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.refused(sweep.ExitUsage, "it is the table to score", "predict", "--model", "ctr", "--in", in, "--out", filepath.Join(filepath.Dir(in), ".", "in.csv"))
+	if after, err := os.ReadFile(in); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the table was overwritten: %v", err)
+	}
+	w.refused(sweep.ExitUsage, "unknown command", "registry", "bogus")
 	if _, err := os.Stat(out); err == nil {
 		t.Error("an output was left behind")
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"unicode/utf8"
 
 	"github.com/dustin/go-humanize"
 	"github.com/schollz/progressbar/v3"
@@ -51,6 +52,9 @@ func (w *World) predict(ctx context.Context, f predictFlags) error {
 	model, ref, err := splitRef(f.model)
 	if err != nil {
 		return err
+	}
+	if f.delimiter != "" && utf8.RuneCountInString(f.delimiter) != 1 {
+		return program.Usagef("--delimiter %q: give one character", f.delimiter)
 	}
 	return w.with(ctx, func(c *cloud) error {
 		v, err := c.registry.Get(ctx, model, ref)

@@ -20,11 +20,11 @@ import (
 )
 
 func registryCommand(w *World) *cobra.Command {
-	cmd := &cobra.Command{
+	cmd := program.Group(&cobra.Command{
 		Use:   "registry",
 		Short: "Look after registered models",
 		Long:  "A model is named MODEL, one of its versions MODEL@3, MODEL@champion, or MODEL alone for the champion (the newest version where there is none).",
-	}
+	})
 	cmd.AddCommand(registryListCommand(w), registryShowCommand(w), registryPromoteCommand(w), registryRollbackCommand(w), registryHistoryCommand(w))
 	return cmd
 }
@@ -248,6 +248,10 @@ func registryPromoteCommand(w *World) *cobra.Command {
 				now, err := c.champion(cmd, model)
 				if err != nil {
 					return err
+				}
+				if now == number {
+					fmt.Fprintf(w.Out, "version %d is the champion of %s already\n", number, model)
+					return nil
 				}
 				a, err := c.registry.Promote(cmd.Context(), model, number, registry.Expect{Version: now}, w.act(why))
 				return w.moved(a, now, err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 
 	"coppice/blob"
 	"coppice/launcher/internal/follow"
+	"coppice/program"
 	"coppice/sweep"
 )
 
@@ -96,7 +98,7 @@ func cancelCommand(w *World) *cobra.Command {
 					fmt.Fprintf(w.Out, "sweep %s was cancelled before\n", id)
 					return nil
 				} else if end != nil {
-					return &conflictError{fmt.Errorf("sweep %s has ended (%s); there is nothing to cancel", id, end.Outcome)}
+					return w.stopJob(ctx, c, s.Plan, end)
 				}
 				if st.Ending {
 					return &conflictError{fmt.Errorf("sweep %s is being concluded; it is too late to cancel. `launcher watch %s` shows how it ends", id, id)}
@@ -119,6 +121,22 @@ func cancelCommand(w *World) *cobra.Command {
 	}
 }
 
+// stopJob cancels the job of a sweep that has ended, if it still runs: nobody waits for what it trains.
+func (w *World) stopJob(ctx context.Context, c *cloud, p *sweep.Plan, end *sweep.Conclusion) error {
+	job, err := c.Jobs.Status(ctx, p.Job)
+	if err != nil {
+		return err
+	}
+	if job.Finished {
+		return &conflictError{fmt.Errorf("sweep %s has ended (%s); there is nothing to cancel", p.Sweep, end.Outcome)}
+	}
+	if job, err = c.Jobs.Cancel(ctx, p.Job); err != nil {
+		return fmt.Errorf("cancel job %s: %w", p.Job, err)
+	}
+	fmt.Fprintf(w.Out, "sweep %s had ended (%s); its job, which still ran, is cancelled (job %s)\n", p.Sweep, end.Outcome, job.State)
+	return nil
+}
+
 func leaderboardCommand(w *World) *cobra.Command {
 	var asJSON bool
 	var top int
@@ -128,6 +146,9 @@ func leaderboardCommand(w *World) *cobra.Command {
 		Example: "  launcher leaderboard nightly-ctr-1a2b3c4d --top 5",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if top < 0 {
+				return program.Usagef("--top is %d", top)
+			}
 			return w.look(cmd.Context(), args[0], func(_ *cloud, s *follow.Sweep, st follow.State) error {
 				if asJSON {
 					return w.printJSON(st.Board)
@@ -176,6 +197,11 @@ func (w *World) list(ctx context.Context, c *cloud, asJSON bool) error {
 	out := []listed{}
 	for _, id := range ids {
 		s, err := follow.Open(ctx, c.sweeps, id)
+		var damaged *sweep.DecodeError
+		if errors.As(err, &damaged) { // one is no reason not to see the others
+			out = append(out, listed{Sweep: id, Outcome: "unreadable: " + damaged.Error()})
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -199,7 +225,11 @@ func (w *World) list(ctx context.Context, c *cloud, asJSON bool) error {
 		if l.Version > 0 {
 			registered = fmt.Sprintf("%s@%d", l.Model, l.Version)
 		}
-		t.AppendRow(table.Row{l.Sweep, l.Created.Format(time.DateTime), l.Dataset, l.Trials, l.Outcome, registered})
+		planned := ""
+		if !l.Created.IsZero() {
+			planned = l.Created.Format(time.DateTime)
+		}
+		t.AppendRow(table.Row{l.Sweep, planned, l.Dataset, l.Trials, l.Outcome, registered})
 	}
 	t.Render()
 	return nil

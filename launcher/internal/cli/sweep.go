@@ -100,40 +100,52 @@ func (w *World) sweep(ctx context.Context, file string, f sweepFlags) error {
 		if !f.json {
 			w.announce(p)
 		}
-		if err := c.launch(ctx, w, p, f.json); err != nil {
+		ended, err := c.launch(ctx, w, p, f.json)
+		if err != nil {
 			return err
 		}
+		if ended != nil && !f.json {
+			fmt.Fprintf(w.Out, "sweep %s has ended before (%s); to train it anew, give another --id\n", p.Sweep, ended.Outcome)
+		}
 		if f.noWait {
-			return w.submitted(p, f.json)
+			return w.submitted(p, ended, f.json)
 		}
 		return w.watch(ctx, c, p.Sweep, f.json)
 	})
 }
 
-// launch writes the plan and submits its job, or finds that both are there. A sweep that has ended is not started again.
-func (c *cloud) launch(ctx context.Context, w *World, p *plan.Plan, quiet bool) error {
+// launch writes the plan and submits its job, or finds that both are there. A sweep that has ended is not started again; its
+// conclusion is returned. What can be known to fail does so before the plan is written, since a plan without a job would be
+// concluded, and its id be spent.
+func (c *cloud) launch(ctx context.Context, w *World, p *plan.Plan, quiet bool) (*sweep.Conclusion, error) {
+	if _, err := c.Jobs.Request(p.Plan); err != nil {
+		return nil, err
+	}
+	if _, err := c.Jobs.Status(ctx, p.Job); err != nil {
+		return nil, err
+	}
 	created, err := blob.CreateJSON(ctx, c.sweeps, p.Sweep.Plan(), p.Plan)
 	if err != nil {
-		return fmt.Errorf("write the plan of sweep %s: %w", p.Sweep, err)
+		return nil, fmt.Errorf("write the plan of sweep %s: %w", p.Sweep, err)
 	}
 	if !created {
 		there, err := follow.Open(ctx, c.sweeps, p.Sweep)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if there.Plan.Fingerprint() != p.Fingerprint() {
-			return &conflictError{fmt.Errorf("sweep %s exists with another plan (made %s); choose another --id, or leave it out", p.Sweep, humanize.Time(there.Plan.Created))}
+			return nil, &conflictError{fmt.Errorf("sweep %s exists with another plan (made %s); choose another --id, or leave it out", p.Sweep, humanize.Time(there.Plan.Created))}
 		}
 		ended, err := follow.Conclusion(ctx, c.sweeps, p.Sweep)
 		if err != nil || ended != nil {
-			return err
+			return ended, err
 		}
 	}
 	existed, err := c.Jobs.Submit(ctx, p.Plan)
 	if err == nil && existed && !quiet {
 		fmt.Fprintf(w.Out, "sweep %s had been started; attached to it\n", p.Sweep)
 	}
-	return err
+	return nil, err
 }
 
 func (w *World) announce(p *plan.Plan) {
@@ -144,9 +156,12 @@ func (w *World) announce(p *plan.Plan) {
 	}
 }
 
-func (w *World) submitted(p *plan.Plan, asJSON bool) error {
+func (w *World) submitted(p *plan.Plan, ended *sweep.Conclusion, asJSON bool) error {
 	if asJSON {
-		return w.printJSON(map[string]any{"sweep": p.Sweep, "job": p.Job, "trials": len(p.Trials)})
+		return w.printJSON(map[string]any{"sweep": p.Sweep, "job": p.Job, "trials": len(p.Trials), "ended": ended != nil})
+	}
+	if ended != nil {
+		return nil
 	}
 	fmt.Fprintf(w.Out, "submitted as %s\nlauncher watch %s\n", p.Job, p.Sweep)
 	return nil

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"coppice/launcher/internal/follow"
+	"coppice/program"
 	"coppice/sweep"
 )
 
@@ -43,7 +44,7 @@ const (
 // snapshot is what --json prints at every change.
 type snapshot struct {
 	Sweep      sweep.ID          `json:"sweep"`
-	Job        JobStatus         `json:"job"`
+	Job        JobStatus         `json:"job,omitzero"`
 	Done       int               `json:"done"`
 	Running    int               `json:"running"`
 	Failed     int               `json:"failed"`
@@ -61,6 +62,9 @@ type best struct {
 func newSnapshot(s *follow.Sweep, st follow.State, job JobStatus) snapshot {
 	b := st.Board
 	snap := snapshot{Sweep: s.Plan.Sweep, Job: job, Done: b.Done, Running: st.Running, Failed: b.Failed, Waiting: b.Waiting, Conclusion: st.Conclusion}
+	if job.Finished || st.Conclusion != nil {
+		snap.Running = 0 // whoever held a trial is gone
+	}
 	if r := b.Best(); r != nil {
 		snap.Best = &best{r.Trial, r.Score}
 	}
@@ -74,7 +78,7 @@ func newSnapshot(s *follow.Sweep, st follow.State, job JobStatus) snapshot {
 func (w *World) watch(ctx context.Context, c *cloud, id sweep.ID, asJSON bool) error {
 	s, err := follow.Open(ctx, c.sweeps, id)
 	if err != nil {
-		return err
+		return interrupted(ctx, id, err)
 	}
 	view := w.newView(s, asJSON)
 	defer view.close()
@@ -123,7 +127,7 @@ func interrupted(ctx context.Context, id sweep.ID, err error) error {
 	if ctx.Err() == nil {
 		return err
 	}
-	return fmt.Errorf("%w; sweep %s goes on: `launcher watch %s`, `launcher cancel %s`", ctx.Err(), id, id, id)
+	return fmt.Errorf("%w; sweep %s goes on: `launcher watch %s` or `launcher cancel %s`", program.ErrInterrupted, id, id, id)
 }
 
 // view draws snapshots: a bar on a terminal, a line per change elsewhere, an object per change as JSON.
@@ -191,7 +195,7 @@ func (v *view) summary(s snapshot) string {
 
 // lines prints every trial that has ended since the last look.
 func (v *view) lines(s snapshot, st follow.State) {
-	if v.last == "" {
+	if v.last == "" && s.Job.State != "" { // nobody asks about the job of a sweep that has ended
 		fmt.Fprintf(v.w.Out, "job %s\n", s.Job.State)
 		v.last = s.Job.State
 	}

@@ -43,7 +43,7 @@ const maxObject = 64 << 20
 // Open reads the plan. A sweep that does not exist is a *NotFoundError.
 func Open(ctx context.Context, store blob.Store, id sweep.ID) (*Sweep, error) {
 	if err := sweep.CheckID(string(id)); err != nil {
-		return nil, &sweep.NameError{Kind: "sweep", Name: string(id)}
+		return nil, err
 	}
 	text, _, err := blob.ReadAll(ctx, store, id.Plan(), maxObject)
 	if errors.Is(err, blob.ErrNotExist) {
@@ -54,7 +54,7 @@ func Open(ctx context.Context, store blob.Store, id sweep.ID) (*Sweep, error) {
 	}
 	plan, err := sweep.DecodePlan(text)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("sweep %s: %w", id, err)
 	}
 	return &Sweep{store: store, Plan: plan, results: map[int]sweep.Result{}}, nil
 }

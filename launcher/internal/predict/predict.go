@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -46,8 +47,14 @@ type writer interface{ Write(*ingest.Batch) error }
 
 // Run scores q.In into q.Out, which appears complete or not at all, and returns the number of rows.
 func Run(ctx context.Context, q Request) (rows int64, err error) {
+	if strings.Contains(q.In, "://") {
+		return 0, &Error{fmt.Sprintf("--in %s: only files of this machine can be read; copy the table here first", q.In)}
+	}
 	files, err := ingest.Expand(q.In)
 	if err != nil {
+		return 0, err
+	}
+	if err := q.spareInput(files); err != nil {
 		return 0, err
 	}
 	table, err := ingest.OpenTable(files, ingest.TableOptions{CSV: q.CSV, Threads: runtime.GOMAXPROCS(0)})
@@ -95,10 +102,27 @@ func Run(ctx context.Context, q Request) (rows int64, err error) {
 	return rows, pending.CloseAtomicallyReplace()
 }
 
+// spareInput refuses to write over what is to be read.
+func (q *Request) spareInput(files []ingest.File) error {
+	out, err := os.Stat(q.Out)
+	if err != nil {
+		return nil //nolint:nilerr // it is not there yet
+	}
+	for _, f := range files {
+		if in, err := os.Stat(f.Path); err == nil && os.SameFile(in, out) {
+			return &Error{fmt.Sprintf("--out %s: it is the table to score; choose another name", q.Out)}
+		}
+	}
+	return nil
+}
+
 // columns are those of the output.
 func (q *Request) columns(t *ingest.Table) ([]ingest.Column, error) {
 	var out []ingest.Column
-	for _, name := range q.Keep {
+	for n, name := range q.Keep {
+		if slices.Contains(q.Keep[:n], name) {
+			return nil, &Error{fmt.Sprintf("--keep %s is given twice", name)}
+		}
 		i := slices.IndexFunc(t.Columns(), func(c ingest.Column) bool { return c.Name == name })
 		if i < 0 {
 			return nil, &Error{fmt.Sprintf("--keep %s: %s has no such column", name, q.In)}

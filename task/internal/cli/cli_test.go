@@ -100,6 +100,8 @@ func TestTrainRefuses(t *testing.T) {
 		"metric's kind":     {"metric: rmse\n", nil, sweep.ExitInput, "params.yaml:1:9: metric rmse is for regression"},
 		"metric's type":     {"metric: [auc, 3]\n", nil, sweep.ExitInput, "params.yaml:1:9: metric: 3 is no name of a metric"},
 		"threads":           {"", []string{"--threads", "0"}, sweep.ExitUsage, "--threads is 0"},
+		"folder as model":   {"", []string{"--out", dir}, sweep.ExitUsage, "is a folder"},
+		"model nowhere":     {"", []string{"--out", dir + "/no/m.txt"}, sweep.ExitUsage, "there is no folder"},
 		"no dataset":        {"", []string{"--dataset", "nowhere"}, sweep.ExitNotFound, "nowhere"},
 	} {
 		args := []string{"train", "--dataset", dir}

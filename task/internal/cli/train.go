@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -80,6 +81,9 @@ func (w *World) train(cmd *cobra.Command, f trainFlags) error {
 	if f.threads < 1 || f.threads > 1024 {
 		return program.Usagef("--threads is %d: use 1 to 1024", f.threads)
 	}
+	if err := checkOut(f.out); err != nil {
+		return err
+	}
 	ds, err := dataset.Open(f.dataset)
 	if err != nil {
 		return fmt.Errorf("open dataset %s: %w", f.dataset, err)
@@ -120,6 +124,20 @@ func (w *World) train(cmd *cobra.Command, f trainFlags) error {
 		return json.NewEncoder(w.Out).Encode(result)
 	}
 	w.report(result)
+	return nil
+}
+
+// checkOut refuses a place where no model could be written, before one is trained.
+func checkOut(out string) error {
+	if out == "" {
+		return nil
+	}
+	if info, err := os.Stat(out); err == nil && info.IsDir() {
+		return program.Usagef("--out %s is a folder; give the model's file name, too", out)
+	}
+	if info, err := os.Stat(filepath.Dir(out)); err != nil || !info.IsDir() {
+		return program.Usagef("--out %s: there is no folder %s", out, filepath.Dir(out))
+	}
 	return nil
 }
 
