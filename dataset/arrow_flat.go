@@ -134,9 +134,9 @@ func (t fbTable) element(v fbVector, i int64) fbTable { return t.follow(v.at + 4
 // maxName bounds the texts of the metadata, so that one long text that many columns share cannot fill the memory.
 const maxName = 1024
 
-func (t fbTable) text(slot int64) string {
+func (t fbTable) text(slot, limit int64) string {
 	v := t.vector(slot, 1)
-	if v.n > maxName {
+	if v.n > limit {
 		t.p.fail(v.at, "a name of %d bytes", v.n)
 		return ""
 	}

@@ -16,10 +16,13 @@ type arrowFile struct {
 	nulls   []int64
 }
 
-// maxFields bounds the columns of a file; maxMeta the bytes of metadata that are looked at.
+// maxFields bounds the columns of a file; maxMeta the bytes of metadata that are looked at. A schema or field has up to two
+// short pairs of metadata. All fields may share theirs, so that more would take more memory than a small file should.
 const (
-	maxFields = MaxFeatures + 1
-	maxMeta   = 64 << 20
+	maxFields   = MaxFeatures + 1
+	maxMeta     = 64 << 20
+	maxPairs    = 4
+	maxMetaText = 64
 )
 
 // parseArrow reads the metadata of the file called name, whose whole contents are data. It touches a few pages at both
@@ -100,7 +103,7 @@ func (p *parser) schema(t fbTable, f *arrowFile) {
 }
 
 func (p *parser) field(t fbTable) arrowField {
-	f := arrowField{name: t.text(0), nullable: t.u8(1) != 0}
+	f := arrowField{name: t.text(0, maxName), nullable: t.u8(1) != 0}
 	f.typ.id = t.u8(2)
 	typ := t.child(3)
 	switch f.typ.id {
@@ -133,14 +136,14 @@ func (p *parser) field(t fbTable) arrowField {
 
 func (p *parser) keyValues(t fbTable, slot int64) []keyValue {
 	v := t.vector(slot, 4)
-	if v.n > maxFields {
+	if v.n > maxPairs {
 		p.fail(v.at, "%d pairs of metadata", v.n)
 		return nil
 	}
 	var kvs []keyValue
 	for i := int64(0); i < v.n && p.err == nil; i++ {
 		kv := t.element(v, i)
-		kvs = append(kvs, keyValue{kv.text(0), kv.text(1)})
+		kvs = append(kvs, keyValue{kv.text(0, maxMetaText), kv.text(1, maxMetaText)})
 	}
 	return kvs
 }

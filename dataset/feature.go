@@ -65,7 +65,7 @@ type Range struct {
 }
 
 // BinOfNumber is the bin of a model value: of numeric features the number itself, of time features seconds since 1970, of
-// categorical features the code that Value gives. NaN is missing; where the table had no missing value there is no bin for
+// categorical features the bin as a number. NaN is missing; where the table had no missing value there is no bin for
 // it, and it takes the bin of 0.
 func (f *Feature) BinOfNumber(x float64) uint8 {
 	if f.Kind == Categorical {
@@ -88,31 +88,6 @@ func (f *Feature) binOfCode(x float64) uint8 {
 		return uint8(f.MissingBin)
 	}
 	return uint8(f.OtherBin)
-}
-
-// BinOfText is the bin of a text that is not missing in a categorical feature. It searches one category after another;
-// ingest.Encoder is the fast way.
-func (f *Feature) BinOfText(text string) uint8 {
-	for i, c := range f.Categories {
-		if c == text {
-			return uint8(i)
-		}
-	}
-	return uint8(f.OtherBin)
-}
-
-// Value is a model value that lies in bin: of a numeric or time feature the bin's greatest (the last one's is
-// math.MaxFloat64), NaN for the bin of missing values, and of a categorical feature the bin's own number.
-func (f *Feature) Value(bin uint8) float64 {
-	switch {
-	case f.Kind == Categorical:
-		return float64(bin)
-	case int(bin) == f.MissingBin:
-		return math.NaN()
-	case int(bin) < len(f.Bounds):
-		return f.Bounds[bin]
-	}
-	return math.MaxFloat64
 }
 
 // MissingValue is the model value that stands for a missing value: NaN, or of a categorical feature the code of

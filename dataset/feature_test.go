@@ -2,10 +2,7 @@ package dataset
 
 import (
 	"math"
-	"math/rand/v2"
-	"slices"
 	"testing"
-	"time"
 )
 
 func TestBinsOfNumbers(t *testing.T) {
@@ -27,11 +24,6 @@ func TestBinsOfNumbers(t *testing.T) {
 func TestBinsOfCategories(t *testing.T) {
 	f := Feature{Kind: Categorical, Categories: []string{"b", ""}, Bins: 4, OtherBin: 2, MissingBin: 3}
 	none := Feature{Kind: Categorical, Categories: []string{"b", ""}, Bins: 3, OtherBin: 2, MissingBin: -1}
-	for text, want := range map[string]uint8{"b": 0, "": 1, "c": 2} {
-		if got := f.BinOfText(text); got != want {
-			t.Errorf("%q: %d, want %d", text, got, want)
-		}
-	}
 	for _, tc := range []struct {
 		x         float64
 		bin, none uint8
@@ -42,34 +34,6 @@ func TestBinsOfCategories(t *testing.T) {
 	}
 	if f.MissingValue() != 3 || none.MissingValue() != 2 {
 		t.Error("missing values")
-	}
-}
-
-// Value and BinOfNumber are each other's inverse, for all features.
-func TestValueLiesInItsBin(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rng := rand.New(rand.NewPCG(seed, 0))
-	for range 200 {
-		f := Feature{Kind: Numeric, MissingBin: -1, OtherBin: -1}
-		for range rng.IntN(253) {
-			f.Bounds = append(f.Bounds, math.Float64frombits(rng.Uint64()))
-		}
-		f.Bounds = slices.DeleteFunc(f.Bounds, func(x float64) bool { return math.IsNaN(x) || math.Abs(x) == math.MaxFloat64 })
-		slices.Sort(f.Bounds)
-		f.Bounds = slices.Compact(f.Bounds)
-		f.Bins = len(f.Bounds) + 1
-		if rng.IntN(2) == 0 {
-			f.MissingBin, f.Bins = f.Bins, f.Bins+1
-		}
-		if err := f.check(); err != nil {
-			t.Fatal(err)
-		}
-		for bin := range f.Bins {
-			if got := f.BinOfNumber(f.Value(uint8(bin))); got != uint8(bin) {
-				t.Fatalf("bin %d has value %v, whose bin is %d", bin, f.Value(uint8(bin)), got)
-			}
-		}
 	}
 }
 

@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	flatbuffers "github.com/google/flatbuffers/go"
 )
 
 const goldenDir = "testdata/golden/want"
@@ -76,7 +79,7 @@ func TestDecodeManifestRefuses(t *testing.T) {
 			}
 		})
 	}
-	if _, err := DecodeManifest(make([]byte, maxManifest+1)); err == nil || !strings.Contains(err.Error(), "more than the") {
+	if _, err := DecodeManifest(make([]byte, MaxManifest+1)); err == nil || !strings.Contains(err.Error(), "more than the") {
 		t.Errorf("too long: %v", err)
 	}
 }
@@ -103,6 +106,56 @@ func TestEncodingTravelsAlone(t *testing.T) {
 		if _, err := DecodeEncoding([]byte(bad)); !errors.As(err, &e) {
 			t.Errorf("%s: %v", bad, err)
 		}
+	}
+}
+
+// A file whose columns all share one long list of metadata is refused before it is multiplied.
+func TestSharedMetadataIsRefused(t *testing.T) {
+	for pairs, want := range map[int]string{maxPairs: "", 2000: "2000 pairs of metadata"} {
+		b := flatbuffers.NewBuilder(1 << 16)
+		meta := make([]keyValue, pairs)
+		for i := range meta {
+			meta[i] = keyValue{"key", "value"}
+		}
+		metaVector := buildKeyValues(b, meta)
+		name, typ := b.CreateString("n"), buildType(b, arrowUint8)
+		fields := make([]flatbuffers.UOffsetT, 2000)
+		for i := range fields {
+			b.StartObject(7)
+			b.PrependUOffsetTSlot(0, name, 0)
+			b.PrependByteSlot(2, typeInt, 0)
+			b.PrependUOffsetTSlot(3, typ, 0)
+			b.PrependUOffsetTSlot(6, metaVector, 0)
+			fields[i] = b.EndObject()
+		}
+		vector := buildOffsets(b, fields)
+		b.StartObject(4)
+		b.PrependUOffsetTSlot(1, vector, 0)
+		b.Finish(b.EndObject())
+		p := &parser{name: "f", data: b.FinishedBytes()}
+		var f arrowFile
+		p.schema(p.root(0, int64(len(p.data))), &f)
+		if want == "" && (p.err != nil || len(f.fields) != len(fields) || len(f.fields[0].meta) != pairs) {
+			t.Errorf("%d pairs: %v", pairs, p.err)
+		}
+		if want != "" && (p.err == nil || !strings.Contains(p.err.Error(), want) || len(f.fields) > 1) {
+			t.Errorf("%d pairs: %v after %d columns", pairs, p.err, len(f.fields))
+		}
+	}
+}
+
+// What cannot be read again is not written.
+func TestWriterRefusesAnEndlessManifest(t *testing.T) {
+	f := newFixture(1, smallRows())
+	m := f.manifest
+	long := strings.Repeat("x", 1<<20)
+	for i := range 65 {
+		m.Missing = append(m.Missing, fmt.Sprint(i, long))
+	}
+	_, err := NewWriter(filepath.Join(t.TempDir(), "d"), &m)
+	var e *ManifestError
+	if !errors.As(err, &e) || !strings.Contains(err.Error(), "it may have 67108864; drop columns or lower max_bin") {
+		t.Error(err)
 	}
 }
 
@@ -137,16 +190,10 @@ func FuzzManifestContents(f *testing.F) {
 		}
 		for i := range m.Features {
 			feature := &m.Features[i]
-			for bin := range feature.Bins {
-				_ = feature.Value(uint8(bin))
-			}
 			for _, x := range []float64{0, -1, 1e308} {
 				if int(feature.BinOfNumber(x)) >= feature.Bins {
 					t.Fatalf("bin %d of %d", feature.BinOfNumber(x), feature.Bins)
 				}
-			}
-			if feature.Kind == Categorical && int(feature.BinOfText("x")) >= feature.Bins {
-				t.Fatal("bin of a text")
 			}
 		}
 	})

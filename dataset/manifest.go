@@ -22,8 +22,12 @@ const (
 // ManifestFile is the name of the manifest in a dataset's folder. It is written last: a folder with it is complete.
 const ManifestFile = "manifest.json"
 
-// maxManifest bounds a manifest; 1,000 features of 254 categories with 100 bytes each stay below.
-const maxManifest = 256 << 20
+// MaxManifest bounds a manifest's bytes, for whoever writes and whoever reads one; 1,000 features of 254 categories with 100
+// bytes each stay below.
+const MaxManifest = 64 << 20
+
+// MaxCategory is how many bytes the text of a category may have. Longer ones share the bin of others.
+const MaxCategory = 1024
 
 // Folds is the number of folds that rows are dealt to.
 const Folds = 10
@@ -52,6 +56,9 @@ type Manifest struct {
 type About struct {
 	Sources  []Source  `json:"sources"`
 	Warnings []Warning `json:"warnings,omitempty"`
+	// LeftOut is how many rows have each of the texts that stand for a missing label: the first few, and without those in
+	// which the table itself says that there is none.
+	LeftOut map[string]int64 `json:"left_out,omitempty"`
 }
 
 // Source is a file that the dataset was made from.
@@ -200,8 +207,8 @@ func DecodeEncoding(data []byte) (*Encoding, error) {
 }
 
 func decodeJSON(data []byte, v any) error {
-	if len(data) > maxManifest {
-		return &ManifestError{Err: fmt.Errorf("%d bytes, more than the %d that one may have", len(data), maxManifest)}
+	if len(data) > MaxManifest {
+		return &ManifestError{Err: fmt.Errorf("%d bytes, more than the %d that one may have", len(data), MaxManifest)}
 	}
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()

@@ -50,7 +50,7 @@ func ReadManifest(dir string) (*Manifest, error) {
 		return nil, fmt.Errorf("no dataset in %s: %w", dir, err)
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxManifest+1))
+	data, err := io.ReadAll(io.LimitReader(f, MaxManifest+1))
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", f.Name(), err)
 	}

@@ -179,7 +179,7 @@ func TestVerifyNamesThePlace(t *testing.T) {
 	if err := d.Verify(context.Background(), nil); !errors.As(err, &corrupt) || *corrupt != want {
 		t.Errorf("got %v, want %v", err, &want)
 	}
-	if err := VerifyFile(path, m.Files[0]); !errors.As(err, &corrupt) || *corrupt != want {
+	if _, err := Check(context.Background(), dir, nil); !errors.As(err, &corrupt) || *corrupt != want {
 		t.Errorf("got %v, want %v", err, &want)
 	}
 	data := mustRead(t, path)

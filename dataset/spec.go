@@ -3,6 +3,7 @@ package dataset
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"coppice/strictyaml"
 )
@@ -70,7 +71,11 @@ func (l *LabelSpec) UnmarshalYAML(decode func(any) error) error {
 type CSVSpec struct {
 	Delimiter string `yaml:"delimiter" json:"delimiter,omitempty"` // one character; empty means a tab in .tsv files, else a comma
 	Header    *bool  `yaml:"header" json:"header,omitempty"`       // whether the first line names the columns; default true
+	Quote     string `yaml:"quote" json:"quote,omitempty"`         // QuoteNone where a quote is a character like others; empty means `"`
 }
+
+// QuoteNone is the CSVSpec.Quote of text in which nothing is quoted.
+const QuoteNone = "none"
 
 // HasHeader reports whether the first line names the columns.
 func (c CSVSpec) HasHeader() bool { return c.Header == nil || *c.Header }
@@ -112,6 +117,11 @@ func (p *Portion) UnmarshalYAML(decode func(any) error) error {
 // portions are the parts in the order of SplitNames.
 func (s *SplitSpec) portions() []*Portion {
 	return []*Portion{&s.Train, &s.Valid, &s.Calib, &s.Test}
+}
+
+// Values are the values of the split column that the spec lists for the split called name; none where it lists none.
+func (s *SplitSpec) Values(name string) []string {
+	return s.portions()[slices.Index(SplitNames(), name)].Values
 }
 
 // Shares are the parts of a split by hash or time, in the order of SplitNames. They sum to 1.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"coppice/strictyaml"
@@ -76,10 +77,27 @@ func (s *Spec) checkLabel() error {
 		return s.Errorf("label.negative", "negative needs positive beside it")
 	case l.Negative != nil && *l.Negative == *l.Positive:
 		return s.Errorf("label.negative", "positive and negative are both %q", *l.Negative)
+	case l.Positive != nil && s.isToken(*l.Positive):
+		return s.tokenError("label.positive", "positive", *l.Positive)
+	case l.Negative != nil && s.isToken(*l.Negative):
+		return s.tokenError("label.negative", "negative", *l.Negative)
 	case l.Above != nil && (math.IsNaN(*l.Above) || math.IsInf(*l.Above, 0)):
 		return s.Errorf("label.above", "above is %v: use a number", *l.Above)
 	}
 	return nil
+}
+
+func (s *Spec) isToken(text string) bool {
+	return slices.ContainsFunc(s.Missing, func(t string) bool { return strings.Trim(t, " \t") == strings.Trim(text, " \t") })
+}
+
+// tokenError says why a class would silently lose all its rows.
+func (s *Spec) tokenError(path, class, text string) error {
+	hint := "take it off the list `missing`"
+	if !s.doc.Has("missing") {
+		hint = "list under `missing` what does, such as `missing: [\"\", NA]`; by default " + fmt.Sprintf("%q", s.Missing) + " do"
+	}
+	return s.Errorf(path, "%s is %q, which stands for a missing value, so that its rows would be left out; %s", class, text, hint)
 }
 
 func (s *Spec) checkSplit() error {
@@ -166,6 +184,9 @@ func (s *Spec) checkNumbers() error {
 	}
 	if err := checkTokens(s.Missing); err != nil {
 		return s.Errorf("missing", "%v", err)
+	}
+	if q := s.CSV.Quote; q != "" && q != `"` && q != QuoteNone {
+		return s.Errorf("csv.quote", `quote %q: use none where nothing is quoted, or '"'`, q)
 	}
 	d := s.CSV.Delimiter
 	if d == "" {

@@ -20,7 +20,7 @@ drop: [session_id]
 categorical: [campaign_id, webpage_id]
 numeric: [zip]
 missing: ["", NA, null, 999]
-csv: {delimiter: "\t", header: false}
+csv: {delimiter: "\t", header: false, quote: none}
 max_bin: 63
 split: {by: hash, key: user_id, train: 0.7, valid: 0.1, calib: 0.1, test: 0.1}
 sample: 1000
@@ -33,7 +33,7 @@ sample_rows_for_bins: 5000
 	want := &Spec{
 		Name: "clicks", Source: "gs://bucket/exports/*.parquet", Label: LabelSpec{Column: "arr_delay", Above: &above},
 		Weight: "w", Group: "user_id", Drop: []string{"session_id"}, Categorical: []string{"campaign_id", "webpage_id"}, Numeric: []string{"zip"},
-		Missing: Tokens{"", "NA", "null", "999"}, CSV: CSVSpec{"\t", &header}, MaxBin: 63,
+		Missing: Tokens{"", "NA", "null", "999"}, CSV: CSVSpec{"\t", &header, "none"}, MaxBin: 63,
 		Split:  SplitSpec{By: "hash", Key: "user_id", Train: Portion{Share: 0.7}, Valid: Portion{Share: 0.1}, Calib: Portion{Share: 0.1}, Test: Portion{Share: 0.1}},
 		Sample: 1000, BinRows: 5000, doc: s.doc,
 	}
@@ -86,6 +86,9 @@ func TestParseSpecNamesThePlace(t *testing.T) {
 		"negative alone":       {"name: a\nsource: x\nlabel: {column: y, negative: no}\n", "d.yaml:3:30: negative needs positive beside it"},
 		"same labels":          {"name: a\nsource: x\nlabel: {column: y, positive: 1, negative: 1}\n", `positive and negative are both "1"`},
 		"regression and above": {"name: a\nsource: x\nlabel: {column: y, above: 1, kind: regression}\n", "is binary, not a regression"},
+		"positive is missing":  {"name: a\nsource: x\nlabel: {column: y, positive: None}\n", "d.yaml:3:30: positive is \"None\", which stands for a missing value, so that its rows would be left out; list under `missing` what does"},
+		"negative is missing":  {"name: a\nsource: x\nlabel: {column: y, positive: b, negative: ' 9'}\nmissing: ['9 ']\n", "d.yaml:3:43: negative is \" 9\", which stands for a missing value, so that its rows would be left out; take it off"},
+		"quote":                {head + "csv: {quote: \"'\"}\n", "d.yaml:4:14: quote \"'\": use none"},
 		"max_bin":              {head + "max_bin: 256\n", "d.yaml:4:10: max_bin is 256: use 2 to 255"},
 		"sample":               {head + "sample: 0\n", "d.yaml:4:9: sample is 0: use 1 to 1000000"},
 		"bin rows":             {head + "sample_rows_for_bins: 9\n", "d.yaml:4:23: sample_rows_for_bins is 9"},

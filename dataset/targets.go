@@ -11,7 +11,7 @@ type Targets struct {
 	Label  []float32 // 0 and 1 of a binary label
 	Weight []float32
 	Group  []uint64 // hash of the group's text
-	Fold   []uint8  // 0 to Folds-1; rows of one group or key share one
+	Fold   []uint8  // 0 to Folds-1; rows of one group share one or, without groups, rows of one key
 }
 
 func targetFields(weight, group bool) []arrowField {

@@ -85,11 +85,7 @@ func (v *Values) AppendText(dst []byte, i int) []byte {
 	case Text:
 		return append(dst, v.Text[i]...)
 	case Float:
-		x := v.Float[i]
-		if x == math.Trunc(x) && math.Abs(x) <= 1<<53 {
-			return strconv.AppendInt(dst, int64(x), 10)
-		}
-		return strconv.AppendFloat(dst, x, 'g', -1, 64)
+		return AppendNumber(dst, v.Float[i])
 	case Bool:
 		return strconv.AppendBool(dst, v.Int[i] != 0)
 	case Time:
@@ -102,6 +98,15 @@ func (v *Values) AppendText(dst []byte, i int) []byte {
 	default:
 		return strconv.AppendInt(dst, v.Int[i], 10)
 	}
+}
+
+// AppendNumber appends the text of a number: of whole ones decimal digits, of others the shortest form that reads back the
+// same.
+func AppendNumber(dst []byte, x float64) []byte {
+	if x == math.Trunc(x) && math.Abs(x) <= 1<<53 {
+		return strconv.AppendInt(dst, int64(x), 10)
+	}
+	return strconv.AppendFloat(dst, x, 'g', -1, 64)
 }
 
 // Split takes a count of the unit apart into whole seconds, rounded down, and the nanoseconds above them.

@@ -61,9 +61,14 @@ func (f FileInfo) VerifyBlock(i int, data []byte) error {
 	return nil
 }
 
-// VerifyFile checks the file at path, whole, against info.
-func VerifyFile(path string, info FileInfo) error {
-	return verifyFiles(context.Background(), 1, []FileInfo{info}, func(FileInfo) string { return path }, nil)
+// Check opens the dataset in folder dir, verifies it and closes it again: whether what is there is worth keeping. Its errors
+// are those of Open and Verify.
+func Check(ctx context.Context, dir string, progress func(done, total int64)) (*Manifest, error) {
+	d, err := Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	return d.Manifest, errors.Join(d.Verify(ctx, progress), d.Close())
 }
 
 // Verify checks the contents of every file against the manifest, with all CPUs. progress, which may be nil, is told from

@@ -43,6 +43,9 @@ func (w *Writer) create() error {
 	if err := checkFeatures(features); err != nil {
 		return err
 	}
+	if _, err := w.encode(); err != nil { // the features are nearly all of it: better now than after everything is written
+		return err
+	}
 	if err := os.MkdirAll(w.dir, 0o777); err != nil {
 		return err
 	}
@@ -198,7 +201,7 @@ func (w *Writer) Finish(ctx context.Context, threads int, progress func(done, to
 	if err := w.m.check(); err != nil {
 		return err
 	}
-	data, err := w.m.Encode()
+	data, err := w.encode()
 	if err != nil {
 		return err
 	}
@@ -209,6 +212,15 @@ func (w *Writer) Finish(ctx context.Context, threads int, progress func(done, to
 		return err
 	}
 	return SyncFolder(w.dir)
+}
+
+// encode is the manifest, unless nobody could read it again.
+func (w *Writer) encode() ([]byte, error) {
+	data, err := w.m.Encode()
+	if err == nil && len(data) > MaxManifest {
+		err = &ManifestError{Err: fmt.Errorf("%d features need %d bytes, and it may have %d; drop columns or lower max_bin", len(w.m.Features), len(data), MaxManifest)}
+	}
+	return data, err
 }
 
 // SyncFolder makes sure that a folder's names have reached the disk.

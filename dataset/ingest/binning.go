@@ -213,11 +213,12 @@ func countTexts(v *dataset.Values, t *tokens) map[string]int64 {
 }
 
 // mostFrequent gives at most limit texts, the most frequent first, and how often each occurs. Those with fewer rows than a
-// bin should have are left to the bin of others, unless they are among the first two.
+// bin should have are left to the bin of others, unless they are among the first two; so are those that are too long.
 func mostFrequent(counts map[string]int64, limit int) ([]string, []int64) {
 	texts := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
 		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
 	})
+	texts = slices.DeleteFunc(texts, func(text string) bool { return len(text) > dataset.MaxCategory })
 	texts = texts[:min(limit, len(texts))]
 	for len(texts) > 2 && counts[texts[len(texts)-1]] < minPerBin {
 		texts = texts[:len(texts)-1]

@@ -1,11 +1,15 @@
 package ingest
 
 import (
+	"bytes"
 	"cmp"
+	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -196,9 +200,8 @@ func TestOrdered(t *testing.T) {
 
 func TestSamplerIsFairAndStable(t *testing.T) {
 	const rows, size = 20_000, 2000
-	take := func(order []int64, expected float64) map[int64]bool {
+	take := func(order []int64) map[int64]bool {
 		s := sampler{size: size}
-		s.expect(expected)
 		slots := make([]int64, size)
 		for _, row := range order {
 			if place, ok := s.offer(row); ok {
@@ -215,12 +218,10 @@ func TestSamplerIsFairAndStable(t *testing.T) {
 	for i := range order {
 		order[i] = int64(i)
 	}
-	got := take(order, rows)
+	got := take(order)
 	slices.Reverse(order)
-	for _, expected := range []float64{rows, rows / 10, size} {
-		if !reflect.DeepEqual(got, take(order, expected)) || len(got) != size {
-			t.Errorf("%d rows, and others in the other order, expecting %v", len(got), expected)
-		}
+	if !reflect.DeepEqual(got, take(order)) || len(got) != size {
+		t.Errorf("%d rows, and others in the other order", len(got))
 	}
 	var parts [10]int
 	for row := range got {
@@ -230,5 +231,53 @@ func TestSamplerIsFairAndStable(t *testing.T) {
 		if n < 140 || n > 260 {
 			t.Errorf("%d rows from tenth %d", n, i)
 		}
+	}
+}
+
+// Texts that are too long for a category are others, and are told apart all the same.
+func TestLongTextsAreOthers(t *testing.T) {
+	long := strings.Repeat("x", dataset.MaxCategory)
+	var b strings.Builder
+	b.WriteString("y,s,id\n")
+	for i := range 600 {
+		fmt.Fprintf(&b, "%d,%s,%s%03d\n", i%2, []string{long, long + "y", "short"}[i%3], long, i)
+	}
+	s := mustStage(t, "label: y\n", b.String())
+	if f := s.feature(t, "s"); len(f.Categories) != 2 || f.Categories[0] != "short" || f.Categories[1] != long || f.OtherBin != 2 {
+		t.Errorf("%d categories, other_bin %d", len(f.Categories), f.OtherBin)
+	}
+	if column := s.Split("train").Columns[0]; column[0] != 1 || column[1] != 2 || column[2] != 0 {
+		t.Errorf("bins %v", column[:3])
+	}
+	if f := s.feature(t, "id"); len(f.Categories) != 0 || f.Bins != 1 {
+		t.Errorf("%d categories of long ids", len(f.Categories))
+	}
+	if got := codes(s); !slices.Contains(got, "id_like id") {
+		t.Errorf("warnings %v", got)
+	}
+	if v := s.sample(t).Column("s"); v.Text[1] != long+"y" {
+		t.Error("the sample is not raw")
+	}
+}
+
+// A Parquet table says how many rows it has, but not how many of them are train and have a label.
+func TestBinsAreMadeOfAllTrainRowsThereAre(t *testing.T) {
+	var out bytes.Buffer
+	w, err := NewParquetWriter(&out, []Column{{Name: "y", Type: dataset.Int}, {Name: "x", Type: dataset.Int}}, Plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &Batch{Names: []string{"y", "x"}, Rows: 5000, Columns: []dataset.Values{{Type: dataset.Int, Null: make([]bool, 5000)}, {Type: dataset.Int}}}
+	for i := range b.Rows {
+		b.Columns[0].Int = append(b.Columns[0].Int, int64(i/10%2))
+		b.Columns[0].Null[i] = i%10 > 0
+		b.Columns[1].Int = append(b.Columns[1].Int, int64(i))
+	}
+	if err := errors.Join(w.Write(b), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	s, err := tryStage(t, "label: y\nsample_rows_for_bins: 400\n", []File{writeFile(t, "t.parquet", out.String())}, Options{})
+	if err != nil || s.Manifest.BinRows != 400 {
+		t.Error(err, s.Manifest.BinRows)
 	}
 }

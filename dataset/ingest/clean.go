@@ -9,32 +9,52 @@ import (
 )
 
 // cleanReader passes UTF-8 text on and refuses everything else, naming the line. It takes a byte order mark away, and
-// refuses more than limit bytes; whoever reads moves the limit on.
+// refuses more than limit bytes; whoever reads moves the limit on. It reads into memory of its own, so that it serves a
+// reader that asks for a single byte, though a character may have four.
 type cleanReader struct {
 	r     io.Reader
 	uri   string
-	line  int
+	line  int   // of the end of what has been read
 	n     int64 // bytes passed on
 	limit int64
 	began bool
+	buf   []byte
+	ready []byte // good text in buf that has not been passed on
 	tail  []byte // the beginning of a character that the last read cut in two
-	err   error
+	err   error  // what comes behind ready
 }
 
+// cleanBytes is how much is read at once.
+const cleanBytes = 1 << 18
+
 func (c *cleanReader) Read(p []byte) (int, error) {
-	if c.err != nil {
-		return 0, c.err
-	}
 	if c.n > c.limit {
 		return 0, c.fail(c.line, fmt.Sprintf("a row of more than %d bytes; is a quote never closed?", maxRecord))
 	}
-	if len(p) < 2*utf8.UTFMax { // bufio never asks so little of a fresh buffer
-		return 0, io.ErrShortBuffer
+	if len(p) == 0 {
+		return 0, nil
 	}
+	for len(c.ready) == 0 {
+		if c.err != nil {
+			return 0, c.err
+		}
+		c.fill()
+	}
+	n := copy(p, c.ready)
+	c.ready = c.ready[n:]
+	c.n += int64(n)
+	return n, nil
+}
+
+// fill reads and checks the next bytes.
+func (c *cleanReader) fill() {
+	if c.buf == nil {
+		c.buf = make([]byte, cleanBytes)
+	}
+	p := c.buf
 	n := copy(p, c.tail)
 	m, err := c.r.Read(p[n:])
 	n += m
-	c.tail = c.tail[:0]
 	if !c.began {
 		for err == nil && n < 4 {
 			m, err = c.r.Read(p[n:])
@@ -42,28 +62,25 @@ func (c *cleanReader) Read(p []byte) (int, error) {
 		}
 		c.began = true
 		if bytes.HasPrefix(p[:n], []byte("\xff\xfe")) || bytes.HasPrefix(p[:n], []byte("\xfe\xff")) {
-			return 0, c.fail(1, "UTF-16 text; convert it to UTF-8")
+			_ = c.fail(1, "UTF-16 text; convert it to UTF-8")
+			return
 		}
 		if bytes.HasPrefix(p[:n], []byte("\xef\xbb\xbf")) {
 			n = copy(p, p[3:n])
 		}
 	}
 	good, bad := check(p[:n], err != nil)
-	c.tail = append(c.tail, p[good:n]...)
-	if bad != "" {
-		c.err = &TableError{File: c.uri, Line: c.line + bytes.Count(p[:good], []byte{'\n'}), Msg: bad}
-	} else if err != nil {
+	c.ready = p[:good]
+	c.tail = append(c.tail[:0], p[good:n]...)
+	c.line += bytes.Count(c.ready, []byte{'\n'})
+	switch {
+	case bad != "":
+		_ = c.fail(c.line, bad)
+	case err == nil || err == io.EOF || errors.As(err, new(*TableError)):
 		c.err = err
-		if err != io.EOF && !errors.As(err, new(*TableError)) {
-			c.err = &TableError{File: c.uri, Msg: "the file cannot be read to its end; it may be cut off", Err: err}
-		}
+	default:
+		c.err = &TableError{File: c.uri, Msg: "the file cannot be read to its end; it may be cut off", Err: err}
 	}
-	c.line += bytes.Count(p[:good], []byte{'\n'})
-	c.n += int64(good)
-	if good == 0 {
-		return 0, c.err
-	}
-	return good, nil
 }
 
 func (c *cleanReader) fail(line int, msg string) error {

@@ -3,7 +3,9 @@ package ingest
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 
 	"coppice/dataset"
 )
@@ -13,23 +15,19 @@ import (
 type coder struct {
 	feature *dataset.Feature
 	tokens  *tokens
-	search  searcher         // of numeric and time features
-	codes   map[string]uint8 // of categories
-	ints    map[int64]uint8  // of categories that are whole numbers as AppendInt writes them
-	missing uint8            // bin
-	other   uint8            // bin of categorical features
+	search  searcher          // of numeric and time features
+	codes   map[string]uint8  // of categories
+	floats  map[float64]uint8 // of categories that are numbers
+	ints    map[int64]uint8   // of categories that are whole numbers
+	truths  [2]int            // of categories that say false and true; -1 where none does
+	missing uint8             // bin
+	other   uint8             // bin of categorical features
 }
 
 func newCoder(f *dataset.Feature, t *tokens) *coder {
 	c := &coder{feature: f, tokens: t}
 	if f.Kind == dataset.Categorical {
-		c.codes, c.ints = make(map[string]uint8, len(f.Categories)), map[int64]uint8{}
-		for i, text := range f.Categories {
-			c.codes[text] = uint8(i)
-			if n, err := strconv.ParseInt(text, 10, 64); err == nil && strconv.FormatInt(n, 10) == text {
-				c.ints[n] = uint8(i)
-			}
-		}
+		c.mapCategories()
 		c.other = uint8(f.OtherBin)
 		c.missing = c.other
 		if f.MissingBin >= 0 {
@@ -40,6 +38,44 @@ func newCoder(f *dataset.Feature, t *tokens) *coder {
 	c.search = newSearcher(f.Bounds)
 	c.missing = f.BinOfNumber(math.NaN())
 	return c
+}
+
+// mapCategories says which category stands for what. A table may hold numbers and truth values where the training table held
+// texts such as 1.0 and True: where no category is written as they are, the first one that means the same counts.
+func (c *coder) mapCategories() {
+	n := len(c.feature.Categories)
+	c.codes, c.floats, c.ints, c.truths = make(map[string]uint8, n), map[float64]uint8{}, map[int64]uint8{}, [2]int{-1, -1}
+	for i, text := range slices.Backward(c.feature.Categories) {
+		c.codes[text] = uint8(i)
+		if x, ok := plainNumber(text); ok {
+			c.floats[x] = uint8(i)
+			if x == math.Trunc(x) {
+				c.ints[int64(x)] = uint8(i)
+			}
+		}
+		for truth, word := range []string{"false", "true"} {
+			if strings.EqualFold(trim(text), word) {
+				c.truths[truth] = i
+			}
+		}
+	}
+	for i, text := range c.feature.Categories {
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil && strconv.FormatInt(n, 10) == text {
+			c.ints[n] = uint8(i)
+		}
+	}
+}
+
+// meaning is the category that means value i though it is written otherwise.
+func (c *coder) meaning(v *dataset.Values, i int) (code uint8, known bool) {
+	switch v.Type {
+	case dataset.Float:
+		code, known = c.floats[v.Float[i]]
+	case dataset.Bool:
+		truth := c.truths[v.Int[i]&1]
+		return uint8(truth), truth >= 0
+	}
+	return code, known
 }
 
 // bins writes the bin of every value. buf is for its own use; it gives it back, perhaps grown.
@@ -106,6 +142,9 @@ func (c *coder) categories(v *dataset.Values, out []uint8) {
 		for i := range out[:v.Len()] {
 			buf = v.AppendText(buf[:0], i)
 			code, known := c.codes[string(buf)]
+			if !known {
+				code, known = c.meaning(v, i)
+			}
 			switch {
 			case missing(v, i, c.tokens):
 				code = c.missing
@@ -130,6 +169,8 @@ func (c *coder) numbers(v *dataset.Values, buf []float64) (numbers, _ []float64,
 	switch {
 	case v.Type == dataset.Text:
 		err = c.textNumbers(v, buf)
+	case (v.Type == dataset.Time) != (c.feature.Kind == dataset.Temporal): // seconds where milliseconds may have been, or the reverse
+		err = c.wrongType(v)
 	case v.Type == dataset.Time:
 		for i, n := range v.Int {
 			if v.IsNull(i) {
@@ -138,8 +179,6 @@ func (c *coder) numbers(v *dataset.Values, buf []float64) (numbers, _ []float64,
 				buf[i] = dataset.Seconds(v.Unit.Split(n))
 			}
 		}
-	case c.feature.Kind == dataset.Temporal:
-		err = c.wrongType(v)
 	default:
 		plainNumbers(v, c.tokens, buf)
 	}
@@ -172,7 +211,9 @@ func (c *coder) textNumbers(v *dataset.Values, out []float64) error {
 			sec, nsec, ok = parseTime(text)
 			out[i] = dataset.Seconds(sec, nsec)
 		default:
-			out[i], ok = parseForced(text)
+			if out[i], ok = parseForced(text); c.tokens.hasNumber(out[i]) {
+				out[i] = math.NaN()
+			}
 		}
 		if !ok {
 			return &valueError{i, fmt.Sprintf("%q is not a %s", brief(text), map[dataset.Kind]string{dataset.Numeric: "number", dataset.Temporal: "time"}[c.feature.Kind])}
@@ -182,5 +223,6 @@ func (c *coder) textNumbers(v *dataset.Values, out []float64) error {
 }
 
 func (c *coder) wrongType(v *dataset.Values) error {
-	return &valueError{0, fmt.Sprintf("the column holds values of type %s where the dataset has times", v.Type)}
+	want := map[dataset.Kind]string{dataset.Numeric: "numbers", dataset.Temporal: "times"}[c.feature.Kind]
+	return &valueError{0, fmt.Sprintf("the column holds values of type %s where the dataset has %s; convert it as it was for training", v.Type, want)}
 }

@@ -12,31 +12,31 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
 	"coppice/dataset"
 )
 
 // csvSource is a file of delimited text, as RFC 4180 has it: quotes around fields that hold the delimiter, a line break or
-// a quote, which is doubled. Lines may end in LF or CRLF; empty lines are no rows.
+// a quote, which is doubled; or of text in which nothing is quoted. Lines may end in LF or CRLF; empty lines are no rows.
 type csvSource struct {
 	file      File
 	head      string // the first bytes, which tell how it is compressed
 	delimiter rune
 	header    bool
+	quoted    bool
 	cols      []Column
 }
 
 func openCSV(f File, head string, spec dataset.CSVSpec) (*csvSource, error) {
-	s := &csvSource{file: f, head: head, delimiter: ',', header: spec.HasHeader()}
+	s := &csvSource{file: f, head: head, delimiter: ',', header: spec.HasHeader(), quoted: spec.Quote != dataset.QuoteNone}
 	if ext := suffix(f.URI); ext == ".tsv" || ext == ".tab" {
 		s.delimiter = '\t'
 	}
 	if spec.Delimiter != "" {
 		s.delimiter, _ = utf8.DecodeRuneInString(spec.Delimiter)
 	}
-	r, err := s.open()
+	r, err := s.open(0)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func openCSV(f File, head string, spec dataset.CSVSpec) (*csvSource, error) {
 		return nil, err
 	}
 	for i, name := range first {
-		if !s.header || name == "" {
+		if name = trim(name); !s.header || name == "" {
 			name = fmt.Sprintf("c%d", i)
 		}
 		s.cols = append(s.cols, Column{Name: strings.Clone(name), Type: dataset.Text, Untyped: true})
@@ -59,15 +59,12 @@ func openCSV(f File, head string, spec dataset.CSVSpec) (*csvSource, error) {
 
 func (s *csvSource) columns() []Column { return s.cols }
 
-func (s *csvSource) rowCount() int64 { return -1 }
-
 func (s *csvSource) read(ctx context.Context, q request) error {
-	r, err := s.open()
+	r, err := s.open(len(s.cols))
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	r.csv.FieldsPerRecord = len(s.cols)
 	if s.header {
 		if _, err := r.next(); err != nil {
 			return err
@@ -98,7 +95,7 @@ func (r *csvReader) fill(b *Batch, q request) error {
 	for i := range b.Columns {
 		b.Columns[i] = dataset.Values{Type: dataset.Text, Text: b.Columns[i].Text[:0]}
 	}
-	for b.Rows < q.rows {
+	for begin := r.csv.InputOffset(); b.Rows < q.rows && r.csv.InputOffset()-begin < batchBytes; {
 		record, err := r.next()
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -122,22 +119,23 @@ const maxRecord = 16 << 20
 // csvReader reads records out of a file that may be compressed.
 type csvReader struct {
 	uri    string
-	csv    *csv.Reader
+	csv    records
+	fields int // in every record; 0 where the first one decides
 	clean  *cleanReader
 	raw    *countReader
 	closes []func() error
 }
 
-func (s *csvSource) open() (*csvReader, error) {
+func (s *csvSource) open(fields int) (*csvReader, error) {
 	f, err := os.Open(s.file.Path)
 	if err != nil {
 		return nil, err
 	}
-	r := &csvReader{uri: s.file.URI, raw: &countReader{r: f}, closes: []func() error{f.Close}}
+	r := &csvReader{uri: s.file.URI, fields: fields, raw: &countReader{r: f}, closes: []func() error{f.Close}}
 	var plain io.Reader = r.raw
 	switch {
 	case strings.HasPrefix(s.head, magicGzip):
-		z, err := gzip.NewReader(bufio.NewReaderSize(r.raw, 1<<18))
+		z, err := newGzipReader(r.raw)
 		if err != nil {
 			return nil, errors.Join(&TableError{File: r.uri, Msg: "not a gzip file, or cut off", Err: err}, r.Close())
 		}
@@ -151,9 +149,14 @@ func (s *csvSource) open() (*csvReader, error) {
 		plain = z
 	}
 	r.clean = &cleanReader{r: plain, uri: r.uri, line: 1, limit: maxRecord}
-	r.csv = csv.NewReader(bufio.NewReaderSize(r.clean, 1<<18))
-	r.csv.Comma = s.delimiter
-	r.csv.ReuseRecord = true
+	in := bufio.NewReaderSize(r.clean, cleanBytes)
+	if !s.quoted {
+		r.csv = &plainRecords{r: in, comma: string(s.delimiter), fields: fields}
+		return r, nil
+	}
+	c := csv.NewReader(in)
+	c.Comma, c.FieldsPerRecord, c.ReuseRecord = s.delimiter, fields, true
+	r.csv = c
 	return r, nil
 }
 
@@ -190,9 +193,9 @@ func (r *csvReader) next() ([]string, error) {
 	switch {
 	case errors.Is(err, csv.ErrFieldCount):
 		e.Line = parse.StartLine
-		e.Msg = fmt.Sprintf("%d fields where the first line has %d", len(record), r.csv.FieldsPerRecord)
+		e.Msg = fmt.Sprintf("%d fields where the first line has %d", len(record), r.fields)
 	case errors.Is(err, csv.ErrQuote), errors.Is(err, csv.ErrBareQuote):
-		e.Msg = fmt.Sprintf("a quote out of place at character %d: quote whole fields, and double the quotes in them", parse.Column)
+		e.Msg = fmt.Sprintf("a quote out of place at character %d: quote whole fields, and double the quotes in them, or say csv: {quote: none}", parse.Column)
 		if parse.StartLine != parse.Line {
 			e.Msg += fmt.Sprintf("; the row begins in line %d", parse.StartLine)
 		}

@@ -1,15 +1,19 @@
 package ingest
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"context"
+	"encoding/csv"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -27,8 +31,8 @@ func writeFile(t testing.TB, name, contents string) File {
 }
 
 // readAll gives the names and the rows of a table, nulls as "<null>".
-func readAll(files []File, csv dataset.CSVSpec, rows int) (names []string, cells [][]string, err error) {
-	t, err := OpenTable(files, TableOptions{CSV: csv, Threads: 2})
+func readAll(files []File, form dataset.CSVSpec, rows int) (names []string, cells [][]string, err error) {
+	t, err := OpenTable(files, TableOptions{CSV: form, Threads: 2})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -102,12 +106,19 @@ func TestCSVForms(t *testing.T) {
 		"other delimiter":   {"t.csv", "a;b;c\n1;x,y;\n2;\"say \"\"hi\"\"\";ü\n3;\"two\nlines\";z\n", dataset.CSVSpec{Delimiter: ";"}, nil},
 		"wide delimiter":    {"t.csv", "a→b→c\n1→x,y→\n2→\"say \"\"hi\"\"\"→ü\n3→\"two\nlines\"→z\n", dataset.CSVSpec{Delimiter: "→"}, nil},
 		"no header":         {"t.csv", plain[6:], dataset.CSVSpec{Header: &no}, []string{"c0", "c1", "c2"}},
+		"zeros after gzip":  {"t.csv.gz", packed(t, "gzip", plain) + strings.Repeat("\x00", 700), dataset.CSVSpec{}, nil},
+		"zeros in gzip":     {"t.csv.gz", packed(t, "gzip", plain[:20]) + "\x00\x00" + packed(t, "gzip", plain[20:]), dataset.CSVSpec{}, nil},
+		"spaces in header":  {"t.csv", strings.Replace(plain, "a,b,c", "a, b,\tc ", 1), dataset.CSVSpec{}, nil},
+		"no quotes":         {"t.csv", "a→b→c\r\n\r\n1→x,y→\n2→say \"hi\"→ü\n3→two lines→z", dataset.CSVSpec{Delimiter: "→", Quote: "none"}, nil},
 		"unnamed column":    {"t.csv", strings.Replace(plain, "a,", ",", 1), dataset.CSVSpec{}, []string{"c0", "b", "c"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := want
 			if name == "semicolons" {
 				want = [][]string{{"1", "x#y", ""}, want[1], want[2]}
+			}
+			if name == "no quotes" {
+				want = [][]string{want[0], want[1], {"3", "two lines", "z"}}
 			}
 			if tc.names == nil {
 				tc.names = []string{"a", "b", "c"}
@@ -131,7 +142,7 @@ func TestCSVErrorsNameThePlace(t *testing.T) {
 		"ragged":           {"t.csv", "a,b\n1,2\n3\n", "t.csv:3: 1 fields where the first line has 2"},
 		"ragged late":      {"t.csv", many + "1,2,3\n", "t.csv:100002: 3 fields where the first line has 2"},
 		"stray quote":      {"t.csv", "a,b\n1,x\"y\n", "t.csv:2: a quote out of place at character 4"},
-		"quote and more":   {"t.csv", "a,b\n1,\"x\ny\"z\n", "t.csv:3: a quote out of place at character 2: quote whole fields, and double the quotes in them; the row begins in line 2"},
+		"quote and more":   {"t.csv", "a,b\n1,\"x\ny\"z\n", "t.csv:3: a quote out of place at character 2: quote whole fields, and double the quotes in them, or say csv: {quote: none}; the row begins in line 2"},
 		"open quote":       {"t.csv", "a,b\n1,\"x\n", "a quote out of place"},
 		"endless quote":    {"t.csv", long, "a row of more than 16777216 bytes; is a quote never closed?"},
 		"NUL":              {"t.csv", "a,b\n1,2\n1,\x00\n", "t.csv:3: a NUL byte; this is no text file, or a damaged one"},
@@ -145,6 +156,11 @@ func TestCSVErrorsNameThePlace(t *testing.T) {
 		"cut zstd":         {"t.csv.zst", packed(t, "zstd", many)[:20], "t.csv.zst: the file cannot be read to its end; it may be cut off"},
 		"bad gzip sum":     {"t.csv.gz", packed(t, "gzip", many)[:len(packed(t, "gzip", many))-6] + "xxxxxx", "t.csv.gz: the file cannot be read to its end"},
 		"cut gzip, quoted": {"t.csv.gz", packed(t, "gzip", "a,b\n1,\""+many)[:300], "t.csv.gz: the file cannot be read to its end; it may be cut off: unexpected EOF"},
+		"zeros and more":   {"t.csv.gz", packed(t, "gzip", many) + "\x00\x00x", "t.csv.gz: the file cannot be read to its end"},
+		"xz":               {"t.csv.xz", "\xfd7zXZ\x00\x00\x04", "t.csv.xz: compressed with xz, which is not read; unpack it, or pack it with gzip or zstd"},
+		"bzip2":            {"t.csv.bz2", "BZh91AY&SY\x01\x02", "t.csv.bz2: compressed with bzip2, which"},
+		"ZIP":              {"t.csv", "PK\x03\x04\x14\x00", "t.csv: compressed with ZIP, as spreadsheets are, too, which"},
+		"only BZh":         {"t.csv", "BZh9,b\n1\n", "t.csv:2: 1 fields where the first line has 2"},
 		"first of two":     {"t.csv", "a,b\n1,2,3\n\x00", "t.csv:2: 3 fields"},
 		"not Parquet":      {"t.parquet", "a,b\n1,2\n", `t.parquet: the name says Parquet, but the file begins with "a,b\n", not PAR1`},
 	} {
@@ -158,6 +174,39 @@ func TestCSVErrorsNameThePlace(t *testing.T) {
 	}
 }
 
+// dribble gives a few bytes at a time, as decompressors do.
+type dribble struct {
+	r io.Reader
+	n int
+}
+
+func (d *dribble) Read(p []byte) (int, error) { return d.r.Read(p[:min(len(p), d.n)]) }
+
+// Whoever reads buffered asks for what is left of the buffer, down to a single byte, wherever characters and rows end.
+func TestLinesAroundTheBuffer(t *testing.T) {
+	for i := range 40 {
+		before := "t,x\n" + strings.Repeat("p,1\n", i) + strings.Repeat("q", i%5)
+		cell := strings.Repeat("中", (cleanBytes-len(before))/3+i%9-4) + "é"
+		text := before + cell + ",2\n" + strings.Repeat("中", cleanBytes/2) + ",3\n"
+		for _, piece := range []int{cleanBytes, 100_003, 1 + i%7*10_000} {
+			c := &cleanReader{r: &dribble{strings.NewReader(text), piece}, uri: "t.csv", line: 1, limit: maxRecord}
+			got, err := io.ReadAll(bufio.NewReaderSize(c, cleanBytes))
+			if err != nil || string(got) != text {
+				t.Fatalf("%d, pieces of %d: %d of %d bytes, %v", i, piece, len(got), len(text), err)
+			}
+		}
+		rows, err := csv.NewReader(bufio.NewReaderSize(&cleanReader{r: strings.NewReader(text), line: 1, limit: maxRecord}, cleanBytes)).ReadAll()
+		if err != nil || len(rows) != i+3 || !strings.HasSuffix(rows[i+1][0], cell) {
+			t.Fatalf("%d: %d rows, %v", i, len(rows), err)
+		}
+	}
+	text := "a,中é\n"
+	got, err := io.ReadAll(iotest.OneByteReader(&cleanReader{r: iotest.OneByteReader(strings.NewReader("\ufeff" + text)), line: 1, limit: maxRecord}))
+	if err != nil || string(got) != text {
+		t.Errorf("byte by byte: %q %v", got, err)
+	}
+}
+
 func TestSeveralFiles(t *testing.T) {
 	first := writeFile(t, "1.csv", "a,b\n1,x\n2,y\n")
 	names, cells, err := readAll([]File{first, writeFile(t, "2.csv", "b,a\nz,3\n")}, dataset.CSVSpec{}, 10)
@@ -167,6 +216,7 @@ func TestSeveralFiles(t *testing.T) {
 	for text, want := range map[string]string{
 		"a,bb\n1,2\n":  `2.csv: column "b": missing here, but there in 1.csv (known: a, bb)`,
 		"a,b,c\n1,2\n": `2.csv: column "c": there here, but missing in 1.csv`,
+		"a,b,a\n1,2\n": `2.csv: column "a": columns 1 and 3 have this name; rename one`,
 	} {
 		_, _, err := readAll([]File{first, writeFile(t, "2.csv", text)}, dataset.CSVSpec{}, 10)
 		if err == nil || err.Error() != want {
@@ -226,6 +276,21 @@ func TestExpand(t *testing.T) {
 		var e *NotFoundError
 		if !errors.As(err, &e) || !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%q: %v", pattern, err)
+		}
+	}
+}
+
+// Without quotes, rows are lines: an error names the right one, and a row that is too long is refused.
+func TestUnquotedTextErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		"a,b\n\n1,\"2\n3\n":                          "t.csv:4: 1 fields where the first line has 2",
+		"a,b\n1," + strings.Repeat("x", maxRecord*2): "a row of more than 16777216 bytes",
+		"a,b\n1,\xff\n":                              "t.csv:2: the byte 0xff is not UTF-8",
+	} {
+		_, _, err := readAll([]File{writeFile(t, "t.csv", text)}, dataset.CSVSpec{Quote: dataset.QuoteNone}, 100)
+		var e *TableError
+		if !errors.As(err, &e) || !strings.Contains(err.Error(), want) {
+			t.Errorf("got  %.200v\nwant ... %s", err, want)
 		}
 	}
 }

@@ -47,8 +47,8 @@ func TestEncoderToleratesTypes(t *testing.T) {
 		"truth and days": {dataset.Values{Type: dataset.Bool, Int: []int64{1, 0, 1, 0}}, dataset.Values{Type: dataset.Time, Unit: dataset.Nano, Int: []int64{1e9, 0, 0, 0}},
 			dataset.Values{Type: dataset.Time, Unit: dataset.Day, Int: []int64{17349, 17350, 0, 0}, Null: []bool{false, false, true, false}},
 			[]float64{1, 1, 2, 1, 0, 0, 3, 1, 1, 0, 4, 1, 0, 0, 3, 1}},
-		"times as numbers": {dataset.Values{Type: dataset.Time, Unit: dataset.Milli, Int: []int64{1500, 0, 0, 0}}, text("NA", "NA", "NA", "NA"), dataset.Values{Type: dataset.Bool, Int: []int64{1, 0, 1, 0}},
-			[]float64{1.5, nan, 1, 1, 0, nan, 3, 1, 0, nan, 1, 1, 0, nan, 3, 1}},
+		"truth as text": {text("-999.0", "-9990e-1", "-99.9", "inf"), text("NA", "NA", "NA", "NA"), dataset.Values{Type: dataset.Bool, Int: []int64{1, 0, 1, 0}},
+			[]float64{nan, nan, 1, 1, nan, nan, 3, 1, -99.9, nan, 1, 1, math.MaxFloat64, nan, 3, 1}},
 	} {
 		b := &Batch{Names: []string{"extra", "o", "c", "t", "n"}, Columns: []dataset.Values{{}, tc.c, tc.c, tc.t, tc.n}, Rows: 4}
 		got, err := enc.Encode(b, nil)
@@ -65,18 +65,41 @@ func TestEncoderToleratesTypes(t *testing.T) {
 	}
 }
 
+// Numbers and truth values meet the categories that mean them, whatever the training table wrote.
+func TestCategoriesMeetTypedValues(t *testing.T) {
+	enc := NewEncoder(&dataset.Encoding{Features: []dataset.Feature{
+		{Name: "t", Kind: dataset.Categorical, Bins: 3, Categories: []string{"True", "FALSE"}, MissingBin: -1, OtherBin: 2},
+		{Name: "n", Kind: dataset.Categorical, Bins: 7, Categories: []string{"2", "1.0", "1", "0.50", "007", "2.0"}, MissingBin: -1, OtherBin: 6},
+	}, Missing: []string{""}})
+	truths, ints := dataset.Values{Type: dataset.Bool, Int: []int64{1, 0, 1, 0, 1}}, dataset.Values{Type: dataset.Int, Int: []int64{1, 2, 7, 0, 1}}
+	for name, tc := range map[string]struct {
+		t, n dataset.Values
+		want []float64
+	}{
+		"typed":  {truths, ints, []float64{0, 2, 1, 0, 0, 6, 1, 6, 0, 2}},
+		"floats": {truths, dataset.Values{Type: dataset.Float, Float: []float64{1, 2, 7, 0.5, 1e300}}, []float64{0, 2, 1, 0, 0, 6, 1, 3, 0, 6}},
+		"texts":  {text("True", "true", "FALSE", "False", ""), text("1.0", "1", "007", "0.5", "2.0"), []float64{0, 1, 2, 2, 1, 4, 2, 6, 2, 5}},
+	} {
+		got, err := enc.Encode(&Batch{Names: []string{"t", "n"}, Columns: []dataset.Values{tc.t, tc.n}, Rows: 5}, nil)
+		if err != nil || !slices.Equal(got, tc.want) {
+			t.Errorf("%s: %v, want %v (%v)", name, got, tc.want, err)
+		}
+	}
+}
+
 func TestEncoderErrors(t *testing.T) {
 	enc := NewEncoder(&dataset.Encoding{Features: []dataset.Feature{
 		{Name: "n", Kind: dataset.Numeric, Bins: 1, MissingBin: -1, OtherBin: -1}, {Name: "t", Kind: dataset.Temporal, Bins: 1, MissingBin: -1, OtherBin: -1},
 	}})
 	times := text("2017-01-01", "2017-01-01")
 	for want, b := range map[string]*Batch{
-		`x.csv: column "t": the column is missing, and the model needs it`: {Names: []string{"n"}, Columns: []dataset.Values{text("1", "2")}, Rows: 2},
-		`x.csv:8: column "n": "two" is not a number`:                       {Names: []string{"n", "t"}, Columns: []dataset.Values{text("1", "two"), times}, Rows: 2, lines: []int{5, 8}},
-		`x.csv: row 2: column "t": "soon" is not a time`:                   {Names: []string{"n", "t"}, Columns: []dataset.Values{text("1", "2"), text("2017-01-01", "soon")}, Rows: 2},
-		`column "t": the column holds values of type float`:                {Names: []string{"n", "t"}, Columns: []dataset.Values{text("1", "2"), {Type: dataset.Float, Float: []float64{1, 2}}}, Rows: 2},
-		`column "t": the column holds values of type int`:                  {Names: []string{"n", "t"}, Columns: []dataset.Values{text("1", "2"), {Type: dataset.Int, Int: []int64{1, 2}}}, Rows: 2},
-		`column "n": 3 values in 2 rows`:                                   {Names: []string{"n", "t"}, Columns: []dataset.Values{text("1", "2", "3"), times}, Rows: 2},
+		`x.csv: column "t": the column is missing, and the model needs it`:               {Names: []string{"n"}, Columns: []dataset.Values{text("1", "2")}, Rows: 2},
+		`x.csv:8: column "n": "two" is not a number`:                                     {Names: []string{"n", "t"}, Columns: []dataset.Values{text("1", "two"), times}, Rows: 2, lines: []int{5, 8}},
+		`x.csv: row 2: column "t": "soon" is not a time`:                                 {Names: []string{"n", "t"}, Columns: []dataset.Values{text("1", "2"), text("2017-01-01", "soon")}, Rows: 2},
+		`column "t": the column holds values of type float`:                              {Names: []string{"n", "t"}, Columns: []dataset.Values{text("1", "2"), {Type: dataset.Float, Float: []float64{1, 2}}}, Rows: 2},
+		`column "t": the column holds values of type int`:                                {Names: []string{"n", "t"}, Columns: []dataset.Values{text("1", "2"), {Type: dataset.Int, Int: []int64{1, 2}}}, Rows: 2},
+		`column "n": the column holds values of type time where the dataset has numbers`: {Names: []string{"n", "t"}, Columns: []dataset.Values{{Type: dataset.Time, Unit: dataset.Milli, Int: []int64{1, 2}}, times}, Rows: 2},
+		`column "n": 3 values in 2 rows`:                                                 {Names: []string{"n", "t"}, Columns: []dataset.Values{text("1", "2", "3"), times}, Rows: 2},
 	} {
 		b.file = "x.csv"
 		_, err := enc.Encode(b, nil)

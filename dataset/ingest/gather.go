@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -47,11 +48,68 @@ func (b *Batch) keep(places []int32) *Batch {
 	return &out
 }
 
-// store collects values out of batches, each in a slot that a later one may take over.
+// store collects values out of batches, each in a slot that a later one may take over. It copies texts: in the batch they
+// are parts of whole records or pages, which must not be kept alive for them.
 type store struct {
-	values dataset.Values
-	copies bool // texts are parts of long strings, which must not be kept alive for them
-	room   int  // slots that will certainly be needed
+	values  dataset.Values
+	room    int               // slots that will probably be needed
+	longest int               // of longer texts only a stand-in is kept; 0 when all are kept whole
+	long    map[string]string // copies of long texts, for rows that have the same one
+}
+
+// Rows with the same long text share one copy, because a dictionary of a few kilobytes can give it to every row of a table.
+const (
+	longText  = 256
+	longTexts = 1024 // so many are remembered
+)
+
+// putTexts copies the texts that fill new slots into one string. Those that take over a slot have one each: otherwise a few
+// that stay would keep alive all that came with them.
+func (s *store) putTexts(texts []string, chosen []chosen, n int) {
+	old, size := len(s.values.Text), 0
+	for _, c := range chosen {
+		if c.slot >= old && len(texts[c.row]) < longText {
+			size += len(texts[c.row])
+		}
+	}
+	s.values.Text = stretch(s.values.Text, n, s.room)
+	var fresh strings.Builder
+	fresh.Grow(size)
+	for _, c := range chosen {
+		text := texts[c.row]
+		if c.slot < old || len(text) >= longText {
+			s.values.Text[c.slot] = s.own(text)
+			continue
+		}
+		from := fresh.Len()
+		fresh.WriteString(text)
+		s.values.Text[c.slot] = fresh.String()[from:]
+	}
+}
+
+// own gives a copy of a text.
+func (s *store) own(text string) string {
+	if s.longest > 0 && len(text) > s.longest {
+		return standIn(text, s.longest)
+	}
+	if len(text) < longText {
+		return strings.Clone(text)
+	}
+	if have, ok := s.long[text]; ok {
+		return have
+	}
+	if s.long == nil || len(s.long) >= longTexts {
+		s.long = map[string]string{}
+	}
+	text = strings.Clone(text)
+	s.long[text] = text
+	return text
+}
+
+// standIn is one byte longer than longest, and differs where texts do.
+func standIn(text string, longest int) string {
+	hash := fmt.Sprintf("%016x", hashText([]byte(text)))
+	return text[:longest+1-len(hash)] + hash
 }
 
 // put copies the chosen values of a batch into their slots.
@@ -66,14 +124,7 @@ func (s *store) put(v *dataset.Values, chosen []chosen) {
 	s.values.Type, s.values.Unit = v.Type, v.Unit
 	switch v.Type {
 	case dataset.Text:
-		s.values.Text = stretch(s.values.Text, n, s.room)
-		for _, c := range chosen {
-			text := v.Text[c.row]
-			if s.copies {
-				text = strings.Clone(text)
-			}
-			s.values.Text[c.slot] = text
-		}
+		s.putTexts(v.Text, chosen, n)
 	case dataset.Float:
 		s.values.Float = stretch(s.values.Float, n, s.room)
 		for _, c := range chosen {
@@ -93,10 +144,13 @@ func (s *store) put(v *dataset.Values, chosen []chosen) {
 	}
 }
 
-// stretch makes s at least n long, and makes room for more.
+// stretch makes s at least n long, with room for all that will probably come once a good part of it is there.
 func stretch[T any](s []T, n, room int) []T {
 	if n <= len(s) {
 		return s
+	}
+	if n < room/4 {
+		room = n
 	}
 	return slices.Grow(s, max(n, room)-len(s))[:n]
 }
@@ -107,15 +161,15 @@ func (s *store) finish(n int) dataset.Values {
 	if v.Null != nil && len(v.Null) < n {
 		v.Null = append(v.Null, make([]bool, n-len(v.Null))...)
 	}
-	s.values = dataset.Values{}
+	*s = store{}
 	return v
 }
 
 // repackRows is how many rows are looked at before going to the next column: their texts fit the second-level cache.
 const repackRows = 2048
 
-// repack copies the texts of samples so that those of one column lie together. In CSV the texts of one row do, which would
-// make every later walk down a column miss the cache at each value.
+// repack copies the texts of samples so that those of one column lie together. Copied one by one they lie as they came, which
+// would make every later walk down a column miss the cache at each value.
 func repack(threads int, columns []*dataset.Values) {
 	parallel(threads, threads, func(t int) {
 		mine := columns[t*len(columns)/threads : (t+1)*len(columns)/threads]
@@ -143,17 +197,8 @@ func repack(threads int, columns []*dataset.Values) {
 // sampler chooses up to size rows of a stream whose length is not known, all with the same chance: those with the lowest
 // hashes. Which they are depends on nothing but the rows' numbers.
 type sampler struct {
-	size  int
-	limit uint64 // hashes from here on cannot be among the lowest; 0 when nothing is known
-	heap  []slot // the greatest hash on top
-}
-
-// expect tells the sampler about how many rows will be offered, so that it need not take in most of those that it would
-// let go again. Half as many again as are wanted stay below the limit.
-func (s *sampler) expect(rows float64) {
-	if share := 1.5 * float64(s.size) / rows; share < 1 {
-		s.limit = uint64(share * (1 << 63) * 2)
-	}
+	size int
+	heap []slot // the greatest hash on top
 }
 
 type slot struct {
@@ -167,9 +212,6 @@ type chosen struct{ row, slot int }
 // offer says into which slot the row goes; ok is false when it is not chosen.
 func (s *sampler) offer(row int64) (place int, ok bool) {
 	h := mix(uint64(row) ^ seedBins<<24)
-	if s.limit > 0 && h >= s.limit {
-		return 0, false
-	}
 	if len(s.heap) < s.size {
 		place = len(s.heap)
 		s.heap = append(s.heap, slot{h, place})

@@ -41,7 +41,8 @@ func unit(h uint64) float64 { return float64(h>>11) / (1 << 53) }
 // below turns a hash into a whole number from 0 up to n.
 func below(h uint64, n uint64) uint64 { return (h >> 32) * n >> 32 }
 
-// keys hashes the values of a key column. A row without a key is a key of its own.
+// keys hashes the values of a key column. A row without a key is a key of its own. One key may be written in several ways:
+// with spaces around it, or as 17 in one file and 17.0 in the next.
 type keys struct {
 	tokens *tokens
 	buf    []byte
@@ -53,7 +54,19 @@ func (k *keys) hash(v *dataset.Values, i int, row int64) uint64 {
 		k.none++
 		return hashRow(row)
 	}
-	k.buf = v.AppendText(k.buf[:0], i)
+	if v.Type != dataset.Text {
+		k.buf = v.AppendText(k.buf[:0], i)
+		return hashText(k.buf)
+	}
+	if x, ok := plainNumber(v.Text[i]); ok {
+		if k.tokens.hasNumber(x) {
+			k.none++
+			return hashRow(row)
+		}
+		k.buf = dataset.AppendNumber(k.buf[:0], x)
+	} else {
+		k.buf = append(k.buf[:0], trim(v.Text[i])...)
+	}
 	return hashText(k.buf)
 }
 

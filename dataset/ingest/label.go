@@ -25,6 +25,7 @@ type labeler struct {
 	positives int64
 	negatives int64
 	missing   int64
+	absent    map[string]int64 // texts that stand for a missing label, as far as they are listed
 }
 
 // maxListed bounds the distinct values that are counted: with more, a label of numbers is a regression.
@@ -36,7 +37,7 @@ func newLabeler(spec *dataset.Spec, t *tokens) *labeler {
 	if l.Positive != nil || l.Above != nil {
 		info.Kind = dataset.Binary
 	}
-	return &labeler{spec: spec, tokens: t, info: info, numbers: map[float64]int64{}, texts: map[string]int64{}}
+	return &labeler{spec: spec, tokens: t, info: info, numbers: map[float64]int64{}, texts: map[string]int64{}, absent: map[string]int64{}}
 }
 
 // observe looks at the label of every row of a batch and gives the places of those that have one.
@@ -48,6 +49,9 @@ func (l *labeler) observe(b *Batch, v *dataset.Values) ([]int32, error) {
 	for i := range b.Rows {
 		if !l.present(v, i) {
 			l.missing++
+			if v.Type == dataset.Text && !v.IsNull(i) {
+				countUpTo(l.absent, trim(v.Text[i]), maxListed)
+			}
 			continue
 		}
 		if err := l.count(b, v, i); err != nil {
@@ -60,16 +64,16 @@ func (l *labeler) observe(b *Batch, v *dataset.Values) ([]int32, error) {
 
 // present reports whether row i has a label.
 func (l *labeler) present(v *dataset.Values, i int) bool {
-	return !missing(v, i, l.tokens) && !isNaNText(v, i)
+	return !missing(v, i, l.tokens) && !l.noNumber(v, i)
 }
 
-// isNaNText reports whether a text spells NaN though it is not among the tokens.
-func isNaNText(v *dataset.Values, i int) bool {
-	if v.Type != dataset.Text || len(v.Text[i]) < 3 {
+// noNumber reports whether a text spells NaN or a token's number, though it is not among the tokens.
+func (l *labeler) noNumber(v *dataset.Values, i int) bool {
+	if v.Type != dataset.Text {
 		return false
 	}
 	x, f := parseNumber(v.Text[i])
-	return f == formNumber && x != x
+	return f == formNumber && (x != x || l.tokens.hasNumber(x))
 }
 
 func (l *labeler) count(b *Batch, v *dataset.Values, i int) error {

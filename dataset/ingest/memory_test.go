@@ -2,13 +2,16 @@ package ingest
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
 	"runtime/metrics"
 	"strconv"
+	"strings"
 	"testing"
 
 	"coppice/dataset"
@@ -107,6 +110,69 @@ func TestMemoryDoesNotGrowWithRows(t *testing.T) {
 		if large > small+small/2+4<<20 {
 			t.Errorf("%s: %d bytes for 2.5 times the rows, %d before", ext, large, small)
 		}
+	}
+}
+
+// allocated is how many bytes fn takes from the heap, those that it gives back counted too.
+func allocated(fn func()) int64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	fn()
+	runtime.ReadMemStats(&after)
+	return int64(after.TotalAlloc - before.TotalAlloc)
+}
+
+// A sampled cell does not keep the rest of its record, and a batch of long records is short.
+func TestLongRecordsDoNotStay(t *testing.T) {
+	html := strings.Repeat("<p>", 10_000)
+	var b strings.Builder
+	b.WriteString("y,x,html\n")
+	for i := range 2400 {
+		fmt.Fprintf(&b, "%d,%d,%s\n", i%2, i, html)
+	}
+	file := writeFile(t, "t.csv", b.String())
+	b.Reset()
+	before, most := live(), int64(0)
+	if _, err := tryStage(t, "label: y\ndrop: [html]\n", []File{file}, Options{Threads: 1, Progress: func(Progress) {
+		most = max(most, live()-before)
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	if most > 48<<20 {
+		t.Errorf("%d MB live for a table of %d MB", most>>20, file.Bytes>>20)
+	}
+}
+
+// repeatedText is a Parquet file in which rows have one of two long texts.
+func repeatedText(t *testing.T, rows, length int) File {
+	t.Helper()
+	var out bytes.Buffer
+	w, err := NewParquetWriter(&out, []Column{{Name: "y", Type: dataset.Int}, {Name: "s", Type: dataset.Text}}, Snappy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch := &Batch{Names: []string{"y", "s"}, Rows: rows, Columns: []dataset.Values{{Type: dataset.Int}, {Type: dataset.Text}}}
+	texts := []string{strings.Repeat("a", length), strings.Repeat("b", length)}
+	for i := range rows {
+		batch.Columns[0].Int = append(batch.Columns[0].Int, int64(i%2))
+		batch.Columns[1].Text = append(batch.Columns[1].Text, texts[i/2%2])
+	}
+	if err := errors.Join(w.Write(batch), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return writeFile(t, "t.parquet", out.String())
+}
+
+// A small file whose dictionary gives one long text to every row can mean gigabytes, which must not be held.
+func TestDictionariesAreNotMultiplied(t *testing.T) {
+	file := repeatedText(t, 3000, 100_000)
+	n := allocated(func() {
+		if _, err := tryStage(t, "label: y\nsample: 100\n", []File{file}, Options{Threads: 2}); err != nil {
+			t.Error(err)
+		}
+	})
+	if n > 100<<20 {
+		t.Errorf("%d MB for a file of %d bytes that means 300 MB", n>>20, file.Bytes)
 	}
 }
 

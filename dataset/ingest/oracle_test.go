@@ -161,6 +161,9 @@ func (f *found) check(o oracle) error {
 		for x := range f.ints {
 			lo, hi = min(lo, x), max(hi, x)
 		}
+		if o.physical == "INT96" { // the oracle has nanoseconds
+			lo, hi = lo*1000, hi*1000
+		}
 		if fmt.Sprint(lo) != o.min || fmt.Sprint(hi) != o.max || o.sum != "" && f.intSum.String() != o.sum && o.physical != "INT96" {
 			return fmt.Errorf("%d to %d, sum %s", lo, hi, &f.intSum)
 		}

@@ -143,8 +143,6 @@ func groupName(n schema.Node) string {
 
 func (s *parquetSource) columns() []Column { return s.cols }
 
-func (s *parquetSource) rowCount() int64 { return s.rows }
-
 func (s *parquetSource) read(ctx context.Context, q request) error {
 	r, f, err := s.open()
 	if err != nil {
@@ -170,6 +168,7 @@ func (s *parquetSource) read(ctx context.Context, q request) error {
 	first := int64(0)
 	for i := range r.NumRowGroups() {
 		g := r.RowGroup(i)
+		texts := int64(0)
 		for j, p := range q.places {
 			err := guard(func() error {
 				meta, err := g.MetaData().ColumnChunk(s.leaves[p])
@@ -179,6 +178,9 @@ func (s *parquetSource) read(ctx context.Context, q request) error {
 				if err == nil {
 					c := r.MetaData().Schema.Column(s.leaves[p])
 					chunks[j].begin(file.NewColumnReader(c, &pages[j], memory.NewGoAllocator(), r.BufferPool()))
+					if s.cols[p].Type == dataset.Text {
+						texts += max(0, meta.TotalUncompressedSize())
+					}
 				}
 				return err
 			})
@@ -186,7 +188,10 @@ func (s *parquetSource) read(ctx context.Context, q request) error {
 				return s.damaged(first, p, err)
 			}
 		}
-		if err := s.readGroup(ctx, first, g.NumRows(), chunks, q); err != nil {
+		// Texts that a dictionary gives to many rows count once here, and lie once in memory.
+		short := q
+		short.rows = min(q.rows, max(1, int(batchBytes/(texts/max(1, g.NumRows())+1))))
+		if err := s.readGroup(ctx, first, g.NumRows(), chunks, short); err != nil {
 			return err
 		}
 		first += g.NumRows()

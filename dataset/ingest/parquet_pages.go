@@ -28,6 +28,7 @@ type pageReader struct {
 	left   int64 // values in the pages to come
 	level  int16 // the highest definition level: 0 or 1
 	lent   bool  // values point into the page, so that its memory must not be used again
+	dict   int64 // values of the chunk's dictionary
 	buf    []byte
 	page   file.Page
 	err    error
@@ -55,7 +56,7 @@ func (p *pageReader) begin(r io.ReaderAt, size int64, c *metadata.ColumnChunkMet
 		return fmt.Errorf("it has %d values in %d rows", c.NumValues(), rows)
 	}
 	p.window = window{r: r, at: start, end: start + n, buf: p.window.buf[:0]}
-	p.codec, p.left, p.page, p.err = c.Compression(), rows, nil, nil
+	p.codec, p.left, p.dict, p.page, p.err = c.Compression(), rows, 0, nil, nil
 	return nil
 }
 
@@ -105,6 +106,10 @@ func (p *pageReader) read() (file.Page, error) {
 		if err != nil {
 			return nil, err
 		}
+		if h.values > int64(len(data)) {
+			return nil, fmt.Errorf("a dictionary of %d values in %d bytes", h.values, len(data))
+		}
+		p.dict = h.values
 		return file.NewDictionaryPage(memory.NewBufferBytes(data), int32(h.values), parquet.Encoding(h.encoding)), nil
 	case pageData, pageDataV2:
 		return p.dataPage(h, data)
@@ -117,21 +122,35 @@ func (p *pageReader) dataPage(h pageHeader, data []byte) (file.Page, error) {
 		return nil, fmt.Errorf("a page of %d values where %d are left", h.values, p.left)
 	}
 	p.left -= h.values
-	if h.typ == pageData {
-		data, err := p.unpack(data, h.uncompressed, p.lent)
-		if err != nil {
+	if h.typ == pageDataV2 {
+		return p.dataPageV2(h, data)
+	}
+	data, err := p.unpack(data, h.uncompressed, p.lent)
+	if err != nil {
+		return nil, err
+	}
+	levels := 0
+	switch {
+	case p.level == 0:
+	case parquet.Encoding(h.levels) == parquet.Encodings.RLE:
+		if len(data) < 4 || int64(binary.LittleEndian.Uint32(data)) > int64(len(data)-4) {
+			return nil, errors.New("a page too short for its levels")
+		}
+		levels = 4 + int(binary.LittleEndian.Uint32(data))
+		if err := checkLevels(data[4:levels], h.values); err != nil {
 			return nil, err
 		}
-		if p.level > 0 && parquet.Encoding(h.levels) == parquet.Encodings.RLE {
-			if len(data) < 4 || int64(binary.LittleEndian.Uint32(data)) > int64(len(data)-4) {
-				return nil, errors.New("a page too short for its levels")
-			}
-			if err := checkLevels(data[4:4+binary.LittleEndian.Uint32(data)], h.values); err != nil {
-				return nil, err
-			}
-		}
-		return file.NewDataPageV1(memory.NewBufferBytes(data), int32(h.values), parquet.Encoding(h.encoding), parquet.Encoding(h.levels), parquet.Encoding(h.repeated), int32(h.uncompressed)), nil
+	default: // a bit each, or what the library refuses
+		levels = min(int(h.values+7)/8, len(data))
 	}
+	if err := p.checkIndices(h, data[levels:]); err != nil {
+		return nil, err
+	}
+	return file.NewDataPageV1(memory.NewBufferBytes(data), int32(h.values), parquet.Encoding(h.encoding), parquet.Encoding(h.levels), parquet.Encoding(h.repeated), int32(h.uncompressed)), nil
+}
+
+// dataPageV2 reads a page whose levels are never compressed.
+func (p *pageReader) dataPageV2(h pageHeader, data []byte) (file.Page, error) {
 	levels := h.levelBytes + h.repBytes
 	if levels > int64(len(data)) || levels > h.uncompressed {
 		return nil, errors.New("a page too short for its levels")
@@ -150,7 +169,30 @@ func (p *pageReader) dataPage(h pageHeader, data []byte) (file.Page, error) {
 	} else {
 		data = bytes.Clone(data)
 	}
+	if err := p.checkIndices(h, data[levels:]); err != nil {
+		return nil, err
+	}
 	return file.NewDataPageV2(memory.NewBufferBytes(data), int32(h.values), int32(h.nulls), int32(h.rows), parquet.Encoding(h.encoding), int32(h.levelBytes), int32(h.repBytes), int32(len(data)), false), nil
+}
+
+// checkIndices makes sure that no index of a page leads far beyond the dictionary: the library makes room for as many
+// values as the greatest one says before it looks whether they are there. Up to 16 bits it may, which is little memory.
+func (p *pageReader) checkIndices(h pageHeader, data []byte) error {
+	switch parquet.Encoding(h.encoding) {
+	case parquet.Encodings.PlainDict, parquet.Encodings.RLEDict:
+	default:
+		return nil
+	}
+	if len(data) == 0 || data[0] <= 16 {
+		return nil
+	}
+	if data[0] > 32 {
+		return fmt.Errorf("a page with indices of %d bits", data[0])
+	}
+	if greatest := greatestIndex(data[1:], uint(data[0]), h.values); greatest >= uint64(p.dict) {
+		return fmt.Errorf("a page with the index %d into a dictionary of %d values", greatest, p.dict)
+	}
+	return nil
 }
 
 // header reads the next page's header.
@@ -175,30 +217,9 @@ func (p *pageReader) header() (pageHeader, error) {
 	}
 }
 
-// checkLevels makes sure that definition levels of one bit say of as many values as the page has whether they are there.
-// They are runs: of a repeated level, or of eight levels a byte.
-func checkLevels(data []byte, values int64) error {
-	for have := int64(0); have < values; {
-		head, n := binary.Uvarint(data)
-		run := int64(head >> 1)
-		if n <= 0 || run == 0 || run > maxPage {
-			return errors.New("a page whose levels are cut off")
-		}
-		size := int64(1)
-		if head&1 == 1 { // groups of eight
-			size, run = run, run*8
-		}
-		if size > int64(len(data)-n) {
-			if head&1 == 0 || have+int64(len(data)-n)*8 < values { // the last group may be cut where no value needs it
-				return errors.New("a page whose levels are cut off")
-			}
-			return nil
-		}
-		data = data[int64(n)+size:]
-		have += run
-	}
-	return nil
-}
+// maxInflate is more than the best ratio that gzip's and Snappy's formats allow: a page that claims more is damaged, and not
+// worth its memory.
+const maxInflate = 1100
 
 // unpack decompresses a page of size bytes: into fresh memory, or else into memory that the next page overwrites.
 func (p *pageReader) unpack(data []byte, size int64, fresh bool) ([]byte, error) {
@@ -210,6 +231,9 @@ func (p *pageReader) unpack(data []byte, size int64, fresh bool) ([]byte, error)
 			data = bytes.Clone(data)
 		}
 		return data, nil
+	}
+	if (p.codec == compress.Codecs.Gzip || p.codec == compress.Codecs.Snappy) && size > maxInflate*int64(len(data)) {
+		return nil, fmt.Errorf("a page of %d bytes in %d", size, len(data))
 	}
 	to := p.buf
 	if fresh || int64(cap(to)) < size {
@@ -252,39 +276,3 @@ func (p *pageReader) decompress(to, data []byte) ([]byte, error) {
 	}
 	return codec.Decode(to, data), nil // it panics on errors; guard is above
 }
-
-// window is a part of a file that is read from front to back, with a look ahead.
-type window struct {
-	r       io.ReaderAt
-	at, end int64 // what has not been read
-	buf     []byte
-	pos     int // in buf
-}
-
-// peek gives at least n of the next bytes, or fewer at the end. They last until the next peek.
-func (w *window) peek(n int) ([]byte, error) {
-	have := len(w.buf) - w.pos
-	if have >= n || w.at == w.end {
-		return w.buf[w.pos:], nil
-	}
-	want := int(min(int64(max(n, readAheadBytes)-have), w.end-w.at))
-	to := w.buf[:0]
-	if cap(to) < have+want {
-		to = make([]byte, 0, have+want)
-	}
-	to = to[:have+want]
-	copy(to, w.buf[w.pos:])
-	w.buf, w.pos = to, 0
-	got, err := w.r.ReadAt(to[have:], w.at)
-	w.buf = to[:have+got]
-	w.at += int64(got)
-	if got == want {
-		return w.buf, nil
-	}
-	if err == io.EOF || err == nil {
-		err = io.ErrUnexpectedEOF
-	}
-	return nil, err
-}
-
-func (w *window) skip(n int) { w.pos += n }

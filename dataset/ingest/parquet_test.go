@@ -3,15 +3,19 @@ package ingest
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/apache/arrow/go/v17/parquet"
 
 	"coppice/dataset"
 )
@@ -115,13 +119,31 @@ func TestParquetKinds(t *testing.T) {
 
 func TestParquetInt96(t *testing.T) {
 	_, cells, err := readAll([]File{testFile(t, "int96.parquet")}, dataset.CSVSpec{}, 3)
-	if got := fmt.Sprint(cells); err != nil || got != "[[2017-07-02T12:53:20.000000001Z] [<null>] [1969-12-31T23:59:59.999999999Z] [1970-01-01T00:00:00Z]]" {
+	if got := fmt.Sprint(cells); err != nil || got != "[[2017-07-02T12:53:20Z] [<null>] [1969-12-31T23:59:59.999999Z] [1970-01-01T00:00:00Z]]" {
 		t.Errorf("%s %v", got, err)
 	}
-	_, _, err = readAll([]File{testFile(t, "int96_far.parquet")}, dataset.CSVSpec{}, 3)
-	var e *TableError
-	if !errors.As(err, &e) || err.Error() != `int96_far.parquet: row 1: column "at": a timestamp 2932896 days from 1970 is more than nanoseconds can count` {
-		t.Error(err)
+	_, cells, err = readAll([]File{testFile(t, "int96_far.parquet")}, dataset.CSVSpec{}, 3)
+	if got := fmt.Sprint(cells[0]); err != nil || !strings.HasPrefix(got, "[9999-12-3") {
+		t.Errorf("%s %v", got, err)
+	}
+	for _, tc := range []struct {
+		nanos int64
+		day   uint32
+		want  int64
+	}{
+		{0, 0, -2440588 * 86400e6}, {math.MaxInt64, 2440588 + 106_000_000, 106_000_000*86400e6 + math.MaxInt64/1000}, {-1, 2440588, -1}, {-1000, 2440588, -1}, {math.MinInt64, 0, -2440588*86400e6 - math.MaxInt64/1000 - 1},
+	} {
+		var v parquet.Int96
+		binary.LittleEndian.PutUint64(v[:], uint64(tc.nanos))
+		binary.LittleEndian.PutUint32(v[8:], tc.day)
+		out := dataset.Values{Int: make([]int64, 1)}
+		if err := (kind{}).int96s([]parquet.Int96{v}, &out); err != nil || out.Int[0] != tc.want {
+			t.Errorf("%+v: %v %v", tc, out.Int, err)
+		}
+		binary.LittleEndian.PutUint32(v[8:], 1<<31)
+		if err := (kind{}).int96s([]parquet.Int96{v}, &out); err == nil {
+			t.Error("more than microseconds can count was read")
+		}
 	}
 }
 
@@ -212,6 +234,67 @@ func TestFlippedParquet(t *testing.T) {
 			bad := bytes.Clone(data)
 			bad[at] ^= 0xff
 			flippedParquet(t, bad)
+		}
+	}
+}
+
+// No byte of a file, whatever it is changed to, makes reading it take much memory.
+func TestEveryFlippedByte(t *testing.T) {
+	var b bytes.Buffer
+	w, err := NewParquetWriter(&b, []Column{{Name: "s", Type: dataset.Text}, {Name: "x", Type: dataset.Float}}, Plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch := &Batch{Names: []string{"s", "x"}, Rows: 24, Columns: []dataset.Values{{Type: dataset.Text, Null: make([]bool, 24)}, {Type: dataset.Float}}}
+	for i := range batch.Rows {
+		batch.Columns[0].Text = append(batch.Columns[0].Text, fmt.Sprint("k", i%5))
+		batch.Columns[0].Null[i] = i%7 == 3
+		batch.Columns[1].Float = append(batch.Columns[1].Float, float64(i%3))
+	}
+	if err := errors.Join(w.Write(batch), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	good := b.Bytes()
+	tail := len(good) - 8 - int(binary.LittleEndian.Uint32(good[len(good)-8:])) // the library reads the footer
+	var before, after runtime.MemStats
+	for at := 4; at < tail; at++ {
+		for _, value := range []byte{good[at] ^ 1, good[at] + 2, good[at] ^ 0x80, 31, 0xff} {
+			bad := bytes.Clone(good)
+			bad[at] = value
+			runtime.ReadMemStats(&before)
+			flippedParquet(t, bad)
+			if runtime.ReadMemStats(&after); after.TotalAlloc-before.TotalAlloc > 64<<20 {
+				t.Errorf("byte %d changed from %#x to %#x: %d MB", at, good[at], value, (after.TotalAlloc-before.TotalAlloc)>>20)
+			}
+		}
+	}
+}
+
+func TestRuns(t *testing.T) {
+	packed := []byte{3, 1, 0, 0, 0xff, 0x07, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0} // one group of 18 bits
+	for name, tc := range map[string]struct {
+		data   []byte
+		values int64
+		want   uint64
+	}{
+		"repeated":       {[]byte{10, 1, 2, 3, 4, 9, 0, 0}, 6, 0x030201},
+		"then another":   {[]byte{2, 1, 0, 0, 4, 9, 1, 0}, 3, 0x0109},
+		"beyond the end": {[]byte{2, 1, 0, 0, 4, 9, 1, 0}, 1, 1},
+		"groups":         {packed, 8, 0x1ffc0},
+		"first of group": {packed, 1, 1},
+		"cut off":        {[]byte{10, 1}, 5, 1},
+		"nothing":        {nil, 5, 0},
+	} {
+		if got := greatestIndex(tc.data, 18, tc.values); got != tc.want {
+			t.Errorf("%s: %#x, want %#x", name, got, tc.want)
+		}
+	}
+	for _, tc := range []struct {
+		data []byte
+		good bool
+	}{{[]byte{20, 1}, true}, {[]byte{3, 0xff, 4, 1}, true}, {[]byte{5, 0xff, 3}, true}, {[]byte{20, 1, 0}, false}, {[]byte{3, 0xff, 4, 1, 2, 1}, false}, {[]byte{18, 1}, false}, {nil, false}} {
+		if err := checkLevels(tc.data, 10); (err == nil) != tc.good {
+			t.Errorf("levels %v: %v", tc.data, err)
 		}
 	}
 }

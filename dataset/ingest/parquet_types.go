@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
-	"math/bits"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -52,7 +51,7 @@ func kindOf(c *schema.Column) kind {
 	case parquet.Types.Float, parquet.Types.Double:
 		return kind{typ: dataset.Float}
 	case parquet.Types.Int96:
-		return kind{typ: dataset.Time, unit: dataset.Nano}
+		return kind{typ: dataset.Time, unit: dataset.Micro}
 	case parquet.Types.Int32, parquet.Types.Int64:
 		return integerKind(c.PhysicalType(), logical)
 	}
@@ -150,24 +149,26 @@ func (k kind) int64s(values []int64, out *dataset.Values) error {
 	return nil
 }
 
-// int96s reads the nanoseconds of a day and the number of the day in the Julian calendar, as Impala and Spark wrote them.
+// int96s reads the nanoseconds of a day and the number of the day in the Julian calendar, as Impala and Spark wrote them. It
+// gives whole microseconds, more than which a float64 of seconds does not hold: nanoseconds would end in the year 2262, and
+// 9999-12-31 is what many tables say for never.
 func (k kind) int96s(values []parquet.Int96, out *dataset.Values) error {
 	const (
-		julian1970 = 2440588
-		nanosOfDay = 86400 * 1e9
+		julian1970  = 2440588
+		microsOfDay = 86400 * 1e6
+		maxDays     = 106_000_000 // fit an int64 of microseconds, with whatever nanoseconds beside
 	)
 	for i, v := range values {
 		nanos := int64(binary.LittleEndian.Uint64(v[:8]))
 		days := int64(binary.LittleEndian.Uint32(v[8:])) - julian1970
-		hi, lo := bits.Mul64(uint64(max(days, -days)), nanosOfDay)
-		if hi != 0 || lo > math.MaxInt64/2 || nanos < 0 || nanos > math.MaxInt64/2 {
-			return &valueError{i, fmt.Sprintf("a timestamp %d days from 1970 is more than nanoseconds can count", days)}
+		if days > maxDays {
+			return &valueError{i, fmt.Sprintf("a timestamp %d days behind 1970 is more than microseconds can count", days)}
 		}
-		at := int64(lo)
-		if days < 0 {
-			at = -at
+		micros := nanos / 1000
+		if nanos%1000 < 0 {
+			micros--
 		}
-		out.Int[i] = at + nanos
+		out.Int[i] = days*microsOfDay + micros
 	}
 	return nil
 }
@@ -222,6 +223,9 @@ func texts[T ~[]byte](values []T, out *dataset.Values) error {
 	for _, v := range values {
 		n += len(v)
 	}
+	if n > batchBytes {
+		return repeatedTexts(values, out)
+	}
 	var b strings.Builder
 	b.Grow(n)
 	for _, v := range values {
@@ -234,10 +238,40 @@ func texts[T ~[]byte](values []T, out *dataset.Values) error {
 		out.Text[i] = all[from : from+len(v)]
 		from += len(v)
 		if len(v) > 0 && (!valid || !utf8.RuneStart(v[0])) && !utf8.ValidString(out.Text[i]) {
-			return &valueError{i, fmt.Sprintf("%q is not UTF-8; drop the column or convert it", brief(out.Text[i]))}
+			return notUTF8(i, out.Text[i])
 		}
 	}
 	return nil
+}
+
+// repeatedTexts copies each value of a dictionary once, however many rows have it: a file of a few kilobytes can mean
+// gigabytes of text. Rows with the same value have it from the same place.
+func repeatedTexts[T ~[]byte](values []T, out *dataset.Values) error {
+	type place struct {
+		first *byte
+		n     int
+	}
+	copies := map[place]string{}
+	for i, v := range values {
+		if len(v) == 0 {
+			out.Text[i] = ""
+			continue
+		}
+		at := place{&v[0], len(v)}
+		text, ok := copies[at]
+		if !ok {
+			if text = string(v); !utf8.ValidString(text) {
+				return notUTF8(i, text)
+			}
+			copies[at] = text
+		}
+		out.Text[i] = text
+	}
+	return nil
+}
+
+func notUTF8(i int, text string) error {
+	return &valueError{i, fmt.Sprintf("%q is not UTF-8; drop the column or convert it", brief(text))}
 }
 
 // half is an IEEE 754 half-precision number.

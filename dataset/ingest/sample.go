@@ -23,7 +23,7 @@ func newSampleTaker(s *survey, m *dataset.Manifest) *sampleTaker {
 	t.sample = &dataset.Sample{Split: last.Name}
 	for i, f := range m.Features {
 		t.sample.Names = append(t.sample.Names, f.Name)
-		t.stores[i].copies = true
+		t.stores[i].room = t.want
 	}
 	return t
 }

@@ -104,7 +104,7 @@ func sniff(f File) (string, error) {
 		return "", err
 	}
 	defer r.Close()
-	head := make([]byte, 4)
+	head := make([]byte, 10)
 	n, err := io.ReadFull(r, head)
 	if n == 0 && errors.Is(err, io.EOF) {
 		return "", &TableError{File: f.URI, Msg: "the file is empty"}

@@ -178,7 +178,13 @@ func (s *splitter) resolve(counts *[4]int64) error {
 		if n > dataset.MaxRows {
 			return s.spec.Errorf("split", "%s gets %d rows, more than the %d that a split may have", name, n, int64(dataset.MaxRows))
 		}
-		if n == 0 && (i == 0 || s.rule.Shares[name] > 0) {
+		if n > 0 {
+			continue
+		}
+		if values := sp.Values(name); len(values) > 0 {
+			return s.spec.Errorf("split."+name, "no row has a value of %s in column %q: %s", name, sp.Column, list(values))
+		}
+		if i == 0 || s.rule.Shares[name] > 0 {
 			return s.spec.Errorf("split", "the split leaves %s without any row", name)
 		}
 	}
@@ -242,9 +248,7 @@ func (s *splitter) fold(b *Batch, i int, split uint8, key uint64, column, group 
 	h := key
 	if group != nil {
 		groupHash = s.groups.hash(group, i, b.row(i))
-		if s.by != dataset.SplitByHash {
-			h = groupHash
-		}
+		h = groupHash
 	}
 	switch {
 	case s.by == dataset.SplitByHash || group != nil:

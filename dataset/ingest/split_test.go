@@ -73,6 +73,61 @@ func TestHashSplitKeepsKeysTogether(t *testing.T) {
 	}
 }
 
+// A key may be written in several ways; different keys stay different.
+func TestKeysAreComparedByMeaning(t *testing.T) {
+	k := keys{tokens: newTokens([]string{"", "-999"})}
+	hash := func(v dataset.Values) uint64 { return k.hash(&v, 0, 5) }
+	number := func(x float64) dataset.Values { return dataset.Values{Type: dataset.Float, Float: []float64{x}} }
+	whole := func(n int64) dataset.Values { return dataset.Values{Type: dataset.Int, Int: []int64{n}} }
+	for _, same := range [][]dataset.Values{
+		{text("u5"), text("u5 "), text("\tu5")},
+		{text("17"), text("17.0"), text(" +17.00"), number(17), whole(17)},
+		{text("-0.5"), text("-.50"), number(-0.5)}, {text("0"), text("-0.0"), number(math.Copysign(0, -1))},
+		{text("9007199254740993"), whole(9007199254740993)},
+		{text("123456789012345678901234567890")}, {text("123456789012345678901234567891")}, {text("9007199254740992"), number(9007199254740992)},
+		{text("007")}, {text("7")}, {text("623049e6")}, {text("623049000000"), number(623049e6)}, {text("U5")}, {text("1e-3")}, {text("0.001"), number(0.001)},
+		{text("-999"), text("-999.0"), text(""), number(-999), number(math.NaN())}, // no key
+	} {
+		for _, v := range same {
+			if hash(v) != hash(same[0]) {
+				t.Errorf("%q and %q are two keys", v.TextOf(0), same[0].TextOf(0))
+			}
+		}
+		if same[0].TextOf(0) != "u5" && hash(same[0]) == hash(text("u5")) {
+			t.Errorf("%q is the key u5", same[0].TextOf(0))
+		}
+	}
+	seen := map[uint64]string{}
+	for _, s := range []string{"7", "007", "9007199254740993", "9007199254740992", "123456789012345678901234567890", "123456789012345678901234567891", "0.001", "1e-3"} {
+		if other, ok := seen[hash(text(s))]; ok {
+			t.Errorf("%s and %s are one key", s, other)
+		}
+		seen[hash(text(s))] = s
+	}
+}
+
+// Rows of a group share a fold, whatever splits them.
+func TestGroupsShareAFold(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("g,u,y,x\n")
+	for i := range 900 {
+		fmt.Fprintf(&b, "%d,u%d,%d,%d\n", i/3, i%300, i/3%2, i%11)
+	}
+	s := mustStage(t, "label: y\ngroup: g\nsplit: {by: hash, key: u, train: 0.8, valid: 0.2}\n", b.String())
+	folds := map[uint64]uint8{}
+	for _, split := range s.Splits {
+		for i, g := range split.Group {
+			if fold, seen := folds[g]; seen && fold != split.Fold[i] {
+				t.Fatalf("group %x is in folds %d and %d", g, fold, split.Fold[i])
+			}
+			folds[g] = split.Fold[i]
+		}
+	}
+	if len(folds) != 300 {
+		t.Errorf("%d groups", len(folds))
+	}
+}
+
 func TestRowsWithoutKeyAreKeysOfTheirOwn(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("y,x,user\n")

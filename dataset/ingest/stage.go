@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"runtime"
 
 	"coppice/dataset"
@@ -39,12 +38,11 @@ type Progress struct {
 // categories, splits with their label rates, rows left out, warnings.
 type Report struct {
 	Manifest *dataset.Manifest
-	Existed  bool // the folder held this very version already
 }
 
-// Stage makes a dataset of the table that files hold and puts it into the folder dir, which must not exist or be empty, or
-// hold the same version already (otherwise: *ExistsError). The folder appears complete or not at all; an error or the end
-// of ctx leaves nothing behind. Errors about the spec are *strictyaml.Error, those about the table *TableError.
+// Stage makes a dataset of the table that files hold in the folder dir, which must not exist or be empty (otherwise:
+// *ExistsError). It is complete when Stage returns; an error or the end of ctx leaves nothing behind. Errors about the spec
+// are *strictyaml.Error, those about the table *TableError.
 func Stage(ctx context.Context, spec *dataset.Spec, files []File, dir string, o Options) (*Report, error) {
 	if err := checkTarget(dir); err != nil {
 		return nil, err
@@ -52,32 +50,17 @@ func Stage(ctx context.Context, spec *dataset.Spec, files []File, dir string, o 
 	if o.Threads <= 0 {
 		o.Threads = runtime.GOMAXPROCS(0)
 	}
-	parent, base := filepath.Split(filepath.Clean(dir))
-	if parent != "" {
-		if err := os.MkdirAll(parent, 0o777); err != nil {
-			return nil, err
+	m, err := stageInto(ctx, spec, files, dir, o)
+	if err != nil {
+		if left := os.RemoveAll(dir); left != nil {
+			err = errors.Join(err, left)
 		}
-	}
-	tmp, err := os.MkdirTemp(parent, "."+base+".staging-")
-	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(tmp)
-	if err := os.Chmod(tmp, 0o755); err != nil {
-		return nil, err
-	}
-	m, err := stageInto(ctx, spec, files, tmp, o)
-	if err != nil {
-		return nil, err
-	}
-	existed, err := moveInto(tmp, dir, m)
-	if err != nil {
-		return nil, err
-	}
-	return &Report{Manifest: m, Existed: existed}, nil
+	return &Report{Manifest: m}, nil
 }
 
-// checkTarget refuses, before any work, a folder that holds something else than a dataset.
+// checkTarget refuses, before any work, a folder that something is in.
 func checkTarget(dir string) error {
 	entries, err := os.ReadDir(dir)
 	switch {
@@ -86,32 +69,11 @@ func checkTarget(dir string) error {
 	case err != nil:
 		return &ExistsError{dir, fmt.Sprintf("cannot hold a dataset: %v", err)}
 	}
-	if _, err := dataset.ReadManifest(dir); err != nil {
-		return &ExistsError{dir, "the folder is not empty and holds no dataset; choose another or remove it"}
-	}
-	return nil
+	return &ExistsError{dir, "the folder is not empty; choose another or remove it"}
 }
 
-// moveInto gives the finished folder its name. When the same version is there already, that one stays.
-func moveInto(tmp, dir string, m *dataset.Manifest) (existed bool, err error) {
-	for range 2 { // another process may put the same dataset there meanwhile
-		if old, err := dataset.ReadManifest(dir); err == nil {
-			if old.Version != m.Version {
-				return false, &ExistsError{dir, fmt.Sprintf("holds version %s, and this input makes version %s; choose another folder or remove it", old.Version, m.Version)}
-			}
-			return true, nil
-		}
-		if err = os.Remove(dir); err == nil || errors.Is(err, fs.ErrNotExist) { // an empty folder
-			if err = os.Rename(tmp, dir); err == nil {
-				return false, dataset.SyncFolder(filepath.Dir(filepath.Clean(dir)))
-			}
-		}
-	}
-	return false, &ExistsError{dir, fmt.Sprintf("cannot be replaced: %v", err)}
-}
-
-// stageInto writes the dataset into the folder tmp.
-func stageInto(ctx context.Context, spec *dataset.Spec, files []File, tmp string, o Options) (*dataset.Manifest, error) {
+// stageInto writes the dataset into the folder dir. Nothing is there before the first pass has accepted the table.
+func stageInto(ctx context.Context, spec *dataset.Spec, files []File, dir string, o Options) (*dataset.Manifest, error) {
 	t, err := OpenTable(files, TableOptions{CSV: spec.CSV, Threads: o.Threads})
 	if err != nil {
 		return nil, err
@@ -121,7 +83,7 @@ func stageInto(ctx context.Context, spec *dataset.Spec, files []File, tmp string
 		return nil, err
 	}
 	tok := newTokens(spec.Missing)
-	s := newSurvey(spec, t, r, tok, o.Threads)
+	s := newSurvey(spec, r, tok, o.Threads)
 	if err := s.run(ctx, t, o.progress(PhaseSurvey)); err != nil {
 		return nil, err
 	}
@@ -135,10 +97,13 @@ func stageInto(ctx context.Context, spec *dataset.Spec, files []File, tmp string
 	for _, f := range files {
 		m.About.Sources = append(m.About.Sources, dataset.Source{URI: f.URI, Bytes: f.Bytes, Generation: f.Generation, Checksum: f.Checksum})
 	}
+	if len(s.labels.absent) > 0 {
+		m.About.LeftOut = s.labels.absent
+	}
 	if err := s.buildFeatures(ctx, m); err != nil {
 		return nil, err
 	}
-	w, err := dataset.NewWriter(tmp, m)
+	w, err := dataset.NewWriter(dir, m)
 	if err != nil {
 		return nil, err
 	}

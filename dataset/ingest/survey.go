@@ -28,33 +28,17 @@ type survey struct {
 // oversample bounds how many more rows are sampled where it is not known yet which of them are train.
 const oversample = 4
 
-func newSurvey(spec *dataset.Spec, t *Table, r *roles, tokens *tokens, threads int) *survey {
+func newSurvey(spec *dataset.Spec, r *roles, tokens *tokens, threads int) *survey {
 	s := &survey{spec: spec, roles: r, threads: threads, labels: newLabeler(spec, tokens), splitter: newSplitter(spec, tokens)}
-	typed := false // texts of typed files lie in strings that hold a whole batch
-	for _, c := range t.Columns() {
-		typed = typed || !c.Untyped
-	}
 	for _, f := range r.features {
-		s.columns = append(s.columns, newColumnSurvey(f, tokens, typed))
+		s.columns = append(s.columns, newColumnSurvey(f, tokens))
 	}
-	s.label.copies, s.times.copies = typed, typed
 	s.sampler.size = spec.BinRows
 	if spec.Split.By == dataset.SplitByTime {
 		s.sampler.size = int(float64(spec.BinRows) * min(oversample, 1/spec.Split.Train.Share))
 	}
-	if rows := t.rows(); rows > 0 {
-		switch spec.Split.By {
-		case dataset.SplitByHash:
-			s.sampler.expect(float64(rows) * spec.Split.Train.Share)
-		case dataset.SplitByColumn: // nobody knows how many are train
-		default:
-			s.sampler.expect(float64(rows))
-		}
-		if s.sampler.limit > 0 {
-			for _, c := range s.columns {
-				c.sample.room = s.sampler.size
-			}
-		}
+	for _, c := range s.columns {
+		c.sample.room = s.sampler.size
 	}
 	return s
 }
@@ -77,11 +61,14 @@ func (s *survey) run(ctx context.Context, t *Table, progress func(done, total in
 	return s.splitter.resolve(&s.counts)
 }
 
-// batchRows is how many rows of so many columns make a batch of a few megabytes.
+// batchRows is how many rows of so many columns make a batch of a few megabytes, unless their texts are long: a batch ends
+// behind batchBytes of them, too.
 func batchRows(columns int) int {
 	const cells = 1 << 20
 	return max(1024, min(1<<16, cells/max(1, columns)))
 }
+
+const batchBytes = 32 << 20
 
 func (s *survey) observe(b *Batch) error {
 	label := &b.Columns[s.roles.label]
@@ -117,7 +104,7 @@ func (s *survey) observe(b *Batch) error {
 		}
 		if slot, ok := s.sampler.offer(b.row(i)); ok {
 			sample = append(sample, chosen{i, slot})
-			s.numbers = stretch(s.numbers, slot+1, 0)
+			s.numbers = stretch(s.numbers, slot+1, s.sampler.size)
 			s.numbers[slot] = b.row(i)
 		}
 	}

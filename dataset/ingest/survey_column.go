@@ -15,7 +15,7 @@ type columnSurvey struct {
 
 	missing int64
 	present int64
-	nans    int64 // texts that spell NaN and are no tokens: missing if the column holds numbers
+	nans    int64 // texts that spell NaN or a token's number otherwise than it: missing if the column holds numbers
 	numbers extent
 	times   extent
 	big     bool // a whole number beyond 2^53
@@ -35,8 +35,8 @@ func (e *extent) add(x float64) {
 	e.min, e.max = min(e.min, x), max(e.max, x)
 }
 
-func newColumnSurvey(f feature, t *tokens, parquet bool) *columnSurvey {
-	return &columnSurvey{feature: f, tokens: t, sample: store{copies: parquet}, numbers: newExtent(), times: newExtent()}
+func newColumnSurvey(f feature, t *tokens) *columnSurvey {
+	return &columnSurvey{feature: f, tokens: t, numbers: newExtent(), times: newExtent()}
 }
 
 // observe looks at a batch's values and keeps those that were chosen for the sample.
@@ -49,7 +49,18 @@ func (s *columnSurvey) observe(b *Batch, v *dataset.Values, sample []chosen) {
 	default:
 		s.observeInts(v)
 	}
+	if s.categorical() {
+		s.sample.longest = dataset.MaxCategory // longer ones are no categories, and need not be kept to be told apart
+	}
 	s.sample.put(v, sample)
+}
+
+// categorical reports whether it is certain already that the column holds categories.
+func (s *columnSurvey) categorical() bool {
+	if s.feature.forced != "" {
+		return s.feature.forced == dataset.Categorical
+	}
+	return s.decided || s.feature.column.Type == dataset.Text && !s.feature.column.Untyped
 }
 
 func (s *columnSurvey) observeFloats(v *dataset.Values) {
@@ -124,14 +135,13 @@ func (s *columnSurvey) observeText(b *Batch, i int, text string) {
 			f = formTime
 			s.times.add(dataset.Seconds(sec, nsec))
 		}
-	} else if x != x {
+	} else if x != x || s.tokens.hasNumber(x) {
 		s.nans++
+		s.present--
 	} else {
 		s.numbers.add(x)
 	}
-	if x == x {
-		s.present++
-	}
+	s.present++
 	s.saw[f] = true
 	s.decided = s.saw[formText] || s.saw[formDigits] || s.saw[formBig] || s.saw[formTime] && s.saw[formNumber]
 }

@@ -90,11 +90,11 @@ func OpenTable(files []File, o TableOptions) (*Table, error) {
 			return nil, err
 		}
 		t.sources = append(t.sources, s)
+		if err := checkNames(f, s.columns()); err != nil {
+			return nil, err
+		}
 		if t.columns == nil {
 			t.columns = s.columns()
-			if err := checkNames(f, t.columns); err != nil {
-				return nil, err
-			}
 		}
 		places, err := matchColumns(files[0], t.columns, f, s.columns())
 		if err != nil {
@@ -112,11 +112,14 @@ func openSource(f File, o TableOptions) (source, error) {
 	}
 	ext := suffix(f.URI)
 	isParquet := ext == ".parquet" || ext == ".pq"
+	packed := unsupported(head)
 	switch {
 	case strings.HasPrefix(head, magicParquet):
 		return openParquet(f, o.Threads)
 	case isParquet:
-		return nil, &TableError{File: f.URI, Msg: fmt.Sprintf("the name says Parquet, but the file begins with %q, not PAR1", head)}
+		return nil, &TableError{File: f.URI, Msg: fmt.Sprintf("the name says Parquet, but the file begins with %q, not PAR1", head[:min(4, len(head))])}
+	case packed != "":
+		return nil, &TableError{File: f.URI, Msg: fmt.Sprintf("compressed with %s, which is not read; unpack it, or pack it with gzip or zstd", packed)}
 	}
 	return openCSV(f, head, o.CSV)
 }
@@ -171,19 +174,6 @@ func describe(c Column) string {
 		return fmt.Sprintf("%s (%s)", c.Type, c.Unit)
 	}
 	return string(c.Type)
-}
-
-// rows is the number of rows, or -1 when only reading can tell.
-func (t *Table) rows() int64 {
-	sum := int64(0)
-	for _, s := range t.sources {
-		n := s.rowCount()
-		if n < 0 {
-			return -1
-		}
-		sum += n
-	}
-	return sum
 }
 
 // Columns are the columns of the table, in the order of the first file.

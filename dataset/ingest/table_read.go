@@ -5,14 +5,13 @@ import "context"
 // source is one file of a table.
 type source interface {
 	columns() []Column
-	rowCount() int64 // -1 when only reading can tell
 	read(ctx context.Context, r request) error
 }
 
 // request asks a source for rows. Several may run at once.
 type request struct {
 	places []int         // of the columns, among those of the source
-	rows   int           // in a batch, at most
+	rows   int           // in a batch, at most; long texts make it fewer
 	empty  func() *Batch // gives a batch to fill; its slices may be used again
 	// emit hands a filled batch on, whose First counts from the file's first row; done of total says how much was read.
 	emit func(b *Batch, done, total int64) error

@@ -95,6 +95,17 @@ func parseNumber(s string) (float64, form) {
 	return x, formNumber
 }
 
+// plainNumber reads a number that is written without an exponent or leading zeros, in so few digits that different ones are
+// different float64s: 17, 17.0, -0.5.
+func plainNumber(s string) (float64, bool) {
+	s = trim(s)
+	n, ok := scan(s)
+	if !ok || n.exponent || n.zeros || n.digits > 15 {
+		return 0, false
+	}
+	return n.value(s), true
+}
+
 // powers are the powers of ten that a float64 holds exactly.
 var powers = [...]float64{1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22}
 

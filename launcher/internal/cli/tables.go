@@ -80,16 +80,32 @@ func (w *World) showDataset(s *stager.Staged) {
 	}
 	splits.Render()
 	if m.LeftOut > 0 {
-		fmt.Fprintf(w.Out, "left out: %s rows without a label in %s\n", humanize.Comma(m.LeftOut), m.Label.Column)
+		fmt.Fprintf(w.Out, "left out: %s rows without a label in %s%s\n", humanize.Comma(m.LeftOut), m.Label.Column, texts(m.About.LeftOut))
 	}
 	for _, warning := range m.About.Warnings {
-		fmt.Fprintf(w.Out, "warning: %s\n", warning.Text)
+		where := ""
+		if warning.Column != "" {
+			where = warning.Column + ": "
+		}
+		fmt.Fprintf(w.Out, "warning: %s%s\n", where, warning.Text)
 	}
 	verb := "staged"
 	if s.Existed {
 		verb = "was staged before"
 	}
 	fmt.Fprintf(w.Out, "%s@%s %s: %s, %s\n", m.Name, m.Version, verb, humanize.IBytes(uint64(m.Bytes())), s.Place)
+}
+
+// texts lists the texts that stood for a missing label, so that nobody loses a class to them unseen.
+func texts(rows map[string]int64) string {
+	var parts []string
+	for _, s := range slices.Sorted(maps.Keys(rows)) {
+		parts = append(parts, fmt.Sprintf("%q %s", shorten(s), humanize.Comma(rows[s])))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(parts, ", ") + ")"
 }
 
 func values(f *dataset.Feature) string {

@@ -1,7 +1,9 @@
 package stager
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -146,66 +148,90 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// upload puts a staged folder into the datasets bucket, the manifest last. Files of an interrupted upload of the same
-// version are the same bytes and stay.
-func (s *Stager) upload(ctx context.Context, dir string, m *dataset.Manifest, store blob.Store) error {
+// upload puts a staged folder into the datasets bucket, the manifest last, and gives the files' checksums. What is there
+// with the same contents stays, such as the files of an interrupted upload; what is damaged is overwritten.
+func (s *Stager) upload(ctx context.Context, dir string, m *dataset.Manifest, store blob.Store) (map[string]uint32, error) {
 	prefix := sweep.DatasetDir(m.Name, m.Version)
-	var names []string
-	var total, done int64
+	total, done := m.Bytes(), int64(0)
+	sums := map[string]uint32{}
 	for _, f := range m.Files {
-		names = append(names, f.Name)
-		total += f.Bytes
-	}
-	for _, name := range names {
-		if err := uploadOne(ctx, filepath.Join(dir, filepath.FromSlash(name)), store, prefix+name, func(n int64) {
+		sum, err := uploadOne(ctx, filepath.Join(dir, filepath.FromSlash(f.Name)), store, prefix+f.Name, func(n int64) {
 			done += n
 			s.report(StepUpload, min(done, total), total)
-		}); err != nil {
-			return fmt.Errorf("upload %s: %w", name, err)
+		})
+		if err != nil {
+			return nil, fmt.Errorf("upload %s: %w", f.Name, err)
 		}
+		sums[f.Name] = sum
 	}
-	// Create-only: the same version that came from elsewhere stays as it is; only what it says of its source may differ.
-	text, err := os.ReadFile(filepath.Join(dir, dataset.ManifestFile))
-	if err != nil {
-		return err
+	if err := uploadManifest(ctx, filepath.Join(dir, dataset.ManifestFile), store, m); err != nil {
+		return nil, fmt.Errorf("upload %s: %w", dataset.ManifestFile, err)
 	}
-	if _, err := blob.Create(ctx, store, prefix+dataset.ManifestFile, text); err != nil {
-		return fmt.Errorf("upload %s: %w", dataset.ManifestFile, err)
-	}
-	return nil
+	return sums, nil
 }
 
-func uploadOne(ctx context.Context, file string, store blob.Store, name string, report func(int64)) error {
-	f, err := os.Open(file)
+// uploadManifest creates the manifest. The same version that came from elsewhere stays as it is; only what it says of its
+// source may differ.
+func uploadManifest(ctx context.Context, file string, store blob.Store, m *dataset.Manifest) error {
+	name := sweep.DatasetDir(m.Name, m.Version) + dataset.ManifestFile
+	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
+	attrs, err := store.Stat(ctx, name)
+	if err != nil && !errors.Is(err, blob.ErrNotExist) {
 		return err
 	}
-	if attrs, err := store.Stat(ctx, name); err == nil && attrs.Size == info.Size() {
-		sum, err := checksum(f)
-		if err != nil {
+	cond := blob.Absent
+	if err == nil {
+		if _, err := Manifest(ctx, store, m.Name, m.Version); !damaged(err) {
 			return err
 		}
-		if sum == attrs.CRC32C {
-			report(attrs.Size)
-			return nil
+		cond = attrs.Generation
+	}
+	if _, err = store.Put(ctx, name, cond, bytes.NewReader(text)); errors.Is(err, blob.ErrPrecondition) {
+		return nil // somebody else has just put the same there
+	}
+	return err
+}
+
+// uploadOne makes an object of a file, unless it is one already, and gives its checksum.
+func uploadOne(ctx context.Context, file string, store blob.Store, name string, report func(int64)) (uint32, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	size, sum, err := checksum(f)
+	if err != nil {
+		return 0, err
+	}
+	for attempt := 1; ; attempt++ {
+		cond := blob.Absent
+		attrs, err := store.Stat(ctx, name)
+		switch {
+		case err == nil && attrs.Size == size && attrs.CRC32C == sum:
+			report(size)
+			return sum, nil
+		case err == nil:
+			cond = attrs.Generation
+		case !errors.Is(err, blob.ErrNotExist):
+			return 0, err
+		}
+		if _, err := f.Seek(0, io.SeekStart); err != nil {
+			return 0, err
+		}
+		_, err = store.Put(ctx, name, cond, &counted{f, report})
+		if err == nil || attempt == 3 || !errors.Is(err, blob.ErrPrecondition) { // another upload of the same may be under way
+			return sum, err
 		}
 	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return err
-	}
-	_, err = store.Put(ctx, name, blob.Any, &counted{f, report})
-	return err
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-func checksum(r io.Reader) (uint32, error) {
+func checksum(r io.Reader) (size int64, sum uint32, err error) {
 	h := crc32.New(castagnoli)
-	_, err := io.Copy(h, r)
-	return h.Sum32(), err
+	size, err = io.Copy(h, r)
+	return size, h.Sum32(), err
 }

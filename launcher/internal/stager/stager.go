@@ -5,11 +5,11 @@ package stager
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/google/renameio/v2"
 
@@ -52,16 +52,10 @@ type Destination struct {
 type Staged struct {
 	Manifest *dataset.Manifest
 	Place    string // folder or URL of the version
-	Existed  bool   // it had been there; nothing was read but the inputs' checksums
+	Existed  bool   // it had been there, whole; the source was read for its checksums at most
 }
 
-// pointer is the object that names a version.
-type pointer struct {
-	Format  int    `json:"format"`
-	Version string `json:"version"`
-}
-
-// Stage makes the dataset that spec describes at dst.
+// Stage makes the dataset that spec describes at dst. A version that is there but damaged is made again in its place.
 func (s *Stager) Stage(ctx context.Context, spec *dataset.Spec, dst Destination) (*Staged, error) {
 	src, err := s.find(ctx, spec.Source)
 	if err != nil {
@@ -71,35 +65,31 @@ func (s *Stager) Stage(ctx context.Context, spec *dataset.Spec, dst Destination)
 	if err != nil {
 		return nil, err
 	}
-	if m, err := dst.known(ctx, spec.Name, fingerprint); err != nil || m != nil {
+	if m, err := s.known(ctx, dst, spec.Name, fingerprint); err != nil || m != nil {
 		if err != nil {
 			return nil, err
 		}
 		return &Staged{Manifest: m, Place: dst.place(m), Existed: true}, dst.latest(ctx, m)
 	}
-	work, err := os.MkdirTemp(s.Scratch, "coppice-stage-")
-	if err != nil {
-		return nil, fmt.Errorf("make a scratch folder: %w", err)
+	if src.bucket == nil && dst.Store == nil {
+		return s.intoFolder(ctx, spec, src.files, dst, fingerprint)
 	}
-	defer os.RemoveAll(work)
-	if err := s.fetch(ctx, src, work); err != nil {
+	scratch := s.Scratch
+	if scratch == "" {
+		scratch = os.TempDir()
+	}
+	work, err := newWorkspace(scratch, "coppice-stage-")
+	if err != nil {
+		return nil, err
+	}
+	defer work.remove()
+	if err := s.fetch(ctx, src, work.dir); err != nil {
 		return nil, err
 	}
 	if dst.Store == nil {
 		return s.intoFolder(ctx, spec, src.files, dst, fingerprint)
 	}
-	report, err := s.ingest(ctx, spec, src.files, filepath.Join(work, "dataset"))
-	if err != nil {
-		return nil, err
-	}
-	m := report.Manifest
-	if err := s.upload(ctx, filepath.Join(work, "dataset"), m, dst.Store); err != nil {
-		return nil, err
-	}
-	if _, err := blob.CreateJSON(ctx, dst.Store, sweep.DatasetInput(m.Name, fingerprint), pointer{1, m.Version}); err != nil {
-		return nil, fmt.Errorf("remember the input: %w", err)
-	}
-	return &Staged{Manifest: m, Place: dst.place(m)}, dst.latest(ctx, m)
+	return s.intoBucket(ctx, spec, src.files, dst, fingerprint, work)
 }
 
 func (s *Stager) ingest(ctx context.Context, spec *dataset.Spec, files []ingest.File, dir string) (*ingest.Report, error) {
@@ -118,33 +108,94 @@ func (s *Stager) report(step Step, done, total int64) {
 // intoFolder stages beside the final place and renames: what is visible under a version is complete.
 func (s *Stager) intoFolder(ctx context.Context, spec *dataset.Spec, files []ingest.File, dst Destination, fingerprint string) (*Staged, error) {
 	home := filepath.Join(dst.Dir, spec.Name)
-	if err := os.MkdirAll(filepath.Join(home, "inputs"), 0o755); err != nil {
-		return nil, fmt.Errorf("make the dataset's folder: %w", err)
-	}
-	temporary, err := os.MkdirTemp(home, ".staging-")
+	work, err := newWorkspace(home, ".staging-")
 	if err != nil {
-		return nil, fmt.Errorf("make the dataset's folder: %w", err)
+		return nil, err
 	}
-	defer os.RemoveAll(temporary)
-	report, err := s.ingest(ctx, spec, files, filepath.Join(temporary, "dataset"))
+	defer work.remove()
+	report, err := s.ingest(ctx, spec, files, work.path("dataset"))
 	if err != nil {
 		return nil, err
 	}
 	m := report.Manifest
 	place := dst.place(m)
-	if err := os.Rename(filepath.Join(temporary, "dataset"), place); err != nil {
-		if _, there := dataset.ReadManifest(place); there != nil { // the same contents may have come from another input
-			return nil, fmt.Errorf("put the dataset into its place: %w", err)
-		}
+	if err := s.putIntoPlace(ctx, work, place, m.Version); err != nil {
+		return nil, err
 	}
-	text, err := json.Marshal(pointer{1, m.Version})
+	text, err := json.Marshal(pointer{Format: 1, Version: m.Version})
 	if err != nil {
 		return nil, err
 	}
-	if err := renameio.WriteFile(dst.input(m.Name, fingerprint), append(text, '\n'), 0o644); err != nil {
+	input := dst.input(m.Name, fingerprint)
+	if err = os.MkdirAll(filepath.Dir(input), 0o755); err == nil {
+		err = renameio.WriteFile(input, append(text, '\n'), 0o644)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("remember the input: %w", err)
 	}
 	return &Staged{Manifest: m, Place: place}, dst.latest(ctx, m)
+}
+
+// putIntoPlace gives the finished dataset its name. The same version may be there from another input, and stays if it is
+// whole; a damaged one makes room.
+func (s *Stager) putIntoPlace(ctx context.Context, work *workspace, place, version string) error {
+	var err error
+	for attempt := range 3 { // another process may put the same dataset there meanwhile
+		if err = os.Rename(work.path("dataset"), place); err == nil {
+			return dataset.SyncFolder(filepath.Dir(place))
+		}
+		if _, statErr := os.Lstat(place); statErr != nil {
+			break
+		}
+		whole, checkErr := s.whole(ctx, place, version)
+		if checkErr != nil || whole {
+			return checkErr
+		}
+		if err = os.Rename(place, work.path(fmt.Sprint("damaged-", attempt))); err != nil {
+			break
+		}
+	}
+	return fmt.Errorf("put the dataset into its place: %w", err)
+}
+
+// whole reports whether a folder holds the version, undamaged. The error is the context's.
+func (s *Stager) whole(ctx context.Context, dir, version string) (bool, error) {
+	m, err := dataset.Check(ctx, dir, s.checksums())
+	return err == nil && m.Version == version, ctx.Err()
+}
+
+// checksums reports the progress of a verification, which comes from several goroutines.
+func (s *Stager) checksums() func(done, total int64) {
+	if s.Progress == nil {
+		return nil
+	}
+	var mu sync.Mutex
+	last := int64(-1)
+	return func(done, total int64) {
+		mu.Lock()
+		defer mu.Unlock()
+		if done > last {
+			last = done
+			s.Progress(StepChecksum, done, total)
+		}
+	}
+}
+
+// intoBucket stages in the workspace and uploads.
+func (s *Stager) intoBucket(ctx context.Context, spec *dataset.Spec, files []ingest.File, dst Destination, fingerprint string, work *workspace) (*Staged, error) {
+	report, err := s.ingest(ctx, spec, files, work.path("dataset"))
+	if err != nil {
+		return nil, err
+	}
+	m := report.Manifest
+	sums, err := s.upload(ctx, work.path("dataset"), m, dst.Store)
+	if err != nil {
+		return nil, err
+	}
+	if err := dst.point(ctx, sweep.DatasetInput(m.Name, fingerprint), pointer{1, m.Version, sums}); err != nil {
+		return nil, fmt.Errorf("remember the input: %w", err)
+	}
+	return &Staged{Manifest: m, Place: dst.place(m)}, dst.latest(ctx, m)
 }
 
 func (d Destination) input(name, fingerprint string) string {
@@ -157,105 +208,4 @@ func (d Destination) place(m *dataset.Manifest) string {
 		return filepath.Join(d.Dir, m.Name, m.Version)
 	}
 	return strings.TrimSuffix(d.URL, "/") + "/" + strings.TrimSuffix(sweep.DatasetDir(m.Name, m.Version), "/")
-}
-
-// known is the manifest of the version that this input was staged as; nil when there is none.
-func (d Destination) known(ctx context.Context, name, fingerprint string) (*dataset.Manifest, error) {
-	var p pointer
-	if d.Store == nil {
-		text, err := os.ReadFile(d.input(name, fingerprint))
-		if err == nil {
-			err = json.Unmarshal(text, &p)
-		}
-		if err != nil {
-			return nil, nil //nolint:nilerr // without a readable pointer the input counts as new
-		}
-		m, err := dataset.ReadManifest(filepath.Join(d.Dir, name, p.Version))
-		if err != nil || m.Version != p.Version {
-			return nil, nil //nolint:nilerr // the version was removed
-		}
-		return m, nil
-	}
-	_, err := blob.ReadJSON(ctx, d.Store, sweep.DatasetInput(name, fingerprint), &p)
-	if errors.Is(err, blob.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	m, err := Manifest(ctx, d.Store, name, p.Version)
-	if errors.Is(err, blob.ErrNotExist) {
-		return nil, nil
-	}
-	return m, err
-}
-
-// latest makes the version what the dataset's name alone means.
-func (d Destination) latest(ctx context.Context, m *dataset.Manifest) error {
-	if d.Store == nil {
-		return nil
-	}
-	text, err := json.Marshal(pointer{1, m.Version})
-	if err != nil {
-		return err
-	}
-	if _, err := d.Store.Put(ctx, sweep.DatasetLatest(m.Name), blob.Any, strings.NewReader(string(text)+"\n")); err != nil {
-		return fmt.Errorf("make version %s the latest: %w", m.Version, err)
-	}
-	return nil
-}
-
-const maxManifest = 64 << 20
-
-// Manifest reads a version's manifest from the datasets bucket.
-func Manifest(ctx context.Context, store blob.Store, name, version string) (*dataset.Manifest, error) {
-	if _, _, err := sweep.SplitDatasetRef(name + "@" + version); err != nil {
-		return nil, err
-	}
-	text, _, err := blob.ReadAll(ctx, store, sweep.DatasetDir(name, version)+dataset.ManifestFile, maxManifest)
-	if err != nil {
-		return nil, err
-	}
-	m, err := dataset.DecodeManifest(text)
-	if err != nil {
-		return nil, err
-	}
-	if m.Name != name || m.Version != version {
-		return nil, fmt.Errorf("dataset %s@%s: its manifest says %s@%s", name, version, m.Name, m.Version)
-	}
-	return m, nil
-}
-
-// NotStagedError is a dataset that is not in the bucket.
-type NotStagedError struct{ Ref string }
-
-func (e *NotStagedError) Error() string {
-	return fmt.Sprintf("dataset %s is not staged; run `launcher stage` with its dataset.yaml first", e.Ref)
-}
-
-// Is makes the error fs.ErrNotExist.
-func (e *NotStagedError) Is(target error) bool { return target == blob.ErrNotExist }
-
-// Resolve finds the manifest that NAME or NAME@VERSION means. One that is not there is a *NotStagedError.
-func Resolve(ctx context.Context, store blob.Store, ref string) (*dataset.Manifest, error) {
-	name, version, err := sweep.SplitDatasetRef(ref)
-	if err != nil {
-		return nil, err
-	}
-	if version == "" {
-		var p pointer
-		_, err := blob.ReadJSON(ctx, store, sweep.DatasetLatest(name), &p)
-		if errors.Is(err, blob.ErrNotExist) {
-			return nil, &NotStagedError{ref}
-		}
-		if err != nil {
-			return nil, err
-		}
-		version = p.Version
-	}
-	m, err := Manifest(ctx, store, name, version)
-	if errors.Is(err, blob.ErrNotExist) {
-		return nil, &NotStagedError{name + "@" + version}
-	}
-	return m, err
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"maps"
@@ -12,6 +13,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gofrs/flock"
+	"golang.org/x/sync/errgroup"
 
 	"coppice/blob"
 	"coppice/dataset"
@@ -246,20 +250,129 @@ func TestFailureLeavesNothing(t *testing.T) {
 	if _, err := s.Stage(ctx, spec(t, table(t, 300)), stager.Destination{Dir: dir}); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
-	var files []string
 	for _, root := range []string{dir, scratch} {
-		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-			if err == nil && !d.IsDir() {
-				files = append(files, path)
-			}
-			return err
-		})
+		if left, err := os.ReadDir(root); err != nil || len(left) > 0 {
+			t.Errorf("left behind: %v %v", left, err)
+		}
+	}
+	fresh := filepath.Join(dir, "new", "folder")
+	if _, err := s.Stage(t.Context(), spec(t, bad), stager.Destination{Dir: fresh}); err == nil {
+		t.Error("a bad table was staged")
+	}
+	if _, err := os.Stat(filepath.Dir(fresh)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the destination was made all the same: %v", err)
+	}
+}
+
+// What a damaged version's error says to do helps: staging again.
+func TestDamagedVersionIsMadeAgain(t *testing.T) {
+	source, dir, store := table(t, 500), t.TempDir(), blob.Memory()
+	s := &stager.Stager{Scratch: t.TempDir()}
+	folder, bucket := stager.Destination{Dir: dir}, stager.Destination{Store: store, URL: "gs://d"}
+	stage := func(dst stager.Destination) *stager.Staged {
+		t.Helper()
+		got, err := s.Stage(t.Context(), spec(t, source), dst)
 		if err != nil {
 			t.Fatal(err)
 		}
+		return got
 	}
-	if len(files) > 0 {
-		t.Errorf("left behind: %v", files)
+	first := stage(folder)
+	stage(bucket)
+	prefix := sweep.DatasetDir("clicks", first.Manifest.Version)
+	for _, name := range []string{"train/rows.arrow", "sample.arrow", dataset.ManifestFile} {
+		good, err := os.ReadFile(filepath.Join(first.Place, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		flipped := bytes.Clone(good)
+		flipped[len(good)/2] ^= 1
+		for what, bad := range map[string][]byte{"flipped": flipped, "cut off": good[:len(good)-2]} {
+			if err := os.WriteFile(filepath.Join(first.Place, name), bad, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := store.Put(t.Context(), prefix+name, blob.Any, bytes.NewReader(bad)); err != nil {
+				t.Fatal(err)
+			}
+			for _, dst := range []stager.Destination{folder, bucket} {
+				if again := stage(dst); again.Existed || again.Manifest.Version != first.Manifest.Version {
+					t.Errorf("%s %s: %+v", name, what, again)
+				}
+				if !stage(dst).Existed {
+					t.Errorf("%s %s: not known after it was made again", name, what)
+				}
+			}
+			if _, err := dataset.Check(t.Context(), first.Place, nil); err != nil {
+				t.Errorf("%s %s: %v", name, what, err)
+			}
+			if data, _, err := blob.ReadAll(t.Context(), store, prefix+name, 1<<26); err != nil || !bytes.Equal(data, good) {
+				t.Errorf("%s %s: not put right in the bucket: %v", name, what, err)
+			}
+		}
+	}
+}
+
+// Workspaces of processes that were killed go; those of processes that live stay.
+func TestStaleWorkspacesAreSwept(t *testing.T) {
+	source, dir, scratch := table(t, 300), t.TempDir(), t.TempDir()
+	var live []string
+	for _, base := range []string{filepath.Join(dir, "clicks", ".staging-"), filepath.Join(scratch, "coppice-stage-")} {
+		for _, name := range []string{"dead", "young", "live"} {
+			if err := os.MkdirAll(filepath.Join(base+name, "dataset"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if name != "young" { // killed before it had locked its folder
+				if err := os.WriteFile(filepath.Join(base+name, "lock"), nil, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		lock := flock.New(filepath.Join(base+"live", "lock"))
+		if ok, err := lock.TryLock(); err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		defer lock.Close()
+		live = append(live, filepath.Base(base+"live"))
+	}
+	s := &stager.Stager{Scratch: scratch}
+	for _, dst := range []stager.Destination{{Dir: dir}, {Store: blob.Memory()}} {
+		if _, err := s.Stage(t.Context(), spec(t, source), dst); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, root := range []string{filepath.Join(dir, "clicks"), scratch} {
+		entries, err := os.ReadDir(root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var left []string
+		for _, e := range entries {
+			if strings.Contains(e.Name(), "stag") {
+				left = append(left, e.Name())
+			}
+		}
+		if !slices.Equal(left, live[i:i+1]) {
+			t.Errorf("%s: left %v, want %s", root, left, live[i])
+		}
+	}
+}
+
+// Stagings of one dataset at one place do not take each other's folders.
+func TestStagingsSideBySide(t *testing.T) {
+	source, dir := table(t, 300), t.TempDir()
+	var g errgroup.Group
+	for i := range 8 {
+		g.Go(func() error {
+			s := &stager.Stager{Scratch: dir, Threads: 1}
+			_, err := s.Stage(t.Context(), spec(t, source, "train: 0.7, valid: 0.3", fmt.Sprintf("train: 0.%d, valid: 0.%d", 6+i%2, 4-i%2)), stager.Destination{Dir: dir})
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		t.Error(err)
+	}
+	if versions, err := filepath.Glob(filepath.Join(dir, "clicks", "*", dataset.ManifestFile)); err != nil || len(versions) != 2 {
+		t.Errorf("%v %v", versions, err)
 	}
 }
 

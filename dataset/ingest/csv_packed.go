@@ -1,0 +1,71 @@
+package ingest
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+)
+
+// gzipReader reads the members of a gzip file one after the other. As the gzip program does, it passes over zeros behind the
+// last one, with which tapes and block devices fill their blocks up.
+type gzipReader struct {
+	in *bufio.Reader
+	z  *gzip.Reader
+}
+
+func newGzipReader(r io.Reader) (*gzipReader, error) {
+	g := &gzipReader{in: bufio.NewReaderSize(r, 1<<18)}
+	var err error
+	if g.z, err = gzip.NewReader(g.in); err != nil {
+		return nil, err
+	}
+	g.z.Multistream(false)
+	return g, nil
+}
+
+func (g *gzipReader) Read(p []byte) (int, error) {
+	n, err := g.z.Read(p)
+	if !errors.Is(err, io.EOF) {
+		return n, err
+	}
+	for {
+		c, err := g.in.ReadByte()
+		if err != nil {
+			return n, err
+		}
+		if c != 0 {
+			break
+		}
+	}
+	if err := g.in.UnreadByte(); err != nil {
+		return n, err
+	}
+	if err := g.z.Reset(g.in); err != nil {
+		return n, err
+	}
+	g.z.Multistream(false)
+	return n, nil
+}
+
+// unsupported names the compression that a file's first bytes belong to, where it is one that is not read.
+func unsupported(head string) string {
+	for magic, name := range map[string]string{
+		"\xfd7zXZ\x00":     "xz",
+		"BZh":              "bzip2",
+		"\x04\x22\x4d\x18": "LZ4",
+		"PK\x03\x04":       "ZIP, as spreadsheets are, too",
+	} {
+		if !strings.HasPrefix(head, magic) {
+			continue
+		}
+		// BZh could begin a column's name; the number of the first block (or of the end) could not.
+		if magic == "BZh" && !strings.HasPrefix(head[min(4, len(head)):], "1AY&SY") && !strings.HasPrefix(head[min(4, len(head)):], "\x17\x72\x45\x38\x50\x90") {
+			continue
+		}
+		return name
+	}
+	return ""
+}

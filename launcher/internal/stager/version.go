@@ -1,0 +1,162 @@
+package stager
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"coppice/blob"
+	"coppice/dataset"
+	"coppice/sweep"
+)
+
+// pointer is the object that names a version.
+type pointer struct {
+	Format  int    `json:"format"`
+	Version string `json:"version"`
+	// CRC32C of every file but the manifest, in a bucket, of an input: what is there can be held against it without a read.
+	CRC32C map[string]uint32 `json:"crc32c,omitempty"`
+}
+
+// known is the manifest of the version that this input was staged as; nil when there is none, or none that is whole.
+func (s *Stager) known(ctx context.Context, d Destination, name, fingerprint string) (*dataset.Manifest, error) {
+	if d.Store != nil {
+		return d.knownInBucket(ctx, name, fingerprint)
+	}
+	var p pointer
+	text, err := os.ReadFile(d.input(name, fingerprint))
+	if err == nil {
+		err = json.Unmarshal(text, &p)
+	}
+	if err != nil {
+		return nil, nil //nolint:nilerr // without a readable pointer the input counts as new
+	}
+	place := filepath.Join(d.Dir, name, p.Version)
+	m, err := dataset.ReadManifest(place)
+	if err != nil {
+		return nil, nil //nolint:nilerr // the version was removed
+	}
+	if whole, err := s.whole(ctx, place, p.Version); err != nil || !whole {
+		return nil, err
+	}
+	return m, nil
+}
+
+func (d Destination) knownInBucket(ctx context.Context, name, fingerprint string) (*dataset.Manifest, error) {
+	text, _, err := blob.ReadAll(ctx, d.Store, sweep.DatasetInput(name, fingerprint), maxPointer)
+	if errors.Is(err, blob.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var p pointer
+	if json.Unmarshal(text, &p) != nil {
+		return nil, nil //nolint:nilerr // without a readable pointer the input counts as new
+	}
+	m, err := Manifest(ctx, d.Store, name, p.Version)
+	if damaged(err) {
+		return nil, nil // it was removed, or is put right
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range m.Files {
+		attrs, err := d.Store.Stat(ctx, sweep.DatasetDir(name, m.Version)+f.Name)
+		if errors.Is(err, blob.ErrNotExist) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if sum, ok := p.CRC32C[f.Name]; attrs.Size != f.Bytes || ok && sum != attrs.CRC32C {
+			return nil, nil
+		}
+	}
+	return m, nil
+}
+
+// damaged reports whether an error says that a manifest is not there or cannot be used.
+func damaged(err error) bool {
+	return errors.Is(err, blob.ErrNotExist) || errors.As(err, new(*dataset.ManifestError))
+}
+
+// latest makes the version what the dataset's name alone means.
+func (d Destination) latest(ctx context.Context, m *dataset.Manifest) error {
+	if d.Store == nil {
+		return nil
+	}
+	if err := d.point(ctx, sweep.DatasetLatest(m.Name), pointer{Format: 1, Version: m.Version}); err != nil {
+		return fmt.Errorf("make version %s the latest: %w", m.Version, err)
+	}
+	return nil
+}
+
+// maxPointer bounds a pointer's bytes.
+const maxPointer = 1 << 20
+
+func (d Destination) point(ctx context.Context, name string, p pointer) error {
+	text, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	_, err = d.Store.Put(ctx, name, blob.Any, strings.NewReader(string(text)+"\n"))
+	return err
+}
+
+// Manifest reads a version's manifest from the datasets bucket. One that is damaged is a *dataset.ManifestError.
+func Manifest(ctx context.Context, store blob.Store, name, version string) (*dataset.Manifest, error) {
+	if _, _, err := sweep.SplitDatasetRef(name + "@" + version); err != nil {
+		return nil, err
+	}
+	text, _, err := blob.ReadAll(ctx, store, sweep.DatasetDir(name, version)+dataset.ManifestFile, dataset.MaxManifest)
+	if err != nil {
+		return nil, err
+	}
+	m, err := dataset.DecodeManifest(text)
+	if err != nil {
+		return nil, err
+	}
+	if m.Name != name || m.Version != version {
+		return nil, fmt.Errorf("dataset %s@%s: %w", name, version, &dataset.ManifestError{Field: "version", Err: fmt.Errorf("it is the manifest of %s@%s", m.Name, m.Version)})
+	}
+	return m, nil
+}
+
+// NotStagedError is a dataset that is not in the bucket.
+type NotStagedError struct{ Ref string }
+
+func (e *NotStagedError) Error() string {
+	return fmt.Sprintf("dataset %s is not staged; run `launcher stage` with its dataset.yaml first", e.Ref)
+}
+
+// Is makes the error fs.ErrNotExist.
+func (e *NotStagedError) Is(target error) bool { return target == blob.ErrNotExist }
+
+// Resolve finds the manifest that NAME or NAME@VERSION means. One that is not there is a *NotStagedError.
+func Resolve(ctx context.Context, store blob.Store, ref string) (*dataset.Manifest, error) {
+	name, version, err := sweep.SplitDatasetRef(ref)
+	if err != nil {
+		return nil, err
+	}
+	if version == "" {
+		var p pointer
+		_, err := blob.ReadJSON(ctx, store, sweep.DatasetLatest(name), &p)
+		if errors.Is(err, blob.ErrNotExist) {
+			return nil, &NotStagedError{ref}
+		}
+		if err != nil {
+			return nil, err
+		}
+		version = p.Version
+	}
+	m, err := Manifest(ctx, store, name, version)
+	if errors.Is(err, blob.ErrNotExist) {
+		return nil, &NotStagedError{name + "@" + version}
+	}
+	return m, err
+}

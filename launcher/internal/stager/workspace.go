@@ -1,0 +1,94 @@
+package stager
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/gofrs/flock"
+)
+
+// workspace is a folder for files on their way. Its owner holds a lock in it: what a killed process left has none, and the
+// next workspace at the same place sweeps it away.
+type workspace struct {
+	dir  string
+	lock *flock.Flock
+	made []string // folders above it that were not there before, the deepest first
+}
+
+const lockFile = "lock"
+
+// newWorkspace makes a workspace in parent, which need not exist, with a name that begins with prefix.
+func newWorkspace(parent, prefix string) (*workspace, error) {
+	w := &workspace{made: absent(parent)}
+	sweepStale(parent, prefix)
+	for range 100 { // a sweeper may take a fresh folder before it is locked
+		if err := os.MkdirAll(parent, 0o755); err != nil {
+			return nil, fmt.Errorf("make a folder to work in: %w", err)
+		}
+		dir, err := os.MkdirTemp(parent, prefix)
+		if os.IsNotExist(err) {
+			continue // somebody else removed the empty parent
+		}
+		if err != nil {
+			return nil, fmt.Errorf("make a folder to work in: %w", err)
+		}
+		w.dir, w.lock = dir, flock.New(filepath.Join(dir, lockFile))
+		if mine, err := w.lock.TryLock(); err == nil && mine {
+			if _, err := os.Stat(w.lock.Path()); err == nil {
+				return w, nil
+			}
+		} else if err != nil && !os.IsNotExist(err) {
+			w.remove()
+			return nil, fmt.Errorf("lock the folder to work in: %w", err)
+		}
+		_ = w.lock.Close()
+	}
+	return nil, fmt.Errorf("make a folder to work in: others keep removing those in %s", parent)
+}
+
+// path is a file or folder in the workspace.
+func (w *workspace) path(name string) string { return filepath.Join(w.dir, name) }
+
+// remove removes the workspace, and the folders made for it where nothing else is in them. What cannot be removed is left
+// to the next sweep.
+func (w *workspace) remove() {
+	_ = w.lock.Close()
+	_ = os.RemoveAll(w.dir)
+	for _, dir := range w.made {
+		if os.Remove(dir) != nil {
+			return
+		}
+	}
+}
+
+// absent lists dir and the folders above it that do not exist, the deepest first.
+func absent(dir string) []string {
+	var out []string
+	for dir = filepath.Clean(dir); ; dir = filepath.Dir(dir) {
+		if _, err := os.Lstat(dir); !os.IsNotExist(err) {
+			return out
+		}
+		out = append(out, dir)
+	}
+}
+
+// sweepStale removes the workspaces of processes that are gone.
+func sweepStale(parent, prefix string) {
+	entries, err := os.ReadDir(parent)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if !e.IsDir() || !strings.HasPrefix(e.Name(), prefix) {
+			continue
+		}
+		dir := filepath.Join(parent, e.Name())
+		lock := flock.New(filepath.Join(dir, lockFile))
+		if stale, err := lock.TryLock(); err == nil && stale {
+			_ = os.RemoveAll(dir) // while the lock is held: nobody begins to use it meanwhile
+		}
+		_ = lock.Close()
+	}
+}
