@@ -50,3 +50,9 @@ func (m Metric) CheckObjective(objective string) error {
 	slices.Sort(fitting)
 	return fmt.Errorf("metric %s is for %s, the objective is %s; use one of %s", m.Name, m.Kind, objective, strings.Join(fitting, ", "))
 }
+
+// Canonical is the one name of a metric that has several: what Lookup finds it under. Errors are Lookup's.
+func Canonical(name string) (string, error) {
+	m, err := Lookup(name)
+	return m.Name, err
+}

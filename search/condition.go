@@ -9,7 +9,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"coppice/strictyaml"
 	"coppice/sweep"
 )
 
@@ -22,24 +21,10 @@ type Condition struct {
 	names map[string]string // of the values, by identifier in the expression
 }
 
-// CompileRequire compiles a condition on results that have the given names. Errors are *ExpressionError.
-func CompileRequire(text string, names []string) (*Condition, error) {
-	by := make(map[string]string, len(names))
-	for _, name := range names {
-		by[Identifier(name)] = name
-	}
-	return CompileRequireWith(text, func(name string) (string, error) {
-		if full, ok := by[Identifier(name)]; ok {
-			return full, nil
-		}
-		return "", fmt.Errorf("unknown name %.60q%s", name, strictyaml.Suggest(name, names))
-	})
-}
-
-// CompileRequireWith compiles a condition on results whose names cannot be listed, because there is a metric for every k
-// of precision@k. resolve is asked about every name in the expression: under which name its value will be found, or what
-// is wrong with it. Condition.Names says which values are needed. Errors are *ExpressionError.
-func CompileRequireWith(text string, resolve func(name string) (string, error)) (*Condition, error) {
+// CompileRequire compiles a condition on results. Names in it are facts about a trial (FactNames) or metrics, which cannot be
+// listed, because there is one for every k of precision@k: resolve is asked under which name a metric's value will be found,
+// or what is wrong with it. Condition.Names says which values are needed. Errors are *ExpressionError.
+func CompileRequire(text string, resolve func(metric string) (string, error)) (*Condition, error) {
 	if len(text) > maxExpression {
 		_, err := compile(text, nil)
 		return nil, err
@@ -52,7 +37,10 @@ func CompileRequireWith(text string, resolve func(name string) (string, error)) 
 		if slices.Contains(keywords, word) || slices.Contains(functionNames(), word) {
 			continue
 		}
-		full, err := resolve(word)
+		full, err := word, error(nil)
+		if !slices.Contains(FactNames(), word) {
+			full, err = resolve(word)
+		}
 		if err != nil {
 			return nil, &ExpressionError{Expression: text, Column: utf8.RuneCountInString(text[:at[0]]) + 1, Msg: err.Error()}
 		}

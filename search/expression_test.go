@@ -133,7 +133,7 @@ func TestCondition(t *testing.T) {
 		"not (trees > 1e2)":                                   false,
 		"model_bytes < 5e5 ? true : precision@1% * 10 >= 2.9": true,
 	} {
-		c, err := search.CompileRequire(text, names)
+		c, err := search.CompileRequire(text, known(names))
 		if err != nil {
 			t.Errorf("%v", err)
 			continue
@@ -151,13 +151,13 @@ func TestCondition(t *testing.T) {
 		"log_loss":                       `"log_loss": expected bool, but got float64`,
 		"precision@ > 1":                 `"precision@ > 1": column 1: unknown name "precision" (did you mean "precision@1%"?)`,
 	} {
-		_, err := search.CompileRequire(text, names)
+		_, err := search.CompileRequire(text, known(names))
 		var e *search.ExpressionError
 		if !errors.As(err, &e) || err.Error() != want {
 			t.Errorf("%s\ngot  %v\nwant %s", text, err, want)
 		}
 	}
-	c, err := search.CompileRequire("precision@1% > 0.1 && precision_at_1pct < trees", names)
+	c, err := search.CompileRequire("precision@1% > 0.1 && precision_at_1pct < trees", known(names))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +171,7 @@ func TestCondition(t *testing.T) {
 	}
 }
 
-func TestCompileRequireWith(t *testing.T) {
+func TestCompileRequireAsksForMetrics(t *testing.T) {
 	resolve := func(name string) (string, error) {
 		switch name {
 		case "precision@0.01", "precision_at_1pct":
@@ -181,7 +181,7 @@ func TestCompileRequireWith(t *testing.T) {
 		}
 		return "", errors.New("no such metric")
 	}
-	c, err := search.CompileRequireWith("precision@0.01 > 0.2 and precision_at_1pct < 0.9 and auc > 1e-1", resolve)
+	c, err := search.CompileRequire("precision@0.01 > 0.2 and precision_at_1pct < 0.9 and auc > 1e-1", resolve)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,11 +191,11 @@ func TestCompileRequireWith(t *testing.T) {
 	if holds, err := c.Eval(map[string]float64{"auc": 0.7, "precision@1%": 0.3}); err != nil || !holds {
 		t.Errorf("%v, %v", holds, err)
 	}
-	_, err = search.CompileRequireWith("auc > 1 and\n ä", resolve)
+	_, err = search.CompileRequire("auc > 1 and\n ä", resolve)
 	if err == nil || err.Error() != `"auc > 1 and\n ä": column 14: unknown name "ä" (known: auc)` {
 		t.Errorf("%v", err)
 	}
-	_, err = search.CompileRequireWith("auc > rocauc", resolve)
+	_, err = search.CompileRequire("auc > rocauc", resolve)
 	if err == nil || err.Error() != `"auc > rocauc": column 7: no such metric` {
 		t.Errorf("%v", err)
 	}
@@ -242,7 +242,7 @@ func FuzzConstraint(f *testing.F) {
 				t.Fatal("twice the same is not the same")
 			}
 		}
-		r, err := search.CompileRequire(text, []string{"auc", "precision@1%", "trees"})
+		r, err := search.CompileRequire(text, known([]string{"auc", "precision@1%"}))
 		if err != nil {
 			if !errors.As(err, &e) {
 				t.Fatalf("untyped error %T: %v", err, err)

@@ -30,7 +30,7 @@ func board(maximize bool, scores []float64, trees []int) sweep.Board {
 
 func TestPick(t *testing.T) {
 	require := func(text string) []*search.Condition {
-		c, err := search.CompileRequire(text, append(search.FactNames(), "log_loss", "recall@1%"))
+		c, err := search.CompileRequire(text, known([]string{"log_loss", "recall@1%"}))
 		if err != nil {
 			t.Fatal(err)
 		}

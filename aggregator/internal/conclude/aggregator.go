@@ -68,6 +68,17 @@ func (a *Aggregator) Handle(ctx context.Context, data []byte) error {
 		return nil
 	}
 	_, err = a.Consider(ctx, m.Sweep)
+	return a.hopeless(err)
+}
+
+// hopeless logs and swallows an error that no repetition would mend: an object of ours that cannot be read as what it should
+// be. Whoever repairs it is found by the next reconciliation.
+func (a *Aggregator) hopeless(err error) error {
+	var damaged *sweep.DecodeError
+	if errors.As(err, &damaged) {
+		a.Log.Error("a sweep cannot be concluded", "error", err.Error())
+		return nil
+	}
 	return err
 }
 
@@ -83,7 +94,7 @@ func (a *Aggregator) Reconcile(ctx context.Context) error {
 		if !ok {
 			continue
 		}
-		if _, err := a.Consider(ctx, id); err != nil {
+		if _, err := a.Consider(ctx, id); a.hopeless(err) != nil {
 			failed = append(failed, err)
 		}
 	}
@@ -102,6 +113,9 @@ func (a *Aggregator) Consider(ctx context.Context, id sweep.ID) (*sweep.Conclusi
 	if err != nil {
 		return nil, fmt.Errorf("sweep %s: %w", id, err)
 	}
+	if k.plan == nil && c == nil {
+		a.forget(id) // messages can name any sweep
+	}
 	if k.ended = c; c != nil {
 		k.plan, k.planText, k.results = nil, nil, nil // an aggregator that lives for months must not keep them
 	}
@@ -118,6 +132,12 @@ func (a *Aggregator) remember(id sweep.ID) *known {
 		a.known[id] = &known{results: map[int]sweep.Result{}}
 	}
 	return a.known[id]
+}
+
+func (a *Aggregator) forget(id sweep.ID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.known, id)
 }
 
 func (a *Aggregator) consider(ctx context.Context, id sweep.ID, k *known) (*sweep.Conclusion, error) {

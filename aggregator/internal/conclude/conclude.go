@@ -84,24 +84,13 @@ func judges(p *sweep.Plan) (metric.Metric, []*search.Condition, error) {
 	}
 	var require []*search.Condition
 	for _, text := range p.Spec.Require {
-		c, err := search.CompileRequireWith(text, resolveFact)
+		c, err := search.CompileRequire(text, metric.Canonical)
 		if err != nil {
 			return m, nil, err
 		}
 		require = append(require, c)
 	}
 	return m, require, nil
-}
-
-// resolveFact finds the name under which a result's value is known.
-func resolveFact(name string) (string, error) {
-	for _, fact := range search.FactNames() {
-		if name == fact {
-			return name, nil
-		}
-	}
-	m, err := metric.Lookup(name)
-	return m.Name, err
 }
 
 // pick takes the best trial that meets the requirements and whose model an independent scorer agrees with.

@@ -465,6 +465,18 @@ func TestRegressionAndCarvedHoldout(t *testing.T) {
 	}
 }
 
+// TestTheGateNeedsUntouchedRows: a sample of nothing but calib rows verifies, but does not judge.
+func TestTheGateNeedsUntouchedRows(t *testing.T) {
+	first := newWorld(t, options{})
+	first.mustConclude(t)
+	second := newWorld(t, options{into: first, sweep: "night-2", leaves: []int{20}, carve: true, change: func(p *sweep.Plan) {
+		p.Holdout.Valid, p.Holdout.Calib, p.Holdout.Test = sweep.Rows{Split: "train", Folds: []uint8{0, 1, 2}}, sweep.Rows{Split: "valid"}, sweep.Rows{Split: "train", Folds: []uint8{3, 4}}
+	}})
+	if c := second.mustConclude(t); c.Verified.Rows == 0 || c.Gate.Passed || c.Gate.Promoted || !strings.Contains(c.Gate.Reason, "no row of the test part") {
+		t.Errorf("%+v %+v", c.Gate, c.Verified)
+	}
+}
+
 func TestHopelessDataEndsTheSweep(t *testing.T) {
 	w := newWorld(t, options{})
 	prefix := sweep.DatasetDir(w.plan.Dataset.Name, w.plan.Dataset.Version)
@@ -481,5 +493,26 @@ func TestForeignMessages(t *testing.T) {
 		if err := a.Handle(t.Context(), []byte(m)); err != nil {
 			t.Errorf("%q: %v", m, err)
 		}
+	}
+	if len(a.known) != 1 {
+		t.Errorf("it remembers %d sweeps, of which one exists", len(a.known))
+	}
+}
+
+// TestADamagedPlanIsNobodysMessage: repeating the message would not mend it, and the others must go on.
+func TestADamagedPlanIsNobodysMessage(t *testing.T) {
+	w := newWorld(t, options{})
+	if _, err := blob.Create(t.Context(), w.sweeps, sweep.ID("aaa").Plan(), []byte("{")); err != nil {
+		t.Fatal(err)
+	}
+	a := w.aggregator()
+	if err := a.Handle(t.Context(), []byte(`{"format":1,"sweep":"aaa","trial":1}`)); err != nil {
+		t.Error(err)
+	}
+	if err := a.Reconcile(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if _, err := w.sweeps.Stat(t.Context(), w.plan.Sweep.Conclusion()); err != nil {
+		t.Errorf("the other sweep was not concluded: %v", err)
 	}
 }

@@ -99,12 +99,11 @@ func (a *Aggregator) decide(ctx context.Context, p *sweep.Plan, champion int, w 
 	if err != nil {
 		return nil, err
 	}
-	rows, targets, of := h.testRows, h.test, "test"
-	if len(rows) == 0 { // the sample was taken from another split
-		rows, targets, of = h.calibRows, h.calib, "calib"
+	if d.Rows = len(h.testRows); d.Rows == 0 { // calib would not do: the new model's calibrator has seen it
+		d.Reason = "the dataset's sample has no row of the test part to compare on; stage it again with a larger sample, or promote by hand"
+		return d, nil
 	}
-	d.Rows = len(rows)
-	newValue, oldValue, unfit, err := a.compare(ctx, p, champion, w, h, func(pred []float64) (float64, error) { return rate(m, rows, targets, pred) })
+	newValue, oldValue, unfit, err := a.compare(ctx, p, champion, w, h, func(pred []float64) (float64, error) { return rate(m, h.testRows, h.test, pred) })
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +126,7 @@ func (a *Aggregator) decide(ctx context.Context, p *sweep.Plan, champion int, w 
 	case d.Passed:
 		verdict, gain = "equal to", 0
 	}
-	d.Reason = fmt.Sprintf("%s %.6g on %d sampled %s rows is %s %.6g of version %d (gain %.3g, required %.3g)", m.Name, newValue, d.Rows, of, verdict, oldValue, champion, gain, g.MinGain)
+	d.Reason = fmt.Sprintf("%s %.6g on %d sampled test rows is %s %.6g of version %d (gain %.3g, required %.3g)", m.Name, newValue, d.Rows, verdict, oldValue, champion, gain, g.MinGain)
 	return d, nil
 }
 

@@ -61,8 +61,13 @@ func (a *Aggregator) readHoldout(ctx context.Context, p *sweep.Plan) (*holdout, 
 	if h.calib, h.calibRows, err = a.readPart(ctx, prefix, h, p.Holdout.Calib); err != nil {
 		return nil, err
 	}
-	h.test, h.testRows, err = a.readPart(ctx, prefix, h, p.Holdout.Test)
-	return h, err
+	if h.test, h.testRows, err = a.readPart(ctx, prefix, h, p.Holdout.Test); err != nil {
+		return nil, err
+	}
+	if len(h.calibRows)+len(h.testRows) == 0 {
+		return nil, &dataError{errNoSample}
+	}
+	return h, nil
 }
 
 // readPart reads a part's targets and finds its rows in the sample.

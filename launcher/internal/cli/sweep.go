@@ -60,7 +60,7 @@ func vocabulary() sweep.Vocabulary {
 			_, err := search.CompileConstraint(text, gbt.Defaults().Map())
 			return err
 		},
-		Require: func(text string) error { _, err := search.CompileRequireWith(text, plan.ResolveFact); return err },
+		Require: func(text string) error { _, err := search.CompileRequire(text, metric.Canonical); return err },
 		Objective: func(objective, name string) error {
 			m, err := metric.Lookup(name)
 			if err != nil {

@@ -144,7 +144,7 @@ func reported(s *sweep.Spec) ([]string, error) {
 		wanted = append(wanted, s.Gate.Metric)
 	}
 	for _, text := range s.Require {
-		c, err := search.CompileRequireWith(text, ResolveFact)
+		c, err := search.CompileRequire(text, metric.Canonical)
 		if err != nil {
 			return nil, err
 		}
@@ -164,15 +164,6 @@ func reported(s *sweep.Spec) ([]string, error) {
 	return names, nil
 }
 
-// ResolveFact finds the name under which a condition's value will be known: a fact about a trial, or a metric.
-func ResolveFact(name string) (string, error) {
-	if slices.Contains(search.FactNames(), name) {
-		return name, nil
-	}
-	m, err := metric.Lookup(name)
-	return m.Name, err
-}
-
 func reference(m *dataset.Manifest) sweep.DatasetRef {
 	ref := sweep.DatasetRef{Name: m.Name, Version: m.Version, Rows: map[string]int{}, Features: len(m.Features), Bytes: m.Bytes()}
 	for _, s := range m.Splits {
@@ -181,7 +172,7 @@ func reference(m *dataset.Manifest) sweep.DatasetRef {
 	return ref
 }
 
-// holdout assigns the held-out splits. Where calib or test is missing, it is carved out of valid by fold number.
+// holdout assigns the held-out splits. Where calib or test is missing, it is carved out of another by fold number.
 func holdout(m *dataset.Manifest) (sweep.Holdout, []string, error) {
 	has := func(name string) bool {
 		_, ok := m.FindSplit(name)
@@ -196,22 +187,22 @@ func holdout(m *dataset.Manifest) (sweep.Holdout, []string, error) {
 		return h, nil, errorf("dataset %s@%s has no sample of raw rows, so that no model can be verified; stage it again without sample: 0", m.Name, m.Version)
 	}
 	h = sweep.Holdout{Valid: sweep.Rows{Split: sweep.Valid}, Calib: sweep.Rows{Split: sweep.Calib}, Test: sweep.Rows{Split: sweep.Test}}
-	carved := func(folds ...uint8) sweep.Rows { return sweep.Rows{Split: sweep.Valid, Folds: folds} }
-	note := func(what, share string) []string {
-		return []string{fmt.Sprintf("dataset %s has no %s split: %s of valid, by fold number, serves instead and no longer selects", m.Name, what, share)}
+	carved := func(split string, folds ...uint8) sweep.Rows { return sweep.Rows{Split: split, Folds: folds} }
+	note := func(what, share, of, purpose string) []string {
+		return []string{fmt.Sprintf("dataset %s has no %s split: %s of %s, by fold number, serves instead and no longer %s", m.Name, what, share, of, purpose)}
 	}
 	switch {
 	case has(sweep.Calib) && has(sweep.Test):
 		return h, nil, nil
 	case has(sweep.Test):
-		h.Valid, h.Calib = carved(0, 1, 2, 3, 4, 5, 6), carved(7, 8, 9)
-		return h, note(sweep.Calib, "30 %"), nil
-	case has(sweep.Calib):
-		h.Valid, h.Test = carved(0, 1, 2, 3, 4, 5, 6), carved(7, 8, 9)
-		return h, note(sweep.Test, "30 %"), nil
+		h.Valid, h.Calib = carved(sweep.Valid, 0, 1, 2, 3, 4, 5, 6), carved(sweep.Valid, 7, 8, 9)
+		return h, note(sweep.Calib, "30 %", sweep.Valid, "selects"), nil
+	case has(sweep.Calib): // the sample of raw rows lies in the last split, and test has to be where the sample is
+		h.Calib, h.Test = carved(sweep.Calib, 0, 1, 2, 3, 4, 5), carved(sweep.Calib, 6, 7, 8, 9)
+		return h, note(sweep.Test, "40 %", sweep.Calib, "calibrates"), nil
 	}
-	h.Valid, h.Calib, h.Test = carved(0, 1, 2, 3, 4), carved(5, 6, 7), carved(8, 9)
-	return h, note("calib or test", "30 % and 20 %"), nil
+	h.Valid, h.Calib, h.Test = carved(sweep.Valid, 0, 1, 2, 3, 4), carved(sweep.Valid, 5, 6, 7), carved(sweep.Valid, 8, 9)
+	return h, note("calib or test", "30 % and 20 %", sweep.Valid, "selects"), nil
 }
 
 // Input reports whether err is about what a person wrote, for the exit code.

@@ -130,7 +130,7 @@ func TestHoldoutIsCarvedWhereItIsMissing(t *testing.T) {
 	}{
 		"all":      {all, "valid []", "calib []", "test []", false},
 		"no calib": {[]string{"train", "valid", "test"}, "valid [0 1 2 3 4 5 6]", "valid [7 8 9]", "test []", true},
-		"no test":  {[]string{"train", "valid", "calib"}, "valid [0 1 2 3 4 5 6]", "calib []", "valid [7 8 9]", true},
+		"no test":  {[]string{"train", "valid", "calib"}, "valid []", "calib [0 1 2 3 4 5]", "calib [6 7 8 9]", true},
 		"neither":  {[]string{"train", "valid"}, "valid [0 1 2 3 4]", "valid [5 6 7]", "valid [8 9]", true},
 	} {
 		p, err := build(parse(t), manifest(tc.splits...))
