@@ -48,12 +48,12 @@ func small() Params {
 }
 
 func TestSameBytesForAnyThreads(t *testing.T) {
-	d := randomTable(tableSpec{rows: 150_000, numerical: 14, categorical: 4, bins: 100, missing: 0.05, weights: true, seed: 1})
-	v := randomTable(tableSpec{rows: 40_000, numerical: 14, categorical: 4, bins: 100, missing: 0.05, seed: 1})
+	d := randomTable(tableSpec{rows: 80_000, numerical: 14, categorical: 4, bins: 100, missing: 0.05, weights: true, seed: 1})
+	v := randomTable(tableSpec{rows: 20_000, numerical: 14, categorical: 4, bins: 100, missing: 0.05, seed: 1})
 	for name, change := range variants() {
 		t.Run(name, func(t *testing.T) {
 			p := small()
-			p.NumIterations = 5
+			p.NumIterations = 3
 			change(&p)
 			var first []byte
 			for _, threads := range []int{1, 2, 3, 8} {
