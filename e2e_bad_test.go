@@ -129,6 +129,42 @@ func TestE2ETruncatedParquet(t *testing.T) {
 	}
 }
 
+// TestE2ESweepOverADamagedDataset flips a bit of what is in the bucket: the sweep ends soon, and says where to look.
+func TestE2ESweepOverADamagedDataset(t *testing.T) {
+	l := newLocal(t)
+	file := l.smallSweep(4)
+	rows, err := filepath.Glob(filepath.Join(l.data, "gcs", "coppice-datasets", "datasets", "clicks", "*", "train", "rows.arrow"))
+	if err != nil || len(rows) != 1 {
+		t.Fatal(rows, err)
+	}
+	data, err := os.ReadFile(rows[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[len(data)/2] ^= 1
+	if err := os.WriteFile(rows[0], data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r := l.run("launcher", "sweep", file)
+	t.Logf("%s", strings.TrimSpace(r.errOut))
+	if r.code != sweep.ExitNoWinner || !strings.Contains(r.errOut, "exit code 3") || !strings.Contains(r.errOut, "logs/") {
+		t.Errorf("code %d", r.code)
+	}
+	if v := l.objects(); v["coppice-registry/registry/ctr/model.json"] != "" {
+		t.Error("something was registered")
+	}
+	logs, _ := filepath.Glob(filepath.Join(l.data, "logs", "small-*", "task-*.attempt-0.log"))
+	said := false
+	for _, name := range logs {
+		text, err := os.ReadFile(name)
+		lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+		said = said || err == nil && strings.Contains(lines[len(lines)-1], "rows.arrow") && strings.Contains(lines[len(lines)-1], "checksum")
+	}
+	if !said {
+		t.Errorf("no task's last words are about the damaged file: %v", logs)
+	}
+}
+
 // TestE2EDamagedDataset changes single bytes of a staged dataset.
 func TestE2EDamagedDataset(t *testing.T) {
 	l := newLocal(t)

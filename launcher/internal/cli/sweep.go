@@ -240,10 +240,17 @@ func settings(t sweep.Trial, names []string) string {
 }
 
 // NoWinnerError is a sweep that ended without a winner.
-type NoWinnerError struct{ Conclusion *sweep.Conclusion }
+type NoWinnerError struct {
+	Conclusion *sweep.Conclusion
+	Failure    string // of the Batch job, if it failed
+}
 
 func (e *NoWinnerError) Error() string {
-	return fmt.Sprintf("sweep %s ended without a winner: %s", e.Conclusion.Sweep, e.Conclusion.Reason)
+	text := fmt.Sprintf("sweep %s ended without a winner: %s", e.Conclusion.Sweep, e.Conclusion.Reason)
+	if e.Failure != "" {
+		text += "\n" + e.Failure + "\nWhy the task failed is the last line of its log: in Cloud Logging, or in the folder logs/ of the local cloud's data."
+	}
+	return text
 }
 
 var errSilent = errors.New("the Batch job has ended, but the sweep has no conclusion; is the aggregator running? `aggregator reconcile` concludes it")

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -106,10 +107,10 @@ func (w *World) watch(ctx context.Context, c *cloud, id sweep.ID, asJSON bool) e
 		view.show(newSnapshot(s, st, job), st)
 		if st.Conclusion != nil {
 			view.close()
-			return w.concluded(s, st, asJSON)
+			return w.concluded(ctx, c, s, st, asJSON)
 		}
 		if st.Cancelled && !st.Ending && job.Finished { // the aggregator will say so, too; nothing more is going to happen
-			return &NoWinnerError{&sweep.Conclusion{Sweep: id, Outcome: sweep.OutcomeCancelled, Reason: "it was cancelled"}}
+			return &NoWinnerError{Conclusion: &sweep.Conclusion{Sweep: id, Outcome: sweep.OutcomeCancelled, Reason: "it was cancelled"}}
 		}
 		if !ended.IsZero() && w.Now().Sub(ended) > concludeFor {
 			return fmt.Errorf("sweep %s: %w (job %s; %s)", id, errSilent, job.State, job.Failure)
@@ -226,10 +227,14 @@ func (v *view) close() {
 }
 
 // concluded prints how a sweep ended.
-func (w *World) concluded(s *follow.Sweep, st follow.State, asJSON bool) error {
+func (w *World) concluded(ctx context.Context, cloud *cloud, s *follow.Sweep, st follow.State, asJSON bool) error {
 	c := st.Conclusion
 	if c.Outcome != sweep.OutcomeWinner {
-		return &NoWinnerError{c}
+		job, err := cloud.Jobs.Status(ctx, s.Plan.Job)
+		if err != nil {
+			return errors.Join(&NoWinnerError{Conclusion: c}, err)
+		}
+		return &NoWinnerError{c, job.Failure}
 	}
 	if !asJSON {
 		w.showBoard(s.Plan, st.Board, 10)
