@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -289,6 +290,12 @@ func checkSample(t *testing.T, s *staged, enc *Encoder) {
 	}
 }
 
+// isNumber reports whether a text is a number that stands for a missing value, however it is written.
+func isNumber(text string, t *tokens) bool {
+	x, err := strconv.ParseFloat(text, 64)
+	return err == nil && t.hasNumber(x)
+}
+
 // checkSource makes sure that every row of bins that the source has is there, as often as in the dataset.
 func checkSource(t *testing.T, s *staged, enc *Encoder, files []File, csv dataset.CSVSpec) {
 	t.Helper()
@@ -311,7 +318,7 @@ func checkSource(t *testing.T, s *staged, enc *Encoder, files []File, csv datase
 			return err
 		}
 		for i := range b.Rows {
-			if missing(b.Column(m.Label.Column), i, tok) {
+			if label := b.Column(m.Label.Column); missing(label, i, tok) || label.Type == dataset.Text && isNumber(label.Text[i], tok) {
 				unlabelled++
 				continue
 			}
