@@ -7,6 +7,7 @@
 package strictyaml
 
 import (
+	"bytes"
 	"encoding"
 	"errors"
 	"fmt"
@@ -95,12 +96,16 @@ func checkDepth(file string, data []byte) error {
 		switch c {
 		case '\n':
 			line, start = line+1, i+1
+		case '-':
+			if dashes := bytes.Count(data[start:i], []byte("- ")); dashes > maxDepth && len(bytes.Trim(data[start:i], "- ")) == 0 {
+				return &Error{File: file, Line: line, Column: i - start + 1, Msg: fmt.Sprintf("more than %d lists begin on this line", maxDepth)}
+			}
 		case '[', '{':
 			if depth++; depth > maxDepth {
 				return &Error{File: file, Line: line, Column: i - start + 1, Msg: fmt.Sprintf("more than %d brackets are open here", maxDepth)}
 			}
 		case ']', '}':
-			depth--
+			depth = max(0, depth-1)
 		}
 	}
 	return nil

@@ -56,6 +56,8 @@ func TestDecodeNamesThePlace(t *testing.T) {
 		"syntax":               {"name: [a\n", "f.yaml:1:7: sequence end token ']' not found"},
 		"too long":             {strings.Repeat("#", strictyaml.MaxBytes+1), "f.yaml: 1048577 bytes, more than the 1048576 that a specification may have"},
 		"too deep":             {"name: a\ngrid: " + strings.Repeat("[", 100_000), "f.yaml:2:207: more than 200 brackets are open here"},
+		"too deep, hidden":     {"# " + strings.Repeat("]", 300) + "\nname: " + strings.Repeat("[", 300), "f.yaml:2:207: more than 200 brackets are open here"},
+		"too many lists":       {strings.Repeat("- ", 20_000), "f.yaml:1:403: more than 200 lists begin on this line"},
 		"scalar for struct":    {"just text\n", `f.yaml:1:1: string was used where mapping is expected`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -29,13 +29,13 @@ const (
 // Exit codes of a program that did not end by itself. A task that dies so may have met a machine without memory left; the
 // trial that it held is not tried for ever (MaxClaims).
 const (
-	ExitCrash   = 2   // the Go runtime's, after a panic or out of memory
+	ExitCrash   = 2   // the Go runtime's, after a panic or out of memory; a wrong flag (ExitUsage) cannot be told from it
 	ExitAborted = 134 // SIGABRT
 	ExitKilled  = 137 // SIGKILL, by the kernel when memory is short
 )
 
-// MaxClaims is how many tasks may die over one trial before it counts as failed. Spot machines are taken away, but a
-// candidate that kills whoever trains it would otherwise use up a task's retries, and with them the Batch job.
+// MaxClaims is how many tasks may die over one trial before it counts as failed. A task that is told to go releases its
+// claim, which then does not count; but a candidate that kills whoever trains it would otherwise use up a task's retries, and with them the Batch job.
 const MaxClaims = 5
 
 // MaxTasksPerVM is Batch's own limit.

@@ -61,6 +61,12 @@ func (id ID) Heartbeat(trial, claim int) string {
 	return fmt.Sprintf("%sheartbeats/%d", id.Trial(trial), claim)
 }
 
+// Release is left by a task that has to go before its trial has ended: the trial may be taken at once, and this claim is no
+// sign against the candidate.
+func (id ID) Release(trial, claim int) string {
+	return fmt.Sprintf("%sreleases/%d", id.Trial(trial), claim)
+}
+
 // Result is the trial's end; the first to write it wins.
 func (id ID) Result(trial int) string { return id.Trial(trial) + "result.json" }
 
@@ -76,9 +82,13 @@ type Part string
 const (
 	PartClaim     Part = "claim"
 	PartHeartbeat Part = "heartbeat"
+	PartRelease   Part = "release"
 	PartResult    Part = "result"
 	PartOther     Part = "other"
 )
+
+// numbered are the folders of a trial in which every claim has one object.
+var numbered = map[string]Part{"claims": PartClaim, "heartbeats": PartHeartbeat, "releases": PartRelease}
 
 // ParseTrialObject takes an object's name under Trials apart. ok is false for names that no Coppice wrote.
 func (id ID) ParseTrialObject(name string) (trial int, part Part, claim int, ok bool) {
@@ -94,15 +104,12 @@ func (id ID) ParseTrialObject(name string) (trial int, part Part, claim int, ok 
 	switch {
 	case len(parts) == 2 && parts[1] == "result.json":
 		return trial, PartResult, 0, true
-	case len(parts) == 3 && (parts[1] == "claims" || parts[1] == "heartbeats"):
+	case len(parts) == 3 && numbered[parts[1]] != "":
 		claim, err := strconv.Atoi(parts[2])
 		if err != nil || claim < 0 {
 			return 0, "", 0, false
 		}
-		if parts[1] == "claims" {
-			return trial, PartClaim, claim, true
-		}
-		return trial, PartHeartbeat, claim, true
+		return trial, numbered[parts[1]], claim, true
 	}
 	return trial, PartOther, 0, true
 }

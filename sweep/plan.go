@@ -54,7 +54,7 @@ type DatasetRef struct {
 }
 
 // Holdout says which held-out rows serve which purpose. Where a dataset has no calib or test split, they are carved out
-// of valid by fold number, so that rows of one group stay together.
+// of another by fold number, so that rows of one group stay together.
 type Holdout struct {
 	Valid Rows `json:"valid"`
 	Calib Rows `json:"calib"`

@@ -156,7 +156,7 @@ func (c *Client) Submit(ctx context.Context, j Job) (name string, existed bool, 
 			return "", false, err
 		}
 	}
-	// A repeated request id gives the first job back without an error, so the plan is compared in any case.
+	// A repetition of our own request gives the first job back without an error, so the plan is compared in any case.
 	if has, want := got.GetLabels()[PlanLabel], j.Labels[PlanLabel]; has != want {
 		return "", false, &ConflictError{Name: name, Plan: has, Want: want}
 	}

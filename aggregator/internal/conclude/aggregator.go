@@ -192,6 +192,9 @@ func (a *Aggregator) readEnding(ctx context.Context, k *known) (*sweep.Ending, e
 	if err != nil {
 		return nil, err
 	}
+	if e.Sweep != k.plan.Sweep {
+		return nil, &sweep.DecodeError{Kind: "ending", Err: fmt.Errorf("it is of sweep %s", e.Sweep)}
+	}
 	for _, trial := range e.Trials {
 		if _, have := k.results[trial]; have {
 			continue

@@ -57,12 +57,26 @@ func (a *Aggregator) promoted(ctx context.Context, model string, version int) (b
 			return e.From, true, nil
 		}
 	}
-	var damaged *registry.CorruptError
-	if errors.As(err, &damaged) { // of some other event; it will not come back
+	if err != nil && onlyDamage(err) { // of some other event; it will not come back
 		a.Log.Warn("the registry's history is damaged", "model", model, "error", err.Error())
 		return 0, false, nil
 	}
 	return 0, false, err
+}
+
+// onlyDamage reports whether an error, or everything that is joined in it, is about records that cannot be read as such.
+func onlyDamage(err error) bool {
+	var joined interface{ Unwrap() []error }
+	if !errors.As(err, &joined) {
+		var damaged *registry.CorruptError
+		return errors.As(err, &damaged)
+	}
+	for _, e := range joined.Unwrap() {
+		if !onlyDamage(e) {
+			return false
+		}
+	}
+	return true
 }
 
 // passed repeats the decision that made the version the champion, against the one before it.

@@ -493,6 +493,10 @@ func TestPredictRefuses(t *testing.T) {
 	w.refused(sweep.ExitUsage, "required", "predict", "--model", "ctr")
 	w.refused(sweep.ExitUsage, "given twice", "predict", "--model", "ctr", "--in", in, "--out", out, "--keep", "site,site")
 	w.refused(sweep.ExitUsage, "one character", "predict", "--model", "ctr", "--in", in, "--out", out, "--delimiter", ";;")
+	w.refused(sweep.ExitUsage, "use none", "predict", "--model", "ctr", "--in", in, "--out", out, "--quote", "'")
+	stray := w.file("stray.csv", "user_id,campaign_id,site,hour,age,price,day\nu1,4000,si\"te2,3,20,1.5,2026-11-01\n")
+	w.refused(sweep.ExitInput, "stray.csv", "predict", "--model", "ctr", "--in", stray, "--out", out)
+	w.must("predict", "--model", "ctr", "--in", stray, "--out", filepath.Join(w.dir, "stray-out.csv"), "--quote", "none")
 	w.refused(sweep.ExitUsage, "files of this machine", "predict", "--model", "ctr", "--in", "gs://b/x.csv", "--out", out)
 	before, err := os.ReadFile(in)
 	if err != nil {

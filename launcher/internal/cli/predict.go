@@ -17,9 +17,9 @@ import (
 )
 
 type predictFlags struct {
-	model, in, out, delimiter string
-	keep                      []string
-	raw, json, noHeader       bool
+	model, in, out, delimiter, quote string
+	keep                             []string
+	raw, json, noHeader              bool
 }
 
 func predictCommand(w *World) *cobra.Command {
@@ -40,6 +40,7 @@ calibrated probability per row, in the same order, into the column "prediction" 
 	cmd.Flags().StringSliceVar(&f.keep, "keep", nil, "columns of the table to repeat in the output")
 	cmd.Flags().BoolVar(&f.raw, "raw", false, "write the raw score, too")
 	cmd.Flags().StringVar(&f.delimiter, "delimiter", "", "of delimited text; by the file's name without")
+	cmd.Flags().StringVar(&f.quote, "quote", "", "none where a quote in delimited text is a character like others, as csv: {quote: none} says it for staging")
 	cmd.Flags().BoolVar(&f.noHeader, "no-header", false, "the first line of delimited text is data; columns are c0, c1 ...")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print a summary as JSON")
 	for _, name := range []string{"model", "in", "out"} {
@@ -56,6 +57,9 @@ func (w *World) predict(ctx context.Context, f predictFlags) error {
 	if f.delimiter != "" && utf8.RuneCountInString(f.delimiter) != 1 {
 		return program.Usagef("--delimiter %q: give one character", f.delimiter)
 	}
+	if f.quote != "" && f.quote != dataset.QuoteNone {
+		return program.Usagef("--quote %q: use %s, or leave it out", f.quote, dataset.QuoteNone)
+	}
 	return w.with(ctx, func(c *cloud) error {
 		v, err := c.registry.Get(ctx, model, ref)
 		if err != nil {
@@ -66,7 +70,7 @@ func (w *World) predict(ctx context.Context, f predictFlags) error {
 			return err
 		}
 		header := !f.noHeader
-		q := predict.Request{Scorer: s, In: f.in, Out: f.out, Keep: f.keep, Raw: f.raw, CSV: dataset.CSVSpec{Delimiter: f.delimiter, Header: &header}}
+		q := predict.Request{Scorer: s, In: f.in, Out: f.out, Keep: f.keep, Raw: f.raw, CSV: dataset.CSVSpec{Delimiter: f.delimiter, Header: &header, Quote: f.quote}}
 		var bar *progressbar.ProgressBar
 		if w.Terminal && !f.json {
 			bar = progressbar.NewOptions64(-1, progressbar.OptionSetWriter(w.Err), progressbar.OptionSetDescription("rows"),

@@ -196,7 +196,7 @@ func (v *view) summary(s snapshot) string {
 
 // lines prints every trial that has ended since the last look.
 func (v *view) lines(s snapshot, st follow.State) {
-	if v.last == "" && s.Job.State != "" { // nobody asks about the job of a sweep that has ended
+	if v.last == "" && s.Job.State != "" { // empty where the sweep had ended at the first look
 		fmt.Fprintf(v.w.Out, "job %s\n", s.Job.State)
 		v.last = s.Job.State
 	}

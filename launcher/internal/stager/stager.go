@@ -5,12 +5,16 @@ package stager
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
+	"github.com/gofrs/flock"
 	"github.com/google/renameio/v2"
 
 	"coppice/blob"
@@ -139,29 +143,50 @@ func (s *Stager) intoFolder(ctx context.Context, spec *dataset.Spec, files []ing
 // putIntoPlace gives the finished dataset its name. The same version may be there from another input, and stays if it is
 // whole; a damaged one makes room.
 func (s *Stager) putIntoPlace(ctx context.Context, work *workspace, place, version string) error {
-	var err error
-	for attempt := range 3 { // another process may put the same dataset there meanwhile
-		if err = os.Rename(work.path("dataset"), place); err == nil {
-			return dataset.SyncFolder(filepath.Dir(place))
-		}
-		if _, statErr := os.Lstat(place); statErr != nil {
-			break
-		}
+	// One at a time: nobody may look at a version while another makes room for it.
+	lock := flock.New(filepath.Join(filepath.Dir(place), placeLock))
+	if _, err := lock.TryLockContext(ctx, lockPoll); err != nil {
+		return fmt.Errorf("wait for others that stage here: %w", err)
+	}
+	defer lock.Close()
+	err := os.Rename(work.path("dataset"), place)
+	if _, statErr := os.Lstat(place); err != nil && statErr == nil {
 		whole, checkErr := s.whole(ctx, place, version)
 		if checkErr != nil || whole {
 			return checkErr
 		}
-		if err = os.Rename(place, work.path(fmt.Sprint("damaged-", attempt))); err != nil {
-			break
+		if err = os.Rename(place, work.path("damaged")); err == nil {
+			err = os.Rename(work.path("dataset"), place)
 		}
 	}
-	return fmt.Errorf("put the dataset into its place: %w", err)
+	if err != nil {
+		return fmt.Errorf("put the dataset into its place: %w", err)
+	}
+	return dataset.SyncFolder(filepath.Dir(place))
 }
 
-// whole reports whether a folder holds the version, undamaged. The error is the context's.
+// placeLock is the lock of a dataset's folder, and lockPoll how often a waiting process tries it.
+const (
+	placeLock = ".lock"
+	lockPoll  = 50 * time.Millisecond
+)
+
+// whole reports whether a folder holds the version, undamaged. What says neither, such as a file that may not be read, is an
+// error.
 func (s *Stager) whole(ctx context.Context, dir, version string) (bool, error) {
 	m, err := dataset.Check(ctx, dir, s.checksums())
-	return err == nil && m.Version == version, ctx.Err()
+	if err == nil {
+		return m.Version == version, nil
+	}
+	for _, damage := range []any{new(*dataset.CorruptError), new(*dataset.FormatError), new(*dataset.ManifestError)} {
+		if errors.As(err, damage) {
+			return false, nil
+		}
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return false, err
 }
 
 // checksums reports the progress of a verification, which comes from several goroutines.

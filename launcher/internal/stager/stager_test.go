@@ -317,22 +317,25 @@ func TestStaleWorkspacesAreSwept(t *testing.T) {
 	source, dir, scratch := table(t, 300), t.TempDir(), t.TempDir()
 	var live []string
 	for _, base := range []string{filepath.Join(dir, "clicks", ".staging-"), filepath.Join(scratch, "coppice-stage-")} {
-		for _, name := range []string{"dead", "young", "live"} {
+		for _, name := range []string{"dead", "foreign", "live"} {
 			if err := os.MkdirAll(filepath.Join(base+name, "dataset"), 0o755); err != nil {
 				t.Fatal(err)
 			}
-			if name != "young" { // killed before it had locked its folder
+			if name != "foreign" { // somebody else's folder of the same name
 				if err := os.WriteFile(filepath.Join(base+name, "lock"), nil, 0o644); err != nil {
 					t.Fatal(err)
 				}
 			}
+		}
+		if err := os.Mkdir(base+"young", 0o755); err != nil { // killed before it had locked its folder
+			t.Fatal(err)
 		}
 		lock := flock.New(filepath.Join(base+"live", "lock"))
 		if ok, err := lock.TryLock(); err != nil || !ok {
 			t.Fatal(ok, err)
 		}
 		defer lock.Close()
-		live = append(live, filepath.Base(base+"live"))
+		live = append(live, filepath.Base(base+"foreign"), filepath.Base(base+"live"))
 	}
 	s := &stager.Stager{Scratch: scratch}
 	for _, dst := range []stager.Destination{{Dir: dir}, {Store: blob.Memory()}} {
@@ -351,8 +354,8 @@ func TestStaleWorkspacesAreSwept(t *testing.T) {
 				left = append(left, e.Name())
 			}
 		}
-		if !slices.Equal(left, live[i:i+1]) {
-			t.Errorf("%s: left %v, want %s", root, left, live[i])
+		if !slices.Equal(left, live[2*i:2*i+2]) {
+			t.Errorf("%s: left %v, want %s", root, left, live[2*i:2*i+2])
 		}
 	}
 }

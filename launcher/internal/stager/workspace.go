@@ -74,7 +74,8 @@ func absent(dir string) []string {
 	}
 }
 
-// sweepStale removes the workspaces of processes that are gone.
+// sweepStale removes the workspaces of processes that are gone: those whose lock is there and free. It never makes a lock
+// itself, so a folder without one, which may be anybody's, stays unless it is empty.
 func sweepStale(parent, prefix string) {
 	entries, err := os.ReadDir(parent)
 	if err != nil {
@@ -85,7 +86,10 @@ func sweepStale(parent, prefix string) {
 			continue
 		}
 		dir := filepath.Join(parent, e.Name())
-		lock := flock.New(filepath.Join(dir, lockFile))
+		if os.Remove(dir) == nil { // made, and not yet locked when its owner was killed, or about to: the owner notices
+			continue
+		}
+		lock := flock.New(filepath.Join(dir, lockFile), flock.SetFlag(os.O_RDWR))
 		if stale, err := lock.TryLock(); err == nil && stale {
 			_ = os.RemoveAll(dir) // while the lock is held: nobody begins to use it meanwhile
 		}

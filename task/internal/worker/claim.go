@@ -12,9 +12,11 @@ import (
 
 // state is what the sweep's objects say of one trial.
 type state struct {
-	claims int             // made so far; the last one holds the trial
-	beat   blob.Generation // of the last claim's heartbeat; 0 before its first
-	ended  bool
+	claims   int             // made so far; the last one holds the trial
+	released int             // how many of them were given back
+	free     bool            // the last one was
+	beat     blob.Generation // of the last claim's heartbeat; 0 before its first
+	ended    bool
 }
 
 // watched is, of every unfinished trial, since when this task has seen neither a new claim nor a new heartbeat. Only this
@@ -73,7 +75,7 @@ func (w *Worker) next(ctx context.Context) (*sweep.Claim, error) {
 // states lists the sweep's trials once.
 func (w *Worker) states(ctx context.Context) ([]state, error) {
 	states := make([]state, len(w.plan.Trials))
-	beats := map[[2]int]blob.Generation{}
+	beats, released := map[[2]int]blob.Generation{}, map[[2]int]bool{}
 	for attrs, err := range w.Sweeps.List(ctx, w.Sweep.Trials()) {
 		if err != nil {
 			return nil, fmt.Errorf("list the sweep's trials: %w", err)
@@ -87,12 +89,16 @@ func (w *Worker) states(ctx context.Context) ([]state, error) {
 			states[trial].claims = max(states[trial].claims, claim+1)
 		case sweep.PartHeartbeat:
 			beats[[2]int{trial, claim}] = attrs.Generation
+		case sweep.PartRelease:
+			released[[2]int{trial, claim}] = true
+			states[trial].released++
 		case sweep.PartResult:
 			states[trial].ended = true
 		}
 	}
 	for i := range states {
-		states[i].beat = beats[[2]int{i, states[i].claims - 1}]
+		last := [2]int{i, states[i].claims - 1}
+		states[i].beat, states[i].free = beats[last], released[last]
 	}
 	return states, nil
 }
@@ -119,8 +125,8 @@ func (w *Worker) take(ctx context.Context, states []state) (*sweep.Claim, error)
 			if !ok {
 				continue
 			}
-			if s.claims >= sweep.MaxClaims {
-				if err := w.giveUp(ctx, trial, s.claims); err != nil {
+			if s.claims-s.released >= sweep.MaxClaims {
+				if err := w.giveUp(ctx, trial, s); err != nil {
 					return nil, err
 				}
 				continue
@@ -134,7 +140,7 @@ func (w *Worker) take(ctx context.Context, states []state) (*sweep.Claim, error)
 	return nil, nil
 }
 
-func free(_ context.Context, _ int, s state) (bool, error) { return s.claims == 0, nil }
+func free(_ context.Context, _ int, s state) (bool, error) { return s.claims == 0 || s.free, nil }
 
 // mine says whether the trial is held by an earlier attempt of this task: Batch starts an attempt only when the one
 // before is gone.
@@ -179,13 +185,25 @@ func (w *Worker) claim(ctx context.Context, trial, n int) (*sweep.Claim, error) 
 }
 
 // giveUp ends a trial that has cost too many tasks their lives.
-func (w *Worker) giveUp(ctx context.Context, trial, claims int) error {
-	now := time.Now().UTC()
-	w.Log.Warn("trial given up", "trial", trial, "claims", claims)
-	return w.finish(ctx, &sweep.Result{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: trial, Claim: claims - 1, Task: w.Task,
+func (w *Worker) giveUp(ctx context.Context, trial int, s state) error {
+	now, deaths := time.Now().UTC(), s.claims-s.released
+	w.Log.Warn("trial given up", "trial", trial, "deaths", deaths)
+	return w.finish(ctx, &sweep.Result{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: trial, Claim: s.claims - 1, Task: w.Task,
 		Attempt: w.Attempt, Params: w.plan.Trials[trial].Params, Metrics: map[string]float64{}, Status: sweep.StatusFailed, Started: now, Ended: now,
-		Reason: fmt.Sprintf("%d tasks ended while they trained it; it may need more memory than the machine has", claims)})
+		Reason: fmt.Sprintf("%d tasks died while they trained it; it may need more memory than the machine has", deaths)})
 }
+
+// release gives a claim back, so that nobody need wait until its holder counts as dead.
+func (w *Worker) release(ctx context.Context, c *sweep.Claim) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseLimit) // ctx has ended, most often
+	defer cancel()
+	if _, err := blob.Create(ctx, w.Sweeps, w.Sweep.Release(c.Trial, c.Claim), []byte("{}\n")); err != nil {
+		w.Log.Warn("release the claim", "trial", c.Trial, "error", err.Error())
+	}
+}
+
+// releaseLimit is far below the time that a Spot machine has left.
+const releaseLimit = 5 * time.Second
 
 // superseded reports whether a later claim has taken the trial over.
 func (w *Worker) superseded(ctx context.Context, c *sweep.Claim) (bool, error) {

@@ -484,11 +484,31 @@ func TestADeadlyTrialIsGivenUp(t *testing.T) {
 		if err := w.worker(0).Run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if r := w.result(t, 1); r.Status != sweep.StatusFailed || !strings.Contains(r.Reason, "5 tasks ended while they trained it") {
+		if r := w.result(t, 1); r.Status != sweep.StatusFailed || !strings.Contains(r.Reason, "5 tasks died while they trained it") {
 			t.Errorf("%+v", r)
 		}
 		if r := w.result(t, 0); r.Status != sweep.StatusDone {
 			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// TestReleasedClaimsDoNotCount: a trial that was interrupted often is taken at once, and still trained.
+func TestReleasedClaimsDoNotCount(t *testing.T) {
+	w := newWorld(t, 1, nil)
+	synctest.Test(t, func(t *testing.T) {
+		for claim := range 2 * sweep.MaxClaims {
+			w.claimed(t, 0, claim, 9, claim)
+			if _, err := blob.Create(t.Context(), w.sweeps, w.plan.Sweep.Release(0, claim), []byte("{}")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		start := time.Now()
+		if err := w.worker(0).Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if r := w.result(t, 0); r.Status != sweep.StatusDone || r.Claim != 2*sweep.MaxClaims || time.Since(start) > 10*time.Second {
+			t.Errorf("after %s: %+v", time.Since(start), r)
 		}
 	})
 }
