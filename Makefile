@@ -4,7 +4,7 @@
 SHELL       := /bin/sh
 GO          ?= go
 VERSION     := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-BUILD_FLAGS := -trimpath -ldflags '-s -w -X main.version=$(VERSION)'
+BUILD_FLAGS := -ldflags '-s -w -X main.version=$(VERSION)'
 BINARIES    := launcher task aggregator localemu
 DEMO        := build/demo
 DATA        ?= ../shared/data
@@ -15,6 +15,8 @@ CA_CERTIFICATES ?= /etc/ssl/certs/ca-certificates.crt
 GOLANGCI    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 export CGO_ENABLED ?= 0
+# For builds and tests alike, so that what one has compiled serves the other. The version comes from git describe above.
+export GOFLAGS ?= -trimpath -buildvcs=false
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test race lint e2e interop quality images fuzz bench clean $(BINARIES)
