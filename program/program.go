@@ -120,6 +120,10 @@ func Usagef(format string, args ...any) error { return &UsageError{fmt.Errorf(fo
 // with the remedy.
 func (w *World) Environment(ctx context.Context, target any, remedy string) error {
 	err := envconfig.ProcessWith(ctx, &envconfig.Config{Target: target, Lookuper: w.Env})
+	if errors.Is(err, envconfig.ErrMissingRequired) { // without the names of our fields before it
+		text := err.Error()
+		err = errors.New(text[max(0, strings.LastIndex(text, envconfig.ErrMissingRequired.Error())):])
+	}
 	if c, ok := target.(interface{ Check() error }); ok && err == nil {
 		err = c.Check() // an empty value passes envconfig's required
 	}

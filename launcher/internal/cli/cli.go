@@ -102,7 +102,7 @@ type conflictError struct{ error }
 
 func (e *conflictError) Unwrap() error { return e.error }
 
-const remedy = "run it inside `localemu exec --`, or set what `terraform output` prints"
+const remedy = "run it inside `localemu exec --`, after `. DIR/env` of a `localemu up --data DIR`, or with what `terraform output` prints"
 
 // cloud is the launcher's connection to everything, by name.
 type cloud struct {

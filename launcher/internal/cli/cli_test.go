@@ -242,6 +242,10 @@ func TestSweepFromPlanToWinner(t *testing.T) {
 	if out := w.must("leaderboard", string(id), "--top", "2"); strings.Count(out, "num_leaves=") != 2 || strings.Index(out, "0.63") > strings.Index(out, "0.62") {
 		t.Errorf("leaderboard:\n%s", out)
 	}
+	var top sweep.Board
+	if err := json.Unmarshal([]byte(w.must("leaderboard", string(id), "--top", "2", "--json")), &top); err != nil || len(top.Rows) != 2 {
+		t.Errorf("%d rows, %v", len(top.Rows), err)
+	}
 	var snap snapshot
 	if err := json.Unmarshal([]byte(w.must("status", string(id), "--json")), &snap); err != nil || snap.Done != 4 || snap.Best.Trial != 3 || snap.Conclusion == nil {
 		t.Errorf("%+v %v", snap, err)

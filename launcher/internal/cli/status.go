@@ -151,6 +151,9 @@ func leaderboardCommand(w *World) *cobra.Command {
 			}
 			return w.look(cmd.Context(), args[0], func(_ *cloud, s *follow.Sweep, st follow.State) error {
 				if asJSON {
+					if top > 0 {
+						st.Board.Rows = st.Board.Rows[:min(top, len(st.Board.Rows))]
+					}
 					return w.printJSON(st.Board)
 				}
 				w.showBoard(s.Plan, st.Board, top)

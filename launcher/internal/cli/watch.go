@@ -69,7 +69,7 @@ func newSnapshot(s *follow.Sweep, st follow.State, job JobStatus) snapshot {
 	if r := b.Best(); r != nil {
 		snap.Best = &best{r.Trial, r.Score}
 	}
-	if left, ok := s.Left(st); ok && b.Waiting > 0 {
+	if left, ok := s.Left(st); ok && b.Waiting > 0 && !job.Finished && st.Conclusion == nil {
 		snap.Left = left.Round(time.Second).Seconds()
 	}
 	return snap

@@ -38,7 +38,7 @@ ends with the command's exit code. The command finds the local cloud through its
 STORAGE_EMULATOR_HOST, PUBSUB_EMULATOR_HOST). Signals reach the command; a second one kills it (at a terminal, where
 Ctrl-C reaches the command directly, the third).`,
 		Example: `  localemu exec -- launcher sweep sweep.yaml
-  localemu exec --data ./cloud -- sh -c 'launcher stage dataset.yaml && launcher sweep sweep.yaml'
+  localemu exec --data build/cloud -- sh -c 'launcher stage dataset.yaml && launcher sweep sweep.yaml'
   localemu exec --faults faults.yaml --aggregators 2 -- launcher sweep sweep.yaml`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 || c.ArgsLenAtDash() != 0 {

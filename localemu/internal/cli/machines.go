@@ -29,8 +29,8 @@ func machinesCommand(s *State) *cobra.Command {
 of the dataset they had mapped, what that would have cost as private copies (the sum of RSS) and what it did cost (the
 sum of PSS, in which shared pages count once), and what the tasks held for themselves. It is measured while the job runs,
 at the moment with the most tasks, and can be measured on Linux only.`,
-		Example: `  localemu machines --data ./cloud
-  localemu machines --data ./cloud nightly-ctr-20261120 --json`,
+		Example: `  localemu machines --data build/cloud
+  localemu machines --data build/cloud nightly-ctr-20261120 --json`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			report, err := findReport(residency.Folder(data), args)

@@ -23,8 +23,8 @@ func upCommand(s *State) *cobra.Command {
 		Short: "Keep the local cloud running until Ctrl-C",
 		Long: `up brings the local cloud up on a folder and keeps it running until Ctrl-C. It prints the settings with which other
 terminals find it, and writes them to DIR/env.`,
-		Example: `  localemu up --data ./cloud --port-base 9500
-  . ./cloud/env && launcher sweep sweep.yaml        # in another terminal`,
+		Example: `  localemu up --data build/cloud --port-base 9500
+  . build/cloud/env && launcher sweep sweep.yaml        # in another terminal`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return runUp(c.Context(), s, &f) },
 	}
