@@ -48,15 +48,19 @@ func small() Params {
 }
 
 func TestSameBytesForAnyThreads(t *testing.T) {
-	d := randomTable(tableSpec{rows: 80_000, numerical: 14, categorical: 4, bins: 100, missing: 0.05, weights: true, seed: 1})
-	v := randomTable(tableSpec{rows: 20_000, numerical: 14, categorical: 4, bins: 100, missing: 0.05, seed: 1})
+	rows, trees, counts := 150_000, 5, []int{1, 2, 3, 8}
+	if raceEnabled { // two blocks instead of three: enough to see a race
+		rows, trees, counts = 80_000, 3, []int{1, 2, 8}
+	}
+	d := randomTable(tableSpec{rows: rows, numerical: 14, categorical: 4, bins: 100, missing: 0.05, weights: true, seed: 1})
+	v := randomTable(tableSpec{rows: 40_000, numerical: 14, categorical: 4, bins: 100, missing: 0.05, seed: 1})
 	for name, change := range variants() {
 		t.Run(name, func(t *testing.T) {
 			p := small()
-			p.NumIterations = 3
+			p.NumIterations = trees
 			change(&p)
 			var first []byte
-			for _, threads := range []int{1, 2, 8} {
+			for _, threads := range counts {
 				res := mustTrain(t, &d.Data, p, Options{Threads: threads, Valid: &v.Data, Eval: logLoss(v.Label)})
 				got := text(t, res.Model)
 				if first == nil {
@@ -74,7 +78,7 @@ func TestSameBytesForAnyThreads(t *testing.T) {
 // the first feature's wins.
 func TestEqualGainsForAnyThreads(t *testing.T) {
 	const features = 80
-	for seed := range uint64(3) {
+	for seed := range uint64(5) {
 		half := randomTable(tableSpec{rows: 1500, numerical: features / 2, bins: 4 + 7*int(seed), seed: seed})
 		d := half.Data
 		d.RowMajor = make([]byte, d.Rows*features)

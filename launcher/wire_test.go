@@ -50,7 +50,7 @@ func TestThePlanMakesABatchJob(t *testing.T) {
 	}
 	standard := plan()
 	*standard.Spec.Machine.Spot = false
-	if job := j.describe(standard); job.Spot || job.MaxRetries != sweep.MaxClaims*2 {
+	if job := j.describe(standard); job.Spot || job.MaxRetries != 10 || job.MaxRetries <= sweep.MaxClaims {
 		t.Errorf("%+v", job)
 	}
 	text, err := j.Request(plan())

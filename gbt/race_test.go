@@ -1,0 +1,6 @@
+//go:build race
+
+package gbt
+
+// raceEnabled says that the race detector is on, which makes everything ten times slower.
+const raceEnabled = true
