@@ -6,8 +6,8 @@ import "math"
 // probability of the fraction (as in quantized training, Shi et al., NeurIPS 2022): rounding to nearest would shift
 // thousands of equal gradients the same way, and with them every leaf.
 
-// fillBinary is logistic loss: g = p - y, h = p (1 - p).
-func fillBinary(gh []uint32, score []float64, label, weight []float32, class [2]float64, pack packing, lo, hi int, k key) {
+// fillBinaryGo is logistic loss: g = p - y, h = p (1 - p).
+func fillBinaryGo(gh []uint32, score []float64, label, weight []float32, class [2]float64, pack packing, lo, hi int, k key) {
 	gInv, hInv := 1/pack.g1, 1/pack.h1
 	for r := lo; r < hi; r++ {
 		y := float64(label[r])
@@ -44,28 +44,38 @@ func fillRegression(gh []uint32, score []float64, label, weight []float32, pack 
 // roundRandomly is x rounded down or up, up with the probability of x's fraction, decided by the low 32 bits of u. The
 // offset makes the conversion, which cuts towards zero, a floor.
 func roundRandomly(x float64, u uint64) int32 {
-	const offset = 1 << 30
-	return int32(int64(x+float64(uint32(u))*(1.0/(1<<32))+offset) - offset)
+	return int32(int64(x+float64(uint32(u))*randomUnit+roundOffset) - roundOffset)
 }
+
+const (
+	randomUnit  = 1.0 / (1 << 32)
+	roundOffset = 1 << 30
+)
 
 // sigmoid is 1 / (1 + e^-x) to about nine digits, which is far below the grid that gradients are rounded to, and the same
 // bits on every machine: no fused multiply-add (the float64 conversions forbid it) and no library exponential.
 func sigmoid(x float64) float64 {
-	const limit = 40 // beyond, the gradient is 0 or 1 on any grid
-	x = min(max(x, -limit), limit)
-	return 1 / (1 + expNegative(x))
+	return 1 / (1 + expNegative(min(max(x, -sigmoidLimit), sigmoidLimit)))
 }
+
+const sigmoidLimit = 40 // beyond, the gradient is 0 or 1 on any grid
+
+// Constants of expNegative. Adding the magic number leaves the nearest integer in the low bits.
+const (
+	expLog2e = 1 / math.Ln2
+	expLn2   = math.Ln2
+	expMagic = 3 << 51
+)
+
+// expTaylor are the coefficients of t^8 down to t^2; the last two are 1.
+var expTaylor = [7]float64{1.0 / 40320, 1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5}
 
 // expNegative is e^-x for |x| <= 40: 2^n e^t with |t| <= ln(2)/2 and a Taylor polynomial of degree 8, whose error is
 // below 2e-10.
 func expNegative(x float64) float64 {
-	const (
-		log2e = 1 / math.Ln2
-		magic = 3 << 51 // adding it leaves the nearest integer in the low bits
-	)
-	y := float64(-x * log2e)
-	n := y + magic
-	t := float64((y - (n - magic)) * math.Ln2)
+	y := float64(-x * expLog2e)
+	n := y + expMagic
+	t := float64((y - (n - expMagic)) * expLn2)
 	q := float64(t*(1.0/40320)) + 1.0/5040
 	q = float64(q*t) + 1.0/720
 	q = float64(q*t) + 1.0/120

@@ -39,12 +39,18 @@ func newKernel(space *workspace, table []byte, width int, gh []uint32, pack pack
 	}
 }
 
-// touch reads the gradients of rows, makes their words, and brings the rows' bytes into the cache. What it returns has no
-// meaning; it keeps the loads from being optimised away.
-func (k *kernel) touch(rows []uint32) (sum byte) {
+// fill makes the words of rows, at most kernelRows of them.
+func (k *kernel) fill(rows []uint32) {
 	words := k.block[:len(rows)]
 	for i, r := range rows {
 		words[i] = k.pack.word(k.gh[r])
+	}
+}
+
+// touch brings the bytes of rows into the cache. What it returns has no meaning; it keeps the loads from being optimised
+// away.
+func (k *kernel) touch(rows []uint32) (sum byte) {
+	for _, r := range rows {
 		p := unsafe.Add(k.table, int(r)*k.width)
 		for at := 0; at < k.width; at += 64 {
 			sum += *(*byte)(unsafe.Add(p, at))
@@ -54,32 +60,37 @@ func (k *kernel) touch(rows []uint32) (sum byte) {
 	return sum
 }
 
-// countAll counts every feature.
-func (k *kernel) countAll(rows []uint32) {
-	whole := k.width &^ (kernelWidth - 1)
+// countAllGo is countAll without prefetching.
+func (k *kernel) countAllGo(rows []uint32) {
 	for len(rows) > 0 {
 		group := rows[:min(len(rows), kernelRows)]
 		rows = rows[len(group):]
-		touched(k.touch(group))
-		for i, r := range group {
-			w := k.block[i]
-			p := unsafe.Add(k.table, int(r)*k.width)
-			for at := 0; at < whole; at += kernelWidth {
-				bins := *(*uint64)(unsafe.Add(p, at)) // of eight neighbouring features; the first one's is the lowest byte on little-endian processors, which all of Batch's are
-				h := unsafe.Add(k.words, at*strideBytes)
-				*(*int64)(unsafe.Add(h, uintptr(bins&255)*8)) += w
-				*(*int64)(unsafe.Add(h, 1*strideBytes+uintptr(bins>>8&255)*8)) += w
-				*(*int64)(unsafe.Add(h, 2*strideBytes+uintptr(bins>>16&255)*8)) += w
-				*(*int64)(unsafe.Add(h, 3*strideBytes+uintptr(bins>>24&255)*8)) += w
-				*(*int64)(unsafe.Add(h, 4*strideBytes+uintptr(bins>>32&255)*8)) += w
-				*(*int64)(unsafe.Add(h, 5*strideBytes+uintptr(bins>>40&255)*8)) += w
-				*(*int64)(unsafe.Add(h, 6*strideBytes+uintptr(bins>>48&255)*8)) += w
-				*(*int64)(unsafe.Add(h, 7*strideBytes+uintptr(bins>>56)*8)) += w
-			}
-			for at := whole; at < k.width; at++ {
-				bin := *(*byte)(unsafe.Add(p, at))
-				*(*int64)(unsafe.Add(k.words, at*strideBytes+int(bin)*8)) += w
-			}
+		k.countGroup(group)
+	}
+}
+
+func (k *kernel) countGroup(rows []uint32) {
+	k.fill(rows)
+	touched(k.touch(rows))
+	whole := k.width &^ (kernelWidth - 1)
+	for i, r := range rows {
+		w := k.block[i]
+		p := unsafe.Add(k.table, int(r)*k.width)
+		for at := 0; at < whole; at += kernelWidth {
+			bins := *(*uint64)(unsafe.Add(p, at)) // of eight neighbouring features; the first one's is the lowest byte on little-endian processors, which all of Batch's are
+			h := unsafe.Add(k.words, at*strideBytes)
+			*(*int64)(unsafe.Add(h, uintptr(bins&255)*8)) += w
+			*(*int64)(unsafe.Add(h, 1*strideBytes+uintptr(bins>>8&255)*8)) += w
+			*(*int64)(unsafe.Add(h, 2*strideBytes+uintptr(bins>>16&255)*8)) += w
+			*(*int64)(unsafe.Add(h, 3*strideBytes+uintptr(bins>>24&255)*8)) += w
+			*(*int64)(unsafe.Add(h, 4*strideBytes+uintptr(bins>>32&255)*8)) += w
+			*(*int64)(unsafe.Add(h, 5*strideBytes+uintptr(bins>>40&255)*8)) += w
+			*(*int64)(unsafe.Add(h, 6*strideBytes+uintptr(bins>>48&255)*8)) += w
+			*(*int64)(unsafe.Add(h, 7*strideBytes+uintptr(bins>>56)*8)) += w
+		}
+		for at := whole; at < k.width; at++ {
+			bin := *(*byte)(unsafe.Add(p, at))
+			*(*int64)(unsafe.Add(k.words, at*strideBytes+int(bin)*8)) += w
 		}
 	}
 }
@@ -89,6 +100,7 @@ func (k *kernel) countChosen(rows, features []uint32) {
 	for len(rows) > 0 {
 		group := rows[:min(len(rows), kernelRows)]
 		rows = rows[len(group):]
+		k.fill(group)
 		touched(k.touch(group))
 		for i, r := range group {
 			w := k.block[i]

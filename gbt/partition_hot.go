@@ -1,20 +1,16 @@
 package gbt
 
-// partition writes the rows that go left to the front of scratch and the others to its back, backwards, and returns how
-// many went left. There is no branch on the data, which would be mispredicted every other row: both places are written,
-// and only one of them is kept. len(scratch) must be len(rows); rows must lie inside column.
-func partition(rows, scratch []uint32, column []byte, table *lookup) int {
-	if len(rows) == 0 {
-		return 0
-	}
-	scratch = scratch[:len(rows)]
-	front, back := 0, len(rows)-1
-	for _, r := range rows {
-		goesLeft := int(table[column[r]])
-		scratch[front] = r
-		scratch[back] = r
-		front += goesLeft
-		back -= 1 - goesLeft
+// partitionGo is partition from rows[from] on, of which front have gone left before. There is no branch on the data, which
+// would be mispredicted every other row: both places are written, and only one of them is kept. The front is never ahead
+// of the row being looked at.
+func partitionGo(rows, right []uint32, column []byte, left *binSet, from, front int) int {
+	right = right[:len(rows)]
+	for i := from; i < len(rows); i++ {
+		r := rows[i]
+		bin := column[r]
+		rows[front] = r
+		right[i-front] = r
+		front += int(left[bin>>6] >> (bin & 63) & 1)
 	}
 	return front
 }

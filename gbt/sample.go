@@ -21,14 +21,21 @@ func newKey(seed, purpose uint64, tree int) key {
 }
 
 // at is 64 uniform bits.
-func (k key) at(i uint64) uint64 { return mix(uint64(k) + i*0x9E3779B97F4A7C15) }
+func (k key) at(i uint64) uint64 { return mix(uint64(k) + i*mixStep) }
+
+// The constants of SplitMix64.
+const (
+	mixStep = 0x9E3779B97F4A7C15
+	mixMul1 = 0xBF58476D1CE4E5B9
+	mixMul2 = 0x94D049BB133111EB
+)
 
 // mix is the finalizer of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): every input bit reaches every output bit.
 func mix(x uint64) uint64 {
 	x ^= x >> 30
-	x *= 0xBF58476D1CE4E5B9
+	x *= mixMul1
 	x ^= x >> 27
-	x *= 0x94D049BB133111EB
+	x *= mixMul2
 	return x ^ x>>31
 }
 

@@ -250,8 +250,7 @@ func checkTree(t *testing.T, tree *Tree, d *table, p *Params, whole bool) {
 	}
 	rows := make([]uint32, d.Rows)
 	rowSet{n: d.Rows}.copy(rows, 0)
-	var lut lookup
-	tree.route(d.Columns, rows, make([]uint32, d.Rows), &lut, func(leaf int, rows []uint32) {
+	tree.route(d.Columns, rows, make([]uint32, d.Rows), func(leaf int, rows []uint32) {
 		if whole && len(rows) != tree.LeafCount[leaf] {
 			t.Fatalf("leaf %d says %d rows, %d reach it", leaf, tree.LeafCount[leaf], len(rows))
 		}

@@ -69,15 +69,15 @@ func constantTree(x float64) *Tree {
 
 // route sends rows down the tree by their bins and calls visit with each leaf's rows, which it reorders. It is how trees
 // predict a whole table: one pass over one column per node, without a jump on the data.
-func (t *Tree) route(columns [][]byte, rows, scratch []uint32, table *lookup, visit func(leaf int, rows []uint32)) {
+func (t *Tree) route(columns [][]byte, rows, scratch []uint32, visit func(leaf int, rows []uint32)) {
 	if len(t.Feature) == 0 {
 		visit(0, rows)
 		return
 	}
-	t.routeFrom(0, columns, rows, scratch, table, visit)
+	t.routeFrom(0, columns, rows, scratch, visit)
 }
 
-func (t *Tree) routeFrom(node int, columns [][]byte, rows, scratch []uint32, table *lookup, visit func(int, []uint32)) {
+func (t *Tree) routeFrom(node int, columns [][]byte, rows, scratch []uint32, visit func(int, []uint32)) {
 	if len(rows) == 0 {
 		return
 	}
@@ -85,11 +85,10 @@ func (t *Tree) routeFrom(node int, columns [][]byte, rows, scratch []uint32, tab
 		visit(^node, rows)
 		return
 	}
-	t.left[node].fill(table)
-	n := partition(rows, scratch, columns[t.Feature[node]], table)
-	place(rows[:n], rows[n:], scratch, n)
-	t.routeFrom(t.Left[node], columns, rows[:n], scratch[:n], table, visit)
-	t.routeFrom(t.Right[node], columns, rows[n:], scratch[n:], table, visit)
+	n := partition(rows, scratch, columns[t.Feature[node]], &t.left[node])
+	copy(rows[n:], scratch[:len(rows)-n])
+	t.routeFrom(t.Left[node], columns, rows[:n], scratch[:n], visit)
+	t.routeFrom(t.Right[node], columns, rows[n:], scratch[n:], visit)
 }
 
 // addScores adds the tree's predictions for rows to score, which is indexed by row. The rows are not reordered.
@@ -98,11 +97,10 @@ func (t *Tree) addScores(columns [][]byte, rows rowSet, score []float64, threads
 		// A piece at a time, so that a piece's row numbers stay in the cache through all levels of the tree.
 		piece := make([]uint32, min(hi-lo, 4*grain))
 		scratch := make([]uint32, len(piece))
-		var table lookup
 		for from := lo; from < hi; from += len(piece) {
 			part := piece[:min(len(piece), hi-from)]
 			rows.copy(part, from)
-			t.route(columns, part, scratch[:len(part)], &table, func(leaf int, rows []uint32) {
+			t.route(columns, part, scratch[:len(part)], func(leaf int, rows []uint32) {
 				v := t.LeafValue[leaf]
 				for _, r := range rows {
 					score[r] += v

@@ -1,0 +1,116 @@
+package gbt
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// The tests below compare the routines that a processor may have in assembly with their twins in Go. Where there is no
+// assembly both sides are the same, and the tests say nothing.
+
+func TestCountingEqualsGo(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 7))
+	for _, width := range []int{1, 3, 7, 8, 9, 28, 40, 63, 64, 65, 130, 400} {
+		const n = 3000
+		table := make([]byte, n*width)
+		for i := range table {
+			table[i] = byte(rng.IntN(256))
+		}
+		gh := make([]uint32, n)
+		for i := range gh {
+			gh[i] = rng.Uint32()
+		}
+		for _, shift := range []uint{variable, constant} {
+			for _, density := range []int{1, 2, 17, 900} {
+				var rows []uint32
+				for r := range uint32(n) {
+					if rng.IntN(density) == 0 {
+						rows = append(rows, r)
+					}
+				}
+				if len(rows) == 0 {
+					continue
+				}
+				count := func(f func(*kernel, []uint32)) []int64 {
+					space := workspace{words: make([]int64, stride*width), block: make([]int64, kernelRows)}
+					k := newKernel(&space, table, width, gh, packing{shift: shift})
+					f(&k, rows)
+					return space.words
+				}
+				if !slices.Equal(count((*kernel).countAll), count((*kernel).countAllGo)) {
+					t.Errorf("width %d, shift %d, %d rows: the assembly counts otherwise", width, shift, len(rows))
+				}
+			}
+		}
+	}
+}
+
+func TestGradientsEqualGo(t *testing.T) {
+	rng := rand.New(rand.NewPCG(8, 8))
+	const n = 4099
+	score, label, weight := make([]float64, n), make([]float32, n), make([]float32, n)
+	for i := range score {
+		score[i] = rng.NormFloat64() * []float64{0.01, 1, 10, 1000}[rng.IntN(4)]
+		label[i] = float32(rng.IntN(2))
+		weight[i] = float32(rng.Float64() * 3)
+	}
+	copy(score, []float64{0, math.Copysign(0, -1), 40, -40, 40.1, -40.1, 1e308, -1e308, math.Inf(1), math.Inf(-1), 5e-324, 0.5})
+	weight[17] = 0
+	for _, w := range [][]float32{nil, weight} {
+		for _, class := range [][2]float64{{1, 1}, {1, 17.25}, {0.3, 1}} {
+			for _, part := range [][2]int{{0, n}, {0, 0}, {3, 4}, {5, 13}, {1, n - 1}, {0, 4096}} {
+				heaviest := 3 * max(class[0], class[1])
+				pack := packing{shift: variable, g1: heaviest / maxG16, h1: heaviest / 4 / maxH16}
+				got, want := make([]uint32, n), make([]uint32, n)
+				fillBinary(got, score, label, w, class, pack, part[0], part[1], newKey(9, forRounding, 3))
+				fillBinaryGo(want, score, label, w, class, pack, part[0], part[1], newKey(9, forRounding, 3))
+				for i := range got {
+					if got[i] != want[i] {
+						t.Fatalf("weights %v, classes %v, rows %v: row %d (score %v, label %v): %#x, want %#x",
+							w != nil, class, part, i, score[i], label[i], got[i], want[i])
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestPartitionEqualsGo(t *testing.T) {
+	rng := rand.New(rand.NewPCG(9, 9))
+	for _, n := range []int{1, 3, 4, 15, 16, 17, 64, 100, 5000} {
+		column := make([]byte, n)
+		for i := range column {
+			column[i] = byte(rng.IntN(256))
+		}
+		for _, density := range []int{1, 2, 10} {
+			var rows []uint32
+			for r := range uint32(n) {
+				if rng.IntN(density) == 0 {
+					rows = append(rows, r)
+				}
+			}
+			for _, share := range []int{0, 1, 128, 255, 256} { // of the bins, on the left
+				var left binSet
+				for b := range 256 {
+					if rng.IntN(256) < share {
+						left.add(b)
+					}
+				}
+				t.Run(fmt.Sprintf("%d of %d rows, %d bins", len(rows), n, share), func(t *testing.T) {
+					got, want := slices.Clone(rows), slices.Clone(rows)
+					gotRight, wantRight := make([]uint32, len(rows)), make([]uint32, len(rows))
+					k := partition(got, gotRight, column, &left)
+					if wantK := partitionGo(want, wantRight, column, &left, 0, 0); k != wantK {
+						t.Fatalf("%d go left, want %d", k, wantK)
+					}
+					if !slices.Equal(got[:k], want[:k]) || !slices.Equal(gotRight[:len(rows)-k], wantRight[:len(rows)-k]) {
+						t.Error("other rows, or another order")
+					}
+				})
+			}
+		}
+	}
+}

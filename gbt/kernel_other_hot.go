@@ -1,0 +1,16 @@
+//go:build !amd64 || purego
+
+package gbt
+
+// countAll counts every feature.
+func (k *kernel) countAll(rows []uint32) { k.countAllGo(rows) }
+
+func fillBinary(gh []uint32, score []float64, label, weight []float32, class [2]float64, pack packing, lo, hi int, k key) {
+	fillBinaryGo(gh, score, label, weight, class, pack, lo, hi, k)
+}
+
+// partition moves those of rows whose bin is in left to the front of rows, and writes the others to right, both in their
+// order. It returns how many went left. rows lie inside column; right is as long as rows.
+func partition(rows, right []uint32, column []byte, left *binSet) int {
+	return partitionGo(rows, right, column, left, 0, 0)
+}
