@@ -13,11 +13,20 @@ import (
 
 func TestCountingEqualsGo(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
-	for _, width := range []int{1, 3, 7, 8, 9, 28, 40, 63, 64, 65, 130, 400} {
+	for _, width := range []int{1, 3, 7, 8, 9, 28, 40, 63, 64, 65, 130, 256, 257, 400} {
 		const n = 3000
 		table := make([]byte, n*width)
 		for i := range table {
 			table[i] = byte(rng.IntN(256))
+		}
+		common := commons{bin: make([]byte, (width+63)&^63)}
+		for f := range common.bin {
+			common.bin[f] = byte(rng.IntN(256))
+		}
+		for i := range table {
+			if rng.IntN(4) > 0 {
+				table[i] = common.bin[i%width]
+			}
 		}
 		gh := make([]uint32, n)
 		for i := range gh {
@@ -34,15 +43,26 @@ func TestCountingEqualsGo(t *testing.T) {
 				if len(rows) == 0 {
 					continue
 				}
-				count := func(f func(*kernel, []uint32)) []int64 {
-					space := workspace{words: make([]int64, stride*width), block: make([]int64, kernelRows)}
-					k := newKernel(&space, table, width, gh, packing{shift: shift})
-					f(&k, rows)
-					return space.words
+				features := []int{0}
+				for f := 1; f < width; f++ {
+					if rng.IntN(3) > 0 {
+						features = append(features, f)
+					}
 				}
-				if !slices.Equal(count((*kernel).countAll), count((*kernel).countAllGo)) {
-					t.Errorf("width %d, shift %d, %d rows: the assembly counts otherwise", width, shift, len(rows))
+				k := newKernel(table, width, features, &common, gh, packing{shift: shift})
+				same := func(name string, f, g func(*workspace) int64) {
+					a, b := newCounter(&Data{Features: make([]Feature, width)}, 1).spaces[0], workspace{words: make([]int64, stride*width), block: make([]int64, kernelRows)}
+					x, y := f(&a), g(&b)
+					for at := MaxBins; at < len(a.words); at += stride {
+						clear(a.words[at : at+stride-MaxBins]) // behind the bins anything may lie
+					}
+					if x != y || !slices.Equal(a.words, b.words) {
+						t.Errorf("width %d, shift %d, %d rows: the assembly counts %s otherwise", width, shift, len(rows), name)
+					}
 				}
+				same("whole rows", func(s *workspace) int64 { k.countAll(s, rows); return 0 }, func(s *workspace) int64 { k.countAllGo(s, rows); return 0 })
+				same("some bytes", func(s *workspace) int64 { k.countChosen(s, rows); return 0 }, func(s *workspace) int64 { k.countChosenGo(s, rows); return 0 })
+				same("uncommon", func(s *workspace) int64 { return k.countUncommon(s, rows) }, func(s *workspace) int64 { return k.countUncommonGo(s, rows) })
 			}
 		}
 	}

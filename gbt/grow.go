@@ -94,29 +94,17 @@ func (g *grower) grow(ctx context.Context, tree, bag int, gh []uint32, pack pack
 	return g.tree, nil
 }
 
-// plant makes the root leaf and finds its best split. Every row has one bin of every feature, so all features' sums are
-// the rows' sums; a byte that is no bin of its feature is missing from them, and is an error.
+// plant makes the root leaf and finds its best split. Every row has one bin of every feature, so any feature's sums are
+// the rows' sums; a byte that is no bin of its feature would be missing from them, and is an error.
 func (g *grower) plant(bag int) error {
 	root := leaf{rows: bag, parent: -1, l2: g.score.l2, hist: g.count.count(g.order[:bag])}
-	root.sums = g.count.total(g.order[:bag])
-	for _, f := range g.features {
-		if g.total(root.hist, f) != root.sums {
-			return fmt.Errorf("%w: feature %q has rows with a bin beyond its %d", ErrData, g.data.Features[f].Name, g.data.Features[f].Bins)
-		}
+	if f := g.count.stray(); f >= 0 {
+		return fmt.Errorf("%w: feature %q has rows with a bin beyond its %d", ErrData, g.data.Features[f].Name, g.data.Features[f].Bins)
 	}
+	root.sums = g.count.total(root.hist, 0)
 	g.leaves = append(g.leaves[:0], root)
 	g.findSplit(&g.leaves[0])
 	return nil
-}
-
-// total adds up the bins of one feature.
-func (g *grower) total(h histogram, feature int) sums {
-	var gs, hs int64
-	for b := g.count.offset[feature]; b < g.count.offset[feature+1]; b++ {
-		dg, dh := h.at(b, g.score.pack)
-		gs, hs = gs+dg, hs+dh
-	}
-	return sums{float64(gs), float64(hs)}
 }
 
 // mostGain is the leaf whose best split takes most off the loss; -1 when none has one. Of equals, the oldest.

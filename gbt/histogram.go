@@ -16,33 +16,46 @@ type counter struct {
 	offset  []int // feature f's bins lie at offset[f] .. offset[f+1]
 	threads int
 	spaces  []workspace // one per goroutine
+	commons commons
+	all     []int // every feature
 
 	freePacked [][]int64
 	freeWide   [][]wide
 
 	// of the present tree:
-	features []int // those that are counted, ascending
-	chosen   []uint32
-	gh       []uint32
-	pack     packing
+	features []int // those that are counted, ascending: those asked for or, where whole rows are cheaper, all
+	way      way
+	kernel   kernel // all but the workspace
 }
 
-// workspace is where one goroutine counts one block: stride words per feature, so that the address of a bin needs no
-// look-up. bins are the data's bins; the rest of the stride is never touched.
+// workspace is where one goroutine counts one block: stride words per place, so that the address of a bin needs no
+// look-up. bins are the data's bins; words behind them stay zero unless the table has a byte that is no bin.
 type workspace struct {
 	words []int64
 	block []int64 // the words of the rows being counted
-	sums  []wide  // of more than one block, in the layout of histogram.wide
+	*buffers
+	sums []wide // of more than one block, in the layout of histogram.wide
 }
+
+// way is how a block is counted.
+type way int
+
+const (
+	wholeRows way = iota // every feature of the table, each at the place of its number
+	someBytes            // the features asked for, side by side
+	uncommon             // the features asked for, each at the place of its number, but for its most common bin
+)
 
 func newCounter(d *Data, threads int) *counter {
 	c := &counter{data: d, threads: threads, offset: make([]int, len(d.Features)+1), spaces: make([]workspace, threads)}
 	for f := range d.Features {
+		c.all = append(c.all, f)
 		c.offset[f+1] = c.offset[f] + d.Features[f].Bins
 	}
 	for i := range c.spaces {
-		c.spaces[i] = workspace{words: make([]int64, stride*len(d.Features)), block: make([]int64, kernelRows)}
+		c.spaces[i] = workspace{words: make([]int64, stride*len(d.Features)), block: make([]int64, kernelRows), buffers: newBuffers(len(d.Features))}
 	}
+	c.commons = findCommons(d)
 	return c
 }
 
@@ -50,29 +63,50 @@ func (c *counter) bins() int { return c.offset[len(c.offset)-1] }
 
 // begin tells the counter which features the next histograms are about and what the rows' gradients are.
 func (c *counter) begin(features []int, gh []uint32, pack packing) {
-	c.features, c.gh, c.pack = features, gh, pack
-	c.chosen = c.chosen[:0]
-	for _, f := range features {
-		c.chosen = append(c.chosen, uint32(f))
+	c.way = chooseWay(c.data, &c.commons, features)
+	c.features = features
+	if c.way == wholeRows {
+		c.features = c.all
 	}
+	c.kernel = newKernel(c.data.RowMajor, len(c.data.Features), features, &c.commons, gh, pack)
 }
 
-// total adds up the gradients of rows.
-func (c *counter) total(rows []uint32) sums {
-	part := make([]wide, c.threads)
-	parallel(c.threads, len(rows), grain, func(worker, lo, hi int) {
-		var s wide
-		for _, r := range rows[lo:hi] {
-			g, h := c.pack.sums(c.pack.word(c.gh[r]))
-			s.g, s.h = s.g+g, s.h+h
-		}
-		part[worker] = s
-	})
-	var all wide
-	for _, s := range part {
-		all.g, all.h = all.g+s.g, all.h+s.h
+// place is where in a workspace the i-th of the features is counted.
+func (c *counter) place(i int) int {
+	if c.way == someBytes {
+		return i
 	}
-	return sums{float64(all.g), float64(all.h)}
+	return c.features[i]
+}
+
+// words are those of the i-th feature in a workspace.
+func (c *counter) words(space *workspace, i int) []int64 {
+	return space.words[c.place(i)*stride:][:c.data.Features[c.features[i]].Bins]
+}
+
+// total adds up the bins of the i-th feature.
+func (c *counter) total(h histogram, i int) sums {
+	var gs, hs int64
+	for b := c.offset[c.features[i]]; b < c.offset[c.features[i]+1]; b++ {
+		g, h := h.at(b, c.kernel.pack)
+		gs, hs = gs+g, hs+h
+	}
+	return sums{float64(gs), float64(hs)}
+}
+
+// stray is a feature that has bytes beyond its bins among the rows counted so far, or -1.
+func (c *counter) stray() int {
+	for s := range c.spaces {
+		for i, f := range c.features {
+			at := c.place(i) * stride
+			for _, w := range c.spaces[s].words[at+c.data.Features[f].Bins : at+MaxBins] {
+				if w != 0 {
+					return f
+				}
+			}
+		}
+	}
+	return -1
 }
 
 // count makes the histogram of rows.
@@ -138,19 +172,27 @@ func (c *counter) countBlock(space *workspace, rows []uint32) {
 	if len(rows) == 0 {
 		return
 	}
-	k := newKernel(space, c.data.RowMajor, len(c.data.Features), c.gh, c.pack)
-	// Reading a row whole is cheaper than picking its bytes until about a third of the features are left out.
-	if 3*len(c.features) >= 2*len(c.data.Features) {
-		k.countAll(rows)
-	} else {
-		k.countChosen(rows, c.chosen)
+	switch c.way {
+	case wholeRows:
+		c.kernel.countAll(space, rows)
+	case someBytes:
+		c.kernel.countChosen(space, rows)
+	case uncommon:
+		total := c.kernel.countUncommon(space, rows)
+		for i, f := range c.features { // what the other bins leave is the common one's
+			words, left := c.words(space, i), total
+			for _, w := range words {
+				left -= w
+			}
+			words[c.commons.bin[f]] += left
+		}
 	}
 }
 
 // drainPacked moves the space's words into dst, or adds them when dst already holds some, and leaves zeros behind.
 func (c *counter) drainPacked(space *workspace, dst []int64, first bool) {
-	for f := range c.data.Features {
-		from := space.words[f*stride:][:c.data.Features[f].Bins]
+	for i, f := range c.features {
+		from := c.words(space, i)
 		to := dst[c.offset[f]:c.offset[f+1]]
 		if first {
 			copy(to, from)
@@ -165,11 +207,11 @@ func (c *counter) drainPacked(space *workspace, dst []int64, first bool) {
 
 // drainWide adds the space's words to sums and leaves zeros behind.
 func (c *counter) drainWide(space *workspace, sums []wide) {
-	for f := range c.data.Features {
-		from := space.words[f*stride:][:c.data.Features[f].Bins]
+	for i, f := range c.features {
+		from := c.words(space, i)
 		to := sums[c.offset[f]:c.offset[f+1]]
 		for i, w := range from {
-			g, h := c.pack.sums(w)
+			g, h := c.kernel.pack.sums(w)
 			to[i].g += g
 			to[i].h += h
 		}
@@ -188,7 +230,7 @@ func (c *counter) subtract(parent, child histogram, rows int) histogram {
 		return parent
 	case child.packed != nil:
 		for i, w := range child.packed {
-			g, h := c.pack.sums(w)
+			g, h := c.kernel.pack.sums(w)
 			parent.wide[i].g -= g
 			parent.wide[i].h -= h
 		}
@@ -203,7 +245,7 @@ func (c *counter) subtract(parent, child histogram, rows int) histogram {
 	}
 	sibling := histogram{packed: c.takePacked()}
 	for i, s := range parent.wide {
-		sibling.packed[i] = s.g<<c.pack.shift + s.h
+		sibling.packed[i] = s.g<<c.kernel.pack.shift + s.h
 	}
 	c.free(parent)
 	return sibling

@@ -23,28 +23,32 @@ const (
 )
 
 type kernel struct {
-	words unsafe.Pointer // stride words for each feature
-	table unsafe.Pointer // row-major bins
-	width int            // bytes per row
-	block []int64        // kernelRows words
-	gh    []uint32
-	pack  packing
+	table    unsafe.Pointer // row-major bins
+	width    int            // bytes per row
+	gh       []uint32
+	pack     packing
+	features []int
+	chosen   []uint64 // the features as a bit set
+	common   []byte
 }
 
-// newKernel points a kernel at a workspace and at a table of rows of width bytes; neither is empty.
-func newKernel(space *workspace, table []byte, width int, gh []uint32, pack packing) kernel {
-	return kernel{
-		words: unsafe.Pointer(&space.words[0]), table: unsafe.Pointer(&table[0]),
-		width: width, block: space.block, gh: gh, pack: pack,
+// newKernel points a kernel at a table of rows of width bytes, which is not empty.
+func newKernel(table []byte, width int, features []int, c *commons, gh []uint32, pack packing) kernel {
+	k := kernel{table: unsafe.Pointer(&table[0]), width: width, gh: gh, pack: pack, features: features,
+		chosen: make([]uint64, (width+63)/64), common: c.bin}
+	for _, f := range features {
+		k.chosen[f/64] |= 1 << (f % 64)
 	}
+	return k
 }
 
 // fill makes the words of rows, at most kernelRows of them.
-func (k *kernel) fill(rows []uint32) {
-	words := k.block[:len(rows)]
+func (k *kernel) fill(space *workspace, rows []uint32) []int64 {
+	words := space.block[:len(rows)]
 	for i, r := range rows {
 		words[i] = k.pack.word(k.gh[r])
 	}
+	return words
 }
 
 // touch brings the bytes of rows into the cache. What it returns has no meaning; it keeps the loads from being optimised
@@ -60,25 +64,24 @@ func (k *kernel) touch(rows []uint32) (sum byte) {
 	return sum
 }
 
-// countAllGo is countAll without prefetching.
-func (k *kernel) countAllGo(rows []uint32) {
+// countAllGo adds every feature of rows to the space's words, each feature at the place of its number.
+func (k *kernel) countAllGo(space *workspace, rows []uint32) {
 	for len(rows) > 0 {
 		group := rows[:min(len(rows), kernelRows)]
 		rows = rows[len(group):]
-		k.countGroup(group)
+		touched(k.touch(group))
+		k.addAll(unsafe.Pointer(&space.words[0]), group, k.fill(space, group))
 	}
 }
 
-func (k *kernel) countGroup(rows []uint32) {
-	k.fill(rows)
-	touched(k.touch(rows))
+func (k *kernel) addAll(words unsafe.Pointer, rows []uint32, block []int64) {
 	whole := k.width &^ (kernelWidth - 1)
 	for i, r := range rows {
-		w := k.block[i]
+		w := block[i]
 		p := unsafe.Add(k.table, int(r)*k.width)
 		for at := 0; at < whole; at += kernelWidth {
 			bins := *(*uint64)(unsafe.Add(p, at)) // of eight neighbouring features; the first one's is the lowest byte on little-endian processors, which all of Batch's are
-			h := unsafe.Add(k.words, at*strideBytes)
+			h := unsafe.Add(words, at*strideBytes)
 			*(*int64)(unsafe.Add(h, uintptr(bins&255)*8)) += w
 			*(*int64)(unsafe.Add(h, 1*strideBytes+uintptr(bins>>8&255)*8)) += w
 			*(*int64)(unsafe.Add(h, 2*strideBytes+uintptr(bins>>16&255)*8)) += w
@@ -90,27 +93,41 @@ func (k *kernel) countGroup(rows []uint32) {
 		}
 		for at := whole; at < k.width; at++ {
 			bin := *(*byte)(unsafe.Add(p, at))
-			*(*int64)(unsafe.Add(k.words, at*strideBytes+int(bin)*8)) += w
+			*(*int64)(unsafe.Add(words, at*strideBytes+int(bin)*8)) += w
 		}
 	}
 }
 
-// countChosen counts only the features whose numbers are given.
-func (k *kernel) countChosen(rows, features []uint32) {
+// countChosenGo adds only the chosen features, the i-th of them at the i-th place.
+func (k *kernel) countChosenGo(space *workspace, rows []uint32) {
+	words := unsafe.Pointer(&space.words[0])
 	for len(rows) > 0 {
 		group := rows[:min(len(rows), kernelRows)]
 		rows = rows[len(group):]
-		k.fill(group)
 		touched(k.touch(group))
-		for i, r := range group {
-			w := k.block[i]
-			p := unsafe.Add(k.table, int(r)*k.width)
-			for _, f := range features {
+		for i, w := range k.fill(space, group) {
+			p := unsafe.Add(k.table, int(group[i])*k.width)
+			for at, f := range k.features {
 				bin := *(*byte)(unsafe.Add(p, f))
-				*(*int64)(unsafe.Add(k.words, uintptr(f)*strideBytes+uintptr(bin)*8)) += w
+				*(*int64)(unsafe.Add(words, at*strideBytes+int(bin)*8)) += w
 			}
 		}
 	}
+}
+
+// countUncommonGo adds the chosen features whose bin is not their common one, each at the place of its number, and
+// returns the sum of the rows' words.
+func (k *kernel) countUncommonGo(space *workspace, rows []uint32) (total int64) {
+	for _, r := range rows {
+		w := k.pack.word(k.gh[r])
+		total += w
+		for _, f := range k.features {
+			if bin := *(*byte)(unsafe.Add(k.table, int(r)*k.width+f)); bin != k.common[f] {
+				space.words[f*stride+int(bin)] += w
+			}
+		}
+	}
+	return total
 }
 
 //go:noinline

@@ -6,35 +6,133 @@
 // Each routine here has a twin in Go, in the _hot.go files, that gives the same bits; TestAssemblyEqualsGo compares them.
 // Assembly is used for what the compiler cannot say: prefetching, and AVX-512.
 
-// add adds the row's word R10 to the bin in the lowest byte of R11, of the feature whose words lie off bytes behind R15,
-// and shifts the next feature's bin down.
+// All counting routines have these registers:
+//
+//	AX  words     BX  table     DI  gradients   SI  row numbers
+//	CX  rows      DX  width     R8  this row    R9  its bins    R10 its word
+
+// begin loads what the first eight arguments say.
+#define begin \
+	MOVQ words+0(FP), AX; \
+	MOVQ table+8(FP), BX; \
+	MOVQ gh+16(FP), DI; \
+	MOVQ rows+24(FP), SI; \
+	MOVQ n+32(FP), CX; \
+	MOVQ width+48(FP), DX; \
+	XORQ R8, R8
+
+// prefetch asks for the gradient and all cache lines of the bins of the row that is due ahead rows later.
+#define prefetch \
+	MOVQ ahead+40(FP), R13; \
+	ADDQ R8, R13; \
+	CMPQ R13, CX; \
+	JGE  now; \
+	MOVL (SI)(R13*4), R13; \
+	PREFETCHT0 (DI)(R13*4); \
+	IMULQ DX, R13; \
+	ADDQ BX, R13; \
+	LEAQ -1(R13)(DX*1), R12; \
+	PREFETCHT0 (R12); \
+line: \
+	PREFETCHT0 (R13); \
+	ADDQ $64, R13; \
+	CMPQ R13, R12; \
+	JLT  line; \
+now:
+
+// fetch makes the row's word, as packing.word does, and finds its bins.
+#define fetch \
+	MOVL (SI)(R8*4), R9; \
+	MOVLQSX (DI)(R9*4), R10; \
+	IMULQ DX, R9; \
+	ADDQ BX, R9; \
+	CMPQ shift+56(FP), $24; \
+	JEQ  count; \
+	MOVWLZX R10, R12; \
+	SARQ $16, R10; \
+	SHLQ $32, R10; \
+	ORQ  R12, R10; \
+	JMP  bins; \
+count: \
+	SHLQ $24, R10; \
+	ORQ  $1, R10; \
+bins:
+
+// add adds the row's word to the bin in the lowest byte of R11, of the feature whose words lie off bytes behind R15, and
+// shifts the next feature's bin down.
 #define add(off) \
 	MOVBLZX R11, R12; \
 	SHRQ $8, R11; \
 	ADDQ R10, off(R15)(R12*8)
 
+// addAll adds the row's word to the bins of R13 features: eight at a time, then one by one.
+#define addAll \
+	MOVQ AX, R15; \
+	SUBQ $8, R13; \
+	JLT  rest; \
+eight: \
+	MOVQ (R9), R11; \
+	add(0); \
+	add(2112); \
+	add(4224); \
+	add(6336); \
+	add(8448); \
+	add(10560); \
+	add(12672); \
+	ADDQ R10, 14784(R15)(R11*8); \
+	ADDQ $8, R9; \
+	ADDQ $16896, R15; \
+	SUBQ $8, R13; \
+	JGE  eight; \
+rest: \
+	ADDQ $8, R13; \
+	JZ   next; \
+one: \
+	MOVBLZX (R9), R12; \
+	ADDQ R10, (R15)(R12*8); \
+	INCQ R9; \
+	ADDQ $2112, R15; \
+	DECQ R13; \
+	JNZ  one; \
+next:
+
 // func countRows(words, table unsafe.Pointer, gh, rows *uint32, n, ahead, width, shift int)
 //
-// For each of n rows: ask for the bins and the gradient of the row that is due ahead rows later, make the row's word, and
-// add it to every feature's bin, eight features at a time and the rest one by one.
+// Every feature of every row.
 TEXT ·countRows(SB), NOSPLIT, $0-64
-	MOVQ words+0(FP), AX
-	MOVQ table+8(FP), BX
-	MOVQ gh+16(FP), DI
-	MOVQ rows+24(FP), SI
-	MOVQ n+32(FP), CX
-	MOVQ width+48(FP), DX
+	begin
+
+row:
+	CMPQ R8, CX
+	JGE  done
+	prefetch
+	fetch
+	MOVQ DX, R13
+	addAll
+	INCQ R8
+	JMP  row
+
+done:
+	RET
+
+// func pickBytes(p *picker, n, ahead int)
+//
+// Of n rows the bytes whose bits are set in chosen, squeezed together row after row, and the rows' gradients.
+TEXT ·pickBytes(SB), NOSPLIT, $0-24
+	MOVQ p+0(FP), AX
+	MOVQ n+8(FP), CX
+	MOVQ picker_table(AX), BX
+	MOVQ picker_gh(AX), DI
+	MOVQ picker_rows(AX), SI
+	MOVQ picker_width(AX), DX
+	MOVQ picker_bytes(AX), R14
 	XORQ R8, R8
 
 row:
 	CMPQ R8, CX
 	JGE  done
-
-	// The row that is due later: its gradient and all cache lines of its bins.
-	MOVQ ahead+40(FP), R13
+	MOVQ ahead+16(FP), R13
 	ADDQ R8, R13
-	CMPQ R13, CX
-	JGE  now
 	MOVL (SI)(R13*4), R13
 	PREFETCHT0 (DI)(R13*4)
 	IMULQ DX, R13
@@ -47,57 +145,167 @@ line:
 	CMPQ R13, R12
 	JLT  line
 
-now:
 	MOVL (SI)(R8*4), R9
-	MOVLQSX (DI)(R9*4), R10
-	CMPQ shift+56(FP), $24
-	JEQ  count
-	MOVWLZX R10, R12
-	SARQ $16, R10
-	SHLQ $32, R10
-	ORQ  R12, R10
-	JMP  bins
-count:
-	SHLQ $24, R10
-	ORQ  $1, R10
-
-bins:
+	MOVL (DI)(R9*4), R10
+	MOVQ picker_gradients(AX), R11
+	MOVL R10, (R11)(R8*4)
 	IMULQ DX, R9
 	ADDQ BX, R9
-	MOVQ AX, R15
+	MOVQ picker_chosen(AX), R15
 	MOVQ DX, R13
+
+squeeze:
+	MOVQ (R15), R12
+	KMOVQ R12, K1
+	VMOVDQU8.Z (R9), K1, Z0
+	VPCOMPRESSB Z0, K1, Z1
+	VMOVDQU64 Z1, (R14)
+	POPCNTQ R12, R12
+	ADDQ R12, R14
+	ADDQ $8, R15
+	ADDQ $64, R9
+	SUBQ $64, R13
+	JGT  squeeze
+	INCQ R8
+	JMP  row
+
+done:
+	VZEROUPPER
+	RET
+
+// func pickUncommon(p *picker, n, ahead, from int)
+//
+// Of n rows those chosen bytes, from column from on, that are not their feature's common bin: for each its place and bin as
+// the index of a word, followed by indexes of a word that nobody reads, up to a multiple of eight; and how many eights.
+// There are at most 248 columns, so that an index fits 16 bits.
+TEXT ·pickUncommon(SB), NOSPLIT, $0-32
+	MOVQ p+0(FP), AX
+	MOVQ n+8(FP), CX
+	MOVQ picker_table(AX), BX
+	MOVQ picker_gh(AX), DI
+	MOVQ picker_rows(AX), SI
+	MOVQ picker_width(AX), DX
+	MOVQ picker_indexes(AX), R14
+	XORQ R8, R8
+	MOVL $263, R9
+	VPBROADCASTW R9, Z3
+
+row:
+	CMPQ R8, CX
+	JGE  done
+	CMPQ from+24(FP), $0
+	JNE  due // the row was asked for when its first columns were
+	MOVQ ahead+16(FP), R13
+	ADDQ R8, R13
+	MOVL (SI)(R13*4), R13
+	PREFETCHT0 (DI)(R13*4)
+	IMULQ DX, R13
+	ADDQ BX, R13
+	LEAQ -1(R13)(DX*1), R12
+	PREFETCHT0 (R12)
+line:
+	PREFETCHT0 (R13)
+	ADDQ $64, R13
+	CMPQ R13, R12
+	JLT  line
+
+due:
+	MOVL (SI)(R8*4), R9
+	MOVL (DI)(R9*4), R10
+	MOVQ picker_gradients(AX), R11
+	MOVL R10, (R11)(R8*4)
+	IMULQ DX, R9
+	ADDQ BX, R9
+	MOVQ from+24(FP), R13
+	ADDQ R13, R9
+	MOVQ picker_chosen(AX), R15
 	SHRQ $3, R13
-	JZ   rest
+	ADDQ R13, R15
+	MOVQ picker_common(AX), R12
+	ADDQ from+24(FP), R12
+	MOVQ picker_columns(AX), R10
+	XORQ R13, R13
 
-eight:
-	MOVQ (R9), R11
-	add(0)
-	add(2112)
-	add(4224)
-	add(6336)
-	add(8448)
-	add(10560)
-	add(12672)
-	ADDQ R10, 14784(R15)(R11*8)
-	ADDQ $8, R9
-	ADDQ $16896, R15
-	DECQ R13
-	JNZ  eight
+squeeze:
+	MOVL (R15), R11
+	KMOVD R11, K1
+	VMOVDQU8.Z (R9)(R13*1), K1, Y0
+	VPCMPB $4, (R12)(R13*1), Y0, K1, K2
+	VPMOVZXBW Y0, Z1
+	MOVQ picker_places(AX), R11
+	VPADDW (R11)(R13*2), Z1, Z1
+	VPCOMPRESSW Z1, K2, Z1
+	VMOVDQU64 Z1, (R14)
+	KMOVD K2, R11
+	POPCNTL R11, R11
+	LEAQ (R14)(R11*2), R14
+	ADDQ $4, R15
+	ADDQ $32, R13
+	CMPQ R13, R10
+	JLT  squeeze
 
-rest:
-	MOVQ DX, R13
-	ANDQ $7, R13
+	VMOVDQU64 Z3, (R14)
+	MOVQ R8, R11
+	SHLQ $10, R11 // bytes of indexes a row
+	MOVQ picker_indexes(AX), R12
+	ADDQ R12, R11
+	SUBQ R11, R14
+	ADDQ $15, R14
+	SHRQ $4, R14
+	MOVQ picker_eights(AX), R13
+	MOVQ R14, (R13)(R8*8)
+	LEAQ 1024(R11), R14
+	INCQ R8
+	JMP  row
+
+done:
+	VZEROUPPER
+	RET
+
+// func addIndexes(p *picker, words, block *int64, n int)
+//
+// Adds block's words to the words that n rows' indexes name.
+TEXT ·addIndexes(SB), NOSPLIT, $0-32
+	MOVQ p+0(FP), AX
+	MOVQ words+8(FP), BX
+	MOVQ block+16(FP), DI
+	MOVQ n+24(FP), CX
+	MOVQ picker_indexes(AX), SI
+	MOVQ picker_eights(AX), DX
+	XORQ R8, R8
+
+row:
+	CMPQ R8, CX
+	JGE  done
+	MOVQ (DI)(R8*8), R10
+	MOVQ (DX)(R8*8), R9
+	MOVQ SI, R11
+	TESTQ R9, R9
 	JZ   next
 
-one:
-	MOVBLZX (R9), R12
-	ADDQ R10, (R15)(R12*8)
-	INCQ R9
-	ADDQ $2112, R15
-	DECQ R13
-	JNZ  one
+eight:
+	MOVWLZX 0(R11), R12
+	ADDQ R10, (BX)(R12*8)
+	MOVWLZX 2(R11), R13
+	ADDQ R10, (BX)(R13*8)
+	MOVWLZX 4(R11), R12
+	ADDQ R10, (BX)(R12*8)
+	MOVWLZX 6(R11), R13
+	ADDQ R10, (BX)(R13*8)
+	MOVWLZX 8(R11), R12
+	ADDQ R10, (BX)(R12*8)
+	MOVWLZX 10(R11), R13
+	ADDQ R10, (BX)(R13*8)
+	MOVWLZX 12(R11), R12
+	ADDQ R10, (BX)(R12*8)
+	MOVWLZX 14(R11), R13
+	ADDQ R10, (BX)(R13*8)
+	ADDQ $16, R11
+	DECQ R9
+	JNZ  eight
 
 next:
+	ADDQ $1024, SI
 	INCQ R8
 	JMP  row
 

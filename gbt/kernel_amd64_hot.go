@@ -16,12 +16,24 @@ import (
 func countRows(words, table unsafe.Pointer, gh, rows *uint32, n, ahead, width, shift int)
 
 //go:noescape
+func pickBytes(p *picker, n, ahead int)
+
+//go:noescape
+func pickUncommon(p *picker, n, ahead, from int)
+
+//go:noescape
+func addIndexes(p *picker, words, block *int64, n int)
+
+//go:noescape
 func fillBinary8(c *binaryConstants, gh *uint32, score *float64, label, weight *float32, n int)
 
 //go:noescape
 func partition16(rows, left, right *uint32, n int, column *byte, set *binSet) int
 
 func hasVectors() bool { return cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VL }
+
+// canPickBytes says whether countChosen and countUncommon are in assembly.
+func canPickBytes() bool { return hasVectors() && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VBMI2 }
 
 // How far ahead rows are asked for. A row from main memory takes some 100 ns, in which a narrow table's kernel adds ten
 // rows; a wide row fills much of the first-level cache by itself.
@@ -30,11 +42,106 @@ const (
 	prefetchBytes = 4 << 10
 )
 
-// countAll counts every feature.
-func (k *kernel) countAll(rows []uint32) {
-	ahead := min(prefetchRows, max(prefetchBytes/k.width, 1))
-	touched(k.touch(rows[:min(ahead, len(rows))])) // nobody asks for these
-	countRows(k.words, k.table, &k.gh[0], &rows[0], len(rows), ahead, k.width, int(k.pack.shift))
+// ahead is for how many rows ahead to prefetch. The first ones nobody asks for, so they are touched here.
+func (k *kernel) ahead(rows []uint32) int {
+	n := min(prefetchRows, max(prefetchBytes/k.width, 1))
+	touched(k.touch(rows[:min(n, len(rows))]))
+	return n
+}
+
+// countAll is countAllGo, with prefetching.
+func (k *kernel) countAll(space *workspace, rows []uint32) {
+	countRows(unsafe.Pointer(&space.words[0]), k.table, &k.gh[0], &rows[0], len(rows), k.ahead(rows), k.width, int(k.pack.shift))
+}
+
+// picker is what the routines that pick bytes of rows read and write. They work on groups of rows, because bytes that were
+// just written side by side cannot be read one by one at once.
+type picker struct {
+	table     unsafe.Pointer
+	gh, rows  *uint32
+	width     int
+	chosen    *uint64
+	common    *byte
+	places    *uint16 // stride times 0, 1, 2 ...
+	columns   int     // to look at
+	bytes     *byte
+	gradients *uint32
+	indexes   *uint16 // 512 per row
+	eights    *int64
+	firstWord [256]uint16
+}
+
+const (
+	pickRows    = 16
+	pickColumns = 224 // whole vectors of 32, the last word of the last of which has an index below 2^16
+)
+
+// buffers are what a picker writes to.
+type buffers struct {
+	bytes     []byte
+	gradients [pickRows]uint32
+	order     [pickRows]uint32
+	eights    [pickRows]int64
+	indexes   []uint16
+}
+
+func newBuffers(width int) *buffers {
+	b := &buffers{bytes: make([]byte, pickRows*width+64), indexes: make([]uint16, pickRows*512)}
+	for i := range b.order {
+		b.order[i] = uint32(i)
+	}
+	return b
+}
+
+func (k *kernel) picker(b *buffers) *picker {
+	p := &picker{table: k.table, gh: &k.gh[0], width: k.width, chosen: &k.chosen[0], common: &k.common[0],
+		bytes: &b.bytes[0], gradients: &b.gradients[0], indexes: &b.indexes[0], eights: &b.eights[0]}
+	for i := range p.firstWord {
+		p.firstWord[i] = uint16(i * stride & 0xffff)
+	}
+	p.places = &p.firstWord[0]
+	return p
+}
+
+// countChosen is countChosenGo: of a group of rows the bytes are picked into a small table, which is then counted whole.
+func (k *kernel) countChosen(space *workspace, rows []uint32) {
+	if !canPickBytes() {
+		k.countChosenGo(space, rows)
+		return
+	}
+	b, p, ahead := space.buffers, k.picker(space.buffers), k.ahead(rows)
+	for len(rows) > 0 {
+		n := min(len(rows), pickRows)
+		p.rows = &rows[0]
+		pickBytes(p, n, max(min(ahead, len(rows)-n), 0))
+		countRows(unsafe.Pointer(&space.words[0]), unsafe.Pointer(&b.bytes[0]), &b.gradients[0], &b.order[0], n, n, len(k.features), int(k.pack.shift))
+		rows = rows[n:]
+	}
+}
+
+// countUncommon is countUncommonGo: of a group of rows the indexes of the words are found first and used then.
+func (k *kernel) countUncommon(space *workspace, rows []uint32) (total int64) {
+	if !canPickBytes() {
+		return k.countUncommonGo(space, rows)
+	}
+	b, p, ahead := space.buffers, k.picker(space.buffers), k.ahead(rows)
+	for len(rows) > 0 {
+		n := min(len(rows), pickRows)
+		p.rows = &rows[0]
+		for from := 0; from < k.width; from += pickColumns {
+			p.columns = min(pickColumns, k.width-from)
+			pickUncommon(p, n, max(min(ahead, len(rows)-n), 0), from)
+			for i, gh := range b.gradients[:n] {
+				space.block[i] = k.pack.word(gh)
+			}
+			addIndexes(p, &space.words[from*stride], &space.block[0], n)
+		}
+		for _, w := range space.block[:n] {
+			total += w
+		}
+		rows = rows[n:]
+	}
+	return total
 }
 
 // binaryConstants are fillBinary8's operands, so that both twins compute with the same numbers.

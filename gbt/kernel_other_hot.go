@@ -2,8 +2,18 @@
 
 package gbt
 
-// countAll counts every feature.
-func (k *kernel) countAll(rows []uint32) { k.countAllGo(rows) }
+func canPickBytes() bool { return false }
+
+// buffers are for assembly.
+type buffers struct{}
+
+func newBuffers(int) *buffers { return nil }
+
+func (k *kernel) countAll(space *workspace, rows []uint32)    { k.countAllGo(space, rows) }
+func (k *kernel) countChosen(space *workspace, rows []uint32) { k.countChosenGo(space, rows) }
+func (k *kernel) countUncommon(space *workspace, rows []uint32) int64 {
+	return k.countUncommonGo(space, rows)
+}
 
 func fillBinary(gh []uint32, score []float64, label, weight []float32, class [2]float64, pack packing, lo, hi int, k key) {
 	fillBinaryGo(gh, score, label, weight, class, pack, lo, hi, k)

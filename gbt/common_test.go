@@ -1,0 +1,132 @@
+package gbt
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+)
+
+// sparseTable has one bin in most cells, and a few features that have not.
+func sparseTable(rows, features int) *table {
+	d := randomTable(tableSpec{rows: rows, numerical: features, bins: 254, missing: 0.93, seed: 11})
+	rng := rand.New(rand.NewPCG(12, 12))
+	for f := 0; f < features; f += 50 {
+		for r := range d.Rows {
+			d.Columns[f][r] = byte(rng.IntN(254))
+			d.RowMajor[r*features+f] = d.Columns[f][r]
+		}
+	}
+	for r := range d.Label {
+		d.Label[r] = 0
+		if int(d.Columns[0][r])+rng.IntN(200) > 220 {
+			d.Label[r] = 1
+		}
+	}
+	return d
+}
+
+func TestUncommonHistogramsAreExact(t *testing.T) {
+	for _, width := range []int{70, 300} {
+		d := sparseTable(70_000, width)
+		gh := make([]uint32, d.Rows)
+		rng := rand.New(rand.NewPCG(13, 13))
+		for r := range gh {
+			gh[r] = rng.Uint32()
+		}
+		var all, some, features, few []uint32
+		for r := range uint32(d.Rows) {
+			all = append(all, r)
+			if r%7 == 3 {
+				some = append(some, r)
+			}
+		}
+		for f := range uint32(width) {
+			features = append(features, f)
+			if f%3 > 0 {
+				few = append(few, f)
+			}
+		}
+		for _, rows := range [][]uint32{all, some, all[50:51]} {
+			for _, chosen := range [][]uint32{features, few} {
+				for _, threads := range []int{1, 3} {
+					t.Run(fmt.Sprintf("%d rows, %d of %d features, %d threads", len(rows), len(chosen), width, threads), func(t *testing.T) {
+						c := newCounter(&d.Data, threads)
+						list := ints(chosen)
+						c.begin(list, gh, packing{shift: variable})
+						if canPickBytes() && c.way != uncommon {
+							t.Fatalf("counted the way %d", c.way)
+						}
+						h := c.count(rows)
+						if f := c.stray(); f >= 0 {
+							t.Fatalf("feature %d has stray bins", f)
+						}
+						want := naive(&d.Data, rows, list, gh, c.kernel.pack, c.offset)
+						for _, f := range list {
+							for i := c.offset[f]; i < c.offset[f+1]; i++ {
+								if g, hs := h.at(i, c.kernel.pack); g != want[i].g || hs != want[i].h {
+									t.Fatalf("feature %d, bin %d: got %d, %d, want %d, %d", f, i-c.offset[f], g, hs, want[i].g, want[i].h)
+								}
+							}
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
+func ints(s []uint32) []int {
+	var out []int
+	for _, x := range s {
+		out = append(out, int(x))
+	}
+	return out
+}
+
+// A model may not depend on which way was chosen, which the processor decides.
+func TestSparseModelDoesNotDependOnTheWay(t *testing.T) {
+	d := sparseTable(3000, 120)
+	p := Defaults()
+	p.NumIterations, p.FeatureFraction = 5, 0.8
+	train := func(change func(*counter)) []byte {
+		b, err := newBooster(&d.Data, p, Options{Threads: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		change(b.grow.count)
+		for b.stopped == "" {
+			if err := b.step(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var text bytes.Buffer
+		if _, err := b.result().Model.WriteTo(&text); err != nil {
+			t.Fatal(err)
+		}
+		return text.Bytes()
+	}
+	fast := train(func(*counter) {})
+	dense := train(func(c *counter) { clear(c.commons.share) })
+	if !bytes.Equal(fast, dense) {
+		t.Error("counting uncommon bins alone gives another model")
+	}
+}
+
+func TestByteThatIsNoBinIsAnError(t *testing.T) {
+	for name, d := range map[string]*table{
+		"dense":  randomTable(tableSpec{rows: 3000, numerical: 9, bins: 30, seed: 14}),
+		"sparse": sparseTable(3000, 100),
+	} {
+		t.Run(name, func(t *testing.T) {
+			const row, feature = 2345, 7
+			d.RowMajor[row*len(d.Features)+feature] = byte(d.Features[feature].Bins)
+			p := Defaults()
+			p.NumIterations = 1
+			_, err := Train(t.Context(), &d.Data, p, Options{Threads: 1})
+			if err == nil {
+				t.Fatal("trained on a byte that is no bin")
+			}
+		})
+	}
+}
