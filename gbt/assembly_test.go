@@ -134,3 +134,50 @@ func TestPartitionEqualsGo(t *testing.T) {
 		}
 	}
 }
+
+func TestRatingWordsEqualsGoAndEntries(t *testing.T) {
+	rng := rand.New(rand.NewPCG(10, 10))
+	for round := range 4000 {
+		pack := packing{shift: []uint{variable, constant}[round%2], g1: 1, h1: 1}
+		words := make([]int64, rng.IntN(257))
+		var sum int64
+		for b := range words {
+			switch rng.IntN(3) {
+			case 0: // gradients that cancel and repeat, so that gains are equal
+				words[b] = int64(rng.IntN(5)-2)<<pack.shift + int64(rng.IntN(3))
+			case 1:
+				words[b] = int64(rng.IntN(2e6)-1e6)<<pack.shift + int64(rng.IntN(1e4))
+			}
+			sum += words[b]
+		}
+		var miss sums
+		if rng.IntN(2) == 0 {
+			miss = sums{float64(rng.IntN(100) - 50), float64(rng.IntN(3))}
+		}
+		g, h := pack.sums(sum)
+		p := Defaults()
+		p.MinDataInLeaf, p.LambdaL2 = rng.IntN(3), float64(rng.IntN(2))
+		total := sums{float64(g), float64(h)}.plus(miss)
+		if total.h == 0 {
+			continue // such a leaf is not split
+		}
+		s := newScorer(&p, pack)
+		task := s.task(total, 1000)
+		for _, extra := range []sums{{}, miss} {
+			for _, goal := range []float64{task.shift, 0, math.MaxFloat64} {
+				gain, at := s.bestWord(words, extra, &task, goal)
+				wantGain, wantAt := s.bestWordGo(words, extra, &task, goal)
+				if gain != wantGain || at != wantAt {
+					t.Fatalf("round %d: bin %d with gain %v, want %d with %v", round, at, gain, wantAt, wantGain)
+				}
+			}
+		}
+		var c scan
+		c.decode(histogram{packed: words}, 0, len(words), pack)
+		got, ok := s.amongWords(words, miss, &task)
+		want, wantOK := s.amongEntries(&c, miss, &task)
+		if got != want || ok != wantOK {
+			t.Fatalf("round %d: %+v %v among words, %+v %v among entries", round, got, ok, want, wantOK)
+		}
+	}
+}

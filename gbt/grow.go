@@ -202,11 +202,7 @@ func (g *grower) rate(f int, h histogram, t *leafTask, s *scan, cats []category,
 		g.score.categorical(h, from, feature.Bins, g.usable[f], t, f, best, cats)
 		return
 	}
-	s.decode(h, from, feature.valueBins(), feature.Missing, g.score.pack)
-	if g.groups[f] != nil {
-		s.coarsen(g.groups[f])
-	}
-	g.score.numerical(s, t, f, feature.valueBins(), feature.Missing, best)
+	g.score.numerical(h, from, feature, g.groups[f], s, t, f, best)
 }
 
 // addNode appends the internal node that leaf i becomes.

@@ -286,3 +286,9 @@ func (h histogram) at(i int, p packing) (gradient, hessian int64) {
 	}
 	return h.wide[i].g, h.wide[i].h
 }
+
+// sums is at as numbers that can be divided.
+func (h histogram) sums(i int, p packing) sums {
+	g, hs := h.at(i, p)
+	return sums{float64(g), float64(hs)}
+}

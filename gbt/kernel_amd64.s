@@ -481,3 +481,78 @@ done:
 	MOVQ R12, ret+48(FP)
 	VZEROUPPER
 	RET
+
+// func rateWords(words *int64, n int, t *ratedTask)
+//
+// Eight thresholds at a time: running sums of the words, the gain of each, and the best so far of each lane. Go picks the
+// best lane.
+TEXT ·rateWords(SB), NOSPLIT, $0-24
+	MOVQ words+0(FP), SI
+	MOVQ n+8(FP), CX
+	MOVQ t+16(FP), AX
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1 // sum of the words so far, in all lanes
+	VPBROADCASTQ ratedTask_shift(AX), Z2
+	VPBROADCASTQ ratedTask_mask(AX), Z3
+	VBROADCASTSD ratedTask_l2(AX), Z4
+	VBROADCASTSD ratedTask_minH(AX), Z5
+	VMOVUPD ratedTask_gain(AX), Z6 // best gain of each lane
+	VMOVDQU64 ratedTask_at(AX), Z7  // and its bin
+	VMOVDQU64 ratedTask_lanes(AX), Z8 // these bins
+	VPBROADCASTQ ratedTask_eight(AX), Z9
+	MOVQ $7, R8
+	VPBROADCASTQ R8, Z10
+	MOVQ $255, R9
+
+eight:
+	CMPQ CX, $8
+	JGE  load
+	TESTQ CX, CX
+	JLE  done
+	MOVQ $1, R9 // the last few: (1 << CX) - 1
+	SHLQ CX, R9
+	DECQ R9
+
+load:
+	KMOVQ R9, K1
+	VMOVDQU64.Z (SI), K1, Z11
+	VALIGNQ $7, Z0, Z11, Z12
+	VPADDQ Z12, Z11, Z11
+	VALIGNQ $6, Z0, Z11, Z12
+	VPADDQ Z12, Z11, Z11
+	VALIGNQ $4, Z0, Z11, Z12
+	VPADDQ Z12, Z11, Z11
+	VPADDQ Z1, Z11, Z11
+	VPERMQ Z11, Z10, Z1
+	VPSRAVQ Z2, Z11, Z12
+	VPANDQ Z3, Z11, Z13
+	VCVTQQ2PD Z12, Z12
+	VCVTQQ2PD Z13, Z13
+	VADDPD.BCST ratedTask_extraG(AX), Z12, Z12
+	VADDPD.BCST ratedTask_extraH(AX), Z13, Z13
+	VBROADCASTSD ratedTask_totalG(AX), Z14
+	VBROADCASTSD ratedTask_totalH(AX), Z15
+	VSUBPD Z12, Z14, Z14
+	VSUBPD Z13, Z15, Z15
+	VCMPPD $0x1D, Z5, Z13, K1, K2
+	VCMPPD $0x1D, Z5, Z15, K2, K2
+	VMULPD Z12, Z12, Z12
+	VADDPD Z4, Z13, Z13
+	VDIVPD Z13, Z12, Z12
+	VMULPD Z14, Z14, Z14
+	VADDPD Z4, Z15, Z15
+	VDIVPD Z15, Z14, Z14
+	VADDPD Z14, Z12, Z12
+	VCMPPD $0x1E, Z6, Z12, K2, K2
+	VMOVAPD Z12, K2, Z6
+	VMOVDQA64 Z8, K2, Z7
+	VPADDQ Z9, Z8, Z8
+	ADDQ $64, SI
+	SUBQ $8, CX
+	JMP  eight
+
+done:
+	VMOVUPD Z6, ratedTask_gain(AX)
+	VMOVDQU64 Z7, ratedTask_at(AX)
+	VZEROUPPER
+	RET

@@ -28,6 +28,9 @@ func addIndexes(p *picker, words, block *int64, n int)
 func fillBinary8(c *binaryConstants, gh *uint32, score *float64, label, weight *float32, n int)
 
 //go:noescape
+func rateWords(words *int64, n int, t *ratedTask)
+
+//go:noescape
 func partition16(rows, left, right *uint32, n int, column *byte, set *binSet) int
 
 func hasVectors() bool { return cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VL }
@@ -191,4 +194,35 @@ func partition(rows, right []uint32, column []byte, left *binSet) int {
 	right = right[:len(rows)]
 	front := partition16(&rows[0], &rows[0], &right[0], n, &column[0], left)
 	return partitionGo(rows, right, column, left, n, front)
+}
+
+// ratedTask is what rateWords reads, and what it leaves for each of its lanes.
+type ratedTask struct {
+	shift, mask                              int64
+	extraG, extraH, totalG, totalH, l2, minH float64
+	eight                                    int64
+	lanes                                    [8]int64
+	gain                                     [8]float64
+	at                                       [8]int64
+}
+
+// bestWord is the bin behind whose running sums of words, with extra added, the best threshold lies, and the gain of both
+// sides together; -1 when no bin's exceeds goal. Of equals, the lowest bin. It is for scorers without l1 or bounds.
+func (s *scorer) bestWord(words []int64, extra sums, t *leafTask, goal float64) (gain float64, at int) {
+	if !hasVectors() || len(words) == 0 {
+		return s.bestWordGo(words, extra, t, goal)
+	}
+	r := ratedTask{shift: int64(s.pack.shift), mask: 1<<s.pack.shift - 1, extraG: extra.g, extraH: extra.h,
+		totalG: t.total.g, totalH: t.total.h, l2: s.l2, minH: t.minH, eight: 8}
+	for i := range r.lanes {
+		r.lanes[i], r.gain[i], r.at[i] = int64(i), goal, -1
+	}
+	rateWords(&words[0], len(words), &r)
+	gain, at = goal, -1
+	for i, v := range r.gain {
+		if r.at[i] >= 0 && (v > gain || v == gain && int(r.at[i]) < at) {
+			gain, at = v, int(r.at[i])
+		}
+	}
+	return gain, at
 }

@@ -24,3 +24,9 @@ func fillBinary(gh []uint32, score []float64, label, weight []float32, class [2]
 func partition(rows, right []uint32, column []byte, left *binSet) int {
 	return partitionGo(rows, right, column, left, 0, 0)
 }
+
+// bestWord is the bin behind whose running sums of words, with extra added, the best threshold lies, and the gain of both
+// sides together; -1 when no bin's exceeds goal. Of equals, the lowest bin. It is for scorers without l1 or bounds.
+func (s *scorer) bestWord(words []int64, extra sums, t *leafTask, goal float64) (gain float64, at int) {
+	return s.bestWordGo(words, extra, t, goal)
+}

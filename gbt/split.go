@@ -84,30 +84,121 @@ func (s *scorer) task(total sums, rows int) leafTask {
 	return t
 }
 
+// threshold is the best place to divide a numerical feature: between the bins last and next, both of which hold rows.
+type threshold struct {
+	gain       float64 // of both sides
+	last, next int     // next is -1 when only missing values are on the right
+	left       sums
+	missing    bool // missing values are on the left
+}
+
+// numerical rates every threshold of a feature, with the missing values on either side, and keeps the best in best. group
+// joins bins, when max_bin is coarser than the data.
+func (s *scorer) numerical(h histogram, from int, f *Feature, group []uint8, c *scan, t *leafTask, feature int, best *candidate) {
+	values := f.valueBins()
+	var miss sums
+	if f.Missing >= 0 {
+		miss = h.sums(from+f.Missing, s.pack)
+	}
+	var found threshold
+	var ok bool
+	if h.packed != nil && group == nil && s.l1 == 0 && s.clip == inf {
+		found, ok = s.amongWords(h.packed[from:from+values], miss, t)
+	} else {
+		c.decode(h, from, values, s.pack)
+		if group != nil {
+			c.coarsen(group)
+		}
+		found, ok = s.amongEntries(c, miss, t)
+	}
+	// Features compete by the gains that are kept, so that their order and the number of goroutines cannot matter: best's
+	// plus the shift would be a rounding away from what this feature may have to offer.
+	if !ok || found.gain-t.shift <= best.gain {
+		return
+	}
+	*best = candidate{gain: found.gain - t.shift, feature: feature, sums: found.left, missing: found.missing, l2: s.l2}
+	if miss == (sums{}) { // no row here says where missing values should go: with the heavier side
+		best.missing = 2*found.left.h >= t.total.h
+	}
+	best.at = values - 1
+	if found.next >= 0 { // any bin of the empty gap divides these rows alike; its middle is the fairest to others
+		best.at = (found.last + found.next - 1) / 2
+	}
+	for b := range best.at + 1 {
+		best.left.add(b)
+	}
+	if best.missing && f.Missing >= 0 {
+		best.left.add(f.Missing)
+	}
+}
+
+// amongWords finds the best threshold in a packed histogram.
+func (s *scorer) amongWords(words []int64, miss sums, t *leafTask) (threshold, bool) {
+	gain, at := s.bestWord(words, sums{}, t, t.shift)
+	missing := false
+	if miss != (sums{}) { // a hessian may round to 0 where the gradient does not
+		if g, i := s.bestWord(words, miss, t, gain); i >= 0 {
+			gain, at, missing = g, i, true
+		}
+	}
+	if at < 0 {
+		return threshold{}, false
+	}
+	found := threshold{gain: gain, last: at, next: at + 1, missing: missing}
+	var sum int64
+	for _, w := range words[:at+1] {
+		sum += w
+	}
+	g, h := s.pack.sums(sum)
+	found.left = sums{float64(g), float64(h)}
+	if missing {
+		found.left = found.left.plus(miss)
+	}
+	for found.next < len(words) && words[found.next] == 0 {
+		found.next++
+	}
+	if found.next == len(words) {
+		found.next = -1
+	}
+	return found, true
+}
+
 // scan is one feature's histogram of one leaf, decoded: running sums over those bins that hold something.
 type scan struct {
 	n     int            // entries in use
 	first [MaxBins]uint8 // the lowest bin that entry i stands for
 	last  [MaxBins]uint8 // and the highest
 	below [MaxBins]sums  // sums of entries 0..i
-	miss  sums           // of the missing bin
 }
 
-// decode fills the scan from the histogram's bins at from: values bins of present values and perhaps a missing bin.
-func (c *scan) decode(h histogram, from, values, missing int, pack packing) {
-	c.n, c.miss = 0, sums{}
+// amongEntries finds the best threshold in a scan.
+func (s *scorer) amongEntries(c *scan, miss sums, t *leafTask) (threshold, bool) {
+	gain, at := s.bestThreshold(c.below[:c.n], sums{}, t, t.shift)
+	missing := false
+	if miss != (sums{}) {
+		if g, i := s.bestThreshold(c.below[:c.n], miss, t, gain); i >= 0 {
+			gain, at, missing = g, i, true
+		}
+	}
+	if at < 0 {
+		return threshold{}, false
+	}
+	found := threshold{gain: gain, last: int(c.last[at]), next: -1, left: c.below[at], missing: missing}
+	if missing {
+		found.left = found.left.plus(miss)
+	}
+	if at < c.n-1 {
+		found.next = int(c.first[at+1])
+	}
+	return found, true
+}
+
+// decode fills the scan from the histogram's bins of present values, which begin at from.
+func (c *scan) decode(h histogram, from, values int, pack packing) {
 	if h.packed != nil {
 		c.decodePacked(h.packed[from:from+values], pack)
-		if missing >= 0 {
-			g, hs := pack.sums(h.packed[from+missing])
-			c.miss = sums{float64(g), float64(hs)}
-		}
-		return
-	}
-	c.decodeWide(h.wide[from : from+values])
-	if missing >= 0 {
-		s := h.wide[from+missing]
-		c.miss = sums{float64(s.g), float64(s.h)}
+	} else {
+		c.decodeWide(h.wide[from : from+values])
 	}
 }
 
@@ -123,43 +214,4 @@ func (c *scan) coarsen(group []uint8) {
 		n++
 	}
 	c.n = n
-}
-
-// numerical rates every threshold of the scan, with the missing values on either side, and keeps the best in best.
-func (s *scorer) numerical(c *scan, t *leafTask, feature, values, missing int, best *candidate) {
-	some := c.miss != sums{} // a hessian may round to 0 where the gradient does not
-	end := c.n - 1           // behind the last entry nothing is left for the right side but missing values
-	if some {
-		end = c.n
-	}
-	gain, at := s.bestThreshold(c.below[:max(end, 0)], sums{}, t, t.shift)
-	left, missingLeft := sums{}, false
-	goal := t.shift
-	if at >= 0 {
-		left, goal = c.below[at], gain
-	}
-	if some {
-		if g, i := s.bestThreshold(c.below[:max(c.n-1, 0)], c.miss, t, goal); i >= 0 {
-			gain, at, left, missingLeft = g, i, c.below[i].plus(c.miss), true
-		}
-	}
-	// Features compete by the gains that are kept, so that their order and the number of goroutines cannot matter: best's
-	// plus the shift would be a rounding away from what this feature may have to offer.
-	if at < 0 || gain-t.shift <= best.gain {
-		return
-	}
-	*best = candidate{gain: gain - t.shift, feature: feature, sums: left, missing: missingLeft, l2: s.l2}
-	if !some { // no row here says where missing values should go: with the heavier side
-		best.missing = 2*left.h >= t.total.h
-	}
-	best.at = values - 1
-	if at < c.n-1 { // any bin of the empty gap divides these rows alike; its middle is the fairest to others
-		best.at = (int(c.last[at]) + int(c.first[at+1]) - 1) / 2
-	}
-	for b := range best.at + 1 {
-		best.left.add(b)
-	}
-	if best.missing && missing >= 0 {
-		best.left.add(missing)
-	}
 }

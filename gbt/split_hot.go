@@ -38,7 +38,7 @@ func (c *scan) decodeWide(pairs []wide) {
 
 // bestThreshold is the entry whose running sums, with extra added, make the best left side, and the gain of both sides
 // together; -1 when no entry exceeds goal. Hessians grow from entry to entry, so the first right side that is too small
-// ends the search.
+// ends the search; nothing is left for it behind the last entry, unless missing values are.
 func (s *scorer) bestThreshold(below []sums, extra sums, t *leafTask, goal float64) (gain float64, at int) {
 	gain, at = goal, -1
 	if s.l1 > 0 || s.clip < inf {
@@ -64,6 +64,29 @@ func (s *scorer) bestThreshold(below []sums, extra sums, t *leafTask, goal float
 		// Not x*y+z: nothing here can be fused, so every processor rounds alike.
 		if v := g*g/(h+l2) + restG*restG/(restH+l2); v > gain && h >= minH {
 			gain, at = v, i
+		}
+	}
+	return gain, at
+}
+
+// bestWordGo is bestThreshold over the words of a packed histogram.
+func (s *scorer) bestWordGo(words []int64, extra sums, t *leafTask, goal float64) (gain float64, at int) {
+	gain, at = goal, -1
+	l2, minH, total := s.l2, t.minH, t.total
+	var sum int64
+	for b, w := range words {
+		if w == 0 && b > 0 { // the same sums as before; at 0, what extra makes of them
+			continue
+		}
+		sum += w
+		wg, wh := s.pack.sums(sum)
+		g, h := float64(wg)+extra.g, float64(wh)+extra.h
+		restG, restH := total.g-g, total.h-h
+		if restH < minH {
+			break
+		}
+		if v := g*g/(h+l2) + restG*restG/(restH+l2); v > gain && h >= minH {
+			gain, at = v, b
 		}
 	}
 	return gain, at

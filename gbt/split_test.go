@@ -44,9 +44,12 @@ func TestNumericalIsTheBestThreshold(t *testing.T) {
 		rows := 60
 		task := s.task(total, rows)
 		var scan scan
-		scan.decode(h, 0, values, missing, pack)
 		best := candidate{}
-		s.numerical(&scan, &task, 4, values, missing, &best)
+		feature := Feature{Bins: values, Missing: missing}
+		if missing >= 0 {
+			feature.Bins++
+		}
+		s.numerical(h, 0, &feature, nil, &scan, &task, 4, &best)
 
 		want := 0.0
 		for at := range values {
