@@ -144,6 +144,9 @@ func (p Params) lines() []string {
 	m := p.Map()
 	for _, name := range ParamNames() {
 		v := m[name]
+		if v == "" { // ignore_column without columns
+			continue
+		}
 		if b, ok := v.(bool); ok {
 			v = map[bool]int{false: 0, true: 1}[b]
 		}

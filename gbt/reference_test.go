@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 )
 
 // The reference trainer is this package's algorithm written to be read and not to be fast: one goroutine, a list of rows
@@ -43,8 +45,12 @@ type refSplit struct {
 	l2      float64
 }
 
-func newReference(d *Data, p *Params) *reference {
-	r := &reference{p: p, d: d, groups: make([][]uint8, len(d.Features)), usable: make([]int, len(d.Features))}
+func newReference(d *Data, p Params) *reference {
+	p, err := p.ForColumns(columnNames(d.Features))
+	if err != nil {
+		panic(err)
+	}
+	r := &reference{p: &p, d: d, groups: make([][]uint8, len(d.Features)), usable: make([]int, len(d.Features))}
 	for f := range d.Features {
 		feature := &d.Features[f]
 		r.usable[f] = feature.Bins
@@ -75,8 +81,25 @@ func usedRows(d *Data) []uint32 {
 	return rows
 }
 
-// train is Train without held-out rows. eligible are the features that may split. d must be good.
-func (r *reference) train(eligible []int) *Model {
+// candidates are the features that may split.
+func (r *reference) candidates() []int {
+	ignored := "," + strings.TrimPrefix(string(r.p.IgnoreColumn), byName) + ","
+	var all []int
+	for f := range r.d.Features {
+		name := r.d.Features[f].Name
+		if !strings.HasPrefix(string(r.p.IgnoreColumn), byName) {
+			name = strconv.Itoa(f)
+		}
+		if r.d.Features[f].Bins > 1 && !strings.Contains(ignored, ","+name+",") {
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// train is Train without held-out rows.
+func (r *reference) train() *Model {
+	eligible := r.candidates()
 	obj, err := newObjective(r.p, r.d)
 	if err != nil {
 		panic(err)

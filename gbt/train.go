@@ -111,6 +111,10 @@ func newBooster(d *Data, p Params, opt Options) (*booster, error) {
 	if (opt.Eval != nil) != (opt.Valid != nil) || p.EarlyStoppingRound > 0 && opt.Eval == nil {
 		return nil, &ParamError{"early_stopping_round", "needs held-out rows and a metric"}
 	}
+	p, err := p.ForColumns(columnNames(d.Features))
+	if err != nil {
+		return nil, err
+	}
 	obj, err := newObjective(&p, d)
 	if err != nil {
 		return nil, err
