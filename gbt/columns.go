@@ -174,6 +174,17 @@ func (p Params) ForColumns(columns []string) (Params, error) {
 	return p, nil
 }
 
+// among are the numbers of the list's columns in a table for which ForColumns has made the list.
+func (l ColumnList) among(features []Feature) []int {
+	numbers, err := l.numbers(columnNames(features))
+	if err != nil {
+		panic(fmt.Sprintf("ignore_column %.60q was not made for this table: %v", l, err))
+	}
+	return numbers
+}
+
+func (l ColumnList) asNumbers(features []Feature) ColumnList { return numbered(l.among(features)) }
+
 // columnNames are the names of a table's features.
 func columnNames(features []Feature) []string {
 	names := make([]string, len(features))

@@ -106,7 +106,7 @@ func (r *reference) train() *Model {
 	}
 	bias := obj.init(r.p.BoostFromAverage)
 	score := filled(r.d.Rows, bias)
-	m := &Model{Objective: obj.String(), Params: r.p.lines()}
+	m := &Model{Objective: obj.String(), Params: r.p.lines(r.d.Features)}
 	m.FeatureNames, m.FeatureInfos = describe(r.d.Features)
 	sampled := r.p.FeatureFraction < 1 || r.p.FeatureFractionByNode < 1 || r.p.BaggingFraction < 1 && r.p.BaggingFreq > 0
 	for round, barren := 0, 0; round < r.p.NumIterations && barren < maxBarren && len(eligible) > 0; round++ {

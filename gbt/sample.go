@@ -54,9 +54,9 @@ func fractionOf(n int, fraction float64) int {
 }
 
 // eligible are the features that may split, ascending: those with more than one bin that are not ignored. The ignored
-// ones, which ForColumns has checked, stay in the model's list of features.
+// ones stay in the model's list of features.
 func eligible(p *Params, features []Feature) []int {
-	ignored, _ := p.IgnoreColumn.numbers(columnNames(features))
+	ignored := p.IgnoreColumn.among(features)
 	var all []int
 	for f := range features {
 		if _, found := slices.BinarySearch(ignored, f); !found && features[f].Bins > 1 {
