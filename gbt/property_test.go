@@ -2,9 +2,12 @@ package gbt
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"sync"
 	"testing"
 )
 
@@ -18,8 +21,10 @@ type trial struct {
 type size int
 
 const (
-	fewRows  size = iota // every leaf's sums fit one word per bin
-	manyRows             // the root and perhaps its children need two
+	fewRows  size = iota // one goroutine does all
+	someRows             // several goroutines share the counting, and mostly the partitioning; one word per bin
+	manyRows             // the root and perhaps its children need two words per bin
+	sizes
 )
 
 func randomTrial(seed uint64, s size) *trial {
@@ -28,7 +33,10 @@ func randomTrial(seed uint64, s size) *trial {
 		rows: 30 + rng.IntN(3000), numerical: 1 + rng.IntN(8), categorical: rng.IntN(4), bins: 2 + rng.IntN(120),
 		weights: rng.IntN(3) == 0, regression: rng.IntN(2) == 0, seed: seed,
 	}
-	if s == manyRows {
+	switch s {
+	case someRows:
+		spec.rows = grain + rng.IntN(2*grain)
+	case manyRows:
 		spec.rows = blockRows + rng.IntN(blockRows+blockRows/2)
 	}
 	if rng.IntN(2) == 0 {
@@ -40,7 +48,7 @@ func randomTrial(seed uint64, s size) *trial {
 		f := len(t.Features)
 		t.p.IgnoreColumn = numbered(rng.Perm(f)[:rng.IntN(f)])
 	}
-	if s == fewRows && rng.IntN(3) == 0 { // a mask of rows
+	if rng.IntN(3) == 0 { // a mask of rows
 		for r := range t.Rows {
 			if r < 4 || rng.IntN(3) > 0 {
 				t.Subset = append(t.Subset, uint32(r))
@@ -124,27 +132,159 @@ func (t *trial) String() string {
 	return fmt.Sprintf("%d rows, %d in use, %d features, weights %t, %+v", t.Rows, t.Used(), len(t.Features), t.Weight != nil, t.p)
 }
 
-// FuzzReference holds the trainer against the slow one that is easy to believe (reference_test.go). Its input is the seed
-// of a random table and random parameters; "go test -run FuzzReference ./gbt" tries the seeds below, "go test -fuzz
-// FuzzReference ./gbt" looks for others.
-func FuzzReference(f *testing.F) {
-	for seed := range uint64(150) {
-		f.Add(seed, seed%12 == 11)
+// trials adds seeds of random trials to a fuzz test: of every dozen one with many rows and three with some. The seeds are
+// what "go test" runs; "go test -run - -fuzz NAME ./gbt" looks for others. A failure prints its seed and size, and the fuzzer
+// keeps them under testdata/fuzz.
+func trials(f *testing.F, n int) {
+	if raceEnabled {
+		n /= 4
 	}
-	f.Fuzz(func(t *testing.T, seed uint64, many bool) {
+	for i := range uint64(n) {
 		s := fewRows
-		if many {
+		switch i % 12 {
+		case 11:
 			s = manyRows
+		case 2, 5, 8:
+			s = someRows
 		}
-		trial := randomTrial(seed, s)
+		f.Add(i, uint8(s))
+	}
+}
+
+// FuzzReference holds the trainer against the slow one that is easy to believe (reference_test.go).
+func FuzzReference(f *testing.F) {
+	trials(f, 120)
+	f.Fuzz(func(t *testing.T, seed uint64, s uint8) {
+		trial := randomTrial(seed, size(s)%sizes)
 		want := text(t, newReference(&trial.Data, trial.p).train())
 		for _, threads := range []int{1, 3} {
-			got := text(t, mustTrain(t, &trial.Data, trial.p, Options{Threads: threads}).Model)
-			if !bytes.Equal(got, want) {
+			if got := trial.train(t, Options{Threads: threads}); !bytes.Equal(got, want) {
 				t.Fatalf("%v\nwith %d threads the model is not the reference's: %s", trial, threads, firstDifference(got, want))
 			}
 		}
 	})
+}
+
+// FuzzInvariants re-adds everything from the rows, after every tree and, in one tree, after every split.
+func FuzzInvariants(f *testing.F) {
+	trials(f, 120)
+	f.Fuzz(func(t *testing.T, seed uint64, s uint8) {
+		trial := randomTrial(seed, size(s)%sizes)
+		trainChecked(t, trial, Options{Threads: 1 + int(seed%3)})
+		b, err := newBooster(&trial.Data, trial.p, Options{Threads: 1 + int(seed%2)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := growChecked(b); err != nil {
+			t.Fatalf("%v\n%v", trial, err)
+		}
+	})
+}
+
+// FuzzRepeatable trains one candidate in many ways that must not matter.
+func FuzzRepeatable(f *testing.F) {
+	trials(f, 60)
+	f.Fuzz(func(t *testing.T, seed uint64, s uint8) {
+		trial := randomTrial(seed, size(s)%sizes)
+		opt := Options{Threads: 1}
+		if seed%5 < 3 { // with held-out rows, and stopping by them
+			opt.Valid, opt.Eval = &trial.Data, func(raw []float64) (float64, error) { return raw[0], nil }
+			trial.p.EarlyStoppingRound = 1 + int(seed%3)
+		}
+		table := trial.fingerprint()
+		want := trial.train(t, opt)
+		same := func(how string, got []byte) {
+			t.Helper()
+			if !bytes.Equal(got, want) {
+				t.Fatalf("%v\n%s the model is another: %s", trial, how, firstDifference(got, want))
+			}
+		}
+		for _, threads := range []int{2, 3, 8} {
+			opt.Threads = threads
+			same(fmt.Sprintf("with %d threads", threads), trial.train(t, opt))
+		}
+		opt.Threads = 2
+		for _, got := range trial.trainBeside(t, opt) {
+			same("with another candidate beside it", got)
+		}
+		if trial.fingerprint() != table {
+			t.Fatalf("%v\ntraining has written to the table", trial)
+		}
+		rows, columns := trial.RowMajor, trial.Columns
+		trial.RowMajor = rowMajor(columns)
+		same("from a table in columns", trial.train(t, opt))
+		trial.RowMajor, trial.Columns = rows, columnMajor(rows, len(columns))
+		same("from a table in rows", trial.train(t, opt))
+		if trial.Subset != nil {
+			trial.spoilUnused(seed)
+			same("after other rows have changed", trial.train(t, opt))
+		}
+	})
+}
+
+// train is the text of the trial's model.
+func (t *trial) train(tb testing.TB, opt Options) []byte {
+	tb.Helper()
+	return text(tb, mustTrain(tb, &t.Data, t.p, opt).Model)
+}
+
+// trainBeside trains the trial twice at once, with a third candidate beside them on the same table.
+func (t *trial) trainBeside(tb testing.TB, opt Options) [2][]byte {
+	tb.Helper()
+	models := make([]*Model, 3)
+	errs := make([]error, 3)
+	var wg sync.WaitGroup
+	for i := range models {
+		p := t.p
+		if i == 2 {
+			p.NumLeaves, p.MaxBin, p.FeatureFraction, p.Seed = 2+p.NumLeaves/2, 5, 0.5, p.Seed+1
+		}
+		wg.Go(func() {
+			var res *Result
+			if res, errs[i] = Train(tb.Context(), &t.Data, p, opt); errs[i] == nil {
+				models[i] = res.Model
+			}
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		tb.Fatal(err)
+	}
+	return [2][]byte{text(tb, models[0]), text(tb, models[1])}
+}
+
+// fingerprint is a hash of all that the trainer is lent.
+func (t *trial) fingerprint() (sum [sha256.Size]byte) {
+	h := sha256.New()
+	h.Write(t.RowMajor)
+	for _, c := range t.Columns {
+		h.Write(c)
+	}
+	fmt.Fprint(h, t.Features, t.Label, t.Weight, t.Subset)
+	h.Sum(sum[:0])
+	return sum
+}
+
+// spoilUnused gives rows outside the mask other bins, even such as their features do not have, labels and weights.
+func (t *trial) spoilUnused(seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, 3))
+	used := make([]bool, t.Rows)
+	for _, r := range t.Subset {
+		used[r] = true
+	}
+	for r := range used {
+		if used[r] {
+			continue
+		}
+		for f := range t.Columns {
+			t.Columns[f][r] = byte(rng.IntN(256))
+		}
+		t.Label[r] = float32(rng.NormFloat64() * 1e6)
+		if t.Weight != nil {
+			t.Weight[r] = float32(rng.ExpFloat64() * 1e6)
+		}
+	}
+	t.RowMajor = rowMajor(t.Columns)
 }
 
 // firstDifference shows where two texts part.
