@@ -234,7 +234,7 @@ func (w *watch) checkNodes(t *Tree) error {
 			s, _ := w.sums(t, child)
 			v, more := w.best(s, l2)
 			gain, scale = gain+more, scale+math.Abs(more)
-			said := 0.0
+			var said float64
 			if child < 0 {
 				said = t.LeafValue[^child]
 			} else {
