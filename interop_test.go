@@ -90,6 +90,7 @@ func TestInteropScores(t *testing.T) {
 		"categorical": {"is_click", "num_iterations: 40\nmin_data_in_leaf: 2\nmin_data_per_group: 5\nmax_cat_to_onehot: 1\ncat_smooth: 1\n"},
 		"one-hot":     {"is_click", "num_iterations: 40\nmax_cat_to_onehot: 255\n"},
 		"regularised": {"is_click", "num_iterations: 40\nlambda_l1: 1\nmax_delta_step: 0.5\nbagging_fraction: 0.5\nbagging_freq: 1\nfeature_fraction: 0.5\n"},
+		"columns":     {"is_click", "num_iterations: 30\nignore_column: \"name:publisher_id,country\"\n"},
 		"regression":  {"{column: page_load_ms, kind: regression}", "num_iterations: 60\nobjective: l2\n"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -14,7 +14,7 @@ type grower struct {
 	count   *counter
 	part    partitioner
 	groups  [][]uint8 // of each feature, the coarser bin of each bin; nil where max_bin is as fine as the data
-	varied  []int     // the features with more than one bin; others cannot split and take no part in feature_fraction
+	varied  []int     // the features that may split; the others take no part in feature_fraction
 	usable  []int     // of each categorical feature, how many bins may go left
 
 	order  []uint32 // rows in the bag, leaf by leaf; behind them those left out
@@ -52,11 +52,7 @@ func newGrower(p *Params, d *Data, threads int) *grower {
 	for i := range g.cats {
 		g.cats[i] = make([]category, 0, MaxBins)
 	}
-	for f := range d.Features {
-		if d.Features[f].Bins > 1 {
-			g.varied = append(g.varied, f)
-		}
-	}
+	g.varied = eligible(p, d.Features)
 	g.coarsen()
 	return g
 }

@@ -138,12 +138,17 @@ func (f *Feature) info() string {
 	return fmt.Sprintf("[%s:%s]", appendFloat(nil, f.Min), appendFloat(nil, f.Max))
 }
 
-// lines are the parameters as LightGBM writes them into a model file.
-func (p Params) lines() []string {
+// lines are the parameters as LightGBM writes them into a model file. Ignored columns are numbers there: LightGBM 4 cannot
+// load a model with their names.
+func (p Params) lines(features []Feature) []string {
 	lines := []string{"[boosting: gbdt]"}
 	m := p.Map()
+	m[IgnoreColumn] = string(p.IgnoreColumn.asNumbers(features))
 	for _, name := range ParamNames() {
 		v := m[name]
+		if v == "" { // no column is ignored
+			continue
+		}
 		if b, ok := v.(bool); ok {
 			v = map[bool]int{false: 0, true: 1}[b]
 		}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"coppice/strictyaml"
@@ -41,6 +42,8 @@ type Params struct {
 	CatL2           float64
 	MaxCatToOnehot  int // with at most so many categories, one against the rest
 	MinDataPerGroup int
+
+	IgnoreColumn ColumnList // features that never split
 }
 
 // Defaults are LightGBM's, except that max_bin's means "as fine as the data".
@@ -66,7 +69,7 @@ func (e *ParamError) Error() string { return e.Name + ": " + e.Msg }
 type paramSpec struct {
 	name      string
 	aliases   string
-	field     func(*Params) any // *int, *float64, *bool, *string or *uint64
+	field     func(*Params) any // *int, *float64, *bool, *string, *uint64 or *ColumnList
 	low, high float64           // inclusive bounds of a number
 	openLow   bool              // low itself is excluded
 }
@@ -102,6 +105,7 @@ var paramTable = []paramSpec{
 	{"cat_l2", "", func(p *Params) any { return &p.CatL2 }, 0, 1e300, false},
 	{"max_cat_to_onehot", "", func(p *Params) any { return &p.MaxCatToOnehot }, 1, 256, false},
 	{"min_data_per_group", "", func(p *Params) any { return &p.MinDataPerGroup }, 1, 1 << 31, false},
+	{IgnoreColumn, "ignore_feature blacklist", func(p *Params) any { return &p.IgnoreColumn }, 0, 1<<31 - 1, false},
 }
 
 // ParamNames are the canonical names, in a fixed order.
@@ -181,6 +185,8 @@ func (s *paramSpec) set(p *Params, value any) error {
 			return err
 		}
 		*field = objective
+	case *ColumnList:
+		return s.setColumns(value, field)
 	case *bool:
 		v, ok := value.(bool)
 		if !ok {
@@ -194,6 +200,22 @@ func (s *paramSpec) set(p *Params, value any) error {
 	case *uint64:
 		return s.setWhole(value, func(x float64) { *field = uint64(x) })
 	}
+	return nil
+}
+
+// setColumns takes a list, or the number of one column.
+func (s *paramSpec) setColumns(value any, field *ColumnList) error {
+	text, ok := value.(string)
+	if !ok {
+		if err := s.setWhole(value, func(x float64) { text = strconv.Itoa(int(x)) }); err != nil {
+			return fmt.Errorf("expected columns such as \"0,3\" or \"%sage,price\": %w", byName, err)
+		}
+	}
+	list, err := parseColumns(text)
+	if err != nil {
+		return err
+	}
+	*field = list
 	return nil
 }
 
@@ -251,13 +273,15 @@ func canonicalObjective(name string) (string, error) {
 }
 
 // Map is p with canonical names and every default filled in, numbers as float64: two configurations train the same model
-// exactly when their maps are equal.
+// exactly when their maps are equal. Of ignore_column that is so after ForColumns, which knows the columns' names.
 func (p Params) Map() map[string]any {
 	m := make(map[string]any, len(paramTable))
 	for _, s := range paramTable {
 		switch field := s.field(&p).(type) {
 		case *string:
 			m[s.name] = *field
+		case *ColumnList:
+			m[s.name] = string(*field)
 		case *bool:
 			m[s.name] = *field
 		case *float64:

@@ -1,6 +1,9 @@
 package gbt
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+)
 
 // Random numbers are hashes of what they are for: (seed, purpose, tree, position). There is no stream to share, so the
 // order of use, the number of threads and the point of a resumption do not matter.
@@ -55,6 +58,19 @@ func (k key) choose(chosen []int, n, count int) []int {
 // fractionOf is how many of n a fraction means: rounded, but at least one.
 func fractionOf(n int, fraction float64) int {
 	return min(max(int(float64(n)*fraction+0.5), 1), n)
+}
+
+// eligible are the features that may split, ascending: those with more than one bin that are not ignored. The ignored
+// ones stay in the model's list of features.
+func eligible(p *Params, features []Feature) []int {
+	ignored := p.IgnoreColumn.among(features)
+	var all []int
+	for f := range features {
+		if _, found := slices.BinarySearch(ignored, f); !found && features[f].Bins > 1 {
+			all = append(all, f)
+		}
+	}
+	return all
 }
 
 // treeFeatures are those of usable that tree may use, ascending.

@@ -111,6 +111,10 @@ func newBooster(d *Data, p Params, opt Options) (*booster, error) {
 	if (opt.Eval != nil) != (opt.Valid != nil) || p.EarlyStoppingRound > 0 && opt.Eval == nil {
 		return nil, &ParamError{"early_stopping_round", "needs held-out rows and a metric"}
 	}
+	p, err := p.ForColumns(columnNames(d.Features))
+	if err != nil {
+		return nil, err
+	}
 	obj, err := newObjective(&p, d)
 	if err != nil {
 		return nil, err
@@ -246,7 +250,7 @@ func (b *booster) result() *Result {
 	if len(b.trees) == 0 {
 		b.trees = append(b.trees, constantTree(b.bias))
 	}
-	m := &Model{Objective: b.obj.String(), Trees: b.trees, Params: b.p.lines()}
+	m := &Model{Objective: b.obj.String(), Trees: b.trees, Params: b.p.lines(b.data.Features)}
 	m.FeatureNames, m.FeatureInfos = describe(b.data.Features)
 	r := &Result{Model: m, Grown: len(b.trees), Best: len(b.trees), Score: b.bestAt, Stopped: b.stopped}
 	if b.p.EarlyStoppingRound > 0 && b.best > 0 {

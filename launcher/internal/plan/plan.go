@@ -63,7 +63,10 @@ func Build(q Request) (*Plan, error) {
 		return nil, err
 	}
 	p.Notes = notes
-	if p.Proposal, err = search.Propose(request(s)); err != nil {
+	if err := checkColumns(s, q.Manifest); err != nil {
+		return nil, err
+	}
+	if p.Proposal, err = search.Propose(request(s, q.Manifest)); err != nil {
 		return nil, err
 	}
 	p.Notes = append(p.Notes, p.Proposal.Notes...)
@@ -98,7 +101,8 @@ func (e *Error) Error() string { return e.Msg }
 func errorf(format string, args ...any) error { return &Error{fmt.Sprintf(format, args...)} }
 
 // request asks for trials whose parameters are complete: what the spec sets by keys of its own is among them.
-func request(s *sweep.Spec) search.Request {
+func request(s *sweep.Spec, m *dataset.Manifest) search.Request {
+	columns := columnNames(m)
 	base := map[string]any{"objective": s.Objective, "early_stopping_round": float64(s.EarlyStoppingRounds), "seed": float64(s.Seed)}
 	for name, value := range s.Params {
 		base[gbt.CanonicalName(name)] = value
@@ -106,6 +110,9 @@ func request(s *sweep.Spec) search.Request {
 	return search.Request{Search: s.Search, Base: base, Trials: s.Trials, Seed: s.Seed, Name: gbt.CanonicalName,
 		Canonical: func(params map[string]any) (map[string]any, error) {
 			p, err := gbt.ParseParams(params)
+			if err == nil {
+				p, err = p.ForColumns(columns)
+			}
 			return p.Map(), err
 		}}
 }

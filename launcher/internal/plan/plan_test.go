@@ -3,6 +3,7 @@ package plan_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -97,6 +98,52 @@ func TestBuild(t *testing.T) {
 	}
 	if _, err := sweep.DecodePlan(data); err != nil {
 		t.Errorf("the plan cannot be read back: %v", err)
+	}
+}
+
+// TestColumnsToTrainWithout has lists of columns in every place of a spec. Lists of the same columns are one configuration,
+// however they are written.
+func TestColumnsToTrainWithout(t *testing.T) {
+	m := manifest(all...)
+	for i := range m.Features {
+		m.Features[i].Name = fmt.Sprintf("f%d", i)
+	}
+	search := `  fixed: [{}, {blacklist: "0,1"}, {ignore_column: "name:f1, f0"}]
+  random: {num_leaves: {int: [15, 16]}, ignore_column: {choice: ["", "name:f3", 7]}}
+  constraints: ['ignore_column != "name:f7" or num_leaves == 16']`
+	edit := []string{`  fixed: [{}, {learning_rate: 0.2}]
+  random: {num_leaves: {log_int: [15, 255]}}`, search, "trials: 8", "trials: 7"}
+	p, err := build(parse(t, edit...), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := map[string]int{}
+	for _, trial := range p.Trials {
+		list := trial.Params[gbt.IgnoreColumn].(string)
+		count[list]++
+		if list == "name:f7" && trial.Params["num_leaves"] != 16.0 {
+			t.Errorf("%v breaks the constraint", trial.Params)
+		}
+	}
+	// Two fixed ones are the same; of six random ones a constraint leaves out one.
+	if want := map[string]int{"": 3, "name:f0,f1": 1, "name:f3": 2, "name:f7": 1}; !maps.Equal(count, want) || p.Skipped < 1 {
+		t.Errorf("%v, %d left out as repetitions", count, p.Skipped)
+	}
+	for bad, says := range map[string]string{
+		`params: {eta: 0.05, blacklist: "name:f00"}`: `params: dataset clicks: ignore_column: there is no column "f00" (did you mean "f0"?)`,
+		`params: {ignore_column: 40}`:                "there is no column 40; the table's 40 columns count from 0",
+	} {
+		if _, err := build(parse(t, append(edit, "params: {eta: 0.05}", bad)...), m); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+	for old, bad := range map[string]string{`"name:f3"`: `"name:f3x"`, `{}`: `{ignore_feature: "name:g"}`} {
+		spoilt := slices.Clone(edit)
+		spoilt[1] = strings.Replace(spoilt[1], old, bad, 1)
+		var pe *plan.Error
+		if _, err := build(parse(t, spoilt...), m); !errors.As(err, &pe) || !strings.Contains(err.Error(), "there is no column") {
+			t.Errorf("%s: %v", bad, err)
+		}
 	}
 }
 

@@ -37,7 +37,7 @@ func Run(ctx context.Context, w World) int {
 
 // exitCode knows the worker's errors. An interruption is transient, too: whoever started the task may start it again.
 func exitCode(err error) (int, bool) {
-	if errors.Is(err, fit.ErrNoRows) {
+	if errors.Is(err, fit.ErrNoRows) || errors.Is(err, fit.ErrScheme) {
 		return sweep.ExitInput, true
 	}
 	var transient *worker.TransientError

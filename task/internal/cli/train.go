@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,7 +31,8 @@ import (
 
 type trainFlags struct {
 	dataset, params, out string
-	threads              int
+	threads, folds       int
+	cv                   string
 	json, noVerify       bool
 }
 
@@ -41,9 +43,14 @@ func trainCommand(w *World) *cobra.Command {
 		Short: "Train one model on a dataset folder",
 		Long: `Trains one model on a folder that "launcher stage --out" made and prints the time per tree, metrics on the valid
 split and memory. params.yaml holds LightGBM's parameters by name, and metric: NAME or a list of names (the first one
-stops the training early when early_stopping_round is set).`,
+stops the training early when early_stopping_round is set).
+
+With --cv it trains and rates a model for each fold of the train split instead, over the same mapped table, and prints mean
+and standard deviation: kfold rates each fold by a model of the others, group the same where the dataset has a group column,
+forward by a model of the folds before it, where the dataset is split by time. It writes no model.`,
 		Example: `  launcher stage clicks.yaml --out data
-  task train --dataset data/clicks/0123456789abcdef --params params.yaml --out model.txt --threads 2`,
+  task train --dataset data/clicks/0123456789abcdef --params params.yaml --out model.txt --threads 2
+  task train --dataset data/clicks/0123456789abcdef --params params.yaml --cv kfold --folds 5`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return w.train(cmd, f) },
 	}
@@ -53,6 +60,8 @@ stops the training early when early_stopping_round is set).`,
 	cmd.Flags().IntVar(&f.threads, "threads", 1, "threads; the model does not depend on them")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object instead of text")
 	cmd.Flags().BoolVar(&f.noVerify, "no-verify", false, "do not compare the dataset with its checksums first")
+	cmd.Flags().StringVar(&f.cv, "cv", "", "cross-validate instead: kfold, group or forward")
+	cmd.Flags().IntVar(&f.folds, "folds", dataset.Folds, "folds of --cv; fewer than the dataset's are made by joining neighbours")
 	_ = cmd.MarkFlagRequired("dataset")
 	return cmd
 }
@@ -81,19 +90,20 @@ func (w *World) train(cmd *cobra.Command, f trainFlags) error {
 	if f.threads < 1 || f.threads > 1024 {
 		return program.Usagef("--threads is %d: use 1 to 1024", f.threads)
 	}
+	if err := f.checkCross(cmd); err != nil {
+		return err
+	}
+	if f.cv != "" {
+		return w.crossValidate(cmd, f)
+	}
 	if err := checkOut(f.out); err != nil {
 		return err
 	}
-	ds, err := dataset.Open(f.dataset)
+	ds, err := openVerified(cmd.Context(), f)
 	if err != nil {
-		return fmt.Errorf("open dataset %s: %w", f.dataset, err)
+		return err
 	}
 	defer ds.Close()
-	if !f.noVerify {
-		if err := ds.Verify(cmd.Context(), nil); err != nil {
-			return err
-		}
-	}
 	params, metrics, err := readParams(f.params, ds.Manifest.Label.Kind)
 	if err != nil {
 		return err
@@ -125,6 +135,21 @@ func (w *World) train(cmd *cobra.Command, f trainFlags) error {
 	}
 	w.report(result)
 	return nil
+}
+
+// openVerified opens the dataset and compares it with its checksums.
+func openVerified(ctx context.Context, f trainFlags) (*dataset.Dataset, error) {
+	ds, err := dataset.Open(f.dataset)
+	if err != nil {
+		return nil, fmt.Errorf("open dataset %s: %w", f.dataset, err)
+	}
+	if f.noVerify {
+		return ds, nil
+	}
+	if err := ds.Verify(ctx, nil); err != nil {
+		return nil, errors.Join(err, ds.Close())
+	}
+	return ds, nil
 }
 
 // checkOut refuses a place where no model could be written, before one is trained.

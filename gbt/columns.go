@@ -1,0 +1,195 @@
+package gbt
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"coppice/strictyaml"
+)
+
+// ColumnList names columns as LightGBM's ignore_column does: "0,3,5" by their numbers among the features, from 0, or
+// "name:age,price" by their names. Empty is no column.
+type ColumnList string
+
+// IgnoreColumn is the name of the parameter that says which columns a model does without.
+const IgnoreColumn = "ignore_column"
+
+const (
+	byName = "name:"
+	// maxColumnList bounds the bytes of a list: far beyond what a person or a search writes.
+	maxColumnList = 1 << 20
+)
+
+// parseColumns is text in canonical form as far as it goes without knowing the table: sorted, without repetitions and
+// without spaces around the commas.
+func parseColumns(text string) (ColumnList, error) {
+	if len(text) > maxColumnList {
+		return "", fmt.Errorf("%d bytes of column names; at most %d", len(text), maxColumnList)
+	}
+	if names, ok := strings.CutPrefix(strings.TrimSpace(text), byName); ok {
+		return parseNames(names)
+	}
+	var numbers []int
+	for _, word := range words(text) {
+		n, err := strconv.ParseUint(word, 10, 31)
+		if err != nil {
+			return "", fmt.Errorf("%.60q is no column's number; numbers count from 0, names come after %s", word, byName)
+		}
+		numbers = append(numbers, int(n))
+	}
+	slices.Sort(numbers)
+	return numbered(slices.Compact(numbers)), nil
+}
+
+func parseNames(text string) (ColumnList, error) {
+	names := words(text)
+	for _, name := range names {
+		if !writable(name) {
+			return "", fmt.Errorf("the column name %.60q has marks that cannot be written here; give the column's number", name)
+		}
+	}
+	slices.Sort(names)
+	return named(slices.Compact(names)), nil
+}
+
+// words are the entries of a list separated by commas, without those that are empty.
+func words(text string) []string {
+	var out []string
+	for word := range strings.SplitSeq(text, ",") {
+		if word = strings.TrimSpace(word); word != "" {
+			out = append(out, word)
+		}
+	}
+	return out
+}
+
+// writable says whether a name can stand in a list, and in a line of the model file.
+func writable(name string) bool {
+	control := func(r rune) bool { return r < ' ' || r == 0x7f }
+	return name != "" && name == strings.TrimSpace(name) && !strings.Contains(name, ",") && !strings.ContainsFunc(name, control)
+}
+
+func numbered(numbers []int) ColumnList {
+	text := make([]string, len(numbers))
+	for i, n := range numbers {
+		text[i] = strconv.Itoa(n)
+	}
+	return ColumnList(strings.Join(text, ","))
+}
+
+func named(names []string) ColumnList {
+	if len(names) == 0 {
+		return ""
+	}
+	return ColumnList(byName + strings.Join(names, ","))
+}
+
+// numbers are the places of the list's columns among a table's columns, ascending.
+func (l ColumnList) numbers(columns []string) ([]int, error) {
+	find := numberFinder(columns)
+	list, isNames := strings.CutPrefix(string(l), byName)
+	if isNames {
+		find = nameFinder(columns)
+	}
+	var out []int
+	for _, word := range words(list) {
+		n, err := find(word)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, n)
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}
+
+func numberFinder(columns []string) func(string) (int, error) {
+	return func(word string) (int, error) {
+		n, err := strconv.Atoi(word)
+		if err != nil || n < 0 || n >= len(columns) {
+			return 0, fmt.Errorf("there is no column %.20s; the table's %d columns count from 0", word, len(columns))
+		}
+		return n, nil
+	}
+}
+
+func nameFinder(columns []string) func(string) (int, error) {
+	const twice = -1
+	at := make(map[string]int, len(columns))
+	for i, name := range columns {
+		if _, found := at[name]; found {
+			i = twice
+		}
+		at[name] = i
+	}
+	return func(name string) (int, error) {
+		n, found := at[name]
+		switch {
+		case !found:
+			return 0, fmt.Errorf("there is no column %.60q%s", name, suggestColumn(name, columns))
+		case n == twice:
+			return 0, fmt.Errorf("more than one column has the name %.60q; give the number", name)
+		}
+		return n, nil
+	}
+}
+
+// suggestColumn names the nearest column, or all when there are few.
+func suggestColumn(word string, columns []string) string {
+	const few = 20
+	hint := strictyaml.Suggest(word, columns)
+	if strings.HasPrefix(hint, " (known") && len(columns) > few {
+		return fmt.Sprintf(" among %d", len(columns))
+	}
+	return hint
+}
+
+// ForColumns is p for a table with these columns: ignore_column gets the one form that all lists of the same columns
+// share, so that equal configurations have equal maps and make equal models. The form is by name, or by number where a
+// name cannot be written (it has a comma, say) or is not the only one. A list that has an unknown column, or all of them,
+// is a *ParamError.
+func (p Params) ForColumns(columns []string) (Params, error) {
+	if p.IgnoreColumn == "" {
+		return p, nil
+	}
+	numbers, err := p.IgnoreColumn.numbers(columns)
+	if err != nil {
+		return p, &ParamError{IgnoreColumn, err.Error()}
+	}
+	if len(numbers) == len(columns) {
+		return p, &ParamError{IgnoreColumn, fmt.Sprintf("all %d columns are ignored; leave at least one", len(columns))}
+	}
+	names, ok := make([]string, len(numbers)), true
+	for i, n := range numbers {
+		names[i] = columns[n]
+		ok = ok && writable(columns[n])
+	}
+	slices.Sort(names)
+	p.IgnoreColumn = named(names)
+	if _, err := p.IgnoreColumn.numbers(columns); err != nil || !ok { // an error is a name that two columns have
+		p.IgnoreColumn = numbered(numbers)
+	}
+	return p, nil
+}
+
+// among are the numbers of the list's columns in a table for which ForColumns has made the list.
+func (l ColumnList) among(features []Feature) []int {
+	numbers, err := l.numbers(columnNames(features))
+	if err != nil {
+		panic(fmt.Sprintf("ignore_column %.60q was not made for this table: %v", l, err))
+	}
+	return numbers
+}
+
+func (l ColumnList) asNumbers(features []Feature) ColumnList { return numbered(l.among(features)) }
+
+// columnNames are the names of a table's features.
+func columnNames(features []Feature) []string {
+	names := make([]string, len(features))
+	for i := range features {
+		names[i] = features[i].Name
+	}
+	return names
+}

@@ -1,0 +1,345 @@
+package gbt
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+)
+
+// watch is what the checker knows of a training run before a tree is grown.
+type watch struct {
+	*booster
+	table *table
+	score []float64 // of every row, before the tree
+	node  []wide    // of the tree: the exact sums of every internal node
+	leaf  []wide    // and of every leaf
+}
+
+// trainChecked is Train with the checker after every tree, and how many trees there were.
+func trainChecked(t *testing.T, trial *trial, opt Options) int {
+	t.Helper()
+	b, err := newBooster(&trial.Data, trial.p, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for b.stopped == "" {
+		w := &watch{booster: b, table: trial.table, score: slices.Clone(b.score)}
+		trees := len(b.trees)
+		if err := b.step(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if len(b.trees) == trees {
+			if !slices.Equal(b.score, w.score) {
+				t.Fatalf("%v\nround %d has no tree and changes scores", trial, b.round)
+			}
+			continue
+		}
+		if err := w.check(b.trees[trees]); err != nil {
+			t.Fatalf("%v\ntree %d of round %d: %v", trial, trees, b.round, err)
+		}
+	}
+	return len(b.trees)
+}
+
+// check re-adds everything that the tree claims from the rows.
+func (w *watch) check(t *Tree) error {
+	for _, step := range []func(*Tree) error{w.checkShape, w.checkRows, w.checkGradients, w.checkSums, w.checkNodes, w.checkScores} {
+		if err := step(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *watch) checkShape(t *Tree) error {
+	if err := t.check(len(w.data.Features)); err != nil {
+		return err
+	}
+	if n := t.Leaves(); n < 2 || n > w.p.NumLeaves || n != len(t.Feature)+1 || n != len(w.grow.leaves) {
+		return fmt.Errorf("%d leaves, %d nodes, %d leaves of the grower; num_leaves %d", n, len(t.Feature), len(w.grow.leaves), w.p.NumLeaves)
+	}
+	depth := make([]int, len(t.Feature))
+	allowed := treeFeatures(&w.p, w.round-1, eligible(&w.p, w.data.Features))
+	for node, f := range t.Feature {
+		if !slices.Contains(allowed, f) {
+			return fmt.Errorf("node %d splits feature %d, allowed are %v", node, f, allowed)
+		}
+		if w.p.MaxDepth > 0 && depth[node] >= w.p.MaxDepth {
+			return fmt.Errorf("node %d is at depth %d", node, depth[node])
+		}
+		for _, child := range []int{t.Left[node], t.Right[node]} {
+			if child >= 0 {
+				depth[child] = depth[node] + 1
+			}
+		}
+	}
+	return nil
+}
+
+// checkRows makes sure that the leaves share out the bag, each its rows in ascending order, and that a row lies in the leaf
+// to which the tree sends it, by its bins and by its raw values.
+func (w *watch) checkRows(t *Tree) error {
+	order, used := w.grow.order, usedRows(w.data)
+	sorted := slices.Clone(order)
+	slices.Sort(sorted)
+	if !slices.Equal(sorted, used) {
+		return fmt.Errorf("the order is not a permutation of the %d rows in use", len(used))
+	}
+	next := 0
+	byPlace := slices.Clone(w.grow.leaves)
+	slices.SortFunc(byPlace, func(a, b leaf) int { return a.from - b.from })
+	for _, l := range byPlace {
+		if l.from != next || l.rows < 1 {
+			return fmt.Errorf("a leaf has %d rows from %d, expected from %d", l.rows, l.from, next)
+		}
+		next += l.rows
+	}
+	if next != w.bag || !slices.IsSorted(order[w.bag:]) {
+		return fmt.Errorf("the leaves have %d rows, the bag %d; those left out ascend: %t", next, w.bag, slices.IsSorted(order[w.bag:]))
+	}
+	for i := range w.grow.leaves {
+		l := &w.grow.leaves[i]
+		rows := order[l.from : l.from+l.rows]
+		if !slices.IsSorted(rows) {
+			return fmt.Errorf("leaf %d's rows do not ascend", i)
+		}
+		for _, r := range rows {
+			if got := w.leafOf(t, r); got != i {
+				return fmt.Errorf("row %d lies in leaf %d; its bins lead to leaf %d", r, i, got)
+			}
+			if got := t.predict(w.table.row(int(r))); got != t.LeafValue[i] {
+				return fmt.Errorf("row %d lies in leaf %d of value %v; its raw values are predicted %v", r, i, t.LeafValue[i], got)
+			}
+		}
+	}
+	return nil
+}
+
+func (w *watch) leafOf(t *Tree, row uint32) int {
+	node := 0
+	for node >= 0 {
+		if t.left[node].has(int(w.data.Columns[t.Feature[node]][row])) {
+			node = t.Left[node]
+		} else {
+			node = t.Right[node]
+		}
+	}
+	return ^node
+}
+
+// checkGradients computes every gradient with the library's exponential; rounding may move it by one unit.
+func (w *watch) checkGradients(*Tree) error {
+	weights := [2]float64{1, w.p.ScalePosWeight}
+	if b, ok := w.obj.(*binary); ok {
+		weights = b.weight
+	}
+	pack := w.grow.score.pack
+	for _, r := range w.grow.order {
+		y, weight := float64(w.data.Label[r]), 1.0
+		if w.data.Weight != nil {
+			weight = float64(w.data.Weight[r])
+		}
+		g, h := w.score[r]-y, 1.0
+		if w.p.Objective == "binary" {
+			p := Probability(w.score[r])
+			g, h = p-y, p*(1-p)
+			weight *= weights[int(y)]
+		}
+		gs, hs := pack.sums(pack.word(w.gh[r]))
+		gErr, hErr := math.Abs(float64(gs)-g*weight/pack.g1), math.Abs(float64(hs)-h*weight/pack.h1)
+		if !(gErr < 1.001 && hErr < 1.001) {
+			return fmt.Errorf("row %d: gradient and hessian %v, %v are packed as %d, %d of units %v, %v", r, g*weight, h*weight, gs, hs, pack.g1, pack.h1)
+		}
+	}
+	return nil
+}
+
+// checkSums adds up the rows of every leaf and of every subtree, in whole units, and compares with what the grower and the
+// tree say of them.
+func (w *watch) checkSums(t *Tree) error {
+	pack := w.grow.score.pack
+	w.node, w.leaf = make([]wide, len(t.Feature)), make([]wide, t.Leaves())
+	for i := range w.grow.leaves {
+		l := &w.grow.leaves[i]
+		for _, r := range w.grow.order[l.from : l.from+l.rows] {
+			g, h := pack.sums(pack.word(w.gh[r]))
+			w.leaf[i] = w.leaf[i].and(wide{g, h})
+		}
+		s := w.leaf[i]
+		if (l.sums != sums{float64(s.g), float64(s.h)}) || t.LeafWeight[i] != float64(s.h)*pack.h1 || t.LeafCount[i] != l.rows {
+			return fmt.Errorf("leaf %d has %d rows and sums %v; the grower says %v, the tree %d rows and %v", i, l.rows, s, l.sums, t.LeafCount[i], t.LeafWeight[i])
+		}
+	}
+	for node := len(t.Feature) - 1; node >= 0; node-- { // children come after their parent
+		count := 0
+		for _, child := range []int{t.Left[node], t.Right[node]} {
+			s, n := w.sums(t, child)
+			w.node[node] = w.node[node].and(s)
+			count += n
+		}
+		if count != t.InternalCount[node] || float64(w.node[node].h)*pack.h1 != t.InternalWeight[node] {
+			return fmt.Errorf("node %d says %d rows and %v; its children have %d and %v", node, t.InternalCount[node], t.InternalWeight[node], count, w.node[node])
+		}
+	}
+	if t.InternalCount[0] != w.bag {
+		return fmt.Errorf("the root says %d rows, the bag has %d", t.InternalCount[0], w.bag)
+	}
+	return nil
+}
+
+// sums are a child's exact sums and rows.
+func (w *watch) sums(t *Tree, child int) (wide, int) {
+	if child < 0 {
+		return w.leaf[^child], t.LeafCount[^child]
+	}
+	return w.node[child], t.InternalCount[child]
+}
+
+// best is the output of rows with these sums and its gain, in the loss's own units and by the formulas of the paper.
+func (w *watch) best(s wide, l2 float64) (value, gain float64) {
+	pack := w.grow.score.pack
+	g, h := float64(s.g)*pack.g1, float64(s.h)*pack.h1+l2
+	if g = math.Copysign(max(math.Abs(g)-w.p.LambdaL1, 0), g); h <= 0 {
+		return 0, 0
+	}
+	value = -g / h
+	if w.p.MaxDeltaStep > 0 {
+		value = min(max(value, -w.p.MaxDeltaStep), w.p.MaxDeltaStep)
+	}
+	return value, -(2*g*value + h*value*value)
+}
+
+func near(a, b, scale float64) bool { return math.Abs(a-b) <= 1e-9*(math.Abs(a)+math.Abs(b)+scale) }
+
+// checkNodes holds every node's split against its rules and gain, and every value against its sums.
+func (w *watch) checkNodes(t *Tree) error {
+	bias := 0.0
+	if len(w.trees) == 1 {
+		bias = w.bias
+	}
+	rate, pack := w.p.LearningRate, w.grow.score.pack
+	if v, _ := w.best(w.node[0], w.p.LambdaL2); !near(t.InternalValue[0], v*rate+bias, 1e-6) {
+		return fmt.Errorf("the root has the value %v, expected %v", t.InternalValue[0], v*rate+bias)
+	}
+	for node, f := range t.Feature {
+		l2 := w.p.LambdaL2
+		if feature := &w.data.Features[f]; feature.Categorical && feature.Bins > w.p.MaxCatToOnehot {
+			l2 += w.p.CatL2
+		}
+		_, unsplit := w.best(w.node[node], w.p.LambdaL2)
+		gain, scale := -unsplit-w.p.MinGainToSplit, math.Abs(unsplit)
+		perH := float64(t.InternalCount[node]) / float64(w.node[node].h)
+		for _, child := range []int{t.Left[node], t.Right[node]} {
+			s, _ := w.sums(t, child)
+			v, more := w.best(s, l2)
+			gain, scale = gain+more, scale+math.Abs(more)
+			var said float64
+			if child < 0 {
+				said = t.LeafValue[^child]
+			} else {
+				said = t.InternalValue[child]
+			}
+			if !near(said, v*rate+bias, 1e-6) {
+				return fmt.Errorf("child %d of node %d has the value %v, expected %v", child, node, said, v*rate+bias)
+			}
+			if w.p.MaxDeltaStep > 0 && math.Abs(said-bias) > w.p.MaxDeltaStep*rate+1e-9 {
+				return fmt.Errorf("child %d of node %d has the value %v, beyond max_delta_step", child, node, said)
+			}
+			// Rows are estimated from the hessian, as in LightGBM.
+			if s.h < 1 || float64(s.h)*perH+0.5 < float64(w.p.MinDataInLeaf)*(1-1e-9) || float64(s.h)*pack.h1 < w.p.MinSumHessian*(1-1e-9) {
+				return fmt.Errorf("child %d of node %d has sums %v, about %v rows", child, node, s, float64(s.h)*perH)
+			}
+		}
+		if !(t.Gain[node] > 0) || !near(t.Gain[node], gain, scale) {
+			return fmt.Errorf("node %d has the gain %v, expected %v", node, t.Gain[node], gain)
+		}
+	}
+	return nil
+}
+
+// checkScores makes sure that every row in use, in the bag or not, has got its leaf's value, and no other row anything.
+func (w *watch) checkScores(t *Tree) error {
+	want := slices.Clone(w.score)
+	for _, r := range w.grow.order {
+		v := t.LeafValue[w.leafOf(t, r)]
+		if len(w.trees) == 1 { // the bias has been added to the tree after the scores
+			if l := w.leafOf(t, r); !near(w.booster.score[r]-w.score[r], v-w.bias, 1) {
+				return fmt.Errorf("row %d of leaf %d went from %v to %v, the leaf's value is %v", r, l, w.score[r], w.booster.score[r], v-w.bias)
+			}
+			want[r] = w.booster.score[r]
+			continue
+		}
+		want[r] += v
+	}
+	for r := range want {
+		if want[r] != w.booster.score[r] {
+			return fmt.Errorf("row %d went from %v to %v, expected %v", r, w.score[r], w.booster.score[r], want[r])
+		}
+	}
+	return nil
+}
+
+// checkHistograms recounts every histogram that a leaf has, for all features in use, and makes sure that no two share memory.
+func checkHistograms(g *grower) error {
+	owner := map[any]int{}
+	for i := range g.leaves {
+		l := &g.leaves[i]
+		if l.hist.packed == nil && l.hist.wide == nil {
+			continue
+		}
+		var memory any
+		if l.hist.packed != nil {
+			memory = &l.hist.packed[0]
+		} else {
+			memory = &l.hist.wide[0]
+		}
+		if other, taken := owner[memory]; taken {
+			return fmt.Errorf("leaves %d and %d share a histogram", other, i)
+		}
+		owner[memory] = i
+		for _, f := range g.features {
+			var want [MaxBins]wide
+			for _, r := range g.order[l.from : l.from+l.rows] {
+				gs, hs := g.score.pack.sums(g.score.pack.word(g.count.gh[r]))
+				b := g.data.Columns[f][r]
+				want[b] = want[b].and(wide{gs, hs})
+			}
+			for b := range g.data.Features[f].Bins {
+				if gs, hs := l.hist.at(g.count.offset[f]+b, g.score.pack); (wide{gs, hs}) != want[b] {
+					return fmt.Errorf("leaf %d of %d rows, feature %d, bin %d: %d, %d in the histogram, %v in the rows", i, l.rows, f, b, gs, hs, want[b])
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// growChecked is the loop of grow with a recount after every split: since the larger child's histogram is the parent's
+// less the smaller one's, parent = left + right at every node.
+func growChecked(b *booster) (splits int, err error) {
+	g := b.grow
+	b.drawRows(0)
+	pack := b.obj.prepare(b.score, g.order, 1)
+	b.obj.fill(b.gh, b.score, 0, len(b.gh), newKey(b.p.Seed, forRounding, 0))
+	g.number, g.tree, g.score = 0, &Tree{}, newScorer(&b.p, pack)
+	g.features = treeFeatures(&b.p, 0, g.varied)
+	if len(g.features) == 0 {
+		return 0, nil
+	}
+	g.count.begin(g.features, b.gh, pack)
+	if err := g.plant(b.bag); err != nil {
+		return 0, err
+	}
+	for {
+		if err := checkHistograms(g); err != nil {
+			return splits, fmt.Errorf("after %d splits: %w", splits, err)
+		}
+		i := g.mostGain()
+		if i < 0 || len(g.leaves) == b.p.NumLeaves {
+			return splits, nil
+		}
+		g.countChildren(g.split(i))
+		splits++
+	}
+}

@@ -1,0 +1,324 @@
+package gbt
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"testing"
+)
+
+// trial is a random table and random parameters; the seed says all about it.
+type trial struct {
+	*table
+	p Params
+}
+
+// size is how many rows a trial has, which decides what its histograms are.
+type size int
+
+const (
+	fewRows  size = iota // one goroutine does all
+	someRows             // several goroutines share the counting, and mostly the partitioning; one word per bin
+	manyRows             // the root and perhaps its children need two words per bin
+	sizes
+)
+
+func randomTrial(seed uint64, s size) *trial {
+	rng := rand.New(rand.NewPCG(seed, 77))
+	spec := tableSpec{
+		rows: 30 + rng.IntN(3000), numerical: 1 + rng.IntN(8), categorical: rng.IntN(4), bins: 2 + rng.IntN(120),
+		weights: rng.IntN(3) == 0, regression: rng.IntN(2) == 0, seed: seed,
+	}
+	switch s {
+	case someRows:
+		spec.rows = grain + rng.IntN(2*grain)
+	case manyRows:
+		spec.rows = blockRows + rng.IntN(blockRows+blockRows/2)
+	}
+	if rng.IntN(2) == 0 {
+		spec.missing = []float64{0.001, 0.1, 0.7}[rng.IntN(3)]
+	}
+	t := &trial{table: randomTable(spec), p: randomParams(rng, spec.regression)}
+	t.makeTrainable()
+	if rng.IntN(3) == 0 { // a mask of columns
+		f := len(t.Features)
+		t.p.IgnoreColumn = numbered(rng.Perm(f)[:rng.IntN(f)])
+	}
+	if rng.IntN(3) == 0 { // a mask of rows
+		for r := range t.Rows {
+			if r < 4 || rng.IntN(3) > 0 {
+				t.Subset = append(t.Subset, uint32(r))
+			}
+		}
+	}
+	return t
+}
+
+// rowMajor makes the rows of columns, and columnMajor the columns of rows.
+func rowMajor(columns [][]byte) []byte {
+	rows := make([]byte, len(columns)*len(columns[0]))
+	for f, column := range columns {
+		for r, bin := range column {
+			rows[r*len(columns)+f] = bin
+		}
+	}
+	return rows
+}
+
+func columnMajor(rows []byte, features int) [][]byte {
+	columns := make([][]byte, features)
+	for f := range columns {
+		for r := f; r < len(rows); r += features {
+			columns[f] = append(columns[f], rows[r])
+		}
+	}
+	return columns
+}
+
+// makeTrainable gives four rows weight and both classes: without them there is nothing to learn.
+func (t *trial) makeTrainable() {
+	for r := range 4 {
+		t.Label[r] = float32(r % 2)
+		if t.Weight != nil {
+			t.Weight[r] = 1
+		}
+	}
+}
+
+// randomParams departs from the defaults in each parameter one time in two or three, so that most trials have several
+// departures at once and some have none.
+func randomParams(rng *rand.Rand, regression bool) Params {
+	p := Defaults()
+	p.Seed, p.NumIterations, p.NumLeaves = rng.Uint64N(1<<53), 1+rng.IntN(4), 2+rng.IntN(40)
+	p.LearningRate = 0.05 + rng.Float64()
+	p.MinDataInLeaf = []int{0, 1, 5, 20, 100}[rng.IntN(5)]
+	some := func(n int, change func()) {
+		if rng.IntN(n) == 0 {
+			change()
+		}
+	}
+	some(3, func() { p.MaxDepth = 1 + rng.IntN(6) })
+	some(3, func() { p.LambdaL1 = rng.ExpFloat64() })
+	some(3, func() { p.LambdaL2 = 10 * rng.ExpFloat64() })
+	some(4, func() { p.MaxDeltaStep = 0.05 + rng.Float64()/2 })
+	some(4, func() { p.MinGainToSplit = rng.ExpFloat64() / 10 })
+	some(3, func() { p.MinSumHessian = []float64{0, 1, 8}[rng.IntN(3)] })
+	some(3, func() { p.FeatureFraction = 0.2 + 0.8*rng.Float64() })
+	some(3, func() { p.FeatureFractionByNode = 0.2 + 0.8*rng.Float64() })
+	some(3, func() { p.BaggingFraction, p.BaggingFreq = 0.2+0.8*rng.Float64(), 1+rng.IntN(3) })
+	some(3, func() { p.MaxBin = 2 + rng.IntN(60) })
+	some(4, func() { p.BoostFromAverage = false })
+	some(2, func() { p.MaxCatToOnehot = 1 + rng.IntN(40) })
+	some(2, func() { p.MinDataPerGroup = 1 + rng.IntN(200) })
+	some(2, func() { p.CatSmooth, p.CatL2 = 20*rng.Float64(), 10*rng.Float64() })
+	some(3, func() { p.MaxCatThreshold = 1 + rng.IntN(10) })
+	if regression {
+		p.Objective = "regression"
+		return p
+	}
+	some(4, func() { p.ScalePosWeight = 0.1 + 5*rng.Float64() })
+	if p.ScalePosWeight == 1 {
+		some(4, func() { p.IsUnbalance = true })
+	}
+	return p
+}
+
+// String is what a failed trial was about.
+func (t *trial) String() string {
+	return fmt.Sprintf("%d rows, %d in use, %d features, weights %t, %+v", t.Rows, t.Used(), len(t.Features), t.Weight != nil, t.p)
+}
+
+// trials adds seeds of random trials to a fuzz test: of every dozen one with many rows and three with some. The seeds are
+// what "go test" runs; "go test -run - -fuzz NAME ./gbt" looks for others. A failure prints its seed and size, and the fuzzer
+// keeps them under testdata/fuzz.
+func trials(f *testing.F, n int) {
+	if raceEnabled {
+		n /= 4
+	}
+	for i := range uint64(n) {
+		s := fewRows
+		switch i % 12 {
+		case 11:
+			s = manyRows
+		case 2, 5, 8:
+			s = someRows
+		}
+		f.Add(i, uint8(s))
+	}
+}
+
+// FuzzReference holds the trainer against the slow one that is easy to believe (reference_test.go).
+func FuzzReference(f *testing.F) {
+	trials(f, 120)
+	f.Fuzz(func(t *testing.T, seed uint64, s uint8) {
+		trial := randomTrial(seed, size(s)%sizes)
+		want := text(t, newReference(&trial.Data, trial.p).train())
+		for _, threads := range []int{1, 3} {
+			if got := trial.train(t, Options{Threads: threads}); !bytes.Equal(got, want) {
+				t.Fatalf("%v\nwith %d threads the model is not the reference's: %s", trial, threads, firstDifference(got, want))
+			}
+		}
+	})
+}
+
+// FuzzInvariants re-adds everything from the rows, after every tree and, in one tree, after every split.
+func FuzzInvariants(f *testing.F) {
+	trials(f, 120)
+	f.Fuzz(func(t *testing.T, seed uint64, s uint8) {
+		trial := randomTrial(seed, size(s)%sizes)
+		trainChecked(t, trial, Options{Threads: 1 + int(seed%3)})
+		b, err := newBooster(&trial.Data, trial.p, Options{Threads: 1 + int(seed%2)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := growChecked(b); err != nil {
+			t.Fatalf("%v\n%v", trial, err)
+		}
+	})
+}
+
+// FuzzRepeatable trains one candidate in many ways that must not matter.
+func FuzzRepeatable(f *testing.F) {
+	trials(f, 60)
+	f.Fuzz(func(t *testing.T, seed uint64, s uint8) {
+		trial := randomTrial(seed, size(s)%sizes)
+		opt := Options{Threads: 1}
+		if seed%5 < 3 { // with held-out rows, and stopping by them
+			opt.Valid, opt.Eval = &trial.Data, func(raw []float64) (float64, error) { return raw[0], nil }
+			trial.p.EarlyStoppingRound = 1 + int(seed%3)
+		}
+		table := trial.fingerprint()
+		want := trial.train(t, opt)
+		same := func(how string, got []byte) {
+			t.Helper()
+			if !bytes.Equal(got, want) {
+				t.Fatalf("%v\n%s the model is another: %s", trial, how, firstDifference(got, want))
+			}
+		}
+		for _, threads := range []int{2, 3, 8} {
+			opt.Threads = threads
+			same(fmt.Sprintf("with %d threads", threads), trial.train(t, opt))
+		}
+		opt.Threads = 2
+		for _, got := range trial.trainBeside(t, opt) {
+			same("with another candidate beside it", got)
+		}
+		if trial.fingerprint() != table {
+			t.Fatalf("%v\ntraining has written to the table", trial)
+		}
+		rows, columns := trial.RowMajor, trial.Columns
+		trial.RowMajor = rowMajor(columns)
+		same("from a table in columns", trial.train(t, opt))
+		trial.RowMajor, trial.Columns = rows, columnMajor(rows, len(columns))
+		same("from a table in rows", trial.train(t, opt))
+		if trial.Subset != nil {
+			trial.spoilUnused(seed)
+			same("after other rows have changed", trial.train(t, opt))
+		}
+	})
+}
+
+// train is the text of the trial's model.
+func (t *trial) train(tb testing.TB, opt Options) []byte {
+	tb.Helper()
+	return text(tb, mustTrain(tb, &t.Data, t.p, opt).Model)
+}
+
+// trainBeside trains the trial twice at once, with a third candidate beside them on the same table.
+func (t *trial) trainBeside(tb testing.TB, opt Options) [2][]byte {
+	tb.Helper()
+	models := make([]*Model, 3)
+	errs := make([]error, 3)
+	var wg sync.WaitGroup
+	for i := range models {
+		p := t.p
+		if i == 2 {
+			p.NumLeaves, p.MaxBin, p.FeatureFraction, p.Seed = 2+p.NumLeaves/2, 5, 0.5, p.Seed+1
+		}
+		wg.Go(func() {
+			var res *Result
+			if res, errs[i] = Train(tb.Context(), &t.Data, p, opt); errs[i] == nil {
+				models[i] = res.Model
+			}
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		tb.Fatal(err)
+	}
+	return [2][]byte{text(tb, models[0]), text(tb, models[1])}
+}
+
+// fingerprint is a hash of all that the trainer is lent.
+func (t *trial) fingerprint() (sum [sha256.Size]byte) {
+	h := sha256.New()
+	h.Write(t.RowMajor)
+	for _, c := range t.Columns {
+		h.Write(c)
+	}
+	fmt.Fprint(h, t.Features, t.Label, t.Weight, t.Subset)
+	h.Sum(sum[:0])
+	return sum
+}
+
+// spoilUnused gives rows outside the mask other bins, even such as their features do not have, labels and weights.
+func (t *trial) spoilUnused(seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, 3))
+	used := make([]bool, t.Rows)
+	for _, r := range t.Subset {
+		used[r] = true
+	}
+	for r := range used {
+		if used[r] {
+			continue
+		}
+		for f := range t.Columns {
+			t.Columns[f][r] = byte(rng.IntN(256))
+		}
+		t.Label[r] = float32(rng.NormFloat64() * 1e6)
+		if t.Weight != nil {
+			t.Weight[r] = float32(rng.ExpFloat64() * 1e6)
+		}
+	}
+	t.RowMajor = rowMajor(t.Columns)
+}
+
+// firstDifference shows where two texts part.
+func firstDifference(got, want []byte) string {
+	a, b := bytes.Split(got, []byte("\n")), bytes.Split(want, []byte("\n"))
+	for i := range min(len(a), len(b)) {
+		if !bytes.Equal(a[i], b[i]) && !bytes.HasPrefix(a[i], []byte("tree_sizes")) {
+			return fmt.Sprintf("line %d\n got %s\nwant %s", i+1, a[i], b[i])
+		}
+	}
+	return fmt.Sprintf("%d lines, not %d", len(a), len(b))
+}
+
+// TestTrialsAreWorthTheirTime makes sure that random trials reach what they are for: trees that split, by both kinds of
+// features, and by missing values.
+func TestTrialsAreWorthTheirTime(t *testing.T) {
+	splits, categorical, missing, deep := 0, 0, 0, 0
+	for seed := range uint64(60) {
+		trial := randomTrial(seed, fewRows)
+		for _, tree := range mustTrain(t, &trial.Data, trial.p, Options{Threads: 1}).Model.Trees {
+			splits += len(tree.Feature)
+			if len(tree.Feature) > 10 {
+				deep++
+			}
+			for i, d := range tree.Decision {
+				if d&decisionCategorical != 0 {
+					categorical++
+				} else if tree.Threshold[i] == math.MaxFloat64 {
+					missing++
+				}
+			}
+		}
+	}
+	if splits < 500 || categorical < 50 || missing < 2 || deep < 20 {
+		t.Errorf("%d splits, %d of them categorical, %d by missing values alone; %d trees with more than ten", splits, categorical, missing, deep)
+	}
+}

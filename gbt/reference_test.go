@@ -1,0 +1,524 @@
+package gbt
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The reference trainer is this package's algorithm written to be read and not to be fast: one goroutine, a list of rows
+// per leaf, every histogram counted anew from the columns with plain 64-bit sums, every split rated by the formula as it
+// stands in the paper. From the package it takes what fixes the numbers (rounded gradients, random draws) and nothing that
+// counts, subtracts, decodes, rates or partitions. Models of the two must be equal byte for byte; see FuzzReference.
+type reference struct {
+	p      *Params
+	d      *Data
+	groups [][]uint8 // of each feature, the coarser bin of each bin; nil where max_bin is as fine
+	usable []int     // of each categorical feature, how many bins may go left
+
+	// of the present tree:
+	round    int
+	features []int
+	gh       []wide // of every row
+	pack     packing
+	leaves   []refLeaf
+}
+
+type refLeaf struct {
+	rows   []uint32 // ascending
+	depth  int
+	sum    wide
+	l2     float64
+	parent int
+	isLeft bool
+	best   refSplit
+}
+
+type refSplit struct {
+	gain    float64 // 0 is no split
+	feature int
+	left    [MaxBins]bool // bins that go left
+	last    int           // numerical: the last bin of present values that goes left
+	missing bool
+	l2      float64
+}
+
+func newReference(d *Data, p Params) *reference {
+	p, err := p.ForColumns(columnNames(d.Features))
+	if err != nil {
+		panic(err)
+	}
+	r := &reference{p: &p, d: d, groups: make([][]uint8, len(d.Features)), usable: make([]int, len(d.Features))}
+	for f := range d.Features {
+		feature := &d.Features[f]
+		r.usable[f] = feature.Bins
+		switch {
+		case feature.Bins <= p.MaxBin:
+		case feature.Categorical:
+			r.usable[f] = p.MaxBin - 1
+		default:
+			counts := make([]int, MaxBins)
+			for _, row := range usedRows(d) {
+				counts[d.Columns[f][row]]++
+			}
+			missing := feature.Bins - feature.valueBins()
+			r.groups[f] = evenGroups(counts[:feature.valueBins()], max(p.MaxBin-missing, 1))
+		}
+	}
+	return r
+}
+
+func usedRows(d *Data) []uint32 {
+	if d.Subset != nil {
+		return slices.Clone(d.Subset)
+	}
+	rows := make([]uint32, d.Rows)
+	for i := range rows {
+		rows[i] = uint32(i)
+	}
+	return rows
+}
+
+// candidates are the features that may split.
+func (r *reference) candidates() []int {
+	ignored := "," + strings.TrimPrefix(string(r.p.IgnoreColumn), byName) + ","
+	var all []int
+	for f := range r.d.Features {
+		name := r.d.Features[f].Name
+		if !strings.HasPrefix(string(r.p.IgnoreColumn), byName) {
+			name = strconv.Itoa(f)
+		}
+		if r.d.Features[f].Bins > 1 && !strings.Contains(ignored, ","+name+",") {
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// train is Train without held-out rows.
+func (r *reference) train() *Model {
+	eligible := r.candidates()
+	obj, err := newObjective(r.p, r.d)
+	if err != nil {
+		panic(err)
+	}
+	bias := obj.init(r.p.BoostFromAverage)
+	score := filled(r.d.Rows, bias)
+	m := &Model{Objective: obj.String(), Params: r.p.lines(r.d.Features)}
+	m.FeatureNames, m.FeatureInfos = describe(r.d.Features)
+	sampled := r.p.FeatureFraction < 1 || r.p.FeatureFractionByNode < 1 || r.p.BaggingFraction < 1 && r.p.BaggingFreq > 0
+	for round, barren := 0, 0; round < r.p.NumIterations && barren < maxBarren && len(eligible) > 0; round++ {
+		rows := usedRows(r.d)
+		bag := drawBag(r.p, round, rows, make([]uint32, len(rows)))
+		r.gradients(obj, score, rows, round)
+		r.features = treeFeatures(r.p, round, eligible)
+		t := r.grow(rows[:bag])
+		if t == nil && !sampled {
+			break
+		}
+		if t == nil {
+			barren++
+			continue
+		}
+		barren = 0
+		for _, row := range rows {
+			score[row] += t.LeafValue[r.leafOf(t, row)]
+		}
+		if len(m.Trees) == 0 {
+			t.addBias(bias)
+		}
+		m.Trees = append(m.Trees, t.Tree)
+	}
+	if len(m.Trees) == 0 {
+		m.Trees = []*Tree{constantTree(bias)}
+	}
+	return m
+}
+
+func (r *reference) gradients(obj objective, score []float64, rows []uint32, round int) {
+	r.round = round
+	r.pack = obj.prepare(score, rows, 1)
+	packed := make([]uint32, r.d.Rows)
+	obj.fill(packed, score, 0, len(packed), newKey(r.p.Seed, forRounding, round))
+	r.gh = make([]wide, len(packed))
+	for row, w := range packed {
+		r.gh[row].g, r.gh[row].h = r.pack.sums(r.pack.word(w))
+	}
+}
+
+func (r *reference) sum(rows []uint32) (s wide) {
+	for _, row := range rows {
+		s.g, s.h = s.g+r.gh[row].g, s.h+r.gh[row].h
+	}
+	return s
+}
+
+// refTree keeps, beside a tree, the bins that go left at each node.
+type refTree struct {
+	*Tree
+	sets [][MaxBins]bool
+}
+
+func (r *reference) leafOf(t *refTree, row uint32) int {
+	node := 0
+	for node >= 0 {
+		if t.sets[node][r.d.Columns[t.Feature[node]][row]] {
+			node = t.Left[node]
+		} else {
+			node = t.Right[node]
+		}
+	}
+	return ^node
+}
+
+// grow is one tree of the rows, leaf by leaf; nil when no split helps.
+func (r *reference) grow(rows []uint32) *refTree {
+	t := &refTree{Tree: &Tree{Shrinkage: r.p.LearningRate}}
+	root := refLeaf{rows: slices.Clone(rows), sum: r.sum(rows), l2: r.l2(), parent: -1}
+	root.best = r.bestSplit(&root)
+	r.leaves = []refLeaf{root}
+	for len(r.leaves) < r.p.NumLeaves {
+		i := 0
+		for j := range r.leaves {
+			if r.leaves[j].best.gain > r.leaves[i].best.gain {
+				i = j
+			}
+		}
+		if r.leaves[i].best.gain <= 0 {
+			break
+		}
+		r.split(t, i)
+	}
+	if len(r.leaves) == 1 {
+		return nil
+	}
+	for i := range r.leaves {
+		l := &r.leaves[i]
+		t.LeafValue = append(t.LeafValue, r.value(l))
+		t.LeafWeight = append(t.LeafWeight, float64(l.sum.h)*r.pack.h1)
+		t.LeafCount = append(t.LeafCount, len(l.rows))
+	}
+	return t
+}
+
+// split carries out the best split of leaf i.
+func (r *reference) split(t *refTree, i int) {
+	parent := r.leaves[i]
+	best := &parent.best
+	node := len(t.Feature)
+	if parent.parent >= 0 {
+		if parent.isLeft {
+			t.Left[parent.parent] = node
+		} else {
+			t.Right[parent.parent] = node
+		}
+	}
+	r.addNode(t, &parent, i)
+	left := refLeaf{depth: parent.depth + 1, l2: best.l2, parent: node, isLeft: true}
+	right := refLeaf{depth: parent.depth + 1, l2: best.l2, parent: node}
+	for _, row := range parent.rows {
+		child := &right
+		if best.left[r.d.Columns[best.feature][row]] {
+			child = &left
+		}
+		child.rows = append(child.rows, row)
+	}
+	for _, child := range []*refLeaf{&left, &right} {
+		child.sum = r.sum(child.rows)
+		child.best = r.bestSplit(child)
+	}
+	r.leaves[i] = left
+	r.leaves = append(r.leaves, right)
+}
+
+func (r *reference) addNode(t *refTree, l *refLeaf, leaf int) {
+	best, feature := &l.best, &r.d.Features[l.best.feature]
+	threshold, decision := math.MaxFloat64, uint8(2<<2)
+	switch {
+	case feature.Categorical:
+		threshold, decision = float64(len(t.CatBoundaries)), 2<<2|1
+		if t.CatBoundaries == nil {
+			t.CatBoundaries = []int{0}
+		} else {
+			threshold--
+		}
+		var words [MaxBins / 32]uint32
+		used := 1
+		for b, in := range best.left {
+			if in {
+				words[b/32] |= 1 << (b % 32)
+				used = max(used, b/32+1)
+			}
+		}
+		t.CatThreshold = append(t.CatThreshold, words[:used]...)
+		t.CatBoundaries = append(t.CatBoundaries, len(t.CatThreshold))
+	case best.last < len(feature.Bounds):
+		threshold = feature.Bounds[best.last]
+	}
+	if best.missing {
+		decision |= 2
+	}
+	t.Feature = append(t.Feature, best.feature)
+	t.Threshold = append(t.Threshold, threshold)
+	t.Decision = append(t.Decision, decision)
+	t.Left = append(t.Left, ^leaf)
+	t.Right = append(t.Right, ^len(r.leaves))
+	t.Gain = append(t.Gain, best.gain*(r.pack.g1*r.pack.g1/r.pack.h1))
+	t.InternalValue = append(t.InternalValue, r.value(l))
+	t.InternalWeight = append(t.InternalWeight, float64(l.sum.h)*r.pack.h1)
+	t.InternalCount = append(t.InternalCount, len(l.rows))
+	t.sets = append(t.sets, best.left)
+}
+
+func (r *reference) value(l *refLeaf) float64 {
+	return r.output(l.sum, l.l2) * (r.pack.g1 / r.pack.h1) * r.p.LearningRate
+}
+
+// The formulas, in units of the packing: an output in g1/h1, a gain in g1*g1/h1.
+
+func (r *reference) l2() float64    { return r.p.LambdaL2 / r.pack.h1 }
+func (r *reference) catL2() float64 { return r.l2() + r.p.CatL2/r.pack.h1 }
+
+func (r *reference) bounded() bool { return r.p.MaxDeltaStep > 0 }
+
+// thresholded is G after the soft threshold of lambda_l1; what is left of a negative G is negative, if only -0.
+func (r *reference) thresholded(s wide) float64 {
+	g, l1 := float64(s.g), r.p.LambdaL1/r.pack.g1
+	if g < 0 {
+		return -max(-g-l1, 0)
+	}
+	return max(g-l1, 0)
+}
+
+func (r *reference) output(s wide, l2 float64) float64 {
+	h := float64(s.h) + l2
+	if h <= 0 {
+		return 0
+	}
+	out := -r.thresholded(s) / h
+	if r.bounded() {
+		limit := r.p.MaxDeltaStep * r.pack.h1 / r.pack.g1
+		out = max(min(out, limit), -limit)
+	}
+	return out
+}
+
+// gain is twice what a leaf takes off the loss: -(2 G w + (H + l2) w^2) at its output w.
+func (r *reference) gain(s wide, l2 float64) float64 {
+	g, h := r.thresholded(s), float64(s.h)+l2
+	if !r.bounded() {
+		return float64(g*g) / h
+	}
+	w := r.output(s, l2)
+	return -(float64(2*g*w) + float64(float64(h*w)*w))
+}
+
+func (r *reference) bestSplit(l *refLeaf) refSplit {
+	best := refSplit{}
+	if len(l.rows) < max(2*r.p.MinDataInLeaf, 2) || r.p.MaxDepth > 0 && l.depth >= r.p.MaxDepth || l.sum.h == 0 {
+		return best
+	}
+	node := 2*(l.parent+1) + 1
+	if l.isLeft {
+		node--
+	}
+	for _, f := range nodeFeatures(r.p, r.round, node, r.features) {
+		q := r.question(l, f)
+		var found refSplit
+		switch {
+		case !r.d.Features[f].Categorical:
+			found = q.numerical()
+		case r.d.Features[f].Bins <= r.p.MaxCatToOnehot:
+			found = q.oneAgainstRest()
+		default:
+			found = q.sortedSubset()
+		}
+		if found.gain > best.gain {
+			best = found
+			best.feature = f
+		}
+	}
+	return best
+}
+
+// question is: which is the best split of a leaf by one feature?
+type question struct {
+	*reference
+	feature *Feature
+	number  int
+	total   wide
+	bins    [MaxBins]wide
+	unsplit float64 // gain that a split must exceed
+	leastH  float64 // hessian that both sides must have
+	perH    float64 // rows per unit of hessian
+}
+
+func (r *reference) question(l *refLeaf, f int) *question {
+	q := &question{reference: r, feature: &r.d.Features[f], number: f, total: l.sum}
+	for _, row := range l.rows {
+		b := &q.bins[r.d.Columns[f][row]]
+		b.g, b.h = b.g+r.gh[row].g, b.h+r.gh[row].h
+	}
+	q.unsplit = r.gain(l.sum, r.l2()) + r.p.MinGainToSplit/(r.pack.g1*r.pack.g1/r.pack.h1)
+	q.perH = float64(len(l.rows)) / float64(l.sum.h)
+	q.leastH = max(r.p.MinSumHessian/r.pack.h1, (float64(r.p.MinDataInLeaf)-0.5)/q.perH, math.SmallestNonzeroFloat64)
+	return q
+}
+
+func (a wide) and(b wide) wide    { return wide{a.g + b.g, a.h + b.h} }
+func (a wide) except(b wide) wide { return wide{a.g - b.g, a.h - b.h} }
+
+// allowed is the gain of both sides together; not ok where a side is too small.
+func (q *question) allowed(left wide, l2 float64) (gain float64, ok bool) {
+	right := q.total.except(left)
+	if float64(left.h) < q.leastH || float64(right.h) < q.leastH {
+		return 0, false
+	}
+	return q.gain(left, l2) + q.gain(right, l2), true
+}
+
+// stretch is neighbouring bins that stand on one side of every threshold.
+type stretch struct {
+	first, last int
+	sum         wide
+}
+
+// stretches are the bins of present values that hold anything, joined where max_bin is coarser.
+func (q *question) stretches() []stretch {
+	var all []stretch
+	group := q.groups[q.number]
+	for b, s := range q.bins[:q.feature.valueBins()] {
+		n := len(all) - 1
+		switch {
+		case s == wide{}:
+		case n >= 0 && group != nil && group[all[n].last] == group[b]:
+			all[n].last, all[n].sum = b, all[n].sum.and(s)
+		default:
+			all = append(all, stretch{b, b, s})
+		}
+	}
+	return all
+}
+
+// numerical tries every threshold with missing values on the right, then every one with them on the left. Of equals the
+// first wins.
+func (q *question) numerical() refSplit {
+	var missing wide
+	if q.feature.Missing >= 0 {
+		missing = q.bins[q.feature.Missing]
+	}
+	all := q.stretches()
+	values := q.feature.valueBins()
+	best, gain, left := refSplit{}, q.unsplit, wide{}
+	for _, missingLeft := range []bool{false, true} {
+		if missingLeft && missing == (wide{}) {
+			break
+		}
+		var sum wide
+		if missingLeft {
+			sum = missing
+		}
+		for i, s := range all {
+			sum = sum.and(s.sum)
+			if i == len(all)-1 && (missingLeft || missing == wide{}) {
+				break // nothing is left for the right side
+			}
+			v, ok := q.allowed(sum, q.l2())
+			if !ok || v <= gain {
+				continue
+			}
+			gain, left = v, sum
+			best = refSplit{gain: v - q.unsplit, last: values - 1, missing: missingLeft, l2: q.l2()}
+			if i < len(all)-1 {
+				best.last = (s.last + all[i+1].first - 1) / 2
+			}
+		}
+	}
+	if best.gain == 0 {
+		return refSplit{}
+	}
+	if missing == (wide{}) {
+		best.missing = float64(2*left.h) >= float64(q.total.h)
+	}
+	for b := range best.last + 1 {
+		best.left[b] = true
+	}
+	if best.missing && q.feature.Missing >= 0 {
+		best.left[q.feature.Missing] = true
+	}
+	return best
+}
+
+// present are the categories that the leaf has and that may go left.
+func (q *question) present() []int {
+	var all []int
+	for b := range q.usable[q.number] {
+		if q.bins[b].h > 0 {
+			all = append(all, b)
+		}
+	}
+	return all
+}
+
+func (q *question) oneAgainstRest() refSplit {
+	best := refSplit{}
+	for _, b := range q.present() {
+		if v, ok := q.allowed(q.bins[b], q.l2()); ok && v-q.unsplit > best.gain {
+			best = refSplit{gain: v - q.unsplit, l2: q.l2()}
+			best.left[b] = true
+		}
+	}
+	return best
+}
+
+// rows is the estimated number of rows behind a sum of hessians.
+func (q *question) rows(s wide) float64 { return float64(float64(s.h) * q.perH) }
+
+// sortedSubset sorts categories by gradient over hessian and tries those from either end.
+func (q *question) sortedSubset() refSplit {
+	var sorted []int
+	for _, b := range q.present() {
+		if q.rows(q.bins[b])+0.5 >= q.p.CatSmooth {
+			sorted = append(sorted, b)
+		}
+	}
+	ratio := func(b int) float64 {
+		return float64(q.bins[b].g) / (float64(q.bins[b].h) + q.p.CatSmooth/q.pack.h1)
+	}
+	slices.SortFunc(sorted, func(a, b int) int { return cmp.Or(cmp.Compare(ratio(a), ratio(b)), a-b) })
+	best := refSplit{}
+	for range 2 {
+		q.fromOneEnd(sorted, &best)
+		slices.Reverse(sorted)
+	}
+	return best
+}
+
+func (q *question) fromOneEnd(sorted []int, best *refSplit) {
+	group := float64(q.p.MinDataPerGroup)
+	var left wide
+	since := 0.0
+	for i := range min(q.p.MaxCatThreshold, (len(sorted)+1)/2) {
+		left = left.and(q.bins[sorted[i]])
+		since += q.rows(q.bins[sorted[i]])
+		right := q.total.except(left)
+		if float64(left.h) < q.leastH {
+			continue
+		}
+		if float64(right.h) < q.leastH || q.rows(right)+0.5 < group {
+			return
+		}
+		if since+0.5 < group {
+			continue
+		}
+		since = 0
+		if v, _ := q.allowed(left, q.catL2()); v-q.unsplit > best.gain {
+			*best = refSplit{gain: v - q.unsplit, l2: q.catL2()}
+			for _, b := range sorted[:i+1] {
+				best.left[b] = true
+			}
+		}
+	}
+}

@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"coppice/dataset"
+	"coppice/gbt"
+	"coppice/program"
+	"coppice/task/internal/fit"
+	"coppice/task/internal/usage"
+)
+
+// crossValidated is what --cv --json prints.
+type crossValidated struct {
+	Dataset string             `json:"dataset"`
+	Scheme  fit.Scheme         `json:"scheme"`
+	Metric  string             `json:"metric"` // that a candidate is judged by
+	Folds   []crossFold        `json:"folds"`
+	Summary map[string]summary `json:"summary"` // by metric
+	Seconds float64            `json:"seconds"`
+	Memory  memory             `json:"memory"`
+}
+
+type crossFold struct {
+	TrainFolds []int              `json:"train_folds"` // the dataset's fold numbers
+	RatedFolds []int              `json:"rated_folds"`
+	TrainRows  int                `json:"train_rows"`
+	RatedRows  int                `json:"rated_rows"`
+	Trees      int                `json:"trees"`
+	Metrics    map[string]float64 `json:"metrics"`
+	Seconds    float64            `json:"seconds"`
+}
+
+type summary struct {
+	Folds int      `json:"folds"`
+	Mean  float64  `json:"mean"`
+	SD    *float64 `json:"sd,omitempty"` // of the sample; none of a single fold
+}
+
+// checkCross says what is wrong with the flags that have to do with --cv.
+func (f *trainFlags) checkCross(cmd *cobra.Command) error {
+	var names []string
+	for _, s := range fit.Schemes() {
+		names = append(names, string(s))
+	}
+	switch {
+	case f.cv == "" && cmd.Flags().Changed("folds"):
+		return program.Usagef("--folds is for cross-validation; add --cv %s", strings.Join(names, "|"))
+	case f.cv == "":
+		return nil
+	case !slices.Contains(names, f.cv):
+		return program.Usagef("--cv %s: use %s", f.cv, strings.Join(names, ", "))
+	case f.folds < 2 || f.folds > dataset.Folds:
+		return program.Usagef("--folds is %d: use 2 to %d, which is how many the dataset has", f.folds, dataset.Folds)
+	case f.out != "":
+		return program.Usagef("--out cannot go with --cv: cross-validation trains a model for each fold, of a part of the rows, to judge the parameters; train the model with the same command without --cv")
+	}
+	return nil
+}
+
+func (w *World) crossValidate(cmd *cobra.Command, f trainFlags) error {
+	ds, err := openVerified(cmd.Context(), f)
+	if err != nil {
+		return err
+	}
+	defer ds.Close()
+	params, metrics, err := readParams(f.params, ds.Manifest.Label.Kind)
+	if err != nil {
+		return err
+	}
+	q := fit.CrossRequest{Scheme: fit.Scheme(f.cv), Folds: f.folds,
+		Request: fit.Request{Params: params, Metric: metrics[0], Metrics: metrics, Threads: f.threads, RateTrees: true}}
+	if !f.json {
+		w.describe(ds, params, f.threads)
+		var show func(gbt.Progress) error
+		q.OnTree = func(p gbt.Progress) error { return show(p) }
+		q.OnFold = func(f fit.Fold, train, rated int) error {
+			show = w.treePrinter(params.NumIterations, metrics[0].Name)
+			_, err := fmt.Fprintf(w.Out, "fold %d of %d: %s rows train, %s are rated\n", f.Number, f.Of, humanize.Comma(int64(train)), humanize.Comma(int64(rated)))
+			return err
+		}
+	}
+	outcomes, err := fit.NewTable(ds).CrossValidate(cmd.Context(), q)
+	if err != nil {
+		return err
+	}
+	result := crossReport(outcomes)
+	result.Dataset, result.Scheme, result.Metric = ds.Manifest.Name+"@"+ds.Manifest.Version, q.Scheme, metrics[0].Name
+	if f.json {
+		return json.NewEncoder(w.Out).Encode(result)
+	}
+	w.reportCross(result)
+	return nil
+}
+
+func crossReport(outcomes []fit.FoldOutcome) crossValidated {
+	mem := usage.Self()
+	r := crossValidated{Summary: map[string]summary{}, Memory: memory{mem.Private, mem.Shared, mem.PSS}}
+	for _, o := range outcomes {
+		r.Seconds += o.Seconds
+		r.Folds = append(r.Folds, crossFold{TrainFolds: whole(o.Train.Folds), RatedFolds: whole(o.Rated.Folds), TrainRows: o.TrainRows,
+			RatedRows: o.RatedRows, Trees: o.Trees, Metrics: o.Metrics, Seconds: o.Seconds})
+	}
+	for name, s := range fit.Summarize(outcomes) {
+		out := summary{Folds: s.Folds, Mean: s.Mean}
+		if !math.IsNaN(s.SD) {
+			out.SD = &s.SD
+		}
+		r.Summary[name] = out
+	}
+	return r
+}
+
+// whole are bytes as numbers: encoding/json would write bytes as base64.
+func whole(folds []uint8) []int {
+	out := make([]int, len(folds))
+	for i, f := range folds {
+		out[i] = int(f)
+	}
+	return out
+}
+
+func (w *World) reportCross(r crossValidated) {
+	t := table.NewWriter()
+	t.SetStyle(table.StyleLight)
+	t.SetOutputMirror(w.Out)
+	t.AppendHeader(table.Row{"fold", "rows trained on", "rows rated", "trees", r.Metric, "seconds"})
+	for i, f := range r.Folds {
+		t.AppendRow(table.Row{i + 1, humanize.Comma(int64(f.TrainRows)), humanize.Comma(int64(f.RatedRows)), f.Trees,
+			fmt.Sprintf("%.6f", f.Metrics[r.Metric]), fmt.Sprintf("%.2f", f.Seconds)})
+	}
+	t.Render()
+	t = table.NewWriter()
+	t.SetStyle(table.StyleLight)
+	t.SetOutputMirror(w.Out)
+	t.AppendHeader(table.Row{"metric", "mean", "standard deviation", "folds"})
+	for _, name := range slices.Sorted(maps.Keys(r.Summary)) {
+		s := r.Summary[name]
+		deviation := "-"
+		if s.SD != nil {
+			deviation = fmt.Sprintf("%.6f", *s.SD)
+		}
+		t.AppendRow(table.Row{name, fmt.Sprintf("%.6f", s.Mean), deviation, s.Folds})
+	}
+	t.Render()
+	if r.Memory.PSS > 0 {
+		fmt.Fprintf(w.Out, "memory: %s private, %s shared\n", humanize.IBytes(uint64(r.Memory.Private)), humanize.IBytes(uint64(r.Memory.Shared)))
+	}
+}
