@@ -149,42 +149,6 @@ func (b *booster) resume(c *Checkpoint) error {
 	return nil
 }
 
-// replay makes the scores that growing the trees made, bit for bit: a row's score began at the bias and took one value per
-// tree, in the trees' order. The first tree carries the bias by now, and bias + value is what its leaf says, so rows in
-// use begin at zero. Taking a piece of rows through all trees keeps its bytes and scores in the cache.
-func replay(trees []*Tree, d *Data, score []float64, bias float64, threads int) {
-	for i := range score {
-		score[i] = bias
-	}
-	if len(trees) == 0 {
-		return
-	}
-	rows := d.rows()
-	parallel(threads, rows.len(), grain, func(_, lo, hi int) {
-		var table lookup
-		whole, piece, scratch := make([]uint32, replayRows), make([]uint32, replayRows), make([]uint32, replayRows)
-		for from := lo; from < hi; from += replayRows {
-			n := min(replayRows, hi-from)
-			rows.copy(whole[:n], from)
-			for _, r := range whole[:n] {
-				score[r] = 0
-			}
-			for _, t := range trees {
-				copy(piece, whole[:n])
-				t.route(d.Columns, piece[:n], scratch[:n], &table, func(leaf int, rows []uint32) {
-					v := t.LeafValue[leaf]
-					for _, r := range rows {
-						score[r] += v
-					}
-				})
-			}
-		}
-	})
-}
-
-// replayRows is the piece: 16 Ki rows of a hundred features are 1.6 MB.
-const replayRows = grain
-
 // save lends the state to whoever keeps checkpoints.
 func (b *booster) save(at *Checkpoint) error {
 	if b.opt.Checkpoint == nil {

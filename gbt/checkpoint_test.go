@@ -177,7 +177,7 @@ func TestAnyKillsSameBytes(t *testing.T) {
 
 // TestReplayMakesTheSameScores compares every bit of the scores, of more rows than one piece, and not only the models.
 func TestReplayMakesTheSameScores(t *testing.T) {
-	d := randomTable(tableSpec{rows: 3*replayRows + 77, numerical: 4, categorical: 2, bins: 40, missing: 0.1, seed: 3})
+	d := randomTable(tableSpec{rows: 3*window + 77, numerical: 4, categorical: 2, bins: 40, missing: 0.1, seed: 3})
 	for r := range d.Rows {
 		if r%3 > 0 {
 			d.Subset = append(d.Subset, uint32(r))
