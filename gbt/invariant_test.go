@@ -301,7 +301,7 @@ func checkHistograms(g *grower) error {
 		for _, f := range g.features {
 			var want [MaxBins]wide
 			for _, r := range g.order[l.from : l.from+l.rows] {
-				gs, hs := g.score.pack.sums(g.score.pack.word(g.count.gh[r]))
+				gs, hs := g.score.pack.sums(g.score.pack.word(g.count.kernel.gh[r]))
 				b := g.data.Columns[f][r]
 				want[b] = want[b].and(wide{gs, hs})
 			}

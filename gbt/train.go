@@ -22,6 +22,16 @@ type Options struct {
 
 	// OnTree is told about every tree. An error ends the training with that error.
 	OnTree func(Progress) error
+
+	// Checkpoint is lent the state before every tree, from the training's goroutine, and decides by itself when one is worth
+	// keeping. It is lent the last one again when ctx has ended within a tree, before Train returns. An error ends the
+	// training with that error.
+	Checkpoint func(*Checkpoint) error
+	// Resume, when not nil, is where to go on: the model is the one that a training that never stopped would have ended with.
+	// A checkpoint of another run (parameters, data, Valid, Maximize or Identity) is refused with a *MismatchError.
+	Resume *Checkpoint
+	// Identity says in words what is not looked at to tell two runs apart: which table's bytes these are, what Eval rates.
+	Identity string
 }
 
 // Progress is the state of a training run after a tree.
@@ -41,6 +51,8 @@ type Result struct {
 	Score float64
 	// Stopped says why no more trees were grown.
 	Stopped Stop
+	Resumed int           // trees that came out of Options.Resume
+	Took    time.Duration // training, with what the resumed trees had taken before
 }
 
 // Stop is why training ended.
@@ -64,8 +76,12 @@ func Train(ctx context.Context, d *Data, p Params, opt Options) (*Result, error)
 		return nil, err
 	}
 	for b.stopped == "" {
-		if err := b.step(ctx); err != nil {
+		at := b.checkpoint()
+		if err := b.save(at); err != nil {
 			return nil, err
+		}
+		if err := b.step(ctx); err != nil {
+			return nil, b.abandoned(ctx, at, err)
 		}
 	}
 	return b.result(), nil
@@ -93,6 +109,11 @@ type booster struct {
 	bestIn  int // the round of the best score
 	bestAt  float64
 	stopped Stop
+
+	run     run // what its checkpoints belong to; empty where nobody wants any
+	started time.Time
+	before  time.Duration // what the resumed trees had taken
+	resumed int           // trees
 }
 
 func newBooster(d *Data, p Params, opt Options) (*booster, error) {
@@ -119,7 +140,7 @@ func newBooster(d *Data, p Params, opt Options) (*booster, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &booster{p: p, opt: opt, data: d, obj: obj, bestAt: math.NaN()}
+	b := &booster{p: p, opt: opt, data: d, obj: obj, bestAt: math.NaN(), started: time.Now()}
 	b.grow = newGrower(&b.p, d, opt.Threads)
 	b.gh = make([]uint32, d.Rows)
 	b.bias = obj.init(p.BoostFromAverage)
@@ -127,6 +148,12 @@ func newBooster(d *Data, p Params, opt Options) (*booster, error) {
 	if opt.Valid != nil {
 		b.validScore = filled(opt.Valid.Rows, b.bias)
 		b.valid = make([]float64, opt.Valid.Used())
+	}
+	if opt.Checkpoint != nil || opt.Resume != nil {
+		b.run = newRun(d, p, opt)
+	}
+	if opt.Resume != nil {
+		return b, b.resume(opt.Resume)
 	}
 	return b, nil
 }
@@ -252,7 +279,7 @@ func (b *booster) result() *Result {
 	}
 	m := &Model{Objective: b.obj.String(), Trees: b.trees, Params: b.p.lines(b.data.Features)}
 	m.FeatureNames, m.FeatureInfos = describe(b.data.Features)
-	r := &Result{Model: m, Grown: len(b.trees), Best: len(b.trees), Score: b.bestAt, Stopped: b.stopped}
+	r := &Result{Model: m, Grown: len(b.trees), Best: len(b.trees), Score: b.bestAt, Stopped: b.stopped, Resumed: b.resumed, Took: b.elapsed()}
 	if b.p.EarlyStoppingRound > 0 && b.best > 0 {
 		r.Best = b.best
 		r.Model = m.truncated(b.best)

@@ -34,8 +34,9 @@ const (
 	ExitKilled  = 137 // SIGKILL, by the kernel when memory is short
 )
 
-// MaxClaims is how many tasks may die over one trial before it counts as failed. A task that is told to go releases its
-// claim, which then does not count; but a candidate that kills whoever trains it would otherwise use up a task's retries, and with them the Batch job.
+// MaxClaims is how many tasks may die over one trial before it counts as failed: a candidate that kills whoever trains it
+// would otherwise use up a task's retries, and with them the Batch job. A claim that was released by a task that was told to
+// go does not count, nor does one that left a checkpoint: machines vanish without notice, and the trial got further.
 const MaxClaims = 5
 
 // MaxTasksPerVM is Batch's own limit.

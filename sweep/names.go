@@ -75,6 +75,14 @@ func (id ID) Attempt(trial, claim int) string {
 	return fmt.Sprintf("%sattempts/%d/", id.Trial(trial), claim)
 }
 
+// Checkpoints is the folder of what a trial's claims have saved of their training, with the slash.
+func (id ID) Checkpoints(trial int) string { return id.Trial(trial) + "checkpoints/" }
+
+// Checkpoint is the folder of one claim's, with the slash.
+func (id ID) Checkpoint(trial, claim int) string {
+	return fmt.Sprintf("%s%d/", id.Checkpoints(trial), claim)
+}
+
 // Part is what an object under a sweep's trials is.
 type Part string
 
@@ -84,7 +92,9 @@ const (
 	PartHeartbeat Part = "heartbeat"
 	PartRelease   Part = "release"
 	PartResult    Part = "result"
-	PartOther     Part = "other"
+	// PartCheckpoint shows, even when it is empty by now, that its claim has got further than the claim before.
+	PartCheckpoint Part = "checkpoint"
+	PartOther      Part = "other"
 )
 
 // numbered are the folders of a trial in which every claim has one object.
@@ -110,6 +120,12 @@ func (id ID) ParseTrialObject(name string) (trial int, part Part, claim int, ok 
 			return 0, "", 0, false
 		}
 		return trial, numbered[parts[1]], claim, true
+	case len(parts) == 4 && parts[1] == "checkpoints":
+		claim, err := strconv.Atoi(parts[2])
+		if err != nil || claim < 0 {
+			return 0, "", 0, false
+		}
+		return trial, PartCheckpoint, claim, true
 	}
 	return trial, PartOther, 0, true
 }

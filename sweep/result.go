@@ -82,11 +82,14 @@ type Scored struct {
 
 // Usage is what a trial cost.
 type Usage struct {
+	// TrainSeconds is training in all, as far as it went into the model: what a claim before had spent up to the checkpoint
+	// that was gone on from is in it, what it did after that is lost and is not.
 	TrainSeconds float64 `json:"train_seconds"`
-	NsPerValue   float64 `json:"ns_per_value"`  // per row x feature x tree
-	PrivateBytes int64   `json:"private_bytes"` // of the process, at the end of training
-	SharedBytes  int64   `json:"shared_bytes"`  // of the dataset, mapped
-	PSSBytes     int64   `json:"pss_bytes"`     // proportional share of all
+	ResumedTrees int     `json:"resumed_trees,omitempty"` // how many of the trees grown came from a claim before
+	NsPerValue   float64 `json:"ns_per_value"`            // per row x feature x tree
+	PrivateBytes int64   `json:"private_bytes"`           // of the process, at the end of training
+	SharedBytes  int64   `json:"shared_bytes"`            // of the dataset, mapped
+	PSSBytes     int64   `json:"pss_bytes"`               // proportional share of all
 }
 
 const maxReason = 4096

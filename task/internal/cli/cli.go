@@ -8,9 +8,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"coppice/blob"
+	"coppice/gbt"
 	"coppice/program"
 	"coppice/sweep"
 	"coppice/task/internal/fit"
+	"coppice/task/internal/keep"
 	"coppice/task/internal/worker"
 )
 
@@ -39,6 +41,11 @@ func Run(ctx context.Context, w World) int {
 func exitCode(err error) (int, bool) {
 	if errors.Is(err, fit.ErrNoRows) || errors.Is(err, fit.ErrScheme) {
 		return sweep.ExitInput, true
+	}
+	var busy *keep.BusyError
+	var other *gbt.MismatchError
+	if errors.As(err, &busy) || errors.As(err, &other) {
+		return sweep.ExitConflict, true
 	}
 	var transient *worker.TransientError
 	return sweep.ExitTransient, errors.As(err, &transient)

@@ -46,7 +46,7 @@ func (w *World) run(cmd *cobra.Command) (err error) {
 	worker := &worker.Worker{
 		Datasets: backends.Datasets, Sweeps: backends.Sweeps, Scores: backends.Scores, Log: log,
 		Sweep: sweep.ID(env.Sweep), Task: env.Task, Attempt: env.Attempt, Scratch: env.Scratch,
-		Host: host, Nonce: uuid.NewString(), Available: worker.Memory,
+		Host: host, Nonce: uuid.NewString(), Version: w.Version, Available: worker.Memory,
 	}
 	return worker.Run(ctx)
 }

@@ -34,6 +34,8 @@ type trainFlags struct {
 	threads, folds       int
 	cv                   string
 	json, noVerify       bool
+	checkpoint           string
+	every                time.Duration
 }
 
 func trainCommand(w *World) *cobra.Command {
@@ -47,7 +49,10 @@ stops the training early when early_stopping_round is set).
 
 With --cv it trains and rates a model for each fold of the train split instead, over the same mapped table, and prints mean
 and standard deviation: kfold rates each fold by a model of the others, group the same where the dataset has a group column,
-forward by a model of the folds before it, where the dataset is split by time. It writes no model.`,
+forward by a model of the folds before it, where the dataset is split by time. It writes no model.
+
+With --checkpoint, the training is saved into a folder as it goes on and before it ends on Ctrl-C or SIGTERM; the same
+command, given again, goes on from there and ends with the same model, byte for byte. The folder is emptied at the end.`,
 		Example: `  launcher stage clicks.yaml --out data
   task train --dataset data/clicks/0123456789abcdef --params params.yaml --out model.txt --threads 2
   task train --dataset data/clicks/0123456789abcdef --params params.yaml --cv kfold --folds 5`,
@@ -62,6 +67,8 @@ forward by a model of the folds before it, where the dataset is split by time. I
 	cmd.Flags().BoolVar(&f.noVerify, "no-verify", false, "do not compare the dataset with its checksums first")
 	cmd.Flags().StringVar(&f.cv, "cv", "", "cross-validate instead: kfold, group or forward")
 	cmd.Flags().IntVar(&f.folds, "folds", dataset.Folds, "folds of --cv; fewer than the dataset's are made by joining neighbours")
+	cmd.Flags().StringVar(&f.checkpoint, "checkpoint", "", "folder to save the training in, and to go on from")
+	cmd.Flags().DurationVar(&f.every, "checkpoint-every", 30*time.Second, "how long the training may go on unsaved")
 	_ = cmd.MarkFlagRequired("dataset")
 	return cmd
 }
@@ -71,6 +78,7 @@ type trained struct {
 	Dataset    string             `json:"dataset"`
 	Trees      int                `json:"trees"`
 	TreesGrown int                `json:"trees_grown"`
+	Resumed    int                `json:"resumed_trees,omitempty"` // of those grown; their time is in seconds
 	Stopped    gbt.Stop           `json:"stopped"`
 	Seconds    float64            `json:"seconds"`
 	MsPerTree  float64            `json:"ms_per_tree"`
@@ -96,6 +104,9 @@ func (w *World) train(cmd *cobra.Command, f trainFlags) error {
 	if f.cv != "" {
 		return w.crossValidate(cmd, f)
 	}
+	if f.every < 0 {
+		return program.Usagef("--checkpoint-every is %s: use 30s, 5m, or 0 to save after every tree", f.every)
+	}
 	if err := checkOut(f.out); err != nil {
 		return err
 	}
@@ -109,7 +120,7 @@ func (w *World) train(cmd *cobra.Command, f trainFlags) error {
 		return err
 	}
 	t := fit.NewTable(ds)
-	q := fit.Request{Params: params, Metric: metrics[0], Metrics: metrics, Threads: f.threads, RateTrees: true}
+	q := fit.Request{Params: params, Metric: metrics[0], Metrics: metrics, Threads: f.threads, RateTrees: true, Program: w.Version}
 	if ds.Split(dataset.ValidSplit) != nil {
 		q.Valid = &sweep.Rows{Split: dataset.ValidSplit}
 	}
@@ -117,17 +128,11 @@ func (w *World) train(cmd *cobra.Command, f trainFlags) error {
 		w.describe(ds, params, f.threads)
 		q.OnTree = w.treePrinter(params.NumIterations, metrics[0].Name)
 	}
-	o, err := t.Train(cmd.Context(), q)
+	o, mem, err := w.trainAndWrite(cmd.Context(), t, q, f)
 	if err != nil {
 		return err
 	}
-	mem := usage.Self()
-	if f.out != "" {
-		if err := writeModel(o.Model, f.out); err != nil {
-			return err
-		}
-	}
-	result := trained{Dataset: ds.Manifest.Name + "@" + ds.Manifest.Version, Trees: len(o.Model.Trees), TreesGrown: o.Grown, Stopped: o.Stopped,
+	result := trained{Dataset: ds.Manifest.Name + "@" + ds.Manifest.Version, Trees: len(o.Model.Trees), TreesGrown: o.Grown, Resumed: o.Resumed, Stopped: o.Stopped,
 		Seconds: o.Seconds, MsPerTree: o.Seconds * 1e3 / float64(o.Grown), NsPerValue: o.NsPerValue, Metrics: o.Metrics,
 		Memory: memory{mem.Private, mem.Shared, mem.PSS}, Model: f.out}
 	if f.json {
@@ -150,6 +155,26 @@ func openVerified(ctx context.Context, f trainFlags) (*dataset.Dataset, error) {
 		return nil, errors.Join(err, ds.Close())
 	}
 	return ds, nil
+}
+
+// trainAndWrite trains, and writes the model where it is wanted. Checkpoints, where they are wanted, are kept until then.
+func (w *World) trainAndWrite(ctx context.Context, t *fit.Table, q fit.Request, f trainFlags) (*fit.Outcome, usage.Memory, error) {
+	s, err := w.openSaved(ctx, f, &q)
+	if err != nil {
+		return nil, usage.Memory{}, err
+	}
+	defer s.close()
+	o, err := t.Train(ctx, q)
+	if err != nil {
+		return nil, usage.Memory{}, s.explain(ctx, err)
+	}
+	mem := usage.Self()
+	if f.out != "" {
+		if err := writeModel(o.Model, f.out); err != nil {
+			return nil, mem, err
+		}
+	}
+	return o, mem, s.clear(ctx)
 }
 
 // checkOut refuses a place where no model could be written, before one is trained.
@@ -257,12 +282,13 @@ func (w *World) describe(ds *dataset.Dataset, p gbt.Params, threads int) {
 func (w *World) treePrinter(trees int, name string) func(gbt.Progress) error {
 	every := max(trees/20, 1)
 	var took time.Duration
+	grown := 0 // here; trees of a checkpoint were grown before
 	return func(p gbt.Progress) error {
 		took += p.Took
-		if p.Tree%every != 0 && p.Tree != 1 {
+		if grown++; p.Tree%every != 0 && grown != 1 {
 			return nil
 		}
-		line := fmt.Sprintf("tree %5d  %4d leaves  %7.1f ms/tree", p.Tree, p.Leaves, took.Seconds()*1e3/float64(p.Tree))
+		line := fmt.Sprintf("tree %5d  %4d leaves  %7.1f ms/tree", p.Tree, p.Leaves, took.Seconds()*1e3/float64(grown))
 		if !math.IsNaN(p.Score) {
 			line += fmt.Sprintf("  valid %s %.6f (best %d)", name, p.Score, p.Best)
 		}
@@ -275,7 +301,11 @@ func (w *World) report(r trained) {
 	t := table.NewWriter()
 	t.SetStyle(table.StyleLight)
 	t.SetOutputMirror(w.Out)
-	t.AppendRow(table.Row{"trees", fmt.Sprintf("%d (%d grown; %s)", r.Trees, r.TreesGrown, r.Stopped)})
+	trees := fmt.Sprintf("%d (%d grown; %s)", r.Trees, r.TreesGrown, r.Stopped)
+	if r.Resumed > 0 {
+		trees += fmt.Sprintf(", %d of them before a checkpoint; their time is included", r.Resumed)
+	}
+	t.AppendRow(table.Row{"trees", trees})
 	t.AppendRow(table.Row{"time", fmt.Sprintf("%.2f s, %.1f ms per tree, %.3f ns per row x feature x tree", r.Seconds, r.MsPerTree, r.NsPerValue)})
 	for _, name := range slices.Sorted(maps.Keys(r.Metrics)) {
 		t.AppendRow(table.Row{"valid " + name, fmt.Sprintf("%.6f", r.Metrics[name])})

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"time"
 
 	"coppice/dataset"
 	"coppice/gbt"
@@ -91,6 +90,10 @@ type Request struct {
 	Valid   *sweep.Rows     // nil trains without held-out rows
 	Threads int
 	OnTree  func(gbt.Progress) error
+	// Checkpoint and Resume are gbt's. Program names the build, because another one may grow other trees.
+	Checkpoint func(*gbt.Checkpoint) error
+	Resume     *gbt.Checkpoint
+	Program    string
 	// RateTrees asks for Metric after every tree even where nothing stops early.
 	RateTrees bool
 }
@@ -100,7 +103,7 @@ type Outcome struct {
 	*gbt.Result
 	Score      float64            // Metric on valid, at the best iteration; NaN without valid
 	Metrics    map[string]float64 // on valid
-	Seconds    float64            // of training, ratings included
+	Seconds    float64            // of training, ratings and what the resumed trees took before included
 	NsPerValue float64            // per row, feature and tree
 }
 
@@ -110,7 +113,8 @@ func (t *Table) Train(ctx context.Context, q Request) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	opt := gbt.Options{Threads: q.Threads, OnTree: q.OnTree, Maximize: q.Metric.Maximize}
+	opt := gbt.Options{Threads: q.Threads, OnTree: q.OnTree, Maximize: q.Metric.Maximize,
+		Checkpoint: q.Checkpoint, Resume: q.Resume, Identity: t.identity(q)}
 	var valid *Rows
 	if q.Valid != nil {
 		if valid, err = t.Select(*q.Valid); err != nil {
@@ -120,17 +124,25 @@ func (t *Table) Train(ctx context.Context, q Request) (*Outcome, error) {
 			opt.Valid, opt.Eval = &valid.Data, rater(q, valid)
 		}
 	}
-	start := time.Now()
 	res, err := gbt.Train(ctx, &train.Data, q.Params, opt)
 	if err != nil {
 		return nil, err
 	}
-	o := &Outcome{Result: res, Score: math.NaN(), Seconds: time.Since(start).Seconds()}
+	o := &Outcome{Result: res, Score: math.NaN(), Seconds: res.Took.Seconds()}
 	o.NsPerValue = o.Seconds * 1e9 / float64(train.Len()) / float64(t.Features()) / float64(res.Grown)
 	if valid != nil {
 		err = o.rate(q, valid)
 	}
 	return o, err
+}
+
+// identity is what gbt cannot see of a run: which version of which dataset, what rates it, and the build.
+func (t *Table) identity(q Request) string {
+	id := fmt.Sprintf("task %s, dataset %s@%s", q.Program, t.ds.Manifest.Name, t.ds.Manifest.Version)
+	if q.Valid != nil {
+		id += fmt.Sprintf(", rated by %s on %s %v", q.Metric.Name, q.Valid.Split, q.Valid.Folds)
+	}
+	return id
 }
 
 // rater measures raw scores of valid with one metric after every tree, in memory that it keeps.

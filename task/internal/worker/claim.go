@@ -12,11 +12,11 @@ import (
 
 // state is what the sweep's objects say of one trial.
 type state struct {
-	claims   int             // made so far; the last one holds the trial
-	released int             // how many of them were given back
-	free     bool            // the last one was
-	beat     blob.Generation // of the last claim's heartbeat; 0 before its first
-	ended    bool
+	claims  int             // made so far; the last one holds the trial
+	excused int             // how many of them say nothing against the trial: given back, or further on than the one before
+	free    bool            // the last one was given back
+	beat    blob.Generation // of the last claim's heartbeat; 0 before its first
+	ended   bool
 }
 
 // watched is, of every unfinished trial, since when this task has seen neither a new claim nor a new heartbeat. Only this
@@ -75,7 +75,7 @@ func (w *Worker) next(ctx context.Context) (*sweep.Claim, error) {
 // states lists the sweep's trials once.
 func (w *Worker) states(ctx context.Context) ([]state, error) {
 	states := make([]state, len(w.plan.Trials))
-	beats, released := map[[2]int]blob.Generation{}, map[[2]int]bool{}
+	beats, released, excused := map[[2]int]blob.Generation{}, map[[2]int]bool{}, map[[2]int]bool{}
 	for attrs, err := range w.Sweeps.List(ctx, w.Sweep.Trials()) {
 		if err != nil {
 			return nil, fmt.Errorf("list the sweep's trials: %w", err)
@@ -91,7 +91,9 @@ func (w *Worker) states(ctx context.Context) ([]state, error) {
 			beats[[2]int{trial, claim}] = attrs.Generation
 		case sweep.PartRelease:
 			released[[2]int{trial, claim}] = true
-			states[trial].released++
+			excused[[2]int{trial, claim}] = true
+		case sweep.PartCheckpoint:
+			excused[[2]int{trial, claim}] = true
 		case sweep.PartResult:
 			states[trial].ended = true
 		}
@@ -99,6 +101,9 @@ func (w *Worker) states(ctx context.Context) ([]state, error) {
 	for i := range states {
 		last := [2]int{i, states[i].claims - 1}
 		states[i].beat, states[i].free = beats[last], released[last]
+	}
+	for claim := range excused {
+		states[claim[0]].excused++
 	}
 	return states, nil
 }
@@ -125,7 +130,7 @@ func (w *Worker) take(ctx context.Context, states []state) (*sweep.Claim, error)
 			if !ok {
 				continue
 			}
-			if s.claims-s.released >= sweep.MaxClaims {
+			if s.claims-s.excused >= sweep.MaxClaims {
 				if err := w.giveUp(ctx, trial, s); err != nil {
 					return nil, err
 				}
@@ -186,11 +191,11 @@ func (w *Worker) claim(ctx context.Context, trial, n int) (*sweep.Claim, error) 
 
 // giveUp ends a trial that has cost too many tasks their lives.
 func (w *Worker) giveUp(ctx context.Context, trial int, s state) error {
-	now, deaths := time.Now().UTC(), s.claims-s.released
+	now, deaths := time.Now().UTC(), s.claims-s.excused
 	w.Log.Warn("trial given up", "trial", trial, "deaths", deaths)
 	return w.finish(ctx, &sweep.Result{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: trial, Claim: s.claims - 1, Task: w.Task,
 		Attempt: w.Attempt, Params: w.plan.Trials[trial].Params, Metrics: map[string]float64{}, Status: sweep.StatusFailed, Started: now, Ended: now,
-		Reason: fmt.Sprintf("%d tasks died while they trained it; it may need more memory than the machine has", deaths)})
+		Reason: fmt.Sprintf("%d tasks died while they trained it and got no further; it may need more memory than the machine has", deaths)})
 }
 
 // release gives a claim back, so that nobody need wait until its holder counts as dead.

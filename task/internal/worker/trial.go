@@ -34,12 +34,16 @@ func (w *Worker) trial(ctx context.Context, claim *sweep.Claim, m metric.Metric)
 	started := time.Now().UTC()
 	training, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	limit := time.Duration(w.plan.Spec.Limits.Trial)
-	training, cancel := context.WithTimeoutCause(training, limit, errTimeLimit)
-	defer cancel()
 	pulse := w.startPulse(ctx, claim, stop)
 	defer pulse.end() // after the upload, which may take longer than others wait for a sign of life
-	r, out, err := w.train(training, claim, m, pulse)
+	keeper := w.keeper(claim)
+	from, err := keeper.Newest(ctx)
+	if err != nil {
+		return fmt.Errorf("trial %d: %w", claim.Trial, err)
+	}
+	training, cancel := context.WithTimeoutCause(training, w.timeLeft(from), errTimeLimit)
+	defer cancel()
+	r, out, err := w.train(training, claim, m, pulse, saving{ctx, keeper, from})
 	if ctx.Err() != nil {
 		return ctx.Err() // the machine is being taken away; the next attempt takes the trial up again
 	}
@@ -65,7 +69,7 @@ type finished struct {
 
 // train trains and rates the candidate. A panic in it is an error of the candidate: one bad configuration must not fail
 // the task, and with it the whole Batch job.
-func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric, p *pulse) (r *sweep.Result, out *finished, err error) {
+func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric, p *pulse, s saving) (r *sweep.Result, out *finished, err error) {
 	trial := w.plan.Trials[claim.Trial]
 	r = &sweep.Result{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: claim.Trial, Claim: claim.Claim,
 		Task: w.Task, Attempt: w.Attempt, Params: trial.Params, Metrics: map[string]float64{}}
@@ -79,7 +83,8 @@ func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric,
 		return r, nil, err
 	}
 	threads := w.plan.Sizing.ThreadsPerTask
-	o, err := w.table.Train(ctx, fit.Request{Params: params, Metric: m, Metrics: w.metrics, Valid: &w.plan.Holdout.Valid, Threads: threads, OnTree: p.tree})
+	o, err := w.fit(ctx, s, fit.Request{Params: params, Metric: m, Metrics: w.metrics, Valid: &w.plan.Holdout.Valid, Threads: threads,
+		OnTree: p.tree, Program: w.Version})
 	if err != nil {
 		return r, nil, err
 	}
@@ -104,7 +109,7 @@ func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric,
 	}
 	out.model = text.Bytes()
 	mem := usage.Self()
-	r.Usage = sweep.Usage{TrainSeconds: o.Seconds, NsPerValue: o.NsPerValue, PrivateBytes: mem.Private, SharedBytes: mem.Shared, PSSBytes: mem.PSS}
+	r.Usage = sweep.Usage{TrainSeconds: o.Seconds, NsPerValue: o.NsPerValue, ResumedTrees: o.Resumed, PrivateBytes: mem.Private, SharedBytes: mem.Shared, PSSBytes: mem.PSS}
 	return r, out, nil
 }
 
@@ -153,6 +158,7 @@ func (w *Worker) finish(ctx context.Context, r *sweep.Result) error {
 	if err != nil {
 		return fmt.Errorf("write the result of trial %d: %w", r.Trial, err)
 	}
+	w.dropCheckpoints(ctx, r.Trial)
 	if !created {
 		w.Log.Warn("another task had ended the trial before", "trial", r.Trial, "claim", r.Claim)
 		return nil

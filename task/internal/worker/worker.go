@@ -38,6 +38,7 @@ type Worker struct {
 	Scratch string // shared by the tasks of the machine
 	Host    string
 	Nonce   string // unique to this process
+	Version string // of the program
 
 	// Available says how many bytes of memory the machine has left; negative when unknown.
 	Available func() int64

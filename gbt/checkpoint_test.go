@@ -1,0 +1,372 @@
+package gbt
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	bin "encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// encoded is c's bytes.
+func encoded(t testing.TB, c *Checkpoint) []byte {
+	t.Helper()
+	data, err := c.AppendBinary(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// randomRun is a small training of random shape: table, parameters, subset, early stopping.
+func randomRun(rng *rand.Rand) (*Data, Params, Options) {
+	s := tableSpec{rows: 300 + rng.IntN(3000), numerical: 1 + rng.IntN(6), categorical: rng.IntN(4), bins: 2 + rng.IntN(60),
+		missing: float64(rng.IntN(2)) * 0.1, weights: rng.IntN(2) == 0, regression: rng.IntN(2) == 0, seed: rng.Uint64()}
+	d, v := randomTable(s), randomTable(s)
+	p := Defaults()
+	p.NumIterations, p.NumLeaves, p.MinDataInLeaf, p.Seed = 1+rng.IntN(40), 2+rng.IntN(30), 1+rng.IntN(20), rng.Uint64N(1<<53)
+	p.LearningRate = 0.05 + rng.Float64()*0.5
+	if s.regression {
+		p.Objective = "regression"
+	}
+	variant := rng.IntN(len(variants()))
+	for i, name := range slices.Sorted(func(yield func(string) bool) {
+		for name := range variants() {
+			if !yield(name) {
+				return
+			}
+		}
+	}) {
+		if i == variant {
+			variants()[name](&p)
+		}
+	}
+	if rng.IntN(2) == 0 { // many rounds find no split
+		p.MinGainToSplit, p.FeatureFraction = 20*rng.Float64(), 0.3
+	}
+	opt := Options{Threads: 1 + rng.IntN(3)}
+	if rng.IntN(3) > 0 {
+		opt.Valid, opt.Maximize = &v.Data, rng.IntN(2) == 0
+		if rng.IntN(2) == 0 {
+			opt.Valid.Subset = randomRows(rng, v.Rows)
+		}
+		opt.Eval = noisyRating(rng.Uint64())
+		p.EarlyStoppingRound = rng.IntN(12)
+	}
+	if rng.IntN(2) == 0 {
+		d.Subset = randomRows(rng, d.Rows)
+	}
+	return &d.Data, p, opt
+}
+
+func randomRows(rng *rand.Rand, n int) []uint32 {
+	rows := []uint32{0, 1, 2, 3}
+	for r := 4; r < n; r++ {
+		if rng.IntN(3) > 0 {
+			rows = append(rows, uint32(r))
+		}
+	}
+	return rows
+}
+
+// noisyRating depends on every bit of every score, and gets better and worse at random.
+func noisyRating(seed uint64) func([]float64) (float64, error) {
+	return func(raw []float64) (float64, error) {
+		h := seed
+		for _, s := range raw {
+			h = mix(h ^ math.Float64bits(s))
+		}
+		return float64(h>>12) / (1 << 52), nil
+	}
+}
+
+var errKilled = errors.New("killed")
+
+// killed trains up to a random moment and returns the bytes of the last checkpoint that was kept, or of the one it began
+// from; nil ones are none. The moments: before a tree, after it, or within it by the end of its context.
+func killed(t testing.TB, rng *rand.Rand, d *Data, p Params, opt Options, from []byte) ([]byte, *Result) {
+	t.Helper()
+	kept := from
+	if from != nil {
+		c, err := ReadCheckpoint(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		opt.Resume = c
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	left, how, every := rng.IntN(12), rng.IntN(3), 1+rng.IntN(4)
+	opt.Checkpoint = func(c *Checkpoint) error {
+		if ctx.Err() != nil || c.Rounds()%every == 0 {
+			kept = encoded(t, c)
+		}
+		if left--; left >= 0 {
+			return nil
+		}
+		switch how {
+		case 0:
+			return errKilled
+		case 1:
+			cancel()
+		}
+		return nil
+	}
+	opt.OnTree = func(Progress) error {
+		if how == 2 && left < 0 {
+			return errKilled
+		}
+		return nil
+	}
+	opt.Threads = 1 + rng.IntN(3)
+	res, err := Train(ctx, d, p, opt)
+	if err != nil && !errors.Is(err, errKilled) && !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	return kept, res
+}
+
+// TestAnyKillsSameBytes kills random trainings at random moments, again and again, and lets each go on from what it kept.
+func TestAnyKillsSameBytes(t *testing.T) {
+	start, runs := uint64(time.Now().UnixNano()), 60
+	if raceEnabled {
+		runs = 12
+	}
+	kills, stops := 0, map[Stop]int{}
+	for i := range uint64(runs) {
+		seed := start + i
+		rng := rand.New(rand.NewPCG(seed, 0))
+		d, p, opt := randomRun(rng)
+		want, err := Train(t.Context(), d, p, opt)
+		if errors.Is(err, errOneClass) {
+			continue // the subset has one class
+		}
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		var kept []byte
+		var got *Result
+		for got == nil {
+			if kept, got = killed(t, rng, d, p, opt, kept); got == nil {
+				kills++
+			}
+		}
+		stops[got.Stopped]++
+		if !bytes.Equal(text(t, got.Model), text(t, want.Model)) {
+			t.Fatalf("seed %d: killed and resumed, another model: %+v, want %+v", seed, got, want)
+		}
+		same := math.Float64bits(got.Score) == math.Float64bits(want.Score) && got.Grown == want.Grown && got.Best == want.Best && got.Stopped == want.Stopped
+		if !same || got.Resumed > got.Grown {
+			t.Fatalf("seed %d: got %+v, want %+v", seed, got, want)
+		}
+	}
+	t.Logf("seeds from %d: %d kills in %d trainings, which stopped: %v", start, kills, runs, stops)
+	if kills < runs/2 {
+		t.Errorf("only %d kills in %d trainings", kills, runs)
+	}
+}
+
+// TestReplayMakesTheSameScores compares every bit of the scores, of more rows than one piece, and not only the models.
+func TestReplayMakesTheSameScores(t *testing.T) {
+	d := randomTable(tableSpec{rows: 3*window + 77, numerical: 4, categorical: 2, bins: 40, missing: 0.1, seed: 3})
+	for r := range d.Rows {
+		if r%3 > 0 {
+			d.Subset = append(d.Subset, uint32(r))
+		}
+	}
+	p := small()
+	p.BaggingFraction, p.BaggingFreq = 0.5, 1
+	b, err := newBooster(&d.Data, p, Options{Threads: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 6 {
+		if err := b.step(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again := make([]float64, d.Rows)
+	replay(b.trees, &d.Data, again, b.bias, 3)
+	for r, s := range b.score {
+		if math.Float64bits(s) != math.Float64bits(again[r]) {
+			t.Fatalf("row %d: %v, replayed %v", r, s, again[r])
+		}
+	}
+}
+
+// checkpointed is a small training's state after so many trees.
+func checkpointed(t testing.TB, d *Data, p Params, opt Options, trees int) *Checkpoint {
+	t.Helper()
+	var last *Checkpoint
+	opt.Checkpoint = func(c *Checkpoint) error {
+		if last = c; c.Trees() == trees {
+			return errKilled
+		}
+		return nil
+	}
+	if _, err := Train(t.Context(), d, p, opt); !errors.Is(err, errKilled) {
+		t.Fatal(err)
+	}
+	return last
+}
+
+func TestCheckpointRoundTrip(t *testing.T) {
+	d := randomTable(tableSpec{rows: 3000, numerical: 3, categorical: 2, bins: 30, missing: 0.1, seed: 2})
+	c := checkpointed(t, &d.Data, small(), Options{Identity: "this one"}, 5)
+	if c.Trees() != 5 || c.Rounds() != 5 || c.Elapsed() <= 0 {
+		t.Errorf("%d trees, %d rounds, %s", c.Trees(), c.Rounds(), c.Elapsed())
+	}
+	prefix := []byte("before")
+	data, err := c.AppendBinary(prefix)
+	if err != nil || !bytes.HasPrefix(data, prefix) {
+		t.Fatal(err)
+	}
+	again, err := ReadCheckpoint(data[len(prefix):])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(encoded(t, again), data[len(prefix):]) {
+		t.Error("a checkpoint read and written again differs")
+	}
+	res := mustTrain(t, &d.Data, small(), Options{Identity: "this one", Resume: again})
+	if res.Resumed != 5 || res.Took < c.Elapsed() {
+		t.Errorf("%d trees resumed, took %s; %s of it before", res.Resumed, res.Took, c.Elapsed())
+	}
+}
+
+// TestDamagedCheckpointsAreRefused flips every byte and cuts everywhere.
+func TestDamagedCheckpointsAreRefused(t *testing.T) {
+	d := randomTable(tableSpec{rows: 800, numerical: 2, categorical: 1, bins: 10, seed: 2})
+	data := encoded(t, checkpointed(t, &d.Data, small(), Options{}, 2))
+	refused := func(what string, at int, bad []byte) {
+		var damage *CheckpointError
+		if _, err := ReadCheckpoint(bad); !errors.As(err, &damage) {
+			t.Fatalf("%s at byte %d: %v", what, at, err)
+		}
+	}
+	for i := range data {
+		bad := slices.Clone(data)
+		bad[i] ^= 1 << (i % 8)
+		refused("a flipped bit", i, bad)
+		refused("cut off", i, data[:i])
+	}
+	refused("a byte more", len(data), append(slices.Clone(data), 0))
+}
+
+func TestCheckpointOfAnotherRun(t *testing.T) {
+	rows := tableSpec{rows: 900, numerical: 3, bins: 12, weights: true, seed: 5}
+	fresh := func() (*table, Params, Options) {
+		p := small()
+		p.EarlyStoppingRound = 5
+		v := randomTable(rows)
+		return randomTable(rows), p, Options{Valid: &v.Data, Eval: noisyRating(1), Identity: "clicks@1, rated by auc"}
+	}
+	d, p, opt := fresh()
+	c := checkpointed(t, &d.Data, p, opt, 2)
+	for name, tc := range map[string]struct {
+		change func(*table, *Params, *Options)
+		says   string
+	}{
+		"parameter":  {func(_ *table, p *Params, _ *Options) { p.LearningRate = 0.2 }, "[learning_rate: 0.1], this one's [learning_rate: 0.2]"},
+		"identity":   {func(_ *table, _ *Params, o *Options) { o.Identity = "clicks@2, rated by auc" }, `of "clicks@1, rated by auc", this one of "clicks@2, rated by auc"`},
+		"label":      {func(d *table, _ *Params, _ *Options) { d.Label[800] = 1 - d.Label[800] }, "labels"},
+		"weight":     {func(d *table, _ *Params, _ *Options) { d.Weight[800]++ }, "weights"},
+		"no weights": {func(d *table, _ *Params, _ *Options) { d.Weight = nil }, "weights"},
+		"a bin":      {func(d *table, _ *Params, _ *Options) { d.RowMajor[77] ^= 1; d.Columns[2][25] ^= 1 }, "rows"},
+		"subset":     {func(d *table, _ *Params, _ *Options) { d.Subset = randomRows(rand.New(rand.NewPCG(1, 1)), d.Rows) }, "of 900 rows"},
+		"bound":      {func(d *table, _ *Params, _ *Options) { d.Features[1].Bounds[3] += 1e-9 }, "bins"},
+		"name":       {func(d *table, _ *Params, _ *Options) { d.Features[1].Name = "other" }, "features"},
+		"held-out":   {func(_ *table, _ *Params, o *Options) { o.Valid.Label[3] = 1 - o.Valid.Label[3] }, "held-out"},
+		"direction":  {func(_ *table, _ *Params, o *Options) { o.Maximize = true }, "direction"},
+	} {
+		d, p, opt := fresh()
+		tc.change(d, &p, &opt)
+		opt.Resume = c
+		var other *MismatchError
+		if _, err := Train(t.Context(), &d.Data, p, opt); !errors.As(err, &other) || !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	d, p, opt = fresh()
+	opt.Resume, opt.Threads = c, 3
+	mustTrain(t, &d.Data, p, opt)
+}
+
+// golden is a checkpoint made of literals, so that its bytes depend on the format alone.
+func golden() *Checkpoint {
+	c := &Checkpoint{bias: -1.5, round: 3, barren: 1, best: 1, bestIn: 2, bestAt: 0.25, elapsed: 90 * time.Second}
+	c.run = run{identity: "golden", params: []string{"[num_leaves: 2]"}, features: 2, rows: 10, used: 9, validMaximizes: true}
+	for i := range c.run.describe {
+		c.run.describe[i], c.run.target[i], c.run.valid[i] = byte(i), byte(2*i), byte(3*i)
+	}
+	c.trees = []*Tree{{Shrinkage: 0.1, Feature: []int{1}, Threshold: []float64{0}, Decision: []uint8{decisionCategorical | missingNaN}, Left: []int{-1}, Right: []int{-2},
+		Gain: []float64{7}, LeafValue: []float64{-1.25, -1.75}, LeafWeight: []float64{1, 2}, LeafCount: []int{4, 5}, InternalValue: []float64{-1.5},
+		InternalWeight: []float64{3}, InternalCount: []int{9}, CatBoundaries: []int{0, 1}, CatThreshold: []uint32{5}, left: []binSet{{5}}}}
+	return c
+}
+
+// TestCheckpointFormat holds the bytes against those that an earlier build wrote. A difference is another format: it needs
+// another magic, and checkpoints of builds before are then refused.
+func TestCheckpointFormat(t *testing.T) {
+	want, err := os.ReadFile(filepath.Join("testdata", "checkpoint", "want.hex"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got strings.Builder
+	for line := range slices.Chunk(encoded(t, golden()), 32) {
+		fmt.Fprintf(&got, "%x\n", line)
+	}
+	if got.String() != string(want) {
+		t.Errorf("testdata/checkpoint/want.hex says otherwise; got\n%s", got.String())
+	}
+}
+
+func FuzzReadCheckpoint(f *testing.F) {
+	d := randomTable(tableSpec{rows: 300, numerical: 2, categorical: 1, bins: 6, seed: 2})
+	f.Add(encoded(f, checkpointed(f, &d.Data, small(), Options{}, 2)), true)
+	f.Add(encoded(f, golden()), false)
+	f.Add([]byte(checkpointMagic), false)
+	f.Fuzz(func(t *testing.T, data []byte, sealed bool) {
+		if sealed { // a body that the checksum does not protect: what is behind it has to hold by itself
+			data = seal(data)
+		}
+		c, err := ReadCheckpoint(data)
+		if err != nil {
+			var damage *CheckpointError
+			if !errors.As(err, &damage) {
+				t.Fatalf("%v is no *CheckpointError", err)
+			}
+			return
+		}
+		if again := encoded(t, c); !bytes.Equal(again, data) {
+			t.Fatal("a checkpoint that was accepted is written otherwise")
+		}
+		// Going on from it stays within the trees, whatever they say.
+		columns := make([][]byte, min(c.run.features, 1<<12))
+		for i := range columns {
+			columns[i] = []byte{0, 1, 2, 255}
+		}
+		if c.run.features == len(columns) {
+			replay(c.trees, &Data{Rows: 4, Columns: columns}, make([]float64, 4), c.bias, 1)
+		}
+	})
+}
+
+// seal writes the right length and checksum around a body.
+func seal(data []byte) []byte {
+	body := data[min(len(data), headBytes):max(min(len(data), headBytes), len(data)-32)]
+	out := append([]byte(checkpointMagic), make([]byte, 8)...)
+	bin.LittleEndian.PutUint64(out[8:], uint64(len(body)))
+	out = append(out, body...)
+	sum := sha256.Sum256(out)
+	return append(out, sum[:]...)
+}

@@ -1,0 +1,23 @@
+package gbt
+
+import (
+	"fmt"
+	"testing"
+)
+
+// BenchmarkReplay is what a resumed training costs: scores of half a million rows from ten trees.
+func BenchmarkReplay(b *testing.B) {
+	d := randomTable(tableSpec{rows: 500_000, numerical: 28, bins: 255, seed: 1})
+	for _, leaves := range []int{31, 255} {
+		b.Run(fmt.Sprintf("%d leaves", leaves), func(b *testing.B) {
+			p := Defaults()
+			p.NumIterations, p.NumLeaves = 10, leaves
+			trees := mustTrain(b, &d.Data, p, Options{Threads: 2}).Model.Trees
+			score := make([]float64, d.Rows)
+			for b.Loop() {
+				replay(trees, &d.Data, score, 0, 1)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*d.Rows*len(trees)), "ns/row/tree")
+		})
+	}
+}

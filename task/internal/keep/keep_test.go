@@ -1,0 +1,382 @@
+package keep
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"coppice/blob"
+	"coppice/gbt"
+)
+
+// checkpoints are those of a small training: number i after i rounds.
+func checkpoints(t *testing.T) []*gbt.Checkpoint {
+	t.Helper()
+	const rows = 64
+	d := gbt.Data{Rows: rows, RowMajor: make([]byte, rows), Label: make([]float32, rows), Features: []gbt.Feature{{Name: "x", Bins: 4, Bounds: []float64{1, 2, 3}, Missing: -1}}}
+	for r := range rows {
+		d.RowMajor[r], d.Label[r] = byte(r%4), float32(r%4%2)
+	}
+	d.Columns = [][]byte{d.RowMajor}
+	p := gbt.Defaults()
+	p.NumIterations, p.NumLeaves, p.MinDataInLeaf = 8, 4, 1
+	var all []*gbt.Checkpoint
+	_, err := gbt.Train(t.Context(), &d, p, gbt.Options{Checkpoint: func(c *gbt.Checkpoint) error {
+		all = append(all, c)
+		return nil
+	}})
+	if err != nil || len(all) != 8 {
+		t.Fatal(len(all), err)
+	}
+	return all
+}
+
+// places are both kinds, with a way to look at and to change what lies there.
+func places(t *testing.T) map[string]struct {
+	place Place
+	own   string
+	set   func(name string, data []byte)
+} {
+	t.Helper()
+	dir, store := t.TempDir(), blob.Memory()
+	folder, err := OpenFolder(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { folder.Close() })
+	return map[string]struct {
+		place Place
+		own   string
+		set   func(name string, data []byte)
+	}{
+		"folder": {folder, FolderPrefix, func(name string, data []byte) {
+			if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		"bucket": {Bucket{store, "t/checkpoints/"}, "t/checkpoints/1/", func(name string, data []byte) {
+			if _, err := store.Put(t.Context(), name, blob.Any, bytes.NewReader(data)); err != nil {
+				t.Fatal(err)
+			}
+		}},
+	}
+}
+
+func keeper(p Place, own string) (*Keeper, *bytes.Buffer) {
+	var log bytes.Buffer
+	return &Keeper{Place: p, Prefix: own, Log: slog.New(slog.NewTextHandler(&log, nil))}, &log
+}
+
+// rounds of what lies at the place, ascending; -1 for what is damaged.
+func rounds(t *testing.T, p Place) []int {
+	t.Helper()
+	names, err := p.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []int
+	for _, name := range names {
+		data, err := p.Read(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := gbt.ReadCheckpoint(data)
+		if err != nil {
+			all = append(all, -1)
+			continue
+		}
+		all = append(all, c.Rounds())
+	}
+	slices.Sort(all)
+	return all
+}
+
+func newest(t *testing.T, k *Keeper) int {
+	t.Helper()
+	c, err := k.Newest(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c == nil {
+		return -1
+	}
+	return c.Rounds()
+}
+
+func TestTheLastTwoAreKept(t *testing.T) {
+	all := checkpoints(t)
+	for name, p := range places(t) {
+		t.Run(name, func(t *testing.T) {
+			k, log := keeper(p.place, p.own)
+			if newest(t, k) != -1 {
+				t.Fatal("something is there")
+			}
+			for i, c := range all {
+				k.took = 0 // as if saving had cost nothing
+				k.Offer(t.Context(), c)
+				want := []int{i - 1, i}
+				if i < 2 {
+					want = []int{1}[:i] // nothing is saved before the first round
+				}
+				if got := rounds(t, p.place); !slices.Equal(got, want) {
+					t.Fatalf("after round %d, %v lie there", i, got)
+				}
+			}
+			again, _ := keeper(p.place, p.own)
+			if got := newest(t, again); got != 7 {
+				t.Fatalf("goes on after round %d; log:\n%s", got, log)
+			}
+			again.Offer(t.Context(), all[7]) // nothing new
+			if got := rounds(t, p.place); !slices.Equal(got, []int{6, 7}) {
+				t.Errorf("%v", got)
+			}
+			if err := again.Clear(t.Context()); err != nil || rounds(t, p.place) != nil || newest(t, again) != -1 {
+				t.Errorf("%v: %v is left", err, rounds(t, p.place))
+			}
+		})
+	}
+}
+
+// TestDamageFallsBack: cut off, altered and empty files are passed over, and are the first to go.
+func TestDamageFallsBack(t *testing.T) {
+	all := checkpoints(t)
+	for name, p := range places(t) {
+		for damage, spoil := range map[string]func([]byte) []byte{
+			"cut":     func(b []byte) []byte { return b[:len(b)/2] },
+			"flipped": func(b []byte) []byte { b[len(b)/3] ^= 4; return b },
+			"other":   func([]byte) []byte { return []byte("not at all") },
+		} {
+			t.Run(name+", "+damage, func(t *testing.T) {
+				k, _ := keeper(p.place, p.own)
+				for _, c := range all[1:4] {
+					k.took = 0
+					k.Offer(t.Context(), c)
+				}
+				bad := k.kept[1].name
+				data, err := p.place.Read(t.Context(), bad)
+				if err != nil {
+					t.Fatal(err)
+				}
+				p.set(bad, spoil(slices.Clone(data)))
+				k, log := keeper(p.place, p.own)
+				if got := newest(t, k); got != 2 || !strings.Contains(log.String(), "damaged") || !strings.Contains(log.String(), bad) {
+					t.Fatalf("goes on after round %d; log: %s", got, log)
+				}
+				k.Offer(t.Context(), all[3])
+				if got := rounds(t, p.place); !slices.Equal(got, []int{2, 3}) {
+					t.Fatalf("%v", got)
+				}
+				k.took = 0
+				k.Offer(t.Context(), all[4])
+				if got := rounds(t, p.place); !slices.Equal(got, []int{3, 4}) {
+					t.Fatalf("%v", got)
+				}
+				if err := k.Clear(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			})
+		}
+	}
+}
+
+// TestEarlierClaimsAreGoneOnFrom: another claim's checkpoints are read, kept as long as they are among the last two, and
+// never written to.
+func TestEarlierClaimsAreGoneOnFrom(t *testing.T) {
+	all := checkpoints(t)
+	place := Bucket{blob.Memory(), "t/checkpoints/"}
+	first, _ := keeper(place, "t/checkpoints/0/")
+	for _, c := range all[1:4] {
+		first.took = 0
+		first.Offer(t.Context(), c)
+	}
+	second, _ := keeper(place, "t/checkpoints/1/")
+	if got := newest(t, second); got != 3 {
+		t.Fatal(got)
+	}
+	for _, want := range [][]int{{3, 4}, {4, 5}, {5, 6}, {6, 7}} {
+		second.took = 0
+		second.Offer(t.Context(), all[want[1]])
+		if got := rounds(t, place); !slices.Equal(got, want) {
+			t.Fatalf("%v, want %v", got, want)
+		}
+	}
+	names, err := place.List(t.Context())
+	if err != nil || len(names) != 2 || !strings.HasPrefix(names[0], "t/checkpoints/1/") {
+		t.Errorf("%q %v", names, err)
+	}
+}
+
+// lying is a store that keeps other bytes than it was given, or none, or refuses.
+type lying struct {
+	blob.Store
+	spoil  func([]byte) []byte
+	refuse error
+}
+
+func (l *lying) Put(ctx context.Context, name string, g blob.Generation, r io.Reader) (blob.Attrs, error) {
+	if l.refuse != nil {
+		return blob.Attrs{}, l.refuse
+	}
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return blob.Attrs{}, err
+	}
+	if l.spoil != nil && len(data) > 0 {
+		data = l.spoil(data)
+	}
+	return l.Store.Put(ctx, name, g, bytes.NewReader(data))
+}
+
+// TestNothingIsDroppedForABadOne: what cannot be written, or is not what was written, never costs one that is good.
+func TestNothingIsDroppedForABadOne(t *testing.T) {
+	all := checkpoints(t)
+	store := &lying{Store: blob.Memory()}
+	place := Bucket{store, "t/checkpoints/"}
+	k, log := keeper(place, "t/checkpoints/0/")
+	for _, c := range all[1:4] {
+		k.took = 0
+		k.Offer(t.Context(), c)
+	}
+	good := func() {
+		t.Helper()
+		got := slices.DeleteFunc(rounds(t, place), func(r int) bool { return r < 0 })
+		if !slices.Equal(got, []int{2, 3}) {
+			t.Fatalf("left are %v; log: %s", got, log)
+		}
+	}
+	store.spoil = func(b []byte) []byte { b[9] ^= 1; return b }
+	k.took = 0
+	k.Offer(t.Context(), all[4])
+	good()
+	if !strings.Contains(log.String(), "checksum") {
+		t.Errorf("log: %s", log)
+	}
+	store.spoil, store.refuse = nil, errors.New("no room")
+	k.took = 0
+	k.Offer(t.Context(), all[5])
+	good()
+	if !strings.Contains(log.String(), "no room") {
+		t.Errorf("log: %s", log)
+	}
+	store.refuse = nil
+	k.took = 0
+	k.Offer(t.Context(), all[6])
+	if got := rounds(t, place); !slices.Equal(got, []int{3, 6}) {
+		t.Errorf("%v", got)
+	}
+}
+
+// slowStore takes its time for every write.
+type slowStore struct {
+	blob.Store
+	takes time.Duration
+}
+
+func (s slowStore) Put(ctx context.Context, name string, g blob.Generation, r io.Reader) (blob.Attrs, error) {
+	select {
+	case <-ctx.Done():
+		return blob.Attrs{}, ctx.Err()
+	case <-time.After(s.takes):
+	}
+	return s.Store.Put(ctx, name, g, r)
+}
+
+// TestWhenToSave trains a tree a second.
+func TestWhenToSave(t *testing.T) {
+	all := checkpoints(t)
+	synctest.Test(t, func(t *testing.T) {
+		place := Bucket{blob.Memory(), "t/"}
+		k, _ := keeper(place, "t/0/")
+		k.Every = 2500 * time.Millisecond
+		var saved []int
+		for _, c := range all {
+			k.Offer(t.Context(), c)
+			if got := rounds(t, place); len(got) > 0 && !slices.Contains(saved, got[len(got)-1]) {
+				saved = append(saved, got[len(got)-1])
+			}
+			<-time.After(time.Second)
+		}
+		if !slices.Equal(saved, []int{3, 6}) {
+			t.Errorf("saved after rounds %v", saved)
+		}
+
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		k.Offer(ended, all[7]) // at once, because the process has to go
+		if got := rounds(t, place); !slices.Equal(got, []int{6, 7}) {
+			t.Errorf("after the end %v", got)
+		}
+
+		// A store that does not answer holds the training up for ten seconds, and then not again for ten minutes.
+		k, _ = keeper(Bucket{slowStore{blob.Memory(), time.Hour}, "t/"}, "t/0/")
+		start := time.Now()
+		k.Offer(t.Context(), all[1])
+		for range 499 {
+			<-time.After(time.Second)
+			k.Offer(t.Context(), all[2])
+		}
+		if lost := time.Since(start) - 499*time.Second; lost != saveLimit {
+			t.Errorf("held up for %s", lost)
+		}
+		start = time.Now()
+		if k.Offer(ended, all[3]); time.Since(start) != lastLimit {
+			t.Errorf("the end was held up for %s", time.Since(start))
+		}
+	})
+}
+
+func TestFolderIsForOne(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a", "b")
+	first, err := OpenFolder(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var busy *BusyError
+	if _, err := OpenFolder(dir); !errors.As(err, &busy) {
+		t.Errorf("%v", err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// A process was killed while it wrote.
+	rest := filepath.Join(dir, "."+FolderPrefix+"1123456")
+	if err := os.WriteFile(rest, []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	second, err := OpenFolder(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Close()
+	if names, err := second.List(t.Context()); err != nil || names != nil {
+		t.Errorf("%q %v", names, err)
+	}
+	if _, err := os.Stat(rest); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a half-written file is left: %v", err)
+	}
+	if _, err := OpenFolder(rest + "/x\x00"); err == nil {
+		t.Error("an impossible folder was made")
+	}
+}
+
+// TestErrorsOfThePlace: a store out of reach is not an empty one.
+func TestErrorsOfThePlace(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	k, _ := keeper(Bucket{blob.Memory(), "t/"}, "t/0/")
+	if c, err := k.Newest(ctx); c != nil || !errors.Is(err, context.Canceled) {
+		t.Errorf("%v %v", c, err)
+	}
+	if err := k.Clear(ctx); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,314 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"coppice/blob"
+	"coppice/gbt"
+	"coppice/sweep"
+)
+
+// long makes trials of a tenth of a second that are saved every few milliseconds.
+func long(p *sweep.Plan) {
+	for i := range p.Trials {
+		p.Trials[i].Params["num_iterations"], p.Trials[i].Params["early_stopping_round"] = 200.0, 0.0
+		p.Trials[i].Params["bagging_fraction"], p.Trials[i].Params["bagging_freq"], p.Trials[i].Params["feature_fraction"] = 0.7, 1.0, 0.8
+	}
+	p.Heartbeat, p.Takeover = sweep.Duration(2*time.Millisecond), sweep.Duration(4*time.Millisecond)
+}
+
+// checkpointsOf are the trees of a trial's checkpoints, ascending; -1 for a damaged one.
+func (w *world) checkpointsOf(t *testing.T, trial int) (trees []int, names map[int]string) {
+	t.Helper()
+	names = map[int]string{}
+	for attrs, err := range w.sweeps.List(t.Context(), w.plan.Sweep.Checkpoints(trial)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if attrs.Size == 0 {
+			continue
+		}
+		data, _, err := blob.ReadAll(t.Context(), w.sweeps, attrs.Name, 1<<24)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := -1
+		if c, err := gbt.ReadCheckpoint(data); err == nil {
+			n = c.Trees()
+		}
+		trees, names[n] = append(trees, n), attrs.Name
+	}
+	slices.Sort(trees)
+	return trees, names
+}
+
+// mortal is a machine's sight of a store: it vanishes, without notice, with the operation of the given number.
+type mortal struct {
+	blob.Store
+	mu   sync.Mutex
+	left int
+	die  func()
+}
+
+var errGone = errors.New("this machine is gone")
+
+func (m *mortal) alive() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.left--; m.left < 0 {
+		m.die()
+		return errGone
+	}
+	return nil
+}
+
+func (m *mortal) Stat(ctx context.Context, name string) (blob.Attrs, error) {
+	if err := m.alive(); err != nil {
+		return blob.Attrs{}, err
+	}
+	return m.Store.Stat(ctx, name)
+}
+
+func (m *mortal) Open(ctx context.Context, name string, r blob.Range) (io.ReadCloser, blob.Attrs, error) {
+	if err := m.alive(); err != nil {
+		return nil, blob.Attrs{}, err
+	}
+	return m.Store.Open(ctx, name, r)
+}
+
+func (m *mortal) Put(ctx context.Context, name string, g blob.Generation, r io.Reader) (blob.Attrs, error) {
+	if err := m.alive(); err != nil {
+		return blob.Attrs{}, err
+	}
+	return m.Store.Put(ctx, name, g, r)
+}
+
+// TestMachinesVanishAnywhere: whatever operation of the store a task dies at, and however often, the models are the same.
+func TestMachinesVanishAnywhere(t *testing.T) {
+	calm := newWorld(t, 2, long)
+	worker, counting := calm.worker(0), &mortal{Store: calm.sweeps, left: math.MaxInt}
+	worker.Sweeps = counting
+	if err := worker.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want, operations := calm.models(t), math.MaxInt-counting.left
+	seed := uint64(time.Now().UnixNano())
+	rng := rand.New(rand.NewPCG(seed, 0))
+	deaths, resumed := 0, 0
+	for range 3 {
+		w := newWorld(t, 2, long)
+		for attempt := 0; ; attempt++ {
+			ctx, cancel := context.WithCancel(t.Context())
+			worker := w.worker(0)
+			worker.Attempt = attempt
+			// Ever longer lives, so that the trial is not given up over deaths that come before its first checkpoint.
+			worker.Sweeps = &mortal{Store: w.sweeps, left: 30*(1+attempt) + rng.IntN(operations/2), die: cancel}
+			err := worker.Run(ctx)
+			cancel()
+			if err == nil {
+				break
+			}
+			deaths++
+			var transient *TransientError
+			if !errors.As(err, &transient) {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+			for trial := range w.plan.Trials {
+				if trees, _ := w.checkpointsOf(t, trial); len(trees) > 3 || slices.Contains(trees, -1) {
+					t.Fatalf("seed %d: trial %d has the checkpoints %v", seed, trial, trees)
+				}
+			}
+		}
+		for trial := range w.plan.Trials { // models() says why when it is not done
+			resumed += w.result(t, trial).Usage.ResumedTrees
+		}
+		got := w.models(t)
+		for trial := range want {
+			if got[trial] != want[trial] {
+				t.Fatalf("seed %d: trial %d has another model than without deaths", seed, trial)
+			}
+		}
+	}
+	t.Logf("seed %d: %d deaths, %d trees resumed", seed, deaths, resumed)
+	if deaths < 2 || resumed == 0 {
+		t.Errorf("seed %d: only %d deaths, %d trees resumed", seed, deaths, resumed)
+	}
+}
+
+// interrupted runs task 0 until its trial has got so far, takes its machine away with notice, and returns the log.
+func (w *world) interrupted(t *testing.T, attempt, trees int) string {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var log bytes.Buffer
+	worker := w.worker(0)
+	worker.Attempt, worker.Log = attempt, slog.New(slog.NewTextHandler(&log, nil))
+	worker.Sweeps = &beats{w.sweeps, func(h sweep.Heartbeat) {
+		if h.Trees >= trees {
+			cancel()
+		}
+	}}
+	var transient *TransientError
+	if err := worker.Run(ctx); !errors.As(err, &transient) || !errors.Is(err, context.Canceled) {
+		t.Fatalf("%v; log:\n%s", err, &log)
+	}
+	return log.String()
+}
+
+// beats is told of every heartbeat.
+type beats struct {
+	blob.Store
+	seen func(sweep.Heartbeat)
+}
+
+func (b *beats) Put(ctx context.Context, name string, g blob.Generation, r io.Reader) (blob.Attrs, error) {
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return blob.Attrs{}, err
+	}
+	if strings.Contains(name, "/heartbeats/") {
+		var h sweep.Heartbeat
+		if err := json.Unmarshal(data, &h); err != nil {
+			return blob.Attrs{}, err
+		}
+		b.seen(h)
+	}
+	return b.Store.Put(ctx, name, g, bytes.NewReader(data))
+}
+
+// patient is long with so long an interval that nothing is saved but when the machine is taken away.
+func patient(p *sweep.Plan) {
+	long(p)
+	p.Trials[0].Params["num_iterations"] = 600.0
+	p.Takeover = sweep.Duration(time.Hour)
+}
+
+// TestSavedWhenToldToGo: the checkpoint before the end is gone on from at once, and is what the usage says.
+func TestSavedWhenToldToGo(t *testing.T) {
+	w := newWorld(t, 1, patient)
+	w.interrupted(t, 0, 20)
+	first, _ := w.checkpointsOf(t, 0)
+	if len(first) != 1 || first[0] < 20 {
+		t.Fatalf("checkpoints %v", first)
+	}
+	w.interrupted(t, 1, first[0]+20)
+	both, names := w.checkpointsOf(t, 0)
+	if len(both) != 2 || both[0] != first[0] || both[1] < first[0]+20 {
+		t.Fatalf("checkpoints %v after %v", both, first)
+	}
+
+	// The newest is damaged: the one before serves.
+	data, _, err := blob.ReadAll(t.Context(), w.sweeps, names[both[1]], 1<<24)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[len(data)/2] ^= 1
+	if _, err := w.sweeps.Put(t.Context(), names[both[1]], blob.Any, bytes.NewReader(data)); err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	last := w.worker(0)
+	last.Attempt, last.Log = 2, slog.New(slog.NewTextHandler(&log, nil))
+	if err := last.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if r := w.result(t, 0); r.Usage.ResumedTrees != both[0] || r.TreesGrown != 600 || r.Claim != 2 {
+		t.Errorf("%+v", r)
+	}
+	if text := log.String(); !strings.Contains(text, "damaged") || !strings.Contains(text, names[both[1]]) {
+		t.Errorf("log:\n%s", text)
+	}
+	if trees, _ := w.checkpointsOf(t, 0); trees != nil {
+		t.Errorf("the trial is finished and has the checkpoints %v", trees)
+	}
+	calm := newWorld(t, 1, patient)
+	if err := calm.worker(0).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if w.models(t)[0] != calm.models(t)[0] {
+		t.Error("another model than without interruptions")
+	}
+}
+
+// TestAnotherBuildBeginsAgain: its trees might be others.
+func TestAnotherBuildBeginsAgain(t *testing.T) {
+	w := newWorld(t, 1, patient)
+	w.interrupted(t, 0, 20)
+	newer := w.worker(0)
+	newer.Attempt, newer.Version = 1, "v2"
+	if err := newer.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if r := w.result(t, 0); r.Usage.ResumedTrees != 0 || r.Status != sweep.StatusDone || r.TreesGrown != 600 {
+		t.Errorf("%+v", r)
+	}
+	if trees, _ := w.checkpointsOf(t, 0); trees != nil {
+		t.Errorf("checkpoints %v are left", trees)
+	}
+}
+
+// TestTimeSpentBeforeCounts: a trial is over its limit however many tasks it was spread over.
+func TestTimeSpentBeforeCounts(t *testing.T) {
+	w := newWorld(t, 1, patient)
+	w.interrupted(t, 0, 20)
+	w.plan.Spec.Limits.Trial = 1 // nanosecond, which the checkpoint has spent
+	again := w.worker(0)
+	again.Attempt, again.plan = 1, w.plan
+	c, err := again.keeper(&sweep.Claim{Trial: 0, Claim: 1}).Newest(t.Context())
+	if err != nil || c == nil || again.timeLeft(c) >= 0 || again.timeLeft(nil) != 1 {
+		t.Errorf("%v: %s left of 1ns after %s", err, again.timeLeft(c), c.Elapsed())
+	}
+}
+
+// TestProgressDoesNotCountAsDeath: five machines vanish, each after having got further; five more, having got nowhere, are
+// enough.
+func TestProgressDoesNotCountAsDeath(t *testing.T) {
+	for nowhere, status := range map[int]sweep.Status{sweep.MaxClaims - 1: sweep.StatusDone, sweep.MaxClaims: sweep.StatusFailed} {
+		w := newWorld(t, 1, nil)
+		synctest.Test(t, func(t *testing.T) {
+			for claim := range sweep.MaxClaims + nowhere {
+				w.claimed(t, 0, claim, 9, claim)
+				if claim >= sweep.MaxClaims {
+					continue
+				}
+				for _, slot := range []string{"0", "1"} { // emptied by now
+					if _, err := w.sweeps.Put(t.Context(), w.plan.Sweep.Checkpoint(0, claim)+slot, blob.Any, strings.NewReader("")); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if err := w.worker(0).Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if r := w.result(t, 0); r.Status != status {
+				t.Errorf("%d that got nowhere: %s %s", nowhere, r.Status, r.Reason)
+			}
+		})
+	}
+}
+
+// TestStorageThatTakesNoCheckpoint is no reason to stop, and one that cannot be read is no empty one.
+func TestStorageThatTakesNoCheckpoint(t *testing.T) {
+	w := newWorld(t, 1, long)
+	worker := w.worker(0)
+	worker.Sweeps = broken{w.sweeps, "checkpoints"}
+	if err := worker.Run(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if r := w.result(t, 0); r.Status != sweep.StatusDone {
+		t.Errorf("%+v", r)
+	}
+}
