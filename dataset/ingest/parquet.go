@@ -177,7 +177,9 @@ func (s *parquetSource) read(ctx context.Context, q request) error {
 				}
 				if err == nil {
 					c := r.MetaData().Schema.Column(s.leaves[p])
-					chunks[j].begin(file.NewColumnReader(c, &pages[j], memory.NewGoAllocator(), r.BufferPool()))
+					chunks[j].begin(&pages[j], func(from file.PageReader) file.ColumnChunkReader {
+						return file.NewColumnReader(c, from, memory.NewGoAllocator(), r.BufferPool())
+					})
 					if s.cols[p].Type == dataset.Text {
 						texts += max(0, meta.TotalUncompressedSize())
 					}

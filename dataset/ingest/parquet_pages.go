@@ -28,6 +28,7 @@ type pageReader struct {
 	left   int64 // values in the pages to come
 	level  int16 // the highest definition level: 0 or 1
 	lent   bool  // values point into the page, so that its memory must not be used again
+	direct bool  // indices are checked by who decodes them
 	dict   int64 // values of the chunk's dictionary
 	buf    []byte
 	page   file.Page
@@ -143,7 +144,7 @@ func (p *pageReader) dataPage(h pageHeader, data []byte) (file.Page, error) {
 	default: // a bit each, or what the library refuses
 		levels = min(int(h.values+7)/8, len(data))
 	}
-	if err := p.checkIndices(h, data[levels:]); err != nil {
+	if err := p.checkIndices(parquet.Encoding(h.encoding), h.values, data[levels:]); err != nil {
 		return nil, err
 	}
 	return file.NewDataPageV1(memory.NewBufferBytes(data), int32(h.values), parquet.Encoding(h.encoding), parquet.Encoding(h.levels), parquet.Encoding(h.repeated), int32(h.uncompressed)), nil
@@ -169,7 +170,7 @@ func (p *pageReader) dataPageV2(h pageHeader, data []byte) (file.Page, error) {
 	} else {
 		data = bytes.Clone(data)
 	}
-	if err := p.checkIndices(h, data[levels:]); err != nil {
+	if err := p.checkIndices(parquet.Encoding(h.encoding), h.values, data[levels:]); err != nil {
 		return nil, err
 	}
 	return file.NewDataPageV2(memory.NewBufferBytes(data), int32(h.values), int32(h.nulls), int32(h.rows), parquet.Encoding(h.encoding), int32(h.levelBytes), int32(h.repBytes), int32(len(data)), false), nil
@@ -177,10 +178,8 @@ func (p *pageReader) dataPageV2(h pageHeader, data []byte) (file.Page, error) {
 
 // checkIndices makes sure that no index of a page leads far beyond the dictionary: the library makes room for as many
 // values as the greatest one says before it looks whether they are there. Up to 16 bits it may, which is little memory.
-func (p *pageReader) checkIndices(h pageHeader, data []byte) error {
-	switch parquet.Encoding(h.encoding) {
-	case parquet.Encodings.PlainDict, parquet.Encodings.RLEDict:
-	default:
+func (p *pageReader) checkIndices(encoding parquet.Encoding, values int64, data []byte) error {
+	if p.direct || encoding != parquet.Encodings.PlainDict && encoding != parquet.Encodings.RLEDict {
 		return nil
 	}
 	if len(data) == 0 || data[0] <= 16 {
@@ -189,7 +188,7 @@ func (p *pageReader) checkIndices(h pageHeader, data []byte) error {
 	if data[0] > 32 {
 		return fmt.Errorf("a page with indices of %d bits", data[0])
 	}
-	if greatest := greatestIndex(data[1:], uint(data[0]), h.values); greatest >= uint64(p.dict) {
+	if greatest := greatestIndex(data[1:], uint(data[0]), values); greatest >= uint64(p.dict) {
 		return fmt.Errorf("a page with the index %d into a dictionary of %d values", greatest, p.dict)
 	}
 	return nil
