@@ -22,6 +22,7 @@ type numberChunk[T float64 | int64] struct {
 	level   int16 // the highest definition level: 0 or 1
 	width   int   // bytes of a value
 	decode  func(data []byte, out []T)
+	lookUp  func(words []byte, indices []uint32, out []T)
 	values  func(v *dataset.Values) []T
 	library chunk
 	left    bool // to the library
@@ -29,14 +30,14 @@ type numberChunk[T float64 | int64] struct {
 	open       opener
 	pages      *pageReader
 	dictionary file.Page // nil before there is one
-	words      []T       // of the dictionary
 
 	rows    int       // of the present page, that have not been read
 	levels  levelRuns // of them
 	null    []bool    // scratch
 	data    []byte    // their values, or
-	indices indexRuns // their indices, where
+	runs    indexRuns // their indices, where
 	indexed bool
+	indices [1024]uint32 // scratch
 }
 
 // newNumberChunk gives the decoder of a column whose values are plain numbers; ok is false for other columns.
@@ -49,13 +50,13 @@ func newNumberChunk(c *schema.Column, k kind, library chunk) (_ chunk, ok bool) 
 	ints := func(v *dataset.Values) []int64 { return v.Int }
 	switch c.PhysicalType() {
 	case parquet.Types.Float:
-		return &numberChunk[float64]{kind: k, level: level, width: 4, decode: decodeFloats, values: floats, library: library}, true
+		return &numberChunk[float64]{kind: k, level: level, width: 4, decode: decodeFloats, lookUp: lookUpFloats, values: floats, library: library}, true
 	case parquet.Types.Double:
-		return &numberChunk[float64]{kind: k, level: level, width: 8, decode: decodeDoubles, values: floats, library: library}, true
+		return &numberChunk[float64]{kind: k, level: level, width: 8, decode: decodeDoubles, lookUp: lookUpDoubles, values: floats, library: library}, true
 	case parquet.Types.Int32:
-		return &numberChunk[int64]{kind: k, level: level, width: 4, decode: decodeInts, values: ints, library: library}, true
+		return &numberChunk[int64]{kind: k, level: level, width: 4, decode: decodeInts, lookUp: lookUpInts, values: ints, library: library}, true
 	case parquet.Types.Int64:
-		return &numberChunk[int64]{kind: k, level: level, width: 8, decode: decodeLongs, values: ints, library: library}, true
+		return &numberChunk[int64]{kind: k, level: level, width: 8, decode: decodeLongs, lookUp: lookUpLongs, values: ints, library: library}, true
 	}
 	return nil, false
 }
@@ -113,7 +114,7 @@ func (c *numberChunk[T]) next(missing int) error {
 		if len(values) == 0 || values[0] > 32 {
 			return errors.New("a page of indices that does not say how wide they are")
 		}
-		c.indices, c.indexed = indexRuns{data: values[1:], width: uint(values[0])}, true
+		c.runs, c.indexed = indexRuns{data: values[1:], width: uint(values[0])}, true
 	default:
 		return c.leave(page)
 	}
@@ -151,12 +152,9 @@ func (c *numberChunk[T]) keepDictionary(page *file.DictionaryPage) error {
 	if e := parquet.Encoding(page.Encoding()); e != parquet.Encodings.Plain && e != parquet.Encodings.PlainDict {
 		return fmt.Errorf("a dictionary encoded as %s", e)
 	}
-	n, data := int(page.NumValues()), page.Data()
-	if len(data)/c.width < n {
+	if n, data := int(page.NumValues()), page.Data(); len(data)/c.width < n {
 		return fmt.Errorf("a dictionary of %d values in %d bytes", n, len(data))
 	}
-	c.words = resize(c.words, n)
-	c.decode(data, c.words)
 	return nil
 }
 
@@ -256,7 +254,7 @@ func (c *numberChunk[T]) readPage(at, m, n int, out *dataset.Values) error {
 // readValues fills out with the page's next values.
 func (c *numberChunk[T]) readValues(out []T) error {
 	if c.indexed {
-		return readIndexed(&c.indices, c.words, out)
+		return c.readIndexed(out)
 	}
 	size := len(out) * c.width
 	if size > len(c.data) {
@@ -264,6 +262,24 @@ func (c *numberChunk[T]) readValues(out []T) error {
 	}
 	c.decode(c.data[:size], out)
 	c.data = c.data[size:]
+	return nil
+}
+
+// readIndexed fills out with the words that the page's next indices mean.
+func (c *numberChunk[T]) readIndexed(out []T) error {
+	words := c.dictionary.Data()
+	for len(out) > 0 {
+		n := min(len(out), len(c.indices))
+		greatest, err := c.runs.read(c.indices[:n])
+		if err != nil {
+			return err
+		}
+		if known := c.dictionary.NumValues(); uint64(greatest) >= uint64(known) {
+			return fmt.Errorf("a page with the index %d into a dictionary of %d values", greatest, known)
+		}
+		c.lookUp(words, c.indices[:n], out[:n])
+		out = out[n:]
+	}
 	return nil
 }
 
@@ -309,5 +325,35 @@ func decodeInts(data []byte, out []int64) {
 func decodeLongs(data []byte, out []int64) {
 	for i := range out {
 		out[i] = int64(binary.LittleEndian.Uint64(data[8*i:]))
+	}
+}
+
+// Those below write the words with the given indices, all of which are there.
+
+func lookUpFloats(words []byte, indices []uint32, out []float64) {
+	out = out[:len(indices)]
+	for i, index := range indices {
+		out[i] = float64(math.Float32frombits(binary.LittleEndian.Uint32(words[4*uint(index):])))
+	}
+}
+
+func lookUpDoubles(words []byte, indices []uint32, out []float64) {
+	out = out[:len(indices)]
+	for i, index := range indices {
+		out[i] = math.Float64frombits(binary.LittleEndian.Uint64(words[8*uint(index):]))
+	}
+}
+
+func lookUpInts(words []byte, indices []uint32, out []int64) {
+	out = out[:len(indices)]
+	for i, index := range indices {
+		out[i] = int64(int32(binary.LittleEndian.Uint32(words[4*uint(index):])))
+	}
+}
+
+func lookUpLongs(words []byte, indices []uint32, out []int64) {
+	out = out[:len(indices)]
+	for i, index := range indices {
+		out[i] = int64(binary.LittleEndian.Uint64(words[8*uint(index):]))
 	}
 }

@@ -138,7 +138,7 @@ func readColumn(t *testing.T, path string, column int, rng *rand.Rand, decoder f
 	}
 	defer unzstd.Close()
 	c := r.MetaData().Schema.Column(column)
-	chunk, pages := decoder(c), pageReader{zstd: unzstd, level: c.MaxDefinitionLevel()}
+	chunk, pages := decoder(c), pageReader{zstd: unzstd, packed: newPacked(), level: c.MaxDefinitionLevel()}
 	for i := range r.NumRowGroups() {
 		g := r.RowGroup(i)
 		meta, err := g.MetaData().ColumnChunk(column)
@@ -199,32 +199,29 @@ func TestNumbersAsTheLibrary(t *testing.T) {
 
 // What the runs say beyond the page, the dictionary or the batch is an error, never a value.
 func TestDamagedRuns(t *testing.T) {
-	words := []float64{10, 11, 12}
 	for name, tc := range map[string]struct {
 		data  []byte
 		width uint
 		n     int
 		want  string
 	}{
-		"repeated":          {[]byte{6, 2}, 2, 3, "[12 12 12]"},
-		"no bits":           {[]byte{6}, 0, 3, "[10 10 10]"},
-		"packed":            {[]byte{3, 0b00_10_01_00, 0}, 2, 5, "[10 11 12 10 10]"},
-		"last group cut":    {[]byte{3, 0b00_10_01_00}, 2, 4, "[10 11 12 10]"},
-		"packed, repeated":  {[]byte{3, 0b00_10_01_00, 0, 4, 1}, 2, 10, "[10 11 12 10 10 10 10 10 11 11]"},
-		"cut off":           {[]byte{3, 0b00_10_01_00}, 2, 5, "a page whose indices are cut off"},
-		"ends early":        {[]byte{6, 2}, 2, 4, "a page whose indices are cut off"},
-		"no value":          {[]byte{6}, 2, 3, "a page whose indices are cut off"},
-		"empty run":         {[]byte{0, 2, 6, 2}, 2, 3, "a page whose indices are cut off"},
-		"repeated too high": {[]byte{6, 3}, 2, 3, "a page with the index 3 into a dictionary of 3 values"},
-		"packed too high":   {[]byte{3, 0b00_11_01_00, 0}, 2, 3, "a page with the index 3 into a dictionary of 3 values"},
-		"32 bits":           {[]byte{3, 1, 0, 0, 0, 0, 0, 0, 0x80, 0, 0, 0, 0}, 32, 2, "a page with the index 2147483648 into a dictionary of 3 values"},
+		"repeated":         {[]byte{6, 2}, 2, 3, "[2 2 2] 2"},
+		"no bits":          {[]byte{6}, 0, 3, "[0 0 0] 0"},
+		"packed":           {[]byte{3, 0b00_10_01_00, 0}, 2, 5, "[0 1 2 0 0] 2"},
+		"last group cut":   {[]byte{3, 0b00_10_01_00}, 2, 4, "[0 1 2 0] 2"},
+		"packed, repeated": {[]byte{3, 0b00_10_01_00, 0, 4, 1}, 2, 10, "[0 1 2 0 0 0 0 0 1 1] 2"},
+		"cut off":          {[]byte{3, 0b00_10_01_00}, 2, 5, "a page whose indices are cut off"},
+		"ends early":       {[]byte{6, 2}, 2, 4, "a page whose indices are cut off"},
+		"no value":         {[]byte{6}, 2, 3, "a page whose indices are cut off"},
+		"empty run":        {[]byte{0, 2, 6, 2}, 2, 3, "a page whose indices are cut off"},
+		"32 bits":          {[]byte{3, 1, 0, 0, 0, 0, 0, 0, 0x80, 0, 0, 0, 0}, 32, 2, "[1 2147483648] 2147483648"},
 	} {
-		out := make([]float64, tc.n)
-		var got string
-		if err := readIndexed(&indexRuns{data: tc.data, width: tc.width}, words, out); err != nil {
+		out := make([]uint32, tc.n)
+		runs := indexRuns{data: tc.data, width: tc.width}
+		greatest, err := runs.read(out)
+		got := fmt.Sprint(out, greatest)
+		if err != nil {
 			got = err.Error()
-		} else {
-			got = fmt.Sprint(out)
 		}
 		if got != tc.want {
 			t.Errorf("%s: %s, want %s", name, got, tc.want)
@@ -250,6 +247,18 @@ func TestDamagedRuns(t *testing.T) {
 		}
 		if got != tc.want {
 			t.Errorf("%s: %s, want %s", name, got, tc.want)
+		}
+	}
+}
+
+// An index into a dictionary that has no such word is an error.
+func TestIndexBeyondTheDictionary(t *testing.T) {
+	for name, data := range map[string][]byte{"repeated": {6, 3}, "packed": {3, 0b00_11_01_00, 0}} {
+		c := &numberChunk[float64]{width: 8, lookUp: lookUpDoubles, indexed: true, runs: indexRuns{data: data, width: 2},
+			dictionary: file.NewDictionaryPage(memory.NewBufferBytes(make([]byte, 24)), 3, parquet.Encodings.Plain)}
+		err := c.readValues(make([]float64, 3))
+		if want := "a page with the index 3 into a dictionary of 3 values"; err == nil || err.Error() != want {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"sync"
 
 	"github.com/apache/arrow/go/v17/arrow/memory"
 	"github.com/apache/arrow/go/v17/parquet"
@@ -25,11 +26,12 @@ type pageReader struct {
 	window window
 	codec  compress.Compression
 	zstd   *zstd.Decoder
-	left   int64 // values in the pages to come
-	level  int16 // the highest definition level: 0 or 1
-	lent   bool  // values point into the page, so that its memory must not be used again
-	direct bool  // indices are checked by who decodes them
-	dict   int64 // values of the chunk's dictionary
+	left   int64      // values in the pages to come
+	level  int16      // the highest definition level: 0 or 1
+	lent   bool       // values point into the page, so that its memory must not be used again
+	packed *sync.Pool // of *[]byte
+	direct bool       // indices are checked by who decodes them
+	dict   int64      // values of the chunk's dictionary
 	buf    []byte
 	page   file.Page
 	err    error
@@ -89,15 +91,12 @@ func (p *pageReader) read() (file.Page, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := p.window.peek(int(h.compressed))
-	if err == nil && int64(len(data)) < h.compressed {
-		err = fmt.Errorf("a page of %d bytes, of which %d are there", h.compressed, len(data))
-	}
+	packed := p.packed.Get().(*[]byte)
+	defer p.packed.Put(packed)
+	data, err := p.contents(h, packed)
 	if err != nil {
 		return nil, err
 	}
-	data = data[:h.compressed]
-	p.window.skip(len(data))
 	if h.hasCRC && crc32.ChecksumIEEE(data) != uint32(h.crc) {
 		return nil, errors.New("a page's contents differ from its checksum")
 	}
@@ -116,6 +115,23 @@ func (p *pageReader) read() (file.Page, error) {
 		return p.dataPage(h, data)
 	}
 	return nil, nil
+}
+
+// contents gives the bytes of a page as they lie in the file: until the column's next page or, of those that are decompressed
+// at once, in the memory of packed. The next page of any column overwrites that, and finds it in the cache.
+func (p *pageReader) contents(h pageHeader, packed *[]byte) ([]byte, error) {
+	if p.codec != compress.Codecs.Uncompressed {
+		return p.window.read(int(h.compressed), packed)
+	}
+	data, err := p.window.peek(int(h.compressed))
+	if err == nil && int64(len(data)) < h.compressed {
+		err = fmt.Errorf("a page of %d bytes, of which %d are there", h.compressed, len(data))
+	}
+	if err != nil {
+		return nil, err
+	}
+	p.window.skip(int(h.compressed))
+	return data[:h.compressed], nil
 }
 
 func (p *pageReader) dataPage(h pageHeader, data []byte) (file.Page, error) {

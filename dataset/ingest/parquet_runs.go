@@ -3,7 +3,6 @@ package ingest
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 )
 
 // Levels and indices are runs: a head, whose lowest bit says whether a repeated value follows or groups of eight values, bit
@@ -157,7 +156,7 @@ type indexRuns struct {
 	width uint
 	left  int // indices of the present run
 	same  bool
-	index uint64 // the repeated one
+	index uint32 // the repeated one
 	bit   uint   // of data, of the next packed index
 }
 
@@ -177,71 +176,66 @@ func (r *indexRuns) head() error {
 		r.left *= 8
 		return nil
 	}
-	var value [8]byte
+	var value [4]byte
 	size := int(r.width+7) / 8
 	if size > len(r.data) {
 		return errIndices
 	}
 	copy(value[:], r.data[:size])
-	r.index, r.data = binary.LittleEndian.Uint64(value[:]), r.data[size:]
+	r.index, r.data = binary.LittleEndian.Uint32(value[:]), r.data[size:]
 	return nil
 }
 
-// readIndexed fills out with the words that the next indices mean.
-func readIndexed[T any](r *indexRuns, words, out []T) error {
+// read fills out with the next indices and gives the greatest.
+func (r *indexRuns) read(out []uint32) (greatest uint32, err error) {
 	for len(out) > 0 {
 		if r.left == 0 {
 			if err := r.head(); err != nil {
-				return err
+				return 0, err
 			}
 		}
 		n := min(r.left, len(out))
 		if r.same {
-			if r.index >= uint64(len(words)) {
-				return errIndex(r.index, len(words))
-			}
 			for i := range out[:n] {
-				out[i] = words[r.index]
+				out[i] = uint32(r.index)
 			}
-		} else if err := unpackIndexed(r, words, out[:n]); err != nil {
-			return err
+			greatest = max(greatest, uint32(r.index))
+		} else {
+			if (r.bit+uint(n)*r.width+7)/8 > uint(len(r.data)) {
+				return 0, errIndices
+			}
+			greatest = max(greatest, r.unpack(out[:n]))
 		}
 		out, r.left = out[n:], r.left-n
 	}
-	return nil
+	return greatest, nil
 }
 
-func errIndex(index uint64, words int) error {
-	return fmt.Errorf("a page with the index %d into a dictionary of %d values", index, words)
-}
-
-// unpackIndexed reads len(out) packed indices. Eight bytes at any place hold one of them whole, with its first bit in the
-// first byte.
-func unpackIndexed[T any](r *indexRuns, words, out []T) error {
-	bit, width, mask := r.bit, r.width, uint64(1)<<r.width-1
-	if (bit+uint(len(out))*width+7)/8 > uint(len(r.data)) {
-		return errIndices
-	}
-	data := r.data
-	i := 0
-	for ; i < len(out) && int(bit>>3) <= len(data)-8; i++ {
-		index := binary.LittleEndian.Uint64(data[bit>>3:]) >> (bit & 7) & mask
-		if index >= uint64(len(words)) {
-			return errIndex(index, len(words))
+// unpack reads packed indices that are there, and gives the greatest. Eight bytes from any place on hold the whole of an index
+// whose first bit is in the first of them.
+func (r *indexRuns) unpack(out []uint32) (greatest uint32) {
+	data, bit, width, mask := r.data, r.bit, r.width, uint64(1)<<r.width-1
+	safe := 0 // indices of which eight bytes can be read
+	if last := (len(data)-8)*8 + 7; last >= int(bit) {
+		safe = len(out)
+		if width > 0 {
+			safe = min(safe, (last-int(bit))/int(width)+1)
 		}
-		out[i] = words[index]
+	}
+	for i := range out[:safe] {
+		index := uint32(binary.LittleEndian.Uint64(data[bit>>3:]) >> (bit & 7) & mask)
+		out[i] = index
+		greatest = max(greatest, index)
 		bit += width
 	}
-	for ; i < len(out); i++ {
+	for i := range out[safe:] {
 		var last [8]byte
 		copy(last[:], data[bit>>3:])
-		index := binary.LittleEndian.Uint64(last[:]) >> (bit & 7) & mask
-		if index >= uint64(len(words)) {
-			return errIndex(index, len(words))
-		}
-		out[i] = words[index]
+		index := uint32(binary.LittleEndian.Uint64(last[:]) >> (bit & 7) & mask)
+		out[safe+i] = index
+		greatest = max(greatest, index)
 		bit += width
 	}
 	r.bit = bit
-	return nil
+	return greatest
 }
