@@ -27,7 +27,7 @@ type FileInfo struct {
 }
 
 func (f FileInfo) check() error {
-	if f.Bytes < 1 || int64(len(f.Blocks)) != (f.Bytes-1)/BlockBytes+1 {
+	if f.Bytes < 1 || int64(len(f.Blocks)) != blocksOf(f.Bytes) {
 		return fmt.Errorf("%d bytes with %d blocks", f.Bytes, len(f.Blocks))
 	}
 	for i, b := range f.Blocks {
@@ -79,29 +79,42 @@ func (d *Dataset) Verify(ctx context.Context, progress func(done, total int64)) 
 }
 
 func verifyFiles(ctx context.Context, threads int, files []FileInfo, path func(FileInfo) string, progress func(done, total int64)) error {
-	return eachBlock(ctx, threads, files, path, progress, func(file, block int, data []byte) error {
+	all := func(int, int) bool { return true }
+	return eachBlock(ctx, threads, blocksToRead{files, path, all}, progress, func(file, block int, data []byte) error {
 		return files[file].VerifyBlock(block, data)
 	})
 }
 
-// hashFiles fills in the blocks of the files of a new dataset.
-func hashFiles(ctx context.Context, threads int, files []FileInfo, path func(FileInfo) string, progress func(done, total int64)) error {
-	for i := range files {
-		files[i].Blocks = make([]string, (files[i].Bytes-1)/BlockBytes+1)
-	}
-	return eachBlock(ctx, threads, files, path, progress, func(file, block int, data []byte) error {
+// hashRest fills in the blocks of the files of a new dataset that are not known yet.
+func hashRest(ctx context.Context, threads int, files []FileInfo, path func(FileInfo) string, progress func(done, total int64)) error {
+	unknown := func(file, block int) bool { return files[file].Blocks[block] == "" }
+	return eachBlock(ctx, threads, blocksToRead{files, path, unknown}, progress, func(file, block int, data []byte) error {
 		sum := sha256.Sum256(data)
 		files[file].Blocks[block] = hex.EncodeToString(sum[:])
 		return nil
 	})
 }
 
-// eachBlock reads all blocks of all files and calls fn for each, several at once.
-func eachBlock(ctx context.Context, threads int, files []FileInfo, path func(FileInfo) string, progress func(done, total int64),
-	fn func(file, block int, data []byte) error) error {
+// blocksToRead are those blocks of files that wanted says yes to.
+type blocksToRead struct {
+	files  []FileInfo
+	path   func(FileInfo) string
+	wanted func(file, block int) bool
+}
+
+// eachBlock reads blocks of files and calls fn for each, several at once. Progress counts the others as done.
+func eachBlock(ctx context.Context, threads int, read blocksToRead, progress func(done, total int64), fn func(file, block int, data []byte) error) error {
 	total, done := int64(0), atomic.Int64{}
-	for _, f := range files {
+	for i, f := range read.files {
 		total += f.Bytes
+		for block := range f.Blocks {
+			if _, length := f.Block(block); !read.wanted(i, block) {
+				done.Add(length)
+			}
+		}
+	}
+	if known := done.Load(); progress != nil && known > 0 {
+		progress(known, total)
 	}
 	buffers := make(chan []byte, threads)
 	for range threads {
@@ -109,8 +122,8 @@ func eachBlock(ctx context.Context, threads int, files []FileInfo, path func(Fil
 	}
 	g, inner := errgroup.WithContext(ctx)
 	g.SetLimit(threads)
-	for i, info := range files {
-		f, err := os.Open(path(info))
+	for i, info := range read.files {
+		f, err := os.Open(read.path(info))
 		if err != nil {
 			return errors.Join(&FormatError{info.Name, -1, "the file cannot be opened"}, err, g.Wait())
 		}
@@ -118,6 +131,9 @@ func eachBlock(ctx context.Context, threads int, files []FileInfo, path func(Fil
 		for block := range info.Blocks {
 			if inner.Err() != nil {
 				break
+			}
+			if !read.wanted(i, block) {
+				continue
 			}
 			g.Go(func() error {
 				buf := <-buffers

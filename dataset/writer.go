@@ -18,11 +18,11 @@ type Writer struct {
 	m      *Manifest
 	splits map[string]*splitFiles
 	files  []FileInfo
-	opened []*os.File
+	opened []*hashedFile // in the order of files
 }
 
 type splitFiles struct {
-	rows, columns, targets *os.File
+	rows, columns, targets *hashedFile
 	rowsAt                 *layout
 	columnsAt              *layout
 	targetsAt              *layout
@@ -65,7 +65,7 @@ func (w *Writer) create() error {
 		}
 		for _, file := range []struct {
 			name string
-			to   **os.File
+			to   **hashedFile
 			at   *layout
 		}{{rowsFile, &f.rows, f.rowsAt}, {columnsFile, &f.columns, f.columnsAt}, {targetsFile, &f.targets, f.targetsAt}} {
 			var err error
@@ -78,13 +78,11 @@ func (w *Writer) create() error {
 }
 
 // createFile makes a file of its final size, with all but its columns' contents.
-func (w *Writer) createFile(name string, l *layout) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(w.dir, filepath.FromSlash(name)), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
+func (w *Writer) createFile(name string, l *layout) (*hashedFile, error) {
+	f, err := w.newFile(name, l.size)
 	if err != nil {
 		return nil, err
 	}
-	w.opened = append(w.opened, f)
-	w.files = append(w.files, FileInfo{Name: name, Bytes: l.size})
 	if err := f.Truncate(l.size); err != nil {
 		return nil, err
 	}
@@ -93,6 +91,18 @@ func (w *Writer) createFile(name string, l *layout) (*os.File, error) {
 	}
 	_, err = f.WriteAt(l.foot, l.tailAt)
 	return f, err
+}
+
+// newFile makes a file that will have size bytes, and lists it.
+func (w *Writer) newFile(name string, size int64) (*hashedFile, error) {
+	f, err := os.OpenFile(filepath.Join(w.dir, filepath.FromSlash(name)), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return nil, err
+	}
+	h := newHashedFile(f, size)
+	w.opened = append(w.opened, h)
+	w.files = append(w.files, FileInfo{Name: name, Bytes: size})
+	return h, nil
 }
 
 // WriteRows writes bins row by row, from row first of the split on: len(bins) is a multiple of the number of features.
@@ -131,7 +141,7 @@ func (w *Writer) WriteTargets(split string, first int, t Targets) error {
 	return nil
 }
 
-func writePart(f *os.File, place span, at int64, part []byte) error {
+func writePart(f *hashedFile, place span, at int64, part []byte) error {
 	if at < 0 || at > place.n || int64(len(part)) > place.n-at {
 		return fmt.Errorf("write %s: rows beyond those that were announced", f.Name())
 	}
@@ -161,22 +171,24 @@ func (w *Writer) WriteSample(s *Sample) error {
 	if err != nil {
 		return err
 	}
-	w.files = append(w.files, FileInfo{Name: SampleFile, Bytes: int64(len(data))})
 	w.m.Sample = SampleInfo{Split: s.Split, Rows: len(s.Row)}
-	f, err := os.OpenFile(filepath.Join(w.dir, SampleFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	f, err := w.newFile(SampleFile, int64(len(data)))
 	if err != nil {
 		return err
 	}
-	w.opened = append(w.opened, f)
-	_, err = f.Write(data)
+	_, err = f.WriteAt(data, 0)
 	return err
 }
 
 // Finish makes sure that everything has reached the disk, adds the checksums and the version to the manifest, checks it
 // and writes it. The dataset is complete then.
 func (w *Writer) Finish(ctx context.Context, threads int, progress func(done, total int64)) error {
+	for i, f := range w.opened { // the disk writes while the rest is hashed
+		startWriteback(f.File, 0, f.size)
+		w.files[i].Blocks = f.sums()
+	}
 	path := func(f FileInfo) string { return filepath.Join(w.dir, filepath.FromSlash(f.Name)) }
-	if err := hashFiles(ctx, max(1, threads), w.files, path, progress); err != nil {
+	if err := hashRest(ctx, max(1, threads), w.files, path, progress); err != nil {
 		return err
 	}
 	for _, f := range w.opened {

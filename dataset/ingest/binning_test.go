@@ -17,7 +17,8 @@ import (
 )
 
 func boundsOf(bins int, zeroApart bool, values ...float64) []float64 {
-	return findBounds(countDistinct(sortedNumbers(values)), bins, zeroApart)
+	all, _ := new(counter).count(values)
+	return findBounds(all, bins, zeroApart)
 }
 
 // times repeats values.
@@ -67,8 +68,11 @@ func TestFindBounds(t *testing.T) {
 // checkBounds says what must hold for any numbers.
 func checkBounds(t *testing.T, values []float64, bins int, zeroApart bool) {
 	t.Helper()
-	sorted := sortedNumbers(values)
-	all := countDistinct(sorted)
+	all, _ := new(counter).count(values)
+	var sorted []float64
+	for _, d := range all {
+		sorted = append(sorted, times(d.n, d.x)...)
+	}
 	bounds := findBounds(all, bins, zeroApart)
 	if len(bounds) > max(0, bins-1) || !slices.IsSortedFunc(bounds, func(a, b float64) int { return cmp.Or(cmp.Compare(a, b), 1) }) {
 		t.Fatalf("%d bounds for %d bins: %v", len(bounds), bins, bounds)
@@ -154,17 +158,17 @@ func FuzzBounds(f *testing.F) {
 	})
 }
 
-func TestRadixSort(t *testing.T) {
+func TestCounterSorts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 9))
 	for _, n := range []int{0, 1, 5, 1023, 1024, 5000} {
-		for _, shift := range []int{0, 8, 24, 63} {
+		for _, shift := range []int{0, 8, 24, 33, 44, 63} {
 			keys := make([]uint64, n)
 			for i := range keys {
 				keys[i] = rng.Uint64() >> shift << (shift / 2)
 			}
 			want := slices.Clone(keys)
 			slices.Sort(want)
-			radixSort(keys)
+			new(counter).sort(keys)
 			if !slices.Equal(keys, want) {
 				t.Fatalf("%d keys, shifted by %d", n, shift)
 			}
@@ -201,16 +205,21 @@ func TestOrdered(t *testing.T) {
 func TestSamplerIsFairAndStable(t *testing.T) {
 	const rows, size = 20_000, 2000
 	take := func(order []int64) map[int64]bool {
-		s := sampler{size: size}
-		slots := make([]int64, size)
+		s := newSampler(size)
+		slots := make([]int64, s.slots())
 		for _, row := range order {
 			if place, ok := s.offer(row); ok {
 				slots[place] = row
 			}
 		}
 		out := map[int64]bool{}
-		for _, row := range slots {
-			out[row] = true
+		last := uint64(0)
+		for _, slot := range s.sorted() {
+			if slot.hash < last {
+				t.Error("the hashes are not in order")
+			}
+			last = slot.hash
+			out[slots[slot.place]] = true
 		}
 		return out
 	}

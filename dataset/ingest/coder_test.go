@@ -78,7 +78,7 @@ func BenchmarkSearch(b *testing.B) {
 		for i := range v.Float {
 			v.Float[i] = of.value(rng)
 		}
-		f := &dataset.Feature{Kind: dataset.Numeric, MissingBin: -1, Bounds: findBounds(countDistinct(sortedNumbers(v.Float)), of.bins, true)}
+		f := &dataset.Feature{Kind: dataset.Numeric, MissingBin: -1, Bounds: boundsOf(of.bins, true, v.Float...)}
 		c := newCoder(f, newTokens(nil))
 		out := make([]uint8, len(v.Float))
 		b.Run(name, func(b *testing.B) {

@@ -277,6 +277,18 @@ func TestFingerprint(t *testing.T) {
 	if _, err := Fingerprint(ctx, spec, []File{remote}); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
 	}
+	long := func(at int) string { // a part and a bit
+		data := make([]byte, hashPart+100)
+		data[at] = 1
+		sum, err := Fingerprint(ctx, spec, []File{writeFile(t, "a.csv", string(data))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sum
+	}
+	if long(5) != long(5) || long(5) == long(6) || long(hashPart) == long(hashPart+1) || long(5) == long(hashPart+5) {
+		t.Error("the parts of a long file make no difference, or make one that is not there")
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	cancel()
 	if _, err := Fingerprint(ctx, spec, []File{a}); !errors.Is(err, context.Canceled) {

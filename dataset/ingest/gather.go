@@ -15,11 +15,14 @@ func gather(v *dataset.Values, places []int32) dataset.Values {
 	return out
 }
 
-func pick[T any](from []T, places []int32) []T {
+func pick[T any](from []T, places []int32) []T { return pickInto(from, places, nil) }
+
+// pickInto is pick into the memory of to, where it suffices.
+func pickInto[T any](from []T, places []int32, to []T) []T {
 	if from == nil {
 		return nil
 	}
-	to := make([]T, len(places))
+	to = resize(to, len(places))
 	for i, p := range places {
 		to[i] = from[p]
 	}
@@ -168,6 +171,22 @@ func (s *store) finish(n int) dataset.Values {
 // repackRows is how many rows are looked at before going to the next column: their texts fit the second-level cache.
 const repackRows = 2048
 
+// repackTexts gathers the sampled texts of all columns that hold texts; of other columns it gives nil.
+func (s *survey) repackTexts(train *trainSample) []*dataset.Values {
+	samples := make([]*dataset.Values, len(s.columns))
+	var texts []*dataset.Values
+	for i, c := range s.columns {
+		if c.sample.values.Type == dataset.Text {
+			raw := c.sample.finish(s.sampler.used())
+			sample := gather(&raw, train.places)
+			samples[i] = &sample
+			texts = append(texts, &sample)
+		}
+	}
+	repack(s.threads, texts)
+	return samples
+}
+
 // repack copies the texts of samples so that those of one column lie together. Copied one by one they lie as they came, which
 // would make every later walk down a column miss the cache at each value.
 func repack(threads int, columns []*dataset.Values) {
@@ -192,48 +211,4 @@ func repack(threads int, columns []*dataset.Values) {
 			}
 		}
 	})
-}
-
-// sampler chooses up to size rows of a stream whose length is not known, all with the same chance: those with the lowest
-// hashes. Which they are depends on nothing but the rows' numbers.
-type sampler struct {
-	size int
-	heap []slot // the greatest hash on top
-}
-
-type slot struct {
-	hash  uint64
-	place int
-}
-
-// chosen is a row of a batch that goes into a slot.
-type chosen struct{ row, slot int }
-
-// offer says into which slot the row goes; ok is false when it is not chosen.
-func (s *sampler) offer(row int64) (place int, ok bool) {
-	h := mix(uint64(row) ^ seedBins<<24)
-	if len(s.heap) < s.size {
-		place = len(s.heap)
-		s.heap = append(s.heap, slot{h, place})
-		for i := place; i > 0 && s.heap[(i-1)/2].hash < s.heap[i].hash; i = (i - 1) / 2 {
-			s.heap[i], s.heap[(i-1)/2] = s.heap[(i-1)/2], s.heap[i]
-		}
-		return place, true
-	}
-	if h >= s.heap[0].hash {
-		return 0, false
-	}
-	place = s.heap[0].place
-	s.heap[0].hash = h
-	for i := 0; ; {
-		child := 2*i + 1
-		if child+1 < len(s.heap) && s.heap[child+1].hash > s.heap[child].hash {
-			child++
-		}
-		if child >= len(s.heap) || s.heap[child].hash <= s.heap[i].hash {
-			return place, true
-		}
-		s.heap[i], s.heap[child] = s.heap[child], s.heap[i]
-		i = child
-	}
 }

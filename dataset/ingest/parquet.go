@@ -158,12 +158,13 @@ func (s *parquetSource) read(ctx context.Context, q request) error {
 		return err
 	}
 	defer unzstd.Close()
+	packed := newPacked()
 	chunks := make([]chunk, len(q.places))
 	pages := make([]pageReader, len(q.places))
 	for i, p := range q.places {
 		c := r.MetaData().Schema.Column(s.leaves[p])
 		chunks[i] = newChunk(c)
-		pages[i] = pageReader{zstd: unzstd, level: c.MaxDefinitionLevel(), lent: c.PhysicalType() == parquet.Types.ByteArray || c.PhysicalType() == parquet.Types.FixedLenByteArray}
+		pages[i] = pageReader{zstd: unzstd, packed: packed, level: c.MaxDefinitionLevel(), lent: c.PhysicalType() == parquet.Types.ByteArray || c.PhysicalType() == parquet.Types.FixedLenByteArray}
 	}
 	first := int64(0)
 	for i := range r.NumRowGroups() {
@@ -177,7 +178,9 @@ func (s *parquetSource) read(ctx context.Context, q request) error {
 				}
 				if err == nil {
 					c := r.MetaData().Schema.Column(s.leaves[p])
-					chunks[j].begin(file.NewColumnReader(c, &pages[j], memory.NewGoAllocator(), r.BufferPool()))
+					chunks[j].begin(&pages[j], func(from file.PageReader) file.ColumnChunkReader {
+						return file.NewColumnReader(c, from, memory.NewGoAllocator(), r.BufferPool())
+					})
 					if s.cols[p].Type == dataset.Text {
 						texts += max(0, meta.TotalUncompressedSize())
 					}

@@ -13,13 +13,24 @@ import (
 
 // chunk decodes one column of one row group after the other. read fills out with exactly n values.
 type chunk interface {
-	begin(file.ColumnChunkReader)
+	begin(pages *pageReader, open opener)
 	read(n int, out *dataset.Values) error
 }
+
+// opener has the library decode pages.
+type opener func(pages file.PageReader) file.ColumnChunkReader
 
 // newChunk gives the decoder of a column that kindOf can read.
 func newChunk(c *schema.Column) chunk {
 	k := kindOf(c)
+	library := newLibraryChunk(c, k)
+	if own, ok := newNumberChunk(c, k, library); ok {
+		return own
+	}
+	return library
+}
+
+func newLibraryChunk(c *schema.Column, k kind) chunk {
 	switch c.PhysicalType() {
 	case parquet.Types.Boolean:
 		return newTyped(c, k, func(r *file.BooleanColumnChunkReader) batchReader[bool] { return r.ReadBatch }, k.bools)
@@ -62,7 +73,8 @@ func newTyped[T any, R file.ColumnChunkReader](c *schema.Column, k kind, method 
 	return &typedChunk[T, R]{kind: k, level: c.MaxDefinitionLevel(), method: method, convert: convert}
 }
 
-func (t *typedChunk[T, R]) begin(r file.ColumnChunkReader) {
+func (t *typedChunk[T, R]) begin(pages *pageReader, open opener) {
+	r := open(pages)
 	t.reader, t.readBatch = r, t.method(r.(R))
 }
 
@@ -91,7 +103,7 @@ func (t *typedChunk[T, R]) read(n int, out *dataset.Values) error {
 		}
 		levels, read = levels+int(l), read+r
 	}
-	t.shape(n, out)
+	shape(t.kind, n, out)
 	if err := t.convert(t.values[:read], out); err != nil {
 		return t.place(err)
 	}
@@ -105,9 +117,9 @@ func (t *typedChunk[T, R]) read(n int, out *dataset.Values) error {
 }
 
 // shape makes room for n values in out.
-func (t *typedChunk[T, R]) shape(n int, out *dataset.Values) {
-	out.Type, out.Unit, out.Null = t.kind.typ, t.kind.unit, nil
-	switch t.kind.typ {
+func shape(k kind, n int, out *dataset.Values) {
+	out.Type, out.Unit, out.Null = k.typ, k.unit, nil
+	switch k.typ {
 	case dataset.Text:
 		out.Text = resize(out.Text, n)
 	case dataset.Float:

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"sync"
 
 	"github.com/apache/arrow/go/v17/arrow/memory"
 	"github.com/apache/arrow/go/v17/parquet"
@@ -25,10 +26,12 @@ type pageReader struct {
 	window window
 	codec  compress.Compression
 	zstd   *zstd.Decoder
-	left   int64 // values in the pages to come
-	level  int16 // the highest definition level: 0 or 1
-	lent   bool  // values point into the page, so that its memory must not be used again
-	dict   int64 // values of the chunk's dictionary
+	left   int64      // values in the pages to come
+	level  int16      // the highest definition level: 0 or 1
+	lent   bool       // values point into the page, so that its memory must not be used again
+	packed *sync.Pool // of *[]byte
+	direct bool       // indices are checked by who decodes them
+	dict   int64      // values of the chunk's dictionary
 	buf    []byte
 	page   file.Page
 	err    error
@@ -88,15 +91,12 @@ func (p *pageReader) read() (file.Page, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := p.window.peek(int(h.compressed))
-	if err == nil && int64(len(data)) < h.compressed {
-		err = fmt.Errorf("a page of %d bytes, of which %d are there", h.compressed, len(data))
-	}
+	packed := p.packed.Get().(*[]byte)
+	defer p.packed.Put(packed)
+	data, err := p.contents(h, packed)
 	if err != nil {
 		return nil, err
 	}
-	data = data[:h.compressed]
-	p.window.skip(len(data))
 	if h.hasCRC && crc32.ChecksumIEEE(data) != uint32(h.crc) {
 		return nil, errors.New("a page's contents differ from its checksum")
 	}
@@ -115,6 +115,23 @@ func (p *pageReader) read() (file.Page, error) {
 		return p.dataPage(h, data)
 	}
 	return nil, nil
+}
+
+// contents gives the bytes of a page as they lie in the file: until the column's next page or, of those that are decompressed
+// at once, in the memory of packed. The next page of any column overwrites that, and finds it in the cache.
+func (p *pageReader) contents(h pageHeader, packed *[]byte) ([]byte, error) {
+	if p.codec != compress.Codecs.Uncompressed {
+		return p.window.read(int(h.compressed), packed)
+	}
+	data, err := p.window.peek(int(h.compressed))
+	if err == nil && int64(len(data)) < h.compressed {
+		err = fmt.Errorf("a page of %d bytes, of which %d are there", h.compressed, len(data))
+	}
+	if err != nil {
+		return nil, err
+	}
+	p.window.skip(int(h.compressed))
+	return data[:h.compressed], nil
 }
 
 func (p *pageReader) dataPage(h pageHeader, data []byte) (file.Page, error) {
@@ -143,7 +160,7 @@ func (p *pageReader) dataPage(h pageHeader, data []byte) (file.Page, error) {
 	default: // a bit each, or what the library refuses
 		levels = min(int(h.values+7)/8, len(data))
 	}
-	if err := p.checkIndices(h, data[levels:]); err != nil {
+	if err := p.checkIndices(parquet.Encoding(h.encoding), h.values, data[levels:]); err != nil {
 		return nil, err
 	}
 	return file.NewDataPageV1(memory.NewBufferBytes(data), int32(h.values), parquet.Encoding(h.encoding), parquet.Encoding(h.levels), parquet.Encoding(h.repeated), int32(h.uncompressed)), nil
@@ -169,7 +186,7 @@ func (p *pageReader) dataPageV2(h pageHeader, data []byte) (file.Page, error) {
 	} else {
 		data = bytes.Clone(data)
 	}
-	if err := p.checkIndices(h, data[levels:]); err != nil {
+	if err := p.checkIndices(parquet.Encoding(h.encoding), h.values, data[levels:]); err != nil {
 		return nil, err
 	}
 	return file.NewDataPageV2(memory.NewBufferBytes(data), int32(h.values), int32(h.nulls), int32(h.rows), parquet.Encoding(h.encoding), int32(h.levelBytes), int32(h.repBytes), int32(len(data)), false), nil
@@ -177,10 +194,8 @@ func (p *pageReader) dataPageV2(h pageHeader, data []byte) (file.Page, error) {
 
 // checkIndices makes sure that no index of a page leads far beyond the dictionary: the library makes room for as many
 // values as the greatest one says before it looks whether they are there. Up to 16 bits it may, which is little memory.
-func (p *pageReader) checkIndices(h pageHeader, data []byte) error {
-	switch parquet.Encoding(h.encoding) {
-	case parquet.Encodings.PlainDict, parquet.Encodings.RLEDict:
-	default:
+func (p *pageReader) checkIndices(encoding parquet.Encoding, values int64, data []byte) error {
+	if p.direct || encoding != parquet.Encodings.PlainDict && encoding != parquet.Encodings.RLEDict {
 		return nil
 	}
 	if len(data) == 0 || data[0] <= 16 {
@@ -189,7 +204,7 @@ func (p *pageReader) checkIndices(h pageHeader, data []byte) error {
 	if data[0] > 32 {
 		return fmt.Errorf("a page with indices of %d bits", data[0])
 	}
-	if greatest := greatestIndex(data[1:], uint(data[0]), h.values); greatest >= uint64(p.dict) {
+	if greatest := greatestIndex(data[1:], uint(data[0]), values); greatest >= uint64(p.dict) {
 		return fmt.Errorf("a page with the index %d into a dictionary of %d values", greatest, p.dict)
 	}
 	return nil

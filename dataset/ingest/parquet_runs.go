@@ -15,7 +15,7 @@ func checkLevels(data []byte, values int64) error {
 		head, n := binary.Uvarint(data)
 		run := int64(head >> 1)
 		if n <= 0 || run == 0 || run > maxPage {
-			return errors.New("a page whose levels are cut off")
+			return errLevels
 		}
 		size := int64(1)
 		if head&1 == 1 { // groups of eight
@@ -23,7 +23,7 @@ func checkLevels(data []byte, values int64) error {
 		}
 		if size > int64(len(data)-n) {
 			if head&1 == 0 || have+int64(len(data)-n)*8 < values { // the last group may be cut where no value needs it
-				return errors.New("a page whose levels are cut off")
+				return errLevels
 			}
 			return nil
 		}
@@ -71,5 +71,171 @@ func greatestIndex(data []byte, width uint, values int64) uint64 {
 			}
 		}
 	}
+	return greatest
+}
+
+// levelRuns reads definition levels of one bit that checkLevels has found to be whole.
+type levelRuns struct {
+	data   []byte // behind the present run's head and, of a repeated level, behind the level
+	left   int    // rows of the present run
+	packed bool   // as bits
+	there  bool   // the repeated level
+	bit    uint   // of data[0], of the next packed level
+}
+
+// allThere reports whether the next n rows all have a value, and goes behind them if so. It may say no where one run ends
+// and another begins.
+func (l *levelRuns) allThere(n int) bool {
+	if l.left == 0 && l.head() != nil || l.packed || !l.there || l.left < n {
+		return false
+	}
+	l.left -= n
+	return true
+}
+
+// head reads the head of the next run.
+func (l *levelRuns) head() error {
+	if l.packed && l.bit > 0 {
+		return errLevels // whole bytes come before a head
+	}
+	head, n := binary.Uvarint(l.data)
+	if n <= 0 || head>>1 == 0 || head>>1 > maxPage {
+		return errLevels
+	}
+	l.data, l.left, l.bit = l.data[n:], int(head>>1), 0
+	if l.packed = head&1 == 1; l.packed {
+		l.left *= 8
+		return nil
+	}
+	if len(l.data) == 0 {
+		return errLevels
+	}
+	l.there, l.data = l.data[0] == 1, l.data[1:]
+	return nil
+}
+
+var errLevels = errors.New("a page whose levels are cut off")
+
+// read says of the next rows which have no value, and how many have one.
+func (l *levelRuns) read(null []bool) (there int, err error) {
+	for len(null) > 0 {
+		if l.left == 0 {
+			if err := l.head(); err != nil {
+				return there, err
+			}
+		}
+		n := min(l.left, len(null))
+		if l.packed {
+			if (n+int(l.bit)+7)/8 > len(l.data) {
+				return there, errLevels
+			}
+			for i := range null[:n] {
+				one := l.data[0] >> l.bit & 1
+				null[i] = one == 0
+				there += int(one)
+				if l.bit++; l.bit == 8 {
+					l.bit, l.data = 0, l.data[1:]
+				}
+			}
+		} else {
+			for i := range null[:n] {
+				null[i] = !l.there
+			}
+			if l.there {
+				there += n
+			}
+		}
+		null, l.left = null[n:], l.left-n
+	}
+	return there, nil
+}
+
+// indexRuns reads indices of up to 32 bits.
+type indexRuns struct {
+	data  []byte // behind the present run's head and, of a repeated index, behind the index
+	width uint
+	left  int // indices of the present run
+	same  bool
+	index uint32 // the repeated one
+	bit   uint   // of data, of the next packed index
+}
+
+var errIndices = errors.New("a page whose indices are cut off")
+
+// head reads the head of the next run.
+func (r *indexRuns) head() error {
+	if !r.same { // behind the whole bytes of the run before, whose last group may be cut off
+		r.data = r.data[min(len(r.data), int(r.bit+7)/8):]
+	}
+	head, n := binary.Uvarint(r.data)
+	if n <= 0 || head>>1 == 0 || head>>1 > maxPage {
+		return errIndices
+	}
+	r.data, r.left, r.bit = r.data[n:], int(head>>1), 0
+	if r.same = head&1 == 0; !r.same {
+		r.left *= 8
+		return nil
+	}
+	var value [4]byte
+	size := int(r.width+7) / 8
+	if size > len(r.data) {
+		return errIndices
+	}
+	copy(value[:], r.data[:size])
+	r.index, r.data = binary.LittleEndian.Uint32(value[:]), r.data[size:]
+	return nil
+}
+
+// read fills out with the next indices and gives the greatest.
+func (r *indexRuns) read(out []uint32) (greatest uint32, err error) {
+	for len(out) > 0 {
+		if r.left == 0 {
+			if err := r.head(); err != nil {
+				return 0, err
+			}
+		}
+		n := min(r.left, len(out))
+		if r.same {
+			for i := range out[:n] {
+				out[i] = uint32(r.index)
+			}
+			greatest = max(greatest, uint32(r.index))
+		} else {
+			if (r.bit+uint(n)*r.width+7)/8 > uint(len(r.data)) {
+				return 0, errIndices
+			}
+			greatest = max(greatest, r.unpack(out[:n]))
+		}
+		out, r.left = out[n:], r.left-n
+	}
+	return greatest, nil
+}
+
+// unpack reads packed indices that are there, and gives the greatest. Eight bytes from any place on hold the whole of an index
+// whose first bit is in the first of them.
+func (r *indexRuns) unpack(out []uint32) (greatest uint32) {
+	data, bit, width, mask := r.data, r.bit, r.width, uint64(1)<<r.width-1
+	safe := 0 // indices of which eight bytes can be read
+	if last := (len(data)-8)*8 + 7; last >= int(bit) {
+		safe = len(out)
+		if width > 0 {
+			safe = min(safe, (last-int(bit))/int(width)+1)
+		}
+	}
+	for i := range out[:safe] {
+		index := uint32(binary.LittleEndian.Uint64(data[bit>>3:]) >> (bit & 7) & mask)
+		out[i] = index
+		greatest = max(greatest, index)
+		bit += width
+	}
+	for i := range out[safe:] {
+		var last [8]byte
+		copy(last[:], data[bit>>3:])
+		index := uint32(binary.LittleEndian.Uint64(last[:]) >> (bit & 7) & mask)
+		out[safe+i] = index
+		greatest = max(greatest, index)
+		bit += width
+	}
+	r.bit = bit
 	return greatest
 }

@@ -1,6 +1,13 @@
 package ingest
 
-import "io"
+import (
+	"fmt"
+	"io"
+	"sync"
+)
+
+// newPacked is memory for packed pages, of which each goroutine that reads pages needs one.
+func newPacked() *sync.Pool { return &sync.Pool{New: func() any { return new([]byte) }} }
 
 // window is a part of a file that is read from front to back, with a look ahead.
 type window struct {
@@ -29,6 +36,31 @@ func (w *window) peek(n int) ([]byte, error) {
 	w.at += int64(got)
 	if got == want {
 		return w.buf, nil
+	}
+	if err == io.EOF || err == nil {
+		err = io.ErrUnexpectedEOF
+	}
+	return nil, err
+}
+
+// read gives the next n bytes and goes behind them. They lie in the window's memory if they are there already, and otherwise in
+// that of to, which grows if it must.
+func (w *window) read(n int, to *[]byte) ([]byte, error) {
+	have := w.buf[w.pos:]
+	if len(have) >= n {
+		w.skip(n)
+		return have[:n], nil
+	}
+	if missing := int64(n - len(have)); missing > w.end-w.at {
+		return nil, fmt.Errorf("a page of %d bytes, of which %d are there", n, int64(len(have))+w.end-w.at)
+	}
+	*to = resize(*to, n)
+	copy(*to, have)
+	got, err := w.r.ReadAt((*to)[len(have):], w.at)
+	w.buf, w.pos = w.buf[:0], 0
+	w.at += int64(got)
+	if len(have)+got == n {
+		return *to, nil
 	}
 	if err == io.EOF || err == nil {
 		err = io.ErrUnexpectedEOF

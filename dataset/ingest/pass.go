@@ -30,9 +30,11 @@ type splitPart struct {
 	next    int     // row number of the first row of the present batch
 	places  []int32 // in the batch
 	targets dataset.Targets
-	total   float64 // of labels
-	lost    float64 // what rounding has taken from total
-	rowBins []uint8 // scratch
+	total   float64   // of labels
+	lost    float64   // what rounding has taken from total
+	columns [][]uint8 // bins of each feature, of the rows in the batch
+	mine    [][]uint8 // memory for them where not all rows of the batch are the split's
+	rowBins []uint8   // scratch
 }
 
 func newPass(s *survey, t *Table, m *dataset.Manifest, w *dataset.Writer, tok *tokens) *pass {
@@ -43,7 +45,7 @@ func newPass(s *survey, t *Table, m *dataset.Manifest, w *dataset.Writer, tok *t
 	}
 	for i, name := range dataset.SplitNames() {
 		if rows, ok := m.FindSplit(name); ok {
-			p.splits[i] = &splitPart{name: name, rows: rows.Rows}
+			p.splits[i] = &splitPart{name: name, rows: rows.Rows, columns: make([][]uint8, n), mine: make([][]uint8, n)}
 		}
 	}
 	p.sample = newSampleTaker(s, m)
@@ -214,18 +216,16 @@ func (p *pass) writeColumn(b *Batch, feature int) error {
 		return err
 	}
 	p.sample.take(feature, raw)
-	var column []uint8
 	for _, part := range p.splits {
 		if part == nil || len(part.places) == 0 {
 			continue
 		}
-		column = bins
+		column := bins
 		if len(part.places) < b.Rows {
-			column = make([]uint8, len(part.places))
-			for i, place := range part.places {
-				column[i] = bins[place]
-			}
+			column = pickInto(bins, part.places, part.mine[feature])
+			part.mine[feature] = column
 		}
+		part.columns[feature] = column
 		if err := p.w.WriteColumn(part.name, feature, part.next, column); err != nil {
 			return fmt.Errorf("write feature %q: %w", p.m.Features[feature].Name, err)
 		}
@@ -238,20 +238,11 @@ const tileRows = 128
 
 // writeRows writes the batch's rows of one split, and its targets.
 func (p *pass) writeRows(part *splitPart) error {
-	width := len(p.bins)
-	n := len(part.places)
+	width, n := len(p.bins), len(part.places)
 	part.rowBins = resize(part.rowBins, n*width)
 	parallel(p.survey.threads, (n+tileRows-1)/tileRows, func(tile int) {
 		from := tile * tileRows
-		places := part.places[from:min(n, from+tileRows)]
-		out := part.rowBins[from*width:]
-		for j, bins := range p.bins {
-			at := j
-			for _, place := range places {
-				out[at] = bins[place]
-				at += width
-			}
-		}
+		transpose(part.columns, from, min(n-from, tileRows), part.rowBins[from*width:])
 	})
 	if err := p.w.WriteRows(part.name, part.next, part.rowBins); err != nil {
 		return err

@@ -3,116 +3,244 @@ package ingest
 import (
 	"math"
 	"math/bits"
+	"sort"
 )
 
-// searcher finds bins: for every number the first bound that is not less. Numbers are compared as ordered whole numbers, and
-// comparisons are added up as the borrows of subtractions, so that nothing depends on a branch that could be mispredicted.
+// searcher finds bins: for every number the first bound that is not less. The range of the bounds is cut into some thousand
+// cells. A guide says how many bounds lie in the cells before a number's own; those in its own, mostly one or none, are
+// compared. Nothing there depends on a branch that is often mispredicted.
 type searcher struct {
 	bounds int
-	table  [512]uint64 // the bounds, then infinity: finding may look beyond the last one
-
-	// Where the bounds lie evenly enough, the range between them is cut into cells of equal width, and the search begins
-	// behind the bounds of the cells before: few are left.
-	guide []uint8 // of each cell, how many bounds lie in cells before it; nil where cells do not help
-	low   float64 // where the first cell begins
-	scale float64 // cells per unit
-	many  bool    // some cell has more than 3 bounds, but none more than 15
+	table  [512]float64 // the bounds, then infinity: finding may look beyond the last one
+	cells  cells
+	guide  *[guideCells]uint8 // of each cell, how many bounds lie in cells before it; nil where too many lie in one
+	inCell int                // bounds in one cell, at most
+	keys   []uint64           // where there is no guide: the table, ordered
 }
 
-// guideCells is how many cells the range of the bounds is cut into.
-const guideCells = 2048
+// guideCells is how many cells there are: a guide of a tenth of the first-level cache.
+const guideCells = 4096
+
+// maxInCell is up to how many bounds of a cell are compared one by one.
+const maxInCell = 3
+
+// cells divide the numbers. Whatever rounding does, a greater number is never in an earlier cell: so a bound in an earlier
+// cell than x is less than x, and one in a later cell is greater.
+type cells struct {
+	byBits bool // cells of equal width in the number's bits, that is to say nearly in its logarithm, or else in the number
+
+	scale  float64 // cells per unit
+	offset float64 // the cell of 0
+
+	low   int64 // bits of the first cell's first number
+	shift uint
+}
 
 // newSearcher takes at most 254 bounds, finite and ascending.
 func newSearcher(bounds []float64) searcher {
 	s := searcher{bounds: len(bounds)}
 	for i := range s.table {
-		s.table[i] = ordered(math.Inf(1))
+		s.table[i] = math.Inf(1)
 		if i < len(bounds) {
-			s.table[i] = ordered(bounds[i])
+			s.table[i] = bounds[i] + 0 // -0 becomes 0
 		}
 	}
-	if len(bounds) <= 15 {
-		return s // two steps without a guide are as good
-	}
-	s.low = bounds[0]
-	s.scale = guideCells / (bounds[len(bounds)-1] - s.low)
-	if !finite(s.scale) || s.scale == 0 {
+	if len(bounds) == 0 {
 		return s
 	}
-	var in [guideCells]int
-	for _, b := range bounds {
-		in[s.cell(b)]++
-	}
-	guide, before := make([]uint8, guideCells), 0
-	for c, n := range in {
-		if n > 15 {
-			return s
+	s.inCell = maxInCell + 1
+	s.chooseCells()
+	if s.guide == nil {
+		s.keys = make([]uint64, len(s.table))
+		for i, b := range s.table {
+			s.keys[i] = ordered(b)
 		}
-		s.many = s.many || n > 3
-		guide[c] = uint8(before)
-		before += n
 	}
-	s.guide = guide
 	return s
 }
 
-// cell is the cell of a number. It never falls when x rises, whatever rounding does: so a bound in an earlier cell than x is
-// less than x, and one in a later cell is greater.
-func (s *searcher) cell(x float64) int {
-	y := (x - s.low) * s.scale
-	if !(y > 0) { // NaN too
-		return 0
+// chooseCells takes those with the fewest bounds in one cell. Now and then a bound or two are far from all others: numbers
+// that stand for missing ones, such as -999, are. Cells then do better without these.
+func (s *searcher) chooseCells() {
+	bounds := s.table[:s.bounds]
+	try := func(c cells) {
+		if guide, inCell := c.guide(bounds); inCell < s.inCell {
+			s.cells, s.guide, s.inCell = c, guide, inCell
+		}
 	}
-	if y >= guideCells {
-		return guideCells - 1
+	const far = 2
+	for below := 0; below <= far; below++ {
+		for above := 0; above <= far; above++ {
+			if below+above < len(bounds) && s.inCell > 1 {
+				try(evenCells(bounds[below : len(bounds)-above]))
+			}
+		}
 	}
-	return int(y)
+	if s.inCell > 1 {
+		try(bitCells(bounds))
+	}
+}
+
+// evenCells have equal widths. They reach some way beyond the bounds: there, too, many numbers may be.
+func evenCells(bounds []float64) cells {
+	first, last := bounds[0], bounds[len(bounds)-1]
+	const margin = guideCells / 8
+	c := cells{scale: 1}
+	if len(bounds) > 1 {
+		c.scale = (guideCells - 2*margin) / (last - first)
+	}
+	c.offset = margin - first*c.scale
+	return c
+}
+
+// bitCells are narrow near zero and wide far from it.
+func bitCells(bounds []float64) cells {
+	c := cells{byBits: true, low: signedBits(bounds[0])}
+	for uint64(signedBits(bounds[len(bounds)-1])-c.low)>>c.shift >= guideCells {
+		c.shift++
+	}
+	return c
+}
+
+// signedBits maps numbers to whole numbers with the same order.
+func signedBits(x float64) int64 {
+	b := int64(math.Float64bits(x))
+	return b ^ int64(uint64(b>>63)>>1)
+}
+
+// even is the cell of x where cells have equal widths, as a float64: there is none below 0 and from guideCells on. The
+// conversion around the product keeps it from being fused with the sum, so that bounds and numbers are rounded alike.
+func even(x, scale, offset float64) float64 { return float64(x*scale) + offset }
+
+// guide counts the bounds before each cell, and says how many one cell has at most.
+func (c *cells) guide(bounds []float64) (*[guideCells]uint8, int) {
+	var in [guideCells]int
+	before, most := 0, 0
+	for _, b := range bounds {
+		if c.byBits {
+			in[uint64(signedBits(b)-c.low)>>c.shift]++
+			continue
+		}
+		switch z := even(b, c.scale, c.offset); {
+		case z >= 0 && z < guideCells:
+			in[int(z)]++
+		case z < 0:
+			before++
+		case !(z >= guideCells): // NaN: cells of no width
+			return nil, maxInCell + 1
+		}
+	}
+	guide := new([guideCells]uint8)
+	for i, n := range in {
+		guide[i] = uint8(before)
+		before += n
+		most = max(most, n)
+	}
+	return guide, most
 }
 
 // find writes the bin of every x: how many bounds are less than it, or missing where x is NaN.
 func (s *searcher) find(xs []float64, out []uint8, missing uint8) {
-	out = out[:len(xs)]
 	switch {
 	case s.guide == nil:
-		s.findEverywhere(xs, out)
-	case s.many:
-		for i, x := range xs {
-			out[i] = uint8(s.step(s.step(uint64(s.guide[s.cell(x)]), ordered(x), 4), ordered(x), 1))
-		}
+		s.findEverywhere(xs, out, missing)
+	case s.cells.byBits:
+		s.findByBits(xs, out, missing)
+	case s.inCell > 1:
+		s.findThree(xs, out, missing)
 	default:
-		for i, x := range xs {
-			out[i] = uint8(s.step(uint64(s.guide[s.cell(x)]), ordered(x), 1))
+		s.findOne(xs, out, missing)
+	}
+}
+
+// The loops below keep in variables of their own what they need of s, so that it stays in registers.
+
+// findOne is the case of most columns: cells of equal widths, with at most one bound in each.
+func (s *searcher) findOne(xs []float64, out []uint8, missing uint8) {
+	guide, table, scale, offset := s.guide, &s.table, s.cells.scale, s.cells.offset
+	out = out[:len(xs)]
+	for i, x := range xs {
+		z := even(x, scale, offset)
+		if !(z >= 0 && z < guideCells) {
+			out[i] = s.outside(x, missing)
+			continue
 		}
+		p := guide[uint(int64(z))%guideCells]
+		out[i] = p + above(x, table[p])
+	}
+}
+
+func (s *searcher) findThree(xs []float64, out []uint8, missing uint8) {
+	guide, table, scale, offset := s.guide, &s.table, s.cells.scale, s.cells.offset
+	out = out[:len(xs)]
+	for i, x := range xs {
+		z := even(x, scale, offset)
+		if !(z >= 0 && z < guideCells) {
+			out[i] = s.outside(x, missing)
+			continue
+		}
+		out[i] = three(guide[uint(int64(z))%guideCells], x, table)
+	}
+}
+
+func (s *searcher) findByBits(xs []float64, out []uint8, missing uint8) {
+	guide, table, first, low, shift := s.guide, &s.table, s.table[0], s.cells.low, s.cells.shift&63
+	out = out[:len(xs)]
+	for i, x := range xs {
+		cell := uint64(signedBits(x)-low) >> shift
+		if !(x >= first) || cell >= guideCells { // NaN is not
+			out[i] = s.outside(x, missing)
+			continue
+		}
+		out[i] = three(guide[cell], x, table)
+	}
+}
+
+// outside is the bin of a number that is in no cell.
+func (s *searcher) outside(x float64, missing uint8) uint8 {
+	switch {
+	case x != x:
+		return missing
+	case x <= s.table[0]:
+		return 0
+	case x > s.table[s.bounds-1]:
+		return uint8(s.bounds)
+	}
+	return uint8(sort.SearchFloat64s(s.table[:s.bounds], x))
+}
+
+// three moves p on by as many of the next three bounds as are less than x.
+func three(p uint8, x float64, table *[512]float64) uint8 {
+	at := uint(p)
+	return p + above(x, table[at]) + above(x, table[at+1]) + above(x, table[at+2])
+}
+
+// above is 1 where x is greater than bound. The compiler makes it a comparison without a branch.
+func above(x, bound float64) uint8 {
+	if x > bound {
+		return 1
+	}
+	return 0
+}
+
+// findEverywhere divides all bounds in four at each step. Comparisons are added up as the borrows of subtractions.
+func (s *searcher) findEverywhere(xs []float64, out []uint8, missing uint8) {
+	if s.bounds == 0 {
+		clear(out[:len(xs)])
 	}
 	for i, x := range xs {
-		if x != x {
+		switch {
+		case x != x:
 			out[i] = missing
+		case s.bounds > 0:
+			key, p := ordered(x), uint64(0)
+			for stride := uint64(64); stride > 0; stride /= 4 {
+				_, a := bits.Sub64(s.keys[p+stride-1], key, 0)
+				_, b := bits.Sub64(s.keys[p+2*stride-1], key, 0)
+				_, c := bits.Sub64(s.keys[p+3*stride-1], key, 0)
+				p += (a + b + c) * stride
+			}
+			out[i] = uint8(p)
 		}
-	}
-}
-
-// step moves p on by so many times stride, up to 3, as the bounds stride apart behind p are less than key.
-func (s *searcher) step(p, key, stride uint64) uint64 {
-	_, a := bits.Sub64(s.table[(p+stride-1)&511], key, 0)
-	_, b := bits.Sub64(s.table[(p+2*stride-1)&511], key, 0)
-	_, c := bits.Sub64(s.table[(p+3*stride-1)&511], key, 0)
-	return p + (a+b+c)*stride
-}
-
-// findEverywhere divides all bounds in four at each step.
-func (s *searcher) findEverywhere(xs []float64, out []uint8) {
-	for i, x := range xs {
-		key := ordered(x)
-		p := uint64(0)
-		if s.bounds > 63 {
-			p = s.step(p, key, 64)
-		}
-		if s.bounds > 15 {
-			p = s.step(p, key, 16)
-		}
-		if s.bounds > 3 {
-			p = s.step(p, key, 4)
-		}
-		out[i] = uint8(s.step(p, key, 1))
 	}
 }

@@ -133,27 +133,31 @@ func (s *survey) buildFeatures(ctx context.Context, m *dataset.Manifest) error {
 	m.BinRows = len(train.places)
 	m.Features = make([]dataset.Feature, n)
 	warnings, errs := make([][]dataset.Warning, n), make([]error, n)
-	samples := make([]*dataset.Values, n)
-	for i, c := range s.columns {
-		raw := c.sample.finish(len(s.sampler.heap))
-		sample := gather(&raw, train.places)
-		samples[i] = &sample
+	texts := s.repackTexts(train)
+	scratch := make(chan *builder, s.threads)
+	for range s.threads {
+		scratch <- &builder{}
 	}
-	repack(s.threads, samples)
 	parallel(s.threads, n, func(i int) {
 		if ctx.Err() != nil {
 			return
 		}
+		use := <-scratch
+		defer func() { scratch <- use }()
 		c := s.columns[i]
-		sample := samples[i]
-		samples[i] = nil // let it go as soon as the feature is made
-		f, err := c.build(s.spec, sample)
+		sample := texts[i]
+		texts[i] = nil // let it go as soon as the feature is made, and so the numbers
+		if sample == nil {
+			raw := c.sample.finish(s.sampler.used())
+			sample = use.gather(&raw, train.places)
+		}
+		f, err := c.build(s.spec, sample, use)
 		if err != nil {
 			errs[i] = err
 			return
 		}
 		m.Features[i] = f.Feature
-		warnings[i] = c.warnings(f, sample, train, m.Label.Kind)
+		warnings[i] = c.warnings(f, sample, train, m.Label.Kind, use)
 	})
 	if err := firstOf(ctx.Err(), errs); err != nil {
 		return err

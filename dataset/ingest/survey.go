@@ -1,9 +1,7 @@
 package ingest
 
 import (
-	"cmp"
 	"context"
-	"slices"
 
 	"coppice/dataset"
 )
@@ -20,6 +18,7 @@ type survey struct {
 	label    store // of the sampled rows
 	times    store // of the sampled rows, where the split is by time
 	numbers  []int64
+	chosen   []chosen // of the present batch
 
 	rows   int64    // with a label
 	counts [4]int64 // by split
@@ -33,12 +32,13 @@ func newSurvey(spec *dataset.Spec, r *roles, tokens *tokens, threads int) *surve
 	for _, f := range r.features {
 		s.columns = append(s.columns, newColumnSurvey(f, tokens))
 	}
-	s.sampler.size = spec.BinRows
+	size := spec.BinRows
 	if spec.Split.By == dataset.SplitByTime {
-		s.sampler.size = int(float64(spec.BinRows) * min(oversample, 1/spec.Split.Train.Share))
+		size = int(float64(spec.BinRows) * min(oversample, 1/spec.Split.Train.Share))
 	}
+	s.sampler = newSampler(size)
 	for _, c := range s.columns {
-		c.sample.room = s.sampler.size
+		c.sample.room = s.sampler.slots()
 	}
 	return s
 }
@@ -94,7 +94,7 @@ func (s *survey) observe(b *Batch) error {
 	if err != nil {
 		return err
 	}
-	var sample []chosen
+	sample := s.chosen[:0]
 	for i := range b.Rows {
 		if splits != nil {
 			s.counts[splits[i]]++
@@ -104,10 +104,11 @@ func (s *survey) observe(b *Batch) error {
 		}
 		if slot, ok := s.sampler.offer(b.row(i)); ok {
 			sample = append(sample, chosen{i, slot})
-			s.numbers = stretch(s.numbers, slot+1, s.sampler.size)
+			s.numbers = stretch(s.numbers, slot+1, s.sampler.slots())
 			s.numbers[slot] = b.row(i)
 		}
 	}
+	s.chosen = sample
 	s.label.put(&b.Columns[s.roles.label], sample)
 	if splits == nil {
 		s.times.put(split, sample)
@@ -123,17 +124,17 @@ type trainSample struct {
 	places []int32
 	labels []float32
 	folds  []uint8
+	binary bool // labels are 0 and 1
 }
 
 // train finds out which of the sampled rows are train, and lets the others go.
 func (s *survey) train() (*trainSample, error) {
-	n := len(s.sampler.heap)
+	n := s.sampler.used()
 	label := s.label.finish(n)
 	times := s.times.finish(n)
-	out := &trainSample{}
+	out := &trainSample{binary: s.labels.info.Kind == dataset.Binary}
 	b := &Batch{rowNumbers: s.numbers}
-	slices.SortFunc(s.sampler.heap, func(x, y slot) int { return cmp.Compare(x.hash, y.hash) })
-	for _, slot := range s.sampler.heap {
+	for _, slot := range s.sampler.sorted() {
 		i := slot.place
 		if s.splitter.by == dataset.SplitByTime {
 			if split, _, err := s.splitter.place(b, &times, i); err != nil || split != 0 {

@@ -189,8 +189,35 @@ type built struct {
 	numbers   []float64 // of the sample, unless categorical
 }
 
+// builder is memory that building one feature after the other uses again.
+type builder struct {
+	floats, numbers []float64
+	ints            []int64
+	null            []bool
+	bins            []uint8
+	counter         counter
+}
+
+// gather gives the numbers at the given places, until it is called again.
+func (b *builder) gather(v *dataset.Values, places []int32) *dataset.Values {
+	out := &dataset.Values{Type: v.Type, Unit: v.Unit}
+	if v.Float != nil {
+		b.floats = pickInto(v.Float, places, b.floats)
+		out.Float = b.floats
+	}
+	if v.Int != nil {
+		b.ints = pickInto(v.Int, places, b.ints)
+		out.Int = b.ints
+	}
+	if v.Null != nil {
+		b.null = pickInto(v.Null, places, b.null)
+		out.Null = b.null
+	}
+	return out
+}
+
 // build makes the feature: kind, bins from the sampled rows, and what else the manifest says.
-func (s *columnSurvey) build(spec *dataset.Spec, sample *dataset.Values) (*built, error) {
+func (s *columnSurvey) build(spec *dataset.Spec, sample *dataset.Values, scratch *builder) (*built, error) {
 	kind, why, err := s.kind()
 	if err != nil {
 		return nil, err
@@ -212,7 +239,7 @@ func (s *columnSurvey) build(spec *dataset.Spec, sample *dataset.Values) (*built
 		f.Categories, f.Counts = mostFrequent(counts, room-1)
 		f.OtherBin = len(f.Categories)
 		f.Bins = f.OtherBin + 1
-	} else if err := s.bound(f, sample, room); err != nil {
+	} else if err := s.bound(f, sample, room, scratch); err != nil {
 		return nil, err
 	}
 	if s.missing > 0 {
@@ -222,16 +249,15 @@ func (s *columnSurvey) build(spec *dataset.Spec, sample *dataset.Values) (*built
 }
 
 // bound makes the bins of a feature of numbers.
-func (s *columnSurvey) bound(f *built, sample *dataset.Values, room int) error {
+func (s *columnSurvey) bound(f *built, sample *dataset.Values, room int, scratch *builder) error {
 	c := coder{feature: &f.Feature, tokens: s.tokens}
-	numbers, _, err := c.numbers(sample, nil)
+	numbers, buf, err := c.numbers(sample, scratch.numbers)
 	if err != nil {
 		return fmt.Errorf("column %q: %w", f.Name, err) // the survey has parsed the same texts
 	}
-	f.numbers = numbers
-	values := sortedNumbers(numbers)
-	all := countDistinct(values)
-	f.different, f.present, f.whole = len(all), len(values), true
+	f.numbers, scratch.numbers = numbers, buf
+	all, present := scratch.counter.count(numbers)
+	f.different, f.present, f.whole = len(all), present, true
 	for _, d := range all {
 		f.whole = f.whole && d.x == math.Trunc(d.x)
 	}
@@ -243,8 +269,8 @@ func (s *columnSurvey) bound(f *built, sample *dataset.Values, room int) error {
 	}
 	if e.min <= e.max {
 		f.Range = &dataset.Range{Min: clamp(e.min), Median: e.min, Max: clamp(e.max)}
-		if len(values) > 0 {
-			f.Range.Median = values[(len(values)-1)/2]
+		if present > 0 {
+			f.Range.Median = median(all, present)
 		}
 		f.Range.Median = clamp(f.Range.Median)
 	}

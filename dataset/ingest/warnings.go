@@ -29,7 +29,7 @@ const (
 )
 
 // warnings says what a person should know about one feature.
-func (s *columnSurvey) warnings(f *built, sample *dataset.Values, train *trainSample, label dataset.LabelKind) []dataset.Warning {
+func (s *columnSurvey) warnings(f *built, sample *dataset.Values, train *trainSample, label dataset.LabelKind, scratch *builder) []dataset.Warning {
 	var out []dataset.Warning
 	warn := func(code, format string, args ...any) {
 		out = append(out, dataset.Warning{Code: code, Column: f.Name, Text: fmt.Sprintf(format, args...)})
@@ -50,7 +50,8 @@ func (s *columnSurvey) warnings(f *built, sample *dataset.Values, train *trainSa
 		return out
 	}
 	c := newCoder(&f.Feature, s.tokens)
-	bins := make([]uint8, sample.Len())
+	bins := resize(scratch.bins, sample.Len())
+	scratch.bins = bins
 	if f.Kind == dataset.Categorical {
 		c.categories(sample, bins)
 	} else {
@@ -90,8 +91,11 @@ type foldedGroup struct {
 	sum, squares float64 // of labels
 }
 
-func fold(bins []uint8, train *trainSample) *folded {
-	var groups [leakFolds][256]foldedGroup
+// foldedGroups are the groups of each fold and bin.
+type foldedGroups [leakFolds][256]foldedGroup
+
+func groupLabels(bins []uint8, train *trainSample) *foldedGroups {
+	groups := &foldedGroups{}
 	for i, bin := range bins {
 		g := &groups[train.folds[i]][bin]
 		y := float64(train.labels[i])
@@ -102,6 +106,39 @@ func fold(bins []uint8, train *trainSample) *folded {
 			g.positive++
 		}
 	}
+	return groups
+}
+
+// groupBinary is groupLabels where labels are 0 and 1: rows are counted in the lower half of a word, positive ones in the
+// upper half.
+func groupBinary(bins []uint8, train *trainSample) *foldedGroups {
+	var counts [leakFolds * 256]uint64
+	labels, folds := train.labels[:len(bins)], train.folds[:len(bins)]
+	for i, bin := range bins {
+		positive := uint64(0) // without a branch, of which every other one would be mispredicted
+		if labels[i] > 0 {
+			positive = 1 << 32
+		}
+		counts[uint(folds[i])<<8|uint(bin)] += positive + 1
+	}
+	groups := &foldedGroups{}
+	for i, n := range counts {
+		rows, positive := float64(uint32(n)), float64(n>>32)
+		groups[i>>8][i&255] = foldedGroup{rows: rows, positive: positive, sum: positive, squares: positive}
+	}
+	return groups
+}
+
+func fold(bins []uint8, train *trainSample) *folded {
+	groups := groupLabels
+	if train.binary {
+		groups = groupBinary
+	}
+	return predict(groups(bins, train))
+}
+
+// predict predicts each group from the same bin's groups in the other folds.
+func predict(groups *foldedGroups) *folded {
 	var perFold [leakFolds]foldedGroup
 	var perBin [256]foldedGroup
 	var all foldedGroup

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -145,6 +146,9 @@ func TestFolded(t *testing.T) {
 	for i := range n {
 		rest += math.Pow(float64(train.labels[i])-predicted[i], 2)
 		variance += math.Pow(float64(train.labels[i])-mean, 2)
+	}
+	if !reflect.DeepEqual(groupBinary(bins, train), groupLabels(bins, train)) {
+		t.Error("counting labels of 0 and 1 differs from adding them up")
 	}
 	f := fold(bins, train)
 	if got := f.auc(); math.Abs(got-right/pairs) > 1e-9 {

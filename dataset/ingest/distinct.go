@@ -1,0 +1,116 @@
+package ingest
+
+import (
+	"math"
+	"slices"
+)
+
+// distinct is a number and how often it occurs.
+type distinct struct {
+	x float64
+	n int
+}
+
+// counter counts distinct numbers of one column after the other, in memory that it uses again.
+type counter struct {
+	keys, spare []uint64
+	all         []distinct
+}
+
+// count gives the numbers that are not NaN, ascending, with infinities at the ends of what a float64 holds, and how many they
+// are. They last until the next call.
+func (c *counter) count(numbers []float64) (all []distinct, rows int) {
+	keys := slices.Grow(c.keys[:0], len(numbers))
+	for _, x := range numbers {
+		if x == x { //nolint:staticcheck // not NaN
+			keys = append(keys, ordered(clamp(x)))
+		}
+	}
+	c.keys = keys
+	c.sort(keys)
+	all = c.all[:0]
+	for from := 0; from < len(keys); {
+		to := from + 1
+		for to < len(keys) && keys[to] == keys[from] {
+			to++
+		}
+		all = append(all, distinct{fromOrdered(keys[from]), to - from})
+		from = to
+	}
+	c.all = all
+	return all, len(keys)
+}
+
+// Keys are sorted by their upper 33 bits first, eleven at a time: sign, exponent and the beginning of the fraction, by which
+// most numbers that differ do differ. Those that only differ below are then neighbours.
+const (
+	digitBits = 11
+	digits    = 3
+	lowBits   = 64 - digits*digitBits
+)
+
+func (c *counter) sort(keys []uint64) {
+	if len(keys) < 1024 {
+		slices.Sort(keys)
+		return
+	}
+	var counts [digits][1 << digitBits]uint32
+	for _, k := range keys {
+		counts[0][k>>lowBits%(1<<digitBits)]++
+		counts[1][k>>(lowBits+digitBits)%(1<<digitBits)]++
+		counts[2][k>>(lowBits+2*digitBits)]++
+	}
+	c.spare = resize(c.spare, len(keys))
+	from, to := keys, c.spare
+	for d := range digits {
+		shift := lowBits + d*digitBits
+		starts := &counts[d]
+		if int(starts[keys[0]>>shift%(1<<digitBits)]) == len(keys) {
+			continue // the same everywhere
+		}
+		sum := uint32(0)
+		for i, n := range starts {
+			starts[i], sum = sum, sum+n
+		}
+		for _, k := range from {
+			digit := k >> shift % (1 << digitBits)
+			to[starts[digit]] = k
+			starts[digit]++
+		}
+		from, to = to, from
+	}
+	if &from[0] != &keys[0] {
+		copy(keys, from)
+	}
+	sortNeighbours(keys)
+}
+
+// sortNeighbours sorts keys that are sorted but for their lowBits.
+func sortNeighbours(keys []uint64) {
+	for i := 1; i < len(keys); i++ {
+		if keys[i] >= keys[i-1] {
+			continue
+		}
+		top := keys[i] >> lowBits
+		from, to := i-1, i+1
+		for from > 0 && keys[from-1]>>lowBits == top {
+			from--
+		}
+		for to < len(keys) && keys[to]>>lowBits == top {
+			to++
+		}
+		slices.Sort(keys[from:to])
+		i = to
+	}
+}
+
+// median is the lower one of the two in the middle, of rows numbers.
+func median(all []distinct, rows int) float64 {
+	before := 0
+	for _, d := range all {
+		if before += d.n; before > (rows-1)/2 {
+			return d.x
+		}
+	}
+	return math.NaN()
+}
