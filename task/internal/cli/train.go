@@ -32,6 +32,7 @@ type trainFlags struct {
 	dataset, params, out string
 	threads              int
 	json, noVerify       bool
+	noRate               bool
 }
 
 func trainCommand(w *World) *cobra.Command {
@@ -53,6 +54,7 @@ stops the training early when early_stopping_round is set).`,
 	cmd.Flags().IntVar(&f.threads, "threads", 1, "threads; the model does not depend on them")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object instead of text")
 	cmd.Flags().BoolVar(&f.noVerify, "no-verify", false, "do not compare the dataset with its checksums first")
+	cmd.Flags().BoolVar(&f.noRate, "no-rate", false, "measure the finished model on valid, but not every tree (early stopping still does)")
 	_ = cmd.MarkFlagRequired("dataset")
 	return cmd
 }
@@ -72,9 +74,10 @@ type trained struct {
 }
 
 type memory struct {
-	Private int64 `json:"private_bytes"`
-	Shared  int64 `json:"shared_bytes"`
-	PSS     int64 `json:"pss_bytes"`
+	Private   int64 `json:"private_bytes"`
+	Predicted int64 `json:"predicted_private_bytes"` // by the formula that launcher plans with, the trainer alone
+	Shared    int64 `json:"shared_bytes"`
+	PSS       int64 `json:"pss_bytes"`
 }
 
 func (w *World) train(cmd *cobra.Command, f trainFlags) error {
@@ -99,7 +102,7 @@ func (w *World) train(cmd *cobra.Command, f trainFlags) error {
 		return err
 	}
 	t := fit.NewTable(ds)
-	q := fit.Request{Params: params, Metric: metrics[0], Metrics: metrics, Threads: f.threads, RateTrees: true}
+	q := fit.Request{Params: params, Metric: metrics[0], Metrics: metrics, Threads: f.threads, RateTrees: !f.noRate}
 	if ds.Split(dataset.ValidSplit) != nil {
 		q.Valid = &sweep.Rows{Split: dataset.ValidSplit}
 	}
@@ -119,12 +122,25 @@ func (w *World) train(cmd *cobra.Command, f trainFlags) error {
 	}
 	result := trained{Dataset: ds.Manifest.Name + "@" + ds.Manifest.Version, Trees: len(o.Model.Trees), TreesGrown: o.Grown, Stopped: o.Stopped,
 		Seconds: o.Seconds, MsPerTree: o.Seconds * 1e3 / float64(o.Grown), NsPerValue: o.NsPerValue, Metrics: o.Metrics,
-		Memory: memory{mem.Private, mem.Shared, mem.PSS}, Model: f.out}
+		Memory: memory{mem.Private, predictedPrivate(ds, q), mem.Shared, mem.PSS}, Model: f.out}
 	if f.json {
 		return json.NewEncoder(w.Out).Encode(result)
 	}
 	w.report(result)
 	return nil
+}
+
+// predictedPrivate is what the trainer should have taken for itself. Scores of valid are in it when trees were rated.
+func predictedPrivate(ds *dataset.Dataset, q fit.Request) int64 {
+	features := make([]int, len(ds.Manifest.Features))
+	for i := range features {
+		features[i] = ds.Manifest.Features[i].Bins
+	}
+	valid := 0
+	if s := ds.Split(dataset.ValidSplit); s != nil && (q.RateTrees || q.Params.EarlyStoppingRound > 0) {
+		valid = s.Rows
+	}
+	return gbt.PrivateBytes(q.Params, ds.Split(dataset.TrainSplit).Rows, valid, features, q.Threads)
 }
 
 // checkOut refuses a place where no model could be written, before one is trained.
