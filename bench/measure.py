@@ -80,12 +80,20 @@ def end_leftovers():
             return
 
 
-def name_of(pid):
+def told(pid, what):
     try:
-        with open(f"/proc/{pid}/comm") as f:
+        with open(f"/proc/{pid}/{what}") as f:
             return f.read().strip()
     except (FileNotFoundError, ProcessLookupError):
         return "?"
+
+
+def name_of(pid):
+    return told(pid, "comm")
+
+
+def command_line(pid):
+    return told(pid, "cmdline")
 
 
 class Sampler(threading.Thread):
@@ -93,20 +101,29 @@ class Sampler(threading.Thread):
 
     peak_pss is the largest sum of proportional set sizes: private memory, and of shared memory each process's share, so
     that what several have mapped counts once. anonymous is the largest private memory (heap, stacks) of each process.
+    A patient one looks less often where looking takes long, as it does at mappings of many GiB, so that at most a twentieth of a
+    processor goes into it.
     """
 
-    def __init__(self):
+    def __init__(self, patient=False):
         super().__init__(daemon=True)
-        self.stop = threading.Event()
+        self.patient = patient
+        self.stop, self.own = threading.Event(), command_line(os.getpid())
         self.peak_pss, self.at_peak, self.anonymous, self.samples = 0, {}, {}, 0
 
     def run(self):
-        while not self.stop.wait(SAMPLE_SECONDS):
+        pause = SAMPLE_SECONDS
+        while not self.stop.wait(pause):
+            start = time.perf_counter()
             self.look()
+            if self.patient:
+                pause = max(SAMPLE_SECONDS, 20 * (time.perf_counter() - start))
 
     def look(self):
         total, parts = 0, {}
         for pid in started():
+            if command_line(pid) == self.own:  # forked, and not yet the program that it is to become
+                continue
             memory = rollup(pid)
             if not memory:
                 continue

@@ -107,7 +107,10 @@ func TestTable(t *testing.T) {
 // A larger table begins with the same files, which are not written again; a file does not depend on the threads.
 func TestTableGrows(t *testing.T) {
 	small, large := t.TempDir(), t.TempDir()
-	var got struct{ Files []string }
+	var got struct {
+		Files   []string
+		Written int
+	}
 	flags := []string{"--columns", "5", "--part-rows", "1000"}
 	for dir, args := range map[string][]string{small: {"--rows", "2000", "--threads", "1"}, large: {"--rows", "5000", "--threads", "3"}} {
 		if err := run(t, &got, append(append([]string{"table", "--dir", dir}, args...), flags...)...); err != nil {
@@ -128,7 +131,7 @@ func TestTableGrows(t *testing.T) {
 		}
 		before = append(before, info)
 	}
-	if err := run(t, &got, append([]string{"table", "--dir", small, "--rows", "5000"}, flags...)...); err != nil || len(got.Files) != 5 {
+	if err := run(t, &got, append([]string{"table", "--dir", small, "--rows", "5000"}, flags...)...); err != nil || len(got.Files) != 5 || got.Written != 3 {
 		t.Fatal(err, got)
 	}
 	for i, was := range before {
@@ -141,7 +144,7 @@ func TestTableGrows(t *testing.T) {
 func TestOpen(t *testing.T) {
 	dir, _ := datasettest.Dir(t, datasettest.Options{Rows: 2000})
 	var got opened
-	if err := run(t, &got, "open", dir); err != nil || got.Rows != 2000 || got.Milliseconds <= 0 || got.MappedBytes < 2000*int64(got.Features) {
+	if err := run(t, &got, "open", dir); err != nil || got.Rows != 2000 || got.Milliseconds <= 0 || got.Bytes < 2000*int64(got.Features) {
 		t.Errorf("%v %+v", err, got)
 	}
 	if err := run(t, &got, "open", filepath.Join(dir, "nowhere")); err == nil {

@@ -35,7 +35,7 @@ type opened struct {
 	Milliseconds float64 `json:"open_ms"`
 	Rows         int     `json:"rows"`
 	Features     int     `json:"features"`
-	MappedBytes  int64   `json:"mapped_bytes"`
+	Bytes        int64   `json:"dataset_bytes"` // of all its files
 }
 
 func openCommand(out io.Writer) *cobra.Command {
@@ -60,7 +60,7 @@ func timeOpen(dir string) (*opened, error) {
 		return nil, fmt.Errorf("open dataset %s: %w", dir, err)
 	}
 	defer ds.Close()
-	o := &opened{Milliseconds: float64(took.Nanoseconds()) / 1e6, Features: len(ds.Manifest.Features), MappedBytes: ds.Manifest.Bytes()}
+	o := &opened{Milliseconds: float64(took.Nanoseconds()) / 1e6, Features: len(ds.Manifest.Features), Bytes: ds.Manifest.Bytes()}
 	for _, s := range ds.Splits {
 		o.Rows += s.Rows
 	}

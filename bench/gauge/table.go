@@ -47,11 +47,11 @@ that is there already is kept, so that a larger table continues a smaller one. V
 		Example: "  gauge table --rows 130000000 --dir build/bench/scale/table",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			start := time.Now()
-			files, err := o.write(cmd.Context())
+			files, written, err := o.write(cmd.Context())
 			if err != nil {
 				return err
 			}
-			return json.NewEncoder(out).Encode(map[string]any{"files": files, "rows": o.rows, "columns": o.columns, "seconds": time.Since(start).Seconds()})
+			return json.NewEncoder(out).Encode(map[string]any{"files": files, "written": written, "rows": o.rows, "columns": o.columns, "seconds": time.Since(start).Seconds()})
 		},
 	}
 	cmd.Flags().StringVar(&o.dir, "dir", "", "folder to write into (required)")
@@ -92,16 +92,15 @@ func (o *tableOptions) parts() []part {
 	return all
 }
 
-// write makes the files that are not there yet, several at once, and returns the names of all.
-func (o *tableOptions) write(ctx context.Context) ([]string, error) {
+// write makes the files that are not there yet, several at once, and returns the names of all and how many are new.
+func (o *tableOptions) write(ctx context.Context) (names []string, written int, err error) {
 	if err := o.check(); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	if err := os.MkdirAll(o.dir, 0o755); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	m := newMaker(o.columns, o.seed)
-	parts := o.parts()
 	todo, errs := make(chan part), make([]error, o.threads)
 	var workers sync.WaitGroup
 	for w := range o.threads {
@@ -113,14 +112,16 @@ func (o *tableOptions) write(ctx context.Context) ([]string, error) {
 			}
 		})
 	}
-	var names []string
-	for _, p := range parts {
+	for _, p := range o.parts() {
 		names = append(names, p.path)
-		todo <- p
+		if _, err := os.Stat(p.path); err != nil {
+			todo <- p
+			written++
+		}
 	}
 	close(todo)
 	workers.Wait()
-	return names, errors.Join(append(errs, ctx.Err())...)
+	return names, written, errors.Join(append(errs, ctx.Err())...)
 }
 
 // maker holds what all parts have in common. It does not change and may be used from any goroutine.
@@ -148,9 +149,6 @@ const batchRows = 1 << 14
 
 // writePart writes one file, complete or not at all.
 func (m *maker) writePart(p part) (err error) {
-	if _, err := os.Stat(p.path); err == nil {
-		return nil
-	}
 	file, err := renameio.NewPendingFile(p.path, renameio.WithPermissions(0o644))
 	if err != nil {
 		return err
