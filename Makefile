@@ -11,6 +11,13 @@ DATA        ?= ../shared/data
 FUZZ_TIME   ?= 20s
 IMAGE_TOOL  ?= $(notdir $(firstword $(foreach t,buildah podman docker,$(shell command -v $(t)))))
 CA_CERTIFICATES ?= /etc/ssl/certs/ca-certificates.crt
+# How the peers' benchmarks are run: ONLY=dense31,search picks rows, SIZE=0.02 makes the synthetic tables smaller; only a whole
+# run of full size goes to docs/benchmarks.md. PEERS is a Python that has bench/requirements-peers.txt.
+ROUNDS      ?= 3
+SIZE        ?= 1
+PEERS       ?= build/venv-peers/bin/python
+BENCH       := build/bench
+comma       := ,
 # Pinned, so that a new linter release cannot break a build that did not change.
 GOLANGCI    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
@@ -19,10 +26,10 @@ export CGO_ENABLED ?= 0
 export GOFLAGS ?= -trimpath -buildvcs=false
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test race lint e2e interop quality images fuzz bench clean $(BINARIES)
+.PHONY: help build demo test race lint e2e interop quality images fuzz bench bench-peers bench-memory bench-scale bench-programs clean $(BINARIES)
 
 help: ## list the verbs
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build the four programs and the example's generator into bin/
 	$(GO) build $(BUILD_FLAGS) -o bin/ $(BINARIES:%=./%) ./examples/clicks
@@ -77,6 +84,24 @@ fuzz: ## run every fuzz test for FUZZ_TIME (default 20s each)
 
 bench: ## run the Go benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem ./gbt ./metric ./calibrate ./dataset/...
+
+bench-programs: build
+	$(GO) build $(BUILD_FLAGS) -o bin/ ./bench/gauge
+
+bench-peers: bench-programs $(PEERS) ## Coppice beside LightGBM, XGBoost, scikit-learn, joblib, Ray Tune (DATA=, ONLY=, ROUNDS=, SIZE=; an hour)
+	$(PEERS) bench/peers.py --data $(DATA) --bin bin --out $(BENCH) --rounds $(ROUNDS) --size $(SIZE) $(if $(ONLY),--only $(ONLY)) \
+	  --command "make bench-peers ROUNDS=$(ROUNDS) SIZE=$(SIZE)$(if $(ONLY), ONLY=$(ONLY))" $(if $(ONLY)$(filter-out 1,$(SIZE)),,--doc docs/benchmarks.md)
+
+bench-memory: bench-programs $(PEERS) ## private memory of 4 candidates on one mapping, against the formula (ROWS=5000000,20000000)
+	$(PEERS) bench/memory.py --bin bin --out $(BENCH) --rows $(or $(ROWS),5000000$(comma)20000000) $(if $(ROWS),,--doc docs/benchmarks.md)
+
+bench-scale: bench-programs $(PEERS) ## time per value, memory and opening as the table grows (ROWS=1000000,5000000,20000000)
+	$(PEERS) bench/scale.py --bin bin --out $(BENCH) --rows $(or $(ROWS),1000000$(comma)5000000$(comma)20000000) $(if $(ROWS),,--doc docs/benchmarks.md)
+
+build/venv-peers/bin/python: bench/requirements-peers.txt
+	python3 -m venv build/venv-peers
+	build/venv-peers/bin/pip install --quiet --disable-pip-version-check -r bench/requirements-peers.txt
+	@touch $@
 
 clean: ## remove what was built
 	rm -rf bin build

@@ -47,6 +47,7 @@ var layers = map[string]int{
 	"localemu":   4,
 
 	"examples": 4,
+	"bench":    4, // measures the others from outside; see docs/benchmarks.md
 }
 
 // within names the folders whose packages may import each other, because they are one room.
@@ -65,10 +66,10 @@ var only = []struct {
 	{"cloud.google.com/go/batch/", []string{"cloud/batch/", "localemu/"}, "one adapter knows Google's Batch client; the emulator serves it"},
 	{"github.com/fsouza/fake-gcs-server/", []string{"localemu/"}, "an emulator"},
 	{"github.com/apache/arrow/", []string{"dataset/"}, "moving to another release must stay a one-folder change"},
-	{"github.com/dmitryikh/leaves", []string{"aggregator/"}, "the independent scorer checks the trainer; nobody predicts with it"},
+	{"github.com/dmitryikh/leaves", []string{"aggregator/", "bench/"}, "the independent scorer checks the trainer, and is a peer to measure; nobody predicts with it"},
 	{"github.com/expr-lang/expr", []string{"search/"}, "one place evaluates conditions"},
 	{"github.com/goccy/go-yaml", []string{"strictyaml/"}, "one place reads YAML"},
-	{"github.com/spf13/cobra", []string{"program/", "launcher/", "task/", "aggregator/", "localemu/", "examples/"}, "only programs have a command line"},
+	{"github.com/spf13/cobra", []string{"program/", "launcher/", "task/", "aggregator/", "localemu/", "examples/", "bench/"}, "only programs have a command line"},
 	{"github.com/sethvargo/go-envconfig", []string{"program/", "launcher/", "task/", "aggregator/", "localemu/"}, "only programs read the environment"},
 }
 
@@ -76,7 +77,7 @@ var only = []struct {
 var wiring = []string{"launcher/wire.go", "task/wire.go", "aggregator/wire.go"}
 
 // mains are the only files that may end the process or read the environment directly.
-var mains = []string{"launcher/main.go", "task/main.go", "aggregator/main.go", "localemu/main.go", "examples/clicks/main.go"}
+var mains = []string{"launcher/main.go", "task/main.go", "aggregator/main.go", "localemu/main.go", "examples/clicks/main.go", "bench/gauge/main.go"}
 
 // never are imports that nothing but tests may have.
 var never = []struct{ from, pkg, why string }{

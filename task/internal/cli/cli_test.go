@@ -12,6 +12,7 @@ import (
 	"github.com/sethvargo/go-envconfig"
 
 	"coppice/blob"
+	"coppice/dataset"
 	"coppice/dataset/datasettest"
 	"coppice/gbt"
 	"coppice/program"
@@ -66,6 +67,33 @@ func TestTrain(t *testing.T) {
 	}
 	if second, err := os.ReadFile(model); err != nil || !bytes.Equal(first, second) {
 		t.Error("three threads make another model than one")
+	}
+}
+
+func TestTrainWithoutRatingTrees(t *testing.T) {
+	dir, _ := datasettest.Dir(t, datasettest.Options{Rows: 2000})
+	p := params(t, "num_iterations: 10\nnum_leaves: 7\nmetric: log_loss\n")
+	var rated, unrated trained
+	for _, one := range []struct {
+		into *trained
+		args []string
+	}{{&rated, nil}, {&unrated, []string{"--no-rate"}}} {
+		code, out, errOut := run(t, nil, append([]string{"train", "--dataset", dir, "--params", p, "--json"}, one.args...)...)
+		if err := json.Unmarshal([]byte(out), one.into); err != nil || code != 0 {
+			t.Fatalf("%d %v %s\n%s", code, err, out, errOut)
+		}
+	}
+	if a, b := rated.Metrics["log_loss"], unrated.Metrics["log_loss"]; a != b || a == 0 {
+		t.Errorf("log loss is %v with every tree rated, %v without", a, b)
+	}
+	ds, err := dataset.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ds.Close()
+	valid := int64(ds.Split(dataset.ValidSplit).Rows)
+	if d := rated.Memory.Predicted - unrated.Memory.Predicted; d != 16*valid || unrated.Memory.Predicted < 20*int64(ds.Split(dataset.TrainSplit).Rows) {
+		t.Errorf("predicted %d bytes with every tree rated, %d without; %d rows of valid", rated.Memory.Predicted, unrated.Memory.Predicted, valid)
 	}
 }
 

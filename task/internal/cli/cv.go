@@ -104,7 +104,7 @@ func (w *World) crossValidate(cmd *cobra.Command, f trainFlags) error {
 
 func crossReport(outcomes []fit.FoldOutcome) crossValidated {
 	mem := usage.Self()
-	r := crossValidated{Summary: map[string]summary{}, Memory: memory{mem.Private, mem.Shared, mem.PSS}}
+	r := crossValidated{Summary: map[string]summary{}, Memory: memory{Private: mem.Private, Shared: mem.Shared, PSS: mem.PSS}}
 	for _, o := range outcomes {
 		r.Seconds += o.Seconds
 		r.Folds = append(r.Folds, crossFold{TrainFolds: whole(o.Train.Folds), RatedFolds: whole(o.Rated.Folds), TrainRows: o.TrainRows,

@@ -36,6 +36,7 @@ type trainFlags struct {
 	json, noVerify       bool
 	checkpoint           string
 	every                time.Duration
+	noRate               bool
 }
 
 func trainCommand(w *World) *cobra.Command {
@@ -69,6 +70,7 @@ command, given again, goes on from there and ends with the same model, byte for 
 	cmd.Flags().IntVar(&f.folds, "folds", dataset.Folds, "folds of --cv; fewer than the dataset's are made by joining neighbours")
 	cmd.Flags().StringVar(&f.checkpoint, "checkpoint", "", "folder to save the training in, and to go on from")
 	cmd.Flags().DurationVar(&f.every, "checkpoint-every", 30*time.Second, "how long the training may go on unsaved")
+	cmd.Flags().BoolVar(&f.noRate, "no-rate", false, "measure the finished model on valid, but not every tree (early stopping still does)")
 	_ = cmd.MarkFlagRequired("dataset")
 	return cmd
 }
@@ -89,9 +91,10 @@ type trained struct {
 }
 
 type memory struct {
-	Private int64 `json:"private_bytes"`
-	Shared  int64 `json:"shared_bytes"`
-	PSS     int64 `json:"pss_bytes"`
+	Private   int64 `json:"private_bytes"`
+	Predicted int64 `json:"predicted_private_bytes,omitempty"` // by the formula that launcher plans with, the trainer alone
+	Shared    int64 `json:"shared_bytes"`
+	PSS       int64 `json:"pss_bytes"`
 }
 
 func (w *World) train(cmd *cobra.Command, f trainFlags) error {
@@ -120,7 +123,7 @@ func (w *World) train(cmd *cobra.Command, f trainFlags) error {
 		return err
 	}
 	t := fit.NewTable(ds)
-	q := fit.Request{Params: params, Metric: metrics[0], Metrics: metrics, Threads: f.threads, RateTrees: true, Program: w.Version}
+	q := fit.Request{Params: params, Metric: metrics[0], Metrics: metrics, Threads: f.threads, RateTrees: !f.noRate, Program: w.Version}
 	if ds.Split(dataset.ValidSplit) != nil {
 		q.Valid = &sweep.Rows{Split: dataset.ValidSplit}
 	}
@@ -134,7 +137,7 @@ func (w *World) train(cmd *cobra.Command, f trainFlags) error {
 	}
 	result := trained{Dataset: ds.Manifest.Name + "@" + ds.Manifest.Version, Trees: len(o.Model.Trees), TreesGrown: o.Grown, Resumed: o.Resumed, Stopped: o.Stopped,
 		Seconds: o.Seconds, MsPerTree: o.Seconds * 1e3 / float64(o.Grown), NsPerValue: o.NsPerValue, Metrics: o.Metrics,
-		Memory: memory{mem.Private, mem.Shared, mem.PSS}, Model: f.out}
+		Memory: memory{mem.Private, predictedPrivate(ds, q), mem.Shared, mem.PSS}, Model: f.out}
 	if f.json {
 		return json.NewEncoder(w.Out).Encode(result)
 	}
@@ -175,6 +178,19 @@ func (w *World) trainAndWrite(ctx context.Context, t *fit.Table, q fit.Request, 
 		}
 	}
 	return o, mem, s.clear(ctx)
+}
+
+// predictedPrivate is what the trainer should have taken for itself. Scores of valid are in it when trees were rated.
+func predictedPrivate(ds *dataset.Dataset, q fit.Request) int64 {
+	features := make([]int, len(ds.Manifest.Features))
+	for i := range features {
+		features[i] = ds.Manifest.Features[i].Bins
+	}
+	valid := 0
+	if s := ds.Split(dataset.ValidSplit); s != nil && (q.RateTrees || q.Params.EarlyStoppingRound > 0) {
+		valid = s.Rows
+	}
+	return gbt.PrivateBytes(q.Params, ds.Split(dataset.TrainSplit).Rows, valid, features, q.Threads)
 }
 
 // checkOut refuses a place where no model could be written, before one is trained.

@@ -1,0 +1,242 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"coppice/dataset"
+	"coppice/dataset/datasettest"
+	"coppice/dataset/ingest"
+)
+
+// run executes one subcommand and decodes what it prints.
+func run(t *testing.T, into any, args ...string) error {
+	t.Helper()
+	var out bytes.Buffer
+	c := command(&out)
+	c.SetArgs(args)
+	c.SilenceErrors, c.SilenceUsage = true, true
+	if err := c.ExecuteContext(t.Context()); err != nil {
+		return err
+	}
+	return json.Unmarshal(out.Bytes(), into)
+}
+
+// read gives all rows of a table.
+func read(t *testing.T, pattern string) (columns map[string][]float64, rows int) {
+	t.Helper()
+	files, err := ingest.Expand(pattern)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := ingest.OpenTable(files, ingest.TableOptions{Threads: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, c := range table.Columns() {
+		names = append(names, c.Name)
+	}
+	columns = map[string][]float64{}
+	err = table.Read(t.Context(), names, 1000, func(b *ingest.Batch) error {
+		for i, n := range names {
+			for r := range b.Rows {
+				v := math.NaN()
+				if c := &b.Columns[i]; !c.IsNull(r) && c.Type == dataset.Float {
+					v = c.Float[r]
+				} else if !c.IsNull(r) {
+					v = float64(c.Int[r])
+				}
+				columns[n] = append(columns[n], v)
+			}
+		}
+		rows += b.Rows
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return columns, rows
+}
+
+func TestTable(t *testing.T) {
+	dir := t.TempDir()
+	var got struct {
+		Files []string
+		Rows  int
+	}
+	if err := run(t, &got, "table", "--dir", dir, "--rows", "45000", "--columns", "9", "--part-rows", "20000", "--threads", "2"); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Files) != 3 || filepath.Base(got.Files[2]) != "part-00002-5000.parquet" {
+		t.Fatal(got)
+	}
+	columns, rows := read(t, dir)
+	if rows != 45000 || len(columns) != 10 {
+		t.Fatalf("%d rows, %d columns", rows, len(columns))
+	}
+	positive := 0.0
+	for _, y := range columns[labelColumn] {
+		positive += y
+	}
+	if rate := positive / 45000; rate < 0.2 || rate > 0.8 {
+		t.Errorf("%.3f of the labels are 1", rate)
+	}
+	for name, values := range columns {
+		distinct, missing := map[float64]bool{}, 0
+		for _, v := range values {
+			if math.IsNaN(v) {
+				missing++
+			} else {
+				distinct[v] = true
+			}
+		}
+		gaps := name == "f03" || name == "f07"
+		if len(distinct) > 1100 || name != labelColumn && len(distinct) < 100 || gaps != (missing > 0) {
+			t.Errorf("%s: %d different values, %d missing", name, len(distinct), missing)
+		}
+	}
+}
+
+// A larger table begins with the same files, which are not written again; a file does not depend on the threads.
+func TestTableGrows(t *testing.T) {
+	small, large := t.TempDir(), t.TempDir()
+	var got struct {
+		Files   []string
+		Written int
+	}
+	flags := []string{"--columns", "5", "--part-rows", "1000"}
+	for dir, args := range map[string][]string{small: {"--rows", "2000", "--threads", "1"}, large: {"--rows", "5000", "--threads", "3"}} {
+		if err := run(t, &got, append(append([]string{"table", "--dir", dir}, args...), flags...)...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var before []os.FileInfo
+	for i := range 2 {
+		name := fmt.Sprintf("part-%05d-1000.parquet", i)
+		a, errA := os.ReadFile(filepath.Join(small, name))
+		b, errB := os.ReadFile(filepath.Join(large, name))
+		if errA != nil || errB != nil || !bytes.Equal(a, b) {
+			t.Fatal(name, "differs", errA, errB)
+		}
+		info, err := os.Stat(filepath.Join(small, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		before = append(before, info)
+	}
+	if err := run(t, &got, append([]string{"table", "--dir", small, "--rows", "5000"}, flags...)...); err != nil || len(got.Files) != 5 || got.Written != 3 {
+		t.Fatal(err, got)
+	}
+	for i, was := range before {
+		if is, err := os.Stat(got.Files[i]); err != nil || !os.SameFile(was, is) {
+			t.Errorf("%s was written again: %v", got.Files[i], err)
+		}
+	}
+}
+
+func TestOpen(t *testing.T) {
+	dir, _ := datasettest.Dir(t, datasettest.Options{Rows: 2000})
+	var got opened
+	if err := run(t, &got, "open", dir); err != nil || got.Rows != 2000 || got.Milliseconds <= 0 || got.Bytes < 2000*int64(got.Features) {
+		t.Errorf("%v %+v", err, got)
+	}
+	if err := run(t, &got, "open", filepath.Join(dir, "nowhere")); err == nil {
+		t.Error("it opens a folder that is not there")
+	}
+}
+
+const stump = `tree
+version=v3
+num_class=1
+num_tree_per_iteration=1
+label_index=0
+max_feature_idx=1
+objective=binary sigmoid:1
+feature_names=a b
+feature_infos=[0:9] [0:9]
+tree_sizes=300
+
+Tree=0
+num_leaves=2
+num_cat=0
+split_feature=1
+split_gain=1
+threshold=2.5
+decision_type=2
+left_child=-1
+right_child=-2
+leaf_value=-0.25 0.75
+leaf_weight=1 1
+leaf_count=1 1
+internal_value=0
+internal_weight=2
+internal_count=2
+is_linear=0
+shrinkage=1
+
+
+end of trees
+`
+
+func TestPredict(t *testing.T) {
+	dir := t.TempDir()
+	model, values, scores := filepath.Join(dir, "model.txt"), filepath.Join(dir, "x.f64"), filepath.Join(dir, "s.f64")
+	if err := os.WriteFile(model, []byte(stump), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeFloats(values, []float64{9, 2, 0, 3, 5, 2.5}); err != nil {
+		t.Fatal(err)
+	}
+	for _, scorer := range []string{"coppice", "leaves"} {
+		var got predicted
+		if err := run(t, &got, "predict", "--model", model, "--values", values, "--scorer", scorer, "--scores", scores); err != nil {
+			t.Fatal(scorer, err)
+		}
+		s, err := readFloats(scores)
+		if err != nil || len(s) != 3 || s[0] != -0.25 || s[1] != 0.75 || s[2] != -0.25 {
+			t.Errorf("%s: %v %v", scorer, s, err)
+		}
+		if got.Rows != 3 || got.Trees != 1 || got.Scorer != scorer {
+			t.Errorf("%+v", got)
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	dir := t.TempDir()
+	model, odd, even, half := filepath.Join(dir, "model.txt"), filepath.Join(dir, "odd"), filepath.Join(dir, "even"), filepath.Join(dir, "half")
+	if err := os.WriteFile(model, []byte(stump), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for path, x := range map[string][]float64{odd: {1, 2, 3}, even: {1, 2}} {
+		if err := writeFloats(path, x); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(half, []byte("1234"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for says, args := range map[string][]string{
+		"--rows is 0":          {"table", "--dir", dir, "--rows", "0"},
+		"--columns is":         {"table", "--dir", dir, "--columns", "100000"},
+		"--part-rows is -1":    {"table", "--dir", dir, "--part-rows", "-1"},
+		"--threads is 0":       {"predict", "--model", model, "--values", odd, "--threads", "0"},
+		"holds 3 values":       {"predict", "--model", model, "--values", odd},
+		"has 4 bytes":          {"predict", "--model", model, "--values", half},
+		`--scorer "xgboost"`:   {"predict", "--model", model, "--values", even, "--scorer", "xgboost"},
+		"no such file":         {"predict", "--model", filepath.Join(dir, "nowhere"), "--values", odd},
+		"half: model file, li": {"predict", "--model", half, "--values", odd},
+	} {
+		var got any
+		if err := run(t, &got, args...); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v: %v, want %q", args, err, says)
+		}
+	}
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/dmitryikh/leaves"
+	"github.com/spf13/cobra"
+
+	"coppice/gbt"
+	"coppice/program"
+)
+
+type predictOptions struct {
+	model, values, scores, scorer string
+	threads                       int
+}
+
+// predicted is what scoring took, reading model and values not counted.
+type predicted struct {
+	Scorer  string  `json:"scorer"`
+	Rows    int     `json:"rows"`
+	Trees   int     `json:"trees"`
+	Threads int     `json:"threads"`
+	Seconds float64 `json:"seconds"`
+}
+
+func predictCommand(out io.Writer) *cobra.Command {
+	o := predictOptions{scorer: "coppice", threads: 1}
+	cmd := &cobra.Command{
+		Use: "predict --model model.txt --values FILE", Short: "Time raw scores of rows in memory", Args: cobra.NoArgs,
+		Long: `FILE holds float64 values, row by row, little endian, without a header; NaN is a missing one. The time is that of
+scoring all rows that are already in memory.`,
+		Example: "  gauge predict --model model.txt --values valid.f64 --scorer leaves --scores scores.f64",
+		RunE: func(*cobra.Command, []string) error {
+			p, err := o.run()
+			if err != nil {
+				return err
+			}
+			return json.NewEncoder(out).Encode(p)
+		},
+	}
+	cmd.Flags().StringVar(&o.model, "model", "", "model as LightGBM text (required)")
+	cmd.Flags().StringVar(&o.values, "values", "", "rows to score (required)")
+	cmd.Flags().StringVar(&o.scores, "scores", "", "where to write the scores, float64 each")
+	cmd.Flags().StringVar(&o.scorer, "scorer", o.scorer, "coppice or leaves")
+	cmd.Flags().IntVar(&o.threads, "threads", o.threads, "threads that score")
+	_ = cmd.MarkFlagRequired("model")
+	_ = cmd.MarkFlagRequired("values")
+	return cmd
+}
+
+func (o *predictOptions) run() (*predicted, error) {
+	if o.threads < 1 || o.threads > 1024 {
+		return nil, program.Usagef("--threads is %d: use 1 to 1024", o.threads)
+	}
+	text, err := os.ReadFile(o.model)
+	if err != nil {
+		return nil, err
+	}
+	m, err := gbt.ReadModel(bufio.NewReader(bytes.NewReader(text)))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", o.model, err)
+	}
+	x, err := readFloats(o.values)
+	if err != nil {
+		return nil, err
+	}
+	if len(x) == 0 || len(x)%m.Features() != 0 {
+		return nil, program.Usagef("%s holds %d values: the model has %d features, and so many make a row", o.values, len(x), m.Features())
+	}
+	score := make([]float64, len(x)/m.Features())
+	predict, err := o.predictor(m, text)
+	if err != nil {
+		return nil, err
+	}
+	runtime.GC() // what reading left behind is not scoring's
+	start := time.Now()
+	err = predict(x, score)
+	took := time.Since(start)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", o.scorer, err)
+	}
+	if o.scores != "" {
+		if err := writeFloats(o.scores, score); err != nil {
+			return nil, err
+		}
+	}
+	return &predicted{o.scorer, len(score), len(m.Trees), o.threads, took.Seconds()}, nil
+}
+
+// predictor is the scorer that was asked for, its model loaded.
+func (o *predictOptions) predictor(m *gbt.Model, text []byte) (func(x, score []float64) error, error) {
+	switch o.scorer {
+	case "coppice":
+		return func(x, score []float64) error { return m.PredictAll(x, score, o.threads) }, nil
+	case "leaves":
+		other, err := leaves.LGEnsembleFromReader(bufio.NewReader(bytes.NewReader(text)), false)
+		if err != nil {
+			return nil, fmt.Errorf("leaves cannot read %s: %w", o.model, err)
+		}
+		return func(x, score []float64) error {
+			return other.PredictDense(x, len(score), m.Features(), score, 0, o.threads)
+		}, nil
+	}
+	return nil, program.Usagef("--scorer %q: use coppice or leaves", o.scorer)
+}
+
+// readFloats reads a file of little-endian float64.
+func readFloats(path string) ([]float64, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if info.Size()%8 != 0 {
+		return nil, program.Usagef("%s has %d bytes, and float64 values have 8 each", path, info.Size())
+	}
+	x := make([]float64, info.Size()/8)
+	in, buf := bufio.NewReaderSize(f, 1<<20), make([]byte, 8)
+	for i := range x {
+		if _, err := io.ReadFull(in, buf); err != nil {
+			return nil, fmt.Errorf("read %s: %w", path, err)
+		}
+		x[i] = math.Float64frombits(binary.LittleEndian.Uint64(buf))
+	}
+	return x, nil
+}
+
+func writeFloats(path string, x []float64) error {
+	data := make([]byte, 0, 8*len(x))
+	for _, v := range x {
+		data = binary.LittleEndian.AppendUint64(data, math.Float64bits(v))
+	}
+	return os.WriteFile(path, data, 0o644)
+}
