@@ -1,5 +1,7 @@
 package gbt
 
+import "slices"
+
 // A histogram holds, for every bin of every feature, the sums of gradients and hessians of the rows of one leaf that have
 // that bin. While a leaf has at most blockRows rows, one 64-bit word per bin is enough (packing); above, two.
 type histogram struct {
@@ -138,9 +140,8 @@ func (c *counter) countSmall(rows []uint32) histogram {
 // countLarge counts block by block and adds each block's words to sums that cannot overflow.
 func (c *counter) countLarge(rows []uint32) histogram {
 	h := histogram{wide: c.takeWide()}
-	blocks := (len(rows) + blockRows - 1) / blockRows
 	used := make([]bool, c.threads)
-	parallel(c.threads, blocks, 1, func(worker, lo, hi int) {
+	parallel(c.threads, len(rows), grain, func(worker, lo, hi int) {
 		space := &c.spaces[worker]
 		sums := h.wide
 		if worker > 0 {
@@ -150,8 +151,8 @@ func (c *counter) countLarge(rows []uint32) histogram {
 			sums = space.sums
 		}
 		clear(sums)
-		for b := lo; b < hi; b++ {
-			c.countBlock(space, rows[b*blockRows:min((b+1)*blockRows, len(rows))])
+		for block := range slices.Chunk(rows[lo:hi], blockRows) {
+			c.countBlock(space, block)
 			c.drainWide(space, sums)
 		}
 		used[worker] = true
