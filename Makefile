@@ -79,7 +79,7 @@ images: build ## build a container image of launcher, task and aggregator (build
 fuzz: ## run every fuzz test for FUZZ_TIME (default 20s each)
 	@for pkg in $$($(GO) list ./...); do \
 	  for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
-	    echo "== $$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZ_TIME) $$pkg || exit 1; \
+	    echo "== $$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZ_TIME) -fuzzminimizetime 10x $$pkg || exit 1; \
 	  done; done
 
 bench: ## run the Go benchmarks
