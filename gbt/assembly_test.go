@@ -181,3 +181,87 @@ func TestRatingWordsEqualsGoAndEntries(t *testing.T) {
 		}
 	}
 }
+
+// routeNodesTested is the largest tree that a plan is made for.
+const routeNodesTested = 97
+
+func TestAddScoresEqualsRowByRow(t *testing.T) {
+	d := randomTable(tableSpec{rows: 2*window + 1234, numerical: 5, categorical: 3, bins: 200, missing: 0.1, seed: 21})
+	full := d.Data
+	for _, leaves := range []int{2, 3, 31, routeNodesTested, 300} {
+		p := Defaults()
+		d.Data = full
+		p.NumIterations, p.NumLeaves, p.MinDataInLeaf, p.MaxCatToOnehot = 3, leaves, 1, 2
+		trees := mustTrain(t, &d.Data, p, Options{Threads: 2}).Model.Trees
+		rng := rand.New(rand.NewPCG(uint64(leaves), 1))
+		var sparse, dense []uint32
+		for r := range uint32(d.Rows) {
+			if rng.IntN(90) == 0 {
+				sparse = append(sparse, r)
+			}
+			if rng.IntN(3) > 0 {
+				dense = append(dense, r)
+			}
+		}
+		for _, subset := range [][]uint32{nil, sparse, dense, {uint32(d.Rows - 1)}} {
+			d.Subset = subset
+			for _, threads := range []int{1, 3} {
+				got, want := make([]float64, d.Rows), make([]float64, d.Rows)
+				for r := range got {
+					got[r] = rng.NormFloat64()
+				}
+				copy(want, got)
+				addScores(trees, d.Columns, d.rows(), got, threads)
+				rows := make([]uint32, d.Used())
+				d.rows().copy(rows, 0)
+				for _, r := range rows {
+					for _, tree := range trees {
+						node := 0
+						for node >= 0 {
+							if tree.left[node].has(int(d.Columns[tree.Feature[node]][r])) {
+								node = tree.Left[node]
+							} else {
+								node = tree.Right[node]
+							}
+						}
+						want[r] += tree.LeafValue[^node]
+					}
+				}
+				if !slices.Equal(got, want) {
+					t.Fatalf("%d leaves, %d rows, %d threads: other scores", leaves, len(rows), threads)
+				}
+			}
+		}
+	}
+}
+
+func TestSplitForm(t *testing.T) {
+	rng := rand.New(rand.NewPCG(22, 1))
+	for range 2000 {
+		var s binSet
+		for b := range rng.IntN(257) {
+			s.add(b)
+		}
+		for range rng.IntN(3) {
+			s.add(rng.IntN(256))
+		}
+		last, other, ok := s.splitForm()
+		simple := true
+		for b := range 256 {
+			if ok && s.has(b) != (b <= int(last) || b == int(other)) {
+				t.Fatalf("%v is not all up to %d, and %d", s, last, other)
+			}
+		}
+		for b := 1; b < 256; b++ { // more than one member behind a gap has no such form
+			if s.has(b) && !s.has(b-1) {
+				for c := b + 1; c < 256; c++ {
+					simple = simple && !s.has(c)
+				}
+				break
+			}
+		}
+		if s.has(0) && simple != ok {
+			t.Fatalf("%v: ok is %v", s, ok)
+		}
+	}
+}

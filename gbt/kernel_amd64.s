@@ -556,3 +556,109 @@ done:
 	VMOVDQU64 Z7, ratedTask_at(AX)
 	VZEROUPPER
 	RET
+
+// func routeBlocks(p *routePlan, blocks *block, n int, score *float64)
+//
+// Adds a tree's values to the scores of n blocks of 64 neighbouring rows. Which rows of a block reach a node is a mask of
+// 64 bits; a node divides it by the bins of all 64 rows at once. Children have higher numbers than their parents, and
+// leaves follow behind the nodes.
+TEXT ·routeBlocks(SB), NOSPLIT, $0-32
+	MOVQ p+0(FP), AX
+	MOVQ blocks+8(FP), SI
+	MOVQ routePlan_reach(AX), DI
+	MOVL $1, R13
+	VPBROADCASTB R13, Z15
+
+block:
+	DECQ n+16(FP)
+	JLT  done
+	MOVQ block_row(SI), R9
+	MOVQ block_rows(SI), R10
+	MOVQ R10, (DI)
+	MOVQ routePlan_nodes(AX), BX
+	MOVQ routePlan_internal(AX), CX
+	MOVQ DI, DX // where this node's mask is
+
+node:
+	MOVQ (DX), R10
+	MOVL routeNode_left(BX), R11
+	MOVL routeNode_right(BX), R12
+	XORQ R13, R13
+	TESTQ R10, R10
+	JZ   divided // no row of this block comes here
+	KMOVQ R10, K1
+	MOVQ routeNode_column(BX), R14
+	VMOVDQU8.Z (R14)(R9*1), K1, Z0
+	MOVQ routeNode_table(BX), R14
+	TESTQ R14, R14
+	JNZ  look
+	VPBROADCASTB routeNode_last(BX), Z1
+	VPBROADCASTB routeNode_other(BX), Z2
+	VPCMPUB $2, Z1, Z0, K1, K2
+	VPCMPUB $0, Z2, Z0, K1, K3
+	KORQ K2, K3, K2
+	JMP  divide
+
+look: // the set as 256 bytes: one half of them by the low seven bits, then the half by the highest
+	VMOVDQU64 (R14), Z4
+	VMOVDQU64 64(R14), Z5
+	VMOVDQU64 128(R14), Z6
+	VMOVDQU64 192(R14), Z7
+	VMOVDQA64 Z0, Z1
+	VMOVDQA64 Z0, Z2
+	VPERMI2B Z5, Z4, Z1
+	VPERMI2B Z7, Z6, Z2
+	VPMOVB2M Z0, K3
+	VPBLENDMB Z2, Z1, K3, Z1
+	VPTESTMB Z1, Z1, K1, K2
+
+divide:
+	KMOVQ K2, R13
+	XORQ R13, R10
+
+divided:
+	MOVQ R13, (DI)(R11*8)
+	MOVQ R10, (DI)(R12*8)
+	ADDQ $32, BX
+	ADDQ $8, DX
+	DECQ CX
+	JNZ  node
+
+	// Z8 = each row's leaf
+	VPXORQ Z8, Z8, Z8
+	VPXORQ Z9, Z9, Z9
+	MOVQ routePlan_internal(AX), CX // there is one leaf more, and no row has to be told of the first
+leaf:
+	ADDQ $8, DX
+	VPADDB Z15, Z9, Z9
+	KMOVQ (DX), K1
+	VMOVDQU8 Z9, K1, Z8
+	DECQ CX
+	JNZ  leaf
+
+	MOVQ score+24(FP), R13
+	LEAQ (R13)(R9*8), R13
+	MOVQ routePlan_values(AX), R14
+	KMOVQ block_rows(SI), K1
+	MOVQ $8, CX
+eight:
+	VPMOVZXBQ X8, Z10
+	KMOVB K1, K2
+	KMOVB K1, K3
+	VPXORQ Z11, Z11, Z11
+	VGATHERQPD (R14)(Z10*8), K2, Z11
+	VMOVUPD.Z (R13), K3, Z12
+	VADDPD Z11, Z12, Z12
+	VMOVUPD Z12, K3, (R13)
+	VALIGNQ $1, Z8, Z8, Z8
+	KSHIFTRQ $8, K1, K1
+	ADDQ $64, R13
+	DECQ CX
+	JNZ  eight
+
+	ADDQ $16, SI
+	JMP  block
+
+done:
+	VZEROUPPER
+	RET

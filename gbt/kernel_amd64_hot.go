@@ -31,6 +31,9 @@ func fillBinary8(c *binaryConstants, gh *uint32, score *float64, label, weight *
 func rateWords(words *int64, n int, t *ratedTask)
 
 //go:noescape
+func routeBlocks(p *routePlan, blocks *block, n int, score *float64)
+
+//go:noescape
 func partition16(rows, left, right *uint32, n int, column *byte, set *binSet) int
 
 func hasVectors() bool { return cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VL }
@@ -225,4 +228,68 @@ func (s *scorer) bestWord(words []int64, extra sums, t *leafTask, goal float64) 
 		}
 	}
 	return gain, at
+}
+
+// routePlan is a tree as routeBlocks reads it.
+type routePlan struct {
+	nodes    *routeNode
+	internal int
+	values   *float64
+	reach    *uint64
+	tables   [][MaxBins]uint8 // keeps what the nodes point to
+}
+
+// routeNode is 32 bytes.
+type routeNode struct {
+	column      unsafe.Pointer
+	table       unsafe.Pointer // the set as bytes; nil where last and other say it
+	left, right uint32         // numbers of nodes; leaves are numbered behind the nodes
+	last, other uint8
+}
+
+// routeNodes is the most nodes with which looking at all of them for every block is faster than moving rows from leaf to
+// leaf; a leaf's number has to be a byte, too.
+const routeNodes = 96
+
+// newRoutePlan is nil for trees that routeBlocks should not or cannot take: without a node, with too many, or whose children do
+// not follow their parents.
+func newRoutePlan(t *Tree, columns [][]byte) *routePlan {
+	n := len(t.Feature)
+	if !canPickBytes() || n == 0 || n > routeNodes {
+		return nil
+	}
+	nodes := make([]routeNode, n)
+	number := func(child int) uint32 {
+		if child < 0 {
+			return uint32(n + ^child)
+		}
+		return uint32(child)
+	}
+	p := &routePlan{nodes: &nodes[0], internal: n, values: &t.LeafValue[0], tables: make([][MaxBins]uint8, 0, n)}
+	for i := range nodes {
+		if t.Left[i] >= 0 && t.Left[i] <= i || t.Right[i] >= 0 && t.Right[i] <= i || len(columns[t.Feature[i]]) == 0 {
+			return nil
+		}
+		node := routeNode{column: unsafe.Pointer(&columns[t.Feature[i]][0]), left: number(t.Left[i]), right: number(t.Right[i])}
+		var ok bool
+		if node.last, node.other, ok = t.left[i].splitForm(); !ok {
+			p.tables = append(p.tables, [MaxBins]uint8{})
+			table := &p.tables[len(p.tables)-1]
+			for b := range table {
+				if t.left[i].has(b) {
+					table[b] = 1
+				}
+			}
+			node.table = unsafe.Pointer(table)
+		}
+		nodes[i] = node
+	}
+	return p
+}
+
+// run adds the tree's values to the scores of the blocks' rows. reach has room for a mask of each node and leaf.
+func (p *routePlan) run(blocks []block, reach []uint64, score []float64) {
+	here := *p
+	here.reach = &reach[0]
+	routeBlocks(&here, &blocks[0], len(blocks), &score[0])
 }

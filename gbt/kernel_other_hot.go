@@ -30,3 +30,9 @@ func partition(rows, right []uint32, column []byte, left *binSet) int {
 func (s *scorer) bestWord(words []int64, extra sums, t *leafTask, goal float64) (gain float64, at int) {
 	return s.bestWordGo(words, extra, t, goal)
 }
+
+// routePlan is for assembly.
+type routePlan struct{}
+
+func newRoutePlan(*Tree, [][]byte) *routePlan       { return nil }
+func (*routePlan) run([]block, []uint64, []float64) {}

@@ -58,9 +58,7 @@ func (m *Model) PredictBinned(d *Data, threads int) ([]float64, error) {
 		}
 	}
 	score := make([]float64, d.Rows)
-	for _, t := range m.Trees {
-		t.addScores(d.Columns, d.rows(), score, threads)
-	}
+	addScores(m.Trees, d.Columns, d.rows(), score, threads)
 	if d.Subset == nil {
 		return score, nil
 	}

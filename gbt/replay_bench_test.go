@@ -8,7 +8,7 @@ import (
 // BenchmarkReplay is what a resumed training costs: scores of half a million rows from ten trees.
 func BenchmarkReplay(b *testing.B) {
 	d := randomTable(tableSpec{rows: 500_000, numerical: 28, bins: 255, seed: 1})
-	for _, leaves := range []int{31, 255} {
+	for _, leaves := range []int{31, 63, 96, 127, 255} {
 		b.Run(fmt.Sprintf("%d leaves", leaves), func(b *testing.B) {
 			p := Defaults()
 			p.NumIterations, p.NumLeaves = 10, leaves

@@ -194,10 +194,10 @@ func (b *booster) step(ctx context.Context) error {
 	}
 	b.grow.addLeafValues(b.score)
 	if out := b.grow.order[b.bag:]; len(out) > 0 {
-		t.addScores(b.data.Columns, rowSet{subset: out}, b.score, b.opt.Threads)
+		addScores([]*Tree{t}, b.data.Columns, rowSet{subset: out}, b.score, b.opt.Threads)
 	}
 	if b.opt.Valid != nil {
-		t.addScores(b.opt.Valid.Columns, b.opt.Valid.rows(), b.validScore, b.opt.Threads)
+		addScores([]*Tree{t}, b.opt.Valid.Columns, b.opt.Valid.rows(), b.validScore, b.opt.Threads)
 	}
 	if len(b.trees) == 0 {
 		t.addBias(b.bias)

@@ -91,25 +91,6 @@ func (t *Tree) routeFrom(node int, columns [][]byte, rows, scratch []uint32, vis
 	t.routeFrom(t.Right[node], columns, rows[n:], scratch[n:], visit)
 }
 
-// addScores adds the tree's predictions for rows to score, which is indexed by row. The rows are not reordered.
-func (t *Tree) addScores(columns [][]byte, rows rowSet, score []float64, threads int) {
-	parallel(threads, rows.len(), grain, func(_, lo, hi int) {
-		// A piece at a time, so that a piece's row numbers stay in the cache through all levels of the tree.
-		piece := make([]uint32, min(hi-lo, 4*grain))
-		scratch := make([]uint32, len(piece))
-		for from := lo; from < hi; from += len(piece) {
-			part := piece[:min(len(piece), hi-from)]
-			rows.copy(part, from)
-			t.route(columns, part, scratch[:len(part)], func(leaf int, rows []uint32) {
-				v := t.LeafValue[leaf]
-				for _, r := range rows {
-					score[r] += v
-				}
-			})
-		}
-	})
-}
-
 // rowSet is the rows 0..n-1, or some of them.
 type rowSet struct {
 	n      int

@@ -1,0 +1,126 @@
+package gbt
+
+import "math/bits"
+
+// Trees predict a binned table column by column: which rows go left at a node is found for many rows at once, without a jump
+// on the data. Held-out rows and rows outside the bag are scored so after every tree, and all rows when a training is
+// taken up again.
+
+// window is how many rows go through all trees before the next ones do, so that their bins and scores stay in the
+// second-level cache.
+const window = 1 << 14
+
+// addScores adds the trees' predictions for rows to score, which is indexed by row, tree after tree.
+func addScores(trees []*Tree, columns [][]byte, rows rowSet, score []float64, threads int) {
+	plans := make([]*routePlan, len(trees))
+	for i, t := range trees {
+		plans[i] = newRoutePlan(t, columns)
+	}
+	parallel(threads, rows.len(), grain, func(_, lo, hi int) {
+		var w walk
+		for ; lo < hi; lo += window {
+			w.enter(rows, lo, min(lo+window, hi))
+			for i, t := range trees {
+				w.add(t, plans[i], columns, score)
+			}
+		}
+	})
+}
+
+// replay makes the scores that growing the trees made, bit for bit: a row's score began at the bias and took one value per
+// tree, in the trees' order. The first tree carries the bias by now, and bias + value is what its leaf says, so rows in
+// use begin at zero.
+func replay(trees []*Tree, d *Data, score []float64, bias float64, threads int) {
+	for i := range score {
+		score[i] = bias
+	}
+	if len(trees) == 0 {
+		return
+	}
+	rows := d.rows()
+	var own [64]uint32
+	for lo := 0; lo < rows.len(); lo += len(own) {
+		part := own[:min(len(own), rows.len()-lo)]
+		rows.copy(part, lo)
+		for _, r := range part {
+			score[r] = 0
+		}
+	}
+	addScores(trees, d.Columns, rows, score, threads)
+}
+
+// block is some of 64 neighbouring rows.
+type block struct {
+	row  int    // the first
+	rows uint64 // bit i is set for row + i
+}
+
+// walk is one goroutine's window.
+type walk struct {
+	blocks        []block
+	reach         []uint64
+	numbers       []uint32 // of the window's rows, for trees that have no plan
+	part, scratch []uint32
+}
+
+// enter begins with the rows at positions lo to hi of the set.
+func (w *walk) enter(rows rowSet, lo, hi int) {
+	w.numbers = resized(w.numbers, hi-lo)
+	w.part, w.scratch = resized(w.part, hi-lo), resized(w.scratch, hi-lo)
+	rows.copy(w.numbers, lo)
+	w.blocks = w.blocks[:0]
+	for _, r := range w.numbers {
+		n := len(w.blocks)
+		if n == 0 || int(r)-w.blocks[n-1].row >= 64 {
+			w.blocks = append(w.blocks, block{row: int(r)})
+			n++
+		}
+		w.blocks[n-1].rows |= 1 << (int(r) - w.blocks[n-1].row)
+	}
+}
+
+func (w *walk) add(t *Tree, plan *routePlan, columns [][]byte, score []float64) {
+	if plan != nil {
+		w.reach = resized(w.reach, 2*len(t.Feature)+1)
+		plan.run(w.blocks, w.reach, score)
+		return
+	}
+	copy(w.part, w.numbers)
+	t.route(columns, w.part, w.scratch, func(leaf int, rows []uint32) {
+		v := t.LeafValue[leaf]
+		for _, r := range rows {
+			score[r] += v
+		}
+	})
+}
+
+func resized[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n)
+	}
+	return s[:n]
+}
+
+// splitForm says how a set of bins can be compared at once: all bins up to last, and other (which is last where there is
+// none). Every split of a numerical feature is such a set; ok is false for sets of another form.
+func (s *binSet) splitForm() (last, other uint8, ok bool) {
+	count, first := 0, MaxBins // of members; the first bin that is none
+	for i, w := range s {
+		count += bits.OnesCount64(w)
+		if first == MaxBins && w != 1<<64-1 {
+			first = i*64 + bits.TrailingZeros64(^w)
+		}
+	}
+	if first == 0 || count > first+1 {
+		return 0, 0, false
+	}
+	last, other = uint8(first-1), uint8(first-1)
+	if count == first+1 {
+		for b := first + 1; b < MaxBins; b++ {
+			if s.has(b) {
+				other = uint8(b)
+			}
+		}
+	}
+	return last, other, true
+}
