@@ -14,6 +14,7 @@
 //
 // DIVERGENCE.md lists where results differ from LightGBM's and why. The files follow the algorithm: train.go is boosting,
 // grow.go one tree, sample.go bagging and feature choice, objective.go gradients, histogram.go counting, split.go and
-// split_categorical.go the choice of a split, partition.go moving rows to their leaf, model.go what comes out. Files
+// split_categorical.go the choice of a split, partition.go moving rows to their leaf, model.go what comes out. checkpoint.go
+// puts a training down between two trees and takes it up again, replay.go makes its scores anew. Files
 // ending in _hot.go hold the loops in which the time goes, and the only unsafe code.
 package gbt
