@@ -26,8 +26,11 @@ func (w *World) openSaved(ctx context.Context, f trainFlags, q *fit.Request) (*s
 		return &saved{}, nil
 	}
 	folder, err := keep.OpenFolder(f.checkpoint)
-	if err != nil {
-		return nil, fmt.Errorf("--checkpoint: %w", err)
+	var busy *keep.BusyError
+	if errors.As(err, &busy) {
+		return nil, err
+	} else if err != nil {
+		return nil, program.Usagef("--checkpoint %s is no folder that can be used: %w", f.checkpoint, err)
 	}
 	s := &saved{dir: f.checkpoint, folder: folder,
 		keeper: &keep.Keeper{Place: folder, Prefix: keep.FolderPrefix, Every: f.every, Log: warnings(w.Err)}}

@@ -1,0 +1,124 @@
+//go:build e2e
+
+package coppice_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"coppice/sweep"
+)
+
+// life runs a program for at most so long, then kills it with SIGKILL, and says whether it had ended by itself.
+func life(t *testing.T, dir string, span time.Duration, program string, args ...string) (ended bool, out string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), span)
+	defer cancel()
+	var o, e bytes.Buffer
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &o, &e
+	if err := cmd.Run(); err != nil {
+		if cmd.ProcessState.ExitCode() != -1 { // not by a signal
+			t.Fatalf("%v\n%s\n%s", err, &o, &e)
+		}
+		return false, ""
+	}
+	return true, o.String()
+}
+
+// TestE2EKilledTrainingSameBytes kills `task train --checkpoint` without notice at random moments, until one life is long
+// enough to finish.
+func TestE2EKilledTrainingSameBytes(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	rng := rand.New(rand.NewPCG(seed, 0))
+	l := newLocal(t)
+	if r := execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "120000", "--out", filepath.Join(l.dir, "clicks.parquet")); r.code != 0 {
+		t.Fatal(r.errOut)
+	}
+	dir := l.stageHere(l.file("dataset.yaml", "name: clicks\nsource: clicks.parquet\nlabel: is_click\ndrop: [impression_id, ts]\ncategorical: [campaign_id, publisher_id]\n"+
+		"split: {by: hash, key: user_id, train: 0.8, valid: 0.2}\n"))
+	params := l.file("params.yaml", "num_iterations: 300\nnum_leaves: 63\nlearning_rate: 0.03\nbagging_fraction: 0.7\nbagging_freq: 2\nfeature_fraction: 0.8\nearly_stopping_round: 200\n")
+	command := []string{"train", "--dataset", dir, "--params", params, "--json", "--out"}
+	start := time.Now()
+	if ended, _ := life(t, l.dir, 10*time.Minute, binaryOf(t, "task"), append(command, "calm.txt")...); !ended {
+		t.Fatal("the undisturbed training takes more than ten minutes")
+	}
+	calm := time.Since(start)
+
+	command = append(command, "model.txt", "--checkpoint", "saved", "--checkpoint-every", "50ms")
+	var got struct {
+		Grown   int `json:"trees_grown"`
+		Resumed int `json:"resumed_trees"`
+	}
+	kills := 0
+	for {
+		span := time.Duration(float64(calm) * (0.1 + 0.4*rng.Float64()))
+		if kills == 30 {
+			span = 10 * time.Minute
+		}
+		ended, out := life(t, l.dir, span, binaryOf(t, "task"), command...)
+		if ended {
+			if err := json.Unmarshal([]byte(out), &got); err != nil {
+				t.Fatal(err)
+			}
+			break
+		}
+		kills++
+	}
+	t.Logf("seed %d: undisturbed %s; %d kills, the last life went on from tree %d of %d", seed, calm, kills, got.Resumed, got.Grown)
+	if kills == 0 || got.Resumed == 0 {
+		t.Errorf("seed %d: nothing was resumed", seed)
+	}
+	read := func(name string) []byte {
+		data, err := os.ReadFile(filepath.Join(l.dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	if !bytes.Equal(read("calm.txt"), read("model.txt")) {
+		t.Errorf("seed %d: another model than undisturbed", seed)
+	}
+	if left, _ := filepath.Glob(filepath.Join(l.dir, "saved", "checkpoint-*")); len(left) != 0 {
+		t.Errorf("left behind: %q", left)
+	}
+}
+
+// TestE2EVanishedMachineIsGoneOnFrom takes a machine away without notice from a trial that has been saved.
+func TestE2EVanishedMachineIsGoneOnFrom(t *testing.T) {
+	l := newLocal(t)
+	l.args = append(l.args, "--faults", l.file("faults.yaml", "preempt: [{task: 0, attempt: 0, after: 18s}]\n"))
+	if r := execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "300000", "--out", filepath.Join(l.dir, "clicks.parquet")); r.code != 0 {
+		t.Fatal(r.errOut)
+	}
+	l.must("launcher", "stage", l.file("dataset.yaml", "name: clicks\nsource: clicks.parquet\nlabel: is_click\ndrop: [impression_id, ts]\n"+
+		"split: {by: hash, key: user_id, train: 0.7, valid: 0.1, calib: 0.1, test: 0.1}\n"), "--json")
+	file := l.file("sweep.yaml", "name: long\ndataset: clicks\nmodel: ctr\nmetric: auc\ntrials: 1\nparams: {num_iterations: 5000, learning_rate: 0.01}\nsearch: {fixed: [{}]}\n"+
+		"machine: {type: n2-highmem-2, vms: 1, threads_per_task: 1, tasks_per_vm: 1}\nlimits: {trial: 8m, sweep: 15m}\n")
+	c := conclusion(t, l.must("launcher", "sweep", file, "--json"))
+	if c.Outcome != sweep.OutcomeWinner {
+		t.Fatalf("%+v", c)
+	}
+	objects := l.objects()
+	r, err := sweep.DecodeResult([]byte(objects["coppice-sweeps/"+c.Sweep.Result(0)]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("claim %d ended the trial: %d trees, %d of them resumed, %.1f s", r.Claim, r.TreesGrown, r.Usage.ResumedTrees, r.Usage.TrainSeconds)
+	if r.Claim == 0 || r.Usage.ResumedTrees == 0 {
+		t.Errorf("claim %d resumed %d trees", r.Claim, r.Usage.ResumedTrees)
+	}
+	for name, data := range objects {
+		if strings.HasPrefix(name, "coppice-sweeps/"+c.Sweep.Checkpoints(0)) && data != "" {
+			t.Errorf("%s holds %d bytes after the end", name, len(data))
+		}
+	}
+}

@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"coppice/dataset/datasettest"
+	"coppice/program"
+	"coppice/sweep"
+	"coppice/task/internal/keep"
+)
+
+// stopAt is an output that interrupts the program when it has printed a text.
+type stopAt struct {
+	bytes.Buffer
+	text string
+	stop func()
+}
+
+func (s *stopAt) Write(p []byte) (int, error) {
+	n, err := s.Buffer.Write(p)
+	if strings.Contains(s.String(), s.text) {
+		s.stop()
+	}
+	return n, err
+}
+
+// interrupted runs a command up to when it prints a text, which is as if somebody pressed Ctrl-C then.
+func interrupted(t *testing.T, text string, args ...string) (code int, errOut string) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var e bytes.Buffer
+	code = Run(ctx, World{World: program.World{Args: args, Out: &stopAt{text: text, stop: stop}, Err: &e, Version: "v1"}})
+	return code, e.String()
+}
+
+func checkpointFiles(t *testing.T, dir string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, keep.FolderPrefix+"*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func TestTrainGoesOnFromItsCheckpoint(t *testing.T) {
+	dir, _ := datasettest.Dir(t, datasettest.Options{Rows: 2000})
+	p := params(t, "num_iterations: 60\nnum_leaves: 7\nbagging_fraction: 0.5\nbagging_freq: 1\n")
+	out := t.TempDir()
+	calm, model, saved := filepath.Join(out, "calm.txt"), filepath.Join(out, "model.txt"), filepath.Join(out, "saved")
+	if code, _, errOut := run(t, nil, "train", "--dataset", dir, "--params", p, "--out", calm); code != 0 {
+		t.Fatal(errOut)
+	}
+	command := []string{"train", "--dataset", dir, "--params", p, "--out", model, "--checkpoint", saved}
+
+	code, errOut := interrupted(t, "tree    21", command...)
+	if code != sweep.ExitInterrupt || !strings.Contains(errOut, saved) || !strings.Contains(errOut, "the same command goes on") || len(checkpointFiles(t, saved)) != 1 {
+		t.Fatalf("%d %s: %v", code, errOut, checkpointFiles(t, saved))
+	}
+	code, errOut = interrupted(t, "tree    42", append(command, "--checkpoint-every", "0")...)
+	if code != sweep.ExitInterrupt || len(checkpointFiles(t, saved)) != 2 {
+		t.Fatalf("%d %s: %v", code, errOut, checkpointFiles(t, saved))
+	}
+	if _, err := os.Stat(model); !os.IsNotExist(err) {
+		t.Fatalf("half a training left a model: %v", err)
+	}
+
+	code, _, errOut = run(t, nil, append(command, "--params", params(t, "num_iterations: 60\nnum_leaves: 8\n"))...)
+	for _, part := range []string{saved, "num_leaves: 7", "num_leaves: 8", "another folder"} {
+		if code != sweep.ExitConflict || !strings.Contains(errOut, part) {
+			t.Errorf("other parameters: %d, want %q in %s", code, part, errOut)
+		}
+	}
+	folder, err := keep.OpenFolder(saved)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code, _, errOut := run(t, nil, command...); code != sweep.ExitConflict || !strings.Contains(errOut, "another training") {
+		t.Errorf("a folder in use: %d %s", code, errOut)
+	}
+	if err := folder.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	code, text, errOut := run(t, nil, append(command, "--json", "--threads", "2")...)
+	var got trained
+	if err := json.Unmarshal([]byte(text), &got); err != nil || code != 0 || got.Resumed < 42 || got.TreesGrown != 60 {
+		t.Fatalf("%d %v %+v\n%s", code, err, got, errOut)
+	}
+	want, err := os.ReadFile(calm)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if have, err := os.ReadFile(model); err != nil || !bytes.Equal(have, want) {
+		t.Errorf("interrupted and gone on, another model: %v", err)
+	}
+	if files := checkpointFiles(t, saved); len(files) != 0 {
+		t.Errorf("the training has ended, and left %v", files)
+	}
+}
+
+func TestTrainPassesOverDamage(t *testing.T) {
+	dir, _ := datasettest.Dir(t, datasettest.Options{Rows: 1000})
+	p := params(t, "num_iterations: 40\nnum_leaves: 4\n")
+	saved := t.TempDir()
+	command := []string{"train", "--dataset", dir, "--params", p, "--checkpoint", saved}
+	if code, errOut := interrupted(t, "tree    20", command...); code != sweep.ExitInterrupt {
+		t.Fatal(code, errOut)
+	}
+	files := checkpointFiles(t, saved)
+	if len(files) != 1 {
+		t.Fatal(files)
+	}
+	if err := os.Truncate(files[0], 500); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errOut := run(t, nil, command...)
+	if code != 0 || !strings.Contains(errOut, "damaged") || !strings.Contains(errOut, filepath.Base(files[0])) || strings.Contains(out, "going on") {
+		t.Errorf("%d\n%s\n%s", code, out, errOut)
+	}
+	if code, errOut := interrupted(t, "tree    20", command...); code != sweep.ExitInterrupt {
+		t.Fatal(code, errOut)
+	}
+	if code, out, errOut := run(t, nil, command...); code != 0 || !strings.Contains(out, "going on from the checkpoint after tree 2") || !strings.Contains(out, "of them before a checkpoint") {
+		t.Errorf("%d\n%s\n%s", code, out, errOut)
+	}
+	for flags, says := range map[string]string{"--checkpoint-every -1s": "--checkpoint-every is -1s", "--checkpoint " + p: "no folder"} {
+		if code, _, errOut := run(t, nil, append([]string{"train", "--dataset", dir}, strings.Fields(flags)...)...); code != sweep.ExitUsage || !strings.Contains(errOut, says) {
+			t.Errorf("%s: %d %s", flags, code, errOut)
+		}
+	}
+}
