@@ -15,7 +15,7 @@ type Model struct {
 	Trees        []*Tree
 	Params       []string // lines for the file's parameters section
 
-	flat flatOnce
+	batching batching
 }
 
 // Features is the number of features that a row must have.
@@ -31,8 +31,8 @@ func (m *Model) Predict(x []float64) float64 {
 }
 
 // PredictAll predicts len(out) rows of Features() values each, on up to threads goroutines: the same bits as Predict gives,
-// many times as fast. The first call with more than some rows puts the trees into another form and keeps that, which takes
-// the time of predicting some hundred rows.
+// in a tenth of the time. For that, a model that is asked for more than some hundred rows puts its trees into another form
+// (predict.go), which takes as long as predicting some hundred rows one by one, and keeps it beside them.
 func (m *Model) PredictAll(x []float64, out []float64, threads int) error {
 	f := m.Features()
 	if len(x) != f*len(out) {
@@ -42,9 +42,10 @@ func (m *Model) PredictAll(x []float64, out []float64, threads int) error {
 	if rest := len(out) % batchRows; rest < fewRows {
 		inBatches -= rest
 	}
-	if inBatches > 0 {
-		m.flat.once.Do(func() { m.flat.forest = m.compile() })
-		m.flat.forest.predict(x[:inBatches*f], out[:inBatches], threads)
+	if inBatches > 0 && m.batching.pays(inBatches) {
+		m.batches().predict(x[:inBatches*f], out[:inBatches], threads)
+	} else {
+		inBatches = 0
 	}
 	for r := inBatches; r < len(out); r++ {
 		out[r] = m.Predict(x[r*f : (r+1)*f])

@@ -144,19 +144,44 @@ func randomRows(rng *rand.Rand, m *Model, rows int, plain bool) []float64 {
 	return x
 }
 
-// checkPredictAll compares the bits with those of walking down every tree.
+// checkPredictAll compares the bits with those of walking down every tree: through PredictAll, which chooses, and of
+// batches only.
 func checkPredictAll(t *testing.T, m *Model, x []float64, rows, threads int) {
 	t.Helper()
-	out := slices.Repeat([]float64{math.NaN()}, rows)
-	if err := m.PredictAll(x, out, threads); err != nil {
+	chosen, batches := slices.Repeat([]float64{math.NaN()}, rows), slices.Repeat([]float64{math.NaN()}, rows)
+	if err := m.PredictAll(x, chosen, threads); err != nil {
 		t.Fatal(err)
 	}
-	for r, got := range out {
+	m.batches().predict(x, batches, threads)
+	for r := range rows {
 		row := x[r*m.Features() : (r+1)*m.Features()]
-		if want := m.Predict(row); math.Float64bits(got) != math.Float64bits(want) {
-			t.Fatalf("%d rows, %d threads: row %d, %v, is predicted %v (%x), one by one %v (%x)",
-				rows, threads, r, row, got, math.Float64bits(got), want, math.Float64bits(want))
+		want := math.Float64bits(m.Predict(row))
+		if a, b := math.Float64bits(chosen[r]), math.Float64bits(batches[r]); a != want || b != want {
+			t.Fatalf("%d rows, %d threads: row %d, %v, is predicted %v (%x), in batches %v (%x), one by one %v (%x)",
+				rows, threads, r, row, chosen[r], a, batches[r], b, math.Float64frombits(want), want)
 		}
+	}
+}
+
+// TestFewRowsAreWalked: making a forest for a single small call would take longer than the call.
+func TestFewRowsAreWalked(t *testing.T) {
+	rng := rand.New(rand.NewPCG(15, 16))
+	m := randomForest(rng, forestSpec{features: 2, trees: 2, leaves: 9, bounds: 9})
+	ask := func(rows int) {
+		if err := m.PredictAll(make([]float64, 2*rows), make([]float64, rows), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range compileAfter {
+		ask(fewRows - 1)
+	}
+	ask(compileAfter - fewRows)
+	if m.batching.forest != nil {
+		t.Error("a forest was made for a few rows")
+	}
+	ask(fewRows)
+	if m.batching.forest == nil {
+		t.Errorf("no forest after %d rows", compileAfter)
 	}
 }
 
