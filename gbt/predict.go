@@ -8,10 +8,14 @@ import (
 
 // Predicting a table goes by batches of rows, one bit of a word for each row. The trees of a model ask few different
 // questions: 31,000 nodes over 28 features have some 6,000 different thresholds, because training chose them among at
-// most 255 bins. So every question is answered once for all rows of the batch, as a word of answers, and a tree is then nothing
-// but ANDs: of the rows that reach a node, those with the answer yes go left. Nothing jumps on the data, and no load
-// waits for the one before it, which is what walking down a tree spends its time on. QuickScorer (Lucchese et al., SIGIR
-// 2015) asks by feature in the order of thresholds too, but has the leaves of one row in a word where this has the rows.
+// most 255 bins. So every question is answered once for all rows of the batch, as a word of answers, and a
+// tree is then nothing but ANDs: of the rows that reach a node, those with the answer yes go left. Nothing jumps on the
+// data, and no load waits for the one before it, which is what walking down a tree spends its time on. QuickScorer
+// (Lucchese et al., SIGIR 2015) asks by feature in the order of thresholds too, but has the leaves of one row in a word
+// where this has the rows.
+//
+// The ANDs of a tree take time by its number of nodes, not by its depth. So trees are flat near the root only, and where a
+// tree has more than maxExits leaves its rows walk on from there, by answers they already have.
 //
 // A forest gives the bits that Model.Predict gives: the same leaf of every tree, and the leaves' values added in the order
 // of the trees.
@@ -58,8 +62,9 @@ type flatTree struct {
 	exits  int
 	values *[maxExits]float64 // by exit; what lies behind the last one belongs to other trees
 
-	// rest is, by exit, the node from which the row is walked on, or -1 where the exit is a leaf. It is nil when all are.
-	rest []int
+	// rest is, by exit, the node from which the row goes on, or -1 where the exit is a leaf. It is nil when all are.
+	rest []int32
+	deep []deepNode // by node of tree, where rest leads to; nil when tree itself is to be walked
 	tree *Tree
 }
 
@@ -67,6 +72,12 @@ type flatTree struct {
 type flatNode struct {
 	question    uint32 // where its answer is
 	left, right uint16
+}
+
+// deepNode sends a row to next[1] if the answer is yes, to next[0] if it is no. Negative is a leaf, as in Tree.
+type deepNode struct {
+	question uint32
+	next     [2]int32
 }
 
 const (
@@ -78,6 +89,10 @@ const (
 
 	maxExits = 256 // of a flat tree, so that an exit's number is a byte
 	exitUnit = 16  // exits are numbered in units of so many
+
+	// maxDeep is the number of leaves up to which all questions of a tree are answered for a batch. Of larger trees, a
+	// batch visits too small a part.
+	maxDeep = 1 << 12
 
 	// groveLimit is the number of questions after which a new grove begins: their answers fill 256 KiB.
 	groveLimit = 1 << 13
@@ -140,10 +155,13 @@ func (g *grove) add(s *batchScratch, x, sums []float64, features int) {
 		for i := range g.trees {
 			t := &g.trees[i]
 			s.route(t)
-			if t.rest == nil {
-				s.add(t)
-			} else {
-				s.addRest(t, batch, n, features)
+			s.add(t)
+			switch {
+			case t.rest == nil:
+			case t.deep != nil:
+				s.addDeep(t)
+			default:
+				s.addWalked(t, batch, n, features)
 			}
 		}
 		copy(sums, s.sums[:n])

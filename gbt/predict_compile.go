@@ -70,11 +70,13 @@ type categorySet struct {
 	answer  uint32
 }
 
-// seedling is a tree whose questions have no place yet. Node i asks bounds[i], or sets[i] if that is not negative.
+// seedling is a tree whose questions have no place yet. The i-th node to ask asks bounds[i], or sets[i] if that is not
+// negative: first the flat ones, then those that deeper lists.
 type seedling struct {
 	flatTree
 	bounds []bound
 	sets   []int
+	deeper []int
 	values []float64
 }
 
@@ -107,6 +109,8 @@ func (b *groveBuilder) add(t *Tree, features int) {
 	}
 	if slices.Max(s.rest) < 0 {
 		s.rest = nil
+	} else if len(s.nodes) > 0 && t.Leaves() <= maxDeep {
+		b.deepen(&s)
 	}
 	b.trees = append(b.trees, s)
 }
@@ -118,9 +122,38 @@ func (s *seedling) exit(child int) uint16 {
 		value = s.tree.LeafValue[^child]
 	}
 	s.values = append(s.values, value)
-	s.rest = append(s.rest, max(child, -1))
+	s.rest = append(s.rest, int32(max(child, -1)))
 	s.exits++
 	return uint16(s.exits - 1)
+}
+
+// deepen takes the other nodes too, unless there is one whose question cannot be answered for a batch.
+func (b *groveBuilder) deepen(s *seedling) {
+	t := s.tree
+	var queue []int
+	push := func(node int) {
+		if node >= 0 {
+			queue = append(queue, node)
+		}
+	}
+	for _, node := range s.rest {
+		push(int(node))
+	}
+	deep := make([]deepNode, len(t.Feature))
+	for len(queue) > 0 {
+		node := queue[0]
+		queue = queue[1:]
+		if !b.flattens(t, node) {
+			s.deeper = nil
+			return
+		}
+		deep[node].next = [2]int32{int32(t.Right[node]), int32(t.Left[node])}
+		s.deeper = append(s.deeper, node)
+		b.ask(s, node)
+		push(t.Left[node])
+		push(t.Right[node])
+	}
+	s.deep = deep
 }
 
 // ask notes the question of a node of s.tree.
@@ -152,17 +185,24 @@ func (b *groveBuilder) grove() grove {
 	for i := range b.trees {
 		s := &b.trees[i]
 		for n := range s.nodes {
-			if set := s.sets[n]; set >= 0 {
-				s.nodes[n].question = b.sets[set].answer
-			} else {
-				s.nodes[n].question = b.answers[s.bounds[n]]
-			}
+			s.nodes[n].question = b.answerOf(s, n)
+		}
+		for n, node := range s.deeper {
+			s.deep[node].question = b.answerOf(s, len(s.nodes)+n)
 		}
 		s.flatTree.values = (*[maxExits]float64)(values[at:])
 		at += copy(values[at:], s.values)
 		g.trees = append(g.trees, s.flatTree)
 	}
 	return g
+}
+
+// answerOf is where the answer to the i-th question of s is.
+func (b *groveBuilder) answerOf(s *seedling, i int) uint32 {
+	if set := s.sets[i]; set >= 0 {
+		return b.sets[set].answer
+	}
+	return b.answers[s.bounds[i]]
 }
 
 // placeBounds makes one column of each feature and rule.

@@ -209,14 +209,44 @@ func (s *batchScratch) add(t *flatTree) {
 	}
 }
 
-// addRest is add for a tree some of whose exits are not leaves: from there its rows, n of them in x, are walked on.
-func (s *batchScratch) addRest(t *flatTree, x []float64, n, features int) {
-	for r := range n {
-		exit := byte(s.exits[r/64][r%8] >> (r % 64 / 8 * 8))
-		v := t.values[exit]
-		if node := t.rest[exit]; node >= 0 {
-			v = t.tree.predictFrom(node, x[r*features:][:features])
+// addDeep adds the values of leaves that lie below the exits, for rows for which add has added the 0 of an exit that is no
+// leaf. (That 0 changes no bit: a sum that began with 0 is never -0.) All rows go down one step, then all that are not yet
+// at a leaf one more, so that their loads overlap, and only the number of steps is a branch on the data.
+func (s *batchScratch) addDeep(t *flatTree) {
+	var at [batchRows]int32
+	var rows, walking [batchRows]uint8
+	n := 0
+	for r := range at {
+		at[r] = t.rest[byte(s.exits[r/64][r%8]>>(r%64/8*8))]
+		rows[n&(batchRows-1)] = uint8(r)
+		n += notNegative(at[r])
+	}
+	walking = rows
+	for left := n; left > 0; {
+		still := 0
+		for _, r := range walking[:left] {
+			d := &t.deep[at[r]]
+			yes := s.answers[d.question][r/64] >> (r % 64) & 1
+			next := d.next[yes]
+			at[r] = next
+			walking[still&(batchRows-1)] = r
+			still += notNegative(next)
 		}
-		s.sums[r] += v
+		left = still
+	}
+	for _, r := range rows[:n] {
+		s.sums[r] += t.tree.LeafValue[^at[r]]
+	}
+}
+
+// notNegative is 1 for nodes, 0 for leaves.
+func notNegative(node int32) int { return int(^uint32(node) >> 31) }
+
+// addWalked is addDeep for trees whose lower nodes have no answers; n rows are in x.
+func (s *batchScratch) addWalked(t *flatTree, x []float64, n, features int) {
+	for r := range n {
+		if node := t.rest[byte(s.exits[r/64][r%8]>>(r%64/8*8))]; node >= 0 {
+			s.sums[r] += t.tree.predictFrom(int(node), x[r*features:][:features])
+		}
 	}
 }

@@ -201,7 +201,10 @@ func TestPredictAllIsPredict(t *testing.T) {
 		"categorical":             {features: 4, trees: 30, leaves: 40, bounds: 1, categorical: 1},
 		"as many leaves as exits": {features: 9, trees: 8, leaves: maxExits, bounds: 200, categorical: 0.2},
 		"one leaf more":           {features: 9, trees: 8, leaves: maxExits + 1, bounds: 200, categorical: 0.2},
-		"many leaves":             {features: 9, trees: 5, leaves: 3000, bounds: 200, categorical: 0.2},
+		"many leaves":             {features: 9, trees: 5, leaves: 3000, bounds: 200, categorical: 0.02},
+		"many leaves, wide sets":  {features: 9, trees: 5, leaves: 3000, bounds: 200, categorical: 0.5},
+		"as many as are deep":     {features: 9, trees: 3, leaves: maxDeep, bounds: 200},
+		"too many":                {features: 9, trees: 3, leaves: maxDeep + 1, bounds: 200},
 		"chain":                   {features: 3, trees: 5, leaves: 2000, bounds: 500, categorical: 0.1, chain: true},
 		"more than one grove":     {features: 50, trees: 150, leaves: 250, bounds: 400, categorical: 0.1},
 	} {
@@ -233,10 +236,10 @@ func TestGrovesAreSeveral(t *testing.T) {
 	if len(f.groves) < 2 || trees != 150 {
 		t.Errorf("%d trees in %d groves", trees, len(f.groves))
 	}
-	for leaves, exits := range map[int]int{1: 1, 2: 2, maxExits: maxExits, maxExits + 1: maxExits, 5000: maxExits} {
+	for leaves, exits := range map[int]int{1: 1, 2: 2, maxExits: maxExits, maxExits + 1: maxExits, maxDeep: maxExits, maxDeep + 1: maxExits} {
 		flat := randomForest(rng, forestSpec{features: 2, trees: 1, leaves: leaves, bounds: 9}).compile().groves[0].trees[0]
-		if flat.exits != exits || (flat.rest != nil) != (leaves > maxExits) {
-			t.Errorf("a tree of %d leaves has %d exits, walks on %t", leaves, flat.exits, flat.rest != nil)
+		if flat.exits != exits || (flat.rest != nil) != (leaves > maxExits) || (flat.deep != nil) != (leaves > maxExits && leaves <= maxDeep) {
+			t.Errorf("a tree of %d leaves has %d exits, rest %t, deep nodes %t", leaves, flat.exits, flat.rest != nil, flat.deep != nil)
 		}
 	}
 }
