@@ -14,6 +14,8 @@ type Model struct {
 	FeatureInfos []string // [min:max], 0:1:2... or none, as in LightGBM's files
 	Trees        []*Tree
 	Params       []string // lines for the file's parameters section
+
+	batching batching
 }
 
 // Features is the number of features that a row must have.
@@ -28,17 +30,26 @@ func (m *Model) Predict(x []float64) float64 {
 	return sum
 }
 
-// PredictAll predicts len(out) rows of Features() values each.
+// PredictAll predicts len(out) rows of Features() values each, on up to threads goroutines: the same bits as Predict gives,
+// in a tenth of the time. For that, a model that is asked for more than some hundred rows puts its trees into another form
+// (predict.go), which takes as long as predicting some hundred rows one by one, and keeps it beside them.
 func (m *Model) PredictAll(x []float64, out []float64, threads int) error {
 	f := m.Features()
 	if len(x) != f*len(out) {
 		return fmt.Errorf("%w: %d values for %d rows of %d features", ErrData, len(x), len(out), f)
 	}
-	parallel(threads, len(out), grain/16, func(_, lo, hi int) {
-		for r := lo; r < hi; r++ {
-			out[r] = m.Predict(x[r*f : (r+1)*f])
-		}
-	})
+	inBatches := len(out)
+	if rest := len(out) % batchRows; rest < fewRows {
+		inBatches -= rest
+	}
+	if inBatches > 0 && m.batching.pays(inBatches) {
+		m.batches().predict(x[:inBatches*f], out[:inBatches], threads)
+	} else {
+		inBatches = 0
+	}
+	for r := inBatches; r < len(out); r++ {
+		out[r] = m.Predict(x[r*f : (r+1)*f])
+	}
 	return nil
 }
 
@@ -96,7 +107,8 @@ func (m *Model) Importance() (counts []int, gains []float64) {
 
 // truncated is the model of the first n trees.
 func (m *Model) truncated(n int) *Model {
-	c := *m
-	c.Trees = slices.Clone(m.Trees[:n])
-	return &c
+	return &Model{
+		Objective: m.Objective, FeatureNames: m.FeatureNames, FeatureInfos: m.FeatureInfos,
+		Trees: slices.Clone(m.Trees[:n]), Params: m.Params,
+	}
 }

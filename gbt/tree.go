@@ -119,10 +119,14 @@ func (s rowSet) copy(dst []uint32, from int) {
 
 // predict is the tree's value for one row of raw feature values, by LightGBM's rules.
 func (t *Tree) predict(x []float64) float64 {
-	node := 0
 	if len(t.Feature) == 0 {
-		node = -1
+		return t.LeafValue[0]
 	}
+	return t.predictFrom(0, x)
+}
+
+// predictFrom is predict for a row that has come as far as node.
+func (t *Tree) predictFrom(node int, x []float64) float64 {
 	for node >= 0 {
 		if t.goesLeft(node, x[t.Feature[node]]) {
 			node = t.Left[node]
@@ -164,9 +168,14 @@ func (t *Tree) inCategory(node int, v float64) bool {
 		return false
 	}
 	c := int(v)
-	set := int(t.Threshold[node])
-	words := t.CatThreshold[t.CatBoundaries[set]:t.CatBoundaries[set+1]]
+	words := t.categories(node)
 	return c/32 < len(words) && words[c/32]>>(c%32)&1 == 1
+}
+
+// categories is the bit set of the categories that go left at a categorical node.
+func (t *Tree) categories(node int) []uint32 {
+	set := int(t.Threshold[node])
+	return t.CatThreshold[t.CatBoundaries[set]:t.CatBoundaries[set+1]]
 }
 
 // addCategories appends the set of categories as a bit set and returns its index.

@@ -1,0 +1,288 @@
+package gbt
+
+import (
+	"cmp"
+	"math"
+	"math/bits"
+	"slices"
+)
+
+// missingRule is how missing values are replaced, so that comparing the replacement gives what the node says.
+type missingRule uint8
+
+const (
+	nanIsZero     missingRule = iota
+	nanGoesLeft               // replaced by -Inf, which is at most any bound
+	nanGoesRight              // kept: NaN is not at most any bound
+	zeroGoesLeft              // zero and NaN
+	zeroGoesRight             // zero and NaN
+)
+
+func ruleOf(decision uint8) missingRule {
+	left := decision&decisionDefaultLeft != 0
+	switch missing := decision & missingMask; {
+	case missing == missingNaN && left:
+		return nanGoesLeft
+	case missing == missingNaN:
+		return nanGoesRight
+	case missing == missingZero && left:
+		return zeroGoesLeft
+	case missing == missingZero:
+		return zeroGoesRight
+	}
+	return nanIsZero
+}
+
+// compile puts the model into the form for predicting many rows. It takes about 0.2 µs per node.
+func (m *Model) compile() *forest {
+	f := &forest{features: m.Features()}
+	b := &groveBuilder{answers: map[bound]uint32{}}
+	for i, t := range m.Trees {
+		b.add(t, f.features)
+		if len(b.answers)+len(b.sets) >= groveLimit || i == len(m.Trees)-1 {
+			f.groves = append(f.groves, b.grove())
+			b = &groveBuilder{answers: map[bound]uint32{}, tables: b.tables}
+		}
+	}
+	return f
+}
+
+// groveBuilder collects trees and their questions, and then gives each question its place.
+type groveBuilder struct {
+	answers map[bound]uint32 // where each one is, once known
+	sets    []categorySet
+	trees   []seedling
+	tables  int // bytes, of all groves, if no two sets shared a table
+}
+
+// bound is a question about a number.
+type bound struct {
+	feature int
+	rule    missingRule
+	value   float64
+}
+
+// categorySet is a question about a category.
+type categorySet struct {
+	feature int
+	words   []uint32
+	size    int // one more than the largest category
+	answer  uint32
+}
+
+// seedling is a tree whose questions have no place yet. The i-th node to ask asks bounds[i], or sets[i] if that is not
+// negative: first the flat ones, then those that deeper lists.
+type seedling struct {
+	flatTree
+	bounds []bound
+	sets   []int
+	deeper []int
+	values []float64
+}
+
+// add takes the nodes nearest to the root, as many as fit.
+func (b *groveBuilder) add(t *Tree, features int) {
+	s := seedling{flatTree: flatTree{tree: t}}
+	var queue []int // nodes that have a place, but not yet their children
+	placed := 0
+	reach := func(child int) uint16 {
+		if child >= 0 && placed < maxExits-1 && b.flattens(t, child) {
+			queue = append(queue, child)
+			placed++
+			return uint16(placed - 1)
+		}
+		return maxExits + s.exit(child)
+	}
+	switch {
+	case !t.sound(features): // nothing is known about it: walking does with it what it always did
+		s.exit(0)
+	case len(t.Feature) == 0:
+		s.exit(^0)
+	default:
+		reach(0)
+	}
+	for len(queue) > 0 {
+		node := queue[0]
+		queue = queue[1:]
+		s.nodes = append(s.nodes, flatNode{left: reach(t.Left[node]), right: reach(t.Right[node])})
+		b.ask(&s, node)
+	}
+	if slices.Max(s.rest) < 0 {
+		s.rest = nil
+	} else if len(s.nodes) > 0 && t.Leaves() <= maxDeep {
+		b.deepen(&s)
+	}
+	b.trees = append(b.trees, s)
+}
+
+// exit numbers a way out, to a leaf or to a node from which the row is walked on.
+func (s *seedling) exit(child int) uint16 {
+	value := 0.0
+	if child < 0 {
+		value = s.tree.LeafValue[^child]
+	}
+	s.values = append(s.values, value)
+	s.rest = append(s.rest, int32(max(child, -1)))
+	s.exits++
+	return uint16(s.exits - 1)
+}
+
+// deepen takes the other nodes too, unless there is one whose question cannot be answered for a batch.
+func (b *groveBuilder) deepen(s *seedling) {
+	t := s.tree
+	var queue []int
+	push := func(node int) {
+		if node >= 0 {
+			queue = append(queue, node)
+		}
+	}
+	for _, node := range s.rest {
+		push(int(node))
+	}
+	deep := make([]deepNode, len(t.Feature))
+	for len(queue) > 0 {
+		node := queue[0]
+		queue = queue[1:]
+		if !b.flattens(t, node) {
+			s.deeper = nil
+			return
+		}
+		deep[node].next = [2]int32{int32(t.Right[node]), int32(t.Left[node])}
+		s.deeper = append(s.deeper, node)
+		b.ask(s, node)
+		push(t.Left[node])
+		push(t.Right[node])
+	}
+	s.deep = deep
+}
+
+// ask notes the question of a node of s.tree.
+func (b *groveBuilder) ask(s *seedling, node int) {
+	t := s.tree
+	if t.Decision[node]&decisionCategorical != 0 {
+		words := t.categories(node)
+		b.sets = append(b.sets, categorySet{feature: t.Feature[node], words: words, size: setSize(words)})
+		b.tables += setSize(words) + 1
+		s.bounds, s.sets = append(s.bounds, bound{}), append(s.sets, len(b.sets)-1)
+		return
+	}
+	q := bound{t.Feature[node], ruleOf(t.Decision[node]), t.Threshold[node]} // -0 and 0 are the same key
+	b.answers[q] = 0
+	s.bounds, s.sets = append(s.bounds, q), append(s.sets, -1)
+}
+
+// grove places the questions and finishes the trees.
+func (b *groveBuilder) grove() grove {
+	var g grove
+	b.placeBounds(&g)
+	b.placeSets(&g)
+	total := 0
+	for i := range b.trees {
+		total += len(b.trees[i].values)
+	}
+	values := make([]float64, total+maxExits)
+	at := 0
+	for i := range b.trees {
+		s := &b.trees[i]
+		for n := range s.nodes {
+			s.nodes[n].question = b.answerOf(s, n)
+		}
+		for n, node := range s.deeper {
+			s.deep[node].question = b.answerOf(s, len(s.nodes)+n)
+		}
+		s.flatTree.values = (*[maxExits]float64)(values[at:])
+		at += copy(values[at:], s.values)
+		g.trees = append(g.trees, s.flatTree)
+	}
+	return g
+}
+
+// answerOf is where the answer to the i-th question of s is.
+func (b *groveBuilder) answerOf(s *seedling, i int) uint32 {
+	if set := s.sets[i]; set >= 0 {
+		return b.sets[set].answer
+	}
+	return b.answers[s.bounds[i]]
+}
+
+// placeBounds makes one column of each feature and rule.
+func (b *groveBuilder) placeBounds(g *grove) {
+	all := make([]bound, 0, len(b.answers))
+	for q := range b.answers {
+		all = append(all, q)
+	}
+	slices.SortFunc(all, func(x, y bound) int {
+		return cmp.Or(x.feature-y.feature, int(x.rule)-int(y.rule), cmp.Compare(x.value, y.value))
+	})
+	for len(all) > 0 {
+		c := numberColumn{feature: all[0].feature, rule: all[0].rule, first: g.answers}
+		for c.count < len(all) && all[c.count].feature == c.feature && all[c.count].rule == c.rule {
+			c.bounds = append(c.bounds, sortKey(all[c.count].value))
+			b.answers[all[c.count]] = uint32(c.first + c.count)
+			c.count++
+		}
+		for bits.OnesCount(uint(len(c.bounds)+1)) != 1 {
+			c.bounds = append(c.bounds, math.MaxUint64)
+		}
+		g.numbers = append(g.numbers, c)
+		g.answers += c.count + 1
+		all = all[c.count:]
+	}
+}
+
+// placeSets puts the sets of one feature into groups of eight, large ones with large ones, so that the tables stay small.
+func (b *groveBuilder) placeSets(g *grove) {
+	order := make([]*categorySet, len(b.sets))
+	for i := range b.sets {
+		order[i] = &b.sets[i]
+	}
+	slices.SortStableFunc(order, func(x, y *categorySet) int { return cmp.Or(x.feature-y.feature, y.size-x.size) })
+	for len(order) > 0 {
+		c := categoryColumn{feature: order[0].feature}
+		for len(order) > 0 && order[0].feature == c.feature {
+			group := categoryGroup{table: make([]byte, order[0].size+1), first: g.answers}
+			for i := 0; i < 8 && len(order) > 0 && order[0].feature == c.feature; i++ {
+				order[0].answer = uint32(g.answers + i)
+				order[0].mark(group.table, i)
+				order = order[1:]
+			}
+			c.groups = append(c.groups, group)
+			g.answers += 8
+		}
+		g.categories = append(g.categories, c)
+	}
+}
+
+// mark sets the bit of each category of the set.
+func (s *categorySet) mark(table []byte, bit int) {
+	for i, w := range s.words {
+		for ; w != 0; w &= w - 1 {
+			table[i*32+bits.TrailingZeros32(w)] |= 1 << bit
+		}
+	}
+}
+
+// setSize is one more than the largest category of a bit set.
+func setSize(words []uint32) int {
+	for i := len(words) - 1; i >= 0; i-- {
+		if words[i] != 0 {
+			return i*32 + bits.Len32(words[i])
+		}
+	}
+	return 0
+}
+
+// flattens says whether the question of a node can be answered for many rows at once.
+func (b *groveBuilder) flattens(t *Tree, node int) bool {
+	if t.Decision[node]&decisionCategorical != 0 {
+		return setSize(t.categories(node)) <= maxCategories && b.tables < maxTables
+	}
+	return !math.IsNaN(t.Threshold[node])
+}
+
+// sound says whether the tree's arrays belong together. Those of trees that were trained or read do.
+func (t *Tree) sound(features int) bool {
+	n := len(t.Feature)
+	return len(t.Threshold) == n && len(t.Decision) == n && len(t.Left) == n && len(t.Right) == n &&
+		len(t.LeafValue) > 0 && t.check(features) == nil
+}

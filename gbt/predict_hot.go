@@ -1,0 +1,252 @@
+package gbt
+
+import (
+	"math"
+	"math/bits"
+)
+
+// batchScratch is what one goroutine needs for predicting batches of rows: some 300 KiB, most of it answers.
+type batchScratch struct {
+	answers []word                // of a grove's questions
+	rows    [2 * maxExits]word    // by place: the rows that reach a node or an exit
+	exits   [batchWords][8]uint64 // row r's exit is byte r%64/8 of word r%8 of exits[r/64]
+	keys    [batchRows]uint64     // of one feature
+	sums    [batchRows]float64
+}
+
+// word has a bit for each row of a batch. It is four machine words, because they cost little more than one: a node is
+// loaded once for all of them, and the answers to a question fill half a cache line instead of an eighth.
+type word [batchWords]uint64
+
+// answer answers the questions of the grove for the rows in x, batchRows at most.
+func (s *batchScratch) answer(g *grove, x []float64, features int) {
+	clear(s.answers[:g.answers])
+	for i := range g.numbers {
+		c := &g.numbers[i]
+		n := s.sortKeys(x[c.feature:], features, c.rule)
+		c.answer(s.keys[:n], s.answers[c.first:c.first+c.count+1])
+	}
+	for i := range g.categories {
+		c := &g.categories[i]
+		s.categoryKeys(x[c.feature:], features)
+		for j := range c.groups {
+			group := &c.groups[j]
+			group.answer(&s.keys, (*[8]word)(s.answers[group.first:]))
+		}
+	}
+}
+
+// sortKeys makes keys of the values at every step-th place of x and returns their number.
+func (s *batchScratch) sortKeys(x []float64, step int, rule missingRule) int {
+	missing := rule.key()
+	zeroIsMissing := rule == zeroGoesLeft || rule == zeroGoesRight
+	n := 0
+	for at := 0; at < len(x); at += step {
+		v := x[at]
+		key := sortKey(v)
+		if v != v || zeroIsMissing && v >= -zeroThreshold && v <= zeroThreshold {
+			key = missing
+		}
+		s.keys[n&(batchRows-1)] = key
+		n++
+	}
+	return n
+}
+
+// categoryKeys is sortKeys for the categories that LightGBM sees in values; none comes out larger than any.
+func (s *batchScratch) categoryKeys(x []float64, step int) {
+	n := 0
+	for at := 0; at < len(x); at += step {
+		v := x[at]
+		key := uint64(math.MaxUint64)
+		if v >= 0 && v < 1<<31 {
+			key = uint64(v)
+		}
+		s.keys[n&(batchRows-1)] = key
+		n++
+	}
+}
+
+// sortKey orders like the numbers, as an integer: -0 is 0. NaN has no order.
+func sortKey(v float64) uint64 {
+	b := math.Float64bits(v + 0)
+	return b ^ (uint64(int64(b)>>63) | 1<<63)
+}
+
+// key is that of missing values.
+func (rule missingRule) key() uint64 {
+	switch rule {
+	case nanGoesLeft, zeroGoesLeft:
+		return 0 // below that of -Inf
+	case nanGoesRight, zeroGoesRight:
+		return math.MaxUint64 // above that of +Inf
+	}
+	return sortKey(0)
+}
+
+// answer counts, for each key, the bounds below it: the key is at most those from there on. A row's bit is set at the
+// first of these, and one pass over the answers then sets it at all others. The search has no branch on the data, so
+// that the processor has several of them under way. answers must be zeros, one more than there are bounds.
+func (c *numberColumn) answer(keys []uint64, answers []word) {
+	bounds := c.bounds
+	for r, key := range keys {
+		below := 0
+		for half := (len(bounds) + 1) / 2; half > 0; half /= 2 {
+			_, borrow := bits.Sub64(bounds[below+half-1], key, 0)
+			below += half & -int(borrow)
+		}
+		answers[below][r/64&(batchWords-1)] |= 1 << (r % 64)
+	}
+	var w0, w1, w2, w3 uint64
+	for i := range answers {
+		a := &answers[i]
+		w0, w1, w2, w3 = w0|a[0], w1|a[1], w2|a[2], w3|a[3]
+		a[0], a[1], a[2], a[3] = w0, w1, w2, w3
+	}
+}
+
+func (g *categoryGroup) answer(codes *[batchRows]uint64, answers *[8]word) {
+	table, last := g.table, uint64(len(g.table)-1)
+	for i := range batchWords {
+		var sets [8]uint64
+		for j := range 8 {
+			for k := range 8 {
+				sets[j] |= uint64(table[min(codes[64*i+8*k+j], last)]) << (8 * k)
+			}
+		}
+		transpose(&sets)
+		for j, w := range sets {
+			answers[j][i] = w
+		}
+	}
+}
+
+// transpose exchanges the number of a word and the number of a bit inside each of its bytes: eight 8x8 bit matrices are
+// transposed at once (Hacker's Delight, 7-3).
+func transpose(w *[8]uint64) {
+	const quarters, pairs, ones = 0x0f0f0f0f0f0f0f0f, 0x3333333333333333, 0x5555555555555555
+	for i := range 4 {
+		a, b := w[i], w[i+4]
+		t := (a>>4 ^ b) & quarters
+		w[i], w[i+4] = a^t<<4, b^t
+	}
+	for _, i := range [4]int{0, 1, 4, 5} {
+		a, b := w[i], w[i+2]
+		t := (a>>2 ^ b) & pairs
+		w[i], w[i+2] = a^t<<2, b^t
+	}
+	for i := 0; i < 8; i += 2 {
+		a, b := w[i], w[i+1]
+		t := (a>>1 ^ b) & ones
+		w[i], w[i+1] = a^t<<1, b^t
+	}
+}
+
+// route sends all rows down the tree and numbers their exits.
+func (s *batchScratch) route(t *flatTree) {
+	if len(t.nodes) == 0 {
+		s.exits = [batchWords][8]uint64{}
+		return
+	}
+	rows, answers := &s.rows, s.answers
+	rows[0] = word{math.MaxUint64, math.MaxUint64, math.MaxUint64, math.MaxUint64}
+	for i := range t.nodes {
+		n := &t.nodes[i]
+		here, yes := &rows[i&(maxExits-1)], &answers[n.question]
+		left, right := &rows[n.left&(2*maxExits-1)], &rows[n.right&(2*maxExits-1)]
+		h0, h1, h2, h3 := here[0], here[1], here[2], here[3]
+		l0, l1, l2, l3 := h0&yes[0], h1&yes[1], h2&yes[2], h3&yes[3]
+		left[0], left[1], left[2], left[3] = l0, l1, l2, l3
+		right[0], right[1], right[2], right[3] = h0^l0, h1^l1, h2^l2, h3^l3
+	}
+	for i := t.exits; i%exitUnit != 0; i++ {
+		rows[maxExits+i] = word{}
+	}
+	for i := range s.exits {
+		s.number(i, t.exits)
+	}
+}
+
+// number turns the rows of each exit into the exit of each row. First, bit b of all rows' numbers is a word: the union of
+// the exits whose number has that bit, joined in pairs, fours and eights so that no exit is joined more than twice.
+func (s *batchScratch) number(i, exits int) {
+	var b0, b1, b2, b3, b4, b5, b6, b7 uint64
+	i &= batchWords - 1
+	for unit := uint64(0); int(unit)*exitUnit < exits; unit++ {
+		e := (*[exitUnit]word)(s.rows[maxExits+unit*exitUnit:])
+		b0 |= e[1][i] | e[3][i] | e[5][i] | e[7][i] | e[9][i] | e[11][i] | e[13][i] | e[15][i]
+		p1, p3, p5, p7 := e[2][i]|e[3][i], e[6][i]|e[7][i], e[10][i]|e[11][i], e[14][i]|e[15][i]
+		b1 |= p1 | p3 | p5 | p7
+		q0, q1, q2, q3 := e[0][i]|e[1][i]|p1, e[4][i]|e[5][i]|p3, e[8][i]|e[9][i]|p5, e[12][i]|e[13][i]|p7
+		b2 |= q1 | q3
+		upper := q2 | q3
+		b3 |= upper
+		all := q0 | q1 | upper
+		b4 |= all & -(unit & 1)
+		b5 |= all & -(unit >> 1 & 1)
+		b6 |= all & -(unit >> 2 & 1)
+		b7 |= all & -(unit >> 3 & 1)
+	}
+	s.exits[i] = [8]uint64{b0, b1, b2, b3, b4, b5, b6, b7}
+	transpose(&s.exits[i])
+}
+
+// add adds the values of the rows' exits to the sums.
+func (s *batchScratch) add(t *flatTree) {
+	values := t.values
+	for i := range s.exits {
+		sums := (*[64]float64)(s.sums[i*64:])
+		for j, w := range s.exits[i] {
+			sums[j] += values[byte(w)]
+			sums[j+8] += values[byte(w>>8)]
+			sums[j+16] += values[byte(w>>16)]
+			sums[j+24] += values[byte(w>>24)]
+			sums[j+32] += values[byte(w>>32)]
+			sums[j+40] += values[byte(w>>40)]
+			sums[j+48] += values[byte(w>>48)]
+			sums[j+56] += values[byte(w>>56)]
+		}
+	}
+}
+
+// addDeep adds the values of leaves that lie below the exits, for rows for which add has added the 0 of an exit that is no
+// leaf. (That 0 changes no bit: a sum that began with 0 is never -0.) All rows go down one step, then all that are not yet
+// at a leaf one more, so that their loads overlap, and only the number of steps is a branch on the data.
+func (s *batchScratch) addDeep(t *flatTree) {
+	var at [batchRows]int32
+	var rows, walking [batchRows]uint8
+	n := 0
+	for r := range at {
+		at[r] = t.rest[byte(s.exits[r/64][r%8]>>(r%64/8*8))]
+		rows[n&(batchRows-1)] = uint8(r)
+		n += notNegative(at[r])
+	}
+	walking = rows
+	for left := n; left > 0; {
+		still := 0
+		for _, r := range walking[:left] {
+			d := &t.deep[at[r]]
+			yes := s.answers[d.question][r/64] >> (r % 64) & 1
+			next := d.next[yes]
+			at[r] = next
+			walking[still&(batchRows-1)] = r
+			still += notNegative(next)
+		}
+		left = still
+	}
+	for _, r := range rows[:n] {
+		s.sums[r] += t.tree.LeafValue[^at[r]]
+	}
+}
+
+// notNegative is 1 for nodes, 0 for leaves.
+func notNegative(node int32) int { return int(^uint32(node) >> 31) }
+
+// addWalked is addDeep for trees whose lower nodes have no answers; n rows are in x.
+func (s *batchScratch) addWalked(t *flatTree, x []float64, n, features int) {
+	for r := range n {
+		if node := t.rest[byte(s.exits[r/64][r%8]>>(r%64/8*8))]; node >= 0 {
+			s.sums[r] += t.tree.predictFrom(int(node), x[r*features:][:features])
+		}
+	}
+}

@@ -1,0 +1,381 @@
+package gbt
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+)
+
+// forestSpec says what a random model holds.
+type forestSpec struct {
+	features, trees, leaves int
+	bounds                  int     // different thresholds per feature
+	categorical             float64 // share of the nodes
+	chain                   bool    // each split splits the leaf made last
+	plain                   bool    // no missing values, moderate numbers
+}
+
+// oddNumbers are thresholds and values at which rules change.
+var oddNumbers = []float64{
+	0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), 1e-35, -1e-35, math.Nextafter(1e-35, 1), math.Nextafter(-1e-35, -1),
+	math.SmallestNonzeroFloat64, -math.SmallestNonzeroFloat64, math.MaxFloat64, -math.MaxFloat64, 1, -1, 1e-300,
+}
+
+// oddCategories are values whose category needs a rule.
+var oddCategories = []float64{0, math.Copysign(0, -1), -0.5, -1, 0.99, 31, 32, 63.5, 64, 1 << 14, 1<<31 - 0.5, 1 << 31, 1 << 32, 1e300, math.NaN(), math.Inf(1), math.Inf(-1)}
+
+func randomForest(rng *rand.Rand, s forestSpec) *Model {
+	m := &Model{Objective: "regression", FeatureNames: make([]string, s.features), FeatureInfos: make([]string, s.features)}
+	pool := make([][]float64, s.features)
+	for f := range pool {
+		m.FeatureNames[f], m.FeatureInfos[f] = fmt.Sprintf("f%d", f), "none"
+		for len(pool[f]) < s.bounds {
+			v := rng.NormFloat64()
+			if !s.plain && rng.IntN(3) == 0 {
+				v = oddNumbers[rng.IntN(len(oddNumbers))]
+			}
+			pool[f] = append(pool[f], v)
+		}
+	}
+	for range s.trees {
+		m.Trees = append(m.Trees, randomTree(rng, s, pool))
+	}
+	return m
+}
+
+// randomTree splits leaves until there are enough. Nodes are numbered as they are split, as in trained trees.
+func randomTree(rng *rand.Rand, s forestSpec, pool [][]float64) *Tree {
+	t := &Tree{Shrinkage: 1, LeafValue: []float64{rng.NormFloat64()}}
+	link := []*int{nil} // of each leaf: where its parent points to it
+	t.Left, t.Right = make([]int, s.leaves-1), make([]int, s.leaves-1)
+	for node := range s.leaves - 1 {
+		leaf := rng.IntN(len(link))
+		if s.chain {
+			leaf = len(link) - 1
+		}
+		if link[leaf] != nil {
+			*link[leaf] = node
+		}
+		t.Left[node], t.Right[node] = ^leaf, ^len(link)
+		if rng.IntN(2) == 0 {
+			t.Left[node], t.Right[node] = t.Right[node], t.Left[node]
+		}
+		at := [2]*int{&t.Left[node], &t.Right[node]}
+		if *at[0] != ^leaf {
+			at[0], at[1] = at[1], at[0]
+		}
+		link[leaf] = at[0]
+		link = append(link, at[1])
+		v := rng.NormFloat64()
+		if rng.IntN(50) == 0 {
+			v = []float64{0, math.Copysign(0, -1), 1e308, -1e308, 5e-324}[rng.IntN(5)]
+		}
+		t.LeafValue = append(t.LeafValue, v)
+		t.randomQuestion(rng, s, pool)
+	}
+	t.LeafWeight, t.LeafCount = make([]float64, s.leaves), make([]int, s.leaves)
+	t.Gain, t.InternalValue, t.InternalWeight = make([]float64, s.leaves-1), make([]float64, s.leaves-1), make([]float64, s.leaves-1)
+	t.InternalCount = make([]int, s.leaves-1)
+	return t
+}
+
+func (t *Tree) randomQuestion(rng *rand.Rand, s forestSpec, pool [][]float64) {
+	f := rng.IntN(s.features)
+	t.Feature = append(t.Feature, f)
+	if rng.Float64() < s.categorical {
+		if t.CatBoundaries == nil {
+			t.CatBoundaries = []int{0}
+		}
+		words := 1 + rng.IntN(4)
+		if rng.IntN(100) == 0 {
+			words = maxCategories/32 + rng.IntN(2)
+		}
+		for range words {
+			t.CatThreshold = append(t.CatThreshold, rng.Uint32()&rng.Uint32()*uint32(rng.IntN(2)))
+		}
+		if words > 4 {
+			t.CatThreshold[len(t.CatThreshold)-1] |= 1 << 31
+		}
+		t.CatBoundaries = append(t.CatBoundaries, len(t.CatThreshold))
+		t.Threshold = append(t.Threshold, float64(len(t.CatBoundaries)-2))
+		t.Decision = append(t.Decision, decisionCategorical|uint8(rng.IntN(8)<<1))
+		return
+	}
+	t.Threshold = append(t.Threshold, pool[f][rng.IntN(len(pool[f]))])
+	decision := uint8(rng.IntN(8) << 1)
+	if s.plain {
+		decision = decisionDefaultLeft
+	}
+	t.Decision = append(t.Decision, decision)
+}
+
+// randomRows are near the model's thresholds, and odd.
+func randomRows(rng *rand.Rand, m *Model, rows int, plain bool) []float64 {
+	var near []float64
+	for _, t := range m.Trees[:min(len(m.Trees), 20)] {
+		near = append(near, t.Threshold[:min(len(t.Threshold), 200)]...)
+	}
+	x := make([]float64, rows*m.Features())
+	for i := range x {
+		x[i] = rng.NormFloat64()
+		if plain {
+			continue
+		}
+		switch k := rng.IntN(10); {
+		case k == 0:
+			x[i] = math.NaN()
+		case k == 1:
+			x[i] = oddNumbers[rng.IntN(len(oddNumbers))]
+		case k == 2:
+			x[i] = oddCategories[rng.IntN(len(oddCategories))]
+		case k < 6:
+			x[i] = float64(rng.IntN(140))
+		case k < 9 && len(near) > 0:
+			x[i] = near[rng.IntN(len(near))]
+			if rng.IntN(2) == 0 {
+				x[i] = math.Nextafter(x[i], math.Inf(rng.IntN(2)*2-1))
+			}
+		}
+	}
+	return x
+}
+
+// checkPredictAll compares the bits with those of walking down every tree: through PredictAll, which chooses, and of
+// batches only.
+func checkPredictAll(t *testing.T, m *Model, x []float64, rows, threads int) {
+	t.Helper()
+	chosen, batches := slices.Repeat([]float64{math.NaN()}, rows), slices.Repeat([]float64{math.NaN()}, rows)
+	if err := m.PredictAll(x, chosen, threads); err != nil {
+		t.Fatal(err)
+	}
+	m.batches().predict(x, batches, threads)
+	for r := range rows {
+		row := x[r*m.Features() : (r+1)*m.Features()]
+		want := math.Float64bits(m.Predict(row))
+		if a, b := math.Float64bits(chosen[r]), math.Float64bits(batches[r]); a != want || b != want {
+			t.Fatalf("%d rows, %d threads: row %d, %v, is predicted %v (%x), in batches %v (%x), one by one %v (%x)",
+				rows, threads, r, row, chosen[r], a, batches[r], b, math.Float64frombits(want), want)
+		}
+	}
+}
+
+// TestFewRowsAreWalked: making a forest for a single small call would take longer than the call.
+func TestFewRowsAreWalked(t *testing.T) {
+	rng := rand.New(rand.NewPCG(15, 16))
+	m := randomForest(rng, forestSpec{features: 2, trees: 2, leaves: 9, bounds: 9})
+	ask := func(rows int) {
+		if err := m.PredictAll(make([]float64, 2*rows), make([]float64, rows), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range compileAfter {
+		ask(fewRows - 1)
+	}
+	ask(compileAfter - fewRows)
+	if m.batching.forest != nil {
+		t.Error("a forest was made for a few rows")
+	}
+	ask(fewRows)
+	if m.batching.forest == nil {
+		t.Errorf("no forest after %d rows", compileAfter)
+	}
+}
+
+// TestPredictAllIsPredict holds the batches against the walk, on models with every kind of node and odd values.
+func TestPredictAllIsPredict(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	for name, s := range map[string]forestSpec{
+		"numerical":               {features: 5, trees: 30, leaves: 31, bounds: 20},
+		"one leaf":                {features: 2, trees: 3, leaves: 1, bounds: 1},
+		"one split":               {features: 1, trees: 40, leaves: 2, bounds: 3, categorical: 0.3},
+		"15 leaves":               {features: 3, trees: 10, leaves: 15, bounds: 9, categorical: 0.1},
+		"16 leaves":               {features: 3, trees: 10, leaves: 16, bounds: 9, categorical: 0.1},
+		"17 leaves":               {features: 3, trees: 10, leaves: 17, bounds: 9, categorical: 0.1},
+		"mixed":                   {features: 12, trees: 30, leaves: 63, bounds: 50, categorical: 0.4},
+		"categorical":             {features: 4, trees: 30, leaves: 40, bounds: 1, categorical: 1},
+		"as many leaves as exits": {features: 9, trees: 8, leaves: maxExits, bounds: 200, categorical: 0.2},
+		"one leaf more":           {features: 9, trees: 8, leaves: maxExits + 1, bounds: 200, categorical: 0.2},
+		"many leaves":             {features: 9, trees: 5, leaves: 3000, bounds: 200, categorical: 0.02},
+		"many leaves, wide sets":  {features: 9, trees: 5, leaves: 3000, bounds: 200, categorical: 0.5},
+		"as many as are deep":     {features: 9, trees: 3, leaves: maxDeep, bounds: 200},
+		"too many":                {features: 9, trees: 3, leaves: maxDeep + 1, bounds: 200},
+		"chain":                   {features: 3, trees: 5, leaves: 2000, bounds: 500, categorical: 0.1, chain: true},
+		"more than one grove":     {features: 50, trees: 150, leaves: 250, bounds: 400, categorical: 0.1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := randomForest(rng, s)
+			for i, tree := range m.Trees {
+				if !tree.sound(s.features) {
+					t.Fatalf("tree %d: %v", i, tree.check(s.features))
+				}
+			}
+			for _, rows := range []int{0, 1, fewRows, batchRows, batchRows + fewRows - 1, 2*batchRows + 200, 5000} {
+				checkPredictAll(t, m, randomRows(rng, m, rows, false), rows, 1+rng.IntN(4))
+			}
+		})
+	}
+}
+
+// TestGrovesAreSeveral makes sure that the test above sees what its cases are named after.
+func TestGrovesAreSeveral(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	f := randomForest(rng, forestSpec{features: 50, trees: 150, leaves: 250, bounds: 400, categorical: 0.1}).compile()
+	trees := 0
+	for _, g := range f.groves {
+		trees += len(g.trees)
+		if len(g.trees) == 0 || g.answers > 2*groveLimit {
+			t.Errorf("a grove of %d trees and %d answers", len(g.trees), g.answers)
+		}
+	}
+	if len(f.groves) < 2 || trees != 150 {
+		t.Errorf("%d trees in %d groves", trees, len(f.groves))
+	}
+	for leaves, exits := range map[int]int{1: 1, 2: 2, maxExits: maxExits, maxExits + 1: maxExits, maxDeep: maxExits, maxDeep + 1: maxExits} {
+		flat := randomForest(rng, forestSpec{features: 2, trees: 1, leaves: leaves, bounds: 9}).compile().groves[0].trees[0]
+		if flat.exits != exits || (flat.rest != nil) != (leaves > maxExits) || (flat.deep != nil) != (leaves > maxExits && leaves <= maxDeep) {
+			t.Errorf("a tree of %d leaves has %d exits, rest %t, deep nodes %t", leaves, flat.exits, flat.rest != nil, flat.deep != nil)
+		}
+	}
+}
+
+// TestPredictAllOnHugeTrees uses the largest trees that parameters allow, as a bush and as a chain.
+func TestPredictAllOnHugeTrees(t *testing.T) {
+	for _, chain := range []bool{false, true} {
+		rng := rand.New(rand.NewPCG(3, 4))
+		m := randomForest(rng, forestSpec{features: 4, trees: 2, leaves: 131_072, bounds: 5000, chain: chain})
+		checkPredictAll(t, m, randomRows(rng, m, fewRows, false), fewRows, 1)
+	}
+}
+
+// TestPredictAllOnUnusualTrees: models made by hand may hold what no file does.
+func TestPredictAllOnUnusualTrees(t *testing.T) {
+	leaf := []float64{1, 2, 4}
+	m := &Model{FeatureNames: []string{"a", "b"}, Trees: []*Tree{
+		// The child comes before its parent.
+		{Feature: []int{0, 1}, Threshold: []float64{0, 1}, Decision: []uint8{2, 2}, Left: []int{-1, -2}, Right: []int{1, -3}, LeafValue: leaf},
+		{Feature: []int{0, 1, 0}, Threshold: []float64{0, 1, 2}, Decision: []uint8{2, 2, 0}, Left: []int{2, -2, 1}, Right: []int{-1, -3, -1}, LeafValue: leaf},
+		// Nothing is at most NaN.
+		{Feature: []int{0, 1}, Threshold: []float64{0, math.NaN()}, Decision: []uint8{2, 10}, Left: []int{1, -2}, Right: []int{-1, -3}, LeafValue: leaf},
+		{Feature: []int{0}, Threshold: []float64{math.NaN()}, Decision: []uint8{2}, Left: []int{-1}, Right: []int{-2}, LeafValue: leaf[:2]},
+	}}
+	rng := rand.New(rand.NewPCG(5, 6))
+	checkPredictAll(t, m, randomRows(rng, m, batchRows, false), batchRows, 1)
+
+	none := &Model{Trees: []*Tree{constantTree(2.5), constantTree(1)}}
+	checkPredictAll(t, none, nil, 2*batchRows, 1)
+}
+
+// TestCategoryTablesAreBounded: when the tables of a model are full, further sets are walked.
+func TestCategoryTablesAreBounded(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	tree := randomForest(rng, forestSpec{features: 2, trees: 1, leaves: 9, bounds: 1, categorical: 1}).Trees[0]
+	b := &groveBuilder{answers: map[bound]uint32{}, tables: maxTables - 1}
+	b.add(tree, 2)
+	b.add(tree, 2)
+	if first, second := &b.trees[0], &b.trees[1]; len(first.nodes) < 1 || len(second.nodes) != 0 || second.rest == nil {
+		t.Errorf("%d and %d nodes are flat", len(first.nodes), len(second.nodes))
+	}
+}
+
+func TestPredictAllAtOnce(t *testing.T) {
+	rng := rand.New(rand.NewPCG(9, 10))
+	m := randomForest(rng, forestSpec{features: 6, trees: 20, leaves: 31, bounds: 30, categorical: 0.2})
+	x := randomRows(rng, m, 3*batchRows, false)
+	var wg sync.WaitGroup
+	for i := range 4 {
+		wg.Go(func() {
+			rows := (i%3 + 1) * batchRows
+			out := make([]float64, rows)
+			if err := m.PredictAll(x[:rows*6], out, 2); err != nil {
+				t.Error(err)
+			}
+			for r := range out {
+				if math.Float64bits(out[r]) != math.Float64bits(m.Predict(x[r*6:][:6])) {
+					t.Errorf("row %d of %d", r, rows)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestTranspose(t *testing.T) {
+	rng := rand.New(rand.NewPCG(11, 12))
+	var w, before [8]uint64
+	for i := range w {
+		w[i] = rng.Uint64()
+	}
+	before = w
+	transpose(&w)
+	for i := range 8 {
+		for bit := range 64 {
+			if w[i]>>bit&1 != before[bit%8]>>(bit/8*8+i)&1 {
+				t.Fatalf("bit %d of word %d", bit, i)
+			}
+		}
+	}
+}
+
+func FuzzPredictAll(f *testing.F) {
+	rng := rand.New(rand.NewPCG(13, 14))
+	for _, s := range []forestSpec{
+		{features: 2, trees: 2, leaves: 4, bounds: 3, categorical: 0.5},
+		{features: 1, trees: 1, leaves: 300, bounds: 40},
+		{features: 3, trees: 2, leaves: 1, bounds: 1},
+	} {
+		f.Add(text(f, randomForest(rng, s)), uint64(1))
+	}
+	f.Add(tinyModel(f), uint64(2))
+	f.Fuzz(func(t *testing.T, data []byte, seed uint64) {
+		m, err := ReadModel(bytes.NewReader(data))
+		if err != nil {
+			return
+		}
+		rng := rand.New(rand.NewPCG(seed, 0))
+		if m.Features() > 1000 {
+			return // the rows alone would fill the memory
+		}
+		checkPredictAll(t, m, randomRows(rng, m, fewRows, false), fewRows, 1)
+	})
+}
+
+// BenchmarkPredict predicts numerical rows with 500 trees of 63 leaves over 28 features with 255 bins each. A row is one
+// operation.
+func BenchmarkPredict(b *testing.B) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	const rows = 50_000
+	m := randomForest(rng, forestSpec{features: 28, trees: 500, leaves: 63, bounds: 254, plain: true})
+	x := randomRows(rng, m, rows, true)
+	out := make([]float64, rows)
+	for _, threads := range []int{1, 2} {
+		b.Run(fmt.Sprintf("table/threads=%d", threads), func(b *testing.B) {
+			done := 0
+			for b.Loop() {
+				if err := m.PredictAll(x, out, threads); err != nil {
+					b.Fatal(err)
+				}
+				done += rows
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(done), "ns/row")
+		})
+	}
+	b.Run("compile", func(b *testing.B) {
+		for b.Loop() {
+			m.compile()
+		}
+	})
+	b.Run("row", func(b *testing.B) {
+		r := 0
+		for b.Loop() {
+			out[r] = m.Predict(x[r*28:][:28])
+			r = (r + 1) % rows
+		}
+	})
+}
