@@ -16,6 +16,7 @@ CA_CERTIFICATES ?= /etc/ssl/certs/ca-certificates.crt
 ROUNDS      ?= 3
 SIZE        ?= 1
 PEERS       ?= build/venv-peers/bin/python
+PEERS_READY := $(if $(filter build/venv-peers/%,$(PEERS)),build/venv-peers/ok)
 BENCH       := build/bench
 comma       := ,
 # Pinned, so that a new linter release cannot break a build that did not change.
@@ -88,17 +89,17 @@ bench: ## run the Go benchmarks
 bench-programs: build
 	$(GO) build $(BUILD_FLAGS) -o bin/ ./bench/gauge
 
-bench-peers: bench-programs $(PEERS) ## Coppice beside LightGBM, XGBoost, scikit-learn, joblib, Ray Tune (DATA=, ONLY=, ROUNDS=, SIZE=; an hour)
+bench-peers: bench-programs $(PEERS_READY) ## Coppice beside LightGBM, XGBoost, scikit-learn, joblib, Ray Tune (DATA=, ONLY=, ROUNDS=, SIZE=; an hour)
 	$(PEERS) bench/peers.py --data $(DATA) --bin bin --out $(BENCH) --rounds $(ROUNDS) --size $(SIZE) $(if $(ONLY),--only $(ONLY)) \
 	  --command "make bench-peers ROUNDS=$(ROUNDS) SIZE=$(SIZE)$(if $(ONLY), ONLY=$(ONLY))" $(if $(ONLY)$(filter-out 1,$(SIZE)),,--doc docs/benchmarks.md)
 
-bench-memory: bench-programs $(PEERS) ## private memory of 4 candidates on one mapping, against the formula (ROWS=5000000,20000000)
+bench-memory: bench-programs $(PEERS_READY) ## private memory of 4 candidates on one mapping, against the formula (ROWS=5000000,20000000)
 	$(PEERS) bench/memory.py --bin bin --out $(BENCH) --rows $(or $(ROWS),5000000$(comma)20000000) $(if $(ROWS),,--doc docs/benchmarks.md)
 
-bench-scale: bench-programs $(PEERS) ## time per value, memory and opening as the table grows (ROWS=1000000,5000000,20000000)
+bench-scale: bench-programs $(PEERS_READY) ## time per value, memory and opening as the table grows (ROWS=1000000,5000000,20000000)
 	$(PEERS) bench/scale.py --bin bin --out $(BENCH) --rows $(or $(ROWS),1000000$(comma)5000000$(comma)20000000) $(if $(ROWS),,--doc docs/benchmarks.md)
 
-build/venv-peers/bin/python: bench/requirements-peers.txt
+build/venv-peers/ok: bench/requirements-peers.txt
 	python3 -m venv build/venv-peers
 	build/venv-peers/bin/pip install --quiet --disable-pip-version-check -r bench/requirements-peers.txt
 	@touch $@

@@ -23,10 +23,10 @@ class BigTable:
         """A folder with links to exactly the files of this table, and its dataset.yaml."""
         shared = f"{self.out}/big-x{self.columns}"
         start = time.monotonic()
-        out, _, sampler = measure.run([self.programs + "/gauge", "table", "--rows", str(self.rows), "--columns", str(self.columns),
-                                       "--part-rows", str(PART_ROWS), "--dir", shared], os.sched_getaffinity(0), memory=True)
-        self.times["make"], self.times["make_pss"] = time.monotonic() - start, sampler.peak_pss
-        made = measure.last_json(out)
+        run = measure.run([self.programs + "/gauge", "table", "--rows", str(self.rows), "--columns", str(self.columns),
+                           "--part-rows", str(PART_ROWS), "--dir", shared], os.sched_getaffinity(0), memory=True)
+        self.times["make"], self.times["make_pss"] = time.monotonic() - start, run.sampler.peak_pss
+        made = measure.last_json(run)
         self.times["files_made"] = made["written"]
         os.makedirs(self.folder + "/table", exist_ok=True)
         for old in glob.glob(self.folder + "/table/*"):
@@ -44,10 +44,10 @@ class BigTable:
         if not again:
             return tables.stage(self.programs, self.folder + "/dataset.yaml", out)
         subprocess.run(["rm", "-rf", out], check=True)
-        text, seconds, sampler = measure.run([self.programs + "/launcher", "stage", self.folder + "/dataset.yaml", "--out", out, "--json"],
-                                             os.sched_getaffinity(0), memory=True)
-        self.times["stage"], self.times["stage_pss"] = seconds, sampler.peak_pss
-        return json.loads(text)["place"]
+        run = measure.run([self.programs + "/launcher", "stage", self.folder + "/dataset.yaml", "--out", out, "--json"],
+                          os.sched_getaffinity(0), memory=True)
+        self.times["stage"], self.times["stage_pss"] = run.seconds, run.sampler.peak_pss
+        return json.loads(run.out)["place"]
 
     def train(self, place, trees, leaves, name, more=""):
         """The command that trains one candidate on one thread, its trees not rated."""
@@ -58,4 +58,4 @@ class BigTable:
 
     def open(self, place):
         """Rows, features, bytes on disk, and the milliseconds of opening the mapping in a fresh process."""
-        return measure.last_json(measure.run([self.programs + "/gauge", "open", place], measure.processors(1))[0])
+        return measure.last_json(measure.run([self.programs + "/gauge", "open", place], measure.processors(1)))

@@ -4,6 +4,7 @@ A time that is to be compared is taken next to its counterpart: ours, theirs, ou
 within such a pair, so that a machine that is slower at one hour than at another slows down both.
 """
 import ctypes
+import dataclasses
 import datetime
 import json
 import os
@@ -140,6 +141,16 @@ class Sampler(threading.Thread):
         self.join()
 
 
+@dataclasses.dataclass
+class Run:
+    """What a program printed, its seconds from start to end, and the processors' seconds that it used."""
+
+    out: str
+    seconds: float
+    cpu_seconds: float
+    sampler: object = None
+
+
 class Process:
     """A program in a session of its own, pinned to some processors, its output kept in files."""
 
@@ -150,13 +161,14 @@ class Process:
                                       env=dict(os.environ, **(env or {})), preexec_fn=lambda: os.sched_setaffinity(0, cpus))
 
     def wait(self):
-        """The program's standard output, and its seconds from start to end."""
+        """What it printed and took. A Failed says what went wrong, with the end of what it printed."""
         try:
-            code = self.popen.wait()
+            _, status, used = os.wait4(self.popen.pid, 0)
         except BaseException:
             os.killpg(self.popen.pid, signal.SIGKILL)
             raise
         seconds = time.perf_counter() - self.start
+        code = self.popen.returncode = os.waitstatus_to_exitcode(status)
         texts = []
         for file in (self.out, self.err):
             file.seek(0)
@@ -164,27 +176,28 @@ class Process:
             file.close()
         if code:
             raise Failed(f"{' '.join(self.argv)}: exit code {code}\n{texts[0][-2000:]}\n{texts[1][-4000:]}")
-        return texts[0], seconds
+        return Run(texts[0], seconds, used.ru_utime + used.ru_stime)
 
 
 def run(argv, cpus, env=None, cwd=None, memory=False):
-    """Output, seconds and (with memory) the Sampler of one program, which runs alone."""
+    """Runs one program, alone; with memory its Run has a Sampler."""
     p = Process(argv, cpus, env, cwd)
     sampler = Sampler()
     if memory:
         sampler.start()
     try:
-        out, seconds = p.wait()
+        done = p.wait()
     finally:
         if memory:
             sampler.finish()
         end_leftovers()
-    return out, seconds, sampler
+    done.sampler = sampler
+    return done
 
 
-def last_json(out):
-    """The object on the last line of a program's output."""
-    lines = out.strip().splitlines()
+def last_json(run):
+    """The object on the last line of what a program printed."""
+    lines = run.out.strip().splitlines()
     if not lines:
         raise Failed("a measured program printed nothing")
     return json.loads(lines[-1])

@@ -30,13 +30,13 @@ def measure_rows(table, candidates):
         for i in range(candidates):
             params = f"bagging_fraction: 0.8\nbagging_freq: 1\nfeature_fraction: 0.8\nseed: {i + 1}\n"
             processes.append(measure.Process(table.train(place, TREES, LEAVES, i, params), os.sched_getaffinity(0)))
-        outs = [p.wait()[0] for p in processes]
+        runs = [p.wait() for p in processes]
     finally:
         sampler.finish()
         measure.end_leftovers()
     results = []
-    for p, out in zip(processes, outs):
-        r = measure.last_json(out)
+    for p, run in zip(processes, runs):
+        r = measure.last_json(run)
         results.append({"private": sampler.anonymous[p.popen.pid], "predicted": r["memory"]["predicted_private_bytes"], "seconds": r["seconds"]})
     return {"rows": table.rows, "columns": table.columns, "candidates": results, "idle": idle, "peak_pss": sampler.peak_pss, "samples": sampler.samples,
             "dataset": table.open(place)["dataset_bytes"]}
@@ -45,8 +45,7 @@ def measure_rows(table, candidates):
 def idle_bytes(table):
     """What the program takes for itself: private memory at the end of training on next to nothing."""
     small = BigTable(table.programs, table.out, 1000, table.columns)
-    out = measure.run(small.train(small.staged(), 1, 2, "idle"), measure.processors(1))[0]
-    m = measure.last_json(out)["memory"]
+    m = measure.last_json(measure.run(small.train(small.staged(), 1, 2, "idle"), measure.processors(1)))["memory"]
     return m["private_bytes"] - m["predicted_private_bytes"]
 
 

@@ -37,12 +37,14 @@ def verdict(value, target):
 
 def speed(records, targets):
     """The table of ratios. targets: row -> (what is done, {peer: least ratio})."""
-    lines = ["| work | against | theirs, s | ours, s | ratio, median (least to largest) | asked for | reached |", "|---|---|---|---|---|---|---|"]
+    lines = ["| work | against | theirs, s | ours, s | ratio, median (least to largest) | asked for | reached | ratio of processor time |", "|---|---|---|---|---|---|---|---|"]
+    cpu = ratios(records, "cpu_seconds")
     for (row, peer), (ours, theirs, q) in ratios(records, "seconds").items():
         title, asked = targets[row]
         s = measure.spread(q)
         limit, reached = verdict(s["median"], asked.get(peer))
-        lines.append(f"| {title} | {peer} | {seconds(theirs)} | {seconds(ours)} | {s['median']:.2f} ({s['min']:.2f} to {s['max']:.2f}), {s['n']} pairs | {limit} | {reached} |")
+        used = f"{statistics.median(cpu[row, peer][2]):.2f}" if (row, peer) in cpu else ""
+        lines.append(f"| {title} | {peer} | {seconds(theirs)} | {seconds(ours)} | {s['median']:.2f} ({s['min']:.2f} to {s['max']:.2f}), {s['n']} pairs | {limit} | {reached} | {used} |")
     return lines
 
 

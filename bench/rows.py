@@ -65,11 +65,11 @@ def predict(s, row):
 
     def gauge(scorer):
         scores = f"{s.scratch}/{scorer}.f64"
-        out = measure.run([s.programs + "/gauge", "predict", "--model", model, "--values", values, "--scorer", scorer, "--scores", scores], measure.processors(1))[0]
+        out = measure.run([s.programs + "/gauge", "predict", "--model", model, "--values", values, "--scorer", scorer, "--scores", scores], measure.processors(1))
         return dict(measure.last_json(out), worst=difference(s, scorer))
 
     def lightgbm():
-        r = measure.last_json(s.python("peer.py", "predict", model, values, s.scratch + "/lightgbm.f64")[0])
+        r = measure.last_json(s.python("peer.py", "predict", model, values, s.scratch + "/lightgbm.f64"))
         return dict(r, worst=difference(s, "lightgbm"))
 
     s.pairs(row, lambda: gauge("coppice"), {"lightgbm": lightgbm, "leaves": lambda: gauge("leaves")})
@@ -98,14 +98,14 @@ def stage(s, row, count):
 
     def ours():
         out = f"{s.scratch}/plain"
-        text, seconds, _ = measure.run([s.programs + "/launcher", "stage", f"{s.scratch}/plain.yaml", "--out", out, "--threads", str(count), "--json"],
-                                       measure.processors(count))
-        if json.loads(text)["existed"]:
+        run = measure.run([s.programs + "/launcher", "stage", f"{s.scratch}/plain.yaml", "--out", out, "--threads", str(count), "--json"],
+                          measure.processors(count))
+        if json.loads(run.out)["existed"]:
             raise measure.Failed("the dataset had been staged before")
         shutil.rmtree(out)
-        return {"seconds": seconds}
+        return {"seconds": run.seconds, "cpu_seconds": run.cpu_seconds}
 
-    s.pairs(row, ours, {"lightgbm Dataset": lambda: measure.last_json(s.python("peer.py", "stage", source, "--threads", str(count), threads=count)[0])})
+    s.pairs(row, ours, {"lightgbm Dataset": lambda: measure.last_json(s.python("peer.py", "stage", source, "--threads", str(count), threads=count))})
 
 
 def configurations(count=50):
@@ -146,25 +146,25 @@ def search(s, row):
     def ours():
         cloud = tempfile.mkdtemp(dir=s.scratch)
         script = f'"{s.programs}/launcher" stage "{folder}/dataset.yaml" --json >&2 && "{s.programs}/launcher" sweep "{s.scratch}/sweep.yaml" --json'
-        out, seconds, sampler = measure.run([s.programs + "/localemu", "exec", "--data", cloud, "--", "sh", "-c", script], measure.processors(2), memory=True)
+        run = measure.run([s.programs + "/localemu", "exec", "--data", cloud, "--", "sh", "-c", script], measure.processors(2), memory=True)
         shutil.rmtree(cloud)
-        return dict(outcome(out), seconds=seconds, **memory(sampler))
+        return dict(outcome(run), **whole(run))
 
     def peer(how):
-        out, seconds, sampler = s.python("search.py", how, folder + "/search.parquet", s.scratch + "/configurations.json", processors=2,
-                                         memory=True)
-        return dict(measure.last_json(out), seconds=seconds, **memory(sampler))
+        run = s.python("search.py", how, folder + "/search.parquet", s.scratch + "/configurations.json", processors=2,
+                       memory=True)
+        return dict(measure.last_json(run), **whole(run))
 
     s.pairs(row, ours, {"joblib": lambda: peer("joblib"), "joblib, reads every time": lambda: peer("naive"), "ray": lambda: peer("ray")})
 
 
-def memory(sampler):
-    return {"peak_pss": sampler.peak_pss, "at_peak": sampler.at_peak}
+def whole(run):
+    return {"seconds": run.seconds, "peak_pss": run.sampler.peak_pss, "at_peak": run.sampler.at_peak}
 
 
-def outcome(out):
+def outcome(run):
     """What the sweep ended with, from the last line that it printed."""
-    last = measure.last_json(out)
+    last = measure.last_json(run)
     won = last.get("conclusion", {})
     if won.get("outcome") != "winner" or last["failed"]:
         raise measure.Failed(f"the sweep ended without its winner: {json.dumps(last)[:2000]}")

@@ -45,7 +45,7 @@ class Size:
             for i in range(count):
                 argv = self.table.train(self.place, self.args.trees, self.args.leaves, i, f"seed: {i + 1}\n")
                 processes.append(measure.Process(argv, measure.processors(count)[i:i + 1]))
-            outs = [measure.last_json(p.wait()[0]) for p in processes]
+            outs = [measure.last_json(p.wait()) for p in processes]
         finally:
             sampler.finish()
             measure.end_leftovers()

@@ -96,11 +96,12 @@ class Session:
             f.write(f"num_iterations: {trees}\nnum_leaves: {leaves}\nlearning_rate: 0.1\nmetric: log_loss\n")
         argv = [self.programs + "/task", "train", "--dataset", self.staged(folder), "--params", params, "--json", "--no-rate", "--no-verify",
                 "--threads", str(threads), *(["--out", out] if out else [])]
-        r = measure.last_json(measure.run(argv, measure.processors(threads))[0])
-        return {"seconds": r["seconds"], "log_loss": r["metrics"]["log_loss"], "auc": r["metrics"]["auc"]}
+        run = measure.run(argv, measure.processors(threads))
+        r = measure.last_json(run)
+        return {"seconds": r["seconds"], "cpu_seconds": run.cpu_seconds, "log_loss": r["metrics"]["log_loss"], "auc": r["metrics"]["auc"]}
 
     def peer(self, name, folder, leaves):
-        return measure.last_json(self.python("peer.py", "train", name, folder, "--leaves", str(leaves), "--trees", str(TREES))[0])
+        return measure.last_json(self.python("peer.py", "train", name, folder, "--leaves", str(leaves), "--trees", str(TREES)))
 
     def compare(self, row, folder, leaves, peers, times=1):
         """peers: the name in the row, and the trainer and folder that it stands for."""
