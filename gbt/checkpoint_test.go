@@ -57,18 +57,18 @@ func randomRun(rng *rand.Rand) (*Data, Params, Options) {
 	if rng.IntN(3) > 0 {
 		opt.Valid, opt.Maximize = &v.Data, rng.IntN(2) == 0
 		if rng.IntN(2) == 0 {
-			opt.Valid.Subset = randomRows(rng, v.Rows)
+			opt.Valid.Subset = randomSubset(rng, v.Rows)
 		}
 		opt.Eval = noisyRating(rng.Uint64())
 		p.EarlyStoppingRound = rng.IntN(12)
 	}
 	if rng.IntN(2) == 0 {
-		d.Subset = randomRows(rng, d.Rows)
+		d.Subset = randomSubset(rng, d.Rows)
 	}
 	return &d.Data, p, opt
 }
 
-func randomRows(rng *rand.Rand, n int) []uint32 {
+func randomSubset(rng *rand.Rand, n int) []uint32 {
 	rows := []uint32{0, 1, 2, 3}
 	for r := 4; r < n; r++ {
 		if rng.IntN(3) > 0 {
@@ -282,7 +282,7 @@ func TestCheckpointOfAnotherRun(t *testing.T) {
 		"weight":     {func(d *table, _ *Params, _ *Options) { d.Weight[800]++ }, "weights"},
 		"no weights": {func(d *table, _ *Params, _ *Options) { d.Weight = nil }, "weights"},
 		"a bin":      {func(d *table, _ *Params, _ *Options) { d.RowMajor[77] ^= 1; d.Columns[2][25] ^= 1 }, "rows"},
-		"subset":     {func(d *table, _ *Params, _ *Options) { d.Subset = randomRows(rand.New(rand.NewPCG(1, 1)), d.Rows) }, "of 900 rows"},
+		"subset":     {func(d *table, _ *Params, _ *Options) { d.Subset = randomSubset(rand.New(rand.NewPCG(1, 1)), d.Rows) }, "of 900 rows"},
 		"bound":      {func(d *table, _ *Params, _ *Options) { d.Features[1].Bounds[3] += 1e-9 }, "bins"},
 		"name":       {func(d *table, _ *Params, _ *Options) { d.Features[1].Name = "other" }, "features"},
 		"held-out":   {func(_ *table, _ *Params, o *Options) { o.Valid.Label[3] = 1 - o.Valid.Label[3] }, "held-out"},

@@ -21,9 +21,9 @@ type trial struct {
 type size int
 
 const (
-	fewRows  size = iota // one goroutine does all
-	someRows             // several goroutines share the counting, and mostly the partitioning; one word per bin
-	manyRows             // the root and perhaps its children need two words per bin
+	tableOfFew  size = iota // one goroutine does all
+	tableOfSome             // several goroutines share the counting, and mostly the partitioning; one word per bin
+	tableOfMany             // the root and perhaps its children need two words per bin
 	sizes
 )
 
@@ -34,9 +34,9 @@ func randomTrial(seed uint64, s size) *trial {
 		weights: rng.IntN(3) == 0, regression: rng.IntN(2) == 0, seed: seed,
 	}
 	switch s {
-	case someRows:
+	case tableOfSome:
 		spec.rows = grain + rng.IntN(2*grain)
-	case manyRows:
+	case tableOfMany:
 		spec.rows = blockRows + rng.IntN(blockRows+blockRows/2)
 	}
 	if rng.IntN(2) == 0 {
@@ -140,12 +140,12 @@ func trials(f *testing.F, n int) {
 		n /= 4
 	}
 	for i := range uint64(n) {
-		s := fewRows
+		s := tableOfFew
 		switch i % 12 {
 		case 11:
-			s = manyRows
+			s = tableOfMany
 		case 2, 5, 8:
-			s = someRows
+			s = tableOfSome
 		}
 		f.Add(i, uint8(s))
 	}
@@ -303,7 +303,7 @@ func firstDifference(got, want []byte) string {
 func TestTrialsAreWorthTheirTime(t *testing.T) {
 	splits, categorical, missing, deep := 0, 0, 0, 0
 	for seed := range uint64(60) {
-		trial := randomTrial(seed, fewRows)
+		trial := randomTrial(seed, tableOfFew)
 		for _, tree := range mustTrain(t, &trial.Data, trial.p, Options{Threads: 1}).Model.Trees {
 			splits += len(tree.Feature)
 			if len(tree.Feature) > 10 {
