@@ -61,6 +61,8 @@ func (f *trainFlags) checkCross(cmd *cobra.Command) error {
 		return program.Usagef("--cv %s: use %s", f.cv, strings.Join(names, ", "))
 	case f.folds < 2 || f.folds > dataset.Folds:
 		return program.Usagef("--folds is %d: use 2 to %d, which is how many the dataset has", f.folds, dataset.Folds)
+	case f.checkpoint != "" || f.noRate:
+		return program.Usagef("--checkpoint and --no-rate cannot go with --cv, whose models are rated and thrown away")
 	case f.out != "":
 		return program.Usagef("--out cannot go with --cv: cross-validation trains a model for each fold, of a part of the rows, to judge the parameters; train the model with the same command without --cv")
 	}

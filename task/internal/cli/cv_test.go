@@ -67,6 +67,7 @@ func TestCrossValidationRefuses(t *testing.T) {
 		"folds alone":   {[]string{"--folds", "5"}, sweep.ExitUsage, "add --cv"},
 		"one fold":      {[]string{"--cv", "kfold", "--folds", "1"}, sweep.ExitUsage, "use 2 to 10"},
 		"out":           {[]string{"--cv", "kfold", "--out", "m.txt"}, sweep.ExitUsage, "--out cannot go with --cv"},
+		"checkpoint":    {[]string{"--cv", "kfold", "--checkpoint", "c"}, sweep.ExitUsage, "cannot go with --cv"},
 		"no groups":     {[]string{"--cv", "group"}, sweep.ExitInput, "has no groups"},
 		"no time":       {[]string{"--cv", "forward"}, sweep.ExitInput, "split by hash"},
 		"no dataset":    {[]string{"--cv", "kfold", "--dataset", "nowhere"}, sweep.ExitNotFound, "nowhere"},
