@@ -45,7 +45,7 @@ def speed(records, targets):
         limit, reached = verdict(s["median"], asked.get(peer))
         used = f"{statistics.median(cpu[row, peer][2]):.2f}" if (row, peer) in cpu else ""
         lines.append(f"| {title} | {peer} | {seconds(theirs)} | {seconds(ours)} | {s['median']:.2f} ({s['min']:.2f} to {s['max']:.2f}), {s['n']} pairs | {limit} | {reached} | {used} |")
-    return lines
+    return lines if len(lines) > 2 else []
 
 
 def seconds(values):
