@@ -40,10 +40,13 @@ func newLabeler(spec *dataset.Spec, t *tokens) *labeler {
 	return &labeler{spec: spec, tokens: t, info: info, numbers: map[float64]int64{}, texts: map[string]int64{}, absent: map[string]int64{}}
 }
 
-// observe looks at the label of every row of a batch and gives the places of those that have one.
+// observe looks at the label of every row of a batch and gives the places of those that have one; nil stands for all.
 func (l *labeler) observe(b *Batch, v *dataset.Values) ([]int32, error) {
 	if v.Type == dataset.Time {
 		return nil, l.spec.Errorf("label", "column %q is a time and cannot be a label", l.info.Column)
+	}
+	if l.observePlain(v) {
+		return nil, nil
 	}
 	places := make([]int32, 0, b.Rows)
 	for i := range b.Rows {

@@ -18,6 +18,7 @@ type pass struct {
 	sample *sampleTaker
 
 	splits  [4]*splitPart
+	labels  []float32   // of the present batch
 	bins    [][]uint8   // of each feature, of the present batch
 	buffers [][]float64 // of each feature
 	errs    []error
@@ -97,14 +98,9 @@ func (p *pass) checkTrain() error {
 // write puts one batch into the files.
 func (p *pass) write(b *Batch) error {
 	s := p.survey
-	label := &b.Columns[s.roles.label]
-	places := make([]int32, 0, b.Rows)
-	for i := range b.Rows {
-		if s.labels.present(label, i) {
-			places = append(places, int32(i))
-		}
+	if places := s.labels.presentIn(b, &b.Columns[s.roles.label]); places != nil {
+		b = b.keep(places)
 	}
-	b = b.keep(places)
 	if b.Rows == 0 {
 		return nil
 	}
@@ -161,11 +157,11 @@ func (p *pass) deal(b *Batch) error {
 			return err
 		}
 	}
-	for i := range b.Rows {
-		y, err := s.labels.decode(b, label, i)
-		if err != nil {
-			return err
-		}
+	p.labels = resize(p.labels, b.Rows)
+	if err := s.labels.decodeAll(b, label, p.labels); err != nil {
+		return err
+	}
+	for i, y := range p.labels {
 		where, key, err := s.splitter.place(b, split, i)
 		if err != nil {
 			return err

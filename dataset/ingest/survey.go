@@ -76,7 +76,9 @@ func (s *survey) observe(b *Batch) error {
 	if err != nil {
 		return err
 	}
-	b = b.keep(places)
+	if places != nil {
+		b = b.keep(places)
+	}
 	if b.Rows == 0 {
 		return nil
 	}

@@ -1,0 +1,77 @@
+package ingest
+
+import "coppice/dataset"
+
+// Most labels are numbers, and all of them there: such batches take a short way.
+
+// observePlain is observe for a batch of nothing but the numbers 0 and 1, as most are; false means that it was not one.
+func (l *labeler) observePlain(v *dataset.Values) bool {
+	if l.info.Positive != nil || l.info.Above != nil || l.info.Kind == dataset.Regression || !l.allPresent(v) {
+		return false
+	}
+	zeros, ones := int64(0), int64(0)
+	for _, x := range v.Float {
+		if x == 0 {
+			zeros++
+		} else if x == 1 {
+			ones++
+		}
+	}
+	for _, n := range v.Int {
+		if n == 0 {
+			zeros++
+		} else if n == 1 {
+			ones++
+		}
+	}
+	if zeros+ones < int64(v.Len()) {
+		return false
+	}
+	l.zeros, l.ones = l.zeros+zeros, l.ones+ones
+	return true
+}
+
+// allPresent reports whether it is plain to see that every row has a label that is a number.
+func (l *labeler) allPresent(v *dataset.Values) bool {
+	if v.Null != nil || len(l.tokens.numbers) > 0 || v.Type == dataset.Text || v.Type == dataset.Time {
+		return false
+	}
+	for _, x := range v.Float {
+		if x != x {
+			return false
+		}
+	}
+	return true
+}
+
+// presentIn gives the places of a batch's rows that have a label; nil stands for all.
+func (l *labeler) presentIn(b *Batch, v *dataset.Values) []int32 {
+	if l.allPresent(v) {
+		return nil
+	}
+	places := make([]int32, 0, b.Rows)
+	for i := range b.Rows {
+		if l.present(v, i) {
+			places = append(places, int32(i))
+		}
+	}
+	return places
+}
+
+// decodeAll writes the labels of a batch's rows, none of which is missing.
+func (l *labeler) decodeAll(b *Batch, v *dataset.Values, out []float32) error {
+	plain := l.info.Positive == nil && l.info.Above == nil && v.Type == dataset.Float
+	for i := range out {
+		if plain {
+			if x := v.Float[i]; x == 0 || x == 1 { // the same to both kinds of labels
+				out[i] = float32(x)
+				continue
+			}
+		}
+		var err error
+		if out[i], err = l.decode(b, v, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
