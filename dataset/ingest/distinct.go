@@ -22,7 +22,7 @@ type counter struct {
 func (c *counter) count(numbers []float64) (all []distinct, rows int) {
 	keys := slices.Grow(c.keys[:0], len(numbers))
 	for _, x := range numbers {
-		if x == x { //nolint:staticcheck // not NaN
+		if x == x { // not NaN
 			keys = append(keys, ordered(clamp(x)))
 		}
 	}

@@ -11,16 +11,18 @@ func (l *labeler) observePlain(v *dataset.Values) bool {
 	}
 	zeros, ones := int64(0), int64(0)
 	for _, x := range v.Float {
-		if x == 0 {
+		switch x {
+		case 0:
 			zeros++
-		} else if x == 1 {
+		case 1:
 			ones++
 		}
 	}
 	for _, n := range v.Int {
-		if n == 0 {
+		switch n {
+		case 0:
 			zeros++
-		} else if n == 1 {
+		case 1:
 			ones++
 		}
 	}

@@ -23,8 +23,12 @@ import (
 
 // numberFile is a Parquet file with one column of each type of plain numbers, with and without nulls, written in some
 // random way.
-func numberFile(t *testing.T, rng *rand.Rand, rows int) []byte {
-	t.Helper()
+func numberFile(rng *rand.Rand, rows int) (data []byte, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the library's writer gave up: %v", p)
+		}
+	}()
 	version := parquet.DataPageV1
 	if rng.IntN(2) == 0 {
 		version = parquet.DataPageV2
@@ -47,16 +51,16 @@ func numberFile(t *testing.T, rng *rand.Rand, rows int) []byte {
 		left -= n
 		group := w.AppendRowGroup()
 		for _, c := range numberColumns {
-			writeNumbers(t, rng, group, n, c.repetition == parquet.Repetitions.Optional)
+			if err := writeNumbers(rng, group, n, c.repetition == parquet.Repetitions.Optional); err != nil {
+				return nil, err
+			}
 		}
 		if err := group.Close(); err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return out.Bytes()
+	err = w.Close()
+	return out.Bytes(), err
 }
 
 var numberColumns = []struct {
@@ -71,11 +75,10 @@ var numberColumns = []struct {
 }
 
 // writeNumbers writes the group's next column.
-func writeNumbers(t *testing.T, rng *rand.Rand, group file.SerialRowGroupWriter, rows int, optional bool) {
-	t.Helper()
+func writeNumbers(rng *rand.Rand, group file.SerialRowGroupWriter, rows int, optional bool) error {
 	column, err := group.NextColumn()
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	var levels []int16
 	there := rows
@@ -103,9 +106,7 @@ func writeNumbers(t *testing.T, rng *rand.Rand, group file.SerialRowGroupWriter,
 	case *file.Int64ColumnChunkWriter:
 		_, err = w.WriteBatch(many(there, func() int64 { return int64(8*word()) << 33 }), levels, nil)
 	}
-	if err := errors.Join(err, column.Close()); err != nil {
-		t.Fatal(err)
-	}
+	return errors.Join(err, column.Close())
 }
 
 func many[T any](n int, value func() T) []T {
@@ -178,8 +179,16 @@ func TestNumbersAsTheLibrary(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 1))
-	for range 12 {
-		data := numberFile(t, rng, 1+rng.IntN(6000))
+	for files, failed := 0, 0; files < 12; files++ {
+		data, err := numberFile(rng, 1+rng.IntN(6000))
+		if err != nil { // the library's pooled buffers are now and then shorter than what it writes into them
+			t.Log(err)
+			if failed++; failed > 12 {
+				t.Fatal("the library cannot write files to compare with")
+			}
+			files--
+			continue
+		}
 		path := writeFile(t, "n.parquet", string(data)).Path
 		for j, c := range numberColumns {
 			got, err := readColumn(t, path, j, rng, newChunk)

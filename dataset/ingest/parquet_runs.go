@@ -197,9 +197,9 @@ func (r *indexRuns) read(out []uint32) (greatest uint32, err error) {
 		n := min(r.left, len(out))
 		if r.same {
 			for i := range out[:n] {
-				out[i] = uint32(r.index)
+				out[i] = r.index
 			}
-			greatest = max(greatest, uint32(r.index))
+			greatest = max(greatest, r.index)
 		} else {
 			if (r.bit+uint(n)*r.width+7)/8 > uint(len(r.data)) {
 				return 0, errIndices

@@ -58,7 +58,7 @@ func TestSearchIsExact(t *testing.T) {
 		s.find(xs, out, 255)
 		for i, x := range xs {
 			want := uint8(255)
-			if x == x { //nolint:staticcheck // not NaN
+			if x == x { // not NaN
 				want = uint8(sort.SearchFloat64s(bounds, x))
 			}
 			if out[i] != want {
