@@ -252,15 +252,16 @@ func (g *grower) finish() {
 	}
 }
 
-// addLeafValues adds the tree's values to the scores of the rows it was grown on, whose leaves are known.
-func (g *grower) addLeafValues(score []float64) {
-	for i := range g.leaves {
-		l, v := &g.leaves[i], g.tree.LeafValue[i]
-		rows := g.order[l.from : l.from+l.rows]
-		parallel(g.threads, len(rows), grain, func(_, lo, hi int) {
-			for _, r := range rows[lo:hi] {
+// addLeafValues adds the tree's values to the scores of the rows it was grown on, the first bag of order, whose leaves are
+// known.
+func (g *grower) addLeafValues(score []float64, bag int) {
+	parallel(g.threads, bag, grain, func(_, lo, hi int) {
+		for i := range g.leaves {
+			l, v := &g.leaves[i], g.tree.LeafValue[i]
+			from, to := max(l.from, lo), min(l.from+l.rows, hi)
+			for _, r := range g.order[from:max(from, to)] {
 				score[r] += v
 			}
-		})
-	}
+		}
+	})
 }

@@ -192,7 +192,7 @@ func (b *booster) step(ctx context.Context) error {
 	if !t.finite() {
 		return fmt.Errorf("%w at tree %d: a leaf's value is not finite; use a smaller learning_rate or more lambda_l2", ErrDiverged, len(b.trees)+1)
 	}
-	b.grow.addLeafValues(b.score)
+	b.grow.addLeafValues(b.score, b.bag)
 	if out := b.grow.order[b.bag:]; len(out) > 0 {
 		addScores([]*Tree{t}, b.data.Columns, rowSet{subset: out}, b.score, b.opt.Threads)
 	}
