@@ -1,6 +1,7 @@
 package gbt
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -211,7 +212,7 @@ func TestAddScoresEqualsRowByRow(t *testing.T) {
 					got[r] = rng.NormFloat64()
 				}
 				copy(want, got)
-				addScores(trees, d.Columns, d.rows(), got, threads)
+				addScores(context.Background(), trees, d.Columns, d.rows(), got, make([]walk, threads))
 				rows := make([]uint32, d.Used())
 				d.rows().copy(rows, 0)
 				for _, r := range rows {

@@ -35,6 +35,9 @@ func (c *Checkpoint) Trees() int { return len(c.trees) }
 // Rounds is how many trees have been tried: of two checkpoints of one run, the one with more rounds is further on.
 func (c *Checkpoint) Rounds() int { return c.round }
 
+// Identity is what Options.Identity said of its run.
+func (c *Checkpoint) Identity() string { return c.run.identity }
+
 // Elapsed is how long training has taken up to here, in all processes that took part.
 func (c *Checkpoint) Elapsed() time.Duration { return c.elapsed }
 
@@ -133,17 +136,18 @@ func (b *booster) checkpoint() *Checkpoint {
 		best: b.best, bestIn: b.bestIn, bestAt: b.bestAt, elapsed: b.elapsed()}
 }
 
-// resume puts a fresh booster where c was taken.
-func (b *booster) resume(c *Checkpoint) error {
-	if err := c.run.same(&b.run); err != nil {
-		return err
-	}
+// resume puts a fresh booster where c, which is of the same run, was taken.
+func (b *booster) resume(ctx context.Context, c *Checkpoint) error {
 	b.bias, b.trees, b.round, b.barren = c.bias, slices.Clone(c.trees), c.round, c.barren
 	b.best, b.bestIn, b.bestAt = c.best, c.bestIn, c.bestAt
 	b.before, b.resumed = c.elapsed, len(c.trees)
-	replay(b.trees, b.data, b.score, b.bias, b.opt.Threads)
+	if err := replay(ctx, b.trees, b.data, b.score, b.bias, b.walks); err != nil {
+		return err
+	}
 	if b.opt.Valid != nil {
-		replay(b.trees, b.opt.Valid, b.validScore, b.bias, b.opt.Threads)
+		if err := replay(ctx, b.trees, b.opt.Valid, b.validScore, b.bias, b.walks); err != nil {
+			return err
+		}
 	}
 	b.decide()
 	return nil

@@ -226,9 +226,20 @@ func (r *checkpointReader) count(size int) int {
 
 func (r *checkpointReader) text() string { return string(r.take(r.count(1))) }
 
+// Bounds of what a checkpoint may say, far above what one does say.
+const (
+	maxLines   = 1000
+	maxElapsed = int(10 * 365 * 24 * time.Hour)
+)
+
 func (r *checkpointReader) run() (x run) {
 	x.identity = r.text()
-	for range r.count(4) {
+	lines := r.count(4)
+	if lines > maxLines {
+		r.failf("%d lines of parameters", lines)
+		return x
+	}
+	for range lines {
 		x.params = append(x.params, r.text())
 	}
 	x.features = r.atMost(r.u64(), math.MaxInt32)
@@ -249,7 +260,7 @@ func (r *checkpointReader) checkpoint() *Checkpoint {
 	c.best = r.atMost(uint64(r.u32()), c.round)
 	c.bestIn = r.atMost(uint64(r.u32()), c.round)
 	c.bestAt = r.f64()
-	c.elapsed = time.Duration(r.atMost(r.u64(), math.MaxInt64))
+	c.elapsed = time.Duration(r.atMost(r.u64(), maxElapsed))
 	n := r.count(treeBytes)
 	if n > c.round || n < c.best {
 		r.failf("%d trees after %d rounds, the best score at tree %d", n, c.round, c.best)

@@ -2,8 +2,10 @@ package gbt
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -90,7 +92,7 @@ func TestSparseModelDoesNotDependOnTheWay(t *testing.T) {
 	p := Defaults()
 	p.NumIterations, p.FeatureFraction = 5, 0.8
 	train := func(change func(*counter)) []byte {
-		b, err := newBooster(&d.Data, p, Options{Threads: 1})
+		b, err := newBooster(context.Background(), &d.Data, p, Options{Threads: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,6 +128,29 @@ func TestByteThatIsNoBinIsAnError(t *testing.T) {
 			_, err := Train(t.Context(), &d.Data, p, Options{Threads: 1})
 			if err == nil {
 				t.Fatal("trained on a byte that is no bin")
+			}
+		})
+	}
+}
+
+// What lies in a column that nobody asked for is nobody's business, however the others are counted, now or in a later tree.
+func TestStrayByteOfAnIgnoredColumnIsNoError(t *testing.T) {
+	for name, d := range map[string]*table{
+		"dense":  randomTable(tableSpec{rows: 3000, numerical: 9, bins: 30, seed: 14}),
+		"sparse": sparseTable(3000, 100),
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := Defaults()
+			p.NumIterations, p.FeatureFraction, p.IgnoreColumn = 12, 0.6, "7"
+			want := mustTrain(t, &d.Data, p, Options{Threads: 2})
+			for r := range d.Rows {
+				if r%3 == 0 {
+					d.RowMajor[r*len(d.Features)+7] = 255
+				}
+			}
+			got := mustTrain(t, &d.Data, p, Options{Threads: 1})
+			if !slices.EqualFunc(got.Model.Trees, want.Model.Trees, func(a, b *Tree) bool { return slices.Equal(a.LeafValue, b.LeafValue) }) {
+				t.Error("an ignored column changes the model")
 			}
 		})
 	}

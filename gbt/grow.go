@@ -97,7 +97,7 @@ func (g *grower) plant(bag int) error {
 	if f := g.count.stray(); f >= 0 {
 		return fmt.Errorf("%w: feature %q has rows with a bin beyond its %d", ErrData, g.data.Features[f].Name, g.data.Features[f].Bins)
 	}
-	root.sums = g.count.total(root.hist, 0)
+	root.sums = g.count.total(root.hist)
 	g.leaves = append(g.leaves[:0], root)
 	g.findSplit(&g.leaves[0])
 	return nil

@@ -25,6 +25,7 @@ type counter struct {
 	freeWide   [][]wide
 
 	// of the present tree:
+	asked    []int // the features that the histograms are about, ascending
 	features []int // those that are counted, ascending: those asked for or, where whole rows are cheaper, all
 	way      way
 	kernel   kernel // all but the workspace
@@ -66,7 +67,10 @@ func (c *counter) bins() int { return c.offset[len(c.offset)-1] }
 // begin tells the counter which features the next histograms are about and what the rows' gradients are.
 func (c *counter) begin(features []int, gh []uint32, pack packing) {
 	c.way = chooseWay(c.data, &c.commons, features)
-	c.features = features
+	c.asked, c.features = features, features
+	for i := range c.spaces { // behind the bins of features that nobody asked for, something may have been counted
+		clear(c.spaces[i].words)
+	}
 	if c.way == wholeRows {
 		c.features = c.all
 	}
@@ -86,20 +90,23 @@ func (c *counter) words(space *workspace, i int) []int64 {
 	return space.words[c.place(i)*stride:][:c.data.Features[c.features[i]].Bins]
 }
 
-// total adds up the bins of the i-th feature.
-func (c *counter) total(h histogram, i int) sums {
+// total adds up the bins of a feature that was asked for: any has all rows.
+func (c *counter) total(h histogram) sums {
 	var gs, hs int64
-	for b := c.offset[c.features[i]]; b < c.offset[c.features[i]+1]; b++ {
+	for b := c.offset[c.asked[0]]; b < c.offset[c.asked[0]+1]; b++ {
 		g, h := h.at(b, c.kernel.pack)
 		gs, hs = gs+g, hs+h
 	}
 	return sums{float64(gs), float64(hs)}
 }
 
-// stray is a feature that has bytes beyond its bins among the rows counted so far, or -1.
+// stray is a feature, of those asked for, that has bytes beyond its bins among the rows counted in this tree, or -1.
 func (c *counter) stray() int {
 	for s := range c.spaces {
 		for i, f := range c.features {
+			if _, asked := slices.BinarySearch(c.asked, f); !asked {
+				continue
+			}
 			at := c.place(i) * stride
 			for _, w := range c.spaces[s].words[at+c.data.Features[f].Bins : at+MaxBins] {
 				if w != 0 {

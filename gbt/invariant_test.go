@@ -1,6 +1,7 @@
 package gbt
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -19,7 +20,7 @@ type watch struct {
 // trainChecked is Train with the checker after every tree, and how many trees there were.
 func trainChecked(t *testing.T, trial *trial, opt Options) int {
 	t.Helper()
-	b, err := newBooster(&trial.Data, trial.p, opt)
+	b, err := newBooster(context.Background(), &trial.Data, trial.p, opt)
 	if err != nil {
 		t.Fatal(err)
 	}

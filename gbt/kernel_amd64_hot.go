@@ -38,8 +38,10 @@ func partition16(rows, left, right *uint32, n int, column *byte, set *binSet) in
 
 func hasVectors() bool { return cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VL }
 
-// canPickBytes says whether countChosen and countUncommon are in assembly.
-func canPickBytes() bool { return hasVectors() && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VBMI2 }
+// canPickBytes says whether countChosen, countUncommon and routeBlocks are in assembly.
+func canPickBytes() bool {
+	return hasVectors() && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VBMI && cpu.X86.HasAVX512VBMI2
+}
 
 // How far ahead rows are asked for. A row from main memory takes some 100 ns, in which a narrow table's kernel adds ten
 // rows; a wide row fills much of the first-level cache by itself.
@@ -150,6 +152,9 @@ func (k *kernel) countUncommon(space *workspace, rows []uint32) (total int64) {
 	return total
 }
 
+// pieceRows is how many rows a routine gets at once, a multiple of its vectors.
+const pieceRows = 1 << 16
+
 // binaryConstants are fillBinary8's operands, so that both twins compute with the same numbers.
 type binaryConstants struct {
 	lowest, highest, negLog2e, magic, ln2 float64
@@ -162,8 +167,16 @@ type binaryConstants struct {
 
 // fillBinary writes the packed gradients of rows lo..hi-1.
 func fillBinary(gh []uint32, score []float64, label, weight []float32, class [2]float64, pack packing, lo, hi int, k key) {
+	if !hasVectors() {
+		fillBinaryGo(gh, score, label, weight, class, pack, lo, hi, k)
+		return
+	}
+	for hi-lo > pieceRows { // nothing can stop a goroutine within assembly, not even for the garbage collector
+		fillBinary(gh, score, label, weight, class, pack, lo, lo+pieceRows, k)
+		lo += pieceRows
+	}
 	n := (hi - lo) &^ 7
-	if !hasVectors() || n == 0 {
+	if n == 0 {
 		fillBinaryGo(gh, score, label, weight, class, pack, lo, hi, k)
 		return
 	}
@@ -195,7 +208,10 @@ func partition(rows, right []uint32, column []byte, left *binSet) int {
 		return partitionGo(rows, right, column, left, 0, 0)
 	}
 	right = right[:len(rows)]
-	front := partition16(&rows[0], &rows[0], &right[0], n, &column[0], left)
+	front := 0
+	for at := 0; at < n; at += pieceRows {
+		front += partition16(&rows[at], &rows[front], &right[at-front], min(pieceRows, n-at), &column[0], left)
+	}
 	return partitionGo(rows, right, column, left, n, front)
 }
 

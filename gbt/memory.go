@@ -8,6 +8,7 @@ package gbt
 //	8 per bin and leaf        histograms, of leaves of up to 65,536 rows
 //	16 per bin and large leaf the others; there are at most rows/65,536 + depth of them
 //	2,112 per feature and thread   the kernel's workspace
+//	256 KiB per thread          windows of rows on their way through a tree, picked bytes
 func PrivateBytes(p Params, rows, validRows int, features []int, threads int) int64 {
 	bins := 0
 	for _, b := range features {
@@ -20,6 +21,6 @@ func PrivateBytes(p Params, rows, validRows int, features []int, threads int) in
 	}
 	bytes := 20*int64(rows) + 16*int64(validRows)
 	bytes += int64(bins) * (8*leaves + 16*(large+int64(threads)))
-	bytes += int64(threads) * int64(len(features)) * strideBytes
+	bytes += int64(threads) * (int64(len(features))*strideBytes + 256<<10)
 	return bytes
 }

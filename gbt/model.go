@@ -1,6 +1,7 @@
 package gbt
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -69,7 +70,7 @@ func (m *Model) PredictBinned(d *Data, threads int) ([]float64, error) {
 		}
 	}
 	score := make([]float64, d.Rows)
-	addScores(m.Trees, d.Columns, d.rows(), score, threads)
+	addScores(context.Background(), m.Trees, d.Columns, d.rows(), score, make([]walk, max(threads, 1)))
 	if d.Subset == nil {
 		return score, nil
 	}

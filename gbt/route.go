@@ -1,6 +1,9 @@
 package gbt
 
-import "math/bits"
+import (
+	"context"
+	"math/bits"
+)
 
 // Trees predict a binned table column by column: which rows go left at a node is found for many rows at once, without a jump
 // on the data. Held-out rows and rows outside the bag are scored so after every tree, and all rows when a training is
@@ -10,15 +13,16 @@ import "math/bits"
 // second-level cache.
 const window = 1 << 14
 
-// addScores adds the trees' predictions for rows to score, which is indexed by row, tree after tree.
-func addScores(trees []*Tree, columns [][]byte, rows rowSet, score []float64, threads int) {
+// addScores adds the trees' predictions for rows to score, which is indexed by row, tree after tree. There are as many
+// goroutines as walks. When ctx ends, some rows have no predictions.
+func addScores(ctx context.Context, trees []*Tree, columns [][]byte, rows rowSet, score []float64, walks []walk) {
 	plans := make([]*routePlan, len(trees))
 	for i, t := range trees {
 		plans[i] = newRoutePlan(t, columns)
 	}
-	parallel(threads, rows.len(), grain, func(_, lo, hi int) {
-		var w walk
-		for ; lo < hi; lo += window {
+	parallel(len(walks), rows.len(), grain, func(worker, lo, hi int) {
+		w := &walks[worker]
+		for ; lo < hi && ctx.Err() == nil; lo += window {
 			w.enter(rows, lo, min(lo+window, hi))
 			for i, t := range trees {
 				w.add(t, plans[i], columns, score)
@@ -30,12 +34,14 @@ func addScores(trees []*Tree, columns [][]byte, rows rowSet, score []float64, th
 // replay makes the scores that growing the trees made, bit for bit: a row's score began at the bias and took one value per
 // tree, in the trees' order. The first tree carries the bias by now, and bias + value is what its leaf says, so rows in
 // use begin at zero.
-func replay(trees []*Tree, d *Data, score []float64, bias float64, threads int) {
+//
+// It takes a twentieth of the time that growing took, which may be minutes, and ends early with ctx's error.
+func replay(ctx context.Context, trees []*Tree, d *Data, score []float64, bias float64, walks []walk) error {
 	for i := range score {
 		score[i] = bias
 	}
 	if len(trees) == 0 {
-		return
+		return nil
 	}
 	rows := d.rows()
 	var own [64]uint32
@@ -46,7 +52,8 @@ func replay(trees []*Tree, d *Data, score []float64, bias float64, threads int) 
 			score[r] = 0
 		}
 	}
-	addScores(trees, d.Columns, rows, score, threads)
+	addScores(ctx, trees, d.Columns, rows, score, walks)
+	return ctx.Err()
 }
 
 // block is some of 64 neighbouring rows.
@@ -55,7 +62,7 @@ type block struct {
 	rows uint64 // bit i is set for row + i
 }
 
-// walk is one goroutine's window.
+// walk is one goroutine's window, and memory that it uses again for the next.
 type walk struct {
 	blocks        []block
 	reach         []uint64

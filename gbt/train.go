@@ -71,12 +71,15 @@ var ErrDiverged = errors.New("the training diverges")
 // Train grows a model on d. It ends early when ctx does, with ctx's error. The same data, parameters and ratings give the
 // same model, bit for bit, whatever the number of threads.
 func Train(ctx context.Context, d *Data, p Params, opt Options) (*Result, error) {
-	b, err := newBooster(d, p, opt)
+	b, err := newBooster(ctx, d, p, opt)
 	if err != nil {
 		return nil, err
 	}
 	for b.stopped == "" {
 		at := b.checkpoint()
+		if err := ctx.Err(); err != nil {
+			return nil, b.abandoned(ctx, at, err)
+		}
 		if err := b.save(at); err != nil {
 			return nil, err
 		}
@@ -89,11 +92,12 @@ func Train(ctx context.Context, d *Data, p Params, opt Options) (*Result, error)
 
 // booster is a training run between two trees.
 type booster struct {
-	p    Params
-	opt  Options
-	data *Data
-	obj  objective
-	grow *grower
+	p     Params
+	opt   Options
+	data  *Data
+	obj   objective
+	grow  *grower
+	walks []walk // one per goroutine
 
 	bias       float64   // the constant that boosting starts from; the first tree carries it
 	score      []float64 // of all rows of data
@@ -116,7 +120,7 @@ type booster struct {
 	resumed int           // trees
 }
 
-func newBooster(d *Data, p Params, opt Options) (*booster, error) {
+func newBooster(ctx context.Context, d *Data, p Params, opt Options) (*booster, error) {
 	if err := d.check(true); err != nil {
 		return nil, err
 	}
@@ -140,7 +144,15 @@ func newBooster(d *Data, p Params, opt Options) (*booster, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &booster{p: p, opt: opt, data: d, obj: obj, bestAt: math.NaN(), started: time.Now()}
+	b := &booster{p: p, opt: opt, data: d, obj: obj, bestAt: math.NaN(), started: time.Now(), walks: make([]walk, opt.Threads)}
+	if opt.Checkpoint != nil || opt.Resume != nil {
+		b.run = newRun(d, p, opt)
+	}
+	if opt.Resume != nil { // before the memory for all rows is asked for
+		if err := opt.Resume.run.same(&b.run); err != nil {
+			return nil, err
+		}
+	}
 	b.grow = newGrower(&b.p, d, opt.Threads)
 	b.gh = make([]uint32, d.Rows)
 	b.bias = obj.init(p.BoostFromAverage)
@@ -149,11 +161,8 @@ func newBooster(d *Data, p Params, opt Options) (*booster, error) {
 		b.validScore = filled(opt.Valid.Rows, b.bias)
 		b.valid = make([]float64, opt.Valid.Used())
 	}
-	if opt.Checkpoint != nil || opt.Resume != nil {
-		b.run = newRun(d, p, opt)
-	}
 	if opt.Resume != nil {
-		return b, b.resume(opt.Resume)
+		return b, b.resume(ctx, opt.Resume)
 	}
 	return b, nil
 }
@@ -192,12 +201,13 @@ func (b *booster) step(ctx context.Context) error {
 	if !t.finite() {
 		return fmt.Errorf("%w at tree %d: a leaf's value is not finite; use a smaller learning_rate or more lambda_l2", ErrDiverged, len(b.trees)+1)
 	}
+	whole := context.WithoutCancel(ctx) // scores are a whole tree further, or not
 	b.grow.addLeafValues(b.score, b.bag)
 	if out := b.grow.order[b.bag:]; len(out) > 0 {
-		addScores([]*Tree{t}, b.data.Columns, rowSet{subset: out}, b.score, b.opt.Threads)
+		addScores(whole, []*Tree{t}, b.data.Columns, rowSet{subset: out}, b.score, b.walks)
 	}
 	if b.opt.Valid != nil {
-		addScores([]*Tree{t}, b.opt.Valid.Columns, b.opt.Valid.rows(), b.validScore, b.opt.Threads)
+		addScores(whole, []*Tree{t}, b.opt.Valid.Columns, b.opt.Valid.rows(), b.validScore, b.walks)
 	}
 	if len(b.trees) == 0 {
 		t.addBias(b.bias)

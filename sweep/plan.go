@@ -166,9 +166,19 @@ func (r Rows) Select(fold []uint8) []uint32 {
 	if r.Folds == nil {
 		return nil
 	}
-	rows := []uint32{}
+	var in [256]bool
+	for _, f := range r.Folds {
+		in[f] = true
+	}
+	count := 0
+	for _, f := range fold {
+		if in[f] {
+			count++
+		}
+	}
+	rows := make([]uint32, 0, count)
 	for i, f := range fold {
-		if slices.Contains(r.Folds, f) {
+		if in[f] {
 			rows = append(rows, uint32(i))
 		}
 	}

@@ -97,7 +97,7 @@ type FoldOutcome struct {
 }
 
 // CrossValidate trains and rates one fold after another, each with all threads. What it needs beside the trainer's memory
-// are the two masks of one fold, 4 bytes per row. The same request has the same outcome, whatever the threads.
+// are the two masks of one fold, 4 bytes per row, and scores of the rated fold, 16 bytes per row of the table. The same request has the same outcome, whatever the threads.
 func (t *Table) CrossValidate(ctx context.Context, q CrossRequest) ([]FoldOutcome, error) {
 	folds, err := t.Folds(q.Scheme, q.Folds)
 	if err != nil {

@@ -114,7 +114,7 @@ func (t *Table) Train(ctx context.Context, q Request) (*Outcome, error) {
 		return nil, err
 	}
 	opt := gbt.Options{Threads: q.Threads, OnTree: q.OnTree, Maximize: q.Metric.Maximize,
-		Checkpoint: q.Checkpoint, Resume: q.Resume, Identity: t.identity(q)}
+		Checkpoint: q.Checkpoint, Resume: q.Resume, Identity: t.Identity(q)}
 	var valid *Rows
 	if q.Valid != nil {
 		if valid, err = t.Select(*q.Valid); err != nil {
@@ -136,8 +136,9 @@ func (t *Table) Train(ctx context.Context, q Request) (*Outcome, error) {
 	return o, err
 }
 
-// identity is what gbt cannot see of a run: which version of which dataset, what rates it, and the build.
-func (t *Table) identity(q Request) string {
+// Identity is what gbt cannot see of a run: which version of which dataset, what rates it, and the build. A checkpoint with
+// another is not gone on from.
+func (t *Table) Identity(q Request) string {
 	id := fmt.Sprintf("task %s, dataset %s@%s", q.Program, t.ds.Manifest.Name, t.ds.Manifest.Version)
 	if q.Valid != nil {
 		id += fmt.Sprintf(", rated by %s on %s %v", q.Metric.Name, q.Valid.Split, q.Valid.Folds)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gofrs/flock"
@@ -64,16 +65,28 @@ func (f *Folder) List(context.Context) ([]string, error) {
 	var names []string
 	for _, e := range entries {
 		switch name := e.Name(); {
-		case strings.HasPrefix(name, "."+FolderPrefix):
+		case unfinished(name):
 			if err := os.Remove(filepath.Join(f.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return nil, err
 			}
-		case strings.HasPrefix(name, FolderPrefix) && e.Type().IsRegular():
+		case ours(name) && e.Type().IsRegular():
 			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
 	return names, nil
+}
+
+// ours says whether a keeper in a folder may have given a file this name. Others' files stay as they are.
+func ours(name string) bool {
+	slot, ok := strings.CutPrefix(name, FolderPrefix)
+	return ok && len(slot) == 1 && slot >= "0" && slot < strconv.Itoa(slots)
+}
+
+// unfinished says whether it is the name of one that was being written: a dot in front, random digits behind.
+func unfinished(name string) bool {
+	rest, ok := strings.CutPrefix(name, "."+FolderPrefix)
+	return ok && len(rest) > 1 && ours(FolderPrefix+rest[:1]) && strings.Trim(rest[1:], "0123456789") == ""
 }
 
 // Read reads the file, if it is not longer than a checkpoint can be.

@@ -168,9 +168,15 @@ func (k *Keeper) vacant() string {
 // Clear drops everything: the run has ended, or has to begin again.
 func (k *Keeper) Clear(ctx context.Context) error {
 	names, err := k.Place.List(ctx)
-	for _, name := range names {
-		err = errors.Join(err, k.Place.Drop(ctx, name))
+	if err != nil {
+		return err
 	}
 	k.kept, k.saved = nil, 0
+	for _, name := range names {
+		if failed := k.Place.Drop(ctx, name); failed != nil {
+			err = errors.Join(err, failed)
+			k.kept = append(k.kept, kept{name, -1}) // to be dropped before anything else is
+		}
+	}
 	return err
 }

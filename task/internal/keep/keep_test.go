@@ -380,3 +380,34 @@ func TestErrorsOfThePlace(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The folder may be one in which its user keeps other things, the model itself among them.
+func TestOthersFilesStay(t *testing.T) {
+	dir := t.TempDir()
+	others := []string{"checkpoint-final.txt", "checkpoint-best.pt", "checkpoint-3", "checkpoint-", ".checkpoint-notes", ".checkpoint-0", "model.txt"}
+	ours := []string{"checkpoint-0", "checkpoint-2", ".checkpoint-1123456"}
+	for _, name := range append(others, ours...) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	folder, err := OpenFolder(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer folder.Close()
+	k := Keeper{Place: folder, Prefix: FolderPrefix}
+	if err := k.Clear(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range others {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			t.Errorf("%s is gone", name)
+		}
+	}
+	for _, name := range ours {
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			t.Errorf("%s is still there", name)
+		}
+	}
+}

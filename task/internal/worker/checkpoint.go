@@ -68,9 +68,15 @@ func (w *Worker) fit(ctx context.Context, s saving, q fit.Request) (*fit.Outcome
 		return o, err
 	}
 	s.keeper.Log.Warn("the trial begins again", "error", err.Error())
-	if err := s.keeper.Clear(ctx); err != nil {
-		s.keeper.Log.Warn("drop checkpoints of another build", "error", err.Error())
-	}
+	s.clear()
 	q.Resume = nil
 	return w.table.Train(ctx, q)
+}
+
+// clear drops checkpoints that cannot be gone on from.
+func (s *saving) clear() {
+	if err := s.keeper.Clear(s.ctx); err != nil {
+		s.keeper.Log.Warn("drop checkpoints of another build", "error", err.Error())
+	}
+	s.from = nil
 }

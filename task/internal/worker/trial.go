@@ -41,9 +41,14 @@ func (w *Worker) trial(ctx context.Context, claim *sweep.Claim, m metric.Metric)
 	if err != nil {
 		return fmt.Errorf("trial %d: %w", claim.Trial, err)
 	}
-	training, cancel := context.WithTimeoutCause(training, w.timeLeft(from), errTimeLimit)
+	s := saving{ctx, keeper, from}
+	if identity := w.table.Identity(fit.Request{Metric: m, Valid: &w.plan.Holdout.Valid, Program: w.Version}); from != nil && from.Identity() != identity {
+		keeper.Log.Warn("the trial begins again", "checkpoint", from.Identity(), "this", identity)
+		s.clear() // before its time is taken off this one's
+	}
+	training, cancel := context.WithTimeoutCause(training, w.timeLeft(s.from), errTimeLimit)
 	defer cancel()
-	r, out, err := w.train(training, claim, m, pulse, saving{ctx, keeper, from})
+	r, out, err := w.train(training, claim, m, pulse, s)
 	if ctx.Err() != nil {
 		return ctx.Err() // the machine is being taken away; the next attempt takes the trial up again
 	}
