@@ -41,7 +41,7 @@ func chooseWay(d *Data, c *commons, features []int) way {
 	}
 	vectors := float64((len(d.Features) + 63) / 64)
 	best, cost := wholeRows, width
-	if some := chosen + 4*vectors + 2; some < cost {
+	if some := chosen + 10*vectors + 2; some < cost {
 		best, cost = someBytes, some
 	}
 	rest := 0.0
