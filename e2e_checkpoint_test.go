@@ -101,7 +101,7 @@ func TestE2EVanishedMachineIsGoneOnFrom(t *testing.T) {
 	}
 	l.must("launcher", "stage", l.file("dataset.yaml", "name: clicks\nsource: clicks.parquet\nlabel: is_click\ndrop: [impression_id, ts]\n"+
 		"split: {by: hash, key: user_id, train: 0.7, valid: 0.1, calib: 0.1, test: 0.1}\n"), "--json")
-	file := l.file("sweep.yaml", "name: long\ndataset: clicks\nmodel: ctr\nmetric: auc\ntrials: 1\nparams: {num_iterations: 12000, learning_rate: 0.01}\nsearch: {fixed: [{}]}\n"+
+	file := l.file("sweep.yaml", "name: long\ndataset: clicks\nmodel: ctr\nmetric: auc\ntrials: 1\nparams: {num_iterations: 6000, learning_rate: 0.01}\nsearch: {fixed: [{}]}\n"+
 		"machine: {type: n2-highmem-2, vms: 1, threads_per_task: 1, tasks_per_vm: 1}\nlimits: {trial: 8m, sweep: 15m}\n")
 	c := conclusion(t, l.must("launcher", "sweep", file, "--json"))
 	if c.Outcome != sweep.OutcomeWinner {
