@@ -30,7 +30,8 @@ func findCommons(d *Data) commons {
 	return c
 }
 
-// chooseWay estimates what counting a row costs, in additions to a bin. The constants were measured with BenchmarkKernel.
+// chooseWay estimates what counting a row costs, in additions to a bin. The constants come from timing whole trainings of
+// 28 and of 400 features with one way or another; they matter for speed only.
 func chooseWay(d *Data, c *commons, features []int) way {
 	width, chosen := float64(len(d.Features)), float64(len(features))
 	if !canPickBytes() {
