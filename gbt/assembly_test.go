@@ -69,9 +69,12 @@ func TestCountingEqualsGo(t *testing.T) {
 	}
 }
 
+// pieceOfRows is how many rows a routine in assembly gets at once.
+const pieceOfRows = 1 << 16
+
 func TestGradientsEqualGo(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 8))
-	const n = 4099
+	const n = 2*pieceOfRows + 4099
 	score, label, weight := make([]float64, n), make([]float32, n), make([]float32, n)
 	for i := range score {
 		score[i] = rng.NormFloat64() * []float64{0.01, 1, 10, 1000}[rng.IntN(4)]
@@ -82,7 +85,7 @@ func TestGradientsEqualGo(t *testing.T) {
 	weight[17] = 0
 	for _, w := range [][]float32{nil, weight} {
 		for _, class := range [][2]float64{{1, 1}, {1, 17.25}, {0.3, 1}} {
-			for _, part := range [][2]int{{0, n}, {0, 0}, {3, 4}, {5, 13}, {1, n - 1}, {0, 4096}} {
+			for _, part := range [][2]int{{0, n}, {0, 0}, {3, 4}, {5, 13}, {1, n - 1}, {0, 4096}, {0, pieceOfRows}, {7, pieceOfRows + 8}} {
 				heaviest := 3 * max(class[0], class[1])
 				pack := packing{shift: variable, g1: heaviest / maxG16, h1: heaviest / 4 / maxH16}
 				got, want := make([]uint32, n), make([]uint32, n)
@@ -101,7 +104,7 @@ func TestGradientsEqualGo(t *testing.T) {
 
 func TestPartitionEqualsGo(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 9))
-	for _, n := range []int{1, 3, 4, 15, 16, 17, 64, 100, 5000} {
+	for _, n := range []int{1, 3, 4, 15, 16, 17, 64, 100, 5000, pieceOfRows, 2*pieceOfRows + 35} {
 		column := make([]byte, n)
 		for i := range column {
 			column[i] = byte(rng.IntN(256))

@@ -181,7 +181,7 @@ func TestNumbersAsTheLibrary(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	for files, failed := 0, 0; files < 12; files++ {
 		data, err := numberFile(rng, 1+rng.IntN(6000))
-		if err != nil { // the library's pooled buffers are now and then shorter than what it writes into them
+		if err != nil { // seen twice, under the race detector: the library's writer panics; why is not known
 			t.Log(err)
 			if failed++; failed > 12 {
 				t.Fatal("the library cannot write files to compare with")

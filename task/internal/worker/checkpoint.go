@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"coppice/gbt"
+	"coppice/metric"
 	"coppice/sweep"
 	"coppice/task/internal/fit"
 	"coppice/task/internal/keep"
@@ -53,6 +54,23 @@ type saving struct {
 	ctx    context.Context
 	keeper *keep.Keeper
 	from   *gbt.Checkpoint
+}
+
+// saved finds where a claimed trial begins. What another build has saved is dropped here, before the time that it took is taken
+// off this one's.
+func (w *Worker) saved(ctx context.Context, c *sweep.Claim, m metric.Metric) (saving, error) {
+	s := saving{ctx: ctx, keeper: w.keeper(c)}
+	from, err := s.keeper.Newest(ctx)
+	if err != nil {
+		return s, err
+	}
+	s.from = from
+	identity := w.table.Identity(fit.Request{Metric: m, Valid: &w.plan.Holdout.Valid, Program: w.Version})
+	if from != nil && from.Identity() != identity {
+		s.keeper.Log.Warn("the trial begins again", "checkpoint", from.Identity(), "this", identity)
+		s.clear()
+	}
+	return s, nil
 }
 
 // fit trains from where the trial was saved. Checkpoints of another build, which cannot be gone on from, are dropped.

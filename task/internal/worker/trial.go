@@ -36,15 +36,9 @@ func (w *Worker) trial(ctx context.Context, claim *sweep.Claim, m metric.Metric)
 	defer stop(nil)
 	pulse := w.startPulse(ctx, claim, stop)
 	defer pulse.end() // after the upload, which may take longer than others wait for a sign of life
-	keeper := w.keeper(claim)
-	from, err := keeper.Newest(ctx)
+	s, err := w.saved(ctx, claim, m)
 	if err != nil {
 		return fmt.Errorf("trial %d: %w", claim.Trial, err)
-	}
-	s := saving{ctx, keeper, from}
-	if identity := w.table.Identity(fit.Request{Metric: m, Valid: &w.plan.Holdout.Valid, Program: w.Version}); from != nil && from.Identity() != identity {
-		keeper.Log.Warn("the trial begins again", "checkpoint", from.Identity(), "this", identity)
-		s.clear() // before its time is taken off this one's
 	}
 	training, cancel := context.WithTimeoutCause(training, w.timeLeft(s.from), errTimeLimit)
 	defer cancel()
