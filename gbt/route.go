@@ -13,15 +13,14 @@ import (
 // second-level cache.
 const window = 1 << 14
 
-// addScores adds the trees' predictions for rows to score, which is indexed by row, tree after tree. There are as many
-// goroutines as walks. When ctx ends, some rows have no predictions.
-func addScores(ctx context.Context, trees []*Tree, columns [][]byte, rows rowSet, score []float64, walks []walk) {
+// addScores adds the trees' predictions for rows to score, which is indexed by row, tree after tree. When ctx ends, some rows have no predictions.
+func addScores(ctx context.Context, trees []*Tree, columns [][]byte, rows rowSet, score []float64, walks walks) {
 	plans := make([]*routePlan, len(trees))
 	for i, t := range trees {
 		plans[i] = newRoutePlan(t, columns)
 	}
-	parallel(len(walks), rows.len(), grain, func(worker, lo, hi int) {
-		w := &walks[worker]
+	walks.crew.parallel(rows.len(), grain, func(worker, lo, hi int) {
+		w := &walks.each[worker]
 		for ; lo < hi && ctx.Err() == nil; lo += window {
 			w.enter(rows, lo, min(lo+window, hi))
 			for i, t := range trees {
@@ -36,7 +35,7 @@ func addScores(ctx context.Context, trees []*Tree, columns [][]byte, rows rowSet
 // use begin at zero.
 //
 // It takes a twentieth of the time that growing took, which may be minutes, and ends early with ctx's error.
-func replay(ctx context.Context, trees []*Tree, d *Data, score []float64, bias float64, walks []walk) error {
+func replay(ctx context.Context, trees []*Tree, d *Data, score []float64, bias float64, walks walks) error {
 	for i := range score {
 		score[i] = bias
 	}
@@ -61,6 +60,14 @@ type block struct {
 	row  int    // the first
 	rows uint64 // bit i is set for row + i
 }
+
+// walks are a crew's, one each.
+type walks struct {
+	crew *crew
+	each []walk
+}
+
+func newWalks(crew *crew) walks { return walks{crew, make([]walk, crew.size)} }
 
 // walk is one goroutine's window, and memory that it uses again for the next.
 type walk struct {

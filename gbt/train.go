@@ -71,7 +71,9 @@ var ErrDiverged = errors.New("the training diverges")
 // Train grows a model on d. It ends early when ctx does, with ctx's error. The same data, parameters and ratings give the
 // same model, bit for bit, whatever the number of threads.
 func Train(ctx context.Context, d *Data, p Params, opt Options) (*Result, error) {
-	b, err := newBooster(ctx, d, p, opt)
+	crew := newCrew(opt.Threads)
+	defer crew.close()
+	b, err := newBooster(ctx, d, p, opt, crew)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +99,8 @@ type booster struct {
 	data  *Data
 	obj   objective
 	grow  *grower
-	walks []walk // one per goroutine
+	crew  *crew
+	walks walks
 
 	bias       float64   // the constant that boosting starts from; the first tree carries it
 	score      []float64 // of all rows of data
@@ -120,11 +123,10 @@ type booster struct {
 	resumed int           // trees
 }
 
-func newBooster(ctx context.Context, d *Data, p Params, opt Options) (*booster, error) {
+func newBooster(ctx context.Context, d *Data, p Params, opt Options, crew *crew) (*booster, error) {
 	if err := d.check(true); err != nil {
 		return nil, err
 	}
-	opt.Threads = max(opt.Threads, 1)
 	if v := opt.Valid; v != nil {
 		if err := v.check(false); err != nil {
 			return nil, fmt.Errorf("valid: %w", err)
@@ -144,7 +146,7 @@ func newBooster(ctx context.Context, d *Data, p Params, opt Options) (*booster, 
 	if err != nil {
 		return nil, err
 	}
-	b := &booster{p: p, opt: opt, data: d, obj: obj, bestAt: math.NaN(), started: time.Now(), walks: make([]walk, opt.Threads)}
+	b := &booster{p: p, opt: opt, data: d, obj: obj, bestAt: math.NaN(), started: time.Now(), crew: crew, walks: newWalks(crew)}
 	if opt.Checkpoint != nil || opt.Resume != nil {
 		b.run = newRun(d, p, opt)
 	}
@@ -153,7 +155,7 @@ func newBooster(ctx context.Context, d *Data, p Params, opt Options) (*booster, 
 			return nil, err
 		}
 	}
-	b.grow = newGrower(&b.p, d, opt.Threads)
+	b.grow = newGrower(&b.p, d, crew)
 	b.gh = make([]uint32, d.Rows)
 	b.bias = obj.init(p.BoostFromAverage)
 	b.score = filled(d.Rows, b.bias)
@@ -182,9 +184,9 @@ func (b *booster) step(ctx context.Context) error {
 	tree := b.round
 	b.round++
 	b.drawRows(tree)
-	pack := b.obj.prepare(b.score, b.grow.order, b.opt.Threads)
+	pack := b.obj.prepare(b.score, b.grow.order, b.crew)
 	k := newKey(b.p.Seed, forRounding, tree)
-	parallel(b.opt.Threads, len(b.gh), grain, func(_, lo, hi int) { b.obj.fill(b.gh, b.score, lo, hi, k) })
+	b.crew.parallel(len(b.gh), grain, func(_, lo, hi int) { b.obj.fill(b.gh, b.score, lo, hi, k) })
 
 	t, err := b.grow.grow(ctx, tree, b.bag, b.gh, pack)
 	if err != nil {
@@ -219,8 +221,8 @@ func (b *booster) step(ctx context.Context) error {
 // drawRows fills the grower's order with the rows in use, ascending, those in the bag first.
 func (b *booster) drawRows(tree int) {
 	rows := b.data.rows()
-	parallel(b.opt.Threads, rows.len(), grain, func(_, lo, hi int) { rows.copy(b.grow.order[lo:hi], lo) })
-	b.bag = drawBag(&b.p, tree, b.grow.order, b.grow.part.scratch)
+	b.crew.parallel(rows.len(), grain, func(_, lo, hi int) { rows.copy(b.grow.order[lo:hi], lo) })
+	b.bag = drawBag(&b.p, tree, b.grow.order, b.grow.spare)
 }
 
 func (b *booster) rate(t *Tree, start time.Time) error {
