@@ -204,10 +204,7 @@ func (b *booster) step(ctx context.Context) error {
 		return fmt.Errorf("%w at tree %d: a leaf's value is not finite; use a smaller learning_rate or more lambda_l2", ErrDiverged, len(b.trees)+1)
 	}
 	whole := context.WithoutCancel(ctx) // scores are a whole tree further, or not
-	b.grow.addLeafValues(b.score, b.bag)
-	if out := b.grow.order[b.bag:]; len(out) > 0 {
-		addScores(whole, []*Tree{t}, b.data.Columns, rowSet{subset: out}, b.score, b.walks)
-	}
+	b.addValues(whole, t)
 	if b.opt.Valid != nil {
 		addScores(whole, []*Tree{t}, b.opt.Valid.Columns, b.opt.Valid.rows(), b.validScore, b.walks)
 	}
@@ -216,6 +213,20 @@ func (b *booster) step(ctx context.Context) error {
 	}
 	b.trees = append(b.trees, t)
 	return b.rate(t, start)
+}
+
+// addValues adds the tree's values to the scores of all rows in use. The bag's rows know their leaves, the others have to be
+// routed; but that is done for 64 neighbours at once, and costs nothing more for those of them that are in the bag.
+func (b *booster) addValues(ctx context.Context, t *Tree) {
+	out := b.grow.order[b.bag:]
+	if len(out) > len(b.grow.order)/32 && newRoutePlan(t, b.data.Columns) != nil {
+		addScores(ctx, []*Tree{t}, b.data.Columns, b.data.rows(), b.score, b.walks)
+		return
+	}
+	b.grow.addLeafValues(b.score, b.bag)
+	if len(out) > 0 {
+		addScores(ctx, []*Tree{t}, b.data.Columns, rowSet{subset: out}, b.score, b.walks)
+	}
 }
 
 // drawRows fills the grower's order with the rows in use, ascending, those in the bag first.
