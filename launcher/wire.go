@@ -58,50 +58,86 @@ const retries = 10
 
 // describe says what Batch has to know about a plan. Only what is in the plan and the environment goes in, so the same
 // plan makes the same job.
-func (j *jobs) describe(p *sweep.Plan) batch.Job {
+func (j *jobs) describe(p *sweep.Plan) (batch.Job, error) {
 	z, m := p.Sizing, p.Spec.Machine
+	id := p.Job[strings.LastIndexByte(p.Job, '/')+1:] // the sweep's id, with the number of a fallback
+	disks, err := localSSDs(m, z.DatasetBytes)
+	if err != nil {
+		return batch.Job{}, err
+	}
 	task := sweep.TaskEnv{Project: j.env.Project, DatasetsBucket: j.env.DatasetsBucket, SweepsBucket: j.env.SweepsBucket,
-		ScoresTopic: j.env.ScoresTopic, Sweep: string(p.Sweep), Scratch: mountPath}
-	job := batch.Job{
-		ID:       string(p.Sweep),
+		ScoresTopic: j.env.ScoresTopic, Sweep: string(p.Sweep), Job: id, Scratch: mountPath}
+	return batch.Job{
+		ID:       id,
 		Labels:   map[string]string{batch.PlanLabel: p.Fingerprint()[:batch.PlanLabelDigits], "coppice-sweep": string(p.Sweep), "coppice-model": p.Spec.Model},
-		Location: j.env.Location, Image: j.env.TaskImage, Args: []string{"run"}, Env: task.Variables(),
+		Location: j.env.Location, Zones: j.zones(m.Zones), Image: j.env.TaskImage, Args: []string{"run"}, Env: task.Variables(),
 		Tasks: z.Tasks, Parallelism: z.Tasks, TasksPerVM: z.TasksPerVM,
-		MachineType: z.MachineType, Spot: *m.Spot, LocalSSDs: m.LocalSSD, MountPath: mountPath,
+		MachineType: z.MachineType, Spot: *m.Spot, LocalSSDs: disks, MountPath: mountPath,
 		CPUMilli: int64(1000 * z.VCPUs / z.TasksPerVM), MemoryMiB: (z.MemoryBytes - z.ReserveBytes) / int64(z.TasksPerVM) >> 20,
 		MaxRetries: retries, RetryExitCodes: sweep.RetryableExitCodes(), MaxRunDuration: time.Duration(p.Spec.Limits.Sweep),
 		ServiceAccount: j.env.ServiceAccount, Network: j.env.Network, Subnetwork: j.env.Subnetwork, NoExternalIP: j.env.Subnetwork != "",
+		Notify: j.notify(),
+	}, nil
+}
+
+// localSSDs is how many disks a machine gets: what the spec says, or the fewest that its type allows and that hold the
+// dataset.
+func localSSDs(m sweep.Machine, dataset int64) (int, error) {
+	if m.LocalSSD > 0 {
+		return int(m.LocalSSD), nil
 	}
-	if j.env.Zones != "" {
-		job.Zones = slices.DeleteFunc(strings.Split(j.env.Zones, ","), func(z string) bool { return z == "" })
+	return batch.FewestLocalSSDs(m.Type, dataset)
+}
+
+// zones are those of the spec, else those of the deployment.
+func (j *jobs) zones(wanted []string) []string {
+	if len(wanted) > 0 || j.env.Zones == "" {
+		return wanted
 	}
-	return job
+	return slices.DeleteFunc(strings.Split(j.env.Zones, ","), func(z string) bool { return z == "" })
+}
+
+func (j *jobs) notify() []batch.Notification {
+	if j.env.JobsTopic == "" {
+		return nil
+	}
+	return []batch.Notification{{Topic: j.env.JobsTopic}}
 }
 
 func (j *jobs) Name(id sweep.ID) string { return j.client.Name(string(id)) }
 
-func (j *jobs) Request(p *sweep.Plan) ([]byte, error) { return j.describe(p).JSON() }
+func (j *jobs) Request(p *sweep.Plan) ([]byte, error) {
+	job, err := j.describe(p)
+	if err != nil {
+		return nil, err
+	}
+	return job.JSON()
+}
 
 func (j *jobs) Submit(ctx context.Context, p *sweep.Plan) (existed bool, err error) {
-	_, existed, err = j.client.Submit(ctx, j.describe(p))
+	job, err := j.describe(p)
+	if err != nil {
+		return false, err
+	}
+	_, existed, err = j.client.Submit(ctx, job)
 	return existed, err
 }
 
 func (j *jobs) Status(ctx context.Context, job string) (cli.JobStatus, error) {
 	s, err := j.client.Get(ctx, job)
-	if errors.Is(err, batch.ErrNotExist) {
-		return cli.JobStatus{State: "not there", Finished: true}, nil
-	}
-	if err != nil {
-		return cli.JobStatus{}, err
-	}
-	return cli.JobStatus{State: string(s.State), Finished: s.State.Finished(), Tasks: s.Counts, Failure: s.FailureReason()}, nil
+	return status(s, err)
 }
 
 func (j *jobs) Cancel(ctx context.Context, job string) (cli.JobStatus, error) {
 	s, err := j.client.Cancel(ctx, job)
+	return status(s, err)
+}
+
+// status is what the launcher wants to know of a job.
+func status(s batch.Status, err error) (cli.JobStatus, error) {
 	if errors.Is(err, batch.ErrNotExist) {
 		return cli.JobStatus{State: "not there", Finished: true}, nil
 	}
-	return cli.JobStatus{State: string(s.State), Finished: s.State.Finished(), Tasks: s.Counts}, err
+	return cli.JobStatus{State: string(s.State), Finished: s.State.Finished(), Tasks: s.Counts, Failure: s.FailureReason(),
+		Created: s.Created, Began: s.Began(), NoCapacity: s.NoCapacity()}, err
 }

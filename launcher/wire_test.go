@@ -14,7 +14,7 @@ import (
 
 func plan() *sweep.Plan {
 	spot := true
-	p := &sweep.Plan{Format: 1, Sweep: "nightly-20261120", Sizing: sweep.Sizing{MachineType: "n2-highmem-64", VCPUs: 64, MemoryBytes: 512 << 30,
+	p := &sweep.Plan{Format: 1, Sweep: "nightly-20261120", Job: "projects/p/locations/us-central1/jobs/nightly-20261120", Sizing: sweep.Sizing{MachineType: "n2-highmem-64", VCPUs: 64, MemoryBytes: 512 << 30,
 		ReserveBytes: 26 << 30, VMs: 2, TasksPerVM: 16, ThreadsPerTask: 4, Tasks: 32}}
 	p.Spec.Model = "ctr"
 	p.Spec.Machine = sweep.Machine{Type: "n2-highmem-64", Spot: &spot, LocalSSD: 8}
@@ -32,7 +32,10 @@ func env() cli.Env {
 // TestThePlanMakesABatchJob checks what the plan and the environment become; package batch checks Google's own rules.
 func TestThePlanMakesABatchJob(t *testing.T) {
 	j := &jobs{env: env()}
-	job := j.describe(plan())
+	job, err := j.describe(plan())
+	if err != nil {
+		t.Fatal(err)
+	}
 	if _, err := batch.Build(job); err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +53,7 @@ func TestThePlanMakesABatchJob(t *testing.T) {
 	}
 	standard := plan()
 	*standard.Spec.Machine.Spot = false
-	if job := j.describe(standard); job.Spot || job.MaxRetries != 10 || job.MaxRetries <= sweep.MaxClaims {
+	if job, err := j.describe(standard); err != nil || job.Spot || job.MaxRetries != 10 || job.MaxRetries <= sweep.MaxClaims {
 		t.Errorf("%+v", job)
 	}
 	text, err := j.Request(plan())

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -62,6 +63,10 @@ type JobStatus struct {
 	Finished bool             `json:"finished"`
 	Tasks    map[string]int64 `json:"tasks,omitempty"` // by state
 	Failure  string           `json:"failure,omitempty"`
+
+	Created    time.Time `json:"-"` // zero when it is not there
+	Began      bool      `json:"-"` // any of its tasks has run
+	NoCapacity string    `json:"-"` // the newest event that says that machines cannot be had
 }
 
 // Run executes one command line and returns the process's exit code.
