@@ -6,11 +6,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"coppice/blob"
+	"coppice/launcher/internal/place"
 	"coppice/launcher/internal/plan"
 	"coppice/program"
 	"coppice/registry"
@@ -58,16 +58,7 @@ type JobController interface {
 }
 
 // JobStatus is what the service says of a job.
-type JobStatus struct {
-	State    string           `json:"state"`
-	Finished bool             `json:"finished"`
-	Tasks    map[string]int64 `json:"tasks,omitempty"` // by state
-	Failure  string           `json:"failure,omitempty"`
-
-	Created    time.Time `json:"-"` // zero when it is not there
-	Began      bool      `json:"-"` // any of its tasks has run
-	NoCapacity string    `json:"-"` // the newest event that says that machines cannot be had
-}
+type JobStatus = place.Status
 
 // Run executes one command line and returns the process's exit code.
 func Run(ctx context.Context, w World) int {
