@@ -11,6 +11,7 @@ import (
 	"coppice/cloud/batch"
 	"coppice/cloud/gcs"
 	"coppice/launcher/internal/cli"
+	"coppice/launcher/internal/stagejob"
 	"coppice/sweep"
 )
 
@@ -28,7 +29,8 @@ func connect(ctx context.Context, env cli.Env) (*cli.Backends, error) {
 	if err != nil {
 		return nil, errors.Join(err, storage.Close())
 	}
-	b.Jobs = &jobs{client: client, env: env}
+	j := &jobs{client: client, env: env}
+	b.Jobs, b.Stages = j, j
 	b.Close = func() error { return errors.Join(client.Close(), storage.Close()) }
 	return b, nil
 }
@@ -121,6 +123,43 @@ func (j *jobs) Submit(ctx context.Context, p *sweep.Plan) (existed bool, err err
 	}
 	_, existed, err = j.client.Submit(ctx, job)
 	return existed, err
+}
+
+// SubmitStage starts a staging job: one task, the launcher's own image.
+func (j *jobs) SubmitStage(ctx context.Context, q stagejob.Request) (existed bool, err error) {
+	job, err := j.describeStage(q)
+	if err != nil {
+		return false, err
+	}
+	_, existed, err = j.client.Submit(ctx, job)
+	return existed, err
+}
+
+// stageRetries of a staging task: what it has fetched is lost with its machine, and an error that stays need not be met often.
+const stageRetries = 3
+
+func (j *jobs) describeStage(q stagejob.Request) (batch.Job, error) {
+	disks := q.LocalSSD
+	if disks == 0 {
+		var err error
+		if disks, err = batch.FewestLocalSSDs(q.Machine, q.DiskBytes); err != nil {
+			return batch.Job{}, err
+		}
+	}
+	q.Env.Scratch = mountPath
+	account := j.env.StageAccount
+	if account == "" {
+		account = j.env.ServiceAccount
+	}
+	return batch.Job{
+		ID:       q.Env.Job,
+		Labels:   map[string]string{batch.PlanLabel: q.Fingerprint, "coppice-dataset": q.Dataset},
+		Location: j.env.Location, Zones: j.zones(nil), Image: j.env.LauncherImage, Args: []string{"stage-task"}, Env: q.Env.Variables(),
+		Tasks: 1, Parallelism: 1, TasksPerVM: 1, MachineType: q.Machine, Spot: q.Spot, LocalSSDs: disks, MountPath: mountPath,
+		CPUMilli: int64(1000 * q.VCPUs), MemoryMiB: q.Memory / 20 * 19 >> 20, // the rest is the system's
+		MaxRetries: stageRetries, RetryExitCodes: sweep.RetryableExitCodes(), MaxRunDuration: q.Limit,
+		ServiceAccount: account, Network: j.env.Network, Subnetwork: j.env.Subnetwork, NoExternalIP: j.env.Subnetwork != "",
+	}, nil
 }
 
 func (j *jobs) Status(ctx context.Context, job string) (cli.JobStatus, error) {
