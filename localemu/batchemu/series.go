@@ -80,7 +80,7 @@ func mayAttach(name, family string, disks int) bool {
 	if err != nil {
 		return true
 	}
-	least, most := 1, 24
+	var least int
 	switch family {
 	case "n2":
 		least = step(cpus, []int{10, 20, 40, 80, 128}, []int{1, 2, 4, 8, 16})
@@ -93,7 +93,7 @@ func mayAttach(name, family string, disks int) bool {
 	default:
 		return true
 	}
-	return disks >= least && disks <= most && slices.Contains([]int{1, 2, 4, 8, 16, 24}, disks)
+	return disks >= least && slices.Contains([]int{1, 2, 4, 8, 16, 24}, disks)
 }
 
 // step is the value of the first bound that v does not pass.

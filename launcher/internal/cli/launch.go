@@ -55,6 +55,13 @@ func (c *cloud) placer(w *World, p *sweep.Plan, asJSON bool) *place.Placer {
 	}}
 }
 
+// showFallbacks says what would be tried when the machines cannot be had.
+func (w *World) showFallbacks(p *sweep.Plan) {
+	for i, z := range p.Fallback {
+		fmt.Fprintf(w.Out, "without machines after %s: %d x %s, %d tasks of %d threads\n", p.Spec.Machine.Wait, z.VMs, place.Describe(p, i+1), z.Tasks, z.ThreadsPerTask)
+	}
+}
+
 // settle waits until a job of the sweep has machines, or is the last that there is.
 func (c *cloud) settle(ctx context.Context, w *World, p *sweep.Plan, asJSON bool) error {
 	if len(p.Fallback) == 0 {

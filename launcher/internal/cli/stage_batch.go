@@ -68,7 +68,7 @@ func (w *World) stageInBatch(ctx context.Context, file string, text []byte, spec
 	}
 	vcpus, memory, err := plan.Shape(f.batch.machine)
 	if err != nil {
-		return &program.UsageError{Err: err}
+		return program.Usagef("--machine: %v", err)
 	}
 	return w.with(ctx, func(c *cloud) error {
 		s := &stager.Stager{Bucket: func(_ context.Context, name string) (blob.Store, error) { return c.Bucket(name), nil }}

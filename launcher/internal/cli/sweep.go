@@ -216,6 +216,7 @@ func (w *World) showPlan(c *cloud, p *plan.Plan, asJSON bool) error {
 		fmt.Fprintf(w.Out, "left out: %d configurations that repeat another\n", p.Skipped)
 	}
 	w.showSizing(p.Sizing)
+	w.showFallbacks(p.Plan)
 	fmt.Fprintf(w.Out, "%s\n", request)
 	return nil
 }

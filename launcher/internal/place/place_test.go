@@ -165,7 +165,7 @@ func TestSettle(t *testing.T) {
 			w := newCloud(t, c.fate)
 			var moved []string
 			l := w.placer(plan())
-			l.Moved = func(n int, reason string) { moved = append(moved, reason) }
+			l.Moved = func(_ int, reason string) { moved = append(moved, reason) }
 			if err := l.Settle(t.Context()); err != nil {
 				t.Fatal(err)
 			}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
 
 	"coppice/blob"
 	"coppice/launcher/internal/stager"
@@ -99,5 +100,11 @@ func decodeOutcome(data []byte) (*Outcome, error) {
 	if err != nil {
 		return nil, &sweep.DecodeError{Kind: "staging report", Err: err}
 	}
+	o.Error = strings.Map(func(r rune) rune { // it goes to a terminal
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, o.Error)
 	return &o, nil
 }
