@@ -99,11 +99,16 @@ func (j *jobs) zones(wanted []string) []string {
 	return slices.DeleteFunc(strings.Split(j.env.Zones, ","), func(z string) bool { return z == "" })
 }
 
+// notify has Batch tell the deployment's topic of jobs, if it has one.
 func (j *jobs) notify() []batch.Notification {
-	if j.env.JobsTopic == "" {
+	topic := j.env.JobsTopic
+	if topic == "" {
 		return nil
 	}
-	return []batch.Notification{{Topic: j.env.JobsTopic}}
+	if !strings.Contains(topic, "/") {
+		topic = "projects/" + j.env.Project + "/topics/" + topic
+	}
+	return []batch.Notification{{Topic: topic}}
 }
 
 func (j *jobs) Name(id sweep.ID) string { return j.client.Name(string(id)) }

@@ -71,7 +71,7 @@ func TestJobsOfFallbacks(t *testing.T) {
 	p.Spec.Machine.Fallback = []sweep.Fallback{{Type: "n2d-highmem-32", Zones: []string{"us-central1-f"}}, {Spot: &no}}
 	p.Fallback = []sweep.Sizing{{MachineType: "n2d-highmem-32", VCPUs: 32, MemoryBytes: 256 << 30, TasksPerVM: 8, Tasks: 16, DatasetBytes: 2 << 40}, p.Sizing}
 	j := &jobs{env: env()}
-	j.env.JobsTopic = "projects/p/topics/coppice-jobs"
+	j.env.JobsTopic = "coppice-jobs"
 	labels := map[string]bool{}
 	for n, want := range []string{"nightly-20261120 n2-highmem-64 true [us-central1-a us-central1-b] 8 32", "nightly-20261120-f1 n2d-highmem-32 true [us-central1-f] 8 16",
 		"nightly-20261120-f2 n2-highmem-64 false [us-central1-a us-central1-b] 8 32"} {
@@ -83,7 +83,7 @@ func TestJobsOfFallbacks(t *testing.T) {
 			t.Fatal(n, err)
 		}
 		got := fmt.Sprint(job.ID, " ", job.MachineType, " ", job.Spot, " ", job.Zones, " ", job.LocalSSDs, " ", job.Tasks)
-		if got != want || job.Labels["coppice-sweep"] != "nightly-20261120" || job.Env["COPPICE_SWEEP"] != "nightly-20261120" || job.Env["COPPICE_JOB"] != job.ID || len(job.Notify) != 1 {
+		if got != want || job.Labels["coppice-sweep"] != "nightly-20261120" || job.Env["COPPICE_SWEEP"] != "nightly-20261120" || job.Env["COPPICE_JOB"] != job.ID || len(job.Notify) != 1 || job.Notify[0].Topic != "projects/p/topics/coppice-jobs" {
 			t.Errorf("%d: %s, want %s\n%v", n, got, want, job.Env)
 		}
 		labels[job.Labels[batch.PlanLabel]] = true

@@ -46,7 +46,7 @@ type BatchEnv struct {
 	Network        string `env:"COPPICE_NETWORK"`
 	Subnetwork     string `env:"COPPICE_SUBNETWORK"`
 	Zones          string `env:"COPPICE_ZONES"`      // of the location, by commas; empty leaves the choice to Batch
-	JobsTopic      string `env:"COPPICE_JOBS_TOPIC"` // projects/P/topics/T that is told of jobs' states; empty tells nobody
+	JobsTopic      string `env:"COPPICE_JOBS_TOPIC"` // topic that Batch tells of jobs' states; empty tells nobody
 	// How `launcher stage --batch` stages: the launcher's own image, and an account that may write the datasets bucket and read
 	// the sources.
 	LauncherImage string `env:"COPPICE_LAUNCHER_IMAGE, default=coppice-launcher"`
