@@ -149,6 +149,10 @@ id=$("$1" ls --json | sed -n 's/.*"sweep": "\(.*\)",/\1/p')
 	if jobs := l.ranJobs(); c.Outcome != sweep.OutcomeWinner || c.Done != 6 || !slices.Equal(jobs, []string{string(c.Sweep) + "-f2"}) {
 		t.Errorf("jobs %q, %+v", jobs, c)
 	}
+	var submitted struct{ Job string }
+	if err := json.Unmarshal([]byte(l.read("a.json")), &submitted); err != nil || !strings.HasSuffix(submitted.Job, "-f2") {
+		t.Errorf("--no-wait --json: %v\n%s", err, l.read("a.json"))
+	}
 	if got := l.outcome(file); got != want {
 		t.Errorf("got %+v, without shortage %+v", got, want)
 	}

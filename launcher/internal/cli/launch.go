@@ -63,11 +63,15 @@ func (w *World) showFallbacks(p *sweep.Plan) {
 }
 
 // settle waits until a job of the sweep has machines, or is the last that there is.
-func (c *cloud) settle(ctx context.Context, w *World, p *sweep.Plan, asJSON bool) error {
+func (c *cloud) settle(ctx context.Context, w *World, p *sweep.Plan, f sweepFlags) error {
 	if len(p.Fallback) == 0 {
 		return nil
 	}
-	err := c.placer(w, p, asJSON).Settle(ctx)
+	placer := c.placer(w, p, f.json)
+	if f.json && f.noWait { // that prints one object, which names the job
+		placer.Moved = nil
+	}
+	err := placer.Settle(ctx)
 	if ctx.Err() != nil {
 		return fmt.Errorf("%w; sweep %s goes on waiting for the machines that it asked for last: run the same command again to have the next ones tried, or `launcher cancel %s`", program.ErrInterrupted, p.Sweep, p.Sweep)
 	}

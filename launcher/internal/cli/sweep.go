@@ -111,7 +111,7 @@ func (w *World) sweep(ctx context.Context, file string, f sweepFlags) error {
 		}
 		ended, err := c.launch(ctx, w, p, scheduled, f.json)
 		if err == nil && ended == nil {
-			err = c.settle(ctx, w, p.Plan, f.json)
+			err = c.settle(ctx, w, p.Plan, f)
 		}
 		if err != nil {
 			return err
