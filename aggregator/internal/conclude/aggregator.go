@@ -21,15 +21,6 @@ import (
 	"coppice/sweep"
 )
 
-// Jobs says whether a Batch job will still run anything.
-type Jobs interface {
-	// Ended reports whether the job has come to its end, and in which state; ErrNoJob when there is no such job.
-	Ended(ctx context.Context, job string) (ended bool, state string, err error)
-}
-
-// ErrNoJob is a job that Batch does not know.
-var ErrNoJob = errors.New("there is no such job")
-
 // Aggregator concludes the sweeps of one bucket. Its methods may be called from any goroutine.
 type Aggregator struct {
 	Datasets blob.Store
@@ -55,8 +46,6 @@ type known struct {
 const (
 	maxObject = 64 << 20
 	readers   = 16
-	// submission is how long after a plan was written its job may still be unknown to Batch.
-	submission = 10 * time.Minute
 )
 
 // Handle acts on one score message. An error means that the message should come again; one that is no score message is
@@ -326,10 +315,7 @@ func (a *Aggregator) isOver(ctx context.Context, k *known) (*sweep.Ending, error
 	if a.Jobs == nil {
 		return nil, nil
 	}
-	ended, state, err := a.Jobs.Ended(ctx, p.Job)
-	if errors.Is(err, ErrNoJob) {
-		ended, state, err = age >= submission, "not there", nil
-	}
+	ended, state, err := a.jobsEnded(ctx, p)
 	if err != nil || !ended {
 		return nil, err
 	}

@@ -89,8 +89,17 @@ func Build(q Request) (*Plan, error) {
 	if time.Duration(s.Limits.Trial) <= quickTrial {
 		p.Heartbeat, p.Takeover = sweep.Duration(quickHeartbeat), sweep.Duration(quickTakeover)
 	}
-	p.Sizing, err = size(s.Machine, q.Manifest, p.Trials)
-	return p, err
+	if p.Sizing, err = size(s.Machine, q.Manifest, p.Trials); err != nil {
+		return p, err
+	}
+	for i := range s.Machine.Fallback {
+		z, err := size(s.Machine.Choice(i+1), q.Manifest, p.Trials)
+		if err != nil {
+			return p, errorf("machine.fallback[%d]: %v", i, err)
+		}
+		p.Fallback = append(p.Fallback, z)
+	}
+	return p, nil
 }
 
 // Error is a spec that does not fit its dataset or its machine.

@@ -71,7 +71,7 @@ func size(m sweep.Machine, d *dataset.Manifest, trials []sweep.Trial) (sweep.Siz
 	}
 	z := sweep.Sizing{MachineType: m.Type, VCPUs: vcpus, MemoryBytes: memory, DatasetBytes: d.Bytes(), TrialBytes: need,
 		ReserveBytes: max(leastReserve, memory/reserveShare), VMs: m.VMs, ThreadsPerTask: m.ThreadsPerTask}
-	if z.DatasetBytes > int64(m.LocalSSD)*localSSD {
+	if m.LocalSSD > 0 && z.DatasetBytes > int64(m.LocalSSD)*localSSD { // 0 leaves the number to whoever knows the machine type
 		return z, errorf("the dataset has %s, %d local SSDs hold %s; raise machine.local_ssd", gib(z.DatasetBytes), m.LocalSSD, gib(int64(m.LocalSSD)*localSSD))
 	}
 	byMemory := int((memory - z.DatasetBytes - z.ReserveBytes) / need)
