@@ -1,0 +1,20 @@
+# What the programs read from the environment, by the names of package sweep. Tasks are told by the launcher.
+
+locals {
+  environment = {
+    COPPICE_PROJECT         = var.project
+    COPPICE_LOCATION        = var.location
+    COPPICE_DATASETS_BUCKET = google_storage_bucket.coppice["datasets"].name
+    COPPICE_SWEEPS_BUCKET   = google_storage_bucket.coppice["sweeps"].name
+    COPPICE_REGISTRY_BUCKET = google_storage_bucket.coppice["registry"].name
+    COPPICE_SCORES_TOPIC    = google_pubsub_topic.coppice["scores"].name
+    COPPICE_SUBSCRIPTION    = local.subscriptions.scores.name # it needs the aggregator's address, so it comes after it
+  }
+  launcher_environment = merge(local.environment, {
+    COPPICE_TASK_IMAGE           = local.images.task
+    COPPICE_TASK_SERVICE_ACCOUNT = local.emails.task
+    COPPICE_NETWORK              = local.network
+    COPPICE_SUBNETWORK           = local.subnetwork
+    COPPICE_ZONES                = join(",", var.zones)
+  })
+}

@@ -1,0 +1,69 @@
+# One Cloud Run job for each scheduled sweep: arguments that differ from run to run would need a role that can run anything.
+# It submits and ends; the sweep does not need it any longer.
+
+locals {
+  spec_folder = "/etc/coppice"
+}
+
+resource "google_cloud_run_v2_job" "launcher" {
+  for_each = local.started
+
+  project             = var.project
+  location            = var.location
+  name                = "${var.name}-launcher-${each.key}"
+  labels              = local.labels
+  deletion_protection = var.deletion_protection
+
+  template {
+    task_count = 1
+    labels     = local.labels
+
+    template {
+      service_account       = local.emails.launcher
+      timeout               = "900s"
+      max_retries           = 3 # a second run attaches to the job that the first one has submitted
+      execution_environment = "EXECUTION_ENVIRONMENT_GEN2"
+      encryption_key        = local.key
+
+      containers {
+        image = local.images.launcher
+        # The sweep's id follows from the slot of the schedule, so a slot that is fired three times gives one Batch job.
+        args = [
+          "sweep", "${local.spec_folder}/${google_storage_bucket_object.spec[each.key].name}", "--no-wait", "--json",
+          "--schedule", each.value.schedule, "--time-zone", each.value.time_zone,
+        ]
+
+        resources {
+          limits = { cpu = "1", memory = "1Gi" }
+        }
+
+        dynamic "env" {
+          for_each = local.launcher_environment
+          content {
+            name  = env.key
+            value = env.value
+          }
+        }
+
+        volume_mounts {
+          name       = "specs"
+          mount_path = local.spec_folder
+        }
+      }
+
+      volumes {
+        name = "specs"
+        gcs {
+          bucket    = google_storage_bucket.coppice["sweeps"].name
+          read_only = true
+        }
+      }
+    }
+  }
+
+  depends_on = [
+    google_project_service.coppice, google_service_account.coppice, google_kms_crypto_key_iam_member.table,
+    google_storage_bucket_iam_member.table, google_project_iam_member.table, google_service_account_iam_member.table,
+    google_compute_subnetwork.coppice,
+  ]
+}

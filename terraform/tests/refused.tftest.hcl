@@ -1,0 +1,514 @@
+# What each variable refuses. Everything else is in order, so that only the value under test can be the reason.
+
+mock_provider "google" {
+  mock_data "google_project" {
+    defaults = {
+      number = "123456789012"
+    }
+  }
+  mock_resource "google_cloud_run_v2_service" {
+    defaults = {
+      uri = "https://coppice-aggregator-abcdefghij-uc.a.run.app"
+    }
+  }
+}
+
+variables {
+  project = "example-project"
+}
+
+run "project_1" {
+  command = plan
+  variables {
+    project = "Example"
+  }
+  expect_failures = [var.project]
+}
+
+run "project_2" {
+  command = plan
+  variables {
+    project = "short"
+  }
+  expect_failures = [var.project]
+}
+
+run "project_3" {
+  command = plan
+  variables {
+    project = "example-"
+  }
+  expect_failures = [var.project]
+}
+
+run "project_4" {
+  command = plan
+  variables {
+    project = "example.com:project"
+  }
+  expect_failures = [var.project]
+}
+
+run "location_1" {
+  command = plan
+  variables {
+    location = "us"
+  }
+  expect_failures = [var.location]
+}
+
+run "location_2" {
+  command = plan
+  variables {
+    location = "us-central1-a"
+  }
+  expect_failures = [var.location]
+}
+
+run "location_3" {
+  command = plan
+  variables {
+    location = "US-CENTRAL1"
+  }
+  expect_failures = [var.location]
+}
+
+run "name_1" {
+  command = plan
+  variables {
+    name = "c"
+  }
+  expect_failures = [var.name]
+}
+
+run "name_2" {
+  command = plan
+  variables {
+    name = "Coppice"
+  }
+  expect_failures = [var.name]
+}
+
+run "name_3" {
+  command = plan
+  variables {
+    name = "coppice-"
+  }
+  expect_failures = [var.name]
+}
+
+run "name_4" {
+  command = plan
+  variables {
+    name = "google-sweeps"
+  }
+  expect_failures = [var.name]
+}
+
+run "name_5" {
+  command = plan
+  variables {
+    name = "a-name-of-twenty-char"
+  }
+  expect_failures = [var.name]
+}
+
+run "labels_1" {
+  command = plan
+  variables {
+    labels = { Team = "x" }
+  }
+  expect_failures = [var.labels]
+}
+
+run "labels_2" {
+  command = plan
+  variables {
+    labels = { team = "Ads" }
+  }
+  expect_failures = [var.labels]
+}
+
+run "labels_3" {
+  command = plan
+  variables {
+    labels = { goog-x = "y" }
+  }
+  expect_failures = [var.labels]
+}
+
+run "labels_4" {
+  command = plan
+  variables {
+    labels = { app = "mine" }
+  }
+  expect_failures = [var.labels]
+}
+
+run "image_tag_1" {
+  command = plan
+  variables {
+    image_tag = "-v1"
+  }
+  expect_failures = [var.image_tag]
+}
+
+run "image_tag_2" {
+  command = plan
+  variables {
+    image_tag = "a b"
+  }
+  expect_failures = [var.image_tag]
+}
+
+run "image_tag_3" {
+  command = plan
+  variables {
+    image_tag = "v1:latest"
+  }
+  expect_failures = [var.image_tag]
+}
+
+run "images_1" {
+  command = plan
+  variables {
+    images = { localemu = "x/y" }
+  }
+  expect_failures = [var.images]
+}
+
+run "images_2" {
+  command = plan
+  variables {
+    images = { task = "not an image" }
+  }
+  expect_failures = [var.images]
+}
+
+run "sweeps_1" {
+  command = plan
+  variables {
+    sweeps = { Nightly = { schedule = "0 2 * * *", spec = "name: a\nmetric: auc\n" } }
+  }
+  expect_failures = [var.sweeps]
+}
+
+run "sweeps_2" {
+  command = plan
+  variables {
+    sweeps = { nightly = { schedule = "0 2 * *", spec = "name: a\nmetric: auc\n" } }
+  }
+  expect_failures = [var.sweeps]
+}
+
+run "sweeps_3" {
+  command = plan
+  variables {
+    sweeps = { nightly = { schedule = "0 2 * * *", time_zone = "+01:00", spec = "name: a\nmetric: auc\n" } }
+  }
+  expect_failures = [var.sweeps]
+}
+
+run "sweeps_4" {
+  command = plan
+  variables {
+    sweeps = { nightly = { schedule = "0 2 * * *", spec = "sweep.yaml" } }
+  }
+  expect_failures = [var.sweeps]
+}
+
+run "sweeps_5" {
+  command = plan
+  variables {
+    sweeps = { nightly = { schedule = "0 2 * * *", spec = "name: a\n" } }
+  }
+  expect_failures = [var.sweeps]
+}
+
+run "sweeps_6" {
+  command = plan
+  variables {
+    sweeps = { nightly = { schedule = "0 2 * * *", spec = "name: a\nmetric: auc\n", winner_within = 26 } }
+  }
+  expect_failures = [var.sweeps]
+}
+
+run "sweeps_7" {
+  command = plan
+  variables {
+    sweeps = { nightly = { schedule = "0 2 * * *", spec = "name: a\nmetric: auc\n", winner_within = 1.5 } }
+  }
+  expect_failures = [var.sweeps]
+}
+
+run "reconcile_schedule_1" {
+  command = plan
+  variables {
+    reconcile_schedule = "every 5 minutes"
+  }
+  expect_failures = [var.reconcile_schedule]
+}
+
+run "reconcile_schedule_2" {
+  command = plan
+  variables {
+    reconcile_schedule = ""
+  }
+  expect_failures = [var.reconcile_schedule]
+}
+
+run "zones_1" {
+  command = plan
+  variables {
+    zones = ["us-central1"]
+  }
+  expect_failures = [var.zones]
+}
+
+run "zones_2" {
+  command = plan
+  variables {
+    zones = ["europe-west4-a"]
+  }
+  expect_failures = [var.zones]
+}
+
+run "aggregator_1" {
+  command = plan
+  variables {
+    aggregator = { cpu = "3" }
+  }
+  expect_failures = [var.aggregator]
+}
+
+run "aggregator_2" {
+  command = plan
+  variables {
+    aggregator = { memory = "512Mi" }
+  }
+  expect_failures = [var.aggregator]
+}
+
+run "aggregator_3" {
+  command = plan
+  variables {
+    aggregator = { memory = "64Gi" }
+  }
+  expect_failures = [var.aggregator]
+}
+
+run "aggregator_4" {
+  command = plan
+  variables {
+    aggregator = { max_instances = 0 }
+  }
+  expect_failures = [var.aggregator]
+}
+
+run "aggregator_5" {
+  command = plan
+  variables {
+    aggregator = { timeout_seconds = 4000 }
+  }
+  expect_failures = [var.aggregator]
+}
+
+run "sweep_days_1" {
+  command = plan
+  variables {
+    sweep_days = 0
+  }
+  expect_failures = [var.sweep_days]
+}
+
+run "sweep_days_2" {
+  command = plan
+  variables {
+    sweep_days = 1.5
+  }
+  expect_failures = [var.sweep_days]
+}
+
+run "dataset_days_1" {
+  command = plan
+  variables {
+    dataset_days = 0
+  }
+  expect_failures = [var.dataset_days]
+}
+
+run "dataset_days_2" {
+  command = plan
+  variables {
+    dataset_days = 2.5
+  }
+  expect_failures = [var.dataset_days]
+}
+
+run "registry_undo_days_1" {
+  command = plan
+  variables {
+    registry_undo_days = 6
+  }
+  expect_failures = [var.registry_undo_days]
+}
+
+run "registry_undo_days_2" {
+  command = plan
+  variables {
+    registry_undo_days = 91
+  }
+  expect_failures = [var.registry_undo_days]
+}
+
+run "network_1" {
+  command = plan
+  variables {
+    network = { project = "Host", network = "shared", subnetwork = "machines" }
+  }
+  expect_failures = [var.network]
+}
+
+run "network_2" {
+  command = plan
+  variables {
+    network = { project = "example-host", network = "projects/p/global/networks/shared", subnetwork = "machines" }
+  }
+  expect_failures = [var.network]
+}
+
+run "subnet_range_1" {
+  command = plan
+  variables {
+    subnet_range = "10.84.0.0"
+  }
+  expect_failures = [var.subnet_range]
+}
+
+run "subnet_range_2" {
+  command = plan
+  variables {
+    subnet_range = "8.8.8.0/24"
+  }
+  expect_failures = [var.subnet_range]
+}
+
+run "subnet_range_3" {
+  command = plan
+  variables {
+    subnet_range = "10.84.0.0/30"
+  }
+  expect_failures = [var.subnet_range]
+}
+
+run "key_rotation_days_1" {
+  command = plan
+  variables {
+    key_rotation_days = 0
+  }
+  expect_failures = [var.key_rotation_days]
+}
+
+run "key_rotation_days_2" {
+  command = plan
+  variables {
+    key_rotation_days = 0.5
+  }
+  expect_failures = [var.key_rotation_days]
+}
+
+run "alert_emails_1" {
+  command = plan
+  variables {
+    alert_emails = ["nobody"]
+  }
+  expect_failures = [var.alert_emails]
+}
+
+run "alert_emails_2" {
+  command = plan
+  variables {
+    alert_emails = ["a@b.co", "b@b.co", "c@b.co", "d@b.co", "e@b.co", "f@b.co"]
+  }
+  expect_failures = [var.alert_emails]
+}
+
+run "budget_1" {
+  command = plan
+  variables {
+    budget = { billing_account = "mine", amount = 5 }
+  }
+  expect_failures = [var.budget]
+}
+
+run "budget_2" {
+  command = plan
+  variables {
+    budget = { billing_account = "012345-6789AB-CDEF01", amount = 0 }
+  }
+  expect_failures = [var.budget]
+}
+
+run "budget_3" {
+  command = plan
+  variables {
+    budget = { billing_account = "012345-6789AB-CDEF01", amount = 5, currency = "dollars" }
+  }
+  expect_failures = [var.budget]
+}
+
+run "budget_4" {
+  command = plan
+  variables {
+    budget = { billing_account = "012345-6789AB-CDEF01", amount = 5, thresholds = [] }
+  }
+  expect_failures = [var.budget]
+}
+
+run "budget_5" {
+  command = plan
+  variables {
+    budget = { billing_account = "012345-6789AB-CDEF01", amount = 5, thresholds = [50, 90] }
+  }
+  expect_failures = [var.budget]
+}
+
+run "operators_1" {
+  command = plan
+  variables {
+    operators = ["ana@example.com"]
+  }
+  expect_failures = [var.operators]
+}
+
+run "operators_2" {
+  command = plan
+  variables {
+    operators = ["allUsers"]
+  }
+  expect_failures = [var.operators]
+}
+
+run "operators_3" {
+  command = plan
+  variables {
+    operators = ["domain:example.com"]
+  }
+  expect_failures = [var.operators]
+}
+
+run "model_readers_1" {
+  command = plan
+  variables {
+    model_readers = ["allAuthenticatedUsers"]
+  }
+  expect_failures = [var.model_readers]
+}
+
+run "model_readers_2" {
+  command = plan
+  variables {
+    model_readers = ["serving"]
+  }
+  expect_failures = [var.model_readers]
+}
