@@ -61,10 +61,10 @@ resource "google_storage_bucket" "coppice" {
   depends_on = [google_project_service.coppice, google_kms_crypto_key_iam_member.table]
 }
 
-# What the scheduled sweeps train. It lies in the root of the bucket, where no rule deletes it, and where a mounted bucket
+# What the scheduled launchers read. It lies in the root of the bucket, where no rule deletes it, and where a mounted bucket
 # needs no placeholder for a folder.
 resource "google_storage_bucket_object" "spec" {
-  for_each = var.sweeps
+  for_each = local.scheduled
 
   bucket       = google_storage_bucket.coppice["sweeps"].name
   name         = "${each.key}.yaml"

@@ -54,6 +54,7 @@ var writes = []struct {
 	where            string
 }{
 	{Launcher, DatasetsBucket, true, "launcher/internal/stager/version.go: the name of the latest version"},
+	{Stager, DatasetsBucket, true, "launcher/internal/stager/version.go: the name of the latest version"},
 	{Launcher, SweepsBucket, true, "launcher/internal/cli/status.go: a second cancellation"},
 	{Launcher, RegistryBucket, true, "registry/alias.go: promote and rollback"},
 	{Task, SweepsBucket, true, "task/internal/worker/trial.go: heartbeats; task/internal/keep/bucket.go: checkpoints"},
@@ -63,7 +64,8 @@ var writes = []struct {
 
 // reads are the buckets that each program reads.
 var reads = map[string][]string{
-	Launcher:   {DatasetsBucket, SweepsBucket, RegistryBucket},
+	Launcher:   {DatasetsBucket, SourceBuckets, SweepsBucket, RegistryBucket},
+	Stager:     {DatasetsBucket, SourceBuckets},
 	Task:       {DatasetsBucket, SweepsBucket},
 	Aggregator: {DatasetsBucket, SweepsBucket, RegistryBucket},
 }
@@ -79,7 +81,7 @@ func TestTableCoversTheCalls(t *testing.T) {
 	}
 	for adapter, list := range calls {
 		for _, c := range list {
-			for identity, makes := range map[string]bool{Launcher: c.launcher, Task: c.task, Aggregator: c.agg} {
+			for identity, makes := range map[string]bool{Launcher: c.launcher, Stager: c.launcher && c.of == "bucket", Task: c.task, Aggregator: c.agg} {
 				resources := map[string][]string{"project": {Project}, "bucket": reads[identity], "topic": {ScoresTopic}, "subscription": {ScoresSubscription}}[c.of]
 				if c.method == "NewWriter" {
 					resources = nil // see writes
@@ -106,12 +108,14 @@ func TestTableCoversTheCalls(t *testing.T) {
 			t.Errorf("%s: overwrites %t, may delete %t", w.where, w.overwrites, err == nil)
 		}
 	}
-	must(Launcher, TaskAccount, "iam.serviceAccounts.actAs", "CreateJob for a job that runs as the task account")
-	// Not the programs but what carries them.
-	must(Task, Project, "batch.states.report", "Batch's agent on the machine")
-	must(Task, Project, "logging.logEntries.create", "the job's logs policy")
-	must(Task, Images, "artifactregistry.repositories.downloadArtifacts", "the machine pulls the image")
-	must(Task, JobsTopic, "pubsub.topics.publish", "the job's notifications")
+	for account, resource := range map[string]string{Task: TaskAccount, Stager: StagerAccount} {
+		must(Launcher, resource, "iam.serviceAccounts.actAs", "CreateJob for a job that runs as this account")
+		// Not the programs but what carries them.
+		must(account, Project, "batch.states.report", "Batch's agent on the machine")
+		must(account, Project, "logging.logEntries.create", "the job's logs policy")
+		must(account, Images, "artifactregistry.repositories.downloadArtifacts", "the machine pulls the image")
+		must(account, JobsTopic, "pubsub.topics.publish", "the job's notifications")
+	}
 }
 
 // libraries are the calls of a client library in an adapter that reach the service. Everything else that the adapters call

@@ -41,7 +41,12 @@ for dir in . examples/*/; do
   echo "== terraform/${dir#.}"
   (
     cd "$work/$dir"
-    "$tool" init -backend=false -input=false -no-color >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+    "$tool" init -backend=false -input=false -no-color >"$work/log" 2>&1 || {
+      cat "$work/log"
+      echo "terraform-check: not checked from here on: the provider could not be had as $from." >&2
+      echo "Without a network, name a mirror: TF_CLI_CONFIG_FILE=FILE, or a stand-in: STANDIN=FOLDER with install and cli." >&2
+      exit 1
+    }
     "$tool" validate -no-color
     "$tool" test -no-color >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
     sed -n '/^Success!/p' "$work/log"

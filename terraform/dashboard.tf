@@ -8,7 +8,7 @@ locals {
     { title = "Requests of the aggregator by class", filter = "metric.type=\"run.googleapis.com/request_count\" resource.type=\"cloud_run_revision\" resource.label.service_name=\"${var.name}-aggregator\"", aligner = "ALIGN_SUM", by = "metric.label.response_code_class" },
     { title = "Errors of the aggregator", filter = "metric.type=\"${local.metrics["aggregator-errors"]}\" resource.type=\"cloud_run_revision\"", aligner = "ALIGN_SUM", by = null },
     { title = "Messages that wait, by subscription", filter = "metric.type=\"pubsub.googleapis.com/subscription/num_undelivered_messages\" resource.type=\"pubsub_subscription\" resource.label.subscription_id=starts_with(\"${var.name}-\")", aligner = "ALIGN_MAX", by = "resource.label.subscription_id" },
-    { title = "Launchers by result", filter = "metric.type=\"run.googleapis.com/job/completed_execution_count\" resource.type=\"cloud_run_job\" resource.label.job_name=starts_with(\"${var.name}-launcher-\")", aligner = "ALIGN_SUM", by = "metric.label.result" },
+    { title = "Launchers by result", filter = "metric.type=\"run.googleapis.com/job/completed_execution_count\" resource.type=\"cloud_run_job\" resource.label.job_name=monitoring.regex.full_match(\"${var.name}-(sweep|stage)-.*\")", aligner = "ALIGN_SUM", by = "metric.label.result" },
     { title = "Bytes by bucket", filter = "metric.type=\"storage.googleapis.com/storage/v2/total_bytes\" resource.type=\"gcs_bucket\" resource.label.bucket_name=starts_with(\"${var.project}-${var.name}-\")", aligner = "ALIGN_MEAN", by = "resource.label.bucket_name" },
   ]
   tiles = concat(

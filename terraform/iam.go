@@ -34,6 +34,7 @@ const (
 const (
 	Launcher   = "launcher"
 	Task       = "task"
+	Stager     = "stager"
 	Aggregator = "aggregator"
 )
 
@@ -43,10 +44,12 @@ const (
 	DatasetsBucket     = "bucket/datasets"
 	SweepsBucket       = "bucket/sweeps"
 	RegistryBucket     = "bucket/registry"
+	SourceBuckets      = "bucket/sources" // those that tables are staged from
 	ScoresTopic        = "topic/scores"
 	JobsTopic          = "topic/jobs"
 	ScoresSubscription = "subscription/scores"
 	TaskAccount        = "account/task"
+	StagerAccount      = "account/stager"
 	Images             = "repository/images"
 )
 
@@ -125,7 +128,7 @@ var (
 
 // resources are the names of each kind beside accounts, which are the identities of that kind.
 var resources = []string{
-	Project, DatasetsBucket, SweepsBucket, RegistryBucket, ScoresTopic, JobsTopic, "topic/dead_letters", ScoresSubscription,
+	Project, DatasetsBucket, SweepsBucket, RegistryBucket, SourceBuckets, ScoresTopic, JobsTopic, "topic/dead_letters", ScoresSubscription,
 	"subscription/jobs", Images, "service/aggregator", "job/launcher", "key/coppice", "subnetwork/machines",
 }
 

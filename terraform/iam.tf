@@ -20,9 +20,10 @@ locals {
     { for name in ["scores", "jobs"] : "subscription/${name}" => [name] },
     { for name in keys(local.emails) : "account/${name}" => [name] },
     {
+      "bucket/sources"      = var.source_buckets
       "repository/images"   = ["images"]
       "service/aggregator"  = keys(local.running)
-      "job/launcher"        = keys(local.started)
+      "job/launcher"        = keys(local.launchers)
       "key/coppice"         = var.customer_managed_key ? ["coppice"] : []
       "subnetwork/machines" = local.network_project == var.project ? [] : ["machines"]
     },
@@ -37,7 +38,7 @@ locals {
           instance = instance
           role     = b.role
           member   = member
-          key      = join(" ", compact([b.identity, b.resource, b.role, local.iam.identities[b.identity].kind == "people" ? member : "", split("/", b.resource)[0] == "job" ? instance : ""]))
+          key      = join(" ", compact([b.identity, b.resource, b.role, local.iam.identities[b.identity].kind == "people" ? member : "", contains(["job/launcher", "bucket/sources"], b.resource) ? instance : ""]))
         }
       ]
     ]
@@ -62,7 +63,7 @@ resource "google_project_iam_member" "table" {
 resource "google_storage_bucket_iam_member" "table" {
   for_each = local.granted.bucket
 
-  bucket     = google_storage_bucket.coppice[each.value.instance].name
+  bucket     = contains(keys(local.buckets), each.value.instance) ? google_storage_bucket.coppice[each.value.instance].name : each.value.instance
   role       = each.value.role
   member     = each.value.member
   depends_on = [google_service_account.coppice]

@@ -29,8 +29,8 @@ func TestTableHasNoWideRights(t *testing.T) {
 		if b.Resource == Project && !slices.Contains(onProject, b.Role) {
 			t.Errorf("%s: on the whole project only what cannot be given on less", b)
 		}
-		if strings.HasSuffix(b.Role, "serviceAccountUser") && (b.Identity != Launcher || b.Resource != TaskAccount) {
-			t.Errorf("%s: only the launcher acts as somebody, and only as the task account", b)
+		if strings.HasSuffix(b.Role, "serviceAccountUser") && (b.Identity != Launcher || b.Resource != TaskAccount && b.Resource != StagerAccount) {
+			t.Errorf("%s: only the launcher acts as somebody, and only as a job's account", b)
 		}
 	}
 	for name, identity := range table.Identities {
@@ -59,20 +59,27 @@ func TestNobodyElseMay(t *testing.T) {
 		permission, resource string
 		but                  []string
 	}{
-		{"storage.objects.create", DatasetsBucket, []string{Launcher}},
-		{"storage.objects.delete", DatasetsBucket, []string{Launcher}},
+		{"storage.objects.create", DatasetsBucket, []string{Launcher, Stager}},
+		{"storage.objects.delete", DatasetsBucket, []string{Launcher, Stager}},
+		{"storage.objects.get", SourceBuckets, []string{Launcher, Stager}},
+		{"storage.objects.create", SourceBuckets, nil},
+		{"storage.objects.delete", SourceBuckets, nil},
+		{"storage.objects.get", SweepsBucket, []string{Launcher, Task, Aggregator}},
 		{"storage.objects.create", SweepsBucket, []string{Launcher, Task, Aggregator}},
 		{"storage.objects.delete", SweepsBucket, []string{Launcher, Task}},
 		{"storage.objects.get", RegistryBucket, []string{Launcher, Aggregator, "model_readers"}},
 		{"storage.objects.create", RegistryBucket, []string{Launcher, Aggregator}},
 		{"storage.objects.delete", RegistryBucket, []string{Launcher, Aggregator}},
 		{"pubsub.topics.publish", ScoresTopic, []string{Task}},
-		{"pubsub.topics.publish", JobsTopic, []string{Task}},
+		{"pubsub.topics.publish", JobsTopic, []string{Task, Stager}},
 		{"pubsub.topics.publish", "topic/dead_letters", []string{"pubsub_agent"}},
 		{"pubsub.subscriptions.consume", ScoresSubscription, []string{Aggregator, "pubsub_agent"}},
 		{"batch.jobs.create", Project, []string{Launcher}},
 		{"batch.jobs.delete", Project, []string{Launcher}},
 		{"iam.serviceAccounts.actAs", TaskAccount, []string{Launcher}},
+		{"iam.serviceAccounts.actAs", StagerAccount, []string{Launcher}},
+		{"iam.serviceAccounts.actAs", "account/aggregator", nil},
+		{"iam.serviceAccounts.actAs", "account/launcher", nil},
 		{"iam.serviceAccounts.getAccessToken", "account/launcher", []string{"operators"}},
 		{"iam.serviceAccounts.getAccessToken", TaskAccount, nil},
 		{"iam.serviceAccounts.getAccessToken", "account/aggregator", nil},

@@ -1,16 +1,29 @@
-# One Cloud Run job for each scheduled sweep: arguments that differ from run to run would need a role that can run anything.
-# It submits and ends; the sweep does not need it any longer.
+# One Cloud Run job for each scheduled sweep and staging: arguments that differ from run to run would need a role that can
+# run anything. A launcher sees to it that its Batch job gets machines, and ends; the job does not need it any longer.
 
 locals {
+  scheduled = merge(
+    { for k, s in var.sweeps : "sweep-${k}" => {
+      schedule = s.schedule, time_zone = s.time_zone, spec = s.spec, paused = s.paused
+      # The sweep's id follows from the slot of the schedule, so a slot that is fired three times gives one Batch job.
+      command = ["sweep"], flags = ["--no-wait", "--json", "--schedule", s.schedule, "--time-zone", s.time_zone]
+    } },
+    { for k, s in var.stages : "stage-${k}" => {
+      schedule = s.schedule, time_zone = s.time_zone, spec = s.spec, paused = s.paused
+      # The dataset's version follows from its contents, so staging the same table twice gives one version.
+      command = ["stage"], flags = ["--batch", "--json"]
+    } },
+  )
+  launchers   = local.deployed ? local.scheduled : {}
   spec_folder = "/etc/coppice"
 }
 
 resource "google_cloud_run_v2_job" "launcher" {
-  for_each = local.started
+  for_each = local.launchers
 
   project             = var.project
   location            = var.location
-  name                = "${var.name}-launcher-${each.key}"
+  name                = "${var.name}-${each.key}"
   labels              = local.labels
   deletion_protection = var.deletion_protection
 
@@ -20,18 +33,14 @@ resource "google_cloud_run_v2_job" "launcher" {
 
     template {
       service_account       = local.emails.launcher
-      timeout               = "900s"
-      max_retries           = 3 # a second run attaches to the job that the first one has submitted
+      timeout               = "21600s" # while machines are hard to get, it goes through the list of the spec
+      max_retries           = 3        # a second run attaches to the job that the first one has submitted
       execution_environment = "EXECUTION_ENVIRONMENT_GEN2"
       encryption_key        = local.key
 
       containers {
         image = local.images.launcher
-        # The sweep's id follows from the slot of the schedule, so a slot that is fired three times gives one Batch job.
-        args = [
-          "sweep", "${local.spec_folder}/${google_storage_bucket_object.spec[each.key].name}", "--no-wait", "--json",
-          "--schedule", each.value.schedule, "--time-zone", each.value.time_zone,
-        ]
+        args  = concat(each.value.command, ["${local.spec_folder}/${google_storage_bucket_object.spec[each.key].name}"], each.value.flags)
 
         resources {
           limits = { cpu = "1", memory = "1Gi" }

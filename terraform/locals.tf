@@ -8,7 +8,6 @@ locals {
     for program in ["launcher", "task", "aggregator"] : program => lookup(var.images, program, "${local.registry}/coppice-${program}:${var.image_tag}")
   }
   running = local.deployed ? { aggregator = true } : {} # for for_each
-  started = local.deployed ? var.sweeps : {}
 
   # Cloud Run lets a token in whose audience is the service's URL or one of these. The URL is not known before the service
   # is there, and the service has to be told what to expect.

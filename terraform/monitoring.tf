@@ -105,9 +105,9 @@ locals {
         advice = "A sweep ended without a winner. `launcher status SWEEP` says why; `launcher leaderboard SWEEP` shows each trial's reason."
       }
       "launcher failed" = {
-        filter = "metric.type=\"run.googleapis.com/job/completed_execution_count\" resource.type=\"cloud_run_job\" resource.labels.job_name=starts_with(\"${var.name}-launcher-\") metric.labels.result=\"failed\""
+        filter = "metric.type=\"run.googleapis.com/job/completed_execution_count\" resource.type=\"cloud_run_job\" resource.labels.job_name=monitoring.regex.full_match(\"${var.name}-(sweep|stage)-.*\") metric.labels.result=\"failed\""
         window = 5 * local.minute, aligner = "ALIGN_SUM", comparison = "COMPARISON_GT", limit = 0, lasting = "0s", absent = null
-        advice = "A scheduled sweep could not be started. The log of the Cloud Run job says what is missing."
+        advice = "A scheduled sweep or staging could not be started. The log of the Cloud Run job says what is missing."
       }
       "messages given up" = {
         filter = "metric.type=\"pubsub.googleapis.com/subscription/num_undelivered_messages\" resource.type=\"pubsub_subscription\" resource.labels.subscription_id=\"${google_pubsub_subscription.dead_letters.name}\""
@@ -125,7 +125,7 @@ locals {
       filter = "metric.type=\"${local.metrics["sweeps-concluded"]}\" resource.type=\"cloud_run_revision\" metric.labels.outcome=\"winner\" metric.labels.model=\"${local.models[k]}\""
       window = s.winner_within * 60 * local.minute, aligner = "ALIGN_SUM", comparison = "COMPARISON_LT", limit = 1, lasting = "300s"
       absent = "EVALUATION_MISSING_DATA_ACTIVE"
-      advice = "For ${s.winner_within} hours no sweep has given ${local.models[k]} a new version. `launcher ls` shows the sweeps, and the log of the Cloud Run job ${var.name}-launcher-${k} whether they are started."
+      advice = "For ${s.winner_within} hours no sweep has given ${local.models[k]} a new version. `launcher ls` shows the sweeps, and the log of the Cloud Run job ${var.name}-sweep-${k} whether they are started."
     } if s.winner_within != null && !s.paused },
   )
 }

@@ -1,13 +1,13 @@
 # Cloud Scheduler fires at least once, sometimes more often. Neither of its targets minds: see launcher.tf, and concluding
 # a sweep twice gives one conclusion.
 
-resource "google_cloud_scheduler_job" "sweep" {
-  for_each = local.started
+resource "google_cloud_scheduler_job" "launcher" {
+  for_each = local.launchers
 
   project          = var.project
   region           = var.location
-  name             = "${var.name}-sweep-${each.key}"
-  description      = "Starts the sweep ${each.key}"
+  name             = "${var.name}-${each.key}"
+  description      = "Starts the launcher of ${each.key}"
   schedule         = each.value.schedule
   time_zone        = each.value.time_zone
   paused           = each.value.paused

@@ -100,6 +100,41 @@ variable "sweeps" {
   }
 }
 
+variable "stages" {
+  description = "Scheduled stagings by name: cron schedule, its time zone, the text of the dataset.yaml (its source a gs:// address in one of source_buckets), and whether it is paused."
+  type = map(object({
+    schedule  = string
+    time_zone = optional(string, "Etc/UTC")
+    spec      = string
+    paused    = optional(bool, false)
+  }))
+  default  = {}
+  nullable = false
+  validation {
+    condition     = alltrue([for k, _ in var.stages : can(regex("^[a-z]([a-z0-9-]{0,20}[a-z0-9])?$", k))])
+    error_message = "A staging's name has 1 to 22 lowercase letters, digits and hyphens, begins with a letter and does not end with a hyphen."
+  }
+  validation {
+    condition     = alltrue([for s in values(var.stages) : can(regex("^\\S+ \\S+ \\S+ \\S+ \\S+$", s.schedule)) && can(regex("^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$", s.time_zone))])
+    error_message = "A schedule has the five fields of cron with one space between them, such as \"0 1 * * *\", and a time zone is a name of the tz database."
+  }
+  validation {
+    condition     = alltrue([for s in values(var.stages) : length(s.spec) <= 65536 && try(startswith(yamldecode(s.spec).source, "gs://"), false)])
+    error_message = "A spec is the text of a dataset.yaml of at most 64 KiB whose source is a gs:// address: spec = file(\"dataset.yaml\")."
+  }
+}
+
+variable "source_buckets" {
+  description = "Buckets that tables are staged from, such as those of BigQuery exports; launcher and stager may read them."
+  type        = set(string)
+  default     = []
+  nullable    = false
+  validation {
+    condition     = alltrue([for b in var.source_buckets : can(regex("^[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]$", b)) && !contains(["datasets", "sweeps", "registry"], b)])
+    error_message = "Plain names of buckets, without gs://."
+  }
+}
+
 variable "reconcile_schedule" {
   description = "When the aggregator looks at every open sweep by itself, as cron in UTC: messages may be lost, and somebody must notice silence."
   type        = string

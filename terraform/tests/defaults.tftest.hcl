@@ -100,7 +100,7 @@ run "bootstrap" {
   }
 
   assert {
-    condition     = toset([for a in google_service_account.coppice : a.account_id]) == toset(["coppice-launcher", "coppice-task", "coppice-aggregator", "coppice-scheduler", "coppice-push"])
+    condition     = toset([for a in google_service_account.coppice : a.account_id]) == toset(["coppice-launcher", "coppice-task", "coppice-stager", "coppice-aggregator", "coppice-scheduler", "coppice-push"])
     error_message = "One account for each role."
   }
 
@@ -116,7 +116,7 @@ run "bootstrap" {
 
   assert {
     condition = (
-      length(google_cloud_run_v2_service.aggregator) + length(google_cloud_run_v2_job.launcher) + length(google_cloud_scheduler_job.sweep) + length(google_cloud_scheduler_job.reconcile) +
+      length(google_cloud_run_v2_service.aggregator) + length(google_cloud_run_v2_job.launcher) + length(google_cloud_scheduler_job.launcher) + length(google_cloud_scheduler_job.reconcile) +
       length(google_kms_crypto_key.coppice) + length(google_billing_budget.coppice) + length(google_monitoring_notification_channel.email) + length(output.host_project_commands) == 0
     )
     error_message = "Nothing runs before there is an image; key, budget and e-mails are asked for."

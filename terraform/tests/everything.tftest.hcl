@@ -24,6 +24,10 @@ variables {
   budget               = { billing_account = "012345-6789AB-CDEF01", amount = 500 }
   dataset_days         = 60
   network              = { project = "example-host", network = "shared", subnetwork = "machines" }
+  source_buckets       = ["example-exports"]
+  stages = {
+    clicks = { schedule = "0 1 * * *", time_zone = "Europe/Berlin", spec = "name: clicks\nsource: gs://example-exports/clicks/*.parquet\n" }
+  }
   sweeps = {
     nightly = { schedule = "0 2 * * *", time_zone = "Europe/Berlin", spec = "name: nightly-ctr\nmodel: ctr\nmetric: average_precision\n", winner_within = 25 }
     weekly  = { schedule = "0 4 * * 0", spec = "name: weekly\nmetric: auc\n", paused = true }
@@ -96,8 +100,10 @@ run "programs" {
   }
 
   assert {
-    condition     = { for k, j in google_cloud_run_v2_job.launcher : k => j.name } == { nightly = "coppice-launcher-nightly", weekly = "coppice-launcher-weekly" }
-    error_message = "A Cloud Run job for each scheduled sweep."
+    condition = { for k, j in google_cloud_run_v2_job.launcher : k => j.name } == {
+      sweep-nightly = "coppice-sweep-nightly", sweep-weekly = "coppice-sweep-weekly", stage-clicks = "coppice-stage-clicks"
+    }
+    error_message = "A Cloud Run job for each scheduled sweep and staging."
   }
 
   assert {
@@ -109,19 +115,34 @@ run "programs" {
   }
 
   assert {
-    condition     = google_cloud_run_v2_job.launcher["nightly"].template[0].template[0].containers[0].args == tolist(["sweep", "/etc/coppice/nightly.yaml", "--no-wait", "--json", "--schedule", "0 2 * * *", "--time-zone", "Europe/Berlin"])
+    condition     = google_cloud_run_v2_job.launcher["sweep-nightly"].template[0].template[0].containers[0].args == tolist(["sweep", "/etc/coppice/sweep-nightly.yaml", "--no-wait", "--json", "--schedule", "0 2 * * *", "--time-zone", "Europe/Berlin"])
     error_message = "The launcher has to know the schedule: the slot names the sweep."
   }
 
   assert {
     condition = (
-      google_cloud_run_v2_job.launcher["nightly"].template[0].template[0].volumes[0].gcs[0].bucket == "example-project-coppice-sweeps" &&
-      google_cloud_run_v2_job.launcher["nightly"].template[0].template[0].volumes[0].gcs[0].read_only &&
-      google_cloud_run_v2_job.launcher["nightly"].template[0].template[0].containers[0].volume_mounts[0].mount_path == "/etc/coppice" &&
-      google_storage_bucket_object.spec["nightly"].name == "nightly.yaml" && google_storage_bucket_object.spec["nightly"].bucket == "example-project-coppice-sweeps" &&
-      google_storage_bucket_object.spec["nightly"].content == var.sweeps["nightly"].spec
+      google_cloud_run_v2_job.launcher["sweep-nightly"].template[0].template[0].volumes[0].gcs[0].bucket == "example-project-coppice-sweeps" &&
+      google_cloud_run_v2_job.launcher["sweep-nightly"].template[0].template[0].volumes[0].gcs[0].read_only &&
+      google_cloud_run_v2_job.launcher["sweep-nightly"].template[0].template[0].containers[0].volume_mounts[0].mount_path == "/etc/coppice" &&
+      google_storage_bucket_object.spec["sweep-nightly"].name == "sweep-nightly.yaml" && google_storage_bucket_object.spec["sweep-nightly"].bucket == "example-project-coppice-sweeps" &&
+      google_storage_bucket_object.spec["sweep-nightly"].content == var.sweeps["nightly"].spec
     )
     error_message = "The spec that the launcher reads is the one that was given."
+  }
+}
+
+run "staging" {
+  assert {
+    condition = (
+      google_cloud_run_v2_job.launcher["stage-clicks"].template[0].template[0].containers[0].args == tolist(["stage", "/etc/coppice/stage-clicks.yaml", "--batch", "--json"]) &&
+      google_storage_bucket_object.spec["stage-clicks"].content == var.stages["clicks"].spec
+    )
+    error_message = "A staging is a launcher that submits a job."
+  }
+
+  assert {
+    condition     = google_cloud_scheduler_job.launcher["stage-clicks"].schedule == "0 1 * * *" && endswith(google_cloud_scheduler_job.launcher["stage-clicks"].http_target[0].uri, "/jobs/coppice-stage-clicks:run")
+    error_message = "The staging has its own schedule."
   }
 }
 
@@ -161,13 +182,13 @@ run "calls" {
 
   assert {
     condition = (
-      google_cloud_scheduler_job.sweep["nightly"].http_target[0].uri == "https://run.googleapis.com/v2/projects/example-project/locations/us-central1/jobs/coppice-launcher-nightly:run" &&
-      google_cloud_scheduler_job.sweep["nightly"].http_target[0].http_method == "POST" &&
-      base64decode(google_cloud_scheduler_job.sweep["nightly"].http_target[0].body) == "{}" &&
-      length(google_cloud_scheduler_job.sweep["nightly"].http_target[0].oidc_token) == 0 &&
-      google_cloud_scheduler_job.sweep["nightly"].http_target[0].oauth_token[0].service_account_email == "coppice-scheduler@example-project.iam.gserviceaccount.com" &&
-      google_cloud_scheduler_job.sweep["nightly"].time_zone == "Europe/Berlin" && google_cloud_scheduler_job.sweep["nightly"].schedule == "0 2 * * *" &&
-      !google_cloud_scheduler_job.sweep["nightly"].paused && google_cloud_scheduler_job.sweep["weekly"].paused
+      google_cloud_scheduler_job.launcher["sweep-nightly"].http_target[0].uri == "https://run.googleapis.com/v2/projects/example-project/locations/us-central1/jobs/coppice-sweep-nightly:run" &&
+      google_cloud_scheduler_job.launcher["sweep-nightly"].http_target[0].http_method == "POST" &&
+      base64decode(google_cloud_scheduler_job.launcher["sweep-nightly"].http_target[0].body) == "{}" &&
+      length(google_cloud_scheduler_job.launcher["sweep-nightly"].http_target[0].oidc_token) == 0 &&
+      google_cloud_scheduler_job.launcher["sweep-nightly"].http_target[0].oauth_token[0].service_account_email == "coppice-scheduler@example-project.iam.gserviceaccount.com" &&
+      google_cloud_scheduler_job.launcher["sweep-nightly"].time_zone == "Europe/Berlin" && google_cloud_scheduler_job.launcher["sweep-nightly"].schedule == "0 2 * * *" &&
+      !google_cloud_scheduler_job.launcher["sweep-nightly"].paused && google_cloud_scheduler_job.launcher["sweep-weekly"].paused
     )
     error_message = "A schedule runs its job with an access token and without overrides, which would need a wider role."
   }
@@ -275,7 +296,7 @@ run "images_from_elsewhere" {
   assert {
     condition = alltrue([for n in concat(
       [for b in google_storage_bucket.coppice : trimprefix(b.name, "example-project-")], [for t in google_pubsub_topic.coppice : t.name], [for s in google_pubsub_subscription.aggregator : s.name],
-      [for a in google_service_account.coppice : a.account_id], [for j in google_cloud_run_v2_job.launcher : j.name], [for j in google_cloud_scheduler_job.sweep : j.name],
+      [for a in google_service_account.coppice : a.account_id], [for j in google_cloud_run_v2_job.launcher : j.name], [for j in google_cloud_scheduler_job.launcher : j.name],
       [google_cloud_run_v2_service.aggregator["aggregator"].name, google_cloud_scheduler_job.reconcile["aggregator"].name, google_pubsub_subscription.dead_letters.name],
     ) : startswith(n, "trial-")])
     error_message = "Every name begins with the deployment's, so that two of them fit into a project."

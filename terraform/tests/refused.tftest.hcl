@@ -512,3 +512,59 @@ run "model_readers_2" {
   }
   expect_failures = [var.model_readers]
 }
+
+run "stages_1" {
+  command = plan
+  variables {
+    stages = { Clicks = { schedule = "0 1 * * *", spec = "source: gs://exports/x.parquet\n" } }
+  }
+  expect_failures = [var.stages]
+}
+
+run "stages_2" {
+  command = plan
+  variables {
+    stages = { clicks = { schedule = "daily", spec = "source: gs://exports/x.parquet\n" } }
+  }
+  expect_failures = [var.stages]
+}
+
+run "stages_3" {
+  command = plan
+  variables {
+    stages = { clicks = { schedule = "0 1 * * *", time_zone = "+1", spec = "source: gs://exports/x.parquet\n" } }
+  }
+  expect_failures = [var.stages]
+}
+
+run "stages_4" {
+  command = plan
+  variables {
+    stages = { clicks = { schedule = "0 1 * * *", spec = "source: clicks.parquet\n" } }
+  }
+  expect_failures = [var.stages]
+}
+
+run "source_buckets_1" {
+  command = plan
+  variables {
+    source_buckets = ["gs://exports"]
+  }
+  expect_failures = [var.source_buckets]
+}
+
+run "source_buckets_2" {
+  command = plan
+  variables {
+    source_buckets = ["exports/clicks"]
+  }
+  expect_failures = [var.source_buckets]
+}
+
+run "source_buckets_3" {
+  command = plan
+  variables {
+    source_buckets = ["registry"]
+  }
+  expect_failures = [var.source_buckets]
+}

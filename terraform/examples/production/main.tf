@@ -29,7 +29,15 @@ module "coppice" {
   image_tag = var.image_tag
   labels    = { team = "ads" }
 
-  # Datasets are staged at 01:00; at 02:00 fifty candidates begin, and by 03:00 there is a winner.
+  # At 01:00 yesterday's export is staged; at 02:00 fifty candidates begin on it.
+  source_buckets = ["example-exports"]
+  stages = {
+    clicks = {
+      schedule  = "0 1 * * *"
+      time_zone = "Europe/Amsterdam"
+      spec      = file("${path.module}/clicks.yaml")
+    }
+  }
   sweeps = {
     nightly = {
       schedule      = "0 2 * * *"
@@ -64,6 +72,6 @@ output "registry" {
 }
 
 output "jobs" {
-  description = "Cloud Run jobs of the scheduled sweeps."
+  description = "Cloud Run jobs of the scheduled sweeps and stagings."
   value       = module.coppice.jobs
 }

@@ -23,8 +23,8 @@ run "deployed" {
     image_tag = "v1"
   }
   assert {
-    condition     = output.jobs == { nightly = "coppice-launcher-nightly" }
-    error_message = "The nightly sweep has a job."
+    condition     = output.jobs == { sweep-nightly = "coppice-sweep-nightly", stage-clicks = "coppice-stage-clicks" }
+    error_message = "The nightly staging and the nightly sweep have jobs."
   }
   assert {
     condition     = strcontains(output.env, "export COPPICE_ZONES='europe-west4-a,europe-west4-b'\n")
