@@ -11,13 +11,14 @@ locals {
     COPPICE_SUBSCRIPTION    = local.subscriptions.scores.name # it needs the aggregator's address, so it comes after it
   }
   launcher_environment = merge(local.environment, {
-    COPPICE_TASK_IMAGE            = local.images.task
     COPPICE_TASK_SERVICE_ACCOUNT  = local.emails.task
+    COPPICE_STAGE_SERVICE_ACCOUNT = local.emails.stager
     COPPICE_NETWORK               = local.network
     COPPICE_SUBNETWORK            = local.subnetwork
     COPPICE_ZONES                 = join(",", var.zones)
     COPPICE_JOBS_TOPIC            = "projects/${var.project}/topics/${google_pubsub_topic.coppice["jobs"].name}"
-    COPPICE_LAUNCHER_IMAGE        = local.images.launcher
-    COPPICE_STAGE_SERVICE_ACCOUNT = local.emails.stager
-  })
+    }, local.deployed ? {
+    COPPICE_TASK_IMAGE     = local.images.task
+    COPPICE_LAUNCHER_IMAGE = local.images.launcher # for staging jobs
+  } : {})
 }

@@ -133,6 +133,11 @@ run "bootstrap" {
   }
 
   assert {
+    condition     = length([for k in keys(output.environment) : k if strcontains(k, "IMAGE")]) == 0
+    error_message = "No image is named before there is one."
+  }
+
+  assert {
     condition     = output.registry == "us-central1-docker.pkg.dev/example-project/coppice" && output.aggregator_url == ""
     error_message = "make push needs to know where to."
   }
