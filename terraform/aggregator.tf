@@ -40,7 +40,7 @@ resource "google_cloud_run_v2_service" "aggregator" {
       }
 
       dynamic "env" {
-        for_each = local.environment
+        for_each = local.aggregator_environment
         content {
           name  = env.key
           value = env.value

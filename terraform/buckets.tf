@@ -44,6 +44,7 @@ resource "google_storage_bucket" "coppice" {
       }
       condition {
         age                        = lifecycle_rule.value.age
+        send_age_if_zero           = false # an age that is not given is none, and not 0 days
         matches_prefix             = lifecycle_rule.value.prefixes
         days_since_noncurrent_time = lifecycle_rule.value.noncurrent
         with_state                 = lifecycle_rule.value.noncurrent == null ? "ANY" : "ARCHIVED"

@@ -30,9 +30,13 @@ resource "google_billing_budget" "coppice" {
     spend_basis       = "FORECASTED_SPEND"
   }
 
-  all_updates_rule {
-    monitoring_notification_channels = [for c in google_monitoring_notification_channel.email : c.id]
-    disable_default_iam_recipients   = false
+  # Besides the administrators of the billing account, who are told anyway.
+  dynamic "all_updates_rule" {
+    for_each = length(var.alert_emails) == 0 ? [] : [local.channels]
+    content {
+      monitoring_notification_channels = all_updates_rule.value
+      disable_default_iam_recipients   = false
+    }
   }
 
   depends_on = [google_project_service.coppice]

@@ -158,7 +158,7 @@ func TestGoldenEnvironment(t *testing.T) {
 }
 
 // early are variables that Terraform sets before a program reads them.
-var early = []string{"COPPICE_JOBS_TOPIC", "COPPICE_LAUNCHER_IMAGE", "COPPICE_STAGE_SERVICE_ACCOUNT"}
+var early = []string{"COPPICE_JOBS_TOPIC", "COPPICE_LAUNCHER_IMAGE", "COPPICE_STAGE_SERVICE_ACCOUNT", "OTEL_EXPORTER_OTLP_ENDPOINT"}
 
 func variables(t reflect.Type) []string {
 	var names []string

@@ -133,7 +133,7 @@ func TestCheckNamesTheRoleAndWithoutTakesItAway(t *testing.T) {
 	}
 	if may := table.Permissions(Aggregator, SweepsBucket); !slices.Equal(may, []string{
 		"batch.jobs.get", "batch.jobs.list", "batch.tasks.get", "batch.tasks.list", "logging.logEntries.create", "monitoring.timeSeries.create",
-		"storage.objects.create", "storage.objects.get", "storage.objects.list",
+		"storage.objects.create", "storage.objects.get", "storage.objects.list", "telemetry.metrics.write",
 	}) {
 		t.Errorf("the aggregator on the sweeps bucket: %q", may)
 	}

@@ -2,11 +2,11 @@ locals {
   services = toset(concat(
     [
       "artifactregistry.googleapis.com", "batch.googleapis.com", "cloudscheduler.googleapis.com", "compute.googleapis.com",
-      "iam.googleapis.com", "iamcredentials.googleapis.com", "logging.googleapis.com", "monitoring.googleapis.com",
-      "pubsub.googleapis.com", "run.googleapis.com", "storage.googleapis.com",
+      "cloudbilling.googleapis.com", "iam.googleapis.com", "iamcredentials.googleapis.com", "logging.googleapis.com", "monitoring.googleapis.com",
+      "pubsub.googleapis.com", "run.googleapis.com", "storage.googleapis.com", "telemetry.googleapis.com",
     ],
     var.customer_managed_key ? ["cloudkms.googleapis.com"] : [],
-    var.budget != null ? ["billingbudgets.googleapis.com", "cloudbilling.googleapis.com"] : [],
+    var.budget != null ? ["billingbudgets.googleapis.com"] : [],
   ))
 }
 

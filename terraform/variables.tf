@@ -176,6 +176,10 @@ variable "aggregator" {
     error_message = "Memory is 1Gi to 32Gi."
   }
   validation {
+    condition     = try(tonumber(trimsuffix(var.aggregator.memory, "Gi")) <= 4 * tonumber(var.aggregator.cpu), true)
+    error_message = "Cloud Run gives a vCPU at most 4Gi of memory."
+  }
+  validation {
     condition     = var.aggregator.max_instances >= 1 && var.aggregator.max_instances <= 20
     error_message = "Between 1 and 20 instances: any number of them gives one conclusion, but more than a few only repeat each other's work."
   }

@@ -89,6 +89,17 @@ variable "alert_emails" {
   }
 }
 
+variable "metrics_endpoint" {
+  description = "Where task and aggregator push what they measure, by OTLP over HTTP: Cloud Monitoring, a collector, or nowhere (empty)."
+  type        = string
+  default     = "https://telemetry.googleapis.com"
+  nullable    = false
+  validation {
+    condition     = can(regex("^(https?://[A-Za-z0-9.-]+(:[0-9]+)?)?$", var.metrics_endpoint))
+    error_message = "An address without a path, such as http://collector:4318, or nothing."
+  }
+}
+
 variable "budget" {
   description = "A monthly budget of the project: billing account, whole units of the account's currency, and the parts of it at which somebody is told. Null creates none."
   type = object({

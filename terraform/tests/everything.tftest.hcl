@@ -79,9 +79,12 @@ run "programs" {
 
   assert {
     condition = { for e in google_cloud_run_v2_service.aggregator["aggregator"].template[0].containers[0].env : e.name => e.value } == {
-      for k, v in output.environment : k => v if contains(["COPPICE_PROJECT", "COPPICE_LOCATION", "COPPICE_DATASETS_BUCKET", "COPPICE_SWEEPS_BUCKET", "COPPICE_REGISTRY_BUCKET", "COPPICE_SCORES_TOPIC", "COPPICE_SUBSCRIPTION"], k)
+      for k, v in merge(output.environment, {
+        COPPICE_AUDIENCE = "coppice-aggregator.example-project"
+        COPPICE_CALLERS  = "coppice-push@example-project.iam.gserviceaccount.com,coppice-scheduler@example-project.iam.gserviceaccount.com"
+      }) : k => v if !contains(["COPPICE_TASK_IMAGE", "COPPICE_TASK_SERVICE_ACCOUNT", "COPPICE_LAUNCHER_IMAGE", "COPPICE_STAGE_SERVICE_ACCOUNT", "COPPICE_NETWORK", "COPPICE_SUBNETWORK", "COPPICE_ZONES", "COPPICE_JOBS_TOPIC"], k)
     }
-    error_message = "The aggregator knows the deployment, and not how jobs are made."
+    error_message = "The aggregator knows the deployment and its callers, and not how jobs are made."
   }
 
   assert {

@@ -568,3 +568,27 @@ run "source_buckets_3" {
   }
   expect_failures = [var.source_buckets]
 }
+
+run "aggregator_6" {
+  command = plan
+  variables {
+    aggregator = { cpu = "1", memory = "8Gi" }
+  }
+  expect_failures = [var.aggregator]
+}
+
+run "metrics_endpoint_1" {
+  command = plan
+  variables {
+    metrics_endpoint = "telemetry.googleapis.com"
+  }
+  expect_failures = [var.metrics_endpoint]
+}
+
+run "metrics_endpoint_2" {
+  command = plan
+  variables {
+    metrics_endpoint = "http://collector:4318/v1/metrics"
+  }
+  expect_failures = [var.metrics_endpoint]
+}
