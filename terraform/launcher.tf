@@ -1,17 +1,19 @@
 # One Cloud Run job for each scheduled sweep and staging: arguments that differ from run to run would need a role that can
-# run anything. A launcher sees to it that its Batch job gets machines, and ends; the job does not need it any longer.
+# run anything. A sweep's launcher sees to it that a Batch job gets machines, and ends; the job does not need it any longer.
 
 locals {
   scheduled = merge(
     { for k, s in var.sweeps : "sweep-${k}" => {
       schedule = s.schedule, time_zone = s.time_zone, spec = s.spec, paused = s.paused
+      timeout  = "21600s" # while machines are hard to get, it goes through the list of the spec
       # The sweep's id follows from the slot of the schedule, so a slot that is fired three times gives one Batch job.
       command = ["sweep"], flags = ["--no-wait", "--json", "--schedule", s.schedule, "--time-zone", s.time_zone]
     } },
     { for k, s in var.stages : "stage-${k}" => {
       schedule = s.schedule, time_zone = s.time_zone, spec = s.spec, paused = s.paused
+      timeout  = "86400s" # it follows the job to its end, and would cancel it when it is told to end before
       # The dataset's version follows from its contents, so staging the same table twice gives one version.
-      command = ["stage"], flags = ["--batch", "--json"]
+      command = ["stage"], flags = concat(["--batch", "--json"], s.machine == null ? [] : ["--machine", s.machine], s.spot ? ["--spot"] : [])
     } },
   )
   launchers   = local.deployed ? local.scheduled : {}
@@ -33,8 +35,8 @@ resource "google_cloud_run_v2_job" "launcher" {
 
     template {
       service_account       = local.emails.launcher
-      timeout               = "21600s" # while machines are hard to get, it goes through the list of the spec
-      max_retries           = 3        # a second run attaches to the job that the first one has submitted
+      timeout               = each.value.timeout
+      max_retries           = 3 # a second run attaches to the job that the first one has submitted
       execution_environment = "EXECUTION_ENVIRONMENT_GEN2"
       encryption_key        = local.key
 

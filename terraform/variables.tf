@@ -101,15 +101,21 @@ variable "sweeps" {
 }
 
 variable "stages" {
-  description = "Scheduled stagings by name: cron schedule, its time zone, the text of the dataset.yaml (its source a gs:// address in one of source_buckets), and whether it is paused."
+  description = "Scheduled stagings by name: cron schedule, its time zone, the text of the dataset.yaml (its source a gs:// address in one of source_buckets), machine type (the launcher's choice without) and whether it may be Spot, and whether it is paused."
   type = map(object({
     schedule  = string
     time_zone = optional(string, "Etc/UTC")
     spec      = string
+    machine   = optional(string)
+    spot      = optional(bool, false)
     paused    = optional(bool, false)
   }))
   default  = {}
   nullable = false
+  validation {
+    condition     = alltrue([for s in values(var.stages) : s.machine == null ? true : can(regex("^[a-z][a-z0-9]*(-[a-z0-9]+)+$", s.machine))])
+    error_message = "A machine is a machine type such as n2-highmem-8."
+  }
   validation {
     condition     = alltrue([for k, _ in var.stages : can(regex("^[a-z]([a-z0-9-]{0,20}[a-z0-9])?$", k))])
     error_message = "A staging's name has 1 to 22 lowercase letters, digits and hyphens, begins with a letter and does not end with a hyphen."

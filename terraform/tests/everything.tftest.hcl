@@ -26,7 +26,7 @@ variables {
   network              = { project = "example-host", network = "shared", subnetwork = "machines" }
   source_buckets       = ["example-exports"]
   stages = {
-    clicks = { schedule = "0 1 * * *", time_zone = "Europe/Berlin", spec = "name: clicks\nsource: gs://example-exports/clicks/*.parquet\n" }
+    clicks = { schedule = "0 1 * * *", time_zone = "Europe/Berlin", spec = "name: clicks\nsource: gs://example-exports/clicks/*.parquet\n", machine = "n2-highmem-16", spot = true }
   }
   sweeps = {
     nightly = { schedule = "0 2 * * *", time_zone = "Europe/Berlin", spec = "name: nightly-ctr\nmodel: ctr\nmetric: average_precision\n", winner_within = 25 }
@@ -137,7 +137,8 @@ run "programs" {
 run "staging" {
   assert {
     condition = (
-      google_cloud_run_v2_job.launcher["stage-clicks"].template[0].template[0].containers[0].args == tolist(["stage", "/etc/coppice/stage-clicks.yaml", "--batch", "--json"]) &&
+      google_cloud_run_v2_job.launcher["stage-clicks"].template[0].template[0].containers[0].args == tolist(["stage", "/etc/coppice/stage-clicks.yaml", "--batch", "--json", "--machine", "n2-highmem-16", "--spot"]) &&
+      google_cloud_run_v2_job.launcher["stage-clicks"].template[0].template[0].timeout == "86400s" && google_cloud_run_v2_job.launcher["sweep-nightly"].template[0].template[0].timeout == "21600s" &&
       google_storage_bucket_object.spec["stage-clicks"].content == var.stages["clicks"].spec
     )
     error_message = "A staging is a launcher that submits a job."

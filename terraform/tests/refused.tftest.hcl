@@ -273,6 +273,14 @@ run "stages_4" {
   expect_failures = [var.stages]
 }
 
+run "stages_5" {
+  command = plan
+  variables {
+    stages = { clicks = { schedule = "0 1 * * *", spec = "source: gs://exports/x.parquet\n", machine = "large" } }
+  }
+  expect_failures = [var.stages]
+}
+
 run "source_buckets_1" {
   command = plan
   variables {
