@@ -29,6 +29,7 @@ var layers = map[string]int{
 	"calibrate": 1,
 	"blob":      1,
 	"cloud":     1, // what the three adapters share
+	"terraform": 1, // the deployment's table of rights
 
 	"search":       2,
 	"registry":     2,
