@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"errors"
+	"net/http"
 
 	"coppice/aggregator/internal/cli"
 	"coppice/aggregator/internal/conclude"
 	"coppice/cloud/batch"
 	"coppice/cloud/gcs"
+	"coppice/cloud/idtoken"
 	"coppice/cloud/pubsub"
 	"coppice/sweep"
 )
@@ -46,6 +48,31 @@ func connect(ctx context.Context, env sweep.Deployment) (_ *cli.Backends, err er
 		Datasets: storage.Bucket(env.DatasetsBucket), Sweeps: storage.Bucket(env.SweepsBucket), Registry: storage.Bucket(env.RegistryBucket),
 		Messages: receiver{messages.Subscription(env.Subscription)}, Jobs: watcher{jobs}, Close: closeAll,
 	}, nil
+}
+
+// callers knows who calls by the tokens that Google signs.
+func callers(ctx context.Context, env sweep.CallersEnv) (cli.Callers, error) {
+	v, err := idtoken.New(ctx, idtoken.Options{Audience: env.Audience, Callers: env.Callers, CloudRunChecks: env.Signatures == sweep.SignaturesCloudRun})
+	if err != nil {
+		return nil, err
+	}
+	return known{v}, nil
+}
+
+// known says with the errors of the command line what the verifier says with its own.
+type known struct{ v *idtoken.Verifier }
+
+func (k known) Verify(ctx context.Context, authorization string) (string, error) {
+	caller, err := k.v.Verify(ctx, authorization)
+	var token *idtoken.TokenError
+	var forbidden *idtoken.CallerError
+	switch {
+	case errors.As(err, &token):
+		return "", &cli.RefusedError{Status: http.StatusUnauthorized, Err: err}
+	case errors.As(err, &forbidden):
+		return "", &cli.RefusedError{Status: http.StatusForbidden, Err: err}
+	}
+	return caller, err
 }
 
 // receiver hands on a message's data.

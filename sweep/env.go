@@ -39,6 +39,26 @@ func notEmpty(settings map[string]string) error {
 	return nil
 }
 
+// CallersEnv is whom the aggregator's service believes. Both are set, or, where it listens for this machine only, neither.
+type CallersEnv struct {
+	Audience string   `env:"COPPICE_AUDIENCE"` // what a caller's identity token has to be made for
+	Callers  []string `env:"COPPICE_CALLERS"`  // e-mail addresses of the accounts that may call, by commas
+	// Signatures says who checks that Google has signed the token: empty, the aggregator itself; SignaturesCloudRun, Cloud Run
+	// in front of it, which hands tokens on without their signatures.
+	Signatures string `env:"COPPICE_SIGNATURES"`
+}
+
+// SignaturesCloudRun is the one value of COPPICE_SIGNATURES.
+const SignaturesCloudRun = "cloud-run"
+
+// Check refuses settings that mean nothing.
+func (e CallersEnv) Check() error {
+	if e.Signatures != "" && e.Signatures != SignaturesCloudRun {
+		return fmt.Errorf("the environment variable COPPICE_SIGNATURES is %.40q: use %s, or leave it out", e.Signatures, SignaturesCloudRun)
+	}
+	return nil
+}
+
 // BatchEnv is what only the launcher needs: how a Batch job is made.
 type BatchEnv struct {
 	TaskImage      string `env:"COPPICE_TASK_IMAGE, default=coppice-task"`

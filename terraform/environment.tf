@@ -16,6 +16,8 @@ locals {
   aggregator_environment = merge(local.measuring, local.environment, {
     COPPICE_AUDIENCE = local.audience
     COPPICE_CALLERS  = join(",", [local.emails.push, local.emails.scheduler])
+    # Cloud Run checks the token, too, and hands it on without its signature: the service lets in nobody but run.invoker.
+    COPPICE_SIGNATURES = "cloud-run"
   })
   launcher_environment = merge(local.measuring, local.environment, {
     COPPICE_TASK_SERVICE_ACCOUNT  = local.emails.task

@@ -82,6 +82,8 @@ run "programs" {
       for k, v in merge(output.environment, {
         COPPICE_AUDIENCE = "coppice-aggregator.example-project"
         COPPICE_CALLERS  = "coppice-push@example-project.iam.gserviceaccount.com,coppice-scheduler@example-project.iam.gserviceaccount.com"
+
+        COPPICE_SIGNATURES = "cloud-run"
       }) : k => v if !contains(["COPPICE_TASK_IMAGE", "COPPICE_TASK_SERVICE_ACCOUNT", "COPPICE_LAUNCHER_IMAGE", "COPPICE_STAGE_SERVICE_ACCOUNT", "COPPICE_NETWORK", "COPPICE_SUBNETWORK", "COPPICE_ZONES", "COPPICE_JOBS_TOPIC"], k)
     }
     error_message = "The aggregator knows the deployment and its callers, and not how jobs are made."

@@ -21,6 +21,8 @@ type World struct {
 	program.World
 	// Connect opens what the aggregator talks to.
 	Connect func(context.Context, sweep.Deployment) (*Backends, error)
+	// Callers makes what knows who calls the service.
+	Callers func(context.Context, sweep.CallersEnv) (Callers, error)
 }
 
 // Backends are the services of the aggregator.

@@ -66,7 +66,7 @@ func TestEndpoints(t *testing.T) {
 		"push":             {fine, "POST", "/push", push(string(message)), 204},
 		"push of nonsense": {fine, "POST", "/push", push("nonsense"), 204}, // acknowledged: it would not get better
 		"no envelope":      {fine, "POST", "/push", "nonsense", 400},
-		"too long":         {fine, "POST", "/push", push(strings.Repeat("x", maxEnvelope)), 400},
+		"too long":         {fine, "POST", "/push", push(strings.Repeat("x", maxEnvelope)), 413},
 		"wrong method":     {fine, "GET", "/push", "", 405},
 		"unknown path":     {fine, "GET", "/admin", "", 404},
 		"reconcile":        {fine, "POST", "/reconcile", "", 204},
@@ -75,7 +75,7 @@ func TestEndpoints(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			rec := httptest.NewRecorder()
-			handler(tc.a).ServeHTTP(rec, httptest.NewRequestWithContext(t.Context(), tc.method, tc.path, strings.NewReader(tc.body)))
+			handler(tc.a, nil).ServeHTTP(rec, httptest.NewRequestWithContext(t.Context(), tc.method, tc.path, strings.NewReader(tc.body)))
 			if rec.Code != tc.want {
 				t.Errorf("%d, want %d: %s", rec.Code, tc.want, rec.Body)
 			}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"coppice/aggregator/internal/conclude"
+	"coppice/cloud"
 	"coppice/sweep"
 )
 
@@ -25,29 +27,45 @@ func serveCommand(w *World) *cobra.Command {
   POST /push       a Pub/Sub push message (204: done with; 5xx: send it again)
   POST /reconcile  look at every open sweep, for Cloud Scheduler
   GET  /healthz    200 while the server runs
-It listens on this machine only unless told otherwise; on Cloud Run, --listen :8080.`,
+It listens on this machine only unless told otherwise; on Cloud Run, --listen :8080. Then every POST needs an identity token
+that Google has signed for the audience COPPICE_AUDIENCE in the name of one of the accounts COPPICE_CALLERS (e-mail addresses,
+by commas); terraform/ sets both, and without them it does not start. COPPICE_SIGNATURES=cloud-run says that Cloud Run has
+checked the token's signature, and taken it off, before the request comes here.`,
 		Example: "  aggregator serve --listen 127.0.0.1:8080",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return w.with(cmd.Context(), func(a *conclude.Aggregator, _ *Backends) error { return serve(cmd.Context(), a, listen) })
+			return w.with(cmd.Context(), func(a *conclude.Aggregator, _ *Backends) error { return w.serve(cmd.Context(), a, listen) })
 		},
 	}
 	cmd.Flags().StringVar(&listen, "listen", listen, "address to listen on")
 	return cmd
 }
 
-// goodbye is how long requests may take to finish once the server is told to end; Cloud Run allows 10 s.
-const goodbye = 8 * time.Second
+// Bounds of a connection. What is asked for is short; answering may mean to conclude a sweep.
+const (
+	goodbye    = 8 * time.Second // for requests to finish once the server is told to end; Cloud Run allows 10 s
+	headerTime = 10 * time.Second
+	readTime   = time.Minute
+	answerTime = time.Hour // as long as Cloud Run lets a request take
+	idleTime   = 2 * time.Minute
+	maxHeader  = 32 << 10
+)
 
-func serve(ctx context.Context, a *conclude.Aggregator, address string) error {
+// serve serves until ctx ends.
+func (w *World) serve(ctx context.Context, a *conclude.Aggregator, address string) error {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", address)
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", address, err)
 	}
-	server := &http.Server{Handler: handler(a), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute,
+	callers, err := w.callersAt(ctx, l.Addr())
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	server := &http.Server{Handler: handler(a, callers), ReadHeaderTimeout: headerTime, ReadTimeout: readTime, WriteTimeout: answerTime, IdleTimeout: idleTime,
+		MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(a.Log.Handler(), slog.LevelWarn),
 		BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) }}
-	a.Log.Info("aggregator serves", "address", l.Addr().String())
+	a.Log.Info("aggregator serves", "address", l.Addr().String(), "callers_checked", callers != nil)
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(l) }()
 	select {
@@ -66,6 +84,24 @@ func serve(ctx context.Context, a *conclude.Aggregator, address string) error {
 	return nil
 }
 
+// callersAt is what knows the callers at an address. It is nil, and anybody may call, only where nothing is set and only this
+// machine can reach the address.
+func (w *World) callersAt(ctx context.Context, at net.Addr) (Callers, error) {
+	var env sweep.CallersEnv
+	if err := w.Environment(ctx, &env, callersRemedy); err != nil {
+		return nil, err
+	}
+	if env.Audience == "" && len(env.Callers) == 0 {
+		if tcp, ok := at.(*net.TCPAddr); ok && tcp.IP.IsLoopback() {
+			return nil, nil
+		}
+		return nil, &cloud.SetupError{What: fmt.Sprintf("%s can be reached from other machines, and nobody said who may call", at), Hint: callersRemedy}
+	}
+	return w.Callers(ctx, env)
+}
+
+const callersRemedy = "set COPPICE_AUDIENCE and COPPICE_CALLERS as terraform/ does, or listen on 127.0.0.1"
+
 // pushed is the envelope of a push subscription.
 // Source: https://cloud.google.com/pubsub/docs/push#receive_push
 type pushed struct {
@@ -79,27 +115,34 @@ type pushed struct {
 // maxEnvelope leaves room for base64 and the envelope's own fields.
 const maxEnvelope = 2 * sweep.MaxMessage
 
-func handler(a *conclude.Aggregator) http.Handler {
+func handler(a *conclude.Aggregator, callers Callers) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("POST /push", func(w http.ResponseWriter, r *http.Request) {
-		var p pushed
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxEnvelope))
-		if err == nil {
-			err = json.Unmarshal(body, &p)
-		}
-		if err != nil {
-			// Not acknowledged: it is no push message, and a real one would come again.
-			a.Log.Warn("refused a request", "path", r.URL.Path, "error", err.Error())
-			http.Error(w, "not a Pub/Sub push message", http.StatusBadRequest)
-			return
-		}
-		answer(a, w, "handle a message", a.Handle(r.Context(), p.Message.Data))
-	})
-	mux.HandleFunc("POST /reconcile", func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("POST /push", guarded(a.Log, callers, func(w http.ResponseWriter, r *http.Request) { handlePush(a, w, r) }))
+	mux.HandleFunc("POST /reconcile", guarded(a.Log, callers, func(w http.ResponseWriter, r *http.Request) {
 		answer(a, w, "reconcile", a.Reconcile(r.Context()))
-	})
-	return mux
+	}))
+	return http.MaxBytesHandler(mux, maxEnvelope)
+}
+
+// handlePush acts on a message of a push subscription.
+func handlePush(a *conclude.Aggregator, w http.ResponseWriter, r *http.Request) {
+	var p pushed
+	body, err := io.ReadAll(r.Body)
+	if err == nil {
+		err = json.Unmarshal(body, &p)
+	}
+	if err == nil {
+		answer(a, w, "handle a message", a.Handle(r.Context(), p.Message.Data))
+		return
+	}
+	// Not acknowledged: it is no push message, and a real one would come again.
+	a.Log.Warn("refused a request", "path", r.URL.Path, "error", err.Error())
+	status := http.StatusBadRequest
+	if errors.As(err, new(*http.MaxBytesError)) {
+		status = http.StatusRequestEntityTooLarge
+	}
+	http.Error(w, "not a Pub/Sub push message", status)
 }
 
 // answer tells the caller to try again when something failed. The reason goes to the log, not to whoever asks.

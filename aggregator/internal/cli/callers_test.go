@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/sethvargo/go-envconfig"
+
+	"coppice/blob"
+	"coppice/program"
+	"coppice/sweep"
+)
+
+// guests knows callers by their whole Authorization header; package idtoken has the tests of real tokens.
+type guests map[string]error
+
+func (g guests) Verify(_ context.Context, authorization string) (string, error) {
+	err, known := g[authorization]
+	switch {
+	case !known:
+		return "", &RefusedError{http.StatusUnauthorized, errors.New("the token's audience is elsewhere")}
+	case err != nil:
+		return "", err
+	}
+	return "push@example.iam.gserviceaccount.com", nil
+}
+
+// unread is a body that must not be asked for.
+type unread struct{ t *testing.T }
+
+func (u unread) Read([]byte) (int, error) {
+	u.t.Error("the body of a stranger was read")
+	return 0, errors.New("unread")
+}
+
+func TestOnlyCallersAreLetIn(t *testing.T) {
+	const good, other, unsure = "Bearer very.secret.token", "Bearer anothers.secret.token", "Bearer unsure.secret.token"
+	known := guests{good: nil, other: &RefusedError{http.StatusForbidden, errors.New("eve may not call")}, unsure: errors.New("no keys to be had")}
+	message, oversized := push("x"), push(strings.Repeat("x", maxEnvelope))
+	for name, tc := range map[string]struct {
+		method, path, header string
+		body                 string // empty: it must not be read
+		want                 int
+		log                  string
+	}{
+		"nobody":              {"POST", "/push", "", "", 401, "audience is elsewhere"},
+		"a stranger":          {"POST", "/push", "Bearer made.up.token", "", 401, "audience is elsewhere"},
+		"another":             {"POST", "/push", other, "", 403, "eve may not call"},
+		"nobody knows":        {"POST", "/push", unsure, "", 503, "no keys to be had"},
+		"reconcile, nobody":   {"POST", "/reconcile", "", "", 401, "audience is elsewhere"},
+		"reconcile, another":  {"POST", "/reconcile", other, "", 403, "eve may not call"},
+		"another path":        {"POST", "/admin", "", "", 404, ""},
+		"GET, as a stranger":  {"GET", "/reconcile", "", "", 405, ""},
+		"health, as anybody":  {"GET", "/healthz", "", "", 200, ""},
+		"push, as a guest":    {"POST", "/push", good, message, 204, ""},
+		"oversized, as guest": {"POST", "/push", good, oversized, 413, "too large"},
+		"reconcile, as guest": {"POST", "/reconcile", good, "", 204, ""}, // a change of a job's state: what it says does not matter
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log bytes.Buffer
+			a := aggregator(blob.Memory())
+			a.Log = program.Logger(&log)
+			var body io.Reader = unread{t}
+			if tc.body != "" {
+				body = strings.NewReader(tc.body)
+			}
+			r := httptest.NewRequestWithContext(t.Context(), tc.method, tc.path, body)
+			if tc.header != "" {
+				r.Header.Set("Authorization", tc.header)
+			}
+			rec := httptest.NewRecorder()
+			handler(a, known).ServeHTTP(rec, r)
+			if rec.Code != tc.want || !strings.Contains(log.String(), tc.log) {
+				t.Errorf("%d, want %d; log %s", rec.Code, tc.want, log.String())
+			}
+			if all := log.String() + rec.Body.String(); strings.Contains(all, "secret") || strings.Contains(all, "made.up") {
+				t.Errorf("the token is told: %s", all)
+			}
+			if body := rec.Body.String(); rec.Code >= 401 && rec.Code <= 403 && strings.TrimSpace(body) != http.StatusText(rec.Code) {
+				t.Errorf("a stranger is told %q", body)
+			}
+		})
+	}
+}
+
+func TestNobodyIsLetInByAccident(t *testing.T) {
+	far, near := &net.TCPAddr{IP: net.IPv4zero, Port: 8080}, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080}
+	both := map[string]string{"COPPICE_AUDIENCE": "a", "COPPICE_CALLERS": "x@y.z,v@w.z"}
+	for name, tc := range map[string]struct {
+		at      net.Addr
+		env     map[string]string
+		checked bool
+		refuses string
+	}{
+		"in the cloud":          {at: far, env: both, checked: true},
+		"this machine, checked": {at: near, env: both, checked: true},
+		"this machine":          {at: near},
+		"IPv6, this machine":    {at: &net.TCPAddr{IP: net.IPv6loopback}},
+		"everywhere":            {at: far, refuses: "COPPICE_AUDIENCE"},
+		"IPv6, everywhere":      {at: &net.TCPAddr{IP: net.IPv6unspecified}, refuses: "COPPICE_AUDIENCE"},
+		"only an audience":      {at: near, env: map[string]string{"COPPICE_AUDIENCE": "a"}, refuses: "0 callers"},
+		"only callers":          {at: near, env: map[string]string{"COPPICE_CALLERS": "x@y.z"}, refuses: "no audience"},
+		"misspelt":              {at: far, env: map[string]string{"COPPICE_SIGNATURES": "cloudrun"}, refuses: "COPPICE_SIGNATURES"},
+	} {
+		w := World{World: program.World{Env: envconfig.MapLookuper(tc.env)},
+			Callers: func(_ context.Context, env sweep.CallersEnv) (Callers, error) { // as wire.go's
+				switch {
+				case env.Audience == "":
+					return nil, errors.New("no audience")
+				case len(env.Callers) != 2:
+					return nil, errors.New("0 callers")
+				}
+				return guests{}, nil
+			}}
+		got, err := w.callersAt(t.Context(), tc.at)
+		if (got != nil) != tc.checked || (err != nil) != (tc.refuses != "") || err != nil && !strings.Contains(err.Error(), tc.refuses) {
+			t.Errorf("%s: callers %v, error %v", name, got, err)
+		}
+	}
+}
+
+// TestServeRefusesTheWorld starts the command as a careless deployment would.
+func TestServeRefusesTheWorld(t *testing.T) {
+	var out lockedBuffer
+	if code := Run(t.Context(), world(&out, blob.Memory(), nil, "serve", "--listen", ":0")); code != sweep.ExitSetup || !strings.Contains(out.String(), "COPPICE_CALLERS") {
+		t.Errorf("exit code %d: %s", code, out.String())
+	}
+}

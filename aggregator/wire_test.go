@@ -1,0 +1,41 @@
+package main
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+
+	"coppice/aggregator/internal/cli"
+	"coppice/cloud"
+	"coppice/sweep"
+)
+
+func TestCallers(t *testing.T) {
+	env := sweep.CallersEnv{Audience: "coppice-aggregator.example", Callers: []string{"push@example.iam.gserviceaccount.com"}}
+	c, err := callers(t.Context(), env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var refused *cli.RefusedError
+	if _, err := c.Verify(t.Context(), ""); !errors.As(err, &refused) || refused.Status != http.StatusUnauthorized {
+		t.Errorf("without a token: %v", err)
+	}
+	for _, env := range []sweep.CallersEnv{{Audience: "a"}, {Callers: env.Callers}, {Audience: "a", Callers: []string{""}}} {
+		var setup *cloud.SetupError
+		if _, err := callers(t.Context(), env); !errors.As(err, &setup) {
+			t.Errorf("%+v: %v", env, err)
+		}
+	}
+	// What Cloud Run hands on is believed only where the deployment says that it stands in front; the claims are
+	// {"email":"push@example.iam.gserviceaccount.com"}, so a believed signature is refused for its issuer.
+	stripped := "Bearer eyJhbGciOiJSUzI1NiJ9.eyJlbWFpbCI6InB1c2hAZXhhbXBsZS5pYW0uZ3NlcnZpY2VhY2NvdW50LmNvbSJ9.SIGNATURE_REMOVED_BY_GOOGLE"
+	_, before := c.Verify(t.Context(), stripped)
+	env.Signatures = sweep.SignaturesCloudRun
+	if c, err = callers(t.Context(), env); err != nil {
+		t.Fatal(err)
+	}
+	_, behind := c.Verify(t.Context(), stripped)
+	if !errors.As(before, &refused) || !errors.As(behind, &refused) || before.Error() == behind.Error() {
+		t.Errorf("in front %v, behind Cloud Run %v", before, behind)
+	}
+}

@@ -1,0 +1,265 @@
+// Package idtoken says who calls an HTTP service: it checks the identity token that Pub/Sub and Cloud Scheduler send along,
+// which Google signs in the name of a service account, and is the only importer of the library that does so.
+//
+// A caller is believed when the token's signature is by one of Google's published keys (RS256 and nothing else), its issuer
+// is Google, its audience is this service, it has not expired, Google says that the e-mail address in it is verified, and
+// the address is on the list. Source: https://cloud.google.com/pubsub/docs/authenticate-push-subscriptions
+//
+// Cloud Run, where it checks callers by IAM itself, takes the signature off the token before it hands the request on, so that
+// nobody can use the token again. Then the claims can be checked here and the signature only there. That is believed where
+// the deployment says so, and nowhere else: whoever can reach the service past that check could write such a token.
+// Source: https://cloud.google.com/run/docs/troubleshooting#signature-removed
+package idtoken
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/mail"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+
+	"coppice/cloud"
+)
+
+// Issuer is who signs, and KeysURL where the public keys are.
+const (
+	Issuer  = "https://accounts.google.com"
+	KeysURL = "https://www.googleapis.com/oauth2/v3/certs"
+)
+
+const (
+	maxToken    = 16 << 10         // bytes of an Authorization header; Google's tokens have about 1,000
+	fetchLimit  = 10 * time.Second // of one fetch of the keys
+	fetchPause  = 10 * time.Second // between two fetches: a token with an unknown key's name asks for one
+	maxCallers  = 100
+	tokenScheme = "Bearer"
+	// removed is what Cloud Run writes in place of a signature that it has checked.
+	removed = "SIGNATURE_REMOVED_BY_GOOGLE"
+)
+
+var compact = regexp.MustCompile(`^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$`)
+
+// Options say whom to believe.
+type Options struct {
+	Audience string   // what the token has to be made for
+	Callers  []string // e-mail addresses of service accounts
+	// CloudRunChecks says that Cloud Run's IAM check stands in front and lets no unchecked request through.
+	CloudRunChecks bool
+	// For tests; empty, they are Google's keys, the default transport and the real time.
+	KeysURL   string
+	Transport http.RoundTripper
+	Now       func() time.Time
+}
+
+// Verifier checks tokens. It may be used from any goroutine.
+type Verifier struct {
+	keys    oidc.KeySet
+	config  *oidc.Config
+	callers []string
+	behind  bool // Cloud Run's IAM check
+}
+
+// TokenError is a request without a token, or with one that is not to be believed: HTTP 401. Nothing in its text comes from
+// the token but claims that a signature vouches for.
+type TokenError struct{ Err error }
+
+func (e *TokenError) Error() string { return "the caller is not known: " + e.Err.Error() }
+
+// Unwrap gives the cause.
+func (e *TokenError) Unwrap() error { return e.Err }
+
+// CallerError is a good token of somebody who may not call: HTTP 403.
+type CallerError struct {
+	Email  string
+	Reason string
+}
+
+func (e *CallerError) Error() string {
+	return fmt.Sprintf("%.200q may not call: %s", e.Email, e.Reason)
+}
+
+// KeysError means that Google's keys could not be had, so that no token can be judged: HTTP 503, to be tried again.
+type KeysError struct{ Err error }
+
+func (e *KeysError) Error() string { return "fetch the keys of " + Issuer + ": " + e.Err.Error() }
+
+// Unwrap gives the cause.
+func (e *KeysError) Unwrap() error { return e.Err }
+
+// New makes a Verifier. Options that would believe nobody, or anybody, are a *cloud.SetupError. It fetches nothing yet; ctx
+// is used for its values only.
+func New(ctx context.Context, o Options) (*Verifier, error) {
+	if err := o.check(); err != nil {
+		return nil, &cloud.SetupError{What: err.Error(), Hint: "terraform/ sets COPPICE_AUDIENCE and COPPICE_CALLERS; without both, listen on a loopback address only"}
+	}
+	if o.KeysURL == "" {
+		o.KeysURL = KeysURL
+	}
+	if o.Transport == nil {
+		o.Transport = http.DefaultTransport
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	client := &http.Client{Timeout: fetchLimit, Transport: &sparing{next: o.Transport, now: o.Now}}
+	return &Verifier{
+		keys:    oidc.NewRemoteKeySet(oidc.ClientContext(ctx, client), o.KeysURL),
+		config:  &oidc.Config{ClientID: o.Audience, SupportedSigningAlgs: []string{oidc.RS256}, Now: o.Now},
+		callers: slices.Clone(o.Callers),
+		behind:  o.CloudRunChecks,
+	}, nil
+}
+
+func (o Options) check() error {
+	if o.Audience == "" {
+		return errors.New("no audience: a token made for any other service would be accepted")
+	}
+	if len(o.Callers) == 0 || len(o.Callers) > maxCallers {
+		return fmt.Errorf("%d accounts may call; use 1 to %d", len(o.Callers), maxCallers)
+	}
+	for _, c := range o.Callers {
+		if a, err := mail.ParseAddress(c); err != nil || a.Address != c {
+			return fmt.Errorf("caller %.200q is no e-mail address of an account", c)
+		}
+	}
+	return nil
+}
+
+// Verify says who sent a request, given the value of its Authorization header. Errors are *TokenError, *CallerError and
+// *KeysError.
+func (v *Verifier) Verify(ctx context.Context, authorization string) (email string, err error) {
+	raw, err := bearer(authorization)
+	if err != nil {
+		return "", &TokenError{err}
+	}
+	keys := &attempt{keys: v.keys}
+	if strings.HasSuffix(raw, "."+removed) {
+		if !v.behind {
+			return "", &TokenError{errors.New("the token's signature was taken off by Cloud Run, and nothing says that the service stands behind its IAM check; where it does, set COPPICE_SIGNATURES=cloud-run as terraform/ does")}
+		}
+		keys.keys = checkedBefore{}
+	}
+	token, err := oidc.NewVerifier(Issuer, keys, v.config).Verify(ctx, raw)
+	if keys.failed != nil {
+		return "", &KeysError{keys.failed}
+	}
+	if err != nil {
+		return "", &TokenError{withoutContents(err)}
+	}
+	var claims struct {
+		Email    string `json:"email"`
+		Verified bool   `json:"email_verified"`
+	}
+	if err := token.Claims(&claims); err != nil {
+		return "", &TokenError{errors.New("its claims email and email_verified have other types than Google's")}
+	}
+	switch {
+	case !claims.Verified:
+		return "", &CallerError{claims.Email, "Google has not verified the address"}
+	case !slices.Contains(v.callers, claims.Email):
+		return "", &CallerError{claims.Email, "it is not among COPPICE_CALLERS"}
+	}
+	return claims.Email, nil
+}
+
+// bearer is the token of an Authorization header.
+func bearer(authorization string) (string, error) {
+	scheme, token, _ := strings.Cut(authorization, " ")
+	switch {
+	case authorization == "":
+		return "", errors.New("the request has no Authorization header")
+	case len(authorization) > maxToken:
+		return "", fmt.Errorf("an Authorization header of %d bytes", len(authorization))
+	case !strings.EqualFold(scheme, tokenScheme) || !compact.MatchString(token): // the library would read other forms, too
+		return "", errors.New("the Authorization header holds no token of the form Bearer x.y.z")
+	}
+	return token, nil
+}
+
+// withoutContents keeps what the library says of a token whose signature is good, such as its issuer. Before that its words
+// could quote anything that a stranger has sent.
+func withoutContents(err error) error {
+	var expired *oidc.TokenExpiredError
+	switch text := err.Error(); {
+	case errors.As(err, &expired), strings.HasPrefix(text, "oidc: id token issued by"), strings.HasPrefix(text, "oidc: expected audience"),
+		strings.HasPrefix(text, "oidc: current time"):
+		return fmt.Errorf("%.400s", text)
+	case strings.Contains(text, "verify"):
+		return errors.New("the token's signature is by none of the keys of " + Issuer)
+	}
+	return errors.New("the token cannot be read as one that is signed with RS256")
+}
+
+// attempt remembers whether the keys were to be had; the library's error says so in words only.
+type attempt struct {
+	keys   oidc.KeySet
+	failed error
+}
+
+func (a *attempt) VerifySignature(ctx context.Context, jwt string) ([]byte, error) {
+	payload, err := a.keys.VerifySignature(ctx, jwt)
+	var fetch *unavailableError
+	if errors.As(err, &fetch) || err != nil && ctx.Err() != nil {
+		a.failed = err
+	}
+	return payload, err
+}
+
+// checkedBefore are the keys for a token whose signature Cloud Run has checked.
+type checkedBefore struct{}
+
+func (checkedBefore) VerifySignature(_ context.Context, jwt string) ([]byte, error) {
+	_, rest, _ := strings.Cut(jwt, ".")
+	claims, _, _ := strings.Cut(rest, ".")
+	return base64.RawURLEncoding.DecodeString(claims)
+}
+
+// sparing is a transport that leaves fetchPause between two requests, so that whoever sends made-up tokens cannot have us
+// ask Google once for each, and that makes an error of every answer but 200.
+type sparing struct {
+	next http.RoundTripper
+	now  func() time.Time
+
+	mu     sync.Mutex
+	last   time.Time
+	failed error // of the last request
+}
+
+// errFresh is no failure: the keys are as new as can be, and the token's is none of them.
+var errFresh = errors.New("the keys were fetched a moment ago")
+
+// unavailableError is a fetch of the keys that failed.
+type unavailableError struct{ err error }
+
+func (e *unavailableError) Error() string { return e.err.Error() }
+func (e *unavailableError) Unwrap() error { return e.err }
+
+// RoundTrip asks, at most once at a time.
+func (s *sparing) RoundTrip(r *http.Request) (*http.Response, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now := s.now(); now.Sub(s.last) >= fetchPause {
+		s.last = now
+		resp, err := s.next.RoundTrip(r)
+		if err == nil && resp.StatusCode != http.StatusOK {
+			resp.Body.Close()
+			err = fmt.Errorf("the answer was %s", resp.Status)
+		}
+		if s.failed = nil; err == nil {
+			return resp, nil
+		}
+		s.failed = &unavailableError{err}
+	}
+	if s.failed != nil {
+		return nil, s.failed
+	}
+	return nil, errFresh
+}
