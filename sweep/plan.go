@@ -112,6 +112,10 @@ func DecodePlan(data []byte) (*Plan, error) {
 	if err := CheckID(string(p.Sweep)); err != nil {
 		return nil, &DecodeError{"plan", err}
 	}
+	// Whoever cancels a sweep cancels the job that the plan names. Without a name there is nothing to cancel.
+	if p.Job != "" && p.Job != p.JobName(0) {
+		return nil, &DecodeError{"plan", fmt.Errorf("job %.200q is not that of sweep %s", p.Job, p.Sweep)}
+	}
 	if len(p.Trials) == 0 || len(p.Trials) > MaxTrials {
 		return nil, &DecodeError{"plan", fmt.Errorf("%d trials", len(p.Trials))}
 	}

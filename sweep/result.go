@@ -3,6 +3,7 @@ package sweep
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -130,9 +131,26 @@ func (r *Result) check() error {
 		return fmt.Errorf("score %v", r.Score)
 	}
 	for _, o := range []Object{*r.Model, r.Scores.Calib, r.Scores.Test} {
-		if !strings.HasPrefix(o.Name, r.Sweep.Attempt(r.Trial, r.Claim)) || strings.Contains(o.Name, "..") {
-			return fmt.Errorf("object %.80q lies outside its attempt", o.Name)
+		if err := o.check(r.Sweep.Attempt(r.Trial, r.Claim)); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// MaxObjectBytes bounds a file that a trial leaves: whoever reads one holds it in memory.
+const MaxObjectBytes = 4 << 30
+
+var filePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+
+// check refuses an object that is not a plain file of the attempt's folder. Its SHA-256 is the reader's to compare.
+func (o Object) check(folder string) error {
+	file, inside := strings.CutPrefix(o.Name, folder)
+	if !inside || !filePattern.MatchString(file) {
+		return fmt.Errorf("object %.80q lies outside its attempt", o.Name)
+	}
+	if o.Bytes < 0 || o.Bytes > MaxObjectBytes {
+		return fmt.Errorf("object %.80q of %d bytes", o.Name, o.Bytes)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"coppice/blob"
 	"coppice/strictyaml"
 	"coppice/sweep"
 )
@@ -134,7 +135,7 @@ func TestParseSpecNamesThePlace(t *testing.T) {
 }
 
 func plan() *sweep.Plan {
-	p := &sweep.Plan{Format: 1, Sweep: "nightly-1", Maximize: true, Dataset: sweep.DatasetRef{Name: "clicks", Version: "0123456789abcdef"},
+	p := &sweep.Plan{Format: 1, Sweep: "nightly-1", Job: "projects/p/locations/l/jobs/nightly-1", Maximize: true, Dataset: sweep.DatasetRef{Name: "clicks", Version: "0123456789abcdef"},
 		Holdout: sweep.Holdout{Valid: sweep.Rows{Split: "valid"}, Calib: sweep.Rows{Split: "calib"}, Test: sweep.Rows{Split: "valid", Folds: []uint8{8, 9}}}}
 	p.Spec.Model, p.Heartbeat, p.Takeover = "ctr", sweep.Duration(time.Second), sweep.Duration(time.Minute)
 	for i := range 6 {
@@ -172,6 +173,8 @@ func TestDecodePlanRefuses(t *testing.T) {
 	for name, spoil := range map[string]func(*sweep.Plan){
 		"format":       func(p *sweep.Plan) { p.Format = 2 },
 		"id":           func(p *sweep.Plan) { p.Sweep = "../x" },
+		"another job":  func(p *sweep.Plan) { p.Job = "projects/p/locations/l/jobs/nightly-2" },
+		"job's folder": func(p *sweep.Plan) { p.Job = "projects/p/locations/l/jobs/" },
 		"no trials":    func(p *sweep.Plan) { p.Trials = nil },
 		"trial number": func(p *sweep.Plan) { p.Trials[2].Number = 7 },
 		"dataset":      func(p *sweep.Plan) { p.Dataset.Name = "a/../b" },
@@ -295,6 +298,12 @@ func TestDecodeResultRefuses(t *testing.T) {
 		"status":          func(r *sweep.Result) { r.Status = "fine" },
 		"no model":        func(r *sweep.Result) { r.Model = nil },
 		"foreign object":  func(r *sweep.Result) { r.Model.Name = "sweeps/other/trials/0001/attempts/0/model.txt" },
+		"folder":          func(r *sweep.Result) { r.Model.Name += "/x" },
+		"no file":         func(r *sweep.Result) { r.Model.Name = r.Sweep.Attempt(r.Trial, r.Claim) },
+		"backslash":       func(r *sweep.Result) { r.Model.Name += `\x` },
+		"line":            func(r *sweep.Result) { r.Model.Name += "\n" },
+		"endless":         func(r *sweep.Result) { r.Model.Bytes = sweep.MaxObjectBytes + 1 },
+		"negative length": func(r *sweep.Result) { r.Model.Bytes = -1 },
 		"path":            func(r *sweep.Result) { r.Scores.Test.Name += "/../../x" },
 		"trial":           func(r *sweep.Result) { r.Trial = -1 },
 		"reason too long": func(r *sweep.Result) { r.Reason = strings.Repeat("x", 5000) },
@@ -317,6 +326,53 @@ func TestDecodeResultRefuses(t *testing.T) {
 	if _, err := sweep.DecodeResult(data); err != nil {
 		t.Errorf("a good result: %v", err)
 	}
+}
+
+// FuzzNames holds that whatever a decoder lets through makes names that every store accepts, inside the sweep's own folders.
+func FuzzNames(f *testing.F) {
+	for _, v := range []any{plan(), done(1, 0.5, 3), sweep.ScoreMessage{Format: 1, Sweep: "a"}} {
+		data, _ := json.Marshal(v)
+		f.Add(data, "sweeps/nightly-1/trials/0001/attempts/0/model.txt", "clicks@0123456789abcdef")
+	}
+	f.Add([]byte(`{"format":1,"sweep":"../x"}`), "plans/../x.json", "../x")
+	f.Fuzz(func(t *testing.T, data []byte, name, ref string) {
+		inside := func(id sweep.ID, name string) {
+			if err := blob.ValidName(name); err != nil || !strings.HasPrefix(name, id.Prefix()) && name != id.Plan() {
+				t.Fatalf("%q of sweep %q: %v", name, id, err)
+			}
+		}
+		if m, err := sweep.DecodeScoreMessage(data); err == nil {
+			inside(m.Sweep, m.Sweep.Plan())
+			inside(m.Sweep, m.Sweep.Result(m.Trial))
+		}
+		if r, err := sweep.DecodeResult(data); err == nil && r.Status == sweep.StatusDone {
+			for _, o := range []sweep.Object{*r.Model, r.Scores.Calib, r.Scores.Test} {
+				inside(r.Sweep, o.Name)
+			}
+		}
+		if p, err := sweep.DecodePlan(data); err == nil {
+			inside(p.Sweep, p.Sweep.Claim(len(p.Trials)-1, 3))
+			if dir := sweep.DatasetDir(p.Dataset.Name, p.Dataset.Version) + "manifest.json"; blob.ValidName(dir) != nil || strings.Count(dir, "/") != 3 {
+				t.Fatalf("dataset folder %q", dir)
+			}
+			if !strings.HasSuffix(p.JobName(1), "/"+string(p.Sweep.JobID(1))) || sweep.CheckID(string(p.Sweep.JobID(1))) != nil {
+				t.Fatalf("job %q", p.JobName(1))
+			}
+		}
+		if id, ok := sweep.ParsePlanName(name); ok && (id.Plan() != name || blob.ValidName(name) != nil) {
+			t.Fatalf("plan %q", name)
+		}
+		if trial, _, claim, ok := sweep.ID("nightly-1").ParseTrialObject(name); ok && (trial < 0 || trial >= sweep.MaxTrials || claim < 0) {
+			t.Fatalf("%q is of trial %d, claim %d", name, trial, claim)
+		}
+		if dataset, version, err := sweep.SplitDatasetRef(ref); err == nil {
+			for _, name := range []string{sweep.DatasetLatest(dataset), sweep.DatasetDir(dataset, version+"0") + "x"} {
+				if blob.ValidName(name) != nil || !strings.HasPrefix(name, "datasets/") || strings.Contains(dataset+version, "/") {
+					t.Fatalf("%q from %q", name, ref)
+				}
+			}
+		}
+	})
 }
 
 func FuzzDecoders(f *testing.F) {

@@ -46,7 +46,7 @@ func TestEndpoints(t *testing.T) {
 	message, _ := json.Marshal(sweep.ScoreMessage{Format: 1, Sweep: "night-1"})
 	fine, bad := aggregator(blob.Memory()), aggregator(broken{blob.Memory()})
 	// A cancelled sweep is concluded at once, so a push about it shows that the handler was reached.
-	plan := sweep.Plan{Format: 1, Sweep: "night-1", Heartbeat: 1, Takeover: 2, Trials: []sweep.Trial{{}}, Dataset: sweep.DatasetRef{Name: "d", Version: "0123456789abcdef"}}
+	plan := sweep.Plan{Format: 1, Sweep: "night-1", Job: "projects/p/locations/l/jobs/night-1", Heartbeat: 1, Takeover: 2, Trials: []sweep.Trial{{}}, Dataset: sweep.DatasetRef{Name: "d", Version: "0123456789abcdef"}}
 	plan.Spec.Model = "m"
 	plan.Holdout = sweep.Holdout{Valid: sweep.Rows{Split: "valid"}, Calib: sweep.Rows{Split: "calib"}, Test: sweep.Rows{Split: "test"}}
 	for _, a := range []*conclude.Aggregator{fine, bad} {

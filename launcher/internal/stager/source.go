@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"coppice/blob"
@@ -31,11 +32,14 @@ func Remote(url string) bool { return strings.HasPrefix(url, "gs://") }
 // SplitURL takes gs://BUCKET/REST apart.
 func SplitURL(url string) (bucket, rest string, err error) {
 	bucket, rest, _ = strings.Cut(strings.TrimPrefix(url, "gs://"), "/")
-	if !Remote(url) || bucket == "" {
+	if !Remote(url) || !bucketPattern.MatchString(bucket) {
 		return "", "", fmt.Errorf("%.200q is no bucket's address; use gs://BUCKET/PATH", url)
 	}
 	return bucket, rest, nil
 }
+
+// bucketPattern is what a bucket's name can be; all else would be a path to somewhere.
+var bucketPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]$`)
 
 // find lists the source's files. Those in a bucket are known by their checksums, so that nothing is fetched that was staged
 // before.
