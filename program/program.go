@@ -101,7 +101,7 @@ func Execute(ctx context.Context, w World, root *cobra.Command, codes ...func(er
 		fmt.Fprintf(w.Err, "%s: interrupted\n", root.Name())
 		return code
 	}
-	fmt.Fprintf(w.Err, "%s: %v\n", root.Name(), err)
+	fmt.Fprintf(w.Err, "%s: %s\n", root.Name(), Redact(err.Error()))
 	return code
 }
 
@@ -117,8 +117,11 @@ func (e *UsageError) Unwrap() error { return e.Err }
 func Usagef(format string, args ...any) error { return &UsageError{fmt.Errorf(format, args...)} }
 
 // Environment fills target, a struct with env tags, from the world's environment. What is missing is a *cloud.SetupError
-// with the remedy.
+// with the remedy, and so are credentials that are a service account's key.
 func (w *World) Environment(ctx context.Context, target any, remedy string) error {
+	if err := w.refuseKeys(); err != nil {
+		return err
+	}
 	err := envconfig.ProcessWith(ctx, &envconfig.Config{Target: target, Lookuper: w.Env})
 	if errors.Is(err, envconfig.ErrMissingRequired) { // without the names of our fields before it
 		text := err.Error()
@@ -184,10 +187,10 @@ func notFound(err error) (int, bool) {
 	return sweep.ExitNotFound, errors.Is(err, fs.ErrNotExist) || is(err, new(*registry.NotFoundError), new(*registry.NoPreviousError))
 }
 
-// Logger writes one JSON object per line with the field names that Cloud Logging understands.
+// Logger writes one JSON object per line with the field names that Cloud Logging understands, and no secrets (see Redact).
 // Source: https://cloud.google.com/logging/docs/structured-logging
 func Logger(w io.Writer) *slog.Logger {
-	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+	return slog.New(slog.NewJSONHandler(redacting{w}, &slog.HandlerOptions{ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
 		if len(groups) > 0 {
 			return a
 		}

@@ -35,9 +35,6 @@ func (s *Stager) known(ctx context.Context, d Destination, name, fingerprint str
 	if err != nil {
 		return nil, nil //nolint:nilerr // without a readable pointer the input counts as new
 	}
-	if _, _, err := sweep.SplitDatasetRef(name + "@" + p.Version); err != nil {
-		return nil, nil //nolint:nilerr // nor does one that leads elsewhere
-	}
 	place := filepath.Join(d.Dir, name, p.Version)
 	m, err := dataset.ReadManifest(place)
 	if err != nil {

@@ -1,0 +1,79 @@
+package conclude
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"coppice/blob"
+	"coppice/dataset"
+	"coppice/scorer"
+	"coppice/sweep"
+)
+
+// flip changes one byte in the middle of an object and gives what puts it right.
+func flip(t *testing.T, s blob.Store, name string) (mend func()) {
+	t.Helper()
+	good, _, err := blob.ReadAll(t.Context(), s, name, 1<<26)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(data []byte) {
+		t.Helper()
+		if _, err := s.Put(t.Context(), name, blob.Any, bytes.NewReader(data)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bad := bytes.Clone(good)
+	bad[len(bad)/2] ^= 1
+	put(bad)
+	return func() { put(good) }
+}
+
+// TestAFlippedByteOfTheDatasetEndsWithoutAWinner: nothing is calibrated, measured or registered on data that has changed.
+func TestAFlippedByteOfTheDatasetEndsWithoutAWinner(t *testing.T) {
+	w := newWorld(t, options{})
+	prefix := sweep.DatasetDir(w.plan.Dataset.Name, w.plan.Dataset.Version)
+	for _, file := range []string{dataset.ManifestFile, dataset.SampleFile, dataset.TargetsFile("calib"), dataset.TargetsFile("test")} {
+		mend := flip(t, w.datasets, prefix+file)
+		c := w.mustConclude(t)
+		if c.Outcome != sweep.OutcomeNoWinner || !strings.Contains(c.Reason, "dataset") && !strings.Contains(c.Reason, file) {
+			t.Errorf("%s: %+v", file, c)
+		}
+		if n := len(state(t, w.models, "")); n != 0 {
+			t.Errorf("%s: %d objects in the registry", file, n)
+		}
+		mend()
+		w.sweeps = without(t, without(t, w.sweeps, w.plan.Sweep.Conclusion()), w.plan.Sweep.Ending())
+	}
+	if c := w.mustConclude(t); c.Outcome != sweep.OutcomeWinner {
+		t.Errorf("put right again: %+v", c)
+	}
+}
+
+// TestAFlippedByteOfTheWinner passes over a trial whose scores have changed, as TestDamagedAndMissingObjects does for models.
+func TestAFlippedByteOfTheWinner(t *testing.T) {
+	for _, file := range []string{"model.txt", "calib.scores", "test.scores"} {
+		w := newWorld(t, options{})
+		best := w.mustConclude(t).Trial
+		w.models, w.sweeps = blob.Memory(), without(t, without(t, w.sweeps, w.plan.Sweep.Conclusion()), w.plan.Sweep.Ending())
+		flip(t, w.sweeps, w.plan.Sweep.Attempt(best, 0)+file)
+		if c := w.mustConclude(t); c.Outcome != sweep.OutcomeWinner || c.Trial == best || len(c.Rejected) == 0 {
+			t.Errorf("%s: %+v", file, c)
+		}
+	}
+}
+
+// TestAFlippedByteOfTheChampion: a champion that has changed is no measure, and no reason to move the alias.
+func TestAFlippedByteOfTheChampion(t *testing.T) {
+	first := newWorld(t, options{leaves: []int{15}, trees: 40})
+	if c := first.mustConclude(t); !c.Gate.Promoted {
+		t.Fatalf("%+v", c.Gate)
+	}
+	flip(t, first.models, "registry/ctr/versions/1/"+scorer.FileModel)
+	second := newWorld(t, options{into: first, sweep: "night-2", leaves: []int{31}, trees: 60})
+	c := second.mustConclude(t)
+	if c.Gate.Promoted || !strings.Contains(c.Gate.Reason, "cannot") {
+		t.Errorf("%+v", c.Gate)
+	}
+}

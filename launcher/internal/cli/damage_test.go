@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"coppice/blob"
+	"coppice/dataset/datasettest"
+	"coppice/sweep"
+)
+
+// TestPredictRefusesAFlippedByte: whatever byte of a registered model has changed, nothing is scored with it.
+func TestPredictRefusesAFlippedByte(t *testing.T) {
+	w := newWorld(t)
+	w.register(1)
+	in, out := w.file("in.csv", string(datasettest.Table(datasettest.Options{Rows: 50}))), filepath.Join(w.dir, "out.csv")
+	store := w.buckets["registry"]
+	for _, file := range []string{"model.txt", "features.json"} {
+		name := "registry/ctr/versions/1/" + file
+		good, _, err := blob.ReadAll(t.Context(), store, name, 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		put := func(data []byte) {
+			t.Helper()
+			if _, err := store.Put(t.Context(), name, blob.Any, bytes.NewReader(data)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		bad := bytes.Clone(good)
+		bad[len(bad)/2] ^= 1
+		put(bad)
+		w.refused(sweep.ExitInput, file, "predict", "--model", "ctr", "--in", in, "--out", out)
+		put(good)
+	}
+	if _, err := os.Stat(out); err == nil {
+		t.Error("something was scored")
+	}
+	w.must("predict", "--model", "ctr", "--in", in, "--out", out)
+}
+
+// TestPlanRefusesAnAlteredManifest: no sweep is planned on a dataset whose description has changed.
+func TestPlanRefusesAnAlteredManifest(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	spec := w.file("sweep.yaml", "name: night\ndataset: clicks\nmodel: ctr\nmetric: auc\ntrials: 1\nsearch: {fixed: [{}]}\nmachine: {type: n2-highmem-16}\n")
+	w.must("sweep", spec, "--dry-run")
+	store := w.buckets["datasets"]
+	for attrs, err := range store.List(t.Context(), "datasets/clicks/") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if filepath.Base(attrs.Name) != "manifest.json" {
+			continue
+		}
+		text, _, err := blob.ReadAll(t.Context(), store, attrs.Name, 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bad := bytes.Replace(text, []byte(`"missing_bin":-1`), []byte(`"missing_bin":-2`), 1)
+		if bytes.Equal(bad, text) {
+			bad = bytes.Replace(text, []byte(`"rows":`), []byte(`"rows":1`), 1)
+		}
+		if _, err := store.Put(t.Context(), attrs.Name, blob.Any, bytes.NewReader(bad)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.refused(sweep.ExitInput, "manifest", "sweep", spec, "--dry-run")
+}

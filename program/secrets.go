@@ -1,0 +1,95 @@
+package program
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+
+	"coppice/cloud"
+)
+
+// secrets are texts that let whoever reads them act as somebody: tokens, and addresses that need no other proof. Google's
+// libraries put the address of an upload into their errors.
+var secrets = regexp.MustCompile(`` +
+	`((?i:bearer)\s+)[A-Za-z0-9._~+/=-]{8,}` + // an Authorization header
+	`|()ya29\.[A-Za-z0-9._-]{8,}` + // Google's access tokens
+	`|()eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*` + // signed tokens (JWT)
+	`|((?i:upload_id|access_token|id_token|refresh_token|x-goog-signature|signature|x-goog-credential)=)[^&\s"'<>\\]+` + // in addresses
+	`|()-----BEGIN [A-Z ]*PRIVATE KEY-----[A-Za-z0-9+/=\s\\]*`)
+
+// Redact takes out of a text what nobody may find in a log.
+func Redact(text string) string {
+	return secrets.ReplaceAllString(text, "${1}${2}${3}${4}${5}(removed)")
+}
+
+// redacting removes secrets from what is written through it. A secret must not be split between two writes; a log handler
+// writes whole lines.
+type redacting struct{ w io.Writer }
+
+func (r redacting) Write(line []byte) (int, error) {
+	if !secrets.Match(line) {
+		return r.w.Write(line)
+	}
+	if _, err := io.WriteString(r.w, Redact(string(line))); err != nil {
+		return 0, err
+	}
+	return len(line), nil
+}
+
+// maxCredentials bounds a file of credentials; they have a few thousand bytes.
+const maxCredentials = 1 << 20
+
+// refuseKeys refuses to work with the key file of a service account, which would be found by Google's libraries: a key works
+// for whoever has a copy, anywhere, until somebody remembers it. Where an emulator is spoken to no credentials are used.
+func (w *World) refuseKeys() error {
+	if w.Env == nil {
+		return nil
+	}
+	if host, _ := w.Env.Lookup("STORAGE_EMULATOR_HOST"); host != "" {
+		return nil
+	}
+	name, _ := w.Env.Lookup("GOOGLE_APPLICATION_CREDENTIALS")
+	if name == "" {
+		return nil
+	}
+	key, err := isKey(name)
+	if err != nil {
+		return &cloud.SetupError{What: "GOOGLE_APPLICATION_CREDENTIALS", Hint: "unset it: " + withoutKeys, Err: err}
+	}
+	if key {
+		return &cloud.SetupError{What: fmt.Sprintf("GOOGLE_APPLICATION_CREDENTIALS is %s, the key of a service account, and Coppice works without keys", name),
+			Hint: "unset it and delete the key: " + withoutKeys}
+	}
+	return nil
+}
+
+const withoutKeys = "in the cloud the machine's own account is used; elsewhere log in with `gcloud auth application-default login --impersonate-service-account=ACCOUNT` (docs/deploy.md)"
+
+// isKey reports whether a file of credentials is a service account's key, or stands on one. Nothing of the file gets into
+// the error.
+func isKey(name string) (bool, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxCredentials))
+	if err != nil {
+		return false, err
+	}
+	type credentials struct {
+		Type       string `json:"type"`
+		PrivateKey string `json:"private_key"`
+	}
+	var c struct {
+		credentials
+		Source credentials `json:"source_credentials"` // of an impersonation
+	}
+	if json.Unmarshal(text, &c) != nil {
+		return false, fmt.Errorf("%s holds no credentials: it is not their JSON", name)
+	}
+	const key = "service_account"
+	return c.Type == key || c.Source.Type == key || c.PrivateKey != "" || c.Source.PrivateKey != "", nil
+}
