@@ -28,6 +28,9 @@ type Spec struct {
 	Limits  Limits         `yaml:"limits" json:"limits"`
 	Gate    *Gate          `yaml:"gate" json:"gate,omitempty"`
 
+	// Budget is how many USD of machines the sweep may use; 0 is no bound. It is no part of what makes two sweeps the same.
+	Budget float64 `yaml:"budget" json:"budget,omitempty"`
+
 	// Require are conditions on a finished trial, such as "log_loss <= 0.3" or "trees <= 500"; only trials that meet them
 	// all may win.
 	Require []string `yaml:"require" json:"require,omitempty"`
@@ -58,7 +61,7 @@ type Machine struct {
 	VMs            int    `yaml:"vms" json:"vms"`                           // how many at once, default 1
 	ThreadsPerTask int    `yaml:"threads_per_task" json:"threads_per_task"` // default 4
 	TasksPerVM     Auto   `yaml:"tasks_per_vm" json:"tasks_per_vm"`         // default auto: as many as CPU and memory allow
-	LocalSSD       int    `yaml:"local_ssd" json:"local_ssd"`               // disks of 375 GiB on each VM, default 1
+	LocalSSD       int    `yaml:"local_ssd" json:"local_ssd"`               // disks of 375 GiB on each VM; 0 is as few as the type takes and the dataset needs
 }
 
 // Auto is a count, or "auto" (0), which leaves it to Coppice.
@@ -117,6 +120,8 @@ type Vocabulary struct {
 	Constraint func(expression string) error               // can this condition on parameters be evaluated?
 	Require    func(expression string) error               // can this condition on results be evaluated?
 	Objective  func(objective string, metric string) error // do these go together?
+	Machine    func(machineType string) error              // is there such a machine type?
+	LocalSSD   func(machineType string, disks int) error   // may it have so many local SSDs?
 }
 
 var namePattern = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$`)
@@ -178,7 +183,7 @@ func (s *Spec) fillDefaults() {
 		spot := true
 		s.Machine.Spot = &spot
 	}
-	for p, value := range map[*int]int{&s.Machine.VMs: 1, &s.Machine.ThreadsPerTask: 4, &s.Machine.LocalSSD: 1} {
+	for p, value := range map[*int]int{&s.Machine.VMs: 1, &s.Machine.ThreadsPerTask: 4} {
 		if *p == 0 {
 			*p = value
 		}

@@ -186,8 +186,27 @@ func (d Distribution) Extremes() []any {
 	return nil
 }
 
-func (s *Spec) checkMachine(doc *strictyaml.Document, _ Vocabulary) error {
+// MaxBudget bounds a budget, in USD: more is a typing error.
+const MaxBudget = 1e6
+
+// CheckBudget refuses what is no sum of money that a sweep may cost.
+func CheckBudget(usd float64) error {
+	if !(usd > 0) || usd > MaxBudget {
+		return fmt.Errorf("a budget of %v: use USD above 0, up to %.0f", usd, MaxBudget)
+	}
+	return nil
+}
+
+func (s *Spec) checkMachine(doc *strictyaml.Document, v Vocabulary) error {
 	m, l := s.Machine, s.Limits
+	if err := v.Machine(m.Type); err != nil {
+		return doc.Errorf("machine.type", "%v", err)
+	}
+	if doc.Has("budget") {
+		if err := CheckBudget(s.Budget); err != nil {
+			return doc.Errorf("budget", "%v", err)
+		}
+	}
 	for _, c := range []struct {
 		path      string
 		value     int
@@ -196,10 +215,14 @@ func (s *Spec) checkMachine(doc *strictyaml.Document, _ Vocabulary) error {
 		{"machine.vms", m.VMs, 1, 2000},
 		{"machine.threads_per_task", m.ThreadsPerTask, 1, 512},
 		{"machine.tasks_per_vm", int(m.TasksPerVM), 0, MaxTasksPerVM},
-		{"machine.local_ssd", m.LocalSSD, 1, 48},
 	} {
 		if c.value < c.low || c.value > c.high {
 			return doc.Errorf(c.path, "%s is %d: use %d to %d", c.path, c.value, c.low, c.high)
+		}
+	}
+	if doc.Has("machine.local_ssd") {
+		if err := v.LocalSSD(m.Type, m.LocalSSD); err != nil {
+			return doc.Errorf("machine.local_ssd", "%v", err)
 		}
 	}
 	for path, d := range map[string]Duration{"limits.trial": l.Trial, "limits.sweep": l.Sweep} {
