@@ -18,6 +18,7 @@ import (
 	"coppice/launcher/internal/follow"
 	"coppice/launcher/internal/plan"
 	"coppice/launcher/internal/stager"
+	"coppice/machines"
 	"coppice/metric"
 	"coppice/program"
 	"coppice/search"
@@ -68,7 +69,23 @@ func vocabulary() sweep.Vocabulary {
 			}
 			return m.CheckObjective(objective)
 		},
+		Machine: func(name string) error { _, err := findType(name); return err },
+		LocalSSD: func(name string, disks int) error {
+			t, err := findType(name)
+			if err != nil {
+				return err
+			}
+			return t.CheckDisks(disks)
+		},
 	}
+}
+
+func findType(name string) (machines.Type, error) {
+	known, err := machines.Types()
+	if err != nil {
+		return machines.Type{}, err
+	}
+	return known.Find(name)
 }
 
 func (w *World) sweep(ctx context.Context, file string, f sweepFlags) error {

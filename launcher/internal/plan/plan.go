@@ -15,6 +15,7 @@ import (
 
 	"coppice/dataset"
 	"coppice/gbt"
+	"coppice/machines"
 	"coppice/metric"
 	"coppice/search"
 	"coppice/sweep"
@@ -89,8 +90,25 @@ func Build(q Request) (*Plan, error) {
 	if time.Duration(s.Limits.Trial) <= quickTrial {
 		p.Heartbeat, p.Takeover = sweep.Duration(quickHeartbeat), sweep.Duration(quickTakeover)
 	}
-	p.Sizing, err = size(s.Machine, q.Manifest, p.Trials)
-	return p, err
+	return p, p.fit(s.Machine, q.Manifest)
+}
+
+// fit sizes the tasks for the spec's machine, and writes down how many local SSDs it gets.
+func (p *Plan) fit(m sweep.Machine, d *dataset.Manifest) error {
+	known, err := machines.Types()
+	if err != nil {
+		return err
+	}
+	t, err := known.Find(m.Type)
+	if err != nil {
+		return errorf("%v", err)
+	}
+	need, err := Need(d, p.Trials, m.ThreadsPerTask)
+	if err != nil {
+		return err
+	}
+	p.Sizing, p.Spec.Machine.LocalSSD, err = Size(m, t, d, len(p.Trials), need)
+	return err
 }
 
 // Error is a spec that does not fit its dataset or its machine.
@@ -120,10 +138,12 @@ func request(s *sweep.Spec, m *dataset.Manifest) search.Request {
 // defaultID names a sweep after what it does: the same spec on the same data is the same sweep, so that running the
 // command again attaches.
 func defaultID(s *sweep.Spec, version string) (sweep.ID, error) {
+	trained := *s
+	trained.Budget = 0
 	data, err := json.Marshal(struct {
 		Spec    *sweep.Spec
 		Version string
-	}{s, version})
+	}{&trained, version})
 	if err != nil {
 		return "", err
 	}
