@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 
@@ -14,9 +13,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"coppice/blob"
+	"coppice/dataset"
 	"coppice/gbt"
 	"coppice/launcher/internal/follow"
 	"coppice/launcher/internal/plan"
+	"coppice/launcher/internal/quote"
 	"coppice/launcher/internal/stager"
 	"coppice/machines"
 	"coppice/metric"
@@ -26,9 +27,28 @@ import (
 )
 
 type sweepFlags struct {
+	assumptionFlags
 	id           string
+	budget       float64
 	noWait, json bool
 	dryRun       bool
+}
+
+func (f *sweepFlags) check() error {
+	if err := f.assumptionFlags.check(); err != nil {
+		return err
+	}
+	if f.id != "" {
+		if err := sweep.CheckID(f.id); err != nil {
+			return &program.UsageError{Err: err}
+		}
+	}
+	if f.budget != 0 {
+		if err := sweep.CheckBudget(f.budget); err != nil {
+			return &program.UsageError{Err: err}
+		}
+	}
+	return nil
 }
 
 func sweepCommand(w *World) *cobra.Command {
@@ -38,13 +58,19 @@ func sweepCommand(w *World) *cobra.Command {
 		Short: "Train a sweep's candidates as one Batch job and register the winner",
 		Long: `Writes the plan, submits exactly one Batch job and watches it until the aggregator has concluded. The sweep does not need
 the launcher: Ctrl-C only stops watching. Run again with the same spec, dataset version and id, it attaches to the sweep that is
-there.`,
+there.
+
+With a budget, a sweep that is expected to cost more is refused, and one that does is stopped before the money is spent: what has been
+trained by then is concluded, if the quorum is reached.`,
 		Example: `  launcher sweep sweep.yaml
   launcher sweep sweep.yaml --dry-run
+  launcher sweep sweep.yaml --budget 12.50
   launcher sweep sweep.yaml --id nightly-20261120 --no-wait --json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return w.sweep(cmd.Context(), args[0], f) },
 	}
+	f.assumptionFlags.add(cmd)
+	cmd.Flags().Float64Var(&f.budget, "budget", 0, "USD of machines that the sweep may cost; the spec's without")
 	cmd.Flags().StringVar(&f.id, "id", "", "the sweep's id; made of the spec and the dataset's version without")
 	cmd.Flags().BoolVar(&f.noWait, "no-wait", false, "submit and return")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "show trials, Batch request and memory; submit nothing")
@@ -89,16 +115,17 @@ func findType(name string) (machines.Type, error) {
 }
 
 func (w *World) sweep(ctx context.Context, file string, f sweepFlags) error {
-	if f.id != "" {
-		if err := sweep.CheckID(f.id); err != nil {
-			return &program.UsageError{Err: err}
-		}
+	if err := f.check(); err != nil {
+		return err
 	}
-	text, err := os.ReadFile(file)
+	spec, err := readSpec(file)
 	if err != nil {
 		return err
 	}
-	spec, err := sweep.ParseSpec(file, text, vocabulary())
+	if f.budget != 0 {
+		spec.Budget = f.budget
+	}
+	prices, err := w.prices(f.prices)
 	if err != nil {
 		return err
 	}
@@ -109,6 +136,9 @@ func (w *World) sweep(ctx context.Context, file string, f sweepFlags) error {
 		}
 		p, err := plan.Build(plan.Request{Spec: spec, Manifest: m, ID: sweep.ID(f.id), Job: c.Jobs.Name, Now: w.Now(), Version: w.Version})
 		if err != nil {
+			return err
+		}
+		if err := c.quote(p, m, prices, f.Assumptions); err != nil {
 			return err
 		}
 		if f.dryRun {
@@ -129,6 +159,21 @@ func (w *World) sweep(ctx context.Context, file string, f sweepFlags) error {
 		}
 		return w.watch(ctx, c, p.Sweep, f.json)
 	})
+}
+
+// quote writes into the plan what the sweep is expected to take, and refuses one that is expected to exceed its budget.
+func (c *cloud) quote(p *plan.Plan, m *dataset.Manifest, prices *machines.Prices, a quote.Assumptions) error {
+	t, err := findType(p.Spec.Machine.Type)
+	if err != nil {
+		return err
+	}
+	q := quote.Request{Plan: p.Plan, Manifest: m, Prices: prices, Region: c.env.Location, Assumptions: a, Calibration: quote.Measured()}
+	offer, err := q.Offer(t)
+	if err != nil {
+		return err
+	}
+	p.Quote = q.Quote(offer)
+	return quote.Hold(p.Quote, t.Name, p.Spec.Budget)
 }
 
 // launch writes the plan and submits its job, or finds that both are there. A sweep that has ended is not started again; its
@@ -153,6 +198,9 @@ func (c *cloud) launch(ctx context.Context, w *World, p *plan.Plan, quiet bool) 
 		if there.Plan.Fingerprint() != p.Fingerprint() {
 			return nil, &conflictError{fmt.Errorf("sweep %s exists with another plan (made %s); choose another --id, or leave it out", p.Sweep, humanize.Time(there.Plan.Created))}
 		}
+		if has := there.Plan.Spec.Budget; has != p.Spec.Budget && !quiet {
+			fmt.Fprintf(w.Out, "note: sweep %s was started with %s, and keeps it\n", p.Sweep, budgetText(has))
+		}
 		ended, err := follow.Conclusion(ctx, c.sweeps, p.Sweep)
 		if err != nil || ended != nil {
 			return ended, err
@@ -168,9 +216,31 @@ func (c *cloud) launch(ctx context.Context, w *World, p *plan.Plan, quiet bool) 
 func (w *World) announce(p *plan.Plan) {
 	z := p.Sizing
 	fmt.Fprintf(w.Out, "sweep %s: %d trials on %s@%s, %d tasks on %d x %s\n", p.Sweep, len(p.Trials), p.Dataset.Name, p.Dataset.Version, z.Tasks, z.VMs, z.MachineType)
+	if q := p.Quote; q != nil {
+		fmt.Fprintf(w.Out, "expected: %s hours, %s, %s\n", hours(q.Hours), quotedCost(q), budgetText(p.Spec.Budget))
+	}
 	for _, note := range p.Notes {
 		fmt.Fprintf(w.Out, "note: %s\n", note)
 	}
+}
+
+// quotedCost is a quote's cost with its price model.
+func quotedCost(q *sweep.Quote) string {
+	model := "on demand"
+	if q.Spot {
+		model = "on Spot"
+	}
+	if q.Hourly == 0 {
+		return "no price known " + model
+	}
+	return fmt.Sprintf("%s USD %s", money(&q.Cost), model)
+}
+
+func budgetText(usd float64) string {
+	if usd == 0 {
+		return "no budget"
+	}
+	return fmt.Sprintf("a budget of %s USD", quote.USD(usd))
 }
 
 func (w *World) submitted(p *plan.Plan, ended *sweep.Conclusion, asJSON bool) error {

@@ -29,6 +29,8 @@ type Request struct {
 	Job      func(sweep.ID) string
 	Now      time.Time
 	Version  string // the launcher's
+	// Unfit lets a plan be made although its machine cannot run it, for comparing with machines that can; Sizing is then incomplete.
+	Unfit bool
 }
 
 // Heartbeat and takeover of a sweep: a task that is silent for so long has missed nine beats.
@@ -90,7 +92,11 @@ func Build(q Request) (*Plan, error) {
 	if time.Duration(s.Limits.Trial) <= quickTrial {
 		p.Heartbeat, p.Takeover = sweep.Duration(quickHeartbeat), sweep.Duration(quickTakeover)
 	}
-	return p, p.fit(s.Machine, q.Manifest)
+	err = p.fit(s.Machine, q.Manifest)
+	if q.Unfit && Input(err) {
+		return p, nil
+	}
+	return p, err
 }
 
 // fit sizes the tasks for the spec's machine, and writes down how many local SSDs it gets.

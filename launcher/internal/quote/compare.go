@@ -58,7 +58,11 @@ func (q *Request) Compare(known *machines.Catalogue, wish Wish) (*Comparison, er
 	if err != nil {
 		return nil, err
 	}
-	types, named, err := q.candidates(known, wish.Machines)
+	own, err := known.Find(q.Plan.Spec.Machine.Type)
+	if err != nil {
+		return nil, err
+	}
+	types, err := q.candidates(known, own, wish.Machines)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +71,7 @@ func (q *Request) Compare(known *machines.Catalogue, wish Wish) (*Comparison, er
 		c.Within = time.Duration(q.Plan.Spec.Limits.Sweep).Hours()
 	}
 	for _, t := range types {
-		o, err := q.bestOf(w, t, wish)
+		o, err := q.bestOf(w, own, t, wish)
 		switch {
 		case err == nil:
 			c.Offers = append(c.Offers, *o)
@@ -79,8 +83,8 @@ func (q *Request) Compare(known *machines.Catalogue, wish Wish) (*Comparison, er
 	}
 	spot := *q.Plan.Spec.Machine.Spot
 	slices.SortStableFunc(c.Offers, func(a, b Offer) int { return cmp.Compare(rank(&a, spot), rank(&b, spot)) })
-	if !named {
-		c.shorten(q.Plan.Spec.Machine.Type)
+	if len(wish.Machines) == 0 {
+		c.shorten(own.Name)
 	}
 	c.recommend(wish.Budget)
 	c.Notes = q.notes()
@@ -97,20 +101,16 @@ func rank(o *Offer, spot bool) float64 {
 }
 
 // candidates are the types to compare: the named ones, or the plan's and all with a price that have half to twice as many vCPUs.
-func (q *Request) candidates(known *machines.Catalogue, names []string) (types []machines.Type, named bool, err error) {
-	own, err := known.Find(q.Plan.Spec.Machine.Type)
-	if err != nil {
-		return nil, false, err
-	}
+func (q *Request) candidates(known *machines.Catalogue, own machines.Type, names []string) (types []machines.Type, err error) {
 	for _, name := range names {
 		t, err := known.Find(name)
 		if err != nil {
-			return nil, true, err
+			return nil, err
 		}
 		types = append(types, t)
 	}
 	if len(names) > 0 {
-		return types, true, nil
+		return types, nil
 	}
 	types = []machines.Type{own}
 	for _, t := range known.All() {
@@ -119,11 +119,11 @@ func (q *Request) candidates(known *machines.Catalogue, names []string) (types [
 			types = append(types, t)
 		}
 	}
-	return types, false, nil
+	return types, nil
 }
 
 // bestOf is the offer for one type with as many machines as wished.
-func (q *Request) bestOf(w *work, t machines.Type, wish Wish) (*Offer, error) {
+func (q *Request) bestOf(w *work, own, t machines.Type, wish Wish) (*Offer, error) {
 	m := q.Plan.Spec.Machine
 	if t.Name != m.Type {
 		m.LocalSSD, m.TasksPerVM = 0, 0
@@ -144,7 +144,7 @@ func (q *Request) bestOf(w *work, t machines.Type, wish Wish) (*Offer, error) {
 	case t.Name == m.Type:
 		return with(m.VMs)
 	}
-	return with(max(1, (m.VMs*q.Plan.Sizing.VCPUs+t.VCPUs-1)/t.VCPUs))
+	return with(max(1, (m.VMs*own.VCPUs+t.VCPUs-1)/t.VCPUs))
 }
 
 // fewest is the offer with the fewest machines that ends in time, or with as many as are of use if none does. More machines are

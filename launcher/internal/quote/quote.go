@@ -4,8 +4,9 @@
 package quote
 
 import (
+	"container/heap"
+	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"coppice/dataset"
@@ -208,13 +209,24 @@ func (q *Request) loss(lead, trial float64) float64 {
 
 // makespan is when the last trial ends, in seconds, when every task takes the next trial as soon as it has done one.
 func makespan(seconds []float64, tasks int) float64 {
-	free := make([]float64, min(tasks, len(seconds)))
+	free := make(times, min(tasks, len(seconds)))
+	last := 0.0
 	for _, s := range seconds {
-		i := slices.Index(free, slices.Min(free))
-		free[i] += s
+		free[0] += s
+		last = max(last, free[0])
+		heap.Fix(&free, 0)
 	}
-	return slices.Max(free)
+	return last
 }
+
+// times is a heap of when each task is free again.
+type times []float64
+
+func (t times) Len() int           { return len(t) }
+func (t times) Less(i, j int) bool { return t[i] < t[j] }
+func (t times) Swap(i, j int)      { t[i], t[j] = t[j], t[i] }
+func (t *times) Push(x any)        { *t = append(*t, x.(float64)) }
+func (t *times) Pop() any          { v := (*t)[len(*t)-1]; *t = (*t)[:len(*t)-1]; return v }
 
 // Quote is the offer as it is written into the plan.
 func (q *Request) Quote(o *Offer) *sweep.Quote {
@@ -235,6 +247,51 @@ func Reserve(p *sweep.Plan) time.Duration {
 		return quickReserve
 	}
 	return reserve
+}
+
+// BudgetError is a budget that a sweep is expected to exceed, or that cannot be kept.
+type BudgetError struct{ Msg string }
+
+func (e *BudgetError) Error() string { return e.Msg }
+
+// Hold refuses, with a *BudgetError, a budget that the sweep is expected to exceed: what it costs, and what has to be kept back so
+// that it can be stopped in time.
+func Hold(q *sweep.Quote, machine string, budget float64) error {
+	switch {
+	case budget == 0:
+		return nil
+	case q.Hourly == 0:
+		return &BudgetError{fmt.Sprintf("a budget cannot be kept: no %s price of %s in %s is known; `launcher prices refresh` reads it, else leave the budget out", model(q.Spot), machine, q.Region)}
+	}
+	if need := q.Cost.Expected + q.ReserveCost(); need > budget {
+		return &BudgetError{fmt.Sprintf("the budget of %s USD is too small: %d x %s are expected to cost %s (%s to %s), and %s is kept back to stop in time; give --budget %s, or see `launcher plan` for other machines",
+			USD(budget), q.VMs, machine, USD(q.Cost.Expected), USD(q.Cost.Low), USD(q.Cost.High), USD(q.ReserveCost()), USD(roundUp(need)))}
+	}
+	return nil
+}
+
+func model(spot bool) string {
+	if spot {
+		return "Spot"
+	}
+	return "on-demand"
+}
+
+// USD writes a sum of money: cents, or four significant digits of what is less.
+func USD(v float64) string {
+	if v == 0 || v >= 0.1 {
+		return fmt.Sprintf("%.2f", v)
+	}
+	return fmt.Sprintf("%.2g", v)
+}
+
+// roundUp is a sum that USD writes and that is enough.
+func roundUp(v float64) float64 {
+	if v >= 0.1 {
+		return math.Ceil(v*100) / 100
+	}
+	unit := math.Pow(10, math.Floor(math.Log10(v))-1)
+	return math.Ceil(v/unit) * unit
 }
 
 // finite keeps a sum out of quotes that no machine could work off.

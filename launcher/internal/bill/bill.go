@@ -1,0 +1,141 @@
+// Package bill says what a sweep has cost: by trial and attempt, what was lost with machines, and how that compares with the quote.
+// It is pure: a plan, its ledger and its results come in.
+package bill
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"coppice/ledger"
+	"coppice/sweep"
+)
+
+// Bill is what a sweep has cost. Money is USD, all zeros where no price is known (Hourly 0).
+type Bill struct {
+	Sweep        sweep.ID     `json:"sweep"`
+	Machine      string       `json:"machine"`
+	VMs          int          `json:"vms"`   // at once, at most
+	Model        string       `json:"model"` // "on Spot" or "on demand", as the plan asked for
+	Region       string       `json:"region"`
+	Hourly       float64      `json:"hourly"` // of one machine with its local SSDs
+	From         time.Time    `json:"from"`
+	To           time.Time    `json:"to"`
+	Hours        float64      `json:"hours"`
+	MachineHours float64      `json:"machine_hours"`
+	Cost         float64      `json:"cost"` // the four parts that follow
+	UsefulCost   float64      `json:"useful_cost"`
+	LostCost     float64      `json:"lost_cost"` // work that was lost with machines and done again
+	LeadCost     float64      `json:"lead_cost"` // of machines before their first trial
+	IdleCost     float64      `json:"idle_cost"` // tasks without a trial, vCPUs without a task
+	LostSeconds  float64      `json:"lost_seconds"`
+	LeadEach     float64      `json:"lead_seconds_each"`
+	Interrupted  int          `json:"interrupted"` // attempts that did not end their trial
+	Budget       float64      `json:"budget,omitempty"`
+	NsPerValue   float64      `json:"ns_per_value"`       // median of the trials that are done
+	MeanTrial    float64      `json:"mean_trial_seconds"` // of those that have ended
+	Quote        *sweep.Quote `json:"quote,omitempty"`
+	Trials       []Trial      `json:"trials"`
+	Attempts     []Attempt    `json:"attempts"`
+	Unreadable   int          `json:"unreadable,omitempty"`
+}
+
+// Trial is what one trial has cost, all its attempts together. Seconds are of a task.
+type Trial struct {
+	Trial       int          `json:"trial"`
+	Status      sweep.Status `json:"status,omitempty"` // empty as long as it has not ended
+	Attempts    int          `json:"attempts"`
+	Seconds     float64      `json:"seconds"`
+	LostSeconds float64      `json:"lost_seconds"`
+	Trees       int          `json:"trees"`
+	NsPerValue  float64      `json:"ns_per_value"`
+	Cost        float64      `json:"cost"`
+	LostCost    float64      `json:"lost_cost"`
+}
+
+// Attempt is what one attempt at a trial has cost.
+type Attempt struct {
+	ledger.Attempt
+	Cost float64 `json:"cost"`
+}
+
+// Make makes the bill.
+func Make(p *sweep.Plan, l *ledger.Ledger, results map[int]sweep.Result) *Bill {
+	b := &Bill{Sweep: p.Sweep, Machine: p.Sizing.MachineType, VMs: l.Machines, Model: "on demand", From: l.From, To: l.To, Hours: l.To.Sub(l.From).Hours(),
+		MachineHours: l.MachineSeconds / 3600, Cost: l.Cost(p), Budget: p.Spec.Budget, Quote: p.Quote, Unreadable: l.Unreadable}
+	if p.Spec.Machine.Spot != nil && *p.Spec.Machine.Spot {
+		b.Model = "on Spot"
+	}
+	if q := p.Quote; q != nil {
+		b.Region, b.Hourly, b.LeadEach = q.Region, q.Hourly, q.LeadTime.Expected
+	}
+	b.LeadCost = l.LeadSeconds / 3600 * b.Hourly
+	// A task's second is its share of a machine's.
+	second := b.Hourly / 3600 / float64(max(p.Sizing.TasksPerVM, 1))
+	b.add(l.Attempts, results, second)
+	b.settle()
+	return b
+}
+
+// add adds up attempts and trials; second is the price of a task's second.
+func (b *Bill) add(attempts []ledger.Attempt, results map[int]sweep.Result, second float64) {
+	trials := map[int]*Trial{}
+	lost := map[int]float64{} // seconds of attempts that did not end the trial
+	for _, a := range attempts {
+		b.Attempts = append(b.Attempts, Attempt{a, a.Seconds() * second})
+		t := trials[a.Trial]
+		if t == nil {
+			t = &Trial{Trial: a.Trial}
+			trials[a.Trial] = t
+		}
+		t.Attempts++
+		t.Seconds += a.Seconds()
+		t.Trees = max(t.Trees, a.Trees)
+		if a.End == ledger.Lost || a.End == ledger.Released {
+			lost[a.Trial] += a.Seconds()
+			b.Interrupted++
+		}
+	}
+	var speeds []float64
+	ended := 0
+	for number, t := range trials {
+		saved := 0.0
+		if r, ok := results[number]; ok {
+			t.Status, t.NsPerValue = r.Status, r.Usage.NsPerValue
+			saved = r.Usage.TrainSeconds * float64(r.Usage.ResumedTrees) / float64(max(r.TreesGrown, 1))
+			b.MeanTrial, ended = b.MeanTrial+r.Usage.TrainSeconds, ended+1
+			if r.Status == sweep.StatusDone && r.Usage.NsPerValue > 0 {
+				speeds = append(speeds, r.Usage.NsPerValue)
+			}
+		}
+		t.LostSeconds = max(0, lost[number]-saved)
+		t.Cost, t.LostCost = t.Seconds*second, t.LostSeconds*second
+		b.LostSeconds += t.LostSeconds
+		b.Trials = append(b.Trials, *t)
+	}
+	slices.SortFunc(b.Trials, func(x, y Trial) int { return cmp.Compare(x.Trial, y.Trial) })
+	b.MeanTrial /= float64(max(ended, 1))
+	if slices.Sort(speeds); len(speeds) > 0 {
+		b.NsPerValue = speeds[len(speeds)/2]
+	}
+}
+
+// settle divides the cost among its parts. Attempts overlap where somebody came back from the dead; then all of it is theirs.
+func (b *Bill) settle() {
+	used := 0.0
+	for _, t := range b.Trials {
+		used += t.Cost
+		b.LostCost += t.LostCost
+	}
+	b.LostCost = min(b.LostCost, used)
+	b.UsefulCost = used - b.LostCost
+	b.IdleCost = b.Cost - used - b.LeadCost
+	if b.IdleCost < 0 { // hosts or tasks that live beside each other more than the plan's machines allow
+		b.LeadCost = max(0, b.LeadCost+b.IdleCost)
+		b.IdleCost = 0
+		if over := used + b.LeadCost - b.Cost; over > 0 && used > 0 {
+			share := (b.Cost - b.LeadCost) / used
+			b.LostCost, b.UsefulCost = b.LostCost*share, b.UsefulCost*share
+		}
+	}
+}
