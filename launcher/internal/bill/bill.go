@@ -23,17 +23,18 @@ type Bill struct {
 	To           time.Time    `json:"to"`
 	Hours        float64      `json:"hours"`
 	MachineHours float64      `json:"machine_hours"`
-	Cost         float64      `json:"cost"` // the four parts that follow
-	UsefulCost   float64      `json:"useful_cost"`
-	LostCost     float64      `json:"lost_cost"` // work that was lost with machines and done again
+	Cost         float64      `json:"cost"`         // the five parts that follow
+	UsefulCost   float64      `json:"useful_cost"`  // of trials that are done
+	StoppedCost  float64      `json:"stopped_cost"` // of trials that have no model: failed, stopped, or still running
+	LostCost     float64      `json:"lost_cost"`    // work that was lost with machines and done again
 	LeadCost     float64      `json:"lead_cost"` // of machines before their first trial
 	IdleCost     float64      `json:"idle_cost"` // tasks without a trial, vCPUs without a task
 	LostSeconds  float64      `json:"lost_seconds"`
 	LeadEach     float64      `json:"lead_seconds_each"`
-	Interrupted  int          `json:"interrupted"` // attempts that did not end their trial
+	Interrupted  int          `json:"interrupted"` // attempts after which another one took the trial
 	Budget       float64      `json:"budget,omitempty"`
 	NsPerValue   float64      `json:"ns_per_value"`       // median of the trials that are done
-	MeanTrial    float64      `json:"mean_trial_seconds"` // of those that have ended
+	MeanTrial    float64      `json:"mean_trial_seconds"` // of those that are done
 	Quote        *sweep.Quote `json:"quote,omitempty"`
 	Trials       []Trial      `json:"trials"`
 	Attempts     []Attempt    `json:"attempts"`
@@ -81,7 +82,7 @@ func Make(p *sweep.Plan, l *ledger.Ledger, results map[int]sweep.Result) *Bill {
 func (b *Bill) add(attempts []ledger.Attempt, results map[int]sweep.Result, second float64) {
 	trials := map[int]*Trial{}
 	lost := map[int]float64{} // seconds of attempts that did not end the trial
-	for _, a := range attempts {
+	for i, a := range attempts {
 		b.Attempts = append(b.Attempts, Attempt{a, a.Seconds() * second})
 		t := trials[a.Trial]
 		if t == nil {
@@ -91,20 +92,21 @@ func (b *Bill) add(attempts []ledger.Attempt, results map[int]sweep.Result, seco
 		t.Attempts++
 		t.Seconds += a.Seconds()
 		t.Trees = max(t.Trees, a.Trees)
-		if a.End == ledger.Lost || a.End == ledger.Released {
+		// Of one trial, later claims come later.
+		if i+1 < len(attempts) && attempts[i+1].Trial == a.Trial {
 			lost[a.Trial] += a.Seconds()
 			b.Interrupted++
 		}
 	}
 	var speeds []float64
-	ended := 0
+	done := 0
 	for number, t := range trials {
 		saved := 0.0
 		if r, ok := results[number]; ok {
 			t.Status, t.NsPerValue = r.Status, r.Usage.NsPerValue
 			saved = r.Usage.TrainSeconds * float64(r.Usage.ResumedTrees) / float64(max(r.TreesGrown, 1))
-			b.MeanTrial, ended = b.MeanTrial+r.Usage.TrainSeconds, ended+1
-			if r.Status == sweep.StatusDone && r.Usage.NsPerValue > 0 {
+			if r.Status == sweep.StatusDone {
+				b.MeanTrial, done = b.MeanTrial+r.Usage.TrainSeconds, done+1
 				speeds = append(speeds, r.Usage.NsPerValue)
 			}
 		}
@@ -114,7 +116,7 @@ func (b *Bill) add(attempts []ledger.Attempt, results map[int]sweep.Result, seco
 		b.Trials = append(b.Trials, *t)
 	}
 	slices.SortFunc(b.Trials, func(x, y Trial) int { return cmp.Compare(x.Trial, y.Trial) })
-	b.MeanTrial /= float64(max(ended, 1))
+	b.MeanTrial /= float64(max(done, 1))
 	if slices.Sort(speeds); len(speeds) > 0 {
 		b.NsPerValue = speeds[len(speeds)/2]
 	}
@@ -122,20 +124,24 @@ func (b *Bill) add(attempts []ledger.Attempt, results map[int]sweep.Result, seco
 
 // settle divides the cost among its parts. Attempts overlap where somebody came back from the dead; then all of it is theirs.
 func (b *Bill) settle() {
-	used := 0.0
 	for _, t := range b.Trials {
-		used += t.Cost
-		b.LostCost += t.LostCost
-	}
-	b.LostCost = min(b.LostCost, used)
-	b.UsefulCost = used - b.LostCost
-	b.IdleCost = b.Cost - used - b.LeadCost
-	if b.IdleCost < 0 { // hosts or tasks that live beside each other more than the plan's machines allow
-		b.LeadCost = max(0, b.LeadCost+b.IdleCost)
-		b.IdleCost = 0
-		if over := used + b.LeadCost - b.Cost; over > 0 && used > 0 {
-			share := (b.Cost - b.LeadCost) / used
-			b.LostCost, b.UsefulCost = b.LostCost*share, b.UsefulCost*share
+		lost := min(t.LostCost, t.Cost)
+		b.LostCost += lost
+		if t.Status == sweep.StatusDone {
+			b.UsefulCost += t.Cost - lost
+		} else {
+			b.StoppedCost += t.Cost - lost
 		}
+	}
+	used := b.UsefulCost + b.StoppedCost + b.LostCost
+	b.IdleCost = b.Cost - used - b.LeadCost
+	if b.IdleCost >= 0 {
+		return
+	}
+	// Tasks lived beside each other more than the plan's machines allow.
+	b.LeadCost, b.IdleCost = max(0, b.LeadCost+b.IdleCost), 0
+	if over := used + b.LeadCost - b.Cost; over > 0 && used > 0 {
+		share := (b.Cost - b.LeadCost) / used
+		b.LostCost, b.UsefulCost, b.StoppedCost = b.LostCost*share, b.UsefulCost*share, b.StoppedCost*share
 	}
 }

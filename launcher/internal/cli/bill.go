@@ -79,10 +79,11 @@ func (w *World) showBill(p *sweep.Plan, b *bill.Bill, attempts bool) {
 	}
 	t.Render()
 	w.pairs(
-		[2]string{"machines", fmt.Sprintf("%d x %s %s, %s each an hour in %s%s", b.VMs, b.Machine, b.Model, usd(b, b.Hourly), b.Region, priceNote(p))},
+		[2]string{"machines", fmt.Sprintf("%d x %s %s, %s each an hour in %s%s", b.VMs, b.Machine, b.Model, hourly(b), b.Region, priceNote(p))},
 		[2]string{"machine-hours", fmt.Sprintf("%.3f, from %s to %s", b.MachineHours, stamp(b.From), stamp(b.To))},
 		[2]string{"cost", usd(b, b.Cost)},
 		[2]string{"  training that counts", usd(b, b.UsefulCost)},
+		[2]string{"  trials without a model", usd(b, b.StoppedCost)},
 		[2]string{"  lost with machines", fmt.Sprintf("%s: %d attempts did not end their trial, %s of work was done again", usd(b, b.LostCost), b.Interrupted, seconds(b.LostSeconds))},
 		[2]string{"  starting machines", fmt.Sprintf("%s (assumed: %s each)", usd(b, b.LeadCost), seconds(b.LeadEach))},
 		[2]string{"  waiting and idle", usd(b, b.IdleCost)},
@@ -115,7 +116,7 @@ func (w *World) showQuoted(b *bill.Bill) {
 	row("ns per value", fmt.Sprintf("%.3f", q.NsPerValue), fmt.Sprintf("%.3f", b.NsPerValue), q.NsPerValue, b.NsPerValue)
 	row("interrupted attempts", fmt.Sprintf("%.2f", q.Preemptions), fmt.Sprint(b.Interrupted), 0, 0)
 	t.Render()
-	if b.NsPerValue > 0 && math.Abs(b.NsPerValue/q.NsPerValue-1) > 0.15 {
+	if b.NsPerValue > 0 && q.NsPerValue > 0 && math.Abs(b.NsPerValue/q.NsPerValue-1) > 0.15 {
 		fmt.Fprintf(w.Out, "for the next quote on such machines: --ns-per-value %.3f\n", b.NsPerValue)
 	}
 }
@@ -133,6 +134,13 @@ func usd(b *bill.Bill, v float64) string {
 		return "no price"
 	}
 	return quote.USD(v) + " USD"
+}
+
+func hourly(b *bill.Bill) string {
+	if b.Hourly == 0 {
+		return "no price"
+	}
+	return fmt.Sprintf("%.4f USD", b.Hourly)
 }
 
 func stamp(t time.Time) string {

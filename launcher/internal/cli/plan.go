@@ -237,9 +237,9 @@ func (w *World) showAssumptions(q *quote.Request, c *quote.Comparison) {
 		return
 	}
 	o := c.Offers[0]
-	speed := fmt.Sprintf("%.3f ns per row, feature and tree with %d threads, the mean of the trials, calibrated; %.2f to %.2f times that in the range", o.NsPerValue, o.ThreadsPerTask, q.Low, q.High)
+	speed := fmt.Sprintf("%.3f ns per row, feature and tree with %s, the mean of the trials, as measured on AMD Turin (c4d); the range is %.2f to %.2f times that", o.NsPerValue, threads(o.ThreadsPerTask), q.Low, q.High)
 	if q.NsPerValue > 0 {
-		speed = fmt.Sprintf("%.3f ns per row, feature and tree with %d threads, as given", o.NsPerValue, o.ThreadsPerTask)
+		speed = fmt.Sprintf("%.3f ns per row, feature and tree with %s, as given", o.NsPerValue, threads(o.ThreadsPerTask))
 	}
 	seen, dates := map[string]bool{}, []string{}
 	for i := range c.Offers {
@@ -254,6 +254,13 @@ func (w *World) showAssumptions(q *quote.Request, c *quote.Comparison) {
 		[2]string{"before the first trial", fmt.Sprintf("%s: %s to start a machine, %s MB/s to copy the dataset (assumed)", seconds(o.Lead.Expected), q.Startup, humanize.Comma(int64(q.Download/1e6)))},
 		[2]string{"preemptions", fmt.Sprintf("%v per hour of a Spot machine (assumed); each costs a start, half a minute unsaved, and resuming", q.Preemptions)},
 		[2]string{"prices", strings.Join(dates, "\n")})
+}
+
+func threads(n int) string {
+	if n == 1 {
+		return "1 thread"
+	}
+	return fmt.Sprintf("%d threads", n)
 }
 
 func hours(r sweep.Range) string {

@@ -7,6 +7,7 @@ import (
 	"container/heap"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"coppice/dataset"
@@ -277,21 +278,27 @@ func model(spot bool) string {
 	return "on-demand"
 }
 
-// USD writes a sum of money: cents, or four significant digits of what is less.
+// USD writes a sum of money: cents, or what a small sum needs.
 func USD(v float64) string {
-	if v == 0 || v >= 0.1 {
+	switch {
+	case v == 0 || v >= 0.1:
 		return fmt.Sprintf("%.2f", v)
+	case v >= 0.001:
+		return strings.TrimRight(fmt.Sprintf("%.5f", v), "0")
 	}
-	return fmt.Sprintf("%.2g", v)
+	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.7f", v), "0"), ".")
 }
 
-// roundUp is a sum that USD writes and that is enough.
+// roundUp is a sum that USD writes exactly and that is enough.
 func roundUp(v float64) float64 {
-	if v >= 0.1 {
-		return math.Ceil(v*100) / 100
+	unit := 1e-7
+	switch {
+	case v >= 0.1:
+		unit = 0.01
+	case v >= 0.001:
+		unit = 1e-5
 	}
-	unit := math.Pow(10, math.Floor(math.Log10(v))-1)
-	return math.Ceil(v/unit) * unit
+	return math.Ceil(v/unit-1e-6) * unit
 }
 
 // finite keeps a sum out of quotes that no machine could work off.
