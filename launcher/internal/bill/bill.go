@@ -27,8 +27,8 @@ type Bill struct {
 	UsefulCost   float64      `json:"useful_cost"`  // of trials that are done
 	StoppedCost  float64      `json:"stopped_cost"` // of trials that have no model: failed, stopped, or still running
 	LostCost     float64      `json:"lost_cost"`    // work that was lost with machines and done again
-	LeadCost     float64      `json:"lead_cost"` // of machines before their first trial
-	IdleCost     float64      `json:"idle_cost"` // tasks without a trial, vCPUs without a task
+	LeadCost     float64      `json:"lead_cost"`    // of machines before their first trial
+	IdleCost     float64      `json:"idle_cost"`    // tasks without a trial, vCPUs without a task
 	LostSeconds  float64      `json:"lost_seconds"`
 	LeadEach     float64      `json:"lead_seconds_each"`
 	Interrupted  int          `json:"interrupted"` // attempts after which another one took the trial
