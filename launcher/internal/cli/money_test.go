@@ -31,6 +31,14 @@ func (p *priceList) Prices(_ context.Context, families []machines.Family, region
 	return p.prices, p.err
 }
 
+// empty says what is in a bucket in which nothing should be.
+func (w *world) empty(bucket string) {
+	w.t.Helper()
+	for attrs, err := range w.buckets[bucket].List(w.t.Context(), "") {
+		w.t.Errorf("%s was written (%v)", attrs.Name, err)
+	}
+}
+
 func TestPlanNeedsNoCloud(t *testing.T) {
 	w := newWorld(t)
 	spec := w.file("sweep.yaml", sweepYAML)
@@ -55,9 +63,21 @@ func TestPlanNeedsNoCloud(t *testing.T) {
 		t.Errorf("%+v %v", got, err)
 	}
 	for _, name := range []string{"datasets", "sweeps"} {
-		for attrs := range w.buckets[name].List(t.Context(), "") {
-			t.Errorf("%s was written", attrs.Name)
-		}
+		w.empty(name)
+	}
+}
+
+// TestQuoteOfTheDocs runs the command of docs/cost.md, whose output stands there.
+func TestQuoteOfTheDocs(t *testing.T) {
+	w := newWorld(t)
+	out := w.must("plan", "../../../examples/quote/sweep.yaml", "--rows", "130000000", "--features", "40", "--within", "1h",
+		"--machines", "n2-highmem-64,n2-highmem-128,c3d-highmem-60-lssd,c4d-highmem-64-lssd")
+	doc, err := os.ReadFile("../../../docs/cost.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(doc), out) {
+		t.Errorf("docs/cost.md has another output than:\n%s", out)
 	}
 }
 
@@ -124,9 +144,7 @@ func TestBudgetIsHeldBeforeAnythingIsWritten(t *testing.T) {
 	w.refused(sweep.ExitUsage, "a budget of -3", "sweep", spec, "--budget", "-3")
 	dear := w.file("dear.yaml", strings.Replace(sweepYAML, "n2-highmem-2,", "m1-ultramem-40,", 1))
 	w.refused(sweep.ExitInput, "no Spot price of m1-ultramem-40 in us-central1 is known", "sweep", dear, "--budget", "50")
-	for attrs := range w.buckets["sweeps"].List(t.Context(), "") {
-		t.Errorf("%s was written", attrs.Name)
-	}
+	w.empty("sweeps")
 	if out := w.must("sweep", dear, "--no-wait"); !strings.Contains(out, "no price known on Spot") {
 		t.Errorf("a sweep without a price:\n%s", out)
 	}

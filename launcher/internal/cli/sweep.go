@@ -69,7 +69,7 @@ trained by then is concluded, if the quorum is reached.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return w.sweep(cmd.Context(), args[0], f) },
 	}
-	f.assumptionFlags.add(cmd)
+	f.add(cmd)
 	cmd.Flags().Float64Var(&f.budget, "budget", 0, "USD of machines that the sweep may cost; the spec's without")
 	cmd.Flags().StringVar(&f.id, "id", "", "the sweep's id; made of the spec and the dataset's version without")
 	cmd.Flags().BoolVar(&f.noWait, "no-wait", false, "submit and return")
