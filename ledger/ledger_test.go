@@ -10,6 +10,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -211,12 +212,12 @@ func TestDamage(t *testing.T) {
 // counting counts what is opened, and fails when told to.
 type counting struct {
 	blob.Store
-	opened int
+	opened atomic.Int64
 	fail   error
 }
 
 func (c *counting) Open(ctx context.Context, name string, r blob.Range) (io.ReadCloser, blob.Attrs, error) {
-	c.opened++
+	c.opened.Add(1)
 	if c.fail != nil {
 		return nil, blob.Attrs{}, c.fail
 	}
@@ -227,14 +228,14 @@ func TestReadsOnlyWhatHasChanged(t *testing.T) {
 	w := newWorld(t, 3, 1, 4)
 	store := &counting{Store: w.store}
 	r := &ledger.Reader{Store: store, Plan: w.plan}
-	look := func(opened int) {
+	look := func(opened int64) {
 		t.Helper()
-		store.opened = 0
+		store.opened.Store(0)
 		if _, err := r.Read(t.Context(), w.results, at(100)); err != nil {
 			t.Fatal(err)
 		}
-		if store.opened != opened {
-			t.Errorf("%d objects opened, want %d", store.opened, opened)
+		if got := store.opened.Load(); got != opened {
+			t.Errorf("%d objects opened, want %d", got, opened)
 		}
 	}
 	w.claim(0, 0, 0, 0, "a", 10)

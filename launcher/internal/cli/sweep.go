@@ -13,16 +13,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"coppice/blob"
-	"coppice/dataset"
-	"coppice/gbt"
 	"coppice/launcher/internal/follow"
 	"coppice/launcher/internal/plan"
-	"coppice/launcher/internal/quote"
 	"coppice/launcher/internal/stager"
-	"coppice/machines"
-	"coppice/metric"
 	"coppice/program"
-	"coppice/search"
 	"coppice/sweep"
 )
 
@@ -78,42 +72,6 @@ trained by then is concluded, if the quorum is reached.`,
 	return cmd
 }
 
-// vocabulary lends the engines' words to the spec's parser.
-func vocabulary() sweep.Vocabulary {
-	return sweep.Vocabulary{
-		Metric: func(name string) error { _, err := metric.Lookup(name); return err },
-		Param:  gbt.CheckParam,
-		Constraint: func(text string) error {
-			_, err := search.CompileConstraint(text, gbt.Defaults().Map())
-			return err
-		},
-		Require: func(text string) error { _, err := search.CompileRequire(text, metric.Canonical); return err },
-		Objective: func(objective, name string) error {
-			m, err := metric.Lookup(name)
-			if err != nil {
-				return err
-			}
-			return m.CheckObjective(objective)
-		},
-		Machine: func(name string) error { _, err := findType(name); return err },
-		LocalSSD: func(name string, disks int) error {
-			t, err := findType(name)
-			if err != nil {
-				return err
-			}
-			return t.CheckDisks(disks)
-		},
-	}
-}
-
-func findType(name string) (machines.Type, error) {
-	known, err := machines.Types()
-	if err != nil {
-		return machines.Type{}, err
-	}
-	return known.Find(name)
-}
-
 func (w *World) sweep(ctx context.Context, file string, f sweepFlags) error {
 	if err := f.check(); err != nil {
 		return err
@@ -159,21 +117,6 @@ func (w *World) sweep(ctx context.Context, file string, f sweepFlags) error {
 		}
 		return w.watch(ctx, c, p.Sweep, f.json)
 	})
-}
-
-// quote writes into the plan what the sweep is expected to take, and refuses one that is expected to exceed its budget.
-func (c *cloud) quote(p *plan.Plan, m *dataset.Manifest, prices *machines.Prices, a quote.Assumptions) error {
-	t, err := findType(p.Spec.Machine.Type)
-	if err != nil {
-		return err
-	}
-	q := quote.Request{Plan: p.Plan, Manifest: m, Prices: prices, Region: c.env.Location, Assumptions: a, Calibration: quote.Measured()}
-	offer, err := q.Offer(t)
-	if err != nil {
-		return err
-	}
-	p.Quote = q.Quote(offer)
-	return quote.Hold(p.Quote, t.Name, p.Spec.Budget)
 }
 
 // launch writes the plan and submits its job, or finds that both are there. A sweep that has ended is not started again; its
@@ -222,25 +165,6 @@ func (w *World) announce(p *plan.Plan) {
 	for _, note := range p.Notes {
 		fmt.Fprintf(w.Out, "note: %s\n", note)
 	}
-}
-
-// quotedCost is a quote's cost with its price model.
-func quotedCost(q *sweep.Quote) string {
-	model := "on demand"
-	if q.Spot {
-		model = "on Spot"
-	}
-	if q.Hourly == 0 {
-		return "no price known " + model
-	}
-	return fmt.Sprintf("%s USD %s", money(&q.Cost), model)
-}
-
-func budgetText(usd float64) string {
-	if usd == 0 {
-		return "no budget"
-	}
-	return fmt.Sprintf("a budget of %s USD", quote.USD(usd))
 }
 
 func (w *World) submitted(p *plan.Plan, ended *sweep.Conclusion, asJSON bool) error {

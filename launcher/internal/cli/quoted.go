@@ -1,0 +1,45 @@
+package cli
+
+import (
+	"fmt"
+
+	"coppice/dataset"
+	"coppice/launcher/internal/plan"
+	"coppice/launcher/internal/quote"
+	"coppice/machines"
+	"coppice/sweep"
+)
+
+// quote writes into the plan what the sweep is expected to take, and refuses one that is expected to exceed its budget.
+func (c *cloud) quote(p *plan.Plan, m *dataset.Manifest, prices *machines.Prices, a quote.Assumptions) error {
+	t, err := findType(p.Spec.Machine.Type)
+	if err != nil {
+		return err
+	}
+	q := quote.Request{Plan: p.Plan, Manifest: m, Prices: prices, Region: c.env.Location, Assumptions: a, Calibration: quote.Measured()}
+	offer, err := q.Offer(t)
+	if err != nil {
+		return err
+	}
+	p.Quote = q.Quote(offer)
+	return quote.Hold(p.Quote, t.Name, p.Spec.Budget)
+}
+
+// quotedCost is a quote's cost with its price model.
+func quotedCost(q *sweep.Quote) string {
+	model := "on demand"
+	if q.Spot {
+		model = "on Spot"
+	}
+	if q.Hourly == 0 {
+		return "no price known " + model
+	}
+	return fmt.Sprintf("%s USD %s", money(&q.Cost), model)
+}
+
+func budgetText(usd float64) string {
+	if usd == 0 {
+		return "no budget"
+	}
+	return fmt.Sprintf("a budget of %s USD", quote.USD(usd))
+}
