@@ -173,6 +173,12 @@ func TestTheQuoteIsKept(t *testing.T) {
 	if !strings.Contains(out, "was started with a budget of 12.50 USD, and keeps it") {
 		t.Errorf("%s", out)
 	}
+	// Nor is it refused, now that it would cost more than its budget.
+	out = w.must("sweep", spec, "--no-wait", "--id", "night-1", "--budget", "12.50", "--startup", "20h", "--prices", filepath.Join(w.dir, "prices.json"))
+	if !strings.Contains(out, "attached to it") {
+		t.Errorf("%s", out)
+	}
+	w.refused(sweep.ExitInput, "too small", "sweep", spec, "--no-wait", "--id", "night-2", "--budget", "12.50", "--startup", "20h", "--prices", filepath.Join(w.dir, "prices.json"))
 }
 
 func TestBill(t *testing.T) {

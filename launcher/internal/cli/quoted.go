@@ -1,8 +1,11 @@
 package cli
 
 import (
+	"context"
+	"errors"
 	"fmt"
 
+	"coppice/blob"
 	"coppice/dataset"
 	"coppice/launcher/internal/plan"
 	"coppice/launcher/internal/quote"
@@ -10,8 +13,9 @@ import (
 	"coppice/sweep"
 )
 
-// quote writes into the plan what the sweep is expected to take, and refuses one that is expected to exceed its budget.
-func (c *cloud) quote(p *plan.Plan, m *dataset.Manifest, prices *machines.Prices, a quote.Assumptions) error {
+// quote writes into the plan what the sweep is expected to take, and refuses one that is expected to exceed its budget. A sweep that is
+// there already is not refused, whatever it would cost today: it keeps the budget that it was started with.
+func (c *cloud) quote(ctx context.Context, p *plan.Plan, m *dataset.Manifest, prices *machines.Prices, a quote.Assumptions) error {
 	t, err := findType(p.Spec.Machine.Type)
 	if err != nil {
 		return err
@@ -22,7 +26,18 @@ func (c *cloud) quote(p *plan.Plan, m *dataset.Manifest, prices *machines.Prices
 		return err
 	}
 	p.Quote = q.Quote(offer)
-	return quote.Hold(p.Quote, t.Name, p.Spec.Budget)
+	over := quote.Hold(p.Quote, t.Name, p.Spec.Budget)
+	if over == nil {
+		return nil
+	}
+	_, err = c.sweeps.Stat(ctx, p.Sweep.Plan())
+	switch {
+	case errors.Is(err, blob.ErrNotExist):
+		return over
+	case err != nil:
+		return fmt.Errorf("look for sweep %s: %w", p.Sweep, err)
+	}
+	return nil
 }
 
 // quotedCost is a quote's cost with its price model.

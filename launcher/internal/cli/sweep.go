@@ -96,7 +96,7 @@ func (w *World) sweep(ctx context.Context, file string, f sweepFlags) error {
 		if err != nil {
 			return err
 		}
-		if err := c.quote(p, m, prices, f.Assumptions); err != nil {
+		if err := c.quote(ctx, p, m, prices, f.Assumptions); err != nil {
 			return err
 		}
 		if f.dryRun {
