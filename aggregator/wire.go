@@ -58,13 +58,13 @@ func (r receiver) Receive(ctx context.Context, handle func(context.Context, []by
 // watcher asks Batch whether a job will still run anything.
 type watcher struct{ jobs *batch.Client }
 
-func (w watcher) Ended(ctx context.Context, job string) (bool, string, error) {
+func (w watcher) State(ctx context.Context, job string) (conclude.JobState, error) {
 	status, err := w.jobs.Get(ctx, job)
 	if errors.Is(err, batch.ErrNotExist) {
-		return false, "", conclude.ErrNoJob
+		return conclude.JobState{}, conclude.ErrNoJob
 	}
 	if err != nil {
-		return false, "", err
+		return conclude.JobState{}, err
 	}
-	return status.State.Finished(), string(status.State), nil
+	return conclude.JobState{Name: string(status.State), Ended: status.State.Finished(), Began: status.Began()}, nil
 }

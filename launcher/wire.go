@@ -14,6 +14,7 @@ import (
 	"coppice/cloud/billing"
 	"coppice/cloud/gcs"
 	"coppice/launcher/internal/cli"
+	"coppice/launcher/internal/stagejob"
 	"coppice/machines"
 	"coppice/sweep"
 )
@@ -32,7 +33,8 @@ func connect(ctx context.Context, env cli.Env) (*cli.Backends, error) {
 	if err != nil {
 		return nil, errors.Join(err, storage.Close())
 	}
-	b.Jobs = &jobs{client: client, env: env}
+	j := &jobs{client: client, env: env}
+	b.Jobs, b.Stages = j, j
 	b.Close = func() error { return errors.Join(client.Close(), storage.Close()) }
 	return b, nil
 }
@@ -83,50 +85,128 @@ const retries = 10
 
 // describe says what Batch has to know about a plan. Only what is in the plan and the environment goes in, so the same
 // plan makes the same job.
-func (j *jobs) describe(p *sweep.Plan) batch.Job {
+func (j *jobs) describe(p *sweep.Plan) (batch.Job, error) {
 	z, m := p.Sizing, p.Spec.Machine
+	id := p.Job[strings.LastIndexByte(p.Job, '/')+1:] // the sweep's id, with the number of a fallback
+	disks, err := localSSDs(m, z.DatasetBytes)
+	if err != nil {
+		return batch.Job{}, err
+	}
 	task := sweep.TaskEnv{Project: j.env.Project, DatasetsBucket: j.env.DatasetsBucket, SweepsBucket: j.env.SweepsBucket,
-		ScoresTopic: j.env.ScoresTopic, Sweep: string(p.Sweep), Scratch: mountPath}
-	job := batch.Job{
-		ID:       string(p.Sweep),
+		ScoresTopic: j.env.ScoresTopic, Sweep: string(p.Sweep), Job: id, Scratch: mountPath}
+	return batch.Job{
+		ID:       id,
 		Labels:   map[string]string{batch.PlanLabel: p.Fingerprint()[:batch.PlanLabelDigits], "coppice-sweep": string(p.Sweep), "coppice-model": p.Spec.Model},
-		Location: j.env.Location, Image: j.env.TaskImage, Args: []string{"run"}, Env: task.Variables(),
+		Location: j.env.Location, Zones: j.zones(m.Zones), Image: j.env.TaskImage, Args: []string{"run"}, Env: task.Variables(),
 		Tasks: z.Tasks, Parallelism: z.Tasks, TasksPerVM: z.TasksPerVM,
-		MachineType: z.MachineType, Spot: *m.Spot, LocalSSDs: m.LocalSSD, MountPath: mountPath,
+		MachineType: z.MachineType, Spot: *m.Spot, LocalSSDs: disks, MountPath: mountPath,
 		CPUMilli: int64(1000 * z.VCPUs / z.TasksPerVM), MemoryMiB: (z.MemoryBytes - z.ReserveBytes) / int64(z.TasksPerVM) >> 20,
 		MaxRetries: retries, RetryExitCodes: sweep.RetryableExitCodes(), MaxRunDuration: time.Duration(p.Spec.Limits.Sweep),
 		ServiceAccount: j.env.ServiceAccount, Network: j.env.Network, Subnetwork: j.env.Subnetwork, NoExternalIP: j.env.Subnetwork != "",
+		Notify: j.notify(),
+	}, nil
+}
+
+// localSSDs is how many disks a machine gets: what the spec says, or the fewest that its type allows and that hold the
+// dataset.
+func localSSDs(m sweep.Machine, dataset int64) (int, error) {
+	if m.LocalSSD > 0 {
+		return int(m.LocalSSD), nil
 	}
-	if j.env.Zones != "" {
-		job.Zones = slices.DeleteFunc(strings.Split(j.env.Zones, ","), func(z string) bool { return z == "" })
+	return batch.FewestLocalSSDs(m.Type, dataset)
+}
+
+// zones are those of the spec, else those of the deployment.
+func (j *jobs) zones(wanted []string) []string {
+	if len(wanted) > 0 || j.env.Zones == "" {
+		return wanted
 	}
-	return job
+	return slices.DeleteFunc(strings.Split(j.env.Zones, ","), func(z string) bool { return z == "" })
+}
+
+// notify has Batch tell the deployment's topic of jobs, if it has one.
+func (j *jobs) notify() []batch.Notification {
+	topic := j.env.JobsTopic
+	if topic == "" {
+		return nil
+	}
+	if !strings.Contains(topic, "/") {
+		topic = "projects/" + j.env.Project + "/topics/" + topic
+	}
+	return []batch.Notification{{Topic: topic}}
 }
 
 func (j *jobs) Name(id sweep.ID) string { return j.client.Name(string(id)) }
 
-func (j *jobs) Request(p *sweep.Plan) ([]byte, error) { return j.describe(p).JSON() }
+func (j *jobs) Request(p *sweep.Plan) ([]byte, error) {
+	job, err := j.describe(p)
+	if err != nil {
+		return nil, err
+	}
+	return job.JSON()
+}
 
 func (j *jobs) Submit(ctx context.Context, p *sweep.Plan) (existed bool, err error) {
-	_, existed, err = j.client.Submit(ctx, j.describe(p))
+	job, err := j.describe(p)
+	if err != nil {
+		return false, err
+	}
+	_, existed, err = j.client.Submit(ctx, job)
 	return existed, err
+}
+
+// SubmitStage starts a staging job: one task, the launcher's own image.
+func (j *jobs) SubmitStage(ctx context.Context, q stagejob.Request) (existed bool, err error) {
+	job, err := j.describeStage(q)
+	if err != nil {
+		return false, err
+	}
+	_, existed, err = j.client.Submit(ctx, job)
+	return existed, err
+}
+
+// stageRetries of a staging task: what it has fetched is lost with its machine, and an error that stays need not be met often.
+const stageRetries = 3
+
+func (j *jobs) describeStage(q stagejob.Request) (batch.Job, error) {
+	disks := q.LocalSSD
+	if disks == 0 {
+		var err error
+		if disks, err = batch.FewestLocalSSDs(q.Machine, q.DiskBytes); err != nil {
+			return batch.Job{}, err
+		}
+	}
+	q.Env.Scratch = mountPath
+	account := j.env.StageAccount
+	if account == "" {
+		account = j.env.ServiceAccount
+	}
+	return batch.Job{
+		ID:       q.Env.Job,
+		Labels:   map[string]string{batch.PlanLabel: q.Fingerprint, "coppice-dataset": q.Dataset},
+		Location: j.env.Location, Zones: j.zones(nil), Image: j.env.LauncherImage, Args: []string{"stage-task"}, Env: q.Env.Variables(),
+		Tasks: 1, Parallelism: 1, TasksPerVM: 1, MachineType: q.Machine, Spot: q.Spot, LocalSSDs: disks, MountPath: mountPath,
+		CPUMilli: int64(1000 * q.VCPUs), MemoryMiB: q.Memory / 20 * 19 >> 20, // the rest is the system's
+		MaxRetries: stageRetries, RetryExitCodes: sweep.RetryableExitCodes(), MaxRunDuration: q.Limit,
+		ServiceAccount: account, Network: j.env.Network, Subnetwork: j.env.Subnetwork, NoExternalIP: j.env.Subnetwork != "",
+	}, nil
 }
 
 func (j *jobs) Status(ctx context.Context, job string) (cli.JobStatus, error) {
 	s, err := j.client.Get(ctx, job)
-	if errors.Is(err, batch.ErrNotExist) {
-		return cli.JobStatus{State: "not there", Finished: true}, nil
-	}
-	if err != nil {
-		return cli.JobStatus{}, err
-	}
-	return cli.JobStatus{State: string(s.State), Finished: s.State.Finished(), Tasks: s.Counts, Failure: s.FailureReason()}, nil
+	return status(s, err)
 }
 
 func (j *jobs) Cancel(ctx context.Context, job string) (cli.JobStatus, error) {
 	s, err := j.client.Cancel(ctx, job)
+	return status(s, err)
+}
+
+// status is what the launcher wants to know of a job.
+func status(s batch.Status, err error) (cli.JobStatus, error) {
 	if errors.Is(err, batch.ErrNotExist) {
 		return cli.JobStatus{State: "not there", Finished: true}, nil
 	}
-	return cli.JobStatus{State: string(s.State), Finished: s.State.Finished(), Tasks: s.Counts}, err
+	return cli.JobStatus{State: string(s.State), Finished: s.State.Finished(), Tasks: s.Counts, Failure: s.FailureReason(),
+		Created: s.Created, Began: s.Began(), NoCapacity: s.NoCapacity()}, err
 }

@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -9,12 +11,13 @@ import (
 
 	"coppice/cloud/batch"
 	"coppice/launcher/internal/cli"
+	"coppice/launcher/internal/stagejob"
 	"coppice/sweep"
 )
 
 func plan() *sweep.Plan {
 	spot := true
-	p := &sweep.Plan{Format: 1, Sweep: "nightly-20261120", Sizing: sweep.Sizing{MachineType: "n2-highmem-64", VCPUs: 64, MemoryBytes: 512 << 30,
+	p := &sweep.Plan{Format: 1, Sweep: "nightly-20261120", Job: "projects/p/locations/us-central1/jobs/nightly-20261120", Sizing: sweep.Sizing{MachineType: "n2-highmem-64", VCPUs: 64, MemoryBytes: 512 << 30,
 		ReserveBytes: 26 << 30, VMs: 2, TasksPerVM: 16, ThreadsPerTask: 4, Tasks: 32}}
 	p.Spec.Model = "ctr"
 	p.Spec.Machine = sweep.Machine{Type: "n2-highmem-64", Spot: &spot, LocalSSD: 8}
@@ -32,7 +35,10 @@ func env() cli.Env {
 // TestThePlanMakesABatchJob checks what the plan and the environment become; package batch checks Google's own rules.
 func TestThePlanMakesABatchJob(t *testing.T) {
 	j := &jobs{env: env()}
-	job := j.describe(plan())
+	job, err := j.describe(plan())
+	if err != nil {
+		t.Fatal(err)
+	}
 	if _, err := batch.Build(job); err != nil {
 		t.Fatal(err)
 	}
@@ -50,12 +56,67 @@ func TestThePlanMakesABatchJob(t *testing.T) {
 	}
 	standard := plan()
 	*standard.Spec.Machine.Spot = false
-	if job := j.describe(standard); job.Spot || job.MaxRetries != 10 || job.MaxRetries <= sweep.MaxClaims {
+	if job, err := j.describe(standard); err != nil || job.Spot || job.MaxRetries != 10 || job.MaxRetries <= sweep.MaxClaims {
 		t.Errorf("%+v", job)
 	}
 	text, err := j.Request(plan())
 	if err != nil || !json.Valid(text) || !strings.Contains(string(text), `"SPOT"`) {
 		t.Errorf("%s %v", text, err)
+	}
+}
+
+// TestJobsOfFallbacks: each has its own id, machines, zones and disks, and the sweep's label.
+func TestJobsOfFallbacks(t *testing.T) {
+	no, p := false, plan()
+	p.Spec.Machine.Fallback = []sweep.Fallback{{Type: "n2d-highmem-32", Zones: []string{"us-central1-f"}}, {Spot: &no}}
+	p.Fallback = []sweep.Sizing{{MachineType: "n2d-highmem-32", VCPUs: 32, MemoryBytes: 256 << 30, TasksPerVM: 8, Tasks: 16, DatasetBytes: 2 << 40}, p.Sizing}
+	j := &jobs{env: env()}
+	j.env.JobsTopic = "coppice-jobs"
+	labels := map[string]bool{}
+	for n, want := range []string{"nightly-20261120 n2-highmem-64 true [us-central1-a us-central1-b] 8 32", "nightly-20261120-f1 n2d-highmem-32 true [us-central1-f] 8 16",
+		"nightly-20261120-f2 n2-highmem-64 false [us-central1-a us-central1-b] 8 32"} {
+		job, err := j.describe(p.Placed(n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := batch.Build(job); err != nil {
+			t.Fatal(n, err)
+		}
+		got := fmt.Sprint(job.ID, " ", job.MachineType, " ", job.Spot, " ", job.Zones, " ", job.LocalSSDs, " ", job.Tasks)
+		if got != want || job.Labels["coppice-sweep"] != "nightly-20261120" || job.Env["COPPICE_SWEEP"] != "nightly-20261120" || job.Env["COPPICE_JOB"] != job.ID || len(job.Notify) != 1 || job.Notify[0].Topic != "projects/p/topics/coppice-jobs" {
+			t.Errorf("%d: %s, want %s\n%v", n, got, want, job.Env)
+		}
+		labels[job.Labels[batch.PlanLabel]] = true
+	}
+	if len(labels) != 3 {
+		t.Errorf("%d labels", len(labels))
+	}
+	p.Sizing.DatasetBytes, p.Spec.Machine.LocalSSD = 30*batch.BytesPerLocalSSD, 0
+	var rule *batch.RuleError
+	if _, err := j.Request(p); !errors.As(err, &rule) || rule.Rule != batch.RuleLocalSSDs {
+		t.Errorf("a dataset that no machine holds: %v", err)
+	}
+}
+
+func TestTheStagingJob(t *testing.T) {
+	j := &jobs{env: env()}
+	j.env.LauncherImage, j.env.StageAccount = "us-docker.pkg.dev/p/coppice/launcher:v1", "stage@p.iam.gserviceaccount.com"
+	job, err := j.describeStage(stagejob.Request{Dataset: "clicks", Fingerprint: "0123456789abcdef0123456789abcdef", Machine: "n2-highmem-8", VCPUs: 8, Memory: 64 << 30,
+		DiskBytes: 3 * batch.BytesPerLocalSSD, Limit: 24 * time.Hour, Env: sweep.StageEnv{Project: "p", DatasetsBucket: "d", Job: "stage-clicks-0123456789ab", File: "clicks.yaml", Spec: "name: clicks\n"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := batch.Build(job); err != nil {
+		t.Fatal(err)
+	}
+	if job.Tasks != 1 || job.LocalSSDs != 4 || job.ServiceAccount != j.env.StageAccount || job.Image != j.env.LauncherImage || job.Env["COPPICE_SCRATCH"] != job.MountPath || job.Args[0] != "stage-task" {
+		t.Errorf("%+v", job)
+	}
+	if job.CPUMilli != 8000 || job.MemoryMiB >= 64<<10 || job.MaxRetries != 3 || !slices.Contains(job.RetryExitCodes, sweep.ExitTransient) || slices.Contains(job.RetryExitCodes, sweep.ExitInput) {
+		t.Errorf("%+v", job)
+	}
+	if _, err := j.describeStage(stagejob.Request{Machine: "e2-standard-8"}); err == nil {
+		t.Error("a machine without local SSDs")
 	}
 }
 

@@ -10,6 +10,7 @@ package ledger
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -32,6 +33,7 @@ const (
 type Attempt struct {
 	Trial   int       `json:"trial"`
 	Claim   int       `json:"claim"`
+	Job     int       `json:"job"` // number of the sweep's Batch job
 	Task    int       `json:"task"`
 	Attempt int       `json:"attempt"` // of the task
 	Host    string    `json:"host"`
@@ -50,17 +52,12 @@ type Ledger struct {
 	To             time.Time `json:"to"`   // the last sign of life
 	MachineSeconds float64   `json:"machine_seconds"`
 	LeadSeconds    float64   `json:"lead_seconds"` // of them, before machines' first claims
+	Cost           float64   `json:"cost"`         // USD at the plan's prices; 0 where they are not known
+	LeadCost       float64   `json:"lead_cost"`    // of it, before machines' first claims
+	Jobs           []int     `json:"jobs"`         // numbers of the Batch jobs that did something, ascending
 	Machines       int       `json:"machines"`     // at once, at most
 	Attempts       []Attempt `json:"attempts"`     // by trial and claim
 	Unreadable     int       `json:"unreadable,omitempty"`
-}
-
-// Cost is what the machines cost so far, in USD, at the plan's price; 0 when that is not known.
-func (l *Ledger) Cost(p *sweep.Plan) float64 {
-	if p.Quote == nil {
-		return 0
-	}
-	return l.MachineSeconds / 3600 * p.Quote.Hourly
 }
 
 // claimed is what the objects say of one claim.
@@ -96,7 +93,7 @@ func attempt(p *sweep.Plan, c claimed, last bool, results map[int]sweep.Result, 
 		}
 		return t
 	}
-	a := Attempt{Trial: c.claim.Trial, Claim: c.claim.Claim, Task: c.claim.Task, Attempt: c.claim.Attempt, Host: c.claim.Host, Trees: c.beat.Trees, From: within(c.claim.At)}
+	a := Attempt{Trial: c.claim.Trial, Claim: c.claim.Claim, Job: p.JobNumber(c.claim.Job), Task: c.claim.Task, Attempt: c.claim.Attempt, Host: c.claim.Host, Trees: c.beat.Trees, From: within(c.claim.At)}
 	a.To = a.From
 	if beat := within(c.beat.At); beat.After(a.To) {
 		a.To = beat
@@ -127,15 +124,47 @@ type span struct {
 	start    time.Time // of the first trial: from is the lead before it
 }
 
-// count adds up machines. Hosts and tasks are alive from their first claim, or the lead time before it, to their last sign of life.
+// count adds up the machines of every job. A job has machines of its own, at a price of its own.
 func (l *Ledger) count(p *sweep.Plan) {
+	by := map[int][]Attempt{}
+	for _, a := range l.Attempts {
+		by[a.Job] = append(by[a.Job], a)
+	}
+	for _, n := range slices.Sorted(maps.Keys(by)) {
+		u := machines(p, p.Placed(n).Sizing, by[n])
+		hourly, _ := p.Price(n)
+		l.Jobs = append(l.Jobs, n)
+		l.Machines = max(l.Machines, u.most)
+		l.MachineSeconds += u.seconds
+		l.LeadSeconds += u.lead
+		l.Cost += u.seconds / 3600 * hourly
+		l.LeadCost += u.lead / 3600 * hourly
+		if l.From.IsZero() || u.from.Before(l.From) {
+			l.From = u.from
+		}
+		if u.to.After(l.To) {
+			l.To = u.to
+		}
+	}
+}
+
+// used is what one job's machines did.
+type used struct {
+	from, to      time.Time
+	seconds, lead float64
+	most          int // at once
+}
+
+// machines counts those of one job. Hosts and tasks are alive from their first claim, or the lead time before it, to their last sign
+// of life.
+func machines(p *sweep.Plan, z sweep.Sizing, attempts []Attempt) (u used) {
 	lead := time.Duration(0)
 	if p.Quote != nil {
 		lead = time.Duration(p.Quote.LeadTime.Expected * float64(time.Second))
 	}
 	type task struct{ index, attempt int }
 	hosts, tasks := map[string]span{}, map[task]span{}
-	for _, a := range l.Attempts {
+	for _, a := range attempts {
 		from := a.From.Add(-lead)
 		if from.Before(p.Created) {
 			from = p.Created
@@ -144,6 +173,26 @@ func (l *Ledger) count(p *sweep.Plan) {
 		extend(hosts, a.Host, s)
 		extend(tasks, task{a.Task, a.Attempt}, s)
 	}
+	events := changes(hosts, tasks)
+	u.from, u.to = events[0].at, events[len(events)-1].at
+	perVM, vms := max(z.TasksPerVM, 1), max(z.VMs, 1)
+	host, alive, starting := 0, 0, 0
+	for i, e := range events {
+		if i > 0 {
+			machines := min(max(host, (alive+perVM-1)/perVM), vms)
+			if seconds := e.at.Sub(events[i-1].at).Seconds(); seconds > 0 {
+				u.most = max(u.most, machines)
+				u.seconds += float64(machines) * seconds
+				u.lead += float64(min(starting, machines)) * seconds
+			}
+		}
+		host, alive, starting = host+e.hosts, alive+e.tasks, starting+e.starting
+	}
+	return u
+}
+
+// changes are the moments at which a host or a task begins or ends, in order.
+func changes[K comparable](hosts map[string]span, tasks map[K]span) []event {
 	var events []event
 	for _, s := range hosts {
 		events = append(events, event{s.from, 1, 0, 0}, event{s.to, -1, 0, 0}, event{s.from, 0, 0, 1}, event{s.start, 0, 0, -1})
@@ -151,24 +200,8 @@ func (l *Ledger) count(p *sweep.Plan) {
 	for _, s := range tasks {
 		events = append(events, event{s.from, 0, 1, 0}, event{s.to, 0, -1, 0})
 	}
-	if len(events) == 0 {
-		return
-	}
 	slices.SortFunc(events, func(a, b event) int { return a.at.Compare(b.at) })
-	l.From, l.To = events[0].at, events[len(events)-1].at
-	perVM, vms := max(p.Sizing.TasksPerVM, 1), max(p.Sizing.VMs, 1)
-	host, alive, starting := 0, 0, 0
-	for i, e := range events {
-		if i > 0 {
-			machines := min(max(host, (alive+perVM-1)/perVM), vms)
-			if seconds := e.at.Sub(events[i-1].at).Seconds(); seconds > 0 {
-				l.Machines = max(l.Machines, machines)
-				l.MachineSeconds += float64(machines) * seconds
-				l.LeadSeconds += float64(min(starting, machines)) * seconds
-			}
-		}
-		host, alive, starting = host+e.hosts, alive+e.tasks, starting+e.starting
-	}
+	return events
 }
 
 // event is a change of how many are alive.
@@ -195,5 +228,5 @@ func extend[K comparable](all map[K]span, key K, s span) {
 // Exceeds says whether the sweep has to be stopped so as not to cost more than budget: what it has cost, and what its machines cost
 // until everybody has stopped, is that much.
 func (l *Ledger) Exceeds(p *sweep.Plan, budget float64) bool {
-	return p.Quote != nil && l.Cost(p)+p.Quote.ReserveCost() >= budget
+	return p.Quote != nil && l.Cost+p.Quote.ReserveCost() >= budget
 }

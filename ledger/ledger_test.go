@@ -156,8 +156,8 @@ func TestMachinesAreCounted(t *testing.T) {
 			w := newWorld(t, 5, 2, 2)
 			tc.write(w)
 			l := w.read(tc.at)
-			if !near(l.MachineSeconds, tc.seconds) || !near(l.LeadSeconds, tc.lead) || !near(l.Cost(w.plan), tc.seconds*0.001) {
-				t.Errorf("%v machine-seconds (%v before claims), %v USD; want %v and %v\n%+v", l.MachineSeconds, l.LeadSeconds, l.Cost(w.plan), tc.seconds, tc.lead, l)
+			if !near(l.MachineSeconds, tc.seconds) || !near(l.LeadSeconds, tc.lead) || !near(l.Cost, tc.seconds*0.001) {
+				t.Errorf("%v machine-seconds (%v before claims), %v USD; want %v and %v\n%+v", l.MachineSeconds, l.LeadSeconds, l.Cost, tc.seconds, tc.lead, l)
 			}
 		})
 	}
@@ -281,7 +281,7 @@ func TestCostNeverFalls(t *testing.T) {
 		for now := 0.0; now <= 2000; now += 50 {
 			seen := w.until(now)
 			l := seen.read(now)
-			cost := l.Cost(w.plan)
+			cost := l.Cost
 			// Whoever has died since the last look had been taken for alive until then, for the takeover time at most.
 			if forgiven := 90 * 0.001 * float64(w.plan.Sizing.VMs); cost < before-forgiven-1e-9 {
 				t.Fatalf("seed %d: %v USD at %v s, after %v", seed, cost, now, before)

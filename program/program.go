@@ -97,7 +97,7 @@ func Execute(ctx context.Context, w World, root *cobra.Command, codes ...func(er
 	if err == nil {
 		return sweep.ExitOK
 	}
-	code := exitCode(ctx, err, codes)
+	code := ExitCode(ctx, err, codes...)
 	if code == sweep.ExitInterrupt && !errors.Is(err, ErrInterrupted) {
 		fmt.Fprintf(w.Err, "%s: interrupted\n", root.Name())
 		return code
@@ -134,7 +134,8 @@ func (w *World) Environment(ctx context.Context, target any, remedy string) erro
 	return nil
 }
 
-func exitCode(ctx context.Context, err error, codes []func(error) (int, bool)) int {
+// ExitCode is the exit code of a command that ended with err, which is not nil. codes may know further errors.
+func ExitCode(ctx context.Context, err error, codes ...func(error) (int, bool)) int {
 	for _, known := range append(codes, setup, usage, input, conflict, notFound) {
 		if code, ok := known(err); ok {
 			return code

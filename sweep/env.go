@@ -45,7 +45,12 @@ type BatchEnv struct {
 	ServiceAccount string `env:"COPPICE_TASK_SERVICE_ACCOUNT"`
 	Network        string `env:"COPPICE_NETWORK"`
 	Subnetwork     string `env:"COPPICE_SUBNETWORK"`
-	Zones          string `env:"COPPICE_ZONES"` // of the location, by commas; empty leaves the choice to Batch
+	Zones          string `env:"COPPICE_ZONES"`      // of the location, by commas; empty leaves the choice to Batch
+	JobsTopic      string `env:"COPPICE_JOBS_TOPIC"` // topic that Batch tells of jobs' states; empty tells nobody
+	// How `launcher stage --batch` stages: the launcher's own image, and an account that may write the datasets bucket and read
+	// the sources.
+	LauncherImage string `env:"COPPICE_LAUNCHER_IMAGE, default=coppice-launcher"`
+	StageAccount  string `env:"COPPICE_STAGE_SERVICE_ACCOUNT"`
 }
 
 // TaskEnv is what a task is told through the Batch job.
@@ -56,6 +61,7 @@ type TaskEnv struct {
 	ScoresTopic    string `env:"COPPICE_SCORES_TOPIC, required"`
 	Sweep          string `env:"COPPICE_SWEEP, required"`
 	Scratch        string `env:"COPPICE_SCRATCH, required"` // a folder on the local SSD, the same for all tasks of a machine
+	Job            string `env:"COPPICE_JOB, required"`     // the Batch job's id: a sweep may have several, one after the other
 	Task           int    `env:"BATCH_TASK_INDEX"`
 	Attempt        int    `env:"BATCH_TASK_RETRY_ATTEMPT"`
 }
@@ -68,6 +74,7 @@ func (e TaskEnv) Variables() map[string]string {
 		"COPPICE_SWEEPS_BUCKET":   e.SweepsBucket,
 		"COPPICE_SCORES_TOPIC":    e.ScoresTopic,
 		"COPPICE_SWEEP":           e.Sweep,
+		"COPPICE_JOB":             e.Job,
 		"COPPICE_SCRATCH":         e.Scratch,
 	}
 }
@@ -81,4 +88,35 @@ func (e TaskEnv) Check() error {
 		return fmt.Errorf("BATCH_TASK_INDEX is %d and BATCH_TASK_RETRY_ATTEMPT %d; neither can be negative", e.Task, e.Attempt)
 	}
 	return CheckID(e.Sweep)
+}
+
+// StageEnv is what the task of a staging job is told: `launcher stage-task` reads it.
+type StageEnv struct {
+	Project        string `env:"COPPICE_PROJECT, required"`
+	DatasetsBucket string `env:"COPPICE_DATASETS_BUCKET, required"`
+	Job            string `env:"COPPICE_JOB, required"`
+	Scratch        string `env:"COPPICE_SCRATCH, required"`
+	File           string `env:"COPPICE_STAGE_FILE, required"` // what the spec's file was called, for its errors
+	Spec           string `env:"COPPICE_STAGE_SPEC, required"` // the dataset.yaml itself
+	Attempt        int    `env:"BATCH_TASK_RETRY_ATTEMPT"`
+}
+
+// Variables are the settings that the launcher writes into the job.
+func (e StageEnv) Variables() map[string]string {
+	return map[string]string{
+		"COPPICE_PROJECT":         e.Project,
+		"COPPICE_DATASETS_BUCKET": e.DatasetsBucket,
+		"COPPICE_JOB":             e.Job,
+		"COPPICE_SCRATCH":         e.Scratch,
+		"COPPICE_STAGE_FILE":      e.File,
+		"COPPICE_STAGE_SPEC":      e.Spec,
+	}
+}
+
+// Check refuses settings that are there but empty, which envconfig lets pass.
+func (e StageEnv) Check() error {
+	if err := notEmpty(e.Variables()); err != nil {
+		return err
+	}
+	return CheckID(e.Job)
 }

@@ -1,6 +1,8 @@
 package sweep
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -11,6 +13,9 @@ import (
 type ID string
 
 var idPattern = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$`)
+
+// maxID is Batch's limit for the length of a job's id.
+const maxID = 63
 
 // sweepID is the Kind of a *NameError about a sweep's id.
 const sweepID = "sweep id"
@@ -44,6 +49,27 @@ func (id ID) Ending() string { return id.Prefix() + "ending.json" }
 
 // Conclusion is the object that ends a sweep.
 func (id ID) Conclusion() string { return id.Prefix() + "conclusion.json" }
+
+// Jobs is the folder in which the sweep's jobs after the first are written down, with the slash.
+func (id ID) Jobs() string { return id.Prefix() + "jobs/" }
+
+// JobRecord is the object that makes job number n, from 1, one of the sweep's. It is created before the job is.
+func (id ID) JobRecord(n int) string { return fmt.Sprintf("%s%d.json", id.Jobs(), n) }
+
+// JobID is the Batch id of the sweep's job number n: the sweep's own for the first one. A suffix for which there is no room
+// takes the place of the id's end and a hash of the whole.
+func (id ID) JobID(n int) ID {
+	if n == 0 {
+		return id
+	}
+	suffix := fmt.Sprintf("-f%d", n)
+	if len(id)+len(suffix) <= maxID {
+		return id + ID(suffix)
+	}
+	sum := sha256.Sum256([]byte(id))
+	suffix = "-" + hex.EncodeToString(sum[:4]) + suffix
+	return id[:maxID-len(suffix)] + ID(suffix)
+}
 
 // Trials is the folder of all trials.
 func (id ID) Trials() string { return id.Prefix() + "trials/" }
@@ -149,6 +175,9 @@ func DatasetDir(name, version string) string { return "datasets/" + name + "/" +
 
 // DatasetLatest is the object that says which version NAME alone means.
 func DatasetLatest(name string) string { return "datasets/" + name + "/latest.json" }
+
+// DatasetStaging is the folder in which a staging job says how far it is and how it ended, with the slash.
+func DatasetStaging(name, job string) string { return "datasets/" + name + "/staging/" + job + "/" }
 
 // DatasetInput is the object that says which version an input, known by its fingerprint, was staged as.
 func DatasetInput(name, fingerprint string) string {

@@ -35,6 +35,7 @@ type Plan struct {
 	Metrics  []string `json:"metrics"` // what every trial is measured by on valid, beside Spec.Metric
 	Holdout  Holdout  `json:"holdout"`
 	Sizing   Sizing   `json:"sizing"`
+	Fallback []Sizing `json:"fallback,omitempty"` // on the machines of Spec.Machine.Fallback, one each
 
 	// A claim's holder rewrites its heartbeat every Heartbeat; a task that sees no change for Takeover may take the trial.
 	Heartbeat Duration `json:"heartbeat"`
@@ -124,6 +125,9 @@ func DecodePlan(data []byte) (*Plan, error) {
 	}
 	if p.Heartbeat <= 0 || p.Takeover <= p.Heartbeat {
 		return nil, &DecodeError{"plan", fmt.Errorf("heartbeat %s, takeover %s", p.Heartbeat, p.Takeover)}
+	}
+	if len(p.Fallback) != len(p.Spec.Machine.Fallback) {
+		return nil, &DecodeError{"plan", fmt.Errorf("%d sizings of %d fallbacks", len(p.Fallback), len(p.Spec.Machine.Fallback))}
 	}
 	if err := CheckName("dataset", p.Dataset.Name); err != nil {
 		return nil, &DecodeError{"plan", err}

@@ -24,6 +24,38 @@ type Quote struct {
 	NsPerValue  float64 `json:"ns_per_value"`         // expected of the mean trial: per row, feature and tree, with the sweep's threads
 	Preemptions float64 `json:"preemptions"`          // expected during the sweep
 	Reserve     float64 `json:"reserve_seconds"`      // of all machines: kept back from a budget, to notice its end and to stop in time
+
+	// Fallback are the prices of a machine-hour on the plan's fallbacks, one each.
+	Fallback []FallbackPrice `json:"fallback,omitempty"`
+}
+
+// FallbackPrice is what a machine of a fallback costs an hour; 0 when that is not known.
+type FallbackPrice struct {
+	Spot   bool    `json:"spot"`
+	Hourly float64 `json:"hourly"`
+}
+
+// Price is what a machine of the sweep's job number n costs an hour, under which model; 0 where no price is known.
+func (p *Plan) Price(n int) (hourly float64, spot bool) {
+	switch q := p.Quote; {
+	case q == nil:
+		return 0, false
+	case n == 0:
+		return q.Hourly, q.Spot
+	case n <= len(q.Fallback):
+		return q.Fallback[n-1].Hourly, q.Fallback[n-1].Spot
+	}
+	return 0, false
+}
+
+// JobNumber is the number of the sweep's job with an id; 0, the plan's own, for an id that is none of its.
+func (p *Plan) JobNumber(job string) int {
+	for n := range p.Fallback {
+		if string(p.Sweep.JobID(n+1)) == job {
+			return n + 1
+		}
+	}
+	return 0
 }
 
 // Range is an expected value between a low and a high one.
@@ -33,8 +65,14 @@ type Range struct {
 	High     float64 `json:"high"`
 }
 
-// ReserveCost is the money that Reserve stands for.
-func (q *Quote) ReserveCost() float64 { return q.Hourly * float64(q.VMs) * q.Reserve / 3600 }
+// ReserveCost is the money that Reserve stands for, on the dearest of the machines that the sweep may run on.
+func (q *Quote) ReserveCost() float64 {
+	dearest := q.Hourly
+	for _, f := range q.Fallback {
+		dearest = max(dearest, f.Hourly)
+	}
+	return dearest * float64(q.VMs) * q.Reserve / 3600
+}
 
 // maxQuoted bounds every number of a quote, so that no sum of them can overflow.
 const maxQuoted = 1e12
@@ -52,6 +90,14 @@ func (p *Plan) checkMoney() error {
 	q := p.Quote
 	if q == nil {
 		return nil
+	}
+	if len(q.Fallback) > MaxFallbacks {
+		return fmt.Errorf("%d prices of fallbacks", len(q.Fallback))
+	}
+	for _, f := range q.Fallback {
+		if !(f.Hourly >= 0) || f.Hourly > maxQuoted {
+			return fmt.Errorf("a fallback's price of %v", f.Hourly)
+		}
 	}
 	if q.VMs < 0 || q.VMs > MaxTrials || q.Waves < 0 || q.LocalSSD < 0 {
 		return fmt.Errorf("quoted for %d machines, %d waves", q.VMs, q.Waves)

@@ -25,6 +25,7 @@ type Claim struct {
 	Sweep   ID        `json:"sweep"`
 	Trial   int       `json:"trial"`
 	Claim   int       `json:"claim"`
+	Job     string    `json:"job"`     // id of the Batch job: a sweep may have had several
 	Task    int       `json:"task"`    // index in the Batch array
 	Attempt int       `json:"attempt"` // which attempt of that task, from 0
 	Host    string    `json:"host"`

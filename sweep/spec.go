@@ -61,7 +61,45 @@ type Machine struct {
 	VMs            int    `yaml:"vms" json:"vms"`                           // how many at once, default 1
 	ThreadsPerTask int    `yaml:"threads_per_task" json:"threads_per_task"` // default 4
 	TasksPerVM     Auto   `yaml:"tasks_per_vm" json:"tasks_per_vm"`         // default auto: as many as CPU and memory allow
-	LocalSSD       int    `yaml:"local_ssd" json:"local_ssd"`               // disks of 375 GiB on each VM; 0 is as few as the type takes and the dataset needs
+	LocalSSD       Auto   `yaml:"local_ssd" json:"local_ssd"`               // disks of 375 GiB on each VM, default auto: the fewest that hold the dataset
+
+	Zones []string `yaml:"zones" json:"zones,omitempty"` // where the VMs may be; the deployment's choice without
+
+	// Wait is how long a job may be without machines before the next entry of Fallback is tried, default 10m. The last entry
+	// waits as long as it takes.
+	Wait     Duration   `yaml:"wait" json:"wait,omitzero"`
+	Fallback []Fallback `yaml:"fallback" json:"fallback,omitempty"`
+}
+
+// Fallback is what a sweep runs on when the machines before it in the order cannot be had. What it does not say is as in
+// Machine.
+type Fallback struct {
+	Type     string   `yaml:"type" json:"type,omitempty"`
+	Zones    []string `yaml:"zones" json:"zones,omitempty"`
+	Spot     *bool    `yaml:"spot" json:"spot,omitempty"`
+	LocalSSD Auto     `yaml:"local_ssd" json:"local_ssd,omitempty"` // of its own, since every type allows other numbers; default auto
+}
+
+// MaxFallbacks bounds the list of fallbacks.
+const MaxFallbacks = 20
+
+// Choice is what the sweep's job number n runs on: the machine itself, or what a fallback makes of it.
+func (m Machine) Choice(n int) Machine {
+	if n == 0 {
+		return m
+	}
+	f := m.Fallback[n-1]
+	if f.Type != "" {
+		m.Type = f.Type
+	}
+	if f.Spot != nil {
+		m.Spot = f.Spot
+	}
+	if f.Zones != nil {
+		m.Zones = f.Zones
+	}
+	m.LocalSSD = f.LocalSSD
+	return m
 }
 
 // Auto is a count, or "auto" (0), which leaves it to Coppice.
@@ -160,7 +198,7 @@ func ParseSpec(file string, data []byte, v Vocabulary) (*Spec, error) {
 	s.fillDefaults()
 	s.normalizeNumbers()
 	for _, check := range []func(*strictyaml.Document, Vocabulary) error{
-		s.checkNames, s.checkSearch, s.checkParams, s.checkMachine, s.checkConditions,
+		s.checkNames, s.checkSearch, s.checkParams, s.checkMachine, s.checkFallback, s.checkConditions,
 	} {
 		if err := check(doc, v); err != nil {
 			return nil, err
@@ -182,6 +220,9 @@ func (s *Spec) fillDefaults() {
 	if s.Machine.Spot == nil {
 		spot := true
 		s.Machine.Spot = &spot
+	}
+	if len(s.Machine.Fallback) > 0 && s.Machine.Wait == 0 {
+		s.Machine.Wait = Duration(10 * time.Minute)
 	}
 	for p, value := range map[*int]int{&s.Machine.VMs: 1, &s.Machine.ThreadsPerTask: 4} {
 		if *p == 0 {

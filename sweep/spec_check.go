@@ -3,6 +3,7 @@ package sweep
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -215,13 +216,14 @@ func (s *Spec) checkMachine(doc *strictyaml.Document, v Vocabulary) error {
 		{"machine.vms", m.VMs, 1, 2000},
 		{"machine.threads_per_task", m.ThreadsPerTask, 1, 512},
 		{"machine.tasks_per_vm", int(m.TasksPerVM), 0, MaxTasksPerVM},
+		{"machine.local_ssd", int(m.LocalSSD), 0, 48},
 	} {
 		if c.value < c.low || c.value > c.high {
 			return doc.Errorf(c.path, "%s is %d: use %d to %d", c.path, c.value, c.low, c.high)
 		}
 	}
-	if doc.Has("machine.local_ssd") {
-		if err := v.LocalSSD(m.Type, m.LocalSSD); err != nil {
+	if m.LocalSSD != 0 {
+		if err := v.LocalSSD(m.Type, int(m.LocalSSD)); err != nil {
 			return doc.Errorf("machine.local_ssd", "%v", err)
 		}
 	}
@@ -235,6 +237,62 @@ func (s *Spec) checkMachine(doc *strictyaml.Document, v Vocabulary) error {
 	}
 	if !(l.Quorum > 0 && l.Quorum <= 1) {
 		return doc.Errorf("limits.quorum", "quorum is %v: use a share above 0, up to 1", l.Quorum)
+	}
+	return nil
+}
+
+var zonePattern = regexp.MustCompile(`^[a-z]+-[a-z]+[0-9]+-[a-z]$`)
+
+func checkZones(doc *strictyaml.Document, at string, zones []string) error {
+	for i, z := range zones {
+		if !zonePattern.MatchString(z) {
+			return doc.Errorf(fmt.Sprintf("%s.zones[%d]", at, i), "zone %.60q: use one such as us-central1-a", z)
+		}
+	}
+	return nil
+}
+
+// checkFallback checks the machines that are tried one after the other.
+func (s *Spec) checkFallback(doc *strictyaml.Document, v Vocabulary) error {
+	m := s.Machine
+	if err := checkZones(doc, "machine", m.Zones); err != nil {
+		return err
+	}
+	if len(m.Fallback) == 0 {
+		if m.Wait != 0 {
+			return doc.Errorf("machine.wait", "machine.wait is how long to wait before the next of machine.fallback is tried, and there is none")
+		}
+		return nil
+	}
+	if len(m.Fallback) > MaxFallbacks {
+		return doc.Errorf("machine.fallback", "%d fallbacks: use at most %d", len(m.Fallback), MaxFallbacks)
+	}
+	// A sweep's time limit begins with its plan. What is left after all the waiting must be worth it.
+	if most := time.Duration(s.Limits.Sweep) / time.Duration(2*len(m.Fallback)); time.Duration(m.Wait) < time.Second || time.Duration(m.Wait) > most {
+		return doc.Errorf("machine.wait", "machine.wait is %s: use 1s to %s, so that waiting for %d machines takes no more than half of limits.sweep (%s)", m.Wait, most, len(m.Fallback), s.Limits.Sweep)
+	}
+	for i, f := range m.Fallback {
+		at := fmt.Sprintf("machine.fallback[%d]", i)
+		if f.Type != "" {
+			if err := v.Machine(f.Type); err != nil {
+				return doc.Errorf(at+".type", "%v", err)
+			}
+		}
+		if f.LocalSSD < 0 || f.LocalSSD > 48 {
+			return doc.Errorf(at+".local_ssd", "local_ssd is %d: use auto, or up to 48", f.LocalSSD)
+		}
+		if f.LocalSSD != 0 {
+			if err := v.LocalSSD(m.Choice(i+1).Type, int(f.LocalSSD)); err != nil {
+				return doc.Errorf(at+".local_ssd", "%v", err)
+			}
+		}
+		if err := checkZones(doc, at, f.Zones); err != nil {
+			return err
+		}
+		this, before := m.Choice(i+1), m.Choice(i)
+		if this.Type == before.Type && *this.Spot == *before.Spot && slices.Equal(this.Zones, before.Zones) {
+			return doc.Errorf(at, "this fallback is the same as what comes before it: change type, zones or spot")
+		}
 	}
 	return nil
 }

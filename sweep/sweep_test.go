@@ -61,7 +61,7 @@ func words() sweep.Vocabulary {
 			return param(name)
 		},
 		Objective: func(objective, _ string) error { return known("objective", "binary", "regression")(objective) },
-		Machine:   known("machine", "n2-highmem-64", "n2-highmem-16"),
+		Machine:   known("machine", "n2-highmem-64", "n2-highmem-32", "n2-highmem-16", "n2-highmem-8", "n2d-highmem-64"),
 		LocalSSD: func(machine string, disks int) error {
 			if disks != 4 {
 				return fmt.Errorf("%s takes 4, not %d", machine, disks)
@@ -123,7 +123,6 @@ func TestParseSpecNamesThePlace(t *testing.T) {
 		"tasks per vm word":  {"tasks_per_vm: auto", "tasks_per_vm: many", "sweep.yaml:19:"},
 		"machine type":       {"type: n2-highmem-64", "type: n2-highmem-65", `sweep.yaml:19:17: no such machine (did you mean "n2-highmem-64"?)`},
 		"local SSDs":         {"local_ssd: 4", "local_ssd: 3", `sweep.yaml:19:96: n2-highmem-64 takes 4, not 3`},
-		"no local SSDs":      {"local_ssd: 4", "local_ssd: 0", `n2-highmem-64 takes 4, not 0`},
 		"budget":             {"trials: 50", "trials: 50\nbudget: -1", "sweep.yaml:6:9: a budget of -1: use USD above 0, up to 1000000"},
 		"no budget":          {"trials: 50", "trials: 50\nbudget: 0", "sweep.yaml:6:9: a budget of 0"},
 		"endless budget":     {"trials: 50", "trials: 50\nbudget: .inf", "sweep.yaml:6:9: a budget of"},

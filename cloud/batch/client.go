@@ -37,7 +37,7 @@ const (
 	callLimit  = 60 * time.Second
 	retryFor   = 2 * time.Minute
 	cancelFor  = 10 * time.Minute // until a cancelled job has given its machines back
-	notFoundOK = 10 * time.Second // a job that was just created may not be readable at once
+	notFoundOK = 10 * time.Second // a job that was just created may not be readable at once: so long is it looked for
 )
 
 // Client submits and watches jobs in one project and region. It may be used from any goroutine.
@@ -46,6 +46,7 @@ type Client struct {
 	parent string
 	opts   Options
 	poll   time.Duration // first pause between two looks at a job
+	look   time.Duration // how long a job is looked for that was just created
 }
 
 // ErrNotExist means that there is no such job.
@@ -87,7 +88,7 @@ func New(ctx context.Context, o Options) (*Client, error) {
 	if err != nil {
 		return nil, cloud.Dial(service, err)
 	}
-	return &Client{c: c, parent: "projects/" + o.Project + "/locations/" + o.Location, opts: o, poll: 500 * time.Millisecond}, nil
+	return &Client{c: c, parent: "projects/" + o.Project + "/locations/" + o.Location, opts: o, poll: 500 * time.Millisecond, look: notFoundOK}, nil
 }
 
 // checkLoopback refuses to speak without encryption to anybody but this machine.
@@ -140,7 +141,7 @@ func (c *Client) Submit(ctx context.Context, j Job) (name string, existed bool, 
 		j.Location = c.opts.Location
 	}
 	if j.Location != c.opts.Location {
-		return "", false, &RuleError{"Location", fmt.Sprintf("%.80q is not %s, where jobs are submitted", j.Location, c.opts.Location)}
+		return "", false, &RuleError{Field: "Location", Rule: RuleRegion, Says: fmt.Sprintf("%.80q is not %s, where jobs are submitted", j.Location, c.opts.Location)}
 	}
 	job, err := Build(j)
 	if err != nil {
@@ -163,22 +164,45 @@ func (c *Client) Submit(ctx context.Context, j Job) (name string, existed bool, 
 	return name, existed, nil
 }
 
-// create creates the job, or finds the one that somebody has created meanwhile. The job's id is what excludes a second one;
-// the request id is the same for the repetitions of this call alone. If it followed from the job's id, Batch would answer a
-// new submission with a job that was deleted within the last hour, and run nothing.
+// requestSpace is the name space of our request ids, a random UUID.
+var requestSpace = uuid.MustParse("5a1d2c0e-7a3f-4f0e-9c55-0b7c5ad0f6c1")
+
+// requestID is the id of the request that creates a job: the same for everybody who wants this job for this plan, so that
+// Batch itself sees launchers that were started twice as one. again counts the jobs of this name that are known to be gone.
+func requestID(name, plan string, again int) string {
+	return uuid.NewSHA1(requestSpace, fmt.Appendf(nil, "%s\x00%s\x00%d", name, plan, again)).String()
+}
+
+// maxAgain bounds how often a job of one name is deleted and wanted anew within the hour in which Batch remembers requests.
+const maxAgain = 5
+
+// create creates the job, or finds the one that somebody has created meanwhile. Batch remembers a request for an hour, and
+// answers it with the job of the first time, even if that was deleted since; then nothing would run. So a job that cannot
+// be found after it was answered is asked for again with the next request id.
 func (c *Client) create(ctx context.Context, id string, job *batchpb.Job) (got *batchpb.Job, existed bool, err error) {
-	request := uuid.NewString()
-	got, err = retry(ctx, func(ctx context.Context) (*batchpb.Job, error) {
-		return c.c.CreateJob(ctx, &batchpb.CreateJobRequest{Parent: c.parent, JobId: id, Job: job, RequestId: request})
-	})
-	switch {
-	case status.Code(err) == codes.AlreadyExists:
-		got, err = c.find(ctx, c.Name(id))
-		return got, true, err
-	case err != nil:
-		return nil, false, cloud.FromStatus(service, "create "+c.Name(id), "the project or region may be wrong: check COPPICE_PROJECT and COPPICE_LOCATION", err)
+	name := c.Name(id)
+	for again := range maxAgain {
+		request := requestID(name, job.GetLabels()[PlanLabel], again)
+		got, err = retry(ctx, func(ctx context.Context) (*batchpb.Job, error) {
+			return c.c.CreateJob(ctx, &batchpb.CreateJobRequest{Parent: c.parent, JobId: id, Job: job, RequestId: request})
+		})
+		if existed = status.Code(err) == codes.AlreadyExists; err != nil && !existed {
+			return nil, false, cloud.FromStatus(service, "create "+name, "the project or region may be wrong: check COPPICE_PROJECT and COPPICE_LOCATION", err)
+		}
+		found, err := c.find(ctx, name)
+		if err == nil || existed || !errors.Is(err, ErrNotExist) {
+			// Whoever made the same request before us has made the job: it is older than our answer, and the same.
+			return found, existed, err
+		}
 	}
-	return got, false, nil
+	return got, false, &GoneError{Name: name}
+}
+
+// GoneError means that a job was created and then could not be found, several times over: somebody deletes it.
+type GoneError struct{ Name string }
+
+func (e *GoneError) Error() string {
+	return fmt.Sprintf("batch job %s was created %d times and is gone each time; somebody deletes it: use another sweep id", e.Name, maxAgain)
 }
 
 // find gets a job that must be there, although it may not be readable yet.
@@ -189,7 +213,7 @@ func (c *Client) find(ctx context.Context, name string) (*batchpb.Job, error) {
 			return nil, backoff.Permanent(err)
 		}
 		return j, err
-	}, backoff.WithMaxElapsedTime(notFoundOK))
+	}, backoff.WithMaxElapsedTime(c.look))
 	if err != nil {
 		return nil, c.fail(name, err)
 	}

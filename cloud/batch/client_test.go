@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -225,24 +226,137 @@ func serve(t *testing.T, s *scripted) *Client {
 	return connect(t, l.Addr().String())
 }
 
-// TestUnavailableIsRetried: the first two answers are lost; the job is created once, because the request id is the same.
-func TestUnavailableIsRetried(t *testing.T) {
-	var ids []string
-	c := serve(t, &scripted{create: func(r *batchpb.CreateJobRequest) (*batchpb.Job, error) {
-		ids = append(ids, r.GetRequestId())
-		if len(ids) < 3 {
-			return nil, status.Error(codes.Unavailable, "try again")
+// remembering is a service as Google describes it: for an hour it answers a repeated request with the job of the first time,
+// whatever has become of that since.
+type remembering struct {
+	mu       sync.Mutex
+	requests map[string]*batchpb.Job
+	jobs     map[string]*batchpb.Job
+	ids      []string // of all requests
+	fail     int      // so many answers are lost, after the work is done
+}
+
+func (r *remembering) service() *scripted {
+	r.requests, r.jobs = map[string]*batchpb.Job{}, map[string]*batchpb.Job{}
+	return &scripted{create: r.create, get: func() (*batchpb.Job, error) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if j := r.jobs[spotJob().ID]; j != nil {
+			return j, nil
 		}
-		return r.GetJob(), nil
-	}})
+		return nil, status.Error(codes.NotFound, "no such job")
+	}}
+}
+
+func (r *remembering) create(q *batchpb.CreateJobRequest) (*batchpb.Job, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ids = append(r.ids, q.GetRequestId())
+	if j := r.requests[q.GetRequestId()]; j != nil {
+		return j, nil
+	}
+	if r.jobs[q.GetJobId()] != nil {
+		return nil, status.Error(codes.AlreadyExists, "exists")
+	}
+	r.requests[q.GetRequestId()], r.jobs[q.GetJobId()] = q.GetJob(), q.GetJob()
+	if r.fail--; r.fail >= 0 {
+		return nil, status.Error(codes.Unavailable, "try again")
+	}
+	return q.GetJob(), nil
+}
+
+// TestUnavailableIsRetried: the first answer is lost; the job is created once, because the request id is the same.
+func TestUnavailableIsRetried(t *testing.T) {
+	r := &remembering{fail: 1}
+	c := serve(t, r.service())
 	if _, existed, err := c.Submit(t.Context(), spotJob()); err != nil || existed {
 		t.Fatal(existed, err)
 	}
-	if len(ids) != 3 || ids[0] != ids[1] || ids[1] != ids[2] || len(ids[0]) != 36 {
-		t.Errorf("request ids %q", ids)
+	if len(r.ids) != 2 || r.ids[0] != r.ids[1] || len(r.ids[0]) != 36 {
+		t.Errorf("request ids %q", r.ids)
 	}
-	if _, _, err := c.Submit(t.Context(), spotJob()); err != nil || ids[3] == ids[0] {
-		t.Errorf("another submission has the request id %q, %v", ids[3], err)
+}
+
+// TestRequestIDIsMadeOfTheJob: whoever wants the same job for the same plan makes the same request; for another plan, another.
+func TestRequestIDIsMadeOfTheJob(t *testing.T) {
+	for _, other := range []string{requestID("jobs/b", "plan", 0), requestID("jobs/a", "plan2", 0), requestID("jobs/a", "plan", 1), requestID("jobs/ap", "lan", 0)} {
+		if id := requestID("jobs/a", "plan", 0); id != requestID("jobs/a", "plan", 0) || id == other {
+			t.Errorf("%s and %s", id, other)
+		}
+	}
+}
+
+// TestADeletedJobIsMadeAnew: Batch would answer the same request with the job that is gone, and nothing would run.
+func TestADeletedJobIsMadeAnew(t *testing.T) {
+	r := &remembering{}
+	c := serve(t, r.service())
+	c.look = 20 * time.Millisecond
+	for again := range 3 {
+		if _, existed, err := c.Submit(t.Context(), spotJob()); err != nil || existed || len(r.jobs) != 1 {
+			t.Fatal(again, existed, err)
+		}
+		delete(r.jobs, spotJob().ID)
+	}
+	for range 2 {
+		if _, _, err := c.Submit(t.Context(), spotJob()); err != nil {
+			t.Fatal(err)
+		}
+		delete(r.jobs, spotJob().ID)
+	}
+	var gone *GoneError
+	if _, _, err := c.Submit(t.Context(), spotJob()); !errors.As(err, &gone) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestManyAtOnceMakeOneJob: ten launchers that do not know of each other submit the same job.
+func TestManyAtOnceMakeOneJob(t *testing.T) {
+	first := emulator(t)
+	j := shell("slot-1", "exec sleep 600", 1)
+	var all sync.WaitGroup
+	for range 10 {
+		c := connect(t, first.opts.Endpoint)
+		all.Go(func() {
+			if _, _, err := c.Submit(t.Context(), j); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	jobs := 0
+	for _, err := range first.List(t.Context(), "", "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		jobs++
+	}
+	if jobs != 1 {
+		t.Errorf("%d jobs", jobs)
+	}
+}
+
+func TestNoCapacity(t *testing.T) {
+	event := func(text string) Status { return Status{State: Failed, Events: []Event{{Text: text}, {Text: "other"}}} }
+	for text, want := range map[string]bool{
+		"Batch Error: code - CODE_GCE_ZONE_RESOURCE_POOL_EXHAUSTED, description - error count is 1":                                     true,
+		"Quota checking process decides to delay scheduling for the job UID due to inadequate quotas [Quota: CPUS, limit: 1, usage: 1]": true,
+		"CODE_GCE_QUOTA_EXCEEDED": true,
+		"The zone 'projects/p/zones/z' does not have enough resources available to fulfill the request": true,
+		"Job state is set from RUNNING to FAILED for job x.Job failed due to task failure.":             false,
+		"CODE_MACHINE_TYPE_NOT_FOUND": false,
+	} {
+		if got := event(text).NoCapacity(); (got != "") != want {
+			t.Errorf("%s: %q", text, got)
+		}
+	}
+	for _, c := range []struct {
+		s    Status
+		want bool
+	}{{Status{State: Queued}, false}, {Status{State: Scheduled}, false}, {Status{State: Running}, true}, {Status{State: Failed, RunDuration: time.Second}, true},
+		{Status{State: Cancelled, Counts: map[string]int64{"UNEXECUTED": 4}}, false}, {Status{State: Failed, Counts: map[string]int64{"FAILED": 1}}, true}} {
+		if c.s.Began() != c.want {
+			t.Errorf("%+v", c.s)
+		}
 	}
 }
 

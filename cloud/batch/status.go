@@ -63,6 +63,27 @@ func (s Status) FailureReason() string {
 	return s.Events[len(s.Events)-1].Text
 }
 
+// capacity are the words by which an event says that the machines cannot be had now, in this zone or for this project.
+// Source: https://cloud.google.com/compute/docs/troubleshooting/troubleshooting-resource-availability, and the codes that
+// Batch puts before Compute Engine's.
+var capacity = []string{"RESOURCE_POOL_EXHAUSTED", "QUOTA_EXCEEDED", "inadequate quotas", "does not have enough resources available", "STOCKOUT"}
+
+// Began says whether any of the job's tasks has ever run.
+func (s Status) Began() bool {
+	return s.State == Running || s.RunDuration > 0 || s.Counts["RUNNING"]+s.Counts["SUCCEEDED"]+s.Counts["FAILED"] > 0
+}
+
+// NoCapacity is the newest event that says that the machines cannot be had, "" when there is none. A job that still waits may
+// get them later.
+func (s Status) NoCapacity() string {
+	for _, e := range slices.Backward(s.Events) {
+		if slices.ContainsFunc(capacity, func(words string) bool { return strings.Contains(e.Text, words) }) {
+			return e.Text
+		}
+	}
+	return ""
+}
+
 func statusOf(j *batchpb.Job) Status {
 	s := Status{
 		Name:        j.GetName(),

@@ -4,10 +4,8 @@ package batchemu
 
 import (
 	"context"
-	"maps"
 	"regexp"
 	"strconv"
-	"strings"
 
 	"cloud.google.com/go/batch/apiv1/batchpb"
 	"cloud.google.com/go/longrunning/autogen/longrunningpb"
@@ -55,8 +53,8 @@ func (s *Server) CreateJob(_ context.Context, r *batchpb.CreateJobRequest) (*bat
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	name := r.GetParent() + "/jobs/" + id
-	if j := s.jobs[s.requests[r.GetParent()+" "+r.GetRequestId()]]; j != nil && r.GetRequestId() != "" {
-		return j.view(), nil
+	if made, ok := s.creations[r.GetParent()+" "+r.GetRequestId()]; ok && r.GetRequestId() != "" {
+		return made.view(), nil // even when the job was deleted since
 	}
 	if err := s.admit(name, id); err != nil {
 		return nil, err
@@ -64,7 +62,7 @@ func (s *Server) CreateJob(_ context.Context, r *batchpb.CreateJobRequest) (*bat
 	j := newJob(s, id, complete(r.GetJob(), name, id, plan), plan)
 	s.jobs[name] = j
 	if r.GetRequestId() != "" {
-		s.requests[r.GetParent()+" "+r.GetRequestId()] = name
+		s.creations[r.GetParent()+" "+r.GetRequestId()] = j
 	}
 	view := j.view()
 	go j.run()
@@ -152,10 +150,10 @@ func (s *Server) DeleteJob(_ context.Context, r *batchpb.DeleteJobRequest) (*lon
 	})
 }
 
-// forget removes a job, with the request that made it: the same request may make it anew. The lock is held.
+// forget removes a job. The request that made it is remembered, as Batch does for an hour: repeated, it makes nothing. The
+// lock is held.
 func (s *Server) forget(name string) {
 	delete(s.jobs, name)
-	maps.DeleteFunc(s.requests, func(_, made string) bool { return made == name })
 	s.notify()
 }
 
@@ -191,13 +189,21 @@ func (s *Server) groupJob(parent string) (*job, error) {
 	return j, nil
 }
 
-// instancePlace is the zone in which the job's machines are: the first allowed one, else zone a of the location.
-func instancePlace(parent string, allowed []string) string {
+// zonesOf are the letters of a region's zones.
+var zonesOf = []string{"a", "b", "c", "f"}
+
+// places are the zones in which the job's machines may be: the allowed ones, or all of the region.
+func places(location string, allowed []string) []string {
+	var zones []string
 	for _, a := range allowed {
 		if zonePattern.MatchString(a) {
-			return a
+			zones = append(zones, a)
 		}
 	}
-	_, location, _ := strings.Cut(parent, "/locations/")
-	return "zones/" + location + "-a"
+	if len(zones) == 0 {
+		for _, letter := range zonesOf {
+			zones = append(zones, "zones/"+location+"-"+letter)
+		}
+	}
+	return zones
 }

@@ -390,6 +390,77 @@ func TestIdempotence(t *testing.T) {
 	}
 }
 
+// TestADeletedJobsRequestMakesNothing: Batch remembers the request, and answers it with a job that is gone.
+func TestADeletedJobsRequestMakesNothing(t *testing.T) {
+	w := newWorld(t, nil)
+	r := w.request("gone-1", "ok", 1, nil)
+	r.RequestId = "6f1f0a6e-5a55-4c0e-8a5b-3a9a7c7b0003"
+	first, err := w.client.CreateJob(w.ctx, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.waitState(first.Name, batchpb.JobStatus_SUCCEEDED)
+	if _, err := w.client.DeleteJob(w.ctx, &batchpb.DeleteJobRequest{Name: first.Name}); err != nil {
+		t.Fatal(err)
+	}
+	again, err := w.client.CreateJob(w.ctx, r)
+	if err != nil || again.Uid != first.Uid {
+		t.Errorf("%v, %v", again, err)
+	}
+	if _, err := w.client.GetJob(w.ctx, &batchpb.GetJobRequest{Name: first.Name}); status.Code(err) != codes.NotFound {
+		t.Errorf("the repeated request made a job: %v", err)
+	}
+}
+
+// TestNoCapacity: where machines cannot be had, a job goes to the next allowed zone, waits to be cancelled, or fails.
+func TestNoCapacity(t *testing.T) {
+	spot := true
+	w := newWorld(t, func(o *Options) {
+		o.Faults = Faults{NoCapacity: []Shortage{{MachineType: "n2-highmem-16", Zone: "us-central1-a", Spot: &spot},
+			{MachineType: "n2-highmem-32", Fail: true}, {MachineType: "n2-highmem-8"}}}
+	})
+	on := func(machine string, zones ...string) func(*batchpb.Job) {
+		return func(j *batchpb.Job) {
+			p := j.AllocationPolicy.Instances[0].GetPolicy()
+			p.MachineType, p.Disks[0].GetNewDisk().SizeGb = machine, 4*375
+			j.AllocationPolicy.Location = &batchpb.AllocationPolicy_LocationPolicy{AllowedLocations: zones}
+		}
+	}
+	elsewhere := w.create("elsewhere", "ok", 1, on("n2-highmem-16", "regions/us-central1"))
+	w.waitState(elsewhere.Name, batchpb.JobStatus_SUCCEEDED)
+	if e := w.task(elsewhere.Name, 0).Status.StatusEvents[0]; !strings.Contains(e.Description, "zones/us-central1-b/") {
+		t.Errorf("%s", e.Description)
+	}
+	standard := w.create("standard", "ok", 1, func(j *batchpb.Job) {
+		on("n2-highmem-16", "zones/us-central1-a")(j)
+		j.AllocationPolicy.Instances[0].GetPolicy().ProvisioningModel = batchpb.AllocationPolicy_STANDARD
+	})
+	w.waitState(standard.Name, batchpb.JobStatus_SUCCEEDED)
+	failed := w.waitState(w.create("failed", "ok", 1, on("n2-highmem-32")).Name, batchpb.JobStatus_FAILED)
+	for _, waits := range []func(*batchpb.Job){on("n2-highmem-16", "zones/us-central1-a"), on("n2-highmem-8")} {
+		job := w.create("waits", "ok", 1, waits)
+		stuck, err := w.server.Wait(w.ctx, job.Name, func(j *batchpb.Job) bool { return len(j.Status.StatusEvents) > 1 })
+		if err != nil || stuck.Status.State != batchpb.JobStatus_SCHEDULED || stuck.Status.RunDuration != nil {
+			t.Fatalf("%v %v", stuck, err)
+		}
+		if _, err := w.client.CancelJob(w.ctx, &batchpb.CancelJobRequest{Name: job.Name}); err != nil {
+			t.Fatal(err)
+		}
+		gone := w.waitState(job.Name, batchpb.JobStatus_CANCELLED)
+		for _, j := range []*batchpb.Job{stuck, gone, failed} {
+			if text := fmt.Sprint(j.Status.StatusEvents); !strings.Contains(text, "CODE_GCE_ZONE_RESOURCE_POOL_EXHAUSTED") {
+				t.Error(text)
+			}
+		}
+		if gone.Status.TaskGroups["group0"].Counts["UNEXECUTED"] != 1 {
+			t.Errorf("%v", gone.Status)
+		}
+		if _, err := w.client.DeleteJob(w.ctx, &batchpb.DeleteJobRequest{Name: job.Name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestDelete(t *testing.T) {
 	w := newWorld(t, nil)
 	for _, mode := range []string{"hang", "ok"} {

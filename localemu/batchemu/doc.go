@@ -2,18 +2,18 @@
 // google.longrunning.Operations that the real client library talks to, and behind it pretend machines on which the tasks
 // run as processes.
 //
-// Imitated: the validation of a job; request ids and ALREADY_EXISTS; the states of jobs and tasks and the texts of their
+// Imitated: the validation of a job; request ids, which are remembered, and ALREADY_EXISTS; the states of jobs and tasks and the texts of their
 // status events; counts, instances and run duration; task count, parallelism and tasks per VM; a local SSD per machine
 // that all its tasks share and that is empty at first and gone at the end; the environment of a task, which is the job's
-// and nothing of localemu's own; exit codes, the lifecycle policy, retries, maxRunDuration; preemption and lost machines
-// (scripted, see Faults); cancelling, deleting, listing with filters and pages.
+// and nothing of localemu's own; exit codes, the lifecycle policy, retries, maxRunDuration; preemption, lost machines and
+// machines that cannot be had (scripted, see Faults); cancelling, deleting, listing with filters and pages.
 //
 // Not imitated:
 //   - Containers. An image name stands for a local program, which runs with the user's rights and sees the whole file
 //     system; a job with an unknown image is refused. The path at which a volume is mounted does not exist: every
 //     occurrence of it in arguments and values of variables is replaced by the machine's folder.
 //   - Machines. All pretend machines share the CPUs and the memory of the real one; machine types only say how many tasks
-//     fit when the job does not. There is no boot time, no quota, no capacity that runs out.
+//     fit when the job does not, and which disks may be attached. There is no boot time, no quota.
 //   - Runnables other than exactly one container, entrypoints, container options, task environments, secret variables, hosts files,
 //     NFS and Cloud Storage volumes, notifications, instance templates: UNIMPLEMENTED, so that no job runs differently
 //     here in silence.

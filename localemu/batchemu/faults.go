@@ -1,11 +1,28 @@
 package batchemu
 
-import "time"
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"cloud.google.com/go/batch/apiv1/batchpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
 
 // Faults are what goes wrong on purpose, in every job alike. Each happens once per job.
 type Faults struct {
 	Preempt     []Preemption
 	LoseMachine []MachineLoss
+	NoCapacity  []Shortage
+}
+
+// Shortage means that machines of the type in the zone cannot be had: a job that may be nowhere else stays SCHEDULED until
+// somebody cancels it, or fails at once. Empty fields are any type, any zone, any kind.
+type Shortage struct {
+	MachineType string
+	Zone        string // such as us-central1-a
+	Spot        *bool  // only Spot machines, or only others
+	Fail        bool
 }
 
 // Preemption takes a Spot machine away. Jobs on standard machines are not preempted.
@@ -105,4 +122,36 @@ func (j *job) mayPreempt() bool {
 		j.srv.opts.Log.Warn("scripted preemption has no effect: the job runs on standard machines", "job", j.id)
 	}
 	return j.plan.spot
+}
+
+// shortage is the fault because of which a zone has no machines for the job; nil when it has.
+func (j *job) shortage(zone string) *Shortage {
+	for i, f := range j.srv.opts.Faults.NoCapacity {
+		if (f.MachineType == "" || f.MachineType == j.plan.machineType) && (f.Zone == "" || "zones/"+f.Zone == zone) && (f.Spot == nil || *f.Spot == j.plan.spot) {
+			return &j.srv.opts.Faults.NoCapacity[i]
+		}
+	}
+	return nil
+}
+
+// settleIn chooses the first zone that has machines for the job. Where none has, the job's events say so, and it fails or is
+// to wait. The texts are those of the service.
+func (j *job) settleIn() (found, fail bool) {
+	for _, zone := range j.plan.zones {
+		f := j.shortage(zone)
+		if f == nil {
+			j.zone = zone
+			return true, false
+		}
+		fail = f.Fail
+		now := time.Now()
+		j.srv.mu.Lock()
+		j.events = append(j.events, &batchpb.StatusEvent{Type: "OPERATIONAL_INFO", EventTime: timestamppb.New(now), Description: fmt.Sprintf(
+			"Batch Error: code - CODE_GCE_ZONE_RESOURCE_POOL_EXHAUSTED, description - error count is 1, latest message example: Instance of type %s: the zone '%s' does not have enough resources available to fulfill the request.",
+			j.plan.machineType, strings.TrimPrefix(zone, "zones/"))})
+		j.updated = now
+		j.srv.notify()
+		j.srv.mu.Unlock()
+	}
+	return false, fail
 }

@@ -237,7 +237,7 @@ func (w *world) request(id, mode string, n int64, change func(*batchpb.Job)) *ba
 					MachineType:       "n2-highmem-16",
 					ProvisioningModel: batchpb.AllocationPolicy_SPOT,
 					Disks: []*batchpb.AllocationPolicy_AttachedDisk{{
-						Attached: &batchpb.AllocationPolicy_AttachedDisk_NewDisk{NewDisk: &batchpb.AllocationPolicy_Disk{Type: "local-ssd", SizeGb: 375}}, DeviceName: "ssd",
+						Attached: &batchpb.AllocationPolicy_AttachedDisk_NewDisk{NewDisk: &batchpb.AllocationPolicy_Disk{Type: "local-ssd", SizeGb: 750}}, DeviceName: "ssd",
 					}},
 				},
 			}}},

@@ -34,6 +34,7 @@ type job struct {
 	events   []*batchpb.StatusEvent
 	tasks    []*task
 	vms      []*machine
+	zone     string // of the machines
 	updated  time.Time
 	began    time.Time // when it came to run; zero before
 	finished time.Time
@@ -47,8 +48,8 @@ type plan struct {
 	vms         int
 	spot        bool
 	machineType string
-	zone        string
-	program     string // the local program behind the image
+	zones       []string // where machines may be, as zones/Z; the first one that has room gets them
+	program     string   // the local program behind the image
 	args        []string
 	env         []string // NAME=VALUE, with mount paths as in the job
 	mounts      []mount

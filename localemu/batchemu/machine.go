@@ -32,7 +32,7 @@ func (j *job) makeMachines() error {
 	vms := make([]*machine, j.plan.vms)
 	for k := range vms {
 		name := fmt.Sprintf("vm-%d", k)
-		vm := &machine{name: name, dir: filepath.Join(s.machines, j.id, name), zone: j.plan.zone}
+		vm := &machine{name: name, dir: filepath.Join(s.machines, j.id, name), zone: j.zone}
 		for _, m := range j.plan.mounts {
 			vm.mounts = append(vm.mounts, mount{m.path, filepath.Join(vm.dir, m.folder)})
 		}

@@ -42,6 +42,9 @@ const closedText = "Job failed because localemu ended."
 
 // work makes the machines and runs the tasks on them. It returns how the job ends when no process of it is left.
 func (j *job) work() (end batchpb.JobStatus_State, because string) {
+	if found, fail := j.settleIn(); !found {
+		return j.starve(fail)
+	}
 	if err := j.makeMachines(); err != nil {
 		return batchpb.JobStatus_FAILED, "Job failed because its machines could not be made: " + err.Error()
 	}
@@ -72,6 +75,19 @@ func (j *job) work() (end batchpb.JobStatus_State, because string) {
 			j.drain()
 			return batchpb.JobStatus_FAILED, closedText
 		}
+	}
+}
+
+// starve is the rest of the life of a job for which there are no machines.
+func (j *job) starve(fail bool) (end batchpb.JobStatus_State, because string) {
+	if fail {
+		return batchpb.JobStatus_FAILED, "Job failed due to resource exhaustion: CODE_GCE_ZONE_RESOURCE_POOL_EXHAUSTED."
+	}
+	select {
+	case <-j.stop:
+		return batchpb.JobStatus_CANCELLED, ""
+	case <-j.srv.closing:
+		return batchpb.JobStatus_FAILED, closedText
 	}
 }
 

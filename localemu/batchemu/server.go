@@ -53,14 +53,15 @@ type Server struct {
 	closing  chan struct{}
 	served   sync.WaitGroup
 
-	mu       sync.Mutex // guards everything below, and all jobs, tasks and machines
-	closed   bool
-	jobs     map[string]*job // by name
-	messages int             // published so far, as Published was told
-	requests map[string]string
-	ops      map[string]*operation
-	serial   int           // numbers machines and operations
-	changed  chan struct{} // closed and replaced whenever a job has changed
+	mu        sync.Mutex // guards everything below, and all jobs, tasks and machines
+	closed    bool
+	jobs      map[string]*job   // by name
+	messages  int               // published so far, as Published was told
+	requests  map[string]string // operations by request
+	creations map[string]*job   // what each request made, by parent and request id
+	ops       map[string]*operation
+	serial    int           // numbers machines and operations
+	changed   chan struct{} // closed and replaced whenever a job has changed
 }
 
 // maxMessage bounds a request: Batch itself refuses jobs over 1 MB.
@@ -85,16 +86,17 @@ func Start(l net.Listener, o Options) (*Server, error) {
 		return nil, fmt.Errorf("prepare the folder of the pretend machines: %w", err)
 	}
 	s := &Server{
-		opts:     o,
-		machines: machines,
-		procs:    proc.NewSet(),
-		grpc:     grpc.NewServer(grpc.MaxRecvMsgSize(maxMessage)),
-		addr:     l.Addr().String(),
-		closing:  make(chan struct{}),
-		jobs:     map[string]*job{},
-		requests: map[string]string{},
-		ops:      map[string]*operation{},
-		changed:  make(chan struct{}),
+		opts:      o,
+		machines:  machines,
+		procs:     proc.NewSet(),
+		grpc:      grpc.NewServer(grpc.MaxRecvMsgSize(maxMessage)),
+		addr:      l.Addr().String(),
+		closing:   make(chan struct{}),
+		jobs:      map[string]*job{},
+		requests:  map[string]string{},
+		creations: map[string]*job{},
+		ops:       map[string]*operation{},
+		changed:   make(chan struct{}),
 	}
 	batchpb.RegisterBatchServiceServer(s.grpc, s)
 	longrunningpb.RegisterOperationsServer(s.grpc, s)

@@ -22,6 +22,7 @@ const (
 	maxParallelism = 5_000
 	maxPerVM       = 20
 	maxVMs         = 4_000
+	maxVMsZone     = 2_000 // of a job that may use one zone only
 	maxRetries     = 10
 	maxPriority    = 99
 	maxLabels      = 64
@@ -108,7 +109,7 @@ func (p *plan) readAllocation(parent string, a *batchpb.AllocationPolicy) error 
 			return invalid("allowed_locations must be one region, or zones of one region")
 		}
 	}
-	p.zone = instancePlace(parent, allowed)
+	p.zones = places(location, allowed)
 	if n := len(a.GetInstances()); n > 1 {
 		return invalid("allocation_policy has %d instances; only one is supported", n)
 	}
@@ -130,7 +131,10 @@ func (p *plan) readAllocation(parent string, a *batchpb.AllocationPolicy) error 
 	default:
 		return unimitated("the provisioning model " + policy.GetProvisioningModel().String())
 	}
-	return checkDisks(policy.GetDisks())
+	if err := checkDisks(policy.GetDisks()); err != nil {
+		return err
+	}
+	return checkMachine(policy)
 }
 
 func checkDisks(disks []*batchpb.AllocationPolicy_AttachedDisk) error {
@@ -250,8 +254,12 @@ func (p *plan) readCounts(g *batchpb.TaskGroup) error {
 		p.perVM = min(tasksThatFit(p.machineType, g.GetTaskSpec()), p.parallelism)
 	}
 	p.vms = (min(p.parallelism, p.tasks) + p.perVM - 1) / p.perVM
-	if p.vms > maxVMs {
-		return invalid("%d machines would be needed; a job may have %d", p.vms, maxVMs)
+	most := maxVMs
+	if len(p.zones) == 1 {
+		most = maxVMsZone
+	}
+	if p.vms > most {
+		return invalid("%d machines would be needed; a job in %d zones may have %d", p.vms, len(p.zones), most)
 	}
 	return nil
 }

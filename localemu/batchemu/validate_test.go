@@ -48,20 +48,34 @@ func TestCreateJobRefuses(t *testing.T) {
 		"climbing mount":      {func(j *batchpb.Job) { spec(j).Volumes[0].MountPath = "/mnt/../etc" }, codes.InvalidArgument, "mount path"},
 		"no such device":      {func(j *batchpb.Job) { policy(j).Disks = nil }, codes.InvalidArgument, "device name"},
 		"small SSD":           {func(j *batchpb.Job) { policy(j).Disks[0].GetNewDisk().SizeGb = 100 }, codes.InvalidArgument, "local SSD"},
-		"label key":           {func(j *batchpb.Job) { j.Labels["Upper"] = "x" }, codes.InvalidArgument, "label"},
-		"label value":         {func(j *batchpb.Job) { j.Labels["x"] = strings.Repeat("x", 64) }, codes.InvalidArgument, "label"},
-		"reserved label":      {func(j *batchpb.Job) { j.Labels["goog-x"] = "x" }, codes.InvalidArgument, "reserved"},
-		"priority":            {func(j *batchpb.Job) { j.Priority = 100 }, codes.InvalidArgument, "priority"},
-		"too big":             {func(j *batchpb.Job) { spec(j).Environment.Variables["X"] = strings.Repeat("x", 1<<20) }, codes.InvalidArgument, "bytes"},
-		"variable":            {func(j *batchpb.Job) { spec(j).Environment.Variables["A=B"] = "x" }, codes.InvalidArgument, "variable"},
-		"zero in a command":   {func(j *batchpb.Job) { spec(j).Runnables[0].GetContainer().Commands = []string{"a\x00b"} }, codes.InvalidArgument, "zero byte"},
-		"other region":        {locations("regions/europe-west1"), codes.InvalidArgument, "allowed location"},
-		"region and zone":     {locations("regions/us-central1", "zones/us-central1-a"), codes.InvalidArgument, "allowed_locations"},
-		"unknown image":       {func(j *batchpb.Job) { spec(j).Runnables[0].GetContainer().ImageUri = "other" }, codes.FailedPrecondition, "--image"},
-		"two runnables":       {func(j *batchpb.Job) { spec(j).Runnables = append(spec(j).Runnables, spec(j).Runnables[0]) }, codes.Unimplemented, "runnables"},
-		"entrypoint":          {func(j *batchpb.Job) { spec(j).Runnables[0].GetContainer().Entrypoint = "/bin/sh" }, codes.Unimplemented, "entrypoint"},
-		"hosts file":          {func(j *batchpb.Job) { j.TaskGroups[0].RequireHostsFile = true }, codes.Unimplemented, "hosts"},
-		"notification":        {func(j *batchpb.Job) { j.Notifications = []*batchpb.JobNotification{{}} }, codes.Unimplemented, "notification"},
+		"series":              {func(j *batchpb.Job) { policy(j).MachineType = "z3-highmem-88" }, codes.InvalidArgument, "not supported by Batch"},
+		"machine type":        {func(j *batchpb.Job) { policy(j).MachineType = "big" }, codes.InvalidArgument, "not a machine type"},
+		"too few SSDs":        {func(j *batchpb.Job) { policy(j).MachineType = "n2-highmem-64" }, codes.InvalidArgument, "local SSDs"},
+		"three SSDs":          {func(j *batchpb.Job) { policy(j).Disks[0].GetNewDisk().SizeGb = 3 * 375 }, codes.InvalidArgument, "local SSDs"},
+		"no SSDs there":       {func(j *batchpb.Job) { policy(j).MachineType = "e2-standard-16" }, codes.InvalidArgument, "local SSDs"},
+		"SSDs built in": {func(j *batchpb.Job) {
+			policy(j).MachineType, policy(j).BootDisk = "c4-highmem-48-lssd", &batchpb.AllocationPolicy_Disk{Type: "hyperdisk-balanced"}
+		}, codes.InvalidArgument, "local SSDs"},
+		"boot disk": {func(j *batchpb.Job) { policy(j).MachineType, policy(j).Disks = "c4-highmem-48", nil }, codes.InvalidArgument, "hyperdisk"},
+		"machines in a zone": {func(j *batchpb.Job) {
+			g := j.TaskGroups[0]
+			g.TaskCount, g.Parallelism, g.TaskCountPerNode = 2001, 2001, 1
+			j.AllocationPolicy.Location = &batchpb.AllocationPolicy_LocationPolicy{AllowedLocations: []string{"zones/us-central1-a"}}
+		}, codes.InvalidArgument, "machines"},
+		"label key":         {func(j *batchpb.Job) { j.Labels["Upper"] = "x" }, codes.InvalidArgument, "label"},
+		"label value":       {func(j *batchpb.Job) { j.Labels["x"] = strings.Repeat("x", 64) }, codes.InvalidArgument, "label"},
+		"reserved label":    {func(j *batchpb.Job) { j.Labels["goog-x"] = "x" }, codes.InvalidArgument, "reserved"},
+		"priority":          {func(j *batchpb.Job) { j.Priority = 100 }, codes.InvalidArgument, "priority"},
+		"too big":           {func(j *batchpb.Job) { spec(j).Environment.Variables["X"] = strings.Repeat("x", 1<<20) }, codes.InvalidArgument, "bytes"},
+		"variable":          {func(j *batchpb.Job) { spec(j).Environment.Variables["A=B"] = "x" }, codes.InvalidArgument, "variable"},
+		"zero in a command": {func(j *batchpb.Job) { spec(j).Runnables[0].GetContainer().Commands = []string{"a\x00b"} }, codes.InvalidArgument, "zero byte"},
+		"other region":      {locations("regions/europe-west1"), codes.InvalidArgument, "allowed location"},
+		"region and zone":   {locations("regions/us-central1", "zones/us-central1-a"), codes.InvalidArgument, "allowed_locations"},
+		"unknown image":     {func(j *batchpb.Job) { spec(j).Runnables[0].GetContainer().ImageUri = "other" }, codes.FailedPrecondition, "--image"},
+		"two runnables":     {func(j *batchpb.Job) { spec(j).Runnables = append(spec(j).Runnables, spec(j).Runnables[0]) }, codes.Unimplemented, "runnables"},
+		"entrypoint":        {func(j *batchpb.Job) { spec(j).Runnables[0].GetContainer().Entrypoint = "/bin/sh" }, codes.Unimplemented, "entrypoint"},
+		"hosts file":        {func(j *batchpb.Job) { j.TaskGroups[0].RequireHostsFile = true }, codes.Unimplemented, "hosts"},
+		"notification":      {func(j *batchpb.Job) { j.Notifications = []*batchpb.JobNotification{{}} }, codes.Unimplemented, "notification"},
 		"network volume": {func(j *batchpb.Job) {
 			spec(j).Volumes[0].Source = &batchpb.Volume_Gcs{Gcs: &batchpb.GCS{RemotePath: "b"}}
 		}, codes.Unimplemented, "volumes"},

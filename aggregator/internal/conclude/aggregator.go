@@ -21,15 +21,6 @@ import (
 	"coppice/sweep"
 )
 
-// Jobs says whether a Batch job will still run anything.
-type Jobs interface {
-	// Ended reports whether the job has come to its end, and in which state; ErrNoJob when there is no such job.
-	Ended(ctx context.Context, job string) (ended bool, state string, err error)
-}
-
-// ErrNoJob is a job that Batch does not know.
-var ErrNoJob = errors.New("there is no such job")
-
 // Aggregator concludes the sweeps of one bucket. Its methods may be called from any goroutine.
 type Aggregator struct {
 	Datasets blob.Store

@@ -373,14 +373,16 @@ type jobs struct {
 	err   error
 }
 
-func (j jobs) Ended(context.Context, string) (bool, string, error) { return j.ended, j.state, j.err }
+func (j jobs) State(context.Context, string) (JobState, error) {
+	return JobState{Name: j.state, Ended: j.ended, Began: j.ended}, j.err
+}
 
 // finishing is a job that ends just now.
 type finishing struct{ end func() }
 
-func (f finishing) Ended(context.Context, string) (bool, string, error) {
+func (f finishing) State(context.Context, string) (JobState, error) {
 	f.end()
-	return true, "SUCCEEDED", nil
+	return JobState{Name: "SUCCEEDED", Ended: true, Began: true}, nil
 }
 
 func TestWhenASweepIsOver(t *testing.T) {

@@ -12,9 +12,6 @@ import (
 	"coppice/sweep"
 )
 
-// submission is how long after a plan was written its job may still be unknown to Batch.
-const submission = 10 * time.Minute
-
 // isOver says whether the sweep is to be concluded now, and why; nil means not yet.
 func (a *Aggregator) isOver(ctx context.Context, k *known) (*sweep.Ending, error) {
 	p, b := k.plan, k.board(nil)
@@ -38,10 +35,7 @@ func (a *Aggregator) isOver(ctx context.Context, k *known) (*sweep.Ending, error
 	if a.Jobs == nil {
 		return nil, nil
 	}
-	ended, state, err := a.Jobs.Ended(ctx, p.Job)
-	if errors.Is(err, ErrNoJob) {
-		ended, state, err = age >= submission, "not there", nil
-	}
+	ended, state, err := a.jobsEnded(ctx, p)
 	if err != nil || !ended {
 		return nil, err
 	}
@@ -70,7 +64,7 @@ func (a *Aggregator) spent(ctx context.Context, k *known) (string, error) {
 	if err != nil || !l.Exceeds(p, budget) {
 		return "", err
 	}
-	return fmt.Sprintf("when %.4g USD of the budget of %.4g USD were spent and %.4g kept back to stop", l.Cost(p), budget, p.Quote.ReserveCost()), nil
+	return fmt.Sprintf("when %.4g USD of the budget of %.4g USD were spent and %.4g kept back to stop", l.Cost, budget, p.Quote.ReserveCost()), nil
 }
 
 // early is an ending before all trials have ended, nil without a reason.

@@ -14,11 +14,12 @@ import (
 // Bill is what a sweep has cost. Money is USD, all zeros where no price is known (Hourly 0).
 type Bill struct {
 	Sweep        sweep.ID     `json:"sweep"`
-	Machine      string       `json:"machine"`
-	VMs          int          `json:"vms"`   // at once, at most
-	Model        string       `json:"model"` // "on Spot" or "on demand", as the plan asked for
+	Machine      string       `json:"machine"` // of the last job that did something
+	VMs          int          `json:"vms"`     // at once, at most
+	Model        string       `json:"model"`   // "on Spot" or "on demand"
 	Region       string       `json:"region"`
 	Hourly       float64      `json:"hourly"` // of one machine with its local SSDs
+	Jobs         []Job        `json:"jobs"`   // those that did something, in their order
 	From         time.Time    `json:"from"`
 	To           time.Time    `json:"to"`
 	Hours        float64      `json:"hours"`
@@ -60,30 +61,51 @@ type Attempt struct {
 	Cost float64 `json:"cost"`
 }
 
+// Job is what one of the sweep's Batch jobs ran on.
+type Job struct {
+	Number  int     `json:"number"`
+	Machine string  `json:"machine"`
+	Model   string  `json:"model"`  // "on Spot" or "on demand"
+	Hourly  float64 `json:"hourly"` // of one machine with its local SSDs
+}
+
 // Make makes the bill.
 func Make(p *sweep.Plan, l *ledger.Ledger, results map[int]sweep.Result) *Bill {
-	b := &Bill{Sweep: p.Sweep, Machine: p.Sizing.MachineType, VMs: l.Machines, Model: "on demand", From: l.From, To: l.To, Hours: l.To.Sub(l.From).Hours(),
-		MachineHours: l.MachineSeconds / 3600, Cost: l.Cost(p), Budget: p.Spec.Budget, Quote: p.Quote, Unreadable: l.Unreadable}
-	if p.Spec.Machine.Spot != nil && *p.Spec.Machine.Spot {
-		b.Model = "on Spot"
-	}
+	b := &Bill{Sweep: p.Sweep, VMs: l.Machines, From: l.From, To: l.To, Hours: l.To.Sub(l.From).Hours(), MachineHours: l.MachineSeconds / 3600,
+		Cost: l.Cost, LeadCost: l.LeadCost, Budget: p.Spec.Budget, Quote: p.Quote, Unreadable: l.Unreadable}
 	if q := p.Quote; q != nil {
-		b.Region, b.Hourly, b.LeadEach = q.Region, q.Hourly, q.LeadTime.Expected
+		b.Region, b.LeadEach = q.Region, q.LeadTime.Expected
 	}
-	b.LeadCost = l.LeadSeconds / 3600 * b.Hourly
-	// A task's second is its share of a machine's.
-	second := b.Hourly / 3600 / float64(max(p.Sizing.TasksPerVM, 1))
+	second := map[int]float64{} // of a task: its share of a machine's
+	used := l.Jobs
+	if len(used) == 0 {
+		used = []int{0}
+	}
+	for _, n := range used {
+		placed := p.Placed(n)
+		hourly, _ := p.Price(n)
+		j := Job{Number: n, Machine: placed.Sizing.MachineType, Model: "on demand", Hourly: hourly}
+		if spot := placed.Spec.Machine.Spot; spot != nil && *spot {
+			j.Model = "on Spot"
+		}
+		b.Jobs = append(b.Jobs, j)
+		second[n] = hourly / 3600 / float64(max(placed.Sizing.TasksPerVM, 1))
+	}
+	last := b.Jobs[len(b.Jobs)-1]
+	b.Machine, b.Model, b.Hourly = last.Machine, last.Model, last.Hourly
 	b.add(l.Attempts, results, second)
 	b.settle()
 	return b
 }
 
-// add adds up attempts and trials; second is the price of a task's second.
-func (b *Bill) add(attempts []ledger.Attempt, results map[int]sweep.Result, second float64) {
+// add adds up attempts and trials; second is the price of a task's second in each job.
+func (b *Bill) add(attempts []ledger.Attempt, results map[int]sweep.Result, second map[int]float64) {
 	trials := map[int]*Trial{}
-	lost := map[int]float64{} // seconds of attempts that did not end the trial
+	type sum struct{ seconds, cost float64 }
+	lost := map[int]sum{} // of attempts that did not end the trial
 	for i, a := range attempts {
-		b.Attempts = append(b.Attempts, Attempt{a, a.Seconds() * second})
+		cost := a.Seconds() * second[a.Job]
+		b.Attempts = append(b.Attempts, Attempt{a, cost})
 		t := trials[a.Trial]
 		if t == nil {
 			t = &Trial{Trial: a.Trial}
@@ -91,10 +113,11 @@ func (b *Bill) add(attempts []ledger.Attempt, results map[int]sweep.Result, seco
 		}
 		t.Attempts++
 		t.Seconds += a.Seconds()
+		t.Cost += cost
 		t.Trees = max(t.Trees, a.Trees)
 		// Of one trial, later claims come later.
 		if i+1 < len(attempts) && attempts[i+1].Trial == a.Trial {
-			lost[a.Trial] += a.Seconds()
+			lost[a.Trial] = sum{lost[a.Trial].seconds + a.Seconds(), lost[a.Trial].cost + cost}
 			b.Interrupted++
 		}
 	}
@@ -110,8 +133,10 @@ func (b *Bill) add(attempts []ledger.Attempt, results map[int]sweep.Result, seco
 				speeds = append(speeds, r.Usage.NsPerValue)
 			}
 		}
-		t.LostSeconds = max(0, lost[number]-saved)
-		t.Cost, t.LostCost = t.Seconds*second, t.LostSeconds*second
+		if of := lost[number]; of.seconds > 0 {
+			t.LostSeconds = max(0, of.seconds-saved)
+			t.LostCost = of.cost * t.LostSeconds / of.seconds
+		}
 		b.LostSeconds += t.LostSeconds
 		b.Trials = append(b.Trials, *t)
 	}

@@ -122,6 +122,30 @@ func TestTrialsWithoutAModel(t *testing.T) {
 	}
 }
 
+// TestAFallbackHasAPriceOfItsOwn has a job on Spot that was given up after its first trial, and the next on demand, on machines of two tasks.
+func TestAFallbackHasAPriceOfItsOwn(t *testing.T) {
+	w := newWorld(t, 2, 1)
+	spot, demand := true, false
+	p := w.plan
+	p.Job = "projects/p/locations/l/jobs/night-1"
+	p.Spec.Machine = sweep.Machine{Type: "n2-highmem-16", Spot: &spot, Fallback: []sweep.Fallback{{Type: "n2-highmem-8", Spot: &demand}}}
+	p.Fallback = []sweep.Sizing{{MachineType: "n2-highmem-8", VMs: 1, TasksPerVM: 2, Tasks: 2}}
+	p.Quote.Fallback = []sweep.FallbackPrice{{Hourly: 7.2}}
+	w.attempt(0, 0, 0, "a", 30, 130)
+	w.done(0, 0, 0, 130, sweep.Usage{TrainSeconds: 90})
+	id := p.Sweep
+	w.put(id.Claim(1, 0), sweep.Claim{Format: 1, Sweep: id, Trial: 1, Job: string(id.JobID(1)), Host: "b", At: at(500)})
+	w.done(1, 0, 0, 700, sweep.Usage{TrainSeconds: 190})
+	b := w.bill(1000)
+	// 120 s at 0.1 cents, then 220 s at 0.2 cents; a task's second costs 0.025 and 0.1 cents.
+	if !near(b.Cost, 0.12+0.44) || !near(b.LeadCost, 0.02+0.04) || !near(b.Trials[0].Cost, 0.025) || !near(b.Trials[1].Cost, 0.2) {
+		t.Errorf("%+v", b)
+	}
+	if len(b.Jobs) != 2 || b.Jobs[0].Model != "on Spot" || b.Jobs[1].Machine != "n2-highmem-8" || b.Model != "on demand" || b.Hourly != 7.2 {
+		t.Errorf("%+v", b.Jobs)
+	}
+}
+
 func TestWithoutAPrice(t *testing.T) {
 	w := newWorld(t, 1, 1)
 	w.plan.Quote = nil

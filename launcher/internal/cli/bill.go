@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -79,7 +80,7 @@ func (w *World) showBill(p *sweep.Plan, b *bill.Bill, attempts bool) {
 	}
 	t.Render()
 	w.pairs(
-		[2]string{"machines", fmt.Sprintf("%d x %s %s, %s each an hour in %s%s", b.VMs, b.Machine, b.Model, hourly(b), b.Region, priceNote(p))},
+		[2]string{"machines", machinesOf(p, b)},
 		[2]string{"machine-hours", fmt.Sprintf("%.3f, from %s to %s", b.MachineHours, stamp(b.From), stamp(b.To))},
 		[2]string{"cost", usd(b, b.Cost)},
 		[2]string{"  training that counts", usd(b, b.UsefulCost)},
@@ -136,11 +137,17 @@ func usd(b *bill.Bill, v float64) string {
 	return quote.USD(v) + " USD"
 }
 
-func hourly(b *bill.Bill) string {
-	if b.Hourly == 0 {
-		return "no price"
+// machinesOf says what each job of the sweep ran on.
+func machinesOf(p *sweep.Plan, b *bill.Bill) string {
+	var lines []string
+	for _, j := range b.Jobs {
+		price := "no price"
+		if j.Hourly > 0 {
+			price = fmt.Sprintf("%.4f USD each an hour", j.Hourly)
+		}
+		lines = append(lines, fmt.Sprintf("%d x %s %s, %s in %s%s", b.VMs, j.Machine, j.Model, price, b.Region, priceNote(p)))
 	}
-	return fmt.Sprintf("%.4f USD", b.Hourly)
+	return strings.Join(lines, "\n")
 }
 
 func stamp(t time.Time) string {

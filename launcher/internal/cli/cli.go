@@ -10,8 +10,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"coppice/blob"
+	"coppice/launcher/internal/place"
 	"coppice/launcher/internal/plan"
 	"coppice/launcher/internal/quote"
+	"coppice/launcher/internal/stagejob"
 	"coppice/program"
 	"coppice/registry"
 	"coppice/sweep"
@@ -38,6 +40,7 @@ type Env struct {
 type Backends struct {
 	Bucket func(name string) blob.Store
 	Jobs   Jobs
+	Stages stagejob.Jobs
 	Close  func() error
 }
 
@@ -60,12 +63,7 @@ type JobController interface {
 }
 
 // JobStatus is what the service says of a job.
-type JobStatus struct {
-	State    string           `json:"state"`
-	Finished bool             `json:"finished"`
-	Tasks    map[string]int64 `json:"tasks,omitempty"` // by state
-	Failure  string           `json:"failure,omitempty"`
-}
+type JobStatus = place.Status
 
 // Run executes one command line and returns the process's exit code.
 func Run(ctx context.Context, w World) int {
@@ -83,7 +81,7 @@ what is there, 6 environment or credentials incomplete, 7 the sweep ended withou
   launcher registry show ctr
   launcher predict --model ctr --in today.parquet --out clicks.csv`,
 	}
-	root.AddCommand(stageCommand(&w), planCommand(&w), sweepCommand(&w), watchCommand(&w), statusCommand(&w), cancelCommand(&w),
+	root.AddCommand(stageCommand(&w), stageTaskCommand(&w), planCommand(&w), sweepCommand(&w), watchCommand(&w), statusCommand(&w), cancelCommand(&w),
 		leaderboardCommand(&w), billCommand(&w), lsCommand(&w), pricesCommand(&w), registryCommand(&w), predictCommand(&w))
 	return program.Execute(ctx, w.World, root, append(w.Codes, exitCode)...)
 }
@@ -101,6 +99,14 @@ func exitCode(err error) (int, bool) {
 	var conflict *conflictError
 	if errors.As(err, &conflict) {
 		return sweep.ExitConflict, true
+	}
+	var transient *transientError
+	if errors.As(err, &transient) {
+		return sweep.ExitTransient, true
+	}
+	var staging *stagejob.FailedError
+	if errors.As(err, &staging) { // as if it had been staged here
+		return max(staging.Code, sweep.ExitError), true
 	}
 	return sweep.ExitInput, plan.Input(err)
 }

@@ -126,7 +126,7 @@ func TestMachineOfASweep(t *testing.T) {
 		"{type: n2-highmem-64, local_ssd: 4}":       "sweep.yaml:8:43: n2-highmem-64 takes 8, 16 or 24 local SSDs, not 4",
 		"{type: c4d-highmem-64-lssd, local_ssd: 8}": "comes with 6 local SSDs, not 8",
 		"{type: e2-highmem-8, local_ssd: 1}":        "takes no local SSD",
-		"{type: n2-highmem-2, local_ssd: 0}":        "takes 1, 2, 4, 8, 16 or 24 local SSDs, not 0",
+		"{type: n2-highmem-2, local_ssd: 3}":        "takes 1, 2, 4, 8, 16 or 24 local SSDs, not 3",
 	} {
 		spec := w.file("sweep.yaml", strings.Replace(sweepYAML, "{type: n2-highmem-2, threads_per_task: 1}", machine, 1))
 		w.refused(sweep.ExitInput, says, "sweep", spec)

@@ -16,7 +16,11 @@ import (
 // quote writes into the plan what the sweep is expected to take, and refuses one that is expected to exceed its budget. A sweep that is
 // there already is not refused, whatever it would cost today: it keeps the budget that it was started with.
 func (c *cloud) quote(ctx context.Context, p *plan.Plan, m *dataset.Manifest, prices *machines.Prices, a quote.Assumptions) error {
-	t, err := findType(p.Spec.Machine.Type)
+	known, err := machines.Types()
+	if err != nil {
+		return err
+	}
+	t, err := known.Find(p.Spec.Machine.Type)
 	if err != nil {
 		return err
 	}
@@ -26,6 +30,9 @@ func (c *cloud) quote(ctx context.Context, p *plan.Plan, m *dataset.Manifest, pr
 		return err
 	}
 	p.Quote = q.Quote(offer)
+	if err := q.PriceFallbacks(known, p.Quote); err != nil {
+		return err
+	}
 	over := quote.Hold(p.Quote, t.Name, p.Spec.Budget)
 	if over == nil {
 		return nil

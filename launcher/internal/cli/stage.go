@@ -20,6 +20,7 @@ type stageFlags struct {
 	out, scratch string
 	threads      int
 	json         bool
+	batch        batchFlags
 }
 
 func stageCommand(w *World) *cobra.Command {
@@ -31,10 +32,17 @@ func stageCommand(w *World) *cobra.Command {
 the dataset. The same input is recognised and not read again. A relative source: is relative to the folder of DATASET.yaml.`,
 		Example: `  launcher stage clicks.yaml                      # into the datasets bucket
   launcher stage clicks.yaml --out data           # into the folder data/NAME/VERSION, without any cloud
-  launcher stage clicks.yaml --json | jq .version`,
+  launcher stage clicks.yaml --json | jq .version
+  launcher stage clicks.yaml --batch              # as a Batch job; source: gs://BUCKET/export/*.parquet`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return w.stage(cmd.Context(), args[0], f) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.batch.check(cmd); err != nil {
+				return err
+			}
+			return w.stage(cmd.Context(), args[0], f)
+		},
 	}
+	f.batch.add(cmd)
 	cmd.Flags().StringVar(&f.out, "out", "", "folder or gs://BUCKET to store into; the datasets bucket without")
 	cmd.Flags().StringVar(&f.scratch, "scratch", "", "folder for temporary files; it must hold the source (if in a bucket) and the dataset")
 	cmd.Flags().IntVar(&f.threads, "threads", 0, "threads; all CPUs without. The dataset does not depend on them")
@@ -53,6 +61,9 @@ func (w *World) stage(ctx context.Context, file string, f stageFlags) error {
 	spec, err := dataset.ParseSpec(file, text)
 	if err != nil {
 		return err
+	}
+	if f.batch.on {
+		return w.stageInBatch(ctx, file, text, spec, f)
 	}
 	if !stager.Remote(spec.Source) && !filepath.IsAbs(spec.Source) {
 		spec.Source = filepath.Join(filepath.Dir(file), spec.Source)
@@ -99,6 +110,11 @@ func (w *World) finishStage(ctx context.Context, s *stager.Stager, spec *dataset
 	if err != nil {
 		return err
 	}
+	return w.staged(staged, asJSON)
+}
+
+// staged prints a dataset version at its place.
+func (w *World) staged(staged *stager.Staged, asJSON bool) error {
 	if asJSON {
 		return w.printJSON(struct {
 			Place   string `json:"place"`

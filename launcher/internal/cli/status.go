@@ -14,6 +14,7 @@ import (
 
 	"coppice/blob"
 	"coppice/launcher/internal/follow"
+	"coppice/launcher/internal/place"
 	"coppice/program"
 	"coppice/sweep"
 )
@@ -27,7 +28,7 @@ func statusCommand(w *World) *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return w.look(cmd.Context(), args[0], func(c *cloud, s *follow.Sweep, st follow.State) error {
-				job, err := c.Jobs.Status(cmd.Context(), s.Plan.Job)
+				job, err := c.job(cmd.Context(), s.Plan)
 				if err != nil {
 					return err
 				}
@@ -63,9 +64,12 @@ func (w *World) showStatus(s *follow.Sweep, st follow.State, job JobStatus) {
 	rows := [][2]string{
 		{"sweep", fmt.Sprintf("%s, planned %s", p.Sweep, humanize.Time(p.Created))},
 		{"dataset", p.Dataset.Name + "@" + p.Dataset.Version},
-		{"job", fmt.Sprintf("%s (%s)", job.State, p.Job)},
+		{"job", fmt.Sprintf("%s (%s)", job.State, job.Name)},
 		{"failure", job.Failure},
 		{"trials", fmt.Sprintf("%d done, %d running, %d failed, %d not yet begun", snap.Done, snap.Running, snap.Failed, snap.Waiting-snap.Running)},
+	}
+	for i, e := range job.Earlier {
+		rows = append(rows, [2]string{"given up", fmt.Sprintf("%s: %s", place.Describe(p, i), e.Reason)})
 	}
 	if snap.Best != nil {
 		rows = append(rows, [2]string{"best", fmt.Sprintf("trial %d, %s %s on valid", snap.Best.Trial, p.Spec.Metric, number(snap.Best.Score))})
@@ -110,9 +114,9 @@ func cancelCommand(w *World) *cobra.Command {
 				if _, err := c.sweeps.Put(ctx, id.Cancel(), blob.Any, bytes.NewReader(text)); err != nil {
 					return fmt.Errorf("ask sweep %s to stop: %w", id, err)
 				}
-				job, err := c.Jobs.Cancel(ctx, s.Plan.Job)
+				job, err := c.cancelJobs(ctx, s.Plan)
 				if err != nil {
-					return fmt.Errorf("cancel job %s: %w", s.Plan.Job, err)
+					return err
 				}
 				fmt.Fprintf(w.Out, "sweep %s is cancelled (job %s)\n", id, job.State)
 				return nil
@@ -123,15 +127,15 @@ func cancelCommand(w *World) *cobra.Command {
 
 // stopJob cancels the job of a sweep that has ended, if it still runs: nobody waits for what it trains.
 func (w *World) stopJob(ctx context.Context, c *cloud, p *sweep.Plan, end *sweep.Conclusion) error {
-	job, err := c.Jobs.Status(ctx, p.Job)
+	job, err := c.job(ctx, p)
 	if err != nil {
 		return err
 	}
 	if job.Finished {
 		return &conflictError{fmt.Errorf("sweep %s has ended (%s); there is nothing to cancel", p.Sweep, end.Outcome)}
 	}
-	if job, err = c.Jobs.Cancel(ctx, p.Job); err != nil {
-		return fmt.Errorf("cancel job %s: %w", p.Job, err)
+	if job, err = c.cancelJobs(ctx, p); err != nil {
+		return err
 	}
 	fmt.Fprintf(w.Out, "sweep %s had ended (%s); its job, which still ran, is cancelled (job %s)\n", p.Sweep, end.Outcome, job.State)
 	return nil

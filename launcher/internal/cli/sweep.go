@@ -24,6 +24,7 @@ type sweepFlags struct {
 	assumptionFlags
 	id           string
 	budget       float64
+	slot         slotFlags
 	noWait, json bool
 	dryRun       bool
 }
@@ -52,20 +53,24 @@ func sweepCommand(w *World) *cobra.Command {
 		Short: "Train a sweep's candidates as one Batch job and register the winner",
 		Long: `Writes the plan, submits exactly one Batch job and watches it until the aggregator has concluded. The sweep does not need
 the launcher: Ctrl-C only stops watching. Run again with the same spec, dataset version and id, it attaches to the sweep that is
-there.
+there. Started for a slot of a schedule, it attaches to the sweep of that slot, whatever has changed since: a scheduler that
+fires twice makes one sweep. With machine.fallback in the spec it first waits until a job has machines, --no-wait or not; run again,
+it goes on where it was.
 
 With a budget, a sweep that is expected to cost more is refused, and one that does is stopped before the money is spent: what has been
 trained by then is concluded, if the quorum is reached.`,
 		Example: `  launcher sweep sweep.yaml
   launcher sweep sweep.yaml --dry-run
   launcher sweep sweep.yaml --budget 12.50
-  launcher sweep sweep.yaml --id nightly-20261120 --no-wait --json`,
+  launcher sweep sweep.yaml --id nightly-20261120 --no-wait --json
+  launcher sweep sweep.yaml --schedule "0 3 * * *" --time-zone Europe/Berlin --no-wait`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return w.sweep(cmd.Context(), args[0], f) },
 	}
 	f.add(cmd)
 	cmd.Flags().Float64Var(&f.budget, "budget", 0, "USD of machines that the sweep may cost; the spec's without")
 	cmd.Flags().StringVar(&f.id, "id", "", "the sweep's id; made of the spec and the dataset's version without")
+	f.slot.add(cmd)
 	cmd.Flags().BoolVar(&f.noWait, "no-wait", false, "submit and return")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "show trials, Batch request and memory; submit nothing")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON: one object, or while watching one per change")
@@ -87,12 +92,16 @@ func (w *World) sweep(ctx context.Context, file string, f sweepFlags) error {
 	if err != nil {
 		return err
 	}
+	id, scheduled, err := f.slot.id(sweep.ID(f.id), spec.Name, w.Now())
+	if err != nil {
+		return err
+	}
 	return w.with(ctx, func(c *cloud) error {
 		m, err := stager.Resolve(ctx, c.datasets, spec.Dataset)
 		if err != nil {
 			return err
 		}
-		p, err := plan.Build(plan.Request{Spec: spec, Manifest: m, ID: sweep.ID(f.id), Job: c.Jobs.Name, Now: w.Now(), Version: w.Version})
+		p, err := plan.Build(plan.Request{Spec: spec, Manifest: m, ID: id, Job: c.Jobs.Name, Now: w.Now(), Version: w.Version})
 		if err != nil {
 			return err
 		}
@@ -105,7 +114,10 @@ func (w *World) sweep(ctx context.Context, file string, f sweepFlags) error {
 		if !f.json {
 			w.announce(p)
 		}
-		ended, err := c.launch(ctx, w, p, f.json)
+		ended, err := c.launch(ctx, w, p, scheduled, f.json)
+		if err == nil && ended == nil {
+			err = c.settle(ctx, w, p.Plan, f)
+		}
 		if err != nil {
 			return err
 		}
@@ -113,7 +125,7 @@ func (w *World) sweep(ctx context.Context, file string, f sweepFlags) error {
 			fmt.Fprintf(w.Out, "sweep %s has ended before (%s); to train it anew, give another --id\n", p.Sweep, ended.Outcome)
 		}
 		if f.noWait {
-			return w.submitted(p, ended, f.json)
+			return w.submitted(ctx, c, p, ended, f.json)
 		}
 		return w.watch(ctx, c, p.Sweep, f.json)
 	})
@@ -121,10 +133,12 @@ func (w *World) sweep(ctx context.Context, file string, f sweepFlags) error {
 
 // launch writes the plan and submits its job, or finds that both are there. A sweep that has ended is not started again; its
 // conclusion is returned. What can be known to fail does so before the plan is written, since a plan without a job would be
-// concluded, and its id be spent.
-func (c *cloud) launch(ctx context.Context, w *World, p *plan.Plan, quiet bool) (*sweep.Conclusion, error) {
-	if _, err := c.Jobs.Request(p.Plan); err != nil {
-		return nil, err
+// concluded, and its id be spent. Of a scheduled slot the plan that is there counts, and becomes p's.
+func (c *cloud) launch(ctx context.Context, w *World, p *plan.Plan, scheduled, quiet bool) (*sweep.Conclusion, error) {
+	for n := range len(p.Fallback) + 1 {
+		if _, err := c.Jobs.Request(p.Placed(n)); err != nil {
+			return nil, err
+		}
 	}
 	if _, err := c.Jobs.Status(ctx, p.Job); err != nil {
 		return nil, err
@@ -139,7 +153,10 @@ func (c *cloud) launch(ctx context.Context, w *World, p *plan.Plan, quiet bool) 
 			return nil, err
 		}
 		if there.Plan.Fingerprint() != p.Fingerprint() {
-			return nil, &conflictError{fmt.Errorf("sweep %s exists with another plan (made %s); choose another --id, or leave it out", p.Sweep, humanize.Time(there.Plan.Created))}
+			if !scheduled {
+				return nil, &conflictError{fmt.Errorf("sweep %s exists with another plan (made %s); choose another --id, or leave it out", p.Sweep, humanize.Time(there.Plan.Created))}
+			}
+			p.Plan = there.Plan
 		}
 		if has := there.Plan.Spec.Budget; has != p.Spec.Budget && !quiet {
 			fmt.Fprintf(w.Out, "note: sweep %s was started with %s, and keeps it\n", p.Sweep, budgetText(has))
@@ -149,8 +166,8 @@ func (c *cloud) launch(ctx context.Context, w *World, p *plan.Plan, quiet bool) 
 			return ended, err
 		}
 	}
-	existed, err := c.Jobs.Submit(ctx, p.Plan)
-	if err == nil && existed && !quiet {
+	existed, err := c.placer(w, p.Plan, quiet).Submit(ctx)
+	if err == nil && (existed || !created) && !quiet {
 		fmt.Fprintf(w.Out, "sweep %s had been started; attached to it\n", p.Sweep)
 	}
 	return nil, err
@@ -167,14 +184,18 @@ func (w *World) announce(p *plan.Plan) {
 	}
 }
 
-func (w *World) submitted(p *plan.Plan, ended *sweep.Conclusion, asJSON bool) error {
+func (w *World) submitted(ctx context.Context, c *cloud, p *plan.Plan, ended *sweep.Conclusion, asJSON bool) error {
+	job, err := c.jobName(ctx, p.Plan)
+	if err != nil {
+		return err
+	}
 	if asJSON {
-		return w.printJSON(map[string]any{"sweep": p.Sweep, "job": p.Job, "trials": len(p.Trials), "ended": ended != nil})
+		return w.printJSON(map[string]any{"sweep": p.Sweep, "job": job, "trials": len(p.Trials), "ended": ended != nil})
 	}
 	if ended != nil {
 		return nil
 	}
-	fmt.Fprintf(w.Out, "submitted as %s\nlauncher watch %s\n", p.Job, p.Sweep)
+	fmt.Fprintf(w.Out, "submitted as %s\nlauncher watch %s\n", job, p.Sweep)
 	return nil
 }
 
@@ -206,6 +227,7 @@ func (w *World) showPlan(c *cloud, p *plan.Plan, asJSON bool) error {
 		fmt.Fprintf(w.Out, "left out: %d configurations that repeat another\n", p.Skipped)
 	}
 	w.showSizing(p.Sizing)
+	w.showFallbacks(p.Plan)
 	fmt.Fprintf(w.Out, "%s\n", request)
 	return nil
 }

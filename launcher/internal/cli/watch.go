@@ -83,11 +83,7 @@ func (w *World) watch(ctx context.Context, c *cloud, id sweep.ID, asJSON bool) e
 	}
 	view := w.newView(s, asJSON)
 	defer view.close()
-	every := lookEvery
-	if time.Duration(s.Plan.Heartbeat) <= time.Second {
-		every = lookQuick
-	}
-	tick := time.NewTicker(every)
+	tick := time.NewTicker(lookInterval(s.Plan))
 	defer tick.Stop()
 	var job JobStatus
 	var ended time.Time
@@ -97,7 +93,7 @@ func (w *World) watch(ctx context.Context, c *cloud, id sweep.ID, asJSON bool) e
 			return interrupted(ctx, id, err)
 		}
 		if look%jobEvery == 0 && st.Conclusion == nil {
-			if job, err = c.Jobs.Status(ctx, s.Plan.Job); err != nil {
+			if job, err = c.job(ctx, s.Plan); err != nil {
 				return interrupted(ctx, id, err)
 			}
 			if job.Finished && ended.IsZero() {
@@ -121,6 +117,14 @@ func (w *World) watch(ctx context.Context, c *cloud, id sweep.ID, asJSON bool) e
 		case <-tick.C:
 		}
 	}
+}
+
+// lookInterval is how often a sweep is worth a look.
+func lookInterval(p *sweep.Plan) time.Duration {
+	if time.Duration(p.Heartbeat) <= time.Second {
+		return lookQuick
+	}
+	return lookEvery
 }
 
 // interrupted tells whoever pressed Ctrl-C that the sweep goes on.
@@ -230,7 +234,7 @@ func (v *view) close() {
 func (w *World) concluded(ctx context.Context, cloud *cloud, s *follow.Sweep, st follow.State, asJSON bool) error {
 	c := st.Conclusion
 	if c.Outcome != sweep.OutcomeWinner {
-		job, err := cloud.Jobs.Status(ctx, s.Plan.Job)
+		job, err := cloud.job(ctx, s.Plan)
 		if err != nil {
 			return errors.Join(&NoWinnerError{Conclusion: c}, err)
 		}

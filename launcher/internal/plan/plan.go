@@ -99,22 +99,36 @@ func Build(q Request) (*Plan, error) {
 	return p, err
 }
 
-// fit sizes the tasks for the spec's machine, and writes down how many local SSDs it gets.
+// fit sizes the tasks for the spec's machine and its fallbacks, and writes down how many local SSDs they get.
 func (p *Plan) fit(m sweep.Machine, d *dataset.Manifest) error {
 	known, err := machines.Types()
 	if err != nil {
 		return err
 	}
-	t, err := known.Find(m.Type)
-	if err != nil {
-		return errorf("%v", err)
-	}
 	need, err := Need(d, p.Trials, m.ThreadsPerTask)
 	if err != nil {
 		return err
 	}
-	p.Sizing, p.Spec.Machine.LocalSSD, err = Size(m, t, d, len(p.Trials), need)
-	return err
+	on := func(m sweep.Machine) (sweep.Sizing, sweep.Auto, error) {
+		t, err := known.Find(m.Type)
+		if err != nil {
+			return sweep.Sizing{}, 0, errorf("%v", err)
+		}
+		z, disks, err := Size(m, t, d, len(p.Trials), need)
+		return z, sweep.Auto(disks), err
+	}
+	if p.Sizing, p.Spec.Machine.LocalSSD, err = on(m); err != nil {
+		return err
+	}
+	p.Spec.Machine.Fallback = slices.Clone(m.Fallback)
+	for i := range m.Fallback {
+		z, disks, err := on(m.Choice(i + 1))
+		if err != nil {
+			return errorf("machine.fallback[%d]: %v", i, err)
+		}
+		p.Fallback, p.Spec.Machine.Fallback[i].LocalSSD = append(p.Fallback, z), disks
+	}
+	return nil
 }
 
 // Error is a spec that does not fit its dataset or its machine.

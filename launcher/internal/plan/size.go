@@ -39,7 +39,7 @@ func disksFor(m sweep.Machine, t machines.Type, d *dataset.Manifest) (int, error
 	if room := int64(m.LocalSSD) * machines.DiskBytes; d.Bytes() > room {
 		return 0, errorf("the dataset has %s, %d local SSDs hold %s; raise machine.local_ssd, or leave it out", gib(d.Bytes()), m.LocalSSD, gib(room))
 	}
-	return m.LocalSSD, nil
+	return int(m.LocalSSD), nil
 }
 
 func tasksFor(m sweep.Machine, t machines.Type, datasetBytes int64, trials int, need int64) (sweep.Sizing, error) {

@@ -153,7 +153,7 @@ func (q *Request) Offer(t machines.Type) (*Offer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return q.offer(w, t, q.Plan.Sizing, q.Plan.Spec.Machine.LocalSSD), nil
+	return q.offer(w, t, q.Plan.Sizing, int(q.Plan.Spec.Machine.LocalSSD)), nil
 }
 
 // offer makes the sums for a machine type with its sizing.
@@ -238,6 +238,20 @@ func (q *Request) Quote(o *Offer) *sweep.Quote {
 		out.Cost = *s.Cost
 	}
 	return out
+}
+
+// PriceFallbacks adds the prices of the plan's fallbacks to its quote. Errors are *machines.UnknownError.
+func (q *Request) PriceFallbacks(known *machines.Catalogue, out *sweep.Quote) error {
+	for i := range q.Plan.Fallback {
+		m := q.Plan.Spec.Machine.Choice(i + 1)
+		t, err := known.Find(m.Type)
+		if err != nil {
+			return err
+		}
+		usd, _, _ := q.Prices.Hourly(t, q.Region, *m.Spot, int(m.LocalSSD))
+		out.Fallback = append(out.Fallback, sweep.FallbackPrice{Spot: *m.Spot, Hourly: usd})
+	}
+	return nil
 }
 
 // Reserve is for how long a sweep's machines must still be paid when its budget is found to be used up.

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -290,6 +291,14 @@ func TestHold(t *testing.T) {
 			t.Errorf("%v: %v", budget, err)
 		}
 	}
+	q.Fallback = []sweep.FallbackPrice{{Spot: true, Hourly: 0.5}, {Hourly: 3}} // the dearest counts for what is kept back
+	if err := quote.Hold(q, "n2-highmem-64", 2.59); err == nil || !strings.Contains(err.Error(), "give --budget 2.60") {
+		t.Error(err)
+	}
+	q.Fallback[1].Hourly = 0
+	if err := quote.Hold(q, "n2-highmem-64", 100); err == nil || !strings.Contains(err.Error(), "no on-demand price of machine.fallback[1] in us-central1") {
+		t.Error(err)
+	}
 	q.Hourly = 0
 	if err := quote.Hold(q, "c4-highmem-96-lssd", 5); err == nil || !strings.Contains(err.Error(), "no Spot price of c4-highmem-96-lssd in us-central1 is known; `launcher prices refresh`") {
 		t.Error(err)
@@ -320,7 +329,7 @@ func TestQuoteIsKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if *back.Quote != *q.Plan.Quote || back.Quote.Hourly != o.Spot.Hourly || back.Quote.OnDemand != o.OnDemand.Hourly || back.Quote.Cost != *o.Spot.Cost || !back.Quote.Spot {
+	if !reflect.DeepEqual(back.Quote, q.Plan.Quote) || back.Quote.Hourly != o.Spot.Hourly || back.Quote.OnDemand != o.OnDemand.Hourly || back.Quote.Cost != *o.Spot.Cost || !back.Quote.Spot {
 		t.Errorf("%+v\n%+v", back.Quote, o)
 	}
 	if quote.Reserve(q.Plan) != 6*time.Minute {

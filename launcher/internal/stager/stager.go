@@ -59,22 +59,42 @@ type Staged struct {
 	Existed  bool   // it had been there, whole; the source was read for its checksums at most
 }
 
-// Stage makes the dataset that spec describes at dst. A version that is there but damaged is made again in its place.
-func (s *Stager) Stage(ctx context.Context, spec *dataset.Spec, dst Destination) (*Staged, error) {
+// Input is a source that has been looked at and not been read.
+type Input struct {
+	Fingerprint string  // of spec and files, in hexadecimal digits
+	Bytes       int64   // of all files
+	Staged      *Staged // where it was staged before, whole; nil when it was not
+	src         *source
+}
+
+// Look finds the source's files and says whether they were staged at dst before.
+func (s *Stager) Look(ctx context.Context, spec *dataset.Spec, dst Destination) (*Input, error) {
 	src, err := s.find(ctx, spec.Source)
 	if err != nil {
 		return nil, err
 	}
-	fingerprint, err := ingest.Fingerprint(ctx, spec, src.files)
-	if err != nil {
+	in := &Input{src: src}
+	for _, f := range src.files {
+		in.Bytes += f.Bytes
+	}
+	if in.Fingerprint, err = ingest.Fingerprint(ctx, spec, src.files); err != nil {
 		return nil, err
 	}
-	if m, err := s.known(ctx, dst, spec.Name, fingerprint); err != nil || m != nil {
-		if err != nil {
-			return nil, err
-		}
-		return &Staged{Manifest: m, Place: dst.place(m), Existed: true}, dst.latest(ctx, m)
+	m, err := s.known(ctx, dst, spec.Name, in.Fingerprint)
+	if err != nil || m == nil {
+		return in, err
 	}
+	in.Staged = &Staged{Manifest: m, Place: dst.Place(m), Existed: true}
+	return in, dst.latest(ctx, m)
+}
+
+// Stage makes the dataset that spec describes at dst. A version that is there but damaged is made again in its place.
+func (s *Stager) Stage(ctx context.Context, spec *dataset.Spec, dst Destination) (*Staged, error) {
+	in, err := s.Look(ctx, spec, dst)
+	if err != nil || in.Staged != nil {
+		return in.staged(), err
+	}
+	src, fingerprint := in.src, in.Fingerprint
 	if src.bucket == nil && dst.Store == nil {
 		return s.intoFolder(ctx, spec, src.files, dst, fingerprint)
 	}
@@ -94,6 +114,13 @@ func (s *Stager) Stage(ctx context.Context, spec *dataset.Spec, dst Destination)
 		return s.intoFolder(ctx, spec, src.files, dst, fingerprint)
 	}
 	return s.intoBucket(ctx, spec, src.files, dst, fingerprint, work)
+}
+
+func (in *Input) staged() *Staged {
+	if in == nil {
+		return nil
+	}
+	return in.Staged
 }
 
 func (s *Stager) ingest(ctx context.Context, spec *dataset.Spec, files []ingest.File, dir string) (*ingest.Report, error) {
@@ -122,7 +149,7 @@ func (s *Stager) intoFolder(ctx context.Context, spec *dataset.Spec, files []ing
 		return nil, err
 	}
 	m := report.Manifest
-	place := dst.place(m)
+	place := dst.Place(m)
 	if err := s.putIntoPlace(ctx, work, place, m.Version); err != nil {
 		return nil, err
 	}
@@ -220,15 +247,15 @@ func (s *Stager) intoBucket(ctx context.Context, spec *dataset.Spec, files []ing
 	if err := dst.point(ctx, sweep.DatasetInput(m.Name, fingerprint), pointer{1, m.Version, sums}); err != nil {
 		return nil, fmt.Errorf("remember the input: %w", err)
 	}
-	return &Staged{Manifest: m, Place: dst.place(m)}, dst.latest(ctx, m)
+	return &Staged{Manifest: m, Place: dst.Place(m)}, dst.latest(ctx, m)
 }
 
 func (d Destination) input(name, fingerprint string) string {
 	return filepath.Join(d.Dir, name, "inputs", fingerprint+".json")
 }
 
-// place is the version's folder or URL.
-func (d Destination) place(m *dataset.Manifest) string {
+// Place is the version's folder or URL.
+func (d Destination) Place(m *dataset.Manifest) string {
 	if d.Store == nil {
 		return filepath.Join(d.Dir, m.Name, m.Version)
 	}

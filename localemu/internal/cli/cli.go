@@ -113,7 +113,7 @@ func (f *flags) add(c *cobra.Command) {
 	fs.StringVar(&f.data, "data", "", "folder that keeps buckets, machines and logs; without it a temporary one that is removed at the end")
 	fs.StringVar(&f.logDir, "log", "", "folder for logs, one file for every process (default DATA/logs)")
 	fs.IntVar(&f.portBase, "port-base", 0, "first of three ports: Storage, Pub/Sub, Batch (default any that are free)")
-	fs.StringArrayVar(&f.images, "image", nil, "NAME=PATH: the program that stands for a container image; repeatable (default "+world.TaskImage+"=the task program beside localemu)")
+	fs.StringArrayVar(&f.images, "image", nil, "NAME=PATH: the program that stands for a container image; repeatable (default "+world.TaskImage+"=the task program beside localemu, "+world.LauncherImage+"=the launcher beside it)")
 	fs.StringVar(&f.aggregator, "aggregator", "", "aggregator program, run as \"PATH pull\", or none (default the one beside localemu)")
 	fs.IntVar(&f.aggregators, "aggregators", 1, "how many aggregators to run; more than one must change nothing")
 	fs.StringVar(&f.faults, "faults", "", "YAML file that says what goes wrong on purpose (localemu help faults)")
@@ -166,6 +166,11 @@ func (f *flags) imageMap(s *State) (map[string]string, error) {
 			return nil, usage("--image %s: %v", name, err)
 		}
 		images[name] = path
+	}
+	if images[world.LauncherImage] == "" { // few need it: a job that does and finds none is refused with the way out
+		if path, err := program(filepath.Join(filepath.Dir(s.Executable), "launcher")); err == nil {
+			images[world.LauncherImage] = path
+		}
 	}
 	if images[world.TaskImage] != "" {
 		return images, nil

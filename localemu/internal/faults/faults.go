@@ -7,6 +7,7 @@ package faults
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"time"
 
 	"coppice/localemu/batchemu"
@@ -27,6 +28,9 @@ preempt:
   - {vm: 1, after_messages: 5}         # the same, when 5 messages have been published
 lose_machine:
   - {vm: 1, after: 3s}                 # this machine is lost, with its local SSD (code 50002)
+no_capacity:
+  - {type: n2-highmem-16, zone: us-central1-a, spot: true}      # no such machines there: a job that may be nowhere else waits
+  - {type: n2-highmem-32, fail: true}                           # nowhere in the region, and the job fails at once
 refuse_write:
   - {match: "sweeps/*/trials/0003/**", times: 2, status: 503}   # objects; nothing is written
 lose_answer:
@@ -43,6 +47,7 @@ type Spec struct {
 	Drop      float64       `yaml:"drop_messages"`
 	Preempt   []preemption  `yaml:"preempt"`
 	Lose      []machineLoss `yaml:"lose_machine"`
+	Shortage  []shortage    `yaml:"no_capacity"`
 	Refuse    []refusal     `yaml:"refuse_write"`
 	LoseReply []refusal     `yaml:"lose_answer"`
 	Kill      []Kill        `yaml:"kill_aggregator"`
@@ -62,6 +67,13 @@ type machineLoss struct {
 	AfterMessages int            `yaml:"after_messages"`
 }
 
+type shortage struct {
+	Type string `yaml:"type"`
+	Zone string `yaml:"zone"`
+	Spot *bool  `yaml:"spot"`
+	Fail bool   `yaml:"fail"`
+}
+
 type refusal struct {
 	Match  string `yaml:"match"`
 	Times  int    `yaml:"times"`
@@ -76,6 +88,8 @@ type Kill struct {
 
 // Restarts says whether the aggregators are started again.
 func (k Kill) Restarts() bool { return k.Restart == nil || *k.Restart }
+
+var zonePattern = regexp.MustCompile(`^[a-z]+-[a-z]+[0-9]+-[a-z]$`)
 
 // maxAfter bounds how long a fault may wait: no Batch job runs longer.
 const maxAfter = 14 * 24 * time.Hour
@@ -109,6 +123,11 @@ func Parse(file string, data []byte) (*Spec, error) {
 		}
 		if err := checkMoment(doc, at, l.After, l.AfterMessages); err != nil {
 			return nil, err
+		}
+	}
+	for i, n := range s.Shortage {
+		if n.Zone != "" && !zonePattern.MatchString(n.Zone) {
+			return nil, doc.Errorf(fmt.Sprintf("no_capacity[%d].zone", i), "zone %.60q: use one such as us-central1-a", n.Zone)
 		}
 	}
 	for name, entries := range map[string][]refusal{"refuse_write": s.Refuse, "lose_answer": s.LoseReply} {
@@ -168,6 +187,9 @@ func (s *Spec) Batch() batchemu.Faults {
 	}
 	for _, l := range s.Lose {
 		f.LoseMachine = append(f.LoseMachine, batchemu.MachineLoss{VM: l.VM, After: time.Duration(l.After), AfterMessages: l.AfterMessages})
+	}
+	for _, n := range s.Shortage {
+		f.NoCapacity = append(f.NoCapacity, batchemu.Shortage{MachineType: n.Type, Zone: n.Zone, Spot: n.Spot, Fail: n.Fail})
 	}
 	return f
 }

@@ -25,6 +25,7 @@ preempt:
   - {task: 0, attempt: 1, after: 2s}
   - {vm: 1, after: 3s}
 lose_machine: [{vm: 1, after: 0s}]
+no_capacity: [{type: n2-highmem-2, zone: us-central1-a, spot: false, fail: true}]
 refuse_write: [{match: "sweeps/*/trials/0003/**", times: 2, status: 500}]
 lose_answer: [{match: "**", times: 1}]
 kill_aggregator: [{after_messages: 10}, {after_messages: 20, restart: false}]
@@ -35,10 +36,11 @@ func TestParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	one := 1
+	one, spot := 1, false
 	if d := cmp.Diff(batchemu.Faults{
 		Preempt:     []batchemu.Preemption{{Task: 0, Attempt: 1, After: 2 * time.Second}, {VM: &one, After: 3 * time.Second}},
 		LoseMachine: []batchemu.MachineLoss{{VM: 1}},
+		NoCapacity:  []batchemu.Shortage{{MachineType: "n2-highmem-2", Zone: "us-central1-a", Spot: &spot, Fail: true}},
 	}, s.Batch()); d != "" {
 		t.Error(d)
 	}
@@ -92,6 +94,8 @@ func TestRefuses(t *testing.T) {
 		"drop_messages: 2":                                      "f:1:16: drop_messages",
 		"preempt: [{task: 1, vm: 1}]":                           "f:1:12: give either",
 		"preempt: [{after: 1s}]":                                "f:1:12: give either",
+		"no_capacity: [{zone: us-central1}]":                    "f:1:22: zone \"us-central1\"",
+		"no_capacity: [{kind: spot}]":                           "kind",
 		"preempt: [{task: -1}]":                                 "f:1:12: task, attempt and vm",
 		"preempt: [{task: 1, after: -1s}]":                      "after is -1s",
 		"preempt: [{task: 1, after: 2}]":                        "duration",

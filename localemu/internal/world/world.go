@@ -37,6 +37,7 @@ const (
 	subscription = "coppice-aggregator"
 	deadLetters  = "coppice-scores-dead"
 	taskImage    = "coppice-task"
+	stageImage   = "coppice-launcher"
 )
 
 var buckets = map[string]string{
@@ -47,6 +48,9 @@ var buckets = map[string]string{
 
 // TaskImage is the image under which the launcher asks for the task program here.
 const TaskImage = taskImage
+
+// LauncherImage is the image under which the launcher asks for itself, to stage in the cloud.
+const LauncherImage = stageImage
 
 // Options say what the local cloud consists of.
 type Options struct {
@@ -242,6 +246,7 @@ func (w *World) Env() []string {
 		"COPPICE_SCORES_TOPIC=" + scoresTopic,
 		"COPPICE_SUBSCRIPTION=" + subscription,
 		"COPPICE_TASK_IMAGE=" + taskImage,
+		"COPPICE_LAUNCHER_IMAGE=" + stageImage,
 		"COPPICE_BATCH_ENDPOINT=" + w.batch.Addr(),
 		"STORAGE_EMULATOR_HOST=" + w.storage.Addr(),
 		"PUBSUB_EMULATOR_HOST=" + w.pubsub.Addr(),

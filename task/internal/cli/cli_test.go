@@ -147,7 +147,7 @@ func TestRunNeedsItsJob(t *testing.T) {
 	if code, _, errOut := run(t, nil, "run"); code != sweep.ExitSetup || !strings.Contains(errOut, "launcher sweep") {
 		t.Errorf("%d %s", code, errOut)
 	}
-	env := sweep.TaskEnv{Project: "p", DatasetsBucket: "d", SweepsBucket: "s", ScoresTopic: "t", Sweep: "x-1", Scratch: t.TempDir()}.Variables()
+	env := sweep.TaskEnv{Project: "p", DatasetsBucket: "d", SweepsBucket: "s", ScoresTopic: "t", Sweep: "x-1", Job: "x-1", Scratch: t.TempDir()}.Variables()
 	if code, _, errOut := run(t, env, "run"); code != sweep.ExitNotFound || !strings.Contains(errOut, "x-1") {
 		t.Errorf("a sweep that is not there: %d %s", code, errOut)
 	}

@@ -41,11 +41,11 @@ func (w *World) run(cmd *cobra.Command) (err error) {
 	if err != nil {
 		host = "unknown"
 	}
-	log := program.Logger(w.Out).With("sweep", env.Sweep, "task", env.Task, "attempt", env.Attempt)
+	log := program.Logger(w.Out).With("sweep", env.Sweep, "job", env.Job, "task", env.Task, "attempt", env.Attempt)
 	log.Info("task started", "version", w.Version, "go", runtime.Version(), "host", host)
 	worker := &worker.Worker{
 		Datasets: backends.Datasets, Sweeps: backends.Sweeps, Scores: backends.Scores, Log: log,
-		Sweep: sweep.ID(env.Sweep), Task: env.Task, Attempt: env.Attempt, Scratch: env.Scratch,
+		Sweep: sweep.ID(env.Sweep), Job: env.Job, Task: env.Task, Attempt: env.Attempt, Scratch: env.Scratch,
 		Host: host, Nonce: uuid.NewString(), Version: w.Version, Available: worker.Memory,
 	}
 	return worker.Run(ctx)

@@ -148,7 +148,7 @@ func (w *Worker) take(ctx context.Context, states []state) (*sweep.Claim, error)
 func free(_ context.Context, _ int, s state) (bool, error) { return s.claims == 0 || s.free, nil }
 
 // mine says whether the trial is held by an earlier attempt of this task: Batch starts an attempt only when the one
-// before is gone.
+// before is gone. The same number in another job of the sweep is another task, which may live.
 func (w *Worker) mine(ctx context.Context, trial int, s state) (bool, error) {
 	if s.claims == 0 || w.Attempt == 0 {
 		return false, nil
@@ -158,7 +158,7 @@ func (w *Worker) mine(ctx context.Context, trial int, s state) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("read the claim of trial %d: %w", trial, err)
 	}
-	return c.Task == w.Task && c.Attempt < w.Attempt, nil
+	return c.Job == w.Job && c.Task == w.Task && c.Attempt < w.Attempt, nil
 }
 
 // dead says whether the trial's holder has shown no sign of life for the plan's takeover time.
@@ -176,7 +176,7 @@ func (w *Worker) dead(_ context.Context, trial int, s state) (bool, error) {
 
 // claim creates claim number n of a trial. It returns nil when another task was faster.
 func (w *Worker) claim(ctx context.Context, trial, n int) (*sweep.Claim, error) {
-	c := &sweep.Claim{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: trial, Claim: n, Task: w.Task,
+	c := &sweep.Claim{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: trial, Claim: n, Job: w.Job, Task: w.Task,
 		Attempt: w.Attempt, Host: w.Host, Nonce: w.Nonce, At: time.Now().UTC()}
 	created, err := blob.CreateJSON(ctx, w.Sweeps, w.Sweep.Claim(trial, n), c)
 	if err != nil {

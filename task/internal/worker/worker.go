@@ -33,6 +33,7 @@ type Worker struct {
 	Log      *slog.Logger
 
 	Sweep   sweep.ID
+	Job     string // id of the Batch job
 	Task    int    // index in the array
 	Attempt int    // of this task, from 0
 	Scratch string // shared by the tasks of the machine

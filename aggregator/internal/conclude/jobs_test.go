@@ -1,0 +1,74 @@
+package conclude
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"coppice/blob"
+	"coppice/sweep"
+)
+
+// several are a sweep's jobs by the number at the end of their names; those that are missing are not there.
+type several map[string]JobState
+
+func (s several) State(_ context.Context, job string) (JobState, error) {
+	j, ok := s[job[strings.LastIndexByte(job, '/')+1:]]
+	if !ok {
+		return JobState{}, ErrNoJob
+	}
+	return j, nil
+}
+
+// TestASweepWithSeveralJobs: the first job's end is not the sweep's while others run or may come.
+func TestASweepWithSeveralJobs(t *testing.T) {
+	waiting, running := JobState{Name: "SCHEDULED"}, JobState{Name: "RUNNING", Began: true}
+	given, failed, broke := JobState{Name: "CANCELLED", Ended: true}, JobState{Name: "FAILED", Ended: true}, JobState{Name: "FAILED", Ended: true, Began: true}
+	for name, c := range map[string]struct {
+		records []time.Duration // of jobs 1, 2 ..., after the plan
+		jobs    several
+		age     time.Duration
+		want    string // the state; "" is not over
+	}{
+		"the first waits":                      {nil, several{"j": waiting}, time.Hour, ""},
+		"the first failed, the next may come":  {nil, several{"j": failed}, 19 * time.Minute, ""},
+		"the first failed, and nobody came":    {nil, several{"j": failed}, 20 * time.Minute, "FAILED"},
+		"the first ran and failed":             {nil, several{"j": broke}, time.Second, "FAILED"},
+		"the second is not there yet":          {[]time.Duration{time.Hour}, several{"j": given}, time.Hour + 9*time.Minute, ""},
+		"the second was never submitted":       {[]time.Duration{time.Hour}, several{"j": given}, time.Hour + 20*time.Minute, "not there"},
+		"the second runs":                      {[]time.Duration{time.Hour}, several{"j": given, "j-f1": running}, 5 * time.Hour, ""},
+		"the second runs, the first is gone":   {[]time.Duration{time.Hour}, several{"j-f1": running}, 5 * time.Hour, ""},
+		"the second ran":                       {[]time.Duration{time.Hour}, several{"j": given, "j-f1": broke}, time.Hour, "FAILED"},
+		"the second failed, a third may come":  {[]time.Duration{time.Hour}, several{"j": given, "j-f1": failed}, time.Hour + 19*time.Minute, ""},
+		"the first lives on beside the second": {[]time.Duration{time.Hour}, several{"j": running, "j-f1": broke}, time.Hour, ""},
+		"all have ended":                       {[]time.Duration{time.Hour, 2 * time.Hour}, several{"j": given, "j-f1": failed, "j-f2": failed}, 2 * time.Hour, "FAILED"},
+	} {
+		p := &sweep.Plan{Format: 1, Sweep: "j", Job: "projects/p/locations/l/jobs/j", Created: created, Fallback: make([]sweep.Sizing, 2)}
+		p.Spec.Machine.Wait = sweep.Duration(10 * time.Minute)
+		a := &Aggregator{Sweeps: blob.Memory(), Jobs: c.jobs, Now: func() time.Time { return created.Add(c.age) }}
+		for i, at := range c.records {
+			r := sweep.JobRecord{Format: 1, Sweep: "j", Number: i + 1, Job: p.JobName(i + 1), At: created.Add(at)}
+			if _, err := blob.CreateJSON(t.Context(), a.Sweeps, p.Sweep.JobRecord(i+1), r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ended, state, err := a.jobsEnded(t.Context(), p)
+		if err != nil || ended != (c.want != "") || ended && state != c.want {
+			t.Errorf("%s: %t %s %v", name, ended, state, err)
+		}
+	}
+}
+
+func TestADamagedJobRecordIsNoEnd(t *testing.T) {
+	p := &sweep.Plan{Format: 1, Sweep: "j", Job: "projects/p/locations/l/jobs/j", Created: created, Fallback: make([]sweep.Sizing, 2)}
+	a := &Aggregator{Sweeps: blob.Memory(), Jobs: several{"j": {Ended: true}}, Now: func() time.Time { return created }}
+	if _, err := a.Sweeps.Put(t.Context(), p.Sweep.JobRecord(1), blob.Any, strings.NewReader(`{"format":1,"sweep":"k"}`)); err != nil {
+		t.Fatal(err)
+	}
+	var bad *sweep.DecodeError
+	if _, _, err := a.jobsEnded(t.Context(), p); !errors.As(err, &bad) {
+		t.Error(err)
+	}
+}

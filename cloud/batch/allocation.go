@@ -1,0 +1,85 @@
+package batch
+
+import (
+	"maps"
+
+	"cloud.google.com/go/batch/apiv1/batchpb"
+)
+
+// ssdDevice is the name under which the local SSD is known inside of one job.
+const ssdDevice = "local-ssd"
+
+func (j Job) allocation() *batchpb.AllocationPolicy {
+	return &batchpb.AllocationPolicy{
+		Location: j.location(),
+		Instances: []*batchpb.AllocationPolicy_InstancePolicyOrTemplate{{
+			PolicyTemplate: &batchpb.AllocationPolicy_InstancePolicyOrTemplate_Policy{Policy: j.machine()},
+		}},
+		Labels:         maps.Clone(j.Labels),
+		ServiceAccount: j.account(),
+		Network:        j.network(),
+	}
+}
+
+// location is one region, or some of its zones.
+func (j Job) location() *batchpb.AllocationPolicy_LocationPolicy {
+	if len(j.Zones) == 0 {
+		return &batchpb.AllocationPolicy_LocationPolicy{AllowedLocations: []string{"regions/" + j.Location}}
+	}
+	var zones []string
+	for _, z := range j.Zones {
+		zones = append(zones, "zones/"+z)
+	}
+	return &batchpb.AllocationPolicy_LocationPolicy{AllowedLocations: zones}
+}
+
+func (j Job) machine() *batchpb.AllocationPolicy_InstancePolicy {
+	model := batchpb.AllocationPolicy_STANDARD
+	if j.Spot {
+		model = batchpb.AllocationPolicy_SPOT
+	}
+	return &batchpb.AllocationPolicy_InstancePolicy{
+		MachineType: j.MachineType, ProvisioningModel: model, BootDisk: j.bootDisk(), Disks: j.disks(),
+	}
+}
+
+// bootDisk is Batch's own, unless a size is wanted or the machine takes Hyperdisks only.
+func (j Job) bootDisk() *batchpb.AllocationPolicy_Disk {
+	kind := ""
+	if hyperdiskOnly(j.MachineType) {
+		kind = "hyperdisk-balanced"
+	}
+	if kind == "" && j.BootDiskGB == 0 {
+		return nil
+	}
+	return &batchpb.AllocationPolicy_Disk{Type: kind, SizeGb: j.BootDiskGB}
+}
+
+// disks is the local SSD: one entry, whatever the number of disks.
+func (j Job) disks() []*batchpb.AllocationPolicy_AttachedDisk {
+	if j.LocalSSDs == 0 {
+		return nil
+	}
+	return []*batchpb.AllocationPolicy_AttachedDisk{{
+		Attached: &batchpb.AllocationPolicy_AttachedDisk_NewDisk{NewDisk: &batchpb.AllocationPolicy_Disk{
+			Type: localSSD, SizeGb: int64(j.LocalSSDs) * gbPerLocalSSD,
+		}},
+		DeviceName: ssdDevice,
+	}}
+}
+
+func (j Job) account() *batchpb.ServiceAccount {
+	if j.ServiceAccount == "" {
+		return nil
+	}
+	return &batchpb.ServiceAccount{Email: j.ServiceAccount}
+}
+
+func (j Job) network() *batchpb.AllocationPolicy_NetworkPolicy {
+	if j.Network == "" && j.Subnetwork == "" && !j.NoExternalIP {
+		return nil
+	}
+	return &batchpb.AllocationPolicy_NetworkPolicy{NetworkInterfaces: []*batchpb.AllocationPolicy_NetworkInterface{{
+		Network: j.Network, Subnetwork: j.Subnetwork, NoExternalIpAddress: j.NoExternalIP,
+	}}}
+}

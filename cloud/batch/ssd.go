@@ -1,0 +1,124 @@
+package batch
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Local SSDs come in disks of one size, which go by the name localSSD among disk types.
+const (
+	localSSD      = "local-ssd"
+	gbPerLocalSSD = 375
+	maxLocalSSDs  = 48
+)
+
+// BytesPerLocalSSD is the size of one local SSD.
+const BytesPerLocalSSD = gbPerLocalSSD << 30
+
+// series are the machine series on which Batch runs jobs.
+// Source: https://docs.cloud.google.com/batch/docs/get-started, read in April 2026; Z3, X4, M4, H4D, N4D and T2A are not
+// among them.
+var series = []string{"a2", "a3", "a4", "c2", "c2d", "c3", "c3d", "c4", "c4a", "c4d", "e2", "g2", "h3", "m1", "m2", "m3", "n1", "n2", "n2d", "n4", "t2d"}
+
+// hyperdisks are the series whose boot disk has to be a Hyperdisk.
+var hyperdisks = []string{"c4", "c4a", "c4d", "n4", "z3"}
+
+var sizedPattern = regexp.MustCompile(`^([a-z][a-z0-9]*)-([a-z]+)-([0-9]{1,3})(-lssd)?$`)
+
+func seriesOf(machineType string) string {
+	s, _, _ := strings.Cut(machineType, "-")
+	return s
+}
+
+func hyperdiskOnly(machineType string) bool {
+	return slices.Contains(hyperdisks, seriesOf(machineType))
+}
+
+// ssdRange is what machines of up to so many vCPUs may have.
+type ssdRange struct {
+	vcpus  int
+	counts []int
+}
+
+// attachable are the series to whose machines one chooses how many local SSDs to attach, by vCPUs.
+// Source for this and the next two tables: https://docs.cloud.google.com/compute/docs/disks/local-ssd, read in April 2026.
+var attachable = map[string][]ssdRange{
+	"n2":          {{10, []int{1, 2, 4, 8, 16, 24}}, {20, []int{2, 4, 8, 16, 24}}, {40, []int{4, 8, 16, 24}}, {80, []int{8, 16, 24}}, {128, []int{16, 24}}},
+	"n2d":         {{16, []int{1, 2, 4, 8, 16, 24}}, {48, []int{2, 4, 8, 16, 24}}, {80, []int{4, 8, 16, 24}}, {224, []int{8, 16, 24}}},
+	"m1-ultramem": {{40, []int{1, 2, 3, 4, 5}}, {80, []int{1, 2, 3, 4, 5, 6, 7, 8}}, {160, nil}},
+	"m1-megamem":  {{96, nil}},
+	"m3-ultramem": {{64, []int{4, 8}}, {128, []int{8}}},
+	"m3-megamem":  {{64, []int{4, 8}}, {128, []int{8}}},
+}
+
+// builtIn are the machine types that come with local SSDs, and with how many, by vCPUs.
+var builtIn = map[string]map[int]int{
+	"c3-standard": {4: 1, 8: 2, 22: 4, 44: 8, 88: 16, 176: 32},
+	"c3d-highmem": {8: 1, 16: 1, 30: 2, 60: 4, 90: 8, 180: 16, 360: 32},
+	"c4-highmem":  {4: 1, 8: 1, 16: 2, 24: 4, 32: 5, 48: 8, 96: 16, 144: 24, 192: 32, 288: 48},
+	"c4d-highmem": {8: 1, 16: 1, 32: 2, 48: 4, 64: 6, 96: 8, 192: 16, 384: 32},
+}
+
+// without are the series to whose machines no local SSD can be attached: those of c3, c3d, c4, c4a and c4d have them built in
+// or not at all.
+var without = []string{"m2", "e2", "n4", "t2d", "h3", "c3", "c3d", "c4", "c4a", "c4d"}
+
+// LocalSSDCounts says how many local SSDs of 375 GB a machine of the type may have, ascending; none when it may have none.
+// known is false for a type about which nothing is written down here: Batch itself will say.
+func LocalSSDCounts(machineType string) (counts []int, known bool) {
+	m := sizedPattern.FindStringSubmatch(machineType)
+	if m == nil {
+		return nil, false
+	}
+	vcpus, err := strconv.Atoi(m[3])
+	if err != nil {
+		return nil, false
+	}
+	if m[4] != "" {
+		n, ok := builtIn[m[1]+"-"+m[2]][vcpus]
+		if !ok {
+			return nil, false
+		}
+		return []int{n}, true
+	}
+	ranges, ok := attachable[m[1]]
+	if !ok {
+		ranges, ok = attachable[m[1]+"-"+m[2]]
+	}
+	for _, r := range ranges {
+		if vcpus <= r.vcpus {
+			return r.counts, true
+		}
+	}
+	return nil, ok || slices.Contains(without, m[1])
+}
+
+// FewestLocalSSDs is the smallest number of local SSDs that the machine type allows and that hold so many bytes. A type that
+// cannot is a *RuleError.
+func FewestLocalSSDs(machineType string, bytes int64) (int, error) {
+	need := int(max(1, (bytes+BytesPerLocalSSD-1)/BytesPerLocalSSD))
+	counts, known := LocalSSDCounts(machineType)
+	if !known {
+		return need, nil
+	}
+	for _, n := range counts {
+		if n >= need {
+			return n, nil
+		}
+	}
+	return 0, &RuleError{Field: "LocalSSDs", Rule: RuleLocalSSDs, Says: fmt.Sprintf("%d are needed for %d bytes, and a %s may have %s", need, bytes, machineType, countsText(counts))}
+}
+
+func countsText(counts []int) string {
+	if len(counts) == 0 {
+		return "none"
+	}
+	var text []string
+	for _, n := range counts {
+		text = append(text, strconv.Itoa(n))
+	}
+	return strings.Join(text, ", ")
+}

@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"coppice/launcher/internal/place"
+	"coppice/launcher/internal/slot"
+	"coppice/program"
+	"coppice/sweep"
+)
+
+// slotFlags say which schedule a launcher is started by.
+type slotFlags struct{ schedule, zone string }
+
+func (f *slotFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.schedule, "schedule", "", "the cron schedule that starts this command: its newest time, in UTC, makes the sweep's id")
+	cmd.Flags().StringVar(&f.zone, "time-zone", "", "of --schedule, such as Europe/Berlin; UTC without")
+}
+
+// id is the id of a sweep of that name: the given one, or that of the schedule's newest time. Empty leaves it to the plan.
+func (f slotFlags) id(given sweep.ID, name string, now time.Time) (id sweep.ID, scheduled bool, err error) {
+	switch {
+	case f.schedule == "" && f.zone != "":
+		return "", false, program.Usagef("--time-zone is that of --schedule, which is missing")
+	case f.schedule == "":
+		return given, false, nil
+	case given != "":
+		return "", false, program.Usagef("give --id or --schedule: both make the sweep's id")
+	}
+	s, err := slot.Parse(f.schedule, f.zone)
+	if err != nil {
+		return "", false, &program.UsageError{Err: err}
+	}
+	at, err := s.Last(now)
+	if err != nil {
+		return "", false, &program.UsageError{Err: err}
+	}
+	return slot.ID(name, at), true, nil
+}
+
+// placer finds machines for a sweep, and says on which it goes on.
+func (c *cloud) placer(w *World, p *sweep.Plan, asJSON bool) *place.Placer {
+	return &place.Placer{Store: c.sweeps, Jobs: c.Jobs, Plan: p, Now: w.Now, Every: lookInterval(p), Moved: func(n int, reason string) {
+		if asJSON {
+			_ = json.NewEncoder(w.Out).Encode(map[string]any{"sweep": p.Sweep, "moved": map[string]any{"job": p.JobName(n), "machine": place.Describe(p, n), "reason": reason}})
+			return
+		}
+		fmt.Fprintf(w.Out, "no machines for %s: %s\ngoing on with %s\n", place.Describe(p, n-1), reason, place.Describe(p, n))
+	}}
+}
+
+// showFallbacks says what would be tried when the machines cannot be had.
+func (w *World) showFallbacks(p *sweep.Plan) {
+	for i, z := range p.Fallback {
+		fmt.Fprintf(w.Out, "without machines after %s: %d x %s, %d tasks of %d threads\n", p.Spec.Machine.Wait, z.VMs, place.Describe(p, i+1), z.Tasks, z.ThreadsPerTask)
+	}
+}
+
+// settle waits until a job of the sweep has machines, or is the last that there is.
+func (c *cloud) settle(ctx context.Context, w *World, p *sweep.Plan, f sweepFlags) error {
+	if len(p.Fallback) == 0 {
+		return nil
+	}
+	placer := c.placer(w, p, f.json)
+	if f.json && f.noWait { // that prints one object, which names the job
+		placer.Moved = nil
+	}
+	err := placer.Settle(ctx)
+	if ctx.Err() != nil {
+		return fmt.Errorf("%w; sweep %s goes on waiting for the machines that it asked for last: run the same command again to have the next ones tried, or `launcher cancel %s`", program.ErrInterrupted, p.Sweep, p.Sweep)
+	}
+	return err
+}
+
+// job is the status of a sweep's job.
+func (c *cloud) job(ctx context.Context, p *sweep.Plan) (JobStatus, error) {
+	return place.Look(ctx, c.sweeps, c.Jobs, p)
+}
+
+// jobName is the name of the sweep's job whose turn it is.
+func (c *cloud) jobName(ctx context.Context, p *sweep.Plan) (string, error) {
+	records, err := place.Records(ctx, c.sweeps, p)
+	return p.JobName(len(records)), err
+}
+
+// cancelJobs stops all jobs of a sweep.
+func (c *cloud) cancelJobs(ctx context.Context, p *sweep.Plan) (JobStatus, error) {
+	job, err := place.Cancel(ctx, c.sweeps, c.Jobs, p)
+	if err != nil {
+		return job, errors.Join(fmt.Errorf("sweep %s is marked as cancelled, its tasks will stop", p.Sweep), err)
+	}
+	return job, nil
+}

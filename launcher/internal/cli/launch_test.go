@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"coppice/sweep"
+)
+
+// TestSlots: whatever changes between two starts for one slot, it stays the plan and the job of the first.
+func TestSlots(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	file := w.file("sweep.yaml", sweepYAML)
+	start := func(file string, more ...string) map[string]any {
+		var got map[string]any
+		out := w.must(append([]string{"sweep", file, "--schedule", "0 3 * * *", "--no-wait", "--json"}, more...)...)
+		if err := json.Unmarshal([]byte(out), &got); err != nil {
+			t.Fatal(err, out)
+		}
+		return got
+	}
+	if got := start(file); got["sweep"] != "night-20261121-0300" || got["trials"] != 4.0 {
+		t.Errorf("%v", got)
+	}
+	w.now = w.now.Add(20 * time.Hour)
+	other := w.file("other.yaml", strings.Replace(sweepYAML, "trials: 4", "trials: 5", 1))
+	if got := start(other); got["sweep"] != "night-20261121-0300" || got["trials"] != 4.0 {
+		t.Errorf("another spec in the same slot: %v", got)
+	}
+	w.now = w.now.Add(4 * time.Hour)
+	if got := start(other); got["sweep"] != "night-20261122-0300" || got["trials"] != 5.0 {
+		t.Errorf("the next slot: %v", got)
+	}
+	if got := start(other, "--time-zone", "America/New_York"); got["sweep"] != "night-20261121-0800" {
+		t.Errorf("in New York: %v", got)
+	}
+	w.refused(sweep.ExitUsage, "--time-zone", "sweep", file, "--time-zone", "UTC")
+	w.refused(sweep.ExitUsage, "--id or --schedule", "sweep", file, "--schedule", "0 3 * * *", "--id", "x")
+	w.refused(sweep.ExitUsage, "five fields", "sweep", file, "--schedule", "@daily")
+	w.refused(sweep.ExitUsage, "Mars", "sweep", file, "--schedule", "0 3 * * *", "--time-zone", "Mars/Olympus")
+}
+
+func TestDryRunShowsFallbacks(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	file := w.file("sweep.yaml", strings.Replace(sweepYAML, "type: n2-highmem-2,", "type: n2-highmem-2, wait: 1m, fallback: [{type: n2d-highmem-4, zones: [us-central1-f]}, {spot: false}],", 1))
+	out := w.must("sweep", file, "--dry-run")
+	for _, part := range []string{"without machines after 1m0s: 1 x n2d-highmem-4, Spot in us-central1-f, 4 tasks", "1 x n2-highmem-2, on demand, 2 tasks"} {
+		if !strings.Contains(out, part) {
+			t.Errorf("no %q in\n%s", part, out)
+		}
+	}
+	w.refused(sweep.ExitInput, `machine type "q9-big-4" is not in the catalogue`, "sweep", w.file("tiny.yaml", strings.Replace(sweepYAML, "type: n2-highmem-2,", "type: n2-highmem-2, wait: 1m, fallback: [{type: q9-big-4}],", 1)))
+}

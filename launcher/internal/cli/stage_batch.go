@@ -1,0 +1,178 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"coppice/blob"
+	"coppice/dataset"
+	"coppice/launcher/internal/plan"
+	"coppice/launcher/internal/stagejob"
+	"coppice/launcher/internal/stager"
+	"coppice/program"
+	"coppice/sweep"
+)
+
+// batchFlags say on what `launcher stage --batch` runs.
+type batchFlags struct {
+	on       bool
+	machine  string
+	spot     bool
+	localSSD int
+}
+
+func (f *batchFlags) add(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&f.on, "batch", false, "stage in the cloud, as a Batch job of one task next to the data; Ctrl-C cancels it")
+	cmd.Flags().StringVar(&f.machine, "machine", "n2-highmem-8", "machine type for --batch")
+	cmd.Flags().BoolVar(&f.spot, "spot", false, "use a Spot machine for --batch")
+	cmd.Flags().IntVar(&f.localSSD, "local-ssd", 0, "local SSDs for --batch; as few as should hold source and dataset without")
+}
+
+// check refuses what cannot go together. cmd knows which flags were given.
+func (f batchFlags) check(cmd *cobra.Command) error {
+	where, others := "with", []string{"out", "scratch", "threads"}
+	if !f.on {
+		where, others = "without", []string{"machine", "spot", "local-ssd"}
+	}
+	for _, name := range others {
+		if cmd.Flags().Changed(name) {
+			return program.Usagef("--%s says nothing %s --batch", name, where)
+		}
+	}
+	if f.localSSD < 0 {
+		return program.Usagef("--local-ssd is %d", f.localSSD)
+	}
+	return nil
+}
+
+const (
+	// diskFactor is how much disk the work may need for each byte of the source: the source itself, the dataset, which may be
+	// larger than well compressed Parquet, and room.
+	diskFactor = 6
+	// stageLimit bounds a staging job.
+	stageLimit = 24 * time.Hour
+	// stageEvery is how often a staging task says how far it is, and the launcher looks.
+	stageEvery = time.Second
+	// stageGoodbye is how long the launcher waits for a job that it has cancelled.
+	stageGoodbye = 2 * time.Minute
+)
+
+// stageInBatch submits the staging of a source in a bucket and follows it to its end.
+func (w *World) stageInBatch(ctx context.Context, file string, text []byte, spec *dataset.Spec, f stageFlags) error {
+	if !stager.Remote(spec.Source) {
+		return program.Usagef("--batch stages what lies in a bucket, and the source of %s is %.100q; copy it there first: gcloud storage cp", file, spec.Source)
+	}
+	vcpus, memory, err := plan.Shape(f.batch.machine)
+	if err != nil {
+		return program.Usagef("--machine: %v", err)
+	}
+	return w.with(ctx, func(c *cloud) error {
+		s := &stager.Stager{Bucket: func(_ context.Context, name string) (blob.Store, error) { return c.Bucket(name), nil }}
+		dst, err := c.destination("")
+		if err != nil {
+			return err
+		}
+		in, err := s.Look(ctx, spec, dst)
+		if err != nil {
+			return err
+		}
+		if in.Staged != nil {
+			return w.staged(in.Staged, f.json)
+		}
+		j, err := stagejob.Submit(ctx, c.Stages, stagejob.Request{Dataset: spec.Name, Fingerprint: in.Fingerprint,
+			Env:     sweep.StageEnv{Project: c.env.Project, DatasetsBucket: c.env.DatasetsBucket, File: file, Spec: string(text)},
+			Machine: f.batch.machine, VCPUs: vcpus, Memory: memory, Spot: f.batch.spot, LocalSSD: f.batch.localSSD, DiskBytes: diskFactor * in.Bytes, Limit: stageLimit})
+		if err != nil {
+			return err
+		}
+		o, err := w.followStage(ctx, c, spec.Name, j, f.json)
+		if err != nil {
+			return err
+		}
+		m, err := stager.Manifest(ctx, c.datasets, spec.Name, o.Version)
+		if err != nil {
+			return err
+		}
+		return w.staged(&stager.Staged{Manifest: m, Place: dst.Place(m), Existed: o.Existed}, f.json)
+	})
+}
+
+// followStage shows the job until it has ended, and cancels it when the launcher is interrupted.
+func (w *World) followStage(ctx context.Context, c *cloud, name string, j *stagejob.Job, quiet bool) (*stagejob.Outcome, error) {
+	say := func(format string, args ...any) {
+		if !quiet {
+			fmt.Fprintf(w.Err, format, args...)
+		}
+	}
+	if j.Attached {
+		say("this input is being staged already; attached to it\n")
+	}
+	bar := w.stageBar(quiet)
+	follower := &stagejob.Follower{Jobs: c.Stages, Store: c.datasets, Every: stageEvery, Progress: bar.report,
+		State: func(state string) { bar.finish(); say("job %s: %s\n", j.ID, state) }}
+	o, err := follower.Wait(ctx, name, j)
+	bar.finish()
+	if ctx.Err() == nil {
+		return o, err
+	}
+	say("cancelling job %s\n", j.ID)
+	last, stop := context.WithTimeout(context.WithoutCancel(ctx), stageGoodbye)
+	defer stop()
+	if _, err := c.Stages.Cancel(last, j.Name); err != nil {
+		return nil, errors.Join(fmt.Errorf("%w; job %s may go on", program.ErrInterrupted, j.Name), err)
+	}
+	return nil, fmt.Errorf("%w; staging job %s is cancelled", program.ErrInterrupted, j.ID)
+}
+
+// stageTaskCommand is what runs in the job. People have no use for it.
+func stageTaskCommand(w *World) *cobra.Command {
+	return &cobra.Command{
+		Use:    "stage-task",
+		Short:  "Stage a dataset as the task of a Batch job",
+		Long:   "What `launcher stage --batch` runs in the cloud. All settings come from the environment, which it writes into the job.",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE:   func(cmd *cobra.Command, _ []string) error { return w.stageTask(cmd.Context()) },
+	}
+}
+
+func (w *World) stageTask(ctx context.Context) (err error) {
+	var env sweep.StageEnv
+	if err := w.Environment(ctx, &env, "this command is started by the Batch job that `launcher stage --batch` submits"); err != nil {
+		return err
+	}
+	b, err := w.Connect(ctx, Env{}) // without a project: buckets alone
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.Close()) }()
+	log := program.Logger(w.Out).With("job", env.Job, "attempt", env.Attempt)
+	log.Info("staging started", "version", w.Version, "file", env.File)
+	t := &stagejob.Task{Env: env, Now: w.Now, Every: stageEvery,
+		Stager: &stager.Stager{Scratch: env.Scratch, Bucket: func(_ context.Context, name string) (blob.Store, error) { return b.Bucket(name), nil }},
+		Dst:    stager.Destination{Store: b.Bucket(env.DatasetsBucket), URL: "gs://" + env.DatasetsBucket},
+		Code:   func(err error) int { return program.ExitCode(ctx, err, append(w.Codes, exitCode)...) }}
+	if err := t.Run(ctx); err != nil {
+		log.Error("staging failed", "error", err.Error())
+		return retried(err, t.Code(err))
+	}
+	log.Info("staging done")
+	return nil
+}
+
+// transientError is a failure of a staging task that another attempt may not meet.
+type transientError struct{ error }
+
+func (e *transientError) Unwrap() error { return e.error }
+
+// retried marks an error that nothing but the moment may be the reason of: Batch starts the task again.
+func retried(err error, code int) error {
+	if code == sweep.ExitError || code == sweep.ExitInterrupt {
+		return &transientError{err}
+	}
+	return err
+}

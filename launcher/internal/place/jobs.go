@@ -1,0 +1,78 @@
+package place
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"coppice/blob"
+	"coppice/sweep"
+)
+
+const maxRecord = 64 << 10
+
+// Records are the sweep's jobs after the first, in order. A sweep without alternatives has none.
+func Records(ctx context.Context, store blob.Store, p *sweep.Plan) ([]sweep.JobRecord, error) {
+	var all []sweep.JobRecord
+	for n := 1; n <= len(p.Fallback); n++ {
+		data, _, err := blob.ReadAll(ctx, store, p.Sweep.JobRecord(n), maxRecord)
+		if errors.Is(err, blob.ErrNotExist) {
+			return all, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read job %d of sweep %s: %w", n, p.Sweep, err)
+		}
+		r, err := sweep.DecodeJobRecord(data, p, n)
+		if err != nil {
+			return nil, fmt.Errorf("sweep %s: %w", p.Sweep, err)
+		}
+		all = append(all, *r)
+	}
+	return all, nil
+}
+
+// Look is the status of the sweep's job whose turn it is. It counts as finished when all of them have.
+func Look(ctx context.Context, store blob.Store, jobs Jobs, p *sweep.Plan) (Status, error) {
+	records, err := Records(ctx, store, p)
+	if err != nil {
+		return Status{}, err
+	}
+	n := len(records)
+	s, err := jobs.Status(ctx, p.JobName(n))
+	if err != nil {
+		return s, err
+	}
+	s.Name = p.JobName(n)
+	for i, r := range records {
+		s.Earlier = append(s.Earlier, Earlier{p.JobName(i), r.Reason})
+		if !s.Finished {
+			continue
+		}
+		before, err := jobs.Status(ctx, p.JobName(i))
+		if err != nil {
+			return s, err
+		}
+		s.Finished = before.Finished
+	}
+	return s, nil
+}
+
+// Cancel stops all jobs of the sweep, those that appear meanwhile included, and returns the last status of the newest. It
+// goes on after an error and returns all of them.
+func Cancel(ctx context.Context, store blob.Store, jobs Jobs, p *sweep.Plan) (Status, error) {
+	var last Status
+	var failed []error
+	for n := 0; ; n++ {
+		records, err := Records(ctx, store, p) // again for each: one may have been added
+		if err != nil {
+			return last, errors.Join(append(failed, err)...)
+		}
+		if n > len(records) {
+			last.Name = p.JobName(n - 1)
+			return last, errors.Join(failed...)
+		}
+		if last, err = jobs.Cancel(ctx, p.JobName(n)); err != nil {
+			failed = append(failed, fmt.Errorf("cancel job %s: %w", p.JobName(n), err))
+		}
+	}
+}

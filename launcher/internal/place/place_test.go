@@ -1,0 +1,289 @@
+package place
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"coppice/blob"
+	"coppice/sweep"
+)
+
+// plan is a sweep with alternatives: Spot in zone a, Spot in zone f, another type, on demand.
+func plan() *sweep.Plan {
+	yes, no := true, false
+	p := &sweep.Plan{Format: 1, Sweep: "nightly-1", Job: "projects/p/locations/l/jobs/nightly-1"}
+	p.Spec.Machine = sweep.Machine{Type: "n2-highmem-64", Spot: &yes, VMs: 1, Zones: []string{"us-central1-a"}, Wait: sweep.Duration(10 * time.Minute),
+		Fallback: []sweep.Fallback{{Zones: []string{"us-central1-f"}}, {Type: "n2d-highmem-64"}, {Spot: &no}}}
+	p.Sizing = sweep.Sizing{MachineType: "n2-highmem-64"}
+	for i := range p.Spec.Machine.Fallback {
+		p.Fallback = append(p.Fallback, sweep.Sizing{MachineType: p.Spec.Machine.Choice(i + 1).Type})
+	}
+	return p
+}
+
+// cloud is a Batch whose jobs get machines or not, and a clock that moves with every look at a job that waits.
+type cloud struct {
+	t      *testing.T
+	mu     sync.Mutex
+	now    time.Time
+	jobs   map[string]*Status
+	order  []string          // of creations
+	fate   map[string]Status // of jobs, by id; one that is not in it stays SCHEDULED
+	store  *failing
+	before func(what string) // called before every call
+}
+
+func newCloud(t *testing.T, fate map[string]Status) *cloud {
+	return &cloud{t: t, now: time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC), jobs: map[string]*Status{}, fate: fate, store: &failing{Store: blob.Memory()}}
+}
+
+func (c *cloud) enter(what string) func() {
+	if c.before != nil {
+		c.before(what)
+	}
+	c.mu.Lock()
+	return c.mu.Unlock
+}
+
+func (c *cloud) Submit(ctx context.Context, p *sweep.Plan) (bool, error) {
+	defer c.enter("submit")()
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	if c.jobs[p.Job] != nil {
+		return true, nil
+	}
+	s := Status{State: "SCHEDULED"}
+	if f, ok := c.fate[p.Job[strings.LastIndexByte(p.Job, '/')+1:]]; ok {
+		s = f
+	}
+	s.Created = c.now
+	c.jobs[p.Job] = &s
+	c.order = append(c.order, fmt.Sprintf("%s on %s", p.Job[strings.LastIndexByte(p.Job, '/')+1:], Describe(p, 0)))
+	return false, nil
+}
+
+func (c *cloud) Status(ctx context.Context, job string) (Status, error) {
+	defer c.enter("status")()
+	if err := ctx.Err(); err != nil {
+		return Status{}, err
+	}
+	c.now = c.now.Add(4 * time.Minute)
+	if s := c.jobs[job]; s != nil {
+		return *s, nil
+	}
+	return Status{State: "not there", Finished: true}, nil
+}
+
+func (c *cloud) Cancel(ctx context.Context, job string) (Status, error) {
+	defer c.enter("cancel")()
+	if err := ctx.Err(); err != nil {
+		return Status{}, err
+	}
+	s := c.jobs[job]
+	if s == nil {
+		return Status{State: "not there", Finished: true}, nil
+	}
+	if !s.Finished {
+		s.State, s.Finished = "CANCELLED", true
+	}
+	return *s, nil
+}
+
+func (c *cloud) clock() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *cloud) placer(p *sweep.Plan) *Placer {
+	return &Placer{Store: c.store, Jobs: c, Plan: p, Now: c.clock, Every: time.Microsecond}
+}
+
+// alive are the jobs that have not finished.
+func (c *cloud) alive() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []string
+	for name, s := range c.jobs {
+		if !s.Finished {
+			out = append(out, name[strings.LastIndexByte(name, '/')+1:])
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// failing is a store whose every operation may be refused.
+type failing struct {
+	blob.Store
+	before func(what string) error
+}
+
+func (f *failing) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (blob.Attrs, error) {
+	if f.before != nil {
+		if err := f.before("put"); err != nil {
+			return blob.Attrs{}, err
+		}
+	}
+	return f.Store.Put(ctx, name, cond, r)
+}
+
+var (
+	running   = Status{State: "RUNNING", Began: true}
+	exhausted = Status{State: "FAILED", Finished: true, NoCapacity: "CODE_GCE_ZONE_RESOURCE_POOL_EXHAUSTED"}
+	broken    = Status{State: "FAILED", Finished: true, Failure: "task with index 0 failed"}
+)
+
+func TestSettle(t *testing.T) {
+	for name, c := range map[string]struct {
+		fate    map[string]Status
+		jobs    []string // created, in order
+		alive   []string
+		reasons []string // parts of
+	}{
+		"machines at once": {map[string]Status{"nightly-1": running}, []string{"nightly-1 on n2-highmem-64, Spot in us-central1-a"}, []string{"nightly-1"}, nil},
+		"another zone": {map[string]Status{"nightly-1-f1": running}, []string{"nightly-1 on n2-highmem-64, Spot in us-central1-a", "nightly-1-f1 on n2-highmem-64, Spot in us-central1-f"},
+			[]string{"nightly-1-f1"}, []string{"it was SCHEDULED after 10m0s"}},
+		"failed for want of machines": {map[string]Status{"nightly-1": exhausted, "nightly-1-f1": exhausted, "nightly-1-f2": running},
+			[]string{"nightly-1 on n2-highmem-64, Spot in us-central1-a", "nightly-1-f1 on n2-highmem-64, Spot in us-central1-f", "nightly-1-f2 on n2d-highmem-64, Spot in us-central1-a"},
+			[]string{"nightly-1-f2"}, []string{"RESOURCE_POOL_EXHAUSTED", "RESOURCE_POOL_EXHAUSTED"}},
+		"the last one waits": {nil, []string{"nightly-1 on n2-highmem-64, Spot in us-central1-a", "nightly-1-f1 on n2-highmem-64, Spot in us-central1-f",
+			"nightly-1-f2 on n2d-highmem-64, Spot in us-central1-a", "nightly-1-f3 on n2-highmem-64, on demand in us-central1-a"}, []string{"nightly-1-f3"}, []string{"", "", ""}},
+		"broken otherwise": {map[string]Status{"nightly-1": broken}, []string{"nightly-1 on n2-highmem-64, Spot in us-central1-a"}, nil, nil},
+		"it ran, and then failed": {map[string]Status{"nightly-1": {State: "FAILED", Finished: true, Began: true, NoCapacity: "RESOURCE_POOL_EXHAUSTED"}},
+			[]string{"nightly-1 on n2-highmem-64, Spot in us-central1-a"}, nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newCloud(t, c.fate)
+			var moved []string
+			l := w.placer(plan())
+			l.Moved = func(_ int, reason string) { moved = append(moved, reason) }
+			if err := l.Settle(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(w.order, c.jobs) || !slices.Equal(w.alive(), c.alive) || len(moved) != len(c.reasons) {
+				t.Errorf("%q, alive %q, moved %q", w.order, w.alive(), moved)
+			}
+			for i, part := range c.reasons {
+				if !strings.Contains(moved[i], part) {
+					t.Errorf("%q", moved[i])
+				}
+			}
+			look, err := Look(t.Context(), w.store, w, plan())
+			if err != nil || len(look.Earlier) != len(moved) || !strings.HasSuffix(look.Name, string(plan().Sweep.JobID(len(moved)))) {
+				t.Errorf("%+v %v", look, err)
+			}
+		})
+	}
+}
+
+var errCrash = errors.New("crash")
+
+// TestSettleSurvivesACrashAnywhere interrupts the search before its first, second, third ... step, and lets another launcher go
+// on. Whatever was interrupted, the jobs are the same, and one is left.
+func TestSettleSurvivesACrashAnywhere(t *testing.T) {
+	calm := newCloud(t, map[string]Status{"nightly-1-f2": running})
+	if err := calm.placer(plan()).Settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for at := 1; ; at++ {
+		w := newCloud(t, calm.fate)
+		ctx, crash := context.WithCancelCause(t.Context())
+		steps := 0
+		step := func(string) {
+			if steps++; steps == at {
+				crash(errCrash)
+			}
+		}
+		w.before, w.store.before = step, func(what string) error { step(what); return ctx.Err() }
+		err := w.placer(plan()).Settle(ctx)
+		if err == nil {
+			if at < 10 {
+				t.Fatalf("only %d steps", at)
+			}
+			return
+		}
+		if !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		w.before, w.store.before = nil, nil
+		if err := w.placer(plan()).Settle(t.Context()); err != nil {
+			t.Fatalf("after a crash before step %d: %v", at, err)
+		}
+		if !slices.Equal(w.order, calm.order) || !slices.Equal(w.alive(), calm.alive()) {
+			t.Errorf("after a crash before step %d: %q, alive %q", at, w.order, w.alive())
+		}
+	}
+}
+
+// TestManyLaunchersSettleAlike: none of them knows of the others.
+func TestManyLaunchersSettleAlike(t *testing.T) {
+	for range 20 {
+		w := newCloud(t, map[string]Status{"nightly-1-f2": running})
+		var all sync.WaitGroup
+		for range 3 {
+			all.Go(func() {
+				if err := w.placer(plan()).Settle(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if !slices.Equal(w.alive(), []string{"nightly-1-f2"}) || len(w.order) != 3 {
+			t.Errorf("%q, alive %q", w.order, w.alive())
+		}
+	}
+}
+
+// TestCancelledMeanwhile: whoever cancels the sweep may do so at any step, also just before the next job is submitted.
+func TestCancelledMeanwhile(t *testing.T) {
+	for at := 1; ; at++ {
+		w := newCloud(t, map[string]Status{"nightly-1-f2": running})
+		steps := 0
+		w.before = func(string) {
+			if steps++; steps != at {
+				return
+			}
+			w.before = nil
+			if _, err := w.store.Store.Put(t.Context(), plan().Sweep.Cancel(), blob.Any, strings.NewReader("{}")); err != nil {
+				t.Error(err)
+			}
+			if _, err := Cancel(t.Context(), w.store, w, plan()); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := w.placer(plan()).Settle(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if w.before != nil { // it ended before that step
+			if at < 10 {
+				t.Fatalf("only %d steps", at)
+			}
+			return
+		}
+		if alive := w.alive(); len(alive) != 0 {
+			t.Errorf("cancelled before step %d, and %q still live", at, alive)
+		}
+	}
+}
+
+func TestDamagedRecord(t *testing.T) {
+	w := newCloud(t, nil)
+	for _, text := range []string{"", "{}", `{"format":1,"sweep":"nightly-1","number":2,"job":"x"}`, `{"format":1,"sweep":"nightly-1","number":1,"job":"projects/p/locations/l/jobs/other"}`} {
+		if _, err := w.store.Put(t.Context(), plan().Sweep.JobRecord(1), blob.Any, strings.NewReader(text)); err != nil {
+			t.Fatal(err)
+		}
+		var bad *sweep.DecodeError
+		if err := w.placer(plan()).Settle(t.Context()); !errors.As(err, &bad) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}

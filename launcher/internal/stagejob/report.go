@@ -1,0 +1,110 @@
+// Package stagejob stages a dataset as a Batch job of one task, next to the data. The task is the launcher itself, with the
+// same staging code as on a laptop; it says how far it is and how it ended in two objects beside the dataset's versions, which
+// whoever started the job reads.
+package stagejob
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	"coppice/blob"
+	"coppice/launcher/internal/stager"
+	"coppice/sweep"
+)
+
+// Progress is how far a task is.
+type Progress struct {
+	Format  int         `json:"format"`
+	Attempt int         `json:"attempt"`
+	Step    stager.Step `json:"step"`
+	Done    int64       `json:"done"` // bytes
+	Total   int64       `json:"total"`
+}
+
+// Outcome is how a task ended. Every attempt leaves its own over the one before.
+type Outcome struct {
+	Format  int       `json:"format"`
+	Attempt int       `json:"attempt"`
+	Version string    `json:"version,omitempty"` // of the dataset
+	Existed bool      `json:"existed,omitempty"`
+	Error   string    `json:"error,omitempty"` // "" when it went well
+	Code    int       `json:"code,omitempty"`  // the exit code that goes with it
+	At      time.Time `json:"at"`
+}
+
+const (
+	progressFile = "progress.json"
+	outcomeFile  = "outcome.json"
+	maxReport    = 64 << 10
+	maxError     = 16 << 10
+)
+
+func put(ctx context.Context, store blob.Store, name string, v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	_, err = store.Put(ctx, name, blob.Any, strings.NewReader(string(text)+"\n"))
+	return err
+}
+
+// readProgress is nil as long as there is none that makes sense: it is for people, and the next one comes soon.
+func readProgress(ctx context.Context, store blob.Store, folder string) (*Progress, error) {
+	data, _, err := blob.ReadAll(ctx, store, folder+progressFile, maxReport)
+	if errors.Is(err, blob.ErrNotExist) || errors.Is(err, blob.ErrTooLong) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return decodeProgress(data), nil
+}
+
+var steps = map[stager.Step]bool{stager.StepFetch: true, stager.StepSurvey: true, stager.StepWrite: true, stager.StepChecksum: true, stager.StepUpload: true}
+
+func decodeProgress(data []byte) *Progress {
+	var p Progress
+	if json.Unmarshal(data, &p) != nil || p.Format != 1 || !steps[p.Step] || p.Done < 0 || p.Total < p.Done {
+		return nil
+	}
+	return &p
+}
+
+// readOutcome is nil as long as there is none.
+func readOutcome(ctx context.Context, store blob.Store, folder string) (*Outcome, error) {
+	data, _, err := blob.ReadAll(ctx, store, folder+outcomeFile, maxReport)
+	if errors.Is(err, blob.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return decodeOutcome(data)
+}
+
+func decodeOutcome(data []byte) (*Outcome, error) {
+	var o Outcome
+	err := json.Unmarshal(data, &o)
+	switch {
+	case err != nil:
+	case o.Format != 1:
+		err = fmt.Errorf("format %d; this build reads 1", o.Format)
+	case o.Error == "" && o.Version == "", o.Code < 0 || o.Code > 255, len(o.Error) > maxReport:
+		err = fmt.Errorf("neither a version nor an error")
+	}
+	if err != nil {
+		return nil, &sweep.DecodeError{Kind: "staging report", Err: err}
+	}
+	o.Error = strings.Map(func(r rune) rune { // it goes to a terminal
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, o.Error)
+	return &o, nil
+}

@@ -1,0 +1,246 @@
+package stagejob
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"coppice/blob"
+	"coppice/launcher/internal/place"
+	"coppice/launcher/internal/stager"
+	"coppice/sweep"
+)
+
+const fingerprint = "0123456789abcdef0123456789abcdef"
+
+// cloud is a Batch whose jobs go through the given states, one at every look.
+type cloud struct {
+	jobs   map[string][]string // states left, by name
+	made   []string
+	states []string // of a new job
+	fail   string   // what Batch says of a job that failed
+	look   func(state string)
+}
+
+func (c *cloud) Name(id sweep.ID) string { return "jobs/" + string(id) }
+
+func (c *cloud) SubmitStage(_ context.Context, q Request) (bool, error) {
+	name := c.Name(sweep.ID(q.Env.Job))
+	if c.jobs[name] != nil {
+		return true, nil
+	}
+	if c.jobs == nil {
+		c.jobs = map[string][]string{}
+	}
+	c.jobs[name] = slices.Clone(c.states)
+	c.made = append(c.made, q.Env.Job)
+	return false, nil
+}
+
+func (c *cloud) Status(_ context.Context, name string) (place.Status, error) {
+	left := c.jobs[name]
+	if left == nil {
+		return place.Status{State: "not there", Finished: true}, nil
+	}
+	state := left[0]
+	if len(left) > 1 {
+		c.jobs[name] = left[1:]
+	}
+	if c.look != nil {
+		c.look(state)
+	}
+	return place.Status{State: state, Finished: len(left) == 1, Created: time.Unix(1, 0), Failure: c.fail}, nil
+}
+
+func (c *cloud) Cancel(context.Context, string) (place.Status, error) { return place.Status{}, nil }
+
+func request() Request { return Request{Dataset: "clicks", Fingerprint: fingerprint} }
+
+func TestSubmit(t *testing.T) {
+	c := &cloud{states: []string{"RUNNING", "RUNNING", "FAILED"}}
+	for i, want := range []struct {
+		id       string
+		attached bool
+	}{{"stage-clicks-0123456789ab", false}, {"stage-clicks-0123456789ab", true}} {
+		j, err := Submit(t.Context(), c, request())
+		if err != nil || j.ID != want.id || j.Attached != want.attached || j.Name != "jobs/"+j.ID {
+			t.Errorf("%d: %+v %v", i, j, err)
+		}
+	}
+	c.jobs["jobs/stage-clicks-0123456789ab"] = []string{"FAILED"}
+	if j, err := Submit(t.Context(), c, request()); err != nil || j.ID != "stage-clicks-0123456789ab-1" || j.Attached {
+		t.Errorf("after a failure: %+v %v", j, err)
+	}
+	for n := range maxRuns {
+		c.jobs["jobs/"+jobID("clicks", fingerprint, n)] = []string{"FAILED"}
+	}
+	var often *TooOftenError
+	if _, err := Submit(t.Context(), c, request()); !errors.As(err, &often) {
+		t.Error(err)
+	}
+	if err := sweep.CheckID(jobID(strings.Repeat("d", 40), fingerprint, maxRuns-1)); err != nil {
+		t.Error(err)
+	}
+}
+
+// task is a staging task on a small table, in memory.
+func task(t *testing.T, store blob.Store, source string) *Task {
+	t.Helper()
+	return &Task{
+		Env:    sweep.StageEnv{File: "clicks.yaml", Spec: "name: clicks\nsource: " + source + "\nlabel: label\n", Job: "stage-clicks-0123456789ab", Attempt: 2},
+		Stager: &stager.Stager{Scratch: t.TempDir()}, Dst: stager.Destination{Store: store, URL: "gs://d"},
+		Now: func() time.Time { return time.Unix(1, 0) }, Every: time.Millisecond, Code: func(error) int { return 3 },
+	}
+}
+
+func table(t *testing.T, rows int) string {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString("label,x\n")
+	for i := range rows {
+		fmt.Fprintf(&b, "%d,%d.5\n", i%2, i%97)
+	}
+	path := filepath.Join(t.TempDir(), "clicks.csv")
+	if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestTaskTellsFollower: what the task leaves, the launcher reads.
+func TestTaskTellsFollower(t *testing.T) {
+	store := blob.Memory()
+	c := &cloud{states: []string{"QUEUED", "RUNNING", "RUNNING", "SUCCEEDED"}}
+	j, err := Submit(t.Context(), c, request())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.jobs[j.Name] = slices.Clone(c.states)
+	folder := sweep.DatasetStaging("clicks", j.ID)
+	c.look = func(state string) {
+		switch state {
+		case "RUNNING":
+			if err := put(t.Context(), store, folder+progressFile, Progress{Format: 1, Step: stager.StepWrite, Done: 5, Total: 10}); err != nil {
+				t.Error(err)
+			}
+		case "SUCCEEDED":
+			if err := task(t, store, table(t, 2000)).Run(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	var states, progress []string
+	f := &Follower{Jobs: c, Store: store, Every: time.Millisecond, State: func(s string) { states = append(states, s) },
+		Progress: func(step stager.Step, done, total int64) {
+			progress = append(progress, fmt.Sprint(step, " ", done, "/", total))
+		}}
+	o, err := f.Wait(t.Context(), "clicks", j)
+	if err != nil || o.Attempt != 2 || len(o.Version) != 16 || o.Existed {
+		t.Fatalf("%+v %v", o, err)
+	}
+	if !slices.Equal(states, []string{"QUEUED", "RUNNING", "SUCCEEDED"}) || len(progress) != 2 || progress[0] != "bin 5/10" {
+		t.Errorf("%q %q", states, progress)
+	}
+	if m, err := stager.Manifest(t.Context(), store, "clicks", o.Version); err != nil || m.Version != o.Version {
+		t.Error(err)
+	}
+}
+
+func TestFailedTaskSaysWhy(t *testing.T) {
+	for name, c := range map[string]struct {
+		leave func(t *testing.T, store blob.Store, folder string)
+		batch string
+		says  string
+		code  int
+	}{
+		"its own error": {func(t *testing.T, store blob.Store, _ string) {
+			if task(t, store, filepath.Join(t.TempDir(), "none.csv")).Run(t.Context()) == nil {
+				t.Error("there is no such file")
+			}
+		}, "exit code 3", "none.csv", 3},
+		"Batch's":  {nil, "it was preempted four times", "preempted four times", 0},
+		"nobody's": {nil, "", "left no word", 0},
+		"a damaged one": {func(t *testing.T, store blob.Store, folder string) {
+			if _, err := store.Put(t.Context(), folder+outcomeFile, blob.Any, strings.NewReader("{")); err != nil {
+				t.Error(err)
+			}
+		}, "", "not a staging report", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store, w := blob.Memory(), &cloud{states: []string{"RUNNING", "FAILED"}, fail: c.batch}
+			j, err := Submit(t.Context(), w, request())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.leave != nil {
+				c.leave(t, store, sweep.DatasetStaging("clicks", j.ID))
+			}
+			_, err = (&Follower{Jobs: w, Store: store, Every: time.Millisecond, Progress: func(stager.Step, int64, int64) {}}).Wait(t.Context(), "clicks", j)
+			var failed *FailedError
+			if !errors.As(err, &failed) || failed.Code != c.code || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), j.ID) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+// TestInterruptedTaskLeavesNoOutcome: the next attempt will have one.
+func TestInterruptedTaskLeavesNoOutcome(t *testing.T) {
+	store := blob.Memory()
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if err := task(t, store, table(t, 10)).Run(ctx); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if o, err := readOutcome(t.Context(), store, sweep.DatasetStaging("clicks", "stage-clicks-0123456789ab")); o != nil || err != nil {
+		t.Errorf("%+v %v", o, err)
+	}
+}
+
+func TestReporterWritesTheNewest(t *testing.T) {
+	store := blob.Memory()
+	r := &reporter{store: store, name: "f/" + progressFile, attempt: 1}
+	stop := r.start(t.Context(), time.Millisecond)
+	r.note(stager.StepFetch, 1, 10)
+	r.note(stager.StepFetch, 7, 10)
+	for {
+		p, err := readProgress(t.Context(), store, "f/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p != nil && p.Done == 7 && p.Attempt == 1 {
+			break
+		}
+	}
+	stop()
+}
+
+func FuzzReports(f *testing.F) {
+	for _, v := range []any{Progress{Format: 1, Step: stager.StepFetch, Done: 1, Total: 2}, Outcome{Format: 1, Version: "v"}, Outcome{Format: 1, Error: "e", Code: 3}} {
+		text, err := json.Marshal(v)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if p := decodeProgress(data); p != nil && (p.Done < 0 || p.Total < p.Done || !steps[p.Step]) {
+			t.Fatalf("%+v", p)
+		}
+		o, err := decodeOutcome(data)
+		var bad *sweep.DecodeError
+		if err != nil && !errors.As(err, &bad) {
+			t.Fatal(err)
+		}
+		if err == nil && o.Version == "" && o.Error == "" {
+			t.Fatalf("%+v", o)
+		}
+	})
+}

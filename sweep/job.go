@@ -1,0 +1,46 @@
+package sweep
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// JobRecord is one Batch job of a sweep after its first: what took its turn because the machines of the job before could not
+// be had. It is written create-only before that job is cancelled and before its own is submitted, so whoever goes on after a
+// crash, or at the same time, does the same.
+type JobRecord struct {
+	Format int       `json:"format"`
+	Sweep  ID        `json:"sweep"`
+	Number int       `json:"number"` // from 1; what it runs on is Plan.Placed(Number)
+	Job    string    `json:"job"`    // projects/P/locations/L/jobs/ID
+	Reason string    `json:"reason"` // why the job before it was given up
+	At     time.Time `json:"at"`
+}
+
+// DecodeJobRecord reads job number n of the plan's sweep.
+func DecodeJobRecord(data []byte, p *Plan, n int) (*JobRecord, error) {
+	var r JobRecord
+	if err := decode("job record", data, &r, func() int { return r.Format }); err != nil {
+		return nil, err
+	}
+	if r.Sweep != p.Sweep || r.Number != n || n < 1 || n > len(p.Fallback) || r.Job != p.JobName(n) || len(r.Reason) > maxReason {
+		return nil, &DecodeError{"job record", fmt.Errorf("number %d of sweep %.80q, job %.200q", r.Number, r.Sweep, r.Job)}
+	}
+	return &r, nil
+}
+
+// JobName is the full name of the sweep's job number n.
+func (p *Plan) JobName(n int) string {
+	return p.Job[:strings.LastIndexByte(p.Job, '/')+1] + string(p.Sweep.JobID(n))
+}
+
+// Placed is the plan as job number n carries it out: on the machines of its turn. Number 0 is the plan itself.
+func (p *Plan) Placed(n int) *Plan {
+	if n == 0 {
+		return p
+	}
+	placed := *p
+	placed.Job, placed.Spec.Machine, placed.Sizing = p.JobName(n), p.Spec.Machine.Choice(n), p.Fallback[n-1]
+	return &placed
+}

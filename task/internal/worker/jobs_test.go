@@ -1,0 +1,32 @@
+package worker
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"coppice/blob"
+	"coppice/sweep"
+)
+
+// TestTheSameIndexInAnotherJobIsAnotherTask: a sweep whose first machines could not be had has a second job, and the task of
+// the first with the same index may live.
+func TestTheSameIndexInAnotherJobIsAnotherTask(t *testing.T) {
+	w := newWorld(t, 2, nil)
+	synctest.Test(t, func(t *testing.T) {
+		w.claimed(t, 1, 0, 4, 0) // by a job without a name
+		again := w.worker(4)
+		again.Job, again.Attempt = "nightly-1-f1", 1
+		start := time.Now()
+		if err := again.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if waited := time.Since(start); waited < time.Minute {
+			t.Errorf("taken from another job's task after %s", waited)
+		}
+		var c sweep.Claim
+		if _, err := blob.ReadJSON(t.Context(), w.sweeps, w.plan.Sweep.Claim(1, 1), &c); err != nil || c.Job != "nightly-1-f1" {
+			t.Errorf("%+v %v", c, err)
+		}
+	})
+}
