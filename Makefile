@@ -53,6 +53,13 @@ lint: ## gofmt, go vet, golangci-lint
 	$(GO) vet -tags e2e .
 	$(GO) run $(GOLANGCI) run ./...
 
+.PHONY: terraform-check deploy-walk
+terraform-check: ## fmt, validate and test of terraform/ and its examples, without a cloud (TERRAFORM=, TF_CLI_CONFIG_FILE=)
+	@TERRAFORM=$(TERRAFORM) terraform/check.sh
+
+deploy-walk: ## do what docs/deploy.md says under "Without a cloud", word for word
+	awk '/^## /{on=/Without a cloud/} /^```/{code=on&&/sh$$/; next} on&&code' docs/deploy.md | sh -eux
+
 e2e: ## whole sweeps through the built programs: real tables, killed aggregators, bad input (DATA=folder of real tables)
 	COPPICE_DATA=$(abspath $(DATA)) COPPICE_PYTHON=$(abspath $(wildcard build/venv/bin/python)) \
 	  $(GO) test -tags e2e -count 1 -timeout 20m -v -run E2E .

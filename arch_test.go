@@ -30,6 +30,7 @@ var layers = map[string]int{
 	"blob":      1,
 	"machines":  1, // machine types and prices
 	"cloud":     1, // what the adapters share
+	"terraform": 1, // the deployment's table of rights
 
 	"search":        2,
 	"registry":      2,

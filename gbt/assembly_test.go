@@ -52,7 +52,7 @@ func TestCountingEqualsGo(t *testing.T) {
 				}
 				k := newKernel(table, width, features, &common, gh, packing{shift: shift})
 				same := func(name string, f, g func(*workspace) int64) {
-					a, b := newCounter(&Data{Features: make([]Feature, width)}, 1).spaces[0], workspace{words: make([]int64, stride*width), block: make([]int64, kernelRows)}
+					a, b := newCounter(&Data{Features: make([]Feature, width)}, newCrew(1)).spaces[0], workspace{words: make([]int64, stride*width), block: make([]int64, kernelRows)}
 					x, y := f(&a), g(&b)
 					for at := MaxBins; at < len(a.words); at += stride {
 						clear(a.words[at : at+stride-MaxBins]) // behind the bins anything may lie
@@ -215,7 +215,7 @@ func TestAddScoresEqualsRowByRow(t *testing.T) {
 					got[r] = rng.NormFloat64()
 				}
 				copy(want, got)
-				addScores(context.Background(), trees, d.Columns, d.rows(), got, make([]walk, threads))
+				addScores(context.Background(), trees, d.Columns, d.rows(), got, newWalks(testCrew(t, threads)))
 				rows := make([]uint32, d.Used())
 				d.rows().copy(rows, 0)
 				for _, r := range rows {

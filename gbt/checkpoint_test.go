@@ -185,7 +185,7 @@ func TestReplayMakesTheSameScores(t *testing.T) {
 	}
 	p := small()
 	p.BaggingFraction, p.BaggingFreq = 0.5, 1
-	b, err := newBooster(context.Background(), &d.Data, p, Options{Threads: 2})
+	b, err := newBooster(context.Background(), &d.Data, p, Options{}, testCrew(t, 2))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +195,7 @@ func TestReplayMakesTheSameScores(t *testing.T) {
 		}
 	}
 	again := make([]float64, d.Rows)
-	_ = replay(context.Background(), b.trees, &d.Data, again, b.bias, make([]walk, 3))
+	_ = replay(context.Background(), b.trees, &d.Data, again, b.bias, newWalks(testCrew(t, 3)))
 	for r, s := range b.score {
 		if math.Float64bits(s) != math.Float64bits(again[r]) {
 			t.Fatalf("row %d: %v, replayed %v", r, s, again[r])
@@ -356,7 +356,7 @@ func FuzzReadCheckpoint(f *testing.F) {
 			columns[i] = []byte{0, 1, 2, 255}
 		}
 		if c.run.features == len(columns) {
-			_ = replay(context.Background(), c.trees, &Data{Rows: 4, Columns: columns}, make([]float64, 4), c.bias, make([]walk, 1))
+			_ = replay(context.Background(), c.trees, &Data{Rows: 4, Columns: columns}, make([]float64, 4), c.bias, newWalks(newCrew(1)))
 		}
 	})
 }

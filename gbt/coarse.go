@@ -5,7 +5,7 @@ package gbt
 func (g *grower) coarsen() {
 	g.groups = make([][]uint8, len(g.data.Features))
 	g.usable = make([]int, len(g.data.Features))
-	parallel(g.threads, len(g.data.Features), 1, func(_, lo, hi int) {
+	g.crew.parallel(len(g.data.Features), 1, func(_, lo, hi int) {
 		for f := lo; f < hi; f++ {
 			feature := &g.data.Features[f]
 			g.usable[f] = feature.Bins

@@ -53,13 +53,13 @@ func TestUncommonHistogramsAreExact(t *testing.T) {
 			for _, chosen := range [][]uint32{features, few} {
 				for _, threads := range []int{1, 3} {
 					t.Run(fmt.Sprintf("%d rows, %d of %d features, %d threads", len(rows), len(chosen), width, threads), func(t *testing.T) {
-						c := newCounter(&d.Data, threads)
+						c := newCounter(&d.Data, testCrew(t, threads))
 						list := ints(chosen)
 						c.begin(list, gh, packing{shift: variable})
 						if canPickBytes() && c.way != uncommon {
 							t.Fatalf("counted the way %d", c.way)
 						}
-						h := c.count(rows)
+						h := counted(c, rows)
 						if f := c.stray(); f >= 0 {
 							t.Fatalf("feature %d has stray bins", f)
 						}
@@ -92,7 +92,7 @@ func TestSparseModelDoesNotDependOnTheWay(t *testing.T) {
 	p := Defaults()
 	p.NumIterations, p.FeatureFraction = 5, 0.8
 	train := func(change func(*counter)) []byte {
-		b, err := newBooster(context.Background(), &d.Data, p, Options{Threads: 1})
+		b, err := newBooster(context.Background(), &d.Data, p, Options{}, newCrew(1))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -148,7 +148,7 @@ func TestStrayByteOfAnIgnoredColumnIsNoError(t *testing.T) {
 					d.RowMajor[r*len(d.Features)+7] = 255
 				}
 			}
-			got := mustTrain(t, &d.Data, p, Options{Threads: 1})
+			got := mustTrain(t, &d.Data, p, Options{})
 			if !slices.EqualFunc(got.Model.Trees, want.Model.Trees, func(a, b *Tree) bool { return slices.Equal(a.LeafValue, b.LeafValue) }) {
 				t.Error("an ignored column changes the model")
 			}

@@ -4,51 +4,60 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // grower grows one tree after another over the same rows.
 type grower struct {
-	p       *Params
-	data    *Data
-	threads int
-	count   *counter
-	part    partitioner
-	groups  [][]uint8 // of each feature, the coarser bin of each bin; nil where max_bin is as fine as the data
-	varied  []int     // the features that may split; the others take no part in feature_fraction
-	usable  []int     // of each categorical feature, how many bins may go left
+	p      *Params
+	data   *Data
+	crew   *crew
+	count  *counter
+	part   partitioner
+	groups [][]uint8 // of each feature, the coarser bin of each bin; nil where max_bin is as fine as the data
+	varied []int     // the features that may split; the others take no part in feature_fraction
+	usable []int     // of each categorical feature, how many bins may go left
 
-	order  []uint32 // rows in the bag, leaf by leaf; behind them those left out
+	order  []uint32 // rows in the bag, which leaves reorder; behind them those left out
+	spare  []uint32 // as long
 	leaves []leaf
 	scans  []scan // one per goroutine
 	cats   [][]category
+
+	best     [2][]candidate // of each leaf that is being searched, one per goroutine
+	searches []search
 
 	// of the present tree:
 	number   int
 	tree     *Tree
 	score    scorer
 	features []int
-	best     []candidate // one per goroutine
 }
 
 // leaf is a leaf that may yet be split.
 type leaf struct {
-	from, rows int // its rows are order[from : from+rows]
-	depth      int
-	sums       sums
-	l2         float64 // with which its value is computed
-	hist       histogram
-	best       candidate
-	parent     int // internal node, -1 for the root
-	isLeft     bool
+	rows   []uint32 // ascending, a piece of the grower's order or spare
+	spare  []uint32 // as long, a piece of either
+	depth  int
+	sums   sums
+	l2     float64 // with which its value is computed
+	hist   histogram
+	best   candidate
+	parent int // internal node, -1 for the root
+	isLeft bool
 }
 
-func newGrower(p *Params, d *Data, threads int) *grower {
-	g := &grower{p: p, data: d, threads: threads, count: newCounter(d, threads)}
+func newGrower(p *Params, d *Data, crew *crew) *grower {
+	g := &grower{p: p, data: d, crew: crew, count: newCounter(d, crew)}
 	g.order = make([]uint32, d.Used())
-	g.part = partitioner{threads: threads, scratch: make([]uint32, len(g.order))}
-	g.scans = make([]scan, threads)
-	g.best = make([]candidate, threads)
-	g.cats = make([][]category, threads)
+	g.spare = make([]uint32, len(g.order))
+	g.part = partitioner{crew: crew}
+	g.scans = make([]scan, crew.size)
+	for i := range g.best {
+		g.best[i] = make([]candidate, crew.size)
+	}
+	g.searches = make([]search, 0, len(g.best))
+	g.cats = make([][]category, crew.size)
 	for i := range g.cats {
 		g.cats[i] = make([]category, 0, MaxBins)
 	}
@@ -93,13 +102,20 @@ func (g *grower) grow(ctx context.Context, tree, bag int, gh []uint32, pack pack
 // plant makes the root leaf and finds its best split. Every row has one bin of every feature, so any feature's sums are
 // the rows' sums; a byte that is no bin of its feature would be missing from them, and is an error.
 func (g *grower) plant(bag int) error {
-	root := leaf{rows: bag, parent: -1, l2: g.score.l2, hist: g.count.count(g.order[:bag])}
+	m := g.count.count(g.order[:bag], histogram{}, 0)
+	g.crew.parallel(len(g.features), minFeatures, func(_, lo, hi int) {
+		for i := lo; i < hi; i++ {
+			g.count.gather(m, i)
+		}
+	})
+	g.count.release(m)
+	root := leaf{rows: g.order[:bag], spare: g.spare[:bag], parent: -1, l2: g.score.l2, hist: m.child}
 	if f := g.count.stray(); f >= 0 {
 		return fmt.Errorf("%w: feature %q has rows with a bin beyond its %d", ErrData, g.data.Features[f].Name, g.data.Features[f].Bins)
 	}
 	root.sums = g.count.total(root.hist)
 	g.leaves = append(g.leaves[:0], root)
-	g.findSplit(&g.leaves[0])
+	g.findSplits(nil, &g.leaves[0])
 	return nil
 }
 
@@ -119,11 +135,16 @@ func (g *grower) mostGain() int {
 func (g *grower) split(i int) (left, right int) {
 	parent := g.leaves[i]
 	c := &parent.best
-	rows := g.order[parent.from : parent.from+parent.rows]
-	n := g.part.split(rows, g.part.scratch[parent.from:parent.from+parent.rows], g.data.Columns[c.feature], &c.left)
+	rows, spare := parent.rows, parent.spare
+	n := g.part.split(rows, spare, g.data.Columns[c.feature], &c.left)
 	node := g.addNode(i, &parent)
-	l := leaf{from: parent.from, rows: n, depth: parent.depth + 1, sums: c.sums, l2: c.l2, parent: node, isLeft: true}
-	r := leaf{from: parent.from + n, rows: parent.rows - n, depth: parent.depth + 1, sums: parent.sums.minus(c.sums), l2: c.l2, parent: node}
+	l := leaf{depth: parent.depth + 1, sums: c.sums, l2: c.l2, parent: node, isLeft: true}
+	r := leaf{depth: parent.depth + 1, sums: parent.sums.minus(c.sums), l2: c.l2, parent: node}
+	// The left rows lie at the front of one piece and the right ones at the front of the other; what is left of each is as
+	// long as the other's rows.
+	there := len(rows) - n
+	l.rows, r.rows = rows[:n], spare[:there]
+	r.spare, l.spare = rows[n:], spare[there:]
 	l.hist = parent.hist // until countChildren gives both their own
 	g.leaves[i] = l
 	g.leaves = append(g.leaves, r)
@@ -136,69 +157,98 @@ func (g *grower) countChildren(left, right int) {
 	small, large := &g.leaves[left], &g.leaves[right]
 	parent := small.hist
 	small.hist = histogram{}
-	if small.rows > large.rows {
+	if len(small.rows) > len(large.rows) {
 		small, large = large, small
 	}
 	if !g.splittable(small) && !g.splittable(large) {
 		g.count.free(parent)
 		return
 	}
-	small.hist = g.count.count(g.order[small.from : small.from+small.rows])
-	large.hist = g.count.subtract(parent, small.hist, large.rows)
-	g.findSplit(small)
-	g.findSplit(large)
+	m := g.count.count(small.rows, parent, len(large.rows))
+	small.hist, large.hist = m.child, m.sibling
+	g.findSplits(m, small, large)
+	g.count.release(m)
 }
 
 func (g *grower) splittable(l *leaf) bool {
-	return l.rows >= max(2*g.p.MinDataInLeaf, 2) && (g.p.MaxDepth <= 0 || l.depth < g.p.MaxDepth) && l.sums.h > 0
+	return len(l.rows) >= max(2*g.p.MinDataInLeaf, 2) && (g.p.MaxDepth <= 0 || l.depth < g.p.MaxDepth) && l.sums.h > 0
 }
 
-// findSplit sets l.best, and gives the histogram back when there is nothing to split.
-func (g *grower) findSplit(l *leaf) {
-	if g.splittable(l) {
-		l.best = g.bestSplit(l)
+// search is for the best split of one leaf.
+type search struct {
+	leaf     *leaf
+	task     leafTask
+	features []int       // that the node may use, ascending
+	best     []candidate // one per goroutine
+}
+
+// findSplits sets the leaves' best splits, and gives the histogram of a leaf back when there is nothing to split. Goroutines
+// share the features; a feature's sums are put together (where m still has them apart) and rated while they are in the cache.
+func (g *grower) findSplits(m *family, leaves ...*leaf) {
+	searches := g.searches[:0]
+	for i, l := range leaves {
+		if g.splittable(l) {
+			searches = append(searches, g.search(l, g.best[i]))
+		}
 	}
-	if l.best.gain <= 0 {
-		g.count.free(l.hist)
-		l.hist = histogram{}
+	g.crew.parallel(len(g.features), minFeatures, func(worker, lo, hi int) {
+		for i, f := range g.features[lo:hi] {
+			if m != nil {
+				g.count.gather(m, lo+i)
+			}
+			for s := range searches {
+				if searches[s].mayUse(f) {
+					g.rate(f, &searches[s], worker)
+				}
+			}
+		}
+	})
+	for i := range searches {
+		searches[i].end()
+	}
+	for _, l := range leaves {
+		if l.best.gain <= 0 {
+			g.count.free(l.hist)
+			l.hist = histogram{}
+		}
 	}
 }
 
-// bestSplit rates every feature that the node may use. Of equal gains the lowest feature wins, whichever goroutine met it.
-func (g *grower) bestSplit(l *leaf) candidate {
-	task := g.score.task(l.sums, l.rows)
+func (g *grower) search(l *leaf, best []candidate) search {
 	node := 2*(l.parent+1) + 1 // unique in the tree: both children of node p, and 1 for the root
 	if l.isLeft {
 		node--
 	}
-	features := nodeFeatures(g.p, g.number, node, g.features)
-	for i := range g.best {
-		g.best[i] = candidate{}
-	}
-	parallel(g.threads, len(features), minFeatures, func(worker, lo, hi int) {
-		for _, f := range features[lo:hi] {
-			g.rate(f, l.hist, &task, &g.scans[worker], g.cats[worker], &g.best[worker])
+	clear(best)
+	return search{leaf: l, task: g.score.task(l.sums, len(l.rows)), features: nodeFeatures(g.p, g.number, node, g.features), best: best}
+}
+
+func (s *search) mayUse(f int) bool {
+	_, found := slices.BinarySearch(s.features, f)
+	return found
+}
+
+// end takes the best of what the goroutines found. Of equal gains the lowest feature wins, whichever of them met it.
+func (s *search) end() {
+	best := &s.leaf.best
+	*best = s.best[0]
+	for _, c := range s.best[1:] {
+		if c.gain > best.gain || c.gain == best.gain && c.feature < best.feature {
+			*best = c
 		}
-	})
-	best := g.best[0]
-	for _, c := range g.best[1:] {
-		if c.gain > best.gain {
-			best = c
-		}
 	}
-	return best
 }
 
 // minFeatures is the fewest features worth a goroutine of their own.
-const minFeatures = 16
+const minFeatures = 4
 
-func (g *grower) rate(f int, h histogram, t *leafTask, s *scan, cats []category, best *candidate) {
-	feature, from := &g.data.Features[f], g.count.offset[f]
+func (g *grower) rate(f int, s *search, worker int) {
+	feature, from, best := &g.data.Features[f], g.count.offset[f], &s.best[worker]
 	if feature.Categorical {
-		g.score.categorical(h, from, feature.Bins, g.usable[f], t, f, best, cats)
+		g.score.categorical(s.leaf.hist, from, feature.Bins, g.usable[f], &s.task, f, best, g.cats[worker])
 		return
 	}
-	g.score.numerical(h, from, feature, g.groups[f], s, t, f, best)
+	g.score.numerical(s.leaf.hist, from, feature, g.groups[f], &g.scans[worker], &s.task, f, best)
 }
 
 // addNode appends the internal node that leaf i becomes.
@@ -231,7 +281,7 @@ func (g *grower) addNode(i int, l *leaf) int {
 	t.Gain = append(t.Gain, c.gain*g.score.gainUnit())
 	t.InternalValue = append(t.InternalValue, g.value(l))
 	t.InternalWeight = append(t.InternalWeight, l.sums.h*g.score.pack.h1)
-	t.InternalCount = append(t.InternalCount, l.rows)
+	t.InternalCount = append(t.InternalCount, len(l.rows))
 	t.left = append(t.left, c.left)
 	return node
 }
@@ -246,22 +296,22 @@ func (g *grower) finish() {
 		l := &g.leaves[i]
 		g.tree.LeafValue = append(g.tree.LeafValue, g.value(l))
 		g.tree.LeafWeight = append(g.tree.LeafWeight, l.sums.h*g.score.pack.h1)
-		g.tree.LeafCount = append(g.tree.LeafCount, l.rows)
+		g.tree.LeafCount = append(g.tree.LeafCount, len(l.rows))
 		g.count.free(l.hist)
 		l.hist = histogram{}
 	}
 }
 
-// addLeafValues adds the tree's values to the scores of the rows it was grown on, the first bag of order, whose leaves are
-// known.
+// addLeafValues adds the tree's values to the scores of the bag's rows, whose leaves are known.
 func (g *grower) addLeafValues(score []float64, bag int) {
-	parallel(g.threads, bag, grain, func(_, lo, hi int) {
+	g.crew.parallel(bag, grain, func(_, lo, hi int) {
 		for i := range g.leaves {
-			l, v := &g.leaves[i], g.tree.LeafValue[i]
-			from, to := max(l.from, lo), min(l.from+l.rows, hi)
-			for _, r := range g.order[from:max(from, to)] {
+			rows, v := g.leaves[i].rows, g.tree.LeafValue[i]
+			from, to := min(max(lo, 0), len(rows)), min(max(hi, 0), len(rows))
+			for _, r := range rows[from:to] {
 				score[r] += v
 			}
+			lo, hi = lo-len(rows), hi-len(rows)
 		}
 	})
 }

@@ -16,17 +16,16 @@ type wide struct{ g, h int64 }
 type counter struct {
 	data    *Data
 	offset  []int // feature f's bins lie at offset[f] .. offset[f+1]
-	threads int
+	crew    *crew
 	spaces  []workspace // one per goroutine
+	counted []bool      // those that hold something of the rows counted last
 	commons commons
-	all     []int // every feature
 
 	freePacked [][]int64
 	freeWide   [][]wide
 
 	// of the present tree:
-	asked    []int // the features that the histograms are about, ascending
-	features []int // those that are counted, ascending: those asked for or, where whole rows are cheaper, all
+	features []int // that the histograms are about, ascending
 	way      way
 	kernel   kernel // all but the workspace
 }
@@ -37,22 +36,23 @@ type workspace struct {
 	words []int64
 	block []int64 // the words of the rows being counted
 	*buffers
-	sums []wide // of more than one block, in the layout of histogram.wide
+	total int64  // of the rows counted the uncommon way, which is what their common bins still lack
+	sums  []wide // of more than one block, in the layout of histogram.wide
 }
 
 // way is how a block is counted.
 type way int
 
 const (
-	wholeRows way = iota // every feature of the table, each at the place of its number
+	wholeRows way = iota // every feature of the table, asked for or not, each at the place of its number
 	someBytes            // the features asked for, side by side
 	uncommon             // the features asked for, each at the place of its number, but for its most common bin
 )
 
-func newCounter(d *Data, threads int) *counter {
-	c := &counter{data: d, threads: threads, offset: make([]int, len(d.Features)+1), spaces: make([]workspace, threads)}
+func newCounter(d *Data, crew *crew) *counter {
+	c := &counter{data: d, crew: crew, offset: make([]int, len(d.Features)+1), spaces: make([]workspace, crew.size),
+		counted: make([]bool, crew.size)}
 	for f := range d.Features {
-		c.all = append(c.all, f)
 		c.offset[f+1] = c.offset[f] + d.Features[f].Bins
 	}
 	for i := range c.spaces {
@@ -67,12 +67,9 @@ func (c *counter) bins() int { return c.offset[len(c.offset)-1] }
 // begin tells the counter which features the next histograms are about and what the rows' gradients are.
 func (c *counter) begin(features []int, gh []uint32, pack packing) {
 	c.way = chooseWay(c.data, &c.commons, features)
-	c.asked, c.features = features, features
-	for i := range c.spaces { // behind the bins of features that nobody asked for, something may have been counted
+	c.features = features
+	for i := range c.spaces { // of features that nobody asked for, something may have been counted
 		clear(c.spaces[i].words)
-	}
-	if c.way == wholeRows {
-		c.features = c.all
 	}
 	c.kernel = newKernel(c.data.RowMajor, len(c.data.Features), features, &c.commons, gh, pack)
 }
@@ -93,7 +90,7 @@ func (c *counter) words(space *workspace, i int) []int64 {
 // total adds up the bins of a feature that was asked for: any has all rows.
 func (c *counter) total(h histogram) sums {
 	var gs, hs int64
-	for b := c.offset[c.asked[0]]; b < c.offset[c.asked[0]+1]; b++ {
+	for b := c.offset[c.features[0]]; b < c.offset[c.features[0]+1]; b++ {
 		g, h := h.at(b, c.kernel.pack)
 		gs, hs = gs+g, hs+h
 	}
@@ -104,9 +101,6 @@ func (c *counter) total(h histogram) sums {
 func (c *counter) stray() int {
 	for s := range c.spaces {
 		for i, f := range c.features {
-			if _, asked := slices.BinarySearch(c.asked, f); !asked {
-				continue
-			}
 			at := c.place(i) * stride
 			for _, w := range c.spaces[s].words[at+c.data.Features[f].Bins : at+MaxBins] {
 				if w != 0 {
@@ -118,61 +112,58 @@ func (c *counter) stray() int {
 	return -1
 }
 
-// count makes the histogram of rows.
-func (c *counter) count(rows []uint32) histogram {
-	if len(rows) <= blockRows {
-		return c.countSmall(rows)
+// family is a leaf's histogram in the making: its rows are counted, and what the goroutines counted is still to be put
+// together, feature by feature. With a parent, so is the histogram of the rest of the parent's rows, the sibling.
+type family struct{ child, parent, sibling histogram }
+
+// count counts rows, the child's. The sibling, with the other rows of parent, has so many; the zero parent has none. When all
+// features have been gathered, release ends it. parent is the family's from now on.
+func (c *counter) count(rows []uint32, parent histogram, siblings int) *family {
+	m := &family{parent: parent, sibling: parent}
+	if parent.wide != nil && siblings <= blockRows {
+		m.sibling = histogram{packed: c.takePacked()}
 	}
-	return c.countLarge(rows)
+	for i := range c.spaces {
+		c.counted[i], c.spaces[i].total = false, 0
+	}
+	if len(rows) <= blockRows {
+		m.child = histogram{packed: c.takePacked()}
+		c.countSmall(rows)
+	} else {
+		m.child = histogram{wide: c.takeWide()}
+		c.countLarge(rows, m.child.wide)
+	}
+	return m
 }
 
 // countSmall shares rows out to the goroutines; their words can be added, because all rows together fit a word.
-func (c *counter) countSmall(rows []uint32) histogram {
-	h := histogram{packed: c.takePacked()}
-	used := make([]bool, c.threads)
-	parallel(c.threads, len(rows), grain/4, func(worker, lo, hi int) {
+func (c *counter) countSmall(rows []uint32) {
+	c.crew.parallel(len(rows), grain/16, func(worker, lo, hi int) {
 		c.countBlock(&c.spaces[worker], rows[lo:hi])
-		used[worker] = true
+		c.counted[worker] = true
 	})
-	first := true
-	for worker := range used {
-		if used[worker] {
-			c.drainPacked(&c.spaces[worker], h.packed, first)
-			first = false
-		}
-	}
-	return h
 }
 
-// countLarge counts block by block and adds each block's words to sums that cannot overflow.
-func (c *counter) countLarge(rows []uint32) histogram {
-	h := histogram{wide: c.takeWide()}
-	used := make([]bool, c.threads)
-	parallel(c.threads, len(rows), grain, func(worker, lo, hi int) {
+// countLarge counts block by block and adds each block's words to sums that cannot overflow: the first goroutine's are the
+// histogram itself.
+func (c *counter) countLarge(rows []uint32, first []wide) {
+	clear(first) // even if others should do all the work
+	c.spaces[0].sums, c.counted[0] = first, true
+	c.crew.parallel(len(rows), grain, func(worker, lo, hi int) {
 		space := &c.spaces[worker]
-		sums := h.wide
-		if worker > 0 {
-			if space.sums == nil {
-				space.sums = make([]wide, c.bins())
-			}
-			sums = space.sums
+		if space.sums == nil {
+			space.sums = make([]wide, c.bins())
 		}
-		clear(sums)
+		if !c.counted[worker] {
+			clear(space.sums)
+			c.counted[worker] = true
+		}
 		for block := range slices.Chunk(rows[lo:hi], blockRows) {
 			c.countBlock(space, block)
-			c.drainWide(space, sums)
+			c.drainWide(space)
 		}
-		used[worker] = true
 	})
-	for worker := 1; worker < c.threads; worker++ {
-		if used[worker] {
-			for i, s := range c.spaces[worker].sums {
-				h.wide[i].g += s.g
-				h.wide[i].h += s.h
-			}
-		}
-	}
-	return h
+	c.spaces[0].sums = nil
 }
 
 // countBlock adds rows, at most blockRows of them, to the space's words.
@@ -186,38 +177,28 @@ func (c *counter) countBlock(space *workspace, rows []uint32) {
 	case someBytes:
 		c.kernel.countChosen(space, rows)
 	case uncommon:
-		total := c.kernel.countUncommon(space, rows)
-		for i, f := range c.features { // what the other bins leave is the common one's
-			words, left := c.words(space, i), total
-			for _, w := range words {
-				left -= w
-			}
-			words[c.commons.bin[f]] += left
-		}
+		space.total += c.kernel.countUncommon(space, rows)
 	}
 }
 
-// drainPacked moves the space's words into dst, or adds them when dst already holds some, and leaves zeros behind.
-func (c *counter) drainPacked(space *workspace, dst []int64, first bool) {
-	for i, f := range c.features {
-		from := c.words(space, i)
-		to := dst[c.offset[f]:c.offset[f+1]]
-		if first {
-			copy(to, from)
-		} else {
-			for i, w := range from {
-				to[i] += w
-			}
+// complete is the i-th feature's words in a space whose rows are counted.
+func (c *counter) complete(space *workspace, i int) []int64 {
+	words := c.words(space, i)
+	if c.way == uncommon { // what the other bins leave is the common one's
+		left := space.total
+		for _, w := range words {
+			left -= w
 		}
-		clear(from)
+		words[c.commons.bin[c.features[i]]] += left
 	}
+	return words
 }
 
-// drainWide adds the space's words to sums and leaves zeros behind.
-func (c *counter) drainWide(space *workspace, sums []wide) {
+// drainWide adds the space's words to its sums and leaves zeros behind.
+func (c *counter) drainWide(space *workspace) {
 	for i, f := range c.features {
-		from := c.words(space, i)
-		to := sums[c.offset[f]:c.offset[f+1]]
+		from := c.complete(space, i)
+		to := space.sums[c.offset[f]:c.offset[f+1]]
 		for i, w := range from {
 			g, h := c.kernel.pack.sums(w)
 			to[i].g += g
@@ -225,17 +206,59 @@ func (c *counter) drainWide(space *workspace, sums []wide) {
 		}
 		clear(from)
 	}
+	space.total = 0
 }
 
-// subtract makes the sibling's histogram, of so many rows: parent's minus child's. parent's memory becomes the sibling's.
-func (c *counter) subtract(parent, child histogram, rows int) histogram {
+// gather puts the i-th feature of a family together. Different goroutines may gather different features.
+func (c *counter) gather(m *family, i int) {
+	lo, hi := c.offset[c.features[i]], c.offset[c.features[i]+1]
+	child := m.child.slice(lo, hi)
+	if child.packed != nil {
+		c.drainPacked(child.packed, i)
+	} else {
+		for worker := 1; worker < len(c.spaces); worker++ {
+			if c.counted[worker] {
+				for b, s := range c.spaces[worker].sums[lo:hi] {
+					child.wide[b].g += s.g
+					child.wide[b].h += s.h
+				}
+			}
+		}
+	}
+	if m.parent.packed != nil || m.parent.wide != nil {
+		c.subtract(m.sibling.slice(lo, hi), m.parent.slice(lo, hi), child)
+	}
+}
+
+// drainPacked moves the i-th feature's words to dst, adding those of several goroutines, and leaves zeros behind.
+func (c *counter) drainPacked(dst []int64, i int) {
+	first := true
+	for worker := range c.spaces {
+		if !c.counted[worker] {
+			continue
+		}
+		from := c.complete(&c.spaces[worker], i)
+		if first {
+			copy(dst, from)
+		} else {
+			for b, w := range from {
+				dst[b] += w
+			}
+		}
+		clear(from)
+		first = false
+	}
+}
+
+// subtract makes the sibling's sums: parent's less child's. The sibling's memory may be the parent's.
+func (c *counter) subtract(sibling, parent, child histogram) {
 	switch {
 	case parent.packed != nil:
 		// A difference of words is the word of the differences: both are linear in the sums modulo 2^64.
 		for i, w := range child.packed {
-			parent.packed[i] -= w
+			sibling.packed[i] = parent.packed[i] - w
 		}
-		return parent
+		return
 	case child.packed != nil:
 		for i, w := range child.packed {
 			g, h := c.kernel.pack.sums(w)
@@ -248,15 +271,17 @@ func (c *counter) subtract(parent, child histogram, rows int) histogram {
 			parent.wide[i].h -= s.h
 		}
 	}
-	if rows > blockRows {
-		return parent
-	}
-	sibling := histogram{packed: c.takePacked()}
-	for i, s := range parent.wide {
+	for i := range sibling.packed { // few enough rows for words, unlike the parent's
+		s := parent.wide[i]
 		sibling.packed[i] = s.g<<c.kernel.pack.shift + s.h
 	}
-	c.free(parent)
-	return sibling
+}
+
+// release ends a family all of whose features have been gathered.
+func (c *counter) release(m *family) {
+	if m.parent.wide != nil && m.sibling.wide == nil {
+		c.free(m.parent)
+	}
 }
 
 func (c *counter) takePacked() []int64 {
@@ -285,6 +310,17 @@ func (c *counter) free(h histogram) {
 	if h.wide != nil {
 		c.freeWide = append(c.freeWide, h.wide)
 	}
+}
+
+// slice is the bins lo <= i < hi.
+func (h histogram) slice(lo, hi int) histogram {
+	switch {
+	case h.packed != nil:
+		h.packed = h.packed[lo:hi]
+	case h.wide != nil:
+		h.wide = h.wide[lo:hi]
+	}
+	return h
 }
 
 // at is the sums of bin i, counted over all features.

@@ -20,7 +20,7 @@ type watch struct {
 // trainChecked is Train with the checker after every tree, and how many trees there were.
 func trainChecked(t *testing.T, trial *trial, opt Options) int {
 	t.Helper()
-	b, err := newBooster(context.Background(), &trial.Data, trial.p, opt)
+	b, err := newBooster(context.Background(), &trial.Data, trial.p, opt, testCrew(t, opt.Threads))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,27 +81,21 @@ func (w *watch) checkShape(t *Tree) error {
 // checkRows makes sure that the leaves share out the bag, each its rows in ascending order, and that a row lies in the leaf
 // to which the tree sends it, by its bins and by its raw values.
 func (w *watch) checkRows(t *Tree) error {
-	order, used := w.grow.order, usedRows(w.data)
-	sorted := slices.Clone(order)
-	slices.Sort(sorted)
-	if !slices.Equal(sorted, used) {
-		return fmt.Errorf("the order is not a permutation of the %d rows in use", len(used))
-	}
-	next := 0
-	byPlace := slices.Clone(w.grow.leaves)
-	slices.SortFunc(byPlace, func(a, b leaf) int { return a.from - b.from })
-	for _, l := range byPlace {
-		if l.from != next || l.rows < 1 {
-			return fmt.Errorf("a leaf has %d rows from %d, expected from %d", l.rows, l.from, next)
+	out, used := w.grow.order[w.bag:], usedRows(w.data)
+	all := slices.Clone(out)
+	for i, l := range w.grow.leaves {
+		if len(l.rows) < 1 || len(l.spare) != len(l.rows) {
+			return fmt.Errorf("leaf %d has %d rows, and room for %d", i, len(l.rows), len(l.spare))
 		}
-		next += l.rows
+		all = append(all, l.rows...)
 	}
-	if next != w.bag || !slices.IsSorted(order[w.bag:]) {
-		return fmt.Errorf("the leaves have %d rows, the bag %d; those left out ascend: %t", next, w.bag, slices.IsSorted(order[w.bag:]))
+	slices.Sort(all)
+	if !slices.Equal(all, used) || !slices.IsSorted(out) {
+		return fmt.Errorf("the leaves' rows and those left out are not the %d rows in use; those left out ascend: %t", len(used), slices.IsSorted(out))
 	}
 	for i := range w.grow.leaves {
 		l := &w.grow.leaves[i]
-		rows := order[l.from : l.from+l.rows]
+		rows := l.rows
 		if !slices.IsSorted(rows) {
 			return fmt.Errorf("leaf %d's rows do not ascend", i)
 		}
@@ -136,7 +130,7 @@ func (w *watch) checkGradients(*Tree) error {
 		weights = b.weight
 	}
 	pack := w.grow.score.pack
-	for _, r := range w.grow.order {
+	for _, r := range usedRows(w.data) {
 		y, weight := float64(w.data.Label[r]), 1.0
 		if w.data.Weight != nil {
 			weight = float64(w.data.Weight[r])
@@ -163,13 +157,13 @@ func (w *watch) checkSums(t *Tree) error {
 	w.node, w.leaf = make([]wide, len(t.Feature)), make([]wide, t.Leaves())
 	for i := range w.grow.leaves {
 		l := &w.grow.leaves[i]
-		for _, r := range w.grow.order[l.from : l.from+l.rows] {
+		for _, r := range l.rows {
 			g, h := pack.sums(pack.word(w.gh[r]))
 			w.leaf[i] = w.leaf[i].and(wide{g, h})
 		}
 		s := w.leaf[i]
-		if (l.sums != sums{float64(s.g), float64(s.h)}) || t.LeafWeight[i] != float64(s.h)*pack.h1 || t.LeafCount[i] != l.rows {
-			return fmt.Errorf("leaf %d has %d rows and sums %v; the grower says %v, the tree %d rows and %v", i, l.rows, s, l.sums, t.LeafCount[i], t.LeafWeight[i])
+		if (l.sums != sums{float64(s.g), float64(s.h)}) || t.LeafWeight[i] != float64(s.h)*pack.h1 || t.LeafCount[i] != len(l.rows) {
+			return fmt.Errorf("leaf %d has %d rows and sums %v; the grower says %v, the tree %d rows and %v", i, len(l.rows), s, l.sums, t.LeafCount[i], t.LeafWeight[i])
 		}
 	}
 	for node := len(t.Feature) - 1; node >= 0; node-- { // children come after their parent
@@ -262,7 +256,7 @@ func (w *watch) checkNodes(t *Tree) error {
 // checkScores makes sure that every row in use, in the bag or not, has got its leaf's value, and no other row anything.
 func (w *watch) checkScores(t *Tree) error {
 	want := slices.Clone(w.score)
-	for _, r := range w.grow.order {
+	for _, r := range usedRows(w.data) {
 		v := t.LeafValue[w.leafOf(t, r)]
 		if len(w.trees) == 1 { // the bias has been added to the tree after the scores
 			if l := w.leafOf(t, r); !near(w.booster.score[r]-w.score[r], v-w.bias, 1) {
@@ -301,14 +295,14 @@ func checkHistograms(g *grower) error {
 		owner[memory] = i
 		for _, f := range g.features {
 			var want [MaxBins]wide
-			for _, r := range g.order[l.from : l.from+l.rows] {
+			for _, r := range l.rows {
 				gs, hs := g.score.pack.sums(g.score.pack.word(g.count.kernel.gh[r]))
 				b := g.data.Columns[f][r]
 				want[b] = want[b].and(wide{gs, hs})
 			}
 			for b := range g.data.Features[f].Bins {
 				if gs, hs := l.hist.at(g.count.offset[f]+b, g.score.pack); (wide{gs, hs}) != want[b] {
-					return fmt.Errorf("leaf %d of %d rows, feature %d, bin %d: %d, %d in the histogram, %v in the rows", i, l.rows, f, b, gs, hs, want[b])
+					return fmt.Errorf("leaf %d of %d rows, feature %d, bin %d: %d, %d in the histogram, %v in the rows", i, len(l.rows), f, b, gs, hs, want[b])
 				}
 			}
 		}
@@ -321,7 +315,7 @@ func checkHistograms(g *grower) error {
 func growChecked(b *booster) (splits int, err error) {
 	g := b.grow
 	b.drawRows(0)
-	pack := b.obj.prepare(b.score, g.order, 1)
+	pack := b.obj.prepare(b.score, g.order, b.crew)
 	b.obj.fill(b.gh, b.score, 0, len(b.gh), newKey(b.p.Seed, forRounding, 0))
 	g.number, g.tree, g.score = 0, &Tree{}, newScorer(&b.p, pack)
 	g.features = treeFeatures(&b.p, 0, g.varied)

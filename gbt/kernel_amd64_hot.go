@@ -33,6 +33,9 @@ func rateWords(words *int64, n int, t *ratedTask)
 //go:noescape
 func routeBlocks(p *routePlan, blocks *block, n int, score *float64)
 
+// pause tells the processor that this loop waits, so that the other thread of the core gets its share.
+func pause()
+
 //go:noescape
 func partition16(rows, left, right *uint32, n int, column *byte, set *binSet) int
 

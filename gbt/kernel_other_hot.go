@@ -4,6 +4,8 @@ package gbt
 
 func canPickBytes() bool { return false }
 
+func pause() {}
+
 // buffers are for assembly.
 type buffers struct{}
 

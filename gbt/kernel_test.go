@@ -59,10 +59,10 @@ func TestHistogramsAreExact(t *testing.T) {
 								use[r] = uint32(int32(use[r]) >> 8)
 							}
 						}
-						c := newCounter(&d.Data, threads)
+						c := newCounter(&d.Data, testCrew(t, threads))
 						c.begin(chosen, use, pack)
-						c.count(all[:500]) // a workspace that was used before
-						h := c.count(rows)
+						counted(c, all[:500]) // a workspace that was used before
+						h := counted(c, rows)
 						want := naive(&d.Data, rows, chosen, use, pack, c.offset)
 						for _, f := range chosen { // others may be counted, too
 							for i := c.offset[f]; i < c.offset[f+1]; i++ {
@@ -76,6 +76,20 @@ func TestHistogramsAreExact(t *testing.T) {
 			}
 		}
 	}
+}
+
+// gathered is a family with all its features.
+func gathered(c *counter, m *family) *family {
+	for i := range c.features {
+		c.gather(m, i)
+	}
+	c.release(m)
+	return m
+}
+
+// counted is the histogram of rows.
+func counted(c *counter, rows []uint32) histogram {
+	return gathered(c, c.count(rows, histogram{}, 0)).child
 }
 
 func TestSubtract(t *testing.T) {
@@ -98,10 +112,10 @@ func TestSubtract(t *testing.T) {
 		{50, 0},
 	} {
 		t.Run(fmt.Sprint(tc), func(t *testing.T) {
-			c := newCounter(&d.Data, 2)
+			c := newCounter(&d.Data, testCrew(t, 2))
 			c.begin([]int{0, 1, 2}, gh, pack)
-			child := c.count(all[:tc.child])
-			rest := c.subtract(c.count(all[:tc.parent]), child, tc.parent-tc.child)
+			m := c.count(all[:tc.child], counted(c, all[:tc.parent]), tc.parent-tc.child)
+			rest := gathered(c, m).sibling
 			if (rest.packed != nil) != (tc.parent-tc.child <= blockRows) {
 				t.Error("the wrong width for the number of rows")
 			}
@@ -138,9 +152,10 @@ func TestPartitionIsStable(t *testing.T) {
 					wantRight = append(wantRight, r)
 				}
 			}
-			p := partitioner{threads: threads}
-			got := p.split(rows, make([]uint32, n), column, &left)
-			if got != len(wantLeft) || !slices.Equal(rows[:got], wantLeft) || !slices.Equal(rows[got:], wantRight) {
+			p := partitioner{crew: testCrew(t, threads)}
+			spare := make([]uint32, n)
+			got := p.split(rows, spare, column, &left)
+			if got != len(wantLeft) || !slices.Equal(rows[:got], wantLeft) || !slices.Equal(spare[:n-got], wantRight) {
 				t.Fatalf("%d rows, %d threads: not a stable partition", n, threads)
 			}
 		}
@@ -193,10 +208,10 @@ func BenchmarkKernel(b *testing.B) {
 					rows = append(rows, uint32(r))
 				}
 			}
-			c := newCounter(&d.Data, 1)
+			c := newCounter(&d.Data, newCrew(1))
 			c.begin(features, gh, packing{shift: variable})
 			for b.Loop() {
-				c.free(c.count(rows))
+				c.free(counted(c, rows))
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(rows))/28, "ns/update")
 		})

@@ -3,7 +3,7 @@ package gbt
 // PrivateBytes is the memory that training takes beside the table that it is lent: at most, and within a few percent for
 // tables of over a million rows. features are the numbers of bins.
 //
-//	20 per row                score 8, packed gradient 4, row order 4, partition scratch 4
+//	20 per row                score 8, packed gradient 4, row order 4, room to reorder rows 4
 //	16 per valid row          scores of all rows 8, of those in use 8
 //	8 per bin and leaf        histograms, of leaves of up to 65,536 rows
 //	16 per bin and large leaf the others; there are at most rows/65,536 + depth of them

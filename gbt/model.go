@@ -44,7 +44,9 @@ func (m *Model) PredictAll(x []float64, out []float64, threads int) error {
 		inBatches -= rest
 	}
 	if inBatches > 0 && m.batching.pays(inBatches) {
-		m.batches().predict(x[:inBatches*f], out[:inBatches], threads)
+		crew := newCrew(threads)
+		defer crew.close()
+		m.batches().predict(x[:inBatches*f], out[:inBatches], crew)
 	} else {
 		inBatches = 0
 	}
@@ -70,7 +72,9 @@ func (m *Model) PredictBinned(d *Data, threads int) ([]float64, error) {
 		}
 	}
 	score := make([]float64, d.Rows)
-	addScores(context.Background(), m.Trees, d.Columns, d.rows(), score, make([]walk, max(threads, 1)))
+	crew := newCrew(threads)
+	defer crew.close()
+	addScores(context.Background(), m.Trees, d.Columns, d.rows(), score, newWalks(crew))
 	if d.Subset == nil {
 		return score, nil
 	}

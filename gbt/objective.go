@@ -13,7 +13,7 @@ type objective interface {
 	// fill writes the packed gradient of every row lo <= r < hi, given the rows' scores, rounding with k's numbers.
 	fill(gh []uint32, score []float64, lo, hi int, k key)
 	// prepare is called before fill and fixes the units of this tree. rows are those in use, in any order.
-	prepare(score []float64, rows []uint32, threads int) packing
+	prepare(score []float64, rows []uint32, crew *crew) packing
 	// String is the objective in the model file.
 	String() string
 }
@@ -125,8 +125,8 @@ func (b *binary) init(fromAverage bool) float64 {
 	return math.Log(sum[1] / sum[0])
 }
 
-func (b *binary) prepare([]float64, []uint32, int) packing { return b.pack }
-func (b *binary) String() string                           { return "binary sigmoid:1" }
+func (b *binary) prepare([]float64, []uint32, *crew) packing { return b.pack }
+func (b *binary) String() string                             { return "binary sigmoid:1" }
 
 func (b *binary) fill(gh []uint32, score []float64, lo, hi int, k key) {
 	fillBinary(gh, score, b.d.Label, b.d.Weight, b.weight, b.pack, lo, hi, k)
@@ -168,11 +168,11 @@ func (o *regression) init(fromAverage bool) float64 {
 }
 
 // prepare finds the largest gradient, which becomes the end of the grid.
-func (o *regression) prepare(score []float64, rows []uint32, threads int) packing {
-	largest := make([]float64, threads)
-	heaviest := make([]float64, threads)
-	parallel(threads, len(rows), grain, func(worker, lo, hi int) {
-		g, h := 0.0, 0.0
+func (o *regression) prepare(score []float64, rows []uint32, crew *crew) packing {
+	largest := make([]float64, crew.size)
+	heaviest := make([]float64, crew.size)
+	crew.parallel(len(rows), grain, func(worker, lo, hi int) {
+		g, h := largest[worker], heaviest[worker]
 		for _, r := range rows[lo:hi] {
 			w := 1.0
 			if o.d.Weight != nil {

@@ -125,10 +125,10 @@ func (m *Model) batches() *forest {
 
 // predict writes the raw scores of the rows in x to out. Trees go by in groves: a grove for some thousand rows, then the
 // next, so that neither rows nor answers nor trees leave the cache.
-func (f *forest) predict(x, out []float64, threads int) {
+func (f *forest) predict(x, out []float64, crew *crew) {
 	const piece = 16 * batchRows
 	batches := (len(out) + batchRows - 1) / batchRows
-	parallel(threads, batches, 4, func(_, lo, hi int) {
+	crew.parallel(batches, 4, func(_, lo, hi int) {
 		s := &batchScratch{}
 		for i := range f.groves {
 			s.answers = slices.Grow(s.answers, f.groves[i].answers)

@@ -152,7 +152,7 @@ func checkPredictAll(t *testing.T, m *Model, x []float64, rows, threads int) {
 	if err := m.PredictAll(x, chosen, threads); err != nil {
 		t.Fatal(err)
 	}
-	m.batches().predict(x, batches, threads)
+	m.batches().predict(x, batches, testCrew(t, threads))
 	for r := range rows {
 		row := x[r*m.Features() : (r+1)*m.Features()]
 		want := math.Float64bits(m.Predict(row))

@@ -172,7 +172,7 @@ func FuzzInvariants(f *testing.F) {
 	f.Fuzz(func(t *testing.T, seed uint64, s uint8) {
 		trial := randomTrial(seed, size(s)%sizes)
 		trainChecked(t, trial, Options{Threads: 1 + int(seed%3)})
-		b, err := newBooster(context.Background(), &trial.Data, trial.p, Options{Threads: 1 + int(seed%2)})
+		b, err := newBooster(context.Background(), &trial.Data, trial.p, Options{}, testCrew(t, 1+int(seed%2)))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -139,7 +139,7 @@ func (r *reference) train() *Model {
 
 func (r *reference) gradients(obj objective, score []float64, rows []uint32, round int) {
 	r.round = round
-	r.pack = obj.prepare(score, rows, 1)
+	r.pack = obj.prepare(score, rows, newCrew(1))
 	packed := make([]uint32, r.d.Rows)
 	obj.fill(packed, score, 0, len(packed), newKey(r.p.Seed, forRounding, round))
 	r.gh = make([]wide, len(packed))

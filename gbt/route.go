@@ -13,15 +13,14 @@ import (
 // second-level cache.
 const window = 1 << 14
 
-// addScores adds the trees' predictions for rows to score, which is indexed by row, tree after tree. There are as many
-// goroutines as walks. When ctx ends, some rows have no predictions.
-func addScores(ctx context.Context, trees []*Tree, columns [][]byte, rows rowSet, score []float64, walks []walk) {
+// addScores adds the trees' predictions for rows to score, which is indexed by row, tree after tree. When ctx ends, some rows have no predictions.
+func addScores(ctx context.Context, trees []*Tree, columns [][]byte, rows rowSet, score []float64, walks walks) {
 	plans := make([]*routePlan, len(trees))
 	for i, t := range trees {
 		plans[i] = newRoutePlan(t, columns)
 	}
-	parallel(len(walks), rows.len(), grain, func(worker, lo, hi int) {
-		w := &walks[worker]
+	walks.crew.parallel(rows.len(), grain, func(worker, lo, hi int) {
+		w := &walks.each[worker]
 		for ; lo < hi && ctx.Err() == nil; lo += window {
 			w.enter(rows, lo, min(lo+window, hi))
 			for i, t := range trees {
@@ -36,7 +35,7 @@ func addScores(ctx context.Context, trees []*Tree, columns [][]byte, rows rowSet
 // use begin at zero.
 //
 // It takes a twentieth of the time that growing took, which may be minutes, and ends early with ctx's error.
-func replay(ctx context.Context, trees []*Tree, d *Data, score []float64, bias float64, walks []walk) error {
+func replay(ctx context.Context, trees []*Tree, d *Data, score []float64, bias float64, walks walks) error {
 	for i := range score {
 		score[i] = bias
 	}
@@ -62,21 +61,34 @@ type block struct {
 	rows uint64 // bit i is set for row + i
 }
 
+// walks are a crew's, one each.
+type walks struct {
+	crew *crew
+	each []walk
+}
+
+func newWalks(crew *crew) walks { return walks{crew, make([]walk, crew.size)} }
+
 // walk is one goroutine's window, and memory that it uses again for the next.
 type walk struct {
+	rows          rowSet
+	lo, hi        int // positions in rows
 	blocks        []block
 	reach         []uint64
-	numbers       []uint32 // of the window's rows, for trees that have no plan
 	part, scratch []uint32
 }
 
 // enter begins with the rows at positions lo to hi of the set.
 func (w *walk) enter(rows rowSet, lo, hi int) {
-	w.numbers = resized(w.numbers, hi-lo)
-	w.part, w.scratch = resized(w.part, hi-lo), resized(w.scratch, hi-lo)
-	rows.copy(w.numbers, lo)
+	w.rows, w.lo, w.hi = rows, lo, hi
 	w.blocks = w.blocks[:0]
-	for _, r := range w.numbers {
+	if rows.subset == nil {
+		for ; lo < hi; lo += 64 {
+			w.blocks = append(w.blocks, block{row: lo, rows: 1<<min(hi-lo, 64) - 1})
+		}
+		return
+	}
+	for _, r := range rows.subset[lo:hi] {
 		n := len(w.blocks)
 		if n == 0 || int(r)-w.blocks[n-1].row >= 64 {
 			w.blocks = append(w.blocks, block{row: int(r)})
@@ -92,7 +104,8 @@ func (w *walk) add(t *Tree, plan *routePlan, columns [][]byte, score []float64) 
 		plan.run(w.blocks, w.reach, score)
 		return
 	}
-	copy(w.part, w.numbers)
+	w.part, w.scratch = resized(w.part, w.hi-w.lo), resized(w.scratch, w.hi-w.lo)
+	w.rows.copy(w.part, w.lo)
 	t.route(columns, w.part, w.scratch, func(leaf int, rows []uint32) {
 		v := t.LeafValue[leaf]
 		for _, r := range rows {

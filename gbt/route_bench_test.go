@@ -16,7 +16,7 @@ func BenchmarkReplay(b *testing.B) {
 			trees := mustTrain(b, &d.Data, p, Options{Threads: 2}).Model.Trees
 			score := make([]float64, d.Rows)
 			for b.Loop() {
-				_ = replay(context.Background(), trees, &d.Data, score, 0, make([]walk, 1))
+				_ = replay(context.Background(), trees, &d.Data, score, 0, newWalks(newCrew(1)))
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*d.Rows*len(trees)), "ns/row/tree")
 		})

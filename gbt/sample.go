@@ -106,17 +106,15 @@ func drawBag(p *Params, tree int, rows, scratch []uint32) int {
 	}
 	want := fractionOf(len(rows), p.BaggingFraction)
 	k := newKey(p.Seed, forBag, tree/p.BaggingFreq)
-	in, out := 0, 0
-	for i, r := range rows {
+	scratch = scratch[:len(rows)]
+	in := 0
+	for i, r := range rows { // without a jump on what is drawn, which nobody can predict
 		hi, _ := bits.Mul64(k.at(uint64(i)), uint64(len(rows)-i))
-		if hi < uint64(want-in) {
-			rows[in] = r // never ahead of i
-			in++
-		} else {
-			scratch[out] = r
-			out++
-		}
+		rows[in] = r // never ahead of i
+		scratch[i-in] = r
+		_, drawn := bits.Sub64(hi, uint64(want-in), 0)
+		in += int(drawn)
 	}
-	copy(rows[in:], scratch[:out])
+	copy(rows[in:], scratch)
 	return in
 }

@@ -71,7 +71,9 @@ var ErrDiverged = errors.New("the training diverges")
 // Train grows a model on d. It ends early when ctx does, with ctx's error. The same data, parameters and ratings give the
 // same model, bit for bit, whatever the number of threads.
 func Train(ctx context.Context, d *Data, p Params, opt Options) (*Result, error) {
-	b, err := newBooster(ctx, d, p, opt)
+	crew := newCrew(opt.Threads)
+	defer crew.close()
+	b, err := newBooster(ctx, d, p, opt, crew)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +99,8 @@ type booster struct {
 	data  *Data
 	obj   objective
 	grow  *grower
-	walks []walk // one per goroutine
+	crew  *crew
+	walks walks
 
 	bias       float64   // the constant that boosting starts from; the first tree carries it
 	score      []float64 // of all rows of data
@@ -120,11 +123,10 @@ type booster struct {
 	resumed int           // trees
 }
 
-func newBooster(ctx context.Context, d *Data, p Params, opt Options) (*booster, error) {
+func newBooster(ctx context.Context, d *Data, p Params, opt Options, crew *crew) (*booster, error) {
 	if err := d.check(true); err != nil {
 		return nil, err
 	}
-	opt.Threads = max(opt.Threads, 1)
 	if v := opt.Valid; v != nil {
 		if err := v.check(false); err != nil {
 			return nil, fmt.Errorf("valid: %w", err)
@@ -144,7 +146,7 @@ func newBooster(ctx context.Context, d *Data, p Params, opt Options) (*booster, 
 	if err != nil {
 		return nil, err
 	}
-	b := &booster{p: p, opt: opt, data: d, obj: obj, bestAt: math.NaN(), started: time.Now(), walks: make([]walk, opt.Threads)}
+	b := &booster{p: p, opt: opt, data: d, obj: obj, bestAt: math.NaN(), started: time.Now(), crew: crew, walks: newWalks(crew)}
 	if opt.Checkpoint != nil || opt.Resume != nil {
 		b.run = newRun(d, p, opt)
 	}
@@ -153,7 +155,7 @@ func newBooster(ctx context.Context, d *Data, p Params, opt Options) (*booster, 
 			return nil, err
 		}
 	}
-	b.grow = newGrower(&b.p, d, opt.Threads)
+	b.grow = newGrower(&b.p, d, crew)
 	b.gh = make([]uint32, d.Rows)
 	b.bias = obj.init(p.BoostFromAverage)
 	b.score = filled(d.Rows, b.bias)
@@ -182,9 +184,9 @@ func (b *booster) step(ctx context.Context) error {
 	tree := b.round
 	b.round++
 	b.drawRows(tree)
-	pack := b.obj.prepare(b.score, b.grow.order, b.opt.Threads)
+	pack := b.obj.prepare(b.score, b.grow.order, b.crew)
 	k := newKey(b.p.Seed, forRounding, tree)
-	parallel(b.opt.Threads, len(b.gh), grain, func(_, lo, hi int) { b.obj.fill(b.gh, b.score, lo, hi, k) })
+	b.crew.parallel(len(b.gh), grain, func(_, lo, hi int) { b.obj.fill(b.gh, b.score, lo, hi, k) })
 
 	t, err := b.grow.grow(ctx, tree, b.bag, b.gh, pack)
 	if err != nil {
@@ -202,10 +204,7 @@ func (b *booster) step(ctx context.Context) error {
 		return fmt.Errorf("%w at tree %d: a leaf's value is not finite; use a smaller learning_rate or more lambda_l2", ErrDiverged, len(b.trees)+1)
 	}
 	whole := context.WithoutCancel(ctx) // scores are a whole tree further, or not
-	b.grow.addLeafValues(b.score, b.bag)
-	if out := b.grow.order[b.bag:]; len(out) > 0 {
-		addScores(whole, []*Tree{t}, b.data.Columns, rowSet{subset: out}, b.score, b.walks)
-	}
+	b.addValues(whole, t)
 	if b.opt.Valid != nil {
 		addScores(whole, []*Tree{t}, b.opt.Valid.Columns, b.opt.Valid.rows(), b.validScore, b.walks)
 	}
@@ -216,11 +215,25 @@ func (b *booster) step(ctx context.Context) error {
 	return b.rate(t, start)
 }
 
+// addValues adds the tree's values to the scores of all rows in use. The bag's rows know their leaves, the others have to be
+// routed; but that is done for 64 neighbours at once, and costs nothing more for those of them that are in the bag.
+func (b *booster) addValues(ctx context.Context, t *Tree) {
+	out := b.grow.order[b.bag:]
+	if len(out) > len(b.grow.order)/32 && newRoutePlan(t, b.data.Columns) != nil {
+		addScores(ctx, []*Tree{t}, b.data.Columns, b.data.rows(), b.score, b.walks)
+		return
+	}
+	b.grow.addLeafValues(b.score, b.bag)
+	if len(out) > 0 {
+		addScores(ctx, []*Tree{t}, b.data.Columns, rowSet{subset: out}, b.score, b.walks)
+	}
+}
+
 // drawRows fills the grower's order with the rows in use, ascending, those in the bag first.
 func (b *booster) drawRows(tree int) {
 	rows := b.data.rows()
-	parallel(b.opt.Threads, rows.len(), grain, func(_, lo, hi int) { rows.copy(b.grow.order[lo:hi], lo) })
-	b.bag = drawBag(&b.p, tree, b.grow.order, b.grow.part.scratch)
+	b.crew.parallel(rows.len(), grain, func(_, lo, hi int) { rows.copy(b.grow.order[lo:hi], lo) })
+	b.bag = drawBag(&b.p, tree, b.grow.order, b.grow.spare)
 }
 
 func (b *booster) rate(t *Tree, start time.Time) error {

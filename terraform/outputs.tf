@@ -1,12 +1,40 @@
 output "environment" {
-  description = "What launcher and aggregator read from the environment."
-  value = {
-    COPPICE_PROJECT         = var.project
-    COPPICE_LOCATION        = var.location
-    COPPICE_DATASETS_BUCKET = google_storage_bucket.coppice["datasets"].name
-    COPPICE_SWEEPS_BUCKET   = google_storage_bucket.coppice["sweeps"].name
-    COPPICE_REGISTRY_BUCKET = google_storage_bucket.coppice["registry"].name
-    COPPICE_SCORES_TOPIC    = google_pubsub_topic.scores.name
-    COPPICE_SUBSCRIPTION    = google_pubsub_subscription.aggregator.name
-  }
+  description = "What the programs read from the environment on a laptop: see output env."
+  value       = local.launcher_environment
+}
+
+output "env" {
+  description = "The same as a shell script: terraform output -raw env > coppice.env && . ./coppice.env"
+  value       = join("", [for k, v in local.launcher_environment : "export ${k}='${v}'\n"])
+}
+
+output "registry" {
+  description = "Where images are pushed: make push REGISTRY=..."
+  value       = local.registry
+  depends_on  = [google_artifact_registry_repository.images]
+}
+
+output "accounts" {
+  description = "E-mail addresses of the accounts, by role."
+  value       = local.emails
+}
+
+output "audience" {
+  description = "Audience of the tokens with which Pub/Sub and Cloud Scheduler call the aggregator."
+  value       = local.audience
+}
+
+output "aggregator_url" {
+  description = "Address of the aggregator; empty as long as no image is deployed."
+  value       = try(google_cloud_run_v2_service.aggregator["aggregator"].uri, "")
+}
+
+output "jobs" {
+  description = "Cloud Run jobs of the scheduled sweeps (sweep-NAME) and stagings (stage-NAME)."
+  value       = { for k, j in google_cloud_run_v2_job.launcher : k => j.name }
+}
+
+output "host_project_commands" {
+  description = "With a network of another project: what its administrator has to run once, from iam.yaml."
+  value       = local.host_commands
 }

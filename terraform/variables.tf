@@ -1,6 +1,9 @@
+# Where, under which names, and what runs.
+
 variable "project" {
   description = "Google Cloud project in which everything is created."
   type        = string
+  nullable    = false
   validation {
     condition     = can(regex("^[a-z][a-z0-9-]{4,28}[a-z0-9]$", var.project))
     error_message = "A project id has 6 to 30 lowercase letters, digits and hyphens, begins with a letter and does not end with a hyphen."
@@ -8,17 +11,200 @@ variable "project" {
 }
 
 variable "location" {
-  description = "Region of the buckets and of the Batch jobs: data and machines belong together."
+  description = "Region of the buckets, the images and the Batch jobs: data and machines belong together."
   type        = string
   default     = "us-central1"
+  nullable    = false
+  validation {
+    condition     = can(regex("^[a-z]+-[a-z]+[0-9]+$", var.location))
+    error_message = "The location is one region such as us-central1 or europe-west4: Batch runs in regions only."
+  }
 }
 
-variable "sweep_days" {
-  description = "Days after which plans, results and models of a sweep are deleted. What is registered stays."
-  type        = number
-  default     = 30
+variable "name" {
+  description = "Begins every name that is created, so that two deployments fit into one project."
+  type        = string
+  default     = "coppice"
+  nullable    = false
   validation {
-    condition     = var.sweep_days >= 1
-    error_message = "Sweeps are kept for at least one day."
+    condition     = can(regex("^[a-z][a-z0-9-]{0,17}[a-z0-9]$", var.name)) && !startswith(var.name, "goog")
+    error_message = "The name has 2 to 19 lowercase letters, digits and hyphens, begins with a letter, not with goog, and does not end with a hyphen."
   }
+}
+
+variable "labels" {
+  description = "Labels on everything that can have labels, beside app=NAME."
+  type        = map(string)
+  default     = {}
+  nullable    = false
+  validation {
+    condition = alltrue([for k, v in var.labels :
+      can(regex("^[a-z][a-z0-9_-]{0,62}$", k)) && can(regex("^[a-z0-9_-]{0,63}$", v)) && !startswith(k, "goog") && k != "app"
+    ])
+    error_message = "A label's key has 1 to 63 lowercase letters, digits, '_' and '-', begins with a letter, not with goog, and is not app; a value has at most 63 of the same characters."
+  }
+}
+
+variable "image_tag" {
+  description = "Tag of the images in the repository that is created here. Empty: everything that runs an image is left out, as long as none has been pushed."
+  type        = string
+  default     = ""
+  nullable    = false
+  validation {
+    condition     = can(regex("^([A-Za-z0-9_][A-Za-z0-9._-]{0,127})?$", var.image_tag))
+    error_message = "A tag has 1 to 128 letters, digits, '_', '.' and '-', and begins with none of the last two."
+  }
+}
+
+variable "images" {
+  description = "Full references of images from elsewhere or with a digest (keys launcher, task, aggregator); what is not given comes from the repository under image_tag."
+  type        = map(string)
+  default     = {}
+  nullable    = false
+  validation {
+    condition     = alltrue([for k, v in var.images : contains(["launcher", "task", "aggregator"], k) && can(regex("^[a-z0-9][a-z0-9._/:@-]+$", v))])
+    error_message = "The keys are launcher, task and aggregator, the values image references such as REGISTRY/coppice-task@sha256:..."
+  }
+}
+
+variable "sweeps" {
+  description = "Scheduled sweeps by name: cron schedule, its time zone, the text of the sweep.yaml, whether it is paused, and within how many hours (1 to 25) after the last winner there has to be another one."
+  type = map(object({
+    schedule      = string
+    time_zone     = optional(string, "Etc/UTC")
+    spec          = string
+    paused        = optional(bool, false)
+    winner_within = optional(number)
+  }))
+  default  = {}
+  nullable = false
+  validation {
+    condition     = alltrue([for k, _ in var.sweeps : can(regex("^[a-z]([a-z0-9-]{0,20}[a-z0-9])?$", k))])
+    error_message = "A sweep's name has 1 to 22 lowercase letters, digits and hyphens, begins with a letter and does not end with a hyphen."
+  }
+  validation {
+    condition     = alltrue([for s in values(var.sweeps) : can(regex("^\\S+ \\S+ \\S+ \\S+ \\S+$", s.schedule))])
+    error_message = "A schedule has the five fields of cron with one space between them, such as \"0 2 * * *\"."
+  }
+  validation {
+    condition     = alltrue([for s in values(var.sweeps) : can(regex("^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$", s.time_zone))])
+    error_message = "A time zone is a name of the tz database, such as Europe/Berlin."
+  }
+  validation {
+    condition     = alltrue([for s in values(var.sweeps) : length(s.spec) <= 1048576 && try(yamldecode(s.spec).name != "" && yamldecode(s.spec).metric != "", false)])
+    error_message = "A spec is the text of a sweep.yaml, with name, metric and what else docs/sweep.md requires: spec = file(\"sweep.yaml\")."
+  }
+  validation {
+    condition     = alltrue([for s in values(var.sweeps) : s.winner_within == null ? true : s.winner_within >= 1 && s.winner_within <= 25 && floor(s.winner_within) == s.winner_within])
+    error_message = "winner_within is a whole number of hours from 1 to 25, the longest time over which Cloud Monitoring adds up."
+  }
+}
+
+variable "stages" {
+  description = "Scheduled stagings by name: cron schedule, its time zone, the text of the dataset.yaml (its source a gs:// address in one of source_buckets), machine type (the launcher's choice without) and whether it may be Spot, and whether it is paused."
+  type = map(object({
+    schedule  = string
+    time_zone = optional(string, "Etc/UTC")
+    spec      = string
+    machine   = optional(string)
+    spot      = optional(bool, false)
+    paused    = optional(bool, false)
+  }))
+  default  = {}
+  nullable = false
+  validation {
+    condition     = alltrue([for s in values(var.stages) : s.machine == null ? true : can(regex("^[a-z][a-z0-9]*(-[a-z0-9]+)+$", s.machine))])
+    error_message = "A machine is a machine type such as n2-highmem-8."
+  }
+  validation {
+    condition     = alltrue([for k, _ in var.stages : can(regex("^[a-z]([a-z0-9-]{0,20}[a-z0-9])?$", k))])
+    error_message = "A staging's name has 1 to 22 lowercase letters, digits and hyphens, begins with a letter and does not end with a hyphen."
+  }
+  validation {
+    condition     = alltrue([for s in values(var.stages) : can(regex("^\\S+ \\S+ \\S+ \\S+ \\S+$", s.schedule)) && can(regex("^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$", s.time_zone))])
+    error_message = "A schedule has the five fields of cron with one space between them, such as \"0 1 * * *\", and a time zone is a name of the tz database."
+  }
+  validation {
+    condition     = alltrue([for s in values(var.stages) : length(s.spec) <= 65536 && try(startswith(yamldecode(s.spec).source, "gs://"), false)])
+    error_message = "A spec is the text of a dataset.yaml of at most 64 KiB whose source is a gs:// address: spec = file(\"dataset.yaml\")."
+  }
+}
+
+variable "source_buckets" {
+  description = "Buckets that tables are staged from, such as those of BigQuery exports; launcher and stager may read them."
+  type        = set(string)
+  default     = []
+  nullable    = false
+  validation {
+    condition     = alltrue([for b in var.source_buckets : can(regex("^[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]$", b)) && !contains(["datasets", "sweeps", "registry"], b)])
+    error_message = "Plain names of buckets, without gs://."
+  }
+}
+
+variable "reconcile_schedule" {
+  description = "When the aggregator looks at every open sweep by itself, as cron in UTC: messages may be lost, and somebody must notice silence."
+  type        = string
+  default     = "*/5 * * * *"
+  nullable    = false
+  validation {
+    condition     = can(regex("^\\S+ \\S+ \\S+ \\S+ \\S+$", var.reconcile_schedule))
+    error_message = "A schedule has the five fields of cron with one space between them, such as \"*/5 * * * *\"."
+  }
+}
+
+variable "zones" {
+  description = "Zones of the location in which machines may start; empty leaves the choice to Batch."
+  type        = list(string)
+  default     = []
+  nullable    = false
+  validation {
+    condition     = alltrue([for z in var.zones : can(regex("^[a-z]+-[a-z]+[0-9]+-[a-z]$", z)) && startswith(z, "${var.location}-")])
+    error_message = "A zone is one of the location's, such as us-central1-a in us-central1."
+  }
+}
+
+variable "aggregator" {
+  description = "Size of the aggregator's service: vCPUs, memory (it holds the held-out targets and scores), instances at most, seconds for one request."
+  type = object({
+    cpu             = optional(string, "2")
+    memory          = optional(string, "8Gi")
+    max_instances   = optional(number, 2)
+    timeout_seconds = optional(number, 900)
+  })
+  default  = {}
+  nullable = false
+  validation {
+    condition     = contains(["1", "2", "4", "6", "8"], var.aggregator.cpu)
+    error_message = "Cloud Run has 1, 2, 4, 6 or 8 vCPUs."
+  }
+  validation {
+    condition     = can(regex("^([1-9]|[12][0-9]|3[0-2])Gi$", var.aggregator.memory))
+    error_message = "Memory is 1Gi to 32Gi."
+  }
+  validation {
+    condition     = try(tonumber(trimsuffix(var.aggregator.memory, "Gi")) <= 4 * tonumber(var.aggregator.cpu), true)
+    error_message = "Cloud Run gives a vCPU at most 4Gi of memory."
+  }
+  validation {
+    condition     = var.aggregator.max_instances >= 1 && var.aggregator.max_instances <= 20
+    error_message = "Between 1 and 20 instances: any number of them gives one conclusion, but more than a few only repeat each other's work."
+  }
+  validation {
+    condition     = var.aggregator.timeout_seconds >= 60 && var.aggregator.timeout_seconds <= 3600
+    error_message = "A request may take 60 to 3600 seconds on Cloud Run."
+  }
+}
+
+variable "deletion_protection" {
+  description = "Refuse to destroy the aggregator's service and the launcher's jobs. Set it to false, apply, then destroy."
+  type        = bool
+  default     = true
+  nullable    = false
+}
+
+variable "force_destroy" {
+  description = "Let destroy delete buckets that still hold objects. For trials only: it takes the registry, too."
+  type        = bool
+  default     = false
+  nullable    = false
 }

@@ -1,0 +1,162 @@
+package gbt
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// grain is the fewest rows worth a goroutine of their own: some tens of microseconds of work.
+const grain = 1 << 14
+
+// crew is the goroutines that share one training's work. A tree is a hundred pieces of work and more, of 20 to 5,000
+// microseconds with next to nothing between them, and waking a goroutine whose processor has gone to sleep takes 50 to 100.
+// So everybody waits for the next piece awake, for some time.
+type crew struct {
+	size   int // with the caller
+	once   sync.Once
+	closed atomic.Bool
+
+	// the piece of work at hand; it does not change while somebody works on one of its ranges
+	f         func(worker, lo, hi int)
+	n, ranges int
+	panics    []any
+
+	pieces, total uint32        // so far, and their ranges
+	left          atomic.Uint64 // which piece is at hand, and how many of its ranges nobody has taken (low half)
+	begun, done   tally         // pieces that have begun, ranges that are done
+}
+
+// newCrew is a crew of the calling goroutine and size-1 others, who begin with the first piece of work that is large enough
+// for two. Whoever made it closes it.
+func newCrew(size int) *crew {
+	c := &crew{size: max(size, 1)}
+	c.begun.changed.L, c.done.changed.L = &c.begun.mu, &c.done.mu
+	c.panics = make([]any, c.size)
+	return c
+}
+
+// parallel calls f with ranges that cover 0..n, each at least atLeast long, on up to size goroutines, and waits. worker
+// numbers the goroutines from 0; each takes one range after the other, ascending, as it gets done. What f computes may not
+// depend on how the ranges fall: integer sums and writes to a row's own place do not. One goroutine at a time may call it,
+// and f may not.
+func (c *crew) parallel(n, atLeast int, f func(worker, lo, hi int)) {
+	workers := c.workersFor(n, atLeast)
+	if workers == 1 {
+		f(0, 0, n)
+		return
+	}
+	c.once.Do(func() {
+		for w := 1; w < c.size; w++ {
+			go c.work(w)
+		}
+	})
+	c.f, c.n, c.ranges = f, n, max(min(c.size*rangesEach, n/max(atLeast, 1)), workers)
+	c.pieces++
+	c.total += uint32(c.ranges)
+	c.left.Store(uint64(c.pieces)<<32 | uint64(c.ranges))
+	c.begun.add()
+	c.take(0, c.pieces)
+	c.done.reach(c.total)
+	c.raise()
+}
+
+// rangesEach is how many ranges there are for each goroutine, where there is enough to do: processors are not equally fast
+// while others use them, too. A goroutine that has no processor at the moment takes none, and nobody waits for it.
+const rangesEach = 4
+
+// workersFor is how many goroutines have something to do.
+func (c *crew) workersFor(n, atLeast int) int { return max(min(c.size, n/max(atLeast, 1)), 1) }
+
+// work is the life of one of the others.
+func (c *crew) work(worker int) {
+	for piece := uint32(1); ; piece++ {
+		c.begun.reach(piece)
+		if c.closed.Load() {
+			return
+		}
+		c.take(worker, piece)
+	}
+}
+
+// take works on the piece's ranges until nobody has to take any. A goroutine that comes late finds another piece at hand.
+func (c *crew) take(worker int, piece uint32) {
+	for {
+		state := c.left.Load()
+		if uint32(state>>32) != piece || uint32(state) == 0 {
+			return
+		}
+		if c.left.CompareAndSwap(state, state-1) {
+			c.run(worker, c.ranges-int(uint32(state)))
+			c.done.add()
+		}
+	}
+}
+
+func (c *crew) run(worker, i int) {
+	defer func() {
+		if v := recover(); v != nil {
+			c.panics[worker] = fmt.Sprintf("%v\n%s", v, debug.Stack())
+		}
+	}()
+	c.f(worker, c.n*i/c.ranges, c.n*(i+1)/c.ranges)
+}
+
+// raise passes a panic on to where the caller can recover from it: in a goroutine of its own it would end the process.
+func (c *crew) raise() {
+	for w, p := range c.panics {
+		if p != nil {
+			c.panics[w] = nil
+			panic(p)
+		}
+	}
+}
+
+// close ends the others. There may be no piece of work at hand.
+func (c *crew) close() {
+	c.closed.Store(true)
+	c.begun.add()
+}
+
+// tally is a number that goes up and that goroutines wait for.
+type tally struct {
+	n       atomic.Uint32
+	asleep  atomic.Int32
+	mu      sync.Mutex
+	changed sync.Cond
+}
+
+// awake is for how long somebody looks for a change before going to sleep: longer than what one goroutine does alone
+// between two pieces of work, and short beside a metric over all held-out rows.
+const awake = 400 * time.Microsecond
+
+func (t *tally) add() {
+	t.n.Add(1)
+	if t.asleep.Load() > 0 { // who falls asleep says so before looking a last time
+		t.mu.Lock()
+		t.changed.Broadcast()
+		t.mu.Unlock()
+	}
+}
+
+// reach waits until the number is n, which is at most 2^31 ahead.
+func (t *tally) reach(n uint32) {
+	for start := time.Now(); time.Since(start) < awake; runtime.Gosched() {
+		for range 32 {
+			if int32(t.n.Load()-n) >= 0 {
+				return
+			}
+			pause()
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.asleep.Add(1)
+	defer t.asleep.Add(-1)
+	for int32(t.n.Load()-n) < 0 {
+		t.changed.Wait()
+	}
+}

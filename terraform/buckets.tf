@@ -1,0 +1,74 @@
+# Listing needs a right on the whole bucket, so who may do what is told apart by buckets, not by prefixes.
+
+locals {
+  day = 86400 # seconds
+  buckets = {
+    # A dataset of 130,000,000 rows weighs gigabytes and can be staged again: a week is enough to notice a mistake.
+    datasets = { versioning = false, soft_delete = 7 * local.day }
+    # Heartbeats and checkpoints are rewritten every minute, and soft deletion would bill every one of them.
+    sweeps   = { versioning = false, soft_delete = 0 }
+    registry = { versioning = true, soft_delete = var.registry_undo_days * local.day }
+  }
+  lifecycle_rules = {
+    datasets = concat([local.abandoned_uploads], var.dataset_days == null ? [] : [{ type = "Delete", age = var.dataset_days, prefixes = ["datasets/"], noncurrent = null }])
+    sweeps   = [local.abandoned_uploads, { type = "Delete", age = var.sweep_days, prefixes = ["plans/", "sweeps/"], noncurrent = null }]
+    registry = [local.abandoned_uploads, { type = "Delete", age = null, prefixes = null, noncurrent = var.registry_undo_days }]
+  }
+  abandoned_uploads = { type = "AbortIncompleteMultipartUpload", age = 7, prefixes = null, noncurrent = null }
+}
+
+resource "google_storage_bucket" "coppice" {
+  for_each = local.buckets
+
+  project                     = var.project
+  name                        = "${var.project}-${var.name}-${each.key}"
+  location                    = var.location
+  labels                      = local.labels
+  uniform_bucket_level_access = true
+  public_access_prevention    = "enforced"
+  force_destroy               = var.force_destroy
+
+  versioning {
+    enabled = each.value.versioning
+  }
+
+  soft_delete_policy {
+    retention_duration_seconds = each.value.soft_delete
+  }
+
+  dynamic "lifecycle_rule" {
+    for_each = local.lifecycle_rules[each.key]
+    content {
+      action {
+        type = lifecycle_rule.value.type
+      }
+      condition {
+        age                        = lifecycle_rule.value.age
+        send_age_if_zero           = false # an age that is not given is none, and not 0 days
+        matches_prefix             = lifecycle_rule.value.prefixes
+        days_since_noncurrent_time = lifecycle_rule.value.noncurrent
+        with_state                 = lifecycle_rule.value.noncurrent == null ? "ANY" : "ARCHIVED"
+      }
+    }
+  }
+
+  dynamic "encryption" {
+    for_each = var.customer_managed_key ? [local.key] : []
+    content {
+      default_kms_key_name = encryption.value
+    }
+  }
+
+  depends_on = [google_project_service.coppice, google_kms_crypto_key_iam_member.table]
+}
+
+# What the scheduled launchers read. It lies in the root of the bucket, where no rule deletes it, and where a mounted bucket
+# needs no placeholder for a folder.
+resource "google_storage_bucket_object" "spec" {
+  for_each = local.scheduled
+
+  bucket       = google_storage_bucket.coppice["sweeps"].name
+  name         = "${each.key}.yaml"
+  content      = each.value.spec
+  content_type = "application/yaml"
+}

@@ -1,0 +1,177 @@
+package terraform
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// call is a call of a service that an adapter makes, with what the service asks for it.
+type call struct {
+	method   string
+	needs    []string
+	of       string // kind of resource: project, bucket, topic, subscription
+	launcher bool   // which program makes it
+	task     bool
+	agg      bool
+}
+
+// calls are the calls of each adapter, by the names of Google's libraries. Sources of the permissions:
+// https://cloud.google.com/storage/docs/access-control/iam-json, https://cloud.google.com/pubsub/docs/access-control,
+// https://cloud.google.com/batch/docs/get-started#prerequisites, read 2026-11-21.
+var calls = map[string][]call{
+	"cloud/batch": {
+		{"CreateJob", []string{"batch.jobs.create"}, "project", true, false, false}, // and to act as the job's account: below
+		{"GetJob", []string{"batch.jobs.get"}, "project", true, false, true},
+		{"CancelJob", []string{"batch.jobs.delete"}, "project", true, false, false},
+		{"DeleteJob", []string{"batch.jobs.delete"}, "project", true, false, false},
+		{"ListJobs", []string{"batch.jobs.list"}, "project", true, false, false},
+		{"ListTasks", []string{"batch.tasks.list"}, "project", true, false, false},
+	},
+	"cloud/gcs": {
+		{"Attrs", []string{"storage.objects.get"}, "bucket", true, true, true},
+		{"NewRangeReader", []string{"storage.objects.get"}, "bucket", true, true, true},
+		{"Objects", []string{"storage.objects.list"}, "bucket", true, true, true},
+		{"NewWriter", []string{"storage.objects.create"}, "bucket", true, true, true}, // and delete, where it overwrites: below
+	},
+	"cloud/pubsub": {
+		{"Publish", []string{"pubsub.topics.publish"}, "topic", false, true, false},
+		{"Receive", []string{"pubsub.subscriptions.consume"}, "subscription", false, false, true},
+	},
+}
+
+// writes are the buckets that each program writes, and whether it overwrites, which the service counts as deleting. Whoever
+// reads the sweeps bucket also lists it. From the calls of blob.Store's Put, Create and CreateJSON.
+var writes = []struct {
+	identity, bucket string
+	overwrites       bool
+	where            string
+}{
+	{Launcher, DatasetsBucket, true, "launcher/internal/stager/version.go: the name of the latest version"},
+	{Stager, DatasetsBucket, true, "launcher/internal/stager/version.go: the name of the latest version"},
+	{Launcher, SweepsBucket, true, "launcher/internal/cli/status.go: a second cancellation"},
+	{Launcher, RegistryBucket, true, "registry/alias.go: promote and rollback"},
+	{Task, SweepsBucket, true, "task/internal/worker/trial.go: heartbeats; task/internal/keep/bucket.go: checkpoints"},
+	{Aggregator, SweepsBucket, false, "aggregator/internal/conclude/aggregator.go: ending and conclusion"},
+	{Aggregator, RegistryBucket, true, "registry/alias.go: the champion"},
+}
+
+// reads are the buckets that each program reads.
+var reads = map[string][]string{
+	Launcher:   {DatasetsBucket, SourceBuckets, SweepsBucket, RegistryBucket},
+	Stager:     {DatasetsBucket, SourceBuckets},
+	Task:       {DatasetsBucket, SweepsBucket},
+	Aggregator: {DatasetsBucket, SweepsBucket, RegistryBucket},
+}
+
+// TestTableCoversTheCalls holds the table against what the programs call.
+func TestTableCoversTheCalls(t *testing.T) {
+	table := load(t)
+	must := func(identity, resource, permission, why string) {
+		t.Helper()
+		if err := table.Check(identity, resource, permission); err != nil {
+			t.Errorf("%s: %v", why, err)
+		}
+	}
+	for adapter, list := range calls {
+		for _, c := range list {
+			for identity, makes := range map[string]bool{Launcher: c.launcher, Stager: c.launcher && c.of == "bucket", Task: c.task, Aggregator: c.agg} {
+				resources := map[string][]string{"project": {Project}, "bucket": reads[identity], "topic": {ScoresTopic}, "subscription": {ScoresSubscription}}[c.of]
+				if c.method == "NewWriter" {
+					resources = nil // see writes
+				}
+				for _, resource := range resources {
+					for _, p := range c.needs {
+						if makes {
+							must(identity, resource, p, adapter+" "+c.method)
+						}
+					}
+				}
+			}
+		}
+	}
+	for _, w := range writes {
+		for place := range strings.SplitSeq(w.where, "; ") {
+			file, _, _ := strings.Cut(place, ":")
+			if source, err := os.ReadFile("../" + file); err != nil || !strings.Contains(string(source), "Put(") && !strings.Contains(string(source), "CreateJSON(") {
+				t.Errorf("%s: %v; where is it written now?", place, err)
+			}
+		}
+		must(w.identity, w.bucket, "storage.objects.create", w.where)
+		if err := table.Check(w.identity, w.bucket, "storage.objects.delete"); (err == nil) != w.overwrites {
+			t.Errorf("%s: overwrites %t, may delete %t", w.where, w.overwrites, err == nil)
+		}
+	}
+	for account, resource := range map[string]string{Task: TaskAccount, Stager: StagerAccount} {
+		must(Launcher, resource, "iam.serviceAccounts.actAs", "CreateJob for a job that runs as this account")
+		// Not the programs but what carries them.
+		must(account, Project, "batch.states.report", "Batch's agent on the machine")
+		must(account, Project, "logging.logEntries.create", "the job's logs policy")
+		must(account, Images, "artifactregistry.repositories.downloadArtifacts", "the machine pulls the image")
+		must(account, JobsTopic, "pubsub.topics.publish", "the job's notifications")
+	}
+}
+
+// libraries are the calls of a client library in an adapter that reach the service. Everything else that the adapters call
+// on the library's values happens in memory, or goes through one of these.
+var libraries = map[string]struct {
+	receivers []string // last parts of the expressions on which the calls are made
+	local     []string // calls on them that do not reach the service
+}{
+	"cloud/batch":  {receivers: []string{"c.c"}, local: []string{"Close"}},
+	"cloud/gcs":    {receivers: []string{"o", "b.b", "c.c", "p.object"}, local: []string{"Object", "Bucket", "Generation", "If", "Close", "SetRetry"}},
+	"cloud/pubsub": {receivers: []string{"p.p", "s.s", "c.c"}, local: []string{"Stop", "Close", "Publisher", "Subscriber"}},
+}
+
+// TestCallsAreThoseOfTheAdapters reads the adapters: a call of a service that is not in calls is a right that nobody has
+// thought about, and one in calls that is not made is a right too much.
+func TestCallsAreThoseOfTheAdapters(t *testing.T) {
+	for adapter, library := range libraries {
+		files, err := filepath.Glob("../" + adapter + "/*.go")
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: no files, %v", adapter, err)
+		}
+		made := map[string]string{}
+		for _, name := range files {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				if sel, ok := n.(*ast.SelectorExpr); ok && slices.Contains(library.receivers, text(sel.X)) &&
+					sel.Sel.IsExported() && !slices.Contains(library.local, sel.Sel.Name) {
+					made[sel.Sel.Name] = name
+				}
+				return true
+			})
+		}
+		var known []string
+		for _, c := range calls[adapter] {
+			known = append(known, c.method)
+		}
+		slices.Sort(known)
+		if got := slices.Sorted(maps.Keys(made)); !slices.Equal(got, known) {
+			t.Errorf("%s calls %q, calls has %q: add or drop a row, with who makes the call and what it needs", adapter, got, known)
+		}
+	}
+}
+
+// text is an expression of names and dots.
+func text(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.Ident:
+		return e.Name
+	case *ast.SelectorExpr:
+		return text(e.X) + "." + e.Sel.Name
+	}
+	return ""
+}

@@ -1,0 +1,219 @@
+package terraform
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sethvargo/go-envconfig"
+
+	"coppice/sweep"
+)
+
+var update = flag.Bool("update", false, "write tests/golden anew")
+
+// deployment is what the golden bindings are of; tests/iam.tftest.hcl plans the same two.
+type deployment struct {
+	file   string
+	people map[string][]string
+	jobs   []string // the scheduled launchers; with any, the aggregator's service is there, too
+	source []string // buckets of tables
+	key    bool
+	shared bool
+}
+
+var deployments = []deployment{
+	{file: "bootstrap.json"},
+	{file: "everything.json", jobs: []string{"coppice-sweep-nightly", "coppice-sweep-weekly", "coppice-stage-clicks"}, source: []string{"example-exports"}, key: true, shared: true, people: map[string][]string{
+		"operators":     {"group:ops@example.com", "user:ana@example.com"},
+		"model_readers": {"serviceAccount:serving@example-serving.iam.gserviceaccount.com"},
+	}},
+}
+
+const (
+	testProject = "example-project"
+	testNumber  = "123456789012"
+)
+
+// bindings are all that Terraform may plan: "MEMBER: ROLE on KIND NAME", ascending. It is a second reading of the table,
+// apart from iam.tf's.
+func (d deployment) bindings(t *Table) []string {
+	var all []string
+	for _, b := range t.Bindings {
+		i := t.Identities[b.Identity]
+		members := d.people[b.Identity]
+		switch i.Kind {
+		case Account:
+			members = []string{"serviceAccount:coppice-" + b.Identity + "@" + testProject + ".iam.gserviceaccount.com"}
+		case Agent:
+			members = []string{"serviceAccount:service-" + testNumber + "@" + i.Domain}
+		}
+		for _, m := range members {
+			for _, name := range d.names(b.Resource) {
+				kind, _, _ := strings.Cut(b.Resource, "/")
+				all = append(all, fmt.Sprintf("%s: %s on %s %s", m, b.Role, kind, name))
+			}
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// names are what the resources of the table are called in the cloud.
+func (d deployment) names(resource string) []string {
+	kind, name, _ := strings.Cut(resource, "/")
+	switch {
+	case kind == "project":
+		return []string{testProject}
+	case resource == SourceBuckets:
+		return d.source
+	case kind == "bucket":
+		return []string{testProject + "-coppice-" + name}
+	case resource == "topic/dead_letters":
+		return []string{"coppice-scores-dead"}
+	case resource == ScoresSubscription:
+		return []string{"coppice-aggregator"}
+	case kind == "topic" || kind == "subscription":
+		return []string{"coppice-" + name}
+	case kind == "account":
+		return []string{"projects/" + testProject + "/serviceAccounts/coppice-" + name + "@" + testProject + ".iam.gserviceaccount.com"}
+	case kind == "repository":
+		return []string{"coppice"}
+	case kind == "service" && len(d.jobs) > 0:
+		return []string{"coppice-" + name}
+	case kind == "job":
+		return d.jobs
+	case kind == "key" && d.key:
+		return []string{"coppice"}
+	}
+	return nil // and a subnetwork is never Terraform's to give
+}
+
+func TestGoldenBindings(t *testing.T) {
+	table := load(t)
+	for _, d := range deployments {
+		golden(t, d.file, d.bindings(table))
+	}
+}
+
+func golden(t *testing.T, name string, have any) {
+	t.Helper()
+	text, err := json.MarshalIndent(have, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = append(text, '\n')
+	path := filepath.Join("tests", "golden", name)
+	if *update {
+		if err := os.WriteFile(path, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(text) != string(want) {
+		t.Errorf("%s is not what the table says; if the table is right: go test ./terraform -update, and make terraform-check\n%s", path, text)
+	}
+}
+
+// TestGoldenEnvironment holds the variables that Terraform sets against those that the programs read.
+func TestGoldenEnvironment(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("tests", "golden", "environment.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var set map[string]string
+	if err := json.Unmarshal(text, &set); err != nil {
+		t.Fatal(err)
+	}
+	var env struct {
+		sweep.Deployment
+		sweep.BatchEnv
+	}
+	err = envconfig.ProcessWith(t.Context(), &envconfig.Config{Target: &env, Lookuper: envconfig.MapLookuper(set)})
+	if err != nil || env.Check() != nil {
+		t.Fatalf("the programs do not take it: %v, %v", err, env.Check())
+	}
+	read := append(variables(reflect.TypeFor[sweep.Deployment]()), variables(reflect.TypeFor[sweep.BatchEnv]())...)
+	for name := range set {
+		if !slices.Contains(read, name) && !slices.Contains(early, name) {
+			t.Errorf("%s is set and nobody reads it", name)
+		}
+	}
+	for _, name := range read {
+		if _, ok := set[name]; !ok && name != "COPPICE_BATCH_ENDPOINT" { // an emulator's
+			t.Errorf("%s is read and not set", name)
+		}
+	}
+}
+
+// early are variables that Terraform sets before a program reads them.
+var early = []string{"OTEL_EXPORTER_OTLP_ENDPOINT"}
+
+func variables(t reflect.Type) []string {
+	var names []string
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("env"), ",")
+		names = append(names, name)
+	}
+	return names
+}
+
+// TestOnlyTheTableGrants: no *_iam_* resource outside iam.tf, none there that could hold a list of members, and each made
+// from the table.
+func TestOnlyTheTableGrants(t *testing.T) {
+	resource := regexp.MustCompile(`(?m)^\s*resource\s+"([a-z0-9_]+)"\s+"([a-z0-9_]+)"\s*\{\s*\n\s*(\S+)\s+=\s+(\S+)`)
+	found := 0
+	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() && d.Name() == ".terraform" {
+			return errOr(err, fs.SkipDir)
+		}
+		if filepath.Ext(name) != ".tf" {
+			return nil
+		}
+		source, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		if n := len(regexp.MustCompile(`(?m)^\s*resource\s+"`).FindAll(source, -1)); n > len(resource.FindAll(source, -1)) {
+			t.Errorf("%s: a resource in a form that this test cannot read", name)
+		}
+		for _, m := range resource.FindAllStringSubmatch(string(source), -1) {
+			kind, label, first, value := m[1], m[2], m[3], m[4]
+			if kind == "google_service_account_key" || kind == "google_project_default_service_accounts" {
+				t.Errorf("%s: %s: no account has a key", name, kind)
+			}
+			if !strings.Contains(kind, "_iam_") {
+				continue
+			}
+			found++
+			if name != "iam.tf" || label != "table" || !strings.HasSuffix(kind, "_iam_member") || first != "for_each" || !strings.HasPrefix(value, "local.granted.") {
+				t.Errorf("%s: %s.%s grants outside the table: every right is a row of iam.yaml", name, kind, label)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found != 9 {
+		t.Errorf("%d kinds of bindings; iam.tf has 9, and a new one needs a look at this test", found)
+	}
+}
+
+func errOr(err, other error) error {
+	if err != nil {
+		return err
+	}
+	return other
+}

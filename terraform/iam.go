@@ -1,0 +1,163 @@
+// Package terraform is the deployment's table of rights as Go reads it: who may do what on which resource, and why. It is
+// the file iam.yaml beside it, from which Terraform makes every binding, so that what a doctor checks and what the local
+// cloud enforces is what is deployed. roles.yaml says what a role permits, as far as anything here needs it.
+package terraform
+
+import (
+	_ "embed" // the two tables
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"coppice/strictyaml"
+)
+
+//go:embed iam.yaml
+var iamYAML []byte
+
+//go:embed roles.yaml
+var rolesYAML []byte
+
+// Kind says what an identity is.
+type Kind string
+
+// The kinds of identities.
+const (
+	Account Kind = "account" // a service account of the deployment
+	Agent   Kind = "agent"   // a service account of Google's, one per project
+	People  Kind = "people"  // the members that a variable of the deployment lists
+)
+
+// The identities that programs of ours run as.
+const (
+	Launcher   = "launcher"
+	Task       = "task"
+	Stager     = "stager"
+	Aggregator = "aggregator"
+)
+
+// The resources that programs of ours use, as a Binding names them.
+const (
+	Project            = "project"
+	DatasetsBucket     = "bucket/datasets"
+	SweepsBucket       = "bucket/sweeps"
+	RegistryBucket     = "bucket/registry"
+	SourceBuckets      = "bucket/sources" // those that tables are staged from
+	ScoresTopic        = "topic/scores"
+	JobsTopic          = "topic/jobs"
+	ScoresSubscription = "subscription/scores"
+	TaskAccount        = "account/task"
+	StagerAccount      = "account/stager"
+	Images             = "repository/images"
+)
+
+// Identity is somebody who may do something.
+type Identity struct {
+	Kind   Kind   `yaml:"kind"`
+	Domain string `yaml:"domain"` // of an agent's e-mail address service-NUMBER@DOMAIN
+	Why    string `yaml:"why"`
+}
+
+// Binding gives an identity one role on one resource.
+type Binding struct {
+	Identity string `yaml:"identity"`
+	Resource string `yaml:"resource"` // "project", or KIND/NAME such as bucket/sweeps
+	Role     string `yaml:"role"`
+	Why      string `yaml:"why"`
+}
+
+func (b Binding) String() string { return b.Role + " on " + b.Resource + " for " + b.Identity }
+
+// Table is all of it. It is never changed after Load.
+type Table struct {
+	Identities map[string]Identity
+	Bindings   []Binding           // in the order of the file
+	Roles      map[string][]string // permissions, ascending
+}
+
+// Load reads the table that was built in. An error means that the file itself is wrong.
+func Load() (*Table, error) { return parse(iamYAML, rolesYAML) }
+
+func parse(iam, roles []byte) (*Table, error) {
+	var grants struct {
+		Identities map[string]Identity `yaml:"identities"`
+		Bindings   []Binding           `yaml:"bindings"`
+	}
+	doc, err := strictyaml.Decode("iam.yaml", iam, &grants)
+	if err != nil {
+		return nil, err
+	}
+	var permits struct {
+		Source string              `yaml:"source"`
+		Read   string              `yaml:"read"`
+		Roles  map[string][]string `yaml:"roles"`
+	}
+	if _, err := strictyaml.Decode("roles.yaml", roles, &permits); err != nil {
+		return nil, err
+	}
+	t := &Table{Identities: grants.Identities, Bindings: grants.Bindings, Roles: map[string][]string{}}
+	for role, permissions := range permits.Roles {
+		t.Roles[role] = slices.Sorted(slices.Values(permissions))
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.Identities)) {
+		if err := checkIdentity(t.Identities[name]); err != "" {
+			return nil, doc.Errorf("identities."+name, "%s: %s", name, err)
+		}
+	}
+	seen := map[Binding]bool{}
+	for i, b := range t.Bindings {
+		bare := Binding{Identity: b.Identity, Resource: b.Resource, Role: b.Role}
+		wrong := t.checkBinding(b)
+		if wrong == "" && seen[bare] {
+			wrong = "it is there twice"
+		}
+		if wrong != "" {
+			return nil, doc.Errorf(fmt.Sprintf("bindings[%d]", i), "%s: %s", b, wrong)
+		}
+		seen[bare] = true
+	}
+	return t, nil
+}
+
+var (
+	domainPattern = regexp.MustCompile(`^[a-z0-9-]+\.iam\.gserviceaccount\.com$`)
+	rolePattern   = regexp.MustCompile(`^roles/[a-z]+\.[A-Za-z]+$`)
+)
+
+// resources are the names of each kind beside accounts, which are the identities of that kind.
+var resources = []string{
+	Project, DatasetsBucket, SweepsBucket, RegistryBucket, SourceBuckets, ScoresTopic, JobsTopic, "topic/dead_letters", ScoresSubscription,
+	"subscription/jobs", Images, "service/aggregator", "job/launcher", "key/coppice", "subnetwork/machines",
+}
+
+func checkIdentity(i Identity) (wrong string) {
+	switch {
+	case !slices.Contains([]Kind{Account, Agent, People}, i.Kind):
+		return fmt.Sprintf("kind is %q; it is one of account, agent, people", i.Kind)
+	case (i.Kind == Agent) != domainPattern.MatchString(i.Domain):
+		return fmt.Sprintf("domain is %q; an agent has one, the others have none", i.Domain)
+	case i.Why == "":
+		return "why is missing"
+	}
+	return ""
+}
+
+func (t *Table) checkBinding(b Binding) (wrong string) {
+	account, isAccount := strings.CutPrefix(b.Resource, "account/")
+	known := slices.Contains(resources, b.Resource) || isAccount && t.Identities[account].Kind == Account
+	switch {
+	case t.Identities[b.Identity].Kind == "":
+		return "there is no such identity" + strictyaml.Suggest(b.Identity, slices.Sorted(maps.Keys(t.Identities)))
+	case !known:
+		return "there is no such resource" + strictyaml.Suggest(b.Resource, resources)
+	case !rolePattern.MatchString(b.Role):
+		return "roles/SERVICE.ROLE is wanted: roles/owner, roles/editor and roles/viewer permit far too much"
+	case len(t.Roles[b.Role]) == 0:
+		return "roles.yaml does not say what the role permits" + strictyaml.Suggest(b.Role, slices.Sorted(maps.Keys(t.Roles)))
+	case b.Why == "":
+		return "why is missing"
+	}
+	return ""
+}

@@ -1,0 +1,141 @@
+# Every binding of this deployment, made from iam.yaml. No other file may have an *_iam_* resource, and a resource or an
+# identity that the table names but Terraform does not know is an error.
+
+locals {
+  iam = yamldecode(file("${path.module}/iam.yaml"))
+
+  # Addresses follow from names, so the table is known before anything exists.
+  emails = { for name, i in local.iam.identities : name => "${var.name}-${name}@${var.project}.iam.gserviceaccount.com" if i.kind == "account" }
+  members = merge(
+    { for name, email in local.emails : name => ["serviceAccount:${email}"] },
+    { for name, i in local.iam.identities : name => ["serviceAccount:service-${data.google_project.this.number}@${i.domain}"] if i.kind == "agent" },
+    { operators = var.operators, model_readers = var.model_readers },
+  )
+
+  # The instances of each resource of the table: none where this deployment does not have it.
+  instances = merge(
+    { project = ["project"] },
+    { for name in ["datasets", "sweeps", "registry"] : "bucket/${name}" => [name] },
+    { for name in ["scores", "jobs", "dead_letters"] : "topic/${name}" => [name] },
+    { for name in ["scores", "jobs"] : "subscription/${name}" => [name] },
+    { for name in keys(local.emails) : "account/${name}" => [name] },
+    {
+      "bucket/sources"      = var.source_buckets
+      "repository/images"   = ["images"]
+      "service/aggregator"  = keys(local.running)
+      "job/launcher"        = keys(local.launchers)
+      "key/coppice"         = var.customer_managed_key ? ["coppice"] : []
+      "subnetwork/machines" = local.network_project == var.project ? [] : ["machines"]
+    },
+  )
+
+  # One grant for each member and instance, by a key that says all of it.
+  grants = { for g in flatten([
+    for b in local.iam.bindings : [
+      for member in local.members[b.identity] : [
+        for instance in local.instances[b.resource] : {
+          kind     = split("/", b.resource)[0]
+          instance = instance
+          role     = b.role
+          member   = member
+          key      = join(" ", compact([b.identity, b.resource, b.role, local.iam.identities[b.identity].kind == "people" ? member : "", contains(["job/launcher", "bucket/sources"], b.resource) ? instance : ""]))
+        }
+      ]
+    ]
+  ]) : g.key => g }
+  granted = { for kind in distinct([for r in keys(local.instances) : split("/", r)[0]]) : kind => { for k, g in local.grants : k => g if g.kind == kind } }
+
+  host_commands = [for g in values(local.granted.subnetwork) : join(" ", [
+    "gcloud compute networks subnets add-iam-policy-binding ${local.subnetwork_name} --project ${local.network_project}",
+    "--region ${var.location} --member ${g.member} --role ${g.role}",
+  ])]
+}
+
+resource "google_project_iam_member" "table" {
+  for_each = local.granted.project
+
+  project    = var.project
+  role       = each.value.role
+  member     = each.value.member
+  depends_on = [google_service_account.coppice]
+}
+
+resource "google_storage_bucket_iam_member" "table" {
+  for_each = local.granted.bucket
+
+  bucket     = contains(keys(local.buckets), each.value.instance) ? google_storage_bucket.coppice[each.value.instance].name : each.value.instance
+  role       = each.value.role
+  member     = each.value.member
+  depends_on = [google_service_account.coppice]
+}
+
+resource "google_pubsub_topic_iam_member" "table" {
+  for_each = local.granted.topic
+
+  project    = var.project
+  topic      = google_pubsub_topic.coppice[each.value.instance].name
+  role       = each.value.role
+  member     = each.value.member
+  depends_on = [google_service_account.coppice]
+}
+
+resource "google_pubsub_subscription_iam_member" "table" {
+  for_each = local.granted.subscription
+
+  project      = var.project
+  subscription = google_pubsub_subscription.aggregator[each.value.instance].name
+  role         = each.value.role
+  member       = each.value.member
+  depends_on   = [google_service_account.coppice]
+}
+
+resource "google_service_account_iam_member" "table" {
+  for_each = local.granted.account
+
+  service_account_id = "projects/${var.project}/serviceAccounts/${local.emails[each.value.instance]}"
+  role               = each.value.role
+  member             = each.value.member
+  depends_on         = [google_service_account.coppice]
+}
+
+resource "google_artifact_registry_repository_iam_member" "table" {
+  for_each = local.granted.repository
+
+  project    = var.project
+  location   = var.location
+  repository = google_artifact_registry_repository.images.repository_id
+  role       = each.value.role
+  member     = each.value.member
+  depends_on = [google_service_account.coppice]
+}
+
+resource "google_cloud_run_v2_service_iam_member" "table" {
+  for_each = local.granted.service
+
+  project    = var.project
+  location   = var.location
+  name       = google_cloud_run_v2_service.aggregator[each.value.instance].name
+  role       = each.value.role
+  member     = each.value.member
+  depends_on = [google_service_account.coppice]
+}
+
+resource "google_cloud_run_v2_job_iam_member" "table" {
+  for_each = local.granted.job
+
+  project    = var.project
+  location   = var.location
+  name       = google_cloud_run_v2_job.launcher[each.value.instance].name
+  role       = each.value.role
+  member     = each.value.member
+  depends_on = [google_service_account.coppice]
+}
+
+resource "google_kms_crypto_key_iam_member" "table" {
+  for_each = local.granted.key
+
+  crypto_key_id = one(google_kms_crypto_key.coppice[*].id)
+  role          = each.value.role
+  member        = each.value.member
+  depends_on    = [data.google_storage_project_service_account.this]
+}

@@ -1,0 +1,165 @@
+# What is counted, when somebody is told, and what can be looked at. The log lines that are counted are those of
+# aggregator/internal/conclude and task/internal/worker.
+
+locals {
+  in_aggregator = "resource.type=\"cloud_run_revision\" resource.labels.service_name=\"${var.name}-aggregator\""
+  in_tasks      = "resource.type=\"batch.googleapis.com/Job\" log_id(\"batch_task_logs\")"
+  counters = {
+    "sweeps-concluded" = {
+      filter      = "${local.in_aggregator} jsonPayload.message=\"sweep concluded\""
+      description = "Sweeps that have been concluded"
+      labels      = { outcome = "EXTRACT(jsonPayload.outcome)", model = "EXTRACT(jsonPayload.model)" }
+    }
+    "trials-ended" = {
+      filter      = "${local.in_tasks} jsonPayload.message=\"trial ended\""
+      description = "Trials that have ended"
+      labels      = { status = "EXTRACT(jsonPayload.status)" }
+    }
+    "trials-given-up" = {
+      filter      = "${local.in_tasks} jsonPayload.message=\"trial given up\""
+      description = "Trials over which too many tasks have died"
+      labels      = {}
+    }
+    "aggregator-errors" = {
+      filter      = "${local.in_aggregator} severity>=ERROR"
+      description = "Errors of the aggregator"
+      labels      = {}
+    }
+  }
+  metrics = { for name in keys(local.counters) : name => "logging.googleapis.com/user/${var.name}/${name}" }
+
+  # The model of a scheduled sweep, as package sweep reads it: model, or else name.
+  models = { for k, s in var.sweeps : k => try(yamldecode(s.spec).model, yamldecode(s.spec).name) }
+}
+
+resource "google_logging_metric" "counter" {
+  for_each = local.counters
+
+  project          = var.project
+  name             = "${var.name}/${each.key}"
+  description      = each.value.description
+  filter           = each.value.filter
+  label_extractors = each.value.labels
+
+  metric_descriptor {
+    metric_kind = "DELTA"
+    value_type  = "INT64"
+    unit        = "1"
+
+    dynamic "labels" {
+      for_each = each.value.labels
+      content {
+        key        = labels.key
+        value_type = "STRING"
+      }
+    }
+  }
+
+  depends_on = [google_project_service.coppice]
+}
+
+resource "google_logging_metric" "trial_seconds" {
+  project         = var.project
+  name            = "${var.name}/trial-seconds"
+  description     = "Seconds that a trial has trained"
+  filter          = "${local.in_tasks} jsonPayload.message=\"trial ended\""
+  value_extractor = "EXTRACT(jsonPayload.seconds)"
+
+  metric_descriptor {
+    metric_kind = "DELTA"
+    value_type  = "DISTRIBUTION"
+    unit        = "s"
+  }
+
+  bucket_options {
+    exponential_buckets {
+      num_finite_buckets = 32
+      growth_factor      = 1.5
+      scale              = 1
+    }
+  }
+
+  depends_on = [google_project_service.coppice]
+}
+
+resource "google_monitoring_notification_channel" "email" {
+  for_each = var.alert_emails
+
+  project      = var.project
+  display_name = "${var.name}: ${each.value}"
+  type         = "email"
+  labels       = { email_address = each.value }
+
+  depends_on = [google_project_service.coppice]
+}
+
+locals {
+  channels = [for c in google_monitoring_notification_channel.email : c.id]
+  minute   = 60
+  # One alert for each of these: told when the value over the window passes the limit.
+  alerts = merge(
+    {
+      "sweep failed" = {
+        filter = "metric.type=\"${local.metrics["sweeps-concluded"]}\" resource.type=\"cloud_run_revision\" metric.labels.outcome=\"no_winner\""
+        window = 5 * local.minute, aligner = "ALIGN_SUM", comparison = "COMPARISON_GT", limit = 0, lasting = "0s", absent = null
+        advice = "A sweep ended without a winner. `launcher status SWEEP` says why; `launcher leaderboard SWEEP` shows each trial's reason."
+      }
+      "launcher failed" = {
+        filter = "metric.type=\"run.googleapis.com/job/completed_execution_count\" resource.type=\"cloud_run_job\" resource.labels.job_name=monitoring.regex.full_match(\"${var.name}-(sweep|stage)-.*\") metric.labels.result=\"failed\""
+        window = 5 * local.minute, aligner = "ALIGN_SUM", comparison = "COMPARISON_GT", limit = 0, lasting = "0s", absent = null
+        advice = "A scheduled sweep or staging could not be started. The log of the Cloud Run job says what is missing."
+      }
+      "messages given up" = {
+        filter = "metric.type=\"pubsub.googleapis.com/subscription/num_undelivered_messages\" resource.type=\"pubsub_subscription\" resource.labels.subscription_id=\"${google_pubsub_subscription.dead_letters.name}\""
+        window = 5 * local.minute, aligner = "ALIGN_MAX", comparison = "COMPARISON_GT", limit = 0, lasting = "0s", absent = null
+        advice = "The aggregator refused a message twenty times. `gcloud pubsub subscriptions pull ${google_pubsub_subscription.dead_letters.name} --auto-ack` shows it; the sweep itself is found by /reconcile."
+      }
+      "aggregator failing" = {
+        filter = "metric.type=\"run.googleapis.com/request_count\" resource.type=\"cloud_run_revision\" resource.labels.service_name=\"${var.name}-aggregator\" metric.labels.response_code_class=\"5xx\""
+        window = 15 * local.minute, aligner = "ALIGN_SUM", comparison = "COMPARISON_GT", limit = 2, lasting = "0s", absent = null
+        advice = "The aggregator answers with errors. Its log says what fails; sweeps stay open until it works."
+      }
+    },
+    # Cloud Monitoring adds up over 25 hours at most. A sum that has become empty counts as below the limit.
+    { for k, s in var.sweeps : "no winner of ${k}" => {
+      filter = "metric.type=\"${local.metrics["sweeps-concluded"]}\" resource.type=\"cloud_run_revision\" metric.labels.outcome=\"winner\" metric.labels.model=\"${local.models[k]}\""
+      window = s.winner_within * 60 * local.minute, aligner = "ALIGN_SUM", comparison = "COMPARISON_LT", limit = 1, lasting = "300s"
+      absent = "EVALUATION_MISSING_DATA_ACTIVE"
+      advice = "For ${s.winner_within} hours no sweep has given ${local.models[k]} a new version. `launcher ls` shows the sweeps, and the log of the Cloud Run job ${var.name}-sweep-${k} whether they are started."
+    } if s.winner_within != null && !s.paused },
+  )
+}
+
+resource "google_monitoring_alert_policy" "alert" {
+  for_each = local.alerts
+
+  project               = var.project
+  display_name          = "${var.name}: ${each.key}"
+  combiner              = "OR"
+  severity              = "ERROR"
+  notification_channels = local.channels
+  user_labels           = local.labels
+
+  conditions {
+    display_name = each.key
+    condition_threshold {
+      filter                  = each.value.filter
+      comparison              = each.value.comparison
+      threshold_value         = each.value.limit
+      duration                = each.value.lasting
+      evaluation_missing_data = each.value.absent
+      aggregations {
+        alignment_period     = "${each.value.window}s"
+        per_series_aligner   = each.value.aligner
+        cross_series_reducer = "REDUCE_SUM"
+      }
+    }
+  }
+
+  documentation {
+    mime_type = "text/markdown"
+    content   = each.value.advice
+  }
+
+  depends_on = [google_logging_metric.counter]
+}

@@ -1,0 +1,32 @@
+# Machines have no address outside: they reach Google's services through Private Google Access, and nothing else. There is
+# no router, no NAT and no firewall rule that lets anybody in; what a network does without rules is to refuse.
+
+locals {
+  network_project = var.network == null ? var.project : var.network.project
+  network_name    = var.network == null ? var.name : var.network.network
+  subnetwork_name = var.network == null ? var.name : var.network.subnetwork
+  network         = "projects/${local.network_project}/global/networks/${local.network_name}"
+  subnetwork      = "projects/${local.network_project}/regions/${var.location}/subnetworks/${local.subnetwork_name}"
+}
+
+resource "google_compute_network" "coppice" {
+  count = var.network == null ? 1 : 0
+
+  project                 = var.project
+  name                    = local.network_name
+  description             = "Machines of Coppice's sweeps"
+  auto_create_subnetworks = false
+
+  depends_on = [google_project_service.coppice]
+}
+
+resource "google_compute_subnetwork" "coppice" {
+  count = var.network == null ? 1 : 0
+
+  project                  = var.project
+  region                   = var.location
+  name                     = local.subnetwork_name
+  network                  = one(google_compute_network.coppice[*].id)
+  ip_cidr_range            = var.subnet_range
+  private_ip_google_access = true
+}

@@ -1,0 +1,19 @@
+locals {
+  services = toset(concat(
+    [
+      "artifactregistry.googleapis.com", "batch.googleapis.com", "cloudscheduler.googleapis.com", "compute.googleapis.com",
+      "cloudbilling.googleapis.com", "iam.googleapis.com", "iamcredentials.googleapis.com", "logging.googleapis.com", "monitoring.googleapis.com",
+      "pubsub.googleapis.com", "run.googleapis.com", "storage.googleapis.com", "telemetry.googleapis.com",
+    ],
+    var.customer_managed_key ? ["cloudkms.googleapis.com"] : [],
+    var.budget != null ? ["billingbudgets.googleapis.com"] : [],
+  ))
+}
+
+resource "google_project_service" "coppice" {
+  for_each = local.services
+
+  project            = var.project
+  service            = each.value
+  disable_on_destroy = false # somebody else in the project may need it
+}

@@ -1,0 +1,308 @@
+# A deployment with everything in it: two scheduled sweeps, a shared network, a key, people, alerts and a budget.
+
+mock_provider "google" {
+  mock_data "google_project" {
+    defaults = {
+      number = "123456789012"
+    }
+  }
+  mock_resource "google_cloud_run_v2_service" {
+    defaults = {
+      uri = "https://coppice-aggregator-abcdefghij-uc.a.run.app"
+    }
+  }
+}
+
+variables {
+  project              = "example-project"
+  image_tag            = "v1"
+  zones                = ["us-central1-a", "us-central1-b"]
+  operators            = ["user:ana@example.com", "group:ops@example.com"]
+  model_readers        = ["serviceAccount:serving@example-serving.iam.gserviceaccount.com"]
+  customer_managed_key = true
+  alert_emails         = ["ops@example.com"]
+  budget               = { billing_account = "012345-6789AB-CDEF01", amount = 500 }
+  dataset_days         = 60
+  network              = { project = "example-host", network = "shared", subnetwork = "machines" }
+  source_buckets       = ["example-exports"]
+  stages = {
+    clicks = { schedule = "0 1 * * *", time_zone = "Europe/Berlin", spec = "name: clicks\nsource: gs://example-exports/clicks/*.parquet\n", machine = "n2-highmem-16", spot = true }
+  }
+  sweeps = {
+    nightly = { schedule = "0 2 * * *", time_zone = "Europe/Berlin", spec = "name: nightly-ctr\nmodel: ctr\nmetric: average_precision\n", winner_within = 25 }
+    weekly  = { schedule = "0 4 * * 0", spec = "name: weekly\nmetric: auc\n", paused = true }
+  }
+}
+
+run "iam" {
+  assert {
+    condition = toset(concat(
+      [for b in values(google_project_iam_member.table) : "${b.member}: ${b.role} on project ${b.project}"],
+      [for b in values(google_storage_bucket_iam_member.table) : "${b.member}: ${b.role} on bucket ${b.bucket}"],
+      [for b in values(google_pubsub_topic_iam_member.table) : "${b.member}: ${b.role} on topic ${b.topic}"],
+      [for b in values(google_pubsub_subscription_iam_member.table) : "${b.member}: ${b.role} on subscription ${b.subscription}"],
+      [for b in values(google_service_account_iam_member.table) : "${b.member}: ${b.role} on account ${b.service_account_id}"],
+      [for b in values(google_artifact_registry_repository_iam_member.table) : "${b.member}: ${b.role} on repository ${b.repository}"],
+      [for b in values(google_cloud_run_v2_service_iam_member.table) : "${b.member}: ${b.role} on service ${b.name}"],
+      [for b in values(google_cloud_run_v2_job_iam_member.table) : "${b.member}: ${b.role} on job ${b.name}"],
+      [for b in values(google_kms_crypto_key_iam_member.table) : "${b.member}: ${b.role} on key ${google_kms_crypto_key.coppice[0].id == b.crypto_key_id ? google_kms_crypto_key.coppice[0].name : "?"}"],
+    )) == toset(jsondecode(file("${path.module}/tests/golden/everything.json")))
+    error_message = "The bindings are not those of iam.yaml: go test ./terraform holds the same file against the table."
+  }
+
+  assert {
+    condition     = alltrue([for b in concat(values(google_project_iam_member.table), values(google_storage_bucket_iam_member.table)) : length(b.condition) == 0])
+    error_message = "A right that holds only under a condition is not what the table says."
+  }
+
+  assert {
+    condition     = output.host_project_commands == ["gcloud compute networks subnets add-iam-policy-binding machines --project example-host --region us-central1 --member serviceAccount:service-123456789012@gcp-sa-cloudbatch.iam.gserviceaccount.com --role roles/compute.networkUser"]
+    error_message = "The host project's administrator is told what to grant, and to whom."
+  }
+
+  assert {
+    condition     = alltrue([for b in google_kms_crypto_key_iam_member.table : endswith(b.member, ".iam.gserviceaccount.com") && strcontains(b.member, ":service-123456789012@")])
+    error_message = "Only Google's own agents use the key."
+  }
+}
+
+run "programs" {
+  assert {
+    condition     = output.environment == jsondecode(file("${path.module}/tests/golden/environment.json"))
+    error_message = "The variables are not those that the programs read: go test ./terraform holds the same file against package sweep."
+  }
+
+  assert {
+    condition     = alltrue([for j in google_cloud_run_v2_job.launcher : { for e in j.template[0].template[0].containers[0].env : e.name => e.value } == output.environment])
+    error_message = "The launcher in the cloud has the environment of one on a laptop."
+  }
+
+  assert {
+    condition = { for e in google_cloud_run_v2_service.aggregator["aggregator"].template[0].containers[0].env : e.name => e.value } == {
+      for k, v in merge(output.environment, {
+        COPPICE_AUDIENCE = "coppice-aggregator.example-project"
+        COPPICE_CALLERS  = "coppice-push@example-project.iam.gserviceaccount.com,coppice-scheduler@example-project.iam.gserviceaccount.com"
+      }) : k => v if !contains(["COPPICE_TASK_IMAGE", "COPPICE_TASK_SERVICE_ACCOUNT", "COPPICE_LAUNCHER_IMAGE", "COPPICE_STAGE_SERVICE_ACCOUNT", "COPPICE_NETWORK", "COPPICE_SUBNETWORK", "COPPICE_ZONES", "COPPICE_JOBS_TOPIC"], k)
+    }
+    error_message = "The aggregator knows the deployment and its callers, and not how jobs are made."
+  }
+
+  assert {
+    condition = (
+      google_cloud_run_v2_service.aggregator["aggregator"].name == "coppice-aggregator" &&
+      google_cloud_run_v2_service.aggregator["aggregator"].ingress == "INGRESS_TRAFFIC_INTERNAL_ONLY" &&
+      google_cloud_run_v2_service.aggregator["aggregator"].custom_audiences == tolist(["coppice-aggregator.example-project"]) &&
+      google_cloud_run_v2_service.aggregator["aggregator"].deletion_protection &&
+      google_cloud_run_v2_service.aggregator["aggregator"].template[0].service_account == "coppice-aggregator@example-project.iam.gserviceaccount.com" &&
+      google_cloud_run_v2_service.aggregator["aggregator"].template[0].scaling[0].min_instance_count == 0 &&
+      google_cloud_run_v2_service.aggregator["aggregator"].template[0].containers[0].image == "us-central1-docker.pkg.dev/example-project/coppice/coppice-aggregator:v1" &&
+      google_cloud_run_v2_service.aggregator["aggregator"].template[0].containers[0].args == tolist(["serve", "--listen", ":8080"]) &&
+      google_cloud_run_v2_service.aggregator["aggregator"].template[0].containers[0].startup_probe[0].http_get[0].path == "/healthz"
+    )
+    error_message = "The aggregator serves, as its own account, to callers inside only, and scales to zero."
+  }
+
+  assert {
+    condition = { for k, j in google_cloud_run_v2_job.launcher : k => j.name } == {
+      sweep-nightly = "coppice-sweep-nightly", sweep-weekly = "coppice-sweep-weekly", stage-clicks = "coppice-stage-clicks"
+    }
+    error_message = "A Cloud Run job for each scheduled sweep and staging."
+  }
+
+  assert {
+    condition = alltrue([for j in google_cloud_run_v2_job.launcher :
+      j.template[0].template[0].service_account == "coppice-launcher@example-project.iam.gserviceaccount.com" &&
+      j.template[0].template[0].containers[0].image == "us-central1-docker.pkg.dev/example-project/coppice/coppice-launcher:v1" && j.template[0].task_count == 1
+    ])
+    error_message = "The launcher runs once, as its own account."
+  }
+
+  assert {
+    condition     = google_cloud_run_v2_job.launcher["sweep-nightly"].template[0].template[0].containers[0].args == tolist(["sweep", "/etc/coppice/sweep-nightly.yaml", "--no-wait", "--json", "--schedule", "0 2 * * *", "--time-zone", "Europe/Berlin"])
+    error_message = "The launcher has to know the schedule: the slot names the sweep."
+  }
+
+  assert {
+    condition = (
+      google_cloud_run_v2_job.launcher["sweep-nightly"].template[0].template[0].volumes[0].gcs[0].bucket == "example-project-coppice-sweeps" &&
+      google_cloud_run_v2_job.launcher["sweep-nightly"].template[0].template[0].volumes[0].gcs[0].read_only &&
+      google_cloud_run_v2_job.launcher["sweep-nightly"].template[0].template[0].containers[0].volume_mounts[0].mount_path == "/etc/coppice" &&
+      google_storage_bucket_object.spec["sweep-nightly"].name == "sweep-nightly.yaml" && google_storage_bucket_object.spec["sweep-nightly"].bucket == "example-project-coppice-sweeps" &&
+      google_storage_bucket_object.spec["sweep-nightly"].content == var.sweeps["nightly"].spec
+    )
+    error_message = "The spec that the launcher reads is the one that was given."
+  }
+}
+
+run "staging" {
+  assert {
+    condition = (
+      google_cloud_run_v2_job.launcher["stage-clicks"].template[0].template[0].containers[0].args == tolist(["stage", "/etc/coppice/stage-clicks.yaml", "--batch", "--json", "--machine", "n2-highmem-16", "--spot"]) &&
+      google_cloud_run_v2_job.launcher["stage-clicks"].template[0].template[0].timeout == "86400s" && google_cloud_run_v2_job.launcher["sweep-nightly"].template[0].template[0].timeout == "21600s" &&
+      google_storage_bucket_object.spec["stage-clicks"].content == var.stages["clicks"].spec
+    )
+    error_message = "A staging is a launcher that submits a job."
+  }
+
+  assert {
+    condition     = google_cloud_scheduler_job.launcher["stage-clicks"].schedule == "0 1 * * *" && endswith(google_cloud_scheduler_job.launcher["stage-clicks"].http_target[0].uri, "/jobs/coppice-stage-clicks:run")
+    error_message = "The staging has its own schedule."
+  }
+}
+
+run "calls" {
+  assert {
+    condition     = google_pubsub_subscription.aggregator["scores"].push_config[0].push_endpoint == "https://coppice-aggregator-abcdefghij-uc.a.run.app/push"
+    error_message = "Scores are pushed to the aggregator's /push."
+  }
+
+  assert {
+    condition     = google_pubsub_subscription.aggregator["jobs"].push_config[0].push_endpoint == "https://coppice-aggregator-abcdefghij-uc.a.run.app/reconcile"
+    error_message = "A change of a job's state is a reason to look, no more."
+  }
+
+  assert {
+    condition = alltrue([for s in google_pubsub_subscription.aggregator :
+      s.push_config[0].oidc_token[0].service_account_email == "coppice-push@example-project.iam.gserviceaccount.com" && s.push_config[0].oidc_token[0].audience == output.audience
+    ])
+    error_message = "Pushes come with a token of the push account, for the aggregator's audience."
+  }
+
+  assert {
+    condition     = { for k, s in google_pubsub_subscription.aggregator : k => s.name } == { scores = "coppice-aggregator", jobs = "coppice-jobs" }
+    error_message = "The names of the subscriptions."
+  }
+
+  assert {
+    condition = (
+      google_cloud_scheduler_job.reconcile["aggregator"].http_target[0].uri == "https://coppice-aggregator-abcdefghij-uc.a.run.app/reconcile" &&
+      google_cloud_scheduler_job.reconcile["aggregator"].http_target[0].http_method == "POST" &&
+      google_cloud_scheduler_job.reconcile["aggregator"].http_target[0].oidc_token[0].service_account_email == "coppice-scheduler@example-project.iam.gserviceaccount.com" &&
+      google_cloud_scheduler_job.reconcile["aggregator"].http_target[0].oidc_token[0].audience == output.audience &&
+      google_cloud_scheduler_job.reconcile["aggregator"].schedule == "*/5 * * * *"
+    )
+    error_message = "Every five minutes somebody notices silence."
+  }
+
+  assert {
+    condition = (
+      google_cloud_scheduler_job.launcher["sweep-nightly"].http_target[0].uri == "https://run.googleapis.com/v2/projects/example-project/locations/us-central1/jobs/coppice-sweep-nightly:run" &&
+      google_cloud_scheduler_job.launcher["sweep-nightly"].http_target[0].http_method == "POST" &&
+      base64decode(google_cloud_scheduler_job.launcher["sweep-nightly"].http_target[0].body) == "{}" &&
+      length(google_cloud_scheduler_job.launcher["sweep-nightly"].http_target[0].oidc_token) == 0 &&
+      google_cloud_scheduler_job.launcher["sweep-nightly"].http_target[0].oauth_token[0].service_account_email == "coppice-scheduler@example-project.iam.gserviceaccount.com" &&
+      google_cloud_scheduler_job.launcher["sweep-nightly"].time_zone == "Europe/Berlin" && google_cloud_scheduler_job.launcher["sweep-nightly"].schedule == "0 2 * * *" &&
+      !google_cloud_scheduler_job.launcher["sweep-nightly"].paused && google_cloud_scheduler_job.launcher["sweep-weekly"].paused
+    )
+    error_message = "A schedule runs its job with an access token and without overrides, which would need a wider role."
+  }
+}
+
+run "kept_and_watched" {
+  assert {
+    condition     = length(google_compute_network.coppice) + length(google_compute_subnetwork.coppice) == 0
+    error_message = "With a network of another project none is made."
+  }
+
+  assert {
+    condition = alltrue(concat(
+      [for b in google_storage_bucket.coppice : b.encryption[0].default_kms_key_name == google_kms_crypto_key.coppice[0].id],
+      [for t in google_pubsub_topic.coppice : t.kms_key_name == google_kms_crypto_key.coppice[0].id],
+      [for j in google_cloud_run_v2_job.launcher : j.template[0].template[0].encryption_key == google_kms_crypto_key.coppice[0].id],
+      [
+        google_artifact_registry_repository.images.kms_key_name == google_kms_crypto_key.coppice[0].id,
+        google_cloud_run_v2_service.aggregator["aggregator"].template[0].encryption_key == google_kms_crypto_key.coppice[0].id,
+        google_kms_crypto_key.coppice[0].rotation_period == "7776000s",
+        google_kms_key_ring.coppice[0].location == "us-central1",
+      ],
+    ))
+    error_message = "The key encrypts all that is kept, and lies where it is kept."
+  }
+
+  assert {
+    condition     = [for r in google_storage_bucket.coppice["datasets"].lifecycle_rule : one(r.condition).age if one(r.action).type == "Delete"] == [60]
+    error_message = "dataset_days deletes datasets."
+  }
+
+  assert {
+    condition     = toset(keys(google_monitoring_alert_policy.alert)) == toset(["sweep failed", "launcher failed", "messages given up", "aggregator failing", "no winner of nightly"])
+    error_message = "A sweep with winner_within has an alert of its own."
+  }
+
+  assert {
+    condition = alltrue([for p in google_monitoring_alert_policy.alert :
+      p.notification_channels == tolist([google_monitoring_notification_channel.email["ops@example.com"].id]) && length(p.documentation[0].content) > 40
+    ])
+    error_message = "Every alert is sent to somebody, with what to do."
+  }
+
+  assert {
+    condition = (
+      strcontains(google_monitoring_alert_policy.alert["no winner of nightly"].conditions[0].condition_threshold[0].filter, "metric.labels.model=\"ctr\"") &&
+      strcontains(google_monitoring_alert_policy.alert["no winner of nightly"].conditions[0].condition_threshold[0].filter, "metric.labels.outcome=\"winner\"") &&
+      google_monitoring_alert_policy.alert["no winner of nightly"].conditions[0].condition_threshold[0].aggregations[0].alignment_period == "90000s" &&
+      google_monitoring_alert_policy.alert["no winner of nightly"].conditions[0].condition_threshold[0].comparison == "COMPARISON_LT" &&
+      google_monitoring_alert_policy.alert["no winner of nightly"].conditions[0].condition_threshold[0].evaluation_missing_data == "EVALUATION_MISSING_DATA_ACTIVE"
+    )
+    error_message = "No winner in time counts for the spec's model, and silence counts, too."
+  }
+
+  assert {
+    condition     = toset([for m in google_logging_metric.counter : m.name]) == toset(["coppice/sweeps-concluded", "coppice/trials-ended", "coppice/trials-given-up", "coppice/aggregator-errors"])
+    error_message = "What is counted."
+  }
+
+  assert {
+    condition     = alltrue([for m in google_logging_metric.counter : join(" ", keys(m.label_extractors)) == join(" ", sort([for l in m.metric_descriptor[0].labels : l.key]))])
+    error_message = "A metric's labels are those that are extracted."
+  }
+
+  assert {
+    condition     = length(jsondecode(google_monitoring_dashboard.coppice.dashboard_json).mosaicLayout.tiles) == 10
+    error_message = "Nine charts and the log."
+  }
+
+  assert {
+    condition = alltrue([for i, t in jsondecode(google_monitoring_dashboard.coppice.dashboard_json).mosaicLayout.tiles : alltrue([
+      for j, u in jsondecode(google_monitoring_dashboard.coppice.dashboard_json).mosaicLayout.tiles : i == j || t.xPos + t.width <= u.xPos || u.xPos + u.width <= t.xPos || t.yPos + t.height <= u.yPos || u.yPos + u.height <= t.yPos
+    ])])
+    error_message = "No tile of the dashboard covers another one."
+  }
+
+  assert {
+    condition = (
+      google_billing_budget.coppice[0].billing_account == "012345-6789AB-CDEF01" &&
+      google_billing_budget.coppice[0].budget_filter[0].projects == toset(["projects/123456789012"]) &&
+      google_billing_budget.coppice[0].amount[0].specified_amount[0].units == "500" && google_billing_budget.coppice[0].amount[0].specified_amount[0].currency_code == "USD" &&
+      toset([for r in google_billing_budget.coppice[0].threshold_rules : "${r.threshold_percent} ${r.spend_basis}"]) == toset(["0.5 CURRENT_SPEND", "0.9 CURRENT_SPEND", "1 CURRENT_SPEND", "1 FORECASTED_SPEND"]) &&
+      google_billing_budget.coppice[0].all_updates_rule[0].monitoring_notification_channels == tolist([google_monitoring_notification_channel.email["ops@example.com"].id])
+    )
+    error_message = "The budget is the project's, and tells whom the alerts tell."
+  }
+}
+
+run "images_from_elsewhere" {
+  variables {
+    image_tag = ""
+    images = {
+      launcher   = "europe-docker.pkg.dev/other/repo/launcher@sha256:0000000000000000000000000000000000000000000000000000000000000000"
+      task       = "europe-docker.pkg.dev/other/repo/task:7"
+      aggregator = "europe-docker.pkg.dev/other/repo/aggregator:7"
+    }
+    name = "trial"
+  }
+
+  assert {
+    condition     = output.environment.COPPICE_TASK_IMAGE == "europe-docker.pkg.dev/other/repo/task:7" && google_cloud_run_v2_service.aggregator["aggregator"].template[0].containers[0].image == "europe-docker.pkg.dev/other/repo/aggregator:7"
+    error_message = "Images may lie elsewhere."
+  }
+
+  assert {
+    condition = alltrue([for n in concat(
+      [for b in google_storage_bucket.coppice : trimprefix(b.name, "example-project-")], [for t in google_pubsub_topic.coppice : t.name], [for s in google_pubsub_subscription.aggregator : s.name],
+      [for a in google_service_account.coppice : a.account_id], [for j in google_cloud_run_v2_job.launcher : j.name], [for j in google_cloud_scheduler_job.launcher : j.name],
+      [google_cloud_run_v2_service.aggregator["aggregator"].name, google_cloud_scheduler_job.reconcile["aggregator"].name, google_pubsub_subscription.dead_letters.name],
+    ) : startswith(n, "trial-")])
+    error_message = "Every name begins with the deployment's, so that two of them fit into a project."
+  }
+}

@@ -1,0 +1,146 @@
+# How long things are kept, with which keys, on which network, who is told and who may do something.
+
+variable "sweep_days" {
+  description = "Days after which plans, results and models of a sweep are deleted. What is registered stays."
+  type        = number
+  default     = 30
+  nullable    = false
+  validation {
+    condition     = var.sweep_days >= 1 && floor(var.sweep_days) == var.sweep_days
+    error_message = "Sweeps are kept for a whole number of days, at least one."
+  }
+}
+
+variable "dataset_days" {
+  description = "Days after which a staged dataset is deleted; null keeps all. A winner can be retrained as long as its dataset is there."
+  type        = number
+  default     = null
+  validation {
+    condition     = var.dataset_days == null ? true : var.dataset_days >= 1 && floor(var.dataset_days) == var.dataset_days
+    error_message = "Datasets are kept for a whole number of days, at least one, or for ever (null)."
+  }
+}
+
+variable "registry_undo_days" {
+  description = "Days for which an overwritten or deleted object of the registry can be brought back."
+  type        = number
+  default     = 30
+  nullable    = false
+  validation {
+    condition     = var.registry_undo_days >= 7 && var.registry_undo_days <= 90 && floor(var.registry_undo_days) == var.registry_undo_days
+    error_message = "Between 7 and 90 whole days, as Cloud Storage has it."
+  }
+}
+
+variable "network" {
+  description = "A network that exists, such as a shared VPC: project it is in, its name, and a subnetwork of the location with Private Google Access. Null creates one."
+  type = object({
+    project    = string
+    network    = string
+    subnetwork = string
+  })
+  default = null
+  validation {
+    condition = var.network == null ? true : (
+      can(regex("^[a-z][a-z0-9-]{4,28}[a-z0-9]$", var.network.project)) &&
+      alltrue([for n in [var.network.network, var.network.subnetwork] : can(regex("^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$", n))])
+    )
+    error_message = "Give the project's id and the plain names of network and subnetwork, not their URLs."
+  }
+}
+
+variable "subnet_range" {
+  description = "Addresses of the subnetwork that is created: one for each machine."
+  type        = string
+  default     = "10.84.0.0/20"
+  nullable    = false
+  validation {
+    condition     = can(cidrnetmask(var.subnet_range)) && can(regex("^(10|172|192)\\.", var.subnet_range)) && try(tonumber(split("/", var.subnet_range)[1]), 33) <= 29
+    error_message = "A private IPv4 range of at least eight addresses, such as 10.84.0.0/20."
+  }
+}
+
+variable "customer_managed_key" {
+  description = "Encrypt buckets, topics, images and the programs on Cloud Run with a key of this project, which is created."
+  type        = bool
+  default     = false
+  nullable    = false
+}
+
+variable "key_rotation_days" {
+  description = "Days after which the key gets a new version."
+  type        = number
+  default     = 90
+  nullable    = false
+  validation {
+    condition     = var.key_rotation_days >= 1 && var.key_rotation_days <= 36500 && floor(var.key_rotation_days) == var.key_rotation_days
+    error_message = "A whole number of days, at least one: Cloud KMS rotates once a day at most."
+  }
+}
+
+variable "alert_emails" {
+  description = "Who is told when a sweep fails, when there is no winner in time, when messages are given up, and about the budget."
+  type        = set(string)
+  default     = []
+  nullable    = false
+  validation {
+    condition     = length(var.alert_emails) <= 5 && alltrue([for e in var.alert_emails : can(regex("^[^@\\s]+@[^@\\s]+\\.[^@\\s]+$", e))])
+    error_message = "At most five e-mail addresses: a budget notifies no more."
+  }
+}
+
+variable "metrics_endpoint" {
+  description = "Where task and aggregator push what they measure, by OTLP over HTTP: Cloud Monitoring, a collector, or nowhere (empty)."
+  type        = string
+  default     = "https://telemetry.googleapis.com"
+  nullable    = false
+  validation {
+    condition     = can(regex("^(https?://[A-Za-z0-9.-]+(:[0-9]+)?)?$", var.metrics_endpoint))
+    error_message = "An address without a path, such as http://collector:4318, or nothing."
+  }
+}
+
+variable "budget" {
+  description = "A monthly budget of the project: billing account, whole units of the account's currency, and the parts of it at which somebody is told. Null creates none."
+  type = object({
+    billing_account = string
+    amount          = number
+    currency        = optional(string, "USD")
+    thresholds      = optional(list(number), [0.5, 0.9, 1.0])
+  })
+  default = null
+  validation {
+    condition     = var.budget == null ? true : can(regex("^[0-9A-F]{6}-[0-9A-F]{6}-[0-9A-F]{6}$", var.budget.billing_account))
+    error_message = "A billing account is three groups of six hexadecimal digits: `gcloud billing accounts list` prints it."
+  }
+  validation {
+    condition     = var.budget == null ? true : var.budget.amount >= 1 && floor(var.budget.amount) == var.budget.amount && can(regex("^[A-Z]{3}$", var.budget.currency))
+    error_message = "The amount is a whole number, at least 1, and the currency has three letters, such as USD."
+  }
+  validation {
+    condition     = var.budget == null ? true : length(var.budget.thresholds) > 0 && alltrue([for t in var.budget.thresholds : t > 0 && t <= 10])
+    error_message = "Thresholds are parts of the amount: 0.5 is half of it. There is at least one."
+  }
+}
+
+variable "operators" {
+  description = "Who may push images, start scheduled sweeps by hand and act as the launcher, as IAM members: user:ana@example.com, group:..."
+  type        = set(string)
+  default     = []
+  nullable    = false
+  validation {
+    condition     = alltrue([for m in var.operators : can(regex("^(user|group|serviceAccount):[^@\\s]+@[^@\\s]+$", m)) || can(regex("^principal(Set)?://iam\\.googleapis\\.com/\\S+$", m))])
+    error_message = "Each is user:, group: or serviceAccount: with an e-mail address, or a principal:// or principalSet:// of a workload identity pool; never everybody."
+  }
+}
+
+variable "model_readers" {
+  description = "Who may read registered models, as IAM members: the account of the serving system, say."
+  type        = set(string)
+  default     = []
+  nullable    = false
+  validation {
+    condition     = alltrue([for m in var.model_readers : can(regex("^(user|group|serviceAccount):[^@\\s]+@[^@\\s]+$", m)) || can(regex("^principal(Set)?://iam\\.googleapis\\.com/\\S+$", m))])
+    error_message = "Each is user:, group: or serviceAccount: with an e-mail address, or a principal:// or principalSet:// of a workload identity pool; never everybody."
+  }
+}
