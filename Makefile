@@ -27,7 +27,7 @@ export CGO_ENABLED ?= 0
 export GOFLAGS ?= -trimpath -buildvcs=false
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test race lint e2e interop quality images fuzz bench bench-peers bench-memory bench-scale bench-programs clean $(BINARIES)
+.PHONY: help build demo test race lint e2e interop quality images fuzz bench bench-peers bench-memory bench-scale bench-calibrate bench-programs clean $(BINARIES)
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -105,6 +105,9 @@ bench-memory: bench-programs $(PEERS_READY) ## private memory of 4 candidates on
 
 bench-scale: bench-programs $(PEERS_READY) ## time per value, memory and opening as the table grows (ROWS=1000000,5000000,20000000)
 	$(PEERS) bench/scale.py --bin bin --out $(BENCH) --rows $(or $(ROWS),1000000$(comma)5000000$(comma)20000000) $(if $(ROWS),,--doc docs/benchmarks.md)
+
+bench-calibrate: bench-programs $(PEERS_READY) ## what leaves, feature_fraction, bagging and threads cost, for the quote (ROWS=1000000,5000000, ROUNDS=)
+	$(PEERS) bench/calibrate.py --bin bin --out $(BENCH) --rounds $(ROUNDS) --rows $(or $(ROWS),1000000$(comma)5000000) $(if $(ROWS),,--doc docs/cost.md)
 
 build/venv-peers/ok: bench/requirements-peers.txt
 	python3 -m venv build/venv-peers

@@ -28,14 +28,17 @@ var layers = map[string]int{
 	"metric":    1,
 	"calibrate": 1,
 	"blob":      1,
-	"cloud":     1, // what the three adapters share
+	"machines":  1, // machine types and prices
+	"cloud":     1, // what the adapters share
 	"terraform": 1, // the deployment's table of rights
 
-	"search":       2,
-	"registry":     2,
-	"cloud/gcs":    2,
-	"cloud/pubsub": 2,
-	"cloud/batch":  2,
+	"search":        2,
+	"registry":      2,
+	"cloud/gcs":     2,
+	"cloud/pubsub":  2,
+	"cloud/batch":   2,
+	"cloud/billing": 2,
+	"ledger":        2, // what a sweep has cost so far
 
 	"dataset/datasettest": 2, // for tests of everything above
 
@@ -65,6 +68,7 @@ var only = []struct {
 	{"cloud.google.com/go/storage", []string{"cloud/gcs/"}, "one adapter knows Google's storage client"},
 	{"cloud.google.com/go/pubsub/", []string{"cloud/pubsub/", "localemu/"}, "one adapter knows Google's Pub/Sub client; the emulator serves it"},
 	{"cloud.google.com/go/batch/", []string{"cloud/batch/", "localemu/"}, "one adapter knows Google's Batch client; the emulator serves it"},
+	{"google.golang.org/api/cloudbilling/", []string{"cloud/billing/"}, "one adapter knows Google's billing client"},
 	{"github.com/fsouza/fake-gcs-server/", []string{"localemu/"}, "an emulator"},
 	{"github.com/apache/arrow/", []string{"dataset/"}, "moving to another release must stay a one-folder change"},
 	{"github.com/dmitryikh/leaves", []string{"aggregator/", "bench/"}, "the independent scorer checks the trainer, and is a peer to measure; nobody predicts with it"},

@@ -25,6 +25,7 @@ import (
 	"coppice/dataset"
 	"coppice/dataset/ingest"
 	"coppice/gbt"
+	"coppice/machines"
 	"coppice/metric"
 	"coppice/registry"
 	"coppice/search"
@@ -173,7 +174,7 @@ func input(err error) (int, bool) {
 		new(*dataset.ManifestError), new(*dataset.FormatError), new(*dataset.CorruptError), new(*ingest.TableError),
 		new(*gbt.ParamError), new(*gbt.ModelError), new(*metric.UnknownError), new(*metric.ArgumentError), new(*metric.InputError),
 		new(*search.SpecError), new(*search.TooManyError), new(*search.SpaceError), new(*search.ExpressionError),
-		new(*registry.InputError), new(*registry.CorruptError))
+		new(*registry.InputError), new(*registry.CorruptError), new(*machines.UnknownError), new(*machines.DiskError))
 }
 
 func conflict(err error) (int, bool) {

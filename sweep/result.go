@@ -42,6 +42,30 @@ type Heartbeat struct {
 	At     time.Time `json:"at"`
 }
 
+// DecodeClaim reads a claim of a trial.
+func DecodeClaim(data []byte) (*Claim, error) {
+	var c Claim
+	if err := decode("claim", data, &c, func() int { return c.Format }); err != nil {
+		return nil, err
+	}
+	if err := CheckID(string(c.Sweep)); err != nil {
+		return nil, &DecodeError{"claim", err}
+	}
+	if c.Trial < 0 || c.Trial >= MaxTrials || c.Claim < 0 || c.Task < 0 || c.Attempt < 0 {
+		return nil, &DecodeError{"claim", fmt.Errorf("trial %d, claim %d, task %d, attempt %d", c.Trial, c.Claim, c.Task, c.Attempt)}
+	}
+	return &c, nil
+}
+
+// DecodeHeartbeat reads a claim's sign of life.
+func DecodeHeartbeat(data []byte) (*Heartbeat, error) {
+	var h Heartbeat
+	if err := decode("heartbeat", data, &h, func() int { return h.Format }); err != nil {
+		return nil, err
+	}
+	return &h, nil
+}
+
 // Object is a file that a trial left beside its result.
 type Object struct {
 	Name   string `json:"name"`

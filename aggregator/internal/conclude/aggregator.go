@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"math"
 	"slices"
 	"sync"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"coppice/blob"
+	"coppice/ledger"
 	"coppice/registry"
 	"coppice/sweep"
 )
@@ -40,6 +40,7 @@ type known struct {
 	plan     *sweep.Plan
 	planText []byte
 	results  map[int]sweep.Result
+	costs    *ledger.Reader // nil before it is first asked
 	ended    *sweep.Conclusion
 }
 
@@ -106,7 +107,7 @@ func (a *Aggregator) Consider(ctx context.Context, id sweep.ID) (*sweep.Conclusi
 		a.forget(id) // messages can name any sweep
 	}
 	if k.ended = c; c != nil {
-		k.plan, k.planText, k.results = nil, nil, nil // an aggregator that lives for months must not keep them
+		k.plan, k.planText, k.results, k.costs = nil, nil, nil, nil // an aggregator that lives for months must not keep them
 	}
 	return c, nil
 }
@@ -295,40 +296,6 @@ func (k *known) board(e *sweep.Ending) sweep.Board {
 	return sweep.Fold(k.plan, results)
 }
 
-// isOver says whether the sweep is to be concluded now, and why; nil means not yet.
-func (a *Aggregator) isOver(ctx context.Context, k *known) (*sweep.Ending, error) {
-	p, b := k.plan, k.board(nil)
-	_, err := a.Sweeps.Stat(ctx, p.Sweep.Cancel())
-	if err == nil {
-		return &sweep.Ending{Cancelled: true}, nil
-	}
-	if !errors.Is(err, blob.ErrNotExist) {
-		return nil, err
-	}
-	if b.Waiting == 0 {
-		return &sweep.Ending{}, nil
-	}
-	age := a.Now().Sub(p.Created)
-	if limit := time.Duration(p.Spec.Limits.Sweep); age >= limit {
-		return &sweep.Ending{Early: fmt.Sprintf("%d of %d trials had not ended after %s, the sweep's time limit", b.Waiting, len(b.Rows), limit)}, nil
-	}
-	if a.Jobs == nil {
-		return nil, nil
-	}
-	ended, state, err := a.jobsEnded(ctx, p)
-	if err != nil || !ended {
-		return nil, err
-	}
-	// What was written between the last look and the job's end counts, too.
-	if err := a.readResults(ctx, k); err != nil {
-		return nil, err
-	}
-	if b = k.board(nil); b.Waiting == 0 {
-		return &sweep.Ending{}, nil
-	}
-	return &sweep.Ending{Early: fmt.Sprintf("%d of %d trials had not ended when the Batch job was %s", b.Waiting, len(b.Rows), state)}, nil
-}
-
 // write leaves the conclusion, or returns the one that somebody else left first.
 func (a *Aggregator) write(ctx context.Context, c *sweep.Conclusion) (*sweep.Conclusion, error) {
 	created, err := blob.CreateJSON(ctx, a.Sweeps, c.Sweep.Conclusion(), c)
@@ -340,9 +307,4 @@ func (a *Aggregator) write(ctx context.Context, c *sweep.Conclusion) (*sweep.Con
 	}
 	a.Log.Info("sweep concluded", "sweep", c.Sweep, "outcome", c.Outcome, "trial", c.Trial, "model", c.Model, "version", c.Version, "reason", c.Reason)
 	return c, nil
-}
-
-// quorum is how many trials must be done for a sweep that ended early to have a winner.
-func quorum(p *sweep.Plan) int {
-	return int(math.Ceil(p.Spec.Limits.Quorum * float64(len(p.Trials))))
 }

@@ -12,6 +12,7 @@ import (
 	"coppice/blob"
 	"coppice/launcher/internal/place"
 	"coppice/launcher/internal/plan"
+	"coppice/launcher/internal/quote"
 	"coppice/launcher/internal/stagejob"
 	"coppice/program"
 	"coppice/registry"
@@ -23,6 +24,8 @@ type World struct {
 	program.World
 	// Connect opens the cloud, or its emulation.
 	Connect func(context.Context, Env) (*Backends, error)
+	// PriceList opens Google's list of prices.
+	PriceList func(context.Context) (PriceList, error)
 	// Codes know exit codes of errors that only the wiring can name.
 	Codes []func(error) (int, bool)
 }
@@ -73,12 +76,13 @@ machine, picks, verifies and calibrates the best, and registers it.
 Exit codes: 0 done, 1 unexpected error, 2 wrong flag or argument, 3 unusable spec or data, 4 not found, 5 in conflict with
 what is there, 6 environment or credentials incomplete, 7 the sweep ended without a winner, 130 interrupted.`,
 		Example: `  launcher stage dataset.yaml
-  launcher sweep sweep.yaml
+  launcher plan sweep.yaml
+  launcher sweep sweep.yaml --budget 12.50
   launcher registry show ctr
   launcher predict --model ctr --in today.parquet --out clicks.csv`,
 	}
-	root.AddCommand(stageCommand(&w), stageTaskCommand(&w), sweepCommand(&w), watchCommand(&w), statusCommand(&w), cancelCommand(&w),
-		leaderboardCommand(&w), lsCommand(&w), registryCommand(&w), predictCommand(&w))
+	root.AddCommand(stageCommand(&w), stageTaskCommand(&w), planCommand(&w), sweepCommand(&w), watchCommand(&w), statusCommand(&w), cancelCommand(&w),
+		leaderboardCommand(&w), billCommand(&w), lsCommand(&w), pricesCommand(&w), registryCommand(&w), predictCommand(&w))
 	return program.Execute(ctx, w.World, root, append(w.Codes, exitCode)...)
 }
 
@@ -87,6 +91,10 @@ func exitCode(err error) (int, bool) {
 	var ended *NoWinnerError
 	if errors.As(err, &ended) {
 		return sweep.ExitNoWinner, true
+	}
+	var over *quote.BudgetError
+	if errors.As(err, &over) {
+		return sweep.ExitInput, true
 	}
 	var conflict *conflictError
 	if errors.As(err, &conflict) {

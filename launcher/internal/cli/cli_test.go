@@ -33,6 +33,7 @@ type world struct {
 	dir     string
 	buckets map[string]blob.Store
 	jobs    *jobs
+	list    *priceList
 	now     time.Time
 	ctx     context.Context
 }
@@ -99,6 +100,7 @@ func (w *world) run(args ...string) (code int, out, errOut string) {
 	code = Run(w.ctx, World{
 		World: program.World{Args: args, Out: &o, Err: &e, Version: "v1", Now: func() time.Time { return w.now }, Env: envconfig.MapLookuper(map[string]string{
 			"COPPICE_PROJECT": "p", "COPPICE_DATASETS_BUCKET": "datasets", "COPPICE_SWEEPS_BUCKET": "sweeps", "COPPICE_REGISTRY_BUCKET": "registry"})},
+		PriceList: func(context.Context) (PriceList, error) { return w.list, nil },
 		Connect: func(context.Context, Env) (*Backends, error) {
 			return &Backends{Bucket: func(name string) blob.Store { return w.buckets[name] }, Jobs: w.jobs, Close: func() error { return nil }}, nil
 		},
