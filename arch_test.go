@@ -46,8 +46,9 @@ var layers = map[string]int{
 	"aggregator": 4,
 	"localemu":   4,
 
-	"examples": 4,
-	"bench":    4, // measures the others from outside; see docs/benchmarks.md
+	"examples":  4,
+	"container": 4, // what only the images need
+	"bench":     4, // measures the others from outside; see docs/benchmarks.md
 }
 
 // within names the folders whose packages may import each other, because they are one room.
@@ -77,7 +78,7 @@ var only = []struct {
 var wiring = []string{"launcher/wire.go", "task/wire.go", "aggregator/wire.go"}
 
 // mains are the only files that may end the process or read the environment directly.
-var mains = []string{"launcher/main.go", "task/main.go", "aggregator/main.go", "localemu/main.go", "examples/clicks/main.go", "bench/gauge/main.go"}
+var mains = []string{"launcher/main.go", "task/main.go", "aggregator/main.go", "localemu/main.go", "examples/clicks/main.go", "bench/gauge/main.go", "container/roots/main.go"}
 
 // never are imports that nothing but tests may have.
 var never = []struct{ from, pkg, why string }{
