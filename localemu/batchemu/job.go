@@ -48,7 +48,7 @@ type plan struct {
 	spot        bool
 	machineType string
 	zone        string
-	program     string // the local program behind the image
+	program     string // the local program behind the image, or the image
 	args        []string
 	env         []string // NAME=VALUE, with mount paths as in the job
 	mounts      []mount
