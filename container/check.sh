@@ -7,8 +7,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 context=$1
 shift
 limit=40000000 # bytes, unpacked, of the task's image
-again=build/images-again
 work=$(mktemp -d)
+again=$work/again
 cleanup() {
   rm -rf "$work"
   for program in launcher task aggregator; do "$IMAGE_TOOL" rmi "coppice-$program:$VERSION-again" >/dev/null 2>&1 || true; done
@@ -76,7 +76,6 @@ says() { # PROGRAM: what the image says of itself is true
 
 # Again from a copy in another folder, so that nothing of this one can be in the bits.
 rebuild() {
-  rm -rf "$again"
   mkdir -p "$again"
   git ls-files -z --cached --others --exclude-standard | tar -c --null -T - | tar -x -C "$again"
   make --no-print-directory -C "$again" sbom "VERSION=$VERSION" "REVISION=$REVISION" >"$work/make.log" 2>&1 || { cat "$work/make.log" >&2; fail "the second build failed"; }

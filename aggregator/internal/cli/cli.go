@@ -58,7 +58,8 @@ func (w *World) with(ctx context.Context, use func(*conclude.Aggregator, *Backen
 	}
 	defer func() { err = errors.Join(err, b.Close()) }()
 	return use(&conclude.Aggregator{
-		Datasets: b.Datasets, Sweeps: b.Sweeps, Registry: registry.New(b.Registry), Jobs: b.Jobs, Now: w.Now, Log: program.Logger(w.Out),
+		Datasets: b.Datasets, Sweeps: b.Sweeps, Registry: registry.New(b.Registry), Jobs: b.Jobs, Now: w.Now,
+		Log: program.Logger(w.Out, program.Origin{Program: "aggregator", Version: w.Version, Project: env.Project}),
 	}, b)
 }
 
@@ -89,7 +90,7 @@ func pull(ctx context.Context, a *conclude.Aggregator, b *Backends, every time.D
 		return b.Messages.Receive(ctx, func(ctx context.Context, data []byte) error {
 			err := a.Handle(ctx, data)
 			if err != nil && ctx.Err() == nil {
-				a.Log.Error("handle a message", "error", err.Error())
+				conclude.Report(a.Log, "handle a message", err)
 			}
 			return err
 		})
@@ -99,7 +100,7 @@ func pull(ctx context.Context, a *conclude.Aggregator, b *Backends, every time.D
 		defer tick.Stop()
 		for {
 			if err := a.Reconcile(ctx); err != nil && ctx.Err() == nil {
-				a.Log.Error("reconcile", "error", err.Error()) // the next round tries again
+				conclude.Report(a.Log, "reconcile", err) // the next round tries again
 			}
 			select {
 			case <-ctx.Done():

@@ -105,7 +105,7 @@ func handler(a *conclude.Aggregator) http.Handler {
 // answer tells the caller to try again when something failed. The reason goes to the log, not to whoever asks.
 func answer(a *conclude.Aggregator, w http.ResponseWriter, what string, err error) {
 	if err != nil {
-		a.Log.Error(what, "error", err.Error())
+		conclude.Report(a.Log, what, err)
 		http.Error(w, "failed; see the log", http.StatusInternalServerError)
 		return
 	}

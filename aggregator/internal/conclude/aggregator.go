@@ -30,6 +30,26 @@ type Jobs interface {
 // ErrNoJob is a job that Batch does not know.
 var ErrNoJob = errors.New("there is no such job")
 
+// SweepError is an error about one sweep.
+type SweepError struct {
+	Sweep sweep.ID
+	Err   error
+}
+
+func (e *SweepError) Error() string { return fmt.Sprintf("sweep %s: %v", e.Sweep, e.Err) }
+
+// Unwrap gives the cause.
+func (e *SweepError) Unwrap() error { return e.Err }
+
+// Report logs an error, with the sweep that it is about, if it is about one.
+func Report(log *slog.Logger, what string, err error) {
+	var about *SweepError
+	if errors.As(err, &about) {
+		log = log.With("sweep", about.Sweep)
+	}
+	log.Error(what, "error", err.Error())
+}
+
 // Aggregator concludes the sweeps of one bucket. Its methods may be called from any goroutine.
 type Aggregator struct {
 	Datasets blob.Store
@@ -68,15 +88,15 @@ func (a *Aggregator) Handle(ctx context.Context, data []byte) error {
 		return nil
 	}
 	_, err = a.Consider(ctx, m.Sweep)
-	return a.hopeless(err)
+	return a.hopeless(m.Sweep, err)
 }
 
 // hopeless logs and swallows an error that no repetition would mend: an object of ours that cannot be read as what it should
 // be. Whoever repairs it is found by the next reconciliation.
-func (a *Aggregator) hopeless(err error) error {
+func (a *Aggregator) hopeless(id sweep.ID, err error) error {
 	var damaged *sweep.DecodeError
 	if errors.As(err, &damaged) {
-		a.Log.Error("a sweep cannot be concluded", "error", err.Error())
+		a.Log.Error("a sweep cannot be concluded", "sweep", id, "error", err.Error())
 		return nil
 	}
 	return err
@@ -94,7 +114,7 @@ func (a *Aggregator) Reconcile(ctx context.Context) error {
 		if !ok {
 			continue
 		}
-		if _, err := a.Consider(ctx, id); a.hopeless(err) != nil {
+		if _, err := a.Consider(ctx, id); a.hopeless(id, err) != nil {
 			failed = append(failed, err)
 		}
 	}
@@ -111,7 +131,7 @@ func (a *Aggregator) Consider(ctx context.Context, id sweep.ID) (*sweep.Conclusi
 	}
 	c, err := a.consider(ctx, id, k)
 	if err != nil {
-		return nil, fmt.Errorf("sweep %s: %w", id, err)
+		return nil, &SweepError{id, err}
 	}
 	if k.plan == nil && c == nil {
 		a.forget(id) // messages can name any sweep

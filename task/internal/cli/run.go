@@ -41,7 +41,12 @@ func (w *World) run(cmd *cobra.Command) (err error) {
 	if err != nil {
 		host = "unknown"
 	}
-	log := program.Logger(w.Out).With("sweep", env.Sweep, "task", env.Task, "attempt", env.Attempt)
+	log := program.Logger(w.Out, program.Origin{Program: "task", Version: w.Version, Project: env.Project}).With("sweep", env.Sweep, "task", env.Task, "attempt", env.Attempt)
+	defer func() {
+		if err != nil {
+			log.Error("task failed", "error", err.Error())
+		}
+	}()
 	log.Info("task started", "version", w.Version, "go", runtime.Version(), "host", host)
 	worker := &worker.Worker{
 		Datasets: backends.Datasets, Sweeps: backends.Sweeps, Scores: backends.Scores, Log: log,

@@ -168,7 +168,8 @@ func (w *Worker) finish(ctx context.Context, r *sweep.Result) error {
 	if err != nil {
 		return err
 	}
-	attrs := map[string]string{"sweep": string(w.Sweep), "trial": strconv.Itoa(r.Trial)}
+	number := strconv.Itoa(r.Trial)
+	attrs := map[string]string{"sweep": string(w.Sweep), "trial": number, "traceparent": w.Sweep.TraceParent("trial", number)}
 	if err := w.Scores.Publish(ctx, message, attrs); err != nil {
 		w.Log.Warn("publish the score", "trial", r.Trial, "error", err.Error()) // the aggregator will find the object
 	}
