@@ -36,7 +36,7 @@ export CGO_ENABLED ?= 0
 export GOFLAGS ?= -trimpath -buildvcs=false -tags=$(TAGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test race lint e2e interop quality image-programs sbom images images-check push fuzz bench bench-peers bench-memory bench-scale bench-programs clean $(BINARIES)
+.PHONY: help build demo test race lint e2e interop quality image-programs sbom images images-check push vulncheck licences fuzz bench bench-peers bench-memory bench-scale bench-programs clean $(BINARIES)
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -95,6 +95,12 @@ images-check: images build ## sizes, labels, the same bits twice, --version, and
 
 push: ## push the images and print their digests (REGISTRY=LOCATION-docker.pkg.dev/PROJECT/REPOSITORY)
 	@sh container/push.sh $(IMAGED)
+
+vulncheck: build/tools/ok ## known vulnerabilities that the programs can reach (VULN_STRICT=1 fails where the database is out of reach)
+	@sh tools/vulncheck.sh -tags=$(TAGS) $(BINARIES:%=./%)
+
+licences: build/tools/ok ## the licences of all dependencies against tools/licences.allow; the report is build/licences.csv
+	@GOFLAGS=-tags=$(TAGS) sh tools/licences.sh $(BINARIES:%=./%)
 
 # Pinned in tools/go.mod, with checksums.
 build/tools/ok: tools/go.mod tools/go.sum
