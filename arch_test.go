@@ -38,8 +38,9 @@ var layers = map[string]int{
 
 	"dataset/datasettest": 2, // for tests of everything above
 
-	"scorer":  3, // a registered version, ready to predict
-	"program": 3, // what the programs' command lines have in common
+	"scorer":    3, // a registered version, ready to predict
+	"telemetry": 3, // measurements on their way out
+	"program":   3, // what the programs' command lines have in common
 
 	"launcher":   4,
 	"task":       4,
@@ -52,7 +53,7 @@ var layers = map[string]int{
 }
 
 // within names the folders whose packages may import each other, because they are one room.
-var within = []string{"dataset", "blob", "launcher", "task", "aggregator", "localemu"}
+var within = []string{"dataset", "blob", "telemetry", "launcher", "task", "aggregator", "localemu"}
 
 // only says which folders or files may import a package. A path ending in a slash stands for all below it.
 var only = []struct {
@@ -70,6 +71,10 @@ var only = []struct {
 	{"github.com/dmitryikh/leaves", []string{"aggregator/", "bench/"}, "the independent scorer checks the trainer, and is a peer to measure; nobody predicts with it"},
 	{"github.com/expr-lang/expr", []string{"search/"}, "one place evaluates conditions"},
 	{"github.com/goccy/go-yaml", []string{"strictyaml/"}, "one place reads YAML"},
+	{"go.opentelemetry.io/otel/sdk/", []string{"telemetry/"}, "who measures knows OpenTelemetry's interface, and not where it goes"},
+	{"go.opentelemetry.io/otel/exporters/", []string{"telemetry/"}, "who measures knows OpenTelemetry's interface, and not where it goes"},
+	{"github.com/prometheus/", []string{"telemetry/scrape/"}, "the task's image carries none of it"},
+	{"go.opentelemetry.io/otel/", []string{"telemetry/", "task/", "aggregator/"}, "engines are measured by those who run them"},
 	{"github.com/spf13/cobra", []string{"program/", "launcher/", "task/", "aggregator/", "localemu/", "examples/", "bench/"}, "only programs have a command line"},
 	{"github.com/sethvargo/go-envconfig", []string{"program/", "launcher/", "task/", "aggregator/", "localemu/"}, "only programs read the environment"},
 }

@@ -61,7 +61,7 @@ const retries = 10
 func (j *jobs) describe(p *sweep.Plan) batch.Job {
 	z, m := p.Sizing, p.Spec.Machine
 	task := sweep.TaskEnv{Project: j.env.Project, DatasetsBucket: j.env.DatasetsBucket, SweepsBucket: j.env.SweepsBucket,
-		ScoresTopic: j.env.ScoresTopic, Sweep: string(p.Sweep), Scratch: mountPath}
+		ScoresTopic: j.env.ScoresTopic, Sweep: string(p.Sweep), Scratch: mountPath, OTLPEndpoint: j.env.OTLPEndpoint}
 	job := batch.Job{
 		ID:       string(p.Sweep),
 		Labels:   map[string]string{batch.PlanLabel: p.Fingerprint()[:batch.PlanLabelDigits], "coppice-sweep": string(p.Sweep), "coppice-model": p.Spec.Model},

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"runtime"
 
@@ -11,6 +12,7 @@ import (
 	"coppice/program"
 	"coppice/sweep"
 	"coppice/task/internal/worker"
+	"coppice/telemetry"
 )
 
 func runCommand(w *World) *cobra.Command {
@@ -48,7 +50,11 @@ func (w *World) run(cmd *cobra.Command) (err error) {
 		}
 	}()
 	log.Info("task started", "version", w.Version, "go", runtime.Version(), "host", host)
+	measuring := telemetry.Start(ctx, telemetry.Options{Program: "task", Version: w.Version, Project: env.Project, Endpoint: env.OTLPEndpoint, Log: log,
+		Instance: fmt.Sprintf("%s/%d", host, env.Task)})
+	defer measuring.Close(ctx)
 	worker := &worker.Worker{
+		Meter:    measuring.Meter(),
 		Datasets: backends.Datasets, Sweeps: backends.Sweeps, Scores: backends.Scores, Log: log,
 		Sweep: sweep.ID(env.Sweep), Task: env.Task, Attempt: env.Attempt, Scratch: env.Scratch,
 		Host: host, Nonce: uuid.NewString(), Version: w.Version, Available: worker.Memory,
