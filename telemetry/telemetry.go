@@ -32,8 +32,11 @@ type Options struct {
 	// (then with the application default credentials); "" pushes nothing. It is OTEL_EXPORTER_OTLP_ENDPOINT.
 	Endpoint string
 	Log      *slog.Logger
-	Readers  []sdk.Reader // who else reads, such as scrape's
+	Readers  []Reader // who else reads, such as scrape's
 }
+
+// Reader is whoever reads measurements inside of the process.
+type Reader = sdk.Reader
 
 // scope is what the instruments belong to.
 const scope = "coppice"

@@ -101,6 +101,7 @@ func TestPushedAtTheEnd(t *testing.T) {
 
 // TestACollectorThatFailsIsALineInTheLog, and costs no more than a moment.
 func TestACollectorThatFailsIsALineInTheLog(t *testing.T) {
+	t.Parallel()
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
 	for name, endpoint := range map[string]string{

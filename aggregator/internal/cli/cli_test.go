@@ -123,7 +123,7 @@ func TestPullReconcilesUntilInterrupted(t *testing.T) {
 		var out lockedBuffer
 		done := make(chan int)
 		go func() {
-			done <- Run(ctx, world(&out, sweeps, &script{messages: [][]byte{[]byte("x")}}, "pull", "--reconcile", "5s"))
+			done <- Run(ctx, world(&out, sweeps, &script{messages: [][]byte{[]byte("x")}}, "pull", "--reconcile", "5s", "--metrics", ""))
 		}()
 		<-time.After(12 * time.Second) // by the bubble's clock
 		stop()

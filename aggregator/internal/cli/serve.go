@@ -17,7 +17,7 @@ import (
 )
 
 func serveCommand(w *World) *cobra.Command {
-	listen := "127.0.0.1:8080"
+	listen, metrics := "127.0.0.1:8080", newPage()
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Conclude sweeps behind a Pub/Sub push endpoint",
@@ -29,9 +29,10 @@ It listens on this machine only unless told otherwise; on Cloud Run, --listen :8
 		Example: "  aggregator serve --listen 127.0.0.1:8080",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return w.with(cmd.Context(), func(a *conclude.Aggregator, _ *Backends) error { return serve(cmd.Context(), a, listen) })
+			return w.with(cmd.Context(), metrics, func(a *conclude.Aggregator, _ *Backends) error { return serve(cmd.Context(), a, listen) })
 		},
 	}
+	metrics.add(cmd)
 	cmd.Flags().StringVar(&listen, "listen", listen, "address to listen on")
 	return cmd
 }

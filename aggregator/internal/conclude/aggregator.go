@@ -12,8 +12,10 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	otel "go.opentelemetry.io/otel/metric"
 	"golang.org/x/sync/errgroup"
 
 	"coppice/blob"
@@ -59,6 +61,8 @@ type Aggregator struct {
 	Now      func() time.Time
 	Log      *slog.Logger
 
+	messages, conclusions otel.Int64Counter // nil when nobody measures
+
 	mu    sync.Mutex
 	known map[sweep.ID]*known
 }
@@ -70,6 +74,7 @@ type known struct {
 	planText []byte
 	results  map[int]sweep.Result
 	ended    *sweep.Conclusion
+	progress atomic.Pointer[progress] // nil before the plan was read and after the end
 }
 
 const (
@@ -85,10 +90,16 @@ func (a *Aggregator) Handle(ctx context.Context, data []byte) error {
 	m, err := sweep.DecodeScoreMessage(data)
 	if err != nil {
 		a.Log.Warn("ignored a message", "error", err.Error())
+		count(a.messages, "ignored")
 		return nil
 	}
 	_, err = a.Consider(ctx, m.Sweep)
-	return a.hopeless(m.Sweep, err)
+	if err = a.hopeless(m.Sweep, err); err != nil {
+		count(a.messages, "failed")
+		return err
+	}
+	count(a.messages, "handled")
+	return nil
 }
 
 // hopeless logs and swallows an error that no repetition would mend: an object of ours that cannot be read as what it should
@@ -137,6 +148,7 @@ func (a *Aggregator) Consider(ctx context.Context, id sweep.ID) (*sweep.Conclusi
 		a.forget(id) // messages can name any sweep
 	}
 	if k.ended = c; c != nil {
+		k.progress.Store(nil)
 		k.plan, k.planText, k.results = nil, nil, nil // an aggregator that lives for months must not keep them
 	}
 	return c, nil
@@ -170,6 +182,7 @@ func (a *Aggregator) consider(ctx context.Context, id sweep.ID, k *known) (*swee
 	if err := a.readResults(ctx, k); err != nil {
 		return nil, err
 	}
+	k.note()
 	end, err := a.ending(ctx, k)
 	if err != nil || end == nil {
 		return nil, err
@@ -372,6 +385,7 @@ func (a *Aggregator) write(ctx context.Context, c *sweep.Conclusion) (*sweep.Con
 	if !created {
 		return a.conclusion(ctx, c.Sweep)
 	}
+	count(a.conclusions, string(c.Outcome))
 	a.Log.Info("sweep concluded", "sweep", c.Sweep, "outcome", c.Outcome, "trial", c.Trial, "model", c.Model, "version", c.Version, "reason", c.Reason)
 	return c, nil
 }
