@@ -16,7 +16,7 @@ import (
 // their unit and, for counters, _total at the end: coppice.sweep.best_score is coppice_sweep_best_score.
 func New() (sdk.Reader, http.Handler, error) {
 	registry := prometheus.NewRegistry()
-	reader, err := exporter.New(exporter.WithRegisterer(registry))
+	reader, err := exporter.New(exporter.WithRegisterer(registry), exporter.WithoutScopeInfo())
 	if err != nil {
 		return nil, nil, fmt.Errorf("make the page for Prometheus: %w", err)
 	}
