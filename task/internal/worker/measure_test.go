@@ -133,7 +133,10 @@ func TestWhatATaskMeasures(t *testing.T) {
 
 // TestInterruptionsAreCounted: being told to go while training is what a preemption looks like from inside.
 func TestInterruptionsAreCounted(t *testing.T) {
-	w := newWorld(t, 1, func(p *sweep.Plan) { p.Trials[0].Params["num_iterations"] = 100000; p.Trials[0].Params["early_stopping_round"] = 0 })
+	w := newWorld(t, 1, func(p *sweep.Plan) {
+		p.Trials[0].Params["num_iterations"] = 100000
+		p.Trials[0].Params["early_stopping_round"] = 0
+	})
 	reader := sdk.NewManualReader()
 	task := w.worker(0)
 	task.Meter = sdk.NewMeterProvider(sdk.WithReader(reader)).Meter("coppice")
