@@ -42,20 +42,22 @@ var layers = map[string]int{
 
 	"dataset/datasettest": 2, // for tests of everything above
 
-	"scorer":  3, // a registered version, ready to predict
-	"program": 3, // what the programs' command lines have in common
+	"scorer":    3, // a registered version, ready to predict
+	"telemetry": 3, // measurements on their way out
+	"program":   3, // what the programs' command lines have in common
 
 	"launcher":   4,
 	"task":       4,
 	"aggregator": 4,
 	"localemu":   4,
 
-	"examples": 4,
-	"bench":    4, // measures the others from outside; see docs/benchmarks.md
+	"examples":  4,
+	"container": 4, // what only the images need
+	"bench":     4, // measures the others from outside; see docs/benchmarks.md
 }
 
 // within names the folders whose packages may import each other, because they are one room.
-var within = []string{"dataset", "blob", "launcher", "task", "aggregator", "localemu"}
+var within = []string{"dataset", "blob", "telemetry", "launcher", "task", "aggregator", "localemu"}
 
 // only says which folders or files may import a package. A path ending in a slash stands for all below it.
 var only = []struct {
@@ -74,6 +76,10 @@ var only = []struct {
 	{"github.com/dmitryikh/leaves", []string{"aggregator/", "bench/"}, "the independent scorer checks the trainer, and is a peer to measure; nobody predicts with it"},
 	{"github.com/expr-lang/expr", []string{"search/"}, "one place evaluates conditions"},
 	{"github.com/goccy/go-yaml", []string{"strictyaml/"}, "one place reads YAML"},
+	{"go.opentelemetry.io/otel/sdk/", []string{"telemetry/"}, "who measures knows OpenTelemetry's interface, and not where it goes"},
+	{"go.opentelemetry.io/otel/exporters/", []string{"telemetry/"}, "who measures knows OpenTelemetry's interface, and not where it goes"},
+	{"github.com/prometheus/", []string{"telemetry/scrape/"}, "the task's image carries none of it"},
+	{"go.opentelemetry.io/otel/", []string{"telemetry/", "task/", "aggregator/"}, "engines are measured by those who run them"},
 	{"github.com/spf13/cobra", []string{"program/", "launcher/", "task/", "aggregator/", "localemu/", "examples/", "bench/"}, "only programs have a command line"},
 	{"github.com/sethvargo/go-envconfig", []string{"program/", "launcher/", "task/", "aggregator/", "localemu/"}, "only programs read the environment"},
 }
@@ -82,7 +88,7 @@ var only = []struct {
 var wiring = []string{"launcher/wire.go", "task/wire.go", "aggregator/wire.go"}
 
 // mains are the only files that may end the process or read the environment directly.
-var mains = []string{"launcher/main.go", "task/main.go", "aggregator/main.go", "localemu/main.go", "examples/clicks/main.go", "bench/gauge/main.go"}
+var mains = []string{"launcher/main.go", "task/main.go", "aggregator/main.go", "localemu/main.go", "examples/clicks/main.go", "bench/gauge/main.go", "container/roots/main.go"}
 
 // never are imports that nothing but tests may have.
 var never = []struct{ from, pkg, why string }{

@@ -93,7 +93,7 @@ func (j *jobs) describe(p *sweep.Plan) (batch.Job, error) {
 		return batch.Job{}, err
 	}
 	task := sweep.TaskEnv{Project: j.env.Project, DatasetsBucket: j.env.DatasetsBucket, SweepsBucket: j.env.SweepsBucket,
-		ScoresTopic: j.env.ScoresTopic, Sweep: string(p.Sweep), Job: id, Scratch: mountPath}
+		ScoresTopic: j.env.ScoresTopic, Sweep: string(p.Sweep), Job: id, Scratch: mountPath, OTLPEndpoint: j.env.OTLPEndpoint}
 	return batch.Job{
 		ID:       id,
 		Labels:   map[string]string{batch.PlanLabel: p.Fingerprint()[:batch.PlanLabelDigits], "coppice-sweep": string(p.Sweep), "coppice-model": p.Spec.Model},

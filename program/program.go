@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log/slog"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -69,6 +68,15 @@ func buildVersion(linked string) string {
 	return linked
 }
 
+// Structured says whether what a program has to say goes to a collector of logs rather than to a person: COPPICE_LOG=json.
+func (w *World) Structured() bool {
+	if w.Env == nil {
+		return false
+	}
+	form, _ := w.Env.Lookup("COPPICE_LOG")
+	return form == "json"
+}
+
 // Interrupted is a context that ends with Ctrl-C and with SIGTERM, which Batch, Cloud Run and Spot machines send before
 // the end.
 func Interrupted() (context.Context, context.CancelFunc) {
@@ -100,6 +108,10 @@ func Execute(ctx context.Context, w World, root *cobra.Command, codes ...func(er
 	code := ExitCode(ctx, err, codes...)
 	if code == sweep.ExitInterrupt && !errors.Is(err, ErrInterrupted) {
 		fmt.Fprintf(w.Err, "%s: interrupted\n", root.Name())
+		return code
+	}
+	if w.Structured() {
+		Logger(w.Err, Origin{Program: root.Name(), Version: w.Version}).Error(err.Error(), "exit_code", code)
 		return code
 	}
 	fmt.Fprintf(w.Err, "%s: %v\n", root.Name(), err)
@@ -183,24 +195,4 @@ func conflict(err error) (int, bool) {
 
 func notFound(err error) (int, bool) {
 	return sweep.ExitNotFound, errors.Is(err, fs.ErrNotExist) || is(err, new(*registry.NotFoundError), new(*registry.NoPreviousError))
-}
-
-// Logger writes one JSON object per line with the field names that Cloud Logging understands.
-// Source: https://cloud.google.com/logging/docs/structured-logging
-func Logger(w io.Writer) *slog.Logger {
-	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
-		if len(groups) > 0 {
-			return a
-		}
-		switch a.Key {
-		case slog.LevelKey:
-			a.Key = "severity"
-			if a.Value.Any() == slog.LevelWarn {
-				a.Value = slog.StringValue("WARNING")
-			}
-		case slog.MessageKey:
-			a.Key = "message"
-		}
-		return a
-	}}))
 }

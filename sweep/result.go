@@ -115,6 +115,12 @@ type Usage struct {
 	PrivateBytes int64   `json:"private_bytes"`           // of the process, at the end of training
 	SharedBytes  int64   `json:"shared_bytes"`            // of the dataset, mapped
 	PSSBytes     int64   `json:"pss_bytes"`               // proportional share of all
+
+	// Of every trial that a task has ended, with or without a model; 0 in results of older builds and where the system does not tell.
+	CPUSeconds     float64 `json:"cpu_seconds,omitempty"`      // of the process, from the claim to the end of training, all threads
+	PeakPSSBytes   int64   `json:"peak_pss_bytes,omitempty"`   // the highest of samples half a minute apart, and of the one at the end
+	MappedBytes    int64   `json:"mapped_bytes,omitempty"`     // of the dataset's files, whether or not they were in memory
+	TreesPerSecond float64 `json:"trees_per_second,omitempty"` // of this claim, after its first tree, ratings included
 }
 
 const maxReason = 4096

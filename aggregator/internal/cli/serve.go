@@ -17,7 +17,7 @@ import (
 )
 
 func serveCommand(w *World) *cobra.Command {
-	listen := "127.0.0.1:8080"
+	listen, metrics := "127.0.0.1:8080", newPage()
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Conclude sweeps behind a Pub/Sub push endpoint",
@@ -29,9 +29,10 @@ It listens on this machine only unless told otherwise; on Cloud Run, --listen :8
 		Example: "  aggregator serve --listen 127.0.0.1:8080",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return w.with(cmd.Context(), func(a *conclude.Aggregator, _ *Backends) error { return serve(cmd.Context(), a, listen) })
+			return w.with(cmd.Context(), metrics, func(a *conclude.Aggregator, _ *Backends) error { return serve(cmd.Context(), a, listen) })
 		},
 	}
+	metrics.add(cmd)
 	cmd.Flags().StringVar(&listen, "listen", listen, "address to listen on")
 	return cmd
 }
@@ -105,7 +106,7 @@ func handler(a *conclude.Aggregator) http.Handler {
 // answer tells the caller to try again when something failed. The reason goes to the log, not to whoever asks.
 func answer(a *conclude.Aggregator, w http.ResponseWriter, what string, err error) {
 	if err != nil {
-		a.Log.Error(what, "error", err.Error())
+		conclude.Report(a.Log, what, err)
 		http.Error(w, "failed; see the log", http.StatusInternalServerError)
 		return
 	}

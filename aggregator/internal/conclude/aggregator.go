@@ -11,8 +11,10 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	otel "go.opentelemetry.io/otel/metric"
 	"golang.org/x/sync/errgroup"
 
 	"coppice/blob"
@@ -20,6 +22,26 @@ import (
 	"coppice/registry"
 	"coppice/sweep"
 )
+
+// SweepError is an error about one sweep.
+type SweepError struct {
+	Sweep sweep.ID
+	Err   error
+}
+
+func (e *SweepError) Error() string { return fmt.Sprintf("sweep %s: %v", e.Sweep, e.Err) }
+
+// Unwrap gives the cause.
+func (e *SweepError) Unwrap() error { return e.Err }
+
+// Report logs an error, with the sweep that it is about, if it is about one.
+func Report(log *slog.Logger, what string, err error) {
+	var about *SweepError
+	if errors.As(err, &about) {
+		log = log.With("sweep", about.Sweep)
+	}
+	log.Error(what, "error", err.Error())
+}
 
 // Aggregator concludes the sweeps of one bucket. Its methods may be called from any goroutine.
 type Aggregator struct {
@@ -29,6 +51,8 @@ type Aggregator struct {
 	Jobs     Jobs // may be nil: then only results and time limits end a sweep
 	Now      func() time.Time
 	Log      *slog.Logger
+
+	messages, conclusions otel.Int64Counter // nil when nobody measures
 
 	mu    sync.Mutex
 	known map[sweep.ID]*known
@@ -42,6 +66,7 @@ type known struct {
 	results  map[int]sweep.Result
 	costs    *ledger.Reader // nil before it is first asked
 	ended    *sweep.Conclusion
+	progress atomic.Pointer[progress] // nil before the plan was read and after the end
 }
 
 const (
@@ -55,18 +80,24 @@ func (a *Aggregator) Handle(ctx context.Context, data []byte) error {
 	m, err := sweep.DecodeScoreMessage(data)
 	if err != nil {
 		a.Log.Warn("ignored a message", "error", err.Error())
+		count(a.messages, "ignored")
 		return nil
 	}
 	_, err = a.Consider(ctx, m.Sweep)
-	return a.hopeless(err)
+	if err = a.hopeless(m.Sweep, err); err != nil {
+		count(a.messages, "failed")
+		return err
+	}
+	count(a.messages, "handled")
+	return nil
 }
 
 // hopeless logs and swallows an error that no repetition would mend: an object of ours that cannot be read as what it should
 // be. Whoever repairs it is found by the next reconciliation.
-func (a *Aggregator) hopeless(err error) error {
+func (a *Aggregator) hopeless(id sweep.ID, err error) error {
 	var damaged *sweep.DecodeError
 	if errors.As(err, &damaged) {
-		a.Log.Error("a sweep cannot be concluded", "error", err.Error())
+		a.Log.Error("a sweep cannot be concluded", "sweep", id, "error", err.Error())
 		return nil
 	}
 	return err
@@ -84,7 +115,7 @@ func (a *Aggregator) Reconcile(ctx context.Context) error {
 		if !ok {
 			continue
 		}
-		if _, err := a.Consider(ctx, id); a.hopeless(err) != nil {
+		if _, err := a.Consider(ctx, id); a.hopeless(id, err) != nil {
 			failed = append(failed, err)
 		}
 	}
@@ -101,12 +132,13 @@ func (a *Aggregator) Consider(ctx context.Context, id sweep.ID) (*sweep.Conclusi
 	}
 	c, err := a.consider(ctx, id, k)
 	if err != nil {
-		return nil, fmt.Errorf("sweep %s: %w", id, err)
+		return nil, &SweepError{id, err}
 	}
 	if k.plan == nil && c == nil {
 		a.forget(id) // messages can name any sweep
 	}
 	if k.ended = c; c != nil {
+		k.progress.Store(nil)
 		k.plan, k.planText, k.results, k.costs = nil, nil, nil, nil // an aggregator that lives for months must not keep them
 	}
 	return c, nil
@@ -140,6 +172,7 @@ func (a *Aggregator) consider(ctx context.Context, id sweep.ID, k *known) (*swee
 	if err := a.readResults(ctx, k); err != nil {
 		return nil, err
 	}
+	k.note()
 	end, err := a.ending(ctx, k)
 	if err != nil || end == nil {
 		return nil, err
@@ -305,6 +338,7 @@ func (a *Aggregator) write(ctx context.Context, c *sweep.Conclusion) (*sweep.Con
 	if !created {
 		return a.conclusion(ctx, c.Sweep)
 	}
+	count(a.conclusions, string(c.Outcome))
 	a.Log.Info("sweep concluded", "sweep", c.Sweep, "outcome", c.Outcome, "trial", c.Trial, "model", c.Model, "version", c.Version, "reason", c.Reason)
 	return c, nil
 }

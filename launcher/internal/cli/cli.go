@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 
 	"github.com/spf13/cobra"
 
@@ -140,6 +141,15 @@ func (w *World) with(ctx context.Context, use func(*cloud) error) (err error) {
 	c.datasets, c.sweeps = c.Bucket(c.env.DatasetsBucket), c.Bucket(c.env.SweepsBucket)
 	c.registry = registry.New(c.Bucket(c.env.RegistryBucket))
 	return use(c)
+}
+
+// log is for a collector of logs, on the error output, where the launcher runs as a Cloud Run job (COPPICE_LOG=json); people
+// read what the commands print.
+func (w *World) log(c *cloud) *slog.Logger {
+	if !w.Structured() {
+		return slog.New(slog.DiscardHandler)
+	}
+	return program.Logger(w.Err, program.Origin{Program: "launcher", Version: w.Version, Project: c.env.Project})
 }
 
 // printJSON writes v, indented, as the whole output of a command.

@@ -121,6 +121,8 @@ func (w *World) sweep(ctx context.Context, file string, f sweepFlags) error {
 		if err != nil {
 			return err
 		}
+		w.log(c).Info("sweep submitted", "sweep", p.Sweep, "job", p.Job, "model", p.Spec.Model, "dataset", p.Dataset.Name+"@"+p.Dataset.Version,
+			"trials", len(p.Trials), "tasks", p.Sizing.Tasks, "ended_before", ended != nil)
 		if ended != nil && !f.json {
 			fmt.Fprintf(w.Out, "sweep %s has ended before (%s); to train it anew, give another --id\n", p.Sweep, ended.Outcome)
 		}
