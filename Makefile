@@ -4,13 +4,22 @@
 SHELL       := /bin/sh
 GO          ?= go
 VERSION     := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-BUILD_FLAGS := -ldflags '-s -w -X main.version=$(VERSION)'
+# Without the parts of Google's Storage client that only its gRPC transport needs (xDS, Envoy's messages): we use JSON over
+# HTTP, and they are a third of the task's binary.
+TAGS        := disable_grpc_modules
+BUILD_FLAGS := -tags $(TAGS) -ldflags '-s -w -X main.version=$(VERSION)'
 BINARIES    := launcher task aggregator localemu
 DEMO        := build/demo
 DATA        ?= ../shared/data
 FUZZ_TIME   ?= 20s
 IMAGE_TOOL  ?= $(notdir $(firstword $(foreach t,buildah podman docker,$(shell command -v $(t)))))
-CA_CERTIFICATES ?= /etc/ssl/certs/ca-certificates.crt
+IMAGE_ARCH  ?= amd64
+IMAGED      := launcher task aggregator
+IMAGES      := build/images
+export IMAGE_TOOL IMAGE_ARCH VERSION REGISTRY PUSH_FLAGS
+export REVISION := $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
+# All time stamps in an image: the commit's, so that building again gives the same bits.
+export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 # How the peers' benchmarks are run: ONLY=dense31,search picks rows, SIZE=0.02 makes the synthetic tables smaller; only a whole
 # run of full size goes to docs/benchmarks.md. PEERS is a Python that has bench/requirements-peers.txt.
 ROUNDS      ?= 3
@@ -24,10 +33,10 @@ GOLANGCI    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 export CGO_ENABLED ?= 0
 # For builds and tests alike, so that what one has compiled serves the other. The version comes from git describe above.
-export GOFLAGS ?= -trimpath -buildvcs=false
+export GOFLAGS ?= -trimpath -buildvcs=false -tags=$(TAGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test race lint e2e interop quality images fuzz bench bench-peers bench-memory bench-scale bench-programs clean $(BINARIES)
+.PHONY: help build demo test race lint e2e interop quality image-programs sbom images images-check push vulncheck licences fuzz bench bench-peers bench-memory bench-scale bench-calibrate bench-programs clean $(BINARIES)
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,7 +59,7 @@ race: ## run the tests under the race detector (needs a C compiler)
 lint: ## gofmt, go vet, golangci-lint
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not gofmt'ed:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
 	$(GO) vet ./...
-	$(GO) vet -tags e2e .
+	$(GO) vet -tags e2e,$(TAGS) .
 	$(GO) run $(GOLANGCI) run ./...
 
 .PHONY: terraform-check deploy-walk
@@ -62,27 +71,48 @@ deploy-walk: ## do what docs/deploy.md says under "Without a cloud", word for wo
 
 e2e: ## whole sweeps through the built programs: real tables, killed aggregators, bad input (DATA=folder of real tables)
 	COPPICE_DATA=$(abspath $(DATA)) COPPICE_PYTHON=$(abspath $(wildcard build/venv/bin/python)) \
-	  $(GO) test -tags e2e -count 1 -timeout 20m -v -run E2E .
+	  $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 20m -v -run E2E .
 
 interop: build/venv/ok ## have Python's lightgbm load our models and compare scores
-	COPPICE_PYTHON=$(abspath build/venv/bin/python) $(GO) test -tags e2e -count 1 -timeout 10m -v -run Interop .
+	COPPICE_PYTHON=$(abspath build/venv/bin/python) $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 10m -v -run Interop .
 
 quality: build/venv/ok ## compare validation losses with LightGBM's on real tables (some minutes)
-	COPPICE_DATA=$(abspath $(DATA)) COPPICE_PYTHON=$(abspath build/venv/bin/python) $(GO) test -tags e2e -count 1 -timeout 30m -v -run Quality .
+	COPPICE_DATA=$(abspath $(DATA)) COPPICE_PYTHON=$(abspath build/venv/bin/python) $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 30m -v -run Quality .
 
 build/venv/ok: bench/requirements.txt
 	python3 -m venv build/venv
 	build/venv/bin/pip install --quiet --disable-pip-version-check -r bench/requirements.txt
 	@touch $@
 
-images: build ## build a container image of launcher, task and aggregator (buildah, podman or docker)
-	@test -n "$(IMAGE_TOOL)" || { echo "none of buildah, podman and docker is installed"; exit 1; }
-	@mkdir -p build/images
-	cp bin/launcher bin/task bin/aggregator build/images/
-	cp $(CA_CERTIFICATES) build/images/ca-certificates.crt
-	@for p in launcher task aggregator; do \
-	  $(IMAGE_TOOL) build --build-arg PROGRAM=$$p --build-arg VERSION=$(VERSION) -f container/Containerfile -t coppice-$$p:$(VERSION) build/images || exit 1; \
+image-programs:
+	@mkdir -p $(IMAGES)
+	CGO_ENABLED=0 GOOS=linux GOARCH=$(IMAGE_ARCH) $(GO) build -trimpath -buildvcs=false $(BUILD_FLAGS) -o $(IMAGES)/ $(IMAGED:%=./%)
+	$(GO) run ./container/roots > $(IMAGES)/ca-certificates.crt
+
+sbom: image-programs build/tools/ok ## what is in each program, as CycloneDX JSON, from the binaries themselves (build/images/*.cdx.json)
+	@for p in $(IMAGED); do \
+	  build/tools/cyclonedx-gomod bin -json -noserial -notimestamp -std -version $(VERSION) -output $(IMAGES)/$$p.cdx.json $(IMAGES)/$$p || exit 1; \
 	done
+
+images: sbom ## build a container image of launcher, task and aggregator (buildah, podman or docker; IMAGE_TOOL=)
+	@sh container/images.sh $(IMAGES) $(IMAGED)
+
+images-check: images build ## sizes, labels, the same bits twice, --version, and a sweep whose tasks run in the task's image
+	@sh container/check.sh $(IMAGES) $(IMAGED)
+
+push: ## push the images and print their digests (REGISTRY=LOCATION-docker.pkg.dev/PROJECT/REPOSITORY)
+	@sh container/push.sh $(IMAGED)
+
+vulncheck: build/tools/ok ## known vulnerabilities that the programs can reach (VULN_STRICT=1 fails where the database is out of reach)
+	@sh tools/vulncheck.sh -tags=$(TAGS) $(BINARIES:%=./%)
+
+licences: build/tools/ok ## the licences of all dependencies against tools/licences.allow; the report is build/licences.csv
+	@GOFLAGS=-tags=$(TAGS) sh tools/licences.sh $(BINARIES:%=./%)
+
+# Pinned in tools/go.mod, with checksums.
+build/tools/ok: tools/go.mod tools/go.sum
+	GOFLAGS='-trimpath -buildvcs=false' $(GO) build -C tools -o $(abspath build/tools)/ tool
+	@touch $@
 
 fuzz: ## run every fuzz test for FUZZ_TIME (default 20s each)
 	@for pkg in $$($(GO) list ./...); do \
@@ -105,6 +135,9 @@ bench-memory: bench-programs $(PEERS_READY) ## private memory of 4 candidates on
 
 bench-scale: bench-programs $(PEERS_READY) ## time per value, memory and opening as the table grows (ROWS=1000000,5000000,20000000)
 	$(PEERS) bench/scale.py --bin bin --out $(BENCH) --rows $(or $(ROWS),1000000$(comma)5000000$(comma)20000000) $(if $(ROWS),,--doc docs/benchmarks.md)
+
+bench-calibrate: bench-programs $(PEERS_READY) ## what leaves, feature_fraction, bagging and threads cost, for the quote (ROWS=1000000,5000000, ROUNDS=)
+	$(PEERS) bench/calibrate.py --bin bin --out $(BENCH) --rounds $(ROUNDS) --rows $(or $(ROWS),1000000$(comma)5000000) $(if $(ROWS),,--doc docs/cost.md)
 
 build/venv-peers/ok: bench/requirements-peers.txt
 	python3 -m venv build/venv-peers

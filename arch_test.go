@@ -28,7 +28,8 @@ var layers = map[string]int{
 	"metric":    1,
 	"calibrate": 1,
 	"blob":      1,
-	"cloud":     1, // what the three adapters share
+	"machines":  1, // machine types and prices
+	"cloud":     1, // what the adapters share
 	"terraform": 1, // the deployment's table of rights
 
 	"search":        2,
@@ -37,23 +38,27 @@ var layers = map[string]int{
 	"cloud/pubsub":  2,
 	"cloud/batch":   2,
 	"cloud/idtoken": 2, // who calls
+	"cloud/billing": 2,
+	"ledger":        2, // what a sweep has cost so far
 
 	"dataset/datasettest": 2, // for tests of everything above
 
-	"scorer":  3, // a registered version, ready to predict
-	"program": 3, // what the programs' command lines have in common
+	"scorer":    3, // a registered version, ready to predict
+	"telemetry": 3, // measurements on their way out
+	"program":   3, // what the programs' command lines have in common
 
 	"launcher":   4,
 	"task":       4,
 	"aggregator": 4,
 	"localemu":   4,
 
-	"examples": 4,
-	"bench":    4, // measures the others from outside; see docs/benchmarks.md
+	"examples":  4,
+	"container": 4, // what only the images need
+	"bench":     4, // measures the others from outside; see docs/benchmarks.md
 }
 
 // within names the folders whose packages may import each other, because they are one room.
-var within = []string{"dataset", "blob", "launcher", "task", "aggregator", "localemu"}
+var within = []string{"dataset", "blob", "telemetry", "launcher", "task", "aggregator", "localemu"}
 
 // only says which folders or files may import a package. A path ending in a slash stands for all below it.
 var only = []struct {
@@ -67,11 +72,16 @@ var only = []struct {
 	{"cloud.google.com/go/pubsub/", []string{"cloud/pubsub/", "localemu/"}, "one adapter knows Google's Pub/Sub client; the emulator serves it"},
 	{"cloud.google.com/go/batch/", []string{"cloud/batch/", "localemu/"}, "one adapter knows Google's Batch client; the emulator serves it"},
 	{"github.com/coreos/go-oidc/", []string{"cloud/idtoken/"}, "one place judges tokens"},
+	{"google.golang.org/api/cloudbilling/", []string{"cloud/billing/"}, "one adapter knows Google's billing client"},
 	{"github.com/fsouza/fake-gcs-server/", []string{"localemu/"}, "an emulator"},
 	{"github.com/apache/arrow/", []string{"dataset/"}, "moving to another release must stay a one-folder change"},
 	{"github.com/dmitryikh/leaves", []string{"aggregator/", "bench/"}, "the independent scorer checks the trainer, and is a peer to measure; nobody predicts with it"},
 	{"github.com/expr-lang/expr", []string{"search/"}, "one place evaluates conditions"},
 	{"github.com/goccy/go-yaml", []string{"strictyaml/"}, "one place reads YAML"},
+	{"go.opentelemetry.io/otel/sdk/", []string{"telemetry/"}, "who measures knows OpenTelemetry's interface, and not where it goes"},
+	{"go.opentelemetry.io/otel/exporters/", []string{"telemetry/"}, "who measures knows OpenTelemetry's interface, and not where it goes"},
+	{"github.com/prometheus/", []string{"telemetry/scrape/"}, "the task's image carries none of it"},
+	{"go.opentelemetry.io/otel/", []string{"telemetry/", "task/", "aggregator/"}, "engines are measured by those who run them"},
 	{"github.com/spf13/cobra", []string{"program/", "launcher/", "task/", "aggregator/", "localemu/", "examples/", "bench/"}, "only programs have a command line"},
 	{"github.com/sethvargo/go-envconfig", []string{"program/", "launcher/", "task/", "aggregator/", "localemu/"}, "only programs read the environment"},
 }
@@ -80,7 +90,7 @@ var only = []struct {
 var wiring = []string{"launcher/wire.go", "task/wire.go", "aggregator/wire.go"}
 
 // mains are the only files that may end the process or read the environment directly.
-var mains = []string{"launcher/main.go", "task/main.go", "aggregator/main.go", "localemu/main.go", "examples/clicks/main.go", "bench/gauge/main.go"}
+var mains = []string{"launcher/main.go", "task/main.go", "aggregator/main.go", "localemu/main.go", "examples/clicks/main.go", "bench/gauge/main.go", "container/roots/main.go"}
 
 // never are imports that nothing but tests may have.
 var never = []struct{ from, pkg, why string }{

@@ -42,6 +42,15 @@ func (d *Dataset) Split(name string) *Split {
 // Dir is the folder that the dataset was opened from.
 func (d *Dataset) Dir() string { return d.dir }
 
+// Mapped is how many bytes of files are mapped, whether or not they are in memory.
+func (d *Dataset) Mapped() int64 {
+	var sum int64
+	for _, m := range d.mappings {
+		sum += int64(len(m.data))
+	}
+	return sum
+}
+
 // ReadManifest reads the manifest in folder dir. Without one the folder is no complete dataset: the error is then
 // fs.ErrNotExist.
 func ReadManifest(dir string) (*Manifest, error) {

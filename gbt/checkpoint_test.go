@@ -219,6 +219,21 @@ func checkpointed(t testing.TB, d *Data, p Params, opt Options, trees int) *Chec
 	return last
 }
 
+// TestEndWhileResuming: scores take minutes on a large table; whoever is told to go then leaves the checkpoint as it is.
+func TestEndWhileResuming(t *testing.T) {
+	d := randomTable(tableSpec{rows: 3000, numerical: 3, bins: 30, seed: 5})
+	from := checkpointed(t, &d.Data, small(), Options{}, 5)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	res, err := Train(ctx, &d.Data, small(), Options{Resume: from, Checkpoint: func(*Checkpoint) error {
+		t.Error("lent a checkpoint without its scores")
+		return nil
+	}})
+	if res != nil || !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, %v", res, err)
+	}
+}
+
 func TestCheckpointRoundTrip(t *testing.T) {
 	d := randomTable(tableSpec{rows: 3000, numerical: 3, categorical: 2, bins: 30, missing: 0.1, seed: 2})
 	c := checkpointed(t, &d.Data, small(), Options{Identity: "this one"}, 5)

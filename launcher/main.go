@@ -13,7 +13,8 @@ var version = "dev"
 
 func main() {
 	ctx, stop := program.Interrupted()
-	code := cli.Run(ctx, cli.World{World: program.FromOS(version), Connect: connect, Codes: []func(error) (int, bool){exitCode}})
+	world := program.FromOS(version)
+	code := cli.Run(ctx, cli.World{World: world, Connect: connect, PriceList: prices(world.Env), Codes: []func(error) (int, bool){exitCode}})
 	stop()
 	os.Exit(code)
 }

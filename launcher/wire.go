@@ -7,11 +7,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sethvargo/go-envconfig"
+
 	"coppice/blob"
 	"coppice/cloud/batch"
+	"coppice/cloud/billing"
 	"coppice/cloud/gcs"
 	"coppice/launcher/internal/cli"
 	"coppice/launcher/internal/stagejob"
+	"coppice/machines"
 	"coppice/sweep"
 )
 
@@ -33,6 +37,27 @@ func connect(ctx context.Context, env cli.Env) (*cli.Backends, error) {
 	b.Jobs, b.Stages = j, j
 	b.Close = func() error { return errors.Join(client.Close(), storage.Close()) }
 	return b, nil
+}
+
+// billingEndpoint is the setting that names a stand-in for the Cloud Billing Catalog on this machine.
+const billingEndpoint = "COPPICE_BILLING_ENDPOINT"
+
+// prices opens the Cloud Billing Catalog.
+func prices(env envconfig.Lookuper) func(context.Context) (cli.PriceList, error) {
+	return func(ctx context.Context) (cli.PriceList, error) {
+		endpoint, _ := env.Lookup(billingEndpoint)
+		c, err := billing.New(ctx, endpoint)
+		if err != nil {
+			return nil, err
+		}
+		return priceList{c}, nil
+	}
+}
+
+type priceList struct{ c *billing.Client }
+
+func (p priceList) Prices(ctx context.Context, families []machines.Family, regions []string, date string) (*machines.Prices, error) {
+	return p.c.Prices(ctx, billing.Request{Families: families, Regions: regions, Date: date})
 }
 
 // exitCode knows the errors of the Batch adapter.
@@ -68,7 +93,7 @@ func (j *jobs) describe(p *sweep.Plan) (batch.Job, error) {
 		return batch.Job{}, err
 	}
 	task := sweep.TaskEnv{Project: j.env.Project, DatasetsBucket: j.env.DatasetsBucket, SweepsBucket: j.env.SweepsBucket,
-		ScoresTopic: j.env.ScoresTopic, Sweep: string(p.Sweep), Job: id, Scratch: mountPath}
+		ScoresTopic: j.env.ScoresTopic, Sweep: string(p.Sweep), Job: id, Scratch: mountPath, OTLPEndpoint: j.env.OTLPEndpoint}
 	return batch.Job{
 		ID:       id,
 		Labels:   map[string]string{batch.PlanLabel: p.Fingerprint()[:batch.PlanLabelDigits], "coppice-sweep": string(p.Sweep), "coppice-model": p.Spec.Model},

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log/slog"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -25,6 +24,7 @@ import (
 	"coppice/dataset"
 	"coppice/dataset/ingest"
 	"coppice/gbt"
+	"coppice/machines"
 	"coppice/metric"
 	"coppice/registry"
 	"coppice/search"
@@ -68,6 +68,15 @@ func buildVersion(linked string) string {
 	return linked
 }
 
+// Structured says whether what a program has to say goes to a collector of logs rather than to a person: COPPICE_LOG=json.
+func (w *World) Structured() bool {
+	if w.Env == nil {
+		return false
+	}
+	form, _ := w.Env.Lookup("COPPICE_LOG")
+	return form == "json"
+}
+
 // Interrupted is a context that ends with Ctrl-C and with SIGTERM, which Batch, Cloud Run and Spot machines send before
 // the end.
 func Interrupted() (context.Context, context.CancelFunc) {
@@ -99,6 +108,10 @@ func Execute(ctx context.Context, w World, root *cobra.Command, codes ...func(er
 	code := ExitCode(ctx, err, codes...)
 	if code == sweep.ExitInterrupt && !errors.Is(err, ErrInterrupted) {
 		fmt.Fprintf(w.Err, "%s: interrupted\n", root.Name())
+		return code
+	}
+	if w.Structured() {
+		Logger(w.Err, Origin{Program: root.Name(), Version: w.Version}).Error(err.Error(), "exit_code", code)
 		return code
 	}
 	fmt.Fprintf(w.Err, "%s: %s\n", root.Name(), Redact(err.Error()))
@@ -176,7 +189,7 @@ func input(err error) (int, bool) {
 		new(*dataset.ManifestError), new(*dataset.FormatError), new(*dataset.CorruptError), new(*ingest.TableError),
 		new(*gbt.ParamError), new(*gbt.ModelError), new(*metric.UnknownError), new(*metric.ArgumentError), new(*metric.InputError),
 		new(*search.SpecError), new(*search.TooManyError), new(*search.SpaceError), new(*search.ExpressionError),
-		new(*registry.InputError), new(*registry.CorruptError))
+		new(*registry.InputError), new(*registry.CorruptError), new(*machines.UnknownError), new(*machines.DiskError))
 }
 
 func conflict(err error) (int, bool) {
@@ -185,24 +198,4 @@ func conflict(err error) (int, bool) {
 
 func notFound(err error) (int, bool) {
 	return sweep.ExitNotFound, errors.Is(err, fs.ErrNotExist) || is(err, new(*registry.NotFoundError), new(*registry.NoPreviousError))
-}
-
-// Logger writes one JSON object per line with the field names that Cloud Logging understands, and no secrets (see Redact).
-// Source: https://cloud.google.com/logging/docs/structured-logging
-func Logger(w io.Writer) *slog.Logger {
-	return slog.New(slog.NewJSONHandler(redacting{w}, &slog.HandlerOptions{ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
-		if len(groups) > 0 {
-			return a
-		}
-		switch a.Key {
-		case slog.LevelKey:
-			a.Key = "severity"
-			if a.Value.Any() == slog.LevelWarn {
-				a.Value = slog.StringValue("WARNING")
-			}
-		case slog.MessageKey:
-			a.Key = "message"
-		}
-		return a
-	}}))
 }

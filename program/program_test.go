@@ -3,7 +3,6 @@ package program_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -71,6 +70,18 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
+// TestErrorsForACollector: what ends a program under COPPICE_LOG=json is a log line, too.
+func TestErrorsForACollector(t *testing.T) {
+	var e bytes.Buffer
+	w := program.World{Args: []string{"fly"}, Err: &e, Version: "v1", Env: envconfig.MapLookuper(map[string]string{"COPPICE_LOG": "json"})}
+	if code := program.Execute(t.Context(), w, &cobra.Command{Use: "prog", RunE: func(*cobra.Command, []string) error { return errors.New("no wings") }}); code != sweep.ExitError {
+		t.Errorf("code %d", code)
+	}
+	if line := lines(t, &e)[0]; line["severity"] != "ERROR" || line["message"] != "no wings" || line["exit_code"] != 1.0 {
+		t.Errorf("%v", line)
+	}
+}
+
 func TestEnvironmentNamesWhatIsMissing(t *testing.T) {
 	full := map[string]string{"COPPICE_PROJECT": "p", "COPPICE_DATASETS_BUCKET": "d", "COPPICE_SWEEPS_BUCKET": "s", "COPPICE_REGISTRY_BUCKET": "r"}
 	for name, drop := range map[string]func(map[string]string){
@@ -90,17 +101,5 @@ func TestEnvironmentNamesWhatIsMissing(t *testing.T) {
 		if name == "" && err != nil || name != "" && (!errors.As(err, &s) || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "localemu")) {
 			t.Errorf("%q: %v", name, err)
 		}
-	}
-}
-
-func TestLoggerSpeaksCloudLogging(t *testing.T) {
-	var b bytes.Buffer
-	program.Logger(&b).Warn("careful", "trial", 3)
-	var line map[string]any
-	if err := json.Unmarshal(b.Bytes(), &line); err != nil {
-		t.Fatal(err)
-	}
-	if line["severity"] != "WARNING" || line["message"] != "careful" || line["trial"] != 3.0 {
-		t.Errorf("%s", b.String())
 	}
 }

@@ -18,7 +18,8 @@ type Deployment struct {
 	RegistryBucket string `env:"COPPICE_REGISTRY_BUCKET, required"`
 	ScoresTopic    string `env:"COPPICE_SCORES_TOPIC, default=coppice-scores"`
 	Subscription   string `env:"COPPICE_SUBSCRIPTION, default=coppice-aggregator"`
-	BatchEndpoint  string `env:"COPPICE_BATCH_ENDPOINT"` // host:port of an emulator: no TLS, no credentials
+	BatchEndpoint  string `env:"COPPICE_BATCH_ENDPOINT"`      // host:port of an emulator: no TLS, no credentials
+	OTLPEndpoint   string `env:"OTEL_EXPORTER_OTLP_ENDPOINT"` // where measurements are pushed; the launcher hands it on to tasks
 }
 
 // Check refuses settings that are there but empty, which envconfig lets pass.
@@ -84,11 +85,12 @@ type TaskEnv struct {
 	Job            string `env:"COPPICE_JOB, required"`     // the Batch job's id: a sweep may have several, one after the other
 	Task           int    `env:"BATCH_TASK_INDEX"`
 	Attempt        int    `env:"BATCH_TASK_RETRY_ATTEMPT"`
+	OTLPEndpoint   string `env:"OTEL_EXPORTER_OTLP_ENDPOINT"` // where measurements are pushed; empty is nowhere
 }
 
 // Variables are the settings of TaskEnv that the launcher writes into the job; Batch adds those that begin with BATCH_.
 func (e TaskEnv) Variables() map[string]string {
-	return map[string]string{
+	v := map[string]string{
 		"COPPICE_PROJECT":         e.Project,
 		"COPPICE_DATASETS_BUCKET": e.DatasetsBucket,
 		"COPPICE_SWEEPS_BUCKET":   e.SweepsBucket,
@@ -97,6 +99,10 @@ func (e TaskEnv) Variables() map[string]string {
 		"COPPICE_JOB":             e.Job,
 		"COPPICE_SCRATCH":         e.Scratch,
 	}
+	if e.OTLPEndpoint != "" {
+		v["OTEL_EXPORTER_OTLP_ENDPOINT"] = e.OTLPEndpoint
+	}
+	return v
 }
 
 // Check refuses settings that are there but empty, which envconfig lets pass, or that could not be the launcher's.

@@ -41,6 +41,9 @@ type Plan struct {
 	Heartbeat Duration `json:"heartbeat"`
 	Takeover  Duration `json:"takeover"`
 
+	// Quote is what the sweep was expected to take when it was planned; nil in plans made before there were quotes.
+	Quote *Quote `json:"quote,omitempty"`
+
 	Trials  []Trial `json:"trials"`
 	Skipped int     `json:"skipped,omitempty"` // configurations left out because they repeated another
 }
@@ -91,10 +94,10 @@ type Trial struct {
 }
 
 // Fingerprint is a hash of all that makes two plans the same sweep: everything but when and by which build they were
-// written.
+// written, and what the sweep was expected or allowed to cost, since prices change and trials do not depend on them.
 func (p *Plan) Fingerprint() string {
 	same := *p
-	same.Created, same.Coppice = time.Time{}, ""
+	same.Created, same.Coppice, same.Quote, same.Spec.Budget = time.Time{}, "", nil, 0
 	data, err := json.Marshal(same)
 	if err != nil {
 		panic(fmt.Sprintf("a plan that cannot be written as JSON: %v", err)) // only a NaN among parameters, which ParseSpec refuses
@@ -137,6 +140,9 @@ func DecodePlan(data []byte) (*Plan, error) {
 		return nil, &DecodeError{"plan", fmt.Errorf("dataset version %.40q", p.Dataset.Version)}
 	}
 	if err := CheckName("model", p.Spec.Model); err != nil {
+		return nil, &DecodeError{"plan", err}
+	}
+	if err := p.checkMoney(); err != nil {
 		return nil, &DecodeError{"plan", err}
 	}
 	for _, part := range []Rows{p.Holdout.Valid, p.Holdout.Calib, p.Holdout.Test} {

@@ -43,6 +43,30 @@ type Heartbeat struct {
 	At     time.Time `json:"at"`
 }
 
+// DecodeClaim reads a claim of a trial.
+func DecodeClaim(data []byte) (*Claim, error) {
+	var c Claim
+	if err := decode("claim", data, &c, func() int { return c.Format }); err != nil {
+		return nil, err
+	}
+	if err := CheckID(string(c.Sweep)); err != nil {
+		return nil, &DecodeError{"claim", err}
+	}
+	if c.Trial < 0 || c.Trial >= MaxTrials || c.Claim < 0 || c.Task < 0 || c.Attempt < 0 {
+		return nil, &DecodeError{"claim", fmt.Errorf("trial %d, claim %d, task %d, attempt %d", c.Trial, c.Claim, c.Task, c.Attempt)}
+	}
+	return &c, nil
+}
+
+// DecodeHeartbeat reads a claim's sign of life.
+func DecodeHeartbeat(data []byte) (*Heartbeat, error) {
+	var h Heartbeat
+	if err := decode("heartbeat", data, &h, func() int { return h.Format }); err != nil {
+		return nil, err
+	}
+	return &h, nil
+}
+
 // Object is a file that a trial left beside its result.
 type Object struct {
 	Name   string `json:"name"`
@@ -92,6 +116,12 @@ type Usage struct {
 	PrivateBytes int64   `json:"private_bytes"`           // of the process, at the end of training
 	SharedBytes  int64   `json:"shared_bytes"`            // of the dataset, mapped
 	PSSBytes     int64   `json:"pss_bytes"`               // proportional share of all
+
+	// Of every trial that a task has ended, with or without a model; 0 in results of older builds and where the system does not tell.
+	CPUSeconds     float64 `json:"cpu_seconds,omitempty"`      // of the process, from the claim to the end of training, all threads
+	PeakPSSBytes   int64   `json:"peak_pss_bytes,omitempty"`   // the highest of samples half a minute apart, and of the one at the end
+	MappedBytes    int64   `json:"mapped_bytes,omitempty"`     // of the dataset's files, whether or not they were in memory
+	TreesPerSecond float64 `json:"trees_per_second,omitempty"` // of this claim, after its first tree, ratings included
 }
 
 const maxReason = 4096

@@ -28,6 +28,9 @@ type Spec struct {
 	Limits  Limits         `yaml:"limits" json:"limits"`
 	Gate    *Gate          `yaml:"gate" json:"gate,omitempty"`
 
+	// Budget is how many USD of machines the sweep may use; 0 is no bound. It is no part of what makes two sweeps the same.
+	Budget float64 `yaml:"budget" json:"budget,omitempty"`
+
 	// Require are conditions on a finished trial, such as "log_loss <= 0.3" or "trees <= 500"; only trials that meet them
 	// all may win.
 	Require []string `yaml:"require" json:"require,omitempty"`
@@ -155,6 +158,8 @@ type Vocabulary struct {
 	Constraint func(expression string) error               // can this condition on parameters be evaluated?
 	Require    func(expression string) error               // can this condition on results be evaluated?
 	Objective  func(objective string, metric string) error // do these go together?
+	Machine    func(machineType string) error              // is there such a machine type?
+	LocalSSD   func(machineType string, disks int) error   // may it have so many local SSDs?
 }
 
 var namePattern = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$`)

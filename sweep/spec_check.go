@@ -187,8 +187,27 @@ func (d Distribution) Extremes() []any {
 	return nil
 }
 
-func (s *Spec) checkMachine(doc *strictyaml.Document, _ Vocabulary) error {
+// MaxBudget bounds a budget, in USD: more is a typing error.
+const MaxBudget = 1e6
+
+// CheckBudget refuses what is no sum of money that a sweep may cost.
+func CheckBudget(usd float64) error {
+	if !(usd > 0) || usd > MaxBudget {
+		return fmt.Errorf("a budget of %v: use USD above 0, up to %.0f", usd, MaxBudget)
+	}
+	return nil
+}
+
+func (s *Spec) checkMachine(doc *strictyaml.Document, v Vocabulary) error {
 	m, l := s.Machine, s.Limits
+	if err := v.Machine(m.Type); err != nil {
+		return doc.Errorf("machine.type", "%v", err)
+	}
+	if doc.Has("budget") {
+		if err := CheckBudget(s.Budget); err != nil {
+			return doc.Errorf("budget", "%v", err)
+		}
+	}
 	for _, c := range []struct {
 		path      string
 		value     int
@@ -201,6 +220,11 @@ func (s *Spec) checkMachine(doc *strictyaml.Document, _ Vocabulary) error {
 	} {
 		if c.value < c.low || c.value > c.high {
 			return doc.Errorf(c.path, "%s is %d: use %d to %d", c.path, c.value, c.low, c.high)
+		}
+	}
+	if m.LocalSSD != 0 {
+		if err := v.LocalSSD(m.Type, int(m.LocalSSD)); err != nil {
+			return doc.Errorf("machine.local_ssd", "%v", err)
 		}
 	}
 	for path, d := range map[string]Duration{"limits.trial": l.Trial, "limits.sweep": l.Sweep} {
@@ -229,7 +253,7 @@ func checkZones(doc *strictyaml.Document, at string, zones []string) error {
 }
 
 // checkFallback checks the machines that are tried one after the other.
-func (s *Spec) checkFallback(doc *strictyaml.Document, _ Vocabulary) error {
+func (s *Spec) checkFallback(doc *strictyaml.Document, v Vocabulary) error {
 	m := s.Machine
 	if err := checkZones(doc, "machine", m.Zones); err != nil {
 		return err
@@ -249,8 +273,18 @@ func (s *Spec) checkFallback(doc *strictyaml.Document, _ Vocabulary) error {
 	}
 	for i, f := range m.Fallback {
 		at := fmt.Sprintf("machine.fallback[%d]", i)
+		if f.Type != "" {
+			if err := v.Machine(f.Type); err != nil {
+				return doc.Errorf(at+".type", "%v", err)
+			}
+		}
 		if f.LocalSSD < 0 || f.LocalSSD > 48 {
 			return doc.Errorf(at+".local_ssd", "local_ssd is %d: use auto, or up to 48", f.LocalSSD)
+		}
+		if f.LocalSSD != 0 {
+			if err := v.LocalSSD(m.Choice(i+1).Type, int(f.LocalSSD)); err != nil {
+				return doc.Errorf(at+".local_ssd", "%v", err)
+			}
 		}
 		if err := checkZones(doc, at, f.Zones); err != nil {
 			return err

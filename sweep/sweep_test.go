@@ -3,6 +3,7 @@ package sweep_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -61,6 +62,13 @@ func words() sweep.Vocabulary {
 			return param(name)
 		},
 		Objective: func(objective, _ string) error { return known("objective", "binary", "regression")(objective) },
+		Machine:   known("machine", "n2-highmem-64", "n2-highmem-32", "n2-highmem-16", "n2-highmem-8", "n2d-highmem-64"),
+		LocalSSD: func(machine string, disks int) error {
+			if disks != 4 {
+				return fmt.Errorf("%s takes 4, not %d", machine, disks)
+			}
+			return nil
+		},
 	}
 }
 
@@ -114,6 +122,11 @@ func TestParseSpecNamesThePlace(t *testing.T) {
 		"reserved":           {"num_iterations: 2000", "objective: binary", "objective is set by the spec's key objective"},
 		"tasks per vm":       {"tasks_per_vm: auto", "tasks_per_vm: 21", "sweep.yaml:19:79: machine.tasks_per_vm is 21: use 0 to 20"},
 		"tasks per vm word":  {"tasks_per_vm: auto", "tasks_per_vm: many", "sweep.yaml:19:"},
+		"machine type":       {"type: n2-highmem-64", "type: n2-highmem-65", `sweep.yaml:19:17: no such machine (did you mean "n2-highmem-64"?)`},
+		"local SSDs":         {"local_ssd: 4", "local_ssd: 3", `sweep.yaml:19:96: n2-highmem-64 takes 4, not 3`},
+		"budget":             {"trials: 50", "trials: 50\nbudget: -1", "sweep.yaml:6:9: a budget of -1: use USD above 0, up to 1000000"},
+		"no budget":          {"trials: 50", "trials: 50\nbudget: 0", "sweep.yaml:6:9: a budget of 0"},
+		"endless budget":     {"trials: 50", "trials: 50\nbudget: .inf", "sweep.yaml:6:9: a budget of"},
 		"duration":           {"trial: 2h", "trial: 2 hours", `sweep.yaml:20:17: expected a duration such as 90s or 2h, found "2 hours"`},
 		"duration too short": {"trial: 2h", "trial: 1ms", "sweep.yaml:20:17: limits.trial is 1ms: use 1s to 336h"},
 		"quorum":             {"sweep: 6h}", "sweep: 6h, quorum: 2}", "quorum is 2"},
@@ -162,6 +175,17 @@ func TestPlanRoundTripAndFingerprint(t *testing.T) {
 	if later.Fingerprint() != p.Fingerprint() {
 		t.Error("the same sweep, planned later by another build, has another fingerprint")
 	}
+	dearer := plan()
+	dearer.Spec.Budget, dearer.Quote = 12.5, &sweep.Quote{Hourly: 1.5, VMs: 2, Reserve: 60}
+	if dearer.Fingerprint() != p.Fingerprint() {
+		t.Error("the same sweep at another price and with a budget has another fingerprint")
+	}
+	if data, err = json.Marshal(dearer); err != nil {
+		t.Fatal(err)
+	}
+	if back, err = sweep.DecodePlan(data); err != nil || back.Spec.Budget != 12.5 || back.Quote.ReserveCost() != 0.05 {
+		t.Errorf("%+v %v", back, err)
+	}
 	other := plan()
 	other.Trials[3].Params["num_leaves"] = 99.0
 	if other.Fingerprint() == p.Fingerprint() {
@@ -182,6 +206,11 @@ func TestDecodePlanRefuses(t *testing.T) {
 		"model":        func(p *sweep.Plan) { p.Spec.Model = "" },
 		"takeover":     func(p *sweep.Plan) { p.Takeover = p.Heartbeat },
 		"split":        func(p *sweep.Plan) { p.Holdout.Test.Split = "../train" },
+		"no price":     func(p *sweep.Plan) { p.Spec.Budget = 3 },
+		"budget":       func(p *sweep.Plan) { p.Spec.Budget, p.Quote = -3, &sweep.Quote{Hourly: 1} },
+		"quote":        func(p *sweep.Plan) { p.Quote = &sweep.Quote{Hourly: -1} },
+		"machines":     func(p *sweep.Plan) { p.Quote = &sweep.Quote{VMs: -1} },
+		"endless":      func(p *sweep.Plan) { p.Quote = &sweep.Quote{Cost: sweep.Range{High: 1e300}} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := plan()
@@ -376,7 +405,8 @@ func FuzzNames(f *testing.F) {
 }
 
 func FuzzDecoders(f *testing.F) {
-	for _, v := range []any{plan(), done(1, 0.5, 3), sweep.ScoreMessage{Format: 1, Sweep: "a"}, sweep.Conclusion{Format: 1, Sweep: "a", Outcome: "winner"}, sweep.Ending{Format: 1, Sweep: "a", Trials: []int{0, 2}}} {
+	for _, v := range []any{plan(), done(1, 0.5, 3), sweep.ScoreMessage{Format: 1, Sweep: "a"}, sweep.Conclusion{Format: 1, Sweep: "a", Outcome: "winner"}, sweep.Ending{Format: 1, Sweep: "a", Trials: []int{0, 2}},
+		sweep.Claim{Format: 1, Sweep: "a", Trial: 1}, sweep.Heartbeat{Format: 1, Trees: 3}} {
 		data, _ := json.Marshal(v)
 		f.Add(data)
 	}
@@ -403,6 +433,10 @@ func FuzzDecoders(f *testing.F) {
 		_, err = sweep.DecodeConclusion(data)
 		check(err)
 		_, err = sweep.DecodeEnding(data, 3)
+		check(err)
+		_, err = sweep.DecodeClaim(data)
+		check(err)
+		_, err = sweep.DecodeHeartbeat(data)
 		check(err)
 		_, err = sweep.DecodeScores(data)
 		check(err)

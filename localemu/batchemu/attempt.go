@@ -92,6 +92,7 @@ func (a *attempt) watch() {
 	}
 	<-a.process.Done()
 	due.stop()
+	a.removeContainer()
 	a.job.ended <- a
 }
 
@@ -139,6 +140,9 @@ func (a *attempt) launch() (*proc.Process, error) {
 	}
 	defer log.Close() // the process has its own
 	c := a.command()
+	if j.srv.opts.Containers != "" {
+		c = a.contained()
+	}
 	c.Stdout, c.Stderr = log, log
 	process, err := j.srv.procs.Start(c)
 	if err != nil {
@@ -163,10 +167,14 @@ func (a *attempt) command() proc.Command {
 	for _, variable := range j.plan.env {
 		env = append(env, rewrite(variable, vm.mounts))
 	}
-	env = append(env,
-		"BATCH_TASK_COUNT="+strconv.Itoa(j.plan.tasks),
-		"BATCH_TASK_INDEX="+strconv.Itoa(a.task.index),
-		"BATCH_TASK_RETRY_ATTEMPT="+strconv.Itoa(a.number),
-	)
-	return proc.Command{Path: j.plan.program, Args: args, Env: env, Dir: vm.dir}
+	return proc.Command{Path: j.plan.program, Args: args, Env: append(env, a.indexes()...), Dir: vm.dir}
+}
+
+// indexes are the variables that Batch itself sets.
+func (a *attempt) indexes() []string {
+	return []string{
+		"BATCH_TASK_COUNT=" + strconv.Itoa(a.job.plan.tasks),
+		"BATCH_TASK_INDEX=" + strconv.Itoa(a.task.index),
+		"BATCH_TASK_RETRY_ATTEMPT=" + strconv.Itoa(a.number),
+	}
 }

@@ -9,9 +9,11 @@
 // machines that cannot be had (scripted, see Faults); cancelling, deleting, listing with filters and pages.
 //
 // Not imitated:
-//   - Containers. An image name stands for a local program, which runs with the user's rights and sees the whole file
-//     system; a job with an unknown image is refused. The path at which a volume is mounted does not exist: every
-//     occurrence of it in arguments and values of variables is replaced by the machine's folder.
+//   - Containers, unless Options.Containers names a tool that runs them. An image name stands for a local program, which runs
+//     with the user's rights and sees the whole file system; a job with an unknown image is refused. The path at which a
+//     volume is mounted does not exist: every occurrence of it in arguments and values of variables is replaced by the
+//     machine's folder. In containers it does exist; any user may write to it, the root cannot be written, and how much
+//     memory tasks share is not measured. A localemu that is killed may leave its containers (named localemu-...) behind.
 //   - Machines. All pretend machines share the CPUs and the memory of the real one; machine types only say how many tasks
 //     fit when the job does not, and which disks may be attached. There is no boot time, no quota.
 //   - Runnables other than exactly one container, entrypoints, container options, task environments, secret variables, hosts files,

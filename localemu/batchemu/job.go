@@ -49,7 +49,7 @@ type plan struct {
 	spot        bool
 	machineType string
 	zones       []string // where machines may be, as zones/Z; the first one that has room gets them
-	program     string   // the local program behind the image
+	program     string   // the local program behind the image, or the image
 	args        []string
 	env         []string // NAME=VALUE, with mount paths as in the job
 	mounts      []mount

@@ -19,6 +19,7 @@ type machine struct {
 	instance uint64 // Compute Engine's id; another one after the machine was replaced
 	attempts []*attempt
 	lost     bool // no task may start on it until it has been replaced
+	public   bool // any user may write to the volumes: containers are not run by ours
 }
 
 // ssdFolder is the folder that stands for a machine's local SSD.
@@ -32,7 +33,7 @@ func (j *job) makeMachines() error {
 	vms := make([]*machine, j.plan.vms)
 	for k := range vms {
 		name := fmt.Sprintf("vm-%d", k)
-		vm := &machine{name: name, dir: filepath.Join(s.machines, j.id, name), zone: j.zone}
+		vm := &machine{name: name, dir: filepath.Join(s.machines, j.id, name), zone: j.zone, public: s.opts.Containers != ""}
 		for _, m := range j.plan.mounts {
 			vm.mounts = append(vm.mounts, mount{m.path, filepath.Join(vm.dir, m.folder)})
 		}
@@ -58,6 +59,12 @@ func (m *machine) makeFolders() error {
 	}
 	for _, v := range m.mounts {
 		if err := os.MkdirAll(v.folder, 0o755); err != nil {
+			return err
+		}
+		if !m.public {
+			continue
+		}
+		if err := os.Chmod(v.folder, 0o777|os.ModeSticky); err != nil {
 			return err
 		}
 	}

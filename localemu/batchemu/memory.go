@@ -19,6 +19,9 @@ type memoryWatch struct {
 	err   error
 }
 
+// errContainers: what a container maps has other names outside of it, and its process may be a daemon's.
+var errContainers = errors.New("the memory of tasks in containers is not measured")
+
 func (j *job) watchMemory() *memoryWatch {
 	w := &memoryWatch{job: j, quit: make(chan struct{}), best: map[string]residency.Sample{}}
 	w.ended.Go(w.loop)
@@ -33,6 +36,10 @@ func (w *memoryWatch) stop() {
 }
 
 func (w *memoryWatch) loop() {
+	if w.job.srv.opts.Containers != "" {
+		w.err = errContainers
+		return
+	}
 	tick := time.NewTicker(w.job.srv.opts.SampleEvery)
 	defer tick.Stop()
 	for {

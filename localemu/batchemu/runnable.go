@@ -12,7 +12,7 @@ import (
 )
 
 // readRunnable takes over what a task executes.
-func (p *plan) readRunnable(images map[string]string, spec *batchpb.TaskSpec) error {
+func (p *plan) readRunnable(image func(string) (string, bool), spec *batchpb.TaskSpec) error {
 	if len(spec.GetRunnables()) == 0 {
 		return invalid("runnables is empty")
 	}
@@ -39,7 +39,7 @@ func (p *plan) readRunnable(images map[string]string, spec *batchpb.TaskSpec) er
 	if slices.ContainsFunc(c.GetCommands(), func(arg string) bool { return strings.ContainsRune(arg, 0) }) {
 		return invalid("a command holds a zero byte")
 	}
-	program, ok := images[c.GetImageUri()]
+	program, ok := image(c.GetImageUri())
 	if !ok {
 		return status.Errorf(codes.FailedPrecondition,
 			"localemu has no program for the image %.200q; start it with --image NAME=PATH", c.GetImageUri())

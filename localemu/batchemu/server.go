@@ -26,8 +26,12 @@ type Options struct {
 	Dir string
 	// LogDir gets JOB/task-I.attempt-A.log; "" is Dir/logs.
 	LogDir string
-	// Images maps the names of container images to local programs.
+	// Images maps the names of container images to local programs, or with Containers to images as the tool knows them.
 	Images map[string]string
+	// Containers is the tool that runs tasks as containers of their images, one of ContainerTools; "" runs local programs.
+	Containers string
+	// Environ is the environment of that tool, which looks there for its storage and hands none of it on.
+	Environ []string
 	// Env is what every task finds in its environment beside its job's variables, NAME=VALUE: where the other emulators are.
 	Env []string
 	// Faults are what goes wrong on purpose.

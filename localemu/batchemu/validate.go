@@ -75,7 +75,7 @@ func (s *Server) interpret(parent string, job *batchpb.Job) (plan, error) {
 	if err := p.readCounts(group); err != nil {
 		return p, err
 	}
-	return p, p.readRunnable(s.opts.Images, group.GetTaskSpec())
+	return p, p.readRunnable(s.image, group.GetTaskSpec())
 }
 
 func checkLabels(labels map[string]string) error {

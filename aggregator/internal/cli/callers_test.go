@@ -66,7 +66,7 @@ func TestOnlyCallersAreLetIn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer
 			a := aggregator(blob.Memory())
-			a.Log = program.Logger(&log)
+			a.Log = program.Logger(&log, program.Origin{})
 			var body io.Reader = unread{t}
 			if tc.body != "" {
 				body = strings.NewReader(tc.body)
@@ -129,7 +129,7 @@ func TestNobodyIsLetInByAccident(t *testing.T) {
 // TestServeRefusesTheWorld starts the command as a careless deployment would.
 func TestServeRefusesTheWorld(t *testing.T) {
 	var out lockedBuffer
-	if code := Run(t.Context(), world(&out, blob.Memory(), nil, "serve", "--listen", ":0")); code != sweep.ExitSetup || !strings.Contains(out.String(), "COPPICE_CALLERS") {
+	if code := Run(t.Context(), world(&out, blob.Memory(), nil, "serve", "--metrics", "", "--listen", ":0")); code != sweep.ExitSetup || !strings.Contains(out.String(), "COPPICE_CALLERS") {
 		t.Errorf("exit code %d: %s", code, out.String())
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
@@ -14,6 +15,7 @@ import (
 	"coppice/program"
 	"coppice/registry"
 	"coppice/sweep"
+	"coppice/telemetry"
 )
 
 // World is everything outside the process.
@@ -48,8 +50,9 @@ func Run(ctx context.Context, w World) int {
 	return program.Execute(ctx, w.World, root)
 }
 
-// with connects, hands an aggregator to use and closes what was opened.
-func (w *World) with(ctx context.Context, use func(*conclude.Aggregator, *Backends) error) (err error) {
+// with connects, hands an aggregator to use and closes what was opened. It is measured on page, if there is one, and pushes
+// where OTEL_EXPORTER_OTLP_ENDPOINT says.
+func (w *World) with(ctx context.Context, page *page, use func(*conclude.Aggregator, *Backends) error) (err error) {
 	var env sweep.Deployment
 	if err := w.Environment(ctx, &env, remedy); err != nil {
 		return err
@@ -59,13 +62,24 @@ func (w *World) with(ctx context.Context, use func(*conclude.Aggregator, *Backen
 		return err
 	}
 	defer func() { err = errors.Join(err, b.Close()) }()
-	return use(&conclude.Aggregator{
-		Datasets: b.Datasets, Sweeps: b.Sweeps, Registry: registry.New(b.Registry), Jobs: b.Jobs, Now: w.Now, Log: program.Logger(w.Out),
-	}, b)
+	log := program.Logger(w.Out, program.Origin{Program: "aggregator", Version: w.Version, Project: env.Project})
+	a := &conclude.Aggregator{Datasets: b.Datasets, Sweeps: b.Sweeps, Registry: registry.New(b.Registry), Jobs: b.Jobs, Now: w.Now, Log: log}
+	readers, err := page.open(ctx, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, page.close()) }()
+	measuring := telemetry.Start(ctx, telemetry.Options{Program: "aggregator", Version: w.Version, Project: env.Project, Endpoint: env.OTLPEndpoint,
+		Log: log, Readers: readers, Instance: uuid.NewString()})
+	defer measuring.Close(ctx)
+	if err := a.Measure(measuring.Meter()); err != nil {
+		return err
+	}
+	return use(a, b)
 }
 
 func pullCommand(w *World) *cobra.Command {
-	every := 10 * time.Second
+	every, metrics := 10*time.Second, newPage()
 	cmd := &cobra.Command{
 		Use:   "pull",
 		Short: "Conclude sweeps on a pull subscription",
@@ -77,9 +91,10 @@ lost. Any number of them may run at once. Ends with Ctrl-C.`,
 			if every < time.Second {
 				return program.Usagef("--reconcile is %s: use 1s or more", every)
 			}
-			return w.with(cmd.Context(), func(a *conclude.Aggregator, b *Backends) error { return pull(cmd.Context(), a, b, every) })
+			return w.with(cmd.Context(), metrics, func(a *conclude.Aggregator, b *Backends) error { return pull(cmd.Context(), a, b, every) })
 		},
 	}
+	metrics.add(cmd)
 	cmd.Flags().DurationVar(&every, "reconcile", every, "how often to look at every open sweep")
 	return cmd
 }
@@ -91,7 +106,7 @@ func pull(ctx context.Context, a *conclude.Aggregator, b *Backends, every time.D
 		return b.Messages.Receive(ctx, func(ctx context.Context, data []byte) error {
 			err := a.Handle(ctx, data)
 			if err != nil && ctx.Err() == nil {
-				a.Log.Error("handle a message", "error", err.Error())
+				conclude.Report(a.Log, "handle a message", err)
 			}
 			return err
 		})
@@ -101,7 +116,7 @@ func pull(ctx context.Context, a *conclude.Aggregator, b *Backends, every time.D
 		defer tick.Stop()
 		for {
 			if err := a.Reconcile(ctx); err != nil && ctx.Err() == nil {
-				a.Log.Error("reconcile", "error", err.Error()) // the next round tries again
+				conclude.Report(a.Log, "reconcile", err) // the next round tries again
 			}
 			select {
 			case <-ctx.Done():
@@ -120,7 +135,7 @@ func reconcileCommand(w *World) *cobra.Command {
 		Example: "  aggregator reconcile",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return w.with(cmd.Context(), func(a *conclude.Aggregator, _ *Backends) error { return a.Reconcile(cmd.Context()) })
+			return w.with(cmd.Context(), nil, func(a *conclude.Aggregator, _ *Backends) error { return a.Reconcile(cmd.Context()) })
 		},
 	}
 }

@@ -35,7 +35,7 @@ func (broken) List(context.Context, string) iter.Seq2[blob.Attrs, error] {
 }
 
 func aggregator(sweeps blob.Store) *conclude.Aggregator {
-	return &conclude.Aggregator{Datasets: blob.Memory(), Sweeps: sweeps, Registry: registry.New(blob.Memory()), Now: time.Now, Log: program.Logger(io.Discard)}
+	return &conclude.Aggregator{Datasets: blob.Memory(), Sweeps: sweeps, Registry: registry.New(blob.Memory()), Now: time.Now, Log: program.Logger(io.Discard, program.Origin{})}
 }
 
 func push(data string) string {
@@ -123,7 +123,7 @@ func TestPullReconcilesUntilInterrupted(t *testing.T) {
 		var out lockedBuffer
 		done := make(chan int)
 		go func() {
-			done <- Run(ctx, world(&out, sweeps, &script{messages: [][]byte{[]byte("x")}}, "pull", "--reconcile", "5s"))
+			done <- Run(ctx, world(&out, sweeps, &script{messages: [][]byte{[]byte("x")}}, "pull", "--reconcile", "5s", "--metrics", ""))
 		}()
 		<-time.After(12 * time.Second) // by the bubble's clock
 		stop()

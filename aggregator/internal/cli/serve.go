@@ -19,7 +19,7 @@ import (
 )
 
 func serveCommand(w *World) *cobra.Command {
-	listen := "127.0.0.1:8080"
+	listen, metrics := "127.0.0.1:8080", newPage()
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Conclude sweeps behind a Pub/Sub push endpoint",
@@ -34,9 +34,10 @@ checked the token's signature, and taken it off, before the request comes here.`
 		Example: "  aggregator serve --listen 127.0.0.1:8080",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return w.with(cmd.Context(), func(a *conclude.Aggregator, _ *Backends) error { return w.serve(cmd.Context(), a, listen) })
+			return w.with(cmd.Context(), metrics, func(a *conclude.Aggregator, _ *Backends) error { return w.serve(cmd.Context(), a, listen) })
 		},
 	}
+	metrics.add(cmd)
 	cmd.Flags().StringVar(&listen, "listen", listen, "address to listen on")
 	return cmd
 }
@@ -148,7 +149,7 @@ func handlePush(a *conclude.Aggregator, w http.ResponseWriter, r *http.Request) 
 // answer tells the caller to try again when something failed. The reason goes to the log, not to whoever asks.
 func answer(a *conclude.Aggregator, w http.ResponseWriter, what string, err error) {
 	if err != nil {
-		a.Log.Error(what, "error", err.Error())
+		conclude.Report(a.Log, what, err)
 		http.Error(w, "failed; see the log", http.StatusInternalServerError)
 		return
 	}

@@ -9,17 +9,39 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	otel "go.opentelemetry.io/otel/metric"
 	"golang.org/x/sync/errgroup"
 
 	"coppice/blob"
+	"coppice/ledger"
 	"coppice/registry"
 	"coppice/sweep"
 )
+
+// SweepError is an error about one sweep.
+type SweepError struct {
+	Sweep sweep.ID
+	Err   error
+}
+
+func (e *SweepError) Error() string { return fmt.Sprintf("sweep %s: %v", e.Sweep, e.Err) }
+
+// Unwrap gives the cause.
+func (e *SweepError) Unwrap() error { return e.Err }
+
+// Report logs an error, with the sweep that it is about, if it is about one.
+func Report(log *slog.Logger, what string, err error) {
+	var about *SweepError
+	if errors.As(err, &about) {
+		log = log.With("sweep", about.Sweep)
+	}
+	log.Error(what, "error", err.Error())
+}
 
 // Aggregator concludes the sweeps of one bucket. Its methods may be called from any goroutine.
 type Aggregator struct {
@@ -29,6 +51,8 @@ type Aggregator struct {
 	Jobs     Jobs // may be nil: then only results and time limits end a sweep
 	Now      func() time.Time
 	Log      *slog.Logger
+
+	messages, conclusions otel.Int64Counter // nil when nobody measures
 
 	mu    sync.Mutex
 	known map[sweep.ID]*known
@@ -40,7 +64,9 @@ type known struct {
 	plan     *sweep.Plan
 	planText []byte
 	results  map[int]sweep.Result
+	costs    *ledger.Reader // nil before it is first asked
 	ended    *sweep.Conclusion
+	progress atomic.Pointer[progress] // nil before the plan was read and after the end
 }
 
 const (
@@ -54,18 +80,24 @@ func (a *Aggregator) Handle(ctx context.Context, data []byte) error {
 	m, err := sweep.DecodeScoreMessage(data)
 	if err != nil {
 		a.Log.Warn("ignored a message", "error", err.Error())
+		count(a.messages, "ignored")
 		return nil
 	}
 	_, err = a.Consider(ctx, m.Sweep)
-	return a.hopeless(err)
+	if err = a.hopeless(m.Sweep, err); err != nil {
+		count(a.messages, "failed")
+		return err
+	}
+	count(a.messages, "handled")
+	return nil
 }
 
 // hopeless logs and swallows an error that no repetition would mend: an object of ours that cannot be read as what it should
 // be. Whoever repairs it is found by the next reconciliation.
-func (a *Aggregator) hopeless(err error) error {
+func (a *Aggregator) hopeless(id sweep.ID, err error) error {
 	var damaged *sweep.DecodeError
 	if errors.As(err, &damaged) {
-		a.Log.Error("a sweep cannot be concluded", "error", err.Error())
+		a.Log.Error("a sweep cannot be concluded", "sweep", id, "error", err.Error())
 		return nil
 	}
 	return err
@@ -83,7 +115,7 @@ func (a *Aggregator) Reconcile(ctx context.Context) error {
 		if !ok {
 			continue
 		}
-		if _, err := a.Consider(ctx, id); a.hopeless(err) != nil {
+		if _, err := a.Consider(ctx, id); a.hopeless(id, err) != nil {
 			failed = append(failed, err)
 		}
 	}
@@ -100,13 +132,14 @@ func (a *Aggregator) Consider(ctx context.Context, id sweep.ID) (*sweep.Conclusi
 	}
 	c, err := a.consider(ctx, id, k)
 	if err != nil {
-		return nil, fmt.Errorf("sweep %s: %w", id, err)
+		return nil, &SweepError{id, err}
 	}
 	if k.plan == nil && c == nil {
 		a.forget(id) // messages can name any sweep
 	}
 	if k.ended = c; c != nil {
-		k.plan, k.planText, k.results = nil, nil, nil // an aggregator that lives for months must not keep them
+		k.progress.Store(nil)
+		k.plan, k.planText, k.results, k.costs = nil, nil, nil, nil // an aggregator that lives for months must not keep them
 	}
 	return c, nil
 }
@@ -139,6 +172,7 @@ func (a *Aggregator) consider(ctx context.Context, id sweep.ID, k *known) (*swee
 	if err := a.readResults(ctx, k); err != nil {
 		return nil, err
 	}
+	k.note()
 	end, err := a.ending(ctx, k)
 	if err != nil || end == nil {
 		return nil, err
@@ -295,40 +329,6 @@ func (k *known) board(e *sweep.Ending) sweep.Board {
 	return sweep.Fold(k.plan, results)
 }
 
-// isOver says whether the sweep is to be concluded now, and why; nil means not yet.
-func (a *Aggregator) isOver(ctx context.Context, k *known) (*sweep.Ending, error) {
-	p, b := k.plan, k.board(nil)
-	_, err := a.Sweeps.Stat(ctx, p.Sweep.Cancel())
-	if err == nil {
-		return &sweep.Ending{Cancelled: true}, nil
-	}
-	if !errors.Is(err, blob.ErrNotExist) {
-		return nil, err
-	}
-	if b.Waiting == 0 {
-		return &sweep.Ending{}, nil
-	}
-	age := a.Now().Sub(p.Created)
-	if limit := time.Duration(p.Spec.Limits.Sweep); age >= limit {
-		return &sweep.Ending{Early: fmt.Sprintf("%d of %d trials had not ended after %s, the sweep's time limit", b.Waiting, len(b.Rows), limit)}, nil
-	}
-	if a.Jobs == nil {
-		return nil, nil
-	}
-	ended, state, err := a.jobsEnded(ctx, p)
-	if err != nil || !ended {
-		return nil, err
-	}
-	// What was written between the last look and the job's end counts, too.
-	if err := a.readResults(ctx, k); err != nil {
-		return nil, err
-	}
-	if b = k.board(nil); b.Waiting == 0 {
-		return &sweep.Ending{}, nil
-	}
-	return &sweep.Ending{Early: fmt.Sprintf("%d of %d trials had not ended when the Batch job was %s", b.Waiting, len(b.Rows), state)}, nil
-}
-
 // write leaves the conclusion, or returns the one that somebody else left first.
 func (a *Aggregator) write(ctx context.Context, c *sweep.Conclusion) (*sweep.Conclusion, error) {
 	created, err := blob.CreateJSON(ctx, a.Sweeps, c.Sweep.Conclusion(), c)
@@ -338,11 +338,7 @@ func (a *Aggregator) write(ctx context.Context, c *sweep.Conclusion) (*sweep.Con
 	if !created {
 		return a.conclusion(ctx, c.Sweep)
 	}
+	count(a.conclusions, string(c.Outcome))
 	a.Log.Info("sweep concluded", "sweep", c.Sweep, "outcome", c.Outcome, "trial", c.Trial, "model", c.Model, "version", c.Version, "reason", c.Reason)
 	return c, nil
-}
-
-// quorum is how many trials must be done for a sweep that ended early to have a winner.
-func quorum(p *sweep.Plan) int {
-	return int(math.Ceil(p.Spec.Limits.Quorum * float64(len(p.Trials))))
 }

@@ -164,6 +164,6 @@ func (a *Aggregator) register(ctx context.Context, k *known, w *winner, h *holdo
 	}
 	return a.Registry.Register(ctx, p.Spec.Model, string(p.Sweep), files, registry.Info{
 		At: a.Now().UTC(), By: "aggregator", Why: c.Reason, Metrics: c.Test,
-		Labels: map[string]string{"sweep": string(p.Sweep), "trial": strconv.Itoa(c.Trial), "dataset": ref, "objective": p.Spec.Objective},
+		Labels: map[string]string{"sweep": string(p.Sweep), "trace": p.Sweep.Trace(), "trial": strconv.Itoa(c.Trial), "dataset": ref, "objective": p.Spec.Objective},
 	})
 }

@@ -71,6 +71,9 @@ func checkVersion(t *testing.T, w *world, c *sweep.Conclusion) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if v.Info.Labels["trace"] != w.plan.Sweep.Trace() || v.Info.Labels["sweep"] != string(w.plan.Sweep) {
+		t.Errorf("labels %v", v.Info.Labels)
+	}
 	read := func(name string) []byte {
 		data, err := reg.ReadFile(t.Context(), v, name)
 		if err != nil {

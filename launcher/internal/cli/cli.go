@@ -6,12 +6,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 
 	"github.com/spf13/cobra"
 
 	"coppice/blob"
 	"coppice/launcher/internal/place"
 	"coppice/launcher/internal/plan"
+	"coppice/launcher/internal/quote"
 	"coppice/launcher/internal/stagejob"
 	"coppice/program"
 	"coppice/registry"
@@ -23,6 +25,8 @@ type World struct {
 	program.World
 	// Connect opens the cloud, or its emulation.
 	Connect func(context.Context, Env) (*Backends, error)
+	// PriceList opens Google's list of prices.
+	PriceList func(context.Context) (PriceList, error)
 	// Codes know exit codes of errors that only the wiring can name.
 	Codes []func(error) (int, bool)
 }
@@ -73,12 +77,13 @@ machine, picks, verifies and calibrates the best, and registers it.
 Exit codes: 0 done, 1 unexpected error, 2 wrong flag or argument, 3 unusable spec or data, 4 not found, 5 in conflict with
 what is there, 6 environment or credentials incomplete, 7 the sweep ended without a winner, 130 interrupted.`,
 		Example: `  launcher stage dataset.yaml
-  launcher sweep sweep.yaml
+  launcher plan sweep.yaml
+  launcher sweep sweep.yaml --budget 12.50
   launcher registry show ctr
   launcher predict --model ctr --in today.parquet --out clicks.csv`,
 	}
-	root.AddCommand(stageCommand(&w), stageTaskCommand(&w), sweepCommand(&w), watchCommand(&w), statusCommand(&w), cancelCommand(&w),
-		leaderboardCommand(&w), lsCommand(&w), registryCommand(&w), predictCommand(&w))
+	root.AddCommand(stageCommand(&w), stageTaskCommand(&w), planCommand(&w), sweepCommand(&w), watchCommand(&w), statusCommand(&w), cancelCommand(&w),
+		leaderboardCommand(&w), billCommand(&w), lsCommand(&w), pricesCommand(&w), registryCommand(&w), predictCommand(&w))
 	return program.Execute(ctx, w.World, root, append(w.Codes, exitCode)...)
 }
 
@@ -87,6 +92,10 @@ func exitCode(err error) (int, bool) {
 	var ended *NoWinnerError
 	if errors.As(err, &ended) {
 		return sweep.ExitNoWinner, true
+	}
+	var over *quote.BudgetError
+	if errors.As(err, &over) {
+		return sweep.ExitInput, true
 	}
 	var conflict *conflictError
 	if errors.As(err, &conflict) {
@@ -132,6 +141,15 @@ func (w *World) with(ctx context.Context, use func(*cloud) error) (err error) {
 	c.datasets, c.sweeps = c.Bucket(c.env.DatasetsBucket), c.Bucket(c.env.SweepsBucket)
 	c.registry = registry.New(c.Bucket(c.env.RegistryBucket))
 	return use(c)
+}
+
+// log is for a collector of logs, on the error output, where the launcher runs as a Cloud Run job (COPPICE_LOG=json); people
+// read what the commands print.
+func (w *World) log(c *cloud) *slog.Logger {
+	if !w.Structured() {
+		return slog.New(slog.DiscardHandler)
+	}
+	return program.Logger(w.Err, program.Origin{Program: "launcher", Version: w.Version, Project: c.env.Project})
 }
 
 // printJSON writes v, indented, as the whole output of a command.

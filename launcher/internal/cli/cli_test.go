@@ -33,8 +33,10 @@ type world struct {
 	dir     string
 	buckets map[string]blob.Store
 	jobs    *jobs
+	list    *priceList
 	now     time.Time
 	ctx     context.Context
+	env     map[string]string // beside the deployment's
 }
 
 func newWorld(t *testing.T) *world {
@@ -96,9 +98,11 @@ func (j *jobs) Cancel(context.Context, string) (JobStatus, error) {
 // run is one command line.
 func (w *world) run(args ...string) (code int, out, errOut string) {
 	var o, e bytes.Buffer
+	env := envconfig.MultiLookuper(envconfig.MapLookuper(w.env), envconfig.MapLookuper(map[string]string{
+		"COPPICE_PROJECT": "p", "COPPICE_DATASETS_BUCKET": "datasets", "COPPICE_SWEEPS_BUCKET": "sweeps", "COPPICE_REGISTRY_BUCKET": "registry"}))
 	code = Run(w.ctx, World{
-		World: program.World{Args: args, Out: &o, Err: &e, Version: "v1", Now: func() time.Time { return w.now }, Env: envconfig.MapLookuper(map[string]string{
-			"COPPICE_PROJECT": "p", "COPPICE_DATASETS_BUCKET": "datasets", "COPPICE_SWEEPS_BUCKET": "sweeps", "COPPICE_REGISTRY_BUCKET": "registry"})},
+		World:     program.World{Args: args, Out: &o, Err: &e, Version: "v1", Now: func() time.Time { return w.now }, Env: env},
+		PriceList: func(context.Context) (PriceList, error) { return w.list, nil },
 		Connect: func(context.Context, Env) (*Backends, error) {
 			return &Backends{Bucket: func(name string) blob.Store { return w.buckets[name] }, Jobs: w.jobs, Close: func() error { return nil }}, nil
 		},

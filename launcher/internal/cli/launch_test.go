@@ -53,5 +53,5 @@ func TestDryRunShowsFallbacks(t *testing.T) {
 			t.Errorf("no %q in\n%s", part, out)
 		}
 	}
-	w.refused(sweep.ExitInput, "machine.fallback[0]", "sweep", w.file("tiny.yaml", strings.Replace(sweepYAML, "type: n2-highmem-2,", "type: n2-highmem-2, wait: 1m, fallback: [{type: q9-big-4}],", 1)))
+	w.refused(sweep.ExitInput, `machine type "q9-big-4" is not in the catalogue`, "sweep", w.file("tiny.yaml", strings.Replace(sweepYAML, "type: n2-highmem-2,", "type: n2-highmem-2, wait: 1m, fallback: [{type: q9-big-4}],", 1)))
 }

@@ -150,7 +150,7 @@ func (w *World) stageTask(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.Close()) }()
-	log := program.Logger(w.Out).With("job", env.Job, "attempt", env.Attempt)
+	log := program.Logger(w.Out, program.Origin{Program: "launcher", Version: w.Version, Project: env.Project}).With("job", env.Job, "attempt", env.Attempt)
 	log.Info("staging started", "version", w.Version, "file", env.File)
 	t := &stagejob.Task{Env: env, Now: w.Now, Every: stageEvery,
 		Stager: &stager.Stager{Scratch: env.Scratch, Bucket: func(_ context.Context, name string) (blob.Store, error) { return b.Bucket(name), nil }},

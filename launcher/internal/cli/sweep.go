@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 
@@ -14,21 +13,37 @@ import (
 	"github.com/spf13/cobra"
 
 	"coppice/blob"
-	"coppice/gbt"
 	"coppice/launcher/internal/follow"
 	"coppice/launcher/internal/plan"
 	"coppice/launcher/internal/stager"
-	"coppice/metric"
 	"coppice/program"
-	"coppice/search"
 	"coppice/sweep"
 )
 
 type sweepFlags struct {
+	assumptionFlags
 	id           string
+	budget       float64
 	slot         slotFlags
 	noWait, json bool
 	dryRun       bool
+}
+
+func (f *sweepFlags) check() error {
+	if err := f.assumptionFlags.check(); err != nil {
+		return err
+	}
+	if f.id != "" {
+		if err := sweep.CheckID(f.id); err != nil {
+			return &program.UsageError{Err: err}
+		}
+	}
+	if f.budget != 0 {
+		if err := sweep.CheckBudget(f.budget); err != nil {
+			return &program.UsageError{Err: err}
+		}
+	}
+	return nil
 }
 
 func sweepCommand(w *World) *cobra.Command {
@@ -40,14 +55,20 @@ func sweepCommand(w *World) *cobra.Command {
 the launcher: Ctrl-C only stops watching. Run again with the same spec, dataset version and id, it attaches to the sweep that is
 there. Started for a slot of a schedule, it attaches to the sweep of that slot, whatever has changed since: a scheduler that
 fires twice makes one sweep. With machine.fallback in the spec it first waits until a job has machines, --no-wait or not; run again,
-it goes on where it was.`,
+it goes on where it was.
+
+With a budget, a sweep that is expected to cost more is refused, and one that does is stopped before the money is spent: what has been
+trained by then is concluded, if the quorum is reached.`,
 		Example: `  launcher sweep sweep.yaml
   launcher sweep sweep.yaml --dry-run
+  launcher sweep sweep.yaml --budget 12.50
   launcher sweep sweep.yaml --id nightly-20261120 --no-wait --json
   launcher sweep sweep.yaml --schedule "0 3 * * *" --time-zone Europe/Berlin --no-wait`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return w.sweep(cmd.Context(), args[0], f) },
 	}
+	f.add(cmd)
+	cmd.Flags().Float64Var(&f.budget, "budget", 0, "USD of machines that the sweep may cost; the spec's without")
 	cmd.Flags().StringVar(&f.id, "id", "", "the sweep's id; made of the spec and the dataset's version without")
 	f.slot.add(cmd)
 	cmd.Flags().BoolVar(&f.noWait, "no-wait", false, "submit and return")
@@ -56,37 +77,18 @@ it goes on where it was.`,
 	return cmd
 }
 
-// vocabulary lends the engines' words to the spec's parser.
-func vocabulary() sweep.Vocabulary {
-	return sweep.Vocabulary{
-		Metric: func(name string) error { _, err := metric.Lookup(name); return err },
-		Param:  gbt.CheckParam,
-		Constraint: func(text string) error {
-			_, err := search.CompileConstraint(text, gbt.Defaults().Map())
-			return err
-		},
-		Require: func(text string) error { _, err := search.CompileRequire(text, metric.Canonical); return err },
-		Objective: func(objective, name string) error {
-			m, err := metric.Lookup(name)
-			if err != nil {
-				return err
-			}
-			return m.CheckObjective(objective)
-		},
-	}
-}
-
 func (w *World) sweep(ctx context.Context, file string, f sweepFlags) error {
-	if f.id != "" {
-		if err := sweep.CheckID(f.id); err != nil {
-			return &program.UsageError{Err: err}
-		}
+	if err := f.check(); err != nil {
+		return err
 	}
-	text, err := os.ReadFile(file)
+	spec, err := readSpec(file)
 	if err != nil {
 		return err
 	}
-	spec, err := sweep.ParseSpec(file, text, vocabulary())
+	if f.budget != 0 {
+		spec.Budget = f.budget
+	}
+	prices, err := w.prices(f.prices)
 	if err != nil {
 		return err
 	}
@@ -103,6 +105,9 @@ func (w *World) sweep(ctx context.Context, file string, f sweepFlags) error {
 		if err != nil {
 			return err
 		}
+		if err := c.quote(ctx, p, m, prices, f.Assumptions); err != nil {
+			return err
+		}
 		if f.dryRun {
 			return w.showPlan(c, p, f.json)
 		}
@@ -116,6 +121,8 @@ func (w *World) sweep(ctx context.Context, file string, f sweepFlags) error {
 		if err != nil {
 			return err
 		}
+		w.log(c).Info("sweep submitted", "sweep", p.Sweep, "job", p.Job, "model", p.Spec.Model, "dataset", p.Dataset.Name+"@"+p.Dataset.Version,
+			"trials", len(p.Trials), "tasks", p.Sizing.Tasks, "ended_before", ended != nil)
 		if ended != nil && !f.json {
 			fmt.Fprintf(w.Out, "sweep %s has ended before (%s); to train it anew, give another --id\n", p.Sweep, ended.Outcome)
 		}
@@ -153,6 +160,9 @@ func (c *cloud) launch(ctx context.Context, w *World, p *plan.Plan, scheduled, q
 			}
 			p.Plan = there.Plan
 		}
+		if has := there.Plan.Spec.Budget; has != p.Spec.Budget && !quiet {
+			fmt.Fprintf(w.Out, "note: sweep %s was started with %s, and keeps it\n", p.Sweep, budgetText(has))
+		}
 		ended, err := follow.Conclusion(ctx, c.sweeps, p.Sweep)
 		if err != nil || ended != nil {
 			return ended, err
@@ -168,6 +178,9 @@ func (c *cloud) launch(ctx context.Context, w *World, p *plan.Plan, scheduled, q
 func (w *World) announce(p *plan.Plan) {
 	z := p.Sizing
 	fmt.Fprintf(w.Out, "sweep %s: %d trials on %s@%s, %d tasks on %d x %s\n", p.Sweep, len(p.Trials), p.Dataset.Name, p.Dataset.Version, z.Tasks, z.VMs, z.MachineType)
+	if q := p.Quote; q != nil {
+		fmt.Fprintf(w.Out, "expected: %s hours, %s, %s\n", hours(q.Hours), quotedCost(q), budgetText(p.Spec.Budget))
+	}
 	for _, note := range p.Notes {
 		fmt.Fprintf(w.Out, "note: %s\n", note)
 	}

@@ -103,6 +103,7 @@ func (w *World) watch(ctx context.Context, c *cloud, id sweep.ID, asJSON bool) e
 		view.show(newSnapshot(s, st, job), st)
 		if st.Conclusion != nil {
 			view.close()
+			w.log(c).Info("sweep ended", "sweep", id, "outcome", st.Conclusion.Outcome, "model", st.Conclusion.Model, "version", st.Conclusion.Version)
 			return w.concluded(ctx, c, s, st, asJSON)
 		}
 		if st.Cancelled && !st.Ending && job.Finished { // the aggregator will say so, too; nothing more is going to happen

@@ -15,6 +15,7 @@ import (
 
 	"coppice/dataset"
 	"coppice/gbt"
+	"coppice/machines"
 	"coppice/metric"
 	"coppice/search"
 	"coppice/sweep"
@@ -28,6 +29,8 @@ type Request struct {
 	Job      func(sweep.ID) string
 	Now      time.Time
 	Version  string // the launcher's
+	// Unfit lets a plan be made although its machine cannot run it, for comparing with machines that can; Sizing is then incomplete.
+	Unfit bool
 }
 
 // Heartbeat and takeover of a sweep: a task that is silent for so long has missed nine beats.
@@ -89,17 +92,43 @@ func Build(q Request) (*Plan, error) {
 	if time.Duration(s.Limits.Trial) <= quickTrial {
 		p.Heartbeat, p.Takeover = sweep.Duration(quickHeartbeat), sweep.Duration(quickTakeover)
 	}
-	if p.Sizing, err = size(s.Machine, q.Manifest, p.Trials); err != nil {
-		return p, err
+	err = p.fit(s.Machine, q.Manifest)
+	if q.Unfit && Input(err) {
+		return p, nil
 	}
-	for i := range s.Machine.Fallback {
-		z, err := size(s.Machine.Choice(i+1), q.Manifest, p.Trials)
+	return p, err
+}
+
+// fit sizes the tasks for the spec's machine and its fallbacks, and writes down how many local SSDs they get.
+func (p *Plan) fit(m sweep.Machine, d *dataset.Manifest) error {
+	known, err := machines.Types()
+	if err != nil {
+		return err
+	}
+	need, err := Need(d, p.Trials, m.ThreadsPerTask)
+	if err != nil {
+		return err
+	}
+	on := func(m sweep.Machine) (sweep.Sizing, sweep.Auto, error) {
+		t, err := known.Find(m.Type)
 		if err != nil {
-			return p, errorf("machine.fallback[%d]: %v", i, err)
+			return sweep.Sizing{}, 0, errorf("%v", err)
 		}
-		p.Fallback = append(p.Fallback, z)
+		z, disks, err := Size(m, t, d, len(p.Trials), need)
+		return z, sweep.Auto(disks), err
 	}
-	return p, nil
+	if p.Sizing, p.Spec.Machine.LocalSSD, err = on(m); err != nil {
+		return err
+	}
+	p.Spec.Machine.Fallback = slices.Clone(m.Fallback)
+	for i := range m.Fallback {
+		z, disks, err := on(m.Choice(i + 1))
+		if err != nil {
+			return errorf("machine.fallback[%d]: %v", i, err)
+		}
+		p.Fallback, p.Spec.Machine.Fallback[i].LocalSSD = append(p.Fallback, z), disks
+	}
+	return nil
 }
 
 // Error is a spec that does not fit its dataset or its machine.
@@ -129,10 +158,12 @@ func request(s *sweep.Spec, m *dataset.Manifest) search.Request {
 // defaultID names a sweep after what it does: the same spec on the same data is the same sweep, so that running the
 // command again attaches.
 func defaultID(s *sweep.Spec, version string) (sweep.ID, error) {
+	trained := *s
+	trained.Budget = 0
 	data, err := json.Marshal(struct {
 		Spec    *sweep.Spec
 		Version string
-	}{s, version})
+	}{&trained, version})
 	if err != nil {
 		return "", err
 	}

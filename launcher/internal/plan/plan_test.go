@@ -19,7 +19,8 @@ import (
 // words lets everything pass: the engines' own checks are tested with them.
 func words() sweep.Vocabulary {
 	fine := func(string) error { return nil }
-	return sweep.Vocabulary{Metric: fine, Param: gbt.CheckParam, Constraint: fine, Require: fine, Objective: func(string, string) error { return nil }}
+	return sweep.Vocabulary{Metric: fine, Param: gbt.CheckParam, Constraint: fine, Require: fine, Objective: func(string, string) error { return nil },
+		Machine: fine, LocalSSD: func(string, int) error { return nil }}
 }
 
 const spec = `
@@ -162,6 +163,11 @@ func TestIDDependsOnWhatIsTrained(t *testing.T) {
 	if id(parse(t, "seed: 3", "seed: 4"), manifest(all...)) == first {
 		t.Error("another seed has the same id")
 	}
+	budgeted := parse(t)
+	budgeted.Budget = 12.5
+	if id(budgeted, manifest(all...)) != first {
+		t.Error("the same sweep with a budget has another id")
+	}
 	other := manifest(all...)
 	other.Version = "fedcba9876543210"
 	if id(parse(t), other) == first {
@@ -245,6 +251,9 @@ func TestSizing(t *testing.T) {
 				t.Fatal(err)
 			}
 			z := p.Sizing
+			if disks := p.Spec.Machine.LocalSSD; disks != 8 {
+				t.Errorf("%d local SSDs; 64 vCPUs take 8 at least", disks)
+			}
 			if name == "by the memory" { // exactly as many as fit
 				used := z.DatasetBytes + z.ReserveBytes + int64(z.TasksPerVM)*z.TrialBytes
 				if used > z.MemoryBytes || used+z.TrialBytes <= z.MemoryBytes || !strings.Contains(z.LimitedBy, tc.limited) {

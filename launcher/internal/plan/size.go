@@ -2,52 +2,14 @@ package plan
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"coppice/dataset"
 	"coppice/gbt"
-	"coppice/strictyaml"
+	"coppice/machines"
 	"coppice/sweep"
 )
-
-// family is a Compute Engine machine family by the memory that comes with a vCPU, in GiB.
-// Source: https://cloud.google.com/compute/docs/machine-resource, read in November 2026.
-var families = map[string]float64{
-	"c2-standard": 4, "c2d-standard": 4, "c2d-highmem": 8, "c3-standard": 4, "c3-highmem": 8, "c3-highcpu": 2,
-	"c3d-standard": 4, "c3d-highmem": 8, "c3d-highcpu": 2, "c4-standard": 3.75, "c4-highmem": 7.75, "c4-highcpu": 2,
-	"c4d-standard": 3.875, "c4d-highmem": 7.875, "e2-standard": 4, "e2-highmem": 8, "e2-highcpu": 1,
-	"m3-ultramem": 30.5, "m3-megamem": 15.25, "n1-standard": 3.75, "n1-highmem": 6.5, "n2-standard": 4, "n2-highmem": 8, "n2-highcpu": 1,
-	"n2d-standard": 4, "n2d-highmem": 8, "n2d-highcpu": 1, "n4-standard": 4, "n4-highmem": 8, "n4-highcpu": 2, "t2d-standard": 4,
-}
-
-var machinePattern = regexp.MustCompile(`^([a-z][a-z0-9]*-[a-z]+)-([0-9]{1,3})(-lssd)?$`)
-
-// machine is vCPUs and memory of a machine type.
-func machine(name string) (vcpus int, memory int64, err error) {
-	m := machinePattern.FindStringSubmatch(name)
-	if m == nil {
-		return 0, 0, errorf("machine type %.60q: expected a family, a size and a number of vCPUs, such as n2-highmem-64", name)
-	}
-	gib, ok := families[m[1]]
-	if !ok {
-		var known []string
-		for f := range families {
-			known = append(known, f)
-		}
-		return 0, 0, errorf("machine type %.60q: its memory is not known%s", name, strictyaml.Suggest(m[1], known))
-	}
-	vcpus, err = strconv.Atoi(m[2])
-	if err != nil || vcpus < 1 {
-		return 0, 0, errorf("machine type %.60q: %s vCPUs", name, m[2])
-	}
-	if name == "n2-highmem-128" { // the one exception: 864 GB instead of 1,024
-		gib = 6.75
-	}
-	return vcpus, int64(gib * float64(vcpus) * (1 << 30)), nil
-}
 
 // Memory that is left to the system: the kernel, the container runtime, the logging agent.
 const (
@@ -55,25 +17,35 @@ const (
 	reserveShare = 20 // 1/20 of the machine
 )
 
-// localSSD is the size of one disk.
-const localSSD = 375 << 30
+// Size says how many tasks share a machine: as many as Batch, the vCPUs and the memory allow, with the dataset in memory
+// once; and how many local SSDs the machine has: those asked for, or as few as hold the dataset. need is what Need says. Errors are
+// *Error.
+func Size(m sweep.Machine, t machines.Type, d *dataset.Manifest, trials int, need int64) (z sweep.Sizing, disks int, err error) {
+	if disks, err = disksFor(m, t, d); err != nil {
+		return z, 0, err
+	}
+	z, err = tasksFor(m, t, d.Bytes(), trials, need)
+	return z, disks, err
+}
 
-// size says how many tasks share a machine: as many as Batch, the vCPUs and the memory allow, with the dataset in memory
-// once.
-func size(m sweep.Machine, d *dataset.Manifest, trials []sweep.Trial) (sweep.Sizing, error) {
-	vcpus, memory, err := machine(m.Type)
-	if err != nil {
-		return sweep.Sizing{}, err
+func disksFor(m sweep.Machine, t machines.Type, d *dataset.Manifest) (int, error) {
+	if m.LocalSSD == 0 {
+		n, err := t.FewestDisks(d.Bytes())
+		if err != nil {
+			return 0, errorf("machine.local_ssd: %v", err)
+		}
+		return n, nil
 	}
-	need, err := largest(d, trials, m.ThreadsPerTask)
-	if err != nil {
-		return sweep.Sizing{}, err
+	if room := int64(m.LocalSSD) * machines.DiskBytes; d.Bytes() > room {
+		return 0, errorf("the dataset has %s, %d local SSDs hold %s; raise machine.local_ssd, or leave it out", gib(d.Bytes()), m.LocalSSD, gib(room))
 	}
-	z := sweep.Sizing{MachineType: m.Type, VCPUs: vcpus, MemoryBytes: memory, DatasetBytes: d.Bytes(), TrialBytes: need,
+	return int(m.LocalSSD), nil
+}
+
+func tasksFor(m sweep.Machine, t machines.Type, datasetBytes int64, trials int, need int64) (sweep.Sizing, error) {
+	vcpus, memory := t.VCPUs, t.MemoryBytes
+	z := sweep.Sizing{MachineType: t.Name, VCPUs: vcpus, MemoryBytes: memory, DatasetBytes: datasetBytes, TrialBytes: need,
 		ReserveBytes: max(leastReserve, memory/reserveShare), VMs: m.VMs, ThreadsPerTask: m.ThreadsPerTask}
-	if m.LocalSSD > 0 && z.DatasetBytes > int64(m.LocalSSD)*localSSD { // 0 leaves the number to whoever knows the machine type
-		return z, errorf("the dataset has %s, %d local SSDs hold %s; raise machine.local_ssd", gib(z.DatasetBytes), m.LocalSSD, gib(int64(m.LocalSSD)*localSSD))
-	}
 	byMemory := int((memory - z.DatasetBytes - z.ReserveBytes) / need)
 	limits := []struct {
 		tasks int
@@ -82,7 +54,7 @@ func size(m sweep.Machine, d *dataset.Manifest, trials []sweep.Trial) (sweep.Siz
 		{sweep.MaxTasksPerVM, fmt.Sprintf("Batch runs at most %d tasks on a VM", sweep.MaxTasksPerVM)},
 		{vcpus / m.ThreadsPerTask, fmt.Sprintf("%d vCPUs / %d threads", vcpus, m.ThreadsPerTask)},
 		{byMemory, fmt.Sprintf("(%s - %s dataset - %s reserve) / %s per trial", gib(memory), gib(z.DatasetBytes), gib(z.ReserveBytes), gib(need))},
-		{(len(trials) + m.VMs - 1) / m.VMs, fmt.Sprintf("%d trials on %d VMs", len(trials), m.VMs)},
+		{(trials + m.VMs - 1) / m.VMs, fmt.Sprintf("%d trials on %d VMs", trials, m.VMs)},
 	}
 	tightest := limits[0]
 	for _, l := range limits[1:] {
@@ -91,7 +63,7 @@ func size(m sweep.Machine, d *dataset.Manifest, trials []sweep.Trial) (sweep.Siz
 		}
 	}
 	if tightest.tasks < 1 {
-		return z, errorf("no trial fits a %s: %s is %d; use a larger machine or fewer threads per task", m.Type, tightest.why, tightest.tasks)
+		return z, errorf("no trial fits a %s: %s is %d; use a larger machine or fewer threads per task", t.Name, tightest.why, tightest.tasks)
 	}
 	z.TasksPerVM, z.LimitedBy = tightest.tasks, tightest.why
 	if asked := int(m.TasksPerVM); asked > 0 {
@@ -100,7 +72,7 @@ func size(m sweep.Machine, d *dataset.Manifest, trials []sweep.Trial) (sweep.Siz
 		}
 		z.TasksPerVM, z.LimitedBy = asked, "machine.tasks_per_vm"
 	}
-	z.Tasks = min(z.TasksPerVM*z.VMs, len(trials))
+	z.Tasks = min(z.TasksPerVM*z.VMs, trials)
 	return z, nil
 }
 
@@ -108,8 +80,8 @@ func gib(n int64) string {
 	return strings.TrimSuffix(fmt.Sprintf("%.1f", float64(n)/(1<<30)), ".0") + " GiB"
 }
 
-// largest is what the most demanding trial needs for itself.
-func largest(d *dataset.Manifest, trials []sweep.Trial, threads int) (int64, error) {
+// Need is what the most demanding trial needs for itself, in bytes.
+func Need(d *dataset.Manifest, trials []sweep.Trial, threads int) (int64, error) {
 	rows := map[string]int{}
 	for _, s := range d.Splits {
 		rows[s.Name] = s.Rows

@@ -10,10 +10,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"coppice/localemu/batchemu"
 	"coppice/localemu/internal/faults"
 	"coppice/localemu/internal/world"
 	"coppice/strictyaml"
@@ -103,6 +105,7 @@ type flags struct {
 	logDir      string
 	portBase    int
 	images      []string
+	containers  string
 	aggregator  string
 	aggregators int
 	faults      string
@@ -114,6 +117,7 @@ func (f *flags) add(c *cobra.Command) {
 	fs.StringVar(&f.logDir, "log", "", "folder for logs, one file for every process (default DATA/logs)")
 	fs.IntVar(&f.portBase, "port-base", 0, "first of three ports: Storage, Pub/Sub, Batch (default any that are free)")
 	fs.StringArrayVar(&f.images, "image", nil, "NAME=PATH: the program that stands for a container image; repeatable (default "+world.TaskImage+"=the task program beside localemu, "+world.LauncherImage+"=the launcher beside it)")
+	fs.StringVar(&f.containers, "containers", "", "run tasks as containers with this tool: "+strings.Join(batchemu.ContainerTools(), ", ")+"; --image NAME=IMAGE then says what the tool calls it (needs root's rights)")
 	fs.StringVar(&f.aggregator, "aggregator", "", "aggregator program, run as \"PATH pull\", or none (default the one beside localemu)")
 	fs.IntVar(&f.aggregators, "aggregators", 1, "how many aggregators to run; more than one must change nothing")
 	fs.StringVar(&f.faults, "faults", "", "YAML file that says what goes wrong on purpose (localemu help faults)")
@@ -130,6 +134,10 @@ func (f *flags) options(s *State) (world.Options, error) {
 	if f.aggregators < 1 || f.aggregators > 20 {
 		return o, usage("--aggregators %d: use 1 to 20; --aggregator none runs none", f.aggregators)
 	}
+	if f.containers != "" && !slices.Contains(batchemu.ContainerTools(), f.containers) {
+		return o, usage("--containers %q: use one of %s", f.containers, strings.Join(batchemu.ContainerTools(), ", "))
+	}
+	o.Containers = f.containers
 	var err error
 	if o.Images, err = f.imageMap(s); err != nil {
 		return o, err
@@ -161,6 +169,10 @@ func (f *flags) imageMap(s *State) (map[string]string, error) {
 		if !ok || name == "" {
 			return nil, usage("--image %q: use NAME=PATH", entry)
 		}
+		if f.containers != "" {
+			images[name] = path
+			continue
+		}
 		path, err := program(path)
 		if err != nil {
 			return nil, usage("--image %s: %v", name, err)
@@ -172,7 +184,7 @@ func (f *flags) imageMap(s *State) (map[string]string, error) {
 			images[world.LauncherImage] = path
 		}
 	}
-	if images[world.TaskImage] != "" {
+	if images[world.TaskImage] != "" || f.containers != "" {
 		return images, nil
 	}
 	path, err := program(filepath.Join(filepath.Dir(s.Executable), "task"))

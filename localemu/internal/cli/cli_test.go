@@ -94,6 +94,8 @@ func TestUsage(t *testing.T) {
 		{[]string{"exec", "--aggregator", plain, "--", "true"}, 2, "is no program"},
 		{execArgs([]string{"--image", "x"}, "true"), 2, "NAME=PATH"},
 		{execArgs([]string{"--image", "x=" + plain}, "true"), 2, "is no program"},
+		{execArgs([]string{"--containers", "lxc"}, "true"), 2, "buildah, podman, docker"},
+		{execArgs([]string{"--containers", "docker", "--image", "x=no/such/file:1"}, "true"), 0, ""},
 		{execArgs([]string{"--aggregators", "0"}, "true"), 2, "--aggregators 0"},
 		{execArgs([]string{"--port-base", "70000"}, "true"), 2, "--port-base"},
 		{execArgs([]string{"--faults", faults}, "true"), 3, faults + ":2:1: unknown key \"drop_massages\""},

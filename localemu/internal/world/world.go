@@ -58,10 +58,11 @@ type Options struct {
 	LogDir      string            // "" is Data/logs
 	PortBase    int               // first of three ports; 0 takes any that are free
 	Images      map[string]string // of tasks: container image to local program
+	Containers  string            // tool that runs the images themselves, and then Images are its names for them; "" is none
 	Aggregator  string            // program; "" runs none
 	Aggregators int               // how many of it; 0 is 1
 	Faults      *faults.Spec      // nil is none
-	Environ     []string          // environment that the aggregator gets beside the local cloud's
+	Environ     []string          // environment that the aggregator gets beside the local cloud's, and the container tool
 	Stderr      io.Writer         // for warnings
 }
 
@@ -226,7 +227,7 @@ func (w *World) startBatch(messages string) error {
 		return err
 	}
 	w.batch, err = batchemu.Start(l, batchemu.Options{
-		Dir: w.data, LogDir: w.opts.LogDir, Images: w.opts.Images, Faults: w.opts.Faults.Batch(), Log: w.log,
+		Dir: w.data, LogDir: w.opts.LogDir, Images: w.opts.Images, Containers: w.opts.Containers, Environ: w.opts.Environ, Faults: w.opts.Faults.Batch(), Log: w.log,
 		Env: []string{"STORAGE_EMULATOR_HOST=" + w.storage.Addr(), "PUBSUB_EMULATOR_HOST=" + messages},
 	})
 	if err != nil {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"runtime"
 
@@ -11,6 +12,7 @@ import (
 	"coppice/program"
 	"coppice/sweep"
 	"coppice/task/internal/worker"
+	"coppice/telemetry"
 )
 
 func runCommand(w *World) *cobra.Command {
@@ -41,9 +43,18 @@ func (w *World) run(cmd *cobra.Command) (err error) {
 	if err != nil {
 		host = "unknown"
 	}
-	log := program.Logger(w.Out).With("sweep", env.Sweep, "job", env.Job, "task", env.Task, "attempt", env.Attempt)
+	log := program.Logger(w.Out, program.Origin{Program: "task", Version: w.Version, Project: env.Project}).With("sweep", env.Sweep, "job", env.Job, "task", env.Task, "attempt", env.Attempt)
+	defer func() {
+		if err != nil {
+			log.Error("task failed", "error", err.Error())
+		}
+	}()
 	log.Info("task started", "version", w.Version, "go", runtime.Version(), "host", host)
+	measuring := telemetry.Start(ctx, telemetry.Options{Program: "task", Version: w.Version, Project: env.Project, Endpoint: env.OTLPEndpoint, Log: log,
+		Instance: fmt.Sprintf("%s/%d", host, env.Task)})
+	defer measuring.Close(ctx)
 	worker := &worker.Worker{
+		Meter:    measuring.Meter(),
 		Datasets: backends.Datasets, Sweeps: backends.Sweeps, Scores: backends.Scores, Log: log,
 		Sweep: sweep.ID(env.Sweep), Job: env.Job, Task: env.Task, Attempt: env.Attempt, Scratch: env.Scratch,
 		Host: host, Nonce: uuid.NewString(), Version: w.Version, Available: worker.Memory,

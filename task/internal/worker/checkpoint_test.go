@@ -17,8 +17,12 @@ import (
 	"time"
 
 	"coppice/blob"
+	"coppice/dataset"
 	"coppice/gbt"
+	"coppice/metric"
 	"coppice/sweep"
+	"coppice/task/internal/fit"
+	"coppice/task/internal/stage"
 )
 
 // long makes trials of a tenth of a second that are saved every few milliseconds.
@@ -271,6 +275,38 @@ func TestTimeSpentBeforeCounts(t *testing.T) {
 	c, err := again.keeper(&sweep.Claim{Trial: 0, Claim: 1}).Newest(t.Context())
 	if err != nil || c == nil || again.timeLeft(c) >= 0 || again.timeLeft(nil) != 1 {
 		t.Errorf("%v: %s left of 1ns after %s", err, again.timeLeft(c), c.Elapsed())
+	}
+}
+
+// TestTimeOfAnotherBuildDoesNotCount: its trees are dropped, so what they took is not this build's to answer for.
+func TestTimeOfAnotherBuildDoesNotCount(t *testing.T) {
+	w := newWorld(t, 1, patient)
+	w.interrupted(t, 0, 20)
+	m, err := metric.Lookup(w.plan.Spec.Metric)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same, newer := w.worker(0), w.worker(0)
+	newer.Version = "v2"
+	for _, again := range []*Worker{same, newer} {
+		dir, err := stage.Dataset(t.Context(), stage.Request{Store: w.datasets, Dataset: w.plan.Dataset, Scratch: w.scratch, Log: again.Log})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ds, err := dataset.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ds.Close()
+		again.plan, again.table = w.plan, fit.NewTable(ds)
+		s, err := again.saved(t.Context(), &sweep.Claim{Trial: 0, Claim: 1}, m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		goesOn, spent := s.from != nil, time.Duration(w.plan.Spec.Limits.Trial)-again.timeLeft(s.from)
+		if goesOn != (again == same) || (spent > 0) != goesOn {
+			t.Errorf("build %q goes on: %t; %s are taken off its limit", again.Version, goesOn, spent)
+		}
 	}
 }
 

@@ -39,6 +39,7 @@ func (w *Worker) next(ctx context.Context) (*sweep.Claim, error) {
 		if err != nil {
 			return nil, err
 		}
+		w.measures.queue(states)
 		if have, enough := w.room(); enough {
 			claim, err := w.take(ctx, states)
 			if err != nil || claim != nil {
@@ -186,6 +187,9 @@ func (w *Worker) claim(ctx context.Context, trial, n int) (*sweep.Claim, error) 
 		return nil, nil
 	}
 	w.Log.Info("claimed", "trial", trial, "claim", n)
+	if n > 0 {
+		w.measures.count(w.measures.takeovers)
+	}
 	return c, nil
 }
 
@@ -200,6 +204,9 @@ func (w *Worker) giveUp(ctx context.Context, trial int, s state) error {
 
 // release gives a claim back, so that nobody need wait until its holder counts as dead.
 func (w *Worker) release(ctx context.Context, c *sweep.Claim) {
+	if ctx.Err() != nil {
+		w.measures.count(w.measures.interruptions)
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseLimit) // ctx has ended, most often
 	defer cancel()
 	if _, err := blob.Create(ctx, w.Sweeps, w.Sweep.Release(c.Trial, c.Claim), []byte("{}\n")); err != nil {

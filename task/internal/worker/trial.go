@@ -31,7 +31,7 @@ var (
 // trial trains a claimed trial and writes its result. Errors are those of storage; what goes wrong with the candidate
 // itself becomes a failed result.
 func (w *Worker) trial(ctx context.Context, claim *sweep.Claim, m metric.Metric) error {
-	started := time.Now().UTC()
+	started, cpu := time.Now().UTC(), usage.CPU()
 	training, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	pulse := w.startPulse(ctx, claim, stop)
@@ -51,6 +51,7 @@ func (w *Worker) trial(ctx context.Context, claim *sweep.Claim, m metric.Metric)
 		return nil
 	}
 	r.Started, r.Ended = started, time.Now().UTC()
+	r.Usage.CPUSeconds, r.Usage.PeakPSSBytes, r.Usage.MappedBytes = (usage.CPU() - cpu).Seconds(), pulse.peak(), w.mapped
 	if err != nil {
 		r.Status, r.Reason = w.failure(context.Cause(training), err)
 		w.Log.Warn("trial ended without a model", "trial", claim.Trial, "status", r.Status, "reason", r.Reason)
@@ -108,7 +109,7 @@ func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric,
 	}
 	out.model = text.Bytes()
 	mem := usage.Self()
-	r.Usage = sweep.Usage{TrainSeconds: o.Seconds, NsPerValue: o.NsPerValue, ResumedTrees: o.Resumed, PrivateBytes: mem.Private, SharedBytes: mem.Shared, PSSBytes: mem.PSS}
+	r.Usage = sweep.Usage{TreesPerSecond: p.rate(), TrainSeconds: o.Seconds, NsPerValue: o.NsPerValue, ResumedTrees: o.Resumed, PrivateBytes: mem.Private, SharedBytes: mem.Shared, PSSBytes: mem.PSS}
 	return r, out, nil
 }
 
@@ -162,13 +163,15 @@ func (w *Worker) finish(ctx context.Context, r *sweep.Result) error {
 		w.Log.Warn("another task had ended the trial before", "trial", r.Trial, "claim", r.Claim)
 		return nil
 	}
+	w.measures.end(r.Status)
 	w.Log.Info("trial ended", "trial", r.Trial, "status", r.Status, "score", r.Score, "trees", r.Trees, "seconds", r.Usage.TrainSeconds)
 	message, err := json.Marshal(sweep.ScoreMessage{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: r.Trial, Claim: r.Claim,
 		Attempt: r.Attempt, Status: r.Status, Score: r.Score})
 	if err != nil {
 		return err
 	}
-	attrs := map[string]string{"sweep": string(w.Sweep), "trial": strconv.Itoa(r.Trial)}
+	number := strconv.Itoa(r.Trial)
+	attrs := map[string]string{"sweep": string(w.Sweep), "trial": number, "traceparent": w.Sweep.TraceParent("trial", number)}
 	if err := w.Scores.Publish(ctx, message, attrs); err != nil {
 		w.Log.Warn("publish the score", "trial", r.Trial, "error", err.Error()) // the aggregator will find the object
 	}
@@ -180,13 +183,43 @@ type pulse struct {
 	stop context.CancelFunc
 	done sync.WaitGroup
 
-	mu    sync.Mutex
-	trees int
-	score float64
+	trial    int
+	measures *measures
+
+	mu      sync.Mutex
+	trees   int
+	score   float64
+	grown   int       // here, after the first
+	began   time.Time // when the first tree that was grown here was ready
+	last    time.Time // and the last one
+	highest int64     // proportional set size, of samples
+	sampled time.Time
+}
+
+// sampleEvery is how often the process's memory is looked at. The kernel walks all mapped pages for it.
+const sampleEvery = 30 * time.Second
+
+// peak is the highest proportional set size of the samples so far and of now.
+func (p *pulse) peak() int64 {
+	pss := usage.Self().PSS
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.highest, p.sampled = max(p.highest, pss), time.Now()
+	return p.highest
+}
+
+// rate is trees per second of what was grown here, after the first tree: what came before it is making ready.
+func (p *pulse) rate() float64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if took := p.last.Sub(p.began).Seconds(); p.grown > 0 && took > 0 {
+		return float64(p.grown) / took
+	}
+	return 0
 }
 
 func (w *Worker) startPulse(ctx context.Context, claim *sweep.Claim, abort context.CancelCauseFunc) *pulse {
-	p := &pulse{score: math.NaN()}
+	p := &pulse{score: math.NaN(), trial: claim.Trial, measures: w.measures, sampled: time.Now()}
 	ctx, p.stop = context.WithCancel(ctx)
 	p.done.Go(func() {
 		for {
@@ -205,11 +238,15 @@ func (w *Worker) startPulse(ctx context.Context, claim *sweep.Claim, abort conte
 func (w *Worker) beat(ctx context.Context, claim *sweep.Claim, p *pulse, abort context.CancelCauseFunc) error {
 	h := sweep.Heartbeat{Format: sweep.FormatVersion, Nonce: w.Nonce, At: time.Now().UTC()}
 	p.mu.Lock()
+	due := time.Since(p.sampled) >= sampleEvery
 	h.Trees = p.trees
 	if score := p.score; !math.IsNaN(score) {
 		h.Score = &score
 	}
 	p.mu.Unlock()
+	if due {
+		p.peak()
+	}
 	data, err := json.Marshal(h)
 	if err != nil {
 		return err
@@ -232,9 +269,15 @@ func (w *Worker) beat(ctx context.Context, claim *sweep.Claim, p *pulse, abort c
 }
 
 func (p *pulse) tree(g gbt.Progress) error {
+	p.measures.tree(p.trial, g.Score)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.trees, p.score = g.Tree, g.Score
+	if p.last = time.Now(); p.began.IsZero() {
+		p.began = p.last
+		return nil
+	}
+	p.grown++
 	return nil
 }
 

@@ -10,6 +10,8 @@ import (
 	"runtime/debug"
 	"time"
 
+	otel "go.opentelemetry.io/otel/metric"
+
 	"coppice/blob"
 	"coppice/cloud"
 	"coppice/dataset"
@@ -41,13 +43,18 @@ type Worker struct {
 	Nonce   string // unique to this process
 	Version string // of the program
 
+	// Meter makes the instruments of measure.go; nil measures nothing.
+	Meter otel.Meter
+
 	// Available says how many bytes of memory the machine has left; negative when unknown.
 	Available func() int64
 
-	plan    *sweep.Plan
-	metrics []metric.Metric
-	table   *fit.Table
-	watch   watched
+	plan     *sweep.Plan
+	metrics  []metric.Metric
+	table    *fit.Table
+	mapped   int64
+	watch    watched
+	measures *measures
 }
 
 // TransientError is a failure that another attempt may not meet: storage out of reach, or the machine being taken away.
@@ -84,8 +91,12 @@ func (w *Worker) Run(ctx context.Context) error {
 		return fmt.Errorf("open the dataset in %s: %w", dir, err)
 	}
 	defer ds.Close()
-	w.table = fit.NewTable(ds)
-	return w.classify(w.work(ctx))
+	stop, err := w.measure(ds)
+	if err != nil {
+		return err
+	}
+	w.table, w.mapped = fit.NewTable(ds), ds.Mapped()
+	return errors.Join(w.classify(w.work(ctx)), stop())
 }
 
 // work takes and trains trials until next has no more.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,17 +35,18 @@ type world struct {
 type published struct {
 	mu       sync.Mutex
 	messages []sweep.ScoreMessage
+	attrs    []map[string]string
 	err      error
 }
 
-func (p *published) Publish(_ context.Context, data []byte, _ map[string]string) error {
+func (p *published) Publish(_ context.Context, data []byte, attrs map[string]string) error {
 	m, err := sweep.DecodeScoreMessage(data)
 	if err != nil {
 		return err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.messages = append(p.messages, *m)
+	p.messages, p.attrs = append(p.messages, *m), append(p.attrs, attrs)
 	return p.err
 }
 
@@ -142,6 +144,12 @@ func TestSameModelsHoweverManyTasks(t *testing.T) {
 	}
 	if n := len(together.published.messages); n != 7 {
 		t.Errorf("%d messages for 7 trials", n)
+	}
+	for i, m := range together.published.messages {
+		want := map[string]string{"sweep": "test-1", "trial": fmt.Sprint(m.Trial), "traceparent": m.Sweep.TraceParent("trial", fmt.Sprint(m.Trial))}
+		if !maps.Equal(together.published.attrs[i], want) {
+			t.Errorf("attributes %v, want %v", together.published.attrs[i], want)
+		}
 	}
 	for i := range 7 {
 		if _, err := together.sweeps.Stat(t.Context(), "sweeps/test-1/trials/"+fmt.Sprintf("%04d", i)+"/claims/1"); !errors.Is(err, blob.ErrNotExist) {

@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"coppice/telemetry"
+	"coppice/telemetry/scrape"
+)
+
+// page is where Prometheus finds the aggregator's measurements. It has a port of its own: the one of /push is open to the
+// internet on Cloud Run. nil is no page.
+type page struct {
+	address string
+	cmd     *cobra.Command
+	server  *http.Server
+	done    chan error
+}
+
+const metricsFlag = "metrics"
+
+func newPage() *page { return &page{address: "127.0.0.1:9464"} } // the port that OpenTelemetry's specification proposes
+
+func (p *page) add(cmd *cobra.Command) {
+	p.cmd = cmd
+	cmd.Flags().StringVar(&p.address, metricsFlag, p.address, "address of the page /metrics for Prometheus; empty is none")
+}
+
+// open serves the page and gives what reads for it. That the usual port is taken is no reason not to work, since several
+// aggregators may run on a machine; that the one that was asked for is, is an error.
+func (p *page) open(ctx context.Context, log *slog.Logger) ([]telemetry.Reader, error) {
+	if p == nil || p.address == "" {
+		return nil, nil
+	}
+	var config net.ListenConfig
+	l, err := config.Listen(ctx, "tcp", p.address)
+	if errors.Is(err, syscall.EADDRINUSE) && !p.cmd.Flags().Changed(metricsFlag) {
+		l, err = config.Listen(ctx, "tcp", "127.0.0.1:0")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s for /metrics: %w; --%s says where, or nothing", p.address, err, metricsFlag)
+	}
+	reader, handler, err := scrape.New()
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", handler)
+	p.server, p.done = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute}, make(chan error, 1)
+	log.Info("measurements for Prometheus", "address", "http://"+l.Addr().String()+"/metrics")
+	go func() { p.done <- p.server.Serve(l) }()
+	return []telemetry.Reader{reader}, nil
+}
+
+func (p *page) close() error {
+	if p == nil || p.server == nil {
+		return nil
+	}
+	err := p.server.Close()
+	if served := <-p.done; !errors.Is(served, http.ErrServerClosed) {
+		err = errors.Join(err, served)
+	}
+	return err
+}

@@ -1,0 +1,116 @@
+package conclude
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"maps"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"coppice/blob"
+	"coppice/sweep"
+)
+
+// budgeted is a sweep of four trials, two of them done, on one machine at 3.60 USD an hour: a dollar is 1,000 seconds. Its tasks took
+// trials from the start, and two of them live.
+func budgeted(t *testing.T, budget, quorum float64, done int) *world {
+	t.Helper()
+	w := newWorld(t, options{leaves: []int{2, 3, 4, 5}, skip: func(i int) bool { return i >= done }, change: func(p *sweep.Plan) {
+		p.Spec.Budget, p.Spec.Limits.Quorum = budget, quorum
+		p.Sizing = sweep.Sizing{VMs: 1, TasksPerVM: 4, Tasks: 4}
+		p.Quote = &sweep.Quote{Hourly: 3.6, VMs: 1, LeadTime: sweep.Range{Expected: 30}, Reserve: 100}
+	}})
+	put := func(name string, v any) {
+		data, err := json.Marshal(v)
+		if err == nil {
+			_, err = w.sweeps.Put(t.Context(), name, blob.Any, bytes.NewReader(data))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	id := w.plan.Sweep
+	for trial := range 4 {
+		put(id.Claim(trial, 0), sweep.Claim{Format: 1, Sweep: id, Trial: trial, Task: trial, Host: "vm", At: created.Add(30 * time.Second)})
+		put(id.Heartbeat(trial, 0), sweep.Heartbeat{Format: 1, At: created.Add(24 * time.Hour)})
+	}
+	return w
+}
+
+// at considers the sweep so long after it was planned.
+func (w *world) at(t *testing.T, after time.Duration) *sweep.Conclusion {
+	t.Helper()
+	w.now = created.Add(after)
+	c, err := w.aggregator().Consider(t.Context(), w.plan.Sweep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestABudgetEndsASweep(t *testing.T) {
+	w := budgeted(t, 1, 0.5, 2)
+	if c := w.at(t, 890*time.Second); c != nil { // 0.89 spent, 0.10 kept back
+		t.Fatalf("stopped too early: %+v", c)
+	}
+	c := w.at(t, 905*time.Second)
+	if c == nil || c.Outcome != sweep.OutcomeWinner || c.Done != 2 || c.Version != 1 {
+		t.Fatalf("%+v", c)
+	}
+	contains(t, c.Reason, "2 of 4 trials had not ended when 0.905 USD of the budget of 1 USD were spent and 0.1 kept back to stop")
+
+	few := budgeted(t, 1, 0.75, 2)
+	if c := few.at(t, 905*time.Second); c == nil || c.Outcome != sweep.OutcomeNoWinner {
+		t.Fatalf("without a quorum: %+v", c)
+	}
+	none := budgeted(t, 0, 0.5, 2)
+	if c := none.at(t, 5*time.Hour); c != nil {
+		t.Errorf("a sweep without a budget was stopped: %+v", c)
+	}
+}
+
+// TestABudgetIsOneEnding kills the aggregator between any two writes of concluding at the cap: what it comes to is the same, although
+// more results have come and more money was spent meanwhile.
+func TestABudgetIsOneEnding(t *testing.T) {
+	calm := budgeted(t, 1, 0.25, 2)
+	want := calm.at(t, 905*time.Second)
+	for k := int64(1); k <= 2; k++ { // the ending, the conclusion
+		w := budgeted(t, 1, 0.25, 2)
+		w.now = created.Add(905 * time.Second)
+		a := w.aggregator()
+		a.Sweeps = dying{w.sweeps, new(atomic.Int64), k, true}
+		if _, err := a.Consider(t.Context(), w.plan.Sweep); !errors.Is(err, errDied) {
+			t.Fatalf("write %d: %v", k, err)
+		}
+		w.train(t, 2, nil) // too late to count
+		got := w.at(t, 3*time.Hour)
+		if got == nil || got.Trial != want.Trial || got.Done != want.Done || got.Reason != want.Reason || !maps.Equal(got.Test, want.Test) {
+			t.Fatalf("after write %d:\n%+v\nwant\n%+v", k, got, want)
+		}
+	}
+}
+
+// TestMoreBudgetNeverEarlier looks at one sweep with growing budgets: with more of it, a sweep is stopped later or not at all.
+func TestMoreBudgetNeverEarlier(t *testing.T) {
+	before := time.Duration(0)
+	for _, budget := range []float64{0.11, 0.3, 0.9, 1, 1.5, 4} {
+		w := budgeted(t, budget, 0.25, 1)
+		stopped := 3 * time.Hour
+		for after := time.Duration(0); after < 3*time.Hour; after += 2 * time.Minute {
+			if c := w.at(t, after); c != nil {
+				stopped = after
+				break
+			}
+		}
+		if stopped < before {
+			t.Errorf("%v USD: stopped after %s, with less after %s", budget, stopped, before)
+		}
+		spent := stopped.Seconds() / 1000
+		if stopped < 3*time.Hour && (spent < budget-0.1-0.12 || spent > budget+0.12-0.1+0.01) {
+			t.Errorf("%v USD: stopped after %s", budget, stopped)
+		}
+		before = stopped
+	}
+}

@@ -1,0 +1,126 @@
+package conclude
+
+import (
+	"context"
+	"math"
+
+	"go.opentelemetry.io/otel/attribute"
+	otel "go.opentelemetry.io/otel/metric"
+
+	"coppice/sweep"
+)
+
+// progress is what an open sweep's results added up to when they were last read.
+type progress struct {
+	metric                      string
+	trials                      map[string]int64 // by status, and those that have none yet as "waiting"
+	best                        float64          // NaN as long as no trial is done
+	takeovers                   int64
+	trees                       int64
+	trainSeconds, cpuSeconds    float64
+	peakPrivateBytes, mostBytes int64
+}
+
+// note keeps the progress of a sweep for whoever measures. known's lock is held.
+func (k *known) note() {
+	b := k.board(nil)
+	p := &progress{metric: k.plan.Spec.Metric, best: math.NaN(), trials: map[string]int64{"waiting": int64(b.Waiting)}}
+	for _, row := range b.Rows {
+		r := row.Result
+		if r == nil {
+			continue
+		}
+		p.trials[string(r.Status)]++
+		p.takeovers += int64(r.Claim) // every claim but the first is one over
+		p.trees += int64(r.TreesGrown)
+		p.trainSeconds += r.Usage.TrainSeconds
+		p.cpuSeconds += r.Usage.CPUSeconds
+		p.peakPrivateBytes, p.mostBytes = max(p.peakPrivateBytes, r.Usage.PrivateBytes), max(p.mostBytes, r.Usage.PeakPSSBytes)
+	}
+	if b.Done > 0 {
+		p.best = b.Rows[0].Result.Score // the board is sorted
+	}
+	k.progress.Store(p)
+}
+
+// open is the progress of every sweep that has not been concluded.
+func (a *Aggregator) open() map[sweep.ID]*progress {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	out := map[sweep.ID]*progress{}
+	for id, k := range a.known {
+		if p := k.progress.Load(); p != nil {
+			out[id] = p
+		}
+	}
+	return out
+}
+
+// Measure makes the aggregator's instruments: messages and conclusions counted, open sweeps as their results show them. It is
+// called before anything else, if at all. A concluded sweep is no longer shown: its numbers are in the registry and the bucket.
+func (a *Aggregator) Measure(meter otel.Meter) error {
+	var err error
+	counter := func(name, unit, what string) otel.Int64Counter {
+		c, e := meter.Int64Counter(name, otel.WithUnit(unit), otel.WithDescription(what))
+		if err == nil {
+			err = e
+		}
+		return c
+	}
+	a.messages = counter("coppice.aggregator.messages", "{message}", "Messages, by what became of them: handled, ignored (no score message), failed (will come again)")
+	a.conclusions = counter("coppice.aggregator.conclusions", "{sweep}", "Sweeps concluded here, by outcome")
+	var all []otel.Observable
+	gauge := func(name, unit, what string) otel.Int64Observable {
+		g, e := meter.Int64ObservableGauge(name, otel.WithUnit(unit), otel.WithDescription(what))
+		if err == nil {
+			err = e
+		}
+		all = append(all, g)
+		return g
+	}
+	float := func(name, unit, what string) otel.Float64Observable {
+		g, e := meter.Float64ObservableGauge(name, otel.WithUnit(unit), otel.WithDescription(what))
+		if err == nil {
+			err = e
+		}
+		all = append(all, g)
+		return g
+	}
+	trials := gauge("coppice.sweep.trials", "{trial}", "Trials by status; waiting are those that have not ended")
+	takeovers := gauge("coppice.sweep.takeovers", "{trial}", "Times that a trial of those ended was taken over: preemptions, as far as they cost something")
+	trees := gauge("coppice.sweep.trees", "{tree}", "Trees grown by the trials that have ended")
+	private := gauge("coppice.sweep.memory.private", "By", "The most private memory that a task had at the end of a trial")
+	pss := gauge("coppice.sweep.memory.pss", "By", "The highest proportional set size that a task was seen with")
+	best := float("coppice.sweep.best_score", "", "The best score so far")
+	train := float("coppice.sweep.train", "s", "Training time of the trials that have ended; trees by it are trees per second")
+	cpu := float("coppice.sweep.cpu", "s", "Processor time of the trials that have ended")
+	if err != nil {
+		return err
+	}
+	_, err = meter.RegisterCallback(func(_ context.Context, o otel.Observer) error {
+		for id, p := range a.open() {
+			of := attribute.String("sweep", string(id))
+			for status, n := range p.trials {
+				o.ObserveInt64(trials, n, otel.WithAttributes(of, attribute.String("status", status)))
+			}
+			if !math.IsNaN(p.best) {
+				o.ObserveFloat64(best, p.best, otel.WithAttributes(of, attribute.String("metric", p.metric)))
+			}
+			labels := otel.WithAttributes(of)
+			for g, v := range map[otel.Int64Observable]int64{takeovers: p.takeovers, trees: p.trees, private: p.peakPrivateBytes, pss: p.mostBytes} {
+				o.ObserveInt64(g, v, labels)
+			}
+			o.ObserveFloat64(train, p.trainSeconds, labels)
+			o.ObserveFloat64(cpu, p.cpuSeconds, labels)
+		}
+		return nil
+	}, all...)
+	return err
+}
+
+// count adds one to a counter, if anybody measures.
+func count(c otel.Int64Counter, outcome string) {
+	if c != nil {
+		c.Add(context.Background(), 1, otel.WithAttributes(attribute.String("outcome", outcome)))
+	}
+}

@@ -1,0 +1,111 @@
+package conclude
+
+import (
+	"context"
+	"iter"
+	"testing"
+
+	"go.opentelemetry.io/otel/attribute"
+	sdk "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	"coppice/blob"
+	"coppice/sweep"
+)
+
+// numbers are what a reader in memory gets, by instrument and the values of its attributes, in the order of their names.
+func numbers(t *testing.T, reader sdk.Reader) map[string]float64 {
+	t.Helper()
+	var all metricdata.ResourceMetrics
+	if err := reader.Collect(context.WithoutCancel(t.Context()), &all); err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]float64{}
+	for _, scope := range all.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			switch d := m.Data.(type) {
+			case metricdata.Sum[int64]:
+				for _, p := range d.DataPoints {
+					out[key(m.Name, p.Attributes)] = float64(p.Value)
+				}
+			case metricdata.Gauge[int64]:
+				for _, p := range d.DataPoints {
+					out[key(m.Name, p.Attributes)] = float64(p.Value)
+				}
+			case metricdata.Gauge[float64]:
+				for _, p := range d.DataPoints {
+					out[key(m.Name, p.Attributes)] = p.Value
+				}
+			}
+		}
+	}
+	return out
+}
+
+func key(name string, attributes attribute.Set) string {
+	for _, a := range attributes.ToSlice() {
+		name += " " + a.Value.AsString()
+	}
+	return name
+}
+
+// hidden is a store in which one object has not appeared yet.
+type hidden struct {
+	blob.Store
+	name string
+}
+
+func (h *hidden) List(ctx context.Context, prefix string) iter.Seq2[blob.Attrs, error] {
+	return func(yield func(blob.Attrs, error) bool) {
+		for attrs, err := range h.Store.List(ctx, prefix) {
+			if (h.name == "" || attrs.Name != h.name) && !yield(attrs, err) {
+				return
+			}
+		}
+	}
+}
+
+// TestOpenSweepsAreMeasured: what is shown of a sweep follows its results, and goes when it is concluded.
+func TestOpenSweepsAreMeasured(t *testing.T) {
+	w := newWorld(t, options{})
+	results := hidden{Store: w.sweeps, name: w.plan.Sweep.Result(2)}
+	a := w.aggregator()
+	a.Sweeps = &results
+	reader := sdk.NewManualReader()
+	if err := a.Measure(sdk.NewMeterProvider(sdk.WithReader(reader)).Meter("coppice")); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := a.Consider(t.Context(), w.plan.Sweep); err != nil || c != nil {
+		t.Fatalf("%+v, %v", c, err)
+	}
+	id := string(w.plan.Sweep)
+	var trees, takeovers float64
+	best := 0.0
+	for _, i := range []int{0, 1} {
+		var r sweep.Result
+		if _, err := blob.ReadJSON(t.Context(), w.sweeps, w.plan.Sweep.Result(i), &r); err != nil {
+			t.Fatal(err)
+		}
+		trees, takeovers, best = trees+float64(r.TreesGrown), takeovers+float64(r.Claim), max(best, r.Score)
+	}
+	got := numbers(t, reader)
+	for name, want := range map[string]float64{
+		"coppice.sweep.trials done":    2,
+		"coppice.sweep.trials waiting": 1,
+		"coppice.sweep.trees":          trees,
+		"coppice.sweep.takeovers":      takeovers,
+		"coppice.sweep.best_score auc": best,
+	} {
+		if v, ok := got[name+" "+id]; !ok || v != want {
+			t.Errorf("%s is %v (%t), want %v in %v", name, v, ok, want, got)
+		}
+	}
+	results.name = ""
+	if c, err := a.Consider(t.Context(), w.plan.Sweep); err != nil || c == nil {
+		t.Fatalf("%+v, %v", c, err)
+	}
+	got = numbers(t, reader)
+	if got["coppice.aggregator.conclusions winner"] != 1 || len(got) != 1 {
+		t.Errorf("after the end: %v", got)
+	}
+}

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"bytes"
+	"crypto/x509"
+	"encoding/pem"
+	"strings"
+	"testing"
+
+	"golang.org/x/crypto/x509roots/fallback/bundle"
+)
+
+func TestRoots(t *testing.T) {
+	var out, again bytes.Buffer
+	if err := write(&out); err != nil {
+		t.Fatal(err)
+	}
+	if err := write(&again); err != nil || !bytes.Equal(out.Bytes(), again.Bytes()) {
+		t.Errorf("a second time other bytes (%v)", err)
+	}
+	all, constrained := 0, 0
+	for r := range bundle.Roots() {
+		all++
+		if r.Constraint != nil {
+			constrained++
+		}
+	}
+	n, google := 0, false
+	for rest := out.Bytes(); ; n++ {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			break
+		}
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !c.IsCA {
+			t.Errorf("%s is no authority", c.Subject)
+		}
+		google = google || strings.Contains(c.Subject.String(), "GTS Root R1") // it signs *.googleapis.com
+	}
+	if n != all-constrained || n < 50 || !google {
+		t.Errorf("%d certificates of %d, %d of them constrained; Google's among them: %t", n, all, constrained, google)
+	}
+}

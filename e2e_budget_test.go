@@ -1,0 +1,200 @@
+//go:build e2e
+
+package coppice_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"coppice/ledger"
+	"coppice/sweep"
+)
+
+// billed is what `launcher bill --json` prints.
+type billed struct {
+	Cost         float64
+	UsefulCost   float64 `json:"useful_cost"`
+	StoppedCost  float64 `json:"stopped_cost"`
+	LostCost     float64 `json:"lost_cost"`
+	LeadCost     float64 `json:"lead_cost"`
+	IdleCost     float64 `json:"idle_cost"`
+	Hourly       float64
+	MachineHours float64 `json:"machine_hours"`
+	VMs          int
+	Model        string
+	Interrupted  int
+	Budget       float64
+	Quote        *sweep.Quote
+	Trials       []struct {
+		Trial    int
+		Status   sweep.Status
+		Attempts int
+		Cost     float64
+	}
+	Attempts []struct {
+		ledger.Attempt
+		Cost float64
+	}
+}
+
+func readBill(t *testing.T, out string) billed {
+	t.Helper()
+	var b billed
+	if err := json.Unmarshal([]byte(out), &b); err != nil {
+		t.Fatalf("%v in\n%s", err, out)
+	}
+	if sum := b.UsefulCost + b.StoppedCost + b.LostCost + b.LeadCost + b.IdleCost; math.Abs(sum-b.Cost) > 1e-9 {
+		t.Errorf("the parts of the bill are %v USD, all of it %v", sum, b.Cost)
+	}
+	if b.Quote == nil || b.Hourly != b.Quote.Hourly || !(b.Hourly > 0) || math.Abs(b.MachineHours*b.Hourly-b.Cost) > 1e-9 {
+		t.Errorf("%v machine-hours at %v USD are %v USD", b.MachineHours, b.Hourly, b.Cost)
+	}
+	return b
+}
+
+// trees is the small sweep with one trial for each number of trees.
+func (l *local) trees(quorum string, numbers ...int) string {
+	text, err := os.ReadFile(l.smallSweep(len(numbers)))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	spec := strings.Replace(string(text), "early_stopping_rounds: 10\n", "", 1)
+	i, j := strings.Index(spec, "search:"), strings.Index(spec, "machine:")
+	fixed := "search:\n  fixed:\n"
+	for trial, n := range numbers {
+		fixed += fmt.Sprintf("    - {num_iterations: %d, num_leaves: %d}\n", n, 20+trial)
+	}
+	return l.file("trees.yaml", spec[:i]+fixed+strings.Replace(spec[j:], "sweep: 5m}", "sweep: 5m, quorum: "+quorum+"}", 1))
+}
+
+// TestE2EBudget lets a sweep take much longer than its quote: it is stopped before its budget is spent, concluded with what there is, and
+// the bill is within the budget. The machines are two pretend ones of some ten cents an hour, so the budget is 22 seconds of both.
+func TestE2EBudget(t *testing.T) {
+	l := newLocal(t)
+	file := l.trees("0.3", 20, 20, 100_000, 100_000, 100_000, 100_000)
+	before := l.objects()
+	r := l.run("launcher", "sweep", file, "--budget", "0.0001")
+	if r.code != sweep.ExitInput || !strings.Contains(r.errOut, "the budget of 0.0001 USD is too small: 2 x n2-highmem-2") {
+		t.Errorf("a budget that is too small: %d\n%s", r.code, r.errOut)
+	}
+	if after := l.objects(); len(after) != len(before) {
+		t.Errorf("a refused sweep left %d objects more", len(after)-len(before))
+	}
+
+	const budget = 0.00122
+	script := l.file("budget.sh", `set -e
+"$1" sweep "$2" --id budget-1 --budget 0.00122 --ns-per-value 0.000001 --startup 1s --json >sweep.json
+"$1" cancel budget-1 || test $? = 5
+"$1" bill budget-1 --json >bill.json
+"$1" bill budget-1 --attempts
+`)
+	out := execute(t, l.dir, nil, binaryOf(t, "localemu"), "exec", "--data", l.data, "--", "sh", script, binaryOf(t, "launcher"), file)
+	if out.code != 0 {
+		t.Fatalf("%d\n%s\n%s", out.code, out.out, out.errOut)
+	}
+	t.Logf("%s", out.out)
+	text, err := os.ReadFile(filepath.Join(l.dir, "sweep.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := conclusion(t, string(text))
+	if c.Outcome != sweep.OutcomeWinner || c.Done != 2 || c.Version != 1 || c.Trial > 1 {
+		t.Fatalf("%+v", c)
+	}
+	if !strings.Contains(c.Reason, "4 of 6 trials had not ended when") || !strings.Contains(c.Reason, "of the budget of 0.00122 USD") {
+		t.Errorf("the reason is %q", c.Reason)
+	}
+	if text, err = os.ReadFile(filepath.Join(l.dir, "bill.json")); err != nil {
+		t.Fatal(err)
+	}
+	b := readBill(t, string(text))
+	if !(b.Cost > budget/4) || b.Cost > budget || b.Budget != budget || b.Model != "on Spot" || b.VMs != 2 {
+		t.Errorf("%+v", b)
+	}
+	for _, trial := range b.Trials {
+		if done := trial.Status == sweep.StatusDone; done != (trial.Trial < 2) || !(trial.Cost > 0) {
+			t.Errorf("%+v", trial)
+		}
+	}
+	if len(b.Trials) != 6 || !(b.StoppedCost > b.UsefulCost) || b.Interrupted != 0 {
+		t.Errorf("%d trials, %v USD for those without a model", len(b.Trials), b.StoppedCost)
+	}
+}
+
+// TestE2EBillOfAPreemptedSweep loses a task on its way: the bill shows the attempt, and what it cost. Four of eight trials are short; when they
+// have ended, task 1 is in the middle of the long one that it began with.
+func TestE2EBillOfAPreemptedSweep(t *testing.T) {
+	l := newLocal(t)
+	l.args = append(l.args, "--faults", l.file("faults.yaml", "preempt: [{task: 1, attempt: 0, after_messages: 4}]\n"))
+	file := l.trees("0.5", 300, 300, 3000, 3000, 300, 300, 3000, 3000)
+	c := conclusion(t, l.must("launcher", "sweep", file, "--json"))
+	b := readBill(t, l.must("launcher", "bill", string(c.Sweep), "--json"))
+	if len(b.Trials) != 8 || b.Interrupted != 1 || len(b.Attempts) != 9 || !(b.LostCost > 0) || b.StoppedCost != 0 {
+		t.Errorf("%d trials, %d attempts, %d of them interrupted, %v USD lost, %v stopped", len(b.Trials), len(b.Attempts), b.Interrupted, b.LostCost, b.StoppedCost)
+	}
+	for _, a := range b.Attempts {
+		if a.End != ledger.Finished && (a.Task != 1 || a.Attempt.Attempt != 0 || b.Trials[a.Trial].Attempts != 2) {
+			t.Errorf("%+v", a)
+		}
+	}
+	shown := l.must("launcher", "bill", string(c.Sweep), "--attempts")
+	for _, part := range []string{"lost with machines", "1 attempts did not end their trial", "on Spot", "came out at"} {
+		if !strings.Contains(shown, part) {
+			t.Errorf("it does not show %q:\n%s", part, shown)
+		}
+	}
+	t.Logf("%s", shown)
+}
+
+// TestE2EPricesRefresh reads prices from a stand-in for Google's list, in two pages, and quotes with them.
+func TestE2EPricesRefresh(t *testing.T) {
+	pages := map[string]string{
+		"": `{"skus": [
+ {"name": "services/6F81-5844-456A/skus/1", "skuId": "1", "description": "Spot Preemptible N2 Instance Core running in Iowa", "category": {"serviceDisplayName": "Compute Engine", "resourceFamily": "Compute", "resourceGroup": "CPU", "usageType": "Preemptible"}, "serviceRegions": ["us-central1"],
+  "pricingInfo": [{"pricingExpression": {"usageUnit": "h", "tieredRates": [{"startUsageAmount": 0, "unitPrice": {"currencyCode": "USD", "units": "1", "nanos": 500000000}}]}, "effectiveTime": "2026-11-20T00:00:00Z"}]},
+ {"name": "services/6F81-5844-456A/skus/2", "skuId": "2", "description": "Spot Preemptible N2 Instance Ram running in Iowa", "category": {"serviceDisplayName": "Compute Engine", "resourceFamily": "Compute", "resourceGroup": "RAM", "usageType": "Preemptible"}, "serviceRegions": ["us-central1"],
+  "pricingInfo": [{"pricingExpression": {"usageUnit": "GiBy.h", "tieredRates": [{"unitPrice": {"currencyCode": "USD", "units": "0", "nanos": 100000000}}]}, "effectiveTime": "2026-11-20T00:00:00Z"}]}
+], "nextPageToken": "more"}`,
+		"more": `{"skus": [
+ {"name": "services/6F81-5844-456A/skus/3", "skuId": "3", "description": "SSD backed Local Storage attached to Spot Preemptible VMs", "category": {"serviceDisplayName": "Compute Engine", "resourceFamily": "Storage", "resourceGroup": "LocalSSD", "usageType": "Preemptible"}, "serviceRegions": ["us-central1"],
+  "pricingInfo": [{"pricingExpression": {"usageUnit": "GiBy.mo", "tieredRates": [{"unitPrice": {"currencyCode": "USD", "units": "0", "nanos": 48000000}}]}, "effectiveTime": "2026-11-20T00:00:00Z"}]}
+]}`,
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, pages[r.URL.Query().Get("pageToken")])
+	}))
+	defer server.Close()
+	dir := t.TempDir()
+	bare := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "NO_GCE_CHECK=true"}
+	launcher := binaryOf(t, "launcher")
+	r := execute(t, dir, append(bare, "COPPICE_BILLING_ENDPOINT="+server.URL), launcher, "prices", "refresh")
+	if r.code != 0 || !strings.Contains(r.out, "1 prices read") || !strings.Contains(r.out, filepath.Join(dir, ".config", "coppice", "prices.json")) {
+		t.Fatalf("%d\n%s\n%s", r.code, r.out, r.errOut)
+	}
+	spec := filepath.Join(dir, "sweep.yaml")
+	if err := os.WriteFile(spec, []byte(goodSweep), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r = execute(t, dir, bare, launcher, "plan", spec, "--rows", "1000000", "--features", "40", "--machines", "n2-highmem-2", "--json")
+	var got struct {
+		Comparison struct {
+			Offers []struct{ Spot struct{ Hourly float64 } }
+		}
+	}
+	want := 2*1.5 + 16*0.1 + 375*0.048/730
+	if err := json.Unmarshal([]byte(r.out), &got); err != nil || len(got.Comparison.Offers) != 1 || math.Abs(got.Comparison.Offers[0].Spot.Hourly-want) > 1e-9 {
+		t.Errorf("%v %+v, want %v\n%s", err, got, want, r.errOut)
+	}
+	r = execute(t, dir, bare, launcher, "prices", "refresh")
+	if r.code != sweep.ExitSetup || !strings.Contains(r.errOut, "gcloud auth application-default login") {
+		t.Errorf("without credentials: %d\n%s", r.code, r.errOut)
+	}
+}

@@ -1,0 +1,172 @@
+// Package bill says what a sweep has cost: by trial and attempt, what was lost with machines, and how that compares with the quote.
+// It is pure: a plan, its ledger and its results come in.
+package bill
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"coppice/ledger"
+	"coppice/sweep"
+)
+
+// Bill is what a sweep has cost. Money is USD, all zeros where no price is known (Hourly 0).
+type Bill struct {
+	Sweep        sweep.ID     `json:"sweep"`
+	Machine      string       `json:"machine"` // of the last job that did something
+	VMs          int          `json:"vms"`     // at once, at most
+	Model        string       `json:"model"`   // "on Spot" or "on demand"
+	Region       string       `json:"region"`
+	Hourly       float64      `json:"hourly"` // of one machine with its local SSDs
+	Jobs         []Job        `json:"jobs"`   // those that did something, in their order
+	From         time.Time    `json:"from"`
+	To           time.Time    `json:"to"`
+	Hours        float64      `json:"hours"`
+	MachineHours float64      `json:"machine_hours"`
+	Cost         float64      `json:"cost"`         // the five parts that follow
+	UsefulCost   float64      `json:"useful_cost"`  // of trials that are done
+	StoppedCost  float64      `json:"stopped_cost"` // of trials that have no model: failed, stopped, or still running
+	LostCost     float64      `json:"lost_cost"`    // work that was lost with machines and done again
+	LeadCost     float64      `json:"lead_cost"`    // of machines before their first trial
+	IdleCost     float64      `json:"idle_cost"`    // tasks without a trial, vCPUs without a task
+	LostSeconds  float64      `json:"lost_seconds"`
+	LeadEach     float64      `json:"lead_seconds_each"`
+	Interrupted  int          `json:"interrupted"` // attempts after which another one took the trial
+	Budget       float64      `json:"budget,omitempty"`
+	NsPerValue   float64      `json:"ns_per_value"`       // median of the trials that are done
+	MeanTrial    float64      `json:"mean_trial_seconds"` // of those that are done
+	Quote        *sweep.Quote `json:"quote,omitempty"`
+	Trials       []Trial      `json:"trials"`
+	Attempts     []Attempt    `json:"attempts"`
+	Unreadable   int          `json:"unreadable,omitempty"`
+}
+
+// Trial is what one trial has cost, all its attempts together. Seconds are of a task.
+type Trial struct {
+	Trial       int          `json:"trial"`
+	Status      sweep.Status `json:"status,omitempty"` // empty as long as it has not ended
+	Attempts    int          `json:"attempts"`
+	Seconds     float64      `json:"seconds"`
+	LostSeconds float64      `json:"lost_seconds"`
+	Trees       int          `json:"trees"`
+	NsPerValue  float64      `json:"ns_per_value"`
+	Cost        float64      `json:"cost"`
+	LostCost    float64      `json:"lost_cost"`
+}
+
+// Attempt is what one attempt at a trial has cost.
+type Attempt struct {
+	ledger.Attempt
+	Cost float64 `json:"cost"`
+}
+
+// Job is what one of the sweep's Batch jobs ran on.
+type Job struct {
+	Number  int     `json:"number"`
+	Machine string  `json:"machine"`
+	Model   string  `json:"model"`  // "on Spot" or "on demand"
+	Hourly  float64 `json:"hourly"` // of one machine with its local SSDs
+}
+
+// Make makes the bill.
+func Make(p *sweep.Plan, l *ledger.Ledger, results map[int]sweep.Result) *Bill {
+	b := &Bill{Sweep: p.Sweep, VMs: l.Machines, From: l.From, To: l.To, Hours: l.To.Sub(l.From).Hours(), MachineHours: l.MachineSeconds / 3600,
+		Cost: l.Cost, LeadCost: l.LeadCost, Budget: p.Spec.Budget, Quote: p.Quote, Unreadable: l.Unreadable}
+	if q := p.Quote; q != nil {
+		b.Region, b.LeadEach = q.Region, q.LeadTime.Expected
+	}
+	second := map[int]float64{} // of a task: its share of a machine's
+	used := l.Jobs
+	if len(used) == 0 {
+		used = []int{0}
+	}
+	for _, n := range used {
+		placed := p.Placed(n)
+		hourly, _ := p.Price(n)
+		j := Job{Number: n, Machine: placed.Sizing.MachineType, Model: "on demand", Hourly: hourly}
+		if spot := placed.Spec.Machine.Spot; spot != nil && *spot {
+			j.Model = "on Spot"
+		}
+		b.Jobs = append(b.Jobs, j)
+		second[n] = hourly / 3600 / float64(max(placed.Sizing.TasksPerVM, 1))
+	}
+	last := b.Jobs[len(b.Jobs)-1]
+	b.Machine, b.Model, b.Hourly = last.Machine, last.Model, last.Hourly
+	b.add(l.Attempts, results, second)
+	b.settle()
+	return b
+}
+
+// add adds up attempts and trials; second is the price of a task's second in each job.
+func (b *Bill) add(attempts []ledger.Attempt, results map[int]sweep.Result, second map[int]float64) {
+	trials := map[int]*Trial{}
+	type sum struct{ seconds, cost float64 }
+	lost := map[int]sum{} // of attempts that did not end the trial
+	for i, a := range attempts {
+		cost := a.Seconds() * second[a.Job]
+		b.Attempts = append(b.Attempts, Attempt{a, cost})
+		t := trials[a.Trial]
+		if t == nil {
+			t = &Trial{Trial: a.Trial}
+			trials[a.Trial] = t
+		}
+		t.Attempts++
+		t.Seconds += a.Seconds()
+		t.Cost += cost
+		t.Trees = max(t.Trees, a.Trees)
+		// Of one trial, later claims come later.
+		if i+1 < len(attempts) && attempts[i+1].Trial == a.Trial {
+			lost[a.Trial] = sum{lost[a.Trial].seconds + a.Seconds(), lost[a.Trial].cost + cost}
+			b.Interrupted++
+		}
+	}
+	var speeds []float64
+	done := 0
+	for number, t := range trials {
+		saved := 0.0
+		if r, ok := results[number]; ok {
+			t.Status, t.NsPerValue = r.Status, r.Usage.NsPerValue
+			saved = r.Usage.TrainSeconds * float64(r.Usage.ResumedTrees) / float64(max(r.TreesGrown, 1))
+			if r.Status == sweep.StatusDone {
+				b.MeanTrial, done = b.MeanTrial+r.Usage.TrainSeconds, done+1
+				speeds = append(speeds, r.Usage.NsPerValue)
+			}
+		}
+		if of := lost[number]; of.seconds > 0 {
+			t.LostSeconds = max(0, of.seconds-saved)
+			t.LostCost = of.cost * t.LostSeconds / of.seconds
+		}
+		b.LostSeconds += t.LostSeconds
+		b.Trials = append(b.Trials, *t)
+	}
+	slices.SortFunc(b.Trials, func(x, y Trial) int { return cmp.Compare(x.Trial, y.Trial) })
+	b.MeanTrial /= float64(max(done, 1))
+	if slices.Sort(speeds); len(speeds) > 0 {
+		b.NsPerValue = speeds[len(speeds)/2]
+	}
+}
+
+// settle divides the cost among its parts. Attempts overlap where somebody came back from the dead; then all of it is theirs.
+func (b *Bill) settle() {
+	for _, t := range b.Trials {
+		lost := min(t.LostCost, t.Cost)
+		b.LostCost += lost
+		if t.Status == sweep.StatusDone {
+			b.UsefulCost += t.Cost - lost
+		} else {
+			b.StoppedCost += t.Cost - lost
+		}
+	}
+	used := b.UsefulCost + b.StoppedCost + b.LostCost
+	b.IdleCost = b.Cost - used - b.LeadCost
+	if b.IdleCost >= 0 {
+		return
+	}
+	// Tasks lived beside each other more than the plan's machines allow.
+	b.LeadCost, b.IdleCost = max(0, b.LeadCost+b.IdleCost), 0
+	if over := used + b.LeadCost - b.Cost; over > 0 && used > 0 {
+		share := (b.Cost - b.LeadCost) / used
+		b.LostCost, b.UsefulCost, b.StoppedCost = b.LostCost*share, b.UsefulCost*share, b.StoppedCost*share
+	}
+}

@@ -1,0 +1,191 @@
+package bill_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"coppice/blob"
+	"coppice/launcher/internal/bill"
+	"coppice/ledger"
+	"coppice/sweep"
+)
+
+var began = time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
+
+func at(seconds float64) time.Time { return began.Add(time.Duration(seconds * float64(time.Second))) }
+
+// world is a sweep on machines of four tasks at 3.60 USD an hour: a task's second costs 0.00025 USD.
+type world struct {
+	t       testing.TB
+	store   blob.Store
+	plan    *sweep.Plan
+	results map[int]sweep.Result
+}
+
+func newWorld(t testing.TB, trials, vms int) *world {
+	spot := true
+	p := &sweep.Plan{Sweep: "night-1", Created: began, Takeover: sweep.Duration(90 * time.Second),
+		Sizing: sweep.Sizing{MachineType: "n2-highmem-16", VMs: vms, TasksPerVM: 4, Tasks: 4 * vms},
+		Quote: &sweep.Quote{Region: "us-central1", Spot: true, Hourly: 3.6, VMs: vms, LeadTime: sweep.Range{Expected: 20}, NsPerValue: 2,
+			Hours: sweep.Range{Expected: 0.1}, Cost: sweep.Range{Expected: 0.36}}}
+	p.Spec.Machine.Spot = &spot
+	for i := range trials {
+		p.Trials = append(p.Trials, sweep.Trial{Number: i})
+	}
+	return &world{t: t, store: blob.Memory(), plan: p, results: map[int]sweep.Result{}}
+}
+
+func (w *world) put(name string, v any) {
+	w.t.Helper()
+	data, err := json.Marshal(v)
+	if err == nil {
+		_, err = w.store.Put(w.t.Context(), name, blob.Any, bytes.NewReader(data))
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// attempt is a claim that lived from one time to another.
+func (w *world) attempt(trial, claim, task int, host string, from, to float64) {
+	id := w.plan.Sweep
+	w.put(id.Claim(trial, claim), sweep.Claim{Format: 1, Sweep: id, Trial: trial, Claim: claim, Task: task, Attempt: claim, Host: host, At: at(from)})
+	w.put(id.Heartbeat(trial, claim), sweep.Heartbeat{Format: 1, At: at(to), Trees: 50})
+}
+
+func (w *world) done(trial, claim, task int, ended float64, u sweep.Usage) {
+	w.results[trial] = sweep.Result{Sweep: w.plan.Sweep, Trial: trial, Claim: claim, Task: task, Attempt: claim, Status: sweep.StatusDone, TreesGrown: 100, Ended: at(ended), Usage: u}
+}
+
+func (w *world) bill(now float64) *bill.Bill {
+	w.t.Helper()
+	l, err := (&ledger.Reader{Store: w.store, Plan: w.plan}).Read(w.t.Context(), w.results, at(now))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return bill.Make(w.plan, &l, w.results)
+}
+
+func near(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
+
+// TestByHand has one trial that went through at once and one that lost its machine: 60 of the 100 s of its first attempt were saved.
+func TestByHand(t *testing.T) {
+	w := newWorld(t, 3, 2)
+	w.attempt(0, 0, 0, "a", 30, 230)
+	w.done(0, 0, 0, 230, sweep.Usage{TrainSeconds: 190, NsPerValue: 2.5})
+	w.attempt(1, 0, 4, "b", 30, 130)
+	w.attempt(1, 1, 4, "c", 200, 280)
+	w.done(1, 1, 4, 280, sweep.Usage{TrainSeconds: 120, ResumedTrees: 50, NsPerValue: 3.5})
+	b := w.bill(1000)
+	// Machines: a from 10 to 230 s, b from 10 to 130, c from 180 to 280.
+	if !near(b.MachineHours*3600, 220+120+100) || !near(b.Cost, 0.44) || b.VMs != 2 {
+		t.Errorf("%v machine-seconds, %v USD, %d machines", b.MachineHours*3600, b.Cost, b.VMs)
+	}
+	second := 0.00025
+	if len(b.Trials) != 2 || !near(b.Trials[0].Cost, 200*second) || !near(b.Trials[1].Cost, 180*second) || b.Trials[1].Attempts != 2 {
+		t.Errorf("%+v", b.Trials)
+	}
+	if lost := b.Trials[1].LostSeconds; !near(lost, 100-60) || !near(b.LostCost, 40*second) || b.Interrupted != 1 || !near(b.LostSeconds, 40) {
+		t.Errorf("lost %v s, %v USD; %d interrupted", lost, b.LostCost, b.Interrupted)
+	}
+	if !near(b.LeadCost, 0.06) || !near(b.UsefulCost, 340*second) || !near(b.IdleCost, 0.44-380*second-0.06) {
+		t.Errorf("%+v", b)
+	}
+	if b.NsPerValue != 3.5 || !near(b.MeanTrial, 155) || b.Model != "on Spot" || b.Hourly != 3.6 {
+		t.Errorf("%+v", b)
+	}
+	if len(b.Attempts) != 3 || !near(b.Attempts[1].Cost, 100*second) || b.Attempts[1].End != ledger.Lost {
+		t.Errorf("%+v", b.Attempts)
+	}
+}
+
+// TestTrialsWithoutAModel has one that was cancelled and one that gave its trial back when all was over: neither was lost with a machine.
+func TestTrialsWithoutAModel(t *testing.T) {
+	w := newWorld(t, 3, 1)
+	w.attempt(0, 0, 0, "a", 30, 130)
+	w.done(0, 0, 0, 130, sweep.Usage{TrainSeconds: 90, NsPerValue: 2.5})
+	w.attempt(1, 0, 1, "a", 30, 230)
+	w.done(1, 0, 1, 230, sweep.Usage{})
+	r := w.results[1]
+	r.Status = sweep.StatusCancelled
+	w.results[1] = r
+	w.attempt(2, 0, 2, "a", 30, 130)
+	w.put(w.plan.Sweep.Release(2, 0), struct{}{})
+	b := w.bill(1000)
+	if second := 0.00025; !near(b.UsefulCost, 100*second) || !near(b.StoppedCost, 300*second) || b.LostCost != 0 || b.Interrupted != 0 || b.MeanTrial != 90 {
+		t.Errorf("%+v", b)
+	}
+}
+
+// TestAFallbackHasAPriceOfItsOwn has a job on Spot that was given up after its first trial, and the next on demand, on machines of two tasks.
+func TestAFallbackHasAPriceOfItsOwn(t *testing.T) {
+	w := newWorld(t, 2, 1)
+	spot, demand := true, false
+	p := w.plan
+	p.Job = "projects/p/locations/l/jobs/night-1"
+	p.Spec.Machine = sweep.Machine{Type: "n2-highmem-16", Spot: &spot, Fallback: []sweep.Fallback{{Type: "n2-highmem-8", Spot: &demand}}}
+	p.Fallback = []sweep.Sizing{{MachineType: "n2-highmem-8", VMs: 1, TasksPerVM: 2, Tasks: 2}}
+	p.Quote.Fallback = []sweep.FallbackPrice{{Hourly: 7.2}}
+	w.attempt(0, 0, 0, "a", 30, 130)
+	w.done(0, 0, 0, 130, sweep.Usage{TrainSeconds: 90})
+	id := p.Sweep
+	w.put(id.Claim(1, 0), sweep.Claim{Format: 1, Sweep: id, Trial: 1, Job: string(id.JobID(1)), Host: "b", At: at(500)})
+	w.done(1, 0, 0, 700, sweep.Usage{TrainSeconds: 190})
+	b := w.bill(1000)
+	// 120 s at 0.1 cents, then 220 s at 0.2 cents; a task's second costs 0.025 and 0.1 cents.
+	if !near(b.Cost, 0.12+0.44) || !near(b.LeadCost, 0.02+0.04) || !near(b.Trials[0].Cost, 0.025) || !near(b.Trials[1].Cost, 0.2) {
+		t.Errorf("%+v", b)
+	}
+	if len(b.Jobs) != 2 || b.Jobs[0].Model != "on Spot" || b.Jobs[1].Machine != "n2-highmem-8" || b.Model != "on demand" || b.Hourly != 7.2 {
+		t.Errorf("%+v", b.Jobs)
+	}
+}
+
+func TestWithoutAPrice(t *testing.T) {
+	w := newWorld(t, 1, 1)
+	w.plan.Quote = nil
+	w.attempt(0, 0, 0, "a", 30, 230)
+	w.done(0, 0, 0, 230, sweep.Usage{TrainSeconds: 190})
+	b := w.bill(1000)
+	if b.Cost != 0 || b.Hourly != 0 || !near(b.MachineHours*3600, 200) || b.Trials[0].Seconds != 200 {
+		t.Errorf("%+v", b)
+	}
+	empty := newWorld(t, 1, 1).bill(5)
+	if empty.Cost != 0 || len(empty.Trials) != 0 || math.IsNaN(empty.MeanTrial) {
+		t.Errorf("%+v", empty)
+	}
+}
+
+// TestPartsMakeTheWhole bills random sweeps: no part is negative, and together they are the cost.
+func TestPartsMakeTheWhole(t *testing.T) {
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		w := newWorld(t, 1+r.IntN(10), 1+r.IntN(3))
+		for trial := range w.plan.Trials {
+			when, claims := r.Float64()*300, 1+r.IntN(4)
+			for claim := range claims {
+				to := when + r.Float64()*400
+				w.attempt(trial, claim, r.IntN(w.plan.Sizing.Tasks), fmt.Sprint("h", r.IntN(5)), when, to)
+				when = when + r.Float64()*500 // some come back from the dead
+			}
+			if r.IntN(3) > 0 {
+				w.done(trial, claims-1, 0, when, sweep.Usage{TrainSeconds: r.Float64() * 500, ResumedTrees: r.IntN(100)})
+			}
+		}
+		b := w.bill(1500)
+		sum := b.UsefulCost + b.StoppedCost + b.LostCost + b.LeadCost + b.IdleCost
+		if math.Abs(sum-b.Cost) > 1e-9 {
+			t.Fatalf("seed %d: %v of %v USD\n%+v", seed, sum, b.Cost, b)
+		}
+		for name, v := range map[string]float64{"useful": b.UsefulCost, "stopped": b.StoppedCost, "lost": b.LostCost, "lead": b.LeadCost, "idle": b.IdleCost} {
+			if v < -1e-12 || math.IsNaN(v) {
+				t.Fatalf("seed %d: %s is %v", seed, name, v)
+			}
+		}
+	}
+}

@@ -1,0 +1,30 @@
+package cli
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"coppice/sweep"
+)
+
+// TestLogOfALauncherNobodyWatches is the launcher as a Cloud Run job: what it says can be found by the sweep's trace.
+func TestLogOfALauncherNobodyWatches(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	if _, _, errOut := w.run("sweep", w.file("sweep.yaml", sweepYAML), "--no-wait", "--id", "night-0"); errOut != "" {
+		t.Errorf("people get no log lines: %s", errOut)
+	}
+	w.env = map[string]string{"COPPICE_LOG": "json"}
+	code, _, errOut := w.run("sweep", w.file("sweep.yaml", sweepYAML), "--no-wait", "--id", "night-1")
+	var line map[string]any
+	if err := json.Unmarshal([]byte(errOut), &line); err != nil || code != 0 {
+		t.Fatalf("%d, %v in %s", code, err, errOut)
+	}
+	if line["message"] != "sweep submitted" || line["logging.googleapis.com/trace"] != "projects/p/traces/"+sweep.ID("night-1").Trace() {
+		t.Errorf("%v", line)
+	}
+	if _, _, errOut = w.run("watch", "no-such-sweep"); !strings.Contains(errOut, `"severity":"ERROR"`) {
+		t.Errorf("%s", errOut)
+	}
+}

@@ -1,0 +1,257 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"coppice/blob"
+	"coppice/machines"
+	"coppice/sweep"
+)
+
+// priceList is Google's list in memory.
+type priceList struct {
+	prices *machines.Prices
+	err    error
+	asked  []string
+}
+
+func (p *priceList) Prices(_ context.Context, families []machines.Family, regions []string, date string) (*machines.Prices, error) {
+	if len(families) < 10 || date != "2026-11-21" {
+		return nil, fmt.Errorf("asked for %d families on %s", len(families), date)
+	}
+	p.asked = regions
+	return p.prices, p.err
+}
+
+// empty says what is in a bucket in which nothing should be.
+func (w *world) empty(bucket string) {
+	w.t.Helper()
+	for attrs, err := range w.buckets[bucket].List(w.t.Context(), "") {
+		w.t.Errorf("%s was written (%v)", attrs.Name, err)
+	}
+}
+
+func TestPlanNeedsNoCloud(t *testing.T) {
+	w := newWorld(t)
+	spec := w.file("sweep.yaml", sweepYAML)
+	out := w.must("plan", spec, "--rows", "130000000", "--features", "40", "--machines", "n2-highmem-64,c4d-highmem-64-lssd", "--within", "2h")
+	for _, part := range []string{"130,000,000 rows", "n2-highmem-64", "c4d-highmem-64-lssd", "recommended: ", "machine: {type: ", "assumed", "Cloud Billing Catalog", "4 x 1"} {
+		if !strings.Contains(out, part) {
+			t.Errorf("it does not show %q:\n%s", part, out)
+		}
+	}
+	var got struct {
+		Region     string
+		Comparison struct {
+			Offers []struct {
+				Machine string
+				Spot    struct{ Cost *sweep.Range }
+			}
+			Recommended struct{ Machine string }
+		}
+	}
+	out = w.must("plan", spec, "--rows", "1000000", "--features", "40", "--region", "europe-west4", "--json")
+	if err := json.Unmarshal([]byte(out), &got); err != nil || got.Region != "europe-west4" || len(got.Comparison.Offers) == 0 || got.Comparison.Recommended.Machine == "" {
+		t.Errorf("%+v %v", got, err)
+	}
+	for _, name := range []string{"datasets", "sweeps"} {
+		w.empty(name)
+	}
+}
+
+// TestQuoteOfTheDocs runs the command of docs/cost.md, whose output stands there.
+func TestQuoteOfTheDocs(t *testing.T) {
+	w := newWorld(t)
+	out := w.must("plan", "../../../examples/quote/sweep.yaml", "--rows", "130000000", "--features", "40", "--within", "1h",
+		"--machines", "n2-highmem-64,n2-highmem-128,c3d-highmem-60-lssd,c4d-highmem-64-lssd")
+	doc, err := os.ReadFile("../../../docs/cost.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(doc), out) {
+		t.Errorf("docs/cost.md has another output than:\n%s", out)
+	}
+}
+
+func TestPlanOfAStagedDataset(t *testing.T) {
+	w := newWorld(t)
+	spec := w.file("sweep.yaml", sweepYAML)
+	w.refused(sweep.ExitNotFound, "not staged", "plan", spec)
+	w.staged()
+	out := w.must("plan", spec)
+	for _, part := range []string{"4 trials on clicks", "n2-highmem-2", "nothing was measured below 1000000 rows"} {
+		if !strings.Contains(out, part) {
+			t.Errorf("it does not show %q:\n%s", part, out)
+		}
+	}
+}
+
+func TestPlanFlags(t *testing.T) {
+	w := newWorld(t)
+	spec := w.file("sweep.yaml", sweepYAML)
+	size := []string{"--rows", "1000", "--features", "4"}
+	for says, args := range map[string][]string{
+		"go together":          {"--rows", "5"},
+		"--vms is -1":          {"--vms", "-1"},
+		"give one of them":     {"--vms", "1", "--within", "1h"},
+		"a budget of -1":       {"--budget", "-1"},
+		"--preemptions is 100": {"--preemptions", "100"},
+		"--download is 0":      {"--download", "0"},
+		"--startup is -1s":     {"--startup", "-1s"},
+		"--ns-per-value is -1": {"--ns-per-value", "-1"},
+		"use 1 to":             {"--rows", "1000", "--features", "999999999"},
+	} {
+		w.refused(sweep.ExitUsage, says, append([]string{"plan", spec}, args...)...)
+	}
+	w.refused(sweep.ExitInput, `did you mean "n2-highmem"?`, append([]string{"plan", spec, "--machines", "n2-highmen-4"}, size...)...)
+	w.refused(sweep.ExitNotFound, "there.json", append([]string{"plan", spec, "--prices", filepath.Join(w.dir, "there.json")}, size...)...)
+	w.file("bad.json", `{"prices": 3}`)
+	w.refused(sweep.ExitInput, "bad.json:1:", append([]string{"plan", spec, "--prices", filepath.Join(w.dir, "bad.json")}, size...)...)
+}
+
+// TestMachineOfASweep has machines that Batch would refuse: the place in the file is said before anything is looked up.
+func TestMachineOfASweep(t *testing.T) {
+	w := newWorld(t)
+	for machine, says := range map[string]string{
+		"{type: n2-highmen-2}":                      `sweep.yaml:8:17: machine type "n2-highmen-2" is not in the catalogue (did you mean "n2-highmem"?)`,
+		"{type: n2-highmem-3}":                      "has the sizes 2, 4, 8,",
+		"{type: n2-highmem-64, local_ssd: 4}":       "sweep.yaml:8:43: n2-highmem-64 takes 8, 16 or 24 local SSDs, not 4",
+		"{type: c4d-highmem-64-lssd, local_ssd: 8}": "comes with 6 local SSDs, not 8",
+		"{type: e2-highmem-8, local_ssd: 1}":        "takes no local SSD",
+		"{type: n2-highmem-2, local_ssd: 3}":        "takes 1, 2, 4, 8, 16 or 24 local SSDs, not 3",
+	} {
+		spec := w.file("sweep.yaml", strings.Replace(sweepYAML, "{type: n2-highmem-2, threads_per_task: 1}", machine, 1))
+		w.refused(sweep.ExitInput, says, "sweep", spec)
+	}
+	w.staged()
+	w.refused(sweep.ExitInput, "e2-highmem-8 takes no local SSD", "sweep", w.file("sweep.yaml", strings.Replace(sweepYAML, "n2-highmem-2,", "e2-highmem-8,", 1)))
+}
+
+func TestBudgetIsHeldBeforeAnythingIsWritten(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	spec := w.file("sweep.yaml", sweepYAML)
+	w.refused(sweep.ExitInput, "the budget of 0.001 USD is too small: 1 x n2-highmem-2", "sweep", spec, "--budget", "0.001")
+	w.refused(sweep.ExitInput, "too small", "sweep", w.file("with.yaml", sweepYAML+"budget: 0.001\n"))
+	w.refused(sweep.ExitUsage, "a budget of -3", "sweep", spec, "--budget", "-3")
+	dear := w.file("dear.yaml", strings.Replace(sweepYAML, "n2-highmem-2,", "m1-ultramem-40,", 1))
+	w.refused(sweep.ExitInput, "no Spot price of m1-ultramem-40 in us-central1 is known", "sweep", dear, "--budget", "50")
+	w.empty("sweeps")
+	if out := w.must("sweep", dear, "--no-wait"); !strings.Contains(out, "no price known on Spot") {
+		t.Errorf("a sweep without a price:\n%s", out)
+	}
+}
+
+func TestTheQuoteIsKept(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	spec := w.file("sweep.yaml", sweepYAML)
+	out := w.must("sweep", spec, "--no-wait", "--id", "night-1", "--budget", "12.50")
+	if !strings.Contains(out, "expected: ") || !strings.Contains(out, "USD on Spot, a budget of 12.50 USD") {
+		t.Errorf("it does not say what to expect:\n%s", out)
+	}
+	data, _, err := blob.ReadAll(t.Context(), w.buckets["sweeps"], sweep.ID("night-1").Plan(), 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := sweep.DecodePlan(data)
+	if err != nil || p.Spec.Budget != 12.5 || p.Quote == nil || !(p.Quote.Hourly > 0.07) || p.Quote.Region != "us-central1" || p.Spec.Machine.LocalSSD != 1 {
+		t.Fatalf("%v %+v", err, p)
+	}
+	// The same sweep with another budget, and when prices have changed, is the same sweep.
+	w.now = w.now.Add(time.Hour)
+	w.file("prices.json", `{"sources": {"a": "b"}, "prices": [{"family": "n2", "region": "us-central1", "date": "2026-12-01", "source": "a", "spot": {"vcpu": 0.9, "gib": 0.9, "ssd": 0.9}}]}`)
+	out = w.must("sweep", spec, "--no-wait", "--id", "night-1", "--budget", "99", "--prices", filepath.Join(w.dir, "prices.json"))
+	if !strings.Contains(out, "was started with a budget of 12.50 USD, and keeps it") {
+		t.Errorf("%s", out)
+	}
+	// Nor is it refused, now that it would cost more than its budget.
+	out = w.must("sweep", spec, "--no-wait", "--id", "night-1", "--budget", "12.50", "--startup", "20h", "--prices", filepath.Join(w.dir, "prices.json"))
+	if !strings.Contains(out, "attached to it") {
+		t.Errorf("%s", out)
+	}
+	w.refused(sweep.ExitInput, "too small", "sweep", spec, "--no-wait", "--id", "night-2", "--budget", "12.50", "--startup", "20h", "--prices", filepath.Join(w.dir, "prices.json"))
+}
+
+func TestBill(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	spec := w.file("sweep.yaml", sweepYAML)
+	began := w.now
+	w.jobs.run = func(p *sweep.Plan) {
+		for i := range p.Trials {
+			from := began.Add(time.Duration(i) * 10 * time.Minute)
+			for name, v := range map[string]any{
+				p.Sweep.Claim(i, 0): sweep.Claim{Format: 1, Sweep: p.Sweep, Trial: i, Task: 0, Host: "vm", At: from},
+				p.Sweep.Result(i): sweep.Result{Format: 1, Sweep: p.Sweep, Trial: i, Status: sweep.StatusFailed, Reason: "x", TreesGrown: 7, Started: from, Ended: from.Add(9 * time.Minute),
+					Usage: sweep.Usage{TrainSeconds: 500, NsPerValue: 4}},
+			} {
+				if _, err := blob.CreateJSON(t.Context(), w.buckets["sweeps"], name, v); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	}
+	w.must("sweep", spec, "--no-wait", "--id", "night-1")
+	w.now = began.Add(2 * time.Hour)
+	out := w.must("bill", "night-1", "--attempts")
+	for _, part := range []string{"1 x n2-highmem-2 on Spot", "us-central1", "price of 2026-08-20", "0.650, from", "quoted", "came out at", "training that counts", "lost with machines", "no budget", "finished"} {
+		if !strings.Contains(out, part) {
+			t.Errorf("it does not show %q:\n%s", part, out)
+		}
+	}
+	var b struct {
+		MachineHours float64 `json:"machine_hours"`
+		Cost         float64
+		Hourly       float64
+		Trials       []struct{ Cost float64 }
+		Attempts     []struct{ Cost float64 }
+		Quote        *sweep.Quote
+	}
+	if err := json.Unmarshal([]byte(w.must("bill", "night-1", "--json")), &b); err != nil || len(b.Trials) != 4 || len(b.Attempts) != 4 || b.Quote == nil {
+		t.Fatalf("%+v %v", b, err)
+	}
+	if want := 39.0 / 60 * b.Hourly; b.Cost < want*0.999 || b.Cost > want*1.001 || !(b.Hourly > 0.07) {
+		t.Errorf("%v USD, want %v", b.Cost, want)
+	}
+	w.refused(sweep.ExitNotFound, "there is no sweep nobody", "bill", "nobody")
+}
+
+func TestPricesRefresh(t *testing.T) {
+	w := newWorld(t)
+	rate := machines.Rate{VCPU: 0.5, GiB: 0.05, SSD: 0.5}
+	list := &priceList{prices: &machines.Prices{Sources: map[string]string{"c": "today"},
+		Prices: []machines.Price{{Family: "n2", Region: "us-central1", Date: "2026-11-21", Source: "c", Spot: &rate, OnDemand: &rate}}}}
+	w.list = list
+	file := filepath.Join(w.dir, "new", "prices.json")
+	if out := w.must("prices", "refresh", "--out", file, "--region", "us-central1"); !strings.Contains(out, "1 prices read") || len(list.asked) != 1 {
+		t.Errorf("%s", out)
+	}
+	list.prices = &machines.Prices{Sources: map[string]string{"c": "tomorrow"}, Prices: []machines.Price{{Family: "n2", Region: "us-east4", Date: "2026-11-22", Source: "c", Spot: &rate}}}
+	if out := w.must("prices", "refresh", "--out", file, "--json"); !strings.Contains(out, `"prices": 2`) {
+		t.Errorf("what was there did not stay: %s", out)
+	}
+	out := w.must("plan", w.file("sweep.yaml", sweepYAML), "--rows", "1000000", "--features", "40", "--machines", "n2-highmem-2", "--prices", file)
+	if !strings.Contains(out, "2026-11-21, today") {
+		t.Errorf("the plan does not use them:\n%s", out)
+	}
+	before, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list.err = errors.New("half of it could not be read")
+	w.refused(sweep.ExitError, "half of it", "prices", "refresh", "--out", file)
+	if after, err := os.ReadFile(file); err != nil || string(after) != string(before) {
+		t.Errorf("a failed refresh changed the file: %v", err)
+	}
+	w.refused(sweep.ExitUsage, "COPPICE_PRICES", "prices", "refresh")
+	w.refused(sweep.ExitInput, "remove the file", "prices", "refresh", "--out", w.file("bad.json", "{}"))
+}

@@ -1,0 +1,136 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"coppice/machines"
+	"coppice/program"
+)
+
+// PriceList is Google's list of prices.
+type PriceList interface {
+	// Prices are those of the families in the regions, all regions when none is named, with today's date.
+	Prices(ctx context.Context, families []machines.Family, regions []string, date string) (*machines.Prices, error)
+}
+
+func pricesCommand(w *World) *cobra.Command {
+	cmd := program.Group(&cobra.Command{Use: "prices", Short: "Look after the prices that quotes are made of"})
+	cmd.AddCommand(pricesRefreshCommand(w))
+	return cmd
+}
+
+func pricesRefreshCommand(w *World) *cobra.Command {
+	var out string
+	var regions []string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "refresh",
+		Short: "Read prices from the Cloud Billing Catalog",
+		Long: `Reads what machines and local SSDs cost from the Cloud Billing Catalog API, with the application default credentials, and writes a file of
+prices that goes before those that came with the program. What the file had of other regions stays. Nothing is written unless all of it could
+be read.`,
+		Example: `  launcher prices refresh
+  launcher prices refresh --region us-central1,europe-west4 --out prices.json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return w.refresh(cmd.Context(), out, regions, asJSON) },
+	}
+	cmd.Flags().StringVar(&out, "out", "", "file to write; $COPPICE_PRICES, or coppice/prices.json in the user's configuration folder, without")
+	cmd.Flags().StringSliceVar(&regions, "region", nil, "regions to read; all without")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return cmd
+}
+
+func (w *World) refresh(ctx context.Context, out string, regions []string, asJSON bool) error {
+	if out == "" {
+		var ok bool
+		if out, ok = w.pricesFile(); !ok {
+			return program.Usagef("there is no folder to keep prices in; give --out or set COPPICE_PRICES")
+		}
+	}
+	old, err := readPrices(out)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("the prices that are there: %w; remove the file to begin anew", err)
+	}
+	known, err := machines.Types()
+	if err != nil {
+		return err
+	}
+	list, err := w.PriceList(ctx)
+	if err != nil {
+		return err
+	}
+	p, err := list.Prices(ctx, known.Families(), regions, w.Now().UTC().Format(time.DateOnly))
+	if err != nil {
+		return err
+	}
+	read := len(p.Prices)
+	if old != nil {
+		p = p.Over(old)
+	}
+	if err := p.WriteFile(out); err != nil {
+		return err
+	}
+	if asJSON {
+		return w.printJSON(map[string]any{"file": out, "read": read, "prices": len(p.Prices)})
+	}
+	places := map[string]bool{}
+	for _, e := range p.Prices {
+		places[e.Region] = true
+	}
+	fmt.Fprintf(w.Out, "%d prices read; %s has %d, in %d regions\n", read, out, len(p.Prices), len(places))
+	return nil
+}
+
+// pricesFile is where prices are kept for this user.
+func (w *World) pricesFile() (string, bool) {
+	if path, ok := w.Env.Lookup("COPPICE_PRICES"); ok && path != "" {
+		return path, true
+	}
+	if dir, ok := w.Env.Lookup("XDG_CONFIG_HOME"); ok && filepath.IsAbs(dir) {
+		return filepath.Join(dir, "coppice", "prices.json"), true
+	}
+	if home, ok := w.Env.Lookup("HOME"); ok && filepath.IsAbs(home) {
+		return filepath.Join(home, ".config", "coppice", "prices.json"), true
+	}
+	return "", false
+}
+
+// prices are those of the file before those that came with the program. A file that was named has to be there.
+func (w *World) prices(file string) (*machines.Prices, error) {
+	embedded, err := machines.Embedded()
+	if err != nil {
+		return nil, err
+	}
+	named := file != ""
+	if !named {
+		_, named = w.Env.Lookup("COPPICE_PRICES")
+		var ok bool
+		if file, ok = w.pricesFile(); !ok {
+			return embedded, nil
+		}
+	}
+	p, err := readPrices(file)
+	if errors.Is(err, fs.ErrNotExist) && !named {
+		return embedded, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return p.Over(embedded), nil
+}
+
+func readPrices(file string) (*machines.Prices, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	return machines.ReadPrices(file, data)
+}

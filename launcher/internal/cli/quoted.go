@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"coppice/blob"
+	"coppice/dataset"
+	"coppice/launcher/internal/plan"
+	"coppice/launcher/internal/quote"
+	"coppice/machines"
+	"coppice/sweep"
+)
+
+// quote writes into the plan what the sweep is expected to take, and refuses one that is expected to exceed its budget. A sweep that is
+// there already is not refused, whatever it would cost today: it keeps the budget that it was started with.
+func (c *cloud) quote(ctx context.Context, p *plan.Plan, m *dataset.Manifest, prices *machines.Prices, a quote.Assumptions) error {
+	known, err := machines.Types()
+	if err != nil {
+		return err
+	}
+	t, err := known.Find(p.Spec.Machine.Type)
+	if err != nil {
+		return err
+	}
+	q := quote.Request{Plan: p.Plan, Manifest: m, Prices: prices, Region: c.env.Location, Assumptions: a, Calibration: quote.Measured()}
+	offer, err := q.Offer(t)
+	if err != nil {
+		return err
+	}
+	p.Quote = q.Quote(offer)
+	if err := q.PriceFallbacks(known, p.Quote); err != nil {
+		return err
+	}
+	over := quote.Hold(p.Quote, t.Name, p.Spec.Budget)
+	if over == nil {
+		return nil
+	}
+	_, err = c.sweeps.Stat(ctx, p.Sweep.Plan())
+	switch {
+	case errors.Is(err, blob.ErrNotExist):
+		return over
+	case err != nil:
+		return fmt.Errorf("look for sweep %s: %w", p.Sweep, err)
+	}
+	return nil
+}
+
+// quotedCost is a quote's cost with its price model.
+func quotedCost(q *sweep.Quote) string {
+	model := "on demand"
+	if q.Spot {
+		model = "on Spot"
+	}
+	if q.Hourly == 0 {
+		return "no price known " + model
+	}
+	return fmt.Sprintf("%s USD %s", money(&q.Cost), model)
+}
+
+func budgetText(usd float64) string {
+	if usd == 0 {
+		return "no budget"
+	}
+	return fmt.Sprintf("a budget of %s USD", quote.USD(usd))
+}

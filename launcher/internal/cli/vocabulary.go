@@ -1,0 +1,45 @@
+package cli
+
+import (
+	"coppice/gbt"
+	"coppice/machines"
+	"coppice/metric"
+	"coppice/search"
+	"coppice/sweep"
+)
+
+// vocabulary lends the engines' words to the spec's parser.
+func vocabulary() sweep.Vocabulary {
+	return sweep.Vocabulary{
+		Metric: func(name string) error { _, err := metric.Lookup(name); return err },
+		Param:  gbt.CheckParam,
+		Constraint: func(text string) error {
+			_, err := search.CompileConstraint(text, gbt.Defaults().Map())
+			return err
+		},
+		Require: func(text string) error { _, err := search.CompileRequire(text, metric.Canonical); return err },
+		Objective: func(objective, name string) error {
+			m, err := metric.Lookup(name)
+			if err != nil {
+				return err
+			}
+			return m.CheckObjective(objective)
+		},
+		Machine: func(name string) error { _, err := findType(name); return err },
+		LocalSSD: func(name string, disks int) error {
+			t, err := findType(name)
+			if err != nil {
+				return err
+			}
+			return t.CheckDisks(disks)
+		},
+	}
+}
+
+func findType(name string) (machines.Type, error) {
+	known, err := machines.Types()
+	if err != nil {
+		return machines.Type{}, err
+	}
+	return known.Find(name)
+}

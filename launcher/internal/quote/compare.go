@@ -1,0 +1,232 @@
+package quote
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sort"
+	"time"
+
+	"coppice/launcher/internal/plan"
+	"coppice/machines"
+	"coppice/sweep"
+)
+
+// Wish is what is compared and what is wanted.
+type Wish struct {
+	Machines []string      // types to compare; none are those that resemble the plan's
+	VMs      int           // of each type; 0 makes about as many vCPUs as the plan has, or as many as Within needs
+	Within   time.Duration // the sweep is to end in; 0 is the sweep's own limit
+	Budget   float64       // USD; 0 is no bound
+}
+
+// Comparison is a sweep on several machine types.
+type Comparison struct {
+	Offers      []Offer      `json:"offers"` // cheapest first
+	Unfit       []Unfit      `json:"unfit,omitempty"`
+	Within      float64      `json:"within_hours"`
+	Recommended *Recommended `json:"recommended,omitempty"`
+	Reason      string       `json:"reason"`
+	Notes       []string     `json:"notes,omitempty"`
+}
+
+// Unfit is a machine type that was asked for and that the sweep cannot have.
+type Unfit struct {
+	Machine string `json:"machine"`
+	Reason  string `json:"reason"`
+}
+
+// Recommended is the cheapest way to have what is wanted.
+type Recommended struct {
+	Machine string      `json:"machine"`
+	VMs     int         `json:"vms"`
+	Spot    bool        `json:"spot"`
+	Hours   sweep.Range `json:"hours"`
+	Cost    sweep.Range `json:"cost"`
+}
+
+// mostOffers is how many types are compared that nobody has named.
+const mostOffers = 8
+
+// mostVMs bounds how many machines are tried to meet a time.
+const mostVMs = 200
+
+// Compare makes an offer for each machine type and recommends one. Errors are *machines.UnknownError for names that are none, and
+// those of the plan's parameters.
+func (q *Request) Compare(known *machines.Catalogue, wish Wish) (*Comparison, error) {
+	w, err := q.work()
+	if err != nil {
+		return nil, err
+	}
+	own, err := known.Find(q.Plan.Spec.Machine.Type)
+	if err != nil {
+		return nil, err
+	}
+	types, err := q.candidates(known, own, wish.Machines)
+	if err != nil {
+		return nil, err
+	}
+	c := &Comparison{Within: wish.Within.Hours()}
+	if wish.Within == 0 {
+		c.Within = time.Duration(q.Plan.Spec.Limits.Sweep).Hours()
+	}
+	for _, t := range types {
+		o, err := q.bestOf(w, own, t, wish)
+		switch {
+		case err == nil:
+			c.Offers = append(c.Offers, *o)
+		case plan.Input(err):
+			c.Unfit = append(c.Unfit, Unfit{t.Name, err.Error()})
+		default:
+			return nil, err
+		}
+	}
+	spot := *q.Plan.Spec.Machine.Spot
+	slices.SortStableFunc(c.Offers, func(a, b Offer) int { return cmp.Compare(rank(&a, spot), rank(&b, spot)) })
+	if len(wish.Machines) == 0 {
+		c.shorten(own.Name)
+	}
+	c.recommend(wish.Budget)
+	c.Notes = q.notes()
+	return c, nil
+}
+
+// rank orders by cost; what has no price comes last, the quicker first.
+func rank(o *Offer, spot bool) float64 {
+	if s := o.Side(spot); s.Cost != nil {
+		return s.Cost.Expected
+	}
+	const unpriced = 1e15
+	return unpriced + o.Side(spot).Hours.Expected
+}
+
+// candidates are the types to compare: the named ones, or the plan's and all with a price that have half to twice as many vCPUs.
+func (q *Request) candidates(known *machines.Catalogue, own machines.Type, names []string) (types []machines.Type, err error) {
+	for _, name := range names {
+		t, err := known.Find(name)
+		if err != nil {
+			return nil, err
+		}
+		types = append(types, t)
+	}
+	if len(names) > 0 {
+		return types, nil
+	}
+	types = []machines.Type{own}
+	for _, t := range known.All() {
+		_, _, priced := q.Prices.Hourly(t, q.Region, *q.Plan.Spec.Machine.Spot, 1)
+		if priced && t.Name != own.Name && len(t.Disks) > 0 && 2*t.VCPUs >= own.VCPUs && t.VCPUs <= 2*own.VCPUs {
+			types = append(types, t)
+		}
+	}
+	return types, nil
+}
+
+// bestOf is the offer for one type with as many machines as wished.
+func (q *Request) bestOf(w *work, own, t machines.Type, wish Wish) (*Offer, error) {
+	m := q.Plan.Spec.Machine
+	if t.Name != m.Type {
+		m.LocalSSD, m.TasksPerVM = 0, 0
+	}
+	with := func(vms int) (*Offer, error) {
+		m.VMs = vms
+		z, disks, err := plan.Size(m, t, q.Manifest, len(w.seconds), w.need)
+		if err != nil {
+			return nil, err
+		}
+		return q.offer(w, t, z, disks), nil
+	}
+	switch {
+	case wish.VMs > 0:
+		return with(wish.VMs)
+	case wish.Within > 0:
+		return q.fewest(with, min(mostVMs, len(w.seconds)), wish.Within.Hours())
+	case t.Name == m.Type:
+		return with(m.VMs)
+	}
+	return with(max(1, (m.VMs*own.VCPUs+t.VCPUs-1)/t.VCPUs))
+}
+
+// fewest is the offer with the fewest machines that ends in time, or with as many as are of use if none does. More machines are
+// never slower, so halving finds it.
+func (q *Request) fewest(with func(int) (*Offer, error), most int, hours float64) (*Offer, error) {
+	if _, err := with(1); err != nil {
+		return nil, err
+	}
+	spot := *q.Plan.Spec.Machine.Spot
+	n := 1 + sort.Search(most-1, func(i int) bool {
+		o, err := with(1 + i)
+		return err == nil && o.Side(spot).Hours.Expected <= hours
+	})
+	o, err := with(n)
+	if err != nil || n < most || o.Side(spot).Hours.Expected <= hours {
+		return o, err
+	}
+	// None ends in time: the fewest that are as fast as the most.
+	fastest := o.Side(spot).Hours.Expected
+	n = 1 + sort.Search(most-1, func(i int) bool {
+		o, err := with(1 + i)
+		return err == nil && o.Side(spot).Hours.Expected <= fastest
+	})
+	return with(n)
+}
+
+// shorten keeps the cheapest offers, and the plan's own.
+func (c *Comparison) shorten(own string) {
+	if len(c.Offers) <= mostOffers {
+		return
+	}
+	i := slices.IndexFunc(c.Offers, func(o Offer) bool { return o.Machine == own })
+	if i >= mostOffers {
+		c.Offers[mostOffers-1] = c.Offers[i]
+	}
+	c.Offers = c.Offers[:mostOffers]
+}
+
+// recommend chooses the cheapest side of all offers that ends in time and within the budget.
+func (c *Comparison) recommend(budget float64) {
+	var fastest *Offer
+	for i := range c.Offers {
+		o := &c.Offers[i]
+		if fastest == nil || o.OnDemand.Hours.Expected < fastest.OnDemand.Hours.Expected {
+			fastest = o
+		}
+		for _, spot := range []bool{true, false} {
+			s := o.Side(spot)
+			if s.Cost == nil || s.Hours.Expected > c.Within || budget > 0 && s.Cost.Expected > budget || !finite(s.Cost.Expected) {
+				continue
+			}
+			if r := c.Recommended; r == nil || s.Cost.Expected < r.Cost.Expected {
+				c.Recommended = &Recommended{Machine: o.Machine, VMs: o.VMs, Spot: spot, Hours: s.Hours, Cost: *s.Cost}
+			}
+		}
+	}
+	within := time.Duration(c.Within * float64(time.Hour)).Round(time.Second)
+	bound := ""
+	if budget > 0 {
+		bound = fmt.Sprintf(" for at most %.2f USD", budget)
+	}
+	switch {
+	case c.Recommended != nil:
+		c.Reason = fmt.Sprintf("the cheapest of these that is expected to end within %s%s", within, bound)
+	case fastest == nil:
+		c.Reason = "no machine type fits"
+	default:
+		c.Reason = fmt.Sprintf("none of these is expected to end within %s%s; the fastest, %d x %s, takes %.2f hours on demand", within, bound, fastest.VMs, fastest.Machine, fastest.OnDemand.Hours.Expected)
+	}
+}
+
+// notes are what a reader of the numbers should know.
+func (q *Request) notes() []string {
+	var notes []string
+	rows := 0
+	for _, s := range q.Manifest.Splits {
+		if s.Name == sweep.Train {
+			rows = s.Rows
+		}
+	}
+	if least := q.smallest(); rows < least && q.NsPerValue == 0 {
+		notes = append(notes, fmt.Sprintf("nothing was measured below %d rows; on %d, what a tree costs whatever the rows is not in the sums", least, rows))
+	}
+	return notes
+}

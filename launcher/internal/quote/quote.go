@@ -1,0 +1,266 @@
+// Package quote says, before anything is rented, what a sweep will take: tasks and waves, memory, hours and money, on Spot and on
+// demand, for one machine type or for several side by side. It is pure: a plan, the catalogue, prices and stated assumptions come
+// in, numbers come out, and docs/cost.md does the same sums by hand.
+package quote
+
+import (
+	"container/heap"
+	"math"
+	"time"
+
+	"coppice/dataset"
+	"coppice/gbt"
+	"coppice/launcher/internal/plan"
+	"coppice/machines"
+	"coppice/sweep"
+)
+
+// Assumptions are what cannot be measured before, or has not been.
+type Assumptions struct {
+	// Startup is from a machine's first charged second to its first task: booting, Batch's agent, pulling the image.
+	Startup time.Duration `json:"-"`
+	// Download is how fast the dataset comes from Cloud Storage onto local SSD, in bytes a second.
+	Download float64 `json:"download_bytes_per_second"`
+	// Preemptions is how often a Spot machine is taken away, per hour of its life. Google publishes the rate of each type and zone
+	// (the advice.capacityHistory API); this one is for lack of it.
+	Preemptions float64 `json:"preemptions_per_vm_hour"`
+	// NsPerValue, when above 0, replaces the calibration: nanoseconds per row, feature and tree of a trial with the sweep's threads,
+	// ratings included, as `launcher bill` shows them for a sweep that has run.
+	NsPerValue float64 `json:"ns_per_value,omitempty"`
+}
+
+// Assumed are the assumptions for lack of better ones.
+func Assumed() Assumptions {
+	return Assumptions{Startup: 3 * time.Minute, Download: 400e6, Preemptions: 0.05}
+}
+
+// checkpointEvery is how long a trial goes on unsaved, at most (sweep/WIRE.md, Checkpoints).
+const checkpointEvery = time.Minute
+
+// Reserves: until the aggregator looks again (every five minutes in the cloud) and every task has seen that it is over. Quick
+// sweeps, whose tasks beat every second, are looked at as often.
+const (
+	reserve      = 6 * time.Minute
+	quickReserve = 15 * time.Second
+	quickBeat    = time.Second
+)
+
+// measuredSpread is the range about a speed that was measured on the very machines.
+const measuredSpread = 0.15
+
+// Request is what a quote is made of.
+type Request struct {
+	Plan     *sweep.Plan
+	Manifest *dataset.Manifest
+	Prices   *machines.Prices
+	Region   string
+	Assumptions
+	Calibration
+}
+
+// Offer is what the sweep takes on one machine type.
+type Offer struct {
+	Machine        string      `json:"machine"`
+	CPU            string      `json:"cpu"`
+	VCPUs          int         `json:"vcpus"`
+	VMs            int         `json:"vms"`
+	TasksPerVM     int         `json:"tasks_per_vm"`
+	ThreadsPerTask int         `json:"threads_per_task"`
+	Tasks          int         `json:"tasks"`
+	LimitedBy      string      `json:"limited_by"`
+	Waves          int         `json:"waves"`
+	MemoryBytes    int64       `json:"memory_bytes"`
+	UsedBytes      int64       `json:"used_bytes"` // dataset once, the system's reserve, all tasks' private bytes
+	LocalSSD       int         `json:"local_ssd"`
+	Lead           sweep.Range `json:"lead_seconds"`
+	Trial          sweep.Range `json:"trial_seconds"` // the mean one
+	NsPerValue     float64     `json:"ns_per_value"`  // the mean trial's
+	OnDemand       Side        `json:"on_demand"`
+	Spot           Side        `json:"spot"`
+}
+
+// Side is an offer under one price model.
+type Side struct {
+	Hours       sweep.Range  `json:"hours"`
+	Preemptions float64      `json:"preemptions"`      // expected
+	Hourly      float64      `json:"hourly,omitempty"` // of one machine with its local SSDs, USD
+	Cost        *sweep.Range `json:"cost,omitempty"`   // USD; nil where no price is known
+	PriceDate   string       `json:"price_date,omitempty"`
+	PriceFrom   string       `json:"price_from,omitempty"`
+}
+
+// Side is the offer's under the model.
+func (o *Offer) Side(spot bool) *Side {
+	if spot {
+		return &o.Spot
+	}
+	return &o.OnDemand
+}
+
+// work is what does not depend on the machine.
+type work struct {
+	need    int64     // bytes of the most demanding trial
+	seconds []float64 // of each trial, in the plan's order
+	mean    float64
+	ns      float64 // per value, mean
+	low     float64
+	high    float64
+}
+
+func (q *Request) work() (*work, error) {
+	threads := q.Plan.Spec.Machine.ThreadsPerTask
+	need, err := plan.Need(q.Manifest, q.Plan.Trials, threads)
+	if err != nil {
+		return nil, err
+	}
+	w := &work{need: need, low: q.Low, high: q.High}
+	t := table{features: len(q.Manifest.Features), threads: threads}
+	for _, s := range q.Manifest.Splits {
+		switch s.Name {
+		case sweep.Train:
+			t.rows = s.Rows
+		case sweep.Valid:
+			t.valid = s.Rows
+			fallthrough
+		default:
+			t.heldOut += s.Rows
+		}
+	}
+	if q.NsPerValue > 0 {
+		w.low, w.high = 1-measuredSpread, 1+measuredSpread
+	}
+	values := 0.0
+	for _, trial := range q.Plan.Trials {
+		p, err := gbt.ParseParams(trial.Params)
+		if err != nil {
+			return nil, err
+		}
+		of := float64(t.rows) * float64(t.features) * float64(p.NumIterations)
+		s := q.seconds(t, p)
+		if q.NsPerValue > 0 {
+			s = of * q.NsPerValue * 1e-9
+		}
+		w.seconds, w.mean, values = append(w.seconds, s), w.mean+s, values+of
+	}
+	w.ns = w.mean * 1e9 / max(values, 1)
+	w.mean /= float64(len(w.seconds))
+	return w, nil
+}
+
+// Offer is what the plan's own machines would take; its Sizing is taken as it is.
+func (q *Request) Offer(t machines.Type) (*Offer, error) {
+	w, err := q.work()
+	if err != nil {
+		return nil, err
+	}
+	return q.offer(w, t, q.Plan.Sizing, int(q.Plan.Spec.Machine.LocalSSD)), nil
+}
+
+// offer makes the sums for a machine type with its sizing.
+func (q *Request) offer(w *work, t machines.Type, z sweep.Sizing, disks int) *Offer {
+	vms := (z.Tasks + z.TasksPerVM - 1) / z.TasksPerVM
+	o := &Offer{Machine: t.Name, CPU: t.CPU, VCPUs: t.VCPUs, VMs: vms, TasksPerVM: z.TasksPerVM, ThreadsPerTask: z.ThreadsPerTask, Tasks: z.Tasks,
+		LimitedBy: z.LimitedBy, Waves: (len(w.seconds) + z.Tasks - 1) / z.Tasks, MemoryBytes: t.MemoryBytes, LocalSSD: disks,
+		UsedBytes: z.DatasetBytes + z.ReserveBytes + int64(z.TasksPerVM)*z.TrialBytes, NsPerValue: w.ns}
+	lead := q.Startup.Seconds() + float64(z.DatasetBytes)/q.Download
+	o.Lead = sweep.Range{Low: lead / 2, Expected: lead, High: 2 * lead}
+	o.Trial = sweep.Range{Low: w.mean * w.low, Expected: w.mean, High: w.mean * w.high}
+	training := makespan(w.seconds, z.Tasks)
+	for _, spot := range []bool{false, true} {
+		s := o.Side(spot)
+		s.Hours = sweep.Range{
+			Low:      q.hours(o.Lead.Low, training*w.low, o.Trial.Low, spot),
+			Expected: q.hours(o.Lead.Expected, training, o.Trial.Expected, spot),
+			High:     q.hours(o.Lead.High, training*w.high, o.Trial.High, spot),
+		}
+		if spot {
+			s.Preemptions = q.Preemptions * float64(vms) * s.Hours.Expected
+		}
+		usd, from, ok := q.Prices.Hourly(t, q.Region, spot, disks)
+		if !ok {
+			continue
+		}
+		per := usd * float64(vms)
+		s.Hourly, s.PriceDate, s.PriceFrom = usd, from.Date, q.Prices.Sources[from.Source]
+		s.Cost = &sweep.Range{Low: per * s.Hours.Low, Expected: per * s.Hours.Expected, High: per * s.Hours.High}
+	}
+	return o
+}
+
+// hours is how long the machines run. On Spot each is taken away so and so often an hour, and every time costs it a start, the copy
+// of the dataset, half of what had not been saved, and taking a trial up again in its middle; that time can be taken away, too.
+func (q *Request) hours(lead, training, trial float64, spot bool) float64 {
+	calm := (lead + training) / 3600
+	if !spot {
+		return calm
+	}
+	lost := q.Preemptions * q.loss(lead, trial) / 3600
+	return calm / (1 - min(lost, mostLost))
+}
+
+// mostLost is the share of the time beyond which a quote says no more than that it is ten times longer.
+const mostLost = 0.9
+
+// loss is the seconds that a preemption costs a machine.
+func (q *Request) loss(lead, trial float64) float64 {
+	return lead + checkpointEvery.Seconds()/2 + q.Resume*trial/2
+}
+
+// makespan is when the last trial ends, in seconds, when every task takes the next trial as soon as it has done one.
+func makespan(seconds []float64, tasks int) float64 {
+	free := make(times, min(tasks, len(seconds)))
+	last := 0.0
+	for _, s := range seconds {
+		free[0] += s
+		last = max(last, free[0])
+		heap.Fix(&free, 0)
+	}
+	return last
+}
+
+// times is a heap of when each task is free again.
+type times []float64
+
+func (t times) Len() int           { return len(t) }
+func (t times) Less(i, j int) bool { return t[i] < t[j] }
+func (t times) Swap(i, j int)      { t[i], t[j] = t[j], t[i] }
+func (t *times) Push(x any)        { *t = append(*t, x.(float64)) }
+func (t *times) Pop() any          { v := (*t)[len(*t)-1]; *t = (*t)[:len(*t)-1]; return v }
+
+// Quote is the offer as it is written into the plan.
+func (q *Request) Quote(o *Offer) *sweep.Quote {
+	spot := *q.Plan.Spec.Machine.Spot
+	s := o.Side(spot)
+	out := &sweep.Quote{Region: q.Region, Spot: spot, Hourly: s.Hourly, OnDemand: o.OnDemand.Hourly, PriceDate: s.PriceDate, PriceFrom: s.PriceFrom,
+		LocalSSD: o.LocalSSD, VMs: o.VMs, Waves: o.Waves, Hours: s.Hours, LeadTime: o.Lead, Trial: o.Trial, NsPerValue: o.NsPerValue,
+		Preemptions: s.Preemptions, Reserve: Reserve(q.Plan).Seconds()}
+	if s.Cost != nil {
+		out.Cost = *s.Cost
+	}
+	return out
+}
+
+// PriceFallbacks adds the prices of the plan's fallbacks to its quote. Errors are *machines.UnknownError.
+func (q *Request) PriceFallbacks(known *machines.Catalogue, out *sweep.Quote) error {
+	for i := range q.Plan.Fallback {
+		m := q.Plan.Spec.Machine.Choice(i + 1)
+		t, err := known.Find(m.Type)
+		if err != nil {
+			return err
+		}
+		usd, _, _ := q.Prices.Hourly(t, q.Region, *m.Spot, int(m.LocalSSD))
+		out.Fallback = append(out.Fallback, sweep.FallbackPrice{Spot: *m.Spot, Hourly: usd})
+	}
+	return nil
+}
+
+// Reserve is for how long a sweep's machines must still be paid when its budget is found to be used up.
+func Reserve(p *sweep.Plan) time.Duration {
+	if time.Duration(p.Heartbeat) <= quickBeat {
+		return quickReserve
+	}
+	return reserve
+}
+
+// finite keeps a sum out of quotes that no machine could work off.
+func finite(v float64) bool { return !math.IsNaN(v) && v < 1e9 }

@@ -1,0 +1,358 @@
+package quote_test
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"coppice/gbt"
+	"coppice/launcher/internal/plan"
+	"coppice/launcher/internal/quote"
+	"coppice/machines"
+	"coppice/sweep"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func words() sweep.Vocabulary {
+	fine := func(string) error { return nil }
+	return sweep.Vocabulary{Metric: fine, Param: gbt.CheckParam, Constraint: fine, Require: fine, Objective: func(string, string) error { return nil },
+		Machine: fine, LocalSSD: func(string, int) error { return nil }}
+}
+
+// night is the sweep of docs/cost.md.
+const night = `
+name: night
+dataset: clicks
+metric: ap
+trials: 50
+params: {num_iterations: 500}
+search: {random: {learning_rate: {log_uniform: [0.05, 0.2]}}}
+machine: {type: n2-highmem-64, spot: true, threads_per_task: 4}
+`
+
+// Reading the tables takes longer than a quote; they are read once for all tests.
+var (
+	readTypes  = sync.OnceValues(machines.Types)
+	readPrices = sync.OnceValues(machines.Embedded)
+)
+
+func catalogue(t testing.TB) (*machines.Catalogue, *machines.Prices) {
+	t.Helper()
+	known, err := readTypes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	prices, err := readPrices()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return known, prices
+}
+
+// request plans a sweep over a table that is only stated.
+func request(t testing.TB, size quote.Stated, edits ...string) *quote.Request {
+	t.Helper()
+	spec, err := sweep.ParseSpec("sweep.yaml", []byte(strings.NewReplacer(edits...).Replace(night)), words())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := size.Manifest("clicks", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := plan.Build(plan.Request{Spec: spec, Manifest: m, Job: func(sweep.ID) string { return "" }, Now: time.Unix(1, 0), Version: "v1", Unfit: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, prices := catalogue(t)
+	return &quote.Request{Plan: p.Plan, Manifest: m, Prices: prices, Region: "us-central1", Assumptions: quote.Assumed(), Calibration: quote.Measured()}
+}
+
+var large = quote.Stated{Rows: 130_000_000, Features: 40, HeldOut: 2_600_000}
+
+func compare(t testing.TB, q *quote.Request, w quote.Wish) *quote.Comparison {
+	t.Helper()
+	known, _ := catalogue(t)
+	c, err := q.Compare(known, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// four are the machine types of docs/cost.md.
+var four = []string{"n2-highmem-64", "n2-highmem-128", "c3d-highmem-60-lssd", "c4d-highmem-64-lssd"}
+
+// TestGolden compares whole comparisons with testdata; `go test -update ./launcher/internal/quote` writes them.
+func TestGolden(t *testing.T) {
+	for name, tc := range map[string]struct {
+		size  quote.Stated
+		wish  quote.Wish
+		edits []string
+	}{
+		"night-within-an-hour": {large, quote.Wish{Machines: four, Within: time.Hour}, nil},
+		"night-resembling":     {large, quote.Wish{}, nil},
+		"small-with-a-budget":  {quote.Stated{Rows: 1_000_000, Features: 28, HeldOut: 100_000}, quote.Wish{Machines: []string{"n2-highmem-2", "n2-highmem-16", "n2d-highmem-16"}, Budget: 0.05}, []string{"n2-highmem-64", "n2-highmem-16", "threads_per_task: 4", "threads_per_task: 1"}},
+		"nothing-fits":         {large, quote.Wish{Machines: []string{"n2-highcpu-2", "e2-highmem-16"}}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := json.MarshalIndent(compare(t, request(t, tc.size, tc.edits...), tc.wish), "", " ")
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, '\n')
+			file := filepath.Join("testdata", name+".json")
+			if *update {
+				if err := os.WriteFile(file, got, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(got) != string(want) {
+				t.Errorf("%s differs; got\n%s", file, got)
+			}
+		})
+	}
+}
+
+// TestByHand does the sums of docs/cost.md once more.
+func TestByHand(t *testing.T) {
+	q := request(t, large, "threads_per_task: 4", "threads_per_task: 1")
+	c := compare(t, q, quote.Wish{Machines: []string{"n2-highmem-16"}, VMs: 4})
+	o := c.Offers[0]
+	// 130e6 x 40 x 500 values of 2.125 ns, and 3 x 2.6e6 held-out rows through 500 trees at the end.
+	trial := 130e6*40*500*2.125e-9 + 3*2.6e6*500*3.6e-9
+	lead := 180 + (130e6+3*2.6e6)*85/400e6
+	if math.Abs(o.Trial.Expected/trial-1) > 1e-9 || math.Abs(o.Lead.Expected/lead-1) > 1e-9 {
+		t.Errorf("a trial of %v s after %v s, want %v and %v", o.Trial.Expected, o.Lead.Expected, trial, lead)
+	}
+	if o.VMs != 4 || o.TasksPerVM != 13 || o.Waves != 1 || o.LocalSSD != 2 {
+		t.Errorf("%+v", o)
+	}
+	hours := (lead + trial) / 3600
+	hourly := 16*0.031611 + 128*0.004237 + 2*375*0.08/730
+	if d := o.OnDemand; math.Abs(d.Hours.Expected/hours-1) > 1e-9 || math.Abs(d.Cost.Expected/(4*hours*hourly)-1) > 1e-9 || d.Preemptions != 0 {
+		t.Errorf("%+v, want %v hours, %v USD", d, hours, 4*hours*hourly)
+	}
+	loss := lead + 30 + 0.05*trial/2
+	spotHours := hours / (1 - 0.05*loss/3600)
+	spotHourly := 16*0.01814 + 128*0.002432 + 2*375*0.048/730
+	if s := o.Spot; math.Abs(s.Hours.Expected/spotHours-1) > 1e-9 || math.Abs(s.Cost.Expected/(4*spotHours*spotHourly)-1) > 1e-9 || math.Abs(s.Preemptions/(4*spotHours*0.05)-1) > 1e-9 {
+		t.Errorf("%+v, want %v hours", s, spotHours)
+	}
+}
+
+func TestASpeedThatWasSeen(t *testing.T) {
+	q := request(t, large, "threads_per_task: 4", "threads_per_task: 1")
+	q.NsPerValue = 3
+	o := compare(t, q, quote.Wish{Machines: []string{"n2-highmem-16"}, VMs: 4}).Offers[0]
+	if trial := 130e6 * 40 * 500 * 3e-9; math.Abs(o.Trial.Expected/trial-1) > 1e-9 || math.Abs(o.Trial.High/trial-1.15) > 1e-9 || math.Abs(o.NsPerValue-3) > 1e-9 {
+		t.Errorf("%+v", o.Trial)
+	}
+}
+
+func TestWhatIsNotKnownHasNoPrice(t *testing.T) {
+	q := request(t, large)
+	q.Region = "mars-north1"
+	c := compare(t, q, quote.Wish{Machines: four})
+	for _, o := range c.Offers {
+		if o.Spot.Cost != nil || o.OnDemand.Cost != nil || !(o.Spot.Hours.Expected > 0) {
+			t.Errorf("%+v", o)
+		}
+	}
+	if c.Recommended != nil || !strings.Contains(c.Reason, "none of these") {
+		t.Errorf("%+v %s", c.Recommended, c.Reason)
+	}
+	// On demand has a price where Spot has none.
+	q = request(t, large)
+	o := compare(t, q, quote.Wish{Machines: []string{"n2d-highmem-64"}}).Offers[0]
+	if o.Spot.Cost != nil || o.OnDemand.Cost == nil {
+		t.Errorf("%+v", o)
+	}
+}
+
+func TestUnknownMachines(t *testing.T) {
+	known, _ := catalogue(t)
+	var unknown *machines.UnknownError
+	if _, err := request(t, large).Compare(known, quote.Wish{Machines: []string{"n2-highmen-64"}}); !errors.As(err, &unknown) {
+		t.Error(err)
+	}
+}
+
+// random is a table, a sweep and assumptions of some kind.
+func random(t *testing.T, r *rand.Rand) (quote.Stated, []string, quote.Assumptions) {
+	t.Helper()
+	size := quote.Stated{Rows: int(math.Exp(9 + 10*r.Float64())), Features: 1 + r.IntN(300), HeldOut: 1000 + r.IntN(1_000_000)}
+	edits := []string{"num_iterations: 500", fmt.Sprintf("num_iterations: %d, num_leaves: %d, feature_fraction: %.2f", 1+r.IntN(2000), 2+r.IntN(500), 0.1+0.9*r.Float64()),
+		"trials: 50", fmt.Sprintf("trials: %d", 1+r.IntN(120)), "threads_per_task: 4", fmt.Sprintf("threads_per_task: %d", 1+r.IntN(8))}
+	a := quote.Assumptions{Startup: time.Duration(r.Float64() * float64(10*time.Minute)), Download: 1e7 + 1e9*r.Float64(), Preemptions: 3 * r.Float64()}
+	return size, edits, a
+}
+
+// TestProperties holds random quotes against what has to be true of all: ranges in order, Spot never quicker than on demand, more
+// machines never slower, more rows never quicker, memory within the machine.
+func TestProperties(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	offers := 0
+	for range 15 {
+		size, edits, a := random(t, r)
+		q := request(t, size, edits...)
+		q.Assumptions = a
+		before := map[string]quote.Offer{}
+		for _, vms := range []int{1, 2, 5, 20} {
+			for _, o := range compare(t, q, quote.Wish{Machines: four, VMs: vms}).Offers {
+				offers++
+				checkOffer(t, o)
+				if b, ok := before[o.Machine]; ok && (o.OnDemand.Hours.Expected > b.OnDemand.Hours.Expected+1e-9 || o.Spot.Hours.High > b.Spot.Hours.High+1e-9 || o.Waves > b.Waves) {
+					t.Errorf("%d machines are slower than fewer:\n%+v\n%+v", vms, o, b)
+				}
+				before[o.Machine] = o
+			}
+		}
+		size.Rows *= 2
+		q = request(t, size, edits...)
+		q.Assumptions = a
+		for _, o := range compare(t, q, quote.Wish{Machines: four, VMs: 20}).Offers {
+			if b, ok := before[o.Machine]; ok && o.OnDemand.Hours.Expected < b.OnDemand.Hours.Expected-1e-9 {
+				t.Errorf("twice the rows are quicker:\n%+v\n%+v", o, b)
+			}
+		}
+	}
+	if offers < 60 {
+		t.Errorf("only %d offers were looked at", offers)
+	}
+}
+
+func checkOffer(t *testing.T, o quote.Offer) {
+	t.Helper()
+	ordered := func(r sweep.Range) bool { return r.Low > 0 && r.Low <= r.Expected && r.Expected <= r.High }
+	for _, s := range []quote.Side{o.OnDemand, o.Spot} {
+		if !ordered(s.Hours) || s.Cost == nil || !ordered(*s.Cost) {
+			t.Errorf("%s: %+v", o.Machine, s)
+		}
+	}
+	if o.Spot.Hours.Expected < o.OnDemand.Hours.Expected || o.UsedBytes > o.MemoryBytes || o.TasksPerVM > sweep.MaxTasksPerVM || o.Tasks > o.VMs*o.TasksPerVM || o.Tasks <= (o.VMs-1)*o.TasksPerVM {
+		t.Errorf("%+v", o)
+	}
+}
+
+// TestMoreNeverHurts gives growing budgets and times: whoever may spend or wait more is never told that nothing is left, nor to pay more.
+func TestMoreNeverHurts(t *testing.T) {
+	r := rand.New(rand.NewPCG(8, 9))
+	for range 6 {
+		size, edits, a := random(t, r)
+		q := request(t, size, edits...)
+		q.Assumptions = a
+		for _, wishes := range [][]quote.Wish{
+			{{Budget: 0.5}, {Budget: 2}, {Budget: 10}, {Budget: 100}, {Budget: 10_000}},
+			{{Within: 20 * time.Minute}, {Within: time.Hour}, {Within: 5 * time.Hour}, {Within: 100 * time.Hour}},
+		} {
+			var before *quote.Recommended
+			for _, w := range wishes {
+				w.Machines = four
+				c := compare(t, q, w)
+				got := c.Recommended
+				if before != nil && (got == nil || got.Cost.Expected > before.Cost.Expected*(1+1e-9)) {
+					t.Errorf("%+v: %+v, with less %+v", w, got, before)
+				}
+				if got != nil && (got.Hours.Expected > c.Within || w.Budget > 0 && got.Cost.Expected > w.Budget) {
+					t.Errorf("%+v: %+v is too much", w, got)
+				}
+				before = got
+			}
+		}
+	}
+}
+
+func TestHold(t *testing.T) {
+	q := &sweep.Quote{Region: "us-central1", Spot: true, Hourly: 1, VMs: 2, Reserve: 360, Cost: sweep.Range{Low: 1, Expected: 2, High: 4}}
+	for budget, says := range map[float64]string{
+		0: "", 2.2: "", 100: "",
+		2.19: "the budget of 2.19 USD is too small: 2 x n2-highmem-64 are expected to cost 2.00 (1.00 to 4.00), and 0.20 is kept back to stop in time; give --budget 2.20",
+		1:    "too small", 0.0015: "the budget of 0.0015 USD",
+	} {
+		err := quote.Hold(q, "n2-highmem-64", budget)
+		var bad *quote.BudgetError
+		if (err == nil) != (says == "") || err != nil && (!errors.As(err, &bad) || !strings.Contains(err.Error(), says)) {
+			t.Errorf("%v: %v", budget, err)
+		}
+	}
+	q.Fallback = []sweep.FallbackPrice{{Spot: true, Hourly: 0.5}, {Hourly: 3}} // the dearest counts for what is kept back
+	if err := quote.Hold(q, "n2-highmem-64", 2.59); err == nil || !strings.Contains(err.Error(), "give --budget 2.60") {
+		t.Error(err)
+	}
+	q.Fallback[1].Hourly = 0
+	if err := quote.Hold(q, "n2-highmem-64", 100); err == nil || !strings.Contains(err.Error(), "no on-demand price of machine.fallback[1] in us-central1") {
+		t.Error(err)
+	}
+	q.Hourly = 0
+	if err := quote.Hold(q, "c4-highmem-96-lssd", 5); err == nil || !strings.Contains(err.Error(), "no Spot price of c4-highmem-96-lssd in us-central1 is known; `launcher prices refresh`") {
+		t.Error(err)
+	}
+	if err := quote.Hold(q, "c4-highmem-96-lssd", 0); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestQuoteIsKept has the quote of an offer come back out of the plan's JSON.
+func TestQuoteIsKept(t *testing.T) {
+	q := request(t, large)
+	known, _ := catalogue(t)
+	m, err := known.Find("n2-highmem-64")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := q.Offer(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.Plan.Quote, q.Plan.Spec.Budget = q.Quote(o), 12.5
+	data, err := json.Marshal(q.Plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := sweep.DecodePlan(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(back.Quote, q.Plan.Quote) || back.Quote.Hourly != o.Spot.Hourly || back.Quote.OnDemand != o.OnDemand.Hourly || back.Quote.Cost != *o.Spot.Cost || !back.Quote.Spot {
+		t.Errorf("%+v\n%+v", back.Quote, o)
+	}
+	if quote.Reserve(q.Plan) != 6*time.Minute {
+		t.Errorf("%s kept back", quote.Reserve(q.Plan))
+	}
+	q.Plan.Heartbeat = sweep.Duration(time.Second)
+	if quote.Reserve(q.Plan) != 15*time.Second {
+		t.Errorf("%s kept back from a quick sweep", quote.Reserve(q.Plan))
+	}
+}
+
+func TestStatedSizes(t *testing.T) {
+	for _, bad := range []quote.Stated{{}, {Rows: -1, Features: 3, HeldOut: 1}, {Rows: 1e12, Features: 3, HeldOut: 1}, {Rows: 10, Features: 1e6, HeldOut: 1}, {Rows: 10, Features: 3}} {
+		if _, err := bad.Manifest("x", true); err == nil {
+			t.Errorf("%+v was taken", bad)
+		}
+	}
+	m, err := large.Manifest("clicks", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A staged table of 130,000,000 x 40 without held-out rows has 10.31 GiB (docs/benchmarks.md).
+	if got := float64(130_000_000*85) / (1 << 30); math.Abs(got/10.31-1) > 0.005 || len(m.Features) != 40 {
+		t.Errorf("%v GiB", got)
+	}
+}

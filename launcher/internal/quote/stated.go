@@ -1,0 +1,50 @@
+package quote
+
+import (
+	"fmt"
+
+	"coppice/dataset"
+	"coppice/sweep"
+)
+
+// Stated is a dataset that is not there, only its size.
+type Stated struct {
+	Rows     int // to train on
+	Features int
+	HeldOut  int // rows in each of valid, calib and test
+}
+
+// Bounds of a stated size.
+const (
+	maxStatedRows     = 100_000_000_000
+	maxStatedFeatures = 100_000
+)
+
+// bytesPerRow is what a staged row takes beside its features' two bytes: label and fold (dataset/FORMAT.md).
+const bytesPerRow = 5
+
+// Manifest is a stand-in for the dataset's manifest: all features with 255 bins, nothing that could be opened.
+func (s Stated) Manifest(name string, binary bool) (*dataset.Manifest, error) {
+	if s.Rows < 1 || s.Rows > maxStatedRows || s.Features < 1 || s.Features > maxStatedFeatures || s.HeldOut < 1 || s.HeldOut > maxStatedRows {
+		return nil, fmt.Errorf("%d rows, %d held out, %d features: use 1 to %d rows and 1 to %d features", s.Rows, s.HeldOut, s.Features, maxStatedRows, maxStatedFeatures)
+	}
+	m := &dataset.Manifest{Name: name, Version: "0000000000000000", Sample: dataset.SampleInfo{Rows: 1}}
+	m.Label.Kind = dataset.Regression
+	if binary {
+		m.Label.Kind = dataset.Binary
+	}
+	for i := range s.Features {
+		m.Features = append(m.Features, dataset.Feature{Name: fmt.Sprintf("f%d", i), Bins: 255})
+	}
+	bytes := int64(0)
+	for _, split := range []string{sweep.Train, sweep.Valid, sweep.Calib, sweep.Test} {
+		rows := s.HeldOut
+		if split == sweep.Train {
+			rows = s.Rows
+		}
+		m.Splits = append(m.Splits, dataset.Rows{Name: split, Rows: rows})
+		bytes += int64(rows) * (2*int64(s.Features) + bytesPerRow)
+	}
+	m.Files = []dataset.FileInfo{{Name: "stated", Bytes: bytes}}
+	return m, nil
+}

@@ -1,0 +1,102 @@
+//go:build unix
+
+package batchemu
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"coppice/localemu/internal/proc"
+)
+
+// ContainerTools are the programs that can run images (Options.Containers).
+func ContainerTools() []string { return []string{"buildah", "podman", "docker"} }
+
+// container.sh is run by sh in a mount namespace of its own.
+//
+//go:embed container.sh
+var buildahScript string
+
+// removeLimit is how long a tool may take to forget a container.
+const removeLimit = time.Minute
+
+// image is what a job's image name stands for here: a local program, or an image of the container tool.
+func (s *Server) image(name string) (string, bool) {
+	found, ok := s.opts.Images[name]
+	if !ok && s.opts.Containers != "" {
+		return name, true // as in the cloud: who runs it will see whether it is there
+	}
+	return found, ok
+}
+
+// container is the attempt's container; two local clouds on one machine must not meet.
+func (a *attempt) container() string {
+	return fmt.Sprintf("localemu-%d-%s-%d-%d", os.Getpid(), a.job.id, a.task.index, a.number)
+}
+
+// contained is the command line that runs the attempt in a container of its image, with the variables of the job and nothing
+// else: read-only root, the network of this machine, the image's own user.
+func (a *attempt) contained() proc.Command {
+	o, p := &a.job.srv.opts, a.job.plan
+	var volumes []string
+	for _, m := range a.vm.mounts {
+		volumes = append(volumes, m.folder+":"+m.path)
+	}
+	env := slices.Concat(o.Env, p.env, a.indexes())
+	var args []string
+	program := o.Containers
+	if program == "buildah" {
+		program = "unshare"
+		args = slices.Concat([]string{"--mount", "sh", "-c", buildahScript, "sh", a.container(), p.program}, volumes, []string{"--"}, env, []string{"--"}, p.args)
+	} else {
+		args = []string{"run", "--rm", "--name", a.container(), "--pull=never", "--network=host", "--read-only"}
+		for _, v := range volumes {
+			args = append(args, "--volume", v)
+		}
+		for _, v := range env {
+			args = append(args, "--env", v)
+		}
+		args = slices.Concat(args, []string{p.program}, p.args)
+	}
+	return proc.Command{Path: lookUp(program), Args: args, Env: o.Environ, Dir: a.vm.dir}
+}
+
+// lookUp leaves a name alone that cannot be found: starting it will say so.
+func lookUp(program string) string {
+	if path, err := exec.LookPath(program); err == nil {
+		return path
+	}
+	return program
+}
+
+// removeContainer has the tool end and forget the attempt's container: its client may have been killed, or have had no time.
+func (a *attempt) removeContainer() {
+	o := &a.job.srv.opts
+	if o.Containers == "" {
+		return
+	}
+	args := []string{"rm", "--force", a.container()}
+	if o.Containers == "buildah" {
+		args = []string{"rm", a.container()}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), removeLimit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, lookUp(o.Containers), args...)
+	cmd.Env = o.Environ
+	out, err := cmd.CombinedOutput()
+	if text := strings.TrimSpace(string(out)); err != nil && !gone(text) {
+		o.Log.Error("remove a container", "container", a.container(), "error", err, "output", text)
+	}
+}
+
+// gone recognises a container that does not exist: it never came to be, or --rm has removed it.
+func gone(text string) bool {
+	text = strings.ToLower(text)
+	return strings.Contains(text, "no such container") || strings.Contains(text, "not known") || strings.Contains(text, "no container with name")
+}

@@ -1,0 +1,154 @@
+// Package machines is the catalogue of machine types on which a sweep may run: vCPUs, memory, which numbers of local SSDs a type
+// takes, and what it costs in a region, on demand and on Spot. The tables are data (types.yaml, prices.yaml), each entry with where
+// and when it was read; a file of newer prices, as `launcher prices refresh` writes it, goes before the embedded ones.
+//
+// It knows nobody but the YAML reader, and asks nobody: reading prices from Google is package cloud/billing.
+package machines
+
+import (
+	_ "embed"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"coppice/strictyaml"
+)
+
+// DiskBytes is the size of one local SSD.
+// Source: https://cloud.google.com/compute/docs/disks/local-ssd
+const DiskBytes = 375 << 30
+
+// DiskGiB is the same in the unit of its price.
+const DiskGiB = 375
+
+//go:embed types.yaml
+var typesFile []byte
+
+//go:embed prices.yaml
+var pricesFile []byte
+
+// Type is one machine type.
+type Type struct {
+	Name        string
+	Family      string // such as n2
+	Shape       string // such as highmem
+	CPU         string // processors that it may have
+	Generation  int    // of the family, from 1
+	VCPUs       int
+	MemoryBytes int64
+	Disks       []int // how many local SSDs it may have, ascending; none when it takes none
+	BuiltIn     bool  // it has exactly Disks[0], whatever is asked for
+	Source      string
+	Date        string // when that was read, YYYY-MM-DD
+}
+
+// GiB is the memory in the unit of its price.
+func (t Type) GiB() float64 { return float64(t.MemoryBytes) / (1 << 30) }
+
+// Catalogue is the known machine types.
+type Catalogue struct {
+	types    map[string]Type
+	families []Family
+}
+
+// Types reads the embedded catalogue.
+func Types() (*Catalogue, error) { return ReadTypes("types.yaml", typesFile) }
+
+// All are the types by name.
+func (c *Catalogue) All() []Type {
+	out := make([]Type, 0, len(c.types))
+	for _, name := range slices.Sorted(maps.Keys(c.types)) {
+		out = append(out, c.types[name])
+	}
+	return out
+}
+
+// Families are the families in the order of the file, with how the Cloud Billing Catalog calls them.
+func (c *Catalogue) Families() []Family { return c.families }
+
+// UnknownError is a machine type that is not in the catalogue.
+type UnknownError struct{ Msg string }
+
+func (e *UnknownError) Error() string { return e.Msg }
+
+var namePattern = regexp.MustCompile(`^([a-z][a-z0-9]*-[a-z]+)-([0-9]{1,3})(-lssd)?$`)
+
+// Find is the type called name, or an *UnknownError that says what would be right.
+func (c *Catalogue) Find(name string) (Type, error) {
+	if t, ok := c.types[name]; ok {
+		return t, nil
+	}
+	m := namePattern.FindStringSubmatch(name)
+	if m == nil {
+		return Type{}, &UnknownError{fmt.Sprintf("machine type %.60q: expected a family, a shape and a number of vCPUs, such as n2-highmem-64", name)}
+	}
+	var kinds, sizes []string
+	for _, t := range c.All() {
+		if kind := t.Family + "-" + t.Shape; !slices.Contains(kinds, kind) {
+			kinds = append(kinds, kind)
+		}
+		if t.Family+"-"+t.Shape == m[1] {
+			sizes = append(sizes, strings.TrimPrefix(t.Name, m[1]+"-"))
+		}
+	}
+	if len(sizes) == 0 {
+		return Type{}, &UnknownError{fmt.Sprintf("machine type %.60q is not in the catalogue%s", name, strictyaml.Suggest(m[1], kinds))}
+	}
+	slices.SortFunc(sizes, bySize)
+	return Type{}, &UnknownError{fmt.Sprintf("machine type %.60q is not in the catalogue; %s has the sizes %s", name, m[1], strings.Join(sizes, ", "))}
+}
+
+func bySize(a, b string) int {
+	x, _ := strconv.Atoi(strings.TrimSuffix(a, lssd))
+	y, _ := strconv.Atoi(strings.TrimSuffix(b, lssd))
+	if x != y {
+		return x - y
+	}
+	return strings.Compare(a, b)
+}
+
+// DiskError is a number of local SSDs that a machine type cannot have.
+type DiskError struct{ Msg string }
+
+func (e *DiskError) Error() string { return e.Msg }
+
+// CheckDisks refuses, with a *DiskError, a number of local SSDs that the type cannot have.
+func (t Type) CheckDisks(n int) error {
+	switch {
+	case len(t.Disks) == 0:
+		return &DiskError{fmt.Sprintf("%s takes no local SSD, where the dataset has to lie; use a type that does, such as n2-highmem-%d", t.Name, min(t.VCPUs, 128))}
+	case slices.Contains(t.Disks, n):
+		return nil
+	case t.BuiltIn:
+		return &DiskError{fmt.Sprintf("%s comes with %d local SSDs, not %d; leave the number out", t.Name, t.Disks[0], n)}
+	}
+	return &DiskError{fmt.Sprintf("%s takes %s local SSDs, not %d", t.Name, alternatives(t.Disks), n)}
+}
+
+// FewestDisks is the smallest number of local SSDs that the type may have and that hold so many bytes, or a *DiskError.
+func (t Type) FewestDisks(bytes int64) (int, error) {
+	for _, n := range t.Disks {
+		if int64(n)*DiskBytes >= bytes {
+			return n, nil
+		}
+	}
+	if len(t.Disks) == 0 {
+		return 0, t.CheckDisks(1)
+	}
+	most := t.Disks[len(t.Disks)-1]
+	return 0, &DiskError{fmt.Sprintf("%s takes at most %d local SSDs, which hold %d GiB; %d GiB are needed", t.Name, most, most*DiskGiB, bytes>>30)}
+}
+
+func alternatives(counts []int) string {
+	words := make([]string, len(counts))
+	for i, n := range counts {
+		words[i] = strconv.Itoa(n)
+	}
+	if len(words) == 1 {
+		return words[0]
+	}
+	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
+}

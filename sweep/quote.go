@@ -1,0 +1,112 @@
+package sweep
+
+import (
+	"fmt"
+	"math"
+)
+
+// Quote is what a sweep was expected to take, with the prices at which its cost is reckoned from then on. The launcher writes it into
+// the plan; the aggregator holds the budget against it, `launcher bill` what came of it. Money is USD.
+type Quote struct {
+	Region      string  `json:"region"`
+	Spot        bool    `json:"spot"`                 // which of the two prices is meant by Hourly
+	Hourly      float64 `json:"hourly"`               // of one machine with its local SSDs; 0 when no price is known
+	OnDemand    float64 `json:"on_demand,omitempty"`  // what one machine would cost an hour on demand
+	PriceDate   string  `json:"price_date,omitempty"` // when the price was read, YYYY-MM-DD
+	PriceFrom   string  `json:"price_from,omitempty"` // and where
+	LocalSSD    int     `json:"local_ssd"`            // disks on each machine
+	VMs         int     `json:"vms"`                  // machines that are used at once
+	Waves       int     `json:"waves"`                // trials that a task takes one after another
+	Hours       Range   `json:"hours"`                // from the first machine's start to the last one's end
+	Cost        Range   `json:"cost"`                 // all zeros when no price is known
+	LeadTime    Range   `json:"lead_seconds"`         // of a machine before its first trial: starting, copying the dataset
+	Trial       Range   `json:"trial_seconds"`        // of the mean trial
+	NsPerValue  float64 `json:"ns_per_value"`         // expected of the mean trial: per row, feature and tree, with the sweep's threads
+	Preemptions float64 `json:"preemptions"`          // expected during the sweep
+	Reserve     float64 `json:"reserve_seconds"`      // of all machines: kept back from a budget, to notice its end and to stop in time
+
+	// Fallback are the prices of a machine-hour on the plan's fallbacks, one each.
+	Fallback []FallbackPrice `json:"fallback,omitempty"`
+}
+
+// FallbackPrice is what a machine of a fallback costs an hour; 0 when that is not known.
+type FallbackPrice struct {
+	Spot   bool    `json:"spot"`
+	Hourly float64 `json:"hourly"`
+}
+
+// Price is what a machine of the sweep's job number n costs an hour, under which model; 0 where no price is known.
+func (p *Plan) Price(n int) (hourly float64, spot bool) {
+	switch q := p.Quote; {
+	case q == nil:
+		return 0, false
+	case n == 0:
+		return q.Hourly, q.Spot
+	case n <= len(q.Fallback):
+		return q.Fallback[n-1].Hourly, q.Fallback[n-1].Spot
+	}
+	return 0, false
+}
+
+// JobNumber is the number of the sweep's job with an id; 0, the plan's own, for an id that is none of its.
+func (p *Plan) JobNumber(job string) int {
+	for n := range p.Fallback {
+		if string(p.Sweep.JobID(n+1)) == job {
+			return n + 1
+		}
+	}
+	return 0
+}
+
+// Range is an expected value between a low and a high one.
+type Range struct {
+	Low      float64 `json:"low"`
+	Expected float64 `json:"expected"`
+	High     float64 `json:"high"`
+}
+
+// ReserveCost is the money that Reserve stands for, on the dearest of the machines that the sweep may run on.
+func (q *Quote) ReserveCost() float64 {
+	dearest := q.Hourly
+	for _, f := range q.Fallback {
+		dearest = max(dearest, f.Hourly)
+	}
+	return dearest * float64(q.VMs) * q.Reserve / 3600
+}
+
+// maxQuoted bounds every number of a quote, so that no sum of them can overflow.
+const maxQuoted = 1e12
+
+// checkMoney says what is wrong with a plan's quote and budget.
+func (p *Plan) checkMoney() error {
+	if b := p.Spec.Budget; b != 0 {
+		if err := CheckBudget(b); err != nil {
+			return err
+		}
+		if p.Quote == nil || !(p.Quote.Hourly > 0) {
+			return fmt.Errorf("a budget of %v without a price", b)
+		}
+	}
+	q := p.Quote
+	if q == nil {
+		return nil
+	}
+	if len(q.Fallback) > MaxFallbacks {
+		return fmt.Errorf("%d prices of fallbacks", len(q.Fallback))
+	}
+	for _, f := range q.Fallback {
+		if !(f.Hourly >= 0) || f.Hourly > maxQuoted {
+			return fmt.Errorf("a fallback's price of %v", f.Hourly)
+		}
+	}
+	if q.VMs < 0 || q.VMs > MaxTrials || q.Waves < 0 || q.LocalSSD < 0 {
+		return fmt.Errorf("quoted for %d machines, %d waves", q.VMs, q.Waves)
+	}
+	for _, v := range []float64{q.Hourly, q.OnDemand, q.Hours.Low, q.Hours.Expected, q.Hours.High, q.Cost.Low, q.Cost.Expected, q.Cost.High, q.LeadTime.Low,
+		q.LeadTime.Expected, q.LeadTime.High, q.Trial.Low, q.Trial.Expected, q.Trial.High, q.NsPerValue, q.Preemptions, q.Reserve} {
+		if math.IsNaN(v) || v < 0 || v > maxQuoted {
+			return fmt.Errorf("a quote of %v", v)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,129 @@
+package worker
+
+import (
+	"context"
+	"math"
+	"strconv"
+
+	"go.opentelemetry.io/otel/attribute"
+	otel "go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+
+	"coppice/dataset"
+	"coppice/sweep"
+	"coppice/task/internal/usage"
+)
+
+// measures are a task's instruments; docs/observability.md says what each is good for. Rates (trees per second) are left to
+// whoever reads the counters.
+type measures struct {
+	sweep     attribute.KeyValue
+	metric    string
+	rowsATree int64
+
+	trees, rows, ended, takeovers, interruptions otel.Int64Counter
+	waiting                                      otel.Int64Gauge
+	score                                        otel.Float64Gauge
+
+	// What the process uses, asked for when somebody reads.
+	mapped, pss, private otel.Int64Observable
+	cpu                  otel.Float64Observable
+}
+
+// measure makes the instruments. What they hold of ds may be read until stop has returned.
+func (w *Worker) measure(ds *dataset.Dataset) (stop func() error, err error) {
+	meter := w.Meter
+	if meter == nil {
+		meter = noop.NewMeterProvider().Meter("")
+	}
+	m := &measures{sweep: attribute.String("sweep", string(w.Sweep)), metric: w.plan.Spec.Metric}
+	if s := ds.Split(dataset.TrainSplit); s != nil {
+		m.rowsATree = int64(s.Rows)
+	}
+	if err := m.instruments(meter); err != nil {
+		return nil, err
+	}
+	mapped, labels := ds.Mapped(), otel.WithAttributes(m.sweep)
+	r, err := meter.RegisterCallback(func(_ context.Context, o otel.Observer) error {
+		mem := usage.Self()
+		o.ObserveInt64(m.mapped, mapped, labels)
+		o.ObserveInt64(m.pss, mem.PSS, labels)
+		o.ObserveInt64(m.private, mem.Private, labels)
+		o.ObserveFloat64(m.cpu, usage.CPU().Seconds(), labels)
+		return nil
+	}, m.mapped, m.pss, m.private, m.cpu)
+	if err != nil {
+		return nil, err
+	}
+	w.measures = m
+	return r.Unregister, nil
+}
+
+func (m *measures) instruments(meter otel.Meter) error {
+	var errs collect
+	counter := func(name, unit, what string) otel.Int64Counter {
+		c, err := meter.Int64Counter(name, otel.WithUnit(unit), otel.WithDescription(what))
+		errs.add(err)
+		return c
+	}
+	gauge := func(name, what string) otel.Int64Observable {
+		g, err := meter.Int64ObservableGauge(name, otel.WithUnit("By"), otel.WithDescription(what))
+		errs.add(err)
+		return g
+	}
+	m.trees = counter("coppice.task.trees", "{tree}", "Trees grown")
+	m.rows = counter("coppice.task.rows", "{row}", "Rows of the train split, once for each tree grown on them")
+	m.ended = counter("coppice.task.trials", "{trial}", "Trials ended, by status")
+	m.takeovers = counter("coppice.task.takeovers", "{trial}", "Trials taken over from a task that had gone: preempted, or lost with its machine")
+	m.interruptions = counter("coppice.task.interruptions", "{trial}", "Trials given back because this task was told to go")
+	var err error
+	m.waiting, err = meter.Int64Gauge("coppice.task.queue", otel.WithUnit("{trial}"), otel.WithDescription("Trials that nobody has, when this task last looked"))
+	errs.add(err)
+	m.score, err = meter.Float64Gauge("coppice.task.score", otel.WithDescription("The trial's score on valid after its last tree"))
+	errs.add(err)
+	m.mapped = gauge("coppice.task.dataset.mapped", "Bytes of the dataset mapped, shared by the tasks of a machine")
+	m.pss = gauge("coppice.task.memory.pss", "Proportional set size: private memory and the share of what is shared")
+	m.private = gauge("coppice.task.memory.private", "Anonymous memory")
+	m.cpu, err = meter.Float64ObservableCounter("coppice.task.cpu", otel.WithUnit("s"), otel.WithDescription("Processor time"))
+	errs.add(err)
+	return errs.first
+}
+
+// collect keeps the first of several errors.
+type collect struct{ first error }
+
+func (c *collect) add(err error) {
+	if c.first == nil {
+		c.first = err
+	}
+}
+
+// tree counts a tree of the trial, with the score that it brought, if that is known.
+func (m *measures) tree(trial int, score float64) {
+	labels := otel.WithAttributes(m.sweep)
+	m.trees.Add(context.Background(), 1, labels)
+	m.rows.Add(context.Background(), m.rowsATree, labels)
+	if !math.IsNaN(score) {
+		m.score.Record(context.Background(), score, otel.WithAttributes(m.sweep, attribute.String("trial", strconv.Itoa(trial)), attribute.String("metric", m.metric)))
+	}
+}
+
+func (m *measures) end(s sweep.Status) {
+	m.ended.Add(context.Background(), 1, otel.WithAttributes(m.sweep, attribute.String("status", string(s))))
+}
+
+// queue notes how many trials wait for somebody.
+func (m *measures) queue(states []state) {
+	waiting := int64(0)
+	for _, s := range states {
+		if !s.ended && (s.claims == 0 || s.free) {
+			waiting++
+		}
+	}
+	m.waiting.Record(context.Background(), waiting, otel.WithAttributes(m.sweep))
+}
+
+// count adds one.
+func (m *measures) count(c otel.Int64Counter) {
+	c.Add(context.Background(), 1, otel.WithAttributes(m.sweep))
+}

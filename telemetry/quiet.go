@@ -1,0 +1,20 @@
+package telemetry
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+)
+
+// Export never fails: the SDK would hand the error to a handler of the whole process, and that prints it.
+func (q *quiet) Export(ctx context.Context, m *metricdata.ResourceMetrics) error {
+	err := q.Exporter.Export(ctx, m)
+	switch {
+	case err != nil && !q.failing:
+		q.log.Warn("push measurements; will go on trying", "endpoint", q.endpoint, "error", err.Error())
+	case err == nil && q.failing:
+		q.log.Info("measurements are being pushed again", "endpoint", q.endpoint)
+	}
+	q.failing = err != nil
+	return nil
+}

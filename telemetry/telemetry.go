@@ -1,0 +1,143 @@
+// Package telemetry brings a program's measurements out of its process, by OpenTelemetry's SDK: pushed by OTLP over HTTP to a
+// collector or to Cloud Monitoring itself, or read by somebody (scrape has Prometheus). Measuring never fails a program: a
+// collector that does not answer is a line in the log.
+package telemetry
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/contrib/detectors/gcp"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
+	"go.opentelemetry.io/otel/metric"
+	sdk "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/resource"
+
+	"coppice/cloud"
+)
+
+// Options say who measures and where to.
+type Options struct {
+	Program  string // task, aggregator
+	Version  string
+	Project  string // of Google Cloud; Cloud Monitoring has to know it
+	Instance string // what tells this process from others of the program
+	// Endpoint is the base address of a collector, http://HOST:4318 or https://telemetry.googleapis.com for Cloud Monitoring
+	// (then with the application default credentials); "" pushes nothing. It is OTEL_EXPORTER_OTLP_ENDPOINT.
+	Endpoint string
+	Log      *slog.Logger
+	Readers  []Reader // who else reads, such as scrape's
+}
+
+// Reader is whoever reads measurements inside of the process.
+type Reader = sdk.Reader
+
+// scope is what the instruments belong to.
+const scope = "coppice"
+
+// Bounds of pushing.
+const (
+	pushEvery = 30 * time.Second
+	pushLimit = 10 * time.Second // of one push, repetitions included
+	lastLimit = 5 * time.Second  // of the last one: a Spot machine that is taken away has half a minute for everything
+	askLimit  = 2 * time.Second  // for the metadata server to say which machine this is
+)
+
+// Telemetry is a program's measurements on their way out. Close sends the last ones.
+type Telemetry struct{ provider *sdk.MeterProvider }
+
+// Start opens the way out. What is wrong with the endpoint is logged, and nothing is pushed then: a sweep must not fail for it.
+func Start(ctx context.Context, o Options) *Telemetry {
+	attrs := []attribute.KeyValue{
+		attribute.String("service.namespace", scope), attribute.String("service.name", scope+"-"+o.Program),
+		attribute.String("service.version", o.Version), attribute.String("service.instance.id", o.Instance),
+		attribute.String("gcp.project_id", o.Project),
+	}
+	var opts []sdk.Option
+	if o.Endpoint != "" {
+		exporter, google, err := push(ctx, o.Endpoint)
+		switch {
+		case err != nil:
+			o.Log.Error("measurements are not pushed; set OTEL_EXPORTER_OTLP_ENDPOINT to http://HOST:4318 of a collector or to "+googleEndpoint, "error", err.Error())
+		case google:
+			attrs = append(attrs, machine(ctx, o.Log)...)
+		}
+		if err == nil {
+			opts = append(opts, sdk.WithReader(sdk.NewPeriodicReader(&quiet{Exporter: exporter, log: o.Log, endpoint: o.Endpoint},
+				sdk.WithInterval(pushEvery), sdk.WithTimeout(pushLimit))))
+		}
+	}
+	for _, r := range o.Readers {
+		opts = append(opts, sdk.WithReader(r))
+	}
+	opts = append(opts, sdk.WithResource(resource.NewSchemaless(attrs...)))
+	return &Telemetry{sdk.NewMeterProvider(opts...)}
+}
+
+// Meter makes instruments.
+func (t *Telemetry) Meter() metric.Meter { return t.provider.Meter(scope) }
+
+// Close sends what has been measured since the last time and ends. ctx may have ended already: most programs end so.
+func (t *Telemetry) Close(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLimit)
+	defer cancel()
+	// A push that fails has been logged where it failed; whether the time was enough, nobody could do anything about.
+	_ = t.provider.Shutdown(ctx)
+}
+
+const googleEndpoint = "https://telemetry.googleapis.com"
+
+// push makes the exporter. google says that it is Google's own endpoint.
+func push(ctx context.Context, endpoint string) (e sdk.Exporter, google bool, err error) {
+	u, err := url.Parse(endpoint)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, false, fmt.Errorf("%.200q is not http://HOST:PORT or https://HOST", endpoint)
+	}
+	opts := []otlpmetrichttp.Option{
+		// The path that every collector has, and what the specification appends to this variable.
+		otlpmetrichttp.WithEndpointURL(strings.TrimSuffix(u.String(), "/") + "/v1/metrics"),
+		otlpmetrichttp.WithCompression(otlpmetrichttp.GzipCompression),
+		otlpmetrichttp.WithRetry(otlpmetrichttp.RetryConfig{Enabled: true, InitialInterval: time.Second, MaxInterval: pushLimit / 2, MaxElapsedTime: pushLimit}),
+	}
+	if u.Host == strings.TrimPrefix(googleEndpoint, "https://") {
+		client, err := cloud.HTTPClient(ctx, "https://www.googleapis.com/auth/monitoring.write")
+		if err != nil {
+			return nil, false, err
+		}
+		client.Timeout = pushLimit
+		opts, google = append(opts, otlpmetrichttp.WithHTTPClient(client)), true
+	} else {
+		opts = append(opts, otlpmetrichttp.WithHTTPClient(&http.Client{Timeout: pushLimit}))
+	}
+	e, err = otlpmetrichttp.New(ctx, opts...)
+	return e, google, err
+}
+
+// machine is where this process runs, as Cloud Monitoring wants to be told: it refuses points without a location.
+// Source: https://cloud.google.com/stackdriver/docs/reference/telemetry/v1.metrics
+func machine(ctx context.Context, log *slog.Logger) []attribute.KeyValue {
+	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
+	found, err := gcp.NewDetector().Detect(ctx)
+	if err != nil {
+		log.Warn("ask the machine where it is", "error", err.Error())
+	}
+	if found == nil {
+		return nil
+	}
+	return found.Attributes()
+}
+
+// quiet logs that a push failed, once until one succeeds, and goes on.
+type quiet struct {
+	sdk.Exporter
+	log      *slog.Logger
+	endpoint string
+	failing  bool // a PeriodicReader exports from one goroutine at a time
+}
