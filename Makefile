@@ -69,6 +69,13 @@ terraform-check: ## fmt, validate and test of terraform/ and its examples, witho
 deploy-walk: ## do what docs/deploy.md says under "Without a cloud", word for word
 	awk '/^## /{on=/Without a cloud/} /^```/{code=on&&/sh$$/; next} on&&code' docs/deploy.md | sh -eux
 
+.PHONY: acceptance acceptance-destroy
+acceptance: ## the whole way in a real project, every expectation stated: PROJECT= (REGION=, NAME=, MACHINE=; DRY=1 prints it, YES=1 does not ask)
+	@PROJECT=$(PROJECT) REGION=$(REGION) NAME=$(NAME) MACHINE=$(MACHINE) DRY=$(DRY) YES=$(YES) sh terraform/acceptance.sh
+
+acceptance-destroy: ## remove what an acceptance run that stopped has left: PROJECT= NAME=
+	@PROJECT=$(PROJECT) REGION=$(REGION) NAME=$(NAME) sh terraform/acceptance.sh destroy
+
 e2e: ## whole sweeps through the built programs: real tables, killed aggregators, bad input (DATA=folder of real tables)
 	COPPICE_DATA=$(abspath $(DATA)) COPPICE_PYTHON=$(abspath $(wildcard build/venv/bin/python)) \
 	  $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 20m -v -run E2E .

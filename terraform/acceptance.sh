@@ -1,0 +1,409 @@
+#!/bin/sh
+# `make acceptance PROJECT=...`: the whole way in a real project, from nothing to a nightly sweep and back to nothing, with
+# every expectation stated before it is checked. docs/acceptance.md says what it needs, costs and proves.
+#
+#   PROJECT  the project (required)           REGION   us-central1
+#   NAME     begins every name it creates     MACHINE  machine type of the sweeps
+#   DRY=1    print it all and do nothing      YES=1    do not ask
+#   acceptance.sh destroy   removes what a run called NAME has left
+#
+# It creates things only through Terraform, with a state of its own under build/acceptance/NAME, and destroys only what
+# that state holds.
+set -eu
+cd "$(dirname "$0")/.."
+
+PROJECT=${PROJECT:-}
+REGION=${REGION:-us-central1}
+MACHINE=${MACHINE:-n2-highmem-2}
+DRY=${DRY:-}
+YES=${YES:-}
+BIN=${BIN:-bin}
+WAIT=${WAIT:-20} # seconds between two looks
+NAME=${NAME:-accept-$(date -u +%d%H%M)}
+WORK=build/acceptance/$NAME
+REPORT=$WORK/report.md
+ROOT=$WORK/terraform/examples/minimal
+SWEEP=$NAME-1
+
+fail() { echo "acceptance: $*" >&2; exit 1; }
+
+case $PROJECT in *[!a-z0-9-]* | "") fail "PROJECT=\"$PROJECT\": give a project's id: make acceptance PROJECT=my-project" ;; esac
+case $NAME in *[!a-z0-9-]* | [!a-z]* | *-) fail "NAME=\"$NAME\": use up to 17 of a-z, 0-9 and '-', from a letter on" ;; esac
+[ ${#NAME} -le 17 ] || fail "NAME=\"$NAME\" has more than 17 characters"
+case $REGION$MACHINE in *[!a-z0-9-]*) fail "REGION=\"$REGION\", MACHINE=\"$MACHINE\": use names such as us-central1 and n2-highmem-2" ;; esac
+
+# run runs a command and shows it; dry, it only shows it. ask does the same where the answer matters, and gives $1 when dry.
+run() {
+  echo "    \$ $*" >&2
+  [ -n "$DRY" ] || "$@"
+}
+ask() {
+  example=$1
+  shift
+  echo "    \$ $*" >&2
+  if [ -n "$DRY" ]; then echo "$example"; else "$@"; fi
+}
+
+# eventually repeats a check that the cloud may need some time to pass.
+eventually() {
+  tries=$1
+  shift
+  while ! "$@"; do
+    tries=$((tries - 1))
+    [ $tries -gt 0 ] || return 1
+    sleep "$WAIT"
+  done
+}
+
+# step TITLE EXPECTATION FUNCTION: states, does, records. The first expectation that is not met ends the run.
+number=0
+step() {
+  number=$((number + 1))
+  current="$number. $1"
+  printf '\n== %s\n   expected: %s\n' "$current" "$2"
+  began=$(date +%s)
+  if [ -n "$DRY" ]; then $3; return; fi
+  status=0
+  # Not `$3 || status=$?`: within a condition, set -e would let a function go on after an error.
+  set +e
+  (set -e; $3)
+  status=$?
+  set -e
+  took=$(($(date +%s) - began))
+  if [ $status -ne 0 ]; then
+    echo "| $current | $2 | **NOT MET** | $took s |" >>"$REPORT"
+    echo "   NOT MET after $took s" >&2
+    exit 1
+  fi
+  echo "| $current | $2 | met | $took s |" >>"$REPORT"
+  echo "   met after $took s"
+}
+
+tf() { "$TERRAFORM" -chdir="$ROOT" "$@"; }
+variables() { echo "-input=false -auto-approve -var project=$PROJECT -var location=$REGION -var operator=user:$(cat "$WORK/account" 2>/dev/null || echo YOU)"; }
+# launcher acts as the launcher's account, with the operator's login and without a key.
+launcher() {
+  (
+    [ ! -f "$WORK/env" ] || . "./$WORK/env"
+    GOOGLE_APPLICATION_CREDENTIALS=$WORK/launcher.json exec "$BIN/launcher" "$@"
+  )
+}
+
+find_tools() {
+  TERRAFORM=${TERRAFORM:-$(command -v terraform || command -v tofu || echo terraform)}
+  IMAGE_TOOL=${IMAGE_TOOL:-$(command -v docker || command -v podman || command -v buildah || echo docker)}
+}
+
+# --- what is expected, one function each
+
+tools() {
+  for t in gcloud curl make go "$TERRAFORM" "$IMAGE_TOOL"; do
+    run command -v "$t" >/dev/null || { echo "   $t is not installed" >&2; return 1; }
+  done
+}
+
+login() {
+  account=$(ask you@example.com gcloud config get account)
+  run gcloud auth print-access-token >/dev/null
+  run gcloud auth application-default print-access-token >/dev/null
+  run gcloud projects describe "$PROJECT" --format='value(projectNumber)'
+  [ -n "$DRY" ] || echo "$account" >"$WORK/account"
+}
+
+build() { run make build; }
+
+# prepare copies the minimal example and gives it a name, a bucket for the table and a schedule of its own.
+prepare() {
+  run mkdir -p "$WORK/terraform"
+  echo "    (copies terraform/ to $WORK, with the name $NAME, a bucket for the table and a nightly sweep)" >&2
+  [ -z "$DRY" ] || return 0
+  tar cf - --exclude .terraform --exclude 'terraform.tfstate*' terraform | tar xf - -C "$WORK"
+  sweep_spec >"$WORK/sweep.yaml"
+  cp "$WORK/sweep.yaml" "$ROOT/sweep.yaml"
+  cat >"$ROOT/acceptance_override.tf" <<END
+module "coppice" {
+  name           = "$NAME"
+  source_buckets = [google_storage_bucket.acceptance.name]
+  sweeps         = { nightly = { schedule = "0 2 * * *", spec = file("\${path.module}/sweep.yaml") } }
+}
+END
+  cat >"$ROOT/acceptance.tf" <<END
+resource "google_storage_bucket" "acceptance" {
+  project                     = var.project
+  name                        = "$PROJECT-$NAME-source"
+  location                    = var.location
+  uniform_bucket_level_access = true
+  public_access_prevention    = "enforced"
+  force_destroy               = true
+}
+END
+}
+
+sweep_spec() {
+  cat <<END
+name: nightly
+dataset: clicks
+model: accept
+objective: binary
+metric: average_precision
+trials: 8
+seed: 7
+early_stopping_rounds: 15
+params: {num_iterations: 100, learning_rate: 0.1}
+search: {random: {num_leaves: {log_int: [7, 63]}, min_data_in_leaf: {log_int: [20, 500]}}}
+machine: {type: $MACHINE, spot: true, vms: 1, threads_per_task: 1, tasks_per_vm: 2, local_ssd: auto, wait: 10m, fallback: [{spot: false}]}
+limits: {trial: 10m, sweep: 1h}
+END
+}
+
+create() {
+  run tf init -input=false
+  [ -n "$DRY" ] || : >"$WORK/created"
+  # What has just been enabled may not be ready: docs/deploy.md. Applying again goes on.
+  # shellcheck disable=SC2046
+  eventually 3 run tf apply $(variables)
+}
+
+images() {
+  run make images
+  registry=$(ask "$REGION-docker.pkg.dev/$PROJECT/$NAME" tf output -raw registry)
+  echo "    \$ gcloud auth print-access-token | $IMAGE_TOOL login -u oauth2accesstoken --password-stdin https://$REGION-docker.pkg.dev" >&2
+  [ -n "$DRY" ] || gcloud auth print-access-token | "$IMAGE_TOOL" login -u oauth2accesstoken --password-stdin "https://$REGION-docker.pkg.dev"
+  run make push REGISTRY="$registry"
+}
+
+deploy() {
+  tag=$(ask v0 git describe --tags --always --dirty)
+  [ -n "$DRY" ] || echo "$tag" >"$WORK/tag"
+  # shellcheck disable=SC2046
+  eventually 3 run tf apply $(variables) -var image_tag="$tag"
+  echo "    \$ tf output -raw env > $WORK/env" >&2
+  [ -n "$DRY" ] || tf output -raw env >"$WORK/env"
+}
+
+# act_as makes credentials that are the operator's own login, acting as the launcher's account. No key: they end with the login.
+act_as() {
+  folder=$(ask "~/.config/gcloud" gcloud info --format='value(config.paths.global_config_dir)')
+  echo "    (writes $WORK/launcher.json, which the end of the run deletes)" >&2
+  if [ -z "$DRY" ]; then
+    grep -q '"authorized_user"' "$folder/application_default_credentials.json" ||
+      { echo "   log in as yourself: gcloud auth application-default login" >&2; return 1; }
+    umask 077
+    {
+      printf '{"type":"impersonated_service_account","service_account_impersonation_url":"https://iamcredentials.googleapis.com/v1/projects/-/serviceAccounts/%s-launcher@%s.iam.gserviceaccount.com:generateAccessToken","source_credentials":' "$NAME" "$PROJECT"
+      cat "$folder/application_default_credentials.json"
+      printf '}\n'
+    } >"$WORK/launcher.json"
+  fi
+  eventually 15 run launcher ls # a right that was granted a moment ago takes some minutes
+}
+
+doctor() { run launcher doctor; }
+
+upload() {
+  run "$BIN/clicks" --rows 200000 --out "$WORK/clicks.parquet"
+  run gcloud storage cp "$WORK/clicks.parquet" "gs://$PROJECT-$NAME-source/clicks.parquet"
+  for where in "cloud gs://$PROJECT-$NAME-source/clicks.parquet" "local $PWD/$WORK/clicks.parquet"; do
+    echo "    (writes $WORK/${where%% *}.yaml: examples/clicks/dataset.yaml with source ${where#* })" >&2
+    [ -n "$DRY" ] || sed "s|^source:.*|source: ${where#* }|" examples/clicks/dataset.yaml >"$WORK/${where%% *}.yaml"
+  done
+}
+
+stage() { run launcher stage "$WORK/cloud.yaml" --batch --machine "$MACHINE" --spot; }
+
+quote() { run launcher plan "$WORK/sweep.yaml"; }
+
+sweep() {
+  [ -n "$DRY" ] || echo "$SWEEP" >>"$WORK/sweeps"
+  run launcher sweep "$WORK/sweep.yaml" --id "$SWEEP" --no-wait
+}
+
+watch() { run launcher watch "$SWEEP"; }
+
+winner() {
+  shown=$(ask 'accept@1 (champion), leaves agrees on 1000 raw rows' launcher registry show accept)
+  echo "$shown" >&2
+  for part in 'accept@1' champion 'agrees on'; do
+    case $shown in *"$part"*) ;; *) echo "   \"$part\" is missing" >&2; return 1 ;; esac
+  done
+  run launcher registry show accept --file model.txt >"${DRY:+/dev/null}${DRY:-$WORK/model.txt}"
+}
+
+# same has the local cloud train the same sweep on the same table: Coppice promises the same model, and so the same scores.
+same() {
+  run launcher predict --model accept --in "$WORK/clicks.parquet" --out "$WORK/cloud.csv" --raw
+  for command in "stage $WORK/local.yaml" "sweep $WORK/sweep.yaml --id $SWEEP" "predict --model accept --in $WORK/clicks.parquet --out $WORK/local.csv --raw"; do
+    # shellcheck disable=SC2086
+    run "$BIN/localemu" exec --data "$WORK/local" -- "$BIN/launcher" $command
+  done
+  run cmp "$WORK/cloud.csv" "$WORK/local.csv"
+}
+
+bill() { run launcher bill "$SWEEP"; }
+
+# trace is the trace of the sweep's lines that one program has logged.
+trace() {
+  found=$(ask "projects/$PROJECT/traces/0123" gcloud logging read --project "$PROJECT" "jsonPayload.sweep=\"$SWEEP\" AND labels.coppice_program=\"$1\" AND trace:\"projects/$PROJECT/traces/\"" --limit 1 --format 'value(trace)')
+  [ -n "$found" ] && echo "$found"
+}
+
+logs() {
+  task=$(eventually 15 trace task)
+  aggregator=$(eventually 15 trace aggregator)
+  [ "$task" = "$aggregator" ] || { echo "   the task's lines have trace $task, the aggregator's $aggregator" >&2; return 1; }
+}
+
+private() {
+  for bucket in datasets sweeps registry source; do
+    said=$(ask enforced gcloud storage buckets describe "gs://$PROJECT-$NAME-$bucket" --format 'value(public_access_prevention)')
+    [ "$said" = enforced ] || { echo "   public access to $bucket: \"$said\"" >&2; return 1; }
+  done
+}
+
+push() {
+  url=$(ask https://aggregator.example gcloud run services describe "$NAME-aggregator" --project "$PROJECT" --region "$REGION" --format 'value(status.url)')
+  for path in /push /reconcile; do
+    for header in 'X-Nobody: yes' 'Authorization: Bearer eyJhbGciOiJub25lIn0.e30.AAAA'; do
+      code=$(ask 403 curl -s -o /dev/null -w '%{http_code}' -X POST -H "$header" --data '{}' "$url$path")
+      case $code in 401 | 403 | 404) ;; *) echo "   $path answered $code" >&2; return 1 ;; esac
+    done
+  done
+}
+
+# nightly are the ids of the sweeps that the schedule has made, one a line.
+nightly() {
+  found=$(ask '"sweep": "nightly-20261121-0200"' launcher ls --json | sed -n 's/.*"sweep": *"\(nightly-[0-9]*-[0-9]*\)".*/\1/p')
+  [ -n "$found" ] && echo "$found"
+}
+
+schedule() {
+  for _ in 1 2 3; do run gcloud scheduler jobs run "$NAME-sweep-nightly" --project "$PROJECT" --location "$REGION"; done
+  made=$(eventually 30 nightly)
+  [ -n "$DRY" ] || echo "$made" >>"$WORK/sweeps"
+  run launcher watch "$(echo "$made" | sed -n 1p)"
+  made=$(nightly)
+  [ "$(echo "$made" | wc -l)" -eq 1 ] || { echo "   sweeps: $made" >&2; return 1; }
+}
+
+# destroy removes what the state under $WORK holds, and nothing else.
+destroy() {
+  if [ -f "$WORK/sweeps" ] && [ -f "$WORK/launcher.json" ]; then
+    while read -r id; do run launcher cancel "$id" || echo "   $id could not be cancelled, or has ended" >&2; done <"$WORK/sweeps"
+  fi
+  [ -n "$DRY" ] || [ -f "$WORK/created" ] || { echo "   nothing was created under $WORK" >&2; return 0; }
+  image=$(cat "$WORK/tag" 2>/dev/null || true)
+  # shellcheck disable=SC2046
+  run tf apply $(variables) -var image_tag="$image" -var protect=false || echo "   going on, to destroy what is there" >&2
+  # shellcheck disable=SC2046
+  run tf destroy $(variables) -var image_tag="$image" -var protect=false
+  left=$(ask "" tf state list)
+  [ -z "$left" ] || { echo "   left: $left" >&2; return 1; }
+  [ -n "$DRY" ] || rm -f "$WORK/created"
+}
+
+# --- before, after, and in between
+
+costs() {
+  cat <<END
+This creates a deployment called $NAME in project $PROJECT, region $REGION, uses it, and destroys it again; about an hour.
+What it costs:
+  one staging job     one $MACHINE, Spot, some minutes
+  two sweeps          one $MACHINE each, Spot (on demand after 10 minutes without), some minutes, one hour at most
+  everything else     images of about 100 MB, a few MB of objects, some hundred requests: cents
+The prices of the machines are in \`launcher plan\`, which step "quote" shows before a sweep is started.
+It needs the role Owner, quota for one $MACHINE, on Spot and on demand, with a local SSD, and gcloud logged in twice (docs/acceptance.md).
+END
+}
+
+ended=
+finish() {
+  status=$?
+  trap - EXIT INT TERM HUP
+  rm -f "$WORK/launcher.json"
+  [ -n "$ended" ] && exit $status
+  {
+    echo
+    echo "NOT PASSED: stopped in ${current:-the beginning}."
+    if [ -f "$WORK/created" ]; then
+      echo "Left behind in $PROJECT, and charged for: what is in the state under $ROOT, and these sweeps: $(cat "$WORK/sweeps" 2>/dev/null | tr '\n' ' ')"
+      tf state list 2>/dev/null | sed 's/^/  /' || true
+      echo "To remove it: make acceptance-destroy PROJECT=$PROJECT REGION=$REGION NAME=$NAME"
+    else
+      echo "Nothing was created in $PROJECT."
+    fi
+  } | tee -a "$REPORT" >&2
+  [ $status -ne 0 ] || status=1
+  exit $status
+}
+
+# guard says what is left behind, whichever way the run ends.
+guard() {
+  trap finish EXIT
+  trap 'exit 130' INT
+  trap 'exit 143' TERM HUP
+}
+
+all() {
+  step tools "gcloud, curl, make, go, Terraform and a tool for images are here" tools
+  step login "gcloud knows who you are, so do its application default credentials, and the project is there" login
+  step build "the programs are built" build
+  step prepare "a copy of terraform/examples/minimal with its own names and its own state" prepare
+  step create "terraform apply makes buckets, topics, accounts, network and repository" create
+  step images "three images are built and pushed" images
+  step deploy "terraform apply deploys the aggregator and the schedule" deploy
+  step "act as the launcher" "with your login and no key, the launcher's account may list sweeps within five minutes" act_as
+  step doctor "launcher doctor finds nothing wrong" doctor
+  step upload "a table of 200,000 clicks lies in a bucket of its own" upload
+  step stage "launcher stage --batch stages it as a Batch job" stage
+  step quote "launcher plan names time, memory and price of the sweep" quote
+  step sweep "launcher sweep submits one Batch job of 8 trials on Spot" sweep
+  step watch "every trial ends, and the aggregator concludes with a winner, without anybody's help" watch
+  step winner "version 1 is registered and champion, an independent scorer agreed, and its model's checksum is right" winner
+  step "same scores" "the same sweep on the local cloud gives a model with the same scores, to the last digit" same
+  step bill "launcher bill shows what it has cost beside what was quoted" bill
+  step logs "the lines of the task and of the aggregator carry the same trace" logs
+  step private "no bucket can be made public" private
+  step push "the aggregator's addresses refuse whoever has no token, or a made-up one" push
+  step schedule "the schedule, fired three times, starts one sweep, which ends with a winner" schedule
+  step destroy "terraform destroy leaves nothing in the state" destroy
+}
+
+main() {
+  find_tools
+  costs
+  if [ -n "$DRY" ]; then
+    exec 2>&1
+    printf 'DRY: nothing is done. Below, "tf" is %s -chdir=%s,\nand "launcher" is %s with what Terraform prints in its environment, as the launcher'"'"'s account.\n' "${TERRAFORM##*/}" "$ROOT" "$BIN/launcher"
+    all
+    return
+  fi
+  [ ! -e "$WORK" ] || fail "$WORK is there from another run: give another NAME, or remove what it left with make acceptance-destroy PROJECT=$PROJECT NAME=$NAME, and then the folder"
+  if [ -z "$YES" ]; then
+    printf 'Go on? Type the name of the project: '
+    read -r answer || answer=
+    [ "$answer" = "$PROJECT" ] || fail "not started; nothing was created (YES=1 does not ask)"
+  fi
+  mkdir -p "$WORK"
+  printf '# Acceptance of %s in %s, %s\n\n%s\n\n| step | expected | | |\n|---|---|---|---|\n' "$(git describe --tags --always --dirty)" "$PROJECT" "$REGION" "$(date -u)" >"$REPORT"
+  guard
+  all
+  ended=yes
+  printf '\nPASSED at %s.\n' "$(date -u)" | tee -a "$REPORT"
+  echo "The report is $REPORT."
+}
+
+remove() {
+  find_tools
+  [ -d "$WORK" ] || fail "there is no $WORK: NAME=$NAME was not created from here"
+  guard
+  [ ! -f "$WORK/created" ] || [ ! -f "$WORK/sweeps" ] || act_as || true # to cancel what runs
+  step destroy "terraform destroy leaves nothing in the state" destroy
+  ended=yes
+  echo "Nothing of $NAME is left in $PROJECT."
+}
+
+case ${1:-} in
+"") main ;;
+destroy) remove ;;
+*) fail "\"$1\": the only word is destroy" ;;
+esac

@@ -1,0 +1,342 @@
+package terraform
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// stub stands for every program that the acceptance run calls. It writes down how it was called and answers as the cloud
+// would; FAIL, INTERRUPT and SAY change that for calls that match.
+const stub = `#!/bin/sh
+me=${0##*/}
+echo "$me $*" >>"$CALLS"
+[ -z "$FAIL" ] || ! echo "$me $*" | grep -q -- "$FAIL" || { echo "the cloud says no" >&2; exit 9; }
+[ -z "$INTERRUPT" ] || ! echo "$me $*" | grep -q -- "$INTERRUPT" || { kill -INT 0; exit 130; }
+if [ -n "$SAY" ] && echo "$me $*" | grep -q -- "${SAY%%=>*}"; then echo "${SAY#*=>}"; exit 0; fi
+for last; do :; done
+case "$me $*" in
+"git describe"*) echo v7 ;;
+"gcloud config get account") echo ana@example.com ;;
+"gcloud auth"*token) echo ya29.secret ;;
+"gcloud info"*) echo "$HOME" ;;
+"gcloud logging read"*) echo projects/my-project/traces/0123 ;;
+"gcloud storage buckets describe"*) echo enforced ;;
+"gcloud run services describe"*) echo https://aggregator.example ;;
+"curl "*) echo 403 ;;
+"docker login"*) cat >/dev/null ;;
+"terraform "*" output -raw registry") echo us-central1-docker.pkg.dev/my-project/accept ;;
+"terraform "*" output -raw env") echo "export COPPICE_PROJECT='my-project'" ;;
+"terraform "*" apply "*) echo module.coppice.google_storage_bucket.coppice >"$STATE" ;;
+"terraform "*" destroy "*) : >"$STATE" ;;
+"terraform "*" state list") cat "$STATE" ;;
+"clicks "*) echo table >"$last" ;;
+"launcher registry show accept") echo "accept@1 (champion), leaves agrees on 1000 raw rows" ;;
+"launcher registry show accept --file"*) echo tree ;;
+"launcher predict"*) echo "0.5" >"$(echo "$*" | sed 's/.*--out \([^ ]*\).*/\1/')" ;;
+"localemu "*" predict "*) echo "0.5" >"$(echo "$*" | sed 's/.*--out \([^ ]*\).*/\1/')" ;;
+"launcher ls --json") echo '[{"sweep": "accept-1-1", "x": 1},'; echo '{"sweep": "nightly-20261121-0200"}]' ;;
+esac
+exit 0
+`
+
+// run is one acceptance run in a copy of what it needs of the project, with stubs for all else.
+type run struct {
+	t     *testing.T
+	dir   string
+	env   []string
+	out   string
+	code  int
+	calls []string
+}
+
+func newRun(t *testing.T) *run {
+	t.Helper()
+	r := &run{t: t, dir: t.TempDir()}
+	for _, tree := range []string{"terraform", "examples/clicks"} {
+		if err := os.CopyFS(filepath.Join(r.dir, tree), os.DirFS(filepath.Join("..", tree))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, folder := range []string{"stubs", "home"} {
+		if err := os.Mkdir(filepath.Join(r.dir, folder), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"gcloud", "terraform", "curl", "make", "go", "docker", "git", "launcher", "clicks", "localemu"} {
+		if err := os.WriteFile(filepath.Join(r.dir, "stubs", name), []byte(stub), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.write("home/application_default_credentials.json", `{"type":"authorized_user","refresh_token":"1//secret"}`)
+	r.env = []string{"PATH=" + filepath.Join(r.dir, "stubs") + ":/usr/bin:/bin", "HOME=" + filepath.Join(r.dir, "home"), "CALLS=" + filepath.Join(r.dir, "calls"),
+		"STATE=" + filepath.Join(r.dir, "state"), "BIN=" + filepath.Join(r.dir, "stubs"), "TERRAFORM=terraform", "IMAGE_TOOL=docker",
+		"PROJECT=my-project", "NAME=accept-1", "WAIT=0", "YES=1"}
+	return r
+}
+
+func (r *run) write(name, text string) {
+	r.t.Helper()
+	if err := os.WriteFile(filepath.Join(r.dir, name), []byte(text), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// do runs the script once more, with these settings beside the others.
+func (r *run) do(word string, env ...string) {
+	r.t.Helper()
+	_ = os.Remove(filepath.Join(r.dir, "calls"))
+	args := []string{"terraform/acceptance.sh"}
+	if word != "" {
+		args = append(args, word)
+	}
+	cmd := exec.CommandContext(r.t.Context(), "sh", args...)
+	cmd.Dir, cmd.Env = r.dir, append(slices.Clone(r.env), env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that Ctrl-C reaches it and its stub, and not us
+	var out bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader("no\n"), &out, &out
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		r.t.Fatal(err)
+	}
+	r.out, r.code, r.calls = out.String(), cmd.ProcessState.ExitCode(), nil
+	if text, err := os.ReadFile(filepath.Join(r.dir, "calls")); err == nil {
+		r.calls = strings.Split(strings.TrimSpace(string(text)), "\n")
+	}
+}
+
+func (r *run) called(pattern string) int {
+	r.t.Helper()
+	return slices.IndexFunc(r.calls, regexp.MustCompile(pattern).MatchString)
+}
+
+func (r *run) says(parts ...string) {
+	r.t.Helper()
+	for _, p := range parts {
+		if !strings.Contains(r.out, p) {
+			r.t.Errorf("it does not say %q:\n%s", p, r.out)
+		}
+	}
+}
+
+func (r *run) exists(name string) bool {
+	_, err := os.Stat(filepath.Join(r.dir, name))
+	return err == nil
+}
+
+func (r *run) file(name string) string {
+	r.t.Helper()
+	text, err := os.ReadFile(filepath.Join(r.dir, name))
+	if err != nil {
+		r.t.Error(err)
+	}
+	return string(text)
+}
+
+// leavesNoLogin: the file with the operator's login goes, whatever happens, and no login is shown.
+func (r *run) leavesNoLogin() {
+	r.t.Helper()
+	if r.exists("build/acceptance/accept-1/launcher.json") || strings.Contains(r.out, "secret") {
+		r.t.Error("a login is left behind, or shown")
+	}
+}
+
+const work = "build/acceptance/accept-1/"
+
+func TestAcceptancePasses(t *testing.T) {
+	r := newRun(t)
+	r.do("")
+	if r.code != 0 {
+		t.Fatalf("exit code %d:\n%s", r.code, r.out)
+	}
+	order := []string{"gcloud auth print", "make build", "terraform .* init", "terraform .* apply", "make images", "make push", "terraform .*image_tag=v7", "launcher doctor",
+		"gcloud storage cp", "launcher stage .*--batch", "launcher plan", "launcher sweep .*--id accept-1-1", "launcher watch accept-1-1", "launcher registry show", "launcher predict",
+		"localemu exec .* predict", "launcher bill", "gcloud logging read .*task", "gcloud logging read .*aggregator", "buckets describe", "curl .*/push", "curl .*/reconcile",
+		"gcloud scheduler jobs run accept-1-sweep-nightly", "launcher watch nightly-20261121-0200", "launcher cancel accept-1-1", "terraform .* apply .*protect=false", "terraform .* destroy", "terraform .* state list"}
+	last := -1
+	for _, pattern := range order {
+		at := r.called(pattern)
+		if at <= last {
+			t.Errorf("%s is call %d, the one before it %d", pattern, at, last)
+		}
+		last = max(last, at)
+	}
+	report := r.file(work + "report.md")
+	if met := strings.Count(report, "| met |"); met != 22 || strings.Contains(report, "NOT") || !strings.Contains(report, "PASSED") {
+		t.Errorf("%d expectations met:\n%s", met, report)
+	}
+	if at := strings.Count(strings.Join(r.calls, "\n"), "scheduler jobs run"); at != 3 {
+		t.Errorf("the schedule was fired %d times", at)
+	}
+	r.leavesNoLogin()
+	// Everything is done in the copy, under its own name.
+	for _, call := range r.calls {
+		if strings.HasPrefix(call, "terraform ") && !strings.HasPrefix(call, "terraform -chdir="+work+"terraform/examples/minimal ") {
+			t.Errorf("another state: %s", call)
+		}
+	}
+	if text := r.file(work + "terraform/examples/minimal/acceptance_override.tf"); !strings.Contains(text, `name           = "accept-1"`) || r.exists("terraform/examples/minimal/acceptance_override.tf") {
+		t.Errorf("names of its own: %s", text)
+	}
+}
+
+// TestAcceptanceFails has every call fail that can, and checks what is said and that nothing is destroyed.
+func TestAcceptanceFails(t *testing.T) {
+	t.Parallel()
+	for step, fail := range map[string]string{
+		"2. login": "projects describe", "3. build": "make build", "5. create": "terraform .* apply", "6. images": "make push", "7. deploy": "image_tag=v7",
+		"8. act as the launcher": "launcher ls$", "9. doctor": "launcher doctor", "10. upload": "storage cp", "11. stage": "launcher stage", "12. quote": "launcher plan",
+		"13. sweep": "launcher sweep", "14. watch": "launcher watch accept-1-1", "15. winner": "registry show accept --file", "16. same scores": "localemu .* sweep",
+		"17. bill": "launcher bill", "18. logs": "logging read", "19. private": "buckets describe", "20. push": "services describe", "21. schedule": "scheduler jobs",
+		"22. destroy": "terraform .* destroy",
+	} {
+		t.Run(step, func(t *testing.T) {
+			t.Parallel()
+			r := newRun(t)
+			r.do("", "FAIL="+fail)
+			created := r.called("terraform .* apply") >= 0
+			r.says("NOT MET", "stopped in "+step)
+			if created {
+				r.says("Left behind", "make acceptance-destroy PROJECT=my-project REGION=us-central1 NAME=accept-1")
+			} else {
+				r.says("Nothing was created")
+			}
+			if r.code == 0 || step != "22. destroy" && r.called("terraform .* destroy") >= 0 || r.called("launcher cancel") >= 0 && step != "22. destroy" {
+				t.Errorf("exit code %d; calls %q", r.code, r.calls)
+			}
+			if report := r.file(work + "report.md"); strings.Count(report, "**NOT MET**") != 1 || !strings.Contains(report, "NOT PASSED") {
+				t.Errorf("report:\n%s", report)
+			}
+			r.leavesNoLogin()
+		})
+	}
+}
+
+// TestAcceptanceSeesWhatIsWrong has a call succeed with an answer that must not be.
+func TestAcceptanceSeesWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	for say, want := range map[string]string{
+		"registry show accept$=>accept@1, leaves agrees on 9 raw rows": "15. winner",
+		"registry show accept$=>accept@1 (champion)":                   "15. winner",
+		"logging read .*aggregator=>projects/my-project/traces/9999":   "18. logs",
+		"logging read .*task=>":                                        "18. logs",
+		"buckets describe .*registry=>inherited":                       "19. private",
+		"buckets describe .*source=>inherited":                         "19. private",
+		"curl .*/push=>200":                                            "20. push",
+		"curl .*Bearer.*/reconcile=>204":                               "20. push",
+		"curl .*/reconcile=>500":                                       "20. push",
+		"launcher ls --json=>[]":                                       "21. schedule",
+		"terraform .* state list=>google_x.left":                       "22. destroy",
+		"localemu .* predict=>another score":                           "16. same scores",
+		"launcher predict=>a score that is not new":                    "16. same scores",
+	} {
+		t.Run(say, func(t *testing.T) {
+			t.Parallel()
+			r := newRun(t)
+			r.do("", "SAY="+say)
+			r.says("stopped in " + want)
+			if r.code == 0 {
+				t.Errorf("it passed:\n%s", r.out)
+			}
+		})
+	}
+	r := newRun(t)
+	r.do("", `SAY=launcher ls --json=>"sweep": "nightly-20261121-0200"
+"sweep": "nightly-20261121-0201"`)
+	if r.code == 0 || !strings.Contains(r.out, "stopped in 21. schedule") {
+		t.Errorf("two sweeps of one time passed:\n%s", r.out)
+	}
+}
+
+func TestAcceptanceInterruptedAndRemoved(t *testing.T) {
+	r := newRun(t)
+	r.do("", "INTERRUPT=launcher watch accept-1-1")
+	if r.code == 0 || r.called("terraform .* destroy") >= 0 {
+		t.Fatalf("exit code %d, %q", r.code, r.calls)
+	}
+	r.says("stopped in 14. watch", "accept-1-1", "module.coppice.google_storage_bucket.coppice", "make acceptance-destroy")
+	r.leavesNoLogin()
+
+	r.do("") // not over what is left
+	if r.code == 0 || len(r.calls) > 1 {
+		t.Errorf("it began again over the last one: %q", r.calls)
+	}
+	r.says("make acceptance-destroy")
+
+	r.do("destroy")
+	if r.code != 0 || r.called("launcher cancel accept-1-1") < 0 || r.called("terraform .* destroy") < r.called("launcher cancel") || r.file("state") != "" {
+		t.Errorf("exit code %d, %q:\n%s", r.code, r.calls, r.out)
+	}
+	r.leavesNoLogin()
+	r.do("destroy") // nothing is left, so nothing is done
+	if r.code != 0 || r.called("terraform .* destroy") >= 0 {
+		t.Errorf("exit code %d, %q", r.code, r.calls)
+	}
+	r.do("destroy", "NAME=coppice")
+	if r.code == 0 || r.called("terraform") >= 0 {
+		t.Errorf("it destroys what it has not made: %q", r.calls)
+	}
+}
+
+func TestAcceptanceAsksFirst(t *testing.T) {
+	r := newRun(t)
+	r.do("", "YES=")
+	if r.code == 0 || len(r.calls) > 0 || r.exists("build") {
+		t.Errorf("exit code %d, %q", r.code, r.calls)
+	}
+	r.says("What it costs", "Type the name of the project", "nothing was created")
+	for _, setting := range []string{"PROJECT=", "PROJECT=a b", "PROJECT=x;id", "PROJECT=$(id)", "PROJECT=../x", "NAME=../../x", "NAME=-x", "NAME=1x", "NAME=abcdefghijklmnopqr", "REGION=x y", "MACHINE=a;b"} {
+		r.do("", setting)
+		if r.code == 0 || len(r.calls) > 0 || r.exists("build") {
+			t.Errorf("%s: exit code %d, %q:\n%s", setting, r.code, r.calls, r.out)
+		}
+	}
+}
+
+// TestAcceptanceDry: everything is printed, nothing is called and nothing written.
+func TestAcceptanceDry(t *testing.T) {
+	r := newRun(t)
+	before := r.names()
+	r.do("", "DRY=1", "YES=")
+	if r.code != 0 || len(r.calls) > 0 || !slices.Equal(before, r.names()) {
+		t.Errorf("exit code %d, calls %q", r.code, r.calls)
+	}
+	wet := newRun(t)
+	wet.do("")
+	for line := range strings.SplitSeq(wet.out, "\n") {
+		if strings.HasPrefix(line, "== ") || strings.HasPrefix(line, "   expected:") {
+			r.says(line)
+		}
+	}
+	shown := func(out string) (lines []string) {
+		for line := range strings.SplitSeq(out, "\n") {
+			if strings.HasPrefix(line, "    $ ") {
+				lines = append(lines, strings.Fields(line)[1])
+			}
+		}
+		return lines
+	}
+	if dry, all := len(shown(r.out)), len(shown(wet.out)); dry != all-2 { // the two sweeps that it cancels, of which there are none
+		t.Errorf("%d commands dry, %d for real", dry, all)
+	}
+}
+
+func (r *run) names() (names []string) {
+	r.t.Helper()
+	err := filepath.WalkDir(r.dir, func(path string, _ os.DirEntry, err error) error {
+		names = append(names, path)
+		return err
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return names
+}
