@@ -10,9 +10,8 @@ import (
 )
 
 // Bins are made as LightGBM makes them (src/io/bin.cpp of microsoft/LightGBM): equal counts, but a value that many rows
-// have keeps a bin of its own, and so has zero. Negative and positive numbers never share a bin: a sign often means
-// something, and a bin across zero could not say it. Where this parts from it: zero has a bin only if it occurs, and bounds
-// are the exact midpoints.
+// have keeps a bin of its own, and so has zero. Where this parts from it: zero has a bin only if it occurs, and bounds are
+// the exact midpoints.
 const (
 	minPerBin = 3     // rows of the sample
 	zero      = 1e-35 // numbers as near to 0 as this are 0
@@ -26,23 +25,19 @@ func findBounds(all []distinct, bins int, zeroApart bool) []float64 {
 		above++
 	}
 	negative, positive := all[:below], all[above:]
-	n, p := rowsOf(negative), rowsOf(positive)
-	zeros := min(1, above-below) // bins
-	sides := min(1, n) + min(1, p)
-	if !zeroApart || sides+zeros < 2 || bins < sides+zeros {
+	sides := min(1, len(negative)) + min(1, len(positive))
+	if !zeroApart || above == below || bins < sides+1 {
 		return cut(all, bins)
 	}
+	n, p := rowsOf(negative), rowsOf(positive)
 	left := 0
 	if n > 0 {
-		left = int(math.Round(float64(n) / float64(n+p) * float64(bins-zeros)))
-		left = max(1, min(left, bins-zeros-min(1, p)))
+		left = int(math.Round(float64(n) / float64(n+p) * float64(bins-1)))
+		left = max(1, min(left, bins-1-min(1, len(positive))))
 	}
-	var bounds []float64
+	var bounds []float64 // none when all is zero
 	if n > 0 {
-		bounds = cut(negative, left)
-		if zeros > 0 {
-			bounds = append(bounds, -zero)
-		}
+		bounds = append(cut(negative, left), -zero)
 	}
 	if p > 0 {
 		bounds = append(bounds, zero)
