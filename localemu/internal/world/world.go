@@ -26,7 +26,10 @@ import (
 	"coppice/localemu/gcsemu"
 	"coppice/localemu/internal/faults"
 	"coppice/localemu/internal/proc"
+	"coppice/localemu/internal/rights"
 	"coppice/localemu/pubsubemu"
+	"coppice/localemu/restemu"
+	"coppice/terraform"
 )
 
 // What the local cloud is called.
@@ -56,11 +59,13 @@ const LauncherImage = stageImage
 type Options struct {
 	Data        string            // folder that keeps everything; "" is a temporary one
 	LogDir      string            // "" is Data/logs
-	PortBase    int               // first of three ports; 0 takes any that are free
+	PortBase    int               // first of four ports; 0 takes any that are free
 	Images      map[string]string // of tasks: container image to local program
 	Aggregator  string            // program; "" runs none
 	Aggregators int               // how many of it; 0 is 1
 	Faults      *faults.Spec      // nil is none
+	Rights      *terraform.Table  // enforced; nil lets everybody do everything
+	As          string            // while rights are enforced, as whom the command runs; "" is the launcher
 	Environ     []string          // environment that the aggregator gets beside the local cloud's
 	Stderr      io.Writer         // for warnings
 }
@@ -76,6 +81,9 @@ type World struct {
 	storage *gcsemu.Server
 	pubsub  *pubsubemu.Server
 	batch   *batchemu.Server
+	rest    *restemu.Server
+	guard   *rights.Guard
+	doors   map[string]addresses // of everybody but the command, while rights are enforced
 	procs   *proc.Set
 
 	aggregators *aggregators
@@ -94,7 +102,7 @@ func Start(ctx context.Context, o Options) (*World, error) {
 	if o.Faults == nil {
 		o.Faults = &faults.Spec{}
 	}
-	w := &World{opts: o, procs: proc.NewSet(), log: slog.New(slog.NewTextHandler(o.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+	w := &World{opts: o, doors: map[string]addresses{}, procs: proc.NewSet(), log: slog.New(slog.NewTextHandler(o.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	if err := w.start(ctx); err != nil {
 		w.Close()
 		return nil, err
@@ -104,6 +112,10 @@ func Start(ctx context.Context, o Options) (*World, error) {
 
 func (w *World) start(ctx context.Context) error {
 	if err := w.openData(); err != nil {
+		return err
+	}
+	var err error
+	if w.guard, err = newGuard(w.opts); err != nil {
 		return err
 	}
 	if err := w.startStorage(); err != nil {
@@ -118,6 +130,12 @@ func (w *World) start(ctx context.Context) error {
 		return errors.Join(err, messages.Close())
 	}
 	if err := w.startPubSub(ctx, messages); err != nil {
+		return err
+	}
+	if err := w.startREST(); err != nil {
+		return err
+	}
+	if err := w.openDoors(); err != nil {
 		return err
 	}
 	return w.aggregators.start()
@@ -165,6 +183,10 @@ func (w *World) listen(i int) (net.Listener, error) {
 	if w.opts.PortBase > 0 {
 		port = w.opts.PortBase + i
 	}
+	return w.listenAt(port)
+}
+
+func (w *World) listenAt(port int) (net.Listener, error) {
 	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))) //nolint:noctx // nothing to wait for
 	if err != nil {
 		return nil, fmt.Errorf("open a port of the local cloud: %w; is another one running? use another --port-base", err)
@@ -177,7 +199,8 @@ func (w *World) startStorage() error {
 	if err != nil {
 		return err
 	}
-	w.storage, err = gcsemu.Start(l, gcsemu.Options{Dir: filepath.Join(w.data, "gcs"), Faults: w.opts.Faults.Storage(), Log: w.log})
+	w.guard.Door(l.Addr(), w.opts.self())
+	w.storage, err = gcsemu.Start(l, gcsemu.Options{Dir: filepath.Join(w.data, "gcs"), Faults: w.opts.Faults.Storage(), Allow: w.guard.Allow, Log: w.log})
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
@@ -194,12 +217,11 @@ func (w *World) startPubSub(ctx context.Context, l net.Listener) (err error) {
 		w.aggregators.published(total)
 		w.batch.Published(total)
 	}
-	w.pubsub, err = pubsubemu.Start(l, pubsubemu.Options{Faults: w.opts.Faults.PubSub(), OnPublish: published, Log: w.log})
+	w.guard.Door(l.Addr(), w.opts.self())
+	w.pubsub, err = pubsubemu.Start(l, pubsubemu.Options{Faults: w.opts.Faults.PubSub(), OnPublish: published, Allow: w.guard.Allow, Log: w.log})
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
-	topic := func(id string) string { return "projects/" + project + "/topics/" + id }
-	sub := func(id string) string { return "projects/" + project + "/subscriptions/" + id }
 	for _, id := range []string{scoresTopic, deadLetters} {
 		if err := w.pubsub.CreateTopic(ctx, topic(id)); err != nil {
 			return err
@@ -225,18 +247,27 @@ func (w *World) startBatch(messages string) error {
 	if err != nil {
 		return err
 	}
-	w.batch, err = batchemu.Start(l, batchemu.Options{
+	w.guard.Door(l.Addr(), w.opts.self())
+	o := batchemu.Options{
 		Dir: w.data, LogDir: w.opts.LogDir, Images: w.opts.Images, Faults: w.opts.Faults.Batch(), Log: w.log,
 		Env: []string{"STORAGE_EMULATOR_HOST=" + w.storage.Addr(), "PUBSUB_EMULATOR_HOST=" + messages},
-	})
+	}
+	if w.opts.Rights != nil {
+		o.Rights = tenants{w.guard, w}
+	}
+	w.batch, err = batchemu.Start(l, o)
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
 	return nil
 }
 
-// Env is the environment in which a program finds the local cloud, NAME=VALUE.
-func (w *World) Env() []string {
+// Env is the environment in which the command finds the local cloud, NAME=VALUE.
+func (w *World) Env() []string { return w.env(w.opts.self()) }
+
+// env is the environment in which a program of an identity finds the local cloud.
+func (w *World) env(identity string) []string {
+	at := w.at(identity)
 	return []string{
 		"COPPICE_PROJECT=" + project,
 		"COPPICE_LOCATION=" + location,
@@ -247,14 +278,19 @@ func (w *World) Env() []string {
 		"COPPICE_SUBSCRIPTION=" + subscription,
 		"COPPICE_TASK_IMAGE=" + taskImage,
 		"COPPICE_LAUNCHER_IMAGE=" + stageImage,
-		"COPPICE_BATCH_ENDPOINT=" + w.batch.Addr(),
-		"STORAGE_EMULATOR_HOST=" + w.storage.Addr(),
-		"PUBSUB_EMULATOR_HOST=" + w.pubsub.Addr(),
+		"COPPICE_TASK_SERVICE_ACCOUNT=" + w.guard.Email(terraform.Task),
+		"COPPICE_STAGE_SERVICE_ACCOUNT=" + w.guard.Email(terraform.Stager),
+		"COPPICE_INSPECT_ENDPOINT=" + at.rest,
+		"COPPICE_BATCH_ENDPOINT=" + at.batch,
+		"STORAGE_EMULATOR_HOST=" + at.storage,
+		"PUBSUB_EMULATOR_HOST=" + at.messages,
 	}
 }
 
-// Environ is environ with the local cloud in it, and without what would lead a program past it.
-func (w *World) Environ(environ []string) []string {
+// Environ is environ with the local cloud in it as the command sees it, and without what would lead a program past it.
+func (w *World) Environ(environ []string) []string { return w.environ(environ, w.opts.self()) }
+
+func (w *World) environ(environ []string, identity string) []string {
 	var out []string
 	for _, v := range environ {
 		name, _, _ := strings.Cut(v, "=")
@@ -262,7 +298,7 @@ func (w *World) Environ(environ []string) []string {
 			out = append(out, v)
 		}
 	}
-	return append(out, w.Env()...)
+	return append(out, w.env(identity)...)
 }
 
 // Data is the folder that keeps everything.
@@ -284,6 +320,9 @@ func (w *World) Close() {
 		w.procs.Close()
 		if w.batch != nil {
 			w.batch.Close()
+		}
+		if w.rest != nil {
+			w.rest.Close()
 		}
 		if w.pubsub != nil {
 			w.pubsub.Close()
