@@ -28,14 +28,15 @@ var layers = map[string]int{
 	"metric":    1,
 	"calibrate": 1,
 	"blob":      1,
-	"cloud":     1, // what the three adapters share
+	"cloud":     1, // what the adapters share
 	"terraform": 1, // the deployment's table of rights
 
-	"search":       2,
-	"registry":     2,
-	"cloud/gcs":    2,
-	"cloud/pubsub": 2,
-	"cloud/batch":  2,
+	"search":        2,
+	"registry":      2,
+	"cloud/gcs":     2,
+	"cloud/pubsub":  2,
+	"cloud/batch":   2,
+	"cloud/inspect": 2,
 
 	"dataset/datasettest": 2, // for tests of everything above
 
@@ -75,7 +76,7 @@ var only = []struct {
 }
 
 // wiring are the only files in which a stage may name an adapter: everything behind them works on interfaces.
-var wiring = []string{"launcher/wire.go", "task/wire.go", "aggregator/wire.go"}
+var wiring = []string{"launcher/wire.go", "launcher/wire_doctor.go", "task/wire.go", "aggregator/wire.go"}
 
 // mains are the only files that may end the process or read the environment directly.
 var mains = []string{"launcher/main.go", "task/main.go", "aggregator/main.go", "localemu/main.go", "examples/clicks/main.go", "bench/gauge/main.go"}

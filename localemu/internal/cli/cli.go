@@ -117,7 +117,7 @@ func (f *flags) add(c *cobra.Command) {
 	fs.StringArrayVar(&f.images, "image", nil, "NAME=PATH: the program that stands for a container image; repeatable (default "+world.TaskImage+"=the task program beside localemu, "+world.LauncherImage+"=the launcher beside it)")
 	fs.StringVar(&f.aggregator, "aggregator", "", "aggregator program, run as \"PATH pull\", or none (default the one beside localemu)")
 	fs.IntVar(&f.aggregators, "aggregators", 1, "how many aggregators to run; more than one must change nothing")
-	f.rights.add(fs)
+	f.rights.add(c)
 	fs.StringVar(&f.faults, "faults", "", "YAML file that says what goes wrong on purpose (localemu help faults)")
 }
 

@@ -5,7 +5,7 @@ package cli
 import (
 	"strings"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"coppice/localemu/internal/rights"
 	"coppice/localemu/internal/world"
@@ -19,7 +19,8 @@ type rightsFlags struct {
 	as      string
 }
 
-func (f *rightsFlags) add(fs *pflag.FlagSet) {
+func (f *rightsFlags) add(c *cobra.Command) {
+	fs := c.Flags()
 	fs.BoolVar(&f.enforce, "enforce-iam", false, "give every program the rights of its service account in terraform/iam.yaml, and no others")
 	fs.StringArrayVar(&f.without, "without", nil, `"IDENTITY RESOURCE ROLE": leave this binding of terraform/iam.yaml out; repeatable, and implies --enforce-iam`)
 	fs.StringVar(&f.as, "as", "", "with --enforce-iam, as whom the command runs: launcher, task, stager, aggregator, or "+rights.Owner+", who may do everything (default launcher)")

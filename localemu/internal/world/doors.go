@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"strings"
 
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 
@@ -143,4 +144,43 @@ func (w *World) at(identity string) addresses {
 		return addresses{} // nobody whom the table knows
 	}
 	return addresses{w.storage.Addr(), w.pubsub.Addr(), w.batch.Addr(), w.rest.Addr()}
+}
+
+// Env is the environment in which the command finds the local cloud, NAME=VALUE.
+func (w *World) Env() []string { return w.env(w.opts.self()) }
+
+// env is the environment in which a program of an identity finds the local cloud.
+func (w *World) env(identity string) []string {
+	at := w.at(identity)
+	return []string{
+		"COPPICE_PROJECT=" + project,
+		"COPPICE_LOCATION=" + location,
+		"COPPICE_DATASETS_BUCKET=" + buckets["COPPICE_DATASETS_BUCKET"],
+		"COPPICE_SWEEPS_BUCKET=" + buckets["COPPICE_SWEEPS_BUCKET"],
+		"COPPICE_REGISTRY_BUCKET=" + buckets["COPPICE_REGISTRY_BUCKET"],
+		"COPPICE_SCORES_TOPIC=" + scoresTopic,
+		"COPPICE_SUBSCRIPTION=" + subscription,
+		"COPPICE_TASK_IMAGE=" + taskImage,
+		"COPPICE_LAUNCHER_IMAGE=" + stageImage,
+		"COPPICE_TASK_SERVICE_ACCOUNT=" + w.guard.Email(terraform.Task),
+		"COPPICE_STAGE_SERVICE_ACCOUNT=" + w.guard.Email(terraform.Stager),
+		"COPPICE_INSPECT_ENDPOINT=" + at.rest,
+		"COPPICE_BATCH_ENDPOINT=" + at.batch,
+		"STORAGE_EMULATOR_HOST=" + at.storage,
+		"PUBSUB_EMULATOR_HOST=" + at.messages,
+	}
+}
+
+// Environ is environ with the local cloud in it as the command sees it, and without what would lead a program past it.
+func (w *World) Environ(environ []string) []string { return w.environ(environ, w.opts.self()) }
+
+func (w *World) environ(environ []string, identity string) []string {
+	var out []string
+	for _, v := range environ {
+		name, _, _ := strings.Cut(v, "=")
+		if !strings.HasPrefix(name, "COPPICE_") && !strings.Contains(name, "_EMULATOR_HOST") {
+			out = append(out, v)
+		}
+	}
+	return append(out, w.env(identity)...)
 }
