@@ -13,7 +13,7 @@ var version = "dev"
 
 func main() {
 	ctx, stop := program.Interrupted()
-	code := cli.Run(ctx, cli.World{World: program.FromOS(version), Connect: connect, Codes: []func(error) (int, bool){exitCode}})
+	code := cli.Run(ctx, cli.World{World: program.FromOS(version), Connect: connect, Inspect: examine, Codes: []func(error) (int, bool){exitCode}})
 	stop()
 	os.Exit(code)
 }

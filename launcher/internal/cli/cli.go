@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"coppice/blob"
+	"coppice/launcher/internal/doctor"
 	"coppice/launcher/internal/place"
 	"coppice/launcher/internal/plan"
 	"coppice/launcher/internal/stagejob"
@@ -23,6 +24,8 @@ type World struct {
 	program.World
 	// Connect opens the cloud, or its emulation.
 	Connect func(context.Context, Env) (*Backends, error)
+	// Inspect opens what the doctor looks at.
+	Inspect func(context.Context, Env) (Inspection, error)
 	// Codes know exit codes of errors that only the wiring can name.
 	Codes []func(error) (int, bool)
 }
@@ -38,6 +41,7 @@ type Backends struct {
 	Bucket func(name string) blob.Store
 	Jobs   Jobs
 	Stages stagejob.Jobs
+	Plans  doctor.Jobs
 	Close  func() error
 }
 
@@ -78,8 +82,8 @@ what is there, 6 environment or credentials incomplete, 7 the sweep ended withou
   launcher predict --model ctr --in today.parquet --out clicks.csv`,
 	}
 	root.AddCommand(stageCommand(&w), stageTaskCommand(&w), sweepCommand(&w), watchCommand(&w), statusCommand(&w), cancelCommand(&w),
-		leaderboardCommand(&w), lsCommand(&w), registryCommand(&w), predictCommand(&w))
-	return program.Execute(ctx, w.World, root, append(w.Codes, exitCode)...)
+		leaderboardCommand(&w), lsCommand(&w), registryCommand(&w), predictCommand(&w), doctorCommand(&w))
+	return program.Execute(ctx, w.World, root, append(w.Codes, exitCode, unwell)...)
 }
 
 // exitCode knows the launcher's own errors.
