@@ -62,7 +62,11 @@ lint: ## gofmt, go vet, golangci-lint
 	$(GO) vet -tags e2e,$(TAGS) .
 	$(GO) run $(GOLANGCI) run ./...
 
-.PHONY: terraform-check deploy-walk
+.PHONY: terraform-check deploy-walk doctor-local
+doctor-local: build ## examine the local cloud as `launcher doctor` would examine a project (a few seconds)
+	bin/localemu exec -- bin/launcher doctor
+	bin/localemu exec --enforce-iam -- bin/launcher doctor
+
 terraform-check: ## fmt, validate and test of terraform/ and its examples, without a cloud (TERRAFORM=, TF_CLI_CONFIG_FILE=)
 	@TERRAFORM=$(TERRAFORM) terraform/check.sh
 

@@ -40,6 +40,7 @@ var layers = map[string]int{
 	"cloud/idtoken": 2, // who calls
 	"cloud/billing": 2,
 	"ledger":        2, // what a sweep has cost so far
+	"cloud/inspect": 2,
 
 	"dataset/datasettest": 2, // for tests of everything above
 
@@ -87,7 +88,7 @@ var only = []struct {
 }
 
 // wiring are the only files in which a stage may name an adapter: everything behind them works on interfaces.
-var wiring = []string{"launcher/wire.go", "task/wire.go", "aggregator/wire.go"}
+var wiring = []string{"launcher/wire.go", "launcher/wire_doctor.go", "task/wire.go", "aggregator/wire.go"}
 
 // mains are the only files that may end the process or read the environment directly.
 var mains = []string{"launcher/main.go", "task/main.go", "aggregator/main.go", "localemu/main.go", "examples/clicks/main.go", "bench/gauge/main.go", "container/roots/main.go"}

@@ -34,7 +34,7 @@ func connect(ctx context.Context, env cli.Env) (*cli.Backends, error) {
 		return nil, errors.Join(err, storage.Close())
 	}
 	j := &jobs{client: client, env: env}
-	b.Jobs, b.Stages = j, j
+	b.Jobs, b.Stages, b.Plans = j, j, j
 	b.Close = func() error { return errors.Join(client.Close(), storage.Close()) }
 	return b, nil
 }

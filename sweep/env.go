@@ -72,6 +72,8 @@ type BatchEnv struct {
 	// the sources.
 	LauncherImage string `env:"COPPICE_LAUNCHER_IMAGE, default=coppice-launcher"`
 	StageAccount  string `env:"COPPICE_STAGE_SERVICE_ACCOUNT"`
+	// InspectEndpoint is host:port of an emulator of the calls that `launcher doctor` makes: no TLS, no credentials.
+	InspectEndpoint string `env:"COPPICE_INSPECT_ENDPOINT"`
 }
 
 // TaskEnv is what a task is told through the Batch job.

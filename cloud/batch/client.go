@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"regexp"
 	"time"
 
@@ -78,7 +77,7 @@ func New(ctx context.Context, o Options) (*Client, error) {
 		opts = append(opts, option.WithGRPCDialOption(dial))
 	}
 	if o.Endpoint != "" {
-		if err := checkLoopback(o.Endpoint); err != nil {
+		if err := cloud.Loopback("COPPICE_BATCH_ENDPOINT", o.Endpoint); err != nil {
 			return nil, err
 		}
 		opts = append(opts, option.WithEndpoint(o.Endpoint), option.WithoutAuthentication(), option.WithTelemetryDisabled(),
@@ -89,20 +88,6 @@ func New(ctx context.Context, o Options) (*Client, error) {
 		return nil, cloud.Dial(service, err)
 	}
 	return &Client{c: c, parent: "projects/" + o.Project + "/locations/" + o.Location, opts: o, poll: 500 * time.Millisecond, look: notFoundOK}, nil
-}
-
-// checkLoopback refuses to speak without encryption to anybody but this machine.
-func checkLoopback(endpoint string) error {
-	host, _, err := net.SplitHostPort(endpoint)
-	ip := net.ParseIP(host)
-	if err == nil && (host == "localhost" || ip != nil && ip.IsLoopback()) {
-		return nil
-	}
-	return &cloud.SetupError{
-		What: fmt.Sprintf("the endpoint %.100q is not host:port on this machine", endpoint),
-		Hint: "COPPICE_BATCH_ENDPOINT is for the local cloud only; unset it to use Google Cloud",
-		Err:  err,
-	}
 }
 
 // Close frees the connection.

@@ -163,7 +163,7 @@ func (a *attempt) command() proc.Command {
 		"HOME=" + filepath.Join(vm.dir, "home"),
 		"TMPDIR=" + filepath.Join(vm.dir, "tmp"),
 	}
-	env = slices.Concat(env, j.srv.opts.Env)
+	env = slices.Concat(env, j.srv.environment(j.account()))
 	for _, variable := range j.plan.env {
 		env = append(env, rewrite(variable, vm.mounts))
 	}

@@ -21,7 +21,7 @@
 //     here in silence.
 //   - Variables that are set in the cloud but not documented (BATCH_JOB_ID and its like): a task must not need them.
 //   - Cloud Logging: output goes to one file per attempt, whatever the job's logs policy says.
-//   - IAM, service accounts, networks, labels on machines, priorities among jobs, the limits on requests per minute.
+//   - IAM and service accounts beyond what Options.Rights says, networks, labels on machines, priorities among jobs, the limits on requests per minute.
 //   - Persistence: a restarted server knows no earlier job. Finished jobs stay until they are deleted, not for 60 days.
 //   - One job id may be used in one project and location at a time, because folders are named after it.
 //   - What Google does with running tasks once another one has failed for good is not documented. Here they are stopped

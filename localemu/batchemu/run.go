@@ -45,6 +45,9 @@ func (j *job) work() (end batchpb.JobStatus_State, because string) {
 	if found, fail := j.settleIn(); !found {
 		return j.starve(fail)
 	}
+	if because := j.srv.unfit(j.account()); because != "" {
+		return batchpb.JobStatus_FAILED, because
+	}
 	if err := j.makeMachines(); err != nil {
 		return batchpb.JobStatus_FAILED, "Job failed because its machines could not be made: " + err.Error()
 	}

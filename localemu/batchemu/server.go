@@ -34,6 +34,8 @@ type Options struct {
 	Environ []string
 	// Env is what every task finds in its environment beside its job's variables, NAME=VALUE: where the other emulators are.
 	Env []string
+	// Rights are asked before every call and in the name of every task; nil allows everything.
+	Rights Rights
 	// Faults are what goes wrong on purpose.
 	Faults Faults
 	// Grace is how long a task that is stopped may take to end by itself; 0 is 10 s.
@@ -93,7 +95,6 @@ func Start(l net.Listener, o Options) (*Server, error) {
 		opts:      o,
 		machines:  machines,
 		procs:     proc.NewSet(),
-		grpc:      grpc.NewServer(grpc.MaxRecvMsgSize(maxMessage)),
 		addr:      l.Addr().String(),
 		closing:   make(chan struct{}),
 		jobs:      map[string]*job{},
@@ -102,14 +103,20 @@ func Start(l net.Listener, o Options) (*Server, error) {
 		ops:       map[string]*operation{},
 		changed:   make(chan struct{}),
 	}
+	s.grpc = grpc.NewServer(grpc.MaxRecvMsgSize(maxMessage), grpc.UnaryInterceptor(s.authorize))
 	batchpb.RegisterBatchServiceServer(s.grpc, s)
 	longrunningpb.RegisterOperationsServer(s.grpc, s)
+	s.Open(l)
+	return s, nil
+}
+
+// Open serves at another address, too.
+func (s *Server) Open(l net.Listener) {
 	s.served.Go(func() {
 		if err := s.grpc.Serve(l); err != nil {
 			s.opts.Log.Error("batch emulator ended", "error", err)
 		}
 	})
-	return s, nil
 }
 
 // emptyFolder makes the folder, removes what is in it, and names it as the kernel does in /proc.

@@ -9,11 +9,11 @@
 // Not imitated:
 //   - Metageneration: conditions on it are refused (501), and it never moves. With the filesystem backend, changing an
 //     object's metadata gives it a new generation.
-//   - Object versioning with the filesystem backend, lifecycle rules, soft delete, retention, holds, IAM, access lists,
+//   - Object versioning with the filesystem backend, lifecycle rules, soft delete, retention, holds, IAM beyond what Options.Allow says, access lists,
 //     signed URLs, form uploads, gzip-encoded uploads, the batch endpoint, the gRPC API, rate limits (429).
 //   - With the filesystem backend an object cannot lie "under" another: "a" excludes "a/b", and parts of a name may have
 //     at most 255 bytes. Real buckets know no folders. Such a write is refused (400) with these words.
 //   - With the memory backend an object is held twice while it is written. On disk a long object is written in place: a
 //     crash at that moment leaves one whose checksum is wrong, which readers notice.
-//   - Anyone on this machine may do anything; requests that come from a web page or under another host name are refused.
+//   - Without Options.Allow anyone on this machine may do anything, with it whoever finds out the address of an identity is it; requests that come from a web page or under another host name are refused.
 package gcsemu

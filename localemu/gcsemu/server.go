@@ -22,6 +22,8 @@ type Options struct {
 	Dir string
 	// Faults are what goes wrong on purpose.
 	Faults Faults
+	// Allow is asked before every call, with the address that was called; nil allows everything. See Server.Open.
+	Allow func(at net.Addr, kind, name, permission string) error
 	// Log gets what is worth knowing and no client is told; nil is nowhere.
 	Log *slog.Logger
 }
@@ -34,6 +36,7 @@ type Server struct {
 	addr   string
 	dir    string
 	log    *slog.Logger
+	allow  func(at net.Addr, kind, name, permission string) error
 	served sync.WaitGroup
 	faults *faultState
 
@@ -55,6 +58,9 @@ func Start(l net.Listener, o Options) (*Server, error) {
 			return nil, fmt.Errorf("prepare the folder of the buckets: %w", err)
 		}
 	}
+	if o.Allow == nil {
+		o.Allow = func(net.Addr, string, string, string) error { return nil }
+	}
 	fake, err := fakestorage.NewServerWithOptions(fakestorage.Options{
 		NoListener:  true,
 		StorageRoot: o.Dir,
@@ -65,15 +71,20 @@ func Start(l net.Listener, o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start fake-gcs-server: %w", err)
 	}
-	s := &Server{fake: fake, inner: fake.HTTPHandler(), addr: addr, dir: o.Dir, log: o.Log, faults: newFaultState(o.Faults)}
+	s := &Server{fake: fake, inner: fake.HTTPHandler(), addr: addr, dir: o.Dir, log: o.Log, allow: o.Allow, faults: newFaultState(o.Faults)}
 	s.uploads.open = map[string]*session{}
 	s.http = &http.Server{Handler: http.HandlerFunc(s.serve), ReadHeaderTimeout: 10 * time.Second}
+	s.Open(l)
+	return s, nil
+}
+
+// Open serves at another address, too.
+func (s *Server) Open(l net.Listener) {
 	s.served.Go(func() {
 		if err := s.http.Serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) {
 			s.log.Error("storage emulator ended", "error", err)
 		}
 	})
-	return s, nil
 }
 
 // Addr is host:port, the value for STORAGE_EMULATOR_HOST.
@@ -101,6 +112,13 @@ func (s *Server) Close() {
 	s.http.Close()
 	s.served.Wait()
 	s.uploads.closeAll()
+}
+
+// HasBucket says whether the bucket exists.
+func (s *Server) HasBucket(name string) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.hasBucket(name)
 }
 
 // hasBucket says whether the bucket exists. The lock is held.

@@ -41,7 +41,7 @@ func (s *Server) openSession(r *http.Request, u *upload) *response {
 	s.uploads.add(id, &session{begun: time.Now(), upload: u})
 	a := &response{status: http.StatusOK, header: http.Header{}}
 	a.header.Set("Location", fmt.Sprintf("http://%s/upload/storage/v1/b/%s/o?uploadType=resumable&name=%s&upload_id=%s",
-		s.addr, url.PathEscape(u.bucket), url.QueryEscape(u.object), id))
+		u.door, url.PathEscape(u.bucket), url.QueryEscape(u.object), id))
 	return a
 }
 

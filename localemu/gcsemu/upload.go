@@ -10,6 +10,7 @@ import (
 	"io"
 	"mime"
 	"mime/multipart"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -31,6 +32,7 @@ type upload struct {
 	query  url.Values // with the preconditions
 	attrs  uploadAttrs
 	body   *spool
+	door   net.Addr // at which it was begun
 }
 
 // uploadAttrs is the part of an object resource that a client may set.
@@ -50,7 +52,7 @@ type uploadAttrs struct {
 
 // beginUpload does a whole upload (uploadType media and multipart) or opens a session (resumable).
 func (s *Server) beginUpload(r *http.Request, c call) *response {
-	u := &upload{bucket: c.bucket, query: r.URL.Query(), body: newSpool(s.dir)}
+	u := &upload{bucket: c.bucket, query: r.URL.Query(), body: newSpool(s.dir), door: door(r)}
 	s.mu.RLock()
 	missing := s.missing(c)
 	s.mu.RUnlock()
@@ -143,6 +145,11 @@ func (s *Server) commit(u *upload) *response {
 	}
 	if a := s.compare(u.query, "ifGenerationMatch", "ifGenerationNotMatch", u.bucket, u.object, false); a != nil {
 		return a
+	}
+	if s.generation(u.bucket, u.object) != 0 { // whoever overwrites an object deletes one
+		if err := s.allow(u.door, "bucket", u.bucket, "storage.objects.delete"); err != nil {
+			return answer(http.StatusForbidden, err.Error())
+		}
 	}
 	if err := u.body.verify(u.attrs.CRC32C, u.attrs.MD5); err != nil {
 		return answer(http.StatusBadRequest, err.Error())

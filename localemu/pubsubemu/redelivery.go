@@ -135,7 +135,7 @@ func (p *pullStream) RecvMsg(m any) error {
 			opening, p.subscription, p.pings = true, r.GetSubscription(), r.GetProtocolVersion() >= 1
 		})
 		if opening {
-			return nil
+			return p.server.allowed(p.Context(), "subscription", p.subscription, "pubsub.subscriptions.consume")
 		}
 		ping := len(r.GetAckIds()) == 0 && len(r.GetModifyDeadlineAckIds()) == 0
 		p.delay(r)

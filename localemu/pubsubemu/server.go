@@ -6,7 +6,7 @@
 // than at once; answers to keep-alive pings that cannot block the whole server; scripted faults.
 //
 // Not imitated:
-//   - Push, BigQuery and Cloud Storage delivery, snapshots and seeking, schemas, IAM: UNIMPLEMENTED.
+//   - Push, BigQuery and Cloud Storage delivery, snapshots and seeking, schemas, changing IAM policies: UNIMPLEMENTED.
 //   - Exactly-once delivery is announced but not kept: an acknowledgement that comes too late is accepted in silence.
 //   - Messages that nobody took within ten minutes are dropped, whatever the subscription's retention says.
 //   - Deliveries are counted per message, not per subscription: with two subscriptions dead letters come early. Dead letters
@@ -34,6 +34,8 @@ type Options struct {
 	// OnPublish is called after every accepted publish request with the number of messages published so far, over all
 	// topics. It must not block.
 	OnPublish func(total int)
+	// Allow is asked before every call, with the address that was called; nil allows everything. See Server.Open.
+	Allow func(at net.Addr, kind, name, permission string) error
 	// Log gets what is worth knowing and no client is told; nil is nowhere.
 	Log *slog.Logger
 }
@@ -64,6 +66,9 @@ func Start(l net.Listener, o Options) (*Server, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.Allow == nil {
+		o.Allow = func(net.Addr, string, string, string) error { return nil }
+	}
 	s := &Server{addr: l.Addr().String(), opts: o}
 	s.fake = pstest.NewServer() // its own port stays unused
 	s.chaos = newChaos(o.Faults, func(topic string, messages []*pubsubpb.PubsubMessage) {
@@ -74,12 +79,17 @@ func Start(l net.Listener, o Options) (*Server, error) {
 	s.grpc = grpc.NewServer(grpc.MaxRecvMsgSize(maxRequest), grpc.UnaryInterceptor(s.unary), grpc.StreamInterceptor(s.stream))
 	pubsubpb.RegisterPublisherServer(s.grpc, &s.fake.GServer)
 	pubsubpb.RegisterSubscriberServer(s.grpc, &s.fake.GServer)
+	s.Open(l)
+	return s, nil
+}
+
+// Open serves at another address, too.
+func (s *Server) Open(l net.Listener) {
 	s.served.Go(func() {
 		if err := s.grpc.Serve(l); err != nil {
-			o.Log.Error("Pub/Sub emulator ended", "error", err)
+			s.opts.Log.Error("Pub/Sub emulator ended", "error", err)
 		}
 	})
-	return s, nil
 }
 
 // Addr is host:port, the value for PUBSUB_EMULATOR_HOST.
@@ -114,8 +124,21 @@ func (s *Server) CreateSubscription(ctx context.Context, sub *pubsubpb.Subscript
 	return nil
 }
 
+// Topic is the topic of the full name, or the service's error.
+func (s *Server) Topic(ctx context.Context, name string) (*pubsubpb.Topic, error) {
+	return s.fake.GServer.GetTopic(ctx, &pubsubpb.GetTopicRequest{Topic: name})
+}
+
+// Subscription is the subscription of the full name, or the service's error.
+func (s *Server) Subscription(ctx context.Context, name string) (*pubsubpb.Subscription, error) {
+	return s.fake.GServer.GetSubscription(ctx, &pubsubpb.GetSubscriptionRequest{Subscription: name})
+}
+
 // unary sees every call but StreamingPull.
-func (s *Server) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	if err := s.authorize(ctx, info.FullMethod, req); err != nil {
+		return nil, err
+	}
 	switch r := req.(type) {
 	case *pubsubpb.PublishRequest:
 		return s.publish(ctx, r, next)

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"coppice/blob"
+	"coppice/launcher/internal/doctor"
 	"coppice/launcher/internal/place"
 	"coppice/launcher/internal/plan"
 	"coppice/launcher/internal/quote"
@@ -27,6 +28,8 @@ type World struct {
 	Connect func(context.Context, Env) (*Backends, error)
 	// PriceList opens Google's list of prices.
 	PriceList func(context.Context) (PriceList, error)
+	// Inspect opens what the doctor looks at.
+	Inspect func(context.Context, Env) (Inspection, error)
 	// Codes know exit codes of errors that only the wiring can name.
 	Codes []func(error) (int, bool)
 }
@@ -42,6 +45,7 @@ type Backends struct {
 	Bucket func(name string) blob.Store
 	Jobs   Jobs
 	Stages stagejob.Jobs
+	Plans  doctor.Jobs
 	Close  func() error
 }
 
@@ -83,8 +87,8 @@ what is there, 6 environment or credentials incomplete, 7 the sweep ended withou
   launcher predict --model ctr --in today.parquet --out clicks.csv`,
 	}
 	root.AddCommand(stageCommand(&w), stageTaskCommand(&w), planCommand(&w), sweepCommand(&w), watchCommand(&w), statusCommand(&w), cancelCommand(&w),
-		leaderboardCommand(&w), billCommand(&w), lsCommand(&w), pricesCommand(&w), registryCommand(&w), predictCommand(&w))
-	return program.Execute(ctx, w.World, root, append(w.Codes, exitCode)...)
+		leaderboardCommand(&w), billCommand(&w), lsCommand(&w), pricesCommand(&w), registryCommand(&w), predictCommand(&w), doctorCommand(&w))
+	return program.Execute(ctx, w.World, root, append(w.Codes, exitCode, unwell)...)
 }
 
 // exitCode knows the launcher's own errors.

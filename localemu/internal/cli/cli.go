@@ -109,17 +109,19 @@ type flags struct {
 	aggregator  string
 	aggregators int
 	faults      string
+	rights      rightsFlags
 }
 
 func (f *flags) add(c *cobra.Command) {
 	fs := c.Flags()
 	fs.StringVar(&f.data, "data", "", "folder that keeps buckets, machines and logs; without it a temporary one that is removed at the end")
 	fs.StringVar(&f.logDir, "log", "", "folder for logs, one file for every process (default DATA/logs)")
-	fs.IntVar(&f.portBase, "port-base", 0, "first of three ports: Storage, Pub/Sub, Batch (default any that are free)")
+	fs.IntVar(&f.portBase, "port-base", 0, "first of four ports: Storage, Pub/Sub, Batch, and the REST calls of launcher doctor (default any that are free)")
 	fs.StringArrayVar(&f.images, "image", nil, "NAME=PATH: the program that stands for a container image; repeatable (default "+world.TaskImage+"=the task program beside localemu, "+world.LauncherImage+"=the launcher beside it)")
 	fs.StringVar(&f.containers, "containers", "", "run tasks as containers with this tool: "+strings.Join(batchemu.ContainerTools(), ", ")+"; --image NAME=IMAGE then says what the tool calls it (needs root's rights)")
 	fs.StringVar(&f.aggregator, "aggregator", "", "aggregator program, run as \"PATH pull\", or none (default the one beside localemu)")
 	fs.IntVar(&f.aggregators, "aggregators", 1, "how many aggregators to run; more than one must change nothing")
+	f.rights.add(c)
 	fs.StringVar(&f.faults, "faults", "", "YAML file that says what goes wrong on purpose (localemu help faults)")
 }
 
@@ -128,8 +130,8 @@ func (f *flags) options(s *State) (world.Options, error) {
 	o := world.Options{
 		Data: f.data, LogDir: f.logDir, PortBase: f.portBase, Aggregators: f.aggregators, Environ: s.Env, Stderr: s.Stderr,
 	}
-	if f.portBase < 0 || f.portBase > 65533 {
-		return o, usage("--port-base %d: use 1 to 65533", f.portBase)
+	if f.portBase < 0 || f.portBase > 65532 {
+		return o, usage("--port-base %d: use 1 to 65532", f.portBase)
 	}
 	if f.aggregators < 1 || f.aggregators > 20 {
 		return o, usage("--aggregators %d: use 1 to 20; --aggregator none runs none", f.aggregators)
@@ -139,6 +141,9 @@ func (f *flags) options(s *State) (world.Options, error) {
 	}
 	o.Containers = f.containers
 	var err error
+	if o.Rights, o.As, err = f.rights.table(); err != nil {
+		return o, err
+	}
 	if o.Images, err = f.imageMap(s); err != nil {
 		return o, err
 	}

@@ -39,7 +39,9 @@ STORAGE_EMULATOR_HOST, PUBSUB_EMULATOR_HOST). Signals reach the command; a secon
 Ctrl-C reaches the command directly, the third).`,
 		Example: `  localemu exec -- launcher sweep sweep.yaml
   localemu exec --data build/cloud -- sh -c 'launcher stage dataset.yaml && launcher sweep sweep.yaml'
-  localemu exec --faults faults.yaml --aggregators 2 -- launcher sweep sweep.yaml`,
+  localemu exec --faults faults.yaml --aggregators 2 -- launcher sweep sweep.yaml
+  localemu exec --enforce-iam --data build/cloud -- launcher sweep sweep.yaml
+  localemu exec --without "task bucket/sweeps roles/storage.objectUser" --as owner -- launcher doctor`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 || c.ArgsLenAtDash() != 0 {
 				return usage("exec needs a command after --: localemu exec -- COMMAND [ARGUMENTS]")

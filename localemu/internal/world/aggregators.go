@@ -13,6 +13,7 @@ import (
 
 	"coppice/localemu/internal/faults"
 	"coppice/localemu/internal/proc"
+	"coppice/terraform"
 )
 
 // aggregators are the aggregator processes of the local cloud.
@@ -72,7 +73,7 @@ func (as *aggregators) launch(a *aggregator) error {
 	}
 	defer log.Close() // the process has its own
 	a.proc, err = as.w.procs.Start(proc.Command{
-		Path: as.w.opts.Aggregator, Args: []string{"pull"}, Env: as.w.Environ(as.w.opts.Environ), Stdout: log, Stderr: log,
+		Path: as.w.opts.Aggregator, Args: []string{"pull"}, Env: as.w.environ(as.w.opts.Environ, terraform.Aggregator), Stdout: log, Stderr: log,
 	})
 	if err != nil {
 		return fmt.Errorf("aggregator: %w", err)

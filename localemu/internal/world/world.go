@@ -14,7 +14,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -26,7 +25,10 @@ import (
 	"coppice/localemu/gcsemu"
 	"coppice/localemu/internal/faults"
 	"coppice/localemu/internal/proc"
+	"coppice/localemu/internal/rights"
 	"coppice/localemu/pubsubemu"
+	"coppice/localemu/restemu"
+	"coppice/terraform"
 )
 
 // What the local cloud is called.
@@ -56,12 +58,14 @@ const LauncherImage = stageImage
 type Options struct {
 	Data        string            // folder that keeps everything; "" is a temporary one
 	LogDir      string            // "" is Data/logs
-	PortBase    int               // first of three ports; 0 takes any that are free
+	PortBase    int               // first of four ports; 0 takes any that are free
 	Images      map[string]string // of tasks: container image to local program
 	Containers  string            // tool that runs the images themselves, and then Images are its names for them; "" is none
 	Aggregator  string            // program; "" runs none
 	Aggregators int               // how many of it; 0 is 1
 	Faults      *faults.Spec      // nil is none
+	Rights      *terraform.Table  // enforced; nil lets everybody do everything
+	As          string            // while rights are enforced, as whom the command runs; "" is the launcher
 	Environ     []string          // environment that the aggregator gets beside the local cloud's, and the container tool
 	Stderr      io.Writer         // for warnings
 }
@@ -77,6 +81,9 @@ type World struct {
 	storage *gcsemu.Server
 	pubsub  *pubsubemu.Server
 	batch   *batchemu.Server
+	rest    *restemu.Server
+	guard   *rights.Guard
+	doors   map[string]addresses // of everybody but the command, while rights are enforced
 	procs   *proc.Set
 
 	aggregators *aggregators
@@ -95,7 +102,7 @@ func Start(ctx context.Context, o Options) (*World, error) {
 	if o.Faults == nil {
 		o.Faults = &faults.Spec{}
 	}
-	w := &World{opts: o, procs: proc.NewSet(), log: slog.New(slog.NewTextHandler(o.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+	w := &World{opts: o, doors: map[string]addresses{}, procs: proc.NewSet(), log: slog.New(slog.NewTextHandler(o.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	if err := w.start(ctx); err != nil {
 		w.Close()
 		return nil, err
@@ -105,6 +112,10 @@ func Start(ctx context.Context, o Options) (*World, error) {
 
 func (w *World) start(ctx context.Context) error {
 	if err := w.openData(); err != nil {
+		return err
+	}
+	var err error
+	if w.guard, err = newGuard(w.opts); err != nil {
 		return err
 	}
 	if err := w.startStorage(); err != nil {
@@ -119,6 +130,12 @@ func (w *World) start(ctx context.Context) error {
 		return errors.Join(err, messages.Close())
 	}
 	if err := w.startPubSub(ctx, messages); err != nil {
+		return err
+	}
+	if err := w.startREST(); err != nil {
+		return err
+	}
+	if err := w.openDoors(); err != nil {
 		return err
 	}
 	return w.aggregators.start()
@@ -166,6 +183,10 @@ func (w *World) listen(i int) (net.Listener, error) {
 	if w.opts.PortBase > 0 {
 		port = w.opts.PortBase + i
 	}
+	return w.listenAt(port)
+}
+
+func (w *World) listenAt(port int) (net.Listener, error) {
 	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))) //nolint:noctx // nothing to wait for
 	if err != nil {
 		return nil, fmt.Errorf("open a port of the local cloud: %w; is another one running? use another --port-base", err)
@@ -178,7 +199,8 @@ func (w *World) startStorage() error {
 	if err != nil {
 		return err
 	}
-	w.storage, err = gcsemu.Start(l, gcsemu.Options{Dir: filepath.Join(w.data, "gcs"), Faults: w.opts.Faults.Storage(), Log: w.log})
+	w.guard.Door(l.Addr(), w.opts.self())
+	w.storage, err = gcsemu.Start(l, gcsemu.Options{Dir: filepath.Join(w.data, "gcs"), Faults: w.opts.Faults.Storage(), Allow: w.guard.Allow, Log: w.log})
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
@@ -195,12 +217,11 @@ func (w *World) startPubSub(ctx context.Context, l net.Listener) (err error) {
 		w.aggregators.published(total)
 		w.batch.Published(total)
 	}
-	w.pubsub, err = pubsubemu.Start(l, pubsubemu.Options{Faults: w.opts.Faults.PubSub(), OnPublish: published, Log: w.log})
+	w.guard.Door(l.Addr(), w.opts.self())
+	w.pubsub, err = pubsubemu.Start(l, pubsubemu.Options{Faults: w.opts.Faults.PubSub(), OnPublish: published, Allow: w.guard.Allow, Log: w.log})
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
-	topic := func(id string) string { return "projects/" + project + "/topics/" + id }
-	sub := func(id string) string { return "projects/" + project + "/subscriptions/" + id }
 	for _, id := range []string{scoresTopic, deadLetters} {
 		if err := w.pubsub.CreateTopic(ctx, topic(id)); err != nil {
 			return err
@@ -226,44 +247,19 @@ func (w *World) startBatch(messages string) error {
 	if err != nil {
 		return err
 	}
-	w.batch, err = batchemu.Start(l, batchemu.Options{
+	w.guard.Door(l.Addr(), w.opts.self())
+	o := batchemu.Options{
 		Dir: w.data, LogDir: w.opts.LogDir, Images: w.opts.Images, Containers: w.opts.Containers, Environ: w.opts.Environ, Faults: w.opts.Faults.Batch(), Log: w.log,
 		Env: []string{"STORAGE_EMULATOR_HOST=" + w.storage.Addr(), "PUBSUB_EMULATOR_HOST=" + messages},
-	})
+	}
+	if w.opts.Rights != nil {
+		o.Rights = tenants{w.guard, w}
+	}
+	w.batch, err = batchemu.Start(l, o)
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
 	return nil
-}
-
-// Env is the environment in which a program finds the local cloud, NAME=VALUE.
-func (w *World) Env() []string {
-	return []string{
-		"COPPICE_PROJECT=" + project,
-		"COPPICE_LOCATION=" + location,
-		"COPPICE_DATASETS_BUCKET=" + buckets["COPPICE_DATASETS_BUCKET"],
-		"COPPICE_SWEEPS_BUCKET=" + buckets["COPPICE_SWEEPS_BUCKET"],
-		"COPPICE_REGISTRY_BUCKET=" + buckets["COPPICE_REGISTRY_BUCKET"],
-		"COPPICE_SCORES_TOPIC=" + scoresTopic,
-		"COPPICE_SUBSCRIPTION=" + subscription,
-		"COPPICE_TASK_IMAGE=" + taskImage,
-		"COPPICE_LAUNCHER_IMAGE=" + stageImage,
-		"COPPICE_BATCH_ENDPOINT=" + w.batch.Addr(),
-		"STORAGE_EMULATOR_HOST=" + w.storage.Addr(),
-		"PUBSUB_EMULATOR_HOST=" + w.pubsub.Addr(),
-	}
-}
-
-// Environ is environ with the local cloud in it, and without what would lead a program past it.
-func (w *World) Environ(environ []string) []string {
-	var out []string
-	for _, v := range environ {
-		name, _, _ := strings.Cut(v, "=")
-		if !strings.HasPrefix(name, "COPPICE_") && !strings.Contains(name, "_EMULATOR_HOST") {
-			out = append(out, v)
-		}
-	}
-	return append(out, w.Env()...)
 }
 
 // Data is the folder that keeps everything.
@@ -285,6 +281,9 @@ func (w *World) Close() {
 		w.procs.Close()
 		if w.batch != nil {
 			w.batch.Close()
+		}
+		if w.rest != nil {
+			w.rest.Close()
 		}
 		if w.pubsub != nil {
 			w.pubsub.Close()

@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/spf13/cobra"
+
+	"coppice/launcher/internal/doctor"
+	"coppice/sweep"
+	"coppice/terraform"
+
+	setup "coppice/cloud"
+)
+
+// Inspection is what the doctor looks at.
+type Inspection = doctor.Cloud
+
+func doctorCommand(w *World) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "doctor [SWEEP.yaml]",
+		Short: "Examine the deployment before anything runs in it, and say how to mend what is wrong",
+		Long: `Looks at credentials, enabled services, the rights of each account (terraform/iam.yaml), buckets, topics, subscriptions and
+images, and with a sweep at its dataset, its machine types and the quotas that it needs. It only reads. Each finding is ok, a
+warning, a problem or not checked, and comes with the command that mends it. As the launcher's account it sees only that account's
+own rights; whoever made the deployment sees all of them with a login of their own.
+
+The exit code is 6 when there is a problem, and 0 otherwise. In the local cloud what does not exist there is not checked.`,
+		Example: `  launcher doctor
+  launcher doctor sweep.yaml
+  launcher doctor sweep.yaml --json
+  localemu exec -- launcher doctor sweep.yaml`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var file string
+			if len(args) > 0 {
+				file = args[0]
+			}
+			return w.doctor(cmd.Context(), file, asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (w *World) doctor(ctx context.Context, file string, asJSON bool) error {
+	r, err := w.examine(ctx, file)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		err = w.printJSON(r)
+	} else {
+		w.showReport(r)
+	}
+	if n := r.Counts[doctor.Problem]; err == nil && n > 0 {
+		return &UnwellError{Problems: n}
+	}
+	return err
+}
+
+// UnwellError is a deployment in which a sweep would fail.
+type UnwellError struct{ Problems int }
+
+func (e *UnwellError) Error() string {
+	if e.Problems == 1 {
+		return "1 problem; the command beside it mends it"
+	}
+	return fmt.Sprintf("%d problems; the commands beside them mend them", e.Problems)
+}
+
+// examine connects and looks at everything. Missing credentials are a finding and not an error.
+func (w *World) examine(ctx context.Context, file string) (*doctor.Report, error) {
+	rights, err := terraform.Load()
+	if err != nil {
+		return nil, err
+	}
+	var env Env
+	if err := w.Environment(ctx, &env, remedy); err != nil {
+		return nil, err
+	}
+	var unset *setup.SetupError
+	eyes, err := w.Inspect(ctx, env)
+	if errors.As(err, &unset) {
+		return doctor.NoCredentials(err), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var r *doctor.Report
+	err = w.with(ctx, func(c *cloud) error {
+		d := &doctor.Doctor{Deployment: doctor.Deployment(env), Table: rights, Cloud: eyes, Datasets: c.datasets, Jobs: c.Plans, Now: w.Now(), Version: w.Version}
+		r, err = d.Examine(ctx, readSweep(file))
+		return err
+	})
+	return r, err
+}
+
+// readSweep reads the spec; what is wrong with it is a finding, too.
+func readSweep(file string) *doctor.Sweep {
+	if file == "" {
+		return nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return &doctor.Sweep{File: file, Err: err}
+	}
+	spec, err := sweep.ParseSpec(file, text, vocabulary())
+	return &doctor.Sweep{File: file, Spec: spec, Err: err}
+}
+
+// reportOverhead is the width of a report's other columns with the table's own lines.
+const reportOverhead = 34
+
+func (w *World) showReport(r *doctor.Report) {
+	t := w.newTable("", "check", "finding")
+	t.SetColumnConfigs([]table.ColumnConfig{{Number: 3, WidthMax: w.textWidth(reportOverhead), WidthMaxEnforcer: text.WrapSoft}})
+	for _, f := range r.Sorted() {
+		t.AppendRow(table.Row{f.Verdict, f.Check, f.Where + ": " + f.What})
+	}
+	t.Render()
+	told := map[string]bool{}
+	for _, f := range r.Sorted() { // outside of the table, where they can be copied; one command may mend several
+		if f.Mend != "" && !told[f.Mend] {
+			told[f.Mend] = true
+			fmt.Fprintf(w.Out, "# %s, %s: %s\n%s\n", f.Verdict, f.Check, f.Where, f.Mend)
+		}
+	}
+	fmt.Fprintf(w.Out, "%d ok, %d warnings, %d problems, %d not checked\n",
+		r.Counts[doctor.OK], r.Counts[doctor.Warning], r.Counts[doctor.Problem], r.Counts[doctor.NotChecked])
+}
+
+// unwell is the exit code of an UnwellError.
+func unwell(err error) (int, bool) {
+	var e *UnwellError
+	return sweep.ExitSetup, errors.As(err, &e)
+}

@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sethvargo/go-envconfig"
+
+	"coppice/blob"
+	setup "coppice/cloud"
+	"coppice/launcher/internal/doctor"
+	"coppice/program"
+	"coppice/sweep"
+)
+
+// unknown is a project of which nothing can be read but who is asking, and whose scores topic is missing.
+type unknown struct{}
+
+func (unknown) Caller(context.Context) (string, error)    { return "ana@example.com", nil }
+func (unknown) Number(context.Context) (string, error)    { return "1", nil }
+func (unknown) Enabled(context.Context) ([]string, error) { return nil, setup.ErrNotImitated }
+func (unknown) Held(context.Context, setup.Resource, []string) ([]string, error) {
+	return nil, setup.ErrNotImitated
+}
+func (unknown) Policy(context.Context, setup.Resource) (setup.Policy, error) {
+	return nil, setup.ErrNotImitated
+}
+func (unknown) Bucket(context.Context, string) (setup.Bucket, error) {
+	return setup.Bucket{}, setup.ErrNotImitated
+}
+func (unknown) Topic(context.Context, string) error { return setup.ErrNotThere }
+func (unknown) Subscription(context.Context, string) (setup.Subscription, error) {
+	return setup.Subscription{}, setup.ErrNotImitated
+}
+func (unknown) Image(context.Context, setup.Image) error { return setup.ErrNotImitated }
+func (unknown) Region(context.Context) (setup.Region, error) {
+	return setup.Region{}, setup.ErrNotImitated
+}
+func (unknown) Offered(context.Context, string, string) error { return setup.ErrNotImitated }
+func (unknown) Name(id sweep.ID) string                       { return string(id) }
+func (unknown) Request(*sweep.Plan) ([]byte, error)           { return nil, nil }
+func (unknown) LocalSSDs(*sweep.Plan) (int, error)            { return 1, nil }
+
+// examined runs the command with a project that Inspect opens.
+func (w *world) examined(inspect func(context.Context, Env) (Inspection, error), args ...string) (code int, out, errOut string) {
+	var o, e bytes.Buffer
+	code = Run(w.ctx, World{
+		World: program.World{Args: append([]string{"doctor"}, args...), Out: &o, Err: &e, Version: "v1", Now: func() time.Time { return w.now }, Env: envconfig.MapLookuper(map[string]string{
+			"COPPICE_PROJECT": "p", "COPPICE_DATASETS_BUCKET": "datasets", "COPPICE_SWEEPS_BUCKET": "sweeps", "COPPICE_REGISTRY_BUCKET": "registry"})},
+		Connect: func(context.Context, Env) (*Backends, error) {
+			return &Backends{Bucket: func(name string) blob.Store { return w.buckets[name] }, Jobs: w.jobs, Plans: unknown{}, Close: func() error { return nil }}, nil
+		},
+		Inspect: inspect,
+	})
+	return code, o.String(), e.String()
+}
+
+func TestDoctor(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	file := w.file("sweep.yaml", sweepYAML)
+	open := func(context.Context, Env) (Inspection, error) { return unknown{}, nil }
+	code, out, errOut := w.examined(open, file)
+	for _, want := range []string{"ana@example.com", "problem", "projects/p/topics/coppice-scores: it does not exist", "\nterraform apply\n", "1 problems", "complete: ", "4 trials"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	if code != sweep.ExitSetup || !strings.Contains(errOut, "1 problem;") {
+		t.Errorf("%d %s", code, errOut)
+	}
+	if strings.Index(out, "│ problem") > strings.Index(out, "│ ok") {
+		t.Errorf("the problem is not shown first:\n%s", out)
+	}
+
+	code, out, _ = w.examined(open, "--json")
+	var r doctor.Report
+	if err := json.Unmarshal([]byte(out), &r); err != nil || code != sweep.ExitSetup || r.Caller != "ana@example.com" || r.Counts[doctor.Problem] != 1 || len(r.Findings) < 20 {
+		t.Errorf("%d, %v\n%s", code, err, out)
+	}
+
+	for name, args := range map[string][]string{"is missing": {w.dir + "/none.yaml"}, "is wrong": {w.file("bad.yaml", "nothing: x\n")}} {
+		if code, out, _ := w.examined(open, args...); code != sweep.ExitSetup || !strings.Contains(out, "sweep") || !strings.Contains(out, "2 problems") {
+			t.Errorf("a spec that %s: %d\n%s", name, code, out)
+		}
+	}
+
+	none := func(context.Context, Env) (Inspection, error) {
+		return nil, setup.Dial("Google Cloud", context.Canceled)
+	}
+	if code, out, _ := w.examined(none); code != sweep.ExitSetup || !strings.Contains(out, "gcloud auth application-default login") {
+		t.Errorf("no credentials: %d\n%s", code, out)
+	}
+	if code, _, errOut := w.examined(open, "a", "b"); code != sweep.ExitUsage {
+		t.Errorf("%d %s", code, errOut)
+	}
+}

@@ -1,0 +1,139 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+
+	"coppice/blob"
+	"coppice/cloud"
+	"coppice/dataset"
+	"coppice/launcher/internal/plan"
+	"coppice/launcher/internal/stager"
+	"coppice/sweep"
+)
+
+// Sweep is the sweep that the deployment is examined for.
+type Sweep struct {
+	File string
+	Spec *sweep.Spec
+	Err  error // of reading it, when Spec is nil
+}
+
+// Jobs says what Batch would be asked for.
+type Jobs interface {
+	// Name is the full name of a sweep's job.
+	Name(sweep.ID) string
+	// Request is the job as the service takes it; an error names the rule of Batch that it breaks.
+	Request(*sweep.Plan) ([]byte, error)
+	// LocalSSDs is how many local SSDs each machine gets.
+	LocalSSDs(*sweep.Plan) (int, error)
+}
+
+// machine is a kind of machines that a sweep asks for. With vcpus 0 only its name is known.
+type machine struct {
+	name     string
+	vms      int
+	vcpus    int // of one
+	ssds     int // of one
+	spot     bool
+	zones    []string // empty is any of the region
+	fallback bool     // asked for only when those before it cannot be had
+}
+
+// sweep looks at the spec and its dataset, and says which machines it wants.
+func (d *Doctor) sweep(ctx context.Context, s *Sweep) []machine {
+	switch {
+	case s == nil:
+		d.add("sweep", NotChecked, "no file", "launcher doctor sweep.yaml", "no sweep was named, so dataset, quotas and machine types are not looked at")
+		return nil
+	case s.Err != nil:
+		d.add("sweep", Problem, s.File, "", "%v", s.Err)
+		return nil
+	}
+	m := d.dataset(ctx, s.Spec.Dataset)
+	if m == nil {
+		d.add("sweep", NotChecked, s.File, "", "it is well formed; whether it fits its dataset is not known")
+		var wanted []machine
+		for i := range len(s.Spec.Machine.Fallback) + 1 {
+			wanted = append(wanted, d.wanted(s.Spec.Machine.Choice(i), i))
+		}
+		return wanted
+	}
+	p, err := plan.Build(plan.Request{Spec: s.Spec, Manifest: m, Job: d.Jobs.Name, Now: d.Now, Version: d.Version})
+	if err != nil {
+		d.add("sweep", Problem, s.File, "", "%v", err)
+		return nil
+	}
+	d.add("sweep", OK, s.File, "", "%d trials, %d tasks on %d x %s", len(p.Trials), p.Sizing.Tasks, p.Sizing.VMs, p.Sizing.MachineType)
+	return d.placed(s, p.Plan)
+}
+
+// placed holds each of the plan's kinds of machines against the rules of Batch.
+func (d *Doctor) placed(s *Sweep, p *sweep.Plan) []machine {
+	var wanted []machine
+	for i := range len(p.Fallback) + 1 {
+		at := p.Placed(i)
+		w := d.wanted(at.Spec.Machine, i)
+		w.vcpus, w.vms = at.Sizing.VCPUs, at.Sizing.VMs
+		_, err := d.Jobs.Request(at)
+		if err == nil {
+			w.ssds, err = d.Jobs.LocalSSDs(at)
+		}
+		if err != nil {
+			d.add("sweep", Problem, s.File, "", "%s: %v", w.name, err)
+			continue
+		}
+		wanted = append(wanted, w)
+	}
+	return wanted
+}
+
+func (d *Doctor) wanted(m sweep.Machine, i int) machine {
+	w := machine{name: m.Type, vms: m.VMs, spot: m.Spot != nil && *m.Spot, zones: m.Zones, fallback: i > 0}
+	if len(w.zones) == 0 {
+		w.zones = slices.DeleteFunc(strings.Split(d.Deployment.Zones, ","), func(z string) bool { return z == "" })
+	}
+	return w
+}
+
+// dataset looks whether it is there, and all of it; nil when it cannot be used.
+func (d *Doctor) dataset(ctx context.Context, ref string) *dataset.Manifest {
+	m, err := stager.Resolve(ctx, d.Datasets, ref)
+	var absent *stager.NotStagedError
+	var denied *cloud.PermissionError
+	switch {
+	case errors.As(err, &absent):
+		d.add("dataset", Problem, ref, "launcher stage dataset.yaml", "it is not staged")
+		return nil
+	case errors.As(err, &denied):
+		d.cannot("dataset", ref, err)
+		return nil
+	case err != nil:
+		d.add("dataset", Problem, ref, "launcher stage dataset.yaml", "%v", err)
+		return nil
+	}
+	for _, s := range m.About.Sources {
+		if bucket, _, ok := strings.Cut(strings.TrimPrefix(s.URI, "gs://"), "/"); ok && strings.HasPrefix(s.URI, "gs://") && !slices.Contains(d.sources, bucket) {
+			d.sources = append(d.sources, bucket)
+		}
+	}
+	slices.Sort(d.sources)
+	where := m.Name + "@" + m.Version
+	for _, f := range m.Files {
+		a, err := d.Datasets.Stat(ctx, sweep.DatasetDir(m.Name, m.Version)+f.Name)
+		if errors.Is(err, blob.ErrNotExist) || err == nil && a.Size != f.Bytes {
+			d.add("dataset", Problem, where, "launcher stage dataset.yaml", "%s is missing, or has not the %d bytes that it should have", f.Name, f.Bytes)
+			return nil
+		}
+		if err != nil {
+			d.cannot("dataset", where, err)
+			return nil
+		}
+	}
+	d.add("dataset", OK, where, "", "complete: %d files of %s; checksums are verified by whoever reads them", len(m.Files), humanize.IBytes(uint64(m.Bytes())))
+	return m
+}

@@ -1,0 +1,251 @@
+package doctor
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"coppice/blob"
+	"coppice/cloud"
+	"coppice/dataset/datasettest"
+	"coppice/gbt"
+	"coppice/sweep"
+)
+
+// examineSweep runs the doctor.
+func examineSweep(t *testing.T, d *Doctor, s *Sweep) *Report {
+	t.Helper()
+	r, err := d.Examine(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range r.Findings {
+		if f.What == "" || f.Where == "" || f.Check == "" {
+			t.Errorf("an empty finding: %+v", f)
+		}
+		if bad := f.Verdict == Problem || f.Verdict == Warning; bad && f.Mend == "" && f.Check != "sweep" && f.Check != "credentials" {
+			t.Errorf("nothing mends %+v", f)
+		}
+	}
+	return r
+}
+
+// spec parses a sweep of one trial on the dataset.
+func spec(t *testing.T, ref, machine string) *sweep.Spec {
+	t.Helper()
+	fine := func(string) error { return nil }
+	s, err := sweep.ParseSpec("sweep.yaml", []byte("name: night\ndataset: "+ref+"\nmodel: ctr\nmetric: auc\ntrials: 1\nsearch: {random: {num_leaves: {log_int: [4, 40]}}}\nmachine: "+machine+"\n"),
+		sweep.Vocabulary{Metric: fine, Param: gbt.CheckParam, Constraint: fine, Require: fine, Objective: func(string, string) error { return nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+const machines = "{type: n2-highmem-2, vms: 2, threads_per_task: 1}"
+
+// staged is a bucket with a dataset, and the dataset's name with its version.
+func staged(t *testing.T) (blob.Store, string) {
+	t.Helper()
+	dir, m := datasettest.Dir(t, datasettest.Options{Rows: 1200})
+	store := blob.Memory()
+	datasettest.Upload(t, store, dir, m)
+	return store, m.Name + "@" + m.Version
+}
+
+func TestHealthy(t *testing.T) {
+	d := newDoctor(t, newFake(t))
+	store, ref := staged(t)
+	d.Datasets = store
+	r := examineSweep(t, d, &Sweep{File: "sweep.yaml", Spec: spec(t, ref, machines)})
+	if r.Counts[Problem] != 0 || r.Counts[Warning] != 0 || r.Counts[OK] < 50 || r.Caller != owner {
+		t.Errorf("%+v", r.Counts)
+	}
+	for _, f := range r.Findings {
+		// Of a local table no bucket is known; scheduler and agents are Terraform's; Batch's own limits cannot be read.
+		if f.Verdict == NotChecked && !strings.HasSuffix(f.Where, "bucket/sources") && !strings.HasPrefix(f.Where, "scheduler") && f.Where != "Batch" ||
+			f.Verdict != NotChecked && f.Verdict != OK {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
+// TestFindings changes one thing at a time.
+func TestFindings(t *testing.T) {
+	store, ref := staged(t)
+	empty := errors.New("no route to host")
+	denied := &cloud.PermissionError{What: "x", Hint: "grant"}
+	for name, tc := range map[string]struct {
+		change  func(*Doctor, *fake)
+		machine string
+		check   string
+		verdict Verdict
+		says    string // part of what was found
+		mend    string // part of the command
+	}{
+		"credentials":        {func(_ *Doctor, f *fake) { f.errs["Caller"] = &cloud.SetupError{What: "bad token", Hint: "log in"} }, "", "credentials", Problem, "bad token", "application-default login"},
+		"nameless":           {func(_ *Doctor, f *fake) { f.caller = "" }, "", "credentials", Warning, "do not say whose", "application-default login"},
+		"no such project":    {func(_ *Doctor, f *fake) { f.errs["Number"] = denied }, "", "credentials", NotChecked, owner + " may not look", ""},
+		"api":                {func(_ *Doctor, f *fake) { f.enabled = drop(f.enabled, "batch.googleapis.com") }, "", "service", Problem, "batch.googleapis.com is not enabled", "gcloud services enable batch.googleapis.com --project p1"},
+		"lesser api":         {func(_ *Doctor, f *fake) { f.enabled = drop(f.enabled, "run.googleapis.com") }, "", "service", Warning, "run.googleapis.com", "gcloud services enable run.googleapis.com"},
+		"apis unknown":       {func(_ *Doctor, f *fake) { f.errs["Enabled"] = cloud.ErrNotImitated }, "", "service", NotChecked, "does not imitate", ""},
+		"no bucket":          {func(_ *Doctor, f *fake) { delete(f.buckets, "s") }, "", "bucket", Problem, "COPPICE_SWEEPS_BUCKET names it", apply},
+		"bucket elsewhere":   {func(_ *Doctor, f *fake) { change(f, "d", func(b *cloud.Bucket) { b.Location = "eu" }) }, "", "bucket", Problem, "in eu and the machines are in us-central1", "relocate gs://d --location=us-central1"},
+		"access lists":       {func(_ *Doctor, f *fake) { change(f, "d", func(b *cloud.Bucket) { b.Uniform = false }) }, "", "bucket", Problem, "uniform access", "gs://d --uniform-bucket-level-access"},
+		"public":             {func(_ *Doctor, f *fake) { change(f, "r", func(b *cloud.Bucket) { b.PublicPrevented = false }) }, "", "bucket", Warning, "public", "gs://r --public-access-prevention"},
+		"soft delete":        {func(_ *Doctor, f *fake) { change(f, "s", func(b *cloud.Bucket) { b.SoftDelete = time.Hour }) }, "", "bucket", Warning, "billed for 1h", "gs://s --clear-soft-delete"},
+		"versioning":         {func(_ *Doctor, f *fake) { change(f, "r", func(b *cloud.Bucket) { b.Versioned = false }) }, "", "bucket", Warning, "versioning", "gs://r --versioning"},
+		"bucket unreachable": {func(_ *Doctor, f *fake) { f.errs["Bucket"] = empty }, "", "bucket", NotChecked, "no route", ""},
+		"no topic":           {func(_ *Doctor, f *fake) { f.topics = drop(f.topics, "projects/p1/topics/coppice-scores") }, "", "topic", Problem, "COPPICE_SCORES_TOPIC names it", apply},
+		"no dead topic":      {func(_ *Doctor, f *fake) { f.topics = drop(f.topics, "projects/p1/topics/coppice-scores-dead") }, "", "topic", Problem, "the subscription names it", apply},
+		"no subscription":    {func(_ *Doctor, f *fake) { f.subscriptions = nil }, "", "subscription", Problem, "does not exist", apply},
+		"other topic": {func(_ *Doctor, f *fake) {
+			resubscribe(f, func(s *cloud.Subscription) { s.Topic = "projects/p1/topics/x" })
+		}, "", "subscription", Problem, "topics/x", apply},
+		"no dead letters":   {func(_ *Doctor, f *fake) { resubscribe(f, func(s *cloud.Subscription) { s.DeadLetterTopic = "" }) }, "", "subscription", Warning, "no dead letters", "gcloud pubsub subscriptions update coppice-aggregator --dead-letter-topic=coppice-scores-dead"},
+		"no image":          {func(_ *Doctor, f *fake) { f.images = drop(f.images, "coppice-task:v1") }, "", "image", Problem, "does not exist", "make images push REGISTRY=us-central1-docker.pkg.dev/p1/coppice"},
+		"no launcher image": {func(_ *Doctor, f *fake) { f.images = drop(f.images, "coppice-launcher:v1") }, "", "image", Warning, "does not exist", "make images push"},
+		"foreign image":     {func(d *Doctor, _ *fake) { d.Deployment.TaskImage = "docker.io/me/task" }, "", "image", NotChecked, "not in Artifact Registry", ""},
+		"few preemptible":   {func(_ *Doctor, f *fake) { quota(f, "PREEMPTIBLE_CPUS", 2, 0) }, "", "quota", Problem, "need 4 vCPUs, 2 of 2 are free", "iam-admin/quotas?project=p1"},
+		"no preemptible":    {func(_ *Doctor, f *fake) { quota(f, "PREEMPTIBLE_CPUS", 0, 0); quota(f, "N2_CPUS", 3, 0) }, "", "quota", Problem, "need 4 vCPUs, 3 of 3", "quotas"},
+		"few on demand":     {func(_ *Doctor, f *fake) { quota(f, "N2_CPUS", 3, 0) }, "{type: n2-highmem-2, vms: 2, threads_per_task: 1, spot: false}", "quota", Problem, "3 of 3", "quotas"},
+		"in use":            {func(_ *Doctor, f *fake) { quota(f, "PREEMPTIBLE_CPUS", 10, 8) }, "", "quota", Warning, "2 of 10 are free", "quotas"},
+		"local ssd":         {func(_ *Doctor, f *fake) { quota(f, "PREEMPTIBLE_LOCAL_SSD_GB", 700, 0) }, "", "quota", Problem, "need 750 GB of local SSD", "quotas"},
+		"machines":          {func(_ *Doctor, f *fake) { quota(f, "INSTANCES", 1, 0) }, "", "quota", Problem, "need 2 machines", "quotas"},
+		"quota unknown":     {func(_ *Doctor, f *fake) { delete(f.region.Quotas, "INSTANCES") }, "", "quota", NotChecked, "does not show it", "quotas"},
+		"series unknown":    {func(*Doctor, *fake) {}, "{type: n4-highmem-2, vms: 2, threads_per_task: 1}", "quota", NotChecked, "quota of n4", "quotas"},
+		"region unknown":    {func(_ *Doctor, f *fake) { f.errs["Region"] = denied }, "", "quota", NotChecked, "may not look", ""},
+		"not offered":       {func(_ *Doctor, f *fake) { f.offered = nil }, "", "machine", Problem, "no zone has it", "gcloud compute machine-types list"},
+		"not in one zone":   {func(_ *Doctor, f *fake) { f.offered["us-central1-b"] = nil }, "{type: n2-highmem-2, vms: 2, threads_per_task: 1, zones: [us-central1-a, us-central1-b]}", "machine", Warning, "us-central1-b has none", "machine-types list"},
+		"fallback":          {func(*Doctor, *fake) {}, "{type: n2-highmem-2, threads_per_task: 1, fallback: [{type: n2-highmem-4}]}", "machine", Warning, "no zone has it", "machine-types list"},
+		"offers unknown":    {func(_ *Doctor, f *fake) { f.errs["Offered"] = empty }, "", "machine", NotChecked, "no route", ""},
+		"not staged":        {func(d *Doctor, _ *fake) { d.Datasets = blob.Memory() }, "", "dataset", Problem, "not staged", "launcher stage dataset.yaml"},
+		"dataset cut":       {func(d *Doctor, _ *fake) { d.Datasets = cut(t, store) }, "", "dataset", Problem, "is missing, or has not the", "launcher stage dataset.yaml"},
+		"dataset denied":    {func(d *Doctor, _ *fake) { d.Datasets = refusing{store, denied} }, "", "dataset", NotChecked, "may not look", ""},
+		"does not fit":      {func(*Doctor, *fake) {}, "{type: n2-highmem-2, threads_per_task: 64}", "sweep", Problem, "no trial fits", ""},
+		"rule of Batch":     {func(d *Doctor, _ *fake) { d.Jobs = &jobs{err: errors.New("rule broken")} }, "", "sweep", Problem, "rule broken", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFake(t)
+			d := newDoctor(t, f)
+			d.Datasets = store
+			if tc.machine == "" {
+				tc.machine = machines
+			}
+			tc.change(d, f)
+			r := examineSweep(t, d, &Sweep{File: "sweep.yaml", Spec: spec(t, ref, tc.machine)})
+			if !slices.ContainsFunc(r.Findings, func(f Finding) bool {
+				return f.Check == tc.check && f.Verdict == tc.verdict && strings.Contains(f.What, tc.says) && strings.Contains(f.Mend, tc.mend)
+			}) {
+				t.Errorf("no %s: %s with %q and %q in", tc.check, tc.verdict, tc.says, tc.mend)
+				for _, f := range r.Sorted() {
+					if f.Check == tc.check {
+						t.Errorf("  %+v", f)
+					}
+				}
+			}
+			if tc.verdict != Problem && r.Counts[Problem] > 0 {
+				t.Errorf("a problem, too: %+v", r.Sorted()[0])
+			}
+		})
+	}
+}
+
+func TestNoSweepAndBrokenSweep(t *testing.T) {
+	r := examineSweep(t, newDoctor(t, newFake(t)), nil)
+	has(t, r, "sweep", NotChecked, "no sweep was named")
+	r = examineSweep(t, newDoctor(t, newFake(t)), &Sweep{File: "x.yaml", Err: errors.New("x.yaml:3:1: no")})
+	has(t, r, "sweep", Problem, "x.yaml:3:1")
+	r = NoCredentials(&cloud.SetupError{What: "none", Hint: "log in"})
+	has(t, r, "credentials", Problem, "none")
+	if f := r.Sorted()[0]; f.Mend != ownLogin || r.Counts[Problem] != 1 {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := newDoctor(t, newFake(t)).Examine(ctx, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestServicesAreTerraforms: what the doctor wants enabled is what Terraform enables.
+func TestServicesAreTerraforms(t *testing.T) {
+	text, err := os.ReadFile("../../../terraform/services.tf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range services {
+		if !bytes.Contains(text, []byte(`"`+s.name+`"`)) {
+			t.Errorf("terraform does not enable %s", s.name)
+		}
+	}
+}
+
+func has(t *testing.T, r *Report, check string, v Verdict, says string) {
+	t.Helper()
+	if !slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Check == check && f.Verdict == v && strings.Contains(f.What, says) }) {
+		t.Errorf("no %s, %s: %q in %+v", check, v, says, r.Sorted())
+	}
+}
+
+func drop(from []string, what string) []string {
+	return slices.DeleteFunc(slices.Clone(from), func(s string) bool { return s == what })
+}
+
+func change(f *fake, name string, how func(*cloud.Bucket)) {
+	b := f.buckets[name]
+	how(&b)
+	f.buckets[name] = b
+}
+
+func resubscribe(f *fake, how func(*cloud.Subscription)) {
+	for name, s := range f.subscriptions {
+		how(&s)
+		f.subscriptions[name] = s
+	}
+}
+
+func quota(f *fake, metric string, limit, usage float64) {
+	f.region.Quotas[metric] = cloud.Quota{Limit: limit, Usage: usage}
+}
+
+// cut is the store without the last byte of one file.
+func cut(t *testing.T, from blob.Store) blob.Store {
+	t.Helper()
+	to := blob.Memory()
+	for a, err := range from.List(t.Context(), "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, _, err := blob.ReadAll(t.Context(), from, a.Name, 1<<30)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(a.Name, "train") {
+			data = data[:len(data)-1]
+		}
+		if _, err := to.Put(t.Context(), a.Name, blob.Any, bytes.NewReader(data)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return to
+}
+
+// refusing is a bucket that the caller may not read.
+type refusing struct {
+	blob.Store
+	err error
+}
+
+func (r refusing) Open(context.Context, string, blob.Range) (io.ReadCloser, blob.Attrs, error) {
+	return nil, blob.Attrs{}, r.err
+}

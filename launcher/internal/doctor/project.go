@@ -1,0 +1,76 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"coppice/cloud"
+)
+
+// credentials says who is asking.
+func (d *Doctor) credentials(ctx context.Context) {
+	email, err := d.Cloud.Caller(ctx)
+	var setup *cloud.SetupError
+	switch {
+	case errors.As(err, &setup):
+		d.add("credentials", Problem, "this machine", ownLogin, "%v", err)
+		return
+	case err != nil:
+		d.cannot("credentials", "this machine", err)
+	case email == "":
+		d.add("credentials", Warning, "this machine", ownLogin, "they are accepted, but do not say whose they are")
+	default:
+		d.caller = email
+		d.add("credentials", OK, "this machine", "", "calls are made as %s", email)
+	}
+	if d.number, err = d.Cloud.Number(ctx); err != nil {
+		d.cannot("credentials", "project "+d.Deployment.Project, err)
+		return
+	}
+	d.add("credentials", OK, "project "+d.Deployment.Project, "", "it exists, with the number %s", d.number)
+}
+
+// NoCredentials is the report when nothing at all can be asked.
+func NoCredentials(err error) *Report {
+	var d Doctor
+	d.add("credentials", Problem, "this machine", ownLogin, "%v", err)
+	d.add("everything else", NotChecked, "the cloud", "", "there are no credentials to look with")
+	return NewReport("", d.findings)
+}
+
+// services that the programs call, or that stand between them; terraform/services.tf enables them.
+var services = []struct {
+	name   string
+	needed Verdict // of one that is missing
+	why    string
+}{
+	{"batch.googleapis.com", Problem, "runs the sweeps"},
+	{"compute.googleapis.com", Problem, "is where Batch gets machines"},
+	{"storage.googleapis.com", Problem, "holds datasets, sweeps and models"},
+	{"pubsub.googleapis.com", Problem, "carries the scores"},
+	{"logging.googleapis.com", Problem, "takes the logs of the machines"},
+	{"artifactregistry.googleapis.com", Problem, "has the images"},
+	{"iam.googleapis.com", Problem, "knows the accounts"},
+	{"iamcredentials.googleapis.com", Warning, "lets a person act as the launcher"},
+	{"run.googleapis.com", Warning, "runs the aggregator and scheduled launchers"},
+	{"cloudscheduler.googleapis.com", Warning, "starts what is scheduled, and reconciles"},
+	{"monitoring.googleapis.com", Warning, "has dashboard and alerts"},
+}
+
+// services looks at which are enabled.
+func (d *Doctor) services(ctx context.Context) {
+	where := "project " + d.Deployment.Project
+	enabled, err := d.Cloud.Enabled(ctx)
+	if err != nil {
+		d.cannot("service", where, err)
+		return
+	}
+	for _, s := range services {
+		if slices.Contains(enabled, s.name) {
+			d.add("service", OK, where, "", "%s is enabled", s.name)
+			continue
+		}
+		d.add("service", s.needed, where, d.gcloud("services enable", s.name), "%s is not enabled, which %s", s.name, s.why)
+	}
+}

@@ -1,0 +1,282 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"coppice/cloud"
+	"coppice/terraform"
+)
+
+// The rights of an account are read where they are given: in the policy of the resource or of the project. Who may not read
+// policies can still ask what he himself may do.
+
+type policyAnswer struct {
+	policy cloud.Policy
+	err    error
+}
+
+// policy asks once for each resource.
+func (d *Doctor) policy(ctx context.Context, r cloud.Resource) (cloud.Policy, error) {
+	a, ok := d.policies[r]
+	if !ok {
+		a.policy, a.err = d.Cloud.Policy(ctx, r)
+		d.policies[r] = a
+	}
+	return a.policy, a.err
+}
+
+// email is the address of an account of the deployment; "" when it is not known.
+func (d *Doctor) email(identity string) string {
+	switch {
+	case identity == terraform.Task && d.Deployment.ServiceAccount != "":
+		return d.Deployment.ServiceAccount
+	case identity == terraform.Stager && d.Deployment.StageAccount != "":
+		return d.Deployment.StageAccount
+	case d.name == "":
+		return ""
+	}
+	return d.name + "-" + identity + "@" + d.Deployment.Project + ".iam.gserviceaccount.com"
+}
+
+// examined are the identities whose rights are looked at, with the reason where one of the others is not.
+var examined = []string{terraform.Launcher, terraform.Task, terraform.Stager, terraform.Aggregator, "pubsub_agent"}
+
+// rights compares the table with what is given.
+func (d *Doctor) rights(ctx context.Context) {
+	for _, b := range d.Table.Bindings {
+		if slices.Contains(examined, b.Identity) && !strings.HasPrefix(b.Resource, "key/") {
+			d.binding(ctx, b)
+		}
+	}
+	d.add("right", NotChecked, "scheduler, push, operators, model_readers, Google's agents on a key or another project's network", "terraform plan",
+		"what only schedules, people or options of the deployment need is left to Terraform")
+	d.impersonation(ctx)
+}
+
+// binding looks at one row of the table.
+func (d *Doctor) binding(ctx context.Context, b terraform.Binding) {
+	member, why := d.memberOf(b.Identity)
+	resources, whyNot := d.resourcesOf(b.Resource)
+	if why == "" {
+		why = whyNot
+	}
+	if why != "" {
+		f := Finding{Check: "right", Verdict: NotChecked, What: fmt.Sprintf("%s: %s", b.Role, why), Where: b.Identity + " on " + b.Resource}
+		f.Binding = &Binding{Identity: b.Identity, Resource: b.Resource, Role: b.Role, Member: member}
+		d.findings = append(d.findings, f)
+	}
+	for _, r := range resources {
+		if why == "" {
+			d.grant(ctx, b, member, r)
+		}
+	}
+}
+
+func (d *Doctor) memberOf(identity string) (member, why string) {
+	if i := d.Table.Identities[identity]; i.Kind == terraform.Agent {
+		if d.number == "" {
+			return "", "the project's number is not known"
+		}
+		return "serviceAccount:service-" + d.number + "@" + i.Domain, ""
+	}
+	email := d.email(identity)
+	if email == "" {
+		return "", "the account's address is not known: COPPICE_TASK_SERVICE_ACCOUNT is not NAME-task@PROJECT.iam.gserviceaccount.com"
+	}
+	return "serviceAccount:" + email, ""
+}
+
+// resourcesOf are the resources that a row is about, by their own names.
+func (d *Doctor) resourcesOf(resource string) (rs []cloud.Resource, why string) {
+	kind, name, _ := strings.Cut(resource, "/")
+	one := func(name string) ([]cloud.Resource, string) { return []cloud.Resource{{Kind: kind, Name: name}}, "" }
+	switch resource {
+	case terraform.Project:
+		return one(d.Deployment.Project)
+	case terraform.DatasetsBucket:
+		return one(d.Deployment.DatasetsBucket)
+	case terraform.SweepsBucket:
+		return one(d.Deployment.SweepsBucket)
+	case terraform.RegistryBucket:
+		return one(d.Deployment.RegistryBucket)
+	case terraform.SourceBuckets:
+		if len(d.sources) == 0 {
+			return nil, "no dataset was looked at that was staged from a bucket"
+		}
+		for _, bucket := range d.sources {
+			rs = append(rs, cloud.Resource{Kind: kind, Name: bucket})
+		}
+		return rs, ""
+	case terraform.ScoresTopic:
+		return one(d.topic(d.Deployment.ScoresTopic))
+	case terraform.ScoresSubscription:
+		return one(d.subscription(d.Deployment.Subscription))
+	case terraform.Images:
+		return []cloud.Resource{d.repository()}, ""
+	}
+	switch {
+	case kind == "account":
+		return one(d.email(name))
+	case resource == "topic/dead_letters" && d.name != "":
+		return one(d.topic(d.Deployment.ScoresTopic + "-dead"))
+	case d.Deployment.JobsTopic == "":
+		return nil, "COPPICE_JOBS_TOPIC is not set: Batch tells nobody of its jobs"
+	case resource == terraform.JobsTopic:
+		return one(d.topic(d.Deployment.JobsTopic))
+	case resource == "subscription/jobs" && d.name != "":
+		return one(d.subscription(d.name + "-jobs"))
+	}
+	return nil, "its name is not known"
+}
+
+func (d *Doctor) topic(name string) string { return d.full("topics", name) }
+
+func (d *Doctor) subscription(name string) string { return d.full("subscriptions", name) }
+
+func (d *Doctor) full(kind, name string) string {
+	if strings.Contains(name, "/") {
+		return name
+	}
+	return "projects/" + d.Deployment.Project + "/" + kind + "/" + name
+}
+
+// repository is where the task's image is, or would be.
+func (d *Doctor) repository() cloud.Resource {
+	if image, ok := cloud.ParseImage(d.Deployment.TaskImage); ok {
+		return image.Kept()
+	}
+	name := d.name
+	if name == "" {
+		name = "coppice"
+	}
+	return cloud.Image{Location: d.Deployment.Location, Project: d.Deployment.Project, Repository: name}.Kept()
+}
+
+// grant looks whether a member has the role on the resource.
+func (d *Doctor) grant(ctx context.Context, b terraform.Binding, member string, r cloud.Resource) {
+	f := Finding{Check: "right", Where: b.Identity + " on " + short(r),
+		Binding: &Binding{Identity: b.Identity, Resource: b.Resource, Role: b.Role, Member: member, On: r.Name}}
+	f.Verdict, f.What = d.given(ctx, b.Role, member, r)
+	switch f.Verdict {
+	case Problem, Warning:
+		f.What += "; needed: " + b.Why
+		f.Mend = d.addBinding(r, member, b.Role)
+	case NotChecked:
+		f.Mend = ownLogin
+	case OK:
+	}
+	d.findings = append(d.findings, f)
+}
+
+// given decides by policies, and by the caller's own permissions where he may not read them.
+func (d *Doctor) given(ctx context.Context, role, member string, r cloud.Resource) (Verdict, string) {
+	project := cloud.Resource{Kind: "project", Name: d.Deployment.Project}
+	policies := []cloud.Resource{r, project}
+	if r == project {
+		policies = policies[:1]
+	}
+	self := d.caller != "" && member == "serviceAccount:"+d.caller
+	var others []string
+	for _, at := range policies {
+		policy, err := d.policy(ctx, at)
+		switch {
+		case err != nil && self:
+			return d.own(ctx, role, r)
+		case errors.Is(err, cloud.ErrNotThere):
+			return Problem, role + ": " + at.String() + " does not exist"
+		case err != nil:
+			why, _ := d.unread(err)
+			return NotChecked, fmt.Sprintf("%s: the policy of %s cannot be read: %s", role, short(at), why)
+		case slices.Contains(policy[role], member):
+			if at != r {
+				return OK, role + " is given on the project"
+			}
+			return OK, role + " is given"
+		}
+		for _, other := range slices.Sorted(maps.Keys(policy)) {
+			if slices.Contains(policy[other], member) && d.Table.Roles[other] == nil {
+				others = append(others, other)
+			}
+		}
+	}
+	if self { // a group, a folder or another role may give it
+		if v, what := d.own(ctx, role, r); v == OK {
+			return v, what
+		}
+	}
+	if len(others) > 0 {
+		return Warning, fmt.Sprintf("%s is not given; whether %s holds what is needed is not known", role, strings.Join(others, ", "))
+	}
+	return Problem, role + " is missing"
+}
+
+// short is a resource without the project that it is in.
+func short(r cloud.Resource) string {
+	name, _, _ := strings.Cut(r.Name[strings.LastIndexByte(r.Name, '/')+1:], "@")
+	return r.Kind + " " + name
+}
+
+// own asks which permissions of the role the caller has, wherever they come from.
+func (d *Doctor) own(ctx context.Context, role string, r cloud.Resource) (Verdict, string) {
+	wanted := d.Table.Roles[role]
+	held, err := d.Cloud.Held(ctx, r, wanted)
+	if errors.Is(err, cloud.ErrNotThere) {
+		return Problem, role + ": " + r.String() + " does not exist"
+	}
+	if err != nil {
+		why, _ := d.unread(err)
+		return NotChecked, fmt.Sprintf("%s: what the caller may do on %s cannot be asked: %s", role, r, why)
+	}
+	missing := slices.DeleteFunc(slices.Clone(wanted), func(p string) bool { return slices.Contains(held, p) })
+	if len(missing) == 0 {
+		return OK, "the permissions of " + role + " are held"
+	}
+	return Problem, fmt.Sprintf("%s is missing: the caller does not have %s", role, strings.Join(missing, ", "))
+}
+
+// addBinding is the command that gives a role.
+func (d *Doctor) addBinding(r cloud.Resource, member, role string) string {
+	last := r.Name[strings.LastIndexByte(r.Name, '/')+1:]
+	to := fmt.Sprintf("--member=%s --role=%s", member, role)
+	in := " --project " + d.Deployment.Project
+	switch r.Kind {
+	case "project":
+		return fmt.Sprintf("gcloud projects add-iam-policy-binding %s %s --condition=None", r.Name, to)
+	case "bucket":
+		return fmt.Sprintf("gcloud storage buckets add-iam-policy-binding gs://%s %s", r.Name, to)
+	case "topic":
+		return fmt.Sprintf("gcloud pubsub topics add-iam-policy-binding %s %s", last, to) + in
+	case "subscription":
+		return fmt.Sprintf("gcloud pubsub subscriptions add-iam-policy-binding %s %s", last, to) + in
+	case "account":
+		return fmt.Sprintf("gcloud iam service-accounts add-iam-policy-binding %s %s", r.Name, to) + in
+	case "repository":
+		part := strings.Split(r.Name, "/")
+		return fmt.Sprintf("gcloud artifacts repositories add-iam-policy-binding %s --location %s --project %s %s", last, part[3], part[1], to)
+	}
+	return apply
+}
+
+// impersonation looks whether a person may act as the launcher, which `launcher sweep` on a laptop does.
+func (d *Doctor) impersonation(ctx context.Context) {
+	launcher := d.email(terraform.Launcher)
+	if launcher == "" || d.caller == "" || d.caller == launcher {
+		return
+	}
+	r := cloud.Resource{Kind: "account", Name: launcher}
+	where := d.caller + " on " + short(r)
+	held, err := d.Cloud.Held(ctx, r, []string{"iam.serviceAccounts.getAccessToken"})
+	switch {
+	case err != nil:
+		d.cannot("right", where, err)
+	case len(held) == 0:
+		d.add("right", Warning, where, d.addBinding(r, "user:"+d.caller, "roles/iam.serviceAccountTokenCreator"), "you may not act as the launcher")
+	default:
+		d.add("right", OK, where, "", "you may act as the launcher: gcloud auth application-default login --impersonate-service-account=%s", launcher)
+	}
+}

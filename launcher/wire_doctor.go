@@ -1,0 +1,23 @@
+package main
+
+import (
+	"context"
+
+	"coppice/cloud/inspect"
+	"coppice/launcher/internal/cli"
+	"coppice/sweep"
+)
+
+// examine opens what `launcher doctor` looks at.
+func examine(ctx context.Context, env cli.Env) (cli.Inspection, error) {
+	client, err := inspect.New(ctx, inspect.Options{Project: env.Project, Location: env.Location, Endpoint: env.InspectEndpoint})
+	if err != nil {
+		return nil, err
+	}
+	return client, nil
+}
+
+// LocalSSDs is how many local SSDs each machine of a plan gets.
+func (j *jobs) LocalSSDs(p *sweep.Plan) (int, error) {
+	return localSSDs(p.Spec.Machine, p.Sizing.DatasetBytes)
+}

@@ -1,0 +1,46 @@
+//go:build unix
+
+package cli
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"coppice/sweep"
+	"coppice/terraform"
+)
+
+func TestRightsFlags(t *testing.T) {
+	const gone = "task bucket/sweeps roles/storage.objectUser"
+	for name, tc := range map[string]struct {
+		flags    rightsFlags
+		enforced bool
+		says     string // of a refusal
+	}{
+		"nothing":         {rightsFlags{}, false, ""},
+		"all":             {rightsFlags{enforce: true}, true, ""},
+		"less":            {rightsFlags{without: []string{gone}, as: "owner"}, true, ""},
+		"as whom?":        {rightsFlags{as: "owner"}, false, "--enforce-iam"},
+		"nobody":          {rightsFlags{enforce: true, as: "root"}, false, `"root" is nobody here`},
+		"no such binding": {rightsFlags{without: []string{"task bucket/sweeps roles/storage.admin"}}, false, "is not in it"},
+		"no binding":      {rightsFlags{without: []string{"task"}}, false, "IDENTITY RESOURCE ROLE"},
+		"twice":           {rightsFlags{without: []string{gone, gone}}, false, "is not in it"},
+	} {
+		table, as, err := tc.flags.table()
+		if tc.says != "" {
+			if err == nil || !strings.Contains(err.Error(), tc.says) || exitCode(err) != sweep.ExitUsage {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		if err != nil || (table != nil) != tc.enforced || as != tc.flags.as {
+			t.Errorf("%s: %v, %q, %v", name, table != nil, as, err)
+			continue
+		}
+		has := table != nil && slices.ContainsFunc(table.Of(terraform.Task), func(b terraform.Binding) bool { return b.Resource == terraform.SweepsBucket })
+		if has != (tc.enforced && tc.flags.without == nil) {
+			t.Errorf("%s: the binding is there: %t", name, has)
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package rights
+
+import (
+	"errors"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+
+	"coppice/terraform"
+)
+
+func guard(t *testing.T) *Guard {
+	t.Helper()
+	table, err := terraform.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return New(table, "p1", map[string]string{"bucket/my-sweeps": terraform.SweepsBucket, "topic/projects/p1/topics/s": terraform.ScoresTopic})
+}
+
+func address(port int) net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port} }
+
+func TestDoors(t *testing.T) {
+	g := guard(t)
+	for i, identity := range []string{terraform.Launcher, terraform.Task, terraform.Aggregator, Owner} {
+		g.Door(address(i+1), identity)
+	}
+	for name, tc := range map[string]struct {
+		port                       int
+		kind, resource, permission string
+		denied                     string // whom the refusal names
+	}{
+		"task writes":                 {2, "bucket", "my-sweeps", "storage.objects.create", ""},
+		"task in another bucket":      {2, "bucket", "elsewhere", "storage.objects.get", "coppice-task@p1.iam.gserviceaccount.com"},
+		"launcher reads a table":      {1, "bucket", "elsewhere", "storage.objects.get", ""},
+		"aggregator creates":          {3, "bucket", "my-sweeps", "storage.objects.create", ""},
+		"aggregator overwrites":       {3, "bucket", "my-sweeps", "storage.objects.delete", "coppice-aggregator@"},
+		"task publishes":              {2, "topic", "projects/p1/topics/s", "pubsub.topics.publish", ""},
+		"task publishes elsewhere":    {2, "topic", "projects/p1/topics/x", "pubsub.topics.publish", "coppice-task@"},
+		"launcher acts as task":       {1, "account", "coppice-task@p1.iam.gserviceaccount.com", "iam.serviceAccounts.actAs", ""},
+		"launcher acts as another":    {1, "account", "coppice-aggregator@p1.iam.gserviceaccount.com", "iam.serviceAccounts.actAs", "coppice-launcher@"},
+		"launcher acts as default":    {1, "account", "", "iam.serviceAccounts.actAs", "coppice-launcher@"},
+		"launcher in other project":   {1, "account", "coppice-task@p2.iam.gserviceaccount.com", "iam.serviceAccounts.actAs", "coppice-launcher@"},
+		"owner":                       {4, "bucket", "elsewhere", "storage.buckets.delete", ""},
+		"nobody":                      {9, "bucket", "my-sweeps", "storage.objects.get", "Anonymous caller"},
+		"launcher reads policies":     {1, "project", "", "resourcemanager.projects.getIamPolicy", "coppice-launcher@"},
+		"a permission of the project": {1, "project", "", "batch.jobs.create", ""},
+	} {
+		err := g.Allow(address(tc.port), tc.kind, tc.resource, tc.permission)
+		var denied *DeniedError
+		if tc.denied == "" && err != nil || tc.denied != "" && (!errors.As(err, &denied) || !strings.HasPrefix(denied.Member, tc.denied) || denied.Permission != tc.permission) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := g.Allow(nil, "project", "", "batch.jobs.get"); err == nil {
+		t.Error("a call without an address is allowed")
+	}
+	if g.At(address(2)) != terraform.Task || g.At(address(8)) != "" {
+		t.Error("doors are mixed up")
+	}
+}
+
+func TestAccounts(t *testing.T) {
+	g := guard(t)
+	for email, want := range map[string]string{
+		g.Email(terraform.Stager): terraform.Stager, "coppice-nobody@p1.iam.gserviceaccount.com": "", "stager@p1.iam.gserviceaccount.com": "",
+		"coppice-stager@p2.iam.gserviceaccount.com": "", "": "", "coppice-operators@p1.iam.gserviceaccount.com": "",
+	} {
+		if got := g.Identity(email); got != want {
+			t.Errorf("%s is %q, want %q", email, got, want)
+		}
+	}
+	if err := g.AllowAccount(g.Email(terraform.Task), "project", "", "batch.states.report"); err != nil {
+		t.Error(err)
+	}
+	if err := g.AllowAccount("", "project", "", "batch.states.report"); err == nil {
+		t.Error("the default account reports")
+	}
+}
+
+func TestPolicy(t *testing.T) {
+	g := guard(t)
+	p := g.Policy("bucket", "my-sweeps")
+	if !slices.Equal(p["roles/storage.objectCreator"], []string{"serviceAccount:coppice-aggregator@p1.iam.gserviceaccount.com"}) ||
+		!slices.Contains(p["roles/storage.objectUser"], "serviceAccount:coppice-task@p1.iam.gserviceaccount.com") {
+		t.Errorf("%v", p)
+	}
+	agents := g.Policy("account", "coppice-push@p1.iam.gserviceaccount.com")["roles/iam.serviceAccountOpenIdTokenCreator"]
+	if !slices.Equal(agents, []string{"serviceAccount:service-" + ProjectNumber + "@gcp-sa-pubsub.iam.gserviceaccount.com"}) {
+		t.Errorf("%v", agents)
+	}
+}

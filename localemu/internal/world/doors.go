@@ -1,0 +1,186 @@
+//go:build unix
+
+package world
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+
+	"coppice/localemu/internal/rights"
+	"coppice/localemu/restemu"
+	"coppice/terraform"
+)
+
+// Everybody has addresses of their own while rights are enforced; see package rights.
+
+// addresses are where an identity finds the four emulators.
+type addresses struct{ storage, messages, batch, rest string }
+
+// identities are those whose programs run in the local cloud, and whoever made it.
+var identities = []string{terraform.Launcher, terraform.Task, terraform.Stager, terraform.Aggregator, rights.Owner}
+
+// CheckIdentity is an error unless programs can run as the identity.
+func CheckIdentity(name string) error {
+	for _, i := range identities {
+		if i == name {
+			return nil
+		}
+	}
+	return fmt.Errorf("%.80q is nobody here; there are %q", name, identities)
+}
+
+// newGuard is the guard of this world: by the table of Options, or by the whole one, which then hinders nobody.
+func newGuard(o Options) (*rights.Guard, error) {
+	table := o.Rights
+	if table == nil {
+		var err error
+		if table, err = terraform.Load(); err != nil {
+			return nil, err
+		}
+	}
+	return rights.New(table, project, map[string]string{
+		"bucket/" + buckets["COPPICE_DATASETS_BUCKET"]: terraform.DatasetsBucket,
+		"bucket/" + buckets["COPPICE_SWEEPS_BUCKET"]:   terraform.SweepsBucket,
+		"bucket/" + buckets["COPPICE_REGISTRY_BUCKET"]: terraform.RegistryBucket,
+		"topic/" + topic(scoresTopic):                  terraform.ScoresTopic,
+		"topic/" + topic(deadLetters):                  "topic/dead_letters",
+		"subscription/" + sub(subscription):            terraform.ScoresSubscription,
+	}), nil
+}
+
+func topic(id string) string { return "projects/" + project + "/topics/" + id }
+func sub(id string) string   { return "projects/" + project + "/subscriptions/" + id }
+
+// self is as whom the command runs: with no rights enforced, as one who may do everything.
+func (o Options) self() string {
+	switch {
+	case o.Rights == nil:
+		return rights.Owner
+	case o.As == "":
+		return terraform.Launcher
+	}
+	return o.As
+}
+
+// openDoors gives everybody else addresses of their own.
+func (w *World) openDoors() error {
+	if w.opts.Rights == nil {
+		return nil
+	}
+	for _, identity := range identities {
+		if identity == w.opts.self() {
+			continue
+		}
+		var at addresses
+		for _, d := range []struct {
+			address *string
+			open    func(net.Listener)
+		}{{&at.storage, w.storage.Open}, {&at.messages, w.pubsub.Open}, {&at.batch, w.batch.Open}, {&at.rest, w.rest.Open}} {
+			l, err := w.listenAt(0)
+			if err != nil {
+				return err
+			}
+			w.guard.Door(l.Addr(), identity)
+			*d.address = l.Addr().String()
+			d.open(l)
+		}
+		w.doors[identity] = at
+	}
+	return nil
+}
+
+// startREST starts what answers a doctor.
+func (w *World) startREST() error {
+	l, err := w.listen(3)
+	if err != nil {
+		return err
+	}
+	w.guard.Door(l.Addr(), w.opts.self())
+	w.rest = restemu.Start(l, restemu.Options{
+		Project: project, Number: rights.ProjectNumber, Location: location, Rights: caller{w.guard}, Things: things{w}, Log: w.log,
+	})
+	return nil
+}
+
+// caller knows whoever calls by an e-mail address.
+type caller struct{ *rights.Guard }
+
+func (c caller) Caller(at net.Addr) string { return c.Email(c.At(at)) }
+
+// tenants is where the tasks of a job find the emulators.
+type tenants struct {
+	*rights.Guard
+	w *World
+}
+
+func (t tenants) Environment(email string) []string {
+	at := t.w.at(t.Identity(email))
+	return []string{"STORAGE_EMULATOR_HOST=" + at.storage, "PUBSUB_EMULATOR_HOST=" + at.messages}
+}
+
+// things are what a doctor can look at.
+type things struct{ w *World }
+
+func (t things) Bucket(name string) bool { return t.w.storage.HasBucket(name) }
+
+func (t things) Topic(ctx context.Context, name string) (*pubsubpb.Topic, error) {
+	return t.w.pubsub.Topic(ctx, name)
+}
+
+func (t things) Subscription(ctx context.Context, name string) (*pubsubpb.Subscription, error) {
+	return t.w.pubsub.Subscription(ctx, name)
+}
+
+// at is where an identity finds the emulators.
+func (w *World) at(identity string) addresses {
+	if at, ok := w.doors[identity]; ok {
+		return at
+	}
+	if w.opts.Rights != nil && identity != w.opts.self() {
+		return addresses{} // nobody whom the table knows
+	}
+	return addresses{w.storage.Addr(), w.pubsub.Addr(), w.batch.Addr(), w.rest.Addr()}
+}
+
+// Env is the environment in which the command finds the local cloud, NAME=VALUE.
+func (w *World) Env() []string { return w.env(w.opts.self()) }
+
+// env is the environment in which a program of an identity finds the local cloud.
+func (w *World) env(identity string) []string {
+	at := w.at(identity)
+	return []string{
+		"COPPICE_PROJECT=" + project,
+		"COPPICE_LOCATION=" + location,
+		"COPPICE_DATASETS_BUCKET=" + buckets["COPPICE_DATASETS_BUCKET"],
+		"COPPICE_SWEEPS_BUCKET=" + buckets["COPPICE_SWEEPS_BUCKET"],
+		"COPPICE_REGISTRY_BUCKET=" + buckets["COPPICE_REGISTRY_BUCKET"],
+		"COPPICE_SCORES_TOPIC=" + scoresTopic,
+		"COPPICE_SUBSCRIPTION=" + subscription,
+		"COPPICE_TASK_IMAGE=" + taskImage,
+		"COPPICE_LAUNCHER_IMAGE=" + stageImage,
+		"COPPICE_TASK_SERVICE_ACCOUNT=" + w.guard.Email(terraform.Task),
+		"COPPICE_STAGE_SERVICE_ACCOUNT=" + w.guard.Email(terraform.Stager),
+		"COPPICE_INSPECT_ENDPOINT=" + at.rest,
+		"COPPICE_BATCH_ENDPOINT=" + at.batch,
+		"STORAGE_EMULATOR_HOST=" + at.storage,
+		"PUBSUB_EMULATOR_HOST=" + at.messages,
+	}
+}
+
+// Environ is environ with the local cloud in it as the command sees it, and without what would lead a program past it.
+func (w *World) Environ(environ []string) []string { return w.environ(environ, w.opts.self()) }
+
+func (w *World) environ(environ []string, identity string) []string {
+	var out []string
+	for _, v := range environ {
+		name, _, _ := strings.Cut(v, "=")
+		if !strings.HasPrefix(name, "COPPICE_") && !strings.Contains(name, "_EMULATOR_HOST") {
+			out = append(out, v)
+		}
+	}
+	return append(out, w.env(identity)...)
+}

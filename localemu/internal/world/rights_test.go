@@ -1,0 +1,247 @@
+//go:build unix
+
+package world
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"cloud.google.com/go/batch/apiv1/batchpb"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	"coppice/blob"
+	"coppice/cloud"
+	"coppice/cloud/gcs"
+	"coppice/cloud/inspect"
+	"coppice/cloud/pubsub"
+	"coppice/localemu/internal/rights"
+	"coppice/terraform"
+)
+
+// enforced is a local cloud in which everybody has the rights of the table.
+func enforced(t *testing.T) *World {
+	t.Helper()
+	table, err := terraform.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := Start(t.Context(), Options{Data: t.TempDir(), Rights: table, Stderr: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.Close)
+	return w
+}
+
+// bucket is a bucket as an identity sees it, through the adapter and Google's library.
+func (w *World) bucket(t *testing.T, identity, name string) blob.Store {
+	t.Helper()
+	c, err := gcs.New(t.Context(), option.WithEndpoint("http://"+w.at(identity).storage+"/storage/v1/"), option.WithoutAuthentication())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c.Bucket(name)
+}
+
+func refused(err error) bool {
+	var p *cloud.PermissionError
+	return errors.As(err, &p) && strings.Contains(err.Error(), "denied on resource")
+}
+
+func TestRightsOfStorage(t *testing.T) {
+	w, ctx := enforced(t), t.Context()
+	put := func(identity, bucket string, when blob.Generation, text string) error {
+		_, err := w.bucket(t, identity, bucket).Put(ctx, "plans/x.json", when, strings.NewReader(text))
+		return err
+	}
+	if err := put(terraform.Aggregator, "coppice-sweeps", blob.Absent, "1"); err != nil {
+		t.Errorf("the aggregator creates: %v", err)
+	}
+	if err := put(terraform.Aggregator, "coppice-sweeps", blob.Any, "2"); !refused(err) {
+		t.Errorf("the aggregator overwrites: %v", err)
+	}
+	if err := put(terraform.Aggregator, "coppice-sweeps", blob.Absent, "2"); !errors.Is(err, blob.ErrPrecondition) {
+		t.Errorf("the aggregator creates what is there: %v", err)
+	}
+	if err := put(terraform.Aggregator, "coppice-sweeps", blob.Any, strings.Repeat("long", 2<<20)); !refused(err) { // in a session
+		t.Errorf("the aggregator overwrites with much: %v", err)
+	}
+	if err := put(terraform.Task, "coppice-sweeps", blob.Any, "3"); err != nil {
+		t.Errorf("a task overwrites: %v", err)
+	}
+	if err := put(terraform.Task, "coppice-datasets", blob.Any, "4"); !refused(err) {
+		t.Errorf("a task writes a dataset: %v", err)
+	}
+	if _, err := w.bucket(t, terraform.Stager, "coppice-sweeps").Stat(ctx, "plans/x.json"); !refused(err) {
+		t.Errorf("the stager looks at a plan: %v", err)
+	}
+	if _, _, err := blob.ReadAll(ctx, w.bucket(t, terraform.Stager, "coppice-sweeps"), "plans/x.json", 100); !refused(err) {
+		t.Errorf("the stager reads a plan: %v", err)
+	}
+	for _, err := range w.bucket(t, terraform.Stager, "coppice-sweeps").List(ctx, "") {
+		if !refused(err) {
+			t.Errorf("the stager lists plans: %v", err)
+		}
+	}
+	if text, _, err := blob.ReadAll(ctx, w.bucket(t, terraform.Launcher, "coppice-sweeps"), "plans/x.json", 100); err != nil || string(text) != "3" {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
+func TestRightsOfMessages(t *testing.T) {
+	w := enforced(t)
+	client := func(identity string) *pubsub.Client {
+		conn, err := grpc.NewClient(w.at(identity).messages, grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := pubsub.New(t.Context(), project, option.WithGRPCConn(conn))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	publish := func(identity string) error {
+		p := client(identity).Publisher(scoresTopic)
+		defer p.Close()
+		return p.Publish(t.Context(), []byte("x"), nil)
+	}
+	if err := publish(terraform.Task); err != nil {
+		t.Errorf("a task publishes: %v", err)
+	}
+	if err := publish(terraform.Aggregator); !refused(err) {
+		t.Errorf("the aggregator publishes: %v", err)
+	}
+	if err := client(terraform.Task).Subscription(subscription).Receive(t.Context(), func(context.Context, pubsub.Message) error { return nil }); !refused(err) {
+		t.Errorf("a task receives: %v", err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	err := client(terraform.Aggregator).Subscription(subscription).Receive(ctx, func(context.Context, pubsub.Message) error { stop(); return nil })
+	if err != nil {
+		t.Errorf("the aggregator receives: %v", err)
+	}
+}
+
+func TestRightsOfJobs(t *testing.T) {
+	w := enforced(t)
+	client := func(identity string) batchpb.BatchServiceClient {
+		conn, err := grpc.NewClient(w.at(identity).batch, grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		return batchpb.NewBatchServiceClient(conn)
+	}
+	job := func(email string) *batchpb.CreateJobRequest {
+		return &batchpb.CreateJobRequest{Parent: "projects/local-project/locations/us-central1", JobId: "j",
+			Job: &batchpb.Job{AllocationPolicy: &batchpb.AllocationPolicy{ServiceAccount: &batchpb.ServiceAccount{Email: email}}}}
+	}
+	for name, tc := range map[string]struct {
+		identity, account string
+		want              codes.Code
+	}{
+		"launcher as task":       {terraform.Launcher, w.guard.Email(terraform.Task), codes.InvalidArgument}, // it may, but this is no job
+		"launcher as aggregator": {terraform.Launcher, w.guard.Email(terraform.Aggregator), codes.PermissionDenied},
+		"launcher as default":    {terraform.Launcher, "", codes.PermissionDenied},
+		"aggregator":             {terraform.Aggregator, w.guard.Email(terraform.Task), codes.PermissionDenied},
+	} {
+		if _, err := client(tc.identity).CreateJob(t.Context(), job(tc.account)); status.Code(err) != tc.want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	get := &batchpb.GetJobRequest{Name: "projects/local-project/locations/us-central1/jobs/j"}
+	if _, err := client(terraform.Aggregator).GetJob(t.Context(), get); status.Code(err) != codes.NotFound {
+		t.Errorf("the aggregator asks: %v", err)
+	}
+	if _, err := client(terraform.Task).GetJob(t.Context(), get); status.Code(err) != codes.PermissionDenied {
+		t.Errorf("a task asks: %v", err)
+	}
+	if _, err := client(terraform.Aggregator).CancelJob(t.Context(), &batchpb.CancelJobRequest{Name: get.Name}); status.Code(err) != codes.PermissionDenied {
+		t.Errorf("the aggregator cancels: %v", err)
+	}
+}
+
+// TestInspect: what the adapter reads of a project is what there is in the local cloud, as far as the caller may know.
+func TestInspect(t *testing.T) {
+	w, ctx := enforced(t), t.Context()
+	as := func(identity string) *inspect.Client {
+		c, err := inspect.New(ctx, inspect.Options{Project: project, Location: location, Endpoint: w.at(identity).rest})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	owner, launcher := as(rights.Owner), as(terraform.Launcher)
+	if email, err := launcher.Caller(ctx); err != nil || email != "coppice-launcher@local-project.iam.gserviceaccount.com" {
+		t.Errorf("%q, %v", email, err)
+	}
+	if n, err := owner.Number(ctx); err != nil || n != rights.ProjectNumber {
+		t.Errorf("%q, %v", n, err)
+	}
+	for _, r := range []cloud.Resource{
+		{Kind: "project", Name: project}, {Kind: "bucket", Name: "coppice-sweeps"}, {Kind: "topic", Name: topic(scoresTopic)}, {Kind: "subscription", Name: sub(subscription)},
+		{Kind: "account", Name: w.guard.Email(terraform.Task)}, {Kind: "repository", Name: "projects/local-project/locations/us-central1/repositories/coppice"},
+	} {
+		p, err := owner.Policy(ctx, r)
+		if err != nil || len(p) == 0 {
+			t.Errorf("%s: %v, %v", r, p, err)
+		}
+		var denied *cloud.PermissionError
+		if _, err := launcher.Policy(ctx, r); !errors.As(err, &denied) {
+			t.Errorf("the launcher reads the policy of %s: %v", r, err)
+		}
+	}
+	held, err := launcher.Held(ctx, cloud.Resource{Kind: "bucket", Name: "coppice-sweeps"}, []string{"storage.objects.create", "storage.buckets.get", "storage.objects.list"})
+	if err != nil || !slices.Equal(held, []string{"storage.objects.create", "storage.objects.list"}) {
+		t.Errorf("%q, %v", held, err)
+	}
+	held, err = launcher.Held(ctx, cloud.Resource{Kind: "account", Name: w.guard.Email(terraform.Task)}, []string{"iam.serviceAccounts.actAs", "iam.serviceAccounts.getAccessToken"})
+	if err != nil || !slices.Equal(held, []string{"iam.serviceAccounts.actAs"}) {
+		t.Errorf("%q, %v", held, err)
+	}
+	if b, err := owner.Bucket(ctx, "coppice-sweeps"); err != nil || b.Location != location {
+		t.Errorf("%+v, %v", b, err)
+	}
+	if _, err := owner.Bucket(ctx, "coppice-none"); !errors.Is(err, cloud.ErrNotThere) {
+		t.Errorf("%v", err)
+	}
+	if s, err := owner.Subscription(ctx, sub(subscription)); err != nil || s.Topic != topic(scoresTopic) || s.DeadLetterTopic != topic(deadLetters) || s.MaxAttempts != 20 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if err := owner.Topic(ctx, topic("none")); !errors.Is(err, cloud.ErrNotThere) {
+		t.Errorf("%v", err)
+	}
+	if _, err := owner.Enabled(ctx); !errors.Is(err, cloud.ErrNotImitated) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestIdentities(t *testing.T) {
+	if CheckIdentity("owner") != nil || CheckIdentity("root") == nil {
+		t.Error("who may be somebody")
+	}
+	w := enforced(t)
+	if at := w.at("somebody"); at != (addresses{}) {
+		t.Errorf("a stranger finds %+v", at)
+	}
+	seen := map[string]bool{}
+	for _, identity := range identities {
+		at := w.at(identity)
+		for _, a := range []string{at.storage, at.messages, at.batch, at.rest} {
+			if a == "" || seen[a] {
+				t.Errorf("%s has the address %q, as another has", identity, a)
+			}
+			seen[a] = true
+		}
+	}
+}
