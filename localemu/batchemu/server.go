@@ -34,6 +34,8 @@ type Options struct {
 	Environ []string
 	// Env is what every task finds in its environment beside its job's variables, NAME=VALUE: where the other emulators are.
 	Env []string
+	// Notify publishes what a job's notifications ask for; nil refuses jobs that have any. It must neither block nor call back.
+	Notify func(Notification)
 	// Faults are what goes wrong on purpose.
 	Faults Faults
 	// Grace is how long a task that is stopped may take to end by itself; 0 is 10 s.

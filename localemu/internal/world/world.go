@@ -1,7 +1,9 @@
 //go:build unix
 
 // Package world puts the local cloud together: the three emulators on ports of this machine, the buckets, topics and
-// subscriptions that Terraform would have made, and the aggregator that the deployment would have running.
+// subscriptions that Terraform would have made, and the aggregator that the deployment would have running. Nothing is pushed:
+// scores are pulled by the aggregator, and what Batch tells of jobs, which in the cloud has the aggregator look at once, waits in
+// its subscription for whoever wants to see it, since the aggregator looks at all open sweeps every ten seconds here.
 package world
 
 import (
@@ -36,6 +38,7 @@ const (
 	scoresTopic  = "coppice-scores"
 	subscription = "coppice-aggregator"
 	deadLetters  = "coppice-scores-dead"
+	jobsTopic    = "coppice-jobs" // and its subscription, which nobody here pulls
 	taskImage    = "coppice-task"
 	stageImage   = "coppice-launcher"
 )
@@ -201,7 +204,7 @@ func (w *World) startPubSub(ctx context.Context, l net.Listener) (err error) {
 	}
 	topic := func(id string) string { return "projects/" + project + "/topics/" + id }
 	sub := func(id string) string { return "projects/" + project + "/subscriptions/" + id }
-	for _, id := range []string{scoresTopic, deadLetters} {
+	for _, id := range []string{scoresTopic, jobsTopic, deadLetters} {
 		if err := w.pubsub.CreateTopic(ctx, topic(id)); err != nil {
 			return err
 		}
@@ -211,6 +214,7 @@ func (w *World) startPubSub(ctx context.Context, l net.Listener) (err error) {
 	dead := &pubsubpb.DeadLetterPolicy{DeadLetterTopic: topic(deadLetters), MaxDeliveryAttempts: 20}
 	for _, s := range []*pubsubpb.Subscription{
 		{Name: sub(subscription), Topic: topic(scoresTopic), AckDeadlineSeconds: 10, RetryPolicy: retry, DeadLetterPolicy: dead},
+		{Name: sub(jobsTopic), Topic: topic(jobsTopic), AckDeadlineSeconds: 10, RetryPolicy: retry, DeadLetterPolicy: dead},
 		{Name: sub(deadLetters), Topic: topic(deadLetters), AckDeadlineSeconds: 10},
 	} {
 		if err := w.pubsub.CreateSubscription(ctx, s); err != nil {
@@ -227,13 +231,21 @@ func (w *World) startBatch(messages string) error {
 		return err
 	}
 	w.batch, err = batchemu.Start(l, batchemu.Options{
-		Dir: w.data, LogDir: w.opts.LogDir, Images: w.opts.Images, Containers: w.opts.Containers, Environ: w.opts.Environ, Faults: w.opts.Faults.Batch(), Log: w.log,
+		Dir: w.data, LogDir: w.opts.LogDir, Images: w.opts.Images, Containers: w.opts.Containers, Environ: w.opts.Environ, Faults: w.opts.Faults.Batch(), Log: w.log, Notify: w.notify,
 		Env: []string{"STORAGE_EMULATOR_HOST=" + w.storage.Addr(), "PUBSUB_EMULATOR_HOST=" + messages},
 	})
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
 	return nil
+}
+
+// notify publishes what Batch has to say of a job.
+func (w *World) notify(n batchemu.Notification) {
+	m := &pubsubpb.PubsubMessage{Attributes: n.Attributes, Data: []byte(n.Data)}
+	if err := w.pubsub.PublishOwn(context.Background(), n.Topic, m); err != nil {
+		w.log.Error("publish a notification of Batch", "error", err)
+	}
 }
 
 // Env is the environment in which a program finds the local cloud, NAME=VALUE.
@@ -246,6 +258,7 @@ func (w *World) Env() []string {
 		"COPPICE_REGISTRY_BUCKET=" + buckets["COPPICE_REGISTRY_BUCKET"],
 		"COPPICE_SCORES_TOPIC=" + scoresTopic,
 		"COPPICE_SUBSCRIPTION=" + subscription,
+		"COPPICE_JOBS_TOPIC=" + jobsTopic,
 		"COPPICE_TASK_IMAGE=" + taskImage,
 		"COPPICE_LAUNCHER_IMAGE=" + stageImage,
 		"COPPICE_BATCH_ENDPOINT=" + w.batch.Addr(),
