@@ -49,7 +49,7 @@ resource "google_cloud_run_v2_job" "launcher" {
         }
 
         dynamic "env" {
-          for_each = local.launcher_environment
+          for_each = merge(local.launcher_environment, { COPPICE_LOG = "json" }) # nobody looks on
           content {
             name  = env.key
             value = env.value

@@ -3,8 +3,9 @@ locals {
     [
       "artifactregistry.googleapis.com", "batch.googleapis.com", "cloudscheduler.googleapis.com", "compute.googleapis.com",
       "cloudbilling.googleapis.com", "iam.googleapis.com", "iamcredentials.googleapis.com", "logging.googleapis.com", "monitoring.googleapis.com",
-      "pubsub.googleapis.com", "run.googleapis.com", "storage.googleapis.com", "telemetry.googleapis.com",
+      "pubsub.googleapis.com", "run.googleapis.com", "storage.googleapis.com",
     ],
+    var.metrics_endpoint == "https://telemetry.googleapis.com" ? ["telemetry.googleapis.com"] : [],
     var.customer_managed_key ? ["cloudkms.googleapis.com"] : [],
     var.budget != null ? ["billingbudgets.googleapis.com"] : [],
   ))

@@ -90,7 +90,7 @@ variable "alert_emails" {
 }
 
 variable "metrics_endpoint" {
-  description = "Where task and aggregator push what they measure, by OTLP over HTTP: Cloud Monitoring, a collector, or nowhere (empty)."
+  description = "Where task and aggregator push what they measure, by OTLP over HTTP: https://telemetry.googleapis.com is Cloud Monitoring, and its API is enabled then; a collector's address; or nowhere (empty)."
   type        = string
   default     = "https://telemetry.googleapis.com"
   nullable    = false

@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -20,7 +21,7 @@ func (j Job) group() *batchpb.TaskGroup {
 
 func (j Job) task() *batchpb.TaskSpec {
 	spec := &batchpb.TaskSpec{
-		Runnables:         []*batchpb.Runnable{j.runnable()},
+		Runnables:         j.runnables(),
 		ComputeResource:   &batchpb.ComputeResource{CpuMilli: j.CPUMilli, MemoryMib: j.MemoryMiB},
 		MaxRetryCount:     int32(j.MaxRetries),
 		LifecyclePolicies: j.lifecycle(),
@@ -33,8 +34,29 @@ func (j Job) task() *batchpb.TaskSpec {
 	return spec
 }
 
-// runnable is the container. Since it names no volumes of its own, Batch mounts all of the task's, at the same paths.
-func (j Job) runnable() *batchpb.Runnable {
+// runnables are what a task executes, one after the other; the first that fails ends the task with its exit code.
+func (j Job) runnables() []*batchpb.Runnable {
+	if j.LocalSSDs == 0 {
+		return []*batchpb.Runnable{j.container()}
+	}
+	return []*batchpb.Runnable{j.opening(), j.container()}
+}
+
+// opening lets any user write to the local SSD: Batch formats and mounts it as root, and leaves it to root, while the
+// container's user is another one. Scripts run as root on the machine itself, and every task runs this one, on a machine that
+// may have others at work: so it changes nothing when it has been run before. The sticky bit keeps users from removing each
+// other's files, as in /tmp. RuleMountPath has kept everything out of the path that a shell would take for more than a word.
+func (j Job) opening() *batchpb.Runnable {
+	return &batchpb.Runnable{
+		DisplayName: "open the local SSD",
+		Executable: &batchpb.Runnable_Script_{Script: &batchpb.Runnable_Script{Command: &batchpb.Runnable_Script_Text{
+			Text: fmt.Sprintf("set -e\nmkdir -p %[1]s\nchmod 1777 %[1]s\n", j.MountPath),
+		}}},
+	}
+}
+
+// container is the program. Since it names no volumes of its own, Batch mounts all of the task's, at the same paths.
+func (j Job) container() *batchpb.Runnable {
 	return &batchpb.Runnable{Executable: &batchpb.Runnable_Container_{Container: &batchpb.Runnable_Container{
 		ImageUri: j.Image, Commands: j.Args,
 	}}}
@@ -51,7 +73,7 @@ func (j Job) lifecycle() []*batchpb.LifecyclePolicy {
 	}}
 }
 
-// volumes mounts the local SSD; Batch formats it.
+// volumes mounts the local SSD; Batch formats it, and it belongs to root (opening).
 func (j Job) volumes() []*batchpb.Volume {
 	if j.LocalSSDs == 0 {
 		return nil

@@ -192,6 +192,10 @@ var misshapen = map[Rule]func(*batchpb.Job){
 		p := j.AllocationPolicy.Instances[0].GetPolicy()
 		p.Disks = append(p.Disks, p.Disks[0])
 	},
+	RuleOpenSSD: func(j *batchpb.Job) {
+		s := j.TaskGroups[0].TaskSpec
+		s.Runnables = s.Runnables[1:]
+	},
 	RuleEnvironments: func(j *batchpb.Job) { j.TaskGroups[0].TaskEnvironments = make([]*batchpb.Environment, 201) },
 }
 

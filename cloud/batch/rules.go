@@ -51,6 +51,7 @@ const (
 	RuleOneGroup       Rule = "one-task-group"   //
 	RuleOnePolicy      Rule = "one-lifecycle"    //
 	RuleOneLocalSSD    Rule = "one-ssd-entry"    //
+	RuleOpenSSD        Rule = "open-ssd"         // ours: the container's user is not root, to whom the disk belongs
 	RuleEnvironments   Rule = "task-environment" // https://cloud.google.com/batch/docs/create-run-basic-job
 )
 
@@ -216,10 +217,13 @@ func checkMessage(job *batchpb.Job) error {
 			}
 		}
 	}
+	runnables, volumes := groups[0].GetTaskSpec().GetRunnables(), groups[0].GetTaskSpec().GetVolumes()
 	policies, environments, size := len(groups[0].GetTaskSpec().GetLifecyclePolicies()), len(groups[0].GetTaskEnvironments()), proto.Size(job)
 	for _, r := range []held{
 		{RuleOnePolicy, "RetryExitCodes", policies <= 1, fmt.Sprintf("%d lifecycle policies, Batch takes 1", policies)},
 		{RuleOneLocalSSD, "LocalSSDs", locals <= 1, fmt.Sprintf("%d entries of local SSDs, Batch takes 1 with the size of all", locals)},
+		{RuleOpenSSD, "LocalSSDs", len(volumes) == 0 || len(runnables) == 2 && runnables[0].GetScript().GetText() != "" && runnables[1].GetContainer() != nil,
+			fmt.Sprintf("%d runnables: a script that opens the local SSD to the container's user comes first, then the container", len(runnables))},
 		{RuleEnvironments, "Env", environments <= maxEnvironments, fmt.Sprintf("%d environments of single tasks, Batch takes %d", environments, maxEnvironments)},
 		{RuleJobSize, "Job", size <= maxJobBytes, fmt.Sprintf("the definition has %d bytes, Batch takes %d: keep long settings in an object", size, maxJobBytes)},
 	} {

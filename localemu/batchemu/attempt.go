@@ -3,10 +3,6 @@
 package batchemu
 
 import (
-	"fmt"
-	"os"
-	"path/filepath"
-	"slices"
 	"strconv"
 	"time"
 
@@ -40,8 +36,8 @@ var reserved = map[cause]struct {
 // unknownFailure is the exit code of a task that failed without one, such as one whose program cannot be started.
 const unknownFailure = 50000
 
-// attempt is one process of a task. task, number, vm and place never change; the rest is guarded by the server's lock
-// until the attempt has been sent to its job's ended channel.
+// attempt is one go at a task: a process for each of its runnables. task, number, vm and place never change; the rest is
+// guarded by the server's lock until the attempt has been sent to its job's ended channel.
 type attempt struct {
 	job    *job
 	task   *task
@@ -49,6 +45,7 @@ type attempt struct {
 	vm     *machine
 	place  string // zones/Z/instances/I
 
+	step    int           // of the runnables: which script, or after all of them the container
 	process *proc.Process // nil when it could not be started
 	cause   cause
 }
@@ -71,7 +68,7 @@ func (j *job) start(t *task, vm *machine) {
 	go a.watch()
 }
 
-// watch waits for the process, and ends it when its time is over or a scripted preemption is due.
+// watch waits for the processes, one after the other, and ends it when its time is over or a scripted preemption is due.
 func (a *attempt) watch() {
 	p := a.job.plan
 	var due timers
@@ -90,21 +87,18 @@ func (a *attempt) watch() {
 			after(f.After, causePreempted)
 		}
 	}
-	<-a.process.Done()
+	a.wait()
 	due.stop()
-	a.removeContainer()
+	if a.contains() {
+		a.removeContainer()
+	}
 	a.job.ended <- a
 }
 
 // end ends the attempt from outside; the first cause counts. Only a stopped task is asked first. The lock is held.
 func (a *attempt) end(c cause) {
-	if a.cause != causeNone || a.process == nil {
+	if a.cause != causeNone || a.process == nil || a.over() {
 		return
-	}
-	select {
-	case <-a.process.Done(): // too late, it has ended by itself
-		return
-	default:
 	}
 	a.cause = c
 	if c == causeStopped {
@@ -124,50 +118,6 @@ func (a *attempt) outcome() (code int32, why string) {
 		return unknownFailure, ""
 	}
 	return int32(a.process.ExitCode()), ""
-}
-
-// launch starts the attempt's process with its log file.
-func (a *attempt) launch() (*proc.Process, error) {
-	j := a.job
-	dir := filepath.Join(j.srv.opts.LogDir, j.id)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, err
-	}
-	path := filepath.Join(dir, fmt.Sprintf("task-%d.attempt-%d.log", a.task.index, a.number))
-	log, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if err != nil {
-		return nil, err
-	}
-	defer log.Close() // the process has its own
-	c := a.command()
-	if j.srv.opts.Containers != "" {
-		c = a.contained()
-	}
-	c.Stdout, c.Stderr = log, log
-	process, err := j.srv.procs.Start(c)
-	if err != nil {
-		fmt.Fprintln(log, "localemu:", err)
-	}
-	return process, err
-}
-
-// command is the container's command line and environment, as they are on this machine.
-func (a *attempt) command() proc.Command {
-	j, vm := a.job, a.vm
-	args := make([]string, len(j.plan.args))
-	for i, arg := range j.plan.args {
-		args[i] = rewrite(arg, vm.mounts)
-	}
-	env := []string{
-		"PATH=/usr/local/bin:/usr/bin:/bin",
-		"HOME=" + filepath.Join(vm.dir, "home"),
-		"TMPDIR=" + filepath.Join(vm.dir, "tmp"),
-	}
-	env = slices.Concat(env, j.srv.environment(j.account()))
-	for _, variable := range j.plan.env {
-		env = append(env, rewrite(variable, vm.mounts))
-	}
-	return proc.Command{Path: j.plan.program, Args: args, Env: append(env, a.indexes()...), Dir: vm.dir}
 }
 
 // indexes are the variables that Batch itself sets.

@@ -82,16 +82,6 @@ func TestContainerOfAKilledTaskIsRemoved(t *testing.T) {
 	}
 }
 
-func TestContainerVolumesAreForAnyUser(t *testing.T) {
-	w, _ := containers(t)
-	job := w.create("boxed-3", "hang", 1, nil)
-	w.waitCount(job.Name, "RUNNING", 1)
-	info, err := os.Stat(filepath.Join(w.dir, "machines", "boxed-3", "vm-0", "ssd"))
-	if err != nil || info.Mode().Perm() != 0o777 || info.Mode()&os.ModeSticky == 0 {
-		t.Errorf("mode %v, %v", info.Mode(), err)
-	}
-}
-
 func TestUnknownImageIsTheToolsBusiness(t *testing.T) {
 	w, _ := containers(t)
 	w.create("boxed-4", "ok", 1, func(j *batchpb.Job) {

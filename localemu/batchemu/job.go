@@ -49,6 +49,7 @@ type plan struct {
 	spot        bool
 	machineType string
 	zones       []string // where machines may be, as zones/Z; the first one that has room gets them
+	scripts     []script // run on the machine before the container
 	program     string   // the local program behind the image, or the image
 	args        []string
 	env         []string // NAME=VALUE, with mount paths as in the job
@@ -98,6 +99,7 @@ func (j *job) set(state batchpb.JobStatus_State, because string) {
 	text := fmt.Sprintf("Job state is set from %s to %s for job %s.%s", j.state, state, j.spec.Name, because)
 	now := time.Now()
 	j.events = append(j.events, &batchpb.StatusEvent{Type: "STATUS_CHANGED", Description: text, EventTime: timestamppb.New(now)})
+	j.tell(state, now)
 	j.state, j.updated = state, now
 	if state == batchpb.JobStatus_RUNNING {
 		j.began = now

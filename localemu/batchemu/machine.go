@@ -19,7 +19,6 @@ type machine struct {
 	instance uint64 // Compute Engine's id; another one after the machine was replaced
 	attempts []*attempt
 	lost     bool // no task may start on it until it has been replaced
-	public   bool // any user may write to the volumes: containers are not run by ours
 }
 
 // ssdFolder is the folder that stands for a machine's local SSD.
@@ -33,7 +32,7 @@ func (j *job) makeMachines() error {
 	vms := make([]*machine, j.plan.vms)
 	for k := range vms {
 		name := fmt.Sprintf("vm-%d", k)
-		vm := &machine{name: name, dir: filepath.Join(s.machines, j.id, name), zone: j.zone, public: s.opts.Containers != ""}
+		vm := &machine{name: name, dir: filepath.Join(s.machines, j.id, name), zone: j.zone}
 		for _, m := range j.plan.mounts {
 			vm.mounts = append(vm.mounts, mount{m.path, filepath.Join(vm.dir, m.folder)})
 		}
@@ -51,6 +50,8 @@ func (j *job) makeMachines() error {
 	return nil
 }
 
+// makeFolders makes the machine's folders. Volumes belong to who runs localemu and only he may write to them, as in the cloud
+// to root: whoever lets the container's user do so is the job.
 func (m *machine) makeFolders() error {
 	for _, folder := range []string{ssdFolder, "home", "tmp"} {
 		if err := os.MkdirAll(filepath.Join(m.dir, folder), 0o755); err != nil {
@@ -59,12 +60,6 @@ func (m *machine) makeFolders() error {
 	}
 	for _, v := range m.mounts {
 		if err := os.MkdirAll(v.folder, 0o755); err != nil {
-			return err
-		}
-		if !m.public {
-			continue
-		}
-		if err := os.Chmod(v.folder, 0o777|os.ModeSticky); err != nil {
 			return err
 		}
 	}

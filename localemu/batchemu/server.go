@@ -36,6 +36,8 @@ type Options struct {
 	Env []string
 	// Rights are asked before every call and in the name of every task; nil allows everything.
 	Rights Rights
+	// Notify publishes what a job's notifications ask for; nil refuses jobs that have any. It must neither block nor call back.
+	Notify func(Notification)
 	// Faults are what goes wrong on purpose.
 	Faults Faults
 	// Grace is how long a task that is stopped may take to end by itself; 0 is 10 s.

@@ -59,8 +59,8 @@ func (s *Server) interpret(parent string, job *batchpb.Job) (plan, error) {
 	if job.GetPriority() < 0 || job.GetPriority() > maxPriority {
 		return p, invalid("priority is %d: 0 to %d", job.GetPriority(), maxPriority)
 	}
-	if len(job.GetNotifications()) > 0 {
-		return p, unimitated("notifications")
+	if err := s.checkNotifications(job.GetNotifications()); err != nil {
+		return p, err
 	}
 	if err := checkLabels(job.GetLabels()); err != nil {
 		return p, err
@@ -75,7 +75,7 @@ func (s *Server) interpret(parent string, job *batchpb.Job) (plan, error) {
 	if err := p.readCounts(group); err != nil {
 		return p, err
 	}
-	return p, p.readRunnable(s.image, group.GetTaskSpec())
+	return p, p.readRunnables(s.image, group.GetTaskSpec())
 }
 
 func checkLabels(labels map[string]string) error {

@@ -73,8 +73,8 @@ run "programs" {
   }
 
   assert {
-    condition     = alltrue([for j in google_cloud_run_v2_job.launcher : { for e in j.template[0].template[0].containers[0].env : e.name => e.value } == output.environment])
-    error_message = "The launcher in the cloud has the environment of one on a laptop."
+    condition     = alltrue([for j in google_cloud_run_v2_job.launcher : { for e in j.template[0].template[0].containers[0].env : e.name => e.value } == merge(output.environment, { COPPICE_LOG = "json" })])
+    error_message = "The launcher in the cloud has the environment of one on a laptop, and logs for Cloud Logging."
   }
 
   assert {
@@ -280,6 +280,39 @@ run "kept_and_watched" {
       google_billing_budget.coppice[0].all_updates_rule[0].monitoring_notification_channels == tolist([google_monitoring_notification_channel.email["ops@example.com"].id])
     )
     error_message = "The budget is the project's, and tells whom the alerts tell."
+  }
+}
+
+run "measured_elsewhere" {
+  variables {
+    metrics_endpoint = "http://collector:4318"
+  }
+
+  assert {
+    condition = (
+      output.environment.OTEL_EXPORTER_OTLP_ENDPOINT == "http://collector:4318" &&
+      [for e in google_cloud_run_v2_service.aggregator["aggregator"].template[0].containers[0].env : e.value if e.name == "OTEL_EXPORTER_OTLP_ENDPOINT"] == ["http://collector:4318"]
+    )
+    error_message = "Launcher and aggregator are told of the collector."
+  }
+
+  assert {
+    condition     = !contains(keys(google_project_service.coppice), "telemetry.googleapis.com")
+    error_message = "Cloud Monitoring's OTLP service is not needed for a collector."
+  }
+}
+
+run "not_measured" {
+  variables {
+    metrics_endpoint = ""
+  }
+
+  assert {
+    condition = (
+      !contains(keys(output.environment), "OTEL_EXPORTER_OTLP_ENDPOINT") && !contains(keys(google_project_service.coppice), "telemetry.googleapis.com") &&
+      length([for e in google_cloud_run_v2_service.aggregator["aggregator"].template[0].containers[0].env : e if e.name == "OTEL_EXPORTER_OTLP_ENDPOINT"]) == 0
+    )
+    error_message = "Nothing is pushed without an address."
   }
 }
 

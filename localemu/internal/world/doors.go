@@ -159,6 +159,7 @@ func (w *World) env(identity string) []string {
 		"COPPICE_SWEEPS_BUCKET=" + buckets["COPPICE_SWEEPS_BUCKET"],
 		"COPPICE_REGISTRY_BUCKET=" + buckets["COPPICE_REGISTRY_BUCKET"],
 		"COPPICE_SCORES_TOPIC=" + scoresTopic,
+		"COPPICE_JOBS_TOPIC=" + jobsTopic,
 		"COPPICE_SUBSCRIPTION=" + subscription,
 		"COPPICE_TASK_IMAGE=" + taskImage,
 		"COPPICE_LAUNCHER_IMAGE=" + stageImage,

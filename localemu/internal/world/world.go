@@ -1,7 +1,9 @@
 //go:build unix
 
 // Package world puts the local cloud together: the three emulators on ports of this machine, the buckets, topics and
-// subscriptions that Terraform would have made, and the aggregator that the deployment would have running.
+// subscriptions that Terraform would have made, and the aggregator that the deployment would have running. Nothing is pushed:
+// scores are pulled by the aggregator, and what Batch tells of jobs, which in the cloud has the aggregator look at once, waits in
+// its subscription for whoever wants to see it, since the aggregator looks at all open sweeps every ten seconds here.
 package world
 
 import (
@@ -38,6 +40,7 @@ const (
 	scoresTopic  = "coppice-scores"
 	subscription = "coppice-aggregator"
 	deadLetters  = "coppice-scores-dead"
+	jobsTopic    = "coppice-jobs" // and its subscription, which nobody here pulls
 	taskImage    = "coppice-task"
 	stageImage   = "coppice-launcher"
 )
@@ -222,7 +225,7 @@ func (w *World) startPubSub(ctx context.Context, l net.Listener) (err error) {
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
-	for _, id := range []string{scoresTopic, deadLetters} {
+	for _, id := range []string{scoresTopic, jobsTopic, deadLetters} {
 		if err := w.pubsub.CreateTopic(ctx, topic(id)); err != nil {
 			return err
 		}
@@ -232,6 +235,7 @@ func (w *World) startPubSub(ctx context.Context, l net.Listener) (err error) {
 	dead := &pubsubpb.DeadLetterPolicy{DeadLetterTopic: topic(deadLetters), MaxDeliveryAttempts: 20}
 	for _, s := range []*pubsubpb.Subscription{
 		{Name: sub(subscription), Topic: topic(scoresTopic), AckDeadlineSeconds: 10, RetryPolicy: retry, DeadLetterPolicy: dead},
+		{Name: sub(jobsTopic), Topic: topic(jobsTopic), AckDeadlineSeconds: 10, RetryPolicy: retry, DeadLetterPolicy: dead},
 		{Name: sub(deadLetters), Topic: topic(deadLetters), AckDeadlineSeconds: 10},
 	} {
 		if err := w.pubsub.CreateSubscription(ctx, s); err != nil {
@@ -249,7 +253,7 @@ func (w *World) startBatch(messages string) error {
 	}
 	w.guard.Door(l.Addr(), w.opts.self())
 	o := batchemu.Options{
-		Dir: w.data, LogDir: w.opts.LogDir, Images: w.opts.Images, Containers: w.opts.Containers, Environ: w.opts.Environ, Faults: w.opts.Faults.Batch(), Log: w.log,
+		Dir: w.data, LogDir: w.opts.LogDir, Images: w.opts.Images, Containers: w.opts.Containers, Environ: w.opts.Environ, Faults: w.opts.Faults.Batch(), Log: w.log, Notify: w.notify,
 		Env: []string{"STORAGE_EMULATOR_HOST=" + w.storage.Addr(), "PUBSUB_EMULATOR_HOST=" + messages},
 	}
 	if w.opts.Rights != nil {
@@ -260,6 +264,14 @@ func (w *World) startBatch(messages string) error {
 		return errors.Join(err, l.Close())
 	}
 	return nil
+}
+
+// notify publishes what Batch has to say of a job.
+func (w *World) notify(n batchemu.Notification) {
+	m := &pubsubpb.PubsubMessage{Attributes: n.Attributes, Data: []byte(n.Data)}
+	if err := w.pubsub.PublishOwn(context.Background(), n.Topic, m); err != nil {
+		w.log.Error("publish a notification of Batch", "error", err)
+	}
 }
 
 // Data is the folder that keeps everything.

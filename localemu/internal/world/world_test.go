@@ -12,6 +12,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"cloud.google.com/go/batch/apiv1/batchpb"
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 )
 
 // freeBase is the first of three ports that were free a moment ago.
@@ -92,5 +97,54 @@ func TestEnviron(t *testing.T) {
 	got := w.Environ([]string{"HOME=/h", "COPPICE_ZONES=x", "STORAGE_EMULATOR_HOST=elsewhere", "STORAGE_EMULATOR_HOST_GRPC=x", "ODD"})
 	if !slices.Equal(got[:2], []string{"HOME=/h", "ODD"}) || len(got) != 2+len(w.Env()) {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestJobsAreToldOf: what Batch says of a job waits in the subscription that the deployment has for it.
+func TestJobsAreToldOf(t *testing.T) {
+	w, err := Start(t.Context(), Options{Data: t.TempDir(), Images: map[string]string{TaskImage: "/bin/true"}, Stderr: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	connect := func(addr string) *grpc.ClientConn {
+		conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		return conn
+	}
+	const topic = "projects/" + project + "/topics/" + jobsTopic
+	if !slices.Contains(w.Env(), "COPPICE_JOBS_TOPIC="+jobsTopic) {
+		t.Errorf("%q", w.Env())
+	}
+	_, err = batchpb.NewBatchServiceClient(connect(w.batch.Addr())).CreateJob(t.Context(), &batchpb.CreateJobRequest{
+		Parent: "projects/" + project + "/locations/" + location, JobId: "told", Job: &batchpb.Job{
+			TaskGroups: []*batchpb.TaskGroup{{TaskSpec: &batchpb.TaskSpec{Runnables: []*batchpb.Runnable{{
+				Executable: &batchpb.Runnable_Container_{Container: &batchpb.Runnable_Container{ImageUri: TaskImage}},
+			}}}}},
+			Notifications: []*batchpb.JobNotification{{
+				PubsubTopic: topic, Message: &batchpb.JobNotification_Message{Type: batchpb.JobNotification_JOB_STATE_CHANGED, NewJobState: batchpb.JobStatus_SUCCEEDED},
+			}},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader := pubsubpb.NewSubscriberClient(connect(w.pubsub.Addr()))
+	var got []*pubsubpb.ReceivedMessage
+	for len(got) == 0 && t.Context().Err() == nil { // a pull that finds nothing may answer at once
+		reply, err := reader.Pull(t.Context(), &pubsubpb.PullRequest{Subscription: "projects/" + project + "/subscriptions/" + jobsTopic, MaxMessages: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = reply.ReceivedMessages
+	}
+	if len(got) != 1 {
+		t.Fatalf("%d messages", len(got))
+	}
+	if a := got[0].Message.Attributes; a["NewJobState"] != "SUCCEEDED" || !strings.HasSuffix(a["JobName"], "/jobs/told") {
+		t.Errorf("%v", got)
 	}
 }
