@@ -41,7 +41,8 @@ func spec(t *testing.T, ref, machine string) *sweep.Spec {
 	t.Helper()
 	fine := func(string) error { return nil }
 	s, err := sweep.ParseSpec("sweep.yaml", []byte("name: night\ndataset: "+ref+"\nmodel: ctr\nmetric: auc\ntrials: 1\nsearch: {random: {num_leaves: {log_int: [4, 40]}}}\nmachine: "+machine+"\n"),
-		sweep.Vocabulary{Metric: fine, Param: gbt.CheckParam, Constraint: fine, Require: fine, Objective: func(string, string) error { return nil }})
+		sweep.Vocabulary{Metric: fine, Param: gbt.CheckParam, Constraint: fine, Require: fine, Objective: func(string, string) error { return nil }, Machine: fine,
+			LocalSSD: func(string, int) error { return nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +120,7 @@ func TestFindings(t *testing.T) {
 		"local ssd":         {func(_ *Doctor, f *fake) { quota(f, "PREEMPTIBLE_LOCAL_SSD_GB", 700, 0) }, "", "quota", Problem, "need 750 GB of local SSD", "quotas"},
 		"machines":          {func(_ *Doctor, f *fake) { quota(f, "INSTANCES", 1, 0) }, "", "quota", Problem, "need 2 machines", "quotas"},
 		"quota unknown":     {func(_ *Doctor, f *fake) { delete(f.region.Quotas, "INSTANCES") }, "", "quota", NotChecked, "does not show it", "quotas"},
-		"series unknown":    {func(*Doctor, *fake) {}, "{type: n4-highmem-2, vms: 2, threads_per_task: 1}", "quota", NotChecked, "quota of n4", "quotas"},
+		"series unknown":    {func(*Doctor, *fake) {}, "{type: c4d-highmem-8-lssd, vms: 2, threads_per_task: 1}", "quota", NotChecked, "quota of c4d", "quotas"},
 		"region unknown":    {func(_ *Doctor, f *fake) { f.errs["Region"] = denied }, "", "quota", NotChecked, "may not look", ""},
 		"not offered":       {func(_ *Doctor, f *fake) { f.offered = nil }, "", "machine", Problem, "no zone has it", "gcloud compute machine-types list"},
 		"not in one zone":   {func(_ *Doctor, f *fake) { f.offered["us-central1-b"] = nil }, "{type: n2-highmem-2, vms: 2, threads_per_task: 1, zones: [us-central1-a, us-central1-b]}", "machine", Warning, "us-central1-b has none", "machine-types list"},

@@ -14,7 +14,8 @@ import (
 const ssdGB = 375
 
 // cpuQuotas are the metrics of the region's quotas that count a series' vCPUs. Newer series have quotas that the region's
-// description does not show. Source: https://cloud.google.com/compute/resource-usage, read in November 2026.
+// description does not show. The names are among those that google.golang.org/api/compute/v1 documents for Quota.Metric; which series counts
+// where a name does not say it (n1, e2) is from Google's quota pages and was not seen in a project.
 var cpuQuotas = map[string]string{
 	"n1": "CPUS", "e2": "CPUS", "n2": "N2_CPUS", "n2d": "N2D_CPUS", "c2": "C2_CPUS", "c2d": "C2D_CPUS", "c3": "C3_CPUS",
 	"m1": "M1_CPUS", "m2": "M2_CPUS", "m3": "M3_CPUS", "t2d": "T2D_CPUS", "t2a": "T2A_CPUS",
