@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// grain is the fewest rows worth a goroutine of their own: some tens of microseconds of work.
+// grain is the fewest rows worth a range of their own: some tens of microseconds of work.
 const grain = 1 << 14
 
 // crew is the goroutines that share one training's work. A tree is a hundred pieces of work and more, of 20 to 5,000
@@ -39,6 +39,9 @@ func newCrew(size int) *crew {
 	return c
 }
 
+// hired is a crew of as many as are asked for, but no more than there are processors: others would only be in the way.
+func hired(threads int) *crew { return newCrew(min(threads, runtime.GOMAXPROCS(0))) }
+
 // parallel calls f with ranges that cover 0..n, each at least atLeast long, on up to size goroutines, and waits. worker
 // numbers the goroutines from 0; each takes one range after the other, ascending, as it gets done. What f computes may not
 // depend on how the ranges fall: integer sums and writes to a row's own place do not. One goroutine at a time may call it,
@@ -54,7 +57,7 @@ func (c *crew) parallel(n, atLeast int, f func(worker, lo, hi int)) {
 			go c.work(w)
 		}
 	})
-	c.f, c.n, c.ranges = f, n, max(min(c.size*rangesEach, n/max(atLeast, 1)), workers)
+	c.f, c.n, c.ranges = f, n, min(c.size*rangesEach, n/max(atLeast, 1))
 	c.pieces++
 	c.total += uint32(c.ranges)
 	c.left.Store(uint64(c.pieces)<<32 | uint64(c.ranges))
@@ -91,7 +94,6 @@ func (c *crew) take(worker int, piece uint32) {
 		}
 		if c.left.CompareAndSwap(state, state-1) {
 			c.run(worker, c.ranges-int(uint32(state)))
-			c.done.add()
 		}
 	}
 }
@@ -101,15 +103,16 @@ func (c *crew) run(worker, i int) {
 		if v := recover(); v != nil {
 			c.panics[worker] = fmt.Sprintf("%v\n%s", v, debug.Stack())
 		}
+		c.done.add()
 	}()
 	c.f(worker, c.n*i/c.ranges, c.n*(i+1)/c.ranges)
 }
 
 // raise passes a panic on to where the caller can recover from it: in a goroutine of its own it would end the process.
 func (c *crew) raise() {
-	for w, p := range c.panics {
+	for _, p := range c.panics {
 		if p != nil {
-			c.panics[w] = nil
+			clear(c.panics)
 			panic(p)
 		}
 	}
@@ -130,8 +133,12 @@ type tally struct {
 }
 
 // awake is for how long somebody looks for a change before going to sleep: longer than what one goroutine does alone
-// between two pieces of work, and short beside a metric over all held-out rows.
-const awake = 400 * time.Microsecond
+// between two pieces of a tree's work, and short beside a metric over all held-out rows. looks is how often before other
+// goroutines get a chance; each such chance wakes a processor that has nothing to do, or belongs to another task.
+const (
+	awake = 400 * time.Microsecond
+	looks = 1 << 10
+)
 
 func (t *tally) add() {
 	t.n.Add(1)
@@ -145,7 +152,7 @@ func (t *tally) add() {
 // reach waits until the number is n, which is at most 2^31 ahead.
 func (t *tally) reach(n uint32) {
 	for start := time.Now(); time.Since(start) < awake; runtime.Gosched() {
-		for range 32 {
+		for range looks {
 			if int32(t.n.Load()-n) >= 0 {
 				return
 			}

@@ -3,11 +3,20 @@ package gbt
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
+
+// TestMain lets trainings have eight goroutines, which are no more than there are processors, wherever it runs.
+func TestMain(m *testing.M) {
+	runtime.GOMAXPROCS(max(8, runtime.GOMAXPROCS(0)))
+	os.Exit(m.Run())
+}
 
 // testCrew is a crew that ends with the test.
 func testCrew(tb testing.TB, size int) *crew {
@@ -43,10 +52,13 @@ func TestCrewCoversEverythingOnce(t *testing.T) {
 }
 
 // TestCrewWorksSideBySide: each of four ranges waits for the other three, which one goroutine could never do, awake or
-// after having slept.
+// after all have fallen asleep.
 func TestCrewWorksSideBySide(t *testing.T) {
 	c := testCrew(t, 4)
-	for range 20 {
+	for i := range 20 {
+		for i%2 == 0 && (i > 0 && c.begun.asleep.Load() < 3) {
+			runtime.Gosched()
+		}
 		var all sync.WaitGroup
 		all.Add(4)
 		workers := make([]int, 4)
@@ -61,25 +73,38 @@ func TestCrewWorksSideBySide(t *testing.T) {
 	}
 }
 
+// TestCrewEnds: its goroutines go home, asleep or not.
+func TestCrewEnds(t *testing.T) {
+	before := runtime.NumGoroutine()
+	for range 100 {
+		c := newCrew(4)
+		c.parallel(100, 1, func(int, int, int) {})
+		c.close()
+	}
+	for runtime.NumGoroutine() > before {
+		runtime.Gosched()
+	}
+}
+
 // TestPanicReachesTheCaller: in a goroutine of its own it would end the process, and with it a whole Batch job.
 func TestPanicReachesTheCaller(t *testing.T) {
 	c := testCrew(t, 4)
-	for _, at := range []int{0, 99} {
+	for _, bad := range [][2]int{{0, 1}, {99, 100}, {0, 100}} { // the last one in every range
 		func() {
 			defer func() {
 				if v := recover(); !strings.Contains(fmt.Sprint(v), "index out of range") {
-					t.Errorf("row %d: recovered %v", at, v)
+					t.Errorf("rows %v: recovered %v", bad, v)
 				}
 			}()
 			c.parallel(100, 1, func(_, lo, hi int) {
-				if lo <= at && at < hi {
-					_ = []int{}[at]
+				if lo < bad[1] && bad[0] < hi {
+					_ = []int{}[lo]
 				}
 			})
 		}()
-	}
-	done := 0
-	if c.parallel(1, 1, func(_, lo, hi int) { done += hi - lo }); done != 1 {
-		t.Error("no work after a panic")
+		var done atomic.Int64
+		if c.parallel(100, 1, func(_, lo, hi int) { done.Add(int64(hi - lo)) }); done.Load() != 100 {
+			t.Error("no work after a panic")
+		}
 	}
 }

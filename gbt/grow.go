@@ -13,7 +13,6 @@ type grower struct {
 	data   *Data
 	crew   *crew
 	count  *counter
-	part   partitioner
 	groups [][]uint8 // of each feature, the coarser bin of each bin; nil where max_bin is as fine as the data
 	varied []int     // the features that may split; the others take no part in feature_fraction
 	usable []int     // of each categorical feature, how many bins may go left
@@ -51,7 +50,6 @@ func newGrower(p *Params, d *Data, crew *crew) *grower {
 	g := &grower{p: p, data: d, crew: crew, count: newCounter(d, crew)}
 	g.order = make([]uint32, d.Used())
 	g.spare = make([]uint32, len(g.order))
-	g.part = partitioner{crew: crew}
 	g.scans = make([]scan, crew.size)
 	for i := range g.best {
 		g.best[i] = make([]candidate, crew.size)
@@ -136,7 +134,7 @@ func (g *grower) split(i int) (left, right int) {
 	parent := g.leaves[i]
 	c := &parent.best
 	rows, spare := parent.rows, parent.spare
-	n := g.part.split(rows, spare, g.data.Columns[c.feature], &c.left)
+	n := divide(g.crew, rows, spare, g.data.Columns[c.feature], &c.left)
 	node := g.addNode(i, &parent)
 	l := leaf{depth: parent.depth + 1, sums: c.sums, l2: c.l2, parent: node, isLeft: true}
 	r := leaf{depth: parent.depth + 1, sums: parent.sums.minus(c.sums), l2: c.l2, parent: node}
@@ -239,7 +237,7 @@ func (s *search) end() {
 	}
 }
 
-// minFeatures is the fewest features worth a goroutine of their own.
+// minFeatures is the fewest features worth a range of their own.
 const minFeatures = 4
 
 func (g *grower) rate(f int, s *search, worker int) {

@@ -82,12 +82,21 @@ func (w *watch) checkShape(t *Tree) error {
 // to which the tree sends it, by its bins and by its raw values.
 func (w *watch) checkRows(t *Tree) error {
 	out, used := w.grow.order[w.bag:], usedRows(w.data)
+	places := map[*uint32]int{} // of both arrays, and whose they are
 	all := slices.Clone(out)
 	for i, l := range w.grow.leaves {
 		if len(l.rows) < 1 || len(l.spare) != len(l.rows) {
 			return fmt.Errorf("leaf %d has %d rows, and room for %d", i, len(l.rows), len(l.spare))
 		}
 		all = append(all, l.rows...)
+		for _, piece := range [][]uint32{l.rows, l.spare} {
+			for at := range piece {
+				if other, taken := places[&piece[at]]; taken {
+					return fmt.Errorf("leaves %d and %d share a place", other, i)
+				}
+				places[&piece[at]] = i
+			}
+		}
 	}
 	slices.Sort(all)
 	if !slices.Equal(all, used) || !slices.IsSorted(out) {

@@ -152,9 +152,9 @@ func TestPartitionIsStable(t *testing.T) {
 					wantRight = append(wantRight, r)
 				}
 			}
-			p := partitioner{crew: testCrew(t, threads)}
+			crew := testCrew(t, threads)
 			spare := make([]uint32, n)
-			got := p.split(rows, spare, column, &left)
+			got := divide(crew, rows, spare, column, &left)
 			if got != len(wantLeft) || !slices.Equal(rows[:got], wantLeft) || !slices.Equal(spare[:n-got], wantRight) {
 				t.Fatalf("%d rows, %d threads: not a stable partition", n, threads)
 			}

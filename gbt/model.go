@@ -44,7 +44,7 @@ func (m *Model) PredictAll(x []float64, out []float64, threads int) error {
 		inBatches -= rest
 	}
 	if inBatches > 0 && m.batching.pays(inBatches) {
-		crew := newCrew(threads)
+		crew := hired(min(threads, inBatches/(together*batchRows)))
 		defer crew.close()
 		m.batches().predict(x[:inBatches*f], out[:inBatches], crew)
 	} else {
@@ -72,7 +72,7 @@ func (m *Model) PredictBinned(d *Data, threads int) ([]float64, error) {
 		}
 	}
 	score := make([]float64, d.Rows)
-	crew := newCrew(threads)
+	crew := hired(threads)
 	defer crew.close()
 	addScores(context.Background(), m.Trees, d.Columns, d.rows(), score, newWalks(crew))
 	if d.Subset == nil {

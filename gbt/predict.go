@@ -123,12 +123,15 @@ func (m *Model) batches() *forest {
 	return m.batching.forest
 }
 
+// together is how many batches go through a grove before the next one does.
+const together = 16
+
 // predict writes the raw scores of the rows in x to out. Trees go by in groves: a grove for some thousand rows, then the
 // next, so that neither rows nor answers nor trees leave the cache.
 func (f *forest) predict(x, out []float64, crew *crew) {
-	const piece = 16 * batchRows
+	const piece = together * batchRows
 	batches := (len(out) + batchRows - 1) / batchRows
-	crew.parallel(batches, 4, func(_, lo, hi int) {
+	crew.parallel(batches, together, func(_, lo, hi int) {
 		s := &batchScratch{}
 		for i := range f.groves {
 			s.answers = slices.Grow(s.answers, f.groves[i].answers)

@@ -13,7 +13,8 @@ import (
 // second-level cache.
 const window = 1 << 14
 
-// addScores adds the trees' predictions for rows to score, which is indexed by row, tree after tree. When ctx ends, some rows have no predictions.
+// addScores adds the trees' predictions for rows to score, which is indexed by row, tree after
+// tree. When ctx ends, some rows have no predictions.
 func addScores(ctx context.Context, trees []*Tree, columns [][]byte, rows rowSet, score []float64, walks walks) {
 	plans := make([]*routePlan, len(trees))
 	for i, t := range trees {

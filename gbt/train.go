@@ -71,7 +71,7 @@ var ErrDiverged = errors.New("the training diverges")
 // Train grows a model on d. It ends early when ctx does, with ctx's error. The same data, parameters and ratings give the
 // same model, bit for bit, whatever the number of threads.
 func Train(ctx context.Context, d *Data, p Params, opt Options) (*Result, error) {
-	crew := newCrew(opt.Threads)
+	crew := hired(opt.Threads)
 	defer crew.close()
 	b, err := newBooster(ctx, d, p, opt, crew)
 	if err != nil {
