@@ -3,7 +3,7 @@
 
 SHELL       := /bin/sh
 GO          ?= go
-VERSION     := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+VERSION     := $(shell git describe --tags --always --dirty --abbrev=12 2>/dev/null || echo dev)
 # Without the parts of Google's Storage client that only its gRPC transport needs (xDS, Envoy's messages): we use JSON over
 # HTTP, and they are a third of the task's binary.
 TAGS        := disable_grpc_modules
@@ -32,6 +32,10 @@ comma       := ,
 GOLANGCI    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 export CGO_ENABLED ?= 0
+# One commit, the same bits: not what the environment says of processors, nor how short git makes a hash today.
+export GOAMD64 := v1
+export GOARM64 := v8.0
+export GOEXPERIMENT :=
 # For builds and tests alike, so that what one has compiled serves the other. The version comes from git describe above.
 export GOFLAGS ?= -trimpath -buildvcs=false -tags=$(TAGS)
 

@@ -218,7 +218,7 @@ def machine():
     with open("/proc/meminfo") as f:
         ram = int(f.readline().split()[1]) << 10
     return {"cpu": facts.get("model name", platform.machine()), "family": facts.get("cpu family", "?"), "model": facts.get("model", "?"),
-            "cores": len(os.sched_getaffinity(0)), "ram_gib": round(ram / 2**30, 1), "kernel": platform.release(),
+            "cores": len(os.sched_getaffinity(0)), "ram_gib": round(ram / 2**30, 1), "kernel": platform.release().split("-")[0],
             "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")}
 
 

@@ -173,7 +173,7 @@ images() {
 }
 
 deploy() {
-  tag=$(ask v0 git describe --tags --always --dirty)
+  tag=$(ask v0 git describe --tags --always --dirty --abbrev=12)
   [ -n "$DRY" ] || echo "$tag" >"$WORK/tag"
   # shellcheck disable=SC2046
   eventually 3 run tf apply $(variables) -var image_tag="$tag"
@@ -384,7 +384,7 @@ main() {
     [ "$answer" = "$PROJECT" ] || fail "not started; nothing was created (YES=1 does not ask)"
   fi
   mkdir -p "$WORK"
-  printf '# Acceptance of %s in %s, %s\n\n%s\n\n| step | expected | | |\n|---|---|---|---|\n' "$(git describe --tags --always --dirty)" "$PROJECT" "$REGION" "$(date -u)" >"$REPORT"
+  printf '# Acceptance of %s in %s, %s\n\n%s\n\n| step | expected | | |\n|---|---|---|---|\n' "$(git describe --tags --always --dirty --abbrev=12)" "$PROJECT" "$REGION" "$(date -u)" >"$REPORT"
   guard
   all
   ended=yes
