@@ -47,6 +47,8 @@ func newGuard(o Options) (*rights.Guard, error) {
 		"bucket/" + buckets["COPPICE_SWEEPS_BUCKET"]:   terraform.SweepsBucket,
 		"bucket/" + buckets["COPPICE_REGISTRY_BUCKET"]: terraform.RegistryBucket,
 		"topic/" + topic(scoresTopic):                  terraform.ScoresTopic,
+		"topic/" + topic(jobsTopic):                    terraform.JobsTopic,
+		"subscription/" + sub(jobsTopic):               "subscription/jobs",
 		"topic/" + topic(deadLetters):                  "topic/dead_letters",
 		"subscription/" + sub(subscription):            terraform.ScoresSubscription,
 	}), nil
