@@ -68,10 +68,9 @@ var unnoticed = map[string]string{
 	"task project roles/monitoring.metricWriter":       "the local cloud has no Cloud Monitoring",
 	"aggregator project roles/monitoring.metricWriter": "the local cloud has no Cloud Monitoring",
 	"task topic/jobs roles/pubsub.publisher":           nobodyTold,
-	"stager topic/jobs roles/pubsub.publisher":         nobodyTold,
 }
 
-// nobodyTold is why two bindings cannot even be examined here; launcher/internal/doctor's own tests do it.
+// nobodyTold is why a binding cannot even be examined here; launcher/internal/doctor's own tests do it.
 const nobodyTold = "the local cloud's Batch tells nobody of its jobs, so there is no such topic"
 
 // row is a binding as --without takes it.

@@ -114,8 +114,8 @@ func TestTableCoversTheCalls(t *testing.T) {
 		must(account, Project, "batch.states.report", "Batch's agent on the machine")
 		must(account, Project, "logging.logEntries.create", "the job's logs policy")
 		must(account, Images, "artifactregistry.repositories.downloadArtifacts", "the machine pulls the image")
-		must(account, JobsTopic, "pubsub.topics.publish", "the job's notifications")
 	}
+	must(Task, JobsTopic, "pubsub.topics.publish", "the notifications of a sweep's job; a staging asks for none")
 }
 
 // libraries are the calls of a client library in an adapter that reach the service. Everything else that the adapters call

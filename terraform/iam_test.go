@@ -71,7 +71,7 @@ func TestNobodyElseMay(t *testing.T) {
 		{"storage.objects.create", RegistryBucket, []string{Launcher, Aggregator}},
 		{"storage.objects.delete", RegistryBucket, []string{Launcher, Aggregator}},
 		{"pubsub.topics.publish", ScoresTopic, []string{Task}},
-		{"pubsub.topics.publish", JobsTopic, []string{Task, Stager}},
+		{"pubsub.topics.publish", JobsTopic, []string{Task}},
 		{"pubsub.topics.publish", "topic/dead_letters", []string{"pubsub_agent"}},
 		{"pubsub.subscriptions.consume", ScoresSubscription, []string{Aggregator, "pubsub_agent"}},
 		{"batch.jobs.create", Project, []string{Launcher}},

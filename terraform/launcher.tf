@@ -6,13 +6,17 @@ locals {
     { for k, s in var.sweeps : "sweep-${k}" => {
       schedule = s.schedule, time_zone = s.time_zone, spec = s.spec, paused = s.paused
       timeout  = "21600s" # while machines are hard to get, it goes through the list of the spec
+      retries  = 3        # a second run attaches to the job that the first one has submitted
       # The sweep's id follows from the slot of the schedule, so a slot that is fired three times gives one Batch job.
       command = ["sweep"], flags = ["--no-wait", "--json", "--schedule", s.schedule, "--time-zone", s.time_zone]
     } },
     { for k, s in var.stages : "stage-${k}" => {
       schedule = s.schedule, time_zone = s.time_zone, spec = s.spec, paused = s.paused
       timeout  = "86400s" # it follows the job to its end, and would cancel it when it is told to end before
-      # The dataset's version follows from its contents, so staging the same table twice gives one version.
+      # Batch starts a task again that lost its machine, so a staging that has ended has failed for good. A launcher started
+      # again would submit the same staging once more, on machines that cost money; it is the next time of the schedule that tries
+      # again. The dataset's version follows from its contents, so staging the same table twice gives one version.
+      retries = 0
       command = ["stage"], flags = concat(["--batch", "--json"], s.machine == null ? [] : ["--machine", s.machine], s.spot ? ["--spot"] : [])
     } },
   )
@@ -36,7 +40,7 @@ resource "google_cloud_run_v2_job" "launcher" {
     template {
       service_account       = local.emails.launcher
       timeout               = each.value.timeout
-      max_retries           = 3 # a second run attaches to the job that the first one has submitted
+      max_retries           = each.value.retries
       execution_environment = "EXECUTION_ENVIRONMENT_GEN2"
       encryption_key        = local.key
 

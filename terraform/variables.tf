@@ -95,6 +95,10 @@ variable "sweeps" {
     error_message = "A spec is the text of a sweep.yaml, with name, metric and what else docs/sweep.md requires: spec = file(\"sweep.yaml\")."
   }
   validation {
+    condition     = length(distinct([for k, s in var.sweeps : try(tostring(yamldecode(s.spec).name), k)])) == length(var.sweeps)
+    error_message = "Two sweeps have the same name in their specs. It begins the id of what they start, so at the same time of day they would be one sweep: give each a name of its own."
+  }
+  validation {
     condition     = alltrue([for s in values(var.sweeps) : s.winner_within == null ? true : s.winner_within >= 1 && s.winner_within <= 25 && floor(s.winner_within) == s.winner_within])
     error_message = "winner_within is a whole number of hours from 1 to 25, the longest time over which Cloud Monitoring adds up."
   }

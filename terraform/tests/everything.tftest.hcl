@@ -147,6 +147,11 @@ run "staging" {
   }
 
   assert {
+    condition     = { for k, j in google_cloud_run_v2_job.launcher : k => j.template[0].template[0].max_retries } == { sweep-nightly = 3, sweep-weekly = 3, stage-clicks = 0 }
+    error_message = "A launcher of a staging that is started again would stage again, on machines that cost money."
+  }
+
+  assert {
     condition     = google_cloud_scheduler_job.launcher["stage-clicks"].schedule == "0 1 * * *" && endswith(google_cloud_scheduler_job.launcher["stage-clicks"].http_target[0].uri, "/jobs/coppice-stage-clicks:run")
     error_message = "The staging has its own schedule."
   }

@@ -241,6 +241,17 @@ run "sweeps_7" {
   expect_failures = [var.sweeps]
 }
 
+run "sweeps_8" {
+  command = plan
+  variables {
+    sweeps = {
+      nightly = { schedule = "0 2 * * *", spec = "name: a\nmetric: auc\n" }
+      weekly  = { schedule = "0 2 * * 0", spec = "name: 'a'\nmetric: logloss\n" }
+    }
+  }
+  expect_failures = [var.sweeps]
+}
+
 run "stages_1" {
   command = plan
   variables {

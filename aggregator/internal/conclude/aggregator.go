@@ -339,6 +339,10 @@ func (a *Aggregator) write(ctx context.Context, c *sweep.Conclusion) (*sweep.Con
 		return a.conclusion(ctx, c.Sweep)
 	}
 	count(a.conclusions, string(c.Outcome))
-	a.Log.Info("sweep concluded", "sweep", c.Sweep, "outcome", c.Outcome, "trial", c.Trial, "model", c.Model, "version", c.Version, "reason", c.Reason)
+	words := []any{"sweep", c.Sweep, "outcome", c.Outcome, "model", c.Model, "version", c.Version, "reason", c.Reason}
+	if c.Outcome == sweep.OutcomeWinner {
+		words = append(words, "trial", c.Trial) // without a winner it says nothing, and would read as trial 0
+	}
+	a.Log.Info("sweep concluded", words...)
 	return c, nil
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -456,6 +457,25 @@ func TestAllTrialsFailed(t *testing.T) {
 	w := newWorld(t, options{store: func(r *sweep.Result, _ map[string][]byte) { r.Status, r.Reason = sweep.StatusFailed, "no luck" }})
 	if c := w.mustConclude(t); c.Outcome != sweep.OutcomeNoWinner || c.Failed != 3 || c.Reason == "" {
 		t.Errorf("%+v", c)
+	}
+}
+
+// TestLogOfAConclusion: trial 0 is named only where it has won.
+func TestLogOfAConclusion(t *testing.T) {
+	for _, c := range []struct {
+		edit    func(*sweep.Result, map[string][]byte)
+		outcome sweep.Outcome
+	}{{nil, sweep.OutcomeWinner}, {func(r *sweep.Result, _ map[string][]byte) { r.Status, r.Reason = sweep.StatusFailed, "no luck" }, sweep.OutcomeNoWinner}} {
+		w := newWorld(t, options{store: c.edit})
+		var log bytes.Buffer
+		a := w.aggregator()
+		a.Log = slog.New(slog.NewTextHandler(&log, nil))
+		if end, err := a.Consider(t.Context(), w.plan.Sweep); err != nil || end == nil || end.Outcome != c.outcome {
+			t.Fatal(end, err)
+		}
+		if said := log.String(); strings.Contains(said, " trial=") != (c.outcome == sweep.OutcomeWinner) || !strings.Contains(said, "sweep concluded") {
+			t.Errorf("%s: %s", c.outcome, said)
+		}
 	}
 }
 

@@ -101,6 +101,10 @@ func exitCode(err error) (int, bool) {
 	if errors.As(err, &over) {
 		return sweep.ExitInput, true
 	}
+	var shared *sharedSlotError
+	if errors.As(err, &shared) {
+		return sweep.ExitInput, true
+	}
 	var conflict *conflictError
 	if errors.As(err, &conflict) {
 		return sweep.ExitConflict, true

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"coppice/launcher/internal/place"
@@ -42,6 +43,35 @@ func (f slotFlags) id(given sweep.ID, name string, now time.Time) (id sweep.ID, 
 		return "", false, &program.UsageError{Err: err}
 	}
 	return slot.ID(name, at), true, nil
+}
+
+// sharedSlotError is another schedule's sweep of the same name and time.
+type sharedSlotError struct {
+	id          sweep.ID
+	mine, there *sweep.Plan
+}
+
+func (e *sharedSlotError) Error() string {
+	of := func(p *sweep.Plan) string {
+		return fmt.Sprintf("model %q on dataset %q", p.Spec.Model, p.Dataset.Name)
+	}
+	return fmt.Sprintf("sweep %s has been started with %s, and this spec trains %s; two scheduled sweeps have the name %q: give one of them another `name:`",
+		e.id, of(e.there), of(e.mine), e.mine.Spec.Name)
+}
+
+// sameSlot says whether a plan that differs from the one of its slot is a later look at the same sweep, which goes on as it was
+// started, or somebody else's, a *sharedSlotError.
+func (c *cloud) sameSlot(w *World, mine, there *sweep.Plan, quiet bool) error {
+	if mine.Dataset.Name != there.Dataset.Name || mine.Spec.Model != there.Spec.Model {
+		return &sharedSlotError{there.Sweep, mine, there}
+	}
+	w.log(c).Warn("sweep keeps its first plan", "sweep", there.Sweep, "made", there.Created, "dataset", there.Dataset.Name+"@"+there.Dataset.Version,
+		"offered", mine.Dataset.Name+"@"+mine.Dataset.Version)
+	if !quiet {
+		fmt.Fprintf(w.Out, "note: sweep %s was started with another spec or version of the dataset, %s@%s, and keeps its plan (made %s)\n",
+			there.Sweep, there.Dataset.Name, there.Dataset.Version, humanize.Time(there.Created))
+	}
+	return nil
 }
 
 // placer finds machines for a sweep, and says on which it goes on.

@@ -37,10 +37,34 @@ func TestSlots(t *testing.T) {
 	if got := start(other, "--time-zone", "America/New_York"); got["sweep"] != "night-20261121-0800" {
 		t.Errorf("in New York: %v", got)
 	}
+	out := w.must("sweep", file, "--schedule", "0 3 * * *", "--no-wait")
+	if !strings.Contains(out, "note: sweep night-20261122-0300 was started with another spec or version of the dataset") {
+		t.Errorf("nothing is said of the other plan:\n%s", out)
+	}
+	if out := w.must("sweep", other, "--schedule", "0 3 * * *", "--no-wait"); strings.Contains(out, "another spec") {
+		t.Errorf("the plan is the same:\n%s", out)
+	}
 	w.refused(sweep.ExitUsage, "--time-zone", "sweep", file, "--time-zone", "UTC")
 	w.refused(sweep.ExitUsage, "--id or --schedule", "sweep", file, "--schedule", "0 3 * * *", "--id", "x")
 	w.refused(sweep.ExitUsage, "five fields", "sweep", file, "--schedule", "@daily")
 	w.refused(sweep.ExitUsage, "Mars", "sweep", file, "--schedule", "0 3 * * *", "--time-zone", "Mars/Olympus")
+}
+
+// TestSlotsOfTwoSweeps: two schedules whose specs share a name do not become one sweep in silence.
+func TestSlotsOfTwoSweeps(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	w.must("stage", w.file("views.yaml", "name: views\nsource: clicks.csv\nlabel: is_click\ndrop: [revenue]\nsplit: {by: hash, key: user_id, train: 0.6, valid: 0.4}\n"))
+	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--schedule", "0 3 * * *", "--no-wait", "--json")
+	for _, c := range [][3]string{
+		{"model: ctr", "model: cvr", `started with model "ctr" on dataset "clicks", and this spec trains model "cvr" on dataset "clicks"; two scheduled sweeps have the name "night"`},
+		{"dataset: clicks", "dataset: views", `started with model "ctr" on dataset "clicks", and this spec trains model "ctr" on dataset "views"`},
+	} {
+		w.refused(sweep.ExitInput, c[2], "sweep", w.file("other.yaml", strings.Replace(sweepYAML, c[0], c[1], 1)), "--schedule", "0 3 * * *", "--no-wait", "--json")
+	}
+	if len(w.jobs.submitted) != 1 {
+		t.Errorf("jobs %v", w.jobs.submitted)
+	}
 }
 
 func TestDryRunShowsFallbacks(t *testing.T) {

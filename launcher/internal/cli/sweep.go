@@ -53,8 +53,9 @@ func sweepCommand(w *World) *cobra.Command {
 		Short: "Train a sweep's candidates as one Batch job and register the winner",
 		Long: `Writes the plan, submits exactly one Batch job and watches it until the aggregator has concluded. The sweep does not need
 the launcher: Ctrl-C only stops watching. Run again with the same spec, dataset version and id, it attaches to the sweep that is
-there. Started for a slot of a schedule, it attaches to the sweep of that slot, whatever has changed since: a scheduler that
-fires twice makes one sweep. With machine.fallback in the spec it first waits until a job has machines, --no-wait or not; run again,
+there. Started for a slot of a schedule, it attaches to the sweep of that slot, even when the dataset's version or the spec has changed
+since: a scheduler that fires twice makes one sweep. If that sweep trains another model or on another dataset, two schedules share a
+name, and it is refused. With machine.fallback in the spec it first waits until a job has machines, --no-wait or not; run again,
 it goes on where it was.
 
 With a budget, a sweep that is expected to cost more is refused, and one that does is stopped before the money is spent: what has been
@@ -157,6 +158,9 @@ func (c *cloud) launch(ctx context.Context, w *World, p *plan.Plan, scheduled, q
 		if there.Plan.Fingerprint() != p.Fingerprint() {
 			if !scheduled {
 				return nil, &conflictError{fmt.Errorf("sweep %s exists with another plan (made %s); choose another --id, or leave it out", p.Sweep, humanize.Time(there.Plan.Created))}
+			}
+			if err := c.sameSlot(w, p.Plan, there.Plan, quiet); err != nil {
+				return nil, err
 			}
 			p.Plan = there.Plan
 		}

@@ -4,10 +4,17 @@
 // program for which time it was started (the header X-CloudScheduler-ScheduleTime reaches services only, and
 // CLOUD_RUN_EXECUTION differs from one start to the next). So the launcher knows the schedule itself, and every start between
 // two of its times means the earlier one.
+//
+// Cloud Scheduler goes by the clock on the wall, and its documentation leaves open how often it starts something whose time
+// comes twice, or never, in the night in which the clocks change. All that is assumed is that it does not start it before that
+// time. A time that comes twice is one slot, the first of the two; a time that is left out is the moment at which the clocks
+// go on behind it. So one start, two, or a late one make one sweep. A schedule of every few minutes has no new slots in the
+// hour that comes again: what is started then means the last slot of the first of the two hours.
 package slot
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 	_ "time/tzdata" // the launcher's image has no files but its own
@@ -51,11 +58,49 @@ func Parse(schedule, zone string) (*Schedule, error) {
 	if err != nil || zone == "Local" {
 		return nil, &Error{schedule, fmt.Errorf("there is no time zone %.60q", zone)}
 	}
-	c, err := cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow).Parse(schedule)
+	parts := strings.Fields(schedule)
+	parts[fields-1] = sundays(parts[fields-1])
+	c, err := cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow).Parse(strings.Join(parts, " "))
 	if err != nil {
 		return nil, &Error{schedule, err}
 	}
 	return &Schedule{c, where, schedule}, nil
+}
+
+// weekdays are the numbers of the names that a day of the week may have.
+var weekdays = map[string]int{"sun": 0, "mon": 1, "tue": 2, "wed": 3, "thu": 4, "fri": 5, "sat": 6}
+
+// sundays writes the 7 that Cloud Scheduler takes for Sunday, alone or at the end of a range, as the 0 that the parser knows.
+// What is none of the two stays as it is, for the parser to judge.
+func sundays(field string) string {
+	items := strings.Split(field, ",")
+	for i, item := range items {
+		days, every, stepped := strings.Cut(item, "/")
+		step := 1
+		if stepped {
+			step, _ = strconv.Atoi(every)
+		}
+		from, to, isRange := strings.Cut(days, "-")
+		day, named := weekdays[strings.ToLower(from)]
+		if !named {
+			n, err := strconv.ParseUint(from, 10, 3)
+			if err != nil {
+				continue
+			}
+			day = int(n)
+		}
+		switch {
+		case item == "7":
+			items[i] = "0"
+		case isRange && to == "7" && step >= 1 && step <= 7:
+			var list []string
+			for ; day <= 7; day += step {
+				list = append(list, strconv.Itoa(day%7))
+			}
+			items[i] = strings.Join(list, ",")
+		}
+	}
+	return strings.Join(items, ",")
 }
 
 // early is by how much this machine's clock may be behind the scheduler's.
@@ -66,17 +111,48 @@ var lookbacks = []time.Duration{2 * time.Hour, 25 * time.Hour, 32 * 24 * time.Ho
 
 // Last is the newest time of the schedule that is not after now, in UTC. A schedule that has none in four years is an *Error.
 func (s *Schedule) Last(now time.Time) (time.Time, error) {
-	now = now.Add(early).In(s.zone)
+	now = now.Add(early)
+	clock := wall(now.In(s.zone))
 	for _, back := range lookbacks {
 		var last time.Time
-		for t := s.cron.Next(now.Add(-back)); !t.IsZero() && !t.After(now); t = s.cron.Next(t) {
-			last = t
+		for t := s.cron.Next(clock.Add(-back)); !t.IsZero(); t = s.cron.Next(t) {
+			at := first(t, s.zone)
+			if at.After(now) { // not before, since later times of the clock never come first at an earlier moment
+				break
+			}
+			last = at
 		}
 		if !last.IsZero() {
 			return last.UTC(), nil
 		}
 	}
 	return time.Time{}, &Error{s.text, fmt.Errorf("it has no time in the last four years")}
+}
+
+// wall is what the clock on the wall shows at t in its zone, written as a time of UTC, where no hour is left out or comes twice.
+func wall(t time.Time) time.Time {
+	_, offset := t.Zone()
+	return t.UTC().Add(time.Duration(offset) * time.Second)
+}
+
+// first is the first moment at which the clock on the wall shows w or later.
+func first(w time.Time, zone *time.Location) time.Time {
+	t := time.Date(w.Year(), w.Month(), w.Day(), w.Hour(), w.Minute(), w.Second(), w.Nanosecond(), zone)
+	start, end := t.ZoneBounds()
+	switch shown := wall(t); {
+	case shown.Before(w): // left out, and t is before the change
+		return end
+	case shown.After(w): // left out, and t is behind the change
+		return start
+	case start.IsZero(): // the zone has always been so
+		return t
+	}
+	_, before := start.Add(-time.Nanosecond).Zone()
+	_, offset := t.Zone()
+	if earlier := t.Add(time.Duration(offset-before) * time.Second); earlier.Before(start) && offset < before {
+		return earlier
+	}
+	return t
 }
 
 // ID is the id of the sweep of that name for that time.

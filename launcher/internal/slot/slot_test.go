@@ -27,7 +27,23 @@ func TestLast(t *testing.T) {
 		{"0 3 * * *", "UTC", "2026-11-22T00:10:00Z", "2026-11-21T03:00:00Z"}, // a retry that comes the next day
 		{"0 3 * * *", "Europe/Berlin", "2026-11-21T02:00:04Z", "2026-11-21T02:00:00Z"},
 		{"0 3 * * *", "Europe/Berlin", "2026-07-21T01:00:04Z", "2026-07-21T01:00:00Z"},     // in summer
-		{"30 1 * * *", "America/New_York", "2026-11-01T07:00:00Z", "2026-11-01T06:30:00Z"}, // half past one comes twice that night
+		{"30 1 * * *", "America/New_York", "2026-11-01T07:00:00Z", "2026-11-01T05:30:00Z"}, // half past one comes twice that night
+		{"30 1 * * *", "America/New_York", "2026-11-01T05:29:00Z", "2026-10-31T05:30:00Z"},
+		{"0 2 * * *", "Europe/Amsterdam", "2026-10-25T00:00:00Z", "2026-10-25T00:00:00Z"},
+		{"0 2 * * *", "Europe/Amsterdam", "2026-10-25T01:00:00Z", "2026-10-25T00:00:00Z"}, // two comes again
+		{"0 2 * * *", "Europe/Amsterdam", "2026-10-26T00:59:00Z", "2026-10-25T00:00:00Z"},
+		{"0 2 * * *", "Europe/Amsterdam", "2027-03-28T00:59:00Z", "2027-03-27T01:00:00Z"},
+		{"0 2 * * *", "Europe/Amsterdam", "2027-03-28T01:00:00Z", "2027-03-28T01:00:00Z"}, // two is left out
+		{"30 2 * * *", "Europe/Amsterdam", "2027-03-28T01:30:00Z", "2027-03-28T01:00:00Z"},
+		{"0 2 * * *", "Europe/Amsterdam", "2027-03-29T00:00:00Z", "2027-03-29T00:00:00Z"},
+		{"15 2 * * *", "America/New_York", "2027-03-14T07:20:00Z", "2027-03-14T07:00:00Z"},
+		{"0 0 * * *", "America/Sao_Paulo", "2018-11-04T03:00:00Z", "2018-11-04T03:00:00Z"}, // midnight is left out
+		{"0 12 * * *", "Pacific/Apia", "2011-12-30T10:00:00Z", "2011-12-30T10:00:00Z"},     // a whole day is
+		{"0 2 * * 7", "UTC", "2026-11-21T03:00:00Z", "2026-11-15T02:00:00Z"},               // Sunday, as Cloud Scheduler takes it
+		{"0 2 * * FRI-7/2", "UTC", "2026-11-21T03:00:00Z", "2026-11-20T02:00:00Z"},         // Friday and Sunday
+		{"0 2 * * 5-7/2,3", "UTC", "2026-11-19T03:00:00Z", "2026-11-18T02:00:00Z"},         // and Wednesday
+		{"0 2 * * 6-7", "UTC", "2026-11-23T03:00:00Z", "2026-11-22T02:00:00Z"},             // the weekend
+		{"0 2 * * 7-7", "UTC", "2026-11-21T03:00:00Z", "2026-11-15T02:00:00Z"},
 		{"*/5 * * * *", "UTC", "2026-11-21T03:04:00Z", "2026-11-21T03:00:00Z"},
 		{"0 */6 * * *", "UTC", "2026-11-21T17:59:00Z", "2026-11-21T12:00:00Z"},
 		{"0 4 * * MON", "UTC", "2026-11-21T03:00:00Z", "2026-11-16T04:00:00Z"},
@@ -57,7 +73,7 @@ func TestID(t *testing.T) {
 
 func TestRefuses(t *testing.T) {
 	for _, c := range [][2]string{{"", ""}, {"0 3 * *", ""}, {"0 0 3 * * *", ""}, {"61 3 * * *", ""}, {"*/0 * * * *", ""}, {"@daily", ""}, {"every 24 hours at", ""},
-		{"0 3 * * 7", ""}, {"TZ=UTC 0 3 * *", ""}, {"0 3 * * *", "Mars/Olympus"}, {"0 3 * * *", "Local"}, {"0 3 * * *", "../../etc/passwd"}, {strings.Repeat("1,", 200) + "1 3 * * *", ""}} {
+		{"0 3 * * 8", ""}, {"0 3 * * 7-1", ""}, {"0 3 * * 5-7/0", ""}, {"0 3 * * 5-7/9223372036854775807", ""}, {"0 3 * 7-13 *", ""}, {"TZ=UTC 0 3 * *", ""}, {"0 3 * * *", "Mars/Olympus"}, {"0 3 * * *", "Local"}, {"0 3 * * *", "../../etc/passwd"}, {strings.Repeat("1,", 200) + "1 3 * * *", ""}} {
 		var bad *Error
 		if _, err := Parse(c[0], c[1]); !errors.As(err, &bad) {
 			t.Errorf("%q: %v", c, err)
@@ -73,9 +89,66 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
+// TestNightsInWhichTheClocksChange holds every minute around the changes of a year against a clock that is watched: a time of the
+// schedule begins its slot when the clock first shows it or something later, and never again.
+func TestNightsInWhichTheClocksChange(t *testing.T) {
+	for _, s := range []struct {
+		schedule string
+		period   time.Duration
+		at       func(minute int) bool // of the day
+	}{
+		{"0 2 * * *", 24 * time.Hour, func(m int) bool { return m == 120 }},
+		{"30 2 * * *", 24 * time.Hour, func(m int) bool { return m == 150 }},
+		{"30 1 * * *", 24 * time.Hour, func(m int) bool { return m == 90 }},
+		{"0 3 * * *", 24 * time.Hour, func(m int) bool { return m == 180 }},
+		{"20 */2 * * *", 2 * time.Hour, func(m int) bool { return m%120 == 20 }},
+		{"*/15 * * * *", 15 * time.Minute, func(m int) bool { return m%15 == 0 }},
+	} {
+		for _, n := range [][2]string{
+			{"Europe/Amsterdam", "2026-10-25"}, {"Europe/Amsterdam", "2027-03-28"}, {"America/New_York", "2026-11-01"}, {"America/New_York", "2027-03-14"},
+			{"Australia/Lord_Howe", "2027-04-04"}, {"Australia/Lord_Howe", "2026-10-04"}, // by half an hour
+			{"Asia/Kolkata", "2026-10-25"}, // never
+		} {
+			watch(t, s.schedule, n[0], at(t, n[1]+"T00:00:00Z"), s.period, s.at)
+		}
+	}
+}
+
+// watch goes through the day before a midnight and the two behind it, minute by minute.
+func watch(t *testing.T, schedule, zone string, night time.Time, period time.Duration, begins func(minute int) bool) {
+	t.Helper()
+	s, err := Parse(schedule, zone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const change = time.Hour // no clock above is put forward or back by more
+	var slot, shown time.Time
+	for now := night.AddDate(0, 0, -1); now.Before(night.AddDate(0, 0, 2)); now = now.Add(time.Minute) {
+		local := now.In(s.zone)
+		clock := time.Date(local.Year(), local.Month(), local.Day(), local.Hour(), local.Minute(), 0, 0, time.UTC)
+		if shown.IsZero() {
+			shown = clock
+		}
+		for shown.Before(clock) { // it may have jumped
+			shown = shown.Add(time.Minute)
+			if begins(60*shown.Hour() + shown.Minute()) {
+				slot = now
+			}
+		}
+		last, err := s.Last(now)
+		if err != nil || !slot.IsZero() && !last.Equal(slot) || last.After(now) || now.Sub(last) > period+change {
+			t.Fatalf("%q in %s at %v: %v, %v; want %v", schedule, zone, local, last.In(s.zone), err, slot.In(s.zone))
+		}
+	}
+	if slot.IsZero() {
+		t.Fatalf("%q in %s never came", schedule, zone)
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add("0 3 * * *", "Europe/Berlin")
 	f.Add("TZ= 0 3 * *", "")
+	f.Add("0 2 * * 7,fri-7/2", "America/New_York")
 	f.Add("*/5 1-3,7 ? JAN-MAR SUN#2", "UTC")
 	now := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
 	f.Fuzz(func(t *testing.T, schedule, zone string) {

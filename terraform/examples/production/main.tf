@@ -29,7 +29,7 @@ module "coppice" {
   image_tag = var.image_tag
   labels    = { team = "ads" }
 
-  # At 01:00 yesterday's export is staged; at 02:00 fifty candidates begin on it.
+  # At 01:00 yesterday's export is staged; at 03:00, which no night lacks or has twice, fifty candidates begin on it.
   source_buckets = ["example-exports"]
   stages = {
     clicks = {
@@ -40,7 +40,7 @@ module "coppice" {
   }
   sweeps = {
     nightly = {
-      schedule      = "0 2 * * *"
+      schedule      = "0 3 * * *"
       time_zone     = "Europe/Amsterdam"
       spec          = file("${path.module}/nightly.yaml")
       winner_within = 25
