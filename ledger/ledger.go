@@ -58,6 +58,8 @@ type Ledger struct {
 	Machines       int       `json:"machines"`     // at once, at most
 	Attempts       []Attempt `json:"attempts"`     // by trial and claim
 	Unreadable     int       `json:"unreadable,omitempty"`
+
+	seconds map[int]float64 // of machines, by job
 }
 
 // claimed is what the objects say of one claim.
@@ -127,6 +129,7 @@ type span struct {
 // count adds up the machines of every job. A job has machines of its own, at a price of its own.
 func (l *Ledger) count(p *sweep.Plan) {
 	by := map[int][]Attempt{}
+	l.seconds = map[int]float64{}
 	for _, a := range l.Attempts {
 		by[a.Job] = append(by[a.Job], a)
 	}
@@ -136,6 +139,7 @@ func (l *Ledger) count(p *sweep.Plan) {
 		l.Jobs = append(l.Jobs, n)
 		l.Machines = max(l.Machines, u.most)
 		l.MachineSeconds += u.seconds
+		l.seconds[n] = u.seconds
 		l.LeadSeconds += u.lead
 		l.Cost += u.seconds / 3600 * hourly
 		l.LeadCost += u.lead / 3600 * hourly
@@ -158,10 +162,7 @@ type used struct {
 // machines counts those of one job. Hosts and tasks are alive from their first claim, or the lead time before it, to their last sign
 // of life.
 func machines(p *sweep.Plan, z sweep.Sizing, attempts []Attempt) (u used) {
-	lead := time.Duration(0)
-	if p.Quote != nil {
-		lead = time.Duration(p.Quote.LeadTime.Expected * float64(time.Second))
-	}
+	lead := leadTime(p)
 	type task struct{ index, attempt int }
 	hosts, tasks := map[string]span{}, map[task]span{}
 	for _, a := range attempts {
@@ -189,6 +190,14 @@ func machines(p *sweep.Plan, z sweep.Sizing, attempts []Attempt) (u used) {
 		host, alive, starting = host+e.hosts, alive+e.tasks, starting+e.starting
 	}
 	return u
+}
+
+// leadTime is how long a machine is taken to run before its first claim.
+func leadTime(p *sweep.Plan) time.Duration {
+	if p.Quote == nil {
+		return 0
+	}
+	return time.Duration(p.Quote.LeadTime.Expected * float64(time.Second))
 }
 
 // changes are the moments at which a host or a task begins or ends, in order.
