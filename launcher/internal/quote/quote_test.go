@@ -362,6 +362,25 @@ func TestFallbacksAreQuoted(t *testing.T) {
 	}
 }
 
+// TestOldPricesArePointedOut: from 60 days on, the oldest of all prices that were used.
+func TestOldPricesArePointedOut(t *testing.T) {
+	day := func(n int) time.Time { return time.Date(2026, 9, 1+n, 12, 0, 0, 0, time.UTC) }
+	q := &sweep.Quote{PriceDate: "2026-09-01"}
+	if notes := quote.Age(q, day(59)); notes != nil {
+		t.Errorf("after 59 days: %q", notes)
+	}
+	if notes := quote.Age(q, day(60)); len(notes) != 1 || !strings.Contains(notes[0], "the oldest price is of 2026-09-01, 60 days ago") {
+		t.Errorf("after 60 days: %q", notes)
+	}
+	q.Fallback = []sweep.FallbackPrice{{PriceDate: "2026-08-01"}, {}}
+	if notes := quote.Age(q, day(59)); len(notes) != 1 || !strings.Contains(notes[0], "of 2026-08-01, 90 days ago") {
+		t.Errorf("of a fallback: %q", notes)
+	}
+	if notes := quote.Age(&sweep.Quote{}, day(100)); notes != nil {
+		t.Errorf("without a price: %q", notes)
+	}
+}
+
 // TestQuoteIsKept has the quote of an offer come back out of the plan's JSON.
 func TestQuoteIsKept(t *testing.T) {
 	q := request(t, large)
