@@ -56,3 +56,60 @@ func TestAFloorIsAtItsJobsPrice(t *testing.T) {
 		t.Error("the sums above are of ten seconds before the first claim")
 	}
 }
+
+// TestAForgedEndStopsWithTheSweep: what claims to live on for a year is cut to when the sweep's tasks had stopped, whenever one looks.
+func TestAForgedEndStopsWithTheSweep(t *testing.T) {
+	w := newWorld(t, 2, 2, 1)
+	w.claim(0, 0, 0, 0, "a", 30)
+	w.result(0, 0, 0, 0, 1e7)
+	w.claim(1, 0, 1, 0, "b", 30)
+	w.beat(1, 0, 1e7)
+	bill := func(now float64) float64 {
+		r := ledger.Reader{Store: w.store, Plan: w.plan, Ended: at(500)}
+		l, err := r.Read(t.Context(), w.results, at(now))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l.MachineSeconds
+	}
+	if got := bill(550); !near(got, 2*530) {
+		t.Errorf("just after the end: %v machine-seconds", got)
+	}
+	for _, now := range []float64{590, 1000, 1e5, 1e6} {
+		if got := bill(now); !near(got, 2*570) { // from 20 s to the 90 s of a takeover after the end
+			t.Errorf("%v s after the plan: %v machine-seconds", now, got)
+		}
+	}
+	r := ledger.Reader{Store: w.store, Plan: w.plan, Ended: at(500)}
+	l, err := r.Read(t.Context(), w.results, at(1e6))
+	if err != nil || l.Attempts[0].End != ledger.Finished || l.Attempts[1].End != ledger.Silent {
+		t.Errorf("%+v %v", l.Attempts, err)
+	}
+}
+
+// TestAJobNobodyWroteDownIsNone: a claim that names a dearer fallback costs what the sweep's own machines do, until the fallback's turn.
+func TestAJobNobodyWroteDownIsNone(t *testing.T) {
+	w := newWorld(t, 4, 1, 2)
+	w.plan.Job = "projects/p/locations/l/jobs/night-1"
+	w.plan.Fallback = []sweep.Sizing{{VMs: 5, TasksPerVM: 2, Tasks: 5}}
+	w.plan.Spec.Machine.Fallback = []sweep.Fallback{{Type: "n2d-highmem-64"}}
+	w.plan.Quote.Fallback = []sweep.FallbackPrice{{Hourly: 36}}
+	id := w.plan.Sweep
+	w.put(id.Claim(0, 0), sweep.Claim{Format: 1, Sweep: id, Job: string(id.JobID(1)), Host: "a", At: at(30)})
+	w.beat(0, 0, 130)
+	r := ledger.Reader{Store: w.store, Plan: w.plan}
+	cost := func() float64 {
+		l, err := r.Read(t.Context(), w.results, at(500))
+		if err != nil || len(l.Jobs) != 1 {
+			t.Fatal(l.Jobs, err)
+		}
+		return l.Cost
+	}
+	if got := cost(); !near(got, 110*0.001) {
+		t.Errorf("%v USD without a record", got)
+	}
+	w.put(id.JobRecord(1), sweep.JobRecord{Format: 1, Sweep: id, Number: 1, Job: w.plan.JobName(1)})
+	if got := cost(); !near(got, 110*0.01) {
+		t.Errorf("%v USD with a record", got)
+	}
+}

@@ -5,7 +5,8 @@
 // What cannot be seen in the objects is assumed, and said: a machine runs from the plan's lead time before its first claim (starting,
 // copying the dataset) to its last sign of life. Machines at one moment are as many as the hosts that are alive then, or as the tasks
 // that are alive need, whichever is more, and never more than the plan's: hosts may share a name, and tasks of one machine may each
-// have their own. So a forged or damaged object cannot make the sum larger than all machines from the plan's first second to now.
+// have their own. So a forged or damaged object cannot make the sum larger than all machines from the plan's first second to now, or to
+// the sweep's end; and a claim names a fallback's job in vain as long as that job has not been written down.
 package ledger
 
 import (
@@ -69,29 +70,44 @@ type claimed struct {
 	released bool
 }
 
-// fold makes the ledger of a plan at the time now. It depends on nothing else: neither on the order of claims and results nor on
+// clock is what the ledger knows of the time.
+type clock struct {
+	now    time.Time
+	latest time.Time // nothing of the sweep lived after
+}
+
+// clock is the time now, and the latest at which anything of a sweep that was concluded at the time ended can have lived: whoever has not
+// stopped a takeover time later is dead. Without an end that is now.
+func (r *Reader) clock(now time.Time) clock {
+	if last := r.Ended.Add(time.Duration(r.Plan.Takeover)); !r.Ended.IsZero() && last.Before(now) {
+		return clock{now, last}
+	}
+	return clock{now, now}
+}
+
+// fold makes the ledger of a plan at a time. It depends on nothing else: neither on the order of claims and results nor on
 // repetitions.
-func fold(p *sweep.Plan, claims []claimed, results map[int]sweep.Result, now time.Time) Ledger {
+func fold(p *sweep.Plan, claims []claimed, results map[int]sweep.Result, when clock) Ledger {
 	slices.SortFunc(claims, func(a, b claimed) int {
 		return cmp.Or(cmp.Compare(a.claim.Trial, b.claim.Trial), cmp.Compare(a.claim.Claim, b.claim.Claim))
 	})
 	var l Ledger
 	for i, c := range claims {
 		last := i+1 == len(claims) || claims[i+1].claim.Trial != c.claim.Trial
-		l.Attempts = append(l.Attempts, attempt(p, c, last, results, now))
+		l.Attempts = append(l.Attempts, attempt(p, c, last, results, when))
 	}
 	l.count(p)
 	return l
 }
 
 // attempt says how long a claim lasted. Times outside the plan's life are nobody's: clocks differ a little, forgers more.
-func attempt(p *sweep.Plan, c claimed, last bool, results map[int]sweep.Result, now time.Time) Attempt {
+func attempt(p *sweep.Plan, c claimed, last bool, results map[int]sweep.Result, when clock) Attempt {
 	within := func(t time.Time) time.Time {
 		if t.Before(p.Created) {
 			return p.Created
 		}
-		if t.After(now) {
-			return now
+		if t.After(when.latest) {
+			return when.latest
 		}
 		return t
 	}
@@ -112,8 +128,8 @@ func attempt(p *sweep.Plan, c claimed, last bool, results map[int]sweep.Result, 
 		a.End = Released
 	case !last || ended:
 		a.End = Lost
-	case now.Sub(a.To) < time.Duration(p.Takeover):
-		a.End, a.To = Running, now
+	case when.now.Sub(a.To) < time.Duration(p.Takeover):
+		a.End, a.To = Running, when.latest
 	default:
 		a.End = Silent
 	}

@@ -134,6 +134,7 @@ func TestAFallbackHasAPriceOfItsOwn(t *testing.T) {
 	w.attempt(0, 0, 0, "a", 30, 130)
 	w.done(0, 0, 0, 130, sweep.Usage{TrainSeconds: 90})
 	id := p.Sweep
+	w.put(id.JobRecord(1), sweep.JobRecord{Format: 1, Sweep: id, Number: 1, Job: p.JobName(1)})
 	w.put(id.Claim(1, 0), sweep.Claim{Format: 1, Sweep: id, Trial: 1, Job: string(id.JobID(1)), Host: "b", At: at(500)})
 	w.done(1, 0, 0, 700, sweep.Usage{TrainSeconds: 190})
 	b := w.bill(1000)

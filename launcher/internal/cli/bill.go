@@ -54,7 +54,11 @@ func (w *World) bill(ctx context.Context, c *cloud, id sweep.ID, attempts, asJSO
 			results[row.Trial.Number] = *row.Result
 		}
 	}
-	l, err := (&ledger.Reader{Store: c.sweeps, Plan: s.Plan}).Read(ctx, results, w.Now())
+	r := ledger.Reader{Store: c.sweeps, Plan: s.Plan}
+	if st.Conclusion != nil {
+		r.Ended = st.Conclusion.At
+	}
+	l, err := r.Read(ctx, results, w.Now())
 	if err != nil {
 		return err
 	}
