@@ -93,5 +93,6 @@ func (w watcher) State(ctx context.Context, job string) (conclude.JobState, erro
 	if err != nil {
 		return conclude.JobState{}, err
 	}
-	return conclude.JobState{Name: string(status.State), Ended: status.State.Finished(), Began: status.Began()}, nil
+	from, to := status.Lived()
+	return conclude.JobState{Name: string(status.State), Ended: status.State.Finished(), Began: status.Began(), From: from, To: to}, nil
 }

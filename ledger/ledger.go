@@ -5,7 +5,8 @@
 // What cannot be seen in the objects is assumed, and said: a machine runs from the plan's lead time before its first claim (starting,
 // copying the dataset) to its last sign of life. Machines at one moment are as many as the hosts that are alive then, or as the tasks
 // that are alive need, whichever is more, and never more than the plan's: hosts may share a name, and tasks of one machine may each
-// have their own. So a forged or damaged object cannot make the sum larger than all machines from the plan's first second to now.
+// have their own. So a forged or damaged object cannot make the sum larger than all machines from the plan's first second to now, or to
+// the sweep's end; and a claim names a fallback's job in vain as long as that job has not been written down.
 package ledger
 
 import (
@@ -58,6 +59,8 @@ type Ledger struct {
 	Machines       int       `json:"machines"`     // at once, at most
 	Attempts       []Attempt `json:"attempts"`     // by trial and claim
 	Unreadable     int       `json:"unreadable,omitempty"`
+
+	seconds map[int]float64 // of machines, by job
 }
 
 // claimed is what the objects say of one claim.
@@ -67,29 +70,44 @@ type claimed struct {
 	released bool
 }
 
-// fold makes the ledger of a plan at the time now. It depends on nothing else: neither on the order of claims and results nor on
+// clock is what the ledger knows of the time.
+type clock struct {
+	now    time.Time
+	latest time.Time // nothing of the sweep lived after
+}
+
+// clock is the time now, and the latest at which anything of a sweep that was concluded at the time ended can have lived: whoever has not
+// stopped a takeover time later is dead. Without an end that is now.
+func (r *Reader) clock(now time.Time) clock {
+	if last := r.Ended.Add(time.Duration(r.Plan.Takeover)); !r.Ended.IsZero() && last.Before(now) {
+		return clock{now, last}
+	}
+	return clock{now, now}
+}
+
+// fold makes the ledger of a plan at a time. It depends on nothing else: neither on the order of claims and results nor on
 // repetitions.
-func fold(p *sweep.Plan, claims []claimed, results map[int]sweep.Result, now time.Time) Ledger {
+func fold(p *sweep.Plan, claims []claimed, results map[int]sweep.Result, when clock) Ledger {
 	slices.SortFunc(claims, func(a, b claimed) int {
 		return cmp.Or(cmp.Compare(a.claim.Trial, b.claim.Trial), cmp.Compare(a.claim.Claim, b.claim.Claim))
 	})
 	var l Ledger
 	for i, c := range claims {
 		last := i+1 == len(claims) || claims[i+1].claim.Trial != c.claim.Trial
-		l.Attempts = append(l.Attempts, attempt(p, c, last, results, now))
+		l.Attempts = append(l.Attempts, attempt(p, c, last, results, when))
 	}
 	l.count(p)
 	return l
 }
 
 // attempt says how long a claim lasted. Times outside the plan's life are nobody's: clocks differ a little, forgers more.
-func attempt(p *sweep.Plan, c claimed, last bool, results map[int]sweep.Result, now time.Time) Attempt {
+func attempt(p *sweep.Plan, c claimed, last bool, results map[int]sweep.Result, when clock) Attempt {
 	within := func(t time.Time) time.Time {
 		if t.Before(p.Created) {
 			return p.Created
 		}
-		if t.After(now) {
-			return now
+		if t.After(when.latest) {
+			return when.latest
 		}
 		return t
 	}
@@ -110,8 +128,8 @@ func attempt(p *sweep.Plan, c claimed, last bool, results map[int]sweep.Result, 
 		a.End = Released
 	case !last || ended:
 		a.End = Lost
-	case now.Sub(a.To) < time.Duration(p.Takeover):
-		a.End, a.To = Running, now
+	case when.now.Sub(a.To) < time.Duration(p.Takeover):
+		a.End, a.To = Running, when.latest
 	default:
 		a.End = Silent
 	}
@@ -127,6 +145,7 @@ type span struct {
 // count adds up the machines of every job. A job has machines of its own, at a price of its own.
 func (l *Ledger) count(p *sweep.Plan) {
 	by := map[int][]Attempt{}
+	l.seconds = map[int]float64{}
 	for _, a := range l.Attempts {
 		by[a.Job] = append(by[a.Job], a)
 	}
@@ -136,6 +155,7 @@ func (l *Ledger) count(p *sweep.Plan) {
 		l.Jobs = append(l.Jobs, n)
 		l.Machines = max(l.Machines, u.most)
 		l.MachineSeconds += u.seconds
+		l.seconds[n] = u.seconds
 		l.LeadSeconds += u.lead
 		l.Cost += u.seconds / 3600 * hourly
 		l.LeadCost += u.lead / 3600 * hourly
@@ -158,10 +178,7 @@ type used struct {
 // machines counts those of one job. Hosts and tasks are alive from their first claim, or the lead time before it, to their last sign
 // of life.
 func machines(p *sweep.Plan, z sweep.Sizing, attempts []Attempt) (u used) {
-	lead := time.Duration(0)
-	if p.Quote != nil {
-		lead = time.Duration(p.Quote.LeadTime.Expected * float64(time.Second))
-	}
+	lead := leadTime(p)
 	type task struct{ index, attempt int }
 	hosts, tasks := map[string]span{}, map[task]span{}
 	for _, a := range attempts {
@@ -189,6 +206,14 @@ func machines(p *sweep.Plan, z sweep.Sizing, attempts []Attempt) (u used) {
 		host, alive, starting = host+e.hosts, alive+e.tasks, starting+e.starting
 	}
 	return u
+}
+
+// leadTime is how long a machine is taken to run before its first claim.
+func leadTime(p *sweep.Plan) time.Duration {
+	if p.Quote == nil {
+		return 0
+	}
+	return time.Duration(p.Quote.LeadTime.Expected * float64(time.Second))
 }
 
 // changes are the moments at which a host or a task begins or ends, in order.

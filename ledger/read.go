@@ -24,8 +24,10 @@ const (
 type Reader struct {
 	Store blob.Store
 	Plan  *sweep.Plan
+	Ended time.Time // when the sweep was concluded; zero before
 
 	claims map[key]*entry
+	jobs   map[int]bool // numbers that have a record, which stays
 }
 
 type key struct{ trial, claim int }
@@ -46,18 +48,49 @@ func (r *Reader) Read(ctx context.Context, results map[int]sweep.Result, now tim
 	if err := r.fetch(ctx, todo); err != nil {
 		return Ledger{}, err
 	}
+	recorded, err := r.recorded(ctx)
+	if err != nil {
+		return Ledger{}, err
+	}
 	var all []claimed
 	unreadable := 0
 	for _, e := range r.claims {
-		if e.known {
-			all = append(all, e.claimed)
-		} else {
+		if !e.known {
 			unreadable++
+			continue
 		}
+		c := e.claimed
+		if !recorded[r.Plan.JobNumber(c.claim.Job)] {
+			c.claim.Job = "" // as if it were no job of the sweep
+		}
+		all = append(all, c)
 	}
-	l := fold(r.Plan, all, results, now)
+	l := fold(r.Plan, all, results, r.clock(now))
 	l.Unreadable = unreadable
 	return l, nil
+}
+
+// recorded are the numbers of the jobs that claims name and that were written down before anything ran in them, and the plan's own.
+func (r *Reader) recorded(ctx context.Context) (map[int]bool, error) {
+	if r.jobs == nil {
+		r.jobs = map[int]bool{0: true}
+	}
+	asked := map[int]bool{}
+	for _, e := range r.claims {
+		n := r.Plan.JobNumber(e.claim.Job)
+		if r.jobs[n] || asked[n] {
+			continue
+		}
+		asked[n] = true
+		name := r.Plan.Sweep.JobRecord(n)
+		switch _, err := r.Store.Stat(ctx, name); {
+		case err == nil:
+			r.jobs[n] = true
+		case !errors.Is(err, blob.ErrNotExist):
+			return nil, fmt.Errorf("look for %s: %w", name, err)
+		}
+	}
+	return r.jobs, nil
 }
 
 // wanted is an object to be read.

@@ -301,6 +301,35 @@ func TestPlaceOfErrors(t *testing.T) {
 	}
 }
 
+// TestANewerDateCounts: a file of a year ago does not hide prices that came with a newer program, whichever is named first.
+func TestANewerDateCounts(t *testing.T) {
+	c := types(t)
+	m, err := c.Find("n2-highmem-8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(date, rates string) *machines.Prices {
+		p, err := machines.ReadPrices("p.yaml", []byte("sources: {s: of "+date+"}\nprices: [{family: n2, region: us-east1, date: "+date+", source: s, "+rates+"}]"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	old := read("2025-11-01", "spot: {vcpu: 1, gib: 1, ssd: 1}, on_demand: {vcpu: 3, gib: 3, ssd: 3}")
+	recent := read("2026-11-01", "spot: {vcpu: 2, gib: 2, ssd: 2}")
+	for name, both := range map[string]*machines.Prices{"old first": old.Over(recent), "new first": recent.Over(old)} {
+		spot, from, _ := both.Hourly(m, "us-east1", true, 0)
+		demand, _, _ := both.Hourly(m, "us-east1", false, 0)
+		if spot != 72*2 || demand != 72*3 || from.Date != "2026-11-01" || both.Sources[from.Source] != "of 2026-11-01" || len(both.Prices) != 1 {
+			t.Errorf("%s: %v on Spot, %v on demand, %+v", name, spot, demand, both)
+		}
+	}
+	again := read("2026-11-01", "spot: {vcpu: 4, gib: 4, ssd: 4}")
+	if usd, _, _ := again.Over(recent).Hourly(m, "us-east1", true, 0); usd != 72*4 {
+		t.Errorf("of one day, the first counts: %v", usd)
+	}
+}
+
 func FuzzReadPrices(f *testing.F) {
 	f.Add([]byte(newer))
 	f.Add([]byte(`{"sources":{"a":"b"},"prices":[{"family":"n2","region":"us-east1","date":"2026-01-01","source":"a","spot":{"vcpu":1,"gib":1,"ssd":1}}]}`))

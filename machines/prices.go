@@ -119,8 +119,9 @@ func (p *Prices) Hourly(t Type, region string, spot bool, disks int) (usd float6
 	return r.VCPU*float64(t.VCPUs) + r.GiB*t.GiB() + r.SSD*float64(disks*DiskGiB)/hoursPerMonth, from, true
 }
 
-// Over puts p's prices before those of older: what p has replaces the same family, region and model there.
-func (p *Prices) Over(older *Prices) *Prices {
+// Over puts p's prices together with those of other. Where both have a price of one family, region and model, that with the newer date
+// counts, and p's of the same date.
+func (p *Prices) Over(other *Prices) *Prices {
 	out := &Prices{Sources: map[string]string{}}
 	rename := func(name, from string) string {
 		for have, known := out.Sources[name]; known && have != from; have, known = out.Sources[name] {
@@ -129,7 +130,7 @@ func (p *Prices) Over(older *Prices) *Prices {
 		out.Sources[name] = from
 		return name
 	}
-	for _, from := range []*Prices{p, older} {
+	for _, from := range []*Prices{p, other} {
 		for _, e := range from.Prices {
 			i := slices.IndexFunc(out.Prices, func(have Price) bool { return have.Family == e.Family && have.Region == e.Region })
 			if i < 0 {
@@ -137,13 +138,18 @@ func (p *Prices) Over(older *Prices) *Prices {
 				out.Prices = append(out.Prices, e)
 				continue
 			}
-			have := &out.Prices[i]
-			if have.OnDemand == nil {
-				have.OnDemand = e.OnDemand
+			first, second := out.Prices[i], e
+			if e.Date > first.Date { // YYYY-MM-DD
+				e.Source = rename(e.Source, from.Sources[e.Source])
+				first, second = e, first
 			}
-			if have.Spot == nil {
-				have.Spot = e.Spot
+			if first.OnDemand == nil {
+				first.OnDemand = second.OnDemand
 			}
+			if first.Spot == nil {
+				first.Spot = second.Spot
+			}
+			out.Prices[i] = first
 		}
 	}
 	slices.SortFunc(out.Prices, func(a, b Price) int {

@@ -25,14 +25,18 @@ type Quote struct {
 	Preemptions float64 `json:"preemptions"`          // expected during the sweep
 	Reserve     float64 `json:"reserve_seconds"`      // of all machines: kept back from a budget, to notice its end and to stop in time
 
-	// Fallback are the prices of a machine-hour on the plan's fallbacks, one each.
+	// Fallback are the prices of the plan's fallbacks, one each.
 	Fallback []FallbackPrice `json:"fallback,omitempty"`
 }
 
-// FallbackPrice is what a machine of a fallback costs an hour; 0 when that is not known.
+// FallbackPrice is what a fallback costs.
 type FallbackPrice struct {
-	Spot   bool    `json:"spot"`
-	Hourly float64 `json:"hourly"`
+	Machine   string  `json:"machine,omitempty"`
+	Spot      bool    `json:"spot"`
+	Hourly    float64 `json:"hourly"`               // of one machine with its local SSDs; 0 when no price is known
+	VMs       int     `json:"vms,omitempty"`        // machines that are used at once; as many as the quote's without
+	Cost      Range   `json:"cost,omitzero"`        // of the whole sweep on them
+	PriceDate string  `json:"price_date,omitempty"` // when the price was read, YYYY-MM-DD
 }
 
 // Price is what a machine of the sweep's job number n costs an hour, under which model; 0 where no price is known.
@@ -67,11 +71,15 @@ type Range struct {
 
 // ReserveCost is the money that Reserve stands for, on the dearest of the machines that the sweep may run on.
 func (q *Quote) ReserveCost() float64 {
-	dearest := q.Hourly
+	dearest := q.Hourly * float64(q.VMs)
 	for _, f := range q.Fallback {
-		dearest = max(dearest, f.Hourly)
+		vms := f.VMs
+		if vms == 0 {
+			vms = q.VMs
+		}
+		dearest = max(dearest, f.Hourly*float64(vms))
 	}
-	return dearest * float64(q.VMs) * q.Reserve / 3600
+	return dearest * q.Reserve / 3600
 }
 
 // maxQuoted bounds every number of a quote, so that no sum of them can overflow.
@@ -95,8 +103,13 @@ func (p *Plan) checkMoney() error {
 		return fmt.Errorf("%d prices of fallbacks", len(q.Fallback))
 	}
 	for _, f := range q.Fallback {
-		if !(f.Hourly >= 0) || f.Hourly > maxQuoted {
-			return fmt.Errorf("a fallback's price of %v", f.Hourly)
+		for _, v := range []float64{f.Hourly, f.Cost.Low, f.Cost.Expected, f.Cost.High} {
+			if !(v >= 0) || v > maxQuoted {
+				return fmt.Errorf("a fallback's price of %v", v)
+			}
+		}
+		if f.VMs < 0 || f.VMs > MaxTrials {
+			return fmt.Errorf("a fallback of %d machines", f.VMs)
 		}
 	}
 	if q.VMs < 0 || q.VMs > MaxTrials || q.Waves < 0 || q.LocalSSD < 0 {

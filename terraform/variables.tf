@@ -146,13 +146,13 @@ variable "source_buckets" {
 }
 
 variable "reconcile_schedule" {
-  description = "When the aggregator looks at every open sweep by itself, as cron in UTC: messages may be lost, and somebody must notice silence."
+  description = "When the aggregator looks at every open sweep by itself, as cron in UTC, every 1 to 5 minutes: messages may be lost, somebody must notice silence, and what is kept back from a budget lasts six minutes."
   type        = string
   default     = "*/5 * * * *"
   nullable    = false
   validation {
-    condition     = can(regex("^\\S+ \\S+ \\S+ \\S+ \\S+$", var.reconcile_schedule))
-    error_message = "A schedule has the five fields of cron with one space between them, such as \"*/5 * * * *\"."
+    condition     = can(regex("^\\*(/[1-5])? \\* \\* \\* \\*$", var.reconcile_schedule))
+    error_message = "The aggregator looks every 1 to 5 minutes, or a sweep's budget is noticed too late: \"* * * * *\", or \"*/N * * * *\" with N from 1 to 5."
   }
 }
 

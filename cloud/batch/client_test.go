@@ -360,6 +360,30 @@ func TestNoCapacity(t *testing.T) {
 	}
 }
 
+func TestLived(t *testing.T) {
+	at := func(minutes int) time.Time { return time.Date(2026, 11, 21, 3, minutes, 0, 0, time.UTC) }
+	change := func(minutes int, from, to State) Event {
+		return Event{Time: at(minutes), Text: "Job state is set from " + string(from) + " to " + string(to) + " for job projects/1/locations/l/jobs/j."}
+	}
+	queued, running := change(1, Queued, Scheduled), change(5, Scheduled, Running)
+	task := Event{Time: at(6), Text: "Task state is updated from PENDING to RUNNING on zones/z/instances/1", State: "RUNNING"}
+	for name, c := range map[string]struct {
+		s        Status
+		from, to time.Time
+	}{
+		"waiting":               {Status{State: Scheduled, Created: at(0), Events: []Event{queued}}, time.Time{}, time.Time{}},
+		"running":               {Status{State: Running, Created: at(0), Events: []Event{queued, running, task}}, at(5), time.Time{}},
+		"running without event": {Status{State: Running, Created: at(0), Events: []Event{task}}, at(0), time.Time{}},
+		"ended":                 {Status{State: Failed, RunDuration: time.Minute, Created: at(0), Events: []Event{queued, running, task, change(9, Running, Failed)}}, at(5), at(9)},
+		"ended without event":   {Status{State: Failed, RunDuration: time.Minute, Created: at(0), Events: []Event{running}}, at(5), at(6)},
+		"never had a machine":   {Status{State: Failed, Created: at(0), Events: []Event{change(9, Scheduled, Failed)}}, time.Time{}, time.Time{}},
+	} {
+		if from, to := c.s.Lived(); !from.Equal(c.from) || !to.Equal(c.to) {
+			t.Errorf("%s: %s to %s", name, from, to)
+		}
+	}
+}
+
 // TestExistingJobIsComparedWhenReadable: ALREADY_EXISTS, and for a moment the job cannot be read.
 func TestExistingJobIsComparedWhenReadable(t *testing.T) {
 	var reads atomic.Int32

@@ -73,6 +73,32 @@ func (s Status) Began() bool {
 	return s.State == Running || s.RunDuration > 0 || s.Counts["RUNNING"]+s.Counts["SUCCEEDED"]+s.Counts["FAILED"] > 0
 }
 
+// Lived is from when until when the job's tasks ran, as its events say: from its first change to RUNNING, or else its creation, to its
+// last change to the final state, or else as long as Batch says that it ran. Both are zero when no task has run, to also before the end.
+func (s Status) Lived() (from, to time.Time) {
+	if !s.Began() {
+		return from, to
+	}
+	changed := func(to State) func(Event) bool {
+		return func(e Event) bool {
+			return strings.HasPrefix(e.Text, "Job state is set from ") && strings.Contains(e.Text, " to "+string(to)+" ")
+		}
+	}
+	from = s.Created
+	if i := slices.IndexFunc(s.Events, changed(Running)); i >= 0 {
+		from = s.Events[i].Time
+	}
+	if !s.State.Finished() {
+		return from, to
+	}
+	for _, e := range slices.Backward(s.Events) {
+		if changed(s.State)(e) {
+			return from, e.Time
+		}
+	}
+	return from, from.Add(s.RunDuration)
+}
+
 // NoCapacity is the newest event that says that the machines cannot be had, "" when there is none. A job that still waits may
 // get them later.
 func (s Status) NoCapacity() string {

@@ -332,6 +332,69 @@ run "reconcile_schedule_2" {
   expect_failures = [var.reconcile_schedule]
 }
 
+run "reconcile_schedule_3" {
+  command = plan
+  variables {
+    reconcile_schedule = "*/6 * * * *"
+  }
+  expect_failures = [var.reconcile_schedule]
+}
+
+run "reconcile_schedule_4" {
+  command = plan
+  variables {
+    reconcile_schedule = "0 * * * *"
+  }
+  expect_failures = [var.reconcile_schedule]
+}
+
+run "reconcile_schedule_5" {
+  command = plan
+  variables {
+    reconcile_schedule = "*/5 9-17 * * *"
+  }
+  expect_failures = [var.reconcile_schedule]
+}
+
+run "reconcile_schedule_6" {
+  command = plan
+  variables {
+    reconcile_schedule = "*/5 * * * 1-5"
+  }
+  expect_failures = [var.reconcile_schedule]
+}
+
+run "reconcile_schedule_7" {
+  command = plan
+  variables {
+    reconcile_schedule = "*/15 * * * *"
+  }
+  expect_failures = [var.reconcile_schedule]
+}
+
+# And what is just allowed.
+run "reconcile_schedule_every_minute" {
+  command = plan
+  variables {
+    reconcile_schedule = "* * * * *"
+  }
+  assert {
+    condition     = var.reconcile_schedule == "* * * * *"
+    error_message = "Every minute is often enough."
+  }
+}
+
+run "reconcile_schedule_every_four_minutes" {
+  command = plan
+  variables {
+    reconcile_schedule = "*/4 * * * *"
+  }
+  assert {
+    condition     = var.reconcile_schedule == "*/4 * * * *"
+    error_message = "Every four minutes is often enough."
+  }
+}
+
 run "zones_1" {
   command = plan
   variables {

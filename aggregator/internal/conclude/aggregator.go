@@ -223,6 +223,9 @@ func (a *Aggregator) readEnding(ctx context.Context, k *known) (*sweep.Ending, e
 			continue
 		}
 		r, err := a.readResult(ctx, k.plan, trial)
+		if errors.Is(err, blob.ErrNotExist) { // whoever wrote the ending had read it, and nobody deletes results
+			r, err = a.unreadable(k.plan, trial, err), nil
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -261,7 +264,7 @@ func (a *Aggregator) readPlan(ctx context.Context, id sweep.ID, k *known) error 
 		return err
 	}
 	if plan.Sweep != id {
-		return fmt.Errorf("its plan is of sweep %s", plan.Sweep)
+		return &sweep.DecodeError{Kind: "plan", Err: fmt.Errorf("it is of sweep %s", plan.Sweep)}
 	}
 	k.plan, k.planText = plan, data
 	return nil
@@ -312,10 +315,15 @@ func (a *Aggregator) readResult(ctx context.Context, p *sweep.Plan, trial int) (
 		err = fmt.Errorf("it is of sweep %s, trial %d", r.Sweep, r.Trial)
 	}
 	if err != nil {
-		a.Log.Error("damaged result", "sweep", p.Sweep, "trial", trial, "error", err.Error())
-		return &sweep.Result{Sweep: p.Sweep, Trial: trial, Status: sweep.StatusFailed, Reason: fmt.Sprintf("its result cannot be read: %v", err)}, nil
+		return a.unreadable(p, trial, err), nil
 	}
 	return r, nil
+}
+
+// unreadable is the failed trial that a result stands for that will never be read.
+func (a *Aggregator) unreadable(p *sweep.Plan, trial int, why error) *sweep.Result {
+	a.Log.Error("damaged result", "sweep", p.Sweep, "trial", trial, "error", why.Error())
+	return &sweep.Result{Sweep: p.Sweep, Trial: trial, Status: sweep.StatusFailed, Reason: fmt.Sprintf("its result cannot be read: %v", why)}
 }
 
 // board folds the results that count in e, or all of them.

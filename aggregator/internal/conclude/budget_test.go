@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -68,6 +69,46 @@ func TestABudgetEndsASweep(t *testing.T) {
 	none := budgeted(t, 0, 0.5, 2)
 	if c := none.at(t, 5*time.Hour); c != nil {
 		t.Errorf("a sweep without a budget was stopped: %+v", c)
+	}
+}
+
+// TestABudgetCountsMachinesThatClaimNothing: tasks that fail before their first claim, or wait for memory, are seen by nobody but Batch.
+func TestABudgetCountsMachinesThatClaimNothing(t *testing.T) {
+	running := JobState{Name: "RUNNING", Began: true, From: created.Add(100 * time.Second)}
+	ended := running
+	ended.Name, ended.Ended, ended.To = "FAILED", true, created.Add(200*time.Second)
+	at := func(j Jobs, after time.Duration) (*sweep.Conclusion, error) {
+		w := newWorld(t, options{leaves: []int{2, 3}, skip: func(int) bool { return true }, change: func(p *sweep.Plan) {
+			p.Spec.Budget, p.Sizing = 2, sweep.Sizing{VMs: 2, TasksPerVM: 1, Tasks: 2}
+			p.Quote = &sweep.Quote{Hourly: 3.6, VMs: 2, LeadTime: sweep.Range{Expected: 30}, Reserve: 100}
+		}})
+		a := w.aggregator()
+		a.Jobs, a.Now = j, func() time.Time { return created.Add(after) }
+		return a.Consider(t.Context(), w.plan.Sweep)
+	}
+	if c, err := at(several{"night-1": running}, 965*time.Second); err != nil || c != nil { // 2 x 895 s, 0.20 kept back
+		t.Fatalf("stopped too early: %+v %v", c, err)
+	}
+	c, err := at(several{"night-1": running}, 975*time.Second)
+	if err != nil || c == nil || c.Outcome != sweep.OutcomeNoWinner {
+		t.Fatalf("%+v %v", c, err)
+	}
+	contains(t, c.Reason, "2 of 2 trials had not ended when 1.81 USD of the budget of 2 USD were spent and 0.2 kept back to stop")
+	waiting := JobState{Name: "SCHEDULED"}
+	if c, err := at(several{"night-1": waiting}, time.Hour); err != nil || c != nil {
+		t.Errorf("a job without machines: %+v %v", c, err)
+	}
+	if c, err := at(several{"night-1": ended}, time.Hour); err != nil || c == nil || !strings.Contains(c.Reason, "when the Batch job was FAILED") {
+		t.Errorf("a job that ended long ago: %+v %v", c, err)
+	}
+	if _, err := at(jobs{err: errDied}, time.Hour); !errors.Is(err, errDied) {
+		t.Errorf("Batch cannot be asked: %v", err)
+	}
+	spent := budgeted(t, 1, 0.5, 2)
+	a := spent.aggregator()
+	a.Jobs, a.Now = jobs{err: errDied}, func() time.Time { return created.Add(905 * time.Second) }
+	if c, err := a.Consider(t.Context(), spent.plan.Sweep); err != nil || c == nil || c.Outcome != sweep.OutcomeWinner {
+		t.Errorf("the claims say enough: %+v %v", c, err)
 	}
 }
 

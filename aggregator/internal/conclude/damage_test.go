@@ -2,6 +2,7 @@ package conclude
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"testing"
 
@@ -75,5 +76,35 @@ func TestAFlippedByteOfTheChampion(t *testing.T) {
 	c := second.mustConclude(t)
 	if c.Gate.Promoted || !strings.Contains(c.Gate.Reason, "cannot") {
 		t.Errorf("%+v", c.Gate)
+	}
+}
+
+// TestAnEndingWithoutAResult: an ending counts a trial whose result is not there any more. The sweep is concluded without it.
+func TestAnEndingWithoutAResult(t *testing.T) {
+	w := newWorld(t, options{})
+	best := w.mustConclude(t).Trial
+	w.models, w.sweeps = blob.Memory(), without(t, without(t, w.sweeps, w.plan.Sweep.Conclusion()), w.plan.Sweep.Result(best))
+	c := w.mustConclude(t)
+	if c.Outcome != sweep.OutcomeWinner || c.Trial == best || c.Done != 2 || c.Failed != 1 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// TestAPlanOfAnotherSweepIsHopeless: no repetition would mend it, so its message does not come again.
+func TestAPlanOfAnotherSweepIsHopeless(t *testing.T) {
+	w := newWorld(t, options{})
+	text, _, err := blob.ReadAll(t.Context(), w.sweeps, w.plan.Sweep.Plan(), 1<<26)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.sweeps.Put(t.Context(), sweep.ID("night-9").Plan(), blob.Any, bytes.NewReader(text)); err != nil {
+		t.Fatal(err)
+	}
+	var bad *sweep.DecodeError
+	if _, err := w.aggregator().Consider(t.Context(), "night-9"); !errors.As(err, &bad) || !strings.Contains(err.Error(), "it is of sweep night-1") {
+		t.Error(err)
+	}
+	if err := w.aggregator().Reconcile(t.Context()); err != nil {
+		t.Errorf("reconciling: %v", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"coppice/blob"
+	"coppice/ledger"
 	"coppice/sweep"
 )
 
@@ -19,7 +20,9 @@ type Jobs interface {
 type JobState struct {
 	Name  string // in Batch's words
 	Ended bool
-	Began bool // any of its tasks has run
+	Began bool      // any of its tasks has run
+	From  time.Time // when the first of them began; zero where that is not known
+	To    time.Time // when the last of them ended; zero before, and where that is not known
 }
 
 // ErrNoJob is a job that Batch does not know.
@@ -57,6 +60,37 @@ func (a *Aggregator) jobsEnded(ctx context.Context, p *sweep.Plan) (ended bool, 
 		}
 	}
 	return began || a.Now().Sub(since) >= time.Duration(p.Spec.Machine.Wait)+submission, state, nil
+}
+
+// floors are the jobs that began, each with the time in which it has machines whether or not any of them claims a trial. A job that
+// Batch does not know has none.
+func (a *Aggregator) floors(ctx context.Context, p *sweep.Plan) ([]ledger.Floor, error) {
+	var floors []ledger.Floor
+	for n := range len(p.Fallback) + 1 {
+		f := ledger.Floor{Job: n, Submitted: p.Created}
+		if n > 0 {
+			r, err := a.jobRecord(ctx, p, n)
+			if err != nil {
+				return nil, err
+			}
+			if r == nil {
+				break
+			}
+			f.Submitted = r.At
+		}
+		s, err := a.Jobs.State(ctx, p.JobName(n))
+		if errors.Is(err, ErrNoJob) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if s.Began {
+			f.Began, f.Ended = s.From, s.To
+			floors = append(floors, f)
+		}
+	}
+	return floors, nil
 }
 
 // jobRecord is the sweep's job number n, nil when it has not taken its turn.

@@ -60,9 +60,21 @@ func (a *Aggregator) spent(ctx context.Context, k *known) (string, error) {
 	if k.costs == nil {
 		k.costs = &ledger.Reader{Store: a.Sweeps, Plan: p}
 	}
-	l, err := k.costs.Read(ctx, k.results, a.Now())
-	if err != nil || !l.Exceeds(p, budget) {
+	now := a.Now()
+	l, err := k.costs.Read(ctx, k.results, now)
+	if err != nil {
 		return "", err
+	}
+	// What the claims say is enough while Batch cannot be asked.
+	if !l.Exceeds(p, budget) && a.Jobs != nil {
+		floors, err := a.floors(ctx, p)
+		if err != nil {
+			return "", err
+		}
+		l = l.AtLeast(p, floors, now)
+	}
+	if !l.Exceeds(p, budget) {
+		return "", nil
 	}
 	return fmt.Sprintf("when %.4g USD of the budget of %.4g USD were spent and %.4g kept back to stop", l.Cost, budget, p.Quote.ReserveCost()), nil
 }

@@ -11,14 +11,14 @@ import (
 	"coppice/sweep"
 )
 
-// Bill is what a sweep has cost. Money is USD, all zeros where no price is known (Hourly 0).
+// Bill is what a sweep has cost. Money is USD, without the jobs of which no price is known (Hourly 0).
 type Bill struct {
 	Sweep        sweep.ID     `json:"sweep"`
 	Machine      string       `json:"machine"` // of the last job that did something
 	VMs          int          `json:"vms"`     // at once, at most
 	Model        string       `json:"model"`   // "on Spot" or "on demand"
 	Region       string       `json:"region"`
-	Hourly       float64      `json:"hourly"` // of one machine with its local SSDs
+	Hourly       float64      `json:"hourly"` // of one machine of the last job with its local SSDs
 	Jobs         []Job        `json:"jobs"`   // those that did something, in their order
 	From         time.Time    `json:"from"`
 	To           time.Time    `json:"to"`
@@ -53,12 +53,14 @@ type Trial struct {
 	NsPerValue  float64      `json:"ns_per_value"`
 	Cost        float64      `json:"cost"`
 	LostCost    float64      `json:"lost_cost"`
+	Unpriced    bool         `json:"unpriced,omitempty"` // an attempt was in a job whose price is not known, and is not in the cost
 }
 
 // Attempt is what one attempt at a trial has cost.
 type Attempt struct {
 	ledger.Attempt
-	Cost float64 `json:"cost"`
+	Cost     float64 `json:"cost"`
+	Unpriced bool    `json:"unpriced,omitempty"` // its job's price is not known
 }
 
 // Job is what one of the sweep's Batch jobs ran on.
@@ -67,6 +69,16 @@ type Job struct {
 	Machine string  `json:"machine"`
 	Model   string  `json:"model"`  // "on Spot" or "on demand"
 	Hourly  float64 `json:"hourly"` // of one machine with its local SSDs
+}
+
+// Unpriced are the numbers of the jobs whose price is not known; what they cost is in no sum. all says that these are all jobs.
+func (b *Bill) Unpriced() (numbers []int, all bool) {
+	for _, j := range b.Jobs {
+		if j.Hourly == 0 {
+			numbers = append(numbers, j.Number)
+		}
+	}
+	return numbers, len(numbers) == len(b.Jobs)
 }
 
 // Make makes the bill.
@@ -105,7 +117,7 @@ func (b *Bill) add(attempts []ledger.Attempt, results map[int]sweep.Result, seco
 	lost := map[int]sum{} // of attempts that did not end the trial
 	for i, a := range attempts {
 		cost := a.Seconds() * second[a.Job]
-		b.Attempts = append(b.Attempts, Attempt{a, cost})
+		b.Attempts = append(b.Attempts, Attempt{a, cost, second[a.Job] == 0})
 		t := trials[a.Trial]
 		if t == nil {
 			t = &Trial{Trial: a.Trial}
@@ -114,6 +126,7 @@ func (b *Bill) add(attempts []ledger.Attempt, results map[int]sweep.Result, seco
 		t.Attempts++
 		t.Seconds += a.Seconds()
 		t.Cost += cost
+		t.Unpriced = t.Unpriced || second[a.Job] == 0
 		t.Trees = max(t.Trees, a.Trees)
 		// Of one trial, later claims come later.
 		if i+1 < len(attempts) && attempts[i+1].Trial == a.Trial {

@@ -134,6 +134,7 @@ func TestAFallbackHasAPriceOfItsOwn(t *testing.T) {
 	w.attempt(0, 0, 0, "a", 30, 130)
 	w.done(0, 0, 0, 130, sweep.Usage{TrainSeconds: 90})
 	id := p.Sweep
+	w.put(id.JobRecord(1), sweep.JobRecord{Format: 1, Sweep: id, Number: 1, Job: p.JobName(1)})
 	w.put(id.Claim(1, 0), sweep.Claim{Format: 1, Sweep: id, Trial: 1, Job: string(id.JobID(1)), Host: "b", At: at(500)})
 	w.done(1, 0, 0, 700, sweep.Usage{TrainSeconds: 190})
 	b := w.bill(1000)
@@ -143,6 +144,40 @@ func TestAFallbackHasAPriceOfItsOwn(t *testing.T) {
 	}
 	if len(b.Jobs) != 2 || b.Jobs[0].Model != "on Spot" || b.Jobs[1].Machine != "n2-highmem-8" || b.Model != "on demand" || b.Hourly != 7.2 {
 		t.Errorf("%+v", b.Jobs)
+	}
+}
+
+// TestAJobWithoutAPrice: the others' costs stay, whichever job was the last.
+func TestAJobWithoutAPrice(t *testing.T) {
+	for unpriced := range 2 {
+		w := newWorld(t, 2, 1)
+		p := w.plan
+		p.Job = "projects/p/locations/l/jobs/night-1"
+		p.Spec.Machine = sweep.Machine{Type: "n2-highmem-16", Fallback: []sweep.Fallback{{Type: "n2-highmem-8"}}}
+		p.Fallback = []sweep.Sizing{{MachineType: "n2-highmem-8", VMs: 1, TasksPerVM: 2, Tasks: 2}}
+		p.Quote.Fallback = []sweep.FallbackPrice{{Hourly: 7.2}}
+		want := 0.44
+		if unpriced == 0 {
+			p.Quote.Hourly = 0
+		} else {
+			p.Quote.Fallback[0].Hourly, want = 0, 0.12
+		}
+		w.attempt(0, 0, 0, "a", 30, 130)
+		w.done(0, 0, 0, 130, sweep.Usage{TrainSeconds: 90})
+		id := p.Sweep
+		w.put(id.JobRecord(1), sweep.JobRecord{Format: 1, Sweep: id, Number: 1, Job: p.JobName(1)})
+		w.put(id.Claim(1, 0), sweep.Claim{Format: 1, Sweep: id, Trial: 1, Job: string(id.JobID(1)), Host: "b", At: at(500)})
+		w.done(1, 0, 0, 700, sweep.Usage{TrainSeconds: 190})
+		b := w.bill(1000)
+		jobs, all := b.Unpriced()
+		if !near(b.Cost, want) || len(jobs) != 1 || jobs[0] != unpriced || all {
+			t.Errorf("job %d: %v USD, no price for %v, all %t", unpriced, b.Cost, jobs, all)
+		}
+		for trial := range 2 {
+			if b.Trials[trial].Unpriced != (trial == unpriced) || b.Attempts[trial].Unpriced != (trial == unpriced) {
+				t.Errorf("job %d: %+v", unpriced, b.Trials[trial])
+			}
+		}
 	}
 }
 

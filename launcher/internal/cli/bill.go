@@ -54,7 +54,11 @@ func (w *World) bill(ctx context.Context, c *cloud, id sweep.ID, attempts, asJSO
 			results[row.Trial.Number] = *row.Result
 		}
 	}
-	l, err := (&ledger.Reader{Store: c.sweeps, Plan: s.Plan}).Read(ctx, results, w.Now())
+	r := ledger.Reader{Store: c.sweeps, Plan: s.Plan}
+	if st.Conclusion != nil {
+		r.Ended = st.Conclusion.At
+	}
+	l, err := r.Read(ctx, results, w.Now())
 	if err != nil {
 		return err
 	}
@@ -70,13 +74,13 @@ func (w *World) showBill(p *sweep.Plan, b *bill.Bill, attempts bool) {
 	if attempts {
 		t := w.newTable("trial", "claim", "task", "host", "ended", "from", "took", "trees", "USD")
 		for _, a := range b.Attempts {
-			t.AppendRow(table.Row{a.Trial, a.Claim, fmt.Sprintf("%d.%d", a.Task, a.Attempt.Attempt), a.Host, a.End, a.From.Format(time.TimeOnly), seconds(a.Seconds()), a.Trees, usd(b, a.Cost)})
+			t.AppendRow(table.Row{a.Trial, a.Claim, fmt.Sprintf("%d.%d", a.Task, a.Attempt.Attempt), a.Host, a.End, a.From.Format(time.TimeOnly), seconds(a.Seconds()), a.Trees, priced(!a.Unpriced, a.Cost)})
 		}
 		t.Render()
 	}
 	t := w.newTable("trial", "status", "attempts", "machine time", "lost", "trees", "ns per value", "USD", "of it lost")
 	for _, r := range b.Trials {
-		t.AppendRow(table.Row{r.Trial, r.Status, r.Attempts, seconds(r.Seconds), seconds(r.LostSeconds), r.Trees, fmt.Sprintf("%.3f", r.NsPerValue), usd(b, r.Cost), usd(b, r.LostCost)})
+		t.AppendRow(table.Row{r.Trial, r.Status, r.Attempts, seconds(r.Seconds), seconds(r.LostSeconds), r.Trees, fmt.Sprintf("%.3f", r.NsPerValue), priced(!r.Unpriced || r.Cost > 0, r.Cost), priced(!r.Unpriced || r.Cost > 0, r.LostCost)})
 	}
 	t.Render()
 	w.pairs(
@@ -91,6 +95,9 @@ func (w *World) showBill(p *sweep.Plan, b *bill.Bill, attempts bool) {
 		[2]string{"budget", budgetText(b.Budget)},
 	)
 	w.showQuoted(b)
+	if jobs, all := b.Unpriced(); len(jobs) > 0 && !all {
+		fmt.Fprintf(w.Out, "note: no price is known for job %s, which is not in the sums\n", strings.Trim(fmt.Sprint(jobs), "[]"))
+	}
 	if b.Unreadable > 0 {
 		fmt.Fprintf(w.Out, "note: %d claims cannot be read and are not in the sums\n", b.Unreadable)
 	}
@@ -131,7 +138,12 @@ func priceNote(p *sweep.Plan) string {
 
 // usd is money of a bill, or what stands for it where no price is known.
 func usd(b *bill.Bill, v float64) string {
-	if b.Hourly == 0 {
+	_, none := b.Unpriced()
+	return priced(!none, v)
+}
+
+func priced(known bool, v float64) string {
+	if !known {
 		return "no price"
 	}
 	return quote.USD(v) + " USD"
@@ -143,9 +155,9 @@ func machinesOf(p *sweep.Plan, b *bill.Bill) string {
 	for _, j := range b.Jobs {
 		price := "no price"
 		if j.Hourly > 0 {
-			price = fmt.Sprintf("%.4f USD each an hour", j.Hourly)
+			price = fmt.Sprintf("%.4f USD each an hour%s", j.Hourly, priceNote(p))
 		}
-		lines = append(lines, fmt.Sprintf("%d x %s %s, %s in %s%s", b.VMs, j.Machine, j.Model, price, b.Region, priceNote(p)))
+		lines = append(lines, fmt.Sprintf("%d x %s %s, %s in %s", b.VMs, j.Machine, j.Model, price, b.Region))
 	}
 	return strings.Join(lines, "\n")
 }

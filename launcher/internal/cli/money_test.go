@@ -117,6 +117,32 @@ func TestPlanFlags(t *testing.T) {
 	w.refused(sweep.ExitInput, "bad.json:1:", append([]string{"plan", spec, "--prices", filepath.Join(w.dir, "bad.json")}, size...)...)
 }
 
+// TestAnEmptyPricesVariableIsUnset: no file has to be there because of it.
+func TestAnEmptyPricesVariableIsUnset(t *testing.T) {
+	w := newWorld(t)
+	w.env = map[string]string{"COPPICE_PRICES": "", "HOME": w.dir}
+	args := []string{"plan", w.file("sweep.yaml", sweepYAML), "--rows", "1000", "--features", "4"}
+	w.must(args...)
+	w.env["COPPICE_PRICES"] = filepath.Join(w.dir, "there.json")
+	w.refused(sweep.ExitNotFound, "there.json", args...)
+}
+
+// TestOldPricesAreSaid: those that come with the program are three months old in this world.
+func TestOldPricesAreSaid(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	file := w.file("sweep.yaml", sweepYAML)
+	for _, args := range [][]string{{"sweep", file, "--dry-run"}, {"sweep", file, "--dry-run", "--json"}, {"plan", file}, {"plan", file, "--json"}} {
+		if out := w.must(args...); strings.Count(out, "the oldest price is of 2026-08-20, 93 days ago") != 1 {
+			t.Errorf("%q does not say it once:\n%s", args, out)
+		}
+	}
+	w.now = w.now.AddDate(0, 0, -40)
+	if out := w.must("plan", file); strings.Contains(out, "the oldest price") {
+		t.Errorf("younger prices:\n%s", out)
+	}
+}
+
 // TestMachineOfASweep has machines that Batch would refuse: the place in the file is said before anything is looked up.
 func TestMachineOfASweep(t *testing.T) {
 	w := newWorld(t)

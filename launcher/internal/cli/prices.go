@@ -35,7 +35,7 @@ func pricesRefreshCommand(w *World) *cobra.Command {
 		Use:   "refresh",
 		Short: "Read prices from the Cloud Billing Catalog",
 		Long: `Reads what machines and local SSDs cost from the Cloud Billing Catalog API, with the application default credentials, and writes a file of
-prices that goes before those that came with the program. What the file had of other regions stays. Nothing is written unless all of it could
+prices that counts wherever those that came with the program are not newer. What the file had of other regions stays. Nothing is written unless all of it could
 be read.`,
 		Example: `  launcher prices refresh
   launcher prices refresh --region us-central1,europe-west4 --out prices.json`,
@@ -103,7 +103,7 @@ func (w *World) pricesFile() (string, bool) {
 	return "", false
 }
 
-// prices are those of the file before those that came with the program. A file that was named has to be there.
+// prices are those of the file and those that came with the program, the newer of both. A file that was named has to be there.
 func (w *World) prices(file string) (*machines.Prices, error) {
 	embedded, err := machines.Embedded()
 	if err != nil {
@@ -111,7 +111,8 @@ func (w *World) prices(file string) (*machines.Prices, error) {
 	}
 	named := file != ""
 	if !named {
-		_, named = w.Env.Lookup("COPPICE_PRICES")
+		path, _ := w.Env.Lookup("COPPICE_PRICES")
+		named = path != "" // set to nothing is not set
 		var ok bool
 		if file, ok = w.pricesFile(); !ok {
 			return embedded, nil

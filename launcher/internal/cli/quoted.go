@@ -33,6 +33,7 @@ func (c *cloud) quote(ctx context.Context, p *plan.Plan, m *dataset.Manifest, pr
 	if err := q.PriceFallbacks(known, p.Quote); err != nil {
 		return err
 	}
+	p.Notes = append(p.Notes, quote.Age(p.Quote, p.Created)...)
 	over := quote.Hold(p.Quote, t.Name, p.Spec.Budget)
 	if over == nil {
 		return nil

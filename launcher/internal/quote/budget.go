@@ -13,8 +13,8 @@ type BudgetError struct{ Msg string }
 
 func (e *BudgetError) Error() string { return e.Msg }
 
-// Hold refuses, with a *BudgetError, a budget that the sweep is expected to exceed: what it costs, and what has to be kept back so
-// that it can be stopped in time.
+// Hold refuses, with a *BudgetError, a budget that the sweep is expected to exceed, on its machines or on any of its fallbacks: what it
+// costs, and what has to be kept back so that it can be stopped in time.
 func Hold(q *sweep.Quote, machine string, budget float64) error {
 	switch {
 	case budget == 0:
@@ -31,6 +31,12 @@ func Hold(q *sweep.Quote, machine string, budget float64) error {
 		return &BudgetError{fmt.Sprintf("the budget of %s USD is too small: %d x %s are expected to cost %s (%s to %s), and %s is kept back to stop in time; give --budget %s, or see `launcher plan` for other machines",
 			USD(budget), q.VMs, machine, USD(q.Cost.Expected), USD(q.Cost.Low), USD(q.Cost.High), USD(q.ReserveCost()), USD(roundUp(need)))}
 	}
+	for i, f := range q.Fallback {
+		if need := f.Cost.Expected + q.ReserveCost(); need > budget {
+			return &BudgetError{fmt.Sprintf("the budget of %s USD is too small for machine.fallback[%d]: %d x %s %s are expected to cost %s (%s to %s), and %s is kept back to stop in time; remove that fallback, or give --budget %s",
+				USD(budget), i, f.VMs, f.Machine, priced(f.Spot), USD(f.Cost.Expected), USD(f.Cost.Low), USD(f.Cost.High), USD(q.ReserveCost()), USD(roundUp(need)))}
+		}
+	}
 	return nil
 }
 
@@ -39,6 +45,13 @@ func model(spot bool) string {
 		return "Spot"
 	}
 	return "on-demand"
+}
+
+func priced(spot bool) string {
+	if spot {
+		return "on Spot"
+	}
+	return "on demand"
 }
 
 // USD writes a sum of money: cents, or what a small sum needs.

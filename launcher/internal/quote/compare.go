@@ -87,7 +87,7 @@ func (q *Request) Compare(known *machines.Catalogue, wish Wish) (*Comparison, er
 		c.shorten(own.Name)
 	}
 	c.recommend(wish.Budget)
-	c.Notes = q.notes()
+	c.Notes = append(q.notes(), c.age(q.Plan.Created)...)
 	return c, nil
 }
 
@@ -214,6 +214,15 @@ func (c *Comparison) recommend(budget float64) {
 	default:
 		c.Reason = fmt.Sprintf("none of these is expected to end within %s%s; the fastest, %d x %s, takes %.2f hours on demand", within, bound, fastest.VMs, fastest.Machine, fastest.OnDemand.Hours.Expected)
 	}
+}
+
+// age is a note about offers whose prices are too old at the time now.
+func (c *Comparison) age(now time.Time) []string {
+	var dates []string
+	for _, o := range c.Offers {
+		dates = append(dates, o.OnDemand.PriceDate, o.Spot.PriceDate)
+	}
+	return age(dates, now)
 }
 
 // notes are what a reader of the numbers should know.

@@ -240,16 +240,29 @@ func (q *Request) Quote(o *Offer) *sweep.Quote {
 	return out
 }
 
-// PriceFallbacks adds the prices of the plan's fallbacks to its quote. Errors are *machines.UnknownError.
+// PriceFallbacks adds to the quote what the sweep costs on each of the plan's fallbacks. Errors are *machines.UnknownError, and those of
+// the plan's parameters.
 func (q *Request) PriceFallbacks(known *machines.Catalogue, out *sweep.Quote) error {
-	for i := range q.Plan.Fallback {
+	if len(q.Plan.Fallback) == 0 {
+		return nil
+	}
+	w, err := q.work()
+	if err != nil {
+		return err
+	}
+	for i, z := range q.Plan.Fallback {
 		m := q.Plan.Spec.Machine.Choice(i + 1)
 		t, err := known.Find(m.Type)
 		if err != nil {
 			return err
 		}
-		usd, _, _ := q.Prices.Hourly(t, q.Region, *m.Spot, int(m.LocalSSD))
-		out.Fallback = append(out.Fallback, sweep.FallbackPrice{Spot: *m.Spot, Hourly: usd})
+		o := q.offer(w, t, z, int(m.LocalSSD))
+		s := o.Side(*m.Spot)
+		f := sweep.FallbackPrice{Machine: t.Name, Spot: *m.Spot, Hourly: s.Hourly, VMs: o.VMs, PriceDate: s.PriceDate}
+		if s.Cost != nil {
+			f.Cost = *s.Cost
+		}
+		out.Fallback = append(out.Fallback, f)
 	}
 	return nil
 }

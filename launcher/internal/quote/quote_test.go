@@ -295,6 +295,19 @@ func TestHold(t *testing.T) {
 	if err := quote.Hold(q, "n2-highmem-64", 2.59); err == nil || !strings.Contains(err.Error(), "give --budget 2.60") {
 		t.Error(err)
 	}
+	q.Fallback[0].VMs, q.Fallback[0].Hourly = 20, 0.5 // more machines, dearer together
+	if got := q.ReserveCost(); math.Abs(got-1) > 1e-9 {
+		t.Errorf("%v USD kept back", got)
+	}
+	q.Fallback[1].Machine, q.Fallback[1].VMs, q.Fallback[1].Cost = "n2d-highmem-64", 2, sweep.Range{Low: 3, Expected: 6, High: 12}
+	says := "the budget of 6.99 USD is too small for machine.fallback[1]: 2 x n2d-highmem-64 on demand are expected to cost 6.00 (3.00 to 12.00), and 1.00 is kept back to stop in time; remove that fallback, or give --budget 7.00"
+	var bad *quote.BudgetError
+	if err := quote.Hold(q, "n2-highmem-64", 6.99); !errors.As(err, &bad) || bad.Msg != says {
+		t.Error(err)
+	}
+	if err := quote.Hold(q, "n2-highmem-64", 7); err != nil {
+		t.Error(err)
+	}
 	q.Fallback[1].Hourly = 0
 	if err := quote.Hold(q, "n2-highmem-64", 100); err == nil || !strings.Contains(err.Error(), "no on-demand price of machine.fallback[1] in us-central1") {
 		t.Error(err)
@@ -305,6 +318,66 @@ func TestHold(t *testing.T) {
 	}
 	if err := quote.Hold(q, "c4-highmem-96-lssd", 0); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestFallbacksAreQuoted: a fallback is quoted as the sweep is on the same machines, and comes back out of the plan's JSON.
+func TestFallbacksAreQuoted(t *testing.T) {
+	q := request(t, large, "spot: true", "spot: true, fallback: [{spot: false}, {type: n2-highmem-128}]")
+	known, _ := catalogue(t)
+	out := &sweep.Quote{}
+	if err := q.PriceFallbacks(known, out); err != nil {
+		t.Fatal(err)
+	}
+	for i, name := range []string{"n2-highmem-64", "n2-highmem-128"} {
+		m, err := known.Find(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		alone := request(t, large, "type: n2-highmem-64", "type: "+name)
+		o, err := alone.Offer(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, f := o.Side(i == 1), out.Fallback[i]
+		want := sweep.FallbackPrice{Machine: name, Spot: i == 1, Hourly: s.Hourly, VMs: o.VMs, Cost: *s.Cost, PriceDate: s.PriceDate}
+		if f != want || !(f.Cost.Expected > 0) {
+			t.Errorf("%+v, want %+v", f, want)
+		}
+	}
+	q.Plan.Quote = out
+	data, err := json.Marshal(q.Plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if back, err := sweep.DecodePlan(data); err != nil || !reflect.DeepEqual(back.Quote.Fallback, out.Fallback) {
+		t.Errorf("%+v %v", back, err)
+	}
+	out.Fallback[1].VMs = -1
+	if data, err = json.Marshal(q.Plan); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sweep.DecodePlan(data); err == nil {
+		t.Error("a fallback of -1 machines was read")
+	}
+}
+
+// TestOldPricesArePointedOut: from 60 days on, the oldest of all prices that were used.
+func TestOldPricesArePointedOut(t *testing.T) {
+	day := func(n int) time.Time { return time.Date(2026, 9, 1+n, 12, 0, 0, 0, time.UTC) }
+	q := &sweep.Quote{PriceDate: "2026-09-01"}
+	if notes := quote.Age(q, day(59)); notes != nil {
+		t.Errorf("after 59 days: %q", notes)
+	}
+	if notes := quote.Age(q, day(60)); len(notes) != 1 || !strings.Contains(notes[0], "the oldest price is of 2026-09-01, 60 days ago") {
+		t.Errorf("after 60 days: %q", notes)
+	}
+	q.Fallback = []sweep.FallbackPrice{{PriceDate: "2026-08-01"}, {}}
+	if notes := quote.Age(q, day(59)); len(notes) != 1 || !strings.Contains(notes[0], "of 2026-08-01, 90 days ago") {
+		t.Errorf("of a fallback: %q", notes)
+	}
+	if notes := quote.Age(&sweep.Quote{}, day(100)); notes != nil {
+		t.Errorf("without a price: %q", notes)
 	}
 }
 

@@ -1,0 +1,36 @@
+package quote
+
+import (
+	"fmt"
+	"time"
+
+	"coppice/sweep"
+)
+
+// oldPrice is the age from which a price is pointed out. Spot prices change at most once in 30 days
+// (https://cloud.google.com/skus), so an older one has probably changed.
+const oldPrice = 60 * 24 * time.Hour
+
+// Age says which of the quote's prices is too old to be relied upon at the time now; empty when none is.
+func Age(q *sweep.Quote, now time.Time) []string {
+	dates := []string{q.PriceDate}
+	for _, f := range q.Fallback {
+		dates = append(dates, f.PriceDate)
+	}
+	return age(dates, now)
+}
+
+// age is a note about the oldest of the dates, where it is too old. An empty date is no price.
+func age(dates []string, now time.Time) []string {
+	var oldest time.Time
+	for _, date := range dates {
+		if d, err := time.Parse(time.DateOnly, date); err == nil && (oldest.IsZero() || d.Before(oldest)) {
+			oldest = d
+		}
+	}
+	if oldest.IsZero() || now.Sub(oldest) <= oldPrice {
+		return nil
+	}
+	return []string{fmt.Sprintf("the oldest price is of %s, %d days ago, and may have changed; `launcher prices refresh` reads those of today",
+		oldest.Format(time.DateOnly), int(now.Sub(oldest).Hours()/24))}
+}
