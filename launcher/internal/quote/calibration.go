@@ -40,7 +40,7 @@ func Measured() Calibration {
 		TwoThreads: []Point{{1e6, 1.49}, {5e6, 1.77}},
 		Route:      3.6,  // go test -run '^$' -bench Replay ./gbt, 31 leaves
 		Rate:       19,   // go test -run '^$' -bench MillionRows/auc/plain ./metric
-		Resume:     0.05, // docs/measured.md, Checkpoints: 4.2 to 5.7 %
+		Resume:     0.05, // docs/measured.md, Checkpoints: 3.0 to 5.4 %
 		Low:        0.85, // docs/benchmarks.md, Scale: 15 % between sizes
 		High:       2,    // docs/measured.md
 	}
