@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // TestMain lets trainings have eight goroutines, which are no more than there are processors, wherever it runs.
@@ -81,8 +82,10 @@ func TestCrewEnds(t *testing.T) {
 		c.parallel(100, 1, func(int, int, int) {})
 		c.close()
 	}
-	for runtime.NumGoroutine() > before {
-		runtime.Gosched()
+	for patience := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; runtime.Gosched() {
+		if time.Now().After(patience) {
+			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
+		}
 	}
 }
 
