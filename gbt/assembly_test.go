@@ -102,6 +102,34 @@ func TestGradientsEqualGo(t *testing.T) {
 	}
 }
 
+func TestDrawsEqualGo(t *testing.T) {
+	for _, n := range []int{1, 2, 7, 8, 9, 15, 16, 17, 100, 1001, 5000, pieceOfRows, 2*pieceOfRows + 35} {
+		for _, want := range []int{1, 2, 7, 8, n / 10, n / 2, n - n/10, n - 8, n - 1, n} {
+			if want < 1 || want > n {
+				continue
+			}
+			for seed := range uint64(5) {
+				got, goes := make([]uint32, n), make([]uint32, n)
+				for i := range got {
+					got[i] = uint32(3 * i)
+				}
+				copy(goes, got)
+				spare, goesSpare := make([]uint32, n), make([]uint32, n)
+				k := newKey(seed, forBag, want)
+				if in := drawRows(k, got, spare, want); in != want {
+					t.Fatalf("%d of %d rows are drawn, want %d", in, n, want)
+				}
+				if d := (draw{want: want}).to(n, k, goes, goesSpare); d.in != want || d.at != n {
+					t.Fatalf("in Go %d of %d rows are drawn, want %d", d.in, n, want)
+				}
+				if !slices.Equal(got[:want], goes[:want]) || !slices.Equal(spare[:n-want], goesSpare[:n-want]) {
+					t.Fatalf("%d of %d rows, seed %d: other rows, or another order", want, n, seed)
+				}
+			}
+		}
+	}
+}
+
 func TestPartitionEqualsGo(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 9))
 	for _, n := range []int{1, 3, 4, 15, 16, 17, 64, 100, 5000, pieceOfRows, 2*pieceOfRows + 35} {

@@ -557,38 +557,117 @@ done:
 	VZEROUPPER
 	RET
 
+// func drawRows8(t *drawTask, rows, spare *uint32, end int)
+//
+// Goes on with a draw in steps of eight rows, until fewer than eight are left before end or a step where a row is drawn or
+// not depending on the seven before it: a row is drawn when its number, scaled to the rows left, is below the rows still
+// wanted, of which the seven may take up to seven. That happens in a step of 5,000 when 300,000 rows are left.
+TEXT ·drawRows8(SB), NOSPLIT, $0-32
+	MOVQ t+0(FP), AX
+	MOVQ rows+8(FP), SI
+	MOVQ spare+16(FP), DI
+	MOVQ end+24(FP), CX
+	MOVQ drawTask_at(AX), R8
+	MOVQ drawTask_in(AX), R9
+	MOVQ drawTask_want(AX), R10
+	SUBQ R9, R10 // still wanted
+	MOVQ R8, R11
+	SUBQ R9, R11 // rows in spare
+	VMOVDQU64 drawTask_counter(AX), Z15
+	VMOVDQU64 drawTask_left(AX), Z14
+	VPBROADCASTQ drawTask_step(AX), Z13
+	VPBROADCASTQ drawTask_mul1(AX), Z12
+	VPBROADCASTQ drawTask_mul2(AX), Z11
+	VPBROADCASTQ drawTask_eight(AX), Z10
+
+eight:
+	LEAQ 8(R8), R12
+	CMPQ R12, CX
+	JGT  done
+
+	// Z0 = random numbers, Z1 = the higher half of their products with the rows left
+	VPSRLQ $30, Z15, Z0
+	VPXORQ Z15, Z0, Z0
+	VPMULLQ Z12, Z0, Z0
+	VPSRLQ $27, Z0, Z1
+	VPXORQ Z1, Z0, Z0
+	VPMULLQ Z11, Z0, Z0
+	VPSRLQ $31, Z0, Z1
+	VPXORQ Z1, Z0, Z0
+	VPSRLQ $32, Z0, Z1
+	VPMULUDQ Z14, Z0, Z0
+	VPMULUDQ Z14, Z1, Z1
+	VPSRLQ $32, Z0, Z0
+	VPADDQ Z0, Z1, Z1
+	VPSRLQ $32, Z1, Z1
+
+	VPBROADCASTQ R10, Z2
+	VPCMPQ $1, Z2, Z1, K1
+	LEAQ -7(R10), R13
+	VPBROADCASTQ R13, Z2
+	VPCMPQ $1, Z2, Z1, K2
+	KMOVQ K1, R13
+	KMOVQ K2, BX
+	CMPQ R13, BX
+	JNE  done
+
+	VMOVDQU (SI)(R8*4), Y4
+	VPCOMPRESSD.Z Y4, K1, Y5
+	VMOVDQU Y5, (SI)(R9*4)
+	KNOTQ K1, K2
+	VPCOMPRESSD.Z Y4, K2, Y5
+	VMOVDQU Y5, (DI)(R11*4)
+	POPCNTQ R13, R13
+	ADDQ R13, R9
+	SUBQ R13, R10
+	ADDQ $8, R11
+	SUBQ R13, R11
+	VPADDQ Z13, Z15, Z15
+	VPSUBQ Z10, Z14, Z14
+	MOVQ R12, R8
+	JMP  eight
+
+done:
+	MOVQ R8, drawTask_at(AX)
+	MOVQ R9, drawTask_in(AX)
+	VZEROUPPER
+	RET
+
 // func routeBlocks(p *routePlan, blocks *block, n int, score *float64)
 //
-// Adds a tree's values to the scores of n blocks of 64 neighbouring rows. Which rows of a block reach a node is a mask of
-// 64 bits; a node divides it by the bins of all 64 rows at once. Children have higher numbers than their parents, and
-// leaves follow behind the nodes.
-TEXT ·routeBlocks(SB), NOSPLIT, $0-32
+// Adds a tree's values to the scores of n blocks of 64 neighbouring rows; n is even. Which rows of a block reach a node is a
+// mask of 64 bits; a node divides it by the bins of all 64 rows at once, without a jump. Children have higher numbers than
+// their parents, and leaves follow behind the nodes. Two blocks go side by side, since a mask depends on the one before it.
+TEXT ·routeBlocks(SB), NOSPLIT, $128-32
 	MOVQ p+0(FP), AX
 	MOVQ blocks+8(FP), SI
 	MOVQ routePlan_reach(AX), DI
 	MOVL $1, R13
 	VPBROADCASTB R13, Z15
 
-block:
-	DECQ n+16(FP)
+pair:
+	SUBQ $2, n+16(FP)
 	JLT  done
 	MOVQ block_row(SI), R9
+	MOVQ (block__size+block_row)(SI), R8
 	MOVQ block_rows(SI), R10
 	MOVQ R10, (DI)
+	MOVQ (block__size+block_rows)(SI), R10
+	MOVQ R10, 8(DI)
 	MOVQ routePlan_nodes(AX), BX
 	MOVQ routePlan_internal(AX), CX
-	MOVQ DI, DX // where this node's mask is
+	MOVQ DI, DX // where this node's masks are
 
 node:
-	MOVQ (DX), R10
+	KMOVQ (DX), K1
+	KMOVQ 8(DX), K4
+	MOVQ routeNode_column(BX), R14
 	MOVL routeNode_left(BX), R11
 	MOVL routeNode_right(BX), R12
-	XORQ R13, R13
-	TESTQ R10, R10
-	JZ   divided // no row of this block comes here
-	KMOVQ R10, K1
-	MOVQ routeNode_column(BX), R14
 	VMOVDQU8.Z (R14)(R9*1), K1, Z0
+	VMOVDQU8.Z (R14)(R8*1), K4, Z3
+	PREFETCHT0 256(R14)(R9*1) // more columns than the processor follows by itself
+	PREFETCHT0 256(R14)(R8*1)
 	MOVQ routeNode_table(BX), R14
 	TESTQ R14, R14
 	JNZ  look
@@ -596,68 +675,85 @@ node:
 	VPBROADCASTB routeNode_other(BX), Z2
 	VPCMPUB $2, Z1, Z0, K1, K2
 	VPCMPUB $0, Z2, Z0, K1, K3
+	VPCMPUB $2, Z1, Z3, K4, K5
+	VPCMPUB $0, Z2, Z3, K4, K6
 	KORQ K2, K3, K2
-	JMP  divide
+	KORQ K5, K6, K5
+
+divide:
+	KXORQ K2, K1, K3
+	KXORQ K5, K4, K6
+	KMOVQ K2, (DI)(R11*1)
+	KMOVQ K5, 8(DI)(R11*1)
+	KMOVQ K3, (DI)(R12*1)
+	KMOVQ K6, 8(DI)(R12*1)
+	ADDQ $routeNode__size, BX
+	ADDQ $16, DX
+	DECQ CX
+	JNZ  node
+
+	// Z8 and Z7 = each row's leaf
+	VPXORQ Z8, Z8, Z8
+	VPXORQ Z7, Z7, Z7
+	VPXORQ Z9, Z9, Z9
+	MOVQ routePlan_internal(AX), CX // there is one leaf more, and no row has to be told of the first
+leaf:
+	ADDQ $16, DX
+	VPADDB Z15, Z9, Z9
+	KMOVQ (DX), K1
+	KMOVQ 8(DX), K2
+	VMOVDQU8 Z9, K1, Z8
+	VMOVDQU8 Z9, K2, Z7
+	DECQ CX
+	JNZ  leaf
+	VMOVDQU64 Z8, 0(SP)
+	VMOVDQU64 Z7, 64(SP)
+
+	MOVQ routePlan_values(AX), R14
+	MOVQ score+24(FP), R13
+	LEAQ 0(SP), R12
+	MOVL $2, CX
+block: // a gather takes longer than the loads it is made of
+	MOVQ block_row(SI), R9
+	LEAQ (R13)(R9*8), R11
+	MOVQ block_rows(SI), R10
+	TESTQ R10, R10
+	JZ   next
+row:
+	TZCNTQ R10, BX
+	MOVBLZX (R12)(BX*1), DX
+	VMOVSD (R14)(DX*8), X0
+	VADDSD (R11)(BX*8), X0, X0
+	VMOVSD X0, (R11)(BX*8)
+	BLSRQ R10, R10
+	JNZ  row
+next:
+	ADDQ $block__size, SI
+	ADDQ $64, R12
+	DECQ CX
+	JNZ  block
+	JMP  pair
 
 look: // the set as 256 bytes: one half of them by the low seven bits, then the half by the highest
 	VMOVDQU64 (R14), Z4
 	VMOVDQU64 64(R14), Z5
 	VMOVDQU64 128(R14), Z6
-	VMOVDQU64 192(R14), Z7
+	VMOVDQU64 192(R14), Z10
 	VMOVDQA64 Z0, Z1
 	VMOVDQA64 Z0, Z2
 	VPERMI2B Z5, Z4, Z1
-	VPERMI2B Z7, Z6, Z2
+	VPERMI2B Z10, Z6, Z2
 	VPMOVB2M Z0, K3
 	VPBLENDMB Z2, Z1, K3, Z1
 	VPTESTMB Z1, Z1, K1, K2
-
-divide:
-	KMOVQ K2, R13
-	XORQ R13, R10
-
-divided:
-	MOVQ R13, (DI)(R11*8)
-	MOVQ R10, (DI)(R12*8)
-	ADDQ $32, BX
-	ADDQ $8, DX
-	DECQ CX
-	JNZ  node
-
-	// Z8 = each row's leaf
-	VPXORQ Z8, Z8, Z8
-	VPXORQ Z9, Z9, Z9
-	MOVQ routePlan_internal(AX), CX // there is one leaf more, and no row has to be told of the first
-leaf:
-	ADDQ $8, DX
-	VPADDB Z15, Z9, Z9
-	KMOVQ (DX), K1
-	VMOVDQU8 Z9, K1, Z8
-	DECQ CX
-	JNZ  leaf
-
-	MOVQ score+24(FP), R13
-	LEAQ (R13)(R9*8), R13
-	MOVQ routePlan_values(AX), R14
-	KMOVQ block_rows(SI), K1
-	MOVQ $8, CX
-eight:
-	VPMOVZXBQ X8, Z10
-	KMOVB K1, K2
-	KMOVB K1, K3
-	VPXORQ Z11, Z11, Z11
-	VGATHERQPD (R14)(Z10*8), K2, Z11
-	VMOVUPD.Z (R13), K3, Z12
-	VADDPD Z11, Z12, Z12
-	VMOVUPD Z12, K3, (R13)
-	VALIGNQ $1, Z8, Z8, Z8
-	KSHIFTRQ $8, K1, K1
-	ADDQ $64, R13
-	DECQ CX
-	JNZ  eight
-
-	ADDQ $16, SI
-	JMP  block
+	VMOVDQA64 Z3, Z1
+	VMOVDQA64 Z3, Z2
+	VPERMI2B Z5, Z4, Z1
+	VPERMI2B Z10, Z6, Z2
+	VPMOVB2M Z3, K3
+	VPBLENDMB Z2, Z1, K3, Z1
+	VPTESTMB Z1, Z1, K4, K5
+	JMP  divide
 
 done:
 	VZEROUPPER

@@ -28,6 +28,9 @@ func addIndexes(p *picker, words, block *int64, n int)
 func fillBinary8(c *binaryConstants, gh *uint32, score *float64, label, weight *float32, n int)
 
 //go:noescape
+func drawRows8(t *drawTask, rows, spare *uint32, end int)
+
+//go:noescape
 func rateWords(words *int64, n int, t *ratedTask)
 
 //go:noescape
@@ -199,6 +202,35 @@ func fillBinary(gh []uint32, score []float64, label, weight []float32, class [2]
 	fillBinaryGo(gh, score, label, weight, class, pack, lo+n, hi, k)
 }
 
+// drawTask is what drawRows8 reads and moves on; lanes are eight rows.
+type drawTask struct {
+	counter, left    [8]uint64 // of each lane: its number's place in the sequence, and the rows from it to the end
+	at, in, want     int
+	step, mul1, mul2 uint64
+	eight            int64
+}
+
+// drawRows draws want of rows by Knuth's algorithm S: to the front of rows, the others to spare, both in their order. It
+// returns want. spare is as long as rows.
+func drawRows(k key, rows, spare []uint32, want int) int {
+	d := draw{want: want}
+	for d.at < len(rows) {
+		end := min(d.at+pieceRows, len(rows))
+		if hasVectors() && end-d.at >= 8 {
+			t := drawTask{at: d.at, in: d.in, want: want, step: 8 * mixStep & math.MaxUint64, mul1: mixMul1, mul2: mixMul2, eight: 8}
+			for i := range t.counter {
+				t.counter[i] = uint64(k) + uint64(d.at+i)*mixStep
+				t.left[i] = uint64(len(rows) - d.at - i)
+			}
+			drawRows8(&t, &rows[0], &spare[0], end)
+			d.at, d.in = t.at, t.in
+		}
+		// It ended at the end, or at eight rows that depend on each other.
+		d = d.to(min(d.at+8, len(rows)), k, rows, spare)
+	}
+	return d.in
+}
+
 // partition moves those of rows whose bin is in left to the front of rows, and writes the others to right, both in their
 // order. It returns how many went left. rows are ascending and lie inside column; right is as long as rows.
 func partition(rows, right []uint32, column []byte, left *binSet) int {
@@ -262,13 +294,12 @@ type routePlan struct {
 type routeNode struct {
 	column      unsafe.Pointer
 	table       unsafe.Pointer // the set as bytes; nil where last and other say it
-	left, right uint32         // numbers of nodes; leaves are numbered behind the nodes
+	left, right uint32         // where their masks are, in bytes: children are numbered as nodes, leaves behind the nodes
 	last, other uint8
 }
 
-// routeNodes is the most nodes with which looking at all of them for every block is faster than moving rows from leaf to
-// leaf; a leaf's number has to be a byte, too.
-const routeNodes = 96
+// routeNodes is the most nodes of a tree whose leaves' numbers are bytes.
+const routeNodes = 255
 
 // newRoutePlan is nil for trees that routeBlocks should not or cannot take: without a node, with too many, or whose children do
 // not follow their parents.
@@ -278,18 +309,18 @@ func newRoutePlan(t *Tree, columns [][]byte) *routePlan {
 		return nil
 	}
 	nodes := make([]routeNode, n)
-	number := func(child int) uint32 {
+	mask := func(child int) uint32 {
 		if child < 0 {
-			return uint32(n + ^child)
+			child = n + ^child
 		}
-		return uint32(child)
+		return uint32(child * 8 * blocksTogether)
 	}
 	p := &routePlan{nodes: &nodes[0], internal: n, values: &t.LeafValue[0], tables: make([][MaxBins]uint8, 0, n)}
 	for i := range nodes {
 		if t.Left[i] >= 0 && t.Left[i] <= i || t.Right[i] >= 0 && t.Right[i] <= i || len(columns[t.Feature[i]]) == 0 {
 			return nil
 		}
-		node := routeNode{column: unsafe.Pointer(&columns[t.Feature[i]][0]), left: number(t.Left[i]), right: number(t.Right[i])}
+		node := routeNode{column: unsafe.Pointer(&columns[t.Feature[i]][0]), left: mask(t.Left[i]), right: mask(t.Right[i])}
 		var ok bool
 		if node.last, node.other, ok = t.left[i].splitForm(); !ok {
 			p.tables = append(p.tables, [MaxBins]uint8{})
@@ -306,7 +337,8 @@ func newRoutePlan(t *Tree, columns [][]byte) *routePlan {
 	return p
 }
 
-// run adds the tree's values to the scores of the blocks' rows. reach has room for a mask of each node and leaf.
+// run adds the tree's values to the scores of the blocks' rows. There are blocksTogether, or twice, three times as many; reach
+// has room for the masks that each node and leaf has of that many.
 func (p *routePlan) run(blocks []block, reach []uint64, score []float64) {
 	here := *p
 	here.reach = &reach[0]

@@ -21,6 +21,12 @@ func fillBinary(gh []uint32, score []float64, label, weight []float32, class [2]
 	fillBinaryGo(gh, score, label, weight, class, pack, lo, hi, k)
 }
 
+// drawRows draws want of rows by Knuth's algorithm S: to the front of rows, the others to spare, both in their order. It
+// returns want. spare is as long as rows.
+func drawRows(k key, rows, spare []uint32, want int) int {
+	return draw{want: want}.to(len(rows), k, rows, spare).in
+}
+
 // partition moves those of rows whose bin is in left to the front of rows, and writes the others to right, both in their
 // order. It returns how many went left. rows lie inside column; right is as long as rows.
 func partition(rows, right []uint32, column []byte, left *binSet) int {

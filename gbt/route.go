@@ -56,7 +56,15 @@ func replay(ctx context.Context, trees []*Tree, d *Data, score []float64, bias f
 	return ctx.Err()
 }
 
-// block is some of 64 neighbouring rows.
+// nodesPerRow is the most nodes per row with which looking at all of a tree's nodes for a whole block, 2 ns each, is faster
+// than moving rows from leaf to leaf. Where all 64 rows of a block are asked for, that is every tree with a plan; of a bag's
+// or fold's remains there may be a few.
+const nodesPerRow = 6
+
+// blocksTogether is how many blocks pass a tree side by side.
+const blocksTogether = 2
+
+// block is some of 64 neighbouring rows, or none.
 type block struct {
 	row  int    // the first
 	rows uint64 // bit i is set for row + i
@@ -87,9 +95,16 @@ func (w *walk) enter(rows rowSet, lo, hi int) {
 		for ; lo < hi; lo += 64 {
 			w.blocks = append(w.blocks, block{row: lo, rows: 1<<min(hi-lo, 64) - 1})
 		}
-		return
+	} else {
+		w.gather(rows.subset[lo:hi])
 	}
-	for _, r := range rows.subset[lo:hi] {
+	for len(w.blocks)%blocksTogether != 0 {
+		w.blocks = append(w.blocks, block{row: w.blocks[0].row})
+	}
+}
+
+func (w *walk) gather(rows []uint32) {
+	for _, r := range rows {
 		n := len(w.blocks)
 		if n == 0 || int(r)-w.blocks[n-1].row >= 64 {
 			w.blocks = append(w.blocks, block{row: int(r)})
@@ -100,8 +115,8 @@ func (w *walk) enter(rows rowSet, lo, hi int) {
 }
 
 func (w *walk) add(t *Tree, plan *routePlan, columns [][]byte, score []float64) {
-	if plan != nil {
-		w.reach = resized(w.reach, 2*len(t.Feature)+1)
+	if plan != nil && len(w.blocks)*len(t.Feature) <= nodesPerRow*(w.hi-w.lo) {
+		w.reach = resized(w.reach, blocksTogether*(2*len(t.Feature)+1))
 		plan.run(w.blocks, w.reach, score)
 		return
 	}

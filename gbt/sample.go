@@ -104,17 +104,27 @@ func drawBag(p *Params, tree int, rows, scratch []uint32) int {
 	if p.BaggingFreq <= 0 || p.BaggingFraction >= 1 {
 		return len(rows)
 	}
-	want := fractionOf(len(rows), p.BaggingFraction)
 	k := newKey(p.Seed, forBag, tree/p.BaggingFreq)
 	scratch = scratch[:len(rows)]
-	in := 0
-	for i, r := range rows { // without a jump on what is drawn, which nobody can predict
-		hi, _ := bits.Mul64(k.at(uint64(i)), uint64(len(rows)-i))
-		rows[in] = r // never ahead of i
-		scratch[i-in] = r
-		_, drawn := bits.Sub64(hi, uint64(want-in), 0)
-		in += int(drawn)
-	}
+	in := drawRows(k, rows, scratch, fractionOf(len(rows), p.BaggingFraction))
 	copy(rows[in:], scratch)
 	return in
+}
+
+// draw is how far a bag is drawn: of the first at rows, in are in it, of want.
+type draw struct{ at, in, want int }
+
+// to goes on as far as row end: rows in the bag go to the front of rows, the others to spare. There is no jump on what is
+// drawn, which nobody can predict.
+func (d draw) to(end int, k key, rows, spare []uint32) draw {
+	for i := d.at; i < end; i++ {
+		r := rows[i]
+		hi, _ := bits.Mul64(k.at(uint64(i)), uint64(len(rows)-i))
+		rows[d.in] = r // never ahead of i
+		spare[i-d.in] = r
+		_, drawn := bits.Sub64(hi, uint64(d.want-d.in), 0)
+		d.in += int(drawn)
+	}
+	d.at = end
+	return d
 }

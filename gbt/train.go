@@ -215,11 +215,12 @@ func (b *booster) step(ctx context.Context) error {
 	return b.rate(t, start)
 }
 
-// addValues adds the tree's values to the scores of all rows in use. The bag's rows know their leaves, the others have to be
-// routed; but that is done for 64 neighbours at once, and costs nothing more for those of them that are in the bag.
+// addValues adds the tree's values to the scores of all rows in use. The bag's rows know their leaves, but lie in the order of
+// the leaves, and a jump to each one's score takes about as long as 64 nodes for 64 neighbouring rows at once. The others have
+// to be routed, which costs nothing more there, and alone as much as thirty times the nodes.
 func (b *booster) addValues(ctx context.Context, t *Tree) {
-	out := b.grow.order[b.bag:]
-	if len(out) > len(b.grow.order)/32 && newRoutePlan(t, b.data.Columns) != nil {
+	all, out := len(b.grow.order), b.grow.order[b.bag:]
+	if (len(t.Feature)-64)*all <= 2048*len(out) && newRoutePlan(t, b.data.Columns) != nil {
 		addScores(ctx, []*Tree{t}, b.data.Columns, b.data.rows(), b.score, b.walks)
 		return
 	}
