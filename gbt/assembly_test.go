@@ -102,6 +102,48 @@ func TestGradientsEqualGo(t *testing.T) {
 	}
 }
 
+func TestProbabilitiesEqualGo(t *testing.T) {
+	rng := rand.New(rand.NewPCG(10, 10))
+	for _, n := range []int{0, 1, 7, 8, 9, 4099, pieceOfRows + 9} {
+		scores := make([]float64, n)
+		for i := range scores {
+			scores[i] = rng.NormFloat64() * []float64{1e-9, 0.01, 1, 10, 300, 1000}[rng.IntN(6)]
+		}
+		copy(scores[n/2:], []float64{0, math.Copysign(0, -1), 708, -708, 708.5, -708.5, 1e308, -1e308, math.Inf(1), math.Inf(-1), 5e-324, math.NaN(), math.Float64frombits(0xfff8000000abcdef), 0.5})
+		got, want := slices.Clone(scores), slices.Clone(scores)
+		Probabilities(got)
+		probabilitiesGo(want)
+		for i := range got {
+			if math.Float64bits(got[i]) != math.Float64bits(want[i]) {
+				t.Fatalf("row %d of %d, score %v: %x, want %x", i, n, scores[i], got[i], want[i])
+			}
+		}
+	}
+}
+
+// TestProbability compares with the library's exponential.
+func TestProbability(t *testing.T) {
+	rng := rand.New(rand.NewPCG(11, 11))
+	for range 20_000 {
+		s := rng.NormFloat64() * []float64{1e-9, 0.01, 1, 10, 100}[rng.IntN(5)]
+		got, want := Probability(s), 1/(1+math.Exp(-s))
+		if math.Abs(got-want) > 4e-16*want {
+			t.Fatalf("probability of %v is %v, want %v", s, got, want)
+		}
+	}
+	for s, want := range map[float64]float64{0: 0.5, math.Inf(1): 1, 750: 1, 40: 1} {
+		if got := Probability(s); got != want {
+			t.Errorf("probability of %v is %v, want %v", s, got, want)
+		}
+	}
+	if p := Probability(math.Inf(-1)); p <= 0 || p > 1e-300 {
+		t.Errorf("probability of -Inf is %v", p)
+	}
+	if p := Probability(math.NaN()); p == p {
+		t.Errorf("probability of NaN is %v", p)
+	}
+}
+
 func TestDrawsEqualGo(t *testing.T) {
 	for _, n := range []int{1, 2, 7, 8, 9, 15, 16, 17, 100, 1001, 5000, pieceOfRows, 2*pieceOfRows + 35} {
 		for _, want := range []int{1, 2, 7, 8, n / 10, n / 2, n - n/10, n - 8, n - 1, n} {

@@ -557,6 +557,61 @@ done:
 	VZEROUPPER
 	RET
 
+// func probabilities8(c *probabilityConstants, scores *float64, n int)
+//
+// 1 / (1 + e^-score) of n scores, in place; n is a multiple of 8.
+TEXT ·probabilities8(SB), NOSPLIT, $0-24
+	MOVQ c+0(FP), AX
+	MOVQ scores+8(FP), SI
+	MOVQ n+16(FP), CX
+	VBROADCASTSD probabilityConstants_lowest(AX), Z15
+	VBROADCASTSD probabilityConstants_highest(AX), Z14
+	VBROADCASTSD probabilityConstants_negLog2e(AX), Z13
+	VBROADCASTSD probabilityConstants_magic(AX), Z12
+	VBROADCASTSD probabilityConstants_ln2High(AX), Z11
+	VBROADCASTSD probabilityConstants_ln2Low(AX), Z10
+	VBROADCASTSD probabilityConstants_one(AX), Z9
+	VBROADCASTSD probabilityConstants_alternating(AX), Z8
+
+eight:
+	SUBQ $8, CX
+	JLT  done
+	VMOVUPD (SI), Z5
+	VMAXPD Z5, Z15, Z0
+	VMINPD Z0, Z14, Z0
+	VMOVAPD Z0, Z1
+	VFMADD213PD Z12, Z13, Z1 // n, in the lowest bits
+	VSUBPD Z12, Z1, Z2
+	VFMADD231PD Z11, Z2, Z0
+	VFMADD231PD Z10, Z2, Z0 // u
+	VMOVAPD Z8, Z3
+	VFMADD213PD.BCST (probabilityConstants_alternating+8)(AX), Z0, Z3
+	VFMADD213PD.BCST (probabilityConstants_alternating+16)(AX), Z0, Z3
+	VFMADD213PD.BCST (probabilityConstants_alternating+24)(AX), Z0, Z3
+	VFMADD213PD.BCST (probabilityConstants_alternating+32)(AX), Z0, Z3
+	VFMADD213PD.BCST (probabilityConstants_alternating+40)(AX), Z0, Z3
+	VFMADD213PD.BCST (probabilityConstants_alternating+48)(AX), Z0, Z3
+	VFMADD213PD.BCST (probabilityConstants_alternating+56)(AX), Z0, Z3
+	VFMADD213PD.BCST (probabilityConstants_alternating+64)(AX), Z0, Z3
+	VFMADD213PD.BCST (probabilityConstants_alternating+72)(AX), Z0, Z3
+	VFMADD213PD.BCST (probabilityConstants_alternating+80)(AX), Z0, Z3
+	VFMADD213PD.BCST (probabilityConstants_alternating+88)(AX), Z0, Z3
+	VFMADD213PD.BCST (probabilityConstants_alternating+96)(AX), Z0, Z3
+	VFMADD213PD.BCST (probabilityConstants_alternating+104)(AX), Z0, Z3
+	VPSLLQ $52, Z1, Z1
+	VPADDQ Z1, Z3, Z3
+	VADDPD Z9, Z3, Z3
+	VDIVPD Z3, Z9, Z3
+	VCMPPD $3, Z5, Z5, K1
+	VMOVAPD Z5, K1, Z3 // NaN stays as it is
+	VMOVUPD Z3, (SI)
+	ADDQ $64, SI
+	JMP  eight
+
+done:
+	VZEROUPPER
+	RET
+
 // func drawRows8(t *drawTask, rows, spare *uint32, end int)
 //
 // Goes on with a draw in steps of eight rows, until fewer than eight are left before end or a step where a row is drawn or

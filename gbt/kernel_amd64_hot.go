@@ -28,6 +28,9 @@ func addIndexes(p *picker, words, block *int64, n int)
 func fillBinary8(c *binaryConstants, gh *uint32, score *float64, label, weight *float32, n int)
 
 //go:noescape
+func probabilities8(c *probabilityConstants, scores *float64, n int)
+
+//go:noescape
 func drawRows8(t *drawTask, rows, spare *uint32, end int)
 
 //go:noescape
@@ -200,6 +203,24 @@ func fillBinary(gh []uint32, score []float64, label, weight []float32, class [2]
 	}
 	fillBinary8(&c, &gh[lo : lo+n][0], &score[lo : lo+n][0], &label[lo : lo+n][0], w, n)
 	fillBinaryGo(gh, score, label, weight, class, pack, lo+n, hi, k)
+}
+
+// probabilityConstants are probabilities8's operands, so that both twins compute with the same numbers.
+type probabilityConstants struct {
+	lowest, highest, negLog2e, magic, ln2High, ln2Low, one float64
+	alternating                                            [14]float64
+}
+
+// Probabilities does to all scores, in place, what Probability does to one.
+func Probabilities(scores []float64) {
+	for hasVectors() && len(scores) >= 8 {
+		n := min(len(scores)&^7, pieceRows)
+		c := probabilityConstants{lowest: -probabilityLimit, highest: probabilityLimit, negLog2e: -expLog2e, magic: expMagic,
+			ln2High: expLn2High, ln2Low: expLn2Low, one: 1, alternating: expAlternating}
+		probabilities8(&c, &scores[0], n)
+		scores = scores[n:]
+	}
+	probabilitiesGo(scores)
 }
 
 // drawTask is what drawRows8 reads and moves on; lanes are eight rows.

@@ -21,6 +21,9 @@ func fillBinary(gh []uint32, score []float64, label, weight []float32, class [2]
 	fillBinaryGo(gh, score, label, weight, class, pack, lo, hi, k)
 }
 
+// Probabilities does to all scores, in place, what Probability does to one.
+func Probabilities(scores []float64) { probabilitiesGo(scores) }
+
 // drawRows draws want of rows by Knuth's algorithm S: to the front of rows, the others to spare, both in their order. It
 // returns want. spare is as long as rows.
 func drawRows(k key, rows, spare []uint32, want int) int {

@@ -3,7 +3,6 @@ package gbt
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 )
 
@@ -85,17 +84,12 @@ func (m *Model) PredictBinned(d *Data, threads int) ([]float64, error) {
 	return out, nil
 }
 
-// Probability turns a raw score of a binary model into a probability.
-func Probability(raw float64) float64 { return 1 / (1 + math.Exp(-raw)) }
-
 // Transform turns raw scores into predictions in place: probabilities for binary, nothing for regression.
 func (m *Model) Transform(scores []float64) {
 	if m.Objective != "binary sigmoid:1" {
 		return
 	}
-	for i, s := range scores {
-		scores[i] = Probability(s)
-	}
+	Probabilities(scores)
 }
 
 // Importance is how often each feature splits (counts) and how much its splits gained in all.

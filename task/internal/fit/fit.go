@@ -162,11 +162,8 @@ func rater(q Request, valid *Rows) func([]float64) (float64, error) {
 
 // transform makes predictions of raw scores in place.
 func transform(objective string, raw []float64) {
-	if objective != "binary" {
-		return
-	}
-	for i, s := range raw {
-		raw[i] = gbt.Probability(s)
+	if objective == "binary" {
+		gbt.Probabilities(raw)
 	}
 }
 
