@@ -337,9 +337,9 @@ func TestWhatIsRecommendedIsNotRefused(t *testing.T) {
 // TestTheFastestHasAPrice: what cannot be paid for is not held against what takes too long.
 func TestTheFastestHasAPrice(t *testing.T) {
 	q := request(t, large)
-	c := compare(t, q, quote.Wish{Machines: []string{"m3-ultramem-128", "n2-highmem-16"}, VMs: 1})
+	c := compare(t, q, quote.Wish{Machines: []string{"m3-ultramem-128", "n2-highmem-16"}, VMs: 1, Within: time.Hour})
 	if c.Recommended != nil || len(c.Offers) != 2 || c.Offers[1].OnDemand.Cost != nil || c.Offers[1].OnDemand.Hours.Expected >= c.Offers[0].OnDemand.Hours.Expected ||
-		!strings.Contains(c.Reason, "none of these is expected to end within 6h0m0s at a price that is known; the fastest, 1 x n2-highmem-16 on demand, takes ") {
+		!strings.Contains(c.Reason, "none of these is expected to end within 1h0m0s at a price that is known; the fastest, 1 x n2-highmem-16 on demand, takes ") {
 		t.Errorf("%+v, %d offers: %s", c.Recommended, len(c.Offers), c.Reason)
 	}
 }
