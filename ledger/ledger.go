@@ -1,6 +1,7 @@
-// Package ledger reckons what a sweep has cost, from nothing but the sweep's own objects and the price that was written down when it
-// was planned: claims say when a task took a trial, on which host; heartbeats and results say until when it lived. The aggregator
-// holds a budget against it, `launcher bill` shows it.
+// Package ledger reckons what a sweep has cost, at the price that was written down when it was planned. A Reader takes it from the sweep's
+// own objects alone: claims say when a task took a trial, on which host; heartbeats and results say until when it lived. `launcher bill`
+// shows that. The aggregator holds a budget against no less than AtLeast makes of it: for each job, as Batch says when it ran, all its planned
+// machines.
 //
 // What cannot be seen in the objects is assumed, and said: a machine runs from the plan's lead time before its first claim (starting,
 // copying the dataset) to its last sign of life. Machines at one moment are as many as the hosts that are alive then, or as the tasks
@@ -61,7 +62,11 @@ type Ledger struct {
 	Unreadable     int       `json:"unreadable,omitempty"`
 
 	seconds map[int]float64 // of machines, by job
+	most    map[int]int     // machines at once, by job
 }
+
+// MachinesOf is how many machines the sweep's job number n had at once, at most.
+func (l *Ledger) MachinesOf(n int) int { return l.most[n] }
 
 // claimed is what the objects say of one claim.
 type claimed struct {
@@ -145,7 +150,7 @@ type span struct {
 // count adds up the machines of every job. A job has machines of its own, at a price of its own.
 func (l *Ledger) count(p *sweep.Plan) {
 	by := map[int][]Attempt{}
-	l.seconds = map[int]float64{}
+	l.seconds, l.most = map[int]float64{}, map[int]int{}
 	for _, a := range l.Attempts {
 		by[a.Job] = append(by[a.Job], a)
 	}
@@ -155,7 +160,7 @@ func (l *Ledger) count(p *sweep.Plan) {
 		l.Jobs = append(l.Jobs, n)
 		l.Machines = max(l.Machines, u.most)
 		l.MachineSeconds += u.seconds
-		l.seconds[n] = u.seconds
+		l.seconds[n], l.most[n] = u.seconds, u.most
 		l.LeadSeconds += u.lead
 		l.Cost += u.seconds / 3600 * hourly
 		l.LeadCost += u.lead / 3600 * hourly

@@ -1,6 +1,6 @@
 // Package machines is the catalogue of machine types on which a sweep may run: vCPUs, memory, which numbers of local SSDs a type
 // takes, and what it costs in a region, on demand and on Spot. The tables are data (types.yaml, prices.yaml), each entry with where
-// and when it was read; a file of newer prices, as `launcher prices refresh` writes it, goes before the embedded ones.
+// and when it was read. Of a file of prices, as `launcher prices refresh` writes it, and the embedded ones the newer date counts.
 //
 // It knows nobody but the YAML reader, and asks nobody: reading prices from Google is package cloud/billing.
 package machines
@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"coppice/strictyaml"
 )
@@ -36,13 +37,10 @@ type Type struct {
 	Family      string // such as n2
 	Shape       string // such as highmem
 	CPU         string // processors that it may have
-	Generation  int    // of the family, from 1
 	VCPUs       int
 	MemoryBytes int64
 	Disks       []int // how many local SSDs it may have, ascending; none when it takes none
 	BuiltIn     bool  // it has exactly Disks[0], whatever is asked for
-	Source      string
-	Date        string // when that was read, YYYY-MM-DD
 }
 
 // GiB is the memory in the unit of its price.
@@ -54,8 +52,10 @@ type Catalogue struct {
 	families []Family
 }
 
-// Types reads the embedded catalogue.
-func Types() (*Catalogue, error) { return ReadTypes("types.yaml", typesFile) }
+// Types is the embedded catalogue, read once; nobody writes to it.
+func Types() (*Catalogue, error) { return embeddedTypes() }
+
+var embeddedTypes = sync.OnceValues(func() (*Catalogue, error) { return ReadTypes("types.yaml", typesFile) })
 
 // All are the types by name.
 func (c *Catalogue) All() []Type {
@@ -66,7 +66,7 @@ func (c *Catalogue) All() []Type {
 	return out
 }
 
-// Families are the families in the order of the file, with how the Cloud Billing Catalog calls them.
+// Families are the families in the order of the file, with how the Cloud Billing Catalog calls them. They are not to be changed.
 func (c *Catalogue) Families() []Family { return c.families }
 
 // UnknownError is a machine type that is not in the catalogue.

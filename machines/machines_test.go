@@ -85,7 +85,7 @@ func TestTypes(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		if m.VCPUs != want.vcpus || math.Abs(m.GiB()-want.gib) > 1e-6 || !slices.Equal(m.Disks, want.disks) || m.BuiltIn != want.fixed || m.Source == "" || m.CPU == "" {
+		if m.VCPUs != want.vcpus || math.Abs(m.GiB()-want.gib) > 1e-6 || !slices.Equal(m.Disks, want.disks) || m.BuiltIn != want.fixed || m.CPU == "" {
 			t.Errorf("%+v, want %+v", m, want)
 		}
 	}
@@ -237,10 +237,10 @@ func TestNewerPricesGoBefore(t *testing.T) {
 	if want := 8*0.01 + 64*0.001 + 375*0.05/730; !ok || math.Abs(usd-want) > 1e-9 || both.Sources[from.Source] != "another reading" || from.Date != "2026-11-01" {
 		t.Errorf("%v from %+v, want %v", usd, from, want)
 	}
-	demand, _, _ := both.Hourly(m, "us-central1", false, 1)
-	before, _, _ := old.Hourly(m, "us-central1", false, 1)
-	if demand != before {
-		t.Errorf("what the newer file does not say changed: %v, %v", demand, before)
+	demand, from, _ := both.Hourly(m, "us-central1", false, 1)
+	before, was, _ := old.Hourly(m, "us-central1", false, 1)
+	if demand != before || from.Date != was.Date || both.Sources[from.Source] != old.Sources[was.Source] {
+		t.Errorf("what the newer file does not say changed: %v of %+v, %v of %+v", demand, from, before, was)
 	}
 	other, from, _ := both.Hourly(m, "us-east4", true, 1)
 	if want, _, _ := old.Hourly(m, "us-east4", true, 1); other != want || !strings.Contains(both.Sources[from.Source], "Cloud Billing") {
@@ -282,16 +282,18 @@ func TestWriteAndReadAgain(t *testing.T) {
 
 func TestPlaceOfErrors(t *testing.T) {
 	for name, tc := range map[string]struct{ text, says string }{
-		"family":  {strings.Replace(newer, "family: n2,", "family: N2,", 1), `newer.yaml:4:14: family "N2"`},
-		"region":  {strings.Replace(newer, "region: us-central1", "region: here", 1), `newer.yaml:4:26: "here" is no region`},
-		"twice":   {strings.Replace(newer, "family: n2d", "family: n2", 1), "n2 in us-central1 has a price before"},
-		"source":  {strings.Replace(newer, "source: catalog", "source: hearsay", 1), `source "hearsay" is not among sources`},
-		"date":    {strings.Replace(newer, "2026-11-01", "2026-13-01", 1), "write YYYY-MM-DD"},
-		"free":    {strings.Replace(newer, "vcpu: 0.01,", "vcpu: 0,", 1), "vcpu is 0"},
-		"endless": {strings.Replace(newer, "vcpu: 0.01,", "vcpu: .inf,", 1), "vcpu is"},
-		"nothing": {"sources: {}\nprices: []\n", "0 prices"},
-		"key":     {strings.Replace(newer, "spot:", "sport:", 1), `did you mean "spot"?`},
-		"no rate": {strings.Replace(newer, ", spot: {vcpu: 0.01, gib: 0.001, ssd: 0.05}", "", 1), "neither on_demand nor spot"},
+		"family":        {strings.Replace(newer, "family: n2,", "family: N2,", 1), `newer.yaml:4:14: family "N2"`},
+		"region":        {strings.Replace(newer, "region: us-central1", "region: here", 1), `newer.yaml:4:26: "here" is no region`},
+		"twice":         {strings.Replace(newer, "family: n2d", "family: n2", 1), "n2 in us-central1 has a price before"},
+		"source":        {strings.Replace(newer, "source: catalog", "source: hearsay", 1), `source "hearsay" is not among sources`},
+		"date":          {strings.Replace(newer, "2026-11-01", "2026-13-01", 1), "write YYYY-MM-DD"},
+		"free":          {strings.Replace(newer, "vcpu: 0.01,", "vcpu: 0,", 1), "vcpu is 0"},
+		"endless":       {strings.Replace(newer, "vcpu: 0.01,", "vcpu: .inf,", 1), "vcpu is"},
+		"nothing":       {"sources: {}\nprices: []\n", "0 prices"},
+		"key":           {strings.Replace(newer, "spot:", "sport:", 1), `did you mean "spot"?`},
+		"rate's source": {strings.Replace(newer, "vcpu: 0.01,", "vcpu: 0.01, source: hearsay,", 1), `spot: source "hearsay" is not among sources`},
+		"rate's date":   {strings.Replace(newer, "vcpu: 0.01,", "vcpu: 0.01, date: 1 May,", 1), "spot: date \"1 May\": write YYYY-MM-DD"},
+		"no rate":       {strings.Replace(newer, ", spot: {vcpu: 0.01, gib: 0.001, ssd: 0.05}", "", 1), "neither on_demand nor spot"},
 	} {
 		_, err := machines.ReadPrices("newer.yaml", []byte(tc.text))
 		var at *strictyaml.Error
@@ -319,14 +321,50 @@ func TestANewerDateCounts(t *testing.T) {
 	recent := read("2026-11-01", "spot: {vcpu: 2, gib: 2, ssd: 2}")
 	for name, both := range map[string]*machines.Prices{"old first": old.Over(recent), "new first": recent.Over(old)} {
 		spot, from, _ := both.Hourly(m, "us-east1", true, 0)
-		demand, _, _ := both.Hourly(m, "us-east1", false, 0)
+		demand, filled, _ := both.Hourly(m, "us-east1", false, 0)
 		if spot != 72*2 || demand != 72*3 || from.Date != "2026-11-01" || both.Sources[from.Source] != "of 2026-11-01" || len(both.Prices) != 1 {
 			t.Errorf("%s: %v on Spot, %v on demand, %+v", name, spot, demand, both)
+		}
+		if filled.Date != "2025-11-01" || both.Sources[filled.Source] != "of 2025-11-01" {
+			t.Errorf("%s: a price of 2025 became one of %s, %q", name, filled.Date, both.Sources[filled.Source])
 		}
 	}
 	again := read("2026-11-01", "spot: {vcpu: 4, gib: 4, ssd: 4}")
 	if usd, _, _ := again.Over(recent).Hourly(m, "us-east1", true, 0); usd != 72*4 {
 		t.Errorf("of one day, the first counts: %v", usd)
+	}
+}
+
+// TestAStalePriceStaysStale refreshes a file again and again with lists that have no Spot price any more: the old one is kept, with the
+// day on which it was read, through every writing and reading.
+func TestAStalePriceStaysStale(t *testing.T) {
+	m, err := types(t).Find("n2-highmem-8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rate := machines.Rate{VCPU: 1, GiB: 1, SSD: 1}
+	list := func(date string, spot *machines.Rate) *machines.Prices {
+		return &machines.Prices{Sources: map[string]string{"catalog": "read on " + date},
+			Prices: []machines.Price{{Family: "n2", Region: "us-east1", Date: date, Source: "catalog", OnDemand: &rate, Spot: spot}}}
+	}
+	path := filepath.Join(t.TempDir(), "prices.json")
+	have := list("2026-01-01", &rate)
+	for _, date := range []string{"2026-03-01", "2026-05-01", "2026-07-01"} {
+		if err := list(date, nil).Over(have).WriteFile(path); err != nil {
+			t.Fatal(err)
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if have, err = machines.ReadPrices(path, data); err != nil {
+			t.Fatal(err)
+		}
+		for spot, want := range map[bool]string{false: date, true: "2026-01-01"} {
+			if usd, from, ok := have.Hourly(m, "us-east1", spot, 0); !ok || usd != 72 || from.Date != want || have.Sources[from.Source] != "read on "+want {
+				t.Errorf("on %s, Spot %t: %v USD of %s, %q; want %s\n%s", date, spot, usd, from.Date, have.Sources[from.Source], want, data)
+			}
+		}
 	}
 }
 
@@ -357,7 +395,6 @@ sources: {a: b}
 families:
   - name: n2
     cpu: x
-    generation: 2
     sku: N2 Instance
     date: 2026-01-01
     source: a

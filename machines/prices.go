@@ -1,6 +1,7 @@
 package machines
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -8,20 +9,24 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/google/renameio/v2"
 
 	"coppice/strictyaml"
 )
 
-// hoursPerMonth is Google's month, by which prices per month are charged by the hour.
-const hoursPerMonth = 730
+// HoursPerMonth is Google's month, by which prices per month are charged by the hour.
+const HoursPerMonth = 730
 
-// Rate is what resources cost under one price model, in USD.
+// Rate is what resources cost under one price model, in USD. Its date and source are those of its Price where they are empty: two models of
+// one family and region may have been read at different times.
 type Rate struct {
-	VCPU float64 `yaml:"vcpu" json:"vcpu"` // of a vCPU for an hour
-	GiB  float64 `yaml:"gib" json:"gib"`   // of a GiB of memory for an hour
-	SSD  float64 `yaml:"ssd" json:"ssd"`   // of a GiB of local SSD for a month
+	VCPU   float64 `yaml:"vcpu" json:"vcpu"`               // of a vCPU for an hour
+	GiB    float64 `yaml:"gib" json:"gib"`                 // of a GiB of memory for an hour
+	SSD    float64 `yaml:"ssd" json:"ssd"`                 // of a GiB of local SSD for a month
+	Date   string  `yaml:"date" json:"date,omitempty"`     // when it was read, YYYY-MM-DD
+	Source string  `yaml:"source" json:"source,omitempty"` // a name among Prices.Sources
 }
 
 // Price is a family's in one region. A model without a price is nil.
@@ -40,8 +45,24 @@ type Prices struct {
 	Prices  []Price           `yaml:"prices" json:"prices"`
 }
 
-// Embedded reads the prices that came with the program.
-func Embedded() (*Prices, error) { return ReadPrices("prices.yaml", pricesFile) }
+// rate is a copy of the price under one model, with its own date and source; nil where there is none.
+func (e Price) rate(spot bool) *Rate {
+	r := e.OnDemand
+	if spot {
+		r = e.Spot
+	}
+	if r == nil {
+		return nil
+	}
+	own := *r
+	own.Date, own.Source = cmp.Or(r.Date, e.Date), cmp.Or(r.Source, e.Source)
+	return &own
+}
+
+// Embedded are the prices that came with the program, read once; nobody writes to them.
+func Embedded() (*Prices, error) { return embedded() }
+
+var embedded = sync.OnceValues(func() (*Prices, error) { return ReadPrices("prices.yaml", pricesFile) })
 
 // Bounds of a price: an hour of a vCPU for more than maxRate dollars is a mistake in the file.
 const (
@@ -81,81 +102,107 @@ func ReadPrices(file string, data []byte) (*Prices, error) {
 		if err := checkDate(e.Date); err != nil {
 			return nil, doc.Errorf(at+".date", "%v", err)
 		}
-		for name, r := range map[string]*Rate{"on_demand": e.OnDemand, "spot": e.Spot} {
-			if err := r.check(); err != nil {
-				return nil, doc.Errorf(at+"."+name, "%s: %v", name, err)
+		for _, m := range []struct {
+			name string
+			rate *Rate
+		}{{"on_demand", e.rate(false)}, {"spot", e.rate(true)}} {
+			if err := m.rate.check(p.Sources); err != nil {
+				return nil, doc.Errorf(at+"."+m.name, "%s: %v", m.name, err)
 			}
 		}
 	}
 	return &p, nil
 }
 
-func (r *Rate) check() error {
+func (r *Rate) check(sources map[string]string) error {
 	if r == nil {
 		return nil
 	}
-	for name, v := range map[string]float64{"vcpu": r.VCPU, "gib": r.GiB, "ssd": r.SSD} {
-		if !(v > 0) || v > maxRate {
-			return fmt.Errorf("%s is %v: use a price above 0, up to %d", name, v, maxRate)
+	for _, part := range []struct {
+		name string
+		usd  float64
+	}{{"vcpu", r.VCPU}, {"gib", r.GiB}, {"ssd", r.SSD}} {
+		if !(part.usd > 0) || part.usd > maxRate {
+			return fmt.Errorf("%s is %v: use a price above 0, up to %d", part.name, part.usd, maxRate)
 		}
 	}
-	return nil
+	if sources[r.Source] == "" {
+		return fmt.Errorf("source %.40q is not among sources", r.Source)
+	}
+	return checkDate(r.Date)
 }
 
-// Hourly is what one machine of a type with so many local SSDs costs an hour, in USD. ok is false where no price is known.
-func (p *Prices) Hourly(t Type, region string, spot bool, disks int) (usd float64, from Price, ok bool) {
+// Hourly is what one machine of a type with so many local SSDs costs an hour, in USD, and the rate it was reckoned from, with its date and
+// source. ok is false where no price is known.
+func (p *Prices) Hourly(t Type, region string, spot bool, disks int) (usd float64, from Rate, ok bool) {
 	i := slices.IndexFunc(p.Prices, func(e Price) bool { return e.Family == t.Family && e.Region == region })
 	if i < 0 {
-		return 0, Price{}, false
+		return 0, Rate{}, false
 	}
-	from = p.Prices[i]
-	r := from.OnDemand
-	if spot {
-		r = from.Spot
-	}
+	r := p.Prices[i].rate(spot)
 	if r == nil {
-		return 0, from, false
+		return 0, Rate{}, false
 	}
-	return r.VCPU*float64(t.VCPUs) + r.GiB*t.GiB() + r.SSD*float64(disks*DiskGiB)/hoursPerMonth, from, true
+	return r.VCPU*float64(t.VCPUs) + r.GiB*t.GiB() + r.SSD*float64(disks*DiskGiB)/HoursPerMonth, *r, true
 }
 
 // Over puts p's prices together with those of other. Where both have a price of one family, region and model, that with the newer date
-// counts, and p's of the same date.
+// counts, and p's of the same date. Each model keeps the date and the source of its own: what is filled in from an older list stays old.
 func (p *Prices) Over(other *Prices) *Prices {
 	out := &Prices{Sources: map[string]string{}}
-	rename := func(name, from string) string {
-		for have, known := out.Sources[name]; known && have != from; have, known = out.Sources[name] {
-			name += "+"
-		}
-		out.Sources[name] = from
-		return name
-	}
 	for _, from := range []*Prices{p, other} {
 		for _, e := range from.Prices {
 			i := slices.IndexFunc(out.Prices, func(have Price) bool { return have.Family == e.Family && have.Region == e.Region })
 			if i < 0 {
-				e.Source = rename(e.Source, from.Sources[e.Source])
-				out.Prices = append(out.Prices, e)
-				continue
+				i = len(out.Prices)
+				out.Prices = append(out.Prices, Price{Family: e.Family, Region: e.Region})
 			}
-			first, second := out.Prices[i], e
-			if e.Date > first.Date { // YYYY-MM-DD
-				e.Source = rename(e.Source, from.Sources[e.Source])
-				first, second = e, first
-			}
-			if first.OnDemand == nil {
-				first.OnDemand = second.OnDemand
-			}
-			if first.Spot == nil {
-				first.Spot = second.Spot
-			}
-			out.Prices[i] = first
+			both := &out.Prices[i]
+			both.OnDemand = out.newer(both.OnDemand, e.rate(false), from.Sources)
+			both.Spot = out.newer(both.Spot, e.rate(true), from.Sources)
 		}
+	}
+	for i := range out.Prices {
+		out.Prices[i].gather()
 	}
 	slices.SortFunc(out.Prices, func(a, b Price) int {
 		return strings.Compare(a.Family+" "+a.Region, b.Family+" "+b.Region)
 	})
 	return out
+}
+
+// newer is the rate that counts: what p has, or one from another list of sources with a newer date, whose source p then knows. Another
+// source of the same name gets a name of its own.
+func (p *Prices) newer(have, r *Rate, sources map[string]string) *Rate {
+	if r == nil || have != nil && r.Date <= have.Date { // YYYY-MM-DD
+		return have
+	}
+	text := sources[r.Source]
+	for known, ok := p.Sources[r.Source]; ok && known != text; known, ok = p.Sources[r.Source] {
+		r.Source += "+"
+	}
+	p.Sources[r.Source] = text
+	return r
+}
+
+// gather says once, of the price, what is true of both models: the date and the source of the newer, on demand if they are of one day.
+func (e *Price) gather() {
+	newest := e.OnDemand
+	if newest == nil || e.Spot != nil && e.Spot.Date > newest.Date {
+		newest = e.Spot
+	}
+	if newest == nil {
+		return
+	}
+	e.Date, e.Source = newest.Date, newest.Source
+	for _, r := range []*Rate{e.OnDemand, e.Spot} {
+		if r != nil && r.Date == e.Date {
+			r.Date = ""
+		}
+		if r != nil && r.Source == e.Source {
+			r.Source = ""
+		}
+	}
 }
 
 // WriteFile replaces the file at path as a whole, or leaves it as it was; it makes the folder. ReadPrices reads it: JSON is YAML.

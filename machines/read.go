@@ -17,15 +17,14 @@ const lssd = "-lssd"
 
 // Family is a machine series as types.yaml has it.
 type Family struct {
-	Name       string  `yaml:"name"`
-	CPU        string  `yaml:"cpu"`
-	Generation int     `yaml:"generation"`
-	SKU        string  `yaml:"sku"`     // begins the descriptions of its vCPUs and memory in the Cloud Billing Catalog
-	DiskSKU    string  `yaml:"ssd_sku"` // of its local SSDs; empty for those that all families share
-	Date       string  `yaml:"date"`
-	Source     string  `yaml:"source"`
-	Shapes     []shape `yaml:"shapes"`
-	Disks      []disks `yaml:"local_ssd"`
+	Name    string  `yaml:"name"`
+	CPU     string  `yaml:"cpu"`
+	SKU     string  `yaml:"sku"`     // begins the descriptions of its vCPUs and memory in the Cloud Billing Catalog
+	DiskSKU string  `yaml:"ssd_sku"` // of its local SSDs; empty for those that all families share
+	Date    string  `yaml:"date"`    // when it was read, YYYY-MM-DD
+	Source  string  `yaml:"source"`  // where: a name among the file's sources
+	Shapes  []shape `yaml:"shapes"`
+	Disks   []disks `yaml:"local_ssd"`
 }
 
 type shape struct {
@@ -77,8 +76,8 @@ func ReadTypes(file string, data []byte) (*Catalogue, error) {
 		switch {
 		case !familyPattern.MatchString(f.Name) || seen[f.Name]:
 			return nil, doc.Errorf(at+".name", "family %.40q: give each family once, by letters and digits", f.Name)
-		case f.CPU == "" || f.SKU == "" || f.Generation < 1:
-			return nil, doc.Errorf(at, "family %s: cpu, sku and generation are needed", f.Name)
+		case f.CPU == "" || f.SKU == "":
+			return nil, doc.Errorf(at, "family %s: cpu and sku are needed", f.Name)
 		case d.Sources[f.Source] == "":
 			return nil, doc.Errorf(at+".source", "family %s: source %.40q is not among sources", f.Name, f.Source)
 		}
@@ -86,7 +85,7 @@ func ReadTypes(file string, data []byte) (*Catalogue, error) {
 			return nil, doc.Errorf(at+".date", "family %s: %v", f.Name, err)
 		}
 		seen[f.Name] = true
-		if path, err := c.add(f, d.Sources[f.Source]); err != nil {
+		if path, err := c.add(f); err != nil {
 			return nil, doc.Errorf(at+path, "family %s: %v", f.Name, err)
 		}
 	}
@@ -101,7 +100,7 @@ func checkDate(s string) error {
 }
 
 // add adds a family's types. path is where in the family an error lies.
-func (c *Catalogue) add(f Family, source string) (path string, err error) {
+func (c *Catalogue) add(f Family) (path string, err error) {
 	for i, d := range f.Disks {
 		if err := d.check(); err != nil {
 			return fmt.Sprintf(".local_ssd[%d]", i), err
@@ -113,8 +112,7 @@ func (c *Catalogue) add(f Family, source string) (path string, err error) {
 			return at, err
 		}
 		for _, vcpus := range s.vcpus() {
-			t := Type{Name: fmt.Sprintf("%s-%s-%d", f.Name, s.Name, vcpus), Family: f.Name, Shape: s.Name, CPU: f.CPU, Generation: f.Generation,
-				VCPUs: vcpus, MemoryBytes: s.memory(vcpus), Source: source, Date: f.Date}
+			t := Type{Name: fmt.Sprintf("%s-%s-%d", f.Name, s.Name, vcpus), Family: f.Name, Shape: s.Name, CPU: f.CPU, VCPUs: vcpus, MemoryBytes: s.memory(vcpus)}
 			if len(s.BuiltIn) > 0 {
 				t.Name, t.BuiltIn, t.Disks = t.Name+lssd, true, []int{s.BuiltIn[strconv.Itoa(vcpus)]}
 			} else {

@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"time"
@@ -48,7 +47,7 @@ type Client struct {
 func New(ctx context.Context, endpoint string) (*Client, error) {
 	var opts []option.ClientOption
 	if endpoint != "" {
-		if err := checkLoopback(endpoint); err != nil {
+		if err := checkEndpoint(endpoint); err != nil {
 			return nil, err
 		}
 		opts = append(opts, option.WithEndpoint(endpoint), option.WithoutAuthentication(), option.WithHTTPClient(&http.Client{Timeout: pageLimit}))
@@ -60,16 +59,17 @@ func New(ctx context.Context, endpoint string) (*Client, error) {
 	return &Client{s: s, pause: 500 * time.Millisecond}, nil
 }
 
-// checkLoopback refuses to take prices from anybody but Google and this machine.
-func checkLoopback(endpoint string) error {
+// endpointVariable is what the launcher takes a stand-in's URL from.
+const endpointVariable = "COPPICE_BILLING_ENDPOINT"
+
+// checkEndpoint refuses to take prices from anybody but Google and this machine.
+func checkEndpoint(endpoint string) error {
 	u, err := url.Parse(endpoint)
-	if err == nil {
-		if ip := net.ParseIP(u.Hostname()); u.Hostname() == "localhost" || ip != nil && ip.IsLoopback() {
-			return nil
-		}
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" {
+		return &cloud.SetupError{What: fmt.Sprintf("the endpoint %.100q is no URL, such as http://127.0.0.1:8080", endpoint),
+			Hint: "mend or unset " + endpointVariable, Err: err}
 	}
-	return &cloud.SetupError{What: fmt.Sprintf("the endpoint %.100q is not a URL on this machine", endpoint),
-		Hint: "COPPICE_BILLING_ENDPOINT is for tests only; unset it to ask Google", Err: err}
+	return cloud.Loopback(endpointVariable, u.Host)
 }
 
 // Request says which prices are wanted.

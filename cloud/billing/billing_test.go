@@ -250,7 +250,7 @@ func TestAnEndlessCatalogueEnds(t *testing.T) {
 
 func TestEndpoint(t *testing.T) {
 	var setup *cloud.SetupError
-	for _, endpoint := range []string{"https://prices.example", "http://10.0.0.1:80", "::", "127.0.0.1:80"} {
+	for _, endpoint := range []string{"https://prices.example", "http://10.0.0.1:80", "::", "127.0.0.1:80", "localhost:80", "//127.0.0.1:80", "ftp://127.0.0.1:80", "http://127.0.0.1:80@prices.example:80", "http://127.0.0.1"} {
 		if _, err := New(t.Context(), endpoint); !errors.As(err, &setup) {
 			t.Errorf("%s: %v", endpoint, err)
 		}

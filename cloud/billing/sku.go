@@ -23,9 +23,6 @@ const (
 	resources // how many there are
 )
 
-// hoursPerMonth is the month of prices by the month.
-const hoursPerMonth = 730
-
 // kind is a resource of a family under a price model. The family is empty for local SSDs that all families share.
 type kind struct {
 	family   string
@@ -109,7 +106,7 @@ func (f *finder) add(sku *cloudbilling.Sku) error {
 var units = map[resource]map[string]float64{
 	vcpu:   {"h": 1},
 	memory: {"GiBy.h": 1},
-	disk:   {"GiBy.mo": 1, "GiBy.h": hoursPerMonth},
+	disk:   {"GiBy.mo": 1, "GiBy.h": machines.HoursPerMonth},
 }
 
 // price is a SKU's newest, in USD. ok is false for one that costs nothing or has no price.

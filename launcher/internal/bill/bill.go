@@ -15,7 +15,7 @@ import (
 type Bill struct {
 	Sweep        sweep.ID     `json:"sweep"`
 	Machine      string       `json:"machine"` // of the last job that did something
-	VMs          int          `json:"vms"`     // at once, at most
+	VMs          int          `json:"vms"`     // at once, at most, of the job that had most
 	Model        string       `json:"model"`   // "on Spot" or "on demand"
 	Region       string       `json:"region"`
 	Hourly       float64      `json:"hourly"` // of one machine of the last job with its local SSDs
@@ -65,10 +65,12 @@ type Attempt struct {
 
 // Job is what one of the sweep's Batch jobs ran on.
 type Job struct {
-	Number  int     `json:"number"`
-	Machine string  `json:"machine"`
-	Model   string  `json:"model"`  // "on Spot" or "on demand"
-	Hourly  float64 `json:"hourly"` // of one machine with its local SSDs
+	Number    int     `json:"number"`
+	Machine   string  `json:"machine"`
+	VMs       int     `json:"vms"`                  // at once, at most
+	Model     string  `json:"model"`                // "on Spot" or "on demand"
+	Hourly    float64 `json:"hourly"`               // of one machine with its local SSDs
+	PriceDate string  `json:"price_date,omitempty"` // when that price was read, YYYY-MM-DD
 }
 
 // Unpriced are the numbers of the jobs whose price is not known; what they cost is in no sum. all says that these are all jobs.
@@ -96,7 +98,7 @@ func Make(p *sweep.Plan, l *ledger.Ledger, results map[int]sweep.Result) *Bill {
 	for _, n := range used {
 		placed := p.Placed(n)
 		hourly, _ := p.Price(n)
-		j := Job{Number: n, Machine: placed.Sizing.MachineType, Model: "on demand", Hourly: hourly}
+		j := Job{Number: n, Machine: placed.Sizing.MachineType, VMs: l.MachinesOf(n), Model: "on demand", Hourly: hourly, PriceDate: priceDate(p.Quote, n)}
 		if spot := placed.Spec.Machine.Spot; spot != nil && *spot {
 			j.Model = "on Spot"
 		}
@@ -108,6 +110,17 @@ func Make(p *sweep.Plan, l *ledger.Ledger, results map[int]sweep.Result) *Bill {
 	b.add(l.Attempts, results, second)
 	b.settle()
 	return b
+}
+
+// priceDate is when the price of the sweep's job number n was read, empty where none is known.
+func priceDate(q *sweep.Quote, n int) string {
+	switch {
+	case q == nil || n > len(q.Fallback):
+		return ""
+	case n == 0:
+		return q.PriceDate
+	}
+	return q.Fallback[n-1].PriceDate
 }
 
 // add adds up attempts and trials; second is the price of a task's second in each job.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -130,7 +131,7 @@ func TestAFallbackHasAPriceOfItsOwn(t *testing.T) {
 	p.Job = "projects/p/locations/l/jobs/night-1"
 	p.Spec.Machine = sweep.Machine{Type: "n2-highmem-16", Spot: &spot, Fallback: []sweep.Fallback{{Type: "n2-highmem-8", Spot: &demand}}}
 	p.Fallback = []sweep.Sizing{{MachineType: "n2-highmem-8", VMs: 1, TasksPerVM: 2, Tasks: 2}}
-	p.Quote.Fallback = []sweep.FallbackPrice{{Hourly: 7.2}}
+	p.Quote.PriceDate, p.Quote.Fallback = "2026-08-20", []sweep.FallbackPrice{{Hourly: 7.2, PriceDate: "2026-08-01"}}
 	w.attempt(0, 0, 0, "a", 30, 130)
 	w.done(0, 0, 0, 130, sweep.Usage{TrainSeconds: 90})
 	id := p.Sweep
@@ -142,8 +143,31 @@ func TestAFallbackHasAPriceOfItsOwn(t *testing.T) {
 	if !near(b.Cost, 0.12+0.44) || !near(b.LeadCost, 0.02+0.04) || !near(b.Trials[0].Cost, 0.025) || !near(b.Trials[1].Cost, 0.2) {
 		t.Errorf("%+v", b)
 	}
-	if len(b.Jobs) != 2 || b.Jobs[0].Model != "on Spot" || b.Jobs[1].Machine != "n2-highmem-8" || b.Model != "on demand" || b.Hourly != 7.2 {
+	if len(b.Jobs) != 2 || b.Jobs[0].Model != "on Spot" || b.Jobs[1].Machine != "n2-highmem-8" || b.Jobs[0].PriceDate != "2026-08-20" || b.Jobs[1].PriceDate != "2026-08-01" || b.Model != "on demand" || b.Hourly != 7.2 {
 		t.Errorf("%+v", b.Jobs)
+	}
+}
+
+// TestEveryJobHasItsOwnMachines: three of the first type were alive at once, one of the second.
+func TestEveryJobHasItsOwnMachines(t *testing.T) {
+	w := newWorld(t, 4, 3)
+	p := w.plan
+	p.Job = "projects/p/locations/l/jobs/night-1"
+	p.Spec.Machine.Type, p.Spec.Machine.Fallback = "n2-highmem-16", []sweep.Fallback{{Type: "n2-highmem-32"}}
+	p.Fallback = []sweep.Sizing{{MachineType: "n2-highmem-32", VMs: 3, TasksPerVM: 4, Tasks: 12}}
+	p.Quote.PriceDate, p.Quote.Fallback = "2026-08-20", []sweep.FallbackPrice{{Hourly: 7.2, PriceDate: "2026-08-01"}}
+	id := p.Sweep
+	for i, host := range []string{"a", "b", "c"} {
+		w.attempt(i, 0, 4*i, host, 30, 130)
+	}
+	w.put(id.JobRecord(1), sweep.JobRecord{Format: 1, Sweep: id, Number: 1, Job: p.JobName(1)})
+	w.put(id.Claim(3, 0), sweep.Claim{Format: 1, Sweep: id, Trial: 3, Job: string(id.JobID(1)), Host: "d", At: at(500)})
+	w.done(3, 0, 0, 700, sweep.Usage{TrainSeconds: 190})
+	b := w.bill(1000)
+	want := []bill.Job{{Machine: "n2-highmem-16", VMs: 3, Model: "on Spot", Hourly: 3.6, PriceDate: "2026-08-20"},
+		{Number: 1, Machine: "n2-highmem-32", VMs: 1, Model: "on Spot", Hourly: 7.2, PriceDate: "2026-08-01"}}
+	if !slices.Equal(b.Jobs, want) || b.VMs != 3 {
+		t.Errorf("%d machines\n%+v\nwant %+v", b.VMs, b.Jobs, want)
 	}
 }
 

@@ -66,11 +66,11 @@ func (w *World) bill(ctx context.Context, c *cloud, id sweep.ID, attempts, asJSO
 	if asJSON {
 		return w.printJSON(b)
 	}
-	w.showBill(s.Plan, b, attempts)
+	w.showBill(b, attempts)
 	return nil
 }
 
-func (w *World) showBill(p *sweep.Plan, b *bill.Bill, attempts bool) {
+func (w *World) showBill(b *bill.Bill, attempts bool) {
 	if attempts {
 		t := w.newTable("trial", "claim", "task", "host", "ended", "from", "took", "trees", "USD")
 		for _, a := range b.Attempts {
@@ -83,8 +83,7 @@ func (w *World) showBill(p *sweep.Plan, b *bill.Bill, attempts bool) {
 		t.AppendRow(table.Row{r.Trial, r.Status, r.Attempts, seconds(r.Seconds), seconds(r.LostSeconds), r.Trees, fmt.Sprintf("%.3f", r.NsPerValue), priced(!r.Unpriced || r.Cost > 0, r.Cost), priced(!r.Unpriced || r.Cost > 0, r.LostCost)})
 	}
 	t.Render()
-	w.pairs(
-		[2]string{"machines", machinesOf(p, b)},
+	w.pairs(append(machinesOf(b),
 		[2]string{"machine-hours", fmt.Sprintf("%.3f, from %s to %s", b.MachineHours, stamp(b.From), stamp(b.To))},
 		[2]string{"cost", usd(b, b.Cost)},
 		[2]string{"  training that counts", usd(b, b.UsefulCost)},
@@ -93,7 +92,7 @@ func (w *World) showBill(p *sweep.Plan, b *bill.Bill, attempts bool) {
 		[2]string{"  starting machines", fmt.Sprintf("%s (assumed: %s each)", usd(b, b.LeadCost), seconds(b.LeadEach))},
 		[2]string{"  waiting and idle", usd(b, b.IdleCost)},
 		[2]string{"budget", budgetText(b.Budget)},
-	)
+	)...)
 	w.showQuoted(b)
 	if jobs, all := b.Unpriced(); len(jobs) > 0 && !all {
 		fmt.Fprintf(w.Out, "note: no price is known for job %s, which is not in the sums\n", strings.Trim(fmt.Sprint(jobs), "[]"))
@@ -129,13 +128,6 @@ func (w *World) showQuoted(b *bill.Bill) {
 	}
 }
 
-func priceNote(p *sweep.Plan) string {
-	if p.Quote == nil || p.Quote.PriceDate == "" {
-		return ""
-	}
-	return fmt.Sprintf(" (price of %s)", p.Quote.PriceDate)
-}
-
 // usd is money of a bill, or what stands for it where no price is known.
 func usd(b *bill.Bill, v float64) string {
 	_, none := b.Unpriced()
@@ -149,17 +141,21 @@ func priced(known bool, v float64) string {
 	return quote.USD(v) + " USD"
 }
 
-// machinesOf says what each job of the sweep ran on.
-func machinesOf(p *sweep.Plan, b *bill.Bill) string {
-	var lines []string
+// machinesOf says what each job of the sweep ran on, a line for each.
+func machinesOf(b *bill.Bill) (lines [][2]string) {
+	what := "machines"
 	for _, j := range b.Jobs {
 		price := "no price"
 		if j.Hourly > 0 {
-			price = fmt.Sprintf("%.4f USD each an hour%s", j.Hourly, priceNote(p))
+			price = fmt.Sprintf("%.4f USD each an hour", j.Hourly)
+			if j.PriceDate != "" {
+				price += fmt.Sprintf(" (price of %s)", j.PriceDate)
+			}
 		}
-		lines = append(lines, fmt.Sprintf("%d x %s %s, %s in %s", b.VMs, j.Machine, j.Model, price, b.Region))
+		lines = append(lines, [2]string{what, fmt.Sprintf("%d x %s %s, %s in %s", j.VMs, j.Machine, j.Model, price, b.Region)})
+		what = ""
 	}
-	return strings.Join(lines, "\n")
+	return lines
 }
 
 func stamp(t time.Time) string {

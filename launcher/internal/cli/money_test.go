@@ -108,6 +108,10 @@ func TestPlanFlags(t *testing.T) {
 		"--startup is -1s":     {"--startup", "-1s"},
 		"--ns-per-value is -1": {"--ns-per-value", "-1"},
 		"use 1 to":             {"--rows", "1000", "--features", "999999999"},
+		"--rows is -5":         {"--rows", "-5", "--features", "-5"},
+		"--held-out -3":        {"--rows", "1000", "--features", "4", "--held-out", "-3"},
+		"--held-out is of a":   {"--held-out", "300"},
+		"or 0 for about":       {"--vms", "2001"},
 	} {
 		w.refused(sweep.ExitUsage, says, append([]string{"plan", spec}, args...)...)
 	}
@@ -115,6 +119,39 @@ func TestPlanFlags(t *testing.T) {
 	w.refused(sweep.ExitNotFound, "there.json", append([]string{"plan", spec, "--prices", filepath.Join(w.dir, "there.json")}, size...)...)
 	w.file("bad.json", `{"prices": 3}`)
 	w.refused(sweep.ExitInput, "bad.json:1:", append([]string{"plan", spec, "--prices", filepath.Join(w.dir, "bad.json")}, size...)...)
+}
+
+// TestTheLineToPasteIsTheOffer puts the line that a plan ends with into the sweep: what is recommended then is the same.
+func TestTheLineToPasteIsTheOffer(t *testing.T) {
+	w := newWorld(t)
+	asked := func(machine string, flags ...string) (line string, recommended string) {
+		t.Helper()
+		file := w.file("sweep.yaml", strings.Replace(sweepYAML, "machine: {type: n2-highmem-2, threads_per_task: 1}", machine, 1))
+		args := append([]string{"plan", file, "--rows", "1000000", "--features", "40"}, flags...)
+		out := strings.Split(strings.TrimSpace(w.must(args...)), "\n")
+		var got struct {
+			Comparison struct{ Recommended json.RawMessage }
+		}
+		if err := json.Unmarshal([]byte(w.must(append(args, "--json")...)), &got); err != nil || len(got.Comparison.Recommended) == 0 {
+			t.Fatalf("%s %v", got.Comparison.Recommended, err)
+		}
+		return out[len(out)-1], string(got.Comparison.Recommended)
+	}
+	for name, tc := range map[string]struct{ machine, like, says string }{
+		"its own":      {"machine: {type: n2-highmem-16, threads_per_task: 1, tasks_per_vm: 1, local_ssd: 4}", "n2-highmem-16", "tasks_per_vm: 1, local_ssd: 4}"},
+		"another type": {"machine: {type: n2-highmem-32, threads_per_task: 1, tasks_per_vm: 1, local_ssd: 8}", "n2-highmem-16", "threads_per_task: 1}"},
+		"nothing more": {"machine: {type: n2-highmem-16, threads_per_task: 1}", "n2-highmem-16", "threads_per_task: 1}"},
+		"zones":        {"machine: {type: n2-highmem-16, threads_per_task: 1, zones: [us-central1-a]}", "n2-highmem-16", "# without zones: keep"},
+		"a fallback":   {"machine: {type: n2-highmem-16, threads_per_task: 1, wait: 1m, fallback: [{type: n2-highmem-8}]}", "n2-highmem-16", "# without wait, fallback: keep"},
+	} {
+		line, want := asked(tc.machine, "--machines", tc.like, "--vms", "2")
+		if !strings.HasPrefix(line, "machine: {type: "+tc.like+", vms: 2, ") || !strings.Contains(line, tc.says) {
+			t.Errorf("%s: %s", name, line)
+		}
+		if _, got := asked(line, "--machines", tc.like); got != want {
+			t.Errorf("%s: %s\ntakes %s\nwant  %s", name, line, got, want)
+		}
+	}
 }
 
 // TestAnEmptyPricesVariableIsUnset: no file has to be there because of it.

@@ -100,10 +100,14 @@ func (f *planFlags) check() error {
 		return err
 	}
 	switch {
+	case f.rows < 0 || f.features < 0 || f.heldOut < 0:
+		return program.Usagef("--rows is %d, --features %d, --held-out %d: use numbers above 0, or leave them out", f.rows, f.features, f.heldOut)
 	case (f.rows > 0) != (f.features > 0):
 		return program.Usagef("--rows and --features go together")
+	case f.heldOut > 0 && f.rows == 0:
+		return program.Usagef("--held-out is of a dataset that is not there; give --rows and --features with it, or leave it out")
 	case f.vms < 0 || f.vms > 2000:
-		return program.Usagef("--vms is %d: use 1 to 2000", f.vms)
+		return program.Usagef("--vms is %d: use 1 to 2000, or 0 for about as many vCPUs as the sweep's", f.vms)
 	case f.within < 0:
 		return program.Usagef("--within is %s: use a duration above 0", f.within)
 	case f.vms > 0 && f.within > 0:
@@ -198,6 +202,9 @@ func (w *World) compareOn(spec *sweep.Spec, m *dataset.Manifest, prices *machine
 			"assumptions": f.Assumptions, "comparison": c})
 	}
 	w.showComparison(p, &q, c)
+	if c.Recommended != nil {
+		fmt.Fprintln(w.Out, machineLine(spec.Machine, c.Recommended))
+	}
 	return nil
 }
 
@@ -229,7 +236,30 @@ func (w *World) showComparison(p *plan.Plan, q *quote.Request, c *quote.Comparis
 		where = "on Spot"
 	}
 	fmt.Fprintf(w.Out, "recommended: %d x %s %s, %s hours and %s USD: %s\n", r.VMs, r.Machine, where, hours(r.Hours), money(&r.Cost), c.Reason)
-	fmt.Fprintf(w.Out, "machine: {type: %s, vms: %d, spot: %t, threads_per_task: %d}\n", r.Machine, r.VMs, r.Spot, p.Spec.Machine.ThreadsPerTask)
+}
+
+// machineLine is the recommendation as a line of sweep.yaml, which asked for m: quoted anew with it, the sweep takes the same. What was no
+// part of the comparison is named, to be kept.
+func machineLine(m sweep.Machine, r *quote.Recommended) string {
+	line := fmt.Sprintf("machine: {type: %s, vms: %d, spot: %t, threads_per_task: %d", r.Machine, r.VMs, r.Spot, m.ThreadsPerTask)
+	if r.Machine == m.Type && m.TasksPerVM > 0 { // other types were compared without
+		line += fmt.Sprintf(", tasks_per_vm: %d", m.TasksPerVM)
+	}
+	if r.Machine == m.Type && m.LocalSSD > 0 {
+		line += fmt.Sprintf(", local_ssd: %d", m.LocalSSD)
+	}
+	line += "}"
+	var kept []string
+	if len(m.Zones) > 0 {
+		kept = append(kept, "zones")
+	}
+	if len(m.Fallback) > 0 {
+		kept = append(kept, "wait", "fallback")
+	}
+	if len(kept) > 0 {
+		line += fmt.Sprintf(" # without %s: keep what the sweep's machine: has of them, which was not compared", strings.Join(kept, ", "))
+	}
+	return line
 }
 
 func (w *World) showAssumptions(q *quote.Request, c *quote.Comparison) {

@@ -17,7 +17,7 @@ type Wish struct {
 	Machines []string      // types to compare; none are those that resemble the plan's
 	VMs      int           // of each type; 0 makes about as many vCPUs as the plan has, or as many as Within needs
 	Within   time.Duration // the sweep is to end in; 0 is the sweep's own limit
-	Budget   float64       // USD; 0 is no bound
+	Budget   float64       // USD, for the sweep and what is kept back to stop in time; 0 is no bound
 }
 
 // Comparison is a sweep on several machine types.
@@ -86,7 +86,7 @@ func (q *Request) Compare(known *machines.Catalogue, wish Wish) (*Comparison, er
 	if len(wish.Machines) == 0 {
 		c.shorten(own.Name)
 	}
-	c.recommend(wish.Budget)
+	c.recommend(wanted{wish.Budget, Reserve(q.Plan), q.Region})
 	c.Notes = append(q.notes(), c.age(q.Plan.Created)...)
 	return c, nil
 }
@@ -183,36 +183,68 @@ func (c *Comparison) shorten(own string) {
 	c.Offers = c.Offers[:mostOffers]
 }
 
-// recommend chooses the cheapest side of all offers that ends in time and within the budget.
-func (c *Comparison) recommend(budget float64) {
-	var fastest *Offer
+// wanted is what a recommendation is held against, beside the time.
+type wanted struct {
+	budget  float64 // USD; 0 is no bound
+	reserve time.Duration
+	region  string
+}
+
+// choice is one side of an offer that has a price.
+type choice struct {
+	*Offer
+	side *Side
+	spot bool
+}
+
+func (c choice) String() string { return fmt.Sprintf("%d x %s %s", c.VMs, c.Machine, priced(c.spot)) }
+
+// need is the budget that Hold accepts: what the choice costs, and what is kept back.
+func (c choice) need(reserve time.Duration) float64 {
+	return c.side.Cost.Expected + c.side.Hourly*float64(c.VMs)*reserve.Seconds()/3600
+}
+
+// recommend chooses the cheapest side of all offers that ends in time and within the budget, or says what there is instead.
+func (c *Comparison) recommend(w wanted) {
+	var fastest, cheapest, least *choice // of those with a price; of those that end in time: by cost, by the budget that they need
 	for i := range c.Offers {
-		o := &c.Offers[i]
-		if fastest == nil || o.OnDemand.Hours.Expected < fastest.OnDemand.Hours.Expected {
-			fastest = o
-		}
 		for _, spot := range []bool{true, false} {
-			s := o.Side(spot)
-			if s.Cost == nil || s.Hours.Expected > c.Within || budget > 0 && s.Cost.Expected > budget || !finite(s.Cost.Expected) {
+			o := choice{&c.Offers[i], c.Offers[i].Side(spot), spot}
+			if o.side.Cost == nil || !finite(o.side.Cost.Expected) {
 				continue
 			}
-			if r := c.Recommended; r == nil || s.Cost.Expected < r.Cost.Expected {
-				c.Recommended = &Recommended{Machine: o.Machine, VMs: o.VMs, Spot: spot, Hours: s.Hours, Cost: *s.Cost}
+			if fastest == nil || o.side.Hours.Expected < fastest.side.Hours.Expected {
+				fastest = &o
+			}
+			if o.side.Hours.Expected > c.Within {
+				continue
+			}
+			if least == nil || o.need(w.reserve) < least.need(w.reserve) {
+				least = &o
+			}
+			if (w.budget == 0 || o.need(w.reserve) <= w.budget) && (cheapest == nil || o.side.Cost.Expected < cheapest.side.Cost.Expected) {
+				cheapest = &o
 			}
 		}
 	}
-	within := time.Duration(c.Within * float64(time.Hour)).Round(time.Second)
-	bound := ""
-	if budget > 0 {
-		bound = fmt.Sprintf(" for at most %.2f USD", budget)
+	if cheapest != nil {
+		c.Recommended = &Recommended{Machine: cheapest.Machine, VMs: cheapest.VMs, Spot: cheapest.spot, Hours: cheapest.side.Hours, Cost: *cheapest.side.Cost}
 	}
+	within := time.Duration(c.Within * float64(time.Hour)).Round(time.Second)
 	switch {
-	case c.Recommended != nil:
-		c.Reason = fmt.Sprintf("the cheapest of these that is expected to end within %s%s", within, bound)
-	case fastest == nil:
+	case cheapest != nil && w.budget > 0:
+		c.Reason = fmt.Sprintf("the cheapest of these that is expected to end within %s for at most %s USD, with what is kept back to stop in time", within, USD(w.budget))
+	case cheapest != nil:
+		c.Reason = fmt.Sprintf("the cheapest of these that is expected to end within %s", within)
+	case least != nil:
+		c.Reason = fmt.Sprintf("none of these is expected to end within %s for at most %s USD, with what is kept back to stop in time; %s needs a budget of %s USD",
+			within, USD(w.budget), least, USD(roundUp(least.need(w.reserve))))
+	case fastest != nil:
+		c.Reason = fmt.Sprintf("none of these is expected to end within %s at a price that is known; the fastest, %s, takes %.2f hours", within, fastest, fastest.side.Hours.Expected)
+	case len(c.Offers) == 0:
 		c.Reason = "no machine type fits"
 	default:
-		c.Reason = fmt.Sprintf("none of these is expected to end within %s%s; the fastest, %d x %s, takes %.2f hours on demand", within, bound, fastest.VMs, fastest.Machine, fastest.OnDemand.Hours.Expected)
+		c.Reason = fmt.Sprintf("no price of these is known in %s; check --region, else `launcher prices refresh` reads them", w.region)
 	}
 }
 
