@@ -81,7 +81,7 @@ deploy-walk: ## do what docs/deploy.md says under "Without a cloud", word for wo
 acceptance: ## the whole way in a real project, every expectation stated: PROJECT= (REGION=, NAME=, MACHINE=; DRY=1 prints it, YES=1 does not ask)
 	@PROJECT=$(PROJECT) REGION=$(REGION) NAME=$(NAME) MACHINE=$(MACHINE) DRY=$(DRY) YES=$(YES) sh terraform/acceptance.sh
 
-acceptance-destroy: ## remove what an acceptance run that stopped has left: PROJECT= NAME=
+acceptance-destroy: ## remove what an acceptance run that stopped has left, in its region: PROJECT= NAME=
 	@PROJECT=$(PROJECT) REGION=$(REGION) NAME=$(NAME) sh terraform/acceptance.sh destroy
 
 e2e: ## whole sweeps through the built programs: real tables, killed aggregators, bad input (DATA=folder of real tables)

@@ -234,6 +234,20 @@ func TestE2ERights(t *testing.T) {
 	}
 }
 
+// TestE2ENightsLeaveTheRegistry: what a schedule starts needs no right on the registry, which iam.yaml says of it.
+func TestE2ENightsLeaveTheRegistry(t *testing.T) {
+	w := newIAMWorld(t)
+	const without = "launcher bucket/registry roles/storage.objectUser"
+	for _, s := range []seen{{"staged", terraform.Launcher, launches}, {"exported", terraform.Launcher, staging}} {
+		if r := w.with(s, without); r.code != 0 {
+			t.Errorf("%s: %d\n%s\n%s", s.script, r.code, r.out, r.errOut)
+		}
+	}
+	if r := w.with(seen{"concluded", terraform.Launcher, promotes}, without); r.code == 0 {
+		t.Error("the registry was written without the right")
+	}
+}
+
 // TestE2EDoctorNamesTheBinding: with any binding less, the doctor fails and names that one, with the command that mends it. Its
 // owner sees all of them, the launcher its own.
 func TestE2EDoctorNamesTheBinding(t *testing.T) {

@@ -84,7 +84,7 @@ func TestKeysAreRefused(t *testing.T) {
 	key := file("key.json", `{"type":"service_account","client_email":"a@b.iam.gserviceaccount.com","private_key":"`+private+`"}`)
 	for name, tc := range map[string]struct {
 		credentials string
-		emulator    string
+		emulator    []string // empty, or what the variable is set to
 		refused     string
 	}{
 		"a key":                      {credentials: key, refused: "the key of a service account"},
@@ -95,10 +95,14 @@ func TestKeysAreRefused(t *testing.T) {
 		"no file":                    {credentials: filepath.Join(dir, "nowhere"), refused: "no such file"},
 		"no JSON":                    {credentials: file("text", private), refused: "not their JSON"},
 		"nothing":                    {},
-		"a key, and an emulator":     {credentials: key, emulator: "127.0.0.1:1"},
-		"a key, an emulator's blank": {credentials: key, refused: "the key of a service account"},
+		"a key, and an emulator":     {credentials: key, emulator: []string{"127.0.0.1:1"}},
+		"a key, an emulator's blank": {credentials: key, emulator: []string{""}, refused: "the key of a service account"},
 	} {
-		w := World{Env: envconfig.MapLookuper(map[string]string{"GOOGLE_APPLICATION_CREDENTIALS": tc.credentials, "STORAGE_EMULATOR_HOST": tc.emulator})}
+		env := map[string]string{"GOOGLE_APPLICATION_CREDENTIALS": tc.credentials}
+		for _, host := range tc.emulator {
+			env["STORAGE_EMULATOR_HOST"] = host
+		}
+		w := World{Env: envconfig.MapLookuper(env)}
 		var target struct{}
 		err := w.Environment(t.Context(), &target, "")
 		var setup *cloud.SetupError

@@ -2,7 +2,7 @@
 # `make acceptance PROJECT=...`: the whole way in a real project, from nothing to a nightly sweep and back to nothing, with
 # every expectation stated before it is checked. docs/acceptance.md says what it needs, costs and proves.
 #
-#   PROJECT  the project (required)           REGION   us-central1
+#   PROJECT  the project (required)           REGION   us-central1 (destroy: that of the run)
 #   NAME     begins every name it creates     MACHINE  machine type of the sweeps
 #   DRY=1    print it all and do nothing      YES=1    do not ask
 #   acceptance.sh destroy   removes what a run called NAME has left
@@ -30,6 +30,8 @@ fail() { echo "acceptance: $*" >&2; exit 1; }
 case $PROJECT in *[!a-z0-9-]* | "") fail "PROJECT=\"$PROJECT\": give a project's id: make acceptance PROJECT=my-project" ;; esac
 case $NAME in *[!a-z0-9-]* | [!a-z]* | *-) fail "NAME=\"$NAME\": use up to 17 of a-z, 0-9 and '-', from a letter on" ;; esac
 [ ${#NAME} -le 17 ] || fail "NAME=\"$NAME\" has more than 17 characters"
+# With another region than the run's, Terraform would replace everything before it destroys it.
+[ "${1:-}" != destroy ] || [ ! -f "$WORK/region" ] || REGION=$(cat "$WORK/region")
 case $REGION$MACHINE in *[!a-z0-9-]*) fail "REGION=\"$REGION\", MACHINE=\"$MACHINE\": use names such as us-central1 and n2-highmem-2" ;; esac
 
 # run runs a command and shows it; dry, it only shows it. ask does the same where the answer matters, and gives $1 when dry.
@@ -108,6 +110,7 @@ login() {
   run gcloud auth application-default print-access-token >/dev/null
   run gcloud projects describe "$PROJECT" --format='value(projectNumber)'
   [ -n "$DRY" ] || echo "$account" >"$WORK/account"
+  [ -n "$DRY" ] || echo "$REGION" >"$WORK/region"
 }
 
 build() { run make build; }

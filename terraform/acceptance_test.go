@@ -286,6 +286,32 @@ func TestAcceptanceInterruptedAndRemoved(t *testing.T) {
 	}
 }
 
+// TestAcceptanceRemovesWhereItWas: another region than the run's would have Terraform replace everything before it destroys it.
+func TestAcceptanceRemovesWhereItWas(t *testing.T) {
+	t.Parallel()
+	for _, later := range []string{"REGION=", "REGION=us-central1"} { // make gives the first where nothing is said
+		r := newRun(t)
+		r.do("", "REGION=europe-west4", "FAIL=launcher plan")
+		r.says("stopped in 12. quote")
+		r.do("destroy", later)
+		if r.code != 0 || r.file("state") != "" {
+			t.Errorf("exit code %d:\n%s", r.code, r.out)
+		}
+		planned := 0
+		for _, call := range r.calls {
+			if strings.Contains(call, "-var location=") {
+				planned++
+				if !strings.Contains(call, "-var location=europe-west4 ") {
+					t.Errorf("elsewhere: %s", call)
+				}
+			}
+		}
+		if planned != 2 {
+			t.Errorf("applied and destroyed in %q", r.calls)
+		}
+	}
+}
+
 func TestAcceptanceAsksFirst(t *testing.T) {
 	r := newRun(t)
 	r.do("", "YES=")

@@ -5,7 +5,7 @@ locals {
   buckets = {
     # A dataset of 130,000,000 rows weighs gigabytes and can be staged again: a week is enough to notice a mistake.
     datasets = { versioning = false, soft_delete = 7 * local.day }
-    # Heartbeats and checkpoints are rewritten every minute, and soft deletion would bill every one of them.
+    # Heartbeats are rewritten every ten seconds, checkpoints less often, and soft deletion would bill every one of them.
     sweeps   = { versioning = false, soft_delete = 0 }
     registry = { versioning = true, soft_delete = var.registry_undo_days * local.day }
   }

@@ -20,7 +20,7 @@ import (
 
 var update = flag.Bool("update", false, "write tests/golden anew")
 
-// deployment is what the golden bindings are of; tests/iam.tftest.hcl plans the same two.
+// deployment is what the golden bindings are of; tests/defaults.tftest.hcl and tests/everything.tftest.hcl plan the same two.
 type deployment struct {
 	file   string
 	people map[string][]string

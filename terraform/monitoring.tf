@@ -30,6 +30,10 @@ locals {
 
   # The model of a scheduled sweep, as package sweep reads it: model, or else name.
   models = { for k, s in var.sweeps : k => try(yamldecode(s.spec).model, yamldecode(s.spec).name) }
+
+  # Hours within which it has to give another winner: as said, or else a day and one for the end of summer time, where the schedule
+  # starts it every day. For a longer pause no time can be watched over. 0 is never.
+  winner_within = { for k, s in var.sweeps : k => s.winner_within != null ? s.winner_within : can(regex("^\\S+ \\S+ \\* \\* \\*$", s.schedule)) ? 25 : 0 }
 }
 
 resource "google_logging_metric" "counter" {
@@ -119,14 +123,20 @@ locals {
         window = 15 * local.minute, aligner = "ALIGN_SUM", comparison = "COMPARISON_GT", limit = 2, lasting = "0s", absent = null
         advice = "The aggregator answers with errors. Its log says what fails; sweeps stay open until it works."
       }
+      # Not all errors are answers: a damaged result is passed over, and a process that ran out of memory answers nothing.
+      "aggregator errors" = {
+        filter = "metric.type=\"${local.metrics["aggregator-errors"]}\" resource.type=\"cloud_run_revision\""
+        window = 5 * local.minute, aligner = "ALIGN_SUM", comparison = "COMPARISON_GT", limit = 0, lasting = "0s", absent = null
+        advice = "The aggregator has logged an error. Its log says which, and of which sweep. What failed is tried again; an error that does not come again has passed, but for a damaged result, which counts as a failed trial."
+      }
     },
     # Cloud Monitoring adds up over 25 hours at most. A sum that has become empty counts as below the limit.
     { for k, s in var.sweeps : "no winner of ${k}" => {
       filter = "metric.type=\"${local.metrics["sweeps-concluded"]}\" resource.type=\"cloud_run_revision\" metric.labels.outcome=\"winner\" metric.labels.model=\"${local.models[k]}\""
-      window = s.winner_within * 60 * local.minute, aligner = "ALIGN_SUM", comparison = "COMPARISON_LT", limit = 1, lasting = "300s"
+      window = local.winner_within[k] * 60 * local.minute, aligner = "ALIGN_SUM", comparison = "COMPARISON_LT", limit = 1, lasting = "300s"
       absent = "EVALUATION_MISSING_DATA_ACTIVE"
-      advice = "For ${s.winner_within} hours no sweep has given ${local.models[k]} a new version. `launcher ls` shows the sweeps, and the log of the Cloud Run job ${var.name}-sweep-${k} whether they are started."
-    } if s.winner_within != null && !s.paused },
+      advice = "For ${local.winner_within[k]} hours no sweep has given ${local.models[k]} a new version. `launcher ls` shows the sweeps, and the log of the Cloud Run job ${var.name}-sweep-${k} whether they are started."
+    } if local.winner_within[k] > 0 && !s.paused },
   )
 }
 

@@ -1,4 +1,8 @@
 # Container images. The model registry is a bucket; see buckets.tf.
+#
+# No policy cleans up: a tag that cannot be moved cannot be deleted either, nor the image that has it, and make push pushes
+# nothing without a tag. Policies beside immutable tags only look as if they deleted something (kubernetes/k8s.io#8010). An
+# image has some 30 MB, so a year of weekly versions costs cents.
 
 resource "google_artifact_registry_repository" "images" {
   project       = var.project
@@ -11,22 +15,6 @@ resource "google_artifact_registry_repository" "images" {
 
   docker_config {
     immutable_tags = true # a sweep that is repeated must run what ran before
-  }
-
-  cleanup_policies {
-    id     = "keep-the-last-ten"
-    action = "KEEP"
-    most_recent_versions {
-      keep_count = 10
-    }
-  }
-
-  cleanup_policies {
-    id     = "delete-after-half-a-year"
-    action = "DELETE"
-    condition {
-      older_than = "15552000s"
-    }
   }
 
   depends_on = [google_project_service.coppice, google_kms_crypto_key_iam_member.table]

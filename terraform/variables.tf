@@ -68,7 +68,7 @@ variable "images" {
 }
 
 variable "sweeps" {
-  description = "Scheduled sweeps by name: cron schedule, its time zone, the text of the sweep.yaml, whether it is paused, and within how many hours (1 to 25) after the last winner there has to be another one."
+  description = "Scheduled sweeps by name: cron schedule, its time zone, the text of the sweep.yaml, whether it is paused, and within how many hours (1 to 25) after the last winner there has to be another one, or somebody is told: 25 where it is started every day, 0 for never."
   type = map(object({
     schedule      = string
     time_zone     = optional(string, "Etc/UTC")
@@ -99,8 +99,8 @@ variable "sweeps" {
     error_message = "Two sweeps have the same name in their specs. It begins the id of what they start, so at the same time of day they would be one sweep: give each a name of its own."
   }
   validation {
-    condition     = alltrue([for s in values(var.sweeps) : s.winner_within == null ? true : s.winner_within >= 1 && s.winner_within <= 25 && floor(s.winner_within) == s.winner_within])
-    error_message = "winner_within is a whole number of hours from 1 to 25, the longest time over which Cloud Monitoring adds up."
+    condition     = alltrue([for s in values(var.sweeps) : s.winner_within == null ? true : s.winner_within >= 0 && s.winner_within <= 25 && floor(s.winner_within) == s.winner_within])
+    error_message = "winner_within is a whole number of hours from 1 to 25, the longest time over which Cloud Monitoring adds up, or 0 for never."
   }
 }
 

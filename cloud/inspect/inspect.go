@@ -29,11 +29,17 @@ import (
 
 // Bounds of a call.
 const (
-	callLimit  = 20 * time.Second
-	retryFor   = 30 * time.Second
-	maxAnswer  = 8 << 20 // a region's description has 100 KB, a large project's policy 1 MB
-	pageLimit  = 50
+	callLimit = 20 * time.Second
+	retryFor  = 30 * time.Second
+	maxAnswer = 8 << 20 // a region's description has 100 KB, a large project's policy 1 MB
+	pageLimit = 50
+)
+
+// What a token is asked for. tokeninfo names the caller only for a token that has the second, too: a person's login has it
+// anyway, a token that is made for an account (by impersonation, in Cloud Run, on a machine) only if it is asked for.
+const (
 	cloudScope = "https://www.googleapis.com/auth/cloud-platform"
+	emailScope = "https://www.googleapis.com/auth/userinfo.email"
 )
 
 // Options say which project is looked at.
@@ -64,11 +70,11 @@ func New(ctx context.Context, o Options) (*Client, error) {
 		}
 		return newClient(&http.Client{}, nil, o, func(service string) string { return "http://" + o.Endpoint + "/" + service }), nil
 	}
-	creds, err := transport.Creds(ctx, option.WithScopes(cloudScope))
+	creds, err := transport.Creds(ctx, option.WithScopes(cloudScope, emailScope))
 	if err != nil {
 		return nil, cloud.Dial("Google Cloud", err)
 	}
-	client, _, err := htransport.NewClient(ctx, option.WithScopes(cloudScope))
+	client, _, err := htransport.NewClient(ctx, option.WithCredentials(creds))
 	if err != nil {
 		return nil, cloud.Dial("Google Cloud", err)
 	}
@@ -174,7 +180,7 @@ func translate(what string, err error) error {
 	return fmt.Errorf("read %s: %w", what, err)
 }
 
-// project is a project's id as it may stand in a path.
+// projectPattern is a project's id as it may stand in a path.
 var projectPattern = regexp.MustCompile(`^[a-z0-9:.-]{1,100}$`)
 
 // path is a path of which the parts are escaped.
@@ -186,7 +192,8 @@ func path(format string, parts ...string) string {
 	return fmt.Sprintf(format, escaped...)
 }
 
-// Caller is the e-mail address of whose credentials are used.
+// Caller is the e-mail address of whose credentials are used; "" where their token does not say, as that of a machine which
+// was started without the scope.
 func (c *Client) Caller(ctx context.Context) (string, error) {
 	form := url.Values{}
 	if c.token != nil {

@@ -2,11 +2,18 @@ package inspect
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/base64"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -83,6 +90,64 @@ func TestProject(t *testing.T) {
 	c.opts.Project = "a/b"
 	if _, err := c.Number(ctx); !errors.As(err, &setup) {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestCallerOfAnAccount is what the launcher's account meets: Google names an account only to a token that was asked for with
+// the scope of e-mail addresses. The token of New comes from a real exchange, and whoever answers looks at what it was asked for.
+func TestCallerOfAnAccount(t *testing.T) {
+	const who = "coppice-launcher@p1.iam.gserviceaccount.com"
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exchanges := 0
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /token", func(w http.ResponseWriter, r *http.Request) {
+		exchanges++
+		var claims struct {
+			Scope string `json:"scope"`
+		}
+		parts := strings.Split(r.FormValue("assertion"), ".")
+		if text, err := base64.RawURLEncoding.DecodeString(parts[min(1, len(parts)-1)]); err != nil || json.Unmarshal(text, &claims) != nil {
+			t.Errorf("an exchange of %q", parts)
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"access_token": claims.Scope, "token_type": "Bearer", "expires_in": 3600})
+	})
+	mux.HandleFunc("POST /oauth2.googleapis.com/tokeninfo", func(w http.ResponseWriter, r *http.Request) {
+		scopes := strings.Fields(r.FormValue("access_token"))
+		if header := r.Header.Get("Authorization"); header != "Bearer "+strings.Join(scopes, " ") || !slices.Contains(scopes, "https://www.googleapis.com/auth/cloud-platform") {
+			t.Errorf("called with %q about a token for %q", header, scopes)
+		}
+		info := map[string]string{"scope": strings.Join(scopes, " ")}
+		if slices.Contains(scopes, "https://www.googleapis.com/auth/userinfo.email") {
+			info["email"] = who
+		}
+		_ = json.NewEncoder(w).Encode(info)
+	})
+	s := httptest.NewServer(mux)
+	defer s.Close()
+	text, err := json.Marshal(map[string]string{"type": "service_account", "client_email": who, "token_uri": s.URL + "/token",
+		"private_key": string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "credentials.json")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", file)
+	c, err := New(t.Context(), Options{Project: "p1", Location: "us-central1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.address = func(service string) string { return s.URL + "/" + service }
+	if email, err := c.Caller(t.Context()); err != nil || email != who || exchanges != 1 {
+		t.Errorf("%q, %v, after %d exchanges", email, err, exchanges)
 	}
 }
 

@@ -6,7 +6,8 @@
 //
 // Not imitated, and answered with 501: enabled services, regions, quotas, machine types, images, and everything that changes
 // anything. Policies are those of the local cloud's table of rights and have no conditions and no etags; a bucket has a name
-// and a place and no other settings.
+// and a place and no other settings. There are no tokens: who is calling follows from the address that is called, and tokeninfo
+// always says it, where Google's leaves the e-mail address out for a token without the scope userinfo.email.
 package restemu
 
 import (

@@ -123,7 +123,7 @@ run "bootstrap" {
   }
 
   assert {
-    condition     = toset(keys(google_monitoring_alert_policy.alert)) == toset(["sweep failed", "launcher failed", "messages given up", "aggregator failing"])
+    condition     = toset(keys(google_monitoring_alert_policy.alert)) == toset(["sweep failed", "launcher failed", "messages given up", "aggregator failing", "aggregator errors"])
     error_message = "The alerts that need no schedule are always there."
   }
 

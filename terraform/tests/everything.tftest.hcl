@@ -232,7 +232,7 @@ run "kept_and_watched" {
   }
 
   assert {
-    condition     = toset(keys(google_monitoring_alert_policy.alert)) == toset(["sweep failed", "launcher failed", "messages given up", "aggregator failing", "no winner of nightly"])
+    condition     = toset(keys(google_monitoring_alert_policy.alert)) == toset(["sweep failed", "launcher failed", "messages given up", "aggregator failing", "aggregator errors", "no winner of nightly"])
     error_message = "A sweep with winner_within has an alert of its own."
   }
 
@@ -252,6 +252,15 @@ run "kept_and_watched" {
       google_monitoring_alert_policy.alert["no winner of nightly"].conditions[0].condition_threshold[0].evaluation_missing_data == "EVALUATION_MISSING_DATA_ACTIVE"
     )
     error_message = "No winner in time counts for the spec's model, and silence counts, too."
+  }
+
+  assert {
+    condition = (
+      strcontains(google_monitoring_alert_policy.alert["aggregator errors"].conditions[0].condition_threshold[0].filter, "metric.type=\"logging.googleapis.com/user/coppice/aggregator-errors\"") &&
+      google_monitoring_alert_policy.alert["aggregator errors"].conditions[0].condition_threshold[0].comparison == "COMPARISON_GT" &&
+      google_monitoring_alert_policy.alert["aggregator errors"].conditions[0].condition_threshold[0].threshold_value == 0
+    )
+    error_message = "Every error that the aggregator logs is told."
   }
 
   assert {
@@ -318,6 +327,26 @@ run "not_measured" {
       length([for e in google_cloud_run_v2_service.aggregator["aggregator"].template[0].containers[0].env : e if e.name == "OTEL_EXPORTER_OTLP_ENDPOINT"]) == 0
     )
     error_message = "Nothing is pushed without an address."
+  }
+}
+
+run "told_by_default" {
+  variables {
+    sweeps = {
+      daily   = { schedule = "30 2 * * *", spec = "name: daily\nmetric: auc\n" }
+      hourly  = { schedule = "0 */6 * * *", spec = "name: hourly\nmetric: auc\n", winner_within = 7 }
+      off     = { schedule = "0 3 * * *", spec = "name: off\nmetric: auc\n", winner_within = 0 }
+      paused  = { schedule = "0 3 * * *", spec = "name: paused\nmetric: auc\n", paused = true }
+      weekly  = { schedule = "0 4 * * 0", spec = "name: weekly\nmetric: auc\n" }
+      monthly = { schedule = "0 4 1 * *", spec = "name: monthly\nmetric: auc\n" }
+    }
+  }
+
+  assert {
+    condition = { for k, p in google_monitoring_alert_policy.alert : k => p.conditions[0].condition_threshold[0].aggregations[0].alignment_period if startswith(k, "no winner of") } == {
+      "no winner of daily" = "90000s", "no winner of hourly" = "25200s"
+    }
+    error_message = "What is started every day has to give a winner every day, unless it is said otherwise."
   }
 }
 

@@ -252,6 +252,14 @@ run "sweeps_8" {
   expect_failures = [var.sweeps]
 }
 
+run "sweeps_9" {
+  command = plan
+  variables {
+    sweeps = { nightly = { schedule = "0 2 * * *", spec = "name: a\nmetric: auc\n", winner_within = -1 } }
+  }
+  expect_failures = [var.sweeps]
+}
+
 run "stages_1" {
   command = plan
   variables {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -164,6 +165,9 @@ func (d *Doctor) add(check string, v Verdict, where, mend, format string, args .
 // ownLogin is how a person becomes one who may see everything.
 const ownLogin = "gcloud auth application-default login"
 
+// servicePattern is the service in the address that an error of cloud/inspect names.
+var servicePattern = regexp.MustCompile(`https://([a-z0-9-]{1,63}\.googleapis\.com)(?:/|$)`)
+
 // unread is why something could not be looked at, and what to do about it.
 func (d *Doctor) unread(err error) (why, mend string) {
 	var denied *cloud.PermissionError
@@ -176,7 +180,11 @@ func (d *Doctor) unread(err error) (why, mend string) {
 			who = "the caller"
 		}
 		if strings.HasPrefix(denied.Hint, "enable") {
-			return "the service that would tell is not enabled", d.gcloud("services enable", "serviceusage.googleapis.com cloudresourcemanager.googleapis.com")
+			m := servicePattern.FindStringSubmatch(denied.What)
+			if m == nil {
+				return "the service that would tell is not enabled", apply
+			}
+			return m[1] + ", which would tell, is not enabled", d.gcloud("services enable", m[1])
 		}
 		return who + " may not look; whoever made the deployment may, with a login of their own", ownLogin
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -95,6 +94,7 @@ func TestFindings(t *testing.T) {
 		"no such project":    {func(_ *Doctor, f *fake) { f.errs["Number"] = denied }, "", "credentials", NotChecked, owner + " may not look", ""},
 		"api":                {func(_ *Doctor, f *fake) { f.enabled = drop(f.enabled, "batch.googleapis.com") }, "", "service", Problem, "batch.googleapis.com is not enabled", "gcloud services enable batch.googleapis.com --project p1"},
 		"lesser api":         {func(_ *Doctor, f *fake) { f.enabled = drop(f.enabled, "run.googleapis.com") }, "", "service", Warning, "run.googleapis.com", "gcloud services enable run.googleapis.com"},
+		"measurements":       {func(_ *Doctor, f *fake) { f.enabled = drop(f.enabled, "telemetry.googleapis.com") }, "", "service", Warning, "telemetry.googleapis.com", "gcloud services enable telemetry.googleapis.com"},
 		"apis unknown":       {func(_ *Doctor, f *fake) { f.errs["Enabled"] = cloud.ErrNotImitated }, "", "service", NotChecked, "does not imitate", ""},
 		"no bucket":          {func(_ *Doctor, f *fake) { delete(f.buckets, "s") }, "", "bucket", Problem, "COPPICE_SWEEPS_BUCKET names it", apply},
 		"bucket elsewhere":   {func(_ *Doctor, f *fake) { change(f, "d", func(b *cloud.Bucket) { b.Location = "eu" }) }, "", "bucket", Problem, "in eu and the machines are in us-central1", "relocate gs://d --location=us-central1"},
@@ -121,16 +121,23 @@ func TestFindings(t *testing.T) {
 		"machines":          {func(_ *Doctor, f *fake) { quota(f, "INSTANCES", 1, 0) }, "", "quota", Problem, "need 2 machines", "quotas"},
 		"quota unknown":     {func(_ *Doctor, f *fake) { delete(f.region.Quotas, "INSTANCES") }, "", "quota", NotChecked, "does not show it", "quotas"},
 		"series unknown":    {func(*Doctor, *fake) {}, "{type: c4d-highmem-8-lssd, vms: 2, threads_per_task: 1}", "quota", NotChecked, "quota of c4d", "quotas"},
-		"region unknown":    {func(_ *Doctor, f *fake) { f.errs["Region"] = denied }, "", "quota", NotChecked, "may not look", ""},
-		"not offered":       {func(_ *Doctor, f *fake) { f.offered = nil }, "", "machine", Problem, "no zone has it", "gcloud compute machine-types list"},
-		"not in one zone":   {func(_ *Doctor, f *fake) { f.offered["us-central1-b"] = nil }, "{type: n2-highmem-2, vms: 2, threads_per_task: 1, zones: [us-central1-a, us-central1-b]}", "machine", Warning, "us-central1-b has none", "machine-types list"},
-		"fallback":          {func(*Doctor, *fake) {}, "{type: n2-highmem-2, threads_per_task: 1, fallback: [{type: n2-highmem-4}]}", "machine", Warning, "no zone has it", "machine-types list"},
-		"offers unknown":    {func(_ *Doctor, f *fake) { f.errs["Offered"] = empty }, "", "machine", NotChecked, "no route", ""},
-		"not staged":        {func(d *Doctor, _ *fake) { d.Datasets = blob.Memory() }, "", "dataset", Problem, "not staged", "launcher stage dataset.yaml"},
-		"dataset cut":       {func(d *Doctor, _ *fake) { d.Datasets = cut(t, store) }, "", "dataset", Problem, "is missing, or has not the", "launcher stage dataset.yaml"},
-		"dataset denied":    {func(d *Doctor, _ *fake) { d.Datasets = refusing{store, denied} }, "", "dataset", NotChecked, "may not look", ""},
-		"does not fit":      {func(*Doctor, *fake) {}, "{type: n2-highmem-2, threads_per_task: 64}", "sweep", Problem, "no trial fits", ""},
-		"rule of Batch":     {func(d *Doctor, _ *fake) { d.Jobs = &jobs{err: errors.New("rule broken")} }, "", "sweep", Problem, "rule broken", ""},
+		"region disabled":   {func(_ *Doctor, f *fake) { f.errs["Region"] = disabled("compute") }, "", "quota", NotChecked, "compute.googleapis.com, which would tell, is not enabled", "gcloud services enable compute.googleapis.com --project p1"},
+		"images disabled":   {func(_ *Doctor, f *fake) { f.errs["Image"] = disabled("artifactregistry") }, "", "image", NotChecked, "is not enabled", "gcloud services enable artifactregistry.googleapis.com --project p1"},
+		"policies disabled": {func(_ *Doctor, f *fake) { f.errs["Policy"] = disabled("pubsub") }, "", "right", NotChecked, "pubsub.googleapis.com, which would tell, is not enabled", "gcloud services enable pubsub.googleapis.com --project p1"},
+		"policies lost":     {func(_ *Doctor, f *fake) { f.errs["Policy"] = empty }, "", "right", NotChecked, "no route", ""},
+		"dataset disabled": {func(d *Doctor, _ *fake) {
+			d.Datasets = refusing{store, &cloud.PermissionError{What: "bucket d", Hint: "enable"}}
+		}, "", "dataset", NotChecked, "is not enabled", apply},
+		"region unknown":  {func(_ *Doctor, f *fake) { f.errs["Region"] = denied }, "", "quota", NotChecked, "may not look", ""},
+		"not offered":     {func(_ *Doctor, f *fake) { f.offered = nil }, "", "machine", Problem, "no zone has it", "gcloud compute machine-types list"},
+		"not in one zone": {func(_ *Doctor, f *fake) { f.offered["us-central1-b"] = nil }, "{type: n2-highmem-2, vms: 2, threads_per_task: 1, zones: [us-central1-a, us-central1-b]}", "machine", Warning, "us-central1-b has none", "machine-types list"},
+		"fallback":        {func(*Doctor, *fake) {}, "{type: n2-highmem-2, threads_per_task: 1, fallback: [{type: n2-highmem-4}]}", "machine", Warning, "no zone has it", "machine-types list"},
+		"offers unknown":  {func(_ *Doctor, f *fake) { f.errs["Offered"] = empty }, "", "machine", NotChecked, "no route", ""},
+		"not staged":      {func(d *Doctor, _ *fake) { d.Datasets = blob.Memory() }, "", "dataset", Problem, "not staged", "launcher stage dataset.yaml"},
+		"dataset cut":     {func(d *Doctor, _ *fake) { d.Datasets = cut(t, store) }, "", "dataset", Problem, "is missing, or has not the", "launcher stage dataset.yaml"},
+		"dataset denied":  {func(d *Doctor, _ *fake) { d.Datasets = refusing{store, denied} }, "", "dataset", NotChecked, "may not look", ""},
+		"does not fit":    {func(*Doctor, *fake) {}, "{type: n2-highmem-2, threads_per_task: 64}", "sweep", Problem, "no trial fits", ""},
+		"rule of Batch":   {func(d *Doctor, _ *fake) { d.Jobs = &jobs{err: errors.New("rule broken")} }, "", "sweep", Problem, "rule broken", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFake(t)
@@ -178,15 +185,18 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestServicesAreTerraforms: what the doctor wants enabled is what Terraform enables.
-func TestServicesAreTerraforms(t *testing.T) {
-	text, err := os.ReadFile("../../../terraform/services.tf")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range services {
-		if !bytes.Contains(text, []byte(`"`+s.name+`"`)) {
-			t.Errorf("terraform does not enable %s", s.name)
+// disabled is what cloud/inspect says of a service that the project has not enabled.
+func disabled(service string) error {
+	return cloud.Forbidden("https://"+service+".googleapis.com/v1/projects/p1/x", errors.New("SERVICE_DISABLED"))
+}
+
+// TestNotCheckedMendsWhatItSays: a login of one's own mends only what somebody else may see.
+func TestNotCheckedMendsWhatItSays(t *testing.T) {
+	f := newFake(t)
+	f.errs["Policy"] = errors.New("no route to host")
+	for _, found := range examineSweep(t, newDoctor(t, f), nil).Findings {
+		if found.Check == "right" && found.Verdict == NotChecked && strings.Contains(found.What, "no route") && found.Mend != "" {
+			t.Errorf("%+v", found)
 		}
 	}
 }

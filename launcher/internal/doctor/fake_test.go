@@ -39,7 +39,7 @@ func account(identity string) string { return "coppice-" + identity + "@p1.iam.g
 func deployment() Deployment {
 	return Deployment{
 		sweep.Deployment{Project: project, Location: "us-central1", DatasetsBucket: "d", SweepsBucket: "s", RegistryBucket: "r",
-			ScoresTopic: "coppice-scores", Subscription: "coppice-aggregator"},
+			ScoresTopic: "coppice-scores", Subscription: "coppice-aggregator", OTLPEndpoint: "https://telemetry.googleapis.com"},
 		sweep.BatchEnv{TaskImage: registry + "coppice-task:v1", LauncherImage: registry + "coppice-launcher:v1", ServiceAccount: account("task"),
 			StageAccount: account("stager"), JobsTopic: "projects/p1/topics/coppice-jobs"},
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
 	"coppice/cloud"
 )
@@ -56,6 +57,16 @@ var services = []struct {
 	{"run.googleapis.com", Warning, "runs the aggregator and scheduled launchers"},
 	{"cloudscheduler.googleapis.com", Warning, "starts what is scheduled, and reconciles"},
 	{"monitoring.googleapis.com", Warning, "has dashboard and alerts"},
+	{"cloudbilling.googleapis.com", Warning, "tells prices"},
+	{telemetryService, Warning, "takes what is measured"},
+}
+
+// telemetryService is needed where measurements go to it, and not where they go to a collector or nowhere.
+const telemetryService = "telemetry.googleapis.com"
+
+// uses says whether the deployment has any use for a service.
+func (d *Doctor) uses(service string) bool {
+	return service != telemetryService || strings.TrimSuffix(d.Deployment.OTLPEndpoint, "/") == "https://"+telemetryService
 }
 
 // services looks at which are enabled.
@@ -67,6 +78,9 @@ func (d *Doctor) services(ctx context.Context) {
 		return
 	}
 	for _, s := range services {
+		if !d.uses(s.name) {
+			continue
+		}
 		if slices.Contains(enabled, s.name) {
 			d.add("service", OK, where, "", "%s is enabled", s.name)
 			continue

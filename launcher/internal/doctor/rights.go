@@ -43,7 +43,7 @@ func (d *Doctor) email(identity string) string {
 	return d.name + "-" + identity + "@" + d.Deployment.Project + ".iam.gserviceaccount.com"
 }
 
-// examined are the identities whose rights are looked at, with the reason where one of the others is not.
+// examined are the identities whose rights are looked at; rights adds one finding that names the others.
 var examined = []string{terraform.Launcher, terraform.Task, terraform.Stager, terraform.Aggregator, "pubsub_agent"}
 
 // rights compares the table with what is given.
@@ -119,10 +119,15 @@ func (d *Doctor) resourcesOf(resource string) (rs []cloud.Resource, why string) 
 	case terraform.Images:
 		return []cloud.Resource{d.repository()}, ""
 	}
+	const unknown = "its name is not known"
 	switch {
+	case kind == "account" && d.email(name) == "":
+		return nil, unknown
 	case kind == "account":
 		return one(d.email(name))
-	case resource == "topic/dead_letters" && d.name != "":
+	case resource == "topic/dead_letters" && d.name == "":
+		return nil, unknown
+	case resource == "topic/dead_letters":
 		return one(d.topic(d.Deployment.ScoresTopic + "-dead"))
 	case d.Deployment.JobsTopic == "":
 		return nil, "COPPICE_JOBS_TOPIC is not set: Batch tells nobody of its jobs"
@@ -131,7 +136,7 @@ func (d *Doctor) resourcesOf(resource string) (rs []cloud.Resource, why string) 
 	case resource == "subscription/jobs" && d.name != "":
 		return one(d.subscription(d.name + "-jobs"))
 	}
-	return nil, "its name is not known"
+	return nil, unknown
 }
 
 func (d *Doctor) topic(name string) string { return d.full("topics", name) }
@@ -161,20 +166,19 @@ func (d *Doctor) repository() cloud.Resource {
 func (d *Doctor) grant(ctx context.Context, b terraform.Binding, member string, r cloud.Resource) {
 	f := Finding{Check: "right", Where: b.Identity + " on " + short(r),
 		Binding: &Binding{Identity: b.Identity, Resource: b.Resource, Role: b.Role, Member: member, On: r.Name}}
-	f.Verdict, f.What = d.given(ctx, b.Role, member, r)
+	f.Verdict, f.What, f.Mend = d.given(ctx, b.Role, member, r)
 	switch f.Verdict {
 	case Problem, Warning:
 		f.What += "; needed: " + b.Why
 		f.Mend = d.addBinding(r, member, b.Role)
-	case NotChecked:
-		f.Mend = ownLogin
-	case OK:
+	case NotChecked, OK:
 	}
 	d.findings = append(d.findings, f)
 }
 
-// given decides by policies, and by the caller's own permissions where he may not read them.
-func (d *Doctor) given(ctx context.Context, role, member string, r cloud.Resource) (Verdict, string) {
+// given decides by policies, and by the caller's own permissions where he may not read them. mend is what would let it look,
+// where it could not.
+func (d *Doctor) given(ctx context.Context, role, member string, r cloud.Resource) (v Verdict, what, mend string) {
 	project := cloud.Resource{Kind: "project", Name: d.Deployment.Project}
 	policies := []cloud.Resource{r, project}
 	if r == project {
@@ -188,15 +192,15 @@ func (d *Doctor) given(ctx context.Context, role, member string, r cloud.Resourc
 		case err != nil && self:
 			return d.own(ctx, role, r)
 		case errors.Is(err, cloud.ErrNotThere):
-			return Problem, role + ": " + at.String() + " does not exist"
+			return Problem, role + ": " + at.String() + " does not exist", ""
 		case err != nil:
-			why, _ := d.unread(err)
-			return NotChecked, fmt.Sprintf("%s: the policy of %s cannot be read: %s", role, short(at), why)
+			why, mend := d.unread(err)
+			return NotChecked, fmt.Sprintf("%s: the policy of %s cannot be read: %s", role, short(at), why), mend
 		case slices.Contains(policy[role], member):
 			if at != r {
-				return OK, role + " is given on the project"
+				return OK, role + " is given on the project", ""
 			}
-			return OK, role + " is given"
+			return OK, role + " is given", ""
 		}
 		for _, other := range slices.Sorted(maps.Keys(policy)) {
 			if slices.Contains(policy[other], member) && d.Table.Roles[other] == nil {
@@ -205,14 +209,14 @@ func (d *Doctor) given(ctx context.Context, role, member string, r cloud.Resourc
 		}
 	}
 	if self { // a group, a folder or another role may give it
-		if v, what := d.own(ctx, role, r); v == OK {
-			return v, what
+		if v, what, _ := d.own(ctx, role, r); v == OK {
+			return v, what, ""
 		}
 	}
 	if len(others) > 0 {
-		return Warning, fmt.Sprintf("%s is not given; whether %s holds what is needed is not known", role, strings.Join(others, ", "))
+		return Warning, fmt.Sprintf("%s is not given; whether %s holds what is needed is not known", role, strings.Join(others, ", ")), ""
 	}
-	return Problem, role + " is missing"
+	return Problem, role + " is missing", ""
 }
 
 // short is a resource without the project that it is in.
@@ -221,22 +225,22 @@ func short(r cloud.Resource) string {
 	return r.Kind + " " + name
 }
 
-// own asks which permissions of the role the caller has, wherever they come from.
-func (d *Doctor) own(ctx context.Context, role string, r cloud.Resource) (Verdict, string) {
+// own asks which permissions of the role the caller has, wherever they come from; mend is as of given.
+func (d *Doctor) own(ctx context.Context, role string, r cloud.Resource) (v Verdict, what, mend string) {
 	wanted := d.Table.Roles[role]
 	held, err := d.Cloud.Held(ctx, r, wanted)
 	if errors.Is(err, cloud.ErrNotThere) {
-		return Problem, role + ": " + r.String() + " does not exist"
+		return Problem, role + ": " + r.String() + " does not exist", ""
 	}
 	if err != nil {
-		why, _ := d.unread(err)
-		return NotChecked, fmt.Sprintf("%s: what the caller may do on %s cannot be asked: %s", role, r, why)
+		why, mend := d.unread(err)
+		return NotChecked, fmt.Sprintf("%s: what the caller may do on %s cannot be asked: %s", role, r, why), mend
 	}
 	missing := slices.DeleteFunc(slices.Clone(wanted), func(p string) bool { return slices.Contains(held, p) })
 	if len(missing) == 0 {
-		return OK, "the permissions of " + role + " are held"
+		return OK, "the permissions of " + role + " are held", ""
 	}
-	return Problem, fmt.Sprintf("%s is missing: the caller does not have %s", role, strings.Join(missing, ", "))
+	return Problem, fmt.Sprintf("%s is missing: the caller does not have %s", role, strings.Join(missing, ", ")), ""
 }
 
 // addBinding is the command that gives a role.
@@ -262,7 +266,15 @@ func (d *Doctor) addBinding(r cloud.Resource, member, role string) string {
 	return apply
 }
 
-// impersonation looks whether a person may act as the launcher, which `launcher sweep` on a laptop does.
+// memberFor is who calls as a policy names him: gcloud refuses an account as a user.
+func memberFor(email string) string {
+	if strings.HasSuffix(email, ".gserviceaccount.com") {
+		return "serviceAccount:" + email
+	}
+	return "user:" + email
+}
+
+// impersonation looks whether the caller may act as the launcher, which `launcher sweep` on a laptop does.
 func (d *Doctor) impersonation(ctx context.Context) {
 	launcher := d.email(terraform.Launcher)
 	if launcher == "" || d.caller == "" || d.caller == launcher {
@@ -275,7 +287,7 @@ func (d *Doctor) impersonation(ctx context.Context) {
 	case err != nil:
 		d.cannot("right", where, err)
 	case len(held) == 0:
-		d.add("right", Warning, where, d.addBinding(r, "user:"+d.caller, "roles/iam.serviceAccountTokenCreator"), "you may not act as the launcher")
+		d.add("right", Warning, where, d.addBinding(r, memberFor(d.caller), "roles/iam.serviceAccountTokenCreator"), "you may not act as the launcher")
 	default:
 		d.add("right", OK, where, "", "you may act as the launcher: gcloud auth application-default login --impersonate-service-account=%s", launcher)
 	}

@@ -122,7 +122,7 @@ func TestGivenElsewhere(t *testing.T) {
 		f.policies, f.may = tc.policies, map[cloud.Resource][]string{bucket: tc.may}
 		d := newDoctor(t, f)
 		d.policies, d.caller = map[cloud.Resource]policyAnswer{}, tc.caller
-		if got, what := d.given(t.Context(), role, member, bucket); got != tc.want {
+		if got, what, _ := d.given(t.Context(), role, member, bucket); got != tc.want {
 			t.Errorf("%s: %s, %s", name, got, what)
 		}
 	}
@@ -130,7 +130,7 @@ func TestGivenElsewhere(t *testing.T) {
 	f.errs["Policy"] = cloud.ErrNotThere
 	d := newDoctor(t, f)
 	d.policies, d.caller = map[cloud.Resource]policyAnswer{}, owner
-	if got, what := d.given(t.Context(), role, member, bucket); got != Problem || !strings.Contains(what, "does not exist") {
+	if got, what, _ := d.given(t.Context(), role, member, bucket); got != Problem || !strings.Contains(what, "does not exist") {
 		t.Errorf("%s, %s", got, what)
 	}
 }
@@ -150,14 +150,31 @@ func TestUnknownNames(t *testing.T) {
 	if len(found) != 1 || !strings.Contains(found[0].What, "COPPICE_JOBS_TOPIC") {
 		t.Errorf("%+v", found)
 	}
+	agent := 0
+	for _, f := range r.Findings {
+		if f.Binding == nil || f.Binding.Identity != "pubsub_agent" {
+			continue
+		}
+		agent++
+		nameless := f.Binding.Resource == "account/push" || f.Binding.Resource == "topic/dead_letters"
+		if f.Verdict == Problem || nameless && !strings.Contains(f.What, "its name is not known") {
+			t.Errorf("%+v", f)
+		}
+	}
+	if agent != 4 {
+		t.Errorf("%d findings about Pub/Sub itself", agent)
+	}
 }
 
 func TestImpersonation(t *testing.T) {
-	f := newFake(t)
-	f.may = map[cloud.Resource][]string{}
-	r := examineSweep(t, newDoctor(t, f), nil)
-	i := slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Check == "right" && f.Verdict == Warning })
-	if i < 0 || !strings.Contains(r.Findings[i].Mend, "--member=user:"+owner+" --role=roles/iam.serviceAccountTokenCreator") {
-		t.Errorf("%+v", r.Sorted()[0])
+	for caller, member := range map[string]string{owner: "user:" + owner, "ci@p1.iam.gserviceaccount.com": "serviceAccount:ci@p1.iam.gserviceaccount.com",
+		"12-compute@developer.gserviceaccount.com": "serviceAccount:12-compute@developer.gserviceaccount.com"} {
+		f := newFake(t)
+		f.caller, f.may = caller, map[cloud.Resource][]string{}
+		r := examineSweep(t, newDoctor(t, f), nil)
+		i := slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Check == "right" && f.Verdict == Warning })
+		if i < 0 || !strings.Contains(r.Findings[i].Mend, "--member="+member+" --role=roles/iam.serviceAccountTokenCreator") {
+			t.Errorf("%+v", r.Sorted()[0])
+		}
 	}
 }
