@@ -68,8 +68,19 @@ type local struct {
 func newLocal(t *testing.T, args ...string) *local {
 	t.Helper()
 	dir := t.TempDir()
+	prices := filepath.Join(t.TempDir(), "prices.json")
+	if err := os.WriteFile(prices, []byte(priceFile), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("COPPICE_PRICES", prices)
 	return &local{t: t, dir: dir, data: filepath.Join(dir, "cloud"), args: args}
 }
+
+// priceFile are the prices of every test: neither what whoever runs it has refreshed, nor a newer table in the program, changes what
+// a budget buys. Its date is after all others, since the newer price counts.
+const priceFile = `{"sources": {"test": "made up"}, "prices": [{"family": "n2", "region": "us-central1", "date": "9999-12-31", "source": "test",
+  "on_demand": {"vcpu": 0.0316, "gib": 0.0042, "ssd": 0.08}, "spot": {"vcpu": 0.01814, "gib": 0.002432, "ssd": 0.048}}]}
+`
 
 // file writes a file of the test and returns its path.
 func (l *local) file(name, text string) string {
