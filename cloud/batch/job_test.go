@@ -164,6 +164,7 @@ var broken = []struct {
 	{RuleLocalSSDs, "LocalSSDs", func(j *Job) { j.MachineType, j.LocalSSDs = "c4-highmem-48-lssd", 0 }},
 	{RuleLocalSSDs, "LocalSSDs", func(j *Job) { j.MachineType, j.LocalSSDs = "n1-standard-8", 49 }},
 	{RuleMountPath, "MountPath", func(j *Job) { j.MountPath = "" }},
+	{RuleMountPath, "MountPath", func(j *Job) { j.LocalSSDs = 0 }}, // tasks would fill the boot disk
 	{RuleMountPath, "MountPath", func(j *Job) { j.MountPath = "/mnt/../etc" }},
 	{RuleMountPath, "MountPath", func(j *Job) { j.MountPath = "mnt" }},
 	{RuleRegion, "Location", func(j *Job) { j.Location = "us-central1-a" }},

@@ -175,7 +175,8 @@ func (j Job) machineRules() []held {
 		{RuleMachineType, "MachineType", machinePattern.MatchString(j.MachineType), fmt.Sprintf("%.80q is no machine type such as n2-highmem-16", j.MachineType)},
 		{RuleSeries, "MachineType", slices.Contains(series, seriesOf(j.MachineType)), fmt.Sprintf("Batch has no machines such as %.80q; it has %s", j.MachineType, strings.Join(series, ", "))},
 		{RuleLocalSSDs, "LocalSSDs", allowed, fmt.Sprintf("%d, and a %.80s may have %s, at most %d", j.LocalSSDs, j.MachineType, countsText(counts), maxLocalSSDs)},
-		{RuleMountPath, "MountPath", j.LocalSSDs == 0 || mountPattern.MatchString(j.MountPath), fmt.Sprintf("%.80q must be an absolute path of letters, digits, '.', '_' and '-'", j.MountPath)},
+		{RuleMountPath, "MountPath", j.LocalSSDs == 0 && j.MountPath == "" || j.LocalSSDs > 0 && mountPattern.MatchString(j.MountPath),
+			fmt.Sprintf("%.80q for %d disks: with a local SSD use an absolute path of letters, digits, '.', '_' and '-', without one none", j.MountPath, j.LocalSSDs)},
 	}
 }
 
