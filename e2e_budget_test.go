@@ -100,6 +100,9 @@ func TestE2EBudget(t *testing.T) {
 		t.Fatalf("%d\n%s\n%s", out.code, out.out, out.errOut)
 	}
 	t.Logf("%s", out.out)
+	if !strings.Contains(out.out, "0.0998 USD each an hour (price of 9999-12-31)") {
+		t.Error("the prices are not those of the test")
+	}
 	text, err := os.ReadFile(filepath.Join(l.dir, "sweep.json"))
 	if err != nil {
 		t.Fatal(err)

@@ -227,7 +227,7 @@ func TestE2EStageInBatchSaysWhatIsWrong(t *testing.T) {
 		"no batch":        {files: map[string]string{"x.yaml": "name: x\nsource: gs://b/c.parquet\nlabel: is_click\n"}, command: []string{"stage", "x.yaml", "--spot"}, code: sweep.ExitUsage, says: []string{"--spot"}},
 		"no such machine": {files: map[string]string{"x.yaml": "name: x\nsource: gs://b/c.parquet\nlabel: is_click\n"}, command: []string{"stage", "x.yaml", "--batch", "--machine", "q9-big-4"}, code: sweep.ExitUsage, says: []string{"q9-big-4"}},
 		"no SSD there": {files: map[string]string{"x.yaml": "name: clicks2\nsource: gs://coppice-datasets/exports/clicks-*.parquet\n" + clicksTable}, command: []string{"stage", "x.yaml", "--batch", "--machine", "e2-standard-4"},
-			code: sweep.ExitInput, says: []string{"local-ssd-count"}},
+			code: sweep.ExitUsage, says: []string{"e2-standard-4 takes no local SSD"}},
 		"no objects": {files: map[string]string{"x.yaml": "name: x\nsource: gs://coppice-datasets/none/*.parquet\nlabel: is_click\n"}, command: []string{"stage", "x.yaml", "--batch"}, code: sweep.ExitNotFound, says: []string{"none/*.parquet"}},
 	} {
 		t.Run(name, func(t *testing.T) {

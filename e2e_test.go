@@ -68,8 +68,24 @@ type local struct {
 func newLocal(t *testing.T, args ...string) *local {
 	t.Helper()
 	dir := t.TempDir()
+	binaryOf(t, "launcher") // with the settings of whoever builds, which `go env -w` keeps in the same folder
+	settings := t.TempDir()
+	err := os.MkdirAll(filepath.Join(settings, "coppice"), 0o755)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(settings, "coppice", "prices.json"), []byte(priceFile), 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("XDG_CONFIG_HOME", settings) // localemu hands on no COPPICE_PRICES
 	return &local{t: t, dir: dir, data: filepath.Join(dir, "cloud"), args: args}
 }
+
+// priceFile are the prices of every test: neither what whoever runs it has refreshed, nor a newer table in the program, changes what
+// a budget buys. Its date is after all others, since the newer price counts.
+const priceFile = `{"sources": {"test": "made up"}, "prices": [{"family": "n2", "region": "us-central1", "date": "9999-12-31", "source": "test",
+  "on_demand": {"vcpu": 0.031611, "gib": 0.004237, "ssd": 0.08}, "spot": {"vcpu": 0.01814, "gib": 0.002432, "ssd": 0.048}}]}
+`
 
 // file writes a file of the test and returns its path.
 func (l *local) file(name, text string) string {

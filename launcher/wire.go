@@ -85,13 +85,9 @@ const retries = 10
 
 // describe says what Batch has to know about a plan. Only what is in the plan and the environment goes in, so the same
 // plan makes the same job.
-func (j *jobs) describe(p *sweep.Plan) (batch.Job, error) {
+func (j *jobs) describe(p *sweep.Plan) batch.Job {
 	z, m := p.Sizing, p.Spec.Machine
 	id := p.Job[strings.LastIndexByte(p.Job, '/')+1:] // the sweep's id, with the number of a fallback
-	disks, err := localSSDs(m, z.DatasetBytes)
-	if err != nil {
-		return batch.Job{}, err
-	}
 	task := sweep.TaskEnv{Project: j.env.Project, DatasetsBucket: j.env.DatasetsBucket, SweepsBucket: j.env.SweepsBucket,
 		ScoresTopic: j.env.ScoresTopic, Sweep: string(p.Sweep), Job: id, Scratch: mountPath, OTLPEndpoint: j.env.OTLPEndpoint}
 	return batch.Job{
@@ -99,21 +95,12 @@ func (j *jobs) describe(p *sweep.Plan) (batch.Job, error) {
 		Labels:   map[string]string{batch.PlanLabel: p.Fingerprint()[:batch.PlanLabelDigits], "coppice-sweep": string(p.Sweep), "coppice-model": p.Spec.Model},
 		Location: j.env.Location, Zones: j.zones(m.Zones), Image: j.env.TaskImage, Args: []string{"run"}, Env: task.Variables(),
 		Tasks: z.Tasks, Parallelism: z.Tasks, TasksPerVM: z.TasksPerVM,
-		MachineType: z.MachineType, Spot: *m.Spot, LocalSSDs: disks, MountPath: mountPath,
+		MachineType: z.MachineType, Spot: *m.Spot, LocalSSDs: int(m.LocalSSD), MountPath: mountPath,
 		CPUMilli: int64(1000 * z.VCPUs / z.TasksPerVM), MemoryMiB: (z.MemoryBytes - z.ReserveBytes) / int64(z.TasksPerVM) >> 20,
 		MaxRetries: retries, RetryExitCodes: sweep.RetryableExitCodes(), MaxRunDuration: time.Duration(p.Spec.Limits.Sweep),
 		ServiceAccount: j.env.ServiceAccount, Network: j.env.Network, Subnetwork: j.env.Subnetwork, NoExternalIP: j.env.Subnetwork != "",
 		Notify: j.notify(),
-	}, nil
-}
-
-// localSSDs is how many disks a machine gets: what the spec says, or the fewest that its type allows and that hold the
-// dataset.
-func localSSDs(m sweep.Machine, dataset int64) (int, error) {
-	if m.LocalSSD > 0 {
-		return int(m.LocalSSD), nil
 	}
-	return batch.FewestLocalSSDs(m.Type, dataset)
 }
 
 // zones are those of the spec, else those of the deployment.
@@ -125,7 +112,7 @@ func (j *jobs) zones(wanted []string) []string {
 }
 
 // notify has Batch tell the deployment's topic of jobs, if it has one.
-func (j *jobs) notify() []batch.Notification {
+func (j *jobs) notify() []string {
 	topic := j.env.JobsTopic
 	if topic == "" {
 		return nil
@@ -133,49 +120,30 @@ func (j *jobs) notify() []batch.Notification {
 	if !strings.Contains(topic, "/") {
 		topic = "projects/" + j.env.Project + "/topics/" + topic
 	}
-	return []batch.Notification{{Topic: topic}}
+	return []string{topic}
 }
 
 func (j *jobs) Name(id sweep.ID) string { return j.client.Name(string(id)) }
 
 func (j *jobs) Request(p *sweep.Plan) ([]byte, error) {
-	job, err := j.describe(p)
-	if err != nil {
-		return nil, err
-	}
-	return job.JSON()
+	return j.describe(p).JSON()
 }
 
 func (j *jobs) Submit(ctx context.Context, p *sweep.Plan) (existed bool, err error) {
-	job, err := j.describe(p)
-	if err != nil {
-		return false, err
-	}
-	_, existed, err = j.client.Submit(ctx, job)
+	_, existed, err = j.client.Submit(ctx, j.describe(p))
 	return existed, err
 }
 
 // SubmitStage starts a staging job: one task, the launcher's own image.
 func (j *jobs) SubmitStage(ctx context.Context, q stagejob.Request) (existed bool, err error) {
-	job, err := j.describeStage(q)
-	if err != nil {
-		return false, err
-	}
-	_, existed, err = j.client.Submit(ctx, job)
+	_, existed, err = j.client.Submit(ctx, j.describeStage(q))
 	return existed, err
 }
 
 // stageRetries of a staging task: what it has fetched is lost with its machine, and an error that stays need not be met often.
 const stageRetries = 3
 
-func (j *jobs) describeStage(q stagejob.Request) (batch.Job, error) {
-	disks := q.LocalSSD
-	if disks == 0 {
-		var err error
-		if disks, err = batch.FewestLocalSSDs(q.Machine, q.DiskBytes); err != nil {
-			return batch.Job{}, err
-		}
-	}
+func (j *jobs) describeStage(q stagejob.Request) batch.Job {
 	q.Env.Scratch = mountPath
 	account := j.env.StageAccount
 	if account == "" {
@@ -185,11 +153,11 @@ func (j *jobs) describeStage(q stagejob.Request) (batch.Job, error) {
 		ID:       q.Env.Job,
 		Labels:   map[string]string{batch.PlanLabel: q.Fingerprint, "coppice-dataset": q.Dataset},
 		Location: j.env.Location, Zones: j.zones(nil), Image: j.env.LauncherImage, Args: []string{"stage-task"}, Env: q.Env.Variables(),
-		Tasks: 1, Parallelism: 1, TasksPerVM: 1, MachineType: q.Machine, Spot: q.Spot, LocalSSDs: disks, MountPath: mountPath,
+		Tasks: 1, Parallelism: 1, TasksPerVM: 1, MachineType: q.Machine, Spot: q.Spot, LocalSSDs: q.LocalSSD, MountPath: mountPath,
 		CPUMilli: int64(1000 * q.VCPUs), MemoryMiB: q.Memory / 20 * 19 >> 20, // the rest is the system's
 		MaxRetries: stageRetries, RetryExitCodes: sweep.RetryableExitCodes(), MaxRunDuration: q.Limit,
 		ServiceAccount: account, Network: j.env.Network, Subnetwork: j.env.Subnetwork, NoExternalIP: j.env.Subnetwork != "",
-	}, nil
+	}
 }
 
 func (j *jobs) Status(ctx context.Context, job string) (cli.JobStatus, error) {

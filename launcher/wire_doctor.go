@@ -17,7 +17,7 @@ func examine(ctx context.Context, env cli.Env) (cli.Inspection, error) {
 	return client, nil
 }
 
-// LocalSSDs is how many local SSDs each machine of a plan gets.
+// LocalSSDs is how many local SSDs each machine of a plan gets, which the plan says.
 func (j *jobs) LocalSSDs(p *sweep.Plan) (int, error) {
-	return localSSDs(p.Spec.Machine, p.Sizing.DatasetBytes)
+	return int(p.Spec.Machine.LocalSSD), nil
 }

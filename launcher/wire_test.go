@@ -12,6 +12,7 @@ import (
 	"coppice/cloud/batch"
 	"coppice/launcher/internal/cli"
 	"coppice/launcher/internal/stagejob"
+	"coppice/machines"
 	"coppice/sweep"
 )
 
@@ -35,10 +36,7 @@ func env() cli.Env {
 // TestThePlanMakesABatchJob checks what the plan and the environment become; package batch checks Google's own rules.
 func TestThePlanMakesABatchJob(t *testing.T) {
 	j := &jobs{env: env()}
-	job, err := j.describe(plan())
-	if err != nil {
-		t.Fatal(err)
-	}
+	job := j.describe(plan())
 	if _, err := batch.Build(job); err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +54,7 @@ func TestThePlanMakesABatchJob(t *testing.T) {
 	}
 	standard := plan()
 	*standard.Spec.Machine.Spot = false
-	if job, err := j.describe(standard); err != nil || job.Spot || job.MaxRetries != 10 || job.MaxRetries <= sweep.MaxClaims {
+	if job := j.describe(standard); job.Spot || job.MaxRetries != 10 || job.MaxRetries <= sweep.MaxClaims {
 		t.Errorf("%+v", job)
 	}
 	text, err := j.Request(plan())
@@ -68,22 +66,19 @@ func TestThePlanMakesABatchJob(t *testing.T) {
 // TestJobsOfFallbacks: each has its own id, machines, zones and disks, and the sweep's label.
 func TestJobsOfFallbacks(t *testing.T) {
 	no, p := false, plan()
-	p.Spec.Machine.Fallback = []sweep.Fallback{{Type: "n2d-highmem-32", Zones: []string{"us-central1-f"}}, {Spot: &no}}
-	p.Fallback = []sweep.Sizing{{MachineType: "n2d-highmem-32", VCPUs: 32, MemoryBytes: 256 << 30, TasksPerVM: 8, Tasks: 16, DatasetBytes: 2 << 40}, p.Sizing}
+	p.Spec.Machine.Fallback = []sweep.Fallback{{Type: "n2d-highmem-32", LocalSSD: 4, Zones: []string{"us-central1-f"}}, {Spot: &no, LocalSSD: 8}}
+	p.Fallback = []sweep.Sizing{{MachineType: "n2d-highmem-32", VCPUs: 32, MemoryBytes: 256 << 30, TasksPerVM: 8, Tasks: 16}, p.Sizing}
 	j := &jobs{env: env()}
 	j.env.JobsTopic = "coppice-jobs"
 	labels := map[string]bool{}
-	for n, want := range []string{"nightly-20261120 n2-highmem-64 true [us-central1-a us-central1-b] 8 32", "nightly-20261120-f1 n2d-highmem-32 true [us-central1-f] 8 16",
+	for n, want := range []string{"nightly-20261120 n2-highmem-64 true [us-central1-a us-central1-b] 8 32", "nightly-20261120-f1 n2d-highmem-32 true [us-central1-f] 4 16",
 		"nightly-20261120-f2 n2-highmem-64 false [us-central1-a us-central1-b] 8 32"} {
-		job, err := j.describe(p.Placed(n))
-		if err != nil {
-			t.Fatal(err)
-		}
+		job := j.describe(p.Placed(n))
 		if _, err := batch.Build(job); err != nil {
 			t.Fatal(n, err)
 		}
 		got := fmt.Sprint(job.ID, " ", job.MachineType, " ", job.Spot, " ", job.Zones, " ", job.LocalSSDs, " ", job.Tasks)
-		if got != want || job.Labels["coppice-sweep"] != "nightly-20261120" || job.Env["COPPICE_SWEEP"] != "nightly-20261120" || job.Env["COPPICE_JOB"] != job.ID || len(job.Notify) != 1 || job.Notify[0].Topic != "projects/p/topics/coppice-jobs" {
+		if got != want || job.Labels["coppice-sweep"] != "nightly-20261120" || job.Env["COPPICE_SWEEP"] != "nightly-20261120" || job.Env["COPPICE_JOB"] != job.ID || len(job.Notify) != 1 || job.Notify[0] != "projects/p/topics/coppice-jobs" {
 			t.Errorf("%d: %s, want %s\n%v", n, got, want, job.Env)
 		}
 		labels[job.Labels[batch.PlanLabel]] = true
@@ -91,21 +86,18 @@ func TestJobsOfFallbacks(t *testing.T) {
 	if len(labels) != 3 {
 		t.Errorf("%d labels", len(labels))
 	}
-	p.Sizing.DatasetBytes, p.Spec.Machine.LocalSSD = 30*batch.BytesPerLocalSSD, 0
+	p.Spec.Machine.LocalSSD = 4
 	var rule *batch.RuleError
 	if _, err := j.Request(p); !errors.As(err, &rule) || rule.Rule != batch.RuleLocalSSDs {
-		t.Errorf("a dataset that no machine holds: %v", err)
+		t.Errorf("disks that the machine does not take: %v", err)
 	}
 }
 
 func TestTheStagingJob(t *testing.T) {
 	j := &jobs{env: env()}
 	j.env.LauncherImage, j.env.StageAccount = "us-docker.pkg.dev/p/coppice/launcher:v1", "stage@p.iam.gserviceaccount.com"
-	job, err := j.describeStage(stagejob.Request{Dataset: "clicks", Fingerprint: "0123456789abcdef0123456789abcdef", Machine: "n2-highmem-8", VCPUs: 8, Memory: 64 << 30,
-		DiskBytes: 3 * batch.BytesPerLocalSSD, Limit: 24 * time.Hour, Env: sweep.StageEnv{Project: "p", DatasetsBucket: "d", Job: "stage-clicks-0123456789ab", File: "clicks.yaml", Spec: "name: clicks\n"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	job := j.describeStage(stagejob.Request{Dataset: "clicks", Fingerprint: "0123456789abcdef0123456789abcdef", Machine: "n2-highmem-8", VCPUs: 8, Memory: 64 << 30,
+		LocalSSD: 4, Limit: 24 * time.Hour, Env: sweep.StageEnv{Project: "p", DatasetsBucket: "d", Job: "stage-clicks-0123456789ab", File: "clicks.yaml", Spec: "name: clicks\n"}})
 	if _, err := batch.Build(job); err != nil {
 		t.Fatal(err)
 	}
@@ -115,8 +107,28 @@ func TestTheStagingJob(t *testing.T) {
 	if job.CPUMilli != 8000 || job.MemoryMiB >= 64<<10 || job.MaxRetries != 3 || !slices.Contains(job.RetryExitCodes, sweep.ExitTransient) || slices.Contains(job.RetryExitCodes, sweep.ExitInput) {
 		t.Errorf("%+v", job)
 	}
-	if _, err := j.describeStage(stagejob.Request{Machine: "e2-standard-8"}); err == nil {
-		t.Error("a machine without local SSDs")
+}
+
+// TestLocalSSDTablesAgree holds the numbers of local SSDs that package batch allows against the catalogue that the launcher plans
+// with: wherever both know a type, they say the same, so that no plan is made which the rule refuses.
+func TestLocalSSDTablesAgree(t *testing.T) {
+	catalogue, err := machines.Types()
+	if err != nil {
+		t.Fatal(err)
+	}
+	both := 0
+	for _, m := range catalogue.All() {
+		counts, known := batch.LocalSSDCounts(m.Name)
+		if !known {
+			continue
+		}
+		both++
+		if !slices.Equal(counts, m.Disks) {
+			t.Errorf("%s: package batch allows %v local SSDs, the catalogue %v", m.Name, counts, m.Disks)
+		}
+	}
+	if both < 150 {
+		t.Errorf("both know %d types only", both)
 	}
 }
 

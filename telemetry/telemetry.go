@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/contrib/detectors/gcp"
@@ -45,12 +46,19 @@ const scope = "coppice"
 const (
 	pushEvery = 30 * time.Second
 	pushLimit = 10 * time.Second // of one push, repetitions included
+	nowLimit  = 2 * time.Second  // of one that somebody waits for
+	nowEvery  = 5 * time.Second  // Cloud Monitoring takes one point of a time series in so long; https://cloud.google.com/monitoring/quotas
 	lastLimit = 5 * time.Second  // of the last one: a Spot machine that is taken away has half a minute for everything
 	askLimit  = 2 * time.Second  // for the metadata server to say which machine this is
 )
 
-// Telemetry is a program's measurements on their way out. Close sends the last ones.
-type Telemetry struct{ provider *sdk.MeterProvider }
+// Telemetry is a program's measurements on their way out. Close sends the last ones. Its methods may be called from any goroutine.
+type Telemetry struct {
+	provider *sdk.MeterProvider
+
+	mu      sync.Mutex
+	flushed time.Time // Flush has begun to send
+}
 
 // Start opens the way out. What is wrong with the endpoint is logged, and nothing is pushed then: a sweep must not fail for it.
 func Start(ctx context.Context, o Options) *Telemetry {
@@ -77,11 +85,30 @@ func Start(ctx context.Context, o Options) *Telemetry {
 		opts = append(opts, sdk.WithReader(r))
 	}
 	opts = append(opts, sdk.WithResource(resource.NewSchemaless(attrs...)))
-	return &Telemetry{sdk.NewMeterProvider(opts...)}
+	return &Telemetry{provider: sdk.NewMeterProvider(opts...)}
 }
 
 // Meter makes instruments.
 func (t *Telemetry) Meter() metric.Meter { return t.provider.Meter(scope) }
+
+// Flush sends what has been measured now, for a process that may stand still before it is time for the next push: between two requests,
+// Cloud Run takes the processor away. It takes two seconds at most and has no result: what a collector did not take, or what comes within
+// five seconds of the flush before, goes with the next push or with Close. ctx may have ended.
+func (t *Telemetry) Flush(ctx context.Context) {
+	t.mu.Lock()
+	now := time.Now()
+	soon := now.Sub(t.flushed) < nowEvery
+	if !soon {
+		t.flushed = now
+	}
+	t.mu.Unlock()
+	if soon {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), nowLimit)
+	defer cancel()
+	_ = t.provider.ForceFlush(ctx) // a push that fails has been logged where it failed
+}
 
 // Close sends what has been measured since the last time and ends. ctx may have ended already: most programs end so.
 func (t *Telemetry) Close(ctx context.Context) {

@@ -126,12 +126,70 @@ func TestACollectorThatFailsIsALineInTheLog(t *testing.T) {
 	}
 }
 
+// TestFlush: what was measured is there when Flush returns, a second one at once would be refused and waits for its turn, and Close brings
+// the rest.
+func TestFlush(t *testing.T) {
+	r := newReceiver(t, 0)
+	var log bytes.Buffer
+	ctx, cancel := context.WithCancel(t.Context())
+	m := telemetry.Start(ctx, options(r.URL, &log))
+	c, err := m.Meter().Int64Counter("x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := func() int64 {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.got[len(r.got)-1].ResourceMetrics[0].ScopeMetrics[0].Metrics[0].GetSum().DataPoints[0].GetAsInt()
+	}
+	cancel() // whoever asked has gone
+	c.Add(ctx, 3)
+	m.Flush(ctx)
+	if len(r.got) != 1 || last() != 3 {
+		t.Fatalf("%d pushes", len(r.got))
+	}
+	c.Add(ctx, 4)
+	m.Flush(ctx)
+	if len(r.got) != 1 {
+		t.Errorf("%d pushes within a moment", len(r.got))
+	}
+	m.Close(ctx)
+	if len(r.got) != 2 || last() != 7 || log.Len() > 0 {
+		t.Errorf("%d pushes, log %q", len(r.got), log.String())
+	}
+}
+
+// TestFlushDoesNotWaitForACollector that does not answer.
+func TestFlushDoesNotWaitForACollector(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	hangs := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
+		_, _ = io.Copy(io.Discard, q.Body)
+		<-release
+	}))
+	defer hangs.Close()
+	m := telemetry.Start(t.Context(), options(hangs.URL, io.Discard))
+	c, err := m.Meter().Int64Counter("x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Add(t.Context(), 1)
+	began := time.Now()
+	m.Flush(t.Context())
+	if took := time.Since(began); took > 8*time.Second {
+		t.Errorf("it took %s", took)
+	}
+	close(release)
+	m.Close(t.Context())
+}
+
 func TestNothingIsPushedUnasked(t *testing.T) {
 	var log bytes.Buffer
 	m := telemetry.Start(t.Context(), options("", &log))
 	if _, err := m.Meter().Int64Counter("x"); err != nil {
 		t.Error(err)
 	}
+	m.Flush(t.Context())
 	m.Close(t.Context())
 	if log.Len() > 0 {
 		t.Errorf("%s", log.String())

@@ -43,16 +43,12 @@ func (j Job) machine() *batchpb.AllocationPolicy_InstancePolicy {
 	}
 }
 
-// bootDisk is Batch's own, unless a size is wanted or the machine takes Hyperdisks only.
+// bootDisk is Batch's own, unless the machine takes Hyperdisks only. Its size is left to Batch.
 func (j Job) bootDisk() *batchpb.AllocationPolicy_Disk {
-	kind := ""
-	if hyperdiskOnly(j.MachineType) {
-		kind = "hyperdisk-balanced"
-	}
-	if kind == "" && j.BootDiskGB == 0 {
+	if !hyperdiskOnly(j.MachineType) {
 		return nil
 	}
-	return &batchpb.AllocationPolicy_Disk{Type: kind, SizeGb: j.BootDiskGB}
+	return &batchpb.AllocationPolicy_Disk{Type: "hyperdisk-balanced"}
 }
 
 // disks is the local SSD: one entry, whatever the number of disks.

@@ -2,7 +2,7 @@
 //
 // A job of ours is one task group of equal tasks, each a container, several on a machine, with the dataset on the machine's
 // local SSD. Build puts the request together out of small pure parts, one file for each side of it, and holds it against
-// every rule of Batch that can be known before the request: what Rules lists.
+// every rule of Batch that can be known before the request: the constants of type Rule.
 package batch
 
 import (
@@ -26,7 +26,6 @@ const PlanLabelDigits = 32
 type Job struct {
 	ID             string            // 1 to 63 of a-z, 0-9 and '-'
 	Labels         map[string]string // of the job, its log entries, its machines and disks; PlanLabel must be among them
-	Priority       int               // 0 to 99; the higher one is scheduled first
 	Location       string            // region, such as us-central1; Submit fills in the client's
 	Zones          []string          // of Location, such as us-central1-a; none leaves the choice to Batch
 	Image          string            // container image
@@ -41,7 +40,6 @@ type Job struct {
 	MountPath      string // where the local SSD is mounted
 	CPUMilli       int64  // of one task, thousandths of a CPU
 	MemoryMiB      int64  // of one task
-	BootDiskGB     int64  // 0 leaves it to Batch
 	MaxRetries     int    // of one task
 	RetryExitCodes []int32
 	MaxRunDuration time.Duration // of one attempt; 0 is Batch's own limit
@@ -49,13 +47,9 @@ type Job struct {
 	Network        string        // global/networks/NAME or projects/...; "" is the project's default
 	Subnetwork     string        // regions/R/subnetworks/NAME or projects/...
 	NoExternalIP   bool
-	Notify         []Notification
-}
-
-// Notification asks Batch to publish the job's changes of state. Some may be lost: they are a reason to look, no truth.
-type Notification struct {
-	Topic string // projects/P/topics/T; the job's service account must be allowed to publish there
-	State State  // only when the job comes to this state; "" is every change
+	// Notify are the topics, projects/P/topics/T, to which Batch publishes every change of the job's state; its service account
+	// must be allowed to publish there. Messages may be lost: they are a reason to look, no truth.
+	Notify []string
 }
 
 // Build makes the request's job, or says with a *RuleError which rule it breaks. The same Job gives the same message.
@@ -64,7 +58,6 @@ func Build(j Job) (*batchpb.Job, error) {
 		return nil, err
 	}
 	job := &batchpb.Job{
-		Priority:         int64(j.Priority),
 		Labels:           maps.Clone(j.Labels),
 		TaskGroups:       []*batchpb.TaskGroup{j.group()},
 		AllocationPolicy: j.allocation(),
@@ -102,11 +95,9 @@ func logs() *batchpb.LogsPolicy {
 
 func (j Job) notifications() []*batchpb.JobNotification {
 	var out []*batchpb.JobNotification
-	for _, n := range j.Notify {
+	for _, topic := range j.Notify {
 		// Without a message nothing would be sent.
-		out = append(out, &batchpb.JobNotification{PubsubTopic: n.Topic, Message: &batchpb.JobNotification_Message{
-			Type: batchpb.JobNotification_JOB_STATE_CHANGED, NewJobState: batchpb.JobStatus_State(batchpb.JobStatus_State_value[string(n.State)]),
-		}})
+		out = append(out, &batchpb.JobNotification{PubsubTopic: topic, Message: &batchpb.JobNotification_Message{Type: batchpb.JobNotification_JOB_STATE_CHANGED}})
 	}
 	return out
 }

@@ -53,15 +53,13 @@ func minimalJob() Job {
 func customJob() Job {
 	j := spotJob()
 	j.ID, j.Spot, j.MachineType, j.MaxRunDuration, j.MaxRetries = "custom-ctr", false, "c4-highmem-48-lssd", 0, 3
-	j.Priority = 50
 	j.Labels["team"], j.Labels["cost-centre"] = "ads_ranking", "4711"
 	j.Zones = []string{"us-central1-a", "us-central1-f"}
 	j.ServiceAccount = "task@p.iam.gserviceaccount.com"
 	j.Network = "projects/p/global/networks/coppice"
 	j.Subnetwork = "projects/p/regions/us-central1/subnetworks/coppice"
 	j.NoExternalIP = true
-	j.BootDiskGB = 50
-	j.Notify = []Notification{{Topic: "projects/p/topics/coppice-jobs"}, {Topic: "projects/p/topics/alerts", State: Failed}}
+	j.Notify = []string{"projects/p/topics/coppice-jobs", "projects/p/topics/alerts"}
 	return j
 }
 
@@ -120,15 +118,13 @@ var broken = []struct {
 	{RuleJobID, "ID", func(j *Job) { j.ID = "nightly-" }},
 	{RuleJobID, "ID", func(j *Job) { j.ID = "1nightly" }},
 	{RuleJobID, "ID", func(j *Job) { j.ID = strings.Repeat("a", 64) }},
-	{RulePriority, "Priority", func(j *Job) { j.Priority = 100 }},
-	{RulePriority, "Priority", func(j *Job) { j.Priority = -1 }},
 	{RuleImage, "Image", func(j *Job) { j.Image = "" }},
 	{RuleImage, "Image", func(j *Job) { j.Image = "a b" }},
 	{RuleVariable, "Env", func(j *Job) { j.Env["A-B"] = "x" }},
 	{RuleVariable, "Env", func(j *Job) { j.Env["BATCH_TASK_INDEX"] = "0" }},
 	{RuleVariable, "Env", func(j *Job) { j.Env["A"] = "a\x00b" }},
-	{RuleTopic, "Notify", func(j *Job) { j.Notify = []Notification{{Topic: "coppice-jobs"}} }},
-	{RuleTopic, "Notify", func(j *Job) { j.Notify = []Notification{{Topic: "projects/p/topics/jobs", State: "DONE"}} }},
+	{RuleTopic, "Notify", func(j *Job) { j.Notify = []string{"coppice-jobs"} }},
+	{RuleTopic, "Notify", func(j *Job) { j.Notify = []string{"projects/p/topics/jobs", ""} }},
 	{RuleLabelCount, "Labels", func(j *Job) {
 		for i := range 63 {
 			j.Labels[fmt.Sprintf("label-%d", i)] = "x"
@@ -168,9 +164,9 @@ var broken = []struct {
 	{RuleLocalSSDs, "LocalSSDs", func(j *Job) { j.MachineType, j.LocalSSDs = "c4-highmem-48-lssd", 0 }},
 	{RuleLocalSSDs, "LocalSSDs", func(j *Job) { j.MachineType, j.LocalSSDs = "n1-standard-8", 49 }},
 	{RuleMountPath, "MountPath", func(j *Job) { j.MountPath = "" }},
+	{RuleMountPath, "MountPath", func(j *Job) { j.LocalSSDs = 0 }}, // tasks would fill the boot disk
 	{RuleMountPath, "MountPath", func(j *Job) { j.MountPath = "/mnt/../etc" }},
 	{RuleMountPath, "MountPath", func(j *Job) { j.MountPath = "mnt" }},
-	{RuleBootDisk, "BootDiskGB", func(j *Job) { j.BootDiskGB = -1 }},
 	{RuleRegion, "Location", func(j *Job) { j.Location = "us-central1-a" }},
 	{RuleServiceAccount, "ServiceAccount", func(j *Job) { j.ServiceAccount = "task" }},
 	{RuleNetwork, "Network", func(j *Job) { j.Network = "coppice" }},
@@ -251,7 +247,6 @@ func declared(t *testing.T) []Rule {
 func TestAtTheLimit(t *testing.T) {
 	for i, change := range []func(*Job){
 		func(j *Job) { j.ID = strings.Repeat("a", 63) },
-		func(j *Job) { j.Priority = 99 },
 		func(j *Job) { j.Tasks = 100_000 },
 		func(j *Job) { j.Tasks, j.Parallelism = 5_000, 5_000 },
 		func(j *Job) { j.TasksPerVM = 20 },
@@ -290,21 +285,6 @@ func TestLocalSSDCounts(t *testing.T) {
 	for _, machine := range []string{"n1-standard-8", "c3-highmem-8-lssd", "custom", "", "n2-custom-4-2048"} {
 		if counts, known := LocalSSDCounts(machine); known {
 			t.Errorf("%s: %v is known", machine, counts)
-		}
-	}
-}
-
-func TestFewestLocalSSDs(t *testing.T) {
-	for _, c := range []struct {
-		machine string
-		disks   int64 // full ones of bytes
-		want    int   // 0 is none that would do
-	}{{"n2-highmem-2", 0, 1}, {"n2-highmem-16", 0, 2}, {"n2-highmem-16", 2, 2}, {"n2-highmem-16", 3, 4}, {"n2-highmem-64", 1, 8}, {"n2-highmem-64", 25, 0},
-		{"e2-standard-4", 0, 0}, {"c4-highmem-48-lssd", 3, 8}, {"n1-standard-8", 3, 3}} {
-		got, err := FewestLocalSSDs(c.machine, c.disks*BytesPerLocalSSD)
-		var rule *RuleError
-		if got != c.want || (c.want == 0) != errors.As(err, &rule) {
-			t.Errorf("%+v: %d, %v", c, got, err)
 		}
 	}
 }

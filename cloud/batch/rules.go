@@ -23,7 +23,6 @@ const (
 	RuleLabelValue     Rule = "label-value"
 	RuleLabelReserved  Rule = "label-reserved"
 	RulePlanLabel      Rule = "plan-label" // ours: it tells one job from another of the same id
-	RulePriority       Rule = "priority"
 	RuleImage          Rule = "image"
 	RuleVariable       Rule = "variable"
 	RuleTasks          Rule = "task-count"       // https://cloud.google.com/batch/quotas
@@ -40,7 +39,6 @@ const (
 	RuleSeries         Rule = "machine-series"   // https://cloud.google.com/batch/docs/get-started
 	RuleLocalSSDs      Rule = "local-ssd-count"  // https://cloud.google.com/compute/docs/disks/local-ssd
 	RuleMountPath      Rule = "mount-path"       //
-	RuleBootDisk       Rule = "boot-disk"        //
 	RuleRegion         Rule = "region"           //
 	RuleZones          Rule = "zones-of-region"  //
 	RuleServiceAccount Rule = "service-account"  //
@@ -74,7 +72,6 @@ const (
 	maxVMsZone      = 2_000 // where a job may use one zone only
 	maxVMs          = 4_000
 	maxRetries      = 10
-	maxPriority     = 99
 	maxLabels       = 64
 	maxEnvironments = 200
 	maxJobBytes     = 1 << 20
@@ -116,17 +113,14 @@ func (j Job) check() error {
 func (j Job) identityRules() []held {
 	rules := []held{
 		{RuleJobID, "ID", idPattern.MatchString(j.ID), fmt.Sprintf("%.80q must have 1 to 63 of a-z, 0-9 and '-', begin with a letter and not end with '-'", j.ID)},
-		{RulePriority, "Priority", j.Priority >= 0 && j.Priority <= maxPriority, fmt.Sprintf("%d is not between 0 and %d", j.Priority, maxPriority)},
 		{RuleImage, "Image", j.Image != "" && !strings.ContainsAny(j.Image, " \t\n"), fmt.Sprintf("%.80q is no container image", j.Image)},
 	}
 	for _, k := range slices.Sorted(maps.Keys(j.Env)) {
 		ok := variablePattern.MatchString(k) && !strings.HasPrefix(k, "BATCH_") && !strings.ContainsRune(j.Env[k], 0)
 		rules = append(rules, held{RuleVariable, "Env", ok, fmt.Sprintf("%.80q must have letters, digits and '_', not begin with BATCH_, and hold no zero byte", k)})
 	}
-	for _, n := range j.Notify {
-		_, known := batchpb.JobStatus_State_value[string(n.State)]
-		rules = append(rules, held{RuleTopic, "Notify", topicPattern.MatchString(n.Topic) && (known || n.State == ""),
-			fmt.Sprintf("topic %.80q, state %.40q: use projects/PROJECT/topics/TOPIC and a job's state, or none for every change", n.Topic, n.State)})
+	for _, topic := range j.Notify {
+		rules = append(rules, held{RuleTopic, "Notify", topicPattern.MatchString(topic), fmt.Sprintf("%.80q is no topic: use projects/PROJECT/topics/TOPIC", topic)})
 	}
 	return rules
 }
@@ -181,8 +175,8 @@ func (j Job) machineRules() []held {
 		{RuleMachineType, "MachineType", machinePattern.MatchString(j.MachineType), fmt.Sprintf("%.80q is no machine type such as n2-highmem-16", j.MachineType)},
 		{RuleSeries, "MachineType", slices.Contains(series, seriesOf(j.MachineType)), fmt.Sprintf("Batch has no machines such as %.80q; it has %s", j.MachineType, strings.Join(series, ", "))},
 		{RuleLocalSSDs, "LocalSSDs", allowed, fmt.Sprintf("%d, and a %.80s may have %s, at most %d", j.LocalSSDs, j.MachineType, countsText(counts), maxLocalSSDs)},
-		{RuleMountPath, "MountPath", j.LocalSSDs == 0 || mountPattern.MatchString(j.MountPath), fmt.Sprintf("%.80q must be an absolute path of letters, digits, '.', '_' and '-'", j.MountPath)},
-		{RuleBootDisk, "BootDiskGB", j.BootDiskGB >= 0, fmt.Sprintf("%d is below 0", j.BootDiskGB)},
+		{RuleMountPath, "MountPath", j.LocalSSDs == 0 && j.MountPath == "" || j.LocalSSDs > 0 && mountPattern.MatchString(j.MountPath),
+			fmt.Sprintf("%.80q for %d disks: with a local SSD use an absolute path of letters, digits, '.', '_' and '-', without one none", j.MountPath, j.LocalSSDs)},
 	}
 }
 

@@ -1,7 +1,6 @@
 package batch
 
 import (
-	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -15,16 +14,13 @@ const (
 	maxLocalSSDs  = 48
 )
 
-// BytesPerLocalSSD is the size of one local SSD.
-const BytesPerLocalSSD = gbPerLocalSSD << 30
-
 // series are the machine series on which Batch runs jobs.
 // Source: https://docs.cloud.google.com/batch/docs/get-started, read in April 2026; Z3, X4, M4, H4D, N4D and T2A are not
 // among them.
 var series = []string{"a2", "a3", "a4", "c2", "c2d", "c3", "c3d", "c4", "c4a", "c4d", "e2", "g2", "h3", "m1", "m2", "m3", "n1", "n2", "n2d", "n4", "t2d"}
 
 // hyperdisks are the series whose boot disk has to be a Hyperdisk.
-var hyperdisks = []string{"c4", "c4a", "c4d", "n4", "z3"}
+var hyperdisks = []string{"c4", "c4a", "c4d", "n4"}
 
 var sizedPattern = regexp.MustCompile(`^([a-z][a-z0-9]*)-([a-z]+)-([0-9]{1,3})(-lssd)?$`)
 
@@ -67,7 +63,8 @@ var builtIn = map[string]map[int]int{
 var without = []string{"m2", "e2", "n4", "t2d", "h3", "c3", "c3d", "c4", "c4a", "c4d"}
 
 // LocalSSDCounts says how many local SSDs of 375 GB a machine of the type may have, ascending; none when it may have none.
-// known is false for a type about which nothing is written down here: Batch itself will say.
+// known is false for a type about which nothing is written down here: Batch itself will say. The rule local-ssd-count goes by it;
+// how many disks a job asks for is decided by whoever describes the job, with package machines, which has a table of its own.
 func LocalSSDCounts(machineType string) (counts []int, known bool) {
 	m := sizedPattern.FindStringSubmatch(machineType)
 	if m == nil {
@@ -94,22 +91,6 @@ func LocalSSDCounts(machineType string) (counts []int, known bool) {
 		}
 	}
 	return nil, ok || slices.Contains(without, m[1])
-}
-
-// FewestLocalSSDs is the smallest number of local SSDs that the machine type allows and that hold so many bytes. A type that
-// cannot is a *RuleError.
-func FewestLocalSSDs(machineType string, bytes int64) (int, error) {
-	need := int(max(1, (bytes+BytesPerLocalSSD-1)/BytesPerLocalSSD))
-	counts, known := LocalSSDCounts(machineType)
-	if !known {
-		return need, nil
-	}
-	for _, n := range counts {
-		if n >= need {
-			return n, nil
-		}
-	}
-	return 0, &RuleError{Field: "LocalSSDs", Rule: RuleLocalSSDs, Says: fmt.Sprintf("%d are needed for %d bytes, and a %s may have %s", need, bytes, machineType, countsText(counts))}
 }
 
 func countsText(counts []int) string {

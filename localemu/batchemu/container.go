@@ -40,15 +40,15 @@ func (a *attempt) container() string {
 	return fmt.Sprintf("localemu-%d-%s-%d-%d", os.Getpid(), a.job.id, a.task.index, a.number)
 }
 
-// contained is the command line that runs the attempt in a container of its image, with the variables of the job and nothing
-// else: read-only root, the network of this machine, the image's own user.
+// contained is the command line that runs the attempt in a container of its image, with the variables of the job, where its account
+// finds the other emulators, and nothing else: read-only root, the network of this machine, the image's own user.
 func (a *attempt) contained() proc.Command {
 	o, p := &a.job.srv.opts, a.job.plan
 	var volumes []string
 	for _, m := range a.vm.mounts {
 		volumes = append(volumes, m.folder+":"+m.path)
 	}
-	env := slices.Concat(o.Env, p.env, a.indexes())
+	env := slices.Concat(a.job.srv.environment(a.job.account()), p.env, a.indexes())
 	var args []string
 	program := o.Containers
 	if program == "buildah" {

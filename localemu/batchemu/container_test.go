@@ -4,6 +4,7 @@ package batchemu
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -87,6 +88,26 @@ func TestUnknownImageIsTheToolsBusiness(t *testing.T) {
 	w.create("boxed-4", "ok", 1, func(j *batchpb.Job) {
 		j.TaskGroups[0].TaskSpec.Runnables[0].GetContainer().ImageUri = "registry/of/somebody:1"
 	})
+}
+
+// accounts are Rights under which everything is allowed and every account finds addresses of its own.
+type accounts struct{}
+
+func (accounts) Allow(net.Addr, string, string, string) error      { return nil }
+func (accounts) AllowAccount(string, string, string, string) error { return nil }
+func (accounts) Environment(email string) []string                 { return []string{"STORAGE_EMULATOR_HOST=" + email} }
+
+// TestContainerHasTheRightsOfItsAccount: a task in a container talks to the addresses of its own account, not to those of whoever
+// started localemu.
+func TestContainerHasTheRightsOfItsAccount(t *testing.T) {
+	spec := &batchpb.Job{AllocationPolicy: &batchpb.AllocationPolicy{ServiceAccount: &batchpb.ServiceAccount{Email: "task@p"}}}
+	for _, tool := range ContainerTools() {
+		s := &Server{opts: Options{Containers: tool, Env: []string{"STORAGE_EMULATOR_HOST=the-commands"}, Rights: accounts{}}}
+		a := &attempt{job: &job{srv: s, id: "job", spec: spec, plan: plan{program: "IMAGE"}}, task: &task{}, vm: &machine{}}
+		if args := a.contained().Args; !slices.Contains(args, "STORAGE_EMULATOR_HOST=task@p") || slices.Contains(args, "STORAGE_EMULATOR_HOST=the-commands") {
+			t.Errorf("%s: %q", tool, args)
+		}
+	}
 }
 
 // TestBuildahCommand: the script gets what it needs in the order that it expects; `make images-check` runs it for real.

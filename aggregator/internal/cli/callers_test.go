@@ -76,7 +76,7 @@ func TestOnlyCallersAreLetIn(t *testing.T) {
 				r.Header.Set("Authorization", tc.header)
 			}
 			rec := httptest.NewRecorder()
-			handler(a, known).ServeHTTP(rec, r)
+			handler(a, known, func(context.Context) {}).ServeHTTP(rec, r)
 			if rec.Code != tc.want || !strings.Contains(log.String(), tc.log) {
 				t.Errorf("%d, want %d; log %s", rec.Code, tc.want, log.String())
 			}

@@ -52,7 +52,7 @@ func Run(ctx context.Context, w World) int {
 
 // with connects, hands an aggregator to use and closes what was opened. It is measured on page, if there is one, and pushes
 // where OTEL_EXPORTER_OTLP_ENDPOINT says.
-func (w *World) with(ctx context.Context, page *page, use func(*conclude.Aggregator, *Backends) error) (err error) {
+func (w *World) with(ctx context.Context, page *page, use func(*conclude.Aggregator, *Backends, *telemetry.Telemetry) error) (err error) {
 	var env sweep.Deployment
 	if err := w.Environment(ctx, &env, remedy); err != nil {
 		return err
@@ -75,7 +75,7 @@ func (w *World) with(ctx context.Context, page *page, use func(*conclude.Aggrega
 	if err := a.Measure(measuring.Meter()); err != nil {
 		return err
 	}
-	return use(a, b)
+	return use(a, b, measuring)
 }
 
 func pullCommand(w *World) *cobra.Command {
@@ -91,7 +91,9 @@ lost. Any number of them may run at once. Ends with Ctrl-C.`,
 			if every < time.Second {
 				return program.Usagef("--reconcile is %s: use 1s or more", every)
 			}
-			return w.with(cmd.Context(), metrics, func(a *conclude.Aggregator, b *Backends) error { return pull(cmd.Context(), a, b, every) })
+			return w.with(cmd.Context(), metrics, func(a *conclude.Aggregator, b *Backends, _ *telemetry.Telemetry) error {
+				return pull(cmd.Context(), a, b, every)
+			})
 		},
 	}
 	metrics.add(cmd)
@@ -135,7 +137,9 @@ func reconcileCommand(w *World) *cobra.Command {
 		Example: "  aggregator reconcile",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return w.with(cmd.Context(), nil, func(a *conclude.Aggregator, _ *Backends) error { return a.Reconcile(cmd.Context()) })
+			return w.with(cmd.Context(), nil, func(a *conclude.Aggregator, _ *Backends, _ *telemetry.Telemetry) error {
+				return a.Reconcile(cmd.Context())
+			})
 		},
 	}
 }

@@ -75,7 +75,7 @@ func TestEndpoints(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			rec := httptest.NewRecorder()
-			handler(tc.a, nil).ServeHTTP(rec, httptest.NewRequestWithContext(t.Context(), tc.method, tc.path, strings.NewReader(tc.body)))
+			handler(tc.a, nil, func(context.Context) {}).ServeHTTP(rec, httptest.NewRequestWithContext(t.Context(), tc.method, tc.path, strings.NewReader(tc.body)))
 			if rec.Code != tc.want {
 				t.Errorf("%d, want %d: %s", rec.Code, tc.want, rec.Body)
 			}

@@ -6,9 +6,13 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/sethvargo/go-envconfig"
 
 	"coppice/blob"
 )
@@ -61,6 +65,63 @@ func TestPrometheusPage(t *testing.T) {
 	if !strings.Contains(text, "coppice_aggregator_messages_total{") || !strings.HasPrefix(address, "http://127.0.0.1:") {
 		t.Errorf("%s: %s", address, text)
 	}
+}
+
+// TestAPushExportsBeforeItAnswers: after the answer, the processor may be gone. A collector that refuses does not fail the request.
+func TestAPushExportsBeforeItAnswers(t *testing.T) {
+	for name, status := range map[string]int{"takes": http.StatusOK, "refuses": http.StatusBadRequest} {
+		for _, path := range []string{"/push", "/reconcile"} {
+			t.Run(name+path, func(t *testing.T) {
+				var exported atomic.Int64
+				collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					exported.Add(1)
+					w.WriteHeader(status)
+				}))
+				defer collector.Close()
+				ctx, stop := context.WithCancel(t.Context())
+				defer stop()
+				serving := make(chan struct{})
+				out := lockedBuffer{wants: "aggregator serves", seen: serving}
+				w := world(&out, blob.Memory(), nil, "serve", "--listen", "127.0.0.1:0", "--metrics", "")
+				w.Env = envconfig.MultiLookuper(w.Env, envconfig.MapLookuper(map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": collector.URL}))
+				done := make(chan int, 1)
+				go func() { done <- Run(ctx, w) }()
+				<-serving
+				q, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+served(t, out.String())+path, strings.NewReader(push("nonsense")))
+				if err != nil {
+					t.Fatal(err)
+				}
+				r, err := http.DefaultClient.Do(q)
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.Body.Close()
+				if n := exported.Load(); r.StatusCode != http.StatusNoContent || n != 1 {
+					t.Errorf("%d, and %d exports before it", r.StatusCode, n)
+				}
+				stop()
+				if code := <-done; code != 0 {
+					t.Errorf("exit code %d: %s", code, out.String())
+				}
+			})
+		}
+	}
+}
+
+// served is the address in the line of the log that says that the aggregator serves.
+func served(t *testing.T, log string) string {
+	t.Helper()
+	for text := range strings.Lines(log) {
+		var line struct{ Message, Address string }
+		if err := json.Unmarshal([]byte(text), &line); err != nil {
+			t.Fatal(err)
+		}
+		if line.Message == "aggregator serves" {
+			return line.Address
+		}
+	}
+	t.Fatalf("no address in %s", log)
+	return ""
 }
 
 // TestPrometheusPageOfTheSecond: whoever asked for no port gets another one, whoever asked for this one is told.

@@ -16,6 +16,7 @@ import (
 	"coppice/aggregator/internal/conclude"
 	"coppice/cloud"
 	"coppice/sweep"
+	"coppice/telemetry"
 )
 
 func serveCommand(w *World) *cobra.Command {
@@ -34,7 +35,9 @@ checked the token's signature, and taken it off, before the request comes here.`
 		Example: "  aggregator serve --listen 127.0.0.1:8080",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return w.with(cmd.Context(), metrics, func(a *conclude.Aggregator, _ *Backends) error { return w.serve(cmd.Context(), a, listen) })
+			return w.with(cmd.Context(), metrics, func(a *conclude.Aggregator, _ *Backends, m *telemetry.Telemetry) error {
+				return w.serve(cmd.Context(), a, listen, m.Flush)
+			})
 		},
 	}
 	metrics.add(cmd)
@@ -52,8 +55,8 @@ const (
 	maxHeader  = 32 << 10
 )
 
-// serve serves until ctx ends.
-func (w *World) serve(ctx context.Context, a *conclude.Aggregator, address string) error {
+// serve serves until ctx ends; flush is called at the end of every request that had something done.
+func (w *World) serve(ctx context.Context, a *conclude.Aggregator, address string, flush func(context.Context)) error {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", address)
 	if err != nil {
@@ -63,7 +66,7 @@ func (w *World) serve(ctx context.Context, a *conclude.Aggregator, address strin
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
-	server := &http.Server{Handler: handler(a, callers), ReadHeaderTimeout: headerTime, ReadTimeout: readTime, WriteTimeout: answerTime, IdleTimeout: idleTime,
+	server := &http.Server{Handler: handler(a, callers, flush), ReadHeaderTimeout: headerTime, ReadTimeout: readTime, WriteTimeout: answerTime, IdleTimeout: idleTime,
 		MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(a.Log.Handler(), slog.LevelWarn),
 		BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) }}
 	a.Log.Info("aggregator serves", "address", l.Addr().String(), "callers_checked", callers != nil)
@@ -116,11 +119,18 @@ type pushed struct {
 // maxEnvelope leaves room for base64 and the envelope's own fields.
 const maxEnvelope = 2 * sweep.MaxMessage
 
-func handler(a *conclude.Aggregator, callers Callers) http.Handler {
+// handler sends off measurements (flush) before whoever was let in has the answer: afterwards Cloud Run takes the processor away.
+func handler(a *conclude.Aggregator, callers Callers, flush func(context.Context)) http.Handler {
+	post := func(act http.HandlerFunc) http.HandlerFunc {
+		return guarded(a.Log, callers, func(w http.ResponseWriter, r *http.Request) {
+			act(w, r) // its answer is a few bytes, which leave when the handler returns
+			flush(r.Context())
+		})
+	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("POST /push", guarded(a.Log, callers, func(w http.ResponseWriter, r *http.Request) { handlePush(a, w, r) }))
-	mux.HandleFunc("POST /reconcile", guarded(a.Log, callers, func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("POST /push", post(func(w http.ResponseWriter, r *http.Request) { handlePush(a, w, r) }))
+	mux.HandleFunc("POST /reconcile", post(func(w http.ResponseWriter, r *http.Request) {
 		answer(a, w, "reconcile", a.Reconcile(r.Context()))
 	}))
 	return http.MaxBytesHandler(mux, maxEnvelope)

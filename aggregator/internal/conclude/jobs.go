@@ -31,63 +31,90 @@ var ErrNoJob = errors.New("there is no such job")
 // submission is how long after a job was written down it may still be unknown to Batch.
 const submission = 10 * time.Minute
 
-// jobsEnded says whether nothing will be run for the sweep any more, and in which state its newest job is. A sweep has several
+// turns are the jobs of a sweep by their numbers. Each is read when it is first asked for and then kept, so that all that one decision
+// goes by is one reading, and Batch is asked once.
+type turns struct {
+	a    *Aggregator
+	plan *sweep.Plan
+	read []*turn
+}
+
+// turn is a job that has taken its turn.
+type turn struct {
+	since time.Time // it was written down
+	state JobState
+	there bool // Batch knows it
+}
+
+// get is the job number n, nil when it has not taken its turn. Whoever asks for n has asked for those before it.
+func (t *turns) get(ctx context.Context, n int) (*turn, error) {
+	if n < len(t.read) {
+		return t.read[n], nil
+	}
+	found, err := t.look(ctx, n)
+	if err != nil {
+		return nil, err
+	}
+	t.read = append(t.read, found)
+	return found, nil
+}
+
+func (t *turns) look(ctx context.Context, n int) (*turn, error) {
+	since := t.plan.Created
+	if n > 0 {
+		r, err := t.a.jobRecord(ctx, t.plan, n)
+		if r == nil || err != nil {
+			return nil, err
+		}
+		since = r.At
+	}
+	state, err := t.a.Jobs.State(ctx, t.plan.JobName(n))
+	if err != nil && !errors.Is(err, ErrNoJob) {
+		return nil, err
+	}
+	return &turn{since, state, err == nil}, nil
+}
+
+// ended says whether nothing will be run for the sweep any more, and in which state its newest job is. A sweep has several
 // jobs where the machines of the first could not be had; as long as there are machines that have not been tried and none of
 // the jobs had any, a launcher may be about to submit another.
-func (a *Aggregator) jobsEnded(ctx context.Context, p *sweep.Plan) (ended bool, state string, err error) {
+func (t *turns) ended(ctx context.Context) (ended bool, state string, err error) {
+	p, now := t.plan, t.a.Now()
 	since, began := p.Created, false
-	for n := 0; ; n++ {
-		if n > 0 {
-			r, err := a.jobRecord(ctx, p, n)
-			if err != nil {
-				return false, "", err
-			}
-			if r == nil {
-				break
-			}
-			since = r.At
-		}
-		s, err := a.Jobs.State(ctx, p.JobName(n))
-		if errors.Is(err, ErrNoJob) {
-			s, err = JobState{Name: "not there", Ended: a.Now().Sub(since) >= submission}, nil
-		}
-		if err != nil || !s.Ended {
+	for n := range len(p.Fallback) + 1 {
+		j, err := t.get(ctx, n)
+		if err != nil {
 			return false, "", err
 		}
-		state, began = s.Name, began || s.Began
-		if n == len(p.Fallback) {
-			return true, state, nil
+		if j == nil {
+			return began || now.Sub(since) >= time.Duration(p.Spec.Machine.Wait)+submission, state, nil
 		}
+		s := j.state
+		if !j.there {
+			s = JobState{Name: "not there", Ended: now.Sub(j.since) >= submission}
+		}
+		if !s.Ended {
+			return false, "", nil
+		}
+		since, state, began = j.since, s.Name, began || s.Began
 	}
-	return began || a.Now().Sub(since) >= time.Duration(p.Spec.Machine.Wait)+submission, state, nil
+	return true, state, nil
 }
 
 // floors are the jobs that began, each with the time in which it has machines whether or not any of them claims a trial. A job that
 // Batch does not know has none.
-func (a *Aggregator) floors(ctx context.Context, p *sweep.Plan) ([]ledger.Floor, error) {
+func (t *turns) floors(ctx context.Context) ([]ledger.Floor, error) {
 	var floors []ledger.Floor
-	for n := range len(p.Fallback) + 1 {
-		f := ledger.Floor{Job: n, Submitted: p.Created}
-		if n > 0 {
-			r, err := a.jobRecord(ctx, p, n)
-			if err != nil {
-				return nil, err
-			}
-			if r == nil {
-				break
-			}
-			f.Submitted = r.At
-		}
-		s, err := a.Jobs.State(ctx, p.JobName(n))
-		if errors.Is(err, ErrNoJob) {
-			continue
-		}
+	for n := range len(t.plan.Fallback) + 1 {
+		j, err := t.get(ctx, n)
 		if err != nil {
 			return nil, err
 		}
-		if s.Began {
-			f.Began, f.Ended = s.From, s.To
-			floors = append(floors, f)
+		if j == nil {
+			break
+		}
+		if j.there && j.state.Began {
+			floors = append(floors, ledger.Floor{Job: n, Submitted: j.since, Began: j.state.From, Ended: j.state.To})
 		}
 	}
 	return floors, nil

@@ -1,8 +1,11 @@
 package conclude
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -54,10 +57,51 @@ func TestASweepWithSeveralJobs(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		ended, state, err := a.jobsEnded(t.Context(), p)
+		ended, state, err := (&turns{a: a, plan: p}).ended(t.Context())
 		if err != nil || ended != (c.want != "") || ended && state != c.want {
 			t.Errorf("%s: %t %s %v", name, ended, state, err)
 		}
+	}
+}
+
+// counted counts how often Batch is asked.
+type counted struct {
+	Jobs
+	asked map[string]int
+}
+
+func (c counted) State(ctx context.Context, job string) (JobState, error) {
+	c.asked[job]++
+	return c.Jobs.State(ctx, job)
+}
+
+// TestBatchIsAskedOncePerDecision: what is spent and whether the jobs have ended are judged by the same reading, also of a sweep
+// with a budget and several jobs.
+func TestBatchIsAskedOncePerDecision(t *testing.T) {
+	w := budgeted(t, 1000, 0.5, 2)
+	w.plan.Fallback, w.plan.Spec.Machine.Fallback = make([]sweep.Sizing, 2), make([]sweep.Fallback, 2)
+	w.plan.Quote.Fallback = make([]sweep.FallbackPrice, 2)
+	write := func(name string, v any) {
+		t.Helper()
+		data, err := json.Marshal(v)
+		if err == nil {
+			_, err = w.sweeps.Put(t.Context(), name, blob.Any, bytes.NewReader(data))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	id := w.plan.Sweep
+	write(id.Plan(), w.plan)
+	write(id.JobRecord(1), sweep.JobRecord{Format: 1, Sweep: id, Number: 1, Job: w.plan.JobName(1), At: created.Add(time.Minute)})
+	a := w.aggregator()
+	asked := counted{several{"night-1": {Name: "CANCELLED", Ended: true}, "night-1-f1": {Name: "RUNNING", Began: true, From: created.Add(2 * time.Minute)}}, map[string]int{}}
+	a.Jobs, a.Now = asked, func() time.Time { return created.Add(time.Hour) }
+	if c, err := a.Consider(t.Context(), id); err != nil || c != nil {
+		t.Fatalf("%+v %v", c, err)
+	}
+	if want := map[string]int{w.plan.JobName(0): 1, w.plan.JobName(1): 1}; !maps.Equal(asked.asked, want) {
+		t.Errorf("asked %v, want %v", asked.asked, want)
 	}
 }
 
@@ -68,7 +112,7 @@ func TestADamagedJobRecordIsNoEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	var bad *sweep.DecodeError
-	if _, _, err := a.jobsEnded(t.Context(), p); !errors.As(err, &bad) {
+	if _, _, err := (&turns{a: a, plan: p}).ended(t.Context()); !errors.As(err, &bad) {
 		t.Error(err)
 	}
 }

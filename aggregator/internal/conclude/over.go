@@ -29,13 +29,14 @@ func (a *Aggregator) isOver(ctx context.Context, k *known) (*sweep.Ending, error
 	if limit := time.Duration(p.Spec.Limits.Sweep); age >= limit {
 		return early(fmt.Sprintf("after %s, the sweep's time limit", limit), b), nil
 	}
-	if spent, err := a.spent(ctx, k); spent != "" || err != nil {
+	jobs := &turns{a: a, plan: p}
+	if spent, err := a.spent(ctx, k, jobs); spent != "" || err != nil {
 		return early(spent, b), err
 	}
 	if a.Jobs == nil {
 		return nil, nil
 	}
-	ended, state, err := a.jobsEnded(ctx, p)
+	ended, state, err := jobs.ended(ctx)
 	if err != nil || !ended {
 		return nil, err
 	}
@@ -51,7 +52,7 @@ func (a *Aggregator) isOver(ctx context.Context, k *known) (*sweep.Ending, error
 
 // spent says that the sweep's budget is used up, or empty. The tasks see the ending that follows from it and stop by themselves, as
 // they do at the time limit.
-func (a *Aggregator) spent(ctx context.Context, k *known) (string, error) {
+func (a *Aggregator) spent(ctx context.Context, k *known, jobs *turns) (string, error) {
 	p := k.plan
 	budget := p.Spec.Budget
 	if budget == 0 || p.Quote == nil {
@@ -67,7 +68,7 @@ func (a *Aggregator) spent(ctx context.Context, k *known) (string, error) {
 	}
 	// What the claims say is enough while Batch cannot be asked.
 	if !l.Exceeds(p, budget) && a.Jobs != nil {
-		floors, err := a.floors(ctx, p)
+		floors, err := jobs.floors(ctx)
 		if err != nil {
 			return "", err
 		}

@@ -10,9 +10,9 @@ import (
 
 	"coppice/blob"
 	"coppice/dataset"
-	"coppice/launcher/internal/plan"
 	"coppice/launcher/internal/stagejob"
 	"coppice/launcher/internal/stager"
+	"coppice/machines"
 	"coppice/program"
 	"coppice/sweep"
 )
@@ -26,7 +26,7 @@ type batchFlags struct {
 }
 
 func (f *batchFlags) add(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&f.on, "batch", false, "stage in the cloud, as a Batch job of one task next to the data; Ctrl-C cancels it")
+	cmd.Flags().BoolVar(&f.on, "batch", false, "stage in the cloud, as a Batch job of one task next to the data; Ctrl-C cancels it, unless somebody else had started it")
 	cmd.Flags().StringVar(&f.machine, "machine", "n2-highmem-8", "machine type for --batch")
 	cmd.Flags().BoolVar(&f.spot, "spot", false, "use a Spot machine for --batch")
 	cmd.Flags().IntVar(&f.localSSD, "local-ssd", 0, "local SSDs for --batch; as few as should hold source and dataset without")
@@ -49,6 +49,32 @@ func (f batchFlags) check(cmd *cobra.Command) error {
 	return nil
 }
 
+// machineType is the type of --machine, which must take as many disks as --local-ssd says.
+func (f batchFlags) machineType() (machines.Type, error) {
+	t, err := findType(f.machine)
+	if err != nil {
+		return t, program.Usagef("--machine: %v", err)
+	}
+	if f.localSSD > 0 {
+		if err := t.CheckDisks(f.localSSD); err != nil {
+			return t, program.Usagef("--local-ssd: %v", err)
+		}
+	}
+	return t, nil
+}
+
+// disks are those of --local-ssd, or the fewest that the type takes and that hold so many bytes.
+func (f batchFlags) disks(t machines.Type, bytes int64) (int, error) {
+	if f.localSSD > 0 {
+		return f.localSSD, nil
+	}
+	n, err := t.FewestDisks(bytes)
+	if err != nil {
+		return 0, program.Usagef("--machine: %v", err)
+	}
+	return n, nil
+}
+
 const (
 	// diskFactor is how much disk the work may need for each byte of the source: the source itself, the dataset, which may be
 	// larger than well compressed Parquet, and room.
@@ -66,9 +92,9 @@ func (w *World) stageInBatch(ctx context.Context, file string, text []byte, spec
 	if !stager.Remote(spec.Source) {
 		return program.Usagef("--batch stages what lies in a bucket, and the source of %s is %.100q; copy it there first: gcloud storage cp", file, spec.Source)
 	}
-	vcpus, memory, err := plan.Shape(f.batch.machine)
+	machine, err := f.batch.machineType()
 	if err != nil {
-		return program.Usagef("--machine: %v", err)
+		return err
 	}
 	return w.with(ctx, func(c *cloud) error {
 		s := &stager.Stager{Bucket: func(_ context.Context, name string) (blob.Store, error) { return c.Bucket(name), nil }}
@@ -83,9 +109,13 @@ func (w *World) stageInBatch(ctx context.Context, file string, text []byte, spec
 		if in.Staged != nil {
 			return w.staged(in.Staged, f.json)
 		}
+		disks, err := f.batch.disks(machine, diskFactor*in.Bytes)
+		if err != nil {
+			return err
+		}
 		j, err := stagejob.Submit(ctx, c.Stages, stagejob.Request{Dataset: spec.Name, Fingerprint: in.Fingerprint,
 			Env:     sweep.StageEnv{Project: c.env.Project, DatasetsBucket: c.env.DatasetsBucket, File: file, Spec: string(text)},
-			Machine: f.batch.machine, VCPUs: vcpus, Memory: memory, Spot: f.batch.spot, LocalSSD: f.batch.localSSD, DiskBytes: diskFactor * in.Bytes, Limit: stageLimit})
+			Machine: machine.Name, VCPUs: machine.VCPUs, Memory: machine.MemoryBytes, Spot: f.batch.spot, LocalSSD: disks, Limit: stageLimit})
 		if err != nil {
 			return err
 		}
@@ -101,7 +131,7 @@ func (w *World) stageInBatch(ctx context.Context, file string, text []byte, spec
 	})
 }
 
-// followStage shows the job until it has ended, and cancels it when the launcher is interrupted.
+// followStage shows the job until it has ended. When the launcher is interrupted, it cancels the job if it has started it.
 func (w *World) followStage(ctx context.Context, c *cloud, name string, j *stagejob.Job, quiet bool) (*stagejob.Outcome, error) {
 	say := func(format string, args ...any) {
 		if !quiet {
@@ -118,6 +148,9 @@ func (w *World) followStage(ctx context.Context, c *cloud, name string, j *stage
 	bar.finish()
 	if ctx.Err() == nil {
 		return o, err
+	}
+	if j.Attached { // whoever started it waits for it, too
+		return nil, fmt.Errorf("%w; staging job %s was started by somebody else and goes on: run the same command again to follow it", program.ErrInterrupted, j.ID)
 	}
 	say("cancelling job %s\n", j.ID)
 	last, stop := context.WithTimeout(context.WithoutCancel(ctx), stageGoodbye)

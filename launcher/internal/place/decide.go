@@ -9,6 +9,7 @@ package place
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"coppice/sweep"
@@ -75,12 +76,8 @@ func Describe(p *sweep.Plan, n int) string {
 		kind = "Spot"
 	}
 	text := fmt.Sprintf("%s, %s", m.Type, kind)
-	for i, z := range m.Zones {
-		if i == 0 {
-			text += " in " + z
-		} else {
-			text += ", " + z
-		}
+	if len(m.Zones) > 0 {
+		text += " in " + strings.Join(m.Zones, ", ")
 	}
 	return text
 }

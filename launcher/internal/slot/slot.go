@@ -13,6 +13,7 @@
 package slot
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -35,11 +36,10 @@ type Schedule struct {
 type Error struct {
 	Text string
 	Err  error
+	Hint string // what to do
 }
 
-func (e *Error) Error() string {
-	return fmt.Sprintf("schedule %.80q: %v; use the five fields of cron, such as \"0 3 * * *\", and a time zone such as Europe/Berlin", e.Text, e.Err)
-}
+func (e *Error) Error() string { return fmt.Sprintf("schedule %.80q: %v; %s", e.Text, e.Err, e.Hint) }
 
 // Unwrap gives the cause.
 func (e *Error) Unwrap() error { return e.Err }
@@ -49,20 +49,35 @@ const (
 	maxText = 200
 )
 
+// What to do about what is wrong.
+const (
+	useFields  = "use the five fields of cron, such as \"0 3 * * *\""
+	useShorter = "write ranges and steps, such as 0-30/5, for long lists"
+	useFlag    = "leave it out there and give it as --time-zone"
+	useZone    = "give --time-zone a name such as Europe/Berlin, or leave it out for UTC"
+	useDay     = "name a day that its month has"
+)
+
 // Parse reads the five fields of cron and the name of a time zone of the IANA database; "" is UTC. Errors are *Error.
 func Parse(schedule, zone string) (*Schedule, error) {
-	if n := len(strings.Fields(schedule)); n != fields || len(schedule) > maxText || strings.Contains(schedule, "=") {
-		return nil, &Error{schedule, fmt.Errorf("it has %d fields", n)}
+	if len(schedule) > maxText {
+		return nil, &Error{schedule, fmt.Errorf("it has %d characters, and %d are allowed", len(schedule), maxText), useShorter}
+	}
+	parts := strings.Fields(schedule)
+	if len(parts) > 0 && (strings.HasPrefix(parts[0], "TZ=") || strings.HasPrefix(parts[0], "CRON_TZ=")) { // the parser would take them
+		return nil, &Error{schedule, errors.New("it begins with a time zone"), useFlag}
+	}
+	if len(parts) != fields {
+		return nil, &Error{schedule, fmt.Errorf("the number of its fields is %d", len(parts)), useFields}
 	}
 	where, err := time.LoadLocation(zone)
 	if err != nil || zone == "Local" {
-		return nil, &Error{schedule, fmt.Errorf("there is no time zone %.60q", zone)}
+		return nil, &Error{schedule, fmt.Errorf("there is no time zone %.60q", zone), useZone}
 	}
-	parts := strings.Fields(schedule)
 	parts[fields-1] = sundays(parts[fields-1])
 	c, err := cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow).Parse(strings.Join(parts, " "))
 	if err != nil {
-		return nil, &Error{schedule, err}
+		return nil, &Error{schedule, err, useFields}
 	}
 	return &Schedule{c, where, schedule}, nil
 }
@@ -126,7 +141,7 @@ func (s *Schedule) Last(now time.Time) (time.Time, error) {
 			return last.UTC(), nil
 		}
 	}
-	return time.Time{}, &Error{s.text, fmt.Errorf("it has no time in the last four years")}
+	return time.Time{}, &Error{s.text, errors.New("it has no time in the last four years"), useDay}
 }
 
 // wall is what the clock on the wall shows at t in its zone, written as a time of UTC, where no hour is left out or comes twice.

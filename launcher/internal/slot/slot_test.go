@@ -71,12 +71,33 @@ func TestID(t *testing.T) {
 	}
 }
 
+// TestRefuses says what is wrong, and the one thing that mends it.
 func TestRefuses(t *testing.T) {
-	for _, c := range [][2]string{{"", ""}, {"0 3 * *", ""}, {"0 0 3 * * *", ""}, {"61 3 * * *", ""}, {"*/0 * * * *", ""}, {"@daily", ""}, {"every 24 hours at", ""},
-		{"0 3 * * 8", ""}, {"0 3 * * 7-1", ""}, {"0 3 * * 5-7/0", ""}, {"0 3 * * 5-7/9223372036854775807", ""}, {"0 3 * 7-13 *", ""}, {"TZ=UTC 0 3 * *", ""}, {"0 3 * * *", "Mars/Olympus"}, {"0 3 * * *", "Local"}, {"0 3 * * *", "../../etc/passwd"}, {strings.Repeat("1,", 200) + "1 3 * * *", ""}} {
+	const cron, zone = `; use the five fields of cron, such as "0 3 * * *"`, "; give --time-zone a name such as Europe/Berlin, or leave it out for UTC"
+	for _, c := range []struct{ schedule, zone, says string }{
+		{"", "", "the number of its fields is 0" + cron},
+		{"0 3 * *", "", "the number of its fields is 4" + cron},
+		{"0 0 3 * * *", "", "the number of its fields is 6" + cron},
+		{"@daily", "", "the number of its fields is 1" + cron},
+		{"every 24 hours at", "", "the number of its fields is 4" + cron},
+		{"61 3 * * *", "", cron},
+		{"*/0 * * * *", "", cron},
+		{"0 3 * * 8", "", cron},
+		{"0 3 * * 7-1", "", cron},
+		{"0 3 * * 5-7/0", "", cron},
+		{"0 3 * * 5-7/9223372036854775807", "", cron},
+		{"0 3 * 7-13 *", "", cron},
+		{"0 3 * * A=1", "", cron},
+		{"TZ=UTC 0 3 * *", "", "it begins with a time zone; leave it out there and give it as --time-zone"},
+		{" CRON_TZ=UTC 0 3 * * *", "", "it begins with a time zone; leave it out there and give it as --time-zone"},
+		{"0 3 * * *", "Mars/Olympus", `there is no time zone "Mars/Olympus"` + zone},
+		{"0 3 * * *", "Local", `there is no time zone "Local"` + zone},
+		{"0 3 * * *", "../../etc/passwd", "there is no time zone" + ` "../../etc/passwd"` + zone},
+		{strings.Repeat("1,", 200) + "1 3 * * *", "", "it has 409 characters, and 200 are allowed; write ranges and steps, such as 0-30/5, for long lists"},
+	} {
 		var bad *Error
-		if _, err := Parse(c[0], c[1]); !errors.As(err, &bad) {
-			t.Errorf("%q: %v", c, err)
+		if _, err := Parse(c.schedule, c.zone); !errors.As(err, &bad) || !strings.HasSuffix(err.Error(), c.says) || !strings.HasPrefix(err.Error(), "schedule ") {
+			t.Errorf("%q in %q: %v, want %s", c.schedule, c.zone, err, c.says)
 		}
 	}
 	s, err := Parse("0 0 30 2 *", "")
@@ -84,7 +105,7 @@ func TestRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	var never *Error
-	if _, err := s.Last(at(t, "2026-11-21T03:00:00Z")); !errors.As(err, &never) {
+	if _, err := s.Last(at(t, "2026-11-21T03:00:00Z")); !errors.As(err, &never) || !strings.HasSuffix(err.Error(), "it has no time in the last four years; name a day that its month has") {
 		t.Errorf("30 February: %v", err)
 	}
 }

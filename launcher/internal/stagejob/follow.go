@@ -21,8 +21,7 @@ type Request struct {
 	VCPUs       int
 	Memory      int64 // of the machine, bytes
 	Spot        bool
-	LocalSSD    int   // disks; 0 is the fewest that hold DiskBytes
-	DiskBytes   int64 // that the work may need
+	LocalSSD    int // disks, a number that the machine type takes
 	Limit       time.Duration
 }
 

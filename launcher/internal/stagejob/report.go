@@ -94,8 +94,10 @@ func decodeOutcome(data []byte) (*Outcome, error) {
 	case err != nil:
 	case o.Format != 1:
 		err = fmt.Errorf("format %d; this build reads 1", o.Format)
-	case o.Error == "" && o.Version == "", o.Code < 0 || o.Code > 255, len(o.Error) > maxReport:
+	case o.Error == "" && o.Version == "":
 		err = fmt.Errorf("neither a version nor an error")
+	case o.Code < 0 || o.Code > 255:
+		err = fmt.Errorf("code is %d, and exit codes are 0 to 255", o.Code)
 	}
 	if err != nil {
 		return nil, &sweep.DecodeError{Kind: "staging report", Err: err}

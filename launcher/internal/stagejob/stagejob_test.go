@@ -191,6 +191,25 @@ func TestFailedTaskSaysWhy(t *testing.T) {
 	}
 }
 
+func TestDamagedOutcomesSayWhatIsWrong(t *testing.T) {
+	for text, says := range map[string]string{
+		`{"format":2,"version":"v"}`:              "format 2; this build reads 1",
+		`{"format":1}`:                            "neither a version nor an error",
+		`{"format":1,"error":"e","code":256}`:     "code is 256, and exit codes are 0 to 255",
+		`{"format":1,"version":"v","code":-1}`:    "code is -1, and exit codes are 0 to 255",
+		`{"format":1,"version":"v","code":"two"}`: "code",
+	} {
+		_, err := decodeOutcome([]byte(text))
+		var bad *sweep.DecodeError
+		if !errors.As(err, &bad) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	if o, err := decodeOutcome([]byte(`{"format":1,"error":"a\u0007b","code":255}`)); err != nil || o.Code != 255 || o.Error != "a\ufffdb" {
+		t.Errorf("%+v %v", o, err)
+	}
+}
+
 // TestInterruptedTaskLeavesNoOutcome: the next attempt will have one.
 func TestInterruptedTaskLeavesNoOutcome(t *testing.T) {
 	store := blob.Memory()

@@ -1,6 +1,6 @@
 //go:build unix
 
-// Package world puts the local cloud together: the three emulators on ports of this machine, the buckets, topics and
+// Package world puts the local cloud together: the four emulators on ports of this machine, the buckets, topics and
 // subscriptions that Terraform would have made, and the aggregator that the deployment would have running. Nothing is pushed:
 // scores are pulled by the aggregator, and what Batch tells of jobs, which in the cloud has the aggregator look at once, waits in
 // its subscription for whoever wants to see it, since the aggregator looks at all open sweeps every ten seconds here.

@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sethvargo/go-envconfig"
+
+	"coppice/blob"
+	"coppice/dataset/datasettest"
+	"coppice/launcher/internal/stagejob"
+	"coppice/program"
+	"coppice/sweep"
+)
+
+// stages is a Batch that keeps what is submitted; after a submission, whoever waits for the job is interrupted.
+type stages struct {
+	existed   bool // the jobs had been started before
+	interrupt context.CancelFunc
+	submitted []stagejob.Request
+	cancelled []string
+}
+
+func (s *stages) Name(id sweep.ID) string { return "jobs/" + string(id) }
+
+func (s *stages) SubmitStage(_ context.Context, q stagejob.Request) (bool, error) {
+	s.submitted = append(s.submitted, q)
+	s.interrupt()
+	return s.existed, nil
+}
+
+func (s *stages) Status(context.Context, string) (JobStatus, error) {
+	return JobStatus{State: "RUNNING", Created: time.Unix(1, 0)}, nil
+}
+
+func (s *stages) Cancel(_ context.Context, job string) (JobStatus, error) {
+	s.cancelled = append(s.cancelled, job)
+	return JobStatus{State: "CANCELLED", Finished: true}, nil
+}
+
+// stageInBatch runs launcher stage --batch on an export in a bucket.
+func (w *world) stageInBatch(s *stages, flags ...string) (code int, errOut string) {
+	w.t.Helper()
+	if _, err := w.buckets["datasets"].Put(w.t.Context(), "exports/clicks.csv", blob.Any, bytes.NewReader(datasettest.Table(datasettest.Options{Rows: 100}))); err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, interrupt := context.WithCancel(w.t.Context())
+	defer interrupt()
+	s.interrupt = interrupt
+	var out, e bytes.Buffer
+	file := w.file("cloud.yaml", "name: clicks\nsource: gs://datasets/exports/*.csv\nlabel: is_click\n")
+	code = Run(ctx, World{
+		World: program.World{Args: append([]string{"stage", file, "--batch"}, flags...), Out: &out, Err: &e, Version: "v1", Now: func() time.Time { return w.now },
+			Env: envconfig.MapLookuper(map[string]string{"COPPICE_PROJECT": "p", "COPPICE_DATASETS_BUCKET": "datasets", "COPPICE_SWEEPS_BUCKET": "sweeps", "COPPICE_REGISTRY_BUCKET": "registry"})},
+		Connect: func(context.Context, Env) (*Backends, error) {
+			return &Backends{Bucket: func(name string) blob.Store { return w.buckets[name] }, Stages: s, Close: func() error { return nil }}, nil
+		},
+	})
+	return code, e.String()
+}
+
+// TestCtrlCOfAStagingJob: whoever started the job cancels it; whoever follows somebody else's lets it go on.
+func TestCtrlCOfAStagingJob(t *testing.T) {
+	for name, c := range map[string]struct {
+		existed bool
+		says    string
+		cancels int
+	}{
+		"own":      {false, "is cancelled", 1},
+		"attached": {true, "was started by somebody else and goes on", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &stages{existed: c.existed}
+			code, said := newWorld(t).stageInBatch(s)
+			if code != sweep.ExitInterrupt || !strings.Contains(said, c.says) || len(s.cancelled) != c.cancels || len(s.submitted) != 1 {
+				t.Errorf("%d, cancelled %q\n%s", code, s.cancelled, said)
+			}
+		})
+	}
+}
+
+// TestDisksOfAStagingJob: as many as the catalogue says that the type takes, and no others.
+func TestDisksOfAStagingJob(t *testing.T) {
+	for machine, want := range map[string]int{"n2-highmem-8": 1, "n2-highmem-16": 2, "c2-standard-60": 8, "c4-standard-32-lssd": 5, "c3d-standard-30-lssd": 2, "n1-standard-8": 1} {
+		s := &stages{}
+		code, said := newWorld(t).stageInBatch(s, "--machine", machine)
+		if code != sweep.ExitInterrupt || len(s.submitted) != 1 || s.submitted[0].LocalSSD != want || s.submitted[0].Machine != machine {
+			t.Errorf("%s: %d, %+v\n%s", machine, code, s.submitted, said)
+		}
+	}
+	s := &stages{}
+	if code, said := newWorld(t).stageInBatch(s, "--machine", "n1-standard-8", "--local-ssd", "16"); code != sweep.ExitInterrupt || len(s.submitted) != 1 || s.submitted[0].LocalSSD != 16 {
+		t.Errorf("%d, %+v\n%s", code, s.submitted, said)
+	}
+	for says, flags := range map[string][]string{
+		"c2-standard-60 takes 8 local SSDs, not 1":                     {"--machine", "c2-standard-60", "--local-ssd", "1"},
+		"--local-ssd: n1-standard-8 takes":                             {"--machine", "n1-standard-8", "--local-ssd", "9"},
+		"c4-standard-32-lssd comes with 5 local SSDs, not 4":           {"--machine", "c4-standard-32-lssd", "--local-ssd", "4"},
+		"--machine: e2-standard-4 takes no local SSD":                  {"--machine", "e2-standard-4"},
+		`--machine: machine type "q9-big-4" is not in the catalogue`:   {"--machine", "q9-big-4"},
+		`--machine: machine type "n2-highmem-9" is not in the catalog`: {"--machine", "n2-highmem-9"},
+	} {
+		s := &stages{}
+		if code, said := newWorld(t).stageInBatch(s, flags...); code != sweep.ExitUsage || !strings.Contains(said, says) || len(s.submitted) != 0 {
+			t.Errorf("%q: %d, %+v\n%s", flags, code, s.submitted, said)
+		}
+	}
+}
