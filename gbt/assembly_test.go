@@ -127,7 +127,7 @@ func TestProbability(t *testing.T) {
 	for range 20_000 {
 		s := rng.NormFloat64() * []float64{1e-9, 0.01, 1, 10, 100}[rng.IntN(5)]
 		got, want := Probability(s), 1/(1+math.Exp(-s))
-		if math.Abs(got-want) > 4e-16*want {
+		if math.Abs(got-want) > 1e-15*want {
 			t.Fatalf("probability of %v is %v, want %v", s, got, want)
 		}
 	}
@@ -256,17 +256,22 @@ func TestRatingWordsEqualsGoAndEntries(t *testing.T) {
 	}
 }
 
-// routeNodesTested is the largest tree that a plan is made for.
-const routeNodesTested = 97
-
 func TestAddScoresEqualsRowByRow(t *testing.T) {
 	d := randomTable(tableSpec{rows: 2*window + 1234, numerical: 5, categorical: 3, bins: 200, missing: 0.1, seed: 21})
 	full := d.Data
-	for _, leaves := range []int{2, 3, 31, routeNodesTested, 300} {
+	for _, leaves := range []int{2, 3, 31, 97, 129, 256, 257, 300} {
 		p := Defaults()
 		d.Data = full
 		p.NumIterations, p.NumLeaves, p.MinDataInLeaf, p.MaxCatToOnehot = 3, leaves, 1, 2
 		trees := mustTrain(t, &d.Data, p, Options{Threads: 2}).Model.Trees
+		for _, tree := range trees {
+			if tree.Leaves() != leaves {
+				t.Fatalf("a tree has %d leaves, want %d", tree.Leaves(), leaves)
+			}
+			if canPickBytes() && routable(tree, d.Columns) != (leaves <= 256) {
+				t.Errorf("%d leaves: routable is %v", leaves, leaves > 256)
+			}
+		}
 		rng := rand.New(rand.NewPCG(uint64(leaves), 1))
 		var sparse, dense []uint32
 		for r := range uint32(d.Rows) {
@@ -279,34 +284,64 @@ func TestAddScoresEqualsRowByRow(t *testing.T) {
 		}
 		for _, subset := range [][]uint32{nil, sparse, dense, {uint32(d.Rows - 1)}} {
 			d.Subset = subset
+			scores := make([]float64, d.Rows)
+			for r := range scores {
+				scores[r] = rng.NormFloat64()
+			}
+			want := slices.Clone(scores)
+			for _, r := range d.rowNumbers() {
+				for _, tree := range trees {
+					want[r] += tree.LeafValue[leafOf(tree, d.Columns, r)]
+				}
+			}
 			for _, threads := range []int{1, 3} {
-				got, want := make([]float64, d.Rows), make([]float64, d.Rows)
-				for r := range got {
-					got[r] = rng.NormFloat64()
-				}
-				copy(want, got)
+				got := slices.Clone(scores)
 				addScores(context.Background(), trees, d.Columns, d.rows(), got, newWalks(testCrew(t, threads)))
-				rows := make([]uint32, d.Used())
-				d.rows().copy(rows, 0)
-				for _, r := range rows {
-					for _, tree := range trees {
-						node := 0
-						for node >= 0 {
-							if tree.left[node].has(int(d.Columns[tree.Feature[node]][r])) {
-								node = tree.Left[node]
-							} else {
-								node = tree.Right[node]
-							}
-						}
-						want[r] += tree.LeafValue[^node]
-					}
-				}
 				if !slices.Equal(got, want) {
-					t.Fatalf("%d leaves, %d rows, %d threads: other scores", leaves, len(rows), threads)
+					t.Fatalf("%d leaves, %d rows, %d threads: other scores", leaves, d.Used(), threads)
 				}
+			}
+			if got := byBlocks(trees, &d.Data, scores); !slices.Equal(got, want) {
+				t.Fatalf("%d leaves, %d rows, all by blocks: other scores", leaves, d.Used())
 			}
 		}
 	}
+}
+
+// byBlocks adds the trees' values by blocks wherever that can be done, however few rows a block has.
+func byBlocks(trees []*Tree, d *Data, scores []float64) []float64 {
+	out := slices.Clone(scores)
+	var w walk
+	for lo := 0; lo < d.Used(); lo += window {
+		w.enter(d.rows(), lo, min(lo+window, d.Used()))
+		for _, tree := range trees {
+			plan := newRoutePlan(tree, d.Columns)
+			if plan == nil {
+				w.add(tree, nil, d.Columns, out)
+				continue
+			}
+			plan.run(w.blocks, make([]uint64, blocksTogether*(2*len(tree.Feature)+1)), out)
+		}
+	}
+	return out
+}
+
+func (d *Data) rowNumbers() []uint32 {
+	rows := make([]uint32, d.Used())
+	d.rows().copy(rows, 0)
+	return rows
+}
+
+func leafOf(tree *Tree, columns [][]byte, row uint32) int {
+	node := 0
+	for node >= 0 {
+		if tree.left[node].has(int(columns[tree.Feature[node]][row])) {
+			node = tree.Left[node]
+		} else {
+			node = tree.Right[node]
+		}
+	}
+	return ^node
 }
 
 func TestSplitForm(t *testing.T) {

@@ -45,7 +45,9 @@ func pause()
 //go:noescape
 func partition16(rows, left, right *uint32, n int, column *byte, set *binSet) int
 
-func hasVectors() bool { return cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VL }
+func hasVectors() bool {
+	return cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VL && cpu.X86.HasAVX512BW
+}
 
 // canPickBytes says whether countChosen, countUncommon and routeBlocks are in assembly.
 func canPickBytes() bool {
@@ -308,7 +310,6 @@ type routePlan struct {
 	internal int
 	values   *float64
 	reach    *uint64
-	tables   [][MaxBins]uint8 // keeps what the nodes point to
 }
 
 // routeNode is 32 bytes.
@@ -322,30 +323,38 @@ type routeNode struct {
 // routeNodes is the most nodes of a tree whose leaves' numbers are bytes.
 const routeNodes = 255
 
-// newRoutePlan is nil for trees that routeBlocks should not or cannot take: without a node, with too many, or whose children do
-// not follow their parents.
-func newRoutePlan(t *Tree, columns [][]byte) *routePlan {
+// routable says whether routeBlocks can take a tree: not without a node, with too many, or when children do not follow their
+// parents.
+func routable(t *Tree, columns [][]byte) bool {
 	n := len(t.Feature)
 	if !canPickBytes() || n == 0 || n > routeNodes {
+		return false
+	}
+	for i, f := range t.Feature {
+		if t.Left[i] >= 0 && t.Left[i] <= i || t.Right[i] >= 0 && t.Right[i] <= i || len(columns[f]) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// newRoutePlan is nil for trees that are not routable.
+func newRoutePlan(t *Tree, columns [][]byte) *routePlan {
+	if !routable(t, columns) {
 		return nil
 	}
-	nodes := make([]routeNode, n)
+	nodes := make([]routeNode, len(t.Feature))
 	mask := func(child int) uint32 {
 		if child < 0 {
-			child = n + ^child
+			child = len(nodes) + ^child
 		}
 		return uint32(child * 8 * blocksTogether)
 	}
-	p := &routePlan{nodes: &nodes[0], internal: n, values: &t.LeafValue[0], tables: make([][MaxBins]uint8, 0, n)}
 	for i := range nodes {
-		if t.Left[i] >= 0 && t.Left[i] <= i || t.Right[i] >= 0 && t.Right[i] <= i || len(columns[t.Feature[i]]) == 0 {
-			return nil
-		}
 		node := routeNode{column: unsafe.Pointer(&columns[t.Feature[i]][0]), left: mask(t.Left[i]), right: mask(t.Right[i])}
 		var ok bool
 		if node.last, node.other, ok = t.left[i].splitForm(); !ok {
-			p.tables = append(p.tables, [MaxBins]uint8{})
-			table := &p.tables[len(p.tables)-1]
+			table := new([MaxBins]uint8)
 			for b := range table {
 				if t.left[i].has(b) {
 					table[b] = 1
@@ -355,7 +364,7 @@ func newRoutePlan(t *Tree, columns [][]byte) *routePlan {
 		}
 		nodes[i] = node
 	}
-	return p
+	return &routePlan{nodes: &nodes[0], internal: len(nodes), values: &t.LeafValue[0]}
 }
 
 // run adds the tree's values to the scores of the blocks' rows. There are blocksTogether, or twice, three times as many; reach

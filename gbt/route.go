@@ -16,6 +16,9 @@ const window = 1 << 14
 // addScores adds the trees' predictions for rows to score, which is indexed by row, tree after
 // tree. When ctx ends, some rows have no predictions.
 func addScores(ctx context.Context, trees []*Tree, columns [][]byte, rows rowSet, score []float64, walks walks) {
+	for ; len(trees) > plansAtOnce; trees = trees[plansAtOnce:] {
+		addScores(ctx, trees[:plansAtOnce], columns, rows, score, walks)
+	}
 	plans := make([]*routePlan, len(trees))
 	for i, t := range trees {
 		plans[i] = newRoutePlan(t, columns)
@@ -30,6 +33,9 @@ func addScores(ctx context.Context, trees []*Tree, columns [][]byte, rows rowSet
 		}
 	})
 }
+
+// plansAtOnce bounds the memory of plans, some kilobytes for each tree.
+const plansAtOnce = 64
 
 // replay makes the scores that growing the trees made, bit for bit: a row's score began at the bias and took one value per
 // tree, in the trees' order. The first tree carries the bias by now, and bias + value is what its leaf says, so rows in

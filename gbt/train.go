@@ -216,11 +216,11 @@ func (b *booster) step(ctx context.Context) error {
 }
 
 // addValues adds the tree's values to the scores of all rows in use. The bag's rows know their leaves, but lie in the order of
-// the leaves, and a jump to each one's score takes about as long as 64 nodes for 64 neighbouring rows at once. The others have
-// to be routed, which costs nothing more there, and alone as much as thirty times the nodes.
+// the leaves, and a jump to each one's score takes about as long as 64 nodes for 64 neighbouring rows at once. The other rows
+// in use have to be routed anyway, which alone takes longer. Where few of the table's rows are in use, neighbours are few, too.
 func (b *booster) addValues(ctx context.Context, t *Tree) {
 	all, out := len(b.grow.order), b.grow.order[b.bag:]
-	if (len(t.Feature)-64)*all <= 2048*len(out) && newRoutePlan(t, b.data.Columns) != nil {
+	if len(t.Feature)*b.data.Rows <= 64*all+2048*len(out) && routable(t, b.data.Columns) {
 		addScores(ctx, []*Tree{t}, b.data.Columns, b.data.rows(), b.score, b.walks)
 		return
 	}
