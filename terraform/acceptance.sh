@@ -120,7 +120,8 @@ prepare() {
   run mkdir -p "$WORK/terraform"
   echo "    (copies terraform/ to $WORK, with the name $NAME, a bucket for the table and a nightly sweep)" >&2
   [ -z "$DRY" ] || return 0
-  tar cf - --exclude .terraform --exclude 'terraform.tfstate*' terraform | tar xf - -C "$WORK"
+  # Without what belongs to somebody's own deployment: its state, its variables, its overrides.
+  tar cf - --exclude .terraform --exclude .terraform.lock.hcl --exclude '*.tfstate*' --exclude '*.tfvars*' --exclude '*override.tf*' terraform | tar xf - -C "$WORK"
   sweep_spec >"$WORK/sweep.yaml"
   cp "$WORK/sweep.yaml" "$ROOT/sweep.yaml"
   cat >"$ROOT/acceptance_override.tf" <<END
@@ -159,12 +160,22 @@ limits: {trial: 10m, sweep: 1h}
 END
 }
 
+# agents makes the services' own accounts, to which Terraform gives rights, and which some services make only when first used.
+agents() {
+  run gcloud services enable pubsub.googleapis.com run.googleapis.com artifactregistry.googleapis.com --project "$PROJECT"
+  for service in pubsub run artifactregistry; do
+    eventually 3 run gcloud beta services identity create --quiet --service="$service.googleapis.com" --project "$PROJECT"
+  done
+}
+
 create() {
   run tf init -input=false
+  agents
   [ -n "$DRY" ] || : >"$WORK/created"
-  # What has just been enabled may not be ready: docs/deploy.md. Applying again goes on.
+  # What has just been enabled may not be ready, and a metric of log lines takes up to ten minutes to be known to alerts:
+  # docs/deploy.md. Applying again goes on.
   # shellcheck disable=SC2046
-  eventually 3 run tf apply $(variables)
+  eventually 40 run tf apply $(variables)
 }
 
 images() {
@@ -201,7 +212,13 @@ act_as() {
   eventually 15 run launcher ls # a right that was granted a moment ago takes some minutes
 }
 
-doctor() { run launcher doctor; }
+# doctor is asked with the operator's own login: the launcher's account sees its own rights only, and would leave most unchecked.
+doctor() {
+  (
+    [ -n "$DRY" ] || . "./$WORK/env"
+    run "$BIN/launcher" doctor
+  )
+}
 
 upload() {
   run "$BIN/clicks" --rows 200000 --out "$WORK/clicks.parquet"
@@ -355,7 +372,7 @@ all() {
   step images "three images are built and pushed" images
   step deploy "terraform apply deploys the aggregator and the schedule" deploy
   step "act as the launcher" "with your login and no key, the launcher's account may list sweeps within five minutes" act_as
-  step doctor "launcher doctor finds nothing wrong" doctor
+  step doctor "launcher doctor, with your own login, finds nothing wrong" doctor
   step upload "a table of 200,000 clicks lies in a bucket of its own" upload
   step stage "launcher stage --batch stages it as a Batch job" stage
   step quote "launcher plan names time, memory and price of the sweep" quote
@@ -376,7 +393,7 @@ main() {
   costs
   if [ -n "$DRY" ]; then
     exec 2>&1
-    printf 'DRY: nothing is done. Below, "tf" is %s -chdir=%s,\nand "launcher" is %s with what Terraform prints in its environment, as the launcher'"'"'s account.\n' "${TERRAFORM##*/}" "$ROOT" "$BIN/launcher"
+    printf 'DRY: nothing is done. Below, "tf" is %s -chdir=%s,\n"launcher" is %s with what Terraform prints in its environment, as the launcher'"'"'s account,\nand "%s" the same with your own login.\n' "${TERRAFORM##*/}" "$ROOT" "$BIN/launcher" "$BIN/launcher"
     all
     return
   fi

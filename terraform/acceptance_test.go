@@ -18,6 +18,7 @@ import (
 const stub = `#!/bin/sh
 me=${0##*/}
 echo "$me $*" >>"$CALLS"
+[ "$me" != launcher ] || echo "launcher $1 of ${COPPICE_PROJECT:-nothing} as ${GOOGLE_APPLICATION_CREDENTIALS:-the operator}" >>"$CALLERS"
 [ -z "$FAIL" ] || ! echo "$me $*" | grep -q -- "$FAIL" || { echo "the cloud says no" >&2; exit 9; }
 [ -z "$INTERRUPT" ] || ! echo "$me $*" | grep -q -- "$INTERRUPT" || { kill -INT 0; exit 130; }
 if [ -n "$SAY" ] && echo "$me $*" | grep -q -- "${SAY%%=>*}"; then echo "${SAY#*=>}"; exit 0; fi
@@ -77,7 +78,7 @@ func newRun(t *testing.T) *run {
 	}
 	r.write("home/application_default_credentials.json", `{"type":"authorized_user","refresh_token":"1//secret"}`)
 	r.env = []string{"PATH=" + filepath.Join(r.dir, "stubs") + ":/usr/bin:/bin", "HOME=" + filepath.Join(r.dir, "home"), "CALLS=" + filepath.Join(r.dir, "calls"),
-		"STATE=" + filepath.Join(r.dir, "state"), "BIN=" + filepath.Join(r.dir, "stubs"), "TERRAFORM=terraform", "IMAGE_TOOL=docker",
+		"CALLERS=" + filepath.Join(r.dir, "callers"), "STATE=" + filepath.Join(r.dir, "state"), "BIN=" + filepath.Join(r.dir, "stubs"), "TERRAFORM=terraform", "IMAGE_TOOL=docker",
 		"PROJECT=my-project", "NAME=accept-1", "WAIT=0", "YES=1"}
 	return r
 }
@@ -157,7 +158,7 @@ func TestAcceptancePasses(t *testing.T) {
 	if r.code != 0 {
 		t.Fatalf("exit code %d:\n%s", r.code, r.out)
 	}
-	order := []string{"gcloud auth print", "make build", "terraform .* init", "terraform .* apply", "make images", "make push", "terraform .*image_tag=v7", "launcher doctor",
+	order := []string{"gcloud auth print", "make build", "terraform .* init", "services enable pubsub", "identity create .*pubsub", "identity create .*run", "identity create .*artifactregistry", "terraform .* apply", "make images", "make push", "terraform .*image_tag=v7", "launcher doctor",
 		"gcloud storage cp", "launcher stage .*--batch", "launcher plan", "launcher sweep .*--id accept-1-1", "launcher watch accept-1-1", "launcher registry show", "launcher predict",
 		"localemu exec .* predict", "launcher bill", "gcloud logging read .*task", "gcloud logging read .*aggregator", "buckets describe", "curl .*/push", "curl .*/reconcile",
 		"gcloud scheduler jobs run accept-1-sweep-nightly", "launcher watch nightly-20261121-0200", "launcher cancel accept-1-1", "terraform .* apply .*protect=false", "terraform .* destroy", "terraform .* state list"}
@@ -177,6 +178,15 @@ func TestAcceptancePasses(t *testing.T) {
 		t.Errorf("the schedule was fired %d times", at)
 	}
 	r.leavesNoLogin()
+	// The launcher's account sees its own rights only: who looks at everybody's is the operator.
+	for _, caller := range []string{"launcher doctor of my-project as the operator\n", "launcher ls of my-project as " + work + "launcher.json\n"} {
+		if all := r.file("callers"); !strings.Contains(all, caller) {
+			t.Errorf("%q is missing:\n%s", caller, all)
+		}
+	}
+	if strings.Contains(r.file("callers"), "doctor of my-project as "+work) {
+		t.Error("doctor is also asked as the launcher")
+	}
 	// Everything is done in the copy, under its own name.
 	for _, call := range r.calls {
 		if strings.HasPrefix(call, "terraform ") && !strings.HasPrefix(call, "terraform -chdir="+work+"terraform/examples/minimal ") {
@@ -217,6 +227,29 @@ func TestAcceptanceFails(t *testing.T) {
 			}
 			r.leavesNoLogin()
 		})
+	}
+}
+
+// TestAcceptanceWaitsForMetrics: alerts may not know a metric of log lines for ten minutes, and no service its agent.
+func TestAcceptanceWaitsForMetrics(t *testing.T) {
+	t.Parallel()
+	const pause, enough = 20, 12 * 60 // seconds
+	r := newRun(t)
+	r.do("", "FAIL=terraform .* apply")
+	applied := 0
+	for _, call := range r.calls {
+		if strings.Contains(call, " apply ") {
+			applied++
+		}
+	}
+	if (applied-1)*pause < enough {
+		t.Errorf("applied %d times, which is %d seconds", applied, (applied-1)*pause)
+	}
+	r = newRun(t)
+	r.do("", "FAIL=identity create .*run")
+	r.says("stopped in 5. create", "Nothing was created")
+	if r.code == 0 || r.called("terraform .* apply") >= 0 {
+		t.Errorf("exit code %d, %q", r.code, r.calls)
 	}
 }
 

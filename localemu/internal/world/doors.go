@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/url"
+	"slices"
 	"strings"
 
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
@@ -178,12 +180,17 @@ func (w *World) env(identity string) []string {
 func (w *World) Environ(environ []string) []string { return w.environ(environ, w.opts.self()) }
 
 func (w *World) environ(environ []string, identity string) []string {
-	var out []string
-	for _, v := range environ {
-		name, _, _ := strings.Cut(v, "=")
-		if !strings.HasPrefix(name, "COPPICE_") && !strings.Contains(name, "_EMULATOR_HOST") {
-			out = append(out, v)
-		}
+	return append(slices.DeleteFunc(slices.Clone(environ), leadsPast), w.env(identity)...)
+}
+
+// leadsPast says whether a variable, NAME=VALUE, belongs to another deployment: its names, its emulators, and Cloud Monitoring,
+// whose address Terraform prints with the others and for which a local task has no credentials. A collector's address may stay:
+// whoever has named one wants the measurements of the local cloud, too.
+func leadsPast(variable string) bool {
+	name, value, _ := strings.Cut(variable, "=")
+	if name == "OTEL_EXPORTER_OTLP_ENDPOINT" {
+		u, err := url.Parse(value)
+		return err == nil && u.Host == "telemetry.googleapis.com"
 	}
-	return append(out, w.env(identity)...)
+	return strings.HasPrefix(name, "COPPICE_") || strings.Contains(name, "_EMULATOR_HOST")
 }

@@ -1,0 +1,156 @@
+package terraform
+
+import (
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// ones are files that somebody's own deployment of an example has beside its main.tf. With any of them, a copy that is made to
+// try something is not the project's: it would deploy their images, change their names, or act on what they have in the cloud.
+var ones = []string{
+	".terraform/environment", ".terraform.lock.hcl", "terraform.tfstate", "terraform.tfstate.backup", "terraform.tfstate.d/other/terraform.tfstate", "terraform.tfvars",
+	"terraform.tfvars.json", "mine.auto.tfvars", "my_override.tf", "my_override.tf.json", "override.tf",
+}
+
+// own puts them beside the minimal example.
+func (r *run) own() {
+	r.t.Helper()
+	for _, name := range ones {
+		path := filepath.Join("terraform/examples/minimal", name)
+		if err := os.MkdirAll(filepath.Join(r.dir, filepath.Dir(path)), 0o755); err != nil {
+			r.t.Fatal(err)
+		}
+		r.write(path, "somebody's own")
+	}
+}
+
+// clean: none of them is in a folder, nor below, and what belongs there is.
+func (r *run) clean(folder string) {
+	r.t.Helper()
+	seen := false
+	err := filepath.WalkDir(filepath.Join(r.dir, folder), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		seen = seen || d.Name() == "main.tf"
+		if text, err := os.ReadFile(path); err != nil || string(text) == "somebody's own" {
+			r.t.Errorf("%s is in the copy (%v)", path, err)
+		}
+		return nil
+	})
+	if err != nil || !seen {
+		r.t.Errorf("%s was not copied: %v", folder, err)
+	}
+}
+
+func TestAcceptanceTakesNothingAlong(t *testing.T) {
+	t.Parallel()
+	r := newRun(t)
+	r.own()
+	r.do("")
+	if r.code != 0 {
+		t.Fatalf("exit code %d:\n%s", r.code, r.out)
+	}
+	r.clean(work + "terraform")
+}
+
+// keeping stands for Terraform and keeps a copy of every folder for which it is called.
+const keeping = `#!/bin/sh
+set -e
+at=.
+for a; do case $a in -chdir=*) at=${a#-chdir=} ;; esac; done
+echo "terraform $* with ${TF_CLI_CONFIG_FILE:-no stand-in}" >>"$CALLS"
+case $1 in version | fmt) exit 0 ;; esac # asked from anywhere
+mkdir -p "$KEPT"
+cp -R "$at/." "$KEPT"
+`
+
+// walking is a run with the stand-in that docs/deploy.md tells of, which installs itself as said, and a tool that keeps what it is given.
+func walking(t *testing.T, install string) *run {
+	t.Helper()
+	r := newRun(t)
+	r.own()
+	for _, folder := range []string{"standin", "docs", "bin"} {
+		if err := os.Mkdir(filepath.Join(r.dir, folder), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, text := range map[string]string{
+		"stubs/terraform": keeping, "standin/install": "#!/bin/sh\n" + install + "\n", "standin/cli": "#!/bin/sh\necho " + filepath.Join(r.dir, "stubs/terraform") + "\n",
+		"bin/localemu": "#!/bin/sh\necho COPPICE_PROJECT=local-project\n", "bin/clicks": "#!/bin/sh\n",
+	} {
+		if err := os.WriteFile(filepath.Join(r.dir, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"Makefile", "docs/deploy.md"} {
+		text, err := os.ReadFile(filepath.Join("..", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.write(name, string(text))
+	}
+	r.env = append(r.env, "KEPT="+filepath.Join(r.dir, "kept"), "STANDIN="+filepath.Join(r.dir, "standin"))
+	return r
+}
+
+// shell runs a program in the run's folder as do does the acceptance run.
+func (r *run) shell(program string, args ...string) {
+	r.t.Helper()
+	path, err := exec.LookPath(program)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	cmd := exec.CommandContext(r.t.Context(), path, args...)
+	cmd.Dir, cmd.Env = r.dir, r.env
+	out, err := cmd.CombinedOutput()
+	if cmd.ProcessState == nil {
+		r.t.Fatal(err)
+	}
+	r.out, r.code, r.calls = string(out), cmd.ProcessState.ExitCode(), nil
+	if text, err := os.ReadFile(filepath.Join(r.dir, "calls")); err == nil {
+		r.calls = strings.Split(strings.TrimSpace(string(text)), "\n")
+	}
+}
+
+// TestDeployWalk: what the documentation has one type in acts on a copy without anybody's state, through the stand-in and in no other way.
+func TestDeployWalk(t *testing.T) {
+	t.Parallel()
+	r := walking(t, "echo the-stand-in.rc")
+	r.shell("make", "deploy-walk")
+	if r.code != 0 {
+		t.Fatalf("exit code %d:\n%s", r.code, r.out)
+	}
+	for _, word := range []string{"init", "apply .*image_tag=v1", "destroy"} {
+		if r.called("^terraform .*"+word) < 0 {
+			t.Errorf("no %s in %q", word, r.calls)
+		}
+	}
+	for _, call := range r.calls {
+		if strings.HasPrefix(call, "terraform ") && (!strings.HasPrefix(call, "terraform -chdir=build/deploy/") || !strings.HasSuffix(call, " with the-stand-in.rc")) {
+			t.Errorf("past the copy, or past the stand-in: %s", call)
+		}
+	}
+	r.clean("kept")
+
+	r = walking(t, "exit 1")
+	r.shell("make", "deploy-walk")
+	if r.code == 0 || r.called("^terraform") >= 0 {
+		t.Errorf("without a stand-in: exit code %d, %q", r.code, r.calls)
+	}
+}
+
+// TestCheckTakesNothingAlong: variables of somebody's deployment are none of those that the module's tests set.
+func TestCheckTakesNothingAlong(t *testing.T) {
+	t.Parallel()
+	r := walking(t, "echo the-stand-in.rc")
+	r.shell("sh", "terraform/check.sh")
+	if r.code != 0 || r.called("^terraform test") < 0 {
+		t.Fatalf("exit code %d, %q:\n%s", r.code, r.calls, r.out)
+	}
+	r.clean("kept")
+}
