@@ -197,6 +197,7 @@ def rate_seeds(s, row, seeds=5):
 
 
 RUN = {
+    "quality": lambda s: rate_seeds(s, "quality"),
     "dense31": lambda s: dense(s, "dense31", 31, "lightgbm", "xgboost", "sklearn"),
     "dense255": lambda s: dense(s, "dense255", 255, "lightgbm", "xgboost"),
     "quantized31": lambda s: dense(s, "quantized31", 31, "quantized"),
@@ -211,5 +212,4 @@ RUN = {
     "stage": lambda s: stage(s, "stage", 1),
     "stage2": lambda s: stage(s, "stage2", 2),
     "search": lambda s: search(s, "search"),
-    "quality": lambda s: rate_seeds(s, "quality"),
 }
