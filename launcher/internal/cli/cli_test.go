@@ -54,7 +54,8 @@ type jobs struct {
 	sweeps    blob.Store
 	submitted map[sweep.ID]int
 	cancelled bool
-	away      error // Batch cannot be reached
+	status    *JobStatus // what Batch says, where that is not the usual
+	away      error      // Batch cannot be reached
 	run       func(*sweep.Plan)
 	err       error
 }
@@ -86,6 +87,9 @@ func (j *jobs) Status(context.Context, string) (JobStatus, error) {
 	}
 	if j.cancelled {
 		return JobStatus{State: "CANCELLED", Finished: true}, nil
+	}
+	if j.status != nil {
+		return *j.status, nil
 	}
 	return JobStatus{State: "RUNNING"}, nil
 }
