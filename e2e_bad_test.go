@@ -45,7 +45,7 @@ func badInputs() map[string]badInput {
 		"../ in a model's name":     {nil, []string{"launcher", "registry", "show", "../x"}, sweep.ExitInput, []string{"../x"}},
 		"a metric that does not exist": {map[string]string{"sweep.yaml": strings.Replace(goodSweep, "metric: auc", "metric: average_precison", 1)}, run, sweep.ExitInput,
 			[]string{"sweep.yaml:4:9", `average_precision`}},
-		"a parameter that does not exist": {map[string]string{"sweep.yaml": strings.Replace(goodSweep, "num_leaves:", "num_leefs:", 1)}, run, sweep.ExitInput, []string{"sweep.yaml:6:31", `did you mean "num_leaf"?`}},
+		"a parameter that does not exist": {map[string]string{"sweep.yaml": strings.Replace(goodSweep, "num_leaves:", "num_leefs:", 1)}, run, sweep.ExitInput, []string{"sweep.yaml:6:31", `did you mean "num_leaves"?`}},
 		"a machine that does not exist": {map[string]string{"t.csv": goodTable, "sweep.yaml": strings.Replace(goodSweep, "n2-highmem-2", "n2-highmen-2", 1)}, run, sweep.ExitInput,
 			[]string{"sweep.yaml:7:17", `did you mean "n2-highmem"?`}},
 		"a dataset that is not staged": {map[string]string{"sweep.yaml": goodSweep}, run, sweep.ExitNotFound, []string{"dataset clicks is not staged", "launcher stage"}},

@@ -58,8 +58,9 @@ func Environment(service string, err error) error {
 	if addr, ok := NobodyAt(err); ok {
 		return &SetupError{
 			What: fmt.Sprintf("nobody answers for %s at %s", service, addr),
-			Hint: "the local cloud is not running any more, or the *_EMULATOR_HOST variables are left over from it: start the command with localemu exec -- COMMAND, or unset them",
-			Err:  err,
+			Hint: "the local cloud is not running any more: start it again (`localemu up --data DIR`, then `. DIR/env`), or start the command with localemu exec -- COMMAND; " +
+				"else unset the *_EMULATOR_HOST and the COPPICE_*_ENDPOINT variables that are left over from it",
+			Err: err,
 		}
 	}
 	if credentialsPattern.MatchString(err.Error()) {

@@ -63,7 +63,7 @@ func TestFailFast(t *testing.T) {
 		t.Errorf("stream: %v", err)
 	}
 	var setup *SetupError
-	if err := FromStatus("Pub/Sub", "topic t", "", err); !errors.As(err, &setup) || !strings.Contains(setup.What, addr) {
+	if err := FromStatus("Pub/Sub", "topic t", "", err); !errors.As(err, &setup) || !strings.Contains(setup.What, addr) || !strings.Contains(setup.Hint, "localemu up --data DIR`, then `. DIR/env`") {
 		t.Errorf("%v", err)
 	}
 }

@@ -135,6 +135,14 @@ func findParam(name string) *paramSpec {
 	return nil
 }
 
+// suggestParam is the parameter that may have been meant, by its own name where the nearest word is an alias.
+func suggestParam(key string) string {
+	if s := findParam(strictyaml.Nearest(key, paramWords())); s != nil {
+		return fmt.Sprintf(" (did you mean %q?)", s.name)
+	}
+	return strictyaml.Suggest(key, paramWords())
+}
+
 // CanonicalName is the name that an alias stands for; an unknown name comes back as it is.
 func CanonicalName(name string) string {
 	if s := findParam(name); s != nil {
@@ -151,7 +159,7 @@ func ParseParams(m map[string]any) (Params, error) {
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		s := findParam(key)
 		if s == nil {
-			return p, &ParamError{key, "there is no such training parameter" + strictyaml.Suggest(key, paramWords())}
+			return p, &ParamError{key, "there is no such training parameter" + suggestParam(key)}
 		}
 		if other := seen[s.name]; other != "" {
 			return p, &ParamError{key, fmt.Sprintf("says the same as %s; keep one", other)}

@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"coppice/strictyaml"
 )
 
 func TestParseParams(t *testing.T) {
@@ -29,7 +31,8 @@ func TestParseParamsRefuses(t *testing.T) {
 		in   map[string]any
 		want string
 	}{
-		"unknown":     {map[string]any{"num_leafs": 3}, `num_leafs: there is no such training parameter (did you mean "num_leaf"?)`},
+		"unknown":     {map[string]any{"num_leafs": 3}, `num_leafs: there is no such training parameter (did you mean "num_leaves"?)`},
+		"near none":   {map[string]any{"qqqqqqqqqqqq": 3}, "qqqqqqqqqqqq: there is no such training parameter" + strictyaml.Suggest("qqqqqqqqqqqq", paramWords())},
 		"twice":       {map[string]any{"eta": 0.1, "learning_rate": 0.1}, "learning_rate: says the same as eta; keep one"},
 		"text":        {map[string]any{"num_leaves": "many"}, "num_leaves: expected a number, found many"},
 		"fraction":    {map[string]any{"num_leaves": 3.5}, "num_leaves: expected a whole number, found 3.5"},

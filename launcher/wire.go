@@ -173,7 +173,7 @@ func (j *jobs) Cancel(ctx context.Context, job string) (cli.JobStatus, error) {
 // status is what the launcher wants to know of a job.
 func status(s batch.Status, err error) (cli.JobStatus, error) {
 	if errors.Is(err, batch.ErrNotExist) {
-		return cli.JobStatus{State: "not there", Finished: true}, nil
+		return cli.JobStatus{State: cli.StateMissing, Finished: true}, nil
 	}
 	return cli.JobStatus{State: string(s.State), Finished: s.State.Finished(), Tasks: s.Counts, Failure: s.FailureReason(),
 		Created: s.Created, Began: s.Began(), NoCapacity: s.NoCapacity()}, err

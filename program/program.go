@@ -100,7 +100,8 @@ func Execute(ctx context.Context, w World, root *cobra.Command, codes ...func(er
 	root.SetArgs(w.Args)
 	root.SetOut(w.Out)
 	root.SetErr(w.Err)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &UsageError{err} })
+	root.SetFlagErrorFunc(wrongFlag)
+	explain(root)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return sweep.ExitOK

@@ -276,8 +276,15 @@ func Suggest(word string, words []string) string {
 	if len(words) == 0 {
 		return ""
 	}
-	sorted := append([]string(nil), words...)
-	slices.Sort(sorted)
+	if best := Nearest(word, words); best != "" {
+		return fmt.Sprintf(" (did you mean %q?)", best)
+	}
+	return fmt.Sprintf(" (known: %s)", strings.Join(slices.Sorted(slices.Values(words)), ", "))
+}
+
+// Nearest is the word of words that is nearest to word, of equally near ones the first by the alphabet; "" when none is near.
+func Nearest(word string, words []string) string {
+	sorted := slices.Sorted(slices.Values(words))
 	best, distance := "", len(word)/2+1
 	for _, w := range sorted {
 		n := levenshtein.ComputeDistance(strings.ToLower(word), strings.ToLower(w))
@@ -288,10 +295,7 @@ func Suggest(word string, words []string) string {
 			best, distance = w, n
 		}
 	}
-	if best != "" {
-		return fmt.Sprintf(" (did you mean %q?)", best)
-	}
-	return fmt.Sprintf(" (known: %s)", strings.Join(sorted, ", "))
+	return best
 }
 
 // translate turns the library's errors, which carry a token, into ours, which carry the file's name.

@@ -21,6 +21,7 @@ import (
 
 	"coppice/blob"
 	"coppice/calibrate"
+	"coppice/dataset"
 	"coppice/gbt"
 	"coppice/registry"
 	"coppice/scorer"
@@ -508,6 +509,17 @@ func TestHopelessDataEndsTheSweep(t *testing.T) {
 	w.datasets = without(t, w.datasets, prefix+"sample.arrow")
 	if c := w.mustConclude(t); c.Outcome != sweep.OutcomeNoWinner || !strings.Contains(c.Reason, "sample.arrow") {
 		t.Errorf("%+v", c)
+	}
+}
+
+// TestACalibrationThatFailsSaysSoOnce: the reason of the sweep's end names the trial, and the calibration once.
+func TestACalibrationThatFailsSaysSoOnce(t *testing.T) {
+	raw := []float64{1, 2}
+	trial := winner{result: &sweep.Result{Trial: 7}, trees: new(gbt.Model), calib: raw, testRaw: raw}
+	err := trial.calibrate(&sweep.Plan{Spec: sweep.Spec{Objective: "binary"}}, &holdout{calib: dataset.Targets{Label: []float32{1, 1}}})
+	var data *dataError
+	if !errors.As(err, &data) || !errors.Is(err, calibrate.ErrOneClass) || !strings.HasPrefix(err.Error(), "trial 7: calibrate: all labels are alike: ") {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -117,7 +117,7 @@ func (w *winner) calibrate(p *sweep.Plan, h *holdout) error {
 	if p.Spec.Objective == "binary" {
 		choice, err := calibrate.Choose(w.calib, h.calib.Label, h.calib.Weight, calibrate.Options{Seed: p.Spec.Seed})
 		if err != nil {
-			return &dataError{fmt.Errorf("calibrate trial %d: %w", w.result.Trial, err)}
+			return &dataError{fmt.Errorf("trial %d: %w", w.result.Trial, err)}
 		}
 		w.calibrator = choice.Calibrator
 		w.calibration = &sweep.Calibration{Method: string(choice.Method), Reason: choice.Reason}

@@ -66,11 +66,12 @@ func (w *World) bill(ctx context.Context, c *cloud, id sweep.ID, attempts, asJSO
 	if asJSON {
 		return w.printJSON(b)
 	}
-	w.showBill(b, attempts)
+	w.showBill(b, s.Plan.Dataset.Rows[sweep.Train], attempts)
 	return nil
 }
 
-func (w *World) showBill(b *bill.Bill, attempts bool) {
+// showBill prints a bill of a sweep that trained on so many rows.
+func (w *World) showBill(b *bill.Bill, rows int, attempts bool) {
 	if attempts {
 		t := w.newTable("trial", "claim", "task", "host", "ended", "from", "took", "trees", "USD")
 		for _, a := range b.Attempts {
@@ -93,7 +94,7 @@ func (w *World) showBill(b *bill.Bill, attempts bool) {
 		[2]string{"  waiting and idle", usd(b, b.IdleCost)},
 		[2]string{"budget", budgetText(b.Budget)},
 	)...)
-	w.showQuoted(b)
+	w.showQuoted(b, rows)
 	if jobs, all := b.Unpriced(); len(jobs) > 0 && !all {
 		fmt.Fprintf(w.Out, "note: no price is known for job %s, which is not in the sums\n", strings.Trim(fmt.Sprint(jobs), "[]"))
 	}
@@ -103,7 +104,7 @@ func (w *World) showBill(b *bill.Bill, attempts bool) {
 }
 
 // showQuoted is the quote beside what came of it.
-func (w *World) showQuoted(b *bill.Bill) {
+func (w *World) showQuoted(b *bill.Bill, rows int) {
 	q := b.Quote
 	if q == nil {
 		fmt.Fprintln(w.Out, "note: the sweep was planned by a build that made no quotes, so there is no price")
@@ -123,9 +124,14 @@ func (w *World) showQuoted(b *bill.Bill) {
 	row("ns per value", fmt.Sprintf("%.3f", q.NsPerValue), fmt.Sprintf("%.3f", b.NsPerValue), q.NsPerValue, b.NsPerValue)
 	row("interrupted attempts", fmt.Sprintf("%.2f", q.Preemptions), fmt.Sprint(b.Interrupted), 0, 0)
 	t.Render()
-	if b.NsPerValue > 0 && q.NsPerValue > 0 && math.Abs(b.NsPerValue/q.NsPerValue-1) > 0.15 {
-		fmt.Fprintf(w.Out, "for the next quote on such machines: --ns-per-value %.3f\n", b.NsPerValue)
+	if b.NsPerValue <= 0 || q.NsPerValue <= 0 || math.Abs(b.NsPerValue/q.NsPerValue-1) <= 0.15 {
+		return
 	}
+	if least := int(quote.Measured().Base[0].X); rows < least { // where launcher plan warns, too
+		fmt.Fprintf(w.Out, "note: %d rows are too few for a speed to quote with: below %d, what a tree costs whatever the rows is most of it\n", rows, least)
+		return
+	}
+	fmt.Fprintf(w.Out, "for the next quote on such machines: --ns-per-value %.3f\n", b.NsPerValue)
 }
 
 // usd is money of a bill, or what stands for it where no price is known.

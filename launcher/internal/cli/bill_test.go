@@ -20,7 +20,7 @@ func TestABillSaysWhichJobHasNoPrice(t *testing.T) {
 			{Number: 1, Machine: "m9-large-2", VMs: 3, Model: "on demand"}, {Number: 2, Machine: "n2-highmem-16", VMs: 2, Model: "on demand", Hourly: 2, PriceDate: "2026-08-01"}},
 		Trials:   []bill.Trial{{Cost: 2.25}, {Trial: 1, Unpriced: true}},
 		Attempts: []bill.Attempt{{Attempt: ledger.Attempt{Host: "first"}, Cost: 2.25}, {Attempt: ledger.Attempt{Host: "second"}, Unpriced: true}}}
-	w.showBill(b, true)
+	w.showBill(b, 0, true)
 	for _, line := range strings.Split(out.String(), "\n") {
 		if strings.Contains(line, "first") && !strings.Contains(line, "2.25 USD") || strings.Contains(line, "second") && !strings.Contains(line, "no price") ||
 			strings.Contains(line, "m9-large-2") && strings.Contains(line, "2026-08-20") {
@@ -31,6 +31,23 @@ func TestABillSaysWhichJobHasNoPrice(t *testing.T) {
 		"2 x n2-highmem-16 on demand, 2.0000 USD each an hour (price of 2026-08-01) in", "note: no price is known for job 1, which is not in the sums"} {
 		if !strings.Contains(out.String(), part) {
 			t.Errorf("it does not show %q:\n%s", part, out.String())
+		}
+	}
+}
+
+// TestABillRecommendsNoSpeedOfAToy: what a trial of milliseconds took for each value says nothing about a large table.
+func TestABillRecommendsNoSpeedOfAToy(t *testing.T) {
+	const speed, note = "for the next quote on such machines: --ns-per-value 9.827\n", "note: 4253 rows are too few for a speed to quote with: below 1000000,"
+	for _, tc := range []struct {
+		rows        int
+		ns          float64
+		speed, note bool
+	}{{4253, 9.827, false, true}, {1_000_000, 9.827, true, false}, {999_999, 1.5, false, false}, {4253, 0, false, false}} {
+		var out bytes.Buffer
+		w := &World{World: program.World{Out: &out}}
+		w.showBill(&bill.Bill{NsPerValue: tc.ns, Quote: &sweep.Quote{NsPerValue: 1.5}}, tc.rows, false)
+		if strings.Contains(out.String(), speed) != tc.speed || strings.Contains(out.String(), note) != tc.note {
+			t.Errorf("%+v:\n%s", tc, out.String())
 		}
 	}
 }

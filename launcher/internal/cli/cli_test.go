@@ -54,7 +54,8 @@ type jobs struct {
 	sweeps    blob.Store
 	submitted map[sweep.ID]int
 	cancelled bool
-	away      error // Batch cannot be reached
+	status    *JobStatus // what Batch says, where that is not the usual
+	away      error      // Batch cannot be reached
 	run       func(*sweep.Plan)
 	err       error
 }
@@ -86,6 +87,9 @@ func (j *jobs) Status(context.Context, string) (JobStatus, error) {
 	}
 	if j.cancelled {
 		return JobStatus{State: "CANCELLED", Finished: true}, nil
+	}
+	if j.status != nil {
+		return *j.status, nil
 	}
 	return JobStatus{State: "RUNNING"}, nil
 }
@@ -505,6 +509,7 @@ func TestPredictRefuses(t *testing.T) {
 	stray := w.file("stray.csv", "user_id,campaign_id,site,hour,age,price,day\nu1,4000,si\"te2,3,20,1.5,2026-11-01\n")
 	w.refused(sweep.ExitInput, "stray.csv", "predict", "--model", "ctr", "--in", stray, "--out", out)
 	w.must("predict", "--model", "ctr", "--in", stray, "--out", filepath.Join(w.dir, "stray-out.csv"), "--quote", "none")
+	w.refused(sweep.ExitUsage, "--out nodir/x.csv: there is no folder nodir\n", "predict", "--model", "ctr", "--in", in, "--out", "nodir/x.csv")
 	w.refused(sweep.ExitUsage, "files of this machine", "predict", "--model", "ctr", "--in", "gs://b/x.csv", "--out", out)
 	before, err := os.ReadFile(in)
 	if err != nil {

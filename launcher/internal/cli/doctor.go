@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"strings"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
@@ -59,19 +62,35 @@ func (w *World) doctor(ctx context.Context, file string, asJSON bool) error {
 		w.showReport(r)
 	}
 	if n := r.Counts[doctor.Problem]; err == nil && n > 0 {
-		return &UnwellError{Problems: n}
+		return &UnwellError{Problems: n, Mends: mends(r)}
 	}
 	return err
 }
 
 // UnwellError is a deployment in which a sweep would fail.
-type UnwellError struct{ Problems int }
+type UnwellError struct {
+	Problems int
+	Mends    int // of them have a command that mends them
+}
 
 func (e *UnwellError) Error() string {
-	if e.Problems == 1 {
+	switch {
+	case e.Mends < e.Problems:
+		return english.Plural(e.Problems, "problem", "") + ", see above"
+	case e.Problems == 1:
 		return "1 problem; the command beside it mends it"
 	}
 	return fmt.Sprintf("%d problems; the commands beside them mend them", e.Problems)
+}
+
+// mends counts the problems that have a command.
+func mends(r *doctor.Report) (n int) {
+	for _, f := range r.Findings {
+		if f.Verdict == doctor.Problem && f.Mend != "" {
+			n++
+		}
+	}
+	return n
 }
 
 // examine connects and looks at everything. Missing credentials are a finding and not an error.
@@ -108,6 +127,10 @@ func readSweep(file string) *doctor.Sweep {
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
+		var path *fs.PathError
+		if errors.As(err, &path) { // the finding names the file
+			err = path.Err
+		}
 		return &doctor.Sweep{File: file, Err: err}
 	}
 	spec, err := sweep.ParseSpec(file, text, vocabulary())
@@ -121,7 +144,11 @@ func (w *World) showReport(r *doctor.Report) {
 	t := w.newTable("", "check", "finding")
 	t.SetColumnConfigs([]table.ColumnConfig{{Number: 3, WidthMax: w.textWidth(reportOverhead), WidthMaxEnforcer: text.WrapSoft}})
 	for _, f := range r.Sorted() {
-		t.AppendRow(table.Row{f.Verdict, f.Check, f.Where + ": " + f.What})
+		finding := f.Where + ": " + f.What
+		if strings.HasPrefix(f.What, f.Where+":") { // an error in a file, with line and column
+			finding = f.What
+		}
+		t.AppendRow(table.Row{f.Verdict, f.Check, finding})
 	}
 	t.Render()
 	told := map[string]bool{}
@@ -131,8 +158,8 @@ func (w *World) showReport(r *doctor.Report) {
 			fmt.Fprintf(w.Out, "# %s, %s: %s\n%s\n", f.Verdict, f.Check, f.Where, f.Mend)
 		}
 	}
-	fmt.Fprintf(w.Out, "%d ok, %d warnings, %d problems, %d not checked\n",
-		r.Counts[doctor.OK], r.Counts[doctor.Warning], r.Counts[doctor.Problem], r.Counts[doctor.NotChecked])
+	fmt.Fprintf(w.Out, "%d ok, %s, %s, %d not checked\n", r.Counts[doctor.OK], english.Plural(r.Counts[doctor.Warning], "warning", ""),
+		english.Plural(r.Counts[doctor.Problem], "problem", ""), r.Counts[doctor.NotChecked])
 }
 
 // unwell is the exit code of an UnwellError.

@@ -65,12 +65,12 @@ func TestDoctor(t *testing.T) {
 	file := w.file("sweep.yaml", sweepYAML)
 	open := func(context.Context, Env) (Inspection, error) { return unknown{}, nil }
 	code, out, errOut := w.examined(open, file)
-	for _, want := range []string{"ana@example.com", "problem", "projects/p/topics/coppice-scores: it does not exist", "\nterraform apply\n", "1 problems", "complete: ", "4 trials"} {
+	for _, want := range []string{"ana@example.com", "problem", "projects/p/topics/coppice-scores: it does not exist", "\nterraform apply\n", "0 warnings, 1 problem, ", "complete: ", "4 trials"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
-	if code != sweep.ExitSetup || !strings.Contains(errOut, "1 problem;") {
+	if code != sweep.ExitSetup || !strings.HasSuffix(errOut, "1 problem; the command beside it mends it\n") {
 		t.Errorf("%d %s", code, errOut)
 	}
 	if strings.Index(out, "│ problem") > strings.Index(out, "│ ok") {
@@ -83,9 +83,16 @@ func TestDoctor(t *testing.T) {
 		t.Errorf("%d, %v\n%s", code, err, out)
 	}
 
-	for name, args := range map[string][]string{"is missing": {w.dir + "/none.yaml"}, "is wrong": {w.file("bad.yaml", "nothing: x\n")}} {
-		if code, out, _ := w.examined(open, args...); code != sweep.ExitSetup || !strings.Contains(out, "sweep") || !strings.Contains(out, "2 problems") {
-			t.Errorf("a spec that %s: %d\n%s", name, code, out)
+	bad := w.file("bad.yaml", "nothing: x\n")
+	for name, tc := range map[string][2]string{
+		"is missing": {w.dir + "/none.yaml", "none.yaml: no such file or directory"},
+		"is wrong":   {bad, "bad.yaml:1:1: "},
+	} { // nothing but its author mends a spec, and no command is promised
+		code, out, errOut := w.examined(open, tc[0])
+		plain := strings.Join(strings.FieldsFunc(out, func(r rune) bool { return strings.ContainsRune("│ \n", r) }), " ")
+		if code != sweep.ExitSetup || !strings.Contains(out, "2 problems") || !strings.HasSuffix(errOut, "2 problems, see above\n") ||
+			!strings.Contains(plain, tc[1]) || strings.Count(out, tc[0]) != 1 {
+			t.Errorf("a spec that %s: %d\n%s%s", name, code, out, errOut)
 		}
 	}
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"unicode/utf8"
 
 	"github.com/dustin/go-humanize"
@@ -59,6 +61,9 @@ func (w *World) predict(ctx context.Context, f predictFlags) error {
 	}
 	if f.quote != "" && f.quote != dataset.QuoteNone {
 		return program.Usagef("--quote %q: use %s, or leave it out", f.quote, dataset.QuoteNone)
+	}
+	if info, err := os.Stat(filepath.Dir(f.out)); err != nil || !info.IsDir() {
+		return program.Usagef("--out %s: there is no folder %s", f.out, filepath.Dir(f.out))
 	}
 	return w.with(ctx, func(c *cloud) error {
 		v, err := c.registry.Get(ctx, model, ref)

@@ -173,8 +173,12 @@ func (c *cloud) launch(ctx context.Context, w *World, p *plan.Plan, scheduled, q
 		}
 	}
 	existed, err := c.placer(w, p.Plan, quiet).Submit(ctx)
-	if err == nil && (existed || !created) && !quiet {
+	switch {
+	case err != nil || quiet || created && !existed:
+	case existed:
 		fmt.Fprintf(w.Out, "sweep %s had been started; attached to it\n", p.Sweep)
+	default:
+		fmt.Fprintf(w.Out, "sweep %s had been started, its job was not there; submitted again, finished trials are kept\n", p.Sweep)
 	}
 	return nil, err
 }

@@ -40,6 +40,7 @@ const (
 	lookQuick   = 300 * time.Millisecond // for sweeps whose tasks beat every second
 	jobEvery    = 5                      // looks between two questions to Batch
 	concludeFor = 3 * time.Minute
+	missingFor  = 3 // questions to Batch: a job may not be visible in the moment of its creation
 )
 
 // snapshot is what --json prints at every change.
@@ -86,7 +87,7 @@ func (w *World) watch(ctx context.Context, c *cloud, id sweep.ID, asJSON bool) e
 	tick := time.NewTicker(lookInterval(s.Plan))
 	defer tick.Stop()
 	var job JobStatus
-	var ended time.Time
+	var left patience
 	for look := 0; ; look++ {
 		st, err := s.Look(ctx)
 		if err != nil {
@@ -96,9 +97,7 @@ func (w *World) watch(ctx context.Context, c *cloud, id sweep.ID, asJSON bool) e
 			if job, err = c.job(ctx, s.Plan); err != nil {
 				return interrupted(ctx, id, err)
 			}
-			if job.Finished && ended.IsZero() {
-				ended = w.Now()
-			}
+			left.asked(job, w.Now())
 		}
 		view.show(newSnapshot(s, st, job), st)
 		if st.Conclusion != nil {
@@ -109,8 +108,8 @@ func (w *World) watch(ctx context.Context, c *cloud, id sweep.ID, asJSON bool) e
 		if st.Cancelled && !st.Ending && job.Finished { // the aggregator will say so, too; nothing more is going to happen
 			return &NoWinnerError{Conclusion: &sweep.Conclusion{Sweep: id, Outcome: sweep.OutcomeCancelled, Reason: "it was cancelled"}}
 		}
-		if !ended.IsZero() && w.Now().Sub(ended) > concludeFor {
-			return fmt.Errorf("sweep %s: %w (job %s; %s)", id, errSilent, job.State, job.Failure)
+		if err := left.lost(id, st, job, w.Now()); err != nil {
+			return err
 		}
 		select {
 		case <-ctx.Done():

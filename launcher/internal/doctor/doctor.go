@@ -30,7 +30,7 @@ const (
 
 // Finding is one thing that was looked at.
 type Finding struct {
-	Check   string   `json:"check"` // credentials, service, right, bucket, topic, subscription, image, quota, machine, dataset, sweep
+	Check   string   `json:"check"` // local cloud, credentials, service, right, bucket, topic, subscription, image, quota, machine, dataset, sweep
 	Verdict Verdict  `json:"verdict"`
 	What    string   `json:"what"`
 	Where   string   `json:"where"`
@@ -121,11 +121,16 @@ type Report struct {
 	Findings []Finding       `json:"findings"`
 }
 
-// Examine looks at everything, of which the sweep is nil when there is none to look at. It ends early only with ctx.
+// Examine looks at everything, of which the sweep is nil when there is none to look at. It ends early with ctx, and where nobody
+// answers at an address of this machine.
 func (d *Doctor) Examine(ctx context.Context, s *Sweep) (*Report, error) {
 	d.policies, d.findings = map[cloud.Resource]policyAnswer{}, nil
 	d.name = deploymentName(d.Deployment.ServiceAccount)
-	d.credentials(ctx)
+	email, err := d.Cloud.Caller(ctx)
+	if _, gone := cloud.NobodyAt(err); gone {
+		return noLocalCloud(err), nil
+	}
+	d.credentials(ctx, email, err)
 	d.services(ctx)
 	machines := d.sweep(ctx, s)
 	d.buckets(ctx)

@@ -177,6 +177,20 @@ func TestNoSweepAndBrokenSweep(t *testing.T) {
 	}
 }
 
+// TestLocalCloudThatHasStopped: one finding, and no login for what no login mends.
+func TestLocalCloudThatHasStopped(t *testing.T) {
+	f := newFake(t)
+	refused := errors.New("dial tcp 127.0.0.1:4443: connect: connection refused")
+	for _, method := range []string{"Caller", "Number", "Enabled", "Bucket", "Policy"} {
+		f.errs[method] = cloud.Environment("Google Cloud", refused)
+	}
+	r := examineSweep(t, newDoctor(t, f), nil)
+	has(t, r, "local cloud", Problem, "nobody answers for Google Cloud at 127.0.0.1:4443")
+	if first := r.Sorted()[0]; len(r.Findings) != 2 || r.Counts[Problem] != 1 || first.Mend != "localemu up --data DIR" || !strings.Contains(first.What, ". DIR/env") {
+		t.Errorf("%+v", r.Findings)
+	}
+}
+
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -9,9 +9,8 @@ import (
 	"coppice/cloud"
 )
 
-// credentials says who is asking.
-func (d *Doctor) credentials(ctx context.Context) {
-	email, err := d.Cloud.Caller(ctx)
+// credentials says who is asking, which is email unless there was an error.
+func (d *Doctor) credentials(ctx context.Context, email string, err error) {
 	var setup *cloud.SetupError
 	switch {
 	case errors.As(err, &setup):
@@ -37,6 +36,15 @@ func NoCredentials(err error) *Report {
 	var d Doctor
 	d.add("credentials", Problem, "this machine", ownLogin, "%v", err)
 	d.add("everything else", NotChecked, "the cloud", "", "there are no credentials to look with")
+	return NewReport("", d.findings)
+}
+
+// noLocalCloud is the report where the environment points at a local cloud that is not running: no login helps, and every other
+// question would get the same answer.
+func noLocalCloud(err error) *Report {
+	var d Doctor
+	d.add("local cloud", Problem, "this machine", "localemu up --data DIR", "%v", err)
+	d.add("everything else", NotChecked, "the cloud", "", "there is no local cloud to look at")
 	return NewReport("", d.findings)
 }
 

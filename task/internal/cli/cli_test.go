@@ -130,6 +130,7 @@ func TestTrainRefuses(t *testing.T) {
 		"threads":           {"", []string{"--threads", "0"}, sweep.ExitUsage, "--threads is 0"},
 		"folder as model":   {"", []string{"--out", dir}, sweep.ExitUsage, "is a folder"},
 		"model nowhere":     {"", []string{"--out", dir + "/no/m.txt"}, sweep.ExitUsage, "there is no folder"},
+		"manifest":          {"", []string{"--dataset", dir + "/manifest.json"}, sweep.ExitNotFound, "it is a file; give the folder of the dataset version, such as " + dir + "\n"},
 		"no dataset":        {"", []string{"--dataset", "nowhere"}, sweep.ExitNotFound, "nowhere"},
 	} {
 		args := []string{"train", "--dataset", dir}

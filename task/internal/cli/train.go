@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"math"
 	"os"
@@ -145,8 +146,20 @@ func (w *World) train(cmd *cobra.Command, f trainFlags) error {
 	return nil
 }
 
+// notFolderError is a --dataset that is a file. Like a folder without a dataset, it is fs.ErrNotExist.
+type notFolderError struct{ path string }
+
+func (e *notFolderError) Error() string {
+	return fmt.Sprintf("open dataset %s: it is a file; give the folder of the dataset version, such as %s", e.path, filepath.Dir(e.path))
+}
+
+func (e *notFolderError) Is(target error) bool { return target == fs.ErrNotExist }
+
 // openVerified opens the dataset and compares it with its checksums.
 func openVerified(ctx context.Context, f trainFlags) (*dataset.Dataset, error) {
+	if info, err := os.Stat(f.dataset); err == nil && !info.IsDir() {
+		return nil, &notFolderError{f.dataset}
+	}
 	ds, err := dataset.Open(f.dataset)
 	if err != nil {
 		return nil, fmt.Errorf("open dataset %s: %w", f.dataset, err)

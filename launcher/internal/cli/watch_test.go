@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"coppice/launcher/internal/follow"
+	"coppice/sweep"
+)
+
+// TestWatchOfAJobThatIsGone: a local cloud that was started anew has the sweep's objects and not its job. The watcher says soon how to
+// go on, and so do the words of whoever follows it.
+func TestWatchOfAJobThatIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.staged()
+		file := w.file("sweep.yaml", sweepYAML)
+		if out := w.must("sweep", file, "--id", "fifth", "--no-wait"); strings.Contains(out, "had been started") {
+			t.Errorf("%s", out)
+		}
+		w.jobs.status = &JobStatus{State: StateMissing, Finished: true}
+		began := time.Now()
+		w.refused(sweep.ExitError, "its job is not there (was the local cloud restarted?); `launcher sweep SWEEP.yaml --id fifth`", "watch", "fifth")
+		if took := time.Since(began); took < 2*time.Second || took > time.Minute {
+			t.Errorf("it was said after %s", took)
+		}
+		delete(w.jobs.submitted, "fifth")
+		if out := w.must("sweep", file, "--id", "fifth", "--no-wait"); !strings.Contains(out, "sweep fifth had been started, its job was not there; submitted again, finished trials are kept\n") || w.jobs.submitted["fifth"] != 1 {
+			t.Errorf("%s", out)
+		}
+		if out := w.must("sweep", file, "--id", "fifth", "--no-wait"); !strings.Contains(out, "attached to it") {
+			t.Errorf("%s", out)
+		}
+	})
+}
+
+// TestPatience: after which answers of Batch a watcher gives up, and with which words.
+func TestPatience(t *testing.T) {
+	gone, at := JobStatus{State: StateMissing, Finished: true}, time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
+	waiting := follow.State{Board: sweep.Board{Waiting: 1}}
+	for name, tc := range map[string]struct {
+		answers []JobStatus
+		st      follow.State
+		later   time.Duration
+		says    string // empty where it goes on waiting
+	}{
+		"not yet visible":      {[]JobStatus{gone, gone}, waiting, 0, ""},
+		"gone":                 {[]JobStatus{gone, gone, gone}, waiting, 0, "its job is not there"},
+		"there between":        {[]JobStatus{gone, gone, {State: "QUEUED"}, gone}, waiting, 0, ""},
+		"there, long ago":      {[]JobStatus{gone, {State: "RUNNING"}}, waiting, time.Hour, ""},
+		"all trials ended":     {[]JobStatus{gone, gone, gone}, follow.State{}, 0, ""},
+		"being concluded":      {[]JobStatus{gone, gone, gone}, follow.State{Board: waiting.Board, Ending: true}, 0, ""},
+		"not concluded at all": {[]JobStatus{gone, gone, gone}, follow.State{}, time.Hour, "(job not there)"},
+		"failed":               {[]JobStatus{{State: "FAILED", Finished: true, Failure: "exit code 3"}}, waiting, time.Hour, "(job FAILED; exit code 3)"},
+		"failed just now":      {[]JobStatus{{State: "FAILED", Finished: true}}, waiting, 0, ""},
+	} {
+		var p patience
+		for _, job := range tc.answers {
+			p.asked(job, at)
+		}
+		err := p.lost("x", tc.st, tc.answers[len(tc.answers)-1], at.Add(tc.later))
+		if tc.says == "" && err != nil || tc.says != "" && (err == nil || !strings.Contains(err.Error(), tc.says)) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

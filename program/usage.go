@@ -1,0 +1,68 @@
+package program
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"coppice/strictyaml"
+)
+
+// explain makes cmd and all commands below it say which arguments they take when they get others.
+func explain(cmd *cobra.Command) {
+	if validate := cmd.Args; validate != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if err := validate(cmd, args); err != nil {
+				return wrongArguments(cmd, len(args), err)
+			}
+			return nil
+		}
+	}
+	for _, child := range cmd.Commands() {
+		explain(child)
+	}
+}
+
+// wrongArguments is err in words of the command's Use line, from which the names of its arguments are.
+func wrongArguments(cmd *cobra.Command, given int, err error) error {
+	names := arguments(cmd.Use)
+	var usage *UsageError
+	if len(names) == 0 || errors.As(err, &usage) {
+		return err
+	}
+	line := cmd.CommandPath() + " " + strings.Join(names, " ")
+	if given < len(names) {
+		return Usagef("give %s: %s", strings.Join(names[given:], " "), line)
+	}
+	return Usagef("%d arguments are too many: %s", given, line)
+}
+
+// arguments are the words of a Use line behind the command's name, up to the first flag.
+func arguments(use string) []string {
+	_, rest, _ := strings.Cut(use, " ")
+	words := strings.Fields(rest)
+	for i, word := range words {
+		if strings.HasPrefix(strings.TrimPrefix(word, "["), "-") {
+			return words[:i]
+		}
+	}
+	return words
+}
+
+// wrongFlag is what is wrong with a flag, with the nearest one that there is.
+func wrongFlag(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
+		return &UsageError{err}
+	}
+	var known []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			known = append(known, "--"+f.Name)
+		}
+	})
+	return &UsageError{fmt.Errorf("%w%s", err, strictyaml.Suggest("--"+unknown.GetSpecifiedName(), known))}
+}
