@@ -4,6 +4,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -32,8 +33,12 @@ type Options struct {
 	// Endpoint is the base address of a collector, http://HOST:4318 or https://telemetry.googleapis.com for Cloud Monitoring
 	// (then with the application default credentials); "" pushes nothing. It is OTEL_EXPORTER_OTLP_ENDPOINT.
 	Endpoint string
-	Log      *slog.Logger
-	Readers  []Reader // who else reads, such as scrape's
+	// Every is the time between two pushes; 0 is half a minute. Where Flush pushes at the end of every request it is longer than the pause
+	// between two requests: each flush begins it anew, and a push that is overdue when a request wakes the process would go just before
+	// that request's own, which Cloud Monitoring then refuses.
+	Every   time.Duration
+	Log     *slog.Logger
+	Readers []Reader // who else reads, such as scrape's
 }
 
 // Reader is whoever reads measurements inside of the process.
@@ -78,7 +83,7 @@ func Start(ctx context.Context, o Options) *Telemetry {
 		}
 		if err == nil {
 			opts = append(opts, sdk.WithReader(sdk.NewPeriodicReader(&quiet{Exporter: exporter, log: o.Log, endpoint: o.Endpoint},
-				sdk.WithInterval(pushEvery), sdk.WithTimeout(pushLimit))))
+				sdk.WithInterval(cmp.Or(o.Every, pushEvery)), sdk.WithTimeout(pushLimit))))
 		}
 	}
 	for _, r := range o.Readers {

@@ -349,7 +349,7 @@ finish() {
       tf state list 2>/dev/null | sed 's/^/  /' || true
       echo "To remove it: make acceptance-destroy PROJECT=$PROJECT REGION=$REGION NAME=$NAME"
     else
-      echo "Nothing was created in $PROJECT."
+      echo "Nothing that costs was created in $PROJECT; services that were enabled stay so."
     fi
   } | tee -a "$REPORT" >&2
   [ $status -ne 0 ] || status=1

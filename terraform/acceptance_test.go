@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -217,7 +218,7 @@ func TestAcceptanceFails(t *testing.T) {
 			if created {
 				r.says("Left behind", "make acceptance-destroy PROJECT=my-project REGION=us-central1 NAME=accept-1")
 			} else {
-				r.says("Nothing was created")
+				r.says("Nothing that costs was created")
 			}
 			if r.code == 0 || step != "22. destroy" && r.called("terraform .* destroy") >= 0 || r.called("launcher cancel") >= 0 && step != "22. destroy" {
 				t.Errorf("exit code %d; calls %q", r.code, r.calls)
@@ -233,8 +234,20 @@ func TestAcceptanceFails(t *testing.T) {
 // TestAcceptanceWaitsForMetrics: alerts may not know a metric of log lines for ten minutes, and no service its agent.
 func TestAcceptanceWaitsForMetrics(t *testing.T) {
 	t.Parallel()
-	const pause, enough = 20, 12 * 60 // seconds
+	const enough = 12 * 60 // seconds
 	r := newRun(t)
+	script, err := os.ReadFile("acceptance.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wait := regexp.MustCompile(`WAIT=\$\{WAIT:-(\d+)\}`).FindSubmatch(script)
+	if wait == nil {
+		t.Fatal("the script has no default of WAIT")
+	}
+	pause, err := strconv.Atoi(string(wait[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
 	r.do("", "FAIL=terraform .* apply")
 	applied := 0
 	for _, call := range r.calls {
@@ -247,7 +260,7 @@ func TestAcceptanceWaitsForMetrics(t *testing.T) {
 	}
 	r = newRun(t)
 	r.do("", "FAIL=identity create .*run")
-	r.says("stopped in 5. create", "Nothing was created")
+	r.says("stopped in 5. create", "Nothing that costs was created")
 	if r.code == 0 || r.called("terraform .* apply") >= 0 {
 		t.Errorf("exit code %d, %q", r.code, r.calls)
 	}

@@ -21,7 +21,8 @@ locals {
       labels      = {}
     }
     "aggregator-errors" = {
-      filter      = "${local.in_aggregator} severity>=ERROR"
+      # what it says itself: Cloud Run logs every answer of 5xx once more, which "aggregator failing" counts
+      filter      = "${local.in_aggregator} severity>=ERROR -log_id(\"run.googleapis.com/requests\")"
       description = "Errors of the aggregator"
       labels      = {}
     }
@@ -130,12 +131,13 @@ locals {
         advice = "The aggregator has logged an error. Its log says which, and of which sweep. What failed is tried again; an error that does not come again has passed, but for a damaged result, which counts as a failed trial."
       }
     },
-    # Cloud Monitoring adds up over 25 hours at most. A sum that has become empty counts as below the limit.
+    # Cloud Monitoring looks back 25 hours at most, the time that the condition has to last included. A sum that has become empty counts
+    # as below the limit.
     { for k, s in var.sweeps : "no winner of ${k}" => {
       filter = "metric.type=\"${local.metrics["sweeps-concluded"]}\" resource.type=\"cloud_run_revision\" metric.labels.outcome=\"winner\" metric.labels.model=\"${local.models[k]}\""
-      window = local.winner_within[k] * 60 * local.minute, aligner = "ALIGN_SUM", comparison = "COMPARISON_LT", limit = 1, lasting = "300s"
+      window = (local.winner_within[k] * 60 - 5) * local.minute, aligner = "ALIGN_SUM", comparison = "COMPARISON_LT", limit = 1, lasting = "${5 * local.minute}s"
       absent = "EVALUATION_MISSING_DATA_ACTIVE"
-      advice = "For ${local.winner_within[k]} hours no sweep has given ${local.models[k]} a new version. `launcher ls` shows the sweeps, and the log of the Cloud Run job ${var.name}-sweep-${k} whether they are started."
+      advice = "For ${local.winner_within[k]} hours no sweep has given ${local.models[k]} a new version; one that ends an hour later than the last one did is told of, too, and closes this. `launcher ls` shows the sweeps, and the log of the Cloud Run job ${var.name}-sweep-${k} whether they are started."
     } if local.winner_within[k] > 0 && !s.paused },
   )
 }

@@ -247,7 +247,7 @@ run "kept_and_watched" {
     condition = (
       strcontains(google_monitoring_alert_policy.alert["no winner of nightly"].conditions[0].condition_threshold[0].filter, "metric.labels.model=\"ctr\"") &&
       strcontains(google_monitoring_alert_policy.alert["no winner of nightly"].conditions[0].condition_threshold[0].filter, "metric.labels.outcome=\"winner\"") &&
-      google_monitoring_alert_policy.alert["no winner of nightly"].conditions[0].condition_threshold[0].aggregations[0].alignment_period == "90000s" &&
+      google_monitoring_alert_policy.alert["no winner of nightly"].conditions[0].condition_threshold[0].aggregations[0].alignment_period == "89700s" &&
       google_monitoring_alert_policy.alert["no winner of nightly"].conditions[0].condition_threshold[0].comparison == "COMPARISON_LT" &&
       google_monitoring_alert_policy.alert["no winner of nightly"].conditions[0].condition_threshold[0].evaluation_missing_data == "EVALUATION_MISSING_DATA_ACTIVE"
     )
@@ -344,9 +344,16 @@ run "told_by_default" {
 
   assert {
     condition = { for k, p in google_monitoring_alert_policy.alert : k => p.conditions[0].condition_threshold[0].aggregations[0].alignment_period if startswith(k, "no winner of") } == {
-      "no winner of daily" = "90000s", "no winner of hourly" = "25200s"
+      "no winner of daily" = "89700s", "no winner of hourly" = "24900s"
     }
     error_message = "What is started every day has to give a winner every day, unless it is said otherwise."
+  }
+
+  assert {
+    condition = alltrue([for p in google_monitoring_alert_policy.alert :
+      tonumber(trimsuffix(p.conditions[0].condition_threshold[0].aggregations[0].alignment_period, "s")) + tonumber(trimsuffix(p.conditions[0].condition_threshold[0].duration, "s")) <= 25 * 3600
+    ])
+    error_message = "Cloud Monitoring looks back 25 hours at most, window and duration together."
   }
 }
 

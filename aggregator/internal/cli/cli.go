@@ -51,8 +51,8 @@ func Run(ctx context.Context, w World) int {
 }
 
 // with connects, hands an aggregator to use and closes what was opened. It is measured on page, if there is one, and pushes
-// where OTEL_EXPORTER_OTLP_ENDPOINT says.
-func (w *World) with(ctx context.Context, page *page, use func(*conclude.Aggregator, *Backends, *telemetry.Telemetry) error) (err error) {
+// where OTEL_EXPORTER_OTLP_ENDPOINT says, as often as every says.
+func (w *World) with(ctx context.Context, page *page, every time.Duration, use func(*conclude.Aggregator, *Backends, *telemetry.Telemetry) error) (err error) {
 	var env sweep.Deployment
 	if err := w.Environment(ctx, &env, remedy); err != nil {
 		return err
@@ -70,7 +70,7 @@ func (w *World) with(ctx context.Context, page *page, use func(*conclude.Aggrega
 	}
 	defer func() { err = errors.Join(err, page.close()) }()
 	measuring := telemetry.Start(ctx, telemetry.Options{Program: "aggregator", Version: w.Version, Project: env.Project, Endpoint: env.OTLPEndpoint,
-		Log: log, Readers: readers, Instance: uuid.NewString()})
+		Log: log, Readers: readers, Instance: uuid.NewString(), Every: every})
 	defer measuring.Close(ctx)
 	if err := a.Measure(measuring.Meter()); err != nil {
 		return err
@@ -91,7 +91,7 @@ lost. Any number of them may run at once. Ends with Ctrl-C.`,
 			if every < time.Second {
 				return program.Usagef("--reconcile is %s: use 1s or more", every)
 			}
-			return w.with(cmd.Context(), metrics, func(a *conclude.Aggregator, b *Backends, _ *telemetry.Telemetry) error {
+			return w.with(cmd.Context(), metrics, 0, func(a *conclude.Aggregator, b *Backends, _ *telemetry.Telemetry) error {
 				return pull(cmd.Context(), a, b, every)
 			})
 		},
@@ -137,7 +137,7 @@ func reconcileCommand(w *World) *cobra.Command {
 		Example: "  aggregator reconcile",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return w.with(cmd.Context(), nil, func(a *conclude.Aggregator, _ *Backends, _ *telemetry.Telemetry) error {
+			return w.with(cmd.Context(), nil, 0, func(a *conclude.Aggregator, _ *Backends, _ *telemetry.Telemetry) error {
 				return a.Reconcile(cmd.Context())
 			})
 		},

@@ -35,7 +35,7 @@ checked the token's signature, and taken it off, before the request comes here.`
 		Example: "  aggregator serve --listen 127.0.0.1:8080",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return w.with(cmd.Context(), metrics, func(a *conclude.Aggregator, _ *Backends, m *telemetry.Telemetry) error {
+			return w.with(cmd.Context(), metrics, pushEvery, func(a *conclude.Aggregator, _ *Backends, m *telemetry.Telemetry) error {
 				return w.serve(cmd.Context(), a, listen, m.Flush)
 			})
 		},
@@ -44,6 +44,9 @@ checked the token's signature, and taken it off, before the request comes here.`
 	cmd.Flags().StringVar(&listen, "listen", listen, "address to listen on")
 	return cmd
 }
+
+// pushEvery is for measurements that no request takes along: /reconcile comes every five minutes at least.
+const pushEvery = 10 * time.Minute
 
 // Bounds of a connection. What is asked for is short; answering may mean to conclude a sweep.
 const (

@@ -127,7 +127,7 @@ func (w *World) showQuoted(b *bill.Bill, rows int) {
 	if b.NsPerValue <= 0 || q.NsPerValue <= 0 || math.Abs(b.NsPerValue/q.NsPerValue-1) <= 0.15 {
 		return
 	}
-	if least := int(quote.Measured().Base[0].X); rows < least { // where launcher plan warns, too
+	if least := quote.Measured().Smallest(); rows < least { // where launcher plan warns, too
 		fmt.Fprintf(w.Out, "note: %d rows are too few for a speed to quote with: below %d, what a tree costs whatever the rows is most of it\n", rows, least)
 		return
 	}

@@ -510,6 +510,9 @@ func TestPredictRefuses(t *testing.T) {
 	w.refused(sweep.ExitInput, "stray.csv", "predict", "--model", "ctr", "--in", stray, "--out", out)
 	w.must("predict", "--model", "ctr", "--in", stray, "--out", filepath.Join(w.dir, "stray-out.csv"), "--quote", "none")
 	w.refused(sweep.ExitUsage, "--out nodir/x.csv: there is no folder nodir\n", "predict", "--model", "ctr", "--in", in, "--out", "nodir/x.csv")
+	w.refused(sweep.ExitUsage, "--out gs://b/x.csv: predictions are written to a file of this machine\n", "predict", "--model", "ctr", "--in", in, "--out", "gs://b/x.csv")
+	folder := t.TempDir()
+	w.refused(sweep.ExitUsage, "--out "+folder+" is a folder; give the file's name, too\n", "predict", "--model", "ctr", "--in", in, "--out", folder)
 	w.refused(sweep.ExitUsage, "files of this machine", "predict", "--model", "ctr", "--in", "gs://b/x.csv", "--out", out)
 	before, err := os.ReadFile(in)
 	if err != nil {

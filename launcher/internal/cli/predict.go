@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/dustin/go-humanize"
@@ -61,6 +62,12 @@ func (w *World) predict(ctx context.Context, f predictFlags) error {
 	}
 	if f.quote != "" && f.quote != dataset.QuoteNone {
 		return program.Usagef("--quote %q: use %s, or leave it out", f.quote, dataset.QuoteNone)
+	}
+	if strings.Contains(f.out, "://") {
+		return program.Usagef("--out %s: predictions are written to a file of this machine", f.out)
+	}
+	if info, err := os.Stat(f.out); err == nil && info.IsDir() {
+		return program.Usagef("--out %s is a folder; give the file's name, too", f.out)
 	}
 	if info, err := os.Stat(filepath.Dir(f.out)); err != nil || !info.IsDir() {
 		return program.Usagef("--out %s: there is no folder %s", f.out, filepath.Dir(f.out))

@@ -26,7 +26,7 @@ type batchFlags struct {
 }
 
 func (f *batchFlags) add(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&f.on, "batch", false, "stage in the cloud, as a Batch job of one task next to the data; Ctrl-C cancels it, unless somebody else had started it")
+	cmd.Flags().BoolVar(&f.on, "batch", false, "stage in the cloud, as a Batch job of one task next to the data; Ctrl-C cancels it, unless it had been started before")
 	cmd.Flags().StringVar(&f.machine, "machine", "n2-highmem-8", "machine type for --batch")
 	cmd.Flags().BoolVar(&f.spot, "spot", false, "use a Spot machine for --batch")
 	cmd.Flags().IntVar(&f.localSSD, "local-ssd", 0, "local SSDs for --batch; as few as should hold source and dataset without")
@@ -149,8 +149,9 @@ func (w *World) followStage(ctx context.Context, c *cloud, name string, j *stage
 	if ctx.Err() == nil {
 		return o, err
 	}
-	if j.Attached { // whoever started it waits for it, too
-		return nil, fmt.Errorf("%w; staging job %s was started by somebody else and goes on: run the same command again to follow it", program.ErrInterrupted, j.ID)
+	if j.Attached { // whoever started it may be waiting for it, too
+		return nil, fmt.Errorf("%w; staging job %s had been started before and goes on: the same command follows it again, `gcloud batch jobs cancel %s` ends it",
+			program.ErrInterrupted, j.ID, j.Name)
 	}
 	say("cancelling job %s\n", j.ID)
 	last, stop := context.WithTimeout(context.WithoutCancel(ctx), stageGoodbye)

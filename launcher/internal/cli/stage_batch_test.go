@@ -62,7 +62,7 @@ func (w *world) stageInBatch(s *stages, flags ...string) (code int, errOut strin
 	return code, e.String()
 }
 
-// TestCtrlCOfAStagingJob: whoever started the job cancels it; whoever follows somebody else's lets it go on.
+// TestCtrlCOfAStagingJob: the command that started the job cancels it; one that follows it lets it go on.
 func TestCtrlCOfAStagingJob(t *testing.T) {
 	for name, c := range map[string]struct {
 		existed bool
@@ -70,7 +70,7 @@ func TestCtrlCOfAStagingJob(t *testing.T) {
 		cancels int
 	}{
 		"own":      {false, "is cancelled", 1},
-		"attached": {true, "was started by somebody else and goes on", 0},
+		"attached": {true, "had been started before and goes on", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &stages{existed: c.existed}

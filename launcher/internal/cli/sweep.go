@@ -178,7 +178,7 @@ func (c *cloud) launch(ctx context.Context, w *World, p *plan.Plan, scheduled, q
 	case existed:
 		fmt.Fprintf(w.Out, "sweep %s had been started; attached to it\n", p.Sweep)
 	default:
-		fmt.Fprintf(w.Out, "sweep %s had been started, its job was not there; submitted again, finished trials are kept\n", p.Sweep)
+		fmt.Fprintf(w.Out, "sweep %s had been planned, and its job was not there; submitted, finished trials are kept\n", p.Sweep)
 	}
 	return nil, err
 }

@@ -27,7 +27,7 @@ func TestWatchOfAJobThatIsGone(t *testing.T) {
 			t.Errorf("it was said after %s", took)
 		}
 		delete(w.jobs.submitted, "fifth")
-		if out := w.must("sweep", file, "--id", "fifth", "--no-wait"); !strings.Contains(out, "sweep fifth had been started, its job was not there; submitted again, finished trials are kept\n") || w.jobs.submitted["fifth"] != 1 {
+		if out := w.must("sweep", file, "--id", "fifth", "--no-wait"); !strings.Contains(out, "sweep fifth had been planned, and its job was not there; submitted, finished trials are kept\n") || w.jobs.submitted["fifth"] != 1 {
 			t.Errorf("%s", out)
 		}
 		if out := w.must("sweep", file, "--id", "fifth", "--no-wait"); !strings.Contains(out, "attached to it") {

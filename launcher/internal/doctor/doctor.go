@@ -121,13 +121,13 @@ type Report struct {
 	Findings []Finding       `json:"findings"`
 }
 
-// Examine looks at everything, of which the sweep is nil when there is none to look at. It ends early with ctx, and where nobody
-// answers at an address of this machine.
+// Examine looks at everything, of which the sweep is nil when there is none to look at. It ends early with ctx, and where the local cloud
+// does not answer.
 func (d *Doctor) Examine(ctx context.Context, s *Sweep) (*Report, error) {
 	d.policies, d.findings = map[cloud.Resource]policyAnswer{}, nil
 	d.name = deploymentName(d.Deployment.ServiceAccount)
 	email, err := d.Cloud.Caller(ctx)
-	if _, gone := cloud.NobodyAt(err); gone {
+	if _, gone := cloud.NobodyAt(err); gone && d.Deployment.local() {
 		return noLocalCloud(err), nil
 	}
 	d.credentials(ctx, email, err)

@@ -184,9 +184,11 @@ func TestLocalCloudThatHasStopped(t *testing.T) {
 	for _, method := range []string{"Caller", "Number", "Enabled", "Bucket", "Policy"} {
 		f.errs[method] = cloud.Environment("Google Cloud", refused)
 	}
-	r := examineSweep(t, newDoctor(t, f), nil)
+	d := newDoctor(t, f)
+	d.Deployment.InspectEndpoint = "127.0.0.1:4443"
+	r := examineSweep(t, d, nil)
 	has(t, r, "local cloud", Problem, "nobody answers for Google Cloud at 127.0.0.1:4443")
-	if first := r.Sorted()[0]; len(r.Findings) != 2 || r.Counts[Problem] != 1 || first.Mend != "localemu up --data DIR" || !strings.Contains(first.What, ". DIR/env") {
+	if first := r.Sorted()[0]; len(r.Findings) != 2 || r.Counts[Problem] != 1 || !strings.HasPrefix(first.Mend, "localemu up --data DIR") || !strings.HasSuffix(first.Mend, ". DIR/env") {
 		t.Errorf("%+v", r.Findings)
 	}
 }

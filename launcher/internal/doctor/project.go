@@ -43,7 +43,7 @@ func NoCredentials(err error) *Report {
 // question would get the same answer.
 func noLocalCloud(err error) *Report {
 	var d Doctor
-	d.add("local cloud", Problem, "this machine", "localemu up --data DIR", "%v", err)
+	d.add("local cloud", Problem, "this machine", "localemu up --data DIR    # and in this terminal: . DIR/env", "%v", err)
 	d.add("everything else", NotChecked, "the cloud", "", "there is no local cloud to look at")
 	return NewReport("", d.findings)
 }

@@ -46,8 +46,8 @@ func Measured() Calibration {
 	}
 }
 
-// smallest is the number of rows below which nothing was measured.
-func (c Calibration) smallest() int { return int(c.Base[0].X) }
+// Smallest is the number of rows below which nothing was measured.
+func (c Calibration) Smallest() int { return int(c.Base[0].X) }
 
 // table is what the time of a trial depends on beside its parameters.
 type table struct {

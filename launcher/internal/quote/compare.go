@@ -88,6 +88,9 @@ func (q *Request) Compare(known *machines.Catalogue, wish Wish) (*Comparison, er
 	}
 	c.recommend(wanted{wish.Budget, Reserve(q.Plan), q.Region})
 	c.Notes = append(q.notes(), c.age(q.Plan.Created)...)
+	if wish.Budget > 0 && len(q.Plan.Spec.Machine.Fallback) > 0 {
+		c.Notes = append(c.Notes, "machine.fallback was not compared; a sweep also refuses a budget that a fallback would exceed, or whose price is not known")
+	}
 	return c, nil
 }
 
@@ -199,7 +202,7 @@ type choice struct {
 
 func (c choice) String() string { return fmt.Sprintf("%d x %s %s", c.VMs, c.Machine, priced(c.spot)) }
 
-// need is the budget that Hold accepts: what the choice costs, and what is kept back.
+// need is the budget that Hold accepts of a sweep without fallbacks: what the choice costs, and what is kept back.
 func (c choice) need(reserve time.Duration) float64 {
 	return c.side.Cost.Expected + c.side.Hourly*float64(c.VMs)*reserve.Seconds()/3600
 }
@@ -266,7 +269,7 @@ func (q *Request) notes() []string {
 			rows = s.Rows
 		}
 	}
-	if least := q.smallest(); rows < least && q.NsPerValue == 0 {
+	if least := q.Smallest(); rows < least && q.NsPerValue == 0 {
 		notes = append(notes, fmt.Sprintf("nothing was measured below %d rows; on %d, what a tree costs whatever the rows is not in the sums", least, rows))
 	}
 	return notes

@@ -38,7 +38,7 @@ type Jobs interface {
 // Job is a staging job that has been submitted.
 type Job struct {
 	ID, Name string
-	Attached bool // somebody else had started it
+	Attached bool // it was there before, whoever started it
 }
 
 // fingerprintDigits are enough of a fingerprint for a job's id, which has room for no more.
