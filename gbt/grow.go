@@ -300,6 +300,25 @@ func (g *grower) finish() {
 	}
 }
 
+// scattered estimates which share of the bag's rows lie more than a cache line of scores behind the row before them in their leaf:
+// about all where rows are in no order, few in a table that was recorded in runs of alike rows.
+func (g *grower) scattered() float64 {
+	far, all := 0.0, 0.0
+	for i := range g.leaves {
+		rows := g.leaves[i].rows
+		looks, jumps := 0, 0
+		for j, step := 1, len(rows)/16+1; j < len(rows); j += step {
+			looks++
+			if rows[j]-rows[j-1] > 8 {
+				jumps++
+			}
+		}
+		far += float64(len(rows)) * float64(jumps) / float64(max(looks, 1))
+		all += float64(len(rows))
+	}
+	return far / all
+}
+
 // addLeafValues adds the tree's values to the scores of the bag's rows, whose leaves are known.
 func (g *grower) addLeafValues(score []float64, bag int) {
 	g.crew.parallel(bag, grain, func(_, lo, hi int) {
