@@ -141,7 +141,7 @@ bench: ## run the Go benchmarks
 bench-programs: build
 	$(GO) build $(BUILD_FLAGS) -o bin/ ./bench/gauge
 
-bench-peers: bench-programs $(PEERS_READY) ## Coppice beside LightGBM, XGBoost, scikit-learn, joblib, Ray Tune (DATA=, ONLY=, ROUNDS=, SIZE=; half an hour a round)
+bench-peers: bench-programs $(PEERS_READY) ## Coppice beside LightGBM, XGBoost, scikit-learn, joblib, Ray Tune (DATA=, ONLY=, ROUNDS=, SIZE=; 45 minutes for three rounds)
 	$(PEERS) bench/peers.py --data $(DATA) --bin bin --out $(BENCH) --rounds $(ROUNDS) --size $(SIZE) $(if $(ONLY),--only $(ONLY)) \
 	  --command "make bench-peers ROUNDS=$(ROUNDS) SIZE=$(SIZE)$(if $(ONLY), ONLY=$(ONLY))" $(if $(ONLY)$(filter-out 1,$(SIZE)),,--doc docs/benchmarks.md)
 

@@ -41,7 +41,7 @@ func Measured() Calibration {
 		Route:      1.7,  // go test -run '^$' -bench Replay ./gbt, 31 leaves
 		Rate:       19,   // go test -run '^$' -bench MillionRows/auc/plain ./metric
 		Resume:     0.05, // docs/measured.md, Checkpoints: 3.0 to 5.4 %
-		Low:        0.85, // docs/benchmarks.md, Scale: 15 % between sizes
+		Low:        0.85, // assumed: sizes up to 20,000,000 rows differ by 6 %, and so do two at once from one alone (docs/benchmarks.md, Scale)
 		High:       2,    // docs/measured.md
 	}
 }
