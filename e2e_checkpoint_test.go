@@ -97,7 +97,7 @@ func TestE2EKilledTrainingSameBytes(t *testing.T) {
 func TestE2EVanishedMachineIsGoneOnFrom(t *testing.T) {
 	l := newLocal(t)
 	l.args = append(l.args, "--faults", l.file("faults.yaml", "preempt: [{task: 0, attempt: 0, after: 18s}]\n"))
-	if r := execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "300000", "--out", filepath.Join(l.dir, "clicks.parquet")); r.code != 0 {
+	if r := execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "700000", "--out", filepath.Join(l.dir, "clicks.parquet")); r.code != 0 {
 		t.Fatal(r.errOut)
 	}
 	l.must("launcher", "stage", l.file("dataset.yaml", "name: clicks\nsource: clicks.parquet\nlabel: is_click\ndrop: [impression_id, ts]\n"+
