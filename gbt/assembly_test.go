@@ -317,7 +317,7 @@ func byBlocks(trees []*Tree, d *Data, scores []float64) []float64 {
 		for _, tree := range trees {
 			plan := newRoutePlan(tree, d.Columns)
 			if plan == nil {
-				w.add(tree, nil, d.Columns, out)
+				w.add(tree, nil, 0, d.Columns, out)
 				continue
 			}
 			plan.run(w.blocks, make([]uint64, blocksTogether*(2*len(tree.Feature)+1)), out)

@@ -23,12 +23,16 @@ func addScores(ctx context.Context, trees []*Tree, columns [][]byte, rows rowSet
 	for i, t := range trees {
 		plans[i] = newRoutePlan(t, columns)
 	}
+	most := nodesPerRow
+	if len(trees) > 1 {
+		most = nodesPerRowAgain
+	}
 	walks.crew.parallel(rows.len(), grain, func(worker, lo, hi int) {
 		w := &walks.each[worker]
 		for ; lo < hi && ctx.Err() == nil; lo += window {
 			w.enter(rows, lo, min(lo+window, hi))
 			for i, t := range trees {
-				w.add(t, plans[i], columns, score)
+				w.add(t, plans[i], most, columns, score)
 			}
 		}
 	})
@@ -64,8 +68,12 @@ func replay(ctx context.Context, trees []*Tree, d *Data, score []float64, bias f
 
 // nodesPerRow is the most nodes per row with which looking at all of a tree's nodes for a whole block, 2 ns each, is faster
 // than moving rows from leaf to leaf. Where all 64 rows of a block are asked for, that is every tree with a plan; of a bag's
-// or fold's remains there may be a few.
-const nodesPerRow = 6
+// or fold's remains there may be a few. Where one tree follows the other over a window, moving rows is faster, too: their bins
+// are near by then.
+const (
+	nodesPerRow      = 6
+	nodesPerRowAgain = 3
+)
 
 // blocksTogether is how many blocks pass a tree side by side.
 const blocksTogether = 2
@@ -120,8 +128,8 @@ func (w *walk) gather(rows []uint32) {
 	}
 }
 
-func (w *walk) add(t *Tree, plan *routePlan, columns [][]byte, score []float64) {
-	if plan != nil && len(w.blocks)*len(t.Feature) <= nodesPerRow*(w.hi-w.lo) {
+func (w *walk) add(t *Tree, plan *routePlan, most int, columns [][]byte, score []float64) {
+	if plan != nil && len(w.blocks)*len(t.Feature) <= most*(w.hi-w.lo) {
 		w.reach = resized(w.reach, blocksTogether*(2*len(t.Feature)+1))
 		plan.run(w.blocks, w.reach, score)
 		return
