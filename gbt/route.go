@@ -45,7 +45,7 @@ const plansAtOnce = 64
 // tree, in the trees' order. The first tree carries the bias by now, and bias + value is what its leaf says, so rows in
 // use begin at zero.
 //
-// It takes a twentieth of the time that growing took, which may be minutes, and ends early with ctx's error.
+// It takes up to a tenth of the time that growing took, which may be minutes, and ends early with ctx's error.
 func replay(ctx context.Context, trees []*Tree, d *Data, score []float64, bias float64, walks walks) error {
 	for i := range score {
 		score[i] = bias

@@ -1,8 +1,6 @@
 package conclude
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"maps"
 	"strings"
@@ -10,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"coppice/blob"
 	"coppice/sweep"
 )
 
@@ -23,19 +20,10 @@ func budgeted(t *testing.T, budget, quorum float64, done int) *world {
 		p.Sizing = sweep.Sizing{VMs: 1, TasksPerVM: 4, Tasks: 4}
 		p.Quote = &sweep.Quote{Hourly: 3.6, VMs: 1, LeadTime: sweep.Range{Expected: 30}, Reserve: 100}
 	}})
-	put := func(name string, v any) {
-		data, err := json.Marshal(v)
-		if err == nil {
-			_, err = w.sweeps.Put(t.Context(), name, blob.Any, bytes.NewReader(data))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	id := w.plan.Sweep
 	for trial := range 4 {
-		put(id.Claim(trial, 0), sweep.Claim{Format: 1, Sweep: id, Trial: trial, Task: trial, Host: "vm", At: created.Add(30 * time.Second)})
-		put(id.Heartbeat(trial, 0), sweep.Heartbeat{Format: 1, At: created.Add(24 * time.Hour)})
+		w.write(t, id.Claim(trial, 0), sweep.Claim{Format: 1, Sweep: id, Trial: trial, Task: trial, Host: "vm", At: created.Add(30 * time.Second)})
+		w.write(t, id.Heartbeat(trial, 0), sweep.Heartbeat{Format: 1, At: created.Add(24 * time.Hour)})
 	}
 	return w
 }

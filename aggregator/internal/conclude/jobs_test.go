@@ -1,9 +1,7 @@
 package conclude
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"maps"
 	"strings"
@@ -81,19 +79,9 @@ func TestBatchIsAskedOncePerDecision(t *testing.T) {
 	w := budgeted(t, 1000, 0.5, 2)
 	w.plan.Fallback, w.plan.Spec.Machine.Fallback = make([]sweep.Sizing, 2), make([]sweep.Fallback, 2)
 	w.plan.Quote.Fallback = make([]sweep.FallbackPrice, 2)
-	write := func(name string, v any) {
-		t.Helper()
-		data, err := json.Marshal(v)
-		if err == nil {
-			_, err = w.sweeps.Put(t.Context(), name, blob.Any, bytes.NewReader(data))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	id := w.plan.Sweep
-	write(id.Plan(), w.plan)
-	write(id.JobRecord(1), sweep.JobRecord{Format: 1, Sweep: id, Number: 1, Job: w.plan.JobName(1), At: created.Add(time.Minute)})
+	w.write(t, id.Plan(), w.plan)
+	w.write(t, id.JobRecord(1), sweep.JobRecord{Format: 1, Sweep: id, Number: 1, Job: w.plan.JobName(1), At: created.Add(time.Minute)})
 	a := w.aggregator()
 	asked := counted{several{"night-1": {Name: "CANCELLED", Ended: true}, "night-1-f1": {Name: "RUNNING", Began: true, From: created.Add(2 * time.Minute)}}, map[string]int{}}
 	a.Jobs, a.Now = asked, func() time.Time { return created.Add(time.Hour) }

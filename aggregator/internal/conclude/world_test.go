@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"io"
 	"log/slog"
 	"strings"
@@ -181,6 +182,18 @@ func (w *world) train(t testing.TB, trial int, edit func(*sweep.Result, map[stri
 	}
 	if ok, err := blob.CreateJSON(t.Context(), w.sweeps, r.Sweep.Result(trial), r); !ok || err != nil {
 		t.Fatal(ok, err)
+	}
+}
+
+// write puts an object of the sweep, as JSON.
+func (w *world) write(t testing.TB, name string, v any) {
+	t.Helper()
+	data, err := json.Marshal(v)
+	if err == nil {
+		_, err = w.sweeps.Put(t.Context(), name, blob.Any, bytes.NewReader(data))
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

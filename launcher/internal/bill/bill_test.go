@@ -123,6 +123,16 @@ func TestTrialsWithoutAModel(t *testing.T) {
 	}
 }
 
+// trialOnEachJob does the first trial in the sweep's first job, 120 s with its start, and the second in a fallback, 220 s.
+func (w *world) trialOnEachJob() {
+	id := w.plan.Sweep
+	w.attempt(0, 0, 0, "a", 30, 130)
+	w.done(0, 0, 0, 130, sweep.Usage{TrainSeconds: 90})
+	w.put(id.JobRecord(1), sweep.JobRecord{Format: 1, Sweep: id, Number: 1, Job: w.plan.JobName(1)})
+	w.put(id.Claim(1, 0), sweep.Claim{Format: 1, Sweep: id, Trial: 1, Job: string(id.JobID(1)), Host: "b", At: at(500)})
+	w.done(1, 0, 0, 700, sweep.Usage{TrainSeconds: 190})
+}
+
 // TestAFallbackHasAPriceOfItsOwn has a job on Spot that was given up after its first trial, and the next on demand, on machines of two tasks.
 func TestAFallbackHasAPriceOfItsOwn(t *testing.T) {
 	w := newWorld(t, 2, 1)
@@ -132,12 +142,7 @@ func TestAFallbackHasAPriceOfItsOwn(t *testing.T) {
 	p.Spec.Machine = sweep.Machine{Type: "n2-highmem-16", Spot: &spot, Fallback: []sweep.Fallback{{Type: "n2-highmem-8", Spot: &demand}}}
 	p.Fallback = []sweep.Sizing{{MachineType: "n2-highmem-8", VMs: 1, TasksPerVM: 2, Tasks: 2}}
 	p.Quote.PriceDate, p.Quote.Fallback = "2026-08-20", []sweep.FallbackPrice{{Hourly: 7.2, PriceDate: "2026-08-01"}}
-	w.attempt(0, 0, 0, "a", 30, 130)
-	w.done(0, 0, 0, 130, sweep.Usage{TrainSeconds: 90})
-	id := p.Sweep
-	w.put(id.JobRecord(1), sweep.JobRecord{Format: 1, Sweep: id, Number: 1, Job: p.JobName(1)})
-	w.put(id.Claim(1, 0), sweep.Claim{Format: 1, Sweep: id, Trial: 1, Job: string(id.JobID(1)), Host: "b", At: at(500)})
-	w.done(1, 0, 0, 700, sweep.Usage{TrainSeconds: 190})
+	w.trialOnEachJob()
 	b := w.bill(1000)
 	// 120 s at 0.1 cents, then 220 s at 0.2 cents; a task's second costs 0.025 and 0.1 cents.
 	if !near(b.Cost, 0.12+0.44) || !near(b.LeadCost, 0.02+0.04) || !near(b.Trials[0].Cost, 0.025) || !near(b.Trials[1].Cost, 0.2) {
@@ -186,12 +191,7 @@ func TestAJobWithoutAPrice(t *testing.T) {
 		} else {
 			p.Quote.Fallback[0].Hourly, want = 0, 0.12
 		}
-		w.attempt(0, 0, 0, "a", 30, 130)
-		w.done(0, 0, 0, 130, sweep.Usage{TrainSeconds: 90})
-		id := p.Sweep
-		w.put(id.JobRecord(1), sweep.JobRecord{Format: 1, Sweep: id, Number: 1, Job: p.JobName(1)})
-		w.put(id.Claim(1, 0), sweep.Claim{Format: 1, Sweep: id, Trial: 1, Job: string(id.JobID(1)), Host: "b", At: at(500)})
-		w.done(1, 0, 0, 700, sweep.Usage{TrainSeconds: 190})
+		w.trialOnEachJob()
 		b := w.bill(1000)
 		jobs, all := b.Unpriced()
 		if !near(b.Cost, want) || len(jobs) != 1 || jobs[0] != unpriced || all {
