@@ -23,8 +23,10 @@ type grower struct {
 	scans  []scan // one per goroutine
 	cats   [][]category
 
-	best     [2][]candidate // of each leaf that is being searched, one per goroutine
-	searches []search
+	rooms   []searchRoom // one per goroutine
+	next    []int        // the leaves that ahead has picked
+	nursery []*children  // memory for the next
+	enough  float64      // the least gain of the splits of the tree before
 
 	// of the present tree:
 	number   int
@@ -44,17 +46,22 @@ type leaf struct {
 	best   candidate
 	parent int // internal node, -1 for the root
 	isLeft bool
+
+	children *children // that the best split makes of it, when they are known; its rows are theirs then, and so is its histogram
 }
+
+// children are the leaves that a split makes.
+type children struct{ left, right leaf }
 
 func newGrower(p *Params, d *Data, crew *crew) *grower {
 	g := &grower{p: p, data: d, crew: crew, count: newCounter(d, crew)}
 	g.order = make([]uint32, d.Used())
 	g.spare = make([]uint32, len(g.order))
 	g.scans = make([]scan, crew.size)
-	for i := range g.best {
-		g.best[i] = make([]candidate, crew.size)
+	g.rooms = make([]searchRoom, crew.size)
+	for i := range g.rooms {
+		g.rooms[i] = newSearchRoom(crew.size)
 	}
-	g.searches = make([]search, 0, len(g.best))
 	g.cats = make([][]category, crew.size)
 	for i := range g.cats {
 		g.cats[i] = make([]category, 0, MaxBins)
@@ -70,7 +77,7 @@ func (g *grower) grow(ctx context.Context, tree, bag int, gh []uint32, pack pack
 	if len(g.varied) == 0 {
 		return nil, nil
 	}
-	g.number, g.tree, g.score = tree, &Tree{Shrinkage: g.p.LearningRate}, newScorer(g.p, pack)
+	g.number, g.tree, g.score = tree, g.newTree(), newScorer(g.p, pack)
 	g.features = treeFeatures(g.p, tree, g.varied)
 	g.count.begin(g.features, gh, pack)
 	if err := g.plant(bag); err != nil {
@@ -84,17 +91,32 @@ func (g *grower) grow(ctx context.Context, tree, bag int, gh []uint32, pack pack
 		if i < 0 {
 			break
 		}
-		left, right := g.split(i)
-		if len(g.leaves) < g.p.NumLeaves {
-			g.countChildren(left, right)
+		if g.leaves[i].children == nil {
+			g.prepare(i)
 		}
+		g.split(i)
 	}
 	if len(g.leaves) == 1 {
 		g.count.free(g.leaves[0].hist)
 		return nil, nil
 	}
 	g.finish()
+	g.enough = slices.Min(g.tree.Gain)
 	return g.tree, nil
+}
+
+// newTree is a tree without a node yet, and room for as many as the tree before has.
+func (g *grower) newTree() *Tree {
+	n := 0
+	if g.tree != nil {
+		n = len(g.tree.Feature)
+	}
+	return &Tree{
+		Shrinkage: g.p.LearningRate,
+		Feature:   make([]int, 0, n), Threshold: make([]float64, 0, n), Decision: make([]uint8, 0, n), Left: make([]int, 0, n), Right: make([]int, 0, n),
+		Gain: make([]float64, 0, n), InternalValue: make([]float64, 0, n), InternalWeight: make([]float64, 0, n), InternalCount: make([]int, 0, n),
+		LeafValue: make([]float64, 0, n+1), LeafWeight: make([]float64, 0, n+1), LeafCount: make([]int, 0, n+1), left: make([]binSet, 0, n),
+	}
 }
 
 // plant makes the root leaf and finds its best split. Every row has one bin of every feature, so any feature's sums are
@@ -128,125 +150,16 @@ func (g *grower) mostGain() int {
 	return best
 }
 
-// split carries out leaf i's best split. As in LightGBM, the left child takes the leaf's number and the right one the
-// next free number.
-func (g *grower) split(i int) (left, right int) {
+// split replaces leaf i by its children. As in LightGBM, the left child takes the leaf's number and the right one the next
+// free number.
+func (g *grower) split(i int) {
 	parent := g.leaves[i]
-	c := &parent.best
-	rows, spare := parent.rows, parent.spare
-	n := divide(g.crew, rows, spare, g.data.Columns[c.feature], &c.left)
 	node := g.addNode(i, &parent)
-	l := leaf{depth: parent.depth + 1, sums: c.sums, l2: c.l2, parent: node, isLeft: true}
-	r := leaf{depth: parent.depth + 1, sums: parent.sums.minus(c.sums), l2: c.l2, parent: node}
-	// The left rows lie at the front of one piece and the right ones at the front of the other; what is left of each is as
-	// long as the other's rows.
-	there := len(rows) - n
-	l.rows, r.rows = rows[:n], spare[:there]
-	r.spare, l.spare = rows[n:], spare[there:]
-	l.hist = parent.hist // until countChildren gives both their own
-	g.leaves[i] = l
-	g.leaves = append(g.leaves, r)
-	return i, len(g.leaves) - 1
-}
-
-// countChildren gives two new leaves their histograms and best splits: the smaller one is counted, the larger one is what
-// is left of the parent's. A leaf that cannot be split needs none.
-func (g *grower) countChildren(left, right int) {
-	small, large := &g.leaves[left], &g.leaves[right]
-	parent := small.hist
-	small.hist = histogram{}
-	if len(small.rows) > len(large.rows) {
-		small, large = large, small
-	}
-	if !g.splittable(small) && !g.splittable(large) {
-		g.count.free(parent)
-		return
-	}
-	m := g.count.count(small.rows, parent, len(large.rows))
-	small.hist, large.hist = m.child, m.sibling
-	g.findSplits(m, small, large)
-	g.count.release(m)
-}
-
-func (g *grower) splittable(l *leaf) bool {
-	return len(l.rows) >= max(2*g.p.MinDataInLeaf, 2) && (g.p.MaxDepth <= 0 || l.depth < g.p.MaxDepth) && l.sums.h > 0
-}
-
-// search is for the best split of one leaf.
-type search struct {
-	leaf     *leaf
-	task     leafTask
-	features []int       // that the node may use, ascending
-	best     []candidate // one per goroutine
-}
-
-// findSplits sets the leaves' best splits, and gives the histogram of a leaf back when there is nothing to split. Goroutines
-// share the features; a feature's sums are put together (where m still has them apart) and rated while they are in the cache.
-func (g *grower) findSplits(m *family, leaves ...*leaf) {
-	searches := g.searches[:0]
-	for i, l := range leaves {
-		if g.splittable(l) {
-			searches = append(searches, g.search(l, g.best[i]))
-		}
-	}
-	g.crew.parallel(len(g.features), minFeatures, func(worker, lo, hi int) {
-		for i, f := range g.features[lo:hi] {
-			if m != nil {
-				g.count.gather(m, lo+i)
-			}
-			for s := range searches {
-				if searches[s].mayUse(f) {
-					g.rate(f, &searches[s], worker)
-				}
-			}
-		}
-	})
-	for i := range searches {
-		searches[i].end()
-	}
-	for _, l := range leaves {
-		if l.best.gain <= 0 {
-			g.count.free(l.hist)
-			l.hist = histogram{}
-		}
-	}
-}
-
-func (g *grower) search(l *leaf, best []candidate) search {
-	node := 2*(l.parent+1) + 1 // unique in the tree: both children of node p, and 1 for the root
-	if l.isLeft {
-		node--
-	}
-	clear(best)
-	return search{leaf: l, task: g.score.task(l.sums, len(l.rows)), features: nodeFeatures(g.p, g.number, node, g.features), best: best}
-}
-
-func (s *search) mayUse(f int) bool {
-	_, found := slices.BinarySearch(s.features, f)
-	return found
-}
-
-// end takes the best of what the goroutines found. Of equal gains the lowest feature wins, whichever of them met it.
-func (s *search) end() {
-	best := &s.leaf.best
-	*best = s.best[0]
-	for _, c := range s.best[1:] {
-		if c.gain > best.gain || c.gain == best.gain && c.feature < best.feature {
-			*best = c
-		}
-	}
-}
-
-// minFeatures is the fewest features worth a range of their own.
-const minFeatures = 4
-
-func (g *grower) rate(f int, s *search, worker int) {
-	feature, from, best := &g.data.Features[f], g.count.offset[f], &s.best[worker]
-	if feature.Categorical {
-		g.score.categorical(s.leaf.hist, from, feature.Bins, g.usable[f], &s.task, f, best, g.cats[worker])
-		return
-	}
-	g.score.numerical(s.leaf.hist, from, feature, g.groups[f], &g.scans[worker], &s.task, f, best)
+	left, right := parent.children.left, parent.children.right
+	left.parent, right.parent = node, node
+	g.leaves[i] = left
+	g.leaves = append(g.leaves, right)
+	g.nursery = append(g.nursery, parent.children)
 }
 
 // addNode appends the internal node that leaf i becomes.
@@ -292,6 +205,7 @@ func (g *grower) value(l *leaf) float64 {
 func (g *grower) finish() {
 	for i := range g.leaves {
 		l := &g.leaves[i]
+		g.disown(l)
 		g.tree.LeafValue = append(g.tree.LeafValue, g.value(l))
 		g.tree.LeafWeight = append(g.tree.LeafWeight, l.sums.h*g.score.pack.h1)
 		g.tree.LeafCount = append(g.tree.LeafCount, len(l.rows))
@@ -319,16 +233,26 @@ func (g *grower) scattered() float64 {
 	return far / all
 }
 
-// addLeafValues adds the tree's values to the scores of the bag's rows, whose leaves are known.
-func (g *grower) addLeafValues(score []float64, bag int) {
-	g.crew.parallel(bag, grain, func(_, lo, hi int) {
+// addLeafValues adds the tree's values to the scores of the bag's rows, whose leaves are known. Leaf after leaf would jump about in
+// all scores, and goroutines into each other's cache lines; so it is a window of neighbouring rows after the other, and in it leaf
+// after leaf.
+func (g *grower) addLeafValues(score []float64) {
+	g.crew.parallel(len(score), window, func(_, lo, hi int) {
+		at := make([]int, len(g.leaves))
 		for i := range g.leaves {
-			rows, v := g.leaves[i].rows, g.tree.LeafValue[i]
-			from, to := min(max(lo, 0), len(rows)), min(max(hi, 0), len(rows))
-			for _, r := range rows[from:to] {
-				score[r] += v
+			at[i], _ = slices.BinarySearch(g.leaves[i].rows, uint32(lo))
+		}
+		for lo < hi {
+			lo = min(lo+window, hi)
+			for i := range g.leaves {
+				rows, v := g.leaves[i].rows[at[i]:], g.tree.LeafValue[i]
+				n := 0
+				for n < len(rows) && int(rows[n]) < lo {
+					score[rows[n]] += v
+					n++
+				}
+				at[i] += n
 			}
-			lo, hi = lo-len(rows), hi-len(rows)
 		}
 	})
 }

@@ -18,7 +18,8 @@ type counter struct {
 	offset  []int // feature f's bins lie at offset[f] .. offset[f+1]
 	crew    *crew
 	spaces  []workspace // one per goroutine
-	counted []bool      // those that hold something of the rows counted last
+	counted []bool      // those that hold something of the rows that all goroutines count
+	family  family      // which they make of them
 	commons commons
 
 	freePacked [][]int64
@@ -114,12 +115,16 @@ func (c *counter) stray() int {
 
 // family is a leaf's histogram in the making: its rows are counted, and what the goroutines counted is still to be put
 // together, feature by feature. With a parent, so is the histogram of the rest of the parent's rows, the sibling.
-type family struct{ child, parent, sibling histogram }
+type family struct {
+	child, parent, sibling histogram
+	spaces                 []*workspace // that hold something of the child's rows
+}
 
 // count counts rows, the child's. The sibling, with the other rows of parent, has so many; the zero parent has none. When all
-// features have been gathered, release ends it. parent is the family's from now on.
+// features have been gathered, release ends it, and only then there may be another. parent is the family's from now on.
 func (c *counter) count(rows []uint32, parent histogram, siblings int) *family {
-	m := &family{parent: parent, sibling: parent}
+	m := &c.family
+	*m = family{parent: parent, sibling: parent, spaces: m.spaces[:0]}
 	if parent.wide != nil && siblings <= blockRows {
 		m.sibling = histogram{packed: c.takePacked()}
 	}
@@ -133,7 +138,20 @@ func (c *counter) count(rows []uint32, parent histogram, siblings int) *family {
 		m.child = histogram{wide: c.takeWide()}
 		c.countLarge(rows, m.child.wide)
 	}
+	for i, counted := range c.counted {
+		if counted {
+			m.spaces = append(m.spaces, &c.spaces[i])
+		}
+	}
 	return m
+}
+
+// countAlone is count by one goroutine, for a parent that fits words. Several may do so at once, for one family each.
+func (c *counter) countAlone(worker int, rows []uint32, child, parent histogram) family {
+	space := &c.spaces[worker]
+	space.total = 0
+	c.countBlock(space, rows)
+	return family{child: child, parent: parent, sibling: parent, spaces: []*workspace{space}}
 }
 
 // countSmall shares rows out to the goroutines; their words can be added, because all rows together fit a word.
@@ -145,7 +163,7 @@ func (c *counter) countSmall(rows []uint32) {
 }
 
 // countLarge counts block by block and adds each block's words to sums that cannot overflow: the first goroutine's are the
-// histogram itself.
+// histogram itself, and its space holds nothing that is still to be added.
 func (c *counter) countLarge(rows []uint32, first []wide) {
 	clear(first) // even if others should do all the work
 	c.spaces[0].sums, c.counted[0] = first, true
@@ -163,7 +181,7 @@ func (c *counter) countLarge(rows []uint32, first []wide) {
 			c.drainWide(space)
 		}
 	})
-	c.spaces[0].sums = nil
+	c.spaces[0].sums, c.counted[0] = nil, false
 }
 
 // countBlock adds rows, at most blockRows of them, to the space's words.
@@ -214,14 +232,12 @@ func (c *counter) gather(m *family, i int) {
 	lo, hi := c.offset[c.features[i]], c.offset[c.features[i]+1]
 	child := m.child.slice(lo, hi)
 	if child.packed != nil {
-		c.drainPacked(child.packed, i)
+		c.drainPacked(child.packed, i, m.spaces)
 	} else {
-		for worker := 1; worker < len(c.spaces); worker++ {
-			if c.counted[worker] {
-				for b, s := range c.spaces[worker].sums[lo:hi] {
-					child.wide[b].g += s.g
-					child.wide[b].h += s.h
-				}
+		for _, space := range m.spaces {
+			for b, s := range space.sums[lo:hi] {
+				child.wide[b].g += s.g
+				child.wide[b].h += s.h
 			}
 		}
 	}
@@ -231,14 +247,10 @@ func (c *counter) gather(m *family, i int) {
 }
 
 // drainPacked moves the i-th feature's words to dst, adding those of several goroutines, and leaves zeros behind.
-func (c *counter) drainPacked(dst []int64, i int) {
-	first := true
-	for worker := range c.spaces {
-		if !c.counted[worker] {
-			continue
-		}
-		from := c.complete(&c.spaces[worker], i)
-		if first {
+func (c *counter) drainPacked(dst []int64, i int, spaces []*workspace) {
+	for n, space := range spaces {
+		from := c.complete(space, i)
+		if n == 0 {
 			copy(dst, from)
 		} else {
 			for b, w := range from {
@@ -246,7 +258,6 @@ func (c *counter) drainPacked(dst []int64, i int) {
 			}
 		}
 		clear(from)
-		first = false
 	}
 }
 

@@ -287,8 +287,7 @@ func (w *watch) checkScores(t *Tree) error {
 // checkHistograms recounts every histogram that a leaf has, for all features in use, and makes sure that no two share memory.
 func checkHistograms(g *grower) error {
 	owner := map[any]int{}
-	for i := range g.leaves {
-		l := &g.leaves[i]
+	for i, l := range knownLeaves(g) {
 		if l.hist.packed == nil && l.hist.wide == nil {
 			continue
 		}
@@ -319,6 +318,19 @@ func checkHistograms(g *grower) error {
 	return nil
 }
 
+// knownLeaves are the tree's leaves, but the children of one whose children are known.
+func knownLeaves(g *grower) []*leaf {
+	var all []*leaf
+	for i := range g.leaves {
+		if c := g.leaves[i].children; c != nil {
+			all = append(all, &c.left, &c.right)
+			continue
+		}
+		all = append(all, &g.leaves[i])
+	}
+	return all
+}
+
 // growChecked is the loop of grow with a recount after every split: since the larger child's histogram is the parent's
 // less the smaller one's, parent = left + right at every node.
 func growChecked(b *booster) (splits int, err error) {
@@ -343,7 +355,10 @@ func growChecked(b *booster) (splits int, err error) {
 		if i < 0 || len(g.leaves) == b.p.NumLeaves {
 			return splits, nil
 		}
-		g.countChildren(g.split(i))
+		if g.leaves[i].children == nil {
+			g.prepare(i)
+		}
+		g.split(i)
 		splits++
 	}
 }

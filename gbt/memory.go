@@ -5,7 +5,7 @@ package gbt
 //
 //	20 per row                score 8, packed gradient 4, row order 4, room to reorder rows 4
 //	16 per valid row          scores of all rows 8, of those in use 8
-//	8 per bin and leaf        histograms, of leaves of up to 65,536 rows
+//	8 per bin and leaf        histograms, of leaves of up to 65,536 rows; several threads have 4 leaves each more
 //	16 per bin and large leaf the others; there are at most rows/65,536 + depth of them
 //	2,112 per feature and thread   the kernel's workspace
 //	256 KiB per thread          windows of rows on their way through a tree, picked bytes
@@ -18,6 +18,9 @@ func PrivateBytes(p Params, rows, validRows int, features []int, threads int) in
 	large := min(leaves, int64(rows/blockRows)*2+1)
 	if rows <= blockRows {
 		large = 0
+	}
+	if threads > 1 {
+		leaves += int64(leavesEach * threads)
 	}
 	bytes := 20*int64(rows) + 16*int64(validRows)
 	bytes += int64(bins) * (8*leaves + 16*(large+int64(threads)))

@@ -216,17 +216,17 @@ func (b *booster) step(ctx context.Context) error {
 }
 
 // addValues adds the tree's values to the scores of all rows in use. The bag's rows know their leaves, but lie in the order of
-// the leaves, and a jump to each one's score takes about as long as a hundred nodes for 64 neighbouring rows at once. The other
-// rows in use have to be routed anyway, which alone takes longer. Where few of the table's rows are in use, neighbours are few, too.
+// the leaves, and a jump to one's score takes about as long as sixty nodes for 64 neighbouring rows at once do each of them. The
+// other rows in use have to be routed anyway, which alone takes longer. Where few of the table's rows are in use, neighbours are few, too.
 func (b *booster) addValues(ctx context.Context, t *Tree) {
 	out := b.grow.order[b.bag:]
 	byBlocks := float64(len(t.Feature)) * float64(b.data.Rows)
-	apart := 100*b.grow.scattered()*float64(b.bag) + 2048*float64(len(out))
+	apart := 60*b.grow.scattered()*float64(b.bag) + 2048*float64(len(out))
 	if byBlocks <= apart && routable(t, b.data.Columns) {
 		addScores(ctx, []*Tree{t}, b.data.Columns, b.data.rows(), b.score, b.walks)
 		return
 	}
-	b.grow.addLeafValues(b.score, b.bag)
+	b.grow.addLeafValues(b.score)
 	if len(out) > 0 {
 		addScores(ctx, []*Tree{t}, b.data.Columns, rowSet{subset: out}, b.score, b.walks)
 	}

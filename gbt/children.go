@@ -1,0 +1,260 @@
+package gbt
+
+import "slices"
+
+// prepare finds the children of leaf i, with their histograms and best splits, or without when theirs will be the tree's last.
+//
+// Several goroutines share the work on a leaf as long as it is large. Of a small one each would get so little that waiting
+// for each other and adding up what they counted takes a tenth of the time. There everybody takes a leaf alone: besides i those
+// that are next by gain. Nearly all of them will be split, and what is found of a leaf does not depend on when.
+func (g *grower) prepare(i int) {
+	splits := g.p.NumLeaves - len(g.leaves)
+	next := g.ahead(i, (splits+1)/2)
+	if len(next) == 1 {
+		g.prepareTogether(&g.leaves[i], splits > 1)
+		return
+	}
+	for _, i := range next { // memory is handed out by one
+		c := g.newChildren()
+		c.left.hist = histogram{packed: g.count.takePacked()}
+		g.leaves[i].children = c
+	}
+	g.crew.parallel(len(next), 1, func(worker, lo, hi int) {
+		for _, i := range next[lo:hi] {
+			g.prepareAlone(&g.leaves[i], worker)
+		}
+	})
+	for _, i := range next {
+		c := g.leaves[i].children
+		g.freeUseless(&c.left)
+		g.freeUseless(&c.right)
+	}
+}
+
+func (g *grower) newChildren() *children {
+	n := len(g.nursery)
+	if n == 0 {
+		return new(children)
+	}
+	c := g.nursery[n-1]
+	g.nursery = g.nursery[:n-1]
+	*c = children{}
+	return c
+}
+
+// leavesEach is how many small leaves with children there are at once for each goroutine, which evens out that they differ in
+// size, and smallLeaf how many rows one has at most.
+const (
+	leavesEach = 4
+	smallLeaf  = grain
+)
+
+// ahead is leaf i and, if it is small and there is somebody to share with, the small leaves that come next, at most so many in
+// all. It guesses which will be split from what the tree before took. Where nodes draw their features, a leaf cannot be searched
+// before its parent has a number.
+func (g *grower) ahead(i, most int) []int {
+	g.next = append(g.next[:0], i)
+	if g.crew.size == 1 || len(g.leaves[i].rows) > smallLeaf || g.p.FeatureFractionByNode < 1 {
+		return g.next
+	}
+	known := 0
+	for j := range g.leaves {
+		if g.leaves[j].children != nil {
+			known++
+		}
+	}
+	for len(g.next) < min(most, leavesEach*g.crew.size-known) {
+		best, gain := -1, g.enough/g.score.gainUnit()
+		for j := range g.leaves {
+			l := &g.leaves[j]
+			if l.best.gain > gain && l.children == nil && len(l.rows) <= smallLeaf && !slices.Contains(g.next, j) {
+				best, gain = j, l.best.gain
+			}
+		}
+		if best < 0 {
+			break
+		}
+		g.next = append(g.next, best)
+	}
+	return g.next
+}
+
+// prepareTogether is the work of all goroutines on one leaf, of which the smaller child is counted; the larger is what is
+// left of the parent.
+func (g *grower) prepareTogether(l *leaf, search bool) {
+	l.children = g.newChildren()
+	small, large := g.shareRows(l, divide(g.crew, l.rows, l.spare, g.data.Columns[l.best.feature], &l.best.left))
+	parent := l.hist
+	l.hist = histogram{}
+	if !search || !g.splittable(small) && !g.splittable(large) {
+		g.count.free(parent)
+		return
+	}
+	m := g.count.count(small.rows, parent, len(large.rows))
+	small.hist, large.hist = m.child, m.sibling
+	g.findSplits(m, small, large)
+	g.count.release(m)
+}
+
+// prepareAlone is the same work of one goroutine on a small leaf. The memory for the smaller child's histogram lies in the left one.
+func (g *grower) prepareAlone(l *leaf, worker int) {
+	room := l.children.left.hist
+	small, large := g.shareRows(l, partition(l.rows, l.spare, g.data.Columns[l.best.feature], &l.best.left))
+	small.hist, large.hist = room, l.hist
+	l.hist = histogram{}
+	if !g.splittable(small) && !g.splittable(large) {
+		return
+	}
+	m := g.count.countAlone(worker, small.rows, small.hist, large.hist)
+	searches := g.searches(worker, small, large)
+	g.rateFeatures(&m, searches, worker, 0, len(g.features))
+	endSearches(searches)
+}
+
+// shareRows makes the children of a leaf whose rows have been divided, n of which go left. The left rows lie at the front of one
+// piece and the right ones at the front of the other; what is left of each is as long as the other's rows.
+func (g *grower) shareRows(l *leaf, n int) (small, large *leaf) {
+	c, rows, spare := &l.best, l.rows, l.spare
+	next := len(g.tree.Feature) // which is the parent's number if it is split at once, as a leaf is whose nodes draw features
+	there := len(rows) - n
+	left := leaf{depth: l.depth + 1, sums: c.sums, l2: c.l2, parent: next, isLeft: true, rows: rows[:n], spare: spare[there:]}
+	right := leaf{depth: l.depth + 1, sums: l.sums.minus(c.sums), l2: c.l2, parent: next, rows: spare[:there], spare: rows[n:]}
+	*l.children = children{left, right}
+	if n > there {
+		return &l.children.right, &l.children.left
+	}
+	return &l.children.left, &l.children.right
+}
+
+// disown takes the children back from a leaf that was not split after all. The rows of the left one lie at the front of its rows;
+// from the end on, there is room for those of the right one.
+func (g *grower) disown(l *leaf) {
+	if l.children == nil {
+		return
+	}
+	left, right := l.children.left.rows, l.children.right.rows
+	for len(right) > 0 {
+		at := len(left) + len(right) - 1
+		if n := len(left); n > 0 && left[n-1] > right[len(right)-1] {
+			l.rows[at], left = left[n-1], left[:n-1]
+		} else {
+			l.rows[at], right = right[len(right)-1], right[:len(right)-1]
+		}
+	}
+	g.count.free(l.children.left.hist)
+	g.count.free(l.children.right.hist)
+	g.nursery = append(g.nursery, l.children)
+	l.children = nil
+}
+
+func (g *grower) splittable(l *leaf) bool {
+	return len(l.rows) >= max(2*g.p.MinDataInLeaf, 2) && (g.p.MaxDepth <= 0 || l.depth < g.p.MaxDepth) && l.sums.h > 0
+}
+
+// search is for the best split of one leaf.
+type search struct {
+	leaf     *leaf
+	task     leafTask
+	features []int       // that the node may use, ascending
+	best     []candidate // one per goroutine
+}
+
+// searchRoom is memory for the search of two leaves.
+type searchRoom struct {
+	searches []search
+	best     [2][]candidate
+}
+
+func newSearchRoom(workers int) searchRoom {
+	r := searchRoom{searches: make([]search, 0, 2)}
+	for i := range r.best {
+		r.best[i] = make([]candidate, workers)
+	}
+	return r
+}
+
+// findSplits sets the leaves' best splits, and gives the histogram of a leaf back when there is nothing to split. Goroutines
+// share the features; a feature's sums are put together (where m still has them apart) and rated while they are in the cache.
+func (g *grower) findSplits(m *family, leaves ...*leaf) {
+	searches := g.searches(0, leaves...)
+	g.crew.parallel(len(g.features), minFeatures, func(worker, lo, hi int) { g.rateFeatures(m, searches, worker, lo, hi) })
+	endSearches(searches)
+	for _, l := range leaves {
+		g.freeUseless(l)
+	}
+}
+
+// searches are those of the leaves that can be split, in the memory of the given number.
+func (g *grower) searches(room int, leaves ...*leaf) []search {
+	r := &g.rooms[room]
+	searches := r.searches[:0]
+	for i, l := range leaves {
+		if g.splittable(l) {
+			searches = append(searches, g.search(l, r.best[i]))
+		}
+	}
+	return searches
+}
+
+func (g *grower) rateFeatures(m *family, searches []search, worker, lo, hi int) {
+	for i, f := range g.features[lo:hi] {
+		if m != nil {
+			g.count.gather(m, lo+i)
+		}
+		for s := range searches {
+			if searches[s].mayUse(f) {
+				g.rate(f, &searches[s], worker)
+			}
+		}
+	}
+}
+
+func endSearches(searches []search) {
+	for i := range searches {
+		searches[i].end()
+	}
+}
+
+func (g *grower) freeUseless(l *leaf) {
+	if l.best.gain <= 0 {
+		g.count.free(l.hist)
+		l.hist = histogram{}
+	}
+}
+
+func (g *grower) search(l *leaf, best []candidate) search {
+	node := 2*(l.parent+1) + 1 // unique in the tree: both children of node p, and 1 for the root
+	if l.isLeft {
+		node--
+	}
+	clear(best)
+	return search{leaf: l, task: g.score.task(l.sums, len(l.rows)), features: nodeFeatures(g.p, g.number, node, g.features), best: best}
+}
+
+func (s *search) mayUse(f int) bool {
+	_, found := slices.BinarySearch(s.features, f)
+	return found
+}
+
+// end takes the best of what the goroutines found. Of equal gains the lowest feature wins, whichever of them met it.
+func (s *search) end() {
+	best := &s.leaf.best
+	*best = s.best[0]
+	for _, c := range s.best[1:] {
+		if c.gain > best.gain || c.gain == best.gain && c.feature < best.feature {
+			*best = c
+		}
+	}
+}
+
+// minFeatures is the fewest features worth a range of their own.
+const minFeatures = 4
+
+func (g *grower) rate(f int, s *search, worker int) {
+	feature, from, best := &g.data.Features[f], g.count.offset[f], &s.best[worker]
+	if feature.Categorical {
+		g.score.categorical(s.leaf.hist, from, feature.Bins, g.usable[f], &s.task, f, best, g.cats[worker])
+		return
+	}
+	g.score.numerical(s.leaf.hist, from, feature, g.groups[f], &g.scans[worker], &s.task, f, best)
+}
