@@ -1,6 +1,6 @@
 """Coppice beside LightGBM, XGBoost, scikit-learn, leaves, joblib and Ray Tune, on the same tables in the same run.
 
-usage: peers.py --data FOLDER --bin FOLDER --out FOLDER [--only ROW,...] [--rounds N] [--size SHARE] [--doc FILE]
+usage: peers.py --data FOLDER --bin FOLDER --out FOLDER [--only ROW,...] [--rounds N] [--seeds N] [--size SHARE] [--doc FILE]
        peers.py --from MEASUREMENTS.jsonl --out FOLDER [--doc FILE]
 
 Every measurement is one JSON line on standard output and in OUT/measurements.jsonl; the tables come last. --doc puts
@@ -36,7 +36,7 @@ def tables_of(records):
 
 
 def measure_rows(args, names):
-    session = Session(args.data, args.bin, args.out, args.rounds, args.size)
+    session = Session(args.data, args.bin, args.out, args.rounds, args.size, args.seeds)
     header = {"command": args.command, "machine": measure.machine(), "commit": measure.commit(), "versions": versions(args.bin)}
     session.log.write(json.dumps({"run": header}) + "\n")
     try:
@@ -70,6 +70,7 @@ def main():
     parser.add_argument("--out", required=True, help="folder for tables, staged datasets and measurements")
     parser.add_argument("--only", help="rows, separated by commas: " + ", ".join(rows.RUN))
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=20, help="of the row quality")
     parser.add_argument("--size", type=float, default=1.0)
     parser.add_argument("--doc", help="file to write the tables into")
     parser.add_argument("--command", default=" ".join(sys.argv), help="how this run is called in the tables")
@@ -78,8 +79,8 @@ def main():
     warnings.filterwarnings("ignore")
     names = args.only.split(",") if args.only else list(rows.RUN)
     unknown = [n for n in names if n not in rows.RUN]
-    if unknown or args.rounds < 1 or not 0 < args.size <= 1 or not (args.source or (args.data and args.bin)):
-        parser.error(f"no row {', '.join(unknown)}; there are {', '.join(rows.RUN)}" if unknown else "give --data and --bin, --rounds >= 1, 0 < --size <= 1")
+    if unknown or min(args.rounds, args.seeds) < 1 or not 0 < args.size <= 1 or not (args.source or (args.data and args.bin)):
+        parser.error(f"no row {', '.join(unknown)}; there are {', '.join(rows.RUN)}" if unknown else "give --data and --bin, --rounds and --seeds >= 1, 0 < --size <= 1")
     if args.source:
         records, header = read(args.source)
     else:

@@ -6,6 +6,8 @@ import shutil
 import sys
 import tempfile
 
+import numpy as np
+
 import measure
 import tables
 
@@ -16,8 +18,9 @@ TREES = 100
 class Session:
     """One run: where things are, how many rounds, what share of the full sizes, and what has been measured."""
 
-    def __init__(self, data, programs, out, rounds, size):
-        self.data, self.programs, self.out, self.rounds, self.size = data, os.path.abspath(programs), os.path.abspath(out), rounds, size
+    def __init__(self, data, programs, out, rounds, size, seeds):
+        self.data, self.programs, self.out = data, os.path.abspath(programs), os.path.abspath(out)
+        self.rounds, self.size, self.seeds = rounds, size, seeds
         self.records = []
         os.makedirs(self.out, exist_ok=True)
         self.log = open(f"{self.out}/measurements.jsonl", "a")
@@ -68,7 +71,7 @@ class Session:
     def real(self, name):
         def make():
             if name == "kddcup99":
-                return tables.kddcup(self.data)
+                return tables.kddcup(self.data, np.random.default_rng(5))
             return next(t for t in tables.real(self.data) if t.name == name)
 
         return self.table(name, make, ".csv")

@@ -68,10 +68,10 @@ def nycflights(data, rng):
     return Table("nycflights", t, "arr_delay", "{column: arr_delay, above: 15}", (t.arr_delay > 15).values)
 
 
-def kddcup(data):
+def kddcup(data, rng):
     t = pd.read_csv(data + "/kddcup99_10pct_494k.csv.gz")
     t["attack"] = (t.pop("label") != "normal.").astype(int)
-    t["part"] = part(np.random.default_rng(5), len(t))
+    t["part"] = part(rng, len(t))
     return Table("kddcup99", t, "attack", "attack", (t.attack == 1).values)
 
 
@@ -82,10 +82,10 @@ def real(data):
         yield make(data, rng)
 
 
-def dense(rows, held_out=None):
+def dense(rows, held_out=None, seed=11):
     """rows x 28 numbers to train on and a fifth as many held out; waves, steps and products, with much noise."""
     held_out = rows // 5 if held_out is None else held_out
-    rng = np.random.Generator(np.random.PCG64(11))
+    rng = np.random.Generator(np.random.PCG64(seed))
     n = rows + held_out
     x = rng.standard_normal((n, 28), dtype=np.float32)
     x[:, 7:14] = np.exp(0.8 * x[:, 7:14])
@@ -95,10 +95,10 @@ def dense(rows, held_out=None):
     return numbers("dense", x, z, rng, rows)
 
 
-def sparse(rows, held_out=None):
+def sparse(rows, held_out=None, seed=12):
     """rows x 400 numbers of which nine in ten are 0, and a quarter as many rows held out."""
     held_out = rows // 4 if held_out is None else held_out
-    rng = np.random.Generator(np.random.PCG64(12))
+    rng = np.random.Generator(np.random.PCG64(seed))
     n = rows + held_out
     x = np.exp(0.7 * rng.standard_normal((n, 400), dtype=np.float32)).round(2)
     x[rng.random((n, 400), dtype=np.float32) < 0.9] = 0
