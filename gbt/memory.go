@@ -4,6 +4,7 @@ package gbt
 // tables of over a million rows. features are the numbers of bins.
 //
 //	20 per row                score 8, packed gradient 4, row order 4, room to reorder rows 4
+//	1/8 per row               which rows repeat the one before, in tables with many that do
 //	16 per valid row          scores of all rows 8, of those in use 8
 //	8 per bin and leaf        histograms, of leaves of up to 65,536 rows; several threads have 4 leaves each more
 //	16 per bin and large leaf the others; there are at most rows/65,536 + depth of them
@@ -22,7 +23,7 @@ func PrivateBytes(p Params, rows, validRows int, features []int, threads int) in
 	if threads > 1 {
 		leaves += int64(leavesEach * threads)
 	}
-	bytes := 20*int64(rows) + 16*int64(validRows)
+	bytes := 20*int64(rows) + int64(rows)/8 + 16*int64(validRows)
 	bytes += int64(bins) * (8*leaves + 16*(large+int64(threads)))
 	bytes += int64(threads) * (int64(len(features))*strideBytes + 256<<10)
 	return bytes

@@ -40,6 +40,9 @@ func randomTrial(seed uint64, s size) *trial {
 	case tableOfMany:
 		spec.rows = blockRows + rng.IntN(blockRows+blockRows/2)
 	}
+	if seed%4 == 0 {
+		spec.repeats = 0.5
+	}
 	if rng.IntN(2) == 0 {
 		spec.missing = []float64{0.001, 0.1, 0.7}[rng.IntN(3)]
 	}

@@ -17,6 +17,7 @@ type tableSpec struct {
 	rows, numerical, categorical int
 	bins                         int // of each numerical feature, without the missing one
 	missing                      float64
+	repeats                      float64 // how likely a row has the bins of the one before
 	weights                      bool
 	regression                   bool
 	seed                         uint64
@@ -36,10 +37,17 @@ func randomTable(s tableSpec) *table {
 	if s.weights {
 		t.Weight = make([]float32, s.rows)
 	}
+	again := rand.New(rand.NewPCG(s.seed, 2))
+	effects := make([]float64, f) // of the row's cells
 	for r := range s.rows {
 		signal := 0.0
+		repeat := r > 0 && again.Float64() < s.repeats
 		for i := range f {
 			bin, raw, effect := randomCell(rng, &t.Features[i], s.missing)
+			if repeat {
+				bin, raw, effect = t.Columns[i][r-1], t.raw[(r-1)*f+i], effects[i]
+			}
+			effects[i] = effect
 			t.Columns[i][r], t.RowMajor[r*f+i], t.raw[r*f+i] = bin, bin, raw
 			if i%3 != 1 { // a third of the features is noise
 				signal += effect

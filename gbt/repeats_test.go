@@ -1,0 +1,73 @@
+package gbt
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+func TestRepeatsAreFound(t *testing.T) {
+	for _, share := range []float64{0, 0.1, 0.5, 1} {
+		d := randomTable(tableSpec{rows: 10_001, numerical: 5, bins: 60, repeats: share, seed: 3})
+		for _, threads := range []int{1, 3} {
+			r, found := findRepeats(&d.Data, testCrew(t, threads))
+			if share < repeatShare {
+				if r != nil || found != 0 {
+					t.Fatalf("%v: %d words, %v, where a pass over the table is not worth it", share, len(r), found)
+				}
+				continue
+			}
+			if found < share-0.1 || found > share {
+				t.Errorf("a share of %v is taken for %v", share, found)
+			}
+			for row := range d.Rows {
+				want := row > 0 && slices.Equal(d.RowMajor[row*5:row*5+5], d.RowMajor[row*5-5:row*5])
+				if got := r[row>>6]>>(row&63)&1 == 1; got != want {
+					t.Fatalf("row %d repeats the one before: %v, want %v", row, got, want)
+				}
+			}
+		}
+	}
+}
+
+func TestHistogramsOfRunsAreExact(t *testing.T) {
+	d := randomTable(tableSpec{rows: blockRows + 3000, numerical: 18, categorical: 3, bins: 200, repeats: 0.6, seed: 4})
+	rng := rand.New(rand.NewPCG(5, 5))
+	gh := make([]uint32, d.Rows)
+	for r := range gh {
+		gh[r] = rng.Uint32()
+	}
+	var all, bag, leaf []uint32 // leaf has all rows of a run or none
+	for r := range uint32(d.Rows) {
+		all = append(all, r)
+		if rng.IntN(5) > 0 {
+			bag = append(bag, r)
+		}
+		if d.Columns[2][r] < 90 {
+			leaf = append(leaf, r)
+		}
+	}
+	features := make([]int, len(d.Features))
+	for f := range features {
+		features[f] = f
+	}
+	for name, rows := range map[string][]uint32{"all": all, "bag": bag, "leaf": leaf, "one": all[77:78]} {
+		for _, threads := range []int{1, 2} {
+			t.Run(fmt.Sprintf("%s, %d threads", name, threads), func(t *testing.T) {
+				c := newCounter(&d.Data, testCrew(t, threads))
+				c.begin(features, gh, packing{shift: variable})
+				if c.way != runs {
+					t.Fatalf("counted the way %d", c.way)
+				}
+				h := counted(c, rows)
+				want := naive(&d.Data, rows, features, gh, c.kernel.pack, c.offset)
+				for i := range want {
+					if g, hs := h.at(i, c.kernel.pack); g != want[i].g || hs != want[i].h {
+						t.Fatalf("bin %d: got %d, %d, want %v", i, g, hs, want[i])
+					}
+				}
+			})
+		}
+	}
+}
