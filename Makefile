@@ -23,7 +23,7 @@ export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 
 # How the peers' benchmarks are run: ONLY=dense31,search picks rows, SIZE=0.02 makes the synthetic tables smaller; only a whole
 # run of full size goes to docs/benchmarks.md. PEERS is a Python that has bench/requirements-peers.txt.
 ROUNDS      ?= 3
-SEEDS       ?= 20
+SEEDS       ?= 10
 SIZE        ?= 1
 PEERS       ?= build/venv-peers/bin/python
 PEERS_READY := $(if $(filter build/venv-peers/%,$(PEERS)),build/venv-peers/ok)
@@ -142,7 +142,7 @@ bench: ## run the Go benchmarks
 bench-programs: build
 	$(GO) build $(BUILD_FLAGS) -o bin/ ./bench/gauge
 
-bench-peers: bench-programs $(PEERS_READY) ## Coppice beside LightGBM, XGBoost, scikit-learn, joblib, Ray Tune (DATA=, ONLY=, ROUNDS=, SEEDS=, SIZE=; over an hour)
+bench-peers: bench-programs $(PEERS_READY) ## Coppice beside LightGBM, XGBoost, scikit-learn, joblib, Ray Tune (DATA=, ONLY=, ROUNDS=, SEEDS=, SIZE=; an hour)
 	$(PEERS) bench/peers.py --data $(DATA) --bin bin --out $(BENCH) --rounds $(ROUNDS) --seeds $(SEEDS) --size $(SIZE) $(if $(ONLY),--only $(ONLY)) \
 	  --command "make bench-peers ROUNDS=$(ROUNDS) SEEDS=$(SEEDS) SIZE=$(SIZE)$(if $(ONLY), ONLY=$(ONLY))" $(if $(ONLY)$(filter-out 1,$(SIZE)),,--doc docs/benchmarks.md)
 

@@ -70,7 +70,7 @@ def main():
     parser.add_argument("--out", required=True, help="folder for tables, staged datasets and measurements")
     parser.add_argument("--only", help="rows, separated by commas: " + ", ".join(rows.RUN))
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seeds", type=int, default=20, help="of the row quality")
+    parser.add_argument("--seeds", type=int, default=10, help="of the row quality")
     parser.add_argument("--size", type=float, default=1.0)
     parser.add_argument("--doc", help="file to write the tables into")
     parser.add_argument("--command", default=" ".join(sys.argv), help="how this run is called in the tables")

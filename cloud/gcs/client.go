@@ -32,7 +32,7 @@ const (
 	callLimit  = 90 * time.Second // of a call without contents
 	stallLimit = 90 * time.Second // between two bytes of a transfer
 	chunkSize  = 16 << 20         // of a long upload, in memory as long as it runs
-	smallPut   = 1 << 20          // up to which an upload needs no chunk of that size
+	smallPut   = 4 << 20          // up to which an upload is one request
 )
 
 // Client makes the Stores of one set of credentials. It may be used from any goroutine.

@@ -108,7 +108,7 @@ func TestLostAnswers(t *testing.T) {
 	t.Parallel()
 	lose := []gcsemu.Refusal{{Match: "lost/*", Times: 3, Status: 503}}
 	b := connect(t, emulator(t, gcsemu.Options{Faults: gcsemu.Faults{LoseAnswer: lose}})).Bucket("bucket")
-	for name, data := range map[string][]byte{"lost/small": []byte("small"), "lost/long": make([]byte, 3<<20)} {
+	for name, data := range map[string][]byte{"lost/small": []byte("small"), "lost/long": make([]byte, 3*smallPut)} {
 		a, err := b.Put(t.Context(), name, blob.Absent, bytes.NewReader(data))
 		if err != nil || a.Size != int64(len(data)) {
 			t.Errorf("%s: %+v, %v", name, a, err)
@@ -155,7 +155,7 @@ func TestMissingEnvironment(t *testing.T) {
 		if !errors.As(err, &setup) {
 			t.Errorf("put: %v", err)
 		}
-		_, err = b.Put(t.Context(), "x", blob.Absent, bytes.NewReader(make([]byte, 2<<20)))
+		_, err = b.Put(t.Context(), "x", blob.Absent, bytes.NewReader(make([]byte, 2*smallPut)))
 		if !errors.As(err, &setup) {
 			t.Errorf("long put: %v", err)
 		}
@@ -255,7 +255,7 @@ func TestStandingStill(t *testing.T) {
 	if !errors.Is(err, errTooLong) {
 		t.Errorf("put: %v", err)
 	}
-	_, err = b.Put(t.Context(), "x", blob.Absent, bytes.NewReader(make([]byte, 2<<20)))
+	_, err = b.Put(t.Context(), "x", blob.Absent, bytes.NewReader(make([]byte, 2*smallPut)))
 	if !errors.Is(err, errStalled) {
 		t.Errorf("long put: %v", err)
 	}

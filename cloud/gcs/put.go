@@ -33,20 +33,19 @@ func (b *bucket) Put(ctx context.Context, name string, cond blob.Generation, r i
 	case cond != blob.Any:
 		return blob.Attrs{}, fmt.Errorf("put %s: condition %d is no generation", name, cond)
 	}
-	head := make([]byte, b.limits.small)
-	n, err := io.ReadFull(r, head)
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+	var head bytes.Buffer
+	_, err := io.CopyN(&head, r, int64(b.limits.small))
+	if err != nil && !errors.Is(err, io.EOF) {
 		return blob.Attrs{}, b.fail("put", name, err)
 	}
 	short := err != nil
-	head = head[:n]
 	mark := uuid.NewString()
 	p := &put{bucket: b, object: o, mark: mark}
 	var a *storage.ObjectAttrs
 	if short {
-		a, err = p.whole(ctx, head)
+		a, err = p.whole(ctx, head.Bytes())
 	} else {
-		a, err = p.stream(ctx, io.MultiReader(bytes.NewReader(head), r))
+		a, err = p.stream(ctx, io.MultiReader(&head, r))
 	}
 	if isPrecondition(err) {
 		// The first try may have been the one that wrote, and only its answer was lost.

@@ -36,9 +36,9 @@ func watchCommand(w *World) *cobra.Command {
 
 // How often a watcher looks, and how long it waits for a conclusion after the job's end.
 const (
-	lookEvery   = 2 * time.Second
-	lookQuick   = 300 * time.Millisecond // for sweeps whose tasks beat every second
-	jobEvery    = 5                      // looks between two questions to Batch
+	lookEvery   = time.Second
+	lookQuick   = 300 * time.Millisecond // for sweeps whose tasks beat every second, and while the winner is being chosen
+	jobEvery    = 10                     // looks between two questions to Batch
 	concludeFor = 3 * time.Minute
 	missingFor  = 3 // questions to Batch: a job may not be visible in the moment of its creation
 )
@@ -84,8 +84,6 @@ func (w *World) watch(ctx context.Context, c *cloud, id sweep.ID, asJSON bool) e
 	}
 	view := w.newView(s, asJSON)
 	defer view.close()
-	tick := time.NewTicker(lookInterval(s.Plan))
-	defer tick.Stop()
 	var job JobStatus
 	var left patience
 	for look := 0; ; look++ {
@@ -111,10 +109,14 @@ func (w *World) watch(ctx context.Context, c *cloud, id sweep.ID, asJSON bool) e
 		if err := left.lost(id, st, job, w.Now()); err != nil {
 			return err
 		}
+		next := lookInterval(s.Plan)
+		if st.Board.Waiting == 0 {
+			next = lookQuick
+		}
 		select {
 		case <-ctx.Done():
 			return interrupted(ctx, id, ctx.Err())
-		case <-tick.C:
+		case <-time.After(next):
 		}
 	}
 }

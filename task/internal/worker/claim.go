@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"coppice/blob"
@@ -67,6 +68,7 @@ func (w *Worker) next(ctx context.Context) (*sweep.Claim, error) {
 			w.Log.Info("the remaining trials are in living hands", "remaining", len(states)-ended)
 			return nil, nil
 		}
+		debug.FreeOSMemory() // who waits needs none
 		if err := pause(ctx, w.heartbeat()); err != nil {
 			return nil, err
 		}

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"coppice/blob"
 	"coppice/gbt"
 	"coppice/metric"
@@ -129,27 +131,24 @@ func (w *Worker) failure(cause, err error) (sweep.Status, string) {
 	return sweep.StatusFailed, reason
 }
 
-// store writes the trial's files into the attempt's own folder.
+// store writes the trial's files into the attempt's own folder, side by side.
 func (w *Worker) store(ctx context.Context, r *sweep.Result, out *finished) error {
-	put := func(file string, data []byte) (sweep.Object, error) {
-		sum := sha256.Sum256(data)
-		o := sweep.Object{Name: w.Sweep.Attempt(r.Trial, r.Claim) + file, Bytes: int64(len(data)), SHA256: hex.EncodeToString(sum[:])}
-		_, err := w.Sweeps.Put(ctx, o.Name, blob.Any, bytes.NewReader(data))
-		return o, err
+	group, ctx := errgroup.WithContext(ctx)
+	put := func(file string, data []byte, o *sweep.Object) {
+		group.Go(func() error {
+			sum := sha256.Sum256(data)
+			*o = sweep.Object{Name: w.Sweep.Attempt(r.Trial, r.Claim) + file, Bytes: int64(len(data)), SHA256: hex.EncodeToString(sum[:])}
+			if _, err := w.Sweeps.Put(ctx, o.Name, blob.Any, bytes.NewReader(data)); err != nil {
+				return fmt.Errorf("write %s of trial %d: %w", file, r.Trial, err)
+			}
+			return nil
+		})
 	}
-	model, err := put("model.txt", out.model)
-	if err != nil {
-		return fmt.Errorf("write the model of trial %d: %w", r.Trial, err)
-	}
-	var scored sweep.Scored
-	if scored.Calib, err = put("calib.scores", sweep.EncodeScores(out.calib)); err != nil {
-		return fmt.Errorf("write the scores of trial %d: %w", r.Trial, err)
-	}
-	if scored.Test, err = put("test.scores", sweep.EncodeScores(out.test)); err != nil {
-		return fmt.Errorf("write the scores of trial %d: %w", r.Trial, err)
-	}
-	r.Model, r.Scores = &model, &scored
-	return nil
+	r.Model, r.Scores = &sweep.Object{}, &sweep.Scored{}
+	put("model.txt", out.model, r.Model)
+	put("calib.scores", sweep.EncodeScores(out.calib), &r.Scores.Calib)
+	put("test.scores", sweep.EncodeScores(out.test), &r.Scores.Test)
+	return group.Wait()
 }
 
 // finish writes the result, which makes the trial ended, and tells the aggregator.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"runtime/debug"
 	"time"
 
@@ -121,16 +122,22 @@ func (w *Worker) work(ctx context.Context) error {
 			w.release(ctx, claim)
 			return err
 		}
-		// The arrays of a trial are a large part of the machine; the next one's must not come on top of them.
-		debug.FreeOSMemory()
+		// The arrays of a trial are a large part of the machine; the next one's must not come on top of them, but in their place.
+		runtime.GC()
 	}
 }
 
 // room says how many bytes the machine has left, and whether that is enough for another trial: a task waits rather than
-// dies.
+// dies. What the last trial took is given back for it if need be.
 func (w *Worker) room() (have int64, enough bool) {
-	have = w.Available()
-	return have, have < 0 || have >= w.plan.Sizing.TrialBytes
+	for range 2 {
+		have = w.Available()
+		if have < 0 || have >= w.plan.Sizing.TrialBytes {
+			return have, true
+		}
+		debug.FreeOSMemory()
+	}
+	return have, false
 }
 
 // Memory is the usual Available.
