@@ -6,18 +6,18 @@ import "slices"
 //
 // Several goroutines share the work on a leaf as long as it is large. Of a small one each would get so little that waiting
 // for each other and adding up what they counted takes a tenth of the time. There everybody takes a leaf alone: besides i those
-// that are next by gain. Nearly all of them will be split, and what is found of a leaf does not depend on when.
+// that are next by gain. Nearly all of them will be split, and what is found of a leaf does not depend on when. Where there are
+// fewer such leaves than goroutines, they share leaf i after all.
 func (g *grower) prepare(i int) {
 	splits := g.p.NumLeaves - len(g.leaves)
-	next := g.ahead(i, (splits+1)/2)
-	if len(next) == 1 {
+	next := g.ahead(i, splits)
+	if len(next) == 1 || len(next) < g.crew.size {
 		g.prepareTogether(&g.leaves[i], splits > 1)
 		return
 	}
 	for _, i := range next { // memory is handed out by one
-		c := g.newChildren()
-		c.left.hist = histogram{packed: g.count.takePacked()}
-		g.leaves[i].children = c
+		g.leaves[i].children = g.newChildren()
+		g.leaves[i].children.room = histogram{packed: g.count.takePacked()}
 	}
 	g.crew.parallel(len(next), 1, func(worker, lo, hi int) {
 		for _, i := range next[lo:hi] {
@@ -43,18 +43,24 @@ func (g *grower) newChildren() *children {
 }
 
 // leavesEach is how many small leaves with children there are at once for each goroutine, which evens out that they differ in
-// size, and smallLeaf how many rows one has at most.
+// size, and smallLeaf how many rows a goroutine takes alone of a table of so many columns or fewer.
 const (
-	leavesEach = 4
-	smallLeaf  = grain
+	leavesEach   = 4
+	smallLeaf    = grain
+	smallColumns = 64
 )
 
-// ahead is leaf i and, if it is small and there is somebody to share with, the small leaves that come next, at most so many in
-// all. It guesses which will be split from what the tree before took. Where nodes draw their features, a leaf cannot be searched
-// before its parent has a number.
-func (g *grower) ahead(i, most int) []int {
+// isSmall says whether sharing the leaf costs more than that one goroutine is done with it after the others.
+func (g *grower) isSmall(l *leaf) bool {
+	return len(l.rows)*max(len(g.features), smallColumns) <= smallLeaf*smallColumns
+}
+
+// ahead is leaf i and, if it is small and there is somebody to share with, the small leaves that come next. It guesses which
+// will be split from what the tree before took, and takes half as many as there are splits to come, as new leaves may have more
+// gain. Where nodes draw their features, a leaf cannot be searched before its parent has a number.
+func (g *grower) ahead(i, splits int) []int {
 	g.next = append(g.next[:0], i)
-	if g.crew.size == 1 || len(g.leaves[i].rows) > smallLeaf || g.p.FeatureFractionByNode < 1 {
+	if g.crew.size == 1 || !g.isSmall(&g.leaves[i]) || g.p.FeatureFractionByNode < 1 {
 		return g.next
 	}
 	known := 0
@@ -63,11 +69,11 @@ func (g *grower) ahead(i, most int) []int {
 			known++
 		}
 	}
-	for len(g.next) < min(most, leavesEach*g.crew.size-known) {
+	for len(g.next) < min((splits+1)/2, leavesEach*g.crew.size-known) {
 		best, gain := -1, g.enough/g.score.gainUnit()
 		for j := range g.leaves {
 			l := &g.leaves[j]
-			if l.best.gain > gain && l.children == nil && len(l.rows) <= smallLeaf && !slices.Contains(g.next, j) {
+			if l.best.gain > gain && l.children == nil && g.isSmall(l) && !slices.Contains(g.next, j) {
 				best, gain = j, l.best.gain
 			}
 		}
@@ -96,11 +102,10 @@ func (g *grower) prepareTogether(l *leaf, search bool) {
 	g.count.release(m)
 }
 
-// prepareAlone is the same work of one goroutine on a small leaf. The memory for the smaller child's histogram lies in the left one.
+// prepareAlone is the same work of one goroutine on a small leaf.
 func (g *grower) prepareAlone(l *leaf, worker int) {
-	room := l.children.left.hist
 	small, large := g.shareRows(l, partition(l.rows, l.spare, g.data.Columns[l.best.feature], &l.best.left))
-	small.hist, large.hist = room, l.hist
+	small.hist, large.hist = l.children.room, l.hist
 	l.hist = histogram{}
 	if !g.splittable(small) && !g.splittable(large) {
 		return
@@ -115,11 +120,11 @@ func (g *grower) prepareAlone(l *leaf, worker int) {
 // piece and the right ones at the front of the other; what is left of each is as long as the other's rows.
 func (g *grower) shareRows(l *leaf, n int) (small, large *leaf) {
 	c, rows, spare := &l.best, l.rows, l.spare
-	next := len(g.tree.Feature) // which is the parent's number if it is split at once, as a leaf is whose nodes draw features
+	next := len(g.tree.Feature) // the parent's number, if it is split at once; if not, split gives it, and no draw depends on it
 	there := len(rows) - n
 	left := leaf{depth: l.depth + 1, sums: c.sums, l2: c.l2, parent: next, isLeft: true, rows: rows[:n], spare: spare[there:]}
 	right := leaf{depth: l.depth + 1, sums: l.sums.minus(c.sums), l2: c.l2, parent: next, rows: spare[:there], spare: rows[n:]}
-	*l.children = children{left, right}
+	l.children.left, l.children.right = left, right
 	if n > there {
 		return &l.children.right, &l.children.left
 	}

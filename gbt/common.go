@@ -35,7 +35,7 @@ func findCommons(d *Data) commons {
 func chooseWay(d *Data, c *commons, alike float64, features []int) way {
 	width, chosen := float64(len(d.Features)), float64(len(features))
 	whole, cost := wholeRows, width
-	if merged := (1-alike)*width + 6; alike > 0 && merged < cost {
+	if merged := (1-alike)*width + repeatCost; merged < cost {
 		whole, cost = runs, merged
 	}
 	if !canPickBytes() {

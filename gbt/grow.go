@@ -51,7 +51,10 @@ type leaf struct {
 }
 
 // children are the leaves that a split makes.
-type children struct{ left, right leaf }
+type children struct {
+	left, right leaf
+	room        histogram // for the smaller one's, where one goroutine finds them
+}
 
 func newGrower(p *Params, d *Data, crew *crew) *grower {
 	g := &grower{p: p, data: d, crew: crew, count: newCounter(d, crew)}

@@ -3,7 +3,7 @@
 #include "textflag.h"
 #include "go_asm.h"
 
-// Each routine here has a twin in Go, in the _hot.go files, that gives the same bits; TestAssemblyEqualsGo compares them.
+// Each routine here has a twin in Go, in the _hot.go files, that gives the same bits; assembly_test.go compares them.
 // Assembly is used for what the compiler cannot say: prefetching, and AVX-512.
 
 // All counting routines have these registers:
@@ -11,7 +11,7 @@
 //	AX  words     BX  table     DI  gradients   SI  row numbers
 //	CX  rows      DX  width     R8  this row    R9  its bins    R10 its word
 
-// begin loads what the first eight arguments say.
+// begin loads the arguments that stay in registers. countWords has the rows' words where the others have gradients.
 #define begin \
 	MOVQ words+0(FP), AX; \
 	MOVQ table+8(FP), BX; \

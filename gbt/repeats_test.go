@@ -9,10 +9,10 @@ import (
 
 func TestRepeatsAreFound(t *testing.T) {
 	for _, share := range []float64{0, 0.1, 0.5, 1} {
-		d := randomTable(tableSpec{rows: 10_001, numerical: 5, bins: 60, repeats: share, seed: 3})
+		d := randomTable(tableSpec{rows: 10_001, numerical: 21, bins: 60, repeats: share, seed: 3})
 		for _, threads := range []int{1, 3} {
 			r, found := findRepeats(&d.Data, testCrew(t, threads))
-			if share < repeatShare {
+			if share*21 < repeatCost {
 				if r != nil || found != 0 {
 					t.Fatalf("%v: %d words, %v, where a pass over the table is not worth it", share, len(r), found)
 				}
@@ -22,7 +22,7 @@ func TestRepeatsAreFound(t *testing.T) {
 				t.Errorf("a share of %v is taken for %v", share, found)
 			}
 			for row := range d.Rows {
-				want := row > 0 && slices.Equal(d.RowMajor[row*5:row*5+5], d.RowMajor[row*5-5:row*5])
+				want := row > 0 && slices.Equal(d.RowMajor[row*21:row*21+21], d.RowMajor[row*21-21:row*21])
 				if got := r[row>>6]>>(row&63)&1 == 1; got != want {
 					t.Fatalf("row %d repeats the one before: %v, want %v", row, got, want)
 				}

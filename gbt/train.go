@@ -216,8 +216,9 @@ func (b *booster) step(ctx context.Context) error {
 }
 
 // addValues adds the tree's values to the scores of all rows in use. The bag's rows know their leaves, but lie in the order of
-// the leaves, and a jump to one's score takes about as long as sixty nodes for 64 neighbouring rows at once do each of them. The
-// other rows in use have to be routed anyway, which alone takes longer. Where few of the table's rows are in use, neighbours are few, too.
+// the leaves, and a jump to one row's score costs about as much as sixty nodes cost per row when 64 neighbouring rows pass them
+// at once. The other rows in use have to be routed anyway, which alone takes longer. Where few of the table's rows are in use,
+// neighbours are few, too.
 func (b *booster) addValues(ctx context.Context, t *Tree) {
 	out := b.grow.order[b.bag:]
 	byBlocks := float64(len(t.Feature)) * float64(b.data.Rows)

@@ -29,10 +29,10 @@ const service = "Cloud Storage"
 // the caller's to handle.
 const (
 	retryFor   = 60 * time.Second
-	callLimit  = 90 * time.Second // of a call without contents
+	callLimit  = 90 * time.Second // of a call with little or no contents
 	stallLimit = 90 * time.Second // between two bytes of a transfer
 	chunkSize  = 16 << 20         // of a long upload, in memory as long as it runs
-	smallPut   = 4 << 20          // up to which an upload is one request
+	smallPut   = 4 << 20          // below which an upload is one request
 )
 
 // Client makes the Stores of one set of credentials. It may be used from any goroutine.

@@ -38,6 +38,7 @@ func watchCommand(w *World) *cobra.Command {
 const (
 	lookEvery   = time.Second
 	lookQuick   = 300 * time.Millisecond // for sweeps whose tasks beat every second, and while the winner is being chosen
+	quickLooks  = 30                     // in that while; a winner is chosen within seconds, unless nobody is there to do it
 	jobEvery    = 10                     // looks between two questions to Batch
 	concludeFor = 3 * time.Minute
 	missingFor  = 3 // questions to Batch: a job may not be visible in the moment of its creation
@@ -86,6 +87,7 @@ func (w *World) watch(ctx context.Context, c *cloud, id sweep.ID, asJSON bool) e
 	defer view.close()
 	var job JobStatus
 	var left patience
+	quick := 0
 	for look := 0; ; look++ {
 		st, err := s.Look(ctx)
 		if err != nil {
@@ -110,8 +112,9 @@ func (w *World) watch(ctx context.Context, c *cloud, id sweep.ID, asJSON bool) e
 			return err
 		}
 		next := lookInterval(s.Plan)
-		if st.Board.Waiting == 0 {
+		if st.Board.Waiting == 0 && quick < quickLooks {
 			next = lookQuick
+			quick++
 		}
 		select {
 		case <-ctx.Done():

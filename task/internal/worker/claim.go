@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"time"
 
 	"coppice/blob"
@@ -68,7 +67,6 @@ func (w *Worker) next(ctx context.Context) (*sweep.Claim, error) {
 			w.Log.Info("the remaining trials are in living hands", "remaining", len(states)-ended)
 			return nil, nil
 		}
-		debug.FreeOSMemory() // who waits needs none
 		if err := pause(ctx, w.heartbeat()); err != nil {
 			return nil, err
 		}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime"
 	"runtime/debug"
 	"time"
 
@@ -122,22 +121,17 @@ func (w *Worker) work(ctx context.Context) error {
 			w.release(ctx, claim)
 			return err
 		}
-		// The arrays of a trial are a large part of the machine; the next one's must not come on top of them, but in their place.
-		runtime.GC()
+		// The arrays of a trial are a large part of the machine; the next one's must not come on top of them, and what it reports
+		// of its memory must not depend on them.
+		debug.FreeOSMemory()
 	}
 }
 
 // room says how many bytes the machine has left, and whether that is enough for another trial: a task waits rather than
-// dies. What the last trial took is given back for it if need be.
+// dies.
 func (w *Worker) room() (have int64, enough bool) {
-	for range 2 {
-		have = w.Available()
-		if have < 0 || have >= w.plan.Sizing.TrialBytes {
-			return have, true
-		}
-		debug.FreeOSMemory()
-	}
-	return have, false
+	have = w.Available()
+	return have, have < 0 || have >= w.plan.Sizing.TrialBytes
 }
 
 // Memory is the usual Available.

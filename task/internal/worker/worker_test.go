@@ -426,38 +426,26 @@ func TestDamagedDatasetIsPermanent(t *testing.T) {
 	}
 }
 
-// A task looks, gives back what it can, and looks again before it waits.
 func TestWaitsForMemory(t *testing.T) {
-	for name, tc := range map[string]struct {
-		free []int64
-		want time.Duration
-	}{
-		"enough":                     {[]int64{100}, 0},
-		"enough with its own":        {[]int64{40, 100}, 0},
-		"when others have given way": {[]int64{10, 10, 50, 60, 99, 99, 100}, 3 * time.Second},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, 1, func(p *sweep.Plan) { p.Sizing.TrialBytes = 100 })
-			synctest.Test(t, func(t *testing.T) {
-				worker := w.worker(0)
-				free := tc.free
-				worker.Available = func() int64 {
-					f := free[0]
-					if len(free) > 1 {
-						free = free[1:]
-					}
-					return f
-				}
-				start := time.Now()
-				if err := worker.Run(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-				if waited := time.Since(start); waited != tc.want {
-					t.Errorf("waited %s, want %s", waited, tc.want)
-				}
-			})
-		})
-	}
+	w := newWorld(t, 1, func(p *sweep.Plan) { p.Sizing.TrialBytes = 100 })
+	synctest.Test(t, func(t *testing.T) {
+		worker := w.worker(0)
+		free := []int64{10, 50, 99, 100}
+		worker.Available = func() int64 {
+			f := free[0]
+			if len(free) > 1 {
+				free = free[1:]
+			}
+			return f
+		}
+		start := time.Now()
+		if err := worker.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if waited := time.Since(start); waited != 3*time.Second {
+			t.Errorf("waited %s", waited)
+		}
+	})
 }
 
 func TestWaitingForMemoryEndsWithTheSweep(t *testing.T) {
