@@ -98,7 +98,7 @@ def quality(records):
         return []
     n = len({r["seed"] for r in rated})
     lines = ["", f"Validation, mean of {n} seeds, bagging and feature fraction 0.8. Differences are relative, + is worse than LightGBM; ± is their "
-             "standard error, from the differences seed by seed.", "",
+             "standard error, from the differences seed by seed; seeds of a real table share most rows, those of flights its split, so it is too small there.", "",
              "| table | measure | ours | LightGBM | difference | of the first five seeds | worst seed | LightGBM, our bins | difference | <= 0.1 % worse | not worse |",
              "|---|---|---|---|---|---|---|---|---|---|---|"]
     for (table,), rs in grouped(rated, "table").items():

@@ -70,6 +70,7 @@ func TestCountingEqualsGo(t *testing.T) {
 				}
 				same("whole rows", func(s *workspace) int64 { k.countAll(s, rows); return 0 }, func(s *workspace) int64 { k.countAllGo(s, rows); return 0 })
 				same("runs", func(s *workspace) int64 { k.countRuns(s, alike, rows); return 0 }, func(s *workspace) int64 { k.countRunsGo(s, alike, rows); return 0 })
+				same("runs, and whole rows", func(s *workspace) int64 { k.countRuns(s, alike, rows); return 0 }, func(s *workspace) int64 { k.countAllGo(s, rows); return 0 })
 				same("some bytes", func(s *workspace) int64 { k.countChosen(s, rows); return 0 }, func(s *workspace) int64 { k.countChosenGo(s, rows); return 0 })
 				same("uncommon", func(s *workspace) int64 { return k.countUncommon(s, rows) }, func(s *workspace) int64 { return k.countUncommonGo(s, rows) })
 			}

@@ -2,6 +2,7 @@ package gbt
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -45,7 +46,7 @@ func trainChecked(t *testing.T, trial *trial, opt Options) int {
 
 // check re-adds everything that the tree claims from the rows.
 func (w *watch) check(t *Tree) error {
-	for _, step := range []func(*Tree) error{w.checkShape, w.checkRows, w.checkGradients, w.checkSums, w.checkNodes, w.checkScores} {
+	for _, step := range []func(*Tree) error{w.checkShape, w.checkRows, w.checkGradients, w.checkSums, w.checkNodes, w.checkScores, w.checkMemory} {
 		if err := step(t); err != nil {
 			return err
 		}
@@ -284,6 +285,26 @@ func (w *watch) checkScores(t *Tree) error {
 	return nil
 }
 
+// checkMemory makes sure that all histograms have been given back, each once, and that there are no more than PrivateBytes says.
+func (w *watch) checkMemory(*Tree) error {
+	c := w.grow.count
+	seen := map[*int64]bool{}
+	for _, h := range c.freePacked {
+		if seen[&h[0]] {
+			return errors.New("a histogram was given back twice")
+		}
+		seen[&h[0]] = true
+	}
+	most := w.p.NumLeaves
+	if w.crew.size > 1 {
+		most += leavesEach * w.crew.size
+	}
+	if len(seen) > most {
+		return fmt.Errorf("%d histograms of words, at most %d for %d leaves", len(seen), most, w.p.NumLeaves)
+	}
+	return nil
+}
+
 // checkHistograms recounts every histogram that a leaf has, for all features in use, and makes sure that no two share memory.
 func checkHistograms(g *grower) error {
 	owner := map[any]int{}
@@ -332,8 +353,8 @@ func knownLeaves(g *grower) []*leaf {
 }
 
 // growChecked is the loop of grow with a recount after every split: since the larger child's histogram is the parent's
-// less the smaller one's, parent = left + right at every node.
-func growChecked(b *booster) (splits int, err error) {
+// less the smaller one's, parent = left + right at every node. early is how many leaves got their children before their turn.
+func growChecked(b *booster) (splits, early int, err error) {
 	g := b.grow
 	b.drawRows(0)
 	pack := b.obj.prepare(b.score, g.order, b.crew)
@@ -341,24 +362,56 @@ func growChecked(b *booster) (splits int, err error) {
 	g.number, g.tree, g.score = 0, &Tree{}, newScorer(&b.p, pack)
 	g.features = treeFeatures(&b.p, 0, g.varied)
 	if len(g.features) == 0 {
-		return 0, nil
+		return 0, 0, nil
 	}
 	g.count.begin(g.features, b.gh, pack)
 	if err := g.plant(b.bag); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	for {
 		if err := checkHistograms(g); err != nil {
-			return splits, fmt.Errorf("after %d splits: %w", splits, err)
+			return splits, early, fmt.Errorf("after %d splits: %w", splits, err)
 		}
 		i := g.mostGain()
 		if i < 0 || len(g.leaves) == b.p.NumLeaves {
-			return splits, nil
+			return splits, early, nil
 		}
 		if g.leaves[i].children == nil {
 			g.prepare(i)
+		} else {
+			early++
 		}
 		g.split(i)
 		splits++
+	}
+}
+
+func TestSmallLeavesGetTheirChildrenEarly(t *testing.T) {
+	d := randomTable(tableSpec{rows: 30_000, numerical: 8, categorical: 2, bins: 90, seed: 21})
+	p := Defaults()
+	p.NumLeaves = 64
+	for _, tc := range []struct {
+		threads int
+		byNode  float64
+		want    bool
+	}{{1, 1, false}, {2, 1, true}, {5, 1, true}, {2, 0.5, false}} {
+		p.FeatureFractionByNode = tc.byNode
+		b, err := newBooster(t.Context(), &d.Data, p, Options{}, testCrew(t, tc.threads))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, early, err := growChecked(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		vain := 0
+		for i := range b.grow.leaves {
+			if b.grow.leaves[i].children != nil {
+				vain++
+			}
+		}
+		if got := early >= 10 && vain > 0; got != tc.want || !tc.want && early+vain > 0 {
+			t.Errorf("%d threads, a share of %v of the features per node: %d leaves got their children early, %d in vain", tc.threads, tc.byNode, early, vain)
+		}
 	}
 }

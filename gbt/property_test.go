@@ -40,8 +40,9 @@ func randomTrial(seed uint64, s size) *trial {
 	case tableOfMany:
 		spec.rows = blockRows + rng.IntN(blockRows+blockRows/2)
 	}
-	if seed%4 == 0 {
-		spec.repeats = 0.5
+	if seed%4 == 0 { // enough to be counted by runs
+		spec.repeats = 0.9
+		spec.numerical += 6
 	}
 	if rng.IntN(2) == 0 {
 		spec.missing = []float64{0.001, 0.1, 0.7}[rng.IntN(3)]
@@ -179,7 +180,7 @@ func FuzzInvariants(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := growChecked(b); err != nil {
+		if _, _, err := growChecked(b); err != nil {
 			t.Fatalf("%v\n%v", trial, err)
 		}
 	})
@@ -305,9 +306,16 @@ func firstDifference(got, want []byte) string {
 // TestTrialsAreWorthTheirTime makes sure that random trials reach what they are for: trees that split, by both kinds of
 // features, and by missing values.
 func TestTrialsAreWorthTheirTime(t *testing.T) {
-	splits, categorical, missing, deep := 0, 0, 0, 0
+	splits, categorical, missing, deep, byRuns := 0, 0, 0, 0, 0
 	for seed := range uint64(60) {
 		trial := randomTrial(seed, tableOfFew)
+		c := newCounter(&trial.Data, testCrew(t, 1))
+		if features := eligible(&trial.p, trial.Features); len(features) > 0 {
+			c.begin(treeFeatures(&trial.p, 0, features), make([]uint32, trial.Rows), packing{shift: variable})
+			if c.way == runs {
+				byRuns++
+			}
+		}
 		for _, tree := range mustTrain(t, &trial.Data, trial.p, Options{Threads: 1}).Model.Trees {
 			splits += len(tree.Feature)
 			if len(tree.Feature) > 10 {
@@ -322,7 +330,8 @@ func TestTrialsAreWorthTheirTime(t *testing.T) {
 			}
 		}
 	}
-	if splits < 500 || categorical < 50 || missing < 2 || deep < 20 {
-		t.Errorf("%d splits, %d of them categorical, %d by missing values alone; %d trees with more than ten", splits, categorical, missing, deep)
+	if splits < 500 || categorical < 50 || missing < 2 || deep < 20 || byRuns < 5 {
+		t.Errorf("%d splits, %d of them categorical, %d by missing values alone; %d trees with more than ten; %d tables counted by runs",
+			splits, categorical, missing, deep, byRuns)
 	}
 }

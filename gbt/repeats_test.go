@@ -1,6 +1,7 @@
 package gbt
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -53,10 +54,19 @@ func TestHistogramsOfRunsAreExact(t *testing.T) {
 		features[f] = f
 	}
 	for name, rows := range map[string][]uint32{"all": all, "bag": bag, "leaf": leaf, "one": all[77:78]} {
-		for _, threads := range []int{1, 2} {
+		for threads, pack := range []packing{1: {shift: variable}, 2: {shift: constant}, 3: {shift: variable}} {
+			if threads == 0 {
+				continue
+			}
 			t.Run(fmt.Sprintf("%s, %d threads", name, threads), func(t *testing.T) {
+				gh := slices.Clone(gh)
+				if pack.shift == constant {
+					for r := range gh { // the 24-bit gradient
+						gh[r] = uint32(int32(gh[r]) >> 8)
+					}
+				}
 				c := newCounter(&d.Data, testCrew(t, threads))
-				c.begin(features, gh, packing{shift: variable})
+				c.begin(features, gh, pack)
 				if c.way != runs {
 					t.Fatalf("counted the way %d", c.way)
 				}
@@ -68,6 +78,39 @@ func TestHistogramsOfRunsAreExact(t *testing.T) {
 					}
 				}
 			})
+		}
+	}
+}
+
+// A model may not depend on whether repeats are looked for.
+func TestModelDoesNotDependOnRepeats(t *testing.T) {
+	for _, regression := range []bool{false, true} {
+		d := randomTable(tableSpec{rows: 20_000, numerical: 20, categorical: 2, bins: 60, repeats: 0.7, weights: regression, regression: regression, seed: 6})
+		p := Defaults()
+		p.NumIterations, p.BaggingFraction, p.BaggingFreq = 4, 0.7, 1
+		if regression {
+			p.Objective = "regression"
+		}
+		var models [2][]byte
+		for i := range models {
+			b, err := newBooster(t.Context(), &d.Data, p, Options{}, testCrew(t, 2))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c := b.grow.count; i == 0 {
+				c.repeats, c.alike = nil, 0
+			} else if c.alike < 0.5 {
+				t.Fatalf("a share of %v repeats", c.alike)
+			}
+			for b.stopped == "" {
+				if err := b.step(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			models[i] = text(t, b.result().Model)
+		}
+		if !bytes.Equal(models[0], models[1]) {
+			t.Errorf("regression %t: counting by runs gives another model", regression)
 		}
 	}
 }
