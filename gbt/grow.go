@@ -240,13 +240,14 @@ func (g *grower) scattered() float64 {
 // all scores, and goroutines into each other's cache lines; so it is a window of neighbouring rows after the other, and in it leaf
 // after leaf.
 func (g *grower) addLeafValues(score []float64) {
-	g.crew.parallel(len(score), window, func(_, lo, hi int) {
+	span := max(window, 64*len(g.leaves)) // some dozens of rows for each look at a leaf
+	g.crew.parallel(len(score), span, func(_, lo, hi int) {
 		at := make([]int, len(g.leaves))
 		for i := range g.leaves {
 			at[i], _ = slices.BinarySearch(g.leaves[i].rows, uint32(lo))
 		}
 		for lo < hi {
-			lo = min(lo+window, hi)
+			lo = min(lo+span, hi)
 			for i := range g.leaves {
 				rows, v := g.leaves[i].rows[at[i]:], g.tree.LeafValue[i]
 				n := 0
