@@ -27,6 +27,7 @@ type grower struct {
 	next    []int        // the leaves that ahead has picked
 	nursery []*children  // memory for the next
 	enough  float64      // the least gain of the splits of the tree before
+	look    lookahead
 
 	// of the present tree:
 	number   int
@@ -86,6 +87,7 @@ func (g *grower) grow(ctx context.Context, tree, bag int, gh []uint32, pack pack
 	if err := g.plant(bag); err != nil {
 		return nil, err
 	}
+	g.lookAhead(g.order[:bag], gh)
 	for len(g.leaves) < g.p.NumLeaves {
 		if err := ctx.Err(); err != nil {
 			return nil, err

@@ -9,6 +9,7 @@ package gbt
 //	8 per bin and leaf        histograms, of leaves of up to 65,536 rows; several threads have 4 leaves each more
 //	16 per bin and large leaf the others; there are at most rows/65,536 + depth of them
 //	2,112 per feature and thread   the kernel's workspace
+//	8 KiB per feature, up to 64 of them, and 128 KiB   where trees look ahead, the sample
 //	256 KiB per thread          windows of rows on their way through a tree, picked bytes
 func PrivateBytes(p Params, rows, validRows int, features []int, threads int) int64 {
 	bins := 0
@@ -26,5 +27,8 @@ func PrivateBytes(p Params, rows, validRows int, features []int, threads int) in
 	bytes := 20*int64(rows) + int64(rows)/8 + 16*int64(validRows)
 	bytes += int64(bins) * (8*leaves + 16*(large+int64(threads)))
 	bytes += int64(threads) * (int64(len(features))*strideBytes + 256<<10)
+	if p.LookaheadFreq > 0 {
+		bytes += int64(min(len(features), lookFeatures))*checkRows + 128<<10
+	}
 	return bytes
 }

@@ -138,6 +138,11 @@ func (f *Feature) info() string {
 	return fmt.Sprintf("[%s:%s]", appendFloat(nil, f.Min), appendFloat(nil, f.Max))
 }
 
+// modelLines are those of lines that LightGBM knows; of others it would warn whoever loads the model.
+func (p Params) modelLines(features []Feature) []string {
+	return slices.DeleteFunc(p.lines(features), func(line string) bool { return strings.HasPrefix(line, "["+lookaheadFreq+":") })
+}
+
 // lines are the parameters as LightGBM writes them into a model file. Ignored columns are numbers there: LightGBM 4 cannot
 // load a model with their names.
 func (p Params) lines(features []Feature) []string {

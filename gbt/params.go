@@ -43,6 +43,10 @@ type Params struct {
 	MaxCatToOnehot  int // with at most so many categories, one against the rest
 	MinDataPerGroup int
 
+	// LookaheadFreq: once in so many trees the root may be what its children make of it, see lookahead; 0: never. LightGBM
+	// has no such thing.
+	LookaheadFreq int
+
 	IgnoreColumn ColumnList // features that never split
 }
 
@@ -54,6 +58,7 @@ func Defaults() Params {
 		FeatureFraction: 1, FeatureFractionByNode: 1, BaggingFraction: 1,
 		MaxBin: 255, BoostFromAverage: true, ScalePosWeight: 1,
 		MaxCatThreshold: 32, CatSmooth: 10, CatL2: 10, MaxCatToOnehot: 4, MinDataPerGroup: 100,
+		LookaheadFreq: 4,
 	}
 }
 
@@ -75,6 +80,8 @@ type paramSpec struct {
 }
 
 var inf = math.Inf(1)
+
+const lookaheadFreq = "lookahead_freq"
 
 // paramTable is every parameter, in the order in which Map and the model file show them.
 var paramTable = []paramSpec{
@@ -105,6 +112,7 @@ var paramTable = []paramSpec{
 	{"cat_l2", "", func(p *Params) any { return &p.CatL2 }, 0, 1e300, false},
 	{"max_cat_to_onehot", "", func(p *Params) any { return &p.MaxCatToOnehot }, 1, 256, false},
 	{"min_data_per_group", "", func(p *Params) any { return &p.MinDataPerGroup }, 1, 1 << 31, false},
+	{lookaheadFreq, "", func(p *Params) any { return &p.LookaheadFreq }, 0, 1e6, false},
 	{IgnoreColumn, "ignore_feature blacklist", func(p *Params) any { return &p.IgnoreColumn }, 0, 1<<31 - 1, false},
 }
 

@@ -44,10 +44,17 @@ func randomTrial(seed uint64, s size) *trial {
 		spec.repeats = 0.9
 		spec.numerical += 6
 	}
+	if seed%3 == 1 { // something to find for a tree that looks ahead
+		spec.together = true
+		spec.numerical++
+	}
 	if rng.IntN(2) == 0 {
 		spec.missing = []float64{0.001, 0.1, 0.7}[rng.IntN(3)]
 	}
 	t := &trial{table: randomTable(spec), p: randomParams(rng, spec.regression)}
+	if spec.together {
+		t.p.LookaheadFreq, t.p.FeatureFractionByNode = 1+rng.IntN(2), 1
+	}
 	t.makeTrainable()
 	if rng.IntN(3) == 0 { // a mask of columns
 		f := len(t.Features)
@@ -101,6 +108,7 @@ func randomParams(rng *rand.Rand, regression bool) Params {
 	p.Seed, p.NumIterations, p.NumLeaves = rng.Uint64N(1<<53), 1+rng.IntN(4), 2+rng.IntN(40)
 	p.LearningRate = 0.05 + rng.Float64()
 	p.MinDataInLeaf = []int{0, 1, 5, 20, 100}[rng.IntN(5)]
+	p.LookaheadFreq = rng.IntN(3)
 	some := func(n int, change func()) {
 		if rng.IntN(n) == 0 {
 			change()
@@ -304,9 +312,9 @@ func firstDifference(got, want []byte) string {
 }
 
 // TestTrialsAreWorthTheirTime makes sure that random trials reach what they are for: trees that split, by both kinds of
-// features, and by missing values.
+// features, by missing values, and with roots that were chosen looking ahead.
 func TestTrialsAreWorthTheirTime(t *testing.T) {
-	splits, categorical, missing, deep, byRuns := 0, 0, 0, 0, 0
+	splits, categorical, missing, deep, byRuns, ahead := 0, 0, 0, 0, 0, 0
 	for seed := range uint64(60) {
 		trial := randomTrial(seed, tableOfFew)
 		c := newCounter(&trial.Data, testCrew(t, 1))
@@ -316,7 +324,12 @@ func TestTrialsAreWorthTheirTime(t *testing.T) {
 				byRuns++
 			}
 		}
-		for _, tree := range mustTrain(t, &trial.Data, trial.p, Options{Threads: 1}).Model.Trees {
+		model, greedy := mustTrain(t, &trial.Data, trial.p, Options{Threads: 1}).Model, trial.p
+		greedy.LookaheadFreq = 0
+		if !bytes.Equal(text(t, model), text(t, mustTrain(t, &trial.Data, greedy, Options{Threads: 1}).Model)) {
+			ahead++
+		}
+		for _, tree := range model.Trees {
 			splits += len(tree.Feature)
 			if len(tree.Feature) > 10 {
 				deep++
@@ -330,8 +343,8 @@ func TestTrialsAreWorthTheirTime(t *testing.T) {
 			}
 		}
 	}
-	if splits < 500 || categorical < 50 || missing < 2 || deep < 20 || byRuns < 5 {
-		t.Errorf("%d splits, %d of them categorical, %d by missing values alone; %d trees with more than ten; %d tables counted by runs",
-			splits, categorical, missing, deep, byRuns)
+	if splits < 500 || categorical < 50 || missing < 2 || deep < 20 || byRuns < 5 || ahead < 4 {
+		t.Errorf("%d splits, %d of them categorical, %d by missing values alone; %d trees with more than ten; %d tables counted by runs; %d models that looking ahead changed",
+			splits, categorical, missing, deep, byRuns, ahead)
 	}
 }

@@ -106,7 +106,7 @@ func (r *reference) train() *Model {
 	}
 	bias := obj.init(r.p.BoostFromAverage)
 	score := filled(r.d.Rows, bias)
-	m := &Model{Objective: obj.String(), Params: r.p.lines(r.d.Features)}
+	m := &Model{Objective: obj.String(), Params: r.p.modelLines(r.d.Features)}
 	m.FeatureNames, m.FeatureInfos = describe(r.d.Features)
 	sampled := r.p.FeatureFraction < 1 || r.p.FeatureFractionByNode < 1 || r.p.BaggingFraction < 1 && r.p.BaggingFreq > 0
 	for round, barren := 0, 0; round < r.p.NumIterations && barren < maxBarren && len(eligible) > 0; round++ {
@@ -178,6 +178,7 @@ func (r *reference) grow(rows []uint32) *refTree {
 	t := &refTree{Tree: &Tree{Shrinkage: r.p.LearningRate}}
 	root := refLeaf{rows: slices.Clone(rows), sum: r.sum(rows), l2: r.l2(), parent: -1}
 	root.best = r.bestSplit(&root)
+	r.lookAhead(&root)
 	r.leaves = []refLeaf{root}
 	for len(r.leaves) < r.p.NumLeaves {
 		i := 0

@@ -17,6 +17,7 @@ const (
 	forTreeFeatures
 	forNodeFeatures
 	forRounding
+	forLookahead
 )
 
 func newKey(seed, purpose uint64, tree int) key {

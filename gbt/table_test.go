@@ -18,6 +18,7 @@ type tableSpec struct {
 	bins                         int // of each numerical feature, without the missing one
 	missing                      float64
 	repeats                      float64 // how likely a row has the bins of the one before
+	together                     bool    // the first two features matter together only, and more than any other
 	weights                      bool
 	regression                   bool
 	seed                         uint64
@@ -54,6 +55,14 @@ func randomTable(s tableSpec) *table {
 			}
 		}
 		signal += float64(t.Columns[0][r]%7)*0.2 - 0.6
+		if s.together {
+			half := byte(s.bins / 2)
+			signal -= effects[0] + float64(t.Columns[0][r]%7)*0.2 - 0.6
+			signal += 1.5
+			if (t.Columns[0][r] < half) == (t.Columns[1][r] < half) {
+				signal -= 3
+			}
+		}
 		t.Label[r] = float32(signal + rng.NormFloat64())
 		if !s.regression {
 			t.Label[r] = 0
