@@ -106,7 +106,7 @@ func (g *grower) grow(ctx context.Context, tree, bag int, gh []uint32, pack pack
 		return nil, nil
 	}
 	g.finish()
-	g.enough = slices.Min(g.tree.Gain)
+	g.enough = slices.Min(g.tree.Gain[min(1, len(g.tree.Gain)-1):]) // a root that was chosen looking ahead takes little by itself
 	return g.tree, nil
 }
 

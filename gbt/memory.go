@@ -9,7 +9,7 @@ package gbt
 //	8 per bin and leaf        histograms, of leaves of up to 65,536 rows; several threads have 4 leaves each more
 //	16 per bin and large leaf the others; there are at most rows/65,536 + depth of them
 //	2,112 per feature and thread   the kernel's workspace
-//	8 KiB per feature, up to 64 of them, and 128 KiB   where trees look ahead, the sample
+//	8 KiB per feature, up to 64 of them, and 128 KiB   where trees look ahead, its sample
 //	256 KiB per thread          windows of rows on their way through a tree, picked bytes
 func PrivateBytes(p Params, rows, validRows int, features []int, threads int) int64 {
 	bins := 0

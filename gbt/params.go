@@ -12,7 +12,7 @@ import (
 )
 
 // Params are the training parameters. Names, meanings and defaults are LightGBM's
-// (https://lightgbm.readthedocs.io/en/latest/Parameters.html).
+// (https://lightgbm.readthedocs.io/en/latest/Parameters.html), but for LookaheadFreq, which it does not have.
 type Params struct {
 	Objective             string // binary or regression
 	NumIterations         int
@@ -43,14 +43,12 @@ type Params struct {
 	MaxCatToOnehot  int // with at most so many categories, one against the rest
 	MinDataPerGroup int
 
-	// LookaheadFreq: once in so many trees the root may be what its children make of it, see lookahead; 0: never. LightGBM
-	// has no such thing.
-	LookaheadFreq int
+	LookaheadFreq int // once in so many trees the root is chosen looking two splits ahead, see lookahead; 0: never
 
 	IgnoreColumn ColumnList // features that never split
 }
 
-// Defaults are LightGBM's, except that max_bin's means "as fine as the data".
+// Defaults are LightGBM's, except that max_bin's means "as fine as the data" and that trees look ahead.
 func Defaults() Params {
 	return Params{
 		Objective: "binary", NumIterations: 100, LearningRate: 0.1, NumLeaves: 31, MaxDepth: -1,

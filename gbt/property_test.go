@@ -45,14 +45,14 @@ func randomTrial(seed uint64, s size) *trial {
 		spec.numerical += 6
 	}
 	if seed%3 == 1 { // something to find for a tree that looks ahead
-		spec.together = true
+		spec.together = 1.5
 		spec.numerical++
 	}
 	if rng.IntN(2) == 0 {
 		spec.missing = []float64{0.001, 0.1, 0.7}[rng.IntN(3)]
 	}
 	t := &trial{table: randomTable(spec), p: randomParams(rng, spec.regression)}
-	if spec.together {
+	if spec.together > 0 {
 		t.p.LookaheadFreq, t.p.FeatureFractionByNode = 1+rng.IntN(2), 1
 	}
 	t.makeTrainable()

@@ -23,6 +23,7 @@ type reference struct {
 	features []int
 	gh       []wide // of every row
 	pack     packing
+	l1       float64 // lambda_l1 in units of g1
 	leaves   []refLeaf
 }
 
@@ -140,6 +141,7 @@ func (r *reference) train() *Model {
 func (r *reference) gradients(obj objective, score []float64, rows []uint32, round int) {
 	r.round = round
 	r.pack = obj.prepare(score, rows, newCrew(1))
+	r.l1 = r.p.LambdaL1 / r.pack.g1
 	packed := make([]uint32, r.d.Rows)
 	obj.fill(packed, score, 0, len(packed), newKey(r.p.Seed, forRounding, round))
 	r.gh = make([]wide, len(packed))
@@ -286,11 +288,11 @@ func (r *reference) bounded() bool { return r.p.MaxDeltaStep > 0 }
 
 // thresholded is G after the soft threshold of lambda_l1; what is left of a negative G is negative, if only -0.
 func (r *reference) thresholded(s wide) float64 {
-	g, l1 := float64(s.g), r.p.LambdaL1/r.pack.g1
+	g := float64(s.g)
 	if g < 0 {
-		return -max(-g-l1, 0)
+		return -max(-g-r.l1, 0)
 	}
-	return max(g-l1, 0)
+	return max(g-r.l1, 0)
 }
 
 func (r *reference) output(s wide, l2 float64) float64 {

@@ -17,7 +17,8 @@ const (
 	forTreeFeatures
 	forNodeFeatures
 	forRounding
-	forLookahead
+	forLookedFeatures
+	forLookedRows
 )
 
 func newKey(seed, purpose uint64, tree int) key {

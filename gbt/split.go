@@ -116,20 +116,26 @@ func (s *scorer) numerical(h histogram, from int, f *Feature, group []uint8, c *
 	if !ok || found.gain-t.shift <= best.gain {
 		return
 	}
-	*best = candidate{gain: found.gain - t.shift, feature: feature, sums: found.left, missing: found.missing, l2: s.l2}
+	*best = s.splitAt(&found, miss, f, feature, t)
+}
+
+// splitAt is the split by a threshold of a feature. miss are the sums of missing values.
+func (s *scorer) splitAt(at *threshold, miss sums, f *Feature, feature int, t *leafTask) candidate {
+	c := candidate{gain: at.gain - t.shift, feature: feature, sums: at.left, missing: at.missing, l2: s.l2}
 	if miss == (sums{}) { // no row here says where missing values should go: with the heavier side
-		best.missing = 2*found.left.h >= t.total.h
+		c.missing = 2*at.left.h >= t.total.h
 	}
-	best.at = values - 1
-	if found.next >= 0 { // any bin of the empty gap divides these rows alike; its middle is the fairest to others
-		best.at = (found.last + found.next - 1) / 2
+	c.at = f.valueBins() - 1
+	if at.next >= 0 { // any bin of the empty gap divides these rows alike; its middle is the fairest to others
+		c.at = (at.last + at.next - 1) / 2
 	}
-	for b := range best.at + 1 {
-		best.left.add(b)
+	for b := range c.at + 1 {
+		c.left.add(b)
 	}
-	if best.missing && f.Missing >= 0 {
-		best.left.add(f.Missing)
+	if c.missing && f.Missing >= 0 {
+		c.left.add(f.Missing)
 	}
+	return c
 }
 
 // amongWords finds the best threshold in a packed histogram.

@@ -18,7 +18,7 @@ type tableSpec struct {
 	bins                         int // of each numerical feature, without the missing one
 	missing                      float64
 	repeats                      float64 // how likely a row has the bins of the one before
-	together                     bool    // the first two features matter together only, and more than any other
+	together                     float64 // how much the first two features matter together, which they do only together; 0: like the others
 	weights                      bool
 	regression                   bool
 	seed                         uint64
@@ -55,12 +55,12 @@ func randomTable(s tableSpec) *table {
 			}
 		}
 		signal += float64(t.Columns[0][r]%7)*0.2 - 0.6
-		if s.together {
+		if s.together > 0 {
 			half := byte(s.bins / 2)
 			signal -= effects[0] + float64(t.Columns[0][r]%7)*0.2 - 0.6
-			signal += 1.5
+			signal += s.together
 			if (t.Columns[0][r] < half) == (t.Columns[1][r] < half) {
-				signal -= 3
+				signal -= 2 * s.together
 			}
 		}
 		t.Label[r] = float32(signal + rng.NormFloat64())
