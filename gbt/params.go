@@ -192,7 +192,7 @@ func (s *paramSpec) set(p *Params, value any) error {
 	case *string:
 		v, ok := value.(string)
 		if !ok {
-			return fmt.Errorf("expected text, found %v", value)
+			return fmt.Errorf("expected text, found %s", quoted(value))
 		}
 		objective, err := canonicalObjective(v)
 		if err != nil {
@@ -204,7 +204,7 @@ func (s *paramSpec) set(p *Params, value any) error {
 	case *bool:
 		v, ok := value.(bool)
 		if !ok {
-			return fmt.Errorf("expected true or false, found %v", value)
+			return fmt.Errorf("expected true or false, found %s", quoted(value))
 		}
 		*field = v
 	case *float64:
@@ -254,7 +254,7 @@ func (s *paramSpec) setNumber(value any, store func(float64), more ...func(float
 	case uint64:
 		x = float64(v)
 	default:
-		return fmt.Errorf("expected a number, found %v", value)
+		return fmt.Errorf("expected a number, found %s", quoted(value))
 	}
 	if !(x >= s.low && x <= s.high) || s.openLow && x == s.low {
 		return fmt.Errorf("%v is outside %s", x, s.bounds())
@@ -266,6 +266,17 @@ func (s *paramSpec) setNumber(value any, store func(float64), more ...func(float
 	}
 	store(x)
 	return nil
+}
+
+// quoted is a value as whoever wrote it knows it: text that looks like a number is told from a number.
+func quoted(value any) string {
+	switch v := value.(type) {
+	case nil:
+		return "nothing"
+	case string:
+		return strconv.Quote(v)
+	}
+	return fmt.Sprint(value)
 }
 
 func (s *paramSpec) bounds() string {

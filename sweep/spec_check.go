@@ -3,6 +3,7 @@ package sweep
 import (
 	"fmt"
 	"maps"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -168,7 +169,8 @@ var reserved = map[string]string{
 	"num_threads":           "the spec's key machine.threads_per_task",
 }
 
-// Extremes are the values that bound what d can draw: every choice, or both ends of a range.
+// Extremes are the values that bound what d can draw: every choice, or both ends of a range, and a number between them that is not whole
+// where d draws such: a parameter may take none.
 func (d Distribution) Extremes() []any {
 	switch {
 	case d.Choice != nil:
@@ -180,11 +182,16 @@ func (d Distribution) Extremes() []any {
 	case d.LogInt != nil:
 		return []any{float64(d.LogInt[0]), float64(d.LogInt[1])}
 	case d.LogUniform != nil:
-		return []any{d.LogUniform[0], d.LogUniform[1]}
+		return between(d.LogUniform)
 	case d.Uniform != nil:
-		return []any{d.Uniform[0], d.Uniform[1]}
+		return between(d.Uniform)
 	}
 	return nil
+}
+
+func between(bounds []float64) []any {
+	low, high := bounds[0], bounds[1]
+	return []any{low, high, low + (high-low)/math.Pi}
 }
 
 // MaxBudget bounds a budget, in USD: more is a typing error.

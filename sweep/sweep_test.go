@@ -59,6 +59,9 @@ func words() sweep.Vocabulary {
 			if v, ok := value.(float64); ok && v < 0 {
 				return errors.New(name + ": below 0")
 			}
+			if v, ok := value.(float64); ok && name == "num_leaves" && v != math.Trunc(v) {
+				return fmt.Errorf("%s: expected a whole number, found %v", name, v)
+			}
 			return param(name)
 		},
 		Objective: func(objective, _ string) error { return known("objective", "binary", "regression")(objective) },
@@ -115,6 +118,7 @@ func TestParseSpecNamesThePlace(t *testing.T) {
 		"grid empty":         {"num_leaves: [31, 63, 127]", "num_leaves: []", "the grid has no value for num_leaves"},
 		"random bounds":      {"[0.01, 0.3]", "[0.3, 0.01]", "sweep.yaml:13:21: learning_rate: give [low, high] with low < high, not [0.3 0.01]"},
 		"log from zero":      {"[0.01, 0.3]", "[0, 0.3]", "a logarithmic range begins above 0, not at 0"},
+		"parts of a leaf":    {"{log_int: [15, 255]}", "{uniform: [15, 255]}", "sweep.yaml:14:18: num_leaves: expected a whole number, found 91."},
 		"two forms":          {"{choice: [0, 1, 10]}", "{choice: [0], uniform: [0, 1]}", "lambda_l2: give one of uniform, log_uniform, int, log_int, step and choice, not 2"},
 		"step":               {"{step: [0.5, 1, 0.1]}", "{step: [0.5, 1, 0]}", "step takes [low, high, step]"},
 		"steps too many":     {"{step: [0.5, 1, 0.1]}", "{step: [0, 1, 0.0000001]}", "over a million values"},

@@ -27,8 +27,8 @@ type assumptionFlags struct {
 
 func (f *assumptionFlags) add(cmd *cobra.Command) {
 	f.Assumptions = quote.Assumed()
-	cmd.Flags().StringVar(&f.prices, "prices", "", "file of prices, which count where those that came with the program are not newer; else $COPPICE_PRICES or what `launcher prices refresh` wrote")
-	cmd.Flags().Float64Var(&f.NsPerValue, "ns-per-value", 0, "nanoseconds per row, feature and tree of a trial with the sweep's threads, as `launcher bill` shows them; 0 is the calibration")
+	cmd.Flags().StringVar(&f.prices, "prices", "", "file of prices, which count where those that came with the program are not newer; else $COPPICE_PRICES or what \"launcher prices refresh\" wrote")
+	cmd.Flags().Float64Var(&f.NsPerValue, "ns-per-value", 0, "nanoseconds per row, feature and tree of a trial with the sweep's threads, as \"launcher bill\" shows them; 0 is the calibration")
 	cmd.Flags().DurationVar(&f.Startup, "startup", f.Startup, "assumed: from a machine's first charged second to its first task")
 	cmd.Flags().Float64Var(&f.Preemptions, "preemptions", f.Preemptions, "assumed: how often a Spot machine is taken away, per hour")
 	cmd.Flags().Float64Var(&f.Download, "download", f.Download, "assumed: bytes per second from Cloud Storage to local SSD")

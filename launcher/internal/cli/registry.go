@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os/user"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"coppice/gbt"
 	"coppice/program"
 	"coppice/registry"
 	"coppice/scorer"
@@ -200,19 +203,18 @@ func (w *World) showVersion(cmd *cobra.Command, c *cloud, v registry.Version) er
 	}
 	rows := [][2]string{{"version", name}, {"registered", fmt.Sprintf("%s by %s", v.Info.At.Format(time.DateTime), v.Info.By)},
 		{"sweep", v.Info.Labels["sweep"] + ", trial " + v.Info.Labels["trial"]}, {"dataset", v.Info.Labels["dataset"]}, {"because", v.Info.Why}}
+	chosen, err := c.chosen(cmd, v)
+	if err != nil {
+		return err
+	}
+	rows = append(rows, [2]string{"parameters", chosen})
 	var report struct {
 		Valid       map[string]float64 `json:"valid"`
 		Calibration *sweep.Calibration `json:"calibration"`
 		Verified    *sweep.Verified    `json:"verified"`
 	}
-	if _, ok := v.File(scorer.FileReport); ok {
-		text, err := c.registry.ReadFile(cmd.Context(), v, scorer.FileReport)
-		if err != nil {
-			return err
-		}
-		if err := json.Unmarshal(text, &report); err != nil {
-			return fmt.Errorf("%s of %s: %w", scorer.FileReport, name, err)
-		}
+	if err := c.readJSON(cmd, v, scorer.FileReport, &report); err != nil {
+		return err
 	}
 	rows = append(rows, [2]string{"valid", metrics(report.Valid)}, [2]string{"test", metrics(v.Info.Metrics)})
 	if k := report.Calibration; k != nil {
@@ -225,6 +227,37 @@ func (w *World) showVersion(cmd *cobra.Command, c *cloud, v registry.Version) er
 		rows = append(rows, [2]string{f.Name, fmt.Sprintf("%s  sha256 %s", humanize.IBytes(uint64(f.Bytes)), f.SHA256)})
 	}
 	w.pairs(rows...)
+	return nil
+}
+
+// chosen are the parameters that the version's trial did not leave at their defaults.
+func (c *cloud) chosen(cmd *cobra.Command, v registry.Version) (string, error) {
+	var result sweep.Result
+	if err := c.readJSON(cmd, v, scorer.FileResult, &result); err != nil {
+		return "", err
+	}
+	usual := gbt.Defaults().Map()
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(result.Params)) {
+		if value := fmt.Sprint(result.Params[name]); value != fmt.Sprint(usual[name]) {
+			parts = append(parts, name+"="+value)
+		}
+	}
+	return strings.Join(parts, ", "), nil
+}
+
+// readJSON reads a file of a version, and does nothing where the version has none.
+func (c *cloud) readJSON(cmd *cobra.Command, v registry.Version, file string, into any) error {
+	if _, ok := v.File(file); !ok {
+		return nil
+	}
+	text, err := c.registry.ReadFile(cmd.Context(), v, file)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return fmt.Errorf("%s of %s@%d: %w", file, v.Model, v.Number, err)
+	}
 	return nil
 }
 
