@@ -232,15 +232,16 @@ func TestLooksAheadAsTheReferenceDoes(t *testing.T) {
 	changed := 0
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 11))
-		d := randomTable(tableSpec{
+		spec := tableSpec{
 			rows: 300 + rng.IntN(4000), numerical: 3 + rng.IntN(4), bins: 2 + rng.IntN(60), missing: float64(rng.IntN(2)) / 10,
 			weights: rng.IntN(2) == 0, regression: rng.IntN(2) == 0, together: 0.2 + rng.Float64(), seed: seed,
-		})
+		}
+		d := randomTable(spec)
 		if rng.IntN(2) == 0 {
 			d.Columns[2] = d.Columns[rng.IntN(2)]
 			d.RowMajor = rowMajor(d.Columns)
 		}
-		trial := &trial{table: d, p: randomParams(rng, d.Label[0] != 0 && d.Label[0] != 1)}
+		trial := &trial{table: d, p: randomParams(rng, spec.regression)}
 		trial.makeTrainable()
 		trial.p.NumIterations, trial.p.LookaheadFreq, trial.p.FeatureFractionByNode, trial.p.MaxDepth = 1, 1, 1, 0
 		trial.p.NumLeaves = max(trial.p.NumLeaves, 4)

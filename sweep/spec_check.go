@@ -189,6 +189,7 @@ func (d Distribution) Extremes() []any {
 	return nil
 }
 
+// between are the ends of a range and something between them that no bounds written by hand make a whole number.
 func between(bounds []float64) []any {
 	low, high := bounds[0], bounds[1]
 	return []any{low, high, low + (high-low)/math.Pi}

@@ -408,6 +408,12 @@ func (w *world) register(n int) {
 	reg := registry.New(w.buckets["registry"])
 	for i := range n {
 		files := map[string][]byte{scorer.FileModel: model.Bytes(), scorer.FileFeatures: features, scorer.FileReport: []byte(`{"valid":{"auc":0.7}}`)}
+		switch i { // the others do not say
+		case 0:
+			files[scorer.FileResult] = []byte(`{"params":{"num_leaves":63,"lookahead_freq":0,"learning_rate":0.1}}`)
+		case 1:
+			files[scorer.FileResult] = []byte(`{"params":{"num_leaves":31,"lookahead_freq":4}}`)
+		}
 		if _, err := reg.Register(w.t.Context(), "ctr", "sweep-"+strconv.Itoa(i), files, registry.Info{At: w.now, By: "test", Metrics: map[string]float64{"auc": 0.6}}); err != nil {
 			w.t.Fatal(err)
 		}
@@ -433,6 +439,12 @@ func TestRegistryCommands(t *testing.T) {
 	}
 	if out := w.must("registry", "show", "ctr@1", "--file", "model.txt"); !strings.HasPrefix(out, "tree\n") {
 		t.Errorf("model.txt: %.50q", out)
+	}
+	for version, want := range map[string]string{"ctr@1": "lookahead_freq=0, num_leaves=63 ", "ctr@2": "the defaults", "ctr@3": ""} {
+		out := w.must("registry", "show", version)
+		if !strings.Contains(out, want) || strings.Contains(out, "parameters") != (want != "") || strings.Contains(out, "learning_rate") {
+			t.Errorf("%s does not show its parameters, %q:\n%s", version, want, out)
+		}
 	}
 	out := w.must("registry", "history", "ctr")
 	for _, part := range []string{"registered", "promoted champion", "rolled_back champion", "approved", "worse", "3 -> 2"} {

@@ -207,7 +207,9 @@ func (w *World) showVersion(cmd *cobra.Command, c *cloud, v registry.Version) er
 	if err != nil {
 		return err
 	}
-	rows = append(rows, [2]string{"parameters", chosen})
+	if chosen != "" {
+		rows = append(rows, [2]string{"parameters", chosen})
+	}
 	var report struct {
 		Valid       map[string]float64 `json:"valid"`
 		Calibration *sweep.Calibration `json:"calibration"`
@@ -230,11 +232,14 @@ func (w *World) showVersion(cmd *cobra.Command, c *cloud, v registry.Version) er
 	return nil
 }
 
-// chosen are the parameters that the version's trial did not leave at their defaults.
+// chosen are the parameters that the version's trial did not leave at their defaults; empty where the version does not say.
 func (c *cloud) chosen(cmd *cobra.Command, v registry.Version) (string, error) {
 	var result sweep.Result
 	if err := c.readJSON(cmd, v, scorer.FileResult, &result); err != nil {
 		return "", err
+	}
+	if result.Params == nil {
+		return "", nil
 	}
 	usual := gbt.Defaults().Map()
 	var parts []string
@@ -242,6 +247,9 @@ func (c *cloud) chosen(cmd *cobra.Command, v registry.Version) (string, error) {
 		if value := fmt.Sprint(result.Params[name]); value != fmt.Sprint(usual[name]) {
 			parts = append(parts, name+"="+value)
 		}
+	}
+	if len(parts) == 0 {
+		return "the defaults", nil
 	}
 	return strings.Join(parts, ", "), nil
 }
