@@ -440,7 +440,7 @@ func TestRegistryCommands(t *testing.T) {
 	if out := w.must("registry", "show", "ctr@1", "--file", "model.txt"); !strings.HasPrefix(out, "tree\n") {
 		t.Errorf("model.txt: %.50q", out)
 	}
-	for version, want := range map[string]string{"ctr@1": "lookahead_freq=0, num_leaves=63 ", "ctr@2": "the defaults", "ctr@3": ""} {
+	for version, want := range map[string]string{"ctr@1": "lookahead_freq=0 num_leaves=63 ", "ctr@2": "the defaults", "ctr@3": ""} {
 		out := w.must("registry", "show", version)
 		if !strings.Contains(out, want) || strings.Contains(out, "parameters") != (want != "") || strings.Contains(out, "learning_rate") {
 			t.Errorf("%s does not show its parameters, %q:\n%s", version, want, out)

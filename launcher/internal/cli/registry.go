@@ -242,16 +242,13 @@ func (c *cloud) chosen(cmd *cobra.Command, v registry.Version) (string, error) {
 		return "", nil
 	}
 	usual := gbt.Defaults().Map()
-	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(result.Params)) {
-		if value := fmt.Sprint(result.Params[name]); value != fmt.Sprint(usual[name]) {
-			parts = append(parts, name+"="+value)
-		}
-	}
-	if len(parts) == 0 {
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(result.Params)), func(name string) bool {
+		return fmt.Sprint(result.Params[name]) == fmt.Sprint(usual[name])
+	})
+	if len(names) == 0 {
 		return "the defaults", nil
 	}
-	return strings.Join(parts, ", "), nil
+	return settings(result.Params, names), nil
 }
 
 // readJSON reads a file of a version, and does nothing where the version has none.

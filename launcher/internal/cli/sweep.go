@@ -270,13 +270,13 @@ func varied(trials []sweep.Trial) []string {
 }
 
 // settings are a trial's values of some parameters.
-func settings(t sweep.Trial, names []string) string {
+func settings(params map[string]any, names []string) string {
 	var parts []string
 	for _, n := range names {
-		if v, ok := t.Params[n].(float64); ok {
+		if v, ok := params[n].(float64); ok {
 			parts = append(parts, n+"="+number(v))
 		} else {
-			parts = append(parts, fmt.Sprintf("%s=%v", n, t.Params[n]))
+			parts = append(parts, fmt.Sprintf("%s=%v", n, params[n]))
 		}
 	}
 	return strings.Join(parts, " ")

@@ -265,11 +265,11 @@ func (w *World) showBoard(p *sweep.Plan, b sweep.Board, top int) {
 		}
 		switch r := row.Result; {
 		case r == nil:
-			t.AppendRow(table.Row{"", row.Trial.Number, "-", "", "", settings(row.Trial, names)})
+			t.AppendRow(table.Row{"", row.Trial.Number, "-", "", "", settings(row.Trial.Params, names)})
 		case r.Status != sweep.StatusDone:
-			t.AppendRow(table.Row{"", r.Trial, r.Status, "", "", shorten(firstLine(r.Reason)) + "  " + settings(row.Trial, names)})
+			t.AppendRow(table.Row{"", r.Trial, r.Status, "", "", shorten(firstLine(r.Reason)) + "  " + settings(row.Trial.Params, names)})
 		default:
-			t.AppendRow(table.Row{i + 1, r.Trial, number(r.Score), r.Trees, fmt.Sprintf("%.1f", r.Usage.TrainSeconds), settings(row.Trial, names)})
+			t.AppendRow(table.Row{i + 1, r.Trial, number(r.Score), r.Trees, fmt.Sprintf("%.1f", r.Usage.TrainSeconds), settings(row.Trial.Params, names)})
 		}
 	}
 	t.Render()
@@ -278,7 +278,7 @@ func (w *World) showBoard(p *sweep.Plan, b sweep.Board, top int) {
 func (w *World) showWinner(p *sweep.Plan, c *sweep.Conclusion) {
 	rows := [][2]string{
 		{"winner", fmt.Sprintf("trial %d of sweep %s", c.Trial, c.Sweep)},
-		{"parameters", settings(p.Trials[c.Trial], varied(p.Trials))},
+		{"parameters", settings(p.Trials[c.Trial].Params, varied(p.Trials))},
 		{"because", c.Reason},
 		{"valid", metrics(c.Valid, p.Spec.Metric)},
 		{"test", metrics(c.Test, p.Spec.Metric)},
