@@ -63,7 +63,12 @@ func pythonAgrees(t *testing.T, model string, values, scores []float64) {
 // sampleValues are the model values of a staged dataset's sample, and the part of it that is there.
 func sampleValues(t *testing.T, dir string) ([]float64, *dataset.Sample) {
 	t.Helper()
-	m, err := dataset.ReadManifest(dir)
+	d, err := dataset.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	levels, err := d.Levels()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +80,11 @@ func sampleValues(t *testing.T, dir string) ([]float64, *dataset.Sample) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	values, err := ingest.NewEncoder(m.Encoding()).EncodeSample(s)
+	encoder, err := ingest.NewEncoder(d.Manifest.Encoding(), levels)
+	if err != nil {
+		t.Fatal(err)
+	}
+	values, err := encoder.EncodeSample(s)
 	if err != nil {
 		t.Fatal(err)
 	}

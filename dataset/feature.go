@@ -28,6 +28,7 @@ const (
 	WhyDigits  Why = "ids"              // digits that are no quantity: leading zeros, 623049e6
 	WhyBig     Why = "integers > 2^53"  // a float64 would lose digits
 	WhyEmpty   Why = "no value present" // nothing to conclude from
+	WhyDerived Why = "derived"          // Coppice has made it
 )
 
 // MaxBins bounds the bins of a feature, those of missing and other values among them, so that a bin is one byte and 255
@@ -55,6 +56,8 @@ type Feature struct {
 
 	Missing int64  `json:"missing"`         // missing values, in all splits
 	Range   *Range `json:"range,omitempty"` // of numeric and time features with any value
+
+	From *Derived `json:"from,omitempty"` // of a feature that is no column of the table
 }
 
 // Range describes where the values of a feature lie. Min and Max are of all rows, Median of the binning sample.

@@ -39,7 +39,8 @@ func TestGolden(t *testing.T) {
 func TestDecodeManifestRefuses(t *testing.T) {
 	good := mustRead(t, goldenDir, ManifestFile)
 	for name, tc := range map[string]struct{ old, with, want string }{
-		"format":            {`"format":1`, `"format":2`, "format: 2; this build reads 1"},
+		"format":            {`"format":1`, `"format":3`, "format: 3; this build reads 1 and 2"},
+		"format 2 of old":   {`"format":1`, `"format":2`, "format: 2, but the contents are of format 1"},
 		"name":              {`"name":"clicks"`, `"name":"../clicks"`, `name: dataset name "../clicks"`},
 		"version":           {`"version":"`, `"version":"x`, "is not 16 hexadecimal digits"},
 		"kind":              {`"kind":"numeric"`, `"kind":"numbers"`, `features[0]: kind "numbers"`},

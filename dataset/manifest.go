@@ -7,10 +7,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 )
 
-// FormatVersion is the version of the file format that this build writes, and the only one that it reads.
-const FormatVersion = 1
+// The versions of the file format that this build writes and reads: FormatDerived is that of datasets, and of models'
+// encodings, with derived features, copies of rows or a share of the negative rows. All others are as they were before there
+// were such things.
+const (
+	FormatVersion = 1
+	FormatDerived = 2
+)
 
 // Limits of a dataset.
 const (
@@ -48,8 +54,14 @@ type Manifest struct {
 	Splits   []Rows     `json:"splits"`   // those that have rows, in the order train, valid, calib, test
 	LeftOut  int64      `json:"left_out"` // rows of the source without a label
 	Sample   SampleInfo `json:"sample"`
-	Files    []FileInfo `json:"files"` // all but the manifest
-	About    About      `json:"about"`
+
+	Tables    []LevelTable `json:"tables,omitempty"`    // of the statistics that features were derived from
+	Order     *Ordering    `json:"order,omitempty"`     // in which the statistics of train were made; nil without any
+	Negatives float64      `json:"negatives,omitempty"` // the share of the negative rows that was kept, in every split; 0 means all
+	Thinned   int64        `json:"thinned,omitempty"`   // negative rows that were not
+
+	Files []FileInfo `json:"files"` // all but the manifest
+	About About      `json:"about"`
 }
 
 // About is what the version does not depend on.
@@ -59,6 +71,21 @@ type About struct {
 	// LeftOut is how many rows have each of the texts that stand for a missing label: the first few, and without those in
 	// which the table itself says that there is none.
 	LeftOut map[string]int64 `json:"left_out,omitempty"`
+	// Encodings is what was made of each column of categories, and which columns are taken together.
+	Encodings []EncodingInfo `json:"encodings,omitempty"`
+}
+
+// EncodingInfo is what was made of a column of categories, or of several columns together, and why.
+type EncodingInfo struct {
+	Name   string   `json:"name"`
+	Levels int      `json:"levels"`         // of the table, about
+	Kept   int      `json:"kept,omitempty"` // of them, that a categorical feature tells apart
+	Lumped float64  `json:"lumped"`         // share of the sampled rows whose level no categorical feature tells from others
+	Made   []string `json:"made,omitempty"` // features
+	// Gain is by how much the statistics lower the loss on sampled rows that they were not made of, as a share: those of a column
+	// by themselves, those of several together in a model with all that comes before them.
+	Gain float64 `json:"gain"`
+	Why  string  `json:"why,omitempty"`
 }
 
 // Source is a file that the dataset was made from.
@@ -108,7 +135,7 @@ type SplitRule struct {
 // Rows describes one split.
 type Rows struct {
 	Name string `json:"name"`
-	Rows int    `json:"rows"`
+	Rows int    `json:"rows"` // of train, all copies
 	// LabelMean is the share of positive rows, or of a regression the label's mean.
 	LabelMean float64 `json:"label_mean"`
 }
@@ -119,16 +146,66 @@ type SampleInfo struct {
 	Rows  int    `json:"rows"`
 }
 
-// Encoding is what turns raw values into model values: it goes with every model into the registry as features.json.
+// Encoding is what turns raw values into model values: it goes with every model into the registry as features.json, beside
+// the levels file if it has tables.
 type Encoding struct {
-	Format   int       `json:"format"`
-	Features []Feature `json:"features"`
-	Missing  []string  `json:"missing"`
+	Format   int          `json:"format"`
+	Features []Feature    `json:"features"`
+	Missing  []string     `json:"missing"`
+	Tables   []LevelTable `json:"tables,omitempty"`
 }
 
 // Encoding is the part of the manifest that a model needs.
 func (m *Manifest) Encoding() *Encoding {
-	return &Encoding{Format: FormatVersion, Features: m.Features, Missing: m.Missing}
+	return &Encoding{Format: formatOf(m.Features), Features: m.Features, Missing: m.Missing, Tables: m.Tables}
+}
+
+// formatOf is the lowest format that can hold the features.
+func formatOf(features []Feature) int {
+	for i := range features {
+		if features[i].IsDerived() {
+			return FormatDerived
+		}
+	}
+	return FormatVersion
+}
+
+// format is the lowest format that can hold the manifest.
+func (m *Manifest) format() int {
+	if m.Order != nil || m.Negatives != 0 {
+		return FormatDerived
+	}
+	return formatOf(m.Features)
+}
+
+// HasWeights reports whether rows have weights in the files: where a column gives them, or where a share of the negative rows stands for
+// all of them. In the latter case rows of train have none but the column's: models learn from the rows as they are, and their scores
+// are put right by ScoreShift.
+func (m *Manifest) HasWeights() bool { return m.Weight != "" || m.Negatives > 0 }
+
+// ScoreShift is what is to be added to the log odds that a model learns from train, where only a share of the negative rows is there.
+func (m *Manifest) ScoreShift() float64 {
+	if m.Negatives == 0 {
+		return 0
+	}
+	return math.Log(m.Negatives)
+}
+
+// Copies is how often the train split holds each of its rows: more than once where statistics were made in several orders.
+func (m *Manifest) Copies() int {
+	if m.Order == nil {
+		return 1
+	}
+	return m.Order.Copies
+}
+
+// TableRows is how many rows of the table a split holds: of train, those of one copy.
+func (m *Manifest) TableRows(split string) int {
+	s, _ := m.FindSplit(split)
+	if split == TrainSplit {
+		return s.Rows / m.Copies()
+	}
+	return s.Rows
 }
 
 // FindSplit gives the split called name; ok is false when it has no rows.
@@ -197,10 +274,13 @@ func DecodeEncoding(data []byte) (*Encoding, error) {
 	if err := decodeJSON(data, &e); err != nil {
 		return nil, err
 	}
-	if err := checkFormat(e.Format); err != nil {
+	if err := checkFormat(e.Format, formatOf(e.Features)); err != nil {
 		return nil, err
 	}
 	if err := checkFeatures(e.Features); err != nil {
+		return nil, err
+	}
+	if err := checkDerived(e.Features, e.Tables); err != nil {
 		return nil, err
 	}
 	return &e, checkTokens(e.Missing)

@@ -3,7 +3,6 @@ package dataset
 import (
 	"errors"
 	"fmt"
-	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -49,15 +48,19 @@ func CheckColumnName(name string) error {
 	return nil
 }
 
-func checkFormat(format int) error {
-	if format != FormatVersion {
-		return &ManifestError{"format", fmt.Errorf("%d; this build reads %d", format, FormatVersion)}
+// checkFormat refuses a format that this build does not know, or that is not the one which the contents need.
+func checkFormat(format, needed int) error {
+	if format != FormatVersion && format != FormatDerived {
+		return &ManifestError{"format", fmt.Errorf("%d; this build reads %d and %d", format, FormatVersion, FormatDerived)}
+	}
+	if format != needed {
+		return &ManifestError{"format", fmt.Errorf("%d, but the contents are of format %d", format, needed)}
 	}
 	return nil
 }
 
 func (m *Manifest) check() error {
-	if err := checkFormat(m.Format); err != nil {
+	if err := checkFormat(m.Format, m.format()); err != nil {
 		return err
 	}
 	if err := CheckName(m.Name); err != nil {
@@ -75,7 +78,13 @@ func (m *Manifest) check() error {
 	if m.MaxBin < 2 || m.MaxBin > MaxBins || m.BinRows < 0 || m.LeftOut < 0 {
 		return &ManifestError{"max_bin", fmt.Errorf("max_bin %d, bin_rows %d, left_out %d", m.MaxBin, m.BinRows, m.LeftOut)}
 	}
+	if err := checkDerived(m.Features, m.Tables); err != nil {
+		return err
+	}
 	if err := m.checkRoles(); err != nil {
+		return err
+	}
+	if err := m.checkOrder(); err != nil {
 		return err
 	}
 	if err := m.checkSplits(); err != nil {
@@ -109,6 +118,26 @@ func (m *Manifest) checkRoles() error {
 		if err := CheckColumnName(name); err != nil {
 			return &ManifestError{field, err}
 		}
+	}
+	return nil
+}
+
+// checkOrder checks what is said of the rows of train beside their split.
+func (m *Manifest) checkOrder() error {
+	if !(m.Negatives >= 0 && m.Negatives < 1) || m.Negatives > 0 && m.Label.Kind != Binary {
+		return &ManifestError{"negatives", fmt.Errorf("%v of a %s label", m.Negatives, m.Label.Kind)}
+	}
+	if len(m.Tables) > 0 && m.Order == nil {
+		return &ManifestError{"order", errors.New("missing, though there are statistics")}
+	}
+	if m.Order == nil {
+		return nil
+	}
+	if err := m.Order.check(); err != nil {
+		return &ManifestError{"order", err}
+	}
+	if train, ok := m.FindSplit(TrainSplit); ok && train.Rows%m.Order.Copies != 0 {
+		return &ManifestError{"order", fmt.Errorf("%d copies of %d rows in all", m.Order.Copies, train.Rows)}
 	}
 	return nil
 }
@@ -162,6 +191,8 @@ const (
 	targetsFile = "targets.arrow"
 	// SampleFile is the name of the sample in a dataset's folder.
 	SampleFile = "sample.arrow"
+	// LevelsFile is the name of the levels of all tables, in a dataset's folder and among a version's files.
+	LevelsFile = "levels.arrow"
 )
 
 // TargetsFile is the name of a split's targets in a dataset's folder.
@@ -171,6 +202,9 @@ func (m *Manifest) fileNames() []string {
 	var names []string
 	for _, s := range m.Splits {
 		names = append(names, s.Name+"/"+rowsFile, s.Name+"/"+columnsFile, s.Name+"/"+targetsFile)
+	}
+	if levelsOf(m.Tables) > 0 {
+		names = append(names, LevelsFile)
 	}
 	return append(names, SampleFile)
 }
@@ -233,10 +267,8 @@ func (f *Feature) check() error {
 	if f.Bins != values || f.Bins > MaxBins || f.OtherBin != other || f.MissingBin != missing || f.Missing < 0 {
 		return fmt.Errorf("%d bins, other_bin %d, missing_bin %d, where %d, %d and %d belong", f.Bins, f.OtherBin, f.MissingBin, values, other, missing)
 	}
-	for i, b := range f.Bounds {
-		if math.IsNaN(b) || math.IsInf(b, 0) || i > 0 && b <= f.Bounds[i-1] {
-			return fmt.Errorf("bounds[%d] is %v", i, b)
-		}
+	if err := checkBounds(f.Bounds); err != nil {
+		return err
 	}
 	seen := make(map[string]bool, len(f.Categories))
 	for i, c := range f.Categories {

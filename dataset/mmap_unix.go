@@ -61,7 +61,7 @@ func (m *mapping) close() error {
 
 // view reads a part of a mapping as values of T, without a copy. s lies in the mapping on a multiple of 64, and mappings
 // begin on a page, so the values are aligned.
-func view[T uint8 | uint64 | float32](data []byte, s span) []T {
+func view[T uint8 | uint32 | uint64 | float32 | float64](data []byte, s span) []T {
 	var zero T
 	if s.n == 0 {
 		return nil

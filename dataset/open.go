@@ -87,6 +87,18 @@ func Open(dir string) (*Dataset, error) {
 	return d, nil
 }
 
+// Levels maps the levels of the dataset's tables; nil where it has none. They end with Close.
+func (d *Dataset) Levels() (*Levels, error) {
+	if levelsOf(d.Manifest.Tables) == 0 {
+		return nil, nil
+	}
+	l, err := OpenLevels(filepath.Join(d.dir, LevelsFile), d.Manifest.Tables)
+	if err == nil {
+		d.mappings = append(d.mappings, l.mapping)
+	}
+	return l, err
+}
+
 // Close unmaps everything. Slices of the dataset must not be touched after it. A second call does nothing.
 func (d *Dataset) Close() error {
 	var errs []error
@@ -173,7 +185,7 @@ func (d *Dataset) openTargets(info FileInfo, s *Split) error {
 	if err != nil {
 		return err
 	}
-	weight, group := d.Manifest.Weight != "", d.Manifest.Group != ""
+	weight, group := d.Manifest.HasWeights(), d.Manifest.Group != ""
 	if err := f.expect(info.Name, targetFields(weight, group), s.Rows); err != nil {
 		return err
 	}

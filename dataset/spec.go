@@ -11,20 +11,23 @@ import (
 // Spec is a dataset.yaml: which table becomes a dataset, and how. ParseSpec has checked everything that can be checked
 // without knowing the table.
 type Spec struct {
-	Name        string    `yaml:"name" json:"name"`
-	Source      string    `yaml:"source" json:"-"` // file, glob or folder, local or gs://
-	Label       LabelSpec `yaml:"label" json:"label"`
-	Weight      string    `yaml:"weight" json:"weight,omitempty"`           // column of row weights
-	Group       string    `yaml:"group" json:"group,omitempty"`             // column that says which rows belong together
-	Drop        []string  `yaml:"drop" json:"drop,omitempty"`               // columns that are no features
-	Categorical []string  `yaml:"categorical" json:"categorical,omitempty"` // features that are categories, whatever they look like
-	Numeric     []string  `yaml:"numeric" json:"numeric,omitempty"`         // features that are numbers, whatever they look like
-	Missing     Tokens    `yaml:"missing" json:"missing"`                   // texts that stand for a missing value
-	CSV         CSVSpec   `yaml:"csv" json:"csv"`
-	MaxBin      int       `yaml:"max_bin" json:"max_bin"` // bins of a feature, that of missing values among them
-	Split       SplitSpec `yaml:"split" json:"split"`
-	Sample      int       `yaml:"sample" json:"sample"`                             // held-out rows to keep with raw values
-	BinRows     int       `yaml:"sample_rows_for_bins" json:"sample_rows_for_bins"` // rows of train to make bins from
+	Name        string     `yaml:"name" json:"name"`
+	Source      string     `yaml:"source" json:"-"` // file, glob or folder, local or gs://
+	Label       LabelSpec  `yaml:"label" json:"label"`
+	Weight      string     `yaml:"weight" json:"weight,omitempty"`           // column of row weights
+	Group       string     `yaml:"group" json:"group,omitempty"`             // column that says which rows belong together
+	Drop        []string   `yaml:"drop" json:"drop,omitempty"`               // columns that are no features
+	Categorical []string   `yaml:"categorical" json:"categorical,omitempty"` // features that are categories, whatever they look like
+	Numeric     []string   `yaml:"numeric" json:"numeric,omitempty"`         // features that are numbers, whatever they look like
+	Missing     Tokens     `yaml:"missing" json:"missing"`                   // texts that stand for a missing value
+	CSV         CSVSpec    `yaml:"csv" json:"csv"`
+	MaxBin      int        `yaml:"max_bin" json:"max_bin"` // bins of a feature, that of missing values among them
+	Split       SplitSpec  `yaml:"split" json:"split"`
+	Sample      SampleSpec `yaml:"sample" json:"sample"`                             // held-out rows to keep with raw values; share of negative rows
+	BinRows     int        `yaml:"sample_rows_for_bins" json:"sample_rows_for_bins"` // rows of train to make bins from
+
+	Encodings EncodingsSpec `yaml:"encodings" json:"encodings"`
+	Derive    DeriveSpec    `yaml:"derive" json:"derive,omitempty"` // of columns of times, what becomes a feature of its own
 
 	doc *strictyaml.Document
 }
@@ -179,7 +182,8 @@ func (s *Spec) Errorf(path, format string, args ...any) error {
 
 // ParseSpec reads a dataset.yaml, fills in defaults and checks it. Errors are *strictyaml.Error.
 func ParseSpec(file string, data []byte) (*Spec, error) {
-	s := &Spec{MaxBin: MaxBins, Sample: DefaultSample, BinRows: DefaultBinRows}
+	s := &Spec{MaxBin: MaxBins, Sample: SampleSpec{Rows: DefaultSample}, BinRows: DefaultBinRows,
+		Encodings: EncodingsSpec{Levels: DefaultLevels, Rows: DefaultEncodingRows}}
 	doc, err := strictyaml.Decode(file, data, s)
 	if err != nil {
 		return nil, err
@@ -188,7 +192,7 @@ func ParseSpec(file string, data []byte) (*Spec, error) {
 	if !doc.Has("missing") {
 		s.Missing = DefaultMissing()
 	}
-	for _, check := range []func() error{s.checkColumns, s.checkLabel, s.checkSplit, s.checkNumbers} {
+	for _, check := range []func() error{s.checkColumns, s.checkLabel, s.checkSplit, s.checkNumbers, s.checkEncodings} {
 		if err := check(); err != nil {
 			return nil, err
 		}

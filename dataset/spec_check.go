@@ -176,8 +176,17 @@ func (s *Spec) checkNumbers() error {
 	if s.MaxBin < 2 || s.MaxBin > MaxBins {
 		return s.Errorf("max_bin", "max_bin is %d: use 2 to %d", s.MaxBin, MaxBins)
 	}
-	if s.Sample < 1 || s.Sample > MaxSample {
-		return s.Errorf("sample", "sample is %d: use 1 to %d", s.Sample, MaxSample)
+	if n := s.Sample.Rows; n < 1 || n > MaxSample {
+		return s.Errorf("sample", "sample is %d: use 1 to %d", n, MaxSample)
+	}
+	if share := s.Sample.Negatives; !(share >= 0 && share <= 1) || s.doc.Has("sample.negatives") && share == 0 {
+		return s.Errorf("sample.negatives", "negatives is %v: use a share above 0, up to 1", share)
+	}
+	if s.Sample.Negatives > 0 && s.Label.Kind == Regression {
+		return s.Errorf("sample.negatives", "a regression has no negative rows")
+	}
+	if s.Sample.Negatives == 1 {
+		s.Sample.Negatives = 0 // all of them
 	}
 	if s.BinRows < 100 || s.BinRows > 10_000_000 {
 		return s.Errorf("sample_rows_for_bins", "sample_rows_for_bins is %d: use 100 to 10000000", s.BinRows)

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"coppice/strictyaml"
 )
@@ -23,8 +24,17 @@ missing: ["", NA, null, 999]
 csv: {delimiter: "\t", header: false, quote: none}
 max_bin: 63
 split: {by: hash, key: user_id, train: 0.7, valid: 0.1, calib: 0.1, test: 0.1}
-sample: 1000
+sample: {rows: 1000, negatives: 0.1}
 sample_rows_for_bins: 5000
+encodings:
+  columns: {site: rate, ad: [rate, count, recency]}
+  keys: [[site, ad], [zip~, ts.hour]]
+  budget: 0
+  back_off: {campaign_id: advertiser_id}
+  order: {column: ts, delay: 36h}
+  levels: 1000000
+  sample_rows: 50000
+derive: {ts: [hour, weekday]}
 `))
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +45,13 @@ sample_rows_for_bins: 5000
 		Weight: "w", Group: "user_id", Drop: []string{"session_id"}, Categorical: []string{"campaign_id", "webpage_id"}, Numeric: []string{"zip"},
 		Missing: Tokens{"", "NA", "null", "999"}, CSV: CSVSpec{"\t", &header, "none"}, MaxBin: 63,
 		Split:  SplitSpec{By: "hash", Key: "user_id", Train: Portion{Share: 0.7}, Valid: Portion{Share: 0.1}, Calib: Portion{Share: 0.1}, Test: Portion{Share: 0.1}},
-		Sample: 1000, BinRows: 5000, doc: s.doc,
+		Sample: SampleSpec{Rows: 1000, Negatives: 0.1}, BinRows: 5000, doc: s.doc,
+		Encodings: EncodingsSpec{
+			Columns: map[string]ColumnEncodings{"site": {"rate"}, "ad": {"rate", "count", "recency"}},
+			Keys:    []KeySpec{{"site", "ad"}, {"zip~", "ts.hour"}}, Budget: new(int), BackOff: BackOffSpec{"campaign_id": "advertiser_id"},
+			Order: OrderSpec{By: "time", Column: "ts", Delay: Duration(36 * time.Hour)}, Levels: 1_000_000, Rows: 50_000,
+		},
+		Derive: DeriveSpec{"ts": {"hour", "weekday"}},
 	}
 	if !reflect.DeepEqual(s, want) {
 		t.Errorf("got\n%+v\nwant\n%+v", s, want)
@@ -52,7 +68,7 @@ func TestParseSpecDefaultsAndForms(t *testing.T) {
 		return s
 	}
 	s := parse("label: y\n")
-	if s.MaxBin != 255 || s.Sample != 50000 || s.BinRows != 200000 || !reflect.DeepEqual([]string(s.Missing), DefaultMissing()) || !s.CSV.HasHeader() || s.Split.By != "" {
+	if s.MaxBin != 255 || s.Sample.Rows != 50000 || s.BinRows != 200000 || !reflect.DeepEqual([]string(s.Missing), DefaultMissing()) || !s.CSV.HasHeader() || s.Split.By != "" {
 		t.Errorf("defaults: %+v", s)
 	}
 	if s := parse("label: {column: y, positive: yes, negative: 0}\nmissing: []\n"); *s.Label.Positive != "yes" || *s.Label.Negative != "0" || len(s.Missing) != 0 {

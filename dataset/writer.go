@@ -57,7 +57,7 @@ func (w *Writer) create() error {
 		f := &splitFiles{
 			rowsAt:    newLayout(rowFields(len(features)), nil, rows, nil),
 			columnsAt: newLayout(columnFields(features), nil, rows, nil),
-			targetsAt: newLayout(targetFields(w.m.Weight != "", w.m.Group != ""), nil, rows, nil),
+			targetsAt: newLayout(targetFields(w.m.HasWeights(), w.m.Group != ""), nil, rows, nil),
 		}
 		w.splits[s.Name] = f
 		if err := os.Mkdir(filepath.Join(w.dir, s.Name), 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -117,12 +117,24 @@ func (w *Writer) WriteColumn(split string, feature, first int, bins []byte) erro
 	return writePart(f.columns, f.columnsAt.columns[feature].data, int64(first), bins)
 }
 
+// ReadColumn reads bins of one feature that have been written, from row first of the split on.
+func (w *Writer) ReadColumn(split string, feature, first, rows int) ([]byte, error) {
+	f := w.splits[split]
+	place := f.columnsAt.columns[feature].data
+	if first < 0 || rows < 0 || int64(first+rows) > place.n {
+		return nil, fmt.Errorf("read %s: rows %d to %d of %d", f.columns.Name(), first, first+rows, place.n)
+	}
+	bins := make([]byte, rows)
+	_, err := f.columns.ReadAt(bins, place.off+int64(first))
+	return bins, err
+}
+
 // WriteTargets writes targets from row first of the split on. Weight and Group must be as long as Label where the dataset
 // has them.
 func (w *Writer) WriteTargets(split string, first int, t Targets) error {
 	f := w.splits[split]
 	parts := [][]byte{encodeFloats(t.Label)}
-	if w.m.Weight != "" {
+	if w.m.HasWeights() {
 		parts = append(parts, encodeFloats(t.Weight))
 	}
 	if w.m.Group != "" {
@@ -204,7 +216,7 @@ func (w *Writer) Finish(ctx context.Context, threads int, progress func(done, to
 			return err
 		}
 	}
-	w.m.Format, w.m.Files = FormatVersion, w.files
+	w.m.Format, w.m.Files = w.m.format(), w.files
 	version, err := w.m.ContentVersion()
 	if err != nil {
 		return err

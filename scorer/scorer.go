@@ -15,16 +15,17 @@ import (
 	"coppice/registry"
 )
 
-// Files of a version in the registry. The aggregator writes them all; a scorer needs the first three, a regression's has
+// Files of a version in the registry. The aggregator writes them all; a scorer needs the first four, a regression's has
 // no calibrator.
 const (
-	FileModel      = "model.txt"       // LightGBM text
-	FileFeatures   = "features.json"   // dataset.Encoding
-	FileCalibrator = "calibrator.json" // calibrate.Calibrator
-	FilePlan       = "plan.json"       // sweep.Plan
-	FileResult     = "result.json"     // sweep.Result of the winner
-	FileDataset    = "dataset.json"    // dataset.Manifest
-	FileReport     = "report.json"     // what was measured
+	FileModel      = "model.txt"        // LightGBM text
+	FileFeatures   = "features.json"    // dataset.Encoding
+	FileCalibrator = "calibrator.json"  // calibrate.Calibrator
+	FileLevels     = dataset.LevelsFile // dataset.Levels, where features are statistics of levels
+	FilePlan       = "plan.json"        // sweep.Plan
+	FileResult     = "result.json"      // sweep.Result of the winner
+	FileDataset    = "dataset.json"     // dataset.Manifest
+	FileReport     = "report.json"      // what was measured
 )
 
 // Scorer predicts. It does not change and may be used from any goroutine.
@@ -32,7 +33,11 @@ type Scorer struct {
 	Model      *gbt.Model
 	Calibrator *calibrate.Calibrator // nil where predictions are not probabilities
 	encoder    *ingest.Encoder
+	levels     *dataset.Levels
 }
+
+// Close lets go of mapped memory. The scorer must not be used after it.
+func (s *Scorer) Close() error { return s.levels.Close() }
 
 // UnfitError is a version that cannot predict: a file of it is missing, damaged or of another kind.
 type UnfitError struct {
@@ -48,16 +53,38 @@ func (e *UnfitError) Error() string {
 // Unwrap gives the cause.
 func (e *UnfitError) Unwrap() error { return e.Err }
 
-// New makes a scorer of its parts. calibrator may be nil.
-func New(m *gbt.Model, calibrator *calibrate.Calibrator, features *dataset.Encoding) (*Scorer, error) {
+// New makes a scorer of its parts. calibrator may be nil, and levels where the encoding has none; the scorer closes them.
+func New(m *gbt.Model, calibrator *calibrate.Calibrator, features *dataset.Encoding, levels *dataset.Levels) (*Scorer, error) {
 	if m.Features() != len(features.Features) {
 		return nil, fmt.Errorf("the model has %d features, its encoding %d", m.Features(), len(features.Features))
 	}
-	return &Scorer{Model: m, Calibrator: calibrator, encoder: ingest.NewEncoder(features)}, nil
+	encoder, err := ingest.NewEncoder(features, levels)
+	if err != nil {
+		return nil, err
+	}
+	return &Scorer{Model: m, Calibrator: calibrator, encoder: encoder, levels: levels}, nil
 }
 
 // Open reads a version. What is wrong with the version itself is an *UnfitError, anything else an error of storage.
 func Open(ctx context.Context, r *registry.Registry, v registry.Version) (*Scorer, error) {
+	return open(ctx, r, v, func(e *dataset.Encoding) (*dataset.Levels, error) {
+		if _, ok := v.File(FileLevels); !ok {
+			return nil, nil
+		}
+		data, err := r.ReadFile(ctx, v, FileLevels)
+		if err != nil {
+			return nil, err
+		}
+		return dataset.ReadLevels(data, e.Tables)
+	})
+}
+
+// OpenMapped is Open, which maps the version's levels from a file in the folder cache. The scorer must be closed.
+func OpenMapped(ctx context.Context, r *registry.Registry, v registry.Version, cache string) (*Scorer, error) {
+	return open(ctx, r, v, func(e *dataset.Encoding) (*dataset.Levels, error) { return mapLevels(ctx, r, v, cache, e) })
+}
+
+func open(ctx context.Context, r *registry.Registry, v registry.Version, openLevels func(*dataset.Encoding) (*dataset.Levels, error)) (*Scorer, error) {
 	unfit := func(err error) error { return &UnfitError{v.Model, v.Number, err} }
 	files := map[string][]byte{}
 	for _, name := range []string{FileModel, FileFeatures, FileCalibrator} {
@@ -65,13 +92,8 @@ func Open(ctx context.Context, r *registry.Registry, v registry.Version) (*Score
 			continue
 		}
 		data, err := r.ReadFile(ctx, v, name)
-		var corrupt *registry.CorruptError
-		var absent *registry.NotFoundError
-		if errors.As(err, &corrupt) || errors.As(err, &absent) {
-			return nil, unfit(err)
-		}
 		if err != nil {
-			return nil, err
+			return nil, damage(err, unfit)
 		}
 		files[name] = data
 	}
@@ -89,11 +111,26 @@ func Open(ctx context.Context, r *registry.Registry, v registry.Version) (*Score
 			return nil, unfit(err)
 		}
 	}
-	s, err := New(m, c, features)
+
+	levels, err := openLevels(features)
 	if err != nil {
-		return nil, unfit(err)
+		return nil, damage(err, unfit)
+	}
+	s, err := New(m, c, features, levels)
+	if err != nil {
+		return nil, unfit(errors.Join(err, levels.Close()))
 	}
 	return s, nil
+}
+
+// damage tells errors about a version's files from those of storage.
+func damage(err error, unfit func(error) error) error {
+	for _, kind := range []any{new(*registry.CorruptError), new(*registry.NotFoundError), new(*dataset.FormatError)} {
+		if errors.As(err, kind) {
+			return unfit(err)
+		}
+	}
+	return err
 }
 
 // Columns are the names of the columns that a row must have.

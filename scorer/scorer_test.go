@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -49,7 +51,11 @@ func files(t *testing.T) map[string][]byte {
 	if _, err := trained.Model.WriteTo(&model); err != nil {
 		t.Fatal(err)
 	}
-	out := map[string][]byte{scorer.FileModel: model.Bytes()}
+	levels, err := os.ReadFile(filepath.Join(dir, dataset.LevelsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string][]byte{scorer.FileModel: model.Bytes(), scorer.FileLevels: levels}
 	for name, v := range map[string]any{scorer.FileFeatures: m.Encoding(), scorer.FileCalibrator: choice.Calibrator} {
 		if out[name], err = json.Marshal(v); err != nil {
 			t.Fatal(err)
@@ -100,7 +106,7 @@ func TestPartsThatDoNotFit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := scorer.New(m, nil, &dataset.Encoding{}); err == nil {
+	if _, err := scorer.New(m, nil, &dataset.Encoding{}, nil); err == nil {
 		t.Error("a model with features was given none")
 	}
 }

@@ -73,6 +73,9 @@ func (a *axis) greatest(key uint64) float64 {
 	return fromOrdered(key<<a.shift | (1<<a.shift - 1))
 }
 
+// least is the least number that a granule holds.
+func (a *axis) least(key uint64) float64 { return fromOrdered(key << a.shift) }
+
 // nearest is the cut, from lo to hi, before which the share of the rows is nearest to the wanted one. A cut is the number
 // of granules before it.
 func nearest(granules []granule, wanted float64, lo, hi int) int {

@@ -251,7 +251,7 @@ func TestLongTextsAreOthers(t *testing.T) {
 	for i := range 600 {
 		fmt.Fprintf(&b, "%d,%s,%s%03d\n", i%2, []string{long, long + "y", "short"}[i%3], long, i)
 	}
-	s := mustStage(t, "label: y\n", b.String())
+	s := mustStage(t, "label: y\nencodings: none\n", b.String())
 	if f := s.feature(t, "s"); len(f.Categories) != 2 || f.Categories[0] != "short" || f.Categories[1] != long || f.OtherBin != 2 {
 		t.Errorf("%d categories, other_bin %d", len(f.Categories), f.OtherBin)
 	}

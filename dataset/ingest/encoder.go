@@ -3,39 +3,54 @@ package ingest
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"coppice/dataset"
+	"coppice/dataset/encode"
 )
 
 // Encoder turns raw rows into the values that a model was trained on, by exactly the rules that staged its dataset. It is
 // made of what goes into the registry with every model, and may be used from several goroutines.
 type Encoder struct {
-	coders []*coder
+	encoding *dataset.Encoding
+	levels   *dataset.Levels
+	tokens   *tokens
+	inputs   []string
+	coders   []*coder // of features that are a column, or more categories of one; else nil
 }
 
-// NewEncoder makes the encoder of a dataset's features (dataset.Manifest.Encoding) or of a model's (features.json).
-func NewEncoder(e *dataset.Encoding) *Encoder {
-	enc := &Encoder{}
-	t := newTokens(e.Missing)
+// NewEncoder makes the encoder of a dataset's features (dataset.Manifest.Encoding) or of a model's (features.json). levels are those
+// of its tables, and nil where it has none; they must stay open as long as the encoder is used.
+func NewEncoder(e *dataset.Encoding, levels *dataset.Levels) (*Encoder, error) {
+	have, want := 0, 0
+	if levels != nil {
+		have = levels.Len()
+	}
+	if n := len(e.Tables); n > 0 {
+		want = e.Tables[n-1].First + e.Tables[n-1].Levels
+	}
+	if have != want {
+		return nil, fmt.Errorf("%d levels where the features' tables have %d", have, want)
+	}
+	enc := &Encoder{encoding: e, levels: levels, tokens: newTokens(e.Missing), inputs: e.Inputs(), coders: make([]*coder, len(e.Features))}
 	for i := range e.Features {
-		enc.coders = append(enc.coders, newCoder(&e.Features[i], t))
+		if f := &e.Features[i]; f.From == nil || f.From.What == dataset.DeriveLevels {
+			enc.coders[i] = newCoder(f, enc.tokens)
+		}
 	}
-	return enc
+	return enc, nil
 }
 
-// Columns are the names of the features, in the order of the model values: what to ask Table.Read for.
-func (e *Encoder) Columns() []string {
-	names := make([]string, len(e.coders))
-	for i, c := range e.coders {
-		names[i] = c.feature.Name
-	}
-	return names
-}
+// Columns are the names of the columns that the features are made of: what to ask Table.Read for.
+func (e *Encoder) Columns() []string { return e.inputs }
+
+// Features is how many model values a row has.
+func (e *Encoder) Features() int { return len(e.coders) }
 
 // Encode gives the model values of a batch, row by row: b.Rows x features, in the memory of out where it suffices. A model
 // value is: of a numeric feature the number (NaN when missing, infinities clamped to what a float64 holds), of a time
-// seconds since 1970, of a category its bin. The batch's columns are found by name; more than are needed do not matter, and
-// one that is missing or cannot be read as its feature is a *TableError.
+// seconds since 1970, of a category its bin, of a derived feature what FORMAT.md says. The batch's columns are found by name; more
+// than are needed do not matter, and one that is missing or cannot be read as its feature is a *TableError.
 func (e *Encoder) Encode(b *Batch, out []float64) ([]float64, error) {
 	return e.encode(b.Rows, b.file, b.Column, func(row int, column, msg string) error { return b.errorAt(row, column, "%s", msg) }, out)
 }
@@ -50,10 +65,7 @@ func (e *Encoder) EncodeSample(s *dataset.Sample) ([]float64, error) {
 }
 
 func (e *Encoder) encode(rows int, file string, column func(string) *dataset.Values, place func(row int, column, msg string) error, out []float64) ([]float64, error) {
-	width := len(e.coders)
-	out = resize(out, rows*width)
-	for i, c := range e.coders {
-		name := c.feature.Name
+	for _, name := range e.inputs {
 		v := column(name)
 		if v == nil {
 			return nil, &TableError{File: file, Column: name, Msg: "the column is missing, and the model needs it"}
@@ -61,16 +73,163 @@ func (e *Encoder) encode(rows int, file string, column func(string) *dataset.Val
 		if v.Len() != rows {
 			return nil, &TableError{File: file, Column: name, Msg: fmt.Sprintf("%d values in %d rows", v.Len(), rows)}
 		}
-		if rows == 0 {
-			continue
+	}
+	width := len(e.coders)
+	out = resize(out, rows*width)
+	if rows == 0 {
+		return out, nil
+	}
+
+	look := lookup{e: e, rows: rows, column: column, slots: make([][]int32, len(e.encoding.Tables)), rates: make([][]float64, len(e.encoding.Tables))}
+	for i := range e.coders {
+		name, err := look.feature(i, out[i:], width)
+		var value *valueError
+		if errors.As(err, &value) {
+			return nil, place(value.at, name, value.msg)
 		}
-		if err := c.values(v, out[i:], width); err != nil {
-			var value *valueError
-			if errors.As(err, &value) {
-				return nil, place(value.at, name, value.msg)
-			}
+		if err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
+}
+
+// lookup is the encoding of some rows: levels that several features need are looked up once.
+type lookup struct {
+	e      *Encoder
+	rows   int
+	column func(string) *dataset.Values
+	slots  [][]int32   // of each table, where the rows' levels are; -1 where they are not
+	rates  [][]float64 // of each table
+}
+
+// feature writes the values of feature i to out[0], out[stride] ... An error about a value is about the column that it names.
+func (l *lookup) feature(i int, out []float64, stride int) (column string, err error) {
+	f := &l.e.encoding.Features[i]
+	if c := l.e.coders[i]; c != nil {
+		column = f.Name
+		if f.From != nil {
+			column = f.From.Of[0].Column
+		}
+		return column, c.values(l.column(column), out, stride)
+	}
+	switch what := f.From.What; what {
+	case dataset.DeriveHour, dataset.DeriveWeekday, dataset.DeriveAge:
+		return l.calendar(f.From, out, stride)
+	case dataset.DeriveRate:
+		rates, column, err := l.rate(f.From.Table)
+		for r, x := range rates {
+			out[r*stride] = x
+		}
+		return column, err
+	default:
+		slots, column, err := l.find(f.From.Table)
+		if err != nil || what == dataset.DeriveCount {
+			for r, at := range slots {
+				out[r*stride] = 0
+				if at >= 0 {
+					out[r*stride] = float64(l.e.levels.Rows[at])
+				}
+			}
+			return column, err
+		}
+		return l.recency(f.From, slots, out, stride)
+	}
+}
+
+// times reads a column of times as seconds since 1970, and one of numbers as it is.
+func (l *lookup) times(p dataset.Part) ([]float64, error) {
+	c := coder{feature: &dataset.Feature{Name: p.Column, Kind: p.Kind}, tokens: l.e.tokens}
+	numbers, _, err := c.numbers(l.column(p.Column), nil)
+	return numbers, err
+}
+
+// calendar writes what a clock and a calendar say of times.
+func (l *lookup) calendar(d *dataset.Derived, out []float64, stride int) (column string, err error) {
+	var times [2][]float64
+	for i, p := range d.Of {
+		if times[i], err = l.times(p); err != nil {
+			return p.Column, err
+		}
+	}
+	for r, t := range times[0] {
+		if d.What == dataset.DeriveAge {
+			out[r*stride] = age(t, times[1][r])
+		} else {
+			out[r*stride] = take(d.What, t)
+		}
+	}
+	return "", nil
+}
+
+// recency writes how long ago the levels were last seen.
+func (l *lookup) recency(d *dataset.Derived, slots []int32, out []float64, stride int) (column string, err error) {
+	now, err := l.times(d.Of[0])
+	for r, at := range slots {
+		out[r*stride] = math.NaN()
+		if at >= 0 && err == nil {
+			out[r*stride] = now[r] - l.e.levels.Last[at]
+		}
+	}
+	return d.Of[0].Column, err
+}
+
+// rate is the rates of the rows' levels in a table.
+func (l *lookup) rate(table int) (rates []float64, column string, err error) {
+	if l.rates[table] != nil {
+		return l.rates[table], "", nil
+	}
+	slots, column, err := l.find(table)
+	if err != nil {
+		return nil, column, err
+	}
+	t := &l.e.encoding.Tables[table]
+	var above []float64
+	if t.BackOff >= 0 {
+		if above, column, err = l.rate(t.BackOff); err != nil {
+			return nil, column, err
+		}
+	}
+	rates = make([]float64, l.rows)
+	for r, at := range slots {
+		sum, n, prior := 0.0, 0.0, t.Prior
+		if at >= 0 {
+			sum, n = l.e.levels.Sum[at], l.e.levels.Seen(int(at))
+		}
+		if above != nil {
+			prior = above[r]
+		}
+		rates[r] = t.Rate(sum, n, prior)
+	}
+	l.rates[table] = rates
+	return rates, "", nil
+}
+
+// find is where the rows' levels are in the levels of a table.
+func (l *lookup) find(table int) (slots []int32, column string, err error) {
+	if l.slots[table] != nil {
+		return l.slots[table], "", nil
+	}
+	t := &l.e.encoding.Tables[table]
+	levels, part := make([]uint64, l.rows), make([]uint64, l.rows)
+	for i := range levels {
+		levels[i] = encode.Level()
+	}
+	for _, p := range t.Of {
+		if err := newPartReader(p, l.e.tokens).hashes(l.column(p.Column), part); err != nil {
+			return nil, p.Column, err
+		}
+		for i, h := range part {
+			levels[i] = encode.Join(levels[i], h)
+		}
+	}
+	slots = make([]int32, l.rows)
+	for i, level := range levels {
+		slots[i] = -1
+		if at, ok := l.e.levels.Find(t, max(level, 1)); ok {
+			slots[i] = int32(at)
+		}
+	}
+	l.slots[table] = slots
+	return slots, "", nil
 }

@@ -26,7 +26,7 @@ func TestEncoderToleratesTypes(t *testing.T) {
 		{Name: "c", Kind: dataset.Categorical, Bins: 5, Categories: []string{"17", "true", "2017-07-02"}, MissingBin: 4, OtherBin: 3},
 		{Name: "o", Kind: dataset.Categorical, Bins: 2, Categories: []string{"17"}, MissingBin: -1, OtherBin: 1},
 	}
-	enc := NewEncoder(&dataset.Encoding{Features: features, Missing: []string{"", "NA", "-999"}})
+	enc := mustEncode(t, &dataset.Encoding{Features: features, Missing: []string{"", "NA", "-999"}}, nil)
 	if got := enc.Columns(); !slices.Equal(got, []string{"n", "t", "c", "o"}) {
 		t.Errorf("%q", got)
 	}
@@ -67,10 +67,10 @@ func TestEncoderToleratesTypes(t *testing.T) {
 
 // Numbers and truth values meet the categories that mean them, whatever the training table wrote.
 func TestCategoriesMeetTypedValues(t *testing.T) {
-	enc := NewEncoder(&dataset.Encoding{Features: []dataset.Feature{
+	enc := mustEncode(t, &dataset.Encoding{Features: []dataset.Feature{
 		{Name: "t", Kind: dataset.Categorical, Bins: 3, Categories: []string{"True", "FALSE"}, MissingBin: -1, OtherBin: 2},
 		{Name: "n", Kind: dataset.Categorical, Bins: 7, Categories: []string{"2", "1.0", "1", "0.50", "007", "2.0"}, MissingBin: -1, OtherBin: 6},
-	}, Missing: []string{""}})
+	}, Missing: []string{""}}, nil)
 	truths, ints := dataset.Values{Type: dataset.Bool, Int: []int64{1, 0, 1, 0, 1}}, dataset.Values{Type: dataset.Int, Int: []int64{1, 2, 7, 0, 1}}
 	for name, tc := range map[string]struct {
 		t, n dataset.Values
@@ -88,9 +88,9 @@ func TestCategoriesMeetTypedValues(t *testing.T) {
 }
 
 func TestEncoderErrors(t *testing.T) {
-	enc := NewEncoder(&dataset.Encoding{Features: []dataset.Feature{
+	enc := mustEncode(t, &dataset.Encoding{Features: []dataset.Feature{
 		{Name: "n", Kind: dataset.Numeric, Bins: 1, MissingBin: -1, OtherBin: -1}, {Name: "t", Kind: dataset.Temporal, Bins: 1, MissingBin: -1, OtherBin: -1},
-	}})
+	}}, nil)
 	times := text("2017-01-01", "2017-01-01")
 	for want, b := range map[string]*Batch{
 		`x.csv: column "t": the column is missing, and the model needs it`:               {Names: []string{"n"}, Columns: []dataset.Values{text("1", "2")}, Rows: 2},
@@ -170,7 +170,7 @@ func TestParquetAndCSVEncodeAlike(t *testing.T) {
 	}
 	checkEncoder(t, ps, []File{csvFile}, dataset.CSVSpec{})
 	var wg sync.WaitGroup
-	enc := NewEncoder(ps.Manifest.Encoding())
+	enc := mustEncode(t, ps.Manifest.Encoding(), ps.levels(t))
 	for range 4 {
 		wg.Go(func() {
 			if _, err := enc.EncodeSample(cs.sample(t)); err != nil {
@@ -196,7 +196,7 @@ func TestEncodeAnotherSample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := NewEncoder(e).EncodeSample(now.sample(t))
+	got, err := mustEncode(t, e, old.levels(t)).EncodeSample(now.sample(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,17 +214,17 @@ func TestSampleIsRaw(t *testing.T) {
 	}
 	s := mustStage(t, "label: y\nsplit: {by: column, column: part}\nsample: 2000\n", b.String())
 	sample := s.sample(t)
-	if sample.Split != "test" || len(sample.Row) != 2000 || !slices.Equal(sample.Names, []string{"x", "s"}) {
+	if sample.Split != "test" || len(sample.Row) != 2000 || !slices.Equal(sample.Names, []string{"s", "x"}) {
 		t.Fatalf("%s, %d rows, %q", sample.Split, len(sample.Row), sample.Names)
 	}
 	var tenths [10]int
 	for i, row := range sample.Row {
 		tenths[row/1000]++
 		source := int(row)*3 + 2
-		if got, want := sample.Columns[0].Text[i], fmt.Sprintf("%07.2f", float64(source%500)); got != want {
+		if got, want := sample.Column("x").Text[i], fmt.Sprintf("%07.2f", float64(source%500)); got != want {
 			t.Fatalf("row %d: %q, want %q", row, got, want)
 		}
-		if got := sample.Columns[1].Text[i]; got != " t 2" {
+		if got := sample.Column("s").Text[i]; got != " t 2" {
 			t.Fatalf("row %d: %q", row, got)
 		}
 	}
@@ -298,4 +298,14 @@ func TestFingerprint(t *testing.T) {
 	if _, err := os.Stat(filepath.Dir(a.Path)); err != nil {
 		t.Error(err)
 	}
+}
+
+// mustEncode is the encoder of features without statistics.
+func mustEncode(t *testing.T, e *dataset.Encoding, levels *dataset.Levels) *Encoder {
+	t.Helper()
+	enc, err := NewEncoder(e, levels)
+	if err != nil {
+		t.Fatalf("make an encoder of %d features: %v", len(e.Features), err)
+	}
+	return enc
 }

@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"coppice/dataset"
+	"coppice/dataset/encode"
 )
 
 // Seeds keep the uses of one hash apart, so that a row's split says nothing about its fold. FORMAT.md documents them:
@@ -12,25 +13,13 @@ const (
 	seedFold  = 0x666f6c64
 	seedBins  = 0x62696e73
 	seedTest  = 0x73616d706c65
+	seedThin  = 0x7468696e
 )
 
-// mix spreads the bits of x (the finalizer of splitmix64: Steele, Lea, Flood, Fast splittable pseudorandom number
-// generators, 2014). It maps different numbers to different numbers.
-func mix(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
-}
+func mix(x uint64) uint64 { return encode.Mix(x) }
 
 // hashText is FNV-1a of 64 bits, mixed.
-func hashText(s []byte) uint64 {
-	h := uint64(14695981039346656037)
-	for _, c := range s {
-		h = (h ^ uint64(c)) * 1099511628211
-	}
-	return mix(h)
-}
+func hashText(s []byte) uint64 { return mix(encode.FNV(s)) }
 
 // hashRow is the hash of a row of the whole table.
 func hashRow(row int64) uint64 { return mix(uint64(row) ^ seedRow<<32) }

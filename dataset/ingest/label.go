@@ -25,6 +25,7 @@ type labeler struct {
 	positives int64
 	negatives int64
 	missing   int64
+	thinned   int64            // negative rows left out because a share stands for all of them
 	absent    map[string]int64 // texts that stand for a missing label, as far as they are listed
 }
 
@@ -215,6 +216,8 @@ func (l *labeler) resolve() error {
 		l.info.Kind = dataset.Binary
 		l.positives, l.negatives = l.numbers[1], l.numbers[0]
 		return nil
+	case l.spec.Sample.Negatives > 0:
+		return l.spec.Errorf("sample.negatives", "label column %q holds %s: only of a label of two classes can negative rows be left out", column, listNumbers(l.numbers))
 	case l.info.Kind == dataset.Binary || len(l.numbers) <= maxListed:
 		return fail("holds %s, which is neither 0 and 1 nor a regression: say `label: {column: %s, positive: \"%v\"}`, `{column: %s, above: %v}` or `{column: %s, kind: regression}`",
 			listNumbers(l.numbers), column, greatest(l.numbers), column, smallest(l.numbers), column)

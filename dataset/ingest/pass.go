@@ -10,12 +10,14 @@ import (
 
 // pass is the second pass over a table: every row becomes bins, in the place that its split has for it.
 type pass struct {
-	survey *survey
-	table  *Table
-	m      *dataset.Manifest
-	w      *dataset.Writer
-	coders []*coder
-	sample *sampleTaker
+	survey     *survey
+	table      *Table
+	m          *dataset.Manifest
+	w          *dataset.Writer
+	columns    []int // of each coder, in a batch
+	coders     []*coder
+	statistics *statistics // nil where there are none
+	sample     *sampleTaker
 
 	splits  [4]*splitPart
 	labels  []float32   // of the present batch
@@ -38,14 +40,17 @@ type splitPart struct {
 	rowBins []uint8   // scratch
 }
 
-func newPass(s *survey, t *Table, m *dataset.Manifest, w *dataset.Writer, tok *tokens) *pass {
-	n := len(m.Features)
-	p := &pass{survey: s, table: t, m: m, w: w, bins: make([][]uint8, n), buffers: make([][]float64, n), errs: make([]error, n)}
-	for i := range m.Features {
-		p.coders = append(p.coders, newCoder(&m.Features[i], tok))
+func newPass(s *survey, t *Table, m *dataset.Manifest, w *dataset.Writer, d *design) *pass {
+	n := len(d.columns)
+	p := &pass{survey: s, table: t, m: m, w: w, columns: d.columns, bins: make([][]uint8, n), buffers: make([][]float64, n), errs: make([]error, n)}
+	for i := range n {
+		p.coders = append(p.coders, newCoder(&m.Features[i], s.tokens))
 	}
 	for i, name := range dataset.SplitNames() {
 		if rows, ok := m.FindSplit(name); ok {
+			if i == 0 {
+				rows.Rows /= d.copies
+			}
 			p.splits[i] = &splitPart{name: name, rows: rows.Rows, columns: make([][]uint8, n), mine: make([][]uint8, n)}
 		}
 	}
@@ -54,9 +59,9 @@ func newPass(s *survey, t *Table, m *dataset.Manifest, w *dataset.Writer, tok *t
 }
 
 // run reads the table again and writes all files but the manifest.
-func (p *pass) run(ctx context.Context, progress func(done, total int64)) error {
+func (p *pass) run(ctx context.Context, o Options) error {
 	s := p.survey
-	if err := p.table.read(ctx, s.roles.read, batchRows(len(s.roles.read)), p.write, progress); err != nil {
+	if err := p.table.read(ctx, s.roles.read, batchRows(len(s.roles.read)), p.write, o.progress(PhaseWrite)); err != nil {
 		return err
 	}
 	for i := range p.m.Splits {
@@ -69,6 +74,11 @@ func (p *pass) run(ctx context.Context, progress func(done, total int64)) error 
 	}
 	if err := p.checkTrain(); err != nil {
 		return err
+	}
+	if p.statistics != nil {
+		if err := p.statistics.finish(ctx, p.w, o); err != nil {
+			return err
+		}
 	}
 	return p.w.WriteSample(p.sample.finish())
 }
@@ -98,11 +108,16 @@ func (p *pass) checkTrain() error {
 // write puts one batch into the files.
 func (p *pass) write(b *Batch) error {
 	s := p.survey
-	if places := s.labels.presentIn(b, &b.Columns[s.roles.label]); places != nil {
+	label := &b.Columns[s.roles.label]
+	if places := s.labels.thin(b, label, s.labels.presentIn(b, label)); places != nil {
 		b = b.keep(places)
 	}
 	if b.Rows == 0 {
 		return nil
+	}
+	b, err := s.roles.derive(b)
+	if err != nil {
+		return err
 	}
 	if err := p.deal(b); err != nil {
 		return err
@@ -112,25 +127,35 @@ func (p *pass) write(b *Batch) error {
 	})
 	for i, err := range p.errs {
 		if err != nil {
-			return p.place(b, i, err)
+			return placeError(b, p.m.Features[i].Name, err)
 		}
 	}
-	for _, part := range p.splits {
-		if part == nil || len(part.places) == 0 {
-			continue
-		}
-		if err := p.writeRows(part); err != nil {
+	p.sample.takeAll(b, s.threads)
+	if p.statistics != nil {
+		if err := p.statistics.observe(b); err != nil {
 			return err
 		}
+	}
+	number := 0
+	for _, part := range p.splits {
+		if part == nil {
+			continue
+		}
+		if len(part.places) > 0 {
+			if err := p.writePart(part, number); err != nil {
+				return err
+			}
+		}
+		number++
 	}
 	return nil
 }
 
-// place says in which row of the source an encoding error is.
-func (p *pass) place(b *Batch, feature int, err error) error {
+// placeError says in which row of the source an encoding error is.
+func placeError(b *Batch, column string, err error) error {
 	var value *valueError
 	if errors.As(err, &value) {
-		return b.errorAt(value.at, p.m.Features[feature].Name, "%s; the table changed while it was read", value.msg)
+		return b.errorAt(value.at, column, "%s; the table changed while it was read", value.msg)
 	}
 	return err
 }
@@ -174,8 +199,12 @@ func (p *pass) deal(b *Batch) error {
 		part.places = append(part.places, int32(i))
 		part.targets.Label = append(part.targets.Label, y)
 		part.targets.Fold = append(part.targets.Fold, fold)
-		if weight != nil {
-			part.targets.Weight = append(part.targets.Weight, weightValues[i])
+		if p.m.HasWeights() {
+			w := float32(1)
+			if weight != nil {
+				w = weightValues[i]
+			}
+			part.targets.Weight = append(part.targets.Weight, p.standIn(where, y, w))
 		}
 		if group != nil {
 			part.targets.Group = append(part.targets.Group, groupHash)
@@ -186,6 +215,15 @@ func (p *pass) deal(b *Batch) error {
 		p.sample.choose(part)
 	}
 	return nil
+}
+
+// standIn is the weight of a row that may stand for others that were left out: outside train, where models learn from the rows as they
+// are.
+func (p *pass) standIn(split uint8, label, weight float32) float32 {
+	if p.m.Negatives > 0 && split > 0 && label == 0 {
+		return float32(float64(weight) / p.m.Negatives)
+	}
+	return weight
 }
 
 // add sums labels one after the other, compensating rounding (Neumaier, 1974), so that the mean depends neither on batches
@@ -204,14 +242,13 @@ func abs(x float64) float64 { return max(x, -x) }
 
 // writeColumn bins one feature of a batch and writes it into the columns of every split.
 func (p *pass) writeColumn(b *Batch, feature int) error {
-	raw := &b.Columns[p.survey.roles.features[feature].place]
+	raw := &b.Columns[p.columns[feature]]
 	bins := resize(p.bins[feature], b.Rows)
 	p.bins[feature] = bins
 	var err error
 	if p.buffers[feature], err = p.coders[feature].bins(raw, bins, p.buffers[feature]); err != nil {
 		return err
 	}
-	p.sample.take(feature, raw)
 	for _, part := range p.splits {
 		if part == nil || len(part.places) == 0 {
 			continue
@@ -232,7 +269,30 @@ func (p *pass) writeColumn(b *Batch, feature int) error {
 // tileRows is how many rows are transposed at once: a tile of some hundred features stays in the first-level cache.
 const tileRows = 128
 
-// writeRows writes the batch's rows of one split, and its targets.
+// writePart writes the batch's rows of one split. Where there are statistics to come, the rows cannot be written before these are there.
+func (p *pass) writePart(part *splitPart, number int) error {
+	n := len(part.places)
+	if p.statistics == nil {
+		if err := p.writeRows(part); err != nil {
+			return err
+		}
+	} else if err := p.statistics.add(number, part); err != nil {
+		return err
+	}
+	copies := 1
+	if part == p.splits[0] {
+		copies = p.m.Copies()
+	}
+	for number := range copies {
+		if err := p.w.WriteTargets(part.name, number*part.rows+part.next, part.targets); err != nil {
+			return err
+		}
+	}
+	part.next += n
+	return nil
+}
+
+// writeRows writes the features of the batch's rows of one split, row by row.
 func (p *pass) writeRows(part *splitPart) error {
 	width, n := len(p.bins), len(part.places)
 	part.rowBins = resize(part.rowBins, n*width)
@@ -240,12 +300,5 @@ func (p *pass) writeRows(part *splitPart) error {
 		from := tile * tileRows
 		transpose(part.columns, from, min(n-from, tileRows), part.rowBins[from*width:])
 	})
-	if err := p.w.WriteRows(part.name, part.next, part.rowBins); err != nil {
-		return err
-	}
-	if err := p.w.WriteTargets(part.name, part.next, part.targets); err != nil {
-		return err
-	}
-	part.next += n
-	return nil
+	return p.w.WriteRows(part.name, part.next, part.rowBins)
 }

@@ -27,19 +27,21 @@ func stageReal(t *testing.T, name, spec string) *staged {
 	return s
 }
 
-// kinds counts the features of each kind.
+// kinds counts the columns of each kind that are features.
 func (s *staged) kinds() string {
 	n := map[dataset.Kind]int{}
 	for _, f := range s.Manifest.Features {
-		n[f.Kind]++
+		if !f.IsDerived() {
+			n[f.Kind]++
+		}
 	}
-	return fmt.Sprintf("%d numeric, %d time, %d categorical", n[dataset.Numeric], n[dataset.Temporal], n[dataset.Categorical])
+	return fmt.Sprintf("%d numeric, %d time, %d categorical, %d tables", n[dataset.Numeric], n[dataset.Temporal], n[dataset.Categorical], len(s.Manifest.Tables))
 }
 
 func (s *staged) splits() string {
 	var parts []string
 	for _, split := range s.Manifest.Splits {
-		parts = append(parts, fmt.Sprintf("%s %d %.4f", split.Name, split.Rows, split.LabelMean))
+		parts = append(parts, fmt.Sprintf("%s %d %.4f", split.Name, s.Manifest.TableRows(split.Name), split.LabelMean))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -48,25 +50,27 @@ func TestRealTables(t *testing.T) {
 	const hash = "split: {by: hash, key: tailnum, train: 0.7, valid: 0.1, calib: 0.1, test: 0.1}\n"
 	for _, tc := range []struct{ name, spec, kinds, splits string }{
 		{"bank-additional-full.csv", "label: {column: y, positive: yes, negative: no}\ndrop: [duration]\nmissing: [unknown]\ncsv: {delimiter: \";\"}\n",
-			"9 numeric, 0 time, 10 categorical", "train 41188 0.1127"},
+			"9 numeric, 0 time, 10 categorical, 0 tables", "train 41188 0.1127"},
 		{"ads_criteo_10k.tsv", "label: c0\ncsv: {header: false}\n",
-			"13 numeric, 0 time, 26 categorical", "train 10000 0.2182"},
+			"13 numeric, 0 time, 7 categorical, 20 tables", "train 10000 0.2182"},
+		{"ads_criteo_10k.tsv", "label: c0\ncsv: {header: false}\nencodings: none\n",
+			"13 numeric, 0 time, 26 categorical, 0 tables", "train 10000 0.2182"},
 		{"ads_amexpert_display_60k.csv", "label: is_click\ndrop: [session_id]\ncategorical: [campaign_id, webpage_id, product_category_1]\nsplit: {by: time, column: DateTime, train: 0.7, valid: 0.1, calib: 0.1, test: 0.1}\n",
-			"7 numeric, 0 time, 5 categorical", "train 42156 0.0699, valid 6024 0.0632, calib 6029 0.0617, test 6019 0.0626"},
+			"7 numeric, 0 time, 5 categorical, 0 tables", "train 42156 0.0699, valid 6024 0.0632, calib 6029 0.0617, test 6019 0.0626"},
 		{"flight_delays_100k.csv", "label: target\nsplit: {by: column, column: split}\n",
-			"4 numeric, 0 time, 7 categorical", "train 75000 0.1904, valid 25000 0.1904"},
+			"4 numeric, 0 time, 3 categorical, 4 tables", "train 75000 0.1904, valid 25000 0.1904"},
 		{"nycflights13_337k.csv.gz", "label: {column: arr_delay, above: 15}\n" + hash,
-			"11 numeric, 0 time, 3 categorical", "train 235236 0.2385, valid 30068 0.2303, calib 31704 0.2348, test 30338 0.2357"},
+			"11 numeric, 0 time, 2 categorical, 1 tables", "train 235236 0.2385, valid 30068 0.2303, calib 31704 0.2348, test 30338 0.2357"},
 		{"kddcup99_10pct_494k.csv.gz", "label: {column: label, positive: normal.}\n",
-			"38 numeric, 0 time, 3 categorical", "train 494021 0.1969"},
+			"38 numeric, 0 time, 2 categorical, 1 tables", "train 494021 0.1969"},
 		{"parquet/duckdb_athletes_nulls.parquet", "label: {column: sex, positive: female}\n",
-			"6 numeric, 1 time, 4 categorical", "train 11538 0.4511"},
+			"6 numeric, 1 time, 1 categorical, 2 tables", "train 11538 0.4511"},
 		{"parquet/pyarrow4_green_tripdata_2022-01.parquet", "label: trip_distance\nsplit: {by: time, column: lpep_pickup_datetime, train: 0.7, test: 0.3}\ngroup: PULocationID\n",
-			"1 numeric, 1 time, 0 categorical", "train 43746 74.0409, test 18749 86.4329"},
+			"1 numeric, 1 time, 0 categorical, 0 tables", "train 43746 74.0409, test 18749 86.4329"},
 		{"parquet/spark_taxi_tour_table_train_simple.snappy.parquet", "label: {column: trip_duration, kind: regression}\ndrop: [id]\n",
-			"6 numeric, 2 time, 1 categorical", "train 10000 870.4606"},
+			"6 numeric, 2 time, 1 categorical, 0 tables", "train 10000 870.4606"},
 		{"parquet/spark_fengdian_flattenRequest_wide_nulls.parquet", "label: col_20\n",
-			"211 numeric, 1 time, 621 categorical", "train 996 128.3143"},
+			"211 numeric, 1 time, 618 categorical, 1 tables", "train 996 128.3143"},
 	} {
 		t.Run(filepath.Base(tc.name), func(t *testing.T) {
 			if strings.HasSuffix(tc.name, ".gz") && (raceEnabled || testing.Short()) {
@@ -81,6 +85,9 @@ func TestRealTables(t *testing.T) {
 			}
 			switch tc.name {
 			case "ads_criteo_10k.tsv":
+				if len(s.Manifest.Tables) > 0 {
+					break
+				}
 				if f := s.feature(t, "c30"); f.Categories[0] != "e5ba7672" || f.Counts[0] != 4304 {
 					t.Errorf("%q %d", f.Categories[:2], f.Counts[:2])
 				}
@@ -112,7 +119,7 @@ func TestRealWarnings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := codes(s); !slices.Equal(got, []string{"id_like session_id"}) {
+	if got := codes(s); !slices.Equal(got, []string{"dropped session_id", "id_like session_id"}) {
 		t.Errorf("%q", got)
 	}
 }

@@ -14,19 +14,24 @@ type roles struct {
 	weight   int
 	group    int
 	split    int
-	features []feature
+	order    int // of the time that statistics are ordered by
+	derivers []deriver
+	features []feature // those of the table, then derived ones
 }
 
 // feature is a column that becomes a feature.
 type feature struct {
-	place  int // in roles.read
+	place  int // in roles.read, or behind it
 	column Column
-	forced dataset.Kind // empty when the table decides
+	forced dataset.Kind     // empty when the table decides
+	from   *dataset.Derived // of a derived one
+	source int              // of a derived one, the place of the time that it is derived from
+	auto   bool             // nobody has asked for it
 }
 
 // assignRoles looks the spec's columns up in the table. Its errors point into the spec.
-func assignRoles(spec *dataset.Spec, t *Table) (*roles, error) {
-	r := &roles{weight: -1, group: -1, split: -1}
+func assignRoles(spec *dataset.Spec, t *Table, tok *tokens) (*roles, error) {
+	r := &roles{weight: -1, group: -1, split: -1, order: -1}
 	byName := map[string]Column{}
 	var names []string
 	for _, c := range t.Columns() {
@@ -68,19 +73,29 @@ func assignRoles(spec *dataset.Spec, t *Table) (*roles, error) {
 		place      *int
 	}{
 		{"label", spec.Label.Column, &r.label}, {"weight", spec.Weight, &r.weight}, {"group", spec.Group, &r.group},
-		{splitPath, spec.Split.Key + spec.Split.Column, &r.split},
+		{splitPath, spec.Split.Key + spec.Split.Column, &r.split}, {"encodings.order.column", spec.TimeColumn(), &r.order},
 	} {
 		var err error
 		if *role.place, err = use(role.path, role.name); err != nil {
 			return nil, err
 		}
 	}
-	return r, r.addFeatures(spec, t, need)
+	taken := slices.Clone(r.read)
+	if spec.Encodings.Order.Column != "" && spec.Encodings.Order.Column != spec.Split.Column { // a time is a feature, too
+		taken = slices.DeleteFunc(taken, func(name string) bool { return name == spec.Encodings.Order.Column })
+	}
+	if err := r.addDerivers(spec, tok, use); err != nil {
+		return nil, err
+	}
+	if err := r.addFeatures(spec, t, taken, need); err != nil {
+		return nil, err
+	}
+	r.features = append(r.features, r.derivedFeatures()...)
+	return r, nil
 }
 
 // addFeatures makes features of all columns that have no role and are not dropped.
-func (r *roles) addFeatures(spec *dataset.Spec, t *Table, need func(path, name string) error) error {
-	taken := slices.Clone(r.read)
+func (r *roles) addFeatures(spec *dataset.Spec, t *Table, taken []string, need func(path, name string) error) error {
 	for i, name := range spec.Drop {
 		if err := need(fmt.Sprintf("drop[%d]", i), name); err != nil {
 			return err
@@ -110,8 +125,12 @@ func (r *roles) addFeatures(spec *dataset.Spec, t *Table, need func(path, name s
 		if _, err := t.find(c.Name); err != nil {
 			return err
 		}
-		r.features = append(r.features, feature{place: len(r.read), column: c, forced: forced[c.Name]})
-		r.read = append(r.read, c.Name)
+		place := slices.Index(r.read, c.Name)
+		if place < 0 {
+			place = len(r.read)
+			r.read = append(r.read, c.Name)
+		}
+		r.features = append(r.features, feature{place: place, column: c, forced: forced[c.Name]})
 	}
 	if len(r.features) == 0 {
 		return spec.Errorf("drop", "no column of %s is left to be a feature", t.files[0].URI)
@@ -120,4 +139,13 @@ func (r *roles) addFeatures(spec *dataset.Spec, t *Table, need func(path, name s
 		return spec.Errorf("drop", "%d columns are left to be features; a dataset has at most %d", len(r.features), dataset.MaxFeatures)
 	}
 	return nil
+}
+
+// placesOf are the places of columns that are read.
+func (r *roles) placesOf(names []string) []int {
+	places := make([]int, len(names))
+	for i, name := range names {
+		places[i] = slices.Index(r.read, name)
+	}
+	return places
 }

@@ -14,15 +14,18 @@ type sampleTaker struct {
 	seen   int
 	chosen []chosen // of the present batch
 	sample *dataset.Sample
+	places []int // of the columns that are kept, in a batch
 	stores []store
 }
 
 func newSampleTaker(s *survey, m *dataset.Manifest) *sampleTaker {
 	last := m.Splits[len(m.Splits)-1] // test if there is one: splits are in order
-	t := &sampleTaker{split: last.Name, rows: last.Rows, want: min(s.spec.Sample, last.Rows), stores: make([]store, len(m.Features))}
+	rows := m.TableRows(last.Name)
+	t := &sampleTaker{split: last.Name, rows: rows, want: min(s.spec.Sample.Rows, rows), places: s.roles.placesOf(m.Encoding().Inputs())}
+	t.stores = make([]store, len(t.places))
 	t.sample = &dataset.Sample{Split: last.Name}
-	for i, f := range m.Features {
-		t.sample.Names = append(t.sample.Names, f.Name)
+	for i, place := range t.places {
+		t.sample.Names = append(t.sample.Names, s.roles.read[place])
 		t.stores[i].room = t.want
 	}
 	return t
@@ -41,9 +44,9 @@ func (t *sampleTaker) choose(part *splitPart) {
 	}
 }
 
-// take keeps one feature's values of the rows that choose picked.
-func (t *sampleTaker) take(feature int, v *dataset.Values) {
-	t.stores[feature].put(v, t.chosen)
+// takeAll keeps the values of the rows that choose picked.
+func (t *sampleTaker) takeAll(b *Batch, threads int) {
+	parallel(threads, len(t.places), func(i int) { t.stores[i].put(&b.Columns[t.places[i]], t.chosen) })
 }
 
 func (t *sampleTaker) finish() *dataset.Sample {

@@ -191,12 +191,18 @@ func (s *splitter) resolve(counts *[4]int64) error {
 	return nil
 }
 
+// axis is the rows at each time, of a split by time.
+func (s *splitter) axis() *axis {
+	if s.asTime != nil && s.asTime.rows > 0 {
+		return s.asTime
+	}
+	return s.asNumber
+}
+
 // resolveTime cuts the axis into splits, and each of them into folds.
 func (s *splitter) resolveTime(counts *[4]int64) error {
-	a := s.asNumber
-	if s.asTime != nil && s.asTime.rows > 0 {
-		a = s.asTime
-	} else {
+	a := s.axis()
+	if a != s.asTime {
 		s.asTime = nil
 	}
 	granules := a.sorted()

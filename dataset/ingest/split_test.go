@@ -218,7 +218,7 @@ func TestColumnSplit(t *testing.T) {
 	if got := fmt.Sprint(rowsOfSplits(t, s)); got != "map[calib:10 train:30]" {
 		t.Error(got)
 	}
-	if _, err := NewEncoder(s.Manifest.Encoding()).EncodeSample(s.sample(t)); err != nil || len(s.Manifest.Features) != 1 {
+	if _, err := mustEncode(t, s.Manifest.Encoding(), s.levels(t)).EncodeSample(s.sample(t)); err != nil || len(s.Manifest.Features) != 1 {
 		t.Error(s.Manifest.Features, err)
 	}
 }

@@ -9,12 +9,16 @@ import (
 	"runtime"
 
 	"coppice/dataset"
+	"coppice/dataset/encode"
 )
 
 // Options of Stage.
 type Options struct {
 	Threads  int            // goroutines that compute; all CPUs when 0. The result does not depend on it
 	Progress func(Progress) // told from one goroutine at a time; may be nil
+	// Learner is a small model that finds out which columns are worth taking together; without one, only those are that the spec
+	// asks for.
+	Learner encode.Learner
 }
 
 // Phase is a part of staging.
@@ -23,11 +27,13 @@ type Phase string
 // The phases of staging, in order.
 const (
 	PhaseSurvey   Phase = "survey"   // the first pass over the source
-	PhaseWrite    Phase = "write"    // the second
+	PhaseSearch   Phase = "search"   // for columns to take together; in keys
+	PhaseWrite    Phase = "write"    // the second pass
+	PhaseEncode   Phase = "encode"   // of ids, as statistics; in rows
 	PhaseChecksum Phase = "checksum" // over the files written
 )
 
-// Progress says how far a phase is, in bytes.
+// Progress says how far a phase is, in bytes where it says nothing else.
 type Progress struct {
 	Phase Phase
 	Done  int64
@@ -78,17 +84,56 @@ func stageInto(ctx context.Context, spec *dataset.Spec, files []File, dir string
 	if err != nil {
 		return nil, err
 	}
-	r, err := assignRoles(spec, t)
+	tok := newTokens(spec.Missing)
+	r, err := assignRoles(spec, t, tok)
 	if err != nil {
 		return nil, err
 	}
-	tok := newTokens(spec.Missing)
 	s := newSurvey(spec, r, tok, o.Threads)
 	if err := s.run(ctx, t, o.progress(PhaseSurvey)); err != nil {
 		return nil, err
 	}
+	m := s.manifest(files)
+	d, err := s.describe(ctx, m, o)
+	if err != nil {
+		return nil, err
+	}
+	w, err := dataset.NewWriter(dir, m)
+	if err != nil {
+		return nil, err
+	}
+	defer w.Close()
+	p := newPass(s, t, m, w, d)
+	if len(d.keys) > 0 {
+		p.statistics = newStatistics(s, m, d, dir, o)
+		defer p.statistics.close()
+	}
+	if err := p.run(ctx, o); err != nil {
+		return nil, err
+	}
+	m.About.Warnings = append(m.About.Warnings, splitWarnings(m)...)
+	return m, w.Finish(ctx, o.Threads, o.progress(PhaseChecksum))
+}
+
+// describe decides which features the dataset has, and puts them into the manifest. The sampled rows may go then.
+func (s *survey) describe(ctx context.Context, m *dataset.Manifest, o Options) (*design, error) {
+	columns, train, err := s.buildFeatures(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	d, err := s.design(ctx, columns, train, o)
+	if err != nil {
+		return nil, err
+	}
+	d.into(m, columns, s)
+	return d, nil
+}
+
+// manifest is what the survey says of the dataset, but for its features.
+func (s *survey) manifest(files []File) *dataset.Manifest {
+	spec := s.spec
 	m := &dataset.Manifest{Name: spec.Name, Missing: spec.Missing, MaxBin: spec.MaxBin, Label: s.labels.info, Weight: spec.Weight, Group: spec.Group,
-		Split: *s.splitter.rule, LeftOut: s.labels.missing}
+		Split: *s.splitter.rule, LeftOut: s.labels.missing, Negatives: spec.Sample.Negatives, Thinned: s.labels.thinned}
 	for i, n := range s.counts {
 		if n > 0 {
 			m.Splits = append(m.Splits, dataset.Rows{Name: dataset.SplitNames()[i], Rows: int(n)})
@@ -100,20 +145,7 @@ func stageInto(ctx context.Context, spec *dataset.Spec, files []File, dir string
 	if len(s.labels.absent) > 0 {
 		m.About.LeftOut = s.labels.absent
 	}
-	if err := s.buildFeatures(ctx, m); err != nil {
-		return nil, err
-	}
-	w, err := dataset.NewWriter(dir, m)
-	if err != nil {
-		return nil, err
-	}
-	defer w.Close()
-	p := newPass(s, t, m, w, tok)
-	if err := p.run(ctx, o.progress(PhaseWrite)); err != nil {
-		return nil, err
-	}
-	m.About.Warnings = append(m.About.Warnings, splitWarnings(m)...)
-	return m, w.Finish(ctx, o.Threads, o.progress(PhaseChecksum))
+	return m
 }
 
 func (o Options) progress(phase Phase) func(done, total int64) {
@@ -123,16 +155,16 @@ func (o Options) progress(phase Phase) func(done, total int64) {
 	return serial(func(done, total int64) { o.Progress(Progress{phase, done, total}) })
 }
 
-// buildFeatures makes bins of the sample, and looks for what a person should know about the columns.
-func (s *survey) buildFeatures(ctx context.Context, m *dataset.Manifest) error {
+// buildFeatures makes bins of the sample, and looks for what a person should know about the columns. Of the sample it gives what is
+// needed to find out what else can be made of them.
+func (s *survey) buildFeatures(ctx context.Context, m *dataset.Manifest) ([]sampledColumn, *trainSample, error) {
 	train, err := s.train()
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	n := len(s.columns)
 	m.BinRows = len(train.places)
-	m.Features = make([]dataset.Feature, n)
-	warnings, errs := make([][]dataset.Warning, n), make([]error, n)
+	columns, warnings, errs := make([]sampledColumn, n), make([][]dataset.Warning, n), make([]error, n)
 	texts := s.repackTexts(train)
 	scratch := make(chan *builder, s.threads)
 	for range s.threads {
@@ -144,23 +176,20 @@ func (s *survey) buildFeatures(ctx context.Context, m *dataset.Manifest) error {
 		}
 		use := <-scratch
 		defer func() { scratch <- use }()
-		c := s.columns[i]
 		sample := texts[i]
 		texts[i] = nil // let it go as soon as the feature is made, and so the numbers
 		if sample == nil {
-			raw := c.sample.finish(s.sampler.used())
+			raw := s.columns[i].sample.finish(s.sampler.used())
 			sample = use.gather(&raw, train.places)
 		}
-		f, err := c.build(s.spec, sample, use)
-		if err != nil {
-			errs[i] = err
-			return
+		columns[i], errs[i] = s.buildColumn(i, sample, use)
+		if errs[i] == nil {
+			warnings[i] = s.columns[i].warnings(columns[i].built, columns[i].bins, train, m.Label.Kind)
+			columns[i].numbers = nil
 		}
-		m.Features[i] = f.Feature
-		warnings[i] = c.warnings(f, sample, train, m.Label.Kind, use)
 	})
 	if err := firstOf(ctx.Err(), errs); err != nil {
-		return err
+		return nil, nil, err
 	}
 	if text := s.splitter.keyless(s.rows); text != "" {
 		m.About.Warnings = append(m.About.Warnings, dataset.Warning{Code: WarnKeyless, Column: s.spec.Split.Key, Text: text})
@@ -168,7 +197,41 @@ func (s *survey) buildFeatures(ctx context.Context, m *dataset.Manifest) error {
 	for _, w := range warnings {
 		m.About.Warnings = append(m.About.Warnings, w...)
 	}
-	return nil
+	return columns, train, nil
+}
+
+// buildColumn makes the feature of a column of the survey, and of its sampled values bins and levels.
+func (s *survey) buildColumn(i int, sample *dataset.Values, scratch *builder) (sampledColumn, error) {
+	c := s.columns[i]
+	f, err := c.build(s.spec, sample, scratch)
+	if err != nil {
+		return sampledColumn{}, err
+	}
+	out := sampledColumn{built: f, number: i, from: &c.feature, bins: make([]uint8, sample.Len())}
+	if c.levels != nil {
+		out.levels = c.levels.Levels(1)
+	}
+	coder := newCoder(&f.Feature, s.tokens)
+	if f.Kind == dataset.Categorical {
+		coder.categories(sample, out.bins)
+	} else {
+		coder.search.find(f.numbers, out.bins, coder.missing)
+	}
+
+	if s.spec.Encodings.Off || f.present == 0 || f.Kind != dataset.Categorical && !s.mayBeIDs(f) {
+		return out, nil
+	}
+	out.hashes = make([]uint64, min(sample.Len(), s.spec.Encodings.Rows))
+	part := dataset.Part{Column: f.Name, Kind: f.Kind}
+	if c.feature.from != nil {
+		part.Kind = dataset.Numeric // the sample holds hours and weekdays, not times
+	}
+	first := make([]int32, len(out.hashes))
+	for j := range first {
+		first[j] = int32(j)
+	}
+	some := gather(sample, first)
+	return out, newPartReader(part, s.tokens).hashes(&some, out.hashes)
 }
 
 // firstOf is the context's error, or the first of errs.

@@ -78,6 +78,17 @@ func (s *staged) feature(t testing.TB, name string) *dataset.Feature {
 	return nil
 }
 
+// levels are those of the dataset, closed with the test; nil where it has none.
+func (s *staged) levels(t testing.TB) *dataset.Levels {
+	t.Helper()
+	l, err := s.Levels()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
 func (s *staged) sample(t testing.TB) *dataset.Sample {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(s.dir, dataset.SampleFile))
@@ -139,7 +150,7 @@ var randomSpecs = map[string]string{
 
 // All columns are kept as features that are what they look like.
 func TestKinds(t *testing.T) {
-	s := mustStage(t, "label: y\ndrop: [part]\n", randomTable(1, 3000))
+	s := mustStage(t, "label: y\ndrop: [part]\nencodings: none\n", randomTable(1, 3000))
 	for name, want := range map[string]struct {
 		kind dataset.Kind
 		why  dataset.Why
@@ -255,7 +266,7 @@ func checkEncoder(t *testing.T, s *staged, files []File, csv dataset.CSVSpec) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	enc := NewEncoder(m.Encoding())
+	enc := mustEncode(t, m.Encoding(), s.levels(t))
 	checkSample(t, s, enc)
 	rows := 0
 	for _, split := range s.Splits {
@@ -273,12 +284,16 @@ func checkSample(t *testing.T, s *staged, enc *Encoder) {
 	width := len(features)
 	sample := s.sample(t)
 	split := s.Split(sample.Split)
+	train := sample.Split == "train"
 	values, err := enc.EncodeSample(sample)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, row := range sample.Row {
 		for j := range features {
+			if train && ofTable(&features[j]) {
+				continue // a row of train has not seen all rows of train
+			}
 			x := values[i*width+j]
 			if got, want := features[j].BinOfNumber(x), split.Columns[j][row]; got != want {
 				t.Fatalf("sampled row %d, %s: value %v in bin %d, staged in %d", row, features[j].Name, x, got, want)
@@ -296,15 +311,36 @@ func isNumber(text string, t *tokens) bool {
 	return err == nil && t.hasNumber(x)
 }
 
-// checkSource makes sure that every row of bins that the source has is there, as often as in the dataset.
+// ofTable reports whether a feature is a statistic of levels.
+func ofTable(f *dataset.Feature) bool { return f.From != nil && f.From.Table >= 0 }
+
+// checkSource makes sure that every row of bins that the source has is there, as often as in the dataset. Rows of train are compared
+// without statistics of levels, because each has only seen those before it.
 func checkSource(t *testing.T, s *staged, enc *Encoder, files []File, csv dataset.CSVSpec) {
 	t.Helper()
 	m := s.Manifest
 	width := len(m.Features)
-	counts := map[string]int{}
+	columns := func(bins []byte) string {
+		var some []byte
+		for j, b := range bins {
+			if !ofTable(&m.Features[j]) {
+				some = append(some, b)
+			}
+		}
+		return string(some)
+	}
+	counts, whole := map[string]int{}, map[string]int{}
 	for _, split := range s.Splits {
-		for r := range split.Rows {
-			counts[string(split.RowMajor[r*width:(r+1)*width])]++
+		rows := split.Rows
+		if split.Name == "train" {
+			rows /= m.Copies()
+		}
+		for r := range rows {
+			bins := split.RowMajor[r*width : (r+1)*width]
+			counts[columns(bins)]++
+			if split.Name != "train" {
+				whole[string(bins)]++
+			}
 		}
 	}
 	table, err := OpenTable(files, TableOptions{CSV: csv})
@@ -330,7 +366,8 @@ func checkSource(t *testing.T, s *staged, enc *Encoder, files []File, csv datase
 					return fmt.Errorf("the model value of %s is %v", m.Features[j].Name, x)
 				}
 			}
-			counts[string(bins)]--
+			counts[columns(bins)]--
+			whole[string(bins)]--
 		}
 		return nil
 	})
@@ -340,6 +377,11 @@ func checkSource(t *testing.T, s *staged, enc *Encoder, files []File, csv datase
 	for bins, n := range counts {
 		if n != 0 {
 			t.Fatalf("the row of bins %v is %d times more in the dataset than in the source", []byte(bins), n)
+		}
+	}
+	for bins, n := range whole {
+		if n > 0 {
+			t.Fatalf("the held-out row of bins %v is %d times more in the dataset than in the source", []byte(bins), n)
 		}
 	}
 	if unlabelled != m.LeftOut {

@@ -2,23 +2,29 @@ package ingest
 
 import (
 	"context"
+	"slices"
 
 	"coppice/dataset"
 )
 
 // survey is the first pass over a table: what the columns hold, how many rows go where, and a sample of train.
 type survey struct {
-	spec     *dataset.Spec
-	roles    *roles
-	threads  int
-	labels   *labeler
-	splitter *splitter
-	columns  []*columnSurvey
-	sampler  sampler
-	label    store // of the sampled rows
-	times    store // of the sampled rows, where the split is by time
-	numbers  []int64
-	chosen   []chosen // of the present batch
+	spec      *dataset.Spec
+	roles     *roles
+	threads   int
+	labels    *labeler
+	splitter  *splitter
+	columns   []*columnSurvey
+	sampler   sampler
+	label     store // of the sampled rows
+	times     store // of the sampled rows, where the split is by time
+	when      store // of the sampled rows, where statistics are ordered by another time
+	order     *axis // of all rows, where statistics are ordered by another time than the split
+	orders    []float64
+	orderType dataset.Type // of the column that statistics are ordered by
+	numbers   []int64
+	chosen    []chosen // of the present batch
+	tokens    *tokens
 
 	rows   int64    // with a label
 	counts [4]int64 // by split
@@ -28,9 +34,12 @@ type survey struct {
 const oversample = 4
 
 func newSurvey(spec *dataset.Spec, r *roles, tokens *tokens, threads int) *survey {
-	s := &survey{spec: spec, roles: r, threads: threads, labels: newLabeler(spec, tokens), splitter: newSplitter(spec, tokens)}
+	s := &survey{spec: spec, roles: r, threads: threads, labels: newLabeler(spec, tokens), splitter: newSplitter(spec, tokens), tokens: tokens}
 	for _, f := range r.features {
 		s.columns = append(s.columns, newColumnSurvey(f, tokens))
+	}
+	if r.order >= 0 && r.order != r.split && spec.OrderBy() == dataset.OrderTime {
+		s.order = newAxis(minGranules)
 	}
 	size := spec.BinRows
 	if spec.Split.By == dataset.SplitByTime {
@@ -76,11 +85,30 @@ func (s *survey) observe(b *Batch) error {
 	if err != nil {
 		return err
 	}
+	labelled := b.Rows
 	if places != nil {
+		labelled = len(places)
+	}
+	if places = s.labels.thin(b, label, places); places != nil {
+		s.labels.thinned += int64(labelled - len(places))
 		b = b.keep(places)
 	}
 	if b.Rows == 0 {
 		return nil
+	}
+	if b, err = s.roles.derive(b); err != nil {
+		return err
+	}
+	if s.roles.order >= 0 {
+		s.orderType = b.Columns[s.roles.order].Type
+	}
+	if s.order != nil {
+		if s.orders, err = s.orderTimes(b, s.orders); err != nil {
+			return err
+		}
+		for _, t := range s.orders {
+			s.order.add(t)
+		}
 	}
 	s.rows += int64(b.Rows)
 	if s.roles.weight >= 0 {
@@ -115,6 +143,9 @@ func (s *survey) observe(b *Batch) error {
 	if splits == nil {
 		s.times.put(split, sample)
 	}
+	if s.order != nil {
+		s.when.put(&b.Columns[s.roles.order], sample)
+	}
 	parallel(s.threads, len(s.columns), func(i int) {
 		s.columns[i].observe(b, &b.Columns[s.columns[i].feature.place], sample)
 	})
@@ -126,7 +157,16 @@ type trainSample struct {
 	places []int32
 	labels []float32
 	folds  []uint8
-	binary bool // labels are 0 and 1
+	times  []float64 // by which statistics are ordered, where they are by time
+	binary bool      // labels are 0 and 1
+}
+
+// days is how many days the sampled rows reach over.
+func (t *trainSample) days() float64 {
+	if len(t.times) == 0 {
+		return 0
+	}
+	return (slices.Max(t.times) - slices.Min(t.times)) / secondsPerDay
 }
 
 // train finds out which of the sampled rows are train, and lets the others go.
@@ -154,7 +194,21 @@ func (s *survey) train() (*trainSample, error) {
 		out.folds = append(out.folds, leakFold(s.numbers[i]))
 		out.labels = append(out.labels, y)
 	}
-	return out, nil
+	if s.spec.OrderBy() != dataset.OrderTime {
+		return out, nil
+	}
+
+	by := &times
+	if s.order != nil {
+		when := s.when.finish(n)
+		by = &when
+	}
+	place := s.roles.order
+	ordered := &Batch{Columns: make([]dataset.Values, place+1), Rows: len(out.places), rowNumbers: s.numbers}
+	ordered.Columns[place] = gather(by, out.places)
+	var err error
+	out.times, err = s.orderTimes(ordered, nil)
+	return out, err
 }
 
 // weights reads the weight column of a batch, appending to out.

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"coppice/dataset"
+	"coppice/dataset/encode"
 )
 
 // columnSurvey is what the first pass learns about one feature's column.
@@ -12,6 +13,10 @@ type columnSurvey struct {
 	feature feature
 	tokens  *tokens
 	sample  store
+
+	part   *partReader
+	hashes []uint64
+	levels *encode.Distinct // of a column that may be categorical; nil where nobody wants to know
 
 	missing int64
 	present int64
@@ -36,7 +41,7 @@ func (e *extent) add(x float64) {
 }
 
 func newColumnSurvey(f feature, t *tokens) *columnSurvey {
-	return &columnSurvey{feature: f, tokens: t, numbers: newExtent(), times: newExtent()}
+	return &columnSurvey{feature: f, tokens: t, numbers: newExtent(), times: newExtent(), levels: encode.NewDistinct()}
 }
 
 // observe looks at a batch's values and keeps those that were chosen for the sample.
@@ -50,9 +55,27 @@ func (s *columnSurvey) observe(b *Batch, v *dataset.Values, sample []chosen) {
 		s.observeInts(v)
 	}
 	if s.categorical() {
+		s.countLevels(v)
 		s.sample.longest = dataset.MaxCategory // longer ones are no categories, and need not be kept to be told apart
 	}
 	s.sample.put(v, sample)
+}
+
+// countLevels counts the levels of a batch.
+func (s *columnSurvey) countLevels(v *dataset.Values) {
+	if s.levels == nil {
+		return
+	}
+	if s.part == nil {
+		s.part = newPartReader(dataset.Part{Column: s.feature.column.Name, Kind: dataset.Categorical}, s.tokens)
+	}
+	s.hashes = resize(s.hashes, v.Len())
+	s.part.texts(v, s.hashes)
+	for _, h := range s.hashes {
+		if s.levels.Wants(h) {
+			s.levels.Add(h, 0, 1)
+		}
+	}
 }
 
 // categorical reports whether it is certain already that the column holds categories.
@@ -183,10 +206,11 @@ func (s *columnSurvey) kind() (dataset.Kind, dataset.Why, error) {
 // built is a feature, and what the sample says about it beside.
 type built struct {
 	dataset.Feature
-	different int       // values of the sample
-	present   int       // values of the sample that are not missing
-	whole     bool      // all numbers of the sample are whole
-	numbers   []float64 // of the sample, unless categorical
+	different int              // values of the sample
+	present   int              // values of the sample that are not missing
+	whole     bool             // all numbers of the sample are whole
+	numbers   []float64        // of the sample, unless categorical
+	second    *dataset.Feature // of a categorical column that is to have two bytes: the next categories
 }
 
 // builder is memory that building one feature after the other uses again.
@@ -194,7 +218,6 @@ type builder struct {
 	floats, numbers []float64
 	ints            []int64
 	null            []bool
-	bins            []uint8
 	counter         counter
 }
 
@@ -225,7 +248,10 @@ func (s *columnSurvey) build(spec *dataset.Spec, sample *dataset.Values, scratch
 	if kind == dataset.Numeric {
 		s.missing += s.nans
 	}
-	f := &built{Feature: dataset.Feature{Name: s.feature.column.Name, Kind: kind, Why: why, MissingBin: -1, OtherBin: -1, Missing: s.missing}}
+	f := &built{Feature: dataset.Feature{Name: s.feature.column.Name, Kind: kind, Why: why, MissingBin: -1, OtherBin: -1, Missing: s.missing, From: s.feature.from}}
+	if f.From != nil {
+		f.Why = dataset.WhyDerived
+	}
 	room := spec.MaxBin
 	if s.missing > 0 {
 		room--
@@ -239,6 +265,9 @@ func (s *columnSurvey) build(spec *dataset.Spec, sample *dataset.Values, scratch
 		f.Categories, f.Counts = mostFrequent(counts, room-1)
 		f.OtherBin = len(f.Categories)
 		f.Bins = f.OtherBin + 1
+		if spec.Encodings.Columns[f.Name].Has(dataset.EncodeLevels) {
+			f.second = s.nextLevels(f, counts, room-1)
+		}
 	} else if err := s.bound(f, sample, room, scratch); err != nil {
 		return nil, err
 	}
@@ -246,6 +275,26 @@ func (s *columnSurvey) build(spec *dataset.Spec, sample *dataset.Values, scratch
 		f.MissingBin, f.Bins = f.Bins, f.Bins+1
 	}
 	return f, nil
+}
+
+// nextLevels is the feature of the categories that a first one, of as many, has no place for; nil where it holds all.
+func (s *columnSurvey) nextLevels(first *built, counts map[string]int64, room int) *dataset.Feature {
+	for _, category := range first.Categories {
+		delete(counts, category)
+	}
+	part := dataset.Part{Column: first.Name, Kind: dataset.Categorical}
+	f := &dataset.Feature{Name: first.Name + ":" + string(dataset.DeriveLevels), Kind: dataset.Categorical, Why: dataset.WhyDerived, MissingBin: -1,
+		From: &dataset.Derived{What: dataset.DeriveLevels, Table: -1, Of: []dataset.Part{part}}, Missing: s.missing}
+	f.Categories, f.Counts = mostFrequent(counts, room)
+	f.OtherBin = len(f.Categories)
+	f.Bins = f.OtherBin + 1
+	if s.missing > 0 {
+		f.MissingBin, f.Bins = f.Bins, f.Bins+1
+	}
+	if len(f.Categories) == 0 {
+		return nil
+	}
+	return f
 }
 
 // bound makes the bins of a feature of numbers.

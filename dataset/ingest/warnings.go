@@ -18,6 +18,7 @@ const (
 	WarnKeyless     = "keyless"      // rows have no key to split by
 	WarnFewRows     = "few_rows"     // a split has too few rows to measure or learn much
 	WarnRateDiffers = "rate_differs" // a split's share of positive rows differs from train's
+	WarnDropped     = "dropped"      // a column became no feature, because nothing can be learnt of it
 )
 
 const (
@@ -29,7 +30,7 @@ const (
 )
 
 // warnings says what a person should know about one feature.
-func (s *columnSurvey) warnings(f *built, sample *dataset.Values, train *trainSample, label dataset.LabelKind, scratch *builder) []dataset.Warning {
+func (s *columnSurvey) warnings(f *built, bins []uint8, train *trainSample, label dataset.LabelKind) []dataset.Warning {
 	var out []dataset.Warning
 	warn := func(code, format string, args ...any) {
 		out = append(out, dataset.Warning{Code: code, Column: f.Name, Text: fmt.Sprintf(format, args...)})
@@ -46,16 +47,8 @@ func (s *columnSurvey) warnings(f *built, sample *dataset.Values, train *trainSa
 	if f.present >= idRows && idLike {
 		warn(WarnIDLike, "%d of %d sampled rows have a value of their own, as ids do; drop the column if it is one", f.different, f.present)
 	}
-	if len(train.labels) < leakRows {
+	if len(train.labels) < leakRows || s.feature.auto {
 		return out
-	}
-	c := newCoder(&f.Feature, s.tokens)
-	bins := resize(scratch.bins, sample.Len())
-	scratch.bins = bins
-	if f.Kind == dataset.Categorical {
-		c.categories(sample, bins)
-	} else {
-		c.search.find(f.numbers, bins, c.missing)
 	}
 	if label == dataset.Binary {
 		if auc := fold(bins, train).auc(); auc >= leakScore {
@@ -198,17 +191,19 @@ func (f *folded) r2() float64 {
 func splitWarnings(m *dataset.Manifest) []dataset.Warning {
 	var out []dataset.Warning
 	train := m.Splits[0]
+	trainRows := float64(m.TableRows(train.Name))
 	for _, s := range m.Splits {
-		if s.Rows < fewRows {
-			out = append(out, dataset.Warning{Code: WarnFewRows, Text: fmt.Sprintf("%s has only %d rows", s.Name, s.Rows)})
+		rows := m.TableRows(s.Name)
+		if rows < fewRows {
+			out = append(out, dataset.Warning{Code: WarnFewRows, Text: fmt.Sprintf("%s has only %d rows", s.Name, rows)})
 		}
 		if m.Label.Kind != dataset.Binary {
 			continue
 		}
 		// Half as much again or a third less, and more than chance (4 standard errors) would do.
 		ratio := s.LabelMean / train.LabelMean
-		pooled := (s.LabelMean*float64(s.Rows) + train.LabelMean*float64(train.Rows)) / float64(s.Rows+train.Rows)
-		chance := math.Sqrt(pooled * (1 - pooled) * (1/float64(s.Rows) + 1/float64(train.Rows)))
+		pooled := (s.LabelMean*float64(rows) + train.LabelMean*trainRows) / (float64(rows) + trainRows)
+		chance := math.Sqrt(pooled * (1 - pooled) * (1/float64(rows) + 1/trainRows))
 		if (ratio > 1.5 || ratio < 1/1.5) && math.Abs(s.LabelMean-train.LabelMean) > 4*chance {
 			out = append(out, dataset.Warning{Code: WarnRateDiffers,
 				Text: fmt.Sprintf("%.3g %% of the rows of %s are positive, but %.3g %% of train's", 100*s.LabelMean, s.Name, 100*train.LabelMean)})

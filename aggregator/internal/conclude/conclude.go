@@ -143,8 +143,12 @@ func (a *Aggregator) register(ctx context.Context, k *known, w *winner, h *holdo
 	p := k.plan
 	ref := p.Dataset.Name + "@" + p.Dataset.Version
 	files := map[string][]byte{scorer.FileModel: w.model, scorer.FilePlan: k.planText, scorer.FileDataset: h.manifestText}
+	encoding, levels := scorer.Compact(w.trees, h.manifest.Encoding(), h.levels)
+	if levels != nil {
+		files[scorer.FileLevels] = levels.Encode()
+	}
 	for name, v := range map[string]any{
-		scorer.FileFeatures: h.manifest.Encoding(),
+		scorer.FileFeatures: encoding,
 		scorer.FileResult:   w.result,
 		scorer.FileReport: report{Sweep: p.Sweep, Trial: c.Trial, Dataset: ref, Reason: c.Reason, Valid: c.Valid, Test: c.Test,
 			Calibration: c.Calibration, Verified: c.Verified},

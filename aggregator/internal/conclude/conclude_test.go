@@ -332,18 +332,18 @@ func TestDamagedAndMissingObjects(t *testing.T) {
 }
 
 func TestGateAgainstTheChampion(t *testing.T) {
-	first := newWorld(t, options{leaves: []int{15}, trees: 40})
+	first := newWorld(t, options{leaves: []int{7}, trees: 40, table: datasettestOptions(8000, 5)})
 	if c := first.mustConclude(t); !c.Gate.Promoted {
 		t.Fatalf("%+v", c.Gate)
 	}
 	// A worse model, from a dataset with other categories and fewer rows, on another day.
-	worse := newWorld(t, options{into: first, sweep: "night-2", leaves: []int{2}, trees: 1, table: datasettestOptions(600, 9)})
+	worse := newWorld(t, options{into: first, sweep: "night-2", leaves: []int{2}, trees: 1, table: datasettestOptions(3000, 9)})
 	c := worse.mustConclude(t)
 	if c.Version != 2 || c.Gate.Passed || c.Gate.Promoted || c.Gate.Champion != 1 || c.Gate.Rows == 0 {
 		t.Fatalf("version %d, %+v", c.Version, c.Gate)
 	}
 	contains(t, c.Gate.Reason, "not enough better than")
-	better := newWorld(t, options{into: first, sweep: "night-3", leaves: []int{15}, trees: 60, table: datasettestOptions(9000, 9)})
+	better := newWorld(t, options{into: first, sweep: "night-3", leaves: []int{7}, trees: 60, table: datasettestOptions(20_000, 9)})
 	c = better.mustConclude(t)
 	if c.Version != 3 || !c.Gate.Promoted || c.Gate.Champion != 1 || !(c.Gate.New < c.Gate.Old) {
 		t.Fatalf("version %d, %+v", c.Version, c.Gate)

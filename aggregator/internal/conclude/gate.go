@@ -159,7 +159,7 @@ func (a *Aggregator) compare(ctx context.Context, p *sweep.Plan, champion int, w
 	if err != nil {
 		return 0, 0, nil, err
 	}
-	fresh, unfit := scorer.New(w.trees, w.calibrator, h.manifest.Encoding())
+	fresh, unfit := scorer.New(w.trees, w.calibrator, h.manifest.Encoding(), h.levels)
 	for _, side := range []struct {
 		s     *scorer.Scorer
 		value *float64

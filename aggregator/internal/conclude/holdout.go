@@ -19,9 +19,10 @@ type holdout struct {
 	manifestText []byte
 	calib, test  dataset.Targets // of the rows of the plan's parts
 	sample       *dataset.Sample
-	values       []float64 // the sample's model values, row by row
-	calibRows    []place   // which sample rows belong to calib
-	testRows     []place   // and which to test
+	levels       *dataset.Levels // of the tables of its features; nil where they have none
+	values       []float64       // the sample's model values, row by row
+	calibRows    []place         // which sample rows belong to calib
+	testRows     []place         // and which to test
 }
 
 // place is a row that both the sample and a part have.
@@ -32,6 +33,7 @@ const (
 	maxManifest = 64 << 20
 	maxTargets  = 8 << 30
 	maxSample   = 2 << 30
+	maxLevels   = 3 << 30
 )
 
 // readHoldout fails with a *dataError where the dataset is to blame.
@@ -55,8 +57,8 @@ func (a *Aggregator) readHoldout(ctx context.Context, p *sweep.Plan) (*holdout, 
 	if h.sample, err = dataset.ReadSample(sample); err != nil {
 		return nil, &dataError{fmt.Errorf("dataset %s: %w", dataset.SampleFile, err)}
 	}
-	if h.values, err = ingest.NewEncoder(h.manifest.Encoding()).EncodeSample(h.sample); err != nil {
-		return nil, &dataError{fmt.Errorf("dataset %s: %w", dataset.SampleFile, err)}
+	if err := a.encodeSample(ctx, prefix, h); err != nil {
+		return nil, err
 	}
 	if h.calib, h.calibRows, err = a.readPart(ctx, prefix, h, p.Holdout.Calib); err != nil {
 		return nil, err
@@ -68,6 +70,27 @@ func (a *Aggregator) readHoldout(ctx context.Context, p *sweep.Plan) (*holdout, 
 		return nil, &dataError{errNoSample}
 	}
 	return h, nil
+}
+
+// encodeSample computes the model values of the sample.
+func (a *Aggregator) encodeSample(ctx context.Context, prefix string, h *holdout) error {
+	if slices.ContainsFunc(h.manifest.Files, func(f dataset.FileInfo) bool { return f.Name == dataset.LevelsFile }) {
+		data, err := a.readFile(ctx, prefix, h.manifest, dataset.LevelsFile, maxLevels)
+		if err != nil {
+			return err
+		}
+		if h.levels, err = dataset.ReadLevels(data, h.manifest.Tables); err != nil {
+			return &dataError{fmt.Errorf("dataset %s: %w", dataset.LevelsFile, err)}
+		}
+	}
+	encoder, err := ingest.NewEncoder(h.manifest.Encoding(), h.levels)
+	if err == nil {
+		h.values, err = encoder.EncodeSample(h.sample)
+	}
+	if err != nil {
+		return &dataError{fmt.Errorf("dataset %s: %w", dataset.SampleFile, err)}
+	}
+	return nil
 }
 
 // readPart reads a part's targets and finds its rows in the sample.

@@ -77,10 +77,11 @@ func (w *World) predict(ctx context.Context, f predictFlags) error {
 		if err != nil {
 			return err
 		}
-		s, err := scorer.Open(ctx, c.registry, v)
+		s, err := scorer.OpenMapped(ctx, c.registry, v, w.levelsCache())
 		if err != nil {
 			return err
 		}
+		defer s.Close()
 		header := !f.noHeader
 		q := predict.Request{Scorer: s, In: f.in, Out: f.out, Keep: f.keep, Raw: f.raw, CSV: dataset.CSVSpec{Delimiter: f.delimiter, Header: &header, Quote: f.quote}}
 		var bar *progressbar.ProgressBar
@@ -106,4 +107,17 @@ func (w *World) predict(ctx context.Context, f predictFlags) error {
 		fmt.Fprintf(w.Out, "%s rows scored with %s@%d: %s\n", humanize.Comma(rows), v.Model, v.Number, f.out)
 		return nil
 	})
+}
+
+// levelsCache is the folder in which the levels of models are kept from one prediction to the next: the user's folder for caches, or the
+// system's for temporary files where there is none.
+func (w *World) levelsCache() string {
+	parent := os.TempDir()
+	if home, ok := w.Env.Lookup("HOME"); ok && home != "" {
+		parent = filepath.Join(home, ".cache")
+	}
+	if cache, ok := w.Env.Lookup("XDG_CACHE_HOME"); ok && cache != "" {
+		parent = cache
+	}
+	return filepath.Join(parent, "coppice", "levels")
 }

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -30,7 +31,9 @@ type Step string
 const (
 	StepFetch    Step = "fetch"
 	StepSurvey   Step = "survey"
+	StepSearch   Step = "search" // for columns to take together; counts them, not bytes
 	StepWrite    Step = "bin"
+	StepEncode   Step = "encode" // ids; counts rows
 	StepChecksum Step = "checksum"
 	StepUpload   Step = "upload"
 )
@@ -124,10 +127,19 @@ func (in *Input) staged() *Staged {
 }
 
 func (s *Stager) ingest(ctx context.Context, spec *dataset.Spec, files []ingest.File, dir string) (*ingest.Report, error) {
-	steps := map[ingest.Phase]Step{ingest.PhaseSurvey: StepSurvey, ingest.PhaseWrite: StepWrite, ingest.PhaseChecksum: StepChecksum}
-	return ingest.Stage(ctx, spec, files, dir, ingest.Options{Threads: s.Threads, Progress: func(p ingest.Progress) {
+	steps := map[ingest.Phase]Step{ingest.PhaseSurvey: StepSurvey, ingest.PhaseSearch: StepSearch, ingest.PhaseWrite: StepWrite,
+		ingest.PhaseEncode: StepEncode, ingest.PhaseChecksum: StepChecksum}
+	return ingest.Stage(ctx, spec, files, dir, ingest.Options{Threads: s.Threads, Learner: s.learner, Progress: func(p ingest.Progress) {
 		s.report(steps[p.Phase], p.Done, p.Total)
 	}})
+}
+
+// threads is how many goroutines compute.
+func (s *Stager) threads() int {
+	if s.Threads > 0 {
+		return s.Threads
+	}
+	return runtime.GOMAXPROCS(0)
 }
 
 func (s *Stager) report(step Step, done, total int64) {

@@ -72,7 +72,7 @@ func TestCrossValidationRefuses(t *testing.T) {
 		"no time":       {[]string{"--cv", "forward"}, sweep.ExitInput, "split by hash"},
 		"no dataset":    {[]string{"--cv", "kfold", "--dataset", "nowhere"}, sweep.ExitNotFound, "nowhere"},
 		"parameter":     {[]string{"--cv", "kfold", "--params", params(t, "num_leafs: 3\n")}, sweep.ExitInput, "params.yaml:1:12"},
-		"column":        {[]string{"--cv", "kfold", "--params", params(t, "ignore_column: name:sitte\n")}, sweep.ExitInput, `did you mean "site"?`},
+		"column":        {[]string{"--cv", "kfold", "--params", params(t, "ignore_column: name:campaigns_id\n")}, sweep.ExitInput, `did you mean "campaign_id"?`},
 		"threads of cv": {[]string{"--cv", "kfold", "--threads", "0"}, sweep.ExitUsage, "--threads is 0"},
 	} {
 		code, _, errOut := run(t, nil, append([]string{"train", "--dataset", dir}, tc.args...)...)

@@ -113,6 +113,9 @@ func (t *Table) Train(ctx context.Context, q Request) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
+	if t.ds.Manifest.Weight == "" {
+		train.Data.Weight = nil // those of a thinned dataset are for measuring
+	}
 	opt := gbt.Options{Threads: q.Threads, OnTree: q.OnTree, Maximize: q.Metric.Maximize,
 		Checkpoint: q.Checkpoint, Resume: q.Resume, Identity: t.Identity(q)}
 	var valid *Rows

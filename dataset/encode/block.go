@@ -1,0 +1,176 @@
+package encode
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"coppice/dataset"
+)
+
+// block is some rows of one pile in memory. Those of train are in their order.
+type block struct {
+	place   place
+	buffer  []byte // that records are in, unless they were in memory
+	records []byte
+	sorted  []ranked
+	order   []uint64 // of each row; rows see those whose order is below their limit
+	limit   []uint64
+	row     []uint32
+	label   []float64
+	weight  []float64
+	time    []float64 // where rows have one
+	parts   [][]uint64
+}
+
+// place says where a block's rows are.
+type place struct{ pile, first, count int }
+
+// ranked is a record and what it is sorted by.
+type ranked struct {
+	order uint64
+	row   uint32
+	at    uint32
+}
+
+// ordered maps numbers to whole numbers with the same order.
+func ordered(x float64) uint64 {
+	b := math.Float64bits(x + 0) // -0 becomes 0
+	return b ^ (uint64(int64(b)>>63) | 1<<63)
+}
+
+// trainBlocks are the blocks of train, each of which comes in its order behind the one before. A piece is one block, unless all its
+// rows are of one time and so see the same rows: then it is as many as fit memory.
+func (m *Maker) trainBlocks() []place {
+	var out []place
+	most := max(1, m.c.Piece/m.layout.width)
+	for pile := range m.pieces {
+		n := m.rows.records(pile)
+		step := n
+		if m.oneTime(pile) {
+			step = min(n, most)
+		}
+		for first := 0; first < n; first += step {
+			out = append(out, place{pile, first, min(step, n-first)})
+		}
+	}
+	return out
+}
+
+// oneTime says whether a piece of train by time is one point of time, as a whole day is where times are days.
+func (m *Maker) oneTime(pile int) bool {
+	return m.c.Order.By == dataset.OrderTime && m.span[pile].least == m.span[pile].greatest
+}
+
+// heldOutBlocks are the blocks of the splits behind train.
+func (m *Maker) heldOutBlocks() []place {
+	var out []place
+	most := max(1, m.c.Piece/m.layout.width)
+	for pile := m.pieces; pile < len(m.rows.piles); pile++ {
+		n := m.rows.records(pile)
+		for first := 0; first < n; first += most {
+			out = append(out, place{pile, first, min(most, n-first)})
+		}
+	}
+	return out
+}
+
+// load reads a block, sorted by the order of the given number if it is of train.
+func (m *Maker) load(p place, order int, b *block) error {
+	records, err := m.rows.load(p.pile, p.first, p.count, &b.buffer)
+	if err != nil {
+		return err
+	}
+	b.records, b.place = records, p
+	train := p.pile < m.pieces
+	n := p.count
+	b.sorted = resize(b.sorted, n)
+	for i := range b.sorted {
+		record := b.records[i*m.layout.width:]
+		r := ranked{row: m.layout.row(record), at: uint32(i)}
+		switch {
+		case train && m.c.Order.By == dataset.OrderTime:
+			r.order = ordered(m.layout.timeOf(record))
+		case train:
+			r.order = Order(r.row, order)
+		}
+		b.sorted[i] = r
+	}
+	if train {
+		slices.SortFunc(b.sorted, func(x, y ranked) int {
+			return cmp.Or(cmp.Compare(x.order, y.order), cmp.Compare(x.row, y.row))
+		})
+	}
+	m.unpack(b, train)
+	return nil
+}
+
+// unpack takes the sorted records apart.
+func (m *Maker) unpack(b *block, train bool) {
+	n := len(b.sorted)
+	b.order, b.limit, b.row = resize(b.order, n), resize(b.limit, n), resize(b.row, n)
+	b.label, b.weight, b.time = resize(b.label, n), resize(b.weight, n), resize(b.time, n)
+	if b.parts == nil {
+		b.parts = make([][]uint64, m.c.Parts)
+	}
+	for p := range b.parts {
+		b.parts[p] = resize(b.parts[p], n)
+	}
+	delay := m.c.Order.DelaySeconds
+	for i, r := range b.sorted {
+		record := b.records[int(r.at)*m.layout.width:]
+		b.order[i], b.row[i] = r.order, r.row
+		b.label[i], b.weight[i] = m.layout.label(record), m.layout.weightOf(record)
+		if m.layout.time >= 0 {
+			b.time[i] = m.layout.timeOf(record)
+		}
+		for p := range b.parts {
+			b.parts[p][i] = m.layout.part(record, p)
+		}
+		switch {
+		case !train:
+			b.limit[i] = math.MaxUint64
+		case delay > 0: // rows that are at least so much older
+			b.limit[i] = ordered(b.time[i]-delay) + 1
+		default:
+			b.limit[i] = r.order
+		}
+	}
+}
+
+// turnRows is how many rows are looked up before anything is done with what was found.
+const turnRows = 512
+
+// findLevels looks up the slots that rows from..to of a block have of key k. With add, levels are made that are not there, if they may
+// have a place.
+func (m *Maker) findLevels(b *block, k, from, to int, add bool, slots *[turnRows]int32) {
+	var levels [turnRows]uint64
+	t := m.tables[k]
+	if add {
+		t.room(to - from)
+	}
+	n := m.hashLevels(b, k, from, to, &levels)
+	t.touch(levels[:n])
+	for i, level := range levels[:n] {
+		at, free := t.find(level)
+		if at == absent && add && (m.sketches == nil || m.sketches[k].atLeast(level, m.floor)) {
+			t.add(level, free)
+			at = free
+		}
+		slots[i] = at
+	}
+}
+
+// hashLevels is the levels that rows from..to of a block have of key k.
+func (m *Maker) hashLevels(b *block, k, from, to int, levels *[turnRows]uint64) int {
+	n := to - from
+	for i := range levels[:n] {
+		levels[i] = Level()
+	}
+	for _, p := range m.c.Keys[k].Parts {
+		for i, part := range b.parts[p][from:to] {
+			levels[i] = Join(levels[i], part)
+		}
+	}
+	return n
+}

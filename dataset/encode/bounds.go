@@ -1,0 +1,191 @@
+package encode
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+	"slices"
+
+	"coppice/dataset"
+)
+
+// layFeatures decides which features there are, and where the bins of rates and gaps end. The values that a rate will have are not
+// known before the pass in which they are put into bins. So bounds are made from values such as they could be: half of them as rows
+// have that are predicted later, with all rows of their level, and half as rows of train, with some of them.
+func (m *Maker) layFeatures(ctx context.Context) error {
+	for k, key := range m.c.Keys {
+		for _, made := range []struct {
+			what dataset.Derivation
+			on   bool
+		}{{dataset.DeriveRate, key.Rate}, {dataset.DeriveCount, key.Count}, {dataset.DeriveRecency, key.Recency}} {
+			if made.on {
+				m.features = append(m.features, Feature{Key: k, What: made.what, Missing: made.what == dataset.DeriveRecency})
+			}
+		}
+	}
+	rows, err := m.sampleRows(ctx)
+	if err != nil {
+		return err
+	}
+
+	rates := make([][]float64, len(m.c.Keys))
+	for k := range m.c.Keys { // a key falls back to one before it
+		rates[k] = m.sampleRates(k, rows, rates)
+	}
+	m.assign = make([]func([]float64, []uint8, uint8), len(m.features))
+	parallel(m.c.Threads, len(m.features), func(i int) {
+		f := &m.features[i]
+		switch f.What {
+		case dataset.DeriveRate:
+			f.Bounds = m.c.Bounds(slices.Clone(rates[f.Key]))
+			slices.Sort(rates[f.Key])
+			f.Range = rangeOf(rates[f.Key])
+		case dataset.DeriveRecency:
+			f.Bounds = steps(1, 1e9, 1.2)
+		}
+		m.assign[i] = m.c.Assign(f.Bounds)
+	})
+	return nil
+}
+
+func rangeOf(sorted []float64) [3]float64 {
+	return [3]float64{sorted[0], sorted[(len(sorted)-1)/2], sorted[len(sorted)-1]}
+}
+
+// steps are bounds that grow by a factor, and at least by 1, from first up to most.
+func steps(first, most, factor float64) []float64 {
+	var out []float64
+	for x := first; x <= most; x = max(x+1, math.Floor(x*factor)) {
+		out = append(out, x)
+	}
+	return out
+}
+
+// sampled is a row of the sample: its hash, label and weight, and its level of each key.
+type sampled struct {
+	hash          uint64
+	label, weight float64
+	levels        []uint64
+}
+
+// sampleRows takes the rows of train with the lowest hashes.
+func (m *Maker) sampleRows(ctx context.Context) ([]sampled, error) {
+	share := float64(m.c.Sample) / float64(max(m.c.Rows[0], 1))
+	limit := uint64(math.MaxUint64)
+	if share < 1 {
+		limit = uint64(share * math.MaxUint64)
+	}
+
+	var out []sampled
+	var buffer []byte
+	for pile := range m.pieces {
+		for first := 0; first < m.rows.records(pile); first += sketchRows {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			records, err := m.rows.load(pile, first, sketchRows, &buffer)
+			if err != nil {
+				return nil, err
+			}
+			for ; len(records) > 0; records = records[m.layout.width:] {
+				hash := Order(m.layout.row(records), dataset.MaxCopies) // no copy's order
+				if hash > limit {
+					continue
+				}
+				r := sampled{hash: hash, label: m.layout.label(records), weight: m.layout.weightOf(records), levels: make([]uint64, len(m.c.Keys))}
+				for k := range m.c.Keys {
+					r.levels[k] = m.recordLevel(records, k)
+				}
+				out = append(out, r)
+			}
+		}
+	}
+	if len(out) == 0 {
+		return nil, errors.New("no row of train was drawn for the bounds of statistics")
+	}
+	slices.SortFunc(out, func(a, b sampled) int { return cmp.Compare(a.hash, b.hash) })
+	return out, nil
+}
+
+// frequent is how many rows of the sample a level must have to be taken for what the sample says of it. Where the sample is not
+// the whole of train, rarer ones are replaced by levels that were counted exactly.
+const frequent = 8
+
+// sampleRates gives rates of key k such as the rows could have. rates are those of the keys before it.
+func (m *Maker) sampleRates(k int, rows []sampled, rates [][]float64) []float64 {
+	seen := map[uint64]slot{}
+	for i := range rows {
+		s := seen[rows[i].levels[k]]
+		s.see(rows[i].label, rows[i].weight)
+		seen[rows[i].levels[k]] = s
+	}
+	whole := len(rows) == m.c.Rows[0]
+	rare := m.levels[k].rareRows()
+
+	out := make([]float64, len(rows))
+	table := dataset.LevelTable{Strength: m.c.Keys[k].Strength}
+	for i := range rows {
+		s := seen[rows[i].levels[k]]
+		hash := Mix(rows[i].hash + uint64(k))
+		if !whole && s.rows < frequent && len(rare) > 0 {
+			s = rare[hash%uint64(len(rare))]
+		}
+		if rows[i].hash&1 == 1 { // as a row of train
+			s = s.some(hash)
+		}
+		prior := m.Prior()
+		if up := m.c.Keys[k].BackOff; up >= 0 {
+			prior = rates[up][i]
+		}
+		out[i] = table.Rate(s.sum, s.n, prior)
+	}
+	return out
+}
+
+// rareRows are the levels that were counted exactly, each as often as it has rows, up to some times.
+func (d *Distinct) rareRows() []slot {
+	levels := make([]uint64, 0, len(d.stats))
+	for l := range d.stats {
+		levels = append(levels, l)
+	}
+	slices.Sort(levels)
+	var out []slot
+	for _, l := range levels {
+		for range min(d.stats[l].rows, 4*frequent) {
+			out = append(out, d.stats[l])
+		}
+	}
+	return out
+}
+
+// exactDraws is up to how many rows are drawn one by one.
+const exactDraws = 32
+
+// some is the statistics of some rows of a level, of none up to all, drawn without replacement; of labels that are not 0 and 1, and of
+// many rows, about what they would be.
+func (s slot) some(hash uint64) slot {
+	draw := func(i int) float64 { return float64(Mix(hash+uint64(i))>>11) / (1 << 53) }
+	share := draw(0)
+	out := slot{n: math.Floor(share * s.n)}
+	binary := s.sum >= 0 && s.sum <= s.n && s.sum == math.Trunc(s.sum) && s.n == math.Trunc(s.n)
+	switch {
+	case !binary:
+		out.n, out.sum = share*s.n, share*s.sum
+	case out.n <= exactDraws:
+		for i := range int(out.n) {
+			if draw(i+1)*(s.n-float64(i)) < s.sum-out.sum {
+				out.sum++
+			}
+		}
+	default:
+		p := s.sum / s.n
+		deviate := -6.0 // nearly normal: the sum of twelve evenly distributed numbers
+		for i := range 12 {
+			deviate += draw(i + 1)
+		}
+		spread := math.Sqrt(out.n * p * (1 - p) * (s.n - out.n) / max(s.n-1, 1))
+		out.sum = max(0, min(out.n, math.Round(float64(out.n*p)+float64(deviate*spread)), s.sum))
+	}
+	return out
+}

@@ -1,0 +1,354 @@
+package encode
+
+import (
+	"context"
+	"encoding/binary"
+	"math"
+
+	"coppice/dataset"
+)
+
+// fill goes through the rows of train in their order, once for each copy, and through the rows of the other splits after them. Each
+// row's rates are put into bins at once, and those into the segment that the row lies in. Counts are of all rows of train, so that of
+// them only the level is noted.
+func (m *Maker) fill(ctx context.Context, progress func(done, total int64)) error {
+	m.laySegments()
+	f := newFiller(m, progress)
+	blocks := m.trainBlocks()
+	for number := range m.c.Order.Copies {
+		f.begin(number, blocks)
+		for _, p := range blocks {
+			if err := f.train(ctx, p); err != nil {
+				return err
+			}
+		}
+		if err := f.finish(ctx); err != nil {
+			return err
+		}
+	}
+	for _, p := range m.heldOutBlocks() {
+		if err := f.heldOut(ctx, p); err != nil {
+			return err
+		}
+	}
+	m.countLevels()
+	return nil
+}
+
+// filler is the state of that way through the rows. Rows are asked for their statistics in one block, and rows of the block seen add
+// to those of others. It may be an earlier block: by time with a delay, rows are seen long after they were asked.
+type filler struct {
+	m      *Maker
+	copy   int
+	blocks []place
+	asked  *block
+	seen   *block // often the same
+	other  *block // the one of two that is neither
+	at     int    // the number of seen among blocks; it is loaded if ready
+	ready  bool
+	next   int // the next row of seen
+	until  []int
+	chains [][]int // keys, each with those that it falls back to before it; different chains are worked on at once
+
+	rates   [][]float64 // of each key, of the rows asked
+	gaps    [][]float64 // of each key with recency
+	numbers [][]uint32  // of each key, of the rows asked, of their levels: 0 is none
+	out     [][]uint8   // of each feature but counts, the bins of the rows asked
+	records [][]byte    // of each segment
+
+	progress    func(done, total int64)
+	done, total int64
+}
+
+func newFiller(m *Maker, progress func(done, total int64)) *filler {
+	keys := len(m.c.Keys)
+	f := &filler{m: m, asked: &block{}, seen: &block{}, progress: progress, chains: m.chains(),
+		rates: make([][]float64, keys), gaps: make([][]float64, keys), numbers: make([][]uint32, keys), out: make([][]uint8, len(m.features)), records: make([][]byte, len(m.segments))}
+	for _, rows := range m.c.Rows {
+		f.total += int64(rows)
+	}
+	f.total += int64(m.c.Rows[0]) * int64(m.c.Order.Copies-1)
+	return f
+}
+
+// chains are the keys in groups that have nothing to do with each other.
+func (m *Maker) chains() [][]int {
+	var out [][]int
+	member := make([]int, len(m.c.Keys))
+	for k, key := range m.c.Keys {
+		if key.BackOff < 0 {
+			member[k] = len(out)
+			out = append(out, nil)
+		} else {
+			member[k] = member[key.BackOff]
+		}
+		out[member[k]] = append(out[member[k]], k)
+	}
+	return out
+}
+
+// begin starts a copy: nothing has been seen.
+func (f *filler) begin(number int, blocks []place) {
+	f.m.lasts = make([][]float64, len(f.m.tables))
+	for k, t := range f.m.tables {
+		t.begin()
+		if f.m.c.Keys[k].Recency {
+			f.m.lasts[k] = make([]float64, 0, t.used)
+		}
+	}
+	f.copy, f.blocks, f.at, f.next, f.ready = number, blocks, 0, 0, false
+}
+
+// train gives the rows of a block of train their statistics.
+func (f *filler) train(ctx context.Context, p place) error {
+	if f.seen == f.asked { // it is not done with
+		f.asked, f.other = f.other, nil
+	}
+	if err := f.m.load(p, f.copy, f.asked); err != nil {
+		return err
+	}
+
+	for from := 0; from < len(f.asked.row); {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := f.loadSeen(); err != nil {
+			return err
+		}
+
+		// As many rows as the block seen decides about: of the first that may see beyond it, the next block must be known.
+		last := f.at+1 == len(f.blocks)
+		to, seen := from, f.next
+		f.until = f.until[:0]
+		for ; to < len(f.asked.row); to++ {
+			for seen < len(f.seen.order) && f.seen.order[seen] < f.asked.limit[to] {
+				seen++
+			}
+			if seen == len(f.seen.order) && !last {
+				break
+			}
+			f.until = append(f.until, seen)
+		}
+		f.stretch(from, to, seen)
+		if from, f.next = to, seen; from < len(f.asked.row) {
+			f.at, f.next, f.ready = f.at+1, 0, false
+		}
+	}
+	return f.emit(0, f.copy*f.m.c.Rows[0])
+}
+
+// loadSeen makes sure that the block whose rows are to be seen next is there.
+func (f *filler) loadSeen() error {
+	if f.ready {
+		return nil
+	}
+	f.ready = true
+	if f.blocks[f.at] == f.asked.place {
+		if f.seen != f.asked {
+			f.seen, f.other = f.asked, f.seen
+		}
+		return nil
+	}
+	return f.m.load(f.blocks[f.at], f.copy, f.seen)
+}
+
+// finish sees the rows that no row of train may see.
+func (f *filler) finish(ctx context.Context) error {
+	if f.seen == f.asked && f.other != nil {
+		f.asked, f.other = f.other, nil
+	}
+	f.asked.place = place{pile: -1}
+	for ; f.at < len(f.blocks); f.at, f.next, f.ready = f.at+1, 0, false {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := f.loadSeen(); err != nil {
+			return err
+		}
+		f.until = f.until[:0]
+		f.stretch(0, 0, len(f.seen.order))
+	}
+	return nil
+}
+
+// heldOut gives the rows of another split than train the statistics of all rows of train.
+func (f *filler) heldOut(ctx context.Context, p place) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := f.m.load(p, 0, f.asked); err != nil {
+		return err
+	}
+	f.until = resize(f.until, len(f.asked.row))
+	clear(f.until)
+	f.next = 0
+	f.stretch(0, len(f.asked.row), 0)
+	return f.emit(p.pile-f.m.pieces+1, 0)
+}
+
+// stretch gives the rows from..to of the block asked their statistics, each after the rows before until of the block seen have been
+// seen, and at last all before end.
+func (f *filler) stretch(from, to, end int) {
+	train := f.asked.place.pile < f.m.pieces
+	parallel(f.m.c.Threads, len(f.chains), func(chain int) {
+		for _, k := range f.chains[chain] {
+			if from == to {
+				f.see(k, f.next, end)
+			} else {
+				f.key(k, from, to, end, train)
+			}
+		}
+	})
+}
+
+// key is stretch for one key.
+func (f *filler) key(k, from, to, end int, train bool) {
+	n := len(f.asked.row)
+	f.rates[k], f.numbers[k] = resize(f.rates[k], n), resize(f.numbers[k], n)
+	if f.m.c.Keys[k].Recency {
+		f.gaps[k] = resize(f.gaps[k], n)
+	}
+	next := f.next
+	for at := from; at < to; at += turnRows {
+		next = f.turn(k, at, min(at+turnRows, to), next, f.until[at-from:], train)
+	}
+	f.see(k, next, end)
+	f.assign(k, from, to)
+}
+
+// turn is key for some rows.
+func (f *filler) turn(k, from, to, next int, until []int, train bool) int {
+	var slots [turnRows]int32
+	m := f.m
+	m.findLevels(f.asked, k, from, to, train, &slots)
+	key, all := &m.c.Keys[k], m.tables[k].slots
+	table := dataset.LevelTable{Strength: key.Strength}
+	prior, floor := m.Prior(), uint32(0)
+	if !train { // what is not in the table in the end is as if it had not been seen
+		floor = uint32(m.floor)
+	}
+	for i := from; i < to; i++ {
+		if next < until[i-from] {
+			next = f.seeAmong(k, next, until[i-from], from, &slots)
+		}
+		if key.BackOff >= 0 {
+			prior = f.rates[key.BackOff][i]
+		}
+		var s slot
+		number := uint32(0)
+		if at := slots[i-from]; at != absent && all[at].rows >= floor {
+			s = all[at]
+			number = s.number + 1
+		}
+		f.rates[k][i], f.numbers[k][i] = table.Rate(s.sum, s.n, prior), number
+		if key.Recency {
+			f.gaps[k][i] = f.asked.time[i] - m.lastOf(k, number)
+		}
+	}
+	return next
+}
+
+// lastOf is when the level of a number was last seen; NaN if it was not.
+func (m *Maker) lastOf(k int, number uint32) float64 {
+	if number == 0 || int(number) > len(m.lasts[k]) {
+		return math.NaN()
+	}
+	return m.lasts[k][number-1]
+}
+
+// seeAmong is see, which looks no row up again whose slot is among those of the rows asked from row from on.
+func (f *filler) seeAmong(k, next, end, from int, slots *[turnRows]int32) int {
+	if f.seen != f.asked || next < from {
+		stop := end
+		if f.seen == f.asked {
+			stop = min(end, from)
+		}
+		next = f.see(k, next, stop)
+	}
+	for ; next < end && next-from < turnRows; next++ {
+		f.seeRow(k, next, slots[next-from])
+	}
+	return f.see(k, next, end)
+}
+
+// see adds the rows next up to end of the block seen to the levels of key k, and gives the greater of the two.
+func (f *filler) see(k, next, end int) int {
+	var slots [turnRows]int32
+	for next < end {
+		n := min(end-next, turnRows)
+		f.m.findLevels(f.seen, k, next, next+n, false, &slots)
+		for i, at := range slots[:n] {
+			f.seeRow(k, next+i, at)
+		}
+		next += n
+	}
+	return next
+}
+
+// seeRow adds a row of the block seen to its level.
+func (f *filler) seeRow(k, row int, at int32) {
+	if at == absent {
+		return
+	}
+	s := &f.m.tables[k].slots[at]
+	s.see(f.seen.label[row], f.seen.weight[row])
+	if !f.m.c.Keys[k].Recency {
+		return
+	}
+	lasts := f.m.lasts[k]
+	for int(s.number) >= len(lasts) {
+		lasts = append(lasts, math.NaN())
+	}
+	if t := f.seen.time[row]; t == t && !(t <= lasts[s.number]) {
+		lasts[s.number] = t
+	}
+	f.m.lasts[k] = lasts
+}
+
+// assign puts what a stretch of rows got from a key into bins.
+func (f *filler) assign(k, from, to int) {
+	for i := range f.m.features {
+		feature := &f.m.features[i]
+		if feature.Key != k || feature.What == dataset.DeriveCount {
+			continue
+		}
+		values := f.rates[k]
+		if feature.What == dataset.DeriveRecency {
+			values = f.gaps[k]
+		}
+		f.out[i] = resize(f.out[i], len(f.asked.row))
+		f.m.assign[i](values[from:to], f.out[i][from:to], uint8(len(feature.Bounds)+1))
+	}
+}
+
+// emit hands the block's bins to the segments of its rows, which are those of a split from row first on.
+func (f *filler) emit(split, first int) error {
+	m := f.m
+	for s := range f.records {
+		f.records[s] = f.records[s][:0]
+	}
+	for i, row := range f.asked.row {
+		s := m.segmentOf(split, first+int(row))
+		record := binary.LittleEndian.AppendUint32(f.records[s], uint32(first+int(row)-m.segments[s].first))
+		for j := range m.features {
+			if m.features[j].What == dataset.DeriveCount {
+				record = binary.LittleEndian.AppendUint32(record, f.numbers[m.features[j].Key][i])
+			} else {
+				record = append(record, f.out[j][i])
+			}
+		}
+		f.records[s] = record
+	}
+	for s, records := range f.records {
+		if len(records) == 0 {
+			continue
+		}
+		if err := m.bins.add(s, records); err != nil {
+			return err
+		}
+	}
+	if f.done += int64(len(f.asked.row)); f.progress != nil {
+		f.progress(f.done, f.total)
+	}
+	return nil
+}

@@ -1,0 +1,58 @@
+package encode
+
+import "math"
+
+// Seeds keep the kinds of parts apart: the text "3", the number 3 and the third range are three levels. FORMAT.md documents
+// them, because whoever predicts in another language hashes the same way.
+const (
+	seedText    = 0x74657874   // "text"
+	seedNumber  = 0x6e756d6265 // "numbe"
+	seedRange   = 0x72616e6765 // "range"
+	seedMissing = 0x6e756c6c   // "null"
+	seedLevel   = 0x6c6576656c // "level"
+	seedOrder   = 0x6f72646572 // "order"
+)
+
+// Mix spreads the bits of x (the finalizer of splitmix64: Steele, Lea, Flood, Fast splittable pseudorandom number
+// generators, 2014). It maps different numbers to different numbers.
+func Mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// FNV is FNV-1a of 64 bits.
+func FNV[T ~string | ~[]byte](s T) uint64 {
+	h := uint64(14695981039346656037)
+	for i := range len(s) {
+		h = (h ^ uint64(s[i])) * 1099511628211
+	}
+	return h
+}
+
+// Text is the hash of a part that is a text.
+func Text[T ~string | ~[]byte](s T) uint64 { return Mix(FNV(s) ^ seedText) }
+
+// Number is the hash of a part that is a number. All NaNs are missing, -0 is 0.
+func Number(x float64) uint64 {
+	if x != x {
+		return Missing()
+	}
+	return Mix(math.Float64bits(x+0) ^ seedNumber)
+}
+
+// Range is the hash of a part that lies in range number i.
+func Range(i int) uint64 { return Mix(uint64(i) ^ seedRange) }
+
+// Missing is the hash of a part that is missing, which is a level like others.
+func Missing() uint64 { return Mix(seedMissing) }
+
+// Level begins the hash of a level.
+func Level() uint64 { return seedLevel }
+
+// Join adds its next part to the hash of a level.
+func Join(level, part uint64) uint64 { return Mix(level ^ part) }
+
+// Order is the place of a row of train in one of several orders, as a number that all rows are sorted by.
+func Order(row uint32, order int) uint64 { return Mix(Mix(uint64(row)^seedOrder) + uint64(order)) }

@@ -1,0 +1,131 @@
+package encode
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"coppice/dataset"
+)
+
+// segmentRows is how many rows are put together at once: their bins of some hundred features are some tens of megabytes.
+const segmentRows = 1 << 17
+
+// laySegments divides the rows of all splits, copies of train included.
+func (m *Maker) laySegments() {
+	m.firstSegment = m.firstSegment[:0]
+	for split, rows := range m.c.Rows {
+		if split == 0 {
+			rows *= m.c.Order.Copies
+		}
+		m.firstSegment = append(m.firstSegment, len(m.segments))
+		for first := 0; first < rows; first += segmentRows {
+			m.segments = append(m.segments, segment{split, first, min(segmentRows, rows-first)})
+		}
+	}
+	width := 4 // the row's number in its segment
+	for i := range m.features {
+		width += m.binBytes(i)
+	}
+	m.bins = newSpool(width, len(m.segments), m.c.Dir, m.c.Memory)
+}
+
+// segmentOf is the segment that a row of a split lies in.
+func (m *Maker) segmentOf(split, row int) int { return m.firstSegment[split] + row/segmentRows }
+
+// countLevels makes bins of how many rows each level has. A row of train does not count itself: rows that are predicted are not among
+// those of train.
+func (m *Maker) countLevels() {
+	m.counts = make([][2][]uint8, len(m.features))
+	parallel(m.c.Threads, len(m.features), func(i int) {
+		f := &m.features[i]
+		if f.What != dataset.DeriveCount {
+			return
+		}
+		t := m.tables[f.Key]
+		most, all := uint32(0), make([]uint32, 0, t.used)
+		for j := range t.slots {
+			if t.slots[j].key != 0 {
+				most = max(most, t.slots[j].rows)
+				all = append(all, t.slots[j].rows)
+			}
+		}
+		slices.Sort(all)
+		if len(all) > 0 {
+			f.Range = [3]float64{0, float64(all[(len(all)-1)/2]), float64(most)}
+		}
+
+		f.Bounds = steps(0, float64(most)-1, countFactor)
+		assign := m.c.Assign(f.Bounds)
+		m.counts[i] = [2][]uint8{make([]uint8, t.used), make([]uint8, t.used)}
+		for j := range t.slots {
+			s := &t.slots[j]
+			if s.key == 0 {
+				continue
+			}
+			value := []float64{float64(max(s.rows, 1)) - 1, float64(s.rows)}
+			for train := range 2 {
+				assign(value[train:train+1], m.counts[i][train][s.number:s.number+1], 0)
+			}
+		}
+	})
+}
+
+// countFactor is by how much bins of counts grow: up to twelve rows each count has its own, and 2^32 rows take 230.
+const countFactor = 1.09
+
+// Each hands out the features' bins, some rows of a split at a time, in the order of splits and rows: columns holds a slice for
+// each feature, which lasts as long as the call. After Run.
+func (m *Maker) Each(fn func(split, first int, columns [][]uint8) error) error {
+	columns := make([][]uint8, len(m.features))
+	var buffer []byte
+	for s, seg := range m.segments {
+		records, err := m.bins.load(s, 0, seg.rows, &buffer)
+		if err != nil {
+			return err
+		}
+		if len(records) != seg.rows*m.bins.width {
+			return fmt.Errorf("statistics of %d rows where %d belong", len(records)/m.bins.width, seg.rows)
+		}
+		for i := range columns {
+			columns[i] = resize(columns[i], seg.rows)
+		}
+		m.unpackBins(records, columns, min(seg.split, 1))
+		if err := fn(seg.split, seg.first, columns); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unpackBins puts the bins of a segment's records into the places of their rows. kind is 0 in train and 1 in other splits.
+func (m *Maker) unpackBins(records []byte, columns [][]uint8, kind int) {
+	parallel(m.c.Threads, len(columns), func(i int) {
+		offset := 4
+		for j := range i {
+			offset += m.binBytes(j)
+		}
+		column, counts := columns[i], m.counts[i][kind]
+		count := m.features[i].What == dataset.DeriveCount
+		for at := 0; at < len(records); at += m.bins.width {
+			row := binary.LittleEndian.Uint32(records[at:])
+			if !count {
+				column[row] = records[at+offset]
+				continue
+			}
+			bin := uint8(0) // of the count 0
+			if number := binary.LittleEndian.Uint32(records[at+offset:]); number > 0 {
+				bin = counts[number-1]
+			}
+			column[row] = bin
+		}
+	})
+}
+
+// binBytes is how many bytes a record of the bins' spool has for a feature: a bin, or of counts the number of a level.
+func (m *Maker) binBytes(feature int) int {
+	if m.features[feature].What == dataset.DeriveCount {
+		return 4
+	}
+	return 1
+}

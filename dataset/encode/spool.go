@@ -1,0 +1,135 @@
+package encode
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// spool keeps records of one size in piles, each of which is read back whole or in pieces, in the order in which its records
+// came. As long as all of them are few they stay in memory; then they go to one temporary file, in chunks of one pile each.
+type spool struct {
+	width int // bytes of a record
+	piles []pile
+	dir   string // for the temporary file
+	keep  int64  // bytes that may stay in memory before the file is begun
+
+	file  *os.File
+	held  int64 // bytes in memory
+	ended int64 // bytes of the file
+}
+
+// pile is the records of one pile: those in chunks of the file, then those in memory.
+type pile struct {
+	chunks []chunk
+	tail   []byte
+	bytes  int64
+}
+
+type chunk struct {
+	at int64
+	n  int
+}
+
+// chunkBytes is how much of a pile is written at once.
+const chunkBytes = 64 << 10
+
+func newSpool(width, piles int, dir string, keep int64) *spool {
+	return &spool{width: width, piles: make([]pile, piles), dir: dir, keep: keep}
+}
+
+// add appends records to a pile.
+func (s *spool) add(to int, records []byte) error {
+	p := &s.piles[to]
+	if s.file != nil && cap(p.tail) == 0 {
+		p.tail = make([]byte, 0, 2*chunkBytes)
+	}
+	p.tail = append(p.tail, records...)
+	p.bytes += int64(len(records))
+	s.held += int64(len(records))
+	if s.file == nil && s.held > s.keep {
+		return s.toFile()
+	}
+	if s.file != nil && len(p.tail) >= chunkBytes {
+		return s.flush(p)
+	}
+	return nil
+}
+
+// toFile begins the temporary file with all that is in memory. The file has no name from the beginning, so that nothing is left
+// of it whatever becomes of the process.
+func (s *spool) toFile() error {
+	f, err := os.CreateTemp(s.dir, ".spool-")
+	if err != nil {
+		return fmt.Errorf("make a temporary file: %w", err)
+	}
+	s.file = f
+	if err := os.Remove(f.Name()); err != nil {
+		return fmt.Errorf("make a temporary file: %w", err)
+	}
+	for i := range s.piles {
+		if err := s.flush(&s.piles[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *spool) flush(p *pile) error {
+	if len(p.tail) == 0 {
+		return nil
+	}
+	if _, err := s.file.WriteAt(p.tail, s.ended); err != nil {
+		return fmt.Errorf("write a temporary file: %w", err)
+	}
+	p.chunks = append(p.chunks, chunk{s.ended, len(p.tail)})
+	s.ended += int64(len(p.tail))
+	s.held -= int64(len(p.tail))
+	if cap(p.tail) > 2*chunkBytes { // from the time when all was in memory
+		p.tail = nil
+	}
+	p.tail = p.tail[:0]
+	return nil
+}
+
+// records is how many records a pile has.
+func (s *spool) records(of int) int { return int(s.piles[of].bytes / int64(s.width)) }
+
+// load gives the records from number first of a pile on, at most count of them, until the spool is added to: as they are in memory,
+// or read into that of buffer.
+func (s *spool) load(of, first, count int, buffer *[]byte) ([]byte, error) {
+	p := &s.piles[of]
+	count = min(count, s.records(of)-first)
+	from, to := int64(first)*int64(s.width), int64(first+count)*int64(s.width)
+	if len(p.chunks) == 0 {
+		return p.tail[from:to], nil
+	}
+
+	*buffer = resize(*buffer, int(to-from))
+	at, done := int64(0), 0
+	for _, c := range p.chunks {
+		if lo, hi := max(from, at), min(to, at+int64(c.n)); lo < hi {
+			part := (*buffer)[done : done+int(hi-lo)]
+			if _, err := s.file.ReadAt(part, c.at+lo-at); err != nil && !errors.Is(err, io.EOF) {
+				return nil, fmt.Errorf("read a temporary file: %w", err)
+			}
+			done += len(part)
+		}
+		at += int64(c.n)
+	}
+	if to > at {
+		copy((*buffer)[done:], p.tail[max(from-at, 0):to-at])
+	}
+	return *buffer, nil
+}
+
+// close lets go of the temporary file.
+func (s *spool) close() error {
+	if s.file == nil {
+		return nil
+	}
+	err := s.file.Close()
+	s.file = nil
+	return err
+}

@@ -1,0 +1,156 @@
+package ingest
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"coppice/dataset"
+)
+
+// deriver makes a column of numbers from columns of times: it stands in a batch behind the columns of the table, and is then a
+// feature like others.
+type deriver struct {
+	from   dataset.Derived
+	places []int    // of the times, in roles.read
+	coders []*coder // that read them
+	auto   bool     // Coppice wants it, not the spec: a column without times is no error
+	buf    [][]float64
+}
+
+// name of the feature.
+func (d *deriver) name() string {
+	return d.from.Of[len(d.from.Of)-1].Column + "." + string(d.from.What)
+}
+
+// addDerivers makes what derive: asks for. Where the spec does not say what to make of the time that splits the rows, it is no
+// feature itself, and its hour and weekday may be.
+func (r *roles) addDerivers(spec *dataset.Spec, t *tokens, use func(path, name string) (int, error)) error {
+	wanted := dataset.DeriveSpec{}
+	maps.Copy(wanted, spec.Derive)
+	auto := spec.TimeColumn()
+	if _, said := wanted[auto]; said || auto == "" || spec.Encodings.Off {
+		auto = ""
+	} else {
+		wanted[auto] = dataset.ColumnEncodings{string(dataset.DeriveHour), string(dataset.DeriveWeekday)}
+	}
+	for _, column := range slices.Sorted(maps.Keys(wanted)) {
+		for _, word := range wanted[column] {
+			if word == dataset.EncodeNone {
+				continue
+			}
+			d := deriver{from: dataset.Derived{What: dataset.Derivation(word), Table: -1}, auto: column == auto}
+			names := []string{column}
+			if d.from.What == dataset.DeriveAge {
+				names = []string{spec.TimeColumn(), column}
+			}
+			for _, name := range names {
+				place, err := use("derive."+column, name)
+				if err != nil {
+					return err
+				}
+				part := dataset.Part{Column: name, Kind: dataset.Temporal}
+				d.from.Of, d.places = append(d.from.Of, part), append(d.places, place)
+				d.coders = append(d.coders, &coder{feature: &dataset.Feature{Name: name, Kind: dataset.Temporal}, tokens: t})
+			}
+			r.derivers = append(r.derivers, d)
+		}
+	}
+	return nil
+}
+
+// values computes the column of a batch.
+func (d *deriver) values(b *Batch) (dataset.Values, error) {
+	out := dataset.Values{Type: dataset.Float, Float: make([]float64, b.Rows)}
+	times := make([][]float64, len(d.places))
+	d.buf = resize(d.buf, len(d.places))
+	for i, place := range d.places {
+		numbers, buf, err := d.coders[i].numbers(&b.Columns[place], d.buf[i])
+		d.buf[i] = buf
+		var value *valueError
+		switch {
+		case err != nil && d.auto: // a column of other texts or numbers; dropped after the survey
+			for j := range out.Float {
+				out.Float[j] = math.NaN()
+			}
+			return out, nil
+		case errors.As(err, &value):
+			return out, b.errorAt(value.at, d.from.Of[i].Column, "%s, so there is no %s to derive from it", value.msg, d.from.What)
+		case err != nil:
+			return out, err
+		}
+		times[i] = numbers
+	}
+	for i := range out.Float {
+		if d.from.What == dataset.DeriveAge {
+			out.Float[i] = age(times[0][i], times[1][i])
+		} else {
+			out.Float[i] = take(d.from.What, times[0][i])
+		}
+	}
+	return out, nil
+}
+
+// age is the days from then to now, both in seconds.
+func age(now, then float64) float64 { return (now - then) / secondsPerDay }
+
+// derive gives a batch that has the derived columns, too.
+func (r *roles) derive(b *Batch) (*Batch, error) {
+	if len(r.derivers) == 0 {
+		return b, nil
+	}
+	out := *b
+	out.Columns = slices.Clone(b.Columns)
+	for i := range r.derivers {
+		v, err := r.derivers[i].values(b)
+		if err != nil {
+			return nil, err
+		}
+		out.Columns = append(out.Columns, v)
+	}
+	return &out, nil
+}
+
+// derivedFeatures are the features of the derived columns.
+func (r *roles) derivedFeatures() []feature {
+	var out []feature
+	for i := range r.derivers {
+		d := &r.derivers[i]
+		out = append(out, feature{place: len(r.read) + i, column: Column{Name: d.name(), Type: dataset.Float}, from: &d.from, source: d.places[0], auto: d.auto})
+	}
+	return out
+}
+
+// orderTimes are the times of a batch's rows by which statistics are ordered: seconds since 1970, or the numbers that the column holds.
+// Each row must have one.
+func (s *survey) orderTimes(b *Batch, out []float64) ([]float64, error) {
+	v, column := &b.Columns[s.roles.order], s.spec.TimeColumn()
+	out = resize(out, b.Rows)
+	for i := range out {
+		var ok bool
+		switch {
+		case s.splitter.by == dataset.SplitByTime && s.roles.order == s.roles.split:
+			out[i], ok = s.splitter.time(v, i)
+		case missing(v, i, s.tokens):
+		case v.Type == dataset.Time:
+			out[i], ok = dataset.Seconds(v.Unit.Split(v.Int[i])), true
+		case v.Type == dataset.Text:
+			var sec, nsec int64
+			sec, nsec, ok = parseTime(v.Text[i])
+			out[i] = dataset.Seconds(sec, nsec)
+		default:
+			out[i], _ = number(v, i)
+			ok = finite(out[i])
+		}
+		if !ok {
+			text := "missing"
+			if !missing(v, i, s.tokens) {
+				text = fmt.Sprintf("%q, neither a time (such as 2017-07-02T10:03:20Z) nor a finite number", brief(v.TextOf(i)))
+			}
+			return nil, b.errorAt(i, column, "the row has no place in the order of the statistics: its time is %s", text)
+		}
+	}
+	return out, nil
+}

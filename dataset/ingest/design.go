@@ -1,0 +1,337 @@
+package ingest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"coppice/dataset"
+	"coppice/dataset/encode"
+)
+
+// design says which features a dataset gets: columns as they are, and statistics of the levels of columns.
+type design struct {
+	features []int                // of the survey's columns, those that are features of their own
+	columns  []int                // of all features that are made row by row, their columns in a batch
+	tables   []dataset.LevelTable // without their levels
+	keys     []encode.Key         // of the same number
+	readers  []*partReader        // of the parts that keys are made of
+	places   []int                // of their columns in a batch
+	copies   int                  // of the rows of train
+
+	about    []dataset.EncodingInfo
+	warnings []dataset.Warning
+}
+
+const (
+	// smallLevels is up to how many levels a column of categories stays one, and no statistics are made of it: a tree divides so few
+	// as well by itself.
+	smallLevels = 32
+
+	rateStrength    = 1  // rows that the mean label counts for in a rate
+	backOffStrength = 10 // rows that the rate of the column above counts for
+
+	// A small table has each row several times, with statistics in several orders; up to so many rows in all.
+	copiedRows = 400_000
+	mostCopies = 4
+)
+
+// sampledColumn is a column of the survey with what is known of it from the sampled rows.
+type sampledColumn struct {
+	*built
+	number int
+	from   *feature
+	bins   []uint8  // of each sampled row
+	hashes []uint64 // of its level; nil of numbers that are too many to be ids
+	levels int      // of the whole table, about; 0 where they were not counted
+}
+
+// designer finds the design.
+type designer struct {
+	s       *survey
+	spec    *dataset.EncodingsSpec
+	columns []sampledColumn
+	train   *trainSample
+	rows    int // of the sample that are used
+	atoms   []atom
+	parents map[int]int // of atoms: the atom whose rate their own falls back to
+	d       *design
+}
+
+// design decides what is made of the columns. Without categories, or where the spec says so, they stay as they are.
+func (s *survey) design(ctx context.Context, columns []sampledColumn, train *trainSample, o Options) (*design, error) {
+	p := &designer{s: s, spec: &s.spec.Encodings, columns: columns, train: train, d: &design{copies: 1}, parents: map[int]int{}}
+	p.rows = min(p.spec.Rows, len(train.labels))
+	if p.spec.Off || !p.hasCategories() {
+		for i := range columns {
+			if !columns[i].from.auto {
+				p.d.features = append(p.d.features, i)
+			}
+		}
+		return p.d, nil
+	}
+
+	p.dropUseless()
+	p.findAtoms()
+	if err := p.checkNames(); err != nil {
+		return nil, err
+	}
+	if err := p.findParents(); err != nil {
+		return nil, err
+	}
+	if err := p.encodeColumns(p.search(o).Worth()); err != nil {
+		return nil, err
+	}
+	if err := p.addAskedKeys(); err != nil {
+		return nil, err
+	}
+	if err := p.findKeys(ctx, o); err != nil {
+		return nil, err
+	}
+	if len(p.d.keys) > 0 {
+		p.d.copies = p.copies()
+	}
+	return p.d, nil
+}
+
+// hasCategories reports whether some column holds categories, or is to be taken as if it did.
+func (p *designer) hasCategories() bool {
+	if len(p.spec.Columns)+len(p.spec.Keys) > 0 {
+		return true
+	}
+	return slices.ContainsFunc(p.columns, func(c sampledColumn) bool { return c.Kind == dataset.Categorical })
+}
+
+// minDays is over how many days a table must reach for its weekdays to mean anything.
+const minDays = 14
+
+// dropUseless takes away derived columns that nobody has asked for and that say nothing here: hours of days, weekdays of a few days.
+func (p *designer) dropUseless() {
+	p.columns = slices.DeleteFunc(slices.Clone(p.columns), func(c sampledColumn) bool {
+		if !c.from.auto {
+			return false
+		}
+		if c.Range == nil || c.Range.Min == c.Range.Max || c.MissingBin >= 0 {
+			return true
+		}
+		return c.from.from.What == dataset.DeriveWeekday && p.train.days() < minDays
+	})
+}
+
+// checkNames refuses what the spec says of columns that are no features.
+func (p *designer) checkNames() error {
+	var names []string
+	for _, c := range p.columns {
+		names = append(names, c.Name)
+	}
+	for _, column := range slices.Sorted(maps.Keys(p.spec.Columns)) {
+		if !slices.Contains(names, column) {
+			return p.s.spec.Errorf("encodings.columns."+column, "column %q is no feature of the table%s", column, suggest(column, names))
+		}
+	}
+	return nil
+}
+
+// encodeColumns decides what is made of each column by itself. worth is what the statistics of each atom tell.
+func (p *designer) encodeColumns(worth []float64) error {
+	for i := range p.columns {
+		c := &p.columns[i]
+		want, asked := p.spec.Columns[c.Name]
+		if c.Kind != dataset.Categorical && !asked {
+			p.d.features = append(p.d.features, c.number)
+			continue
+		}
+
+		info := dataset.EncodingInfo{Name: c.Name, Levels: max(c.different, c.levels), Lumped: c.lumped(), Why: "asked for"}
+		if !asked {
+			want, info.Why = p.choose(c)
+		}
+		if want.Has(dataset.EncodeCategories) || want.Has(dataset.EncodeLevels) {
+			p.d.features = append(p.d.features, c.number)
+			info.Kept = len(c.Categories)
+			info.Made = append(info.Made, c.Name)
+		}
+		if err := p.encodeLevels(i, want, worth, &info); err != nil {
+			return err
+		}
+		p.d.about = append(p.d.about, info)
+	}
+	return nil
+}
+
+// encodeLevels makes the statistics of column i that are wanted.
+func (p *designer) encodeLevels(i int, want dataset.ColumnEncodings, worth []float64, info *dataset.EncodingInfo) error {
+	path := "encodings.columns." + p.columns[i].Name
+	atom := p.exactAtom(p.columns[i].Name)
+	if atom >= 0 {
+		info.Gain = worth[atom]
+	}
+	key := encode.Key{Rate: want.Has(string(dataset.DeriveRate)), Count: want.Has(string(dataset.DeriveCount)), Recency: want.Has(string(dataset.DeriveRecency))}
+	switch {
+	case !key.Rate && !key.Count && !key.Recency:
+		return nil
+	case atom < 0:
+		return p.s.spec.Errorf(path, "column %q has no levels to make statistics of", p.columns[i].Name)
+	case key.Recency && p.s.roles.order < 0:
+		return p.s.spec.Errorf(path, "recency needs to know when a row was: give a split by time, or encodings.order.column")
+	}
+	p.addKey([]int{atom}, key, info)
+	return nil
+}
+
+// choose is what is made of a column of categories that the spec says nothing of, and why.
+func (p *designer) choose(c *sampledColumn) (want dataset.ColumnEncodings, why string) {
+	switch {
+	case c.different <= smallLevels:
+		return dataset.ColumnEncodings{dataset.EncodeCategories}, "few levels"
+	case c.present >= idRows && float64(c.levels) >= idShare*float64(p.s.rows):
+		p.d.warnings = append(p.d.warnings, dataset.Warning{Code: WarnDropped, Column: c.Name,
+			Text: "nearly every row has a value of its own, of which nothing can be learnt for other rows: no feature is made of the column"})
+		return dataset.ColumnEncodings{dataset.EncodeNone}, "nearly every row has its own"
+	}
+	return dataset.ColumnEncodings{string(dataset.DeriveRate), string(dataset.DeriveCount)}, "many levels"
+}
+
+// lumped is the share of the sampled rows whose category is one of those that share a bin.
+func (c *sampledColumn) lumped() float64 {
+	if c.present == 0 || c.Kind != dataset.Categorical {
+		return 0
+	}
+	kept := int64(0)
+	for _, n := range c.Counts {
+		kept += n
+	}
+	return max(0, 1-float64(kept)/float64(c.present))
+}
+
+// addKey makes a table of some atoms, or adds features to the one that is there, and says so in info, which may be nil. What the rates
+// of an atom fall back to gets a table before it.
+func (p *designer) addKey(atoms []int, key encode.Key, info *dataset.EncodingInfo) int {
+	key.BackOff, key.Strength = -1, rateStrength
+	if parent, ok := p.parents[atoms[0]]; ok && len(atoms) == 1 {
+		key.BackOff, key.Strength = p.addKey([]int{parent}, encode.Key{}, nil), backOffStrength
+	}
+	table := dataset.LevelTable{Floor: 1, Strength: key.Strength, BackOff: key.BackOff}
+	for _, a := range atoms {
+		table.Of = append(table.Of, p.atoms[a].part)
+		key.Parts = append(key.Parts, p.partOf(a))
+	}
+
+	number := slices.IndexFunc(p.d.tables, func(t dataset.LevelTable) bool { return t.Name() == table.Name() })
+	if number < 0 {
+		number = len(p.d.tables)
+		p.d.keys, p.d.tables = append(p.d.keys, key), append(p.d.tables, table)
+	}
+	k := &p.d.keys[number]
+	k.Rate, k.Count, k.Recency = k.Rate || key.Rate, k.Count || key.Count, k.Recency || key.Recency
+	p.d.tables[number].Recency = k.Recency
+	if info != nil {
+		for _, what := range statisticsOf(&key) {
+			info.Made = append(info.Made, featureName(&table, what))
+		}
+	}
+	return number
+}
+
+// statisticsOf are the statistics that a key is to have as features.
+func statisticsOf(k *encode.Key) []dataset.Derivation {
+	var out []dataset.Derivation
+	for _, made := range []struct {
+		on   bool
+		what dataset.Derivation
+	}{{k.Rate, dataset.DeriveRate}, {k.Count, dataset.DeriveCount}, {k.Recency, dataset.DeriveRecency}} {
+		if made.on {
+			out = append(out, made.what)
+		}
+	}
+	return out
+}
+
+// featureName is the name of a statistic's feature.
+func featureName(t *dataset.LevelTable, what dataset.Derivation) string {
+	return t.Name() + ":" + string(what)
+}
+
+// partOf is the number of an atom among the design's parts.
+func (p *designer) partOf(a int) int {
+	part := &p.atoms[a].part
+	number := slices.IndexFunc(p.d.readers, func(r *partReader) bool { return r.part.String() == part.String() })
+	if number < 0 {
+		number = len(p.d.readers)
+		p.d.readers = append(p.d.readers, newPartReader(*part, p.s.tokens))
+		p.d.places = append(p.d.places, p.atoms[a].place)
+	}
+	return number
+}
+
+// copies is how often train holds each of its rows.
+func (p *designer) copies() int {
+	if p.s.spec.OrderBy() == dataset.OrderTime {
+		return 1
+	}
+	if c := p.spec.Order.Copies; c > 0 {
+		return c
+	}
+	return max(1, min(mostCopies, copiedRows/max(int(p.s.counts[0]), 1)))
+}
+
+// ordering is how the manifest says in which order statistics were made; nil without any.
+func (s *survey) ordering(d *design) *dataset.Ordering {
+	if len(d.keys) == 0 {
+		return nil
+	}
+	o := &dataset.Ordering{By: s.spec.OrderBy(), Copies: d.copies}
+	if o.By == dataset.OrderTime {
+		o.Column, o.DelaySeconds = s.spec.TimeColumn(), time.Duration(s.spec.Encodings.Order.Delay).Seconds()
+	}
+	return o
+}
+
+// into puts the design's features into the manifest: columns, second columns of categories, and statistics, whose bins are not known
+// yet.
+func (d *design) into(m *dataset.Manifest, columns []sampledColumn, s *survey) {
+	for _, i := range d.features {
+		m.Features = append(m.Features, columns[i].Feature)
+		d.columns = append(d.columns, s.roles.features[i].place)
+		if second := columns[i].second; second != nil {
+			m.Features = append(m.Features, *second)
+			d.columns = append(d.columns, s.roles.features[i].place)
+		}
+	}
+	for number := range d.keys {
+		for _, what := range statisticsOf(&d.keys[number]) {
+			f := dataset.Feature{Name: featureName(&d.tables[number], what), Kind: dataset.Numeric, Why: dataset.WhyDerived, Bins: 1, MissingBin: -1, OtherBin: -1,
+				From: &dataset.Derived{What: what, Table: number}}
+			if what == dataset.DeriveRecency {
+				f.From.Of = []dataset.Part{{Column: s.spec.TimeColumn(), Kind: s.orderKind()}}
+			}
+			m.Features = append(m.Features, f)
+		}
+	}
+	m.Tables, m.Order = d.tables, s.ordering(d)
+	m.Splits[0].Rows *= d.copies
+	m.About.Encodings = d.about
+	m.About.Warnings = append(m.About.Warnings, d.warnings...)
+}
+
+// orderKind is how the column is read by which statistics are ordered.
+func (s *survey) orderKind() dataset.Kind {
+	if s.spec.Split.By == dataset.SplitByTime && s.roles.order == s.roles.split && s.splitter.asTime == nil && s.orderType != dataset.Time {
+		return dataset.Numeric
+	}
+	if s.orderType == dataset.Float || s.orderType == dataset.Int {
+		return dataset.Numeric
+	}
+	return dataset.Temporal
+}
+
+// errNoLevels is a key of a column that has none.
+func (p *designer) errNoLevels(i int, word string) error {
+	var known []string
+	for _, a := range p.atoms {
+		known = append(known, a.part.String())
+	}
+	return p.s.spec.Errorf(fmt.Sprintf("encodings.keys[%d]", i), "%q is no column that can be part of a key%s", word, suggest(word, known))
+}

@@ -1,0 +1,280 @@
+package ingest
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"coppice/dataset"
+	"coppice/dataset/encode"
+)
+
+// atom is a part that keys may be made of.
+type atom struct {
+	part   dataset.Part
+	column int // of the designer
+	place  int // in a batch
+	exact  bool
+	hashes []uint64 // of each sampled row
+}
+
+const (
+	// Numbers may be ids, too: those of columns with so many different ones may be parts of keys, each by itself. All others may be as
+	// ranges.
+	rangeCount   = 32
+	exactNumbers = 5000
+	exactShare   = 0.1 // of the sampled rows, at most, that are different
+	wideColumns  = 100 // from which on numbers are ids only where the spec says so
+
+	// How many keys of several columns are looked for: what they cost grows with the table, what they are worth does not.
+	budgetSmall = 24
+	budgetLarge = 12
+	budgetRows  = 2_000_000
+)
+
+// mayBeIDs reports whether the numbers of a column may be ids.
+func (s *survey) mayBeIDs(f *built) bool {
+	if s.named(f.Name) {
+		return true
+	}
+	return len(s.columns) <= wideColumns && f.different > rangeCount && f.different <= exactNumbers && float64(f.different) <= exactShare*float64(f.present)
+}
+
+// named reports whether the spec asks for encodings of a column, or for keys of it.
+func (s *survey) named(column string) bool {
+	e := &s.spec.Encodings
+	if _, ok := e.Columns[column]; ok {
+		return true
+	}
+	return slices.ContainsFunc(e.Keys, func(k dataset.KeySpec) bool { return slices.Contains(k, column) })
+}
+
+// findAtoms makes the parts that keys may be made of.
+func (p *designer) findAtoms() {
+	for i := range p.columns {
+		c := &p.columns[i]
+		part := dataset.Part{Column: c.Name, Kind: c.Kind}
+		if d := c.from.from; d != nil {
+			if d.What != dataset.DeriveHour && d.What != dataset.DeriveWeekday {
+				continue
+			}
+			part = d.Of[0]
+			part.Take = d.What
+		}
+		place := c.from.place
+		if c.from.from != nil {
+			place = c.from.source
+		}
+		if c.hashes != nil {
+			p.atoms = append(p.atoms, atom{part: part, column: i, place: place, exact: true, hashes: c.hashes[:p.rows]})
+		}
+		if c.Kind == dataset.Categorical {
+			continue
+		}
+		if bounds, hashes := p.ranges(c); bounds != nil {
+			part.Bounds = bounds
+			p.atoms = append(p.atoms, atom{part: part, column: i, place: place, hashes: hashes})
+		}
+	}
+}
+
+// ranges joins the bins of a column of numbers into at most rangeCount ranges of about equally many sampled rows. The missing bin, where
+// there is one, stays a level of its own.
+func (p *designer) ranges(c *sampledColumn) (bounds []float64, hashes []uint64) {
+	counts := make([]int, dataset.MaxBins+1)
+	for _, b := range c.bins[:p.rows] {
+		counts[b]++
+	}
+	left := p.rows
+	if c.MissingBin >= 0 {
+		left -= counts[c.MissingBin]
+	}
+
+	level, inside := make([]uint64, dataset.MaxBins+1), 0
+	for b, bound := range c.Bounds {
+		level[b] = encode.Range(len(bounds))
+		inside += counts[b]
+		if fair := float64(left) / float64(rangeCount-len(bounds)); inside > 0 && float64(inside) >= fair && len(bounds) < rangeCount-1 {
+			bounds = append(bounds, bound)
+			left -= inside
+			inside = 0
+		}
+	}
+	level[len(c.Bounds)] = encode.Range(len(bounds))
+	if c.MissingBin >= 0 {
+		level[c.MissingBin] = encode.Missing()
+	}
+	if len(bounds) == 0 {
+		return nil, nil
+	}
+	hashes = make([]uint64, p.rows)
+	for i, b := range c.bins[:p.rows] {
+		hashes[i] = level[b]
+	}
+	return bounds, hashes
+}
+
+// exactAtom is the atom of a column, or of what is derived of a time, each of whose values is a level; -1 where there is none.
+func (p *designer) exactAtom(name string) int {
+	return slices.IndexFunc(p.atoms, func(a atom) bool { return a.exact && a.part.String() == name })
+}
+
+// search is a search among the sample's rows.
+func (p *designer) search(o Options) *encode.Search {
+	s := &encode.Search{Label: p.train.labels[:p.rows], Binary: p.train.binary, Threads: o.Threads, Learner: o.Learner}
+	if p.s.spec.OrderBy() == dataset.OrderTime {
+		s.Time = p.train.times[:p.rows]
+	}
+	for _, a := range p.atoms {
+		s.Atoms = append(s.Atoms, encode.Atom{Column: a.column, Hash: a.hashes, Alone: a.exact && p.columns[a.column].Kind != dataset.Categorical})
+	}
+	return s
+}
+
+// addAskedKeys makes the keys that the spec lists.
+func (p *designer) addAskedKeys() error {
+	for i, words := range p.spec.Keys {
+		var atoms []int
+		for _, word := range words {
+			at := slices.IndexFunc(p.atoms, func(a atom) bool { return a.part.String() == word })
+			if at < 0 {
+				return p.errNoLevels(i, word)
+			}
+			atoms = append(atoms, at)
+		}
+		info := dataset.EncodingInfo{Why: "asked for"}
+		p.describe(p.addKey(atoms, encode.Key{Rate: true, Count: true}, &info), atoms, &info)
+	}
+	return nil
+}
+
+// describe says of a key of several columns what stage shows of it.
+func (p *designer) describe(table int, atoms []int, info *dataset.EncodingInfo) {
+	info.Name = p.d.tables[table].Name()
+	seen := map[uint64]struct{}{}
+	for i := range p.rows {
+		level := encode.Level()
+		for _, a := range atoms {
+			level = encode.Join(level, p.atoms[a].hashes[i])
+		}
+		seen[level] = struct{}{}
+	}
+	info.Levels = len(seen)
+	p.d.about = append(p.d.about, *info)
+}
+
+// findKeys looks for columns that tell more together.
+func (p *designer) findKeys(ctx context.Context, o Options) error {
+	budget := budgetSmall
+	if p.s.counts[0] > budgetRows {
+		budget = budgetLarge
+	}
+	if p.spec.Budget != nil {
+		budget = *p.spec.Budget
+	}
+	if o.Learner == nil || budget == 0 {
+		return nil
+	}
+
+	s := p.search(o)
+	s.Budget = budget
+	if o.Progress != nil {
+		s.Progress = func(found int) { o.Progress(Progress{PhaseSearch, int64(found), int64(budget)}) }
+	}
+	for i := range p.columns {
+		if c := &p.columns[i]; slices.Contains(p.d.features, c.number) {
+			s.Base = append(s.Base, encode.Column{Bins: c.Bins, Categorical: c.Kind == dataset.Categorical, Data: c.bins[:p.rows]})
+		}
+	}
+	for i := range p.d.tables {
+		s.Keys = append(s.Keys, p.atomsOf(&p.d.tables[i]))
+	}
+	found, err := s.Run(ctx)
+	if err != nil {
+		return err
+	}
+	for _, f := range found {
+		info := dataset.EncodingInfo{Gain: f.Gain, Why: "found"}
+		p.describe(p.addKey(f.Atoms, encode.Key{Rate: true, Count: true}, &info), f.Atoms, &info)
+	}
+	return nil
+}
+
+// atomsOf are the atoms that a table is made of.
+func (p *designer) atomsOf(t *dataset.LevelTable) []int {
+	var atoms []int
+	for _, part := range t.Of {
+		atoms = append(atoms, slices.IndexFunc(p.atoms, func(a atom) bool { return a.part.String() == part.String() }))
+	}
+	return atoms
+}
+
+// A column is nested in another if so many of the rows of its levels have the same level of the other as the first row of the level,
+// and so many such rows are known. The first row of each level says nothing.
+const (
+	nestedShare = 0.995
+	nestedRows  = 500
+)
+
+// findParents finds, for each column of ids, the one whose rate is its prior: the spec says it, or its levels are nested.
+func (p *designer) findParents() error {
+	of := p.spec.BackOff
+	for _, child := range slices.Sorted(maps.Keys(of)) {
+		for _, name := range []string{child, of[child]} {
+			if p.exactAtom(name) < 0 {
+				return p.s.spec.Errorf("encodings.back_off."+child, "column %q is no feature of the table that holds ids", name)
+			}
+		}
+		p.parents[p.exactAtom(child)] = p.exactAtom(of[child])
+	}
+	if of != nil {
+		return nil
+	}
+
+	levels := make([]int, len(p.atoms))
+	for a := range p.atoms {
+		if p.columns[p.atoms[a].column].Kind == dataset.Categorical {
+			levels[a] = countLevels(p.atoms[a].hashes)
+		}
+	}
+	for a := range p.atoms {
+		best := -1
+		for b := range p.atoms {
+			if levels[b] < 3 || 2*levels[b] > levels[a] || best >= 0 && levels[b] <= levels[best] {
+				continue
+			}
+			if nested(p.atoms[a].hashes, p.atoms[b].hashes) {
+				best = b
+			}
+		}
+		if best >= 0 {
+			p.parents[a] = best
+		}
+	}
+	return nil
+}
+
+func countLevels(hashes []uint64) int {
+	seen := map[uint64]struct{}{}
+	for _, h := range hashes {
+		seen[h] = struct{}{}
+	}
+	return len(seen)
+}
+
+func nested(level, above []uint64) bool {
+	first := map[uint64]uint64{}
+	rows, same := 0, 0
+	for i, l := range level {
+		up, seen := first[l]
+		if !seen {
+			first[l] = above[i]
+			continue
+		}
+		rows++
+		if up == above[i] {
+			same++
+		}
+	}
+	return rows >= nestedRows && float64(same) >= nestedShare*float64(rows)
+}

@@ -1,0 +1,131 @@
+package ingest
+
+import (
+	"math"
+	"sort"
+	"strings"
+
+	"coppice/dataset"
+	"coppice/dataset/encode"
+)
+
+// partReader turns the raw values of a column into the hashes that a part contributes to levels. Whoever stages and whoever predicts
+// uses this one.
+type partReader struct {
+	part   dataset.Part
+	tokens *tokens
+	coder  *coder   // of numbers and times
+	ranges []uint64 // hashes of the ranges
+	buf    []byte
+	x      []float64
+}
+
+func newPartReader(p dataset.Part, t *tokens) *partReader {
+	r := &partReader{part: p, tokens: t}
+	if p.Kind == dataset.Categorical {
+		return r
+	}
+	r.coder = &coder{feature: &dataset.Feature{Name: p.Column, Kind: p.Kind}, tokens: t}
+	if len(p.Bounds) > 0 {
+		for i := range len(p.Bounds) + 1 {
+			r.ranges = append(r.ranges, encode.Range(i))
+		}
+	}
+	return r
+}
+
+// hashes writes the hash of every value.
+func (r *partReader) hashes(v *dataset.Values, out []uint64) error {
+	if r.coder == nil {
+		r.texts(v, out)
+		return nil
+	}
+	numbers, buf, err := r.coder.numbers(v, r.x)
+	if r.x = buf; err != nil {
+		return err
+	}
+	for i, x := range numbers {
+		if r.part.Take != "" {
+			x = take(r.part.Take, x)
+		}
+		switch {
+		case r.ranges == nil || x != x:
+			out[i] = encode.Number(clampNaN(x))
+		default:
+			out[i] = r.ranges[sort.SearchFloat64s(r.part.Bounds, x)]
+		}
+	}
+	return nil
+}
+
+// texts hashes the values of a categorical column, each by the text that it has however it is written.
+func (r *partReader) texts(v *dataset.Values, out []uint64) {
+	last, lastHash, known := "", uint64(0), false
+	for i := range out {
+		switch {
+		case missing(v, i, r.tokens):
+			out[i] = encode.Missing()
+		case v.Type != dataset.Text:
+			r.buf = v.AppendText(r.buf[:0], i)
+			out[i] = encode.Text(r.buf)
+		case known && v.Text[i] == last:
+			out[i] = lastHash
+		default:
+			out[i] = r.text(v.Text[i])
+			last, lastHash, known = v.Text[i], out[i], true
+		}
+	}
+}
+
+// text is the hash of a text: without spaces around it, of a plain number as the shortest way to write it, of a truth value in lower
+// case, so that 1001, 1001.0 and " 1001" are one id, and True is true.
+func (r *partReader) text(s string) uint64 {
+	s = trim(s)
+	if isDigits(s) {
+		return encode.Text(s)
+	}
+	if x, ok := plainNumber(s); ok {
+		if r.tokens.hasNumber(x) {
+			return encode.Missing()
+		}
+		r.buf = dataset.AppendNumber(r.buf[:0], x)
+		return encode.Text(r.buf)
+	}
+	if len(s) == 4 || len(s) == 5 {
+		for _, word := range [...]string{"true", "false"} {
+			if strings.EqualFold(s, word) {
+				return encode.Text(word)
+			}
+		}
+	}
+	return encode.Text(s)
+}
+
+// isDigits reports whether a text is a whole number as AppendNumber would write it.
+func isDigits(s string) bool {
+	if s == "" || len(s) > 15 || s[0] == '0' && len(s) > 1 {
+		return false
+	}
+	for i := range len(s) {
+		if !isDigit(s[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func clampNaN(x float64) float64 { return max(-math.MaxFloat64, min(math.MaxFloat64, x)) } // NaN stays NaN
+
+// take is what a calendar and a clock say of a time in seconds since 1970, in UTC; NaN of NaN.
+func take(what dataset.Derivation, seconds float64) float64 {
+	day := math.Floor(seconds / secondsPerDay)
+	switch what {
+	case dataset.DeriveHour:
+		return (seconds - float64(day*secondsPerDay)) / 3600
+	case dataset.DeriveWeekday: // 1970-01-01 was a Thursday
+		return math.Mod(math.Mod(day+3, 7)+7, 7)
+	}
+	return seconds
+}
+
+const secondsPerDay = 86400

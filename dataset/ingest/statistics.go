@@ -1,0 +1,190 @@
+package ingest
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"path/filepath"
+
+	"coppice/dataset"
+	"coppice/dataset/encode"
+)
+
+// statistics makes the features that are statistics of levels, while the second pass goes on and after it.
+type statistics struct {
+	survey *survey
+	m      *dataset.Manifest
+	d      *design
+	maker  *encode.Maker
+	first  int // number of the first feature that is a statistic
+
+	hashes [][]uint64 // of each part, of the present batch
+	times  []float64
+	errs   []error
+	rows   encode.Rows // of one split
+}
+
+const (
+	// memoryRows is how many bytes of rows are kept in memory before they go to a temporary file.
+	memoryRows = 64 << 20
+	// boundRows is how many rows of train decide where the bins of rates end.
+	boundRows = 50_000
+)
+
+func newStatistics(s *survey, m *dataset.Manifest, d *design, dir string, o Options) *statistics {
+	c := encode.Config{Keys: d.keys, Parts: len(d.readers), Weighted: m.Weight != "", Order: *m.Order, Levels: s.spec.Encodings.Levels,
+		Dir: filepath.Dir(dir), Memory: memoryRows, Threads: o.Threads, Sample: boundRows, Splits: len(m.Splits)}
+	for i, split := range m.Splits {
+		rows := split.Rows
+		if i == 0 {
+			rows /= d.copies
+		}
+		c.Rows = append(c.Rows, rows)
+	}
+	if c.Order.By == dataset.OrderTime {
+		c.Cuts = s.cuts(int64(encode.PieceRows(&c)))
+	}
+	bins := s.spec.MaxBin
+	c.Bounds = func(values []float64) []float64 {
+		var count counter
+		all, _ := count.count(values)
+		return findBounds(all, bins, false)
+	}
+	c.Assign = func(bounds []float64) func([]float64, []uint8, uint8) {
+		search := newSearcher(bounds)
+		return search.find
+	}
+	return &statistics{survey: s, m: m, d: d, maker: encode.NewMaker(c), first: len(d.columns), hashes: make([][]uint64, len(d.readers)), errs: make([]error, len(d.readers))}
+}
+
+// cuts are times between which there are at most so many rows, unless they are of one moment.
+func (s *survey) cuts(rows int64) []float64 {
+	a := s.order
+	if a == nil {
+		a = s.splitter.axis()
+	}
+	var cuts []float64
+	inside := int64(0)
+	for _, g := range a.sorted() {
+		if inside+g.rows > rows && inside > 0 {
+			cuts = append(cuts, math.Nextafter(a.least(g.key), math.Inf(-1)))
+			inside = 0
+		}
+		inside += g.rows
+	}
+	return cuts
+}
+
+func (s *statistics) close() { _ = s.maker.Close() } // temporary files only
+
+// observe computes the levels of a batch, and the times of its rows.
+func (s *statistics) observe(b *Batch) error {
+	parallel(s.survey.threads, len(s.d.readers), func(i int) {
+		s.hashes[i] = resize(s.hashes[i], b.Rows)
+		s.errs[i] = s.d.readers[i].hashes(&b.Columns[s.d.places[i]], s.hashes[i])
+	})
+	for i, err := range s.errs {
+		if err != nil {
+			return placeError(b, s.d.readers[i].part.Column, err)
+		}
+	}
+	if s.survey.roles.order < 0 {
+		return nil
+	}
+	var err error
+	s.times, err = s.survey.orderTimes(b, s.times)
+	return err
+}
+
+// add hands the rows of one split of the batch to the maker.
+func (s *statistics) add(number int, part *splitPart) error {
+	r := &s.rows
+	r.Split, r.First, r.Label = number, part.next, part.targets.Label
+	if s.m.Weight != "" {
+		r.Weight = part.targets.Weight
+	}
+	if s.survey.roles.order >= 0 {
+		r.Time = pickInto(s.times, part.places, r.Time)
+	}
+	r.Parts = resize(r.Parts, len(s.hashes))
+	for i, hashes := range s.hashes {
+		r.Parts[i] = pickInto(hashes, part.places, r.Parts[i])
+	}
+	return s.maker.Add(*r)
+}
+
+// finish makes the statistics and writes everything that waited for them: their columns, the rows that all columns make, and the levels.
+func (s *statistics) finish(ctx context.Context, w *dataset.Writer, o Options) error {
+	if err := s.maker.Run(ctx, o.progress(PhaseEncode)); err != nil {
+		return err
+	}
+	for i, made := range s.maker.Features() {
+		f := &s.m.Features[s.first+i]
+		f.Bounds, f.Bins = made.Bounds, len(made.Bounds)+1
+		f.Range = &dataset.Range{Min: made.Range[0], Median: made.Range[1], Max: made.Range[2]}
+		if made.Missing {
+			f.MissingBin, f.Bins = f.Bins, f.Bins+1
+		}
+	}
+
+	levels, first, count := s.maker.Tables()
+	for i := range s.m.Tables {
+		t := &s.m.Tables[i]
+		t.First, t.Levels, t.Floor, t.Prior = first[i], count[i], s.maker.Floor(), s.maker.Prior()
+	}
+	if err := s.maker.Each(func(split, first int, columns [][]uint8) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		return s.assemble(w, split, first, columns)
+	}); err != nil {
+		return err
+	}
+	if levels.Len() == 0 {
+		return nil
+	}
+	return w.WriteLevels(levels)
+}
+
+// assemble writes some rows: their statistics into columns, and all their features as rows. Of the second and later copies of train, the
+// other columns are written, too.
+func (s *statistics) assemble(w *dataset.Writer, split, first int, columns [][]uint8) error {
+	info := s.m.Splits[split]
+	rows, distinctRows := len(columns[0]), info.Rows
+	if split == 0 {
+		distinctRows /= s.d.copies
+	}
+	all := make([][]uint8, len(s.m.Features))
+	errs := make([]error, len(all))
+	parallel(s.survey.threads, len(all), func(i int) {
+		if i >= s.first {
+			all[i] = columns[i-s.first]
+			errs[i] = w.WriteColumn(info.Name, i, first, all[i])
+			return
+		}
+		all[i] = make([]uint8, 0, rows)
+		for at := first; at < first+rows && errs[i] == nil; {
+			from := at % distinctRows
+			n := min(first+rows-at, distinctRows-from)
+			var part []uint8
+			part, errs[i] = w.ReadColumn(info.Name, i, from, n)
+			all[i] = append(all[i], part...)
+			at += n
+		}
+		if errs[i] == nil && first+rows > distinctRows {
+			errs[i] = w.WriteColumn(info.Name, i, first, all[i])
+		}
+	})
+	for i, err := range errs {
+		if err != nil {
+			return fmt.Errorf("write feature %q: %w", s.m.Features[i].Name, err)
+		}
+	}
+
+	out := make([]uint8, rows*len(all))
+	parallel(s.survey.threads, (rows+tileRows-1)/tileRows, func(tile int) {
+		from := tile * tileRows
+		transpose(all, from, min(rows-from, tileRows), out[from*len(all):])
+	})
+	return w.WriteRows(info.Name, first, out)
+}

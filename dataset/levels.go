@@ -1,0 +1,227 @@
+package dataset
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/bits"
+	"os"
+	"slices"
+)
+
+// Levels are the statistics of all levels of an encoding's tables, one behind the other, in slices of equal length. They may lie
+// in mapped memory, which ends with Close, and may be read from any goroutine.
+type Levels struct {
+	Hash   []uint64  // of the level; ascending within a table
+	Sum    []float64 // of the labels of its rows of train, weighted
+	Rows   []uint32  // rows of train
+	Weight []float64 // of the rows; nil where each has weight 1
+	Last   []float64 // of tables with recency: seconds since 1970 at its last row of train; nil where no table has it
+
+	mapping *mapping
+}
+
+// Len is the number of levels in all tables.
+func (l *Levels) Len() int { return len(l.Hash) }
+
+// Append adds the level at a place of another's slices.
+func (l *Levels) Append(from *Levels, at int) {
+	l.Hash, l.Sum, l.Rows = append(l.Hash, from.Hash[at]), append(l.Sum, from.Sum[at]), append(l.Rows, from.Rows[at])
+	if from.Weight != nil {
+		l.Weight = append(l.Weight, from.Weight[at])
+	}
+	if from.Last != nil {
+		l.Last = append(l.Last, from.Last[at])
+	}
+}
+
+// Close lets go of mapped memory. It is harmless where there is none, and on nil.
+func (l *Levels) Close() error {
+	if l == nil {
+		return nil
+	}
+	return l.mapping.close()
+}
+
+// Find is the place of a table's level in the slices. Hashes are spread evenly, so it looks where the level would be if they
+// were so exactly, and then further and further away.
+func (l *Levels) Find(t *LevelTable, hash uint64) (at int, ok bool) {
+	all := l.Hash[t.First : t.First+t.Levels]
+	if len(all) == 0 {
+		return 0, false
+	}
+	guess, _ := bits.Mul64(hash, uint64(len(all)))
+	lo, hi := int(guess), int(guess)
+
+	step := 16
+	for ; hi < len(all) && all[hi] < hash; step *= 2 {
+		lo, hi = hi+1, min(hi+step, len(all))
+	}
+	for ; lo > 0 && all[lo-1] >= hash; step *= 2 {
+		lo, hi = max(lo-step, 0), lo
+	}
+	at, ok = slices.BinarySearch(all[lo:min(hi+1, len(all))], hash)
+	return t.First + lo + at, ok
+}
+
+// Seen is how much the level at a place of the slices counts for: its rows, or their weight.
+func (l *Levels) Seen(at int) float64 {
+	if l.Weight != nil {
+		return l.Weight[at]
+	}
+	return float64(l.Rows[at])
+}
+
+// levelFields are the columns of the levels file.
+func levelFields(weight, last bool) []arrowField {
+	fields := []arrowField{{name: "hash", typ: arrowUint64}, {name: "sum", typ: arrowFloat64}, {name: "rows", typ: arrowUint32}}
+	if weight {
+		fields = append(fields, arrowField{name: "weight", typ: arrowFloat64})
+	}
+	if last {
+		fields = append(fields, arrowField{name: "last", typ: arrowFloat64})
+	}
+	return fields
+}
+
+// Encode is the levels as an Arrow file: the contents of a levels file.
+func (l *Levels) Encode() []byte {
+	layout := newLayout(levelFields(l.Weight != nil, l.Last != nil), nil, int64(l.Len()), nil)
+	file := make([]byte, layout.size)
+	copy(file, layout.head)
+	copy(file[layout.tailAt:], layout.foot)
+
+	next := 0
+	put := func(data []byte) {
+		s := layout.columns[next].data
+		copy(file[s.off:s.off+s.n], data)
+		next++
+	}
+	put(encodeWords(l.Hash))
+	put(encodeDoubles(l.Sum))
+	rows := make([]byte, 0, 4*l.Len())
+	for _, n := range l.Rows {
+		rows = binary.LittleEndian.AppendUint32(rows, n)
+	}
+	put(rows)
+	for _, optional := range [][]float64{l.Weight, l.Last} {
+		if optional != nil {
+			put(encodeDoubles(optional))
+		}
+	}
+	return file
+}
+
+func encodeDoubles(values []float64) []byte {
+	out := make([]byte, 0, 8*len(values))
+	for _, v := range values {
+		out = binary.LittleEndian.AppendUint64(out, math.Float64bits(v))
+	}
+	return out
+}
+
+func decodeDoubles(data []byte) []float64 {
+	out := make([]float64, len(data)/8)
+	for i := range out {
+		out[i] = math.Float64frombits(binary.LittleEndian.Uint64(data[8*i:]))
+	}
+	return out
+}
+
+// WriteLevels writes the levels file; once, after the splits and before the sample.
+func (w *Writer) WriteLevels(l *Levels) error {
+	data := l.Encode()
+	f, err := w.newFile(LevelsFile, int64(len(data)))
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(data, 0)
+	return err
+}
+
+// ReadLevels reads the contents of a levels file that belongs to the tables. It copies.
+func ReadLevels(data []byte, tables []LevelTable) (*Levels, error) {
+	f, err := parseLevels(data, tables)
+	if err != nil {
+		return nil, err
+	}
+	column := func(name string) []byte {
+		s, ok := f.find(name)
+		if !ok {
+			return nil
+		}
+		return data[s.off : s.off+s.n]
+	}
+	l := &Levels{Hash: decodeWords(column("hash")), Sum: decodeDoubles(column("sum")), Rows: make([]uint32, f.rows)}
+	rows := column("rows")
+	for i := range l.Rows {
+		l.Rows[i] = binary.LittleEndian.Uint32(rows[4*i:])
+	}
+	if weight := column("weight"); weight != nil {
+		l.Weight = decodeDoubles(weight)
+	}
+	if last := column("last"); last != nil {
+		l.Last = decodeDoubles(last)
+	}
+	return l, nil
+}
+
+// OpenLevels maps the levels file at path, which belongs to the tables. Whoever opens it closes it.
+func OpenLevels(path string, tables []LevelTable) (*Levels, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	m, err := mapFile(path, LevelsFile, info.Size())
+	if err != nil {
+		return nil, err
+	}
+	f, err := parseLevels(m.data, tables)
+	if err != nil {
+		_ = m.close() // what is wrong with the file matters more
+		return nil, err
+	}
+	at := func(name string) span {
+		s, _ := f.find(name)
+		return s
+	}
+	return &Levels{
+		Hash: view[uint64](m.data, at("hash")), Sum: view[float64](m.data, at("sum")), Rows: view[uint32](m.data, at("rows")),
+		Weight: view[float64](m.data, at("weight")), Last: view[float64](m.data, at("last")), mapping: m,
+	}, nil
+}
+
+// find is the place of a column's values; ok is false where there is no such column.
+func (f *arrowFile) find(name string) (s span, ok bool) {
+	for i := range f.fields {
+		if f.fields[i].name == name {
+			return f.columns[i].data, true
+		}
+	}
+	return span{}, false
+}
+
+// levelsOf is how many levels the tables have in all.
+func levelsOf(tables []LevelTable) int {
+	if len(tables) == 0 {
+		return 0
+	}
+	last := &tables[len(tables)-1]
+	return last.First + last.Levels
+}
+
+func parseLevels(data []byte, tables []LevelTable) (*arrowFile, error) {
+	f, err := parseArrow(LevelsFile, data)
+	if err != nil {
+		return nil, err
+	}
+	_, weight := f.find("weight")
+	recency := slices.ContainsFunc(tables, func(t LevelTable) bool { return t.Recency })
+	if !f.sameFields(levelFields(weight, recency)) {
+		return nil, &FormatError{LevelsFile, -1, "its columns are not hash, sum and rows, with weight and last where they belong"}
+	}
+	if levels := levelsOf(tables); f.rows != int64(levels) {
+		return nil, &FormatError{LevelsFile, -1, fmt.Sprintf("%d levels where the tables have %d", f.rows, levels)}
+	}
+	return f, nil
+}

@@ -1,0 +1,49 @@
+package stager
+
+import (
+	"context"
+	"fmt"
+
+	"coppice/dataset/encode"
+	"coppice/gbt"
+)
+
+// The model by which staging judges which columns are worth taking together: small and quick, because it is made anew for each few of
+// them, and still one that finds simple interactions by itself.
+const (
+	learnerTrees  = 80
+	learnerLeaves = 15
+	learnerL2     = 1
+)
+
+// learner is that model.
+func (s *Stager) learner(ctx context.Context, l *encode.Lesson) ([]float64, error) {
+	d := &gbt.Data{Rows: len(l.Label), Label: l.Label}
+	width := len(l.Columns)
+	d.RowMajor = make([]byte, d.Rows*width)
+	for i, c := range l.Columns {
+		f := gbt.Feature{Name: fmt.Sprint(i), Bins: c.Bins, Categorical: c.Categorical, Missing: -1}
+		for b := range c.Bins - 1 {
+			if !c.Categorical {
+				f.Bounds = append(f.Bounds, float64(b)+0.5)
+			}
+		}
+		d.Features, d.Columns = append(d.Features, f), append(d.Columns, c.Data)
+		for r, bin := range c.Data {
+			d.RowMajor[r*width+i] = bin
+		}
+	}
+
+	p := gbt.Defaults()
+	p.NumIterations, p.NumLeaves, p.LambdaL2, p.LookaheadFreq = learnerTrees, learnerLeaves, learnerL2, 0
+	if !l.Binary {
+		p.Objective = "regression"
+	}
+	all := *d
+	d.Subset = l.Train
+	r, err := gbt.Train(ctx, d, p, gbt.Options{Threads: max(1, s.threads())})
+	if err != nil {
+		return nil, err
+	}
+	return r.Model.PredictBinned(&all, max(1, s.threads()))
+}

@@ -1,0 +1,94 @@
+package scorer
+
+import (
+	"slices"
+	"sort"
+
+	"coppice/dataset"
+	"coppice/gbt"
+)
+
+// Compact gives an encoding and levels with which a model predicts the same, to the bit, without the levels that it cannot tell from
+// those that train has not: those of tables that no split asks for, and those whose statistics lie between the same thresholds as an
+// unseen level's. levels may be nil where there are none.
+func Compact(m *gbt.Model, e *dataset.Encoding, levels *dataset.Levels) (*dataset.Encoding, *dataset.Levels) {
+	if levels == nil || levels.Len() == 0 {
+		return e, nil
+	}
+	thresholds := thresholdsOf(m)
+	needed, exact := neededTables(e, thresholds)
+
+	small := &dataset.Encoding{Format: e.Format, Features: e.Features, Missing: e.Missing, Tables: slices.Clone(e.Tables)}
+	kept := &dataset.Levels{}
+	for i := range small.Tables {
+		t := &small.Tables[i]
+		from := t.First
+		t.First = kept.Len()
+		if needed[i] {
+			for at := from; at < from+e.Tables[i].Levels; at++ {
+				if exact[i] || matters(e, i, levels, at, thresholds) {
+					kept.Append(levels, at)
+				}
+			}
+		}
+		t.Levels = kept.Len() - t.First
+	}
+	if kept.Len() == 0 {
+		kept = nil
+	}
+	return small, kept
+}
+
+// thresholdsOf are, of each feature, the numbers at which some tree divides it, ascending.
+func thresholdsOf(m *gbt.Model) [][]float64 {
+	out := make([][]float64, m.Features())
+	for _, t := range m.Trees {
+		for i, f := range t.Feature {
+			out[f] = append(out[f], t.Threshold[i])
+		}
+	}
+	for f := range out {
+		slices.Sort(out[f])
+		out[f] = slices.Compact(out[f])
+	}
+	return out
+}
+
+// neededTables says which tables some split asks for, directly or because the rates of another fall back to them, and of which all
+// levels stay, because what an unseen level has differs from row to row.
+func neededTables(e *dataset.Encoding, thresholds [][]float64) (needed, exact []bool) {
+	needed, exact = make([]bool, len(e.Tables)), make([]bool, len(e.Tables))
+	for i := range e.Features {
+		d := e.Features[i].From
+		if d == nil || d.Table < 0 || len(thresholds[i]) == 0 {
+			continue
+		}
+		needed[d.Table] = true
+		exact[d.Table] = exact[d.Table] || d.What == dataset.DeriveRecency
+	}
+	for i := len(e.Tables) - 1; i >= 0; i-- { // tables fall back to those before them
+		if up := e.Tables[i].BackOff; needed[i] && up >= 0 {
+			needed[up], exact[up], exact[i] = true, true, true
+		}
+	}
+	return needed, exact
+}
+
+// matters reports whether some split of a table's features sends a level another way than one that train has not.
+func matters(e *dataset.Encoding, table int, levels *dataset.Levels, at int, thresholds [][]float64) bool {
+	t := &e.Tables[table]
+	for i := range e.Features {
+		d := e.Features[i].From
+		if d == nil || d.Table != table {
+			continue
+		}
+		have, unseen := float64(levels.Rows[at]), 0.0
+		if d.What == dataset.DeriveRate {
+			have, unseen = t.Rate(levels.Sum[at], levels.Seen(at), t.Prior), t.Rate(0, 0, t.Prior)
+		}
+		if sort.SearchFloat64s(thresholds[i], have) != sort.SearchFloat64s(thresholds[i], unseen) {
+			return true
+		}
+	}
+	return false
+}
