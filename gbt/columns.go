@@ -2,6 +2,7 @@ package gbt
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,7 +11,8 @@ import (
 )
 
 // ColumnList names columns as LightGBM's ignore_column does: "0,3,5" by their numbers among the features, from 0, or
-// "name:age,price" by their names. Empty is no column.
+// "name:age,price" by their names. A name that no column has may be a pattern of path.Match, "name:user*,*:count", and means
+// all columns that match. Empty is no column.
 type ColumnList string
 
 // IgnoreColumn is the name of the parameter that says which columns a model does without.
@@ -95,6 +97,14 @@ func (l ColumnList) numbers(columns []string) ([]int, error) {
 	}
 	var out []int
 	for _, word := range words(list) {
+		if isNames && isPattern(word) && !slices.Contains(columns, word) {
+			matches, err := matching(word, columns)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, matches...)
+			continue
+		}
 		n, err := find(word)
 		if err != nil {
 			return nil, err
@@ -134,6 +144,28 @@ func nameFinder(columns []string) func(string) (int, error) {
 		}
 		return n, nil
 	}
+}
+
+// isPattern says whether a word can mean other names than itself.
+func isPattern(word string) bool { return strings.ContainsAny(word, "*?[") }
+
+// matching are the numbers of the columns whose names match a pattern. Names are no paths: a slash is a letter like others.
+func matching(pattern string, columns []string) ([]int, error) {
+	plain := strings.NewReplacer("/", "\x00").Replace
+	var out []int
+	for i, name := range columns {
+		ok, err := path.Match(plain(pattern), plain(name))
+		if err != nil {
+			return nil, fmt.Errorf("the pattern %.60q cannot be read; a bracket is open, or nothing is behind the last backslash", pattern)
+		}
+		if ok {
+			out = append(out, i)
+		}
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("no column matches %.60q", pattern)
+	}
+	return out, nil
 }
 
 // suggestColumn names the nearest column, or all when there are few.

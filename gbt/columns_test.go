@@ -93,6 +93,52 @@ func TestForColumns(t *testing.T) {
 	}
 }
 
+// TestPatterns ignores all columns that match.
+func TestPatterns(t *testing.T) {
+	columns := []string{"user_id", "user_age", "site", "site:rate", "site×hour:count", "user_id:count", "a/b:count", "a*b", "a[b", "axb"}
+	for in, want := range map[ColumnList]ColumnList{
+		"name:user*":           "name:user_age,user_id,user_id:count",
+		"name:*:count":         "name:a/b:count,site×hour:count,user_id:count",
+		"name:user_??":         "name:user_id",
+		"name:user_*,site*,si": "", // a plain name that no column has
+		"name:site?rate,site":  "name:site,site:rate",
+		"name:[as]*:*":         "name:a/b:count,site:rate,site×hour:count",
+		"name:a*b":             "name:a*b", // a column has this very name
+		`name:a\*b`:            "name:a*b",
+		"name:a?b":             "name:a*b,a[b,axb",
+		"name:a[b":             "name:a[b",
+		"name:a[b,axb":         "name:a[b,axb",
+		"name:*e,user*,user_*": "name:site,site:rate,user_age,user_id,user_id:count",
+	} {
+		p, err := Params{IgnoreColumn: in}.ForColumns(columns)
+		if want == "" {
+			var pe *ParamError
+			if !errors.As(err, &pe) || !strings.Contains(err.Error(), `there is no column "si"`) {
+				t.Errorf("%q: %v", in, err)
+			}
+			continue
+		}
+		if err != nil || p.IgnoreColumn != want {
+			t.Errorf("%q gives %q, want %q (%v)", in, p.IgnoreColumn, want, err)
+		}
+		if again, err := p.ForColumns(columns); err != nil || again != p {
+			t.Errorf("%q: a second time gives %q, %v", in, again.IgnoreColumn, err)
+		}
+	}
+	for in, want := range map[ColumnList]string{
+		"name:zone*":      `ignore_column: no column matches "zone*"`,
+		"name:user*,*:no": `ignore_column: no column matches "*:no"`,
+		"name:*":          "ignore_column: all 10 columns are ignored; leave at least one",
+		"name:s[i":        `ignore_column: the pattern "s[i" cannot be read; a bracket is open, or nothing is behind the last backslash`,
+	} {
+		_, err := Params{IgnoreColumn: in}.ForColumns(columns)
+		var pe *ParamError
+		if !errors.As(err, &pe) || err.Error() != want {
+			t.Errorf("%q: got  %v\nwant %s", in, err, want)
+		}
+	}
+}
+
 // drop is the table without some of its columns, which is what ignoring them must come to.
 func (t *table) drop(columns []int) *table {
 	d := *t
@@ -174,6 +220,7 @@ func FuzzColumnList(f *testing.F) {
 	f.Add("name:a,b", "a\nb,b\nc")
 	f.Add("0,1", "a\na\nb")
 	f.Add("1", "x\n y\nz")
+	f.Add("name:a*,[b-c]?", "a*\nab\nbx\nz")
 	f.Fuzz(func(t *testing.T, list, table string) {
 		columns := strings.Split(table, "\n")
 		l, err := parseColumns(list)
