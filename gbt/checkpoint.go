@@ -61,6 +61,9 @@ func (e *MismatchError) Error() string { return "the checkpoint is of another tr
 
 func newRun(d *Data, p Params, opt Options) run {
 	r := run{identity: opt.Identity, params: p.lines(d.Features), features: len(d.Features), rows: d.Rows, used: d.Used(), validMaximizes: opt.Maximize}
+	if opt.Shift != 0 {
+		r.params = append(r.params, fmt.Sprintf("[shift: %v]", opt.Shift))
+	}
 	h := sha256.New()
 	for i := range d.Features {
 		f := &d.Features[i]
@@ -145,7 +148,7 @@ func (b *booster) resume(ctx context.Context, c *Checkpoint) error {
 		return err
 	}
 	if b.opt.Valid != nil {
-		if err := replay(ctx, b.trees, b.opt.Valid, b.validScore, b.bias, b.walks); err != nil {
+		if err := replay(ctx, b.shifted(b.trees), b.opt.Valid, b.validScore, b.bias, b.walks); err != nil {
 			return err
 		}
 	}

@@ -53,7 +53,7 @@ func randomRun(rng *rand.Rand) (*Data, Params, Options) {
 	if rng.IntN(2) == 0 { // many rounds find no split
 		p.MinGainToSplit, p.FeatureFraction = 20*rng.Float64(), 0.3
 	}
-	opt := Options{Threads: 1 + rng.IntN(3)}
+	opt := Options{Threads: 1 + rng.IntN(3), Shift: float64(rng.IntN(2)) * rng.NormFloat64()}
 	if rng.IntN(3) > 0 {
 		opt.Valid, opt.Maximize = &v.Data, rng.IntN(2) == 0
 		if rng.IntN(2) == 0 {
@@ -301,6 +301,7 @@ func TestCheckpointOfAnotherRun(t *testing.T) {
 		"bound":      {func(d *table, _ *Params, _ *Options) { d.Features[1].Bounds[3] += 1e-9 }, "bins"},
 		"name":       {func(d *table, _ *Params, _ *Options) { d.Features[1].Name = "other" }, "features"},
 		"held-out":   {func(_ *table, _ *Params, o *Options) { o.Valid.Label[3] = 1 - o.Valid.Label[3] }, "held-out"},
+		"shift":      {func(_ *table, _ *Params, o *Options) { o.Shift = 0.5 }, "parameters"},
 		"direction":  {func(_ *table, _ *Params, o *Options) { o.Maximize = true }, "direction"},
 	} {
 		d, p, opt := fresh()

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 )
 
-// Options are what a training run is lent; none of them changes the model but Valid, Eval and Maximize, by stopping early.
+// Options are what a training run is lent; none of them changes the model but Shift and, by stopping early, Valid, Eval and
+// Maximize.
 type Options struct {
 	Threads int // goroutines; at least 1
 
@@ -19,6 +21,11 @@ type Options struct {
 	Eval func(raw []float64) (float64, error)
 	// Maximize says whether a higher rating is better.
 	Maximize bool
+
+	// Shift is added to every raw score of the finished model, and to those that Eval gets; training rows are learnt from
+	// without it. Where a negative row was kept with probability w, log(w) makes the log odds those of all rows. As with the
+	// constant of boost_from_average, the first tree carries it.
+	Shift float64
 
 	// OnTree is told about every tree. An error ends the training with that error.
 	OnTree func(Progress) error
@@ -142,6 +149,9 @@ func newBooster(ctx context.Context, d *Data, p Params, opt Options, crew *crew)
 	if err != nil {
 		return nil, err
 	}
+	if opt.Shift-opt.Shift != 0 { // NaN or infinite
+		return nil, &ParamError{"shift", fmt.Sprintf("%v cannot be added to scores", opt.Shift)}
+	}
 	obj, err := newObjective(&p, d)
 	if err != nil {
 		return nil, err
@@ -210,6 +220,11 @@ func (b *booster) step(ctx context.Context) error {
 	}
 	if len(b.trees) == 0 {
 		t.addBias(b.bias)
+		if b.opt.Shift != 0 {
+			for r := range b.validScore {
+				b.validScore[r] += b.opt.Shift
+			}
+		}
 	}
 	b.trees = append(b.trees, t)
 	return b.rate(t, start)
@@ -300,11 +315,23 @@ func (b *booster) improved(s float64) bool {
 	return s < b.bestAt-b.p.EarlyStoppingDelta
 }
 
+// shifted are the trees with Options.Shift, which the first one carries. Those that are kept and gone on from do not have it:
+// training rows' scores are made of them.
+func (b *booster) shifted(trees []*Tree) []*Tree {
+	if b.opt.Shift == 0 || len(trees) == 0 {
+		return trees
+	}
+	first := *trees[0]
+	first.LeafValue, first.InternalValue = slices.Clone(first.LeafValue), slices.Clone(first.InternalValue)
+	first.addBias(b.opt.Shift)
+	return append([]*Tree{&first}, trees[1:]...)
+}
+
 func (b *booster) result() *Result {
 	if len(b.trees) == 0 {
 		b.trees = append(b.trees, constantTree(b.bias))
 	}
-	m := &Model{Objective: b.obj.String(), Trees: b.trees, Params: b.p.modelLines(b.data.Features)}
+	m := &Model{Objective: b.obj.String(), Trees: b.shifted(b.trees), Params: b.p.modelLines(b.data.Features)}
 	m.FeatureNames, m.FeatureInfos = describe(b.data.Features)
 	r := &Result{Model: m, Grown: len(b.trees), Best: len(b.trees), Score: b.bestAt, Stopped: b.stopped, Resumed: b.resumed, Took: b.elapsed()}
 	if b.p.EarlyStoppingRound > 0 && b.best > 0 {
