@@ -86,6 +86,9 @@ const sampledRows = 1024
 func (d *Data) fingerprint() (sum [sha256.Size]byte) {
 	h := sha256.New()
 	fmt.Fprintf(h, "%d %d %d %d %t\n", d.Rows, len(d.Subset), len(d.Label), len(d.Weight), d.Subset == nil)
+	if d.Copies > 1 {
+		fmt.Fprintf(h, "%d copies\n", d.Copies)
+	}
 	hashAll(h, d.Label)
 	hashAll(h, d.Weight)
 	hashAll(h, d.Subset)
@@ -126,7 +129,7 @@ func (r *run) same(here *run) error {
 	case r.features != here.features || r.describe != here.describe:
 		return differ("its features or their bins are others")
 	case r.target != here.target:
-		return differ("its rows, labels, weights or choice of rows are others")
+		return differ("its rows, labels, weights, copies or choice of rows are others")
 	case r.valid != here.valid || r.validMaximizes != here.validMaximizes:
 		return differ("its held-out rows or the direction of their rating are others")
 	}

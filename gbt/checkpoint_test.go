@@ -302,6 +302,7 @@ func TestCheckpointOfAnotherRun(t *testing.T) {
 		"name":       {func(d *table, _ *Params, _ *Options) { d.Features[1].Name = "other" }, "features"},
 		"held-out":   {func(_ *table, _ *Params, o *Options) { o.Valid.Label[3] = 1 - o.Valid.Label[3] }, "held-out"},
 		"shift":      {func(_ *table, _ *Params, o *Options) { o.Shift = 0.5 }, "parameters"},
+		"copies":     {func(d *table, _ *Params, _ *Options) { d.Copies = 2 }, "copies"},
 		"direction":  {func(_ *table, _ *Params, o *Options) { o.Maximize = true }, "direction"},
 	} {
 		d, p, opt := fresh()

@@ -42,6 +42,11 @@ type Data struct {
 	Label    []float32 // n; 0 or 1 for the binary objective
 	Weight   []float32 // n, not negative; nil means 1 everywhere
 
+	// Copies is how often the table has each row of the training data, every time with other encodings: 0 and 1 mean once.
+	// min_data_in_leaf, min_data_per_group and min_sum_hessian_in_leaf are multiplied by it, so that they are meant per
+	// original row. Of held-out rows it means nothing.
+	Copies int
+
 	// Subset, when not nil, are the only rows to use, ascending: a fold or a split as a mask over the same bytes.
 	Subset []uint32
 }
@@ -82,6 +87,9 @@ func (d *Data) check(labelled bool) error {
 		if int(r) >= n || i > 0 && r <= d.Subset[i-1] {
 			return fmt.Errorf("%w: subset is not ascending rows below %d at position %d", ErrData, n, i)
 		}
+	}
+	if d.Copies < 0 || d.Copies > n {
+		return fmt.Errorf("%w: %d copies in %d rows", ErrData, d.Copies, n)
 	}
 	if d.Used() == 0 {
 		return fmt.Errorf("%w: no row to use", ErrData)

@@ -101,7 +101,7 @@ func Train(ctx context.Context, d *Data, p Params, opt Options) (*Result, error)
 
 // booster is a training run between two trees.
 type booster struct {
-	p     Params
+	p     Params // as the model file has them; the grower's are for all copies of a row
 	opt   Options
 	data  *Data
 	obj   objective
@@ -165,7 +165,8 @@ func newBooster(ctx context.Context, d *Data, p Params, opt Options, crew *crew)
 			return nil, err
 		}
 	}
-	b.grow = newGrower(&b.p, d, crew)
+	perCopy := b.p.forCopies(d.Copies)
+	b.grow = newGrower(&perCopy, d, crew)
 	b.gh = make([]uint32, d.Rows)
 	b.bias = obj.init(p.BoostFromAverage)
 	b.score = filled(d.Rows, b.bias)
