@@ -58,8 +58,14 @@ func (t *Table) Select(part sweep.Rows) (*Rows, error) {
 		return nil, fmt.Errorf("%w: dataset %s@%s has no split %s", ErrNoRows, t.ds.Manifest.Name, t.ds.Manifest.Version, part.Split)
 	}
 	r := &Rows{Data: gbt.Data{Rows: s.Rows, RowMajor: s.RowMajor, Columns: s.Columns, Features: t.features, Label: s.Label, Weight: s.Weight}}
+	if part.Split == dataset.TrainSplit {
+		r.Data.Copies = t.ds.Manifest.Copies()
+		if t.ds.Manifest.Weight == "" {
+			r.Data.Weight = nil // in a thinned dataset, weights are for measuring
+		}
+	}
 	if part.Folds == nil {
-		r.Label, r.Weight, r.Group = s.Label, s.Weight, s.Group
+		r.Label, r.Weight, r.Group = s.Label, r.Data.Weight, s.Group
 		return r, nil
 	}
 	subset := part.Select(s.Fold)
@@ -67,7 +73,7 @@ func (t *Table) Select(part sweep.Rows) (*Rows, error) {
 		return nil, fmt.Errorf("%w: split %s has none in folds %v", ErrNoRows, part.Split, part.Folds)
 	}
 	r.Data.Subset = subset
-	r.Label, r.Weight, r.Group = pick(s.Label, subset), pick(s.Weight, subset), pick(s.Group, subset)
+	r.Label, r.Weight, r.Group = pick(s.Label, subset), pick(r.Data.Weight, subset), pick(s.Group, subset)
 	return r, nil
 }
 
@@ -113,11 +119,8 @@ func (t *Table) Train(ctx context.Context, q Request) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	if t.ds.Manifest.Weight == "" {
-		train.Data.Weight = nil // those of a thinned dataset are for measuring
-	}
 	opt := gbt.Options{Threads: q.Threads, OnTree: q.OnTree, Maximize: q.Metric.Maximize,
-		Checkpoint: q.Checkpoint, Resume: q.Resume, Identity: t.Identity(q)}
+		Checkpoint: q.Checkpoint, Resume: q.Resume, Identity: t.Identity(q), Shift: t.ds.Manifest.ScoreShift()}
 	var valid *Rows
 	if q.Valid != nil {
 		if valid, err = t.Select(*q.Valid); err != nil {
