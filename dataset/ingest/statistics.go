@@ -131,6 +131,11 @@ func (s *statistics) finish(ctx context.Context, w *dataset.Writer, o Options) e
 	for i := range s.m.Tables {
 		t := &s.m.Tables[i]
 		t.First, t.Levels, t.Floor, t.Prior = first[i], count[i], s.maker.Floor(), s.maker.Prior()
+		for j := range s.m.About.Encodings {
+			if e := &s.m.About.Encodings[j]; e.Name == t.Name() {
+				e.Levels = max(e.Levels, t.Levels) // the survey has seen those of a sample
+			}
+		}
 	}
 	if err := s.maker.Each(func(split, first int, columns [][]uint8) error {
 		if err := ctx.Err(); err != nil {

@@ -1,0 +1,176 @@
+package cli
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"coppice/dataset"
+	"coppice/launcher/internal/stager"
+)
+
+// showDataset prints what a person checks before training on it: what every column is taken for, what was made of ids, the splits,
+// warnings.
+func (w *World) showDataset(s *stager.Staged) {
+	m := s.Manifest
+	w.showFeatures(m)
+	w.showEncodings(m)
+	w.showSplits(m)
+	if m.LeftOut > 0 {
+		fmt.Fprintf(w.Out, "left out: %s rows without a label in %s%s\n", humanize.Comma(m.LeftOut), m.Label.Column, texts(m.About.LeftOut))
+	}
+	if m.Negatives > 0 {
+		fmt.Fprintf(w.Out, "left out: %s of the negative rows; the others stand for them with weight %s where models are measured, and scores are right for all rows\n",
+			humanize.Comma(m.Thinned), number(1/m.Negatives))
+	}
+	for _, warning := range m.About.Warnings {
+		where := ""
+		if warning.Column != "" {
+			where = warning.Column + ": "
+		}
+		fmt.Fprintf(w.Out, "warning: %s%s\n", where, warning.Text)
+	}
+	verb := "staged"
+	if s.Existed {
+		verb = "was staged before"
+	}
+	fmt.Fprintf(w.Out, "%s@%s %s: %s, %s\n", m.Name, m.Version, verb, humanize.IBytes(uint64(m.Bytes())), s.Place)
+}
+
+// showFeatures prints the features that are columns, or are read from one.
+func (w *World) showFeatures(m *dataset.Manifest) {
+	rows := 0
+	for _, sp := range m.Splits {
+		rows += m.TableRows(sp.Name)
+	}
+	t := w.newTable("feature", "kind", "because", "bins", "missing", "min / median / max, or most frequent")
+	for i := range m.Features {
+		f := &m.Features[i]
+		if f.IsDerived() && f.From.Table >= 0 {
+			continue
+		}
+		t.AppendRow(table.Row{f.Name, f.Kind, f.Why, f.Bins, percent(float64(f.Missing) / float64(max(rows, 1))), values(f)})
+	}
+	t.Render()
+}
+
+// showEncodings prints what was made of each column of ids, and which columns are taken together.
+func (w *World) showEncodings(m *dataset.Manifest) {
+	if len(m.Tables) == 0 {
+		return // features are columns, and the table above says all
+	}
+	t := w.newTable("ids", "levels", "kept", "lumped", "made of them", "worth", "because")
+	for _, e := range m.About.Encodings {
+		kept, lumped := "", ""
+		if e.Kept > 0 {
+			kept, lumped = humanize.Comma(int64(e.Kept)), percent(e.Lumped)
+		}
+		t.AppendRow(table.Row{e.Name, humanize.Comma(int64(e.Levels)), kept, lumped, made(&e), fmt.Sprintf("%.2f %%", 100*e.Gain), e.Why})
+	}
+	t.Render()
+	fmt.Fprintf(w.Out, "%s statistics of %s levels; by how much less loss they are worth was measured on sampled rows of train that they had not seen\n",
+		humanize.Comma(int64(statistics(m))), humanize.Comma(int64(levels(m))))
+}
+
+// made names the features that were made of a column or key, without repeating its name.
+func made(e *dataset.EncodingInfo) string {
+	var words []string
+	for _, name := range e.Made {
+		switch rest := strings.TrimPrefix(name, e.Name); rest {
+		case "":
+			words = append(words, "categories")
+		default:
+			words = append(words, strings.TrimPrefix(rest, ":"))
+		}
+	}
+	if len(words) == 0 {
+		return "nothing"
+	}
+	return strings.Join(words, ", ")
+}
+
+// statistics counts the features that are statistics of levels.
+func statistics(m *dataset.Manifest) int {
+	n := 0
+	for i := range m.Features {
+		if f := &m.Features[i]; f.IsDerived() && f.From.Table >= 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// levels counts those of all tables.
+func levels(m *dataset.Manifest) int {
+	n := 0
+	for i := range m.Tables {
+		n += m.Tables[i].Levels
+	}
+	return n
+}
+
+func (w *World) showSplits(m *dataset.Manifest) {
+	t := w.newTable("split", "rows", "label")
+	for _, sp := range m.Splits {
+		label := fmt.Sprintf("mean %s", number(sp.LabelMean))
+		if m.Label.Kind == dataset.Binary {
+			label = percent(sp.LabelMean) + " positive"
+		}
+		if m.Negatives > 0 {
+			label += fmt.Sprintf(", %s before negative rows were left out", percent(sp.LabelMean/(sp.LabelMean+(1-sp.LabelMean)/m.Negatives)))
+		}
+		rows := humanize.Comma(int64(m.TableRows(sp.Name)))
+		if sp.Name == dataset.TrainSplit && m.Copies() > 1 {
+			rows += fmt.Sprintf(", in %d orders", m.Copies())
+		}
+		t.AppendRow(table.Row{sp.Name, rows, label})
+	}
+	t.Render()
+}
+
+// texts lists the texts that stood for a missing label, so that nobody loses a class to them unseen.
+func texts(rows map[string]int64) string {
+	var parts []string
+	for _, s := range slices.Sorted(maps.Keys(rows)) {
+		parts = append(parts, fmt.Sprintf("%q %s", shorten(s), humanize.Comma(rows[s])))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(parts, ", ") + ")"
+}
+
+func values(f *dataset.Feature) string {
+	if f.Kind != dataset.Categorical {
+		if f.Range == nil {
+			return ""
+		}
+		if f.Kind == dataset.Temporal {
+			at := func(x float64) string { return time.Unix(int64(x), 0).UTC().Format("2006-01-02 15:04") }
+			return strings.Join([]string{at(f.Range.Min), at(f.Range.Median), at(f.Range.Max)}, " / ")
+		}
+		return strings.Join([]string{number(f.Range.Min), number(f.Range.Median), number(f.Range.Max)}, " / ")
+	}
+	var total int64
+	for _, c := range f.Counts {
+		total += c
+	}
+	var top []string
+	for i, c := range f.Categories[:min(3, len(f.Categories))] {
+		top = append(top, fmt.Sprintf("%s %s", shorten(c), percent(float64(f.Counts[i])/float64(max(total, 1)))))
+	}
+	return strings.Join(top, ", ")
+}
+
+func shorten(s string) string {
+	if r := []rune(s); len(r) > 24 {
+		return string(r[:23]) + "…"
+	}
+	return s
+}
+
