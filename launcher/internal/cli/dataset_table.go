@@ -173,4 +173,3 @@ func shorten(s string) string {
 	}
 	return s
 }
-

@@ -1,0 +1,218 @@
+//go:build !race
+
+// Half a million rows; what runs at the same time in staging is tested under the race detector by small tables.
+
+package stager
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"coppice/dataset"
+	"coppice/dataset/ingest"
+	"coppice/gbt"
+	"coppice/metric"
+)
+
+// A label that nothing tells must not become tellable by encoding: an AUC may be off a half by so much, which is three standard errors
+// of what leakRows rows give.
+const (
+	leakBound = 0.005
+	leakRows  = 120_000
+)
+
+// shuffled stages a table of ids whose labels are random: as many rows of train as of valid, which are the same rows again if twice.
+func shuffled(t *testing.T, rest string, twice bool) (*dataset.Dataset, []ingest.File) {
+	t.Helper()
+	source := rand.NewPCG(1, 12)
+	rng := rand.New(source)
+	var b bytes.Buffer
+	b.WriteString("y,user,site,ad,device,price,ts,part\n")
+	for i := range 2 * leakRows {
+		if twice && i == leakRows {
+			source.Seed(1, 12)
+		}
+		y := 0
+		if rng.IntN(2) == 0 {
+			y = 1
+		}
+		skewed := func(n int) int { return int(float64(n) * math.Pow(rng.Float64(), 2)) }
+		fmt.Fprintf(&b, "%d,u%d,s%d,a%d,d%d,%.2f,%d,%s\n", y, skewed(60_000), skewed(800), skewed(3000), rng.IntN(5), 10*rng.Float64(),
+			1_600_000_000+10*i, []string{"train", "valid"}[i/leakRows])
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "t.csv")
+	if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	spec, err := dataset.ParseSpec("dataset.yaml", []byte("name: t\nsource: "+path+"\nlabel: y\n"+rest))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := ingest.Expand(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ingest.Stage(t.Context(), spec, files, filepath.Join(dir, "d"), ingest.Options{Learner: new(Stager).learner}); err != nil {
+		t.Fatal(err)
+	}
+	d, err := dataset.Open(filepath.Join(dir, "d"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d, files
+}
+
+// leaks names the columns that tell the label of their own rows.
+func leaks(t *testing.T, names []string, label []float32, value func(column, row int) float64) []string {
+	t.Helper()
+	var found []string
+	values := make([]float64, len(label))
+	for i, name := range names {
+		for r := range values {
+			values[r] = value(i, r)
+		}
+		if auc := aucOf(t, label, values); math.Abs(auc-0.5) > leakBound {
+			found = append(found, fmt.Sprintf("%s %.4f", name, auc))
+		}
+	}
+	return found
+}
+
+func aucOf(t *testing.T, label []float32, values []float64) float64 {
+	t.Helper()
+	m, err := metric.Lookup("auc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	auc, err := m.Eval(metric.Input{Label: label, Pred: values})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return auc
+}
+
+// heldOut is the AUC on valid of a model that learns from train.
+func heldOut(t *testing.T, d *dataset.Dataset) float64 {
+	t.Helper()
+	train, valid := d.Split("train"), d.Split("valid")
+	of := func(s *dataset.Split) *gbt.Data {
+		data := &gbt.Data{Rows: s.Rows, RowMajor: s.RowMajor, Columns: s.Columns, Label: s.Label}
+		for i := range d.Manifest.Features {
+			f := &d.Manifest.Features[i]
+			data.Features = append(data.Features, gbt.Feature{Name: f.Name, Bins: f.Bins, Categorical: f.Kind == dataset.Categorical, Bounds: f.Bounds, Missing: f.MissingBin})
+		}
+		return data
+	}
+	p := gbt.Defaults()
+	p.NumIterations = 50
+	r, err := gbt.Train(t.Context(), of(train), p, gbt.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	scores, err := r.Model.PredictBinned(of(valid), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return aucOf(t, valid.Label, scores)
+}
+
+// Labels that are random stay so: no statistic tells the label of its own row, in whatever order they were made, and no model tells
+// those of rows that it has not seen. Of statistics that do see their own row, the same check says so.
+func TestEncodingDoesNotLeak(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: the check of encodings for leaks, in short mode")
+	}
+	for name, rest := range map[string]string{
+		"random orders": "drop: [ts]\nsplit: {by: column, column: part}\n",
+		"order of time": "drop: [part]\nsplit: {by: time, column: ts, train: 0.5, valid: 0.5}\nencodings: {columns: {user: [rate, count, recency], site: [rate, count], ad: [rate, count]}}\n",
+		"asked keys":    "drop: [ts]\nsplit: {by: column, column: part}\nencodings: {keys: [[user, site], [user, ad], [site, ad, price~]], order: {copies: 2}}\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, files := shuffled(t, rest, false)
+			var names []string
+			var places []int
+			for i := range d.Manifest.Features {
+				if f := &d.Manifest.Features[i]; f.From != nil && f.From.Table >= 0 {
+					names, places = append(names, f.Name), append(places, i)
+				}
+			}
+			if len(names) < 6 {
+				t.Fatalf("only %d statistics to look at: %s", len(names), strings.Join(names, ", "))
+			}
+			t.Logf("%d statistics: %s", len(names), strings.Join(names, ", "))
+			for _, split := range []string{"train", "valid"} {
+				s := d.Split(split)
+				if found := leaks(t, names, s.Label, func(c, r int) float64 { return float64(s.Columns[places[c]][r]) }); len(found) > 0 {
+					t.Errorf("these tell the labels of %s: %s", split, strings.Join(found, ", "))
+				}
+			}
+			if auc := heldOut(t, d); math.Abs(auc-0.5) > leakBound {
+				t.Errorf("a model has AUC %.4f on labels that are random", auc)
+			}
+			plantedLeak(t, d, files, names, places)
+		})
+	}
+	d, _ := shuffled(t, "drop: [ts]\nsplit: {by: column, column: part}\n", true)
+	if auc := heldOut(t, d); auc < 0.5+2*leakBound {
+		t.Errorf("a model that has seen the rows that rate it has AUC %.4f: the check finds nothing", auc)
+	}
+}
+
+// plantedLeak looks rows of train up in the tables of train, which have seen them, and expects the check to notice.
+func plantedLeak(t *testing.T, d *dataset.Dataset, files []ingest.File, names []string, places []int) {
+	t.Helper()
+	levels, err := d.Levels()
+	if err != nil {
+		t.Fatal(err)
+	}
+	encoder, err := ingest.NewEncoder(d.Manifest.Encoding(), levels)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := ingest.OpenTable(files, ingest.TableOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var values []float64
+	var label []float32
+	err = table.Read(t.Context(), append(encoder.Columns(), "y"), 10_000, func(b *ingest.Batch) error {
+		if len(label) >= leakRows {
+			return nil
+		}
+		out, err := encoder.Encode(b, nil)
+		if err != nil {
+			return err
+		}
+		values = append(values, out...)
+		for r := range b.Rows {
+			y := float32(0)
+			if b.Column("y").Text[r] == "1" {
+				y = 1
+			}
+			label = append(label, y)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	width := encoder.Features()
+	found := leaks(t, names, label, func(c, r int) float64 { return values[r*width+places[c]] })
+	rates := 0
+	for _, name := range names {
+		if strings.HasSuffix(name, ":rate") {
+			rates++
+		}
+	}
+	if len(found) < rates {
+		t.Errorf("%d of %d rates that have seen their own row are found: %s", len(found), rates, strings.Join(found, ", "))
+	}
+}
