@@ -48,7 +48,7 @@ type Feature struct {
 	What    dataset.Derivation
 	Bounds  []float64
 	Missing bool       // the last bin is of missing values
-	Range   [3]float64 // least, median and greatest value of the sample
+	Range   [3]float64 // of rates and counts, least, median and greatest value of the sample
 }
 
 // Maker makes statistics: first it is told every row (Add), then Run goes through the rows of train in their order, and at last

@@ -309,3 +309,32 @@ func mustEncode(t *testing.T, e *dataset.Encoding, levels *dataset.Levels) *Enco
 	}
 	return enc
 }
+
+// An id is one level however it is written, and missing however a token that stands for it is.
+func TestLevelsMeetTypedValues(t *testing.T) {
+	for name, tc := range map[string]struct {
+		missing []string
+		values  map[string]dataset.Values
+	}{
+		"ids": {[]string{""}, map[string]dataset.Values{
+			"text": text(" 1001", "7", "0.5", ""), "written as floats": text("1001.0", "7.", ".50", ""), "float": {Type: dataset.Float, Float: []float64{1001, 7, 0.5, math.NaN()}}}},
+		"truth": {[]string{""}, map[string]dataset.Values{"text": text("True", "false", "true", "FALSE"), "bool": {Type: dataset.Bool, Int: []int64{1, 0, 1, 0}}}},
+		"a token": {[]string{"1002.0"}, map[string]dataset.Values{
+			"text": text("1002", "7"), "float": {Type: dataset.Float, Float: []float64{1002, 7}}, "int": {Type: dataset.Int, Int: []int64{1002, 7}}, "written as floats": text("1002.0", "7.0")}},
+	} {
+		var want []uint64
+		for form, v := range tc.values {
+			got := make([]uint64, v.Len())
+			r := newPartReader(dataset.Part{Column: "c", Kind: dataset.Categorical}, newTokens(tc.missing))
+			if err := r.hashes(&v, got); err != nil {
+				t.Fatalf("%s, %s: %v", name, form, err)
+			}
+			if want == nil {
+				want = got
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s: %s gives %x, another form %x", name, form, got, want)
+			}
+		}
+	}
+}

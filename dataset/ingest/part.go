@@ -81,7 +81,7 @@ func (r *partReader) texts(v *dataset.Values, out []uint64) {
 // case, so that 1001, 1001.0 and " 1001" are one id, and True is true.
 func (r *partReader) text(s string) uint64 {
 	s = trim(s)
-	if isDigits(s) {
+	if len(r.tokens.numbers) == 0 && isDigits(s) {
 		return encode.Text(s)
 	}
 	if x, ok := plainNumber(s); ok {

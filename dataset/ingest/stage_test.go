@@ -145,7 +145,12 @@ var randomSpecs = map[string]string{
 	"hash":   "label: y\nweight: w\ngroup: user\ndrop: [part]\nsplit: {by: hash, key: user, train: 0.6, valid: 0.2, calib: 0.1, test: 0.1}\nsample: 100\nsample_rows_for_bins: 700\n",
 	"time":   "label: y\ndrop: [part, user]\nweight: w\nmax_bin: 16\nsplit: {by: time, column: int, train: 0.5, valid: 0.3, test: 0.2}\nsample: 100000\n",
 	"column": "label: y\ngroup: user\ncategorical: [int, num]\nnumeric: [zip, flag]\nsplit: {by: column, column: part}\nsample: 50\n",
-	"none":   "label: {column: num, kind: regression}\ndrop: [part, user]\nmissing: [\"\", NA, \"null\", \"7\"]\n",
+	"derived": "label: y\nweight: w\ndrop: [user]\nderive: {when: [hour, weekday]}\nsplit: {by: column, column: part}\nsample: 300\n" +
+		"encodings: {columns: {hash: [rate, levels], cat: [rate, count, categories], zip: [count], num: none}, keys: [[cat, zip], [num~, flag, when.hour], [hash, int~]], order: {copies: 3}, back_off: {hash: cat}}\n",
+	"by time": "label: y\ndrop: [part, user]\nsplit: {by: time, column: int, train: 0.5, valid: 0.3, test: 0.2}\nsample: 300\n" +
+		"encodings: {columns: {zip: [rate, recency], cat: [recency, categories], hash: levels}, keys: [[cat, flag]], order: {delay: 36h}, back_off: none}\n",
+	"thinned": "label: y\nweight: w\ndrop: [part]\nsplit: {by: hash, key: user, train: 0.6, valid: 0.2, test: 0.2}\nsample: {rows: 100, negatives: 0.3}\n",
+	"none":    "label: {column: num, kind: regression}\ndrop: [part, user]\nmissing: [\"\", NA, \"null\", \"7\"]\n",
 }
 
 // All columns are kept as features that are what they look like.
@@ -374,10 +379,14 @@ func checkSource(t *testing.T, s *staged, enc *Encoder, files []File, csv datase
 	if err != nil {
 		t.Fatal(err)
 	}
+	thinned := 0
 	for bins, n := range counts {
-		if n != 0 {
+		if thinned -= min(n, 0); n > 0 || n < 0 && m.Thinned == 0 {
 			t.Fatalf("the row of bins %v is %d times more in the dataset than in the source", []byte(bins), n)
 		}
+	}
+	if thinned != int(m.Thinned) {
+		t.Errorf("%d rows of the source are not in the dataset, and %d negative ones were left out", thinned, m.Thinned)
 	}
 	for bins, n := range whole {
 		if n > 0 {

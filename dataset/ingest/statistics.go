@@ -121,7 +121,9 @@ func (s *statistics) finish(ctx context.Context, w *dataset.Writer, o Options) e
 	for i, made := range s.maker.Features() {
 		f := &s.m.Features[s.first+i]
 		f.Bounds, f.Bins = made.Bounds, len(made.Bounds)+1
-		f.Range = &dataset.Range{Min: made.Range[0], Median: made.Range[1], Max: made.Range[2]}
+		if made.What != dataset.DeriveRecency { // whose bounds are the same for every table
+			f.Range = &dataset.Range{Min: made.Range[0], Median: made.Range[1], Max: made.Range[2]}
+		}
 		if made.Missing {
 			f.MissingBin, f.Bins = f.Bins, f.Bins+1
 		}

@@ -1,0 +1,86 @@
+"""calibrator.json: raw scores, which are log odds, to probabilities. calibrate/calibrate.go is the counterpart."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ._encoding import Reader, parse_json
+from .errors import FormatError
+
+ISOTONIC, PLATT, BETA, NONE = "isotonic", "platt", "beta", "none"
+_MAX_RAW = 1e100
+_EDGE = 1e-15
+_MAX_KNOTS = 1 << 16
+_MAX_BYTES = _MAX_KNOTS * 64
+
+
+class Calibrator:
+    """Maps raw scores to probabilities from 1e-15 to 1 - 1e-15, without changing their order.
+
+    Attributes:
+        method: isotonic, platt, beta or none.
+    """
+
+    def __init__(self, method: str, x: np.ndarray, y: np.ndarray, a: float, b: float, c: float) -> None:
+        self.method = method
+        self._x, self._y, self._a, self._b, self._c = x, y, a, b, c
+
+    def __call__(self, raw: np.ndarray) -> np.ndarray:
+        """The probabilities of raw scores: float64 of the same shape; that of NaN is NaN."""
+        z = np.clip(np.asarray(raw, dtype=np.float64), -_MAX_RAW, _MAX_RAW)
+        if self.method == ISOTONIC:
+            return self._between(z)
+        if self.method == PLATT:
+            return sigmoid(self._a * z + self._c)
+        if self.method == BETA:
+            tail = np.log1p(np.exp(-np.abs(z)))
+            return sigmoid(self._a * (np.minimum(z, 0) - tail) + self._b * (np.maximum(z, 0) + tail) + self._c)
+        return sigmoid(z)
+
+    def _between(self, raw: np.ndarray) -> np.ndarray:
+        """Constant over each stretch of rows that were pooled, linear between neighbours, and constant beyond the ends."""
+        x, y = self._x, self._y
+        at = np.searchsorted(x, raw)
+        low, high = np.clip(at - 1, 0, len(x) - 1), np.clip(at, 0, len(x) - 1)
+        inside = low != high
+        span = np.where(inside, x[high] - x[low], 1.0)
+        t = np.where(inside, (raw - x[low]) / span, 0.0)
+        out = np.where(inside, np.minimum(y[low] + (y[high] - y[low]) * t, y[high]), y[high])
+        out[np.isnan(raw)] = np.nan
+        return out
+
+
+def sigmoid(z: np.ndarray) -> np.ndarray:
+    """1 / (1 + exp(-z)), kept away from 0 and 1."""
+    with np.errstate(over="ignore"):
+        return np.clip(1 / (1 + np.exp(-z)), _EDGE, 1 - _EDGE)
+
+
+def decode(data: bytes) -> Calibrator:
+    """Reads calibrator.json: format 1, numbers finite, nothing that descends."""
+    r = Reader(parse_json(data, "calibrator.json", _MAX_BYTES), "calibrator.json")
+    r.integer("format", 1, 1)
+    method = r.text("method")
+    if method not in (ISOTONIC, PLATT, BETA, NONE):
+        r.fail(f"method {method[:40]!r}; isotonic, platt, beta and none are possible")
+    x = y = np.empty(0)
+    abc = dict.fromkeys("abc", 0.0)
+    if method == ISOTONIC:
+        x, y = _knots(r)
+    for name in {PLATT: "ac", BETA: "abc"}.get(method, ""):
+        abc[name] = r.number(name)
+        if name != "c" and abc[name] < 0:
+            r.fail(f"{name} is {abc[name]}, and a calibrator must not descend")
+    r.close()
+    return Calibrator(method, x, y, abc["a"], abc["b"], abc["c"])
+
+
+def _knots(r: Reader) -> tuple[np.ndarray, np.ndarray]:
+    x = np.array(r.numbers("x", _MAX_KNOTS))
+    raw = r.items("y", _MAX_KNOTS)
+    if not all(isinstance(v, (int, float)) and not isinstance(v, bool) and _EDGE <= v <= 1 - _EDGE for v in raw):
+        r.fail("y are not all probabilities")
+    y = np.array(raw, dtype=np.float64)
+    if len(x) == 0 or len(x) != len(y) or np.abs(x).max() > _MAX_RAW or np.any(np.diff(y) < 0):
+        raise FormatError(f"calibrator.json: {len(x)} raw scores and {len(y)} probabilities, which must be as many and not descend")
+    return x, y

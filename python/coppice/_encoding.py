@@ -1,0 +1,324 @@
+"""features.json: what turns raw values into model values. Everything is checked before anything is indexed by it."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from .errors import FormatError
+
+MAX_BYTES = 64 << 20
+MAX_FEATURES = 1 << 15
+MAX_BINS = 255
+MAX_TABLES = 1 << 12
+MAX_PARTS = 4
+MAX_LEVELS = 1 << 26
+MAX_TOKENS = 1000
+MAX_NAME = 1024
+
+NUMERIC, TEMPORAL, CATEGORICAL = "numeric", "time", "categorical"
+RATE, COUNT, RECENCY, HOUR, WEEKDAY, AGE, LEVELS = "rate", "count", "recency", "hour", "weekday", "age", "levels"
+
+_CONTROL = re.compile("[\x00-\x1f\x7f]")
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one column contributes to a level."""
+
+    column: str
+    kind: str
+    take: str = ""
+    bounds: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Derived:
+    """How a feature is computed that is no column of the table."""
+
+    what: str
+    table: int
+    of: tuple[Part, ...]
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One column of the model's matrix."""
+
+    name: str
+    kind: str
+    bins: int
+    missing_bin: int
+    other_bin: int
+    bounds: tuple[float, ...] = ()
+    categories: tuple[str, ...] = ()
+    derived: Derived | None = None
+
+
+@dataclass(frozen=True)
+class LevelTable:
+    """The statistics of the levels of some columns: rows first to first+levels-1 of the levels file."""
+
+    of: tuple[Part, ...]
+    first: int
+    levels: int
+    prior: float
+    strength: float
+    back_off: int
+    recency: bool
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """All of features.json."""
+
+    format: int
+    features: tuple[Feature, ...]
+    missing: tuple[str, ...]
+    tables: tuple[LevelTable, ...] = ()
+    inputs: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def levels(self) -> int:
+        """How many levels the tables have in all."""
+        return self.tables[-1].first + self.tables[-1].levels if self.tables else 0
+
+
+def parse_json(data: bytes, what: str, limit: int) -> Any:
+    """Strict JSON of bounded size: UTF-8, finite numbers, no key twice."""
+    if len(data) > limit:
+        raise FormatError(f"{what}: {len(data)} bytes, more than the {limit} that it may have")
+
+    def no_constant(text: str) -> NoReturn:
+        raise ValueError(f"{text} is no JSON number")
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        out = dict(pairs)
+        if len(out) != len(pairs):
+            raise ValueError("a key is there twice")
+        return out
+
+    try:
+        return json.loads(data.decode("utf-8"), parse_constant=no_constant, object_pairs_hook=once)
+    except (ValueError, RecursionError) as e:
+        raise FormatError(f"{what}: not JSON: {str(e)[:200]}") from e
+
+
+class Reader:
+    """Takes a parsed JSON object apart, key by key; unknown keys are refused in close()."""
+
+    def __init__(self, value: Any, place: str) -> None:
+        self.place = place
+        if not isinstance(value, dict):
+            self.fail("an object belongs here")
+        self._value: dict[str, Any] = dict(value)
+
+    def fail(self, message: str) -> NoReturn:
+        """Raises FormatError at this place."""
+        raise FormatError(f"{self.place}: {message}")
+
+    def text(self, key: str, default: str | None = None, limit: int = MAX_NAME) -> str:
+        """A string of at most limit bytes."""
+        v = self._value.pop(key, default)
+        if not isinstance(v, str) or len(v.encode("utf-8", "surrogatepass")) > limit:
+            self.fail(f"{key} is no text of up to {limit} bytes")
+        return v
+
+    def integer(self, key: str, low: int, high: int, default: int | None = None) -> int:
+        """A whole number from low to high."""
+        v = self._value.pop(key, default)
+        if not isinstance(v, int) or isinstance(v, bool) or not low <= v <= high:
+            self.fail(f"{key} is {str(v)[:40]}; {low} to {high} are possible")
+        return v
+
+    def number(self, key: str) -> float:
+        """A finite number."""
+        v = self._value.pop(key, None)
+        if not is_number(v):
+            self.fail(f"{key} is {str(v)[:40]}, no finite number")
+        return float(v)
+
+    def boolean(self, key: str) -> bool:
+        """True or false; false where it is left out."""
+        v = self._value.pop(key, False)
+        if not isinstance(v, bool):
+            self.fail(f"{key} is neither true nor false")
+        return v
+
+    def items(self, key: str, limit: int) -> list[Any]:
+        """A list of at most limit values; empty where it is left out or null."""
+        v = self._value.pop(key, None)
+        if v is None:
+            return []
+        if not isinstance(v, list) or len(v) > limit:
+            self.fail(f"{key} is no list of up to {limit} values")
+        return v
+
+    def numbers(self, key: str, limit: int) -> tuple[float, ...]:
+        """Finite numbers, ascending."""
+        v = self.items(key, limit)
+        if not all(is_number(x) for x in v) or any(a >= b for a, b in zip(v, v[1:])):
+            self.fail(f"{key} are not finite numbers that ascend")
+        return tuple(float(x) for x in v)
+
+    def take(self, key: str) -> Any:
+        """Whatever is there, or None."""
+        return self._value.pop(key, None)
+
+    def close(self) -> None:
+        """Refuses keys that were not asked for."""
+        if self._value:
+            self.fail(f"unknown key {next(iter(self._value))[:60]!r}")
+
+
+def is_number(v: Any) -> bool:
+    """Whether a JSON value is a number that float64 holds as a finite one."""
+    if isinstance(v, bool) or not isinstance(v, (int, float)):
+        return False
+    try:
+        return math.isfinite(float(v))
+    except OverflowError:
+        return False
+
+
+def decode(data: bytes) -> Encoding:
+    """Reads features.json, of format 1 or 2."""
+    r = Reader(parse_json(data, "features.json", MAX_BYTES), "features.json")
+    version = r.take("format")
+    if type(version) is not int or version not in (1, 2):
+        r.fail(f"format {str(version)[:40]}; this package reads 1 and 2")
+    tokens = r.items("missing", MAX_TOKENS)
+    if not all(isinstance(t, str) and len(t.encode("utf-8", "surrogatepass")) <= MAX_NAME for t in tokens):
+        r.fail("missing holds something else than short texts")
+    raw_tables, raw_features = r.items("tables", MAX_TABLES), r.items("features", MAX_FEATURES)
+    r.close()
+
+    tables: list[LevelTable] = []
+    for i, v in enumerate(raw_tables):
+        tables.append(_table(Reader(v, f"features.json: tables[{i}]"), i, tables))
+    if not raw_features:
+        r.fail("it has no features")
+    features = [_feature(Reader(v, f"features.json: features[{i}]"), tables) for i, v in enumerate(raw_features)]
+    if len({f.name for f in features}) != len(features):
+        r.fail("two features have one name")
+    if (version == 2) != any(f.derived for f in features):
+        r.fail(f"format {version}, but the features are of the other one")
+    return Encoding(version, tuple(features), tuple(tokens), tuple(tables), _inputs(features, tables))
+
+
+def _name(r: Reader, key: str) -> str:
+    name = r.text(key)
+    if not name or _CONTROL.search(name) or name == "__row" or any("\ud800" <= c <= "\udfff" for c in name):
+        r.fail(f"{key} {name[:60]!r} can be no column's name")
+    return name
+
+
+def _part(value: Any, place: str) -> Part:
+    r = Reader(value, place)
+    column, kind, take, bounds = _name(r, "column"), r.text("kind"), r.text("take", ""), r.numbers("bounds", 1 << 16)
+    r.close()
+    if kind not in (NUMERIC, TEMPORAL, CATEGORICAL):
+        r.fail(f"kind {kind[:40]!r}")
+    if take and (kind != TEMPORAL or take not in (HOUR, WEEKDAY)):
+        r.fail(f"take {take[:40]!r} of a {kind} column")
+    if bounds and kind == CATEGORICAL:
+        r.fail("ranges of a categorical column")
+    return Part(column, kind, take, bounds)
+
+
+def _parts(r: Reader, low: int, high: int) -> tuple[Part, ...]:
+    values = r.items("of", MAX_PARTS)
+    if not low <= len(values) <= high:
+        r.fail(f"of {len(values)} columns; {low} to {high} are possible")
+    return tuple(_part(v, f"{r.place}.of[{i}]") for i, v in enumerate(values))
+
+
+def _table(r: Reader, number: int, before: list[LevelTable]) -> LevelTable:
+    of = _parts(r, 1, MAX_PARTS)
+    first, levels = r.integer("first", 0, MAX_LEVELS), r.integer("levels", 0, MAX_LEVELS)
+    r.integer("floor", 1, 1 << 62)
+    prior, strength = r.number("prior"), r.number("strength")
+    back_off, recency = r.integer("back_off", -1, number - 1), r.boolean("recency")  # only to tables before it: following them ends
+    r.close()
+    if first != (before[-1].first + before[-1].levels if before else 0) or first + levels > MAX_LEVELS:
+        r.fail(f"{levels} levels from {first}, which is not where they begin, or too many")
+    if strength <= 0:
+        r.fail(f"strength {strength}")
+    return LevelTable(of, first, levels, prior, strength, back_off, recency)
+
+
+_TIMES = {RATE: 0, COUNT: 0, RECENCY: 1, HOUR: 1, WEEKDAY: 1, AGE: 2}
+
+
+def _derived(value: Any, place: str, kind: str, tables: list[LevelTable]) -> Derived:
+    r = Reader(value, place)
+    what, table, of = r.text("what"), r.integer("table", -1, len(tables) - 1), _parts(r, 0, MAX_PARTS)
+    r.close()
+    if what == LEVELS:
+        if kind != CATEGORICAL or table != -1 or len(of) != 1 or of[0].kind != CATEGORICAL:
+            r.fail(f"levels of {len(of)} columns in a feature of kind {kind!r}")
+        return Derived(what, table, of)
+    if what not in _TIMES:
+        r.fail(f"what {what[:40]!r}")
+    if kind != NUMERIC or len(of) != _TIMES[what] or (what in (RATE, COUNT, RECENCY)) != (table >= 0):
+        r.fail(f"{what} of {len(of)} columns and table {table} in a feature of kind {kind!r}")
+    if what == RECENCY and not tables[table].recency:
+        r.fail("recency of a table that does not have it")
+    for p in of:
+        order_by_number = what == RECENCY and p.kind == NUMERIC
+        if (p.kind != TEMPORAL and not order_by_number) or p.take or p.bounds:
+            r.fail(f"{what} of column {p.column[:60]!r}, which is not read as a time")
+    return Derived(what, table, of)
+
+
+def _feature(r: Reader, tables: list[LevelTable]) -> Feature:
+    name, kind = _name(r, "name"), r.text("kind")
+    r.text("why", "")
+    bins = r.integer("bins", 1, MAX_BINS)
+    bounds, categories = r.numbers("bounds", MAX_BINS), r.items("categories", MAX_BINS)
+    counts = r.items("counts", MAX_BINS)
+    missing_bin, other_bin = r.integer("missing_bin", -1, MAX_BINS), r.integer("other_bin", -1, MAX_BINS)
+    r.integer("missing", 0, 1 << 62)
+    r.take("range")
+    derived = r.take("from")
+    r.close()
+
+    if kind in (NUMERIC, TEMPORAL):
+        if categories or counts:
+            r.fail(f"a {kind} feature with categories")
+        values, other = len(bounds) + 1, -1
+    elif kind == CATEGORICAL:
+        if bounds or len(counts) != len(categories) or not all(isinstance(c, int) and c >= 0 for c in counts):
+            r.fail("a categorical feature with bounds, or counts that do not fit")
+        if not all(isinstance(c, str) for c in categories) or len(set(categories)) != len(categories):
+            r.fail("categories are repeated or no texts")
+        values, other = len(categories) + 1, len(categories)
+    else:
+        r.fail(f"kind {kind[:40]!r}")
+    missing = -1
+    if missing_bin != -1:
+        missing, values = values, values + 1
+    if (bins, other_bin, missing_bin) != (values, other, missing):
+        r.fail(f"{bins} bins, other_bin {other_bin}, missing_bin {missing_bin}, where {values}, {other} and {missing} belong")
+    made = None if derived is None else _derived(derived, r.place + ".from", kind, tables)
+    return Feature(name, kind, bins, missing_bin, other_bin, bounds, tuple(categories), made)
+
+
+def _inputs(features: list[Feature], tables: list[LevelTable]) -> tuple[str, ...]:
+    """The raw columns that features are made from, in the order in which they first need them."""
+    names: dict[str, None] = {}
+    for f in features:
+        if f.derived is None:
+            names.setdefault(f.name)
+            continue
+        for p in f.derived.of:
+            names.setdefault(p.column)
+        table = f.derived.table
+        while table >= 0:
+            for p in tables[table].of:
+                names.setdefault(p.column)
+            table = tables[table].back_off if f.derived.what == RATE else -1
+    return tuple(names)

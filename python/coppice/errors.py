@@ -1,0 +1,70 @@
+"""Everything that the package raises on purpose."""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+
+class Error(Exception):
+    """The base of all exceptions of this package."""
+
+
+class StorageError(Error):
+    """A folder or bucket could not be read; trying again may help."""
+
+
+class NotFoundError(Error):
+    """There is no such model, version, alias or file."""
+
+
+class CorruptError(Error):
+    """A file is not what was registered: its length or SHA-256 differs, or a record contradicts itself."""
+
+
+class FormatError(CorruptError):
+    """A file's contents are not what its format allows, or of a format that this package does not know."""
+
+
+class InputError(Error):
+    """The table that was handed in cannot be encoded.
+
+    Attributes:
+        column: name of the column, or None.
+        row: position of the row in the table, counted from 0, or None.
+        value: the value there, or None.
+    """
+
+    def __init__(self, message: str, column: str | None = None, row: int | None = None, value: Any = None) -> None:
+        place = "" if column is None else f"column {column!r}"
+        if row is not None:
+            place += f", row {row} (counted from 0)"
+        super().__init__(f"{place}: {message}" if place else message)
+        self.column = column
+        self.row = row
+        self.value = value
+
+
+class MissingColumnsError(InputError):
+    """The table lacks columns that the model needs.
+
+    Attributes:
+        columns: their names.
+    """
+
+    def __init__(self, columns: Sequence[str], present: Sequence[str]) -> None:
+        names = ", ".join(repr(c) for c in columns)
+        there = ", ".join(repr(c) for c in list(present)[:20]) + (" ..." if len(present) > 20 else "")
+        super().__init__(f"the table lacks {len(columns)} column(s) that the model needs: {names}; it has {there or 'none'}")
+        self.columns = list(columns)
+
+
+class TypeMismatchError(InputError):
+    """A column's type cannot be read as its feature: numbers where times belong, a list, mixed Python objects."""
+
+
+class ValueParseError(InputError):
+    """A text is not the number or time that its feature needs."""
+
+
+class PrecisionWarning(UserWarning):
+    """Identifiers beyond 2^53 came as floating point, where different ones are the same number."""

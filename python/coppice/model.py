@@ -1,0 +1,173 @@
+"""A registered model that predicts."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import lightgbm
+import numpy as np
+import pyarrow.fs as pafs
+
+from . import _calibrator, _encoding, _levels, _registry
+from ._columns import Table
+from ._encoder import Encoder
+from .errors import Error, FormatError
+
+_BATCH_ROWS = 1 << 17
+_BINARY, _REGRESSION = "binary sigmoid:1", "regression"
+
+
+class Model:
+    """A version of a model. It does not change and may be used from any thread.
+
+    Attributes:
+        name: of the model; empty where the files say none.
+        version: its number; 0 where the files say none.
+        objective: "binary" or "regression".
+        features: names of the columns of the model's matrix, as encode() gives it.
+        inputs: names of the raw columns that predict() and encode() need.
+        calibration: "isotonic", "platt", "beta", "none", or "" where predictions are not calibrated (regression).
+    """
+
+    def __init__(
+        self,
+        booster: lightgbm.Booster,
+        objective: str,
+        encoder: Encoder,
+        calibrator: _calibrator.Calibrator | None,
+        name: str = "",
+        version: int = 0,
+    ) -> None:
+        """Use Model.load."""
+        self.name, self.version = name, version
+        self.objective = objective.partition(" ")[0]
+        self.features: list[str] = [f.name for f in encoder.encoding.features]
+        self.inputs: list[str] = list(encoder.encoding.inputs)
+        self.calibration = "" if calibrator is None else calibrator.method
+        self._booster, self._encoder, self._calibrator = booster, encoder, calibrator
+
+    def __repr__(self) -> str:
+        return f"<coppice.Model {self.name or '?'}@{self.version or '?'}: {self.objective}, {len(self.features)} features of {len(self.inputs)} columns>"
+
+    @classmethod
+    def load(
+        cls,
+        where: str | os.PathLike[str],
+        model: str | None = None,
+        version: int | str | None = None,
+        *,
+        verify: bool = True,
+        filesystem: pafs.FileSystem | None = None,
+    ) -> Model:
+        """Loads a version and checks its files against the lengths and SHA-256 that were registered.
+
+        Args:
+            where: the folder of a version (with model.txt, features.json, version.json ...), on this machine or as gs://BUCKET/PREFIX; or,
+                with model=, what holds the registry: gs://BUCKET, or a folder in which registry/ lies. Cloud Storage is reached with
+                the application default credentials, or where STORAGE_EMULATOR_HOST says.
+            model: name of a model in the registry.
+            version: its number or an alias; left out, the champion, or the newest version where there is no champion.
+            verify: False loads files that no version.json vouches for.
+            filesystem: a pyarrow file system to read where from, instead of one by its scheme.
+
+        Raises:
+            NotFoundError: there is no such version.
+            CorruptError: a file is damaged, missing or of an unknown format (then FormatError, which is one).
+            StorageError: the place cannot be read.
+        """
+        text = os.fspath(where)
+        v = _registry.find(_registry.open_store(text, filesystem), text, model, version, verify)
+        encoding = _encoding.decode(v.read("features.json").to_pybytes())
+        levels = _levels.read(v.read("levels.arrow"), encoding) if encoding.levels else _levels.none()
+        calibrator = _calibrator.decode(v.read("calibrator.json").to_pybytes()) if v.has("calibrator.json") else None
+        booster, objective = _read_booster(v.read("model.txt").to_pybytes(), len(encoding.features))
+        return cls(booster, objective, Encoder(encoding, levels), calibrator, v.model, v.number)
+
+    def predict(self, data: Any, raw: bool = False, *, threads: int = 0) -> np.ndarray:
+        """Scores a table: the calibrated probability of the label, or of a regression the value.
+
+        Args:
+            data: a pandas.DataFrame, pyarrow.Table or RecordBatch, a dict of arrays, or whatever hands on an Arrow stream (polars). It
+                needs the columns that inputs names; others do not matter.
+            raw: the model's raw scores (log odds) instead.
+            threads: of LightGBM; 0 takes all processors.
+
+        Returns:
+            float64, shape (rows,).
+
+        Raises:
+            MissingColumnsError: columns are not there.
+            TypeMismatchError, ValueParseError: a column or a value is not what the model was trained on.
+        """
+        table = Table(data, self.inputs)
+        scores = np.empty(table.rows)
+        values = np.empty((min(table.rows, _BATCH_ROWS), len(self.features)))
+        for first in range(0, table.rows, _BATCH_ROWS):
+            batch = values[: min(table.rows - first, _BATCH_ROWS)]
+            self._encoder.encode(table.slice(first, len(batch)), batch)
+            scores[first : first + len(batch)] = self.score(batch, threads=threads)
+        return scores if raw else self.calibrate(scores)
+
+    def encode(self, data: Any) -> np.ndarray:
+        """The model's matrix of a table: what its trees see.
+
+        A number is itself and NaN where it is missing, a time seconds since 1970-01-01 00:00 UTC, a category its bin (missing values
+        have one too), a rate a float32's value, a count rows, a recency seconds, an hour 0 up to 24, a weekday 0 (Monday) to 6, an
+        age days.
+
+        Returns:
+            float64, shape (rows, len(features)).
+        """
+        table = Table(data, self.inputs)
+        out = np.empty((table.rows, len(self.features)))
+        for first in range(0, table.rows, _BATCH_ROWS):
+            batch = out[first : first + _BATCH_ROWS]
+            self._encoder.encode(table.slice(first, len(batch)), batch)
+        return out
+
+    def score(self, values: np.ndarray, *, threads: int = 0) -> np.ndarray:
+        """The raw scores of rows of model values, float64 of shape (rows, len(features)): float64, shape (rows,)."""
+        values = np.asarray(values, dtype=np.float64)
+        if values.ndim != 2 or values.shape[1] != len(self.features):
+            raise Error(f"an array of shape {values.shape} where (rows, {len(self.features)}) belongs")
+        if len(values) == 0:
+            return np.empty(0)
+        return np.asarray(self._booster.predict(values, raw_score=True, num_iteration=-1, num_threads=threads), dtype=np.float64)
+
+    def calibrate(self, raw: np.ndarray) -> np.ndarray:
+        """Turns raw scores into what predict() gives: float64 of the same shape, (rows,)."""
+        raw = np.atleast_1d(np.asarray(raw, dtype=np.float64))
+        if self._calibrator is not None:
+            return self._calibrator(raw)
+        if self.objective == "binary":
+            with np.errstate(over="ignore"):
+                return 1 / (1 + np.exp(-raw))
+        return raw.copy()
+
+
+def _read_booster(text: bytes, features: int) -> tuple[lightgbm.Booster, str]:
+    """The trees and the objective of model.txt, which has to be of the kind that Coppice writes."""
+    try:
+        content = text.decode("utf-8")
+    except UnicodeDecodeError as e:
+        raise FormatError(f"model.txt: {e}") from e
+    head, _, _ = content.partition("\n\n")
+    lines = head.splitlines()
+    if not lines or lines[0] != "tree":
+        raise FormatError('model.txt: it does not begin with the line "tree"; is it a LightGBM text model?')
+    keys = dict(line.partition("=")[::2] for line in lines[1:])
+    objective = keys.get("objective", "")
+    if objective not in (_BINARY, _REGRESSION) or "average_output" in keys or "linear_tree" in keys:
+        raise FormatError(f"model.txt: objective {objective[:40]!r}; only {_BINARY!r} and {_REGRESSION!r} can be read")
+    if keys.get("num_class") != "1" or keys.get("num_tree_per_iteration") != "1":
+        raise FormatError("model.txt: only models with one output can be read")
+    if keys.get("max_feature_idx") != str(features - 1) or len(keys.get("feature_names", "").split()) != features:
+        raise FormatError(f"model.txt: {keys.get('max_feature_idx', 'none')[:20]} is the last feature's number where the encoding has {features} features")
+    try:
+        booster = lightgbm.Booster(model_str=content)
+    except (lightgbm.basic.LightGBMError, ValueError) as e:
+        raise FormatError(f"model.txt: {str(e)[:200]}") from e
+    if booster.num_trees() != len(keys.get("tree_sizes", "").split()):
+        raise FormatError(f"model.txt: {booster.num_trees()} trees where its head lists {len(keys.get('tree_sizes', '').split())}")
+    return booster, objective

@@ -1,0 +1,154 @@
+"""A small registered version with every kind of feature, made without the Go programs."""
+
+import copy
+import hashlib
+import json
+import pathlib
+import sys
+
+import numpy as np
+import pyarrow as pa
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+
+import lightgbm  # noqa: E402
+
+from coppice import _hash, _text  # noqa: E402
+
+TOKENS = ["", "NA", "-999.0"]
+PARTS = {
+    "user": {"column": "user", "kind": "categorical"},
+    "site": {"column": "site", "kind": "categorical"},
+    "price~": {"column": "price", "kind": "numeric", "bounds": [1.5, 10.0]},
+    "ts.hour": {"column": "ts", "kind": "time", "take": "hour"},
+    "ts": {"column": "ts", "kind": "time"},
+    "signup": {"column": "signup", "kind": "time"},
+}
+
+
+def numeric(name, bounds=(), missing=True, **more):
+    """A numeric feature."""
+    bins = len(bounds) + 1
+    return {"name": name, "kind": "numeric", "why": "type", "bins": bins + missing, "bounds": list(bounds), "missing_bin": bins if missing else -1, "other_bin": -1, "missing": 3} | more
+
+
+def categorical(name, categories, missing=True, **more):
+    """A categorical feature."""
+    n = len(categories)
+    counts = list(range(n, 0, -1))
+    return {"name": name, "kind": "categorical", "why": "text", "bins": n + 1 + missing, "categories": categories, "counts": counts, "missing_bin": n + 1 if missing else -1, "other_bin": n, "missing": 3} | more
+
+
+def derived(name, what, table=-1, of=()):
+    """A derived feature."""
+    return numeric(name, **{"from": {"what": what, "table": table, "of": [PARTS[p] for p in of]}})
+
+
+def level(*hashes):
+    """The hash of a level of these parts."""
+    h = _hash.begin(1)
+    for x in hashes:
+        h = _hash.join(h, np.array([x], dtype=np.uint64))
+    return int(h[0])
+
+
+def text(s):
+    """The hash of a part that is a text."""
+    return int(_text.hash_texts(pa.array([s], pa.large_string()), _text.Missing(TOKENS))[0])
+
+
+def in_range(i):
+    """The hash of a part that lies in a range."""
+    return int(_hash.ranges(np.array([i]))[0])
+
+
+# The levels of each table: parts, sum of labels, rows, last time.
+TABLES = [
+    (["site"], -1, False, [([text("a.example")], 3.0, 10, 0.0), ([text("b.example")], 1.0, 20, 0.0)]),
+    (["user"], 0, True, [([text("1001")], 5.0, 8, 1000.0), ([text("1002")], 0.0, 2, 2000.0), ([int(_hash.missing())], 1.0, 4, 3000.0)]),
+    (["user", "price~"], 1, False, [([text("1001"), in_range(1)], 2.0, 3, 0.0), ([text("true"), in_range(2)], 1.0, 1, 0.0)]),
+]
+
+
+def encoding():
+    """The contents of features.json."""
+    tables, first = [], 0
+    for of, back_off, recency, levels in TABLES:
+        t = {"of": [PARTS[p] for p in of], "first": first, "levels": len(levels), "floor": 1, "prior": 0.25, "strength": 4.0, "back_off": back_off}
+        tables.append(t | ({"recency": True} if recency else {}))
+        first += len(levels)
+    e = {
+        "format": 2,
+        "features": [
+            numeric("price", [1.5, 10.0], range={"min": 0, "median": 1, "max": 2}),
+            {"name": "ts", "kind": "time", "why": "type", "bins": 1, "missing_bin": -1, "other_bin": -1, "missing": 0},
+            categorical("device", ["phone", "1.0", "True", " tv"]),
+            categorical("user", ["1001", "7.5"], missing=False),
+            categorical("user:levels", ["1002"], **{"from": {"what": "levels", "table": -1, "of": [PARTS["user"]]}}),
+            derived("site:rate", "rate", 0),
+            derived("user:rate", "rate", 1),
+            derived("user:count", "count", 1),
+            derived("user:recency", "recency", 1, ["ts"]),
+            derived("user+price~:rate", "rate", 2),
+            derived("ts.hour", "hour", of=["ts"]),
+            derived("ts.weekday", "weekday", of=["ts"]),
+            derived("signup.age", "age", of=["ts", "signup"]),
+        ],
+        "missing": TOKENS,
+        "tables": tables,
+    }
+    return copy.deepcopy(e)  # tests alter it
+
+
+def levels_arrow():
+    """The contents of levels.arrow."""
+    rows = []
+    for _, _, _, levels in TABLES:
+        rows += sorted((level(*parts), s, n, last) for parts, s, n, last in levels)
+    hashes, sums, counts, last = zip(*rows)
+    batch = pa.record_batch([pa.array(hashes, pa.uint64()), pa.array(sums), pa.array(counts, pa.uint32()), pa.array(last)], names=["hash", "sum", "rows", "last"])
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, batch.schema) as w:
+        w.write_batch(batch)
+    return sink.getvalue().to_pybytes()
+
+
+def model_txt(features):
+    """A few trees that ask for every feature."""
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(400, features)) * 10
+    y = (x.sum(axis=1) + rng.normal(size=400) > 0).astype(float)
+    params = {"objective": "binary", "num_leaves": 8, "verbose": -1, "min_data_in_leaf": 2, "num_threads": 1, "deterministic": True}
+    return lightgbm.train(params, lightgbm.Dataset(x, y), 5).model_to_string().encode()
+
+
+def files():
+    """All files of the version."""
+    e = encoding()
+    calibrator = {"format": 1, "method": "isotonic", "x": [-2.0, -1.0, 0.5, 2.0], "y": [0.01, 0.1, 0.1, 0.9]}
+    return {
+        "model.txt": model_txt(len(e["features"])),
+        "features.json": json.dumps(e).encode(),
+        "calibrator.json": json.dumps(calibrator).encode(),
+        "levels.arrow": levels_arrow(),
+    }
+
+
+def register(root, contents, number=1, model="ctr"):
+    """Writes a version below root as the registry does, and gives its folder."""
+    folder = pathlib.Path(root) / "registry" / model / "versions" / str(number)
+    folder.mkdir(parents=True)
+    listed = []
+    for name, data in sorted(contents.items()):
+        (folder / name).write_bytes(data)
+        listed.append({"name": name, "object": f"registry/{model}/versions/{number}/{name}", "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()})
+    record = {"format": 1, "model": model, "version": number, "key": "k", "info": {}, "files": listed}
+    (folder / "version.json").write_text(json.dumps(record))
+    return folder
+
+
+def point(root, alias, number, model="ctr"):
+    """Points an alias at a version."""
+    folder = pathlib.Path(root) / "registry" / model / "aliases"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{alias}.json").write_text(json.dumps({"format": 1, "model": model, "alias": alias, "version": number}))

@@ -1,0 +1,173 @@
+"""Files that no writer of Coppice made: each is refused with FormatError, whatever vouches for it."""
+
+import copy
+import json
+import random
+import unittest
+
+import fixture
+import pyarrow as pa
+
+import coppice
+from coppice import _calibrator, _encoding, _levels
+from coppice.model import _read_booster
+
+
+def ipc(batch, copies=1, new=pa.ipc.new_file):
+    sink = pa.BufferOutputStream()
+    with new(sink, batch.schema) as w:
+        for _ in range(copies):
+            w.write_batch(batch)
+    return sink.getvalue()
+
+
+class Features(unittest.TestCase):
+    def refused(self, change):
+        e = fixture.encoding()
+        change(e)
+        with self.assertRaises(coppice.FormatError, msg=json.dumps(e)[:200]):
+            _encoding.decode(json.dumps(e).encode())
+
+    def test_the_good_one(self):
+        e = _encoding.decode(json.dumps(fixture.encoding()).encode())
+        self.assertEqual((13, 3, 7), (len(e.features), len(e.tables), e.levels))
+
+    def test_format_and_structure(self):
+        for version in (0, 1, 3, "2", None, True, 2.5):
+            self.refused(lambda e: e.update(format=version))
+        for change in (
+            lambda e: e.update(features=[]), lambda e: e.update(features=None), lambda e: e.update(features=e["features"] * 2), lambda e: e.update(features=[7]), lambda e: e.update(missing=[7]),
+            lambda e: e.update(missing=["x"] * 1001), lambda e: e.update(missing=["x" * 2000]), lambda e: e.update(surprise=1), lambda e: e["features"][0].update(surprise=1), lambda e: e.update(tables=[{}]),
+            lambda e: e.pop("tables"),
+        ):  # fmt: skip
+            self.refused(change)
+        for text in (b"", b"[]", b"null", b"{}", b"[" * 200_000, b'{"format": 1e999}', b"\xff\xfe"):
+            with self.assertRaises(coppice.FormatError):
+                _encoding.decode(text)
+
+    def test_features(self):
+        def of(i, **change):
+            return lambda e: e["features"][i].update(change)
+
+        for change in (
+            of(0, name=""), of(0, name="a\nb"), of(0, name="__row"), of(0, name=7), of(0, name="x" * 2000), of(0, kind="x"), of(0, bins=0), of(0, bins=256), of(0, bins=5), of(0, missing_bin=2), of(0, other_bin=1),
+            of(0, bounds=[2, 1]), of(0, bounds=[1, 1]), of(0, bounds=["1"]), of(0, bounds=[True, 2]), of(0, bounds=[10**400, 1]), of(0, categories=["a"]), of(0, missing=-1),
+            of(2, categories=["a", "a", "b", "c"]), of(2, categories=["a"]), of(2, counts=[1]), of(2, counts=[-1, 1, 1, 1]), of(2, bounds=[1]), of(2, categories=[1, 2, 3, 4]), of(2, other_bin=-1),
+        ):  # fmt: skip
+            self.refused(change)
+
+    def test_derivations(self):
+        def of(i, **change):
+            return lambda e: e["features"][i]["from"].update(change)
+
+        for change in (
+            of(5, what="x"), of(5, table=-1), of(5, table=3), of(5, table=1.0), of(5, of=[fixture.PARTS["ts"]]), of(8, of=[]), of(8, table=0), of(8, of=[fixture.PARTS["user"]]), of(8, of=[fixture.PARTS["ts.hour"]]),
+            of(10, table=0), of(10, of=[fixture.PARTS["price~"]]), of(12, of=[fixture.PARTS["ts"]]), of(4, table=0), of(4, of=[fixture.PARTS["ts"]]), of(4, what="rate"), of(5, surprise=1),
+            lambda e: e["features"][0].update({"from": 7}), lambda e: e["features"][5].update(kind="time"),
+        ):  # fmt: skip
+            self.refused(change)
+
+    def test_tables(self):
+        def of(i, **change):
+            return lambda e: e["tables"][i].update(change)
+
+        def part(**change):
+            return lambda e: e["tables"][2]["of"][1].update(change)
+
+        for change in (
+            of(1, back_off=1), of(1, back_off=2), of(0, back_off=0), of(1, back_off=-2), of(1, first=3), of(1, first=-1), of(0, levels=-1), of(0, levels=1 << 40), of(0, floor=0), of(0, strength=0), of(0, strength=-1),
+            of(0, prior=None), of(0, prior="x"), of(0, of=[]), of(0, of=[fixture.PARTS["user"]] * 5), of(1, recency=1), of(1, recency=False),
+            part(kind="x"), part(column=""), part(take="hour"), part(bounds=[3, 2]), part(kind="categorical"), part(bounds=[float("1e308"), 10**309]), part(take="minute", kind="time"),
+        ):  # fmt: skip
+            self.refused(change)
+
+    def test_altered_at_random(self):
+        """Whatever is put wherever, the outcome is an encoding or a FormatError."""
+        rng = random.Random(5)
+        junk = [None, True, -1, 0, 1, 2, 255, 256, 1 << 70, 1.5, 1e308, "", "x", "rate", "time", [], {}, [1, 2], {"what": "rate"}, [[]]]
+
+        def alter(v):
+            if isinstance(v, (dict, list)) and v and rng.random() < 0.8:
+                key = rng.choice(list(v) if isinstance(v, dict) else range(len(v)))
+                v[key] = alter(v[key])
+                return v
+            return copy.deepcopy(rng.choice(junk))
+
+        read = refused = 0
+        for _ in range(3000):
+            data = json.dumps(alter(fixture.encoding())).encode()
+            try:
+                _encoding.decode(data)
+                read += 1
+            except coppice.FormatError:
+                refused += 1
+        self.assertTrue(read and refused > 1000, (read, refused))
+
+
+class Levels(unittest.TestCase):
+    def setUp(self):
+        self.encoding = _encoding.decode(json.dumps(fixture.encoding()).encode())
+        self.good = pa.ipc.open_file(pa.BufferReader(fixture.levels_arrow())).get_batch(0)
+
+    def refused(self, buffer):
+        with self.assertRaises(coppice.FormatError):
+            _levels.read(buffer, self.encoding)
+
+    def test_the_good_one(self):
+        self.assertEqual(7, len(_levels.read(ipc(self.good), self.encoding).hash))
+
+    def test_shapes(self):
+        b = self.good
+        self.refused(ipc(b.slice(1)))
+        self.refused(ipc(b, copies=2))
+        self.refused(ipc(b, new=pa.ipc.new_stream))
+        self.refused(ipc(b.select(["hash", "sum", "rows"])))
+        self.refused(ipc(b.select(["sum", "hash", "rows", "last"])))
+        self.refused(ipc(b.set_column(0, "hash", b.column(0).cast(pa.float64(), safe=False))))
+        self.refused(ipc(b.set_column(0, "hash", b.column(0).take(pa.array([6, 5, 4, 3, 2, 1, 0])))))
+        self.refused(ipc(b.set_column(1, "sum", pa.array([None] + [1.0] * 6))))
+        self.refused(pa.py_buffer(b""))
+        self.refused(pa.py_buffer(b"ARROW1\0\0" + b"\0" * 100 + b"ARROW1"))
+
+    def test_altered_bytes(self):
+        """Whatever byte is altered, the outcome is levels or a FormatError."""
+        rng = random.Random(6)
+        good = ipc(self.good).to_pybytes()
+        for _ in range(500):
+            bad = bytearray(good)
+            bad[rng.randrange(len(bad))] = rng.randrange(256)
+            try:
+                _levels.read(pa.py_buffer(bytes(bad)), self.encoding)
+            except coppice.FormatError:
+                pass
+
+
+class Others(unittest.TestCase):
+    def test_calibrators(self):
+        for bad in (
+            {"format": 2, "method": "none"}, {"format": 1, "method": "x"}, {"format": 1, "method": "none", "a": 1}, {"format": 1, "method": "platt", "a": 1}, {"format": 1, "method": "platt", "a": -1, "c": 0},
+            {"format": 1, "method": "platt", "a": 1, "b": 1, "c": 0}, {"format": 1, "method": "beta", "a": 1, "b": -1, "c": 0}, {"format": 1, "method": "isotonic"}, {"format": 1, "method": "isotonic", "x": [], "y": []},
+            {"format": 1, "method": "isotonic", "x": [0, 1], "y": [0.5]}, {"format": 1, "method": "isotonic", "x": [1, 0], "y": [0.1, 0.5]}, {"format": 1, "method": "isotonic", "x": [0, 1], "y": [0.5, 0.1]},
+            {"format": 1, "method": "isotonic", "x": [0], "y": [0]}, {"format": 1, "method": "isotonic", "x": [0], "y": [1.0]}, {"format": 1, "method": "isotonic", "x": [1e101], "y": [0.5]}, {"format": 1, "method": "isotonic", "x": ["0"], "y": [0.5]},
+            {"format": 1, "method": "isotonic", "x": [0], "y": [True]}, {"format": 1, "method": "isotonic", "x": [0], "y": [0.5], "c": 1}, [], 7,
+        ):  # fmt: skip
+            with self.subTest(str(bad)), self.assertRaises(coppice.FormatError):
+                _calibrator.decode(json.dumps(bad).encode())
+
+    def test_models(self):
+        good = fixture.model_txt(3).decode()
+        _read_booster(good.encode(), 3)
+        for bad in (
+            "", "x", good.replace("tree\n", "forest\n", 1), good.replace("binary sigmoid:1", "multiclass num_class:3"), good.replace("num_class=1", "num_class=2"), good.replace("max_feature_idx=2", "max_feature_idx=3"),
+            good.replace("version=v4\n", "version=v4\nlinear_tree=1\n"),
+        ):  # fmt: skip
+            with self.subTest(bad[:60]), self.assertRaises(coppice.FormatError):
+                _read_booster(bad.encode(), 3)
+        with self.assertRaises(coppice.FormatError):
+            _read_booster(good.encode(), 4)
+        with self.assertRaises(coppice.FormatError):
+            _read_booster(b"\xff", 3)
+
+
+if __name__ == "__main__":
+    unittest.main()
