@@ -43,6 +43,11 @@ func (m *Maker) layFeatures(ctx context.Context) error {
 			f.Range = rangeOf(rates[f.Key])
 		case dataset.DeriveRecency:
 			f.Bounds = steps(1, 1e9, 1.2)
+		case dataset.DeriveCount:
+			if !m.countsSoFar(f.Key) {
+				return // by countLevels, which knows the greatest
+			}
+			f.Bounds = steps(0, float64(m.c.Rows[0])-1, countFactor)
 		}
 		m.assign[i] = m.c.Assign(f.Bounds)
 	})

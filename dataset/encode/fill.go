@@ -9,8 +9,8 @@ import (
 )
 
 // fill goes through the rows of train in their order, once for each copy, and through the rows of the other splits after them. Each
-// row's rates are put into bins at once, and those into the segment that the row lies in. Counts are of all rows of train, so that of
-// them only the level is noted.
+// row's rates are put into bins at once, and those into the segment that the row lies in. Counts in random orders are of all rows of
+// train, so that of them only the level is noted.
 func (m *Maker) fill(ctx context.Context, progress func(done, total int64)) error {
 	m.laySegments()
 	f := newFiller(m, progress)
@@ -50,10 +50,13 @@ type filler struct {
 	until  []int
 	chains [][]int // keys, each with those that it falls back to before it; different chains are worked on at once
 
+	before int // rows of the blocks before the one seen
+
 	rates   [][]float64 // of each key, of the rows asked
+	counts  [][]float64 // by time, of each key with a count
 	gaps    [][]float64 // of each key with recency
 	numbers [][]uint32  // of each key, of the rows asked, of their levels: 0 is none
-	out     [][]uint8   // of each feature but counts, the bins of the rows asked
+	out     [][]uint8   // of each feature but counts of all rows, the bins of the rows asked
 	records [][]byte    // of each segment
 
 	progress    func(done, total int64)
@@ -63,7 +66,7 @@ type filler struct {
 func newFiller(m *Maker, progress func(done, total int64)) *filler {
 	keys := len(m.c.Keys)
 	f := &filler{m: m, asked: &block{}, seen: &block{}, progress: progress, chains: m.chains(),
-		rates: make([][]float64, keys), gaps: make([][]float64, keys), numbers: make([][]uint32, keys), out: make([][]uint8, len(m.features)), records: make([][]byte, len(m.segments))}
+		rates: make([][]float64, keys), counts: make([][]float64, keys), gaps: make([][]float64, keys), numbers: make([][]uint32, keys), out: make([][]uint8, len(m.features)), records: make([][]byte, len(m.segments))}
 	for _, rows := range m.c.Rows {
 		f.total += int64(rows)
 	}
@@ -96,7 +99,7 @@ func (f *filler) begin(number int, blocks []place) {
 			f.m.lasts[k] = make([]float64, 0, t.used)
 		}
 	}
-	f.copy, f.blocks, f.at, f.next, f.ready = number, blocks, 0, 0, false
+	f.copy, f.blocks, f.at, f.next, f.ready, f.before = number, blocks, 0, 0, false, 0
 }
 
 // train gives the rows of a block of train their statistics.
@@ -131,6 +134,7 @@ func (f *filler) train(ctx context.Context, p place) error {
 		}
 		f.stretch(from, to, seen)
 		if from, f.next = to, seen; from < len(f.asked.row) {
+			f.before += len(f.seen.order)
 			f.at, f.next, f.ready = f.at+1, 0, false
 		}
 	}
@@ -208,6 +212,9 @@ func (f *filler) key(k, from, to, end int, train bool) {
 	if f.m.c.Keys[k].Recency {
 		f.gaps[k] = resize(f.gaps[k], n)
 	}
+	if f.m.countsSoFar(k) {
+		f.counts[k] = resize(f.counts[k], n)
+	}
 	next := f.next
 	for at := from; at < to; at += turnRows {
 		next = f.turn(k, at, min(at+turnRows, to), next, f.until[at-from:], train)
@@ -223,7 +230,7 @@ func (f *filler) turn(k, from, to, next int, until []int, train bool) int {
 	m.findLevels(f.asked, k, from, to, train, &slots)
 	key, all := &m.c.Keys[k], m.tables[k].slots
 	table := dataset.LevelTable{Strength: key.Strength}
-	prior, floor := m.Prior(), uint32(0)
+	prior, floor, soFar := m.Prior(), uint32(0), m.countsSoFar(k)
 	if !train { // what is not in the table in the end is as if it had not been seen
 		floor = uint32(m.floor)
 	}
@@ -243,6 +250,11 @@ func (f *filler) turn(k, from, to, next int, until []int, train bool) int {
 		f.rates[k][i], f.numbers[k][i] = table.Rate(s.sum, s.n, prior), number
 		if key.Recency {
 			f.gaps[k][i] = f.asked.time[i] - m.lastOf(k, number)
+		}
+		if soFar {
+			if f.counts[k][i] = float64(s.rows); train {
+				f.counts[k][i] = m.projected(s.rows, f.before+until[i-from])
+			}
 		}
 	}
 	return next
@@ -309,12 +321,15 @@ func (f *filler) seeRow(k, row int, at int32) {
 func (f *filler) assign(k, from, to int) {
 	for i := range f.m.features {
 		feature := &f.m.features[i]
-		if feature.Key != k || feature.What == dataset.DeriveCount {
+		if feature.Key != k || feature.What == dataset.DeriveCount && !f.m.countsSoFar(k) {
 			continue
 		}
 		values := f.rates[k]
-		if feature.What == dataset.DeriveRecency {
+		switch feature.What {
+		case dataset.DeriveRecency:
 			values = f.gaps[k]
+		case dataset.DeriveCount:
+			values = f.counts[k]
 		}
 		f.out[i] = resize(f.out[i], len(f.asked.row))
 		f.m.assign[i](values[from:to], f.out[i][from:to], uint8(len(feature.Bounds)+1))
@@ -331,7 +346,7 @@ func (f *filler) emit(split, first int) error {
 		s := m.segmentOf(split, first+int(row))
 		record := binary.LittleEndian.AppendUint32(f.records[s], uint32(first+int(row)-m.segments[s].first))
 		for j := range m.features {
-			if m.features[j].What == dataset.DeriveCount {
+			if m.binBytes(j) == 4 {
 				record = binary.LittleEndian.AppendUint32(record, f.numbers[m.features[j].Key][i])
 			} else {
 				record = append(record, f.out[j][i])

@@ -162,8 +162,11 @@ func (w *world) reference() [][][]float64 {
 						}
 						return h
 					}
-					n, s, rowsOf, last := 0.0, 0.0, 0, math.NaN()
+					n, s, rowsOf, seen, seenOf, last := 0.0, 0.0, 0, 0, 0, math.NaN()
 					for j := range train {
+						if sees(j) {
+							seen++
+						}
 						if level(j) != level(i) {
 							continue
 						}
@@ -171,6 +174,7 @@ func (w *world) reference() [][][]float64 {
 							rowsOf++
 						}
 						if sees(j) {
+							seenOf++
 							n, s = n+weight(j), s+weight(j)*float64(w.label[j])
 							if w.time != nil && !(w.time[j] <= last) {
 								last = w.time[j]
@@ -183,6 +187,9 @@ func (w *world) reference() [][][]float64 {
 					}
 					rates[k] = float64(float32((s + key.Strength*prior) / (n + key.Strength)))
 					put(key.Rate, rates[k])
+					if w.c.Order.By == dataset.OrderTime && split == 0 {
+						rowsOf = int(math.Round(float64(seenOf*train) / float64(max(seen, 1))))
+					}
 					put(key.Count, float64(rowsOf))
 					if key.Recency {
 						put(true, w.time[i]-last)

@@ -3,6 +3,7 @@ package encode
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
 
 	"coppice/dataset"
@@ -33,7 +34,7 @@ func (m *Maker) laySegments() {
 // segmentOf is the segment that a row of a split lies in.
 func (m *Maker) segmentOf(split, row int) int { return m.firstSegment[split] + row/segmentRows }
 
-// countLevels makes bins of how many rows each level has. A row of train does not count itself: rows that are predicted are not among
+// countLevels makes bins of how many rows each level has, where counts are of all rows. A row of train does not count itself: rows that are predicted are not among
 // those of train.
 func (m *Maker) countLevels() {
 	m.counts = make([][2][]uint8, len(m.features))
@@ -54,6 +55,9 @@ func (m *Maker) countLevels() {
 		if len(all) > 0 {
 			f.Range = [3]float64{0, float64(all[(len(all)-1)/2]), float64(most)}
 		}
+		if m.countsSoFar(f.Key) {
+			return
+		}
 
 		f.Bounds = steps(0, float64(most)-1, countFactor)
 		assign := m.c.Assign(f.Bounds)
@@ -69,6 +73,17 @@ func (m *Maker) countLevels() {
 			}
 		}
 	})
+}
+
+// countsSoFar says whether the count of a key is a projection from the rows before a row, instead of all other rows of train. By time it
+// is: what comes into use is rare at first, and looks so in the rows that are predicted, too.
+func (m *Maker) countsSoFar(k int) bool {
+	return m.c.Keys[k].Count && m.c.Order.By == dataset.OrderTime
+}
+
+// projected is how many rows of train a level will have, when it has so many of those seen.
+func (m *Maker) projected(rows uint32, seen int) float64 {
+	return math.Round(float64(rows) * float64(m.c.Rows[0]) / float64(max(seen, 1)))
 }
 
 // countFactor is by how much bins of counts grow: up to twelve rows each count has its own, and 2^32 rows take 230.
@@ -106,7 +121,7 @@ func (m *Maker) unpackBins(records []byte, columns [][]uint8, kind int) {
 			offset += m.binBytes(j)
 		}
 		column, counts := columns[i], m.counts[i][kind]
-		count := m.features[i].What == dataset.DeriveCount
+		count := m.binBytes(i) == 4
 		for at := 0; at < len(records); at += m.bins.width {
 			row := binary.LittleEndian.Uint32(records[at:])
 			if !count {
@@ -124,7 +139,7 @@ func (m *Maker) unpackBins(records []byte, columns [][]uint8, kind int) {
 
 // binBytes is how many bytes a record of the bins' spool has for a feature: a bin, or of counts the number of a level.
 func (m *Maker) binBytes(feature int) int {
-	if m.features[feature].What == dataset.DeriveCount {
+	if f := &m.features[feature]; f.What == dataset.DeriveCount && !m.countsSoFar(f.Key) {
 		return 4
 	}
 	return 1

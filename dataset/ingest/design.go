@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -107,17 +108,53 @@ func (p *designer) hasCategories() bool {
 // minDays is over how many days a table must reach for its weekdays to mean anything.
 const minDays = 14
 
-// dropUseless takes away derived columns that nobody has asked for and that say nothing here: hours of days, weekdays of a few days.
+// dropUseless takes away derived columns that nobody has asked for and that say nothing here: hours of days, weekdays of a few days. By
+// time, columns of numbers that go on with it are taken away, too.
 func (p *designer) dropUseless() {
 	p.columns = slices.DeleteFunc(slices.Clone(p.columns), func(c sampledColumn) bool {
 		if !c.from.auto {
-			return false
+			return p.goesOn(&c)
 		}
 		if c.Range == nil || c.Range.Min == c.Range.Max || c.MissingBin >= 0 {
 			return true
 		}
 		return c.from.from.What == dataset.DeriveWeekday && p.train.days() < minDays
 	})
+}
+
+// goesOn reports whether most of the later rows of train have numbers beyond those of the earlier ones, as the months of one year do: what a
+// model learns of the one says nothing of the other, and less of rows still to come.
+func (p *designer) goesOn(c *sampledColumn) bool {
+	if p.s.spec.OrderBy() != dataset.OrderTime || c.Kind == dataset.Categorical || p.s.named(c.Name) || c.from.from != nil {
+		return false
+	}
+	order := make([]int, 0, len(c.bins))
+	for i, b := range c.bins {
+		if int(b) != c.MissingBin {
+			order = append(order, i)
+		}
+	}
+	if len(order) < idRows {
+		return false
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(p.train.times[a], p.train.times[b]) })
+	later := len(order) - len(order)/3
+	least, most := c.bins[order[0]], c.bins[order[0]]
+	for _, i := range order[:later] {
+		least, most = min(least, c.bins[i]), max(most, c.bins[i])
+	}
+	beyond := 0
+	for _, i := range order[later:] {
+		if c.bins[i] < least || c.bins[i] > most {
+			beyond++
+		}
+	}
+	if 2*beyond <= len(order)-later {
+		return false
+	}
+	p.d.warnings = append(p.d.warnings, dataset.Warning{Code: WarnDropped, Column: c.Name,
+		Text: "it goes on with time, so that later rows have values that earlier ones do not have, and nothing learnt of it holds for rows still to come: no feature is made of the column"})
+	return true
 }
 
 // checkNames refuses what the spec says of columns that are no features.

@@ -158,3 +158,30 @@ func TestFolded(t *testing.T) {
 		t.Errorf("R2 %v, want %v", got, 1-rest/variance)
 	}
 }
+
+// By time, a number that goes on with it is no feature, whatever its name; one that comes back is, and in a random order both are.
+func TestNumbersThatGoOnWithTime(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 1))
+	var b strings.Builder
+	b.WriteString("y,at,serial,month,weekday,id\n")
+	for i := range 6000 {
+		fmt.Fprintf(&b, "%d,%d,%d,%d,%d,k%d\n", rng.IntN(2), i, 10*i+rng.IntN(10), i/600, i/100%7, rng.IntN(50))
+	}
+	const byTime = "label: y\nsplit: {by: time, column: at, train: 0.7, test: 0.3}\n"
+	for name, tc := range map[string]struct {
+		spec string
+		want []string
+	}{
+		"by time":      {byTime, []string{"dropped month", "dropped serial"}},
+		"asked for":    {byTime + "encodings: {keys: [[id, month]]}\n", []string{"dropped serial"}},
+		"at random":    {"label: y\ndrop: [at]\nsplit: {by: hash, key: at, train: 0.7, test: 0.3}\n", nil},
+		"switched off": {byTime + "encodings: none\n", nil},
+	} {
+		s := mustStage(t, tc.spec, b.String())
+		got := slices.DeleteFunc(codes(s), func(c string) bool { return !strings.HasPrefix(c, "dropped") })
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+		s.feature(t, "weekday")
+	}
+}
