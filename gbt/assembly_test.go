@@ -244,7 +244,7 @@ func TestRatingWordsEqualsGoAndEntries(t *testing.T) {
 		if total.h == 0 {
 			continue // such a leaf is not split
 		}
-		s := newScorer(&p, pack)
+		s := newScorer(&p, pack, nil)
 		task := s.task(total, 1000)
 		for _, extra := range []sums{{}, miss} {
 			for _, goal := range []float64{task.shift, 0, math.MaxFloat64} {

@@ -57,10 +57,10 @@ func (g *grower) isSmall(l *leaf) bool {
 
 // ahead is leaf i and, if it is small and there is somebody to share with, the small leaves that come next. It guesses which
 // will be split from what the tree before took, and takes half as many as there are splits to come, as new leaves may have more
-// gain. Where nodes draw their features, a leaf cannot be searched before its parent has a number.
+// gain. Where nodes draw features or thresholds, a leaf cannot be searched before its parent has a number.
 func (g *grower) ahead(i, splits int) []int {
 	g.next = append(g.next[:0], i)
-	if g.crew.size == 1 || !g.isSmall(&g.leaves[i]) || g.p.FeatureFractionByNode < 1 {
+	if g.crew.size == 1 || !g.isSmall(&g.leaves[i]) || g.p.FeatureFractionByNode < 1 || g.p.ExtraTrees {
 		return g.next
 	}
 	known := 0
@@ -124,6 +124,13 @@ func (g *grower) shareRows(l *leaf, n int) (small, large *leaf) {
 	there := len(rows) - n
 	left := leaf{depth: l.depth + 1, sums: c.sums, l2: c.l2, parent: next, isLeft: true, rows: rows[:n], spare: spare[there:]}
 	right := leaf{depth: l.depth + 1, sums: l.sums.minus(c.sums), l2: c.l2, parent: next, rows: spare[:there], spare: rows[n:]}
+	if !g.score.plain {
+		g.score.inherit(l, &left, &right)
+	}
+	if g.together != nil {
+		left.groups = meeting(g.together, l.groups, c.feature)
+		right.groups = left.groups
+	}
 	l.children.left, l.children.right = left, right
 	if n > there {
 		return &l.children.right, &l.children.left
@@ -232,8 +239,16 @@ func (g *grower) search(l *leaf, best []candidate) search {
 	if l.isLeft {
 		node--
 	}
+	may := g.features
+	if g.together != nil {
+		may = allowed(g.together, l.groups, may)
+	}
 	clear(best)
-	return search{leaf: l, task: g.score.task(l.sums, len(l.rows)), features: nodeFeatures(g.p, g.number, node, g.features), best: best}
+	s := search{leaf: l, task: g.score.leafTask(l), features: nodeFeatures(g.p, g.number, node, len(g.features), may), best: best}
+	if g.p.ExtraTrees {
+		s.task.draw = key(newKey(g.p.Seed, forThresholds, g.number).at(uint64(node)))
+	}
+	return s
 }
 
 func (s *search) mayUse(f int) bool {

@@ -178,20 +178,39 @@ func suggestColumn(word string, columns []string) string {
 	return hint
 }
 
-// ForColumns is p for a table with these columns: ignore_column gets the one form that all lists of the same columns
-// share, so that equal configurations have equal maps and make equal models. The form is by name, or by number where a
-// name cannot be written (it has a comma, say) or is not the only one. A list that has an unknown column, or all of them,
-// is a *ParamError.
+// ForColumns is p for a table with these columns: parameters that name columns get the one form that all lists of the same
+// columns share, so that equal configurations have equal maps and make equal models. The form is by name, or by number where
+// a name cannot be written (it has a comma, say) or is not the only one. A list that has an unknown column, or that ignores
+// all of them, is a *ParamError.
 func (p Params) ForColumns(columns []string) (Params, error) {
-	if p.IgnoreColumn == "" {
-		return p, nil
-	}
-	numbers, err := p.IgnoreColumn.numbers(columns)
-	if err != nil {
+	var err error
+	if p.IgnoreColumn, err = p.IgnoreColumn.forColumns(columns); err != nil {
 		return p, &ParamError{IgnoreColumn, err.Error()}
 	}
+	if p.MonotoneConstraints, err = p.MonotoneConstraints.forColumns(columns); err != nil {
+		return p, &ParamError{monotoneConstraints, err.Error()}
+	}
+	if p.InteractionConstraints, err = p.InteractionConstraints.forColumns(columns); err != nil {
+		return p, &ParamError{interactionConstraints, err.Error()}
+	}
+	return p, nil
+}
+
+// NamesColumns says whether the values of a parameter, by its name or an alias, name columns.
+func NamesColumns(parameter string) bool {
+	return slices.Contains([]string{IgnoreColumn, monotoneConstraints, interactionConstraints}, CanonicalName(parameter))
+}
+
+func (l ColumnList) forColumns(columns []string) (ColumnList, error) {
+	if l == "" {
+		return "", nil
+	}
+	numbers, err := l.numbers(columns)
+	if err != nil {
+		return l, err
+	}
 	if len(numbers) == len(columns) {
-		return p, &ParamError{IgnoreColumn, fmt.Sprintf("all %d columns are ignored; leave at least one", len(columns))}
+		return l, fmt.Errorf("all %d columns are ignored; leave at least one", len(columns))
 	}
 	names, ok := make([]string, len(numbers)), true
 	for i, n := range numbers {
@@ -199,11 +218,11 @@ func (p Params) ForColumns(columns []string) (Params, error) {
 		ok = ok && writable(columns[n])
 	}
 	slices.Sort(names)
-	p.IgnoreColumn = named(names)
-	if _, err := p.IgnoreColumn.numbers(columns); err != nil || !ok { // an error is a name that two columns have
-		p.IgnoreColumn = numbered(numbers)
+	out := named(names)
+	if _, err := out.numbers(columns); err != nil || !ok { // an error is a name that two columns have
+		out = numbered(numbers)
 	}
-	return p, nil
+	return out, nil
 }
 
 // among are the numbers of the list's columns in a table for which ForColumns has made the list.

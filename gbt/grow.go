@@ -17,6 +17,9 @@ type grower struct {
 	varied []int     // the features that may split; the others take no part in feature_fraction
 	usable []int     // of each categorical feature, how many bins may go left
 
+	directions []int8  // of monotone_constraints, by feature; nil where there are none
+	together   [][]int // the groups of interaction_constraints; nil where all features may meet
+
 	order  []uint32 // rows in the bag, which leaves reorder; behind them those left out
 	spare  []uint32 // as long
 	leaves []leaf
@@ -48,6 +51,10 @@ type leaf struct {
 	parent int // internal node, -1 for the root
 	isLeft bool
 
+	out       float64 // its value, where its sums alone do not say it
+	low, high float64 // bounds of its value
+	groups    []int   // of interaction_constraints, those that have all features of its path
+
 	children *children // that the best split makes of it, when they are known; its rows are theirs then, and so is its histogram
 }
 
@@ -71,6 +78,7 @@ func newGrower(p *Params, d *Data, crew *crew) *grower {
 		g.cats[i] = make([]category, 0, MaxBins)
 	}
 	g.varied = eligible(p, d.Features)
+	g.directions, g.together = p.MonotoneConstraints.among(d.Features), p.InteractionConstraints.among(d.Features)
 	g.coarsen()
 	return g
 }
@@ -81,7 +89,7 @@ func (g *grower) grow(ctx context.Context, tree, bag int, gh []uint32, pack pack
 	if len(g.varied) == 0 {
 		return nil, nil
 	}
-	g.number, g.tree, g.score = tree, g.newTree(), newScorer(g.p, pack)
+	g.number, g.tree, g.score = tree, g.newTree(), newScorer(g.p, pack, g.directions)
 	g.features = treeFeatures(g.p, tree, g.varied)
 	g.count.begin(g.features, gh, pack)
 	if err := g.plant(bag); err != nil {
@@ -139,6 +147,10 @@ func (g *grower) plant(bag int) error {
 		return fmt.Errorf("%w: feature %q has rows with a bin beyond its %d", ErrData, g.data.Features[f].Name, g.data.Features[f].Bins)
 	}
 	root.sums = g.count.total(root.hist)
+	root.out, root.low, root.high = g.score.output(root.sums, root.l2), -inf, inf
+	for i := range g.together {
+		root.groups = append(root.groups, i)
+	}
 	g.leaves = append(g.leaves[:0], root)
 	g.findSplits(nil, &g.leaves[0])
 	return nil
@@ -203,6 +215,9 @@ func (g *grower) addNode(i int, l *leaf) int {
 }
 
 func (g *grower) value(l *leaf) float64 {
+	if !g.score.plain {
+		return l.out * g.score.outputUnit() * g.p.LearningRate
+	}
 	return g.score.output(l.sums, l.l2) * g.score.outputUnit() * g.p.LearningRate
 }
 

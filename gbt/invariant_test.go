@@ -201,21 +201,43 @@ func (w *watch) sums(t *Tree, child int) (wide, int) {
 	return w.node[child], t.InternalCount[child]
 }
 
-// best is the output of rows with these sums and its gain, in the loss's own units and by the formulas of the paper.
-func (w *watch) best(s wide, l2 float64) (value, gain float64) {
+// best is the output of rows with these sums, in the loss's own units and by the formulas of the paper.
+func (w *watch) best(s wide, l2 float64) (value float64) {
 	pack := w.grow.score.pack
-	g, h := float64(s.g)*pack.g1, float64(s.h)*pack.h1+l2
-	if g = math.Copysign(max(math.Abs(g)-w.p.LambdaL1, 0), g); h <= 0 {
-		return 0, 0
+	h := float64(s.h)*pack.h1 + l2
+	if h <= 0 {
+		return 0
 	}
-	value = -g / h
+	value = -w.soft(s) / h
 	if w.p.MaxDeltaStep > 0 {
 		value = min(max(value, -w.p.MaxDeltaStep), w.p.MaxDeltaStep)
 	}
-	return value, -(2*g*value + h*value*value)
+	return value
+}
+
+func (w *watch) soft(s wide) float64 {
+	g := float64(s.g) * w.grow.score.pack.g1
+	return math.Copysign(max(math.Abs(g)-w.p.LambdaL1, 0), g)
+}
+
+// taken is the gain of rows that get this value.
+func (w *watch) taken(s wide, l2, value float64) float64 {
+	h := float64(s.h)*w.grow.score.pack.h1 + l2
+	return -(2*w.soft(s)*value + h*value*value)
+}
+
+// smoothed is a value of about so many rows after path_smooth.
+func (w *watch) smoothed(value, rows, parent float64) float64 {
+	return (value*rows + parent*w.p.PathSmooth) / (rows + w.p.PathSmooth)
 }
 
 func near(a, b, scale float64) bool { return math.Abs(a-b) <= 1e-9*(math.Abs(a)+math.Abs(b)+scale) }
+
+// place is what the way to a node says of its value: the value before shrinking, its bounds, and the features above.
+type place struct {
+	value, low, high float64
+	path             []int
+}
 
 // checkNodes holds every node's split against its rules and gain, and every value against its sums.
 func (w *watch) checkNodes(t *Tree) error {
@@ -223,41 +245,106 @@ func (w *watch) checkNodes(t *Tree) error {
 	if len(w.trees) == 1 {
 		bias = w.bias
 	}
-	rate, pack := w.p.LearningRate, w.grow.score.pack
-	if v, _ := w.best(w.node[0], w.p.LambdaL2); !near(t.InternalValue[0], v*rate+bias, 1e-6) {
+	rate := w.p.LearningRate
+	places := make([]place, len(t.Feature))
+	places[0] = place{value: w.best(w.node[0], w.p.LambdaL2), low: -inf, high: inf}
+	if v := places[0].value; !near(t.InternalValue[0], v*rate+bias, 1e-6) {
 		return fmt.Errorf("the root has the value %v, expected %v", t.InternalValue[0], v*rate+bias)
 	}
-	for node, f := range t.Feature {
-		l2 := w.p.LambdaL2
-		if feature := &w.data.Features[f]; feature.Categorical && feature.Bins > w.p.MaxCatToOnehot {
-			l2 += w.p.CatL2
+	for node := range t.Feature {
+		if err := w.checkMeeting(t, node, places[node].path); err != nil {
+			return err
 		}
-		_, unsplit := w.best(w.node[node], w.p.LambdaL2)
-		gain, scale := -unsplit-w.p.MinGainToSplit, math.Abs(unsplit)
-		perH := float64(t.InternalCount[node]) / float64(w.node[node].h)
-		for _, child := range []int{t.Left[node], t.Right[node]} {
-			s, _ := w.sums(t, child)
-			v, more := w.best(s, l2)
-			gain, scale = gain+more, scale+math.Abs(more)
-			var said float64
+		children, gain, scale := w.children(t, node, places[node])
+		for i, child := range []int{t.Left[node], t.Right[node]} {
+			said := 0.0
 			if child < 0 {
 				said = t.LeafValue[^child]
 			} else {
 				said = t.InternalValue[child]
+				places[child] = children[i]
 			}
-			if !near(said, v*rate+bias, 1e-6) {
+			if v := children[i].value; !near(said, v*rate+bias, 1e-6) {
 				return fmt.Errorf("child %d of node %d has the value %v, expected %v", child, node, said, v*rate+bias)
 			}
 			if w.p.MaxDeltaStep > 0 && math.Abs(said-bias) > w.p.MaxDeltaStep*rate+1e-9 {
 				return fmt.Errorf("child %d of node %d has the value %v, beyond max_delta_step", child, node, said)
 			}
-			// Rows are estimated from the hessian, as in LightGBM.
-			if s.h < 1 || float64(s.h)*perH+0.5 < float64(w.p.MinDataInLeaf)*(1-1e-9) || float64(s.h)*pack.h1 < w.p.MinSumHessian*(1-1e-9) {
-				return fmt.Errorf("child %d of node %d has sums %v, about %v rows", child, node, s, float64(s.h)*perH)
-			}
 		}
 		if !(t.Gain[node] > 0) || !near(t.Gain[node], gain, scale) {
 			return fmt.Errorf("node %d has the gain %v, expected %v", node, t.Gain[node], gain)
+		}
+		if err := w.checkSizes(t, node); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// children are the places of a node's children; gain is what the split takes off the loss, a difference of numbers as large
+// as scale.
+func (w *watch) children(t *Tree, node int, at place) (both [2]place, gain, scale float64) {
+	feature, s := &w.data.Features[t.Feature[node]], w.node[node]
+	l2, own := w.p.LambdaL2, w.best(s, w.p.LambdaL2)
+	if w.p.PathSmooth > 0 {
+		own = w.smoothed(own, float64(t.InternalCount[node]), at.value)
+		if feature.Categorical {
+			own = at.value
+		}
+	}
+	unsplit := w.taken(s, l2, own)
+	gain, scale = -unsplit-w.p.MinGainToSplit, math.Abs(unsplit)
+	if feature.Categorical && feature.Bins > w.p.MaxCatToOnehot {
+		l2 += w.p.CatL2
+	}
+	perH := float64(t.InternalCount[node]) / float64(s.h)
+	for i, child := range []int{t.Left[node], t.Right[node]} {
+		s, _ := w.sums(t, child)
+		v := w.best(s, l2)
+		if w.p.PathSmooth > 0 {
+			v = w.smoothed(v, float64(s.h)*perH, at.value)
+		}
+		both[i] = place{min(max(v, at.low), at.high), at.low, at.high, append(slices.Clone(at.path), t.Feature[node])}
+		more := w.taken(s, l2, both[i].value)
+		gain, scale = gain+more, scale+math.Abs(more)
+	}
+	middle := (both[0].value + both[1].value) / 2
+	if all := w.p.MonotoneConstraints.among(w.data.Features); all != nil && all[t.Feature[node]] != 0 {
+		if up := all[t.Feature[node]] > 0; up != (both[0].value <= both[1].value) && both[0].value != both[1].value {
+			gain = math.NaN() // a split against the direction
+		} else if up {
+			both[0].high, both[1].low = min(both[0].high, middle), max(both[1].low, middle)
+		} else {
+			both[0].low, both[1].high = max(both[0].low, middle), min(both[1].high, middle)
+		}
+	}
+	return both, gain, scale
+}
+
+// checkMeeting makes sure that a node's feature may meet those above it.
+func (w *watch) checkMeeting(t *Tree, node int, path []int) error {
+	groups := w.p.InteractionConstraints.among(w.data.Features)
+	for _, group := range groups {
+		outside := slices.ContainsFunc(path, func(f int) bool { return !slices.Contains(group, f) })
+		if !outside && slices.Contains(group, t.Feature[node]) {
+			return nil
+		}
+	}
+	if len(groups) > 0 {
+		return fmt.Errorf("node %d splits feature %d below %v, and the groups are %v", node, t.Feature[node], path, groups)
+	}
+	return nil
+}
+
+// checkSizes makes sure that a node's children are large enough. Rows are estimated from the hessian, as in LightGBM.
+func (w *watch) checkSizes(t *Tree, node int) error {
+	perH := float64(t.InternalCount[node]) / float64(w.node[node].h)
+	copies := float64(max(w.data.Copies, 1))
+	for _, child := range []int{t.Left[node], t.Right[node]} {
+		s, _ := w.sums(t, child)
+		h := float64(s.h) * w.grow.score.pack.h1
+		if s.h < 1 || float64(s.h)*perH+0.5 < copies*float64(w.p.MinDataInLeaf)*(1-1e-9) || h < copies*w.p.MinSumHessian*(1-1e-9) {
+			return fmt.Errorf("child %d of node %d has sums %v, about %v rows", child, node, s, float64(s.h)*perH)
 		}
 	}
 	return nil
@@ -359,7 +446,7 @@ func growChecked(b *booster) (splits, early int, err error) {
 	b.drawRows(0)
 	pack := b.obj.prepare(b.score, g.order, b.crew)
 	b.obj.fill(b.gh, b.score, 0, len(b.gh), newKey(b.p.Seed, forRounding, 0))
-	g.number, g.tree, g.score = 0, &Tree{}, newScorer(&b.p, pack)
+	g.number, g.tree, g.score = 0, &Tree{}, newScorer(g.p, pack, g.directions)
 	g.features = treeFeatures(&b.p, 0, g.varied)
 	if len(g.features) == 0 {
 		return 0, 0, nil

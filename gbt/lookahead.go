@@ -87,11 +87,12 @@ func (g *grower) lookAhead(bag, gh []uint32) {
 }
 
 // looks says whether the present tree looks ahead. With fewer than four leaves there is no room for a pair, and where nodes draw their
-// features, the second one's may not be there.
+// features or thresholds, or where there are constraints, the second one's split may not be there.
 func (g *grower) looks() bool {
 	p := g.p
 	return p.LookaheadFreq > 0 && g.number%p.LookaheadFreq == p.LookaheadFreq-1 &&
-		p.NumLeaves >= 4 && p.MaxDepth != 1 && p.FeatureFractionByNode >= 1
+		p.NumLeaves >= 4 && p.MaxDepth != 1 && p.FeatureFractionByNode >= 1 &&
+		!p.ExtraTrees && p.MonotoneConstraints == "" && p.InteractionConstraints == ""
 }
 
 // choose draws the features that are looked at, as many numerical ones as there is time for, and says whether there are two.
@@ -314,11 +315,11 @@ func (g *grower) splitRoot(f int, coarse *[MaxBins]uint8, cut int) {
 			at.next = b
 		}
 	}
-	task, right := g.score.task(root.sums, len(root.rows)), root.sums.minus(at.left)
+	task, right := g.score.leafTask(root), root.sums.minus(at.left)
 	if at.left.h < task.minH || right.h < task.minH {
 		return
 	}
-	at.gain = g.score.gain(at.left, g.score.l2) + g.score.gain(right, g.score.l2)
+	at.gain = g.score.sides(at.left, right, g.score.l2, &task)
 	if at.gain > task.shift {
 		root.best = g.score.splitAt(&at, missing, feature, f, &task)
 	}

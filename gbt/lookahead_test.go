@@ -27,7 +27,7 @@ func (r *reference) lookAhead(root *refLeaf) {
 	p, bag := r.p, root.rows
 	per := min(lookRows, len(bag)/3) / lookBlocks // rows for looking in a block
 	if p.LookaheadFreq == 0 || r.round%p.LookaheadFreq != p.LookaheadFreq-1 || p.NumLeaves < 4 || p.MaxDepth == 1 ||
-		p.FeatureFractionByNode < 1 || root.best.gain <= 0 || per < 2 {
+		p.FeatureFractionByNode < 1 || p.ExtraTrees || p.MonotoneConstraints != "" || p.InteractionConstraints != "" || root.best.gain <= 0 || per < 2 {
 		return
 	}
 	draw, pieces := newKey(p.Seed, forLookedRows, r.round), 3*lookBlocks*per

@@ -143,15 +143,21 @@ func (p Params) modelLines(features []Feature) []string {
 	return slices.DeleteFunc(p.lines(features), func(line string) bool { return strings.HasPrefix(line, "["+lookaheadFreq+":") })
 }
 
-// lines are the parameters as LightGBM writes them into a model file. Ignored columns are numbers there: LightGBM 4 cannot
-// load a model with their names.
+// onlyWhereSet are parameters that came when there were models already: those that do not use one have the bytes that they
+// had before, and their checkpoints stay valid.
+var onlyWhereSet = []string{posBagging, negBagging, "extra_trees", pathSmooth}
+
+// lines are the parameters as LightGBM writes them into a model file. Columns are numbers there: LightGBM 4 cannot load a
+// model with their names.
 func (p Params) lines(features []Feature) []string {
 	lines := []string{"[boosting: gbdt]"}
-	m := p.Map()
+	m, defaults := p.Map(), Defaults().Map()
 	m[IgnoreColumn] = string(p.IgnoreColumn.asNumbers(features))
+	m[monotoneConstraints] = string(listedDirections(p.MonotoneConstraints.among(features)))
+	m[interactionConstraints] = string(numberedGroups(p.InteractionConstraints.among(features)))
 	for _, name := range ParamNames() {
 		v := m[name]
-		if v == "" { // no column is ignored
+		if v == "" || v == defaults[name] && slices.Contains(onlyWhereSet, name) { // no column is named
 			continue
 		}
 		if b, ok := v.(bool); ok {

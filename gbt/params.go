@@ -28,8 +28,10 @@ type Params struct {
 	FeatureFraction       float64 // of each tree
 	FeatureFractionByNode float64 // of each node, of the tree's
 	BaggingFraction       float64
-	BaggingFreq           int // a new bag every so many trees; 0 switches bagging off
-	MaxBin                int // may be coarser than the data's
+	PosBaggingFraction    float64 // of the positive rows; if it or the next is below 1, they are instead of BaggingFraction
+	NegBaggingFraction    float64 // of the negative rows
+	BaggingFreq           int     // a new bag every so many trees; 0 switches bagging off
+	MaxBin                int     // may be coarser than the data's
 	Seed                  uint64
 	EarlyStoppingRound    int
 	EarlyStoppingDelta    float64
@@ -43,6 +45,11 @@ type Params struct {
 	MaxCatToOnehot  int // with at most so many categories, one against the rest
 	MinDataPerGroup int
 
+	ExtraTrees             bool          // of each feature a node looks at one threshold, which is drawn
+	PathSmooth             float64       // rows that a leaf needs to count as much as its parent in its own value; 0: not smoothed
+	MonotoneConstraints    MonotoneList  // features on which predictions may depend in one direction only
+	InteractionConstraints FeatureGroups // features that may stand on one path
+
 	LookaheadFreq int // once in so many trees the root is chosen looking two splits ahead, see lookahead; 0: never
 
 	IgnoreColumn ColumnList // features that never split
@@ -53,7 +60,7 @@ func Defaults() Params {
 	return Params{
 		Objective: "binary", NumIterations: 100, LearningRate: 0.1, NumLeaves: 31, MaxDepth: -1,
 		MinDataInLeaf: 20, MinSumHessian: 1e-3,
-		FeatureFraction: 1, FeatureFractionByNode: 1, BaggingFraction: 1,
+		FeatureFraction: 1, FeatureFractionByNode: 1, BaggingFraction: 1, PosBaggingFraction: 1, NegBaggingFraction: 1,
 		MaxBin: 255, BoostFromAverage: true, ScalePosWeight: 1,
 		MaxCatThreshold: 32, CatSmooth: 10, CatL2: 10, MaxCatToOnehot: 4, MinDataPerGroup: 100,
 		LookaheadFreq: 4,
@@ -72,14 +79,22 @@ func (e *ParamError) Error() string { return e.Name + ": " + e.Msg }
 type paramSpec struct {
 	name      string
 	aliases   string
-	field     func(*Params) any // *int, *float64, *bool, *string, *uint64 or *ColumnList
+	field     func(*Params) any // *int, *float64, *bool, *string, *uint64, *ColumnList, *MonotoneList or *FeatureGroups
 	low, high float64           // inclusive bounds of a number
 	openLow   bool              // low itself is excluded
 }
 
 var inf = math.Inf(1)
 
-const lookaheadFreq = "lookahead_freq"
+// Names that are used elsewhere, too.
+const (
+	lookaheadFreq          = "lookahead_freq"
+	posBagging             = "pos_bagging_fraction"
+	negBagging             = "neg_bagging_fraction"
+	pathSmooth             = "path_smooth"
+	monotoneConstraints    = "monotone_constraints"
+	interactionConstraints = "interaction_constraints"
+)
 
 // paramTable is every parameter, in the order in which Map and the model file show them.
 var paramTable = []paramSpec{
@@ -97,6 +112,8 @@ var paramTable = []paramSpec{
 	{"feature_fraction", "sub_feature colsample_bytree", func(p *Params) any { return &p.FeatureFraction }, 0, 1, true},
 	{"feature_fraction_bynode", "sub_feature_bynode colsample_bynode", func(p *Params) any { return &p.FeatureFractionByNode }, 0, 1, true},
 	{"bagging_fraction", "sub_row subsample bagging", func(p *Params) any { return &p.BaggingFraction }, 0, 1, true},
+	{posBagging, "pos_sub_row pos_subsample pos_bagging", func(p *Params) any { return &p.PosBaggingFraction }, 0, 1, true},
+	{negBagging, "neg_sub_row neg_subsample neg_bagging", func(p *Params) any { return &p.NegBaggingFraction }, 0, 1, true},
 	{"bagging_freq", "subsample_freq", func(p *Params) any { return &p.BaggingFreq }, 0, 1e6, false},
 	{"max_bin", "max_bins", func(p *Params) any { return &p.MaxBin }, 2, 255, false},
 	{"seed", "random_seed random_state", func(p *Params) any { return &p.Seed }, 0, 1 << 53, false},
@@ -110,6 +127,10 @@ var paramTable = []paramSpec{
 	{"cat_l2", "", func(p *Params) any { return &p.CatL2 }, 0, 1e300, false},
 	{"max_cat_to_onehot", "", func(p *Params) any { return &p.MaxCatToOnehot }, 1, 256, false},
 	{"min_data_per_group", "", func(p *Params) any { return &p.MinDataPerGroup }, 1, 1 << 31, false},
+	{"extra_trees", "extra_tree", func(p *Params) any { return &p.ExtraTrees }, 0, 0, false},
+	{pathSmooth, "", func(p *Params) any { return &p.PathSmooth }, 0, 1e300, false},
+	{monotoneConstraints, "mc monotone_constraint monotonic_cst", func(p *Params) any { return &p.MonotoneConstraints }, -1, 1, false},
+	{interactionConstraints, "", func(p *Params) any { return &p.InteractionConstraints }, 0, 0, false},
 	{lookaheadFreq, "", func(p *Params) any { return &p.LookaheadFreq }, 0, 1e6, false},
 	{IgnoreColumn, "ignore_feature blacklist", func(p *Params) any { return &p.IgnoreColumn }, 0, 1<<31 - 1, false},
 }
@@ -160,6 +181,15 @@ func CanonicalName(name string) string {
 // ParseParams overlays m, whose keys may be LightGBM's aliases, on the defaults. Values may be any of Go's number types,
 // bool or string. Errors are *ParamError.
 func ParseParams(m map[string]any) (Params, error) {
+	p, err := overlay(m)
+	if err != nil {
+		return p, err
+	}
+	return p, p.check()
+}
+
+// overlay is m on the defaults, each value looked at by itself.
+func overlay(m map[string]any) (Params, error) {
 	p := Defaults()
 	seen := map[string]string{}
 	for _, key := range slices.Sorted(maps.Keys(m)) {
@@ -175,15 +205,12 @@ func ParseParams(m map[string]any) (Params, error) {
 			return p, &ParamError{key, err.Error()}
 		}
 	}
-	if p.IsUnbalance && p.ScalePosWeight != 1 {
-		return p, &ParamError{"is_unbalance", "cannot be combined with scale_pos_weight; keep one"}
-	}
 	return p, nil
 }
 
 // CheckParam says whether there is such a parameter and whether it may have this value by itself.
 func CheckParam(name string, value any) error {
-	_, err := ParseParams(map[string]any{name: value})
+	_, err := overlay(map[string]any{name: value})
 	return err
 }
 
@@ -201,6 +228,12 @@ func (s *paramSpec) set(p *Params, value any) error {
 		*field = objective
 	case *ColumnList:
 		return s.setColumns(value, field)
+	case *MonotoneList:
+		return s.setDirections(value, field)
+	case *FeatureGroups:
+		list, err := parseGroups(value)
+		*field = list
+		return err
 	case *bool:
 		v, ok := value.(bool)
 		if !ok {
@@ -298,7 +331,7 @@ func canonicalObjective(name string) (string, error) {
 }
 
 // Map is p with canonical names and every default filled in, numbers as float64: two configurations train the same model
-// exactly when their maps are equal. Of ignore_column that is so after ForColumns, which knows the columns' names.
+// exactly when their maps are equal. Of parameters that name columns that is so after ForColumns, which knows the names.
 func (p Params) Map() map[string]any {
 	m := make(map[string]any, len(paramTable))
 	for _, s := range paramTable {
@@ -306,6 +339,10 @@ func (p Params) Map() map[string]any {
 		case *string:
 			m[s.name] = *field
 		case *ColumnList:
+			m[s.name] = string(*field)
+		case *MonotoneList:
+			m[s.name] = string(*field)
+		case *FeatureGroups:
 			m[s.name] = string(*field)
 		case *bool:
 			m[s.name] = *field

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 )
@@ -53,7 +54,12 @@ func randomTrial(seed uint64, s size) *trial {
 	}
 	t := &trial{table: randomTable(spec), p: randomParams(rng, spec.regression)}
 	if spec.together > 0 {
-		t.p.LookaheadFreq, t.p.FeatureFractionByNode = 1+rng.IntN(2), 1
+		t.p.LookaheadFreq, t.p.FeatureFractionByNode, t.p.ExtraTrees = 1+rng.IntN(2), 1, false
+	} else {
+		t.limit(rng)
+	}
+	if rng.IntN(4) == 0 {
+		t.Copies = 1 + rng.IntN(3)
 	}
 	t.makeTrainable()
 	if rng.IntN(3) == 0 { // a mask of columns
@@ -68,6 +74,26 @@ func randomTrial(seed uint64, s size) *trial {
 		}
 	}
 	return t
+}
+
+// limit has some trials constrain how predictions depend on features, and which may meet.
+func (t *trial) limit(rng *rand.Rand) {
+	if rng.IntN(4) == 0 {
+		directions := make([]int8, len(t.Features))
+		for f := range directions {
+			if !t.Features[f].Categorical {
+				directions[f] = int8(rng.IntN(3) - 1)
+			}
+		}
+		t.p.MonotoneConstraints = listedDirections(directions)
+	}
+	if rng.IntN(4) == 0 {
+		groups := make([][]int, 1+rng.IntN(3))
+		for i := range groups {
+			groups[i] = rng.Perm(len(t.Features))[:1+rng.IntN(len(t.Features))]
+		}
+		t.p.InteractionConstraints = numberedGroups(groups)
+	}
 }
 
 // rowMajor makes the rows of columns, and columnMajor the columns of rows.
@@ -129,10 +155,16 @@ func randomParams(rng *rand.Rand, regression bool) Params {
 	some(2, func() { p.MinDataPerGroup = 1 + rng.IntN(200) })
 	some(2, func() { p.CatSmooth, p.CatL2 = 20*rng.Float64(), 10*rng.Float64() })
 	some(3, func() { p.MaxCatThreshold = 1 + rng.IntN(10) })
+	some(5, func() { p.ExtraTrees = true })
+	some(5, func() { p.PathSmooth, p.MinDataInLeaf = 50*rng.ExpFloat64(), max(p.MinDataInLeaf, 2) })
 	if regression {
 		p.Objective = "regression"
 		return p
 	}
+	some(5, func() {
+		p.BaggingFraction, p.BaggingFreq = 1, 1+rng.IntN(3)
+		p.PosBaggingFraction, p.NegBaggingFraction = 0.2+0.8*rng.Float64(), 0.2+0.8*rng.Float64()
+	})
 	some(4, func() { p.ScalePosWeight = 0.1 + 5*rng.Float64() })
 	if p.ScalePosWeight == 1 {
 		some(4, func() { p.IsUnbalance = true })
@@ -311,11 +343,24 @@ func firstDifference(got, want []byte) string {
 	return fmt.Sprintf("%d lines, not %d", len(a), len(b))
 }
 
+// newer are ways to do without the parameters of design 009.
+func newer() map[string]func(*trial) {
+	return map[string]func(*trial){
+		"extra_trees":             func(t *trial) { t.p.ExtraTrees = false },
+		"path_smooth":             func(t *trial) { t.p.PathSmooth = 0 },
+		"a fraction per class":    func(t *trial) { t.p.PosBaggingFraction, t.p.NegBaggingFraction = 1, 1 },
+		"monotone_constraints":    func(t *trial) { t.p.MonotoneConstraints = "" },
+		"interaction_constraints": func(t *trial) { t.p.InteractionConstraints = "" },
+		"copies":                  func(t *trial) { t.Copies = 0 },
+	}
+}
+
 // TestTrialsAreWorthTheirTime makes sure that random trials reach what they are for: trees that split, by both kinds of
 // features, by missing values, and with roots that were chosen looking ahead.
 func TestTrialsAreWorthTheirTime(t *testing.T) {
 	splits, categorical, missing, deep, byRuns, ahead := 0, 0, 0, 0, 0, 0
-	for seed := range uint64(60) {
+	changed := map[string]int{}
+	for seed := range uint64(100) {
 		trial := randomTrial(seed, tableOfFew)
 		c := newCounter(&trial.Data, testCrew(t, 1))
 		if features := eligible(&trial.p, trial.Features); len(features) > 0 {
@@ -328,6 +373,15 @@ func TestTrialsAreWorthTheirTime(t *testing.T) {
 		greedy.LookaheadFreq = 0
 		if !bytes.Equal(text(t, model), text(t, mustTrain(t, &trial.Data, greedy, Options{Threads: 1}).Model)) {
 			ahead++
+		}
+		for name, off := range newer() {
+			without := *trial
+			without.table = &table{Data: trial.Data, raw: trial.raw}
+			off(&without)
+			other := mustTrain(t, &without.Data, without.p, Options{Threads: 1}).Model
+			if !slices.EqualFunc(model.Trees, other.Trees, func(a, b *Tree) bool { return bytes.Equal(a.appendText(nil, 0), b.appendText(nil, 0)) }) {
+				changed[name]++
+			}
 		}
 		for _, tree := range model.Trees {
 			splits += len(tree.Feature)
@@ -346,5 +400,10 @@ func TestTrialsAreWorthTheirTime(t *testing.T) {
 	if splits < 500 || categorical < 50 || missing < 2 || deep < 20 || byRuns < 5 || ahead < 4 {
 		t.Errorf("%d splits, %d of them categorical, %d by missing values alone; %d trees with more than ten; %d tables counted by runs; %d models that looking ahead changed",
 			splits, categorical, missing, deep, byRuns, ahead)
+	}
+	for name := range newer() {
+		if changed[name] < 3 {
+			t.Errorf("%s changed %d models", name, changed[name])
+		}
 	}
 }

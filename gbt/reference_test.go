@@ -13,7 +13,8 @@ import (
 // stands in the paper. From the package it takes what fixes the numbers (rounded gradients, random draws) and nothing that
 // counts, subtracts, decodes, rates or partitions. Models of the two must be equal byte for byte; see FuzzReference.
 type reference struct {
-	p      *Params
+	p      *Params // for all copies of a row
+	said   *Params // as the model file has them
 	d      *Data
 	groups [][]uint8 // of each feature, the coarser bin of each bin; nil where max_bin is as fine
 	usable []int     // of each categorical feature, how many bins may go left
@@ -35,6 +36,17 @@ type refLeaf struct {
 	parent int
 	isLeft bool
 	best   refSplit
+
+	out, low, high float64 // its value and the value's bounds, where its sums alone do not say it
+	path           []int   // features above
+}
+
+// node is a number that no other leaf of the tree has.
+func (l *refLeaf) node() int {
+	if l.isLeft {
+		return 2 * (l.parent + 1)
+	}
+	return 2*(l.parent+1) + 1
 }
 
 type refSplit struct {
@@ -51,7 +63,13 @@ func newReference(d *Data, p Params) *reference {
 	if err != nil {
 		panic(err)
 	}
-	r := &reference{p: &p, d: d, groups: make([][]uint8, len(d.Features)), usable: make([]int, len(d.Features))}
+	said := p
+	if d.Copies > 1 {
+		p.MinDataInLeaf *= d.Copies
+		p.MinDataPerGroup *= d.Copies
+		p.MinSumHessian *= float64(d.Copies)
+	}
+	r := &reference{p: &p, said: &said, d: d, groups: make([][]uint8, len(d.Features)), usable: make([]int, len(d.Features))}
 	for f := range d.Features {
 		feature := &d.Features[f]
 		r.usable[f] = feature.Bins
@@ -91,7 +109,7 @@ func (r *reference) candidates() []int {
 		if !strings.HasPrefix(string(r.p.IgnoreColumn), byName) {
 			name = strconv.Itoa(f)
 		}
-		if r.d.Features[f].Bins > 1 && !strings.Contains(ignored, ","+name+",") {
+		if r.d.Features[f].Bins > 1 && !strings.Contains(ignored, ","+name+",") && r.mayMeet(nil, f) {
 			all = append(all, f)
 		}
 	}
@@ -107,12 +125,13 @@ func (r *reference) train() *Model {
 	}
 	bias := obj.init(r.p.BoostFromAverage)
 	score := filled(r.d.Rows, bias)
-	m := &Model{Objective: obj.String(), Params: r.p.modelLines(r.d.Features)}
+	m := &Model{Objective: obj.String(), Params: r.said.modelLines(r.d.Features)}
 	m.FeatureNames, m.FeatureInfos = describe(r.d.Features)
-	sampled := r.p.FeatureFraction < 1 || r.p.FeatureFractionByNode < 1 || r.p.BaggingFraction < 1 && r.p.BaggingFreq > 0
+	sampled := r.p.FeatureFraction < 1 || r.p.FeatureFractionByNode < 1 || r.p.ExtraTrees ||
+		r.p.BaggingFreq > 0 && min(r.p.BaggingFraction, r.p.PosBaggingFraction, r.p.NegBaggingFraction) < 1
 	for round, barren := 0, 0; round < r.p.NumIterations && barren < maxBarren && len(eligible) > 0; round++ {
 		rows := usedRows(r.d)
-		bag := drawBag(r.p, round, rows, make([]uint32, len(rows)))
+		bag := drawBag(r.p, round, r.d.Label, rows, make([]uint32, len(rows)))
 		r.gradients(obj, score, rows, round)
 		r.features = treeFeatures(r.p, round, eligible)
 		t := r.grow(rows[:bag])
@@ -178,7 +197,8 @@ func (r *reference) leafOf(t *refTree, row uint32) int {
 // grow is one tree of the rows, leaf by leaf; nil when no split helps.
 func (r *reference) grow(rows []uint32) *refTree {
 	t := &refTree{Tree: &Tree{Shrinkage: r.p.LearningRate}}
-	root := refLeaf{rows: slices.Clone(rows), sum: r.sum(rows), l2: r.l2(), parent: -1}
+	root := refLeaf{rows: slices.Clone(rows), sum: r.sum(rows), l2: r.l2(), parent: -1, low: -inf, high: inf}
+	root.out = r.output(root.sum, root.l2)
 	root.best = r.bestSplit(&root)
 	r.lookAhead(&root)
 	r.leaves = []refLeaf{root}
@@ -230,8 +250,10 @@ func (r *reference) split(t *refTree, i int) {
 	}
 	for _, child := range []*refLeaf{&left, &right} {
 		child.sum = r.sum(child.rows)
-		child.best = r.bestSplit(child)
+		child.path = append(slices.Clone(parent.path), best.feature)
 	}
+	r.bound(&parent, &left, &right)
+	left.best, right.best = r.bestSplit(&left), r.bestSplit(&right)
 	r.leaves[i] = left
 	r.leaves = append(r.leaves, right)
 }
@@ -276,6 +298,9 @@ func (r *reference) addNode(t *refTree, l *refLeaf, leaf int) {
 }
 
 func (r *reference) value(l *refLeaf) float64 {
+	if r.limited() {
+		return l.out * (r.pack.g1 / r.pack.h1) * r.p.LearningRate
+	}
 	return r.output(l.sum, l.l2) * (r.pack.g1 / r.pack.h1) * r.p.LearningRate
 }
 
@@ -323,14 +348,18 @@ func (r *reference) bestSplit(l *refLeaf) refSplit {
 	if len(l.rows) < max(2*r.p.MinDataInLeaf, 2) || r.p.MaxDepth > 0 && l.depth >= r.p.MaxDepth || l.sum.h == 0 {
 		return best
 	}
-	node := 2*(l.parent+1) + 1
-	if l.isLeft {
-		node--
+	var may []int
+	for _, f := range r.features {
+		if r.mayMeet(l.path, f) {
+			may = append(may, f)
+		}
 	}
-	for _, f := range nodeFeatures(r.p, r.round, node, r.features) {
+	for _, f := range nodeFeatures(r.p, r.round, l.node(), len(r.features), may) {
 		q := r.question(l, f)
 		var found refSplit
 		switch {
+		case !r.d.Features[f].Categorical && r.p.ExtraTrees:
+			found = q.oneThreshold()
 		case !r.d.Features[f].Categorical:
 			found = q.numerical()
 		case r.d.Features[f].Bins <= r.p.MaxCatToOnehot:
@@ -349,6 +378,7 @@ func (r *reference) bestSplit(l *refLeaf) refSplit {
 // question is: which is the best split of a leaf by one feature?
 type question struct {
 	*reference
+	leaf    *refLeaf
 	feature *Feature
 	number  int
 	total   wide
@@ -359,7 +389,7 @@ type question struct {
 }
 
 func (r *reference) question(l *refLeaf, f int) *question {
-	q := &question{reference: r, feature: &r.d.Features[f], number: f, total: l.sum}
+	q := &question{reference: r, leaf: l, feature: &r.d.Features[f], number: f, total: l.sum}
 	for _, row := range l.rows {
 		b := &q.bins[r.d.Columns[f][row]]
 		b.g, b.h = b.g+r.gh[row].g, b.h+r.gh[row].h
@@ -367,6 +397,7 @@ func (r *reference) question(l *refLeaf, f int) *question {
 	q.unsplit = r.gain(l.sum, r.l2()) + r.p.MinGainToSplit/(r.pack.g1*r.pack.g1/r.pack.h1)
 	q.perH = float64(len(l.rows)) / float64(l.sum.h)
 	q.leastH = max(r.p.MinSumHessian/r.pack.h1, (float64(r.p.MinDataInLeaf)-0.5)/q.perH, math.SmallestNonzeroFloat64)
+	q.limit()
 	return q
 }
 
@@ -378,6 +409,9 @@ func (q *question) allowed(left wide, l2 float64) (gain float64, ok bool) {
 	right := q.total.except(left)
 	if float64(left.h) < q.leastH || float64(right.h) < q.leastH {
 		return 0, false
+	}
+	if q.limited() {
+		return q.allowedLimited(left, l2)
 	}
 	return q.gain(left, l2) + q.gain(right, l2), true
 }
@@ -466,8 +500,14 @@ func (q *question) present() []int {
 }
 
 func (q *question) oneAgainstRest() refSplit {
-	best := refSplit{}
+	best, drawn := refSplit{}, -1
+	if q.p.ExtraTrees {
+		drawn = q.random(q.usable[q.number])
+	}
 	for _, b := range q.present() {
+		if drawn >= 0 && b != drawn {
+			continue
+		}
 		if v, ok := q.allowed(q.bins[b], q.l2()); ok && v-q.unsplit > best.gain {
 			best = refSplit{gain: v - q.unsplit, l2: q.l2()}
 			best.left[b] = true
@@ -503,7 +543,8 @@ func (q *question) fromOneEnd(sorted []int, best *refSplit) {
 	group := float64(q.p.MinDataPerGroup)
 	var left wide
 	since := 0.0
-	for i := range min(q.p.MaxCatThreshold, (len(sorted)+1)/2) {
+	longest := min(q.p.MaxCatThreshold, (len(sorted)+1)/2)
+	for i := range longest {
 		left = left.and(q.bins[sorted[i]])
 		since += q.rows(q.bins[sorted[i]])
 		right := q.total.except(left)
@@ -517,7 +558,10 @@ func (q *question) fromOneEnd(sorted []int, best *refSplit) {
 			continue
 		}
 		since = 0
-		if v, _ := q.allowed(left, q.catL2()); v-q.unsplit > best.gain {
+		if q.p.ExtraTrees && i != q.random(longest) {
+			continue
+		}
+		if v, ok := q.allowed(left, q.catL2()); ok && v-q.unsplit > best.gain {
 			*best = refSplit{gain: v - q.unsplit, l2: q.catL2()}
 			for _, b := range sorted[:i+1] {
 				best.left[b] = true

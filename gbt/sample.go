@@ -19,6 +19,7 @@ const (
 	forRounding
 	forLookedFeatures
 	forLookedRows
+	forThresholds
 )
 
 func newKey(seed, purpose uint64, tree int) key {
@@ -62,13 +63,15 @@ func fractionOf(n int, fraction float64) int {
 	return min(max(int(float64(n)*fraction+0.5), 1), n)
 }
 
-// eligible are the features that may split, ascending: those with more than one bin that are not ignored. The ignored
-// ones stay in the model's list of features.
+// eligible are the features that may split, ascending: those with more than one bin that are not ignored and, where there are
+// groups of features that may meet, are in one. The others stay in the model's list of features.
 func eligible(p *Params, features []Feature) []int {
-	ignored := p.IgnoreColumn.among(features)
+	ignored, groups := p.IgnoreColumn.among(features), p.InteractionConstraints.among(features)
 	var all []int
 	for f := range features {
-		if _, found := slices.BinarySearch(ignored, f); !found && features[f].Bins > 1 {
+		_, found := slices.BinarySearch(ignored, f)
+		grouped := groups == nil || slices.ContainsFunc(groups, func(group []int) bool { return slices.Contains(group, f) })
+		if !found && grouped && features[f].Bins > 1 {
 			all = append(all, f)
 		}
 	}
@@ -80,11 +83,10 @@ func treeFeatures(p *Params, tree int, usable []int) []int {
 	if p.FeatureFraction >= 1 {
 		return usable
 	}
-	return pickFeatures(newKey(p.Seed, forTreeFeatures, tree), usable, p.FeatureFraction)
+	return pickFeatures(newKey(p.Seed, forTreeFeatures, tree), usable, fractionOf(len(usable), p.FeatureFraction))
 }
 
-func pickFeatures(k key, usable []int, fraction float64) []int {
-	count := fractionOf(len(usable), fraction)
+func pickFeatures(k key, usable []int, count int) []int {
 	chosen := k.choose(make([]int, 0, count), len(usable), count)
 	for i, j := range chosen {
 		chosen[i] = usable[j]
@@ -92,24 +94,55 @@ func pickFeatures(k key, usable []int, fraction float64) []int {
 	return chosen
 }
 
-// nodeFeatures are those of usable that one node may use. Which node it is decides, not when it is looked at.
-func nodeFeatures(p *Params, tree, node int, usable []int) []int {
+// nodeFeatures are those of usable that one node may use: a fraction of the tree's features, of which usable may be some.
+// Which node it is decides, not when it is looked at.
+func nodeFeatures(p *Params, tree, node, ofTree int, usable []int) []int {
 	if p.FeatureFractionByNode >= 1 {
 		return usable
 	}
-	return pickFeatures(key(newKey(p.Seed, forNodeFeatures, tree).at(uint64(node))), usable, p.FeatureFractionByNode)
+	return pickFeatures(key(newKey(p.Seed, forNodeFeatures, tree).at(uint64(node))), usable, min(fractionOf(ofTree, p.FeatureFractionByNode), len(usable)))
 }
 
 // drawBag orders rows so that the bag comes first and the rows left out follow, both ascending, and returns the bag's
 // size. A row's place depends on the bag's number alone: a new bag is drawn every bagging_freq trees.
-func drawBag(p *Params, tree int, rows, scratch []uint32) int {
-	if p.BaggingFreq <= 0 || p.BaggingFraction >= 1 {
+func drawBag(p *Params, tree int, label []float32, rows, scratch []uint32) int {
+	if !p.bags() {
 		return len(rows)
 	}
 	k := newKey(p.Seed, forBag, tree/p.BaggingFreq)
 	scratch = scratch[:len(rows)]
-	in := drawRows(k, rows, scratch, fractionOf(len(rows), p.BaggingFraction))
+	var in int
+	if p.bagsByClass() {
+		in = drawByClass(k, label, rows, scratch, [2]float64{p.NegBaggingFraction, p.PosBaggingFraction})
+	} else {
+		in = drawRows(k, rows, scratch, fractionOf(len(rows), p.BaggingFraction))
+	}
 	copy(rows[in:], scratch)
+	return in
+}
+
+// drawByClass is drawRows with a fraction of the negative rows and one of the positive ones, each drawn by itself.
+func drawByClass(k key, label []float32, rows, spare []uint32, fraction [2]float64) int {
+	var left, want [2]int // of either class, the rows not yet looked at and how many of them are still to be drawn
+	for _, r := range rows {
+		left[int(label[r])]++
+	}
+	for c := range left {
+		want[c] = fractionOf(left[c], fraction[c])
+	}
+	in := 0
+	for i, r := range rows {
+		c := int(label[r])
+		hi, _ := bits.Mul64(k.at(uint64(i)), uint64(left[c]))
+		left[c]--
+		if hi < uint64(want[c]) {
+			rows[in] = r // never ahead of i
+			want[c]--
+			in++
+		} else {
+			spare[i-in] = r
+		}
+	}
 	return in
 }
 

@@ -27,13 +27,20 @@ type scorer struct {
 	l1, l2 float64
 	catL2  float64
 	clip   float64 // largest output; +Inf when there is no bound
+
+	plain      bool    // nothing but its sums decides about a leaf's value: the two below are empty
+	smooth     float64 // path_smooth
+	directions []int8  // of each feature; nil where predictions may depend on all in any way
+	draws      bool    // extra_trees
 }
 
-func newScorer(p *Params, pack packing) scorer {
+func newScorer(p *Params, pack packing, directions []int8) scorer {
 	s := scorer{p: p, pack: pack, l1: p.LambdaL1 / pack.g1, l2: p.LambdaL2 / pack.h1, catL2: p.CatL2 / pack.h1, clip: inf}
 	if p.MaxDeltaStep > 0 {
 		s.clip = p.MaxDeltaStep * pack.h1 / pack.g1
 	}
+	s.smooth, s.directions, s.draws = p.PathSmooth, directions, p.ExtraTrees
+	s.plain = s.smooth == 0 && directions == nil
 	return s
 }
 
@@ -72,11 +79,18 @@ type leafTask struct {
 	shift float64 // gain that a split must exceed: the unsplit leaf's, and min_gain_to_split
 	minH  float64 // least hessian of a child, from min_data_in_leaf and min_sum_hessian_in_leaf
 	perH  float64 // rows per unit of hessian
+
+	catShift  float64 // shift of categorical features
+	draw      key     // what extra_trees looks at
+	out       float64 // the leaf's own value, of a scorer that is not plain
+	low, high float64 // bounds of the children's
+	direction int8    // of the numerical feature that is being rated
 }
 
 func (s *scorer) task(total sums, rows int) leafTask {
 	t := leafTask{total: total, rows: rows}
 	t.shift = s.gain(total, s.l2) + s.p.MinGainToSplit/s.gainUnit()
+	t.catShift = t.shift
 	t.perH = float64(rows) / total.h
 	// LightGBM estimates a child's rows from its hessian, which the histogram has, and rounds to nearest; exact for
 	// squared error without weights, where the hessian is the count.
@@ -100,9 +114,16 @@ func (s *scorer) numerical(h histogram, from int, f *Feature, group []uint8, c *
 	if f.Missing >= 0 {
 		miss = h.sums(from+f.Missing, s.pack)
 	}
+	if s.directions != nil {
+		directed := *t
+		directed.direction = s.directions[feature]
+		t = &directed
+	}
 	var found threshold
 	var ok bool
-	if h.packed != nil && group == nil && s.l1 == 0 && s.clip == inf {
+	if s.draws {
+		found, ok = s.drawnThreshold(h, from, f, group, miss, t, feature)
+	} else if h.packed != nil && group == nil && s.l1 == 0 && s.clip == inf && s.plain {
 		found, ok = s.amongWords(h.packed[from:from+values], miss, t)
 	} else {
 		c.decode(h, from, values, s.pack)

@@ -29,6 +29,10 @@ func (s *scorer) categorical(h histogram, from, bins, usable int, t *leafTask, f
 		}
 	}
 	if bins <= s.p.MaxCatToOnehot {
+		if s.draws {
+			drawn := pick(t.draw.at(uint64(feature)), usable)
+			all = slices.DeleteFunc(all, func(c category) bool { return c.bin != drawn })
+		}
 		s.oneAgainstRest(all, t, feature, best)
 	} else {
 		s.sortedSubset(all, t, feature, best)
@@ -41,7 +45,7 @@ func (s *scorer) oneAgainstRest(all []category, t *leafTask, feature int, best *
 		if c.sums.h < t.minH || rest.h < t.minH {
 			continue
 		}
-		if gain := s.gain(c.sums, s.l2) + s.gain(rest, s.l2) - t.shift; gain > max(best.gain, 0) {
+		if gain := s.sides(c.sums, rest, s.l2, t) - t.catShift; gain > max(best.gain, 0) {
 			*best = candidate{gain: gain, feature: feature, sums: c.sums, l2: s.l2}
 			best.left.add(c.bin)
 		}
@@ -68,6 +72,10 @@ func (s *scorer) runFromEnd(sorted []category, t *leafTask, feature int, best *c
 	l2 := s.l2 + s.catL2
 	left, since := sums{}, 0.0
 	longest := min(s.p.MaxCatThreshold, (len(sorted)+1)/2)
+	drawn := -1 // at which length extra_trees looks
+	if s.draws {
+		drawn = pick(t.draw.at(uint64(feature)), longest)
+	}
 	found := 0
 	for i := range longest {
 		left = left.plus(sorted[i].sums)
@@ -83,7 +91,10 @@ func (s *scorer) runFromEnd(sorted []category, t *leafTask, feature int, best *c
 			continue
 		}
 		since = 0
-		if gain := s.gain(left, l2) + s.gain(rest, l2) - t.shift; gain > max(best.gain, 0) {
+		if s.draws && i != drawn {
+			continue
+		}
+		if gain := s.sides(left, rest, l2, t) - t.catShift; gain > max(best.gain, 0) {
 			*best = candidate{gain: gain, feature: feature, sums: left, l2: l2}
 			found = i + 1
 		}

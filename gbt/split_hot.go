@@ -41,14 +41,14 @@ func (c *scan) decodeWide(pairs []wide) {
 // ends the search; nothing is left for it behind the last entry, unless missing values are.
 func (s *scorer) bestThreshold(below []sums, extra sums, t *leafTask, goal float64) (gain float64, at int) {
 	gain, at = goal, -1
-	if s.l1 > 0 || s.clip < inf {
+	if s.l1 > 0 || s.clip < inf || !s.plain {
 		for i, x := range below {
 			x = x.plus(extra)
 			rest := t.total.minus(x)
 			if rest.h < t.minH {
 				break
 			}
-			if v := s.gain(x, s.l2) + s.gain(rest, s.l2); v > gain && x.h >= t.minH {
+			if v := s.sides(x, rest, s.l2, t); v > gain && x.h >= t.minH {
 				gain, at = v, i
 			}
 		}

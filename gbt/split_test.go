@@ -40,7 +40,7 @@ func TestNumericalIsTheBestThreshold(t *testing.T) {
 		if rng.IntN(3) == 0 {
 			p.MaxDeltaStep = 0.4
 		}
-		s := newScorer(&p, pack)
+		s := newScorer(&p, pack, nil)
 		rows := 60
 		task := s.task(total, rows)
 		var scan scan
@@ -125,7 +125,7 @@ func TestSortedSubsetFindsTheBestSubset(t *testing.T) {
 		}
 		p := Defaults()
 		p.MinDataInLeaf, p.MinSumHessian, p.MinDataPerGroup, p.CatSmooth, p.CatL2 = 1, 0, 1, 0, 0
-		s := newScorer(&p, pack)
+		s := newScorer(&p, pack, nil)
 		task := s.task(total, int(total.h))
 		best := candidate{}
 		s.categorical(h, 0, bins, bins, &task, 0, &best, nil)
@@ -206,7 +206,7 @@ func TestBagHasItsSizeAndChanges(t *testing.T) {
 	bag := func(tree int) []uint32 {
 		rows := make([]uint32, 1000)
 		rowSet{n: 1000}.copy(rows, 0)
-		n := drawBag(&p, tree, rows, make([]uint32, 1000))
+		n := drawBag(&p, tree, nil, rows, make([]uint32, 1000))
 		if n != 300 {
 			t.Fatalf("a bag of %d", n)
 		}

@@ -145,7 +145,7 @@ func newBooster(ctx context.Context, d *Data, p Params, opt Options, crew *crew)
 	if (opt.Eval != nil) != (opt.Valid != nil) || p.EarlyStoppingRound > 0 && opt.Eval == nil {
 		return nil, &ParamError{"early_stopping_round", "needs held-out rows and a metric"}
 	}
-	p, err := p.ForColumns(columnNames(d.Features))
+	p, err := p.ForTable(d.Features)
 	if err != nil {
 		return nil, err
 	}
@@ -253,7 +253,7 @@ func (b *booster) addValues(ctx context.Context, t *Tree) {
 func (b *booster) drawRows(tree int) {
 	rows := b.data.rows()
 	b.crew.parallel(rows.len(), grain, func(_, lo, hi int) { rows.copy(b.grow.order[lo:hi], lo) })
-	b.bag = drawBag(&b.p, tree, b.grow.order, b.grow.spare)
+	b.bag = drawBag(&b.p, tree, b.data.Label, b.grow.order, b.grow.spare)
 }
 
 func (b *booster) rate(t *Tree, start time.Time) error {
@@ -300,10 +300,9 @@ func (b *booster) decide() {
 // in 38,000 a training ends too early. Each of these rounds costs a pass over the rows.
 const maxBarren = 100
 
-// sampled says whether trees differ in what they may look at.
+// sampled says whether a round without a split may be followed by one with it.
 func (b *booster) sampled() bool {
-	return len(b.grow.varied) > 0 &&
-		(b.p.FeatureFraction < 1 || b.p.FeatureFractionByNode < 1 || b.p.BaggingFraction < 1 && b.p.BaggingFreq > 0)
+	return len(b.grow.varied) > 0 && b.p.draws()
 }
 
 func (b *booster) improved(s float64) bool {

@@ -38,6 +38,15 @@ func variants() map[string]func(*Params) {
 		"pos weight":   func(p *Params) { p.ScalePosWeight = 3 },
 		"unbalance":    func(p *Params) { p.IsUnbalance = true },
 		"from zero":    func(p *Params) { p.BoostFromAverage = false },
+		"extra trees":  func(p *Params) { p.ExtraTrees = true },
+		"path smooth":  func(p *Params) { p.PathSmooth, p.MinDataInLeaf = 30, max(p.MinDataInLeaf, 2) },
+		"monotone":     func(p *Params) { p.MonotoneConstraints = "name:numa=-1" },
+		"interactions": func(p *Params) { p.InteractionConstraints = "name:[numa]" },
+		"class bags": func(p *Params) {
+			if p.Objective == "binary" {
+				p.PosBaggingFraction, p.NegBaggingFraction, p.BaggingFreq = 0.9, 0.4, 2
+			}
+		},
 	}
 }
 
@@ -171,10 +180,10 @@ func TestPredictions(t *testing.T) {
 		for name, change := range variants() {
 			t.Run(fmt.Sprintf("%s, regression %t", name, regression), func(t *testing.T) {
 				p := small()
-				change(&p)
 				if regression {
 					p.Objective = "regression"
 				}
+				change(&p)
 				var last []float64
 				res := mustTrain(t, &d.Data, p, Options{Threads: 2, Valid: &valid.Data, Eval: func(raw []float64) (float64, error) {
 					last = append(last[:0], raw...)

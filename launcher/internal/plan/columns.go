@@ -8,22 +8,23 @@ import (
 	"coppice/sweep"
 )
 
-func columnNames(m *dataset.Manifest) []string {
-	names := make([]string, len(m.Features))
+// features are the dataset's as far as parameters look at them.
+func features(m *dataset.Manifest) []gbt.Feature {
+	all := make([]gbt.Feature, len(m.Features))
 	for i := range m.Features {
-		names[i] = m.Features[i].Name
+		all[i] = gbt.Feature{Name: m.Features[i].Name, Categorical: m.Features[i].Kind == dataset.Categorical}
 	}
-	return names
+	return all
 }
 
-// checkColumns refuses a column that the dataset does not have, wherever the spec would ignore it. Left to the draws, a
-// misspelt choice would only make trials fewer.
+// checkColumns refuses a column that the dataset does not have, wherever the spec would ignore or constrain it. Left to the
+// draws, a misspelt choice would only make trials fewer.
 func checkColumns(s *sweep.Spec, m *dataset.Manifest) error {
-	columns := columnNames(m)
-	for _, g := range ignored(s) {
+	all := features(m)
+	for _, g := range naming(s) {
 		p, err := gbt.ParseParams(map[string]any{g.name: g.value})
 		if err == nil {
-			_, err = p.ForColumns(columns)
+			_, err = p.ForTable(all)
 		}
 		if err != nil {
 			return errorf("%s: dataset %s: %v", g.place, m.Name, err)
@@ -38,11 +39,11 @@ type given struct {
 	value       any
 }
 
-// ignored are the lists of columns in the spec.
-func ignored(s *sweep.Spec) []given {
+// naming are the values in the spec that name columns.
+func naming(s *sweep.Spec) []given {
 	var all []given
 	add := func(place, name string, values ...any) {
-		if gbt.CanonicalName(name) == gbt.IgnoreColumn {
+		if gbt.NamesColumns(name) {
 			for _, v := range values {
 				all = append(all, given{place, name, v})
 			}

@@ -140,7 +140,7 @@ func errorf(format string, args ...any) error { return &Error{fmt.Sprintf(format
 
 // request asks for trials whose parameters are complete: what the spec sets by keys of its own is among them.
 func request(s *sweep.Spec, m *dataset.Manifest) search.Request {
-	columns := columnNames(m)
+	all := features(m)
 	base := map[string]any{"objective": s.Objective, "early_stopping_round": float64(s.EarlyStoppingRounds), "seed": float64(s.Seed)}
 	for name, value := range s.Params {
 		base[gbt.CanonicalName(name)] = value
@@ -149,7 +149,7 @@ func request(s *sweep.Spec, m *dataset.Manifest) search.Request {
 		Canonical: func(params map[string]any) (map[string]any, error) {
 			p, err := gbt.ParseParams(params)
 			if err == nil {
-				p, err = p.ForColumns(columns)
+				p, err = p.ForTable(all)
 			}
 			return p.Map(), err
 		}}

@@ -109,6 +109,7 @@ func TestColumnsToTrainWithout(t *testing.T) {
 	for i := range m.Features {
 		m.Features[i].Name = fmt.Sprintf("f%d", i)
 	}
+	m.Features[39].Kind = dataset.Categorical
 	search := `  fixed: [{}, {blacklist: "0,1"}, {ignore_column: "name:f1, f0"}]
   random: {num_leaves: {int: [15, 16]}, ignore_column: {choice: ["", "name:f3", 7]}}
   constraints: ['ignore_column != "name:f7" or num_leaves == 16']`
@@ -133,6 +134,11 @@ func TestColumnsToTrainWithout(t *testing.T) {
 	for bad, says := range map[string]string{
 		`params: {eta: 0.05, blacklist: "name:f00"}`: `params: dataset clicks: ignore_column: there is no column "f00" (did you mean "f0"?)`,
 		`params: {ignore_column: 40}`:                "there is no column 40; the table's 40 columns count from 0",
+		`params: {ignore_column: "name:g*"}`:         `params: dataset clicks: ignore_column: no column matches "g*"`,
+		`params: {mc: "name:f1=1,f00=1"}`:            `params: dataset clicks: monotone_constraints: there is no column "f00" (did you mean "f0"?)`,
+		`params: {mc: "name:f39=-1"}`:                `params: dataset clicks: monotone_constraints: column "f39" is categorical and has no order`,
+		`params: {interaction_constraints: "[40]"}`:  "interaction_constraints: there is no column 40; the table's 40 columns count from 0",
+		`params: {neg_bagging_fraction: 0.1}`:        "neg_bagging_fraction: needs bagging_freq of 1 or more, without which no bag is drawn",
 	} {
 		if _, err := build(parse(t, append(edit, "params: {eta: 0.05}", bad)...), m); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", bad, err)

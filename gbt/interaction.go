@@ -1,0 +1,235 @@
+package gbt
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// FeatureGroups says which features may stand on one path from a root to a leaf: those of one group. It is written as
+// LightGBM's interaction_constraints, "[0,1],[2,3]" or "[[0,1],[2,3]]" by numbers, or by names, "name:[age,price],[site]".
+// Features of no group are not used at all. Empty lets all features meet.
+type FeatureGroups string
+
+// parseGroups takes groups as text or as a list of lists, and puts them into canonical form as far as that goes without
+// knowing the table.
+func parseGroups(value any) (FeatureGroups, error) {
+	text, ok := value.(string)
+	if list, isList := value.([]any); isList {
+		text, ok = groupsText(list)
+	}
+	if !ok {
+		return "", fmt.Errorf("expected groups such as \"[0,1],[2,3]\" or \"%s[age,price],[site]\", found %s", byName, quoted(value))
+	}
+	if len(text) > maxColumnList {
+		return "", fmt.Errorf("%d bytes of groups; at most %d", len(text), maxColumnList)
+	}
+	list, byNames := strings.CutPrefix(strings.TrimSpace(text), byName)
+	groups, err := bracketed(list)
+	if err != nil {
+		return "", err
+	}
+	for _, group := range groups {
+		for i, word := range group {
+			if byNames {
+				if !groupable(word) {
+					return "", fmt.Errorf("the column name %.60q has marks that cannot be written here; give columns' numbers", word)
+				}
+				continue
+			}
+			n, err := strconv.ParseUint(word, 10, 31)
+			if err != nil {
+				return "", fmt.Errorf("%.60q is no column's number; numbers count from 0, names come after %s", word, byName)
+			}
+			group[i] = strconv.FormatUint(n, 10)
+		}
+	}
+	return joinedGroups(groups, byNames), nil
+}
+
+// groupsText is a list of lists of numbers, or of lists of names, as text.
+func groupsText(list []any) (string, bool) {
+	groups, names, numbers := make([]string, len(list)), 0, 0
+	for i, item := range list {
+		members, ok := item.([]any)
+		if !ok {
+			return "", false
+		}
+		var group []string
+		for _, m := range members {
+			switch m.(type) {
+			case string:
+				names++
+			case int, int64, uint64, float64:
+				numbers++
+			default:
+				return "", false
+			}
+			group = append(group, fmt.Sprint(m))
+		}
+		groups[i] = "[" + strings.Join(group, ",") + "]"
+	}
+	text := strings.Join(groups, ",")
+	if names > 0 {
+		text = byName + text
+	}
+	return text, names == 0 || numbers == 0
+}
+
+// bracketed takes "[a,b],[c]" apart, which may stand in brackets of its own.
+func bracketed(text string) ([][]string, error) {
+	text = strings.TrimSpace(text)
+	if inner, ok := strings.CutPrefix(text, "["); ok && strings.HasSuffix(text, "]") {
+		inner = strings.TrimSpace(strings.TrimSuffix(inner, "]"))
+		if inner == "" {
+			return nil, nil
+		}
+		if strings.HasPrefix(inner, "[") {
+			text = inner
+		}
+	}
+	var groups [][]string
+	for rest := text; rest != ""; {
+		inner, ok := strings.CutPrefix(rest, "[")
+		end := strings.IndexAny(inner, "[]")
+		if !ok || end < 0 || inner[end] != ']' {
+			return nil, fmt.Errorf("expected groups such as [0,1],[2,3], found %.60q", text)
+		}
+		if group := words(inner[:end]); len(group) > 0 {
+			groups = append(groups, group)
+		}
+		rest = strings.TrimSpace(inner[end+1:])
+		if rest == "" {
+			break
+		}
+		if rest, ok = strings.CutPrefix(rest, ","); !ok {
+			return nil, fmt.Errorf("expected a comma between groups, found %.60q", rest)
+		}
+		rest = strings.TrimSpace(rest)
+		if rest == "" {
+			return nil, fmt.Errorf("expected a group behind the last comma of %.60q", text)
+		}
+	}
+	return groups, nil
+}
+
+// groupable says whether a name can stand in a group.
+func groupable(name string) bool { return writable(name) && !strings.ContainsAny(name, "[]") }
+
+// joinedGroups are groups in canonical form: sorted, without repetitions.
+func joinedGroups(groups [][]string, byNames bool) FeatureGroups {
+	order := func(a, b string) int {
+		if byNames {
+			return cmp.Compare(a, b)
+		}
+		return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) // numbers without leading zeros
+	}
+	for i := range groups {
+		slices.SortFunc(groups[i], order)
+		groups[i] = slices.Compact(groups[i])
+	}
+	slices.SortFunc(groups, func(a, b []string) int { return slices.CompareFunc(a, b, order) })
+	groups = slices.CompactFunc(groups, slices.Equal)
+	text := make([]string, len(groups))
+	for i, group := range groups {
+		text[i] = "[" + strings.Join(group, ",") + "]"
+	}
+	if byNames && len(text) > 0 {
+		text[0] = byName + text[0]
+	}
+	return FeatureGroups(strings.Join(text, ","))
+}
+
+// numbers are the groups' columns by their places among a table's columns, ascending in each group.
+func (l FeatureGroups) numbers(columns []string) ([][]int, error) {
+	if l == "" {
+		return nil, nil
+	}
+	list, byNames := strings.CutPrefix(string(l), byName)
+	find := numberFinder(columns)
+	if byNames {
+		find = nameFinder(columns)
+	}
+	groups, err := bracketed(list)
+	if err != nil {
+		return nil, err
+	}
+	out := make([][]int, len(groups))
+	for i, group := range groups {
+		for _, word := range group {
+			n, err := find(word)
+			if err != nil {
+				return nil, err
+			}
+			out[i] = append(out[i], n)
+		}
+		slices.Sort(out[i])
+		out[i] = slices.Compact(out[i])
+	}
+	return out, nil
+}
+
+// forColumns is the form that all lists of the same groups share, by name where that can be written.
+func (l FeatureGroups) forColumns(columns []string) (FeatureGroups, error) {
+	groups, err := l.numbers(columns)
+	if err != nil || groups == nil {
+		return "", err
+	}
+	byNames, ok := make([][]string, len(groups)), true
+	for i, group := range groups {
+		for _, n := range group {
+			byNames[i] = append(byNames[i], columns[n])
+			ok = ok && groupable(columns[n])
+		}
+	}
+	if ok {
+		out := joinedGroups(byNames, true)
+		if _, err := out.numbers(columns); err == nil { // an error is a name that two columns have
+			return out, nil
+		}
+	}
+	return numberedGroups(groups), nil
+}
+
+func numberedGroups(groups [][]int) FeatureGroups {
+	text := make([][]string, len(groups))
+	for i, group := range groups {
+		for _, n := range group {
+			text[i] = append(text[i], strconv.Itoa(n))
+		}
+	}
+	return joinedGroups(text, false)
+}
+
+// among are the groups of a table for which ForColumns has made the list; none where all features may meet.
+func (l FeatureGroups) among(features []Feature) [][]int {
+	groups, err := l.numbers(columnNames(features))
+	if err != nil {
+		panic(fmt.Sprintf("%s %.60q was not made for this table: %v", interactionConstraints, l, err))
+	}
+	return groups
+}
+
+// meeting are those of the groups, given by their numbers, that have feature f.
+func meeting(groups [][]int, among []int, f int) []int {
+	var out []int
+	for _, g := range among {
+		if _, found := slices.BinarySearch(groups[g], f); found {
+			out = append(out, g)
+		}
+	}
+	return out
+}
+
+// allowed are those of the features, ascending, that are in one of the groups of the given numbers.
+func allowed(groups [][]int, among, features []int) []int {
+	var out []int
+	for _, f := range features {
+		if len(meeting(groups, among, f)) > 0 {
+			out = append(out, f)
+		}
+	}
+	return out
+}

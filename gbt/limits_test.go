@@ -1,0 +1,389 @@
+package gbt
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestPathSmoothByHand: below a root that is not smoothed, values are means of their own rows' and the parent's, weighted as
+// LightGBM's documentation says. Squared error without weights has counts for hessians.
+func TestPathSmoothByHand(t *testing.T) {
+	d := randomTable(tableSpec{rows: 3000, numerical: 3, categorical: 1, bins: 20, regression: true, seed: 5})
+	p := small()
+	p.Objective, p.NumIterations, p.LearningRate, p.CatL2, p.PathSmooth = "regression", 1, 1, 0, 200
+	tree := mustTrain(t, &d.Data, p, Options{}).Model.Trees[0]
+	sum, count := make([]float64, tree.Leaves()), make([]float64, tree.Leaves())
+	for r, y := range d.Label {
+		leaf := 0
+		for leaf = 0; leaf >= 0; {
+			if tree.left[leaf].has(int(d.Columns[tree.Feature[leaf]][r])) {
+				leaf = tree.Left[leaf]
+			} else {
+				leaf = tree.Right[leaf]
+			}
+		}
+		sum[^leaf] += float64(y)
+		count[^leaf]++
+	}
+	var below func(node int) (s, n float64)
+	below = func(node int) (float64, float64) {
+		if node < 0 {
+			return sum[^node], count[^node]
+		}
+		s, n := below(tree.Left[node])
+		s2, n2 := below(tree.Right[node])
+		return s + s2, n + n2
+	}
+	all, rows := below(0)
+	bias := all / rows
+	var check func(node int, parent float64)
+	check = func(node int, parent float64) {
+		s, n := below(node)
+		want := s/n - bias
+		if node != 0 {
+			want = (want*n + parent*p.PathSmooth) / (n + p.PathSmooth)
+		}
+		if node < 0 {
+			if got := tree.LeafValue[^node] - bias; math.Abs(got-want) > 1e-4 {
+				t.Errorf("leaf %d of %v rows has the value %v, expected %v", ^node, n, got, want)
+			}
+			return
+		}
+		if got := tree.InternalValue[node] - bias; math.Abs(got-want) > 1e-4 {
+			t.Errorf("node %d of %v rows has the value %v, expected %v", node, n, got, want)
+		}
+		check(tree.Left[node], want)
+		check(tree.Right[node], want)
+	}
+	check(0, 0)
+}
+
+// TestMonotoneOnAGrid trains on labels that go against every direction, and moves one feature of many rows over all its bins.
+func TestMonotoneOnAGrid(t *testing.T) {
+	const features = 4
+	d := randomTable(tableSpec{rows: 8000, numerical: features, categorical: 2, bins: 16, seed: 7})
+	rng := rand.New(rand.NewPCG(7, 7))
+	for r := range d.Rows { // waves, and interactions
+		x := d.row(r)
+		signal := math.Sin(x[0]) + math.Cos(x[1]) + math.Cos(x[2]/2) + math.Sin(x[0]*x[2]/20) + x[3]/16*math.Sin(x[4])
+		d.Label[r] = 0
+		if rng.Float64() < Probability(2*signal) {
+			d.Label[r] = 1
+		}
+	}
+	p := small()
+	p.NumIterations, p.MinDataInLeaf = 40, 5
+	against := func(m *Model, f int, direction float64) int {
+		n := 0
+		for r := range 400 {
+			x := slices.Clone(d.row(r))
+			last := -direction * inf
+			for b := range 16 {
+				x[f] = float64(b)
+				v := m.Predict(x)
+				if direction*(v-last) < -1e-9 {
+					n++
+				}
+				last = v
+			}
+		}
+		return n
+	}
+	free := mustTrain(t, &d.Data, p, Options{}).Model
+	for name, change := range map[string]func(*Params){
+		"alone": func(*Params) {}, "path_smooth": func(p *Params) { p.PathSmooth = 20 }, "extra_trees": func(p *Params) { p.ExtraTrees = true },
+		"max_delta_step, lambda_l1": func(p *Params) { p.MaxDeltaStep, p.LambdaL1 = 0.3, 1 }, "max_bin": func(p *Params) { p.MaxBin = 7 },
+	} {
+		p := p
+		change(&p)
+		p.MonotoneConstraints = "name:numa=1,numb=-1,numc=1"
+		bound := mustTrain(t, &d.Data, p, Options{Threads: 2}).Model
+		for f, direction := range []float64{1, -1, 1} {
+			if against(free, f, direction) == 0 {
+				t.Fatalf("the labels do not go against feature %d's direction", f)
+			}
+			if n := against(bound, f, direction); n > 0 {
+				t.Errorf("%s: %d steps of feature %d go against its direction", name, n, f)
+			}
+		}
+		counts, _ := bound.Importance()
+		if slices.Contains(counts[:3], 0) || against(bound, 3, 1) == 0 || against(bound, 3, -1) == 0 {
+			t.Errorf("%s: features split %v times, and the free one is monotone: the test tests nothing", name, counts)
+		}
+	}
+}
+
+// TestInteractionsStayApart follows every path of every tree.
+func TestInteractionsStayApart(t *testing.T) {
+	d := randomTable(tableSpec{rows: 8000, numerical: 5, categorical: 2, bins: 30, missing: 0.1, together: 1, seed: 8})
+	groups := [][]int{{0, 1}, {1, 2, 5}, {3}}
+	mixed := func(m *Model) (mixed, deep int) {
+		for _, tree := range m.Trees {
+			var follow func(node int, path []int)
+			follow = func(node int, path []int) {
+				if node >= 0 {
+					path = append(slices.Clone(path), tree.Feature[node])
+					follow(tree.Left[node], path)
+					follow(tree.Right[node], path)
+					return
+				}
+				path = slices.Compact(slices.Sorted(slices.Values(path)))
+				if len(path) > 1 {
+					deep++
+				}
+				if !slices.ContainsFunc(groups, func(g []int) bool {
+					return !slices.ContainsFunc(path, func(f int) bool { return !slices.Contains(g, f) })
+				}) {
+					mixed++
+				}
+			}
+			follow(0, nil)
+		}
+		return mixed, deep
+	}
+	for _, byNode := range []float64{1, 0.5} {
+		p := small()
+		p.NumLeaves, p.NumIterations, p.MinDataInLeaf, p.FeatureFractionByNode = 31, 20, 5, byNode
+		if n, _ := mixed(mustTrain(t, &d.Data, p, Options{}).Model); n == 0 {
+			t.Fatal("no path mixes groups even without constraints")
+		}
+		p.InteractionConstraints = "[0,1],[1,2,5],[3]"
+		m := mustTrain(t, &d.Data, p, Options{Threads: 2}).Model
+		if n, deep := mixed(m); n > 0 || deep < 20 {
+			t.Errorf("%d paths mix groups; %d have several features", n, deep)
+		}
+		if counts, _ := m.Importance(); counts[4]+counts[6] > 0 {
+			t.Errorf("features of no group split: %v", counts)
+		}
+	}
+}
+
+// TestBagsByClass holds the bags' sizes, and that a bag lasts for bagging_freq trees.
+func TestBagsByClass(t *testing.T) {
+	p := Defaults()
+	p.PosBaggingFraction, p.NegBaggingFraction, p.BaggingFreq = 0.5, 0.1, 2
+	label := make([]float32, 5000)
+	for r := range label {
+		if r%10 == 0 {
+			label[r] = 1
+		}
+	}
+	bag := func(tree int) []uint32 {
+		rows := make([]uint32, len(label))
+		rowSet{n: len(rows)}.copy(rows, 0)
+		in := drawBag(&p, tree, label, rows, make([]uint32, len(rows)))
+		if !slices.IsSorted(rows[:in]) || !slices.IsSorted(rows[in:]) {
+			t.Fatal("rows are not ascending")
+		}
+		positive := 0
+		for _, r := range rows[:in] {
+			positive += int(label[r])
+		}
+		if positive != 250 || in != 250+450 {
+			t.Fatalf("a bag of %d rows, %d of them positive", in, positive)
+		}
+		all := slices.Sorted(slices.Values(rows))
+		if len(slices.Compact(all)) != len(label) {
+			t.Fatal("rows are lost")
+		}
+		return rows[:in]
+	}
+	if !slices.Equal(bag(0), bag(1)) || slices.Equal(bag(1), bag(2)) {
+		t.Error("a new bag comes with every second tree")
+	}
+	drawn := make([]int, len(label))
+	for tree := range 400 {
+		for _, r := range bag(2 * tree) {
+			drawn[r]++
+		}
+	}
+	for r, n := range drawn {
+		want := 400 * []float64{0.1, 0.5}[int(label[r])]
+		if math.Abs(float64(n)-want) > 6*math.Sqrt(want) {
+			t.Fatalf("row %d was drawn %d times, expected about %.0f", r, n, want)
+		}
+	}
+	d := randomTable(tableSpec{rows: 4000, numerical: 3, bins: 20, seed: 9})
+	positive := 0
+	for _, y := range d.Label {
+		positive += int(y)
+	}
+	m := mustTrain(t, &d.Data, p, Options{}).Model
+	if got, want := m.Trees[0].InternalCount[0], fractionOf(positive, 0.5)+fractionOf(d.Rows-positive, 0.1); got != want {
+		t.Errorf("the first tree sees %d rows, expected %d", got, want)
+	}
+}
+
+// limited are the parameters of this file, one at a time and all at once, for a table whose first features are numerical.
+func limited() map[string]func(*Params) {
+	all := map[string]func(*Params){
+		"extra trees":  func(p *Params) { p.ExtraTrees = true },
+		"path smooth":  func(p *Params) { p.PathSmooth = 40 },
+		"class bags":   func(p *Params) { p.PosBaggingFraction, p.NegBaggingFraction, p.BaggingFreq = 0.9, 0.3, 2 },
+		"monotone":     func(p *Params) { p.MonotoneConstraints = "name:numa=1,numb=-1,numc=-1" },
+		"interactions": func(p *Params) { p.InteractionConstraints = "name:[numa,numb,numc],[numc,numd,cat g],[cat h]" },
+	}
+	all["all limits"] = func(p *Params) {
+		for _, name := range []string{"extra trees", "path smooth", "class bags", "monotone", "interactions"} {
+			all[name](p)
+		}
+	}
+	return all
+}
+
+// TestLimitsSameBytes: for any threads, and after a training was killed and taken up again with another number of them.
+func TestLimitsSameBytes(t *testing.T) {
+	d := randomTable(tableSpec{rows: 80_000, numerical: 6, categorical: 3, bins: 80, missing: 0.05, weights: true, seed: 10})
+	v := randomTable(tableSpec{rows: 5000, numerical: 6, categorical: 3, bins: 80, missing: 0.05, seed: 10})
+	d.Copies = 2
+	for name, change := range limited() {
+		t.Run(name, func(t *testing.T) {
+			p := small()
+			p.NumIterations, p.NumLeaves, p.EarlyStoppingRound = 6, 40, 50
+			change(&p)
+			opt := Options{Threads: 1, Valid: &v.Data, Eval: logLoss(v.Label), Shift: -1}
+			want := mustTrain(t, &d.Data, p, opt)
+			for _, threads := range []int{2, 4} {
+				opt.Threads = threads
+				got := mustTrain(t, &d.Data, p, opt)
+				if !bytes.Equal(text(t, got.Model), text(t, want.Model)) || got.Score != want.Score {
+					t.Fatalf("%d threads make another model: %s", threads, firstDifference(text(t, got.Model), text(t, want.Model)))
+				}
+			}
+			for _, after := range []int{1, 4} {
+				c, err := ReadCheckpoint(encoded(t, checkpointed(t, &d.Data, p, opt, after)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				again := opt
+				again.Resume, again.Threads = c, 2
+				got := mustTrain(t, &d.Data, p, again)
+				if got.Resumed != after || !bytes.Equal(text(t, got.Model), text(t, want.Model)) || got.Score != want.Score {
+					t.Fatalf("resumed after %d trees: %+v, expected %+v", after, got, want)
+				}
+			}
+			plain := small()
+			plain.NumIterations, plain.NumLeaves, plain.EarlyStoppingRound = p.NumIterations, p.NumLeaves, p.EarlyStoppingRound
+			if bytes.Equal(text(t, mustTrain(t, &d.Data, plain, opt).Model), text(t, want.Model)) {
+				t.Error("the model is that without the parameter")
+			}
+		})
+	}
+}
+
+// TestLimitsRefused: values that do not go together, or not with the table.
+func TestLimitsRefused(t *testing.T) {
+	for want, m := range map[string]map[string]any{
+		"path_smooth: needs min_data_in_leaf of 2 or more":                                                         {"path_smooth": 1, "min_data_in_leaf": 1},
+		"neg_bagging_fraction: needs objective binary, which has positive and negative rows":                       {"neg_bagging": 0.5, "bagging_freq": 1, "objective": "l2"},
+		"pos_bagging_fraction: cannot be combined with bagging_fraction; keep one":                                 {"pos_subsample": 0.5, "bagging_freq": 1, "bagging_fraction": 0.9},
+		"neg_bagging_fraction: needs bagging_freq of 1 or more, without which no bag is drawn":                     {"neg_bagging_fraction": 0.5},
+		"mc: \"2\" is no direction; 1 is upwards, -1 downwards and 0 either; names come after name:":               {"mc": "1,2"},
+		"monotone_constraints: column \"a\" has two directions":                                                    {"monotone_constraints": "name:a=1,a=-1"},
+		"monotone_constraints: \"a\" has no direction; write \"a=1\"":                                              {"monotone_constraints": "name:a"},
+		"interaction_constraints: \"x\" is no column's number; numbers count from 0, names come after name:":       {"interaction_constraints": "[0,x]"},
+		"interaction_constraints: expected groups such as [0,1],[2,3], found \"0,1\"":                              {"interaction_constraints": "0,1"},
+		"interaction_constraints: expected groups such as \"[0,1],[2,3]\" or \"name:[age,price],[site]\", found 3": {"interaction_constraints": 3},
+		"extra_trees: expected true or false, found 1":                                                             {"extra_trees": 1},
+		"pos_bagging_fraction: 0 is outside (0, 1]":                                                                {"pos_bagging_fraction": 0},
+	} {
+		_, err := ParseParams(m)
+		var pe *ParamError
+		if !errors.As(err, &pe) || err.Error() != want {
+			t.Errorf("%v: got  %v\nwant %s", m, err, want)
+		}
+	}
+	d := randomTable(tableSpec{rows: 500, numerical: 2, categorical: 1, bins: 10, seed: 4})
+	for want, change := range map[string]func(*Params){
+		`monotone_constraints: column "cat c" is categorical and has no order`:                                      func(p *Params) { p.MonotoneConstraints = "0,0,1" },
+		`monotone_constraints: 2 directions for the table's 3 columns; give one for each, or name some after name:`: func(p *Params) { p.MonotoneConstraints = "0,1" },
+		`monotone_constraints: there is no column "num" (did you mean "numa"?)`:                                     func(p *Params) { p.MonotoneConstraints = "name:num=1" },
+		`interaction_constraints: there is no column 3; the table's 3 columns count from 0`:                         func(p *Params) { p.InteractionConstraints = "[0,3]" },
+		`path_smooth: needs min_data_in_leaf of 2 or more`:                                                          func(p *Params) { p.PathSmooth, p.MinDataInLeaf = 1, 0 },
+		`neg_bagging_fraction: needs bagging_freq of 1 or more, without which no bag is drawn`:                      func(p *Params) { p.NegBaggingFraction = 0.5 },
+	} {
+		p := small()
+		change(&p)
+		_, err := Train(context.Background(), &d.Data, p, Options{})
+		var pe *ParamError
+		if !errors.As(err, &pe) || err.Error() != want {
+			t.Errorf("got  %v\nwant %s", err, want)
+		}
+	}
+}
+
+// TestLimitsAreCanonical: lists of the same columns are one configuration, however they are written.
+func TestLimitsAreCanonical(t *testing.T) {
+	columns := []string{"age", "price", "a,b", "twice", "twice", "k=v", "[x]"}
+	for in, want := range map[any]string{
+		"": "", "0,0,0,0,0,0,0": "", "name:age=0": "",
+		"1,-1,0,0,0,0,0": "name:age=1,price=-1", "name: price=-1, age = 1": "name:age=1,price=-1", "name:k=v=-1": "name:k=v=-1",
+		"0,0,1,0,0,0,0": "0,0,1,0,0,0,0", "0,0,0,0,-1,0,0": "0,0,0,0,-1,0,0",
+	} {
+		checkCanonical(t, monotoneConstraints, in, columns, want)
+	}
+	for in, want := range map[any]string{
+		"": "", "[]": "", "[[]]": "",
+		"[[1,0],[5]]": "name:[age,price],[k=v]", "[0,1,1],[5],[1,0]": "name:[age,price],[k=v]", "name:[k=v],[price,age]": "name:[age,price],[k=v]",
+		"[0],[2,10]": "error", "[6,1]": "[1,6]", "[3,4]": "[3,4]", " [ [0] , [1] ] ": "name:[age],[price]",
+	} {
+		checkCanonical(t, interactionConstraints, in, columns, want)
+	}
+	checkCanonical(t, monotoneConstraints, []any{1.0, 0, -1, 0, 0, 0, 0}, columns, "1,0,-1,0,0,0,0")
+	checkCanonical(t, monotoneConstraints, []any{1.0, -1, 0, 0, 0, 0, 0}, columns, "name:age=1,price=-1")
+	checkCanonical(t, interactionConstraints, []any{[]any{1.0, 0}, []any{5}}, columns, "name:[age,price],[k=v]")
+	checkCanonical(t, interactionConstraints, []any{[]any{"price", "age"}}, columns, "name:[age,price]")
+}
+
+func checkCanonical(t *testing.T, name string, in any, columns []string, want string) {
+	t.Helper()
+	p, err := ParseParams(map[string]any{name: in})
+	if err == nil {
+		p, err = p.ForColumns(columns)
+	}
+	if got := p.Map()[name]; want == "error" && err == nil || want != "error" && (err != nil || got != want) {
+		t.Errorf("%s %v gives %q, %v; want %q", name, in, got, err, want)
+		return
+	}
+	if err != nil {
+		return
+	}
+	again, err := ParseParams(p.Map())
+	if err != nil || again != p {
+		t.Errorf("%s %v: its map gives %+v, %v", name, in, again, err)
+	}
+	if again, err = again.ForColumns(columns); err != nil || again != p {
+		t.Errorf("%s %v: a second time gives %+v, %v", name, in, again, err)
+	}
+}
+
+// TestLimitsInTheModel: a model says of new parameters only what is set, and of columns their numbers.
+func TestLimitsInTheModel(t *testing.T) {
+	d := randomTable(tableSpec{rows: 3000, numerical: 6, categorical: 3, bins: 20, seed: 11})
+	plain := text(t, mustTrain(t, &d.Data, small(), Options{}).Model)
+	p := small()
+	limited()["all limits"](&p)
+	m := mustTrain(t, &d.Data, p, Options{}).Model
+	for _, line := range []string{
+		"[pos_bagging_fraction: 0.9]", "[neg_bagging_fraction: 0.3]", "[extra_trees: 1]", "[path_smooth: 40]",
+		"[monotone_constraints: 1,-1,-1,0,0,0,0,0,0]", "[interaction_constraints: [0,1,2],[2,3,6],[7]]",
+	} {
+		if !bytes.Contains(text(t, m), []byte(line+"\n")) {
+			t.Errorf("the model has no %q", line)
+		}
+		if name, _, _ := strings.Cut(line, ":"); bytes.Contains(plain, []byte(name)) {
+			t.Errorf("a model without it has a line %s", name)
+		}
+	}
+	raw := make([]float64, d.Rows)
+	if err := m.PredictAll(d.raw, raw, 2); err != nil {
+		t.Fatal(err)
+	}
+	checkAgainstLeaves(t, m, d, raw)
+}

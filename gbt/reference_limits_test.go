@@ -1,0 +1,142 @@
+package gbt
+
+import (
+	"math"
+	"slices"
+)
+
+// What the reference trainer knows of values that their sums alone do not say, of drawn thresholds and of features that may
+// not meet.
+
+// limited says whether leaves have values of their own.
+func (r *reference) limited() bool { return r.p.PathSmooth > 0 || r.p.MonotoneConstraints != "" }
+
+// smooth is w * n/(n+s) + parent * s/(n+s), written as in LightGBM's documentation.
+func (r *reference) smooth(w, n, parent float64) float64 {
+	if r.p.PathSmooth == 0 {
+		return w
+	}
+	ratio := n / r.p.PathSmooth
+	return float64(w*ratio)/(ratio+1) + parent/(ratio+1)
+}
+
+// lossTaken is twice what a value takes off the loss.
+func (r *reference) lossTaken(s wide, l2, w float64) float64 {
+	return -(float64(2*r.thresholded(s)*w) + float64(float64((float64(s.h)+l2)*w)*w))
+}
+
+// direction is what monotone_constraints say of a feature.
+func (r *reference) direction(f int) int {
+	if all := r.p.MonotoneConstraints.among(r.d.Features); all != nil {
+		return int(all[f])
+	}
+	return 0
+}
+
+// mayMeet says whether some group has feature f and all those on the path.
+func (r *reference) mayMeet(path []int, f int) bool {
+	groups := r.p.InteractionConstraints.among(r.d.Features)
+	return len(groups) == 0 || slices.ContainsFunc(groups, func(group []int) bool {
+		for _, other := range append([]int{f}, path...) {
+			if !slices.Contains(group, other) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// child is the value of one side of a split.
+func (q *question) child(s wide, l2 float64) float64 {
+	w := q.smooth(q.output(s, l2), q.rows(s), q.leaf.out)
+	return math.Max(math.Min(w, q.leaf.high), q.leaf.low)
+}
+
+// limit changes the unsplit gain of a leaf that has a value of its own.
+func (q *question) limit() {
+	if q.p.PathSmooth == 0 {
+		return
+	}
+	w := q.leaf.out
+	if !q.feature.Categorical {
+		w = q.smooth(q.output(q.leaf.sum, q.l2()), float64(len(q.leaf.rows)), w)
+	}
+	q.unsplit = q.lossTaken(q.leaf.sum, q.l2(), w) + q.p.MinGainToSplit/(q.pack.g1*q.pack.g1/q.pack.h1)
+}
+
+// allowedLimited is allowed where children have values of their own.
+func (q *question) allowedLimited(left wide, l2 float64) (gain float64, ok bool) {
+	right := q.total.except(left)
+	a, b := q.child(left, l2), q.child(right, l2)
+	if d := float64(q.direction(q.number)); d*a > d*b {
+		return 0, false
+	}
+	return q.lossTaken(left, l2, a) + q.lossTaken(right, l2, b), true
+}
+
+// bound gives children their values and bounds.
+func (r *reference) bound(parent, left, right *refLeaf) {
+	q := r.question(parent, parent.best.feature)
+	left.out, right.out = q.child(left.sum, left.l2), q.child(right.sum, right.l2)
+	left.low, left.high, right.low, right.high = parent.low, parent.high, parent.low, parent.high
+	between := (left.out + right.out) / 2
+	switch r.direction(parent.best.feature) {
+	case 1:
+		left.high, right.low = math.Min(left.high, between), math.Max(right.low, between)
+	case -1:
+		left.low, right.high = math.Max(left.low, between), math.Min(right.high, between)
+	}
+}
+
+// random is one of n numbers, for this feature at this node.
+func (q *question) random(n int) int {
+	k := newKey(q.p.Seed, forThresholds, q.round)
+	return pick(key(k.at(uint64(q.leaf.node()))).at(uint64(q.number)), n)
+}
+
+// oneThreshold is numerical where a single threshold is drawn.
+func (q *question) oneThreshold() refSplit {
+	values, group := q.feature.valueBins(), q.groups[q.number]
+	var ends []int // the last bins on the left of all thresholds
+	for b := range values - 1 {
+		if group == nil || group[b] != group[b+1] {
+			ends = append(ends, b)
+		}
+	}
+	if ends == nil {
+		ends = []int{values - 1}
+	}
+	last := ends[q.random(len(ends))]
+	var present, missing wide
+	for b := range last + 1 {
+		present = present.and(q.bins[b])
+	}
+	if q.feature.Missing >= 0 {
+		missing = q.bins[q.feature.Missing]
+	}
+	best := refSplit{}
+	gain, left := q.unsplit, present
+	for _, missingLeft := range []bool{false, true} {
+		sum := present
+		if missingLeft {
+			sum = sum.and(missing)
+		}
+		if v, ok := q.allowed(sum, q.l2()); ok && v > gain {
+			gain, left = v, sum
+			best = refSplit{gain: v - q.unsplit, last: last, missing: missingLeft, l2: q.l2()}
+		}
+	}
+	if best.gain == 0 {
+		return refSplit{}
+	}
+	if missing == (wide{}) {
+		best.missing = float64(2*left.h) >= float64(q.total.h)
+	}
+	for b := range last + 1 {
+		best.left[b] = true
+	}
+	if best.missing && q.feature.Missing >= 0 {
+		best.left[q.feature.Missing] = true
+	}
+	return best
+}

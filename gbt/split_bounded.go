@@ -1,0 +1,131 @@
+package gbt
+
+import (
+	"math"
+	"math/bits"
+)
+
+// What path_smooth, monotone_constraints and extra_trees do to the rating of splits. With the first two, a leaf's value is not
+// what its sums alone say, and the gain is what the value takes off the loss.
+
+// childOutput is the value of a child of the task's leaf: drawn towards the leaf's own by path_smooth, the more the fewer its
+// rows are, and kept within the bounds that monotone splits above have set.
+func (s *scorer) childOutput(x sums, l2 float64, t *leafTask) float64 {
+	return max(min(s.smoothed(s.output(x, l2), float64(x.h*t.perH), t.out), t.high), t.low)
+}
+
+// smoothed is an output of so many rows, drawn towards parent. The conversions keep the compiler from fusing, as everywhere.
+func (s *scorer) smoothed(output, rows, parent float64) float64 {
+	if s.smooth == 0 {
+		return output
+	}
+	n := rows / s.smooth
+	return float64(output*n)/(n+1) + parent/(n+1)
+}
+
+// gainAt is gain where the output is another than the sums' best.
+func (s *scorer) gainAt(x sums, l2, output float64) float64 {
+	return -(float64(2*s.soft(x.g)*output) + float64(float64((x.h+l2)*output)*output))
+}
+
+// sides is the gain of both children together, and less than anything where their values go against the direction.
+func (s *scorer) sides(left, right sums, l2 float64, t *leafTask) float64 {
+	if s.plain {
+		return s.gain(left, l2) + s.gain(right, l2)
+	}
+	a, b := s.childOutput(left, l2, t), s.childOutput(right, l2, t)
+	if t.direction > 0 && a > b || t.direction < 0 && a < b {
+		return math.Inf(-1)
+	}
+	return s.gainAt(left, l2, a) + s.gainAt(right, l2, b)
+}
+
+// leafTask is the task of a leaf that has a place in the tree. As in LightGBM, a smoothed leaf is held against what it takes
+// off the loss at its value; for numerical features that value is smoothed towards itself once more.
+func (s *scorer) leafTask(l *leaf) leafTask {
+	t := s.task(l.sums, len(l.rows))
+	if s.plain {
+		return t
+	}
+	t.out, t.low, t.high = l.out, l.low, l.high
+	if s.smooth > 0 {
+		least := s.p.MinGainToSplit / s.gainUnit()
+		t.catShift = s.gainAt(l.sums, s.l2, l.out) + least
+		t.shift = s.gainAt(l.sums, s.l2, s.smoothed(s.output(l.sums, s.l2), float64(len(l.rows)), l.out)) + least
+	}
+	return t
+}
+
+// inherit gives the children of a leaf their values and bounds: behind a split of a monotone feature, neither side may go
+// beyond the middle of the two values (the method that LightGBM calls basic).
+func (s *scorer) inherit(l, left, right *leaf) {
+	t := s.leafTask(l)
+	left.out, right.out = s.childOutput(left.sums, left.l2, &t), s.childOutput(right.sums, right.l2, &t)
+	left.low, left.high, right.low, right.high = l.low, l.high, l.low, l.high
+	middle := (left.out + right.out) / 2
+	switch direction := s.direction(l.best.feature); {
+	case direction > 0:
+		left.high, right.low = min(left.high, middle), max(right.low, middle)
+	case direction < 0:
+		left.low, right.high = max(left.low, middle), min(right.high, middle)
+	}
+}
+
+func (s *scorer) direction(feature int) int8 {
+	if s.directions == nil {
+		return 0
+	}
+	return s.directions[feature]
+}
+
+// pick is one of n numbers from 0, from 64 uniform bits.
+func pick(random uint64, n int) int {
+	at, _ := bits.Mul64(random, uint64(n))
+	return int(at)
+}
+
+// drawnThreshold is the one threshold of a numerical feature at which extra_trees looks, with missing values on the better side.
+func (s *scorer) drawnThreshold(h histogram, from int, f *Feature, group []uint8, miss sums, t *leafTask, feature int) (threshold, bool) {
+	at := drawnBin(f.valueBins(), group, t.draw.at(uint64(feature)))
+	var g, hs int64
+	for b := range at + 1 {
+		bg, bh := h.at(from+b, s.pack)
+		g, hs = g+bg, hs+bh
+	}
+	found := threshold{gain: t.shift, last: at, next: at + 1}
+	if found.next == f.valueBins() {
+		found.next = -1
+	}
+	ok := false
+	consider := func(left sums, missing bool) {
+		rest := t.total.minus(left)
+		if left.h < t.minH || rest.h < t.minH {
+			return
+		}
+		if v := s.sides(left, rest, s.l2, t); v > found.gain {
+			found.gain, found.left, found.missing, ok = v, left, missing, true
+		}
+	}
+	left := sums{float64(g), float64(hs)}
+	consider(left, false)
+	if miss != (sums{}) {
+		consider(left.plus(miss), true)
+	}
+	return found, ok
+}
+
+// drawnBin is the last bin on the left. Where there is one bin, or one group of bins, only missing values can be on the right.
+func drawnBin(values int, group []uint8, random uint64) int {
+	if group == nil {
+		return pick(random, max(values-1, 1))
+	}
+	last := pick(random, max(int(group[values-1]), 1))
+	if group[values-1] == 0 {
+		return values - 1
+	}
+	at := 0
+	for at+1 < values && int(group[at+1]) <= last {
+		at++
+	}
+	return at
+}
