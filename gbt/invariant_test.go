@@ -257,7 +257,7 @@ func (w *watch) checkNodes(t *Tree) error {
 		}
 		children, gain, scale := w.children(t, node, places[node])
 		for i, child := range []int{t.Left[node], t.Right[node]} {
-			said := 0.0
+			var said float64
 			if child < 0 {
 				said = t.LeafValue[^child]
 			} else {

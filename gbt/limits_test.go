@@ -21,7 +21,7 @@ func TestPathSmoothByHand(t *testing.T) {
 	sum, count := make([]float64, tree.Leaves()), make([]float64, tree.Leaves())
 	for r, y := range d.Label {
 		leaf := 0
-		for leaf = 0; leaf >= 0; {
+		for leaf >= 0 {
 			if tree.left[leaf].has(int(d.Columns[tree.Feature[leaf]][r])) {
 				leaf = tree.Left[leaf]
 			} else {

@@ -16,7 +16,7 @@ func (m *Model) WriteTo(w io.Writer) (int64, error) {
 	var b bytes.Buffer
 	trees := make([][]byte, len(m.Trees))
 	for i, t := range m.Trees {
-		trees[i] = t.appendText(nil, i)
+		trees[i] = t.text(i)
 	}
 	fmt.Fprintf(&b, "tree\nversion=v3\nnum_class=1\nnum_tree_per_iteration=1\nlabel_index=0\nmax_feature_idx=%d\nobjective=%s\n",
 		m.Features()-1, m.Objective)
@@ -46,9 +46,9 @@ func (m *Model) WriteTo(w io.Writer) (int64, error) {
 	return int64(n), err
 }
 
-// appendText writes one tree with the two newlines that end it; LightGBM reads exactly so many bytes.
-func (t *Tree) appendText(out []byte, number int) []byte {
-	out = fmt.Appendf(out, "Tree=%d\nnum_leaves=%d\nnum_cat=%d\n", number, t.Leaves(), max(len(t.CatBoundaries)-1, 0))
+// text is one tree with the two newlines that end it; LightGBM reads exactly so many bytes.
+func (t *Tree) text(number int) []byte {
+	out := fmt.Appendf(nil, "Tree=%d\nnum_leaves=%d\nnum_cat=%d\n", number, t.Leaves(), max(len(t.CatBoundaries)-1, 0))
 	out = appendList(out, "split_feature", t.Feature, appendInt)
 	out = appendList(out, "split_gain", t.Gain, appendFloat)
 	out = appendList(out, "threshold", t.Threshold, appendFloat)

@@ -165,7 +165,7 @@ func (l MonotoneList) forColumns(columns []string) (MonotoneList, error) {
 	}
 	out := namedDirections(byNames)
 	if _, err := out.directions(columns); err != nil { // a name that two columns have
-		return listedDirections(all), nil
+		out = listedDirections(all)
 	}
 	return out, nil
 }

@@ -11,13 +11,12 @@ import (
 // limited says whether leaves have values of their own.
 func (r *reference) limited() bool { return r.p.PathSmooth > 0 || r.p.MonotoneConstraints != "" }
 
-// smooth is w * n/(n+s) + parent * s/(n+s), written as in LightGBM's documentation.
-func (r *reference) smooth(w, n, parent float64) float64 {
+// smooth is the mean of w, which has n/path_smooth for its weight, and of the parent's value.
+func (r *reference) smooth(w, weight, parent float64) float64 {
 	if r.p.PathSmooth == 0 {
 		return w
 	}
-	ratio := n / r.p.PathSmooth
-	return float64(w*ratio)/(ratio+1) + parent/(ratio+1)
+	return (float64(w*weight) + parent) / (weight + 1)
 }
 
 // lossTaken is twice what a value takes off the loss.
@@ -48,7 +47,7 @@ func (r *reference) mayMeet(path []int, f int) bool {
 
 // child is the value of one side of a split.
 func (q *question) child(s wide, l2 float64) float64 {
-	w := q.smooth(q.output(s, l2), q.rows(s), q.leaf.out)
+	w := q.smooth(q.output(s, l2), float64(s.h)*(q.perH/q.p.PathSmooth), q.leaf.out)
 	return math.Max(math.Min(w, q.leaf.high), q.leaf.low)
 }
 
@@ -59,7 +58,7 @@ func (q *question) limit() {
 	}
 	w := q.leaf.out
 	if !q.feature.Categorical {
-		w = q.smooth(q.output(q.leaf.sum, q.l2()), float64(len(q.leaf.rows)), w)
+		w = q.smooth(q.output(q.leaf.sum, q.l2()), float64(len(q.leaf.rows))/q.p.PathSmooth, w)
 	}
 	q.unsplit = q.lossTaken(q.leaf.sum, q.l2(), w) + q.p.MinGainToSplit/(q.pack.g1*q.pack.g1/q.pack.h1)
 }

@@ -123,25 +123,23 @@ func drawBag(p *Params, tree int, label []float32, rows, scratch []uint32) int {
 
 // drawByClass is drawRows with a fraction of the negative rows and one of the positive ones, each drawn by itself.
 func drawByClass(k key, label []float32, rows, spare []uint32, fraction [2]float64) int {
-	var left, want [2]int // of either class, the rows not yet looked at and how many of them are still to be drawn
+	var left, want [2]uint64 // of either class, the rows not yet looked at and how many of them are still to be drawn
 	for _, r := range rows {
-		left[int(label[r])]++
+		left[int(label[r])&1]++
 	}
 	for c := range left {
-		want[c] = fractionOf(left[c], fraction[c])
+		want[c] = uint64(fractionOf(int(left[c]), fraction[c]))
 	}
 	in := 0
-	for i, r := range rows {
-		c := int(label[r])
-		hi, _ := bits.Mul64(k.at(uint64(i)), uint64(left[c]))
+	for i, r := range rows { // without a jump, as draw.to
+		c := int(label[r]) & 1
+		hi, _ := bits.Mul64(k.at(uint64(i)), left[c])
+		rows[in] = r // never ahead of i
+		spare[i-in] = r
+		_, drawn := bits.Sub64(hi, want[c], 0)
 		left[c]--
-		if hi < uint64(want[c]) {
-			rows[in] = r // never ahead of i
-			want[c]--
-			in++
-		} else {
-			spare[i-in] = r
-		}
+		want[c] -= drawn
+		in += int(drawn)
 	}
 	return in
 }

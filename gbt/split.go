@@ -83,6 +83,7 @@ type leafTask struct {
 	catShift  float64 // shift of categorical features
 	draw      key     // what extra_trees looks at
 	out       float64 // the leaf's own value, of a scorer that is not plain
+	weight    float64 // of a child's output for each unit of hessian, where out has weight 1; 0 without path_smooth
 	low, high float64 // bounds of the children's
 	direction int8    // of the numerical feature that is being rated
 }

@@ -8,19 +8,30 @@ import (
 // What path_smooth, monotone_constraints and extra_trees do to the rating of splits. With the first two, a leaf's value is not
 // what its sums alone say, and the gain is what the value takes off the loss.
 
-// childOutput is the value of a child of the task's leaf: drawn towards the leaf's own by path_smooth, the more the fewer its
-// rows are, and kept within the bounds that monotone splits above have set.
+// childOutput is the value of a child of the task's leaf.
 func (s *scorer) childOutput(x sums, l2 float64, t *leafTask) float64 {
-	return max(min(s.smoothed(s.output(x, l2), float64(x.h*t.perH), t.out), t.high), t.low)
+	return t.limited(s.output(x, l2), x.h)
 }
 
-// smoothed is an output of so many rows, drawn towards parent. The conversions keep the compiler from fusing, as everywhere.
-func (s *scorer) smoothed(output, rows, parent float64) float64 {
-	if s.smooth == 0 {
-		return output
+// limited is an output of rows with this hessian, drawn towards the leaf's own by path_smooth, the more the fewer they are, and
+// kept within the bounds that monotone splits above have set.
+func (t *leafTask) limited(output, h float64) float64 {
+	if t.weight > 0 {
+		output = smoothed(output, h*t.weight, t.out)
 	}
-	n := rows / s.smooth
-	return float64(output*n)/(n+1) + parent/(n+1)
+	if output < t.low {
+		return t.low
+	}
+	if output > t.high {
+		return t.high
+	}
+	return output
+}
+
+// smoothed is the mean of an output and its parent's, which has weight 1. The conversions keep the compiler from fusing, as
+// everywhere.
+func smoothed(output, weight, parent float64) float64 {
+	return (float64(output*weight) + parent) / (weight + 1)
 }
 
 // gainAt is gain where the output is another than the sums' best.
@@ -49,9 +60,10 @@ func (s *scorer) leafTask(l *leaf) leafTask {
 	}
 	t.out, t.low, t.high = l.out, l.low, l.high
 	if s.smooth > 0 {
+		t.weight = t.perH / s.smooth
 		least := s.p.MinGainToSplit / s.gainUnit()
 		t.catShift = s.gainAt(l.sums, s.l2, l.out) + least
-		t.shift = s.gainAt(l.sums, s.l2, s.smoothed(s.output(l.sums, s.l2), float64(len(l.rows)), l.out)) + least
+		t.shift = s.gainAt(l.sums, s.l2, smoothed(s.output(l.sums, s.l2), float64(len(l.rows))/s.smooth, l.out)) + least
 	}
 	return t
 }

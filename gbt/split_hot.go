@@ -41,7 +41,10 @@ func (c *scan) decodeWide(pairs []wide) {
 // ends the search; nothing is left for it behind the last entry, unless missing values are.
 func (s *scorer) bestThreshold(below []sums, extra sums, t *leafTask, goal float64) (gain float64, at int) {
 	gain, at = goal, -1
-	if s.l1 > 0 || s.clip < inf || !s.plain {
+	if s.l1 == 0 && s.clip == inf && !s.plain {
+		return s.bestLimited(below, extra, t, goal)
+	}
+	if s.l1 > 0 || s.clip < inf {
 		for i, x := range below {
 			x = x.plus(extra)
 			rest := t.total.minus(x)
@@ -63,6 +66,32 @@ func (s *scorer) bestThreshold(below []sums, extra sums, t *leafTask, goal float
 		}
 		// Not x*y+z: nothing here can be fused, so every processor rounds alike.
 		if v := g*g/(h+l2) + restG*restG/(restH+l2); v > gain && h >= minH {
+			gain, at = v, i
+		}
+	}
+	return gain, at
+}
+
+// bestLimited is bestThreshold where children have values of their own; see sides.
+func (s *scorer) bestLimited(below []sums, extra sums, t *leafTask, goal float64) (gain float64, at int) {
+	gain, at = goal, -1
+	l2, minH, total, direction := s.l2, t.minH, t.total, t.direction
+	for i, x := range below {
+		g, h := x.g+extra.g, x.h+extra.h
+		restG, restH := total.g-g, total.h-h
+		if restH < minH {
+			break
+		}
+		if h < minH {
+			continue
+		}
+		h2, restH2 := h+l2, restH+l2
+		a, b := t.limited(-g/h2, h), t.limited(-restG/restH2, restH)
+		if direction > 0 && a > b || direction < 0 && a < b {
+			continue
+		}
+		v := -(float64(2*g*a) + float64(float64(h2*a)*a)) - (float64(2*restG*b) + float64(float64(restH2*b)*b))
+		if v > gain {
 			gain, at = v, i
 		}
 	}
