@@ -59,8 +59,11 @@ func groupsText(list []any) (string, bool) {
 		}
 		var group []string
 		for _, m := range members {
-			switch m.(type) {
+			switch m := m.(type) {
 			case string:
+				if !groupable(m) {
+					return "", false
+				}
 				names++
 			case int, int64, uint64, float64:
 				numbers++

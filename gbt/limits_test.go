@@ -339,6 +339,8 @@ func TestLimitsAreCanonical(t *testing.T) {
 	checkCanonical(t, monotoneConstraints, []any{1.0, -1, 0, 0, 0, 0, 0}, columns, "name:age=1,price=-1")
 	checkCanonical(t, interactionConstraints, []any{[]any{1.0, 0}, []any{5}}, columns, "name:[age,price],[k=v]")
 	checkCanonical(t, interactionConstraints, []any{[]any{"price", "age"}}, columns, "name:[age,price]")
+	checkCanonical(t, interactionConstraints, []any{[]any{"price],[age"}}, columns, "error")
+	checkCanonical(t, interactionConstraints, []any{[]any{"price", 0}}, columns, "error")
 }
 
 func checkCanonical(t *testing.T, name string, in any, columns []string, want string) {

@@ -21,6 +21,9 @@ func FuzzParamsJSON(f *testing.F) {
 		`{"feature_fraction": 5e-324, "feature_fraction_bynode": 0.5}`, `{"cat_smooth": 0, "cat_l2": 0, "min_data_per_group": 1, "max_cat_to_onehot": 1}`,
 		`{"lambda_l1": 1e300}`, `{"min_gain_to_split": 1e300}`, `{"num_leaves": null, "num_leaves": true}`, `{"scale_pos_weight": 1e9}`,
 		`{"min_sum_hessian_in_leaf": 0, "min_data_in_leaf": 0, "num_leaves": 131072, "max_bin": 2}`, `{"scale_pos_weight": 5e-324}`,
+		`{"path_smooth": 1e300, "extra_trees": true}`, `{"path_smooth": 5e-324}`, `{"path_smooth": 2e-15, "lambda_l1": 1, "max_delta_step": 0.1}`,
+		`{"neg_bagging": 1e-300, "bagging_freq": 1}`, `{"mc": [1, -1, 0], "path_smooth": 3}`, `{"mc": "name:numa=1,cat c=0", "interaction_constraints": [[0, 2], [1]]}`,
+		`{"interaction_constraints": [["numa", "cat c"], ["numb],[cat c"]]}`, `{"interaction_constraints": "name:[numb]", "feature_fraction_bynode": 0.1}`,
 	} {
 		f.Add(text)
 	}

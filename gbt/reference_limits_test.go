@@ -9,11 +9,13 @@ import (
 // not meet.
 
 // limited says whether leaves have values of their own.
-func (r *reference) limited() bool { return r.p.PathSmooth > 0 || r.p.MonotoneConstraints != "" }
+func (r *reference) limited() bool {
+	return r.p.PathSmooth > leastSmooth || r.p.MonotoneConstraints != ""
+}
 
 // smooth is the mean of w, which has n/path_smooth for its weight, and of the parent's value.
 func (r *reference) smooth(w, weight, parent float64) float64 {
-	if r.p.PathSmooth == 0 {
+	if r.p.PathSmooth <= leastSmooth {
 		return w
 	}
 	return (float64(w*weight) + parent) / (weight + 1)
@@ -53,7 +55,7 @@ func (q *question) child(s wide, l2 float64) float64 {
 
 // limit changes the unsplit gain of a leaf that has a value of its own.
 func (q *question) limit() {
-	if q.p.PathSmooth == 0 {
+	if q.p.PathSmooth <= leastSmooth {
 		return
 	}
 	w := q.leaf.out

@@ -29,7 +29,7 @@ type scorer struct {
 	clip   float64 // largest output; +Inf when there is no bound
 
 	plain      bool    // nothing but its sums decides about a leaf's value: the two below are empty
-	smooth     float64 // path_smooth
+	smooth     float64 // path_smooth; 0 where there is none
 	directions []int8  // of each feature; nil where predictions may depend on all in any way
 	draws      bool    // extra_trees
 }
@@ -39,7 +39,10 @@ func newScorer(p *Params, pack packing, directions []int8) scorer {
 	if p.MaxDeltaStep > 0 {
 		s.clip = p.MaxDeltaStep * pack.h1 / pack.g1
 	}
-	s.smooth, s.directions, s.draws = p.PathSmooth, directions, p.ExtraTrees
+	s.directions, s.draws = directions, p.ExtraTrees
+	if p.PathSmooth > leastSmooth {
+		s.smooth = p.PathSmooth
+	}
 	s.plain = s.smooth == 0 && directions == nil
 	return s
 }

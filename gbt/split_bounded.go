@@ -8,6 +8,9 @@ import (
 // What path_smooth, monotone_constraints and extra_trees do to the rating of splits. With the first two, a leaf's value is not
 // what its sums alone say, and the gain is what the value takes off the loss.
 
+// leastSmooth is the largest path_smooth that smooths nothing, as in LightGBM: weights must stay finite.
+const leastSmooth = 1e-15
+
 // childOutput is the value of a child of the task's leaf.
 func (s *scorer) childOutput(x sums, l2 float64, t *leafTask) float64 {
 	return t.limited(s.output(x, l2), x.h)

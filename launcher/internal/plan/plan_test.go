@@ -102,6 +102,29 @@ func TestBuild(t *testing.T) {
 	}
 }
 
+// TestConstraintsOfColumns: lists may be written as YAML's, and the same ones are one configuration.
+func TestConstraintsOfColumns(t *testing.T) {
+	m := manifest(all...)
+	m.Features = m.Features[:4]
+	for i := range m.Features {
+		m.Features[i].Name = fmt.Sprintf("f%d", i)
+	}
+	search := `  fixed: [{mc: [0, 1, -1, 0]}, {monotone_constraints: "name:f2=-1,f1=1"}, {interaction_constraints: [[3, 0], [1]]}]
+  grid: {interaction_constraints: ["name:[f1],[f0,f3]", "[[0,1]]"]}`
+	p, err := build(parse(t, `  fixed: [{}, {learning_rate: 0.2}]
+  random: {num_leaves: {log_int: [15, 255]}}`, search, "trials: 8", "trials: 3"), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, trial := range p.Trials {
+		got = append(got, fmt.Sprint(trial.Params["monotone_constraints"], trial.Params["interaction_constraints"]))
+	}
+	if want := []string{"name:f1=1,f2=-1", "name:[f0,f3],[f1]", "name:[f0,f1]"}; !slices.Equal(got, want) || p.Skipped != 2 {
+		t.Errorf("%q, %d left out as repetitions", got, p.Skipped)
+	}
+}
+
 // TestColumnsToTrainWithout has lists of columns in every place of a spec. Lists of the same columns are one configuration,
 // however they are written.
 func TestColumnsToTrainWithout(t *testing.T) {
