@@ -180,7 +180,8 @@ func suggestColumn(word string, columns []string) string {
 
 // ForColumns is p for a table with these columns: parameters that name columns get the one form that all lists of the same
 // columns share, so that equal configurations have equal maps and make equal models. The form is by name, or by number where
-// a name cannot be written (it has a comma, say) or is not the only one. A list that has an unknown column, or that ignores
+// a name cannot be written (it has a comma, say) or is not the only one; lists with patterns stay as they are, and are the same
+// only where they are written alike. A list that has an unknown column, or that ignores
 // all of them, is a *ParamError.
 func (p Params) ForColumns(columns []string) (Params, error) {
 	var err error
@@ -211,6 +212,9 @@ func (l ColumnList) forColumns(columns []string) (ColumnList, error) {
 	}
 	if len(numbers) == len(columns) {
 		return l, fmt.Errorf("all %d columns are ignored; leave at least one", len(columns))
+	}
+	if list, isNames := strings.CutPrefix(string(l), byName); isNames && slices.ContainsFunc(words(list), isPattern) {
+		return l, nil // a person reads two words better than the fifty columns that they mean
 	}
 	names, ok := make([]string, len(numbers)), true
 	for i, n := range numbers {

@@ -118,8 +118,10 @@ func TestPatterns(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || p.IgnoreColumn != want {
-			t.Errorf("%q gives %q, want %q (%v)", in, p.IgnoreColumn, want, err)
+		got, gotErr := p.IgnoreColumn.numbers(columns)
+		meant, meantErr := want.numbers(columns)
+		if err != nil || p.IgnoreColumn != in || gotErr != nil || meantErr != nil || !slices.Equal(got, meant) {
+			t.Errorf("%q gives %q, columns %v, want %q, %v (%v)", in, p.IgnoreColumn, got, want, meant, errors.Join(err, gotErr, meantErr))
 		}
 		if again, err := p.ForColumns(columns); err != nil || again != p {
 			t.Errorf("%q: a second time gives %q, %v", in, again.IgnoreColumn, err)
