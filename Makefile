@@ -41,7 +41,7 @@ export GOEXPERIMENT :=
 export GOFLAGS ?= -trimpath -buildvcs=false -tags=$(TAGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test race lint e2e interop quality image-programs sbom images images-check push vulncheck licences fuzz bench bench-peers bench-memory bench-scale bench-calibrate bench-programs clean $(BINARIES)
+.PHONY: help build demo test race lint e2e interop quality image-programs sbom images images-check push vulncheck licences fuzz bench bench-peers bench-ids bench-memory bench-scale bench-calibrate bench-programs clean $(BINARIES)
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -90,7 +90,8 @@ e2e: ## whole sweeps through the built programs: real tables, killed aggregators
 	  $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 20m -v -run E2E .
 
 interop: build/venv/ok ## have Python's lightgbm load our models and compare scores
-	COPPICE_PYTHON=$(abspath build/venv/bin/python) $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 10m -v -run Interop .
+	PYTHONDONTWRITEBYTECODE=1 build/venv/bin/python -W error -m unittest discover -s python/tests
+	COPPICE_PYTHON=$(abspath build/venv/bin/python) $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 20m -v -run Interop .
 
 quality: build/venv/ok ## compare validation losses with LightGBM's on real tables (some minutes)
 	COPPICE_DATA=$(abspath $(DATA)) COPPICE_PYTHON=$(abspath build/venv/bin/python) $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 30m -v -run Quality .
@@ -141,6 +142,12 @@ bench: ## run the Go benchmarks
 
 bench-programs: build
 	$(GO) build $(BUILD_FLAGS) -o bin/ ./bench/gauge
+
+bench-ids: SEEDS = 5
+bench-ids: ROUNDS = 1
+bench-ids: build $(PEERS_READY) ## Coppice beside CatBoost, LightGBM, XGBoost on tables of ids (DATA=, ONLY=, SIZE=, SEEDS=, ROUNDS=; hours; goes on where it was)
+	$(PEERS) bench/ids.py --data $(DATA) --bin bin --out $(BENCH)/ids --rounds $(ROUNDS) --seeds $(SEEDS) --size $(SIZE) $(if $(ONLY),--only $(ONLY)) \
+	  --command "make bench-ids ROUNDS=$(ROUNDS) SEEDS=$(SEEDS) SIZE=$(SIZE)$(if $(ONLY), ONLY=$(ONLY))" $(if $(ONLY)$(filter-out 1,$(SIZE)),,--doc docs/benchmarks.md)
 
 bench-peers: bench-programs $(PEERS_READY) ## Coppice beside LightGBM, XGBoost, scikit-learn, joblib, Ray Tune (DATA=, ONLY=, ROUNDS=, SEEDS=, SIZE=; an hour)
 	$(PEERS) bench/peers.py --data $(DATA) --bin bin --out $(BENCH) --rounds $(ROUNDS) --seeds $(SEEDS) --size $(SIZE) $(if $(ONLY),--only $(ONLY)) \

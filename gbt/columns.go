@@ -149,6 +149,10 @@ func nameFinder(columns []string) func(string) (int, error) {
 // isPattern says whether a word can mean other names than itself.
 func isPattern(word string) bool { return strings.ContainsAny(word, "*?[") }
 
+// statisticMarks are in the names of columns that are statistics of others, site:rate and site+ad:count. Which of them a dataset has was
+// found out when it was staged, so that a pattern of such names may match none.
+const statisticMarks = ":+"
+
 // matching are the numbers of the columns whose names match a pattern. Names are no paths: a slash is a letter like others.
 func matching(pattern string, columns []string) ([]int, error) {
 	plain := strings.NewReplacer("/", "\x00").Replace
@@ -162,7 +166,7 @@ func matching(pattern string, columns []string) ([]int, error) {
 			out = append(out, i)
 		}
 	}
-	if len(out) == 0 {
+	if len(out) == 0 && !strings.ContainsAny(pattern, statisticMarks) {
 		return nil, fmt.Errorf("no column matches %.60q", pattern)
 	}
 	return out, nil
