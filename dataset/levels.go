@@ -46,10 +46,10 @@ func (l *Levels) Close() error {
 // Find is the place of a table's level in the slices. Hashes are spread evenly, so it looks where the level would be if they
 // were so exactly, and then further and further away.
 func (l *Levels) Find(t *LevelTable, hash uint64) (at int, ok bool) {
-	all := l.Hash[t.First : t.First+t.Levels]
-	if len(all) == 0 {
+	if t.Levels == 0 { // as all tables of a model may have it, which then has no levels file: l is nil
 		return 0, false
 	}
+	all := l.Hash[t.First : t.First+t.Levels]
 	guess, _ := bits.Mul64(hash, uint64(len(all)))
 	lo, hi := int(guess), int(guess)
 
@@ -163,6 +163,9 @@ func ReadLevels(data []byte, tables []LevelTable) (*Levels, error) {
 	if last := column("last"); last != nil {
 		l.Last = decodeDoubles(last)
 	}
+	if err := l.check(tables); err != nil {
+		return nil, err
+	}
 	return l, nil
 }
 
@@ -185,10 +188,39 @@ func OpenLevels(path string, tables []LevelTable) (*Levels, error) {
 		s, _ := f.find(name)
 		return s
 	}
-	return &Levels{
+	l := &Levels{
 		Hash: view[uint64](m.data, at("hash")), Sum: view[float64](m.data, at("sum")), Rows: view[uint32](m.data, at("rows")),
 		Weight: view[float64](m.data, at("weight")), Last: view[float64](m.data, at("last")), mapping: m,
-	}, nil
+	}
+	if err := l.check(tables); err != nil {
+		_ = m.close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// check refuses levels of which Find would miss some without a word, and numbers with which no rate is one.
+func (l *Levels) check(tables []LevelTable) error {
+	for i := range tables {
+		t := &tables[i]
+		for at := t.First + 1; at < t.First+t.Levels; at++ {
+			if l.Hash[at] <= l.Hash[at-1] {
+				return &FormatError{LevelsFile, -1, fmt.Sprintf("levels of table %d do not ascend at level %d", i, at)}
+			}
+		}
+	}
+	for _, column := range []struct {
+		name   string
+		values []float64
+		least  float64
+	}{{"sum", l.Sum, -math.MaxFloat64}, {"weight", l.Weight, 0}, {"last", l.Last, -math.MaxFloat64}} {
+		for at, x := range column.values {
+			if !(x >= column.least && x <= math.MaxFloat64) {
+				return &FormatError{LevelsFile, -1, fmt.Sprintf("%s %v at level %d", column.name, x, at)}
+			}
+		}
+	}
+	return nil
 }
 
 // find is the place of a column's values; ok is false where there is no such column.

@@ -124,8 +124,8 @@ func (m *Manifest) checkRoles() error {
 
 // checkOrder checks what is said of the rows of train beside their split.
 func (m *Manifest) checkOrder() error {
-	if !(m.Negatives >= 0 && m.Negatives < 1) || m.Negatives > 0 && m.Label.Kind != Binary {
-		return &ManifestError{"negatives", fmt.Errorf("%v of a %s label", m.Negatives, m.Label.Kind)}
+	if !(m.Negatives >= 0 && m.Negatives < 1) || m.Negatives > 0 && m.Label.Kind != Binary || m.Thinned < 0 {
+		return &ManifestError{"negatives", fmt.Errorf("%v of a %s label, %d rows left out", m.Negatives, m.Label.Kind, m.Thinned)}
 	}
 	if len(m.Tables) > 0 && m.Order == nil {
 		return &ManifestError{"order", errors.New("missing, though there are statistics")}

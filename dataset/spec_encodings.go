@@ -23,18 +23,23 @@ type EncodingsSpec struct {
 	Rows    int                        `yaml:"sample_rows" json:"sample_rows"`   // of train, to find keys with
 }
 
+// UnmarshalText reads the words auto and none.
+func (e *EncodingsSpec) UnmarshalText(word []byte) error {
+	switch string(word) {
+	case EncodeNone:
+		e.Off = true
+	case EncodingAuto, "null", "~": // a key without a value
+	default:
+		return fmt.Errorf("encodings %q: use auto, none or a mapping", word)
+	}
+	return nil
+}
+
 // UnmarshalYAML accepts the words auto and none too.
 func (e *EncodingsSpec) UnmarshalYAML(decode func(any) error) error {
 	var word string
 	if decode(&word) == nil {
-		switch word {
-		case "none":
-			e.Off = true
-			return nil
-		case EncodingAuto:
-			return nil
-		}
-		return fmt.Errorf("encodings %q: use auto, none or a mapping", word)
+		return e.UnmarshalText([]byte(word))
 	}
 	type plain EncodingsSpec
 	return decode((*plain)(e))
@@ -79,17 +84,24 @@ type KeySpec []string
 // the word none, which is an empty mapping, no column falls back to another.
 type BackOffSpec map[string]string
 
+// UnmarshalText reads the words auto and none.
+func (b *BackOffSpec) UnmarshalText(word []byte) error {
+	switch string(word) {
+	case EncodeNone:
+		*b = BackOffSpec{}
+	case EncodingAuto, "null", "~": // a key without a value
+		*b = nil
+	default:
+		return fmt.Errorf("back_off %q: use auto, none or a mapping such as {campaign_id: advertiser_id}", word)
+	}
+	return nil
+}
+
 // UnmarshalYAML accepts the words auto and none, or a mapping.
 func (b *BackOffSpec) UnmarshalYAML(decode func(any) error) error {
 	var word string
 	if decode(&word) == nil {
-		if word != EncodingAuto && word != "none" {
-			return fmt.Errorf("back_off %q: use auto, none or a mapping such as {campaign_id: advertiser_id}", word)
-		}
-		if *b = nil; word == "none" {
-			*b = BackOffSpec{}
-		}
-		return nil
+		return b.UnmarshalText([]byte(word))
 	}
 	return decode((*map[string]string)(b))
 }
@@ -105,13 +117,9 @@ type OrderSpec struct {
 // Duration is a time.Duration written as 36h or 90m.
 type Duration time.Duration
 
-// UnmarshalYAML reads a duration.
-func (d *Duration) UnmarshalYAML(decode func(any) error) error {
-	var text string
-	if err := decode(&text); err != nil {
-		return err
-	}
-	parsed, err := time.ParseDuration(text)
+// UnmarshalText reads a duration.
+func (d *Duration) UnmarshalText(text []byte) error {
+	parsed, err := time.ParseDuration(string(text))
 	if err != nil {
 		return fmt.Errorf("%q is not a duration such as 24h or 90m", text)
 	}
@@ -203,8 +211,10 @@ func (s *Spec) checkOrder() error {
 		return s.Errorf("encodings.order.copies", "copies is %d: use 1 to %d", o.Copies, MaxCopies)
 	case o.By == OrderTime && o.Column == "" && s.Split.By != SplitByTime:
 		return s.Errorf("encodings.order", "an order by time needs column where the split is not by time")
-	case o.Column != "" && o.By == "":
+	case o.Column != "" && (o.By == "" || o.By == EncodingAuto):
 		o.By = OrderTime
+	case o.Delay != 0 && s.OrderBy() != OrderTime:
+		return s.Errorf("encodings.order.delay", "delay is for an order by time: give column, too, or split by time")
 	}
 	if s.OrderBy() == OrderTime && o.Copies > 1 {
 		return s.Errorf("encodings.order.copies", "there is one order by time, so that copies must be 1")
@@ -213,8 +223,12 @@ func (s *Spec) checkOrder() error {
 }
 
 func (s *Spec) checkDerive() error {
-	for column, list := range s.Derive {
-		for _, word := range list {
+	for _, column := range slices.Sorted(maps.Keys(s.Derive)) {
+		list := s.Derive[column]
+		for i, word := range list {
+			if slices.Index(list, word) != i || word == EncodeNone && len(list) > 1 {
+				return s.Errorf("derive."+column, "%s: list each once, and none alone", strings.Join(list, ", "))
+			}
 			if d := Derivation(word); d != DeriveHour && d != DeriveWeekday && d != DeriveAge && word != EncodeNone {
 				return s.Errorf("derive."+column, "%q%s", word, strictyaml.Suggest(word, []string{string(DeriveHour), string(DeriveWeekday), string(DeriveAge), EncodeNone}))
 			}

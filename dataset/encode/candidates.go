@@ -71,15 +71,19 @@ func (r *run) grow(candidates, batch []candidate) []candidate {
 	return candidates
 }
 
+// hopeless is the part of the least gain below which a candidate is not looked at again: what the model learns later explains some of what
+// a key would have explained, and seldom makes room for it.
+const hopeless = 0.5
+
 // best gives the candidates with the most gain, at most count of them, each with levels of its own: two keys may divide the rows alike,
-// as a code and its name do.
-func (r *run) best(candidates []candidate, count int) []candidate {
+// as a code and its name do. rest are the candidates that may still be worth it.
+func (r *run) best(candidates []candidate, count int) (out, rest []candidate) {
 	least := leastGain * r.meanLoss()
 	parallel(r.s.Threads, len(candidates), func(i int) { candidates[i].gain = r.gain(candidates[i].atoms) })
 	ranked := slices.Clone(candidates)
 	slices.SortStableFunc(ranked, func(a, b candidate) int { return cmp.Compare(b.gain, a.gain) })
 
-	var out []candidate
+	rest = slices.DeleteFunc(candidates, func(c candidate) bool { return c.gain < hopeless*least })
 	taken := slices.Clone(r.taken)
 	for _, c := range ranked {
 		if len(out) == count || c.gain < least {
@@ -92,7 +96,7 @@ func (r *run) best(candidates []candidate, count int) []candidate {
 		taken = append(taken, codes)
 		out = append(out, candidate{c.atoms, c.gain / r.meanLoss()})
 	}
-	return out
+	return out, rest
 }
 
 // encode numbers the levels of a key.
@@ -213,9 +217,8 @@ func (r *run) gain(atoms []int) float64 {
 				continue
 			}
 			cell := &cells[countCells*sort.SearchFloat64s(bounds, rate(i))+countCell(levels[c.code[i]].n)]
-			g, h := r.s.slope(i, r.score[i])
-			cell.g, cell.h = cell.g+g, cell.h+h
-			sumH += h
+			cell.g, cell.h = cell.g+r.slope[i].g, cell.h+r.slope[i].h
+			sumH += r.slope[i].h
 			n++
 		}
 		pull := cellPrior * sumH / float64(max(n, 1))

@@ -272,8 +272,10 @@ func (m *Maker) Tables() (levels *dataset.Levels, first, count []int) {
 			levels.Last = make([]float64, 0, all)
 		}
 	}
+	sorted := make([][]int32, len(m.tables))
+	parallel(m.c.Threads, len(m.tables), func(k int) { sorted[k] = m.tables[k].sorted(m.floor) })
 	for k, t := range m.tables {
-		slots := t.sorted(m.floor)
+		slots := sorted[k]
 		first, count = append(first, levels.Len()), append(count, len(slots))
 		for _, slot := range slots {
 			s := &t.slots[slot]

@@ -81,7 +81,8 @@ func (s *Search) Run(ctx context.Context) ([]Found, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		batch := r.best(candidates, min(batchKeys, s.Budget-len(found)))
+		var batch []candidate
+		batch, candidates = r.best(candidates, min(batchKeys, s.Budget-len(found)))
 		if len(batch) == 0 {
 			break
 		}
@@ -119,6 +120,7 @@ type run struct {
 	taken []codes  // of keys
 	score []float64
 	loss  []float64 // of each held-out row
+	slope []slope   // of the loss by the score, of each row
 	noise float64   // what the square of a gradient is on average, per hessian
 	tried map[string]bool
 }
@@ -217,14 +219,14 @@ func (r *run) learn(ctx context.Context, batch []candidate) error {
 // judge compares the scores of held-out rows with their labels.
 func (r *run) judge() {
 	squares, hessians := 0.0, 0.0
-	r.loss = r.loss[:0:0]
+	r.loss, r.slope = r.loss[:0:0], make([]slope, len(r.score))
 	for i, score := range r.score {
 		if score != score || !r.held(i) {
 			continue
 		}
 		r.loss = append(r.loss, r.s.lossOf(i, score))
-		g, h := r.s.slope(i, score)
-		squares, hessians = squares+g*g, hessians+h
+		r.slope[i] = r.s.slopeOf(i, score)
+		squares, hessians = squares+r.slope[i].g*r.slope[i].g, hessians+r.slope[i].h
 	}
 	r.noise = squares / max(hessians, math.SmallestNonzeroFloat64)
 }
@@ -246,14 +248,17 @@ func (s *Search) lossOf(i int, score float64) float64 {
 	return max(score, 0) + math.Log1p(math.Exp(-math.Abs(score)))
 }
 
-// slope is how the loss of row i changes with its score: the negative gradient, and the hessian.
-func (s *Search) slope(i int, score float64) (g, h float64) {
+// slope is how a loss changes with the score: the negative gradient, and the hessian.
+type slope struct{ g, h float64 }
+
+// slopeOf is the slope of the loss of row i.
+func (s *Search) slopeOf(i int, score float64) slope {
 	y := float64(s.Label[i])
 	if !s.Binary {
-		return y - score, 1
+		return slope{y - score, 1}
 	}
 	p := 1 / (1 + math.Exp(-score))
-	return y - p, p * (1 - p)
+	return slope{y - p, p * (1 - p)}
 }
 
 // worse reports whether the loss of the same rows has risen by more than chance alone would often do.

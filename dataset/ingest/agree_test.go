@@ -165,4 +165,3 @@ func checkSource(t *testing.T, s *staged, enc *Encoder, files []File, csv datase
 		t.Errorf("%d rows left out, %d have no label", m.LeftOut, unlabelled)
 	}
 }
-

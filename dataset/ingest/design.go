@@ -125,7 +125,7 @@ func (p *designer) dropUseless() {
 // goesOn reports whether most of the later rows of train have numbers beyond those of the earlier ones, as the months of one year do: what a
 // model learns of the one says nothing of the other, and less of rows still to come.
 func (p *designer) goesOn(c *sampledColumn) bool {
-	if p.s.spec.OrderBy() != dataset.OrderTime || c.Kind == dataset.Categorical || p.s.named(c.Name) || c.from.from != nil {
+	if p.s.spec.OrderBy() != dataset.OrderTime || c.Kind == dataset.Categorical || p.s.named(c.Name) || slices.Contains(p.s.spec.Numeric, c.Name) || c.from.from != nil {
 		return false
 	}
 	order := make([]int, 0, len(c.bins))
@@ -153,7 +153,7 @@ func (p *designer) goesOn(c *sampledColumn) bool {
 		return false
 	}
 	p.d.warnings = append(p.d.warnings, dataset.Warning{Code: WarnDropped, Column: c.Name,
-		Text: "it goes on with time, so that later rows have values that earlier ones do not have, and nothing learnt of it holds for rows still to come: no feature is made of the column"})
+		Text: "it goes on with time, so that later rows have values that earlier ones do not have, and nothing learnt of it holds for rows still to come: no feature is made of the column; list it under numeric: to keep it"})
 	return true
 }
 

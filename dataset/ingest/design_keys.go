@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 
 	"coppice/dataset"
 	"coppice/dataset/encode"
@@ -30,6 +31,7 @@ const (
 	budgetSmall = 24
 	budgetLarge = 12
 	budgetRows  = 2_000_000
+	searchRows  = 5000 // of train: with fewer, what keys seem to be worth on held-out rows is chance
 )
 
 // mayBeIDs reports whether the numbers of a column may be ids.
@@ -46,7 +48,11 @@ func (s *survey) named(column string) bool {
 	if _, ok := e.Columns[column]; ok {
 		return true
 	}
-	return slices.ContainsFunc(e.Keys, func(k dataset.KeySpec) bool { return slices.Contains(k, column) })
+	return slices.ContainsFunc(e.Keys, func(k dataset.KeySpec) bool {
+		return slices.ContainsFunc(k, func(word string) bool {
+			return word == column || word == column+"~" || strings.HasPrefix(word, column+".")
+		})
+	})
 }
 
 // findAtoms makes the parts that keys may be made of.
@@ -172,7 +178,7 @@ func (p *designer) findKeys(ctx context.Context, o Options) error {
 	if p.spec.Budget != nil {
 		budget = *p.spec.Budget
 	}
-	if o.Learner == nil || budget == 0 {
+	if o.Learner == nil || budget == 0 || p.s.counts[0] < searchRows {
 		return nil
 	}
 

@@ -123,6 +123,9 @@ func take(what dataset.Derivation, seconds float64) float64 {
 	case dataset.DeriveHour:
 		return (seconds - float64(day*secondsPerDay)) / 3600
 	case dataset.DeriveWeekday: // 1970-01-01 was a Thursday
+		if math.Abs(day) < 1<<53 {
+			return float64(((int64(day)+3)%7 + 7) % 7)
+		}
 		return math.Mod(math.Mod(day+3, 7)+7, 7)
 	}
 	return seconds

@@ -175,6 +175,8 @@ func TestNumbersThatGoOnWithTime(t *testing.T) {
 		"by time":      {byTime, []string{"dropped month", "dropped serial"}},
 		"asked for":    {byTime + "encodings: {keys: [[id, month]]}\n", []string{"dropped serial"}},
 		"at random":    {"label: y\ndrop: [at]\nsplit: {by: hash, key: at, train: 0.7, test: 0.3}\n", nil},
+		"ranges":       {byTime + "encodings: {keys: [[id, month~]]}\n", []string{"dropped serial"}},
+		"numeric":      {byTime + "numeric: [serial]\n", []string{"dropped month"}},
 		"switched off": {byTime + "encodings: none\n", nil},
 	} {
 		s := mustStage(t, tc.spec, b.String())

@@ -1,0 +1,116 @@
+package ingest
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// Rows of ids are wide where many columns are parts of keys: two hashes for each of idColumns, its number and its range, and 8 bytes. Those of
+// the smaller table are already more than what statistics keep in memory before they go to a file (memoryRows), those of the larger one
+// are twice as many.
+const (
+	idColumns  = 16
+	idLevels   = 5000
+	idRowsFew  = 270_000
+	idRowsMany = 540_000
+)
+
+// idTable is CSV with a label and columns of ids, which all change with one number, so that columns taken together have no more levels
+// than each by itself.
+func idTable(t *testing.T, rows int) File {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "t.csv")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := bufio.NewWriterSize(f, 1<<20)
+	var line []byte
+	for i := range idColumns {
+		line = append(line, "id"...)
+		line = strconv.AppendInt(line, int64(i), 10)
+		line = append(line, ',')
+	}
+	line = append(line, "y\n"...)
+	for r := range rows + 1 {
+		if _, err := w.Write(line); err != nil {
+			t.Fatal(err)
+		}
+		h := mix(uint64(r))
+		line = line[:0]
+		for i := range uint64(idColumns) {
+			line = strconv.AppendUint(line, (h%idLevels+i)*1001, 10)
+			line = append(line, ',')
+		}
+		line = append(line, '0'+byte(h>>63), '\n')
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return File{URI: "t.csv", Path: path, Bytes: info.Size()}
+}
+
+// idKeys asks for the statistics of columns by twos, as numbers and as ranges, and for nothing else of them.
+func idKeys() string {
+	var b strings.Builder
+	b.WriteString("label: y\nsample_rows_for_bins: 2000\nsample: 1000\nencodings:\n  back_off: none\n  budget: 0\n  order: {by: random, copies: 1}\n  sample_rows: 1000\n  columns:\n")
+	for i := range idColumns {
+		fmt.Fprintf(&b, "    id%d: none\n", i)
+	}
+	b.WriteString("  keys:\n")
+	for i := 0; i < idColumns; i += 2 {
+		fmt.Fprintf(&b, "    - [id%d, id%d~, id%d, id%d~]\n", i, i, i+1, i+1)
+	}
+	return b.String()
+}
+
+// Statistics of ids take memory by their levels and by what may stay of rows in memory, not by rows. Twice the rows are allowed half of what
+// their own bytes are: if they stayed, it would be all of it.
+func TestMemoryOfStatisticsDoesNotGrowWithRows(t *testing.T) {
+	if raceEnabled || testing.Short() {
+		t.Skip("SKIPPED: large tables under the race detector or in short mode")
+	}
+	const width = 8 * (2*idColumns + 1)
+	if idRowsFew*width < memoryRows {
+		t.Fatalf("%d rows of %d bytes stay in memory, which holds %d", idRowsFew, width, memoryRows)
+	}
+	defer debug.SetGCPercent(debug.SetGCPercent(40))
+	peak := func(rows int) (most int64) {
+		file := idTable(t, rows)
+		calls, before := map[Phase]int{}, live()
+		s, err := tryStage(t, idKeys(), []File{file}, Options{Threads: 2, Progress: func(p Progress) {
+			if calls[p.Phase]++; p.Phase != PhaseEncode || calls[p.Phase]%4 == 1 { // it is told of every block
+				most = max(most, live()-before)
+			}
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, levels := len(s.Manifest.Tables), s.Manifest.Tables[0].Levels; n != idColumns/2 || levels != idLevels || calls[PhaseEncode] == 0 {
+			t.Fatalf("%d tables, the first of %d levels; want %d of %d; looked into %v", n, levels, idColumns/2, idLevels, calls)
+		}
+		return most
+	}
+	few, many := peak(idRowsFew), peak(idRowsMany)
+	const more = (idRowsMany - idRowsFew) * width
+	t.Logf("%d rows: %d MB live, %d rows: %d MB live; they have %d MB more", idRowsFew, few>>20, idRowsMany, many>>20, more>>20)
+	if few < memoryRows {
+		t.Errorf("%d bytes live for %d rows are fewer than those of the rows that stay in memory: the peak was missed", few, idRowsFew)
+	}
+	if many > few+more/2 {
+		t.Errorf("%d bytes for twice the rows, which have %d more, %d before", many, more, few)
+	}
+}
