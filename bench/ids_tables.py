@@ -221,7 +221,7 @@ def clicks(source):
     rows, users, sites, campaigns = (max(int(n * source.size), least) for n, least in ((CLICKS, 20_000), (USERS, 2_000), (SITES, 500), (CAMPAIGNS, 100)))
     advertisers = max(campaigns // 10, 10)
     devices, countries = np.array([f"device{i:02d}" for i in range(12)]), np.array([f"country{i:02d}" for i in range(60)])
-    site_names = np.array([f"site-{i:08x}" for i in (mixed(12, np.arange(sites)) & np.uint64(0xFFFFFFFF))])
+    site_names = np.array([f"site-{i:016x}" for i in mixed(12, np.arange(sites))])
     pieces = max(-(-rows // DAYS // CHUNK), 1)
     start = pd.Timestamp("2026-01-05").to_datetime64()
     for piece in range(DAYS * pieces):

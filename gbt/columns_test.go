@@ -128,10 +128,10 @@ func TestPatterns(t *testing.T) {
 		}
 	}
 	for in, want := range map[ColumnList]string{
-		"name:zone*":      `ignore_column: no column matches "zone*"`,
+		"name:zone*":        `ignore_column: no column matches "zone*"`,
 		"name:user*,user-*": `ignore_column: no column matches "user-*"`,
-		"name:*":          "ignore_column: all 10 columns are ignored; leave at least one",
-		"name:s[i":        `ignore_column: the pattern "s[i" cannot be read; a bracket is open, or nothing is behind the last backslash`,
+		"name:*":            "ignore_column: all 10 columns are ignored; leave at least one",
+		"name:s[i":          `ignore_column: the pattern "s[i" cannot be read; a bracket is open, or nothing is behind the last backslash`,
 	} {
 		_, err := Params{IgnoreColumn: in}.ForColumns(columns)
 		var pe *ParamError
