@@ -135,6 +135,7 @@ const (
 	DefaultLevels       = 8 << 20 // of all tables: at most 160 MiB in a version
 	DefaultEncodingRows = 200_000
 	MaxBudget           = 512
+	maxSpecLevels       = 28_000_000 // of which a file with weights and times still fits the registry, though their number is estimated
 )
 
 func (s *Spec) checkEncodings() error {
@@ -156,8 +157,8 @@ func (s *Spec) checkEncodings() error {
 	if e.Budget != nil && (*e.Budget < 0 || *e.Budget > MaxBudget) {
 		return s.Errorf("encodings.budget", "budget is %d: use 0 to %d", *e.Budget, MaxBudget)
 	}
-	if e.Levels < 1000 || e.Levels > MaxLevels {
-		return s.Errorf("encodings.levels", "levels is %d: use 1000 to %d", e.Levels, MaxLevels)
+	if e.Levels < 1000 || e.Levels > maxSpecLevels {
+		return s.Errorf("encodings.levels", "levels is %d: use 1000 to %d", e.Levels, maxSpecLevels)
 	}
 	if e.Rows < 1000 || e.Rows > 10_000_000 {
 		return s.Errorf("encodings.sample_rows", "sample_rows is %d: use 1000 to 10000000", e.Rows)

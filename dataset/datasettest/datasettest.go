@@ -24,6 +24,8 @@ type Options struct {
 	Label string // the spec's label; default is_click
 	Seed  uint64
 	Name  string // default clicks
+
+	Encodings string // the spec's encodings; default auto
 }
 
 // Dir stages a table and returns the folder of the dataset and its manifest.
@@ -41,6 +43,10 @@ func Dir(t testing.TB, o Options) (string, *dataset.Manifest) {
 	if o.Name == "" {
 		o.Name = "clicks"
 	}
+	if o.Encodings == "" {
+		o.Encodings = dataset.EncodingAuto
+	}
+	o.Split += "\nencodings: " + o.Encodings
 	folder := t.TempDir()
 	source := filepath.Join(folder, "clicks.csv")
 	if err := os.WriteFile(source, Table(o), 0o644); err != nil {

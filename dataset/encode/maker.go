@@ -226,6 +226,9 @@ func (m *Maker) Distinct(key int) int { return m.levels[key].Levels(1) }
 
 // Run makes the statistics. progress, which may be nil, is told of rows.
 func (m *Maker) Run(ctx context.Context, progress func(done, total int64)) error {
+	if !(m.weights > 0) {
+		return errors.New("the weights of all rows of train are 0, so that there is no mean label to make statistics of")
+	}
 	m.chooseFloor()
 	if err := m.sketchLevels(ctx); err != nil {
 		return err

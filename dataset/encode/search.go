@@ -72,6 +72,9 @@ func (s *Search) Run(ctx context.Context) ([]Found, error) {
 		return nil, nil
 	}
 	r := newRun(s)
+	if !r.learnable() {
+		return nil, nil
+	}
 	if err := r.learn(ctx, nil); err != nil {
 		return nil, err
 	}
@@ -148,11 +151,8 @@ func newRun(s *Search) *run {
 	}
 	if s.Time != nil {
 		slices.SortStableFunc(r.order, func(a, b uint32) int { return cmp.Compare(s.Time[a], s.Time[b]) })
-		hold := make([]bool, n)
-		from := s.Time[r.order[n*2/3]]
-		for i, t := range s.Time {
-			hold[i] = t >= from
-		}
+	}
+	if hold := s.later(r.order); hold != nil {
 		r.folds = []fold{{hold: hold}}
 	} else {
 		slices.SortFunc(r.order, func(a, b uint32) int { return cmp.Compare(Order(a, 0), Order(b, 0)) })
@@ -172,6 +172,37 @@ func newRun(s *Search) *run {
 		r.add(atoms)
 	}
 	return r
+}
+
+// later are the rows of about the last third of the time, whose times the others do not have; nil where there are no times, or too few.
+func (s *Search) later(order []uint32) []bool {
+	n := len(order)
+	if s.Time == nil || s.Time[order[0]] == s.Time[order[n-1]] {
+		return nil
+	}
+	from := s.Time[order[n*2/3]]
+	hold := make([]bool, n)
+	for i, t := range s.Time {
+		hold[i] = t >= from && t > s.Time[order[0]]
+	}
+	return hold
+}
+
+// learnable reports whether there is something to learn in every fold: labels that differ.
+func (r *run) learnable() bool {
+	for f := range r.folds {
+		least, most := math.Inf(1), math.Inf(-1)
+		for i, hold := range r.folds[f].hold {
+			if !hold {
+				y := float64(r.s.Label[i])
+				least, most = min(least, y), max(most, y)
+			}
+		}
+		if least >= most {
+			return false
+		}
+	}
+	return true
 }
 
 // add gives the model the statistics of a key.
@@ -291,6 +322,9 @@ func (s *Search) Worth() []float64 {
 		return out
 	}
 	r := newRun(&Search{Label: s.Label, Binary: s.Binary, Time: s.Time, Atoms: s.Atoms})
+	if !r.learnable() {
+		return out
+	}
 	r.score = make([]float64, len(s.Label))
 	for f := range r.folds {
 		mean := r.prior(&r.folds[f])
@@ -304,6 +338,9 @@ func (s *Search) Worth() []float64 {
 		}
 	}
 	r.judge()
+	if !(r.meanLoss() > 0) {
+		return out
+	}
 	parallel(s.Threads, len(out), func(i int) { out[i] = max(0, r.gain([]int{i})/r.meanLoss()) })
 	return out
 }

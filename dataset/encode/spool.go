@@ -1,9 +1,7 @@
 package encode
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"os"
 )
 
@@ -111,7 +109,7 @@ func (s *spool) load(of, first, count int, buffer *[]byte) ([]byte, error) {
 	for _, c := range p.chunks {
 		if lo, hi := max(from, at), min(to, at+int64(c.n)); lo < hi {
 			part := (*buffer)[done : done+int(hi-lo)]
-			if _, err := s.file.ReadAt(part, c.at+lo-at); err != nil && !errors.Is(err, io.EOF) {
+			if n, err := s.file.ReadAt(part, c.at+lo-at); n < len(part) {
 				return nil, fmt.Errorf("read a temporary file: %w", err)
 			}
 			done += len(part)

@@ -136,6 +136,9 @@ func (s *survey) orderTimes(b *Batch, out []float64) ([]float64, error) {
 		case missing(v, i, s.tokens):
 		case v.Type == dataset.Time:
 			out[i], ok = dataset.Seconds(v.Unit.Split(v.Int[i])), true
+		case v.Type == dataset.Text && s.orderKind() == dataset.Numeric:
+			out[i], ok = number(v, i)
+			ok = ok && finite(out[i])
 		case v.Type == dataset.Text:
 			var sec, nsec int64
 			sec, nsec, ok = parseTime(v.Text[i])

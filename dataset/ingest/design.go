@@ -74,6 +74,9 @@ func (s *survey) design(ctx context.Context, columns []sampledColumn, train *tra
 		return p.d, nil
 	}
 
+	if delay := p.spec.Order.Delay; delay > 0 && s.orderKind() == dataset.Numeric {
+		return nil, s.spec.Errorf("encodings.order.delay", "column %q holds numbers, whose unit nobody knows, so that a delay of %v cannot be kept; make times of them", s.spec.TimeColumn(), time.Duration(delay))
+	}
 	p.dropUseless()
 	p.findAtoms()
 	if err := p.checkNames(); err != nil {
@@ -211,8 +214,8 @@ func (p *designer) encodeLevels(i int, want dataset.ColumnEncodings, worth []flo
 		return nil
 	case atom < 0:
 		return p.s.spec.Errorf(path, "column %q has no levels to make statistics of", p.columns[i].Name)
-	case key.Recency && p.s.roles.order < 0:
-		return p.s.spec.Errorf(path, "recency needs to know when a row was: give a split by time, or encodings.order.column")
+	case key.Recency && p.s.spec.OrderBy() != dataset.OrderTime:
+		return p.s.spec.Errorf(path, "recency needs an order by time: give a split by time, or encodings.order.column")
 	}
 	p.addKey([]int{atom}, key, info)
 	return nil
@@ -358,7 +361,7 @@ func (s *survey) orderKind() dataset.Kind {
 	if s.spec.Split.By == dataset.SplitByTime && s.roles.order == s.roles.split && s.splitter.asTime == nil && s.orderType != dataset.Time {
 		return dataset.Numeric
 	}
-	if s.orderType == dataset.Float || s.orderType == dataset.Int {
+	if s.orderType == dataset.Float || s.orderType == dataset.Int || s.orderNumbers {
 		return dataset.Numeric
 	}
 	return dataset.Temporal

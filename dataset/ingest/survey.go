@@ -21,10 +21,12 @@ type survey struct {
 	when      store // of the sampled rows, where statistics are ordered by another time
 	order     *axis // of all rows, where statistics are ordered by another time than the split
 	orders    []float64
-	orderType dataset.Type // of the column that statistics are ordered by
-	numbers   []int64
-	chosen    []chosen // of the present batch
-	tokens    *tokens
+	orderType dataset.Type // of the column that statistics are ordered by; empty before the first rows
+
+	orderNumbers bool // that column is text, and its first rows say that it means numbers
+	numbers      []int64
+	chosen       []chosen // of the present batch
+	tokens       *tokens
 
 	rows   int64    // with a label
 	counts [4]int64 // by split
@@ -99,8 +101,9 @@ func (s *survey) observe(b *Batch) error {
 	if b, err = s.roles.derive(b); err != nil {
 		return err
 	}
-	if s.roles.order >= 0 {
-		s.orderType = b.Columns[s.roles.order].Type
+	if s.roles.order >= 0 && s.orderType == "" {
+		v := &b.Columns[s.roles.order]
+		s.orderType, s.orderNumbers = v.Type, v.Type == dataset.Text && s.allNumbers(v, b.Rows)
 	}
 	if s.order != nil {
 		if s.orders, err = s.orderTimes(b, s.orders); err != nil {
@@ -209,6 +212,16 @@ func (s *survey) train() (*trainSample, error) {
 	var err error
 	out.times, err = s.orderTimes(ordered, nil)
 	return out, err
+}
+
+// allNumbers reports whether the texts are numbers, as far as they are there.
+func (s *survey) allNumbers(v *dataset.Values, rows int) bool {
+	for i := range rows {
+		if _, ok := number(v, i); !ok && !missing(v, i, s.tokens) {
+			return false
+		}
+	}
+	return true
 }
 
 // weights reads the weight column of a batch, appending to out.

@@ -35,6 +35,9 @@ func (s *columnSurvey) warnings(f *built, bins []uint8, train *trainSample, labe
 	warn := func(code, format string, args ...any) {
 		out = append(out, dataset.Warning{Code: code, Column: f.Name, Text: fmt.Sprintf(format, args...)})
 	}
+	if s.feature.auto {
+		return nil // nobody has asked for it: where it is of no use, it is left out
+	}
 	if s.present == 0 {
 		warn(WarnAllMissing, "every value is missing; drop the column")
 		return out
@@ -47,7 +50,7 @@ func (s *columnSurvey) warnings(f *built, bins []uint8, train *trainSample, labe
 	if f.present >= idRows && idLike {
 		warn(WarnIDLike, "%d of %d sampled rows have a value of their own, as ids do; drop the column if it is one", f.different, f.present)
 	}
-	if len(train.labels) < leakRows || s.feature.auto {
+	if len(train.labels) < leakRows {
 		return out
 	}
 	if label == dataset.Binary {

@@ -12,7 +12,7 @@ import (
 )
 
 func TestCrossValidation(t *testing.T) {
-	dir, m := datasettest.Dir(t, datasettest.Options{Rows: 2000})
+	dir, m := datasettest.Dir(t, datasettest.Options{Rows: 2000, Encodings: "none"})
 	p := params(t, "num_iterations: 20\nnum_leaves: 7\nearly_stopping_round: 5\nmetric: auc\n")
 	code, out, errOut := run(t, nil, "train", "--dataset", dir, "--params", p, "--cv", "kfold", "--folds", "5")
 	if code != 0 {
@@ -44,7 +44,7 @@ func TestCrossValidation(t *testing.T) {
 }
 
 func TestCrossValidationForward(t *testing.T) {
-	dir, _ := datasettest.Dir(t, datasettest.Options{Rows: 1200, Split: "{by: time, column: day, train: 0.8, test: 0.2}"})
+	dir, _ := datasettest.Dir(t, datasettest.Options{Rows: 1200, Encodings: "none", Split: "{by: time, column: day, train: 0.8, test: 0.2}"})
 	p := params(t, "num_iterations: 5\nnum_leaves: 7\n")
 	code, out, errOut := run(t, nil, "train", "--dataset", dir, "--params", p, "--cv", "forward", "--folds", "2", "--json")
 	var got crossValidated
@@ -57,7 +57,7 @@ func TestCrossValidationForward(t *testing.T) {
 }
 
 func TestCrossValidationRefuses(t *testing.T) {
-	dir, _ := datasettest.Dir(t, datasettest.Options{Rows: 500})
+	dir, _ := datasettest.Dir(t, datasettest.Options{Rows: 500, Encodings: "none"})
 	for name, tc := range map[string]struct {
 		args []string
 		code int

@@ -301,7 +301,10 @@ func metricNames(v any) ([]string, error) {
 func (w *World) describe(ds *dataset.Dataset, p gbt.Params, threads int) {
 	var splits []string
 	for _, s := range ds.Manifest.Splits {
-		splits = append(splits, fmt.Sprintf("%s %s", s.Name, humanize.Comma(int64(s.Rows))))
+		splits = append(splits, fmt.Sprintf("%s %s", s.Name, humanize.Comma(int64(ds.Manifest.TableRows(s.Name)))))
+	}
+	if n := ds.Manifest.Copies(); n > 1 {
+		splits[0] += fmt.Sprintf(" in %d orders", n)
 	}
 	fmt.Fprintf(w.Out, "dataset %s@%s: %d features; rows: %s\n", ds.Manifest.Name, ds.Manifest.Version, len(ds.Manifest.Features), strings.Join(splits, ", "))
 	fmt.Fprintf(w.Out, "%s, %d trees at most, %d leaves, learning rate %g, %d threads\n", p.Objective, p.NumIterations, p.NumLeaves, p.LearningRate, threads)

@@ -23,6 +23,7 @@ const (
 
 func open(t *testing.T, o datasettest.Options) *Table {
 	t.Helper()
+	o.Encodings = dataset.EncodeNone // statistics of all rows of train do not go with folds
 	dir, _ := datasettest.Dir(t, o)
 	ds, err := dataset.Open(dir)
 	if err != nil {
@@ -271,5 +272,35 @@ func TestSelectAgreesWithMask(t *testing.T) {
 	}
 	if _, err := table.mask(sweep.Rows{Split: "nowhere", Folds: []uint8{1}}); !errors.Is(err, ErrNoRows) {
 		t.Error(err)
+	}
+}
+
+// Statistics have seen all rows of train; folds that a group, a key or time keeps apart are not apart in them.
+func TestCrossValidationRefusesStatistics(t *testing.T) {
+	const byTime = "{by: time, column: day, train: 0.8, test: 0.2}"
+	for name, tc := range map[string]struct {
+		scheme Scheme
+		split  string
+		fits   bool
+	}{
+		"groups":          {GroupKFold, byTime + "\ngroup: user_id", false},
+		"keys":            {KFold, "", false},
+		"forward in time": {Forward, byTime, true},
+		"rows":            {KFold, byTime, true},
+	} {
+		dir, m := datasettest.Dir(t, datasettest.Options{Rows: 900, Split: tc.split})
+		if m.Order == nil {
+			t.Fatal("the dataset has no statistics")
+		}
+		ds, err := dataset.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = NewTable(ds).Folds(tc.scheme, 5); (err == nil) != tc.fits || err != nil && !errors.Is(err, ErrScheme) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := ds.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
