@@ -3,6 +3,7 @@ package encode
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"sort"
 )
@@ -15,7 +16,10 @@ func (r *run) first() []candidate {
 	}
 	if len(atoms) > maxAtoms {
 		alone := make([]candidate, len(atoms))
-		parallel(r.s.Threads, len(atoms), func(i int) { alone[i] = candidate{[]int{i}, r.gain([]int{i})} })
+		parallel(r.s.Threads, len(atoms), func(i int) {
+			gain, _ := r.gain([]int{i})
+			alone[i] = candidate{atoms: []int{i}, gain: gain}
+		})
 		slices.SortStableFunc(alone, func(a, b candidate) int { return cmp.Compare(b.gain, a.gain) })
 		for i := range atoms {
 			atoms[i] = alone[i].atoms[0]
@@ -79,22 +83,29 @@ const hopeless = 0.5
 // as a code and its name do. rest are the candidates that may still be worth it.
 func (r *run) best(candidates []candidate, count int) (out, rest []candidate) {
 	least := leastGain * r.meanLoss()
-	parallel(r.s.Threads, len(candidates), func(i int) { candidates[i].gain = r.gain(candidates[i].atoms) })
+	parallel(r.s.Threads, len(candidates), func(i int) {
+		c := &candidates[i]
+		gain, deviates := r.gain(c.atoms)
+		c.gain, c.chance = gain, deviates < leastDeviates
+	})
 	ranked := slices.Clone(candidates)
 	slices.SortStableFunc(ranked, func(a, b candidate) int { return cmp.Compare(b.gain, a.gain) })
 
-	rest = slices.DeleteFunc(candidates, func(c candidate) bool { return c.gain < hopeless*least })
+	rest = slices.DeleteFunc(slices.Clone(candidates), func(c candidate) bool { return c.gain < hopeless*least })
 	taken := slices.Clone(r.taken)
 	for _, c := range ranked {
 		if len(out) == count || c.gain < least {
 			break
+		}
+		if c.chance {
+			continue
 		}
 		codes := r.encode(c.atoms)
 		if slices.ContainsFunc(taken, codes.divideAlike) {
 			continue
 		}
 		taken = append(taken, codes)
-		out = append(out, candidate{c.atoms, c.gain / r.meanLoss()})
+		out = append(out, candidate{atoms: c.atoms, gain: c.gain / r.meanLoss()})
 	}
 	return out, rest
 }
@@ -190,10 +201,11 @@ const (
 )
 
 // gain is how much of the held-out rows' loss a key explains that the model does not: the second-order gain of a constant for each
-// cell, less what that many constants explain by chance.
-func (r *run) gain(atoms []int) float64 {
+// cell, less what that many constants explain by chance. deviates is how far the gain is beyond chance, as a standard normal deviate.
+func (r *run) gain(atoms []int) (mean, deviates float64) {
 	c := r.encode(atoms)
-	total, rows := 0.0, 0
+	explained, expected, variance := 0.0, 0.0, 0.0
+	rows := 0
 	for f := range r.folds {
 		fold := &r.folds[f]
 		levels := make([]sums, c.levels)
@@ -208,28 +220,71 @@ func (r *run) gain(atoms []int) float64 {
 			s := levels[c.code[i]]
 			return (s.y + priorRows*prior) / (s.n + priorRows)
 		}
-
 		bounds := r.cellBounds(fold, rate)
-		var cells [rateCells * countCells]struct{ g, h float64 }
-		sumH, n := 0.0, 0
-		for i, hold := range fold.hold {
-			if !hold {
-				continue
-			}
-			cell := &cells[countCells*sort.SearchFloat64s(bounds, rate(i))+countCell(levels[c.code[i]].n)]
-			cell.g, cell.h = cell.g+r.slope[i].g, cell.h+r.slope[i].h
-			sumH += r.slope[i].h
-			n++
+		cells := r.fill(fold, func(i int) int {
+			return countCells*sort.SearchFloat64s(bounds, rate(i)) + countCell(levels[c.code[i]].n)
+		})
+
+		held, sumH := 0, 0.0
+		for _, cell := range cells {
+			held, sumH = held+cell.n, sumH+cell.h
 		}
-		pull := cellPrior * sumH / float64(max(n, 1))
+		pull := cellPrior * sumH / float64(max(held, 1))
 		for _, cell := range cells {
 			if cell.h > 0 {
-				total += (cell.g*cell.g - cell.h*r.noise) / (cell.h + pull) / 2
+				chance := cell.squares / (cell.h + pull) / 2
+				explained += cell.g * cell.g / (cell.h + pull) / 2
+				expected += chance
+				variance += 2 * chance * chance
 			}
 		}
-		rows += n
+		rows += held
 	}
-	return total / float64(max(rows, 1))
+	return (explained - expected) / float64(max(rows, 1)), deviate(explained, expected, variance)
+}
+
+// cell is what the model's scores of some held-out rows leave to explain.
+type cell struct {
+	n       int
+	g, h    float64
+	squares float64 // what the square of g is by chance: a sum of squares, each of the gradients of rows that stand together
+}
+
+// fill puts the held-out rows of a fold into their cells.
+func (r *run) fill(f *fold, of func(row int) int) *[rateCells * countCells]cell {
+	cells := new([rateCells * countCells]cell)
+	var together [rateCells * countCells]float64 // gradients of the present group
+	for at, row := range r.grouped {
+		i := int(row)
+		if f.hold[i] {
+			number := of(i)
+			c := &cells[number]
+			c.n, c.g, c.h = c.n+1, c.g+r.slope[i].g, c.h+r.slope[i].h
+			if r.s.Group == nil {
+				c.squares += r.slope[i].g * r.slope[i].g
+				continue
+			}
+			together[number] += r.slope[i].g
+		}
+
+		if r.s.Group != nil && (at+1 == len(r.grouped) || r.s.Group[r.grouped[at+1]] != r.s.Group[row]) {
+			for number, g := range together {
+				cells[number].squares += g * g
+			}
+			clear(together[:])
+		}
+	}
+	return cells
+}
+
+// deviate says how far a sum of squares is from what is expected by chance, as a standard normal deviate: as a multiple of a
+// chi-square of the same mean and variance (Satterthwaite, 1946), whose cube root is nearly normal (Wilson and Hilferty, 1931).
+func deviate(sum, mean, variance float64) float64 {
+	if !(mean > 0) {
+		return 0
+	}
+	spread := variance / (mean * mean) / 9 // 2/9 by the degrees of freedom
+	return (math.Cbrt(sum/mean) - (1 - spread)) / math.Sqrt(spread)
 }
 
 func countCell(n float64) int {

@@ -39,6 +39,7 @@ type Search struct {
 	Label   []float32
 	Binary  bool
 	Time    []float64 // of each row, where train has an order by time: then what is known early is tried on what comes later
+	Group   []uint64  // of each row, the hash of what keeps rows on one side of a split; nil where each row stands for itself
 	Base    []Column  // features that the model has anyway
 	Keys    [][]int   // keys, as numbers of atoms, whose statistics it has anyway
 	Atoms   []Atom
@@ -60,8 +61,12 @@ type Found struct {
 const (
 	batchKeys = 8    // that are taken together before the model is made anew
 	leastGain = 3e-4 // of the loss, for a key to be taken
-	maxAtoms  = 48   // among which pairs are looked for
-	patience  = 1.0  // standard errors by which a batch may make the loss worse
+
+	// leastDeviates is how far beyond chance a key's gain has to be: of a thousand keys that say nothing the best is at three.
+	leastDeviates = 4
+
+	maxAtoms = 48  // among which pairs are looked for
+	patience = 1.0 // standard errors by which a batch may make the loss worse
 )
 
 // Run finds keys: it measures how much of what the model gets wrong on held-out rows the levels of a pair of atoms explain, takes the
@@ -80,23 +85,25 @@ func (s *Search) Run(ctx context.Context) ([]Found, error) {
 	}
 	candidates := r.first()
 	var found []Found
-	for len(found) < s.Budget {
+	for size := batchKeys; size > 0 && len(found) < s.Budget; {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		var batch []candidate
-		batch, candidates = r.best(candidates, min(batchKeys, s.Budget-len(found)))
+		batch, rest := r.best(candidates, min(size, s.Budget-len(found)))
 		if len(batch) == 0 {
 			break
 		}
 
-		before := r.loss
+		known := r.known()
 		if err := r.learn(ctx, batch); err != nil {
 			return nil, err
 		}
-		if r.worse(before) {
-			break
+		if r.worse(known.loss) {
+			r.forget(known)
+			size = len(batch) / 2
+			continue
 		}
+		candidates = rest
 		for _, c := range batch {
 			found = append(found, Found{Atoms: c.atoms, Gain: c.gain})
 		}
@@ -110,8 +117,9 @@ func (s *Search) Run(ctx context.Context) ([]Found, error) {
 
 // candidate is a key that may be taken.
 type candidate struct {
-	atoms []int
-	gain  float64
+	atoms  []int
+	gain   float64
+	chance bool // so much gain may well be chance
 }
 
 // run is the state of a search.
@@ -124,8 +132,9 @@ type run struct {
 	score []float64
 	loss  []float64 // of each held-out row
 	slope []slope   // of the loss by the score, of each row
-	noise float64   // what the square of a gradient is on average, per hessian
-	tried map[string]bool
+	// grouped are all rows, those of a group one after the other.
+	grouped []uint32
+	tried   map[string]bool
 }
 
 // fold is a division of the rows: those that a model learns from, and those that it is judged by.
@@ -149,6 +158,7 @@ func newRun(s *Search) *run {
 	for i := range r.order {
 		r.order[i] = uint32(i)
 	}
+	r.grouped = slices.Clone(r.order)
 	if s.Time != nil {
 		slices.SortStableFunc(r.order, func(a, b uint32) int { return cmp.Compare(s.Time[a], s.Time[b]) })
 	}
@@ -163,15 +173,26 @@ func newRun(s *Search) *run {
 		for f := range folds {
 			hold := make([]bool, n)
 			for i := range hold {
-				hold[i] = int(Order(uint32(i), 1)%uint64(folds)) == f
+				hold[i] = int(s.lot(i)%uint64(folds)) == f
 			}
 			r.folds = append(r.folds, fold{hold: hold})
 		}
+	}
+	if s.Group != nil {
+		slices.SortStableFunc(r.grouped, func(a, b uint32) int { return cmp.Compare(s.Group[a], s.Group[b]) })
 	}
 	for _, atoms := range s.Keys {
 		r.add(atoms)
 	}
 	return r
+}
+
+// lot decides which fold row i is held out in: the rows of a group have the same one.
+func (s *Search) lot(i int) uint64 {
+	if s.Group != nil {
+		return Join(seedOrder, s.Group[i])
+	}
+	return Order(uint32(i), 1)
 }
 
 // later are the rows of about the last third of the time, whose times the others do not have; nil where there are no times, or too few.
@@ -203,6 +224,17 @@ func (r *run) learnable() bool {
 		}
 	}
 	return true
+}
+
+// known is what a run has learnt so far.
+func (r *run) known() run { return *r }
+
+// forget takes a run back to what it knew.
+func (r *run) forget(known run) {
+	for f := range r.folds {
+		r.folds[f].columns = r.folds[f].columns[:2*len(known.keys)]
+	}
+	*r = known
 }
 
 // add gives the model the statistics of a key.
@@ -249,7 +281,6 @@ func (r *run) learn(ctx context.Context, batch []candidate) error {
 
 // judge compares the scores of held-out rows with their labels.
 func (r *run) judge() {
-	squares, hessians := 0.0, 0.0
 	r.loss, r.slope = r.loss[:0:0], make([]slope, len(r.score))
 	for i, score := range r.score {
 		if score != score || !r.held(i) {
@@ -257,9 +288,7 @@ func (r *run) judge() {
 		}
 		r.loss = append(r.loss, r.s.lossOf(i, score))
 		r.slope[i] = r.s.slopeOf(i, score)
-		squares, hessians = squares+r.slope[i].g*r.slope[i].g, hessians+r.slope[i].h
 	}
-	r.noise = squares / max(hessians, math.SmallestNonzeroFloat64)
 }
 
 // held reports whether row i is held out in some fold.
@@ -321,7 +350,7 @@ func (s *Search) Worth() []float64 {
 	if len(s.Label) < 2*minHold {
 		return out
 	}
-	r := newRun(&Search{Label: s.Label, Binary: s.Binary, Time: s.Time, Atoms: s.Atoms})
+	r := newRun(&Search{Label: s.Label, Binary: s.Binary, Time: s.Time, Group: s.Group, Atoms: s.Atoms})
 	if !r.learnable() {
 		return out
 	}
@@ -341,6 +370,9 @@ func (s *Search) Worth() []float64 {
 	if !(r.meanLoss() > 0) {
 		return out
 	}
-	parallel(s.Threads, len(out), func(i int) { out[i] = max(0, r.gain([]int{i})/r.meanLoss()) })
+	parallel(s.Threads, len(out), func(i int) {
+		gain, _ := r.gain([]int{i})
+		out[i] = max(0, gain/r.meanLoss())
+	})
 	return out
 }

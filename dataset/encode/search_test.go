@@ -3,7 +3,9 @@ package encode
 import (
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -78,5 +80,113 @@ func TestLaterRows(t *testing.T) {
 	}
 	if r := newRun(lonely(3000, 1500, func(int) float64 { return 7 })); len(r.folds) < 2 {
 		t.Errorf("one time for all rows: %d folds", len(r.folds))
+	}
+}
+
+// constant scores every row with the log odds of the rows that it learns from.
+func constant(_ context.Context, l *Lesson) ([]float64, error) {
+	positive := 0.0
+	for _, row := range l.Train {
+		positive += float64(l.Label[row])
+	}
+	p := positive / float64(len(l.Train))
+	scores := make([]float64, len(l.Label))
+	for i := range scores {
+		scores[i] = math.Log(p / (1 - p))
+	}
+	return scores, nil
+}
+
+// coins is a search among atoms that say nothing of the labels.
+func coins(rows, atoms, levels int, learner Learner) *Search {
+	rng := rand.New(rand.NewPCG(5, 7))
+	s := &Search{Binary: true, Budget: 24, Threads: 2, Learner: learner}
+	for range rows {
+		s.Label = append(s.Label, float32(rng.IntN(2)))
+	}
+	for a := range atoms {
+		atom := Atom{Column: a}
+		for range rows {
+			atom.Hash = append(atom.Hash, Range(rng.IntN(levels)))
+		}
+		s.Atoms = append(s.Atoms, atom)
+	}
+	return s
+}
+
+// Among hundreds of pairs some tell something of a few thousand rows by chance: none is taken. One that does tell is.
+func TestSearchTakesNoChance(t *testing.T) {
+	s := coins(6000, 24, 6, constant)
+	found, err := s.Run(context.Background())
+	if err != nil || len(found) != 0 {
+		t.Errorf("labels that depend on nothing: found %v, %v; want none", found, err)
+	}
+
+	for i := range s.Label {
+		if s.Atoms[3].Hash[i] == Range(0) && s.Atoms[8].Hash[i] == Range(1) {
+			s.Label[i] = 1
+		}
+	}
+	s.Budget = 1
+	found, err = s.Run(context.Background())
+	if err != nil || len(found) != 1 || !slices.Equal(found[0].Atoms, []int{3, 8}) {
+		t.Errorf("one of 276 pairs tells the label: found %v, %v; want atoms 3 and 8", found, err)
+	}
+}
+
+// An id whose levels lie within the groups of a split tells a lot of rows of the same group, and nothing of others.
+func TestSearchHoldsGroupsTogether(t *testing.T) {
+	const rows, groups = 6000, 600
+	s := coins(rows, 1, 2, constant)
+	s.Atoms[0].Alone = true
+	rng := rand.New(rand.NewPCG(2, 9))
+	likes := make([]float32, groups)
+	for g := range likes {
+		likes[g] = float32(rng.IntN(2))
+	}
+	group := make([]uint64, rows)
+	for i := range rows {
+		g := rng.IntN(groups)
+		group[i] = Range(g)
+		s.Label[i] = likes[g]
+		s.Atoms[0].Hash[i] = Join(Level(), Range(g))
+	}
+
+	for _, c := range []struct {
+		name  string
+		group []uint64
+		worth bool
+	}{{"rows apart", nil, true}, {"groups together", group, false}} {
+		s.Group = c.group
+		found, err := s.Run(context.Background())
+		if worth := s.Worth()[0]; err != nil || (len(found) > 0) != c.worth || (worth > 0.01) != c.worth {
+			t.Errorf("%s: found %v, worth %v, %v; want found and worth something: %v", c.name, found, worth, err, c.worth)
+		}
+	}
+}
+
+// Where eight keys together make the model worse, fewer may not.
+func TestSearchTriesFewer(t *testing.T) {
+	const most = 3
+	s := coins(6000, 8, 6, func(ctx context.Context, l *Lesson) ([]float64, error) {
+		scores, err := constant(ctx, l)
+		if len(l.Columns) > 2*most {
+			for i := range scores {
+				scores[i] += float64(i%2*10 - 5)
+			}
+		}
+		return scores, err
+	})
+	for a := range s.Atoms {
+		s.Atoms[a].Alone = true
+		for i := range s.Label {
+			if i%len(s.Atoms) == a && s.Label[i] == 1 {
+				s.Atoms[a].Hash[i] = Range(0)
+			}
+		}
+	}
+	found, err := s.Run(context.Background())
+	if err != nil || len(found) == 0 || len(found) > most {
+		t.Errorf("a model that bears %d keys: found %v, %v", most, found, err)
 	}
 }

@@ -131,6 +131,9 @@ func (p *designer) search(o Options) *encode.Search {
 	if p.s.spec.OrderBy() == dataset.OrderTime {
 		s.Time = p.train.times[:p.rows]
 	}
+	if p.train.groups != nil {
+		s.Group = p.train.groups[:p.rows]
+	}
 	for _, a := range p.atoms {
 		s.Atoms = append(s.Atoms, encode.Atom{Column: a.column, Hash: a.hashes, Alone: a.exact && p.columns[a.column].Kind != dataset.Categorical})
 	}

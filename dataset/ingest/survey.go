@@ -25,6 +25,7 @@ type survey struct {
 
 	orderNumbers bool // that column is text, and its first rows say that it means numbers
 	numbers      []int64
+	groups       []uint64 // of the sampled rows, the hash of what keeps rows together; nil where nothing does
 	chosen       []chosen // of the present batch
 	tokens       *tokens
 
@@ -142,6 +143,7 @@ func (s *survey) observe(b *Batch) error {
 		}
 	}
 	s.chosen = sample
+	s.observeGroups(b, sample)
 	s.label.put(&b.Columns[s.roles.label], sample)
 	if splits == nil {
 		s.times.put(split, sample)
@@ -155,12 +157,29 @@ func (s *survey) observe(b *Batch) error {
 	return nil
 }
 
+// observeGroups keeps what holds the chosen rows together: the key of a split by hash, or else the group.
+func (s *survey) observeGroups(b *Batch, sample []chosen) {
+	place, keys := s.roles.group, s.splitter.groups // copies, so that missing keys are counted once
+	if s.splitter.by == dataset.SplitByHash && s.roles.split >= 0 {
+		place, keys = s.roles.split, s.splitter.keys
+	}
+	if place < 0 {
+		return
+	}
+
+	for _, c := range sample {
+		s.groups = stretch(s.groups, c.slot+1, s.sampler.slots())
+		s.groups[c.slot] = keys.hash(&b.Columns[place], c.row, b.row(c.row))
+	}
+}
+
 // trainSample is the sampled rows that are train: their places among the slots, labels, and folds for looking for leaks.
 type trainSample struct {
 	places []int32
 	labels []float32
 	folds  []uint8
 	times  []float64 // by which statistics are ordered, where they are by time
+	groups []uint64  // of each row, the hash of what keeps rows together; nil where nothing does
 	binary bool      // labels are 0 and 1
 }
 
@@ -195,6 +214,9 @@ func (s *survey) train() (*trainSample, error) {
 		}
 		out.places = append(out.places, int32(i))
 		out.folds = append(out.folds, leakFold(s.numbers[i]))
+		if s.groups != nil {
+			out.groups = append(out.groups, s.groups[i])
+		}
 		out.labels = append(out.labels, y)
 	}
 	if s.spec.OrderBy() != dataset.OrderTime {
