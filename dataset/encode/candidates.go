@@ -80,7 +80,8 @@ func (r *run) grow(candidates, batch []candidate) []candidate {
 const hopeless = 0.5
 
 // best gives the candidates with the most gain, at most count of them, each with levels of its own: two keys may divide the rows alike,
-// as a code and its name do. rest are the candidates that may still be worth it.
+// as a code and its name do, and keys of the same columns, as numbers or as ranges, mostly tell the same. rest are the candidates that
+// may still be worth it.
 func (r *run) best(candidates []candidate, count int) (out, rest []candidate) {
 	least := leastGain * r.meanLoss()
 	parallel(r.s.Threads, len(candidates), func(i int) {
@@ -88,16 +89,16 @@ func (r *run) best(candidates []candidate, count int) (out, rest []candidate) {
 		gain, deviates := r.gain(c.atoms)
 		c.gain, c.chance = gain, deviates < leastDeviates
 	})
+	rest = slices.DeleteFunc(slices.Clone(candidates), func(c candidate) bool { return c.gain < hopeless*least })
+
 	ranked := slices.Clone(candidates)
 	slices.SortStableFunc(ranked, func(a, b candidate) int { return cmp.Compare(b.gain, a.gain) })
-
-	rest = slices.DeleteFunc(slices.Clone(candidates), func(c candidate) bool { return c.gain < hopeless*least })
 	taken := slices.Clone(r.taken)
 	for _, c := range ranked {
 		if len(out) == count || c.gain < least {
 			break
 		}
-		if c.chance {
+		if c.chance || slices.ContainsFunc(out, func(o candidate) bool { return r.sameColumns(o, c) }) {
 			continue
 		}
 		codes := r.encode(c.atoms)
@@ -108,6 +109,16 @@ func (r *run) best(candidates []candidate, count int) (out, rest []candidate) {
 		out = append(out, candidate{atoms: c.atoms, gain: c.gain / r.meanLoss()})
 	}
 	return out, rest
+}
+
+// sameColumns reports whether two candidates are made of the same columns.
+func (r *run) sameColumns(a, b candidate) bool {
+	if len(a.atoms) != len(b.atoms) {
+		return false
+	}
+	return !slices.ContainsFunc(a.atoms, func(atom int) bool {
+		return !slices.ContainsFunc(b.atoms, func(other int) bool { return r.s.Atoms[atom].Column == r.s.Atoms[other].Column })
+	})
 }
 
 // encode numbers the levels of a key.
@@ -162,21 +173,25 @@ func (r *run) statistics(f *fold, c codes) (rate, count []float64) {
 	n := len(r.s.Label)
 	rate, count = make([]float64, n), make([]float64, n)
 	levels := make([]sums, c.levels)
-	prior := r.prior(f)
+	prior, seen := r.prior(f), 0.0
 	for _, i := range r.order {
 		if f.hold[i] {
 			continue
 		}
 		s := &levels[c.code[i]]
 		rate[i] = (s.y + priorRows*prior) / (s.n + priorRows)
+		count[i] = s.n / max(seen, 1)
 		s.n, s.y = s.n+1, s.y+float64(r.s.Label[i])
+		seen++
 	}
 	for i, hold := range f.hold {
 		s := levels[c.code[i]]
 		if hold {
 			rate[i], count[i] = (s.y+priorRows*prior)/(s.n+priorRows), s.n
-		} else {
+		} else if r.s.Time == nil {
 			count[i] = s.n - 1
+		} else {
+			count[i] = math.Round(count[i] * seen) // as many as there will be at this pace, as the dataset's counts say
 		}
 	}
 	return rate, count
@@ -207,29 +222,14 @@ func (r *run) gain(atoms []int) (mean, deviates float64) {
 	explained, expected, variance := 0.0, 0.0, 0.0
 	rows := 0
 	for f := range r.folds {
-		fold := &r.folds[f]
-		levels := make([]sums, c.levels)
-		for i, hold := range fold.hold {
-			if !hold {
-				s := &levels[c.code[i]]
-				s.n, s.y = s.n+1, s.y+float64(r.s.Label[i])
-			}
-		}
-		prior := r.prior(fold)
-		rate := func(i int) float64 {
-			s := levels[c.code[i]]
-			return (s.y + priorRows*prior) / (s.n + priorRows)
-		}
-		bounds := r.cellBounds(fold, rate)
-		cells := r.fill(fold, func(i int) int {
-			return countCells*sort.SearchFloat64s(bounds, rate(i)) + countCell(levels[c.code[i]].n)
-		})
-
-		held, sumH := 0, 0.0
+		cells := r.divide(&r.folds[f], c)
+		held, hessian := 0, 0.0
 		for _, cell := range cells {
-			held, sumH = held+cell.n, sumH+cell.h
+			held, hessian = held+cell.n, hessian+cell.h
 		}
-		pull := cellPrior * sumH / float64(max(held, 1))
+		pull := cellPrior * hessian / float64(max(held, 1))
+		rows += held
+
 		for _, cell := range cells {
 			if cell.h > 0 {
 				chance := cell.squares / (cell.h + pull) / 2
@@ -238,9 +238,29 @@ func (r *run) gain(atoms []int) (mean, deviates float64) {
 				variance += 2 * chance * chance
 			}
 		}
-		rows += held
 	}
 	return (explained - expected) / float64(max(rows, 1)), deviate(explained, expected, variance)
+}
+
+// divide puts the held-out rows of a fold into cells, by the rate and the count that the other rows give the levels of a key.
+func (r *run) divide(fold *fold, c codes) *[rateCells * countCells]cell {
+	levels := make([]sums, c.levels)
+	for i, hold := range fold.hold {
+		if !hold {
+			s := &levels[c.code[i]]
+			s.n, s.y = s.n+1, s.y+float64(r.s.Label[i])
+		}
+	}
+	prior := r.prior(fold)
+	rate := func(i int) float64 {
+		s := levels[c.code[i]]
+		return (s.y + priorRows*prior) / (s.n + priorRows)
+	}
+
+	bounds := r.cellBounds(fold, rate)
+	return r.fill(fold, func(i int) int {
+		return countCells*sort.SearchFloat64s(bounds, rate(i)) + countCell(levels[c.code[i]].n)
+	})
 }
 
 // cell is what the model's scores of some held-out rows leave to explain.

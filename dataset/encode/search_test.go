@@ -190,3 +190,24 @@ func TestSearchTriesFewer(t *testing.T) {
 		t.Errorf("a model that bears %d keys: found %v, %v", most, found, err)
 	}
 }
+
+// By time, the count of a row that learns is what was known of its level then: a level that has just come into use is rare.
+func TestSearchCountsByTime(t *testing.T) {
+	const rows = 3000
+	s := coins(rows, 1, 2, constant)
+	for i := range rows {
+		s.Time = append(s.Time, float64(i))
+		s.Atoms[0].Hash[i] = Range(i % 10)
+		if i == 900 || i == 1500 {
+			s.Atoms[0].Hash[i] = Range(99)
+		}
+	}
+	r := newRun(s)
+	_, count := r.statistics(&r.folds[0], r.encode([]int{0}))
+	learn := rows - len(slices.DeleteFunc(slices.Clone(r.folds[0].hold), func(hold bool) bool { return !hold }))
+	for row, want := range map[int]float64{1201: float64(learn / 10), 900: 0, 1500: math.Round(float64(learn) / 1500)} {
+		if math.Abs(count[row]-want) > 1 {
+			t.Errorf("row %d of %d that learn: count %v, want %v", row, learn, count[row], want)
+		}
+	}
+}
