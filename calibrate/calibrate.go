@@ -74,6 +74,7 @@ func (c *Calibrator) Predict(raw float64) float64 {
 	if math.IsNaN(raw) {
 		return raw
 	}
+
 	raw = min(max(raw, -maxRaw), maxRaw)
 	switch c.method {
 	case Isotonic:

@@ -33,6 +33,7 @@ func Choose(raw []float64, label, weight []float32, o Options) (Choice, error) {
 	if o.Folds == 0 {
 		o.Folds = 5
 	}
+
 	for _, m := range o.Methods {
 		if !slices.Contains(Methods(), m) {
 			return Choice{}, &MethodError{Method: m}
@@ -41,6 +42,7 @@ func Choose(raw []float64, label, weight []float32, o Options) (Choice, error) {
 	if o.Folds < 2 || o.Folds > 100 {
 		return Choice{}, fault(-1, ErrFolds, "%d; use 2 to 100", o.Folds)
 	}
+
 	d, err := prepare(raw, label, weight)
 	if err != nil {
 		return Choice{}, err
@@ -55,15 +57,18 @@ func choose(d *data, o Options) (Choice, error) {
 	if !d.assignFolds(o.Folds, o.Seed) {
 		return Choice{}, fault(-1, ErrTooFew, "all %d fell into one of %d folds; use more rows", d.len(), o.Folds)
 	}
+
 	plain, _ := d.crossValidate(None, o.Folds)
 	c := Choice{LogLoss: map[Method]float64{None: plain}, Folds: o.Folds}
 	for _, m := range o.Methods {
 		loss, calibrator := d.crossValidate(m, o.Folds)
 		c.LogLoss[m] = loss
 		if c.Calibrator == nil || loss < c.LogLoss[c.Method] {
-			c.Method, c.Calibrator = m, calibrator
+			c.Method = m
+			c.Calibrator = calibrator
 		}
 	}
+
 	c.Reason = c.reason(o)
 	return c, nil
 }
@@ -79,11 +84,13 @@ func (c Choice) reason(o Options) string {
 	if len(others) == 0 {
 		others = []string{"no other method"}
 	}
+
 	text := fmt.Sprintf("%s has the lowest log loss over %d folds: %.6f against %s",
 		c.Method, c.Folds, c.LogLoss[c.Method], strings.Join(others, " and "))
 	if slices.Contains(o.Methods, None) {
 		return text
 	}
+
 	text += fmt.Sprintf("; uncalibrated it is %.6f", c.LogLoss[None])
 	if c.LogLoss[None] < c.LogLoss[c.Method] {
 		text += ", which is lower: these scores were well calibrated already"
@@ -138,6 +145,7 @@ func (d *data) foldLoss(c *Calibrator, fold int) float64 {
 			for knot < len(c.x) && c.x[knot] < d.raw[i] {
 				knot++
 			}
+
 			var p float64
 			if c.method == Isotonic {
 				p = c.between(knot, d.raw[i])
@@ -147,6 +155,7 @@ func (d *data) foldLoss(c *Calibrator, fold int) float64 {
 			if d.label[i] == 0 {
 				p = 1 - p
 			}
+
 			loss -= float64(d.weightOf(i) * math.Log(p))
 		}
 		return loss

@@ -38,6 +38,7 @@ func prepare(raw []float64, label, weight []float32) (*data, error) {
 	if err := check(raw, label, weight); err != nil {
 		return nil, err
 	}
+
 	type entry struct {
 		raw float64
 		row uint32
@@ -48,6 +49,8 @@ func prepare(raw []float64, label, weight []float32) (*data, error) {
 			entries = append(entries, entry{r + 0, uint32(i)}) // -0 becomes 0
 		}
 	}
+
+	// By score, and among equals by row, so that there is one order only.
 	slices.SortFunc(entries, func(a, b entry) int {
 		switch {
 		case a.raw < b.raw:
@@ -57,20 +60,26 @@ func prepare(raw []float64, label, weight []float32) (*data, error) {
 		}
 		return cmp.Compare(a.row, b.row)
 	})
+
 	n := len(entries)
 	d := &data{raw: make([]float64, n), label: make([]uint8, n), row: make([]uint32, n)}
 	for i, e := range entries {
-		d.raw[i], d.row[i], d.label[i] = e.raw, e.row, uint8(label[e.row])
+		d.raw[i] = e.raw
+		d.row[i] = e.row
+		d.label[i] = uint8(label[e.row])
 	}
 	if weight == nil {
 		return d, nil
 	}
+
+	// Scale the weights so that they sum to the effective number of rows.
 	var sum, squares float64
 	for _, r := range d.row {
 		w := float64(weight[r])
 		sum += w
 		squares += float64(w * w)
 	}
+
 	d.weight = make([]float64, n)
 	for i, r := range d.row {
 		d.weight[i] = float64(weight[r]) * (sum / squares)
@@ -88,6 +97,7 @@ func check(raw []float64, label, weight []float32) error {
 	case uint64(n) > math.MaxUint32:
 		return fault(-1, ErrLength, "%d rows, more than the %d that can be sorted", n, uint64(math.MaxUint32))
 	}
+
 	var count [2]int
 	for i, r := range raw {
 		if !(math.Abs(r) <= maxRaw) {
@@ -106,6 +116,7 @@ func check(raw []float64, label, weight []float32) error {
 		}
 		count[int(label[i])]++
 	}
+
 	if count[0]+count[1] < 2 {
 		return fault(-1, ErrTooFew, "%d with a weight above 0; use at least one positive and one negative", count[0]+count[1])
 	}
@@ -125,6 +136,7 @@ const blockRows = 1 << 15
 func sumBlocks[T any](rows int, part func(begin, end int) T, add func(total *T, part T)) T {
 	blocks := (rows + blockRows - 1) / blockRows
 	parts := make([]T, blocks)
+
 	var wg sync.WaitGroup
 	workers := min(runtime.GOMAXPROCS(0), blocks)
 	for first := range workers {
@@ -135,6 +147,7 @@ func sumBlocks[T any](rows int, part func(begin, end int) T, add func(total *T, 
 		})
 	}
 	wg.Wait()
+
 	var total T
 	for _, p := range parts {
 		add(&total, p)

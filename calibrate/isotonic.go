@@ -26,23 +26,30 @@ func fitIsotonic(d *data, without int) *Calibrator {
 		}
 		blocks = append(blocks, b)
 	}
+
 	point := block{weight: 1, pos: 1} // the imaginary positive; real rows of the lowest score join it
 	begun := false
+
+	// Rows ascend: those of one score become one point.
 	for i, raw := range d.raw {
 		if !d.in(i, without) {
 			continue
 		}
 		if !begun {
-			begun, point.first, point.last = true, raw, raw
+			begun = true
+			point.first, point.last = raw, raw
 		}
+
 		if raw != point.last {
 			push(point)
 			point = block{first: raw, last: raw}
 		}
+
 		w := d.weightOf(i)
 		point.weight += w
 		point.pos += float64(w * float64(d.label[i]))
 	}
+
 	point.weight++ // the imaginary negative
 	push(point)
 	return isotonicFrom(thin(blocks, maxBlocks))
@@ -71,9 +78,11 @@ func isotonicFrom(blocks []block) *Calibrator {
 	for _, b := range blocks {
 		value := min(max(b.mean(), floor), 1-edge) // equal means may round to a descent
 		floor = value
-		c.x, c.y = append(c.x, b.first), append(c.y, value)
+		c.x = append(c.x, b.first)
+		c.y = append(c.y, value)
 		if b.last > b.first {
-			c.x, c.y = append(c.x, b.last), append(c.y, value)
+			c.x = append(c.x, b.last)
+			c.y = append(c.y, value)
 		}
 	}
 	return c

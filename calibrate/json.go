@@ -59,6 +59,7 @@ func Decode(text []byte) (*Calibrator, error) {
 	if len(text) > maxJSON {
 		return nil, &DecodeError{fmt.Errorf("%d bytes, more than the %d that a calibrator may have", len(text), maxJSON)}
 	}
+
 	var e encoded
 	r := json.NewDecoder(bytes.NewReader(text))
 	r.DisallowUnknownFields()
@@ -68,12 +69,15 @@ func Decode(text []byte) (*Calibrator, error) {
 	if _, err := r.Token(); err != io.EOF {
 		return nil, &DecodeError{fmt.Errorf("there is more behind byte %d", r.InputOffset())}
 	}
+
 	if e.Format != format {
 		return nil, &DecodeError{fmt.Errorf("format %d; this build reads %d", e.Format, format)}
 	}
 	if err := e.check(); err != nil {
 		return nil, &DecodeError{err}
 	}
+
+	// check has made sure that what is missing does not belong to the method.
 	c := &Calibrator{method: e.Method, x: e.X, y: e.Y}
 	for from, to := range map[*float64]*float64{e.A: &c.a, e.B: &c.b, e.C: &c.c} {
 		if from != nil {
@@ -97,6 +101,7 @@ func (e encoded) check() error {
 	default:
 		return &MethodError{Method: e.Method}
 	}
+
 	for _, p := range []struct {
 		name  string
 		value *float64
@@ -116,6 +121,7 @@ func (e encoded) checkKnots() error {
 	if len(e.X) == 0 || len(e.X) != len(e.Y) || len(e.X) > maxKnots {
 		return fmt.Errorf("%d raw scores and %d probabilities; use as many of both, 1 to %d", len(e.X), len(e.Y), maxKnots)
 	}
+
 	for i, x := range e.X {
 		switch {
 		case !(math.Abs(x) <= maxRaw):

@@ -33,9 +33,11 @@ func newLogistic(method Method, d *data) *logistic {
 	if d.raw[0] == d.raw[d.len()-1] {
 		return l
 	}
+
 	total := l.sum(func(float64, float64) (float64, float64) { return 1, 1 })[0]
 	mean := l.sum(func(f0, f1 float64) (float64, float64) { return f0, f1 })
 	l.mean = [2]float64{mean[0] / total, mean[1] / total}
+
 	spread := l.sum(func(f0, f1 float64) (float64, float64) {
 		f0, f1 = f0-l.mean[0], f1-l.mean[1]
 		return float64(f0 * f0), float64(f1 * f1)
@@ -59,7 +61,8 @@ func (l *logistic) sum(of func(f0, f1 float64) (float64, float64)) [2]float64 {
 
 // leaveOut smooths the labels of the rows that take part.
 func (l *logistic) leaveOut(without int) {
-	l.without, l.weight, l.pos = without, 0, 0
+	l.without = without
+	l.weight, l.pos = 0, 0
 	for i, label := range l.d.label {
 		if l.d.in(i, without) {
 			w := l.d.weightOf(i)
@@ -86,11 +89,15 @@ func (l *logistic) fit(without int, from coefficients) coefficients {
 		rate := l.target[0] + float64((l.target[1]-l.target[0])*(l.pos/l.weight))
 		from = coefficients{c: math.Log(rate / (1 - rate)), begun: true}
 	}
+
+	// A feature that is the same everywhere has no coefficient.
 	free := [2]bool{l.scale[0] > 0, l.method == Beta && l.scale[1] > 0}
 	w, _ := l.newton(from, free)
 	if w.of[0] >= 0 && w.of[1] >= 0 {
 		return w
 	}
+
+	// The best allowed one has a coefficient of 0: try one, the other and both.
 	best, least := coefficients{}, math.Inf(1)
 	for _, face := range [][2]bool{{free[0], false}, {false, free[1]}, {false, false}} {
 		w, loss := l.newton(coefficients{c: from.c, begun: true}, face)
@@ -127,11 +134,13 @@ func (l *logistic) newton(w coefficients, free [2]bool) (coefficients, float64) 
 		enough     = 1e-10 // decrease of the mean loss still to be had; the step towards it squares the error
 		shortest   = 1e-10
 	)
+
 	for j := range free {
 		if !free[j] {
 			w.of[j] = 0
 		}
 	}
+
 	at := l.evaluate(w)
 	for range iterations {
 		step := direction(at, free)
@@ -142,6 +151,8 @@ func (l *logistic) newton(w coefficients, free [2]bool) (coefficients, float64) 
 		if -slope/2 < enough {
 			return w.moved(step, 1), at.loss
 		}
+
+		// Halve the step until the loss falls by enough.
 		length := 1.0
 		for ; length >= shortest; length /= 2 {
 			next := w.moved(step, length)
@@ -150,6 +161,7 @@ func (l *logistic) newton(w coefficients, free [2]bool) (coefficients, float64) 
 				break
 			}
 		}
+
 		if length < shortest {
 			break // as low as rounding lets it come
 		}
@@ -177,6 +189,7 @@ func (l *logistic) evaluate(w coefficients) derivatives {
 				}
 			}
 		})
+
 	d.loss /= l.weight
 	for i := range d.gradient {
 		d.gradient[i] /= l.weight
@@ -193,6 +206,8 @@ func (l *logistic) evaluateRows(w coefficients, begin, end int) (d derivatives) 
 		if !l.d.in(i, l.without) {
 			continue
 		}
+
+		// Features in units of their deviation.
 		f0, f1 := l.raw(l.d.raw[i])
 		if l.scale[0] > 0 {
 			f0 = (f0 - l.mean[0]) / l.scale[0]
@@ -200,14 +215,19 @@ func (l *logistic) evaluateRows(w coefficients, begin, end int) (d derivatives) 
 		if l.scale[1] > 0 {
 			f1 = (f1 - l.mean[1]) / l.scale[1]
 		}
+
+		// Written so that no exponential overflows.
 		z := float64(w.of[0]*f0) + float64(w.of[1]*f1) + w.c
 		e := math.Exp(-math.Abs(z))
 		p := 1 / (1 + e)
 		if z < 0 {
 			p = e / (1 + e)
 		}
-		weight, t := l.d.weightOf(i), l.target[l.d.label[i]]
+
+		weight := l.d.weightOf(i)
+		t := l.target[l.d.label[i]]
 		d.loss += float64(weight * (max(z, 0) + math.Log1p(e) - float64(t*z)))
+
 		g := float64(weight * (p - t))
 		h := float64(weight * (e / ((1 + e) * (1 + e))))
 		g0 += float64(g * f0)
@@ -220,6 +240,7 @@ func (l *logistic) evaluateRows(w coefficients, begin, end int) (d derivatives) 
 		h12 += float64(h * f1)
 		h22 += h
 	}
+
 	d.gradient = [3]float64{g0, g1, g2}
 	d.hessian = [3][3]float64{{h00, h01, h02}, {0, h11, h12}, {0, 0, h22}}
 	return d
@@ -236,6 +257,8 @@ func direction(at derivatives, free [2]bool) (step [3]float64) {
 		}
 	}
 	which = append(which, 2)
+
+	// Factor the matrix, solving forwards on the way.
 	var lower [3][3]float64
 	var y [3]float64
 	for i, wi := range which {
@@ -253,12 +276,15 @@ func direction(at derivatives, free [2]bool) (step [3]float64) {
 				lower[i][j] = v / lower[j][j]
 			}
 		}
+
 		v := -at.gradient[wi]
 		for k := range i {
 			v -= float64(lower[i][k] * y[k])
 		}
 		y[i] = v / lower[i][i]
 	}
+
+	// Solve backwards.
 	for i := len(which) - 1; i >= 0; i-- {
 		v := y[i]
 		for k := i + 1; k < len(which); k++ {

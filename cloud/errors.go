@@ -84,6 +84,7 @@ func NobodyAt(err error) (addr string, ok bool) {
 			return tcp.String(), true
 		}
 	}
+
 	if err == nil {
 		return "", false
 	}
@@ -100,6 +101,7 @@ func FromStatus(service, what, missing string, err error) error {
 	if env := Environment(service, err); env != nil {
 		return env
 	}
+
 	switch status.Code(err) {
 	case codes.NotFound:
 		if missing != "" {

@@ -26,10 +26,12 @@ func (t fbTable) follow(at int64) fbTable {
 	if !ok || !t.inside(pos, 4) {
 		return fbTable{p: t.p}
 	}
+
 	vtable := pos - int64(t.p.i32(pos))
 	if !t.inside(vtable, 4) {
 		return fbTable{p: t.p}
 	}
+
 	n := int64(t.p.u16(vtable))
 	if n < 4 || !t.inside(vtable, n) {
 		t.p.fail(vtable, "a flatbuffers table of %d bytes", n)
@@ -117,10 +119,12 @@ func (t fbTable) vector(slot, size int64) fbVector {
 	if !ok {
 		return fbVector{}
 	}
+
 	at, ok = t.target(at)
 	if !ok || !t.inside(at, 4) {
 		return fbVector{}
 	}
+
 	n := int64(t.p.u32(at))
 	if !t.inside(at+4, n*size) {
 		return fbVector{}

@@ -45,6 +45,7 @@ func newLayout(fields []arrowField, cols []column, rows int64, meta []keyValue) 
 	if cols == nil {
 		cols = make([]column, len(fields))
 	}
+
 	l := &layout{columns: make([]columnSpans, len(fields))}
 	body := int64(0)
 	place := func(n int64) span {
@@ -52,6 +53,8 @@ func newLayout(fields []arrowField, cols []column, rows int64, meta []keyValue) 
 		body = align(body + n)
 		return s
 	}
+
+	// The body first: its length is part of the head.
 	for i, f := range fields {
 		c := &l.columns[i]
 		c.validity = place(0)
@@ -65,6 +68,7 @@ func newLayout(fields []arrowField, cols []column, rows int64, meta []keyValue) 
 			c.data = place(f.typ.valueBytes() * rows)
 		}
 	}
+
 	l.head = appendMessage([]byte(arrowHead), buildSchemaMessage(fields, meta), 8)
 	batchAt := int64(len(l.head))
 	l.head = appendMessage(l.head, l.buildBatchMessage(fields, cols, rows, body), alignment)
@@ -76,6 +80,7 @@ func newLayout(fields []arrowField, cols []column, rows int64, meta []keyValue) 
 			s.off += bodyAt
 		}
 	}
+
 	l.tailAt = bodyAt + body
 	l.foot = buildTail(fields, meta, batchAt, bodyAt-batchAt, body)
 	l.size = l.tailAt + int64(len(l.foot))
@@ -106,17 +111,21 @@ func (l *layout) buildBatchMessage(fields []arrowField, cols []column, rows, bod
 		}
 		buffers = append(buffers, c.data)
 	}
+
+	// Flatbuffers are built back to front: what is pointed at, then what points at it.
 	b := flatbuffers.NewBuilder(1 << 10)
 	b.StartVector(16, len(buffers), 8)
 	for _, s := range slices.Backward(buffers) {
 		buildPair(b, s.off, s.n)
 	}
 	bufferVector := b.EndVector(len(buffers))
+
 	b.StartVector(16, len(fields), 8)
 	for i := len(fields) - 1; i >= 0; i-- {
 		buildPair(b, rows, cols[i].nulls)
 	}
 	nodeVector := b.EndVector(len(fields))
+
 	b.StartObject(5)
 	b.PrependInt64Slot(0, rows, 0)
 	b.PrependUOffsetTSlot(1, nodeVector, 0)
@@ -146,6 +155,7 @@ func finishMessage(b *flatbuffers.Builder, headerType byte, header flatbuffers.U
 func buildTail(fields []arrowField, meta []keyValue, batchAt, batchMeta, body int64) []byte {
 	b := flatbuffers.NewBuilder(1 << 10)
 	schema := buildSchema(b, fields, meta)
+
 	b.StartVector(24, 0, 8)
 	dictionaries := b.EndVector(0)
 	b.StartVector(24, 1, 8)
@@ -155,6 +165,7 @@ func buildTail(fields []arrowField, meta []keyValue, batchAt, batchMeta, body in
 	b.PrependInt32(int32(batchMeta))
 	b.PrependInt64(batchAt)
 	batches := b.EndVector(1)
+
 	b.StartObject(5)
 	b.PrependUOffsetTSlot(1, schema, 0)
 	b.PrependUOffsetTSlot(2, dictionaries, 0)

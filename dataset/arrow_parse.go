@@ -59,17 +59,21 @@ func (p *parser) file() *arrowFile {
 		p.fail(0, "an Arrow file begins with ARROW1")
 		return nil
 	}
+
 	magicAt := size - int64(len(arrowMagic))
 	if string(p.data[magicAt:]) != arrowMagic {
 		p.fail(magicAt, "an Arrow file ends with ARROW1; this one may be cut off")
 		return nil
 	}
+
+	// The footer says where all else is.
 	footerLen := int64(binary.LittleEndian.Uint32(p.data[magicAt-4:]))
 	footerAt := magicAt - 4 - footerLen
 	if footerLen < 4 || footerLen > maxMeta || footerAt < int64(len(arrowHead)) {
 		p.fail(magicAt-4, "a footer of %d bytes", footerLen)
 		return nil
 	}
+
 	footer := p.root(footerAt, magicAt-4)
 	f := &arrowFile{}
 	p.schema(footer.child(1), f)
@@ -80,6 +84,7 @@ func (p *parser) file() *arrowFile {
 	if batches.n != 1 {
 		p.fail(footerAt, "%d record batches; a file of Coppice has one", batches.n)
 	}
+
 	if p.err == nil {
 		block := batches.at
 		p.batch(f, p.i64(block), int64(p.i32(block+8)), p.i64(block+16), footerAt)
@@ -106,9 +111,11 @@ func (p *parser) field(t fbTable) arrowField {
 	f := arrowField{name: t.text(0, maxName), nullable: t.u8(1) != 0}
 	f.typ.id = t.u8(2)
 	typ := t.child(3)
+
 	switch f.typ.id {
 	case typeInt:
-		f.typ.bits, f.typ.signed = int(typ.i32(0)), typ.u8(1) != 0
+		f.typ.bits = int(typ.i32(0))
+		f.typ.signed = typ.u8(1) != 0
 	case typeFloatingPoint:
 		switch typ.i16(0) {
 		case precisionSingle:
@@ -120,6 +127,8 @@ func (p *parser) field(t fbTable) arrowField {
 		f.typ.width = int(typ.i32(0))
 	case typeUtf8:
 	}
+
+	// Nothing but the types that this package writes.
 	switch f.typ {
 	case arrowUint8, arrowUint32, arrowUint64, arrowInt64, arrowFloat32, arrowFloat64, arrowUtf8:
 	default:
@@ -127,6 +136,7 @@ func (p *parser) field(t fbTable) arrowField {
 			p.fail(t.pos, "column %.60q has an Arrow type that no file of Coppice has", f.name)
 		}
 	}
+
 	if t.has(4) || t.vector(5, 4).n != 0 {
 		p.fail(t.pos, "column %.60q is dictionary-encoded or nested", f.name)
 	}
@@ -163,10 +173,12 @@ func (p *parser) batch(f *arrowFile, at, metaLen, bodyLen, footerAt int64) {
 		p.fail(at, "no record batch begins here")
 		return
 	}
+
 	message := p.root(at+8, bodyAt)
 	if message.u8(1) != headerBatch || message.i64(3) != bodyLen {
 		p.fail(at, "the message is not the record batch that the footer promises")
 	}
+
 	batch := message.child(2)
 	if batch.has(3) {
 		p.fail(batch.pos, "compressed buffers; a file of Coppice has none")
@@ -175,10 +187,12 @@ func (p *parser) batch(f *arrowFile, at, metaLen, bodyLen, footerAt int64) {
 	if f.rows < 1 || f.rows > MaxRows {
 		p.fail(batch.pos, "%d rows", f.rows)
 	}
+
 	nodes, buffers := batch.vector(1, 16), batch.vector(2, 16)
 	if nodes.n != int64(len(f.fields)) {
 		p.fail(nodes.at, "%d columns where the schema has %d", nodes.n, len(f.fields))
 	}
+
 	if p.err == nil {
 		p.buffers(f, nodes, buffers, span{bodyAt, bodyLen})
 	}
@@ -186,11 +200,14 @@ func (p *parser) batch(f *arrowFile, at, metaLen, bodyLen, footerAt int64) {
 
 func (p *parser) buffers(f *arrowFile, nodes, buffers fbVector, body span) {
 	next, end := int64(0), int64(0) // of the list; of the span before
+
+	// Buffers do not overlap: each begins behind the one before.
 	take := func(need int64) span {
 		if next >= buffers.n {
 			p.fail(buffers.at, "%d buffers are too few for the schema", buffers.n)
 			return span{}
 		}
+
 		at := buffers.at + 16*next
 		next++
 		s := span{p.i64(at), p.i64(at + 8)}
@@ -202,9 +219,11 @@ func (p *parser) buffers(f *arrowFile, nodes, buffers fbVector, body span) {
 			p.fail(at, "a buffer of %d bytes where %d belong", s.n, need)
 			return span{}
 		}
+
 		end = s.off + s.n
 		return span{body.off + s.off, s.n}
 	}
+
 	for i, field := range f.fields {
 		node := nodes.at + 16*int64(i)
 		nulls := p.i64(node + 8)
@@ -212,6 +231,7 @@ func (p *parser) buffers(f *arrowFile, nodes, buffers fbVector, body span) {
 			p.fail(node, "column %.60q has %d rows and %d nulls", field.name, p.i64(node), nulls)
 			return
 		}
+
 		var c columnSpans
 		bitmap := int64(0)
 		if nulls > 0 {
@@ -228,12 +248,14 @@ func (p *parser) buffers(f *arrowFile, nodes, buffers fbVector, body span) {
 			}
 			c.data = take(field.typ.valueBytes() * f.rows)
 		}
+
 		if p.err != nil {
 			return
 		}
 		f.columns = append(f.columns, c)
 		f.nulls = append(f.nulls, nulls)
 	}
+
 	if next != buffers.n {
 		p.fail(buffers.at, "%d buffers where the schema has %d", buffers.n, next)
 	}

@@ -83,6 +83,7 @@ func buildField(b *flatbuffers.Builder, f arrowField) flatbuffers.UOffsetT {
 	typ := buildType(b, f.typ)
 	children := buildOffsets(b, nil) // Arrow C++ wants the vector, if empty
 	meta := buildKeyValues(b, f.meta)
+
 	b.StartObject(7)
 	b.PrependUOffsetTSlot(0, name, 0)
 	b.PrependBoolSlot(1, f.nullable, false)

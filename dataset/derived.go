@@ -115,12 +115,14 @@ func (f *Feature) IsDerived() bool { return f.From != nil }
 func (e *Encoding) Inputs() []string {
 	var names []string
 	seen := map[string]bool{}
+
 	add := func(name string) {
 		if !seen[name] {
 			seen[name] = true
 			names = append(names, name)
 		}
 	}
+
 	for i := range e.Features {
 		f := &e.Features[i]
 		if f.From == nil {
@@ -131,6 +133,7 @@ func (e *Encoding) Inputs() []string {
 			add(p.Column)
 		}
 	}
+
 	return names
 }
 
@@ -151,6 +154,8 @@ func checkDerived(features []Feature, tables []LevelTable) error {
 	if len(tables) > MaxTables {
 		return &ManifestError{"tables", fmt.Errorf("%d of them; at most %d", len(tables), MaxTables)}
 	}
+
+	// Tables take up the levels one behind the other.
 	next := 0
 	for i := range tables {
 		t := &tables[i]
@@ -164,6 +169,7 @@ func checkDerived(features []Feature, tables []LevelTable) error {
 			return &ManifestError{"tables", fmt.Errorf("more than %d levels", MaxLevels)}
 		}
 	}
+
 	for i := range features {
 		if d := features[i].From; d != nil {
 			if err := d.check(features[i].Kind, tables); err != nil {
@@ -171,6 +177,7 @@ func checkDerived(features []Feature, tables []LevelTable) error {
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -185,11 +192,13 @@ func (t *LevelTable) check(number int) error {
 	case len(t.Of) < 1 || len(t.Of) > MaxParts:
 		return fmt.Errorf("levels of %d columns; 1 to %d are possible", len(t.Of), MaxParts)
 	}
+
 	for _, p := range t.Of {
 		if err := p.check(); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -215,12 +224,15 @@ func (d *Derived) check(kind Kind, tables []LevelTable) error {
 		}
 		return d.Of[0].check()
 	}
+
 	if kind != Numeric {
 		return fmt.Errorf("%.40s in a feature of kind %.40q; it is numeric", d.What, kind)
 	}
+
 	times := map[Derivation]int{DeriveRate: 0, DeriveCount: 0, DeriveRecency: 1, DeriveHour: 1, DeriveWeekday: 1, DeriveAge: 2}
 	want, known := times[d.What]
 	ofTable := d.What == DeriveRate || d.What == DeriveCount || d.What == DeriveRecency
+
 	switch {
 	case !known:
 		return fmt.Errorf("what %.40q", d.What)
@@ -231,6 +243,7 @@ func (d *Derived) check(kind Kind, tables []LevelTable) error {
 	case len(d.Of) != want:
 		return fmt.Errorf("%s of %d columns where it takes %d", d.What, len(d.Of), want)
 	}
+
 	for i := range d.Of {
 		if err := d.Of[i].check(); err != nil {
 			return err
@@ -240,6 +253,7 @@ func (d *Derived) check(kind Kind, tables []LevelTable) error {
 			return fmt.Errorf("%s of column %.60q, which is not read as a time", d.What, d.Of[i].Column)
 		}
 	}
+
 	return nil
 }
 

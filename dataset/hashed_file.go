@@ -39,13 +39,15 @@ func (f *hashedFile) WriteAt(part []byte, at int64) (int, error) {
 	if err != nil {
 		return n, err
 	}
+
 	for len(part) > 0 {
 		block := at / BlockBytes
 		length := min(int64(len(part)), (block+1)*BlockBytes-at)
 		if f.add(&f.blocks[block], at-block*BlockBytes, part[:length], f.blockBytes(block)) {
 			startWriteback(f.File, block*BlockBytes, f.blockBytes(block))
 		}
-		part, at = part[length:], at+length
+		part = part[length:]
+		at += length
 	}
 	return n, nil
 }
@@ -56,17 +58,21 @@ func (f *hashedFile) blockBytes(block int64) int64 { return min(BlockBytes, f.si
 // whether the block is complete now.
 func (f *hashedFile) add(b *blockSum, at int64, part []byte, size int64) bool {
 	f.mu.Lock()
+
 	b.spoiled = b.spoiled || at < b.done
 	if at != b.done || b.busy || b.spoiled {
 		f.mu.Unlock()
 		return false
 	}
+
+	// Hash without the lock; busy keeps others away from the block.
 	b.busy = true
 	if b.hash == nil {
 		b.hash = sha256.New()
 	}
 	f.mu.Unlock()
 	b.hash.Write(part)
+
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	b.busy = false

@@ -26,7 +26,10 @@ func (l *Levels) Len() int { return len(l.Hash) }
 
 // Append adds the level at a place of another's slices.
 func (l *Levels) Append(from *Levels, at int) {
-	l.Hash, l.Sum, l.Rows = append(l.Hash, from.Hash[at]), append(l.Sum, from.Sum[at]), append(l.Rows, from.Rows[at])
+	l.Hash = append(l.Hash, from.Hash[at])
+	l.Sum = append(l.Sum, from.Sum[at])
+	l.Rows = append(l.Rows, from.Rows[at])
+
 	if from.Weight != nil {
 		l.Weight = append(l.Weight, from.Weight[at])
 	}
@@ -49,6 +52,7 @@ func (l *Levels) Find(t *LevelTable, hash uint64) (at int, ok bool) {
 	if t.Levels == 0 { // as all tables of a model may have it, which then has no levels file: l is nil
 		return 0, false
 	}
+
 	all := l.Hash[t.First : t.First+t.Levels]
 	guess, _ := bits.Mul64(hash, uint64(len(all)))
 	lo, hi := int(guess), int(guess)
@@ -60,6 +64,7 @@ func (l *Levels) Find(t *LevelTable, hash uint64) (at int, ok bool) {
 	for ; lo > 0 && all[lo-1] >= hash; step *= 2 {
 		lo, hi = max(lo-step, 0), lo
 	}
+
 	at, ok = slices.BinarySearch(all[lo:min(hi+1, len(all))], hash)
 	return t.First + lo + at, ok
 }
@@ -97,18 +102,23 @@ func (l *Levels) Encode() []byte {
 		copy(file[s.off:s.off+s.n], data)
 		next++
 	}
+
+	// In the order of levelFields.
 	put(encodeWords(l.Hash))
 	put(encodeDoubles(l.Sum))
+
 	rows := make([]byte, 0, 4*l.Len())
 	for _, n := range l.Rows {
 		rows = binary.LittleEndian.AppendUint32(rows, n)
 	}
 	put(rows)
+
 	for _, optional := range [][]float64{l.Weight, l.Last} {
 		if optional != nil {
 			put(encodeDoubles(optional))
 		}
 	}
+
 	return file
 }
 
@@ -145,6 +155,7 @@ func ReadLevels(data []byte, tables []LevelTable) (*Levels, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	column := func(name string) []byte {
 		s, ok := f.find(name)
 		if !ok {
@@ -152,17 +163,20 @@ func ReadLevels(data []byte, tables []LevelTable) (*Levels, error) {
 		}
 		return data[s.off : s.off+s.n]
 	}
+
 	l := &Levels{Hash: decodeWords(column("hash")), Sum: decodeDoubles(column("sum")), Rows: make([]uint32, f.rows)}
 	rows := column("rows")
 	for i := range l.Rows {
 		l.Rows[i] = binary.LittleEndian.Uint32(rows[4*i:])
 	}
+
 	if weight := column("weight"); weight != nil {
 		l.Weight = decodeDoubles(weight)
 	}
 	if last := column("last"); last != nil {
 		l.Last = decodeDoubles(last)
 	}
+
 	if err := l.check(tables); err != nil {
 		return nil, err
 	}
@@ -179,19 +193,23 @@ func OpenLevels(path string, tables []LevelTable) (*Levels, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	f, err := parseLevels(m.data, tables)
 	if err != nil {
 		_ = m.close() // what is wrong with the file matters more
 		return nil, err
 	}
+
 	at := func(name string) span {
 		s, _ := f.find(name)
 		return s
 	}
+
 	l := &Levels{
 		Hash: view[uint64](m.data, at("hash")), Sum: view[float64](m.data, at("sum")), Rows: view[uint32](m.data, at("rows")),
 		Weight: view[float64](m.data, at("weight")), Last: view[float64](m.data, at("last")), mapping: m,
 	}
+
 	if err := l.check(tables); err != nil {
 		_ = m.close()
 		return nil, err
@@ -209,6 +227,7 @@ func (l *Levels) check(tables []LevelTable) error {
 			}
 		}
 	}
+
 	for _, column := range []struct {
 		name   string
 		values []float64
@@ -220,6 +239,7 @@ func (l *Levels) check(tables []LevelTable) error {
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -247,6 +267,7 @@ func parseLevels(data []byte, tables []LevelTable) (*arrowFile, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	_, weight := f.find("weight")
 	recency := slices.ContainsFunc(tables, func(t LevelTable) bool { return t.Recency })
 	if !f.sameFields(levelFields(weight, recency)) {

@@ -231,7 +231,8 @@ func (m *Manifest) Bytes() int64 {
 // of its JSON, as Encode writes it, without Version and About.
 func (m *Manifest) ContentVersion() (string, error) {
 	bare := *m
-	bare.Version, bare.About = "", About{}
+	bare.Version = ""
+	bare.About = About{}
 	data, err := bare.Encode()
 	if err != nil {
 		return "", err
@@ -258,6 +259,7 @@ func DecodeManifest(data []byte) (*Manifest, error) {
 	if err := m.check(); err != nil {
 		return nil, err
 	}
+
 	version, err := m.ContentVersion()
 	if err != nil {
 		return nil, err

@@ -69,6 +69,7 @@ func (m *Manifest) check() error {
 	if !versionPattern.MatchString(m.Version) {
 		return &ManifestError{"version", fmt.Errorf("%.40q is not 16 hexadecimal digits", m.Version)}
 	}
+
 	if err := checkFeatures(m.Features); err != nil {
 		return err
 	}
@@ -78,6 +79,7 @@ func (m *Manifest) check() error {
 	if m.MaxBin < 2 || m.MaxBin > MaxBins || m.BinRows < 0 || m.LeftOut < 0 {
 		return &ManifestError{"max_bin", fmt.Errorf("max_bin %d, bin_rows %d, left_out %d", m.MaxBin, m.BinRows, m.LeftOut)}
 	}
+
 	if err := checkDerived(m.Features, m.Tables); err != nil {
 		return err
 	}
@@ -90,6 +92,7 @@ func (m *Manifest) check() error {
 	if err := m.checkSplits(); err != nil {
 		return err
 	}
+
 	return m.checkFiles()
 }
 
@@ -99,18 +102,21 @@ func (m *Manifest) checkRoles() error {
 	if err := CheckColumnName(l.Column); err != nil {
 		return &ManifestError{"label.column", err}
 	}
+
 	ways := 0
 	for _, given := range []bool{l.Positive != nil, l.Above != nil} {
 		if given {
 			ways++
 		}
 	}
+
 	switch {
 	case l.Kind != Binary && l.Kind != Regression:
 		return &ManifestError{"label.kind", fmt.Errorf("%.40q", l.Kind)}
 	case ways > 1 || l.Kind == Regression && ways > 0 || l.Negative != nil && l.Positive == nil:
 		return &ManifestError{"label", errors.New("contradicts itself")}
 	}
+
 	for field, name := range map[string]string{"weight": m.Weight, "group": m.Group} {
 		if name == "" {
 			continue
@@ -119,6 +125,7 @@ func (m *Manifest) checkRoles() error {
 			return &ManifestError{field, err}
 		}
 	}
+
 	return nil
 }
 
@@ -127,12 +134,14 @@ func (m *Manifest) checkOrder() error {
 	if !(m.Negatives >= 0 && m.Negatives < 1) || m.Negatives > 0 && m.Label.Kind != Binary || m.Thinned < 0 {
 		return &ManifestError{"negatives", fmt.Errorf("%v of a %s label, %d rows left out", m.Negatives, m.Label.Kind, m.Thinned)}
 	}
+
 	if len(m.Tables) > 0 && m.Order == nil {
 		return &ManifestError{"order", errors.New("missing, though there are statistics")}
 	}
 	if m.Order == nil {
 		return nil
 	}
+
 	if err := m.Order.check(); err != nil {
 		return &ManifestError{"order", err}
 	}
@@ -146,6 +155,8 @@ func (m *Manifest) checkSplits() error {
 	if !slices.Contains([]string{"hash", "time", "column", "none"}, m.Split.By) {
 		return &ManifestError{"split.by", fmt.Errorf("%.40q", m.Split.By)}
 	}
+
+	// In their fixed order, each at most once.
 	last := -1
 	for _, s := range m.Splits {
 		at := slices.Index(SplitNames(), s.Name)
@@ -153,13 +164,16 @@ func (m *Manifest) checkSplits() error {
 			return &ManifestError{"splits", fmt.Errorf("%.40q is unknown, repeated or out of order", s.Name)}
 		}
 		last = at
+
 		if s.Rows < 1 || s.Rows > MaxRows {
 			return &ManifestError{"splits", fmt.Errorf("%s has %d rows", s.Name, s.Rows)}
 		}
 	}
+
 	if _, ok := m.FindSplit(TrainSplit); !ok {
 		return &ManifestError{"splits", errors.New("no train split")}
 	}
+
 	s, ok := m.FindSplit(m.Sample.Split)
 	if !ok || m.Sample.Rows < 1 || m.Sample.Rows > min(s.Rows, MaxSample) {
 		return &ManifestError{"sample", fmt.Errorf("%d rows of the split %.40q", m.Sample.Rows, m.Sample.Split)}
@@ -225,6 +239,7 @@ func checkFeatures(features []Feature) error {
 	if len(features) < 1 || len(features) > MaxFeatures {
 		return &ManifestError{"features", fmt.Errorf("%d of them; a dataset has 1 to %d", len(features), MaxFeatures)}
 	}
+
 	seen := make(map[string]bool, len(features))
 	for i := range features {
 		f := &features[i]
@@ -235,11 +250,13 @@ func checkFeatures(features []Feature) error {
 		if err == nil {
 			err = f.check()
 		}
+
 		if err != nil {
 			return &ManifestError{fmt.Sprintf("features[%d]", i), err}
 		}
 		seen[f.Name] = true
 	}
+
 	return nil
 }
 
@@ -247,6 +264,7 @@ func checkFeatures(features []Feature) error {
 func (f *Feature) check() error {
 	values := len(f.Bounds) + 1
 	other := -1
+
 	switch f.Kind {
 	case Numeric, Temporal:
 		if len(f.Categories)+len(f.Counts) > 0 {
@@ -260,6 +278,8 @@ func (f *Feature) check() error {
 	default:
 		return fmt.Errorf("kind %.40q", f.Kind)
 	}
+
+	// The bin of missing values, if there is one, is the last.
 	missing := -1
 	if f.MissingBin != -1 {
 		missing, values = values, values+1
@@ -267,9 +287,11 @@ func (f *Feature) check() error {
 	if f.Bins != values || f.Bins > MaxBins || f.OtherBin != other || f.MissingBin != missing || f.Missing < 0 {
 		return fmt.Errorf("%d bins, other_bin %d, missing_bin %d, where %d, %d and %d belong", f.Bins, f.OtherBin, f.MissingBin, values, other, missing)
 	}
+
 	if err := checkBounds(f.Bounds); err != nil {
 		return err
 	}
+
 	seen := make(map[string]bool, len(f.Categories))
 	for i, c := range f.Categories {
 		if seen[c] || f.Counts[i] < 0 {
@@ -277,5 +299,6 @@ func (f *Feature) check() error {
 		}
 		seen[c] = true
 	}
+
 	return nil
 }

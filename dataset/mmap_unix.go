@@ -29,10 +29,12 @@ func mapFile(path, name string, size int64) (*mapping, error) {
 		return nil, fmt.Errorf("open %s: %w", name, err)
 	}
 	defer f.Close()
+
 	info, err := f.Stat()
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", name, err)
 	}
+
 	switch {
 	case !info.Mode().IsRegular():
 		return nil, &FormatError{name, -1, "not a regular file"}
@@ -43,6 +45,7 @@ func mapFile(path, name string, size int64) (*mapping, error) {
 	case int64(int(size)) != size:
 		return nil, &FormatError{name, -1, "the file is too large for this machine's addresses"}
 	}
+
 	data, err := unix.Mmap(int(f.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
 		return nil, fmt.Errorf("map %s: %w", name, err)

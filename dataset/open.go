@@ -59,10 +59,12 @@ func ReadManifest(dir string) (*Manifest, error) {
 		return nil, fmt.Errorf("no dataset in %s: %w", dir, err)
 	}
 	defer f.Close()
+
 	data, err := io.ReadAll(io.LimitReader(f, MaxManifest+1))
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", f.Name(), err)
 	}
+
 	m, err := DecodeManifest(data)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Name(), err)
@@ -124,6 +126,8 @@ func (d *Dataset) open() error {
 		}
 		d.Splits = append(d.Splits, s)
 	}
+
+	// The sample is not mapped, but it has to be there.
 	sample := d.Manifest.Files[len(d.Manifest.Files)-1]
 	info, err := os.Stat(filepath.Join(d.dir, sample.Name))
 	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() != sample.Bytes {
@@ -169,6 +173,7 @@ func (d *Dataset) openColumns(info FileInfo, s *Split) error {
 	if err := f.expect(info.Name, columnFields(d.Manifest.Features), s.Rows); err != nil {
 		return err
 	}
+
 	s.Columns = make([][]byte, len(f.columns))
 	for i, c := range f.columns {
 		s.Columns[i] = view[uint8](data, c.data)
@@ -185,15 +190,19 @@ func (d *Dataset) openTargets(info FileInfo, s *Split) error {
 	if err != nil {
 		return err
 	}
+
 	weight, group := d.Manifest.HasWeights(), d.Manifest.Group != ""
 	if err := f.expect(info.Name, targetFields(weight, group), s.Rows); err != nil {
 		return err
 	}
+
+	// In the order of targetFields, which leaves out what the dataset does not have.
 	next := 0
 	place := func() span {
 		next++
 		return f.columns[next-1].data
 	}
+
 	s.Label = view[float32](data, place())
 	if weight {
 		s.Weight = view[float32](data, place())

@@ -45,17 +45,21 @@ func (s *Sample) encode() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		fields, cols = append(fields, f), append(cols, c)
+		fields = append(fields, f)
+		cols = append(cols, c)
 	}
+
 	l := newLayout(fields, cols, int64(len(s.Row)), []keyValue{{metaSplit, s.Split}})
 	file := make([]byte, l.size)
 	copy(file, l.head)
 	copy(file[l.tailAt:], l.foot)
 	at := func(s span) []byte { return file[s.off : s.off+s.n] }
+
 	rows := at(l.columns[0].data)
 	for i, r := range s.Row {
 		binary.LittleEndian.PutUint32(rows[4*i:], r)
 	}
+
 	for i := range s.Columns {
 		v, c := &s.Columns[i], l.columns[i+1]
 		if validity := at(c.validity); len(validity) > 0 {
@@ -89,6 +93,7 @@ func sampleField(name string, v *Values) (arrowField, column, error) {
 	case Time:
 		f.meta = append(f.meta, keyValue{metaUnit, string(v.Unit)})
 	}
+
 	for i := range v.Null {
 		if v.Null[i] {
 			c.nulls++
@@ -129,12 +134,14 @@ func ReadSample(data []byte) (*Sample, error) {
 	fail := func(format string, args ...any) (*Sample, error) {
 		return nil, &FormatError{SampleFile, -1, fmt.Sprintf(format, args...)}
 	}
+
 	if len(f.meta) != 1 || f.meta[0].key != metaSplit {
 		return fail("the schema does not say of which split it is a sample")
 	}
 	if f.fields[0].name != RowColumn || f.fields[0].typ != arrowUint32 || f.nulls[0] != 0 || f.rows > MaxSample {
 		return fail("no column %s of up to %d row numbers", RowColumn, MaxSample)
 	}
+
 	s := &Sample{Split: f.meta[0].value, Row: make([]uint32, f.rows)}
 	rows := data[f.columns[0].data.off:]
 	for i := range s.Row {
@@ -143,6 +150,7 @@ func ReadSample(data []byte) (*Sample, error) {
 			return fail("row numbers do not ascend at row %d", i)
 		}
 	}
+
 	seen := map[string]bool{RowColumn: true}
 	for i := 1; i < len(f.fields); i++ {
 		name := f.fields[i].name
@@ -154,14 +162,18 @@ func ReadSample(data []byte) (*Sample, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.Names, s.Columns = append(s.Names, name), append(s.Columns, *v)
+		s.Names = append(s.Names, name)
+		s.Columns = append(s.Columns, *v)
 	}
 	return s, nil
 }
 
 // values decodes column i of a sample.
 func (f *arrowFile) values(data []byte, i int) (*Values, error) {
-	field, c, rows := f.fields[i], f.columns[i], int(f.rows)
+	field := f.fields[i]
+	c := f.columns[i]
+	rows := int(f.rows)
+
 	v := &Values{}
 	for _, kv := range field.meta {
 		switch kv.key {
@@ -171,13 +183,17 @@ func (f *arrowFile) values(data []byte, i int) (*Values, error) {
 			v.Unit = Unit(kv.value)
 		}
 	}
+
 	wrong := func(at int64, what string) (*Values, error) {
 		return nil, &FormatError{SampleFile, at, fmt.Sprintf("column %.60q: %s", field.name, what)}
 	}
+
+	// Type, unit and the way of storing them have to fit each other.
 	want := map[Type]arrowType{Text: arrowUtf8, Float: arrowFloat64, Int: arrowInt64, Bool: arrowInt64, Time: arrowInt64}[v.Type]
 	if want.id == 0 || want != field.typ || (v.Type == Time) != (v.Unit != "") || v.Type == Time && v.Unit != Day && v.Unit.PerSecond() == 0 {
 		return wrong(-1, fmt.Sprintf("the type %.20q with the unit %.20q does not fit the column", v.Type, v.Unit))
 	}
+
 	if c.validity.n > 0 {
 		v.Null = make([]bool, rows)
 		nulls := int64(0)
@@ -191,6 +207,7 @@ func (f *arrowFile) values(data []byte, i int) (*Values, error) {
 			return wrong(c.validity.off, fmt.Sprintf("%d nulls where the metadata says %d", nulls, f.nulls[i]))
 		}
 	}
+
 	buf := data[c.data.off : c.data.off+c.data.n]
 	switch v.Type {
 	case Text:
@@ -220,6 +237,7 @@ func (v *Values) decodeText(offsets, data []byte) int {
 	all := string(data) // one copy that the texts share
 	v.Text = make([]string, n)
 	from := binary.LittleEndian.Uint32(offsets)
+
 	for j := range n {
 		to := binary.LittleEndian.Uint32(offsets[4*j+4:])
 		if from > to || int64(to) > int64(len(all)) || !utf8.ValidString(all[from:to]) {

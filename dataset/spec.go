@@ -41,6 +41,7 @@ func (t *Tokens) UnmarshalYAML(decode func(any) error) error {
 	if err := decode(&list); err != nil {
 		return err
 	}
+
 	*t = Tokens{}
 	for _, text := range list {
 		if text == nil {
@@ -49,6 +50,7 @@ func (t *Tokens) UnmarshalYAML(decode func(any) error) error {
 			*t = append(*t, *text)
 		}
 	}
+
 	return nil
 }
 
@@ -106,10 +108,12 @@ func (p *Portion) UnmarshalYAML(decode func(any) error) error {
 		p.Share = math.NaN()
 		return nil
 	}
+
 	var one string
 	if err := decode(&one); err != nil {
 		return err
 	}
+
 	p.Values = []string{one}
 	if decode(&p.Share) != nil {
 		p.Share = math.NaN()
@@ -184,6 +188,7 @@ func (s *Spec) Errorf(path, format string, args ...any) error {
 func ParseSpec(file string, data []byte) (*Spec, error) {
 	s := &Spec{MaxBin: MaxBins, Sample: SampleSpec{Rows: DefaultSample}, BinRows: DefaultBinRows,
 		Encodings: EncodingsSpec{Levels: DefaultLevels, Rows: DefaultEncodingRows}}
+
 	doc, err := strictyaml.Decode(file, data, s)
 	if err != nil {
 		return nil, err
@@ -192,6 +197,7 @@ func ParseSpec(file string, data []byte) (*Spec, error) {
 	if !doc.Has("missing") {
 		s.Missing = DefaultMissing()
 	}
+
 	for _, check := range []func() error{s.checkColumns, s.checkLabel, s.checkSplit, s.checkNumbers, s.checkEncodings} {
 		if err := check(); err != nil {
 			return nil, err

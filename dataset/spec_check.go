@@ -17,6 +17,7 @@ func (s *Spec) checkColumns() error {
 	if s.Source == "" {
 		return s.Errorf("source", "source is missing: give a file, a glob such as exports/*.parquet or a folder")
 	}
+
 	for _, list := range []struct {
 		key     string
 		columns []string
@@ -27,17 +28,20 @@ func (s *Spec) checkColumns() error {
 			}
 		}
 	}
+
 	for i, name := range s.Numeric {
 		if slices.Contains(s.Categorical, name) {
 			return s.Errorf(fmt.Sprintf("numeric[%d]", i), "column %q cannot be both numeric and categorical", name)
 		}
 	}
+
 	return s.checkRoles()
 }
 
 // checkRoles refuses a column that is to be two things at once.
 func (s *Spec) checkRoles() error {
 	taken := map[string]string{}
+
 	for _, role := range []struct{ key, column string }{
 		{"label", s.Label.Column}, {"weight", s.Weight}, {"group", s.Group},
 	} {
@@ -49,6 +53,7 @@ func (s *Spec) checkRoles() error {
 		}
 		taken[role.column] = role.key
 	}
+
 	for _, list := range []struct {
 		key     string
 		columns []string
@@ -59,6 +64,7 @@ func (s *Spec) checkRoles() error {
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -84,6 +90,7 @@ func (s *Spec) checkLabel() error {
 	case l.Above != nil && (math.IsNaN(*l.Above) || math.IsInf(*l.Above, 0)):
 		return s.Errorf("label.above", "above is %v: use a number", *l.Above)
 	}
+
 	return nil
 }
 
@@ -125,6 +132,7 @@ func (s *Spec) checkSplit() error {
 	default:
 		return s.Errorf("split.by", "by %q%s", sp.By, strictyaml.Suggest(sp.By, []string{SplitByHash, SplitByTime, SplitByColumn}))
 	}
+
 	if column := sp.Key + sp.Column; column == s.Label.Column || column == s.Weight {
 		return s.Errorf("split", "column %q is the label or the weight and cannot split the rows too", column)
 	}
@@ -144,6 +152,7 @@ func (s *Spec) checkShares() error {
 		p.Values = nil
 		sum += p.Share
 	}
+
 	if math.Abs(sum-1) > 1e-9 {
 		return s.Errorf("split", "train, valid, calib and test sum to %.6g: they must sum to 1", sum)
 	}
@@ -156,6 +165,7 @@ func (s *Spec) checkShares() error {
 func (s *Spec) checkSplitValues() error {
 	owner := map[string]string{}
 	given := false
+
 	for i, p := range s.Split.portions() {
 		p.Share = 0
 		for _, v := range p.Values {
@@ -166,6 +176,7 @@ func (s *Spec) checkSplitValues() error {
 			owner[v] = SplitNames()[i]
 		}
 	}
+
 	if given && len(s.Split.Train.Values) == 0 {
 		return s.Errorf("split", "train is missing: say which values of column %q are train", s.Split.Column)
 	}
@@ -176,6 +187,7 @@ func (s *Spec) checkNumbers() error {
 	if s.MaxBin < 2 || s.MaxBin > MaxBins {
 		return s.Errorf("max_bin", "max_bin is %d: use 2 to %d", s.MaxBin, MaxBins)
 	}
+
 	if n := s.Sample.Rows; n < 1 || n > MaxSample {
 		return s.Errorf("sample", "sample is %d: use 1 to %d", n, MaxSample)
 	}
@@ -188,15 +200,18 @@ func (s *Spec) checkNumbers() error {
 	if s.Sample.Negatives == 1 {
 		s.Sample.Negatives = 0 // all of them
 	}
+
 	if s.BinRows < 100 || s.BinRows > 10_000_000 {
 		return s.Errorf("sample_rows_for_bins", "sample_rows_for_bins is %d: use 100 to 10000000", s.BinRows)
 	}
 	if err := checkTokens(s.Missing); err != nil {
 		return s.Errorf("missing", "%v", err)
 	}
+
 	if q := s.CSV.Quote; q != "" && q != `"` && q != QuoteNone {
 		return s.Errorf("csv.quote", `quote %q: use none where nothing is quoted, or '"'`, q)
 	}
+
 	d := s.CSV.Delimiter
 	if d == "" {
 		return nil

@@ -142,6 +142,7 @@ func (s *Spec) checkEncodings() error {
 	if err := s.checkEncodedColumns(); err != nil {
 		return err
 	}
+
 	e := &s.Encodings
 	for i, key := range e.Keys {
 		path := fmt.Sprintf("encodings.keys[%d]", i)
@@ -154,6 +155,7 @@ func (s *Spec) checkEncodings() error {
 			}
 		}
 	}
+
 	if e.Budget != nil && (*e.Budget < 0 || *e.Budget > MaxBudget) {
 		return s.Errorf("encodings.budget", "budget is %d: use 0 to %d", *e.Budget, MaxBudget)
 	}
@@ -163,6 +165,8 @@ func (s *Spec) checkEncodings() error {
 	if e.Rows < 1000 || e.Rows > 10_000_000 {
 		return s.Errorf("encodings.sample_rows", "sample_rows is %d: use 1000 to 10000000", e.Rows)
 	}
+
+	// A chain of more steps than there are links goes round in a circle.
 	for _, child := range slices.Sorted(maps.Keys(e.BackOff)) {
 		for at, steps := child, 0; e.BackOff[at] != ""; steps++ {
 			if at = e.BackOff[at]; steps > len(e.BackOff) {
@@ -170,6 +174,7 @@ func (s *Spec) checkEncodings() error {
 			}
 		}
 	}
+
 	if err := s.checkOrder(); err != nil {
 		return err
 	}
@@ -178,12 +183,17 @@ func (s *Spec) checkEncodings() error {
 
 // checkEncodedColumns looks at what is asked for of single columns.
 func (s *Spec) checkEncodedColumns() error {
-	e, words := &s.Encodings, columnEncodings()
+	e := &s.Encodings
+	words := columnEncodings()
+
 	for _, column := range slices.Sorted(maps.Keys(e.Columns)) {
-		path, list := "encodings.columns."+column, e.Columns[column]
+		path := "encodings.columns." + column
+		list := e.Columns[column]
+
 		if slices.Contains(s.Drop, column) {
 			return s.Errorf(path, "column %q is dropped; leave it out of one of the two", column)
 		}
+
 		for i, word := range list {
 			if !slices.Contains(words, word) {
 				return s.Errorf(path, "encoding %q%s", word, strictyaml.Suggest(word, words))
@@ -192,6 +202,7 @@ func (s *Spec) checkEncodedColumns() error {
 				return s.Errorf(path, "%s is listed twice", word)
 			}
 		}
+
 		if len(list) == 0 || len(list) > 1 && list.Has(EncodeNone) || list.Has(EncodeCategories) && list.Has(EncodeLevels) {
 			return s.Errorf(path, "%s: use none alone, or some of %s; categories or levels, not both", strings.Join(list, ", "), strings.Join(words, ", "))
 		}
@@ -217,6 +228,7 @@ func (s *Spec) checkOrder() error {
 	case o.Delay != 0 && s.OrderBy() != OrderTime:
 		return s.Errorf("encodings.order.delay", "delay is for an order by time: give column, too, or split by time")
 	}
+
 	if s.OrderBy() == OrderTime && o.Copies > 1 {
 		return s.Errorf("encodings.order.copies", "there is one order by time, so that copies must be 1")
 	}
@@ -230,14 +242,17 @@ func (s *Spec) checkDerive() error {
 			if slices.Index(list, word) != i || word == EncodeNone && len(list) > 1 {
 				return s.Errorf("derive."+column, "%s: list each once, and none alone", strings.Join(list, ", "))
 			}
+
 			if d := Derivation(word); d != DeriveHour && d != DeriveWeekday && d != DeriveAge && word != EncodeNone {
 				return s.Errorf("derive."+column, "%q%s", word, strictyaml.Suggest(word, []string{string(DeriveHour), string(DeriveWeekday), string(DeriveAge), EncodeNone}))
 			}
+
 			if word == string(DeriveAge) && (s.TimeColumn() == "" || s.TimeColumn() == column) {
 				return s.Errorf("derive."+column, "age is the time from %q to the row's own time, which a split by time or encodings.order.column gives", column)
 			}
 		}
 	}
+
 	return nil
 }
 

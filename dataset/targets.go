@@ -57,6 +57,7 @@ func ReadTargets(data []byte) (Targets, error) {
 	if err != nil {
 		return Targets{}, err
 	}
+
 	var t Targets
 	next := 0
 	column := func() []byte {
@@ -64,6 +65,7 @@ func ReadTargets(data []byte) (Targets, error) {
 		next++
 		return data[s.off : s.off+s.n]
 	}
+
 	t.Label = decodeFloats(column())
 	if weight {
 		t.Weight = decodeFloats(column())

@@ -104,7 +104,8 @@ type blocksToRead struct {
 
 // eachBlock reads blocks of files and calls fn for each, several at once. Progress counts the others as done.
 func eachBlock(ctx context.Context, threads int, read blocksToRead, progress func(done, total int64), fn func(file, block int, data []byte) error) error {
-	total, done := int64(0), atomic.Int64{}
+	total := int64(0)
+	done := atomic.Int64{}
 	for i, f := range read.files {
 		total += f.Bytes
 		for block := range f.Blocks {
@@ -113,13 +114,17 @@ func eachBlock(ctx context.Context, threads int, read blocksToRead, progress fun
 			}
 		}
 	}
+
 	if known := done.Load(); progress != nil && known > 0 {
 		progress(known, total)
 	}
+
+	// As many buffers as threads, each made when it is first needed.
 	buffers := make(chan []byte, threads)
 	for range threads {
 		buffers <- nil
 	}
+
 	g, inner := errgroup.WithContext(ctx)
 	g.SetLimit(threads)
 	for i, info := range read.files {
@@ -128,6 +133,7 @@ func eachBlock(ctx context.Context, threads int, read blocksToRead, progress fun
 			return errors.Join(&FormatError{info.Name, -1, "the file cannot be opened"}, err, g.Wait())
 		}
 		defer f.Close()
+
 		for block := range info.Blocks {
 			if inner.Err() != nil {
 				break
@@ -141,11 +147,13 @@ func eachBlock(ctx context.Context, threads int, read blocksToRead, progress fun
 					buf = make([]byte, BlockBytes)
 				}
 				defer func() { buffers <- buf }()
+
 				offset, length := info.Block(block)
 				n, err := io.ReadFull(io.NewSectionReader(f, offset, length), buf[:length])
 				if err != nil {
 					return &CorruptError{info.Name, offset, offset + length, fmt.Sprintf("only %d bytes can be read: %v", n, err)}
 				}
+
 				if err := fn(i, block, buf[:length]); err != nil {
 					return err
 				}
@@ -156,6 +164,7 @@ func eachBlock(ctx context.Context, threads int, read blocksToRead, progress fun
 			})
 		}
 	}
+
 	if err := g.Wait(); err != nil {
 		return err
 	}

@@ -49,10 +49,12 @@ func (w *Writer) create() error {
 	if err := os.MkdirAll(w.dir, 0o777); err != nil {
 		return err
 	}
+
 	for _, s := range w.m.Splits {
 		if s.Rows < 1 || s.Rows > MaxRows {
 			return fmt.Errorf("split %s has %d rows; 1 to %d can be written", s.Name, s.Rows, MaxRows)
 		}
+
 		rows := int64(s.Rows)
 		f := &splitFiles{
 			rowsAt:    newLayout(rowFields(len(features)), nil, rows, nil),
@@ -60,9 +62,11 @@ func (w *Writer) create() error {
 			targetsAt: newLayout(targetFields(w.m.HasWeights(), w.m.Group != ""), nil, rows, nil),
 		}
 		w.splits[s.Name] = f
+
 		if err := os.Mkdir(filepath.Join(w.dir, s.Name), 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
+
 		for _, file := range []struct {
 			name string
 			to   **hashedFile
@@ -74,6 +78,7 @@ func (w *Writer) create() error {
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -141,11 +146,13 @@ func (w *Writer) WriteTargets(split string, first int, t Targets) error {
 		parts = append(parts, encodeWords(t.Group))
 	}
 	parts = append(parts, t.Fold)
+
 	for i, part := range parts {
 		width := int64(len(part) / max(1, len(t.Label)))
 		if len(part) != int(width)*len(t.Label) {
 			return fmt.Errorf("write targets of %s: columns of different length", split)
 		}
+
 		if err := writePart(f.targets, f.targetsAt.columns[i].data, int64(first)*width, part); err != nil {
 			return err
 		}
@@ -199,10 +206,12 @@ func (w *Writer) Finish(ctx context.Context, threads int, progress func(done, to
 		startWriteback(f.File, 0, f.size)
 		w.files[i].Blocks = f.sums()
 	}
+
 	path := func(f FileInfo) string { return filepath.Join(w.dir, filepath.FromSlash(f.Name)) }
 	if err := hashRest(ctx, max(1, threads), w.files, path, progress); err != nil {
 		return err
 	}
+
 	for _, f := range w.opened {
 		if err := f.Sync(); err != nil {
 			return fmt.Errorf("write %s: %w", f.Name(), err)
@@ -211,12 +220,16 @@ func (w *Writer) Finish(ctx context.Context, threads int, progress func(done, to
 	if err := w.Close(); err != nil {
 		return err
 	}
+
 	for _, s := range w.m.Splits {
 		if err := SyncFolder(filepath.Join(w.dir, s.Name)); err != nil {
 			return err
 		}
 	}
-	w.m.Format, w.m.Files = w.m.format(), w.files
+
+	// The manifest comes last: with it, the dataset is complete.
+	w.m.Format = w.m.format()
+	w.m.Files = w.files
 	version, err := w.m.ContentVersion()
 	if err != nil {
 		return err
@@ -225,16 +238,20 @@ func (w *Writer) Finish(ctx context.Context, threads int, progress func(done, to
 	if err := w.m.check(); err != nil {
 		return err
 	}
+
 	data, err := w.encode()
 	if err != nil {
 		return err
 	}
+
+	// The files' names reach the disk before the manifest does.
 	if err := SyncFolder(w.dir); err != nil {
 		return err
 	}
 	if err := writeSynced(filepath.Join(w.dir, ManifestFile), data); err != nil {
 		return err
 	}
+
 	return SyncFolder(w.dir)
 }
 

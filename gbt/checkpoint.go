@@ -64,6 +64,8 @@ func newRun(d *Data, p Params, opt Options) run {
 	if opt.Shift != 0 {
 		r.params = append(r.params, fmt.Sprintf("[shift: %v]", opt.Shift))
 	}
+
+	// What the features are, and how they are binned.
 	h := sha256.New()
 	for i := range d.Features {
 		f := &d.Features[i]
@@ -71,6 +73,7 @@ func newRun(d *Data, p Params, opt Options) run {
 		hashAll(h, f.Bounds)
 	}
 	h.Sum(r.describe[:0])
+
 	r.target = d.fingerprint()
 	if opt.Valid != nil {
 		r.valid = opt.Valid.fingerprint()
@@ -89,14 +92,18 @@ func (d *Data) fingerprint() (sum [sha256.Size]byte) {
 	if d.Copies > 1 {
 		fmt.Fprintf(h, "%d copies\n", d.Copies)
 	}
+
 	hashAll(h, d.Label)
 	hashAll(h, d.Weight)
 	hashAll(h, d.Subset)
+
+	// Of the rows themselves a sample, spread evenly over the table.
 	f := len(d.Features)
 	for i := range min(sampledRows, d.Rows) {
 		r := i * (d.Rows / min(sampledRows, d.Rows))
 		h.Write(d.RowMajor[r*f : (r+1)*f])
 	}
+
 	h.Sum(sum[:0])
 	return sum
 }
@@ -121,6 +128,7 @@ func (r *run) same(here *run) error {
 			return differ("its parameters say %s, this one's %s", r.params[i], line)
 		}
 	}
+
 	switch {
 	case r.identity != here.identity:
 		return differ("it is of %q, this one of %q", r.identity, here.identity)
@@ -144,9 +152,17 @@ func (b *booster) checkpoint() *Checkpoint {
 
 // resume puts a fresh booster where c, which is of the same run, was taken.
 func (b *booster) resume(ctx context.Context, c *Checkpoint) error {
-	b.bias, b.trees, b.round, b.barren = c.bias, slices.Clone(c.trees), c.round, c.barren
-	b.best, b.bestIn, b.bestAt = c.best, c.bestIn, c.bestAt
-	b.before, b.resumed = c.elapsed, len(c.trees)
+	b.bias = c.bias
+	b.trees = slices.Clone(c.trees)
+	b.round = c.round
+	b.barren = c.barren
+	b.best = c.best
+	b.bestIn = c.bestIn
+	b.bestAt = c.bestAt
+	b.before = c.elapsed
+	b.resumed = len(c.trees)
+
+	// A checkpoint holds trees and no scores: add these up again.
 	if err := replay(ctx, b.trees, b.data, b.score, b.bias, b.walks); err != nil {
 		return err
 	}
@@ -155,6 +171,7 @@ func (b *booster) resume(ctx context.Context, c *Checkpoint) error {
 			return err
 		}
 	}
+
 	b.decide()
 	return nil
 }

@@ -52,7 +52,9 @@ func (e *CheckpointError) Error() string {
 func (c *Checkpoint) AppendBinary(out []byte) ([]byte, error) {
 	start := len(out)
 	w := checkpointWriter{append(out, checkpointMagic...)}
+	// Room for the body's length, which is known only at the end.
 	w.u64(0)
+
 	w.run(&c.run)
 	w.f64(c.bias)
 	for _, n := range []int{c.round, c.barren, c.best, c.bestIn} {
@@ -64,10 +66,13 @@ func (c *Checkpoint) AppendBinary(out []byte) ([]byte, error) {
 	for _, t := range c.trees {
 		w.tree(t)
 	}
+
 	body := len(w.out) - start - headBytes
 	if body > MaxCheckpointBytes-headBytes-sha256.Size {
 		return out, fmt.Errorf("a checkpoint of %d bytes is more than %d", body, MaxCheckpointBytes)
 	}
+
+	// Now that the body is complete: its length, then the checksum of all before it.
 	bin.LittleEndian.PutUint64(w.out[start+len(checkpointMagic):], uint64(body))
 	sum := sha256.Sum256(w.out[start:])
 	return append(w.out, sum[:]...), nil
@@ -91,9 +96,11 @@ func (w *checkpointWriter) run(r *run) {
 	for _, line := range r.params {
 		w.text(line)
 	}
+
 	w.u64(uint64(r.features))
 	w.u64(uint64(r.rows))
 	w.u64(uint64(r.used))
+
 	for _, sum := range [][sha256.Size]byte{r.describe, r.target, r.valid} {
 		w.out = append(w.out, sum[:]...)
 	}
@@ -106,6 +113,7 @@ func (w *checkpointWriter) run(r *run) {
 func (w *checkpointWriter) tree(t *Tree) {
 	w.f64(t.Shrinkage)
 	w.u32(len(t.LeafValue))
+
 	for i := range t.Feature {
 		w.u32(t.Feature[i])
 		w.f64(t.Threshold[i])
@@ -120,11 +128,13 @@ func (w *checkpointWriter) tree(t *Tree) {
 			w.u64(word)
 		}
 	}
+
 	for i := range t.LeafValue {
 		w.f64(t.LeafValue[i])
 		w.f64(t.LeafWeight[i])
 		w.u32(t.LeafCount[i])
 	}
+
 	w.u32(len(t.CatBoundaries))
 	for _, b := range t.CatBoundaries {
 		w.u32(b)
@@ -139,6 +149,7 @@ func (w *checkpointWriter) tree(t *Tree) {
 // checkpoint that it accepts stays within its trees and ends.
 func ReadCheckpoint(data []byte) (*Checkpoint, error) {
 	r := &checkpointReader{data: data}
+
 	switch body := len(data) - headBytes - sha256.Size; {
 	case len(data) > MaxCheckpointBytes:
 		r.failf("%d bytes; %d at most", len(data), MaxCheckpointBytes)
@@ -151,8 +162,11 @@ func ReadCheckpoint(data []byte) (*Checkpoint, error) {
 		r.at = headBytes + body
 		r.failf("the bytes before do not have this checksum")
 	default:
-		r.data, r.at = data[:headBytes+body], headBytes
+		r.data = data[:headBytes+body]
+		r.at = headBytes
 	}
+
+	// A reader that has failed gives zeros from here on, and keeps its first error.
 	c := r.checkpoint()
 	if r.err == nil && r.at != len(r.data) {
 		r.failf("%d bytes too many", len(r.data)-r.at)
@@ -234,6 +248,7 @@ const (
 
 func (r *checkpointReader) run() (x run) {
 	x.identity = r.text()
+
 	lines := r.count(4)
 	if lines > maxLines {
 		r.failf("%d lines of parameters", lines)
@@ -242,12 +257,15 @@ func (r *checkpointReader) run() (x run) {
 	for range lines {
 		x.params = append(x.params, r.text())
 	}
+
 	x.features = r.atMost(r.u64(), math.MaxInt32)
 	x.rows = r.atMost(r.u64(), math.MaxUint32)
 	x.used = r.atMost(r.u64(), x.rows)
+
 	for _, sum := range []*[sha256.Size]byte{&x.describe, &x.target, &x.valid} {
 		copy(sum[:], r.take(len(sum)))
 	}
+
 	x.validMaximizes = r.atMost(uint64(r.u8()), 1) == 1
 	return x
 }
@@ -261,6 +279,7 @@ func (r *checkpointReader) checkpoint() *Checkpoint {
 	c.bestIn = r.atMost(uint64(r.u32()), c.round)
 	c.bestAt = r.f64()
 	c.elapsed = time.Duration(r.atMost(r.u64(), maxElapsed))
+
 	n := r.count(treeBytes)
 	if n > c.round || n < c.best {
 		r.failf("%d trees after %d rounds, the best score at tree %d", n, c.round, c.best)
@@ -279,6 +298,7 @@ const (
 
 func (r *checkpointReader) tree(features int) *Tree {
 	t := &Tree{Shrinkage: r.finite()}
+
 	leaves := r.count(leafBytes)
 	if leaves < 2 || leaves > mostLeaves {
 		r.failf("a tree of %d leaves", leaves)
@@ -288,12 +308,14 @@ func (r *checkpointReader) tree(features int) *Tree {
 		r.failf("a tree of %d leaves, with %d bytes left", leaves, len(r.data)-r.at)
 		return t
 	}
+
 	r.nodes(t, leaves-1)
 	for range leaves {
 		t.LeafValue = append(t.LeafValue, r.finite())
 		t.LeafWeight = append(t.LeafWeight, r.f64())
 		t.LeafCount = append(t.LeafCount, r.u32())
 	}
+
 	for range r.count(4) {
 		t.CatBoundaries = append(t.CatBoundaries, r.u32())
 	}
@@ -319,6 +341,7 @@ func (r *checkpointReader) nodes(t *Tree, n int) {
 		t.InternalValue = append(t.InternalValue, r.f64())
 		t.InternalWeight = append(t.InternalWeight, r.f64())
 		t.InternalCount = append(t.InternalCount, r.u32())
+
 		var left binSet
 		for i := range left {
 			left[i] = r.u64()

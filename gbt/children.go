@@ -15,15 +15,19 @@ func (g *grower) prepare(i int) {
 		g.prepareTogether(&g.leaves[i], splits > 1)
 		return
 	}
+
 	for _, i := range next { // memory is handed out by one
 		g.leaves[i].children = g.newChildren()
 		g.leaves[i].children.room = histogram{packed: g.count.takePacked()}
 	}
+
 	g.crew.parallel(len(next), 1, func(worker, lo, hi int) {
 		for _, i := range next[lo:hi] {
 			g.prepareAlone(&g.leaves[i], worker)
 		}
 	})
+
+	// What will not be split any further needs no histogram.
 	for _, i := range next {
 		c := g.leaves[i].children
 		g.freeUseless(&c.left)
@@ -63,12 +67,16 @@ func (g *grower) ahead(i, splits int) []int {
 	if g.crew.size == 1 || !g.isSmall(&g.leaves[i]) || g.p.FeatureFractionByNode < 1 || g.p.ExtraTrees {
 		return g.next
 	}
+
+	// Leaves that are prepared but not yet split take up a part of the allowance.
 	known := 0
 	for j := range g.leaves {
 		if g.leaves[j].children != nil {
 			known++
 		}
 	}
+
+	// The next ones by gain, as long as they are likely to be split at all.
 	for len(g.next) < min((splits+1)/2, leavesEach*g.crew.size-known) {
 		best, gain := -1, g.enough/g.score.gainUnit()
 		for j := range g.leaves {
@@ -77,6 +85,7 @@ func (g *grower) ahead(i, splits int) []int {
 				best, gain = j, l.best.gain
 			}
 		}
+
 		if best < 0 {
 			break
 		}
@@ -90,12 +99,14 @@ func (g *grower) ahead(i, splits int) []int {
 func (g *grower) prepareTogether(l *leaf, search bool) {
 	l.children = g.newChildren()
 	small, large := g.shareRows(l, divide(g.crew, l.rows, l.spare, g.data.Columns[l.best.feature], &l.best.left))
+
 	parent := l.hist
 	l.hist = histogram{}
 	if !search || !g.splittable(small) && !g.splittable(large) {
 		g.count.free(parent)
 		return
 	}
+
 	m := g.count.count(small.rows, parent, len(large.rows))
 	small.hist, large.hist = m.child, m.sibling
 	g.findSplits(m, small, large)
@@ -105,11 +116,14 @@ func (g *grower) prepareTogether(l *leaf, search bool) {
 // prepareAlone is the same work of one goroutine on a small leaf.
 func (g *grower) prepareAlone(l *leaf, worker int) {
 	small, large := g.shareRows(l, partition(l.rows, l.spare, g.data.Columns[l.best.feature], &l.best.left))
-	small.hist, large.hist = l.children.room, l.hist
+	small.hist = l.children.room
+	large.hist = l.hist
 	l.hist = histogram{}
+
 	if !g.splittable(small) && !g.splittable(large) {
 		return
 	}
+
 	m := g.count.countAlone(worker, small.rows, small.hist, large.hist)
 	searches := g.searches(worker, small, large)
 	g.rateFeatures(&m, searches, worker, 0, len(g.features))
@@ -119,9 +133,12 @@ func (g *grower) prepareAlone(l *leaf, worker int) {
 // shareRows makes the children of a leaf whose rows have been divided, n of which go left. The left rows lie at the front of one
 // piece and the right ones at the front of the other; what is left of each is as long as the other's rows.
 func (g *grower) shareRows(l *leaf, n int) (small, large *leaf) {
-	c, rows, spare := &l.best, l.rows, l.spare
+	c := &l.best
+	rows := l.rows
+	spare := l.spare
 	next := len(g.tree.Feature) // the parent's number, if it is split at once; if not, split gives it, and no draw depends on it
 	there := len(rows) - n
+
 	left := leaf{depth: l.depth + 1, sums: c.sums, l2: c.l2, parent: next, isLeft: true, rows: rows[:n], spare: spare[there:]}
 	right := leaf{depth: l.depth + 1, sums: l.sums.minus(c.sums), l2: c.l2, parent: next, rows: spare[:there], spare: rows[n:]}
 	if !g.score.plain {
@@ -131,7 +148,9 @@ func (g *grower) shareRows(l *leaf, n int) (small, large *leaf) {
 		left.groups = meeting(g.together, l.groups, c.feature)
 		right.groups = left.groups
 	}
-	l.children.left, l.children.right = left, right
+
+	l.children.left = left
+	l.children.right = right
 	if n > there {
 		return &l.children.right, &l.children.left
 	}
@@ -144,15 +163,20 @@ func (g *grower) disown(l *leaf) {
 	if l.children == nil {
 		return
 	}
+
 	left, right := l.children.left.rows, l.children.right.rows
+	// Both are ascending, and the left one lies where the whole goes: merge from the end.
 	for len(right) > 0 {
 		at := len(left) + len(right) - 1
 		if n := len(left); n > 0 && left[n-1] > right[len(right)-1] {
-			l.rows[at], left = left[n-1], left[:n-1]
+			l.rows[at] = left[n-1]
+			left = left[:n-1]
 		} else {
-			l.rows[at], right = right[len(right)-1], right[:len(right)-1]
+			l.rows[at] = right[len(right)-1]
+			right = right[:len(right)-1]
 		}
 	}
+
 	g.count.free(l.children.left.hist)
 	g.count.free(l.children.right.hist)
 	g.nursery = append(g.nursery, l.children)
@@ -239,12 +263,15 @@ func (g *grower) search(l *leaf, best []candidate) search {
 	if l.isLeft {
 		node--
 	}
+
 	may := g.features
 	if g.together != nil {
 		may = allowed(g.together, l.groups, may)
 	}
+
 	clear(best)
 	s := search{leaf: l, task: g.score.leafTask(l), features: nodeFeatures(g.p, g.number, node, len(g.features), may), best: best}
+
 	if g.p.ExtraTrees {
 		s.task.draw = key(newKey(g.p.Seed, forThresholds, g.number).at(uint64(node)))
 	}
@@ -271,7 +298,10 @@ func (s *search) end() {
 const minFeatures = 4
 
 func (g *grower) rate(f int, s *search, worker int) {
-	feature, from, best := &g.data.Features[f], g.count.offset[f], &s.best[worker]
+	feature := &g.data.Features[f]
+	from := g.count.offset[f]
+	best := &s.best[worker]
+
 	if feature.Categorical {
 		g.score.categorical(s.leaf.hist, from, feature.Bins, g.usable[f], &s.task, f, best, g.cats[worker])
 		return

@@ -5,6 +5,7 @@ package gbt
 func (g *grower) coarsen() {
 	g.groups = make([][]uint8, len(g.data.Features))
 	g.usable = make([]int, len(g.data.Features))
+
 	g.crew.parallel(len(g.data.Features), 1, func(_, lo, hi int) {
 		for f := lo; f < hi; f++ {
 			feature := &g.data.Features[f]
@@ -16,6 +17,8 @@ func (g *grower) coarsen() {
 				g.usable[f] = g.p.MaxBin - 1
 				continue
 			}
+
+			// The missing bin stays as it is; the bins of values share what is left.
 			allowed := g.p.MaxBin - (feature.Bins - feature.valueBins())
 			g.groups[f] = evenGroups(g.countBins(f), max(allowed, 1))
 		}
@@ -45,6 +48,7 @@ func evenGroups(counts []int, groups int) []uint8 {
 	for _, c := range counts {
 		left += c
 	}
+
 	out := make([]uint8, len(counts))
 	group, inGroup := 0, 0
 	for b, c := range counts {
@@ -53,6 +57,7 @@ func evenGroups(counts []int, groups int) []uint8 {
 			left -= inGroup
 			group, inGroup = group+1, 0
 		}
+
 		out[b] = uint8(group)
 		inGroup += c
 	}

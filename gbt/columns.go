@@ -30,9 +30,11 @@ func parseColumns(text string) (ColumnList, error) {
 	if len(text) > maxColumnList {
 		return "", fmt.Errorf("%d bytes of column names; at most %d", len(text), maxColumnList)
 	}
+
 	if names, ok := strings.CutPrefix(strings.TrimSpace(text), byName); ok {
 		return parseNames(names)
 	}
+
 	var numbers []int
 	for _, word := range words(text) {
 		n, err := strconv.ParseUint(word, 10, 31)
@@ -41,6 +43,7 @@ func parseColumns(text string) (ColumnList, error) {
 		}
 		numbers = append(numbers, int(n))
 	}
+
 	slices.Sort(numbers)
 	return numbered(slices.Compact(numbers)), nil
 }
@@ -95,6 +98,7 @@ func (l ColumnList) numbers(columns []string) ([]int, error) {
 	if isNames {
 		find = nameFinder(columns)
 	}
+
 	var out []int
 	for _, word := range words(list) {
 		if isNames && isPattern(word) && !slices.Contains(columns, word) {
@@ -105,12 +109,14 @@ func (l ColumnList) numbers(columns []string) ([]int, error) {
 			out = append(out, matches...)
 			continue
 		}
+
 		n, err := find(word)
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, n)
 	}
+
 	slices.Sort(out)
 	return slices.Compact(out), nil
 }
@@ -134,6 +140,7 @@ func nameFinder(columns []string) func(string) (int, error) {
 		}
 		at[name] = i
 	}
+
 	return func(name string) (int, error) {
 		n, found := at[name]
 		switch {
@@ -156,6 +163,7 @@ const statisticMarks = ":+"
 // matching are the numbers of the columns whose names match a pattern. Names are no paths: a slash is a letter like others.
 func matching(pattern string, columns []string) ([]int, error) {
 	plain := strings.NewReplacer("/", "\x00").Replace
+
 	var out []int
 	for i, name := range columns {
 		ok, err := path.Match(plain(pattern), plain(name))
@@ -166,6 +174,7 @@ func matching(pattern string, columns []string) ([]int, error) {
 			out = append(out, i)
 		}
 	}
+
 	if len(out) == 0 && !strings.ContainsAny(pattern, statisticMarks) {
 		return nil, fmt.Errorf("no column matches %.60q", pattern)
 	}
@@ -210,21 +219,27 @@ func (l ColumnList) forColumns(columns []string) (ColumnList, error) {
 	if l == "" {
 		return "", nil
 	}
+
 	numbers, err := l.numbers(columns)
 	if err != nil {
 		return l, err
 	}
+
 	if len(numbers) == len(columns) {
 		return l, fmt.Errorf("all %d columns are ignored; leave at least one", len(columns))
 	}
+
 	if list, isNames := strings.CutPrefix(string(l), byName); isNames && slices.ContainsFunc(words(list), isPattern) {
 		return l, nil // a person reads two words better than the fifty columns that they mean
 	}
-	names, ok := make([]string, len(numbers)), true
+
+	names := make([]string, len(numbers))
+	ok := true
 	for i, n := range numbers {
 		names[i] = columns[n]
 		ok = ok && writable(columns[n])
 	}
+
 	slices.Sort(names)
 	out := named(names)
 	if _, err := out.numbers(columns); err != nil || !ok { // an error is a name that two columns have

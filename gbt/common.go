@@ -14,18 +14,22 @@ func findCommons(d *Data) commons {
 	n := len(d.Features)
 	c := commons{bin: make([]byte, (n+63)&^63), share: make([]float64, n)}
 	rows := min(d.Rows, commonSample)
+
 	for f := range n {
 		var counts [MaxBins]int
 		for i := range rows {
 			counts[d.Columns[f][i*(d.Rows/rows)]]++
 		}
+
 		best := 0
 		for b := range d.Features[f].Bins {
 			if counts[b] > counts[best] {
 				best = b
 			}
 		}
-		c.bin[f], c.share[f] = byte(best), float64(counts[best])/float64(rows)
+
+		c.bin[f] = byte(best)
+		c.share[f] = float64(counts[best]) / float64(rows)
 	}
 	return c
 }
@@ -33,22 +37,30 @@ func findCommons(d *Data) commons {
 // chooseWay estimates what counting a row costs, in additions to a bin. The constants come from timing whole trainings of
 // 28 and of 400 features with one way or another; they matter for speed only.
 func chooseWay(d *Data, c *commons, alike float64, features []int) way {
-	width, chosen := float64(len(d.Features)), float64(len(features))
+	width := float64(len(d.Features))
+	chosen := float64(len(features))
+
+	// What whole rows cost, less where many of them repeat the row before.
 	whole, cost := wholeRows, width
 	if merged := (1-alike)*width + repeatCost; merged < cost {
 		whole, cost = runs, merged
 	}
+
+	// Without vector instructions, picking bytes has to save a third of them.
 	if !canPickBytes() {
 		if 3*chosen >= 2*width {
 			return whole
 		}
 		return someBytes
 	}
+
 	vectors := float64((len(d.Features) + 63) / 64)
 	best := whole
 	if some := chosen + 10*vectors + 2; some < cost {
 		best, cost = someBytes, some
 	}
+
+	// Rows outside a feature's most frequent bin are all that is counted one by one.
 	rest := 0.0
 	for _, f := range features {
 		rest += 1 - c.share[f]
@@ -56,5 +68,6 @@ func chooseWay(d *Data, c *commons, alike float64, features []int) way {
 	if 2*rest+14*vectors+16 < cost {
 		best = uncommon
 	}
+
 	return best
 }

@@ -34,7 +34,8 @@ type crew struct {
 // for two. Whoever made it closes it.
 func newCrew(size int) *crew {
 	c := &crew{size: max(size, 1)}
-	c.begun.changed.L, c.done.changed.L = &c.begun.mu, &c.done.mu
+	c.begun.changed.L = &c.begun.mu
+	c.done.changed.L = &c.done.mu
 	c.panics = make([]any, c.size)
 	return c
 }
@@ -52,16 +53,23 @@ func (c *crew) parallel(n, atLeast int, f func(worker, lo, hi int)) {
 		f(0, 0, n)
 		return
 	}
+
 	c.once.Do(func() {
 		for w := 1; w < c.size; w++ {
 			go c.work(w)
 		}
 	})
-	c.f, c.n, c.ranges = f, n, min(c.size*rangesEach, n/max(atLeast, 1))
+
+	// Publish the work, then wake the workers.
+	c.f = f
+	c.n = n
+	c.ranges = min(c.size*rangesEach, n/max(atLeast, 1))
 	c.pieces++
 	c.total += uint32(c.ranges)
 	c.left.Store(uint64(c.pieces)<<32 | uint64(c.ranges))
 	c.begun.add()
+
+	// This goroutine works, too, and only then waits for the others.
 	c.take(0, c.pieces)
 	c.done.reach(c.total)
 	c.raise()
@@ -159,6 +167,8 @@ func (t *tally) reach(n uint32) {
 			pause()
 		}
 	}
+
+	// It takes longer: sleep until add wakes everyone.
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.asleep.Add(1)

@@ -75,6 +75,7 @@ func (d *Data) check(labelled bool) error {
 	if len(d.RowMajor) != n*f {
 		return fmt.Errorf("%w: %d bytes in rows, expected %d x %d", ErrData, len(d.RowMajor), n, f)
 	}
+
 	for i := range d.Features {
 		if len(d.Columns[i]) != n {
 			return fmt.Errorf("%w: column %d has %d rows, expected %d", ErrData, i, len(d.Columns[i]), n)
@@ -83,17 +84,20 @@ func (d *Data) check(labelled bool) error {
 			return fmt.Errorf("%w: feature %d (%s): %w", ErrData, i, d.Features[i].Name, err)
 		}
 	}
+
 	for i, r := range d.Subset {
 		if int(r) >= n || i > 0 && r <= d.Subset[i-1] {
 			return fmt.Errorf("%w: subset is not ascending rows below %d at position %d", ErrData, n, i)
 		}
 	}
+
 	if d.Copies < 0 || d.Copies > n {
 		return fmt.Errorf("%w: %d copies in %d rows", ErrData, d.Copies, n)
 	}
 	if d.Used() == 0 {
 		return fmt.Errorf("%w: no row to use", ErrData)
 	}
+
 	if labelled {
 		return d.checkTarget()
 	}
@@ -104,11 +108,13 @@ func (d *Data) checkTarget() error {
 	if len(d.Label) != d.Rows || d.Weight != nil && len(d.Weight) != d.Rows {
 		return fmt.Errorf("%w: %d labels and %d weights for %d rows", ErrData, len(d.Label), len(d.Weight), d.Rows)
 	}
+
 	for r, y := range d.Label {
 		if y-y != 0 { // NaN or infinite
 			return fmt.Errorf("%w: label %v in row %d", ErrData, y, r)
 		}
 	}
+
 	for r, w := range d.Weight {
 		if !(w >= 0) || w-w != 0 {
 			return fmt.Errorf("%w: weight %v in row %d", ErrData, w, r)
@@ -124,13 +130,16 @@ func (f *Feature) check() error {
 	if f.Categorical {
 		return nil
 	}
+
 	if f.Missing >= 0 && f.Missing != f.Bins-1 {
 		return fmt.Errorf("missing bin %d of %d is not the last", f.Missing, f.Bins)
 	}
+
 	// A column of nothing but missing values has a missing bin and no bound.
 	if len(f.Bounds) != max(f.valueBins()-1, 0) {
 		return fmt.Errorf("%d bounds for %d bins of values", len(f.Bounds), f.valueBins())
 	}
+
 	for i, b := range f.Bounds {
 		if math.IsNaN(b) || math.IsInf(b, 0) || i > 0 && b <= f.Bounds[i-1] {
 			return fmt.Errorf("bound %d is %v", i, b)

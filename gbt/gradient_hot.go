@@ -15,9 +15,11 @@ func fillBinaryGo(gh []uint32, score []float64, label, weight []float32, class [
 		if weight != nil {
 			w *= float64(weight[r])
 		}
+
 		p := sigmoid(score[r])
 		g := float64((p-y)*w) * gInv
 		h := float64(float64(p*(1-p))*w) * hInv
+
 		u := k.at(uint64(r))
 		gh[r] = uint32(roundRandomly(g, u))<<16 | uint32(roundRandomly(h, u>>32))&0xffff
 	}
@@ -26,6 +28,7 @@ func fillBinaryGo(gh []uint32, score []float64, label, weight []float32, class [
 // fillRegression is squared error: g = score - y, h = 1.
 func fillRegression(gh []uint32, score []float64, label, weight []float32, pack packing, lo, hi int, k key) {
 	gInv, hInv := 1/pack.g1, 1/pack.h1
+
 	if pack.shift == constant {
 		for r := lo; r < hi; r++ {
 			g := (score[r] - float64(label[r])) * gInv
@@ -33,6 +36,7 @@ func fillRegression(gh []uint32, score []float64, label, weight []float32, pack 
 		}
 		return
 	}
+
 	for r := lo; r < hi; r++ {
 		w := float64(weight[r])
 		g := float64((score[r]-float64(label[r]))*w) * gInv

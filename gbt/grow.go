@@ -68,17 +68,22 @@ func newGrower(p *Params, d *Data, crew *crew) *grower {
 	g := &grower{p: p, data: d, crew: crew, count: newCounter(d, crew)}
 	g.order = make([]uint32, d.Used())
 	g.spare = make([]uint32, len(g.order))
+
 	g.scans = make([]scan, crew.size)
 	g.rooms = make([]searchRoom, crew.size)
 	for i := range g.rooms {
 		g.rooms[i] = newSearchRoom(crew.size)
 	}
+
 	g.cats = make([][]category, crew.size)
 	for i := range g.cats {
 		g.cats[i] = make([]category, 0, MaxBins)
 	}
+
 	g.varied = eligible(p, d.Features)
-	g.directions, g.together = p.MonotoneConstraints.among(d.Features), p.InteractionConstraints.among(d.Features)
+	g.directions = p.MonotoneConstraints.among(d.Features)
+	g.together = p.InteractionConstraints.among(d.Features)
+
 	g.coarsen()
 	return g
 }
@@ -89,17 +94,24 @@ func (g *grower) grow(ctx context.Context, tree, bag int, gh []uint32, pack pack
 	if len(g.varied) == 0 {
 		return nil, nil
 	}
-	g.number, g.tree, g.score = tree, g.newTree(), newScorer(g.p, pack, g.directions)
+
+	g.number = tree
+	g.tree = g.newTree()
+	g.score = newScorer(g.p, pack, g.directions)
 	g.features = treeFeatures(g.p, tree, g.varied)
 	g.count.begin(g.features, gh, pack)
 	if err := g.plant(bag); err != nil {
 		return nil, err
 	}
+
 	g.lookAhead(g.order[:bag], gh)
+
+	// Leaf-wise growth: always the leaf with the most to gain.
 	for len(g.leaves) < g.p.NumLeaves {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
+
 		i := g.mostGain()
 		if i < 0 {
 			break
@@ -109,10 +121,12 @@ func (g *grower) grow(ctx context.Context, tree, bag int, gh []uint32, pack pack
 		}
 		g.split(i)
 	}
+
 	if len(g.leaves) == 1 {
 		g.count.free(g.leaves[0].hist)
 		return nil, nil
 	}
+
 	g.finish()
 	g.enough = slices.Min(g.tree.Gain[min(1, len(g.tree.Gain)-1):]) // a root that was chosen looking ahead takes little by itself
 	return g.tree, nil
@@ -142,15 +156,20 @@ func (g *grower) plant(bag int) error {
 		}
 	})
 	g.count.release(m)
+
 	root := leaf{rows: g.order[:bag], spare: g.spare[:bag], parent: -1, l2: g.score.l2, hist: m.child}
 	if f := g.count.stray(); f >= 0 {
 		return fmt.Errorf("%w: feature %q has rows with a bin beyond its %d", ErrData, g.data.Features[f].Name, g.data.Features[f].Bins)
 	}
 	root.sums = g.count.total(root.hist)
-	root.out, root.low, root.high = g.score.output(root.sums, root.l2), -inf, inf
+	root.out = g.score.output(root.sums, root.l2)
+	root.low, root.high = -inf, inf
+
+	// At the root, every group of interacting features is still possible.
 	for i := range g.together {
 		root.groups = append(root.groups, i)
 	}
+
 	g.leaves = append(g.leaves[:0], root)
 	g.findSplits(nil, &g.leaves[0])
 	return nil
@@ -183,6 +202,8 @@ func (g *grower) split(i int) {
 func (g *grower) addNode(i int, l *leaf) int {
 	t, c := g.tree, &l.best
 	node := len(t.Feature)
+
+	// The parent pointed at this leaf until now.
 	if l.parent >= 0 {
 		if l.isLeft {
 			t.Left[l.parent] = node
@@ -190,17 +211,22 @@ func (g *grower) addNode(i int, l *leaf) int {
 			t.Right[l.parent] = node
 		}
 	}
+
+	// The split in the model's terms: a set of categories, or a threshold.
 	feature := &g.data.Features[c.feature]
-	threshold, decision := math.MaxFloat64, uint8(missingNaN) // all present values go left
+	threshold := math.MaxFloat64 // all present values go left
+	decision := uint8(missingNaN)
 	switch {
 	case feature.Categorical:
-		threshold, decision = float64(t.addCategories(&c.left)), decisionCategorical|missingNaN
+		threshold = float64(t.addCategories(&c.left))
+		decision = decisionCategorical | missingNaN
 	case c.at < len(feature.Bounds):
 		threshold = feature.Bounds[c.at]
 	}
 	if c.missing {
 		decision |= decisionDefaultLeft
 	}
+
 	t.Feature = append(t.Feature, c.feature)
 	t.Threshold = append(t.Threshold, threshold)
 	t.Decision = append(t.Decision, decision)
@@ -211,6 +237,7 @@ func (g *grower) addNode(i int, l *leaf) int {
 	t.InternalWeight = append(t.InternalWeight, l.sums.h*g.score.pack.h1)
 	t.InternalCount = append(t.InternalCount, len(l.rows))
 	t.left = append(t.left, c.left)
+
 	return node
 }
 
@@ -247,6 +274,7 @@ func (g *grower) scattered() float64 {
 				jumps++
 			}
 		}
+
 		far += float64(len(rows)) * float64(jumps) / float64(max(looks, 1))
 		all += float64(len(rows))
 	}
@@ -258,11 +286,14 @@ func (g *grower) scattered() float64 {
 // after leaf.
 func (g *grower) addLeafValues(score []float64) {
 	span := max(window, 64*len(g.leaves)) // some dozens of rows for each look at a leaf
+
+	// Leaves' rows ascend: walk all of them side by side, so that scores are written in order.
 	g.crew.parallel(len(score), span, func(_, lo, hi int) {
 		at := make([]int, len(g.leaves))
 		for i := range g.leaves {
 			at[i], _ = slices.BinarySearch(g.leaves[i].rows, uint32(lo))
 		}
+
 		for lo < hi {
 			lo = min(lo+span, hi)
 			for i := range g.leaves {

@@ -57,12 +57,14 @@ const (
 func newCounter(d *Data, crew *crew) *counter {
 	c := &counter{data: d, crew: crew, offset: make([]int, len(d.Features)+1), spaces: make([]workspace, crew.size),
 		counted: make([]bool, crew.size)}
+
 	for f := range d.Features {
 		c.offset[f+1] = c.offset[f] + d.Features[f].Bins
 	}
 	for i := range c.spaces {
 		c.spaces[i] = workspace{words: make([]int64, stride*len(d.Features)), block: make([]int64, runRows), run: make([]uint32, runRows), buffers: newBuffers(len(d.Features))}
 	}
+
 	c.commons = findCommons(d)
 	c.repeats, c.alike = findRepeats(d, crew)
 	return c
@@ -133,9 +135,13 @@ func (c *counter) count(rows []uint32, parent histogram, siblings int) *family {
 	if parent.wide != nil && siblings <= blockRows {
 		m.sibling = histogram{packed: c.takePacked()}
 	}
+
 	for i := range c.spaces {
-		c.counted[i], c.spaces[i].total = false, 0
+		c.counted[i] = false
+		c.spaces[i].total = 0
 	}
+
+	// A sum over few rows fits a packed word, which is smaller and faster.
 	if len(rows) <= blockRows {
 		m.child = histogram{packed: c.takePacked()}
 		c.countSmall(rows)
@@ -143,6 +149,8 @@ func (c *counter) count(rows []uint32, parent histogram, siblings int) *family {
 		m.child = histogram{wide: c.takeWide()}
 		c.countLarge(rows, m.child.wide)
 	}
+
+	// What was counted by several workers is added up later, feature by feature.
 	for i, counted := range c.counted {
 		if counted {
 			m.spaces = append(m.spaces, &c.spaces[i])
@@ -171,7 +179,9 @@ func (c *counter) countSmall(rows []uint32) {
 // histogram itself, and its space holds nothing that is still to be added.
 func (c *counter) countLarge(rows []uint32, first []wide) {
 	clear(first) // even if others should do all the work
-	c.spaces[0].sums, c.counted[0] = first, true
+	c.spaces[0].sums = first
+	c.counted[0] = true
+
 	c.crew.parallel(len(rows), grain, func(worker, lo, hi int) {
 		space := &c.spaces[worker]
 		if space.sums == nil {
@@ -181,12 +191,15 @@ func (c *counter) countLarge(rows []uint32, first []wide) {
 			clear(space.sums)
 			c.counted[worker] = true
 		}
+
 		for block := range slices.Chunk(rows[lo:hi], blockRows) {
 			c.countBlock(space, block)
 			c.drainWide(space)
 		}
 	})
-	c.spaces[0].sums, c.counted[0] = nil, false
+
+	c.spaces[0].sums = nil
+	c.counted[0] = false
 }
 
 // countBlock adds rows, at most blockRows of them, to the space's words.
@@ -238,6 +251,7 @@ func (c *counter) drainWide(space *workspace) {
 func (c *counter) gather(m *family, i int) {
 	lo, hi := c.offset[c.features[i]], c.offset[c.features[i]+1]
 	child := m.child.slice(lo, hi)
+
 	if child.packed != nil {
 		c.drainPacked(child.packed, i, m.spaces)
 	} else {
@@ -248,6 +262,7 @@ func (c *counter) gather(m *family, i int) {
 			}
 		}
 	}
+
 	if m.parent.packed != nil || m.parent.wide != nil {
 		c.subtract(m.sibling.slice(lo, hi), m.parent.slice(lo, hi), child)
 	}
@@ -289,6 +304,7 @@ func (c *counter) subtract(sibling, parent, child histogram) {
 			parent.wide[i].h -= s.h
 		}
 	}
+
 	for i := range sibling.packed { // few enough rows for words, unlike the parent's
 		s := parent.wide[i]
 		sibling.packed[i] = s.g<<c.kernel.pack.shift + s.h

@@ -92,6 +92,7 @@ func (k *kernel) addAll(words unsafe.Pointer, rows []uint32, block []int64) {
 			*(*int64)(unsafe.Add(h, 6*strideBytes+uintptr(bins>>48&255)*8)) += w
 			*(*int64)(unsafe.Add(h, 7*strideBytes+uintptr(bins>>56)*8)) += w
 		}
+
 		for at := whole; at < k.width; at++ {
 			bin := *(*byte)(unsafe.Add(p, at))
 			*(*int64)(unsafe.Add(words, at*strideBytes+int(bin)*8)) += w
@@ -115,6 +116,7 @@ func (k *kernel) countRunsGo(space *workspace, r repeats, rows []uint32) {
 func (k *kernel) merge(space *workspace, r repeats, rows []uint32) (n int) {
 	run, block := space.run[:len(rows)], space.block[:len(rows)]
 	n, before, sum := -1, rows[0], int64(0) // no row is the one behind itself
+
 	for _, row := range rows {
 		same := int(r[row>>6] >> (row & 63) & 1)
 		if row != before+1 {
@@ -125,6 +127,7 @@ func (k *kernel) merge(space *workspace, r repeats, rows []uint32) (n int) {
 		n += 1 - same
 		run[n], block[n] = row, sum
 	}
+
 	return n + 1
 }
 
@@ -135,6 +138,7 @@ func (k *kernel) countChosenGo(space *workspace, rows []uint32) {
 		group := rows[:min(len(rows), kernelRows)]
 		rows = rows[len(group):]
 		touched(k.touch(group))
+
 		for i, w := range k.fill(space, group) {
 			p := unsafe.Add(k.table, int(group[i])*k.width)
 			for at, f := range k.features {

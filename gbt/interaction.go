@@ -26,11 +26,14 @@ func parseGroups(value any) (FeatureGroups, error) {
 	if len(text) > maxColumnList {
 		return "", fmt.Errorf("%d bytes of groups; at most %d", len(text), maxColumnList)
 	}
+
 	list, byNames := strings.CutPrefix(strings.TrimSpace(text), byName)
 	groups, err := bracketed(list)
 	if err != nil {
 		return "", err
 	}
+
+	// Numbers get one spelling; names must be such that they can be read back.
 	for _, group := range groups {
 		for i, word := range group {
 			if byNames {
@@ -46,17 +49,20 @@ func parseGroups(value any) (FeatureGroups, error) {
 			group[i] = strconv.FormatUint(n, 10)
 		}
 	}
+
 	return joinedGroups(groups, byNames), nil
 }
 
 // groupsText is a list of lists of numbers, or of lists of names, as text.
 func groupsText(list []any) (string, bool) {
-	groups, names, numbers := make([]string, len(list)), 0, 0
+	groups := make([]string, len(list))
+	names, numbers := 0, 0
 	for i, item := range list {
 		members, ok := item.([]any)
 		if !ok {
 			return "", false
 		}
+
 		var group []string
 		for _, m := range members {
 			switch m := m.(type) {
@@ -72,17 +78,22 @@ func groupsText(list []any) (string, bool) {
 			}
 			group = append(group, fmt.Sprint(m))
 		}
+
 		groups[i] = "[" + strings.Join(group, ",") + "]"
 	}
+
 	text := strings.Join(groups, ",")
 	if names > 0 {
 		text = byName + text
 	}
+
+	// Either all are names or all are numbers.
 	return text, names == 0 || numbers == 0
 }
 
 // bracketed takes "[a,b],[c]" apart, which may stand in brackets of its own.
 func bracketed(text string) ([][]string, error) {
+	// The whole list may have brackets of its own, as JSON writes it.
 	text = strings.TrimSpace(text)
 	if inner, ok := strings.CutPrefix(text, "["); ok && strings.HasSuffix(text, "]") {
 		inner = strings.TrimSpace(strings.TrimSuffix(inner, "]"))
@@ -93,6 +104,7 @@ func bracketed(text string) ([][]string, error) {
 			text = inner
 		}
 	}
+
 	var groups [][]string
 	for rest := text; rest != ""; {
 		inner, ok := strings.CutPrefix(rest, "[")
@@ -103,6 +115,7 @@ func bracketed(text string) ([][]string, error) {
 		if group := words(inner[:end]); len(group) > 0 {
 			groups = append(groups, group)
 		}
+
 		rest = strings.TrimSpace(inner[end+1:])
 		if rest == "" {
 			break
@@ -115,6 +128,7 @@ func bracketed(text string) ([][]string, error) {
 			return nil, fmt.Errorf("expected a group behind the last comma of %.60q", text)
 		}
 	}
+
 	return groups, nil
 }
 
@@ -129,12 +143,15 @@ func joinedGroups(groups [][]string, byNames bool) FeatureGroups {
 		}
 		return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) // numbers without leading zeros
 	}
+
+	// One spelling for one meaning: members and groups in order, none of them twice.
 	for i := range groups {
 		slices.SortFunc(groups[i], order)
 		groups[i] = slices.Compact(groups[i])
 	}
 	slices.SortFunc(groups, func(a, b []string) int { return slices.CompareFunc(a, b, order) })
 	groups = slices.CompactFunc(groups, slices.Equal)
+
 	text := make([]string, len(groups))
 	for i, group := range groups {
 		text[i] = "[" + strings.Join(group, ",") + "]"
@@ -142,6 +159,7 @@ func joinedGroups(groups [][]string, byNames bool) FeatureGroups {
 	if byNames && len(text) > 0 {
 		text[0] = byName + text[0]
 	}
+
 	return FeatureGroups(strings.Join(text, ","))
 }
 
@@ -150,15 +168,18 @@ func (l FeatureGroups) numbers(columns []string) ([][]int, error) {
 	if l == "" {
 		return nil, nil
 	}
+
 	list, byNames := strings.CutPrefix(string(l), byName)
 	find := numberFinder(columns)
 	if byNames {
 		find = nameFinder(columns)
 	}
+
 	groups, err := bracketed(list)
 	if err != nil {
 		return nil, err
 	}
+
 	out := make([][]int, len(groups))
 	for i, group := range groups {
 		for _, word := range group {
@@ -171,6 +192,7 @@ func (l FeatureGroups) numbers(columns []string) ([][]int, error) {
 		slices.Sort(out[i])
 		out[i] = slices.Compact(out[i])
 	}
+
 	return out, nil
 }
 
@@ -180,19 +202,25 @@ func (l FeatureGroups) forColumns(columns []string) (FeatureGroups, error) {
 	if err != nil || groups == nil {
 		return "", err
 	}
-	byNames, ok := make([][]string, len(groups)), true
+
+	byNames := make([][]string, len(groups))
+	ok := true
+
 	for i, group := range groups {
 		for _, n := range group {
 			byNames[i] = append(byNames[i], columns[n])
 			ok = ok && groupable(columns[n])
 		}
 	}
+
+	// Names, unless one of them cannot be written or belongs to two columns.
 	if ok {
 		out := joinedGroups(byNames, true)
 		if _, err := out.numbers(columns); err == nil { // an error is a name that two columns have
 			return out, nil
 		}
 	}
+
 	return numberedGroups(groups), nil
 }
 

@@ -168,6 +168,7 @@ func (k *kernel) countUncommon(space *workspace, rows []uint32) (total int64) {
 			}
 			addIndexes(p, &space.words[from*stride], &space.block[0], n)
 		}
+
 		for _, w := range space.block[:n] {
 			total += w
 		}
@@ -195,10 +196,12 @@ func fillBinary(gh []uint32, score []float64, label, weight []float32, class [2]
 		fillBinaryGo(gh, score, label, weight, class, pack, lo, hi, k)
 		return
 	}
+
 	for hi-lo > pieceRows { // nothing can stop a goroutine within assembly, not even for the garbage collector
 		fillBinary(gh, score, label, weight, class, pack, lo, lo+pieceRows, k)
 		lo += pieceRows
 	}
+
 	n := (hi - lo) &^ 7
 	if n == 0 {
 		fillBinaryGo(gh, score, label, weight, class, pack, lo, hi, k)
@@ -261,6 +264,7 @@ func drawRows(k key, rows, spare []uint32, want int) int {
 			drawRows8(&t, &rows[0], &spare[0], end)
 			d.at, d.in = t.at, t.in
 		}
+
 		// It ended at the end, or at eight rows that depend on each other.
 		d = d.to(min(d.at+8, len(rows)), k, rows, spare)
 	}
@@ -275,9 +279,11 @@ func partition(rows, right []uint32, column []byte, left *binSet) int {
 	for n > 0 && int(rows[n-1]) > min(len(column)-4, 1<<31-1) {
 		n -= 16
 	}
+
 	if n == 0 || !hasVectors() {
 		return partitionGo(rows, right, column, left, 0, 0)
 	}
+
 	right = right[:len(rows)]
 	front := 0
 	for at := 0; at < n; at += pieceRows {
@@ -302,12 +308,15 @@ func (s *scorer) bestWord(words []int64, extra sums, t *leafTask, goal float64) 
 	if !hasVectors() || len(words) == 0 {
 		return s.bestWordGo(words, extra, t, goal)
 	}
+
 	r := ratedTask{shift: int64(s.pack.shift), mask: 1<<s.pack.shift - 1, extraG: extra.g, extraH: extra.h,
 		totalG: t.total.g, totalH: t.total.h, l2: s.l2, minH: t.minH, eight: 8}
 	for i := range r.lanes {
 		r.lanes[i], r.gain[i], r.at[i] = int64(i), goal, -1
 	}
 	rateWords(&words[0], len(words), &r)
+
+	// The best lane; among equals the first bin, as without vectors.
 	gain, at = goal, -1
 	for i, v := range r.gain {
 		if r.at[i] >= 0 && (v > gain || v == gain && int(r.at[i]) < at) {
@@ -356,6 +365,7 @@ func newRoutePlan(t *Tree, columns [][]byte) *routePlan {
 	if !routable(t, columns) {
 		return nil
 	}
+
 	nodes := make([]routeNode, len(t.Feature))
 	mask := func(child int) uint32 {
 		if child < 0 {

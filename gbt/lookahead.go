@@ -66,21 +66,31 @@ func (g *grower) lookAhead(bag, gh []uint32) {
 	if !g.looks() || g.leaves[0].best.gain <= 0 {
 		return
 	}
+
 	l := &g.look
-	l.grow, l.bag, l.gh, l.draw = g, bag, gh, newKey(g.p.Seed, forLookedRows, g.number)
+	l.grow = g
+	l.bag = bag
+	l.gh = gh
+	l.draw = newKey(g.p.Seed, forLookedRows, g.number)
+
 	l.block = min(lookRows/lookBlocks, len(bag)/lookBlocks/3)
 	if l.block*lookBlocks < coarseBins*coarseBins || !l.choose() {
 		return
 	}
+
+	// Find the best pair of splits on a sample of rows.
 	l.take(lookBlocks*l.block, l.places(), l.rowToLook)
 	p := l.search()
 	if !l.beatsRoot(p.gain) {
 		return
 	}
+
+	// Judge the pair on rows that had no say in the choice.
 	l.take(2*lookBlocks*l.block, []int{p.first, p.second}, l.rowToCheck)
 	noise := l.noise()
 	gain := l.gainOf(&p) - float64(3*noise)
 	gain -= float64(2 * math.Sqrt(max(gain, 0)*noise)) // its standard error; not fused, as everywhere
+
 	if gain > evidence*noise && l.beatsRoot(gain) {
 		g.splitRoot(l.features[p.first], &l.coarse[p.first], p.cut)
 	}
@@ -103,12 +113,21 @@ func (l *lookahead) choose() bool {
 			numerical = append(numerical, f)
 		}
 	}
-	n, most := 1, max(len(l.bag)*len(l.grow.features)/lookShare, lookLeast)/(lookBlocks*l.block+ratePair)
+
+	// As many features as the budget for their pairs allows.
+	n := 1
+	most := max(len(l.bag)*len(l.grow.features)/lookShare, lookLeast) / (lookBlocks*l.block + ratePair)
+
 	for n < min(len(numerical), lookFeatures) && n*(n+1)/2 <= most {
 		n++
 	}
-	l.features, l.coarse, l.pairs = l.features[:0], l.coarse[:0], slices.Grow(l.pairs[:0], n*(n-1)/2)
+
+	// Which ones is drawn anew for every tree.
+	l.features = l.features[:0]
+	l.coarse = l.coarse[:0]
+	l.pairs = slices.Grow(l.pairs[:0], n*(n-1)/2)
 	k := newKey(l.grow.p.Seed, forLookedFeatures, l.grow.number)
+
 	for i, at := range k.choose(make([]int, 0, n), len(numerical), n) {
 		l.features = append(l.features, numerical[at])
 		l.coarse = append(l.coarse, l.grow.coarseBins(numerical[at]))
@@ -116,6 +135,7 @@ func (l *lookahead) choose() bool {
 			l.pairs = append(l.pairs, [2]int{j, i})
 		}
 	}
+
 	return len(l.features) >= 2
 }
 
@@ -129,18 +149,23 @@ func (l *lookahead) places() []int {
 
 // coarseBins is the coarse bin of each bin of a feature. Missing values have the last one for themselves.
 func (g *grower) coarseBins(f int) (coarse [MaxBins]uint8) {
-	feature, from, root := &g.data.Features[f], g.count.offset[f], g.leaves[0].hist
+	feature := &g.data.Features[f]
+	from := g.count.offset[f]
+	root := g.leaves[0].hist
+
 	weights := make([]int, feature.valueBins())
 	for b := range weights {
 		_, h := root.at(from+b, g.score.pack)
 		weights[b] = int(h)
 	}
+
 	n := coarseBins
 	if feature.Missing >= 0 {
 		n--
 		coarse[feature.Missing] = lastCoarse
 	}
 	copy(coarse[:], evenGroups(weights, n))
+
 	if group := g.groups[f]; group != nil { // there may be no threshold within
 		for b := 1; b < len(weights); b++ {
 			if group[b] == group[b-1] {
@@ -148,6 +173,7 @@ func (g *grower) coarseBins(f int) (coarse [MaxBins]uint8) {
 			}
 		}
 	}
+
 	return coarse
 }
 
@@ -177,8 +203,10 @@ func (l *lookahead) take(n int, places []int, row func(i int) uint32) {
 	for len(l.codes) < len(l.features) {
 		l.codes = append(l.codes, make([]uint8, checkRows))
 	}
+
 	l.words = l.words[:n]
 	data, pack := l.grow.data, l.grow.score.pack
+
 	l.grow.crew.parallel(n, 512, func(_, lo, hi int) {
 		var rows [takeTogether]uint32
 		for ; lo < hi; lo += takeTogether {
@@ -192,7 +220,10 @@ func (l *lookahead) take(n int, places []int, row func(i int) uint32) {
 			}
 		}
 	})
-	share, root := float64(n)/float64(len(l.bag)), &l.grow.leaves[0]
+
+	// What is compared with sums shrinks with the sample.
+	share := float64(n) / float64(len(l.bag))
+	root := &l.grow.leaves[0]
 	l.score = l.grow.score
 	l.score.l1 *= share
 	l.score.l2 *= share
@@ -212,6 +243,7 @@ func (l *lookahead) search() pairOfSplits {
 		}
 		l.best[worker] = best
 	})
+
 	best := l.best[0]
 	for _, p := range l.best[1:] {
 		best = better(best, p)
@@ -230,17 +262,22 @@ func better(a, b pairOfSplits) pairOfSplits {
 func (l *lookahead) rate(c *cells, p pairOfSplits) pairOfSplits {
 	upTo := c.upTo(l.score.pack)
 	all := &upTo[lastCoarse]
+
 	for cut := range lastCoarse {
 		below, behind := &upTo[cut], all.minus(&upTo[cut])
 		if below[lastCoarse].h < l.minH || behind[lastCoarse].h < l.minH {
 			continue
 		}
+
 		gainBelow, cutBelow := l.bestCut(below)
 		gainBehind, cutBehind := l.bestCut(behind)
 		if gain := gainBelow + gainBehind - l.worth(all[lastCoarse]); gain > p.gain {
-			p.gain, p.cut, p.cuts = gain, cut, [2]int{cutBelow, cutBehind}
+			p.gain = gain
+			p.cut = cut
+			p.cuts = [2]int{cutBelow, cutBehind}
 		}
 	}
+
 	return p
 }
 
@@ -299,12 +336,17 @@ func (l *lookahead) noise() float64 {
 
 // splitRoot makes the split of feature f behind a coarse bin the root's, if it is allowed by itself.
 func (g *grower) splitRoot(f int, coarse *[MaxBins]uint8, cut int) {
-	root, feature, from := &g.leaves[0], &g.data.Features[f], g.count.offset[f]
+	root := &g.leaves[0]
+	feature := &g.data.Features[f]
+	from := g.count.offset[f]
+
 	at := threshold{next: -1}
 	var missing sums
 	if feature.Missing >= 0 {
 		missing = root.hist.sums(from+feature.Missing, g.score.pack)
 	}
+
+	// Bins up to the cut go left; the next one that has rows ends the threshold's gap.
 	for b := range feature.valueBins() {
 		x := root.hist.sums(from+b, g.score.pack)
 		switch {
@@ -315,10 +357,13 @@ func (g *grower) splitRoot(f int, coarse *[MaxBins]uint8, cut int) {
 			at.next = b
 		}
 	}
-	task, right := g.score.leafTask(root), root.sums.minus(at.left)
+
+	task := g.score.leafTask(root)
+	right := root.sums.minus(at.left)
 	if at.left.h < task.minH || right.h < task.minH {
 		return
 	}
+
 	at.gain = g.score.sides(at.left, right, g.score.l2, &task)
 	if at.gain > task.shift {
 		root.best = g.score.splitAt(&at, missing, feature, f, &task)

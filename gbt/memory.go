@@ -16,6 +16,8 @@ func PrivateBytes(p Params, rows, validRows int, features []int, threads int) in
 	for _, b := range features {
 		bins += b
 	}
+
+	// Histograms: one a leaf, wide ones for large leaves, and those of leaves prepared ahead.
 	leaves := int64(min(p.NumLeaves, rows/max(p.MinDataInLeaf, 1)+1))
 	large := min(leaves, int64(rows/blockRows)*2+1)
 	if rows <= blockRows {
@@ -24,11 +26,14 @@ func PrivateBytes(p Params, rows, validRows int, features []int, threads int) in
 	if threads > 1 {
 		leaves += int64(leavesEach * threads)
 	}
+
+	// By row, by bin and by thread.
 	bytes := 20*int64(rows) + int64(rows)/8 + 16*int64(validRows)
 	bytes += int64(bins) * (8*leaves + 16*(large+int64(threads)))
 	bytes += int64(threads) * (int64(len(features))*strideBytes + 256<<10)
 	if p.LookaheadFreq > 0 {
 		bytes += int64(min(len(features), lookFeatures))*checkRows + 128<<10
 	}
+
 	return bytes
 }

@@ -38,10 +38,13 @@ func (m *Model) PredictAll(x []float64, out []float64, threads int) error {
 	if len(x) != f*len(out) {
 		return fmt.Errorf("%w: %d values for %d rows of %d features", ErrData, len(x), len(out), f)
 	}
+
+	// A batch pays only when enough rows share it: a short rest is scored row by row.
 	inBatches := len(out)
 	if rest := len(out) % batchRows; rest < fewRows {
 		inBatches -= rest
 	}
+
 	if inBatches > 0 && m.batching.pays(inBatches) {
 		crew := hired(min(threads, inBatches/(together*batchRows)))
 		defer crew.close()
@@ -49,6 +52,7 @@ func (m *Model) PredictAll(x []float64, out []float64, threads int) error {
 	} else {
 		inBatches = 0
 	}
+
 	for r := inBatches; r < len(out); r++ {
 		out[r] = m.Predict(x[r*f : (r+1)*f])
 	}
@@ -65,18 +69,22 @@ func (m *Model) PredictBinned(d *Data, threads int) ([]float64, error) {
 	if len(d.Features) != m.Features() {
 		return nil, fmt.Errorf("%w: %d features, the model has %d", ErrData, len(d.Features), m.Features())
 	}
+
 	for i, t := range m.Trees {
 		if len(t.left) != len(t.Feature) {
 			return nil, fmt.Errorf("tree %d was read from a file and does not know bins; predict raw values", i)
 		}
 	}
+
 	score := make([]float64, d.Rows)
 	crew := hired(threads)
 	defer crew.close()
 	addScores(context.Background(), m.Trees, d.Columns, d.rows(), score, newWalks(crew))
+
 	if d.Subset == nil {
 		return score, nil
 	}
+
 	out := make([]float64, len(d.Subset))
 	for i, r := range d.Subset {
 		out[i] = score[r]

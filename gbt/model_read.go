@@ -29,6 +29,7 @@ func ReadModel(r io.Reader) (*Model, error) {
 	if len(data) > MaxModelBytes {
 		return nil, &ModelError{1, fmt.Sprintf("more than %d bytes", MaxModelBytes)}
 	}
+
 	p := &modelReader{lines: strings.Split(string(data), "\n")}
 	m, err := p.model()
 	if err != nil {
@@ -51,6 +52,7 @@ func (p *modelReader) block() (map[string]string, error) {
 	for p.at < len(p.lines) && strings.TrimSpace(p.lines[p.at]) == "" {
 		p.at++
 	}
+
 	keys := map[string]string{}
 	for p.at < len(p.lines) {
 		line := strings.TrimSuffix(p.lines[p.at], "\r")
@@ -58,12 +60,14 @@ func (p *modelReader) block() (map[string]string, error) {
 		if line == "" {
 			break
 		}
+
 		key, value, _ := strings.Cut(line, "=")
 		if _, twice := keys[key]; twice {
 			return nil, p.errorf("%q a second time", key)
 		}
 		keys[key] = value
 	}
+
 	return keys, nil
 }
 
@@ -75,6 +79,7 @@ func (p *modelReader) model() (*Model, error) {
 	if _, ok := head["tree"]; !ok {
 		return nil, p.errorf("it does not begin with the line \"tree\"; is it a LightGBM text model?")
 	}
+
 	m := &Model{Objective: head["objective"], FeatureNames: strings.Fields(head["feature_names"]), FeatureInfos: strings.Fields(head["feature_infos"])}
 	if m.Objective != "binary sigmoid:1" && m.Objective != "regression" {
 		return nil, p.errorf("objective %.40q; only \"binary sigmoid:1\" and \"regression\" can be read", m.Objective)
@@ -84,12 +89,14 @@ func (p *modelReader) model() (*Model, error) {
 			return nil, p.errorf("%s models cannot be read", refused)
 		}
 	}
+
 	if head["num_class"] != "1" || head["num_tree_per_iteration"] != "1" {
 		return nil, p.errorf("num_class=%.20s, num_tree_per_iteration=%.20s; only models with one output can be read", head["num_class"], head["num_tree_per_iteration"])
 	}
 	if last, err := strconv.Atoi(head["max_feature_idx"]); err != nil || last+1 != len(m.FeatureNames) || last < 0 {
 		return nil, p.errorf("max_feature_idx=%.20s, but %d feature names", head["max_feature_idx"], len(m.FeatureNames))
 	}
+
 	for range strings.Fields(head["tree_sizes"]) {
 		t, err := p.tree(len(m.Trees), m.Features())
 		if err != nil {
@@ -100,6 +107,7 @@ func (p *modelReader) model() (*Model, error) {
 	if len(m.Trees) == 0 {
 		return nil, p.errorf("no tree")
 	}
+
 	p.parameters(m)
 	return m, nil
 }
@@ -124,19 +132,23 @@ func (p *modelReader) tree(number, features int) (*Tree, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	if keys["Tree"] != strconv.Itoa(number) {
 		return nil, p.errorf("expected Tree=%d", number)
 	}
 	if linear := keys["is_linear"]; linear != "" && linear != "0" {
 		return nil, p.errorf("linear trees cannot be read")
 	}
+
 	leaves, err := strconv.Atoi(keys["num_leaves"])
 	if err != nil || leaves < 1 || leaves > len(keys["leaf_value"])/2+1 {
 		return nil, p.errorf("num_leaves=%.20s", keys["num_leaves"])
 	}
+
 	t := &Tree{Shrinkage: 1}
 	lists := &listReader{keys: keys}
 	t.LeafValue = listOf(lists, "leaf_value", leaves, parseFinite)
+
 	if leaves > 1 {
 		n := leaves - 1
 		t.Feature = listOf(lists, "split_feature", n, strconv.Atoi)
@@ -149,8 +161,10 @@ func (p *modelReader) tree(number, features int) (*Tree, error) {
 		t.InternalWeight = lists.optional("internal_weight", n)
 		t.InternalCount = lists.counts("internal_count", n)
 	}
+
 	t.LeafWeight = lists.optional("leaf_weight", leaves)
 	t.LeafCount = lists.counts("leaf_count", leaves)
+
 	if keys["num_cat"] != "" && keys["num_cat"] != "0" {
 		sets, err := strconv.Atoi(keys["num_cat"])
 		if err != nil || sets < 0 || sets >= leaves {
@@ -159,17 +173,21 @@ func (p *modelReader) tree(number, features int) (*Tree, error) {
 		t.CatBoundaries = listOf(lists, "cat_boundaries", sets+1, strconv.Atoi)
 		t.CatThreshold = listOf(lists, "cat_threshold", -1, func(s string) (uint32, error) { v, err := strconv.ParseUint(s, 10, 32); return uint32(v), err })
 	}
+
 	if s := keys["shrinkage"]; s != "" {
 		if t.Shrinkage, err = parseFinite(s); err != nil {
 			return nil, p.errorf("shrinkage=%.20s", s)
 		}
 	}
+
+	// The first list that was wrong, else what only all of them together can tell.
 	if lists.err == nil {
 		lists.err = t.check(features)
 	}
 	if lists.err != nil {
 		return nil, p.errorf("tree %d: %v", number, lists.err)
 	}
+
 	return t, nil
 }
 
@@ -184,11 +202,13 @@ func listOf[T any](l *listReader, key string, n int, parse func(string) (T, erro
 	if l.err != nil {
 		return nil
 	}
+
 	words := strings.Fields(l.keys[key])
 	if n >= 0 && len(words) != n {
 		l.err = fmt.Errorf("%s has %d values, expected %d", key, len(words), n)
 		return nil
 	}
+
 	out := make([]T, len(words))
 	for i, w := range words {
 		v, err := parse(w)
@@ -198,6 +218,7 @@ func listOf[T any](l *listReader, key string, n int, parse func(string) (T, erro
 		}
 		out[i] = v
 	}
+
 	return out
 }
 
@@ -237,6 +258,8 @@ func parseFinite(s string) (float64, error) {
 func (t *Tree) check(features int) error {
 	inner, leaves := len(t.Feature), len(t.LeafValue)
 	seenInner, seenLeaf := make([]bool, inner), make([]bool, leaves)
+
+	// Every node and every leaf is the child of exactly one node: walking a tree ends.
 	for node := range inner {
 		for _, child := range []int{t.Left[node], t.Right[node]} {
 			switch {
@@ -248,15 +271,18 @@ func (t *Tree) check(features int) error {
 				return fmt.Errorf("node %d has the child %d", node, child)
 			}
 		}
+
 		if f := t.Feature[node]; f < 0 || f >= features {
 			return fmt.Errorf("node %d splits feature %d of %d", node, f, features)
 		}
+
 		if t.Decision[node]&decisionCategorical != 0 {
 			if set := t.Threshold[node]; !(set >= 0 && set < float64(len(t.CatBoundaries)-1)) || set != math.Trunc(set) {
 				return fmt.Errorf("node %d has the category set %v", node, set)
 			}
 		}
 	}
+
 	for i, b := range t.CatBoundaries {
 		if b < 0 || b > len(t.CatThreshold) || i == 0 && b != 0 || i > 0 && b <= t.CatBoundaries[i-1] {
 			return fmt.Errorf("cat_boundaries has %d at position %d", b, i)

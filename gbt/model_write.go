@@ -18,9 +18,11 @@ func (m *Model) WriteTo(w io.Writer) (int64, error) {
 	for i, t := range m.Trees {
 		trees[i] = t.text(i)
 	}
+
 	fmt.Fprintf(&b, "tree\nversion=v3\nnum_class=1\nnum_tree_per_iteration=1\nlabel_index=0\nmax_feature_idx=%d\nobjective=%s\n",
 		m.Features()-1, m.Objective)
 	fmt.Fprintf(&b, "feature_names=%s\nfeature_infos=%s\n", strings.Join(m.FeatureNames, " "), strings.Join(m.FeatureInfos, " "))
+
 	b.WriteString("tree_sizes=")
 	for i, t := range trees {
 		if i > 0 {
@@ -29,19 +31,23 @@ func (m *Model) WriteTo(w io.Writer) (int64, error) {
 		b.WriteString(strconv.Itoa(len(t)))
 	}
 	b.WriteString("\n\n")
+
 	for _, t := range trees {
 		b.Write(t)
 	}
+
 	b.WriteString("end of trees\n\nfeature_importances:\n")
 	counts, _ := m.Importance()
 	for _, f := range descending(counts) {
 		fmt.Fprintf(&b, "%s=%d\n", m.FeatureNames[f], counts[f])
 	}
+
 	b.WriteString("\nparameters:\n")
 	for _, line := range m.Params {
 		fmt.Fprintf(&b, "%s\n", line)
 	}
 	b.WriteString("end of parameters\n\npandas_categorical:null\n")
+
 	n, err := w.Write(b.Bytes())
 	return int64(n), err
 }
@@ -49,6 +55,7 @@ func (m *Model) WriteTo(w io.Writer) (int64, error) {
 // text is one tree with the two newlines that end it; LightGBM reads exactly so many bytes.
 func (t *Tree) text(number int) []byte {
 	out := fmt.Appendf(nil, "Tree=%d\nnum_leaves=%d\nnum_cat=%d\n", number, t.Leaves(), max(len(t.CatBoundaries)-1, 0))
+
 	out = appendList(out, "split_feature", t.Feature, appendInt)
 	out = appendList(out, "split_gain", t.Gain, appendFloat)
 	out = appendList(out, "threshold", t.Threshold, appendFloat)
@@ -61,10 +68,12 @@ func (t *Tree) text(number int) []byte {
 	out = appendList(out, "internal_value", t.InternalValue, appendFloat)
 	out = appendList(out, "internal_weight", t.InternalWeight, appendFloat)
 	out = appendList(out, "internal_count", t.InternalCount, appendInt)
+
 	if len(t.CatBoundaries) > 1 {
 		out = appendList(out, "cat_boundaries", t.CatBoundaries, appendInt)
 		out = appendList(out, "cat_threshold", t.CatThreshold, func(b []byte, v uint32) []byte { return strconv.AppendUint(b, uint64(v), 10) })
 	}
+
 	out = append(out, "is_linear=0\nshrinkage="...)
 	out = appendFloat(out, t.Shrinkage)
 	return append(out, "\n\n\n"...)
@@ -151,10 +160,14 @@ var onlyWhereSet = []string{posBagging, negBagging, "extra_trees", pathSmooth}
 // model with their names.
 func (p Params) lines(features []Feature) []string {
 	lines := []string{"[boosting: gbdt]"}
-	m, defaults := p.Map(), Defaults().Map()
+	m := p.Map()
+	defaults := Defaults().Map()
+
+	// A model's columns go by number, however the parameter names them.
 	m[IgnoreColumn] = string(p.IgnoreColumn.asNumbers(features))
 	m[monotoneConstraints] = string(listedDirections(p.MonotoneConstraints.among(features)))
 	m[interactionConstraints] = string(numberedGroups(p.InteractionConstraints.among(features)))
+
 	for _, name := range ParamNames() {
 		v := m[name]
 		if v == "" || v == defaults[name] && slices.Contains(onlyWhereSet, name) { // no column is named
@@ -168,5 +181,6 @@ func (p Params) lines(features []Feature) []string {
 		}
 		lines = append(lines, fmt.Sprintf("[%s: %v]", name, v))
 	}
+
 	return lines
 }

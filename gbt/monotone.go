@@ -20,6 +20,8 @@ func (s *paramSpec) setDirections(value any, field *MonotoneList) error {
 	if !isList && !isText {
 		values = []any{value}
 	}
+
+	// A list, or a number by itself, is read as the text that it would be.
 	if !isText {
 		list := make([]string, len(values))
 		for i, v := range values {
@@ -29,6 +31,7 @@ func (s *paramSpec) setDirections(value any, field *MonotoneList) error {
 		}
 		text = strings.Join(list, ",")
 	}
+
 	list, err := parseDirections(text)
 	if err != nil {
 		return err
@@ -42,10 +45,12 @@ func parseDirections(text string) (MonotoneList, error) {
 	if len(text) > maxColumnList {
 		return "", fmt.Errorf("%d bytes of directions; at most %d", len(text), maxColumnList)
 	}
+
 	if names, ok := strings.CutPrefix(strings.TrimSpace(text), byName); ok {
 		byNames, err := parseNamedDirections(names)
 		return namedDirections(byNames), err
 	}
+
 	var all []int8
 	for _, word := range words(text) {
 		d, err := direction(word)
@@ -54,6 +59,7 @@ func parseDirections(text string) (MonotoneList, error) {
 		}
 		all = append(all, d)
 	}
+
 	return listedDirections(all), nil
 }
 
@@ -73,10 +79,12 @@ func parseNamedDirections(text string) (map[string]int8, error) {
 		if at < 0 {
 			return nil, fmt.Errorf("%.60q has no direction; write %.60q", word, word+"=1")
 		}
+
 		name := strings.TrimSpace(word[:at])
 		if !writable(name) {
 			return nil, fmt.Errorf("the column name %.60q has marks that cannot be written here; give directions of all columns by position", name)
 		}
+
 		d, err := direction(strings.TrimSpace(word[at+1:]))
 		if err != nil {
 			return nil, err
@@ -117,12 +125,14 @@ func (l MonotoneList) directions(columns []string) ([]int8, error) {
 	if l == "" {
 		return nil, nil
 	}
+
 	all := make([]int8, len(columns))
 	if names, ok := strings.CutPrefix(string(l), byName); ok {
 		byNames, err := parseNamedDirections(names)
 		if err != nil {
 			return nil, err
 		}
+
 		find := nameFinder(columns)
 		for _, name := range slices.Sorted(maps.Keys(byNames)) {
 			n, err := find(name)
@@ -133,10 +143,12 @@ func (l MonotoneList) directions(columns []string) ([]int8, error) {
 		}
 		return all, nil
 	}
+
 	list := words(string(l))
 	if len(list) != len(columns) {
 		return nil, fmt.Errorf("%d directions for the table's %d columns; give one for each, or name some after %s", len(list), len(columns), byName)
 	}
+
 	for i, word := range list {
 		d, err := direction(word)
 		if err != nil {
@@ -153,6 +165,7 @@ func (l MonotoneList) forColumns(columns []string) (MonotoneList, error) {
 	if err != nil || all == nil {
 		return "", err
 	}
+
 	byNames := map[string]int8{}
 	for i, d := range all {
 		if d == 0 {
@@ -163,6 +176,7 @@ func (l MonotoneList) forColumns(columns []string) (MonotoneList, error) {
 		}
 		byNames[columns[i]] = d
 	}
+
 	out := namedDirections(byNames)
 	if _, err := out.directions(columns); err != nil { // a name that two columns have
 		out = listedDirections(all)

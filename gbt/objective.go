@@ -83,6 +83,7 @@ func newBinary(p *Params, d *Data) (*binary, error) {
 	b := &binary{d: d, weight: [2]float64{1, p.ScalePosWeight}}
 	var count [2]float64
 	heaviest := [2]float64{}
+
 	err := d.each(func(r uint32, w float64) error {
 		y := d.Label[r]
 		if y != 0 && y != 1 {
@@ -97,9 +98,11 @@ func newBinary(p *Params, d *Data) (*binary, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	if count[0] == 0 || count[1] == 0 {
 		return nil, fmt.Errorf("%w: %w", ErrData, errOneClass)
 	}
+
 	if p.IsUnbalance { // the rarer class is weighted up, as LightGBM does
 		if count[1] > count[0] {
 			b.weight[0] = count[1] / count[0]
@@ -107,9 +110,11 @@ func newBinary(p *Params, d *Data) (*binary, error) {
 			b.weight[1] = count[0] / count[1]
 		}
 	}
+
 	b.heaviest = max(heaviest[0]*b.weight[0], heaviest[1]*b.weight[1])
 	// |gradient| < weight and hessian <= weight/4, whatever the scores: the grid is the same for every tree.
 	b.pack = packing{shift: variable, g1: b.heaviest / maxG16, h1: b.heaviest / 4 / maxH16}
+
 	return b, nil
 }
 
@@ -139,7 +144,8 @@ type regression struct {
 }
 
 func newRegression(d *Data) (*regression, error) {
-	first, same, heavy := float32(0), true, false
+	first := float32(0)
+	same, heavy := true, false
 	_ = d.each(func(r uint32, w float64) error {
 		if !heavy {
 			first = d.Label[r]
@@ -148,6 +154,7 @@ func newRegression(d *Data) (*regression, error) {
 		same = same && (w == 0 || d.Label[r] == first)
 		return nil
 	})
+
 	if !heavy || same {
 		return nil, fmt.Errorf("%w: %w", ErrData, errOneClass)
 	}
@@ -169,8 +176,10 @@ func (o *regression) init(fromAverage bool) float64 {
 
 // prepare finds the largest gradient, which becomes the end of the grid.
 func (o *regression) prepare(score []float64, rows []uint32, crew *crew) packing {
+	// The largest gradient and the heaviest row decide how fine the packed numbers can be.
 	largest := make([]float64, crew.size)
 	heaviest := make([]float64, crew.size)
+
 	crew.parallel(len(rows), grain, func(worker, lo, hi int) {
 		g, h := largest[worker], heaviest[worker]
 		for _, r := range rows[lo:hi] {
@@ -183,6 +192,7 @@ func (o *regression) prepare(score []float64, rows []uint32, crew *crew) packing
 		}
 		largest[worker], heaviest[worker] = g, h
 	})
+
 	g, h := 0.0, 0.0
 	for i := range largest {
 		g, h = max(g, largest[i]), max(h, heaviest[i])
@@ -190,6 +200,8 @@ func (o *regression) prepare(score []float64, rows []uint32, crew *crew) packing
 	if g == 0 {
 		g = 1 // every row is fitted exactly; all gradients are 0
 	}
+
+	// Without weights all hessians are 1 and take no bits.
 	if o.d.Weight == nil {
 		o.pack = packing{shift: constant, g1: g / maxG24, h1: 1}
 	} else {
@@ -211,10 +223,12 @@ func (d *Data) each(f func(r uint32, w float64) error) error {
 		if d.Subset != nil {
 			r = d.Subset[i]
 		}
+
 		w := 1.0
 		if d.Weight != nil {
 			w = float64(d.Weight[r])
 		}
+
 		if err := f(r, w); err != nil {
 			return err
 		}

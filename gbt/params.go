@@ -192,6 +192,7 @@ func ParseParams(m map[string]any) (Params, error) {
 func overlay(m map[string]any) (Params, error) {
 	p := Defaults()
 	seen := map[string]string{}
+
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		s := findParam(key)
 		if s == nil {
@@ -201,6 +202,7 @@ func overlay(m map[string]any) (Params, error) {
 			return p, &ParamError{key, fmt.Sprintf("says the same as %s; keep one", other)}
 		}
 		seen[s.name] = key
+
 		if err := s.set(&p, m[key]); err != nil {
 			return p, &ParamError{key, err.Error()}
 		}
@@ -247,6 +249,7 @@ func (s *paramSpec) set(p *Params, value any) error {
 	case *uint64:
 		return s.setWhole(value, func(x float64) { *field = uint64(x) })
 	}
+
 	return nil
 }
 
@@ -289,6 +292,7 @@ func (s *paramSpec) setNumber(value any, store func(float64), more ...func(float
 	default:
 		return fmt.Errorf("expected a number, found %s", quoted(value))
 	}
+
 	if !(x >= s.low && x <= s.high) || s.openLow && x == s.low {
 		return fmt.Errorf("%v is outside %s", x, s.bounds())
 	}
@@ -297,6 +301,7 @@ func (s *paramSpec) setNumber(value any, store func(float64), more ...func(float
 			return err
 		}
 	}
+
 	store(x)
 	return nil
 }
@@ -334,6 +339,7 @@ func canonicalObjective(name string) (string, error) {
 // exactly when their maps are equal. Of parameters that name columns that is so after ForColumns, which knows the names.
 func (p Params) Map() map[string]any {
 	m := make(map[string]any, len(paramTable))
+
 	for _, s := range paramTable {
 		switch field := s.field(&p).(type) {
 		case *string:
@@ -354,5 +360,6 @@ func (p Params) Map() map[string]any {
 			m[s.name] = float64(*field)
 		}
 	}
+
 	return m
 }

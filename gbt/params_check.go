@@ -6,6 +6,7 @@ func (p *Params) check() error {
 	if p.PosBaggingFraction == 1 {
 		classes = negBagging
 	}
+
 	switch {
 	case p.IsUnbalance && p.ScalePosWeight != 1:
 		return &ParamError{"is_unbalance", "cannot be combined with scale_pos_weight; keep one"}

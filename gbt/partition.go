@@ -15,14 +15,18 @@ func divide(crew *crew, rows, spare []uint32, column []byte, left *binSet) int {
 	if chunks == 1 {
 		return partition(rows, spare, column, left)
 	}
+
 	begin := func(c int) int { return len(rows) * c / chunks }
 	stay := make([]int, chunks) // how many of each chunk go left
+
+	// Each chunk is divided by itself, by whichever worker takes it.
 	crew.parallel(chunks, 1, func(_, lo, hi int) {
 		for c := lo; c < hi; c++ {
 			from, to := begin(c), begin(c+1)
 			stay[c] = partition(rows[from:to], spare[from:to], column, left)
 		}
 	})
+
 	// Now there are gaps between the chunks, on either side. What lies behind a gap moves up.
 	crew.parallel(2, 1, func(_, lo, hi int) {
 		for side := lo; side < hi; side++ {
@@ -37,6 +41,7 @@ func divide(crew *crew, rows, spare []uint32, column []byte, left *binSet) int {
 			}
 		}
 	})
+
 	total := 0
 	for _, n := range stay {
 		total += n

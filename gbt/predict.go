@@ -131,11 +131,13 @@ const together = 16
 func (f *forest) predict(x, out []float64, crew *crew) {
 	const piece = together * batchRows
 	batches := (len(out) + batchRows - 1) / batchRows
+
 	crew.parallel(batches, together, func(_, lo, hi int) {
 		s := &batchScratch{}
 		for i := range f.groves {
 			s.answers = slices.Grow(s.answers, f.groves[i].answers)
 		}
+
 		hiRow := min(hi*batchRows, len(out))
 		for from := lo * batchRows; from < hiRow; from += piece {
 			part := out[from:min(from+piece, hiRow)]
@@ -155,6 +157,7 @@ func (g *grove) add(s *batchScratch, x, sums []float64, features int) {
 		batch := x[:n*features]
 		copy(s.sums[:], sums[:n])
 		s.answer(g, batch, features)
+
 		for i := range g.trees {
 			t := &g.trees[i]
 			s.route(t)
@@ -167,7 +170,9 @@ func (g *grove) add(s *batchScratch, x, sums []float64, features int) {
 				s.addWalked(t, batch, n, features)
 			}
 		}
+
 		copy(sums, s.sums[:n])
-		sums, x = sums[n:], x[n*features:]
+		sums = sums[n:]
+		x = x[n*features:]
 	}
 }

@@ -85,6 +85,8 @@ func (b *groveBuilder) add(t *Tree, features int) {
 	s := seedling{flatTree: flatTree{tree: t}}
 	var queue []int // nodes that have a place, but not yet their children
 	placed := 0
+
+	// Nodes for which there is no room here become exits, behind which rows are walked.
 	reach := func(child int) uint16 {
 		if child >= 0 && placed < maxExits-1 && b.flattens(t, child) {
 			queue = append(queue, child)
@@ -93,6 +95,7 @@ func (b *groveBuilder) add(t *Tree, features int) {
 		}
 		return maxExits + s.exit(child)
 	}
+
 	switch {
 	case !t.sound(features): // nothing is known about it: walking does with it what it always did
 		s.exit(0)
@@ -101,12 +104,15 @@ func (b *groveBuilder) add(t *Tree, features int) {
 	default:
 		reach(0)
 	}
+
+	// Breadth first: the upper levels, which most rows pass, find room.
 	for len(queue) > 0 {
 		node := queue[0]
 		queue = queue[1:]
 		s.nodes = append(s.nodes, flatNode{left: reach(t.Left[node]), right: reach(t.Right[node])})
 		b.ask(&s, node)
 	}
+
 	if slices.Max(s.rest) < 0 {
 		s.rest = nil
 	} else if len(s.nodes) > 0 && t.Leaves() <= maxDeep {
@@ -136,9 +142,11 @@ func (b *groveBuilder) deepen(s *seedling) {
 			queue = append(queue, node)
 		}
 	}
+
 	for _, node := range s.rest {
 		push(int(node))
 	}
+
 	deep := make([]deepNode, len(t.Feature))
 	for len(queue) > 0 {
 		node := queue[0]
@@ -147,12 +155,14 @@ func (b *groveBuilder) deepen(s *seedling) {
 			s.deeper = nil
 			return
 		}
+
 		deep[node].next = [2]int32{int32(t.Right[node]), int32(t.Left[node])}
 		s.deeper = append(s.deeper, node)
 		b.ask(s, node)
 		push(t.Left[node])
 		push(t.Right[node])
 	}
+
 	s.deep = deep
 }
 
@@ -163,12 +173,15 @@ func (b *groveBuilder) ask(s *seedling, node int) {
 		words := t.categories(node)
 		b.sets = append(b.sets, categorySet{feature: t.Feature[node], words: words, size: setSize(words)})
 		b.tables += setSize(words) + 1
-		s.bounds, s.sets = append(s.bounds, bound{}), append(s.sets, len(b.sets)-1)
+		s.bounds = append(s.bounds, bound{})
+		s.sets = append(s.sets, len(b.sets)-1)
 		return
 	}
+
 	q := bound{t.Feature[node], ruleOf(t.Decision[node]), t.Threshold[node]} // -0 and 0 are the same key
 	b.answers[q] = 0
-	s.bounds, s.sets = append(s.bounds, q), append(s.sets, -1)
+	s.bounds = append(s.bounds, q)
+	s.sets = append(s.sets, -1)
 }
 
 // grove places the questions and finishes the trees.
@@ -176,10 +189,13 @@ func (b *groveBuilder) grove() grove {
 	var g grove
 	b.placeBounds(&g)
 	b.placeSets(&g)
+
 	total := 0
 	for i := range b.trees {
 		total += len(b.trees[i].values)
 	}
+
+	// One array for all trees' leaf values, longer by what is read through the last tree's pointer.
 	values := make([]float64, total+maxExits)
 	at := 0
 	for i := range b.trees {
@@ -190,6 +206,7 @@ func (b *groveBuilder) grove() grove {
 		for n, node := range s.deeper {
 			s.deep[node].question = b.answerOf(s, len(s.nodes)+n)
 		}
+
 		s.flatTree.values = (*[maxExits]float64)(values[at:])
 		at += copy(values[at:], s.values)
 		g.trees = append(g.trees, s.flatTree)
@@ -211,9 +228,12 @@ func (b *groveBuilder) placeBounds(g *grove) {
 	for q := range b.answers {
 		all = append(all, q)
 	}
+
+	// All bounds of a column, under one rule for missing values, are answered together.
 	slices.SortFunc(all, func(x, y bound) int {
 		return cmp.Or(x.feature-y.feature, int(x.rule)-int(y.rule), cmp.Compare(x.value, y.value))
 	})
+
 	for len(all) > 0 {
 		c := numberColumn{feature: all[0].feature, rule: all[0].rule, first: g.answers}
 		for c.count < len(all) && all[c.count].feature == c.feature && all[c.count].rule == c.rule {
@@ -221,9 +241,12 @@ func (b *groveBuilder) placeBounds(g *grove) {
 			b.answers[all[c.count]] = uint32(c.first + c.count)
 			c.count++
 		}
+
+		// The search halves: fill up to one less than a power of two.
 		for bits.OnesCount(uint(len(c.bounds)+1)) != 1 {
 			c.bounds = append(c.bounds, math.MaxUint64)
 		}
+
 		g.numbers = append(g.numbers, c)
 		g.answers += c.count + 1
 		all = all[c.count:]
@@ -236,7 +259,10 @@ func (b *groveBuilder) placeSets(g *grove) {
 	for i := range b.sets {
 		order[i] = &b.sets[i]
 	}
+
+	// Eight sets share a table, a bit each; by size, so that small sets have small tables.
 	slices.SortStableFunc(order, func(x, y *categorySet) int { return cmp.Or(x.feature-y.feature, y.size-x.size) })
+
 	for len(order) > 0 {
 		c := categoryColumn{feature: order[0].feature}
 		for len(order) > 0 && order[0].feature == c.feature {
@@ -246,9 +272,11 @@ func (b *groveBuilder) placeSets(g *grove) {
 				order[0].mark(group.table, i)
 				order = order[1:]
 			}
+
 			c.groups = append(c.groups, group)
 			g.answers += 8
 		}
+
 		g.categories = append(g.categories, c)
 	}
 }

@@ -21,11 +21,13 @@ type word [batchWords]uint64
 // answer answers the questions of the grove for the rows in x, batchRows at most.
 func (s *batchScratch) answer(g *grove, x []float64, features int) {
 	clear(s.answers[:g.answers])
+
 	for i := range g.numbers {
 		c := &g.numbers[i]
 		n := s.sortKeys(x[c.feature:], features, c.rule)
 		c.answer(s.keys[:n], s.answers[c.first:c.first+c.count+1])
 	}
+
 	for i := range g.categories {
 		c := &g.categories[i]
 		s.categoryKeys(x[c.feature:], features)
@@ -40,6 +42,7 @@ func (s *batchScratch) answer(g *grove, x []float64, features int) {
 func (s *batchScratch) sortKeys(x []float64, step int, rule missingRule) int {
 	missing := rule.key()
 	zeroIsMissing := rule == zeroGoesLeft || rule == zeroGoesRight
+
 	n := 0
 	for at := 0; at < len(x); at += step {
 		v := x[at]
@@ -89,6 +92,7 @@ func (rule missingRule) key() uint64 {
 // that the processor has several of them under way. answers must be zeros, one more than there are bounds.
 func (c *numberColumn) answer(keys []uint64, answers []word) {
 	bounds := c.bounds
+
 	for r, key := range keys {
 		below := 0
 		for half := (len(bounds) + 1) / 2; half > 0; half /= 2 {
@@ -97,6 +101,7 @@ func (c *numberColumn) answer(keys []uint64, answers []word) {
 		}
 		answers[below][r/64&(batchWords-1)] |= 1 << (r % 64)
 	}
+
 	var w0, w1, w2, w3 uint64
 	for i := range answers {
 		a := &answers[i]
@@ -114,6 +119,7 @@ func (g *categoryGroup) answer(codes *[batchRows]uint64, answers *[8]word) {
 				sets[j] |= uint64(table[min(codes[64*i+8*k+j], last)]) << (8 * k)
 			}
 		}
+
 		transpose(&sets)
 		for j, w := range sets {
 			answers[j][i] = w
@@ -125,16 +131,19 @@ func (g *categoryGroup) answer(codes *[batchRows]uint64, answers *[8]word) {
 // transposed at once (Hacker's Delight, 7-3).
 func transpose(w *[8]uint64) {
 	const quarters, pairs, ones = 0x0f0f0f0f0f0f0f0f, 0x3333333333333333, 0x5555555555555555
+
 	for i := range 4 {
 		a, b := w[i], w[i+4]
 		t := (a>>4 ^ b) & quarters
 		w[i], w[i+4] = a^t<<4, b^t
 	}
+
 	for _, i := range [4]int{0, 1, 4, 5} {
 		a, b := w[i], w[i+2]
 		t := (a>>2 ^ b) & pairs
 		w[i], w[i+2] = a^t<<2, b^t
 	}
+
 	for i := 0; i < 8; i += 2 {
 		a, b := w[i], w[i+1]
 		t := (a>>1 ^ b) & ones
@@ -148,8 +157,10 @@ func (s *batchScratch) route(t *flatTree) {
 		s.exits = [batchWords][8]uint64{}
 		return
 	}
+
 	rows, answers := &s.rows, s.answers
 	rows[0] = word{math.MaxUint64, math.MaxUint64, math.MaxUint64, math.MaxUint64}
+
 	for i := range t.nodes {
 		n := &t.nodes[i]
 		here, yes := &rows[i&(maxExits-1)], &answers[n.question]
@@ -159,6 +170,8 @@ func (s *batchScratch) route(t *flatTree) {
 		left[0], left[1], left[2], left[3] = l0, l1, l2, l3
 		right[0], right[1], right[2], right[3] = h0^l0, h1^l1, h2^l2, h3^l3
 	}
+
+	// Exits are read in units: those behind the last one hold no rows.
 	for i := t.exits; i%exitUnit != 0; i++ {
 		rows[maxExits+i] = word{}
 	}
@@ -177,16 +190,19 @@ func (s *batchScratch) number(i, exits int) {
 		b0 |= e[1][i] | e[3][i] | e[5][i] | e[7][i] | e[9][i] | e[11][i] | e[13][i] | e[15][i]
 		p1, p3, p5, p7 := e[2][i]|e[3][i], e[6][i]|e[7][i], e[10][i]|e[11][i], e[14][i]|e[15][i]
 		b1 |= p1 | p3 | p5 | p7
+
 		q0, q1, q2, q3 := e[0][i]|e[1][i]|p1, e[4][i]|e[5][i]|p3, e[8][i]|e[9][i]|p5, e[12][i]|e[13][i]|p7
 		b2 |= q1 | q3
 		upper := q2 | q3
 		b3 |= upper
+
 		all := q0 | q1 | upper
 		b4 |= all & -(unit & 1)
 		b5 |= all & -(unit >> 1 & 1)
 		b6 |= all & -(unit >> 2 & 1)
 		b7 |= all & -(unit >> 3 & 1)
 	}
+
 	s.exits[i] = [8]uint64{b0, b1, b2, b3, b4, b5, b6, b7}
 	transpose(&s.exits[i])
 }
@@ -215,12 +231,16 @@ func (s *batchScratch) add(t *flatTree) {
 func (s *batchScratch) addDeep(t *flatTree) {
 	var at [batchRows]int32
 	var rows, walking [batchRows]uint8
+
+	// The rows that have not come to a leaf yet.
 	n := 0
 	for r := range at {
 		at[r] = t.rest[byte(s.exits[r/64][r%8]>>(r%64/8*8))]
 		rows[n&(batchRows-1)] = uint8(r)
 		n += notNegative(at[r])
 	}
+
+	// Walk them a level at a time, until none is left.
 	walking = rows
 	for left := n; left > 0; {
 		still := 0
@@ -234,6 +254,7 @@ func (s *batchScratch) addDeep(t *flatTree) {
 		}
 		left = still
 	}
+
 	for _, r := range rows[:n] {
 		s.sums[r] += t.tree.LeafValue[^at[r]]
 	}

@@ -20,6 +20,8 @@ func findRepeats(d *Data, crew *crew) (r repeats, share float64) {
 	alike := func(row int) bool {
 		return row > 0 && bytes.Equal(d.RowMajor[(row-1)*width:row*width], d.RowMajor[row*width:(row+1)*width])
 	}
+
+	// A sample says whether looking at every row would pay.
 	looks := min(d.Rows, repeatSample)
 	found := 0
 	for i := range looks {
@@ -27,10 +29,12 @@ func findRepeats(d *Data, crew *crew) (r repeats, share float64) {
 			found++
 		}
 	}
+
 	share = float64(found) / float64(max(looks, 1)) * float64(d.Used()) / float64(max(d.Rows, 1))
 	if share*float64(width) <= repeatCost {
 		return nil, 0
 	}
+
 	r = make(repeats, (d.Rows+63)/64)
 	crew.parallel(len(r), grain/64, func(_, lo, hi int) {
 		for row := lo * 64; row < min(hi*64, d.Rows); row++ {
@@ -39,5 +43,6 @@ func findRepeats(d *Data, crew *crew) (r repeats, share float64) {
 			}
 		}
 	})
+
 	return r, share
 }

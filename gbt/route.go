@@ -19,14 +19,17 @@ func addScores(ctx context.Context, trees []*Tree, columns [][]byte, rows rowSet
 	for ; len(trees) > plansAtOnce; trees = trees[plansAtOnce:] {
 		addScores(ctx, trees[:plansAtOnce], columns, rows, score, walks)
 	}
+
 	plans := make([]*routePlan, len(trees))
 	for i, t := range trees {
 		plans[i] = newRoutePlan(t, columns)
 	}
+
 	most := nodesPerRow
 	if len(trees) > 1 {
 		most = nodesPerRowAgain
 	}
+
 	walks.crew.parallel(rows.len(), grain, func(worker, lo, hi int) {
 		w := &walks.each[worker]
 		for ; lo < hi && ctx.Err() == nil; lo += window {
@@ -53,6 +56,8 @@ func replay(ctx context.Context, trees []*Tree, d *Data, score []float64, bias f
 	if len(trees) == 0 {
 		return nil
 	}
+
+	// The first tree brings the bias along to the rows that it scores.
 	rows := d.rows()
 	var own [64]uint32
 	for lo := 0; lo < rows.len(); lo += len(own) {
@@ -62,6 +67,7 @@ func replay(ctx context.Context, trees []*Tree, d *Data, score []float64, bias f
 			score[r] = 0
 		}
 	}
+
 	addScores(ctx, trees, d.Columns, rows, score, walks)
 	return ctx.Err()
 }
@@ -104,6 +110,7 @@ type walk struct {
 // enter begins with the rows at positions lo to hi of the set.
 func (w *walk) enter(rows rowSet, lo, hi int) {
 	w.rows, w.lo, w.hi = rows, lo, hi
+
 	w.blocks = w.blocks[:0]
 	if rows.subset == nil {
 		for ; lo < hi; lo += 64 {
@@ -112,6 +119,8 @@ func (w *walk) enter(rows rowSet, lo, hi int) {
 	} else {
 		w.gather(rows.subset[lo:hi])
 	}
+
+	// Blocks are walked together: fill up with empty ones.
 	for len(w.blocks)%blocksTogether != 0 {
 		w.blocks = append(w.blocks, block{row: w.blocks[0].row})
 	}
@@ -134,8 +143,11 @@ func (w *walk) add(t *Tree, plan *routePlan, most int, columns [][]byte, score [
 		plan.run(w.blocks, w.reach, score)
 		return
 	}
-	w.part, w.scratch = resized(w.part, w.hi-w.lo), resized(w.scratch, w.hi-w.lo)
+
+	w.part = resized(w.part, w.hi-w.lo)
+	w.scratch = resized(w.scratch, w.hi-w.lo)
 	w.rows.copy(w.part, w.lo)
+
 	t.route(columns, w.part, w.scratch, func(leaf int, rows []uint32) {
 		v := t.LeafValue[leaf]
 		for _, r := range rows {
@@ -155,15 +167,18 @@ func resized[T any](s []T, n int) []T {
 // none). Every split of a numerical feature is such a set; ok is false for sets of another form.
 func (s *binSet) splitForm() (last, other uint8, ok bool) {
 	count, first := 0, MaxBins // of members; the first bin that is none
+
 	for i, w := range s {
 		count += bits.OnesCount64(w)
 		if first == MaxBins && w != 1<<64-1 {
 			first = i*64 + bits.TrailingZeros64(^w)
 		}
 	}
+
 	if first == 0 || count > first+1 {
 		return 0, 0, false
 	}
+
 	last, other = uint8(first-1), uint8(first-1)
 	if count == first+1 {
 		for b := first + 1; b < MaxBins; b++ {
@@ -172,5 +187,6 @@ func (s *binSet) splitForm() (last, other uint8, ok bool) {
 			}
 		}
 	}
+
 	return last, other, true
 }

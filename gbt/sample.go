@@ -66,7 +66,9 @@ func fractionOf(n int, fraction float64) int {
 // eligible are the features that may split, ascending: those with more than one bin that are not ignored and, where there are
 // groups of features that may meet, are in one. The others stay in the model's list of features.
 func eligible(p *Params, features []Feature) []int {
-	ignored, groups := p.IgnoreColumn.among(features), p.InteractionConstraints.among(features)
+	ignored := p.IgnoreColumn.among(features)
+	groups := p.InteractionConstraints.among(features)
+
 	var all []int
 	for f := range features {
 		_, found := slices.BinarySearch(ignored, f)
@@ -109,14 +111,17 @@ func drawBag(p *Params, tree int, label []float32, rows, scratch []uint32) int {
 	if !p.bags() {
 		return len(rows)
 	}
+
 	k := newKey(p.Seed, forBag, tree/p.BaggingFreq)
 	scratch = scratch[:len(rows)]
+
 	var in int
 	if p.bagsByClass() {
 		in = drawByClass(k, label, rows, scratch, [2]float64{p.NegBaggingFraction, p.PosBaggingFraction})
 	} else {
 		in = drawRows(k, rows, scratch, fractionOf(len(rows), p.BaggingFraction))
 	}
+
 	copy(rows[in:], scratch)
 	return in
 }
@@ -130,6 +135,7 @@ func drawByClass(k key, label []float32, rows, spare []uint32, fraction [2]float
 	for c := range left {
 		want[c] = uint64(fractionOf(int(left[c]), fraction[c]))
 	}
+
 	in := 0
 	for i, r := range rows { // without a jump, as draw.to
 		c := int(label[r]) & 1
@@ -141,6 +147,7 @@ func drawByClass(k key, label []float32, rows, spare []uint32, fraction [2]float
 		want[c] -= drawn
 		in += int(drawn)
 	}
+
 	return in
 }
 

@@ -39,10 +39,13 @@ func newScorer(p *Params, pack packing, directions []int8) scorer {
 	if p.MaxDeltaStep > 0 {
 		s.clip = p.MaxDeltaStep * pack.h1 / pack.g1
 	}
-	s.directions, s.draws = directions, p.ExtraTrees
+
+	s.directions = directions
+	s.draws = p.ExtraTrees
 	if p.PathSmooth > leastSmooth {
 		s.smooth = p.PathSmooth
 	}
+
 	s.plain = s.smooth == 0 && directions == nil
 	return s
 }
@@ -118,11 +121,15 @@ func (s *scorer) numerical(h histogram, from int, f *Feature, group []uint8, c *
 	if f.Missing >= 0 {
 		miss = h.sums(from+f.Missing, s.pack)
 	}
+
+	// The leaf's task is shared by all features; the direction is this feature's own.
 	if s.directions != nil {
 		directed := *t
 		directed.direction = s.directions[feature]
 		t = &directed
 	}
+
+	// Packed words can be compared as they lie where nothing but the plain gain counts.
 	var found threshold
 	var ok bool
 	if s.draws {
@@ -136,11 +143,13 @@ func (s *scorer) numerical(h histogram, from int, f *Feature, group []uint8, c *
 		}
 		found, ok = s.amongEntries(c, miss, t)
 	}
+
 	// Features compete by the gains that are kept, so that their order and the number of goroutines cannot matter: best's
 	// plus the shift would be a rounding away from what this feature may have to offer.
 	if !ok || found.gain-t.shift <= best.gain {
 		return
 	}
+
 	*best = s.splitAt(&found, miss, f, feature, t)
 }
 
@@ -150,31 +159,40 @@ func (s *scorer) splitAt(at *threshold, miss sums, f *Feature, feature int, t *l
 	if miss == (sums{}) { // no row here says where missing values should go: with the heavier side
 		c.missing = 2*at.left.h >= t.total.h
 	}
+
 	c.at = f.valueBins() - 1
 	if at.next >= 0 { // any bin of the empty gap divides these rows alike; its middle is the fairest to others
 		c.at = (at.last + at.next - 1) / 2
 	}
+
 	for b := range c.at + 1 {
 		c.left.add(b)
 	}
 	if c.missing && f.Missing >= 0 {
 		c.left.add(f.Missing)
 	}
+
 	return c
 }
 
 // amongWords finds the best threshold in a packed histogram.
 func (s *scorer) amongWords(words []int64, miss sums, t *leafTask) (threshold, bool) {
 	gain, at := s.bestWord(words, sums{}, t, t.shift)
+
+	// Again with the missing values on the left, which has to beat the first result.
 	missing := false
 	if miss != (sums{}) { // a hessian may round to 0 where the gradient does not
 		if g, i := s.bestWord(words, miss, t, gain); i >= 0 {
-			gain, at, missing = g, i, true
+			gain, at = g, i
+			missing = true
 		}
 	}
+
 	if at < 0 {
 		return threshold{}, false
 	}
+
+	// The search has given the bin alone: add up what lies before it.
 	found := threshold{gain: gain, last: at, next: at + 1, missing: missing}
 	var sum int64
 	for _, w := range words[:at+1] {
@@ -185,12 +203,15 @@ func (s *scorer) amongWords(words []int64, miss sums, t *leafTask) (threshold, b
 	if missing {
 		found.left = found.left.plus(miss)
 	}
+
+	// No row here is in the empty bins above the threshold.
 	for found.next < len(words) && words[found.next] == 0 {
 		found.next++
 	}
 	if found.next == len(words) {
 		found.next = -1
 	}
+
 	return found, true
 }
 
@@ -205,15 +226,19 @@ type scan struct {
 // amongEntries finds the best threshold in a scan.
 func (s *scorer) amongEntries(c *scan, miss sums, t *leafTask) (threshold, bool) {
 	gain, at := s.bestThreshold(c.below[:c.n], sums{}, t, t.shift)
+
 	missing := false
 	if miss != (sums{}) {
 		if g, i := s.bestThreshold(c.below[:c.n], miss, t, gain); i >= 0 {
-			gain, at, missing = g, i, true
+			gain, at = g, i
+			missing = true
 		}
 	}
+
 	if at < 0 {
 		return threshold{}, false
 	}
+
 	found := threshold{gain: gain, last: int(c.last[at]), next: -1, left: c.below[at], missing: missing}
 	if missing {
 		found.left = found.left.plus(miss)
@@ -241,8 +266,10 @@ func (c *scan) coarsen(group []uint8) {
 			c.last[n-1], c.below[n-1] = c.last[i], c.below[i]
 			continue
 		}
+
 		c.first[n], c.last[n], c.below[n] = c.first[i], c.last[i], c.below[i]
 		n++
 	}
+
 	c.n = n
 }

@@ -61,28 +61,40 @@ func (s *scorer) leafTask(l *leaf) leafTask {
 	if s.plain {
 		return t
 	}
-	t.out, t.low, t.high = l.out, l.low, l.high
+
+	t.out = l.out
+	t.low = l.low
+	t.high = l.high
+
 	if s.smooth > 0 {
 		t.weight = t.perH / s.smooth
 		least := s.p.MinGainToSplit / s.gainUnit()
 		t.catShift = s.gainAt(l.sums, s.l2, l.out) + least
 		t.shift = s.gainAt(l.sums, s.l2, smoothed(s.output(l.sums, s.l2), float64(len(l.rows))/s.smooth, l.out)) + least
 	}
+
 	return t
 }
 
 // inherit gives the children of a leaf their values and bounds: behind a split of a monotone feature, neither side may go
 // beyond the middle of the two values (the method that LightGBM calls basic).
 func (s *scorer) inherit(l, left, right *leaf) {
+
 	t := s.leafTask(l)
-	left.out, right.out = s.childOutput(left.sums, left.l2, &t), s.childOutput(right.sums, right.l2, &t)
-	left.low, left.high, right.low, right.high = l.low, l.high, l.low, l.high
+	left.out = s.childOutput(left.sums, left.l2, &t)
+	right.out = s.childOutput(right.sums, right.l2, &t)
+	left.low, left.high = l.low, l.high
+	right.low, right.high = l.low, l.high
+
+	// In a feature with a direction, the middle keeps the descendants of both sides in order.
 	middle := (left.out + right.out) / 2
 	switch direction := s.direction(l.best.feature); {
 	case direction > 0:
-		left.high, right.low = min(left.high, middle), max(right.low, middle)
+		left.high = min(left.high, middle)
+		right.low = max(right.low, middle)
 	case direction < 0:
-		left.low, right.high = max(left.low, middle), min(right.high, middle)
+		left.low = max(left.low, middle)
+		right.high = min(right.high, middle)
 	}
 }
 
@@ -102,15 +114,18 @@ func pick(random uint64, n int) int {
 // drawnThreshold is the one threshold of a numerical feature at which extra_trees looks, with missing values on the better side.
 func (s *scorer) drawnThreshold(h histogram, from int, f *Feature, group []uint8, miss sums, t *leafTask, feature int) (threshold, bool) {
 	at := drawnBin(f.valueBins(), group, t.draw.at(uint64(feature)))
+
 	var g, hs int64
 	for b := range at + 1 {
 		bg, bh := h.at(from+b, s.pack)
 		g, hs = g+bg, hs+bh
 	}
+
 	found := threshold{gain: t.shift, last: at, next: at + 1}
 	if found.next == f.valueBins() {
 		found.next = -1
 	}
+
 	ok := false
 	consider := func(left sums, missing bool) {
 		rest := t.total.minus(left)
@@ -118,9 +133,13 @@ func (s *scorer) drawnThreshold(h histogram, from int, f *Feature, group []uint8
 			return
 		}
 		if v := s.sides(left, rest, s.l2, t); v > found.gain {
-			found.gain, found.left, found.missing, ok = v, left, missing, true
+			found.gain = v
+			found.left = left
+			found.missing = missing
+			ok = true
 		}
 	}
+
 	left := sums{float64(g), float64(hs)}
 	consider(left, false)
 	if miss != (sums{}) {

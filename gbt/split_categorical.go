@@ -17,6 +17,7 @@ type category struct {
 // run from either end. usable bounds the bins that may go left (a coarser max_bin).
 func (s *scorer) categorical(h histogram, from, bins, usable int, t *leafTask, feature int, best *candidate, buf []category) {
 	all := buf[:0]
+
 	for b := range bins {
 		var g, hs int64
 		if h.packed != nil {
@@ -28,6 +29,7 @@ func (s *scorer) categorical(h histogram, from, bins, usable int, t *leafTask, f
 			all = append(all, category{bin: b, sums: sums{float64(g), float64(hs)}})
 		}
 	}
+
 	if bins <= s.p.MaxCatToOnehot {
 		if s.draws {
 			drawn := pick(t.draw.at(uint64(feature)), usable)
@@ -70,17 +72,21 @@ func (s *scorer) sortedSubset(all []category, t *leafTask, feature int, best *ca
 // are not rated by themselves: they would fit noise.
 func (s *scorer) runFromEnd(sorted []category, t *leafTask, feature int, best *candidate) {
 	l2 := s.l2 + s.catL2
-	left, since := sums{}, 0.0
+	left := sums{}
+	since := 0.0
 	longest := min(s.p.MaxCatThreshold, (len(sorted)+1)/2)
+
 	drawn := -1 // at which length extra_trees looks
 	if s.draws {
 		drawn = pick(t.draw.at(uint64(feature)), longest)
 	}
+
 	found := 0
 	for i := range longest {
 		left = left.plus(sorted[i].sums)
 		since += float64(sorted[i].sums.h * t.perH)
 		rest := t.total.minus(left)
+
 		if left.h < t.minH {
 			continue
 		}
@@ -90,15 +96,19 @@ func (s *scorer) runFromEnd(sorted []category, t *leafTask, feature int, best *c
 		if since+0.5 < float64(s.p.MinDataPerGroup) {
 			continue
 		}
+
+		// Enough rows since the last length that was tried.
 		since = 0
 		if s.draws && i != drawn {
 			continue
 		}
+
 		if gain := s.sides(left, rest, l2, t) - t.catShift; gain > max(best.gain, 0) {
 			*best = candidate{gain: gain, feature: feature, sums: left, l2: l2}
 			found = i + 1
 		}
 	}
+
 	if found > 0 {
 		for _, c := range sorted[:found] {
 			best.left.add(c.bin)

@@ -11,12 +11,14 @@ func (c *scan) decodePacked(words []int64, pack packing) {
 		if w == 0 {
 			continue
 		}
+
 		sum += w
 		g, h := pack.sums(sum)
 		c.first[n&(MaxBins-1)], c.last[n&(MaxBins-1)] = uint8(b), uint8(b)
 		c.below[n&(MaxBins-1)] = sums{float64(g), float64(h)}
 		n++
 	}
+
 	c.n = n
 }
 
@@ -28,11 +30,13 @@ func (c *scan) decodeWide(pairs []wide) {
 		if w.g == 0 && w.h == 0 {
 			continue
 		}
+
 		g, h = g+w.g, h+w.h
 		c.first[n&(MaxBins-1)], c.last[n&(MaxBins-1)] = uint8(b), uint8(b)
 		c.below[n&(MaxBins-1)] = sums{float64(g), float64(h)}
 		n++
 	}
+
 	c.n = n
 }
 
@@ -44,6 +48,8 @@ func (s *scorer) bestThreshold(below []sums, extra sums, t *leafTask, goal float
 	if s.l1 == 0 && s.clip == inf && !s.plain {
 		return s.bestLimited(below, extra, t, goal)
 	}
+
+	// The general case, with an L1 penalty or a limit on outputs.
 	if s.l1 > 0 || s.clip < inf {
 		for i, x := range below {
 			x = x.plus(extra)
@@ -57,6 +63,8 @@ func (s *scorer) bestThreshold(below []sums, extra sums, t *leafTask, goal float
 		}
 		return gain, at
 	}
+
+	// The usual case: neither of them, and no smoothing or direction.
 	l2, minH, total := s.l2, t.minH, t.total
 	for i, x := range below {
 		g, h := x.g+extra.g, x.h+extra.h
@@ -69,6 +77,7 @@ func (s *scorer) bestThreshold(below []sums, extra sums, t *leafTask, goal float
 			gain, at = v, i
 		}
 	}
+
 	return gain, at
 }
 
@@ -76,6 +85,7 @@ func (s *scorer) bestThreshold(below []sums, extra sums, t *leafTask, goal float
 func (s *scorer) bestLimited(below []sums, extra sums, t *leafTask, goal float64) (gain float64, at int) {
 	gain, at = goal, -1
 	l2, minH, total, direction := s.l2, t.minH, t.total, t.direction
+
 	for i, x := range below {
 		g, h := x.g+extra.g, x.h+extra.h
 		restG, restH := total.g-g, total.h-h
@@ -85,6 +95,7 @@ func (s *scorer) bestLimited(below []sums, extra sums, t *leafTask, goal float64
 		if h < minH {
 			continue
 		}
+
 		h2, restH2 := h+l2, restH+l2
 		a, b := t.limited(-g/h2, h), t.limited(-restG/restH2, restH)
 		if direction > 0 && a > b || direction < 0 && a < b {
@@ -95,6 +106,7 @@ func (s *scorer) bestLimited(below []sums, extra sums, t *leafTask, goal float64
 			gain, at = v, i
 		}
 	}
+
 	return gain, at
 }
 
@@ -102,11 +114,13 @@ func (s *scorer) bestLimited(below []sums, extra sums, t *leafTask, goal float64
 func (s *scorer) bestWordGo(words []int64, extra sums, t *leafTask, goal float64) (gain float64, at int) {
 	gain, at = goal, -1
 	l2, minH, total := s.l2, t.minH, t.total
+
 	var sum int64
 	for b, w := range words {
 		if w == 0 && b > 0 { // the same sums as before; at 0, what extra makes of them
 			continue
 		}
+
 		sum += w
 		wg, wh := s.pack.sums(sum)
 		g, h := float64(wg)+extra.g, float64(wh)+extra.h
@@ -118,5 +132,6 @@ func (s *scorer) bestWordGo(words []int64, extra sums, t *leafTask, goal float64
 			gain, at = v, b
 		}
 	}
+
 	return gain, at
 }

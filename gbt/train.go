@@ -80,10 +80,12 @@ var ErrDiverged = errors.New("the training diverges")
 func Train(ctx context.Context, d *Data, p Params, opt Options) (*Result, error) {
 	crew := hired(opt.Threads)
 	defer crew.close()
+
 	b, err := newBooster(ctx, d, p, opt, crew)
 	if err != nil {
 		return nil, err
 	}
+
 	for b.stopped == "" {
 		at := b.checkpoint()
 		if err := ctx.Err(); err != nil {
@@ -96,6 +98,7 @@ func Train(ctx context.Context, d *Data, p Params, opt Options) (*Result, error)
 			return nil, b.abandoned(ctx, at, err)
 		}
 	}
+
 	return b.result(), nil
 }
 
@@ -134,6 +137,7 @@ func newBooster(ctx context.Context, d *Data, p Params, opt Options, crew *crew)
 	if err := d.check(true); err != nil {
 		return nil, err
 	}
+
 	if v := opt.Valid; v != nil {
 		if err := v.check(false); err != nil {
 			return nil, fmt.Errorf("valid: %w", err)
@@ -142,9 +146,11 @@ func newBooster(ctx context.Context, d *Data, p Params, opt Options, crew *crew)
 			return nil, fmt.Errorf("%w: valid has %d features, train %d", ErrData, len(v.Features), len(d.Features))
 		}
 	}
+
 	if (opt.Eval != nil) != (opt.Valid != nil) || p.EarlyStoppingRound > 0 && opt.Eval == nil {
 		return nil, &ParamError{"early_stopping_round", "needs held-out rows and a metric"}
 	}
+
 	p, err := p.ForTable(d.Features)
 	if err != nil {
 		return nil, err
@@ -152,28 +158,35 @@ func newBooster(ctx context.Context, d *Data, p Params, opt Options, crew *crew)
 	if opt.Shift-opt.Shift != 0 { // NaN or infinite
 		return nil, &ParamError{"shift", fmt.Sprintf("%v cannot be added to scores", opt.Shift)}
 	}
+
 	obj, err := newObjective(&p, d)
 	if err != nil {
 		return nil, err
 	}
+
 	b := &booster{p: p, opt: opt, data: d, obj: obj, bestAt: math.NaN(), started: time.Now(), crew: crew, walks: newWalks(crew)}
+	// Refuse another training's checkpoint before memory for all rows is asked for.
 	if opt.Checkpoint != nil || opt.Resume != nil {
 		b.run = newRun(d, p, opt)
 	}
-	if opt.Resume != nil { // before the memory for all rows is asked for
+	if opt.Resume != nil {
 		if err := opt.Resume.run.same(&b.run); err != nil {
 			return nil, err
 		}
 	}
+
+	// Rows are in the table once per copy, and what a leaf needs is meant per original row.
 	perCopy := b.p.forCopies(d.Copies)
 	b.grow = newGrower(&perCopy, d, crew)
 	b.gh = make([]uint32, d.Rows)
 	b.bias = obj.init(p.BoostFromAverage)
 	b.score = filled(d.Rows, b.bias)
+
 	if opt.Valid != nil {
 		b.validScore = filled(opt.Valid.Rows, b.bias)
 		b.valid = make([]float64, opt.Valid.Used())
 	}
+
 	if opt.Resume != nil {
 		return b, b.resume(ctx, opt.Resume)
 	}
@@ -194,6 +207,8 @@ func (b *booster) step(ctx context.Context) error {
 	start := time.Now()
 	tree := b.round
 	b.round++
+
+	// Gradients at the scores so far, of the rows that this tree learns from.
 	b.drawRows(tree)
 	pack := b.obj.prepare(b.score, b.grow.order, b.crew)
 	k := newKey(b.p.Seed, forRounding, tree)
@@ -203,6 +218,8 @@ func (b *booster) step(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
+	// No split was found. With another bag or other features the next round may find one.
 	if t == nil {
 		b.decide()
 		if b.barren++; !b.sampled() || b.barren >= maxBarren || b.stopped != "" && len(b.trees) == 0 {
@@ -210,15 +227,20 @@ func (b *booster) step(ctx context.Context) error {
 		}
 		return nil
 	}
+
 	b.barren = 0
 	if !t.finite() {
 		return fmt.Errorf("%w at tree %d: a leaf's value is not finite; use a smaller learning_rate or more lambda_l2", ErrDiverged, len(b.trees)+1)
 	}
-	whole := context.WithoutCancel(ctx) // scores are a whole tree further, or not
+
+	// Scores are a whole tree further, or not at all.
+	whole := context.WithoutCancel(ctx)
 	b.addValues(whole, t)
 	if b.opt.Valid != nil {
 		addScores(whole, []*Tree{t}, b.opt.Valid.Columns, b.opt.Valid.rows(), b.validScore, b.walks)
 	}
+
+	// The first tree takes the bias along, so that the trees alone sum up to a score.
 	if len(b.trees) == 0 {
 		t.addBias(b.bias)
 		if b.opt.Shift != 0 {
@@ -227,6 +249,7 @@ func (b *booster) step(ctx context.Context) error {
 			}
 		}
 	}
+
 	b.trees = append(b.trees, t)
 	return b.rate(t, start)
 }
@@ -268,20 +291,25 @@ func (b *booster) rate(t *Tree, start time.Time) error {
 				b.valid[i] = b.validScore[r]
 			}
 		}
+
 		s, err := b.opt.Eval(b.valid)
 		if err != nil {
 			return fmt.Errorf("rate tree %d: %w", n, err)
 		}
 		score = s
 		if b.improved(s) {
-			b.best, b.bestIn, b.bestAt = n, b.round, s
+			b.best = n
+			b.bestIn = b.round
+			b.bestAt = s
 		}
 	}
+
 	if b.opt.OnTree != nil {
 		if err := b.opt.OnTree(Progress{Tree: n, Leaves: t.Leaves(), Score: score, Best: b.best, Took: time.Since(start)}); err != nil {
 			return err
 		}
 	}
+
 	b.decide()
 	return nil
 }
@@ -321,8 +349,11 @@ func (b *booster) shifted(trees []*Tree) []*Tree {
 	if b.opt.Shift == 0 || len(trees) == 0 {
 		return trees
 	}
+
 	first := *trees[0]
-	first.LeafValue, first.InternalValue = slices.Clone(first.LeafValue), slices.Clone(first.InternalValue)
+	first.LeafValue = slices.Clone(first.LeafValue)
+	first.InternalValue = slices.Clone(first.InternalValue)
+
 	first.addBias(b.opt.Shift)
 	return append([]*Tree{&first}, trees[1:]...)
 }

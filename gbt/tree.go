@@ -142,6 +142,7 @@ func (t *Tree) goesLeft(node int, v float64) bool {
 	if d&decisionCategorical != 0 {
 		return t.inCategory(node, v)
 	}
+
 	missing := v != v
 	switch d & missingMask {
 	case missingNaN:
@@ -157,6 +158,7 @@ func (t *Tree) goesLeft(node int, v float64) bool {
 			v = 0
 		}
 	}
+
 	return v <= t.Threshold[node]
 }
 
@@ -183,6 +185,7 @@ func (t *Tree) addCategories(left *binSet) int {
 	if t.CatBoundaries == nil {
 		t.CatBoundaries = []int{0}
 	}
+
 	var words []uint32
 	for _, w := range left {
 		words = append(words, uint32(w), uint32(w>>32))
@@ -190,6 +193,7 @@ func (t *Tree) addCategories(left *binSet) int {
 	for len(words) > 1 && words[len(words)-1] == 0 {
 		words = words[:len(words)-1]
 	}
+
 	t.CatThreshold = append(t.CatThreshold, words...)
 	t.CatBoundaries = append(t.CatBoundaries, len(t.CatThreshold))
 	return len(t.CatBoundaries) - 2

@@ -81,10 +81,13 @@ func (c *Catalogue) Find(name string) (Type, error) {
 	if t, ok := c.types[name]; ok {
 		return t, nil
 	}
+
 	m := namePattern.FindStringSubmatch(name)
 	if m == nil {
 		return Type{}, &UnknownError{fmt.Sprintf("machine type %.60q: expected a family, a shape and a number of vCPUs, such as n2-highmem-64", name)}
 	}
+
+	// It is unknown: say what comes close.
 	var kinds, sizes []string
 	for _, t := range c.All() {
 		if kind := t.Family + "-" + t.Shape; !slices.Contains(kinds, kind) {
@@ -94,6 +97,7 @@ func (c *Catalogue) Find(name string) (Type, error) {
 			sizes = append(sizes, strings.TrimPrefix(t.Name, m[1]+"-"))
 		}
 	}
+
 	if len(sizes) == 0 {
 		return Type{}, &UnknownError{fmt.Sprintf("machine type %.60q is not in the catalogue%s", name, strictyaml.Suggest(m[1], kinds))}
 	}

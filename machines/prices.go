@@ -55,7 +55,8 @@ func (e Price) rate(spot bool) *Rate {
 		return nil
 	}
 	own := *r
-	own.Date, own.Source = cmp.Or(r.Date, e.Date), cmp.Or(r.Source, e.Source)
+	own.Date = cmp.Or(r.Date, e.Date)
+	own.Source = cmp.Or(r.Source, e.Source)
 	return &own
 }
 
@@ -82,6 +83,7 @@ func ReadPrices(file string, data []byte) (*Prices, error) {
 	if len(p.Prices) == 0 || len(p.Prices) > maxPrices {
 		return nil, doc.Errorf("prices", "%d prices: give 1 to %d", len(p.Prices), maxPrices)
 	}
+
 	seen := map[[2]string]bool{}
 	for i, e := range p.Prices {
 		at := fmt.Sprintf("prices[%d]", i)
@@ -99,6 +101,7 @@ func ReadPrices(file string, data []byte) (*Prices, error) {
 		default:
 			seen[key] = true
 		}
+
 		if err := checkDate(e.Date); err != nil {
 			return nil, doc.Errorf(at+".date", "%v", err)
 		}
@@ -118,6 +121,7 @@ func (r *Rate) check(sources map[string]string) error {
 	if r == nil {
 		return nil
 	}
+
 	for _, part := range []struct {
 		name string
 		usd  float64
@@ -126,6 +130,7 @@ func (r *Rate) check(sources map[string]string) error {
 			return fmt.Errorf("%s is %v: use a price above 0, up to %d", part.name, part.usd, maxRate)
 		}
 	}
+
 	if sources[r.Source] == "" {
 		return fmt.Errorf("source %.40q is not among sources", r.Source)
 	}
@@ -157,11 +162,13 @@ func (p *Prices) Over(other *Prices) *Prices {
 				i = len(out.Prices)
 				out.Prices = append(out.Prices, Price{Family: e.Family, Region: e.Region})
 			}
+
 			both := &out.Prices[i]
 			both.OnDemand = out.newer(both.OnDemand, e.rate(false), from.Sources)
 			both.Spot = out.newer(both.Spot, e.rate(true), from.Sources)
 		}
 	}
+
 	for i := range out.Prices {
 		out.Prices[i].gather()
 	}
@@ -194,7 +201,10 @@ func (e *Price) gather() {
 	if newest == nil {
 		return
 	}
-	e.Date, e.Source = newest.Date, newest.Source
+
+	e.Date = newest.Date
+	e.Source = newest.Source
+
 	for _, r := range []*Rate{e.OnDemand, e.Spot} {
 		if r != nil && r.Date == e.Date {
 			r.Date = ""
@@ -212,6 +222,7 @@ func (p *Prices) WriteFile(path string) error {
 		return fmt.Errorf("write prices: %w", err)
 	}
 	data = append(data, '\n')
+
 	if _, err := ReadPrices(path, data); err != nil {
 		return fmt.Errorf("what was about to be written could not be read again: %w", err)
 	}

@@ -69,6 +69,7 @@ func ReadTypes(file string, data []byte) (*Catalogue, error) {
 	if len(d.Families) == 0 || len(d.Families) > maxFamilies {
 		return nil, doc.Errorf("families", "%d families: give 1 to %d", len(d.Families), maxFamilies)
 	}
+
 	c := &Catalogue{types: map[string]Type{}, families: d.Families}
 	seen := map[string]bool{}
 	for i, f := range d.Families {
@@ -81,6 +82,7 @@ func ReadTypes(file string, data []byte) (*Catalogue, error) {
 		case d.Sources[f.Source] == "":
 			return nil, doc.Errorf(at+".source", "family %s: source %.40q is not among sources", f.Name, f.Source)
 		}
+
 		if err := checkDate(f.Date); err != nil {
 			return nil, doc.Errorf(at+".date", "family %s: %v", f.Name, err)
 		}
@@ -106,18 +108,23 @@ func (c *Catalogue) add(f Family) (path string, err error) {
 			return fmt.Sprintf(".local_ssd[%d]", i), err
 		}
 	}
+
 	for i, s := range f.Shapes {
 		at := fmt.Sprintf(".shapes[%d]", i)
 		if err := s.check(); err != nil {
 			return at, err
 		}
+
 		for _, vcpus := range s.vcpus() {
 			t := Type{Name: fmt.Sprintf("%s-%s-%d", f.Name, s.Name, vcpus), Family: f.Name, Shape: s.Name, CPU: f.CPU, VCPUs: vcpus, MemoryBytes: s.memory(vcpus)}
 			if len(s.BuiltIn) > 0 {
-				t.Name, t.BuiltIn, t.Disks = t.Name+lssd, true, []int{s.BuiltIn[strconv.Itoa(vcpus)]}
+				t.Name += lssd
+				t.BuiltIn = true
+				t.Disks = []int{s.BuiltIn[strconv.Itoa(vcpus)]}
 			} else {
 				t.Disks = disksOf(f.Disks, vcpus)
 			}
+
 			if _, twice := c.types[t.Name]; twice {
 				return at, fmt.Errorf("%s is there twice", t.Name)
 			}
@@ -155,6 +162,7 @@ func (s shape) check() error {
 	if !(s.GiB > 0) || s.GiB > maxGiB {
 		return fmt.Errorf("%s: gib is %v", s.Name, s.GiB)
 	}
+
 	for key, gib := range s.Memory {
 		if n, err := strconv.Atoi(key); err != nil || !slices.Contains(s.Sizes, n) || !(gib > 0) || gib > maxGiB {
 			return fmt.Errorf("%s: memory of %.20q is %v GiB; name one of its sizes, and up to %d GiB", s.Name, key, gib, maxGiB)

@@ -39,6 +39,7 @@ func (e *Evaluator) checkBinary(m Metric) error {
 	if err := e.checkLengths(m); err != nil {
 		return err
 	}
+
 	s, row := summarize(e.in)
 	if row < len(e.in.Pred) {
 		return e.explain(m, row)
@@ -46,7 +47,9 @@ func (e *Evaluator) checkBinary(m Metric) error {
 	if !(s.total() > 0) {
 		return fault(m, -1, ErrNoWeight, "")
 	}
-	e.binary, e.sound = s, checked
+
+	e.binary = s
+	e.sound = checked
 	return nil
 }
 
@@ -56,6 +59,8 @@ func summarize(in Input) (summary, int) {
 	s := summary{low: in.Pred[0], high: in.Pred[0]}
 	label := in.Label[:len(in.Pred)]
 	var pos, neg sum
+
+	// Without weights, labels are counted, which is exact.
 	if in.Weight == nil {
 		ones := 0.0
 		for i, p := range in.Pred {
@@ -70,9 +75,11 @@ func summarize(in Input) (summary, int) {
 				s.high = p
 			}
 		}
-		s.pos, s.neg = ones, float64(len(label))-ones
+		s.pos = ones
+		s.neg = float64(len(label)) - ones
 		return s, len(label)
 	}
+
 	weight := in.Weight[:len(in.Pred)]
 	for i, p := range in.Pred {
 		l, w := float64(label[i]), float64(weight[i])
@@ -87,7 +94,9 @@ func summarize(in Input) (summary, int) {
 			s.high = p
 		}
 	}
-	s.pos, s.neg = pos.value(), neg.value()
+
+	s.pos = pos.value()
+	s.neg = neg.value()
 	return s, len(label)
 }
 
@@ -145,6 +154,7 @@ func (e *Evaluator) checkNumbers(m Metric) (total float64, err error) {
 	if err := e.checkLengths(m); err != nil {
 		return 0, err
 	}
+
 	var weight sum
 	for i, p := range e.in.Pred {
 		if p-p != 0 {
@@ -161,6 +171,7 @@ func (e *Evaluator) checkNumbers(m Metric) (total float64, err error) {
 			weight.add(w)
 		}
 	}
+
 	if e.in.Weight == nil {
 		return float64(len(e.in.Pred)), nil
 	}

@@ -67,6 +67,7 @@ func unknown(name string) error {
 				}
 			}
 		}
+
 		if other := strictyaml.Suggest(name, long); strings.Contains(other, "did you mean") {
 			hint = other
 		}

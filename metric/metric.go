@@ -88,7 +88,9 @@ const (
 
 // Reset gives the evaluator new rows. Until the next Reset the slices must not change.
 func (e *Evaluator) Reset(in Input) {
-	e.in, e.sound, e.ranked = in, unchecked, false
+	e.in = in
+	e.sound = unchecked
+	e.ranked = false
 }
 
 // Eval measures the rows of the last Reset. Errors are *InputError: the rows do not have what the metric needs.

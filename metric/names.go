@@ -92,10 +92,12 @@ func Lookup(name string) (Metric, error) {
 	word = fromIdentifier(word)
 	base, arg, has := strings.Cut(word, "@")
 	base = strings.ReplaceAll(base, "-", "_")
+
 	for _, d := range definitions() {
 		if base != d.name && !slices.Contains(strings.Fields(d.aliases), base) {
 			continue
 		}
+
 		k, suffix, err := d.argument(arg, has)
 		if err != nil {
 			return Metric{}, err
@@ -144,10 +146,13 @@ func (d definition) argument(arg string, has bool) (k cutoff, suffix string, err
 		}
 		return wrong(want)
 	case bins, place:
-		low, high, want := 2, maxBins, "give the number of bins, 2 to 10000"
+		low, high := 2, maxBins
+		want := "give the number of bins, 2 to 10000"
 		if d.takes == place {
-			low, high, want = 1, math.MaxInt32, "give the number of places, 1 or more"
+			low, high = 1, math.MaxInt32
+			want = "give the number of places, 1 or more"
 		}
+
 		if !has {
 			return cutoff{}, "", nil
 		}
@@ -160,6 +165,7 @@ func (d definition) argument(arg string, has bool) (k cutoff, suffix string, err
 		}
 		return cutoff{count: n}, "@" + strconv.Itoa(n), nil
 	}
+
 	if has {
 		return wrong("this metric takes nothing behind an @")
 	}
@@ -172,6 +178,7 @@ func parseTop(arg string) (k cutoff, suffix string, ok bool) {
 	if n, err := strconv.ParseUint(arg, 10, 31); err == nil {
 		return cutoff{count: int(n)}, "@" + strconv.FormatUint(n, 10), n > 0
 	}
+
 	number, isPercent := strings.CutSuffix(arg, "%")
 	if strings.Trim(number, "0123456789.") != "" {
 		return cutoff{}, "", false
@@ -183,6 +190,8 @@ func parseTop(arg string) (k cutoff, suffix string, ok bool) {
 	if !isPercent {
 		percent *= 100
 	}
+
+	// To six digits and back, so that 0.01 and 1% are one number.
 	text := strconv.FormatFloat(percent, 'g', 6, 64)
 	percent, err = strconv.ParseFloat(text, 64)
 	if err != nil || !(percent >= 1e-4 && percent <= 100) {

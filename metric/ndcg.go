@@ -38,6 +38,7 @@ func ndcg(e *Evaluator, m Metric) (float64, error) {
 			return 0, fault(m, i, ErrLabel, "%v, and %s is for whole grades 0 to %d", l, m.Name, maxGrade)
 		}
 	}
+
 	places := m.k.count
 	if places == 0 {
 		places = len(e.in.Pred)
@@ -45,12 +46,15 @@ func ndcg(e *Evaluator, m Metric) (float64, error) {
 	g := &e.groups
 	g.rows.fillGroups(e.in.Group)
 	g.rows.sort()
+
+	// After the sort, a group is a run of equal keys.
 	var all, weight sum
 	for begin := 0; begin < len(g.rows.keys); {
 		end := begin + 1
 		for end < len(g.rows.keys) && g.rows.keys[end] == g.rows.keys[begin] {
 			end++
 		}
+
 		value, w := g.measure(e.in, g.rows.tags[begin:end], places)
 		all.add(w * value)
 		weight.add(w)
@@ -62,20 +66,26 @@ func ndcg(e *Evaluator, m Metric) (float64, error) {
 // fillGroups takes rows in to be ordered by group; within a group the sort keeps their order.
 func (r *ranking) fillGroups(group []uint64) {
 	n := len(group)
-	r.packed, r.width = false, 64
-	r.keys, r.spareKeys = resize(r.keys, n), resize(r.spareKeys, n)
-	r.tags, r.spareTags = resize(r.tags, n), resize(r.spareTags, n)
+	r.packed = false
+	r.width = 64
+	r.keys = resize(r.keys, n)
+	r.spareKeys = resize(r.spareKeys, n)
+	r.tags = resize(r.tags, n)
+	r.spareTags = resize(r.spareTags, n)
 	for i, id := range group {
 		r.keys[i], r.tags[i] = id, uint32(i)
 	}
 }
 
 func (g *groups) measure(in Input, rows []uint32, places int) (value, weight float64) {
-	g.scored, g.grades = g.scored[:0], g.grades[:0]
+	g.scored = g.scored[:0]
+	g.grades = g.grades[:0]
+
 	weight = float64(len(rows))
 	if in.Weight != nil {
 		weight = 0
 	}
+
 	for _, row := range rows {
 		gain := float64(uint64(1)<<uint(in.Label[row]) - 1)
 		g.scored = append(g.scored, scored{in.Pred[row], gain})
@@ -85,11 +95,14 @@ func (g *groups) measure(in Input, rows []uint32, places int) (value, weight flo
 		}
 	}
 	weight /= float64(len(rows))
+
 	slices.SortFunc(g.scored, func(a, b scored) int {
 		return cmp.Or(cmp.Compare(b.pred, a.pred), cmp.Compare(b.gain, a.gain))
 	})
 	slices.Sort(g.grades)
 	slices.Reverse(g.grades)
+
+	// The best that is possible: all gains in descending order.
 	best := 0.0
 	for i, gain := range g.grades[:min(places, len(g.grades))] {
 		best += float64(gain * g.discount(i))
@@ -104,13 +117,15 @@ func (g *groups) measure(in Input, rows []uint32, places int) (value, weight flo
 func (g *groups) dcg(places int) float64 {
 	total := 0.0
 	for begin := 0; begin < min(places, len(g.scored)); {
-		end, gains, discounts := begin, 0.0, 0.0
+		end := begin
+		gains, discounts := 0.0, 0.0
 		for ; end < len(g.scored) && g.scored[end].pred == g.scored[begin].pred; end++ {
 			gains += g.scored[end].gain
 			if end < places {
 				discounts += g.discount(end)
 			}
 		}
+
 		total += float64(gains / float64(end-begin) * discounts)
 		begin = end
 	}

@@ -23,6 +23,7 @@ func Standard(k Kind) []Metric {
 	if k == Binary {
 		names = []string{"log_loss", "auc", "average_precision", "brier", "ece"}
 	}
+
 	metrics := make([]Metric, len(names))
 	for i, name := range names {
 		m, err := Lookup(name)
@@ -40,9 +41,11 @@ func (m Metric) CheckObjective(objective string) error {
 	if err != nil {
 		return err
 	}
+
 	if m.Kind == k || m.Kind == Ranking {
 		return nil
 	}
+
 	var fitting []string
 	for _, s := range Standard(k) {
 		fitting = append(fitting, s.Name)

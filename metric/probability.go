@@ -26,6 +26,7 @@ func logLikelihood(in Input) float64 {
 	label := in.Label[:len(in.Pred)]
 	var all sum
 	product := 1.0
+
 	for i, p := range in.Pred {
 		product *= likelihood(p, label[i])
 		if i%together == together-1 {
@@ -92,6 +93,7 @@ func (e *Evaluator) confusion(m Metric) (confusion, error) {
 	if err := e.checkProbabilities(m); err != nil {
 		return confusion{}, err
 	}
+
 	var truePos, falsePos sum
 	for i, p := range e.in.Pred {
 		if !(p > 0.5) {
@@ -101,14 +103,17 @@ func (e *Evaluator) confusion(m Metric) (confusion, error) {
 		if e.in.Weight != nil {
 			w = float64(e.in.Weight[i])
 		}
+
 		if e.in.Label[i] == 1 {
 			truePos.add(w)
 		} else {
 			falsePos.add(w)
 		}
 	}
+
 	c := confusion{truePos: truePos.value(), falsePos: falsePos.value()}
-	c.falseNeg, c.trueNeg = e.binary.pos-c.truePos, e.binary.neg-c.falsePos
+	c.falseNeg = e.binary.pos - c.truePos
+	c.trueNeg = e.binary.neg - c.falsePos
 	return c, nil
 }
 

@@ -9,6 +9,7 @@ func auc(e *Evaluator, m Metric) (float64, error) {
 	if e.rank.packed {
 		return float64(twicePairs(e.rank.keys)) / (2 * e.binary.pos * e.binary.neg), nil
 	}
+
 	var area sum
 	above := 0.0
 	for i := 0; i < len(e.rank.keys); {
@@ -43,6 +44,7 @@ func averagePrecision(e *Evaluator, m Metric) (float64, error) {
 	if err := e.checkRanked(m, true, false); err != nil {
 		return 0, err
 	}
+
 	var area sum
 	pos, all := 0.0, 0.0
 	for i := 0; i < len(e.rank.keys); {
@@ -69,6 +71,7 @@ func (e *Evaluator) topRows(m Metric) (weight, pos float64, err error) {
 			return 0, 0, fault(m, -1, ErrTooFew, "the rows' weight is %v; use a lower count or a share, such as 1%%", total)
 		}
 	}
+
 	left := weight
 	for i := 0; i < len(e.rank.keys) && left > 0; {
 		var s step
@@ -115,19 +118,23 @@ func calibrationError(e *Evaluator, m Metric) (float64, error) {
 	if err := e.checkProbabilities(m); err != nil {
 		return 0, err
 	}
+
 	e.rankRows()
 	parts := m.k.count
 	if parts == 0 {
 		parts = defaultBins
 	}
+
 	total := e.binary.total()
 	var gap, all sum
 	current, above := 0, 0.0
+
 	flush := func() {
 		d := gap.value()
 		all.add(max(d, -d))
 		gap = sum{}
 	}
+
 	for i := 0; i < len(e.rank.keys); {
 		var s step
 		s, i = e.rank.next(i)
@@ -136,9 +143,11 @@ func calibrationError(e *Evaluator, m Metric) (float64, error) {
 			flush()
 			current = part
 		}
+
 		gap.add(float64(s.pred*s.weight()) - s.pos)
 		above += s.weight()
 	}
+
 	flush()
 	return all.value() / total, nil
 }

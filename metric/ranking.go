@@ -50,7 +50,10 @@ func (r *ranking) fill(in Input, low, high float64) {
 	r.top = order(high)
 	r.width = bits.Len64(r.top - order(low))
 	r.packed = in.Weight == nil && r.width < 64
-	r.keys, r.spareKeys = resize(r.keys, n), resize(r.spareKeys, n)
+	r.keys = resize(r.keys, n)
+	r.spareKeys = resize(r.spareKeys, n)
+
+	// Without weights the label is the lowest bit, and there is nothing to sort but keys.
 	label := in.Label[:n]
 	if r.packed {
 		r.width++
@@ -59,7 +62,10 @@ func (r *ranking) fill(in Input, low, high float64) {
 		}
 		return
 	}
-	r.tags, r.spareTags = resize(r.tags, n), resize(r.spareTags, n)
+
+	// Else label and weight go along as a tag.
+	r.tags = resize(r.tags, n)
+	r.spareTags = resize(r.spareTags, n)
 	for i, p := range in.Pred {
 		w := float32(1)
 		if in.Weight != nil {
@@ -85,10 +91,12 @@ func (r *ranking) sort() {
 	if r.packed {
 		low = 1 // the label has no say
 	}
+
 	if len(r.keys) <= smallRun {
 		r.insert(0, len(r.keys))
 		return
 	}
+
 	high := max(r.width-passes*digitBits, low)
 	r.radix(high, r.width)
 	if high > low && !r.finish(high) {
@@ -101,11 +109,13 @@ func (r *ranking) sort() {
 func (r *ranking) radix(first, last int) {
 	used := (last - first + digitBits - 1) / digitBits
 	r.count(first)
+
 	for pass := range used {
 		at := &r.digits[pass]
 		if !startPositions(at, len(r.keys)) {
 			continue // all rows have the same digit
 		}
+
 		shift := first + pass*digitBits
 		if r.packed {
 			scatter(r.spareKeys, r.keys, at, shift)
@@ -167,6 +177,7 @@ func (r *ranking) finish(first int) bool {
 		for end < len(r.keys) && r.keys[end]>>first == prefix {
 			end++
 		}
+
 		if end-begin > smallRun && !slices.IsSorted(r.keys[begin:end]) {
 			return false
 		}
@@ -205,10 +216,12 @@ func (r *ranking) next(i int) (step, int) {
 		for ; i < len(r.keys) && r.keys[i]>>1 == value; i++ {
 			pos += r.keys[i] & 1
 		}
-		s.pos, s.neg = float64(pos), float64(uint64(i-begin)-pos)
+		s.pos = float64(pos)
+		s.neg = float64(uint64(i-begin) - pos)
 		s.pred = unorder(r.top - value)
 		return s, i
 	}
+
 	value := r.keys[i]
 	for ; i < len(r.keys) && r.keys[i] == value; i++ {
 		w := float64(math.Float32frombits(r.tags[i] &^ (1 << 31)))

@@ -24,6 +24,7 @@ func (r *Registry) Alias(ctx context.Context, model, alias string) (Alias, error
 			return Alias{}, err
 		}
 	}
+
 	a, _, err := r.alias(ctx, model, alias)
 	if err != nil {
 		return Alias{}, err
@@ -31,6 +32,8 @@ func (r *Registry) Alias(ctx context.Context, model, alias string) (Alias, error
 	if a.Version > 0 {
 		return a, nil
 	}
+
+	// Say what there is: other aliases, or not even the model.
 	all, err := r.Aliases(ctx, model)
 	if err != nil {
 		return Alias{}, err
@@ -42,6 +45,7 @@ func (r *Registry) Alias(ctx context.Context, model, alias string) (Alias, error
 			return Alias{}, r.noModel(ctx, model)
 		}
 	}
+
 	var names []string
 	for _, a := range all {
 		names = append(names, a.Name)
@@ -54,6 +58,7 @@ func (r *Registry) Aliases(ctx context.Context, model string) ([]Alias, error) {
 	if err := checkModel(model); err != nil {
 		return nil, err
 	}
+
 	var names []string
 	err := r.list(ctx, aliasesDir(model), func(object string) bool {
 		if name, ok := parseAliasObject(model, object); ok {
@@ -64,6 +69,7 @@ func (r *Registry) Aliases(ctx context.Context, model string) ([]Alias, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	slices.Sort(names)
 	return readAll(ctx, names, func(ctx context.Context, name string) (Alias, error) {
 		a, _, err := r.alias(ctx, model, name)
@@ -81,6 +87,7 @@ func (r *Registry) alias(ctx context.Context, model, alias string) (Alias, blob.
 	if err != nil {
 		return Alias{}, 0, err
 	}
+
 	a, err := decodeAlias(data, model, alias)
 	if err != nil {
 		return Alias{}, 0, &CorruptError{object, err}
@@ -100,6 +107,7 @@ func (r *Registry) SetAlias(ctx context.Context, model, alias string, to int, ex
 	if _, err := r.numbered(ctx, model, to); err != nil {
 		return Alias{}, err
 	}
+
 	return r.move(ctx, model, alias, func(now Alias) (*Alias, error) {
 		if now.Version == to {
 			return nil, nil
@@ -107,6 +115,7 @@ func (r *Registry) SetAlias(ctx context.Context, model, alias string, to int, ex
 		if !expect.Any && now.Version != expect.Version {
 			return nil, &ConflictError{Model: model, Alias: alias, Expected: expect.Version, Found: now.Version}
 		}
+
 		next := now.moved(Promoted, to, act)
 		if now.Version > 0 {
 			next.Past = append(next.Past, now.Version)
@@ -128,6 +137,7 @@ func (r *Registry) Rollback(ctx context.Context, model, alias string, expect Exp
 	if err := act.check(); err != nil {
 		return Alias{}, err
 	}
+
 	begin, err := r.Alias(ctx, model, alias)
 	if err != nil {
 		return Alias{}, err
@@ -135,6 +145,7 @@ func (r *Registry) Rollback(ctx context.Context, model, alias string, expect Exp
 	if expect.Any {
 		expect = Expect{Version: begin.Version} // a second person's rollback in between must not make it two
 	}
+
 	return r.move(ctx, model, alias, func(now Alias) (*Alias, error) {
 		if now.Version != expect.Version {
 			if now.Last.Kind == RolledBack && now.Last.From == expect.Version {
@@ -142,6 +153,7 @@ func (r *Registry) Rollback(ctx context.Context, model, alias string, expect Exp
 			}
 			return nil, &ConflictError{Model: model, Alias: alias, Expected: expect.Version, Found: now.Version}
 		}
+
 		last := len(now.Past) - 1
 		if last < 0 {
 			return nil, &NoPreviousError{Model: model, Alias: alias}
@@ -149,6 +161,7 @@ func (r *Registry) Rollback(ctx context.Context, model, alias string, expect Exp
 		if _, err := r.numbered(ctx, model, now.Past[last]); err != nil {
 			return nil, err
 		}
+
 		next := now.moved(RolledBack, now.Past[last], act)
 		next.Past = next.Past[:last]
 		return &next, nil
@@ -158,7 +171,8 @@ func (r *Registry) Rollback(ctx context.Context, model, alias string, expect Exp
 // moved is the alias after a move; its Past is a copy.
 func (a Alias) moved(kind Kind, to int, act Act) Alias {
 	next := a
-	next.Version, next.Past = to, slices.Clone(a.Past)
+	next.Version = to
+	next.Past = slices.Clone(a.Past)
 	next.Last = Event{
 		Kind: kind, Alias: a.Name, Sequence: a.Last.Sequence + 1, From: a.Version, To: to, By: act.By, Why: act.Why, At: utc(act.At),
 	}
@@ -177,10 +191,12 @@ func (r *Registry) move(ctx context.Context, model, alias string, decide func(no
 		if err != nil {
 			return Alias{}, err
 		}
+
 		next, err := decide(now)
 		if err != nil {
 			return Alias{}, err
 		}
+
 		if now.Version > 0 {
 			if err := r.record(ctx, now); err != nil {
 				return Alias{}, err
@@ -189,10 +205,12 @@ func (r *Registry) move(ctx context.Context, model, alias string, decide func(no
 		if next == nil {
 			return now, nil
 		}
+
 		data, err := encode(aliasRecord{format, *next})
 		if err != nil {
 			return Alias{}, err
 		}
+
 		object := aliasObject(model, alias)
 		if _, lost = r.store.Put(ctx, object, generation, bytes.NewReader(data)); errors.Is(lost, blob.ErrPrecondition) {
 			// Either somebody else was faster, or this very write succeeded and only its answer was lost. In the latter case
@@ -211,6 +229,7 @@ func (r *Registry) move(ctx context.Context, model, alias string, decide func(no
 		} else if lost != nil {
 			return Alias{}, fmt.Errorf("registry: write %s: %w", object, lost)
 		}
+
 		// The alias has moved and carries its event: where the copy cannot be written, the next move will.
 		_ = r.record(ctx, *next)
 		return *next, nil

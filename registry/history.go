@@ -17,17 +17,21 @@ func (r *Registry) History(ctx context.Context, model string) ([]Event, error) {
 	if errors.As(err1, &missing) {
 		return nil, err1
 	}
+
 	// The aliases come first: whatever they say has happened is in the listing that follows, or is their own last event.
 	aliases, err2 := r.Aliases(ctx, model)
 	events, err3 := r.recorded(ctx, model)
+
 	for _, a := range aliases {
 		if !slices.ContainsFunc(events, func(e Event) bool { return e.Alias == a.Name && e.Sequence == a.Last.Sequence }) {
 			events = append(events, a.Last)
 		}
 	}
+
 	slices.SortFunc(events, func(a, b Event) int {
 		return cmp.Or(cmp.Compare(a.Alias, b.Alias), cmp.Compare(a.Sequence, b.Sequence))
 	})
+
 	err4 := gaps(model, events)
 	return merge(versions, events), errors.Join(err1, err2, err3, err4)
 }
@@ -48,6 +52,7 @@ func (r *Registry) recorded(ctx context.Context, model string) ([]Event, error) 
 	if err != nil {
 		return nil, err
 	}
+
 	return readAll(ctx, places, func(ctx context.Context, p place) (Event, error) {
 		data, _, err := r.read(ctx, p.object, maxRecord)
 		if err != nil {
@@ -85,12 +90,14 @@ func merge(versions []Version, events []Event) []Event {
 		Event
 		at time.Time
 	}
+
 	var all []timed
 	registered := map[int]time.Time{}
 	for _, v := range versions {
 		registered[v.Number] = v.Info.At
 		all = append(all, timed{Event{Kind: Registered, To: v.Number, By: v.Info.By, Why: v.Info.Why, At: v.Info.At}, v.Info.At})
 	}
+
 	var last timed
 	for _, e := range events {
 		t := timed{e, e.At}
@@ -103,6 +110,7 @@ func merge(versions []Version, events []Event) []Event {
 		all = append(all, t)
 		last = t
 	}
+
 	slices.SortStableFunc(all, func(a, b timed) int { return a.at.Compare(b.at) })
 	out := make([]Event, len(all))
 	for i, t := range all {

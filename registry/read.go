@@ -39,12 +39,15 @@ func (r *Registry) scan(ctx context.Context, model string) (scanned, error) {
 		s.last = max(s.last, number)
 		return true
 	})
+
+	// A claim is done with once its version is there.
 	for _, n := range s.committed {
 		delete(claims, n)
 	}
 	for n := range claims {
 		s.claimed = append(s.claimed, n)
 	}
+
 	slices.Sort(s.committed) // the listing has 10 before 2
 	slices.Sort(s.claimed)
 	return s, err
@@ -77,6 +80,8 @@ func (r *Registry) Models(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+
+	// A name alone is left by a first registration that has not come to its end.
 	for _, model := range candidates {
 		found := false
 		err := r.list(ctx, versionsDir(model), func(object string) bool {
@@ -91,6 +96,7 @@ func (r *Registry) Models(ctx context.Context) ([]string, error) {
 			models = append(models, model)
 		}
 	}
+
 	slices.Sort(models)
 	return models, nil
 }
@@ -113,7 +119,9 @@ func (r *Registry) Versions(ctx context.Context, model string) ([]Version, error
 
 // readAll reads many objects at once and gives those that can be read in their order, with the errors of the others.
 func readAll[K, V any](ctx context.Context, keys []K, read func(context.Context, K) (V, error)) ([]V, error) {
-	values, errs := make([]V, len(keys)), make([]error, len(keys))
+	values := make([]V, len(keys))
+	errs := make([]error, len(keys))
+
 	var g errgroup.Group
 	g.SetLimit(atOnce)
 	for i, k := range keys {
@@ -125,6 +133,7 @@ func readAll[K, V any](ctx context.Context, keys []K, read func(context.Context,
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
+
 	var out []V
 	for i, v := range values {
 		if errs[i] == nil {
@@ -143,6 +152,7 @@ func (r *Registry) Get(ctx context.Context, model, ref string) (Version, error) 
 	if number, ok := parseNumber(ref); ok {
 		return r.numbered(ctx, model, number)
 	}
+
 	if ref != "" {
 		a, err := r.Alias(ctx, model, ref)
 		if err != nil {
@@ -150,6 +160,7 @@ func (r *Registry) Get(ctx context.Context, model, ref string) (Version, error) 
 		}
 		return r.numbered(ctx, model, a.Version)
 	}
+
 	a, _, err := r.alias(ctx, model, Champion)
 	if err != nil {
 		return Version{}, err
@@ -157,6 +168,7 @@ func (r *Registry) Get(ctx context.Context, model, ref string) (Version, error) 
 	if a.Version > 0 {
 		return r.numbered(ctx, model, a.Version)
 	}
+
 	s, err := r.scan(ctx, model)
 	if err != nil {
 		return Version{}, err
@@ -173,6 +185,7 @@ func (r *Registry) numbered(ctx context.Context, model string, number int) (Vers
 	if !isAbsent(err) {
 		return v, err
 	}
+
 	s, err := r.scan(ctx, model)
 	if err != nil {
 		return Version{}, err
@@ -192,6 +205,7 @@ func ranges(numbers []int) string {
 		for j+1 < len(numbers) && numbers[j+1] == numbers[j]+1 {
 			j++
 		}
+
 		part := strconv.Itoa(numbers[i])
 		if j > i {
 			part += "-" + strconv.Itoa(numbers[j])
@@ -227,9 +241,11 @@ func (r *Registry) ReadFile(ctx context.Context, v Version, name string) ([]byte
 		hint := fmt.Sprintf(" in version %d of %s%s", v.Number, v.Model, strictyaml.Suggest(name, names))
 		return nil, &NotFoundError{Kind: "file", Name: name, Hint: hint}
 	}
+
 	if err := f.check(v.Model, v.Number); err != nil {
 		return nil, &InputError{"version", err.Error()}
 	}
+
 	data, _, err := r.read(ctx, f.Object, f.Bytes)
 	if isAbsent(err) {
 		return nil, &CorruptError{f.Object, err}
@@ -237,6 +253,7 @@ func (r *Registry) ReadFile(ctx context.Context, v Version, name string) ([]byte
 	if err != nil {
 		return nil, err
 	}
+
 	if int64(len(data)) != f.Bytes || sum(data) != f.SHA256 {
 		err := fmt.Errorf("%d bytes with SHA-256 %s, registered were %d with %s", len(data), sum(data), f.Bytes, f.SHA256)
 		return nil, &CorruptError{f.Object, err}

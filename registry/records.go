@@ -76,10 +76,12 @@ func decodeVersion(data []byte, model string, number int) (Version, error) {
 	if err := decode(data, &r, &r.Format); err != nil {
 		return Version{}, err
 	}
+
 	v := r.Version
 	if v.Model != model || v.Number != number {
 		return Version{}, fmt.Errorf("it describes version %d of %.60q", v.Number, v.Model)
 	}
+
 	if err := checkKey(v.Key); err != nil {
 		return Version{}, err
 	}
@@ -89,6 +91,7 @@ func decodeVersion(data []byte, model string, number int) (Version, error) {
 	if len(v.Files) == 0 || len(v.Files) > MaxFiles {
 		return Version{}, fmt.Errorf("it has %d files", len(v.Files))
 	}
+
 	for i, f := range v.Files {
 		if err := f.check(model, number); err != nil {
 			return Version{}, err
@@ -167,6 +170,7 @@ func (r *Registry) read(ctx context.Context, object string, limit int64) ([]byte
 		return nil, 0, fmt.Errorf("registry: read %s: %w", object, err)
 	}
 	defer rc.Close()
+
 	data, err := io.ReadAll(io.LimitReader(rc, limit+1))
 	if err != nil {
 		return nil, 0, fmt.Errorf("registry: read %s: %w", object, err)

@@ -23,6 +23,7 @@ func (r *Registry) Register(ctx context.Context, model, key string, files map[st
 			return Version{}, err
 		}
 	}
+
 	w := &registration{Registry: r, model: model, key: key, files: files, sums: make(map[string]string, len(files))}
 	for name, data := range files {
 		w.sums[name] = sum(data)
@@ -30,6 +31,8 @@ func (r *Registry) Register(ctx context.Context, model, key string, files map[st
 	if err := w.claim(ctx); err != nil {
 		return Version{}, err
 	}
+
+	// An earlier call with the key may have come to the end.
 	v, err := r.version(ctx, model, w.number)
 	if err == nil {
 		return w.same(v)
@@ -37,6 +40,7 @@ func (r *Registry) Register(ctx context.Context, model, key string, files map[st
 	if !isAbsent(err) {
 		return Version{}, err
 	}
+
 	written, err := w.write(ctx)
 	if err != nil {
 		return Version{}, err
@@ -60,6 +64,8 @@ func (w *registration) claim(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
+	// The key's own object says its number, once it has been written.
 	data, _, err := w.read(ctx, keyObject(w.model, w.key), maxRecord)
 	if err == nil {
 		if w.number, err = decodeKey(data, w.model, w.key); err != nil {
@@ -70,9 +76,11 @@ func (w *registration) claim(ctx context.Context) error {
 	if !isAbsent(err) {
 		return err
 	}
+
 	if err := w.findOrTake(ctx, s); err != nil {
 		return err
 	}
+
 	if len(s.committed) == 0 {
 		if _, err := w.create(ctx, modelObject(w.model), modelRecord{format, w.model}); err != nil {
 			return err
@@ -90,11 +98,13 @@ func (w *registration) findOrTake(ctx context.Context, s scanned) error {
 			return err
 		}
 	}
+
 	for n := s.last + 1; n <= maxNumber; n++ {
 		created, err := w.create(ctx, versionDir(w.model, n)+claimFile, claimRecord{format, w.model, n, w.key})
 		if err != nil {
 			return err
 		}
+
 		mine := created
 		if !created {
 			if mine, err = w.isMine(ctx, n); err != nil {
@@ -130,6 +140,8 @@ func (w *registration) recordKey(ctx context.Context) error {
 	if created || err != nil {
 		return err
 	}
+
+	// Another caller was faster; it must have found the same number.
 	data, _, err := w.read(ctx, object, maxRecord)
 	if err != nil {
 		return err
@@ -150,6 +162,7 @@ func (w *registration) write(ctx context.Context) ([]File, error) {
 	for _, name := range slices.Sorted(maps.Keys(w.files)) {
 		f := File{Name: name, Object: versionDir(w.model, w.number) + name, Bytes: int64(len(w.files[name])), SHA256: w.sums[name]}
 		there, err := w.put(ctx, f)
+		// Other bytes have the name: take one that the checksum is a part of.
 		if err == nil && !there {
 			f.Object = otherObject(w.model, w.number, name, f.SHA256)
 			if there, err = w.put(ctx, f); err == nil && !there {
@@ -173,6 +186,7 @@ func (w *registration) put(ctx context.Context, f File) (bool, error) {
 	if created {
 		return true, nil
 	}
+
 	data, _, err := w.read(ctx, f.Object, f.Bytes)
 	var corrupt *CorruptError
 	if errors.As(err, &corrupt) {
@@ -188,10 +202,12 @@ func (w *registration) commit(ctx context.Context, v Version) (Version, error) {
 	if err != nil {
 		return Version{}, err
 	}
+
 	there, err := w.version(ctx, w.model, w.number)
 	if err != nil {
 		return Version{}, err
 	}
+
 	if created {
 		return there, nil
 	}
@@ -203,9 +219,11 @@ func (w *registration) same(v Version) (Version, error) {
 	conflict := func(file string) error {
 		return &ConflictError{Model: w.model, Key: w.key, Version: v.Number, File: file}
 	}
+
 	if v.Key != w.key {
 		return Version{}, &CorruptError{versionDir(w.model, v.Number) + versionFile, fmt.Errorf("its key is %q, and the claim's is %q", v.Key, w.key)}
 	}
+
 	for _, name := range slices.Sorted(maps.Keys(w.sums)) {
 		if f, ok := v.File(name); !ok || f.SHA256 != w.sums[name] {
 			return Version{}, conflict(name)

@@ -194,6 +194,7 @@ func (i Info) check() error {
 	if err := checkText("why", i.Why, false); err != nil {
 		return err
 	}
+
 	if len(i.Metrics)+len(i.Labels) > maxFacts {
 		return &InputError{"info", fmt.Sprintf("%d metrics and labels, more than %d", len(i.Metrics)+len(i.Labels), maxFacts)}
 	}
@@ -205,6 +206,7 @@ func (i Info) check() error {
 			return &InputError{"metric " + name, fmt.Sprintf("%v is no finite number", v)}
 		}
 	}
+
 	for name, v := range i.Labels {
 		if err := checkText("label name", name, true); err != nil {
 			return err

@@ -15,6 +15,7 @@ func Compact(m *gbt.Model, e *dataset.Encoding, levels *dataset.Levels) (*datase
 	if levels == nil || levels.Len() == 0 {
 		return e, nil
 	}
+
 	thresholds := thresholdsOf(m)
 	needed, exact := neededTables(e, thresholds)
 
@@ -31,8 +32,10 @@ func Compact(m *gbt.Model, e *dataset.Encoding, levels *dataset.Levels) (*datase
 				}
 			}
 		}
+
 		t.Levels = kept.Len() - t.First
 	}
+
 	if kept.Len() == 0 {
 		kept = nil
 	}
@@ -57,7 +60,9 @@ func thresholdsOf(m *gbt.Model) [][]float64 {
 // neededTables says which tables some split asks for, directly or because the rates of another fall back to them, and of which all
 // levels stay, because what an unseen level has differs from row to row.
 func neededTables(e *dataset.Encoding, thresholds [][]float64) (needed, exact []bool) {
-	needed, exact = make([]bool, len(e.Tables)), make([]bool, len(e.Tables))
+	needed = make([]bool, len(e.Tables))
+	exact = make([]bool, len(e.Tables))
+
 	for i := range e.Features {
 		d := e.Features[i].From
 		if d == nil || d.Table < 0 || len(thresholds[i]) == 0 {
@@ -66,6 +71,7 @@ func neededTables(e *dataset.Encoding, thresholds [][]float64) (needed, exact []
 		needed[d.Table] = true
 		exact[d.Table] = exact[d.Table] || d.What == dataset.DeriveRecency
 	}
+
 	for i := len(e.Tables) - 1; i >= 0; i-- { // tables fall back to those before them
 		if up := e.Tables[i].BackOff; needed[i] && up >= 0 {
 			needed[up], exact[up], exact[i] = true, true, true
@@ -82,10 +88,14 @@ func matters(e *dataset.Encoding, table int, levels *dataset.Levels, at int, thr
 		if d == nil || d.Table != table {
 			continue
 		}
-		have, unseen := float64(levels.Rows[at]), 0.0
+
+		have := float64(levels.Rows[at])
+		unseen := 0.0
 		if d.What == dataset.DeriveRate {
-			have, unseen = t.Rate(levels.Sum[at], levels.Seen(at), t.Prior), t.Rate(0, 0, t.Prior)
+			have = t.Rate(levels.Sum[at], levels.Seen(at), t.Prior)
+			unseen = t.Rate(0, 0, t.Prior)
 		}
+
 		if sort.SearchFloat64s(thresholds[i], have) != sort.SearchFloat64s(thresholds[i], unseen) {
 			return true
 		}

@@ -21,6 +21,7 @@ func mapLevels(ctx context.Context, r *registry.Registry, v registry.Version, ca
 	if !ok {
 		return nil, nil
 	}
+
 	path := filepath.Join(cache, f.SHA256+".arrow")
 	if !whole(path, f) {
 		data, err := r.ReadFile(ctx, v, FileLevels)
@@ -34,6 +35,7 @@ func mapLevels(ctx context.Context, r *registry.Registry, v registry.Version, ca
 			return nil, err
 		}
 	}
+
 	return dataset.OpenLevels(path, e.Tables)
 }
 

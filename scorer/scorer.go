@@ -86,6 +86,7 @@ func OpenMapped(ctx context.Context, r *registry.Registry, v registry.Version, c
 
 func open(ctx context.Context, r *registry.Registry, v registry.Version, openLevels func(*dataset.Encoding) (*dataset.Levels, error)) (*Scorer, error) {
 	unfit := func(err error) error { return &UnfitError{v.Model, v.Number, err} }
+
 	files := map[string][]byte{}
 	for _, name := range []string{FileModel, FileFeatures, FileCalibrator} {
 		if _, ok := v.File(name); !ok && name == FileCalibrator {
@@ -97,14 +98,17 @@ func open(ctx context.Context, r *registry.Registry, v registry.Version, openLev
 		}
 		files[name] = data
 	}
+
 	m, err := gbt.ReadModel(bytes.NewReader(files[FileModel]))
 	if err != nil {
 		return nil, unfit(err)
 	}
+
 	features, err := dataset.DecodeEncoding(files[FileFeatures])
 	if err != nil {
 		return nil, unfit(err)
 	}
+
 	var c *calibrate.Calibrator
 	if text := files[FileCalibrator]; text != nil {
 		if c, err = calibrate.Decode(text); err != nil {

@@ -29,9 +29,12 @@ func CompileRequire(text string, resolve func(metric string) (string, error)) (*
 		_, err := compile(text, nil)
 		return nil, err
 	}
+
 	c := &Condition{text: text, names: map[string]string{}}
 	plain, origin := withoutAt(text)
 	example := map[string]any{}
+
+	// Names become identifiers, each with an example value from which its type is known.
 	for _, at := range wordPattern.FindAllStringIndex(text, -1) {
 		word := text[at[0]:at[1]]
 		if slices.Contains(keywords, word) || slices.Contains(functionNames(), word) {
@@ -41,12 +44,14 @@ func CompileRequire(text string, resolve func(metric string) (string, error)) (*
 		if !slices.Contains(FactNames(), word) {
 			full, err = resolve(word)
 		}
+
 		if err != nil {
 			return nil, &ExpressionError{Expression: text, Column: utf8.RuneCountInString(text[:at[0]]) + 1, Msg: err.Error()}
 		}
 		c.names[Identifier(word)] = full
 		example[Identifier(word)] = 0.0
 	}
+
 	e, err := compile(plain, example)
 	if err != nil {
 		return nil, c.placed(err, origin)
@@ -71,6 +76,7 @@ func Identifier(name string) string {
 func withoutAt(text string) (plain string, origin []int) {
 	var out strings.Builder
 	column := 1
+
 	keep := func(part string) {
 		for range utf8.RuneCountInString(part) {
 			origin = append(origin, column)
@@ -78,6 +84,7 @@ func withoutAt(text string) (plain string, origin []int) {
 		}
 		out.WriteString(part)
 	}
+
 	last := 0
 	for _, at := range wordPattern.FindAllStringIndex(text, -1) {
 		keep(text[last:at[0]])
@@ -89,6 +96,7 @@ func withoutAt(text string) (plain string, origin []int) {
 		out.WriteString(Identifier(word))
 		last = at[1]
 	}
+
 	keep(text[last:])
 	return out.String(), append(origin, column)
 }
@@ -138,6 +146,7 @@ func Facts(r *sweep.Result) map[string]float64 {
 	if facts == nil {
 		facts = map[string]float64{}
 	}
+
 	facts["score"] = r.Score
 	facts["trees"] = float64(r.Trees)
 	facts["trees_grown"] = float64(r.TreesGrown)

@@ -51,6 +51,7 @@ func (e *SpaceError) Error() string {
 	if e.Refused > 0 {
 		parts = append(parts, fmt.Sprintf("%d were refused by the trainer (%s)", e.Refused, e.Refusal))
 	}
+
 	text := fmt.Sprintf("search: found %d of %d trials", e.Found, e.Trials)
 	if e.Draws > 0 {
 		text += fmt.Sprintf(": of %d random draws %s", e.Draws, strings.Join(parts, ", "))

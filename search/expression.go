@@ -55,6 +55,7 @@ func functions() []function {
 	single := func(f func(float64) float64) func([]float64) float64 {
 		return func(args []float64) float64 { return f(args[0]) }
 	}
+
 	return []function{
 		{"min", true, slices.Min[[]float64]},
 		{"max", true, slices.Max[[]float64]},
@@ -89,20 +90,25 @@ func compile(text string, example map[string]any) (*expression, error) {
 		msg := fmt.Sprintf("%d bytes, more than the %d that an expression may have", len(text), maxExpression)
 		return nil, &ExpressionError{Expression: text, Msg: msg}
 	}
+
 	tree, err := parser.Parse(text)
 	if err != nil {
 		return nil, translate(text, err)
 	}
+
+	// The library would accept more than what is meant to be used here.
 	c := checker{text: text, known: slices.Sorted(maps.Keys(example)), used: map[string]bool{}}
 	if err := c.check(tree.Node); err != nil {
 		return nil, err
 	}
+
 	options := []expr.Option{
 		expr.Env(example), expr.AsBool(), expr.MaxNodes(maxNodes), expr.Optimize(false), expr.DisableAllBuiltins(), expr.Patch(toFloat{}),
 	}
 	for _, f := range functions() {
 		options = append(options, f.option())
 	}
+
 	program, err := expr.Compile(text, options...)
 	if err != nil {
 		return nil, translate(text, err)
@@ -122,6 +128,7 @@ func (f function) option() expr.Option {
 		}
 		return f.of(args), nil
 	}
+
 	if f.variadic {
 		return expr.Function(f.name, call, new(func(...float64) float64))
 	}

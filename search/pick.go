@@ -41,6 +41,7 @@ func Pick(r PickRequest) Selection {
 		if row.Result == nil || row.Result.Status != sweep.StatusDone {
 			continue
 		}
+
 		why := r.objection(row.Result)
 		switch {
 		case why == "":
@@ -50,6 +51,7 @@ func Pick(r PickRequest) Selection {
 			s.Rejected = append(s.Rejected, sweep.Rejected{Trial: row.Trial.Number, Reason: why})
 		}
 	}
+
 	s.Reason = r.reason(eligible, s.Rejected)
 	return s
 }
@@ -59,6 +61,7 @@ func (r PickRequest) objection(result *sweep.Result) string {
 	if why, excluded := r.Exclude[result.Trial]; excluded {
 		return why
 	}
+
 	facts := Facts(result)
 	for _, c := range r.Require {
 		holds, err := c.Eval(facts)
@@ -86,9 +89,11 @@ func (r PickRequest) reason(eligible []*sweep.Result, rejected []sweep.Rejected)
 		return fmt.Sprintf("no trial can win: %d done, of which %d passed over; %d ended without a model; %d have not ended",
 			r.Board.Done, len(rejected), r.Board.Failed, r.Board.Waiting)
 	}
+
 	best := eligible[0]
 	direction := map[bool]string{true: "highest", false: "lowest"}[r.Maximize]
 	text := fmt.Sprintf("trial %d has the %s %s on valid, %.6g", best.Trial, direction, r.Metric, best.Score)
+
 	switch {
 	case len(eligible) == 1 && r.Board.Done == 1:
 		text += "; it is the only one that is done"
@@ -97,6 +102,7 @@ func (r PickRequest) reason(eligible []*sweep.Result, rejected []sweep.Rejected)
 	default:
 		text += "; " + compareWith(best, eligible[1])
 	}
+
 	if n := len(rejected); n > 0 {
 		text += fmt.Sprintf("; %d that ranked higher may not win", n)
 	}

@@ -98,18 +98,23 @@ func (p *proposer) prepare() error {
 	if p.Canonical == nil {
 		p.Canonical = func(params map[string]any) (map[string]any, error) { return params, nil }
 	}
+
 	if p.Request.Trials < 1 || p.Request.Trials > sweep.MaxTrials {
 		return &SpecError{Part: "trials", Err: fmt.Errorf("%d; use 1 to %d", p.Request.Trials, sweep.MaxTrials)}
 	}
+
 	base, err := p.renamed(p.Base)
 	if err != nil {
 		return &SpecError{Part: "params", Err: err}
 	}
 	p.Base = base
+
+	// One complete configuration, from which constraints learn names and types.
 	example, err := p.Canonical(maps.Clone(base))
 	if err != nil {
 		return &SpecError{Part: "params", Err: err}
 	}
+
 	for i, text := range p.Search.Constraints {
 		c, err := CompileConstraint(text, example)
 		if err != nil {
@@ -150,6 +155,7 @@ func (p *proposer) consider(params map[string]any) outcome {
 	if err != nil {
 		return outcome{trial: -1, refused: err}
 	}
+
 	for _, c := range p.constraints {
 		holds, err := c.Holds(full)
 		if err != nil {
@@ -159,6 +165,8 @@ func (p *proposer) consider(params map[string]any) outcome {
 			return outcome{trial: -1, violated: c}
 		}
 	}
+
+	// Configurations repeat each other when all their parameters are equal.
 	key, err := json.Marshal(full)
 	if err != nil {
 		return outcome{trial: -1, refused: fmt.Errorf("it cannot be written as JSON: %w", err)}
@@ -167,6 +175,7 @@ func (p *proposer) consider(params map[string]any) outcome {
 		p.Duplicates++
 		return outcome{trial: -1, repeats: earlier}
 	}
+
 	n := len(p.Proposal.Trials)
 	p.seen[string(key)] = n
 	p.Proposal.Trials = append(p.Proposal.Trials, sweep.Trial{Number: n, Params: full})
@@ -179,12 +188,14 @@ func (p *proposer) complete(params map[string]any) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	merged := maps.Clone(p.Base)
 	maps.Copy(merged, own)
 	full, err := p.Canonical(merged)
 	if err != nil {
 		return nil, err
 	}
+
 	full = maps.Clone(full)
 	for name, value := range full {
 		full[name] = normal(value)
@@ -208,6 +219,7 @@ func (p *proposer) fixed() error {
 	if len(s.Fixed) == 0 && len(s.Grid) == 0 && len(s.Random) == 0 {
 		s.Fixed = []map[string]any{{}} // the base alone
 	}
+
 	for i, params := range s.Fixed {
 		part := fmt.Sprintf("fixed[%d]", i)
 		o := p.consider(params)
@@ -236,10 +248,13 @@ func (p *proposer) grid() error {
 			return &SpecError{Part: "grid", Err: fmt.Errorf("it has more than %d configurations; shorten it or use random", maxGrid)}
 		}
 	}
+
 	for i := range size {
 		if len(names) == 0 {
 			break
 		}
+
+		// The point's number, digit by digit, picks its values.
 		params := map[string]any{}
 		for rest, j := i, len(names)-1; j >= 0; j-- {
 			values := p.Search.Grid[names[j]]
@@ -250,6 +265,7 @@ func (p *proposer) grid() error {
 			return err
 		}
 	}
+
 	if p.Fixed+p.Grid > p.Request.Trials {
 		return &TooManyError{Fixed: p.Fixed, Grid: p.Grid, Trials: p.Request.Trials}
 	}

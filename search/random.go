@@ -24,6 +24,7 @@ func newSpace(s sweep.Search) (space, error) {
 			return space{}, err
 		}
 		sp.samplers = append(sp.samplers, one)
+
 		if i == 0 {
 			sp.size = one.size
 			continue
@@ -77,10 +78,13 @@ func (p *proposer) random() error {
 	if len(s.samplers) > 0 {
 		p.drawFrom(s)
 	}
+
 	found, wanted := len(p.Proposal.Trials), p.Request.Trials
 	switch {
 	case found == 0, found < wanted && len(s.samplers) > 0 && !s.countable():
-		p.tally.Trials, p.tally.Found, p.tally.Draws = wanted, found, p.Draws
+		p.tally.Trials = wanted
+		p.tally.Found = found
+		p.tally.Draws = p.Draws
 		return &p.tally
 	case found < wanted && len(s.samplers) == 0:
 		p.note("there are only %d different configurations for %d trials; ranges under search.random would add more", found, wanted)
@@ -89,6 +93,7 @@ func (p *proposer) random() error {
 	case len(s.samplers) > 0 && p.Random == 0:
 		p.note("the fixed configurations and the grid take all %d trials; nothing is drawn from search.random", wanted)
 	}
+
 	if p.leftOut > maxLeftOut {
 		p.note("of %d random draws that were left out, the first %d are listed", p.leftOut, maxLeftOut)
 	}
@@ -104,6 +109,7 @@ func (p *proposer) drawFrom(s space) {
 	if s.countable() {
 		patience = missesToEnd
 	}
+
 	short := func() bool { return len(p.Proposal.Trials) < p.Request.Trials }
 	for misses := 0; short() && misses < patience && p.Draws < maxMisses+maxDrawsATrial*p.Request.Trials; misses++ {
 		number := p.Draws
@@ -112,9 +118,12 @@ func (p *proposer) drawFrom(s space) {
 			misses = 0
 		}
 	}
+
 	if !short() || !s.countable() {
 		return
 	}
+
+	// Draws meet the last few too rarely: go through all that there are.
 	for _, i := range s.order(p.Seed) {
 		if !short() {
 			return
@@ -128,6 +137,7 @@ func (p *proposer) drawFrom(s space) {
 func (p *proposer) tryRandom(what string, params map[string]any) bool {
 	o := p.consider(params)
 	var why string
+
 	switch {
 	case o.refused != nil:
 		if p.Refused++; p.Refused == 1 {
@@ -147,6 +157,7 @@ func (p *proposer) tryRandom(what string, params map[string]any) bool {
 		p.keep(SourceRandom, o.trial, "%s: %s", what, describe(params))
 		return true
 	}
+
 	if p.leftOut++; p.leftOut <= maxLeftOut {
 		p.decide(SourceRandom, -1, "%s: %s: %s", what, describe(params), why)
 	}

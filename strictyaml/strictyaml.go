@@ -56,10 +56,13 @@ func Decode(file string, data []byte, v any) (*Document, error) {
 	if err := checkDepth(file, data); err != nil {
 		return nil, err
 	}
+
 	parsed, err := parser.ParseBytes(data, 0)
 	if err != nil {
 		return nil, translate(file, err)
 	}
+
+	// One document, and nothing behind it.
 	d := &Document{file: file}
 	for _, doc := range parsed.Docs {
 		if doc.Body == nil || doc.Body.Type() == ast.CommentType {
@@ -70,15 +73,18 @@ func Decode(file string, data []byte, v any) (*Document, error) {
 		}
 		d.root = doc.Body
 	}
+
 	if d.root == nil {
 		return nil, &Error{File: file, Msg: "the file is empty"}
 	}
+
 	if err := d.refuseAnchors(); err != nil {
 		return nil, err
 	}
 	if err := d.checkKeys(d.root, reflect.TypeOf(v)); err != nil {
 		return nil, err
 	}
+
 	if err := yaml.NodeToValue(d.root, v, yaml.Strict()); err != nil {
 		return nil, translate(file, err)
 	}
@@ -156,6 +162,7 @@ func child(n ast.Node, part string) ast.Node {
 		}
 		return nil
 	}
+
 	for _, kv := range pairs(n) {
 		if keyText(kv) == part {
 			return kv.Value
@@ -211,6 +218,7 @@ func (d *Document) checkKeys(n ast.Node, t reflect.Type) error {
 	if err := d.checkText(n, t); err != nil {
 		return err
 	}
+
 	switch t.Kind() {
 	case reflect.Struct:
 		fields := fieldsOf(t)

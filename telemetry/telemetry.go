@@ -72,6 +72,7 @@ func Start(ctx context.Context, o Options) *Telemetry {
 		attribute.String("service.version", o.Version), attribute.String("service.instance.id", o.Instance),
 		attribute.String("gcp.project_id", o.Project),
 	}
+
 	var opts []sdk.Option
 	if o.Endpoint != "" {
 		exporter, google, err := push(ctx, o.Endpoint)
@@ -86,6 +87,7 @@ func Start(ctx context.Context, o Options) *Telemetry {
 				sdk.WithInterval(cmp.Or(o.Every, pushEvery)), sdk.WithTimeout(pushLimit))))
 		}
 	}
+
 	for _, r := range o.Readers {
 		opts = append(opts, sdk.WithReader(r))
 	}
@@ -110,6 +112,7 @@ func (t *Telemetry) Flush(ctx context.Context) {
 	if soon {
 		return
 	}
+
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), nowLimit)
 	defer cancel()
 	_ = t.provider.ForceFlush(ctx) // a push that fails has been logged where it failed
@@ -131,22 +134,27 @@ func push(ctx context.Context, endpoint string) (e sdk.Exporter, google bool, er
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, false, fmt.Errorf("%.200q is not http://HOST:PORT or https://HOST", endpoint)
 	}
+
 	opts := []otlpmetrichttp.Option{
 		// The path that every collector has, and what the specification appends to this variable.
 		otlpmetrichttp.WithEndpointURL(strings.TrimSuffix(u.String(), "/") + "/v1/metrics"),
 		otlpmetrichttp.WithCompression(otlpmetrichttp.GzipCompression),
 		otlpmetrichttp.WithRetry(otlpmetrichttp.RetryConfig{Enabled: true, InitialInterval: time.Second, MaxInterval: pushLimit / 2, MaxElapsedTime: pushLimit}),
 	}
+
+	// Google's own endpoint asks for credentials, a collector does not.
 	if u.Host == strings.TrimPrefix(googleEndpoint, "https://") {
 		client, err := cloud.HTTPClient(ctx, "https://www.googleapis.com/auth/monitoring.write")
 		if err != nil {
 			return nil, false, err
 		}
 		client.Timeout = pushLimit
-		opts, google = append(opts, otlpmetrichttp.WithHTTPClient(client)), true
+		opts = append(opts, otlpmetrichttp.WithHTTPClient(client))
+		google = true
 	} else {
 		opts = append(opts, otlpmetrichttp.WithHTTPClient(&http.Client{Timeout: pushLimit}))
 	}
+
 	e, err = otlpmetrichttp.New(ctx, opts...)
 	return e, google, err
 }

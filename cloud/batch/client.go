@@ -72,6 +72,7 @@ func New(ctx context.Context, o Options) (*Client, error) {
 	if !regionPattern.MatchString(o.Location) {
 		return nil, &cloud.SetupError{What: fmt.Sprintf("%.80q is no region", o.Location), Hint: "set COPPICE_LOCATION, for example to us-central1"}
 	}
+
 	var opts []option.ClientOption
 	for _, dial := range cloud.FailFast() {
 		opts = append(opts, option.WithGRPCDialOption(dial))
@@ -83,6 +84,7 @@ func New(ctx context.Context, o Options) (*Client, error) {
 		opts = append(opts, option.WithEndpoint(o.Endpoint), option.WithoutAuthentication(), option.WithTelemetryDisabled(),
 			option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())))
 	}
+
 	c, err := batch.NewClient(ctx, opts...)
 	if err != nil {
 		return nil, cloud.Dial(service, err)
@@ -128,10 +130,13 @@ func (c *Client) Submit(ctx context.Context, j Job) (name string, existed bool, 
 	if j.Location != c.opts.Location {
 		return "", false, &RuleError{Field: "Location", Rule: RuleRegion, Says: fmt.Sprintf("%.80q is not %s, where jobs are submitted", j.Location, c.opts.Location)}
 	}
+
 	job, err := Build(j)
 	if err != nil {
 		return "", false, err
 	}
+
+	// It may have been submitted before.
 	name = c.Name(j.ID)
 	got, err := c.get(ctx, name)
 	if existed = err == nil; !existed {
@@ -142,6 +147,7 @@ func (c *Client) Submit(ctx context.Context, j Job) (name string, existed bool, 
 			return "", false, err
 		}
 	}
+
 	// A repetition of our own request gives the first job back without an error, so the plan is compared in any case.
 	if has, want := got.GetLabels()[PlanLabel], j.Labels[PlanLabel]; has != want {
 		return "", false, &ConflictError{Name: name, Plan: has, Want: want}
@@ -174,6 +180,7 @@ func (c *Client) create(ctx context.Context, id string, job *batchpb.Job) (got *
 		if existed = status.Code(err) == codes.AlreadyExists; err != nil && !existed {
 			return nil, false, cloud.FromStatus(service, "create "+name, "the project or region may be wrong: check COPPICE_PROJECT and COPPICE_LOCATION", err)
 		}
+
 		found, err := c.find(ctx, name)
 		if err == nil || existed || !errors.Is(err, ErrNotExist) {
 			// Whoever made the same request before us has made the job: it is older than our answer, and the same.
@@ -227,6 +234,7 @@ func (c *Client) Cancel(ctx context.Context, name string) (Status, error) {
 	if err != nil || s.State.Finished() {
 		return s, err
 	}
+
 	if s.State != Cancelling && s.State != Deleting {
 		_, err = retry(ctx, func(ctx context.Context) (*batch.CancelJobOperation, error) {
 			return c.c.CancelJob(ctx, &batchpb.CancelJobRequest{Name: name})
@@ -242,6 +250,7 @@ func (c *Client) Cancel(ctx context.Context, name string) (Status, error) {
 // Wait returns when the job has finished, with its last status, or with an error when that takes longer than limit.
 func (c *Client) Wait(ctx context.Context, name string, limit time.Duration) (Status, error) {
 	errBusy := errors.New("the job has not come to rest")
+
 	s, err := backoff.Retry(ctx, func() (Status, error) {
 		s, err := c.Get(ctx, name)
 		switch {

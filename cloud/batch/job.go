@@ -73,10 +73,12 @@ func (j Job) JSON() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	loose, err := protojson.Marshal(job)
 	if err != nil {
 		return nil, fmt.Errorf("write the batch job as JSON: %w", err)
 	}
+
 	var tight, out bytes.Buffer // protojson varies its spaces on purpose
 	if err := json.Compact(&tight, loose); err != nil {
 		return nil, fmt.Errorf("write the batch job as JSON: %w", err)

@@ -46,6 +46,7 @@ func sequence[From, To any](next func() (From, error), convert func(From) To, fa
 				yield(none, fail(err))
 				return
 			}
+
 			if !yield(convert(v), nil) {
 				return
 			}

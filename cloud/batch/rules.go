@@ -130,6 +130,7 @@ func (j Job) labelRules() []held {
 		{RuleLabelCount, "Labels", len(j.Labels) <= maxLabels, fmt.Sprintf("%d labels, Batch takes %d", len(j.Labels), maxLabels)},
 		{RulePlanLabel, "Labels", j.Labels[PlanLabel] != "", "the label " + PlanLabel + " is missing, which tells one job from another of the same id"},
 	}
+
 	for _, k := range slices.Sorted(maps.Keys(j.Labels)) {
 		reserved := strings.HasPrefix(k, "goog-") || strings.HasPrefix(k, "google-")
 		rules = append(rules,
@@ -153,6 +154,7 @@ func (j Job) arrayRules() []held {
 	if j.TasksPerVM > 0 {
 		vms = (min(j.Parallelism, j.Tasks) + j.TasksPerVM - 1) / j.TasksPerVM
 	}
+
 	return []held{
 		between(RuleTasks, "Tasks", j.Tasks, 1, maxTasks),
 		between(RuleParallelism, "Parallelism", j.Parallelism, 1, maxParallelism),
@@ -186,9 +188,11 @@ func (j Job) placeRules() []held {
 		{RuleServiceAccount, "ServiceAccount", j.ServiceAccount == "" || accountPattern.MatchString(j.ServiceAccount), fmt.Sprintf("%.80q is no e-mail address of a service account", j.ServiceAccount)},
 		{RuleNetwork, "Network", j.Network == "" || networkPattern.MatchString(j.Network), fmt.Sprintf("%.120q: use global/networks/NAME or projects/PROJECT/global/networks/NAME", j.Network)},
 	}
+
 	subnet := subnetPattern.FindStringSubmatch(j.Subnetwork)
 	rules = append(rules, held{RuleSubnetwork, "Subnetwork", j.Subnetwork == "" || subnet != nil && subnet[1] == j.Location,
 		fmt.Sprintf("%.120q: use regions/%s/subnetworks/NAME or projects/PROJECT/regions/%[2]s/subnetworks/NAME", j.Subnetwork, j.Location)})
+
 	for _, z := range j.Zones {
 		zone, ok := strings.CutPrefix(z, j.Location+"-")
 		rules = append(rules, held{RuleZones, "Zones", ok && len(zone) == 1, fmt.Sprintf("%.80q is no zone of %s, which is where the job is", z, j.Location)})
@@ -203,6 +207,7 @@ func checkMessage(job *batchpb.Job) error {
 	if len(groups) != 1 {
 		return &RuleError{"Job", RuleOneGroup, fmt.Sprintf("%d task groups, Batch takes 1", len(groups))}
 	}
+
 	locals := 0
 	for _, i := range job.GetAllocationPolicy().GetInstances() {
 		for _, d := range i.GetPolicy().GetDisks() {
@@ -211,8 +216,13 @@ func checkMessage(job *batchpb.Job) error {
 			}
 		}
 	}
-	runnables, volumes := groups[0].GetTaskSpec().GetRunnables(), groups[0].GetTaskSpec().GetVolumes()
-	policies, environments, size := len(groups[0].GetTaskSpec().GetLifecyclePolicies()), len(groups[0].GetTaskEnvironments()), proto.Size(job)
+
+	runnables := groups[0].GetTaskSpec().GetRunnables()
+	volumes := groups[0].GetTaskSpec().GetVolumes()
+	policies := len(groups[0].GetTaskSpec().GetLifecyclePolicies())
+	environments := len(groups[0].GetTaskEnvironments())
+	size := proto.Size(job)
+
 	for _, r := range []held{
 		{RuleOnePolicy, "RetryExitCodes", policies <= 1, fmt.Sprintf("%d lifecycle policies, Batch takes 1", policies)},
 		{RuleOneLocalSSD, "LocalSSDs", locals <= 1, fmt.Sprintf("%d entries of local SSDs, Batch takes 1 with the size of all", locals)},

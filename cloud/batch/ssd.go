@@ -74,6 +74,8 @@ func LocalSSDCounts(machineType string) (counts []int, known bool) {
 	if err != nil {
 		return nil, false
 	}
+
+	// A type with built-in disks has a fixed number of them.
 	if m[4] != "" {
 		n, ok := builtIn[m[1]+"-"+m[2]][vcpus]
 		if !ok {
@@ -81,6 +83,7 @@ func LocalSSDCounts(machineType string) (counts []int, known bool) {
 		}
 		return []int{n}, true
 	}
+
 	ranges, ok := attachable[m[1]]
 	if !ok {
 		ranges, ok = attachable[m[1]+"-"+m[2]]

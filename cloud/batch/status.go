@@ -79,15 +79,18 @@ func (s Status) Lived() (from, to time.Time) {
 	if !s.Began() {
 		return from, to
 	}
+
 	changed := func(to State) func(Event) bool {
 		return func(e Event) bool {
 			return strings.HasPrefix(e.Text, "Job state is set from ") && strings.Contains(e.Text, " to "+string(to)+" ")
 		}
 	}
+
 	from = s.Created
 	if i := slices.IndexFunc(s.Events, changed(Running)); i >= 0 {
 		from = s.Events[i].Time
 	}
+
 	if !s.State.Finished() {
 		return from, to
 	}
@@ -122,6 +125,7 @@ func statusOf(j *batchpb.Job) Status {
 		Created:     j.GetCreateTime().AsTime(),
 		RunDuration: j.GetStatus().GetRunDuration().AsDuration(),
 	}
+
 	for _, g := range j.GetTaskGroups() {
 		s.Tasks += g.GetTaskCount()
 	}

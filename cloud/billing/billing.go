@@ -94,6 +94,7 @@ func (c *Client) Prices(ctx context.Context, q Request) (*machines.Prices, error
 				return nil, err
 			}
 		}
+
 		seen += len(page.Skus)
 		if token = page.NextPageToken; token == "" {
 			return f.prices(seen)
@@ -119,6 +120,7 @@ func (c *Client) page(ctx context.Context, token string) (*cloudbilling.ListSkus
 		return page, err
 	}, backoff.WithBackOff(&backoff.ExponentialBackOff{InitialInterval: c.pause, RandomizationFactor: 0.3, Multiplier: 2, MaxInterval: 10 * time.Second}),
 		backoff.WithMaxElapsedTime(retryFor))
+
 	if err != nil {
 		return nil, fail(err)
 	}
@@ -135,6 +137,7 @@ func fail(err error) error {
 	if env := cloud.Environment(service, err); env != nil {
 		return env
 	}
+
 	var answer *googleapi.Error
 	if errors.As(err, &answer) {
 		switch answer.Code {

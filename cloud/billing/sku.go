@@ -59,6 +59,7 @@ func newFinder(q Request) *finder {
 	f := &finder{request: q, found: map[place]float64{}, patterns: []pattern{
 		{regexp.MustCompile(sharedDisk), kind{"", false, disk}}, {regexp.MustCompile(sharedDiskSpot), kind{"", true, disk}},
 	}}
+
 	for _, family := range q.Families {
 		for spot, prefix := range map[bool]string{false: "", true: "Spot Preemptible "} {
 			of := func(words string) *regexp.Regexp {
@@ -82,17 +83,20 @@ func (f *finder) add(sku *cloudbilling.Sku) error {
 	if sku == nil || sku.Category == nil {
 		return nil
 	}
+
 	i := slices.IndexFunc(f.patterns, func(p pattern) bool {
 		return sku.Category.UsageType == usage[p.kind.spot] && p.text.MatchString(sku.Description)
 	})
 	if i < 0 {
 		return nil
 	}
+
 	k := f.patterns[i].kind
 	usd, ok, err := price(sku, k.resource)
 	if err != nil {
 		return &CatalogError{fmt.Sprintf("SKU %.40q, %.100q: %v", sku.SkuId, sku.Description, err)}
 	}
+
 	for _, region := range sku.ServiceRegions {
 		if ok && (len(f.request.Regions) == 0 || slices.Contains(f.request.Regions, region)) {
 			p := place{k, region}
@@ -117,18 +121,22 @@ func price(sku *cloudbilling.Sku, r resource) (usd float64, ok bool, err error) 
 			newest = info
 		}
 	}
+
 	if newest == nil {
 		return 0, false, nil
 	}
+
 	e := newest.PricingExpression
 	factor, known := units[r][e.UsageUnit]
 	if !known {
 		return 0, false, fmt.Errorf("priced by %.40q, which is not known here", e.UsageUnit)
 	}
+
 	for _, tier := range e.TieredRates {
 		if tier == nil || tier.UnitPrice == nil {
 			continue
 		}
+
 		m := tier.UnitPrice
 		if m.CurrencyCode != "USD" {
 			return 0, false, fmt.Errorf("priced in %.10q, not in USD", m.CurrencyCode)
@@ -156,6 +164,7 @@ func (f *finder) prices(skus int) (*machines.Prices, error) {
 	for p := range f.found {
 		regions[p.region] = true
 	}
+
 	for _, family := range f.request.Families {
 		for region := range regions {
 			e := machines.Price{Family: family.Name, Region: region, Date: f.request.Date, Source: source,
@@ -165,6 +174,7 @@ func (f *finder) prices(skus int) (*machines.Prices, error) {
 			}
 		}
 	}
+
 	if len(out.Prices) == 0 {
 		where := "any region"
 		if len(f.request.Regions) > 0 {
@@ -172,6 +182,7 @@ func (f *finder) prices(skus int) (*machines.Prices, error) {
 		}
 		return nil, &CatalogError{fmt.Sprintf("among %d SKUs there is no complete price of a known family in %.200s; check the region's name, else the descriptions may have changed", skus, where)}
 	}
+
 	slices.SortFunc(out.Prices, func(a, b machines.Price) int {
 		return cmp.Or(strings.Compare(a.Family, b.Family), strings.Compare(a.Region, b.Region))
 	})

@@ -57,6 +57,7 @@ func (b *bucket) Open(ctx context.Context, name string, r blob.Range) (io.ReadCl
 	if err := errors.Join(blob.ValidName(name), r.Check()); err != nil {
 		return nil, blob.Attrs{}, err
 	}
+
 	o := b.b.Object(name)
 	if r.Generation != 0 {
 		o = o.Generation(int64(r.Generation))
@@ -65,6 +66,7 @@ func (b *bucket) Open(ctx context.Context, name string, r blob.Range) (io.ReadCl
 	if length == 0 {
 		length = -1
 	}
+
 	transfer, watch := watchTransfer(ctx, b.limits.stall)
 	reader, err := o.NewRangeReader(transfer, r.Offset, length)
 	if err != nil {
@@ -75,6 +77,7 @@ func (b *bucket) Open(ctx context.Context, name string, r blob.Range) (io.ReadCl
 		}
 		return nil, blob.Attrs{}, b.fail("open", name, err)
 	}
+
 	a := reader.Attrs
 	attrs := blob.Attrs{Name: name, Size: a.Size, Generation: blob.Generation(a.Generation), CRC32C: a.CRC32C, Updated: a.LastModified.UTC()}
 	watch.progress()
@@ -134,6 +137,7 @@ func (b *bucket) List(ctx context.Context, prefix string) iter.Seq2[blob.Attrs, 
 			yield(blob.Attrs{}, b.fail("list", prefix, err))
 			return
 		}
+
 		for it := b.b.Objects(ctx, q); ; {
 			watch.progress()
 			a, err := it.Next()
@@ -145,6 +149,7 @@ func (b *bucket) List(ctx context.Context, prefix string) iter.Seq2[blob.Attrs, 
 				yield(blob.Attrs{}, b.fail("list", prefix, because(ctx, err)))
 				return
 			}
+
 			if blob.ValidName(a.Name) != nil {
 				continue
 			}

@@ -116,6 +116,7 @@ func (b *bucket) fail(action, name string, err error) error {
 	case isAPI && api.Code == http.StatusUnauthorized:
 		return cloud.Unauthorized(service, err)
 	}
+
 	if env := cloud.Environment(service, err); env != nil {
 		return env
 	}

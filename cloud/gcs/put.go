@@ -24,6 +24,7 @@ func (b *bucket) Put(ctx context.Context, name string, cond blob.Generation, r i
 	if err := ctx.Err(); err != nil {
 		return blob.Attrs{}, b.fail("put", name, err)
 	}
+
 	o := b.b.Object(name)
 	switch {
 	case cond == blob.Absent:
@@ -33,11 +34,14 @@ func (b *bucket) Put(ctx context.Context, name string, cond blob.Generation, r i
 	case cond != blob.Any:
 		return blob.Attrs{}, fmt.Errorf("put %s: condition %d is no generation", name, cond)
 	}
+
+	// A short object goes in one request, a long one in chunks.
 	var head bytes.Buffer
 	_, err := io.CopyN(&head, r, int64(b.limits.small))
 	if err != nil && !errors.Is(err, io.EOF) {
 		return blob.Attrs{}, b.fail("put", name, err)
 	}
+
 	short := err != nil
 	mark := uuid.NewString()
 	p := &put{bucket: b, object: o, mark: mark}
@@ -47,12 +51,14 @@ func (b *bucket) Put(ctx context.Context, name string, cond blob.Generation, r i
 	} else {
 		a, err = p.stream(ctx, io.MultiReader(&head, r))
 	}
+
 	if isPrecondition(err) {
 		// The first try may have been the one that wrote, and only its answer was lost.
 		if now, statErr := b.stat(ctx, b.b.Object(name)); statErr == nil && now.Metadata[markKey] == mark {
 			a, err = now, nil
 		}
 	}
+
 	if err != nil {
 		return blob.Attrs{}, b.fail("put", name, err)
 	}
@@ -85,7 +91,8 @@ func (p *put) whole(ctx context.Context, data []byte) (*storage.ObjectAttrs, err
 	defer cancel()
 	w := p.writer(ctx)
 	w.ChunkSize = len(data) + 1 // more than the contents: one request, kept for a retry
-	w.CRC32C, w.SendCRC32C = crc32.Checksum(data, castagnoli), true
+	w.CRC32C = crc32.Checksum(data, castagnoli)
+	w.SendCRC32C = true
 	if _, err := w.Write(data); err != nil {
 		return nil, because(ctx, errors.Join(err, w.Close()))
 	}
@@ -99,9 +106,11 @@ func (p *put) whole(ctx context.Context, data []byte) (*storage.ObjectAttrs, err
 func (p *put) stream(ctx context.Context, r io.Reader) (*storage.ObjectAttrs, error) {
 	ctx, watch := watchTransfer(ctx, p.bucket.limits.stall)
 	defer watch.end()
+
 	w := p.writer(ctx)
 	w.ChunkSize = p.bucket.limits.chunk
 	w.ChunkTransferTimeout = p.bucket.limits.stall
+
 	crc := crc32.New(castagnoli)
 	source := &pacedReader{r: io.TeeReader(r, crc), watch: watch}
 	if _, err := io.Copy(writerOnly{w}, source); err != nil {
@@ -117,10 +126,12 @@ func (p *put) stream(ctx context.Context, r io.Reader) (*storage.ObjectAttrs, er
 		}
 		return nil, err
 	}
+
 	watch.progress()
 	if err := w.Close(); err != nil {
 		return nil, because(ctx, err)
 	}
+
 	if a := w.Attrs(); a.CRC32C != crc.Sum32() {
 		return nil, fmt.Errorf("the service holds bytes with CRC32C %08x, %08x were sent", a.CRC32C, crc.Sum32())
 	}

@@ -100,6 +100,7 @@ func New(ctx context.Context, o Options) (*Verifier, error) {
 	if err := o.check(); err != nil {
 		return nil, &cloud.SetupError{What: err.Error(), Hint: "terraform/ sets COPPICE_AUDIENCE and COPPICE_CALLERS; without both, listen on a loopback address only"}
 	}
+
 	if o.KeysURL == "" {
 		o.KeysURL = KeysURL
 	}
@@ -109,6 +110,7 @@ func New(ctx context.Context, o Options) (*Verifier, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+
 	client := &http.Client{Timeout: fetchLimit, Transport: &sparing{next: o.Transport, now: o.Now}}
 	return &Verifier{
 		keys:    oidc.NewRemoteKeySet(oidc.ClientContext(ctx, client), o.KeysURL),
@@ -140,6 +142,8 @@ func (v *Verifier) Verify(ctx context.Context, authorization string) (email stri
 	if err != nil {
 		return "", &TokenError{err}
 	}
+
+	// Where Cloud Run stands in front, it has checked the signature and taken it off.
 	keys := &attempt{keys: v.keys}
 	if strings.HasSuffix(raw, "."+removed) {
 		if !v.behind {
@@ -147,6 +151,7 @@ func (v *Verifier) Verify(ctx context.Context, authorization string) (email stri
 		}
 		keys.keys = checkedBefore{}
 	}
+
 	token, err := oidc.NewVerifier(Issuer, keys, v.config).Verify(ctx, raw)
 	if keys.failed != nil {
 		return "", &KeysError{keys.failed}
@@ -154,6 +159,7 @@ func (v *Verifier) Verify(ctx context.Context, authorization string) (email stri
 	if err != nil {
 		return "", &TokenError{withoutContents(err)}
 	}
+
 	var claims struct {
 		Email    string `json:"email"`
 		Verified bool   `json:"email_verified"`
@@ -161,6 +167,7 @@ func (v *Verifier) Verify(ctx context.Context, authorization string) (email stri
 	if err := token.Claims(&claims); err != nil {
 		return "", &TokenError{errors.New("its claims email and email_verified have other types than Google's")}
 	}
+
 	switch {
 	case !claims.Verified:
 		return "", &CallerError{claims.Email, "Google has not verified the address"}
@@ -246,6 +253,7 @@ func (e *unavailableError) Unwrap() error { return e.err }
 func (s *sparing) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if now := s.now(); now.Sub(s.last) >= fetchPause {
 		s.last = now
 		resp, err := s.next.RoundTrip(r)
@@ -253,11 +261,13 @@ func (s *sparing) RoundTrip(r *http.Request) (*http.Response, error) {
 			resp.Body.Close()
 			err = fmt.Errorf("the answer was %s", resp.Status)
 		}
+
 		if s.failed = nil; err == nil {
 			return resp, nil
 		}
 		s.failed = &unavailableError{err}
 	}
+
 	if s.failed != nil {
 		return nil, s.failed
 	}

@@ -70,6 +70,7 @@ func New(ctx context.Context, o Options) (*Client, error) {
 		}
 		return newClient(&http.Client{}, nil, o, func(service string) string { return "http://" + o.Endpoint + "/" + service }), nil
 	}
+
 	creds, err := transport.Creds(ctx, option.WithScopes(cloudScope, emailScope))
 	if err != nil {
 		return nil, cloud.Dial("Google Cloud", err)
@@ -78,6 +79,7 @@ func New(ctx context.Context, o Options) (*Client, error) {
 	if err != nil {
 		return nil, cloud.Dial("Google Cloud", err)
 	}
+
 	token := func() (string, error) {
 		t, err := creds.TokenSource.Token()
 		if err != nil {
@@ -99,18 +101,26 @@ func (c *Client) read(ctx context.Context, service, path string, query url.Value
 		target += "?" + query.Encode()
 	}
 	what := "https://" + service + path
-	method, header, text := http.MethodGet, "", []byte(nil)
+
+	method := http.MethodGet
+	header := ""
+	text := []byte(nil)
 	switch b := body.(type) {
 	case nil:
 	case url.Values: // a form
-		method, header, text = http.MethodPost, "application/x-www-form-urlencoded", []byte(b.Encode())
+		method = http.MethodPost
+		header = "application/x-www-form-urlencoded"
+		text = []byte(b.Encode())
 	default:
 		data, err := json.Marshal(body)
 		if err != nil {
 			return err
 		}
-		method, header, text = http.MethodPost, "application/json", data
+		method = http.MethodPost
+		header = "application/json"
+		text = data
 	}
+
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
 		ctx, cancel := context.WithTimeout(ctx, callLimit)
 		defer cancel()
@@ -118,15 +128,18 @@ func (c *Client) read(ctx context.Context, service, path string, query url.Value
 		if err != nil {
 			return struct{}{}, backoff.Permanent(err)
 		}
+
 		if header != "" {
 			r.Header.Set("Content-Type", header)
 		}
+
 		err = c.do(r, out)
 		if err != nil && !passes(err) {
 			err = backoff.Permanent(err)
 		}
 		return struct{}{}, err
 	}, backoff.WithMaxElapsedTime(retryFor))
+
 	if err != nil {
 		return translate(what, err)
 	}
@@ -143,6 +156,7 @@ func (c *Client) do(r *http.Request, out any) error {
 	if err := googleapi.CheckResponse(response); err != nil {
 		return err
 	}
+
 	data, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
 	if err != nil {
 		return err
@@ -174,6 +188,7 @@ func translate(what string, err error) error {
 			return cloud.Unauthorized("Google Cloud", err)
 		}
 	}
+
 	if env := cloud.Environment("Google Cloud", err); env != nil {
 		return env
 	}
@@ -203,6 +218,7 @@ func (c *Client) Caller(ctx context.Context) (string, error) {
 		}
 		form.Set("access_token", token)
 	}
+
 	var info struct {
 		Email string `json:"email"`
 	}
@@ -238,6 +254,7 @@ func (c *Client) Enabled(ctx context.Context) ([]string, error) {
 		if err := c.read(ctx, "serviceusage.googleapis.com", path("/v1/projects/%s/services", c.opts.Project), query, nil, &page); err != nil {
 			return nil, err
 		}
+
 		for _, s := range page.Services {
 			names = append(names, s.Config.Name)
 		}

@@ -20,6 +20,7 @@ type door struct {
 func (c *Client) doorOf(r cloud.Resource) (door, error) {
 	version := url.Values{"options.requestedPolicyVersion": {"3"}} // or conditions would be left out of what is answered
 	var full string
+
 	switch r.Kind {
 	case "project":
 		return door{"cloudresourcemanager.googleapis.com", path("/v1/projects/%s", r.Name), nil}, nil
@@ -55,9 +56,11 @@ func (c *Client) Held(ctx context.Context, r cloud.Resource, permissions []strin
 	if err != nil {
 		return nil, err
 	}
+
 	var held struct {
 		Permissions []string `json:"permissions"`
 	}
+
 	if r.Kind == "bucket" {
 		err = c.read(ctx, d.service, d.path+"/testPermissions", url.Values{"permissions": permissions}, nil, &held)
 	} else {
@@ -73,6 +76,7 @@ func (c *Client) Policy(ctx context.Context, r cloud.Resource) (cloud.Policy, er
 	if err != nil {
 		return nil, err
 	}
+
 	var answer struct {
 		Bindings []struct {
 			Role      string   `json:"role"`
@@ -82,6 +86,7 @@ func (c *Client) Policy(ctx context.Context, r cloud.Resource) (cloud.Policy, er
 			} `json:"condition"`
 		} `json:"bindings"`
 	}
+
 	switch {
 	case r.Kind == "bucket":
 		err = c.read(ctx, d.service, d.path, d.policy, nil, &answer)
@@ -90,9 +95,11 @@ func (c *Client) Policy(ctx context.Context, r cloud.Resource) (cloud.Policy, er
 	default:
 		err = c.read(ctx, d.service, d.path+":getIamPolicy", nil, map[string]any{"options": map[string]any{"requestedPolicyVersion": 3}}, &answer)
 	}
+
 	if err != nil {
 		return nil, err
 	}
+
 	policy := cloud.Policy{}
 	for _, b := range answer.Bindings {
 		if b.Condition == nil {

@@ -28,8 +28,10 @@ func (c *Client) Bucket(ctx context.Context, name string) (cloud.Bucket, error) 
 			Seconds int64 `json:"retentionDurationSeconds,string"`
 		} `json:"softDeletePolicy"`
 	}
+
 	fields := url.Values{"fields": {"location,iamConfiguration,versioning,softDeletePolicy"}}
 	err := c.read(ctx, "storage.googleapis.com", path("/storage/v1/b/%s", name), fields, nil, &b)
+
 	return cloud.Bucket{
 		Location: strings.ToLower(b.Location), Uniform: b.Access.Uniform.Enabled, PublicPrevented: b.Access.Public == "enforced",
 		Versioned: b.Versioning.Enabled, SoftDelete: time.Duration(min(max(b.SoftDelete.Seconds, 0), math.MaxInt64/int64(time.Second))) * time.Second,
@@ -52,6 +54,7 @@ func (c *Client) Subscription(ctx context.Context, name string) (cloud.Subscript
 	if err != nil {
 		return cloud.Subscription{}, err
 	}
+
 	var s struct {
 		Topic string `json:"topic"`
 		Dead  struct {
@@ -59,6 +62,7 @@ func (c *Client) Subscription(ctx context.Context, name string) (cloud.Subscript
 			Attempts int    `json:"maxDeliveryAttempts"`
 		} `json:"deadLetterPolicy"`
 	}
+
 	err = c.read(ctx, d.service, d.path, nil, nil, &s)
 	return cloud.Subscription{Topic: s.Topic, DeadLetterTopic: s.Dead.Topic, MaxAttempts: s.Dead.Attempts}, err
 }
@@ -73,11 +77,13 @@ func (c *Client) Region(ctx context.Context) (cloud.Region, error) {
 			Usage  float64 `json:"usage"`
 		} `json:"quotas"`
 	}
+
 	fields := url.Values{"fields": {"zones,quotas"}}
 	err := c.read(ctx, "compute.googleapis.com", path("/compute/v1/projects/%s/regions/%s", c.opts.Project, c.opts.Location), fields, nil, &answer)
 	if err != nil {
 		return cloud.Region{}, err
 	}
+
 	r := cloud.Region{Quotas: map[string]cloud.Quota{}}
 	for _, z := range answer.Zones {
 		r.Zones = append(r.Zones, z[strings.LastIndexByte(z, '/')+1:])

@@ -123,6 +123,7 @@ func (s *Subscription) Receive(ctx context.Context, handle func(context.Context,
 		}
 		m.Ack()
 	})
+
 	if err == nil || ctx.Err() != nil && (errors.Is(err, context.Canceled) || status.Code(err) == codes.Canceled) {
 		return nil
 	}

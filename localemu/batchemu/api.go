@@ -36,6 +36,7 @@ func (s *Server) CreateJob(_ context.Context, r *batchpb.CreateJobRequest) (*bat
 	if !parentPattern.MatchString(r.GetParent()) {
 		return nil, invalid("parent %.200q is not projects/PROJECT/locations/LOCATION", r.GetParent())
 	}
+
 	id := r.GetJobId()
 	if id == "" {
 		id = "j-" + uuid.NewString()
@@ -46,10 +47,12 @@ func (s *Server) CreateJob(_ context.Context, r *batchpb.CreateJobRequest) (*bat
 	if err := checkRequestID(r.GetRequestId()); err != nil {
 		return nil, err
 	}
+
 	plan, err := s.interpret(r.GetParent(), r.GetJob())
 	if err != nil {
 		return nil, err
 	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	name := r.GetParent() + "/jobs/" + id
@@ -59,11 +62,13 @@ func (s *Server) CreateJob(_ context.Context, r *batchpb.CreateJobRequest) (*bat
 	if err := s.admit(name, id); err != nil {
 		return nil, err
 	}
+
 	j := newJob(s, id, complete(r.GetJob(), name, id, plan), plan)
 	s.jobs[name] = j
 	if r.GetRequestId() != "" {
 		s.creations[r.GetParent()+" "+r.GetRequestId()] = j
 	}
+
 	view := j.view()
 	go j.run()
 	return view, nil
@@ -88,12 +93,16 @@ func (s *Server) admit(name, id string) error {
 // complete is the job as Batch stores it: with its names, times and the defaults filled in.
 func complete(in *batchpb.Job, name, id string, p plan) *batchpb.Job {
 	job := proto.CloneOf(in)
-	job.Name, job.Uid, job.Status = name, id+"-"+uuid.NewString()[:18], nil
+	job.Name = name
+	job.Uid = id + "-" + uuid.NewString()[:18]
+	job.Status = nil
 	job.CreateTime = timestamppb.Now()
 	job.UpdateTime = job.CreateTime
 	g := job.TaskGroups[0]
 	g.Name = name + "/taskGroups/group0"
-	g.TaskCount, g.Parallelism, g.TaskCountPerNode = int64(p.tasks), int64(p.parallelism), int64(p.perVM)
+	g.TaskCount = int64(p.tasks)
+	g.Parallelism = int64(p.parallelism)
+	g.TaskCountPerNode = int64(p.perVM)
 	return job
 }
 
@@ -143,6 +152,7 @@ func (s *Server) DeleteJob(_ context.Context, r *batchpb.DeleteJobRequest) (*lon
 			s.forget(r.GetName())
 			return nil
 		}
+
 		j.deleted = true
 		j.set(batchpb.JobStatus_DELETION_IN_PROGRESS, "")
 		j.askToStop()
@@ -167,6 +177,7 @@ func (s *Server) GetTask(_ context.Context, r *batchpb.GetTaskRequest) (*batchpb
 	if err != nil {
 		return nil, invalid("task index %.20q", m[2])
 	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	j := s.jobs[m[1]]

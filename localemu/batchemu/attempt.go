@@ -55,6 +55,7 @@ func (j *job) start(t *task, vm *machine) {
 	a := &attempt{job: j, task: t, number: t.attempt, vm: vm, place: vm.place()}
 	vm.attempts = append(vm.attempts, a)
 	t.state = batchpb.TaskStatus_ASSIGNED
+
 	process, err := a.launch()
 	if err != nil {
 		j.srv.opts.Log.Error("task could not be started", "job", j.id, "task", t.index, "error", err)
@@ -62,6 +63,7 @@ func (j *job) start(t *task, vm *machine) {
 		return
 	}
 	a.process = process
+
 	// The state an event names as the former one is PENDING: Batch assigns and starts in one event.
 	t.state = batchpb.TaskStatus_PENDING
 	t.set(j, batchpb.TaskStatus_RUNNING, a.place, ".", nil)
@@ -72,6 +74,7 @@ func (j *job) start(t *task, vm *machine) {
 func (a *attempt) watch() {
 	p := a.job.plan
 	var due timers
+
 	after := func(d time.Duration, c cause) {
 		due = append(due, time.AfterFunc(d, func() {
 			a.job.srv.mu.Lock()
@@ -79,14 +82,17 @@ func (a *attempt) watch() {
 			a.end(c)
 		}))
 	}
+
 	if p.timeLimit > 0 {
 		after(p.timeLimit, causeOverTime)
 	}
+
 	for _, f := range a.job.srv.opts.Faults.Preempt {
 		if f.VM == nil && f.AfterMessages == 0 && f.Task == a.task.index && f.Attempt == a.number && a.job.mayPreempt() {
 			after(f.After, causePreempted)
 		}
 	}
+
 	a.wait()
 	due.stop()
 	if a.contains() {

@@ -44,11 +44,13 @@ func (a *attempt) container() string {
 // finds the other emulators, and nothing else: read-only root, the network of this machine, the image's own user.
 func (a *attempt) contained() proc.Command {
 	o, p := &a.job.srv.opts, a.job.plan
+
 	var volumes []string
 	for _, m := range a.vm.mounts {
 		volumes = append(volumes, m.folder+":"+m.path)
 	}
 	env := slices.Concat(a.job.srv.environment(a.job.account()), p.env, a.indexes())
+
 	var args []string
 	program := o.Containers
 	if program == "buildah" {
@@ -64,6 +66,7 @@ func (a *attempt) contained() proc.Command {
 		}
 		args = slices.Concat(args, []string{p.program}, p.args)
 	}
+
 	return proc.Command{Path: lookUp(program), Args: args, Env: o.Environ, Dir: a.vm.dir}
 }
 
@@ -81,10 +84,12 @@ func (a *attempt) removeContainer() {
 	if o.Containers == "" {
 		return
 	}
+
 	args := []string{"rm", "--force", a.container()}
 	if o.Containers == "buildah" {
 		args = []string{"rm", a.container()}
 	}
+
 	ctx, cancel := context.WithTimeout(context.Background(), removeLimit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, lookUp(o.Containers), args...)

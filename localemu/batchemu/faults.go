@@ -55,12 +55,14 @@ func (s *Server) Published(total int) {
 	due := func(after int) bool { return after > s.messages && after <= total }
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	for _, j := range s.jobs {
 		for _, l := range s.opts.Faults.LoseMachine {
 			if due(l.AfterMessages) {
 				j.strike(l.VM, causeLost)
 			}
 		}
+
 		for _, p := range s.opts.Faults.Preempt {
 			if !due(p.AfterMessages) || !j.mayPreempt() {
 				continue
@@ -72,6 +74,7 @@ func (s *Server) Published(total int) {
 			}
 		}
 	}
+
 	s.messages = max(s.messages, total)
 }
 
@@ -85,6 +88,7 @@ func (j *job) scheduleFaults() timers {
 			j.strike(vm, c)
 		}))
 	}
+
 	for _, l := range j.srv.opts.Faults.LoseMachine {
 		if l.AfterMessages == 0 {
 			in(l.After, l.VM, causeLost)
@@ -143,6 +147,7 @@ func (j *job) settleIn() (found, fail bool) {
 			j.zone = zone
 			return true, false
 		}
+
 		fail = f.Fail
 		now := time.Now()
 		j.srv.mu.Lock()

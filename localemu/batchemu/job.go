@@ -82,6 +82,7 @@ func newJob(s *Server, id string, spec *batchpb.Job, p plan) *job {
 		state: batchpb.JobStatus_QUEUED,
 	}
 	j.updated = spec.CreateTime.AsTime()
+
 	j.tasks = make([]*task, p.tasks)
 	for i := range j.tasks {
 		j.tasks[i] = &task{index: i, state: batchpb.TaskStatus_PENDING}
@@ -123,9 +124,11 @@ func (j *job) view() *batchpb.Job {
 	out := proto.CloneOf(j.spec)
 	out.UpdateTime = timestamppb.New(j.updated)
 	out.Status = &batchpb.JobStatus{State: j.state, TaskGroups: map[string]*batchpb.JobStatus_TaskGroupStatus{"group0": j.group()}}
+
 	for _, e := range j.events {
 		out.Status.StatusEvents = append(out.Status.StatusEvents, proto.CloneOf(e))
 	}
+
 	if !j.began.IsZero() {
 		end := j.finished
 		if end.IsZero() {
@@ -141,6 +144,7 @@ func (j *job) group() *batchpb.JobStatus_TaskGroupStatus {
 	for _, t := range j.tasks {
 		g.Counts[t.state.String()]++
 	}
+
 	if len(j.vms) > 0 {
 		model := batchpb.AllocationPolicy_STANDARD
 		if j.plan.spot {

@@ -30,6 +30,7 @@ func (s *Server) ListJobs(_ context.Context, r *batchpb.ListJobsRequest) (*batch
 	if !all && !parentPattern.MatchString(parent) {
 		return nil, invalid("parent %.200q is not projects/PROJECT/locations/LOCATION", parent)
 	}
+
 	keep, err := parseFilter(r.GetFilter())
 	if err != nil {
 		return nil, err
@@ -38,6 +39,7 @@ func (s *Server) ListJobs(_ context.Context, r *batchpb.ListJobsRequest) (*batch
 	if err != nil {
 		return nil, err
 	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	found := map[string]*job{}
@@ -46,10 +48,12 @@ func (s *Server) ListJobs(_ context.Context, r *batchpb.ListJobsRequest) (*batch
 			found[key(j)] = j
 		}
 	}
+
 	keys, next, err := page(found, descending, r.GetPageSize(), r.GetPageToken())
 	if err != nil {
 		return nil, err
 	}
+
 	out := &batchpb.ListJobsResponse{NextPageToken: next}
 	for _, k := range keys {
 		out.Jobs = append(out.Jobs, found[k].view())
@@ -63,12 +67,14 @@ func (s *Server) ListTasks(_ context.Context, r *batchpb.ListTasksRequest) (*bat
 	if err != nil {
 		return nil, err
 	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	j, err := s.groupJob(r.GetParent())
 	if err != nil {
 		return nil, err
 	}
+
 	found := map[string]*task{}
 	for _, t := range j.tasks {
 		state := t.state.String()
@@ -78,10 +84,12 @@ func (s *Server) ListTasks(_ context.Context, r *batchpb.ListTasksRequest) (*bat
 			found[fmt.Sprintf("%09d", t.index)] = t
 		}
 	}
+
 	keys, next, err := page(found, false, r.GetPageSize(), r.GetPageToken())
 	if err != nil {
 		return nil, err
 	}
+
 	out := &batchpb.ListTasksResponse{NextPageToken: next}
 	for _, k := range keys {
 		out.Tasks = append(out.Tasks, j.taskView(found[k]))
@@ -113,10 +121,12 @@ func page[T any](found map[string]T, descending bool, size int32, token string) 
 		size = defaultPage
 	}
 	size = min(size, maxPage)
+
 	after, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil {
 		return nil, "", invalid("page_token %.80q is none of ours", token)
 	}
+
 	for k := range found {
 		if token == "" || !descending && k > string(after) || descending && k < string(after) {
 			keys = append(keys, k)
@@ -126,6 +136,7 @@ func page[T any](found map[string]T, descending bool, size int32, token string) 
 	if descending {
 		slices.Reverse(keys)
 	}
+
 	if len(keys) > int(size) {
 		keys = keys[:size]
 		next = base64.RawURLEncoding.EncodeToString([]byte(keys[size-1]))
@@ -147,6 +158,7 @@ func jobField(j *job) fields {
 		case "uid":
 			return j.spec.Uid, true
 		}
+
 		label, isLabel := strings.CutPrefix(field, "labels.")
 		value, ok := j.spec.GetLabels()[label]
 		return value, isLabel && ok
@@ -162,6 +174,7 @@ func parseFilter(text string) (func(fields) bool, error) {
 		if len(terms) > 0 && !p.word("AND") {
 			return nil, p.fail("expected AND")
 		}
+
 		p.skip()
 		field := p.field()
 		p.skip()
@@ -169,16 +182,19 @@ func parseFilter(text string) (func(fields) bool, error) {
 		if field == "" || !negated && !p.word("=") {
 			return nil, p.fail(`expected FIELD = "value"`)
 		}
+
 		p.skip()
 		want, ok := p.value()
 		if !ok {
 			return nil, p.fail("expected a value")
 		}
+
 		terms = append(terms, func(get fields) bool {
 			value, has := get(field)
 			return (has && value == want) != negated
 		})
 	}
+
 	return func(get fields) bool {
 		return !slices.ContainsFunc(terms, func(term func(fields) bool) bool { return !term(get) })
 	}, nil
@@ -195,7 +211,8 @@ func (p *filterParser) fail(what string) error {
 
 func (p *filterParser) take(n int) string {
 	s := p.rest[:n]
-	p.rest, p.read = p.rest[n:], p.read+n
+	p.rest = p.rest[n:]
+	p.read += n
 	return s
 }
 
@@ -236,6 +253,7 @@ func (p *filterParser) value() (string, bool) {
 		p.take(1)
 		return v, true
 	}
+
 	n := strings.IndexFunc(p.rest, func(r rune) bool {
 		return !(r == '_' || r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z')
 	})

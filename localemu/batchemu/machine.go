@@ -41,6 +41,7 @@ func (j *job) makeMachines() error {
 		}
 		vms[k] = vm
 	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, vm := range vms {

@@ -40,6 +40,7 @@ func (w *memoryWatch) loop() {
 		w.err = errContainers
 		return
 	}
+
 	tick := time.NewTicker(w.job.srv.opts.SampleEvery)
 	defer tick.Stop()
 	for {
@@ -48,6 +49,7 @@ func (w *memoryWatch) loop() {
 			return
 		case <-tick.C:
 		}
+
 		if w.sample() {
 			w.write(false)
 		}
@@ -68,8 +70,10 @@ func (w *memoryWatch) sample() (news bool) {
 			}
 			return false
 		}
+
 		if old := w.best[look.machine]; s.Processes > 0 && s.Supersedes(old) {
-			w.best[look.machine], news = s, true
+			w.best[look.machine] = s
+			news = true
 		}
 	}
 	return news
@@ -85,6 +89,7 @@ type look struct {
 func (j *job) looks() []look {
 	j.srv.mu.Lock()
 	defer j.srv.mu.Unlock()
+
 	var all []look
 	for _, vm := range j.vms {
 		l := look{machine: vm.name, dir: vm.dir + "/" + ssdFolder}

@@ -45,6 +45,7 @@ func (j *job) tell(state batchpb.JobStatus_State, now time.Time) {
 		if m.GetType() != batchpb.JobNotification_JOB_STATE_CHANGED || !wanted {
 			continue
 		}
+
 		j.srv.opts.Notify(Notification{
 			Topic:      n.GetPubsubTopic(),
 			Attributes: map[string]string{"Type": m.GetType().String(), "JobName": j.spec.Name, "JobUID": j.spec.Uid, "NewJobState": state.String()},

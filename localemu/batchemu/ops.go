@@ -31,12 +31,16 @@ func (s *Server) operate(name, requestID, verb string, begin func(*job) error) (
 	if err := checkRequestID(requestID); err != nil {
 		return nil, err
 	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
+	// The same request again gets the same operation.
 	request := verb + " " + name + " " + requestID
 	if op := s.ops[s.requests[request]]; op != nil && requestID != "" {
 		return op.view()
 	}
+
 	j := s.jobs[name]
 	if j == nil {
 		return nil, notFound(name)
@@ -44,6 +48,7 @@ func (s *Server) operate(name, requestID, verb string, begin func(*job) error) (
 	if err := begin(j); err != nil {
 		return nil, err
 	}
+
 	s.serial++
 	parent, _, _ := strings.Cut(name, "/jobs/")
 	op := &operation{name: fmt.Sprintf("%s/operations/operation-%d", parent, s.serial), job: j, verb: verb, created: time.Now()}
@@ -58,6 +63,7 @@ func (op *operation) view() (*longrunningpb.Operation, error) {
 	meta := &batchpb.OperationMetadata{
 		CreateTime: timestamppb.New(op.created), Target: op.job.spec.Name, Verb: op.verb, ApiVersion: "v1",
 	}
+
 	out := &longrunningpb.Operation{Name: op.name}
 	select {
 	case <-op.job.done:
@@ -74,6 +80,7 @@ func (op *operation) view() (*longrunningpb.Operation, error) {
 		meta.EndTime = timestamppb.New(op.job.srv.endOf(op))
 	default:
 	}
+
 	var err error
 	if out.Metadata, err = anypb.New(meta); err != nil {
 		return nil, status.Errorf(codes.Internal, "encode metadata: %v", err)
@@ -109,11 +116,13 @@ func (s *Server) WaitOperation(ctx context.Context, r *longrunningpb.WaitOperati
 	if op == nil {
 		return nil, notFound(r.GetName())
 	}
+
 	if r.GetTimeout() != nil {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, r.GetTimeout().AsDuration())
 		defer cancel()
 	}
+
 	select {
 	case <-op.job.done:
 	case <-ctx.Done():

@@ -41,11 +41,13 @@ func (s *Server) authorize(ctx context.Context, req any, info *grpc.UnaryServerI
 	if p, ok := peer.FromContext(ctx); ok {
 		at = p.LocalAddr
 	}
+
 	method := info.FullMethod[strings.LastIndexByte(info.FullMethod, '/')+1:]
 	permission, ok := needs[method]
 	if !ok {
 		permission = "batch." + method
 	}
+
 	err := s.opts.Rights.Allow(at, "project", "", permission)
 	if r, creates := req.(*batchpb.CreateJobRequest); creates && err == nil {
 		err = s.opts.Rights.Allow(at, "account", accountOf(r.GetJob()), "iam.serviceAccounts.actAs")

@@ -14,13 +14,16 @@ import (
 func (j *job) run() {
 	s := j.srv
 	defer close(j.done)
+
 	s.mu.Lock()
 	if !j.stopping {
 		j.set(batchpb.JobStatus_SCHEDULED, "")
 	}
 	s.mu.Unlock()
+
 	end, because := j.work()
 	j.release()
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, t := range j.tasks {
@@ -28,6 +31,7 @@ func (j *job) run() {
 			t.state = batchpb.TaskStatus_UNEXECUTED
 		}
 	}
+
 	if j.deleted {
 		s.forget(j.spec.Name)
 		return
@@ -51,10 +55,12 @@ func (j *job) work() (end batchpb.JobStatus_State, because string) {
 	if err := j.makeMachines(); err != nil {
 		return batchpb.JobStatus_FAILED, "Job failed because its machines could not be made: " + err.Error()
 	}
+
 	watch := j.watchMemory()
 	defer watch.stop()
 	faults := j.scheduleFaults()
 	defer faults.stop()
+
 	for {
 		select {
 		case <-j.srv.closing: // before anything else is started in vain
@@ -62,6 +68,7 @@ func (j *job) work() (end batchpb.JobStatus_State, because string) {
 			return batchpb.JobStatus_FAILED, closedText
 		default:
 		}
+
 		if !j.assign() {
 			return batchpb.JobStatus_SUCCEEDED, ""
 		}
@@ -99,10 +106,12 @@ func (j *job) assign() (left bool) {
 	s := j.srv
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	running := 0
 	for _, vm := range j.vms {
 		running += len(vm.attempts)
 	}
+
 	for _, t := range j.tasks {
 		if t.state != batchpb.TaskStatus_PENDING {
 			continue
@@ -115,6 +124,7 @@ func (j *job) assign() (left bool) {
 		j.start(t, vm)
 		running++
 	}
+
 	if running > 0 && j.state == batchpb.JobStatus_SCHEDULED {
 		j.set(batchpb.JobStatus_RUNNING, "")
 	}
@@ -137,12 +147,14 @@ func (j *job) settle(a *attempt) (because string, failed bool) {
 	s := j.srv
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	t := a.task
 	j.vacate(a)
 	code, text := a.record()
 	if t.state != batchpb.TaskStatus_FAILED {
 		return "", false
 	}
+
 	if a.number < j.plan.retries && retryable(j.plan.policy, code) {
 		t.attempt++
 		t.state = batchpb.TaskStatus_PENDING
@@ -198,6 +210,7 @@ func (j *job) drain() {
 		}
 	}
 	s.mu.Unlock()
+
 	for range left {
 		a := <-j.ended
 		s.mu.Lock()

@@ -23,6 +23,7 @@ func (p *plan) readRunnables(image func(string) (string, bool), spec *batchpb.Ta
 	if len(all) == 0 {
 		return invalid("runnables is empty")
 	}
+
 	for _, r := range all {
 		if r.GetBackground() || r.GetAlwaysRun() || r.GetIgnoreExitStatus() || r.GetTimeout() != nil {
 			return unimitated("runnables in the background, that always run, whose failure is ignored or that have a time limit")
@@ -33,6 +34,7 @@ func (p *plan) readRunnables(image func(string) (string, bool), spec *batchpb.Ta
 			}
 		}
 	}
+
 	last := len(all) - 1
 	for _, r := range all[:last] {
 		if err := p.readScript(r.GetScript()); err != nil {
@@ -40,6 +42,7 @@ func (p *plan) readRunnables(image func(string) (string, bool), spec *batchpb.Ta
 		}
 		p.scripts[len(p.scripts)-1].env = environment(spec.GetEnvironment(), r.GetEnvironment())
 	}
+
 	p.env = environment(spec.GetEnvironment(), all[last].GetEnvironment())
 	return p.readContainer(image, all[last].GetContainer())
 }
@@ -70,6 +73,7 @@ func (p *plan) readScript(s *batchpb.Runnable_Script) error {
 	case strings.HasPrefix(text, "#!") && !strings.HasPrefix(text, "#!/bin/sh\n"):
 		return unimitated("scripts for another interpreter than /bin/sh")
 	}
+
 	p.scripts = append(p.scripts, script{text: text})
 	return nil
 }
@@ -85,11 +89,13 @@ func (p *plan) readContainer(image func(string) (string, bool), c *batchpb.Runna
 	case slices.ContainsFunc(c.GetCommands(), func(arg string) bool { return strings.ContainsRune(arg, 0) }):
 		return invalid("a command holds a zero byte")
 	}
+
 	program, ok := image(c.GetImageUri())
 	if !ok {
 		return status.Errorf(codes.FailedPrecondition,
 			"localemu has no program for the image %.200q; start it with --image NAME=PATH", c.GetImageUri())
 	}
-	p.program, p.args = program, c.GetCommands()
+	p.program = program
+	p.args = c.GetCommands()
 	return nil
 }

@@ -40,6 +40,7 @@ func checkMachine(policy *batchpb.AllocationPolicy_InstancePolicy) error {
 	if !typePattern.MatchString(name) {
 		return invalid("machine type %.80q is not a machine type", name)
 	}
+
 	family, _, _ := strings.Cut(name, "-")
 	if !strings.Contains(supported, " "+family+" ") {
 		return invalid("machine type %.80q is not supported by Batch", name)
@@ -47,6 +48,7 @@ func checkMachine(policy *batchpb.AllocationPolicy_InstancePolicy) error {
 	if strings.Contains(hyperdiskOnly, " "+family+" ") && policy.GetBootDisk().GetType() != "hyperdisk-balanced" {
 		return invalid("boot disk type %.40q is not supported by machine type %s: use hyperdisk-balanced", policy.GetBootDisk().GetType(), name)
 	}
+
 	disks := 0
 	for _, d := range policy.GetDisks() {
 		if d.GetNewDisk().GetType() == "local-ssd" {
@@ -69,17 +71,21 @@ func mayAttach(name, family string, disks int) bool {
 		count, err := strconv.Atoi(strings.Fields(rest)[0])
 		return err == nil && disks == count
 	}
+
 	if disks == 0 {
 		return true
 	}
 	if strings.Contains(noLocalSSD, " "+family+" ") {
 		return false
 	}
+
+	// For other types it depends on the number of vCPUs.
 	parts := strings.Split(name, "-")
 	cpus, err := strconv.Atoi(parts[len(parts)-1])
 	if err != nil {
 		return true
 	}
+
 	var least int
 	switch family {
 	case "n2":

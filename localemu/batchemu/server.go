@@ -89,10 +89,12 @@ func Start(l net.Listener, o Options) (*Server, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+
 	machines, err := emptyFolder(filepath.Join(o.Dir, "machines"))
 	if err != nil {
 		return nil, fmt.Errorf("prepare the folder of the pretend machines: %w", err)
 	}
+
 	s := &Server{
 		opts:      o,
 		machines:  machines,
@@ -105,6 +107,7 @@ func Start(l net.Listener, o Options) (*Server, error) {
 		ops:       map[string]*operation{},
 		changed:   make(chan struct{}),
 	}
+
 	s.grpc = grpc.NewServer(grpc.MaxRecvMsgSize(maxMessage), grpc.UnaryInterceptor(s.authorize))
 	batchpb.RegisterBatchServiceServer(s.grpc, s)
 	longrunningpb.RegisterOperationsServer(s.grpc, s)
@@ -146,6 +149,7 @@ func (s *Server) Close() {
 		s.mu.Unlock()
 		return
 	}
+
 	s.closed = true
 	close(s.closing)
 	running := make([]*job, 0, len(s.jobs))
@@ -153,10 +157,12 @@ func (s *Server) Close() {
 		running = append(running, j)
 	}
 	s.mu.Unlock()
+
 	s.procs.Close()
 	for _, j := range running {
 		<-j.done
 	}
+
 	s.grpc.Stop()
 	s.served.Wait()
 }
@@ -173,6 +179,7 @@ func (s *Server) Wait(ctx context.Context, name string, done func(*batchpb.Job) 
 		}
 		view := j.view()
 		s.mu.Unlock()
+
 		if done(view) {
 			return view, nil
 		}

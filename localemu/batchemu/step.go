@@ -33,9 +33,11 @@ func (a *attempt) next() (more bool) {
 	s := a.job.srv
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if a.cause != causeNone || a.over() {
 		return false
 	}
+
 	a.step++
 	process, err := a.launch()
 	if err != nil {
@@ -67,12 +69,14 @@ func (a *attempt) launch() (*proc.Process, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
+
 	path := filepath.Join(dir, fmt.Sprintf("task-%d.attempt-%d.log", a.task.index, a.number))
 	log, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close() // the process has its own
+
 	process, err := a.run(log)
 	if err != nil {
 		fmt.Fprintln(log, "localemu:", err)
@@ -93,6 +97,7 @@ func (a *attempt) run(log *os.File) (*proc.Process, error) {
 	default:
 		c = a.command()
 	}
+
 	c.Stdout, c.Stderr = log, log
 	return a.job.srv.procs.Start(c)
 }

@@ -53,12 +53,14 @@ func (s *Server) interpret(parent string, job *batchpb.Job) (plan, error) {
 	if n := proto.Size(job); n > maxJobBytes {
 		return p, invalid("the job definition has %d bytes, more than the %d allowed", n, maxJobBytes)
 	}
+
 	if len(job.GetTaskGroups()) != 1 {
 		return p, invalid("task_groups has %d entries; exactly one is supported", len(job.GetTaskGroups()))
 	}
 	if job.GetPriority() < 0 || job.GetPriority() > maxPriority {
 		return p, invalid("priority is %d: 0 to %d", job.GetPriority(), maxPriority)
 	}
+
 	if err := s.checkNotifications(job.GetNotifications()); err != nil {
 		return p, err
 	}
@@ -68,6 +70,7 @@ func (s *Server) interpret(parent string, job *batchpb.Job) (plan, error) {
 	if err := p.readAllocation(parent, job.GetAllocationPolicy()); err != nil {
 		return p, err
 	}
+
 	group := job.TaskGroups[0]
 	if err := p.readSpec(group.GetTaskSpec(), job.GetAllocationPolicy()); err != nil {
 		return p, err
@@ -109,10 +112,13 @@ func (p *plan) readAllocation(parent string, a *batchpb.AllocationPolicy) error 
 			return invalid("allowed_locations must be one region, or zones of one region")
 		}
 	}
+
 	p.zones = places(location, allowed)
 	if n := len(a.GetInstances()); n > 1 {
 		return invalid("allocation_policy has %d instances; only one is supported", n)
 	}
+
+	// What is left out gets Batch's default.
 	p.machineType = "e2-standard-4"
 	if len(a.GetInstances()) == 0 {
 		return nil
@@ -120,6 +126,7 @@ func (p *plan) readAllocation(parent string, a *batchpb.AllocationPolicy) error 
 	if a.Instances[0].GetInstanceTemplate() != "" {
 		return unimitated("instance templates")
 	}
+
 	policy := a.Instances[0].GetPolicy()
 	if t := policy.GetMachineType(); t != "" {
 		p.machineType = t
@@ -131,6 +138,7 @@ func (p *plan) readAllocation(parent string, a *batchpb.AllocationPolicy) error 
 	default:
 		return unimitated("the provisioning model " + policy.GetProvisioningModel().String())
 	}
+
 	if err := checkDisks(policy.GetDisks()); err != nil {
 		return err
 	}
@@ -148,6 +156,7 @@ func checkDisks(disks []*batchpb.AllocationPolicy_AttachedDisk) error {
 			return invalid("device name %.80q of a disk is empty or used twice", d.GetDeviceName())
 		}
 		names[d.GetDeviceName()] = true
+
 		if d.GetNewDisk().GetType() == "local-ssd" {
 			locals++
 			if d.GetNewDisk().GetSizeGb() < diskGB {
@@ -155,6 +164,7 @@ func checkDisks(disks []*batchpb.AllocationPolicy_AttachedDisk) error {
 			}
 		}
 	}
+
 	if locals > 1 {
 		return invalid("%d disks are local SSDs; one entry with the summed size is supported", locals)
 	}
@@ -171,10 +181,12 @@ func (p *plan) readSpec(spec *batchpb.TaskSpec, a *batchpb.AllocationPolicy) err
 			return err
 		}
 	}
+
 	if spec.GetMaxRetryCount() < 0 || spec.GetMaxRetryCount() > maxRetries {
 		return invalid("max_retry_count is %d: 0 to %d", spec.GetMaxRetryCount(), maxRetries)
 	}
 	p.retries = int(spec.GetMaxRetryCount())
+
 	if n := len(spec.GetLifecyclePolicies()); n > 1 {
 		return invalid("%d lifecycle policies; only one is supported", n)
 	} else if n == 1 {
@@ -183,12 +195,14 @@ func (p *plan) readSpec(spec *batchpb.TaskSpec, a *batchpb.AllocationPolicy) err
 			return invalid("the lifecycle policy needs an action and exit codes")
 		}
 	}
+
 	if limit := spec.GetMaxRunDuration(); limit != nil {
 		p.timeLimit = limit.AsDuration()
 		if limit.CheckValid() != nil || p.timeLimit <= 0 || p.timeLimit > maxRunTime {
 			return invalid("max_run_duration is %v: above 0, at most %v", p.timeLimit, maxRunTime)
 		}
 	}
+
 	r := spec.GetComputeResource()
 	if r.GetCpuMilli() < 0 || r.GetMemoryMib() < 0 || r.GetBootDiskMib() < 0 {
 		return invalid("compute_resource has a negative value")
@@ -200,6 +214,7 @@ func (p *plan) readVolume(v *batchpb.Volume, a *batchpb.AllocationPolicy) error 
 	if v.GetDeviceName() == "" {
 		return unimitated("volumes other than disks")
 	}
+
 	at := v.GetMountPath()
 	if !path.IsAbs(at) || path.Clean(at) != at || at == "/" {
 		return invalid("mount path %.200q is not an absolute, clean path below /", at)
@@ -209,11 +224,13 @@ func (p *plan) readVolume(v *batchpb.Volume, a *batchpb.AllocationPolicy) error 
 			return invalid("mount path %q is used twice", at)
 		}
 	}
+
 	for _, i := range a.GetInstances() {
 		for _, d := range i.GetPolicy().GetDisks() {
 			if d.GetDeviceName() != v.GetDeviceName() {
 				continue
 			}
+
 			folder := "disk-" + strconv.Itoa(len(p.mounts))
 			if d.GetNewDisk().GetType() == "local-ssd" {
 				folder = ssdFolder
@@ -241,11 +258,14 @@ func (p *plan) readCounts(g *batchpb.TaskGroup) error {
 	case g.GetSchedulingPolicy() == batchpb.TaskGroup_IN_ORDER && g.GetParallelism() > 1:
 		return invalid("parallelism is %d: IN_ORDER needs 1", g.GetParallelism())
 	}
+
 	p.tasks = max(1, int(g.GetTaskCount()))
 	p.parallelism = int(g.GetParallelism())
 	if p.parallelism == 0 {
 		p.parallelism = min(p.tasks, maxParallelism)
 	}
+
+	// Without a number, as many tasks as fit share a machine.
 	p.perVM = int(g.GetTaskCountPerNode())
 	if p.perVM > p.parallelism {
 		return invalid("task_count_per_node is %d, more than the parallelism of %d", p.perVM, p.parallelism)
@@ -253,6 +273,7 @@ func (p *plan) readCounts(g *batchpb.TaskGroup) error {
 	if p.perVM == 0 {
 		p.perVM = min(tasksThatFit(p.machineType, g.GetTaskSpec()), p.parallelism)
 	}
+
 	p.vms = (min(p.parallelism, p.tasks) + p.perVM - 1) / p.perVM
 	most := maxVMs
 	if len(p.zones) == 1 {

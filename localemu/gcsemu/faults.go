@@ -62,11 +62,13 @@ func (f *faultState) lose(object string) *response {
 func (f *faultState) strike(entries []Refusal, object, why string) *response {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+
 	for i := range entries {
 		e := &entries[i]
 		if e.Times == 0 || !matches(strings.Split(e.Match, "/"), strings.Split(object, "/")) {
 			continue
 		}
+
 		e.Times--
 		status := e.Status
 		if status == 0 {

@@ -51,6 +51,7 @@ func classify(r *http.Request) call {
 	case path == "/storage/v1/b", path == "/storage/v1/b/":
 		return call{kind: kindBuckets}
 	}
+
 	if rest, ok := strings.CutPrefix(path, "/upload/storage/v1/b/"); ok {
 		return classifyUpload(r, rest)
 	}
@@ -64,6 +65,8 @@ func classify(r *http.Request) call {
 		}
 		return classifyObject(r, rest, reads)
 	}
+
+	// The XML API: BUCKET/OBJECT, for reading only.
 	bucket, object, ok := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	if ok && object != "" && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
 		return call{kindContents, unescape(bucket), unescape(object), "", ""}
@@ -77,6 +80,7 @@ func classifyUpload(r *http.Request, rest string) call {
 	if !ok {
 		return call{}
 	}
+
 	continues := r.URL.Query().Has("upload_id")
 	switch {
 	case continues && (r.Method == http.MethodPut || r.Method == http.MethodPost):
@@ -103,19 +107,23 @@ func classifyObject(r *http.Request, rest string, reads kind) call {
 		}
 		return c
 	}
+
 	object, ok := strings.CutPrefix(tail, "o/")
 	if !ok {
 		return call{}
 	}
+
 	if r.Method == http.MethodPost {
 		if m := copyPattern.FindStringSubmatch(object); m != nil {
 			return call{kindChange, unescape(m[2]), unescape(m[3]), unescape(m[1]), c.bucket}
 		}
 		if target, compose := strings.CutSuffix(object, "/compose"); compose {
-			c.kind, c.object = kindChange, unescape(target)
+			c.kind = kindChange
+			c.object = unescape(target)
 			return c
 		}
 	}
+
 	c.object = unescape(object)
 	switch r.Method {
 	case http.MethodGet:
@@ -145,6 +153,7 @@ func (s *Server) checkName(object string) string {
 	case object == "." || object == "..":
 		return "an object cannot be called . or .."
 	}
+
 	if s.dir == "" {
 		return ""
 	}

@@ -21,6 +21,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		answer(http.StatusForbidden, why).send(w)
 		return
 	}
+
 	r.Host = s.addr // for fake-gcs-server, which knows no other
 	c := classify(r)
 	if a := s.check(c, r); a != nil {
@@ -31,6 +32,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		a.send(w)
 		return
 	}
+
 	switch c.kind {
 	case kindContents:
 		s.read(w, r, c)
@@ -77,11 +79,13 @@ func (s *Server) check(c call, r *http.Request) *response {
 	case r.Header.Get("Content-Encoding") == "gzip":
 		return answer(http.StatusNotImplemented, "localemu does not imitate compressed requests")
 	}
+
 	for _, bucket := range []string{c.bucket, c.from} {
 		if bucket != "" && (!bucketPattern.MatchString(bucket) || len(bucket) > 222) {
 			return answer(http.StatusBadRequest, fmt.Sprintf("Invalid bucket name: %.80q", bucket))
 		}
 	}
+
 	for _, object := range []string{c.object, c.source} {
 		if object == "" {
 			continue
@@ -99,6 +103,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, c call) {
 	s.mu.RLock()
 	release := sync.OnceFunc(s.mu.RUnlock)
 	defer release()
+
 	if a := s.missing(c); a != nil {
 		release()
 		a.send(w)
@@ -109,6 +114,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, c call) {
 		a.send(w)
 		return
 	}
+
 	s.inner.ServeHTTP(&releasing{w, release}, r)
 }
 
@@ -179,6 +185,7 @@ func (s *Server) change(r *http.Request, c call) *response {
 	if a := s.faults.refuse(c.object); a != nil {
 		return a
 	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if a := s.missing(c); a != nil {
@@ -187,6 +194,7 @@ func (s *Server) change(r *http.Request, c call) *response {
 	if a := s.condition(r, c, false); a != nil {
 		return a
 	}
+
 	s.tick()
 	defer s.ticked()
 	return s.ask(r)
@@ -197,15 +205,18 @@ func (s *Server) checkSources(r *http.Request) *response {
 	if !strings.HasSuffix(r.URL.Path, "/compose") {
 		return nil
 	}
+
 	body, err := io.ReadAll(r.Body) // received already, and short
 	if err != nil {
 		return answer(http.StatusBadRequest, err.Error())
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
+
 	var compose struct{ SourceObjects []struct{ Name string } }
 	if err := json.Unmarshal(body, &compose); err != nil {
 		return answer(http.StatusBadRequest, fmt.Sprintf("the body is not a compose request: %v", err))
 	}
+
 	for _, o := range compose.SourceObjects {
 		if why := s.checkName(o.Name); why != "" {
 			return answer(http.StatusBadRequest, fmt.Sprintf("Invalid object name %.80q: %s", o.Name, why))
@@ -223,12 +234,14 @@ func (s *Server) condition(r *http.Request, c call, reading bool) *response {
 	if a := s.compare(q, "ifGenerationMatch", "ifGenerationNotMatch", c.bucket, c.object, reading); a != nil {
 		return a
 	}
+
 	if match := r.Header.Get("X-Goog-If-Generation-Match"); match != "" { // the XML API
 		xml := url.Values{"ifGenerationMatch": {match}}
 		if a := s.compare(xml, "ifGenerationMatch", "", c.bucket, c.object, reading); a != nil {
 			return a
 		}
 	}
+
 	if c.source == "" {
 		return nil
 	}
@@ -239,6 +252,7 @@ func (s *Server) compare(q url.Values, match, notMatch, bucket, object string, r
 	if !q.Has(match) && !q.Has(notMatch) {
 		return nil
 	}
+
 	now := s.generation(bucket, object)
 	for _, name := range []string{match, notMatch} {
 		if !q.Has(name) {
@@ -284,11 +298,13 @@ func answer(status int, message string) *response {
 	if reason == "" {
 		reason = "backendError"
 	}
+
 	type item struct {
 		Message string `json:"message"`
 		Domain  string `json:"domain"`
 		Reason  string `json:"reason"`
 	}
+
 	body, err := json.Marshal(map[string]any{"error": map[string]any{
 		"code": status, "message": message, "errors": []item{{message, "global", reason}},
 	}})

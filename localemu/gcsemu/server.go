@@ -53,6 +53,7 @@ func Start(l net.Listener, o Options) (*Server, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+
 	if o.Dir != "" {
 		if err := os.MkdirAll(o.Dir, 0o755); err != nil {
 			return nil, fmt.Errorf("prepare the folder of the buckets: %w", err)
@@ -61,6 +62,7 @@ func Start(l net.Listener, o Options) (*Server, error) {
 	if o.Allow == nil {
 		o.Allow = func(net.Addr, string, string, string) error { return nil }
 	}
+
 	fake, err := fakestorage.NewServerWithOptions(fakestorage.Options{
 		NoListener:  true,
 		StorageRoot: o.Dir,
@@ -71,6 +73,7 @@ func Start(l net.Listener, o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start fake-gcs-server: %w", err)
 	}
+
 	s := &Server{fake: fake, inner: fake.HTTPHandler(), addr: addr, dir: o.Dir, log: o.Log, allow: o.Allow, faults: newFaultState(o.Faults)}
 	s.uploads.open = map[string]*session{}
 	s.http = &http.Server{Handler: http.HandlerFunc(s.serve), ReadHeaderTimeout: 10 * time.Second}
@@ -95,6 +98,7 @@ func (s *Server) CreateBucket(name string) error {
 	if !bucketPattern.MatchString(name) {
 		return fmt.Errorf("bucket name %.80q: use 3 to 63 of a-z, 0-9, '-', '_' and '.'", name)
 	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.hasBucket(name) {

@@ -95,11 +95,13 @@ func (s *Server) continueUpload(r *http.Request) *response {
 	if o == nil {
 		return answer(http.StatusNotFound, "No such upload.")
 	}
+
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.finished != nil {
 		return o.finished
 	}
+
 	body := o.upload.body
 	from, total, err := parseContentRange(r.Header.Get("Content-Range"), body.size)
 	if err != nil {
@@ -108,17 +110,22 @@ func (s *Server) continueUpload(r *http.Request) *response {
 	if from > body.size { // a gap: tell the client where we are
 		return incomplete(r, body.size)
 	}
+
+	// Skip what has come before, and keep what is new.
 	if _, err := io.CopyN(io.Discard, r.Body, body.size-from); err == nil {
 		if _, err := io.Copy(body, r.Body); err != nil {
 			return incomplete(r, body.size) // what has arrived stays
 		}
 	}
+
 	if total < 0 || body.size < total {
 		return incomplete(r, body.size)
 	}
 	if body.size > total {
 		return answer(http.StatusBadRequest, fmt.Sprintf("%d bytes came for an upload of %d", body.size, total))
 	}
+
+	// All of it has arrived.
 	o.upload.attrs.declared(r.Header)
 	a := s.commit(o.upload)
 	if a.status < 500 {
@@ -135,11 +142,13 @@ func parseContentRange(text string, have int64) (from, total int64, err error) {
 	if text == "" {
 		return have, -1, fmt.Errorf("localemu needs a Content-Range on every chunk")
 	}
+
 	span, ok := strings.CutPrefix(text, "bytes ")
 	span, size, ok2 := strings.Cut(span, "/")
 	if !ok || !ok2 {
 		return 0, 0, invalid
 	}
+
 	total = -1
 	if size != "*" {
 		if total, err = strconv.ParseInt(size, 10, 64); err != nil || total < 0 {
@@ -149,6 +158,7 @@ func parseContentRange(text string, have int64) (from, total int64, err error) {
 	if span == "*" {
 		return have, total, nil
 	}
+
 	first, last, ok := strings.Cut(span, "-")
 	from, err1 := strconv.ParseInt(first, 10, 64)
 	to, err2 := strconv.ParseInt(last, 10, 64)

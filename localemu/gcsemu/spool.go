@@ -44,8 +44,10 @@ func (s *spool) Write(p []byte) (int, error) {
 			f.Close()
 			return 0, fmt.Errorf("keep an upload: %w", err)
 		}
-		s.file, s.buf = f, bytes.Buffer{}
+		s.file = f
+		s.buf = bytes.Buffer{}
 	}
+
 	var n int
 	var err error
 	if s.file != nil {
@@ -53,6 +55,7 @@ func (s *spool) Write(p []byte) (int, error) {
 	} else {
 		n, err = s.buf.Write(p)
 	}
+
 	s.size += int64(n)
 	s.crc = crc32.Update(s.crc, castagnoli, p[:n])
 	s.md5.Write(p[:n])

@@ -59,6 +59,7 @@ func (s *Server) beginUpload(r *http.Request, c call) *response {
 	if missing != nil {
 		return missing
 	}
+
 	kind := u.query.Get("uploadType")
 	var err error
 	switch kind {
@@ -72,6 +73,7 @@ func (s *Server) beginUpload(r *http.Request, c call) *response {
 	default:
 		return answer(http.StatusBadRequest, fmt.Sprintf("Invalid uploadType %.40q", kind))
 	}
+
 	if err == nil {
 		u.object = u.attrs.Name
 		if name := u.query.Get("name"); name != "" {
@@ -85,6 +87,7 @@ func (s *Server) beginUpload(r *http.Request, c call) *response {
 		u.body.close()
 		return answer(http.StatusBadRequest, err.Error())
 	}
+
 	if kind == "resumable" {
 		return s.openSession(r, u)
 	}
@@ -112,6 +115,7 @@ func (u *upload) readMultipart(r *http.Request) error {
 	if err != nil {
 		return fmt.Errorf("content type: %w", err)
 	}
+
 	parts := multipart.NewReader(r.Body, params["boundary"])
 	head, err := parts.NextRawPart()
 	if err != nil {
@@ -120,6 +124,7 @@ func (u *upload) readMultipart(r *http.Request) error {
 	if err := u.readMetadata(head); err != nil {
 		return fmt.Errorf("metadata part: %w", err)
 	}
+
 	media, err := parts.NextRawPart()
 	if err != nil {
 		return fmt.Errorf("media part: %w", err)
@@ -138,6 +143,7 @@ func (s *Server) commit(u *upload) *response {
 	if a := s.faults.refuse(u.object); a != nil {
 		return a
 	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if a := s.missing(call{bucket: u.bucket}); a != nil {
@@ -146,6 +152,7 @@ func (s *Server) commit(u *upload) *response {
 	if a := s.compare(u.query, "ifGenerationMatch", "ifGenerationNotMatch", u.bucket, u.object, false); a != nil {
 		return a
 	}
+
 	if s.generation(u.bucket, u.object) != 0 { // whoever overwrites an object deletes one
 		if err := s.allow(u.door, "bucket", u.bucket, "storage.objects.delete"); err != nil {
 			return answer(http.StatusForbidden, err.Error())
@@ -154,12 +161,15 @@ func (s *Server) commit(u *upload) *response {
 	if err := u.body.verify(u.attrs.CRC32C, u.attrs.MD5); err != nil {
 		return answer(http.StatusBadRequest, err.Error())
 	}
+
 	s.tick()
 	err := s.store(u)
 	s.ticked()
 	if err != nil {
 		return s.unwritable(u.object, err)
 	}
+
+	// The object is written; only the answer may get lost.
 	if a := s.faults.lose(u.object); a != nil {
 		return a
 	}
@@ -174,22 +184,30 @@ func (s *Server) store(u *upload) error {
 	if s.dir == "" || u.body.file == nil {
 		return s.fake.CreateObjectStreaming(o)
 	}
+
 	o.Content = &keepOpen{bytes.NewReader(nil)}
 	if err := s.fake.CreateObjectStreaming(o); err != nil {
 		return err
 	}
+
+	// The empty object gets the attributes of the contents that follow.
 	backend := s.fake.Backend()
 	made, err := backend.GetObject(u.bucket, u.object)
 	if err != nil {
 		return err
 	}
-	made.Crc32c, made.Md5Hash, made.Etag = u.body.crc32c(), u.body.md5sum(), u.body.md5sum()
-	made.Content, made.Generation = &keepOpen{bytes.NewReader(nil)}, 0
+	made.Crc32c = u.body.crc32c()
+	made.Md5Hash = u.body.md5sum()
+	made.Etag = u.body.md5sum()
+	made.Content = &keepOpen{bytes.NewReader(nil)}
+	made.Generation = 0
+
 	s.ticked()
 	s.tick()
 	if _, err := backend.CreateObject(made, unconditional{}); err != nil {
 		return err
 	}
+
 	f, err := os.OpenFile(filepath.Join(s.dir, url.PathEscape(u.bucket), u.object), os.O_WRONLY, 0)
 	if err != nil {
 		return err
@@ -209,6 +227,7 @@ func (u *upload) streaming() fakestorage.StreamingObject {
 	if a.ContentType == "" {
 		a.ContentType = "application/octet-stream"
 	}
+
 	return fakestorage.StreamingObject{
 		ObjectAttrs: fakestorage.ObjectAttrs{
 			BucketName: u.bucket, Name: u.object, ContentType: a.ContentType, ContentEncoding: a.ContentEncoding,

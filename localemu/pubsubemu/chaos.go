@@ -69,10 +69,12 @@ func (c *chaos) plain(ctx context.Context, r *pubsubpb.PublishRequest, next grpc
 	if c.faults.Duplicate {
 		repeats = 2
 	}
+
 	for i := range repeats {
 		if len(kept) == 0 {
 			break
 		}
+
 		reply, err := next(ctx, &pubsubpb.PublishRequest{Topic: r.GetTopic(), Messages: clones(kept)})
 		if err != nil {
 			return nil, err
@@ -92,7 +94,8 @@ func (c *chaos) plain(ctx context.Context, r *pubsubpb.PublishRequest, next grpc
 func fill(ids, given []string) {
 	for i := range ids {
 		if ids[i] == "" {
-			ids[i], given = given[0], given[1:]
+			ids[i] = given[0]
+			given = given[1:]
 		}
 	}
 }
@@ -126,18 +129,22 @@ func (c *chaos) shuffled(_ context.Context, r *pubsubpb.PublishRequest, _ grpc.U
 	kept, ids := c.drop(r.GetMessages())
 	c.mu.Lock()
 	defer c.mu.Unlock()
+
+	// The answer needs ids now; messages get their own when they are released.
 	for i := range ids {
 		if ids[i] == "" {
 			c.serial++
 			ids[i] = fmt.Sprintf("shuffled-%d", c.serial)
 		}
 	}
+
 	for _, m := range kept {
 		c.waiting = append(c.waiting, waitingMessage{r.GetTopic(), proto.CloneOf(m)})
 		if c.faults.Duplicate {
 			c.waiting = append(c.waiting, waitingMessage{r.GetTopic(), proto.CloneOf(m)})
 		}
 	}
+
 	if len(c.waiting) >= shuffleCount {
 		c.release()
 	} else if c.timer == nil && !c.stopped {

@@ -63,6 +63,7 @@ func checkMessage(m *pubsubpb.PubsubMessage) error {
 				k, maxAttributeKey, maxAttributeValue)
 		}
 	}
+
 	switch {
 	case len(m.GetAttributes()) > maxAttributes:
 		return status.Errorf(codes.InvalidArgument, "%d attributes: at most %d", len(m.GetAttributes()), maxAttributes)

@@ -28,6 +28,7 @@ func (s *Server) modifyAckDeadline(ctx context.Context, r *pubsubpb.ModifyAckDea
 			one.AckDeadlineSeconds = policy.pause(id)
 			s.refused.add(r.GetSubscription(), id)
 		}
+
 		if _, err := next(ctx, one); err != nil {
 			return nil, err
 		}
@@ -130,13 +131,17 @@ func (p *pullStream) RecvMsg(m any) error {
 		if !ok {
 			return nil
 		}
+
 		opening := false
 		p.first.Do(func() {
-			opening, p.subscription, p.pings = true, r.GetSubscription(), r.GetProtocolVersion() >= 1
+			opening = true
+			p.subscription = r.GetSubscription()
+			p.pings = r.GetProtocolVersion() >= 1
 		})
 		if opening {
 			return p.server.allowed(p.Context(), "subscription", p.subscription, "pubsub.subscriptions.consume")
 		}
+
 		ping := len(r.GetAckIds()) == 0 && len(r.GetModifyDeadlineAckIds()) == 0
 		p.delay(r)
 		if len(r.GetAckIds()) > 0 || len(r.GetModifyDeadlineAckIds()) > 0 {
@@ -158,11 +163,13 @@ func (p *pullStream) delay(r *pubsubpb.StreamingPullRequest) {
 		if p.server.refused.has(p.subscription, id) {
 			continue
 		}
+
 		deadline := seconds[i]
 		if deadline == 0 {
 			deadline = p.server.retryPolicy(p.Context(), p.subscription).pause(id)
 			p.server.refused.add(p.subscription, id)
 		}
+
 		r.ModifyDeadlineAckIds = append(r.ModifyDeadlineAckIds, id)
 		r.ModifyDeadlineSeconds = append(r.ModifyDeadlineSeconds, deadline)
 	}

@@ -63,12 +63,14 @@ func Start(l net.Listener, o Options) (*Server, error) {
 	if err := o.Faults.Check(); err != nil {
 		return nil, err
 	}
+
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.Allow == nil {
 		o.Allow = func(net.Addr, string, string, string) error { return nil }
 	}
+
 	s := &Server{addr: l.Addr().String(), opts: o}
 	s.fake = pstest.NewServer() // its own port stays unused
 	s.chaos = newChaos(o.Faults, func(topic string, messages []*pubsubpb.PubsubMessage) {
@@ -76,6 +78,7 @@ func Start(l net.Listener, o Options) (*Server, error) {
 			o.Log.Error("publish a delayed message", "topic", topic, "error", err)
 		}
 	})
+
 	s.grpc = grpc.NewServer(grpc.MaxRecvMsgSize(maxRequest), grpc.UnaryInterceptor(s.unary), grpc.StreamInterceptor(s.stream))
 	pubsubpb.RegisterPublisherServer(s.grpc, &s.fake.GServer)
 	pubsubpb.RegisterSubscriberServer(s.grpc, &s.fake.GServer)
@@ -139,6 +142,7 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	if err := s.authorize(ctx, info.FullMethod, req); err != nil {
 		return nil, err
 	}
+
 	switch r := req.(type) {
 	case *pubsubpb.PublishRequest:
 		return s.publish(ctx, r, next)
@@ -162,11 +166,13 @@ func (s *Server) publish(ctx context.Context, r *pubsubpb.PublishRequest, next g
 	if err := checkPublish(r); err != nil {
 		return nil, err
 	}
+
 	n := len(r.GetMessages())
 	reply, err := s.chaos.publish(ctx, r, next)
 	if err != nil {
 		return nil, err
 	}
+
 	s.mu.Lock()
 	s.published += n
 	total := s.published

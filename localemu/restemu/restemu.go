@@ -113,10 +113,12 @@ func (s *Server) routes() http.Handler {
 	handle := func(pattern string, answer func(*http.Request) (any, error)) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { s.reply(w, r, answer) })
 	}
+
 	handle("/oauth2.googleapis.com/tokeninfo", func(r *http.Request) (any, error) {
 		return map[string]any{"email": s.opts.Rights.Caller(door(r))}, nil
 	})
 	handle("/cloudresourcemanager.googleapis.com/v1/projects/{last}", s.project)
+
 	handle("GET /storage.googleapis.com/storage/v1/b/{bucket}", s.bucket)
 	handle("GET /storage.googleapis.com/storage/v1/b/{bucket}/iam/testPermissions", func(r *http.Request) (any, error) {
 		return s.test(r, "bucket", r.PathValue("bucket"), r.URL.Query()["permissions"])
@@ -124,10 +126,12 @@ func (s *Server) routes() http.Handler {
 	handle("GET /storage.googleapis.com/storage/v1/b/{bucket}/iam", func(r *http.Request) (any, error) {
 		return s.policy(r, "bucket", r.PathValue("bucket"), "storage.buckets.getIamPolicy")
 	})
+
 	handle("/pubsub.googleapis.com/v1/projects/{project}/topics/{last}", s.topic)
 	handle("/pubsub.googleapis.com/v1/projects/{project}/subscriptions/{last}", s.subscription)
 	handle("/iam.googleapis.com/v1/projects/{project}/serviceAccounts/{last}", s.account)
 	handle("/artifactregistry.googleapis.com/v1/projects/{project}/locations/{location}/repositories/{last}", s.repository)
+
 	handle("/", func(r *http.Request) (any, error) {
 		return nil, &failure{http.StatusNotImplemented, "localemu does not imitate " + r.Method + " " + r.URL.Path}
 	})
@@ -146,6 +150,7 @@ func door(r *http.Request) net.Addr {
 // reply sends the answer, or the error in the services' form. Web pages may not reach into the local cloud.
 func (s *Server) reply(w http.ResponseWriter, r *http.Request, answer func(*http.Request) (any, error)) {
 	w.Header().Set("Content-Type", "application/json; charset=UTF-8")
+
 	var body any
 	var err error
 	if r.Header.Get("Origin") != "" || r.Host != door(r).String() {
@@ -153,6 +158,7 @@ func (s *Server) reply(w http.ResponseWriter, r *http.Request, answer func(*http
 	} else {
 		body, err = answer(r)
 	}
+
 	var f *failure
 	if err != nil && !errors.As(err, &f) {
 		f = &failure{http.StatusInternalServerError, err.Error()}
@@ -160,11 +166,13 @@ func (s *Server) reply(w http.ResponseWriter, r *http.Request, answer func(*http
 			f = &failure{http.StatusNotFound, status.Convert(err).Message()}
 		}
 	}
+
 	if f != nil {
 		names := map[int]string{http.StatusForbidden: "PERMISSION_DENIED", http.StatusNotFound: "NOT_FOUND", http.StatusNotImplemented: "UNIMPLEMENTED", http.StatusBadRequest: "INVALID_ARGUMENT"}
 		w.WriteHeader(f.code)
 		body = map[string]any{"error": map[string]any{"code": f.code, "message": f.text, "status": names[f.code]}}
 	}
+
 	if err := json.NewEncoder(w).Encode(body); err != nil {
 		s.opts.Log.Debug("answer", "error", err)
 	}
@@ -181,6 +189,7 @@ func (s *Server) test(r *http.Request, kind, name string, permissions []string) 
 		}
 		permissions = body.Permissions
 	}
+
 	held := []string{}
 	for _, p := range permissions {
 		if s.opts.Rights.Allow(door(r), kind, name, p) == nil {
@@ -202,10 +211,12 @@ func (s *Server) policy(r *http.Request, kind, name, permission string) (any, er
 	if err := s.may(r, kind, name, permission); err != nil {
 		return nil, err
 	}
+
 	type binding struct {
 		Role    string   `json:"role"`
 		Members []string `json:"members"`
 	}
+
 	roles := s.opts.Rights.Policy(kind, name)
 	bindings := []binding{}
 	for _, role := range slices.Sorted(maps.Keys(roles)) {

@@ -88,13 +88,17 @@ func Make(p *sweep.Plan, l *ledger.Ledger, results map[int]sweep.Result) *Bill {
 	b := &Bill{Sweep: p.Sweep, VMs: l.Machines, From: l.From, To: l.To, Hours: l.To.Sub(l.From).Hours(), MachineHours: l.MachineSeconds / 3600,
 		Cost: l.Cost, LeadCost: l.LeadCost, Budget: p.Spec.Budget, Quote: p.Quote, Unreadable: l.Unreadable}
 	if q := p.Quote; q != nil {
-		b.Region, b.LeadEach = q.Region, q.LeadTime.Expected
+		b.Region = q.Region
+		b.LeadEach = q.LeadTime.Expected
 	}
+
 	second := map[int]float64{} // of a task: its share of a machine's
 	used := l.Jobs
 	if len(used) == 0 {
 		used = []int{0}
 	}
+
+	// Each job may have run on other machines, at another price.
 	for _, n := range used {
 		placed := p.Placed(n)
 		hourly, _ := p.Price(n)
@@ -105,8 +109,11 @@ func Make(p *sweep.Plan, l *ledger.Ledger, results map[int]sweep.Result) *Bill {
 		b.Jobs = append(b.Jobs, j)
 		second[n] = hourly / 3600 / float64(max(placed.Sizing.TasksPerVM, 1))
 	}
+
 	last := b.Jobs[len(b.Jobs)-1]
-	b.Machine, b.Model, b.Hourly = last.Machine, last.Model, last.Hourly
+	b.Machine = last.Machine
+	b.Model = last.Model
+	b.Hourly = last.Hourly
 	b.add(l.Attempts, results, second)
 	b.settle()
 	return b
@@ -128,44 +135,55 @@ func (b *Bill) add(attempts []ledger.Attempt, results map[int]sweep.Result, seco
 	trials := map[int]*Trial{}
 	type sum struct{ seconds, cost float64 }
 	lost := map[int]sum{} // of attempts that did not end the trial
+
 	for i, a := range attempts {
 		cost := a.Seconds() * second[a.Job]
 		b.Attempts = append(b.Attempts, Attempt{a, cost, second[a.Job] == 0})
+
 		t := trials[a.Trial]
 		if t == nil {
 			t = &Trial{Trial: a.Trial}
 			trials[a.Trial] = t
 		}
+
 		t.Attempts++
 		t.Seconds += a.Seconds()
 		t.Cost += cost
 		t.Unpriced = t.Unpriced || second[a.Job] == 0
 		t.Trees = max(t.Trees, a.Trees)
+
 		// Of one trial, later claims come later.
 		if i+1 < len(attempts) && attempts[i+1].Trial == a.Trial {
 			lost[a.Trial] = sum{lost[a.Trial].seconds + a.Seconds(), lost[a.Trial].cost + cost}
 			b.Interrupted++
 		}
 	}
+
+	// What became of each trial, and how much of its time was lost.
 	var speeds []float64
 	done := 0
 	for number, t := range trials {
 		saved := 0.0
 		if r, ok := results[number]; ok {
-			t.Status, t.NsPerValue = r.Status, r.Usage.NsPerValue
+			t.Status = r.Status
+			t.NsPerValue = r.Usage.NsPerValue
 			saved = r.Usage.TrainSeconds * float64(r.Usage.ResumedTrees) / float64(max(r.TreesGrown, 1))
 			if r.Status == sweep.StatusDone {
-				b.MeanTrial, done = b.MeanTrial+r.Usage.TrainSeconds, done+1
+				b.MeanTrial += r.Usage.TrainSeconds
+				done++
 				speeds = append(speeds, r.Usage.NsPerValue)
 			}
 		}
+
 		if of := lost[number]; of.seconds > 0 {
 			t.LostSeconds = max(0, of.seconds-saved)
 			t.LostCost = of.cost * t.LostSeconds / of.seconds
 		}
+
 		b.LostSeconds += t.LostSeconds
 		b.Trials = append(b.Trials, *t)
 	}
+
 	slices.SortFunc(b.Trials, func(x, y Trial) int { return cmp.Compare(x.Trial, y.Trial) })
 	b.MeanTrial /= float64(max(done, 1))
 	if slices.Sort(speeds); len(speeds) > 0 {
@@ -184,15 +202,21 @@ func (b *Bill) settle() {
 			b.StoppedCost += t.Cost - lost
 		}
 	}
+
 	used := b.UsefulCost + b.StoppedCost + b.LostCost
 	b.IdleCost = b.Cost - used - b.LeadCost
 	if b.IdleCost >= 0 {
 		return
 	}
+
 	// Tasks lived beside each other more than the plan's machines allow.
-	b.LeadCost, b.IdleCost = max(0, b.LeadCost+b.IdleCost), 0
+	b.LeadCost = max(0, b.LeadCost+b.IdleCost)
+	b.IdleCost = 0
+
 	if over := used + b.LeadCost - b.Cost; over > 0 && used > 0 {
 		share := (b.Cost - b.LeadCost) / used
-		b.LostCost, b.UsefulCost, b.StoppedCost = b.LostCost*share, b.UsefulCost*share, b.StoppedCost*share
+		b.LostCost *= share
+		b.UsefulCost *= share
+		b.StoppedCost *= share
 	}
 }

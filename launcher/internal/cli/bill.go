@@ -34,6 +34,7 @@ network are not in it.`,
 			return w.with(cmd.Context(), func(c *cloud) error { return w.bill(cmd.Context(), c, sweep.ID(args[0]), attempts, asJSON) })
 		},
 	}
+
 	cmd.Flags().BoolVar(&attempts, "attempts", false, "show every attempt at a trial")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
@@ -48,12 +49,14 @@ func (w *World) bill(ctx context.Context, c *cloud, id sweep.ID, attempts, asJSO
 	if err != nil {
 		return err
 	}
+
 	results := map[int]sweep.Result{}
 	for _, row := range st.Board.Rows {
 		if row.Result != nil {
 			results[row.Trial.Number] = *row.Result
 		}
 	}
+
 	r := ledger.Reader{Store: c.sweeps, Plan: s.Plan}
 	if st.Conclusion != nil {
 		r.Ended = st.Conclusion.At
@@ -62,6 +65,7 @@ func (w *World) bill(ctx context.Context, c *cloud, id sweep.ID, attempts, asJSO
 	if err != nil {
 		return err
 	}
+
 	b := bill.Make(s.Plan, &l, results)
 	if asJSON {
 		return w.printJSON(b)
@@ -79,11 +83,13 @@ func (w *World) showBill(b *bill.Bill, rows int, attempts bool) {
 		}
 		t.Render()
 	}
+
 	t := w.newTable("trial", "status", "attempts", "machine time", "lost", "trees", "ns per value", "USD", "of it lost")
 	for _, r := range b.Trials {
 		t.AppendRow(table.Row{r.Trial, r.Status, r.Attempts, seconds(r.Seconds), seconds(r.LostSeconds), r.Trees, fmt.Sprintf("%.3f", r.NsPerValue), priced(!r.Unpriced || r.Cost > 0, r.Cost), priced(!r.Unpriced || r.Cost > 0, r.LostCost)})
 	}
 	t.Render()
+
 	w.pairs(append(machinesOf(b),
 		[2]string{"machine-hours", fmt.Sprintf("%.3f, from %s to %s", b.MachineHours, stamp(b.From), stamp(b.To))},
 		[2]string{"cost", usd(b, b.Cost)},
@@ -94,6 +100,7 @@ func (w *World) showBill(b *bill.Bill, rows int, attempts bool) {
 		[2]string{"  waiting and idle", usd(b, b.IdleCost)},
 		[2]string{"budget", budgetText(b.Budget)},
 	)...)
+
 	w.showQuoted(b, rows)
 	if jobs, all := b.Unpriced(); len(jobs) > 0 && !all {
 		fmt.Fprintf(w.Out, "note: no price is known for job %s, which is not in the sums\n", strings.Trim(fmt.Sprint(jobs), "[]"))
@@ -110,6 +117,7 @@ func (w *World) showQuoted(b *bill.Bill, rows int) {
 		fmt.Fprintln(w.Out, "note: the sweep was planned by a build that made no quotes, so there is no price")
 		return
 	}
+
 	t := w.newTable("", "quoted", "came out at", "ratio")
 	row := func(what, quoted, actual string, q, a float64) {
 		ratio := ""
@@ -118,12 +126,15 @@ func (w *World) showQuoted(b *bill.Bill, rows int) {
 		}
 		t.AppendRow(table.Row{what, quoted, actual, ratio})
 	}
+
 	row("hours", hours(q.Hours), fmt.Sprintf("%.2f", b.Hours), q.Hours.Expected, b.Hours)
 	row("USD", money(&q.Cost), usd(b, b.Cost), q.Cost.Expected, b.Cost)
 	row("a trial", seconds(q.Trial.Expected), seconds(b.MeanTrial), q.Trial.Expected, b.MeanTrial)
 	row("ns per value", fmt.Sprintf("%.3f", q.NsPerValue), fmt.Sprintf("%.3f", b.NsPerValue), q.NsPerValue, b.NsPerValue)
 	row("interrupted attempts", fmt.Sprintf("%.2f", q.Preemptions), fmt.Sprint(b.Interrupted), 0, 0)
 	t.Render()
+
+	// A speed that is clearly another is worth quoting with next time.
 	if b.NsPerValue <= 0 || q.NsPerValue <= 0 || math.Abs(b.NsPerValue/q.NsPerValue-1) <= 0.15 {
 		return
 	}

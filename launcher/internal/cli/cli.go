@@ -86,6 +86,7 @@ what is there, 6 environment or credentials incomplete, 7 the sweep ended withou
   launcher registry show ctr
   launcher predict --model ctr --in today.parquet --out clicks.csv`,
 	}
+
 	root.AddCommand(stageCommand(&w), stageTaskCommand(&w), planCommand(&w), sweepCommand(&w), watchCommand(&w), statusCommand(&w), cancelCommand(&w),
 		leaderboardCommand(&w), billCommand(&w), lsCommand(&w), pricesCommand(&w), registryCommand(&w), predictCommand(&w), doctorCommand(&w))
 	return program.Execute(ctx, w.World, root, append(w.Codes, exitCode, unwell)...)
@@ -117,6 +118,7 @@ func exitCode(err error) (int, bool) {
 	if errors.As(err, &staging) { // as if it had been staged here
 		return max(staging.Code, sweep.ExitError), true
 	}
+
 	return sweep.ExitInput, plan.Input(err)
 }
 
@@ -146,7 +148,8 @@ func (w *World) with(ctx context.Context, use func(*cloud) error) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	c.datasets, c.sweeps = c.Bucket(c.env.DatasetsBucket), c.Bucket(c.env.SweepsBucket)
+	c.datasets = c.Bucket(c.env.DatasetsBucket)
+	c.sweeps = c.Bucket(c.env.SweepsBucket)
 	c.registry = registry.New(c.Bucket(c.env.RegistryBucket))
 	return use(c)
 }

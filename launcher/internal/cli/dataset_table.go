@@ -21,6 +21,7 @@ func (w *World) showDataset(s *stager.Staged) {
 	w.showFeatures(m)
 	w.showEncodings(m)
 	w.showSplits(m)
+
 	if m.LeftOut > 0 {
 		fmt.Fprintf(w.Out, "left out: %s rows without a label in %s%s\n", humanize.Comma(m.LeftOut), m.Label.Column, texts(m.About.LeftOut))
 	}
@@ -28,6 +29,7 @@ func (w *World) showDataset(s *stager.Staged) {
 		fmt.Fprintf(w.Out, "left out: %s of the negative rows; the others stand for them with weight %s where models are measured, and scores are right for all rows\n",
 			humanize.Comma(m.Thinned), number(1/m.Negatives))
 	}
+
 	for _, warning := range m.About.Warnings {
 		where := ""
 		if warning.Column != "" {
@@ -35,6 +37,7 @@ func (w *World) showDataset(s *stager.Staged) {
 		}
 		fmt.Fprintf(w.Out, "warning: %s%s\n", where, warning.Text)
 	}
+
 	verb := "staged"
 	if s.Existed {
 		verb = "was staged before"
@@ -48,6 +51,7 @@ func (w *World) showFeatures(m *dataset.Manifest) {
 	for _, sp := range m.Splits {
 		rows += m.TableRows(sp.Name)
 	}
+
 	t := w.newTable("feature", "kind", "because", "bins", "missing", "min / median / max, or most frequent")
 	for i := range m.Features {
 		f := &m.Features[i]
@@ -64,11 +68,13 @@ func (w *World) showEncodings(m *dataset.Manifest) {
 	if len(m.Tables) == 0 {
 		return // features are columns, and the table above says all
 	}
+
 	t := w.newTable("ids", "levels", "kept", "lumped", "made of them", "worth", "because")
 	for _, e := range m.About.Encodings {
 		kept, lumped := "", ""
 		if e.Kept > 0 {
-			kept, lumped = humanize.Comma(int64(e.Kept)), percent(e.Lumped)
+			kept = humanize.Comma(int64(e.Kept))
+			lumped = percent(e.Lumped)
 		}
 		t.AppendRow(table.Row{e.Name, humanize.Comma(int64(e.Levels)), kept, lumped, made(&e), fmt.Sprintf("%.2f %%", 100*e.Gain), e.Why})
 	}
@@ -88,6 +94,7 @@ func made(e *dataset.EncodingInfo) string {
 			words = append(words, strings.TrimPrefix(rest, ":"))
 		}
 	}
+
 	if len(words) == 0 {
 		return "nothing"
 	}
@@ -124,6 +131,7 @@ func (w *World) showSplits(m *dataset.Manifest) {
 		if m.Negatives > 0 {
 			label += fmt.Sprintf(", %s before negative rows were left out", percent(sp.LabelMean/(sp.LabelMean+(1-sp.LabelMean)/m.Negatives)))
 		}
+
 		rows := humanize.Comma(int64(m.TableRows(sp.Name)))
 		if sp.Name == dataset.TrainSplit && m.Copies() > 1 {
 			rows += fmt.Sprintf(", in %d orders", m.Copies())
@@ -156,10 +164,12 @@ func values(f *dataset.Feature) string {
 		}
 		return strings.Join([]string{number(f.Range.Min), number(f.Range.Median), number(f.Range.Max)}, " / ")
 	}
+
 	var total int64
 	for _, c := range f.Counts {
 		total += c
 	}
+
 	var top []string
 	for i, c := range f.Categories[:min(3, len(f.Categories))] {
 		top = append(top, fmt.Sprintf("%s %s", shorten(c), percent(float64(f.Counts[i])/float64(max(total, 1)))))

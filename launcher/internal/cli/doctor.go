@@ -47,6 +47,7 @@ The exit code is 6 when there is a problem, and 0 otherwise. In the local cloud 
 			return w.doctor(cmd.Context(), file, asJSON)
 		},
 	}
+
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -56,11 +57,13 @@ func (w *World) doctor(ctx context.Context, file string, asJSON bool) error {
 	if err != nil {
 		return err
 	}
+
 	if asJSON {
 		err = w.printJSON(r)
 	} else {
 		w.showReport(r)
 	}
+
 	if n := r.Counts[doctor.Problem]; err == nil && n > 0 {
 		return &UnwellError{Problems: n, Mends: mends(r)}
 	}
@@ -99,10 +102,12 @@ func (w *World) examine(ctx context.Context, file string) (*doctor.Report, error
 	if err != nil {
 		return nil, err
 	}
+
 	var env Env
 	if err := w.Environment(ctx, &env, remedy); err != nil {
 		return nil, err
 	}
+
 	var unset *setup.SetupError
 	eyes, err := w.Inspect(ctx, env)
 	if errors.As(err, &unset) {
@@ -111,6 +116,7 @@ func (w *World) examine(ctx context.Context, file string) (*doctor.Report, error
 	if err != nil {
 		return nil, err
 	}
+
 	var r *doctor.Report
 	err = w.with(ctx, func(c *cloud) error {
 		d := &doctor.Doctor{Deployment: doctor.Deployment(env), Table: rights, Cloud: eyes, Datasets: c.datasets, Jobs: c.Plans, Now: w.Now(), Version: w.Version}
@@ -125,6 +131,7 @@ func readSweep(file string) *doctor.Sweep {
 	if file == "" {
 		return nil
 	}
+
 	text, err := os.ReadFile(file)
 	if err != nil {
 		var path *fs.PathError
@@ -133,6 +140,7 @@ func readSweep(file string) *doctor.Sweep {
 		}
 		return &doctor.Sweep{File: file, Err: err}
 	}
+
 	spec, err := sweep.ParseSpec(file, text, vocabulary())
 	return &doctor.Sweep{File: file, Spec: spec, Err: err}
 }
@@ -143,6 +151,7 @@ const reportOverhead = 34
 func (w *World) showReport(r *doctor.Report) {
 	t := w.newTable("", "check", "finding")
 	t.SetColumnConfigs([]table.ColumnConfig{{Number: 3, WidthMax: w.textWidth(reportOverhead), WidthMaxEnforcer: text.WrapSoft}})
+
 	for _, f := range r.Sorted() {
 		finding := f.Where + ": " + f.What
 		if strings.HasPrefix(f.What, f.Where+":") { // an error in a file, with line and column
@@ -151,6 +160,7 @@ func (w *World) showReport(r *doctor.Report) {
 		t.AppendRow(table.Row{f.Verdict, f.Check, finding})
 	}
 	t.Render()
+
 	told := map[string]bool{}
 	for _, f := range r.Sorted() { // outside of the table, where they can be copied; one command may mend several
 		if f.Mend != "" && !told[f.Mend] {
@@ -158,6 +168,7 @@ func (w *World) showReport(r *doctor.Report) {
 			fmt.Fprintf(w.Out, "# %s, %s: %s\n%s\n", f.Verdict, f.Check, f.Where, f.Mend)
 		}
 	}
+
 	fmt.Fprintf(w.Out, "%d ok, %s, %s, %d not checked\n", r.Counts[doctor.OK], english.Plural(r.Counts[doctor.Warning], "warning", ""),
 		english.Plural(r.Counts[doctor.Problem], "problem", ""), r.Counts[doctor.NotChecked])
 }

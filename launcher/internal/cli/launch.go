@@ -34,6 +34,7 @@ func (f slotFlags) id(given sweep.ID, name string, now time.Time) (id sweep.ID, 
 	case given != "":
 		return "", false, program.Usagef("give --id or --schedule: both make the sweep's id")
 	}
+
 	s, err := slot.Parse(f.schedule, f.zone)
 	if err != nil {
 		return "", false, &program.UsageError{Err: err}

@@ -82,6 +82,7 @@ in the price; Cloud Storage, Pub/Sub, Cloud Run and network are not.`,
 			return w.compare(cmd.Context(), args[0], f)
 		},
 	}
+
 	f.add(cmd)
 	cmd.Flags().StringSliceVar(&f.machines, "machines", nil, "machine types to compare; those that resemble the sweep's without")
 	cmd.Flags().IntVar(&f.vms, "vms", 0, "machines of each type; about as many vCPUs as the sweep's without")
@@ -99,6 +100,7 @@ func (f *planFlags) check() error {
 	if err := f.assumptionFlags.check(); err != nil {
 		return err
 	}
+
 	switch {
 	case f.rows < 0 || f.features < 0 || f.heldOut < 0:
 		return program.Usagef("--rows is %d, --features %d, --held-out %d: use numbers above 0, or leave them out", f.rows, f.features, f.heldOut)
@@ -113,6 +115,7 @@ func (f *planFlags) check() error {
 	case f.vms > 0 && f.within > 0:
 		return program.Usagef("--vms says how many machines, --within finds out; give one of them")
 	}
+
 	if f.budget != 0 {
 		if err := sweep.CheckBudget(f.budget); err != nil {
 			return &program.UsageError{Err: err}
@@ -133,6 +136,7 @@ func (w *World) compare(ctx context.Context, file string, f planFlags) error {
 	if err != nil {
 		return err
 	}
+
 	use := func(m *dataset.Manifest, region string) error { return w.compareOn(spec, m, prices, region, f) }
 	if f.rows > 0 {
 		heldOut := f.heldOut
@@ -145,6 +149,7 @@ func (w *World) compare(ctx context.Context, file string, f planFlags) error {
 		}
 		return use(m, w.region(f.region, ""))
 	}
+
 	return w.with(ctx, func(c *cloud) error {
 		m, err := stager.Resolve(ctx, c.datasets, spec.Dataset)
 		if err != nil {
@@ -192,15 +197,18 @@ func (w *World) compareOn(spec *sweep.Spec, m *dataset.Manifest, prices *machine
 	if err != nil {
 		return err
 	}
+
 	q := quote.Request{Plan: p.Plan, Manifest: m, Prices: prices, Region: region, Assumptions: f.Assumptions, Calibration: quote.Measured()}
 	c, err := q.Compare(known, quote.Wish{Machines: f.machines, VMs: f.vms, Within: f.within, Budget: f.budget})
 	if err != nil {
 		return err
 	}
+
 	if f.json {
 		return w.printJSON(map[string]any{"dataset": p.Dataset, "trials": len(p.Trials), "region": region, "startup_seconds": f.Startup.Seconds(),
 			"assumptions": f.Assumptions, "comparison": c})
 	}
+
 	w.showComparison(p, &q, c)
 	if c.Recommended != nil {
 		fmt.Fprintln(w.Out, machineLine(spec.Machine, c.Recommended))
@@ -212,6 +220,7 @@ func (w *World) compareOn(spec *sweep.Spec, m *dataset.Manifest, prices *machine
 func (w *World) showComparison(p *plan.Plan, q *quote.Request, c *quote.Comparison) {
 	fmt.Fprintf(w.Out, "%d trials on %s: %s rows to train on, %d features, %s staged; prices in %s\n", len(p.Trials), p.Dataset.Name,
 		humanize.Comma(int64(p.Dataset.Rows[sweep.Train])), p.Dataset.Features, humanize.IBytes(uint64(p.Dataset.Bytes)), q.Region)
+
 	t := w.newTable("machine", "VMs", "tasks x threads", "waves", "memory of each", "SSDs", "hours on demand", "USD on demand", "hours on Spot", "USD on Spot")
 	for _, o := range c.Offers {
 		t.AppendRow([]any{o.Machine, o.VMs, fmt.Sprintf("%d x %d", o.TasksPerVM, o.ThreadsPerTask), o.Waves,
@@ -219,6 +228,7 @@ func (w *World) showComparison(p *plan.Plan, q *quote.Request, c *quote.Comparis
 			hours(o.OnDemand.Hours), money(o.OnDemand.Cost), hours(o.Spot.Hours), money(o.Spot.Cost)})
 	}
 	t.Render()
+
 	for _, u := range c.Unfit {
 		fmt.Fprintf(w.Out, "%s: %s\n", u.Machine, u.Reason)
 	}
@@ -226,11 +236,13 @@ func (w *World) showComparison(p *plan.Plan, q *quote.Request, c *quote.Comparis
 	for _, note := range append(p.Notes, c.Notes...) {
 		fmt.Fprintf(w.Out, "note: %s\n", note)
 	}
+
 	r := c.Recommended
 	if r == nil {
 		fmt.Fprintf(w.Out, "recommended: nothing; %s\n", c.Reason)
 		return
 	}
+
 	where := "on demand"
 	if r.Spot {
 		where = "on Spot"
@@ -249,6 +261,7 @@ func machineLine(m sweep.Machine, r *quote.Recommended) string {
 		line += fmt.Sprintf(", local_ssd: %d", m.LocalSSD)
 	}
 	line += "}"
+
 	var kept []string
 	if len(m.Zones) > 0 {
 		kept = append(kept, "zones")
@@ -266,19 +279,24 @@ func (w *World) showAssumptions(q *quote.Request, c *quote.Comparison) {
 	if len(c.Offers) == 0 {
 		return
 	}
+
 	o := c.Offers[0]
 	speed := fmt.Sprintf("%.3f ns per row, feature and tree with %s, the mean of the trials, as measured on AMD Turin (c4d); the range is %.2f to %.2f times that", o.NsPerValue, threads(o.ThreadsPerTask), q.Low, q.High)
 	if q.NsPerValue > 0 {
 		speed = fmt.Sprintf("%.3f ns per row, feature and tree with %s, as given", o.NsPerValue, threads(o.ThreadsPerTask))
 	}
-	seen, dates := map[string]bool{}, []string{}
+
+	seen := map[string]bool{}
+	dates := []string{}
 	for i := range c.Offers {
 		for _, s := range []*quote.Side{&c.Offers[i].OnDemand, &c.Offers[i].Spot} {
 			if text := s.PriceDate + ", " + s.PriceFrom; s.PriceFrom != "" && !seen[text] {
-				seen[text], dates = true, append(dates, text)
+				seen[text] = true
+				dates = append(dates, text)
 			}
 		}
 	}
+
 	w.pairs([2]string{"speed", speed},
 		[2]string{"a trial, all its trees", fmt.Sprintf("%s (%s to %s), the mean one", seconds(o.Trial.Expected), seconds(o.Trial.Low), seconds(o.Trial.High))},
 		[2]string{"before the first trial", fmt.Sprintf("%s: %s to start a machine, %s MB/s to copy the dataset (assumed)", seconds(o.Lead.Expected), q.Startup, humanize.Comma(int64(q.Download/1e6)))},

@@ -37,6 +37,7 @@ calibrated probability per row, in the same order, into the column "prediction" 
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return w.predict(cmd.Context(), f) },
 	}
+
 	cmd.Flags().StringVar(&f.model, "model", "", "registered model (required)")
 	cmd.Flags().StringVar(&f.in, "in", "", "table to score: a file, a glob or a folder (required)")
 	cmd.Flags().StringVar(&f.out, "out", "", "file to write: .csv, .tsv or .parquet (required)")
@@ -57,12 +58,15 @@ func (w *World) predict(ctx context.Context, f predictFlags) error {
 	if err != nil {
 		return err
 	}
+
+	// What is wrong with the flags is said before anything is fetched.
 	if f.delimiter != "" && utf8.RuneCountInString(f.delimiter) != 1 {
 		return program.Usagef("--delimiter %q: give one character", f.delimiter)
 	}
 	if f.quote != "" && f.quote != dataset.QuoteNone {
 		return program.Usagef("--quote %q: use %s, or leave it out", f.quote, dataset.QuoteNone)
 	}
+
 	if strings.Contains(f.out, "://") {
 		return program.Usagef("--out %s: predictions are written to a file of this machine", f.out)
 	}
@@ -72,6 +76,7 @@ func (w *World) predict(ctx context.Context, f predictFlags) error {
 	if info, err := os.Stat(filepath.Dir(f.out)); err != nil || !info.IsDir() {
 		return program.Usagef("--out %s: there is no folder %s", f.out, filepath.Dir(f.out))
 	}
+
 	return w.with(ctx, func(c *cloud) error {
 		v, err := c.registry.Get(ctx, model, ref)
 		if err != nil {
@@ -82,6 +87,7 @@ func (w *World) predict(ctx context.Context, f predictFlags) error {
 			return err
 		}
 		defer s.Close()
+
 		header := !f.noHeader
 		q := predict.Request{Scorer: s, In: f.in, Out: f.out, Keep: f.keep, Raw: f.raw, CSV: dataset.CSVSpec{Delimiter: f.delimiter, Header: &header, Quote: f.quote}}
 		var bar *progressbar.ProgressBar
@@ -90,10 +96,12 @@ func (w *World) predict(ctx context.Context, f predictFlags) error {
 				progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(barThrottle))
 			q.Progress = func(rows int64) { _ = bar.Set64(rows) }
 		}
+
 		rows, err := predict.Run(ctx, q)
 		if bar != nil {
 			_ = bar.Finish()
 		}
+
 		var wrong *predict.Error
 		if errors.As(err, &wrong) {
 			return &program.UsageError{Err: err}
@@ -101,6 +109,7 @@ func (w *World) predict(ctx context.Context, f predictFlags) error {
 		if err != nil {
 			return err
 		}
+
 		if f.json {
 			return w.printJSON(map[string]any{"model": v.Model, "version": v.Number, "rows": rows, "out": f.out})
 		}

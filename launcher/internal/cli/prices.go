@@ -42,6 +42,7 @@ be read.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return w.refresh(cmd.Context(), out, regions, asJSON) },
 	}
+
 	cmd.Flags().StringVar(&out, "out", "", "file to write; $COPPICE_PRICES, or coppice/prices.json in the user's configuration folder, without")
 	cmd.Flags().StringSliceVar(&regions, "region", nil, "regions to read; all without")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
@@ -55,10 +56,12 @@ func (w *World) refresh(ctx context.Context, out string, regions []string, asJSO
 			return program.Usagef("there is no folder to keep prices in; give --out or set COPPICE_PRICES")
 		}
 	}
+
 	old, err := readPrices(out)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("the prices that are there: %w; remove the file to begin anew", err)
 	}
+
 	known, err := machines.Types()
 	if err != nil {
 		return err
@@ -71,6 +74,8 @@ func (w *World) refresh(ctx context.Context, out string, regions []string, asJSO
 	if err != nil {
 		return err
 	}
+
+	// Prices of regions that were not read stay.
 	read := len(p.Prices)
 	if old != nil {
 		p = p.Over(old)
@@ -78,6 +83,7 @@ func (w *World) refresh(ctx context.Context, out string, regions []string, asJSO
 	if err := p.WriteFile(out); err != nil {
 		return err
 	}
+
 	if asJSON {
 		return w.printJSON(map[string]any{"file": out, "read": read, "prices": len(p.Prices)})
 	}
@@ -109,6 +115,7 @@ func (w *World) prices(file string) (*machines.Prices, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	named := file != ""
 	if !named {
 		path, _ := w.Env.Lookup("COPPICE_PRICES")
@@ -118,6 +125,7 @@ func (w *World) prices(file string) (*machines.Prices, error) {
 			return embedded, nil
 		}
 	}
+
 	p, err := readPrices(file)
 	if errors.Is(err, fs.ErrNotExist) && !named {
 		return embedded, nil

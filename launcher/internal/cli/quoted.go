@@ -24,6 +24,7 @@ func (c *cloud) quote(ctx context.Context, p *plan.Plan, m *dataset.Manifest, pr
 	if err != nil {
 		return err
 	}
+
 	q := quote.Request{Plan: p.Plan, Manifest: m, Prices: prices, Region: c.env.Location, Assumptions: a, Calibration: quote.Measured()}
 	offer, err := q.Offer(t)
 	if err != nil {
@@ -34,10 +35,12 @@ func (c *cloud) quote(ctx context.Context, p *plan.Plan, m *dataset.Manifest, pr
 		return err
 	}
 	p.Notes = append(p.Notes, quote.Age(p.Quote, p.Created)...)
+
 	over := quote.Hold(p.Quote, t.Name, p.Spec.Budget)
 	if over == nil {
 		return nil
 	}
+
 	_, err = c.sweeps.Stat(ctx, p.Sweep.Plan())
 	switch {
 	case errors.Is(err, blob.ErrNotExist):

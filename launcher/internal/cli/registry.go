@@ -72,6 +72,7 @@ func registryListCommand(w *World) *cobra.Command {
 			})
 		},
 	}
+
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
 	return cmd
 }
@@ -82,10 +83,12 @@ func (w *World) listModels(cmd *cobra.Command, c *cloud, asJSON bool) error {
 		Versions int    `json:"versions"`
 		Champion int    `json:"champion,omitempty"`
 	}
+
 	names, err := c.registry.Models(cmd.Context())
 	if err != nil {
 		return err
 	}
+
 	out := []model{}
 	for _, name := range names {
 		versions, err := c.registry.Versions(cmd.Context(), name)
@@ -98,6 +101,7 @@ func (w *World) listModels(cmd *cobra.Command, c *cloud, asJSON bool) error {
 		}
 		out = append(out, model{name, len(versions), champion})
 	}
+
 	if asJSON {
 		return w.printJSON(out)
 	}
@@ -130,6 +134,7 @@ func (w *World) listVersions(cmd *cobra.Command, c *cloud, model string, asJSON 
 	if err := sweep.CheckName("model", model); err != nil {
 		return err
 	}
+
 	versions, err := c.registry.Versions(cmd.Context(), model)
 	if err != nil {
 		return err
@@ -141,6 +146,7 @@ func (w *World) listVersions(cmd *cobra.Command, c *cloud, model string, asJSON 
 	if err != nil {
 		return err
 	}
+
 	t := w.newTable("version", "", "registered", "sweep", "dataset", "test")
 	for _, v := range versions {
 		mark := ""
@@ -172,6 +178,7 @@ func registryShowCommand(w *World) *cobra.Command {
 				if err != nil {
 					return err
 				}
+
 				if file != "" {
 					data, err := c.registry.ReadFile(cmd.Context(), v, file)
 					if err != nil {
@@ -180,6 +187,7 @@ func registryShowCommand(w *World) *cobra.Command {
 					_, err = w.Out.Write(data)
 					return err
 				}
+
 				if asJSON {
 					return w.printJSON(v)
 				}
@@ -187,6 +195,7 @@ func registryShowCommand(w *World) *cobra.Command {
 			})
 		},
 	}
+
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	cmd.Flags().StringVar(&file, "file", "", "print this file of the version, checked against its SHA-256")
 	return cmd
@@ -197,12 +206,14 @@ func (w *World) showVersion(cmd *cobra.Command, c *cloud, v registry.Version) er
 	if err != nil {
 		return err
 	}
+
 	name := fmt.Sprintf("%s@%d", v.Model, v.Number)
 	if champion == v.Number {
 		name += " (champion)"
 	}
 	rows := [][2]string{{"version", name}, {"registered", fmt.Sprintf("%s by %s", v.Info.At.Format(time.DateTime), v.Info.By)},
 		{"sweep", v.Info.Labels["sweep"] + ", trial " + v.Info.Labels["trial"]}, {"dataset", v.Info.Labels["dataset"]}, {"because", v.Info.Why}}
+
 	chosen, err := c.chosen(cmd, v)
 	if err != nil {
 		return err
@@ -210,6 +221,7 @@ func (w *World) showVersion(cmd *cobra.Command, c *cloud, v registry.Version) er
 	if chosen != "" {
 		rows = append(rows, [2]string{"parameters", chosen})
 	}
+
 	var report struct {
 		Valid       map[string]float64 `json:"valid"`
 		Calibration *sweep.Calibration `json:"calibration"`
@@ -218,6 +230,7 @@ func (w *World) showVersion(cmd *cobra.Command, c *cloud, v registry.Version) er
 	if err := c.readJSON(cmd, v, scorer.FileReport, &report); err != nil {
 		return err
 	}
+
 	rows = append(rows, [2]string{"valid", metrics(report.Valid)}, [2]string{"test", metrics(v.Info.Metrics)})
 	if k := report.Calibration; k != nil {
 		rows = append(rows, [2]string{"calibration", k.Method}, [2]string{"test before", metrics(k.Before)}, [2]string{"test after", metrics(k.After)})
@@ -228,6 +241,7 @@ func (w *World) showVersion(cmd *cobra.Command, c *cloud, v registry.Version) er
 	for _, f := range v.Files {
 		rows = append(rows, [2]string{f.Name, fmt.Sprintf("%s  sha256 %s", humanize.IBytes(uint64(f.Bytes)), f.SHA256)})
 	}
+
 	w.pairs(rows...)
 	return nil
 }
@@ -241,6 +255,7 @@ func (c *cloud) chosen(cmd *cobra.Command, v registry.Version) (string, error) {
 	if result.Params == nil {
 		return "", nil
 	}
+
 	usual := gbt.Defaults().Map()
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(result.Params)), func(name string) bool {
 		return fmt.Sprint(result.Params[name]) == fmt.Sprint(usual[name])
@@ -282,6 +297,7 @@ func registryPromoteCommand(w *World) *cobra.Command {
 			if err != nil {
 				return program.Usagef("%q: expected MODEL@VERSION with a number", args[0])
 			}
+
 			return w.with(cmd.Context(), func(c *cloud) error {
 				now, err := c.champion(cmd, model)
 				if err != nil {
@@ -296,6 +312,7 @@ func registryPromoteCommand(w *World) *cobra.Command {
 			})
 		},
 	}
+
 	cmd.Flags().StringVar(&why, "why", "", "reason, for the history")
 	return cmd
 }
@@ -330,6 +347,7 @@ func registryRollbackCommand(w *World) *cobra.Command {
 			})
 		},
 	}
+
 	cmd.Flags().StringVar(&why, "why", "", "reason, for the history")
 	return cmd
 }
@@ -353,6 +371,7 @@ func registryHistoryCommand(w *World) *cobra.Command {
 				if asJSON {
 					return errors.Join(w.printJSON(events), err)
 				}
+
 				t := w.newTable("when", "what", "version", "by", "why")
 				for _, e := range events {
 					to := strconv.Itoa(e.To)
@@ -366,6 +385,7 @@ func registryHistoryCommand(w *World) *cobra.Command {
 			})
 		},
 	}
+
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
 	return cmd
 }

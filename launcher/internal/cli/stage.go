@@ -42,6 +42,7 @@ the dataset. The same input is recognised and not read again. A relative source:
 			return w.stage(cmd.Context(), args[0], f)
 		},
 	}
+
 	f.batch.add(cmd)
 	cmd.Flags().StringVar(&f.out, "out", "", "folder or gs://BUCKET to store into; the datasets bucket without")
 	cmd.Flags().StringVar(&f.scratch, "scratch", "", "folder for temporary files; it must hold the source (if in a bucket) and the dataset")
@@ -54,6 +55,7 @@ func (w *World) stage(ctx context.Context, file string, f stageFlags) error {
 	if f.threads < 0 {
 		return program.Usagef("--threads is %d", f.threads)
 	}
+
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
@@ -62,17 +64,20 @@ func (w *World) stage(ctx context.Context, file string, f stageFlags) error {
 	if err != nil {
 		return err
 	}
+
 	if f.batch.on {
 		return w.stageInBatch(ctx, file, text, spec, f)
 	}
 	if !stager.Remote(spec.Source) && !filepath.IsAbs(spec.Source) {
 		spec.Source = filepath.Join(filepath.Dir(file), spec.Source)
 	}
+
 	bar := w.stageBar(f.json)
 	s := &stager.Stager{Scratch: f.scratch, Threads: f.threads, Progress: bar.report}
 	if f.out != "" && !stager.Remote(f.out) && !stager.Remote(spec.Source) { // no cloud at all
 		return w.finishStage(ctx, s, spec, stager.Destination{Dir: f.out}, bar, f.json)
 	}
+
 	return w.with(ctx, func(c *cloud) error {
 		s.Bucket = func(_ context.Context, name string) (blob.Store, error) { return c.Bucket(name), nil }
 		dst, err := c.destination(f.out)
@@ -91,10 +96,12 @@ func (c *cloud) destination(out string) (stager.Destination, error) {
 	case !stager.Remote(out):
 		return stager.Destination{Dir: out}, nil
 	}
+
 	bucket, prefix, err := stager.SplitURL(out)
 	if err != nil {
 		return stager.Destination{}, &program.UsageError{Err: err}
 	}
+
 	store := c.Bucket(bucket)
 	if prefix = strings.Trim(prefix, "/"); prefix != "" {
 		if store, err = blob.Sub(store, prefix); err != nil {
@@ -140,6 +147,7 @@ func (b *stageBar) report(step stager.Step, done, total int64) {
 	if b.mute {
 		return
 	}
+
 	if step != b.step {
 		b.finish()
 		b.step = step
@@ -150,6 +158,7 @@ func (b *stageBar) report(step stager.Step, done, total int64) {
 		b.bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(b.w.Err), progressbar.OptionSetDescription(fmt.Sprintf("%-8s", step)),
 			progressbar.OptionShowBytes(true), progressbar.OptionFullWidth(), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(barThrottle))
 	}
+
 	if b.bar != nil {
 		b.bar.ChangeMax64(total)
 		_ = b.bar.Set64(done) // a bar that cannot be drawn is no reason to stop

@@ -34,15 +34,19 @@ func (f *batchFlags) add(cmd *cobra.Command) {
 
 // check refuses what cannot go together. cmd knows which flags were given.
 func (f batchFlags) check(cmd *cobra.Command) error {
-	where, others := "with", []string{"out", "scratch", "threads"}
+	where := "with"
+	others := []string{"out", "scratch", "threads"}
 	if !f.on {
-		where, others = "without", []string{"machine", "spot", "local-ssd"}
+		where = "without"
+		others = []string{"machine", "spot", "local-ssd"}
 	}
+
 	for _, name := range others {
 		if cmd.Flags().Changed(name) {
 			return program.Usagef("--%s says nothing %s --batch", name, where)
 		}
 	}
+
 	if f.localSSD < 0 {
 		return program.Usagef("--local-ssd is %d", f.localSSD)
 	}
@@ -92,16 +96,20 @@ func (w *World) stageInBatch(ctx context.Context, file string, text []byte, spec
 	if !stager.Remote(spec.Source) {
 		return program.Usagef("--batch stages what lies in a bucket, and the source of %s is %.100q; copy it there first: gcloud storage cp", file, spec.Source)
 	}
+
 	machine, err := f.batch.machineType()
 	if err != nil {
 		return err
 	}
+
 	return w.with(ctx, func(c *cloud) error {
 		s := &stager.Stager{Bucket: func(_ context.Context, name string) (blob.Store, error) { return c.Bucket(name), nil }}
 		dst, err := c.destination("")
 		if err != nil {
 			return err
 		}
+
+		// An input that was staged before needs no machine.
 		in, err := s.Look(ctx, spec, dst)
 		if err != nil {
 			return err
@@ -109,20 +117,25 @@ func (w *World) stageInBatch(ctx context.Context, file string, text []byte, spec
 		if in.Staged != nil {
 			return w.staged(in.Staged, f.json)
 		}
+
+		// The disks hold the source and the dataset that is made of it.
 		disks, err := f.batch.disks(machine, diskFactor*in.Bytes)
 		if err != nil {
 			return err
 		}
+
 		j, err := stagejob.Submit(ctx, c.Stages, stagejob.Request{Dataset: spec.Name, Fingerprint: in.Fingerprint,
 			Env:     sweep.StageEnv{Project: c.env.Project, DatasetsBucket: c.env.DatasetsBucket, File: file, Spec: string(text)},
 			Machine: machine.Name, VCPUs: machine.VCPUs, Memory: machine.MemoryBytes, Spot: f.batch.spot, LocalSSD: disks, Limit: stageLimit})
 		if err != nil {
 			return err
 		}
+
 		o, err := w.followStage(ctx, c, spec.Name, j, f.json)
 		if err != nil {
 			return err
 		}
+
 		m, err := stager.Manifest(ctx, c.datasets, spec.Name, o.Version)
 		if err != nil {
 			return err
@@ -138,21 +151,27 @@ func (w *World) followStage(ctx context.Context, c *cloud, name string, j *stage
 			fmt.Fprintf(w.Err, format, args...)
 		}
 	}
+
 	if j.Attached {
 		say("this input is being staged already; attached to it\n")
 	}
+
 	bar := w.stageBar(quiet)
 	follower := &stagejob.Follower{Jobs: c.Stages, Store: c.datasets, Every: stageEvery, Progress: bar.report,
 		State: func(state string) { bar.finish(); say("job %s: %s\n", j.ID, state) }}
+
 	o, err := follower.Wait(ctx, name, j)
 	bar.finish()
 	if ctx.Err() == nil {
 		return o, err
 	}
+
 	if j.Attached { // whoever started it may be waiting for it, too
 		return nil, fmt.Errorf("%w; staging job %s had been started before and goes on: the same command follows it again, `gcloud batch jobs cancel %s` ends it",
 			program.ErrInterrupted, j.ID, j.Name)
 	}
+
+	// ctx is over: cancel with a context of its own.
 	say("cancelling job %s\n", j.ID)
 	last, stop := context.WithTimeout(context.WithoutCancel(ctx), stageGoodbye)
 	defer stop()
@@ -179,17 +198,21 @@ func (w *World) stageTask(ctx context.Context) (err error) {
 	if err := w.Environment(ctx, &env, "this command is started by the Batch job that `launcher stage --batch` submits"); err != nil {
 		return err
 	}
+
 	b, err := w.Connect(ctx, Env{}) // without a project: buckets alone
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.Close()) }()
+
 	log := program.Logger(w.Out, program.Origin{Program: "launcher", Version: w.Version, Project: env.Project}).With("job", env.Job, "attempt", env.Attempt)
 	log.Info("staging started", "version", w.Version, "file", env.File)
+
 	t := &stagejob.Task{Env: env, Now: w.Now, Every: stageEvery,
 		Stager: &stager.Stager{Scratch: env.Scratch, Bucket: func(_ context.Context, name string) (blob.Store, error) { return b.Bucket(name), nil }},
 		Dst:    stager.Destination{Store: b.Bucket(env.DatasetsBucket), URL: "gs://" + env.DatasetsBucket},
 		Code:   func(err error) int { return program.ExitCode(ctx, err, append(w.Codes, exitCode)...) }}
+
 	if err := t.Run(ctx); err != nil {
 		log.Error("staging failed", "error", err.Error())
 		return retried(err, t.Code(err))

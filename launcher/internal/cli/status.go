@@ -40,6 +40,7 @@ func statusCommand(w *World) *cobra.Command {
 			})
 		},
 	}
+
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }
@@ -60,7 +61,9 @@ func (w *World) look(ctx context.Context, id string, use func(*cloud, *follow.Sw
 }
 
 func (w *World) showStatus(s *follow.Sweep, st follow.State, job JobStatus) {
-	p, snap := s.Plan, newSnapshot(s, st, job)
+	p := s.Plan
+	snap := newSnapshot(s, st, job)
+
 	rows := [][2]string{
 		{"sweep", fmt.Sprintf("%s, planned %s", p.Sweep, humanize.Time(p.Created))},
 		{"dataset", p.Dataset.Name + "@" + p.Dataset.Version},
@@ -68,6 +71,7 @@ func (w *World) showStatus(s *follow.Sweep, st follow.State, job JobStatus) {
 		{"failure", job.Failure},
 		{"trials", fmt.Sprintf("%d done, %d running, %d failed, %d not yet begun", snap.Done, snap.Running, snap.Failed, snap.Waiting-snap.Running)},
 	}
+
 	for i, e := range job.Earlier {
 		rows = append(rows, [2]string{"given up", fmt.Sprintf("%s: %s", place.Describe(p, i), e.Reason)})
 	}
@@ -77,6 +81,7 @@ func (w *World) showStatus(s *follow.Sweep, st follow.State, job JobStatus) {
 	if snap.Left > 0 {
 		rows = append(rows, [2]string{"left", fmt.Sprintf("about %s", time.Duration(snap.Left)*time.Second)})
 	}
+
 	w.pairs(rows...)
 	switch c := st.Conclusion; {
 	case c == nil:
@@ -104,9 +109,12 @@ func cancelCommand(w *World) *cobra.Command {
 				} else if end != nil {
 					return w.stopJob(ctx, c, s.Plan, end)
 				}
+
 				if st.Ending {
 					return &conflictError{fmt.Errorf("sweep %s is being concluded; it is too late to cancel. `launcher watch %s` shows how it ends", id, id)}
 				}
+
+				// Tasks see the mark and stop; Batch ends what is left.
 				text, err := json.Marshal(map[string]time.Time{"at": w.Now().UTC()})
 				if err != nil {
 					return err
@@ -114,6 +122,7 @@ func cancelCommand(w *World) *cobra.Command {
 				if _, err := c.sweeps.Put(ctx, id.Cancel(), blob.Any, bytes.NewReader(text)); err != nil {
 					return fmt.Errorf("ask sweep %s to stop: %w", id, err)
 				}
+
 				job, err := c.cancelJobs(ctx, s.Plan)
 				if err != nil {
 					return err
@@ -165,6 +174,7 @@ func leaderboardCommand(w *World) *cobra.Command {
 			})
 		},
 	}
+
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	cmd.Flags().IntVar(&top, "top", 0, "only so many; all without")
 	return cmd
@@ -201,6 +211,7 @@ func (w *World) list(ctx context.Context, c *cloud, asJSON bool) error {
 	if err != nil {
 		return err
 	}
+
 	out := []listed{}
 	for _, id := range ids {
 		s, err := follow.Open(ctx, c.sweeps, id)
@@ -212,6 +223,7 @@ func (w *World) list(ctx context.Context, c *cloud, asJSON bool) error {
 		if err != nil {
 			return err
 		}
+
 		p := s.Plan
 		l := listed{Sweep: id, Created: p.Created, Dataset: p.Dataset.Name + "@" + p.Dataset.Version, Trials: len(p.Trials), Outcome: "open", Model: p.Spec.Model}
 		end, err := follow.Conclusion(ctx, c.sweeps, id)
@@ -219,13 +231,16 @@ func (w *World) list(ctx context.Context, c *cloud, asJSON bool) error {
 			return err
 		}
 		if end != nil {
-			l.Outcome, l.Version = string(end.Outcome), end.Version
+			l.Outcome = string(end.Outcome)
+			l.Version = end.Version
 		}
 		out = append(out, l)
 	}
+
 	if asJSON {
 		return w.printJSON(out)
 	}
+
 	t := w.newTable("sweep", "planned", "dataset", "trials", "outcome", "registered")
 	for _, l := range out {
 		registered := ""

@@ -33,6 +33,7 @@ func (f *sweepFlags) check() error {
 	if err := f.assumptionFlags.check(); err != nil {
 		return err
 	}
+
 	if f.id != "" {
 		if err := sweep.CheckID(f.id); err != nil {
 			return &program.UsageError{Err: err}
@@ -68,6 +69,7 @@ trained by then is concluded, if the quorum is reached.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return w.sweep(cmd.Context(), args[0], f) },
 	}
+
 	f.add(cmd)
 	cmd.Flags().Float64Var(&f.budget, "budget", 0, "USD of machines that the sweep may cost; the spec's without")
 	cmd.Flags().StringVar(&f.id, "id", "", "the sweep's id; made of the spec and the dataset's version without")
@@ -82,6 +84,7 @@ func (w *World) sweep(ctx context.Context, file string, f sweepFlags) error {
 	if err := f.check(); err != nil {
 		return err
 	}
+
 	spec, err := readSpec(file)
 	if err != nil {
 		return err
@@ -89,6 +92,7 @@ func (w *World) sweep(ctx context.Context, file string, f sweepFlags) error {
 	if f.budget != 0 {
 		spec.Budget = f.budget
 	}
+
 	prices, err := w.prices(f.prices)
 	if err != nil {
 		return err
@@ -97,6 +101,7 @@ func (w *World) sweep(ctx context.Context, file string, f sweepFlags) error {
 	if err != nil {
 		return err
 	}
+
 	return w.with(ctx, func(c *cloud) error {
 		m, err := stager.Resolve(ctx, c.datasets, spec.Dataset)
 		if err != nil {
@@ -109,12 +114,14 @@ func (w *World) sweep(ctx context.Context, file string, f sweepFlags) error {
 		if err := c.quote(ctx, p, m, prices, f.Assumptions); err != nil {
 			return err
 		}
+
 		if f.dryRun {
 			return w.showPlan(c, p, f.json)
 		}
 		if !f.json {
 			w.announce(p)
 		}
+
 		ended, err := c.launch(ctx, w, p, scheduled, f.json)
 		if err == nil && ended == nil {
 			err = c.settle(ctx, w, p.Plan, f)
@@ -122,11 +129,13 @@ func (w *World) sweep(ctx context.Context, file string, f sweepFlags) error {
 		if err != nil {
 			return err
 		}
+
 		w.log(c).Info("sweep submitted", "sweep", p.Sweep, "job", p.Job, "model", p.Spec.Model, "dataset", p.Dataset.Name+"@"+p.Dataset.Version,
 			"trials", len(p.Trials), "tasks", p.Sizing.Tasks, "ended_before", ended != nil)
 		if ended != nil && !f.json {
 			fmt.Fprintf(w.Out, "sweep %s has ended before (%s); to train it anew, give another --id\n", p.Sweep, ended.Outcome)
 		}
+
 		if f.noWait {
 			return w.submitted(ctx, c, p, ended, f.json)
 		}
@@ -146,15 +155,18 @@ func (c *cloud) launch(ctx context.Context, w *World, p *plan.Plan, scheduled, q
 	if _, err := c.Jobs.Status(ctx, p.Job); err != nil {
 		return nil, err
 	}
+
 	created, err := blob.CreateJSON(ctx, c.sweeps, p.Sweep.Plan(), p.Plan)
 	if err != nil {
 		return nil, fmt.Errorf("write the plan of sweep %s: %w", p.Sweep, err)
 	}
+	// The sweep is there already: it has to be the same one, and may have ended.
 	if !created {
 		there, err := follow.Open(ctx, c.sweeps, p.Sweep)
 		if err != nil {
 			return nil, err
 		}
+
 		if there.Plan.Fingerprint() != p.Fingerprint() {
 			if !scheduled {
 				return nil, &conflictError{fmt.Errorf("sweep %s exists with another plan (made %s); choose another --id, or leave it out", p.Sweep, humanize.Time(there.Plan.Created))}
@@ -164,14 +176,17 @@ func (c *cloud) launch(ctx context.Context, w *World, p *plan.Plan, scheduled, q
 			}
 			p.Plan = there.Plan
 		}
+
 		if has := there.Plan.Spec.Budget; has != p.Spec.Budget && !quiet {
 			fmt.Fprintf(w.Out, "note: sweep %s was started with %s, and keeps it\n", p.Sweep, budgetText(has))
 		}
+
 		ended, err := follow.Conclusion(ctx, c.sweeps, p.Sweep)
 		if err != nil || ended != nil {
 			return ended, err
 		}
 	}
+
 	existed, err := c.placer(w, p.Plan, quiet).Submit(ctx)
 	switch {
 	case err != nil || quiet || created && !existed:
@@ -218,12 +233,14 @@ func (w *World) showPlan(c *cloud, p *plan.Plan, asJSON bool) error {
 	if asJSON {
 		return w.printJSON(map[string]any{"plan": p.Plan, "request": raw(request), "notes": p.Notes})
 	}
+
 	w.announce(p)
 	names := varied(p.Trials)
 	header := []any{"trial", "from"}
 	for _, n := range names {
 		header = append(header, n)
 	}
+
 	t := w.newTable(header...)
 	for _, trial := range p.Trials {
 		row := table.Row{trial.Number, trial.Source}
@@ -233,6 +250,7 @@ func (w *World) showPlan(c *cloud, p *plan.Plan, asJSON bool) error {
 		t.AppendRow(row)
 	}
 	t.Render()
+
 	if p.Skipped > 0 {
 		fmt.Fprintf(w.Out, "left out: %d configurations that repeat another\n", p.Skipped)
 	}

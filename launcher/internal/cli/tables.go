@@ -79,6 +79,7 @@ func metrics(m map[string]float64, first ...string) string {
 			parts = append(parts, name+" "+number(v))
 		}
 	}
+
 	for _, name := range first {
 		add(name)
 	}

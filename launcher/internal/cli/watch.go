@@ -30,6 +30,7 @@ func watchCommand(w *World) *cobra.Command {
 			return w.with(cmd.Context(), func(c *cloud) error { return w.watch(cmd.Context(), c, sweep.ID(args[0]), asJSON) })
 		},
 	}
+
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per change")
 	return cmd
 }
@@ -83,39 +84,48 @@ func (w *World) watch(ctx context.Context, c *cloud, id sweep.ID, asJSON bool) e
 	if err != nil {
 		return interrupted(ctx, id, err)
 	}
+
 	view := w.newView(s, asJSON)
 	defer view.close()
 	var job JobStatus
 	var left patience
 	quick := 0
+
 	for look := 0; ; look++ {
 		st, err := s.Look(ctx)
 		if err != nil {
 			return interrupted(ctx, id, err)
 		}
+
+		// Batch is asked more rarely than the bucket.
 		if look%jobEvery == 0 && st.Conclusion == nil {
 			if job, err = c.job(ctx, s.Plan); err != nil {
 				return interrupted(ctx, id, err)
 			}
 			left.asked(job, w.Now())
 		}
+
 		view.show(newSnapshot(s, st, job), st)
 		if st.Conclusion != nil {
 			view.close()
 			w.log(c).Info("sweep ended", "sweep", id, "outcome", st.Conclusion.Outcome, "model", st.Conclusion.Model, "version", st.Conclusion.Version)
 			return w.concluded(ctx, c, s, st, asJSON)
 		}
+
 		if st.Cancelled && !st.Ending && job.Finished { // the aggregator will say so, too; nothing more is going to happen
 			return &NoWinnerError{Conclusion: &sweep.Conclusion{Sweep: id, Outcome: sweep.OutcomeCancelled, Reason: "it was cancelled"}}
 		}
 		if err := left.lost(id, st, job, w.Now()); err != nil {
 			return err
 		}
+
+		// When all trials have ended, the conclusion is near.
 		next := lookInterval(s.Plan)
 		if st.Board.Waiting == 0 && quick < quickLooks {
 			next = lookQuick
 			quick++
 		}
+
 		select {
 		case <-ctx.Done():
 			return interrupted(ctx, id, ctx.Err())
@@ -192,6 +202,7 @@ func (v *view) summary(s snapshot) string {
 	if s.Best != nil {
 		parts = append(parts, fmt.Sprintf("best %s %s (#%d)", v.plan.Spec.Metric, number(s.Best.Score), s.Best.Trial))
 	}
+
 	switch {
 	case s.Left > 0:
 		parts = append(parts, fmt.Sprintf("%s left", time.Duration(s.Left)*time.Second))
@@ -209,11 +220,13 @@ func (v *view) lines(s snapshot, st follow.State) {
 		fmt.Fprintf(v.w.Out, "job %s\n", s.Job.State)
 		v.last = s.Job.State
 	}
+
 	for _, row := range st.Board.Rows {
 		r := row.Result
 		if r == nil || v.seen[r.Trial] {
 			continue
 		}
+
 		v.seen[r.Trial] = true
 		how := fmt.Sprintf("%s %s, %d trees, %.1f s", v.plan.Spec.Metric, number(r.Score), r.Trees, r.Usage.TrainSeconds)
 		if r.Status != sweep.StatusDone {
@@ -245,6 +258,7 @@ func (w *World) concluded(ctx context.Context, cloud *cloud, s *follow.Sweep, st
 		}
 		return &NoWinnerError{c, job.Failure}
 	}
+
 	if !asJSON {
 		w.showBoard(s.Plan, st.Board, 10)
 		w.showWinner(s.Plan, c)
@@ -259,6 +273,7 @@ func (w *World) showBoard(p *sweep.Plan, b sweep.Board, top int) {
 	names := varied(p.Trials)
 	t := w.newTable("rank", "trial", p.Spec.Metric, "trees", "seconds", "parameters")
 	t.SetColumnConfigs([]table.ColumnConfig{{Number: 6, WidthMax: w.textWidth(boardOverhead), WidthMaxEnforcer: text.WrapSoft}})
+
 	for i, row := range b.Rows {
 		if top > 0 && i >= top {
 			break
@@ -283,6 +298,7 @@ func (w *World) showWinner(p *sweep.Plan, c *sweep.Conclusion) {
 		{"valid", metrics(c.Valid, p.Spec.Metric)},
 		{"test", metrics(c.Test, p.Spec.Metric)},
 	}
+
 	if k := c.Calibration; k != nil {
 		rows = append(rows, [2]string{"calibration", k.Method + ": " + k.Reason},
 			[2]string{"test before", metrics(k.Before)}, [2]string{"test after", metrics(k.After)})
@@ -290,6 +306,7 @@ func (w *World) showWinner(p *sweep.Plan, c *sweep.Conclusion) {
 	if v := c.Verified; v != nil {
 		rows = append(rows, [2]string{"verified", fmt.Sprintf("%s agrees on %d raw rows, largest difference %.1g", v.Scorer, v.Rows, v.MaxDiff)})
 	}
+
 	for _, r := range c.Rejected {
 		rows = append(rows, [2]string{"passed over", fmt.Sprintf("trial %d: %s", r.Trial, firstLine(r.Reason))})
 	}
@@ -300,6 +317,7 @@ func (w *World) showWinner(p *sweep.Plan, c *sweep.Conclusion) {
 		}
 		rows = append(rows, [2]string{"gate", verdict + g.Reason})
 	}
+
 	rows = append(rows, [2]string{"registered", fmt.Sprintf("%s version %d", c.Model, c.Version)})
 	w.pairs(rows...)
 	fmt.Fprintf(w.Out, "launcher registry show %s@%d\nlauncher leaderboard %s\n", c.Model, c.Version, c.Sweep)

@@ -54,6 +54,8 @@ func (d *Doctor) sweep(ctx context.Context, s *Sweep) []machine {
 		d.add("sweep", Problem, s.File, "", "%v", s.Err)
 		return nil
 	}
+
+	// Without its dataset, a sweep says only which machines it wants.
 	m := d.dataset(ctx, s.Spec.Dataset)
 	if m == nil {
 		d.add("sweep", NotChecked, s.File, "", "it is well formed; whether it fits its dataset is not known")
@@ -63,6 +65,7 @@ func (d *Doctor) sweep(ctx context.Context, s *Sweep) []machine {
 		}
 		return wanted
 	}
+
 	p, err := plan.Build(plan.Request{Spec: s.Spec, Manifest: m, Job: d.Jobs.Name, Now: d.Now, Version: d.Version})
 	if err != nil {
 		d.add("sweep", Problem, s.File, "", "%v", err)
@@ -78,7 +81,9 @@ func (d *Doctor) placed(s *Sweep, p *sweep.Plan) []machine {
 	for i := range len(p.Fallback) + 1 {
 		at := p.Placed(i)
 		w := d.wanted(at.Spec.Machine, i)
-		w.vcpus, w.vms = at.Sizing.VCPUs, at.Sizing.VMs
+		w.vcpus = at.Sizing.VCPUs
+		w.vms = at.Sizing.VMs
+
 		_, err := d.Jobs.Request(at)
 		if err == nil {
 			w.ssds, err = d.Jobs.LocalSSDs(at)
@@ -116,12 +121,15 @@ func (d *Doctor) dataset(ctx context.Context, ref string) *dataset.Manifest {
 		d.add("dataset", Problem, ref, "launcher stage dataset.yaml", "%v", err)
 		return nil
 	}
+
+	// Buckets that tables were staged from are looked at among the rights.
 	for _, s := range m.About.Sources {
 		if bucket, _, ok := strings.Cut(strings.TrimPrefix(s.URI, "gs://"), "/"); ok && strings.HasPrefix(s.URI, "gs://") && !slices.Contains(d.sources, bucket) {
 			d.sources = append(d.sources, bucket)
 		}
 	}
 	slices.Sort(d.sources)
+
 	where := m.Name + "@" + m.Version
 	for _, f := range m.Files {
 		a, err := d.Datasets.Stat(ctx, sweep.DatasetDir(m.Name, m.Version)+f.Name)
@@ -134,6 +142,7 @@ func (d *Doctor) dataset(ctx context.Context, ref string) *dataset.Manifest {
 			return nil
 		}
 	}
+
 	d.add("dataset", OK, where, "", "complete: %d files of %s; checksums are verified by whoever reads them", len(m.Files), humanize.IBytes(uint64(m.Bytes())))
 	return m
 }

@@ -124,12 +124,16 @@ type Report struct {
 // Examine looks at everything, of which the sweep is nil when there is none to look at. It ends early with ctx, and where the local cloud
 // does not answer.
 func (d *Doctor) Examine(ctx context.Context, s *Sweep) (*Report, error) {
-	d.policies, d.findings = map[cloud.Resource]policyAnswer{}, nil
+	d.policies = map[cloud.Resource]policyAnswer{}
+	d.findings = nil
 	d.name = deploymentName(d.Deployment.ServiceAccount)
+
 	email, err := d.Cloud.Caller(ctx)
 	if _, gone := cloud.NobodyAt(err); gone && d.Deployment.local() {
 		return noLocalCloud(err), nil
 	}
+
+	// In this order: rights needs the buckets that sweep finds.
 	d.credentials(ctx, email, err)
 	d.services(ctx)
 	machines := d.sweep(ctx, s)
@@ -138,6 +142,7 @@ func (d *Doctor) Examine(ctx context.Context, s *Sweep) (*Report, error) {
 	d.rights(ctx)
 	d.images(ctx)
 	d.machines(ctx, machines)
+
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}

@@ -33,6 +33,7 @@ func (d *Doctor) machines(ctx context.Context, wanted []machine) {
 		d.cannot("machine", where, err)
 		return
 	}
+
 	for _, w := range wanted {
 		d.offered(ctx, w, region)
 		d.quotas(w, region)
@@ -46,6 +47,7 @@ func (d *Doctor) offered(ctx context.Context, w machine, region cloud.Region) {
 	if len(zones) == 0 {
 		zones = region.Zones
 	}
+
 	var with, without []string
 	for _, z := range zones {
 		err := d.Cloud.Offered(ctx, z, w.name)
@@ -59,6 +61,7 @@ func (d *Doctor) offered(ctx context.Context, w machine, region cloud.Region) {
 			with = append(with, z)
 		}
 	}
+
 	where := w.name + " in " + strings.Join(zones, ", ")
 	mend := fmt.Sprintf("gcloud compute machine-types list --filter='name=%s AND zone~^%s-' --project %s", w.name, d.Deployment.Location, d.Deployment.Project)
 	switch {
@@ -85,6 +88,7 @@ func (d *Doctor) quotas(w machine, region cloud.Region) {
 		d.add("quota", NotChecked, w.name, "", "how many vCPUs and disks are needed follows from the dataset, which is not known")
 		return
 	}
+
 	series, _, _ := strings.Cut(w.name, "-")
 	metric, known := cpuQuotas[series]
 	if !known {
@@ -92,6 +96,7 @@ func (d *Doctor) quotas(w machine, region cloud.Region) {
 	} else {
 		d.quota(w, region, metric, "PREEMPTIBLE_CPUS", "vCPUs", w.vms*w.vcpus)
 	}
+
 	if w.ssds > 0 {
 		d.quota(w, region, "LOCAL_SSD_TOTAL_GB", "PREEMPTIBLE_LOCAL_SSD_GB", "GB of local SSD", w.vms*w.ssds*ssdGB)
 	}
@@ -104,17 +109,20 @@ func (d *Doctor) quota(w machine, region cloud.Region, metric, preemptible, what
 	if q, ok := region.Quotas[preemptible]; ok && w.spot && q.Limit > 0 {
 		metric = preemptible
 	}
+
 	where := metric + " in " + d.Deployment.Location
 	q, ok := region.Quotas[metric]
 	if !ok {
 		d.add("quota", NotChecked, where, d.quotaPage(), "the region's description does not show it; %s needs %d %s", w.name, need, what)
 		return
 	}
+
 	free := q.Limit - q.Usage
 	if float64(need) <= free {
 		d.add("quota", OK, where, "", "%d x %s need %d %s, %.0f of %.0f are free", w.vms, w.name, need, what, free, q.Limit)
 		return
 	}
+
 	verdict := w.badly()
 	if float64(need) <= q.Limit { // somebody else's machines may be gone by then
 		verdict = Warning

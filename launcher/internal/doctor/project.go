@@ -24,6 +24,7 @@ func (d *Doctor) credentials(ctx context.Context, email string, err error) {
 		d.caller = email
 		d.add("credentials", OK, "this machine", "", "calls are made as %s", email)
 	}
+
 	if d.number, err = d.Cloud.Number(ctx); err != nil {
 		d.cannot("credentials", "project "+d.Deployment.Project, err)
 		return
@@ -85,6 +86,7 @@ func (d *Doctor) services(ctx context.Context) {
 		d.cannot("service", where, err)
 		return
 	}
+
 	for _, s := range services {
 		if !d.uses(s.name) {
 			continue

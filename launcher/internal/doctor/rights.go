@@ -65,11 +65,13 @@ func (d *Doctor) binding(ctx context.Context, b terraform.Binding) {
 	if why == "" {
 		why = whyNot
 	}
+
 	if why != "" {
 		f := Finding{Check: "right", Verdict: NotChecked, What: fmt.Sprintf("%s: %s", b.Role, why), Where: b.Identity + " on " + b.Resource}
 		f.Binding = &Binding{Identity: b.Identity, Resource: b.Resource, Role: b.Role, Member: member}
 		d.findings = append(d.findings, f)
 	}
+
 	for _, r := range resources {
 		if why == "" {
 			d.grant(ctx, b, member, r)
@@ -119,6 +121,7 @@ func (d *Doctor) resourcesOf(resource string) (rs []cloud.Resource, why string) 
 	case terraform.Images:
 		return []cloud.Resource{d.repository()}, ""
 	}
+
 	const unknown = "its name is not known"
 	switch {
 	case kind == "account" && d.email(name) == "":
@@ -184,6 +187,7 @@ func (d *Doctor) given(ctx context.Context, role, member string, r cloud.Resourc
 	if r == project {
 		policies = policies[:1]
 	}
+
 	self := d.caller != "" && member == "serviceAccount:"+d.caller
 	var others []string
 	for _, at := range policies {
@@ -202,17 +206,21 @@ func (d *Doctor) given(ctx context.Context, role, member string, r cloud.Resourc
 			}
 			return OK, role + " is given", ""
 		}
+
+		// A role that the table does not know may hold the permissions, too.
 		for _, other := range slices.Sorted(maps.Keys(policy)) {
 			if slices.Contains(policy[other], member) && d.Table.Roles[other] == nil {
 				others = append(others, other)
 			}
 		}
 	}
+
 	if self { // a group, a folder or another role may give it
 		if v, what, _ := d.own(ctx, role, r); v == OK {
 			return v, what, ""
 		}
 	}
+
 	if len(others) > 0 {
 		return Warning, fmt.Sprintf("%s is not given; whether %s holds what is needed is not known", role, strings.Join(others, ", ")), ""
 	}
@@ -236,6 +244,7 @@ func (d *Doctor) own(ctx context.Context, role string, r cloud.Resource) (v Verd
 		why, mend := d.unread(err)
 		return NotChecked, fmt.Sprintf("%s: what the caller may do on %s cannot be asked: %s", role, r, why), mend
 	}
+
 	missing := slices.DeleteFunc(slices.Clone(wanted), func(p string) bool { return slices.Contains(held, p) })
 	if len(missing) == 0 {
 		return OK, "the permissions of " + role + " are held", ""
@@ -248,6 +257,7 @@ func (d *Doctor) addBinding(r cloud.Resource, member, role string) string {
 	last := r.Name[strings.LastIndexByte(r.Name, '/')+1:]
 	to := fmt.Sprintf("--member=%s --role=%s", member, role)
 	in := " --project " + d.Deployment.Project
+
 	switch r.Kind {
 	case "project":
 		return fmt.Sprintf("gcloud projects add-iam-policy-binding %s %s --condition=None", r.Name, to)
@@ -280,6 +290,7 @@ func (d *Doctor) impersonation(ctx context.Context) {
 	if launcher == "" || d.caller == "" || d.caller == launcher {
 		return
 	}
+
 	r := cloud.Resource{Kind: "account", Name: launcher}
 	where := d.caller + " on " + short(r)
 	held, err := d.Cloud.Held(ctx, r, []string{"iam.serviceAccounts.getAccessToken"})

@@ -49,6 +49,7 @@ func (d *Doctor) settings(where string, b cloud.Bucket, versioned, undelete bool
 		d.add("bucket", NotChecked, where, "", "uniform access, public access, versioning and soft delete: the buckets of the local cloud have no such settings")
 		return
 	}
+
 	update := func(flag string) string { return "gcloud storage buckets update " + where + " " + flag }
 	d.setting(where, b.Uniform, Problem, update("--uniform-bucket-level-access"), "uniform access", "access lists of single objects count beside the bucket's policy")
 	d.setting(where, b.PublicPrevented, Warning, update("--public-access-prevention"), "public access prevention", "a mistake could make objects public")
@@ -76,6 +77,7 @@ func (d *Doctor) messages(ctx context.Context) {
 	if d.Deployment.JobsTopic != "" {
 		d.topicThere(ctx, d.topic(d.Deployment.JobsTopic), "COPPICE_JOBS_TOPIC")
 	}
+
 	name := d.subscription(d.Deployment.Subscription)
 	s, err := d.Cloud.Subscription(ctx, name)
 	switch {
@@ -90,6 +92,7 @@ func (d *Doctor) messages(ctx context.Context) {
 	default:
 		d.add("subscription", OK, name, "", "it is one of %s", s.Topic)
 	}
+
 	last := name[strings.LastIndexByte(name, '/')+1:]
 	if s.DeadLetterTopic == "" {
 		d.add("subscription", Warning, name, d.gcloud("pubsub subscriptions update", last+" --dead-letter-topic="+d.Deployment.ScoresTopic+"-dead --max-delivery-attempts=20"),
@@ -131,6 +134,7 @@ func (d *Doctor) images(ctx context.Context) {
 			d.add("image", NotChecked, i.reference, "", "%s", why)
 			continue
 		}
+
 		err := d.Cloud.Image(ctx, image)
 		switch {
 		case errors.Is(err, cloud.ErrNotThere):

@@ -57,10 +57,12 @@ func decide(p *sweep.Plan, n int, s Status, now time.Time) (decision, string) {
 	case s.Finished: // cancelled or deleted by somebody, or broken: other machines would not help
 		return settled, ""
 	}
+
 	limit := time.Duration(p.Spec.Machine.Wait)
 	if (s.State != "QUEUED" && s.State != "SCHEDULED") || now.Sub(s.Created) < limit {
 		return wait, ""
 	}
+
 	why := fmt.Sprintf("it was %s after %s", s.State, limit)
 	if s.NoCapacity != "" {
 		why += ": " + s.NoCapacity

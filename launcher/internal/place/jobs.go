@@ -22,6 +22,7 @@ func Records(ctx context.Context, store blob.Store, p *sweep.Plan) ([]sweep.JobR
 		if err != nil {
 			return nil, fmt.Errorf("read job %d of sweep %s: %w", n, p.Sweep, err)
 		}
+
 		r, err := sweep.DecodeJobRecord(data, p, n)
 		if err != nil {
 			return nil, fmt.Errorf("sweep %s: %w", p.Sweep, err)
@@ -37,11 +38,14 @@ func Look(ctx context.Context, store blob.Store, jobs Jobs, p *sweep.Plan) (Stat
 	if err != nil {
 		return Status{}, err
 	}
+
 	n := len(records)
 	s, err := jobs.Status(ctx, p.JobName(n))
 	if err != nil {
 		return s, err
 	}
+
+	// Earlier jobs were given up, but may not have come to rest yet.
 	s.Name = p.JobName(n)
 	for i, r := range records {
 		s.Earlier = append(s.Earlier, Earlier{p.JobName(i), r.Reason})
@@ -71,6 +75,7 @@ func Cancel(ctx context.Context, store blob.Store, jobs Jobs, p *sweep.Plan) (St
 			last.Name = p.JobName(n - 1)
 			return last, errors.Join(failed...)
 		}
+
 		if last, err = jobs.Cancel(ctx, p.JobName(n)); err != nil {
 			failed = append(failed, fmt.Errorf("cancel job %s: %w", p.JobName(n), err))
 		}

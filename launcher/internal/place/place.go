@@ -52,6 +52,7 @@ func (l *Placer) Settle(ctx context.Context) error {
 		if over, err := l.over(ctx); err != nil || over {
 			return err
 		}
+
 		if n != submitted {
 			if err := l.begin(ctx, n); err != nil {
 				return err
@@ -59,10 +60,12 @@ func (l *Placer) Settle(ctx context.Context) error {
 			submitted = n
 			continue // somebody may have gone on, or cancelled the sweep, meanwhile
 		}
+
 		s, err := l.Jobs.Status(ctx, l.Plan.JobName(n))
 		if err != nil {
 			return err
 		}
+
 		what, why := decide(l.Plan, n, s, l.Now())
 		switch what {
 		case settled:

@@ -49,6 +49,7 @@ func naming(s *sweep.Spec) []given {
 			}
 		}
 	}
+
 	for name, value := range s.Params {
 		add("params", name, value)
 	}

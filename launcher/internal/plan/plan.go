@@ -60,6 +60,7 @@ func Build(q Request) (*Plan, error) {
 	if s.Objective == "binary" && q.Manifest.Label.Kind != dataset.Binary {
 		return nil, errorf("objective binary needs a label of 0 and 1, and the label of dataset %s is a quantity; stage it with positive: or above:, or use objective: regression", q.Manifest.Name)
 	}
+
 	p := &Plan{}
 	holdout, notes, err := holdout(q.Manifest)
 	if err != nil {
@@ -69,30 +70,39 @@ func Build(q Request) (*Plan, error) {
 	if err := checkColumns(s, q.Manifest); err != nil {
 		return nil, err
 	}
+
 	if p.Proposal, err = search.Propose(request(s, q.Manifest)); err != nil {
 		return nil, err
 	}
 	p.Notes = append(p.Notes, p.Proposal.Notes...)
+
 	id := q.ID
 	if id == "" {
 		if id, err = defaultID(s, q.Manifest.Version); err != nil {
 			return nil, err
 		}
 	}
+
 	metrics, err := reported(s)
 	if err != nil {
 		return nil, err
 	}
+
 	p.Plan = &sweep.Plan{
 		Format: sweep.FormatVersion, Sweep: id, Created: q.Now.UTC(), Coppice: q.Version, Job: q.Job(id), Spec: *s,
 		Dataset:  reference(q.Manifest),
 		Maximize: m.Maximize, Metrics: metrics, Holdout: holdout, Trials: p.Proposal.Trials, Skipped: p.Proposal.Duplicates,
 		Heartbeat: sweep.Duration(heartbeat), Takeover: sweep.Duration(takeover),
 	}
+
+	// Where trials are short, a lost one has to be noticed soon.
 	if time.Duration(s.Limits.Trial) <= quickTrial {
-		p.Heartbeat, p.Takeover = sweep.Duration(quickHeartbeat), sweep.Duration(quickTakeover)
+		p.Heartbeat = sweep.Duration(quickHeartbeat)
+		p.Takeover = sweep.Duration(quickTakeover)
 	}
+
 	err = p.fit(s.Machine, q.Manifest)
+	// A caller who compares machines wants the plan, too, when this one is too small.
 	if q.Unfit && Input(err) {
 		return p, nil
 	}
@@ -109,6 +119,7 @@ func (p *Plan) fit(m sweep.Machine, d *dataset.Manifest) error {
 	if err != nil {
 		return err
 	}
+
 	on := func(m sweep.Machine) (sweep.Sizing, sweep.Auto, error) {
 		t, err := known.Find(m.Type)
 		if err != nil {
@@ -117,16 +128,19 @@ func (p *Plan) fit(m sweep.Machine, d *dataset.Manifest) error {
 		z, disks, err := Size(m, t, d, len(p.Trials), need)
 		return z, sweep.Auto(disks), err
 	}
+
 	if p.Sizing, p.Spec.Machine.LocalSSD, err = on(m); err != nil {
 		return err
 	}
+
 	p.Spec.Machine.Fallback = slices.Clone(m.Fallback)
 	for i := range m.Fallback {
 		z, disks, err := on(m.Choice(i + 1))
 		if err != nil {
 			return errorf("machine.fallback[%d]: %v", i, err)
 		}
-		p.Fallback, p.Spec.Machine.Fallback[i].LocalSSD = append(p.Fallback, z), disks
+		p.Fallback = append(p.Fallback, z)
+		p.Spec.Machine.Fallback[i].LocalSSD = disks
 	}
 	return nil
 }
@@ -142,9 +156,11 @@ func errorf(format string, args ...any) error { return &Error{fmt.Sprintf(format
 func request(s *sweep.Spec, m *dataset.Manifest) search.Request {
 	all := features(m)
 	base := map[string]any{"objective": s.Objective, "early_stopping_round": float64(s.EarlyStoppingRounds), "seed": float64(s.Seed)}
+
 	for name, value := range s.Params {
 		base[gbt.CanonicalName(name)] = value
 	}
+
 	return search.Request{Search: s.Search, Base: base, Trials: s.Trials, Seed: s.Seed, Name: gbt.CanonicalName,
 		Canonical: func(params map[string]any) (map[string]any, error) {
 			p, err := gbt.ParseParams(params)
@@ -177,6 +193,7 @@ func reported(s *sweep.Spec) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	var names []string
 	add := func(m metric.Metric) {
 		if !slices.Contains(names, m.Name) {
@@ -186,6 +203,8 @@ func reported(s *sweep.Spec) ([]string, error) {
 	for _, m := range metric.Standard(kind) {
 		add(m)
 	}
+
+	// What the spec judges by: its metric, the gate's and those in requirements.
 	wanted := []string{s.Metric}
 	if s.Gate != nil {
 		wanted = append(wanted, s.Gate.Metric)
@@ -201,6 +220,7 @@ func reported(s *sweep.Spec) ([]string, error) {
 			}
 		}
 	}
+
 	for _, name := range wanted {
 		m, err := metric.Lookup(name)
 		if err != nil {
@@ -225,6 +245,7 @@ func holdout(m *dataset.Manifest) (sweep.Holdout, []string, error) {
 		_, ok := m.FindSplit(name)
 		return ok
 	}
+
 	var h sweep.Holdout
 	if !has(sweep.Train) || !has(sweep.Valid) {
 		return h, nil, errorf("dataset %s@%s has no %s split: a sweep trains on train and selects on valid; say so under split: in its dataset.yaml and stage it again",
@@ -233,22 +254,29 @@ func holdout(m *dataset.Manifest) (sweep.Holdout, []string, error) {
 	if m.Sample.Rows == 0 {
 		return h, nil, errorf("dataset %s@%s has no sample of raw rows, so that no model can be verified; stage it again without sample: 0", m.Name, m.Version)
 	}
+
 	h = sweep.Holdout{Valid: sweep.Rows{Split: sweep.Valid}, Calib: sweep.Rows{Split: sweep.Calib}, Test: sweep.Rows{Split: sweep.Test}}
 	carved := func(split string, folds ...uint8) sweep.Rows { return sweep.Rows{Split: split, Folds: folds} }
 	note := func(what, share, of, purpose string) []string {
 		return []string{fmt.Sprintf("dataset %s has no %s split: %s of %s, by fold number, serves instead and no longer %s", m.Name, what, share, of, purpose)}
 	}
+
 	switch {
 	case has(sweep.Calib) && has(sweep.Test):
 		return h, nil, nil
 	case has(sweep.Test):
-		h.Valid, h.Calib = carved(sweep.Valid, 0, 1, 2, 3, 4, 5, 6), carved(sweep.Valid, 7, 8, 9)
+		h.Valid = carved(sweep.Valid, 0, 1, 2, 3, 4, 5, 6)
+		h.Calib = carved(sweep.Valid, 7, 8, 9)
 		return h, note(sweep.Calib, "30 %", sweep.Valid, "selects"), nil
 	case has(sweep.Calib): // the sample of raw rows lies in the last split, and test has to be where the sample is
-		h.Calib, h.Test = carved(sweep.Calib, 0, 1, 2, 3, 4, 5), carved(sweep.Calib, 6, 7, 8, 9)
+		h.Calib = carved(sweep.Calib, 0, 1, 2, 3, 4, 5)
+		h.Test = carved(sweep.Calib, 6, 7, 8, 9)
 		return h, note(sweep.Test, "40 %", sweep.Calib, "calibrates"), nil
 	}
-	h.Valid, h.Calib, h.Test = carved(sweep.Valid, 0, 1, 2, 3, 4), carved(sweep.Valid, 5, 6, 7), carved(sweep.Valid, 8, 9)
+
+	h.Valid = carved(sweep.Valid, 0, 1, 2, 3, 4)
+	h.Calib = carved(sweep.Valid, 5, 6, 7)
+	h.Test = carved(sweep.Valid, 8, 9)
 	return h, note("calib or test", "30 % and 20 %", sweep.Valid, "selects"), nil
 }
 

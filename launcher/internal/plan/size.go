@@ -47,6 +47,8 @@ func tasksFor(m sweep.Machine, t machines.Type, datasetBytes int64, trials int, 
 	z := sweep.Sizing{MachineType: t.Name, VCPUs: vcpus, MemoryBytes: memory, DatasetBytes: datasetBytes, TrialBytes: need,
 		ReserveBytes: max(leastReserve, memory/reserveShare), VMs: m.VMs, ThreadsPerTask: m.ThreadsPerTask}
 	byMemory := int((memory - z.DatasetBytes - z.ReserveBytes) / need)
+
+	// The tightest of these limits decides.
 	limits := []struct {
 		tasks int
 		why   string
@@ -56,6 +58,7 @@ func tasksFor(m sweep.Machine, t machines.Type, datasetBytes int64, trials int, 
 		{byMemory, fmt.Sprintf("(%s - %s dataset - %s reserve) / %s per trial", gib(memory), gib(z.DatasetBytes), gib(z.ReserveBytes), gib(need))},
 		{(trials + m.VMs - 1) / m.VMs, fmt.Sprintf("%d trials on %d VMs", trials, m.VMs)},
 	}
+
 	tightest := limits[0]
 	for _, l := range limits[1:] {
 		if l.tasks < tightest.tasks {
@@ -65,13 +68,17 @@ func tasksFor(m sweep.Machine, t machines.Type, datasetBytes int64, trials int, 
 	if tightest.tasks < 1 {
 		return z, errorf("no trial fits a %s: %s is %d; use a larger machine or fewer threads per task", t.Name, tightest.why, tightest.tasks)
 	}
-	z.TasksPerVM, z.LimitedBy = tightest.tasks, tightest.why
+
+	z.TasksPerVM = tightest.tasks
+	z.LimitedBy = tightest.why
 	if asked := int(m.TasksPerVM); asked > 0 {
 		if asked > byMemory {
 			return z, errorf("machine.tasks_per_vm is %d, but %s is %d; use tasks_per_vm: auto or a larger machine", asked, limits[2].why, byMemory)
 		}
-		z.TasksPerVM, z.LimitedBy = asked, "machine.tasks_per_vm"
+		z.TasksPerVM = asked
+		z.LimitedBy = "machine.tasks_per_vm"
 	}
+
 	z.Tasks = min(z.TasksPerVM*z.VMs, trials)
 	return z, nil
 }
@@ -86,10 +93,12 @@ func Need(d *dataset.Manifest, trials []sweep.Trial, threads int) (int64, error)
 	for _, s := range d.Splits {
 		rows[s.Name] = s.Rows
 	}
+
 	features := make([]int, len(d.Features))
 	for i := range d.Features {
 		features[i] = d.Features[i].Bins
 	}
+
 	var need []int64
 	for _, t := range trials {
 		p, err := gbt.ParseParams(t.Params)

@@ -50,6 +50,7 @@ func Run(ctx context.Context, q Request) (rows int64, err error) {
 	if strings.Contains(q.In, "://") {
 		return 0, &Error{fmt.Sprintf("--in %s: only files of this machine can be read; copy the table here first", q.In)}
 	}
+
 	files, err := ingest.Expand(q.In)
 	if err != nil {
 		return 0, err
@@ -57,6 +58,7 @@ func Run(ctx context.Context, q Request) (rows int64, err error) {
 	if err := q.spareInput(files); err != nil {
 		return 0, err
 	}
+
 	table, err := ingest.OpenTable(files, ingest.TableOptions{CSV: q.CSV, Threads: runtime.GOMAXPROCS(0)})
 	if err != nil {
 		return 0, err
@@ -65,6 +67,8 @@ func Run(ctx context.Context, q Request) (rows int64, err error) {
 	if err != nil {
 		return 0, err
 	}
+
+	// The output takes its name when it is complete.
 	pending, err := renameio.NewPendingFile(q.Out, renameio.WithPermissions(0o644))
 	if err != nil {
 		return 0, fmt.Errorf("write %s: %w", q.Out, err)
@@ -74,10 +78,12 @@ func Run(ctx context.Context, q Request) (rows int64, err error) {
 			err = cleanup
 		}
 	}()
+
 	out, finish, err := q.writer(pending, columns)
 	if err != nil {
 		return 0, err
 	}
+
 	wanted := slices.Concat(q.Scorer.Columns(), q.Keep)
 	slices.Sort(wanted)
 	var values []float64
@@ -93,6 +99,7 @@ func Run(ctx context.Context, q Request) (rows int64, err error) {
 		}
 		return out.Write(q.scored(b, raw, predicted))
 	})
+
 	if err != nil {
 		return 0, err
 	}
@@ -129,6 +136,7 @@ func (q *Request) columns(t *ingest.Table) ([]ingest.Column, error) {
 		}
 		out = append(out, t.Columns()[i])
 	}
+
 	for _, name := range q.added() {
 		if slices.Contains(q.Keep, name) {
 			return nil, &Error{fmt.Sprintf("--keep %s: a column of this name is added", name)}

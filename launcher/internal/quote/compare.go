@@ -62,14 +62,18 @@ func (q *Request) Compare(known *machines.Catalogue, wish Wish) (*Comparison, er
 	if err != nil {
 		return nil, err
 	}
+
 	types, err := q.candidates(known, own, wish.Machines)
 	if err != nil {
 		return nil, err
 	}
+
 	c := &Comparison{Within: wish.Within.Hours()}
 	if wish.Within == 0 {
 		c.Within = time.Duration(q.Plan.Spec.Limits.Sweep).Hours()
 	}
+
+	// An offer for each type; those on which no trial fits are named beside them.
 	for _, t := range types {
 		o, err := q.bestOf(w, own, t, wish)
 		switch {
@@ -81,11 +85,13 @@ func (q *Request) Compare(known *machines.Catalogue, wish Wish) (*Comparison, er
 			return nil, err
 		}
 	}
+
 	spot := *q.Plan.Spec.Machine.Spot
 	slices.SortStableFunc(c.Offers, func(a, b Offer) int { return cmp.Compare(rank(&a, spot), rank(&b, spot)) })
 	if len(wish.Machines) == 0 {
 		c.shorten(own.Name)
 	}
+
 	c.recommend(wanted{wish.Budget, Reserve(q.Plan), q.Region})
 	c.Notes = append(q.notes(), c.age(q.Plan.Created)...)
 	if wish.Budget > 0 && len(q.Plan.Spec.Machine.Fallback) > 0 {
@@ -115,6 +121,7 @@ func (q *Request) candidates(known *machines.Catalogue, own machines.Type, names
 	if len(names) > 0 {
 		return types, nil
 	}
+
 	types = []machines.Type{own}
 	for _, t := range known.All() {
 		_, _, priced := q.Prices.Hourly(t, q.Region, *q.Plan.Spec.Machine.Spot, 1)
@@ -131,6 +138,7 @@ func (q *Request) bestOf(w *work, own, t machines.Type, wish Wish) (*Offer, erro
 	if t.Name != m.Type {
 		m.LocalSSD, m.TasksPerVM = 0, 0
 	}
+
 	with := func(vms int) (*Offer, error) {
 		m.VMs = vms
 		z, disks, err := plan.Size(m, t, q.Manifest, len(w.seconds), w.need)
@@ -139,6 +147,7 @@ func (q *Request) bestOf(w *work, own, t machines.Type, wish Wish) (*Offer, erro
 		}
 		return q.offer(w, t, z, disks), nil
 	}
+
 	switch {
 	case wish.VMs > 0:
 		return with(wish.VMs)
@@ -156,15 +165,18 @@ func (q *Request) fewest(with func(int) (*Offer, error), most int, hours float64
 	if _, err := with(1); err != nil {
 		return nil, err
 	}
+
 	spot := *q.Plan.Spec.Machine.Spot
 	n := 1 + sort.Search(most-1, func(i int) bool {
 		o, err := with(1 + i)
 		return err == nil && o.Side(spot).Hours.Expected <= hours
 	})
+
 	o, err := with(n)
 	if err != nil || n < most || o.Side(spot).Hours.Expected <= hours {
 		return o, err
 	}
+
 	// None ends in time: the fewest that are as fast as the most.
 	fastest := o.Side(spot).Hours.Expected
 	n = 1 + sort.Search(most-1, func(i int) bool {
@@ -219,6 +231,7 @@ func (c *Comparison) recommend(w wanted) {
 			if fastest == nil || o.side.Hours.Expected < fastest.side.Hours.Expected {
 				fastest = &o
 			}
+
 			if o.side.Hours.Expected > c.Within {
 				continue
 			}
@@ -230,9 +243,11 @@ func (c *Comparison) recommend(w wanted) {
 			}
 		}
 	}
+
 	if cheapest != nil {
 		c.Recommended = &Recommended{Machine: cheapest.Machine, VMs: cheapest.VMs, Spot: cheapest.spot, Hours: cheapest.side.Hours, Cost: *cheapest.side.Cost}
 	}
+
 	within := time.Duration(c.Within * float64(time.Hour)).Round(time.Second)
 	switch {
 	case cheapest != nil && w.budget > 0:

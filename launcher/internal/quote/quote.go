@@ -113,6 +113,7 @@ func (q *Request) work() (*work, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	w := &work{need: need, low: q.Low, high: q.High}
 	t := table{features: len(q.Manifest.Features), threads: threads}
 	for _, s := range q.Manifest.Splits {
@@ -126,9 +127,12 @@ func (q *Request) work() (*work, error) {
 			t.heldOut += s.Rows
 		}
 	}
+
 	if q.NsPerValue > 0 {
 		w.low, w.high = 1-measuredSpread, 1+measuredSpread
 	}
+
+	// Each trial by itself, at the speed that was given, else as calibrated.
 	values := 0.0
 	for _, trial := range q.Plan.Trials {
 		p, err := gbt.ParseParams(trial.Params)
@@ -140,8 +144,11 @@ func (q *Request) work() (*work, error) {
 		if q.NsPerValue > 0 {
 			s = of * q.NsPerValue * 1e-9
 		}
-		w.seconds, w.mean, values = append(w.seconds, s), w.mean+s, values+of
+		w.seconds = append(w.seconds, s)
+		w.mean += s
+		values += of
 	}
+
 	w.ns = w.mean * 1e9 / max(values, 1)
 	w.mean /= float64(len(w.seconds))
 	return w, nil
@@ -162,9 +169,11 @@ func (q *Request) offer(w *work, t machines.Type, z sweep.Sizing, disks int) *Of
 	o := &Offer{Machine: t.Name, CPU: t.CPU, VCPUs: t.VCPUs, VMs: vms, TasksPerVM: z.TasksPerVM, ThreadsPerTask: z.ThreadsPerTask, Tasks: z.Tasks,
 		LimitedBy: z.LimitedBy, Waves: (len(w.seconds) + z.Tasks - 1) / z.Tasks, MemoryBytes: t.MemoryBytes, LocalSSD: disks,
 		UsedBytes: z.DatasetBytes + z.ReserveBytes + int64(z.TasksPerVM)*z.TrialBytes, NsPerValue: w.ns}
+
 	lead := q.Startup.Seconds() + float64(z.DatasetBytes)/q.Download
 	o.Lead = sweep.Range{Low: lead / 2, Expected: lead, High: 2 * lead}
 	o.Trial = sweep.Range{Low: w.mean * w.low, Expected: w.mean, High: w.mean * w.high}
+
 	training := makespan(w.seconds, z.Tasks)
 	for _, spot := range []bool{false, true} {
 		s := o.Side(spot)
@@ -180,8 +189,11 @@ func (q *Request) offer(w *work, t machines.Type, z sweep.Sizing, disks int) *Of
 		if !ok {
 			continue
 		}
+
 		per := usd * float64(vms)
-		s.Hourly, s.PriceDate, s.PriceFrom = usd, from.Date, q.Prices.Sources[from.Source]
+		s.Hourly = usd
+		s.PriceDate = from.Date
+		s.PriceFrom = q.Prices.Sources[from.Source]
 		s.Cost = &sweep.Range{Low: per * s.Hours.Low, Expected: per * s.Hours.Expected, High: per * s.Hours.High}
 	}
 	return o
@@ -246,6 +258,7 @@ func (q *Request) PriceFallbacks(known *machines.Catalogue, out *sweep.Quote) er
 	if len(q.Plan.Fallback) == 0 {
 		return nil
 	}
+
 	w, err := q.work()
 	if err != nil {
 		return err
@@ -256,6 +269,7 @@ func (q *Request) PriceFallbacks(known *machines.Catalogue, out *sweep.Quote) er
 		if err != nil {
 			return err
 		}
+
 		o := q.offer(w, t, z, int(m.LocalSSD))
 		s := o.Side(*m.Spot)
 		f := sweep.FallbackPrice{Machine: t.Name, Spot: *m.Spot, Hourly: s.Hourly, VMs: o.VMs, PriceDate: s.PriceDate}

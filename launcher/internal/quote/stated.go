@@ -28,6 +28,7 @@ func (s Stated) Manifest(name string, binary bool) (*dataset.Manifest, error) {
 	if s.Rows < 1 || s.Rows > maxStatedRows || s.Features < 1 || s.Features > maxStatedFeatures || s.HeldOut < 1 || s.HeldOut > maxStatedRows {
 		return nil, fmt.Errorf("%d rows, %d held out, %d features: use 1 to %d rows and 1 to %d features", s.Rows, s.HeldOut, s.Features, maxStatedRows, maxStatedFeatures)
 	}
+
 	m := &dataset.Manifest{Name: name, Version: "0000000000000000", Sample: dataset.SampleInfo{Rows: 1}}
 	m.Label.Kind = dataset.Regression
 	if binary {
@@ -36,6 +37,7 @@ func (s Stated) Manifest(name string, binary bool) (*dataset.Manifest, error) {
 	for i := range s.Features {
 		m.Features = append(m.Features, dataset.Feature{Name: fmt.Sprintf("f%d", i), Bins: 255})
 	}
+
 	bytes := int64(0)
 	for _, split := range []string{sweep.Train, sweep.Valid, sweep.Calib, sweep.Test} {
 		rows := s.HeldOut

@@ -63,6 +63,7 @@ func Parse(schedule, zone string) (*Schedule, error) {
 	if len(schedule) > maxText {
 		return nil, &Error{schedule, fmt.Errorf("it has %d characters, and %d are allowed", len(schedule), maxText), useShorter}
 	}
+
 	parts := strings.Fields(schedule)
 	if len(parts) > 0 && (strings.HasPrefix(parts[0], "TZ=") || strings.HasPrefix(parts[0], "CRON_TZ=")) { // the parser would take them
 		return nil, &Error{schedule, errors.New("it begins with a time zone"), useFlag}
@@ -70,10 +71,12 @@ func Parse(schedule, zone string) (*Schedule, error) {
 	if len(parts) != fields {
 		return nil, &Error{schedule, fmt.Errorf("the number of its fields is %d", len(parts)), useFields}
 	}
+
 	where, err := time.LoadLocation(zone)
 	if err != nil || zone == "Local" {
 		return nil, &Error{schedule, fmt.Errorf("there is no time zone %.60q", zone), useZone}
 	}
+
 	parts[fields-1] = sundays(parts[fields-1])
 	c, err := cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow).Parse(strings.Join(parts, " "))
 	if err != nil {
@@ -95,6 +98,7 @@ func sundays(field string) string {
 		if stepped {
 			step, _ = strconv.Atoi(every)
 		}
+
 		from, to, isRange := strings.Cut(days, "-")
 		day, named := weekdays[strings.ToLower(from)]
 		if !named {
@@ -104,6 +108,7 @@ func sundays(field string) string {
 			}
 			day = int(n)
 		}
+
 		switch {
 		case item == "7":
 			items[i] = "0"
@@ -128,6 +133,7 @@ var lookbacks = []time.Duration{2 * time.Hour, 25 * time.Hour, 32 * 24 * time.Ho
 func (s *Schedule) Last(now time.Time) (time.Time, error) {
 	now = now.Add(early)
 	clock := wall(now.In(s.zone))
+
 	for _, back := range lookbacks {
 		var last time.Time
 		for t := s.cron.Next(clock.Add(-back)); !t.IsZero(); t = s.cron.Next(t) {
@@ -154,6 +160,7 @@ func wall(t time.Time) time.Time {
 func first(w time.Time, zone *time.Location) time.Time {
 	t := time.Date(w.Year(), w.Month(), w.Day(), w.Hour(), w.Minute(), w.Second(), w.Nanosecond(), zone)
 	start, end := t.ZoneBounds()
+
 	switch shown := wall(t); {
 	case shown.Before(w): // left out, and t is before the change
 		return end
@@ -162,6 +169,7 @@ func first(w time.Time, zone *time.Location) time.Time {
 	case start.IsZero(): // the zone has always been so
 		return t
 	}
+
 	_, before := start.Add(-time.Nanosecond).Zone()
 	_, offset := t.Zone()
 	if earlier := t.Add(time.Duration(offset-before) * time.Second); earlier.Before(start) && offset < before {

@@ -75,6 +75,7 @@ func Submit(ctx context.Context, jobs Jobs, q Request) (*Job, error) {
 		if s.Finished && !s.Created.IsZero() { // an earlier run, which left no dataset, or one that was deleted since
 			continue
 		}
+
 		existed, err := jobs.SubmitStage(ctx, q)
 		if err != nil {
 			return nil, err
@@ -110,14 +111,17 @@ type Follower struct {
 
 // Wait returns how the job ended, when it has. A job that ended without a dataset is a *FailedError.
 func (f *Follower) Wait(ctx context.Context, dataset string, j *Job) (*Outcome, error) {
-	folder, last := sweep.DatasetStaging(dataset, j.ID), ""
+	folder := sweep.DatasetStaging(dataset, j.ID)
+	last := ""
 	tick := time.NewTicker(f.Every)
 	defer tick.Stop()
+
 	for {
 		s, err := f.Jobs.Status(ctx, j.Name)
 		if err != nil {
 			return nil, err
 		}
+
 		if s.State != last && f.State != nil {
 			f.State(s.State)
 		}
@@ -125,6 +129,7 @@ func (f *Follower) Wait(ctx context.Context, dataset string, j *Job) (*Outcome, 
 		if s.Finished {
 			return f.ended(ctx, folder, j, s)
 		}
+
 		p, err := readProgress(ctx, f.Store, folder)
 		if err != nil {
 			return nil, err
@@ -132,6 +137,7 @@ func (f *Follower) Wait(ctx context.Context, dataset string, j *Job) (*Outcome, 
 		if p != nil {
 			f.Progress(p.Step, p.Done, p.Total)
 		}
+
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
@@ -146,6 +152,7 @@ func (f *Follower) ended(ctx context.Context, folder string, j *Job, s place.Sta
 	if err != nil && !errors.As(err, &damaged) {
 		return nil, err
 	}
+
 	switch {
 	case s.State == "SUCCEEDED" && o != nil && o.Error == "":
 		return o, nil

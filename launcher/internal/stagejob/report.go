@@ -102,6 +102,7 @@ func decodeOutcome(data []byte) (*Outcome, error) {
 	if err != nil {
 		return nil, &sweep.DecodeError{Kind: "staging report", Err: err}
 	}
+
 	o.Error = strings.Map(func(r rune) rune { // it goes to a terminal
 		if unicode.IsControl(r) && r != '\n' && r != '\t' {
 			return unicode.ReplacementChar

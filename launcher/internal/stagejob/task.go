@@ -27,22 +27,28 @@ func (t *Task) Run(ctx context.Context) error {
 	if err != nil {
 		return err // without a name there is no place for an outcome, and whoever submitted the job has parsed it, too
 	}
+
 	folder := sweep.DatasetStaging(spec.Name, t.Env.Job)
 	p := &reporter{store: t.Dst.Store, name: folder + progressFile, attempt: t.Env.Attempt}
 	t.Stager.Progress = p.note
 	stop := p.start(ctx, t.Every)
+
 	staged, err := t.Stager.Stage(ctx, spec, t.Dst)
 	stop()
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+
 	o := Outcome{Format: 1, Attempt: t.Env.Attempt, At: t.Now().UTC()}
 	if err != nil {
-		o.Error, o.Code = err.Error(), t.Code(err)
+		o.Error = err.Error()
+		o.Code = t.Code(err)
 		o.Error = o.Error[:min(len(o.Error), maxError)]
 	} else {
-		o.Version, o.Existed = staged.Manifest.Version, staged.Existed
+		o.Version = staged.Manifest.Version
+		o.Existed = staged.Existed
 	}
+
 	if reportErr := put(ctx, t.Dst.Store, folder+outcomeFile, o); reportErr != nil && err == nil {
 		return reportErr
 	}

@@ -21,6 +21,7 @@ func (s *Stager) learner(ctx context.Context, l *encode.Lesson) ([]float64, erro
 	d := &gbt.Data{Rows: len(l.Label), Label: l.Label}
 	width := len(l.Columns)
 	d.RowMajor = make([]byte, d.Rows*width)
+
 	for i, c := range l.Columns {
 		f := gbt.Feature{Name: fmt.Sprint(i), Bins: c.Bins, Categorical: c.Categorical, Missing: -1}
 		for b := range c.Bins - 1 {
@@ -28,17 +29,23 @@ func (s *Stager) learner(ctx context.Context, l *encode.Lesson) ([]float64, erro
 				f.Bounds = append(f.Bounds, float64(b)+0.5)
 			}
 		}
-		d.Features, d.Columns = append(d.Features, f), append(d.Columns, c.Data)
+		d.Features = append(d.Features, f)
+		d.Columns = append(d.Columns, c.Data)
 		for r, bin := range c.Data {
 			d.RowMajor[r*width+i] = bin
 		}
 	}
 
 	p := gbt.Defaults()
-	p.NumIterations, p.NumLeaves, p.LambdaL2, p.LookaheadFreq = learnerTrees, learnerLeaves, learnerL2, 0
+	p.NumIterations = learnerTrees
+	p.NumLeaves = learnerLeaves
+	p.LambdaL2 = learnerL2
+	p.LookaheadFreq = 0
 	if !l.Binary {
 		p.Objective = "regression"
 	}
+
+	// Learn from the lesson's training rows, and predict all of them.
 	all := *d
 	d.Subset = l.Train
 	r, err := gbt.Train(ctx, d, p, gbt.Options{Threads: max(1, s.threads())})

@@ -48,6 +48,7 @@ func (s *Stager) find(ctx context.Context, pattern string) (*source, error) {
 		files, err := ingest.Expand(pattern)
 		return &source{files: files}, err
 	}
+
 	bucket, object, err := SplitURL(pattern)
 	if err != nil {
 		return nil, err
@@ -56,6 +57,7 @@ func (s *Stager) find(ctx context.Context, pattern string) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	src := &source{bucket: store}
 	for attrs, err := range store.List(ctx, literal(object)) {
 		if err != nil {
@@ -68,6 +70,7 @@ func (s *Stager) find(ctx context.Context, pattern string) (*source, error) {
 		src.files = append(src.files, ingest.File{URI: "gs://" + bucket + "/" + attrs.Name, Bytes: attrs.Size,
 			Generation: int64(attrs.Generation), Checksum: fmt.Sprintf("crc32c:%08x:%d", attrs.CRC32C, attrs.Size)})
 	}
+
 	if len(src.files) == 0 {
 		return nil, &ingest.NotFoundError{Pattern: pattern, Msg: "no object matches; give an object, a pattern such as gs://BUCKET/day/*.parquet, or a folder"}
 	}
@@ -104,6 +107,7 @@ func (s *Stager) fetch(ctx context.Context, src *source, dir string) error {
 	for _, o := range src.objects {
 		total += o.Size
 	}
+
 	for i, o := range src.objects {
 		// The number keeps names apart; the rest keeps what the name says of the format.
 		to := filepath.Join(dir, fmt.Sprintf("%05d-%s", i, path.Base(o.Name)))
@@ -125,11 +129,13 @@ func fetchOne(ctx context.Context, store blob.Store, o blob.Attrs, to string, re
 		return err
 	}
 	defer r.Close()
+
 	f, err := os.Create(to)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
+
 	n, err := io.Copy(f, &counted{r, report})
 	if err == nil && n != o.Size {
 		err = fmt.Errorf("it ended after %d of %d bytes", n, o.Size)
@@ -156,8 +162,10 @@ func (c *counted) Read(p []byte) (int, error) {
 // with the same contents stays, such as the files of an interrupted upload; what is damaged is overwritten.
 func (s *Stager) upload(ctx context.Context, dir string, m *dataset.Manifest, store blob.Store) (map[string]uint32, error) {
 	prefix := sweep.DatasetDir(m.Name, m.Version)
-	total, done := m.Bytes(), int64(0)
+	total := m.Bytes()
+	done := int64(0)
 	sums := map[string]uint32{}
+
 	for _, f := range m.Files {
 		sum, err := uploadOne(ctx, filepath.Join(dir, filepath.FromSlash(f.Name)), store, prefix+f.Name, func(n int64) {
 			done += n
@@ -168,6 +176,7 @@ func (s *Stager) upload(ctx context.Context, dir string, m *dataset.Manifest, st
 		}
 		sums[f.Name] = sum
 	}
+
 	if err := uploadManifest(ctx, filepath.Join(dir, dataset.ManifestFile), store, m); err != nil {
 		return nil, fmt.Errorf("upload %s: %w", dataset.ManifestFile, err)
 	}
@@ -182,10 +191,13 @@ func uploadManifest(ctx context.Context, file string, store blob.Store, m *datas
 	if err != nil {
 		return err
 	}
+
 	attrs, err := store.Stat(ctx, name)
 	if err != nil && !errors.Is(err, blob.ErrNotExist) {
 		return err
 	}
+
+	// Only a damaged manifest makes room.
 	cond := blob.Absent
 	if err == nil {
 		if _, err := Manifest(ctx, store, m.Name, m.Version); !damaged(err) {
@@ -193,6 +205,7 @@ func uploadManifest(ctx context.Context, file string, store blob.Store, m *datas
 		}
 		cond = attrs.Generation
 	}
+
 	if _, err = store.Put(ctx, name, cond, bytes.NewReader(text)); errors.Is(err, blob.ErrPrecondition) {
 		return nil // somebody else has just put the same there
 	}
@@ -210,6 +223,7 @@ func uploadOne(ctx context.Context, file string, store blob.Store, name string, 
 	if err != nil {
 		return 0, err
 	}
+
 	for attempt := 1; ; attempt++ {
 		cond := blob.Absent
 		attrs, err := store.Stat(ctx, name)
@@ -222,6 +236,7 @@ func uploadOne(ctx context.Context, file string, store blob.Store, name string, 
 		case !errors.Is(err, blob.ErrNotExist):
 			return 0, err
 		}
+
 		if _, err := f.Seek(0, io.SeekStart); err != nil {
 			return 0, err
 		}

@@ -76,10 +76,12 @@ func (s *Stager) Look(ctx context.Context, spec *dataset.Spec, dst Destination) 
 	if err != nil {
 		return nil, err
 	}
+
 	in := &Input{src: src}
 	for _, f := range src.files {
 		in.Bytes += f.Bytes
 	}
+
 	if in.Fingerprint, err = ingest.Fingerprint(ctx, spec, src.files); err != nil {
 		return nil, err
 	}
@@ -87,6 +89,7 @@ func (s *Stager) Look(ctx context.Context, spec *dataset.Spec, dst Destination) 
 	if err != nil || m == nil {
 		return in, err
 	}
+
 	in.Staged = &Staged{Manifest: m, Place: dst.Place(m), Existed: true}
 	return in, dst.latest(ctx, m)
 }
@@ -101,6 +104,8 @@ func (s *Stager) Stage(ctx context.Context, spec *dataset.Spec, dst Destination)
 	if src.bucket == nil && dst.Store == nil {
 		return s.intoFolder(ctx, spec, src.files, dst, fingerprint)
 	}
+
+	// What comes from a bucket, or goes into one, needs room on this machine.
 	scratch := s.Scratch
 	if scratch == "" {
 		scratch = os.TempDir()
@@ -110,6 +115,7 @@ func (s *Stager) Stage(ctx context.Context, spec *dataset.Spec, dst Destination)
 		return nil, err
 	}
 	defer work.remove()
+
 	if err := s.fetch(ctx, src, work.dir); err != nil {
 		return nil, err
 	}
@@ -156,15 +162,19 @@ func (s *Stager) intoFolder(ctx context.Context, spec *dataset.Spec, files []ing
 		return nil, err
 	}
 	defer work.remove()
+
 	report, err := s.ingest(ctx, spec, files, work.path("dataset"))
 	if err != nil {
 		return nil, err
 	}
+
 	m := report.Manifest
 	place := dst.Place(m)
 	if err := s.putIntoPlace(ctx, work, place, m.Version); err != nil {
 		return nil, err
 	}
+
+	// Remember what came of the input, so that it is not staged again.
 	text, err := json.Marshal(pointer{Format: 1, Version: m.Version})
 	if err != nil {
 		return nil, err
@@ -176,6 +186,7 @@ func (s *Stager) intoFolder(ctx context.Context, spec *dataset.Spec, files []ing
 	if err != nil {
 		return nil, fmt.Errorf("remember the input: %w", err)
 	}
+
 	return &Staged{Manifest: m, Place: place}, dst.latest(ctx, m)
 }
 
@@ -188,6 +199,7 @@ func (s *Stager) putIntoPlace(ctx context.Context, work *workspace, place, versi
 		return fmt.Errorf("wait for others that stage here: %w", err)
 	}
 	defer lock.Close()
+
 	err := os.Rename(work.path("dataset"), place)
 	if _, statErr := os.Lstat(place); err != nil && statErr == nil {
 		whole, checkErr := s.whole(ctx, place, version)
@@ -198,6 +210,7 @@ func (s *Stager) putIntoPlace(ctx context.Context, work *workspace, place, versi
 			err = os.Rename(work.path("dataset"), place)
 		}
 	}
+
 	if err != nil {
 		return fmt.Errorf("put the dataset into its place: %w", err)
 	}
@@ -217,6 +230,7 @@ func (s *Stager) whole(ctx context.Context, dir, version string) (bool, error) {
 	if err == nil {
 		return m.Version == version, nil
 	}
+
 	for _, damage := range []any{new(*dataset.CorruptError), new(*dataset.FormatError), new(*dataset.ManifestError)} {
 		if errors.As(err, damage) {
 			return false, nil
@@ -251,6 +265,7 @@ func (s *Stager) intoBucket(ctx context.Context, spec *dataset.Spec, files []ing
 	if err != nil {
 		return nil, err
 	}
+
 	m := report.Manifest
 	sums, err := s.upload(ctx, work.path("dataset"), m, dst.Store)
 	if err != nil {

@@ -27,6 +27,7 @@ func (s *Stager) known(ctx context.Context, d Destination, name, fingerprint str
 	if d.Store != nil {
 		return d.knownInBucket(ctx, name, fingerprint)
 	}
+
 	var p pointer
 	text, err := os.ReadFile(d.input(name, fingerprint))
 	if err == nil {
@@ -35,6 +36,7 @@ func (s *Stager) known(ctx context.Context, d Destination, name, fingerprint str
 	if err != nil {
 		return nil, nil //nolint:nilerr // without a readable pointer the input counts as new
 	}
+
 	place := filepath.Join(d.Dir, name, p.Version)
 	m, err := dataset.ReadManifest(place)
 	if err != nil {
@@ -54,10 +56,12 @@ func (d Destination) knownInBucket(ctx context.Context, name, fingerprint string
 	if err != nil {
 		return nil, err
 	}
+
 	var p pointer
 	if json.Unmarshal(text, &p) != nil {
 		return nil, nil //nolint:nilerr // without a readable pointer the input counts as new
 	}
+
 	m, err := Manifest(ctx, d.Store, name, p.Version)
 	if damaged(err) {
 		return nil, nil // it was removed, or is put right
@@ -65,6 +69,8 @@ func (d Destination) knownInBucket(ctx context.Context, name, fingerprint string
 	if err != nil {
 		return nil, err
 	}
+
+	// A version of which a file is missing or has changed is staged again.
 	for _, f := range m.Files {
 		attrs, err := d.Store.Stat(ctx, sweep.DatasetDir(name, m.Version)+f.Name)
 		if errors.Is(err, blob.ErrNotExist) {
@@ -113,10 +119,12 @@ func Manifest(ctx context.Context, store blob.Store, name, version string) (*dat
 	if _, _, err := sweep.SplitDatasetRef(name + "@" + version); err != nil {
 		return nil, err
 	}
+
 	text, _, err := blob.ReadAll(ctx, store, sweep.DatasetDir(name, version)+dataset.ManifestFile, dataset.MaxManifest)
 	if err != nil {
 		return nil, err
 	}
+
 	m, err := dataset.DecodeManifest(text)
 	if err != nil {
 		return nil, err
@@ -143,6 +151,7 @@ func Resolve(ctx context.Context, store blob.Store, ref string) (*dataset.Manife
 	if err != nil {
 		return nil, err
 	}
+
 	if version == "" {
 		var p pointer
 		_, err := blob.ReadJSON(ctx, store, sweep.DatasetLatest(name), &p)
@@ -154,6 +163,7 @@ func Resolve(ctx context.Context, store blob.Store, ref string) (*dataset.Manife
 		}
 		version = p.Version
 	}
+
 	m, err := Manifest(ctx, store, name, version)
 	if errors.Is(err, blob.ErrNotExist) {
 		return nil, &NotStagedError{name + "@" + version}

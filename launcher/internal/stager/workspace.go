@@ -23,6 +23,7 @@ const lockFile = "lock"
 func newWorkspace(parent, prefix string) (*workspace, error) {
 	w := &workspace{made: absent(parent)}
 	sweepStale(parent, prefix)
+
 	for range 100 { // a sweeper may take a fresh folder before it is locked
 		if err := os.MkdirAll(parent, 0o755); err != nil {
 			return nil, fmt.Errorf("make a folder to work in: %w", err)
@@ -34,7 +35,10 @@ func newWorkspace(parent, prefix string) (*workspace, error) {
 		if err != nil {
 			return nil, fmt.Errorf("make a folder to work in: %w", err)
 		}
-		w.dir, w.lock = dir, flock.New(filepath.Join(dir, lockFile))
+
+		// It is ours once it is locked, unless a sweeper was faster.
+		w.dir = dir
+		w.lock = flock.New(filepath.Join(dir, lockFile))
 		if mine, err := w.lock.TryLock(); err == nil && mine {
 			if _, err := os.Stat(w.lock.Path()); err == nil {
 				return w, nil
@@ -81,14 +85,17 @@ func sweepStale(parent, prefix string) {
 	if err != nil {
 		return
 	}
+
 	for _, e := range entries {
 		if !e.IsDir() || !strings.HasPrefix(e.Name(), prefix) {
 			continue
 		}
+
 		dir := filepath.Join(parent, e.Name())
 		if os.Remove(dir) == nil { // made, and not yet locked when its owner was killed, or about to: the owner notices
 			continue
 		}
+
 		lock := flock.New(filepath.Join(dir, lockFile), flock.SetFlag(os.O_RDWR))
 		if stale, err := lock.TryLock(); err == nil && stale {
 			_ = os.RemoveAll(dir) // while the lock is held: nobody begins to use it meanwhile

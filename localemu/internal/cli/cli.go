@@ -62,16 +62,19 @@ with its own folder for a local SSD. Everything listens on 127.0.0.1 only.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
+
 	root.AddCommand(execCommand(&s), upCommand(&s), machinesCommand(&s), &cobra.Command{
 		Use:   "faults",
 		Short: "The file for --faults, which says what goes wrong on purpose",
 		Long:  "A file for --faults. All keys are optional. In match, * stands for a part of a name and ** for any number of parts.\n\n" + faults.Example,
 	})
+
 	root.SetArgs(s.Args)
 	root.SetIn(s.Stdin)
 	root.SetOut(s.Stdout)
 	root.SetErr(s.Stderr)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &exitError{sweep.ExitUsage, err} })
+
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return sweep.ExitOK
@@ -130,6 +133,7 @@ func (f *flags) options(s *State) (world.Options, error) {
 	o := world.Options{
 		Data: f.data, LogDir: f.logDir, PortBase: f.portBase, Aggregators: f.aggregators, Environ: s.Env, Stderr: s.Stderr,
 	}
+
 	if f.portBase < 0 || f.portBase > 65532 {
 		return o, usage("--port-base %d: use 1 to 65532", f.portBase)
 	}
@@ -139,6 +143,7 @@ func (f *flags) options(s *State) (world.Options, error) {
 	if f.containers != "" && !slices.Contains(batchemu.ContainerTools(), f.containers) {
 		return o, usage("--containers %q: use one of %s", f.containers, strings.Join(batchemu.ContainerTools(), ", "))
 	}
+
 	o.Containers = f.containers
 	var err error
 	if o.Rights, o.As, err = f.rights.table(); err != nil {
@@ -150,6 +155,7 @@ func (f *flags) options(s *State) (world.Options, error) {
 	if o.Aggregator, err = f.aggregatorPath(s); err != nil {
 		return o, err
 	}
+
 	if f.faults != "" {
 		data, err := readLimited(f.faults, strictyaml.MaxBytes+1)
 		if err != nil {
@@ -174,6 +180,7 @@ func (f *flags) imageMap(s *State) (map[string]string, error) {
 		if !ok || name == "" {
 			return nil, usage("--image %q: use NAME=PATH", entry)
 		}
+
 		if f.containers != "" {
 			images[name] = path
 			continue
@@ -184,14 +191,17 @@ func (f *flags) imageMap(s *State) (map[string]string, error) {
 		}
 		images[name] = path
 	}
+
 	if images[world.LauncherImage] == "" { // few need it: a job that does and finds none is refused with the way out
 		if path, err := program(filepath.Join(filepath.Dir(s.Executable), "launcher")); err == nil {
 			images[world.LauncherImage] = path
 		}
 	}
+
 	if images[world.TaskImage] != "" || f.containers != "" {
 		return images, nil
 	}
+
 	path, err := program(filepath.Join(filepath.Dir(s.Executable), "task"))
 	if err != nil {
 		fmt.Fprintf(s.Stderr, "localemu: no task program (%v): Batch jobs with the image %s will be refused\n", err, world.TaskImage)

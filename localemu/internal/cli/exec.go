@@ -50,6 +50,7 @@ Ctrl-C reaches the command directly, the third).`,
 		},
 		RunE: func(c *cobra.Command, args []string) error { return runExec(c.Context(), s, &f, args) },
 	}
+
 	f.add(c)
 	return c
 }
@@ -62,6 +63,7 @@ func runExec(ctx context.Context, s *State, f *flags, args []string) error {
 	case err != nil:
 		return &exitError{exitNotExecutable, err}
 	}
+
 	o, err := f.options(s)
 	if err != nil {
 		return err
@@ -71,12 +73,14 @@ func runExec(ctx context.Context, s *State, f *flags, args []string) error {
 		return err
 	}
 	defer w.Close()
+
 	p, err := w.Procs().Start(proc.Command{
 		Path: path, Args: args[1:], Env: w.Environ(s.Env), Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr, Shared: s.Terminal,
 	})
 	if err != nil {
 		return &exitError{exitNotExecutable, err}
 	}
+
 	code, err := accompany(s, w, p)
 	if err != nil || code != 0 {
 		return &exitError{code, err}

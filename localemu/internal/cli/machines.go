@@ -45,6 +45,7 @@ at the moment with the most tasks, and can be measured on Linux only.`,
 			return printReport(s.Stdout, report)
 		},
 	}
+
 	c.Flags().StringVar(&data, "data", "", "data folder of the local cloud")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	if err := c.MarkFlagRequired("data"); err != nil {
@@ -68,6 +69,7 @@ func findReport(folder string, args []string) (*residency.Report, error) {
 		}
 		job = jobs[0]
 	}
+
 	r, err := residency.Read(folder, job)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, &exitError{sweep.ExitNotFound, fmt.Errorf("no machine report of job %s: %w", job, err)}
@@ -87,20 +89,24 @@ func printReport(w io.Writer, r *residency.Report) error {
 		}
 		return &exitError{sweep.ExitNotFound, fmt.Errorf("job %s: nothing was measured: %s", r.Job, why)}
 	}
+
 	state := "finished"
 	if !r.Finished {
 		state = "so far"
 	}
 	fmt.Fprintf(w, "job %s (%s), at the moment with the most tasks\n", r.Job, state)
+
 	t := table.NewWriter()
 	t.SetStyle(table.StyleLight)
 	t.Style().Format.Header = text.FormatDefault
 	t.AppendHeader(table.Row{"machine", "tasks at once", "dataset mapped", "as private copies (sum RSS)", "in memory (sum PSS)", "tasks' own, each at most"})
+
 	var columns []table.ColumnConfig
 	for i := 2; i <= 6; i++ {
 		columns = append(columns, table.ColumnConfig{Number: i, Align: text.AlignRight})
 	}
 	t.SetColumnConfigs(columns)
+
 	for _, m := range r.Machines {
 		var most int64
 		for _, p := range m.Private {
@@ -108,6 +114,7 @@ func printReport(w io.Writer, r *residency.Report) error {
 		}
 		t.AppendRow(table.Row{m.Machine, m.Processes, size(m.Dataset), size(m.RSS), size(m.PSS), size(most)})
 	}
+
 	fmt.Fprintln(w, t.Render())
 	return nil
 }

@@ -39,10 +39,12 @@ func (f *rightsFlags) table() (*terraform.Table, string, error) {
 			return nil, "", usage("--as: %v", err)
 		}
 	}
+
 	table, err := terraform.Load()
 	if err != nil {
 		return nil, "", err
 	}
+
 	for _, w := range f.without {
 		part := strings.Fields(w)
 		if len(part) != 3 {

@@ -28,6 +28,7 @@ terminals find it, and writes them to DIR/env.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return runUp(c.Context(), s, &f) },
 	}
+
 	f.add(c)
 	if err := c.MarkFlagRequired("data"); err != nil {
 		panic(err) // the flag is the one that add has just added
@@ -45,12 +46,15 @@ func runUp(ctx context.Context, s *State, f *flags) error {
 		return err
 	}
 	defer w.Close()
+
+	// Other terminals find it through this file, as long as it is up.
 	env := exports(w.Env())
 	path := filepath.Join(w.Data(), "env")
 	if err := renameio.WriteFile(path, []byte(env), 0o644); err != nil {
 		return fmt.Errorf("write settings: %w", err)
 	}
 	defer os.Remove(path) // they lead nowhere any more
+
 	fmt.Fprint(s.Stdout, env)
 	fmt.Fprintf(s.Stderr, "localemu: the local cloud is up; in another terminal: . %s\nlocalemu: Ctrl-C ends it\n", quote(path))
 	select {

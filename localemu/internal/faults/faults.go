@@ -104,6 +104,7 @@ func Parse(file string, data []byte) (*Spec, error) {
 	if !(s.Drop >= 0 && s.Drop <= 1) {
 		return nil, doc.Errorf("drop_messages", "drop_messages is %v: use a share from 0 to 1", s.Drop)
 	}
+
 	for i, p := range s.Preempt {
 		at := fmt.Sprintf("preempt[%d]", i)
 		if (p.Task == nil) == (p.VM == nil) {
@@ -116,6 +117,7 @@ func Parse(file string, data []byte) (*Spec, error) {
 			return nil, err
 		}
 	}
+
 	for i, l := range s.Lose {
 		at := fmt.Sprintf("lose_machine[%d]", i)
 		if l.VM < 0 {
@@ -125,11 +127,13 @@ func Parse(file string, data []byte) (*Spec, error) {
 			return nil, err
 		}
 	}
+
 	for i, n := range s.Shortage {
 		if n.Zone != "" && !zonePattern.MatchString(n.Zone) {
 			return nil, doc.Errorf(fmt.Sprintf("no_capacity[%d].zone", i), "zone %.60q: use one such as us-central1-a", n.Zone)
 		}
 	}
+
 	for name, entries := range map[string][]refusal{"refuse_write": s.Refuse, "lose_answer": s.LoseReply} {
 		for i, r := range entries {
 			if err := gcsemu.Refusal(r).Check(); err != nil {
@@ -137,6 +141,7 @@ func Parse(file string, data []byte) (*Spec, error) {
 			}
 		}
 	}
+
 	for i, k := range s.Kill {
 		if k.AfterMessages < 1 || k.AfterMessages > math.MaxInt32 {
 			return nil, doc.Errorf(fmt.Sprintf("kill_aggregator[%d]", i), "after_messages is %d: use 1 or more", k.AfterMessages)
@@ -185,6 +190,7 @@ func (s *Spec) Batch() batchemu.Faults {
 		}
 		f.Preempt = append(f.Preempt, e)
 	}
+
 	for _, l := range s.Lose {
 		f.LoseMachine = append(f.LoseMachine, batchemu.MachineLoss{VM: l.VM, After: time.Duration(l.After), AfterMessages: l.AfterMessages})
 	}

@@ -72,12 +72,14 @@ func (s *Set) Start(c Command) (*Process, error) {
 	if s.closed {
 		return nil, ErrClosed
 	}
+
 	p := &Process{cmd: command(c), shared: c.Shared, done: make(chan struct{})}
 	started := make(chan error)
 	s.spawn <- func() { started <- p.cmd.Start() }
 	if err := <-started; err != nil {
 		return nil, fmt.Errorf("start %s: %w", c.Path, err)
 	}
+
 	s.alive[p] = struct{}{}
 	go func() {
 		p.wait()
@@ -91,7 +93,9 @@ func (s *Set) Start(c Command) (*Process, error) {
 
 func command(c Command) *exec.Cmd {
 	cmd := exec.CommandContext(context.Background(), c.Path, c.Args...)
-	cmd.Env, cmd.Dir = c.Env, c.Dir
+	cmd.Env = c.Env
+	cmd.Dir = c.Dir
+
 	if c.Stdin != nil { // a nil *os.File in an interface would not be nil
 		cmd.Stdin = c.Stdin
 	}
@@ -101,6 +105,7 @@ func command(c Command) *exec.Cmd {
 	if c.Stderr != nil {
 		cmd.Stderr = c.Stderr
 	}
+
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: !c.Shared}
 	dieWithParent(cmd.SysProcAttr)
 	return cmd
@@ -113,12 +118,14 @@ func (s *Set) Close() {
 		s.mu.Unlock()
 		return
 	}
+
 	s.closed = true
 	rest := make([]*Process, 0, len(s.alive))
 	for p := range s.alive {
 		rest = append(rest, p)
 	}
 	s.mu.Unlock()
+
 	for _, p := range rest {
 		p.Kill()
 	}
@@ -132,6 +139,7 @@ func (s *Set) Close() {
 func (p *Process) wait() {
 	err := p.cmd.Wait()
 	state := p.cmd.ProcessState
+
 	switch {
 	case state == nil: // never happens after a successful start, and must not look like success
 		fmt.Fprintln(os.Stderr, "localemu: wait for", p.cmd.Path, err)
@@ -144,6 +152,7 @@ func (p *Process) wait() {
 			p.code = 128 + int(status.Signal())
 		}
 	}
+
 	if !p.shared {
 		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // ESRCH is the normal case
 	}

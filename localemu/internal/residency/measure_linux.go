@@ -22,6 +22,7 @@ func Measure(dir string, pids []int) (Sample, error) {
 		if err != nil {
 			return Sample{}, err
 		}
+
 		maps, err := ParseSmaps(f)
 		f.Close()
 		if errors.Is(err, syscall.ESRCH) || err == nil && len(maps) == 0 { // it ended while we read, or is a zombie
@@ -32,6 +33,7 @@ func Measure(dir string, pids []int) (Sample, error) {
 		}
 		s.add(maps, dir, mapped)
 	}
+
 	s.Dataset = mapped.bytes()
 	return s, nil
 }

@@ -67,10 +67,12 @@ func (s *Sample) add(maps []Mapping, dir string, extents extents) {
 			private += m.Private
 			continue
 		}
+
 		s.RSS += m.RSS
 		s.PSS += m.PSS
 		extents.add(m)
 	}
+
 	s.Processes++
 	s.Private = append(s.Private, private)
 }
@@ -147,6 +149,7 @@ func Read(folder, job string) (*Report, error) {
 	if !jobPattern.MatchString(job) {
 		return nil, fmt.Errorf("%.80q is no job id", job)
 	}
+
 	path := filepath.Join(folder, job+".json")
 	f, err := os.Open(path)
 	if err != nil {
@@ -156,6 +159,7 @@ func Read(folder, job string) (*Report, error) {
 	if info, err := f.Stat(); err != nil || info.Size() > maxReport {
 		return nil, fmt.Errorf("read machine report: %s is larger than the %d bytes that a report may have", path, maxReport)
 	}
+
 	var r Report
 	if err := json.NewDecoder(f).Decode(&r); err != nil {
 		return nil, fmt.Errorf("read machine report %s: %w", path, err)
@@ -176,24 +180,28 @@ func List(folder string) ([]string, error) {
 		job string
 		at  time.Time
 	}
+
 	var all []found
 	for _, e := range entries {
 		job, ok := strings.CutSuffix(e.Name(), ".json")
 		if !ok || !jobPattern.MatchString(job) {
 			continue
 		}
+
 		info, err := e.Info()
 		if err != nil {
 			continue // replaced while we looked
 		}
 		all = append(all, found{job, info.ModTime()})
 	}
+
 	slices.SortFunc(all, func(a, b found) int {
 		if c := b.at.Compare(a.at); c != 0 {
 			return c
 		}
 		return strings.Compare(a.job, b.job)
 	})
+
 	jobs := make([]string, len(all))
 	for i, f := range all {
 		jobs[i] = f.job

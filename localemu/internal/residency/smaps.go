@@ -41,12 +41,14 @@ func ParseSmaps(r io.Reader) ([]Mapping, error) {
 			}
 			continue
 		}
+
 		m, err := parseHeader(line)
 		if err != nil {
 			return nil, fmt.Errorf("smaps line %d: %w", n, err)
 		}
 		all = append(all, m)
 	}
+
 	if err := lines.Err(); err != nil {
 		return nil, fmt.Errorf("read smaps: %w", err)
 	}
@@ -62,6 +64,7 @@ func parseHeader(line string) (Mapping, error) {
 		f, rest, _ = strings.Cut(strings.TrimLeft(rest, " "), " ")
 		return f
 	}
+
 	addresses, _, offset, device, inode := field(), field(), field(), field(), field()
 	low, high, ok := strings.Cut(addresses, "-")
 	from, err1 := strconv.ParseUint(low, 16, 64)
@@ -70,6 +73,7 @@ func parseHeader(line string) (Mapping, error) {
 		return m, fmt.Errorf("%.40q is no address range", addresses)
 	}
 	m.Size = int64(to - from)
+
 	o, err := strconv.ParseUint(offset, 16, 62)
 	if err != nil {
 		return m, fmt.Errorf("offset %.40q", offset)
@@ -78,6 +82,7 @@ func parseHeader(line string) (Mapping, error) {
 	if m.Inode, err = strconv.ParseUint(inode, 10, 64); err != nil {
 		return m, fmt.Errorf("inode %.40q", inode)
 	}
+
 	m.Device = device
 	m.Path, m.Deleted = strings.CutSuffix(strings.TrimLeft(rest, " "), " (deleted)")
 	m.Path = strings.ReplaceAll(m.Path, `\012`, "\n") // the one byte that the kernel escapes
@@ -97,6 +102,7 @@ func (m *Mapping) field(key, value string) error {
 	default:
 		return nil
 	}
+
 	number, ok := strings.CutSuffix(strings.TrimSpace(value), " kB")
 	kib, err := strconv.ParseInt(number, 10, 52)
 	if !ok || err != nil || kib < 0 {

@@ -91,6 +91,7 @@ func (g *Guard) resource(kind, name string) string {
 	if kind == "account" {
 		return "account/" + g.Identity(name)
 	}
+
 	if r, ok := g.names[kind+"/"+name]; ok {
 		return r
 	}

@@ -53,6 +53,7 @@ func (as *aggregators) start() error {
 	if as.w.opts.Aggregator == "" {
 		return nil
 	}
+
 	for i := range max(1, as.w.opts.Aggregators) {
 		a := &aggregator{index: i}
 		if err := as.launch(a); err != nil {
@@ -72,12 +73,14 @@ func (as *aggregators) launch(a *aggregator) error {
 		return fmt.Errorf("aggregator log: %w", err)
 	}
 	defer log.Close() // the process has its own
+
 	a.proc, err = as.w.procs.Start(proc.Command{
 		Path: as.w.opts.Aggregator, Args: []string{"pull"}, Env: as.w.environ(as.w.opts.Environ, terraform.Aggregator), Stdout: log, Stderr: log,
 	})
 	if err != nil {
 		return fmt.Errorf("aggregator: %w", err)
 	}
+
 	a.life++
 	a.killed = false
 	return nil
@@ -103,6 +106,7 @@ func (as *aggregators) ended(a *aggregator, process *proc.Process) (again bool) 
 	if as.stopping {
 		return false
 	}
+
 	var err error
 	switch {
 	case a.killed && a.revive:
@@ -114,6 +118,7 @@ func (as *aggregators) ended(a *aggregator, process *proc.Process) (again bool) 
 		err = fmt.Errorf("aggregator %d ended with exit code %d, and it must not end by itself; the end of its log (%s):\n%s",
 			a.index, process.ExitCode(), a.log, tail(a.log))
 	}
+
 	a.gone = true
 	if err != nil {
 		select {
@@ -134,10 +139,12 @@ func (as *aggregators) published(total int) {
 			i++
 			continue
 		}
+
 		as.kills = append(as.kills[:i], as.kills[i+1:]...)
 		for _, a := range as.running {
 			if !a.gone {
-				a.killed, a.revive = true, k.Restarts()
+				a.killed = true
+				a.revive = k.Restarts()
 				a.proc.Kill()
 			}
 		}
@@ -155,6 +162,7 @@ func (as *aggregators) stop() {
 		}
 	}
 	as.mu.Unlock()
+
 	var group sync.WaitGroup
 	for _, p := range rest {
 		group.Go(func() { p.Stop(aggregatorGrace) })
@@ -173,11 +181,13 @@ func tail(path string) string {
 		return err.Error()
 	}
 	defer f.Close()
+
 	if info, err := f.Stat(); err == nil && info.Size() > tailBytes {
 		if _, err := f.Seek(-tailBytes, io.SeekEnd); err != nil {
 			return err.Error()
 		}
 	}
+
 	data, err := io.ReadAll(io.LimitReader(f, tailBytes))
 	if err != nil {
 		return err.Error()

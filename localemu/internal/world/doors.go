@@ -44,6 +44,7 @@ func newGuard(o Options) (*rights.Guard, error) {
 			return nil, err
 		}
 	}
+
 	return rights.New(table, project, map[string]string{
 		"bucket/" + buckets["COPPICE_DATASETS_BUCKET"]: terraform.DatasetsBucket,
 		"bucket/" + buckets["COPPICE_SWEEPS_BUCKET"]:   terraform.SweepsBucket,
@@ -79,6 +80,7 @@ func (w *World) openDoors() error {
 		if identity == w.opts.self() {
 			continue
 		}
+
 		var at addresses
 		for _, d := range []struct {
 			address *string
@@ -92,6 +94,7 @@ func (w *World) openDoors() error {
 			*d.address = l.Addr().String()
 			d.open(l)
 		}
+
 		w.doors[identity] = at
 	}
 	return nil

@@ -117,6 +117,7 @@ func (w *World) start(ctx context.Context) error {
 	if err := w.openData(); err != nil {
 		return err
 	}
+
 	var err error
 	if w.guard, err = newGuard(w.opts); err != nil {
 		return err
@@ -125,6 +126,8 @@ func (w *World) start(ctx context.Context) error {
 		return err
 	}
 	w.aggregators = newAggregators(w)
+
+	// Batch tells its tasks where Pub/Sub is, and Pub/Sub reports to Batch: so its address comes first.
 	messages, err := w.listen(1)
 	if err != nil {
 		return err
@@ -132,9 +135,11 @@ func (w *World) start(ctx context.Context) error {
 	if err := w.startBatch(messages.Addr().String()); err != nil {
 		return errors.Join(err, messages.Close())
 	}
+
 	if err := w.startPubSub(ctx, messages); err != nil {
 		return err
 	}
+
 	if err := w.startREST(); err != nil {
 		return err
 	}
@@ -152,13 +157,16 @@ func (w *World) openData() error {
 		if err != nil {
 			return fmt.Errorf("make a data folder: %w", err)
 		}
-		w.data, w.temporary = dir, true
+		w.data = dir
+		w.temporary = true
 	}
+
 	data, err := filepath.Abs(w.data)
 	if err != nil {
 		return fmt.Errorf("data folder: %w", err)
 	}
 	w.data = data
+
 	if w.opts.LogDir == "" {
 		w.opts.LogDir = filepath.Join(data, "logs")
 	}
@@ -167,6 +175,8 @@ func (w *World) openData() error {
 			return fmt.Errorf("make folder: %w", err)
 		}
 	}
+
+	// One local cloud at a time may use the folder.
 	lock := flock.New(filepath.Join(data, "lock"))
 	locked, err := lock.TryLock()
 	if err != nil {
@@ -176,6 +186,7 @@ func (w *World) openData() error {
 		w.temporary = false // it is not ours to remove
 		return &InUseError{data}
 	}
+
 	w.lock = lock
 	return nil
 }
@@ -202,11 +213,13 @@ func (w *World) startStorage() error {
 	if err != nil {
 		return err
 	}
+
 	w.guard.Door(l.Addr(), w.opts.self())
 	w.storage, err = gcsemu.Start(l, gcsemu.Options{Dir: filepath.Join(w.data, "gcs"), Faults: w.opts.Faults.Storage(), Allow: w.guard.Allow, Log: w.log})
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
+
 	for _, name := range buckets {
 		if err := w.storage.CreateBucket(name); err != nil {
 			return err
@@ -220,19 +233,23 @@ func (w *World) startPubSub(ctx context.Context, l net.Listener) (err error) {
 		w.aggregators.published(total)
 		w.batch.Published(total)
 	}
+
 	w.guard.Door(l.Addr(), w.opts.self())
 	w.pubsub, err = pubsubemu.Start(l, pubsubemu.Options{Faults: w.opts.Faults.PubSub(), OnPublish: published, Allow: w.guard.Allow, Log: w.log})
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
+
 	for _, id := range []string{scoresTopic, jobsTopic, deadLetters} {
 		if err := w.pubsub.CreateTopic(ctx, topic(id)); err != nil {
 			return err
 		}
 	}
+
 	// The pauses are shorter than those of the deployment, where minutes do not matter.
 	retry := &pubsubpb.RetryPolicy{MinimumBackoff: durationpb.New(time.Second), MaximumBackoff: durationpb.New(10 * time.Second)}
 	dead := &pubsubpb.DeadLetterPolicy{DeadLetterTopic: topic(deadLetters), MaxDeliveryAttempts: 20}
+
 	for _, s := range []*pubsubpb.Subscription{
 		{Name: sub(subscription), Topic: topic(scoresTopic), AckDeadlineSeconds: 10, RetryPolicy: retry, DeadLetterPolicy: dead},
 		{Name: sub(jobsTopic), Topic: topic(jobsTopic), AckDeadlineSeconds: 10, RetryPolicy: retry, DeadLetterPolicy: dead},
@@ -252,6 +269,7 @@ func (w *World) startBatch(messages string) error {
 		return err
 	}
 	w.guard.Door(l.Addr(), w.opts.self())
+
 	o := batchemu.Options{
 		Dir: w.data, LogDir: w.opts.LogDir, Images: w.opts.Images, Containers: w.opts.Containers, Environ: w.opts.Environ, Faults: w.opts.Faults.Batch(), Log: w.log, Notify: w.notify,
 		Env: []string{"STORAGE_EMULATOR_HOST=" + w.storage.Addr(), "PUBSUB_EMULATOR_HOST=" + messages},
@@ -259,6 +277,7 @@ func (w *World) startBatch(messages string) error {
 	if w.opts.Rights != nil {
 		o.Rights = tenants{w.guard, w}
 	}
+
 	w.batch, err = batchemu.Start(l, o)
 	if err != nil {
 		return errors.Join(err, l.Close())
@@ -303,11 +322,13 @@ func (w *World) Close() {
 		if w.storage != nil {
 			w.storage.Close()
 		}
+
 		if w.lock != nil {
 			if err := w.lock.Unlock(); err != nil {
 				w.log.Error("unlock the data folder", "error", err)
 			}
 		}
+
 		if w.temporary {
 			if err := os.RemoveAll(w.data); err != nil {
 				w.log.Error("remove the temporary data folder", "error", err)

@@ -52,6 +52,7 @@ func (f *trainFlags) checkCross(cmd *cobra.Command) error {
 	for _, s := range fit.Schemes() {
 		names = append(names, string(s))
 	}
+
 	switch {
 	case f.cv == "" && cmd.Flags().Changed("folds"):
 		return program.Usagef("--folds is for cross-validation; add --cv %s", strings.Join(names, "|"))
@@ -75,12 +76,15 @@ func (w *World) crossValidate(cmd *cobra.Command, f trainFlags) error {
 		return err
 	}
 	defer ds.Close()
+
 	params, metrics, err := readParams(f.params, ds.Manifest.Label.Kind)
 	if err != nil {
 		return err
 	}
+
 	q := fit.CrossRequest{Scheme: fit.Scheme(f.cv), Folds: f.folds,
 		Request: fit.Request{Params: params, Metric: metrics[0], Metrics: metrics, Threads: f.threads, RateTrees: true}}
+
 	if !f.json {
 		w.describe(ds, params, f.threads)
 		var show func(gbt.Progress) error
@@ -91,12 +95,17 @@ func (w *World) crossValidate(cmd *cobra.Command, f trainFlags) error {
 			return err
 		}
 	}
+
 	outcomes, err := fit.NewTable(ds).CrossValidate(cmd.Context(), q)
 	if err != nil {
 		return err
 	}
+
 	result := crossReport(outcomes)
-	result.Dataset, result.Scheme, result.Metric = ds.Manifest.Name+"@"+ds.Manifest.Version, q.Scheme, metrics[0].Name
+	result.Dataset = ds.Manifest.Name + "@" + ds.Manifest.Version
+	result.Scheme = q.Scheme
+	result.Metric = metrics[0].Name
+
 	if f.json {
 		return json.NewEncoder(w.Out).Encode(result)
 	}
@@ -107,11 +116,13 @@ func (w *World) crossValidate(cmd *cobra.Command, f trainFlags) error {
 func crossReport(outcomes []fit.FoldOutcome) crossValidated {
 	mem := usage.Self()
 	r := crossValidated{Summary: map[string]summary{}, Memory: memory{Private: mem.Private, Shared: mem.Shared, PSS: mem.PSS}}
+
 	for _, o := range outcomes {
 		r.Seconds += o.Seconds
 		r.Folds = append(r.Folds, crossFold{TrainFolds: whole(o.Train.Folds), RatedFolds: whole(o.Rated.Folds), TrainRows: o.TrainRows,
 			RatedRows: o.RatedRows, Trees: o.Trees, Metrics: o.Metrics, Seconds: o.Seconds})
 	}
+
 	for name, s := range fit.Summarize(outcomes) {
 		out := summary{Folds: s.Folds, Mean: s.Mean}
 		if !math.IsNaN(s.SD) {
@@ -141,6 +152,7 @@ func (w *World) reportCross(r crossValidated) {
 			fmt.Sprintf("%.6f", f.Metrics[r.Metric]), fmt.Sprintf("%.2f", f.Seconds)})
 	}
 	t.Render()
+
 	t = table.NewWriter()
 	t.SetStyle(table.StyleLight)
 	t.SetOutputMirror(w.Out)
@@ -154,6 +166,7 @@ func (w *World) reportCross(r crossValidated) {
 		t.AppendRow(table.Row{name, fmt.Sprintf("%.6f", s.Mean), deviation, s.Folds})
 	}
 	t.Render()
+
 	if r.Memory.PSS > 0 {
 		fmt.Fprintf(w.Out, "memory: %s private, %s shared\n", humanize.IBytes(uint64(r.Memory.Private)), humanize.IBytes(uint64(r.Memory.Shared)))
 	}

@@ -34,11 +34,13 @@ func (w *World) run(cmd *cobra.Command) (err error) {
 	if err := w.Environment(ctx, &env, "a worker is started by the Batch job that `launcher sweep` submits"); err != nil {
 		return err
 	}
+
 	backends, err := w.Connect(ctx, env)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, backends.Close()) }()
+
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
@@ -49,10 +51,12 @@ func (w *World) run(cmd *cobra.Command) (err error) {
 			log.Error("task failed", "error", err.Error())
 		}
 	}()
+
 	log.Info("task started", "version", w.Version, "go", runtime.Version(), "host", host)
 	measuring := telemetry.Start(ctx, telemetry.Options{Program: "task", Version: w.Version, Project: env.Project, Endpoint: env.OTLPEndpoint, Log: log,
 		Instance: fmt.Sprintf("%s/%d", host, env.Task)})
 	defer measuring.Close(ctx)
+
 	worker := &worker.Worker{
 		Meter:    measuring.Meter(),
 		Datasets: backends.Datasets, Sweeps: backends.Sweeps, Scores: backends.Scores, Log: log,

@@ -25,6 +25,7 @@ func (w *World) openSaved(ctx context.Context, f trainFlags, q *fit.Request) (*s
 	if f.checkpoint == "" {
 		return &saved{}, nil
 	}
+
 	folder, err := keep.OpenFolder(f.checkpoint)
 	var busy *keep.BusyError
 	if errors.As(err, &busy) {
@@ -32,15 +33,18 @@ func (w *World) openSaved(ctx context.Context, f trainFlags, q *fit.Request) (*s
 	} else if err != nil {
 		return nil, program.Usagef("--checkpoint %s is no folder that can be used: %w", f.checkpoint, err)
 	}
+
 	s := &saved{dir: f.checkpoint, folder: folder,
 		keeper: &keep.Keeper{Place: folder, Prefix: keep.FolderPrefix, Every: f.every, Log: warnings(w.Err)}}
 	if q.Resume, err = s.keeper.Newest(ctx); err != nil {
 		s.close()
 		return nil, fmt.Errorf("--checkpoint %s: %w", s.dir, err)
 	}
+
 	if q.Resume != nil && !f.json {
 		fmt.Fprintf(w.Out, "going on from the checkpoint after tree %d in %s\n", q.Resume.Trees(), s.dir)
 	}
+
 	q.Checkpoint = func(c *gbt.Checkpoint) error {
 		s.keeper.Offer(ctx, c)
 		return nil

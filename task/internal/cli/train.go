@@ -61,6 +61,7 @@ command, given again, goes on from there and ends with the same model, byte for 
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return w.train(cmd, f) },
 	}
+
 	cmd.Flags().StringVar(&f.dataset, "dataset", "", "folder of a dataset version (required)")
 	cmd.Flags().StringVar(&f.params, "params", "", "YAML file of parameters; LightGBM's defaults without")
 	cmd.Flags().StringVar(&f.out, "out", "", "where to write the model as LightGBM text")
@@ -108,12 +109,14 @@ func (w *World) train(cmd *cobra.Command, f trainFlags) error {
 	if f.cv != "" {
 		return w.crossValidate(cmd, f)
 	}
+
 	if f.every < 0 {
 		return program.Usagef("--checkpoint-every is %s: use 30s, 5m, or 0 to save after every tree", f.every)
 	}
 	if err := checkOut(f.out); err != nil {
 		return err
 	}
+
 	ds, err := openVerified(cmd.Context(), f)
 	if err != nil {
 		return err
@@ -123,22 +126,27 @@ func (w *World) train(cmd *cobra.Command, f trainFlags) error {
 	if err != nil {
 		return err
 	}
+
 	t := fit.NewTable(ds)
 	q := fit.Request{Params: params, Metric: metrics[0], Metrics: metrics, Threads: f.threads, RateTrees: !f.noRate, Program: w.Version}
 	if ds.Split(dataset.ValidSplit) != nil {
 		q.Valid = &sweep.Rows{Split: dataset.ValidSplit}
 	}
+
 	if !f.json {
 		w.describe(ds, params, f.threads)
 		q.OnTree = w.treePrinter(params.NumIterations, metrics[0].Name)
 	}
+
 	o, mem, err := w.trainAndWrite(cmd.Context(), t, q, f)
 	if err != nil {
 		return err
 	}
+
 	result := trained{Dataset: ds.Manifest.Name + "@" + ds.Manifest.Version, Trees: len(o.Model.Trees), TreesGrown: o.Grown, Resumed: o.Resumed, Stopped: o.Stopped,
 		Seconds: o.Seconds, MsPerTree: o.Seconds * 1e3 / float64(o.Grown), NsPerValue: o.NsPerValue, Metrics: o.Metrics,
 		Memory: memory{mem.Private, predictedPrivate(ds, q), mem.Shared, mem.PSS}, Model: f.out}
+
 	if f.json {
 		return json.NewEncoder(w.Out).Encode(result)
 	}
@@ -160,6 +168,7 @@ func openVerified(ctx context.Context, f trainFlags) (*dataset.Dataset, error) {
 	if info, err := os.Stat(f.dataset); err == nil && !info.IsDir() {
 		return nil, &notFolderError{f.dataset}
 	}
+
 	ds, err := dataset.Open(f.dataset)
 	if err != nil {
 		return nil, fmt.Errorf("open dataset %s: %w", f.dataset, err)
@@ -180,10 +189,12 @@ func (w *World) trainAndWrite(ctx context.Context, t *fit.Table, q fit.Request, 
 		return nil, usage.Memory{}, err
 	}
 	defer s.close()
+
 	o, err := t.Train(ctx, q)
 	if err != nil {
 		return nil, usage.Memory{}, s.explain(ctx, err)
 	}
+
 	mem := usage.Self()
 	if f.out != "" {
 		if err := writeModel(o.Model, f.out); err != nil {
@@ -233,6 +244,8 @@ func readParams(file string, label dataset.LabelKind) (gbt.Params, []metric.Metr
 			return gbt.Params{}, nil, err
 		}
 	}
+
+	// The key metric is ours; all others are the trainer's.
 	names, err := metricNames(values["metric"])
 	if err != nil {
 		return gbt.Params{}, nil, at(doc, "metric", err)
@@ -241,6 +254,7 @@ func readParams(file string, label dataset.LabelKind) (gbt.Params, []metric.Metr
 	if _, ok := values["objective"]; !ok && label == dataset.Regression {
 		values["objective"] = "regression"
 	}
+
 	params, err := gbt.ParseParams(values)
 	var pe *gbt.ParamError
 	if errors.As(err, &pe) && doc != nil {
@@ -248,6 +262,8 @@ func readParams(file string, label dataset.LabelKind) (gbt.Params, []metric.Metr
 	} else if err != nil {
 		return params, nil, err
 	}
+
+	// Label, objective and metrics have to fit each other.
 	kind, err := metric.Of(params.Objective)
 	if err != nil {
 		return params, nil, err
@@ -255,6 +271,7 @@ func readParams(file string, label dataset.LabelKind) (gbt.Params, []metric.Metr
 	if kind == metric.Binary && label != dataset.Binary {
 		return params, nil, at(doc, "objective", fmt.Errorf("objective binary needs a label of 0 and 1, and this dataset's is a quantity; stage it with positive: or above:, or use objective: regression"))
 	}
+
 	var metrics []metric.Metric
 	for _, name := range names {
 		m, err := metric.Lookup(name)
@@ -266,6 +283,7 @@ func readParams(file string, label dataset.LabelKind) (gbt.Params, []metric.Metr
 		}
 		metrics = append(metrics, m)
 	}
+
 	return params, append(metrics, metric.Standard(kind)...), nil
 }
 
@@ -315,11 +333,13 @@ func (w *World) treePrinter(trees int, name string) func(gbt.Progress) error {
 	every := max(trees/20, 1)
 	var took time.Duration
 	grown := 0 // here; trees of a checkpoint were grown before
+
 	return func(p gbt.Progress) error {
 		took += p.Took
 		if grown++; p.Tree%every != 0 && grown != 1 {
 			return nil
 		}
+
 		line := fmt.Sprintf("tree %5d  %4d leaves  %7.1f ms/tree", p.Tree, p.Leaves, took.Seconds()*1e3/float64(grown))
 		if !math.IsNaN(p.Score) {
 			line += fmt.Sprintf("  valid %s %.6f (best %d)", name, p.Score, p.Best)
@@ -333,10 +353,12 @@ func (w *World) report(r trained) {
 	t := table.NewWriter()
 	t.SetStyle(table.StyleLight)
 	t.SetOutputMirror(w.Out)
+
 	trees := fmt.Sprintf("%d (%d grown; %s)", r.Trees, r.TreesGrown, r.Stopped)
 	if r.Resumed > 0 {
 		trees += fmt.Sprintf(", %d of them before a checkpoint; their time is included", r.Resumed)
 	}
+
 	t.AppendRow(table.Row{"trees", trees})
 	t.AppendRow(table.Row{"time", fmt.Sprintf("%.2f s, %.1f ms per tree, %.3f ns per row x feature x tree", r.Seconds, r.MsPerTree, r.NsPerValue)})
 	for _, name := range slices.Sorted(maps.Keys(r.Metrics)) {

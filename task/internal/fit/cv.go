@@ -53,14 +53,18 @@ func (t *Table) Folds(s Scheme, k int) ([]Fold, error) {
 	case !slices.Contains(Schemes(), s):
 		return nil, fmt.Errorf("%w: there is no scheme %.20q; use one of %v", ErrScheme, s, Schemes())
 	}
+
+	// No fold may be rated with statistics that have seen its groups, its future or its keys.
 	if by := m.Order; by != nil && (s == GroupKFold || s == Forward && by.By != dataset.OrderTime || s == KFold && m.Split.By == dataset.SplitByHash) {
 		return nil, fmt.Errorf("%w: the statistics of ids in dataset %s were made of all rows of train, so that rows would be rated that a statistic has seen the %s of; stage it with encodings: none", ErrScheme, m.Name,
 			map[Scheme]string{GroupKFold: "group", Forward: "future", KFold: "key"}[s])
 	}
+
 	joined := make([][]uint8, k)
 	for f := range dataset.Folds {
 		joined[f*k/dataset.Folds] = append(joined[f*k/dataset.Folds], uint8(f))
 	}
+
 	var folds []Fold
 	for i := range joined {
 		others := slices.Concat(slices.Concat(joined[:i]...), slices.Concat(joined[i+1:]...))
@@ -71,6 +75,7 @@ func (t *Table) Folds(s Scheme, k int) ([]Fold, error) {
 			folds = append(folds, Fold{Number: len(folds) + 1, Train: trainRows(others), Rated: trainRows(joined[i])})
 		}
 	}
+
 	for i := range folds {
 		folds[i].Of = len(folds)
 	}
@@ -107,6 +112,7 @@ func (t *Table) CrossValidate(ctx context.Context, q CrossRequest) ([]FoldOutcom
 	if err != nil {
 		return nil, err
 	}
+
 	outcomes := make([]FoldOutcome, 0, len(folds))
 	for _, f := range folds {
 		o, err := t.crossFold(ctx, q, f)
@@ -127,20 +133,25 @@ func (t *Table) crossFold(ctx context.Context, q CrossRequest, f Fold) (*FoldOut
 	if err != nil {
 		return nil, err
 	}
+
 	if q.OnFold != nil {
 		if err := q.OnFold(f, train.Used(), rated.Len()); err != nil {
 			return nil, err
 		}
 	}
+
 	opt := gbt.Options{Threads: q.Threads, OnTree: q.OnTree, Maximize: q.Metric.Maximize}
 	if q.Params.EarlyStoppingRound > 0 || q.RateTrees {
-		opt.Valid, opt.Eval = &rated.Data, rater(q.Request, rated)
+		opt.Valid = &rated.Data
+		opt.Eval = rater(q.Request, rated)
 	}
+
 	start := time.Now()
 	res, err := gbt.Train(ctx, train, q.Params, opt)
 	if err != nil {
 		return nil, err
 	}
+
 	o := &Outcome{Result: res, Score: math.NaN(), Seconds: time.Since(start).Seconds()}
 	if err := o.rate(q.Request, rated); err != nil {
 		return nil, err

@@ -57,6 +57,7 @@ func (t *Table) Select(part sweep.Rows) (*Rows, error) {
 	if s == nil {
 		return nil, fmt.Errorf("%w: dataset %s@%s has no split %s", ErrNoRows, t.ds.Manifest.Name, t.ds.Manifest.Version, part.Split)
 	}
+
 	r := &Rows{Data: gbt.Data{Rows: s.Rows, RowMajor: s.RowMajor, Columns: s.Columns, Features: t.features, Label: s.Label, Weight: s.Weight}}
 	if part.Split == dataset.TrainSplit {
 		r.Data.Copies = t.ds.Manifest.Copies()
@@ -64,16 +65,23 @@ func (t *Table) Select(part sweep.Rows) (*Rows, error) {
 			r.Data.Weight = nil // in a thinned dataset, weights are for measuring
 		}
 	}
+
 	if part.Folds == nil {
-		r.Label, r.Weight, r.Group = s.Label, r.Data.Weight, s.Group
+		r.Label = s.Label
+		r.Weight = r.Data.Weight
+		r.Group = s.Group
 		return r, nil
 	}
+
 	subset := part.Select(s.Fold)
 	if len(subset) == 0 {
 		return nil, fmt.Errorf("%w: split %s has none in folds %v", ErrNoRows, part.Split, part.Folds)
 	}
+
 	r.Data.Subset = subset
-	r.Label, r.Weight, r.Group = pick(s.Label, subset), pick(r.Data.Weight, subset), pick(s.Group, subset)
+	r.Label = pick(s.Label, subset)
+	r.Weight = pick(r.Data.Weight, subset)
+	r.Group = pick(s.Group, subset)
 	return r, nil
 }
 
@@ -119,21 +127,26 @@ func (t *Table) Train(ctx context.Context, q Request) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	opt := gbt.Options{Threads: q.Threads, OnTree: q.OnTree, Maximize: q.Metric.Maximize,
 		Checkpoint: q.Checkpoint, Resume: q.Resume, Identity: t.Identity(q), Shift: t.ds.Manifest.ScoreShift()}
+
 	var valid *Rows
 	if q.Valid != nil {
 		if valid, err = t.Select(*q.Valid); err != nil {
 			return nil, err
 		}
 		if q.Params.EarlyStoppingRound > 0 || q.RateTrees {
-			opt.Valid, opt.Eval = &valid.Data, rater(q, valid)
+			opt.Valid = &valid.Data
+			opt.Eval = rater(q, valid)
 		}
 	}
+
 	res, err := gbt.Train(ctx, &train.Data, q.Params, opt)
 	if err != nil {
 		return nil, err
 	}
+
 	o := &Outcome{Result: res, Score: math.NaN(), Seconds: res.Took.Seconds()}
 	o.NsPerValue = o.Seconds * 1e9 / float64(train.Len()) / float64(t.Features()) / float64(res.Grown)
 	if valid != nil {
@@ -180,15 +193,18 @@ func (o *Outcome) rate(q Request, valid *Rows) error {
 	if err != nil {
 		return err
 	}
+
 	transform(q.Params.Objective, raw)
 	var e metric.Evaluator
 	e.Reset(metric.Input{Label: valid.Label, Weight: valid.Weight, Pred: raw, Group: valid.Group})
+
 	o.Metrics = map[string]float64{}
 	for _, m := range q.Metrics {
 		if v, err := e.Eval(m); err == nil {
 			o.Metrics[m.Name] = v
 		}
 	}
+
 	if o.Score, err = e.Eval(q.Metric); err != nil {
 		return err
 	}
