@@ -227,8 +227,8 @@ gate: {metric: log_loss}
 var realTables = map[string]struct{ file, leaves, dataset string }{
 	"ads": {"ads_amexpert_display_60k.csv", "[4, 48]", `
 label: is_click
-drop: [session_id, user_id]
-categorical: [campaign_id, webpage_id, product_category_1, product_category_2, user_group_id]
+drop: [session_id]
+categorical: [user_id, campaign_id, webpage_id, product_category_1, product_category_2, user_group_id]
 split: {by: time, column: DateTime, train: 0.6, valid: 0.15, calib: 0.1, test: 0.15}
 `},
 	"flights": {"nycflights13_337k.csv.gz", "[15, 160]", `
@@ -258,8 +258,8 @@ func TestE2ERealTables(t *testing.T) {
 			winner, base := l.onTest(t, ds, c, c.Trial), l.onTest(t, ds, c, 0)
 			t.Logf("%s: average precision on test %.5f for the winner (trial %d), %.5f for the default configuration (trial 0)", name, winner, c.Trial, base)
 			t.Logf("calibration %s: before %v, after %v; verified on %d rows, largest difference %g", c.Calibration.Method, c.Calibration.Before, c.Calibration.After, c.Verified.Rows, c.Verified.MaxDiff)
-			if winner < 0.95*base { // 560 clicks of the ads' test rows: the standard error is some 6 %
-				t.Errorf("the winner is worse on test than the default configuration")
+			if winner <= base {
+				t.Errorf("the winner is not better on test than the default configuration")
 			}
 			l.checkMachines(t, c.Sweep)
 			t.Run("python", func(t *testing.T) { l.winnerAgrees(t, c, l.stageHere(ds)) })
