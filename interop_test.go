@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"coppice/dataset"
-	"coppice/dataset/ingest"
+	"coppice/dataset/datasettest"
 	"coppice/gbt"
 	"coppice/sweep"
 )
@@ -68,10 +68,6 @@ func sampleValues(t *testing.T, dir string) ([]float64, *dataset.Sample) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	levels, err := d.Levels()
-	if err != nil {
-		t.Fatal(err)
-	}
 	data, err := os.ReadFile(filepath.Join(dir, dataset.SampleFile))
 	if err != nil {
 		t.Fatal(err)
@@ -80,11 +76,7 @@ func sampleValues(t *testing.T, dir string) ([]float64, *dataset.Sample) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	encoder, err := ingest.NewEncoder(d.Manifest.Encoding(), levels)
-	if err != nil {
-		t.Fatal(err)
-	}
-	values, err := encoder.EncodeSample(s)
+	values, err := datasettest.Encoder(t, d).EncodeSample(s)
 	if err != nil {
 		t.Fatal(err)
 	}

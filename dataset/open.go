@@ -87,18 +87,6 @@ func Open(dir string) (*Dataset, error) {
 	return d, nil
 }
 
-// Levels maps the levels of the dataset's tables; nil where it has none. They end with Close.
-func (d *Dataset) Levels() (*Levels, error) {
-	if levelsOf(d.Manifest.Tables) == 0 {
-		return nil, nil
-	}
-	l, err := OpenLevels(filepath.Join(d.dir, LevelsFile), d.Manifest.Tables)
-	if err == nil {
-		d.mappings = append(d.mappings, l.mapping)
-	}
-	return l, err
-}
-
 // Close unmaps everything. Slices of the dataset must not be touched after it. A second call does nothing.
 func (d *Dataset) Close() error {
 	var errs []error

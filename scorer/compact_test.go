@@ -18,15 +18,9 @@ import (
 // trained is a model of the train split of a staged dataset.
 func trained(t *testing.T, ds *dataset.Dataset, change func(p *gbt.Params)) *gbt.Model {
 	t.Helper()
-	s := ds.Split("train")
-	data := &gbt.Data{Rows: s.Rows, RowMajor: s.RowMajor, Columns: s.Columns, Label: s.Label}
-	for i := range ds.Manifest.Features {
-		f := &ds.Manifest.Features[i]
-		data.Features = append(data.Features, gbt.Feature{Name: f.Name, Bins: f.Bins, Categorical: f.Kind == dataset.Categorical, Bounds: f.Bounds, Missing: f.MissingBin})
-	}
 	p := gbt.Defaults()
 	change(&p)
-	result, err := gbt.Train(t.Context(), data, p, gbt.Options{})
+	result, err := gbt.Train(t.Context(), datasettest.Data(ds.Manifest, ds.Split("train")), p, gbt.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,9 +137,5 @@ func stage(t *testing.T, encodings string) (*dataset.Dataset, *dataset.Levels) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { ds.Close() })
-	levels, err := ds.Levels()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ds, levels
+	return ds, datasettest.Levels(t, ds)
 }

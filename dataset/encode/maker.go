@@ -157,7 +157,7 @@ func (m *Maker) Add(r Rows) error {
 		}
 	}
 	if r.Split == 0 {
-		m.tally(&r)
+		m.observe(&r)
 	}
 	for pile, records := range m.scratch.byPile {
 		if len(records) == 0 {
@@ -170,8 +170,8 @@ func (m *Maker) Add(r Rows) error {
 	return nil
 }
 
-// tally adds up what must be known of train before its statistics can be made.
-func (m *Maker) tally(r *Rows) {
+// observe adds up what must be known of train before its statistics can be made.
+func (m *Maker) observe(r *Rows) {
 	weight := func(i int) float64 {
 		if m.c.Weighted {
 			return float64(r.Weight[i])
@@ -220,9 +220,6 @@ func (m *Maker) Prior() float64 { return m.labels / m.weights }
 
 // Floor is the least number of rows with which a level is in its table.
 func (m *Maker) Floor() int { return m.floor }
-
-// Distinct estimates how many levels of a key train has.
-func (m *Maker) Distinct(key int) int { return m.levels[key].Levels(1) }
 
 // Run makes the statistics. progress, which may be nil, is told of rows.
 func (m *Maker) Run(ctx context.Context, progress func(done, total int64)) error {

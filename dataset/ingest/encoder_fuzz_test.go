@@ -134,8 +134,8 @@ func tryEncoding(t *testing.T, text []byte, seed uint64) (encoded int) {
 		switch {
 		case err != nil && !errors.As(err, &table):
 			t.Fatalf("untyped error %T: %v", err, err)
-		case err == nil && len(out) != b.Rows*enc.Features():
-			t.Fatalf("%d values in %d rows of %d features", len(out), b.Rows, enc.Features())
+		case err == nil && len(out) != b.Rows*len(e.Features):
+			t.Fatalf("%d values in %d rows of %d features", len(out), b.Rows, len(e.Features))
 		case err == nil:
 			encoded++
 			checkCodes(t, e, out)

@@ -386,11 +386,7 @@ func (w *world) register(n int) {
 	}
 	defer ds.Close()
 	s := ds.Split("train")
-	data := &gbt.Data{Rows: s.Rows, RowMajor: s.RowMajor, Columns: s.Columns, Label: s.Label}
-	for i := range m.Features {
-		f := &m.Features[i]
-		data.Features = append(data.Features, gbt.Feature{Name: f.Name, Bins: f.Bins, Categorical: f.Kind == dataset.Categorical, Bounds: f.Bounds, Missing: f.MissingBin})
-	}
+	data := datasettest.Data(m, s)
 	p := gbt.Defaults()
 	p.NumIterations = 5
 	res, err := gbt.Train(w.t.Context(), data, p, gbt.Options{})

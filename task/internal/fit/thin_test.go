@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"coppice/dataset"
+	"coppice/dataset/datasettest"
 	"coppice/dataset/ingest"
 	"coppice/gbt"
 	"coppice/metric"
@@ -90,15 +91,7 @@ func (c *rareClicks) model(t *testing.T, rest string) (d *dataset.Dataset, o *Ou
 	if o, err = NewTable(d).Train(t.Context(), q); err != nil {
 		t.Fatal(err)
 	}
-	levels, err := d.Levels()
-	if err != nil {
-		t.Fatal(err)
-	}
-	encoder, err := ingest.NewEncoder(d.Manifest.Encoding(), levels)
-	if err != nil {
-		t.Fatal(err)
-	}
-	values, err := encoder.Encode(c.held, nil)
+	values, err := datasettest.Encoder(t, d).Encode(c.held, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
