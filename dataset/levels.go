@@ -130,13 +130,7 @@ func decodeDoubles(data []byte) []float64 {
 
 // WriteLevels writes the levels file; once, after the splits and before the sample.
 func (w *Writer) WriteLevels(l *Levels) error {
-	data := l.Encode()
-	f, err := w.newFile(LevelsFile, int64(len(data)))
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteAt(data, 0)
-	return err
+	return w.writeFile(LevelsFile, l.Encode())
 }
 
 // ReadLevels reads the contents of a levels file that belongs to the tables. It copies.

@@ -120,16 +120,7 @@ class Loading(unittest.TestCase):
                 coppice.Model.load(self.root, "ctr")
 
 
-class Predicting(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.dir = tempfile.TemporaryDirectory()
-        cls.model = coppice.Model.load(fixture.register(cls.dir.name, fixture.files()))
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.dir.cleanup()
-
+class Predicting(fixture.Case):
     def test_predict_is_its_parts(self):
         t = table()
         raw = self.model.predict(t, raw=True)
