@@ -1,3 +1,7 @@
+//go:build !race
+
+// Large tables: what runs at the same time in staging is tested under the race detector by small ones.
+
 package ingest
 
 import (
@@ -80,9 +84,6 @@ func idKeys() string {
 // Statistics of ids take memory by their levels and by what may stay of rows in memory, not by rows. Twice the rows are allowed half of what
 // their own bytes are: if they stayed, it would be all of it.
 func TestMemoryOfStatisticsDoesNotGrowWithRows(t *testing.T) {
-	if raceEnabled || testing.Short() {
-		t.Skip("SKIPPED: large tables under the race detector or in short mode")
-	}
 	const width = 8 * (2*idColumns + 1)
 	if idRowsFew*width < memoryRows {
 		t.Fatalf("%d rows of %d bytes stay in memory, which holds %d", idRowsFew, width, memoryRows)
