@@ -163,7 +163,7 @@ func ReadLevels(data []byte, tables []LevelTable) (*Levels, error) {
 	return l, nil
 }
 
-// OpenLevels maps the levels file at path, which belongs to the tables. Whoever opens it closes it.
+// OpenLevels maps the levels file at path, which belongs to the tables. The caller closes it.
 func OpenLevels(path string, tables []LevelTable) (*Levels, error) {
 	info, err := os.Stat(path)
 	if err != nil {

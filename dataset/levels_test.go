@@ -78,7 +78,7 @@ func TestLevelsSurviveTheirFile(t *testing.T) {
 	}
 }
 
-// Whoever closes levels closes those that were read, mapped, or never there, and closes them twice.
+// Close is harmless on levels that were read, mapped, or never there, and a second time.
 func TestLevelsCloseIsHarmless(t *testing.T) {
 	want, tables := someLevels(false, false, 3)
 	mapped, err := openBytes(t, want.Encode(), tables)

@@ -15,7 +15,7 @@ import (
 )
 
 // mapLevels maps the levels of a version from a file in the folder cache, which it fetches first where it is not there: they may be
-// hundreds of megabytes, and whoever predicts again, or at the same time, shares them. The file's name is its checksum.
+// hundreds of megabytes, and later predictions, or others at the same time, share them. The file's name is its checksum.
 func mapLevels(ctx context.Context, r *registry.Registry, v registry.Version, cache string, e *dataset.Encoding) (*dataset.Levels, error) {
 	f, ok := v.File(FileLevels)
 	if !ok {

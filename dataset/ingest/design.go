@@ -75,7 +75,7 @@ func (s *survey) design(ctx context.Context, columns []sampledColumn, train *tra
 	}
 
 	if delay := p.spec.Order.Delay; delay > 0 && s.orderKind() == dataset.Numeric {
-		return nil, s.spec.Errorf("encodings.order.delay", "column %q holds numbers, whose unit nobody knows, so that a delay of %v cannot be kept; make times of them", s.spec.TimeColumn(), time.Duration(delay))
+		return nil, s.spec.Errorf("encodings.order.delay", "column %q holds numbers, whose unit is not known, so that a delay of %v cannot be kept; make times of them", s.spec.TimeColumn(), time.Duration(delay))
 	}
 	p.dropUseless()
 	p.findAtoms()
@@ -111,7 +111,7 @@ func (p *designer) hasCategories() bool {
 // minDays is over how many days a table must reach for its weekdays to mean anything.
 const minDays = 14
 
-// dropUseless takes away derived columns that nobody has asked for and that say nothing here: hours of days, weekdays of a few days. By
+// dropUseless takes away derived columns that were not asked for and that say nothing here: hours of days, weekdays of a few days. By
 // time, columns of numbers that go on with it are taken away, too.
 func (p *designer) dropUseless() {
 	p.columns = slices.DeleteFunc(slices.Clone(p.columns), func(c sampledColumn) bool {

@@ -26,7 +26,7 @@ type feature struct {
 	forced dataset.Kind     // empty when the table decides
 	from   *dataset.Derived // of a derived one
 	source int              // of a derived one, the place of the time that it is derived from
-	auto   bool             // nobody has asked for it
+	auto   bool             // not asked for
 }
 
 // assignRoles looks the spec's columns up in the table. Its errors point into the spec.

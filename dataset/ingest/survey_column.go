@@ -16,7 +16,7 @@ type columnSurvey struct {
 
 	part   *partReader
 	hashes []uint64
-	levels *encode.Distinct // of a column that may be categorical; nil where nobody wants to know
+	levels *encode.Distinct // of a column that may be categorical; nil where the count is not used
 
 	missing int64
 	present int64
@@ -317,14 +317,11 @@ func (s *columnSurvey) bound(f *built, sample *dataset.Values, room int, scratch
 		e = s.times
 	}
 	if e.min <= e.max {
-		f.Range = &dataset.Range{Min: clamp(e.min), Median: e.min, Max: clamp(e.max)}
+		f.Range = &dataset.Range{Min: clampInfinities(e.min), Median: e.min, Max: clampInfinities(e.max)}
 		if present > 0 {
 			f.Range.Median = median(all, present)
 		}
-		f.Range.Median = clamp(f.Range.Median)
+		f.Range.Median = clampInfinities(f.Range.Median)
 	}
 	return nil
 }
-
-// clamp keeps infinities among the finite numbers, which alone JSON and models can hold.
-func clamp(x float64) float64 { return max(-math.MaxFloat64, min(math.MaxFloat64, x)) }

@@ -133,7 +133,7 @@ func (w *World) showSplits(m *dataset.Manifest) {
 	t.Render()
 }
 
-// texts lists the texts that stood for a missing label, so that nobody loses a class to them unseen.
+// texts lists the texts that stood for a missing label, so that no class is lost to them unseen.
 func texts(rows map[string]int64) string {
 	var parts []string
 	for _, s := range slices.Sorted(maps.Keys(rows)) {
