@@ -112,10 +112,19 @@ func (d *Dataset) open() error {
 		}
 		d.Splits = append(d.Splits, s)
 	}
-	sample := d.Manifest.Files[len(d.Manifest.Files)-1]
-	info, err := os.Stat(filepath.Join(d.dir, sample.Name))
-	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() != sample.Bytes {
-		return &FormatError{sample.Name, -1, fmt.Sprintf("the file is missing or has not the %d bytes that the manifest says", sample.Bytes)}
+	for _, f := range d.Manifest.Files[3*len(d.Manifest.Splits):] { // levels and sample, which are not mapped here
+		if err := d.checkSize(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkSize checks that a file is there and has the size that the manifest says.
+func (d *Dataset) checkSize(f FileInfo) error {
+	info, err := os.Stat(filepath.Join(d.dir, f.Name))
+	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() != f.Bytes {
+		return &FormatError{f.Name, -1, fmt.Sprintf("the file is missing or has not the %d bytes that the manifest says", f.Bytes)}
 	}
 	return err
 }
