@@ -83,7 +83,7 @@ func (s *columnSurvey) categorical() bool {
 	if s.feature.forced != "" {
 		return s.feature.forced == dataset.Categorical
 	}
-	return s.decided || s.feature.column.Type == dataset.Text && !s.feature.column.Untyped
+	return s.feature.texts || s.decided || s.feature.column.Type == dataset.Text && !s.feature.column.Untyped
 }
 
 func (s *columnSurvey) observeFloats(v *dataset.Values) {
@@ -169,8 +169,17 @@ func (s *columnSurvey) observeText(b *Batch, i int, text string) {
 	s.decided = s.saw[formText] || s.saw[formDigits] || s.saw[formBig] || s.saw[formTime] && s.saw[formNumber]
 }
 
-// kind concludes what the column is.
+// kind is what the column is: what the table says, unless the spec asks for categories.
 func (s *columnSurvey) kind() (dataset.Kind, dataset.Why, error) {
+	kind, why, err := s.conclude()
+	if err == nil && s.feature.texts && kind != dataset.Categorical {
+		return dataset.Categorical, dataset.WhyForced, nil
+	}
+	return kind, why, err
+}
+
+// conclude finds what the column is in what it holds.
+func (s *columnSurvey) conclude() (dataset.Kind, dataset.Why, error) {
 	c := s.feature.column
 	switch {
 	case s.notNum != nil:
