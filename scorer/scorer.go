@@ -79,7 +79,8 @@ func Open(ctx context.Context, r *registry.Registry, v registry.Version) (*Score
 	})
 }
 
-// OpenMapped is Open, which maps the version's levels from a file in the folder cache. The scorer must be closed.
+// OpenMapped is Open, which maps the version's levels from a file in the folder cache, where that can be written. The
+// scorer must be closed.
 func OpenMapped(ctx context.Context, r *registry.Registry, v registry.Version, cache string) (*Scorer, error) {
 	return open(ctx, r, v, func(e *dataset.Encoding) (*dataset.Levels, error) { return mapLevels(ctx, r, v, cache, e) })
 }
