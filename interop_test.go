@@ -103,7 +103,8 @@ func TestInteropScores(t *testing.T) {
 			if r := execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "20000", "--out", table); r.code != 0 {
 				t.Fatal(r.errOut)
 			}
-			spec := l.file("dataset.yaml", "name: t\nsource: clicks.parquet\nlabel: "+tc.label+"\ndrop: [impression_id, ts]\ncategorical: [campaign_id, publisher_id]\nencodings: none\nsplit: {by: hash, key: user_id, train: 0.7, test: 0.3}\n")
+			spec := l.file("dataset.yaml", "name: t\nsource: clicks.parquet\nlabel: "+tc.label+"\ndrop: [impression_id, ts]\n"+
+				"categorical: [campaign_id, publisher_id]\nencodings: none\nsplit: {by: hash, key: user_id, train: 0.7, test: 0.3}\n")
 			dir := l.stageHere(spec)
 			model := filepath.Join(l.dir, "model.txt")
 			if r := execute(t, l.dir, nil, binaryOf(t, "task"), "train", "--dataset", dir, "--params", l.file("p.yaml", tc.params), "--out", model); r.code != 0 {

@@ -24,8 +24,9 @@ func derivedFeatures() ([]Feature, []LevelTable) {
 		number("city+age~+at.hour:count", Derived{What: DeriveCount, Table: 2}),
 		number("at.hour", Derived{What: DeriveHour, Table: -1, Of: []Part{at}}),
 		number("born.age", Derived{What: DeriveAge, Table: -1, Of: []Part{at, {Column: "born", Kind: Temporal}}}),
-		{Name: "city.levels", Kind: Categorical, Why: WhyDerived, Bins: 2, Categories: []string{"Bonn"}, Counts: []int64{3}, MissingBin: -1, OtherBin: 1,
-			From: &Derived{What: DeriveLevels, Table: -1, Of: []Part{city}}},
+		{Name: "city.levels", Kind: Categorical, Why: WhyDerived, Bins: 2, Categories: []string{"Bonn"}, Counts: []int64{3}, MissingBin: -1,
+			OtherBin: 1,
+			From:     &Derived{What: DeriveLevels, Table: -1, Of: []Part{city}}},
 	}
 	return features, []LevelTable{
 		{Of: []Part{{Column: "id", Kind: Categorical}}, First: 0, Levels: 4, Floor: 1, Prior: 0.5, Strength: 1, BackOff: -1},

@@ -63,7 +63,8 @@ func moved(t *testing.T, m *gbt.Model, e *dataset.Encoding, rng *rand.Rand) *gbt
 		for i, f := range tree.Feature {
 			if d := e.Features[f].From; d != nil && d.Table >= 0 {
 				table := &e.Tables[d.Table]
-				tree.Threshold[i] = []float64{0, 1, 2, table.Rate(0, 0, table.Prior), table.Rate(1, 1, table.Prior), tree.Threshold[i] * 0.9}[rng.IntN(6)]
+				unseen, clicked := table.Rate(0, 0, table.Prior), table.Rate(1, 1, table.Prior)
+				tree.Threshold[i] = []float64{0, 1, 2, unseen, clicked, tree.Threshold[i] * 0.9}[rng.IntN(6)]
 			}
 		}
 	}

@@ -78,7 +78,8 @@ func sweepCache(cache, inUse string, now time.Time) {
 	var files []file
 	for _, entry := range entries {
 		info, err := entry.Info()
-		if err != nil || !info.Mode().IsRegular() || !strings.Contains(entry.Name(), cacheEnd) { // the temporary file of a write has more behind it
+		mine := strings.Contains(entry.Name(), cacheEnd) // the temporary file of a write has more behind it
+		if err != nil || !mine || !info.Mode().IsRegular() {
 			continue
 		}
 		files = append(files, file{filepath.Join(cache, entry.Name()), info})

@@ -33,7 +33,8 @@ type cached struct {
 func newCached(t *testing.T) *cached {
 	t.Helper()
 	parts, store := files(t), blob.Memory()
-	c := &cached{store: store, registry: registry.New(store), good: parts[scorer.FileLevels], dir: filepath.Join(t.TempDir(), "levels", "here")}
+	c := &cached{store: store, registry: registry.New(store), good: parts[scorer.FileLevels],
+		dir: filepath.Join(t.TempDir(), "levels", "here")}
 	var err error
 	if c.version, err = c.registry.Register(t.Context(), "ctr", "night-1", parts, registry.Info{At: time.Unix(1, 0), By: "test"}); err != nil {
 		t.Fatal(err)
@@ -63,7 +64,8 @@ func clicks(rows int) *ingest.Batch {
 		b.Columns[i].Type = dataset.Text
 	}
 	for range rows {
-		for i, text := range []string{fmt.Sprint("u", rng.IntN(300)), fmt.Sprint(4000 + rng.IntN(14)), fmt.Sprint("site", rng.IntN(50)), fmt.Sprint(rng.IntN(24)),
+		for i, text := range []string{fmt.Sprint("u", rng.IntN(300)), fmt.Sprint(4000 + rng.IntN(14)), fmt.Sprint("site", rng.IntN(50)),
+			fmt.Sprint(rng.IntN(24)),
 			[]string{"", "19", "55"}[rng.IntN(3)], fmt.Sprint(rng.Float64() * 3), fmt.Sprintf("2026-11-%02d", 1+rng.IntN(30))} {
 			b.Columns[i].Text = append(b.Columns[i].Text, text)
 		}

@@ -85,7 +85,8 @@ func OpenMapped(ctx context.Context, r *registry.Registry, v registry.Version, c
 	return open(ctx, r, v, func(e *dataset.Encoding) (*dataset.Levels, error) { return mapLevels(ctx, r, v, cache, e) })
 }
 
-func open(ctx context.Context, r *registry.Registry, v registry.Version, openLevels func(*dataset.Encoding) (*dataset.Levels, error)) (*Scorer, error) {
+func open(ctx context.Context, r *registry.Registry, v registry.Version,
+	openLevels func(*dataset.Encoding) (*dataset.Levels, error)) (*Scorer, error) {
 	unfit := func(err error) error { return &UnfitError{v.Model, v.Number, err} }
 	files := map[string][]byte{}
 	for _, name := range []string{FileModel, FileFeatures, FileCalibrator} {

@@ -78,7 +78,8 @@ func (m *Maker) maxBounds(f *Feature) int {
 	return max(n, 0)
 }
 
-// spread keeps at most so many of the bounds, the first among them, evenly spread. to is the bin in which each of the former bins lies then.
+// spread keeps at most so many of the bounds, the first among them, evenly spread. to is the bin in which each of the former bins lies
+// then.
 func spread(bounds []float64, most int) (kept []float64, to []uint8) {
 	most = min(most, len(bounds))
 	to = make([]uint8, 0, len(bounds)+1)

@@ -77,7 +77,8 @@ func (e *Encoder) encode(rows int, file string, column func(string) *dataset.Val
 		return out, nil
 	}
 
-	look := lookup{e: e, rows: rows, column: column, slots: make([][]int32, len(e.encoding.Tables)), rates: make([][]float64, len(e.encoding.Tables))}
+	tables := len(e.encoding.Tables)
+	look := lookup{e: e, rows: rows, column: column, slots: make([][]int32, tables), rates: make([][]float64, tables)}
 	for i := range e.coders {
 		name, err := look.feature(i, out[i:], width)
 		var value *valueError

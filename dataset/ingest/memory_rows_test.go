@@ -15,9 +15,10 @@ func TestMemoryDoesNotGrowWithRows(t *testing.T) {
 		peak := func(rows int) (int64, int64) {
 			file := bigTable(t, filepath.Join(t.TempDir(), "t"+ext), rows)
 			before, most := live(), int64(0)
-			_, err := tryStage(t, "label: y\nsample_rows_for_bins: 2000\nsample: 1000\nsplit: {by: hash, key: x0, train: 0.8, test: 0.2}\n", []File{file}, Options{Threads: 2, Progress: func(Progress) {
-				most = max(most, live()-before)
-			}})
+			_, err := tryStage(t, "label: y\nsample_rows_for_bins: 2000\nsample: 1000\nsplit: {by: hash, key: x0, train: 0.8, test: 0.2}\n",
+				[]File{file}, Options{Threads: 2, Progress: func(Progress) {
+					most = max(most, live()-before)
+				}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -35,7 +35,8 @@ func (s *staged) kinds() string {
 			n[f.Kind]++
 		}
 	}
-	return fmt.Sprintf("%d numeric, %d time, %d categorical, %d tables", n[dataset.Numeric], n[dataset.Temporal], n[dataset.Categorical], len(s.Manifest.Tables))
+	return fmt.Sprintf("%d numeric, %d time, %d categorical, %d tables", n[dataset.Numeric], n[dataset.Temporal], n[dataset.Categorical],
+		len(s.Manifest.Tables))
 }
 
 func (s *staged) splits() string {

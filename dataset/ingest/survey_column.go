@@ -257,7 +257,8 @@ func (s *columnSurvey) build(spec *dataset.Spec, sample *dataset.Values, scratch
 	if kind == dataset.Numeric {
 		s.missing += s.nans
 	}
-	f := &built{Feature: dataset.Feature{Name: s.feature.column.Name, Kind: kind, Why: why, MissingBin: -1, OtherBin: -1, Missing: s.missing, From: s.feature.from}}
+	f := &built{Feature: dataset.Feature{Name: s.feature.column.Name, Kind: kind, Why: why, MissingBin: -1, OtherBin: -1,
+		Missing: s.missing, From: s.feature.from}}
 	if f.From != nil {
 		f.Why = dataset.WhyDerived
 	}
@@ -292,8 +293,9 @@ func (s *columnSurvey) nextLevels(first *built, counts map[string]int64, room in
 		delete(counts, category)
 	}
 	part := dataset.Part{Column: first.Name, Kind: dataset.Categorical}
-	f := &dataset.Feature{Name: first.Name + ":" + string(dataset.DeriveLevels), Kind: dataset.Categorical, Why: dataset.WhyDerived, MissingBin: -1,
-		From: &dataset.Derived{What: dataset.DeriveLevels, Table: -1, Of: []dataset.Part{part}}, Missing: s.missing}
+	f := &dataset.Feature{Name: first.Name + ":" + string(dataset.DeriveLevels), Kind: dataset.Categorical, Why: dataset.WhyDerived,
+		MissingBin: -1,
+		From:       &dataset.Derived{What: dataset.DeriveLevels, Table: -1, Of: []dataset.Part{part}}, Missing: s.missing}
 	f.Categories, f.Counts = mostFrequent(counts, room)
 	f.OtherBin = len(f.Categories)
 	f.Bins = f.OtherBin + 1

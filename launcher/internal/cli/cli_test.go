@@ -407,7 +407,8 @@ func (w *world) register(n int) {
 	}
 	reg := registry.New(w.buckets["registry"])
 	for i := range n {
-		files := map[string][]byte{scorer.FileModel: model.Bytes(), scorer.FileFeatures: features, scorer.FileLevels: levels, scorer.FileReport: []byte(`{"valid":{"auc":0.7}}`)}
+		files := map[string][]byte{scorer.FileModel: model.Bytes(), scorer.FileFeatures: features, scorer.FileLevels: levels,
+			scorer.FileReport: []byte(`{"valid":{"auc":0.7}}`)}
 		switch i { // the others do not say
 		case 0:
 			files[scorer.FileResult] = []byte(`{"params":{"num_leaves":63,"lookahead_freq":0,"learning_rate":0.1}}`)

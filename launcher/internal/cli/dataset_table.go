@@ -25,7 +25,8 @@ func (w *World) showDataset(s *stager.Staged) {
 		fmt.Fprintf(w.Out, "left out: %s rows without a label in %s%s\n", humanize.Comma(m.LeftOut), m.Label.Column, texts(m.About.LeftOut))
 	}
 	if m.Negatives > 0 {
-		fmt.Fprintf(w.Out, "left out: %s of the negative rows; the others stand for them with weight %s where models are measured, and scores are right for all rows\n",
+		fmt.Fprintf(w.Out, "left out: %s of the negative rows; the others stand for them with weight %s where models are measured, and "+
+			"scores are right for all rows\n",
 			humanize.Comma(m.Thinned), number(1/m.Negatives))
 	}
 	for _, warning := range m.About.Warnings {
@@ -73,7 +74,8 @@ func (w *World) showEncodings(m *dataset.Manifest) {
 		t.AppendRow(table.Row{e.Name, humanize.Comma(int64(e.Levels)), kept, lumped, made(&e), fmt.Sprintf("%.2f %%", 100*e.Gain), e.Why})
 	}
 	t.Render()
-	fmt.Fprintf(w.Out, "%s statistics of %s levels; by how much less loss they are worth was measured on sampled rows of train that they had not seen\n",
+	fmt.Fprintf(w.Out, "%s statistics of %s levels; by how much less loss they are worth was measured on sampled rows of train that they "+
+		"had not seen\n",
 		humanize.Comma(int64(statistics(m))), humanize.Comma(int64(levels(m))))
 }
 

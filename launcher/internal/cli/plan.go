@@ -198,8 +198,9 @@ func (w *World) compareOn(spec *sweep.Spec, m *dataset.Manifest, prices *machine
 		return err
 	}
 	if f.json {
-		return w.printJSON(map[string]any{"dataset": ofTable(p.Dataset, m), "trials": len(p.Trials), "region": region, "startup_seconds": f.Startup.Seconds(),
-			"assumptions": f.Assumptions, "comparison": c})
+		return w.printJSON(map[string]any{"dataset": ofTable(p.Dataset, m), "trials": len(p.Trials), "region": region,
+			"startup_seconds": f.Startup.Seconds(),
+			"assumptions":     f.Assumptions, "comparison": c})
 	}
 	w.showComparison(p, &q, c)
 	if c.Recommended != nil {

@@ -59,8 +59,8 @@ func narrowIDs(t *testing.T, ext string, rows int) ingest.File {
 	return ingest.File{URI: path, Path: path, Bytes: info.Size()}
 }
 
-// spooled is how many bytes of temporary files the statistics of a dataset take: of each row number, label, time and a hash for each part of
-// the tables; and for each row of each copy its number and its bins, of counts in random orders the number of the level.
+// spooled is how many bytes of temporary files the statistics of a dataset take: of each row number, label, time and a hash for each part
+// of the tables; and for each row of each copy its number and its bins, of counts in random orders the number of the level.
 func spooled(m *dataset.Manifest) int64 {
 	parts := map[string]bool{}
 	for i := range m.Tables {
@@ -118,7 +118,8 @@ func TestDiskHoldsWhatIsSpooled(t *testing.T) {
 			if r.Manifest.Order != nil {
 				need += spooled(r.Manifest)
 			}
-			t.Logf("%d bytes of source need %d, %.1f times as many; %d features", file.Bytes, need, float64(need)/float64(file.Bytes), len(r.Manifest.Features))
+			t.Logf("%d bytes of source need %d, %.1f times as many; %d features", file.Bytes, need, float64(need)/float64(file.Bytes),
+				len(r.Manifest.Features))
 			if got := diskNeed(spec, file.Bytes); got < need {
 				t.Errorf("a disk of %d bytes for %d", got, need)
 			}

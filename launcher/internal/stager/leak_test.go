@@ -122,8 +122,10 @@ func heldOut(t *testing.T, d *dataset.Dataset) float64 {
 func TestEncodingDoesNotLeak(t *testing.T) {
 	for name, rest := range map[string]string{
 		"random orders": "drop: [ts]\nsplit: {by: column, column: part}\n",
-		"order of time": "drop: [part]\nsplit: {by: time, column: ts, train: 0.5, valid: 0.5}\nencodings: {columns: {user: [rate, count, recency], site: [rate, count], ad: [rate, count]}}\n",
-		"asked keys":    "drop: [ts]\nsplit: {by: column, column: part}\nencodings: {keys: [[user, site], [user, ad], [site, ad, price~]], order: {copies: 2}}\n",
+		"order of time": "drop: [part]\nsplit: {by: time, column: ts, train: 0.5, valid: 0.5}\n" +
+			"encodings: {columns: {user: [rate, count, recency], site: [rate, count], ad: [rate, count]}}\n",
+		"asked keys": "drop: [ts]\nsplit: {by: column, column: part}\n" +
+			"encodings: {keys: [[user, site], [user, ad], [site, ad, price~]], order: {copies: 2}}\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, files := shuffled(t, rest, false)

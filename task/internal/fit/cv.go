@@ -53,8 +53,10 @@ func (t *Table) Folds(s Scheme, k int) ([]Fold, error) {
 	case !slices.Contains(Schemes(), s):
 		return nil, fmt.Errorf("%w: there is no scheme %.20q; use one of %v", ErrScheme, s, Schemes())
 	}
-	if by := m.Order; by != nil && (s == GroupKFold || s == Forward && by.By != dataset.OrderTime || s == KFold && m.Split.By == dataset.SplitByHash) {
-		return nil, fmt.Errorf("%w: the statistics of ids in dataset %s were made of all rows of train, so that rows would be rated that a statistic has seen the %s of; stage it with encodings: none", ErrScheme, m.Name,
+	by := m.Order
+	if by != nil && (s == GroupKFold || s == Forward && by.By != dataset.OrderTime || s == KFold && m.Split.By == dataset.SplitByHash) {
+		return nil, fmt.Errorf("%w: the statistics of ids in dataset %s were made of all rows of train, so that rows would be rated that a "+
+			"statistic has seen the %s of; stage it with encodings: none", ErrScheme, m.Name,
 			map[Scheme]string{GroupKFold: "group", Forward: "future", KFold: "key"}[s])
 	}
 	joined := make([][]uint8, k)
