@@ -41,7 +41,7 @@ export GOEXPERIMENT :=
 export GOFLAGS ?= -trimpath -buildvcs=false -tags=$(TAGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test race lint e2e interop quality image-programs sbom images images-check push vulncheck licences fuzz bench bench-peers bench-ids bench-memory bench-scale bench-calibrate bench-programs clean $(BINARIES)
+.PHONY: help build demo test race lint e2e interop quality image-programs sbom images images-check push vulncheck licences fuzz bench bench-peers bench-ids bench-ids-staging bench-memory bench-scale bench-calibrate bench-programs clean $(BINARIES)
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -148,6 +148,9 @@ bench-ids: ROUNDS = 1
 bench-ids: build $(PEERS_READY) ## Coppice beside CatBoost, LightGBM, XGBoost on tables of ids (DATA=, ONLY=, SIZE=, SEEDS=, ROUNDS=; hours; goes on where it was)
 	$(PEERS) bench/ids.py --data $(DATA) --bin bin --out $(BENCH)/ids --rounds $(ROUNDS) --seeds $(SEEDS) --size $(SIZE) $(if $(ONLY),--only $(ONLY)) \
 	  --command "make bench-ids ROUNDS=$(ROUNDS) SEEDS=$(SEEDS) SIZE=$(SIZE)$(if $(ONLY), ONLY=$(ONLY))" $(if $(ONLY)$(filter-out 1,$(SIZE)),,--doc docs/benchmarks.md)
+
+bench-ids-staging: build $(PEERS_READY) ## what encodings of ids cost while staging, at two sizes of a made table (ROWS=20000000)
+	$(PEERS) bench/ids_staging.py --bin bin --out $(BENCH)/staging --rows $(or $(ROWS),20000000)
 
 bench-peers: bench-programs $(PEERS_READY) ## Coppice beside LightGBM, XGBoost, scikit-learn, joblib, Ray Tune (DATA=, ONLY=, ROUNDS=, SEEDS=, SIZE=; an hour)
 	$(PEERS) bench/peers.py --data $(DATA) --bin bin --out $(BENCH) --rounds $(ROUNDS) --seeds $(SEEDS) --size $(SIZE) $(if $(ONLY),--only $(ONLY)) \

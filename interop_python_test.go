@@ -85,7 +85,8 @@ func TestInteropPythonPackage(t *testing.T) {
 		make func(t *testing.T, dir string) (train, table string, rows int)
 		spec string
 	}{
-		"clicks":  {clicks, "label: is_click\ndrop: [impression_id]\ncategorical: [campaign_id, publisher_id]\nsplit: {by: time, column: ts, train: 0.6, valid: 0.15, calib: 0.15, test: 0.1}\n"},
+		"clicks": {clicks, "label: is_click\ndrop: [impression_id]\ncategorical: [campaign_id, publisher_id]\n" +
+			"split: {by: time, column: ts, train: 0.6, valid: 0.15, calib: 0.15, test: 0.1}\n"},
 		"csv":     {nasty("csv"), nastySpec},
 		"parquet": {nasty("parquet"), nastySpec},
 	} {

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"coppice/dataset"
-	"coppice/dataset/ingest"
+	"coppice/dataset/datasettest"
 	"coppice/gbt"
 	"coppice/sweep"
 )
@@ -68,10 +68,6 @@ func sampleValues(t *testing.T, dir string) ([]float64, *dataset.Sample) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	levels, err := d.Levels()
-	if err != nil {
-		t.Fatal(err)
-	}
 	data, err := os.ReadFile(filepath.Join(dir, dataset.SampleFile))
 	if err != nil {
 		t.Fatal(err)
@@ -80,11 +76,7 @@ func sampleValues(t *testing.T, dir string) ([]float64, *dataset.Sample) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	encoder, err := ingest.NewEncoder(d.Manifest.Encoding(), levels)
-	if err != nil {
-		t.Fatal(err)
-	}
-	values, err := encoder.EncodeSample(s)
+	values, err := datasettest.Encoder(t, d).EncodeSample(s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +103,8 @@ func TestInteropScores(t *testing.T) {
 			if r := execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "20000", "--out", table); r.code != 0 {
 				t.Fatal(r.errOut)
 			}
-			spec := l.file("dataset.yaml", "name: t\nsource: clicks.parquet\nlabel: "+tc.label+"\ndrop: [impression_id, ts]\ncategorical: [campaign_id, publisher_id]\nencodings: none\nsplit: {by: hash, key: user_id, train: 0.7, test: 0.3}\n")
+			spec := l.file("dataset.yaml", "name: t\nsource: clicks.parquet\nlabel: "+tc.label+"\ndrop: [impression_id, ts]\n"+
+				"categorical: [campaign_id, publisher_id]\nencodings: none\nsplit: {by: hash, key: user_id, train: 0.7, test: 0.3}\n")
 			dir := l.stageHere(spec)
 			model := filepath.Join(l.dir, "model.txt")
 			if r := execute(t, l.dir, nil, binaryOf(t, "task"), "train", "--dataset", dir, "--params", l.file("p.yaml", tc.params), "--out", model); r.code != 0 {

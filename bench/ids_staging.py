@@ -6,7 +6,7 @@ The table has 25 columns beside label and day: three of ids (about a million lev
 levels, fifteen of numbers. Prints one Markdown table; the cost per row is between the two sizes, so that what does not grow with rows
 (the search for columns to take together) is not in it.
 
-for example: build/venv-peers/bin/python bench/ids_staging.py --bin bin --out build/bench/staging --rows 20000000
+for example: make bench-ids-staging ROWS=20000000
 """
 import argparse
 import json

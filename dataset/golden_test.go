@@ -36,9 +36,25 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+// damage is a replacement in a manifest's text, and what is said of it.
+type damage struct{ old, with, want string }
+
+// refused expects a good manifest to be refused with it.
+func (d damage) refused(t *testing.T, good []byte) {
+	t.Helper()
+	if !bytes.Contains(good, []byte(d.old)) {
+		t.Fatalf("nothing to replace: %s", d.old)
+	}
+	_, err := DecodeManifest(bytes.Replace(good, []byte(d.old), []byte(d.with), 1))
+	var e *ManifestError
+	if !errors.As(err, &e) || !strings.Contains(err.Error(), d.want) {
+		t.Errorf("got  %v\nwant ... %s ...", err, d.want)
+	}
+}
+
 func TestDecodeManifestRefuses(t *testing.T) {
 	good := mustRead(t, goldenDir, ManifestFile)
-	for name, tc := range map[string]struct{ old, with, want string }{
+	for name, tc := range map[string]damage{
 		"format":            {`"format":1`, `"format":3`, "format: 3; this build reads 1 and 2"},
 		"format 2 of old":   {`"format":1`, `"format":2`, "format: 2, but the contents are of format 1"},
 		"name":              {`"name":"clicks"`, `"name":"../clicks"`, `name: dataset name "../clicks"`},
@@ -69,27 +85,16 @@ func TestDecodeManifestRefuses(t *testing.T) {
 		"not JSON":          {`{"format"`, `{format`, "invalid character"},
 		"max_bin":           {`"max_bin":255`, `"max_bin":1000`, "max_bin 1000"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			if !bytes.Contains(good, []byte(tc.old)) {
-				t.Fatalf("nothing to replace: %s", tc.old)
-			}
-			_, err := DecodeManifest(bytes.Replace(good, []byte(tc.old), []byte(tc.with), 1))
-			var e *ManifestError
-			if !errors.As(err, &e) || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("got  %v\nwant ... %s ...", err, tc.want)
-			}
-		})
+		t.Run(name, func(t *testing.T) { tc.refused(t, good) })
 	}
 	if _, err := DecodeManifest(make([]byte, MaxManifest+1)); err == nil || !strings.Contains(err.Error(), "more than the") {
 		t.Errorf("too long: %v", err)
 	}
 }
 
-func TestEncodingTravelsAlone(t *testing.T) {
-	m, err := ReadManifest(goldenDir)
-	if err != nil {
-		t.Fatal(err)
-	}
+// travel gives what a model is given of a manifest, as it is read again.
+func travel(t *testing.T, m *Manifest) *Encoding {
+	t.Helper()
 	data, err := json.Marshal(m.Encoding())
 	if err != nil {
 		t.Fatal(err)
@@ -102,6 +107,15 @@ func TestEncodingTravelsAlone(t *testing.T) {
 	if err != nil || !bytes.Equal(data, again) {
 		t.Errorf("%s\nbecame\n%s (%v)", data, again, err)
 	}
+	return e
+}
+
+func TestEncodingTravelsAlone(t *testing.T) {
+	m, err := ReadManifest(goldenDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	travel(t, m)
 	for _, bad := range []string{"", "{}", `{"format":1,"features":[],"missing":[]}`, `{"format":1,"features":[{"name":"a","kind":"numeric","why":"","bins":9,"missing_bin":-1,"other_bin":-1}]}`} {
 		var e *ManifestError
 		if _, err := DecodeEncoding([]byte(bad)); !errors.As(err, &e) {

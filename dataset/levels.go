@@ -140,13 +140,7 @@ func decodeDoubles(data []byte) []float64 {
 
 // WriteLevels writes the levels file; once, after the splits and before the sample.
 func (w *Writer) WriteLevels(l *Levels) error {
-	data := l.Encode()
-	f, err := w.newFile(LevelsFile, int64(len(data)))
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteAt(data, 0)
-	return err
+	return w.writeFile(LevelsFile, l.Encode())
 }
 
 // ReadLevels reads the contents of a levels file that belongs to the tables. It copies.
@@ -183,7 +177,7 @@ func ReadLevels(data []byte, tables []LevelTable) (*Levels, error) {
 	return l, nil
 }
 
-// OpenLevels maps the levels file at path, which belongs to the tables. Whoever opens it closes it.
+// OpenLevels maps the levels file at path, which belongs to the tables. The caller closes it.
 func OpenLevels(path string, tables []LevelTable) (*Levels, error) {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -78,7 +78,7 @@ func TestLevelsSurviveTheirFile(t *testing.T) {
 	}
 }
 
-// Whoever closes levels closes those that were read, mapped, or never there, and closes them twice.
+// Close is harmless on levels that were read, mapped, or never there, and a second time.
 func TestLevelsCloseIsHarmless(t *testing.T) {
 	want, tables := someLevels(false, false, 3)
 	mapped, err := openBytes(t, want.Encode(), tables)
@@ -158,25 +158,27 @@ func damagedLevels(l *Levels) map[string]struct{ file, want any } {
 		return append(append(slices.Clone(layout.head), make([]byte, layout.tailAt-int64(len(layout.head)))...), layout.foot...)
 	}
 	with := func(change func(l *Levels)) []byte {
-		bad := &Levels{Hash: slices.Clone(l.Hash), Sum: slices.Clone(l.Sum), Rows: slices.Clone(l.Rows), Weight: slices.Clone(l.Weight), Last: slices.Clone(l.Last)}
+		bad := &Levels{Hash: slices.Clone(l.Hash), Sum: slices.Clone(l.Sum), Rows: slices.Clone(l.Rows), Weight: slices.Clone(l.Weight),
+			Last: slices.Clone(l.Last)}
 		change(bad)
 		return bad.Encode()
 	}
 	const columns = "its columns are not hash, sum and rows"
 	return map[string]struct{ file, want any }{
-		"nothing":             {[]byte{}, ""},
-		"no Arrow":            {[]byte(strings.Repeat("levels", 100)), "an Arrow file begins with ARROW1"},
-		"one level more":      {with(func(bad *Levels) { bad.Append(l, 99) }), "101 levels where the tables have 100"},
-		"no levels":           {with(func(bad *Levels) { *bad = Levels{Weight: []float64{}, Last: []float64{}} }), "0 rows"},
-		"no last":             {with(func(bad *Levels) { bad.Last = nil }), columns},
-		"no sum":              {as(func(f []arrowField) []arrowField { return slices.Delete(f, 1, 2) }), columns},
-		"another order":       {as(func(f []arrowField) []arrowField { f[0], f[1] = f[1], f[0]; return f }), columns},
-		"a column twice":      {as(func(f []arrowField) []arrowField { return append(f, f[4]) }), columns},
-		"signed hashes":       {as(func(f []arrowField) []arrowField { f[0].typ = arrowInt64; return f }), columns},
-		"short sums":          {as(func(f []arrowField) []arrowField { f[1].typ = arrowFloat32; return f }), columns},
-		"long rows":           {as(func(f []arrowField) []arrowField { f[2].typ = arrowUint64; return f }), columns},
-		"text for weights":    {as(func(f []arrowField) []arrowField { f[3].typ = arrowUtf8; return f }), columns},
-		"hashes descend":      {with(func(bad *Levels) { bad.Hash[40], bad.Hash[41] = bad.Hash[41], bad.Hash[40] }), "levels of table 0 do not ascend at level 41"},
+		"nothing":          {[]byte{}, ""},
+		"no Arrow":         {[]byte(strings.Repeat("levels", 100)), "an Arrow file begins with ARROW1"},
+		"one level more":   {with(func(bad *Levels) { bad.Append(l, 99) }), "101 levels where the tables have 100"},
+		"no levels":        {with(func(bad *Levels) { *bad = Levels{Weight: []float64{}, Last: []float64{}} }), "0 rows"},
+		"no last":          {with(func(bad *Levels) { bad.Last = nil }), columns},
+		"no sum":           {as(func(f []arrowField) []arrowField { return slices.Delete(f, 1, 2) }), columns},
+		"another order":    {as(func(f []arrowField) []arrowField { f[0], f[1] = f[1], f[0]; return f }), columns},
+		"a column twice":   {as(func(f []arrowField) []arrowField { return append(f, f[4]) }), columns},
+		"signed hashes":    {as(func(f []arrowField) []arrowField { f[0].typ = arrowInt64; return f }), columns},
+		"short sums":       {as(func(f []arrowField) []arrowField { f[1].typ = arrowFloat32; return f }), columns},
+		"long rows":        {as(func(f []arrowField) []arrowField { f[2].typ = arrowUint64; return f }), columns},
+		"text for weights": {as(func(f []arrowField) []arrowField { f[3].typ = arrowUtf8; return f }), columns},
+		"hashes descend": {with(func(bad *Levels) { bad.Hash[40], bad.Hash[41] = bad.Hash[41], bad.Hash[40] }),
+			"levels of table 0 do not ascend at level 41"},
 		"a hash twice":        {with(func(bad *Levels) { bad.Hash[99] = bad.Hash[98] }), "levels of table 1 do not ascend at level 99"},
 		"sum NaN":             {with(func(bad *Levels) { bad.Sum[3] = math.NaN() }), "sum NaN at level 3"},
 		"sum infinite":        {with(func(bad *Levels) { bad.Sum[99] = math.Inf(-1) }), "sum -Inf at level 99"},

@@ -89,18 +89,6 @@ func Open(dir string) (*Dataset, error) {
 	return d, nil
 }
 
-// Levels maps the levels of the dataset's tables; nil where it has none. They end with Close.
-func (d *Dataset) Levels() (*Levels, error) {
-	if levelsOf(d.Manifest.Tables) == 0 {
-		return nil, nil
-	}
-	l, err := OpenLevels(filepath.Join(d.dir, LevelsFile), d.Manifest.Tables)
-	if err == nil {
-		d.mappings = append(d.mappings, l.mapping)
-	}
-	return l, err
-}
-
 // Close unmaps everything. Slices of the dataset must not be touched after it. A second call does nothing.
 func (d *Dataset) Close() error {
 	var errs []error
@@ -126,12 +114,19 @@ func (d *Dataset) open() error {
 		}
 		d.Splits = append(d.Splits, s)
 	}
+	for _, f := range d.Manifest.Files[3*len(d.Manifest.Splits):] { // levels and sample, which are not mapped here
+		if err := d.checkSize(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
-	// The sample is not mapped, but it has to be there.
-	sample := d.Manifest.Files[len(d.Manifest.Files)-1]
-	info, err := os.Stat(filepath.Join(d.dir, sample.Name))
-	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() != sample.Bytes {
-		return &FormatError{sample.Name, -1, fmt.Sprintf("the file is missing or has not the %d bytes that the manifest says", sample.Bytes)}
+// checkSize checks that a file is there and has the size that the manifest says.
+func (d *Dataset) checkSize(f FileInfo) error {
+	info, err := os.Stat(filepath.Join(d.dir, f.Name))
+	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() != f.Bytes {
+		return &FormatError{f.Name, -1, fmt.Sprintf("the file is missing or has not the %d bytes that the manifest says", f.Bytes)}
 	}
 	return err
 }

@@ -23,7 +23,7 @@ type Spec struct {
 	CSV         CSVSpec    `yaml:"csv" json:"csv"`
 	MaxBin      int        `yaml:"max_bin" json:"max_bin"` // bins of a feature, that of missing values among them
 	Split       SplitSpec  `yaml:"split" json:"split"`
-	Sample      SampleSpec `yaml:"sample" json:"sample"`                             // held-out rows to keep with raw values; share of negative rows
+	Sample      SampleSpec `yaml:"sample" json:"sample"`                             // held-out rows kept with raw values; negative rows
 	BinRows     int        `yaml:"sample_rows_for_bins" json:"sample_rows_for_bins"` // rows of train to make bins from
 
 	Encodings EncodingsSpec `yaml:"encodings" json:"encodings"`

@@ -14,9 +14,9 @@ import (
 // of ids keeps its most frequent levels and nothing else is made of it.
 type EncodingsSpec struct {
 	Off     bool                       `json:"off,omitempty"`                    // the word none
-	Columns map[string]ColumnEncodings `yaml:"columns" json:"columns,omitempty"` // what is made of these columns, whatever looks best
-	Keys    []KeySpec                  `yaml:"keys" json:"keys,omitempty"`       // columns whose levels are taken together, whatever looks best
-	Budget  *int                       `yaml:"budget" json:"budget,omitempty"`   // how many more such keys may be found; nil: by the table's size
+	Columns map[string]ColumnEncodings `yaml:"columns" json:"columns,omitempty"` // what is made of these, whatever looks best
+	Keys    []KeySpec                  `yaml:"keys" json:"keys,omitempty"`       // columns taken together, whatever looks best
+	Budget  *int                       `yaml:"budget" json:"budget,omitempty"`   // how many more keys may be found; nil: by the table's size
 	BackOff BackOffSpec                `yaml:"back_off" json:"back_off"`         // what the rate of a rare level falls back to
 	Order   OrderSpec                  `yaml:"order" json:"order,omitzero"`      // in which rows of train see each other
 	Levels  int                        `yaml:"levels" json:"levels"`             // of all tables together, at most
@@ -204,7 +204,8 @@ func (s *Spec) checkEncodedColumns() error {
 		}
 
 		if len(list) == 0 || len(list) > 1 && list.Has(EncodeNone) || list.Has(EncodeCategories) && list.Has(EncodeLevels) {
-			return s.Errorf(path, "%s: use none alone, or some of %s; categories or levels, not both", strings.Join(list, ", "), strings.Join(words, ", "))
+			return s.Errorf(path, "%s: use none alone, or some of %s; categories or levels, not both", strings.Join(list, ", "),
+				strings.Join(words, ", "))
 		}
 	}
 	return nil
@@ -244,11 +245,13 @@ func (s *Spec) checkDerive() error {
 			}
 
 			if d := Derivation(word); d != DeriveHour && d != DeriveWeekday && d != DeriveAge && word != EncodeNone {
-				return s.Errorf("derive."+column, "%q%s", word, strictyaml.Suggest(word, []string{string(DeriveHour), string(DeriveWeekday), string(DeriveAge), EncodeNone}))
+				return s.Errorf("derive."+column, "%q%s", word, strictyaml.Suggest(word, []string{string(DeriveHour), string(DeriveWeekday),
+					string(DeriveAge), EncodeNone}))
 			}
 
 			if word == string(DeriveAge) && (s.TimeColumn() == "" || s.TimeColumn() == column) {
-				return s.Errorf("derive."+column, "age is the time from %q to the row's own time, which a split by time or encodings.order.column gives", column)
+				return s.Errorf("derive."+column, "age is the time from %q to the row's own time, "+
+					"which a split by time or encodings.order.column gives", column)
 			}
 		}
 	}

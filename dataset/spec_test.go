@@ -68,7 +68,8 @@ func TestParseSpecDefaultsAndForms(t *testing.T) {
 		return s
 	}
 	s := parse("label: y\n")
-	if s.MaxBin != 255 || s.Sample.Rows != 50000 || s.BinRows != 200000 || !reflect.DeepEqual([]string(s.Missing), DefaultMissing()) || !s.CSV.HasHeader() || s.Split.By != "" {
+	if s.MaxBin != 255 || s.Sample.Rows != 50000 || s.BinRows != 200000 || !reflect.DeepEqual([]string(s.Missing), DefaultMissing()) ||
+		!s.CSV.HasHeader() || s.Split.By != "" {
 		t.Errorf("defaults: %+v", s)
 	}
 	if s := parse("label: {column: y, positive: yes, negative: 0}\nmissing: []\n"); *s.Label.Positive != "yes" || *s.Label.Negative != "0" || len(s.Missing) != 0 {

@@ -191,7 +191,12 @@ func (w *Writer) WriteSample(s *Sample) error {
 		return err
 	}
 	w.m.Sample = SampleInfo{Split: s.Split, Rows: len(s.Row)}
-	f, err := w.newFile(SampleFile, int64(len(data)))
+	return w.writeFile(SampleFile, data)
+}
+
+// writeFile makes a file of these bytes.
+func (w *Writer) writeFile(name string, data []byte) error {
+	f, err := w.newFile(name, int64(len(data)))
 	if err != nil {
 		return err
 	}

@@ -18,15 +18,9 @@ import (
 // trained is a model of the train split of a staged dataset.
 func trained(t *testing.T, ds *dataset.Dataset, change func(p *gbt.Params)) *gbt.Model {
 	t.Helper()
-	s := ds.Split("train")
-	data := &gbt.Data{Rows: s.Rows, RowMajor: s.RowMajor, Columns: s.Columns, Label: s.Label}
-	for i := range ds.Manifest.Features {
-		f := &ds.Manifest.Features[i]
-		data.Features = append(data.Features, gbt.Feature{Name: f.Name, Bins: f.Bins, Categorical: f.Kind == dataset.Categorical, Bounds: f.Bounds, Missing: f.MissingBin})
-	}
 	p := gbt.Defaults()
 	change(&p)
-	result, err := gbt.Train(t.Context(), data, p, gbt.Options{})
+	result, err := gbt.Train(t.Context(), datasettest.Data(ds.Manifest, ds.Split("train")), p, gbt.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +63,8 @@ func moved(t *testing.T, m *gbt.Model, e *dataset.Encoding, rng *rand.Rand) *gbt
 		for i, f := range tree.Feature {
 			if d := e.Features[f].From; d != nil && d.Table >= 0 {
 				table := &e.Tables[d.Table]
-				tree.Threshold[i] = []float64{0, 1, 2, table.Rate(0, 0, table.Prior), table.Rate(1, 1, table.Prior), tree.Threshold[i] * 0.9}[rng.IntN(6)]
+				unseen, clicked := table.Rate(0, 0, table.Prior), table.Rate(1, 1, table.Prior)
+				tree.Threshold[i] = []float64{0, 1, 2, unseen, clicked, tree.Threshold[i] * 0.9}[rng.IntN(6)]
 			}
 		}
 	}
@@ -143,9 +138,5 @@ func stage(t *testing.T, encodings string) (*dataset.Dataset, *dataset.Levels) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { ds.Close() })
-	levels, err := ds.Levels()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ds, levels
+	return ds, datasettest.Levels(t, ds)
 }

@@ -79,12 +79,14 @@ func Open(ctx context.Context, r *registry.Registry, v registry.Version) (*Score
 	})
 }
 
-// OpenMapped is Open, which maps the version's levels from a file in the folder cache. The scorer must be closed.
+// OpenMapped is Open, which maps the version's levels from a file in the folder cache, where that can be written. The
+// scorer must be closed.
 func OpenMapped(ctx context.Context, r *registry.Registry, v registry.Version, cache string) (*Scorer, error) {
 	return open(ctx, r, v, func(e *dataset.Encoding) (*dataset.Levels, error) { return mapLevels(ctx, r, v, cache, e) })
 }
 
-func open(ctx context.Context, r *registry.Registry, v registry.Version, openLevels func(*dataset.Encoding) (*dataset.Levels, error)) (*Scorer, error) {
+func open(ctx context.Context, r *registry.Registry, v registry.Version,
+	openLevels func(*dataset.Encoding) (*dataset.Levels, error)) (*Scorer, error) {
 	unfit := func(err error) error { return &UnfitError{v.Model, v.Number, err} }
 
 	files := map[string][]byte{}

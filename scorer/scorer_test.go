@@ -28,11 +28,7 @@ func files(t *testing.T) map[string][]byte {
 	}
 	t.Cleanup(func() { ds.Close() })
 	s := ds.Split("train")
-	data := &gbt.Data{Rows: s.Rows, RowMajor: s.RowMajor, Columns: s.Columns, Label: s.Label}
-	for i := range m.Features {
-		f := &m.Features[i]
-		data.Features = append(data.Features, gbt.Feature{Name: f.Name, Bins: f.Bins, Categorical: f.Kind == dataset.Categorical, Bounds: f.Bounds, Missing: f.MissingBin})
-	}
+	data := datasettest.Data(m, s)
 	p := gbt.Defaults()
 	p.NumIterations = 3
 	trained, err := gbt.Train(t.Context(), data, p, gbt.Options{})

@@ -10,11 +10,13 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"coppice/blob"
 	"coppice/dataset"
 	"coppice/dataset/ingest"
+	"coppice/gbt"
 )
 
 // Options say what table is made.
@@ -95,6 +97,41 @@ func Table(o Options) []byte {
 		fmt.Fprintf(&b, "u%d,%d,site%d,%d,%s,%.4f,2026-11-%02d,%d,%.3f\n", user, 4000+campaign, site, hour, age, price, 1+r*20/o.Rows, click, z+rng.NormFloat64()/2)
 	}
 	return b.Bytes()
+}
+
+// Data is a split in the trainer's terms, all of its rows.
+func Data(m *dataset.Manifest, s *dataset.Split) *gbt.Data {
+	d := &gbt.Data{Rows: s.Rows, RowMajor: s.RowMajor, Columns: s.Columns, Label: s.Label}
+	for i := range m.Features {
+		f := &m.Features[i]
+		d.Features = append(d.Features, gbt.Feature{Name: f.Name, Bins: f.Bins, Categorical: f.Kind == dataset.Categorical,
+			Bounds: f.Bounds, Missing: f.MissingBin})
+	}
+	return d
+}
+
+// Levels maps the levels of a dataset until the test ends; nil where it has none.
+func Levels(t testing.TB, d *dataset.Dataset) *dataset.Levels {
+	t.Helper()
+	if !slices.ContainsFunc(d.Manifest.Files, func(f dataset.FileInfo) bool { return f.Name == dataset.LevelsFile }) {
+		return nil
+	}
+	l, err := dataset.OpenLevels(filepath.Join(d.Dir(), dataset.LevelsFile), d.Manifest.Tables)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// Encoder makes model values of raw rows as a model of the dataset does.
+func Encoder(t testing.TB, d *dataset.Dataset) *ingest.Encoder {
+	t.Helper()
+	e, err := ingest.NewEncoder(d.Manifest.Encoding(), Levels(t, d))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
 }
 
 // Upload copies the dataset in dir to the place in store where tasks look for it.

@@ -32,7 +32,8 @@ func BenchmarkStatistics(b *testing.B) {
 		keys = append(keys, Key{Parts: parts, BackOff: -1, Strength: 1, Rate: true, Count: true})
 	}
 	for b.Loop() {
-		m := NewMaker(Config{Parts: len(sizes), Splits: 1, Rows: []int{rows}, Levels: 8 << 20, Dir: b.TempDir(), Memory: 64 << 20, Threads: 1, Sample: 50_000,
+		m := NewMaker(Config{Parts: len(sizes), Splits: 1, Rows: []int{rows}, Levels: 8 << 20, Dir: b.TempDir(), Memory: 64 << 20,
+			Threads: 1, Sample: 50_000,
 			Order: dataset.Ordering{By: dataset.OrderRandom, Copies: 1}, Keys: keys,
 			Bounds: func(values []float64) []float64 {
 				sort.Float64s(values)

@@ -43,11 +43,13 @@ func (m *Maker) layFeatures(ctx context.Context) error {
 			f.Range = rangeOf(rates[f.Key])
 		case dataset.DeriveRecency:
 			f.Bounds = steps(1, 1e9, 1.2)
+			f.Bounds, _ = spread(f.Bounds, m.maxBounds(f))
 		case dataset.DeriveCount:
 			if !m.countsSoFar(f.Key) {
 				return // by countLevels, which knows the greatest
 			}
 			f.Bounds = steps(0, float64(m.c.Rows[0])-1, countFactor)
+			f.Bounds, _ = spread(f.Bounds, m.maxBounds(f))
 		}
 		m.assign[i] = m.c.Assign(f.Bounds)
 	})
@@ -65,6 +67,47 @@ func steps(first, most, factor float64) []float64 {
 		out = append(out, x)
 	}
 	return out
+}
+
+// maxBounds is how many bounds a feature may have.
+func (m *Maker) maxBounds(f *Feature) int {
+	n := m.maxBins - 1
+	if f.Missing {
+		n--
+	}
+	return max(n, 0)
+}
+
+// spread keeps at most so many of the bounds, the first among them, evenly spread. to is the bin in which each of the former bins lies
+// then.
+func spread(bounds []float64, most int) (kept []float64, to []uint8) {
+	most = min(most, len(bounds))
+	to = make([]uint8, 0, len(bounds)+1)
+	for i, bound := range bounds {
+		to = append(to, uint8(len(kept)))
+		if len(kept) < most && i == len(kept)*len(bounds)/most {
+			kept = append(kept, bound)
+		}
+	}
+	return kept, append(to, uint8(len(kept)))
+}
+
+// joinCounts holds counts of all rows to the limit of bins. Their bounds end at the greatest count, which is known only when all rows have
+// been gone through.
+func (m *Maker) joinCounts() {
+	for i := range m.features {
+		f := &m.features[i]
+		if m.counts[i][0] == nil || len(f.Bounds) <= m.maxBounds(f) {
+			continue
+		}
+		var to []uint8
+		f.Bounds, to = spread(f.Bounds, m.maxBounds(f))
+		for _, bins := range m.counts[i] {
+			for level, bin := range bins {
+				bins[level] = to[bin]
+			}
+		}
+	}
 }
 
 // sampled is a row of the sample: its hash, label and weight, and its level of each key.

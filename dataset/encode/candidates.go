@@ -75,9 +75,9 @@ func (r *run) grow(candidates, batch []candidate) []candidate {
 	return candidates
 }
 
-// hopeless is the part of the least gain below which a candidate is not looked at again: what the model learns later explains some of what
-// a key would have explained, and seldom makes room for it.
-const hopeless = 0.5
+// retainedGain is the part of the least gain below which a candidate is not looked at again: what the model learns later explains some of
+// what a key would have explained, and seldom makes room for it.
+const retainedGain = 0.5
 
 // best gives the candidates with the most gain, at most count of them, each with levels of its own: two keys may divide the rows alike,
 // as a code and its name do, and keys of the same columns, as numbers or as ranges, mostly tell the same. rest are the candidates that
@@ -89,7 +89,7 @@ func (r *run) best(candidates []candidate, count int) (out, rest []candidate) {
 		gain, deviates := r.gain(c.atoms)
 		c.gain, c.chance = gain, deviates < leastDeviates
 	})
-	rest = slices.DeleteFunc(slices.Clone(candidates), func(c candidate) bool { return c.gain < hopeless*least })
+	rest = slices.DeleteFunc(slices.Clone(candidates), func(c candidate) bool { return c.gain < retainedGain*least })
 
 	ranked := slices.Clone(candidates)
 	slices.SortStableFunc(ranked, func(a, b candidate) int { return cmp.Compare(b.gain, a.gain) })

@@ -3,7 +3,7 @@ package encode
 import "math"
 
 // Seeds keep the kinds of parts apart: the text "3", the number 3 and the third range are three levels. FORMAT.md documents
-// them, because whoever predicts in another language hashes the same way.
+// them, because programs in other languages that predict hash the same way.
 const (
 	seedText    = 0x74657874   // "text"
 	seedNumber  = 0x6e756d6265 // "numbe"

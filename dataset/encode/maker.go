@@ -55,6 +55,7 @@ type Feature struct {
 // Each hands out the features' bins in the order of the rows.
 type Maker struct {
 	c            Config
+	maxBins      int // of a feature, that of missing values among them
 	layout       recordLayout
 	rows         *spool // of train by pieces of its order, then of each other split
 	pieces       int
@@ -88,7 +89,7 @@ func NewMaker(c Config) *Maker {
 	if c.Piece == 0 {
 		c.Piece = pieceBytes
 	}
-	m := &Maker{c: c, layout: newRecordLayout(c.Parts, c.Weighted, c.timed())}
+	m := &Maker{c: c, maxBins: dataset.MaxBins, layout: newRecordLayout(c.Parts, c.Weighted, c.timed())}
 	m.pieces = 1
 	if c.Order.By == dataset.OrderTime {
 		m.pieces = len(c.Cuts) + 1
@@ -105,6 +106,10 @@ func NewMaker(c Config) *Maker {
 	m.scratch.byPile = make([][]byte, len(m.rows.piles))
 	return m
 }
+
+// LimitBins says how many bins a feature may have, that of missing values among them. Before Run; without it they are as many as a byte
+// holds. Bounds keeps to it by itself.
+func (m *Maker) LimitBins(most int) { m.maxBins = most }
 
 // PieceRows is how many rows of train may lie between two of the Cuts.
 func PieceRows(c *Config) int {
@@ -157,7 +162,7 @@ func (m *Maker) Add(r Rows) error {
 		}
 	}
 	if r.Split == 0 {
-		m.tally(&r)
+		m.observe(&r)
 	}
 	for pile, records := range m.scratch.byPile {
 		if len(records) == 0 {
@@ -170,8 +175,8 @@ func (m *Maker) Add(r Rows) error {
 	return nil
 }
 
-// tally adds up what must be known of train before its statistics can be made.
-func (m *Maker) tally(r *Rows) {
+// observe adds up what must be known of train before its statistics can be made.
+func (m *Maker) observe(r *Rows) {
 	weight := func(i int) float64 {
 		if m.c.Weighted {
 			return float64(r.Weight[i])
@@ -221,9 +226,6 @@ func (m *Maker) Prior() float64 { return m.labels / m.weights }
 // Floor is the least number of rows with which a level is in its table.
 func (m *Maker) Floor() int { return m.floor }
 
-// Distinct estimates how many levels of a key train has.
-func (m *Maker) Distinct(key int) int { return m.levels[key].Levels(1) }
-
 // Run makes the statistics. progress, which may be nil, is told of rows.
 func (m *Maker) Run(ctx context.Context, progress func(done, total int64)) error {
 	if !(m.weights > 0) {
@@ -239,7 +241,11 @@ func (m *Maker) Run(ctx context.Context, progress func(done, total int64)) error
 	if err := m.layFeatures(ctx); err != nil {
 		return err
 	}
-	return m.fill(ctx, progress)
+	if err := m.fill(ctx, progress); err != nil {
+		return err
+	}
+	m.joinCounts()
+	return nil
 }
 
 // chooseFloor finds the least floor with which all tables together have no more levels than they may.

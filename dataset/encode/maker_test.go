@@ -251,7 +251,8 @@ func TestStatisticsAreWhatTheyMean(t *testing.T) {
 				for row := range want[split][feature] {
 					f := m.Features()[feature]
 					if g, x := got[split][feature][row], want[split][feature][row]; g != binOf(x, f.Bounds) {
-						t.Fatalf("seed %d, %+v: split %d, %s of key %d, row %d is in bin %d, want that of %v, %d", seed, w.c.Order, split, f.What, f.Key, row, g, x, binOf(x, f.Bounds))
+						t.Fatalf("seed %d, %+v: split %d, %s of key %d, row %d is in bin %d, want that of %v, %d", seed, w.c.Order, split, f.What,
+							f.Key, row, g, x, binOf(x, f.Bounds))
 					}
 				}
 			}
@@ -300,7 +301,8 @@ func TestTablesHoldAllRowsOfTrain(t *testing.T) {
 // TestFloor plants many rare levels and some frequent ones: the tables may hold only the latter, and exactly.
 func TestFloor(t *testing.T) {
 	w := &world{c: Config{Parts: 1, Splits: 2, Rows: []int{60_000, 10}, Levels: 500, Memory: 1 << 30, Threads: 2, Sample: 1000,
-		Order: dataset.Ordering{By: dataset.OrderRandom, Copies: 1}, Keys: []Key{{Parts: []int{0}, BackOff: -1, Strength: 1, Rate: true, Count: true}}}}
+		Order: dataset.Ordering{By: dataset.OrderRandom, Copies: 1},
+		Keys:  []Key{{Parts: []int{0}, BackOff: -1, Strength: 1, Rate: true, Count: true}}}}
 	rows := map[uint64]int{}
 	part := make([]uint64, 60_010)
 	for i := range part {

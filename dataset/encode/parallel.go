@@ -25,6 +25,9 @@ func parallel(threads, n int, fn func(i int)) {
 	wg.Wait()
 }
 
+// Parallel is parallel for the package that stages, which goes through its columns in the same way.
+func Parallel(threads, n int, fn func(i int)) { parallel(threads, n, fn) }
+
 // resize gives a slice of n values, whatever they are, in the memory of s where it suffices.
 func resize[T any](s []T, n int) []T {
 	if cap(s) < n {

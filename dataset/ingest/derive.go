@@ -118,7 +118,8 @@ func (r *roles) derivedFeatures() []feature {
 	var out []feature
 	for i := range r.derivers {
 		d := &r.derivers[i]
-		out = append(out, feature{place: len(r.read) + i, column: Column{Name: d.name(), Type: dataset.Float}, from: &d.from, source: d.places[0], auto: d.auto})
+		out = append(out, feature{place: len(r.read) + i, column: Column{Name: d.name(), Type: dataset.Float}, from: &d.from,
+			source: d.places[0], auto: d.auto})
 	}
 	return out
 }

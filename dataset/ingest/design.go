@@ -75,7 +75,8 @@ func (s *survey) design(ctx context.Context, columns []sampledColumn, train *tra
 	}
 
 	if delay := p.spec.Order.Delay; delay > 0 && s.orderKind() == dataset.Numeric {
-		return nil, s.spec.Errorf("encodings.order.delay", "column %q holds numbers, whose unit nobody knows, so that a delay of %v cannot be kept; make times of them", s.spec.TimeColumn(), time.Duration(delay))
+		return nil, s.spec.Errorf("encodings.order.delay", "column %q holds numbers, whose unit is not known, so that a delay of %v "+
+			"cannot be kept; make times of them", s.spec.TimeColumn(), time.Duration(delay))
 	}
 	p.dropUseless()
 	p.findAtoms()
@@ -111,7 +112,7 @@ func (p *designer) hasCategories() bool {
 // minDays is over how many days a table must reach for its weekdays to mean anything.
 const minDays = 14
 
-// dropUseless takes away derived columns that nobody has asked for and that say nothing here: hours of days, weekdays of a few days. By
+// dropUseless takes away derived columns that were not asked for and that say nothing here: hours of days, weekdays of a few days. By
 // time, columns of numbers that go on with it are taken away, too.
 func (p *designer) dropUseless() {
 	p.columns = slices.DeleteFunc(slices.Clone(p.columns), func(c sampledColumn) bool {
@@ -125,10 +126,11 @@ func (p *designer) dropUseless() {
 	})
 }
 
-// goesOn reports whether most of the later rows of train have numbers beyond those of the earlier ones, as the months of one year do: what a
-// model learns of the one says nothing of the other, and less of rows still to come.
+// goesOn reports whether most of the later rows of train have numbers beyond those of the earlier ones, as the months of one year do: what
+// a model learns of the one says nothing of the other, and less of rows still to come.
 func (p *designer) goesOn(c *sampledColumn) bool {
-	if p.s.spec.OrderBy() != dataset.OrderTime || c.Kind == dataset.Categorical || p.s.named(c.Name) || slices.Contains(p.s.spec.Numeric, c.Name) || c.from.from != nil {
+	asked := p.s.named(c.Name) || slices.Contains(p.s.spec.Numeric, c.Name)
+	if asked || p.s.spec.OrderBy() != dataset.OrderTime || c.Kind == dataset.Categorical || c.from.from != nil {
 		return false
 	}
 	order := make([]int, 0, len(c.bins))
@@ -156,7 +158,8 @@ func (p *designer) goesOn(c *sampledColumn) bool {
 		return false
 	}
 	p.d.warnings = append(p.d.warnings, dataset.Warning{Code: WarnDropped, Column: c.Name,
-		Text: "it goes on with time, so that later rows have values that earlier ones do not have, and nothing learnt of it holds for rows still to come: no feature is made of the column; list it under numeric: to keep it"})
+		Text: "it goes on with time, so that later rows have values that earlier ones do not have, and nothing learnt of it holds for rows " +
+			"still to come: no feature is made of the column; list it under numeric: to keep it"})
 	return true
 }
 
@@ -208,7 +211,8 @@ func (p *designer) encodeLevels(i int, want dataset.ColumnEncodings, worth []flo
 	if atom >= 0 {
 		info.Gain = worth[atom]
 	}
-	key := encode.Key{Rate: want.Has(string(dataset.DeriveRate)), Count: want.Has(string(dataset.DeriveCount)), Recency: want.Has(string(dataset.DeriveRecency))}
+	key := encode.Key{Rate: want.Has(string(dataset.DeriveRate)), Count: want.Has(string(dataset.DeriveCount)),
+		Recency: want.Has(string(dataset.DeriveRecency))}
 	switch {
 	case !key.Rate && !key.Count && !key.Recency:
 		return nil
@@ -342,7 +346,8 @@ func (d *design) into(m *dataset.Manifest, columns []sampledColumn, s *survey) {
 	}
 	for number := range d.keys {
 		for _, what := range statisticsOf(&d.keys[number]) {
-			f := dataset.Feature{Name: featureName(&d.tables[number], what), Kind: dataset.Numeric, Why: dataset.WhyDerived, Bins: 1, MissingBin: -1, OtherBin: -1,
+			f := dataset.Feature{Name: featureName(&d.tables[number], what), Kind: dataset.Numeric, Why: dataset.WhyDerived, Bins: 1,
+				MissingBin: -1, OtherBin: -1,
 				From: &dataset.Derived{What: what, Table: number}}
 			if what == dataset.DeriveRecency {
 				f.From.Of = []dataset.Part{{Column: s.spec.TimeColumn(), Kind: s.orderKind()}}

@@ -23,7 +23,7 @@ func (c *counter) count(numbers []float64) (all []distinct, rows int) {
 	keys := slices.Grow(c.keys[:0], len(numbers))
 	for _, x := range numbers {
 		if x == x { // not NaN
-			keys = append(keys, ordered(clamp(x)))
+			keys = append(keys, ordered(clampInfinities(x)))
 		}
 	}
 	c.keys = keys

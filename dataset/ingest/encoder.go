@@ -44,9 +44,6 @@ func NewEncoder(e *dataset.Encoding, levels *dataset.Levels) (*Encoder, error) {
 // Columns are the names of the columns that the features are made of: what to ask Table.Read for.
 func (e *Encoder) Columns() []string { return e.inputs }
 
-// Features is how many model values a row has.
-func (e *Encoder) Features() int { return len(e.coders) }
-
 // Encode gives the model values of a batch, row by row: b.Rows x features, in the memory of out where it suffices. A model
 // value is: of a numeric feature the number (NaN when missing, infinities clamped to what a float64 holds), of a time
 // seconds since 1970, of a category its bin, of a derived feature what FORMAT.md says. The batch's columns are found by name; more
@@ -80,7 +77,8 @@ func (e *Encoder) encode(rows int, file string, column func(string) *dataset.Val
 		return out, nil
 	}
 
-	look := lookup{e: e, rows: rows, column: column, slots: make([][]int32, len(e.encoding.Tables)), rates: make([][]float64, len(e.encoding.Tables))}
+	tables := len(e.encoding.Tables)
+	look := lookup{e: e, rows: rows, column: column, slots: make([][]int32, tables), rates: make([][]float64, tables)}
 	for i := range e.coders {
 		name, err := look.feature(i, out[i:], width)
 		var value *valueError

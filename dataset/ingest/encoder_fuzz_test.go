@@ -15,9 +15,11 @@ import (
 // ofEverything is an encoding with one feature of each derivation: what features.json may hold.
 func ofEverything() *dataset.Encoding {
 	city, at := dataset.Part{Column: "city", Kind: dataset.Categorical}, dataset.Part{Column: "at", Kind: dataset.Temporal}
-	hour, age := dataset.Part{Column: "at", Kind: dataset.Temporal, Take: dataset.DeriveHour}, dataset.Part{Column: "age", Kind: dataset.Numeric, Bounds: []float64{18, 40.5}}
+	hour := dataset.Part{Column: "at", Kind: dataset.Temporal, Take: dataset.DeriveHour}
+	age := dataset.Part{Column: "age", Kind: dataset.Numeric, Bounds: []float64{18, 40.5}}
 	number := func(name string, what dataset.Derivation, table int, of ...dataset.Part) dataset.Feature {
-		return dataset.Feature{Name: name, Kind: dataset.Numeric, Bins: 1, MissingBin: -1, OtherBin: -1, From: &dataset.Derived{What: what, Table: table, Of: of}}
+		return dataset.Feature{Name: name, Kind: dataset.Numeric, Bins: 1, MissingBin: -1, OtherBin: -1,
+			From: &dataset.Derived{What: what, Table: table, Of: of}}
 	}
 	return &dataset.Encoding{
 		Format: dataset.FormatDerived, Missing: []string{"", "-999"},
@@ -62,7 +64,8 @@ func levelsFor(e *dataset.Encoding, rng *rand.Rand) *dataset.Levels {
 		}
 		slices.Sort(hashes)
 		for _, h := range hashes {
-			l.Hash, l.Sum, l.Rows, l.Last = append(l.Hash, h), append(l.Sum, rng.NormFloat64()), append(l.Rows, rng.Uint32N(100)), append(l.Last, 1.5e9)
+			l.Hash, l.Sum, l.Rows, l.Last = append(l.Hash, h), append(l.Sum, rng.NormFloat64()), append(l.Rows, rng.Uint32N(100)),
+				append(l.Last, 1.5e9)
 		}
 	}
 	return l
@@ -134,8 +137,8 @@ func tryEncoding(t *testing.T, text []byte, seed uint64) (encoded int) {
 		switch {
 		case err != nil && !errors.As(err, &table):
 			t.Fatalf("untyped error %T: %v", err, err)
-		case err == nil && len(out) != b.Rows*enc.Features():
-			t.Fatalf("%d values in %d rows of %d features", len(out), b.Rows, enc.Features())
+		case err == nil && len(out) != b.Rows*len(e.Features):
+			t.Fatalf("%d values in %d rows of %d features", len(out), b.Rows, len(e.Features))
 		case err == nil:
 			encoded++
 			checkCodes(t, e, out)

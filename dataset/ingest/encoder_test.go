@@ -317,10 +317,13 @@ func TestLevelsMeetTypedValues(t *testing.T) {
 		values  map[string]dataset.Values
 	}{
 		"ids": {[]string{""}, map[string]dataset.Values{
-			"text": text(" 1001", "7", "0.5", ""), "written as floats": text("1001.0", "7.", ".50", ""), "float": {Type: dataset.Float, Float: []float64{1001, 7, 0.5, math.NaN()}}}},
-		"truth": {[]string{""}, map[string]dataset.Values{"text": text("True", "false", "true", "FALSE"), "bool": {Type: dataset.Bool, Int: []int64{1, 0, 1, 0}}}},
+			"text": text(" 1001", "7", "0.5", ""), "written as floats": text("1001.0", "7.", ".50", ""),
+			"float": {Type: dataset.Float, Float: []float64{1001, 7, 0.5, math.NaN()}}}},
+		"truth": {[]string{""}, map[string]dataset.Values{
+			"text": text("True", "false", "true", "FALSE"), "bool": {Type: dataset.Bool, Int: []int64{1, 0, 1, 0}}}},
 		"a token": {[]string{"1002.0"}, map[string]dataset.Values{
-			"text": text("1002", "7"), "float": {Type: dataset.Float, Float: []float64{1002, 7}}, "int": {Type: dataset.Int, Int: []int64{1002, 7}}, "written as floats": text("1002.0", "7.0")}},
+			"text": text("1002", "7"), "float": {Type: dataset.Float, Float: []float64{1002, 7}},
+			"int": {Type: dataset.Int, Int: []int64{1002, 7}}, "written as floats": text("1002.0", "7.0")}},
 	} {
 		var want []uint64
 		for form, v := range tc.values {

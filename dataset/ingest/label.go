@@ -217,7 +217,8 @@ func (l *labeler) resolve() error {
 		l.positives, l.negatives = l.numbers[1], l.numbers[0]
 		return nil
 	case l.spec.Sample.Negatives > 0:
-		return l.spec.Errorf("sample.negatives", "label column %q holds %s: only of a label of two classes can negative rows be left out", column, listNumbers(l.numbers))
+		return l.spec.Errorf("sample.negatives", "label column %q holds %s: only of a label of two classes can negative rows be left out",
+			column, listNumbers(l.numbers))
 	case l.info.Kind == dataset.Binary || len(l.numbers) <= maxListed:
 		return fail("holds %s, which is neither 0 and 1 nor a regression: say `label: {column: %s, positive: \"%v\"}`, `{column: %s, above: %v}` or `{column: %s, kind: regression}`",
 			listNumbers(l.numbers), column, greatest(l.numbers), column, smallest(l.numbers), column)

@@ -1,3 +1,7 @@
+//go:build !race
+
+// Large tables: what runs at the same time in staging is tested under the race detector by small ones.
+
 package ingest
 
 import (
@@ -11,9 +15,9 @@ import (
 	"testing"
 )
 
-// Rows of ids are wide where many columns are parts of keys: two hashes for each of idColumns, its number and its range, and 8 bytes. Those of
-// the smaller table are already more than what statistics keep in memory before they go to a file (memoryRows), those of the larger one
-// are twice as many.
+// Rows of ids are wide where many columns are parts of keys: two hashes for each of idColumns, its number and its range, and 8 bytes.
+// Those of the smaller table are already more than what statistics keep in memory before they go to a file (memoryRows), those of the
+// larger one are twice as many.
 const (
 	idColumns  = 16
 	idLevels   = 5000
@@ -66,7 +70,8 @@ func idTable(t *testing.T, rows int) File {
 // idKeys asks for the statistics of columns by twos, as numbers and as ranges, and for nothing else of them.
 func idKeys() string {
 	var b strings.Builder
-	b.WriteString("label: y\nsample_rows_for_bins: 2000\nsample: 1000\nencodings:\n  back_off: none\n  budget: 0\n  order: {by: random, copies: 1}\n  sample_rows: 1000\n  columns:\n")
+	b.WriteString("label: y\nsample_rows_for_bins: 2000\nsample: 1000\nencodings:\n  back_off: none\n  budget: 0\n" +
+		"  order: {by: random, copies: 1}\n  sample_rows: 1000\n  columns:\n")
 	for i := range idColumns {
 		fmt.Fprintf(&b, "    id%d: none\n", i)
 	}
@@ -77,12 +82,9 @@ func idKeys() string {
 	return b.String()
 }
 
-// Statistics of ids take memory by their levels and by what may stay of rows in memory, not by rows. Twice the rows are allowed half of what
-// their own bytes are: if they stayed, it would be all of it.
+// Statistics of ids take memory by their levels and by what may stay of rows in memory, not by rows. Twice the rows are allowed half of
+// what their own bytes are: if they stayed, it would be all of it.
 func TestMemoryOfStatisticsDoesNotGrowWithRows(t *testing.T) {
-	if raceEnabled || testing.Short() {
-		t.Skip("SKIPPED: large tables under the race detector or in short mode")
-	}
 	const width = 8 * (2*idColumns + 1)
 	if idRowsFew*width < memoryRows {
 		t.Fatalf("%d rows of %d bytes stay in memory, which holds %d", idRowsFew, width, memoryRows)

@@ -87,32 +87,6 @@ func live() int64 {
 	return int64(sample[0].Value.Uint64())
 }
 
-// Memory depends on columns, batches and samples, not on rows. The smaller table has several batches and row groups too.
-func TestMemoryDoesNotGrowWithRows(t *testing.T) {
-	if raceEnabled || testing.Short() {
-		t.Skip("SKIPPED: large tables under the race detector or in short mode")
-	}
-	for ext, rows := range map[string]int{".csv": 150_000, ".parquet": 280_000} {
-		peak := func(rows int) (int64, int64) {
-			file := bigTable(t, filepath.Join(t.TempDir(), "t"+ext), rows)
-			before, most := live(), int64(0)
-			_, err := tryStage(t, "label: y\nsample_rows_for_bins: 2000\nsample: 1000\nsplit: {by: hash, key: x0, train: 0.8, test: 0.2}\n", []File{file}, Options{Threads: 2, Progress: func(Progress) {
-				most = max(most, live()-before)
-			}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return most, file.Bytes
-		}
-		small, bytes := peak(rows)
-		large, moreBytes := peak(5 * rows / 2)
-		t.Logf("%s: %d MB live for %d MB of table, %d MB live for %d MB", ext, small>>20, bytes>>20, large>>20, moreBytes>>20)
-		if large > small+small/2+4<<20 {
-			t.Errorf("%s: %d bytes for 2.5 times the rows, %d before", ext, large, small)
-		}
-	}
-}
-
 // allocated is how many bytes fn takes from the heap, those that it gives back counted too.
 func allocated(fn func()) int64 {
 	var before, after runtime.MemStats

@@ -24,7 +24,8 @@ func orderedTable(rows int) string {
 
 // Numbers order rows in CSV, too, where all columns are text, and rows see those of lesser numbers only.
 func TestOrderByNumbersInText(t *testing.T) {
-	s := mustStage(t, "label: y\nsplit: {by: column, column: part}\nencodings: {order: {column: tick}, columns: {site: [rate, count, recency]}}\n", orderedTable(6000))
+	s := mustStage(t, "label: y\nsplit: {by: column, column: part}\n"+
+		"encodings: {order: {column: tick}, columns: {site: [rate, count, recency]}}\n", orderedTable(6000))
 	if o := s.Manifest.Order; o == nil || o.By != dataset.OrderTime || o.Column != "tick" {
 		t.Fatalf("%+v", o)
 	}
@@ -36,7 +37,7 @@ func TestOrderByNumbersInText(t *testing.T) {
 
 func TestOrderRefuses(t *testing.T) {
 	for rest, want := range map[string]string{
-		"encodings: {order: {column: tick, delay: 24h}}\n":                           `column "tick" holds numbers, whose unit nobody knows`,
+		"encodings: {order: {column: tick, delay: 24h}}\n":                           `column "tick" holds numbers, whose unit is not known`,
 		"encodings: {order: {by: random}, columns: {site: [rate, recency]}}\n":       "recency needs an order by time",
 		"encodings: {columns: {site: recency}}\n":                                    "recency needs an order by time",
 		"encodings: {order: {column: at, delay: 24h}, columns: {site: [recency]}}\n": "",
@@ -52,7 +53,8 @@ func TestOrderRefuses(t *testing.T) {
 
 // What staging leaves out by itself stays in the sample: the champion of another night may be made of it. What the spec drops does not.
 func TestSampleKeepsWhatIsLeftOut(t *testing.T) {
-	s := mustStage(t, "label: y\ndrop: [at]\nsplit: {by: column, column: part}\nencodings: {order: {column: tick}}\nsample: 100\n", orderedTable(6000))
+	s := mustStage(t, "label: y\ndrop: [at]\nsplit: {by: column, column: part}\nencodings: {order: {column: tick}}\nsample: 100\n",
+		orderedTable(6000))
 	if got := codes(s); !slices.Contains(got, "dropped tick") {
 		t.Fatalf("%q: the test needs a column that was left out", got)
 	}

@@ -9,8 +9,8 @@ import (
 	"coppice/dataset/encode"
 )
 
-// partReader turns the raw values of a column into the hashes that a part contributes to levels. Whoever stages and whoever predicts
-// uses this one.
+// partReader turns the raw values of a column into the hashes that a part contributes to levels, in staging and in prediction
+// alike.
 type partReader struct {
 	part   dataset.Part
 	tokens *tokens
@@ -50,7 +50,7 @@ func (r *partReader) hashes(v *dataset.Values, out []uint64) error {
 		}
 		switch {
 		case r.ranges == nil || x != x:
-			out[i] = encode.Number(clampNaN(x))
+			out[i] = encode.Number(clampInfinities(x))
 		default:
 			out[i] = r.ranges[sort.SearchFloat64s(r.part.Bounds, x)]
 		}
@@ -114,7 +114,8 @@ func isDigits(s string) bool {
 	return true
 }
 
-func clampNaN(x float64) float64 { return max(-math.MaxFloat64, min(math.MaxFloat64, x)) } // NaN stays NaN
+// clampInfinities gives for infinities the greatest finite numbers, which alone JSON and models can hold; NaN stays NaN.
+func clampInfinities(x float64) float64 { return max(-math.MaxFloat64, min(math.MaxFloat64, x)) }
 
 // take is what a calendar and a clock say of a time in seconds since 1970, in UTC; NaN of NaN.
 func take(what dataset.Derivation, seconds float64) float64 {

@@ -42,7 +42,8 @@ type splitPart struct {
 
 func newPass(s *survey, t *Table, m *dataset.Manifest, w *dataset.Writer, d *design) *pass {
 	n := len(d.columns)
-	p := &pass{survey: s, table: t, m: m, w: w, columns: d.columns, bins: make([][]uint8, n), buffers: make([][]float64, n), errs: make([]error, n)}
+	p := &pass{survey: s, table: t, m: m, w: w, columns: d.columns, bins: make([][]uint8, n), buffers: make([][]float64, n),
+		errs: make([]error, n)}
 	for i := range n {
 		p.coders = append(p.coders, newCoder(&m.Features[i], s.tokens))
 	}

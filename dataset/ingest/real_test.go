@@ -35,7 +35,8 @@ func (s *staged) kinds() string {
 			n[f.Kind]++
 		}
 	}
-	return fmt.Sprintf("%d numeric, %d time, %d categorical, %d tables", n[dataset.Numeric], n[dataset.Temporal], n[dataset.Categorical], len(s.Manifest.Tables))
+	return fmt.Sprintf("%d numeric, %d time, %d categorical, %d tables", n[dataset.Numeric], n[dataset.Temporal], n[dataset.Categorical],
+		len(s.Manifest.Tables))
 }
 
 func (s *staged) splits() string {
@@ -73,8 +74,8 @@ func TestRealTables(t *testing.T) {
 			"211 numeric, 1 time, 618 categorical, 1 tables", "train 996 128.3143"},
 	} {
 		t.Run(filepath.Base(tc.name), func(t *testing.T) {
-			if strings.HasSuffix(tc.name, ".gz") && (raceEnabled || testing.Short()) {
-				t.Skip("SKIPPED: a large table, under the race detector or in short mode")
+			if strings.HasSuffix(tc.name, ".gz") && raceEnabled {
+				t.Skip("SKIPPED: a large table, under the race detector")
 			}
 			s := stageReal(t, tc.name, tc.spec)
 			if got := s.kinds(); got != tc.kinds {

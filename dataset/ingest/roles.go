@@ -24,9 +24,10 @@ type feature struct {
 	place  int // in roles.read, or behind it
 	column Column
 	forced dataset.Kind     // empty when the table decides
+	texts  bool             // the spec asks for categories: where the table says numbers or times, it is overruled
 	from   *dataset.Derived // of a derived one
 	source int              // of a derived one, the place of the time that it is derived from
-	auto   bool             // nobody has asked for it
+	auto   bool             // not asked for
 }
 
 // assignRoles looks the spec's columns up in the table. Its errors point into the spec.
@@ -90,8 +91,21 @@ func assignRoles(spec *dataset.Spec, t *Table, tok *tokens) (*roles, error) {
 	if err := r.addFeatures(spec, t, taken, need); err != nil {
 		return nil, err
 	}
-	r.features = append(r.features, r.derivedFeatures()...)
+	for _, f := range r.derivedFeatures() {
+		if asksForCategories(spec, f.column.Name) {
+			return nil, spec.Errorf("encodings.columns."+f.column.Name,
+				"%q is a number made of a time and cannot be categories; leave it out here, and list [%s] under encodings.keys for statistics of it",
+				f.column.Name, f.column.Name)
+		}
+		r.features = append(r.features, f)
+	}
 	return r, nil
+}
+
+// asksForCategories reports whether the spec asks for a column as categories.
+func asksForCategories(spec *dataset.Spec, column string) bool {
+	asked := spec.Encodings.Columns[column]
+	return asked.Has(dataset.EncodeCategories) || asked.Has(dataset.EncodeLevels)
 }
 
 // addFeatures makes features of all columns that have no role and are not dropped.
@@ -130,7 +144,11 @@ func (r *roles) addFeatures(spec *dataset.Spec, t *Table, taken []string, need f
 			place = len(r.read)
 			r.read = append(r.read, c.Name)
 		}
-		r.features = append(r.features, feature{place: place, column: c, forced: forced[c.Name]})
+		texts := asksForCategories(spec, c.Name)
+		if texts && forced[c.Name] == dataset.Numeric {
+			return spec.Errorf("encodings.columns."+c.Name, "column %q is listed under numeric and cannot be categories, too; choose one", c.Name)
+		}
+		r.features = append(r.features, feature{place: place, column: c, forced: forced[c.Name], texts: texts})
 	}
 	if len(r.features) == 0 {
 		return spec.Errorf("drop", "no column of %s is left to be a feature", t.files[0].URI)

@@ -106,6 +106,7 @@ func stageInto(ctx context.Context, spec *dataset.Spec, files []File, dir string
 	p := newPass(s, t, m, w, d)
 	if len(d.keys) > 0 {
 		p.statistics = newStatistics(s, m, d, dir, o)
+		p.statistics.maker.LimitBins(spec.MaxBin)
 		defer p.statistics.close()
 	}
 	if err := p.run(ctx, o); err != nil {

@@ -80,7 +80,10 @@ func (s *staged) feature(t testing.TB, name string) *dataset.Feature {
 // levels are those of the dataset, closed with the test; nil where it has none.
 func (s *staged) levels(t testing.TB) *dataset.Levels {
 	t.Helper()
-	l, err := s.Levels()
+	if !slices.ContainsFunc(s.Manifest.Files, func(f dataset.FileInfo) bool { return f.Name == dataset.LevelsFile }) {
+		return nil
+	}
+	l, err := dataset.OpenLevels(filepath.Join(s.dir, dataset.LevelsFile), s.Manifest.Tables)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,11 +148,13 @@ var randomSpecs = map[string]string{
 	"time":   "label: y\ndrop: [part, user]\nweight: w\nmax_bin: 16\nsplit: {by: time, column: int, train: 0.5, valid: 0.3, test: 0.2}\nsample: 100000\n",
 	"column": "label: y\ngroup: user\ncategorical: [int, num]\nnumeric: [zip, flag]\nsplit: {by: column, column: part}\nsample: 50\n",
 	"derived": "label: y\nweight: w\ndrop: [user]\nderive: {when: [hour, weekday]}\nsplit: {by: column, column: part}\nsample: 300\n" +
-		"encodings: {columns: {hash: [rate, levels], cat: [rate, count, categories], zip: [count], num: none}, keys: [[cat, zip], [num~, flag, when.hour], [hash, int~]], order: {copies: 3}, back_off: {hash: cat}}\n",
+		"encodings: {columns: {hash: [rate, levels], cat: [rate, count, categories], zip: [count], num: none}, " +
+		"keys: [[cat, zip], [num~, flag, when.hour], [hash, int~]], order: {copies: 3}, back_off: {hash: cat}}\n",
 	"by time": "label: y\ndrop: [part, user]\nsplit: {by: time, column: int, train: 0.5, valid: 0.3, test: 0.2}\nsample: 300\n" +
 		"encodings: {columns: {zip: [rate, recency], cat: [recency, categories], hash: levels}, keys: [[cat, flag]], back_off: none}\n",
-	"thinned": "label: y\nweight: w\ndrop: [part]\nsplit: {by: hash, key: user, train: 0.6, valid: 0.2, test: 0.2}\nsample: {rows: 100, negatives: 0.3}\n",
-	"none":    "label: {column: num, kind: regression}\ndrop: [part, user]\nmissing: [\"\", NA, \"null\", \"7\"]\n",
+	"thinned": "label: y\nweight: w\ndrop: [part]\nsplit: {by: hash, key: user, train: 0.6, valid: 0.2, test: 0.2}\n" +
+		"sample: {rows: 100, negatives: 0.3}\n",
+	"none": "label: {column: num, kind: regression}\ndrop: [part, user]\nmissing: [\"\", NA, \"null\", \"7\"]\n",
 }
 
 // All columns are kept as features that are what they look like.

@@ -16,7 +16,7 @@ type columnSurvey struct {
 
 	part   *partReader
 	hashes []uint64
-	levels *encode.Distinct // of a column that may be categorical; nil where nobody wants to know
+	levels *encode.Distinct // of a column that may be categorical; nil where the count is not used
 
 	missing int64
 	present int64
@@ -83,7 +83,7 @@ func (s *columnSurvey) categorical() bool {
 	if s.feature.forced != "" {
 		return s.feature.forced == dataset.Categorical
 	}
-	return s.decided || s.feature.column.Type == dataset.Text && !s.feature.column.Untyped
+	return s.feature.texts || s.decided || s.feature.column.Type == dataset.Text && !s.feature.column.Untyped
 }
 
 func (s *columnSurvey) observeFloats(v *dataset.Values) {
@@ -169,8 +169,17 @@ func (s *columnSurvey) observeText(b *Batch, i int, text string) {
 	s.decided = s.saw[formText] || s.saw[formDigits] || s.saw[formBig] || s.saw[formTime] && s.saw[formNumber]
 }
 
-// kind concludes what the column is.
+// kind is what the column is: what the table says, unless the spec asks for categories.
 func (s *columnSurvey) kind() (dataset.Kind, dataset.Why, error) {
+	kind, why, err := s.conclude()
+	if err == nil && s.feature.texts && kind != dataset.Categorical {
+		return dataset.Categorical, dataset.WhyForced, nil
+	}
+	return kind, why, err
+}
+
+// conclude finds what the column is in what it holds.
+func (s *columnSurvey) conclude() (dataset.Kind, dataset.Why, error) {
 	c := s.feature.column
 	switch {
 	case s.notNum != nil:
@@ -248,7 +257,8 @@ func (s *columnSurvey) build(spec *dataset.Spec, sample *dataset.Values, scratch
 	if kind == dataset.Numeric {
 		s.missing += s.nans
 	}
-	f := &built{Feature: dataset.Feature{Name: s.feature.column.Name, Kind: kind, Why: why, MissingBin: -1, OtherBin: -1, Missing: s.missing, From: s.feature.from}}
+	f := &built{Feature: dataset.Feature{Name: s.feature.column.Name, Kind: kind, Why: why, MissingBin: -1, OtherBin: -1,
+		Missing: s.missing, From: s.feature.from}}
 	if f.From != nil {
 		f.Why = dataset.WhyDerived
 	}
@@ -283,8 +293,9 @@ func (s *columnSurvey) nextLevels(first *built, counts map[string]int64, room in
 		delete(counts, category)
 	}
 	part := dataset.Part{Column: first.Name, Kind: dataset.Categorical}
-	f := &dataset.Feature{Name: first.Name + ":" + string(dataset.DeriveLevels), Kind: dataset.Categorical, Why: dataset.WhyDerived, MissingBin: -1,
-		From: &dataset.Derived{What: dataset.DeriveLevels, Table: -1, Of: []dataset.Part{part}}, Missing: s.missing}
+	f := &dataset.Feature{Name: first.Name + ":" + string(dataset.DeriveLevels), Kind: dataset.Categorical, Why: dataset.WhyDerived,
+		MissingBin: -1,
+		From:       &dataset.Derived{What: dataset.DeriveLevels, Table: -1, Of: []dataset.Part{part}}, Missing: s.missing}
 	f.Categories, f.Counts = mostFrequent(counts, room)
 	f.OtherBin = len(f.Categories)
 	f.Bins = f.OtherBin + 1
@@ -317,14 +328,11 @@ func (s *columnSurvey) bound(f *built, sample *dataset.Values, room int, scratch
 		e = s.times
 	}
 	if e.min <= e.max {
-		f.Range = &dataset.Range{Min: clamp(e.min), Median: e.min, Max: clamp(e.max)}
+		f.Range = &dataset.Range{Min: clampInfinities(e.min), Median: e.min, Max: clampInfinities(e.max)}
 		if present > 0 {
 			f.Range.Median = median(all, present)
 		}
-		f.Range.Median = clamp(f.Range.Median)
+		f.Range.Median = clampInfinities(f.Range.Median)
 	}
 	return nil
 }
-
-// clamp keeps infinities among the finite numbers, which alone JSON and models can hold.
-func clamp(x float64) float64 { return max(-math.MaxFloat64, min(math.MaxFloat64, x)) }

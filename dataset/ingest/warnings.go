@@ -36,7 +36,7 @@ func (s *columnSurvey) warnings(f *built, bins []uint8, train *trainSample, labe
 		out = append(out, dataset.Warning{Code: code, Column: f.Name, Text: fmt.Sprintf(format, args...)})
 	}
 	if s.feature.auto {
-		return nil // nobody has asked for it: where it is of no use, it is left out
+		return nil // not asked for: where it is of no use, it is left out
 	}
 	if s.present == 0 {
 		warn(WarnAllMissing, "every value is missing; drop the column")

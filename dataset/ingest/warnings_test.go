@@ -38,7 +38,8 @@ func TestWarnings(t *testing.T) {
 		fmt.Fprintf(&b, "%d,%d,5,x,%s,,%016x,%d,%.12f,c%03d,%.3f,%s%d,%s\n", y, rng.IntN(10), []string{"", "1"}[i%2], rng.Uint64(), i*7+3, rng.Float64(), rng.IntN(600), leak, []string{"n", "p"}[y], rng.IntN(20), []string{"n", "p"}[y])
 	}
 	s := mustStage(t, "label: y\n", b.String())
-	want := []string{"all_missing empty", "constant same", "constant sameText", "dropped key", "id_like key", "id_like number", "leak leak", "leak leakText", "leak twin"}
+	want := []string{"all_missing empty", "constant same", "constant sameText", "dropped key", "id_like key", "id_like number",
+		"leak leak", "leak leakText", "leak twin"}
 	if got := codes(s); !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}

@@ -73,4 +73,9 @@ def read(buffer: pa.Buffer, encoding: Encoding) -> Levels:
         held = columns["hash"][t.first : t.first + t.levels]
         if len(held) > 1 and not np.all(held[1:] > held[:-1]):
             raise FormatError(f"levels.arrow: the hashes of table {i} do not ascend")
+    for name, least in {"sum": -np.inf, "weight": 0.0, "last": -np.inf}.items():
+        values = columns.get(name, np.empty(0))
+        wrong = np.flatnonzero(~(np.isfinite(values) & (values >= least)))
+        if len(wrong) > 0:
+            raise FormatError(f"levels.arrow: {name} {values[wrong[0]]} at level {wrong[0]}")
     return Levels(columns["hash"], columns["sum"], columns["rows"], columns.get("weight"), columns.get("last"))

@@ -37,6 +37,9 @@ class Store(Protocol):
     def list(self, prefix: str) -> list[str]:
         """The names of all objects under a folder."""
 
+    def has(self, name: str) -> bool:
+        """Whether there is an object; its bytes are not read."""
+
     def describe(self, name: str) -> str:
         """The name for people."""
 
@@ -67,6 +70,10 @@ class Folder:
         """See Store."""
         top = self.path / prefix
         return [p.relative_to(self.path).as_posix() for p in top.rglob("*") if p.is_file()]
+
+    def has(self, name: str) -> bool:
+        """See Store."""
+        return (self.path / name).is_file()
 
     def describe(self, name: str) -> str:
         """See Store."""
@@ -99,6 +106,13 @@ class Bucket:
             return [i.path[len(self._base) + 1 :] for i in self._fs.get_file_info(selector)]
         except (OSError, pa.ArrowException) as e:
             raise StorageError(f"{self.describe(prefix)}: {e}") from e
+
+    def has(self, name: str) -> bool:
+        """See Store."""
+        try:
+            return self._fs.get_file_info(f"{self._base}/{name}").type == pafs.FileType.File
+        except (OSError, pa.ArrowException) as e:
+            raise StorageError(f"{self.describe(name)}: {e}") from e
 
     def describe(self, name: str) -> str:
         """See Store."""
@@ -191,11 +205,7 @@ class Version:
         """Whether the version has a file."""
         if self._files is not None:
             return name in self._files
-        try:
-            self._store.read(self._folder + name, MAX_FILE)
-        except NotFoundError:
-            return False
-        return True
+        return self._store.has(self._folder + name)
 
     def read(self, name: str) -> pa.Buffer:
         """The bytes of a file: CorruptError where they are not those that were registered."""

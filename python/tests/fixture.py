@@ -5,6 +5,8 @@ import hashlib
 import json
 import pathlib
 import sys
+import tempfile
+import unittest
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +15,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 import lightgbm  # noqa: E402
 
+import coppice  # noqa: E402
 from coppice import _hash, _text  # noqa: E402
 
 TOKENS = ["", "NA", "-999.0"]
@@ -152,3 +155,16 @@ def point(root, alias, number, model="ctr"):
     folder = pathlib.Path(root) / "registry" / model / "aliases"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{alias}.json").write_text(json.dumps({"format": 1, "model": model, "alias": alias, "version": number}))
+
+
+class Case(unittest.TestCase):
+    """Tests that only read the version."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.dir = tempfile.TemporaryDirectory()
+        cls.model = coppice.Model.load(register(cls.dir.name, files()))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.dir.cleanup()

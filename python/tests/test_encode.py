@@ -3,7 +3,6 @@
 import datetime
 import decimal
 import math
-import tempfile
 import unittest
 import warnings
 
@@ -35,16 +34,7 @@ def table(**columns):
     return pa.table({name: columns.get(name, values) for name, values in BASE.items()})
 
 
-class Case(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.dir = tempfile.TemporaryDirectory()
-        cls.model = coppice.Model.load(fixture.register(cls.dir.name, fixture.files()))
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.dir.cleanup()
-
+class Case(fixture.Case):
     def column(self, data, feature):
         return self.model.encode(data)[:, self.model.features.index(feature)].tolist()
 

@@ -129,6 +129,16 @@ class Levels(unittest.TestCase):
         self.refused(pa.py_buffer(b""))
         self.refused(pa.py_buffer(b"ARROW1\0\0" + b"\0" * 100 + b"ARROW1"))
 
+    def test_numbers_that_are_none(self):
+        b = self.good
+        weights = b.append_column("weight", pa.array([1.0] * 7)).select(["hash", "sum", "rows", "weight", "last"])
+        self.assertEqual(7, len(_levels.read(ipc(weights), self.encoding).weight))
+        for bad in (float("nan"), float("inf"), -float("inf")):
+            self.refused(ipc(b.set_column(1, "sum", pa.array([1.0] * 6 + [bad]))))
+            self.refused(ipc(b.set_column(3, "last", pa.array([bad] + [1.0] * 6))))
+            self.refused(ipc(weights.set_column(3, "weight", pa.array([1.0] * 3 + [bad] + [1.0] * 3))))
+        self.refused(ipc(weights.set_column(3, "weight", pa.array([1.0] * 6 + [-1.0]))))
+
     def test_altered_bytes(self):
         """Whatever byte is altered, the outcome is levels or a FormatError."""
         rng = random.Random(6)

@@ -4,6 +4,7 @@ import json
 import os
 import tempfile
 import unittest
+import unittest.mock
 
 import fixture
 import numpy as np
@@ -12,7 +13,7 @@ import pyarrow.fs as pafs
 from test_encode import table
 
 import coppice
-from coppice import _calibrator
+from coppice import _calibrator, _registry
 
 
 class Loading(unittest.TestCase):
@@ -81,6 +82,15 @@ class Loading(unittest.TestCase):
         m = coppice.Model.load(self.folder, verify=False)
         self.assertEqual(("", 0), (m.name, m.version))
 
+    def test_a_file_is_there_without_being_read(self):
+        os.remove(self.folder / "version.json")
+        local = pafs.SubTreeFileSystem(self.root, pafs.LocalFileSystem())
+        for store, folder in ((_registry.Folder(str(self.folder)), ""), (_registry.Bucket(local, "registry", "here"), "ctr/versions/1/")):
+            v = _registry.Version(store, folder, verify=False)
+            with unittest.mock.patch.object(store, "read", side_effect=AssertionError("it was read")):
+                self.assertTrue(v.has("levels.arrow"))
+                self.assertFalse(v.has("report.json"))
+
     def test_a_file_that_lies_elsewhere(self):
         record = json.loads((self.folder / "version.json").read_text())
         f = next(f for f in record["files"] if f["name"] == "model.txt")
@@ -120,16 +130,7 @@ class Loading(unittest.TestCase):
                 coppice.Model.load(self.root, "ctr")
 
 
-class Predicting(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.dir = tempfile.TemporaryDirectory()
-        cls.model = coppice.Model.load(fixture.register(cls.dir.name, fixture.files()))
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.dir.cleanup()
-
+class Predicting(fixture.Case):
     def test_predict_is_its_parts(self):
         t = table()
         raw = self.model.predict(t, raw=True)

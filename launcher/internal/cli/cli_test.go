@@ -386,11 +386,7 @@ func (w *world) register(n int) {
 	}
 	defer ds.Close()
 	s := ds.Split("train")
-	data := &gbt.Data{Rows: s.Rows, RowMajor: s.RowMajor, Columns: s.Columns, Label: s.Label}
-	for i := range m.Features {
-		f := &m.Features[i]
-		data.Features = append(data.Features, gbt.Feature{Name: f.Name, Bins: f.Bins, Categorical: f.Kind == dataset.Categorical, Bounds: f.Bounds, Missing: f.MissingBin})
-	}
+	data := datasettest.Data(m, s)
 	p := gbt.Defaults()
 	p.NumIterations = 5
 	res, err := gbt.Train(w.t.Context(), data, p, gbt.Options{})
@@ -411,7 +407,8 @@ func (w *world) register(n int) {
 	}
 	reg := registry.New(w.buckets["registry"])
 	for i := range n {
-		files := map[string][]byte{scorer.FileModel: model.Bytes(), scorer.FileFeatures: features, scorer.FileLevels: levels, scorer.FileReport: []byte(`{"valid":{"auc":0.7}}`)}
+		files := map[string][]byte{scorer.FileModel: model.Bytes(), scorer.FileFeatures: features, scorer.FileLevels: levels,
+			scorer.FileReport: []byte(`{"valid":{"auc":0.7}}`)}
 		switch i { // the others do not say
 		case 0:
 			files[scorer.FileResult] = []byte(`{"params":{"num_leaves":63,"lookahead_freq":0,"learning_rate":0.1}}`)

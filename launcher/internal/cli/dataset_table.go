@@ -26,7 +26,8 @@ func (w *World) showDataset(s *stager.Staged) {
 		fmt.Fprintf(w.Out, "left out: %s rows without a label in %s%s\n", humanize.Comma(m.LeftOut), m.Label.Column, texts(m.About.LeftOut))
 	}
 	if m.Negatives > 0 {
-		fmt.Fprintf(w.Out, "left out: %s of the negative rows; the others stand for them with weight %s where models are measured, and scores are right for all rows\n",
+		fmt.Fprintf(w.Out, "left out: %s of the negative rows; the others stand for them with weight %s where models are measured, and "+
+			"scores are right for all rows\n",
 			humanize.Comma(m.Thinned), number(1/m.Negatives))
 	}
 
@@ -79,7 +80,8 @@ func (w *World) showEncodings(m *dataset.Manifest) {
 		t.AppendRow(table.Row{e.Name, humanize.Comma(int64(e.Levels)), kept, lumped, made(&e), fmt.Sprintf("%.2f %%", 100*e.Gain), e.Why})
 	}
 	t.Render()
-	fmt.Fprintf(w.Out, "%s statistics of %s levels; by how much less loss they are worth was measured on sampled rows of train that they had not seen\n",
+	fmt.Fprintf(w.Out, "%s statistics of %s levels; by how much less loss they are worth was measured on sampled rows of train that they "+
+		"had not seen\n",
 		humanize.Comma(int64(statistics(m))), humanize.Comma(int64(levels(m))))
 }
 
@@ -141,7 +143,7 @@ func (w *World) showSplits(m *dataset.Manifest) {
 	t.Render()
 }
 
-// texts lists the texts that stood for a missing label, so that nobody loses a class to them unseen.
+// texts lists the texts that stood for a missing label, so that no class is lost to them unseen.
 func texts(rows map[string]int64) string {
 	var parts []string
 	for _, s := range slices.Sorted(maps.Keys(rows)) {

@@ -86,8 +86,22 @@ func TestPlanOfAStagedDataset(t *testing.T) {
 	spec := w.file("sweep.yaml", sweepYAML)
 	w.refused(sweep.ExitNotFound, "not staged", "plan", spec)
 	w.staged()
+	var shown struct {
+		Dataset sweep.DatasetRef `json:"dataset"`
+	}
+	if err := json.Unmarshal([]byte(w.must("plan", spec, "--json")), &shown); err != nil {
+		t.Fatal(err)
+	}
+	all := 0
+	for _, rows := range shown.Dataset.Rows {
+		all += rows
+	}
+	if all != 1200 { // train has each row in four orders
+		t.Errorf("rows of %v where the table has 1,200", shown.Dataset.Rows)
+	}
 	out := w.must("plan", spec)
-	for _, part := range []string{"4 trials on clicks", "n2-highmem-2", "nothing was measured below 1000000 rows"} {
+	train := fmt.Sprintf("%d rows to train on, in 4 orders", shown.Dataset.Rows[sweep.Train])
+	for _, part := range []string{"4 trials on clicks", train, "n2-highmem-2", "nothing was measured below 1000000 rows"} {
 		if !strings.Contains(out, part) {
 			t.Errorf("it does not show %q:\n%s", part, out)
 		}

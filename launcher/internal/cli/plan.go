@@ -205,8 +205,9 @@ func (w *World) compareOn(spec *sweep.Spec, m *dataset.Manifest, prices *machine
 	}
 
 	if f.json {
-		return w.printJSON(map[string]any{"dataset": p.Dataset, "trials": len(p.Trials), "region": region, "startup_seconds": f.Startup.Seconds(),
-			"assumptions": f.Assumptions, "comparison": c})
+		return w.printJSON(map[string]any{"dataset": ofTable(p.Dataset, m), "trials": len(p.Trials), "region": region,
+			"startup_seconds": f.Startup.Seconds(),
+			"assumptions":     f.Assumptions, "comparison": c})
 	}
 
 	w.showComparison(p, &q, c)
@@ -216,11 +217,24 @@ func (w *World) compareOn(spec *sweep.Spec, m *dataset.Manifest, prices *machine
 	return nil
 }
 
+// ofTable is the reference to a dataset with the rows of its table, each counted once, as people know them.
+func ofTable(ref sweep.DatasetRef, m *dataset.Manifest) sweep.DatasetRef {
+	rows := map[string]int{}
+	for split := range ref.Rows {
+		rows[split] = m.TableRows(split)
+	}
+	ref.Rows = rows
+	return ref
+}
+
 // showComparison prints the table, what it rests on, and the recommendation.
 func (w *World) showComparison(p *plan.Plan, q *quote.Request, c *quote.Comparison) {
-	fmt.Fprintf(w.Out, "%d trials on %s: %s rows to train on, %d features, %s staged; prices in %s\n", len(p.Trials), p.Dataset.Name,
-		humanize.Comma(int64(p.Dataset.Rows[sweep.Train])), p.Dataset.Features, humanize.IBytes(uint64(p.Dataset.Bytes)), q.Region)
-
+	rows := humanize.Comma(int64(q.Manifest.TableRows(sweep.Train))) + " rows to train on"
+	if n := q.Manifest.Copies(); n > 1 {
+		rows += fmt.Sprintf(", in %d orders", n)
+	}
+	fmt.Fprintf(w.Out, "%d trials on %s: %s, %d features, %s staged; prices in %s\n", len(p.Trials), p.Dataset.Name,
+		rows, p.Dataset.Features, humanize.IBytes(uint64(p.Dataset.Bytes)), q.Region)
 	t := w.newTable("machine", "VMs", "tasks x threads", "waves", "memory of each", "SSDs", "hours on demand", "USD on demand", "hours on Spot", "USD on Spot")
 	for _, o := range c.Offers {
 		t.AppendRow([]any{o.Machine, o.VMs, fmt.Sprintf("%d x %d", o.TasksPerVM, o.ThreadsPerTask), o.Waves,

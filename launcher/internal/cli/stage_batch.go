@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -67,22 +68,32 @@ func (f batchFlags) machineType() (machines.Type, error) {
 	return t, nil
 }
 
-// disks are those of --local-ssd, or the fewest that the type takes and that hold so many bytes.
-func (f batchFlags) disks(t machines.Type, bytes int64) (int, error) {
+// disks are those of --local-ssd, or the fewest that the type takes and that hold what staging may need. Where it takes no such number, all
+// that it takes, if these hold at least what every staging needs: few sources need the most.
+func (f batchFlags) disks(t machines.Type, spec *dataset.Spec, bytes int64) (int, error) {
 	if f.localSSD > 0 {
 		return f.localSSD, nil
 	}
-	n, err := t.FewestDisks(bytes)
+	if n, err := t.FewestDisks(diskNeed(spec, bytes)); err == nil {
+		return n, nil
+	}
+	_, err := t.FewestDisks(diskFactor * bytes)
 	if err != nil {
 		return 0, program.Usagef("--machine: %v", err)
 	}
-	return n, nil
+	return t.Disks[len(t.Disks)-1], nil
 }
 
 const (
 	// diskFactor is how much disk the work may need for each byte of the source: the source itself, the dataset, which may be
 	// larger than well compressed Parquet, and room.
-	diskFactor = 6
+	diskFactor = 8
+	// encodedFactor and copyFactor, times the orders in which train has its rows, are the same where statistics of ids may be made: the
+	// dataset has more columns then, and temporary files hold 8 bytes for each row and part of a key, and the bins of statistics once
+	// more. So it is where little but ids is well compressed; text that is not compressed is textShare times as large.
+	encodedFactor = 56
+	copyFactor    = 28
+	textShare     = 3
 	// stageLimit bounds a staging job.
 	stageLimit = 24 * time.Hour
 	// stageEvery is how often a staging task says how far it is, and the launcher looks.
@@ -90,6 +101,19 @@ const (
 	// stageGoodbye is how long the launcher waits for a job that it has cancelled.
 	stageGoodbye = 2 * time.Minute
 )
+
+// diskNeed is how many bytes of disk staging a source of so many bytes may need. Where the spec does not say how often train is to hold
+// each of its rows, only small tables have them more than once.
+func diskNeed(spec *dataset.Spec, bytes int64) int64 {
+	if spec.Encodings.Off {
+		return diskFactor * bytes
+	}
+	factor := int64(encodedFactor + copyFactor*max(1, spec.Encodings.Order.Copies))
+	if ext := filepath.Ext(spec.Source); ext == ".csv" || ext == ".tsv" {
+		factor /= textShare
+	}
+	return factor * bytes
+}
 
 // stageInBatch submits the staging of a source in a bucket and follows it to its end.
 func (w *World) stageInBatch(ctx context.Context, file string, text []byte, spec *dataset.Spec, f stageFlags) error {
@@ -119,7 +143,7 @@ func (w *World) stageInBatch(ctx context.Context, file string, text []byte, spec
 		}
 
 		// The disks hold the source and the dataset that is made of it.
-		disks, err := f.batch.disks(machine, diskFactor*in.Bytes)
+		disks, err := f.batch.disks(machine, spec, in.Bytes)
 		if err != nil {
 			return err
 		}

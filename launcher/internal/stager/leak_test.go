@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"coppice/dataset"
+	"coppice/dataset/datasettest"
 	"coppice/dataset/ingest"
 	"coppice/gbt"
 	"coppice/metric"
@@ -102,22 +103,14 @@ func aucOf(t *testing.T, label []float32, values []float64) float64 {
 // heldOut is the AUC on valid of a model that learns from train.
 func heldOut(t *testing.T, d *dataset.Dataset) float64 {
 	t.Helper()
-	train, valid := d.Split("train"), d.Split("valid")
-	of := func(s *dataset.Split) *gbt.Data {
-		data := &gbt.Data{Rows: s.Rows, RowMajor: s.RowMajor, Columns: s.Columns, Label: s.Label}
-		for i := range d.Manifest.Features {
-			f := &d.Manifest.Features[i]
-			data.Features = append(data.Features, gbt.Feature{Name: f.Name, Bins: f.Bins, Categorical: f.Kind == dataset.Categorical, Bounds: f.Bounds, Missing: f.MissingBin})
-		}
-		return data
-	}
+	train, valid := datasettest.Data(d.Manifest, d.Split("train")), datasettest.Data(d.Manifest, d.Split("valid"))
 	p := gbt.Defaults()
 	p.NumIterations = 50
-	r, err := gbt.Train(t.Context(), of(train), p, gbt.Options{})
+	r, err := gbt.Train(t.Context(), train, p, gbt.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	scores, err := r.Model.PredictBinned(of(valid), 2)
+	scores, err := r.Model.PredictBinned(valid, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,13 +120,12 @@ func heldOut(t *testing.T, d *dataset.Dataset) float64 {
 // Labels that are random stay so: no statistic tells the label of its own row, in whatever order they were made, and no model tells
 // those of rows that it has not seen. Of statistics that do see their own row, the same check says so.
 func TestEncodingDoesNotLeak(t *testing.T) {
-	if testing.Short() {
-		t.Skip("SKIPPED: the check of encodings for leaks, in short mode")
-	}
 	for name, rest := range map[string]string{
 		"random orders": "drop: [ts]\nsplit: {by: column, column: part}\n",
-		"order of time": "drop: [part]\nsplit: {by: time, column: ts, train: 0.5, valid: 0.5}\nencodings: {columns: {user: [rate, count, recency], site: [rate, count], ad: [rate, count]}}\n",
-		"asked keys":    "drop: [ts]\nsplit: {by: column, column: part}\nencodings: {keys: [[user, site], [user, ad], [site, ad, price~]], order: {copies: 2}}\n",
+		"order of time": "drop: [part]\nsplit: {by: time, column: ts, train: 0.5, valid: 0.5}\n" +
+			"encodings: {columns: {user: [rate, count, recency], site: [rate, count], ad: [rate, count]}}\n",
+		"asked keys": "drop: [ts]\nsplit: {by: column, column: part}\n" +
+			"encodings: {keys: [[user, site], [user, ad], [site, ad, price~]], order: {copies: 2}}\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, files := shuffled(t, rest, false)
@@ -169,14 +161,7 @@ func TestEncodingDoesNotLeak(t *testing.T) {
 // plantedLeak looks rows of train up in the tables of train, which have seen them, and expects the check to notice.
 func plantedLeak(t *testing.T, d *dataset.Dataset, files []ingest.File, names []string, places []int) {
 	t.Helper()
-	levels, err := d.Levels()
-	if err != nil {
-		t.Fatal(err)
-	}
-	encoder, err := ingest.NewEncoder(d.Manifest.Encoding(), levels)
-	if err != nil {
-		t.Fatal(err)
-	}
+	encoder := datasettest.Encoder(t, d)
 	table, err := ingest.OpenTable(files, ingest.TableOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -204,7 +189,7 @@ func plantedLeak(t *testing.T, d *dataset.Dataset, files []ingest.File, names []
 	if err != nil {
 		t.Fatal(err)
 	}
-	width := encoder.Features()
+	width := len(d.Manifest.Features)
 	found := leaks(t, names, label, func(c, r int) float64 { return values[r*width+places[c]] })
 	rates := 0
 	for _, name := range names {

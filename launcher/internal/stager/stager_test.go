@@ -87,7 +87,8 @@ func TestFolderAndBucketHoldTheSame(t *testing.T) {
 			t.Errorf("%s differs: %v", f.Name, err)
 		}
 	}
-	if want := []stager.Step{stager.StepChecksum, stager.StepSurvey, stager.StepUpload, stager.StepWrite, stager.StepEncode}; !slices.Equal(slices.Sorted(maps.Keys(steps)), slices.Sorted(slices.Values(want))) {
+	want := []stager.Step{stager.StepChecksum, stager.StepSurvey, stager.StepUpload, stager.StepWrite, stager.StepEncode}
+	if !slices.Equal(slices.Sorted(maps.Keys(steps)), slices.Sorted(slices.Values(want))) {
 		t.Errorf("steps %v", steps)
 	}
 	left, err := os.ReadDir(s.Scratch)

@@ -203,7 +203,8 @@ func TestCrossValidate(t *testing.T) {
 }
 
 func (t *Table) data(s *dataset.Split) *gbt.Data {
-	return &gbt.Data{Copies: t.ds.Manifest.Copies(), Rows: s.Rows, RowMajor: s.RowMajor, Columns: s.Columns, Features: t.features, Label: s.Label, Weight: s.Weight}
+	return &gbt.Data{Copies: t.ds.Manifest.Copies(), Rows: s.Rows, RowMajor: s.RowMajor, Columns: s.Columns, Features: t.features,
+		Label: s.Label, Weight: s.Weight}
 }
 
 func checkFold(t *testing.T, name string, o FoldOutcome, q CrossRequest, data, rated *gbt.Data) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"coppice/dataset"
+	"coppice/dataset/datasettest"
 	"coppice/dataset/ingest"
 	"coppice/gbt"
 	"coppice/metric"
@@ -35,7 +36,8 @@ func newRareClicks(t *testing.T) *rareClicks {
 	for i := range ads {
 		ads[i] = 0.8 * rng.NormFloat64()
 	}
-	c.held = &ingest.Batch{Names: []string{"site", "ad", "x"}, Rows: c.valid, Columns: []dataset.Values{{Type: dataset.Text}, {Type: dataset.Text}, {Type: dataset.Float}}}
+	c.held = &ingest.Batch{Names: []string{"site", "ad", "x"}, Rows: c.valid,
+		Columns: []dataset.Values{{Type: dataset.Text}, {Type: dataset.Text}, {Type: dataset.Float}}}
 	var b bytes.Buffer
 	b.WriteString("y,site,ad,x,part\n")
 	for i := range c.train + c.valid {
@@ -90,15 +92,7 @@ func (c *rareClicks) model(t *testing.T, rest string) (d *dataset.Dataset, o *Ou
 	if o, err = NewTable(d).Train(t.Context(), q); err != nil {
 		t.Fatal(err)
 	}
-	levels, err := d.Levels()
-	if err != nil {
-		t.Fatal(err)
-	}
-	encoder, err := ingest.NewEncoder(d.Manifest.Encoding(), levels)
-	if err != nil {
-		t.Fatal(err)
-	}
-	values, err := encoder.Encode(c.held, nil)
+	values, err := datasettest.Encoder(t, d).Encode(c.held, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +124,8 @@ func TestThinnedNegatives(t *testing.T) {
 	thin, o, some := c.model(t, "sample: {rows: 1000, negatives: 0.1}\n")
 	fullLoss, fullRatio := c.expectedLoss(all)
 	thinLoss, thinRatio := c.expectedLoss(some)
-	t.Logf("all rows: log loss %.6f, mean prediction %.4f of the truth; a tenth of the negative ones: %.6f and %.4f", fullLoss, fullRatio, thinLoss, thinRatio)
+	t.Logf("all rows: log loss %.6f, mean prediction %.4f of the truth; a tenth of the negative ones: %.6f and %.4f", fullLoss,
+		fullRatio, thinLoss, thinRatio)
 	if rows, most := thin.Manifest.TableRows("train"), full.Manifest.TableRows("train")/6; rows > most {
 		t.Errorf("%d of %d rows were kept", rows, full.Manifest.TableRows("train"))
 	}

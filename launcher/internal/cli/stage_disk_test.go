@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"coppice/dataset"
+	"coppice/dataset/ingest"
+)
+
+// narrowIDs is a table of little but ids, as well compressed Parquet or as short text: what is made of it is large beside it.
+func narrowIDs(t *testing.T, ext string, rows int) ingest.File {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(6, 1))
+	columns := []ingest.Column{{Name: "y", Type: dataset.Int}, {Name: "at", Type: dataset.Int}}
+	for i := range 4 {
+		columns = append(columns, ingest.Column{Name: fmt.Sprint("id", i), Type: dataset.Text})
+	}
+	b := &ingest.Batch{Rows: rows, Columns: make([]dataset.Values, len(columns))}
+	for i, c := range columns {
+		b.Names, b.Columns[i].Type = append(b.Names, c.Name), c.Type
+	}
+	for r := range rows {
+		b.Columns[0].Int, b.Columns[1].Int = append(b.Columns[0].Int, int64(rng.IntN(20)/19)), append(b.Columns[1].Int, int64(r*60/rows))
+		for i := range 4 {
+			x := rng.Float64()
+			b.Columns[2+i].Text = append(b.Columns[2+i].Text, fmt.Sprint("a", int(2000*x*x*x)))
+		}
+	}
+
+	path := filepath.Join(t.TempDir(), "t"+ext)
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ext == ".parquet" {
+		var w *ingest.ParquetWriter
+		if w, err = ingest.NewParquetWriter(f, columns, ingest.Zstd); err == nil {
+			err = errors.Join(w.Write(b), w.Close())
+		}
+	} else {
+		var w *ingest.CSVWriter
+		if w, err = ingest.NewCSVWriter(f, columns, ','); err == nil {
+			err = w.Write(b)
+		}
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ingest.File{URI: path, Path: path, Bytes: info.Size()}
+}
+
+// spooled is how many bytes of temporary files the statistics of a dataset take: of each row number, label, time and a hash for each part
+// of the tables; and for each row of each copy its number and its bins, of counts in random orders the number of the level.
+func spooled(m *dataset.Manifest) int64 {
+	parts := map[string]bool{}
+	for i := range m.Tables {
+		for _, p := range m.Tables[i].Of {
+			parts[p.String()] = true
+		}
+	}
+	bins := int64(4)
+	for i := range m.Features {
+		switch d := m.Features[i].From; {
+		case d == nil || d.Table < 0:
+		case d.What == dataset.DeriveCount && m.Order.By == dataset.OrderRandom:
+			bins += 4
+		default:
+			bins++
+		}
+	}
+	bytes := int64(0)
+	for _, s := range m.Splits {
+		bytes += int64(m.TableRows(s.Name))*(20+8*int64(len(parts))) + int64(s.Rows)*bins
+	}
+	return bytes
+}
+
+// The disk of a staging job holds the source, the dataset and what the statistics spool, even of a source of well compressed ids of which
+// as many keys are made as the search makes of a large table.
+func TestDiskHoldsWhatIsSpooled(t *testing.T) {
+	var keys []string
+	for _, pair := range []string{"0,1", "0,2", "0,3", "1,2", "1,3", "2,3", "0,1,2", "0,1,3", "0,2,3", "1,2,3", "0,1,at~", "0,2,at~"} {
+		keys = append(keys, "["+strings.NewReplacer("0", "id0", "1", "id1", "2", "id2", "3", "id3").Replace(pair)+"]")
+	}
+	asked := "keys: [" + strings.Join(keys, ", ") + "]"
+	parquet, text := narrowIDs(t, ".parquet", 150_000), narrowIDs(t, ".csv", 60_000)
+	for name, tc := range map[string]struct {
+		file      ingest.File
+		encodings string
+	}{
+		"none":    {parquet, "none"},
+		"by time": {parquet, "{" + asked + ", order: {column: at}}"},
+		"random":  {parquet, "{" + asked + ", order: {copies: 1}}"},
+		"copies":  {parquet, "{" + asked + ", order: {copies: 3}}"},
+		"text":    {text, "{" + asked + ", order: {copies: 1}}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := tc.file
+			spec, err := dataset.ParseSpec("dataset.yaml", []byte("name: t\nsource: "+file.Path+"\nlabel: y\nencodings: "+tc.encodings+"\n"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := ingest.Stage(t.Context(), spec, []ingest.File{file}, filepath.Join(t.TempDir(), "d"), ingest.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			need := file.Bytes + r.Manifest.Bytes()
+			if r.Manifest.Order != nil {
+				need += spooled(r.Manifest)
+			}
+			t.Logf("%d bytes of source need %d, %.1f times as many; %d features", file.Bytes, need, float64(need)/float64(file.Bytes),
+				len(r.Manifest.Features))
+			if got := diskNeed(spec, file.Bytes); got < need {
+				t.Errorf("a disk of %d bytes for %d", got, need)
+			}
+		})
+	}
+}
