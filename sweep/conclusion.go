@@ -16,6 +16,13 @@ const (
 	OutcomeCancelled Outcome = "cancelled"
 )
 
+// Cancellation asks everybody to stop. Whatever an object of that name holds, the sweep is cancelled.
+type Cancellation struct {
+	Format int       `json:"format"`
+	Sweep  ID        `json:"sweep"`
+	At     time.Time `json:"at"`
+}
+
 // Ending says that a sweep is over, why, and which trials' results count. The aggregator writes it once, create-only, before
 // anything else: results and cancellations that come while it concludes, or between two attempts to, change nothing.
 type Ending struct {

@@ -96,6 +96,14 @@ func (id ID) Release(trial, claim int) string {
 // Result is the trial's end; the first to write it wins.
 func (id ID) Result(trial int) string { return id.Trial(trial) + "result.json" }
 
+// Curve is the learning curve of what one claim's holder has grown.
+func (id ID) Curve(trial, claim int) string {
+	return fmt.Sprintf("%s%d", id.Curves(trial), claim)
+}
+
+// Curves is the folder of a trial's learning curves, with the slash.
+func (id ID) Curves(trial int) string { return id.Trial(trial) + "curves/" }
+
 // Attempt is the folder of what one claim produced, with the slash.
 func (id ID) Attempt(trial, claim int) string {
 	return fmt.Sprintf("%sattempts/%d/", id.Trial(trial), claim)
@@ -120,13 +128,15 @@ const (
 	PartResult    Part = "result"
 	// PartCheckpoint shows, even when it is empty by now, that its claim has got further than the claim before.
 	PartCheckpoint Part = "checkpoint"
+	PartCurve      Part = "curve"
 	PartOther      Part = "other"
 )
 
 // numbered are the folders of a trial in which every claim has one object.
-var numbered = map[string]Part{"claims": PartClaim, "heartbeats": PartHeartbeat, "releases": PartRelease}
+var numbered = map[string]Part{"claims": PartClaim, "heartbeats": PartHeartbeat, "releases": PartRelease, "curves": PartCurve}
 
-// ParseTrialObject takes an object's name under Trials apart. ok is false for names that no Coppice wrote.
+// ParseTrialObject takes an object's name under Trials apart. ok is false for names that no Coppice wrote: of two ways to write
+// a number, only the one that the methods above have counts.
 func (id ID) ParseTrialObject(name string) (trial int, part Part, claim int, ok bool) {
 	rest, found := strings.CutPrefix(name, id.Trials())
 	if !found {
@@ -134,27 +144,29 @@ func (id ID) ParseTrialObject(name string) (trial int, part Part, claim int, ok 
 	}
 	parts := strings.Split(rest, "/")
 	trial, err := strconv.Atoi(parts[0])
-	if err != nil || trial < 0 || trial >= MaxTrials || len(parts) < 2 {
+	if err != nil || trial < 0 || trial >= MaxTrials || len(parts) < 2 || parts[0] != fmt.Sprintf("%04d", trial) {
 		return 0, "", 0, false
 	}
+
 	switch {
 	case len(parts) == 2 && parts[1] == "result.json":
 		return trial, PartResult, 0, true
 	case len(parts) == 3 && numbered[parts[1]] != "":
-		claim, err := strconv.Atoi(parts[2])
-		if err != nil || claim < 0 {
-			return 0, "", 0, false
-		}
-		return trial, numbered[parts[1]], claim, true
+		part = numbered[parts[1]]
 	case len(parts) == 4 && parts[1] == "checkpoints":
-		claim, err := strconv.Atoi(parts[2])
-		if err != nil || claim < 0 {
-			return 0, "", 0, false
-		}
-		return trial, PartCheckpoint, claim, true
+		part = PartCheckpoint
+	default:
+		return trial, PartOther, 0, true
 	}
-	return trial, PartOther, 0, true
+	claim, err = strconv.Atoi(parts[2])
+	if err != nil || claim < 0 || claim > maxClaim || parts[2] != strconv.Itoa(claim) {
+		return 0, "", 0, false
+	}
+	return trial, part, claim, true
 }
+
+// maxClaim is far above what any trial can have: whoever made a claim of a higher number was no task.
+const maxClaim = 1e6
 
 // PlansPrefix is the folder of all sweeps' plans; ParsePlanName tells which sweep a plan found there belongs to.
 const PlansPrefix = plansRoot

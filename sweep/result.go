@@ -43,6 +43,11 @@ type Heartbeat struct {
 	At     time.Time `json:"at"`
 }
 
+// Release says that the holder of a claim has gone. Whatever an object of that name holds, the claim is given back.
+type Release struct {
+	Format int `json:"format"`
+}
+
 // DecodeClaim reads a claim of a trial.
 func DecodeClaim(data []byte) (*Claim, error) {
 	var c Claim
