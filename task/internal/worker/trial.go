@@ -3,8 +3,6 @@ package worker
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,7 +14,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"coppice/blob"
 	"coppice/gbt"
 	"coppice/metric"
 	"coppice/sweep"
@@ -57,7 +54,7 @@ func (w *Worker) trial(ctx context.Context, claim *sweep.Claim, m metric.Metric)
 	if err != nil {
 		r.Status, r.Reason = w.failure(context.Cause(training), err)
 		w.Log.Warn("trial ended without a model", "trial", claim.Trial, "status", r.Status, "reason", r.Reason)
-	} else if err := w.store(ctx, r, out); err != nil {
+	} else if err := w.upload(ctx, r, out); err != nil {
 		return err
 	}
 	return w.finish(ctx, r)
@@ -131,16 +128,16 @@ func (w *Worker) failure(cause, err error) (sweep.Status, string) {
 	return sweep.StatusFailed, reason
 }
 
-// store writes the trial's files into the attempt's own folder, side by side.
-func (w *Worker) store(ctx context.Context, r *sweep.Result, out *finished) error {
+// upload writes the trial's files into the attempt's own folder, side by side.
+func (w *Worker) upload(ctx context.Context, r *sweep.Result, out *finished) error {
 	group, ctx := errgroup.WithContext(ctx)
-	put := func(file string, data []byte, o *sweep.Object) {
+	put := func(file string, data []byte, to *sweep.Object) {
 		group.Go(func() error {
-			sum := sha256.Sum256(data)
-			*o = sweep.Object{Name: w.Sweep.Attempt(r.Trial, r.Claim) + file, Bytes: int64(len(data)), SHA256: hex.EncodeToString(sum[:])}
-			if _, err := w.Sweeps.Put(ctx, o.Name, blob.Any, bytes.NewReader(data)); err != nil {
-				return fmt.Errorf("write %s of trial %d: %w", file, r.Trial, err)
+			o, err := w.trials.WriteFile(ctx, r.Trial, r.Claim, file, data)
+			if err != nil {
+				return fmt.Errorf("trial %d: %w", r.Trial, err)
 			}
+			*to = o
 			return nil
 		})
 	}
@@ -153,7 +150,7 @@ func (w *Worker) store(ctx context.Context, r *sweep.Result, out *finished) erro
 
 // finish writes the result, which makes the trial ended, and tells the aggregator.
 func (w *Worker) finish(ctx context.Context, r *sweep.Result) error {
-	created, err := blob.CreateJSON(ctx, w.Sweeps, w.Sweep.Result(r.Trial), r)
+	created, err := w.trials.CreateResult(ctx, *r)
 	if err != nil {
 		return fmt.Errorf("write the result of trial %d: %w", r.Trial, err)
 	}
@@ -246,11 +243,7 @@ func (w *Worker) beat(ctx context.Context, claim *sweep.Claim, p *pulse, abort c
 	if due {
 		p.peak()
 	}
-	data, err := json.Marshal(h)
-	if err != nil {
-		return err
-	}
-	if _, err := w.Sweeps.Put(ctx, w.Sweep.Heartbeat(claim.Trial, claim.Claim), blob.Any, bytes.NewReader(data)); err != nil {
+	if err := w.trials.Beat(ctx, claim.Trial, claim.Claim, h); err != nil {
 		return err
 	}
 	over, err := w.over(ctx)
