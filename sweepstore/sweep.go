@@ -3,6 +3,7 @@ package sweepstore
 import (
 	"context"
 	"fmt"
+	"iter"
 	"time"
 
 	"coppice/blob"
@@ -18,18 +19,19 @@ type Sweep struct {
 // New gives access to the sweep id, which need not exist, in the sweeps bucket.
 func New(bucket blob.Store, id sweep.ID) *Sweep { return &Sweep{bucket, id} }
 
-// List gives the ids of all sweeps that have a plan, readable or not.
-func List(ctx context.Context, bucket blob.Store) ([]sweep.ID, error) {
-	var ids []sweep.ID
-	for attrs, err := range bucket.List(ctx, sweep.PlansPrefix) {
-		if err != nil {
-			return nil, fmt.Errorf("list sweeps: %w", err)
-		}
-		if id, ok := sweep.ParsePlanName(attrs.Name); ok {
-			ids = append(ids, id)
+// List yields the ids of all sweeps that have a plan, readable or not. It stops at the first error.
+func List(ctx context.Context, bucket blob.Store) iter.Seq2[sweep.ID, error] {
+	return func(yield func(sweep.ID, error) bool) {
+		for attrs, err := range bucket.List(ctx, sweep.PlansPrefix) {
+			if err != nil {
+				yield("", fmt.Errorf("list sweeps: %w", err))
+				return
+			}
+			if id, ok := sweep.ParsePlanName(attrs.Name); ok && !yield(id, nil) {
+				return
+			}
 		}
 	}
-	return ids, nil
 }
 
 // Plan reads the plan, and gives its text, too. A sweep without one is blob.ErrNotExist.

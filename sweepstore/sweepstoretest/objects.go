@@ -45,8 +45,11 @@ func (t *tester) sweeps() {
 	}
 	t.put("plans/other.json", "x")
 	t.put("plans/not a sweep", "x")
-	ids, err := sweepstore.List(t.ctx, t.bucket)
-	t.must("list", err)
+	var ids []sweep.ID
+	for id, err := range sweepstore.List(t.ctx, t.bucket) {
+		t.must("list", err)
+		ids = append(ids, id)
+	}
 	t.equal("sweeps", ids, []sweep.ID{"night-1", "other"})
 }
 

@@ -277,6 +277,15 @@ func TestSweepFromPlanToWinner(t *testing.T) {
 		t.Errorf("ls:\n%s", out)
 	}
 	w.refused(sweep.ExitInput, "sweep broken:", "status", "broken")
+
+	// Nor does a conclusion.
+	if _, err := w.buckets["sweeps"].Put(t.Context(), id.Conclusion(), blob.Any, strings.NewReader("{")); err != nil {
+		t.Fatal(err)
+	}
+	if out := w.must("ls"); strings.Count(out, "unreadable") != 2 {
+		t.Errorf("ls with a damaged conclusion:\n%s", out)
+	}
+	w.refused(sweep.ExitInput, "not a conclusion", "status", string(id))
 }
 
 // TestNoPlanWithoutBatch: a plan without a job would be concluded, and its id be spent.
@@ -369,11 +378,22 @@ func TestCancel(t *testing.T) {
 	if out := w.must("cancel", "x"); !strings.Contains(out, "CANCELLED") || !w.jobs.cancelled {
 		t.Errorf("%s", out)
 	}
-	if _, err := w.buckets["sweeps"].Stat(t.Context(), sweep.ID("x").Cancel()); err != nil {
-		t.Error(err)
+	read := func() string {
+		data, _, err := blob.ReadAll(t.Context(), w.buckets["sweeps"], sweep.ID("x").Cancel(), 1<<10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	first := read()
+	if !strings.Contains(first, `"format": 1`) || !strings.Contains(first, `"sweep": "x"`) {
+		t.Errorf("cancelling wrote %s, want a format and the sweep", first)
 	}
 	w.refused(sweep.ExitNoWinner, "cancelled", "watch", "x")
 	w.must("cancel", "x")
+	if again := read(); again != first {
+		t.Errorf("cancelling again made %s of %s; it is created once", again, first)
+	}
 }
 
 // register trains a model on the staged dataset and registers it n times.

@@ -83,6 +83,33 @@ func TestLook(t *testing.T) {
 	}
 }
 
+// TestADamagedResultIsAFailedTrial: a watcher sees what the aggregator counts, and goes on watching.
+func TestADamagedResultIsAFailedTrial(t *testing.T) {
+	for name, contents := range map[string]any{
+		"too long":         strings.Repeat("x", 17<<20),
+		"of another trial": result(&sweep.Plan{Sweep: "night-1"}, 3, 0.9),
+		"of another sweep": result(&sweep.Plan{Sweep: "night-2"}, 1, 0.9),
+		"no result":        "damaged",
+	} {
+		store, p := world(t)
+		s, err := follow.Open(t.Context(), store, p.Sweep)
+		if err != nil {
+			t.Fatal(err)
+		}
+		put(t, store, p.Sweep.Claim(1, 0), sweep.Claim{})
+		put(t, store, p.Sweep.Result(1), contents)
+		st, err := s.Look(t.Context())
+		if err != nil {
+			t.Errorf("a result that is %s: looking ended with %v, want a failed trial", name, err)
+			continue
+		}
+		r := st.Board.Rows[1].Result
+		if st.Board.Failed != 1 || st.Board.Done != 0 || st.Running != 0 || r == nil || !strings.Contains(r.Reason, "cannot be read") {
+			t.Errorf("a result that is %s: %d failed, %d done, %d running; want trial 1 failed, because it cannot be read", name, st.Board.Failed, st.Board.Done, st.Running)
+		}
+	}
+}
+
 func TestOpen(t *testing.T) {
 	store, p := world(t)
 	var none *follow.NotFoundError
