@@ -166,7 +166,7 @@ func (r *Result) check() error {
 		return fmt.Errorf("score %v", r.Score)
 	}
 	for _, o := range []Object{*r.Model, r.Scores.Calib, r.Scores.Test} {
-		if err := o.check(r.Sweep.Attempt(r.Trial, r.Claim)); err != nil {
+		if err := o.check(Names(r.Sweep).Attempt(r.Trial, r.Claim)); err != nil {
 			return err
 		}
 	}

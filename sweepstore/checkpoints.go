@@ -21,7 +21,7 @@ type Checkpoints struct {
 
 // Checkpoints gives access to a trial's. One of more than limit bytes is none.
 func (t *Trials) Checkpoints(trial int, limit int64) Checkpoints {
-	return Checkpoints{t.bucket, t.plan.Sweep.Checkpoints(trial), limit}
+	return Checkpoints{t.bucket, t.names.Checkpoints(trial), limit}
 }
 
 // Prefix begins the names of one claim's checkpoints. Nobody else writes to them.

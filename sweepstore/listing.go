@@ -60,11 +60,11 @@ func (t *Trials) List(ctx context.Context) (Listing, error) {
 	l := Listing{Began: time.Now(), Trials: make([]Trial, len(t.plan.Trials))}
 	claims := make([]map[int]*Claim, len(l.Trials))
 
-	for attrs, err := range t.bucket.List(ctx, t.plan.Sweep.Trials()) {
+	for attrs, err := range t.bucket.List(ctx, t.names.Trials()) {
 		if err != nil {
 			return Listing{}, fmt.Errorf("list the trials of sweep %s: %w", t.plan.Sweep, err)
 		}
-		trial, part, number, ok := t.plan.Sweep.ParseTrialObject(attrs.Name)
+		trial, part, number, ok := t.names.ParseTrialObject(attrs.Name)
 		if !ok || trial >= len(l.Trials) || part == sweep.PartOther {
 			continue
 		}

@@ -20,13 +20,13 @@ const readers = 16
 
 // HasResult says whether a trial has ended: it has a result, readable or not.
 func (t *Trials) HasResult(ctx context.Context, trial int) (bool, error) {
-	return exists(ctx, t.bucket, t.plan.Sweep.Result(trial))
+	return exists(ctx, t.bucket, t.names.Result(trial))
 }
 
 // Result reads a trial's result. One that cannot be read was written create-only, so no other will come: in its place there
 // is a failed one that says so, and damage is the reason, for a log. err is the store's, or blob.ErrNotExist.
 func (t *Trials) Result(ctx context.Context, trial int) (r *sweep.Result, damage, err error) {
-	r, _, err = read(ctx, t.bucket, resultKind, t.plan.Sweep.Result(trial), func(data []byte) (*sweep.Result, error) {
+	r, _, err = read(ctx, t.bucket, resultKind, t.names.Result(trial), func(data []byte) (*sweep.Result, error) {
 		r, err := sweep.DecodeResult(data)
 		if err == nil && (r.Sweep != t.plan.Sweep || r.Trial != trial) {
 			err = fmt.Errorf("it is of sweep %s, trial %d", r.Sweep, r.Trial)
@@ -78,13 +78,13 @@ func (t *Trials) Results(ctx context.Context, l Listing, known map[int]sweep.Res
 
 // CreateResult ends a trial. created is false where it had ended before.
 func (t *Trials) CreateResult(ctx context.Context, r sweep.Result) (created bool, err error) {
-	return create(ctx, t.bucket, t.plan.Sweep.Result(r.Trial), r)
+	return create(ctx, t.bucket, t.names.Result(r.Trial), r)
 }
 
 // WriteFile writes a file into the folder of one attempt, which nobody else writes to.
 func (t *Trials) WriteFile(ctx context.Context, trial, claim int, file string, data []byte) (sweep.Object, error) {
 	sum := sha256.Sum256(data)
-	o := sweep.Object{Name: t.plan.Sweep.Attempt(trial, claim) + file, Bytes: int64(len(data)), SHA256: hex.EncodeToString(sum[:])}
+	o := sweep.Object{Name: t.names.Attempt(trial, claim) + file, Bytes: int64(len(data)), SHA256: hex.EncodeToString(sum[:])}
 	if _, err := t.bucket.Put(ctx, o.Name, blob.Any, bytes.NewReader(data)); err != nil {
 		return sweep.Object{}, fmt.Errorf("write %s: %w", o.Name, err)
 	}

@@ -19,7 +19,7 @@ func notJSON() map[string]string {
 
 // damagedPlan: nobody can go on with the sweep, and repeating does not help.
 func (t *tester) damagedPlan() {
-	object := t.plan.Sweep.Plan()
+	object := sweep.Names(t.plan.Sweep).Plan()
 	for what, contents := range notJSON() {
 		t.put(object, contents)
 		_, _, err := t.sweep.Plan(t.ctx)
@@ -37,7 +37,7 @@ func (t *tester) damagedPlan() {
 
 // damagedClaim: the number is taken, and nobody knows by whom.
 func (t *tester) damagedClaim() {
-	object := t.plan.Sweep.Claim(1, 0)
+	object := sweep.Names(t.plan.Sweep).Claim(1, 0)
 	for what, contents := range notJSON() {
 		t.put(object, contents)
 		_, err := t.trials.Claim(t.ctx, 1, 0)
@@ -62,7 +62,7 @@ func (t *tester) damagedClaim() {
 // damagedHeartbeat: a change of it is a sign of life all the same.
 func (t *tester) damagedHeartbeat() {
 	t.created("claim", true)(t.trials.CreateClaim(t.ctx, t.claim(1, 0)))
-	object := t.plan.Sweep.Heartbeat(1, 0)
+	object := sweep.Names(t.plan.Sweep).Heartbeat(1, 0)
 	before := t.list()[1]
 	for what, contents := range notJSON() {
 		t.put(object, contents)
@@ -77,7 +77,7 @@ func (t *tester) damagedHeartbeat() {
 
 // damagedResult: the trial has ended and has failed, for everybody.
 func (t *tester) damagedResult() {
-	object := t.plan.Sweep.Result(1)
+	object := sweep.Names(t.plan.Sweep).Result(1)
 	contents := notJSON()
 	contents["too long"] = strings.Repeat(" ", 16<<20+1)
 	for what, data := range contents {
@@ -123,22 +123,22 @@ func (t *tester) failedFor(what, object string) {
 func (t *tester) damagedEnd() {
 	id := t.plan.Sweep
 	for what, contents := range notJSON() {
-		t.put(id.Ending(), contents)
+		t.put(sweep.Names(id).Ending(), contents)
 		_, err := t.sweep.Ending(t.ctx, len(t.plan.Trials))
-		t.wantDamaged(what, err, id.Ending())
-		t.put(id.Conclusion(), contents)
+		t.wantDamaged(what, err, sweep.Names(id).Ending())
+		t.put(sweep.Names(id).Conclusion(), contents)
 		_, err = t.sweep.Conclusion(t.ctx)
-		t.wantDamaged(what, err, id.Conclusion())
-		t.put(id.JobRecord(1), contents)
+		t.wantDamaged(what, err, sweep.Names(id).Conclusion())
+		t.put(sweep.Names(id).JobRecord(1), contents)
 		_, err = t.sweep.Job(t.ctx, t.plan, 1)
-		t.wantDamaged(what, err, id.JobRecord(1))
+		t.wantDamaged(what, err, sweep.Names(id).JobRecord(1))
 	}
-	t.putJSON(id.Ending(), sweep.Ending{Format: 1, Sweep: "night-2"})
+	t.putJSON(sweep.Names(id).Ending(), sweep.Ending{Format: 1, Sweep: "night-2"})
 	_, err := t.sweep.Ending(t.ctx, len(t.plan.Trials))
-	t.wantDamaged("of another sweep", err, id.Ending())
-	t.putJSON(id.Conclusion(), sweep.Conclusion{Format: 1, Sweep: "night-2", Outcome: sweep.OutcomeCancelled})
+	t.wantDamaged("of another sweep", err, sweep.Names(id).Ending())
+	t.putJSON(sweep.Names(id).Conclusion(), sweep.Conclusion{Format: 1, Sweep: "night-2", Outcome: sweep.OutcomeCancelled})
 	_, err = t.sweep.Conclusion(t.ctx)
-	t.wantDamaged("of another sweep", err, id.Conclusion())
+	t.wantDamaged("of another sweep", err, sweep.Names(id).Conclusion())
 
 	if has, err := t.sweep.HasEnding(t.ctx); !has || err != nil {
 		t.Errorf("a damaged ending: there %t, error %v; want it to be there", has, err)
@@ -152,11 +152,11 @@ func (t *tester) damagedEnd() {
 func (t *tester) contentsDoNotMatter() {
 	t.created("claim", true)(t.trials.CreateClaim(t.ctx, t.claim(1, 0)))
 	for what, contents := range notJSON() {
-		t.put(t.plan.Sweep.Cancel(), contents)
+		t.put(sweep.Names(t.plan.Sweep).Cancel(), contents)
 		if cancelled, err := t.sweep.Cancelled(t.ctx); !cancelled || err != nil {
 			t.Errorf("%s: cancelled %t, error %v", what, cancelled, err)
 		}
-		t.put(t.plan.Sweep.Release(1, 0), contents)
+		t.put(sweep.Names(t.plan.Sweep).Release(1, 0), contents)
 		if trial := t.list()[1]; !trial.Free() {
 			t.Errorf("%s: a released trial is listed as %+v", what, trial)
 		}
@@ -166,11 +166,11 @@ func (t *tester) contentsDoNotMatter() {
 // earlierBuilds wrote cancellations without a format, releases without anything, and nothing with a write id.
 func (t *tester) earlierBuilds() {
 	id := t.plan.Sweep
-	t.put(id.Cancel(), `{"at":"2026-11-22T03:04:05Z"}`)
+	t.put(sweep.Names(id).Cancel(), `{"at":"2026-11-22T03:04:05Z"}`)
 	t.created("a second cancellation", false)(t.sweep.Cancel(t.ctx, at))
-	t.put(id.Claim(1, 0), `{"format":1,"sweep":"night-1","trial":1,"claim":0,"job":"night-1","task":3,"attempt":0,"host":"vm","nonce":"n","at":"2026-11-22T03:04:05Z"}`)
-	t.put(id.Release(1, 0), "{}\n")
-	t.put(id.Result(2), `{"format":1,"sweep":"night-1","trial":2,"claim":0,"task":0,"attempt":0,"status":"failed","reason":"x","params":{},"score":0,"metrics":{},"started":"2026-11-22T03:04:05Z","ended":"2026-11-22T03:04:06Z","usage":{}}`)
+	t.put(sweep.Names(id).Claim(1, 0), `{"format":1,"sweep":"night-1","trial":1,"claim":0,"job":"night-1","task":3,"attempt":0,"host":"vm","nonce":"n","at":"2026-11-22T03:04:05Z"}`)
+	t.put(sweep.Names(id).Release(1, 0), "{}\n")
+	t.put(sweep.Names(id).Result(2), `{"format":1,"sweep":"night-1","trial":2,"claim":0,"task":0,"attempt":0,"status":"failed","reason":"x","params":{},"score":0,"metrics":{},"started":"2026-11-22T03:04:05Z","ended":"2026-11-22T03:04:06Z","usage":{}}`)
 
 	if cancelled, err := t.sweep.Cancelled(t.ctx); !cancelled || err != nil {
 		t.Errorf("cancelled %t, error %v", cancelled, err)

@@ -24,7 +24,7 @@ func (t *tester) sweeps() {
 	plan, text, err := t.sweep.Plan(t.ctx)
 	t.must("plan", err)
 	t.equal("plan", plan.Fingerprint(), t.plan.Fingerprint())
-	t.equal("the plan's text", string(text), t.text(t.plan.Sweep.Plan()))
+	t.equal("the plan's text", string(text), t.text(sweep.Names(t.plan.Sweep).Plan()))
 	ending, err := t.sweep.Ending(t.ctx, len(t.plan.Trials))
 	t.must("ending", err)
 	t.equal("ending", ending.Trials, []int{0, 2})
@@ -60,29 +60,29 @@ func (t *tester) createdOnce() {
 		object string
 		create func(second bool) (bool, error)
 	}{
-		{id.Plan(), func(second bool) (bool, error) {
+		{sweep.Names(id).Plan(), func(second bool) (bool, error) {
 			p := *t.plan
 			p.Skipped = number(second)
 			return t.sweep.CreatePlan(t.ctx, p)
 		}},
-		{id.Cancel(), func(second bool) (bool, error) {
+		{sweep.Names(id).Cancel(), func(second bool) (bool, error) {
 			return t.sweep.Cancel(t.ctx, at.Add(time.Duration(number(second))*time.Hour))
 		}},
-		{id.Ending(), func(second bool) (bool, error) {
+		{sweep.Names(id).Ending(), func(second bool) (bool, error) {
 			return t.sweep.CreateEnding(t.ctx, sweep.Ending{Format: 1, Sweep: id, Cancelled: second})
 		}},
-		{id.Conclusion(), func(second bool) (bool, error) {
+		{sweep.Names(id).Conclusion(), func(second bool) (bool, error) {
 			return t.sweep.CreateConclusion(t.ctx, sweep.Conclusion{Format: 1, Sweep: id, Outcome: sweep.OutcomeCancelled, Done: number(second)})
 		}},
-		{id.JobRecord(1), func(second bool) (bool, error) {
+		{sweep.Names(id).JobRecord(1), func(second bool) (bool, error) {
 			return t.sweep.CreateJob(t.ctx, sweep.JobRecord{Format: 1, Sweep: id, Number: 1, Job: t.plan.JobName(1), At: at.Add(time.Duration(number(second)))})
 		}},
-		{id.Claim(1, 0), func(second bool) (bool, error) {
+		{sweep.Names(id).Claim(1, 0), func(second bool) (bool, error) {
 			c := t.claim(1, 0)
 			c.Task = number(second)
 			return t.trials.CreateClaim(t.ctx, c)
 		}},
-		{id.Result(1), func(second bool) (bool, error) {
+		{sweep.Names(id).Result(1), func(second bool) (bool, error) {
 			r := t.result(1)
 			r.Trees = number(second)
 			return t.trials.CreateResult(t.ctx, r)
@@ -199,7 +199,7 @@ func (t *tester) results() {
 func (t *tester) files() {
 	o, err := t.trials.WriteFile(t.ctx, 1, 2, "model.txt", []byte("tree"))
 	t.must("write", err)
-	t.equal("the file's name", o.Name, t.plan.Sweep.Attempt(1, 2)+"model.txt")
+	t.equal("the file's name", o.Name, sweep.Names(t.plan.Sweep).Attempt(1, 2)+"model.txt")
 	data, err := t.trials.File(t.ctx, o)
 	t.must("read", err)
 	t.equal("the file", string(data), "tree")
@@ -211,7 +211,7 @@ func (t *tester) files() {
 			t.Errorf("%s contents: error %v, want a *FileError", what, err)
 		}
 	}
-	o.Name = t.plan.Sweep.Attempt(1, 3) + "model.txt"
+	o.Name = sweep.Names(t.plan.Sweep).Attempt(1, 3) + "model.txt"
 	if _, err := t.trials.File(t.ctx, o); !errors.As(err, &bad) || !errors.Is(err, blob.ErrNotExist) {
 		t.Errorf("a file that is not there: error %v, want a *FileError that is ErrNotExist", err)
 	}
@@ -250,7 +250,7 @@ func (t *tester) listing() {
 	saved := t.trials.Checkpoints(0, 8)
 	t.must("save", saved.Write(t.ctx, saved.Prefix(4)+"0", []byte("x")))
 	t.must("drop", saved.Drop(t.ctx, saved.Prefix(4)+"0"))
-	t.put(id.Attempt(0, 4)+"model.txt", "x")
+	t.put(sweep.Names(id).Attempt(0, 4)+"model.txt", "x")
 	t.created("result", true)(t.trials.CreateResult(t.ctx, t.result(1)))
 
 	trials := t.list()
@@ -271,7 +271,7 @@ func (t *tester) listing() {
 func (t *tester) strangers() {
 	t.created("claim", true)(t.trials.CreateClaim(t.ctx, t.claim(1, 0)))
 	before := t.list()
-	root := t.plan.Sweep.Trials()
+	root := sweep.Names(t.plan.Sweep).Trials()
 	for _, name := range []string{
 		"1/result.json", "00001/result.json", "+001/result.json", "0001/result.json.bak", "0001/result.json/x", "0001/results", "0099/result.json", "99999999/result.json",
 		"0001/claims/01", "0001/claims/+1", "0001/claims/-1", "0001/claims/x", "0001/claims/9223372036854775807", "0001/claims/99999999999999999999", "0001/claims/1/2",

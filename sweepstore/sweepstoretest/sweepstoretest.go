@@ -143,7 +143,7 @@ func (t *tester) claim(trial, number int) sweep.Claim {
 
 func (t *tester) result(trial int) sweep.Result {
 	o := func(file string) sweep.Object {
-		return sweep.Object{Name: t.plan.Sweep.Attempt(trial, 0) + file, Bytes: 1}
+		return sweep.Object{Name: sweep.Names(t.plan.Sweep).Attempt(trial, 0) + file, Bytes: 1}
 	}
 	model := o("model.txt")
 	return sweep.Result{Format: 1, Sweep: t.plan.Sweep, Trial: trial, Status: sweep.StatusDone, Score: 0.5, Model: &model,

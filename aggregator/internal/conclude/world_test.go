@@ -68,7 +68,7 @@ func newWorld(t testing.TB, o options) *world {
 	}
 	t.Cleanup(func() { w.ds.Close() })
 	w.plan = o.plan(m)
-	if ok, err := blob.CreateJSON(t.Context(), w.sweeps, w.plan.Sweep.Plan(), w.plan); !ok || err != nil {
+	if ok, err := blob.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Plan(), w.plan); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 	for i := range w.plan.Trials {
@@ -172,7 +172,7 @@ func (w *world) train(t testing.TB, trial int, edit func(*sweep.Result, map[stri
 	objects := map[string]*sweep.Object{}
 	for name, data := range files {
 		sum := sha256.Sum256(data)
-		objects[name] = &sweep.Object{Name: r.Sweep.Attempt(trial, 0) + name, Bytes: int64(len(data)), SHA256: hex.EncodeToString(sum[:])}
+		objects[name] = &sweep.Object{Name: sweep.Names(r.Sweep).Attempt(trial, 0) + name, Bytes: int64(len(data)), SHA256: hex.EncodeToString(sum[:])}
 		if _, err := w.sweeps.Put(t.Context(), objects[name].Name, blob.Any, bytes.NewReader(data)); err != nil {
 			t.Fatal(err)
 		}
@@ -180,7 +180,7 @@ func (w *world) train(t testing.TB, trial int, edit func(*sweep.Result, map[stri
 	if r.Status == sweep.StatusDone {
 		r.Model, r.Scores = objects["model.txt"], &sweep.Scored{Calib: *objects["calib.scores"], Test: *objects["test.scores"]}
 	}
-	if ok, err := blob.CreateJSON(t.Context(), w.sweeps, r.Sweep.Result(trial), r); !ok || err != nil {
+	if ok, err := blob.CreateJSON(t.Context(), w.sweeps, sweep.Names(r.Sweep).Result(trial), r); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 }

@@ -38,7 +38,7 @@ func long(p *sweep.Plan) {
 func (w *world) checkpointsOf(t *testing.T, trial int) (trees []int, names map[int]string) {
 	t.Helper()
 	names = map[int]string{}
-	for attrs, err := range w.sweeps.List(t.Context(), w.plan.Sweep.Checkpoints(trial)) {
+	for attrs, err := range w.sweeps.List(t.Context(), sweep.Names(w.plan.Sweep).Checkpoints(trial)) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -328,7 +328,7 @@ func TestProgressDoesNotCountAsDeath(t *testing.T) {
 					continue
 				}
 				for _, slot := range []string{"0", "1"} { // emptied by now
-					if _, err := w.sweeps.Put(t.Context(), w.plan.Sweep.Checkpoint(0, claim)+slot, blob.Any, strings.NewReader("")); err != nil {
+					if _, err := w.sweeps.Put(t.Context(), sweep.Names(w.plan.Sweep).Checkpoint(0, claim)+slot, blob.Any, strings.NewReader("")); err != nil {
 						t.Fatal(err)
 					}
 				}

@@ -20,7 +20,7 @@ func TestADamagedClaimSpendsNoRetries(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, 3, nil)
 			synctest.Test(t, func(t *testing.T) {
-				if _, err := w.sweeps.Put(t.Context(), w.plan.Sweep.Claim(1, 0), blob.Any, strings.NewReader(contents)); err != nil {
+				if _, err := w.sweeps.Put(t.Context(), sweep.Names(w.plan.Sweep).Claim(1, 0), blob.Any, strings.NewReader(contents)); err != nil {
 					t.Fatal(err)
 				}
 				worker := w.worker(0)
