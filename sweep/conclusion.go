@@ -21,6 +21,8 @@ type Cancellation struct {
 	Format int       `json:"format"`
 	Sweep  ID        `json:"sweep"`
 	At     time.Time `json:"at"`
+
+	Written
 }
 
 // Ending says that a sweep is over, why, and which trials' results count. The aggregator writes it once, create-only, before
@@ -32,6 +34,8 @@ type Ending struct {
 	Early     string    `json:"early,omitempty"` // why not every trial has ended; empty when all have
 	Trials    []int     `json:"trials"`          // those that have ended, ascending
 	At        time.Time `json:"at"`
+
+	Written
 }
 
 // DecodeEnding reads an Ending of a sweep of n trials.
@@ -72,6 +76,8 @@ type Conclusion struct {
 	Done   int       `json:"done"` // how many trials ended how
 	Failed int       `json:"failed"`
 	At     time.Time `json:"at"`
+
+	Written
 }
 
 // Rejected is a trial that the aggregator passed over.

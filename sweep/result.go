@@ -32,6 +32,8 @@ type Claim struct {
 	Host    string    `json:"host"`
 	Nonce   string    `json:"nonce"` // tells a writer whether an object that is there is its own
 	At      time.Time `json:"at"`
+
+	Written
 }
 
 // Heartbeat shows that the holder of a claim lives. Readers watch whether it changes, not what time it says.
@@ -46,6 +48,8 @@ type Heartbeat struct {
 // Release says that the holder of a claim has gone. Whatever an object of that name holds, the claim is given back.
 type Release struct {
 	Format int `json:"format"`
+
+	Written
 }
 
 // DecodeClaim reads a claim of a trial.
@@ -103,6 +107,8 @@ type Result struct {
 	Started time.Time `json:"started"`
 	Ended   time.Time `json:"ended"`
 	Usage   Usage     `json:"usage"`
+
+	Written
 }
 
 // Scored are the model's raw scores on held-out rows, for the aggregator: it calibrates and measures without the dataset.

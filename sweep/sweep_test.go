@@ -272,19 +272,19 @@ func TestNames(t *testing.T) {
 		part         sweep.Part
 		ok           bool
 	}{
-		sweep.Names(id).Claim(7, 2):                      {7, 2, sweep.PartClaim, true},
-		sweep.Names(id).Heartbeat(12, 0):                 {12, 0, sweep.PartHeartbeat, true},
-		sweep.Names(id).Result(9999):                     {9999, 0, sweep.PartResult, true},
-		sweep.Names(id).Attempt(3, 1) + "model.txt":      {3, 0, sweep.PartOther, true},
-		sweep.Names(id).Checkpoint(5, 3) + "2":           {5, 3, sweep.PartCheckpoint, true},
-		sweep.Names(id).Checkpoints(5) + "x/2":           {},
-		sweep.Names(id).Checkpoints(5) + "-1/2":          {},
-		"plans/a-1.json":                    {},
-		"sweeps/b/trials/0001/result.json":  {},
-		"sweeps/a-1/trials/x/result.json":   {},
-		"sweeps/a-1/trials/-1/result.json":  {},
-		"sweeps/a-1/trials/0001/claims/abc": {},
-		"sweeps/a-1/trials/0001":            {},
+		sweep.Names(id).Claim(7, 2):                 {7, 2, sweep.PartClaim, true},
+		sweep.Names(id).Heartbeat(12, 0):            {12, 0, sweep.PartHeartbeat, true},
+		sweep.Names(id).Result(9999):                {9999, 0, sweep.PartResult, true},
+		sweep.Names(id).Attempt(3, 1) + "model.txt": {3, 0, sweep.PartOther, true},
+		sweep.Names(id).Checkpoint(5, 3) + "2":      {5, 3, sweep.PartCheckpoint, true},
+		sweep.Names(id).Checkpoints(5) + "x/2":      {},
+		sweep.Names(id).Checkpoints(5) + "-1/2":     {},
+		"plans/a-1.json":                            {},
+		"sweeps/b/trials/0001/result.json":          {},
+		"sweeps/a-1/trials/x/result.json":           {},
+		"sweeps/a-1/trials/-1/result.json":          {},
+		"sweeps/a-1/trials/0001/claims/abc":         {},
+		"sweeps/a-1/trials/0001":                    {},
 	} {
 		trial, part, claim, ok := sweep.Names(id).ParseTrialObject(name)
 		if trial != want.trial || part != want.part || claim != want.claim || ok != want.ok {

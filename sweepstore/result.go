@@ -78,6 +78,7 @@ func (t *Trials) Results(ctx context.Context, l Listing, known map[int]sweep.Res
 
 // CreateResult ends a trial. created is false where it had ended before.
 func (t *Trials) CreateResult(ctx context.Context, r sweep.Result) (created bool, err error) {
+	r.Written = written()
 	return create(ctx, t.bucket, t.names.Result(r.Trial), r)
 }
 

@@ -47,10 +47,13 @@ func (s *Sweep) Plan(ctx context.Context) (plan *sweep.Plan, text []byte, err er
 }
 
 // HasPlan says whether the sweep exists.
-func (s *Sweep) HasPlan(ctx context.Context) (bool, error) { return exists(ctx, s.bucket, s.names.Plan()) }
+func (s *Sweep) HasPlan(ctx context.Context) (bool, error) {
+	return exists(ctx, s.bucket, s.names.Plan())
+}
 
 // CreatePlan makes the sweep exist. created is false where it does already.
 func (s *Sweep) CreatePlan(ctx context.Context, p sweep.Plan) (created bool, err error) {
+	p.Written = written()
 	return create(ctx, s.bucket, s.names.Plan(), p)
 }
 
@@ -61,7 +64,7 @@ func (s *Sweep) Cancelled(ctx context.Context) (bool, error) {
 
 // Cancel asks everybody to stop. created is false where somebody has done so before.
 func (s *Sweep) Cancel(ctx context.Context, at time.Time) (created bool, err error) {
-	return create(ctx, s.bucket, s.names.Cancel(), sweep.Cancellation{Format: sweep.FormatVersion, Sweep: s.id, At: at})
+	return create(ctx, s.bucket, s.names.Cancel(), sweep.Cancellation{Format: sweep.FormatVersion, Sweep: s.id, At: at, Written: written()})
 }
 
 // HasEnding says whether what the sweep is concluded from has been written down, readable or not: nothing that comes later
@@ -83,6 +86,7 @@ func (s *Sweep) Ending(ctx context.Context, trials int) (*sweep.Ending, error) {
 
 // CreateEnding writes down what the sweep is concluded from. created is false where somebody has done so before.
 func (s *Sweep) CreateEnding(ctx context.Context, e sweep.Ending) (created bool, err error) {
+	e.Written = written()
 	return create(ctx, s.bucket, s.names.Ending(), e)
 }
 
@@ -99,6 +103,7 @@ func (s *Sweep) Conclusion(ctx context.Context) (*sweep.Conclusion, error) {
 
 // CreateConclusion ends the sweep. created is false where somebody has done so before.
 func (s *Sweep) CreateConclusion(ctx context.Context, c sweep.Conclusion) (created bool, err error) {
+	c.Written = written()
 	return create(ctx, s.bucket, s.names.Conclusion(), c)
 }
 
@@ -116,5 +121,6 @@ func (s *Sweep) HasJob(ctx context.Context, n int) (bool, error) {
 
 // CreateJob makes r.Number the sweep's job. created is false where somebody has done so before.
 func (s *Sweep) CreateJob(ctx context.Context, r sweep.JobRecord) (created bool, err error) {
+	r.Written = written()
 	return create(ctx, s.bucket, s.names.JobRecord(r.Number), r)
 }

@@ -7,9 +7,7 @@
 package sweepstore
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -55,7 +53,7 @@ var (
 	resultKind     = kind{"result", 16 << 20}
 )
 
-// read is the object's bytes and what decode makes of them. An object that is not there is blob.ErrNotExist, one that cannot
+// read is the object's bytes and what decode makes of them, without the id of its write, which is nobody's business but its writer's. An object that is not there is blob.ErrNotExist, one that cannot
 // be read as its kind a *DamagedError; other errors are the store's.
 func read[T any](ctx context.Context, s blob.Store, k kind, object string, decode func([]byte) (*T, error)) (*T, []byte, error) {
 	data, _, err := blob.ReadAll(ctx, s, object, k.limit)
@@ -69,6 +67,9 @@ func read[T any](ctx context.Context, s blob.Store, k kind, object string, decod
 	v, err := decode(data)
 	if err != nil {
 		return nil, nil, damaged(k, object, err)
+	}
+	if once, ok := any(v).(interface{ ForgetWrite() }); ok {
+		once.ForgetWrite()
 	}
 	return v, data, nil
 }
@@ -90,26 +91,6 @@ func exists(ctx context.Context, s blob.Store, object string) (bool, error) {
 	}
 	if err != nil {
 		return false, fmt.Errorf("look for %s: %w", object, err)
-	}
-	return true, nil
-}
-
-// create writes v, indented for people, under name if nothing is there, and says whether what is there now is v.
-func create(ctx context.Context, s blob.Store, object string, v any) (created bool, err error) {
-	data, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return false, fmt.Errorf("write %s: %w", object, err)
-	}
-	return createBytes(ctx, s, object, append(data, '\n'))
-}
-
-func createBytes(ctx context.Context, s blob.Store, object string, data []byte) (created bool, err error) {
-	_, err = s.Put(ctx, object, blob.Absent, bytes.NewReader(data))
-	if errors.Is(err, blob.ErrPrecondition) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("write %s: %w", object, err)
 	}
 	return true, nil
 }

@@ -42,6 +42,7 @@ func (t *Trials) HasClaim(ctx context.Context, trial, number int) (bool, error) 
 
 // CreateClaim takes c's trial. created is false where somebody else was faster.
 func (t *Trials) CreateClaim(ctx context.Context, c sweep.Claim) (created bool, err error) {
+	c.Written = written()
 	return create(ctx, t.bucket, t.names.Claim(c.Trial, c.Claim), c)
 }
 
@@ -80,6 +81,6 @@ func (t *Trials) LastBeat(ctx context.Context, trial, claim int) (blob.Generatio
 
 // Release gives a claim back.
 func (t *Trials) Release(ctx context.Context, trial, claim int) error {
-	_, err := create(ctx, t.bucket, t.names.Release(trial, claim), sweep.Release{Format: sweep.FormatVersion})
+	_, err := create(ctx, t.bucket, t.names.Release(trial, claim), sweep.Release{Format: sweep.FormatVersion, Written: written()})
 	return err
 }

@@ -228,7 +228,8 @@ func state(t testing.TB, s blob.Store, prefix string) map[string]string {
 	return out
 }
 
-// dying fails every Put from the k-th on; landed says whether the k-th itself reaches the store.
+// dying is the sight of a process that ends with its k-th Put: it hears of nothing any more, neither of that nor of what it would
+// read after. landed says whether that Put reaches the store.
 type dying struct {
 	blob.Store
 	puts   *atomic.Int64
@@ -246,6 +247,13 @@ func (d dying) Put(ctx context.Context, name string, cond blob.Generation, r io.
 		return attrs, err
 	}
 	return blob.Attrs{}, errDied
+}
+
+func (d dying) Open(ctx context.Context, name string, r blob.Range) (io.ReadCloser, blob.Attrs, error) {
+	if d.puts.Load() >= d.k {
+		return nil, blob.Attrs{}, errDied
+	}
+	return d.Store.Open(ctx, name, r)
 }
 
 type deathError string
