@@ -46,7 +46,8 @@ type watched map[int]struct {
 // next takes a trial: one that an earlier attempt of this task left, one that nobody has, or one whose holder is dead.
 // It returns nil when there is nothing more to do here.
 func (w *Worker) next(ctx context.Context) (*sweep.Claim, error) {
-	idle, short := time.Now(), false
+	var idle time.Time // since when this task has had nothing to do but watch
+	short := false
 	w.watch = watched{}
 	for {
 		if over, err := w.over(ctx); err != nil || over != nil {
@@ -57,6 +58,9 @@ func (w *Worker) next(ctx context.Context) (*sweep.Claim, error) {
 			return nil, err
 		}
 		w.measures.queue(l)
+		if idle.IsZero() {
+			idle = l.Ended
+		}
 
 		if have, enough := w.room(); enough {
 			claim, err := w.take(ctx, l)
@@ -67,7 +71,7 @@ func (w *Worker) next(ctx context.Context) (*sweep.Claim, error) {
 			if !short {
 				w.Log.Warn("waiting for memory", "need_bytes", w.plan.Sizing.TrialBytes, "available_bytes", have)
 			}
-			idle, short = time.Now(), true // this is no sign that others hold the trials
+			idle, short = l.Ended, true // this is no sign that others hold the trials
 		}
 
 		ended := 0
@@ -82,7 +86,7 @@ func (w *Worker) next(ctx context.Context) (*sweep.Claim, error) {
 		}
 		// Whoever still trains has been alive for as long as it takes to be declared dead. Should it be killed later, Batch
 		// starts it again; waiting for that would only keep a machine.
-		if time.Since(idle) >= time.Duration(w.plan.Takeover)+w.heartbeat() {
+		if l.Began.Sub(idle) >= time.Duration(w.plan.Takeover)+w.heartbeat() {
 			w.Log.Info("the remaining trials are in living hands", "remaining", len(l.Trials)-ended)
 			return nil, nil
 		}
@@ -101,7 +105,8 @@ func (w *Worker) take(ctx context.Context, l sweepstore.Listing) (*sweep.Claim, 
 		start = w.Task % tasks * n / tasks
 	}
 
-	for _, may := range []func(context.Context, sweepstore.Trial) (bool, error){w.mine, free, w.dead} {
+	dead := func(ctx context.Context, t sweepstore.Trial) (bool, error) { return w.dead(ctx, t, l) }
+	for _, may := range []func(context.Context, sweepstore.Trial) (bool, error){w.mine, free, dead} {
 		for i := range n {
 			t := l.Trials[(start+i)%n]
 			if t.Ended {
@@ -151,20 +156,29 @@ func (w *Worker) mine(ctx context.Context, t sweepstore.Trial) (bool, error) {
 	return c.Job == w.Job && c.Task == w.Task && c.Attempt < w.Attempt, nil
 }
 
-// dead says whether the trial's holder has shown no sign of life for the plan's takeover time.
-func (w *Worker) dead(_ context.Context, t sweepstore.Trial) (bool, error) {
+// dead says whether the trial's holder has shown no sign of life for the plan's takeover time. Listing takes time, too, at worst
+// as long as that: a sign seen in one listing may have been given as late as its end, and one that is missing from another may
+// have been given as early as its beginning. So from the one to the other is how long the holder was silent for certain; and
+// before it is dispossessed, it is looked at once more.
+func (w *Worker) dead(ctx context.Context, t sweepstore.Trial, l sweepstore.Listing) (bool, error) {
 	if len(t.Claims) == 0 {
 		return false, nil
 	}
 	seen, known := w.watch[t.Number]
 	if now := sightOf(t); !known || seen.sight != now {
-		seen.sight, seen.since = now, time.Now()
+		seen.sight, seen.since = now, l.Ended
 		w.watch[t.Number] = seen
 	}
-	return time.Since(seen.since) >= time.Duration(w.plan.Takeover), nil
+	if l.Began.Sub(seen.since) < time.Duration(w.plan.Takeover) {
+		return false, nil
+	}
+
+	beat, err := w.trials.LastBeat(ctx, t.Number, t.Last().Number)
+	return beat == seen.beat, err
 }
 
-// claim creates claim number n of a trial. It returns nil when another task was faster.
+// claim creates claim number n of a trial. It returns nil when another task was faster, or when the trial has ended since it was
+// listed: its holder may have been about to.
 func (w *Worker) claim(ctx context.Context, trial, n int) (*sweep.Claim, error) {
 	c := sweep.Claim{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: trial, Claim: n, Job: w.Job, Task: w.Task,
 		Attempt: w.Attempt, Host: w.Host, Nonce: w.Nonce, At: time.Now().UTC()}
@@ -175,6 +189,16 @@ func (w *Worker) claim(ctx context.Context, trial, n int) (*sweep.Claim, error) 
 	if !created {
 		return nil, nil
 	}
+	ended, err := w.trials.HasResult(ctx, trial)
+	if err != nil {
+		w.release(ctx, &c)
+		return nil, err
+	}
+	if ended {
+		w.Log.Info("the trial had ended before it was claimed", "trial", trial, "claim", n)
+		return nil, nil
+	}
+
 	w.Log.Info("claimed", "trial", trial, "claim", n)
 	if n > 0 {
 		w.measures.count(w.measures.takeovers)
@@ -206,7 +230,19 @@ func (w *Worker) release(ctx context.Context, c *sweep.Claim) {
 // releaseLimit is far below the time that a Spot machine has left.
 const releaseLimit = 5 * time.Second
 
-// superseded reports whether a later claim has taken the trial over.
-func (w *Worker) superseded(ctx context.Context, c *sweep.Claim) (bool, error) {
-	return w.trials.HasClaim(ctx, c.Trial, c.Claim+1)
+// lost says why a claim is worth nothing any more; nil as long as it holds its trial.
+func (w *Worker) lost(ctx context.Context, c *sweep.Claim) (why, err error) {
+	taken, err := w.trials.HasClaim(ctx, c.Trial, c.Claim+1)
+	if err != nil {
+		return nil, err
+	}
+	if taken {
+		return errSuperseded, nil
+	}
+
+	ended, err := w.trials.HasResult(ctx, c.Trial)
+	if err != nil || !ended {
+		return nil, err
+	}
+	return errEndedElsewhere, nil
 }

@@ -25,6 +25,8 @@ import (
 var (
 	errTimeLimit  = errors.New("over the sweep's time limit for a trial")
 	errSuperseded = errors.New("another task has taken the trial over")
+	// An earlier holder of the trial, which was taken for dead, has come back and ended it.
+	errEndedElsewhere = errors.New("another task has ended the trial")
 )
 
 // trial trains a claimed trial and writes its result. Errors are those of storage; what goes wrong with the candidate
@@ -45,7 +47,7 @@ func (w *Worker) trial(ctx context.Context, claim *sweep.Claim, m metric.Metric)
 	if ctx.Err() != nil {
 		return ctx.Err() // the machine is being taken away; the next attempt takes the trial up again
 	}
-	if cause := context.Cause(training); err != nil && errors.Is(cause, errSuperseded) {
+	if cause := context.Cause(training); err != nil && (errors.Is(cause, errSuperseded) || errors.Is(cause, errEndedElsewhere)) {
 		w.Log.Warn("given up", "trial", claim.Trial, "reason", cause.Error())
 		return nil
 	}
@@ -148,13 +150,16 @@ func (w *Worker) upload(ctx context.Context, r *sweep.Result, out *finished) err
 	return group.Wait()
 }
 
-// finish writes the result, which makes the trial ended, and tells the aggregator.
+// finish writes the result, which makes the trial ended, and tells the aggregator. A trial that is trained is not thrown away because
+// the machine is: should ctx end meanwhile, all of it is still done, within limits.
 func (w *Worker) finish(ctx context.Context, r *sweep.Result) error {
+	ctx, cancel := outlive(ctx, finishLimit)
+	defer cancel()
 	created, err := w.trials.CreateResult(ctx, *r)
 	if err != nil {
 		return fmt.Errorf("write the result of trial %d: %w", r.Trial, err)
 	}
-	w.dropCheckpoints(ctx, r.Trial)
+	defer w.dropCheckpoints(ctx, r.Trial) // after the message, which somebody waits for
 	if !created {
 		w.Log.Warn("another task had ended the trial before", "trial", r.Trial, "claim", r.Claim)
 		return nil
@@ -172,6 +177,24 @@ func (w *Worker) finish(ctx context.Context, r *sweep.Result) error {
 		w.Log.Warn("publish the score", "trial", r.Trial, "error", err.Error()) // the aggregator will find the object
 	}
 	return nil
+}
+
+// finishLimit is for what is left to do when a trial has ended and the process is told to go: two small objects, a message and up to
+// three empty ones. A container is killed ten seconds after it was told.
+const finishLimit = 5 * time.Second
+
+// outlive is a context with the values of ctx that ends when so much time has passed since ctx ended.
+func outlive(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		if pause(longer, limit) == nil {
+			cancel()
+		}
+	})
+	return longer, func() {
+		stop()
+		cancel()
+	}
 }
 
 // pulse keeps a claim alive while its trial trains, and stops the training when the sweep no longer wants it.
@@ -253,9 +276,9 @@ func (w *Worker) beat(ctx context.Context, claim *sweep.Claim, p *pulse, abort c
 	if over != nil || err != nil {
 		return err
 	}
-	gone, err := w.superseded(ctx, claim)
-	if gone {
-		abort(errSuperseded)
+	lost, err := w.lost(ctx, claim)
+	if lost != nil {
+		abort(lost)
 	}
 	return err
 }
