@@ -410,7 +410,8 @@ func FuzzNames(f *testing.F) {
 
 func FuzzDecoders(f *testing.F) {
 	for _, v := range []any{plan(), done(1, 0.5, 3), sweep.ScoreMessage{Format: 1, Sweep: "a"}, sweep.Conclusion{Format: 1, Sweep: "a", Outcome: "winner"}, sweep.Ending{Format: 1, Sweep: "a", Trials: []int{0, 2}},
-		sweep.Claim{Format: 1, Sweep: "a", Trial: 1}, sweep.Heartbeat{Format: 1, Trees: 3}} {
+		sweep.Claim{Format: 1, Sweep: "a", Trial: 1}, sweep.Heartbeat{Format: 1, Trees: 3},
+		sweep.Curve{Format: 1, Sweep: "a", First: 1, Every: 1, Scores: []float64{.5}}} {
 		data, _ := json.Marshal(v)
 		f.Add(data)
 	}
@@ -440,6 +441,10 @@ func FuzzDecoders(f *testing.F) {
 		check(err)
 		_, err = sweep.DecodeClaim(data)
 		check(err)
+		c, err := sweep.DecodeCurve(data)
+		if check(err); err == nil {
+			sweep.JoinCurves([]sweep.Curve{*c, *c})
+		}
 		_, err = sweep.DecodeHeartbeat(data)
 		check(err)
 		_, err = sweep.DecodeScores(data)

@@ -119,6 +119,28 @@ func (t *tester) failedFor(what, object string) {
 	}
 }
 
+// damagedCurve: there is none of that claim.
+func (t *tester) damagedCurve() {
+	for claim := range 2 {
+		t.created("claim", true)(t.trials.CreateClaim(t.ctx, t.claim(1, claim)))
+	}
+	t.created("curve", true)(t.trials.CreateCurve(t.ctx, t.curve(0, 1)))
+	object := sweep.Names(t.plan.Sweep).Curve(1, 1)
+	contents := notJSON()
+	contents["too long"] = strings.Repeat(" ", 64<<10+1)
+	contents["another claim's"] = t.text(sweep.Names(t.plan.Sweep).Curve(1, 0))
+	for what, data := range contents {
+		t.put(object, data)
+		_, err := t.trials.Curve(t.ctx, 1, 1)
+		t.wantDamaged(what, err, object)
+		all, err := t.trials.Curves(t.ctx, t.list()[1])
+		t.must("curves", err)
+		if len(all) != 1 || all[0].Claim != 0 {
+			t.Errorf("%s: curves %+v, want that of claim 0 only", what, all)
+		}
+	}
+}
+
 // damagedEnd: that the sweep is ending or was concluded holds; how, nobody knows.
 func (t *tester) damagedEnd() {
 	id := t.plan.Sweep

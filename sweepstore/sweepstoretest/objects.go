@@ -240,6 +240,31 @@ func (t *tester) checkpoints() {
 	}
 }
 
+func (t *tester) curve(claim, first int) sweep.Curve {
+	c := sweep.Curve{Format: 1, Sweep: t.plan.Sweep, Trial: 1, Claim: claim, Metric: "auc"}
+	for i := range 3 {
+		c.Add(first+i, float64(first+i)/8)
+	}
+	return c
+}
+
+func (t *tester) curves() {
+	for claim, first := range []int{1, 3} {
+		t.created("claim", true)(t.trials.CreateClaim(t.ctx, t.claim(1, claim)))
+		t.created("curve", true)(t.trials.CreateCurve(t.ctx, t.curve(claim, first)))
+	}
+	t.created("claim without a curve", true)(t.trials.CreateClaim(t.ctx, t.claim(1, 2)))
+	t.created("a curve again", false)(t.trials.CreateCurve(t.ctx, t.curve(0, 7)))
+
+	all, err := t.trials.Curves(t.ctx, t.list()[1])
+	t.must("curves", err)
+	t.equal("the trial's curve", sweep.JoinCurves(all), []sweep.CurvePoint{{Tree: 1, Score: .125}, {Tree: 2, Score: .25}, {Tree: 3, Score: .375}, {Tree: 4, Score: .5}, {Tree: 5, Score: .625}})
+	all, err = t.trials.Curves(t.ctx, t.list()[0])
+	if err != nil || len(all) != 0 {
+		t.Errorf("of a trial without: %v, error %v; want none", all, err)
+	}
+}
+
 func (t *tester) listing() {
 	id := t.plan.Sweep
 	for claim := range 12 { // in the listing, 10 comes before 2

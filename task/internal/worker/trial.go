@@ -44,6 +44,7 @@ func (w *Worker) trial(ctx context.Context, claim *sweep.Claim, m metric.Metric)
 	training, cancel := context.WithTimeoutCause(training, w.timeLeft(s.from), errTimeLimit)
 	defer cancel()
 	r, out, err := w.train(training, claim, m, pulse, s)
+	w.leaveCurve(ctx, claim, pulse)
 	if ctx.Err() != nil {
 		return ctx.Err() // the machine is being taken away; the next attempt takes the trial up again
 	}
@@ -197,6 +198,30 @@ func outlive(ctx context.Context, limit time.Duration) (context.Context, context
 	}
 }
 
+// leaveCurve writes down how the trial's score went, before its result, so that whoever sees the one finds the other. Where nothing is
+// scored after each tree there is no curve. It is not worth failing for.
+func (w *Worker) leaveCurve(ctx context.Context, claim *sweep.Claim, p *pulse) {
+	p.mu.Lock()
+	c := p.curve
+	p.mu.Unlock()
+	if len(c.Scores) == 0 {
+		return
+	}
+	ctx, cancel := outlive(ctx, curveLimit)
+	defer cancel()
+	ctx, cancelSoon := context.WithTimeout(ctx, curvePatience)
+	defer cancelSoon()
+	if _, err := w.trials.CreateCurve(ctx, c); err != nil {
+		w.Log.Warn("write the learning curve", "trial", claim.Trial, "error", err.Error())
+	}
+}
+
+// Bounds of writing a learning curve: of a process that is told to go, and of any other.
+const (
+	curveLimit    = time.Second
+	curvePatience = 10 * time.Second
+)
+
 // pulse keeps a claim alive while its trial trains, and stops the training when the sweep no longer wants it.
 type pulse struct {
 	stop context.CancelFunc
@@ -206,6 +231,7 @@ type pulse struct {
 	measures *measures
 
 	mu      sync.Mutex
+	curve   sweep.Curve
 	trees   int
 	score   float64
 	grown   int       // here, after the first
@@ -238,7 +264,8 @@ func (p *pulse) rate() float64 {
 }
 
 func (w *Worker) startPulse(ctx context.Context, claim *sweep.Claim, abort context.CancelCauseFunc) *pulse {
-	p := &pulse{score: math.NaN(), trial: claim.Trial, measures: w.measures, sampled: time.Now()}
+	p := &pulse{score: math.NaN(), trial: claim.Trial, measures: w.measures, sampled: time.Now(),
+		curve: sweep.Curve{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: claim.Trial, Claim: claim.Claim, Metric: w.plan.Spec.Metric}}
 	ctx, p.stop = context.WithCancel(ctx)
 	p.done.Go(func() {
 		for {
@@ -288,6 +315,7 @@ func (p *pulse) tree(g gbt.Progress) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.trees, p.score = g.Tree, g.Score
+	p.curve.Add(g.Tree, g.Score)
 	if p.last = time.Now(); p.began.IsZero() {
 		p.began = p.last
 		return nil
