@@ -37,6 +37,7 @@ func (w *Worker) trial(ctx context.Context, claim *sweep.Claim, m metric.Metric)
 	defer stop(nil)
 	pulse := w.startPulse(ctx, claim, stop)
 	defer pulse.end() // after the upload, which may take longer than others wait for a sign of life
+
 	s, err := w.saved(ctx, claim, m)
 	if err != nil {
 		return fmt.Errorf("trial %d: %w", claim.Trial, err)
@@ -44,6 +45,7 @@ func (w *Worker) trial(ctx context.Context, claim *sweep.Claim, m metric.Metric)
 	training, cancel := context.WithTimeoutCause(training, w.timeLeft(s.from), errTimeLimit)
 	defer cancel()
 	r, out, err := w.train(training, claim, m, pulse, s)
+	ended := time.Now().UTC()
 	w.leaveCurve(ctx, claim, pulse)
 	if ctx.Err() != nil {
 		return ctx.Err() // the machine is being taken away; the next attempt takes the trial up again
@@ -52,7 +54,8 @@ func (w *Worker) trial(ctx context.Context, claim *sweep.Claim, m metric.Metric)
 		w.Log.Warn("given up", "trial", claim.Trial, "reason", cause.Error())
 		return nil
 	}
-	r.Started, r.Ended = started, time.Now().UTC()
+
+	r.Started, r.Ended = started, ended
 	r.Usage.CPUSeconds, r.Usage.PeakPSSBytes, r.Usage.MappedBytes = (usage.CPU() - cpu).Seconds(), pulse.peak(), w.mapped
 	if err != nil {
 		r.Status, r.Reason = w.failure(context.Cause(training), err)
