@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,11 +40,12 @@ var layers = map[string]int{
 	"cloud/batch":   2,
 	"cloud/idtoken": 2, // who calls
 	"cloud/billing": 2,
-	"ledger":        2, // what a sweep has cost so far
 	"cloud/inspect": 2,
+	"sweepstore":    2, // the objects of a sweep
 
 	"dataset/datasettest": 2, // for tests of everything above
 
+	"ledger":    3, // what a sweep has cost so far
 	"scorer":    3, // a registered version, ready to predict
 	"telemetry": 3, // measurements on their way out
 	"program":   3, // what the programs' command lines have in common
@@ -59,7 +61,7 @@ var layers = map[string]int{
 }
 
 // within names the folders whose packages may import each other, because they are one room.
-var within = []string{"dataset", "blob", "telemetry", "launcher", "task", "aggregator", "localemu"}
+var within = []string{"dataset", "blob", "sweepstore", "telemetry", "launcher", "task", "aggregator", "localemu"}
 
 // only says which folders or files may import a package. A path ending in a slash stands for all below it.
 var only = []struct {
@@ -97,10 +99,21 @@ var mains = []string{"launcher/main.go", "task/main.go", "aggregator/main.go", "
 var never = []struct{ from, pkg, why string }{
 	{"", "coppice/localemu", "production code never knows that it is being emulated"},
 	{"", "coppice/blob/blobtest", "a test suite"},
+	{"", "coppice/sweepstore/sweepstoretest", "a test suite"},
 	{"", "coppice/dataset/datasettest", "it makes data for tests"},
 	{"", "math/rand", "math/rand/v2 has generators with fixed algorithms"},
 	{"", "io/ioutil", "deprecated"},
 }
+
+// namers may make names of a sweep's objects and take them apart. Whoever else did so through a blob.Store would have an opinion
+// of its own of what an object means that is damaged, too long or another's.
+var namers = []string{"sweep/", "sweepstore/"}
+
+// objectNames are the words of package sweep for such names, and namesLike what they look like where they are spelt out.
+var (
+	objectNames = []string{"Names", "PlansPrefix", "ParsePlanName"}
+	namesLike   = regexp.MustCompile(`^(plans|sweeps)/\S*$|^(\S*/)?(trials|claims|heartbeats|releases|checkpoints|curves|attempts)/\S*$|^/?(cancel|ending|conclusion)\.json$`)
+)
 
 type goFile struct {
 	path    string // slashes, from the root
@@ -140,6 +153,7 @@ func TestHouse(t *testing.T) {
 		checkOnly(t, f)
 		checkNever(t, f)
 		checkCalls(t, f)
+		checkNames(t, f)
 	}
 	for dir, ok := range commented {
 		if !ok {
@@ -244,6 +258,36 @@ func checkCalls(t reporter, f goFile) {
 	})
 }
 
+// checkNames keeps all readers and writers of a sweep's objects in one package. Tests may look at what lies in a bucket.
+func checkNames(t reporter, f goFile) {
+	if f.test || slices.ContainsFunc(namers, func(w string) bool { return matches(w, f.path) }) {
+		return
+	}
+	contract := "" // what the file calls package sweep
+	for _, imp := range f.ast.Imports {
+		if imp.Path.Value != `"coppice/sweep"` {
+			continue
+		}
+		if contract = "sweep"; imp.Name != nil {
+			contract = imp.Name.Name
+		}
+	}
+
+	ast.Inspect(f.ast, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.SelectorExpr:
+			if pkg, ok := n.X.(*ast.Ident); ok && contract != "" && pkg.Name == contract && slices.Contains(objectNames, n.Sel.Name) {
+				t.Errorf("%s uses sweep.%s: only %s names a sweep's objects", f.path, n.Sel.Name, strings.Join(namers, ", "))
+			}
+		case *ast.BasicLit:
+			if text, err := strconv.Unquote(n.Value); n.Kind == token.STRING && err == nil && namesLike.MatchString(text) {
+				t.Errorf("%s spells out %q: only %s names a sweep's objects", f.path, text, strings.Join(namers, ", "))
+			}
+		}
+		return true
+	})
+}
+
 type recorder []string
 
 func (r *recorder) Errorf(format string, args ...any) { *r = append(*r, fmt.Sprintf(format, args...)) }
@@ -254,32 +298,40 @@ func TestRulesBite(t *testing.T) {
 		path, body string
 		broken     bool
 	}{
-		"up":                 {"gbt/x.go", `import _ "coppice/registry"`, true},
-		"sideways":           {"gbt/x.go", `import _ "coppice/dataset"`, true},
-		"stage to stage":     {"task/internal/x/x.go", `import _ "coppice/launcher/internal/y"`, true},
-		"inside a stage":     {"task/internal/x/x.go", `import _ "coppice/task/internal/y"`, false},
-		"down":               {"registry/x.go", `import _ "coppice/blob"`, false},
-		"adapter in a stage": {"task/internal/x/x.go", `import _ "coppice/cloud/gcs"`, true},
-		"adapter in wiring":  {"task/wire.go", `import _ "coppice/cloud/gcs"`, false},
-		"sdk":                {"task/wire.go", `import _ "cloud.google.com/go/storage"`, true},
-		"unsafe":             {"gbt/grow.go", `import _ "unsafe"`, true},
-		"unsafe, hot":        {"gbt/grow_hot.go", `import _ "unsafe"`, false},
-		"arrow":              {"task/x.go", `import _ "github.com/apache/arrow/go/v17/arrow"`, true},
-		"emulator":           {"launcher/x.go", `import _ "coppice/localemu/gcsemu"`, true},
-		"emulator in a test": {"launcher/x_test.go", `import _ "coppice/localemu/gcsemu"`, false},
-		"old rand":           {"metric/x.go", `import _ "math/rand"`, true},
-		"new rand":           {"metric/x.go", `import _ "math/rand/v2"`, false},
-		"exit":               {"task/x.go", "import \"os\"\nfunc f() { os.Exit(1) }", true},
-		"exit in main":       {"task/main.go", "import \"os\"\nfunc f() { os.Exit(1) }", false},
-		"environment":        {"blob/x.go", "import \"os\"\nvar x = os.Getenv(\"X\")", true},
-		"sleep in a test":    {"blob/x_test.go", "import \"time\"\nfunc f() { time.Sleep(1) }", true},
+		"up":                  {"gbt/x.go", `import _ "coppice/registry"`, true},
+		"sideways":            {"gbt/x.go", `import _ "coppice/dataset"`, true},
+		"stage to stage":      {"task/internal/x/x.go", `import _ "coppice/launcher/internal/y"`, true},
+		"inside a stage":      {"task/internal/x/x.go", `import _ "coppice/task/internal/y"`, false},
+		"down":                {"registry/x.go", `import _ "coppice/blob"`, false},
+		"adapter in a stage":  {"task/internal/x/x.go", `import _ "coppice/cloud/gcs"`, true},
+		"adapter in wiring":   {"task/wire.go", `import _ "coppice/cloud/gcs"`, false},
+		"sdk":                 {"task/wire.go", `import _ "cloud.google.com/go/storage"`, true},
+		"unsafe":              {"gbt/grow.go", `import _ "unsafe"`, true},
+		"unsafe, hot":         {"gbt/grow_hot.go", `import _ "unsafe"`, false},
+		"arrow":               {"task/x.go", `import _ "github.com/apache/arrow/go/v17/arrow"`, true},
+		"emulator":            {"launcher/x.go", `import _ "coppice/localemu/gcsemu"`, true},
+		"emulator in a test":  {"launcher/x_test.go", `import _ "coppice/localemu/gcsemu"`, false},
+		"old rand":            {"metric/x.go", `import _ "math/rand"`, true},
+		"new rand":            {"metric/x.go", `import _ "math/rand/v2"`, false},
+		"exit":                {"task/x.go", "import \"os\"\nfunc f() { os.Exit(1) }", true},
+		"exit in main":        {"task/main.go", "import \"os\"\nfunc f() { os.Exit(1) }", false},
+		"environment":         {"blob/x.go", "import \"os\"\nvar x = os.Getenv(\"X\")", true},
+		"an object's name":    {"ledger/x.go", "import \"coppice/sweep\"\nvar x = sweep.Names(\"a\").Result(3)", true},
+		"names, renamed":      {"ledger/x.go", "import s \"coppice/sweep\"\nvar x = s.ParsePlanName", true},
+		"names, in the store": {"sweepstore/x.go", "import \"coppice/sweep\"\nvar x = sweep.Names(\"a\").Result(3)", false},
+		"names in a test":     {"ledger/x_test.go", "import \"coppice/sweep\"\nvar x = sweep.Names(\"a\").Result(3)", false},
+		"another's names":     {"gbt/x.go", "import \"coppice/strictyaml\"\nvar x = strictyaml.Names", false},
+		"a name spelt out":    {"launcher/x.go", `var x = id + "/claims/0"`, true},
+		"a plan spelt out":    {"task/x.go", `var x = "plans/" + id`, true},
+		"words":               {"launcher/x.go", `var x = "no result; the claims differ"`, false},
+		"sleep in a test":     {"blob/x_test.go", "import \"time\"\nfunc f() { time.Sleep(1) }", true},
 	} {
 		f, err := parseSource(tc.path, []byte("package x\n"+tc.body))
 		if err != nil {
 			t.Fatal(err)
 		}
 		var r recorder
-		for _, check := range []func(reporter, goFile){checkImports, checkOnly, checkNever, checkCalls} {
+		for _, check := range []func(reporter, goFile){checkImports, checkOnly, checkNever, checkCalls, checkNames} {
 			check(&r, f)
 		}
 		if (len(r) > 0) != tc.broken {

@@ -109,7 +109,7 @@ func TestE2EVanishedMachineIsGoneOnFrom(t *testing.T) {
 		t.Fatalf("%+v", c)
 	}
 	objects := l.objects()
-	r, err := sweep.DecodeResult([]byte(objects["coppice-sweeps/"+c.Sweep.Result(0)]))
+	r, err := sweep.DecodeResult([]byte(objects["coppice-sweeps/"+sweep.Names(c.Sweep).Result(0)]))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func TestE2EVanishedMachineIsGoneOnFrom(t *testing.T) {
 		t.Errorf("claim %d resumed %d trees", r.Claim, r.Usage.ResumedTrees)
 	}
 	for name, data := range objects {
-		if strings.HasPrefix(name, "coppice-sweeps/"+c.Sweep.Checkpoints(0)) && data != "" {
+		if strings.HasPrefix(name, "coppice-sweeps/"+sweep.Names(c.Sweep).Checkpoints(0)) && data != "" {
 			t.Errorf("%s holds %d bytes after the end", name, len(data))
 		}
 	}

@@ -275,7 +275,7 @@ func (l *local) onTest(t *testing.T, spec string, c *sweep.Conclusion, trial int
 		t.Fatal(err)
 	}
 	defer ds.Close()
-	scores, err := sweep.DecodeScores([]byte(l.objects()["coppice-sweeps/"+c.Sweep.Attempt(trial, 0)+"test.scores"]))
+	scores, err := sweep.DecodeScores([]byte(l.objects()["coppice-sweeps/"+sweep.Names(c.Sweep).Attempt(trial, 0)+"test.scores"]))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -435,7 +435,7 @@ wait $a; wait $b
 		t.Errorf("%d sweeps: %v", len(listed), err)
 	}
 	for _, trial := range []int{0, 5} {
-		if _, twice := l.objects()["coppice-sweeps/"+a.Sweep.Claim(trial, 1)]; twice {
+		if _, twice := l.objects()["coppice-sweeps/"+sweep.Names(a.Sweep).Claim(trial, 1)]; twice {
 			t.Errorf("trial %d was trained twice", trial)
 		}
 	}

@@ -150,7 +150,7 @@ func (l *local) winnerAgrees(t *testing.T, c *sweep.Conclusion, dir string) {
 	t.Helper()
 	objects := l.objects()
 	model := l.file("winner.txt", objects["coppice-registry/registry/"+c.Model+"/versions/1/model.txt"])
-	all, err := sweep.DecodeScores([]byte(objects["coppice-sweeps/"+c.Sweep.Attempt(c.Trial, 0)+"test.scores"]))
+	all, err := sweep.DecodeScores([]byte(objects["coppice-sweeps/"+sweep.Names(c.Sweep).Attempt(c.Trial, 0)+"test.scores"]))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -95,7 +95,7 @@ func TestAJobNobodyWroteDownIsNone(t *testing.T) {
 	w.plan.Spec.Machine.Fallback = []sweep.Fallback{{Type: "n2d-highmem-64"}}
 	w.plan.Quote.Fallback = []sweep.FallbackPrice{{Hourly: 36}}
 	id := w.plan.Sweep
-	w.put(id.Claim(0, 0), sweep.Claim{Format: 1, Sweep: id, Job: string(id.JobID(1)), Host: "a", At: at(30)})
+	w.put(sweep.Names(id).Claim(0, 0), sweep.Claim{Format: 1, Sweep: id, Job: string(id.JobID(1)), Host: "a", At: at(30)})
 	w.beat(0, 0, 130)
 	r := ledger.Reader{Store: w.store, Plan: w.plan}
 	cost := func() float64 {
@@ -108,7 +108,7 @@ func TestAJobNobodyWroteDownIsNone(t *testing.T) {
 	if got := cost(); !near(got, 110*0.001) {
 		t.Errorf("%v USD without a record", got)
 	}
-	w.put(id.JobRecord(1), sweep.JobRecord{Format: 1, Sweep: id, Number: 1, Job: w.plan.JobName(1)})
+	w.put(sweep.Names(id).JobRecord(1), sweep.JobRecord{Format: 1, Sweep: id, Number: 1, Job: w.plan.JobName(1)})
 	if got := cost(); !near(got, 110*0.01) {
 		t.Errorf("%v USD with a record", got)
 	}

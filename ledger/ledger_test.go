@@ -55,12 +55,12 @@ func (w *world) put(name string, v any) {
 
 func (w *world) claim(trial, claim, task, attempt int, host string, from float64) {
 	w.t.Helper()
-	w.put(w.plan.Sweep.Claim(trial, claim), sweep.Claim{Format: 1, Sweep: w.plan.Sweep, Trial: trial, Claim: claim, Task: task, Attempt: attempt, Host: host, At: at(from)})
+	w.put(sweep.Names(w.plan.Sweep).Claim(trial, claim), sweep.Claim{Format: 1, Sweep: w.plan.Sweep, Trial: trial, Claim: claim, Task: task, Attempt: attempt, Host: host, At: at(from)})
 }
 
 func (w *world) beat(trial, claim int, when float64) {
 	w.t.Helper()
-	w.put(w.plan.Sweep.Heartbeat(trial, claim), sweep.Heartbeat{Format: 1, Trees: 7, At: at(when)})
+	w.put(sweep.Names(w.plan.Sweep).Heartbeat(trial, claim), sweep.Heartbeat{Format: 1, Trees: 7, At: at(when)})
 }
 
 func (w *world) result(trial, claim, task, attempt int, ended float64) {
@@ -168,7 +168,7 @@ func TestHowAttemptsEnd(t *testing.T) {
 	w.claim(0, 0, 0, 0, "a", 10)
 	w.result(0, 0, 0, 0, 50)
 	w.claim(1, 0, 1, 0, "a", 10)
-	w.put(w.plan.Sweep.Release(1, 0), struct{}{})
+	w.put(sweep.Names(w.plan.Sweep).Release(1, 0), struct{}{})
 	w.claim(2, 0, 2, 0, "a", 10)
 	w.beat(2, 0, 40)
 	w.claim(2, 1, 0, 0, "a", 140)
@@ -195,12 +195,12 @@ func TestDamage(t *testing.T) {
 	w.result(0, 0, 0, 0, 50)
 	before := w.read(300)
 	other := sweep.Claim{Format: 1, Sweep: "other", Trial: 1, At: at(1)}
-	w.put(w.plan.Sweep.Claim(1, 0), other)
-	w.put(w.plan.Sweep.Claim(2, 0), "x")
-	w.put(w.plan.Sweep.Claim(3, 7), sweep.Claim{Format: 1, Sweep: w.plan.Sweep, Trial: 4, Claim: 7})
-	w.put(w.plan.Sweep.Heartbeat(0, 0), []int{1})
-	w.put(w.plan.Sweep.Heartbeat(5, 0), sweep.Heartbeat{Format: 1, At: at(200)})
-	if _, err := w.store.Put(t.Context(), w.plan.Sweep.Claim(4, 0), blob.Any, bytes.NewReader(make([]byte, 2<<20))); err != nil {
+	w.put(sweep.Names(w.plan.Sweep).Claim(1, 0), other)
+	w.put(sweep.Names(w.plan.Sweep).Claim(2, 0), "x")
+	w.put(sweep.Names(w.plan.Sweep).Claim(3, 7), sweep.Claim{Format: 1, Sweep: w.plan.Sweep, Trial: 4, Claim: 7})
+	w.put(sweep.Names(w.plan.Sweep).Heartbeat(0, 0), []int{1})
+	w.put(sweep.Names(w.plan.Sweep).Heartbeat(5, 0), sweep.Heartbeat{Format: 1, At: at(200)})
+	if _, err := w.store.Put(t.Context(), sweep.Names(w.plan.Sweep).Claim(4, 0), blob.Any, bytes.NewReader(make([]byte, 2<<20))); err != nil {
 		t.Fatal(err)
 	}
 	after := w.read(300)

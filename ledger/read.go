@@ -3,9 +3,6 @@ package ledger
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -13,12 +10,10 @@ import (
 
 	"coppice/blob"
 	"coppice/sweep"
+	"coppice/sweepstore"
 )
 
-const (
-	maxObject = 1 << 20 // of a claim or heartbeat
-	readers   = 16
-)
+const readers = 16
 
 // Reader reads one sweep's claims and heartbeats again and again, what has changed only. It may be used by one goroutine at a time.
 type Reader struct {
@@ -82,12 +77,12 @@ func (r *Reader) recorded(ctx context.Context) (map[int]bool, error) {
 			continue
 		}
 		asked[n] = true
-		name := r.Plan.Sweep.JobRecord(n)
-		switch _, err := r.Store.Stat(ctx, name); {
-		case err == nil:
+		has, err := sweepstore.New(r.Store, r.Plan.Sweep).HasJob(ctx, n)
+		if err != nil {
+			return nil, err
+		}
+		if has {
 			r.jobs[n] = true
-		case !errors.Is(err, blob.ErrNotExist):
-			return nil, fmt.Errorf("look for %s: %w", name, err)
 		}
 	}
 	return r.jobs, nil
@@ -95,7 +90,6 @@ func (r *Reader) recorded(ctx context.Context) (map[int]bool, error) {
 
 // wanted is an object to be read.
 type wanted struct {
-	name  string
 	into  *entry
 	key   key
 	claim bool // else a heartbeat
@@ -106,72 +100,81 @@ func (r *Reader) list(ctx context.Context) ([]wanted, error) {
 	if r.claims == nil {
 		r.claims = map[key]*entry{}
 	}
-	id := r.Plan.Sweep
-	beats := map[key]blob.Generation{}
-	var released []key
+	l, err := sweepstore.NewTrials(r.Store, r.Plan).List(ctx)
+	if err != nil {
+		return nil, err
+	}
+
 	var todo []wanted
-	for attrs, err := range r.Store.List(ctx, id.Trials()) {
-		if err != nil {
-			return nil, fmt.Errorf("list the trials of sweep %s: %w", id, err)
-		}
-		trial, part, claim, ok := id.ParseTrialObject(attrs.Name)
-		if !ok || trial >= len(r.Plan.Trials) {
-			continue
-		}
-		k := key{trial, claim}
-		switch part {
-		case sweep.PartClaim:
+	for _, t := range l.Trials {
+		for _, c := range t.Claims {
+			k := key{t.Number, c.Number}
 			e := r.claims[k]
 			if e == nil {
 				e = &entry{}
 				r.claims[k] = e
 			}
-			if e.claimRead != attrs.Generation {
-				e.claimRead = attrs.Generation
-				todo = append(todo, wanted{attrs.Name, e, k, true})
+			e.released = c.Released
+
+			if e.claimRead != c.Made {
+				e.claimRead = c.Made
+				todo = append(todo, wanted{e, k, true})
 			}
-		case sweep.PartHeartbeat:
-			beats[k] = attrs.Generation
-		case sweep.PartRelease:
-			released = append(released, k)
+			if e.beatRead != c.Beat {
+				e.beatRead = c.Beat
+				todo = append(todo, wanted{e, k, false})
+			}
 		}
 	}
-	for k, generation := range beats {
-		if e := r.claims[k]; e != nil && e.beatRead != generation {
-			e.beatRead = generation
-			todo = append(todo, wanted{id.Heartbeat(k.trial, k.claim), e, k, false})
-		}
-	}
-	for _, k := range released {
-		if e := r.claims[k]; e != nil {
-			e.released = true
-		}
-	}
-	slices.SortFunc(todo, func(a, b wanted) int { return strings.Compare(a.name, b.name) })
 	return todo, nil
 }
 
 // fetch reads objects. A damaged one is passed over; one that storage does not give is an error.
 func (r *Reader) fetch(ctx context.Context, todo []wanted) error {
+	trials := sweepstore.NewTrials(r.Store, r.Plan)
 	var mu sync.Mutex
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(readers)
 	for _, w := range todo {
 		group.Go(func() error {
-			data, _, err := blob.ReadAll(ctx, r.Store, w.name, maxObject)
+			read := w.readBeat
+			if w.claim {
+				read = w.readClaim
+			}
+			keep, err := read(ctx, trials)
 			mu.Lock()
 			defer mu.Unlock()
-			if err != nil && !errors.Is(err, blob.ErrTooLong) {
+			var damaged *sweepstore.DamagedError
+			switch {
+			case errors.As(err, &damaged):
+			case err != nil:
 				w.forget()
-				return fmt.Errorf("read %s: %w", w.name, err)
-			}
-			if err == nil {
-				w.take(data, r.Plan.Sweep)
+				return err
+			default:
+				keep()
 			}
 			return nil
 		})
 	}
 	return group.Wait()
+}
+
+// objects are what a sweep's tasks say of themselves.
+type objects interface {
+	Claim(ctx context.Context, trial, number int) (*sweep.Claim, error)
+	Heartbeat(ctx context.Context, trial, claim int) (*sweep.Heartbeat, error)
+}
+
+// readClaim reads a claim, and gives what takes it down.
+func (w wanted) readClaim(ctx context.Context, from objects) (keep func(), err error) {
+	c, err := from.Claim(ctx, w.key.trial, w.key.claim)
+	return func() { w.into.claim, w.into.known = *c, true }, err
+}
+
+// readBeat is readClaim for a heartbeat.
+func (w wanted) readBeat(ctx context.Context, from objects) (keep func(), err error) {
+	h, err := from.Heartbeat(ctx, w.key.trial, w.key.claim)
+	return func() { w.into.beat = *h }, err
 }
 
 // forget has the object read again next time.
@@ -180,19 +183,5 @@ func (w wanted) forget() {
 		w.into.claimRead = blob.Absent
 	} else {
 		w.into.beatRead = blob.Absent
-	}
-}
-
-// take keeps what an object says, if it is what its name promises.
-func (w wanted) take(data []byte, id sweep.ID) {
-	if !w.claim {
-		if h, err := sweep.DecodeHeartbeat(data); err == nil {
-			w.into.beat = *h
-		}
-		return
-	}
-	c, err := sweep.DecodeClaim(data)
-	if err == nil && c.Sweep == id && c.Trial == w.key.trial && c.Claim == w.key.claim {
-		w.into.claim, w.into.known = *c, true
 	}
 }

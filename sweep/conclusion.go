@@ -16,6 +16,15 @@ const (
 	OutcomeCancelled Outcome = "cancelled"
 )
 
+// Cancellation asks everybody to stop. Whatever an object of that name holds, the sweep is cancelled.
+type Cancellation struct {
+	Format int       `json:"format"`
+	Sweep  ID        `json:"sweep"`
+	At     time.Time `json:"at"`
+
+	Written
+}
+
 // Ending says that a sweep is over, why, and which trials' results count. The aggregator writes it once, create-only, before
 // anything else: results and cancellations that come while it concludes, or between two attempts to, change nothing.
 type Ending struct {
@@ -25,6 +34,8 @@ type Ending struct {
 	Early     string    `json:"early,omitempty"` // why not every trial has ended; empty when all have
 	Trials    []int     `json:"trials"`          // those that have ended, ascending
 	At        time.Time `json:"at"`
+
+	Written
 }
 
 // DecodeEnding reads an Ending of a sweep of n trials.
@@ -65,6 +76,8 @@ type Conclusion struct {
 	Done   int       `json:"done"` // how many trials ended how
 	Failed int       `json:"failed"`
 	At     time.Time `json:"at"`
+
+	Written
 }
 
 // Rejected is a trial that the aggregator passed over.

@@ -16,6 +16,8 @@ type JobRecord struct {
 	Job    string    `json:"job"`    // projects/P/locations/L/jobs/ID
 	Reason string    `json:"reason"` // why the job before it was given up
 	At     time.Time `json:"at"`
+
+	Written
 }
 
 // DecodeJobRecord reads job number n of the plan's sweep.

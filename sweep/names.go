@@ -28,34 +28,6 @@ func CheckID(id string) error {
 	return nil
 }
 
-// Everything of a sweep lies in the sweeps bucket: its plan under plans/, so that sweeps can be listed without listing
-// their trials, all else under sweeps/ID/. WIRE.md says who writes what and when.
-const (
-	plansRoot  = "plans/"
-	sweepsRoot = "sweeps/"
-)
-
-// Prefix is the folder of the sweep, with the slash.
-func (id ID) Prefix() string { return sweepsRoot + string(id) + "/" }
-
-// Plan is the object that makes a sweep exist.
-func (id ID) Plan() string { return plansRoot + string(id) + ".json" }
-
-// Cancel is the object that asks every task to stop.
-func (id ID) Cancel() string { return id.Prefix() + "cancel.json" }
-
-// Ending is the object that says what the sweep is concluded from; whatever comes later does not count.
-func (id ID) Ending() string { return id.Prefix() + "ending.json" }
-
-// Conclusion is the object that ends a sweep.
-func (id ID) Conclusion() string { return id.Prefix() + "conclusion.json" }
-
-// Jobs is the folder in which the sweep's jobs after the first are written down, with the slash.
-func (id ID) Jobs() string { return id.Prefix() + "jobs/" }
-
-// JobRecord is the object that makes job number n, from 1, one of the sweep's. It is created before the job is.
-func (id ID) JobRecord(n int) string { return fmt.Sprintf("%s%d.json", id.Jobs(), n) }
-
 // JobID is the Batch id of the sweep's job number n: the sweep's own for the first one. A suffix for which there is no room
 // takes the place of the id's end and a hash of the whole.
 func (id ID) JobID(n int) ID {
@@ -71,42 +43,82 @@ func (id ID) JobID(n int) ID {
 	return id[:maxID-len(suffix)] + ID(suffix)
 }
 
+// Everything of a sweep lies in the sweeps bucket: its plan under plans/, so that sweeps can be listed without listing
+// their trials, all else under sweeps/ID/. WIRE.md says who writes what and when.
+const (
+	plansRoot  = "plans/"
+	sweepsRoot = "sweeps/"
+)
+
+// Names are what a sweep's objects are called. Package sweepstore reads and writes them, and no other makes names of them or
+// takes names apart (arch_test.go): what an object means is to be decided once.
+type Names ID
+
+// Prefix is the folder of the sweep, with the slash.
+func (n Names) Prefix() string { return sweepsRoot + string(n) + "/" }
+
+// Plan is the object that makes a sweep exist.
+func (n Names) Plan() string { return plansRoot + string(n) + ".json" }
+
+// Cancel is the object that asks every task to stop.
+func (n Names) Cancel() string { return n.Prefix() + "cancel.json" }
+
+// Ending is the object that says what the sweep is concluded from; whatever comes later does not count.
+func (n Names) Ending() string { return n.Prefix() + "ending.json" }
+
+// Conclusion is the object that ends a sweep.
+func (n Names) Conclusion() string { return n.Prefix() + "conclusion.json" }
+
+// Jobs is the folder in which the sweep's jobs after the first are written down, with the slash.
+func (n Names) Jobs() string { return n.Prefix() + "jobs/" }
+
+// JobRecord is the object that makes that job, from 1, one of the sweep's. It is created before the job is.
+func (n Names) JobRecord(number int) string { return fmt.Sprintf("%s%d.json", n.Jobs(), number) }
+
 // Trials is the folder of all trials.
-func (id ID) Trials() string { return id.Prefix() + "trials/" }
+func (n Names) Trials() string { return n.Prefix() + "trials/" }
 
 // Trial is the folder of one trial.
-func (id ID) Trial(trial int) string { return fmt.Sprintf("%s%04d/", id.Trials(), trial) }
+func (n Names) Trial(trial int) string { return fmt.Sprintf("%s%04d/", n.Trials(), trial) }
 
 // Claim is the object with which a task takes a trial; the claim with the highest number holds it.
-func (id ID) Claim(trial, claim int) string {
-	return fmt.Sprintf("%sclaims/%d", id.Trial(trial), claim)
+func (n Names) Claim(trial, claim int) string {
+	return fmt.Sprintf("%sclaims/%d", n.Trial(trial), claim)
 }
 
 // Heartbeat is rewritten by the holder of a claim as long as it lives.
-func (id ID) Heartbeat(trial, claim int) string {
-	return fmt.Sprintf("%sheartbeats/%d", id.Trial(trial), claim)
+func (n Names) Heartbeat(trial, claim int) string {
+	return fmt.Sprintf("%sheartbeats/%d", n.Trial(trial), claim)
 }
 
 // Release is left by a task that has to go before its trial has ended: the trial may be taken at once, and this claim is no
 // sign against the candidate.
-func (id ID) Release(trial, claim int) string {
-	return fmt.Sprintf("%sreleases/%d", id.Trial(trial), claim)
+func (n Names) Release(trial, claim int) string {
+	return fmt.Sprintf("%sreleases/%d", n.Trial(trial), claim)
 }
 
 // Result is the trial's end; the first to write it wins.
-func (id ID) Result(trial int) string { return id.Trial(trial) + "result.json" }
+func (n Names) Result(trial int) string { return n.Trial(trial) + "result.json" }
+
+// Curve is the learning curve of what one claim's holder has grown.
+func (n Names) Curve(trial, claim int) string {
+	return fmt.Sprintf("%s%d", n.Curves(trial), claim)
+}
+
+// Curves is the folder of a trial's learning curves, with the slash.
+func (n Names) Curves(trial int) string { return n.Trial(trial) + "curves/" }
 
 // Attempt is the folder of what one claim produced, with the slash.
-func (id ID) Attempt(trial, claim int) string {
-	return fmt.Sprintf("%sattempts/%d/", id.Trial(trial), claim)
+func (n Names) Attempt(trial, claim int) string {
+	return fmt.Sprintf("%sattempts/%d/", n.Trial(trial), claim)
 }
 
 // Checkpoints is the folder of what a trial's claims have saved of their training, with the slash.
-func (id ID) Checkpoints(trial int) string { return id.Trial(trial) + "checkpoints/" }
+func (n Names) Checkpoints(trial int) string { return n.Trial(trial) + "checkpoints/" }
 
 // Checkpoint is the folder of one claim's, with the slash.
-func (id ID) Checkpoint(trial, claim int) string {
-	return fmt.Sprintf("%s%d/", id.Checkpoints(trial), claim)
+func (n Names) Checkpoint(trial, claim int) string {
+	return fmt.Sprintf("%s%d/", n.Checkpoints(trial), claim)
 }
 
 // Part is what an object under a sweep's trials is.
@@ -120,41 +132,45 @@ const (
 	PartResult    Part = "result"
 	// PartCheckpoint shows, even when it is empty by now, that its claim has got further than the claim before.
 	PartCheckpoint Part = "checkpoint"
+	PartCurve      Part = "curve"
 	PartOther      Part = "other"
 )
 
 // numbered are the folders of a trial in which every claim has one object.
-var numbered = map[string]Part{"claims": PartClaim, "heartbeats": PartHeartbeat, "releases": PartRelease}
+var numbered = map[string]Part{"claims": PartClaim, "heartbeats": PartHeartbeat, "releases": PartRelease, "curves": PartCurve}
 
-// ParseTrialObject takes an object's name under Trials apart. ok is false for names that no Coppice wrote.
-func (id ID) ParseTrialObject(name string) (trial int, part Part, claim int, ok bool) {
-	rest, found := strings.CutPrefix(name, id.Trials())
+// ParseTrialObject takes an object's name under Trials apart. ok is false for names that no Coppice wrote: of two ways to write
+// a number, only the one that the methods above have counts.
+func (n Names) ParseTrialObject(name string) (trial int, part Part, claim int, ok bool) {
+	rest, found := strings.CutPrefix(name, n.Trials())
 	if !found {
 		return 0, "", 0, false
 	}
 	parts := strings.Split(rest, "/")
 	trial, err := strconv.Atoi(parts[0])
-	if err != nil || trial < 0 || trial >= MaxTrials || len(parts) < 2 {
+	if err != nil || trial < 0 || trial >= MaxTrials || len(parts) < 2 || parts[0] != fmt.Sprintf("%04d", trial) {
 		return 0, "", 0, false
 	}
+
 	switch {
 	case len(parts) == 2 && parts[1] == "result.json":
 		return trial, PartResult, 0, true
 	case len(parts) == 3 && numbered[parts[1]] != "":
-		claim, err := strconv.Atoi(parts[2])
-		if err != nil || claim < 0 {
-			return 0, "", 0, false
-		}
-		return trial, numbered[parts[1]], claim, true
+		part = numbered[parts[1]]
 	case len(parts) == 4 && parts[1] == "checkpoints":
-		claim, err := strconv.Atoi(parts[2])
-		if err != nil || claim < 0 {
-			return 0, "", 0, false
-		}
-		return trial, PartCheckpoint, claim, true
+		part = PartCheckpoint
+	default:
+		return trial, PartOther, 0, true
 	}
-	return trial, PartOther, 0, true
+	claim, err = strconv.Atoi(parts[2])
+	if err != nil || claim < 0 || claim > maxClaim || parts[2] != strconv.Itoa(claim) {
+		return 0, "", 0, false
+	}
+	return trial, part, claim, true
 }
+
+// maxClaim is far above what any trial can have: whoever made a claim of a higher number was no task.
+const maxClaim = 1e6
 
 // PlansPrefix is the folder of all sweeps' plans; ParsePlanName tells which sweep a plan found there belongs to.
 const PlansPrefix = plansRoot

@@ -20,6 +20,15 @@ const (
 	Test  = "test"
 )
 
+// Written is part of every object that is created once. Its writer makes up an id; when the answer to the write is lost, reading the
+// object tells whether it is the writer's own. Objects of earlier builds have none.
+type Written struct {
+	WriteID string `json:"write_id,omitempty"`
+}
+
+// ForgetWrite takes the id off an object that was read: two objects that say the same are equal then.
+func (w *Written) ForgetWrite() { *w = Written{} }
+
 // Plan is everything that is decided before the first machine starts. It is written once, create-only.
 type Plan struct {
 	Format  int        `json:"format"`
@@ -46,6 +55,8 @@ type Plan struct {
 
 	Trials  []Trial `json:"trials"`
 	Skipped int     `json:"skipped,omitempty"` // configurations left out because they repeated another
+
+	Written
 }
 
 // DatasetRef pins one dataset version. Version is a hash of the contents.
@@ -98,6 +109,7 @@ type Trial struct {
 func (p *Plan) Fingerprint() string {
 	same := *p
 	same.Created, same.Coppice, same.Quote, same.Spec.Budget = time.Time{}, "", nil, 0
+	same.Written = Written{}
 	data, err := json.Marshal(same)
 	if err != nil {
 		panic(fmt.Sprintf("a plan that cannot be written as JSON: %v", err)) // only a NaN among parameters, which ParseSpec refuses

@@ -32,6 +32,8 @@ type Claim struct {
 	Host    string    `json:"host"`
 	Nonce   string    `json:"nonce"` // tells a writer whether an object that is there is its own
 	At      time.Time `json:"at"`
+
+	Written
 }
 
 // Heartbeat shows that the holder of a claim lives. Readers watch whether it changes, not what time it says.
@@ -41,6 +43,13 @@ type Heartbeat struct {
 	Trees  int       `json:"trees"` // grown so far
 	Score  *float64  `json:"score,omitempty"`
 	At     time.Time `json:"at"`
+}
+
+// Release says that the holder of a claim has gone. Whatever an object of that name holds, the claim is given back.
+type Release struct {
+	Format int `json:"format"`
+
+	Written
 }
 
 // DecodeClaim reads a claim of a trial.
@@ -98,6 +107,8 @@ type Result struct {
 	Started time.Time `json:"started"`
 	Ended   time.Time `json:"ended"`
 	Usage   Usage     `json:"usage"`
+
+	Written
 }
 
 // Scored are the model's raw scores on held-out rows, for the aggregator: it calibrates and measures without the dataset.
@@ -161,7 +172,7 @@ func (r *Result) check() error {
 		return fmt.Errorf("score %v", r.Score)
 	}
 	for _, o := range []Object{*r.Model, r.Scores.Calib, r.Scores.Test} {
-		if err := o.check(r.Sweep.Attempt(r.Trial, r.Claim)); err != nil {
+		if err := o.check(Names(r.Sweep).Attempt(r.Trial, r.Claim)); err != nil {
 			return err
 		}
 	}

@@ -231,7 +231,7 @@ func TestDecodePlanRefuses(t *testing.T) {
 
 func done(trial int, score float64, trees int) sweep.Result {
 	id := sweep.ID("nightly-1")
-	o := sweep.Object{Name: id.Attempt(trial, 0) + "model.txt"}
+	o := sweep.Object{Name: sweep.Names(id).Attempt(trial, 0) + "model.txt"}
 	return sweep.Result{Format: 1, Sweep: id, Trial: trial, Status: sweep.StatusDone, Score: score, Trees: trees, Model: &o, Scores: &sweep.Scored{Calib: o, Test: o}}
 }
 
@@ -272,26 +272,26 @@ func TestNames(t *testing.T) {
 		part         sweep.Part
 		ok           bool
 	}{
-		id.Claim(7, 2):                      {7, 2, sweep.PartClaim, true},
-		id.Heartbeat(12, 0):                 {12, 0, sweep.PartHeartbeat, true},
-		id.Result(9999):                     {9999, 0, sweep.PartResult, true},
-		id.Attempt(3, 1) + "model.txt":      {3, 0, sweep.PartOther, true},
-		id.Checkpoint(5, 3) + "2":           {5, 3, sweep.PartCheckpoint, true},
-		id.Checkpoints(5) + "x/2":           {},
-		id.Checkpoints(5) + "-1/2":          {},
-		"plans/a-1.json":                    {},
-		"sweeps/b/trials/0001/result.json":  {},
-		"sweeps/a-1/trials/x/result.json":   {},
-		"sweeps/a-1/trials/-1/result.json":  {},
-		"sweeps/a-1/trials/0001/claims/abc": {},
-		"sweeps/a-1/trials/0001":            {},
+		sweep.Names(id).Claim(7, 2):                 {7, 2, sweep.PartClaim, true},
+		sweep.Names(id).Heartbeat(12, 0):            {12, 0, sweep.PartHeartbeat, true},
+		sweep.Names(id).Result(9999):                {9999, 0, sweep.PartResult, true},
+		sweep.Names(id).Attempt(3, 1) + "model.txt": {3, 0, sweep.PartOther, true},
+		sweep.Names(id).Checkpoint(5, 3) + "2":      {5, 3, sweep.PartCheckpoint, true},
+		sweep.Names(id).Checkpoints(5) + "x/2":      {},
+		sweep.Names(id).Checkpoints(5) + "-1/2":     {},
+		"plans/a-1.json":                            {},
+		"sweeps/b/trials/0001/result.json":          {},
+		"sweeps/a-1/trials/x/result.json":           {},
+		"sweeps/a-1/trials/-1/result.json":          {},
+		"sweeps/a-1/trials/0001/claims/abc":         {},
+		"sweeps/a-1/trials/0001":                    {},
 	} {
-		trial, part, claim, ok := id.ParseTrialObject(name)
+		trial, part, claim, ok := sweep.Names(id).ParseTrialObject(name)
 		if trial != want.trial || part != want.part || claim != want.claim || ok != want.ok {
 			t.Errorf("%s: %d %q %d %t", name, trial, part, claim, ok)
 		}
 	}
-	if got, ok := sweep.ParsePlanName(id.Plan()); !ok || got != id {
+	if got, ok := sweep.ParsePlanName(sweep.Names(id).Plan()); !ok || got != id {
 		t.Errorf("plan name: %q %t", got, ok)
 	}
 	for _, bad := range []string{"", "A", "a_b", "-a", "a-", strings.Repeat("a", 64), "a/b", "..", "1a"} {
@@ -332,7 +332,7 @@ func TestDecodeResultRefuses(t *testing.T) {
 		"no model":        func(r *sweep.Result) { r.Model = nil },
 		"foreign object":  func(r *sweep.Result) { r.Model.Name = "sweeps/other/trials/0001/attempts/0/model.txt" },
 		"folder":          func(r *sweep.Result) { r.Model.Name += "/x" },
-		"no file":         func(r *sweep.Result) { r.Model.Name = r.Sweep.Attempt(r.Trial, r.Claim) },
+		"no file":         func(r *sweep.Result) { r.Model.Name = sweep.Names(r.Sweep).Attempt(r.Trial, r.Claim) },
 		"backslash":       func(r *sweep.Result) { r.Model.Name += `\x` },
 		"line":            func(r *sweep.Result) { r.Model.Name += "\n" },
 		"endless":         func(r *sweep.Result) { r.Model.Bytes = sweep.MaxObjectBytes + 1 },
@@ -370,13 +370,13 @@ func FuzzNames(f *testing.F) {
 	f.Add([]byte(`{"format":1,"sweep":"../x"}`), "plans/../x.json", "../x")
 	f.Fuzz(func(t *testing.T, data []byte, name, ref string) {
 		inside := func(id sweep.ID, name string) {
-			if err := blob.ValidName(name); err != nil || !strings.HasPrefix(name, id.Prefix()) && name != id.Plan() {
+			if err := blob.ValidName(name); err != nil || !strings.HasPrefix(name, sweep.Names(id).Prefix()) && name != sweep.Names(id).Plan() {
 				t.Fatalf("%q of sweep %q: %v", name, id, err)
 			}
 		}
 		if m, err := sweep.DecodeScoreMessage(data); err == nil {
-			inside(m.Sweep, m.Sweep.Plan())
-			inside(m.Sweep, m.Sweep.Result(m.Trial))
+			inside(m.Sweep, sweep.Names(m.Sweep).Plan())
+			inside(m.Sweep, sweep.Names(m.Sweep).Result(m.Trial))
 		}
 		if r, err := sweep.DecodeResult(data); err == nil && r.Status == sweep.StatusDone {
 			for _, o := range []sweep.Object{*r.Model, r.Scores.Calib, r.Scores.Test} {
@@ -384,7 +384,7 @@ func FuzzNames(f *testing.F) {
 			}
 		}
 		if p, err := sweep.DecodePlan(data); err == nil {
-			inside(p.Sweep, p.Sweep.Claim(len(p.Trials)-1, 3))
+			inside(p.Sweep, sweep.Names(p.Sweep).Claim(len(p.Trials)-1, 3))
 			if dir := sweep.DatasetDir(p.Dataset.Name, p.Dataset.Version) + "manifest.json"; blob.ValidName(dir) != nil || strings.Count(dir, "/") != 3 {
 				t.Fatalf("dataset folder %q", dir)
 			}
@@ -392,10 +392,10 @@ func FuzzNames(f *testing.F) {
 				t.Fatalf("job %q", p.JobName(1))
 			}
 		}
-		if id, ok := sweep.ParsePlanName(name); ok && (id.Plan() != name || blob.ValidName(name) != nil) {
+		if id, ok := sweep.ParsePlanName(name); ok && (sweep.Names(id).Plan() != name || blob.ValidName(name) != nil) {
 			t.Fatalf("plan %q", name)
 		}
-		if trial, _, claim, ok := sweep.ID("nightly-1").ParseTrialObject(name); ok && (trial < 0 || trial >= sweep.MaxTrials || claim < 0) {
+		if trial, _, claim, ok := sweep.Names("nightly-1").ParseTrialObject(name); ok && (trial < 0 || trial >= sweep.MaxTrials || claim < 0) {
 			t.Fatalf("%q is of trial %d, claim %d", name, trial, claim)
 		}
 		if dataset, version, err := sweep.SplitDatasetRef(ref); err == nil {
@@ -410,7 +410,8 @@ func FuzzNames(f *testing.F) {
 
 func FuzzDecoders(f *testing.F) {
 	for _, v := range []any{plan(), done(1, 0.5, 3), sweep.ScoreMessage{Format: 1, Sweep: "a"}, sweep.Conclusion{Format: 1, Sweep: "a", Outcome: "winner"}, sweep.Ending{Format: 1, Sweep: "a", Trials: []int{0, 2}},
-		sweep.Claim{Format: 1, Sweep: "a", Trial: 1}, sweep.Heartbeat{Format: 1, Trees: 3}} {
+		sweep.Claim{Format: 1, Sweep: "a", Trial: 1}, sweep.Heartbeat{Format: 1, Trees: 3},
+		sweep.Curve{Format: 1, Sweep: "a", First: 1, Every: 1, Scores: []float64{.5}}} {
 		data, _ := json.Marshal(v)
 		f.Add(data)
 	}
@@ -440,6 +441,10 @@ func FuzzDecoders(f *testing.F) {
 		check(err)
 		_, err = sweep.DecodeClaim(data)
 		check(err)
+		c, err := sweep.DecodeCurve(data)
+		if check(err); err == nil {
+			sweep.JoinCurves([]sweep.Curve{*c, *c})
+		}
 		_, err = sweep.DecodeHeartbeat(data)
 		check(err)
 		_, err = sweep.DecodeScores(data)

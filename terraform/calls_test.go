@@ -55,10 +55,10 @@ var writes = []struct {
 }{
 	{Launcher, DatasetsBucket, true, "launcher/internal/stager/version.go: the name of the latest version"},
 	{Stager, DatasetsBucket, true, "launcher/internal/stager/version.go: the name of the latest version"},
-	{Launcher, SweepsBucket, true, "launcher/internal/cli/status.go: a second cancellation"},
+	{Launcher, SweepsBucket, false, "sweepstore/create.go: plan, cancellation and records of jobs"},
 	{Launcher, RegistryBucket, true, "registry/alias.go: promote and rollback"},
-	{Task, SweepsBucket, true, "task/internal/worker/trial.go: heartbeats; task/internal/keep/bucket.go: checkpoints"},
-	{Aggregator, SweepsBucket, false, "aggregator/internal/conclude/aggregator.go: ending and conclusion"},
+	{Task, SweepsBucket, true, "sweepstore/trials.go: heartbeats; sweepstore/checkpoints.go: checkpoints"},
+	{Aggregator, SweepsBucket, false, "sweepstore/create.go: ending and conclusion"},
 	{Aggregator, RegistryBucket, true, "registry/alias.go: the champion"},
 }
 

@@ -66,7 +66,7 @@ func TestNobodyElseMay(t *testing.T) {
 		{"storage.objects.delete", SourceBuckets, nil},
 		{"storage.objects.get", SweepsBucket, []string{Launcher, Task, Aggregator}},
 		{"storage.objects.create", SweepsBucket, []string{Launcher, Task, Aggregator}},
-		{"storage.objects.delete", SweepsBucket, []string{Launcher, Task}},
+		{"storage.objects.delete", SweepsBucket, []string{Task}},
 		{"storage.objects.get", RegistryBucket, []string{Launcher, Aggregator, "model_readers"}},
 		{"storage.objects.create", RegistryBucket, []string{Launcher, Aggregator}},
 		{"storage.objects.delete", RegistryBucket, []string{Launcher, Aggregator}},

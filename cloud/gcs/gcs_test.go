@@ -24,6 +24,7 @@ import (
 	"coppice/blob/blobtest"
 	"coppice/cloud"
 	"coppice/localemu/gcsemu"
+	"coppice/sweepstore/sweepstoretest"
 )
 
 // emulator starts an emulator with one bucket and returns its address.
@@ -65,6 +66,11 @@ func TestBehaviourOnDisk(t *testing.T) {
 	blobtest.Run(t, func(t *testing.T) blob.Store {
 		return connect(t, emulator(t, gcsemu.Options{Dir: t.TempDir()})).Bucket("bucket")
 	})
+}
+
+func TestSweepsInABucket(t *testing.T) {
+	t.Parallel()
+	sweepstoretest.Run(t, func(t *testing.T) blob.Store { return connect(t, emulator(t, gcsemu.Options{})).Bucket("bucket") })
 }
 
 var realBucket = flag.String("bucket", "", "a bucket of Google Cloud Storage on which to run the behaviour suite; what it writes under coppice-test/ stays there")

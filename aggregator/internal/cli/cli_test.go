@@ -50,10 +50,10 @@ func TestEndpoints(t *testing.T) {
 	plan.Spec.Model = "m"
 	plan.Holdout = sweep.Holdout{Valid: sweep.Rows{Split: "valid"}, Calib: sweep.Rows{Split: "calib"}, Test: sweep.Rows{Split: "test"}}
 	for _, a := range []*conclude.Aggregator{fine, bad} {
-		if ok, err := blob.CreateJSON(t.Context(), a.Sweeps, plan.Sweep.Plan(), plan); !ok || err != nil {
+		if ok, err := blob.CreateJSON(t.Context(), a.Sweeps, sweep.Names(plan.Sweep).Plan(), plan); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
-		if _, err := blob.Create(t.Context(), a.Sweeps, plan.Sweep.Cancel(), []byte("{}")); err != nil {
+		if _, err := blob.Create(t.Context(), a.Sweeps, sweep.Names(plan.Sweep).Cancel(), []byte("{}")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -84,7 +84,7 @@ func TestEndpoints(t *testing.T) {
 			}
 		})
 	}
-	if _, err := fine.Sweeps.Stat(t.Context(), plan.Sweep.Conclusion()); err != nil {
+	if _, err := fine.Sweeps.Stat(t.Context(), sweep.Names(plan.Sweep).Conclusion()); err != nil {
 		t.Errorf("the pushed sweep was not concluded: %v", err)
 	}
 }

@@ -15,12 +15,12 @@ import (
 	"time"
 
 	otel "go.opentelemetry.io/otel/metric"
-	"golang.org/x/sync/errgroup"
 
 	"coppice/blob"
 	"coppice/ledger"
 	"coppice/registry"
 	"coppice/sweep"
+	"coppice/sweepstore"
 )
 
 // SweepError is an error about one sweep.
@@ -63,16 +63,12 @@ type known struct {
 	mu       sync.Mutex // one goroutine at a time works on a sweep
 	plan     *sweep.Plan
 	planText []byte
+	trials   *sweepstore.Trials // of the plan
 	results  map[int]sweep.Result
 	costs    *ledger.Reader // nil before it is first asked
 	ended    *sweep.Conclusion
 	progress atomic.Pointer[progress] // nil before the plan was read and after the end
 }
-
-const (
-	maxObject = 64 << 20
-	readers   = 16
-)
 
 // Handle acts on one score message. An error means that the message should come again; one that is no score message is
 // logged and done with.
@@ -107,13 +103,9 @@ func (a *Aggregator) hopeless(id sweep.ID, err error) error {
 // after an error and returns all of them.
 func (a *Aggregator) Reconcile(ctx context.Context) error {
 	var failed []error
-	for attrs, err := range a.Sweeps.List(ctx, sweep.PlansPrefix) {
+	for id, err := range sweepstore.List(ctx, a.Sweeps) {
 		if err != nil {
-			return errors.Join(append(failed, fmt.Errorf("list sweeps: %w", err))...)
-		}
-		id, ok := sweep.ParsePlanName(attrs.Name)
-		if !ok {
-			continue
+			return errors.Join(append(failed, err)...)
 		}
 		if _, err := a.Consider(ctx, id); a.hopeless(id, err) != nil {
 			failed = append(failed, err)
@@ -139,7 +131,7 @@ func (a *Aggregator) Consider(ctx context.Context, id sweep.ID) (*sweep.Conclusi
 	}
 	if k.ended = c; c != nil {
 		k.progress.Store(nil)
-		k.plan, k.planText, k.results, k.costs = nil, nil, nil, nil // an aggregator that lives for months must not keep them
+		k.plan, k.planText, k.trials, k.results, k.costs = nil, nil, nil, nil, nil // an aggregator that lives for months must not keep them
 	}
 	return c, nil
 }
@@ -162,8 +154,11 @@ func (a *Aggregator) forget(id sweep.ID) {
 	delete(a.known, id)
 }
 
+// sweep is the sweep's own objects.
+func (a *Aggregator) sweep(id sweep.ID) *sweepstore.Sweep { return sweepstore.New(a.Sweeps, id) }
+
 func (a *Aggregator) consider(ctx context.Context, id sweep.ID, k *known) (*sweep.Conclusion, error) {
-	if c, err := a.conclusion(ctx, id); c != nil || err != nil {
+	if c, err := a.sweep(id).Conclusion(ctx); c != nil || err != nil {
 		return c, err
 	}
 	if err := a.readPlan(ctx, id, k); err != nil || k.plan == nil {
@@ -195,7 +190,7 @@ func (a *Aggregator) ending(ctx context.Context, k *known) (*sweep.Ending, error
 		return nil, err
 	}
 	e.Format, e.Sweep, e.At, e.Trials = sweep.FormatVersion, k.plan.Sweep, a.Now().UTC(), slices.Sorted(maps.Keys(k.results))
-	created, err := blob.CreateJSON(ctx, a.Sweeps, e.Sweep.Ending(), e)
+	created, err := a.sweep(e.Sweep).CreateEnding(ctx, *e)
 	if created || err != nil {
 		return e, err
 	}
@@ -204,46 +199,27 @@ func (a *Aggregator) ending(ctx context.Context, k *known) (*sweep.Ending, error
 
 // readEnding reads the ending, and the results that count in it but had not been seen yet.
 func (a *Aggregator) readEnding(ctx context.Context, k *known) (*sweep.Ending, error) {
-	data, _, err := blob.ReadAll(ctx, a.Sweeps, k.plan.Sweep.Ending(), maxObject)
-	if errors.Is(err, blob.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
+	e, err := a.sweep(k.plan.Sweep).Ending(ctx, len(k.plan.Trials))
+	if e == nil || err != nil {
 		return nil, err
-	}
-	e, err := sweep.DecodeEnding(data, len(k.plan.Trials))
-	if err != nil {
-		return nil, err
-	}
-	if e.Sweep != k.plan.Sweep {
-		return nil, &sweep.DecodeError{Kind: "ending", Err: fmt.Errorf("it is of sweep %s", e.Sweep)}
 	}
 	for _, trial := range e.Trials {
 		if _, have := k.results[trial]; have {
 			continue
 		}
-		r, err := a.readResult(ctx, k.plan, trial)
+		r, damage, err := k.trials.Result(ctx, trial)
 		if errors.Is(err, blob.ErrNotExist) { // whoever wrote the ending had read it, and nobody deletes results
-			r, err = a.unreadable(k.plan, trial, err), nil
+			r, damage, err = k.trials.Unreadable(trial, err), err, nil
 		}
 		if err != nil {
 			return nil, err
 		}
+		if damage != nil {
+			a.damaged(k.plan, trial, damage)
+		}
 		k.results[trial] = *r
 	}
 	return e, nil
-}
-
-// conclusion is the sweep's conclusion if somebody has written it.
-func (a *Aggregator) conclusion(ctx context.Context, id sweep.ID) (*sweep.Conclusion, error) {
-	data, _, err := blob.ReadAll(ctx, a.Sweeps, id.Conclusion(), maxObject)
-	if errors.Is(err, blob.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return sweep.DecodeConclusion(data)
 }
 
 // readPlan reads the plan once. A message about a sweep without a plan is somebody else's, and no error.
@@ -251,7 +227,7 @@ func (a *Aggregator) readPlan(ctx context.Context, id sweep.ID, k *known) error 
 	if k.plan != nil {
 		return nil
 	}
-	data, _, err := blob.ReadAll(ctx, a.Sweeps, id.Plan(), maxObject)
+	plan, text, err := a.sweep(id).Plan(ctx)
 	if errors.Is(err, blob.ErrNotExist) {
 		a.Log.Warn("there is no such sweep", "sweep", id)
 		return nil
@@ -259,71 +235,22 @@ func (a *Aggregator) readPlan(ctx context.Context, id sweep.ID, k *known) error 
 	if err != nil {
 		return err
 	}
-	plan, err := sweep.DecodePlan(data)
-	if err != nil {
-		return err
-	}
-	if plan.Sweep != id {
-		return &sweep.DecodeError{Kind: "plan", Err: fmt.Errorf("it is of sweep %s", plan.Sweep)}
-	}
-	k.plan, k.planText = plan, data
+	k.plan, k.planText, k.trials = plan, text, sweepstore.NewTrials(a.Sweeps, plan)
 	return nil
 }
 
 // readResults reads the results that have come since the last time.
 func (a *Aggregator) readResults(ctx context.Context, k *known) error {
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(readers)
-	var mu sync.Mutex
-	for attrs, err := range a.Sweeps.List(ctx, k.plan.Sweep.Trials()) {
-		if err != nil {
-			return errors.Join(err, group.Wait())
-		}
-		trial, part, _, ok := k.plan.Sweep.ParseTrialObject(attrs.Name)
-		mu.Lock()
-		_, have := k.results[trial]
-		mu.Unlock()
-		if !ok || part != sweep.PartResult || have || trial >= len(k.plan.Trials) {
-			continue
-		}
-		group.Go(func() error {
-			r, err := a.readResult(ctx, k.plan, trial)
-			if err != nil {
-				return err
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			k.results[trial] = *r
-			return nil
-		})
-	}
-	return group.Wait()
-}
-
-// readResult reads one trial's result. One that cannot be read as a result stands for a failed trial: it was written
-// create-only, so no other will come.
-func (a *Aggregator) readResult(ctx context.Context, p *sweep.Plan, trial int) (*sweep.Result, error) {
-	data, _, err := blob.ReadAll(ctx, a.Sweeps, p.Sweep.Result(trial), maxObject)
-	if err != nil && !errors.Is(err, blob.ErrTooLong) {
-		return nil, err
-	}
-	var r *sweep.Result
-	if err == nil {
-		r, err = sweep.DecodeResult(data)
-	}
-	if err == nil && (r.Sweep != p.Sweep || r.Trial != trial) {
-		err = fmt.Errorf("it is of sweep %s, trial %d", r.Sweep, r.Trial)
-	}
+	l, err := k.trials.List(ctx)
 	if err != nil {
-		return a.unreadable(p, trial, err), nil
+		return err
 	}
-	return r, nil
+	return k.trials.Results(ctx, l, k.results, func(trial int, why error) { a.damaged(k.plan, trial, why) })
 }
 
-// unreadable is the failed trial that a result stands for that will never be read.
-func (a *Aggregator) unreadable(p *sweep.Plan, trial int, why error) *sweep.Result {
+// damaged logs that a result will never be read; its trial has failed.
+func (a *Aggregator) damaged(p *sweep.Plan, trial int, why error) {
 	a.Log.Error("damaged result", "sweep", p.Sweep, "trial", trial, "error", why.Error())
-	return &sweep.Result{Sweep: p.Sweep, Trial: trial, Status: sweep.StatusFailed, Reason: fmt.Sprintf("its result cannot be read: %v", why)}
 }
 
 // board folds the results that count in e, or all of them.
@@ -339,12 +266,12 @@ func (k *known) board(e *sweep.Ending) sweep.Board {
 
 // write leaves the conclusion, or returns the one that somebody else left first.
 func (a *Aggregator) write(ctx context.Context, c *sweep.Conclusion) (*sweep.Conclusion, error) {
-	created, err := blob.CreateJSON(ctx, a.Sweeps, c.Sweep.Conclusion(), c)
+	created, err := a.sweep(c.Sweep).CreateConclusion(ctx, *c)
 	if err != nil {
 		return nil, err
 	}
 	if !created {
-		return a.conclusion(ctx, c.Sweep)
+		return a.sweep(c.Sweep).Conclusion(ctx)
 	}
 	count(a.conclusions, string(c.Outcome))
 	words := []any{"sweep", c.Sweep, "outcome", c.Outcome, "model", c.Model, "version", c.Version, "reason", c.Reason}

@@ -22,8 +22,8 @@ func budgeted(t *testing.T, budget, quorum float64, done int) *world {
 	}})
 	id := w.plan.Sweep
 	for trial := range 4 {
-		w.write(t, id.Claim(trial, 0), sweep.Claim{Format: 1, Sweep: id, Trial: trial, Task: trial, Host: "vm", At: created.Add(30 * time.Second)})
-		w.write(t, id.Heartbeat(trial, 0), sweep.Heartbeat{Format: 1, At: created.Add(24 * time.Hour)})
+		w.write(t, sweep.Names(id).Claim(trial, 0), sweep.Claim{Format: 1, Sweep: id, Trial: trial, Task: trial, Host: "vm", At: created.Add(30 * time.Second)})
+		w.write(t, sweep.Names(id).Heartbeat(trial, 0), sweep.Heartbeat{Format: 1, At: created.Add(24 * time.Hour)})
 	}
 	return w
 }

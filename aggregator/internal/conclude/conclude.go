@@ -34,7 +34,7 @@ func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *s
 	if err != nil {
 		return unusable(c, err)
 	}
-	w, selection, err := a.pick(ctx, p, b, m, require, h)
+	w, selection, err := a.pick(ctx, k, b, m, require, h)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func judges(p *sweep.Plan) (metric.Metric, []*search.Condition, error) {
 }
 
 // pick takes the best trial that meets the requirements and whose model an independent scorer agrees with.
-func (a *Aggregator) pick(ctx context.Context, p *sweep.Plan, b sweep.Board, m metric.Metric, require []*search.Condition, h *holdout) (*winner, search.Selection, error) {
+func (a *Aggregator) pick(ctx context.Context, k *known, b sweep.Board, m metric.Metric, require []*search.Condition, h *holdout) (*winner, search.Selection, error) {
 	exclude := map[int]string{}
 	for {
 		s := search.Pick(search.PickRequest{Board: b, Metric: m.Name, Maximize: m.Maximize, Require: require, Exclude: exclude})
@@ -102,7 +102,7 @@ func (a *Aggregator) pick(ctx context.Context, p *sweep.Plan, b sweep.Board, m m
 		if !ok {
 			return nil, s, nil
 		}
-		w, unfit, err := a.readWinner(ctx, resultOf(b, trial), h)
+		w, unfit, err := readWinner(ctx, k.trials, resultOf(b, trial), h)
 		if err != nil {
 			return nil, s, err
 		}
@@ -112,7 +112,7 @@ func (a *Aggregator) pick(ctx context.Context, p *sweep.Plan, b sweep.Board, m m
 		if unfit == nil {
 			return w, s, nil
 		}
-		a.Log.Warn("trial passed over", "sweep", p.Sweep, "trial", trial, "reason", unfit.Error())
+		a.Log.Warn("trial passed over", "sweep", k.plan.Sweep, "trial", trial, "reason", unfit.Error())
 		exclude[trial] = unfit.Error()
 	}
 }

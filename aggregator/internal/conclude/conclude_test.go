@@ -59,7 +59,7 @@ func TestConcludesWithTheBest(t *testing.T) {
 func score(t *testing.T, w *world, trial int) float64 {
 	t.Helper()
 	var r sweep.Result
-	if _, err := blob.ReadJSON(t.Context(), w.sweeps, w.plan.Sweep.Result(trial), &r); err != nil {
+	if _, err := blob.ReadJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Result(trial), &r); err != nil {
 		t.Fatal(err)
 	}
 	return r.Score
@@ -104,7 +104,7 @@ func TestSameEndWhateverTheMessages(t *testing.T) {
 	w := newWorld(t, options{})
 	want, _ := json.Marshal(w.mustConclude(t))
 	for seed := range uint64(6) {
-		w.models, w.sweeps = blob.Memory(), without(t, w.sweeps, w.plan.Sweep.Conclusion())
+		w.models, w.sweeps = blob.Memory(), without(t, w.sweeps, sweep.Names(w.plan.Sweep).Conclusion())
 		rng := rand.New(rand.NewPCG(seed, 1))
 		var wg sync.WaitGroup
 		for range 2 { // two aggregators, each told everything twice, in some order
@@ -160,7 +160,7 @@ func TestKilledAnywhereTheEndIsTheSame(t *testing.T) {
 			t.Fatal("it writes more than 60 objects")
 		}
 		for _, landed := range []bool{false, true} {
-			w.models, w.sweeps = blob.Memory(), without(t, trained, w.plan.Sweep.Ending(), w.plan.Sweep.Conclusion())
+			w.models, w.sweeps = blob.Memory(), without(t, trained, sweep.Names(w.plan.Sweep).Ending(), sweep.Names(w.plan.Sweep).Conclusion())
 			var puts atomic.Int64
 			a := w.aggregator()
 			a.Sweeps = dying{w.sweeps, &puts, k, landed}
@@ -192,9 +192,9 @@ func TestWhatComesLateDoesNotCount(t *testing.T) {
 	w := newWorld(t, options{leaves: []int{2, 3, 4, 31}, skip: func(i int) bool { return i == late }})
 	w.now = created.Add(7 * time.Hour)
 	want := w.mustConclude(t)
-	w.sweeps = without(t, w.sweeps, w.plan.Sweep.Conclusion())
+	w.sweeps = without(t, w.sweeps, sweep.Names(w.plan.Sweep).Conclusion())
 	w.train(t, late, func(r *sweep.Result, _ map[string][]byte) { r.Score = 1 })
-	if _, err := blob.Create(t.Context(), w.sweeps, w.plan.Sweep.Cancel(), []byte("{}")); err != nil {
+	if _, err := blob.Create(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Cancel(), []byte("{}")); err != nil {
 		t.Fatal(err)
 	}
 	got := w.mustConclude(t)
@@ -203,7 +203,7 @@ func TestWhatComesLateDoesNotCount(t *testing.T) {
 	}
 	// An aggregator that had not seen a result that counts reads it.
 	a := w.aggregator()
-	w.sweeps = without(t, w.sweeps, w.plan.Sweep.Conclusion())
+	w.sweeps = without(t, w.sweeps, sweep.Names(w.plan.Sweep).Conclusion())
 	a.Sweeps = unlisted{w.sweeps}
 	if got, err := a.Consider(t.Context(), w.plan.Sweep); err != nil || cmp.Diff(want, got) != "" {
 		t.Errorf("%v: %s", err, cmp.Diff(want, got))
@@ -227,7 +227,7 @@ func TestARollbackIsNotUndone(t *testing.T) {
 	if _, err := reg.Rollback(t.Context(), "ctr", "champion", registry.Expect{Version: 2}, registry.Act{By: "on call", Why: "it broke", At: w.now}); err != nil {
 		t.Fatal(err)
 	}
-	w.sweeps = without(t, w.sweeps, w.plan.Sweep.Conclusion())
+	w.sweeps = without(t, w.sweeps, sweep.Names(w.plan.Sweep).Conclusion())
 	if d := cmp.Diff(want, w.mustConclude(t)); d != "" {
 		t.Error(d)
 	}
@@ -297,8 +297,8 @@ const otherModel = "tree\nversion=v3\nnum_class=1\nnum_tree_per_iteration=1\nlab
 func TestDamagedAndMissingObjects(t *testing.T) {
 	w := newWorld(t, options{})
 	best := w.mustConclude(t).Trial
-	w.models, w.sweeps = blob.Memory(), without(t, w.sweeps, w.plan.Sweep.Conclusion())
-	name := w.plan.Sweep.Attempt(best, 0) + "model.txt"
+	w.models, w.sweeps = blob.Memory(), without(t, w.sweeps, sweep.Names(w.plan.Sweep).Conclusion())
+	name := sweep.Names(w.plan.Sweep).Attempt(best, 0) + "model.txt"
 	data := []byte(state(t, w.sweeps, name)[name])
 	data[len(data)/2]++
 	if _, err := w.sweeps.Put(t.Context(), name, blob.Any, bytes.NewReader(data)); err != nil {
@@ -310,7 +310,7 @@ func TestDamagedAndMissingObjects(t *testing.T) {
 	}
 	contains(t, c.Rejected[0].Reason, "SHA-256")
 
-	w.models, w.sweeps = blob.Memory(), without(t, w.sweeps, w.plan.Sweep.Conclusion())
+	w.models, w.sweeps = blob.Memory(), without(t, w.sweeps, sweep.Names(w.plan.Sweep).Conclusion())
 	if _, err := w.sweeps.Put(t.Context(), name, blob.Any, bytes.NewReader(append(data, '\n'))); err != nil {
 		t.Fatal(err)
 	}
@@ -318,12 +318,12 @@ func TestDamagedAndMissingObjects(t *testing.T) {
 		t.Errorf("a model of more bytes than its result says: %+v", c)
 	}
 
-	w.models, w.sweeps = blob.Memory(), without(t, without(t, w.sweeps, w.plan.Sweep.Conclusion()), name)
+	w.models, w.sweeps = blob.Memory(), without(t, without(t, w.sweeps, sweep.Names(w.plan.Sweep).Conclusion()), name)
 	if c := w.mustConclude(t); c.Trial == best {
 		t.Errorf("a model that is not there won: %+v", c)
 	}
-	w.models, w.sweeps = blob.Memory(), without(t, w.sweeps, w.plan.Sweep.Conclusion())
-	if _, err := w.sweeps.Put(t.Context(), w.plan.Sweep.Result(c.Trial), blob.Any, strings.NewReader("{")); err != nil {
+	w.models, w.sweeps = blob.Memory(), without(t, w.sweeps, sweep.Names(w.plan.Sweep).Conclusion())
+	if _, err := w.sweeps.Put(t.Context(), sweep.Names(w.plan.Sweep).Result(c.Trial), blob.Any, strings.NewReader("{")); err != nil {
 		t.Fatal(err)
 	}
 	if last := w.mustConclude(t); last.Failed != 1 || last.Trial == c.Trial {
@@ -354,7 +354,7 @@ func TestGateAgainstTheChampion(t *testing.T) {
 	}
 	// The same sweep judged again, after others have moved the champion on, keeps its version and does not move it back.
 	again := *better
-	again.sweeps = without(t, better.sweeps, better.plan.Sweep.Conclusion())
+	again.sweeps = without(t, better.sweeps, sweep.Names(better.plan.Sweep).Conclusion())
 	if c := again.mustConclude(t); c.Version != 3 {
 		t.Errorf("version %d", c.Version)
 	}
@@ -446,7 +446,7 @@ func TestWhenASweepIsOver(t *testing.T) {
 	contains(t, c.Reason, "3 of 4 trials had not ended after 6h0m0s, the sweep's time limit; 1 are done, the quorum is 2")
 
 	gone := unfinished(1, 1, 1, 1)
-	if _, err := blob.Create(t.Context(), gone.sweeps, gone.plan.Sweep.Cancel(), []byte("{}")); err != nil {
+	if _, err := blob.Create(t.Context(), gone.sweeps, sweep.Names(gone.plan.Sweep).Cancel(), []byte("{}")); err != nil {
 		t.Fatal(err)
 	}
 	if c := consider(gone, nil); c.Outcome != sweep.OutcomeCancelled || c.Version != 0 {
@@ -539,7 +539,7 @@ func TestForeignMessages(t *testing.T) {
 // TestADamagedPlanIsNobodysMessage: repeating the message would not mend it, and the others must go on.
 func TestADamagedPlanIsNobodysMessage(t *testing.T) {
 	w := newWorld(t, options{})
-	if _, err := blob.Create(t.Context(), w.sweeps, sweep.ID("aaa").Plan(), []byte("{")); err != nil {
+	if _, err := blob.Create(t.Context(), w.sweeps, sweep.Names("aaa").Plan(), []byte("{")); err != nil {
 		t.Fatal(err)
 	}
 	a := w.aggregator()
@@ -549,7 +549,7 @@ func TestADamagedPlanIsNobodysMessage(t *testing.T) {
 	if err := a.Reconcile(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if _, err := w.sweeps.Stat(t.Context(), w.plan.Sweep.Conclusion()); err != nil {
+	if _, err := w.sweeps.Stat(t.Context(), sweep.Names(w.plan.Sweep).Conclusion()); err != nil {
 		t.Errorf("the other sweep was not concluded: %v", err)
 	}
 }

@@ -45,7 +45,7 @@ func TestAFlippedByteOfTheDatasetEndsWithoutAWinner(t *testing.T) {
 			t.Errorf("%s: %d objects in the registry", file, n)
 		}
 		mend()
-		w.sweeps = without(t, without(t, w.sweeps, w.plan.Sweep.Conclusion()), w.plan.Sweep.Ending())
+		w.sweeps = without(t, without(t, w.sweeps, sweep.Names(w.plan.Sweep).Conclusion()), sweep.Names(w.plan.Sweep).Ending())
 	}
 	if c := w.mustConclude(t); c.Outcome != sweep.OutcomeWinner {
 		t.Errorf("put right again: %+v", c)
@@ -57,8 +57,8 @@ func TestAFlippedByteOfTheWinner(t *testing.T) {
 	for _, file := range []string{"model.txt", "calib.scores", "test.scores"} {
 		w := newWorld(t, options{})
 		best := w.mustConclude(t).Trial
-		w.models, w.sweeps = blob.Memory(), without(t, without(t, w.sweeps, w.plan.Sweep.Conclusion()), w.plan.Sweep.Ending())
-		flip(t, w.sweeps, w.plan.Sweep.Attempt(best, 0)+file)
+		w.models, w.sweeps = blob.Memory(), without(t, without(t, w.sweeps, sweep.Names(w.plan.Sweep).Conclusion()), sweep.Names(w.plan.Sweep).Ending())
+		flip(t, w.sweeps, sweep.Names(w.plan.Sweep).Attempt(best, 0)+file)
 		if c := w.mustConclude(t); c.Outcome != sweep.OutcomeWinner || c.Trial == best || len(c.Rejected) == 0 {
 			t.Errorf("%s: %+v", file, c)
 		}
@@ -83,7 +83,7 @@ func TestAFlippedByteOfTheChampion(t *testing.T) {
 func TestAnEndingWithoutAResult(t *testing.T) {
 	w := newWorld(t, options{})
 	best := w.mustConclude(t).Trial
-	w.models, w.sweeps = blob.Memory(), without(t, without(t, w.sweeps, w.plan.Sweep.Conclusion()), w.plan.Sweep.Result(best))
+	w.models, w.sweeps = blob.Memory(), without(t, without(t, w.sweeps, sweep.Names(w.plan.Sweep).Conclusion()), sweep.Names(w.plan.Sweep).Result(best))
 	c := w.mustConclude(t)
 	if c.Outcome != sweep.OutcomeWinner || c.Trial == best || c.Done != 2 || c.Failed != 1 {
 		t.Errorf("%+v", c)
@@ -93,11 +93,11 @@ func TestAnEndingWithoutAResult(t *testing.T) {
 // TestAPlanOfAnotherSweepIsHopeless: no repetition would mend it, so its message does not come again.
 func TestAPlanOfAnotherSweepIsHopeless(t *testing.T) {
 	w := newWorld(t, options{})
-	text, _, err := blob.ReadAll(t.Context(), w.sweeps, w.plan.Sweep.Plan(), 1<<26)
+	text, _, err := blob.ReadAll(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Plan(), 1<<26)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.sweeps.Put(t.Context(), sweep.ID("night-9").Plan(), blob.Any, bytes.NewReader(text)); err != nil {
+	if _, err := w.sweeps.Put(t.Context(), sweep.Names("night-9").Plan(), blob.Any, bytes.NewReader(text)); err != nil {
 		t.Fatal(err)
 	}
 	var bad *sweep.DecodeError

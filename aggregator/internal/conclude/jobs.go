@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"coppice/blob"
 	"coppice/ledger"
 	"coppice/sweep"
 )
@@ -62,7 +61,7 @@ func (t *turns) get(ctx context.Context, n int) (*turn, error) {
 func (t *turns) look(ctx context.Context, n int) (*turn, error) {
 	since := t.plan.Created
 	if n > 0 {
-		r, err := t.a.jobRecord(ctx, t.plan, n)
+		r, err := t.a.sweep(t.plan.Sweep).Job(ctx, t.plan, n)
 		if r == nil || err != nil {
 			return nil, err
 		}
@@ -118,16 +117,4 @@ func (t *turns) floors(ctx context.Context) ([]ledger.Floor, error) {
 		}
 	}
 	return floors, nil
-}
-
-// jobRecord is the sweep's job number n, nil when it has not taken its turn.
-func (a *Aggregator) jobRecord(ctx context.Context, p *sweep.Plan, n int) (*sweep.JobRecord, error) {
-	data, _, err := blob.ReadAll(ctx, a.Sweeps, p.Sweep.JobRecord(n), maxObject)
-	if errors.Is(err, blob.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return sweep.DecodeJobRecord(data, p, n)
 }

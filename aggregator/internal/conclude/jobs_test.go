@@ -51,7 +51,7 @@ func TestASweepWithSeveralJobs(t *testing.T) {
 		a := &Aggregator{Sweeps: blob.Memory(), Jobs: c.jobs, Now: func() time.Time { return created.Add(c.age) }}
 		for i, at := range c.records {
 			r := sweep.JobRecord{Format: 1, Sweep: "j", Number: i + 1, Job: p.JobName(i + 1), At: created.Add(at)}
-			if _, err := blob.CreateJSON(t.Context(), a.Sweeps, p.Sweep.JobRecord(i+1), r); err != nil {
+			if _, err := blob.CreateJSON(t.Context(), a.Sweeps, sweep.Names(p.Sweep).JobRecord(i+1), r); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -80,8 +80,8 @@ func TestBatchIsAskedOncePerDecision(t *testing.T) {
 	w.plan.Fallback, w.plan.Spec.Machine.Fallback = make([]sweep.Sizing, 2), make([]sweep.Fallback, 2)
 	w.plan.Quote.Fallback = make([]sweep.FallbackPrice, 2)
 	id := w.plan.Sweep
-	w.write(t, id.Plan(), w.plan)
-	w.write(t, id.JobRecord(1), sweep.JobRecord{Format: 1, Sweep: id, Number: 1, Job: w.plan.JobName(1), At: created.Add(time.Minute)})
+	w.write(t, sweep.Names(id).Plan(), w.plan)
+	w.write(t, sweep.Names(id).JobRecord(1), sweep.JobRecord{Format: 1, Sweep: id, Number: 1, Job: w.plan.JobName(1), At: created.Add(time.Minute)})
 	a := w.aggregator()
 	asked := counted{several{"night-1": {Name: "CANCELLED", Ended: true}, "night-1-f1": {Name: "RUNNING", Began: true, From: created.Add(2 * time.Minute)}}, map[string]int{}}
 	a.Jobs, a.Now = asked, func() time.Time { return created.Add(time.Hour) }
@@ -96,7 +96,7 @@ func TestBatchIsAskedOncePerDecision(t *testing.T) {
 func TestADamagedJobRecordIsNoEnd(t *testing.T) {
 	p := &sweep.Plan{Format: 1, Sweep: "j", Job: "projects/p/locations/l/jobs/j", Created: created, Fallback: make([]sweep.Sizing, 2)}
 	a := &Aggregator{Sweeps: blob.Memory(), Jobs: several{"j": {Ended: true}}, Now: func() time.Time { return created }}
-	if _, err := a.Sweeps.Put(t.Context(), p.Sweep.JobRecord(1), blob.Any, strings.NewReader(`{"format":1,"sweep":"k"}`)); err != nil {
+	if _, err := a.Sweeps.Put(t.Context(), sweep.Names(p.Sweep).JobRecord(1), blob.Any, strings.NewReader(`{"format":1,"sweep":"k"}`)); err != nil {
 		t.Fatal(err)
 	}
 	var bad *sweep.DecodeError

@@ -68,7 +68,7 @@ func (h *hidden) List(ctx context.Context, prefix string) iter.Seq2[blob.Attrs, 
 // TestOpenSweepsAreMeasured: what is shown of a sweep follows its results, and goes when it is concluded.
 func TestOpenSweepsAreMeasured(t *testing.T) {
 	w := newWorld(t, options{})
-	results := hidden{Store: w.sweeps, name: w.plan.Sweep.Result(2)}
+	results := hidden{Store: w.sweeps, name: sweep.Names(w.plan.Sweep).Result(2)}
 	a := w.aggregator()
 	a.Sweeps = &results
 	reader := sdk.NewManualReader()
@@ -83,7 +83,7 @@ func TestOpenSweepsAreMeasured(t *testing.T) {
 	best := 0.0
 	for _, i := range []int{0, 1} {
 		var r sweep.Result
-		if _, err := blob.ReadJSON(t.Context(), w.sweeps, w.plan.Sweep.Result(i), &r); err != nil {
+		if _, err := blob.ReadJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Result(i), &r); err != nil {
 			t.Fatal(err)
 		}
 		trees, takeovers, best = trees+float64(r.TreesGrown), takeovers+float64(r.Claim), max(best, r.Score)

@@ -2,12 +2,10 @@ package conclude
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"time"
 
-	"coppice/blob"
 	"coppice/ledger"
 	"coppice/sweep"
 )
@@ -15,12 +13,12 @@ import (
 // isOver says whether the sweep is to be concluded now, and why; nil means not yet.
 func (a *Aggregator) isOver(ctx context.Context, k *known) (*sweep.Ending, error) {
 	p, b := k.plan, k.board(nil)
-	_, err := a.Sweeps.Stat(ctx, p.Sweep.Cancel())
-	if err == nil {
-		return &sweep.Ending{Cancelled: true}, nil
-	}
-	if !errors.Is(err, blob.ErrNotExist) {
+	cancelled, err := a.sweep(p.Sweep).Cancelled(ctx)
+	if err != nil {
 		return nil, err
+	}
+	if cancelled {
+		return &sweep.Ending{Cancelled: true}, nil
 	}
 	if b.Waiting == 0 {
 		return &sweep.Ending{}, nil

@@ -4,19 +4,17 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
 
 	"github.com/dmitryikh/leaves"
 
-	"coppice/blob"
 	"coppice/calibrate"
 	"coppice/gbt"
 	"coppice/metric"
 	"coppice/sweep"
+	"coppice/sweepstore"
 )
 
 // winner is the trial that is to win, with everything that is found out about it.
@@ -32,21 +30,25 @@ type winner struct {
 	test        map[string]float64
 }
 
+// files are what trials have left beside their results.
+type files interface {
+	// File reads one. A *sweepstore.FileError says that it is not what the trial wrote.
+	File(ctx context.Context, o sweep.Object) ([]byte, error)
+}
+
 // readWinner reads what a trial left. unfit says why the trial cannot win: its files are missing, damaged or no model.
 // err is a failure of storage, which says nothing about the trial.
-func (a *Aggregator) readWinner(ctx context.Context, r *sweep.Result, h *holdout) (w *winner, unfit, err error) {
+func readWinner(ctx context.Context, trials files, r *sweep.Result, h *holdout) (w *winner, unfit, err error) {
 	w = &winner{result: r}
 	var files [3][]byte
 	for i, o := range []sweep.Object{*r.Model, r.Scores.Calib, r.Scores.Test} {
-		data, _, err := blob.ReadAll(ctx, a.Sweeps, o.Name, o.Bytes)
-		if errors.Is(err, blob.ErrNotExist) || errors.Is(err, blob.ErrTooLong) {
-			return nil, err, nil
+		data, err := trials.File(ctx, o)
+		var bad *sweepstore.FileError
+		if errors.As(err, &bad) {
+			return nil, bad, nil
 		}
 		if err != nil {
 			return nil, nil, err
-		}
-		if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != o.SHA256 || int64(len(data)) != o.Bytes {
-			return nil, fmt.Errorf("%s is not what the trial wrote: its SHA-256 differs", o.Name), nil
 		}
 		files[i] = data
 	}

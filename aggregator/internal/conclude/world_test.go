@@ -68,7 +68,7 @@ func newWorld(t testing.TB, o options) *world {
 	}
 	t.Cleanup(func() { w.ds.Close() })
 	w.plan = o.plan(m)
-	if ok, err := blob.CreateJSON(t.Context(), w.sweeps, w.plan.Sweep.Plan(), w.plan); !ok || err != nil {
+	if ok, err := blob.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Plan(), w.plan); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 	for i := range w.plan.Trials {
@@ -172,7 +172,7 @@ func (w *world) train(t testing.TB, trial int, edit func(*sweep.Result, map[stri
 	objects := map[string]*sweep.Object{}
 	for name, data := range files {
 		sum := sha256.Sum256(data)
-		objects[name] = &sweep.Object{Name: r.Sweep.Attempt(trial, 0) + name, Bytes: int64(len(data)), SHA256: hex.EncodeToString(sum[:])}
+		objects[name] = &sweep.Object{Name: sweep.Names(r.Sweep).Attempt(trial, 0) + name, Bytes: int64(len(data)), SHA256: hex.EncodeToString(sum[:])}
 		if _, err := w.sweeps.Put(t.Context(), objects[name].Name, blob.Any, bytes.NewReader(data)); err != nil {
 			t.Fatal(err)
 		}
@@ -180,7 +180,7 @@ func (w *world) train(t testing.TB, trial int, edit func(*sweep.Result, map[stri
 	if r.Status == sweep.StatusDone {
 		r.Model, r.Scores = objects["model.txt"], &sweep.Scored{Calib: *objects["calib.scores"], Test: *objects["test.scores"]}
 	}
-	if ok, err := blob.CreateJSON(t.Context(), w.sweeps, r.Sweep.Result(trial), r); !ok || err != nil {
+	if ok, err := blob.CreateJSON(t.Context(), w.sweeps, sweep.Names(r.Sweep).Result(trial), r); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 }
@@ -228,7 +228,8 @@ func state(t testing.TB, s blob.Store, prefix string) map[string]string {
 	return out
 }
 
-// dying fails every Put from the k-th on; landed says whether the k-th itself reaches the store.
+// dying is the sight of a process that ends with its k-th Put: it hears of nothing any more, neither of that nor of what it would
+// read after. landed says whether that Put reaches the store.
 type dying struct {
 	blob.Store
 	puts   *atomic.Int64
@@ -246,6 +247,13 @@ func (d dying) Put(ctx context.Context, name string, cond blob.Generation, r io.
 		return attrs, err
 	}
 	return blob.Attrs{}, errDied
+}
+
+func (d dying) Open(ctx context.Context, name string, r blob.Range) (io.ReadCloser, blob.Attrs, error) {
+	if d.puts.Load() >= d.k {
+		return nil, blob.Attrs{}, errDied
+	}
+	return d.Store.Open(ctx, name, r)
 }
 
 type deathError string

@@ -55,8 +55,8 @@ func (w *world) put(name string, v any) {
 // attempt is a claim that lived from one time to another.
 func (w *world) attempt(trial, claim, task int, host string, from, to float64) {
 	id := w.plan.Sweep
-	w.put(id.Claim(trial, claim), sweep.Claim{Format: 1, Sweep: id, Trial: trial, Claim: claim, Task: task, Attempt: claim, Host: host, At: at(from)})
-	w.put(id.Heartbeat(trial, claim), sweep.Heartbeat{Format: 1, At: at(to), Trees: 50})
+	w.put(sweep.Names(id).Claim(trial, claim), sweep.Claim{Format: 1, Sweep: id, Trial: trial, Claim: claim, Task: task, Attempt: claim, Host: host, At: at(from)})
+	w.put(sweep.Names(id).Heartbeat(trial, claim), sweep.Heartbeat{Format: 1, At: at(to), Trees: 50})
 }
 
 func (w *world) done(trial, claim, task int, ended float64, u sweep.Usage) {
@@ -116,7 +116,7 @@ func TestTrialsWithoutAModel(t *testing.T) {
 	r.Status = sweep.StatusCancelled
 	w.results[1] = r
 	w.attempt(2, 0, 2, "a", 30, 130)
-	w.put(w.plan.Sweep.Release(2, 0), struct{}{})
+	w.put(sweep.Names(w.plan.Sweep).Release(2, 0), struct{}{})
 	b := w.bill(1000)
 	if second := 0.00025; !near(b.UsefulCost, 100*second) || !near(b.StoppedCost, 300*second) || b.LostCost != 0 || b.Interrupted != 0 || b.MeanTrial != 90 {
 		t.Errorf("%+v", b)
@@ -128,8 +128,8 @@ func (w *world) trialOnEachJob() {
 	id := w.plan.Sweep
 	w.attempt(0, 0, 0, "a", 30, 130)
 	w.done(0, 0, 0, 130, sweep.Usage{TrainSeconds: 90})
-	w.put(id.JobRecord(1), sweep.JobRecord{Format: 1, Sweep: id, Number: 1, Job: w.plan.JobName(1)})
-	w.put(id.Claim(1, 0), sweep.Claim{Format: 1, Sweep: id, Trial: 1, Job: string(id.JobID(1)), Host: "b", At: at(500)})
+	w.put(sweep.Names(id).JobRecord(1), sweep.JobRecord{Format: 1, Sweep: id, Number: 1, Job: w.plan.JobName(1)})
+	w.put(sweep.Names(id).Claim(1, 0), sweep.Claim{Format: 1, Sweep: id, Trial: 1, Job: string(id.JobID(1)), Host: "b", At: at(500)})
 	w.done(1, 0, 0, 700, sweep.Usage{TrainSeconds: 190})
 }
 
@@ -165,8 +165,8 @@ func TestEveryJobHasItsOwnMachines(t *testing.T) {
 	for i, host := range []string{"a", "b", "c"} {
 		w.attempt(i, 0, 4*i, host, 30, 130)
 	}
-	w.put(id.JobRecord(1), sweep.JobRecord{Format: 1, Sweep: id, Number: 1, Job: p.JobName(1)})
-	w.put(id.Claim(3, 0), sweep.Claim{Format: 1, Sweep: id, Trial: 3, Job: string(id.JobID(1)), Host: "d", At: at(500)})
+	w.put(sweep.Names(id).JobRecord(1), sweep.JobRecord{Format: 1, Sweep: id, Number: 1, Job: p.JobName(1)})
+	w.put(sweep.Names(id).Claim(3, 0), sweep.Claim{Format: 1, Sweep: id, Trial: 3, Job: string(id.JobID(1)), Host: "d", At: at(500)})
 	w.done(3, 0, 0, 700, sweep.Usage{TrainSeconds: 190})
 	b := w.bill(1000)
 	want := []bill.Job{{Machine: "n2-highmem-16", VMs: 3, Model: "on Spot", Hourly: 3.6, PriceDate: "2026-08-20"},

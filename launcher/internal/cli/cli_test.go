@@ -169,10 +169,10 @@ func (w *world) concluded(outcome sweep.Outcome) func(*sweep.Plan) {
 			}
 		}
 		for i := range p.Trials {
-			o := sweep.Object{Name: p.Sweep.Attempt(i, 0) + "x"}
-			write(p.Sweep.Result(i), sweep.Result{Format: 1, Sweep: p.Sweep, Trial: i, Status: sweep.StatusDone, Score: 0.6 + float64(i)/100, Trees: 10 + i, Model: &o, Scores: &sweep.Scored{Calib: o, Test: o}})
+			o := sweep.Object{Name: sweep.Names(p.Sweep).Attempt(i, 0) + "x"}
+			write(sweep.Names(p.Sweep).Result(i), sweep.Result{Format: 1, Sweep: p.Sweep, Trial: i, Status: sweep.StatusDone, Score: 0.6 + float64(i)/100, Trees: 10 + i, Model: &o, Scores: &sweep.Scored{Calib: o, Test: o}})
 		}
-		write(p.Sweep.Conclusion(), sweep.Conclusion{Format: 1, Sweep: p.Sweep, Outcome: outcome, Reason: "because", Trial: 3, Model: "ctr", Version: 1,
+		write(sweep.Names(p.Sweep).Conclusion(), sweep.Conclusion{Format: 1, Sweep: p.Sweep, Outcome: outcome, Reason: "because", Trial: 3, Model: "ctr", Version: 1,
 			Test: map[string]float64{"auc": 0.61}, Gate: &sweep.GateDecision{Passed: true, Promoted: true, Reason: "there was no champion"}})
 	}
 }
@@ -182,11 +182,11 @@ func TestTooLateToCancel(t *testing.T) {
 	w := newWorld(t)
 	w.staged()
 	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--no-wait", "--id", "night-1")
-	if _, err := blob.CreateJSON(t.Context(), w.buckets["sweeps"], sweep.ID("night-1").Ending(), sweep.Ending{Format: 1, Sweep: "night-1"}); err != nil {
+	if _, err := blob.CreateJSON(t.Context(), w.buckets["sweeps"], sweep.Names("night-1").Ending(), sweep.Ending{Format: 1, Sweep: "night-1"}); err != nil {
 		t.Fatal(err)
 	}
 	w.refused(sweep.ExitConflict, "too late to cancel", "cancel", "night-1")
-	if _, err := w.buckets["sweeps"].Stat(t.Context(), sweep.ID("night-1").Cancel()); !errors.Is(err, blob.ErrNotExist) {
+	if _, err := w.buckets["sweeps"].Stat(t.Context(), sweep.Names("night-1").Cancel()); !errors.Is(err, blob.ErrNotExist) {
 		t.Errorf("it was cancelled: %v", err)
 	}
 }
@@ -270,13 +270,22 @@ func TestSweepFromPlanToWinner(t *testing.T) {
 	w.refused(sweep.ExitInput, "use 1 to 63 of", "status", "Night")
 
 	// A plan that cannot be read hides no other sweep.
-	if _, err := blob.Create(t.Context(), w.buckets["sweeps"], sweep.ID("broken").Plan(), []byte("{")); err != nil {
+	if _, err := blob.Create(t.Context(), w.buckets["sweeps"], sweep.Names("broken").Plan(), []byte("{")); err != nil {
 		t.Fatal(err)
 	}
 	if out := w.must("ls"); !strings.Contains(out, "unreadable") || !strings.Contains(out, string(id)) {
 		t.Errorf("ls:\n%s", out)
 	}
 	w.refused(sweep.ExitInput, "sweep broken:", "status", "broken")
+
+	// Nor does a conclusion.
+	if _, err := w.buckets["sweeps"].Put(t.Context(), sweep.Names(id).Conclusion(), blob.Any, strings.NewReader("{")); err != nil {
+		t.Fatal(err)
+	}
+	if out := w.must("ls"); strings.Count(out, "unreadable") != 2 {
+		t.Errorf("ls with a damaged conclusion:\n%s", out)
+	}
+	w.refused(sweep.ExitInput, "not a conclusion", "status", string(id))
 }
 
 // TestNoPlanWithoutBatch: a plan without a job would be concluded, and its id be spent.
@@ -369,11 +378,22 @@ func TestCancel(t *testing.T) {
 	if out := w.must("cancel", "x"); !strings.Contains(out, "CANCELLED") || !w.jobs.cancelled {
 		t.Errorf("%s", out)
 	}
-	if _, err := w.buckets["sweeps"].Stat(t.Context(), sweep.ID("x").Cancel()); err != nil {
-		t.Error(err)
+	read := func() string {
+		data, _, err := blob.ReadAll(t.Context(), w.buckets["sweeps"], sweep.Names("x").Cancel(), 1<<10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	first := read()
+	if !strings.Contains(first, `"format": 1`) || !strings.Contains(first, `"sweep": "x"`) {
+		t.Errorf("cancelling wrote %s, want a format and the sweep", first)
 	}
 	w.refused(sweep.ExitNoWinner, "cancelled", "watch", "x")
 	w.must("cancel", "x")
+	if again := read(); again != first {
+		t.Errorf("cancelling again made %s of %s; it is created once", again, first)
+	}
 }
 
 // register trains a model on the staged dataset and registers it n times.

@@ -235,7 +235,7 @@ func TestTheQuoteIsKept(t *testing.T) {
 	if !strings.Contains(out, "expected: ") || !strings.Contains(out, "USD on Spot, a budget of 12.50 USD") {
 		t.Errorf("it does not say what to expect:\n%s", out)
 	}
-	data, _, err := blob.ReadAll(t.Context(), w.buckets["sweeps"], sweep.ID("night-1").Plan(), 1<<20)
+	data, _, err := blob.ReadAll(t.Context(), w.buckets["sweeps"], sweep.Names("night-1").Plan(), 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,8 +267,8 @@ func TestBill(t *testing.T) {
 		for i := range p.Trials {
 			from := began.Add(time.Duration(i) * 10 * time.Minute)
 			for name, v := range map[string]any{
-				p.Sweep.Claim(i, 0): sweep.Claim{Format: 1, Sweep: p.Sweep, Trial: i, Task: 0, Host: "vm", At: from},
-				p.Sweep.Result(i): sweep.Result{Format: 1, Sweep: p.Sweep, Trial: i, Status: sweep.StatusFailed, Reason: "x", TreesGrown: 7, Started: from, Ended: from.Add(9 * time.Minute),
+				sweep.Names(p.Sweep).Claim(i, 0): sweep.Claim{Format: 1, Sweep: p.Sweep, Trial: i, Task: 0, Host: "vm", At: from},
+				sweep.Names(p.Sweep).Result(i): sweep.Result{Format: 1, Sweep: p.Sweep, Trial: i, Status: sweep.StatusFailed, Reason: "x", TreesGrown: 7, Started: from, Ended: from.Add(9 * time.Minute),
 					Usage: sweep.Usage{TrainSeconds: 500, NsPerValue: 4}},
 			} {
 				if _, err := blob.CreateJSON(t.Context(), w.buckets["sweeps"], name, v); err != nil {

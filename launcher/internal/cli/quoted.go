@@ -2,15 +2,14 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
-	"coppice/blob"
 	"coppice/dataset"
 	"coppice/launcher/internal/plan"
 	"coppice/launcher/internal/quote"
 	"coppice/machines"
 	"coppice/sweep"
+	"coppice/sweepstore"
 )
 
 // quote writes into the plan what the sweep is expected to take, and refuses one that is expected to exceed its budget. A sweep that is
@@ -41,14 +40,11 @@ func (c *cloud) quote(ctx context.Context, p *plan.Plan, m *dataset.Manifest, pr
 		return nil
 	}
 
-	_, err = c.sweeps.Stat(ctx, p.Sweep.Plan())
-	switch {
-	case errors.Is(err, blob.ErrNotExist):
+	exists, err := sweepstore.New(c.sweeps, p.Sweep).HasPlan(ctx)
+	if err == nil && !exists {
 		return over
-	case err != nil:
-		return fmt.Errorf("look for sweep %s: %w", p.Sweep, err)
 	}
-	return nil
+	return err
 }
 
 // quotedCost is a quote's cost with its price model.

@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -12,11 +10,11 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
-	"coppice/blob"
 	"coppice/launcher/internal/follow"
 	"coppice/launcher/internal/place"
 	"coppice/program"
 	"coppice/sweep"
+	"coppice/sweepstore"
 )
 
 func statusCommand(w *World) *cobra.Command {
@@ -115,11 +113,7 @@ func cancelCommand(w *World) *cobra.Command {
 				}
 
 				// Tasks see the mark and stop; Batch ends what is left.
-				text, err := json.Marshal(map[string]time.Time{"at": w.Now().UTC()})
-				if err != nil {
-					return err
-				}
-				if _, err := c.sweeps.Put(ctx, id.Cancel(), blob.Any, bytes.NewReader(text)); err != nil {
+				if _, err := sweepstore.New(c.sweeps, id).Cancel(ctx, w.Now().UTC()); err != nil { // somebody may have done so before
 					return fmt.Errorf("ask sweep %s to stop: %w", id, err)
 				}
 
@@ -227,12 +221,13 @@ func (w *World) list(ctx context.Context, c *cloud, asJSON bool) error {
 		p := s.Plan
 		l := listed{Sweep: id, Created: p.Created, Dataset: p.Dataset.Name + "@" + p.Dataset.Version, Trials: len(p.Trials), Outcome: "open", Model: p.Spec.Model}
 		end, err := follow.Conclusion(ctx, c.sweeps, id)
-		if err != nil {
+		switch {
+		case errors.As(err, &damaged):
+			l.Outcome = "unreadable: " + damaged.Error()
+		case err != nil:
 			return err
-		}
-		if end != nil {
-			l.Outcome = string(end.Outcome)
-			l.Version = end.Version
+		case end != nil:
+			l.Outcome, l.Version = string(end.Outcome), end.Version
 		}
 		out = append(out, l)
 	}

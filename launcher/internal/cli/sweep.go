@@ -12,12 +12,12 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
-	"coppice/blob"
 	"coppice/launcher/internal/follow"
 	"coppice/launcher/internal/plan"
 	"coppice/launcher/internal/stager"
 	"coppice/program"
 	"coppice/sweep"
+	"coppice/sweepstore"
 )
 
 type sweepFlags struct {
@@ -156,7 +156,7 @@ func (c *cloud) launch(ctx context.Context, w *World, p *plan.Plan, scheduled, q
 		return nil, err
 	}
 
-	created, err := blob.CreateJSON(ctx, c.sweeps, p.Sweep.Plan(), p.Plan)
+	created, err := sweepstore.New(c.sweeps, p.Sweep).CreatePlan(ctx, *p.Plan)
 	if err != nil {
 		return nil, fmt.Errorf("write the plan of sweep %s: %w", p.Sweep, err)
 	}

@@ -6,15 +6,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"coppice/blob"
 	"coppice/sweep"
+	"coppice/sweepstore"
 )
 
 // Sweep is one sweep as it has been read so far.
 type Sweep struct {
-	store   blob.Store
+	whole   *sweepstore.Sweep
+	trials  *sweepstore.Trials
 	Plan    *sweep.Plan
 	results map[int]sweep.Result
 }
@@ -38,94 +42,52 @@ func (e *NotFoundError) Error() string {
 // Is makes the error fs.ErrNotExist.
 func (e *NotFoundError) Is(target error) bool { return target == blob.ErrNotExist }
 
-const maxObject = 64 << 20
-
 // Open reads the plan. A sweep that does not exist is a *NotFoundError.
 func Open(ctx context.Context, store blob.Store, id sweep.ID) (*Sweep, error) {
 	if err := sweep.CheckID(string(id)); err != nil {
 		return nil, err
 	}
-	text, _, err := blob.ReadAll(ctx, store, id.Plan(), maxObject)
+	whole := sweepstore.New(store, id)
+	plan, _, err := whole.Plan(ctx)
 	if errors.Is(err, blob.ErrNotExist) {
 		return nil, &NotFoundError{id}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the plan of sweep %s: %w", id, err)
-	}
-	plan, err := sweep.DecodePlan(text)
-	if err != nil {
 		return nil, fmt.Errorf("sweep %s: %w", id, err)
 	}
-	return &Sweep{store: store, Plan: plan, results: map[int]sweep.Result{}}, nil
+	return &Sweep{whole: whole, trials: sweepstore.NewTrials(store, plan), Plan: plan, results: map[int]sweep.Result{}}, nil
 }
 
 // Look reads what is new.
 func (s *Sweep) Look(ctx context.Context) (State, error) {
-	id := s.Plan.Sweep
-	claimed := map[int]bool{}
-	for attrs, err := range s.store.List(ctx, id.Trials()) {
-		if err != nil {
-			return State{}, fmt.Errorf("list the trials of sweep %s: %w", id, err)
-		}
-		trial, part, _, ok := id.ParseTrialObject(attrs.Name)
-		if !ok || trial >= len(s.Plan.Trials) {
-			continue
-		}
-		if part == sweep.PartClaim {
-			claimed[trial] = true
-		}
-		if _, known := s.results[trial]; part == sweep.PartResult && !known {
-			r, err := s.result(ctx, trial)
-			if err != nil {
-				return State{}, err
-			}
-			s.results[trial] = r
-		}
-	}
-	var state State
-	results := make([]sweep.Result, 0, len(s.results))
-	for _, r := range s.results {
-		results = append(results, r)
-		delete(claimed, r.Trial)
-	}
-	state.Board, state.Running = sweep.Fold(s.Plan, results), len(claimed)
-	_, err := s.store.Stat(ctx, id.Cancel())
-	if err != nil && !errors.Is(err, blob.ErrNotExist) {
+	l, err := s.trials.List(ctx)
+	if err != nil {
 		return State{}, err
 	}
-	state.Cancelled = err == nil
-	_, err = s.store.Stat(ctx, id.Ending())
-	if err != nil && !errors.Is(err, blob.ErrNotExist) {
+	if err := s.trials.Results(ctx, l, s.results, nil); err != nil {
 		return State{}, err
 	}
-	state.Ending = err == nil
-	state.Conclusion, err = Conclusion(ctx, s.store, id)
-	return state, err
-}
 
-// result reads one trial's result; one that is there and makes no sense shows as failed.
-func (s *Sweep) result(ctx context.Context, trial int) (sweep.Result, error) {
-	data, _, err := blob.ReadAll(ctx, s.store, s.Plan.Sweep.Result(trial), maxObject)
-	if err != nil {
-		return sweep.Result{}, err
+	var state State
+	state.Board = sweep.Fold(s.Plan, slices.Collect(maps.Values(s.results)))
+	for _, t := range l.Trials {
+		if _, ended := s.results[t.Number]; len(t.Claims) > 0 && !ended {
+			state.Running++
+		}
 	}
-	r, err := sweep.DecodeResult(data)
-	if err != nil {
-		return sweep.Result{Sweep: s.Plan.Sweep, Trial: trial, Status: sweep.StatusFailed, Reason: err.Error()}, nil //nolint:nilerr // the aggregator sees it so, too
+	if state.Cancelled, err = s.whole.Cancelled(ctx); err != nil {
+		return State{}, err
 	}
-	return *r, nil
+	if state.Ending, err = s.whole.HasEnding(ctx); err != nil {
+		return State{}, err
+	}
+	state.Conclusion, err = s.whole.Conclusion(ctx)
+	return state, err
 }
 
 // Conclusion is the sweep's conclusion, nil as long as there is none.
 func Conclusion(ctx context.Context, store blob.Store, id sweep.ID) (*sweep.Conclusion, error) {
-	data, _, err := blob.ReadAll(ctx, store, id.Conclusion(), maxObject)
-	if errors.Is(err, blob.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return sweep.DecodeConclusion(data)
+	return sweepstore.New(store, id).Conclusion(ctx)
 }
 
 // Left estimates how long the remaining trials take: at the pace of those that have ended, with as many at once as the
@@ -146,16 +108,14 @@ func (s *Sweep) Left(state State) (left time.Duration, ok bool) {
 	return time.Duration(waves * float64(spent) / float64(n)), true
 }
 
-// List yields the ids of all sweeps.
+// List gives the ids of all sweeps.
 func List(ctx context.Context, store blob.Store) ([]sweep.ID, error) {
 	var ids []sweep.ID
-	for attrs, err := range store.List(ctx, sweep.PlansPrefix) {
+	for id, err := range sweepstore.List(ctx, store) {
 		if err != nil {
-			return nil, fmt.Errorf("list sweeps: %w", err)
+			return nil, err
 		}
-		if id, ok := sweep.ParsePlanName(attrs.Name); ok {
-			ids = append(ids, id)
-		}
+		ids = append(ids, id)
 	}
 	return ids, nil
 }

@@ -22,7 +22,7 @@ func world(t *testing.T) (blob.Store, *sweep.Plan) {
 		p.Trials = append(p.Trials, sweep.Trial{Number: i})
 	}
 	s := blob.Memory()
-	put(t, s, p.Sweep.Plan(), p)
+	put(t, s, sweep.Names(p.Sweep).Plan(), p)
 	return s, p
 }
 
@@ -38,7 +38,7 @@ func put(t *testing.T, s blob.Store, name string, v any) {
 }
 
 func result(p *sweep.Plan, trial int, score float64) sweep.Result {
-	o := sweep.Object{Name: p.Sweep.Attempt(trial, 0) + "x"}
+	o := sweep.Object{Name: sweep.Names(p.Sweep).Attempt(trial, 0) + "x"}
 	at := time.Unix(1000, 0)
 	return sweep.Result{Format: 1, Sweep: p.Sweep, Trial: trial, Status: sweep.StatusDone, Score: score, Model: &o, Scores: &sweep.Scored{Calib: o, Test: o},
 		Started: at, Ended: at.Add(10 * time.Second)}
@@ -64,11 +64,11 @@ func TestLook(t *testing.T) {
 		t.Error("an estimate from nothing")
 	}
 	for _, trial := range []int{0, 1, 2} {
-		put(t, store, p.Sweep.Claim(trial, 0), sweep.Claim{})
+		put(t, store, sweep.Names(p.Sweep).Claim(trial, 0), sweep.Claim{})
 	}
-	put(t, store, p.Sweep.Claim(2, 1), sweep.Claim{})
-	put(t, store, p.Sweep.Result(0), result(p, 0, 0.5))
-	put(t, store, p.Sweep.Result(1), "damaged")
+	put(t, store, sweep.Names(p.Sweep).Claim(2, 1), sweep.Claim{})
+	put(t, store, sweep.Names(p.Sweep).Result(0), result(p, 0, 0.5))
+	put(t, store, sweep.Names(p.Sweep).Result(1), "damaged")
 	st := look()
 	if st.Running != 1 || st.Board.Done != 1 || st.Board.Failed != 1 || st.Board.Waiting != 3 || st.Board.Best().Trial != 0 {
 		t.Errorf("%+v", st)
@@ -76,10 +76,37 @@ func TestLook(t *testing.T) {
 	if left, ok := s.Left(st); !ok || left != 15*time.Second { // 3 trials, 2 at once, 10 s each
 		t.Errorf("left %s", left)
 	}
-	put(t, store, p.Sweep.Cancel(), "x")
-	put(t, store, p.Sweep.Conclusion(), sweep.Conclusion{Format: 1, Sweep: p.Sweep, Outcome: sweep.OutcomeCancelled})
+	put(t, store, sweep.Names(p.Sweep).Cancel(), "x")
+	put(t, store, sweep.Names(p.Sweep).Conclusion(), sweep.Conclusion{Format: 1, Sweep: p.Sweep, Outcome: sweep.OutcomeCancelled})
 	if st := look(); !st.Cancelled || st.Conclusion.Outcome != sweep.OutcomeCancelled {
 		t.Errorf("%+v", st)
+	}
+}
+
+// TestADamagedResultIsAFailedTrial: a watcher sees what the aggregator counts, and goes on watching.
+func TestADamagedResultIsAFailedTrial(t *testing.T) {
+	for name, contents := range map[string]any{
+		"too long":         strings.Repeat("x", 17<<20),
+		"of another trial": result(&sweep.Plan{Sweep: "night-1"}, 3, 0.9),
+		"of another sweep": result(&sweep.Plan{Sweep: "night-2"}, 1, 0.9),
+		"no result":        "damaged",
+	} {
+		store, p := world(t)
+		s, err := follow.Open(t.Context(), store, p.Sweep)
+		if err != nil {
+			t.Fatal(err)
+		}
+		put(t, store, sweep.Names(p.Sweep).Claim(1, 0), sweep.Claim{})
+		put(t, store, sweep.Names(p.Sweep).Result(1), contents)
+		st, err := s.Look(t.Context())
+		if err != nil {
+			t.Errorf("a result that is %s: looking ended with %v, want a failed trial", name, err)
+			continue
+		}
+		r := st.Board.Rows[1].Result
+		if st.Board.Failed != 1 || st.Board.Done != 0 || st.Running != 0 || r == nil || !strings.Contains(r.Reason, "cannot be read") {
+			t.Errorf("a result that is %s: %d failed, %d done, %d running; want trial 1 failed, because it cannot be read", name, st.Board.Failed, st.Board.Done, st.Running)
+		}
 	}
 }
 
@@ -92,7 +119,7 @@ func TestOpen(t *testing.T) {
 	if _, err := follow.Open(t.Context(), store, "../x"); err == nil || errors.As(err, &none) {
 		t.Errorf("got %v", err)
 	}
-	put(t, store, p.Sweep.Plan(), "damaged")
+	put(t, store, sweep.Names(p.Sweep).Plan(), "damaged")
 	var de *sweep.DecodeError
 	if _, err := follow.Open(t.Context(), store, p.Sweep); !errors.As(err, &de) {
 		t.Errorf("got %v", err)

@@ -7,25 +7,19 @@ import (
 
 	"coppice/blob"
 	"coppice/sweep"
+	"coppice/sweepstore"
 )
-
-const maxRecord = 64 << 10
 
 // Records are the sweep's jobs after the first, in order. A sweep without alternatives has none.
 func Records(ctx context.Context, store blob.Store, p *sweep.Plan) ([]sweep.JobRecord, error) {
 	var all []sweep.JobRecord
 	for n := 1; n <= len(p.Fallback); n++ {
-		data, _, err := blob.ReadAll(ctx, store, p.Sweep.JobRecord(n), maxRecord)
-		if errors.Is(err, blob.ErrNotExist) {
-			return all, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read job %d of sweep %s: %w", n, p.Sweep, err)
-		}
-
-		r, err := sweep.DecodeJobRecord(data, p, n)
+		r, err := sweepstore.New(store, p.Sweep).Job(ctx, p, n)
 		if err != nil {
 			return nil, fmt.Errorf("sweep %s: %w", p.Sweep, err)
+		}
+		if r == nil {
+			return all, nil
 		}
 		all = append(all, *r)
 	}

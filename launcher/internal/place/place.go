@@ -2,12 +2,12 @@ package place
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"coppice/blob"
 	"coppice/sweep"
+	"coppice/sweepstore"
 )
 
 // Jobs runs a sweep's jobs. A job that is not there has a finished Status without a time of creation.
@@ -101,7 +101,7 @@ func (l *Placer) begin(ctx context.Context, n int) error {
 // record makes number n the sweep's job. Whoever else has done so first is as good.
 func (l *Placer) record(ctx context.Context, n int, why string) error {
 	r := sweep.JobRecord{Format: sweep.FormatVersion, Sweep: l.Plan.Sweep, Number: n, Job: l.Plan.JobName(n), Reason: shorten(why), At: l.Now().UTC()}
-	created, err := blob.CreateJSON(ctx, l.Store, l.Plan.Sweep.JobRecord(n), r)
+	created, err := sweepstore.New(l.Store, l.Plan.Sweep).CreateJob(ctx, r)
 	if err != nil {
 		return fmt.Errorf("write down job %s: %w", r.Job, err)
 	}
@@ -124,7 +124,7 @@ func shorten(s string) string {
 // over says whether the sweep wants no machines any more. Of a sweep that was cancelled it cancels whatever job is left: one may
 // have been submitted just after somebody cancelled the others.
 func (l *Placer) over(ctx context.Context) (bool, error) {
-	cancelled, err := there(ctx, l.Store, l.Plan.Sweep.Cancel())
+	cancelled, err := sweepstore.New(l.Store, l.Plan.Sweep).Cancelled(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -132,15 +132,7 @@ func (l *Placer) over(ctx context.Context) (bool, error) {
 		_, err := Cancel(ctx, l.Store, l.Jobs, l.Plan)
 		return true, err
 	}
-	return there(ctx, l.Store, l.Plan.Sweep.Ending())
-}
-
-func there(ctx context.Context, store blob.Store, name string) (bool, error) {
-	_, err := store.Stat(ctx, name)
-	if errors.Is(err, blob.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil, err
+	return sweepstore.New(l.Store, l.Plan.Sweep).HasEnding(ctx)
 }
 
 func (l *Placer) pause(ctx context.Context) error {

@@ -253,7 +253,7 @@ func TestCancelledMeanwhile(t *testing.T) {
 				return
 			}
 			w.before = nil
-			if _, err := w.store.Store.Put(t.Context(), plan().Sweep.Cancel(), blob.Any, strings.NewReader("{}")); err != nil {
+			if _, err := w.store.Store.Put(t.Context(), sweep.Names(plan().Sweep).Cancel(), blob.Any, strings.NewReader("{}")); err != nil {
 				t.Error(err)
 			}
 			if _, err := Cancel(t.Context(), w.store, w, plan()); err != nil {
@@ -278,7 +278,7 @@ func TestCancelledMeanwhile(t *testing.T) {
 func TestDamagedRecord(t *testing.T) {
 	w := newCloud(t, nil)
 	for _, text := range []string{"", "{}", `{"format":1,"sweep":"nightly-1","number":2,"job":"x"}`, `{"format":1,"sweep":"nightly-1","number":1,"job":"projects/p/locations/l/jobs/other"}`} {
-		if _, err := w.store.Put(t.Context(), plan().Sweep.JobRecord(1), blob.Any, strings.NewReader(text)); err != nil {
+		if _, err := w.store.Put(t.Context(), sweep.Names(plan().Sweep).JobRecord(1), blob.Any, strings.NewReader(text)); err != nil {
 			t.Fatal(err)
 		}
 		var bad *sweep.DecodeError

@@ -16,6 +16,8 @@ import (
 
 	"coppice/blob"
 	"coppice/gbt"
+	"coppice/sweep"
+	"coppice/sweepstore"
 )
 
 // checkpoints are those of a small training: number i after i rounds.
@@ -63,13 +65,20 @@ func places(t *testing.T) map[string]struct {
 				t.Fatal(err)
 			}
 		}},
-		"bucket": {Bucket{store, "t/checkpoints/"}, "t/checkpoints/1/", func(name string, data []byte) {
+		"bucket": {bucket(store), inBucket + "1/", func(name string, data []byte) {
 			if _, err := store.Put(t.Context(), name, blob.Any, bytes.NewReader(data)); err != nil {
 				t.Fatal(err)
 			}
 		}},
 	}
 }
+
+// bucket is where the checkpoints of a trial lie in a store, and inBucket the name of that.
+func bucket(s blob.Store) Place {
+	return sweepstore.NewTrials(s, &sweep.Plan{Sweep: "t"}).Checkpoints(0, gbt.MaxCheckpointBytes)
+}
+
+const inBucket = "sweeps/t/trials/0000/checkpoints/"
 
 func keeper(p Place, own string) (*Keeper, *bytes.Buffer) {
 	var log bytes.Buffer
@@ -192,13 +201,13 @@ func TestDamageFallsBack(t *testing.T) {
 // never written to.
 func TestEarlierClaimsAreGoneOnFrom(t *testing.T) {
 	all := checkpoints(t)
-	place := Bucket{blob.Memory(), "t/checkpoints/"}
-	first, _ := keeper(place, "t/checkpoints/0/")
+	place := bucket(blob.Memory())
+	first, _ := keeper(place, inBucket+"0/")
 	for _, c := range all[1:4] {
 		first.took = 0
 		first.Offer(t.Context(), c)
 	}
-	second, _ := keeper(place, "t/checkpoints/1/")
+	second, _ := keeper(place, inBucket+"1/")
 	if got := newest(t, second); got != 3 {
 		t.Fatal(got)
 	}
@@ -210,7 +219,7 @@ func TestEarlierClaimsAreGoneOnFrom(t *testing.T) {
 		}
 	}
 	names, err := place.List(t.Context())
-	if err != nil || len(names) != 2 || !strings.HasPrefix(names[0], "t/checkpoints/1/") {
+	if err != nil || len(names) != 2 || !strings.HasPrefix(names[0], inBucket+"1/") {
 		t.Errorf("%q %v", names, err)
 	}
 }
@@ -240,8 +249,8 @@ func (l *lying) Put(ctx context.Context, name string, g blob.Generation, r io.Re
 func TestNothingIsDroppedForABadOne(t *testing.T) {
 	all := checkpoints(t)
 	store := &lying{Store: blob.Memory()}
-	place := Bucket{store, "t/checkpoints/"}
-	k, log := keeper(place, "t/checkpoints/0/")
+	place := bucket(store)
+	k, log := keeper(place, inBucket+"0/")
 	for _, c := range all[1:4] {
 		k.took = 0
 		k.Offer(t.Context(), c)
@@ -294,8 +303,8 @@ func (s slowStore) Put(ctx context.Context, name string, g blob.Generation, r io
 func TestWhenToSave(t *testing.T) {
 	all := checkpoints(t)
 	synctest.Test(t, func(t *testing.T) {
-		place := Bucket{blob.Memory(), "t/"}
-		k, _ := keeper(place, "t/0/")
+		place := bucket(blob.Memory())
+		k, _ := keeper(place, inBucket+"0/")
 		k.Every = 2500 * time.Millisecond
 		var saved []int
 		for _, c := range all {
@@ -317,7 +326,7 @@ func TestWhenToSave(t *testing.T) {
 		}
 
 		// A store that does not answer holds the training up for ten seconds, and then not again for ten minutes.
-		k, _ = keeper(Bucket{slowStore{blob.Memory(), time.Hour}, "t/"}, "t/0/")
+		k, _ = keeper(bucket(slowStore{blob.Memory(), time.Hour}), inBucket+"0/")
 		start := time.Now()
 		k.Offer(t.Context(), all[1])
 		for range 499 {
@@ -372,7 +381,7 @@ func TestFolderIsForOne(t *testing.T) {
 func TestErrorsOfThePlace(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	k, _ := keeper(Bucket{blob.Memory(), "t/"}, "t/0/")
+	k, _ := keeper(bucket(blob.Memory()), inBucket+"0/")
 	if c, err := k.Newest(ctx); c != nil || !errors.Is(err, context.Canceled) {
 		t.Errorf("%v %v", c, err)
 	}

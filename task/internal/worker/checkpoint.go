@@ -8,6 +8,7 @@ import (
 	"coppice/gbt"
 	"coppice/metric"
 	"coppice/sweep"
+	"coppice/sweepstore"
 	"coppice/task/internal/fit"
 	"coppice/task/internal/keep"
 )
@@ -18,16 +19,17 @@ const keepEvery = time.Minute
 
 // keeper looks after a trial's checkpoints: it reads those of all claims and writes those of this one.
 func (w *Worker) keeper(c *sweep.Claim) *keep.Keeper {
+	place := w.place(c.Trial)
 	return &keep.Keeper{
-		Place:  w.place(c.Trial),
-		Prefix: w.Sweep.Checkpoint(c.Trial, c.Claim),
+		Place:  place,
+		Prefix: place.Prefix(c.Claim),
 		Every:  min(keepEvery, time.Duration(w.plan.Takeover)),
 		Log:    w.Log.With("trial", c.Trial, "claim", c.Claim),
 	}
 }
 
-func (w *Worker) place(trial int) keep.Place {
-	return keep.Bucket{Store: w.Sweeps, Folder: w.Sweep.Checkpoints(trial)}
+func (w *Worker) place(trial int) sweepstore.Checkpoints {
+	return w.trials.Checkpoints(trial, gbt.MaxCheckpointBytes)
 }
 
 // dropCheckpoints makes room when the trial has its result. What stays behind hurts nobody and goes with the sweep.

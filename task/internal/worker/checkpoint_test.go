@@ -38,7 +38,7 @@ func long(p *sweep.Plan) {
 func (w *world) checkpointsOf(t *testing.T, trial int) (trees []int, names map[int]string) {
 	t.Helper()
 	names = map[int]string{}
-	for attrs, err := range w.sweeps.List(t.Context(), w.plan.Sweep.Checkpoints(trial)) {
+	for attrs, err := range w.sweeps.List(t.Context(), sweep.Names(w.plan.Sweep).Checkpoints(trial)) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -269,9 +269,12 @@ func TestAnotherBuildBeginsAgain(t *testing.T) {
 func TestTimeSpentBeforeCounts(t *testing.T) {
 	w := newWorld(t, 1, patient)
 	w.interrupted(t, 0, 20)
-	w.plan.Spec.Limits.Trial = 1 // nanosecond, which the checkpoint has spent
 	again := w.worker(0)
-	again.Attempt, again.plan = 1, w.plan
+	again.Attempt = 1
+	if err := again.open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	again.plan.Spec.Limits.Trial = 1 // nanosecond, which the checkpoint has spent
 	c, err := again.keeper(&sweep.Claim{Trial: 0, Claim: 1}).Newest(t.Context())
 	if err != nil || c == nil || again.timeLeft(c) >= 0 || again.timeLeft(nil) != 1 {
 		t.Errorf("%v: %s left of 1ns after %s", err, again.timeLeft(c), c.Elapsed())
@@ -298,7 +301,10 @@ func TestTimeOfAnotherBuildDoesNotCount(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer ds.Close()
-		again.plan, again.table = w.plan, fit.NewTable(ds)
+		again.table = fit.NewTable(ds)
+		if err := again.open(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 		s, err := again.saved(t.Context(), &sweep.Claim{Trial: 0, Claim: 1}, m)
 		if err != nil {
 			t.Fatal(err)
@@ -322,7 +328,7 @@ func TestProgressDoesNotCountAsDeath(t *testing.T) {
 					continue
 				}
 				for _, slot := range []string{"0", "1"} { // emptied by now
-					if _, err := w.sweeps.Put(t.Context(), w.plan.Sweep.Checkpoint(0, claim)+slot, blob.Any, strings.NewReader("")); err != nil {
+					if _, err := w.sweeps.Put(t.Context(), sweep.Names(w.plan.Sweep).Checkpoint(0, claim)+slot, blob.Any, strings.NewReader("")); err != nil {
 						t.Fatal(err)
 					}
 				}

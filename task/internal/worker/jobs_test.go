@@ -25,7 +25,7 @@ func TestTheSameIndexInAnotherJobIsAnotherTask(t *testing.T) {
 			t.Errorf("taken from another job's task after %s", waited)
 		}
 		var c sweep.Claim
-		if _, err := blob.ReadJSON(t.Context(), w.sweeps, w.plan.Sweep.Claim(1, 1), &c); err != nil || c.Job != "nightly-1-f1" {
+		if _, err := blob.ReadJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Claim(1, 1), &c); err != nil || c.Job != "nightly-1-f1" {
 			t.Errorf("%+v %v", c, err)
 		}
 	})

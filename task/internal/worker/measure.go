@@ -11,6 +11,7 @@ import (
 
 	"coppice/dataset"
 	"coppice/sweep"
+	"coppice/sweepstore"
 	"coppice/task/internal/usage"
 )
 
@@ -113,10 +114,10 @@ func (m *measures) end(s sweep.Status) {
 }
 
 // queue notes how many trials wait for somebody.
-func (m *measures) queue(states []state) {
+func (m *measures) queue(l sweepstore.Listing) {
 	waiting := int64(0)
-	for _, s := range states {
-		if !s.ended && (s.claims == 0 || s.free) {
+	for _, t := range l.Trials {
+		if !t.Ended && t.Free() {
 			waiting++
 		}
 	}

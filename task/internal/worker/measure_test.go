@@ -76,10 +76,10 @@ func (r *reading) Stat(ctx context.Context, name string) (blob.Attrs, error) {
 // TestWhatATaskMeasures compares what a reader gets with what the results say.
 func TestWhatATaskMeasures(t *testing.T) {
 	w := newWorld(t, 4, func(p *sweep.Plan) { p.Trials[1].Params["num_leaves"] = "many" })
-	if _, err := blob.CreateJSON(t.Context(), w.sweeps, w.plan.Sweep.Claim(3, 0), sweep.Claim{Format: 1, Sweep: w.plan.Sweep, Trial: 3}); err != nil {
+	if _, err := blob.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Claim(3, 0), sweep.Claim{Format: 1, Sweep: w.plan.Sweep, Trial: 3}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := blob.Create(t.Context(), w.sweeps, w.plan.Sweep.Release(3, 0), []byte("{}")); err != nil {
+	if _, err := blob.Create(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Release(3, 0), []byte("{}")); err != nil {
 		t.Fatal(err)
 	}
 	reader := sdk.NewManualReader()
@@ -88,7 +88,7 @@ func TestWhatATaskMeasures(t *testing.T) {
 	task.Meter = provider.Meter("coppice")
 	var during readings // the state of the process is known only as long as the dataset is open
 	var rows float64
-	task.Sweeps = &reading{w.sweeps, w.plan.Sweep.Ending(), func() {
+	task.Sweeps = &reading{w.sweeps, sweep.Names(w.plan.Sweep).Ending(), func() {
 		if task.table == nil {
 			return
 		}
@@ -141,7 +141,7 @@ func TestInterruptionsAreCounted(t *testing.T) {
 	task := w.worker(0)
 	task.Meter = sdk.NewMeterProvider(sdk.WithReader(reader)).Meter("coppice")
 	ctx, cancel := context.WithCancel(t.Context())
-	task.Sweeps = &reading{w.sweeps, w.plan.Sweep.Claim(0, 1), cancel} // the first look whether somebody has taken over
+	task.Sweeps = &reading{w.sweeps, sweep.Names(w.plan.Sweep).Claim(0, 1), cancel} // the first look whether somebody has taken over
 	if err := task.Run(ctx); err == nil {
 		t.Fatal("interrupted, and no error")
 	}

@@ -3,8 +3,6 @@ package worker
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,7 +14,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"coppice/blob"
 	"coppice/gbt"
 	"coppice/metric"
 	"coppice/sweep"
@@ -28,6 +25,8 @@ import (
 var (
 	errTimeLimit  = errors.New("over the sweep's time limit for a trial")
 	errSuperseded = errors.New("another task has taken the trial over")
+	// An earlier holder of the trial, which was taken for dead, has come back and ended it.
+	errEndedElsewhere = errors.New("another task has ended the trial")
 )
 
 // trial trains a claimed trial and writes its result. Errors are those of storage; what goes wrong with the candidate
@@ -38,6 +37,7 @@ func (w *Worker) trial(ctx context.Context, claim *sweep.Claim, m metric.Metric)
 	defer stop(nil)
 	pulse := w.startPulse(ctx, claim, stop)
 	defer pulse.end() // after the upload, which may take longer than others wait for a sign of life
+
 	s, err := w.saved(ctx, claim, m)
 	if err != nil {
 		return fmt.Errorf("trial %d: %w", claim.Trial, err)
@@ -45,19 +45,22 @@ func (w *Worker) trial(ctx context.Context, claim *sweep.Claim, m metric.Metric)
 	training, cancel := context.WithTimeoutCause(training, w.timeLeft(s.from), errTimeLimit)
 	defer cancel()
 	r, out, err := w.train(training, claim, m, pulse, s)
+	ended := time.Now().UTC()
+	w.leaveCurve(ctx, claim, pulse)
 	if ctx.Err() != nil {
 		return ctx.Err() // the machine is being taken away; the next attempt takes the trial up again
 	}
-	if cause := context.Cause(training); err != nil && errors.Is(cause, errSuperseded) {
+	if cause := context.Cause(training); err != nil && (errors.Is(cause, errSuperseded) || errors.Is(cause, errEndedElsewhere)) {
 		w.Log.Warn("given up", "trial", claim.Trial, "reason", cause.Error())
 		return nil
 	}
-	r.Started, r.Ended = started, time.Now().UTC()
+
+	r.Started, r.Ended = started, ended
 	r.Usage.CPUSeconds, r.Usage.PeakPSSBytes, r.Usage.MappedBytes = (usage.CPU() - cpu).Seconds(), pulse.peak(), w.mapped
 	if err != nil {
 		r.Status, r.Reason = w.failure(context.Cause(training), err)
 		w.Log.Warn("trial ended without a model", "trial", claim.Trial, "status", r.Status, "reason", r.Reason)
-	} else if err := w.store(ctx, r, out); err != nil {
+	} else if err := w.upload(ctx, r, out); err != nil {
 		return err
 	}
 	return w.finish(ctx, r)
@@ -131,16 +134,16 @@ func (w *Worker) failure(cause, err error) (sweep.Status, string) {
 	return sweep.StatusFailed, reason
 }
 
-// store writes the trial's files into the attempt's own folder, side by side.
-func (w *Worker) store(ctx context.Context, r *sweep.Result, out *finished) error {
+// upload writes the trial's files into the attempt's own folder, side by side.
+func (w *Worker) upload(ctx context.Context, r *sweep.Result, out *finished) error {
 	group, ctx := errgroup.WithContext(ctx)
-	put := func(file string, data []byte, o *sweep.Object) {
+	put := func(file string, data []byte, to *sweep.Object) {
 		group.Go(func() error {
-			sum := sha256.Sum256(data)
-			*o = sweep.Object{Name: w.Sweep.Attempt(r.Trial, r.Claim) + file, Bytes: int64(len(data)), SHA256: hex.EncodeToString(sum[:])}
-			if _, err := w.Sweeps.Put(ctx, o.Name, blob.Any, bytes.NewReader(data)); err != nil {
-				return fmt.Errorf("write %s of trial %d: %w", file, r.Trial, err)
+			o, err := w.trials.WriteFile(ctx, r.Trial, r.Claim, file, data)
+			if err != nil {
+				return fmt.Errorf("trial %d: %w", r.Trial, err)
 			}
+			*to = o
 			return nil
 		})
 	}
@@ -151,13 +154,16 @@ func (w *Worker) store(ctx context.Context, r *sweep.Result, out *finished) erro
 	return group.Wait()
 }
 
-// finish writes the result, which makes the trial ended, and tells the aggregator.
+// finish writes the result, which makes the trial ended, and tells the aggregator. A trial that is trained is not thrown away because
+// the machine is: should ctx end meanwhile, all of it is still done, within limits.
 func (w *Worker) finish(ctx context.Context, r *sweep.Result) error {
-	created, err := blob.CreateJSON(ctx, w.Sweeps, w.Sweep.Result(r.Trial), r)
+	ctx, cancel := outlive(ctx, finishLimit)
+	defer cancel()
+	created, err := w.trials.CreateResult(ctx, *r)
 	if err != nil {
 		return fmt.Errorf("write the result of trial %d: %w", r.Trial, err)
 	}
-	w.dropCheckpoints(ctx, r.Trial)
+	defer w.dropCheckpoints(ctx, r.Trial) // after the message, which somebody waits for
 	if !created {
 		w.Log.Warn("another task had ended the trial before", "trial", r.Trial, "claim", r.Claim)
 		return nil
@@ -177,6 +183,48 @@ func (w *Worker) finish(ctx context.Context, r *sweep.Result) error {
 	return nil
 }
 
+// finishLimit is for what is left to do when a trial has ended and the process is told to go: two small objects, a message and up to
+// three empty ones. A container is killed ten seconds after it was told.
+const finishLimit = 5 * time.Second
+
+// outlive is a context with the values of ctx that ends when so much time has passed since ctx ended.
+func outlive(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		if pause(longer, limit) == nil {
+			cancel()
+		}
+	})
+	return longer, func() {
+		stop()
+		cancel()
+	}
+}
+
+// leaveCurve writes down how the trial's score went, before its result, so that whoever sees the one finds the other. Where nothing is
+// scored after each tree there is no curve. It is not worth failing for.
+func (w *Worker) leaveCurve(ctx context.Context, claim *sweep.Claim, p *pulse) {
+	p.mu.Lock()
+	c := p.curve
+	p.mu.Unlock()
+	if len(c.Scores) == 0 {
+		return
+	}
+	ctx, cancel := outlive(ctx, curveLimit)
+	defer cancel()
+	ctx, cancelSoon := context.WithTimeout(ctx, curvePatience)
+	defer cancelSoon()
+	if _, err := w.trials.CreateCurve(ctx, c); err != nil {
+		w.Log.Warn("write the learning curve", "trial", claim.Trial, "error", err.Error())
+	}
+}
+
+// Bounds of writing a learning curve: of a process that is told to go, and of any other.
+const (
+	curveLimit    = time.Second
+	curvePatience = 10 * time.Second
+)
+
 // pulse keeps a claim alive while its trial trains, and stops the training when the sweep no longer wants it.
 type pulse struct {
 	stop context.CancelFunc
@@ -186,6 +234,7 @@ type pulse struct {
 	measures *measures
 
 	mu      sync.Mutex
+	curve   sweep.Curve
 	trees   int
 	score   float64
 	grown   int       // here, after the first
@@ -218,7 +267,8 @@ func (p *pulse) rate() float64 {
 }
 
 func (w *Worker) startPulse(ctx context.Context, claim *sweep.Claim, abort context.CancelCauseFunc) *pulse {
-	p := &pulse{score: math.NaN(), trial: claim.Trial, measures: w.measures, sampled: time.Now()}
+	p := &pulse{score: math.NaN(), trial: claim.Trial, measures: w.measures, sampled: time.Now(),
+		curve: sweep.Curve{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: claim.Trial, Claim: claim.Claim, Metric: w.plan.Spec.Metric}}
 	ctx, p.stop = context.WithCancel(ctx)
 	p.done.Go(func() {
 		for {
@@ -246,11 +296,7 @@ func (w *Worker) beat(ctx context.Context, claim *sweep.Claim, p *pulse, abort c
 	if due {
 		p.peak()
 	}
-	data, err := json.Marshal(h)
-	if err != nil {
-		return err
-	}
-	if _, err := w.Sweeps.Put(ctx, w.Sweep.Heartbeat(claim.Trial, claim.Claim), blob.Any, bytes.NewReader(data)); err != nil {
+	if err := w.trials.Beat(ctx, claim.Trial, claim.Claim, h); err != nil {
 		return err
 	}
 	over, err := w.over(ctx)
@@ -260,9 +306,9 @@ func (w *Worker) beat(ctx context.Context, claim *sweep.Claim, p *pulse, abort c
 	if over != nil || err != nil {
 		return err
 	}
-	gone, err := w.superseded(ctx, claim)
-	if gone {
-		abort(errSuperseded)
+	lost, err := w.lost(ctx, claim)
+	if lost != nil {
+		abort(lost)
 	}
 	return err
 }
@@ -272,6 +318,7 @@ func (p *pulse) tree(g gbt.Progress) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.trees, p.score = g.Tree, g.Score
+	p.curve.Add(g.Tree, g.Score)
 	if p.last = time.Now(); p.began.IsZero() {
 		p.began = p.last
 		return nil

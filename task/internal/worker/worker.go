@@ -17,6 +17,7 @@ import (
 	"coppice/dataset"
 	"coppice/metric"
 	"coppice/sweep"
+	"coppice/sweepstore"
 	"coppice/task/internal/fit"
 	"coppice/task/internal/stage"
 	"coppice/task/internal/usage"
@@ -50,6 +51,8 @@ type Worker struct {
 	Available func() int64
 
 	plan     *sweep.Plan
+	whole    *sweepstore.Sweep
+	trials   *sweepstore.Trials
 	metrics  []metric.Metric
 	table    *fit.Table
 	mapped   int64
@@ -65,19 +68,10 @@ func (e *TransientError) Error() string { return e.Err.Error() }
 // Unwrap gives the cause.
 func (e *TransientError) Unwrap() error { return e.Err }
 
-const maxPlan = 64 << 20
-
 // Run works until no trial is left, the sweep is cancelled or ctx ends. A trial that fails is a result, not an error.
 func (w *Worker) Run(ctx context.Context) error {
-	text, _, err := blob.ReadAll(ctx, w.Sweeps, w.Sweep.Plan(), maxPlan)
-	if err != nil {
-		return w.classify(fmt.Errorf("read the plan of sweep %s: %w", w.Sweep, err))
-	}
-	if w.plan, err = sweep.DecodePlan(text); err != nil {
-		return err
-	}
-	if w.plan.Sweep != w.Sweep {
-		return fmt.Errorf("the plan at %s is of sweep %s", w.Sweep.Plan(), w.plan.Sweep)
+	if err := w.open(ctx); err != nil {
+		return w.classify(err)
 	}
 	if over, err := w.over(ctx); err != nil || over != nil {
 		return w.classify(err)
@@ -97,6 +91,16 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	w.table, w.mapped = fit.NewTable(ds), ds.Mapped()
 	return errors.Join(w.classify(w.work(ctx)), stop())
+}
+
+// open reads the sweep's plan.
+func (w *Worker) open(ctx context.Context) (err error) {
+	w.whole = sweepstore.New(w.Sweeps, w.Sweep)
+	if w.plan, _, err = w.whole.Plan(ctx); err != nil {
+		return fmt.Errorf("sweep %s: %w", w.Sweep, err)
+	}
+	w.trials = sweepstore.NewTrials(w.Sweeps, w.plan)
+	return nil
 }
 
 // work takes and trains trials until next has no more.
@@ -184,15 +188,15 @@ var (
 // over says why nothing more is to be trained; nil while the sweep goes on.
 func (w *Worker) over(ctx context.Context) (why, err error) {
 	for _, end := range []struct {
-		object string
-		why    error
-	}{{w.Sweep.Cancel(), errCancelled}, {w.Sweep.Ending(), errEnded}} {
-		_, err := w.Sweeps.Stat(ctx, end.object)
-		if err == nil {
-			return end.why, nil
-		}
-		if !errors.Is(err, blob.ErrNotExist) {
+		there func(context.Context) (bool, error)
+		why   error
+	}{{w.whole.Cancelled, errCancelled}, {w.whole.HasEnding, errEnded}} {
+		there, err := end.there(ctx)
+		if err != nil {
 			return nil, err
+		}
+		if there {
+			return end.why, nil
 		}
 	}
 	return nil, nil

@@ -60,7 +60,7 @@ func newWorld(t *testing.T, trials int, change func(*sweep.Plan)) *world {
 	if change != nil {
 		change(w.plan)
 	}
-	if _, err := blob.CreateJSON(t.Context(), w.sweeps, w.plan.Sweep.Plan(), w.plan); err != nil {
+	if _, err := blob.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Plan(), w.plan); err != nil {
 		t.Fatal(err)
 	}
 	return w
@@ -90,7 +90,7 @@ func (w *world) worker(task int) *Worker {
 
 func (w *world) result(t *testing.T, trial int) *sweep.Result {
 	t.Helper()
-	data, _, err := blob.ReadAll(t.Context(), w.sweeps, w.plan.Sweep.Result(trial), 1<<20)
+	data, _, err := blob.ReadAll(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Result(trial), 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +215,7 @@ func TestTimeLimit(t *testing.T) {
 func (w *world) claimed(t *testing.T, trial, claim, task, attempt int) {
 	t.Helper()
 	c := sweep.Claim{Format: 1, Sweep: w.plan.Sweep, Trial: trial, Claim: claim, Task: task, Attempt: attempt}
-	if ok, err := blob.CreateJSON(t.Context(), w.sweeps, w.plan.Sweep.Claim(trial, claim), c); !ok || err != nil {
+	if ok, err := blob.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Claim(trial, claim), c); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 }
@@ -245,7 +245,7 @@ func TestLeavesTheLivingAlone(t *testing.T) {
 		var other sync.WaitGroup
 		other.Go(func() { // the other task's heart
 			for i := 0; pause(ctx, 700*time.Millisecond) == nil; i++ {
-				if _, err := w.sweeps.Put(ctx, w.plan.Sweep.Heartbeat(1, 0), blob.Any, strings.NewReader(strconv.Itoa(i))); err != nil {
+				if _, err := w.sweeps.Put(ctx, sweep.Names(w.plan.Sweep).Heartbeat(1, 0), blob.Any, strings.NewReader(strconv.Itoa(i))); err != nil {
 					t.Error(err)
 				}
 			}
@@ -255,7 +255,7 @@ func TestLeavesTheLivingAlone(t *testing.T) {
 		}
 		stop()
 		other.Wait()
-		if _, err := w.sweeps.Stat(t.Context(), w.plan.Sweep.Claim(1, 1)); !errors.Is(err, blob.ErrNotExist) {
+		if _, err := w.sweeps.Stat(t.Context(), sweep.Names(w.plan.Sweep).Claim(1, 1)); !errors.Is(err, blob.ErrNotExist) {
 			t.Error("a trial was taken from a living task")
 		}
 	})
@@ -300,7 +300,7 @@ func TestTheFirstResultWins(t *testing.T) {
 	first := sweep.Result{Format: 1, Sweep: "test-1", Trial: 0, Claim: 1, Status: sweep.StatusFailed, Reason: "mine"}
 	worker := w.worker(0)
 	worker.Sweeps = &hooked{Store: w.sweeps, part: "result.json", do: func() {
-		if ok, err := blob.CreateJSON(t.Context(), w.sweeps, w.plan.Sweep.Result(0), first); !ok || err != nil {
+		if ok, err := blob.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Result(0), first); !ok || err != nil {
 			t.Error(ok, err)
 		}
 	}}
@@ -322,7 +322,7 @@ func TestCancelStopsTraining(t *testing.T) {
 	w := newWorld(t, 2, slow)
 	worker := w.worker(0)
 	worker.Sweeps = &hooked{Store: w.sweeps, part: "heartbeats", do: func() {
-		if _, err := blob.Create(t.Context(), w.sweeps, w.plan.Sweep.Cancel(), []byte("{}")); err != nil {
+		if _, err := blob.Create(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Cancel(), []byte("{}")); err != nil {
 			t.Error(err)
 		}
 	}}
@@ -332,7 +332,7 @@ func TestCancelStopsTraining(t *testing.T) {
 	if r := w.result(t, 0); r.Status != sweep.StatusCancelled {
 		t.Errorf("%+v", r)
 	}
-	if _, err := w.sweeps.Stat(t.Context(), w.plan.Sweep.Claim(1, 0)); !errors.Is(err, blob.ErrNotExist) {
+	if _, err := w.sweeps.Stat(t.Context(), sweep.Names(w.plan.Sweep).Claim(1, 0)); !errors.Is(err, blob.ErrNotExist) {
 		t.Error("a trial was begun after the sweep was cancelled")
 	}
 }
@@ -343,7 +343,7 @@ func TestSupersededGivesUp(t *testing.T) {
 	worker := w.worker(0)
 	worker.Sweeps = &hooked{Store: w.sweeps, part: "heartbeats", do: func() {
 		w.claimed(t, 0, 1, 7, 0)
-		if _, err := blob.CreateJSON(t.Context(), w.sweeps, w.plan.Sweep.Result(0), done); err != nil {
+		if _, err := blob.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Result(0), done); err != nil {
 			t.Error(err)
 		}
 	}}
@@ -365,7 +365,7 @@ func TestInterruptionIsTransientAndLeavesNoResult(t *testing.T) {
 	if !errors.As(err, &transient) || !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := w.sweeps.Stat(t.Context(), w.plan.Sweep.Result(0)); !errors.Is(err, blob.ErrNotExist) {
+	if _, err := w.sweeps.Stat(t.Context(), sweep.Names(w.plan.Sweep).Result(0)); !errors.Is(err, blob.ErrNotExist) {
 		t.Error("an interrupted trial has a result")
 	}
 }
@@ -449,14 +449,14 @@ func TestWaitsForMemory(t *testing.T) {
 }
 
 func TestWaitingForMemoryEndsWithTheSweep(t *testing.T) {
-	for name, object := range map[string]func(sweep.ID) string{"cancelled": sweep.ID.Cancel, "concluded": sweep.ID.Ending} {
+	for name, object := range map[string]func(sweep.Names) string{"cancelled": sweep.Names.Cancel, "concluded": sweep.Names.Ending} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, 1, func(p *sweep.Plan) { p.Sizing.TrialBytes = 100 })
 			synctest.Test(t, func(t *testing.T) {
 				worker := w.worker(0)
 				worker.Available = func() int64 { return 99 }
 				time.AfterFunc(time.Hour, func() {
-					if _, err := blob.Create(t.Context(), w.sweeps, object(w.plan.Sweep), []byte("{}")); err != nil {
+					if _, err := blob.Create(t.Context(), w.sweeps, object(sweep.Names(w.plan.Sweep)), []byte("{}")); err != nil {
 						t.Error(err)
 					}
 				})
@@ -471,13 +471,13 @@ func TestWaitingForMemoryEndsWithTheSweep(t *testing.T) {
 // TestAnEndedSweepTrainsNothing: machines that come late, after the aggregator has concluded, cost as little as possible.
 func TestAnEndedSweepTrainsNothing(t *testing.T) {
 	w := newWorld(t, 2, nil)
-	if _, err := blob.CreateJSON(t.Context(), w.sweeps, w.plan.Sweep.Ending(), sweep.Ending{Format: 1, Sweep: w.plan.Sweep}); err != nil {
+	if _, err := blob.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Ending(), sweep.Ending{Format: 1, Sweep: w.plan.Sweep}); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.worker(0).Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for attrs, err := range w.sweeps.List(t.Context(), w.plan.Sweep.Trials()) {
+	for attrs, err := range w.sweeps.List(t.Context(), sweep.Names(w.plan.Sweep).Trials()) {
 		t.Error(attrs.Name, err)
 	}
 }
@@ -507,7 +507,7 @@ func TestReleasedClaimsDoNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for claim := range 2 * sweep.MaxClaims {
 			w.claimed(t, 0, claim, 9, claim)
-			if _, err := blob.Create(t.Context(), w.sweeps, w.plan.Sweep.Release(0, claim), []byte("{}")); err != nil {
+			if _, err := blob.Create(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Release(0, claim), []byte("{}")); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -1,0 +1,72 @@
+package sweepstore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"strconv"
+
+	"coppice/blob"
+)
+
+// Checkpoints are what the claims of one trial have saved of their training. A store cannot delete (package blob), so an
+// object that is dropped becomes empty, and names are used again.
+type Checkpoints struct {
+	bucket blob.Store
+	folder string // with the slash
+	limit  int64
+}
+
+// Checkpoints gives access to a trial's. One of more than limit bytes is none.
+func (t *Trials) Checkpoints(trial int, limit int64) Checkpoints {
+	return Checkpoints{t.bucket, t.names.Checkpoints(trial), limit}
+}
+
+// Prefix begins the names of one claim's checkpoints. Nobody else writes to them.
+func (c Checkpoints) Prefix(claim int) string { return c.folder + strconv.Itoa(claim) + "/" }
+
+// List names the checkpoints that hold something.
+func (c Checkpoints) List(ctx context.Context) ([]string, error) {
+	var names []string
+	for attrs, err := range c.bucket.List(ctx, c.folder) {
+		if err != nil {
+			return nil, err
+		}
+		if attrs.Size > 0 {
+			names = append(names, attrs.Name)
+		}
+	}
+	return names, nil
+}
+
+// Read gives a checkpoint's bytes: none of one that is too long to be one.
+func (c Checkpoints) Read(ctx context.Context, name string) ([]byte, error) {
+	data, _, err := blob.ReadAll(ctx, c.bucket, name, c.limit)
+	if errors.Is(err, blob.ErrTooLong) {
+		return nil, nil
+	}
+	return data, err
+}
+
+// Write replaces a checkpoint and asks the store what it has there now: as many bytes, with the same checksum.
+func (c Checkpoints) Write(ctx context.Context, name string, data []byte) error {
+	if _, err := c.bucket.Put(ctx, name, blob.Any, bytes.NewReader(data)); err != nil {
+		return err
+	}
+	attrs, err := c.bucket.Stat(ctx, name)
+	if err != nil {
+		return err
+	}
+	if sum := crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)); attrs.Size != int64(len(data)) || attrs.CRC32C != sum {
+		return fmt.Errorf("%s: the store has %d bytes with checksum %08x, written were %d with %08x", name, attrs.Size, attrs.CRC32C, len(data), sum)
+	}
+	return nil
+}
+
+// Drop empties a checkpoint.
+func (c Checkpoints) Drop(ctx context.Context, name string) error {
+	_, err := c.bucket.Put(ctx, name, blob.Any, bytes.NewReader(nil))
+	return err
+}

@@ -1,0 +1,54 @@
+package sweepstore
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"coppice/blob"
+	"coppice/sweep"
+)
+
+// written is what tells one write from all others.
+func written() sweep.Written { return sweep.Written{WriteID: rand.Text()} }
+
+// create writes v, indented for people, if nothing is there, and says whether what is there now is v. v carries a write id of
+// its own.
+func create(ctx context.Context, s blob.Store, object string, v any) (created bool, err error) {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return false, fmt.Errorf("write %s: %w", object, err)
+	}
+	return createBytes(ctx, s, object, append(data, '\n'))
+}
+
+// createBytes is create for bytes that no other write has. The answer to a write may be lost. Then either the store's client
+// repeats it and hears that something is there, or it gives up with an error; in both cases the object may be the one that was
+// written here. So only a write that is confirmed is believed, and any other outcome is settled by reading what is there.
+func createBytes(ctx context.Context, s blob.Store, object string, data []byte) (created bool, err error) {
+	_, err = s.Put(ctx, object, blob.Absent, bytes.NewReader(data))
+	if err == nil {
+		return true, nil
+	}
+
+	own, unsettled := holds(ctx, s, object, data)
+	switch {
+	case unsettled == nil:
+		return own, nil
+	case errors.Is(err, blob.ErrPrecondition): // somebody's object is there, and nobody can say whose
+		return false, fmt.Errorf("write %s: whose object is there: %w", object, unsettled)
+	}
+	return false, fmt.Errorf("write %s: %w", object, err)
+}
+
+// holds says whether an object's contents are data. One that is not there is blob.ErrNotExist.
+func holds(ctx context.Context, s blob.Store, object string, data []byte) (bool, error) {
+	there, _, err := blob.ReadAll(ctx, s, object, int64(len(data)))
+	if errors.Is(err, blob.ErrTooLong) {
+		return false, nil
+	}
+	return bytes.Equal(there, data), err
+}

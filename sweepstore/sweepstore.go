@@ -1,0 +1,96 @@
+// Package sweepstore reads and writes the objects of a sweep: the plan, what tasks leave under it, and how it ends. It is the
+// one place that knows which object holds what, how large it may be, and what an object means that cannot be read
+// (sweep/WIRE.md), so that a task, the aggregator and a watcher see one sweep alike.
+//
+// It holds no policy. Who may claim a trial, when a holder counts as dead and when a sweep is over is decided by its users,
+// who declare the few methods that they need.
+package sweepstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"coppice/blob"
+	"coppice/sweep"
+)
+
+// DamagedError is an object that is there and is not what its name promises: too long, not JSON of its kind, of a format
+// that this build does not read, or about another sweep, trial or claim than its name says. No repetition mends it.
+type DamagedError struct {
+	Object string
+	Err    *sweep.DecodeError
+}
+
+func (e *DamagedError) Error() string { return fmt.Sprintf("%s: %v", e.Object, e.Err) }
+
+// Unwrap gives the cause.
+func (e *DamagedError) Unwrap() error { return e.Err }
+
+// damaged makes a *DamagedError of what a decoder or a check says.
+func damaged(k kind, object string, why error) *DamagedError {
+	var decode *sweep.DecodeError
+	if !errors.As(why, &decode) {
+		decode = &sweep.DecodeError{Kind: k.name, Err: why}
+	}
+	return &DamagedError{object, decode}
+}
+
+// kind is what all objects of one kind have in common.
+type kind struct {
+	name  string
+	limit int64 // bytes; a longer object is damaged
+}
+
+// The kinds of objects. The largest plan and conclusion are those of sweep.MaxTrials trials.
+var (
+	planKind       = kind{"plan", 64 << 20}
+	endingKind     = kind{"ending", 16 << 20}
+	conclusionKind = kind{"conclusion", 64 << 20}
+	jobKind        = kind{"job record", 64 << 10}
+	claimKind      = kind{"claim", 1 << 20}
+	heartbeatKind  = kind{"heartbeat", 1 << 20}
+	resultKind     = kind{"result", 16 << 20}
+)
+
+// read is the object's bytes and what decode makes of them, without the id of its write, which is nobody's business but its writer's. An object that is not there is blob.ErrNotExist, one that cannot
+// be read as its kind a *DamagedError; other errors are the store's.
+func read[T any](ctx context.Context, s blob.Store, k kind, object string, decode func([]byte) (*T, error)) (*T, []byte, error) {
+	data, _, err := blob.ReadAll(ctx, s, object, k.limit)
+	if errors.Is(err, blob.ErrTooLong) {
+		return nil, nil, damaged(k, object, err)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("read %s: %w", object, err)
+	}
+
+	v, err := decode(data)
+	if err != nil {
+		return nil, nil, damaged(k, object, err)
+	}
+	if once, ok := any(v).(interface{ ForgetWrite() }); ok {
+		once.ForgetWrite()
+	}
+	return v, data, nil
+}
+
+// optional is read, except that an object that is not there is nil and no error.
+func optional[T any](ctx context.Context, s blob.Store, k kind, object string, decode func([]byte) (*T, error)) (*T, error) {
+	v, _, err := read(ctx, s, k, object, decode)
+	if errors.Is(err, blob.ErrNotExist) {
+		return nil, nil
+	}
+	return v, err
+}
+
+// exists says whether an object is there, whatever it holds.
+func exists(ctx context.Context, s blob.Store, object string) (bool, error) {
+	_, err := s.Stat(ctx, object)
+	if errors.Is(err, blob.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look for %s: %w", object, err)
+	}
+	return true, nil
+}

@@ -1,0 +1,105 @@
+package worker
+
+import (
+	"math"
+	"reflect"
+	"testing"
+
+	"coppice/blob"
+	"coppice/sweep"
+	"coppice/sweepstore"
+)
+
+// curve is a trial's learning curve, of all its claims.
+func (w *world) curve(t *testing.T, trial int) []sweep.CurvePoint {
+	t.Helper()
+	trials := sweepstore.NewTrials(w.sweeps, w.plan)
+	l, err := trials.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	curves, err := trials.Curves(t.Context(), l.Trials[trial])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sweep.JoinCurves(curves)
+}
+
+// TestEveryTreeIsOnTheCurve, and the best of them has the score that the result reports.
+func TestEveryTreeIsOnTheCurve(t *testing.T) {
+	w := newWorld(t, 2, func(p *sweep.Plan) { p.Trials[1].Params["early_stopping_round"] = 0.0 })
+	if err := w.worker(0).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r, points := w.result(t, 0), w.curve(t, 0)
+	if len(points) != r.TreesGrown || points[0].Tree != 1 || points[len(points)-1].Tree != r.TreesGrown {
+		t.Fatalf("%d trees were grown, the curve is %v", r.TreesGrown, points)
+	}
+	if best := points[r.BestIteration-1].Score; math.Abs(best-r.Score) > 1e-6 {
+		t.Errorf("tree %d has %v on the curve, the result %v", r.BestIteration, best, r.Score)
+	}
+
+	// What nobody needs is not computed for the curve alone.
+	if points := w.curve(t, 1); len(points) != 0 {
+		t.Errorf("a trial without early stopping has the curve %v, want none", points)
+	}
+}
+
+// scored makes a trial that is interrupted and stopped by nothing.
+func scored(p *sweep.Plan) {
+	patient(p)
+	p.Trials[0].Params["early_stopping_round"] = 1000.0
+}
+
+// TestAnInterruptedCurveIsWhole: what a task has seen before it was told to go and what the next one sees are one curve, and the same
+// that a task sees alone.
+func TestAnInterruptedCurveIsWhole(t *testing.T) {
+	calm := newWorld(t, 1, scored)
+	if err := calm.worker(0).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, 1, scored)
+	w.interrupted(t, 0, 20)
+	again := w.worker(0)
+	again.Attempt = 1
+	if err := again.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if r := w.result(t, 0); r.Usage.ResumedTrees == 0 {
+		t.Fatal("nothing was resumed")
+	}
+	if got, want := w.curve(t, 0), calm.curve(t, 0); !reflect.DeepEqual(got, want) {
+		t.Errorf("with an interruption %d points, without %d; want the same\n%v\n%v", len(got), len(want), got, want)
+	}
+}
+
+// TestACurveIsNotWorthFailingFor: where it cannot be written, or is there already, the trial ends as ever.
+func TestACurveIsNotWorthFailingFor(t *testing.T) {
+	for _, there := range []bool{true, false} {
+		w := newWorld(t, 1, nil)
+		worker := w.worker(0)
+		if there {
+			if _, err := blob.Create(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Curve(0, 0), []byte("damaged")); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			worker.Sweeps = broken{w.sweeps, "/curves/"}
+		}
+		if err := worker.Run(t.Context()); err != nil {
+			t.Fatalf("a curve is there %t: %v", there, err)
+		}
+		if r := w.result(t, 0); r.Status != sweep.StatusDone || len(w.curve(t, 0)) != 0 {
+			t.Errorf("a curve is there %t: %s with the curve %v; want done without", there, r.Status, w.curve(t, 0))
+		}
+	}
+}
+
+// TestACurveIsThereBeforeTheResult, for whoever reads it when the result appears.
+func TestACurveIsThereBeforeTheResult(t *testing.T) {
+	w := newWorld(t, 1, nil)
+	worker, seen := w.worker(0), false
+	worker.Sweeps = &hooked{Store: w.sweeps, part: "result.json", do: func() { seen = len(w.curve(t, 0)) > 0 }}
+	if err := worker.Run(t.Context()); err != nil || !seen {
+		t.Errorf("the curve was there %t, error %v", seen, err)
+	}
+}
