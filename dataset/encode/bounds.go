@@ -2,7 +2,6 @@ package encode
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"math"
 	"slices"
@@ -13,7 +12,7 @@ import (
 // layFeatures decides which features there are, and where the bins of rates and gaps end. The values that a rate will have are not
 // known before the pass in which they are put into bins. So bounds are made from values such as they could be: half of them as rows
 // have that are predicted later, with all rows of their level, and half as rows of train, with some of them.
-func (m *Maker) layFeatures(ctx context.Context) error {
+func (m *Maker) layFeatures() error {
 	for k, key := range m.c.Keys {
 		for _, made := range []struct {
 			what dataset.Derivation
@@ -24,7 +23,7 @@ func (m *Maker) layFeatures(ctx context.Context) error {
 			}
 		}
 	}
-	rows, err := m.sampleRows(ctx)
+	rows, err := m.sample.take()
 	if err != nil {
 		return err
 	}
@@ -74,43 +73,45 @@ type sampled struct {
 	levels        []uint64
 }
 
-// sampleRows takes the rows of train with the lowest hashes.
-func (m *Maker) sampleRows(ctx context.Context) ([]sampled, error) {
-	share := float64(m.c.Sample) / float64(max(m.c.Rows[0], 1))
-	limit := uint64(math.MaxUint64)
-	if share < 1 {
-		limit = uint64(share * math.MaxUint64)
-	}
+// sample is the rows of train with the lowest hashes.
+type sample struct {
+	limit uint64 // of hashes
+	rows  []sampled
+}
 
-	var out []sampled
-	var buffer []byte
-	for pile := range m.pieces {
-		for first := 0; first < m.rows.records(pile); first += sketchRows {
-			if err := ctx.Err(); err != nil {
-				return nil, err
-			}
-			records, err := m.rows.load(pile, first, sketchRows, &buffer)
-			if err != nil {
-				return nil, err
-			}
-			for ; len(records) > 0; records = records[m.layout.width:] {
-				hash := Order(m.layout.row(records), dataset.MaxCopies) // no copy's order
-				if hash > limit {
-					continue
-				}
-				r := sampled{hash: hash, label: m.layout.label(records), weight: m.layout.weightOf(records), levels: make([]uint64, len(m.c.Keys))}
-				for k := range m.c.Keys {
-					r.levels[k] = m.recordLevel(records, k)
-				}
-				out = append(out, r)
-			}
+func newSample(c *Config) sample {
+	share := float64(c.Sample) / float64(max(c.Rows[0], 1))
+	if share < 1 {
+		return sample{limit: uint64(share * math.MaxUint64)}
+	}
+	return sample{limit: math.MaxUint64}
+}
+
+// offer takes row i if it is one of those.
+func (s *sample) offer(keys []Key, r *Rows, i int, weight float64) {
+	hash := Order(uint32(r.First+i), dataset.MaxCopies) // no copy's order
+	if hash > s.limit {
+		return
+	}
+	one := sampled{hash: hash, label: float64(r.Label[i]), weight: weight, levels: make([]uint64, len(keys))}
+	for k := range keys {
+		one.levels[k] = Level()
+		for _, p := range keys[k].Parts {
+			one.levels[k] = Join(one.levels[k], r.Parts[p][i])
 		}
 	}
-	if len(out) == 0 {
+	s.rows = append(s.rows, one)
+}
+
+// take gives the rows by ascending hash, and forgets them.
+func (s *sample) take() ([]sampled, error) {
+	rows := s.rows
+	s.rows = nil
+	if len(rows) == 0 {
 		return nil, errors.New("no row of train was drawn for the bounds of statistics")
 	}
-	slices.SortFunc(out, func(a, b sampled) int { return cmp.Compare(a.hash, b.hash) })
-	return out, nil
+	slices.SortFunc(rows, func(a, b sampled) int { return cmp.Compare(a.hash, b.hash) })
+	return rows, nil
 }
 
 // frequent is how many rows of the sample a level must have to be taken for what the sample says of it. Where the sample is not

@@ -51,25 +51,27 @@ type Feature struct {
 	Range   [3]float64 // of rates and counts, least, median and greatest value of the sample
 }
 
-// Maker makes statistics: first it is told every row (Add), then Run goes through the rows of train in their order, and at last
-// Each hands out the features' bins in the order of the rows.
+// Maker makes statistics: first it is told every row (Add), then Run goes through the rows of train in their order, and hands out the
+// features' bins in the order of the rows.
 type Maker struct {
-	c            Config
-	layout       recordLayout
-	rows         *spool // of train by pieces of its order, then of each other split
-	pieces       int
-	span         []span      // of each piece by time
-	levels       []*Distinct // of each key
-	floor        int
-	sketches     []*sketch // of each key, where not all levels have a place
-	tables       []*table
-	lasts        [][]float64 // of keys with recency, of each level by number: when it was seen last; NaN before
-	features     []Feature
-	assign       []func(values []float64, bins []uint8, missing uint8)
-	segments     []segment
-	firstSegment []int        // of each split
-	counts       [][2][]uint8 // of each feature that is a count, the bins of its levels by number: in train, and elsewhere
-	bins         *spool       // by segments of the rows, what Run has found
+	c        Config
+	layout   recordLayout
+	rows     *spool // of train by pieces of its order, then of each other split
+	pieces   int
+	span     []span      // of each piece by time
+	latest   float64     // time of train so far
+	sorted   bool        // rows of train have come by time
+	levels   []*Distinct // of each key
+	sample   sample
+	floor    int
+	sketches []*sketch // of each key, where not all levels have a place
+	tables   []*table
+	lasts    [][]float64 // of keys with recency, of each level by number: when it was seen last; NaN before
+	features []Feature
+	assign   []func(values []float64, bins []uint8, missing uint8)
+	segments []segment
+	counts   [][2][]uint8 // of each feature that is a count, the bins of its levels by number: in train, and elsewhere
+	bins     *spool       // by segments of the rows of train; nil where they come in the order in which they are gone through
 
 	labels, weights float64 // of train
 	scratch         struct {
@@ -77,8 +79,8 @@ type Maker struct {
 	}
 }
 
-// segment is some rows of a split that follow each other.
-type segment struct{ split, first, rows int }
+// segment is some rows of train that follow each other.
+type segment struct{ first, rows int }
 
 // pieceBytes is the default of Config.Piece.
 const pieceBytes = 16 << 20
@@ -88,7 +90,8 @@ func NewMaker(c Config) *Maker {
 	if c.Piece == 0 {
 		c.Piece = pieceBytes
 	}
-	m := &Maker{c: c, layout: newRecordLayout(c.Parts, c.Weighted, c.timed())}
+	m := &Maker{c: c, layout: newRecordLayout(c.Parts, c.Weighted, c.timed()), sample: newSample(&c)}
+	m.sorted, m.latest = c.Order.By == dataset.OrderTime, math.Inf(-1)
 	m.pieces = 1
 	if c.Order.By == dataset.OrderTime {
 		m.pieces = len(c.Cuts) + 1
@@ -154,6 +157,8 @@ func (m *Maker) Add(r Rows) error {
 		m.scratch.byPile[pile] = m.layout.append(m.scratch.byPile[pile], &r, i)
 		if pile < m.pieces && r.Time != nil {
 			m.span[pile].add(r.Time[i])
+			m.sorted = m.sorted && r.Time[i] >= m.latest
+			m.latest = r.Time[i]
 		}
 	}
 	if r.Split == 0 {
@@ -181,6 +186,7 @@ func (m *Maker) tally(r *Rows) {
 	for i, y := range r.Label {
 		m.weights += weight(i)
 		m.labels += float64(weight(i) * float64(y))
+		m.sample.offer(m.c.Keys, r, i, weight(i))
 	}
 	parallel(m.c.Threads, len(m.c.Keys), func(k int) {
 		b := block{parts: r.Parts}
@@ -224,8 +230,9 @@ func (m *Maker) Floor() int { return m.floor }
 // Distinct estimates how many levels of a key train has.
 func (m *Maker) Distinct(key int) int { return m.levels[key].Levels(1) }
 
-// Run makes the statistics. progress, which may be nil, is told of rows.
-func (m *Maker) Run(ctx context.Context, progress func(done, total int64)) error {
+// Run makes the statistics and hands out the features' bins, some rows of a split at a time, in the order of splits and rows: columns
+// holds a slice for each feature, which lasts as long as the call. progress, which may be nil, is told of rows.
+func (m *Maker) Run(ctx context.Context, progress func(done, total int64), write func(split, first int, columns [][]uint8) error) error {
 	if !(m.weights > 0) {
 		return errors.New("the weights of all rows of train are 0, so that there is no mean label to make statistics of")
 	}
@@ -236,10 +243,10 @@ func (m *Maker) Run(ctx context.Context, progress func(done, total int64)) error
 	for k := range m.c.Keys {
 		m.tables = append(m.tables, newTable(m.levels[k].Levels(m.floor)))
 	}
-	if err := m.layFeatures(ctx); err != nil {
+	if err := m.layFeatures(); err != nil {
 		return err
 	}
-	return m.fill(ctx, progress)
+	return m.fill(ctx, progress, write)
 }
 
 // chooseFloor finds the least floor with which all tables together have no more levels than they may.
@@ -257,7 +264,7 @@ func (m *Maker) chooseFloor() {
 	}
 }
 
-// Features are the features made, in the order in which Each hands them out. After Run.
+// Features are the features made, in the order in which Run hands them out. After Run.
 func (m *Maker) Features() []Feature { return m.features }
 
 // Tables gives, for each key, the levels of its table and where they begin in all. After Run.

@@ -115,7 +115,9 @@ func (s *statistics) add(number int, part *splitPart) error {
 
 // finish makes the statistics and writes everything that waited for them: their columns, the rows that all columns make, and the levels.
 func (s *statistics) finish(ctx context.Context, w *dataset.Writer, o Options) error {
-	if err := s.maker.Run(ctx, o.progress(PhaseEncode)); err != nil {
+	if err := s.maker.Run(ctx, o.progress(PhaseEncode), func(split, first int, columns [][]uint8) error {
+		return s.assemble(w, split, first, columns)
+	}); err != nil {
 		return err
 	}
 	for i, made := range s.maker.Features() {
@@ -138,14 +140,6 @@ func (s *statistics) finish(ctx context.Context, w *dataset.Writer, o Options) e
 				e.Levels = max(e.Levels, t.Levels) // the survey has seen those of a sample
 			}
 		}
-	}
-	if err := s.maker.Each(func(split, first int, columns [][]uint8) error {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		return s.assemble(w, split, first, columns)
-	}); err != nil {
-		return err
 	}
 	if levels.Len() == 0 {
 		return nil
