@@ -151,15 +151,11 @@ func (m *Maker) sampleRates(k int, rows []sampled, rates [][]float64) []float64 
 
 // rareRows are the levels that were counted exactly, each as often as it has rows, up to some times.
 func (d *Distinct) rareRows() []slot {
-	levels := make([]uint64, 0, len(d.stats))
-	for l := range d.stats {
-		levels = append(levels, l)
-	}
-	slices.Sort(levels)
 	var out []slot
-	for _, l := range levels {
-		for range min(d.stats[l].rows, 4*frequent) {
-			out = append(out, d.stats[l])
+	for _, at := range d.table.sorted(1) {
+		s := d.table.slots[at]
+		for range min(s.rows, 4*frequent) {
+			out = append(out, s)
 		}
 	}
 	return out
