@@ -43,7 +43,7 @@ func ordered(x float64) uint64 {
 // rows are of one time and so see the same rows: then it is as many as fit memory.
 func (m *Maker) trainBlocks() []place {
 	var out []place
-	most := max(1, m.c.Piece/m.layout.width)
+	most := max(1, m.c.Piece/m.layout.loaded)
 	for pile := range m.pieces {
 		n := m.rows.records(pile)
 		step := n
@@ -65,7 +65,7 @@ func (m *Maker) oneTime(pile int) bool {
 // heldOutBlocks are the blocks of the splits behind train.
 func (m *Maker) heldOutBlocks() []place {
 	var out []place
-	most := max(1, m.c.Piece/m.layout.width)
+	most := max(1, m.c.Piece/m.layout.loaded)
 	for pile := m.pieces; pile < len(m.rows.piles); pile++ {
 		n := m.rows.records(pile)
 		for first := 0; first < n; first += most {
@@ -105,6 +105,9 @@ func (m *Maker) load(p place, order int, b *block) error {
 	return nil
 }
 
+// unpackRows is how many rows are taken apart at once: their records stay in the cache.
+const unpackRows = 1024
+
 // unpack takes the sorted records apart.
 func (m *Maker) unpack(b *block, train bool) {
 	n := len(b.sorted)
@@ -116,16 +119,26 @@ func (m *Maker) unpack(b *block, train bool) {
 	for p := range b.parts {
 		b.parts[p] = resize(b.parts[p], n)
 	}
+
+	parallel(m.c.Threads, (n+unpackRows-1)/unpackRows, func(i int) {
+		from, to := i*unpackRows, min((i+1)*unpackRows, n)
+		m.unpackTargets(b, from, to, train)
+		for p := range m.layout.parts {
+			m.layout.parts[p].unpack(b.records, m.layout.width, b.sorted[from:to], b.parts[p][from:to])
+		}
+	})
+}
+
+// unpackTargets takes rows from..to apart, but for their parts.
+func (m *Maker) unpackTargets(b *block, from, to int, train bool) {
 	delay := m.c.Order.DelaySeconds
-	for i, r := range b.sorted {
+	for i := from; i < to; i++ {
+		r := &b.sorted[i]
 		record := b.records[int(r.at)*m.layout.width:]
 		b.order[i], b.row[i] = r.order, r.row
 		b.label[i], b.weight[i] = m.layout.label(record), m.layout.weightOf(record)
 		if m.layout.time >= 0 {
 			b.time[i] = m.layout.timeOf(record)
-		}
-		for p := range b.parts {
-			b.parts[p][i] = m.layout.part(record, p)
 		}
 		switch {
 		case !train:

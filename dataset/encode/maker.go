@@ -21,9 +21,10 @@ type Key struct {
 // Config says what a Maker makes.
 type Config struct {
 	Keys     []Key
-	Parts    int  // of a row
-	Weighted bool // rows have weights
-	Splits   int  // the first is train
+	Parts    int   // of a row
+	Few      []int // of each part, how many values it has at most; 0 where that is not known. May be nil
+	Weighted bool  // rows have weights
+	Splits   int   // the first is train
 
 	Rows    []int // of each split, without copies
 	Order   dataset.Ordering
@@ -74,9 +75,7 @@ type Maker struct {
 	bins     *spool       // by segments of the rows of train; nil where they come in the order in which they are gone through
 
 	labels, weights float64 // of train
-	scratch         struct {
-		byPile [][]byte
-	}
+	records         []byte  // of the rows told at once
 }
 
 // segment is some rows of train that follow each other.
@@ -90,13 +89,13 @@ func NewMaker(c Config) *Maker {
 	if c.Piece == 0 {
 		c.Piece = pieceBytes
 	}
-	m := &Maker{c: c, layout: newRecordLayout(c.Parts, c.Weighted, c.timed()), sample: newSample(&c)}
+	m := &Maker{c: c, layout: newRecordLayout(&c), sample: newSample(&c)}
 	m.sorted, m.latest = c.Order.By == dataset.OrderTime, math.Inf(-1)
 	m.pieces = 1
 	if c.Order.By == dataset.OrderTime {
 		m.pieces = len(c.Cuts) + 1
 	} else if c.Order.Copies == 1 {
-		m.pieces = int(int64(c.Rows[0])*int64(m.layout.width)/int64(c.Piece)) + 1
+		m.pieces = int(int64(c.Rows[0])*int64(m.layout.loaded)/int64(c.Piece)) + 1
 	}
 	m.rows = newSpool(m.layout.width, m.pieces+c.Splits-1, c.Dir, c.Memory)
 	for range c.Keys {
@@ -105,14 +104,13 @@ func NewMaker(c Config) *Maker {
 	for range m.pieces {
 		m.span = append(m.span, newSpan())
 	}
-	m.scratch.byPile = make([][]byte, len(m.rows.piles))
 	return m
 }
 
 // PieceRows is how many rows of train may lie between two of the Cuts.
 func PieceRows(c *Config) int {
-	layout := newRecordLayout(c.Parts, c.Weighted, true)
-	return max(1, max(c.Piece, pieceBytes)/layout.width)
+	layout := newRecordLayout(c)
+	return max(1, max(c.Piece, pieceBytes)/layout.loaded)
 }
 
 // timed says whether rows have a time.
@@ -149,26 +147,26 @@ type Rows struct {
 
 // Add tells rows. They are counted here as far as it takes to know how many levels there are.
 func (m *Maker) Add(r Rows) error {
-	for i := range m.scratch.byPile {
-		m.scratch.byPile[i] = m.scratch.byPile[i][:0]
-	}
-	for i := range r.Label {
-		pile := m.pileOf(&r, i)
-		m.scratch.byPile[pile] = m.layout.append(m.scratch.byPile[pile], &r, i)
-		if pile < m.pieces && r.Time != nil {
-			m.span[pile].add(r.Time[i])
-			m.sorted = m.sorted && r.Time[i] >= m.latest
-			m.latest = r.Time[i]
-		}
-	}
 	if r.Split == 0 {
 		m.tally(&r)
 	}
-	for pile, records := range m.scratch.byPile {
-		if len(records) == 0 {
-			continue
+	var err error
+	if m.records, err = m.layout.pack(&r, m.records, m.c.Threads); err != nil {
+		return err
+	}
+
+	// Rows that follow each other mostly go to the same pile.
+	n, width := len(r.Label), m.layout.width
+	for from, to := 0, 0; from < n; from = to {
+		pile := m.pileOf(&r, from)
+		for to = from; to < n && (to == from || m.pileOf(&r, to) == pile); to++ {
+			if pile < m.pieces && r.Time != nil {
+				m.span[pile].add(r.Time[to])
+				m.sorted = m.sorted && r.Time[to] >= m.latest
+				m.latest = r.Time[to]
+			}
 		}
-		if err := m.rows.add(pile, records); err != nil {
+		if err := m.rows.add(pile, m.records[from*width:to*width]); err != nil {
 			return err
 		}
 	}

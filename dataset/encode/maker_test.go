@@ -221,6 +221,7 @@ func draw(seed uint64) *world {
 			part[i] = Range(rng.IntN(2 + 6*p))
 		}
 		w.parts = append(w.parts, part)
+		w.c.Few = append(w.c.Few, []int{0, 2 + 6*p, 300}[rng.IntN(3)])
 	}
 	w.c.Keys = []Key{
 		{Parts: []int{0}, BackOff: -1, Strength: 1, Rate: true, Count: true},
@@ -271,6 +272,16 @@ func TestStatisticsAreWhatTheyMean(t *testing.T) {
 	}
 	if byTime < 30 || late < 10 || sorted < 10 || byTime-sorted < 10 || spooled < 30 {
 		t.Errorf("of 300 tables %d were by time, %d with a delay, %d sorted by it, %d in a temporary file: too few to say anything", byTime, late, sorted, spooled)
+	}
+}
+
+func TestValuesThatWereNotThere(t *testing.T) {
+	w := draw(1)
+	w.c.Few = []int{1}
+	m := NewMaker(w.c)
+	defer m.Close()
+	if err := m.Add(w.rows(0, 0, w.c.Rows[0])); err == nil {
+		t.Error("a part that was said to have one value has had two: want an error")
 	}
 }
 

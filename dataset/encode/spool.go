@@ -40,6 +40,13 @@ func newSpool(width, piles int, dir string, keep int64) *spool {
 // add appends records to a pile.
 func (s *spool) add(to int, records []byte) error {
 	p := &s.piles[to]
+	if s.file != nil && len(records) >= chunkBytes {
+		if err := s.flush(p); err != nil {
+			return err
+		}
+		p.bytes += int64(len(records))
+		return s.write(p, records)
+	}
 	if s.file != nil && cap(p.tail) == 0 {
 		p.tail = make([]byte, 0, 2*chunkBytes)
 	}
@@ -74,20 +81,29 @@ func (s *spool) toFile() error {
 	return nil
 }
 
+// flush writes what is in memory of a pile.
 func (s *spool) flush(p *pile) error {
 	if len(p.tail) == 0 {
 		return nil
 	}
-	if _, err := s.file.WriteAt(p.tail, s.ended); err != nil {
-		return fmt.Errorf("write a temporary file: %w", err)
+	if err := s.write(p, p.tail); err != nil {
+		return err
 	}
-	p.chunks = append(p.chunks, chunk{s.ended, len(p.tail)})
-	s.ended += int64(len(p.tail))
 	s.held -= int64(len(p.tail))
 	if cap(p.tail) > 2*chunkBytes { // from the time when all was in memory
 		p.tail = nil
 	}
 	p.tail = p.tail[:0]
+	return nil
+}
+
+// write makes a chunk of records.
+func (s *spool) write(p *pile, records []byte) error {
+	if _, err := s.file.WriteAt(records, s.ended); err != nil {
+		return fmt.Errorf("write a temporary file: %w", err)
+	}
+	p.chunks = append(p.chunks, chunk{s.ended, len(records)})
+	s.ended += int64(len(records))
 	return nil
 }
 

@@ -20,6 +20,7 @@ type design struct {
 	keys     []encode.Key         // of the same number
 	readers  []*partReader        // of the parts that keys are made of
 	places   []int                // of their columns in a batch
+	few      []int                // how many values they have at most; 0 where that is not known
 	copies   int                  // of the rows of train
 
 	about    []dataset.EncodingInfo
@@ -47,6 +48,7 @@ type sampledColumn struct {
 	bins   []uint8  // of each sampled row
 	hashes []uint64 // of its level; nil of numbers that are too many to be ids
 	levels int      // of the whole table, about; 0 where they were not counted
+	few    int      // how many they are exactly, missing values among them; 0 where that is not known
 }
 
 // designer finds the design.
@@ -302,6 +304,14 @@ func (p *designer) partOf(a int) int {
 		number = len(p.d.readers)
 		p.d.readers = append(p.d.readers, newPartReader(*part, p.s.tokens))
 		p.d.places = append(p.d.places, p.atoms[a].place)
+		few := 0
+		switch {
+		case part.Kind == dataset.Categorical:
+			few = p.columns[p.atoms[a].column].few
+		case len(part.Bounds) > 0:
+			few = len(part.Bounds) + 2 // ranges, and missing values
+		}
+		p.d.few = append(p.d.few, few)
 	}
 	return number
 }

@@ -209,7 +209,7 @@ func (s *survey) buildColumn(i int, sample *dataset.Values, scratch *builder) (s
 	}
 	out := sampledColumn{built: f, number: i, from: &c.feature, bins: make([]uint8, sample.Len())}
 	if c.levels != nil {
-		out.levels = c.levels.Levels(1)
+		out.levels, out.few = c.levels.Levels(1), c.few()
 	}
 	coder := newCoder(&f.Feature, s.tokens)
 	if f.Kind == dataset.Categorical {

@@ -32,7 +32,7 @@ const (
 )
 
 func newStatistics(s *survey, m *dataset.Manifest, d *design, dir string, o Options) *statistics {
-	c := encode.Config{Keys: d.keys, Parts: len(d.readers), Weighted: m.Weight != "", Order: *m.Order, Levels: s.spec.Encodings.Levels,
+	c := encode.Config{Keys: d.keys, Parts: len(d.readers), Few: d.few, Weighted: m.Weight != "", Order: *m.Order, Levels: s.spec.Encodings.Levels,
 		Dir: filepath.Dir(dir), Memory: memoryRows, Threads: o.Threads, Sample: boundRows, Splits: len(m.Splits)}
 	for i, split := range m.Splits {
 		rows := split.Rows

@@ -17,6 +17,8 @@ type columnSurvey struct {
 	part   *partReader
 	hashes []uint64
 	levels *encode.Distinct // of a column that may be categorical; nil where nobody wants to know
+	rows   int64
+	told   int64 // rows whose levels were counted
 
 	missing int64
 	present int64
@@ -54,6 +56,7 @@ func (s *columnSurvey) observe(b *Batch, v *dataset.Values, sample []chosen) {
 	default:
 		s.observeInts(v)
 	}
+	s.rows += int64(v.Len())
 	if s.categorical() {
 		s.countLevels(v)
 		s.sample.longest = dataset.MaxCategory // longer ones are no categories, and need not be kept to be told apart
@@ -69,6 +72,7 @@ func (s *columnSurvey) countLevels(v *dataset.Values) {
 	if s.part == nil {
 		s.part = newPartReader(dataset.Part{Column: s.feature.column.Name, Kind: dataset.Categorical}, s.tokens)
 	}
+	s.told += int64(v.Len())
 	s.hashes = resize(s.hashes, v.Len())
 	s.part.texts(v, s.hashes)
 	for _, h := range s.hashes {
@@ -76,6 +80,14 @@ func (s *columnSurvey) countLevels(v *dataset.Values) {
 			s.levels.Add(h, 0, 1)
 		}
 	}
+}
+
+// few is how many levels the column has, missing values among them; 0 where that is not known exactly.
+func (s *columnSurvey) few() int {
+	if s.levels == nil || s.told != s.rows || !s.levels.All() {
+		return 0
+	}
+	return s.levels.Levels(1)
 }
 
 // categorical reports whether it is certain already that the column holds categories.
