@@ -22,6 +22,9 @@ type statistics struct {
 	times  []float64
 	errs   []error
 	rows   encode.Rows // of one split
+
+	all     [][]uint8 // of each feature, of the rows that are written together
+	rowBins []uint8   // of the same rows
 }
 
 const (
@@ -155,7 +158,8 @@ func (s *statistics) assemble(w *dataset.Writer, split, first int, columns [][]u
 	if split == 0 {
 		distinctRows /= s.d.copies
 	}
-	all := make([][]uint8, len(s.m.Features))
+	all := resize(s.all, len(s.m.Features))
+	s.all = all
 	errs := make([]error, len(all))
 	parallel(s.survey.threads, len(all), func(i int) {
 		if i >= s.first {
@@ -163,14 +167,12 @@ func (s *statistics) assemble(w *dataset.Writer, split, first int, columns [][]u
 			errs[i] = w.WriteColumn(info.Name, i, first, all[i])
 			return
 		}
-		all[i] = make([]uint8, 0, rows)
-		for at := first; at < first+rows && errs[i] == nil; {
-			from := at % distinctRows
-			n := min(first+rows-at, distinctRows-from)
-			var part []uint8
-			part, errs[i] = w.ReadColumn(info.Name, i, from, n)
-			all[i] = append(all[i], part...)
-			at += n
+		all[i] = resize(all[i], rows)
+		for done := 0; done < rows && errs[i] == nil; {
+			from := (first + done) % distinctRows
+			n := min(rows-done, distinctRows-from)
+			errs[i] = w.ReadColumn(info.Name, i, from, all[i][done:done+n])
+			done += n
 		}
 		if errs[i] == nil && first+rows > distinctRows {
 			errs[i] = w.WriteColumn(info.Name, i, first, all[i])
@@ -182,10 +184,10 @@ func (s *statistics) assemble(w *dataset.Writer, split, first int, columns [][]u
 		}
 	}
 
-	out := make([]uint8, rows*len(all))
+	s.rowBins = resize(s.rowBins, rows*len(all))
 	parallel(s.survey.threads, (rows+tileRows-1)/tileRows, func(tile int) {
 		from := tile * tileRows
-		transpose(all, from, min(rows-from, tileRows), out[from*len(all):])
+		transpose(all, from, min(rows-from, tileRows), s.rowBins[from*len(all):])
 	})
-	return w.WriteRows(info.Name, first, out)
+	return w.WriteRows(info.Name, first, s.rowBins)
 }
