@@ -50,10 +50,12 @@ func (m *Maker) trainBlocks() []place {
 		if m.oneTime(pile) {
 			step = min(n, most)
 		}
+
 		for first := 0; first < n; first += step {
 			out = append(out, place{pile, first, min(step, n-first)})
 		}
 	}
+
 	return out
 }
 
@@ -81,6 +83,7 @@ func (m *Maker) load(p place, order int, b *block) error {
 	if err != nil {
 		return err
 	}
+
 	b.records, b.place = records, p
 	train := p.pile < m.pieces
 	n := p.count
@@ -96,11 +99,14 @@ func (m *Maker) load(p place, order int, b *block) error {
 		}
 		b.sorted[i] = r
 	}
+
+	// Rows of one time are told apart by their number, so that there is one order.
 	if train {
 		slices.SortFunc(b.sorted, func(x, y ranked) int {
 			return cmp.Or(cmp.Compare(x.order, y.order), cmp.Compare(x.row, y.row))
 		})
 	}
+
 	m.unpack(b, train)
 	return nil
 }
@@ -140,6 +146,7 @@ func (m *Maker) unpackTargets(b *block, from, to int, train bool) {
 		if m.layout.time >= 0 {
 			b.time[i] = m.layout.timeOf(record)
 		}
+
 		switch {
 		case !train:
 			b.limit[i] = math.MaxUint64
@@ -164,6 +171,7 @@ func (m *Maker) findLevels(b *block, k, from, to int, add bool, slots *[turnRows
 	}
 	n := m.hashLevels(b, k, from, to, &levels)
 	t.touch(levels[:n])
+
 	for i, level := range levels[:n] {
 		at, free := t.find(level)
 		if at == absent && add && (m.sketches == nil || m.sketches[k].atLeast(level, m.floor)) {

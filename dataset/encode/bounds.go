@@ -171,6 +171,7 @@ func (s slot) some(hash uint64) slot {
 	share := draw(0)
 	out := slot{n: math.Floor(share * s.n)}
 	binary := s.sum >= 0 && s.sum <= s.n && s.sum == math.Trunc(s.sum) && s.n == math.Trunc(s.n)
+
 	switch {
 	case !binary:
 		out.n, out.sum = share*s.n, share*s.sum
@@ -189,5 +190,6 @@ func (s slot) some(hash uint64) slot {
 		spread := math.Sqrt(out.n * p * (1 - p) * (s.n - out.n) / max(s.n-1, 1))
 		out.sum = max(0, min(out.n, math.Round(float64(out.n*p)+float64(deviate*spread)), s.sum))
 	}
+
 	return out
 }

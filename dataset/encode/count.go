@@ -13,8 +13,10 @@ func (m *Maker) sketchLevels(ctx context.Context) error {
 	for k := range m.c.Keys {
 		m.sketches = append(m.sketches, newSketch(m.levels[k].Levels(1)))
 	}
+
 	var b block
 	b.parts = make([][]uint64, m.c.Parts)
+
 	for pile := range m.pieces {
 		for first := 0; first < m.rows.records(pile); first += sketchRows {
 			if err := ctx.Err(); err != nil {

@@ -16,6 +16,7 @@ func (m *Maker) fill(ctx context.Context, progress func(done, total int64), writ
 	m.laySegments()
 	f := newFiller(m, progress, write)
 	blocks := m.trainBlocks()
+
 	for number := range m.c.Order.Copies {
 		f.begin(number, blocks)
 		for _, p := range blocks {
@@ -27,10 +28,12 @@ func (m *Maker) fill(ctx context.Context, progress func(done, total int64), writ
 			return err
 		}
 	}
+
 	m.countLevels()
 	if err := m.handOut(ctx, write); err != nil {
 		return err
 	}
+
 	for _, p := range m.heldOutBlocks() {
 		if err := f.heldOut(ctx, p); err != nil {
 			return err
@@ -171,6 +174,7 @@ func (f *filler) finish(ctx context.Context) error {
 		f.asked, f.other = f.other, nil
 	}
 	f.asked.place = place{pile: -1}
+
 	for ; f.at < len(f.blocks); f.at, f.next, f.ready = f.at+1, 0, false {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -192,10 +196,13 @@ func (f *filler) heldOut(ctx context.Context, p place) error {
 	if err := f.m.load(p, 0, f.asked); err != nil {
 		return err
 	}
+
 	f.until = resize(f.until, len(f.asked.row))
 	clear(f.until)
 	f.next = 0
 	f.stretch(0, p.count, 0)
+
+	// Of counts of all rows of train only the level was noted; their bins are known by now.
 	for i := range f.m.features {
 		if f.m.binBytes(i) == 4 {
 			f.out[i] = resize(f.out[i], p.count)
@@ -204,6 +211,7 @@ func (f *filler) heldOut(ctx context.Context, p place) error {
 			}
 		}
 	}
+
 	f.count(p.count)
 	return f.write(p.pile-f.m.pieces+1, p.first, f.out)
 }
@@ -233,10 +241,12 @@ func (f *filler) key(k, from, to, end int, train bool) {
 	if f.m.countsSoFar(k) {
 		f.counts[k] = resize(f.counts[k], n)
 	}
+
 	next := f.next
 	for at := from; at < to; at += turnRows {
 		next = f.turn(k, at, min(at+turnRows, to), next, f.until[at-from:], train)
 	}
+
 	f.see(k, next, end)
 	f.assign(k, from, to)
 }
@@ -246,12 +256,14 @@ func (f *filler) turn(k, from, to, next int, until []int, train bool) int {
 	var slots [turnRows]int32
 	m := f.m
 	m.findLevels(f.asked, k, from, to, train, &slots)
+
 	key, all := &m.c.Keys[k], m.tables[k].slots
 	table := dataset.LevelTable{Strength: key.Strength}
 	prior, floor, soFar := m.Prior(), uint32(0), m.countsSoFar(k)
 	if !train { // what is not in the table in the end is as if it had not been seen
 		floor = uint32(m.floor)
 	}
+
 	for i := from; i < to; i++ {
 		if next < until[i-from] {
 			next = f.seeAmong(k, next, until[i-from], from, &slots)
@@ -259,12 +271,14 @@ func (f *filler) turn(k, from, to, next int, until []int, train bool) int {
 		if key.BackOff >= 0 {
 			prior = f.rates[key.BackOff][i]
 		}
+
 		var s slot
 		number := uint32(0)
 		if at := slots[i-from]; at != absent && all[at].rows >= floor {
 			s = all[at]
 			number = s.number + 1
 		}
+
 		f.rates[k][i], f.numbers[k][i] = table.Rate(s.sum, s.n, prior), number
 		if key.Recency {
 			f.gaps[k][i] = f.asked.time[i] - m.lastOf(k, number)
@@ -322,9 +336,11 @@ func (f *filler) seeRow(k, row int, at int32) {
 	}
 	s := &f.m.tables[k].slots[at]
 	s.see(f.seen.label[row], f.seen.weight[row])
+
 	if !f.m.c.Keys[k].Recency {
 		return
 	}
+
 	lasts := f.m.lasts[k]
 	for int(s.number) >= len(lasts) {
 		lasts = append(lasts, math.NaN())
@@ -332,6 +348,7 @@ func (f *filler) seeRow(k, row int, at int32) {
 	if t := f.seen.time[row]; t == t && !(t <= lasts[s.number]) {
 		lasts[s.number] = t
 	}
+
 	f.m.lasts[k] = lasts
 }
 
@@ -342,6 +359,7 @@ func (f *filler) assign(k, from, to int) {
 		if feature.Key != k || feature.What == dataset.DeriveCount && !f.m.countsSoFar(k) {
 			continue
 		}
+
 		values := f.rates[k]
 		switch feature.What {
 		case dataset.DeriveRecency:
@@ -349,6 +367,7 @@ func (f *filler) assign(k, from, to int) {
 		case dataset.DeriveCount:
 			values = f.counts[k]
 		}
+
 		f.out[i] = resize(f.out[i], len(f.asked.row))
 		f.m.assign[i](values[from:to], f.out[i][from:to], uint8(len(feature.Bounds)+1))
 	}
@@ -360,9 +379,11 @@ func (f *filler) keep() error {
 	width, offset := m.bins.width, 4
 	f.records = resize(f.records, len(rows)*width)
 	first := f.copy * m.c.Rows[0]
+
 	for i, row := range rows {
 		binary.LittleEndian.PutUint32(f.records[i*width:], uint32((first+int(row))%segmentRows))
 	}
+
 	for j := range m.features {
 		to := f.records[offset:]
 		if m.binBytes(j) == 4 {
@@ -376,6 +397,7 @@ func (f *filler) keep() error {
 		}
 		offset += m.binBytes(j)
 	}
+
 	for i, row := range rows {
 		if err := m.bins.add((first+int(row))/segmentRows, f.records[i*width:(i+1)*width]); err != nil {
 			return err

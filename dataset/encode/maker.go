@@ -91,13 +91,16 @@ func NewMaker(c Config) *Maker {
 	}
 	m := &Maker{c: c, layout: newRecordLayout(&c), sample: newSample(&c)}
 	m.sorted, m.latest = c.Order.By == dataset.OrderTime, math.Inf(-1)
+
 	m.pieces = 1
 	if c.Order.By == dataset.OrderTime {
 		m.pieces = len(c.Cuts) + 1
 	} else if c.Order.Copies == 1 {
 		m.pieces = int(int64(c.Rows[0])*int64(m.layout.loaded)/int64(c.Piece)) + 1
 	}
+
 	m.rows = newSpool(m.layout.width, m.pieces+c.Splits-1, c.Dir, c.Memory)
+
 	for range c.Keys {
 		m.levels = append(m.levels, NewDistinct())
 	}
@@ -181,11 +184,13 @@ func (m *Maker) tally(r *Rows) {
 		}
 		return 1
 	}
+
 	for i, y := range r.Label {
 		m.weights += weight(i)
 		m.labels += float64(weight(i) * float64(y))
 		m.sample.offer(m.c.Keys, r, i, weight(i))
 	}
+
 	parallel(m.c.Threads, len(m.c.Keys), func(k int) {
 		b := block{parts: r.Parts}
 		var levels [turnRows]uint64
@@ -205,6 +210,7 @@ func (m *Maker) pileOf(r *Rows, i int) int {
 	if r.Split > 0 {
 		return m.pieces + r.Split - 1
 	}
+
 	if m.c.Order.By == dataset.OrderTime {
 		lo, hi := 0, len(m.c.Cuts)
 		for lo < hi {
@@ -234,16 +240,19 @@ func (m *Maker) Run(ctx context.Context, progress func(done, total int64), write
 	if !(m.weights > 0) {
 		return errors.New("the weights of all rows of train are 0, so that there is no mean label to make statistics of")
 	}
+
 	m.chooseFloor()
 	if err := m.sketchLevels(ctx); err != nil {
 		return err
 	}
+
 	for k := range m.c.Keys {
 		m.tables = append(m.tables, newTable(m.levels[k].Levels(m.floor)))
 	}
 	if err := m.layFeatures(); err != nil {
 		return err
 	}
+
 	return m.fill(ctx, progress, write)
 }
 
@@ -271,6 +280,7 @@ func (m *Maker) Tables() (levels *dataset.Levels, first, count []int) {
 	for _, t := range m.tables {
 		all += t.used // at least as many as have floor rows
 	}
+
 	levels = &dataset.Levels{Hash: make([]uint64, 0, all), Sum: make([]float64, 0, all), Rows: make([]uint32, 0, all)}
 	if m.c.Weighted {
 		levels.Weight = make([]float64, 0, all)
@@ -280,8 +290,10 @@ func (m *Maker) Tables() (levels *dataset.Levels, first, count []int) {
 			levels.Last = make([]float64, 0, all)
 		}
 	}
+
 	sorted := make([][]int32, len(m.tables))
 	parallel(m.c.Threads, len(m.tables), func(k int) { sorted[k] = m.tables[k].sorted(m.floor) })
+
 	for k, t := range m.tables {
 		slots := sorted[k]
 		first, count = append(first, levels.Len()), append(count, len(slots))
@@ -300,5 +312,6 @@ func (m *Maker) Tables() (levels *dataset.Levels, first, count []int) {
 			}
 		}
 	}
+
 	return levels, first, count
 }

@@ -88,10 +88,12 @@ func (p *partLayout) pack(hashes []uint64, to []byte, width int) error {
 			at += width
 			continue
 		}
+
 		number, ok := p.values.number(hash)
 		if !ok {
 			return fmt.Errorf("the table changed while it was read: a column that had %d values has more; stage it again", len(p.values.values))
 		}
+
 		if p.bytes == 1 {
 			to[at] = byte(number)
 		} else {
@@ -109,6 +111,7 @@ func (p *partLayout) unpack(records []byte, width int, places []ranked, out []ui
 		if places != nil {
 			at = int(places[i].at)*width + p.at
 		}
+
 		switch p.bytes {
 		case 1:
 			out[i] = p.values.values[records[at]]
@@ -151,15 +154,18 @@ func newDictionary(most int) *dictionary {
 // number is that of a value; ok is false for one value too many.
 func (d *dictionary) number(value uint64) (number uint16, ok bool) {
 	mask := uint64(len(d.slots) - 1)
+
 	i := value & mask
 	for ; d.slots[i] != 0; i = (i + 1) & mask {
 		if number = d.slots[i] - 1; d.values[number] == value {
 			return number, true
 		}
 	}
+
 	if len(d.values) == cap(d.values) {
 		return 0, false
 	}
+
 	d.values = append(d.values, value)
 	d.slots[i] = uint16(len(d.values))
 	return d.slots[i] - 1, true

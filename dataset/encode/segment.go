@@ -92,6 +92,7 @@ func (m *Maker) handOut(ctx context.Context, write func(split, first int, column
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+
 		records, err := m.bins.load(s, 0, seg.rows, &buffer)
 		if err != nil {
 			return err
@@ -99,6 +100,7 @@ func (m *Maker) handOut(ctx context.Context, write func(split, first int, column
 		if len(records) != seg.rows*m.bins.width {
 			return fmt.Errorf("statistics of %d rows where %d belong", len(records)/m.bins.width, seg.rows)
 		}
+
 		for i := range columns {
 			columns[i] = resize(columns[i], seg.rows)
 		}
@@ -117,8 +119,10 @@ func (m *Maker) unpackBins(records []byte, columns [][]uint8) {
 		for j := range i {
 			offset += m.binBytes(j)
 		}
+
 		column := columns[i]
 		count := m.binBytes(i) == 4
+
 		for at := 0; at < len(records); at += m.bins.width {
 			row := binary.LittleEndian.Uint32(records[at:])
 			if count {

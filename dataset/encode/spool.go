@@ -47,12 +47,15 @@ func (s *spool) add(to int, records []byte) error {
 		p.bytes += int64(len(records))
 		return s.write(p, records)
 	}
+
 	if s.file != nil && cap(p.tail) == 0 {
 		p.tail = make([]byte, 0, 2*chunkBytes)
 	}
+
 	p.tail = append(p.tail, records...)
 	p.bytes += int64(len(records))
 	s.held += int64(len(records))
+
 	if s.file == nil && s.held > s.keep {
 		return s.toFile()
 	}
@@ -70,9 +73,11 @@ func (s *spool) toFile() error {
 		return fmt.Errorf("make a temporary file: %w", err)
 	}
 	s.file = f
+
 	if err := os.Remove(f.Name()); err != nil {
 		return fmt.Errorf("make a temporary file: %w", err)
 	}
+
 	for i := range s.piles {
 		if err := s.flush(&s.piles[i]); err != nil {
 			return err

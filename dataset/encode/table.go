@@ -81,6 +81,7 @@ func (t *table) room(more int) {
 	if n == len(t.slots) {
 		return
 	}
+
 	old := t.slots
 	t.allocate(n)
 	for _, s := range old {

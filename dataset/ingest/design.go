@@ -133,6 +133,7 @@ func (p *designer) goesOn(c *sampledColumn) bool {
 	if p.s.spec.OrderBy() != dataset.OrderTime || c.Kind == dataset.Categorical || p.s.named(c.Name) || slices.Contains(p.s.spec.Numeric, c.Name) || c.from.from != nil {
 		return false
 	}
+
 	order := make([]int, 0, len(c.bins))
 	for i, b := range c.bins {
 		if int(b) != c.MissingBin {
@@ -142,21 +143,25 @@ func (p *designer) goesOn(c *sampledColumn) bool {
 	if len(order) < idRows {
 		return false
 	}
+
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(p.train.times[a], p.train.times[b]) })
 	later := len(order) - len(order)/3
 	least, most := c.bins[order[0]], c.bins[order[0]]
 	for _, i := range order[:later] {
 		least, most = min(least, c.bins[i]), max(most, c.bins[i])
 	}
+
 	beyond := 0
 	for _, i := range order[later:] {
 		if c.bins[i] < least || c.bins[i] > most {
 			beyond++
 		}
 	}
+
 	if 2*beyond <= len(order)-later {
 		return false
 	}
+
 	p.d.warnings = append(p.d.warnings, dataset.Warning{Code: WarnDropped, Column: c.Name,
 		Text: "it goes on with time, so that later rows have values that earlier ones do not have, and nothing learnt of it holds for rows still to come: no feature is made of the column; list it under numeric: to keep it"})
 	return true
@@ -210,7 +215,9 @@ func (p *designer) encodeLevels(i int, want dataset.ColumnEncodings, worth []flo
 	if atom >= 0 {
 		info.Gain = worth[atom]
 	}
+
 	key := encode.Key{Rate: want.Has(string(dataset.DeriveRate)), Count: want.Has(string(dataset.DeriveCount)), Recency: want.Has(string(dataset.DeriveRecency))}
+
 	switch {
 	case !key.Rate && !key.Count && !key.Recency:
 		return nil
@@ -219,6 +226,7 @@ func (p *designer) encodeLevels(i int, want dataset.ColumnEncodings, worth []flo
 	case key.Recency && p.s.spec.OrderBy() != dataset.OrderTime:
 		return p.s.spec.Errorf(path, "recency needs an order by time: give a split by time, or encodings.order.column")
 	}
+
 	p.addKey([]int{atom}, key, info)
 	return nil
 }
@@ -313,6 +321,7 @@ func (p *designer) partOf(a int) int {
 		}
 		p.d.few = append(p.d.few, few)
 	}
+
 	return number
 }
 
@@ -350,6 +359,7 @@ func (d *design) into(m *dataset.Manifest, columns []sampledColumn, s *survey) {
 			d.columns = append(d.columns, s.roles.features[i].place)
 		}
 	}
+
 	for number := range d.keys {
 		for _, what := range statisticsOf(&d.keys[number]) {
 			f := dataset.Feature{Name: featureName(&d.tables[number], what), Kind: dataset.Numeric, Why: dataset.WhyDerived, Bins: 1, MissingBin: -1, OtherBin: -1,
@@ -360,6 +370,7 @@ func (d *design) into(m *dataset.Manifest, columns []sampledColumn, s *survey) {
 			m.Features = append(m.Features, f)
 		}
 	}
+
 	m.Tables, m.Order = d.tables, s.ordering(d)
 	m.Splits[0].Rows *= d.copies
 	m.About.Encodings = d.about

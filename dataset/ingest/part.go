@@ -40,14 +40,17 @@ func (r *partReader) hashes(v *dataset.Values, out []uint64) error {
 		r.texts(v, out)
 		return nil
 	}
+
 	numbers, buf, err := r.coder.numbers(v, r.x)
 	if r.x = buf; err != nil {
 		return err
 	}
+
 	for i, x := range numbers {
 		if r.part.Take != "" {
 			x = take(r.part.Take, x)
 		}
+
 		switch {
 		case r.ranges == nil || x != x:
 			out[i] = encode.Number(clampNaN(x))
@@ -129,6 +132,7 @@ func (r *partReader) text(s string) uint64 {
 	if len(r.tokens.numbers) == 0 && isDigits(s) {
 		return encode.Text(s)
 	}
+
 	if x, ok := plainNumber(s); ok {
 		if r.tokens.hasNumber(x) {
 			return encode.Missing()
@@ -136,6 +140,7 @@ func (r *partReader) text(s string) uint64 {
 		r.buf = dataset.AppendNumber(r.buf[:0], x)
 		return encode.Text(r.buf)
 	}
+
 	if len(s) == 4 || len(s) == 5 {
 		for _, word := range [...]string{"true", "false"} {
 			if strings.EqualFold(s, word) {
@@ -143,6 +148,7 @@ func (r *partReader) text(s string) uint64 {
 			}
 		}
 	}
+
 	return encode.Text(s)
 }
 

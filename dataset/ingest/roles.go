@@ -38,6 +38,7 @@ func assignRoles(spec *dataset.Spec, t *Table, tok *tokens) (*roles, error) {
 		byName[c.Name] = c
 		names = append(names, c.Name)
 	}
+
 	need := func(path, name string) error {
 		if _, ok := byName[name]; ok {
 			return nil
@@ -48,6 +49,7 @@ func assignRoles(spec *dataset.Spec, t *Table, tok *tokens) (*roles, error) {
 		}
 		return spec.Errorf(path, "column %q is not in %s%s", name, t.files[0].URI, hint)
 	}
+
 	use := func(path, name string) (int, error) {
 		if name == "" {
 			return -1, nil
@@ -64,10 +66,12 @@ func assignRoles(spec *dataset.Spec, t *Table, tok *tokens) (*roles, error) {
 		r.read = append(r.read, name)
 		return len(r.read) - 1, nil
 	}
+
 	splitPath := "split.column"
 	if spec.Split.By == dataset.SplitByHash {
 		splitPath = "split.key"
 	}
+
 	for _, role := range []struct {
 		path, name string
 		place      *int
@@ -80,16 +84,19 @@ func assignRoles(spec *dataset.Spec, t *Table, tok *tokens) (*roles, error) {
 			return nil, err
 		}
 	}
+
 	taken := slices.Clone(r.read)
 	if spec.Encodings.Order.Column != "" && spec.Encodings.Order.Column != spec.Split.Column { // a time is a feature, too
 		taken = slices.DeleteFunc(taken, func(name string) bool { return name == spec.Encodings.Order.Column })
 	}
+
 	if err := r.addDerivers(spec, tok, use); err != nil {
 		return nil, err
 	}
 	if err := r.addFeatures(spec, t, taken, need); err != nil {
 		return nil, err
 	}
+
 	r.features = append(r.features, r.derivedFeatures()...)
 	return r, nil
 }
@@ -101,6 +108,7 @@ func (r *roles) addFeatures(spec *dataset.Spec, t *Table, taken []string, need f
 			return err
 		}
 	}
+
 	forced := map[string]dataset.Kind{}
 	for _, list := range []struct {
 		key   string
@@ -118,6 +126,7 @@ func (r *roles) addFeatures(spec *dataset.Spec, t *Table, taken []string, need f
 			forced[name] = list.kind
 		}
 	}
+
 	for _, c := range t.Columns() {
 		if slices.Contains(taken, c.Name) || slices.Contains(spec.Drop, c.Name) {
 			continue
@@ -125,6 +134,7 @@ func (r *roles) addFeatures(spec *dataset.Spec, t *Table, taken []string, need f
 		if _, err := t.find(c.Name); err != nil {
 			return err
 		}
+
 		place := slices.Index(r.read, c.Name)
 		if place < 0 {
 			place = len(r.read)
@@ -132,6 +142,7 @@ func (r *roles) addFeatures(spec *dataset.Spec, t *Table, taken []string, need f
 		}
 		r.features = append(r.features, feature{place: place, column: c, forced: forced[c.Name]})
 	}
+
 	if len(r.features) == 0 {
 		return spec.Errorf("drop", "no column of %s is left to be a feature", t.files[0].URI)
 	}

@@ -37,6 +37,7 @@ const (
 func newStatistics(s *survey, m *dataset.Manifest, d *design, dir string, o Options) *statistics {
 	c := encode.Config{Keys: d.keys, Parts: len(d.readers), Few: d.few, Weighted: m.Weight != "", Order: *m.Order, Levels: s.spec.Encodings.Levels,
 		Dir: filepath.Dir(dir), Memory: memoryRows, Threads: o.Threads, Sample: boundRows, Splits: len(m.Splits)}
+
 	for i, split := range m.Splits {
 		rows := split.Rows
 		if i == 0 {
@@ -44,9 +45,11 @@ func newStatistics(s *survey, m *dataset.Manifest, d *design, dir string, o Opti
 		}
 		c.Rows = append(c.Rows, rows)
 	}
+
 	if c.Order.By == dataset.OrderTime {
 		c.Cuts = s.cuts(int64(encode.PieceRows(&c)))
 	}
+
 	bins := s.spec.MaxBin
 	c.Bounds = func(values []float64) []float64 {
 		var count counter
@@ -57,6 +60,7 @@ func newStatistics(s *survey, m *dataset.Manifest, d *design, dir string, o Opti
 		search := newSearcher(bounds)
 		return search.find
 	}
+
 	return &statistics{survey: s, m: m, d: d, maker: encode.NewMaker(c), first: len(d.columns), hashes: make([][]uint64, len(d.readers)), errs: make([]error, len(d.readers))}
 }
 
@@ -66,6 +70,7 @@ func (s *survey) cuts(rows int64) []float64 {
 	if a == nil {
 		a = s.splitter.axis()
 	}
+
 	var cuts []float64
 	inside := int64(0)
 	for _, g := range a.sorted() {
@@ -75,6 +80,7 @@ func (s *survey) cuts(rows int64) []float64 {
 		}
 		inside += g.rows
 	}
+
 	return cuts
 }
 
@@ -86,11 +92,13 @@ func (s *statistics) observe(b *Batch) error {
 		s.hashes[i] = resize(s.hashes[i], b.Rows)
 		s.errs[i] = s.d.readers[i].hashes(&b.Columns[s.d.places[i]], s.hashes[i])
 	})
+
 	for i, err := range s.errs {
 		if err != nil {
 			return placeError(b, s.d.readers[i].part.Column, err)
 		}
 	}
+
 	if s.survey.roles.order < 0 {
 		return nil
 	}
@@ -103,16 +111,19 @@ func (s *statistics) observe(b *Batch) error {
 func (s *statistics) add(number int, part *splitPart) error {
 	r := &s.rows
 	r.Split, r.First, r.Label = number, part.next, part.targets.Label
+
 	if s.m.Weight != "" {
 		r.Weight = part.targets.Weight
 	}
 	if s.survey.roles.order >= 0 {
 		r.Time = pickInto(s.times, part.places, r.Time)
 	}
+
 	r.Parts = resize(r.Parts, len(s.hashes))
 	for i, hashes := range s.hashes {
 		r.Parts[i] = pickInto(hashes, part.places, r.Parts[i])
 	}
+
 	return s.maker.Add(*r)
 }
 
