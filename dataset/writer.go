@@ -123,15 +123,14 @@ func (w *Writer) WriteColumn(split string, feature, first int, bins []byte) erro
 }
 
 // ReadColumn reads bins of one feature that have been written, from row first of the split on.
-func (w *Writer) ReadColumn(split string, feature, first, rows int) ([]byte, error) {
+func (w *Writer) ReadColumn(split string, feature, first int, bins []byte) error {
 	f := w.splits[split]
 	place := f.columnsAt.columns[feature].data
-	if first < 0 || rows < 0 || int64(first+rows) > place.n {
-		return nil, fmt.Errorf("read %s: rows %d to %d of %d", f.columns.Name(), first, first+rows, place.n)
+	if first < 0 || int64(first+len(bins)) > place.n {
+		return fmt.Errorf("read %s: rows %d to %d of %d", f.columns.Name(), first, first+len(bins), place.n)
 	}
-	bins := make([]byte, rows)
 	_, err := f.columns.ReadAt(bins, place.off+int64(first))
-	return bins, err
+	return err
 }
 
 // WriteTargets writes targets from row first of the split on. Weight and Group must be as long as Label where the dataset

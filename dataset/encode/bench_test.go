@@ -61,10 +61,7 @@ func BenchmarkStatistics(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
-		if err := m.Run(context.Background(), nil); err != nil {
-			b.Fatal(err)
-		}
-		if err := m.Each(func(int, int, [][]uint8) error { return nil }); err != nil {
+		if err := m.Run(context.Background(), nil, func(int, int, [][]uint8) error { return nil }); err != nil {
 			b.Fatal(err)
 		}
 		_ = m.Close()

@@ -43,17 +43,19 @@ func ordered(x float64) uint64 {
 // rows are of one time and so see the same rows: then it is as many as fit memory.
 func (m *Maker) trainBlocks() []place {
 	var out []place
-	most := max(1, m.c.Piece/m.layout.width)
+	most := max(1, m.c.Piece/m.layout.loaded)
 	for pile := range m.pieces {
 		n := m.rows.records(pile)
 		step := n
 		if m.oneTime(pile) {
 			step = min(n, most)
 		}
+
 		for first := 0; first < n; first += step {
 			out = append(out, place{pile, first, min(step, n-first)})
 		}
 	}
+
 	return out
 }
 
@@ -65,7 +67,7 @@ func (m *Maker) oneTime(pile int) bool {
 // heldOutBlocks are the blocks of the splits behind train.
 func (m *Maker) heldOutBlocks() []place {
 	var out []place
-	most := max(1, m.c.Piece/m.layout.width)
+	most := max(1, m.c.Piece/m.layout.loaded)
 	for pile := m.pieces; pile < len(m.rows.piles); pile++ {
 		n := m.rows.records(pile)
 		for first := 0; first < n; first += most {
@@ -81,6 +83,7 @@ func (m *Maker) load(p place, order int, b *block) error {
 	if err != nil {
 		return err
 	}
+
 	b.records, b.place = records, p
 	train := p.pile < m.pieces
 	n := p.count
@@ -96,14 +99,20 @@ func (m *Maker) load(p place, order int, b *block) error {
 		}
 		b.sorted[i] = r
 	}
+
+	// Rows of one time are told apart by their number, so that there is one order.
 	if train {
 		slices.SortFunc(b.sorted, func(x, y ranked) int {
 			return cmp.Or(cmp.Compare(x.order, y.order), cmp.Compare(x.row, y.row))
 		})
 	}
+
 	m.unpack(b, train)
 	return nil
 }
+
+// unpackRows is how many rows are taken apart at once: their records stay in the cache.
+const unpackRows = 1024
 
 // unpack takes the sorted records apart.
 func (m *Maker) unpack(b *block, train bool) {
@@ -116,17 +125,28 @@ func (m *Maker) unpack(b *block, train bool) {
 	for p := range b.parts {
 		b.parts[p] = resize(b.parts[p], n)
 	}
+
+	parallel(m.c.Threads, (n+unpackRows-1)/unpackRows, func(i int) {
+		from, to := i*unpackRows, min((i+1)*unpackRows, n)
+		m.unpackTargets(b, from, to, train)
+		for p := range m.layout.parts {
+			m.layout.parts[p].unpack(b.records, m.layout.width, b.sorted[from:to], b.parts[p][from:to])
+		}
+	})
+}
+
+// unpackTargets takes rows from..to apart, but for their parts.
+func (m *Maker) unpackTargets(b *block, from, to int, train bool) {
 	delay := m.c.Order.DelaySeconds
-	for i, r := range b.sorted {
+	for i := from; i < to; i++ {
+		r := &b.sorted[i]
 		record := b.records[int(r.at)*m.layout.width:]
 		b.order[i], b.row[i] = r.order, r.row
 		b.label[i], b.weight[i] = m.layout.label(record), m.layout.weightOf(record)
 		if m.layout.time >= 0 {
 			b.time[i] = m.layout.timeOf(record)
 		}
-		for p := range b.parts {
-			b.parts[p][i] = m.layout.part(record, p)
-		}
+
 		switch {
 		case !train:
 			b.limit[i] = math.MaxUint64
@@ -151,6 +171,7 @@ func (m *Maker) findLevels(b *block, k, from, to int, add bool, slots *[turnRows
 	}
 	n := m.hashLevels(b, k, from, to, &levels)
 	t.touch(levels[:n])
+
 	for i, level := range levels[:n] {
 		at, free := t.find(level)
 		if at == absent && add && (m.sketches == nil || m.sketches[k].atLeast(level, m.floor)) {

@@ -2,7 +2,6 @@ package encode
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"math"
 	"slices"
@@ -13,7 +12,7 @@ import (
 // layFeatures decides which features there are, and where the bins of rates and gaps end. The values that a rate will have are not
 // known before the pass in which they are put into bins. So bounds are made from values such as they could be: half of them as rows
 // have that are predicted later, with all rows of their level, and half as rows of train, with some of them.
-func (m *Maker) layFeatures(ctx context.Context) error {
+func (m *Maker) layFeatures() error {
 	for k, key := range m.c.Keys {
 		for _, made := range []struct {
 			what dataset.Derivation
@@ -24,7 +23,7 @@ func (m *Maker) layFeatures(ctx context.Context) error {
 			}
 		}
 	}
-	rows, err := m.sampleRows(ctx)
+	rows, err := m.sample.take()
 	if err != nil {
 		return err
 	}
@@ -43,13 +42,13 @@ func (m *Maker) layFeatures(ctx context.Context) error {
 			f.Range = rangeOf(rates[f.Key])
 		case dataset.DeriveRecency:
 			f.Bounds = steps(1, 1e9, 1.2)
-			f.Bounds, _ = spread(f.Bounds, m.maxBounds(f))
+			f.Bounds = spread(f.Bounds, m.maxBounds(f))
 		case dataset.DeriveCount:
 			if !m.countsSoFar(f.Key) {
 				return // by countLevels, which knows the greatest
 			}
 			f.Bounds = steps(0, float64(m.c.Rows[0])-1, countFactor)
-			f.Bounds, _ = spread(f.Bounds, m.maxBounds(f))
+			f.Bounds = spread(f.Bounds, m.maxBounds(f))
 		}
 		m.assign[i] = m.c.Assign(f.Bounds)
 	})
@@ -71,43 +70,23 @@ func steps(first, most, factor float64) []float64 {
 
 // maxBounds is how many bounds a feature may have.
 func (m *Maker) maxBounds(f *Feature) int {
-	n := m.maxBins - 1
+	n := cmp.Or(m.c.MaxBins, dataset.MaxBins) - 1
 	if f.Missing {
 		n--
 	}
 	return max(n, 0)
 }
 
-// spread keeps at most so many of the bounds, the first among them, evenly spread. to is the bin in which each of the former bins lies
-// then.
-func spread(bounds []float64, most int) (kept []float64, to []uint8) {
+// spread keeps at most so many of the bounds, the first among them, evenly spread.
+func spread(bounds []float64, most int) []float64 {
 	most = min(most, len(bounds))
-	to = make([]uint8, 0, len(bounds)+1)
+	var kept []float64
 	for i, bound := range bounds {
-		to = append(to, uint8(len(kept)))
 		if len(kept) < most && i == len(kept)*len(bounds)/most {
 			kept = append(kept, bound)
 		}
 	}
-	return kept, append(to, uint8(len(kept)))
-}
-
-// joinCounts holds counts of all rows to the limit of bins. Their bounds end at the greatest count, which is known only when all rows have
-// been gone through.
-func (m *Maker) joinCounts() {
-	for i := range m.features {
-		f := &m.features[i]
-		if m.counts[i][0] == nil || len(f.Bounds) <= m.maxBounds(f) {
-			continue
-		}
-		var to []uint8
-		f.Bounds, to = spread(f.Bounds, m.maxBounds(f))
-		for _, bins := range m.counts[i] {
-			for level, bin := range bins {
-				bins[level] = to[bin]
-			}
-		}
-	}
+	return kept
 }
 
 // sampled is a row of the sample: its hash, label and weight, and its level of each key.
@@ -117,43 +96,45 @@ type sampled struct {
 	levels        []uint64
 }
 
-// sampleRows takes the rows of train with the lowest hashes.
-func (m *Maker) sampleRows(ctx context.Context) ([]sampled, error) {
-	share := float64(m.c.Sample) / float64(max(m.c.Rows[0], 1))
-	limit := uint64(math.MaxUint64)
-	if share < 1 {
-		limit = uint64(share * math.MaxUint64)
-	}
+// sample is the rows of train with the lowest hashes.
+type sample struct {
+	limit uint64 // of hashes
+	rows  []sampled
+}
 
-	var out []sampled
-	var buffer []byte
-	for pile := range m.pieces {
-		for first := 0; first < m.rows.records(pile); first += sketchRows {
-			if err := ctx.Err(); err != nil {
-				return nil, err
-			}
-			records, err := m.rows.load(pile, first, sketchRows, &buffer)
-			if err != nil {
-				return nil, err
-			}
-			for ; len(records) > 0; records = records[m.layout.width:] {
-				hash := Order(m.layout.row(records), dataset.MaxCopies) // no copy's order
-				if hash > limit {
-					continue
-				}
-				r := sampled{hash: hash, label: m.layout.label(records), weight: m.layout.weightOf(records), levels: make([]uint64, len(m.c.Keys))}
-				for k := range m.c.Keys {
-					r.levels[k] = m.recordLevel(records, k)
-				}
-				out = append(out, r)
-			}
+func newSample(c *Config) sample {
+	share := float64(c.Sample) / float64(max(c.Rows[0], 1))
+	if share < 1 {
+		return sample{limit: uint64(share * math.MaxUint64)}
+	}
+	return sample{limit: math.MaxUint64}
+}
+
+// offer takes row i if it is one of those.
+func (s *sample) offer(keys []Key, r *Rows, i int, weight float64) {
+	hash := Order(uint32(r.First+i), dataset.MaxCopies) // no copy's order
+	if hash > s.limit {
+		return
+	}
+	one := sampled{hash: hash, label: float64(r.Label[i]), weight: weight, levels: make([]uint64, len(keys))}
+	for k := range keys {
+		one.levels[k] = Level()
+		for _, p := range keys[k].Parts {
+			one.levels[k] = Join(one.levels[k], r.Parts[p][i])
 		}
 	}
-	if len(out) == 0 {
+	s.rows = append(s.rows, one)
+}
+
+// take gives the rows by ascending hash, and forgets them.
+func (s *sample) take() ([]sampled, error) {
+	rows := s.rows
+	s.rows = nil
+	if len(rows) == 0 {
 		return nil, errors.New("no row of train was drawn for the bounds of statistics")
 	}
-	slices.SortFunc(out, func(a, b sampled) int { return cmp.Compare(a.hash, b.hash) })
-	return out, nil
+	slices.SortFunc(rows, func(a, b sampled) int { return cmp.Compare(a.hash, b.hash) })
+	return rows, nil
 }
 
 // frequent is how many rows of the sample a level must have to be taken for what the sample says of it. Where the sample is not
@@ -193,15 +174,11 @@ func (m *Maker) sampleRates(k int, rows []sampled, rates [][]float64) []float64 
 
 // rareRows are the levels that were counted exactly, each as often as it has rows, up to some times.
 func (d *Distinct) rareRows() []slot {
-	levels := make([]uint64, 0, len(d.stats))
-	for l := range d.stats {
-		levels = append(levels, l)
-	}
-	slices.Sort(levels)
 	var out []slot
-	for _, l := range levels {
-		for range min(d.stats[l].rows, 4*frequent) {
-			out = append(out, d.stats[l])
+	for _, at := range d.table.sorted(1) {
+		s := d.table.slots[at]
+		for range min(s.rows, 4*frequent) {
+			out = append(out, s)
 		}
 	}
 	return out
@@ -217,6 +194,7 @@ func (s slot) some(hash uint64) slot {
 	share := draw(0)
 	out := slot{n: math.Floor(share * s.n)}
 	binary := s.sum >= 0 && s.sum <= s.n && s.sum == math.Trunc(s.sum) && s.n == math.Trunc(s.n)
+
 	switch {
 	case !binary:
 		out.n, out.sum = share*s.n, share*s.sum
@@ -235,5 +213,6 @@ func (s slot) some(hash uint64) slot {
 		spread := math.Sqrt(out.n * p * (1 - p) * (s.n - out.n) / max(s.n-1, 1))
 		out.sum = max(0, min(out.n, math.Round(float64(out.n*p)+float64(deviate*spread)), s.sum))
 	}
+
 	return out
 }

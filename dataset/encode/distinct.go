@@ -6,7 +6,7 @@ import "math/bits"
 // levels whose hashes end in enough zeros (distinct sampling: Gibbons, VLDB 2001). What it holds in the end does not depend
 // on the order of the rows.
 type Distinct struct {
-	stats map[uint64]slot
+	table *table
 	depth int // how many zeros
 }
 
@@ -14,33 +14,46 @@ type Distinct struct {
 const distinctLevels = 2048
 
 // NewDistinct begins.
-func NewDistinct() *Distinct { return &Distinct{stats: map[uint64]slot{}} }
+func NewDistinct() *Distinct { return &Distinct{table: newTable(0)} }
 
 // Wants reports whether the level is one of those that are counted, so far. Only those need be added.
 func (d *Distinct) Wants(level uint64) bool { return bits.TrailingZeros64(level) >= d.depth }
 
 // Add counts a row of a level.
 func (d *Distinct) Add(level uint64, label, weight float64) {
-	s := d.stats[level]
-	s.see(label, weight)
-	d.stats[level] = s
-	for len(d.stats) > distinctLevels {
+	at, _ := d.table.find(level)
+	if at == absent {
+		d.table.room(1)
+		_, at = d.table.find(level)
+		d.table.add(level, at)
+	}
+	d.table.slots[at].see(label, weight)
+
+	for d.table.used > distinctLevels {
 		d.depth++
-		for l := range d.stats {
-			if !d.Wants(l) {
-				delete(d.stats, l)
+		kept := newTable(d.table.used / 2)
+		for _, s := range d.table.slots {
+			if s.key != 0 && d.Wants(s.key) {
+				kept.room(1)
+				_, free := kept.find(s.key)
+				kept.slots[free] = s
+				kept.used++
 			}
 		}
+		d.table = kept
 	}
 }
 
 // Levels is about how many levels have at least floor rows.
 func (d *Distinct) Levels(floor int) int {
 	n := 0
-	for _, s := range d.stats {
-		if int(s.rows) >= floor {
+	for i := range d.table.slots {
+		if s := &d.table.slots[i]; s.key != 0 && int(s.rows) >= floor {
 			n++
 		}
 	}
 	return n << d.depth
 }
+
+// All reports whether no level has been left out so far, so that Levels is exact.
+func (d *Distinct) All() bool { return d.depth == 0 }

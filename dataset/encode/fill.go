@@ -9,12 +9,14 @@ import (
 )
 
 // fill goes through the rows of train in their order, once for each copy, and through the rows of the other splits after them. Each
-// row's rates are put into bins at once, and those into the segment that the row lies in. Counts in random orders are of all rows of
-// train, so that of them only the level is noted.
-func (m *Maker) fill(ctx context.Context, progress func(done, total int64)) error {
+// row's rates are put into bins at once. Where rows have come in the order in which they are gone through, their bins are handed out at
+// once, too; else they go to the segment that the row lies in. Counts in random orders are of all rows of train, so that of them only the
+// level is noted.
+func (m *Maker) fill(ctx context.Context, progress func(done, total int64), write func(split, first int, columns [][]uint8) error) error {
 	m.laySegments()
-	f := newFiller(m, progress)
+	f := newFiller(m, progress, write)
 	blocks := m.trainBlocks()
+
 	for number := range m.c.Order.Copies {
 		f.begin(number, blocks)
 		for _, p := range blocks {
@@ -26,12 +28,17 @@ func (m *Maker) fill(ctx context.Context, progress func(done, total int64)) erro
 			return err
 		}
 	}
+
+	m.countLevels()
+	if err := m.handOut(ctx, write); err != nil {
+		return err
+	}
+
 	for _, p := range m.heldOutBlocks() {
 		if err := f.heldOut(ctx, p); err != nil {
 			return err
 		}
 	}
-	m.countLevels()
 	return nil
 }
 
@@ -56,17 +63,18 @@ type filler struct {
 	counts  [][]float64 // by time, of each key with a count
 	gaps    [][]float64 // of each key with recency
 	numbers [][]uint32  // of each key, of the rows asked, of their levels: 0 is none
-	out     [][]uint8   // of each feature but counts of all rows, the bins of the rows asked
-	records [][]byte    // of each segment
+	out     [][]uint8   // of each feature but counts of all rows of train, the bins of the rows asked
+	records []byte      // of the bins of the rows asked
 
+	write       func(split, first int, columns [][]uint8) error
 	progress    func(done, total int64)
 	done, total int64
 }
 
-func newFiller(m *Maker, progress func(done, total int64)) *filler {
+func newFiller(m *Maker, progress func(done, total int64), write func(split, first int, columns [][]uint8) error) *filler {
 	keys := len(m.c.Keys)
-	f := &filler{m: m, asked: &block{}, seen: &block{}, progress: progress, chains: m.chains(),
-		rates: make([][]float64, keys), counts: make([][]float64, keys), gaps: make([][]float64, keys), numbers: make([][]uint32, keys), out: make([][]uint8, len(m.features)), records: make([][]byte, len(m.segments))}
+	f := &filler{m: m, asked: &block{}, seen: &block{}, write: write, progress: progress, chains: m.chains(),
+		rates: make([][]float64, keys), counts: make([][]float64, keys), gaps: make([][]float64, keys), numbers: make([][]uint32, keys), out: make([][]uint8, len(m.features))}
 	for _, rows := range m.c.Rows {
 		f.total += int64(rows)
 	}
@@ -138,7 +146,11 @@ func (f *filler) train(ctx context.Context, p place) error {
 			f.at, f.next, f.ready = f.at+1, 0, false
 		}
 	}
-	return f.emit(0, f.copy*f.m.c.Rows[0])
+	f.count(p.count)
+	if f.m.sorted {
+		return f.write(0, int(f.asked.row[0]), f.out)
+	}
+	return f.keep()
 }
 
 // loadSeen makes sure that the block whose rows are to be seen next is there.
@@ -162,6 +174,7 @@ func (f *filler) finish(ctx context.Context) error {
 		f.asked, f.other = f.other, nil
 	}
 	f.asked.place = place{pile: -1}
+
 	for ; f.at < len(f.blocks); f.at, f.next, f.ready = f.at+1, 0, false {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -183,11 +196,24 @@ func (f *filler) heldOut(ctx context.Context, p place) error {
 	if err := f.m.load(p, 0, f.asked); err != nil {
 		return err
 	}
+
 	f.until = resize(f.until, len(f.asked.row))
 	clear(f.until)
 	f.next = 0
-	f.stretch(0, len(f.asked.row), 0)
-	return f.emit(p.pile-f.m.pieces+1, 0)
+	f.stretch(0, p.count, 0)
+
+	// Of counts of all rows of train only the level was noted; their bins are known by now.
+	for i := range f.m.features {
+		if f.m.binBytes(i) == 4 {
+			f.out[i] = resize(f.out[i], p.count)
+			for r, number := range f.numbers[f.m.features[i].Key] {
+				f.out[i][r] = f.m.countBin(i, 1, number)
+			}
+		}
+	}
+
+	f.count(p.count)
+	return f.write(p.pile-f.m.pieces+1, p.first, f.out)
 }
 
 // stretch gives the rows from..to of the block asked their statistics, each after the rows before until of the block seen have been
@@ -215,10 +241,12 @@ func (f *filler) key(k, from, to, end int, train bool) {
 	if f.m.countsSoFar(k) {
 		f.counts[k] = resize(f.counts[k], n)
 	}
+
 	next := f.next
 	for at := from; at < to; at += turnRows {
 		next = f.turn(k, at, min(at+turnRows, to), next, f.until[at-from:], train)
 	}
+
 	f.see(k, next, end)
 	f.assign(k, from, to)
 }
@@ -228,12 +256,14 @@ func (f *filler) turn(k, from, to, next int, until []int, train bool) int {
 	var slots [turnRows]int32
 	m := f.m
 	m.findLevels(f.asked, k, from, to, train, &slots)
+
 	key, all := &m.c.Keys[k], m.tables[k].slots
 	table := dataset.LevelTable{Strength: key.Strength}
 	prior, floor, soFar := m.Prior(), uint32(0), m.countsSoFar(k)
 	if !train { // what is not in the table in the end is as if it had not been seen
 		floor = uint32(m.floor)
 	}
+
 	for i := from; i < to; i++ {
 		if next < until[i-from] {
 			next = f.seeAmong(k, next, until[i-from], from, &slots)
@@ -241,12 +271,14 @@ func (f *filler) turn(k, from, to, next int, until []int, train bool) int {
 		if key.BackOff >= 0 {
 			prior = f.rates[key.BackOff][i]
 		}
+
 		var s slot
 		number := uint32(0)
 		if at := slots[i-from]; at != absent && all[at].rows >= floor {
 			s = all[at]
 			number = s.number + 1
 		}
+
 		f.rates[k][i], f.numbers[k][i] = table.Rate(s.sum, s.n, prior), number
 		if key.Recency {
 			f.gaps[k][i] = f.asked.time[i] - m.lastOf(k, number)
@@ -304,9 +336,11 @@ func (f *filler) seeRow(k, row int, at int32) {
 	}
 	s := &f.m.tables[k].slots[at]
 	s.see(f.seen.label[row], f.seen.weight[row])
+
 	if !f.m.c.Keys[k].Recency {
 		return
 	}
+
 	lasts := f.m.lasts[k]
 	for int(s.number) >= len(lasts) {
 		lasts = append(lasts, math.NaN())
@@ -314,6 +348,7 @@ func (f *filler) seeRow(k, row int, at int32) {
 	if t := f.seen.time[row]; t == t && !(t <= lasts[s.number]) {
 		lasts[s.number] = t
 	}
+
 	f.m.lasts[k] = lasts
 }
 
@@ -324,6 +359,7 @@ func (f *filler) assign(k, from, to int) {
 		if feature.Key != k || feature.What == dataset.DeriveCount && !f.m.countsSoFar(k) {
 			continue
 		}
+
 		values := f.rates[k]
 		switch feature.What {
 		case dataset.DeriveRecency:
@@ -331,39 +367,48 @@ func (f *filler) assign(k, from, to int) {
 		case dataset.DeriveCount:
 			values = f.counts[k]
 		}
+
 		f.out[i] = resize(f.out[i], len(f.asked.row))
 		f.m.assign[i](values[from:to], f.out[i][from:to], uint8(len(feature.Bounds)+1))
 	}
 }
 
-// emit hands the block's bins to the segments of its rows, which are those of a split from row first on.
-func (f *filler) emit(split, first int) error {
-	m := f.m
-	for s := range f.records {
-		f.records[s] = f.records[s][:0]
+// keep puts the bins of the block asked, which are of train, into the segments that its rows lie in.
+func (f *filler) keep() error {
+	m, rows := f.m, f.asked.row
+	width, offset := m.bins.width, 4
+	f.records = resize(f.records, len(rows)*width)
+	first := f.copy * m.c.Rows[0]
+
+	for i, row := range rows {
+		binary.LittleEndian.PutUint32(f.records[i*width:], uint32((first+int(row))%segmentRows))
 	}
-	for i, row := range f.asked.row {
-		s := m.segmentOf(split, first+int(row))
-		record := binary.LittleEndian.AppendUint32(f.records[s], uint32(first+int(row)-m.segments[s].first))
-		for j := range m.features {
-			if m.binBytes(j) == 4 {
-				record = binary.LittleEndian.AppendUint32(record, f.numbers[m.features[j].Key][i])
-			} else {
-				record = append(record, f.out[j][i])
+
+	for j := range m.features {
+		to := f.records[offset:]
+		if m.binBytes(j) == 4 {
+			for i, number := range f.numbers[m.features[j].Key][:len(rows)] {
+				binary.LittleEndian.PutUint32(to[i*width:], number)
+			}
+		} else {
+			for i, bin := range f.out[j][:len(rows)] {
+				to[i*width] = bin
 			}
 		}
-		f.records[s] = record
+		offset += m.binBytes(j)
 	}
-	for s, records := range f.records {
-		if len(records) == 0 {
-			continue
-		}
-		if err := m.bins.add(s, records); err != nil {
+
+	for i, row := range rows {
+		if err := m.bins.add((first+int(row))/segmentRows, f.records[i*width:(i+1)*width]); err != nil {
 			return err
 		}
 	}
-	if f.done += int64(len(f.asked.row)); f.progress != nil {
+	return nil
+}
+
+// count tells of rows that have their statistics.
+func (f *filler) count(rows int) {
+	if f.done += int64(rows); f.progress != nil {
 		f.progress(f.done, f.total)
 	}
-	return nil
 }

@@ -21,14 +21,16 @@ type Key struct {
 // Config says what a Maker makes.
 type Config struct {
 	Keys     []Key
-	Parts    int  // of a row
-	Weighted bool // rows have weights
-	Splits   int  // the first is train
+	Parts    int   // of a row
+	Few      []int // of each part, how many values it has at most; 0 where that is not known. May be nil
+	Weighted bool  // rows have weights
+	Splits   int   // the first is train
 
 	Rows    []int // of each split, without copies
 	Order   dataset.Ordering
 	Cuts    []float64 // by time: where train may be divided so that each part fits memory, ascending
 	Levels  int       // of all tables together, at most
+	MaxBins int       // of a feature, that of missing values among them; 0 is as many as a byte holds
 	Dir     string    // for temporary files
 	Memory  int64     // bytes of rows that need no temporary file
 	Piece   int       // bytes of rows that are sorted and gone through at once; 0 is some megabytes
@@ -51,35 +53,34 @@ type Feature struct {
 	Range   [3]float64 // of rates and counts, least, median and greatest value of the sample
 }
 
-// Maker makes statistics: first it is told every row (Add), then Run goes through the rows of train in their order, and at last
-// Each hands out the features' bins in the order of the rows.
+// Maker makes statistics: first it is told every row (Add), then Run goes through the rows of train in their order, and hands out the
+// features' bins in the order of the rows.
 type Maker struct {
-	c            Config
-	maxBins      int // of a feature, that of missing values among them
-	layout       recordLayout
-	rows         *spool // of train by pieces of its order, then of each other split
-	pieces       int
-	span         []span      // of each piece by time
-	levels       []*Distinct // of each key
-	floor        int
-	sketches     []*sketch // of each key, where not all levels have a place
-	tables       []*table
-	lasts        [][]float64 // of keys with recency, of each level by number: when it was seen last; NaN before
-	features     []Feature
-	assign       []func(values []float64, bins []uint8, missing uint8)
-	segments     []segment
-	firstSegment []int        // of each split
-	counts       [][2][]uint8 // of each feature that is a count, the bins of its levels by number: in train, and elsewhere
-	bins         *spool       // by segments of the rows, what Run has found
+	c        Config
+	layout   recordLayout
+	rows     *spool // of train by pieces of its order, then of each other split
+	pieces   int
+	span     []span      // of each piece by time
+	latest   float64     // time of train so far
+	sorted   bool        // rows of train have come by time
+	levels   []*Distinct // of each key
+	sample   sample
+	floor    int
+	sketches []*sketch // of each key, where not all levels have a place
+	tables   []*table
+	lasts    [][]float64 // of keys with recency, of each level by number: when it was seen last; NaN before
+	features []Feature
+	assign   []func(values []float64, bins []uint8, missing uint8)
+	segments []segment
+	counts   [][2][]uint8 // of each feature that is a count, the bins of its levels by number: in train, and elsewhere
+	bins     *spool       // by segments of the rows of train; nil where they come in the order in which they are gone through
 
 	labels, weights float64 // of train
-	scratch         struct {
-		byPile [][]byte
-	}
+	records         []byte  // of the rows told at once
 }
 
-// segment is some rows of a split that follow each other.
-type segment struct{ split, first, rows int }
+// segment is some rows of train that follow each other.
+type segment struct{ first, rows int }
 
 // pieceBytes is the default of Config.Piece.
 const pieceBytes = 16 << 20
@@ -89,32 +90,31 @@ func NewMaker(c Config) *Maker {
 	if c.Piece == 0 {
 		c.Piece = pieceBytes
 	}
-	m := &Maker{c: c, maxBins: dataset.MaxBins, layout: newRecordLayout(c.Parts, c.Weighted, c.timed())}
+	m := &Maker{c: c, layout: newRecordLayout(&c), sample: newSample(&c)}
+	m.sorted, m.latest = c.Order.By == dataset.OrderTime, math.Inf(-1)
+
 	m.pieces = 1
 	if c.Order.By == dataset.OrderTime {
 		m.pieces = len(c.Cuts) + 1
 	} else if c.Order.Copies == 1 {
-		m.pieces = int(int64(c.Rows[0])*int64(m.layout.width)/int64(c.Piece)) + 1
+		m.pieces = int(int64(c.Rows[0])*int64(m.layout.loaded)/int64(c.Piece)) + 1
 	}
+
 	m.rows = newSpool(m.layout.width, m.pieces+c.Splits-1, c.Dir, c.Memory)
+
 	for range c.Keys {
 		m.levels = append(m.levels, NewDistinct())
 	}
 	for range m.pieces {
 		m.span = append(m.span, newSpan())
 	}
-	m.scratch.byPile = make([][]byte, len(m.rows.piles))
 	return m
 }
 
-// LimitBins says how many bins a feature may have, that of missing values among them. Before Run; without it they are as many as a byte
-// holds. Bounds keeps to it by itself.
-func (m *Maker) LimitBins(most int) { m.maxBins = most }
-
 // PieceRows is how many rows of train may lie between two of the Cuts.
 func PieceRows(c *Config) int {
-	layout := newRecordLayout(c.Parts, c.Weighted, true)
-	return max(1, max(c.Piece, pieceBytes)/layout.width)
+	layout := newRecordLayout(c)
+	return max(1, max(c.Piece, pieceBytes)/layout.loaded)
 }
 
 // timed says whether rows have a time.
@@ -151,24 +151,26 @@ type Rows struct {
 
 // Add tells rows. They are counted here as far as it takes to know how many levels there are.
 func (m *Maker) Add(r Rows) error {
-	for i := range m.scratch.byPile {
-		m.scratch.byPile[i] = m.scratch.byPile[i][:0]
-	}
-	for i := range r.Label {
-		pile := m.pileOf(&r, i)
-		m.scratch.byPile[pile] = m.layout.append(m.scratch.byPile[pile], &r, i)
-		if pile < m.pieces && r.Time != nil {
-			m.span[pile].add(r.Time[i])
-		}
-	}
 	if r.Split == 0 {
 		m.observe(&r)
 	}
-	for pile, records := range m.scratch.byPile {
-		if len(records) == 0 {
-			continue
+	var err error
+	if m.records, err = m.layout.pack(&r, m.records, m.c.Threads); err != nil {
+		return err
+	}
+
+	// Rows that follow each other mostly go to the same pile.
+	n, width := len(r.Label), m.layout.width
+	for from, to := 0, 0; from < n; from = to {
+		pile := m.pileOf(&r, from)
+		for to = from; to < n && (to == from || m.pileOf(&r, to) == pile); to++ {
+			if pile < m.pieces && r.Time != nil {
+				m.span[pile].add(r.Time[to])
+				m.sorted = m.sorted && r.Time[to] >= m.latest
+				m.latest = r.Time[to]
+			}
 		}
-		if err := m.rows.add(pile, records); err != nil {
+		if err := m.rows.add(pile, m.records[from*width:to*width]); err != nil {
 			return err
 		}
 	}
@@ -183,10 +185,13 @@ func (m *Maker) observe(r *Rows) {
 		}
 		return 1
 	}
+
 	for i, y := range r.Label {
 		m.weights += weight(i)
 		m.labels += float64(weight(i) * float64(y))
+		m.sample.offer(m.c.Keys, r, i, weight(i))
 	}
+
 	parallel(m.c.Threads, len(m.c.Keys), func(k int) {
 		b := block{parts: r.Parts}
 		var levels [turnRows]uint64
@@ -206,6 +211,7 @@ func (m *Maker) pileOf(r *Rows, i int) int {
 	if r.Split > 0 {
 		return m.pieces + r.Split - 1
 	}
+
 	if m.c.Order.By == dataset.OrderTime {
 		lo, hi := 0, len(m.c.Cuts)
 		for lo < hi {
@@ -226,26 +232,26 @@ func (m *Maker) Prior() float64 { return m.labels / m.weights }
 // Floor is the least number of rows with which a level is in its table.
 func (m *Maker) Floor() int { return m.floor }
 
-// Run makes the statistics. progress, which may be nil, is told of rows.
-func (m *Maker) Run(ctx context.Context, progress func(done, total int64)) error {
+// Run makes the statistics and hands out the features' bins, some rows of a split at a time, in the order of splits and rows: columns
+// holds a slice for each feature, which lasts as long as the call. progress, which may be nil, is told of rows.
+func (m *Maker) Run(ctx context.Context, progress func(done, total int64), write func(split, first int, columns [][]uint8) error) error {
 	if !(m.weights > 0) {
 		return errors.New("the weights of all rows of train are 0, so that there is no mean label to make statistics of")
 	}
+
 	m.chooseFloor()
 	if err := m.sketchLevels(ctx); err != nil {
 		return err
 	}
+
 	for k := range m.c.Keys {
 		m.tables = append(m.tables, newTable(m.levels[k].Levels(m.floor)))
 	}
-	if err := m.layFeatures(ctx); err != nil {
+	if err := m.layFeatures(); err != nil {
 		return err
 	}
-	if err := m.fill(ctx, progress); err != nil {
-		return err
-	}
-	m.joinCounts()
-	return nil
+
+	return m.fill(ctx, progress, write)
 }
 
 // chooseFloor finds the least floor with which all tables together have no more levels than they may.
@@ -263,7 +269,7 @@ func (m *Maker) chooseFloor() {
 	}
 }
 
-// Features are the features made, in the order in which Each hands them out. After Run.
+// Features are the features made, in the order in which Run hands them out. After Run.
 func (m *Maker) Features() []Feature { return m.features }
 
 // Tables gives, for each key, the levels of its table and where they begin in all. After Run.
@@ -272,6 +278,7 @@ func (m *Maker) Tables() (levels *dataset.Levels, first, count []int) {
 	for _, t := range m.tables {
 		all += t.used // at least as many as have floor rows
 	}
+
 	levels = &dataset.Levels{Hash: make([]uint64, 0, all), Sum: make([]float64, 0, all), Rows: make([]uint32, 0, all)}
 	if m.c.Weighted {
 		levels.Weight = make([]float64, 0, all)
@@ -281,8 +288,10 @@ func (m *Maker) Tables() (levels *dataset.Levels, first, count []int) {
 			levels.Last = make([]float64, 0, all)
 		}
 	}
+
 	sorted := make([][]int32, len(m.tables))
 	parallel(m.c.Threads, len(m.tables), func(k int) { sorted[k] = m.tables[k].sorted(m.floor) })
+
 	for k, t := range m.tables {
 		slots := sorted[k]
 		first, count = append(first, levels.Len()), append(count, len(slots))
@@ -301,5 +310,6 @@ func (m *Maker) Tables() (levels *dataset.Levels, first, count []int) {
 			}
 		}
 	}
+
 	return levels, first, count
 }

@@ -74,11 +74,8 @@ func (w *world) run(t *testing.T) (bins [][][]uint8, m *Maker) {
 			}
 		}
 	}
-	if err := m.Run(context.Background(), nil); err != nil {
-		t.Fatalf("run: %v", err)
-	}
 	bins = make([][][]uint8, len(w.c.Rows))
-	err := m.Each(func(split, first int, columns [][]uint8) error {
+	err := m.Run(context.Background(), nil, func(split, first int, columns [][]uint8) error {
 		if bins[split] == nil {
 			bins[split] = make([][]uint8, len(columns))
 		}
@@ -91,7 +88,7 @@ func (w *world) run(t *testing.T) (bins [][][]uint8, m *Maker) {
 		return nil
 	})
 	if err != nil {
-		t.Fatalf("hand out: %v", err)
+		t.Fatalf("run: %v", err)
 	}
 	return bins, m
 }
@@ -224,6 +221,7 @@ func draw(seed uint64) *world {
 			part[i] = Range(rng.IntN(2 + 6*p))
 		}
 		w.parts = append(w.parts, part)
+		w.c.Few = append(w.c.Few, []int{0, 2 + 6*p, 300}[rng.IntN(3)])
 	}
 	w.c.Keys = []Key{
 		{Parts: []int{0}, BackOff: -1, Strength: 1, Rate: true, Count: true},
@@ -233,6 +231,9 @@ func draw(seed uint64) *world {
 	}
 	if timed && rng.IntN(2) == 0 {
 		w.c.Order = dataset.Ordering{By: dataset.OrderTime, Column: "t", Copies: 1, DelaySeconds: float64(rng.IntN(3) * rng.IntN(9))}
+		if rng.IntN(2) == 0 { // a table by time is handed out while it is gone through
+			slices.Sort(w.time[:w.c.Rows[0]])
+		}
 		for cut := -15.0; cut < 30; cut += float64(1 + rng.IntN(12)) {
 			w.c.Cuts = append(w.c.Cuts, cut)
 		}
@@ -241,7 +242,7 @@ func draw(seed uint64) *world {
 }
 
 func TestStatisticsAreWhatTheyMean(t *testing.T) {
-	byTime, late, spooled := 0, 0, 0
+	byTime, late, sorted, spooled := 0, 0, 0, 0
 	for seed := range uint64(300) {
 		w := draw(seed)
 		got, m := w.run(t)
@@ -262,13 +263,26 @@ func TestStatisticsAreWhatTheyMean(t *testing.T) {
 			if w.c.Order.DelaySeconds > 0 {
 				late++
 			}
+			if m.sorted {
+				sorted++
+			}
 		}
 		if m.rows.file != nil {
 			spooled++
 		}
 	}
-	if byTime < 30 || late < 10 || spooled < 30 {
-		t.Errorf("of 300 tables %d were by time, %d with a delay, %d in a temporary file: too few to say anything", byTime, late, spooled)
+	if byTime < 30 || late < 10 || sorted < 10 || byTime-sorted < 10 || spooled < 30 {
+		t.Errorf("of 300 tables %d were by time, %d with a delay, %d sorted by it, %d in a temporary file: too few to say anything", byTime, late, sorted, spooled)
+	}
+}
+
+func TestValuesThatWereNotThere(t *testing.T) {
+	w := draw(1)
+	w.c.Few = []int{1}
+	m := NewMaker(w.c)
+	defer m.Close()
+	if err := m.Add(w.rows(0, 0, w.c.Rows[0])); err == nil {
+		t.Error("a part that was said to have one value has had two: want an error")
 	}
 }
 

@@ -2,48 +2,125 @@ package encode
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 )
 
 // recordLayout says where a row's values lie in its record.
 type recordLayout struct {
-	weight, time, parts int // offsets; -1 where there is none
-	n                   int // parts
-	width               int
+	weight, time int // offsets; -1 where there is none
+	parts        []partLayout
+	width        int
+	loaded       int // bytes of a row whose parts are hashes
+}
+
+// partLayout is where a part lies: its hash in 8 bytes or, of a part with few values, the value's number in 1 or 2.
+type partLayout struct {
+	at, bytes int
+	values    *dictionary
 }
 
 // A record begins with the row's number and its label, of four bytes each.
 const recordLabel = 4
 
-func newRecordLayout(parts int, weighted, timed bool) recordLayout {
-	l := recordLayout{weight: -1, time: -1, n: parts, width: 8}
-	if weighted {
+func newRecordLayout(c *Config) recordLayout {
+	l := recordLayout{weight: -1, time: -1, width: 8}
+	if c.Weighted {
 		l.weight = l.width
 		l.width += 4
 	}
-	if timed {
+	if c.timed() {
 		l.time = l.width
 		l.width += 8
 	}
-	l.parts = l.width
-	l.width += 8 * parts
+	l.loaded = l.width + 8*c.Parts
+
+	for i := range c.Parts {
+		p := partLayout{at: l.width, bytes: 8}
+		if i < len(c.Few) && c.Few[i] > 0 && c.Few[i] <= math.MaxUint16 {
+			p.values = newDictionary(c.Few[i])
+			if p.bytes = 1; c.Few[i] > math.MaxUint8+1 {
+				p.bytes = 2
+			}
+		}
+		l.parts = append(l.parts, p)
+		l.width += p.bytes
+	}
 	return l
 }
 
-// append adds the record of row i.
-func (l *recordLayout) append(to []byte, r *Rows, i int) []byte {
-	to = binary.LittleEndian.AppendUint32(to, uint32(r.First+i))
-	to = binary.LittleEndian.AppendUint32(to, math.Float32bits(r.Label[i]))
+// pack makes records of rows in the memory of to, column by column.
+func (l *recordLayout) pack(r *Rows, to []byte, threads int) ([]byte, error) {
+	n := len(r.Label)
+	to = resize(to, n*l.width)
+	for i, label := range r.Label {
+		record := to[i*l.width:]
+		binary.LittleEndian.PutUint32(record, uint32(r.First+i))
+		binary.LittleEndian.PutUint32(record[recordLabel:], math.Float32bits(label))
+	}
 	if l.weight >= 0 {
-		to = binary.LittleEndian.AppendUint32(to, math.Float32bits(r.Weight[i]))
+		for i, weight := range r.Weight {
+			binary.LittleEndian.PutUint32(to[i*l.width+l.weight:], math.Float32bits(weight))
+		}
 	}
 	if l.time >= 0 {
-		to = binary.LittleEndian.AppendUint64(to, math.Float64bits(r.Time[i]))
+		for i, time := range r.Time {
+			binary.LittleEndian.PutUint64(to[i*l.width+l.time:], math.Float64bits(time))
+		}
 	}
-	for _, part := range r.Parts {
-		to = binary.LittleEndian.AppendUint64(to, part[i])
+
+	errs := make([]error, len(l.parts))
+	parallel(threads, len(l.parts), func(p int) { errs[p] = l.parts[p].pack(r.Parts[p], to, l.width) })
+	for _, err := range errs {
+		if err != nil {
+			return to, err
+		}
 	}
-	return to
+	return to, nil
+}
+
+// pack writes a part of rows into their records.
+func (p *partLayout) pack(hashes []uint64, to []byte, width int) error {
+	at := p.at
+	for _, hash := range hashes {
+		if p.values == nil {
+			binary.LittleEndian.PutUint64(to[at:], hash)
+			at += width
+			continue
+		}
+
+		number, ok := p.values.number(hash)
+		if !ok {
+			return fmt.Errorf("the table changed while it was read: a column that had %d values has more; stage it again", len(p.values.values))
+		}
+
+		if p.bytes == 1 {
+			to[at] = byte(number)
+		} else {
+			binary.LittleEndian.PutUint16(to[at:], number)
+		}
+		at += width
+	}
+	return nil
+}
+
+// unpack reads a part of records: of those at the given places, or of one after the other without.
+func (p *partLayout) unpack(records []byte, width int, places []ranked, out []uint64) {
+	for i := range out {
+		at := i*width + p.at
+		if places != nil {
+			at = int(places[i].at)*width + p.at
+		}
+
+		switch p.bytes {
+		case 1:
+			out[i] = p.values.values[records[at]]
+		case 2:
+			out[i] = p.values.values[binary.LittleEndian.Uint16(records[at:])]
+		default:
+			out[i] = binary.LittleEndian.Uint64(records[at:])
+		}
+	}
 }
 
 func (l *recordLayout) row(record []byte) uint32 { return binary.LittleEndian.Uint32(record) }
@@ -64,6 +141,32 @@ func (l *recordLayout) timeOf(record []byte) float64 {
 	return math.Float64frombits(binary.LittleEndian.Uint64(record[l.time:]))
 }
 
-func (l *recordLayout) part(record []byte, i int) uint64 {
-	return binary.LittleEndian.Uint64(record[l.parts+8*i:])
+// dictionary numbers the values of a part, as they come.
+type dictionary struct {
+	values []uint64 // by number
+	slots  []uint16 // of a hash table with open addressing: 1 + the number of a value; 0 is free
+}
+
+func newDictionary(most int) *dictionary {
+	return &dictionary{values: make([]uint64, 0, most), slots: make([]uint16, 2*slotsFor(most))}
+}
+
+// number is that of a value; ok is false for one value too many.
+func (d *dictionary) number(value uint64) (number uint16, ok bool) {
+	mask := uint64(len(d.slots) - 1)
+
+	i := value & mask
+	for ; d.slots[i] != 0; i = (i + 1) & mask {
+		if number = d.slots[i] - 1; d.values[number] == value {
+			return number, true
+		}
+	}
+
+	if len(d.values) == cap(d.values) {
+		return 0, false
+	}
+
+	d.values = append(d.values, value)
+	d.slots[i] = uint16(len(d.values))
+	return d.slots[i] - 1, true
 }

@@ -1,6 +1,7 @@
 package encode
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -12,17 +13,14 @@ import (
 // segmentRows is how many rows are put together at once: their bins of some hundred features are some tens of megabytes.
 const segmentRows = 1 << 17
 
-// laySegments divides the rows of all splits, copies of train included.
+// laySegments divides the rows of train, with their copies, unless they are handed out as they are gone through.
 func (m *Maker) laySegments() {
-	m.firstSegment = m.firstSegment[:0]
-	for split, rows := range m.c.Rows {
-		if split == 0 {
-			rows *= m.c.Order.Copies
-		}
-		m.firstSegment = append(m.firstSegment, len(m.segments))
-		for first := 0; first < rows; first += segmentRows {
-			m.segments = append(m.segments, segment{split, first, min(segmentRows, rows-first)})
-		}
+	if m.sorted {
+		return
+	}
+	rows := m.c.Rows[0] * m.c.Order.Copies
+	for first := 0; first < rows; first += segmentRows {
+		m.segments = append(m.segments, segment{first, min(segmentRows, rows-first)})
 	}
 	width := 4 // the row's number in its segment
 	for i := range m.features {
@@ -30,9 +28,6 @@ func (m *Maker) laySegments() {
 	}
 	m.bins = newSpool(width, len(m.segments), m.c.Dir, m.c.Memory)
 }
-
-// segmentOf is the segment that a row of a split lies in.
-func (m *Maker) segmentOf(split, row int) int { return m.firstSegment[split] + row/segmentRows }
 
 // countLevels makes bins of how many rows each level has, where counts are of all rows. A row of train does not count itself: rows that are predicted are not among
 // those of train.
@@ -60,6 +55,7 @@ func (m *Maker) countLevels() {
 		}
 
 		f.Bounds = steps(0, float64(most)-1, countFactor)
+		f.Bounds = spread(f.Bounds, m.maxBounds(f))
 		assign := m.c.Assign(f.Bounds)
 		m.counts[i] = [2][]uint8{make([]uint8, t.used), make([]uint8, t.used)}
 		for j := range t.slots {
@@ -89,12 +85,15 @@ func (m *Maker) projected(rows uint32, seen int) float64 {
 // countFactor is by how much bins of counts grow: up to twelve rows each count has its own, and 2^32 rows take 230.
 const countFactor = 1.09
 
-// Each hands out the features' bins, some rows of a split at a time, in the order of splits and rows: columns holds a slice for
-// each feature, which lasts as long as the call. After Run.
-func (m *Maker) Each(fn func(split, first int, columns [][]uint8) error) error {
+// handOut hands out the segments.
+func (m *Maker) handOut(ctx context.Context, write func(split, first int, columns [][]uint8) error) error {
 	columns := make([][]uint8, len(m.features))
 	var buffer []byte
 	for s, seg := range m.segments {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+
 		records, err := m.bins.load(s, 0, seg.rows, &buffer)
 		if err != nil {
 			return err
@@ -102,39 +101,46 @@ func (m *Maker) Each(fn func(split, first int, columns [][]uint8) error) error {
 		if len(records) != seg.rows*m.bins.width {
 			return fmt.Errorf("statistics of %d rows where %d belong", len(records)/m.bins.width, seg.rows)
 		}
+
 		for i := range columns {
 			columns[i] = resize(columns[i], seg.rows)
 		}
-		m.unpackBins(records, columns, min(seg.split, 1))
-		if err := fn(seg.split, seg.first, columns); err != nil {
+		m.unpackBins(records, columns)
+		if err := write(0, seg.first, columns); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// unpackBins puts the bins of a segment's records into the places of their rows. kind is 0 in train and 1 in other splits.
-func (m *Maker) unpackBins(records []byte, columns [][]uint8, kind int) {
+// unpackBins puts the bins of a segment's records into the places of their rows.
+func (m *Maker) unpackBins(records []byte, columns [][]uint8) {
 	parallel(m.c.Threads, len(columns), func(i int) {
 		offset := 4
 		for j := range i {
 			offset += m.binBytes(j)
 		}
-		column, counts := columns[i], m.counts[i][kind]
+
+		column := columns[i]
 		count := m.binBytes(i) == 4
+
 		for at := 0; at < len(records); at += m.bins.width {
 			row := binary.LittleEndian.Uint32(records[at:])
-			if !count {
+			if count {
+				column[row] = m.countBin(i, 0, binary.LittleEndian.Uint32(records[at+offset:]))
+			} else {
 				column[row] = records[at+offset]
-				continue
 			}
-			bin := uint8(0) // of the count 0
-			if number := binary.LittleEndian.Uint32(records[at+offset:]); number > 0 {
-				bin = counts[number-1]
-			}
-			column[row] = bin
 		}
 	})
+}
+
+// countBin is the bin of the count of a level that has a number, where counts are of all rows. kind is 0 in train and 1 in other splits.
+func (m *Maker) countBin(feature, kind int, number uint32) uint8 {
+	if number == 0 {
+		return 0 // of the count 0
+	}
+	return m.counts[feature][kind][number-1]
 }
 
 // binBytes is how many bytes a record of the bins' spool has for a feature: a bin, or of counts the number of a level.

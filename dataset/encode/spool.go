@@ -40,12 +40,22 @@ func newSpool(width, piles int, dir string, keep int64) *spool {
 // add appends records to a pile.
 func (s *spool) add(to int, records []byte) error {
 	p := &s.piles[to]
+	if s.file != nil && len(records) >= chunkBytes {
+		if err := s.flush(p); err != nil {
+			return err
+		}
+		p.bytes += int64(len(records))
+		return s.write(p, records)
+	}
+
 	if s.file != nil && cap(p.tail) == 0 {
 		p.tail = make([]byte, 0, 2*chunkBytes)
 	}
+
 	p.tail = append(p.tail, records...)
 	p.bytes += int64(len(records))
 	s.held += int64(len(records))
+
 	if s.file == nil && s.held > s.keep {
 		return s.toFile()
 	}
@@ -63,9 +73,11 @@ func (s *spool) toFile() error {
 		return fmt.Errorf("make a temporary file: %w", err)
 	}
 	s.file = f
+
 	if err := os.Remove(f.Name()); err != nil {
 		return fmt.Errorf("make a temporary file: %w", err)
 	}
+
 	for i := range s.piles {
 		if err := s.flush(&s.piles[i]); err != nil {
 			return err
@@ -74,20 +86,29 @@ func (s *spool) toFile() error {
 	return nil
 }
 
+// flush writes what is in memory of a pile.
 func (s *spool) flush(p *pile) error {
 	if len(p.tail) == 0 {
 		return nil
 	}
-	if _, err := s.file.WriteAt(p.tail, s.ended); err != nil {
-		return fmt.Errorf("write a temporary file: %w", err)
+	if err := s.write(p, p.tail); err != nil {
+		return err
 	}
-	p.chunks = append(p.chunks, chunk{s.ended, len(p.tail)})
-	s.ended += int64(len(p.tail))
 	s.held -= int64(len(p.tail))
 	if cap(p.tail) > 2*chunkBytes { // from the time when all was in memory
 		p.tail = nil
 	}
 	p.tail = p.tail[:0]
+	return nil
+}
+
+// write makes a chunk of records.
+func (s *spool) write(p *pile, records []byte) error {
+	if _, err := s.file.WriteAt(records, s.ended); err != nil {
+		return fmt.Errorf("write a temporary file: %w", err)
+	}
+	p.chunks = append(p.chunks, chunk{s.ended, len(records)})
+	s.ended += int64(len(records))
 	return nil
 }
 

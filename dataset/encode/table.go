@@ -9,11 +9,12 @@ import (
 
 // table holds the statistics of the levels of one key, as far as the rows have been gone through. It is a hash table with open
 // addressing; the hash of a level is its key, so it need not be hashed again. What is known of a level lies side by side, because
-// a table is mostly larger than any cache.
+// a table is mostly larger than any cache. A level's slot is told by the upper bits of its hash, so that the slots are nearly in the
+// order of hashes.
 type table struct {
 	slots []slot
 	used  int
-	mask  uint64
+	shift int // of a hash, to become a slot
 }
 
 // slot is one level; a free one has key 0, and a level that hashes to 0 counts as 1.
@@ -28,8 +29,14 @@ type slot struct {
 const absent = -1
 
 func newTable(levels int) *table {
-	n := slotsFor(levels)
-	return &table{slots: make([]slot, n), mask: uint64(n - 1)}
+	t := &table{}
+	t.allocate(slotsFor(levels))
+	return t
+}
+
+// allocate makes free slots; n is a power of two.
+func (t *table) allocate(n int) {
+	t.slots, t.shift = make([]slot, n), 64-bits.Len(uint(n-1))
 }
 
 // slotsFor is how many slots a table of so many levels has: a power of two of which at most three of four are used.
@@ -40,12 +47,12 @@ func keyOf(level uint64) uint64 { return max(level, 1) }
 // find gives the slot of a level, or absent and the slot that would be its own.
 func (t *table) find(level uint64) (at, free int32) {
 	key := keyOf(level)
-	i := key & t.mask
+	i := key >> t.shift
 	for t.slots[i].key != key {
 		if t.slots[i].key == 0 {
 			return absent, int32(i)
 		}
-		i = (i + 1) & t.mask
+		i = (i + 1) & uint64(len(t.slots)-1)
 	}
 	return int32(i), 0
 }
@@ -54,7 +61,7 @@ func (t *table) find(level uint64) (at, free int32) {
 // once; find would wait for one after the other.
 func (t *table) touch(levels []uint64) (sum uint64) {
 	for _, level := range levels {
-		sum += t.slots[keyOf(level)&t.mask].key
+		sum += t.slots[keyOf(level)>>t.shift].key
 	}
 	return sum
 }
@@ -74,8 +81,9 @@ func (t *table) room(more int) {
 	if n == len(t.slots) {
 		return
 	}
+
 	old := t.slots
-	t.slots, t.mask = make([]slot, n), uint64(n-1)
+	t.allocate(n)
 	for _, s := range old {
 		if s.key != 0 {
 			_, free := t.find(s.key)
@@ -101,14 +109,30 @@ func (t *table) begin() {
 	}
 }
 
-// sorted are the slots in use with at least floor rows, by ascending hash.
+// sorted are the slots in use with at least floor rows, by ascending hash. Slots between two free ones are the only ones that need be
+// sorted among themselves; those at the beginning whose place would have been at the end belong there.
 func (t *table) sorted(floor int) []int32 {
 	out := make([]int32, 0, t.used)
+	sort := func(from int) {
+		slices.SortFunc(out[from:], func(a, b int32) int { return cmp.Compare(t.slots[a].key, t.slots[b].key) })
+	}
+
+	var turned []int32
+	from := 0
 	for i := range t.slots {
-		if s := &t.slots[i]; s.key != 0 && int(s.rows) >= floor {
+		s := &t.slots[i]
+		switch {
+		case s.key == 0:
+			sort(from)
+			from = len(out)
+		case int(s.rows) < floor:
+		case s.key>>t.shift > uint64(i):
+			turned = append(turned, int32(i))
+		default:
 			out = append(out, int32(i))
 		}
 	}
-	slices.SortFunc(out, func(a, b int32) int { return cmp.Compare(t.slots[a].key, t.slots[b].key) })
+	out = append(out, turned...)
+	sort(from)
 	return out
 }

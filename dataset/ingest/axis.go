@@ -84,6 +84,7 @@ func nearest(granules []granule, wanted float64, lo, hi int) int {
 		total += g.rows
 	}
 	target := wanted * float64(total)
+
 	best, distance, before := lo, math.Inf(1), int64(0)
 	for cut, g := range granules {
 		if d := math.Abs(float64(before) - target); cut >= lo && cut <= hi && d < distance {
@@ -91,6 +92,7 @@ func nearest(granules []granule, wanted float64, lo, hi int) int {
 		}
 		before += g.rows
 	}
+
 	if d := math.Abs(float64(before) - target); hi == len(granules) && d < distance {
 		best = hi
 	}

@@ -25,16 +25,20 @@ func findBounds(all []distinct, bins int, zeroApart bool) []float64 {
 		above++
 	}
 	negative, positive := all[:below], all[above:]
+
 	sides := min(1, len(negative)) + min(1, len(positive))
 	if !zeroApart || above == below || bins < sides+1 {
 		return cut(all, bins)
 	}
+
+	// Each side gets bins by its rows, and at least one.
 	n, p := rowsOf(negative), rowsOf(positive)
 	left := 0
 	if n > 0 {
 		left = int(math.Round(float64(n) / float64(n+p) * float64(bins-1)))
 		left = max(1, min(left, bins-1-min(1, len(positive))))
 	}
+
 	var bounds []float64 // none when all is zero
 	if n > 0 {
 		bounds = append(cut(negative, left), -zero)
@@ -60,10 +64,12 @@ func cut(values []distinct, bins int) []float64 {
 	if len(values) <= bins {
 		return cutFew(values)
 	}
+
 	total := rowsOf(values)
 	bins = max(1, min(bins, total/minPerBin))
 	fair := float64(total) / float64(bins)
 	heavy := func(v distinct) bool { return float64(v.n) >= fair }
+
 	light, shared := total, bins // rows and bins of the values that share bins
 	for _, v := range values {
 		if heavy(v) {
@@ -71,21 +77,25 @@ func cut(values []distinct, bins int) []float64 {
 			shared--
 		}
 	}
+
 	target := fair
 	if shared > 0 {
 		target = float64(light) / float64(shared)
 	}
+
 	var bounds []float64
 	filled := 0
 	for i, v := range values[:len(values)-1] {
 		if len(bounds) == bins-1 {
 			break
 		}
+
 		filled += v.n
 		next := values[i+1]
 		if !heavy(v) {
 			light -= v.n
 		}
+
 		if heavy(v) || float64(filled) >= target || heavy(next) && float64(filled) >= max(1, target/2) {
 			bounds = append(bounds, between(v.x, next.x))
 			filled = 0
@@ -96,6 +106,7 @@ func cut(values []distinct, bins int) []float64 {
 			}
 		}
 	}
+
 	return bounds
 }
 
@@ -125,6 +136,7 @@ func between(a, b float64) float64 {
 func countTexts(v *dataset.Values, t *tokens) map[string]int64 {
 	counts := map[string]int64{}
 	var buf []byte
+
 	for i := range v.Len() {
 		if missing(v, i, t) {
 			continue
@@ -133,9 +145,11 @@ func countTexts(v *dataset.Values, t *tokens) map[string]int64 {
 			counts[v.Text[i]]++
 			continue
 		}
+
 		buf = v.AppendText(buf[:0], i)
 		counts[string(buf)]++
 	}
+
 	return counts
 }
 
@@ -147,9 +161,11 @@ func mostFrequent(counts map[string]int64, limit int) ([]string, []int64) {
 	})
 	texts = slices.DeleteFunc(texts, func(text string) bool { return len(text) > dataset.MaxCategory })
 	texts = texts[:min(limit, len(texts))]
+
 	for len(texts) > 2 && counts[texts[len(texts)-1]] < minPerBin {
 		texts = texts[:len(texts)-1]
 	}
+
 	numbers := make([]int64, len(texts))
 	for i, text := range texts {
 		numbers[i] = counts[text]

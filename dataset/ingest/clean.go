@@ -34,12 +34,14 @@ func (c *cleanReader) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
+
 	for len(c.ready) == 0 {
 		if c.err != nil {
 			return 0, c.err
 		}
 		c.fill()
 	}
+
 	n := copy(p, c.ready)
 	c.ready = c.ready[n:]
 	c.n += int64(n)
@@ -51,10 +53,13 @@ func (c *cleanReader) fill() {
 	if c.buf == nil {
 		c.buf = make([]byte, cleanBytes)
 	}
+
 	p := c.buf
 	n := copy(p, c.tail)
 	m, err := c.r.Read(p[n:])
 	n += m
+
+	// The first bytes say in which encoding the text is.
 	if !c.began {
 		for err == nil && n < 4 {
 			m, err = c.r.Read(p[n:])
@@ -69,10 +74,12 @@ func (c *cleanReader) fill() {
 			n = copy(p, p[3:n])
 		}
 	}
+
 	good, bad := check(p[:n], err != nil)
 	c.ready = p[:good]
 	c.tail = append(c.tail[:0], p[good:n]...)
 	c.line += bytes.Count(c.ready, []byte{'\n'})
+
 	switch {
 	case bad != "":
 		_ = c.fail(c.line, bad)
@@ -97,9 +104,11 @@ func check(p []byte, end bool) (good int, bad string) {
 		}
 		return i, "a NUL byte; this is no text file, or a damaged one"
 	}
+
 	if utf8.Valid(p) {
 		return len(p), ""
 	}
+
 	for good < len(p) {
 		r, size := utf8.DecodeRune(p[good:])
 		if r == utf8.RuneError && size <= 1 {

@@ -35,6 +35,7 @@ func newCoder(f *dataset.Feature, t *tokens) *coder {
 		}
 		return c
 	}
+
 	c.search = newSearcher(f.Bounds)
 	c.missing = f.BinOfNumber(math.NaN())
 	return c
@@ -45,6 +46,8 @@ func newCoder(f *dataset.Feature, t *tokens) *coder {
 func (c *coder) mapCategories() {
 	n := len(c.feature.Categories)
 	c.codes, c.floats, c.ints, c.truths = make(map[string]uint8, n), map[float64]uint8{}, map[int64]uint8{}, [2]int{-1, -1}
+
+	// From the last to the first, so that the first of those that mean the same counts.
 	for i, text := range slices.Backward(c.feature.Categories) {
 		c.codes[text] = uint8(i)
 		if x, ok := plainNumber(text); ok {
@@ -59,6 +62,8 @@ func (c *coder) mapCategories() {
 			}
 		}
 	}
+
+	// A text that is exactly how a number is written goes first.
 	for i, text := range c.feature.Categories {
 		if n, err := strconv.ParseInt(text, 10, 64); err == nil && strconv.FormatInt(n, 10) == text {
 			c.ints[n] = uint8(i)
@@ -103,10 +108,12 @@ func (c *coder) values(v *dataset.Values, out []float64, stride int) error {
 		}
 		return nil
 	}
+
 	numbers, _, err := c.numbers(v, nil)
 	if err != nil {
 		return err
 	}
+
 	for i, x := range numbers {
 		out[i*stride] = max(-math.MaxFloat64, min(math.MaxFloat64, x)) // NaN stays NaN
 	}
@@ -165,7 +172,9 @@ func (c *coder) numbers(v *dataset.Values, buf []float64) (numbers, _ []float64,
 		}
 		return v.Float, buf, nil
 	}
+
 	buf = resize(buf, v.Len())
+
 	switch {
 	case v.Type == dataset.Text:
 		err = c.textNumbers(v, buf)
@@ -182,6 +191,7 @@ func (c *coder) numbers(v *dataset.Values, buf []float64) (numbers, _ []float64,
 	default:
 		plainNumbers(v, c.tokens, buf)
 	}
+
 	return buf, buf, err
 }
 
@@ -215,6 +225,7 @@ func (c *coder) textNumbers(v *dataset.Values, out []float64) error {
 				out[i] = math.NaN()
 			}
 		}
+
 		if !ok {
 			return &valueError{i, fmt.Sprintf("%q is not a %s", brief(text), map[dataset.Kind]string{dataset.Numeric: "number", dataset.Temporal: "time"}[c.feature.Kind])}
 		}

@@ -30,17 +30,20 @@ type csvSource struct {
 
 func openCSV(f File, head string, spec dataset.CSVSpec) (*csvSource, error) {
 	s := &csvSource{file: f, head: head, delimiter: ',', header: spec.HasHeader(), quoted: spec.Quote != dataset.QuoteNone}
+
 	if ext := suffix(f.URI); ext == ".tsv" || ext == ".tab" {
 		s.delimiter = '\t'
 	}
 	if spec.Delimiter != "" {
 		s.delimiter, _ = utf8.DecodeRuneInString(spec.Delimiter)
 	}
+
 	r, err := s.open(0)
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
+
 	first, err := r.next()
 	if errors.Is(err, io.EOF) {
 		return nil, &TableError{File: f.URI, Msg: "the file is empty"}
@@ -48,6 +51,7 @@ func openCSV(f File, head string, spec dataset.CSVSpec) (*csvSource, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	for i, name := range first {
 		if name = trim(name); !s.header || name == "" {
 			name = fmt.Sprintf("c%d", i)
@@ -65,19 +69,23 @@ func (s *csvSource) read(ctx context.Context, q request) error {
 		return err
 	}
 	defer r.Close()
+
 	if s.header {
 		if _, err := r.next(); err != nil {
 			return err
 		}
 	}
+
 	for first := int64(0); ; {
 		b := q.empty()
 		if err := r.fill(b, q); err != nil {
 			return err
 		}
+
 		if b.Rows == 0 {
 			return ctx.Err()
 		}
+
 		b.First = first
 		first += int64(b.Rows)
 		if err := q.emit(b, r.raw.n, s.file.Bytes); err != nil {
@@ -95,6 +103,7 @@ func (r *csvReader) fill(b *Batch, q request) error {
 	for i := range b.Columns {
 		b.Columns[i] = dataset.Values{Type: dataset.Text, Text: b.Columns[i].Text[:0]}
 	}
+
 	for begin := r.csv.InputOffset(); b.Rows < q.rows && r.csv.InputOffset()-begin < batchBytes; {
 		record, err := r.next()
 		if errors.Is(err, io.EOF) {
@@ -103,9 +112,11 @@ func (r *csvReader) fill(b *Batch, q request) error {
 		if err != nil {
 			return err
 		}
+
 		for i, p := range q.places {
 			b.Columns[i].Text = append(b.Columns[i].Text, record[p])
 		}
+
 		line, _ := r.csv.FieldPos(0)
 		b.lines = append(b.lines, line)
 		b.Rows++
@@ -132,6 +143,7 @@ func (s *csvSource) open(fields int) (*csvReader, error) {
 		return nil, err
 	}
 	r := &csvReader{uri: s.file.URI, fields: fields, raw: &countReader{r: f}, closes: []func() error{f.Close}}
+
 	var plain io.Reader = r.raw
 	switch {
 	case strings.HasPrefix(s.head, magicGzip):
@@ -148,12 +160,14 @@ func (s *csvSource) open(fields int) (*csvReader, error) {
 		r.closes = append(r.closes, func() error { z.Close(); return nil })
 		plain = z
 	}
+
 	r.clean = &cleanReader{r: plain, uri: r.uri, line: 1, limit: maxRecord}
 	in := bufio.NewReaderSize(r.clean, cleanBytes)
 	if !s.quoted {
 		r.csv = &plainRecords{r: in, comma: string(s.delimiter), fields: fields}
 		return r, nil
 	}
+
 	c := csv.NewReader(in)
 	c.Comma, c.FieldsPerRecord, c.ReuseRecord = s.delimiter, fields, true
 	r.csv = c
@@ -175,13 +189,16 @@ func (r *csvReader) next() ([]string, error) {
 		r.clean.limit = r.clean.n + maxRecord
 		return record, nil
 	}
+
 	if errors.Is(err, io.EOF) {
 		return nil, err
 	}
+
 	var table *TableError
 	if errors.As(err, &table) { // from cleanReader
 		return nil, table
 	}
+
 	var parse *csv.ParseError
 	if !errors.As(err, &parse) {
 		return nil, &TableError{File: r.uri, Msg: "the file cannot be read to its end; it may be cut off", Err: err}
@@ -189,6 +206,7 @@ func (r *csvReader) next() ([]string, error) {
 	if errors.As(r.clean.err, &table) && parse.Line >= r.clean.line { // the quote is open because the text ended there
 		return nil, table
 	}
+
 	e := &TableError{File: r.uri, Line: parse.Line}
 	switch {
 	case errors.Is(err, csv.ErrFieldCount):

@@ -31,6 +31,8 @@ func (g *gzipReader) Read(p []byte) (int, error) {
 	if !errors.Is(err, io.EOF) {
 		return n, err
 	}
+
+	// Some writers fill the last block with zeros.
 	for {
 		c, err := g.in.ReadByte()
 		if err != nil {
@@ -40,12 +42,14 @@ func (g *gzipReader) Read(p []byte) (int, error) {
 			break
 		}
 	}
+
 	if err := g.in.UnreadByte(); err != nil {
 		return n, err
 	}
 	if err := g.z.Reset(g.in); err != nil {
 		return n, err
 	}
+
 	g.z.Multistream(false)
 	return n, nil
 }
@@ -61,6 +65,7 @@ func unsupported(head string) string {
 		if !strings.HasPrefix(head, magic) {
 			continue
 		}
+
 		// BZh could begin a column's name; the number of the first block (or of the end) could not.
 		if magic == "BZh" && !strings.HasPrefix(head[min(4, len(head)):], "1AY&SY") && !strings.HasPrefix(head[min(4, len(head)):], "\x17\x72\x45\x38\x50\x90") {
 			continue

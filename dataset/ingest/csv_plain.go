@@ -33,15 +33,18 @@ func (p *plainRecords) Read() ([]string, error) {
 		if err != nil && (!errors.Is(err, io.EOF) || text == "") {
 			return nil, err
 		}
+
 		p.line++
 		text = strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r")
 		if text == "" {
 			continue
 		}
+
 		p.record = p.record[:0]
 		for field := range strings.SplitSeq(text, p.comma) {
 			p.record = append(p.record, field)
 		}
+
 		if p.fields > 0 && len(p.record) != p.fields {
 			return p.record, &csv.ParseError{StartLine: p.line, Line: p.line, Column: 1, Err: csv.ErrFieldCount}
 		}

@@ -30,22 +30,26 @@ func (d *deriver) name() string {
 func (r *roles) addDerivers(spec *dataset.Spec, t *tokens, use func(path, name string) (int, error)) error {
 	wanted := dataset.DeriveSpec{}
 	maps.Copy(wanted, spec.Derive)
+
 	auto := spec.TimeColumn()
 	if _, said := wanted[auto]; said || auto == "" || spec.Encodings.Off {
 		auto = ""
 	} else {
 		wanted[auto] = dataset.ColumnEncodings{string(dataset.DeriveHour), string(dataset.DeriveWeekday)}
 	}
+
 	for _, column := range slices.Sorted(maps.Keys(wanted)) {
 		for _, word := range wanted[column] {
 			if word == dataset.EncodeNone {
 				continue
 			}
+
 			d := deriver{from: dataset.Derived{What: dataset.Derivation(word), Table: -1}, auto: column == auto}
 			names := []string{column}
 			if d.from.What == dataset.DeriveAge {
 				names = []string{spec.TimeColumn(), column}
 			}
+
 			for _, name := range names {
 				place, err := use("derive."+column, name)
 				if err != nil {
@@ -55,6 +59,7 @@ func (r *roles) addDerivers(spec *dataset.Spec, t *tokens, use func(path, name s
 				d.from.Of, d.places = append(d.from.Of, part), append(d.places, place)
 				d.coders = append(d.coders, &coder{feature: &dataset.Feature{Name: name, Kind: dataset.Temporal}, tokens: t})
 			}
+
 			r.derivers = append(r.derivers, d)
 		}
 	}
@@ -66,9 +71,11 @@ func (d *deriver) values(b *Batch) (dataset.Values, error) {
 	out := dataset.Values{Type: dataset.Float, Float: make([]float64, b.Rows)}
 	times := make([][]float64, len(d.places))
 	d.buf = resize(d.buf, len(d.places))
+
 	for i, place := range d.places {
 		numbers, buf, err := d.coders[i].numbers(&b.Columns[place], d.buf[i])
 		d.buf[i] = buf
+
 		var value *valueError
 		switch {
 		case err != nil && d.auto: // a column of other texts or numbers; dropped after the survey
@@ -81,8 +88,10 @@ func (d *deriver) values(b *Batch) (dataset.Values, error) {
 		case err != nil:
 			return out, err
 		}
+
 		times[i] = numbers
 	}
+
 	for i := range out.Float {
 		if d.from.What == dataset.DeriveAge {
 			out.Float[i] = age(times[0][i], times[1][i])
@@ -101,6 +110,7 @@ func (r *roles) derive(b *Batch) (*Batch, error) {
 	if len(r.derivers) == 0 {
 		return b, nil
 	}
+
 	out := *b
 	out.Columns = slices.Clone(b.Columns)
 	for i := range r.derivers {
@@ -110,6 +120,7 @@ func (r *roles) derive(b *Batch) (*Batch, error) {
 		}
 		out.Columns = append(out.Columns, v)
 	}
+
 	return &out, nil
 }
 
@@ -148,6 +159,7 @@ func (s *survey) orderTimes(b *Batch, out []float64) ([]float64, error) {
 			out[i], _ = number(v, i)
 			ok = finite(out[i])
 		}
+
 		if !ok {
 			text := "missing"
 			if !missing(v, i, s.tokens) {

@@ -20,6 +20,7 @@ type design struct {
 	keys     []encode.Key         // of the same number
 	readers  []*partReader        // of the parts that keys are made of
 	places   []int                // of their columns in a batch
+	few      []int                // how many values they have at most; 0 where that is not known
 	copies   int                  // of the rows of train
 
 	about    []dataset.EncodingInfo
@@ -47,6 +48,7 @@ type sampledColumn struct {
 	bins   []uint8  // of each sampled row
 	hashes []uint64 // of its level; nil of numbers that are too many to be ids
 	levels int      // of the whole table, about; 0 where they were not counted
+	few    int      // how many they are exactly, missing values among them; 0 where that is not known
 }
 
 // designer finds the design.
@@ -133,6 +135,7 @@ func (p *designer) goesOn(c *sampledColumn) bool {
 	if asked || p.s.spec.OrderBy() != dataset.OrderTime || c.Kind == dataset.Categorical || c.from.from != nil {
 		return false
 	}
+
 	order := make([]int, 0, len(c.bins))
 	for i, b := range c.bins {
 		if int(b) != c.MissingBin {
@@ -142,21 +145,25 @@ func (p *designer) goesOn(c *sampledColumn) bool {
 	if len(order) < idRows {
 		return false
 	}
+
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(p.train.times[a], p.train.times[b]) })
 	later := len(order) - len(order)/3
 	least, most := c.bins[order[0]], c.bins[order[0]]
 	for _, i := range order[:later] {
 		least, most = min(least, c.bins[i]), max(most, c.bins[i])
 	}
+
 	beyond := 0
 	for _, i := range order[later:] {
 		if c.bins[i] < least || c.bins[i] > most {
 			beyond++
 		}
 	}
+
 	if 2*beyond <= len(order)-later {
 		return false
 	}
+
 	p.d.warnings = append(p.d.warnings, dataset.Warning{Code: WarnDropped, Column: c.Name,
 		Text: "it goes on with time, so that later rows have values that earlier ones do not have, and nothing learnt of it holds for rows " +
 			"still to come: no feature is made of the column; list it under numeric: to keep it"})
@@ -211,8 +218,10 @@ func (p *designer) encodeLevels(i int, want dataset.ColumnEncodings, worth []flo
 	if atom >= 0 {
 		info.Gain = worth[atom]
 	}
+
 	key := encode.Key{Rate: want.Has(string(dataset.DeriveRate)), Count: want.Has(string(dataset.DeriveCount)),
 		Recency: want.Has(string(dataset.DeriveRecency))}
+
 	switch {
 	case !key.Rate && !key.Count && !key.Recency:
 		return nil
@@ -221,6 +230,7 @@ func (p *designer) encodeLevels(i int, want dataset.ColumnEncodings, worth []flo
 	case key.Recency && p.s.spec.OrderBy() != dataset.OrderTime:
 		return p.s.spec.Errorf(path, "recency needs an order by time: give a split by time, or encodings.order.column")
 	}
+
 	p.addKey([]int{atom}, key, info)
 	return nil
 }
@@ -306,7 +316,16 @@ func (p *designer) partOf(a int) int {
 		number = len(p.d.readers)
 		p.d.readers = append(p.d.readers, newPartReader(*part, p.s.tokens))
 		p.d.places = append(p.d.places, p.atoms[a].place)
+		few := 0
+		switch {
+		case part.Kind == dataset.Categorical:
+			few = p.columns[p.atoms[a].column].few
+		case len(part.Bounds) > 0:
+			few = len(part.Bounds) + 2 // ranges, and missing values
+		}
+		p.d.few = append(p.d.few, few)
 	}
+
 	return number
 }
 
@@ -344,6 +363,7 @@ func (d *design) into(m *dataset.Manifest, columns []sampledColumn, s *survey) {
 			d.columns = append(d.columns, s.roles.features[i].place)
 		}
 	}
+
 	for number := range d.keys {
 		for _, what := range statisticsOf(&d.keys[number]) {
 			f := dataset.Feature{Name: featureName(&d.tables[number], what), Kind: dataset.Numeric, Why: dataset.WhyDerived, Bins: 1,
@@ -355,6 +375,7 @@ func (d *design) into(m *dataset.Manifest, columns []sampledColumn, s *survey) {
 			m.Features = append(m.Features, f)
 		}
 	}
+
 	m.Tables, m.Order = d.tables, s.ordering(d)
 	m.Splits[0].Rows *= d.copies
 	m.About.Encodings = d.about

@@ -26,8 +26,10 @@ func (c *counter) count(numbers []float64) (all []distinct, rows int) {
 			keys = append(keys, ordered(clampInfinities(x)))
 		}
 	}
+
 	c.keys = keys
 	c.sort(keys)
+
 	all = c.all[:0]
 	for from := 0; from < len(keys); {
 		to := from + 1
@@ -37,6 +39,7 @@ func (c *counter) count(numbers []float64) (all []distinct, rows int) {
 		all = append(all, distinct{fromOrdered(keys[from]), to - from})
 		from = to
 	}
+
 	c.all = all
 	return all, len(keys)
 }
@@ -54,12 +57,14 @@ func (c *counter) sort(keys []uint64) {
 		slices.Sort(keys)
 		return
 	}
+
 	var counts [digits][1 << digitBits]uint32
 	for _, k := range keys {
 		counts[0][k>>lowBits%(1<<digitBits)]++
 		counts[1][k>>(lowBits+digitBits)%(1<<digitBits)]++
 		counts[2][k>>(lowBits+2*digitBits)]++
 	}
+
 	c.spare = resize(c.spare, len(keys))
 	from, to := keys, c.spare
 	for d := range digits {
@@ -68,10 +73,12 @@ func (c *counter) sort(keys []uint64) {
 		if int(starts[keys[0]>>shift%(1<<digitBits)]) == len(keys) {
 			continue // the same everywhere
 		}
+
 		sum := uint32(0)
 		for i, n := range starts {
 			starts[i], sum = sum, sum+n
 		}
+
 		for _, k := range from {
 			digit := k >> shift % (1 << digitBits)
 			to[starts[digit]] = k
@@ -79,6 +86,7 @@ func (c *counter) sort(keys []uint64) {
 		}
 		from, to = to, from
 	}
+
 	if &from[0] != &keys[0] {
 		copy(keys, from)
 	}
@@ -91,6 +99,7 @@ func sortNeighbours(keys []uint64) {
 		if keys[i] >= keys[i-1] {
 			continue
 		}
+
 		top := keys[i] >> lowBits
 		from, to := i-1, i+1
 		for from > 0 && keys[from-1]>>lowBits == top {
@@ -99,6 +108,7 @@ func sortNeighbours(keys []uint64) {
 		for to < len(keys) && keys[to]>>lowBits == top {
 			to++
 		}
+
 		slices.Sort(keys[from:to])
 		i = to
 	}

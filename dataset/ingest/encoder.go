@@ -26,12 +26,15 @@ func NewEncoder(e *dataset.Encoding, levels *dataset.Levels) (*Encoder, error) {
 	if levels != nil {
 		have = levels.Len()
 	}
+
 	if n := len(e.Tables); n > 0 {
 		want = e.Tables[n-1].First + e.Tables[n-1].Levels
 	}
+
 	if have != want {
 		return nil, fmt.Errorf("%d levels where the features' tables have %d", have, want)
 	}
+
 	enc := &Encoder{encoding: e, levels: levels, tokens: newTokens(e.Missing), inputs: e.Inputs(), coders: make([]*coder, len(e.Features))}
 	for i := range e.Features {
 		if f := &e.Features[i]; f.From == nil || f.From.What == dataset.DeriveLevels {
@@ -111,6 +114,7 @@ func (l *lookup) feature(i int, out []float64, stride int) (column string, err e
 		}
 		return column, c.values(l.column(column), out, stride)
 	}
+
 	switch what := f.From.What; what {
 	case dataset.DeriveHour, dataset.DeriveWeekday, dataset.DeriveAge:
 		return l.calendar(f.From, out, stride)
@@ -150,6 +154,7 @@ func (l *lookup) calendar(d *dataset.Derived, out []float64, stride int) (column
 			return p.Column, err
 		}
 	}
+
 	for r, t := range times[0] {
 		if d.What == dataset.DeriveAge {
 			out[r*stride] = age(t, times[1][r])
@@ -177,10 +182,12 @@ func (l *lookup) rate(table int) (rates []float64, column string, err error) {
 	if l.rates[table] != nil {
 		return l.rates[table], "", nil
 	}
+
 	slots, column, err := l.find(table)
 	if err != nil {
 		return nil, column, err
 	}
+
 	t := &l.e.encoding.Tables[table]
 	var above []float64
 	if t.BackOff >= 0 {
@@ -188,6 +195,7 @@ func (l *lookup) rate(table int) (rates []float64, column string, err error) {
 			return nil, column, err
 		}
 	}
+
 	rates = make([]float64, l.rows)
 	for r, at := range slots {
 		sum, n, prior := 0.0, 0.0, t.Prior
@@ -199,6 +207,7 @@ func (l *lookup) rate(table int) (rates []float64, column string, err error) {
 		}
 		rates[r] = t.Rate(sum, n, prior)
 	}
+
 	l.rates[table] = rates
 	return rates, "", nil
 }
@@ -208,11 +217,13 @@ func (l *lookup) find(table int) (slots []int32, column string, err error) {
 	if l.slots[table] != nil {
 		return l.slots[table], "", nil
 	}
+
 	t := &l.e.encoding.Tables[table]
 	levels, part := make([]uint64, l.rows), make([]uint64, l.rows)
 	for i := range levels {
 		levels[i] = encode.Level()
 	}
+
 	for _, p := range t.Of {
 		if err := newPartReader(p, l.e.tokens).hashes(l.column(p.Column), part); err != nil {
 			return nil, p.Column, err
@@ -221,6 +232,7 @@ func (l *lookup) find(table int) (slots []int32, column string, err error) {
 			levels[i] = encode.Join(levels[i], h)
 		}
 	}
+
 	slots = make([]int32, l.rows)
 	for i, level := range levels {
 		slots[i] = -1
@@ -228,6 +240,7 @@ func (l *lookup) find(table int) (slots []int32, column string, err error) {
 			slots[i] = int32(at)
 		}
 	}
+
 	l.slots[table] = slots
 	return slots, "", nil
 }

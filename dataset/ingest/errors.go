@@ -25,16 +25,19 @@ func (e *TableError) Error() string {
 	case e.Row > 0:
 		fmt.Fprintf(&b, ": row %d", e.Row)
 	}
+
 	if e.Column != "" {
 		if b.Len() > 0 {
 			b.WriteString(": ")
 		}
 		fmt.Fprintf(&b, "column %q", e.Column)
 	}
+
 	if b.Len() > 0 {
 		b.WriteString(": ")
 	}
 	b.WriteString(e.Msg)
+
 	if e.Err != nil {
 		fmt.Fprintf(&b, ": %v", e.Err)
 	}

@@ -24,8 +24,10 @@ func Fingerprint(ctx context.Context, spec *dataset.Spec, files []File) (string,
 	if err != nil {
 		return "", err
 	}
+
 	all := sha256.New()
 	fmt.Fprintf(all, "coppice dataset, format %d, bins %d\n%s\n", dataset.FormatVersion, binningRevision, text)
+
 	for _, f := range files {
 		sum := f.Checksum
 		if sum == "" {
@@ -49,19 +51,23 @@ func hashFile(ctx context.Context, f File) (string, error) {
 		return "", err
 	}
 	defer r.Close()
+
 	info, err := r.Stat()
 	if err != nil {
 		return "", err
 	}
+
 	parts := int((info.Size() + hashPart - 1) / hashPart)
 	sums, errs := make([][]byte, parts), make([]error, parts)
 	parallel(runtime.GOMAXPROCS(0), parts, func(i int) {
 		if errs[i] = ctx.Err(); errs[i] != nil {
 			return
 		}
+
 		h := sha256.New()
 		at := int64(i) * hashPart
 		want := min(hashPart, info.Size()-at)
+
 		n, err := io.Copy(h, io.NewSectionReader(r, at, want))
 		if err == nil && n < want {
 			err = io.ErrUnexpectedEOF
@@ -71,12 +77,15 @@ func hashFile(ctx context.Context, f File) (string, error) {
 		}
 		sums[i] = h.Sum(nil)
 	})
+
 	if err := firstOf(ctx.Err(), errs); err != nil {
 		return "", err
 	}
+
 	if parts == 1 {
 		return "sha256:" + hex.EncodeToString(sums[0]), nil
 	}
+
 	all := sha256.Sum256(slices.Concat(sums...))
 	return fmt.Sprintf("sha256 of parts:%x", all), nil
 }

@@ -34,16 +34,19 @@ func (b *Batch) keep(places []int32) *Batch {
 	if len(places) == b.Rows {
 		return b
 	}
+
 	out := *b
 	out.Rows = len(places)
 	out.Columns = make([]dataset.Values, len(b.Columns))
 	for i := range b.Columns {
 		out.Columns[i] = gather(&b.Columns[i], places)
 	}
+
 	out.lines = nil
 	if b.lines != nil {
 		out.lines = pick(b.lines, places)
 	}
+
 	out.rowNumbers = make([]int64, len(places))
 	for i, p := range places {
 		out.rowNumbers[i] = b.row(int(p))
@@ -75,15 +78,18 @@ func (s *store) putTexts(texts []string, chosen []chosen, n int) {
 			size += len(texts[c.row])
 		}
 	}
+
 	s.values.Text = stretch(s.values.Text, n, s.room)
 	var fresh strings.Builder
 	fresh.Grow(size)
+
 	for _, c := range chosen {
 		text := texts[c.row]
 		if c.slot < old || len(text) >= longText {
 			s.values.Text[c.slot] = s.own(text)
 			continue
 		}
+
 		from := fresh.Len()
 		fresh.WriteString(text)
 		s.values.Text[c.slot] = fresh.String()[from:]
@@ -95,15 +101,18 @@ func (s *store) own(text string) string {
 	if s.longest > 0 && len(text) > s.longest {
 		return standIn(text, s.longest)
 	}
+
 	if len(text) < longText {
 		return strings.Clone(text)
 	}
+
 	if have, ok := s.long[text]; ok {
 		return have
 	}
 	if s.long == nil || len(s.long) >= longTexts {
 		s.long = map[string]string{}
 	}
+
 	text = strings.Clone(text)
 	s.long[text] = text
 	return text
@@ -124,7 +133,9 @@ func (s *store) put(v *dataset.Values, chosen []chosen) {
 	if n == 0 {
 		return
 	}
+
 	s.values.Type, s.values.Unit = v.Type, v.Unit
+
 	switch v.Type {
 	case dataset.Text:
 		s.putTexts(v.Text, chosen, n)
@@ -139,6 +150,7 @@ func (s *store) put(v *dataset.Values, chosen []chosen) {
 			s.values.Int[c.slot] = v.Int[c.row]
 		}
 	}
+
 	if v.Null != nil || s.values.Null != nil {
 		s.values.Null = stretch(s.values.Null, n, s.room)
 		for _, c := range chosen {
@@ -193,10 +205,12 @@ func repack(threads int, columns []*dataset.Values) {
 	parallel(threads, threads, func(t int) {
 		mine := columns[t*len(columns)/threads : (t+1)*len(columns)/threads]
 		packed := make([]strings.Builder, len(mine))
+
 		rows := 0
 		for _, v := range mine {
 			rows = max(rows, len(v.Text))
 		}
+
 		for from := 0; from < rows; from += repackRows {
 			for j, v := range mine {
 				for _, text := range v.Text[min(from, len(v.Text)):min(from+repackRows, len(v.Text))] {
@@ -204,6 +218,7 @@ func repack(threads int, columns []*dataset.Values) {
 				}
 			}
 		}
+
 		for j, v := range mine {
 			all := packed[j].String()
 			for i, text := range v.Text {

@@ -43,10 +43,12 @@ func (k *keys) hash(v *dataset.Values, i int, row int64) uint64 {
 		k.none++
 		return hashRow(row)
 	}
+
 	if v.Type != dataset.Text {
 		k.buf = v.AppendText(k.buf[:0], i)
 		return hashText(k.buf)
 	}
+
 	if x, ok := plainNumber(v.Text[i]); ok {
 		if k.tokens.hasNumber(x) {
 			k.none++
@@ -56,6 +58,7 @@ func (k *keys) hash(v *dataset.Values, i int, row int64) uint64 {
 	} else {
 		k.buf = append(k.buf[:0], trim(v.Text[i])...)
 	}
+
 	return hashText(k.buf)
 }
 
@@ -64,6 +67,7 @@ func missing(v *dataset.Values, i int, t *tokens) bool {
 	if v.IsNull(i) {
 		return true
 	}
+
 	switch v.Type {
 	case dataset.Text:
 		return t.has(v.Text[i])

@@ -49,6 +49,7 @@ func (l *labeler) observe(b *Batch, v *dataset.Values) ([]int32, error) {
 	if l.observePlain(v) {
 		return nil, nil
 	}
+
 	places := make([]int32, 0, b.Rows)
 	for i := range b.Rows {
 		if !l.present(v, i) {
@@ -58,9 +59,11 @@ func (l *labeler) observe(b *Batch, v *dataset.Values) ([]int32, error) {
 			}
 			continue
 		}
+
 		if err := l.count(b, v, i); err != nil {
 			return nil, err
 		}
+
 		places = append(places, int32(i))
 	}
 	return places, nil
@@ -86,6 +89,7 @@ func (l *labeler) count(b *Batch, v *dataset.Values, i int) error {
 		if err != nil {
 			return err
 		}
+
 		if l.info.Kind == dataset.Regression {
 			countUpTo(l.numbers, float64(y), 2)
 		} else if y == 1 {
@@ -93,11 +97,13 @@ func (l *labeler) count(b *Batch, v *dataset.Values, i int) error {
 		} else {
 			l.negatives++
 		}
+
 		if l.positives == 0 || l.negatives == 0 {
 			countUpTo(l.texts, v.TextOf(i), maxListed+1) // for the message, should the other class never come
 		}
 		return nil
 	}
+
 	if x, ok := number(v, i); ok {
 		switch x {
 		case 0:
@@ -109,6 +115,7 @@ func (l *labeler) count(b *Batch, v *dataset.Values, i int) error {
 		}
 		return nil
 	}
+
 	countUpTo(l.texts, v.Text[i], maxListed+1)
 	return nil
 }
@@ -144,19 +151,23 @@ func (l *labeler) decode(b *Batch, v *dataset.Values, i int) (float32, error) {
 		}
 		return 0, b.errorAt(i, in.Column, "the label is %q, neither positive (%q) nor negative (%q)", brief(v.TextOf(i)), *in.Positive, *in.Negative)
 	}
+
 	x, ok := number(v, i)
 	if !ok {
 		return 0, b.errorAt(i, in.Column, "the label is %q, not a number", brief(v.TextOf(i)))
 	}
+
 	if in.Above != nil {
 		if x > *in.Above {
 			return 1, nil
 		}
 		return 0, nil
 	}
+
 	if in.Kind == dataset.Binary && x != 0 && x != 1 {
 		return 0, b.errorAt(i, in.Column, "the label is %q, neither 0 nor 1", brief(v.TextOf(i)))
 	}
+
 	if y := float32(x); !math.IsInf(float64(y), 0) {
 		return y, nil
 	}
@@ -185,9 +196,11 @@ func (l *labeler) resolve() error {
 			l.numbers[x] += n
 		}
 	}
+
 	fail := func(format string, args ...any) error {
 		return l.spec.Errorf("label", "label column %q "+format, append([]any{column}, args...)...)
 	}
+
 	values := len(l.texts) + len(l.numbers)
 	switch {
 	case l.info.Kind == dataset.Regression:
@@ -223,6 +236,7 @@ func (l *labeler) resolve() error {
 		return fail("holds %s, which is neither 0 and 1 nor a regression: say `label: {column: %s, positive: \"%v\"}`, `{column: %s, above: %v}` or `{column: %s, kind: regression}`",
 			listNumbers(l.numbers), column, greatest(l.numbers), column, smallest(l.numbers), column)
 	}
+
 	l.info.Kind = dataset.Regression
 	return nil
 }

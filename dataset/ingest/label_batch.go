@@ -9,6 +9,7 @@ func (l *labeler) observePlain(v *dataset.Values) bool {
 	if l.info.Positive != nil || l.info.Above != nil || l.info.Kind == dataset.Regression || !l.allPresent(v) {
 		return false
 	}
+
 	zeros, ones := int64(0), int64(0)
 	for _, x := range v.Float {
 		switch x {
@@ -26,9 +27,11 @@ func (l *labeler) observePlain(v *dataset.Values) bool {
 			ones++
 		}
 	}
+
 	if zeros+ones < int64(v.Len()) {
 		return false
 	}
+
 	l.zeros, l.ones = l.zeros+zeros, l.ones+ones
 	return true
 }
@@ -70,6 +73,7 @@ func (l *labeler) decodeAll(b *Batch, v *dataset.Values, out []float32) error {
 				continue
 			}
 		}
+
 		var err error
 		if out[i], err = l.decode(b, v, i); err != nil {
 			return err

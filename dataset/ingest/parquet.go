@@ -66,6 +66,7 @@ func (s *parquetSource) open() (*file.Reader, *os.File, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+
 	var r *file.Reader
 	err = guard(func() (err error) {
 		r, err = file.NewParquetReader(f, file.WithReadProps(parquet.NewReaderProperties(pageAllocator{memory.NewGoAllocator()})))
@@ -74,6 +75,7 @@ func (s *parquetSource) open() (*file.Reader, *os.File, error) {
 	if err != nil {
 		return nil, nil, errors.Join(s.damagedFile(err), f.Close())
 	}
+
 	return r, f, nil
 }
 
@@ -84,6 +86,7 @@ func openParquet(f File, threads int) (*parquetSource, error) {
 		return nil, err
 	}
 	defer r.Close()
+
 	err = guard(func() error {
 		s.rows = r.NumRows()
 		sum := int64(0)
@@ -114,9 +117,11 @@ func (s *parquetSource) mapSchema(sc *schema.Schema) {
 			leafOf[sc.Column(i).Name()] = i
 		}
 	}
+
 	for i := range sc.Root().NumFields() {
 		node := sc.Root().Field(i)
 		c, place := Column{Name: node.Name()}, -1
+
 		switch leaf, flat := leafOf[node.Name()]; {
 		case node.Type() == schema.Group:
 			c.Unreadable = fmt.Sprintf("nested (%s)", groupName(node))
@@ -127,6 +132,7 @@ func (s *parquetSource) mapSchema(sc *schema.Schema) {
 			k := kindOf(sc.Column(leaf))
 			c.Type, c.Unit, c.Untyped, c.Unreadable = k.typ, k.unit, k.untyped, k.unreadable
 		}
+
 		s.cols, s.leaves = append(s.cols, c), append(s.leaves, place)
 	}
 }
@@ -149,15 +155,18 @@ func (s *parquetSource) read(ctx context.Context, q request) error {
 		return err
 	}
 	defer r.Close()
+
 	info, err := f.Stat()
 	if err != nil {
 		return err
 	}
+
 	unzstd, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(maxPage))
 	if err != nil {
 		return err
 	}
 	defer unzstd.Close()
+
 	packed := newPacked()
 	chunks := make([]chunk, len(q.places))
 	pages := make([]pageReader, len(q.places))
@@ -166,10 +175,12 @@ func (s *parquetSource) read(ctx context.Context, q request) error {
 		chunks[i] = newChunk(c)
 		pages[i] = pageReader{zstd: unzstd, packed: packed, level: c.MaxDefinitionLevel(), lent: c.PhysicalType() == parquet.Types.ByteArray || c.PhysicalType() == parquet.Types.FixedLenByteArray}
 	}
+
 	first := int64(0)
 	for i := range r.NumRowGroups() {
 		g := r.RowGroup(i)
 		texts := int64(0)
+
 		for j, p := range q.places {
 			err := guard(func() error {
 				meta, err := g.MetaData().ColumnChunk(s.leaves[p])
@@ -191,12 +202,14 @@ func (s *parquetSource) read(ctx context.Context, q request) error {
 				return s.damaged(first, p, err)
 			}
 		}
+
 		// Texts that a dictionary gives to many rows count once here, and lie once in memory.
 		short := q
 		short.rows = min(q.rows, max(1, int(batchBytes/(texts/max(1, g.NumRows())+1))))
 		if err := s.readGroup(ctx, first, g.NumRows(), chunks, short); err != nil {
 			return err
 		}
+
 		first += g.NumRows()
 	}
 	return nil
@@ -210,7 +223,9 @@ func (s *parquetSource) readGroup(ctx context.Context, first, left int64, chunks
 		if len(b.Columns) != len(chunks) {
 			b.Columns = make([]dataset.Values, len(chunks))
 		}
+
 		b.First, b.Rows, b.lines, b.rowNumbers = first, n, nil, nil
+
 		errs := make([]error, len(chunks))
 		parallel(s.threads, len(chunks), func(i int) {
 			errs[i] = guard(func() error { return chunks[i].read(n, &b.Columns[i]) })
@@ -220,9 +235,11 @@ func (s *parquetSource) readGroup(ctx context.Context, first, left int64, chunks
 				return s.damaged(first, q.places[i], err)
 			}
 		}
+
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+
 		first += int64(n)
 		left -= int64(n)
 		if err := q.emit(b, first, s.rows); err != nil {

@@ -85,12 +85,14 @@ func (t *typedChunk[T, R]) read(n int, out *dataset.Values) error {
 		t.definitions = resize(t.definitions, n)
 		definitions = t.definitions
 	}
+
 	levels, read := 0, 0
 	for levels < n {
 		var rest []int16
 		if definitions != nil {
 			rest = definitions[levels:]
 		}
+
 		l, r, err := t.readBatch(int64(n-levels), t.values[read:], rest, nil)
 		if err == nil {
 			err = t.reader.Err()
@@ -98,15 +100,19 @@ func (t *typedChunk[T, R]) read(n int, out *dataset.Values) error {
 		if err != nil {
 			return err
 		}
+
 		if l == 0 {
 			return fmt.Errorf("its data ends %d rows early", n-levels)
 		}
+
 		levels, read = levels+int(l), read+r
 	}
+
 	shape(t.kind, n, out)
 	if err := t.convert(t.values[:read], out); err != nil {
 		return t.place(err)
 	}
+
 	if read == n {
 		return nil
 	}
@@ -139,7 +145,9 @@ func (t *typedChunk[T, R]) spread(definitions []int16, read int, out *dataset.Va
 				return false
 			}
 		}
+
 		out.Null[i] = !there
+
 		switch t.kind.typ {
 		case dataset.Text:
 			if there {
@@ -170,6 +178,7 @@ func (t *typedChunk[T, R]) place(err error) error {
 	if !ok || t.level == 0 {
 		return err
 	}
+
 	value := e.at
 	for row, d := range t.definitions {
 		if d == t.level {

@@ -13,6 +13,7 @@ func (k kind) decimal(i int, v []byte, out *dataset.Values) error {
 	if len(v) > 64 {
 		return &valueError{i, fmt.Sprintf("a decimal of %d bytes", len(v))}
 	}
+
 	if len(v) <= 8 {
 		x := int64(0)
 		if len(v) > 0 && v[0] >= 0x80 {
@@ -23,10 +24,12 @@ func (k kind) decimal(i int, v []byte, out *dataset.Values) error {
 		}
 		return k.store(i, x, out)
 	}
+
 	x := new(big.Int).SetBytes(v)
 	if v[0] >= 0x80 {
 		x.Sub(x, new(big.Int).Lsh(big.NewInt(1), uint(8*len(v))))
 	}
+
 	switch {
 	case k.typ == dataset.Text:
 		out.Text[i] = x.String()
@@ -37,6 +40,7 @@ func (k kind) decimal(i int, v []byte, out *dataset.Values) error {
 	default:
 		out.Float[i], _ = strconv.ParseFloat(x.String()+"e-"+strconv.Itoa(int(k.scale)), 64)
 	}
+
 	return nil
 }
 

@@ -49,6 +49,7 @@ func parsePageHeader(data []byte) (h pageHeader, n int, err error) {
 	in := &thrift.TMemoryBuffer{Buffer: bytes.NewBuffer(data)}
 	r := headerReader{thrift.NewTCompactProtocolConf(in, thriftConfig)}
 	h.packed = true
+
 	err = r.fields(func(id int16, typ thrift.TType) (bool, error) {
 		switch {
 		case id == 1 && typ == thrift.I32:
@@ -67,17 +68,20 @@ func parsePageHeader(data []byte) (h pageHeader, n int, err error) {
 		}
 		return false, nil
 	})
+
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return h, 0, errShort
 	}
 	if err != nil {
 		return h, 0, fmt.Errorf("a page header that is not one: %w", err)
 	}
+
 	for _, size := range []int64{h.uncompressed, h.compressed, h.values, h.levelBytes, h.repBytes} {
 		if size < 0 || size > maxPage {
 			return h, 0, fmt.Errorf("a page header with the number %d", size)
 		}
 	}
+
 	return h, len(data) - in.Len(), nil
 }
 
@@ -92,11 +96,13 @@ func (r headerReader) fields(read func(id int16, typ thrift.TType) (bool, error)
 	if _, err := r.ReadStructBegin(ctx); err != nil {
 		return err
 	}
+
 	for {
 		_, typ, id, err := r.ReadFieldBegin(ctx)
 		if err != nil || typ == thrift.STOP {
 			return errors.Join(err, r.ReadStructEnd(ctx))
 		}
+
 		known, err := read(id, typ)
 		if err == nil && !known {
 			err = thrift.Skip(ctx, r, typ, maxDepth)

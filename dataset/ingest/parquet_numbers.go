@@ -45,9 +45,11 @@ func newNumberChunk(c *schema.Column, k kind, library chunk) (_ chunk, ok bool) 
 	if k.meaning != plain || k.unreadable != "" {
 		return nil, false
 	}
+
 	level := c.MaxDefinitionLevel()
 	floats := func(v *dataset.Values) []float64 { return v.Float }
 	ints := func(v *dataset.Values) []int64 { return v.Int }
+
 	switch c.PhysicalType() {
 	case parquet.Types.Float:
 		return &numberChunk[float64]{kind: k, level: level, width: 4, decode: decodeFloats, lookUp: lookUpFloats, values: floats, library: library}, true
@@ -68,6 +70,7 @@ func (c *numberChunk[T]) begin(pages *pageReader, open opener) {
 
 func (c *numberChunk[T]) read(n int, out *dataset.Values) error {
 	shape(c.kind, n, out)
+
 	for at := 0; at < n; {
 		if c.left {
 			return c.readLibrary(at, n, out)
@@ -78,10 +81,12 @@ func (c *numberChunk[T]) read(n int, out *dataset.Values) error {
 			}
 			continue
 		}
+
 		m := min(c.rows, n-at)
 		if err := c.readPage(at, m, n, out); err != nil {
 			return err
 		}
+
 		c.rows -= m
 		at += m
 	}
@@ -96,14 +101,17 @@ func (c *numberChunk[T]) next(missing int) error {
 		}
 		return fmt.Errorf("its data ends %d rows early", missing)
 	}
+
 	page := c.pages.Page()
 	if d, ok := page.(*file.DictionaryPage); ok {
 		return c.keepDictionary(d)
 	}
+
 	levels, values, ok := c.divide(page)
 	if !ok {
 		return c.leave(page)
 	}
+
 	switch parquet.Encoding(page.Encoding()) {
 	case parquet.Encodings.Plain:
 		c.data, c.indexed = values, false
@@ -118,6 +126,7 @@ func (c *numberChunk[T]) next(missing int) error {
 	default:
 		return c.leave(page)
 	}
+
 	c.levels, c.rows = levelRuns{data: levels}, int(page.NumValues())
 	return nil
 }
@@ -126,6 +135,7 @@ func (c *numberChunk[T]) next(missing int) error {
 // the last ten years.
 func (c *numberChunk[T]) divide(page file.Page) (levels, values []byte, ok bool) {
 	data := page.Data()
+
 	switch p := page.(type) {
 	case *file.DataPageV1:
 		if c.level == 0 {
@@ -165,11 +175,13 @@ func (c *numberChunk[T]) leave(page file.Page) error {
 	if c.dictionary != nil {
 		ahead = []file.Page{c.dictionary, page}
 	}
+
 	if _, values, ok := c.divide(page); ok {
 		if err := c.pages.checkIndices(parquet.Encoding(page.Encoding()), int64(page.NumValues()), values); err != nil {
 			return err
 		}
 	}
+
 	rest := &leftPages{pageReader: c.pages, ahead: ahead}
 	c.library.begin(c.pages, func(file.PageReader) file.ColumnChunkReader { return c.open(rest) })
 	return nil
@@ -198,9 +210,11 @@ func (c *numberChunk[T]) readLibrary(at, n int, out *dataset.Values) error {
 	if out.Int != nil {
 		rest.Int = out.Int[at:n:n]
 	}
+
 	if err := c.library.read(n-at, &rest); err != nil {
 		return err
 	}
+
 	if rest.Null != nil || out.Null != nil {
 		out.Null = append(resizeTo(out.Null, at), rest.Null...)
 		out.Null = resizeTo(out.Null, n)
@@ -222,6 +236,7 @@ func (c *numberChunk[T]) readPage(at, m, n int, out *dataset.Values) error {
 	if c.level == 0 || c.levels.allThere(m) {
 		return c.readValues(to)
 	}
+
 	c.null = resize(c.null, m)
 	there, err := c.levels.read(c.null)
 	if err != nil {
@@ -230,16 +245,20 @@ func (c *numberChunk[T]) readPage(at, m, n int, out *dataset.Values) error {
 	if err := c.readValues(to[:there]); err != nil || there == m {
 		return err
 	}
+
 	if out.Null == nil {
 		out.Null = make([]bool, n)
 	}
 	null := out.Null[at : at+m]
 	copy(null, c.null)
+
 	absent := T(0)
 	if c.kind.typ == dataset.Float {
 		nan := math.NaN() // a variable: the constant of an integer type would not compile
 		absent = T(nan)
 	}
+
+	// From the end, as values move back only.
 	for i := m - 1; i >= 0; i-- {
 		if null[i] {
 			to[i] = absent
@@ -274,9 +293,11 @@ func (c *numberChunk[T]) readIndexed(out []T) error {
 		if err != nil {
 			return err
 		}
+
 		if known := c.dictionary.NumValues(); uint64(greatest) >= uint64(known) {
 			return fmt.Errorf("a page with the index %d into a dictionary of %d values", greatest, known)
 		}
+
 		c.lookUp(words, c.indices[:n], out[:n])
 		out = out[n:]
 	}

@@ -45,19 +45,24 @@ func (p *pageReader) begin(r io.ReaderAt, size int64, c *metadata.ColumnChunkMet
 	if c.CryptoMetadata() != nil {
 		return errors.New("it is encrypted")
 	}
+
 	start, n := c.DataPageOffset(), c.TotalCompressedSize()
 	if d := c.DictionaryPageOffset(); c.HasDictionaryPage() && d > 0 && d < start {
 		start = d
 	}
+
 	if start < 0 || n < 0 || start > size || n > size-start {
 		return fmt.Errorf("its data lies outside the file (byte %d, length %d)", start, n)
 	}
+
 	if writer.LessThan(metadata.Parquet816FixedVersion) {
 		n = min(n+100, size-start) // that writer forgot to count the dictionary page's header (PARQUET-816)
 	}
+
 	if c.NumValues() != rows {
 		return fmt.Errorf("it has %d values in %d rows", c.NumValues(), rows)
 	}
+
 	p.window = window{r: r, at: start, end: start + n, buf: p.window.buf[:0]}
 	p.codec, p.left, p.dict, p.page, p.err = c.Compression(), rows, 0, nil, nil
 	return nil
@@ -91,15 +96,18 @@ func (p *pageReader) read() (file.Page, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	packed := p.packed.Get().(*[]byte)
 	defer p.packed.Put(packed)
 	data, err := p.contents(h, packed)
 	if err != nil {
 		return nil, err
 	}
+
 	if h.hasCRC && crc32.ChecksumIEEE(data) != uint32(h.crc) {
 		return nil, errors.New("a page's contents differ from its checksum")
 	}
+
 	switch h.typ {
 	case pageDictionary:
 		data, err = p.unpack(data, h.uncompressed, true)
@@ -138,14 +146,17 @@ func (p *pageReader) dataPage(h pageHeader, data []byte) (file.Page, error) {
 	if h.values > p.left {
 		return nil, fmt.Errorf("a page of %d values where %d are left", h.values, p.left)
 	}
+
 	p.left -= h.values
 	if h.typ == pageDataV2 {
 		return p.dataPageV2(h, data)
 	}
+
 	data, err := p.unpack(data, h.uncompressed, p.lent)
 	if err != nil {
 		return nil, err
 	}
+
 	levels := 0
 	switch {
 	case p.level == 0:
@@ -160,6 +171,7 @@ func (p *pageReader) dataPage(h pageHeader, data []byte) (file.Page, error) {
 	default: // a bit each, or what the library refuses
 		levels = min(int(h.values+7)/8, len(data))
 	}
+
 	if err := p.checkIndices(parquet.Encoding(h.encoding), h.values, data[levels:]); err != nil {
 		return nil, err
 	}
@@ -172,11 +184,13 @@ func (p *pageReader) dataPageV2(h pageHeader, data []byte) (file.Page, error) {
 	if levels > int64(len(data)) || levels > h.uncompressed {
 		return nil, errors.New("a page too short for its levels")
 	}
+
 	if p.level > 0 {
 		if err := checkLevels(data[h.repBytes:levels], h.values); err != nil {
 			return nil, err
 		}
 	}
+
 	if h.packed && p.codec != compress.Codecs.Uncompressed {
 		values, err := p.unpack(data[levels:], h.uncompressed-levels, true)
 		if err != nil {
@@ -186,6 +200,7 @@ func (p *pageReader) dataPageV2(h pageHeader, data []byte) (file.Page, error) {
 	} else {
 		data = bytes.Clone(data)
 	}
+
 	if err := p.checkIndices(parquet.Encoding(h.encoding), h.values, data[levels:]); err != nil {
 		return nil, err
 	}
@@ -198,6 +213,7 @@ func (p *pageReader) checkIndices(encoding parquet.Encoding, values int64, data 
 	if p.direct || encoding != parquet.Encodings.PlainDict && encoding != parquet.Encodings.RLEDict {
 		return nil
 	}
+
 	if len(data) == 0 || data[0] <= 16 {
 		return nil
 	}
@@ -217,7 +233,9 @@ func (p *pageReader) header() (pageHeader, error) {
 		if err != nil {
 			return pageHeader{}, err
 		}
+
 		h, length, err := parsePageHeader(data)
+
 		switch {
 		case err == nil:
 			p.window.skip(length)
@@ -247,9 +265,11 @@ func (p *pageReader) unpack(data []byte, size int64, fresh bool) ([]byte, error)
 		}
 		return data, nil
 	}
+
 	if (p.codec == compress.Codecs.Gzip || p.codec == compress.Codecs.Snappy) && size > maxInflate*int64(len(data)) {
 		return nil, fmt.Errorf("a page of %d bytes in %d", size, len(data))
 	}
+
 	to := p.buf
 	if fresh || int64(cap(to)) < size {
 		to = make([]byte, size)
@@ -257,13 +277,16 @@ func (p *pageReader) unpack(data []byte, size int64, fresh bool) ([]byte, error)
 			p.buf = to
 		}
 	}
+
 	out, err := p.decompress(to[:size], data)
 	if err != nil {
 		return nil, fmt.Errorf("a page that cannot be decompressed: %w", err)
 	}
+
 	if int64(len(out)) != size {
 		return nil, fmt.Errorf("a page of %d bytes where %d belong", len(out), size)
 	}
+
 	return out, nil
 }
 
@@ -285,6 +308,7 @@ func (p *pageReader) decompress(to, data []byte) ([]byte, error) {
 		_, err = io.ReadFull(z, to)
 		return to, err
 	}
+
 	codec, err := compress.GetCodec(p.codec)
 	if err != nil {
 		return nil, err

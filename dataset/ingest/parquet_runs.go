@@ -17,19 +17,23 @@ func checkLevels(data []byte, values int64) error {
 		if n <= 0 || run == 0 || run > maxPage {
 			return errLevels
 		}
+
 		size := int64(1)
 		if head&1 == 1 { // groups of eight
 			size, run = run, run*8
 		}
+
 		if size > int64(len(data)-n) {
 			if head&1 == 0 || have+int64(len(data)-n)*8 < values { // the last group may be cut where no value needs it
 				return errLevels
 			}
 			return nil
 		}
+
 		data = data[int64(n)+size:]
 		have += run
 	}
+
 	if len(data) > 0 {
 		return errors.New("a page with more levels than values")
 	}
@@ -46,7 +50,9 @@ func greatestIndex(data []byte, width uint, values int64) uint64 {
 		if n <= 0 || run == 0 || run > maxPage {
 			break
 		}
+
 		data = data[n:]
+
 		if head&1 == 0 {
 			var value [8]byte
 			data = data[copy(value[:(width+7)/8], data):]
@@ -54,10 +60,12 @@ func greatestIndex(data []byte, width uint, values int64) uint64 {
 			have += run
 			continue
 		}
+
 		group := data[:min(int64(len(data)), run*int64(width))]
 		data = data[len(group):]
 		left := values - have // the last group is filled up with anything
 		have += run * 8
+
 		bits, got := uint64(0), uint(0)
 		for _, b := range group {
 			bits |= uint64(b) << got
@@ -98,15 +106,18 @@ func (l *levelRuns) head() error {
 	if l.packed && l.bit > 0 {
 		return errLevels // whole bytes come before a head
 	}
+
 	head, n := binary.Uvarint(l.data)
 	if n <= 0 || head>>1 == 0 || head>>1 > maxPage {
 		return errLevels
 	}
+
 	l.data, l.left, l.bit = l.data[n:], int(head>>1), 0
 	if l.packed = head&1 == 1; l.packed {
 		l.left *= 8
 		return nil
 	}
+
 	if len(l.data) == 0 {
 		return errLevels
 	}
@@ -124,6 +135,7 @@ func (l *levelRuns) read(null []bool) (there int, err error) {
 				return there, err
 			}
 		}
+
 		n := min(l.left, len(null))
 		if l.packed {
 			if (n+int(l.bit)+7)/8 > len(l.data) {
@@ -145,6 +157,7 @@ func (l *levelRuns) read(null []bool) (there int, err error) {
 				there += n
 			}
 		}
+
 		null, l.left = null[n:], l.left-n
 	}
 	return there, nil
@@ -167,15 +180,18 @@ func (r *indexRuns) head() error {
 	if !r.same { // behind the whole bytes of the run before, whose last group may be cut off
 		r.data = r.data[min(len(r.data), int(r.bit+7)/8):]
 	}
+
 	head, n := binary.Uvarint(r.data)
 	if n <= 0 || head>>1 == 0 || head>>1 > maxPage {
 		return errIndices
 	}
+
 	r.data, r.left, r.bit = r.data[n:], int(head>>1), 0
 	if r.same = head&1 == 0; !r.same {
 		r.left *= 8
 		return nil
 	}
+
 	var value [4]byte
 	size := int(r.width+7) / 8
 	if size > len(r.data) {
@@ -194,6 +210,7 @@ func (r *indexRuns) read(out []uint32) (greatest uint32, err error) {
 				return 0, err
 			}
 		}
+
 		n := min(r.left, len(out))
 		if r.same {
 			for i := range out[:n] {
@@ -206,6 +223,7 @@ func (r *indexRuns) read(out []uint32) (greatest uint32, err error) {
 			}
 			greatest = max(greatest, r.unpack(out[:n]))
 		}
+
 		out, r.left = out[n:], r.left-n
 	}
 	return greatest, nil
@@ -215,6 +233,7 @@ func (r *indexRuns) read(out []uint32) (greatest uint32, err error) {
 // whose first bit is in the first of them.
 func (r *indexRuns) unpack(out []uint32) (greatest uint32) {
 	data, bit, width, mask := r.data, r.bit, r.width, uint64(1)<<r.width-1
+
 	safe := 0 // indices of which eight bytes can be read
 	if last := (len(data)-8)*8 + 7; last >= int(bit) {
 		safe = len(out)
@@ -222,12 +241,14 @@ func (r *indexRuns) unpack(out []uint32) (greatest uint32) {
 			safe = min(safe, (last-int(bit))/int(width)+1)
 		}
 	}
+
 	for i := range out[:safe] {
 		index := uint32(binary.LittleEndian.Uint64(data[bit>>3:]) >> (bit & 7) & mask)
 		out[i] = index
 		greatest = max(greatest, index)
 		bit += width
 	}
+
 	for i := range out[safe:] {
 		var last [8]byte
 		copy(last[:], data[bit>>3:])
@@ -236,6 +257,7 @@ func (r *indexRuns) unpack(out []uint32) (greatest uint32) {
 		greatest = max(greatest, index)
 		bit += width
 	}
+
 	r.bit = bit
 	return greatest
 }

@@ -45,6 +45,7 @@ func kindOf(c *schema.Column) kind {
 	if l, ok := logical.(*schema.DecimalLogicalType); ok {
 		return decimalKind(l)
 	}
+
 	switch c.PhysicalType() {
 	case parquet.Types.Boolean:
 		return kind{typ: dataset.Bool}
@@ -55,6 +56,7 @@ func kindOf(c *schema.Column) kind {
 	case parquet.Types.Int32, parquet.Types.Int64:
 		return integerKind(c.PhysicalType(), logical)
 	}
+
 	switch logical.(type) {
 	case schema.UUIDLogicalType:
 		return kind{typ: dataset.Text, meaning: uuid}
@@ -65,6 +67,7 @@ func kindOf(c *schema.Column) kind {
 	case schema.BSONLogicalType:
 		return kind{unreadable: "BSON"}
 	}
+
 	return kind{typ: dataset.Text}
 }
 
@@ -158,12 +161,14 @@ func (k kind) int96s(values []parquet.Int96, out *dataset.Values) error {
 		microsOfDay = 86400 * 1e6
 		maxDays     = 106_000_000 // fit an int64 of microseconds, with whatever nanoseconds beside
 	)
+
 	for i, v := range values {
 		nanos := int64(binary.LittleEndian.Uint64(v[:8]))
 		days := int64(binary.LittleEndian.Uint32(v[8:])) - julian1970
 		if days > maxDays {
 			return &valueError{i, fmt.Sprintf("a timestamp %d days behind 1970 is more than microseconds can count", days)}
 		}
+
 		micros := nanos / 1000
 		if nanos%1000 < 0 {
 			micros--
@@ -226,13 +231,16 @@ func texts[T ~[]byte](values []T, out *dataset.Values) error {
 	if n > batchBytes {
 		return repeatedTexts(values, out)
 	}
+
 	var b strings.Builder
 	b.Grow(n)
 	for _, v := range values {
 		b.Write(v)
 	}
+
 	all := b.String()
 	valid := utf8.ValidString(all)
+
 	from := 0
 	for i, v := range values {
 		out.Text[i] = all[from : from+len(v)]
@@ -251,12 +259,14 @@ func repeatedTexts[T ~[]byte](values []T, out *dataset.Values) error {
 		first *byte
 		n     int
 	}
+
 	copies := map[place]string{}
 	for i, v := range values {
 		if len(v) == 0 {
 			out.Text[i] = ""
 			continue
 		}
+
 		at := place{&v[0], len(v)}
 		text, ok := copies[at]
 		if !ok {
@@ -265,6 +275,7 @@ func repeatedTexts[T ~[]byte](values []T, out *dataset.Values) error {
 			}
 			copies[at] = text
 		}
+
 		out.Text[i] = text
 	}
 	return nil
@@ -280,7 +291,9 @@ func half(b uint16) float64 {
 	if b>>15 == 1 {
 		sign = -1
 	}
+
 	exponent, fraction := int(b>>10&0x1f), float64(b&0x3ff)
+
 	switch exponent {
 	case 0:
 		return sign * math.Ldexp(fraction, -24)

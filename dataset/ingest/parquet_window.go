@@ -23,6 +23,7 @@ func (w *window) peek(n int) ([]byte, error) {
 	if have >= n || w.at == w.end {
 		return w.buf[w.pos:], nil
 	}
+
 	want := int(min(int64(max(n, readAheadBytes)-have), w.end-w.at))
 	to := w.buf[:0]
 	if cap(to) < have+want {
@@ -31,12 +32,15 @@ func (w *window) peek(n int) ([]byte, error) {
 	to = to[:have+want]
 	copy(to, w.buf[w.pos:])
 	w.buf, w.pos = to, 0
+
 	got, err := w.r.ReadAt(to[have:], w.at)
 	w.buf = to[:have+got]
 	w.at += int64(got)
+
 	if got == want {
 		return w.buf, nil
 	}
+
 	if err == io.EOF || err == nil {
 		err = io.ErrUnexpectedEOF
 	}
@@ -51,17 +55,21 @@ func (w *window) read(n int, to *[]byte) ([]byte, error) {
 		w.skip(n)
 		return have[:n], nil
 	}
+
 	if missing := int64(n - len(have)); missing > w.end-w.at {
 		return nil, fmt.Errorf("a page of %d bytes, of which %d are there", n, int64(len(have))+w.end-w.at)
 	}
+
 	*to = resize(*to, n)
 	copy(*to, have)
 	got, err := w.r.ReadAt((*to)[len(have):], w.at)
 	w.buf, w.pos = w.buf[:0], 0
 	w.at += int64(got)
+
 	if len(have)+got == n {
 		return *to, nil
 	}
+
 	if err == io.EOF || err == nil {
 		err = io.ErrUnexpectedEOF
 	}

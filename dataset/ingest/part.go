@@ -40,14 +40,17 @@ func (r *partReader) hashes(v *dataset.Values, out []uint64) error {
 		r.texts(v, out)
 		return nil
 	}
+
 	numbers, buf, err := r.coder.numbers(v, r.x)
 	if r.x = buf; err != nil {
 		return err
 	}
+
 	for i, x := range numbers {
 		if r.part.Take != "" {
 			x = take(r.part.Take, x)
 		}
+
 		switch {
 		case r.ranges == nil || x != x:
 			out[i] = encode.Number(clampInfinities(x))
@@ -58,23 +61,68 @@ func (r *partReader) hashes(v *dataset.Values, out []uint64) error {
 	return nil
 }
 
+// textCache is how many texts of a batch are remembered, with their hashes.
+const textCache = 256
+
 // texts hashes the values of a categorical column, each by the text that it has however it is written.
 func (r *partReader) texts(v *dataset.Values, out []uint64) {
-	last, lastHash, known := "", uint64(0), false
-	for i := range out {
-		switch {
-		case missing(v, i, r.tokens):
-			out[i] = encode.Missing()
-		case v.Type != dataset.Text:
+	if v.Type != dataset.Text {
+		for i := range out {
+			if missing(v, i, r.tokens) {
+				out[i] = encode.Missing()
+				continue
+			}
+			if v.Type == dataset.Int && v.Int[i] >= 0 {
+				out[i] = wholeNumber(uint64(v.Int[i]))
+				continue
+			}
 			r.buf = v.AppendText(r.buf[:0], i)
 			out[i] = encode.Text(r.buf)
-		case known && v.Text[i] == last:
-			out[i] = lastHash
-		default:
-			out[i] = r.text(v.Text[i])
-			last, lastHash, known = v.Text[i], out[i], true
+		}
+		return
+	}
+
+	// Texts of one batch repeat, and those of a dictionary lie at the same place, so that they are compared at once.
+	var known [textCache]struct {
+		text string
+		hash uint64
+	}
+	for i := range out {
+		if v.IsNull(i) {
+			out[i] = encode.Missing()
+			continue
+		}
+		s := v.Text[i]
+		if s == "" {
+			out[i] = r.textOrMissing(s)
+			continue
+		}
+		k := &known[(len(s)*7^int(s[0])*5^int(s[len(s)-1])^int(s[len(s)/2])*3)%textCache]
+		if k.text != s {
+			k.text, k.hash = s, r.textOrMissing(s)
+		}
+		out[i] = k.hash
+	}
+}
+
+// wholeNumber is the hash of the text of a whole number.
+func wholeNumber(n uint64) uint64 {
+	var text [20]byte
+	at := len(text)
+	for {
+		at--
+		text[at] = '0' + byte(n%10)
+		if n /= 10; n == 0 {
+			return encode.Text(text[at:])
 		}
 	}
+}
+
+func (r *partReader) textOrMissing(s string) uint64 {
+	if r.tokens.has(s) {
+		return encode.Missing()
+	}
+	return r.text(s)
 }
 
 // text is the hash of a text: without spaces around it, of a plain number as the shortest way to write it, of a truth value in lower
@@ -84,6 +132,7 @@ func (r *partReader) text(s string) uint64 {
 	if len(r.tokens.numbers) == 0 && isDigits(s) {
 		return encode.Text(s)
 	}
+
 	if x, ok := plainNumber(s); ok {
 		if r.tokens.hasNumber(x) {
 			return encode.Missing()
@@ -91,6 +140,7 @@ func (r *partReader) text(s string) uint64 {
 		r.buf = dataset.AppendNumber(r.buf[:0], x)
 		return encode.Text(r.buf)
 	}
+
 	if len(s) == 4 || len(s) == 5 {
 		for _, word := range [...]string{"true", "false"} {
 			if strings.EqualFold(s, word) {
@@ -98,6 +148,7 @@ func (r *partReader) text(s string) uint64 {
 			}
 		}
 	}
+
 	return encode.Text(s)
 }
 

@@ -44,9 +44,11 @@ func newPass(s *survey, t *Table, m *dataset.Manifest, w *dataset.Writer, d *des
 	n := len(d.columns)
 	p := &pass{survey: s, table: t, m: m, w: w, columns: d.columns, bins: make([][]uint8, n), buffers: make([][]float64, n),
 		errs: make([]error, n)}
+
 	for i := range n {
 		p.coders = append(p.coders, newCoder(&m.Features[i], s.tokens))
 	}
+
 	for i, name := range dataset.SplitNames() {
 		if rows, ok := m.FindSplit(name); ok {
 			if i == 0 {
@@ -55,6 +57,7 @@ func newPass(s *survey, t *Table, m *dataset.Manifest, w *dataset.Writer, d *des
 			p.splits[i] = &splitPart{name: name, rows: rows.Rows, columns: make([][]uint8, n), mine: make([][]uint8, n)}
 		}
 	}
+
 	p.sample = newSampleTaker(s, m)
 	return p
 }
@@ -65,6 +68,7 @@ func (p *pass) run(ctx context.Context, o Options) error {
 	if err := p.table.read(ctx, s.roles.read, batchRows(len(s.roles.read)), p.write, o.progress(PhaseWrite)); err != nil {
 		return err
 	}
+
 	for i := range p.m.Splits {
 		split := &p.m.Splits[i]
 		part := p.part(split.Name)
@@ -73,14 +77,17 @@ func (p *pass) run(ctx context.Context, o Options) error {
 		}
 		split.LabelMean = (part.total + part.lost) / float64(part.rows)
 	}
+
 	if err := p.checkTrain(); err != nil {
 		return err
 	}
+
 	if p.statistics != nil {
 		if err := p.statistics.finish(ctx, p.w, o); err != nil {
 			return err
 		}
 	}
+
 	return p.w.WriteSample(p.sample.finish())
 }
 
@@ -113,13 +120,16 @@ func (p *pass) write(b *Batch) error {
 	if places := s.labels.thin(b, label, s.labels.presentIn(b, label)); places != nil {
 		b = b.keep(places)
 	}
+
 	if b.Rows == 0 {
 		return nil
 	}
+
 	b, err := s.roles.derive(b)
 	if err != nil {
 		return err
 	}
+
 	if err := p.deal(b); err != nil {
 		return err
 	}
@@ -131,12 +141,14 @@ func (p *pass) write(b *Batch) error {
 			return placeError(b, p.m.Features[i].Name, err)
 		}
 	}
+
 	p.sample.takeAll(b, s.threads)
 	if p.statistics != nil {
 		if err := p.statistics.observe(b); err != nil {
 			return err
 		}
 	}
+
 	number := 0
 	for _, part := range p.splits {
 		if part == nil {
@@ -169,6 +181,7 @@ func (p *pass) deal(b *Batch) error {
 			part.places, part.targets = part.places[:0], dataset.Targets{Label: part.targets.Label[:0], Weight: part.targets.Weight[:0], Group: part.targets.Group[:0], Fold: part.targets.Fold[:0]}
 		}
 	}
+
 	column := func(place int) *dataset.Values {
 		if place < 0 {
 			return nil
@@ -176,6 +189,7 @@ func (p *pass) deal(b *Batch) error {
 		return &b.Columns[place]
 	}
 	label, weight, group, split := column(s.roles.label), column(s.roles.weight), column(s.roles.group), column(s.roles.split)
+
 	var weightValues []float32
 	if weight != nil {
 		var err error
@@ -183,23 +197,28 @@ func (p *pass) deal(b *Batch) error {
 			return err
 		}
 	}
+
 	p.labels = resize(p.labels, b.Rows)
 	if err := s.labels.decodeAll(b, label, p.labels); err != nil {
 		return err
 	}
+
 	for i, y := range p.labels {
 		where, key, err := s.splitter.place(b, split, i)
 		if err != nil {
 			return err
 		}
+
 		part := p.splits[where]
 		if part == nil || part.next+len(part.places) >= part.rows {
 			return p.changed()
 		}
+
 		fold, groupHash := s.splitter.fold(b, i, where, key, split, group)
 		part.places = append(part.places, int32(i))
 		part.targets.Label = append(part.targets.Label, y)
 		part.targets.Fold = append(part.targets.Fold, fold)
+
 		if p.m.HasWeights() {
 			w := float32(1)
 			if weight != nil {
@@ -210,8 +229,10 @@ func (p *pass) deal(b *Batch) error {
 		if group != nil {
 			part.targets.Group = append(part.targets.Group, groupHash)
 		}
+
 		part.add(float64(y))
 	}
+
 	if part := p.part(p.sample.split); part != nil {
 		p.sample.choose(part)
 	}
@@ -246,19 +267,23 @@ func (p *pass) writeColumn(b *Batch, feature int) error {
 	raw := &b.Columns[p.columns[feature]]
 	bins := resize(p.bins[feature], b.Rows)
 	p.bins[feature] = bins
+
 	var err error
 	if p.buffers[feature], err = p.coders[feature].bins(raw, bins, p.buffers[feature]); err != nil {
 		return err
 	}
+
 	for _, part := range p.splits {
 		if part == nil || len(part.places) == 0 {
 			continue
 		}
+
 		column := bins
 		if len(part.places) < b.Rows {
 			column = pickInto(bins, part.places, part.mine[feature])
 			part.mine[feature] = column
 		}
+
 		part.columns[feature] = column
 		if err := p.w.WriteColumn(part.name, feature, part.next, column); err != nil {
 			return fmt.Errorf("write feature %q: %w", p.m.Features[feature].Name, err)
@@ -280,6 +305,7 @@ func (p *pass) writePart(part *splitPart, number int) error {
 	} else if err := p.statistics.add(number, part); err != nil {
 		return err
 	}
+
 	copies := 1
 	if part == p.splits[0] {
 		copies = p.m.Copies()
@@ -289,6 +315,7 @@ func (p *pass) writePart(part *splitPart, number int) error {
 			return err
 		}
 	}
+
 	part.next += n
 	return nil
 }

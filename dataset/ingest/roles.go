@@ -39,6 +39,7 @@ func assignRoles(spec *dataset.Spec, t *Table, tok *tokens) (*roles, error) {
 		byName[c.Name] = c
 		names = append(names, c.Name)
 	}
+
 	need := func(path, name string) error {
 		if _, ok := byName[name]; ok {
 			return nil
@@ -49,6 +50,7 @@ func assignRoles(spec *dataset.Spec, t *Table, tok *tokens) (*roles, error) {
 		}
 		return spec.Errorf(path, "column %q is not in %s%s", name, t.files[0].URI, hint)
 	}
+
 	use := func(path, name string) (int, error) {
 		if name == "" {
 			return -1, nil
@@ -65,10 +67,12 @@ func assignRoles(spec *dataset.Spec, t *Table, tok *tokens) (*roles, error) {
 		r.read = append(r.read, name)
 		return len(r.read) - 1, nil
 	}
+
 	splitPath := "split.column"
 	if spec.Split.By == dataset.SplitByHash {
 		splitPath = "split.key"
 	}
+
 	for _, role := range []struct {
 		path, name string
 		place      *int
@@ -81,16 +85,19 @@ func assignRoles(spec *dataset.Spec, t *Table, tok *tokens) (*roles, error) {
 			return nil, err
 		}
 	}
+
 	taken := slices.Clone(r.read)
 	if spec.Encodings.Order.Column != "" && spec.Encodings.Order.Column != spec.Split.Column { // a time is a feature, too
 		taken = slices.DeleteFunc(taken, func(name string) bool { return name == spec.Encodings.Order.Column })
 	}
+
 	if err := r.addDerivers(spec, tok, use); err != nil {
 		return nil, err
 	}
 	if err := r.addFeatures(spec, t, taken, need); err != nil {
 		return nil, err
 	}
+
 	for _, f := range r.derivedFeatures() {
 		if asksForCategories(spec, f.column.Name) {
 			return nil, spec.Errorf("encodings.columns."+f.column.Name,
@@ -115,6 +122,7 @@ func (r *roles) addFeatures(spec *dataset.Spec, t *Table, taken []string, need f
 			return err
 		}
 	}
+
 	forced := map[string]dataset.Kind{}
 	for _, list := range []struct {
 		key   string
@@ -132,6 +140,7 @@ func (r *roles) addFeatures(spec *dataset.Spec, t *Table, taken []string, need f
 			forced[name] = list.kind
 		}
 	}
+
 	for _, c := range t.Columns() {
 		if slices.Contains(taken, c.Name) || slices.Contains(spec.Drop, c.Name) {
 			continue
@@ -139,6 +148,7 @@ func (r *roles) addFeatures(spec *dataset.Spec, t *Table, taken []string, need f
 		if _, err := t.find(c.Name); err != nil {
 			return err
 		}
+
 		place := slices.Index(r.read, c.Name)
 		if place < 0 {
 			place = len(r.read)
@@ -150,6 +160,7 @@ func (r *roles) addFeatures(spec *dataset.Spec, t *Table, taken []string, need f
 		}
 		r.features = append(r.features, feature{place: place, column: c, forced: forced[c.Name], texts: texts})
 	}
+
 	if len(r.features) == 0 {
 		return spec.Errorf("drop", "no column of %s is left to be a feature", t.files[0].URI)
 	}

@@ -24,14 +24,17 @@ func newSampleTaker(s *survey, m *dataset.Manifest) *sampleTaker {
 	last := m.Splits[len(m.Splits)-1] // test if there is one: splits are in order
 	rows := m.TableRows(last.Name)
 	names := m.Encoding().Inputs()
+
 	for _, c := range s.columns { // a model of another night may need what has been left out tonight
 		if c.feature.from == nil && !slices.Contains(names, c.feature.column.Name) {
 			names = append(names, c.feature.column.Name)
 		}
 	}
+
 	t := &sampleTaker{split: last.Name, rows: rows, want: min(s.spec.Sample.Rows, rows), places: s.roles.placesOf(names)}
 	t.stores = make([]store, len(t.places))
 	t.sample = &dataset.Sample{Split: last.Name}
+
 	for i, place := range t.places {
 		t.sample.Names = append(t.sample.Names, s.roles.read[place])
 		t.stores[i].room = t.want

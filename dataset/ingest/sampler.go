@@ -41,15 +41,18 @@ func (s *sampler) offer(row int64) (place int, ok bool) {
 	if h > s.limit {
 		return 0, false
 	}
+
 	if len(s.rows) == s.slots() {
 		if s.drop(); h > s.limit {
 			return 0, false
 		}
 	}
+
 	place = s.used()
 	if n := len(s.free); n > 0 {
 		place, s.free = s.free[n-1], s.free[:n-1]
 	}
+
 	s.rows = append(s.rows, slot{h, place})
 	return place, true
 }
@@ -75,17 +78,20 @@ func (s *sampler) greatestKept() uint64 {
 	for _, r := range s.rows {
 		counts[r.hash>>shift]++
 	}
+
 	bucket, before := 0, 0
 	for before+counts[bucket] < s.size {
 		before += counts[bucket]
 		bucket++
 	}
+
 	var in []uint64
 	for _, r := range s.rows {
 		if r.hash>>shift == uint64(bucket) {
 			in = append(in, r.hash)
 		}
 	}
+
 	slices.Sort(in)
 	return in[s.size-before-1]
 }
@@ -101,20 +107,24 @@ func (s *sampler) sorted() []slot {
 	if len(s.rows) > s.size {
 		s.drop()
 	}
+
 	var ends [hashBuckets + 1]int
 	shift := bucketShift(s.limit)
 	for _, r := range s.rows {
 		ends[r.hash>>shift+1]++
 	}
+
 	for b := range hashBuckets {
 		ends[b+1] += ends[b]
 	}
+
 	starts, out := ends, make([]slot, len(s.rows))
 	for _, r := range s.rows {
 		b := r.hash >> shift
 		out[starts[b]] = r
 		starts[b]++
 	}
+
 	for b := range hashBuckets {
 		slices.SortFunc(out[ends[b]:ends[b+1]], func(x, y slot) int { return cmp.Compare(x.hash, y.hash) })
 	}

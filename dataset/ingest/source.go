@@ -37,10 +37,12 @@ func Expand(pattern string) ([]File, error) {
 		}
 		return nil, err
 	}
+
 	paths, err := filepath.Glob(pattern)
 	if err != nil {
 		return nil, &NotFoundError{pattern, fmt.Sprintf("not a glob: %v", err)}
 	}
+
 	return listFiles(pattern, paths, "no file matches the glob")
 }
 
@@ -65,6 +67,7 @@ func listFiles(pattern string, paths []string, none string) ([]File, error) {
 		if base := filepath.Base(path); base[0] == '.' || base[0] == '_' {
 			continue
 		}
+
 		info, err := os.Stat(path)
 		if err != nil {
 			return nil, err
@@ -73,6 +76,7 @@ func listFiles(pattern string, paths []string, none string) ([]File, error) {
 			files = append(files, File{URI: path, Path: path, Bytes: info.Size()})
 		}
 	}
+
 	if len(files) == 0 {
 		return nil, &NotFoundError{pattern, none}
 	}
@@ -104,11 +108,13 @@ func sniff(f File) (string, error) {
 		return "", err
 	}
 	defer r.Close()
+
 	head := make([]byte, 10)
 	n, err := io.ReadFull(r, head)
 	if n == 0 && errors.Is(err, io.EOF) {
 		return "", &TableError{File: f.URI, Msg: "the file is empty"}
 	}
+
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return "", &TableError{File: f.URI, Msg: "read", Err: err}
 	}

@@ -29,6 +29,7 @@ type splitter struct {
 func newSplitter(spec *dataset.Spec, t *tokens) *splitter {
 	s := &splitter{spec: spec, by: spec.Split.By, keys: keys{tokens: t}, groups: keys{tokens: t}}
 	shares := spec.Split.Shares()
+
 	switch s.by {
 	case dataset.SplitByHash:
 		sum := 0.0
@@ -36,6 +37,7 @@ func newSplitter(spec *dataset.Spec, t *tokens) *splitter {
 			sum += share
 			s.ends[i] = sum
 		}
+
 		last := 3
 		for shares[last] == 0 {
 			last--
@@ -87,6 +89,7 @@ func (s *splitter) place(b *Batch, column *dataset.Values, i int) (split uint8, 
 		if missing(column, i, s.keys.tokens) {
 			return 0, 0, b.errorAt(i, s.spec.Split.Column, "the row belongs to no split: the value is missing")
 		}
+
 		s.buf = column.AppendText(s.buf[:0], i)
 		var known bool
 		if split, known = s.values[string(s.buf)]; !known {
@@ -124,6 +127,7 @@ func (s *splitter) observeTime(b *Batch, v *dataset.Values) error {
 		if missing(v, i, s.keys.tokens) {
 			return b.errorAt(i, column, "the row belongs to no split: the time is missing. Leave such rows out of the table")
 		}
+
 		if v.Type != dataset.Text {
 			x, ok := s.time(v, i)
 			if !ok {
@@ -132,6 +136,7 @@ func (s *splitter) observeTime(b *Batch, v *dataset.Values) error {
 			s.asNumber.add(x)
 			continue
 		}
+
 		if s.asTime != nil {
 			if x, ok := s.time(v, i); ok {
 				s.asTime.add(x)
@@ -139,6 +144,7 @@ func (s *splitter) observeTime(b *Batch, v *dataset.Values) error {
 				s.asTime = nil
 			}
 		}
+
 		if s.asNumber != nil {
 			if x, ok := parseForced(v.Text[i]); ok && finite(x) {
 				s.asNumber.add(x)
@@ -146,6 +152,7 @@ func (s *splitter) observeTime(b *Batch, v *dataset.Values) error {
 				s.asNumber = nil
 			}
 		}
+
 		if s.asTime == nil && s.asNumber == nil {
 			return b.errorAt(i, column, "%q is neither a time (such as 2017-07-02 or 2017-07-02T10:03:20Z) nor a number like the values before it", brief(v.Text[i]))
 		}
@@ -157,6 +164,7 @@ func (s *splitter) observeTime(b *Batch, v *dataset.Values) error {
 func (s *splitter) resolve(counts *[4]int64) error {
 	sp := &s.spec.Split
 	s.rule = &dataset.SplitRule{By: s.by, Column: sp.Key + sp.Column}
+
 	switch s.by {
 	case dataset.SplitByColumn:
 		s.rule.Values = sp.ValuesOf()
@@ -168,11 +176,13 @@ func (s *splitter) resolve(counts *[4]int64) error {
 			}
 		}
 	}
+
 	if s.by == dataset.SplitByTime {
 		if err := s.resolveTime(counts); err != nil {
 			return err
 		}
 	}
+
 	for i, n := range counts {
 		name := dataset.SplitNames()[i]
 		if n > dataset.MaxRows {
@@ -181,6 +191,7 @@ func (s *splitter) resolve(counts *[4]int64) error {
 		if n > 0 {
 			continue
 		}
+
 		if values := sp.Values(name); len(values) > 0 {
 			return s.spec.Errorf("split."+name, "no row has a value of %s in column %q: %s", name, sp.Column, list(values))
 		}
@@ -205,17 +216,21 @@ func (s *splitter) resolveTime(counts *[4]int64) error {
 	if a != s.asTime {
 		s.asTime = nil
 	}
+
 	granules := a.sorted()
 	shares := s.spec.Split.Shares()
+
 	wanted := 0
 	for _, share := range shares {
 		if share > 0 {
 			wanted++
 		}
 	}
+
 	if len(granules) < wanted {
 		return s.spec.Errorf("split", "column %q has %d distinct times, too few for %d splits: rows of one time stay together", s.spec.Split.Column, len(granules), wanted)
 	}
+
 	s.rule.Until = map[string]float64{}
 	from, share := 0, 0.0
 	for i := range shares {
@@ -228,6 +243,7 @@ func (s *splitter) resolveTime(counts *[4]int64) error {
 				to = nearest(granules, share, from+1, len(granules)-wanted)
 			}
 		}
+
 		last := math.Inf(-1)
 		if to > from {
 			last = a.greatest(granules[to-1].key)
@@ -235,12 +251,14 @@ func (s *splitter) resolveTime(counts *[4]int64) error {
 		} else if i > 0 {
 			last = s.cuts[i-1]
 		}
+
 		if i < 3 {
 			s.cuts[i] = last
 		}
 		if to > from && wanted > 0 {
 			s.rule.Until[dataset.SplitNames()[i]] = last
 		}
+
 		for _, g := range granules[from:to] {
 			counts[i] += g.rows
 		}
@@ -256,6 +274,7 @@ func (s *splitter) fold(b *Batch, i int, split uint8, key uint64, column, group 
 		groupHash = s.groups.hash(group, i, b.row(i))
 		h = groupHash
 	}
+
 	switch {
 	case s.by == dataset.SplitByHash || group != nil:
 	case s.by == dataset.SplitByTime:
@@ -265,6 +284,7 @@ func (s *splitter) fold(b *Batch, i int, split uint8, key uint64, column, group 
 	default:
 		h = hashRow(b.row(i))
 	}
+
 	return uint8(below(mix(h^seedFold), dataset.Folds)), groupHash
 }
 

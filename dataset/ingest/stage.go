@@ -56,6 +56,7 @@ func Stage(ctx context.Context, spec *dataset.Spec, files []File, dir string, o 
 	if o.Threads <= 0 {
 		o.Threads = runtime.GOMAXPROCS(0)
 	}
+
 	m, err := stageInto(ctx, spec, files, dir, o)
 	if err != nil {
 		if left := os.RemoveAll(dir); left != nil {
@@ -63,6 +64,7 @@ func Stage(ctx context.Context, spec *dataset.Spec, files []File, dir string, o 
 		}
 		return nil, err
 	}
+
 	return &Report{Manifest: m}, nil
 }
 
@@ -84,34 +86,40 @@ func stageInto(ctx context.Context, spec *dataset.Spec, files []File, dir string
 	if err != nil {
 		return nil, err
 	}
+
 	tok := newTokens(spec.Missing)
 	r, err := assignRoles(spec, t, tok)
 	if err != nil {
 		return nil, err
 	}
+
 	s := newSurvey(spec, r, tok, o.Threads)
 	if err := s.run(ctx, t, o.progress(PhaseSurvey)); err != nil {
 		return nil, err
 	}
+
 	m := s.manifest(files)
 	d, err := s.describe(ctx, m, o)
 	if err != nil {
 		return nil, err
 	}
+
 	w, err := dataset.NewWriter(dir, m)
 	if err != nil {
 		return nil, err
 	}
 	defer w.Close()
+
 	p := newPass(s, t, m, w, d)
 	if len(d.keys) > 0 {
 		p.statistics = newStatistics(s, m, d, dir, o)
-		p.statistics.maker.LimitBins(spec.MaxBin)
 		defer p.statistics.close()
 	}
+
 	if err := p.run(ctx, o); err != nil {
 		return nil, err
 	}
+
 	m.About.Warnings = append(m.About.Warnings, splitWarnings(m)...)
 	return m, w.Finish(ctx, o.Threads, o.progress(PhaseChecksum))
 }
@@ -135,17 +143,20 @@ func (s *survey) manifest(files []File) *dataset.Manifest {
 	spec := s.spec
 	m := &dataset.Manifest{Name: spec.Name, Missing: spec.Missing, MaxBin: spec.MaxBin, Label: s.labels.info, Weight: spec.Weight, Group: spec.Group,
 		Split: *s.splitter.rule, LeftOut: s.labels.missing, Negatives: spec.Sample.Negatives, Thinned: s.labels.thinned}
+
 	for i, n := range s.counts {
 		if n > 0 {
 			m.Splits = append(m.Splits, dataset.Rows{Name: dataset.SplitNames()[i], Rows: int(n)})
 		}
 	}
+
 	for _, f := range files {
 		m.About.Sources = append(m.About.Sources, dataset.Source{URI: f.URI, Bytes: f.Bytes, Generation: f.Generation, Checksum: f.Checksum})
 	}
 	if len(s.labels.absent) > 0 {
 		m.About.LeftOut = s.labels.absent
 	}
+
 	return m
 }
 
@@ -163,41 +174,49 @@ func (s *survey) buildFeatures(ctx context.Context, m *dataset.Manifest) ([]samp
 	if err != nil {
 		return nil, nil, err
 	}
+
 	n := len(s.columns)
 	m.BinRows = len(train.places)
 	columns, warnings, errs := make([]sampledColumn, n), make([][]dataset.Warning, n), make([]error, n)
 	texts := s.repackTexts(train)
+
 	scratch := make(chan *builder, s.threads)
 	for range s.threads {
 		scratch <- &builder{}
 	}
+
 	parallel(s.threads, n, func(i int) {
 		if ctx.Err() != nil {
 			return
 		}
 		use := <-scratch
 		defer func() { scratch <- use }()
+
 		sample := texts[i]
 		texts[i] = nil // let it go as soon as the feature is made, and so the numbers
 		if sample == nil {
 			raw := s.columns[i].sample.finish(s.sampler.used())
 			sample = use.gather(&raw, train.places)
 		}
+
 		columns[i], errs[i] = s.buildColumn(i, sample, use)
 		if errs[i] == nil {
 			warnings[i] = s.columns[i].warnings(columns[i].built, columns[i].bins, train, m.Label.Kind)
 			columns[i].numbers = nil
 		}
 	})
+
 	if err := firstOf(ctx.Err(), errs); err != nil {
 		return nil, nil, err
 	}
+
 	if text := s.splitter.keyless(s.rows); text != "" {
 		m.About.Warnings = append(m.About.Warnings, dataset.Warning{Code: WarnKeyless, Column: s.spec.Split.Key, Text: text})
 	}
 	for _, w := range warnings {
 		m.About.Warnings = append(m.About.Warnings, w...)
 	}
+
 	return columns, train, nil
 }
 
@@ -210,7 +229,7 @@ func (s *survey) buildColumn(i int, sample *dataset.Values, scratch *builder) (s
 	}
 	out := sampledColumn{built: f, number: i, from: &c.feature, bins: make([]uint8, sample.Len())}
 	if c.levels != nil {
-		out.levels = c.levels.Levels(1)
+		out.levels, out.few = c.levels.Levels(1), c.few()
 	}
 	coder := newCoder(&f.Feature, s.tokens)
 	if f.Kind == dataset.Categorical {

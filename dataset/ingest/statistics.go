@@ -22,6 +22,9 @@ type statistics struct {
 	times  []float64
 	errs   []error
 	rows   encode.Rows // of one split
+
+	all     [][]uint8 // of each feature, of the rows that are written together
+	rowBins []uint8   // of the same rows
 }
 
 const (
@@ -32,8 +35,10 @@ const (
 )
 
 func newStatistics(s *survey, m *dataset.Manifest, d *design, dir string, o Options) *statistics {
-	c := encode.Config{Keys: d.keys, Parts: len(d.readers), Weighted: m.Weight != "", Order: *m.Order, Levels: s.spec.Encodings.Levels,
-		Dir: filepath.Dir(dir), Memory: memoryRows, Threads: o.Threads, Sample: boundRows, Splits: len(m.Splits)}
+	c := encode.Config{Keys: d.keys, Parts: len(d.readers), Few: d.few, Weighted: m.Weight != "", Order: *m.Order, Levels: s.spec.Encodings.Levels,
+		MaxBins: s.spec.MaxBin,
+		Dir:     filepath.Dir(dir), Memory: memoryRows, Threads: o.Threads, Sample: boundRows, Splits: len(m.Splits)}
+
 	for i, split := range m.Splits {
 		rows := split.Rows
 		if i == 0 {
@@ -41,9 +46,11 @@ func newStatistics(s *survey, m *dataset.Manifest, d *design, dir string, o Opti
 		}
 		c.Rows = append(c.Rows, rows)
 	}
+
 	if c.Order.By == dataset.OrderTime {
 		c.Cuts = s.cuts(int64(encode.PieceRows(&c)))
 	}
+
 	bins := s.spec.MaxBin
 	c.Bounds = func(values []float64) []float64 {
 		var count counter
@@ -54,6 +61,7 @@ func newStatistics(s *survey, m *dataset.Manifest, d *design, dir string, o Opti
 		search := newSearcher(bounds)
 		return search.find
 	}
+
 	return &statistics{survey: s, m: m, d: d, maker: encode.NewMaker(c), first: len(d.columns), hashes: make([][]uint64, len(d.readers)), errs: make([]error, len(d.readers))}
 }
 
@@ -63,6 +71,7 @@ func (s *survey) cuts(rows int64) []float64 {
 	if a == nil {
 		a = s.splitter.axis()
 	}
+
 	var cuts []float64
 	inside := int64(0)
 	for _, g := range a.sorted() {
@@ -72,6 +81,7 @@ func (s *survey) cuts(rows int64) []float64 {
 		}
 		inside += g.rows
 	}
+
 	return cuts
 }
 
@@ -83,11 +93,13 @@ func (s *statistics) observe(b *Batch) error {
 		s.hashes[i] = resize(s.hashes[i], b.Rows)
 		s.errs[i] = s.d.readers[i].hashes(&b.Columns[s.d.places[i]], s.hashes[i])
 	})
+
 	for i, err := range s.errs {
 		if err != nil {
 			return placeError(b, s.d.readers[i].part.Column, err)
 		}
 	}
+
 	if s.survey.roles.order < 0 {
 		return nil
 	}
@@ -100,22 +112,27 @@ func (s *statistics) observe(b *Batch) error {
 func (s *statistics) add(number int, part *splitPart) error {
 	r := &s.rows
 	r.Split, r.First, r.Label = number, part.next, part.targets.Label
+
 	if s.m.Weight != "" {
 		r.Weight = part.targets.Weight
 	}
 	if s.survey.roles.order >= 0 {
 		r.Time = pickInto(s.times, part.places, r.Time)
 	}
+
 	r.Parts = resize(r.Parts, len(s.hashes))
 	for i, hashes := range s.hashes {
 		r.Parts[i] = pickInto(hashes, part.places, r.Parts[i])
 	}
+
 	return s.maker.Add(*r)
 }
 
 // finish makes the statistics and writes everything that waited for them: their columns, the rows that all columns make, and the levels.
 func (s *statistics) finish(ctx context.Context, w *dataset.Writer, o Options) error {
-	if err := s.maker.Run(ctx, o.progress(PhaseEncode)); err != nil {
+	if err := s.maker.Run(ctx, o.progress(PhaseEncode), func(split, first int, columns [][]uint8) error {
+		return s.assemble(w, split, first, columns)
+	}); err != nil {
 		return err
 	}
 	for i, made := range s.maker.Features() {
@@ -139,14 +156,6 @@ func (s *statistics) finish(ctx context.Context, w *dataset.Writer, o Options) e
 			}
 		}
 	}
-	if err := s.maker.Each(func(split, first int, columns [][]uint8) error {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		return s.assemble(w, split, first, columns)
-	}); err != nil {
-		return err
-	}
 	if levels.Len() == 0 {
 		return nil
 	}
@@ -161,7 +170,8 @@ func (s *statistics) assemble(w *dataset.Writer, split, first int, columns [][]u
 	if split == 0 {
 		distinctRows /= s.d.copies
 	}
-	all := make([][]uint8, len(s.m.Features))
+	all := resize(s.all, len(s.m.Features))
+	s.all = all
 	errs := make([]error, len(all))
 	parallel(s.survey.threads, len(all), func(i int) {
 		if i >= s.first {
@@ -169,14 +179,12 @@ func (s *statistics) assemble(w *dataset.Writer, split, first int, columns [][]u
 			errs[i] = w.WriteColumn(info.Name, i, first, all[i])
 			return
 		}
-		all[i] = make([]uint8, 0, rows)
-		for at := first; at < first+rows && errs[i] == nil; {
-			from := at % distinctRows
-			n := min(first+rows-at, distinctRows-from)
-			var part []uint8
-			part, errs[i] = w.ReadColumn(info.Name, i, from, n)
-			all[i] = append(all[i], part...)
-			at += n
+		all[i] = resize(all[i], rows)
+		for done := 0; done < rows && errs[i] == nil; {
+			from := (first + done) % distinctRows
+			n := min(rows-done, distinctRows-from)
+			errs[i] = w.ReadColumn(info.Name, i, from, all[i][done:done+n])
+			done += n
 		}
 		if errs[i] == nil && first+rows > distinctRows {
 			errs[i] = w.WriteColumn(info.Name, i, first, all[i])
@@ -188,10 +196,10 @@ func (s *statistics) assemble(w *dataset.Writer, split, first int, columns [][]u
 		}
 	}
 
-	out := make([]uint8, rows*len(all))
+	s.rowBins = resize(s.rowBins, rows*len(all))
 	parallel(s.survey.threads, (rows+tileRows-1)/tileRows, func(tile int) {
 		from := tile * tileRows
-		transpose(all, from, min(rows-from, tileRows), out[from*len(all):])
+		transpose(all, from, min(rows-from, tileRows), s.rowBins[from*len(all):])
 	})
-	return w.WriteRows(info.Name, first, out)
+	return w.WriteRows(info.Name, first, s.rowBins)
 }

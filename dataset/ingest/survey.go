@@ -41,13 +41,16 @@ func newSurvey(spec *dataset.Spec, r *roles, tokens *tokens, threads int) *surve
 	for _, f := range r.features {
 		s.columns = append(s.columns, newColumnSurvey(f, tokens))
 	}
+
 	if r.order >= 0 && r.order != r.split && spec.OrderBy() == dataset.OrderTime {
 		s.order = newAxis(minGranules)
 	}
+
 	size := spec.BinRows
 	if spec.Split.By == dataset.SplitByTime {
 		size = int(float64(spec.BinRows) * min(oversample, 1/spec.Split.Train.Share))
 	}
+
 	s.sampler = newSampler(size)
 	for _, c := range s.columns {
 		c.sample.room = s.sampler.slots()
@@ -67,6 +70,7 @@ func (s *survey) run(ctx context.Context, t *Table, progress func(done, total in
 		}
 		return &TableError{File: t.files[0].URI, Msg: msg}
 	}
+
 	if err := s.labels.resolve(); err != nil {
 		return err
 	}
@@ -88,6 +92,7 @@ func (s *survey) observe(b *Batch) error {
 	if err != nil {
 		return err
 	}
+
 	labelled := b.Rows
 	if places != nil {
 		labelled = len(places)
@@ -96,16 +101,19 @@ func (s *survey) observe(b *Batch) error {
 		s.labels.thinned += int64(labelled - len(places))
 		b = b.keep(places)
 	}
+
 	if b.Rows == 0 {
 		return nil
 	}
 	if b, err = s.roles.derive(b); err != nil {
 		return err
 	}
+
 	if s.roles.order >= 0 && s.orderType == "" {
 		v := &b.Columns[s.roles.order]
 		s.orderType, s.orderNumbers = v.Type, v.Type == dataset.Text && s.allNumbers(v, b.Rows)
 	}
+
 	if s.order != nil {
 		if s.orders, err = s.orderTimes(b, s.orders); err != nil {
 			return err
@@ -114,12 +122,15 @@ func (s *survey) observe(b *Batch) error {
 			s.order.add(t)
 		}
 	}
+
 	s.rows += int64(b.Rows)
+
 	if s.roles.weight >= 0 {
 		if _, err := weights(b, &b.Columns[s.roles.weight], s.labels.tokens, s.spec.Weight, nil); err != nil {
 			return err
 		}
 	}
+
 	var split *dataset.Values
 	if s.roles.split >= 0 {
 		split = &b.Columns[s.roles.split]
@@ -128,6 +139,7 @@ func (s *survey) observe(b *Batch) error {
 	if err != nil {
 		return err
 	}
+
 	sample := s.chosen[:0]
 	for i := range b.Rows {
 		if splits != nil {
@@ -136,12 +148,14 @@ func (s *survey) observe(b *Batch) error {
 				continue
 			}
 		}
+
 		if slot, ok := s.sampler.offer(b.row(i)); ok {
 			sample = append(sample, chosen{i, slot})
 			s.numbers = stretch(s.numbers, slot+1, s.sampler.slots())
 			s.numbers[slot] = b.row(i)
 		}
 	}
+
 	s.chosen = sample
 	s.observeGroups(b, sample)
 	s.label.put(&b.Columns[s.roles.label], sample)
@@ -151,6 +165,7 @@ func (s *survey) observe(b *Batch) error {
 	if s.order != nil {
 		s.when.put(&b.Columns[s.roles.order], sample)
 	}
+
 	parallel(s.threads, len(s.columns), func(i int) {
 		s.columns[i].observe(b, &b.Columns[s.columns[i].feature.place], sample)
 	})

@@ -17,6 +17,8 @@ type columnSurvey struct {
 	part   *partReader
 	hashes []uint64
 	levels *encode.Distinct // of a column that may be categorical; nil where the count is not used
+	rows   int64
+	told   int64 // rows whose levels were counted
 
 	missing int64
 	present int64
@@ -54,10 +56,13 @@ func (s *columnSurvey) observe(b *Batch, v *dataset.Values, sample []chosen) {
 	default:
 		s.observeInts(v)
 	}
+
+	s.rows += int64(v.Len())
 	if s.categorical() {
 		s.countLevels(v)
 		s.sample.longest = dataset.MaxCategory // longer ones are no categories, and need not be kept to be told apart
 	}
+
 	s.sample.put(v, sample)
 }
 
@@ -69,13 +74,24 @@ func (s *columnSurvey) countLevels(v *dataset.Values) {
 	if s.part == nil {
 		s.part = newPartReader(dataset.Part{Column: s.feature.column.Name, Kind: dataset.Categorical}, s.tokens)
 	}
+
+	s.told += int64(v.Len())
 	s.hashes = resize(s.hashes, v.Len())
 	s.part.texts(v, s.hashes)
+
 	for _, h := range s.hashes {
 		if s.levels.Wants(h) {
 			s.levels.Add(h, 0, 1)
 		}
 	}
+}
+
+// few is how many levels the column has, missing values among them; 0 where that is not known exactly.
+func (s *columnSurvey) few() int {
+	if s.levels == nil || s.told != s.rows || !s.levels.All() {
+		return 0
+	}
+	return s.levels.Levels(1)
 }
 
 // categorical reports whether it is certain already that the column holds categories.
@@ -89,11 +105,13 @@ func (s *columnSurvey) categorical() bool {
 func (s *columnSurvey) observeFloats(v *dataset.Values) {
 	lo, hi, absent := s.numbers.min, s.numbers.max, int64(0)
 	check := len(s.tokens.numbers) > 0
+
 	for _, x := range v.Float {
 		if x != x || check && s.tokens.hasNumber(x) {
 			absent++
 			continue
 		}
+
 		if x < lo {
 			lo = x
 		}
@@ -101,6 +119,7 @@ func (s *columnSurvey) observeFloats(v *dataset.Values) {
 			hi = x
 		}
 	}
+
 	s.numbers = extent{lo, hi}
 	s.missing += absent
 	s.present += int64(len(v.Float)) - absent
@@ -113,11 +132,13 @@ func (s *columnSurvey) observeInts(v *dataset.Values) {
 			s.missing++
 			continue
 		}
+
 		s.present++
 		if v.Type == dataset.Time {
 			s.times.add(dataset.Seconds(v.Unit.Split(n)))
 			continue
 		}
+
 		if n > maxExact || n < -maxExact {
 			s.big = true
 		}
@@ -153,6 +174,7 @@ func (s *columnSurvey) observeText(b *Batch, i int, text string) {
 		}
 		f = formNumber
 	}
+
 	if f == formText {
 		if sec, nsec, ok := parseTime(text); ok {
 			f = formTime
@@ -164,6 +186,7 @@ func (s *columnSurvey) observeText(b *Batch, i int, text string) {
 	} else {
 		s.numbers.add(x)
 	}
+
 	s.present++
 	s.saw[f] = true
 	s.decided = s.saw[formText] || s.saw[formDigits] || s.saw[formBig] || s.saw[formTime] && s.saw[formNumber]
@@ -199,6 +222,7 @@ func (s *columnSurvey) conclude() (dataset.Kind, dataset.Why, error) {
 	case c.Type != dataset.Text:
 		return dataset.Numeric, dataset.WhyType, nil
 	}
+
 	switch {
 	case s.saw[formText], s.saw[formTime] && (s.saw[formNumber] || s.saw[formDigits] || s.saw[formBig]):
 		return dataset.Categorical, dataset.WhyText, nil
@@ -245,6 +269,7 @@ func (b *builder) gather(v *dataset.Values, places []int32) *dataset.Values {
 		b.null = pickInto(v.Null, places, b.null)
 		out.Null = b.null
 	}
+
 	return out
 }
 
@@ -254,18 +279,22 @@ func (s *columnSurvey) build(spec *dataset.Spec, sample *dataset.Values, scratch
 	if err != nil {
 		return nil, err
 	}
+
 	if kind == dataset.Numeric {
 		s.missing += s.nans
 	}
+
 	f := &built{Feature: dataset.Feature{Name: s.feature.column.Name, Kind: kind, Why: why, MissingBin: -1, OtherBin: -1,
 		Missing: s.missing, From: s.feature.from}}
 	if f.From != nil {
 		f.Why = dataset.WhyDerived
 	}
+
 	room := spec.MaxBin
 	if s.missing > 0 {
 		room--
 	}
+
 	if kind == dataset.Categorical {
 		counts := countTexts(sample, s.tokens)
 		f.different = len(counts)
@@ -281,6 +310,7 @@ func (s *columnSurvey) build(spec *dataset.Spec, sample *dataset.Values, scratch
 	} else if err := s.bound(f, sample, room, scratch); err != nil {
 		return nil, err
 	}
+
 	if s.missing > 0 {
 		f.MissingBin, f.Bins = f.Bins, f.Bins+1
 	}
@@ -292,6 +322,7 @@ func (s *columnSurvey) nextLevels(first *built, counts map[string]int64, room in
 	for _, category := range first.Categories {
 		delete(counts, category)
 	}
+
 	part := dataset.Part{Column: first.Name, Kind: dataset.Categorical}
 	f := &dataset.Feature{Name: first.Name + ":" + string(dataset.DeriveLevels), Kind: dataset.Categorical, Why: dataset.WhyDerived,
 		MissingBin: -1,
@@ -299,9 +330,11 @@ func (s *columnSurvey) nextLevels(first *built, counts map[string]int64, room in
 	f.Categories, f.Counts = mostFrequent(counts, room)
 	f.OtherBin = len(f.Categories)
 	f.Bins = f.OtherBin + 1
+
 	if s.missing > 0 {
 		f.MissingBin, f.Bins = f.Bins, f.Bins+1
 	}
+
 	if len(f.Categories) == 0 {
 		return nil
 	}
@@ -315,18 +348,22 @@ func (s *columnSurvey) bound(f *built, sample *dataset.Values, room int, scratch
 	if err != nil {
 		return fmt.Errorf("column %q: %w", f.Name, err) // the survey has parsed the same texts
 	}
+
 	f.numbers, scratch.numbers = numbers, buf
 	all, present := scratch.counter.count(numbers)
 	f.different, f.present, f.whole = len(all), present, true
 	for _, d := range all {
 		f.whole = f.whole && d.x == math.Trunc(d.x)
 	}
+
 	f.Bounds = findBounds(all, room, f.Kind == dataset.Numeric)
 	f.Bins = len(f.Bounds) + 1
+
 	e := s.numbers
 	if f.Kind == dataset.Temporal {
 		e = s.times
 	}
+
 	if e.min <= e.max {
 		f.Range = &dataset.Range{Min: clampInfinities(e.min), Median: e.min, Max: clampInfinities(e.max)}
 		if present > 0 {

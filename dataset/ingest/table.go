@@ -89,13 +89,16 @@ func OpenTable(files []File, o TableOptions) (*Table, error) {
 		if err != nil {
 			return nil, err
 		}
+
 		t.sources = append(t.sources, s)
 		if err := checkNames(f, s.columns()); err != nil {
 			return nil, err
 		}
+
 		if t.columns == nil {
 			t.columns = s.columns()
 		}
+
 		places, err := matchColumns(files[0], t.columns, f, s.columns())
 		if err != nil {
 			return nil, err
@@ -110,9 +113,11 @@ func openSource(f File, o TableOptions) (source, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	ext := suffix(f.URI)
 	isParquet := ext == ".parquet" || ext == ".pq"
 	packed := unsupported(head)
+
 	switch {
 	case strings.HasPrefix(head, magicParquet):
 		return openParquet(f, o.Threads)
@@ -145,19 +150,23 @@ func matchColumns(first File, want []Column, f File, have []Column) ([]int, erro
 	for i, c := range have {
 		at[c.Name], names[i] = i, c.Name
 	}
+
 	places := make([]int, len(want))
 	for i, c := range want {
 		place, ok := at[c.Name]
 		if !ok {
 			return nil, &TableError{File: f.URI, Column: c.Name, Msg: fmt.Sprintf("missing here, but there in %s%s", first.URI, suggest(c.Name, names))}
 		}
+
 		other := have[place]
 		if other.Type != c.Type || other.Unit != c.Unit || other.Untyped != c.Untyped {
 			return nil, &TableError{File: f.URI, Column: c.Name, Msg: fmt.Sprintf("is %s here and %s in %s; write all files with the same types", describe(other), describe(c), first.URI)}
 		}
+
 		places[i] = place
 		delete(at, c.Name)
 	}
+
 	for _, c := range have {
 		if _, extra := at[c.Name]; extra {
 			return nil, &TableError{File: f.URI, Column: c.Name, Msg: fmt.Sprintf("there here, but missing in %s", first.URI)}

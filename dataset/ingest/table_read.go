@@ -33,10 +33,12 @@ func (t *Table) read(ctx context.Context, names []string, rows int, fn func(*Bat
 		}
 		places[i] = place
 	}
+
 	total := int64(0)
 	for _, f := range t.files {
 		total += f.Bytes
 	}
+
 	use := func(b *Batch) error {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -50,9 +52,11 @@ func (t *Table) read(ctx context.Context, names []string, rows int, fn func(*Bat
 		}
 		return nil
 	}
+
 	if t.threads > 1 {
 		return t.readAhead(ctx, places, rows, use)
 	}
+
 	b := &Batch{}
 	return t.produce(ctx, places, rows, func() *Batch { return b }, use)
 }
@@ -65,6 +69,7 @@ func (t *Table) produce(ctx context.Context, places []int, rows int, empty func(
 		for _, p := range places {
 			r.places = append(r.places, t.places[i][p])
 		}
+
 		next := first
 		r.emit = func(b *Batch, done, total int64) error {
 			b.file, b.firstInFile = t.files[i].URI, b.First
@@ -73,9 +78,11 @@ func (t *Table) produce(ctx context.Context, places []int, rows int, empty func(
 			b.progress = before + share(done, total, t.files[i].Bytes)
 			return emit(b)
 		}
+
 		if err := s.read(ctx, r); err != nil {
 			return err
 		}
+
 		first = next
 		before += t.files[i].Bytes
 	}
@@ -90,6 +97,7 @@ func (t *Table) readAhead(ctx context.Context, places []int, rows int, use func(
 	free := make(chan *Batch, 2)
 	free <- &Batch{}
 	free <- &Batch{}
+
 	go func() {
 		defer close(full)
 		var held *Batch // taken from free, not handed on yet: a file may end without filling it
@@ -99,6 +107,7 @@ func (t *Table) readAhead(ctx context.Context, places []int, rows int, use func(
 			}
 			return held
 		}
+
 		ended <- t.produce(ctx, places, rows, empty, func(b *Batch) error {
 			held = nil
 			select {
@@ -109,6 +118,7 @@ func (t *Table) readAhead(ctx context.Context, places []int, rows int, use func(
 			}
 		})
 	}()
+
 	var err error
 	for b := range full {
 		if err == nil {
@@ -118,6 +128,7 @@ func (t *Table) readAhead(ctx context.Context, places []int, rows int, use func(
 		}
 		free <- b
 	}
+
 	if readErr := <-ended; err == nil {
 		err = readErr
 	}

@@ -39,24 +39,29 @@ func scan(s string) (n numeral, ok bool) {
 		n.signed = true
 		i = 1
 	}
+
 	whole := i
 	i = n.scanDigits(s, i)
 	n.zeros = i-whole > 1 && s[whole] == '0'
+
 	if i < len(s) && s[i] == '.' {
 		n.point = true
 		from := i + 1
 		i = n.scanDigits(s, from)
 		n.fraction = i - from
 	}
+
 	if n.digits == 0 {
 		return n, false
 	}
+
 	if i < len(s) && s[i]|0x20 == 'e' {
 		n.exponent = true
 		if i++; i < len(s) && (s[i] == '-' || s[i] == '+') {
 			n.exponentSigned = true
 			i++
 		}
+
 		from := i
 		for i < len(s) && isDigit(s[i]) {
 			i++
@@ -85,7 +90,9 @@ func parseNumber(s string) (float64, form) {
 	case !ok:
 		return 0, formText
 	}
+
 	x := n.value(s)
+
 	switch {
 	case n.zeros, n.exponent && !n.signed && !n.exponentSigned && !n.point:
 		return x, formDigits
@@ -140,6 +147,7 @@ func parseWord(s string) (float64, form) {
 		}
 		word = word[1:]
 	}
+
 	switch {
 	case len(word) < 3 || len(word) > 8:
 		return 0, formText

@@ -9,12 +9,14 @@ func (l *labeler) thin(b *Batch, v *dataset.Values, places []int32) []int32 {
 	if share == 0 {
 		return places
 	}
+
 	kept := make([]int32, 0, b.Rows)
 	keep := func(i int) {
 		if unit(mix(hashRow(b.row(i))^seedThin)) < share || !l.negative(v, i) {
 			kept = append(kept, int32(i))
 		}
 	}
+
 	if places == nil {
 		for i := range b.Rows {
 			keep(i)

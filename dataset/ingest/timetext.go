@@ -6,6 +6,7 @@ import "time"
 // 2017-07-02T10:03:20+02:00. Month, day and hour may be one digit. Without a zone it is UTC. It gives the seconds since 1970 and the nanoseconds above them.
 func parseTime(s string) (sec, nsec int64, ok bool) {
 	p := timeText{s: trim(s), ok: true}
+
 	year := p.digits(4)
 	p.expect('-')
 	month := p.upTo2()
@@ -14,6 +15,7 @@ func parseTime(s string) (sec, nsec int64, ok bool) {
 	if !p.ok || month < 1 || month > 12 || day < 1 || day > daysIn(year, month) {
 		return 0, 0, false
 	}
+
 	var hour, minute, second, offset int
 	if p.s != "" {
 		if !p.skip('T') && !p.skip('t') {
@@ -30,9 +32,11 @@ func parseTime(s string) (sec, nsec int64, ok bool) {
 		}
 		offset = p.zone()
 	}
+
 	if !p.ok || p.s != "" || hour > 23 || minute > 59 || second > 59 {
 		return 0, 0, false
 	}
+
 	return daysSince1970(year, month, day)*86400 + int64(hour*3600+minute*60+second-offset), nsec, true
 }
 
@@ -47,6 +51,7 @@ func (p *timeText) digits(n int) int {
 		p.ok = false
 		return 0
 	}
+
 	v := 0
 	for i := range n {
 		if !isDigit(p.s[i]) {
@@ -55,6 +60,7 @@ func (p *timeText) digits(n int) int {
 		}
 		v = v*10 + int(p.s[i]-'0')
 	}
+
 	p.s = p.s[n:]
 	return v
 }
@@ -90,12 +96,15 @@ func (p *timeText) fraction() int64 {
 		}
 		n++
 	}
+
 	if n == 0 {
 		p.ok = false
 	}
+
 	for ; n < 9; n++ {
 		v *= 10
 	}
+
 	return v
 }
 
@@ -105,20 +114,24 @@ func (p *timeText) zone() int {
 	if p.s == "" || p.skip('Z') || p.skip('z') {
 		return 0
 	}
+
 	sign := 1
 	if p.skip('-') {
 		sign = -1
 	} else {
 		p.expect('+')
 	}
+
 	hours, minutes := p.digits(2), 0
 	if p.s != "" {
 		p.skip(':')
 		minutes = p.digits(2)
 	}
+
 	if hours > 18 || minutes > 59 {
 		p.ok = false
 	}
+
 	return sign * (hours*3600 + minutes*60)
 }
 

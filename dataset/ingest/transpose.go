@@ -14,6 +14,7 @@ func transpose(columns [][]uint8, from, rows int, out []uint8) {
 		}
 		return
 	}
+
 	for r := 0; r < rows; r += 8 {
 		r := min(r, rows-8) // the last squares overlap those before, and write the same once more
 		for j := 0; j < width; j += 8 {
@@ -35,6 +36,8 @@ func transposeSquare(columns *[8][]uint8, r int, out []uint8, width int) {
 	w5 := binary.LittleEndian.Uint64(columns[5][r:])
 	w6 := binary.LittleEndian.Uint64(columns[6][r:])
 	w7 := binary.LittleEndian.Uint64(columns[7][r:])
+
+	// Halves of pairs, then quarters, then bytes.
 	w0, w4 = swap(w0, w4, 32, 0x00000000ffffffff)
 	w1, w5 = swap(w1, w5, 32, 0x00000000ffffffff)
 	w2, w6 = swap(w2, w6, 32, 0x00000000ffffffff)
@@ -47,6 +50,7 @@ func transposeSquare(columns *[8][]uint8, r int, out []uint8, width int) {
 	w2, w3 = swap(w2, w3, 8, 0x00ff00ff00ff00ff)
 	w4, w5 = swap(w4, w5, 8, 0x00ff00ff00ff00ff)
 	w6, w7 = swap(w6, w7, 8, 0x00ff00ff00ff00ff)
+
 	binary.LittleEndian.PutUint64(out[0*width:], w0)
 	binary.LittleEndian.PutUint64(out[1*width:], w1)
 	binary.LittleEndian.PutUint64(out[2*width:], w2)

@@ -35,6 +35,7 @@ func (s *columnSurvey) warnings(f *built, bins []uint8, train *trainSample, labe
 	warn := func(code, format string, args ...any) {
 		out = append(out, dataset.Warning{Code: code, Column: f.Name, Text: fmt.Sprintf(format, args...)})
 	}
+
 	if s.feature.auto {
 		return nil // not asked for: where it is of no use, it is left out
 	}
@@ -42,17 +43,21 @@ func (s *columnSurvey) warnings(f *built, bins []uint8, train *trainSample, labe
 		warn(WarnAllMissing, "every value is missing; drop the column")
 		return out
 	}
+
 	constant := f.Range != nil && f.Range.Min == f.Range.Max || f.Kind == dataset.Categorical && f.different == 1
 	if constant && f.MissingBin < 0 {
 		warn(WarnConstant, "every row has the same value; drop the column")
 	}
+
 	idLike := f.Kind == dataset.Categorical && float64(f.different) >= idShare*float64(f.present) || f.Kind == dataset.Numeric && f.whole && f.different == f.present
 	if f.present >= idRows && idLike {
 		warn(WarnIDLike, "%d of %d sampled rows have a value of their own, as ids do; drop the column if it is one", f.different, f.present)
 	}
+
 	if len(train.labels) < leakRows {
 		return out
 	}
+
 	if label == dataset.Binary {
 		if auc := fold(bins, train).auc(); auc >= leakScore {
 			warn(WarnLeak, "the column alone ranks the label with an AUC of %.4f on rows that it was not fitted to; is it known before the label is?", auc)
@@ -110,6 +115,7 @@ func groupLabels(bins []uint8, train *trainSample) *foldedGroups {
 func groupBinary(bins []uint8, train *trainSample) *foldedGroups {
 	var counts [leakFolds * 256]uint64
 	labels, folds := train.labels[:len(bins)], train.folds[:len(bins)]
+
 	for i, bin := range bins {
 		positive := uint64(0) // without a branch, of which every other one would be mispredicted
 		if labels[i] > 0 {
@@ -117,6 +123,7 @@ func groupBinary(bins []uint8, train *trainSample) *foldedGroups {
 		}
 		counts[uint(folds[i])<<8|uint(bin)] += positive + 1
 	}
+
 	groups := &foldedGroups{}
 	for i, n := range counts {
 		rows, positive := float64(uint32(n)), float64(n>>32)
@@ -138,6 +145,7 @@ func predict(groups *foldedGroups) *folded {
 	var perFold [leakFolds]foldedGroup
 	var perBin [256]foldedGroup
 	var all foldedGroup
+
 	for f := range groups {
 		for bin, g := range groups[f] {
 			perFold[f].rows, perFold[f].sum = perFold[f].rows+g.rows, perFold[f].sum+g.sum
@@ -145,6 +153,7 @@ func predict(groups *foldedGroups) *folded {
 			all.rows, all.sum = all.rows+g.rows, all.sum+g.sum
 		}
 	}
+
 	out := &folded{mean: all.sum / max(1, all.rows)}
 	for f := range groups {
 		mean := (all.sum - perFold[f].sum) / max(1, all.rows-perFold[f].rows)
@@ -161,6 +170,7 @@ func predict(groups *foldedGroups) *folded {
 // auc is the area under the ROC curve of the predictions, ties counting half; 0 when only one class is there.
 func (f *folded) auc() float64 {
 	slices.SortStableFunc(f.groups, func(a, b foldedGroup) int { return cmp.Compare(a.predicted, b.predicted) })
+
 	area, negatives, positives := 0.0, 0.0, 0.0
 	for from := 0; from < len(f.groups); {
 		to, p, n := from, 0.0, 0.0
@@ -168,9 +178,11 @@ func (f *folded) auc() float64 {
 			p += f.groups[to].positive
 			n += f.groups[to].rows - f.groups[to].positive
 		}
+
 		area += p * (negatives + n/2)
 		negatives, positives, from = negatives+n, positives+p, to
 	}
+
 	if negatives == 0 || positives == 0 {
 		return 0
 	}
@@ -195,11 +207,13 @@ func splitWarnings(m *dataset.Manifest) []dataset.Warning {
 	var out []dataset.Warning
 	train := m.Splits[0]
 	trainRows := float64(m.TableRows(train.Name))
+
 	for _, s := range m.Splits {
 		rows := m.TableRows(s.Name)
 		if rows < fewRows {
 			out = append(out, dataset.Warning{Code: WarnFewRows, Text: fmt.Sprintf("%s has only %d rows", s.Name, rows)})
 		}
+
 		if m.Label.Kind != dataset.Binary {
 			continue
 		}

@@ -35,6 +35,7 @@ func (c *CSVWriter) Write(b *Batch) error {
 	if err != nil {
 		return err
 	}
+
 	var text []byte
 	for row := range b.Rows {
 		for i, v := range values {
@@ -44,12 +45,14 @@ func (c *CSVWriter) Write(b *Batch) error {
 			}
 			c.field(i, string(text), len(values))
 		}
+
 		if len(c.buf) > 1<<16 {
 			if err := c.flush(); err != nil {
 				return err
 			}
 		}
 	}
+
 	return c.flush()
 }
 
@@ -63,6 +66,7 @@ func (c *CSVWriter) field(i int, text string, n int) {
 	} else {
 		c.buf = append(c.buf, text...)
 	}
+
 	if i+1 < n {
 		c.buf = append(c.buf, c.delimiter)
 	} else {

@@ -49,7 +49,9 @@ func NewParquetWriter(w io.Writer, columns []Column, codec Codec) (*ParquetWrite
 	if !ok {
 		return nil, fmt.Errorf("write Parquet: codec %q; use snappy, zstd or none", codec)
 	}
+
 	p := &ParquetWriter{sink: &sink{w: w}, columns: columns}
+
 	err := guard(func() error {
 		fields := make(schema.FieldList, len(columns))
 		for i, c := range columns {
@@ -60,14 +62,17 @@ func NewParquetWriter(w io.Writer, columns []Column, codec Codec) (*ParquetWrite
 			}
 			fields[i] = node
 		}
+
 		root, err := schema.NewGroupNode("schema", parquet.Repetitions.Required, fields, -1)
 		if err != nil {
 			return err
 		}
+
 		props := parquet.NewWriterProperties(parquet.WithCompression(compression), parquet.WithCreatedBy("coppice"))
 		p.w = file.NewParquetWriter(p.sink, root, file.WithWriterProps(props))
 		return nil
 	})
+
 	return p, p.sink.wrap(err)
 }
 
@@ -106,6 +111,7 @@ func parquetType(c Column) (parquet.Type, schema.LogicalType) {
 	case dataset.Int:
 		return parquet.Types.Int64, schema.NoLogicalType{}
 	}
+
 	if c.Unit == dataset.Day {
 		return parquet.Types.Int32, schema.DateLogicalType{}
 	}
@@ -119,6 +125,7 @@ func (p *ParquetWriter) Write(b *Batch) error {
 	if err != nil {
 		return err
 	}
+
 	err = guard(func() error {
 		if p.group == nil {
 			p.group = p.w.AppendBufferedRowGroup()
@@ -132,6 +139,7 @@ func (p *ParquetWriter) Write(b *Batch) error {
 				return fmt.Errorf("column %q: %w", p.columns[i].Name, err)
 			}
 		}
+
 		if p.rows += b.Rows; p.rows < groupRows {
 			return nil
 		}
@@ -154,11 +162,13 @@ func (p *ParquetWriter) writeColumn(w file.ColumnChunkWriter, v *dataset.Values)
 	p.levels = resize(p.levels, v.Len())
 	s := &p.values
 	s.texts, s.floats, s.ints, s.days, s.bools = s.texts[:0], s.floats[:0], s.ints[:0], s.days[:0], s.bools[:0]
+
 	for i := range p.levels {
 		if v.IsNull(i) {
 			p.levels[i] = 0
 			continue
 		}
+
 		p.levels[i] = 1
 		switch {
 		case v.Type == dataset.Text:
@@ -176,6 +186,7 @@ func (p *ParquetWriter) writeColumn(w file.ColumnChunkWriter, v *dataset.Values)
 			s.ints = append(s.ints, v.Int[i])
 		}
 	}
+
 	var err error
 	switch w := w.(type) {
 	case *file.ByteArrayColumnChunkWriter:
@@ -191,6 +202,7 @@ func (p *ParquetWriter) writeColumn(w file.ColumnChunkWriter, v *dataset.Values)
 	default:
 		err = fmt.Errorf("a writer of type %T", w)
 	}
+
 	return err
 }
 
