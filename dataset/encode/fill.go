@@ -2,7 +2,6 @@ package encode
 
 import (
 	"context"
-	"encoding/binary"
 	"math"
 
 	"coppice/dataset"
@@ -371,39 +370,6 @@ func (f *filler) assign(k, from, to int) {
 		f.out[i] = resize(f.out[i], len(f.asked.row))
 		f.m.assign[i](values[from:to], f.out[i][from:to], uint8(len(feature.Bounds)+1))
 	}
-}
-
-// keep puts the bins of the block asked, which are of train, into the segments that its rows lie in.
-func (f *filler) keep() error {
-	m, rows := f.m, f.asked.row
-	width, offset := m.bins.width, 4
-	f.records = resize(f.records, len(rows)*width)
-	first := f.copy * m.c.Rows[0]
-
-	for i, row := range rows {
-		binary.LittleEndian.PutUint32(f.records[i*width:], uint32((first+int(row))%segmentRows))
-	}
-
-	for j := range m.features {
-		to := f.records[offset:]
-		if m.binBytes(j) == 4 {
-			for i, number := range f.numbers[m.features[j].Key][:len(rows)] {
-				binary.LittleEndian.PutUint32(to[i*width:], number)
-			}
-		} else {
-			for i, bin := range f.out[j][:len(rows)] {
-				to[i*width] = bin
-			}
-		}
-		offset += m.binBytes(j)
-	}
-
-	for i, row := range rows {
-		if err := m.bins.add((first+int(row))/segmentRows, f.records[i*width:(i+1)*width]); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // count tells of rows that have their statistics.
