@@ -30,7 +30,6 @@ type grower struct {
 	next    []int        // the leaves that ahead has picked
 	nursery []*children  // memory for the next
 	enough  float64      // the least gain of the splits of the tree before
-	look    lookahead
 
 	// of the present tree:
 	number   int
@@ -104,8 +103,6 @@ func (g *grower) grow(ctx context.Context, tree, bag int, gh []uint32, pack pack
 		return nil, err
 	}
 
-	g.lookAhead(g.order[:bag], gh)
-
 	// Leaf-wise growth: always the leaf with the most to gain.
 	for len(g.leaves) < g.p.NumLeaves {
 		if err := ctx.Err(); err != nil {
@@ -128,7 +125,7 @@ func (g *grower) grow(ctx context.Context, tree, bag int, gh []uint32, pack pack
 	}
 
 	g.finish()
-	g.enough = slices.Min(g.tree.Gain[min(1, len(g.tree.Gain)-1):]) // a root that was chosen looking ahead takes little by itself
+	g.enough = slices.Min(g.tree.Gain)
 	return g.tree, nil
 }
 

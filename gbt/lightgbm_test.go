@@ -16,7 +16,7 @@ func TestLightGBMScores(t *testing.T) {
 	want := readCSV(t, "want.csv", ';')
 	p := Defaults()
 	p.Objective, p.NumIterations, p.NumLeaves, p.LearningRate = "regression", 8, 12, 0.3
-	p.MinDataInLeaf, p.MinSumHessian, p.MaxCatToOnehot, p.MinDataPerGroup, p.LookaheadFreq = 10, 0, 1, 20, 0
+	p.MinDataInLeaf, p.MinSumHessian, p.MaxCatToOnehot, p.MinDataPerGroup = 10, 0, 1, 20
 	changes := map[string]func(*Params){
 		"plain":                             func(*Params) {},
 		"path_smooth":                       func(p *Params) { p.PathSmooth = 30 },

@@ -31,9 +31,5 @@ func PrivateBytes(p Params, rows, validRows int, features []int, threads int) in
 	bytes := 20*int64(rows) + int64(rows)/8 + 16*int64(validRows)
 	bytes += int64(bins) * (8*leaves + 16*(large+int64(threads)))
 	bytes += int64(threads) * (int64(len(features))*strideBytes + 256<<10)
-	if p.LookaheadFreq > 0 {
-		bytes += int64(min(len(features), lookFeatures))*checkRows + 128<<10
-	}
-
 	return bytes
 }

@@ -147,11 +147,6 @@ func (f *Feature) info() string {
 	return fmt.Sprintf("[%s:%s]", appendFloat(nil, f.Min), appendFloat(nil, f.Max))
 }
 
-// modelLines are those of lines that LightGBM knows; of others it would warn whoever loads the model.
-func (p Params) modelLines(features []Feature) []string {
-	return slices.DeleteFunc(p.lines(features), func(line string) bool { return strings.HasPrefix(line, "["+lookaheadFreq+":") })
-}
-
 // onlyWhereSet are parameters that came when there were models already: those that do not use one have the bytes that they
 // had before, and their checkpoints stay valid.
 var onlyWhereSet = []string{posBagging, negBagging, "extra_trees", pathSmooth}

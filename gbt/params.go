@@ -12,7 +12,7 @@ import (
 )
 
 // Params are the training parameters. Names, meanings and defaults are LightGBM's
-// (https://lightgbm.readthedocs.io/en/latest/Parameters.html), but for LookaheadFreq, which it does not have.
+// (https://lightgbm.readthedocs.io/en/latest/Parameters.html).
 type Params struct {
 	Objective             string // binary or regression
 	NumIterations         int
@@ -50,12 +50,10 @@ type Params struct {
 	MonotoneConstraints    MonotoneList  // features on which predictions may depend in one direction only
 	InteractionConstraints FeatureGroups // features that may stand on one path
 
-	LookaheadFreq int // once in so many trees the root is chosen looking two splits ahead, see lookahead; 0: never
-
 	IgnoreColumn ColumnList // features that never split
 }
 
-// Defaults are LightGBM's, except that max_bin's means "as fine as the data" and that trees look ahead.
+// Defaults are LightGBM's, except that max_bin's means "as fine as the data".
 func Defaults() Params {
 	return Params{
 		Objective: "binary", NumIterations: 100, LearningRate: 0.1, NumLeaves: 31, MaxDepth: -1,
@@ -63,7 +61,6 @@ func Defaults() Params {
 		FeatureFraction: 1, FeatureFractionByNode: 1, BaggingFraction: 1, PosBaggingFraction: 1, NegBaggingFraction: 1,
 		MaxBin: 255, BoostFromAverage: true, ScalePosWeight: 1,
 		MaxCatThreshold: 32, CatSmooth: 10, CatL2: 10, MaxCatToOnehot: 4, MinDataPerGroup: 100,
-		LookaheadFreq: 4,
 	}
 }
 
@@ -88,7 +85,6 @@ var inf = math.Inf(1)
 
 // Names that are used elsewhere, too.
 const (
-	lookaheadFreq          = "lookahead_freq"
 	posBagging             = "pos_bagging_fraction"
 	negBagging             = "neg_bagging_fraction"
 	pathSmooth             = "path_smooth"
@@ -131,7 +127,6 @@ var paramTable = []paramSpec{
 	{pathSmooth, "", func(p *Params) any { return &p.PathSmooth }, 0, 1e300, false},
 	{monotoneConstraints, "mc monotone_constraint monotonic_cst", func(p *Params) any { return &p.MonotoneConstraints }, -1, 1, false},
 	{interactionConstraints, "", func(p *Params) any { return &p.InteractionConstraints }, 0, 0, false},
-	{lookaheadFreq, "", func(p *Params) any { return &p.LookaheadFreq }, 0, 1e6, false},
 	{IgnoreColumn, "ignore_feature blacklist", func(p *Params) any { return &p.IgnoreColumn }, 0, 1<<31 - 1, false},
 }
 
@@ -160,6 +155,18 @@ func findParam(name string) *paramSpec {
 		}
 	}
 	return nil
+}
+
+// removedParams are parameters that earlier builds had, and why their setting can go.
+var removedParams = map[string]string{
+	"lookahead_freq": "this training parameter has been removed, trees always start with their best split; delete the line (what 0 did is the only way now)",
+}
+
+func unknownParam(key string) error {
+	if why := removedParams[key]; why != "" {
+		return &ParamError{key, why}
+	}
+	return &ParamError{key, "there is no such training parameter" + suggestParam(key)}
 }
 
 // suggestParam is the parameter that may have been meant, by its own name where the nearest word is an alias.
@@ -196,7 +203,7 @@ func overlay(m map[string]any) (Params, error) {
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		s := findParam(key)
 		if s == nil {
-			return p, &ParamError{key, "there is no such training parameter" + suggestParam(key)}
+			return p, unknownParam(key)
 		}
 		if other := seen[s.name]; other != "" {
 			return p, &ParamError{key, fmt.Sprintf("says the same as %s; keep one", other)}

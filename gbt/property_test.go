@@ -45,19 +45,11 @@ func randomTrial(seed uint64, s size) *trial {
 		spec.repeats = 0.9
 		spec.numerical += 6
 	}
-	if seed%3 == 1 { // something to find for a tree that looks ahead
-		spec.together = 1.5
-		spec.numerical++
-	}
 	if rng.IntN(2) == 0 {
 		spec.missing = []float64{0.001, 0.1, 0.7}[rng.IntN(3)]
 	}
 	t := &trial{table: randomTable(spec), p: randomParams(rng, spec.regression)}
-	if spec.together > 0 {
-		t.p.LookaheadFreq, t.p.FeatureFractionByNode, t.p.ExtraTrees = 1+rng.IntN(2), 1, false
-	} else {
-		t.limit(rng)
-	}
+	t.limit(rng)
 	if rng.IntN(4) == 0 {
 		t.Copies = 1 + rng.IntN(3)
 	}
@@ -134,7 +126,6 @@ func randomParams(rng *rand.Rand, regression bool) Params {
 	p.Seed, p.NumIterations, p.NumLeaves = rng.Uint64N(1<<53), 1+rng.IntN(4), 2+rng.IntN(40)
 	p.LearningRate = 0.05 + rng.Float64()
 	p.MinDataInLeaf = []int{0, 1, 5, 20, 100}[rng.IntN(5)]
-	p.LookaheadFreq = rng.IntN(3)
 	some := func(n int, change func()) {
 		if rng.IntN(n) == 0 {
 			change()
@@ -356,9 +347,9 @@ func newer() map[string]func(*trial) {
 }
 
 // TestTrialsAreWorthTheirTime makes sure that random trials reach what they are for: trees that split, by both kinds of
-// features, by missing values, and with roots that were chosen looking ahead.
+// features, and by missing values.
 func TestTrialsAreWorthTheirTime(t *testing.T) {
-	splits, categorical, missing, deep, byRuns, ahead := 0, 0, 0, 0, 0, 0
+	splits, categorical, missing, deep, byRuns := 0, 0, 0, 0, 0
 	changed := map[string]int{}
 	for seed := range uint64(100) {
 		trial := randomTrial(seed, tableOfFew)
@@ -369,11 +360,7 @@ func TestTrialsAreWorthTheirTime(t *testing.T) {
 				byRuns++
 			}
 		}
-		model, greedy := mustTrain(t, &trial.Data, trial.p, Options{Threads: 1}).Model, trial.p
-		greedy.LookaheadFreq = 0
-		if !bytes.Equal(text(t, model), text(t, mustTrain(t, &trial.Data, greedy, Options{Threads: 1}).Model)) {
-			ahead++
-		}
+		model := mustTrain(t, &trial.Data, trial.p, Options{Threads: 1}).Model
 		for name, off := range newer() {
 			without := *trial
 			without.table = &table{Data: trial.Data, raw: trial.raw}
@@ -397,9 +384,9 @@ func TestTrialsAreWorthTheirTime(t *testing.T) {
 			}
 		}
 	}
-	if splits < 500 || categorical < 50 || missing < 2 || deep < 20 || byRuns < 5 || ahead < 4 {
-		t.Errorf("%d splits, %d of them categorical, %d by missing values alone; %d trees with more than ten; %d tables counted by runs; %d models that looking ahead changed",
-			splits, categorical, missing, deep, byRuns, ahead)
+	if splits < 500 || categorical < 50 || missing < 2 || deep < 20 || byRuns < 5 {
+		t.Errorf("%d splits, %d of them categorical, %d by missing values alone; %d trees with more than ten; %d tables counted by runs",
+			splits, categorical, missing, deep, byRuns)
 	}
 	for name := range newer() {
 		if changed[name] < 3 {

@@ -125,7 +125,7 @@ func (r *reference) train() *Model {
 	}
 	bias := obj.init(r.p.BoostFromAverage)
 	score := filled(r.d.Rows, bias)
-	m := &Model{Objective: obj.String(), Params: r.said.modelLines(r.d.Features)}
+	m := &Model{Objective: obj.String(), Params: r.said.lines(r.d.Features)}
 	m.FeatureNames, m.FeatureInfos = describe(r.d.Features)
 	sampled := r.p.FeatureFraction < 1 || r.p.FeatureFractionByNode < 1 || r.p.ExtraTrees ||
 		r.p.BaggingFreq > 0 && min(r.p.BaggingFraction, r.p.PosBaggingFraction, r.p.NegBaggingFraction) < 1
@@ -200,7 +200,6 @@ func (r *reference) grow(rows []uint32) *refTree {
 	root := refLeaf{rows: slices.Clone(rows), sum: r.sum(rows), l2: r.l2(), parent: -1, low: -inf, high: inf}
 	root.out = r.output(root.sum, root.l2)
 	root.best = r.bestSplit(&root)
-	r.lookAhead(&root)
 	r.leaves = []refLeaf{root}
 	for len(r.leaves) < r.p.NumLeaves {
 		i := 0

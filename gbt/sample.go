@@ -17,8 +17,8 @@ const (
 	forTreeFeatures
 	forNodeFeatures
 	forRounding
-	forLookedFeatures
-	forLookedRows
+	_ // of a purpose that is gone
+	_
 	forThresholds
 )
 

@@ -362,7 +362,7 @@ func (b *booster) result() *Result {
 	if len(b.trees) == 0 {
 		b.trees = append(b.trees, constantTree(b.bias))
 	}
-	m := &Model{Objective: b.obj.String(), Trees: b.shifted(b.trees), Params: b.p.modelLines(b.data.Features)}
+	m := &Model{Objective: b.obj.String(), Trees: b.shifted(b.trees), Params: b.p.lines(b.data.Features)}
 	m.FeatureNames, m.FeatureInfos = describe(b.data.Features)
 	r := &Result{Model: m, Grown: len(b.trees), Best: len(b.trees), Score: b.bestAt, Stopped: b.stopped, Resumed: b.resumed, Took: b.elapsed()}
 	if b.p.EarlyStoppingRound > 0 && b.best > 0 {

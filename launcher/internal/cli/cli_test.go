@@ -433,7 +433,7 @@ func (w *world) register(n int) {
 		case 0:
 			files[scorer.FileResult] = []byte(`{"params":{"num_leaves":63,"lookahead_freq":0,"learning_rate":0.1}}`)
 		case 1:
-			files[scorer.FileResult] = []byte(`{"params":{"num_leaves":31,"lookahead_freq":4}}`)
+			files[scorer.FileResult] = []byte(`{"params":{"num_leaves":31,"max_bin":255}}`)
 		}
 		if _, err := reg.Register(w.t.Context(), "ctr", "sweep-"+strconv.Itoa(i), files, registry.Info{At: w.now, By: "test", Metrics: map[string]float64{"auc": 0.6}}); err != nil {
 			w.t.Fatal(err)

@@ -40,7 +40,6 @@ func (s *Stager) learner(ctx context.Context, l *encode.Lesson) ([]float64, erro
 	p.NumIterations = learnerTrees
 	p.NumLeaves = learnerLeaves
 	p.LambdaL2 = learnerL2
-	p.LookaheadFreq = 0
 	if !l.Binary {
 		p.Objective = "regression"
 	}

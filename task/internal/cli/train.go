@@ -46,8 +46,8 @@ func trainCommand(w *World) *cobra.Command {
 		Use:   "train --dataset DIR [--params params.yaml] [--out model.txt]",
 		Short: "Train one model on a dataset folder",
 		Long: `Trains one model on a folder that "launcher stage --out" made and prints the time per tree, metrics on the valid
-split and memory. params.yaml holds training parameters by name, one a line: LightGBM's, and lookahead_freq (docs/sweep.md
-has them all); and metric: NAME or a list of names (the first one stops the training early when early_stopping_round is set).
+split and memory. params.yaml holds training parameters by name, one a line: LightGBM's (docs/sweep.md has them all), and
+metric: NAME or a list of names (the first one stops the training early when early_stopping_round is set).
 
 With --cv it trains and rates a model for each fold of the train split instead, over the same mapped table, and prints mean
 and standard deviation: kfold rates each fold by a model of the others, group the same where the dataset has a group column,
