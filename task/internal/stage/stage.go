@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	"github.com/gofrs/flock"
 	"golang.org/x/sync/errgroup"
 
@@ -82,13 +83,19 @@ func Dataset(ctx context.Context, q Request) (string, error) {
 // copyAll copies every file and, last, the manifest.
 func (q *Request) copyAll(ctx context.Context, partial string) (*dataset.Manifest, error) {
 	prefix := sweep.DatasetDir(q.Dataset.Name, q.Dataset.Version)
-	text, _, err := blob.ReadAll(ctx, q.Store, prefix+dataset.ManifestFile, maxManifest)
+	var text []byte
+	var m *dataset.Manifest
+	err := q.untilWhole(ctx, prefix+dataset.ManifestFile, func() (err error) {
+		if text, _, err = blob.ReadAll(ctx, q.Store, prefix+dataset.ManifestFile, maxManifest); err != nil {
+			return backoff.Permanent(fmt.Errorf("read the dataset's manifest: %w", err))
+		}
+		if m, err = dataset.DecodeManifest(text); err != nil {
+			return fmt.Errorf("dataset %s@%s: %w", q.Dataset.Name, q.Dataset.Version, err)
+		}
+		return nil
+	})
 	if err != nil {
-		return nil, fmt.Errorf("read the dataset's manifest: %w", err)
-	}
-	m, err := dataset.DecodeManifest(text)
-	if err != nil {
-		return nil, fmt.Errorf("dataset %s@%s: %w", q.Dataset.Name, q.Dataset.Version, err)
+		return nil, err
 	}
 	if m.Name != q.Dataset.Name || m.Version != q.Dataset.Version {
 		return nil, &VersionError{q.Dataset.Name + "@" + q.Dataset.Version, m.Name + "@" + m.Version}
@@ -172,29 +179,64 @@ func (c *copier) has(file *os.File, info dataset.FileInfo, i int) bool {
 	return true
 }
 
-// copyBlock fetches one block of the pinned generation, verifies it and writes it in place.
+// copyBlock fetches one block of the pinned generation, verifies it and writes it in place. One that arrives damaged is fetched
+// again, as what lies in the bucket is most likely whole.
 func (c *copier) copyBlock(ctx context.Context, file *os.File, name string, gen blob.Generation, info dataset.FileInfo, i int) error {
 	offset, length := info.Block(i)
 	data := make([]byte, length)
-	r, _, err := c.Store.Open(ctx, name, blob.Range{Offset: offset, Length: length, Generation: gen})
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s changed while it was copied: %w", name, err)
-	}
+	err := c.untilWhole(ctx, name, func() error {
+		if err := c.fetch(ctx, name, blob.Range{Offset: offset, Length: length, Generation: gen}, data); err != nil {
+			return err
+		}
+		return info.VerifyBlock(i, data)
+	})
 	if err != nil {
-		return fmt.Errorf("fetch %s: %w", name, err)
-	}
-	defer r.Close()
-	if _, err := io.ReadFull(r, data); err != nil {
-		return fmt.Errorf("fetch %s, bytes %d to %d: %w", name, offset, offset+length, err)
-	}
-	if err := info.VerifyBlock(i, data); err != nil {
 		return err
 	}
+
 	if _, err := file.WriteAt(data, offset); err != nil {
 		return fmt.Errorf("write %s: %w", info.Name, err)
 	}
 	c.report(length)
 	return nil
+}
+
+// fetch reads a range of an object into data, which has its length. That it cannot be opened is backoff.Permanent: the store has
+// tried again already.
+func (q *Request) fetch(ctx context.Context, name string, part blob.Range, data []byte) error {
+	r, _, err := q.Store.Open(ctx, name, part)
+	if errors.Is(err, fs.ErrNotExist) {
+		return backoff.Permanent(fmt.Errorf("%s changed while it was copied: %w", name, err))
+	}
+	if err != nil {
+		return backoff.Permanent(fmt.Errorf("fetch %s: %w", name, err))
+	}
+	defer r.Close()
+
+	if _, err := io.ReadFull(r, data); err != nil {
+		return fmt.Errorf("fetch %s, bytes %d to %d: %w", name, part.Offset, part.Offset+part.Length, err)
+	}
+	return nil
+}
+
+// Bounds of fetching what arrives damaged. Damage on the way is rare and not the same twice; what is damaged in the bucket is
+// found out within a second or two.
+const (
+	fetches    = 5
+	firstPause = 100 * time.Millisecond
+)
+
+// untilWhole calls fetch a few times, until what it fetches is whole or an error is backoff.Permanent.
+func (q *Request) untilWhole(ctx context.Context, name string, fetch func() error) error {
+	pauses := backoff.NewExponentialBackOff()
+	pauses.InitialInterval, pauses.Multiplier = firstPause, 2
+
+	_, err := backoff.Retry(ctx, func() (struct{}, error) { return struct{}{}, fetch() },
+		backoff.WithBackOff(pauses), backoff.WithMaxTries(fetches), backoff.WithMaxElapsedTime(0),
+		backoff.WithNotify(func(err error, _ time.Duration) {
+			q.Log.Warn("what was fetched is not whole; it is fetched again", "object", name, "error", err.Error())
+		}))
+	return err
 }
 
 func (c *copier) report(n int64) {

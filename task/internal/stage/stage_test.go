@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -14,6 +15,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"coppice/blob"
 	"coppice/dataset"
@@ -137,6 +139,59 @@ func TestInterruptedCopyIsUsed(t *testing.T) {
 	}
 }
 
+// damaging spoils what is read of each object so many times.
+type damaging struct {
+	blob.Store
+	spoil func([]byte) []byte
+	times int
+
+	mu   sync.Mutex
+	read map[string]int
+}
+
+func (d *damaging) Open(ctx context.Context, name string, r blob.Range) (io.ReadCloser, blob.Attrs, error) {
+	d.mu.Lock()
+	d.read[name]++
+	spoilt := d.read[name] <= d.times
+	d.mu.Unlock()
+
+	in, attrs, err := d.Store.Open(ctx, name, r)
+	if err != nil || !spoilt {
+		return in, attrs, err
+	}
+	defer in.Close()
+	data, err := io.ReadAll(in)
+	return io.NopCloser(bytes.NewReader(d.spoil(data))), attrs, err
+}
+
+// TestDamageOnTheWay: what arrives otherwise than it lies in the bucket is fetched again, the manifest, too; the job does not end
+// for it.
+func TestDamageOnTheWay(t *testing.T) {
+	for name, spoil := range map[string]func([]byte) []byte{
+		"a flipped bit": func(b []byte) []byte { b[len(b)/2] ^= 4; return b },
+		"cut":           func(b []byte) []byte { return b[:len(b)/2] },
+	} {
+		for _, times := range []int{1, fetches - 1} {
+			t.Run(fmt.Sprintf("%s, %d times", name, times), func(t *testing.T) {
+				store, q, m := world(t)
+				q.Store = &damaging{Store: store, spoil: spoil, times: times, read: map[string]int{}}
+				synctest.Test(t, func(t *testing.T) {
+					dir, err := Dataset(t.Context(), q)
+					if err != nil {
+						t.Fatalf("staging from a store that spoils the first %d reads of each object ended with %v, want none", times, err)
+					}
+					if _, err := dataset.Check(t.Context(), dir, nil); err != nil {
+						t.Errorf("the copy is not whole: %v", err)
+					}
+				})
+				if n := int(store.opened.Load()); n != (times+1)*(len(m.Files)+1) {
+					t.Errorf("%d ranges were fetched, want each of %d objects %d times", n, len(m.Files)+1, times+1)
+				}
+			})
+		}
+	}
+}
+
 func TestWrongObjects(t *testing.T) {
 	for name, tc := range map[string]struct {
 		spoil func(*testing.T, *counting, *dataset.Manifest)
@@ -163,9 +218,11 @@ func TestWrongObjects(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			store, q, m := world(t)
 			tc.spoil(t, store, m)
-			if _, err := Dataset(t.Context(), q); !tc.want(err) {
-				t.Errorf("got %v", err)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				if _, err := Dataset(t.Context(), q); !tc.want(err) {
+					t.Errorf("got %v", err)
+				}
+			})
 		})
 	}
 	_, q, _ := world(t)
