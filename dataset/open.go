@@ -18,6 +18,7 @@ type Dataset struct {
 
 	dir      string
 	mappings []*mapping
+	mapped   []FileInfo // of which they are
 }
 
 // Split is the values of one split, all in mapped memory. F is the number of features.
@@ -95,7 +96,7 @@ func (d *Dataset) Close() error {
 	for _, m := range d.mappings {
 		errs = append(errs, m.close())
 	}
-	d.mappings, d.Splits = nil, nil
+	d.mappings, d.mapped, d.Splits = nil, nil, nil
 	return errors.Join(errs...)
 }
 
@@ -137,6 +138,7 @@ func (d *Dataset) mapInfo(info FileInfo) ([]byte, error) {
 		return nil, err
 	}
 	d.mappings = append(d.mappings, m)
+	d.mapped = append(d.mapped, info)
 	return m.data, nil
 }
 

@@ -317,3 +317,54 @@ func TestOpenSurvivesEveryFlippedByte(t *testing.T) {
 		}
 	}
 }
+
+// TestDamageUnderTheMapping: a file that changes, or is cut, after it was mapped is noticed, and does not end the process.
+func TestDamageUnderTheMapping(t *testing.T) {
+	for name, tc := range map[string]struct {
+		file           string
+		spoil          func(*os.File, int64) error
+		targets, whole bool // whether VerifyTargets and VerifyMapped notice
+	}{
+		"nothing": {TargetsFile(TrainSplit), func(*os.File, int64) error { return nil }, false, false},
+		"a label": {TargetsFile(TrainSplit), func(f *os.File, size int64) error {
+			_, err := f.WriteAt([]byte{0xff}, size/2)
+			return err
+		}, true, true},
+		"a bin": {TrainSplit + "/rows.arrow", func(f *os.File, size int64) error {
+			_, err := f.WriteAt([]byte{0xff}, size/2)
+			return err
+		}, false, true},
+		"cut labels": {TargetsFile(TrainSplit), func(f *os.File, _ int64) error { return f.Truncate(0) }, true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "d")
+			newFixture(1, smallRows()).write(t, dir, 7, 2)
+			d, err := Open(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer d.Close()
+
+			f, err := os.OpenFile(filepath.Join(dir, filepath.FromSlash(tc.file)), os.O_RDWR, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			info, err := f.Stat()
+			if err == nil {
+				err = tc.spoil(f, info.Size())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+
+			var corrupt *CorruptError
+			if err := d.VerifyTargets(t.Context(), 2); errors.As(err, &corrupt) != tc.targets {
+				t.Errorf("VerifyTargets after damage to %s says %v; want damage noticed: %t", tc.file, err, tc.targets)
+			}
+			if err := d.VerifyMapped(t.Context(), 2); errors.As(err, &corrupt) != tc.whole {
+				t.Errorf("VerifyMapped after damage to %s says %v; want damage noticed: %t", tc.file, err, tc.whole)
+			}
+		})
+	}
+}

@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync/atomic"
 
@@ -74,8 +76,54 @@ func Check(ctx context.Context, dir string, progress func(done, total int64)) (*
 // Verify checks the contents of every file against the manifest, with all CPUs. progress, which may be nil, is told from
 // any goroutine how many of all bytes have been checked. The error is a *CorruptError where contents are wrong.
 func (d *Dataset) Verify(ctx context.Context, progress func(done, total int64)) error {
-	path := func(f FileInfo) string { return filepath.Join(d.dir, filepath.FromSlash(f.Name)) }
-	return verifyFiles(ctx, runtime.GOMAXPROCS(0), d.Manifest.Files, path, progress)
+	place := func(f FileInfo) string { return filepath.Join(d.dir, filepath.FromSlash(f.Name)) }
+	return verifyFiles(ctx, runtime.GOMAXPROCS(0), d.Manifest.Files, place, progress)
+}
+
+// VerifyMapped checks what the slices of the dataset show now, with so many threads: what was read from them so far may have been
+// otherwise. The error is a *CorruptError, also where the file has become shorter than it was when it was mapped, and touching
+// the slice would end the process.
+func (d *Dataset) VerifyMapped(ctx context.Context, threads int) error {
+	return d.verifyMapped(ctx, threads, func(string) bool { return true })
+}
+
+// VerifyTargets is VerifyMapped for labels, weights, groups and folds alone: a small part of all bytes, in which damage makes a
+// model wrong that looks right.
+func (d *Dataset) VerifyTargets(ctx context.Context, threads int) error {
+	return d.verifyMapped(ctx, threads, func(file string) bool { return path.Base(file) == targetsFile })
+}
+
+func (d *Dataset) verifyMapped(ctx context.Context, threads int, wanted func(file string) bool) error {
+	g, inner := errgroup.WithContext(ctx)
+	g.SetLimit(threads)
+	for i, info := range d.mapped {
+		if !wanted(info.Name) {
+			continue
+		}
+		data := d.mappings[i].data
+		for block := range info.Blocks {
+			g.Go(func() error {
+				if err := inner.Err(); err != nil {
+					return err
+				}
+				return verifyMemory(info, block, data)
+			})
+		}
+	}
+	return g.Wait()
+}
+
+// verifyMemory checks one block of a mapping. A page whose file has been cut, or cannot be read from the disk, is a fault, which
+// is made an error of.
+func verifyMemory(info FileInfo, block int, data []byte) (err error) {
+	offset, length := info.Block(block)
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if fault := recover(); fault != nil {
+			err = &CorruptError{info.Name, offset, offset + length, fmt.Sprintf("it cannot be read any more: %v", fault)}
+		}
+	}()
+	return info.VerifyBlock(block, data[offset:offset+length])
 }
 
 func verifyFiles(ctx context.Context, threads int, files []FileInfo, path func(FileInfo) string, progress func(done, total int64)) error {

@@ -53,9 +53,6 @@ func TestDamage(t *testing.T) {
 		}, "unexpected end of JSON input"},
 		"alias": {"registry/ctr/aliases/champion.json", `{"format":1,"model":"ctr","alias":"champion","version":7}`,
 			func(r *registry.Registry) error { return third(r.Get(context.Background(), "ctr", "")) }, "it is \"champion\" of \"ctr\" at version 7"},
-		"key": {"registry/ctr/keys/a.json", `{"format":1,"model":"ctr","key":"b","version":1}`, func(r *registry.Registry) error {
-			return third(r.Register(context.Background(), "ctr", "a", files("a"), info(0)))
-		}, `it says version 1 of "ctr" for "b"`},
 		"huge record": {"registry/ctr/versions/1/version.json", strings.Repeat(" ", 1<<20+1), func(r *registry.Registry) error { return third(r.Get(context.Background(), "ctr", "1")) }, "it is longer than 1048576 bytes"},
 		"event": {"registry/ctr/history/champion/00000001.json", "[]", func(r *registry.Registry) error {
 			events, err := r.History(context.Background(), "ctr")
@@ -196,5 +193,54 @@ func TestCancelled(t *testing.T) {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestFindWhateverIsDamaged: what was registered under a key is found by any of the records that say so, and registering it again
+// is as harmless as ever.
+func TestFindWhateverIsDamaged(t *testing.T) {
+	const (
+		key, claim, version = "registry/ctr/keys/a.json", "registry/ctr/versions/1/claim.json", "registry/ctr/versions/1/version.json"
+		others              = `{"format":1,"model":"ctr","key":"b","version":1}`
+	)
+	for name, tc := range map[string]struct {
+		spoil     map[string]string
+		number    int // that Find knows
+		corrupt   bool
+		registers bool
+	}{
+		"nothing":            {nil, 1, false, true},
+		"key":                {map[string]string{key: "{"}, 1, false, true},
+		"key, another's":     {map[string]string{key: others}, 1, false, true},
+		"claim":              {map[string]string{claim: "{"}, 1, false, true},
+		"key and claim":      {map[string]string{key: "{", claim: "{"}, 1, false, true},
+		"version":            {map[string]string{version: "{"}, 1, true, false},
+		"key and version":    {map[string]string{key: "{", version: "{"}, 1, true, false},
+		"all that say whose": {map[string]string{key: "{", claim: "{", version: "{"}, 0, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := blob.Memory()
+			r := registry.New(s)
+			register(t, r, "ctr", "a")
+			register(t, r, "ctr", "b")
+			for object, text := range tc.spoil {
+				overwrite(t, s, object, text)
+			}
+
+			var corrupt *registry.CorruptError
+			v, err := r.Find(t.Context(), "ctr", "a")
+			if v.Number != tc.number || errors.As(err, &corrupt) != tc.corrupt || err != nil && !tc.corrupt {
+				t.Errorf("Find gives version %d and %v; want version %d, damaged: %t", v.Number, err, tc.number, tc.corrupt)
+			}
+			if v, err := r.Register(t.Context(), "ctr", "a", files("a"), info(5)); tc.registers && (err != nil || v.Number != 1) || !tc.registers && !errors.As(err, &corrupt) {
+				t.Errorf("registering again gives version %d and %v; want version 1: %t, else a *CorruptError", v.Number, err, tc.registers)
+			}
+		})
+	}
+
+	var absent *registry.NotFoundError
+	r := registry.New(blob.Memory())
+	if _, err := r.Find(t.Context(), "ctr", "a"); !errors.As(err, &absent) {
+		t.Errorf("Find in an empty registry: %v, want a *NotFoundError", err)
 	}
 }

@@ -66,14 +66,8 @@ func (w *registration) claim(ctx context.Context) error {
 	}
 
 	// The key's own object says its number, once it has been written.
-	data, _, err := w.read(ctx, keyObject(w.model, w.key), maxRecord)
-	if err == nil {
-		if w.number, err = decodeKey(data, w.model, w.key); err != nil {
-			return &CorruptError{keyObject(w.model, w.key), err}
-		}
-		return nil
-	}
-	if !isAbsent(err) {
+	w.number, err = w.keyed(ctx, w.model, w.key, s)
+	if err == nil || !isAbsent(err) {
 		return err
 	}
 

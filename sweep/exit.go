@@ -32,6 +32,9 @@ const (
 	ExitCrash   = 2   // the Go runtime's, after a panic or out of memory; a wrong flag (ExitUsage) cannot be told from it
 	ExitAborted = 134 // SIGABRT
 	ExitKilled  = 137 // SIGKILL, by the kernel when memory is short
+	// ExitTerminated is SIGTERM before the program listened to it: its machine was taken away in the first moments, or while a
+	// script ran before it.
+	ExitTerminated = 143
 )
 
 // MaxClaims is how many tasks may die over one trial before it counts as failed: a candidate that kills whoever trains it
@@ -42,7 +45,8 @@ const MaxClaims = 5
 // MaxTasksPerVM is Batch's own limit.
 const MaxTasksPerVM = 20
 
-// RetryableExitCodes are those after which the same task is worth another attempt.
+// RetryableExitCodes are those after which the same task is worth another attempt. Who is interrupted in Batch is so because
+// its machine goes: a job that is cancelled gives no task another attempt, whatever the policy says.
 func RetryableExitCodes() []int32 {
-	return []int32{ExitTransient, ExitCrash, ExitAborted, ExitKilled, BatchPreempted, BatchReportingTimeout, BatchRebooted, BatchUnresponsive, BatchRecreated}
+	return []int32{ExitTransient, ExitCrash, ExitInterrupt, ExitAborted, ExitKilled, ExitTerminated, BatchPreempted, BatchReportingTimeout, BatchRebooted, BatchUnresponsive, BatchRecreated}
 }

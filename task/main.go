@@ -7,13 +7,14 @@ import (
 
 	"coppice/program"
 	"coppice/task/internal/cli"
+	"coppice/task/internal/notice"
 )
 
 // version is set by the linker.
 var version = "dev"
 
 func main() {
-	ctx, stop := program.Interrupted()
+	ctx, stop := notice.Context()
 	code := cli.Run(ctx, cli.World{World: program.FromOS(version), Connect: connect})
 	stop()
 	os.Exit(code)

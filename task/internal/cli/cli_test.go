@@ -157,3 +157,22 @@ func TestRunNeedsItsJob(t *testing.T) {
 		t.Errorf("a bad id: %d %s", code, errOut)
 	}
 }
+
+// TestToldToGoBeforeTheWorkBegins: whatever the first steps make of a context that has ended, the task is worth another attempt.
+func TestToldToGoBeforeTheWorkBegins(t *testing.T) {
+	env := sweep.TaskEnv{Project: "p", DatasetsBucket: "d", SweepsBucket: "s", ScoresTopic: "t", Sweep: "x-1", Job: "x-1", Scratch: t.TempDir()}.Variables()
+	for name, connect := range map[string]func(context.Context, sweep.TaskEnv) (*Backends, error){
+		"connecting": func(ctx context.Context, _ sweep.TaskEnv) (*Backends, error) { return nil, ctx.Err() },
+		"reading the plan": func(context.Context, sweep.TaskEnv) (*Backends, error) {
+			return &Backends{Datasets: blob.Memory(), Sweeps: blob.Memory(), Close: func() error { return nil }}, nil
+		},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		var out, errOut bytes.Buffer
+		code := Run(ctx, World{World: program.World{Args: []string{"run"}, Env: envconfig.MapLookuper(env), Out: &out, Err: &errOut}, Connect: connect})
+		if code != sweep.ExitTransient {
+			t.Errorf("told to go while %s, the task ended with %d (%s), want %d", name, code, errOut.String(), sweep.ExitTransient)
+		}
+	}
+}

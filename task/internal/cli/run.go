@@ -30,6 +30,12 @@ results; the exit code is 0 unless the task itself could not work (75: try again
 
 func (w *World) run(cmd *cobra.Command) (err error) {
 	ctx := cmd.Context()
+	defer func() {
+		if err != nil && ctx.Err() != nil { // whatever else went wrong then, it did because the machine goes
+			err = &worker.TransientError{Err: err}
+		}
+	}()
+
 	var env sweep.TaskEnv
 	if err := w.Environment(ctx, &env, "a worker is started by the Batch job that `launcher sweep` submits"); err != nil {
 		return err

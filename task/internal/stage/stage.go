@@ -1,6 +1,6 @@
 // Package stage brings a dataset to a machine's local disk, once for all tasks of the machine. The first task copies it
 // under a file lock; the others wait for the lock and find it there. What an interrupted copy left behind is checked and
-// used.
+// used, and what has been damaged since is replaced.
 package stage
 
 import (
@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	"github.com/gofrs/flock"
 	"golang.org/x/sync/errgroup"
 
@@ -29,6 +30,9 @@ type Request struct {
 	Dataset sweep.DatasetRef
 	Scratch string // a folder that all tasks of the machine share
 	Log     *slog.Logger
+	// Since is when the copy must have been verified last, by this task or another; if it was earlier, it is verified now. The
+	// zero time is any: then one that was never changed since it was verified is believed.
+	Since time.Time
 	// Progress, which may be nil, is told how many of all bytes are there. Many goroutines call it.
 	Progress func(done, total int64)
 }
@@ -49,46 +53,121 @@ func (e *VersionError) Error() string {
 	return fmt.Sprintf("dataset %s: its manifest says %s; stage it again", e.Want, e.Got)
 }
 
-// Dataset makes sure that the dataset lies complete and verified in a folder of q.Scratch and returns that folder. Any
-// number of processes may call it at once; the copy appears by renaming, so a folder that exists is complete.
-func Dataset(ctx context.Context, q Request) (string, error) {
-	home := filepath.Join(q.Scratch, "datasets", q.Dataset.Name)
-	dir := filepath.Join(home, q.Dataset.Version)
-	if err := os.MkdirAll(home, 0o755); err != nil {
-		return "", fmt.Errorf("make the scratch folder: %w", err)
+// DiskError is an error of the local disk, full or broken: another attempt at once would meet it again, one somewhat later
+// perhaps not, and one on another machine hardly.
+type DiskError struct{ Err error }
+
+func (e *DiskError) Error() string { return e.Err.Error() }
+
+// Unwrap gives the cause.
+func (e *DiskError) Unwrap() error { return e.Err }
+
+// onDisk says that a step of the local disk has failed.
+func onDisk(doing string, err error) error {
+	if err == nil {
+		return nil
 	}
+	return &DiskError{fmt.Errorf("%s: %w", doing, err)}
+}
+
+// Dataset makes sure that the dataset lies complete and verified in a folder of q.Scratch and returns that folder. Any
+// number of processes may call it at once; the copy appears by renaming, so a folder that exists was complete once. Whether it
+// still is, is verified (see Request.Since); a copy that is damaged makes room for another.
+func Dataset(ctx context.Context, q Request) (string, error) {
+	dir, unlock, err := q.provide(ctx)
+	if err != nil {
+		return "", err
+	}
+	return dir, unlock()
+}
+
+// Open is Dataset, and maps the copy before anyone else may replace it.
+func Open(ctx context.Context, q Request) (*dataset.Dataset, error) {
+	dir, unlock, err := q.provide(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ds, err := dataset.Open(dir)
+	return ds, errors.Join(err, unlock())
+}
+
+// provide makes sure that the dataset is there. The caller has the lock then.
+func (q *Request) provide(ctx context.Context) (dir string, unlock func() error, err error) {
+	home := filepath.Join(q.Scratch, "datasets", q.Dataset.Name)
+	dir = filepath.Join(home, q.Dataset.Version)
+	if err := os.MkdirAll(home, 0o755); err != nil {
+		return "", nil, onDisk("make the scratch folder", err)
+	}
+
 	lock := flock.New(dir + ".lock")
 	if _, err := lock.TryLockContext(ctx, lockPoll); err != nil {
-		return "", fmt.Errorf("wait for the dataset's lock: %w", err)
+		if ctx.Err() == nil {
+			err = &DiskError{err}
+		}
+		return "", nil, fmt.Errorf("wait for the dataset's lock: %w", err)
 	}
-	defer lock.Close()
-	if _, err := os.Stat(filepath.Join(dir, dataset.ManifestFile)); err == nil {
-		q.Log.Info("dataset is there", "dir", dir)
-		return dir, nil
+	if err := q.provideLocked(ctx, dir); err != nil {
+		return "", nil, errors.Join(err, lock.Close())
 	}
+	return dir, lock.Close, nil
+}
+
+func (q *Request) provideLocked(ctx context.Context, dir string) error {
+	whole, err := q.isWhole(ctx, dir)
+	if err != nil || whole {
+		return err
+	}
+
 	start := time.Now()
 	partial := dir + ".partial"
 	m, err := q.copyAll(ctx, partial)
 	if err != nil {
-		return "", err
+		return err
 	}
-	if err := os.Rename(partial, dir); err != nil {
-		return "", fmt.Errorf("finish the dataset's copy: %w", err)
+	if err := finish(partial, dir); err != nil {
+		return onDisk("finish the dataset's copy", err)
 	}
 	q.Log.Info("dataset staged", "dir", dir, "bytes", m.Bytes(), "seconds", time.Since(start).Seconds())
-	return dir, nil
+	q.leaveMark(dir, m)
+	return nil
+}
+
+// finish gives the copy its name, and makes the name last.
+func finish(partial, dir string) error {
+	if err := syncPath(partial); err != nil {
+		return err
+	}
+	if err := os.Rename(partial, dir); err != nil {
+		return err
+	}
+	return syncPath(filepath.Dir(dir))
+}
+
+// syncPath makes what a folder lists, or a file holds, last.
+func syncPath(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
 }
 
 // copyAll copies every file and, last, the manifest.
 func (q *Request) copyAll(ctx context.Context, partial string) (*dataset.Manifest, error) {
 	prefix := sweep.DatasetDir(q.Dataset.Name, q.Dataset.Version)
-	text, _, err := blob.ReadAll(ctx, q.Store, prefix+dataset.ManifestFile, maxManifest)
+	var text []byte
+	var m *dataset.Manifest
+	err := q.untilWhole(ctx, prefix+dataset.ManifestFile, func() (err error) {
+		if text, _, err = blob.ReadAll(ctx, q.Store, prefix+dataset.ManifestFile, maxManifest); err != nil {
+			return backoff.Permanent(fmt.Errorf("read the dataset's manifest: %w", err))
+		}
+		if m, err = dataset.DecodeManifest(text); err != nil {
+			return fmt.Errorf("dataset %s@%s: %w", q.Dataset.Name, q.Dataset.Version, err)
+		}
+		return nil
+	})
 	if err != nil {
-		return nil, fmt.Errorf("read the dataset's manifest: %w", err)
-	}
-	m, err := dataset.DecodeManifest(text)
-	if err != nil {
-		return nil, fmt.Errorf("dataset %s@%s: %w", q.Dataset.Name, q.Dataset.Version, err)
+		return nil, err
 	}
 	if m.Name != q.Dataset.Name || m.Version != q.Dataset.Version {
 		return nil, &VersionError{q.Dataset.Name + "@" + q.Dataset.Version, m.Name + "@" + m.Version}
@@ -107,7 +186,12 @@ func (q *Request) copyAll(ctx context.Context, partial string) (*dataset.Manifes
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	return m, os.WriteFile(filepath.Join(partial, dataset.ManifestFile), text, 0o644)
+
+	path := filepath.Join(partial, dataset.ManifestFile)
+	if err := os.WriteFile(path, text, 0o644); err != nil {
+		return nil, onDisk("write the dataset's manifest", err)
+	}
+	return m, onDisk("write the dataset's manifest", syncPath(path))
 }
 
 type copier struct {
@@ -120,7 +204,7 @@ type copier struct {
 func (c *copier) copyFile(ctx context.Context, group *errgroup.Group, partial, prefix string, info dataset.FileInfo) error {
 	path := filepath.Join(partial, filepath.FromSlash(info.Name)) // DecodeManifest has refused names that lead elsewhere
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("make the scratch folder: %w", err)
+		return onDisk("make the scratch folder", err)
 	}
 	attrs, err := c.Store.Stat(ctx, prefix+info.Name)
 	if err != nil {
@@ -134,11 +218,10 @@ func (c *copier) copyFile(ctx context.Context, group *errgroup.Group, partial, p
 	resumed := err == nil
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
-		return err
+		return onDisk("make the dataset's copy", err)
 	}
 	if err := file.Truncate(info.Bytes); err != nil {
-		file.Close()
-		return fmt.Errorf("make room for %s: %w", info.Name, err)
+		return onDisk("make room for "+info.Name, errors.Join(err, file.Close()))
 	}
 	var left atomic.Int64
 	left.Store(int64(len(info.Blocks)))
@@ -172,29 +255,64 @@ func (c *copier) has(file *os.File, info dataset.FileInfo, i int) bool {
 	return true
 }
 
-// copyBlock fetches one block of the pinned generation, verifies it and writes it in place.
+// copyBlock fetches one block of the pinned generation, verifies it and writes it in place. One that arrives damaged is fetched
+// again, as what lies in the bucket is most likely whole.
 func (c *copier) copyBlock(ctx context.Context, file *os.File, name string, gen blob.Generation, info dataset.FileInfo, i int) error {
 	offset, length := info.Block(i)
 	data := make([]byte, length)
-	r, _, err := c.Store.Open(ctx, name, blob.Range{Offset: offset, Length: length, Generation: gen})
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s changed while it was copied: %w", name, err)
-	}
+	err := c.untilWhole(ctx, name, func() error {
+		if err := c.fetch(ctx, name, blob.Range{Offset: offset, Length: length, Generation: gen}, data); err != nil {
+			return err
+		}
+		return info.VerifyBlock(i, data)
+	})
 	if err != nil {
-		return fmt.Errorf("fetch %s: %w", name, err)
-	}
-	defer r.Close()
-	if _, err := io.ReadFull(r, data); err != nil {
-		return fmt.Errorf("fetch %s, bytes %d to %d: %w", name, offset, offset+length, err)
-	}
-	if err := info.VerifyBlock(i, data); err != nil {
 		return err
 	}
+
 	if _, err := file.WriteAt(data, offset); err != nil {
-		return fmt.Errorf("write %s: %w", info.Name, err)
+		return onDisk("write "+info.Name, err)
 	}
 	c.report(length)
 	return nil
+}
+
+// fetch reads a range of an object into data, which has its length. That it cannot be opened is backoff.Permanent: the store has
+// tried again already.
+func (q *Request) fetch(ctx context.Context, name string, part blob.Range, data []byte) error {
+	r, _, err := q.Store.Open(ctx, name, part)
+	if errors.Is(err, fs.ErrNotExist) {
+		return backoff.Permanent(fmt.Errorf("%s changed while it was copied: %w", name, err))
+	}
+	if err != nil {
+		return backoff.Permanent(fmt.Errorf("fetch %s: %w", name, err))
+	}
+	defer r.Close()
+
+	if _, err := io.ReadFull(r, data); err != nil {
+		return fmt.Errorf("fetch %s, bytes %d to %d: %w", name, part.Offset, part.Offset+part.Length, err)
+	}
+	return nil
+}
+
+// Bounds of fetching what arrives damaged. Damage on the way is rare and not the same twice; what is damaged in the bucket is
+// found out within a second or two.
+const (
+	fetches    = 5
+	firstPause = 100 * time.Millisecond
+)
+
+// untilWhole calls fetch a few times, until what it fetches is whole or an error is backoff.Permanent.
+func (q *Request) untilWhole(ctx context.Context, name string, fetch func() error) error {
+	pauses := backoff.NewExponentialBackOff()
+	pauses.InitialInterval, pauses.Multiplier = firstPause, 2
+
+	_, err := backoff.Retry(ctx, func() (struct{}, error) { return struct{}{}, fetch() },
+		backoff.WithBackOff(pauses), backoff.WithMaxTries(fetches), backoff.WithMaxElapsedTime(0),
+		backoff.WithNotify(func(err error, _ time.Duration) {
+			q.Log.Warn("what was fetched is not whole; it is fetched again", "object", name, "error", err.Error())
+		}))
+	return err
 }
 
 func (c *copier) report(n int64) {

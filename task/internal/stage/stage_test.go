@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -14,6 +15,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"coppice/blob"
 	"coppice/dataset"
@@ -137,6 +140,59 @@ func TestInterruptedCopyIsUsed(t *testing.T) {
 	}
 }
 
+// damaging spoils what is read of each object so many times.
+type damaging struct {
+	blob.Store
+	spoil func([]byte) []byte
+	times int
+
+	mu   sync.Mutex
+	read map[string]int
+}
+
+func (d *damaging) Open(ctx context.Context, name string, r blob.Range) (io.ReadCloser, blob.Attrs, error) {
+	d.mu.Lock()
+	d.read[name]++
+	spoilt := d.read[name] <= d.times
+	d.mu.Unlock()
+
+	in, attrs, err := d.Store.Open(ctx, name, r)
+	if err != nil || !spoilt {
+		return in, attrs, err
+	}
+	defer in.Close()
+	data, err := io.ReadAll(in)
+	return io.NopCloser(bytes.NewReader(d.spoil(data))), attrs, err
+}
+
+// TestDamageOnTheWay: what arrives otherwise than it lies in the bucket is fetched again, the manifest, too; the job does not end
+// for it.
+func TestDamageOnTheWay(t *testing.T) {
+	for name, spoil := range map[string]func([]byte) []byte{
+		"a flipped bit": func(b []byte) []byte { b[len(b)/2] ^= 4; return b },
+		"cut":           func(b []byte) []byte { return b[:len(b)/2] },
+	} {
+		for _, times := range []int{1, fetches - 1} {
+			t.Run(fmt.Sprintf("%s, %d times", name, times), func(t *testing.T) {
+				store, q, m := world(t)
+				q.Store = &damaging{Store: store, spoil: spoil, times: times, read: map[string]int{}}
+				synctest.Test(t, func(t *testing.T) {
+					dir, err := Dataset(t.Context(), q)
+					if err != nil {
+						t.Fatalf("staging from a store that spoils the first %d reads of each object ended with %v, want none", times, err)
+					}
+					if _, err := dataset.Check(t.Context(), dir, nil); err != nil {
+						t.Errorf("the copy is not whole: %v", err)
+					}
+				})
+				if n := int(store.opened.Load()); n != (times+1)*(len(m.Files)+1) {
+					t.Errorf("%d ranges were fetched, want each of %d objects %d times", n, len(m.Files)+1, times+1)
+				}
+			})
+		}
+	}
+}
+
 func TestWrongObjects(t *testing.T) {
 	for name, tc := range map[string]struct {
 		spoil func(*testing.T, *counting, *dataset.Manifest)
@@ -163,9 +219,11 @@ func TestWrongObjects(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			store, q, m := world(t)
 			tc.spoil(t, store, m)
-			if _, err := Dataset(t.Context(), q); !tc.want(err) {
-				t.Errorf("got %v", err)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				if _, err := Dataset(t.Context(), q); !tc.want(err) {
+					t.Errorf("got %v", err)
+				}
+			})
 		})
 	}
 	_, q, _ := world(t)
@@ -198,5 +256,117 @@ func TestCancelledWhileWaiting(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(q.Scratch, "datasets", m.Name, m.Version)); !errors.Is(err, fs.ErrNotExist) {
 		t.Error("a copy is there")
+	}
+}
+
+// TestADamagedCopyIsReplaced: whatever has become of the machine's copy, the next task gets a whole one, and its neighbours
+// need not verify it again.
+func TestADamagedCopyIsReplaced(t *testing.T) {
+	file := func(name string, spoil func(path string, data []byte) error) func(*testing.T, string) {
+		return func(t *testing.T, dir string) {
+			t.Helper()
+			path := filepath.Join(dir, filepath.FromSlash(name))
+			data, err := os.ReadFile(path)
+			if err == nil {
+				err = spoil(path, data)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	flip := func(path string, data []byte) error { data[len(data)/2] ^= 1; return os.WriteFile(path, data, 0o644) }
+	labels := dataset.TargetsFile(dataset.TrainSplit)
+
+	for name, tc := range map[string]struct {
+		spoil    func(*testing.T, string)
+		replaced bool
+	}{
+		"whole":               {func(*testing.T, string) {}, false},
+		"a flipped bit":       {file(labels, flip), true},
+		"labels zeroed":       {file(labels, func(path string, data []byte) error { return os.WriteFile(path, make([]byte, len(data)), 0o644) }), true},
+		"a cut file":          {file(labels, func(path string, data []byte) error { return os.Truncate(path, int64(len(data)/2)) }), true},
+		"a file is missing":   {file(labels, func(path string, _ []byte) error { return os.Remove(path) }), true},
+		"the manifest":        {file(dataset.ManifestFile, flip), true},
+		"no manifest":         {file(dataset.ManifestFile, func(path string, _ []byte) error { return os.Remove(path) }), true},
+		"of the sample alone": {file(dataset.SampleFile, flip), true},
+	} {
+		for since, verified := range map[string]time.Duration{"the mark is believed": -time.Hour, "the mark is too old": time.Hour} {
+			t.Run(name+", "+since, func(t *testing.T) {
+				store, q, m := world(t)
+				dir, err := Dataset(t.Context(), q)
+				if err != nil {
+					t.Fatal(err)
+				}
+				tc.spoil(t, dir)
+				store.opened.Store(0)
+
+				q.Since = time.Now().Add(verified)
+				ds, err := Open(t.Context(), q)
+				if err != nil {
+					t.Fatalf("opening a damaged copy ended with %v, want another copy", err)
+				}
+				defer ds.Close()
+				if err := ds.Verify(t.Context(), nil); err != nil {
+					t.Errorf("what was opened is not whole: %v", err)
+				}
+				want := 0
+				if tc.replaced {
+					want = len(m.Files) + 1
+				}
+				if n := int(store.opened.Load()); n != want {
+					t.Errorf("%d ranges were fetched, want %d", n, want)
+				}
+			})
+		}
+	}
+}
+
+// TestAFlipThatCannotBeSeen: damage that leaves a file's size and time as they were, as a disk's own does, is found by whoever
+// does not believe the mark.
+func TestAFlipThatCannotBeSeen(t *testing.T) {
+	_, q, _ := world(t)
+	dir, err := Dataset(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, filepath.FromSlash(dataset.TargetsFile(dataset.TrainSplit)))
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[len(data)/2] ^= 1
+	if err := errors.Join(os.WriteFile(path, data, 0o644), os.Chtimes(path, time.Time{}, info.ModTime())); err != nil {
+		t.Fatal(err)
+	}
+
+	for _, step := range []struct {
+		since time.Time
+		whole bool
+	}{{time.Time{}, false}, {time.Now(), true}} {
+		q.Since = step.since
+		if _, err := Dataset(t.Context(), q); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := dataset.Check(t.Context(), dir, nil); (err == nil) != step.whole {
+			t.Errorf("with a mark from %s or later believed, the copy has %v; want it whole: %t", step.since, err, step.whole)
+		}
+	}
+}
+
+// TestDiskErrorsAreKnown: a disk that takes nothing is not mistaken for a dataset that is damaged.
+func TestDiskErrorsAreKnown(t *testing.T) {
+	_, q, _ := world(t)
+	q.Scratch = filepath.Join(q.Scratch, "file")
+	if err := os.WriteFile(q.Scratch, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var disk *DiskError
+	if _, err := Dataset(t.Context(), q); !errors.As(err, &disk) {
+		t.Errorf("staging into a scratch folder that is a file ended with %v, want a *DiskError", err)
 	}
 }

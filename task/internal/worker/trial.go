@@ -54,6 +54,9 @@ func (w *Worker) trial(ctx context.Context, claim *sweep.Claim, m metric.Metric)
 		w.Log.Warn("given up", "trial", claim.Trial, "reason", cause.Error())
 		return nil
 	}
+	if err := w.intact(ctx, claim.Trial, err != nil && !unwanted(context.Cause(training))); err != nil {
+		return err
+	}
 
 	r.Started, r.Ended = started, ended
 	r.Usage.CPUSeconds, r.Usage.PeakPSSBytes, r.Usage.MappedBytes = (usage.CPU() - cpu).Seconds(), pulse.peak(), w.mapped
@@ -64,6 +67,11 @@ func (w *Worker) trial(ctx context.Context, claim *sweep.Claim, m metric.Metric)
 		return err
 	}
 	return w.finish(ctx, r)
+}
+
+// unwanted says whether the trial was stopped because the sweep wants no more results, or none that takes so long.
+func unwanted(cause error) bool {
+	return errors.Is(cause, errCancelled) || errors.Is(cause, errEnded) || errors.Is(cause, errTimeLimit)
 }
 
 // finished is what a trained trial leaves beside its result.

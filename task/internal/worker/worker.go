@@ -54,6 +54,7 @@ type Worker struct {
 	whole    *sweepstore.Sweep
 	trials   *sweepstore.Trials
 	metrics  []metric.Metric
+	dataset  *dataset.Dataset
 	table    *fit.Table
 	mapped   int64
 	watch    watched
@@ -76,21 +77,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	if over, err := w.over(ctx); err != nil || over != nil {
 		return w.classify(err)
 	}
-	dir, err := stage.Dataset(ctx, stage.Request{Store: w.Datasets, Dataset: w.plan.Dataset, Scratch: w.Scratch, Log: w.Log})
-	if err != nil {
-		return w.classify(err)
-	}
-	ds, err := dataset.Open(dir)
-	if err != nil {
-		return fmt.Errorf("open the dataset in %s: %w", dir, err)
-	}
-	defer ds.Close()
-	stop, err := w.measure(ds)
-	if err != nil {
-		return err
-	}
-	w.table, w.mapped = fit.NewTable(ds), ds.Mapped()
-	return errors.Join(w.classify(w.work(ctx)), stop())
+	return w.classify(w.onCopies(ctx))
 }
 
 // open reads the sweep's plan.
@@ -109,6 +96,7 @@ func (w *Worker) work(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	w.metrics = nil
 	for _, name := range w.plan.Metrics {
 		more, err := metric.Lookup(name)
 		if err != nil {

@@ -1,0 +1,68 @@
+package registry
+
+import (
+	"context"
+	"errors"
+)
+
+// Find is the version that was registered under a key, however long ago. Where there is none it is a *NotFoundError. A version
+// whose own record is damaged comes with a *CorruptError, and only model, number and key are known of it.
+func (r *Registry) Find(ctx context.Context, model, key string) (Version, error) {
+	for _, err := range []error{checkModel(model), checkKey(key)} {
+		if err != nil {
+			return Version{}, err
+		}
+	}
+	none := &NotFoundError{Kind: "version", Name: key, Hint: " registered for " + model + " under that key"}
+
+	s, err := r.scan(ctx, model)
+	if err != nil {
+		return Version{}, err
+	}
+	number, err := r.keyed(ctx, model, key, s)
+	if isAbsent(err) {
+		return Version{}, none
+	}
+	if err != nil {
+		return Version{}, err
+	}
+
+	v, err := r.version(ctx, model, number)
+	var damaged *CorruptError
+	switch {
+	case isAbsent(err):
+		return Version{}, none // its registration has not come to the end
+	case errors.As(err, &damaged):
+		return Version{Model: model, Number: number, Key: key}, err
+	}
+	return v, err
+}
+
+// keyed is the number that belongs to a key. The error of a key without one says blob.ErrNotExist. Where the key's own object is
+// damaged, the versions and claims of s tell: the key's claim was there before it.
+func (r *Registry) keyed(ctx context.Context, model, key string, s scanned) (int, error) {
+	object := keyObject(model, key)
+	data, _, err := r.read(ctx, object, maxRecord)
+	if err == nil {
+		var number int
+		if number, err = decodeKey(data, model, key); err == nil {
+			return number, nil
+		}
+		err = &CorruptError{object, err}
+	}
+	var damaged *CorruptError
+	if !errors.As(err, &damaged) {
+		return 0, err
+	}
+
+	w := registration{Registry: r, model: model, key: key}
+	for _, n := range append(s.committed, s.claimed...) {
+		if v, err := r.version(ctx, model, n); err == nil && v.Key == key {
+			return n, nil
+		}
+		if mine, err := w.isMine(ctx, n); mine || err != nil && !isAbsent(err) {
+			return n, err
+		}
+	}
+	return 0, damaged
+}

@@ -1,0 +1,151 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"coppice/blob"
+	"coppice/dataset"
+	"coppice/sweep"
+)
+
+// fill makes the scratch folder one that takes nothing, and gives what makes room again.
+func (w *world) fill(t *testing.T) (clear func()) {
+	t.Helper()
+	w.scratch = filepath.Join(w.scratch, "disk")
+	if err := os.WriteFile(w.scratch, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := os.Remove(w.scratch); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestADiskThatIsFullForAWhile costs no attempt: the task waits until there is room.
+func TestADiskThatIsFullForAWhile(t *testing.T) {
+	w := newWorld(t, 2, nil)
+	clear := w.fill(t)
+	synctest.Test(t, func(t *testing.T) {
+		timer := time.AfterFunc(5*time.Minute, clear)
+		defer timer.Stop()
+		if err := w.worker(0).Run(t.Context()); err != nil {
+			t.Fatalf("a disk that took nothing for five minutes ended the attempt with %v, want all trials done", err)
+		}
+		for trial := range w.plan.Trials {
+			if r := w.result(t, trial); r.Status != sweep.StatusDone {
+				t.Errorf("trial %d: %s: %s; want it done", trial, r.Status, r.Reason)
+			}
+		}
+	})
+}
+
+// TestADiskThatStaysFull: the task waits as long as another machine may need, and goes with the sweep or, in the end, to have
+// another attempt.
+func TestADiskThatStaysFull(t *testing.T) {
+	for name, ended := range map[string]bool{"the sweep ends": true, "nobody ends it": false} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 1, nil)
+			w.fill(t)
+			synctest.Test(t, func(t *testing.T) {
+				if ended {
+					timer := time.AfterFunc(7*time.Minute, func() {
+						e := sweep.Ending{Format: 1, Sweep: w.plan.Sweep, Trials: []int{}}
+						if _, err := blob.CreateJSON(context.WithoutCancel(t.Context()), w.sweeps, sweep.Names(w.plan.Sweep).Ending(), e); err != nil {
+							t.Error(err)
+						}
+					})
+					defer timer.Stop()
+				}
+
+				start := time.Now()
+				err := w.worker(0).Run(t.Context())
+				waited := time.Since(start)
+				if _, again := err.(*TransientError); again == ended || !ended && waited < diskPatience-2*maxDiskPause || ended && (err != nil || waited > 9*time.Minute) {
+					t.Errorf("after %s the attempt ended with %v; want no error soon after the sweep has ended, else another attempt after about %s", waited, err, diskPatience)
+				}
+			})
+		})
+	}
+}
+
+// spoiling damages something when an object is written whose name ends in suffix, once.
+type spoiling struct {
+	blob.Store
+	suffix string
+	spoil  func()
+}
+
+func (s *spoiling) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (blob.Attrs, error) {
+	if s.spoil != nil && strings.HasSuffix(name, s.suffix) {
+		s.spoil()
+		s.spoil = nil
+	}
+	return s.Store.Put(ctx, name, cond, r)
+}
+
+// TestDamageUnderATrial: what is trained on a copy that has been damaged is no result, good or bad. The task goes on with another
+// copy, and the models are those of an undisturbed sweep.
+func TestDamageUnderATrial(t *testing.T) {
+	undisturbed := newWorld(t, 3, nil)
+	if err := undisturbed.worker(0).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := undisturbed.models(t)
+
+	for name, tc := range map[string]struct {
+		files []string
+		with  byte
+	}{
+		"labels zeroed":    {[]string{dataset.TargetsFile(dataset.TrainSplit)}, 0},
+		"bins that cannot": {[]string{dataset.TrainSplit + "/rows.arrow", dataset.TrainSplit + "/columns.arrow"}, 0xff},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 3, nil)
+			worker := w.worker(0)
+			worker.Sweeps = &spoiling{w.sweeps, "trials/0001/claims/0", func() {
+				for _, file := range tc.files {
+					path := filepath.Join(w.scratch, "datasets", w.plan.Dataset.Name, w.plan.Dataset.Version, filepath.FromSlash(file))
+					data, err := os.ReadFile(path)
+					if err == nil { // in place: the task has it mapped
+						err = os.WriteFile(path, bytes.Repeat([]byte{tc.with}, len(data)), 0o644)
+					}
+					if err != nil {
+						t.Error(err)
+					}
+				}
+			}}
+			if err := worker.Run(t.Context()); err != nil {
+				t.Fatalf("a copy that was damaged under a trial ended the task with %v, want it to go on with another copy", err)
+			}
+			if got := w.models(t); !maps.Equal(got, want) {
+				t.Error("other models came out than of a sweep without damage")
+			}
+			if r := w.result(t, 1); r.Claim == 0 {
+				t.Error("claim 0 of trial 1, which worked on the damaged copy, ended it; want the next claim")
+			}
+		})
+	}
+}
+
+// TestAnotherAttemptBelievesNoOldMark: the copy may be why there is another attempt.
+func TestAnotherAttemptBelievesNoOldMark(t *testing.T) {
+	w := newWorld(t, 1, nil)
+	first, second := w.worker(0), w.worker(0)
+	second.Attempt = 1
+	if !first.believed().Before(time.Now().Add(-copyTrust + time.Minute)) {
+		t.Errorf("a first attempt believes marks since %s, want them of the last %s", first.believed(), copyTrust)
+	}
+	if now := time.Now(); second.believed().Before(now) {
+		t.Errorf("another attempt believes marks since %s, want none before it began at %s", second.believed(), now)
+	}
+}
