@@ -46,7 +46,7 @@ func TestExitCodes(t *testing.T) {
 		errors.Join(&conflictError{fs.ErrExist}, fs.ErrPermission): sweep.ExitConflict,
 	} {
 		for how, err := range map[string]error{"itself": err, "wrapped": fmt.Errorf("a: %w", err)} {
-			if code := program.ExitCode(t.Context(), err, exitCode, unwell); code != want {
+			if code := program.ExitCode(t.Context(), err); code != want {
 				t.Errorf("%T, %s: exit code %d, expected %d", err, how, code, want)
 			}
 		}

@@ -41,7 +41,7 @@ func TestExitCodes(t *testing.T) {
 		errors.Join(&worker.TransientError{Err: errors.New("x")}, fs.ErrClosed): sweep.ExitTransient,
 	} {
 		for how, err := range map[string]error{"itself": err, "wrapped": fmt.Errorf("a: %w", err)} {
-			if code := program.ExitCode(t.Context(), err, exitCode); code != want {
+			if code := program.ExitCode(t.Context(), err); code != want {
 				t.Errorf("%T, %s: exit code %d, expected %d", err, how, code, want)
 			}
 		}

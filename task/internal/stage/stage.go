@@ -49,6 +49,9 @@ func (e *VersionError) Error() string {
 	return fmt.Sprintf("dataset %s: its manifest says %s; stage it again", e.Want, e.Got)
 }
 
+// IsPermanent says that another attempt would find the same.
+func (*VersionError) IsPermanent() bool { return true }
+
 // Dataset makes sure that the dataset lies complete and verified in a folder of q.Scratch and returns that folder. Any
 // number of processes may call it at once; the copy appears by renaming, so a folder that exists is complete.
 func Dataset(ctx context.Context, q Request) (string, error) {
