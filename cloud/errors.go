@@ -26,6 +26,9 @@ func (e *SetupError) Error() string { return join(e.What, e.Err, e.Hint) }
 
 func (e *SetupError) Unwrap() error { return e.Err }
 
+// IsSetup says that the environment is at fault, which no repetition mends.
+func (*SetupError) IsSetup() bool { return true }
+
 // PermissionError means that the credentials are good and the permission is missing.
 type PermissionError struct {
 	What string
@@ -36,6 +39,9 @@ type PermissionError struct {
 func (e *PermissionError) Error() string { return join(e.What, e.Err, e.Hint) }
 
 func (e *PermissionError) Unwrap() error { return e.Err }
+
+// IsSetup says that the environment is at fault, which no repetition mends.
+func (*PermissionError) IsSetup() bool { return true }
 
 func join(what string, err error, hint string) string {
 	if err != nil {

@@ -17,6 +17,12 @@ func (e *FormatError) Error() string {
 	return fmt.Sprintf("%s: byte %d: %s; stage or copy the dataset again", e.File, e.Offset, e.Msg)
 }
 
+// IsInput says that what was handed in is at fault, and will be the next time.
+func (*FormatError) IsInput() bool { return true }
+
+// IsDamaged says that the contents are not those that were written.
+func (*FormatError) IsDamaged() bool { return true }
+
 // CorruptError is a part of a file whose contents are not those that the manifest's checksum was made from. The bytes
 // From up to, but not including, To are meant.
 type CorruptError struct {
@@ -28,6 +34,12 @@ type CorruptError struct {
 func (e *CorruptError) Error() string {
 	return fmt.Sprintf("%s: bytes %d to %d: %s; stage or copy the dataset again", e.File, e.From, e.To-1, e.Msg)
 }
+
+// IsInput says that what was handed in is at fault, and will be the next time.
+func (*CorruptError) IsInput() bool { return true }
+
+// IsDamaged says that the contents are not those that were written.
+func (*CorruptError) IsDamaged() bool { return true }
 
 // ManifestError is a manifest that cannot be used, and which part of it.
 type ManifestError struct {
@@ -44,3 +56,9 @@ func (e *ManifestError) Error() string {
 
 // Unwrap gives the cause.
 func (e *ManifestError) Unwrap() error { return e.Err }
+
+// IsInput says that what was handed in is at fault, and will be the next time.
+func (*ManifestError) IsInput() bool { return true }
+
+// IsDamaged says that the contents are not those that were written.
+func (*ManifestError) IsDamaged() bool { return true }

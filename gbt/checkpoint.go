@@ -59,6 +59,9 @@ type MismatchError struct {
 
 func (e *MismatchError) Error() string { return "the checkpoint is of another training: " + e.What }
 
+// IsConflict says that the checkpoint is somebody else's.
+func (*MismatchError) IsConflict() bool { return true }
+
 func newRun(d *Data, p Params, opt Options) run {
 	r := run{identity: opt.Identity, params: p.lines(d.Features), features: len(d.Features), rows: d.Rows, used: d.Used(), validMaximizes: opt.Maximize}
 	if opt.Shift != 0 {

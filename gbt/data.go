@@ -1,7 +1,6 @@
 package gbt
 
 import (
-	"errors"
 	"fmt"
 	"math"
 )
@@ -60,7 +59,14 @@ func (d *Data) Used() int {
 }
 
 // ErrData is wrapped by every error about a table that cannot be used.
-var ErrData = errors.New("unusable data")
+var ErrData error = dataError("unusable data")
+
+type dataError string
+
+func (e dataError) Error() string { return string(e) }
+
+// IsInput says that what was handed in is at fault, and will be the next time.
+func (dataError) IsInput() bool { return true }
 
 // check makes sure that no loop can leave its slice and that boosting starts from numbers. Bytes of the table itself are
 // not read: a byte beyond a feature's bins is caught where it could do harm (the kernels give every feature 256 bins).

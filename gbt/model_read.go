@@ -19,6 +19,9 @@ type ModelError struct {
 
 func (e *ModelError) Error() string { return fmt.Sprintf("model file, line %d: %s", e.Line, e.Msg) }
 
+// IsInput says that what was handed in is at fault, and will be the next time.
+func (*ModelError) IsInput() bool { return true }
+
 // ReadModel reads LightGBM text (v2, v3 or v4): one output per row, no linear trees. It refuses what it could only
 // predict wrongly. Errors about the text are *ModelError.
 func ReadModel(r io.Reader) (*Model, error) {

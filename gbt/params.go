@@ -72,6 +72,9 @@ type ParamError struct {
 
 func (e *ParamError) Error() string { return e.Name + ": " + e.Msg }
 
+// IsInput says that what was handed in is at fault, and will be the next time.
+func (*ParamError) IsInput() bool { return true }
+
 // spec of one parameter: where it lives and what it may be.
 type paramSpec struct {
 	name      string

@@ -14,7 +14,7 @@ var version = "dev"
 func main() {
 	ctx, stop := program.Interrupted()
 	world := program.FromOS(version)
-	code := cli.Run(ctx, cli.World{World: world, Connect: connect, Inspect: examine, PriceList: prices(world.Env), Codes: []func(error) (int, bool){exitCode}})
+	code := cli.Run(ctx, cli.World{World: world, Connect: connect, Inspect: examine, PriceList: prices(world.Env)})
 	stop()
 	os.Exit(code)
 }

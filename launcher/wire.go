@@ -60,16 +60,6 @@ func (p priceList) Prices(ctx context.Context, families []machines.Family, regio
 	return p.c.Prices(ctx, billing.Request{Families: families, Regions: regions, Date: date})
 }
 
-// exitCode knows the errors of the Batch adapter.
-func exitCode(err error) (int, bool) {
-	var rule *batch.RuleError
-	if errors.As(err, &rule) {
-		return sweep.ExitInput, true
-	}
-	var conflict *batch.ConflictError
-	return sweep.ExitConflict, errors.As(err, &conflict)
-}
-
 // jobs submits a plan as a Batch job.
 type jobs struct {
 	client *batch.Client

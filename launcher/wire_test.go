@@ -13,6 +13,7 @@ import (
 	"coppice/launcher/internal/cli"
 	"coppice/launcher/internal/stagejob"
 	"coppice/machines"
+	"coppice/program"
 	"coppice/sweep"
 )
 
@@ -134,11 +135,8 @@ func TestLocalSSDTablesAgree(t *testing.T) {
 
 func TestExitCodesOfBatch(t *testing.T) {
 	for err, want := range map[error]int{&batch.RuleError{}: sweep.ExitInput, &batch.ConflictError{}: sweep.ExitConflict} {
-		if code, ok := exitCode(err); !ok || code != want {
-			t.Errorf("%T: %d %t", err, code, ok)
+		if code := program.ExitCode(t.Context(), err); code != want {
+			t.Errorf("%T: exit code %d, expected %d", err, code, want)
 		}
-	}
-	if _, ok := exitCode(nil); ok {
-		t.Error("no error has a code")
 	}
 }

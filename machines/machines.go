@@ -74,6 +74,9 @@ type UnknownError struct{ Msg string }
 
 func (e *UnknownError) Error() string { return e.Msg }
 
+// IsInput says that what was handed in is at fault, and will be the next time.
+func (*UnknownError) IsInput() bool { return true }
+
 var namePattern = regexp.MustCompile(`^([a-z][a-z0-9]*-[a-z]+)-([0-9]{1,3})(-lssd)?$`)
 
 // Find is the type called name, or an *UnknownError that says what would be right.
@@ -118,6 +121,9 @@ func bySize(a, b string) int {
 type DiskError struct{ Msg string }
 
 func (e *DiskError) Error() string { return e.Msg }
+
+// IsInput says that what was handed in is at fault, and will be the next time.
+func (*DiskError) IsInput() bool { return true }
 
 // CheckDisks refuses, with a *DiskError, a number of local SSDs that the type cannot have.
 func (t Type) CheckDisks(n int) error {

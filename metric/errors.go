@@ -46,6 +46,9 @@ func (e *InputError) Error() string {
 // Unwrap gives the kind of fault.
 func (e *InputError) Unwrap() error { return e.Err }
 
+// IsInput says that what was handed in is at fault, and will be the next time.
+func (*InputError) IsInput() bool { return true }
+
 // UnknownError is a name that no metric has.
 type UnknownError struct {
 	Name string
@@ -54,6 +57,9 @@ type UnknownError struct {
 
 // Error names the nearest metric.
 func (e *UnknownError) Error() string { return fmt.Sprintf("unknown metric %.60q%s", e.Name, e.Hint) }
+
+// IsInput says that what was handed in is at fault, and will be the next time.
+func (*UnknownError) IsInput() bool { return true }
 
 // unknown looks for the nearest name among the canonical ones, then among those of other libraries.
 func unknown(name string) error {
@@ -89,3 +95,6 @@ func (e *ArgumentError) Error() string {
 	}
 	return fmt.Sprintf("metric %s@%.40s: %s", e.Metric, e.Arg, e.Want)
 }
+
+// IsInput says that what was handed in is at fault, and will be the next time.
+func (*ArgumentError) IsInput() bool { return true }

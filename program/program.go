@@ -1,6 +1,5 @@
 // Package program is what the command lines of Coppice have in common: the world outside the process as one value, the way
-// an error becomes an exit code, and the form of log lines. It knows the errors of contract, engines and registry, so that
-// the same mistake ends every program with the same code.
+// an error becomes an exit code, and the form of log lines. It knows no error of others by name: each says its class itself (see ExitCode).
 package program
 
 import (
@@ -8,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -21,14 +19,6 @@ import (
 	"golang.org/x/term"
 
 	"coppice/cloud"
-	"coppice/dataset"
-	"coppice/dataset/ingest"
-	"coppice/gbt"
-	"coppice/machines"
-	"coppice/metric"
-	"coppice/registry"
-	"coppice/search"
-	"coppice/strictyaml"
 	"coppice/sweep"
 )
 
@@ -93,8 +83,8 @@ func Group(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// Execute runs one command line and returns the exit code. codes may know further errors.
-func Execute(ctx context.Context, w World, root *cobra.Command, codes ...func(error) (int, bool)) int {
+// Execute runs one command line and returns the exit code.
+func Execute(ctx context.Context, w World, root *cobra.Command) int {
 	root.Version = w.Version
 	root.SilenceUsage, root.SilenceErrors = true, true
 	root.SetArgs(w.Args)
@@ -106,7 +96,7 @@ func Execute(ctx context.Context, w World, root *cobra.Command, codes ...func(er
 	if err == nil {
 		return sweep.ExitOK
 	}
-	code := ExitCode(ctx, err, codes...)
+	code := ExitCode(ctx, err)
 	if code == sweep.ExitInterrupt && !errors.Is(err, ErrInterrupted) {
 		fmt.Fprintf(w.Err, "%s: interrupted\n", root.Name())
 		return code
@@ -148,55 +138,4 @@ func (w *World) Environment(ctx context.Context, target any, remedy string) erro
 		return &cloud.SetupError{What: "the environment is incomplete", Hint: remedy, Err: err}
 	}
 	return nil
-}
-
-// ExitCode is the exit code of a command that ended with err, which is not nil. codes may know further errors.
-func ExitCode(ctx context.Context, err error, codes ...func(error) (int, bool)) int {
-	for _, known := range append(codes, setup, usage, input, conflict, notFound) {
-		if code, ok := known(err); ok {
-			return code
-		}
-	}
-	if ctx.Err() != nil {
-		return sweep.ExitInterrupt
-	}
-	return sweep.ExitError
-}
-
-// is reports whether err is or wraps an error of one of the types that targets point to.
-func is(err error, targets ...any) bool {
-	for _, t := range targets {
-		if errors.As(err, t) {
-			return true
-		}
-	}
-	return false
-}
-
-func setup(err error) (int, bool) {
-	return sweep.ExitSetup, is(err, new(*cloud.SetupError), new(*cloud.PermissionError))
-}
-
-// usage knows cobra's errors by their texts; the library has no types for them.
-func usage(err error) (int, bool) {
-	text := err.Error()
-	cobras := strings.HasPrefix(text, "unknown command") || strings.HasPrefix(text, "accepts ") || strings.HasPrefix(text, "required flag") ||
-		strings.HasPrefix(text, "requires at least") || strings.HasPrefix(text, "unknown flag")
-	return sweep.ExitUsage, cobras || is(err, new(*UsageError))
-}
-
-func input(err error) (int, bool) {
-	return sweep.ExitInput, errors.Is(err, gbt.ErrData) || is(err, new(*strictyaml.Error), new(*sweep.DecodeError), new(*sweep.NameError),
-		new(*dataset.ManifestError), new(*dataset.FormatError), new(*dataset.CorruptError), new(*ingest.TableError),
-		new(*gbt.ParamError), new(*gbt.ModelError), new(*metric.UnknownError), new(*metric.ArgumentError), new(*metric.InputError),
-		new(*search.SpecError), new(*search.TooManyError), new(*search.SpaceError), new(*search.ExpressionError),
-		new(*registry.InputError), new(*registry.CorruptError), new(*machines.UnknownError), new(*machines.DiskError))
-}
-
-func conflict(err error) (int, bool) {
-	return sweep.ExitConflict, is(err, new(*registry.ConflictError), new(*ingest.ExistsError))
-}
-
-func notFound(err error) (int, bool) {
-	return sweep.ExitNotFound, errors.Is(err, fs.ErrNotExist) || is(err, new(*registry.NotFoundError), new(*registry.NoPreviousError))
 }

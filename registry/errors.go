@@ -11,6 +11,9 @@ type InputError struct {
 // Error gives "registry: what: message".
 func (e *InputError) Error() string { return fmt.Sprintf("registry: %s: %s", e.What, e.Msg) }
 
+// IsInput says that what was handed in is at fault, and will be the next time.
+func (*InputError) IsInput() bool { return true }
+
 // NotFoundError is a model, version, alias or file that is not there.
 type NotFoundError struct {
 	Kind string // model, version, alias or file
@@ -22,6 +25,9 @@ type NotFoundError struct {
 func (e *NotFoundError) Error() string {
 	return fmt.Sprintf("registry: there is no %s %.80q%s", e.Kind, e.Name, e.Hint)
 }
+
+// IsNotFound says that there is no such thing.
+func (*NotFoundError) IsNotFound() bool { return true }
 
 // ConflictError says that somebody else was there first: a version with the same key has other files, or an alias no
 // longer points where the caller believed.
@@ -48,6 +54,9 @@ func (e *ConflictError) Error() string {
 		e.Version, e.Model, e.Key, e.File)
 }
 
+// IsConflict says that somebody else was there first.
+func (*ConflictError) IsConflict() bool { return true }
+
 func versionName(n int) string {
 	if n == 0 {
 		return "no version"
@@ -63,6 +72,9 @@ func (e *NoPreviousError) Error() string {
 	return fmt.Sprintf("registry: %s of %s never pointed at another version that it could return to; promote one instead", e.Alias, e.Model)
 }
 
+// IsNotFound says that there is no such thing.
+func (*NoPreviousError) IsNotFound() bool { return true }
+
 // CorruptError is an object that is not what the registry wrote.
 type CorruptError struct {
 	Object string
@@ -76,3 +88,9 @@ func (e *CorruptError) Error() string {
 
 // Unwrap gives the cause.
 func (e *CorruptError) Unwrap() error { return e.Err }
+
+// IsInput says that what was handed in is at fault, and will be the next time.
+func (*CorruptError) IsInput() bool { return true }
+
+// IsDamaged says that the contents are not those that were written.
+func (*CorruptError) IsDamaged() bool { return true }

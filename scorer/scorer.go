@@ -131,10 +131,10 @@ func open(ctx context.Context, r *registry.Registry, v registry.Version,
 
 // damage tells errors about a version's files from those of storage.
 func damage(err error, unfit func(error) error) error {
-	for _, kind := range []any{new(*registry.CorruptError), new(*registry.NotFoundError), new(*dataset.FormatError)} {
-		if errors.As(err, kind) {
-			return unfit(err)
-		}
+	var damaged interface{ IsDamaged() bool }
+	var absent interface{ IsNotFound() bool }
+	if errors.As(err, &damaged) || errors.As(err, &absent) {
+		return unfit(err)
 	}
 	return err
 }

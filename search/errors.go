@@ -20,6 +20,9 @@ func (e *SpecError) Error() string { return fmt.Sprintf("search: %s: %v", e.Part
 // Unwrap gives the cause.
 func (e *SpecError) Unwrap() error { return e.Err }
 
+// IsInput says that what was handed in is at fault, and will be the next time.
+func (*SpecError) IsInput() bool { return true }
+
 // TooManyError says that the configurations that were written down are more than the trials that were asked for.
 type TooManyError struct{ Fixed, Grid, Trials int }
 
@@ -28,6 +31,9 @@ func (e *TooManyError) Error() string {
 	return fmt.Sprintf("search: %d fixed and %d grid configurations are more than trials: %d; raise trials to at least %d or shorten the grid",
 		e.Fixed, e.Grid, e.Trials, e.Fixed+e.Grid)
 }
+
+// IsInput says that what was handed in is at fault, and will be the next time.
+func (*TooManyError) IsInput() bool { return true }
 
 // SpaceError says that random draws did not find as many configurations as were asked for.
 type SpaceError struct {
@@ -58,3 +64,6 @@ func (e *SpaceError) Error() string {
 	}
 	return text + "; loosen the constraints, widen the ranges or ask for fewer trials"
 }
+
+// IsInput says that what was handed in is at fault, and will be the next time.
+func (*SpaceError) IsInput() bool { return true }

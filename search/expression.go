@@ -38,6 +38,9 @@ func (e *ExpressionError) Error() string {
 	return fmt.Sprintf("%.200q: %s", e.Expression, e.Msg)
 }
 
+// IsInput says that what was handed in is at fault, and will be the next time.
+func (*ExpressionError) IsInput() bool { return true }
+
 // Operators and functions that an expression may use. Everything else of the language (calls of methods, loops over lists,
 // regular expressions, dates ...) has no use here and could be made slow.
 var (

@@ -41,6 +41,9 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Column, e.Msg)
 }
 
+// IsInput says that what was handed in is at fault, and will be the next time.
+func (*Error) IsInput() bool { return true }
+
 // Document remembers where each key of a decoded file stood.
 type Document struct {
 	file string

@@ -176,6 +176,9 @@ func (e *DecodeError) Error() string { return fmt.Sprintf("not a %s of Coppice: 
 // Unwrap gives the cause.
 func (e *DecodeError) Unwrap() error { return e.Err }
 
+// IsInput says that what was handed in is at fault, and will be the next time.
+func (*DecodeError) IsInput() bool { return true }
+
 func decode(kind string, data []byte, v any, format func() int) error {
 	if err := json.Unmarshal(data, v); err != nil {
 		return &DecodeError{kind, err}

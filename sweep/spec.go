@@ -184,6 +184,9 @@ func (e *NameError) Error() string {
 	return fmt.Sprintf("%s %.60q: use 1 to %d of a-z, 0-9 and '-', beginning with a letter and not ending with '-'", what, e.Name, longest)
 }
 
+// IsInput says that what was handed in is at fault, and will be the next time.
+func (*NameError) IsInput() bool { return true }
+
 // MaxTrials bounds a sweep; Batch would run no more tasks anyway.
 const MaxTrials = 10_000
 

@@ -62,6 +62,9 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("batch job %s exists and was made for another plan (%s, not %s); use another sweep id, or delete that job", e.Name, e.Plan, e.Want)
 }
 
+// IsConflict says that something else is there already.
+func (*ConflictError) IsConflict() bool { return true }
+
 var projectPattern = regexp.MustCompile(`^[a-z0-9:.-]+$`)
 
 // New connects. Missing settings, credentials, and an endpoint that is not on this machine are *cloud.SetupError.

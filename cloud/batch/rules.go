@@ -64,6 +64,9 @@ func (e *RuleError) Error() string {
 	return fmt.Sprintf("batch job: %s: %s (rule %s)", e.Field, e.Says, e.Rule)
 }
 
+// IsInput says that what was handed in is at fault, and will be the next time.
+func (*RuleError) IsInput() bool { return true }
+
 // Limits of Batch, by the rules that hold them.
 const (
 	maxTasks        = 100_000

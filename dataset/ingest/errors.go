@@ -47,6 +47,9 @@ func (e *TableError) Error() string {
 // Unwrap gives the cause.
 func (e *TableError) Unwrap() error { return e.Err }
 
+// IsInput says that what was handed in is at fault, and will be the next time.
+func (*TableError) IsInput() bool { return true }
+
 // NotFoundError is a source without files. It is fs.ErrNotExist.
 type NotFoundError struct {
 	Pattern string
@@ -65,6 +68,9 @@ type ExistsError struct {
 }
 
 func (e *ExistsError) Error() string { return fmt.Sprintf("%s: %s", e.Dir, e.Msg) }
+
+// IsConflict says that something else is there already.
+func (*ExistsError) IsConflict() bool { return true }
 
 // brief shortens a value for a message.
 func brief(s string) string {

@@ -13,8 +13,6 @@ import (
 	"coppice/blob"
 	"coppice/launcher/internal/doctor"
 	"coppice/launcher/internal/place"
-	"coppice/launcher/internal/plan"
-	"coppice/launcher/internal/quote"
 	"coppice/launcher/internal/stagejob"
 	"coppice/program"
 	"coppice/registry"
@@ -30,8 +28,6 @@ type World struct {
 	PriceList func(context.Context) (PriceList, error)
 	// Inspect opens what the doctor looks at.
 	Inspect func(context.Context, Env) (Inspection, error)
-	// Codes know exit codes of errors that only the wiring can name.
-	Codes []func(error) (int, bool)
 }
 
 // Env is the launcher's environment.
@@ -89,43 +85,16 @@ what is there, 6 environment or credentials incomplete, 7 the sweep ended withou
 
 	root.AddCommand(stageCommand(&w), stageTaskCommand(&w), planCommand(&w), sweepCommand(&w), watchCommand(&w), statusCommand(&w), cancelCommand(&w),
 		leaderboardCommand(&w), billCommand(&w), lsCommand(&w), pricesCommand(&w), registryCommand(&w), predictCommand(&w), doctorCommand(&w))
-	return program.Execute(ctx, w.World, root, append(w.Codes, exitCode, unwell)...)
-}
-
-// exitCode knows the launcher's own errors.
-func exitCode(err error) (int, bool) {
-	var ended *NoWinnerError
-	if errors.As(err, &ended) {
-		return sweep.ExitNoWinner, true
-	}
-	var over *quote.BudgetError
-	if errors.As(err, &over) {
-		return sweep.ExitInput, true
-	}
-	var shared *sharedSlotError
-	if errors.As(err, &shared) {
-		return sweep.ExitInput, true
-	}
-	var conflict *conflictError
-	if errors.As(err, &conflict) {
-		return sweep.ExitConflict, true
-	}
-	var transient *transientError
-	if errors.As(err, &transient) {
-		return sweep.ExitTransient, true
-	}
-	var staging *stagejob.FailedError
-	if errors.As(err, &staging) { // as if it had been staged here
-		return max(staging.Code, sweep.ExitError), true
-	}
-
-	return sweep.ExitInput, plan.Input(err)
+	return program.Execute(ctx, w.World, root)
 }
 
 // conflictError is something that exists with other contents.
 type conflictError struct{ error }
 
 func (e *conflictError) Unwrap() error { return e.error }
+
+// IsConflict says that something else is there already.
+func (*conflictError) IsConflict() bool { return true }
 
 const remedy = "run it inside `localemu exec --`, after `. DIR/env` of a `localemu up --data DIR`, or with what `terraform output` prints"
 

@@ -86,6 +86,9 @@ func (e *UnwellError) Error() string {
 	return fmt.Sprintf("%d problems; the commands beside them mend them", e.Problems)
 }
 
+// IsSetup says that the environment is at fault, which no repetition mends.
+func (*UnwellError) IsSetup() bool { return true }
+
 // mends counts the problems that have a command.
 func mends(r *doctor.Report) (n int) {
 	for _, f := range r.Findings {
@@ -171,10 +174,4 @@ func (w *World) showReport(r *doctor.Report) {
 
 	fmt.Fprintf(w.Out, "%d ok, %s, %s, %d not checked\n", r.Counts[doctor.OK], english.Plural(r.Counts[doctor.Warning], "warning", ""),
 		english.Plural(r.Counts[doctor.Problem], "problem", ""), r.Counts[doctor.NotChecked])
-}
-
-// unwell is the exit code of an UnwellError.
-func unwell(err error) (int, bool) {
-	var e *UnwellError
-	return sweep.ExitSetup, errors.As(err, &e)
 }

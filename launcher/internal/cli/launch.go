@@ -60,6 +60,9 @@ func (e *sharedSlotError) Error() string {
 		e.id, of(e.there), of(e.mine), e.mine.Spec.Name)
 }
 
+// IsInput says that what was handed in is at fault, and will be the next time.
+func (*sharedSlotError) IsInput() bool { return true }
+
 // sameSlot says whether a plan that differs from the one of its slot is a later look at the same sweep, which goes on as it was
 // started, or somebody else's, a *sharedSlotError.
 func (c *cloud) sameSlot(w *World, mine, there *sweep.Plan, quiet bool) error {

@@ -235,7 +235,7 @@ func (w *World) stageTask(ctx context.Context) (err error) {
 	t := &stagejob.Task{Env: env, Now: w.Now, Every: stageEvery,
 		Stager: &stager.Stager{Scratch: env.Scratch, Bucket: func(_ context.Context, name string) (blob.Store, error) { return b.Bucket(name), nil }},
 		Dst:    stager.Destination{Store: b.Bucket(env.DatasetsBucket), URL: "gs://" + env.DatasetsBucket},
-		Code:   func(err error) int { return program.ExitCode(ctx, err, append(w.Codes, exitCode)...) }}
+		Code:   func(err error) int { return program.ExitCode(ctx, err) }}
 
 	if err := t.Run(ctx); err != nil {
 		log.Error("staging failed", "error", err.Error())
@@ -249,6 +249,9 @@ func (w *World) stageTask(ctx context.Context) (err error) {
 type transientError struct{ error }
 
 func (e *transientError) Unwrap() error { return e.error }
+
+// ExitStatus is how a program ends with it.
+func (*transientError) ExitStatus() int { return sweep.ExitTransient }
 
 // retried marks an error that nothing but the moment may be the reason of: Batch starts the task again.
 func retried(err error, code int) error {

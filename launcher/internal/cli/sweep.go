@@ -314,4 +314,7 @@ func (e *NoWinnerError) Error() string {
 	return text
 }
 
+// ExitStatus is how a program ends with it.
+func (*NoWinnerError) ExitStatus() int { return sweep.ExitNoWinner }
+
 var errSilent = errors.New("the Batch job has ended, but the sweep has no conclusion; is the aggregator running? `aggregator reconcile` concludes it")

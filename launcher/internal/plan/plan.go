@@ -103,7 +103,7 @@ func Build(q Request) (*Plan, error) {
 
 	err = p.fit(s.Machine, q.Manifest)
 	// A caller who compares machines wants the plan, too, when this one is too small.
-	if q.Unfit && Input(err) {
+	if q.Unfit && errors.As(err, new(*Error)) {
 		return p, nil
 	}
 	return p, err
@@ -149,6 +149,9 @@ func (p *Plan) fit(m sweep.Machine, d *dataset.Manifest) error {
 type Error struct{ Msg string }
 
 func (e *Error) Error() string { return e.Msg }
+
+// IsInput says that what was handed in is at fault, and will be the next time.
+func (*Error) IsInput() bool { return true }
 
 func errorf(format string, args ...any) error { return &Error{fmt.Sprintf(format, args...)} }
 
@@ -278,10 +281,4 @@ func holdout(m *dataset.Manifest) (sweep.Holdout, []string, error) {
 	h.Calib = carved(sweep.Valid, 5, 6, 7)
 	h.Test = carved(sweep.Valid, 8, 9)
 	return h, note("calib or test", "30 % and 20 %", sweep.Valid, "selects"), nil
-}
-
-// Input reports whether err is about what a person wrote, for the exit code.
-func Input(err error) bool {
-	var e *Error
-	return errors.As(err, &e)
 }

@@ -231,7 +231,7 @@ func TestHoldoutIsCarvedWhereItIsMissing(t *testing.T) {
 	}
 	for _, splits := range [][]string{{"train"}, {"valid", "test"}} {
 		_, err := build(parse(t), manifest(splits...))
-		if !plan.Input(err) || !strings.Contains(err.Error(), "stage it again") {
+		if !errors.As(err, new(*plan.Error)) || !strings.Contains(err.Error(), "stage it again") {
 			t.Errorf("%v: %v", splits, err)
 		}
 	}
@@ -271,7 +271,7 @@ func TestSizing(t *testing.T) {
 			}
 			p, err := build(parse(t, tc.edits...), m)
 			if tc.fails != "" {
-				if !plan.Input(err) || !strings.Contains(err.Error(), tc.fails) {
+				if !errors.As(err, new(*plan.Error)) || !strings.Contains(err.Error(), tc.fails) {
 					t.Errorf("got %v, want %q", err, tc.fails)
 				}
 				return
@@ -300,7 +300,7 @@ func TestSizing(t *testing.T) {
 func TestLabelAndObjective(t *testing.T) {
 	m := manifest(all...)
 	m.Label.Kind = dataset.Regression
-	if _, err := build(parse(t), m); !plan.Input(err) {
+	if _, err := build(parse(t), m); !errors.As(err, new(*plan.Error)) {
 		t.Errorf("a binary sweep on a regression label: %v", err)
 	}
 	if _, err := build(parse(t, "metric: ap", "metric: rmse\nobjective: regression", "precision@1% > 0.1", "rmse < 3"), m); err != nil {

@@ -13,6 +13,9 @@ type BudgetError struct{ Msg string }
 
 func (e *BudgetError) Error() string { return e.Msg }
 
+// IsInput says that what was handed in is at fault, and will be the next time.
+func (*BudgetError) IsInput() bool { return true }
+
 // Hold refuses, with a *BudgetError, a budget that the sweep is expected to exceed, on its machines or on any of its fallbacks: what it
 // costs, and what has to be kept back so that it can be stopped in time.
 func Hold(q *sweep.Quote, machine string, budget float64) error {

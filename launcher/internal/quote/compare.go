@@ -2,6 +2,7 @@ package quote
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"sort"
@@ -79,7 +80,7 @@ func (q *Request) Compare(known *machines.Catalogue, wish Wish) (*Comparison, er
 		switch {
 		case err == nil:
 			c.Offers = append(c.Offers, *o)
-		case plan.Input(err):
+		case errors.As(err, new(*plan.Error)):
 			c.Unfit = append(c.Unfit, Unfit{t.Name, err.Error()})
 		default:
 			return nil, err

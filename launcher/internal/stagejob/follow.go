@@ -100,6 +100,9 @@ func (e *FailedError) Error() string {
 	return fmt.Sprintf("staging job %s: %s", e.Job, e.Text)
 }
 
+// ExitStatus is how a program ends with it.
+func (e *FailedError) ExitStatus() int { return max(e.Code, sweep.ExitError) }
+
 // Follower watches a job from outside.
 type Follower struct {
 	Jobs     Jobs

@@ -231,12 +231,8 @@ func (s *Stager) whole(ctx context.Context, dir, version string) (bool, error) {
 		return m.Version == version, nil
 	}
 
-	for _, damage := range []any{new(*dataset.CorruptError), new(*dataset.FormatError), new(*dataset.ManifestError)} {
-		if errors.As(err, damage) {
-			return false, nil
-		}
-	}
-	if errors.Is(err, fs.ErrNotExist) {
+	var damage interface{ IsDamaged() bool }
+	if errors.As(err, &damage) || errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
 	return false, err

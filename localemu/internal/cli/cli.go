@@ -50,6 +50,9 @@ func (e *exitError) Error() string {
 
 func (e *exitError) Unwrap() error { return e.err }
 
+// ExitStatus is how a program ends with it.
+func (e *exitError) ExitStatus() int { return e.code }
+
 // Run executes one command line and returns the exit code.
 func Run(ctx context.Context, s State) int {
 	root := &cobra.Command{
@@ -86,15 +89,15 @@ with its own folder for a local SSD. Everything listens on 127.0.0.1 only.`,
 }
 
 func exitCode(err error) int {
-	var exit *exitError
-	var yaml *strictyaml.Error
-	var busy *world.InUseError
+	var exit interface{ ExitStatus() int }
+	var input interface{ IsInput() bool }
+	var conflict interface{ IsConflict() bool }
 	switch {
 	case errors.As(err, &exit):
-		return exit.code
-	case errors.As(err, &yaml):
+		return exit.ExitStatus()
+	case errors.As(err, &input):
 		return sweep.ExitInput
-	case errors.As(err, &busy):
+	case errors.As(err, &conflict):
 		return sweep.ExitConflict
 	case strings.HasPrefix(err.Error(), "unknown command"), strings.HasPrefix(err.Error(), "required flag"):
 		return sweep.ExitUsage

@@ -82,9 +82,10 @@ func TestAccounts(t *testing.T) {
 func TestPolicy(t *testing.T) {
 	g := guard(t)
 	p := g.Policy("bucket", "my-sweeps")
-	if !slices.Equal(p["roles/storage.objectCreator"], []string{"serviceAccount:coppice-aggregator@p1.iam.gserviceaccount.com"}) ||
-		!slices.Contains(p["roles/storage.objectUser"], "serviceAccount:coppice-task@p1.iam.gserviceaccount.com") {
-		t.Errorf("%v", p)
+	creators := []string{"serviceAccount:coppice-launcher@p1.iam.gserviceaccount.com", "serviceAccount:coppice-aggregator@p1.iam.gserviceaccount.com"}
+	users := []string{"serviceAccount:coppice-task@p1.iam.gserviceaccount.com"}
+	if !slices.Equal(p["roles/storage.objectCreator"], creators) || !slices.Equal(p["roles/storage.objectUser"], users) {
+		t.Errorf("the bucket of sweeps: %v; want creators %v and users %v", p, creators, users)
 	}
 	agents := g.Policy("account", "coppice-push@p1.iam.gserviceaccount.com")["roles/iam.serviceAccountOpenIdTokenCreator"]
 	if !slices.Equal(agents, []string{"serviceAccount:service-" + ProjectNumber + "@gcp-sa-pubsub.iam.gserviceaccount.com"}) {

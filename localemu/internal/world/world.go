@@ -100,6 +100,9 @@ func (e *InUseError) Error() string {
 	return fmt.Sprintf("another localemu is using %s; end it, or use another --data folder", e.Data)
 }
 
+// IsConflict says that somebody else is at it.
+func (*InUseError) IsConflict() bool { return true }
+
 // Start brings the local cloud up. Close takes it down again.
 func Start(ctx context.Context, o Options) (*World, error) {
 	if o.Faults == nil {

@@ -2,7 +2,6 @@ package fit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -27,7 +26,7 @@ const (
 func Schemes() []Scheme { return []Scheme{KFold, GroupKFold, Forward} }
 
 // ErrScheme is wrapped by the error about a scheme that the dataset's folds do not allow.
-var ErrScheme = errors.New("this cross-validation does not fit the dataset")
+var ErrScheme error = inputError("this cross-validation does not fit the dataset")
 
 // Fold is one round of cross-validation: the dataset's fold numbers to train on and to rate.
 type Fold struct {

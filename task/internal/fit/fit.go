@@ -4,7 +4,6 @@ package fit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 
@@ -49,7 +48,15 @@ type Rows struct {
 func (r *Rows) Len() int { return len(r.Label) }
 
 // ErrNoRows is a split that the dataset does not have, or a part of one without rows.
-var ErrNoRows = errors.New("no rows")
+var ErrNoRows error = inputError("no rows")
+
+// inputError is a plan or a command that asks for what the dataset does not have.
+type inputError string
+
+func (e inputError) Error() string { return string(e) }
+
+// IsInput says that what was handed in is at fault, and will be the next time.
+func (inputError) IsInput() bool { return true }
 
 // Select gives the rows of a part: a whole split, or those of some folds as a mask over the same bytes.
 func (t *Table) Select(part sweep.Rows) (*Rows, error) {

@@ -36,6 +36,9 @@ func (e *BusyError) Error() string {
 	return fmt.Sprintf("another training keeps its checkpoints in %s now; wait for its end or use another folder", e.Dir)
 }
 
+// IsConflict says that somebody else is at it.
+func (*BusyError) IsConflict() bool { return true }
+
 // OpenFolder makes the folder if it is not there and locks it; the lock ends with the process, however that ends. It is a
 // *BusyError when another process has it.
 func OpenFolder(dir string) (*Folder, error) {

@@ -53,6 +53,9 @@ func (e *VersionError) Error() string {
 	return fmt.Sprintf("dataset %s: its manifest says %s; stage it again", e.Want, e.Got)
 }
 
+// IsPermanent says that another attempt would find the same.
+func (*VersionError) IsPermanent() bool { return true }
+
 // DiskError is an error of the local disk, full or broken: another attempt at once would meet it again, one somewhat later
 // perhaps not, and one on another machine hardly.
 type DiskError struct{ Err error }

@@ -13,13 +13,11 @@ import (
 	otel "go.opentelemetry.io/otel/metric"
 
 	"coppice/blob"
-	"coppice/cloud"
 	"coppice/dataset"
 	"coppice/metric"
 	"coppice/sweep"
 	"coppice/sweepstore"
 	"coppice/task/internal/fit"
-	"coppice/task/internal/stage"
 	"coppice/task/internal/usage"
 )
 
@@ -68,6 +66,9 @@ func (e *TransientError) Error() string { return e.Err.Error() }
 
 // Unwrap gives the cause.
 func (e *TransientError) Unwrap() error { return e.Err }
+
+// ExitStatus makes Batch start the task again. An interruption is transient, too: the caller may start the task once more.
+func (*TransientError) ExitStatus() int { return sweep.ExitTransient }
 
 // Run works until no trial is left, the sweep is cancelled or ctx ends. A trial that fails is a result, not an error.
 func (w *Worker) Run(ctx context.Context) error {
@@ -148,23 +149,18 @@ func (w *Worker) classify(err error) error {
 	if err == nil {
 		return nil
 	}
-	var decode *sweep.DecodeError
-	var manifest *dataset.ManifestError
-	var format *dataset.FormatError
-	var corrupt *dataset.CorruptError
-	var version *stage.VersionError
-	var unknown *metric.UnknownError
-	var setup *cloud.SetupError
-	var forbidden *cloud.PermissionError
-	for _, permanent := range []any{&decode, &manifest, &format, &corrupt, &version, &unknown, &setup, &forbidden} {
-		if errors.As(err, permanent) {
-			return err
-		}
-	}
-	if errors.Is(err, blob.ErrNotExist) || errors.Is(err, fit.ErrNoRows) {
+	if permanent(err) {
 		return err
 	}
 	return &TransientError{err}
+}
+
+// permanent asks the error itself: what was handed in, the environment and what is not there stay as they are.
+func permanent(err error) bool {
+	var input interface{ IsInput() bool }
+	var setup interface{ IsSetup() bool }
+	var other interface{ IsPermanent() bool }
+	return errors.As(err, &input) || errors.As(err, &setup) || errors.As(err, &other) || errors.Is(err, blob.ErrNotExist)
 }
 
 // Why a sweep wants no more results.

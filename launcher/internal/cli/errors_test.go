@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"testing"
+
+	"coppice/launcher/internal/follow"
+	"coppice/launcher/internal/plan"
+	"coppice/launcher/internal/predict"
+	"coppice/launcher/internal/quote"
+	"coppice/launcher/internal/slot"
+	"coppice/launcher/internal/stagejob"
+	"coppice/launcher/internal/stager"
+	"coppice/program"
+	"coppice/registry"
+	"coppice/search"
+	"coppice/sweep"
+)
+
+// TestExitCodes pins how the launcher ends.
+func TestExitCodes(t *testing.T) {
+	some := &sweep.Plan{}
+	for err, want := range map[error]int{
+		&NoWinnerError{Conclusion: &sweep.Conclusion{}}:            sweep.ExitNoWinner,
+		&quote.BudgetError{}:                                       sweep.ExitInput,
+		&sharedSlotError{"night", some, some}:                      sweep.ExitInput,
+		&conflictError{errors.New("x")}:                            sweep.ExitConflict,
+		&conflictError{fs.ErrNotExist}:                             sweep.ExitConflict,
+		&transientError{errors.New("x")}:                           sweep.ExitTransient,
+		&stagejob.FailedError{}:                                    sweep.ExitError,
+		&stagejob.FailedError{Code: sweep.ExitInput}:               sweep.ExitInput,
+		&stagejob.FailedError{Code: sweep.ExitInterrupt}:           sweep.ExitInterrupt,
+		&stagejob.TooOftenError{}:                                  sweep.ExitError,
+		&plan.Error{}:                                              sweep.ExitInput,
+		&predict.Error{}:                                           sweep.ExitError, // the command makes a usage error of it
+		&slot.Error{Err: errors.New("x")}:                          sweep.ExitError, // so does this
+		&stager.NotStagedError{}:                                   sweep.ExitNotFound,
+		&follow.NotFoundError{}:                                    sweep.ExitNotFound,
+		&MissingJobError{}:                                         sweep.ExitError,
+		&UnwellError{}:                                             sweep.ExitSetup,
+		&registry.ConflictError{}:                                  sweep.ExitConflict,
+		&search.SpecError{Err: &search.ExpressionError{}}:          sweep.ExitInput,
+		program.Usagef("x"):                                        sweep.ExitUsage,
+		errors.Join(&conflictError{fs.ErrExist}, fs.ErrPermission): sweep.ExitConflict,
+	} {
+		for how, err := range map[string]error{"itself": err, "wrapped": fmt.Errorf("a: %w", err)} {
+			if code := program.ExitCode(t.Context(), err); code != want {
+				t.Errorf("%T, %s: exit code %d, expected %d", err, how, code, want)
+			}
+		}
+	}
+}

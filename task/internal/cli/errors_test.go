@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"testing"
+
+	"coppice/cloud"
+	"coppice/dataset"
+	"coppice/gbt"
+	"coppice/metric"
+	"coppice/program"
+	"coppice/sweep"
+	"coppice/sweepstore"
+	"coppice/task/internal/fit"
+	"coppice/task/internal/keep"
+	"coppice/task/internal/stage"
+	"coppice/task/internal/worker"
+)
+
+// TestExitCodes pins how the task ends, which decides whether Batch starts it again.
+func TestExitCodes(t *testing.T) {
+	for err, want := range map[error]int{
+		&worker.TransientError{Err: errors.New("x")}:          sweep.ExitTransient,
+		&worker.TransientError{Err: context.Canceled}:         sweep.ExitTransient,
+		fmt.Errorf("%w: split valid has none", fit.ErrNoRows): sweep.ExitInput,
+		fmt.Errorf("%w: 1 folds", fit.ErrScheme):              sweep.ExitInput,
+		&keep.BusyError{}:                                     sweep.ExitConflict,
+		&gbt.MismatchError{}:                                  sweep.ExitConflict,
+		&stage.VersionError{}:                                 sweep.ExitError,
+		&notFolderError{}:                                     sweep.ExitNotFound,
+		&gbt.CheckpointError{}:                                sweep.ExitError,
+		&gbt.ParamError{}:                                     sweep.ExitInput,
+		&metric.UnknownError{}:                                sweep.ExitInput,
+		&dataset.CorruptError{}:                               sweep.ExitInput,
+		&cloud.SetupError{}:                                   sweep.ExitSetup,
+		&sweepstore.DamagedError{Err: &sweep.DecodeError{Err: fs.ErrNotExist}}:  sweep.ExitInput,
+		program.Usagef("--checkpoint x: %w", fs.ErrPermission):                  sweep.ExitUsage,
+		errors.Join(&worker.TransientError{Err: errors.New("x")}, fs.ErrClosed): sweep.ExitTransient,
+	} {
+		for how, err := range map[string]error{"itself": err, "wrapped": fmt.Errorf("a: %w", err)} {
+			if code := program.ExitCode(t.Context(), err); code != want {
+				t.Errorf("%T, %s: exit code %d, expected %d", err, how, code, want)
+			}
+		}
+	}
+}

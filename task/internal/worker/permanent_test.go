@@ -1,0 +1,49 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"testing"
+
+	"coppice/cloud"
+	"coppice/dataset"
+	"coppice/metric"
+	"coppice/sweep"
+	"coppice/sweepstore"
+	"coppice/task/internal/fit"
+	"coppice/task/internal/stage"
+)
+
+// TestWhatIsWorthAnotherAttempt: Batch starts a task again whose error is transient, and a sweep's job fails at once with others.
+func TestWhatIsWorthAnotherAttempt(t *testing.T) {
+	for _, tc := range []struct {
+		err       error
+		permanent bool
+	}{
+		{errors.New("connection reset"), false},
+		{context.Canceled, false},
+		{fs.ErrPermission, false},
+		{&sweepstore.FileError{Err: errors.New("other contents")}, false},
+		{fs.ErrNotExist, true},
+		{&sweep.DecodeError{Err: errors.New("x")}, true},
+		{&sweepstore.DamagedError{Err: &sweep.DecodeError{Err: errors.New("x")}}, true},
+		{&dataset.ManifestError{Err: errors.New("x")}, true},
+		{&dataset.FormatError{}, true},
+		{&dataset.CorruptError{}, true},
+		{&stage.VersionError{}, true},
+		{&metric.UnknownError{}, true},
+		{&cloud.SetupError{}, true},
+		{&cloud.PermissionError{}, true},
+		{fmt.Errorf("%w: split valid", fit.ErrNoRows), true},
+	} {
+		err := (&Worker{}).classify(fmt.Errorf("a: %w", tc.err))
+		if transient := errors.As(err, new(*TransientError)); transient == tc.permanent {
+			t.Errorf("%T: transient %t, expected %t", tc.err, transient, !tc.permanent)
+		}
+	}
+	if err := (&Worker{}).classify(nil); err != nil {
+		t.Errorf("no error became %v", err)
+	}
+}
