@@ -1,7 +1,12 @@
 package search
 
 import (
+	"cmp"
 	"math"
+	"slices"
+
+	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/parser"
 )
 
 // Constraint is a condition on the parameters of a configuration, such as num_leaves <= 2 ^ max_depth. It may be used by
@@ -19,6 +24,53 @@ func CompileConstraint(text string, example map[string]any) (*Constraint, error)
 		return nil, err
 	}
 	return &Constraint{e}, nil
+}
+
+// RenameInConstraint is the condition with every parameter under the name that name gives it, else as it was written. One that
+// cannot be read comes back as it is; CompileConstraint says what is wrong with it.
+func RenameInConstraint(text string, name func(string) string) string {
+	if len(text) > maxExpression {
+		return text
+	}
+	tree, err := parser.Parse(text)
+	if err != nil {
+		return text
+	}
+
+	var found identifiers
+	ast.Walk(&tree.Node, &found)
+	slices.SortFunc(found.params, func(a, b *ast.IdentifierNode) int { return cmp.Compare(b.Location().From, a.Location().From) })
+
+	// From the end, so that what comes before keeps its place. Places count characters.
+	out := []rune(text)
+	for _, n := range found.params {
+		at := n.Location()
+		if full := name(n.Value); full != n.Value && !found.functions[n] {
+			out = slices.Replace(out, at.From, at.To, []rune(full)...)
+		}
+	}
+	return string(out)
+}
+
+// identifiers are those of an expression.
+type identifiers struct {
+	params    []*ast.IdentifierNode
+	functions map[*ast.IdentifierNode]bool
+}
+
+// Visit sees a call after what it calls.
+func (i *identifiers) Visit(node *ast.Node) {
+	switch n := (*node).(type) {
+	case *ast.IdentifierNode:
+		i.params = append(i.params, n)
+	case *ast.CallNode:
+		if callee, ok := n.Callee.(*ast.IdentifierNode); ok {
+			if i.functions == nil {
+				i.functions = map[*ast.IdentifierNode]bool{}
+			}
+			i.functions[callee] = true
+		}
+	}
 }
 
 // String is the expression as it was written.

@@ -12,6 +12,7 @@ import (
 // sampler draws one parameter.
 type sampler struct {
 	name string
+	key  string                // of its draws: the name, or the alias that the spec has
 	size uint64                // how many values there are; 0 when they cannot be counted
 	draw func(bits uint64) any // of 64 random bits
 	at   func(i uint64) any    // value i of size

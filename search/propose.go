@@ -14,14 +14,11 @@ import (
 // Request asks for the trials of a sweep.
 type Request struct {
 	Search sweep.Search
-	Base   map[string]any // parameters of every trial, beneath the trial's own
-	Trials int            // how many
+	Base   sweep.Params // parameters of every trial, beneath the trial's own
+	Trials int          // how many
 	Seed   uint64
 
-	// Name gives a parameter's canonical name, so that the trial's own parameters replace the base's whichever of their
-	// names are used; an unknown name comes back as it is. nil leaves all names as they are.
-	Name func(name string) string
-	// Canonical completes a configuration: canonical names, defaults filled in, values checked. Two configurations that
+	// Canonical completes a configuration: defaults filled in, values checked. Two configurations that
 	// train the same model come out equal. nil takes configurations as they are.
 	Canonical func(params map[string]any) (map[string]any, error)
 }
@@ -103,14 +100,10 @@ func (p *proposer) prepare() error {
 		return &SpecError{Part: "trials", Err: fmt.Errorf("%d; use 1 to %d", p.Request.Trials, sweep.MaxTrials)}
 	}
 
-	base, err := p.renamed(p.Base)
-	if err != nil {
-		return &SpecError{Part: "params", Err: err}
-	}
-	p.Base = base
+	p.Base = normalized(p.Base)
 
 	// One complete configuration, from which constraints learn names and types.
-	example, err := p.Canonical(maps.Clone(base))
+	example, err := p.Canonical(maps.Clone(p.Base))
 	if err != nil {
 		return &SpecError{Part: "params", Err: err}
 	}
@@ -125,20 +118,13 @@ func (p *proposer) prepare() error {
 	return nil
 }
 
-// renamed is params under canonical names.
-func (p *proposer) renamed(params map[string]any) (map[string]any, error) {
-	out := make(map[string]any, len(params))
-	for _, name := range slices.Sorted(maps.Keys(params)) {
-		canonical := name
-		if p.Name != nil {
-			canonical = p.Name(name)
-		}
-		if _, twice := out[canonical]; twice {
-			return nil, fmt.Errorf("%s is given twice, once as %s", canonical, name)
-		}
-		out[canonical] = normal(params[name])
+// normalized is params with numbers as they are after a round trip through JSON.
+func normalized(params sweep.Params) sweep.Params {
+	out := make(sweep.Params, len(params))
+	for name, value := range params {
+		out[name] = normal(value)
 	}
-	return out, nil
+	return out
 }
 
 // outcome of considering a configuration: a new trial or the reason why there is none.
@@ -150,7 +136,7 @@ type outcome struct {
 }
 
 // consider makes a trial of a configuration unless it breaks a constraint or repeats another.
-func (p *proposer) consider(params map[string]any) outcome {
+func (p *proposer) consider(params sweep.Params) outcome {
 	full, err := p.complete(params)
 	if err != nil {
 		return outcome{trial: -1, refused: err}
@@ -183,24 +169,15 @@ func (p *proposer) consider(params map[string]any) outcome {
 }
 
 // complete puts a trial's own parameters over the base's and lets the trainer fill in the rest.
-func (p *proposer) complete(params map[string]any) (map[string]any, error) {
-	own, err := p.renamed(params)
-	if err != nil {
-		return nil, err
-	}
-
+func (p *proposer) complete(params sweep.Params) (sweep.Params, error) {
 	merged := maps.Clone(p.Base)
-	maps.Copy(merged, own)
+	maps.Copy(merged, normalized(params))
+
 	full, err := p.Canonical(merged)
 	if err != nil {
 		return nil, err
 	}
-
-	full = maps.Clone(full)
-	for name, value := range full {
-		full[name] = normal(value)
-	}
-	return full, nil
+	return normalized(full), nil
 }
 
 // keep records where a new trial came from.
@@ -217,7 +194,7 @@ func (p *proposer) decide(source string, trial int, format string, args ...any) 
 func (p *proposer) fixed() error {
 	s := p.Search
 	if len(s.Fixed) == 0 && len(s.Grid) == 0 && len(s.Random) == 0 {
-		s.Fixed = []map[string]any{{}} // the base alone
+		s.Fixed = []sweep.Params{{}} // the base alone
 	}
 
 	for i, params := range s.Fixed {

@@ -12,17 +12,20 @@ import (
 
 // space is what search.random describes: the product of its parameters.
 type space struct {
-	samplers []sampler // by name
+	samplers []sampler // by key
 	size     uint64    // configurations; 0 when they cannot be counted
 }
 
 func newSpace(s sweep.Search) (space, error) {
 	sp := space{}
-	for i, name := range slices.Sorted(maps.Keys(s.Random)) {
+	written := func(name string) string { return cmp.Or(s.Random[name].DrawnAs, name) }
+	names := slices.SortedFunc(maps.Keys(s.Random), func(a, b string) int { return cmp.Compare(written(a), written(b)) })
+	for i, name := range names {
 		one, err := newSampler(name, s.Random[name])
 		if err != nil {
 			return space{}, err
 		}
+		one.key = written(name)
 		sp.samplers = append(sp.samplers, one)
 
 		if i == 0 {
@@ -43,7 +46,7 @@ func (s space) countable() bool { return s.size > 0 && s.size <= maxEnumerated }
 func (s space) draw(seed, number uint64) map[string]any {
 	params := make(map[string]any, len(s.samplers))
 	for _, one := range s.samplers {
-		params[one.name] = one.draw(random(seed, number, one.name))
+		params[one.name] = one.draw(random(seed, number, one.key))
 	}
 	return params
 }

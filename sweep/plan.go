@@ -99,9 +99,9 @@ type Sizing struct {
 
 // Trial is one configuration to train.
 type Trial struct {
-	Number int            `json:"number"` // 0, 1, 2 ...
-	Source string         `json:"source"` // fixed, grid or random
-	Params map[string]any `json:"params"` // complete: the spec's, the trial's and the trainer's defaults
+	Number int    `json:"number"` // 0, 1, 2 ...
+	Source string `json:"source"` // fixed, grid or random
+	Params Params `json:"params"` // complete: the spec's, the trial's and the trainer's defaults
 }
 
 // Fingerprint is a hash of all that makes two plans the same sweep: everything but when and by which build they were

@@ -22,11 +22,11 @@ type Spec struct {
 	// EarlyStoppingRounds ends a trial when Metric has not improved on valid for so many trees; 0 never does.
 	EarlyStoppingRounds int `yaml:"early_stopping_rounds" json:"early_stopping_rounds,omitempty"`
 
-	Params  map[string]any `yaml:"params" json:"params,omitempty"` // for every trial, beneath the trial's own
-	Search  Search         `yaml:"search" json:"search"`
-	Machine Machine        `yaml:"machine" json:"machine"`
-	Limits  Limits         `yaml:"limits" json:"limits"`
-	Gate    *Gate          `yaml:"gate" json:"gate,omitempty"`
+	Params  Params  `yaml:"params" json:"params,omitempty"` // for every trial, beneath the trial's own
+	Search  Search  `yaml:"search" json:"search"`
+	Machine Machine `yaml:"machine" json:"machine"`
+	Limits  Limits  `yaml:"limits" json:"limits"`
+	Gate    *Gate   `yaml:"gate" json:"gate,omitempty"`
 
 	// Budget is how many USD of machines the sweep may use; 0 is no bound. It is no part of what makes two sweeps the same.
 	Budget float64 `yaml:"budget" json:"budget,omitempty"`
@@ -38,7 +38,7 @@ type Spec struct {
 
 // Search says which configurations to try: the fixed ones, then the grid's, then random draws up to Spec.Trials.
 type Search struct {
-	Fixed       []map[string]any        `yaml:"fixed" json:"fixed,omitempty"`
+	Fixed       []Params                `yaml:"fixed" json:"fixed,omitempty"`
 	Grid        map[string][]any        `yaml:"grid" json:"grid,omitempty"`
 	Random      map[string]Distribution `yaml:"random" json:"random,omitempty"`
 	Constraints []string                `yaml:"constraints" json:"constraints,omitempty"`
@@ -52,6 +52,10 @@ type Distribution struct {
 	LogInt     []int64   `yaml:"log_int" json:"log_int,omitempty"`         // [low, high], whole numbers, uniform in the logarithm
 	Step       []float64 `yaml:"step" json:"step,omitempty"`               // [low, high, step]: low, low+step ... up to high
 	Choice     []any     `yaml:"choice" json:"choice,omitempty"`           // one of these
+
+	// DrawnAs is the alias under which the spec names the parameter, if it does: draws are keyed by the name that was written, and
+	// a sweep draws the same values whenever it is planned.
+	DrawnAs string `yaml:"-" json:"drawn_as,omitempty"`
 }
 
 // Machine says what the trials run on.
@@ -151,11 +155,12 @@ type Gate struct {
 }
 
 // Vocabulary is what the contract does not know and whoever parses a spec must lend: the words of the engines. Every
-// function says nil or what is wrong and what would be right.
+// function says nil or what is wrong and what would be right, but for names.
 type Vocabulary struct {
 	Metric     func(name string) error                     // is there such a metric?
+	ParamName  func(name string) string                    // the canonical name of a training parameter; an unknown name as it is
 	Param      func(name string, value any) error          // is there such a training parameter, and may it have this value?
-	Constraint func(expression string) error               // can this condition on parameters be evaluated?
+	Constraint func(expression string) (string, error)     // this condition on parameters by their canonical names, if it can be evaluated
 	Require    func(expression string) error               // can this condition on results be evaluated?
 	Objective  func(objective string, metric string) error // do these go together?
 	Machine    func(machineType string) error              // is there such a machine type?
@@ -191,7 +196,7 @@ func (*NameError) IsInput() bool { return true }
 const MaxTrials = 10_000
 
 // ParseSpec reads a sweep.yaml. Every error is a *strictyaml.Error that names line and column. Numbers among parameters
-// come out as float64, so that a spec is the same after a round trip through JSON.
+// come out as float64, so that a spec is the same after a round trip through JSON, and names of parameters are the canonical ones.
 func ParseSpec(file string, data []byte, v Vocabulary) (*Spec, error) {
 	var s Spec
 	doc, err := strictyaml.Decode(file, data, &s)
@@ -201,12 +206,13 @@ func ParseSpec(file string, data []byte, v Vocabulary) (*Spec, error) {
 	s.fillDefaults()
 	s.normalizeNumbers()
 	for _, check := range []func(*strictyaml.Document, Vocabulary) error{
-		s.checkNames, s.checkSearch, s.checkParams, s.checkMachine, s.checkFallback, s.checkConditions,
+		s.checkNames, s.checkSearch, s.checkGiven, s.checkParams, s.checkMachine, s.checkFallback, s.checkConditions,
 	} {
 		if err := check(doc, v); err != nil {
 			return nil, err
 		}
 	}
+	s.resolve(v)
 	return &s, nil
 }
 
@@ -250,7 +256,7 @@ func (s *Spec) fillDefaults() {
 }
 
 func (s *Spec) normalizeNumbers() {
-	all := append([]map[string]any{s.Params}, s.Search.Fixed...)
+	all := append([]Params{s.Params}, s.Search.Fixed...)
 	for _, params := range all {
 		for k, v := range params {
 			params[k] = normalNumber(v)

@@ -123,9 +123,6 @@ func checkBounds[T int64 | float64](b []T, positive bool) error {
 // checkParams holds every value that a trial could be given against the trainer's own rules.
 func (s *Spec) checkParams(doc *strictyaml.Document, v Vocabulary) error {
 	check := func(path, name string, value any) error {
-		if reserved[name] != "" {
-			return doc.Errorf(path, "%s is set by %s", name, reserved[name])
-		}
 		if err := v.Param(name, value); err != nil {
 			return doc.Errorf(path, "%v", err)
 		}
@@ -158,15 +155,6 @@ func (s *Spec) checkParams(doc *strictyaml.Document, v Vocabulary) error {
 		}
 	}
 	return nil
-}
-
-// reserved parameters have a key of their own in the spec, so that no sweep can contradict itself.
-var reserved = map[string]string{
-	"objective":             "the spec's key objective",
-	"metric":                "the spec's key metric",
-	"early_stopping_round":  "the spec's key early_stopping_rounds",
-	"early_stopping_rounds": "the spec's key early_stopping_rounds",
-	"num_threads":           "the spec's key machine.threads_per_task",
 }
 
 // Extremes are the values that bound what d can draw: every choice, or both ends of a range, and a number between them that is not whole
@@ -307,9 +295,11 @@ func (s *Spec) checkFallback(doc *strictyaml.Document, v Vocabulary) error {
 
 func (s *Spec) checkConditions(doc *strictyaml.Document, v Vocabulary) error {
 	for i, c := range s.Search.Constraints {
-		if err := v.Constraint(c); err != nil {
+		canonical, err := v.Constraint(c)
+		if err != nil {
 			return doc.Errorf(fmt.Sprintf("search.constraints[%d]", i), "%v", err)
 		}
+		s.Search.Constraints[i] = canonical
 	}
 	for i, c := range s.Require {
 		if err := v.Require(c); err != nil {

@@ -40,6 +40,19 @@ gate: {metric: log_loss, against: champion, min_gain: 0.0}
 require: ["trees <= 500"]
 `
 
+// paramName knows a few aliases.
+func paramName(name string) string {
+	for canonical, aliases := range map[string][]string{
+		"learning_rate": {"eta", "shrinkage_rate"}, "num_leaves": {"max_leaves"}, "lambda_l2": {"reg_lambda"},
+		"objective": {"loss", "app"}, "early_stopping_round": {"early_stopping_rounds", "n_iter_no_change"},
+	} {
+		if slices.Contains(aliases, name) {
+			return canonical
+		}
+	}
+	return name
+}
+
 // words is a vocabulary with a few metrics and parameters.
 func words() sweep.Vocabulary {
 	known := func(kind string, names ...string) func(string) error {
@@ -54,7 +67,9 @@ func words() sweep.Vocabulary {
 	param := known("parameter", "num_leaves", "learning_rate", "num_iterations", "min_data_in_leaf", "feature_fraction", "lambda_l2", "bagging_fraction")
 	fine := func(string) error { return nil }
 	return sweep.Vocabulary{
-		Metric: metric, Constraint: fine, Require: fine,
+		Metric: metric, Require: fine,
+		Constraint: func(text string) (string, error) { return strings.ReplaceAll(text, "max_leaves", "num_leaves"), nil },
+		ParamName:  paramName,
 		Param: func(name string, value any) error {
 			if v, ok := value.(float64); ok && v < 0 {
 				return errors.New(name + ": below 0")
@@ -62,7 +77,7 @@ func words() sweep.Vocabulary {
 			if v, ok := value.(float64); ok && name == "num_leaves" && v != math.Trunc(v) {
 				return fmt.Errorf("%s: expected a whole number, found %v", name, v)
 			}
-			return param(name)
+			return param(paramName(name))
 		},
 		Objective: func(objective, _ string) error { return known("objective", "binary", "regression")(objective) },
 		Machine:   known("machine", "n2-highmem-64", "n2-highmem-32", "n2-highmem-16", "n2-highmem-8", "n2d-highmem-64"),
@@ -123,7 +138,7 @@ func TestParseSpecNamesThePlace(t *testing.T) {
 		"step":               {"{step: [0.5, 1, 0.1]}", "{step: [0.5, 1, 0]}", "step takes [low, high, step]"},
 		"steps too many":     {"{step: [0.5, 1, 0.1]}", "{step: [0, 1, 0.0000001]}", "over a million values"},
 		"choice empty":       {"{choice: [0, 1, 10]}", "{choice: []}", "lambda_l2: choice is empty"},
-		"reserved":           {"num_iterations: 2000", "objective: binary", "objective is set by the spec's key objective"},
+		"reserved":           {"num_iterations: 2000", "objective: binary", "sweep.yaml:8:21: objective is set by the spec's key objective; say it there, and take it out here"},
 		"tasks per vm":       {"tasks_per_vm: auto", "tasks_per_vm: 21", "sweep.yaml:19:79: machine.tasks_per_vm is 21: use 0 to 20"},
 		"tasks per vm word":  {"tasks_per_vm: auto", "tasks_per_vm: many", "sweep.yaml:19:"},
 		"machine type":       {"type: n2-highmem-64", "type: n2-highmem-65", `sweep.yaml:19:17: no such machine (did you mean "n2-highmem-64"?)`},

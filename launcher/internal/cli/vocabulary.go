@@ -11,11 +11,13 @@ import (
 // vocabulary lends the engines' words to the spec's parser.
 func vocabulary() sweep.Vocabulary {
 	return sweep.Vocabulary{
-		Metric: func(name string) error { _, err := metric.Lookup(name); return err },
-		Param:  gbt.CheckParam,
-		Constraint: func(text string) error {
-			_, err := search.CompileConstraint(text, gbt.Defaults().Map())
-			return err
+		Metric:    func(name string) error { _, err := metric.Lookup(name); return err },
+		ParamName: gbt.CanonicalName,
+		Param:     gbt.CheckParam,
+		Constraint: func(text string) (string, error) {
+			canonical := search.RenameInConstraint(text, gbt.CanonicalName)
+			_, err := search.CompileConstraint(canonical, gbt.Defaults().Map())
+			return canonical, err
 		},
 		Require: func(text string) error { _, err := search.CompileRequire(text, metric.Canonical); return err },
 		Objective: func(objective, name string) error {

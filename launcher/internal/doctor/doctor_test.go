@@ -40,7 +40,7 @@ func spec(t *testing.T, ref, machine string) *sweep.Spec {
 	t.Helper()
 	fine := func(string) error { return nil }
 	s, err := sweep.ParseSpec("sweep.yaml", []byte("name: night\ndataset: "+ref+"\nmodel: ctr\nmetric: auc\ntrials: 1\nsearch: {random: {num_leaves: {log_int: [4, 40]}}}\nmachine: "+machine+"\n"),
-		sweep.Vocabulary{Metric: fine, Param: gbt.CheckParam, Constraint: fine, Require: fine, Objective: func(string, string) error { return nil }, Machine: fine,
+		sweep.Vocabulary{Metric: fine, ParamName: gbt.CanonicalName, Param: gbt.CheckParam, Constraint: func(c string) (string, error) { return c, nil }, Require: fine, Objective: func(string, string) error { return nil }, Machine: fine,
 			LocalSSD: func(string, int) error { return nil }})
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -158,13 +159,11 @@ func errorf(format string, args ...any) error { return &Error{fmt.Sprintf(format
 // request asks for trials whose parameters are complete: what the spec sets by keys of its own is among them.
 func request(s *sweep.Spec, m *dataset.Manifest) search.Request {
 	all := features(m)
-	base := map[string]any{"objective": s.Objective, "early_stopping_round": float64(s.EarlyStoppingRounds), "seed": float64(s.Seed)}
+	base := sweep.Params{"objective": s.Objective, "early_stopping_round": float64(s.EarlyStoppingRounds), "seed": float64(s.Seed)}
 
-	for name, value := range s.Params {
-		base[gbt.CanonicalName(name)] = value
-	}
+	maps.Copy(base, s.Params)
 
-	return search.Request{Search: s.Search, Base: base, Trials: s.Trials, Seed: s.Seed, Name: gbt.CanonicalName,
+	return search.Request{Search: s.Search, Base: base, Trials: s.Trials, Seed: s.Seed,
 		Canonical: func(params map[string]any) (map[string]any, error) {
 			p, err := gbt.ParseParams(params)
 			if err == nil {

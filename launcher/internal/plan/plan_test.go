@@ -19,7 +19,7 @@ import (
 // words lets everything pass: the engines' own checks are tested with them.
 func words() sweep.Vocabulary {
 	fine := func(string) error { return nil }
-	return sweep.Vocabulary{Metric: fine, Param: gbt.CheckParam, Constraint: fine, Require: fine, Objective: func(string, string) error { return nil },
+	return sweep.Vocabulary{Metric: fine, ParamName: gbt.CanonicalName, Param: gbt.CheckParam, Constraint: func(c string) (string, error) { return c, nil }, Require: fine, Objective: func(string, string) error { return nil },
 		Machine: fine, LocalSSD: func(string, int) error { return nil }}
 }
 
