@@ -29,13 +29,6 @@ func TestCountingEqualsGo(t *testing.T) {
 				table[i] = common.bin[i%width]
 			}
 		}
-		alike := make(repeats, (n+63)/64)
-		for r := 1; r < n; r++ {
-			if rng.IntN(2) == 0 {
-				copy(table[r*width:(r+1)*width], table[(r-1)*width:r*width])
-				alike[r>>6] |= 1 << (r & 63)
-			}
-		}
 		gh := make([]uint32, n)
 		for i := range gh {
 			gh[i] = rng.Uint32()
@@ -59,7 +52,7 @@ func TestCountingEqualsGo(t *testing.T) {
 				}
 				k := newKernel(table, width, features, &common, gh, packing{shift: shift})
 				same := func(name string, f, g func(*workspace) int64) {
-					a, b := newCounter(&Data{Features: make([]Feature, width)}, newCrew(1)).spaces[0], workspace{words: make([]int64, stride*width), block: make([]int64, runRows), run: make([]uint32, runRows)}
+					a, b := newCounter(&Data{Features: make([]Feature, width)}, newCrew(1)).spaces[0], workspace{words: make([]int64, stride*width), block: make([]int64, kernelRows)}
 					x, y := f(&a), g(&b)
 					for at := MaxBins; at < len(a.words); at += stride {
 						clear(a.words[at : at+stride-MaxBins]) // behind the bins anything may lie
@@ -69,8 +62,6 @@ func TestCountingEqualsGo(t *testing.T) {
 					}
 				}
 				same("whole rows", func(s *workspace) int64 { k.countAll(s, rows); return 0 }, func(s *workspace) int64 { k.countAllGo(s, rows); return 0 })
-				same("runs", func(s *workspace) int64 { k.countRuns(s, alike, rows); return 0 }, func(s *workspace) int64 { k.countRunsGo(s, alike, rows); return 0 })
-				same("runs, and whole rows", func(s *workspace) int64 { k.countRuns(s, alike, rows); return 0 }, func(s *workspace) int64 { k.countAllGo(s, rows); return 0 })
 				same("some bytes", func(s *workspace) int64 { k.countChosen(s, rows); return 0 }, func(s *workspace) int64 { k.countChosenGo(s, rows); return 0 })
 				same("uncommon", func(s *workspace) int64 { return k.countUncommon(s, rows) }, func(s *workspace) int64 { return k.countUncommonGo(s, rows) })
 			}

@@ -11,7 +11,7 @@
 //	AX  words     BX  table     DI  gradients   SI  row numbers
 //	CX  rows      DX  width     R8  this row    R9  its bins    R10 its word
 
-// begin loads the arguments that stay in registers. countWords has the rows' words where the others have gradients.
+// begin loads the arguments that stay in registers.
 #define begin \
 	MOVQ words+0(FP), AX; \
 	MOVQ table+8(FP), BX; \
@@ -21,25 +21,14 @@
 	MOVQ width+48(FP), DX; \
 	XORQ R8, R8
 
-// prefetch asks for the gradient and all cache lines of the bins of the row that is due ahead rows later; prefetchBins for the
-// bins alone.
+// prefetch asks for the gradient and all cache lines of the bins of the row that is due ahead rows later.
 #define prefetch \
-	dueRow; \
-	PREFETCHT0 (DI)(R13*4); \
-	dueBins
-
-#define prefetchBins \
-	dueRow; \
-	dueBins
-
-#define dueRow \
 	MOVQ ahead+40(FP), R13; \
 	ADDQ R8, R13; \
 	CMPQ R13, CX; \
 	JGE  now; \
-	MOVL (SI)(R13*4), R13
-
-#define dueBins \
+	MOVL (SI)(R13*4), R13; \
+	PREFETCHT0 (DI)(R13*4); \
 	IMULQ DX, R13; \
 	ADDQ BX, R13; \
 	LEAQ -1(R13)(DX*1), R12; \
@@ -118,28 +107,6 @@ row:
 	JGE  done
 	prefetch
 	fetch
-	MOVQ DX, R13
-	addAll
-	INCQ R8
-	JMP  row
-
-done:
-	RET
-
-// func countWords(words, table unsafe.Pointer, block *int64, rows *uint32, n, ahead, width int)
-//
-// The same for rows whose words are in block.
-TEXT ·countWords(SB), NOSPLIT, $0-56
-	begin
-
-row:
-	CMPQ R8, CX
-	JGE  done
-	prefetchBins
-	MOVL (SI)(R8*4), R9
-	MOVQ (DI)(R8*8), R10
-	IMULQ DX, R9
-	ADDQ BX, R9
 	MOVQ DX, R13
 	addAll
 	INCQ R8

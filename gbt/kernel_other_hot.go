@@ -11,10 +11,7 @@ type buffers struct{}
 
 func newBuffers(int) *buffers { return nil }
 
-func (k *kernel) countAll(space *workspace, rows []uint32) { k.countAllGo(space, rows) }
-func (k *kernel) countRuns(space *workspace, r repeats, rows []uint32) {
-	k.countRunsGo(space, r, rows)
-}
+func (k *kernel) countAll(space *workspace, rows []uint32)    { k.countAllGo(space, rows) }
 func (k *kernel) countChosen(space *workspace, rows []uint32) { k.countChosenGo(space, rows) }
 func (k *kernel) countUncommon(space *workspace, rows []uint32) int64 {
 	return k.countUncommonGo(space, rows)
