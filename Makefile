@@ -57,6 +57,12 @@ demo: build ## generate clicks, stage them, sweep 50 candidates on the local clo
 test: ## run the tests
 	$(GO) test ./...
 
+.PHONY: portable
+portable: ## the trainer without assembly, and everything compiled and vetted for arm64
+	$(GO) test -tags purego,$(TAGS) ./gbt
+	GOARCH=arm64 $(GO) vet ./...
+	GOARCH=arm64 $(GO) vet -tags e2e,$(TAGS) ./e2e
+
 race: export CGO_ENABLED = 1
 race: ## run the tests under the race detector (needs a C compiler)
 	$(GO) test -race ./...

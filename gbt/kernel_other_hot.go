@@ -2,6 +2,7 @@
 
 package gbt
 
+func hasVectors() bool   { return false }
 func canPickBytes() bool { return false }
 
 func pause() {}
