@@ -57,6 +57,12 @@ demo: build ## generate clicks, stage them, sweep 50 candidates on the local clo
 test: ## run the tests
 	$(GO) test ./...
 
+.PHONY: portable
+portable: ## the trainer without assembly, and everything compiled and vetted for arm64
+	$(GO) test -tags purego,$(TAGS) ./gbt
+	GOARCH=arm64 $(GO) vet ./...
+	GOARCH=arm64 $(GO) vet -tags e2e,$(TAGS) ./e2e
+
 race: export CGO_ENABLED = 1
 race: ## run the tests under the race detector (needs a C compiler)
 	$(GO) test -race ./...
@@ -64,7 +70,7 @@ race: ## run the tests under the race detector (needs a C compiler)
 lint: ## gofmt, go vet, golangci-lint
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not gofmt'ed:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
 	$(GO) vet ./...
-	$(GO) vet -tags e2e,$(TAGS) .
+	$(GO) vet -tags e2e,$(TAGS) ./e2e
 	$(GO) run $(GOLANGCI) run ./...
 
 .PHONY: terraform-check deploy-walk doctor-local
@@ -87,14 +93,14 @@ acceptance-destroy: ## remove what an acceptance run that stopped has left, in i
 
 e2e: ## whole sweeps through the built programs: real tables, killed aggregators, bad input (DATA=folder of real tables)
 	COPPICE_DATA=$(abspath $(DATA)) COPPICE_PYTHON=$(abspath $(wildcard build/venv/bin/python)) \
-	  $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 20m -v -run E2E .
+	  $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 20m -v -run E2E ./e2e
 
 interop: build/venv/ok ## have Python's lightgbm load our models and compare scores
 	PYTHONDONTWRITEBYTECODE=1 build/venv/bin/python -W error -m unittest discover -s python/tests
-	COPPICE_PYTHON=$(abspath build/venv/bin/python) $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 20m -v -run Interop .
+	COPPICE_PYTHON=$(abspath build/venv/bin/python) $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 20m -v -run Interop ./e2e
 
 quality: build/venv/ok ## compare validation losses with LightGBM's on real tables (some minutes)
-	COPPICE_DATA=$(abspath $(DATA)) COPPICE_PYTHON=$(abspath build/venv/bin/python) $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 30m -v -run Quality .
+	COPPICE_DATA=$(abspath $(DATA)) COPPICE_PYTHON=$(abspath build/venv/bin/python) $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 30m -v -run Quality ./e2e
 
 build/venv/ok: bench/requirements.txt
 	python3 -m venv build/venv

@@ -58,6 +58,8 @@ var layers = map[string]int{
 	"examples":  4,
 	"container": 4, // what only the images need
 	"bench":     4, // measures the others from outside; see docs/benchmarks.md
+
+	"e2e": 5, // tests of the built programs
 }
 
 // within names the folders whose packages may import each other, because they are one room.

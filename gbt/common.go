@@ -36,26 +36,20 @@ func findCommons(d *Data) commons {
 
 // chooseWay estimates what counting a row costs, in additions to a bin. The constants come from timing whole trainings of
 // 28 and of 400 features with one way or another; they matter for speed only.
-func chooseWay(d *Data, c *commons, alike float64, features []int) way {
+func chooseWay(d *Data, c *commons, features []int) way {
 	width := float64(len(d.Features))
 	chosen := float64(len(features))
-
-	// What whole rows cost, less where many of them repeat the row before.
-	whole, cost := wholeRows, width
-	if merged := (1-alike)*width + repeatCost; merged < cost {
-		whole, cost = runs, merged
-	}
 
 	// Without vector instructions, picking bytes has to save a third of them.
 	if !canPickBytes() {
 		if 3*chosen >= 2*width {
-			return whole
+			return wholeRows
 		}
 		return someBytes
 	}
 
 	vectors := float64((len(d.Features) + 63) / 64)
-	best := whole
+	best, cost := wholeRows, width
 	if some := chosen + 10*vectors + 2; some < cost {
 		best, cost = someBytes, some
 	}

@@ -21,8 +21,6 @@ type counter struct {
 	counted []bool      // those that hold something of the rows that all goroutines count
 	family  family      // which they make of them
 	commons commons
-	repeats repeats
-	alike   float64 // about which share of the rows are repeats; 0 where repeats is empty
 
 	freePacked [][]int64
 	freeWide   [][]wide
@@ -37,8 +35,7 @@ type counter struct {
 // look-up. bins are the data's bins; words behind them stay zero unless the table has a byte that is no bin.
 type workspace struct {
 	words []int64
-	block []int64  // the words of the rows being counted
-	run   []uint32 // one row of each run of equal ones
+	block []int64 // the words of the rows being counted
 	*buffers
 	total int64  // of the rows counted the uncommon way, which is what their common bins still lack
 	sums  []wide // of more than one block, in the layout of histogram.wide
@@ -49,7 +46,6 @@ type way int
 
 const (
 	wholeRows way = iota // every feature of the table, asked for or not, each at the place of its number
-	runs                 // the same, but rows with the same bins, one behind the other, at once
 	someBytes            // the features asked for, side by side
 	uncommon             // the features asked for, each at the place of its number, but for its most common bin
 )
@@ -62,11 +58,10 @@ func newCounter(d *Data, crew *crew) *counter {
 		c.offset[f+1] = c.offset[f] + d.Features[f].Bins
 	}
 	for i := range c.spaces {
-		c.spaces[i] = workspace{words: make([]int64, stride*len(d.Features)), block: make([]int64, runRows), run: make([]uint32, runRows), buffers: newBuffers(len(d.Features))}
+		c.spaces[i] = workspace{words: make([]int64, stride*len(d.Features)), block: make([]int64, kernelRows), buffers: newBuffers(len(d.Features))}
 	}
 
 	c.commons = findCommons(d)
-	c.repeats, c.alike = findRepeats(d, crew)
 	return c
 }
 
@@ -74,7 +69,7 @@ func (c *counter) bins() int { return c.offset[len(c.offset)-1] }
 
 // begin tells the counter which features the next histograms are about and what the rows' gradients are.
 func (c *counter) begin(features []int, gh []uint32, pack packing) {
-	c.way = chooseWay(c.data, &c.commons, c.alike, features)
+	c.way = chooseWay(c.data, &c.commons, features)
 	c.features = features
 	for i := range c.spaces { // of features that nobody asked for, something may have been counted
 		clear(c.spaces[i].words)
@@ -210,8 +205,6 @@ func (c *counter) countBlock(space *workspace, rows []uint32) {
 	switch c.way {
 	case wholeRows:
 		c.kernel.countAll(space, rows)
-	case runs:
-		c.kernel.countRuns(space, c.repeats, rows)
 	case someBytes:
 		c.kernel.countChosen(space, rows)
 	case uncommon:

@@ -17,7 +17,6 @@ import "unsafe"
 //     nothing, and the garbage collector ends a process in which it finds such a pointer.
 const (
 	kernelRows  = 64
-	runRows     = 512 // of which runs are sought at once
 	kernelWidth = 8
 	stride      = 264
 	strideBytes = stride * 8
@@ -98,37 +97,6 @@ func (k *kernel) addAll(words unsafe.Pointer, rows []uint32, block []int64) {
 			*(*int64)(unsafe.Add(words, at*strideBytes+int(bin)*8)) += w
 		}
 	}
-}
-
-// countRunsGo is countAllGo for tables with repeats.
-func (k *kernel) countRunsGo(space *workspace, r repeats, rows []uint32) {
-	for len(rows) > 0 {
-		group := rows[:min(len(rows), kernelRows)]
-		rows = rows[len(group):]
-		touched(k.touch(group))
-		n := k.merge(space, r, group)
-		k.addAll(unsafe.Pointer(&space.words[0]), space.run[:n], space.block[:n])
-	}
-}
-
-// merge puts one row of each run of equal neighbours among rows into the space's run, and the sum of their words into its block.
-// There is no jump on where runs end.
-func (k *kernel) merge(space *workspace, r repeats, rows []uint32) (n int) {
-	run, block := space.run[:len(rows)], space.block[:len(rows)]
-	n, before, sum := -1, rows[0], int64(0) // no row is the one behind itself
-
-	for _, row := range rows {
-		same := int(r[row>>6] >> (row & 63) & 1)
-		if row != before+1 {
-			same = 0
-		}
-		before = row
-		sum = sum&-int64(same) + k.pack.word(k.gh[row])
-		n += 1 - same
-		run[n], block[n] = row, sum
-	}
-
-	return n + 1
 }
 
 // countChosenGo adds only the chosen features, the i-th of them at the i-th place.

@@ -11,7 +11,7 @@
 //	AX  words     BX  table     DI  gradients   SI  row numbers
 //	CX  rows      DX  width     R8  this row    R9  its bins    R10 its word
 
-// begin loads the arguments that stay in registers. countWords has the rows' words where the others have gradients.
+// begin loads the arguments that stay in registers.
 #define begin \
 	MOVQ words+0(FP), AX; \
 	MOVQ table+8(FP), BX; \
@@ -21,25 +21,14 @@
 	MOVQ width+48(FP), DX; \
 	XORQ R8, R8
 
-// prefetch asks for the gradient and all cache lines of the bins of the row that is due ahead rows later; prefetchBins for the
-// bins alone.
+// prefetch asks for the gradient and all cache lines of the bins of the row that is due ahead rows later.
 #define prefetch \
-	dueRow; \
-	PREFETCHT0 (DI)(R13*4); \
-	dueBins
-
-#define prefetchBins \
-	dueRow; \
-	dueBins
-
-#define dueRow \
 	MOVQ ahead+40(FP), R13; \
 	ADDQ R8, R13; \
 	CMPQ R13, CX; \
 	JGE  now; \
-	MOVL (SI)(R13*4), R13
-
-#define dueBins \
+	MOVL (SI)(R13*4), R13; \
+	PREFETCHT0 (DI)(R13*4); \
 	IMULQ DX, R13; \
 	ADDQ BX, R13; \
 	LEAQ -1(R13)(DX*1), R12; \
@@ -57,15 +46,15 @@ now:
 	MOVLQSX (DI)(R9*4), R10; \
 	IMULQ DX, R9; \
 	ADDQ BX, R9; \
-	CMPQ shift+56(FP), $24; \
+	CMPQ shift+56(FP), $const_constant; \
 	JEQ  count; \
 	MOVWLZX R10, R12; \
 	SARQ $16, R10; \
-	SHLQ $32, R10; \
+	SHLQ $const_variable, R10; \
 	ORQ  R12, R10; \
 	JMP  bins; \
 count: \
-	SHLQ $24, R10; \
+	SHLQ $const_constant, R10; \
 	ORQ  $1, R10; \
 bins:
 
@@ -74,7 +63,7 @@ bins:
 #define add(off) \
 	MOVBLZX R11, R12; \
 	SHRQ $8, R11; \
-	ADDQ R10, off(R15)(R12*8)
+	ADDQ R10, (off)(R15)(R12*8)
 
 // addAll adds the row's word to the bins of R13 features: eight at a time, then one by one.
 #define addAll \
@@ -84,15 +73,15 @@ bins:
 eight: \
 	MOVQ (R9), R11; \
 	add(0); \
-	add(2112); \
-	add(4224); \
-	add(6336); \
-	add(8448); \
-	add(10560); \
-	add(12672); \
-	ADDQ R10, 14784(R15)(R11*8); \
+	add(1*const_strideBytes); \
+	add(2*const_strideBytes); \
+	add(3*const_strideBytes); \
+	add(4*const_strideBytes); \
+	add(5*const_strideBytes); \
+	add(6*const_strideBytes); \
+	ADDQ R10, (7*const_strideBytes)(R15)(R11*8); \
 	ADDQ $8, R9; \
-	ADDQ $16896, R15; \
+	ADDQ $(8*const_strideBytes), R15; \
 	SUBQ $8, R13; \
 	JGE  eight; \
 rest: \
@@ -102,7 +91,7 @@ one: \
 	MOVBLZX (R9), R12; \
 	ADDQ R10, (R15)(R12*8); \
 	INCQ R9; \
-	ADDQ $2112, R15; \
+	ADDQ $const_strideBytes, R15; \
 	DECQ R13; \
 	JNZ  one; \
 next:
@@ -118,28 +107,6 @@ row:
 	JGE  done
 	prefetch
 	fetch
-	MOVQ DX, R13
-	addAll
-	INCQ R8
-	JMP  row
-
-done:
-	RET
-
-// func countWords(words, table unsafe.Pointer, block *int64, rows *uint32, n, ahead, width int)
-//
-// The same for rows whose words are in block.
-TEXT ·countWords(SB), NOSPLIT, $0-56
-	begin
-
-row:
-	CMPQ R8, CX
-	JGE  done
-	prefetchBins
-	MOVL (SI)(R8*4), R9
-	MOVQ (DI)(R8*8), R10
-	IMULQ DX, R9
-	ADDQ BX, R9
 	MOVQ DX, R13
 	addAll
 	INCQ R8
@@ -220,7 +187,7 @@ TEXT ·pickUncommon(SB), NOSPLIT, $0-32
 	MOVQ picker_width(AX), DX
 	MOVQ picker_indexes(AX), R14
 	XORQ R8, R8
-	MOVL $263, R9
+	MOVL $(const_stride-1), R9
 	VPBROADCASTW R9, Z3
 
 row:

@@ -16,9 +16,6 @@ import (
 func countRows(words, table unsafe.Pointer, gh, rows *uint32, n, ahead, width, shift int)
 
 //go:noescape
-func countWords(words, table unsafe.Pointer, block *int64, rows *uint32, n, ahead, width int)
-
-//go:noescape
 func pickBytes(p *picker, n, ahead int)
 
 //go:noescape
@@ -74,16 +71,6 @@ func (k *kernel) ahead(rows []uint32) int {
 // countAll is countAllGo, with prefetching.
 func (k *kernel) countAll(space *workspace, rows []uint32) {
 	countRows(unsafe.Pointer(&space.words[0]), k.table, &k.gh[0], &rows[0], len(rows), k.ahead(rows), k.width, int(k.pack.shift))
-}
-
-// countRuns is countRunsGo, with prefetching.
-func (k *kernel) countRuns(space *workspace, r repeats, rows []uint32) {
-	for len(rows) > 0 {
-		group := rows[:min(len(rows), runRows)]
-		rows = rows[len(group):]
-		n := k.merge(space, r, group)
-		countWords(unsafe.Pointer(&space.words[0]), k.table, &space.block[0], &space.run[0], n, k.ahead(space.run[:n]), k.width)
-	}
 }
 
 // picker is what the routines that pick bytes of rows read and write. They work on groups of rows, because bytes that were

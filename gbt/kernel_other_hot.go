@@ -2,6 +2,7 @@
 
 package gbt
 
+func hasVectors() bool   { return false }
 func canPickBytes() bool { return false }
 
 func pause() {}
@@ -11,10 +12,7 @@ type buffers struct{}
 
 func newBuffers(int) *buffers { return nil }
 
-func (k *kernel) countAll(space *workspace, rows []uint32) { k.countAllGo(space, rows) }
-func (k *kernel) countRuns(space *workspace, r repeats, rows []uint32) {
-	k.countRunsGo(space, r, rows)
-}
+func (k *kernel) countAll(space *workspace, rows []uint32)    { k.countAllGo(space, rows) }
 func (k *kernel) countChosen(space *workspace, rows []uint32) { k.countChosenGo(space, rows) }
 func (k *kernel) countUncommon(space *workspace, rows []uint32) int64 {
 	return k.countUncommonGo(space, rows)

@@ -4,12 +4,10 @@ package gbt
 // tables of over a million rows. features are the numbers of bins.
 //
 //	20 per row                score 8, packed gradient 4, row order 4, room to reorder rows 4
-//	1/8 per row               which rows repeat the one before, in tables with many that do
 //	16 per valid row          scores of all rows 8, of those in use 8
 //	8 per bin and leaf        histograms, of leaves of up to 65,536 rows; several threads have 4 leaves each more
 //	16 per bin and large leaf the others; there are at most rows/65,536 + depth of them
 //	2,112 per feature and thread   the kernel's workspace
-//	8 KiB per feature, up to 64 of them, and 128 KiB   where trees look ahead, its sample
 //	256 KiB per thread          windows of rows on their way through a tree, picked bytes
 func PrivateBytes(p Params, rows, validRows int, features []int, threads int) int64 {
 	bins := 0
@@ -28,7 +26,7 @@ func PrivateBytes(p Params, rows, validRows int, features []int, threads int) in
 	}
 
 	// By row, by bin and by thread.
-	bytes := 20*int64(rows) + int64(rows)/8 + 16*int64(validRows)
+	bytes := 20*int64(rows) + 16*int64(validRows)
 	bytes += int64(bins) * (8*leaves + 16*(large+int64(threads)))
 	bytes += int64(threads) * (int64(len(features))*strideBytes + 256<<10)
 	return bytes

@@ -1,6 +1,8 @@
 //go:build e2e
 
-package coppice_test
+// Package e2e holds the tests of the built programs: whole sweeps on the local cloud, and models that Python loads. They take
+// minutes and are run by `make e2e`, `make interop` and `make quality`.
+package e2e
 
 import (
 	"bytes"
@@ -31,8 +33,13 @@ var programs struct {
 	err  error
 }
 
-// TestMain removes what programs left.
+// TestMain runs all tests in the project's root, where a user is, and removes what programs left.
 func TestMain(m *testing.M) {
+	if err := os.Chdir(".."); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+
 	code := m.Run()
 	if programs.dir != "" {
 		os.RemoveAll(programs.dir)
