@@ -75,21 +75,21 @@ func (a *attempt) watch() {
 	p := a.job.plan
 	var due timers
 
-	after := func(d time.Duration, c cause) {
+	after := func(d time.Duration, c cause, notice time.Duration) {
 		due = append(due, time.AfterFunc(d, func() {
 			a.job.srv.mu.Lock()
 			defer a.job.srv.mu.Unlock()
-			a.end(c)
+			a.endAfter(c, notice)
 		}))
 	}
 
 	if p.timeLimit > 0 {
-		after(p.timeLimit, causeOverTime)
+		after(p.timeLimit, causeOverTime, 0)
 	}
 
 	for _, f := range a.job.srv.opts.Faults.Preempt {
 		if f.VM == nil && f.AfterMessages == 0 && f.Task == a.task.index && f.Attempt == a.number && a.job.mayPreempt() {
-			after(f.After, causePreempted)
+			after(f.After, causePreempted, f.Notice)
 		}
 	}
 
@@ -103,12 +103,21 @@ func (a *attempt) watch() {
 
 // end ends the attempt from outside; the first cause counts. Only a stopped task is asked first. The lock is held.
 func (a *attempt) end(c cause) {
+	if c == causeStopped {
+		a.endAfter(c, a.job.srv.opts.Grace)
+		return
+	}
+	a.endAfter(c, 0)
+}
+
+// endAfter is end with SIGTERM, so long before SIGKILL. The lock is held.
+func (a *attempt) endAfter(c cause, notice time.Duration) {
 	if a.cause != causeNone || a.process == nil || a.over() {
 		return
 	}
 	a.cause = c
-	if c == causeStopped {
-		go a.process.Stop(a.job.srv.opts.Grace)
+	if notice > 0 {
+		go a.process.Stop(notice)
 		return
 	}
 	a.process.Kill()

@@ -31,6 +31,9 @@ type Shortage struct {
 // test of a retry. With VM set, the whole machine goes After the job began to run: all its attempts die and its local SSD
 // is lost, as it really happens.
 //
+// Notice is how long before its end a task is told with SIGTERM; at 0 it is killed without a word. Whatever it ends with in that
+// time, Batch says 50001.
+//
 // AfterMessages, when it is not 0, takes the place of After: it strikes when Published is told of so many messages, if the
 // attempt or the machine is there at that moment.
 type Preemption struct {
@@ -38,6 +41,7 @@ type Preemption struct {
 	Task          int
 	Attempt       int
 	After         time.Duration
+	Notice        time.Duration
 	AfterMessages int
 }
 
@@ -59,7 +63,7 @@ func (s *Server) Published(total int) {
 	for _, j := range s.jobs {
 		for _, l := range s.opts.Faults.LoseMachine {
 			if due(l.AfterMessages) {
-				j.strike(l.VM, causeLost)
+				j.strike(l.VM, causeLost, 0)
 			}
 		}
 
@@ -68,9 +72,9 @@ func (s *Server) Published(total int) {
 				continue
 			}
 			if p.VM != nil {
-				j.strike(*p.VM, causePreempted)
+				j.strike(*p.VM, causePreempted, p.Notice)
 			} else {
-				j.preempt(p.Task, p.Attempt)
+				j.preempt(p)
 			}
 		}
 	}
@@ -81,40 +85,40 @@ func (s *Server) Published(total int) {
 // scheduleFaults sets a timer for every fault that strikes a whole machine after a time.
 func (j *job) scheduleFaults() timers {
 	var all timers
-	in := func(after time.Duration, vm int, c cause) {
+	in := func(after time.Duration, vm int, c cause, notice time.Duration) {
 		all = append(all, time.AfterFunc(after, func() {
 			j.srv.mu.Lock()
 			defer j.srv.mu.Unlock()
-			j.strike(vm, c)
+			j.strike(vm, c, notice)
 		}))
 	}
 
 	for _, l := range j.srv.opts.Faults.LoseMachine {
 		if l.AfterMessages == 0 {
-			in(l.After, l.VM, causeLost)
+			in(l.After, l.VM, causeLost, 0)
 		}
 	}
 	for _, p := range j.srv.opts.Faults.Preempt {
 		if p.VM != nil && p.AfterMessages == 0 && j.mayPreempt() {
-			in(p.After, *p.VM, causePreempted)
+			in(p.After, *p.VM, causePreempted, p.Notice)
 		}
 	}
 	return all
 }
 
 // strike loses the machine number vm, if the job has as many. The lock is held.
-func (j *job) strike(vm int, c cause) {
+func (j *job) strike(vm int, c cause, notice time.Duration) {
 	if vm < len(j.vms) {
-		j.lose(j.vms[vm], c)
+		j.lose(j.vms[vm], c, notice)
 	}
 }
 
-// preempt ends an attempt of a task if it runs. The lock is held.
-func (j *job) preempt(task, attempt int) {
+// preempt ends the attempt of a task if it runs. The lock is held.
+func (j *job) preempt(p Preemption) {
 	for _, vm := range j.vms {
 		for _, a := range vm.attempts {
-			if a.task.index == task && a.number == attempt {
-				a.end(causePreempted)
+			if a.task.index == p.Task && a.number == p.Attempt {
+				a.endAfter(causePreempted, p.Notice)
 			}
 		}
 	}

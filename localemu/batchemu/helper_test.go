@@ -64,6 +64,8 @@ func helper(mode string) int {
 		signal.Ignore(syscall.SIGTERM)
 		fmt.Println("ignoring SIGTERM")
 		hang()
+	case "told":
+		return told()
 	case "env":
 		fmt.Println(strings.Join(os.Args[1:], "\n"))
 		fmt.Println(strings.Join(os.Environ(), "\n"))
@@ -84,6 +86,19 @@ func helper(mode string) int {
 // hang waits for a signal to end the process. An empty select would not do: without cgo the runtime sees that as a deadlock.
 func hang() {
 	<-time.After(time.Hour)
+}
+
+// told waits on the first attempt until it is told to go, and says so.
+func told() int {
+	if os.Getenv("BATCH_TASK_RETRY_ATTEMPT") != "0" {
+		return 0
+	}
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM)
+	touch(filepath.Join(os.Getenv("MEET"), "listens"))
+	<-signals
+	fmt.Println("told to go")
+	return 75
 }
 
 // scratchThenHang says whether the machine's disk was empty, leaves a file on it, and hangs on the first attempt.

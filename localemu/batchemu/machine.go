@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"os"
 	"path/filepath"
+	"time"
 )
 
 // machine is one pretend VM. Its name and folders never change; the rest is guarded by the server's lock.
@@ -76,13 +77,13 @@ func (s *Server) instanceID(uid string) uint64 {
 }
 
 // lose takes the machine away, with everything on it. The lock is held.
-func (j *job) lose(vm *machine, c cause) {
+func (j *job) lose(vm *machine, c cause, notice time.Duration) {
 	if vm.lost || terminal(j.state) {
 		return
 	}
 	vm.lost = true
 	for _, a := range vm.attempts {
-		a.end(c)
+		a.endAfter(c, notice)
 	}
 	if len(vm.attempts) == 0 {
 		j.replace(vm)

@@ -2,6 +2,7 @@ package gcsemu
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"path"
 	"strings"
@@ -14,6 +15,10 @@ type Faults struct {
 	RefuseWrite []Refusal
 	// LoseAnswer writes the object and answers 503, as when a connection breaks at the worst moment.
 	LoseAnswer []Refusal
+	// Read strikes those who read contents.
+	Read []ReadFault
+	// Seed is of what is left to chance.
+	Seed uint64
 }
 
 // Refusal says which writes are struck. Match is compared with the object's name, part by part: "*" within a part, "**"
@@ -43,10 +48,13 @@ type faultState struct {
 	mu      sync.Mutex
 	refuses []Refusal
 	loses   []Refusal
+	reads   []readFault
+	random  *rand.Rand
 }
 
 func newFaultState(f Faults) *faultState {
-	return &faultState{refuses: append([]Refusal(nil), f.RefuseWrite...), loses: append([]Refusal(nil), f.LoseAnswer...)}
+	return &faultState{refuses: append([]Refusal(nil), f.RefuseWrite...), loses: append([]Refusal(nil), f.LoseAnswer...),
+		reads: newReadFaults(f.Read), random: newRandom(f.Seed)}
 }
 
 // refuse is the answer to a write that is refused on purpose, else nil.

@@ -384,6 +384,104 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// TestReadFaults: each fault strikes as often as it is to, and then the object is read whole.
+func TestReadFaults(t *testing.T) {
+	const text = "abcdefghij"
+	for name, tc := range map[string]struct {
+		fault ReadFault
+		want  func(w *world, data string, err error) bool
+	}{
+		"refuse": {ReadFault{Does: "refuse", Times: 1}, func(_ *world, _ string, err error) bool { return code(err) == 503 }},
+		"status": {ReadFault{Does: "refuse", Times: 1, Status: 429}, func(_ *world, _ string, err error) bool { return code(err) == 429 }},
+		"slow":   {ReadFault{Does: "slow", Times: 1, Delay: time.Millisecond}, func(_ *world, data string, err error) bool { return data == text && err == nil }},
+		"flip": {ReadFault{Does: "flip", Times: 1}, func(_ *world, data string, err error) bool {
+			return err != nil || data != text && len(data) == len(text) // the client compares checksums
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.fault.Match = "data/*"
+			if err := tc.fault.Check(); err != nil {
+				t.Fatal(err)
+			}
+			w := start(t, Options{Faults: Faults{Read: []ReadFault{tc.fault}}})
+			o, other := w.b.Object("data/x"), w.b.Object("other")
+			for _, o := range []*storage.ObjectHandle{o, other} {
+				if _, err := w.put(o, text); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if data, err := w.read(other); data != text || err != nil {
+				t.Errorf("an object that does not match: %q, %v; want it whole", data, err)
+			}
+			if data, err := w.read(o); !tc.want(w, data, err) {
+				t.Errorf("the first read gave %q, %v; want it to be struck", data, err)
+			}
+			if data, err := w.read(o); data != text || err != nil {
+				t.Errorf("the second read gave %q, %v; want it whole", data, err)
+			}
+		})
+	}
+}
+
+// TestAReadThatIsCut: half of the object, then the connection breaks. The client goes on from there with another request, so it is
+// looked at without one.
+func TestAReadThatIsCut(t *testing.T) {
+	w := start(t, Options{Faults: Faults{Read: []ReadFault{{Match: "**", Does: "cut", Times: 1}}}})
+	if _, err := w.put(w.b.Object("x"), "abcdefghij"); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []struct {
+		data string
+		err  error
+	}{{"abcde", io.ErrUnexpectedEOF}, {"abcdefghij", nil}} {
+		r, err := http.Get("http://" + w.server.Addr() + "/bucket/x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := io.ReadAll(r.Body)
+		r.Body.Close()
+		if string(data) != want.data || !errors.Is(err, want.err) {
+			t.Errorf("read %q, %v; want %q, %v", data, err, want.data, want.err)
+		}
+	}
+}
+
+// TestAReadThatHangs ends with its client.
+func TestAReadThatHangs(t *testing.T) {
+	w := start(t, Options{Faults: Faults{Read: []ReadFault{{Match: "**", Does: "hang"}}}})
+	if _, err := w.put(w.b.Object("x"), "x"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := w.b.Object("x").NewReader(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a read that hangs ended with %v, want the client's own deadline", err)
+	}
+}
+
+// TestRateOfReadFaults: a share of the reads is struck, the same ones with the same seed.
+func TestRateOfReadFaults(t *testing.T) {
+	struck := func(seed uint64) (hits []int) {
+		f := newFaultState(Faults{Seed: seed, Read: []ReadFault{{Match: "**", Does: "flip", Rate: 0.25}}})
+		for i := range 1000 {
+			if f.read("x") != nil {
+				hits = append(hits, i)
+			}
+		}
+		return hits
+	}
+	a, b, c := struck(1), struck(1), struck(2)
+	if len(a) < 200 || len(a) > 300 || fmt.Sprint(a) != fmt.Sprint(b) || fmt.Sprint(a) == fmt.Sprint(c) {
+		t.Errorf("%d and %d of 1000 reads were struck at a rate of 0.25, the same with one seed: %t", len(a), len(c), fmt.Sprint(a) == fmt.Sprint(b))
+	}
+	for _, bad := range []ReadFault{{Match: "a", Does: "burn"}, {Does: "flip"}, {Match: "a", Does: "flip", Rate: 2}, {Match: "a", Does: "slow"},
+		{Match: "a", Does: "cut", Status: 500}, {Match: "a", Does: "cut", Times: -1}, {Match: "a", Does: "refuse", Status: 200}} {
+		if bad.Check() == nil {
+			t.Errorf("%+v passed, want an error", bad)
+		}
+	}
+}
+
 func TestKeptOnDisk(t *testing.T) {
 	dir := t.TempDir()
 	w := start(t, Options{Dir: dir})

@@ -100,6 +100,15 @@ func (s *Server) check(c call, r *http.Request) *response {
 // read sends an object's contents. The lock is held until the first byte leaves: by then the file is open, and a write
 // puts another file in its place.
 func (s *Server) read(w http.ResponseWriter, r *http.Request, c call) {
+	if f := s.faults.read(c.object); f != nil {
+		if f.before(r.Context(), w) {
+			return
+		}
+		if f.Does == "cut" || f.Does == "flip" {
+			w = &spoiling{ResponseWriter: w, does: f.Does}
+		}
+	}
+
 	s.mu.RLock()
 	release := sync.OnceFunc(s.mu.RUnlock)
 	defer release()

@@ -161,6 +161,16 @@ func (a *Aggregator) consider(ctx context.Context, id sweep.ID, k *known) (*swee
 	if c, err := a.sweep(id).Conclusion(ctx); c != nil || err != nil {
 		return c, err
 	}
+	c, err := a.fromObjects(ctx, id, k)
+	if c, err = a.orRegistered(ctx, id, k, c, err); c == nil || err != nil {
+		return nil, err
+	}
+	return a.write(ctx, c)
+}
+
+// fromObjects is the conclusion that follows from the sweep's objects, nil as long as it is not over. Beside an error it may be
+// what it would have been otherwise.
+func (a *Aggregator) fromObjects(ctx context.Context, id sweep.ID, k *known) (*sweep.Conclusion, error) {
 	if err := a.readPlan(ctx, id, k); err != nil || k.plan == nil {
 		return nil, err
 	}
@@ -172,11 +182,7 @@ func (a *Aggregator) consider(ctx context.Context, id sweep.ID, k *known) (*swee
 	if err != nil || end == nil {
 		return nil, err
 	}
-	c, err := a.conclude(ctx, k, k.board(end), end)
-	if err != nil {
-		return nil, err
-	}
-	return a.write(ctx, c)
+	return a.conclude(ctx, k, k.board(end), end)
 }
 
 // ending is what the sweep is to be concluded from: what somebody has written down, or else what is found now. It is nil

@@ -14,7 +14,8 @@ import (
 	"coppice/sweep"
 )
 
-// conclude decides how the sweep ended and, if it has a winner, registers it. Run again, it comes to the same end.
+// conclude decides how the sweep ended and, if it has a winner, registers it. Run again, it comes to the same end. When the winner
+// cannot be registered, it comes with the error.
 func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *sweep.Ending) (*sweep.Conclusion, error) {
 	p := k.plan
 	c := &sweep.Conclusion{Format: sweep.FormatVersion, Sweep: p.Sweep, Outcome: sweep.OutcomeNoWinner, Done: b.Done, Failed: b.Failed, At: a.Now().UTC()}
@@ -24,6 +25,9 @@ func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *s
 		return c, nil
 	case e.Early != "" && b.Done < quorum(p):
 		c.Reason = fmt.Sprintf("%s; %d are done, the quorum is %d", e.Early, b.Done, quorum(p))
+		return c, nil
+	case b.Done < quorum(p):
+		c.Reason = fmt.Sprintf("all %d trials have ended, %d of them with a model; the quorum is %d", len(b.Rows), b.Done, quorum(p))
 		return c, nil
 	}
 	m, require, err := judges(p)
@@ -52,7 +56,7 @@ func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *s
 	c.Valid, c.Test, c.Calibration, c.Verified = w.result.Metrics, w.test, w.calibration, w.verified
 	v, err := a.register(ctx, k, w, h, c)
 	if err != nil {
-		return nil, err
+		return c, err
 	}
 	c.Version = v.Number
 	c.Gate, err = a.gate(ctx, p, v, w, h)

@@ -26,6 +26,7 @@ preempt:
   - {task: 0, attempt: 0, after: 2s}   # this attempt of a task on Spot machines ends 2s after its start (code 50001)
   - {vm: 1, after: 3s}                 # this Spot machine goes 3s after the job began to run, with its local SSD
   - {vm: 1, after_messages: 5}         # the same, when 5 messages have been published
+  - {task: 2, after: 2s, notice: 20s}  # it is told so long before its end, with SIGTERM; without notice it is just killed
 lose_machine:
   - {vm: 1, after: 3s}                 # this machine is lost, with its local SSD (code 50002)
 no_capacity:
@@ -35,6 +36,12 @@ refuse_write:
   - {match: "sweeps/*/trials/0003/**", times: 2, status: 503}   # objects; nothing is written
 lose_answer:
   - {match: "sweeps/*/trials/*/result.json", times: 1}          # it is written, and the client is told 503
+read_fault:                             # of objects' contents; without times always, without rate every one
+  - {match: "datasets/**", does: flip, rate: 0.01}              # one bit
+  - {match: "datasets/**", does: cut, times: 3}                 # half of it, then the connection breaks
+  - {match: "sweeps/*/trials/**", does: refuse, times: 5, status: 429}
+  - {match: "plans/*", does: slow, delay: 2s, rate: 0.5}
+  - {match: "registry/**", does: hang, times: 1}                # until the client gives up
 kill_aggregator:
   - {after_messages: 10, restart: true}   # all aggregators, with SIGKILL
 `
@@ -50,6 +57,7 @@ type Spec struct {
 	Shortage  []shortage    `yaml:"no_capacity"`
 	Refuse    []refusal     `yaml:"refuse_write"`
 	LoseReply []refusal     `yaml:"lose_answer"`
+	Read      []readFault   `yaml:"read_fault"`
 	Kill      []Kill        `yaml:"kill_aggregator"`
 }
 
@@ -59,6 +67,7 @@ type preemption struct {
 	VM            *int           `yaml:"vm"`
 	After         sweep.Duration `yaml:"after"`
 	AfterMessages int            `yaml:"after_messages"`
+	Notice        sweep.Duration `yaml:"notice"`
 }
 
 type machineLoss struct {
@@ -80,6 +89,19 @@ type refusal struct {
 	Status int    `yaml:"status"`
 }
 
+type readFault struct {
+	Match  string         `yaml:"match"`
+	Does   string         `yaml:"does"`
+	Times  int            `yaml:"times"`
+	Rate   float64        `yaml:"rate"`
+	Status int            `yaml:"status"`
+	Delay  sweep.Duration `yaml:"delay"`
+}
+
+func (f readFault) storage() gcsemu.ReadFault {
+	return gcsemu.ReadFault{Match: f.Match, Does: f.Does, Times: f.Times, Rate: f.Rate, Status: f.Status, Delay: time.Duration(f.Delay)}
+}
+
 // Kill ends all aggregators with SIGKILL when AfterMessages messages have been published.
 type Kill struct {
 	AfterMessages int   `yaml:"after_messages"`
@@ -90,6 +112,9 @@ type Kill struct {
 func (k Kill) Restarts() bool { return k.Restart == nil || *k.Restart }
 
 var zonePattern = regexp.MustCompile(`^[a-z]+-[a-z]+[0-9]+-[a-z]$`)
+
+// maxNotice bounds how long a machine that is taken away may still run.
+const maxNotice = 5 * time.Minute
 
 // maxAfter bounds how long a fault may wait: no Batch job runs longer.
 const maxAfter = 14 * 24 * time.Hour
@@ -115,6 +140,9 @@ func Parse(file string, data []byte) (*Spec, error) {
 		}
 		if err := checkMoment(doc, at, p.After, p.AfterMessages); err != nil {
 			return nil, err
+		}
+		if p.Notice < 0 || time.Duration(p.Notice) > maxNotice {
+			return nil, doc.Errorf(at+".notice", "notice is %s: use 0s to %s", p.Notice, maxNotice)
 		}
 	}
 
@@ -142,6 +170,12 @@ func Parse(file string, data []byte) (*Spec, error) {
 		}
 	}
 
+	for i, r := range s.Read {
+		if err := r.storage().Check(); err != nil {
+			return nil, doc.Errorf(fmt.Sprintf("read_fault[%d]", i), "%v", err)
+		}
+	}
+
 	for i, k := range s.Kill {
 		if k.AfterMessages < 1 || k.AfterMessages > math.MaxInt32 {
 			return nil, doc.Errorf(fmt.Sprintf("kill_aggregator[%d]", i), "after_messages is %d: use 1 or more", k.AfterMessages)
@@ -163,9 +197,12 @@ func checkMoment(doc *strictyaml.Document, at string, after sweep.Duration, mess
 	return nil
 }
 
-// Storage are the faults of writes.
+// Storage are the faults of writes and reads.
 func (s *Spec) Storage() gcsemu.Faults {
-	var f gcsemu.Faults
+	f := gcsemu.Faults{Seed: s.Seed}
+	for _, r := range s.Read {
+		f.Read = append(f.Read, r.storage())
+	}
 	for _, r := range s.Refuse {
 		f.RefuseWrite = append(f.RefuseWrite, gcsemu.Refusal(r))
 	}
@@ -184,7 +221,7 @@ func (s *Spec) PubSub() pubsubemu.Faults {
 func (s *Spec) Batch() batchemu.Faults {
 	var f batchemu.Faults
 	for _, p := range s.Preempt {
-		e := batchemu.Preemption{VM: p.VM, Attempt: p.Attempt, After: time.Duration(p.After), AfterMessages: p.AfterMessages}
+		e := batchemu.Preemption{VM: p.VM, Attempt: p.Attempt, After: time.Duration(p.After), AfterMessages: p.AfterMessages, Notice: time.Duration(p.Notice)}
 		if p.Task != nil {
 			e.Task = *p.Task
 		}

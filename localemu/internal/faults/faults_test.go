@@ -23,11 +23,12 @@ shuffle_messages: true
 drop_messages: 0.5
 preempt:
   - {task: 0, attempt: 1, after: 2s}
-  - {vm: 1, after: 3s}
+  - {vm: 1, after: 3s, notice: 20s}
 lose_machine: [{vm: 1, after: 0s}]
 no_capacity: [{type: n2-highmem-2, zone: us-central1-a, spot: false, fail: true}]
 refuse_write: [{match: "sweeps/*/trials/0003/**", times: 2, status: 500}]
 lose_answer: [{match: "**", times: 1}]
+read_fault: [{match: "datasets/**", does: slow, times: 2, rate: 0.5, delay: 1s}, {match: "*", does: refuse, status: 429}]
 kill_aggregator: [{after_messages: 10}, {after_messages: 20, restart: false}]
 `
 
@@ -38,7 +39,7 @@ func TestParse(t *testing.T) {
 	}
 	one, spot := 1, false
 	if d := cmp.Diff(batchemu.Faults{
-		Preempt:     []batchemu.Preemption{{Task: 0, Attempt: 1, After: 2 * time.Second}, {VM: &one, After: 3 * time.Second}},
+		Preempt:     []batchemu.Preemption{{Task: 0, Attempt: 1, After: 2 * time.Second}, {VM: &one, After: 3 * time.Second, Notice: 20 * time.Second}},
 		LoseMachine: []batchemu.MachineLoss{{VM: 1}},
 		NoCapacity:  []batchemu.Shortage{{MachineType: "n2-highmem-2", Zone: "us-central1-a", Spot: &spot, Fail: true}},
 	}, s.Batch()); d != "" {
@@ -47,6 +48,9 @@ func TestParse(t *testing.T) {
 	if d := cmp.Diff(gcsemu.Faults{
 		RefuseWrite: []gcsemu.Refusal{{Match: "sweeps/*/trials/0003/**", Times: 2, Status: 500}},
 		LoseAnswer:  []gcsemu.Refusal{{Match: "**", Times: 1}},
+		Read: []gcsemu.ReadFault{{Match: "datasets/**", Does: "slow", Times: 2, Rate: 0.5, Delay: time.Second},
+			{Match: "*", Does: "refuse", Status: 429}},
+		Seed: 7,
 	}, s.Storage()); d != "" {
 		t.Error(d)
 	}

@@ -1,0 +1,219 @@
+package conclude
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"coppice/registry"
+	"coppice/scorer"
+	"coppice/sweep"
+	"coppice/sweepstore"
+)
+
+// A sweep that has a version in the registry has a winner, whatever has become of its objects since. An aggregator may stop between
+// registering and concluding, and the next one find the sample, the winner's result, the plan or the ending damaged, or word a
+// report otherwise. So nobody ends a sweep without a winner, and nobody gives one up, before the registry has been asked.
+
+// orRegistered is c, or err, unless the registry has a version of the sweep: then the conclusion says so. c may be what the sweep
+// would have been concluded with but for err.
+func (a *Aggregator) orRegistered(ctx context.Context, id sweep.ID, k *known, c *sweep.Conclusion, err error) (*sweep.Conclusion, error) {
+	switch {
+	case err == nil && (c == nil || c.Outcome == sweep.OutcomeWinner):
+		return c, nil
+	case err != nil && !isDamage(err):
+		return nil, err
+	}
+
+	v, damage, failed := a.findVersion(ctx, id, k.plan)
+	if failed != nil {
+		return nil, failed
+	}
+	if v == nil {
+		if err != nil {
+			return nil, err
+		}
+		return c, nil
+	}
+
+	why := err
+	if why == nil {
+		why = errors.New(c.Reason)
+	}
+	a.Log.Warn("the registry has a version of a sweep that could not be concluded from its objects", "sweep", id, "model", v.Model,
+		"version", v.Number, "error", why.Error())
+	if damage != nil {
+		return a.unreadable(ctx, id, v, c, damage)
+	}
+	return a.fromVersion(ctx, id, k, v, c, why)
+}
+
+// isDamage says whether an error is about objects that no repetition makes whole, or about a version that has other files than
+// this build makes.
+func isDamage(err error) bool {
+	for _, kind := range []any{new(*sweep.DecodeError), new(*registry.CorruptError), new(*registry.ConflictError)} {
+		if errors.As(err, kind) {
+			return true
+		}
+	}
+	return false
+}
+
+// findVersion looks for the sweep's version; nil when there is none. Without a plan nobody knows of which model it is. damage is that
+// of the version's own record.
+func (a *Aggregator) findVersion(ctx context.Context, id sweep.ID, p *sweep.Plan) (v *registry.Version, damage, err error) {
+	var models []string
+	if p != nil {
+		models = []string{p.Spec.Model}
+	} else if models, err = a.Registry.Models(ctx); err != nil {
+		return nil, nil, err
+	}
+
+	for _, model := range models {
+		v, err := a.Registry.Find(ctx, model, string(id))
+		var absent *registry.NotFoundError
+		var corrupt *registry.CorruptError
+		switch {
+		case errors.As(err, &absent):
+		case errors.As(err, &corrupt) && v.Number == 0: // whose it is cannot be told
+		case errors.As(err, &corrupt):
+			return &v, err, nil
+		case err != nil:
+			return nil, nil, err
+		default:
+			return &v, nil, nil
+		}
+	}
+	return nil, nil, nil
+}
+
+// unreadable concludes with a version whose record is damaged: nobody can use it, and it stays where the alias points.
+func (a *Aggregator) unreadable(ctx context.Context, id sweep.ID, v *registry.Version, c *sweep.Conclusion, damage error) (*sweep.Conclusion, error) {
+	out := a.winner(id, v, c)
+	if c != nil && c.Outcome == sweep.OutcomeWinner { // what it was registered with
+		*out = *c
+		out.Version = v.Number
+	}
+	out.Reason = fmt.Sprintf("version %d was registered, and its record cannot be read: %v; repair or replace it", v.Number, damage)
+
+	before, done, err := a.promoted(ctx, v.Model, v.Number)
+	if err != nil && !onlyDamage(err) {
+		return nil, err
+	}
+	out.Gate = &sweep.GateDecision{Passed: done, Promoted: done, Champion: before, Reason: "the version cannot be read any more"}
+	return out, nil
+}
+
+// winner is a conclusion that names the version.
+func (a *Aggregator) winner(id sweep.ID, v *registry.Version, c *sweep.Conclusion) *sweep.Conclusion {
+	out := &sweep.Conclusion{Format: sweep.FormatVersion, Sweep: id, Outcome: sweep.OutcomeWinner, Model: v.Model, Version: v.Number, At: a.Now().UTC()}
+	if c != nil {
+		out.Done, out.Failed = c.Done, c.Failed
+	}
+	return out
+}
+
+// fromVersion concludes with what the registry has.
+func (a *Aggregator) fromVersion(ctx context.Context, id sweep.ID, k *known, v *registry.Version, c *sweep.Conclusion, why error) (*sweep.Conclusion, error) {
+	out := a.winner(id, v, c)
+	out.Reason, out.Test = v.Info.Why, v.Info.Metrics
+	if trial, err := strconv.Atoi(v.Info.Labels["trial"]); err == nil {
+		out.Trial = trial
+	}
+
+	var r report
+	if err := a.readRecord(ctx, v, scorer.FileReport, func(text []byte) error { return json.Unmarshal(text, &r) }); err != nil {
+		return nil, err
+	}
+	if r.Sweep == id {
+		out.Trial, out.Reason, out.Valid, out.Test = r.Trial, r.Reason, r.Valid, r.Test
+		out.Calibration, out.Verified = r.Calibration, r.Verified
+	}
+
+	p := k.plan
+	if p == nil {
+		err := a.readRecord(ctx, v, scorer.FilePlan, func(text []byte) (err error) { p, err = sweep.DecodePlan(text); return err })
+		if err != nil {
+			return nil, err
+		}
+	}
+	if c == nil && p != nil {
+		b, err := a.boardOf(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		out.Done, out.Failed = b.Done, b.Failed
+	}
+
+	var err error
+	out.Gate, err = a.gateVersion(ctx, p, v, why)
+	return out, err
+}
+
+// readRecord reads a file of a version; one that is missing or damaged is passed over.
+func (a *Aggregator) readRecord(ctx context.Context, v *registry.Version, name string, decode func([]byte) error) error {
+	text, err := a.Registry.ReadFile(ctx, *v, name)
+	if err == nil {
+		if err := decode(text); err != nil {
+			a.Log.Warn("a version's file cannot be read", "model", v.Model, "version", v.Number, "file", name, "error", err.Error())
+		}
+		return nil
+	}
+	var corrupt *registry.CorruptError
+	var absent *registry.NotFoundError
+	if errors.As(err, &corrupt) || errors.As(err, &absent) {
+		a.Log.Warn("a version's file cannot be read", "model", v.Model, "version", v.Number, "file", name, "error", err.Error())
+		return nil
+	}
+	return err
+}
+
+// boardOf folds all results of a sweep whose plan was found elsewhere.
+func (a *Aggregator) boardOf(ctx context.Context, p *sweep.Plan) (sweep.Board, error) {
+	k := &known{plan: p, trials: sweepstore.NewTrials(a.Sweeps, p), results: map[int]sweep.Result{}}
+	if err := a.readResults(ctx, k); err != nil {
+		return sweep.Board{}, err
+	}
+	return k.board(nil), nil
+}
+
+// gateVersion is the gate for a version that is registered already. What can no longer be compared stays as it is, for a person to
+// decide about.
+func (a *Aggregator) gateVersion(ctx context.Context, p *sweep.Plan, v *registry.Version, why error) (*sweep.GateDecision, error) {
+	before, done, err := a.promoted(ctx, v.Model, v.Number)
+	if err != nil {
+		return nil, err
+	}
+	undecided := func(why error) *sweep.GateDecision {
+		if done {
+			return &sweep.GateDecision{Passed: true, Promoted: true, Champion: before,
+				Reason: fmt.Sprintf("it has become the champion; what it was compared by cannot be read any more: %v", why)}
+		}
+		return &sweep.GateDecision{Reason: fmt.Sprintf("version %d cannot be compared any more: %v; promote by hand", v.Number, why)}
+	}
+	if p == nil {
+		return undecided(why), nil
+	}
+
+	s, err := scorer.Open(ctx, a.Registry, *v)
+	var unfit *scorer.UnfitError
+	if errors.As(err, &unfit) {
+		return undecided(unfit), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+
+	h, err := a.readHoldout(ctx, p)
+	var data *dataError
+	if errors.As(err, &data) {
+		return undecided(data), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return a.gate(ctx, p, *v, &winner{trees: s.Model, calibrator: s.Calibrator}, h)
+}

@@ -1,0 +1,141 @@
+package conclude
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"coppice/blob"
+	"coppice/dataset"
+	"coppice/registry"
+	"coppice/scorer"
+	"coppice/sweep"
+)
+
+// overwrite puts other bytes in the place of an object.
+func overwrite(t *testing.T, s blob.Store, name, text string) {
+	t.Helper()
+	if _, err := s.Put(t.Context(), name, blob.Any, strings.NewReader(text)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// reworded is the registry with a report that another build would have written.
+func (w *world) reworded(t *testing.T) blob.Store {
+	t.Helper()
+	old := registry.New(w.models)
+	v, err := old.Find(t.Context(), "ctr", string(w.plan.Sweep))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string][]byte{}
+	for _, f := range v.Files {
+		if files[f.Name], err = old.ReadFile(t.Context(), v, f.Name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files[scorer.FileReport] = bytes.Replace(files[scorer.FileReport], []byte("has the highest"), []byte("is the best by"), 1)
+
+	out := blob.Memory()
+	if _, err := registry.New(out).Register(t.Context(), "ctr", string(w.plan.Sweep), files, v.Info); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestDamageAfterRegistering: an aggregator stops between registering and concluding, with the champion moved or not, and something
+// is damaged before the next one comes. The sweep has a winner all the same: the registry has its version.
+func TestDamageAfterRegistering(t *testing.T) {
+	clean := newWorld(t, options{})
+	want := clean.mustConclude(t)
+	names := sweep.Names(clean.plan.Sweep)
+	data := sweep.DatasetDir(clean.plan.Dataset.Name, clean.plan.Dataset.Version)
+
+	for name, tc := range map[string]struct {
+		spoil    func(*testing.T, *world)
+		promotes bool // where it had not been promoted before
+		unread   bool // the version's record cannot be read, so neither can the report
+	}{
+		"nothing":         {func(*testing.T, *world) {}, true, false},
+		"sample":          {func(t *testing.T, w *world) { flip(t, w.datasets, data+dataset.SampleFile) }, false, false},
+		"winner's result": {func(t *testing.T, w *world) { overwrite(t, w.sweeps, names.Result(want.Trial), "{") }, true, false},
+		"winner's model":  {func(t *testing.T, w *world) { flip(t, w.sweeps, names.Attempt(want.Trial, 0)+"model.txt") }, true, false},
+		"plan":            {func(t *testing.T, w *world) { overwrite(t, w.sweeps, names.Plan(), "{") }, true, false},
+		"ending":          {func(t *testing.T, w *world) { overwrite(t, w.sweeps, names.Ending(), "{") }, true, false},
+		"key": {func(t *testing.T, w *world) {
+			overwrite(t, w.models, "registry/ctr/keys/"+string(w.plan.Sweep)+".json", "{")
+		}, true, false},
+		"another's wording": {func(t *testing.T, w *world) { w.models = merged(t, w.models, w.reworded(t)) }, true, false},
+		"version":           {func(t *testing.T, w *world) { overwrite(t, w.models, "registry/ctr/versions/1/version.json", "{") }, false, true},
+	} {
+		for _, promoted := range []bool{true, false} {
+			when := ", not promoted yet"
+			if promoted {
+				when = ", promoted"
+			}
+			t.Run(name+when, func(t *testing.T) {
+				w := newWorldLike(t, clean)
+				if !promoted {
+					w.models = without(t, w.models, "registry/ctr/aliases/champion.json", "registry/ctr/history/champion/00000001.json")
+				}
+				tc.spoil(t, w)
+
+				c, err := w.aggregator().Consider(t.Context(), w.plan.Sweep)
+				if err != nil || c == nil {
+					t.Fatalf("concluding gives %+v and %v; want a winner", c, err)
+				}
+				if c.Outcome != sweep.OutcomeWinner || c.Version != 1 || c.Model != "ctr" {
+					t.Fatalf("concluded with %s, version %d of %q (%s); want version 1 of ctr as winner", c.Outcome, c.Version, c.Model, c.Reason)
+				}
+				if !tc.unread && (c.Trial != want.Trial || c.Test["auc"] != want.Test["auc"] || c.Verified == nil || c.Calibration == nil) {
+					t.Errorf("concluded with trial %d, auc %v; want trial %d, auc %v, as registered", c.Trial, c.Test["auc"], want.Trial, want.Test["auc"])
+				}
+				if moved := promoted || tc.promotes; c.Gate == nil || c.Gate.Promoted != moved {
+					t.Errorf("the gate says %+v; want the version promoted: %t", c.Gate, moved)
+				}
+
+				// The next one finds what this one left.
+				again, err := w.aggregator().Consider(t.Context(), w.plan.Sweep)
+				if err != nil || again == nil || again.Version != 1 {
+					t.Errorf("asked again: %+v, %v; want the same conclusion", again, err)
+				}
+			})
+		}
+	}
+}
+
+// newWorldLike is a world with the objects of another that was concluded, but the conclusion.
+func newWorldLike(t *testing.T, w *world) *world {
+	t.Helper()
+	out := *w
+	out.datasets, out.models = without(t, w.datasets), without(t, w.models)
+	out.sweeps = without(t, w.sweeps, sweep.Names(w.plan.Sweep).Conclusion())
+	return &out
+}
+
+// merged is a store with the objects of two; where both have one, the second's.
+func merged(t *testing.T, a, b blob.Store) blob.Store {
+	t.Helper()
+	out := without(t, a)
+	for name, text := range state(t, b, "") {
+		overwrite(t, out, name, text)
+	}
+	return out
+}
+
+// TestTheQuorumCountsAtTheEnd: too few models are no winner, also when every trial has ended by itself.
+func TestTheQuorumCountsAtTheEnd(t *testing.T) {
+	fail := func(r *sweep.Result, _ map[string][]byte) {
+		if r.Trial > 0 {
+			r.Status, r.Reason = sweep.StatusFailed, "no luck"
+		}
+	}
+	for trials, want := range map[int]sweep.Outcome{2: sweep.OutcomeWinner, 3: sweep.OutcomeNoWinner} {
+		c := newWorld(t, options{leaves: []int{4, 8, 6}[:trials], store: fail}).mustConclude(t)
+		if c.Outcome != want {
+			text, _ := json.Marshal(c)
+			t.Errorf("1 of %d trials is done, and the quorum is half of them: %s; want %s", trials, text, want)
+		}
+	}
+}

@@ -1,0 +1,142 @@
+package gcsemu
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ReadFault is what goes wrong with reading contents on purpose. It strikes Times times, or for ever when Times is 0, each time with
+// the probability Rate, or 1 when that is 0.
+type ReadFault struct {
+	Match  string // as in Refusal
+	Does   string // one of ReadFaults
+	Times  int
+	Rate   float64
+	Status int           // of "refuse"; 0 is 503
+	Delay  time.Duration // of "slow"
+}
+
+// ReadFaults are what can be done to a read: answer with an error; send the first half and break the connection; change one bit in
+// the middle, with the header's checksums as they were; wait before the first byte; send nothing until the client gives up.
+var ReadFaults = []string{"refuse", "cut", "flip", "slow", "hang"}
+
+// Check says what is wrong with a fault.
+func (f ReadFault) Check() error {
+	if _, err := path.Match(f.Match, ""); err != nil || f.Match == "" {
+		return fmt.Errorf("match %q is not a pattern of object names", f.Match)
+	}
+	switch {
+	case !slices.Contains(ReadFaults, f.Does):
+		return fmt.Errorf("does is %q: use one of %s", f.Does, strings.Join(ReadFaults, ", "))
+	case f.Times < 0:
+		return fmt.Errorf("times is %d: use 1 or more, or leave it out for always", f.Times)
+	case !(f.Rate >= 0 && f.Rate <= 1):
+		return fmt.Errorf("rate is %v: use a share from 0 to 1", f.Rate)
+	case f.Status != 0 && (f.Does != "refuse" || f.Status < 400 || f.Status > 599):
+		return fmt.Errorf("status is %d: use an HTTP error, 400 to 599, with refuse", f.Status)
+	case (f.Does == "slow") != (f.Delay > 0):
+		return fmt.Errorf("delay is %s: use more than 0s with slow, and only there", f.Delay)
+	}
+	return nil
+}
+
+// readFault is a ReadFault that counts.
+type readFault struct {
+	ReadFault
+	left int // -1 is for ever
+}
+
+func newReadFaults(faults []ReadFault) []readFault {
+	out := make([]readFault, len(faults))
+	for i, f := range faults {
+		out[i] = readFault{f, f.Times}
+		if f.Times == 0 {
+			out[i].left = -1
+		}
+	}
+	return out
+}
+
+// read is what happens to a read of the object on purpose; nil is nothing.
+func (f *faultState) read(object string) *ReadFault {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range f.reads {
+		r := &f.reads[i]
+		if r.left == 0 || !matches(strings.Split(r.Match, "/"), strings.Split(object, "/")) {
+			continue
+		}
+		if r.Rate > 0 && f.random.Float64() >= r.Rate {
+			continue
+		}
+		if r.left > 0 {
+			r.left--
+		}
+		return &r.ReadFault
+	}
+	return nil
+}
+
+func newRandom(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x72656164)) }
+
+// before does what a fault does before anything is sent; done means that there is nothing more to send.
+func (f *ReadFault) before(ctx context.Context, w http.ResponseWriter) (done bool) {
+	switch f.Does {
+	case "refuse":
+		status := f.Status
+		if status == 0 {
+			status = http.StatusServiceUnavailable
+		}
+		answer(status, "localemu: refused on purpose").send(w)
+		return true
+	case "hang":
+		<-ctx.Done()
+		return true
+	case "slow":
+		timer := time.NewTimer(f.Delay)
+		defer timer.Stop()
+		select {
+		case <-ctx.Done():
+			return true
+		case <-timer.C:
+		}
+	}
+	return false
+}
+
+// spoiling changes contents on their way to the client.
+type spoiling struct {
+	http.ResponseWriter
+	does string
+	sent int64
+}
+
+func (w *spoiling) Write(p []byte) (int, error) {
+	length, err := strconv.ParseInt(w.Header().Get("Content-Length"), 10, 64)
+	if err != nil || length == 0 {
+		length = int64(len(p))
+	}
+	at := length/2 - w.sent // the middle, in p
+	w.sent += int64(len(p))
+	if at < 0 || at >= int64(len(p)) {
+		return w.ResponseWriter.Write(p)
+	}
+
+	if w.does == "cut" {
+		_, _ = w.ResponseWriter.Write(p[:at]) // the client may have gone
+		if f, ok := w.ResponseWriter.(http.Flusher); ok {
+			f.Flush()
+		}
+		panic(http.ErrAbortHandler) // breaks the connection
+	}
+	p = slices.Clone(p)
+	p[at] ^= 1
+	return w.ResponseWriter.Write(p)
+}
