@@ -24,5 +24,4 @@ const (
 	staleChampion    // the champion is moved wherever it points by now
 	staleComparison  // after a conflict, the champion is moved without another comparison
 	releaseOfAnother // a task that fails gives back the trial's last claim, not its own
-	stopAtFirstSight // a task stops as soon as all trials are held
 )

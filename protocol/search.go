@@ -213,7 +213,7 @@ func (t Task) rest(s Search) (Search, Action) {
 	switch {
 	case ended == len(s.list.Trials):
 		return s.stop(AllEnded)
-	case s.list.Began.Sub(s.idle) >= t.Takeover+t.Heartbeat || t.flaw == stopAtFirstSight:
+	case s.list.Began.Sub(s.idle) >= t.Takeover+t.Heartbeat:
 		return s.stop(LivingHands)
 	}
 	return s.do(Wait)

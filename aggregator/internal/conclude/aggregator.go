@@ -18,6 +18,7 @@ import (
 
 	"coppice/blob"
 	"coppice/ledger"
+	"coppice/protocol"
 	"coppice/registry"
 	"coppice/sweep"
 	"coppice/sweepstore"
@@ -157,6 +158,7 @@ func (a *Aggregator) forget(id sweep.ID) {
 // sweep is the sweep's own objects.
 func (a *Aggregator) sweep(id sweep.ID) *sweepstore.Sweep { return sweepstore.New(a.Sweeps, id) }
 
+// consider does what the rules ask for (package protocol), from the look for a conclusion to its writing.
 func (a *Aggregator) consider(ctx context.Context, id sweep.ID, k *known) (*sweep.Conclusion, error) {
 	if c, err := a.sweep(id).Conclusion(ctx); c != nil || err != nil {
 		return c, err
@@ -164,37 +166,87 @@ func (a *Aggregator) consider(ctx context.Context, id sweep.ID, k *known) (*swee
 	if err := a.readPlan(ctx, id, k); err != nil || k.plan == nil {
 		return nil, err
 	}
-	if err := a.readResults(ctx, k); err != nil {
-		return nil, err
+
+	o := &concluding{a: a, k: k, jobs: &turns{a: a, plan: k.plan}}
+	e, do := protocol.Ender{Trials: len(k.plan.Trials)}.Begin()
+	for !do.Final() {
+		answer, err := o.do(ctx, do)
+		if err != nil {
+			return nil, err
+		}
+		e, do = e.Next(answer)
 	}
-	k.note()
-	end, err := a.ending(ctx, k)
-	if err != nil || end == nil {
-		return nil, err
-	}
-	c, err := a.conclude(ctx, k, k.board(end), end)
-	if err != nil {
-		return nil, err
-	}
-	return a.write(ctx, c)
+	return o.conclusion, nil
 }
 
-// ending is what the sweep is to be concluded from: what somebody has written down, or else what is found now. It is nil
-// as long as the sweep is not over.
-func (a *Aggregator) ending(ctx context.Context, k *known) (*sweep.Ending, error) {
-	e, err := a.readEnding(ctx, k)
-	if e != nil || err != nil {
-		return e, err
+// concluding does what an aggregator's rules ask for.
+type concluding struct {
+	a    *Aggregator
+	k    *known
+	jobs *turns
+
+	spent, state string        // what was spent, and in which state the newest job is
+	ending       *sweep.Ending // what the sweep is concluded from
+	won          *won
+	conclusion   *sweep.Conclusion
+}
+
+func (o *concluding) do(ctx context.Context, do protocol.Action) (answer protocol.Answer, err error) {
+	a, k := o.a, o.k
+	switch do.Do {
+	case protocol.LookForConclusion: // there was none
+
+	case protocol.ReadResults:
+		err = a.readResults(ctx, k)
+		k.note()
+		b := k.board(nil)
+		answer.Results = len(b.Rows) - b.Waiting
+
+	case protocol.LookForEnding, protocol.ReadEnding:
+		o.ending, err = a.readEnding(ctx, k)
+		answer.Yes = o.ending != nil
+
+	case protocol.LookForCancel:
+		answer.Yes, err = a.sweep(k.plan.Sweep).Cancelled(ctx)
+
+	case protocol.AskAge:
+		answer.Yes = a.Now().Sub(k.plan.Created) >= time.Duration(k.plan.Spec.Limits.Sweep)
+
+	case protocol.AskBudget:
+		o.spent, err = a.spent(ctx, k, o.jobs)
+		answer.Yes = o.spent != ""
+
+	case protocol.AskJob:
+		if a.Jobs != nil {
+			answer.Yes, o.state, err = o.jobs.ended(ctx)
+		}
+
+	case protocol.CreateEnding:
+		answer.Yes, err = o.end(ctx, do.Why)
+
+	case protocol.Register:
+		o.conclusion, o.won, err = a.conclude(ctx, k, k.board(o.ending), o.ending)
+		answer.Yes = o.won != nil
+
+	case protocol.Decide:
+		o.conclusion.Gate, err = a.gate(ctx, k.plan, o.won.version, o.won.winner, o.won.holdout)
+
+	case protocol.CreateConclusion:
+		answer.Yes, err = a.write(ctx, o.conclusion)
+
+	case protocol.ReadConclusion:
+		o.conclusion, err = a.sweep(k.plan.Sweep).Conclusion(ctx)
 	}
-	if e, err = a.isOver(ctx, k); err != nil || e == nil {
-		return nil, err
-	}
-	e.Format, e.Sweep, e.At, e.Trials = sweep.FormatVersion, k.plan.Sweep, a.Now().UTC(), slices.Sorted(maps.Keys(k.results))
-	created, err := a.sweep(e.Sweep).CreateEnding(ctx, *e)
-	if created || err != nil {
-		return e, err
-	}
-	return a.readEnding(ctx, k)
+	return answer, err
+}
+
+// end writes down what the sweep is concluded from.
+func (o *concluding) end(ctx context.Context, why protocol.Why) (created bool, err error) {
+	p := o.k.plan
+	e := ending(why, o.k.board(nil), p, o.spent, o.state)
+	e.Format, e.Sweep, e.At, e.Trials = sweep.FormatVersion, p.Sweep, o.a.Now().UTC(), slices.Sorted(maps.Keys(o.k.results))
+	o.ending = e
+	return o.a.sweep(p.Sweep).CreateEnding(ctx, *e)
 }
 
 // readEnding reads the ending, and the results that count in it but had not been seen yet.
@@ -264,14 +316,10 @@ func (k *known) board(e *sweep.Ending) sweep.Board {
 	return sweep.Fold(k.plan, results)
 }
 
-// write leaves the conclusion, or returns the one that somebody else left first.
-func (a *Aggregator) write(ctx context.Context, c *sweep.Conclusion) (*sweep.Conclusion, error) {
-	created, err := a.sweep(c.Sweep).CreateConclusion(ctx, *c)
-	if err != nil {
-		return nil, err
-	}
-	if !created {
-		return a.sweep(c.Sweep).Conclusion(ctx)
+// write leaves the conclusion. created is false where somebody else has left one first.
+func (a *Aggregator) write(ctx context.Context, c *sweep.Conclusion) (created bool, err error) {
+	if created, err = a.sweep(c.Sweep).CreateConclusion(ctx, *c); err != nil || !created {
+		return false, err
 	}
 	count(a.conclusions, string(c.Outcome))
 	words := []any{"sweep", c.Sweep, "outcome", c.Outcome, "model", c.Model, "version", c.Version, "reason", c.Reason}
@@ -279,5 +327,5 @@ func (a *Aggregator) write(ctx context.Context, c *sweep.Conclusion) (*sweep.Con
 		words = append(words, "trial", c.Trial) // without a winner it says nothing, and would read as trial 0
 	}
 	a.Log.Info("sweep concluded", words...)
-	return c, nil
+	return true, nil
 }
