@@ -66,6 +66,9 @@ type known struct {
 	planText []byte
 	trials   *sweepstore.Trials // of the plan
 	results  map[int]sweep.Result
+	planned  time.Time      // the plan was written, by the store's clock
+	latest   time.Time      // the newest object was, when they were last listed
+	seen     time.Time      // since when no newer one was seen, by the aggregator's clock
 	costs    *ledger.Reader // nil before it is first asked
 	ended    *sweep.Conclusion
 	progress atomic.Pointer[progress] // nil before the plan was read and after the end
@@ -210,7 +213,7 @@ func (o *concluding) do(ctx context.Context, do protocol.Action) (answer protoco
 		answer.Yes, err = a.sweep(k.plan.Sweep).Cancelled(ctx)
 
 	case protocol.AskAge:
-		answer.Yes = a.Now().Sub(k.plan.Created) >= time.Duration(k.plan.Spec.Limits.Sweep)
+		answer.Yes = k.age(a.Now()).Reached(time.Duration(k.plan.Spec.Limits.Sweep))
 
 	case protocol.AskBudget:
 		o.spent, err = a.spent(ctx, k, o.jobs)
@@ -287,7 +290,12 @@ func (a *Aggregator) readPlan(ctx context.Context, id sweep.ID, k *known) error 
 	if err != nil {
 		return err
 	}
+	planned, err := a.sweep(id).Planned(ctx)
+	if err != nil {
+		return err
+	}
 	k.plan, k.planText, k.trials = plan, text, sweepstore.NewTrials(a.Sweeps, plan)
+	k.planned, k.latest, k.seen = planned, planned, a.Now()
 	return nil
 }
 
@@ -297,7 +305,15 @@ func (a *Aggregator) readResults(ctx context.Context, k *known) error {
 	if err != nil {
 		return err
 	}
+	if l.Latest.After(k.latest) {
+		k.latest, k.seen = l.Latest, a.Now()
+	}
 	return k.trials.Results(ctx, l, k.results, func(trial int, why error) { a.damaged(k.plan, trial, why) })
+}
+
+// age is how long the sweep has lasted.
+func (k *known) age(now time.Time) protocol.Age {
+	return protocol.Age{Planned: k.planned, Latest: k.latest, Watched: now.Sub(k.seen), Created: k.plan.Created, Now: now}
 }
 
 // damaged logs that a result will never be read; its trial has failed.
