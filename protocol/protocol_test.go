@@ -13,6 +13,7 @@ const every = 997
 // one result, its end is told and its checkpoints go after that, a task that lives and gives signs of it keeps its trial, only
 // trials over which tasks have died are given up, and all trials end.
 func TestTasksShareTrials(t *testing.T) {
+	t.Parallel()
 	for _, m := range []sharing{
 		{tasks: 3, trials: 2, faults: 1, alike: true, unsaved: true},
 		{tasks: 2, trials: 1, faults: 2},

@@ -5,5 +5,5 @@ package protocol
 // The race detector makes a walk ten times as long, and there is but one goroutine: it sees the nearest states only.
 const (
 	racing     = true
-	mostStates = 200_000
+	mostStates = 250_000
 )

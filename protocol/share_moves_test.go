@@ -95,7 +95,7 @@ func (v visitor) search(s shared, i int) {
 		v.decideOr(then, i, "gives the trial up", Answer{}, wrong)
 
 	case Release:
-		claim := v.m.releases(&s, i, number)
+		claim := v.m.releases(&s, i)
 		then, wrong := s, ""
 		if claim >= int(trial.made) || int(trial.claims[claim].owner) != i {
 			wrong = "a claim was released by a task that does not hold it"
@@ -107,7 +107,7 @@ func (v visitor) search(s shared, i int) {
 }
 
 // releases is the claim that a search which has failed gives back.
-func (m sharing) releases(s *shared, i, number int) int {
+func (m sharing) releases(s *shared, i int) int {
 	q, _ := m.search(s, i)
 	task := m.task(s, i)
 	q.doing = LookForResult

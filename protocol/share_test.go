@@ -158,12 +158,12 @@ func (m sharing) search(s *shared, i int) (Search, time.Time) {
 			q.seen[n] = sighting{true, int(v.claim), int(v.excused), int64(v.beat), v.released, ended.Add(-ticks(v.since))}
 		}
 	}
-	q.list = m.listed(t, clockOf(i), ended)
+	q.list = m.listed(t, ended)
 	return q, ended
 }
 
 // listed is the listing that task t goes by.
-func (m sharing) listed(t *sharedTask, now, ended time.Time) Listing {
+func (m sharing) listed(t *sharedTask, ended time.Time) Listing {
 	l := Listing{Began: ended.Add(-ticks(t.began)), Ended: ended, Trials: make([]Trial, trialsHere)}
 	for n, v := range t.list {
 		l.Trials[n] = Trial{Ended: v.ended, Claims: int(v.claims), Deaths: int(v.deaths), Last: Claim{Number: int(v.last), Beat: int64(v.beat),
@@ -194,7 +194,7 @@ func (m sharing) answer(s *shared, i int, a Answer) Action {
 	q, ended := m.search(s, i)
 	if t.doing == List {
 		ended = clockOf(i)
-		a.Listing = m.listed(t, ended, ended)
+		a.Listing = m.listed(t, ended)
 	}
 	q, do := m.task(s, i).Next(q, a)
 
