@@ -32,6 +32,7 @@ var layers = map[string]int{
 	"machines":  1, // machine types and prices
 	"cloud":     1, // what the adapters share
 	"terraform": 1, // the deployment's table of rights
+	"protocol":  1, // the rules by which tasks and aggregators share a sweep, without I/O
 
 	"search":        2,
 	"registry":      2,

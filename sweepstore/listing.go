@@ -15,7 +15,8 @@ import (
 // was as it is shown at some moment between Began and Ended, and not at the same moment as the others.
 type Listing struct {
 	Began, Ended time.Time
-	Trials       []Trial // one for each of the plan's, in their order
+	Latest       time.Time // when the newest object was written, by the store's clock; zero where there is none
+	Trials       []Trial   // one for each of the plan's, in their order
 }
 
 // Trial is one trial in a listing.
@@ -63,6 +64,9 @@ func (t *Trials) List(ctx context.Context) (Listing, error) {
 	for attrs, err := range t.bucket.List(ctx, t.names.Trials()) {
 		if err != nil {
 			return Listing{}, fmt.Errorf("list the trials of sweep %s: %w", t.plan.Sweep, err)
+		}
+		if attrs.Updated.After(l.Latest) {
+			l.Latest = attrs.Updated
 		}
 		trial, part, number, ok := t.names.ParseTrialObject(attrs.Name)
 		if !ok || trial >= len(l.Trials) || part == sweep.PartOther {

@@ -51,6 +51,15 @@ func (s *Sweep) HasPlan(ctx context.Context) (bool, error) {
 	return exists(ctx, s.bucket, s.names.Plan())
 }
 
+// Planned is when the plan was written, by the store's clock.
+func (s *Sweep) Planned(ctx context.Context) (time.Time, error) {
+	attrs, err := s.bucket.Stat(ctx, s.names.Plan())
+	if err != nil {
+		return time.Time{}, fmt.Errorf("look for %s: %w", s.names.Plan(), err)
+	}
+	return attrs.Updated, nil
+}
+
 // CreatePlan makes the sweep exist. created is false where it does already.
 func (s *Sweep) CreatePlan(ctx context.Context, p sweep.Plan) (created bool, err error) {
 	p.Written = written()

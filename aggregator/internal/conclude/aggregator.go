@@ -18,6 +18,7 @@ import (
 
 	"coppice/blob"
 	"coppice/ledger"
+	"coppice/protocol"
 	"coppice/registry"
 	"coppice/sweep"
 	"coppice/sweepstore"
@@ -65,6 +66,9 @@ type known struct {
 	planText []byte
 	trials   *sweepstore.Trials // of the plan
 	results  map[int]sweep.Result
+	planned  time.Time      // the plan was written, by the store's clock
+	latest   time.Time      // the newest object was, when they were last listed
+	seen     time.Time      // since when no newer one was seen, by the aggregator's clock
 	costs    *ledger.Reader // nil before it is first asked
 	ended    *sweep.Conclusion
 	progress atomic.Pointer[progress] // nil before the plan was read and after the end
@@ -157,50 +161,115 @@ func (a *Aggregator) forget(id sweep.ID) {
 // sweep is the sweep's own objects.
 func (a *Aggregator) sweep(id sweep.ID) *sweepstore.Sweep { return sweepstore.New(a.Sweeps, id) }
 
+// consider concludes from the sweep's objects or, where these are damaged, from what the registry has of it.
 func (a *Aggregator) consider(ctx context.Context, id sweep.ID, k *known) (*sweep.Conclusion, error) {
 	if c, err := a.sweep(id).Conclusion(ctx); c != nil || err != nil {
 		return c, err
 	}
 	c, err := a.fromObjects(ctx, id, k)
-	if c, err = a.orRegistered(ctx, id, k, c, err); c == nil || err != nil {
+	if err == nil {
+		return c, nil
+	}
+
+	if c, err = a.orRegistered(ctx, id, k, c, err); err != nil {
 		return nil, err
 	}
-	return a.write(ctx, c)
+	created, err := a.write(ctx, c)
+	if created || err != nil {
+		return c, err
+	}
+	return a.sweep(id).Conclusion(ctx)
 }
 
-// fromObjects is the conclusion that follows from the sweep's objects, nil as long as it is not over. Beside an error it may be
-// what it would have been otherwise.
+// fromObjects does what the rules ask for (package protocol), from the look for an ending to the writing of the conclusion, which is nil
+// as long as the sweep is not over. Beside an error it may be what it would have been otherwise.
 func (a *Aggregator) fromObjects(ctx context.Context, id sweep.ID, k *known) (*sweep.Conclusion, error) {
 	if err := a.readPlan(ctx, id, k); err != nil || k.plan == nil {
 		return nil, err
 	}
-	if err := a.readResults(ctx, k); err != nil {
-		return nil, err
+
+	o := &concluding{a: a, k: k, jobs: &turns{a: a, plan: k.plan}}
+	e, do := protocol.Ender{Trials: len(k.plan.Trials)}.Begin()
+	for !do.Final() {
+		answer, err := o.do(ctx, do)
+		if err != nil {
+			return o.conclusion, err
+		}
+		e, do = e.Next(answer)
 	}
-	k.note()
-	end, err := a.ending(ctx, k)
-	if err != nil || end == nil {
-		return nil, err
-	}
-	return a.conclude(ctx, k, k.board(end), end)
+	return o.conclusion, nil
 }
 
-// ending is what the sweep is to be concluded from: what somebody has written down, or else what is found now. It is nil
-// as long as the sweep is not over.
-func (a *Aggregator) ending(ctx context.Context, k *known) (*sweep.Ending, error) {
-	e, err := a.readEnding(ctx, k)
-	if e != nil || err != nil {
-		return e, err
+// concluding does what an aggregator's rules ask for.
+type concluding struct {
+	a    *Aggregator
+	k    *known
+	jobs *turns
+
+	spent, state string        // what was spent, and in which state the newest job is
+	ending       *sweep.Ending // what the sweep is concluded from
+	won          *won
+	conclusion   *sweep.Conclusion
+}
+
+func (o *concluding) do(ctx context.Context, do protocol.Action) (answer protocol.Answer, err error) {
+	a, k := o.a, o.k
+	switch do.Do {
+	case protocol.LookForConclusion: // there was none
+
+	case protocol.ReadResults:
+		err = a.readResults(ctx, k)
+		k.note()
+		b := k.board(nil)
+		answer.Results = len(b.Rows) - b.Waiting
+
+	case protocol.LookForEnding, protocol.ReadEnding:
+		o.ending, err = a.readEnding(ctx, k)
+		answer.Yes = o.ending != nil
+
+	case protocol.LookForCancel:
+		answer.Yes, err = a.sweep(k.plan.Sweep).Cancelled(ctx)
+
+	case protocol.AskAge:
+		answer.Yes = k.age(a.Now()).Reached(time.Duration(k.plan.Spec.Limits.Sweep))
+
+	case protocol.AskBudget:
+		o.spent, err = a.spent(ctx, k, o.jobs)
+		answer.Yes = o.spent != ""
+
+	case protocol.AskJob:
+		if a.Jobs != nil {
+			answer.Yes, o.state, err = o.jobs.ended(ctx)
+		}
+
+	case protocol.CreateEnding:
+		answer.Yes, err = o.end(ctx, do.Why)
+
+	case protocol.Register:
+		o.conclusion, o.won, err = a.conclude(ctx, k, k.board(o.ending), o.ending)
+		answer.Yes = o.won != nil
+
+	case protocol.Decide:
+		o.conclusion.Gate, err = a.gate(ctx, k.plan, o.won.version, o.won.winner, o.won.holdout)
+
+	case protocol.CreateConclusion:
+		if o.conclusion, err = a.orRegistered(ctx, k.plan.Sweep, k, o.conclusion, nil); err == nil {
+			answer.Yes, err = a.write(ctx, o.conclusion)
+		}
+
+	case protocol.ReadConclusion:
+		o.conclusion, err = a.sweep(k.plan.Sweep).Conclusion(ctx)
 	}
-	if e, err = a.isOver(ctx, k); err != nil || e == nil {
-		return nil, err
-	}
-	e.Format, e.Sweep, e.At, e.Trials = sweep.FormatVersion, k.plan.Sweep, a.Now().UTC(), slices.Sorted(maps.Keys(k.results))
-	created, err := a.sweep(e.Sweep).CreateEnding(ctx, *e)
-	if created || err != nil {
-		return e, err
-	}
-	return a.readEnding(ctx, k)
+	return answer, err
+}
+
+// end writes down what the sweep is concluded from.
+func (o *concluding) end(ctx context.Context, why protocol.Why) (created bool, err error) {
+	p := o.k.plan
+	e := ending(why, o.k.board(nil), p, o.spent, o.state)
+	e.Format, e.Sweep, e.At, e.Trials = sweep.FormatVersion, p.Sweep, o.a.Now().UTC(), slices.Sorted(maps.Keys(o.k.results))
+	o.ending = e
+	return o.a.sweep(p.Sweep).CreateEnding(ctx, *e)
 }
 
 // readEnding reads the ending, and the results that count in it but had not been seen yet.
@@ -241,7 +310,12 @@ func (a *Aggregator) readPlan(ctx context.Context, id sweep.ID, k *known) error 
 	if err != nil {
 		return err
 	}
+	planned, err := a.sweep(id).Planned(ctx)
+	if err != nil {
+		return err
+	}
 	k.plan, k.planText, k.trials = plan, text, sweepstore.NewTrials(a.Sweeps, plan)
+	k.planned, k.latest, k.seen = planned, planned, a.Now()
 	return nil
 }
 
@@ -251,7 +325,15 @@ func (a *Aggregator) readResults(ctx context.Context, k *known) error {
 	if err != nil {
 		return err
 	}
+	if l.Latest.After(k.latest) {
+		k.latest, k.seen = l.Latest, a.Now()
+	}
 	return k.trials.Results(ctx, l, k.results, func(trial int, why error) { a.damaged(k.plan, trial, why) })
+}
+
+// age is how long the sweep has lasted.
+func (k *known) age(now time.Time) protocol.Age {
+	return protocol.Age{Planned: k.planned, Latest: k.latest, Watched: now.Sub(k.seen), Created: k.plan.Created, Now: now}
 }
 
 // damaged logs that a result will never be read; its trial has failed.
@@ -270,14 +352,10 @@ func (k *known) board(e *sweep.Ending) sweep.Board {
 	return sweep.Fold(k.plan, results)
 }
 
-// write leaves the conclusion, or returns the one that somebody else left first.
-func (a *Aggregator) write(ctx context.Context, c *sweep.Conclusion) (*sweep.Conclusion, error) {
-	created, err := a.sweep(c.Sweep).CreateConclusion(ctx, *c)
-	if err != nil {
-		return nil, err
-	}
-	if !created {
-		return a.sweep(c.Sweep).Conclusion(ctx)
+// write leaves the conclusion. created is false where somebody else has left one first.
+func (a *Aggregator) write(ctx context.Context, c *sweep.Conclusion) (created bool, err error) {
+	if created, err = a.sweep(c.Sweep).CreateConclusion(ctx, *c); err != nil || !created {
+		return false, err
 	}
 	count(a.conclusions, string(c.Outcome))
 	words := []any{"sweep", c.Sweep, "outcome", c.Outcome, "model", c.Model, "version", c.Version, "reason", c.Reason}
@@ -285,5 +363,5 @@ func (a *Aggregator) write(ctx context.Context, c *sweep.Conclusion) (*sweep.Con
 		words = append(words, "trial", c.Trial) // without a winner it says nothing, and would read as trial 0
 	}
 	a.Log.Info("sweep concluded", words...)
-	return c, nil
+	return true, nil
 }

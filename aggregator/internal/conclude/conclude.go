@@ -14,21 +14,28 @@ import (
 	"coppice/sweep"
 )
 
-// conclude decides how the sweep ended and, if it has a winner, registers it. Run again, it comes to the same end. When the winner
-// cannot be registered, it comes with the error.
-func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *sweep.Ending) (*sweep.Conclusion, error) {
+// won is a sweep's winner with its version.
+type won struct {
+	*winner
+	holdout *holdout
+	version registry.Version
+}
+
+// conclude decides how the sweep ended and, if it has a winner, registers it. Run again, it comes to the same end. Whether the version
+// becomes the champion is the gate's to decide. When the winner cannot be registered, the conclusion comes with the error.
+func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *sweep.Ending) (*sweep.Conclusion, *won, error) {
 	p := k.plan
 	c := &sweep.Conclusion{Format: sweep.FormatVersion, Sweep: p.Sweep, Outcome: sweep.OutcomeNoWinner, Done: b.Done, Failed: b.Failed, At: a.Now().UTC()}
 	switch {
 	case e.Cancelled:
 		c.Outcome, c.Reason = sweep.OutcomeCancelled, "the sweep was cancelled"
-		return c, nil
+		return c, nil, nil
 	case e.Early != "" && b.Done < quorum(p):
 		c.Reason = fmt.Sprintf("%s; %d are done, the quorum is %d", e.Early, b.Done, quorum(p))
-		return c, nil
+		return c, nil, nil
 	case b.Done < quorum(p):
 		c.Reason = fmt.Sprintf("all %d trials have ended, %d of them with a model; the quorum is %d", len(b.Rows), b.Done, quorum(p))
-		return c, nil
+		return c, nil, nil
 	}
 	m, require, err := judges(p)
 	if err != nil {
@@ -40,14 +47,14 @@ func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *s
 	}
 	w, selection, err := a.pick(ctx, k, b, m, require, h)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	c.Rejected, c.Reason = selection.Rejected, selection.Reason
 	if e.Early != "" {
 		c.Reason += "; " + e.Early
 	}
 	if w == nil {
-		return c, nil
+		return c, nil, nil
 	}
 	if err := w.calibrate(p, h); err != nil {
 		return unusable(c, err)
@@ -56,22 +63,21 @@ func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *s
 	c.Valid, c.Test, c.Calibration, c.Verified = w.result.Metrics, w.test, w.calibration, w.verified
 	v, err := a.register(ctx, k, w, h, c)
 	if err != nil {
-		return c, err
+		return c, nil, err
 	}
 	c.Version = v.Number
-	c.Gate, err = a.gate(ctx, p, v, w, h)
-	return c, err
+	return c, &won{w, h, v}, nil
 }
 
 // unusable ends the sweep without a winner when the dataset itself is the reason, which no repetition would change.
 // Failures of storage are returned: somebody will ask again.
-func unusable(c *sweep.Conclusion, err error) (*sweep.Conclusion, error) {
+func unusable(c *sweep.Conclusion, err error) (*sweep.Conclusion, *won, error) {
 	var data *dataError
 	if !errors.As(err, &data) {
-		return nil, err
+		return nil, nil, err
 	}
 	c.Reason = err.Error()
-	return c, nil
+	return c, nil, nil
 }
 
 // dataError is a plan or held-out data that no winner can be found with.

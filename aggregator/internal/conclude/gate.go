@@ -9,6 +9,7 @@ import (
 
 	"coppice/dataset"
 	"coppice/metric"
+	"coppice/protocol"
 	"coppice/registry"
 	"coppice/scorer"
 	"coppice/sweep"
@@ -20,32 +21,48 @@ const moves = 5
 // gate decides whether the new version becomes the champion and moves the alias by compare-and-swap. Whoever loses the
 // swap to another version compares with that one.
 func (a *Aggregator) gate(ctx context.Context, p *sweep.Plan, v registry.Version, w *winner, h *holdout) (*sweep.GateDecision, error) {
-	for range moves {
-		before, done, err := a.promoted(ctx, p.Spec.Model, v.Number)
+	var now registry.Alias // the champion, as it was read last
+	var before int         // the champion before the version was
+	var d *sweep.GateDecision
+
+	g, do := protocol.Gate{Moves: moves}.Begin()
+	for !do.Final() {
+		var answer protocol.Answer
+		var err error
+		switch do.Do {
+		case protocol.LookForPromotion:
+			before, answer.Yes, err = a.promoted(ctx, p.Spec.Model, v.Number)
+
+		case protocol.ReadChampion:
+			now, err = a.champion(ctx, p.Spec.Model)
+
+		case protocol.Compare:
+			if d, err = a.decide(ctx, p, now.Version, w, h); err == nil {
+				answer.Yes = d.Passed
+			}
+
+		case protocol.Promote:
+			_, err = a.Registry.Promote(ctx, p.Spec.Model, v.Number, registry.Expect{Version: now.Version},
+				registry.Act{By: "aggregator", Why: fmt.Sprintf("sweep %s: %s", p.Sweep, d.Reason), At: a.Now().UTC()})
+			var conflict *registry.ConflictError
+			if answer.Yes = err == nil; errors.As(err, &conflict) {
+				err = nil
+			}
+			d.Promoted = answer.Yes
+		}
 		if err != nil {
 			return nil, err
 		}
-		if done {
-			return a.passed(ctx, p, before, w, h)
-		}
-		now, err := a.champion(ctx, p.Spec.Model)
-		if err != nil {
-			return nil, err
-		}
-		d, err := a.decide(ctx, p, now.Version, w, h)
-		if err != nil || !d.Passed {
-			return d, err
-		}
-		_, err = a.Registry.Promote(ctx, p.Spec.Model, v.Number, registry.Expect{Version: now.Version},
-			registry.Act{By: "aggregator", Why: fmt.Sprintf("sweep %s: %s", p.Sweep, d.Reason), At: a.Now().UTC()})
-		var conflict *registry.ConflictError
-		if errors.As(err, &conflict) {
-			continue
-		}
-		d.Promoted = err == nil
-		return d, err
+		g, do = g.Next(answer)
 	}
-	return &sweep.GateDecision{Reason: fmt.Sprintf("the champion was moved by others %d times while the gate was deciding; promote by hand", moves)}, nil
+
+	switch do.Why {
+	case protocol.Before:
+		return a.passed(ctx, p, before, w, h)
+	case protocol.MovedByOthers:
+		return &sweep.GateDecision{Reason: fmt.Sprintf("the champion was moved by others %d times while the gate was deciding; promote by hand", moves)}, nil
+	}
+	return d, nil
 }
 
 // promoted says whether the version has been the champion, by an earlier attempt or another aggregator, and which version

@@ -7,45 +7,23 @@ import (
 	"time"
 
 	"coppice/ledger"
+	"coppice/protocol"
 	"coppice/sweep"
 )
 
-// isOver says whether the sweep is to be concluded now, and why; nil means not yet.
-func (a *Aggregator) isOver(ctx context.Context, k *known) (*sweep.Ending, error) {
-	p, b := k.plan, k.board(nil)
-	cancelled, err := a.sweep(p.Sweep).Cancelled(ctx)
-	if err != nil {
-		return nil, err
+// ending says in words why a sweep is concluded. Before all of its trials have ended that takes a reason.
+func ending(why protocol.Why, b sweep.Board, p *sweep.Plan, spent, state string) *sweep.Ending {
+	switch why {
+	case protocol.Cancelled:
+		return &sweep.Ending{Cancelled: true}
+	case protocol.AtLimit:
+		return early(fmt.Sprintf("after %s, the sweep's time limit", time.Duration(p.Spec.Limits.Sweep)), b)
+	case protocol.Spent:
+		return early(spent, b)
+	case protocol.JobOver:
+		return early("when the Batch job was "+state, b)
 	}
-	if cancelled {
-		return &sweep.Ending{Cancelled: true}, nil
-	}
-	if b.Waiting == 0 {
-		return &sweep.Ending{}, nil
-	}
-	age := a.Now().Sub(p.Created)
-	if limit := time.Duration(p.Spec.Limits.Sweep); age >= limit {
-		return early(fmt.Sprintf("after %s, the sweep's time limit", limit), b), nil
-	}
-	jobs := &turns{a: a, plan: p}
-	if spent, err := a.spent(ctx, k, jobs); spent != "" || err != nil {
-		return early(spent, b), err
-	}
-	if a.Jobs == nil {
-		return nil, nil
-	}
-	ended, state, err := jobs.ended(ctx)
-	if err != nil || !ended {
-		return nil, err
-	}
-	// What was written between the last look and the job's end counts, too.
-	if err := a.readResults(ctx, k); err != nil {
-		return nil, err
-	}
-	if b = k.board(nil); b.Waiting == 0 {
-		return &sweep.Ending{}, nil
-	}
-	return early("when the Batch job was "+state, b), nil
+	return &sweep.Ending{}
 }
 
 // spent says that the sweep's budget is used up, or empty. The tasks see the ending that follows from it and stop by themselves, as
@@ -78,11 +56,8 @@ func (a *Aggregator) spent(ctx context.Context, k *known, jobs *turns) (string, 
 	return fmt.Sprintf("when %.4g USD of the budget of %.4g USD were spent and %.4g kept back to stop", l.Cost, budget, p.Quote.ReserveCost()), nil
 }
 
-// early is an ending before all trials have ended, nil without a reason.
+// early is an ending before all trials have ended.
 func early(when string, b sweep.Board) *sweep.Ending {
-	if when == "" {
-		return nil
-	}
 	return &sweep.Ending{Early: fmt.Sprintf("%d of %d trials had not ended %s", b.Waiting, len(b.Rows), when)}
 }
 

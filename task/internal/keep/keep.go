@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"coppice/gbt"
+	"coppice/protocol"
 )
 
 // Place is where the checkpoints of one run lie.
@@ -37,10 +38,13 @@ type Keeper struct {
 	Prefix string
 	// Every is how long a training may go on unsaved.
 	Every time.Duration
-	Log   *slog.Logger
+	// Soon saves more often at first, from the first tree on: the training may vanish without notice.
+	Soon bool
+	Log  *slog.Logger
 
-	kept  []kept // the one to be dropped first comes first
-	saved int    // rounds of the newest
+	kept  []kept    // the one to be dropped first comes first
+	saved int       // rounds of the newest
+	began time.Time // when the first checkpoint was offered
 	at    time.Time
 	took  time.Duration // the last saving
 }
@@ -57,10 +61,8 @@ const (
 
 // Bounds of saving.
 const (
-	// saveLimit is how long the training waits for a place that does not answer; costShare, how many times as long as it has
-	// waited it then goes on: saving never costs more than a fiftieth.
+	// saveLimit is how long the training waits for a place that does not answer.
 	saveLimit = 10 * time.Second
-	costShare = 50
 	// lastLimit is for the last checkpoint of a process that is told to go: a container is killed ten seconds later, and a
 	// worker still has to say that its trial is free.
 	lastLimit = 4 * time.Second
@@ -103,11 +105,12 @@ func (k *Keeper) Newest(ctx context.Context) (*gbt.Checkpoint, error) {
 func (k *Keeper) Offer(ctx context.Context, c *gbt.Checkpoint) {
 	if k.at.IsZero() {
 		k.at = time.Now()
+		k.began = k.at
 	}
 	limit := saveLimit
 	if ctx.Err() != nil {
 		ctx, limit = context.WithoutCancel(ctx), lastLimit
-	} else if time.Since(k.at) < max(k.Every, costShare*k.took) {
+	} else if time.Since(k.at) < protocol.Unsaved(k.trained(), k.Every, k.took) {
 		return
 	}
 	if c.Rounds() <= k.saved {
@@ -124,6 +127,14 @@ func (k *Keeper) Offer(ctx context.Context, c *gbt.Checkpoint) {
 		return
 	}
 	k.Log.Info("checkpoint saved", "trees", c.Trees(), "bytes", bytes, "seconds", k.took.Seconds())
+}
+
+// trained is for how long the training had gone on at its last save, as far as that counts.
+func (k *Keeper) trained() time.Duration {
+	if !k.Soon {
+		return k.Every
+	}
+	return k.at.Sub(k.began)
 }
 
 // save writes c where nothing is kept and then drops what is one too many.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -419,4 +420,29 @@ func TestOthersFilesStay(t *testing.T) {
 			t.Errorf("%s is still there", name)
 		}
 	}
+}
+
+// TestALossEveryHalfMinute trains a tree every four seconds on machines that vanish without a word after 30 seconds each, long before the
+// interval has passed. Every one of them gets further than the one before, so none of their ends counts as a death of the trial.
+func TestALossEveryHalfMinute(t *testing.T) {
+	all := checkpoints(t)
+	synctest.Test(t, func(t *testing.T) {
+		place := bucket(blob.Memory())
+		before := -1
+		for claim := 0; before < len(all)-1; claim++ {
+			k, _ := keeper(place, fmt.Sprint(inBucket, claim, "/"))
+			k.Every, k.Soon = time.Minute, true
+			at := newest(t, k)
+			if claim > 0 && at <= before {
+				t.Fatalf("machine %d begins at round %d, the one before began at %d; want it to have got further", claim, at, before)
+			}
+
+			before = at
+			for began := time.Now(); time.Since(began) < 30*time.Second && at < len(all)-1; {
+				<-time.After(4 * time.Second)
+				at++
+				k.Offer(t.Context(), all[at])
+			}
+		}
+	})
 }

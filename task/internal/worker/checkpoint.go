@@ -24,6 +24,7 @@ func (w *Worker) keeper(c *sweep.Claim) *keep.Keeper {
 		Place:  place,
 		Prefix: place.Prefix(c.Claim),
 		Every:  min(keepEvery, time.Duration(w.plan.Takeover)),
+		Soon:   true,
 		Log:    w.Log.With("trial", c.Trial, "claim", c.Claim),
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 
 	"coppice/dataset"
+	"coppice/protocol"
 	"coppice/sweep"
-	"coppice/sweepstore"
 	"coppice/task/internal/usage"
 )
 
@@ -114,7 +114,7 @@ func (m *measures) end(s sweep.Status) {
 }
 
 // queue notes how many trials wait for somebody.
-func (m *measures) queue(l sweepstore.Listing) {
+func (m *measures) queue(l protocol.Listing) {
 	waiting := int64(0)
 	for _, t := range l.Trials {
 		if !t.Ended && t.Free() {

@@ -16,6 +16,7 @@ import (
 
 	"coppice/gbt"
 	"coppice/metric"
+	"coppice/protocol"
 	"coppice/sweep"
 	"coppice/task/internal/fit"
 	"coppice/task/internal/usage"
@@ -32,41 +33,58 @@ var (
 // trial trains a claimed trial and writes its result. Errors are those of storage; what goes wrong with the candidate
 // itself becomes a failed result.
 func (w *Worker) trial(ctx context.Context, claim *sweep.Claim, m metric.Metric) error {
-	started, cpu := time.Now().UTC(), usage.CPU()
 	training, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	pulse := w.startPulse(ctx, claim, stop)
 	defer pulse.end() // after the upload, which may take longer than others wait for a sign of life
 
+	return w.finish(ctx, w.attempt(ctx, training, claim, m, pulse))
+}
+
+// ending is how a training has ended.
+type ending struct {
+	claim *sweep.Claim // nil where another task's trial is given up
+	why   protocol.Why // it ended before its time
+	r     *sweep.Result
+	out   *finished // nil without a model
+	err   error
+}
+
+// attempt trains a claimed trial.
+func (w *Worker) attempt(ctx, training context.Context, claim *sweep.Claim, m metric.Metric, pulse *pulse) ending {
+	started, cpu := time.Now().UTC(), usage.CPU()
 	s, err := w.saved(ctx, claim, m)
 	if err != nil {
-		return fmt.Errorf("trial %d: %w", claim.Trial, err)
+		return ending{claim: claim, why: protocol.Broken, err: fmt.Errorf("trial %d: %w", claim.Trial, err)}
 	}
+
 	training, cancel := context.WithTimeoutCause(training, w.timeLeft(s.from), errTimeLimit)
 	defer cancel()
 	r, out, err := w.train(training, claim, m, pulse, s)
 	ended := time.Now().UTC()
 	w.leaveCurve(ctx, claim, pulse)
-	if ctx.Err() != nil {
-		return ctx.Err() // the machine is being taken away; the next attempt takes the trial up again
+
+	cause := context.Cause(training)
+	switch {
+	case ctx.Err() != nil: // the machine is being taken away; the next attempt takes the trial up again
+		return ending{claim: claim, why: protocol.ToldToGo, err: ctx.Err()}
+	case err != nil && errors.Is(cause, errSuperseded):
+		return ending{claim: claim, why: protocol.Superseded, r: r, err: cause}
+	case err != nil && errors.Is(cause, errEndedElsewhere):
+		return ending{claim: claim, why: protocol.EndedElsewhere, r: r, err: cause}
 	}
-	if cause := context.Cause(training); err != nil && (errors.Is(cause, errSuperseded) || errors.Is(cause, errEndedElsewhere)) {
-		w.Log.Warn("given up", "trial", claim.Trial, "reason", cause.Error())
-		return nil
-	}
-	if err := w.intact(ctx, claim.Trial, err != nil && !unwanted(context.Cause(training))); err != nil {
-		return err
+	if damage := w.intact(ctx, claim.Trial, err != nil && !unwanted(cause)); damage != nil {
+		return ending{claim: claim, why: protocol.Broken, err: damage}
 	}
 
 	r.Started, r.Ended = started, ended
 	r.Usage.CPUSeconds, r.Usage.PeakPSSBytes, r.Usage.MappedBytes = (usage.CPU() - cpu).Seconds(), pulse.peak(), w.mapped
 	if err != nil {
-		r.Status, r.Reason = w.failure(context.Cause(training), err)
+		r.Status, r.Reason = w.failure(cause, err)
 		w.Log.Warn("trial ended without a model", "trial", claim.Trial, "status", r.Status, "reason", r.Reason)
-	} else if err := w.upload(ctx, r, out); err != nil {
-		return err
+		return ending{claim: claim, r: r}
 	}
-	return w.finish(ctx, r)
+	return ending{claim: claim, r: r, out: out}
 }
 
 // unwanted says whether the trial was stopped because the sweep wants no more results, or none that takes so long.
@@ -162,31 +180,80 @@ func (w *Worker) upload(ctx context.Context, r *sweep.Result, out *finished) err
 	return group.Wait()
 }
 
-// finish writes the result, which makes the trial ended, and tells the aggregator. A trial that is trained is not thrown away because
-// the machine is: should ctx end meanwhile, all of it is still done, within limits.
-func (w *Worker) finish(ctx context.Context, r *sweep.Result) error {
-	ctx, cancel := outlive(ctx, finishLimit)
+// finish leaves what has come of a trial, in the order that package protocol says. A trial that is trained is not thrown away because the
+// machine is: should ctx end after the upload, all that is left is still done, within limits.
+func (w *Worker) finish(ctx context.Context, e ending) error {
+	f := protocol.Finish{}
+	switch {
+	case e.claim != nil:
+		f.Trial, f.Claim = e.claim.Trial, e.claim.Claim
+	default:
+		f.Trial, f.Claim = e.r.Trial, e.r.Claim
+	}
+	longer, cancel := outlive(ctx, finishLimit)
 	defer cancel()
-	created, err := w.trials.CreateResult(ctx, *r)
-	if err != nil {
-		return fmt.Errorf("write the result of trial %d: %w", r.Trial, err)
+
+	f, do := f.Begin(e.out != nil, e.why)
+	failed := e.err
+	for !do.Final() {
+		answer, err := w.leave(ctx, longer, do, e)
+		if err != nil {
+			answer.Failed = true
+			failed = err
+		}
+		f, do = f.Next(answer)
 	}
-	defer w.dropCheckpoints(ctx, r.Trial) // after the message, which somebody waits for
-	if !created {
-		w.Log.Warn("another task had ended the trial before", "trial", r.Trial, "claim", r.Claim)
-		return nil
+	if do.Do == protocol.Stop {
+		return failed
 	}
-	w.measures.end(r.Status)
-	w.Log.Info("trial ended", "trial", r.Trial, "status", r.Status, "score", r.Score, "trees", r.Trees, "seconds", r.Usage.TrainSeconds)
+	if e.err != nil {
+		w.Log.Warn("given up", "trial", f.Trial, "reason", e.err.Error())
+	}
+	return nil
+}
+
+// leave does one thing that the end of a trial asks for.
+func (w *Worker) leave(ctx, longer context.Context, a protocol.Action, e ending) (answer protocol.Answer, err error) {
+	switch a.Do {
+	case protocol.Upload:
+		return answer, w.upload(ctx, e.r, e.out)
+
+	case protocol.CreateResult:
+		answer.Yes, err = w.trials.CreateResult(longer, *e.r)
+		switch {
+		case err != nil:
+			return answer, fmt.Errorf("write the result of trial %d: %w", a.Trial, err)
+		case !answer.Yes:
+			w.Log.Warn("another task had ended the trial before", "trial", a.Trial, "claim", a.Claim)
+		default:
+			w.measures.end(e.r.Status)
+			w.Log.Info("trial ended", "trial", a.Trial, "status", e.r.Status, "score", e.r.Score, "trees", e.r.Trees, "seconds", e.r.Usage.TrainSeconds)
+		}
+
+	case protocol.Publish:
+		return answer, w.publish(longer, e.r)
+
+	case protocol.DropCheckpoints: // after the message, which somebody waits for
+		w.dropCheckpoints(longer, a.Trial)
+
+	case protocol.Release:
+		w.release(ctx, e.claim)
+	}
+	return answer, nil
+}
+
+// publish tells the aggregator of a result. A broker that does not take the message is no error: the aggregator will find the object.
+func (w *Worker) publish(ctx context.Context, r *sweep.Result) error {
 	message, err := json.Marshal(sweep.ScoreMessage{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: r.Trial, Claim: r.Claim,
 		Attempt: r.Attempt, Status: r.Status, Score: r.Score})
 	if err != nil {
 		return err
 	}
+
 	number := strconv.Itoa(r.Trial)
 	attrs := map[string]string{"sweep": string(w.Sweep), "trial": number, "traceparent": w.Sweep.TraceParent("trial", number)}
 	if err := w.Scores.Publish(ctx, message, attrs); err != nil {
-		w.Log.Warn("publish the score", "trial", r.Trial, "error", err.Error()) // the aggregator will find the object
+		w.Log.Warn("publish the score", "trial", r.Trial, "error", err.Error())
 	}
 	return nil
 }
@@ -304,21 +371,33 @@ func (w *Worker) beat(ctx context.Context, claim *sweep.Claim, p *pulse, abort c
 	if due {
 		p.peak()
 	}
-	if err := w.trials.Beat(ctx, claim.Trial, claim.Claim, h); err != nil {
-		return err
+
+	var over, failed error
+	s, do := protocol.Pulse{Trial: claim.Trial, Claim: claim.Claim}.Begin()
+	for !do.Final() {
+		var answer protocol.Answer
+		var err error
+		switch do.Do {
+		case protocol.Beat:
+			err = w.trials.Beat(ctx, do.Trial, do.Claim, h)
+		case protocol.LookForEnd:
+			over, err = w.over(ctx)
+			answer.Yes = over != nil
+		case protocol.LookForClaim:
+			answer.Yes, err = w.trials.HasClaim(ctx, do.Trial, do.Claim)
+		case protocol.LookForResult:
+			answer.Yes, err = w.trials.HasResult(ctx, do.Trial)
+		}
+		if err != nil {
+			answer.Failed, failed = true, err
+		}
+		s, do = s.Next(answer)
 	}
-	over, err := w.over(ctx)
-	if over != nil {
-		abort(over)
+
+	if do.Do == protocol.Abort {
+		abort(map[protocol.Why]error{protocol.Over: over, protocol.Superseded: errSuperseded, protocol.EndedElsewhere: errEndedElsewhere}[do.Why])
 	}
-	if over != nil || err != nil {
-		return err
-	}
-	lost, err := w.lost(ctx, claim)
-	if lost != nil {
-		abort(lost)
-	}
-	return err
+	return failed
 }
 
 func (p *pulse) tree(g gbt.Progress) error {

@@ -55,7 +55,6 @@ type Worker struct {
 	dataset  *dataset.Dataset
 	table    *fit.Table
 	mapped   int64
-	watch    watched
 	measures *measures
 }
 
@@ -111,7 +110,6 @@ func (w *Worker) work(ctx context.Context) error {
 			return err
 		}
 		if err := w.trial(ctx, claim, m); err != nil {
-			w.release(ctx, claim)
 			return err
 		}
 		// The arrays of a trial are a large part of the machine; the next one's must not come on top of them, and what it reports

@@ -1,0 +1,249 @@
+package protocol
+
+import "fmt"
+
+// The world of aggregators that conclude one sweep: two of them, a bucket, a registry, and a person who moves the champion.
+const (
+	endersHere = 2
+	allResults = 1<<trialsHere - 1
+)
+
+// ended is a state of that world. Every field is a byte.
+type ended struct {
+	results   uint8 // of which trials
+	cancelled bool
+	late      bool // the time limit has come
+	idle      bool // its jobs have ended
+	ending    sharedEnding
+	versions  uint8 // that were made of the sweep
+	winner    sharedEnding
+	champion  uint8 // 1 is the old one, 2 a person's, 3 the sweep's
+	told      uint8 // aggregators that were told that the conclusion is theirs
+	concluded bool
+	enders    [endersHere]sharedEnder
+	crashes   uint8 // left
+}
+
+// sharedEnding is what a sweep is concluded from.
+type sharedEnding struct {
+	there   bool
+	results uint8
+	why     Why
+}
+
+type sharedEnder struct {
+	doing, gate  Op
+	why          Why
+	ended        uint8
+	job          bool
+	known        uint8 // results that were read
+	ending       sharedEnding
+	read, judged uint8 // champion
+	lost         uint8
+}
+
+type ending struct{ flaw flaw }
+
+func (m ending) start() (s ended) {
+	s.champion, s.crashes = 1, 1
+	for i := range s.enders {
+		s.enders[i].doing = LookForConclusion
+	}
+	return s
+}
+
+func (m ending) ender(s *ended, i int) Ender {
+	e := s.enders[i]
+	return Ender{Trials: trialsHere, doing: e.doing, ended: int(e.ended), job: e.job, flaw: m.flaw}
+}
+
+func (m ending) next(s ended, visit func(step, ended, string)) {
+	// What others do: tasks, the launcher, time, Batch, a person.
+	for n := range trialsHere {
+		if then := s; s.results&(1<<n) == 0 {
+			then.results |= 1 << n
+			visit(step{-1, "a trial ends"}, then, "")
+		}
+	}
+	then := s
+	then.cancelled = true
+	visit(step{-1, "the sweep is cancelled"}, then, "")
+	then = s
+	then.late = true
+	visit(step{-1, "the limit has come"}, then, "")
+	then = s
+	then.idle = true
+	visit(step{-1, "the jobs have ended"}, then, "")
+	if s.champion == 1 {
+		then = s
+		then.champion = 2
+		visit(step{-1, "a person moves the champion"}, then, "")
+	}
+
+	for i := range s.enders {
+		e := s.enders[i]
+		if e.doing == Concluded || e.doing == Leave {
+			then := s // a message, the same one again, or the next look at all sweeps
+			then.enders[i] = sharedEnder{doing: LookForConclusion}
+			visit(step{int8(i), "is told"}, then, "")
+			continue
+		}
+		if s.crashes > 0 {
+			then := s
+			then.crashes--
+			then.enders[i] = sharedEnder{doing: LookForConclusion}
+			visit(step{int8(i), "crashes"}, then, "")
+		}
+		if e.gate != None {
+			m.gate(s, i, visit)
+			continue
+		}
+		m.end(s, i, visit)
+	}
+}
+
+// end does what aggregator i has asked for.
+func (m ending) end(s ended, i int, visit func(step, ended, string)) {
+	e := &s.enders[i]
+	machine := m.ender(&s, i)
+	var a Answer
+	what, wrong := "looks", ""
+	lost := s // the same with a lost answer
+
+	switch e.doing {
+	case LookForConclusion:
+		a.Yes = s.concluded
+	case ReadResults:
+		e.known = s.results
+		what, a.Results = "reads the results", count(s.results)
+	case LookForEnding, ReadEnding:
+		what, a.Yes = "reads the ending", s.ending.there
+		if s.ending.there {
+			e.ending = s.ending
+		}
+	case LookForCancel:
+		a.Yes = s.cancelled
+	case AskAge:
+		a.Yes = s.late
+	case AskBudget:
+	case AskJob:
+		a.Yes = s.idle
+
+	case CreateEnding:
+		what = "writes the ending"
+		e.ending = sharedEnding{true, e.known, e.why}
+		if a.Yes = !s.ending.there; a.Yes {
+			s.ending = e.ending
+		}
+		if e.why == AllEnded && e.known != allResults {
+			wrong = "a sweep is said to have ended that waits for a trial"
+		}
+
+	case Register, registerAnew:
+		what = "registers"
+		a.Yes = e.ending.why != Cancelled
+		switch {
+		case !a.Yes:
+		case s.versions == 0:
+			s.versions, s.winner = 1, e.ending
+		case e.doing == registerAnew:
+			s.versions, wrong = 2, "a sweep has two versions"
+		}
+		if e.ending != s.ending || a.Yes && e.ending != s.winner {
+			wrong = "two aggregators conclude a sweep from different results"
+		}
+
+	case Decide:
+		e.gate = LookForPromotion
+		visit(step{int8(i), "begins to decide"}, s, "")
+		return
+
+	case CreateConclusion:
+		what = "writes the conclusion"
+		if a.Yes = !s.concluded; a.Yes {
+			s.told++
+		}
+		s.concluded = true
+		if e.ending.why != Cancelled && s.versions == 0 {
+			wrong = "a conclusion names a version that is not there"
+		}
+
+	case ReadConclusion:
+	}
+	if s.told > 1 {
+		wrong = "a sweep was concluded twice"
+	}
+
+	machine, do := machine.Next(a)
+	e.doing, e.why, e.ended, e.job = do.Do, do.Why, uint8(machine.ended), machine.job
+	visit(step{int8(i), what}, s, wrong)
+
+	if lost.crashes > 0 && (what == "writes the ending" || what == "writes the conclusion") && a.Yes { // done, and no answer
+		s.crashes--
+		s.enders[i] = sharedEnder{doing: Leave}
+		visit(step{int8(i), what + ", and no answer comes"}, s, wrong)
+	}
+}
+
+// gate does what aggregator i's gate has asked for.
+func (m ending) gate(s ended, i int, visit func(step, ended, string)) {
+	e := &s.enders[i]
+	g := Gate{Moves: 3, doing: e.gate, lost: int(e.lost), flaw: m.flaw}
+	var a Answer
+	what, wrong := "looks at the history", ""
+
+	switch e.gate {
+	case LookForPromotion:
+		a.Yes = s.champion == 3
+	case ReadChampion:
+		what = "reads the champion"
+		e.read = s.champion
+	case Compare:
+		what = "compares"
+		e.judged, a.Yes = e.read, e.read == 1
+	case Promote, promoteAnyway:
+		what = "moves the champion"
+		if a.Yes = s.champion == e.read || e.gate == promoteAnyway; a.Yes {
+			if e.judged != s.champion && s.champion != 3 {
+				wrong = "a champion was replaced that the version was not compared with"
+			}
+			s.champion = 3
+		}
+	}
+
+	g, do := g.Next(a)
+	if e.gate, e.lost = do.Do, uint8(g.lost); !do.Final() {
+		visit(step{int8(i), what}, s, wrong)
+		return
+	}
+
+	_, do = m.ender(&s, i).Next(Answer{})
+	e.doing, e.gate, e.read, e.judged, e.lost = do.Do, None, 0, 0, 0
+	visit(step{int8(i), what}, s, wrong)
+}
+
+// comesToEnd says that a sweep is not concluded from s on although all of its trials have ended, or nothing.
+func (m ending) comesToEnd(s ended) string {
+	s.crashes, s.results = 0, allResults
+	for range fairRounds {
+		for who := range endersHere {
+			taken := false
+			m.next(s, func(by step, then ended, _ string) {
+				if int(by.who) == who && !taken {
+					s, taken = then, true
+				}
+			})
+		}
+		if s.concluded {
+			return ""
+		}
+	}
+	return fmt.Sprintf("the sweep has no conclusion after %d rounds without faults", fairRounds)
+}
+
+func count(results uint8) (n int) {
+	for ; results > 0; results >>= 1 {
+		n += int(results & 1)
+	}
+	return n
+}

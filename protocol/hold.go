@@ -1,0 +1,148 @@
+package protocol
+
+// Pulse is one sign of life of a claim's holder, with a look whether the trial is still wanted from it: the sweep may be over, another
+// task may have taken the trial, and the holder before may have lived and ended it.
+type Pulse struct {
+	Trial, Claim int
+	doing        Op
+	flaw         flaw
+}
+
+// Begin starts it.
+func (p Pulse) Begin() (Pulse, Action) { return p.about(Beat, p.Claim) }
+
+// Next goes on after an answer. What a store does not answer is asked again with the next sign of life.
+func (p Pulse) Next(a Answer) (Pulse, Action) {
+	if a.Failed {
+		return p.end(GoOn, Unknown)
+	}
+
+	switch p.doing {
+	case Beat:
+		return p.about(LookForEnd, p.Claim)
+
+	case LookForEnd:
+		if a.Yes {
+			return p.end(Abort, Over)
+		}
+		if p.flaw == resumedZombie {
+			return p.end(GoOn, Unknown)
+		}
+		return p.about(LookForClaim, p.Claim+1)
+
+	case LookForClaim:
+		if a.Yes {
+			return p.end(Abort, Superseded)
+		}
+		return p.about(LookForResult, p.Claim)
+
+	default: // LookForResult
+		if a.Yes {
+			return p.end(Abort, EndedElsewhere)
+		}
+		return p.end(GoOn, Unknown)
+	}
+}
+
+func (p Pulse) about(op Op, claim int) (Pulse, Action) {
+	p.doing = op
+	return p, Action{Do: op, Trial: p.Trial, Claim: claim}
+}
+
+func (p Pulse) end(op Op, why Why) (Pulse, Action) {
+	p.doing = op
+	return p, Action{Do: op, Trial: p.Trial, Claim: p.Claim, Why: why}
+}
+
+// Finish is the end of a holder's training, however that came: its files, the result, the message and last what is no longer
+// needed, each when what it leans on is there.
+type Finish struct {
+	Trial, Claim int
+	doing        Op
+	why          Why
+	flaw         flaw
+}
+
+// Begin starts it. trained says that there is a model. why is the reason for which the training ended before its time: a trial that
+// was taken over or ended by another task is left to that one, and a task that is told to go gives its claim back. A trial that is
+// given up ends in the same way, by a task that does not hold it.
+func (f Finish) Begin(trained bool, why Why) (Finish, Action) {
+	f.why = why
+	switch {
+	case why == ToldToGo || why == Broken:
+		return f.about(Release)
+	case why == Superseded || why == EndedElsewhere:
+		return f.about(SearchAgain)
+	case trained:
+		return f.about(Upload)
+	}
+	return f.result()
+}
+
+// Next goes on after an answer.
+func (f Finish) Next(a Answer) (Finish, Action) {
+	if a.Failed && (f.doing == Upload || f.doing == CreateResult) {
+		if f.why == GivenUp {
+			return f.stop()
+		}
+		return f.about(Release)
+	}
+
+	switch f.doing {
+	case Upload:
+		return f.result()
+
+	case CreateResult:
+		if a.Yes && f.flaw != ackBeforeWrite {
+			return f.about(Publish)
+		}
+		if f.flaw == deleteBeforeCopy {
+			return f.about(SearchAgain)
+		}
+		return f.about(DropCheckpoints)
+
+	case Publish:
+		switch f.flaw {
+		case ackBeforeWrite:
+			return f.about(CreateResult)
+		case deleteBeforeCopy:
+			return f.about(SearchAgain)
+		}
+		return f.about(DropCheckpoints)
+
+	case DropCheckpoints:
+		if f.flaw == deleteBeforeCopy {
+			return f.about(CreateResult)
+		}
+		return f.about(SearchAgain)
+
+	case overwriteResult:
+		return f.about(Publish)
+
+	default: // Release
+		return f.stop()
+	}
+}
+
+func (f Finish) stop() (Finish, Action) {
+	f.doing = Stop
+	return f, Action{Do: Stop, Trial: f.Trial, Claim: f.Claim, Why: Broken}
+}
+
+// result writes the result, which makes the trial ended.
+func (f Finish) result() (Finish, Action) {
+	switch f.flaw {
+	case resultUnfenced:
+		return f.about(overwriteResult)
+	case ackBeforeWrite:
+		return f.about(Publish)
+	case deleteBeforeCopy:
+		return f.about(DropCheckpoints)
+	}
+	return f.about(CreateResult)
+}
+
+func (f Finish) about(op Op) (Finish, Action) {
+	f.doing = op
+	return f, Action{Do: op, Trial: f.Trial, Claim: f.Claim}
+}

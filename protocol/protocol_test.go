@@ -1,0 +1,95 @@
+package protocol
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// every is which share of the states is followed to the sweep's end: all of them would take minutes.
+const every = 997
+
+// TestTasksShareTrials walks through all that tasks, time and faults can do to a sweep of two trials. Whatever the order: a trial has
+// one result, its end is told and its checkpoints go after that, a task that lives and gives signs of it keeps its trial, only
+// trials over which tasks have died are given up, and all trials end.
+func TestTasksShareTrials(t *testing.T) {
+	t.Parallel()
+	for _, m := range []sharing{
+		{tasks: 3, trials: 2, faults: 1, alike: true, unsaved: true},
+		{tasks: 2, trials: 1, faults: 2},
+	} {
+		t.Run(fmt.Sprintf("%d tasks, %d trials, %d faults", m.tasks, m.trials, m.faults), func(t *testing.T) {
+			t.Parallel()
+			whole(t, explore(m, mostStates, every, m.comesToEnd))
+		})
+	}
+}
+
+// TestASweepEndsOnce walks through all that two aggregators can do at once, each of which may die at any time, while trials end, the sweep
+// is cancelled, the limit comes and a person moves the champion. Whatever the order: there is one conclusion and one version, from
+// the results that the first ending names, and no champion is replaced that the version was not compared with.
+func TestASweepEndsOnce(t *testing.T) {
+	m := ending{}
+	whole(t, explore(m, mostStates, every, m.comesToEnd))
+}
+
+// whole fails unless nothing was wrong and there are no more states.
+func whole(t *testing.T, f found) {
+	t.Helper()
+	if f.wrong != "" {
+		t.Fatalf("explored the sound rules: %v\nwant nothing wrong", f)
+	}
+	if f.states < mostStates {
+		t.Logf("all %d states, %d steps, in %s", f.states, f.steps, f.took.Round(time.Millisecond))
+		return
+	}
+	if !racing {
+		t.Fatalf("explored %d states; want all of them, and there are more", f.states)
+	}
+	t.Logf("only the nearest %d states, since the race detector is on", f.states)
+}
+
+// TestPlantedBugs plants one bug after the other into the rules. An explorer that does not find them shows nothing.
+func TestPlantedBugs(t *testing.T) {
+	one, two := sharing{tasks: 2, trials: 1, faults: 1}, sharing{tasks: 2, trials: 1, faults: 2}
+	for _, tc := range []struct {
+		flaw   flaw
+		name   string
+		within []sharing // nil is the world of aggregators
+		wrong  string
+	}{
+		{noWriteID, "no write id", []sharing{one}, "a task lives and does not know that it holds a trial"},
+		{leaseByOwnClock, "lease by own clock", []sharing{one}, "a living holder was dispossessed"},
+		{silenceFromBegan, "silence from the listing's beginning", []sharing{one}, "a living holder was dispossessed"},
+		{takeoverUnread, "takeover without reading again", []sharing{two}, "a holder is to be dispossessed that has given a sign of life"},
+		{listingIsTruth, "listing taken for truth", []sharing{two}, "a trial is trained that has ended"},
+		{resultUnfenced, "result without fence", []sharing{two}, "a result was replaced"},
+		{ackBeforeWrite, "told before it is written", []sharing{one}, "a trial's end is told before its result is there"},
+		{deleteBeforeCopy, "deleted before the copy", []sharing{one}, "checkpoints are dropped before there is a result"},
+		{retryIsAttempt, "retry counted as an attempt", []sharing{one, two}, "a trial was given up over which too few tasks had died"},
+		{resumedZombie, "resumed zombie", []sharing{one}, "a task trains on that has lost its trial"},
+		{releaseOfAnother, "release of another's claim", []sharing{one}, "a claim was released by a task that does not hold it"},
+		{doubleFold, "double fold", nil, "a sweep is said to have ended that waits for a trial"},
+		{endingUnread, "own ending instead of the written one", nil, "two aggregators conclude a sweep from different results"},
+		{conclusionFirst, "conclusion before its version", nil, "a conclusion names a version that is not there"},
+		{registerTwice, "a version made anew", nil, "a sweep has two versions"},
+		{staleChampion, "stale champion", nil, "a champion was replaced that the version was not compared with"},
+		{staleComparison, "stale comparison", nil, "a champion was replaced that the version was not compared with"},
+	} {
+		var f found
+		if tc.within == nil {
+			f = explore(ending{tc.flaw}, mostStates, every, nil)
+		}
+		for _, m := range tc.within {
+			m.flaw = tc.flaw
+			if f = explore(m, mostStates, every, nil); f.wrong != "" {
+				break
+			}
+		}
+		if f.wrong != tc.wrong {
+			t.Errorf("planted %q: %v\nwant %q", tc.name, f, tc.wrong)
+			continue
+		}
+		t.Logf("%-40s %7d states, found after %d steps: %s", tc.name, f.states, len(f.trace), f.wrong)
+	}
+}

@@ -1,0 +1,47 @@
+package protocol
+
+import "fmt"
+
+// fairRounds is how many rounds in which every task takes a step, or time passes, a sweep may need until all trials have ended and all
+// tasks have stopped, once nothing goes wrong any more.
+const fairRounds = 60
+
+// comesToEnd says that a sweep does not come to its end from s on, or nothing.
+func (m sharing) comesToEnd(s shared) (wrong string) {
+	m.fair, s.faults = true, 0
+	for range fairRounds {
+		var moved bool
+		if s, moved, wrong = m.round(s); !moved || wrong != "" {
+			break
+		}
+	}
+	for n, trial := range s.trials {
+		if !trial.result && wrong == "" {
+			wrong = fmt.Sprintf("trial %d is lost: it has no result after %d rounds without faults", n, fairRounds)
+		}
+	}
+	for i, t := range s.tasks {
+		if t.doing != Stop && wrong == "" {
+			wrong = fmt.Sprintf("task %d has not stopped after %d rounds without faults", i, fairRounds)
+		}
+	}
+	return wrong
+}
+
+// round lets every task take two steps, of which one may be a sign of life, and time pass if it may.
+func (m sharing) round(s shared) (then shared, moved bool, wrong string) {
+	for _, who := range []int8{2, 1, 0, 2, 1, 0, -1} {
+		taken := false
+		from := s
+		m.next(from, func(by step, then shared, w string) {
+			if by.who != who || taken {
+				return
+			}
+			s, taken, moved = then, true, true
+			if wrong == "" {
+				wrong = w
+			}
+		})
+	}
+	return s, moved, wrong
+}

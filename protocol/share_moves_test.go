@@ -1,0 +1,358 @@
+package protocol
+
+// visitor makes the states that follow one.
+type visitor struct {
+	m     sharing
+	visit func(step, shared, string)
+}
+
+func (v visitor) go_(who int, what string, then shared, wrong string) {
+	v.m.settle(&then)
+	if wrong == "" {
+		wrong = then.wrong()
+	}
+	v.visit(step{int8(who), what}, then, wrong)
+}
+
+// wrong is what must not be, whatever the way to it.
+func (s *shared) wrong() string {
+	for n, trial := range s.trials {
+		if trial.accepts > 1 {
+			return "two results of one trial were accepted"
+		}
+		if trial.made == 0 || trial.result {
+			continue
+		}
+		last := trial.claims[trial.made-1]
+		t := s.tasks[last.owner]
+		knows := t.doing == Train && int(t.trial) == n && t.claim == trial.made-1 || t.doing == LookForResult || t.doing == Release
+		if last.living && !last.released && !last.lost && !knows {
+			return "a task lives and does not know that it holds a trial"
+		}
+	}
+	return ""
+}
+
+// search does what a task that looks for a trial has asked for.
+func (v visitor) search(s shared, i int) {
+	t := &s.tasks[i]
+	q, _ := v.m.search(&s, i)
+	number := 0
+	if t.doing != List && t.doing != Wait {
+		number = v.m.task(&s, i).number(q)
+	}
+	trial, listed := &s.trials[number], t.list[number]
+
+	switch t.doing {
+	case List:
+		then := s
+		if t.listing {
+			v.decide(then, i, "has the listing, as it was", Answer{})
+			v.m.look(&then, i)
+			v.decide(then, i, "has the listing, as it is", Answer{})
+			return
+		}
+		v.m.look(&then, i)
+		v.decide(then, i, "lists", Answer{})
+		if v.m.may(&s, slowListing) {
+			then.tasks[i].listing = true
+			then.faults--
+			v.go_(i, "begins a listing that takes long", then, "")
+		}
+
+	case ReadClaim:
+		c := trial.claims[listed.last]
+		v.decide(s, i, "reads the claim", Answer{Yes: int(c.owner) == i && !c.living})
+
+	case ReadBeat:
+		v.decide(s, i, "reads the heartbeat", Answer{Beat: int64(trial.claims[listed.last].beat)})
+
+	case CreateClaim:
+		v.create(s, i, number)
+
+	case LookForResult:
+		v.decide(s, i, "looks for the result", Answer{Yes: trial.result})
+		if v.m.may(&s, noAnswer) {
+			s.faults--
+			v.decide(s, i, "looks for the result in vain", Answer{Failed: true})
+		}
+
+	case GiveUp:
+		wrong, lost := "", 0
+		for _, c := range trial.claims[:trial.made] {
+			if c.lost && !c.released && (!c.saved || c.living) { // a living one may have come back since the listing
+				lost++
+			}
+		}
+		if lost < deathsHere {
+			wrong = "a trial was given up over which too few tasks had died"
+		}
+		if trial.result {
+			wrong = ""
+		}
+		then := s
+		then.trials[number].result = true
+		v.decideOr(then, i, "gives the trial up", Answer{}, wrong)
+
+	case Release:
+		claim := v.m.releases(&s, i)
+		then, wrong := s, ""
+		if claim >= int(trial.made) || int(trial.claims[claim].owner) != i {
+			wrong = "a claim was released by a task that does not hold it"
+		} else {
+			then.trials[number].claims[claim].released = true
+		}
+		v.decideOr(then, i, "releases", Answer{}, wrong)
+	}
+}
+
+// releases is the claim that a search which has failed gives back.
+func (m sharing) releases(s *shared, i int) int {
+	q, _ := m.search(s, i)
+	task := m.task(s, i)
+	q.doing = LookForResult
+	_, do := task.Next(q, Answer{Failed: true})
+	return do.Claim
+}
+
+// create is the write of a claim, which the store may refuse, and whose answer may be lost.
+func (v visitor) create(s shared, i, number int) {
+	trial := &s.trials[number]
+	n := s.tasks[i].list[number].claims
+	if trial.made > n {
+		v.decide(s, i, "is too late to claim", Answer{})
+		return
+	}
+	if n >= claimsHere {
+		panic("more claims than there is room for")
+	}
+
+	wrong := ""
+	if n > 0 {
+		before := trial.claims[n-1]
+		holder := s.tasks[before.owner]
+		holds := before.living && holder.doing == Train && int(holder.trial) == number && holder.claim == n-1
+		if holds && !before.released && !holder.suspect && !trial.result && holder.finish != Release {
+			wrong = "a living holder was dispossessed"
+		}
+	}
+	then := s
+	then.trials[number].made++
+	then.trials[number].claims[n] = sharedClaim{owner: uint8(i), living: true}
+	confirmed := Creation{Confirmed: true, flaw: v.m.flaw}
+	v.settled(then, i, "claims", confirmed, wrong)
+
+	if v.m.may(&s, lostAnswer) {
+		again := then
+		again.faults--
+		v.settled(again, i, "claims, and the answer is lost; again", Creation{Refused: true, Read: true, Own: true, flaw: v.m.flaw}, wrong)
+	}
+	if v.m.may(&s, noAnswer) {
+		then.faults--
+		then.trials[number].claims[n].lost = true
+		v.settled(then, i, "claims, and no answer comes", Creation{flaw: v.m.flaw}, wrong)
+		s.faults--
+		v.decide(s, i, "does not reach the store to claim", Answer{Failed: true})
+	}
+}
+
+func (v visitor) settled(then shared, i int, what string, c Creation, wrong string) {
+	own, known := c.Settled()
+	v.decideOr(then, i, what, Answer{Yes: own, Failed: !known}, wrong)
+}
+
+func (v visitor) decide(s shared, i int, what string, a Answer) { v.decideOr(s, i, what, a, "") }
+
+// decideOr lets task i's machine go on.
+func (v visitor) decideOr(s shared, i int, what string, a Answer, wrong string) {
+	q, _ := v.m.search(&s, i)
+	was := s.tasks[i].doing
+	do := v.m.answer(&s, i, a)
+
+	if do.Do == CreateClaim && q.pass == silent || do.Do == CreateClaim && s.tasks[i].pass == silent {
+		seen, trial := s.tasks[i].seen[do.Trial], s.trials[do.Trial]
+		if trial.claims[seen.claim].beat != seen.beat && wrong == "" && int(trial.made) == do.Claim {
+			wrong = "a holder is to be dispossessed that has given a sign of life"
+		}
+	}
+	if do.Do == Train && s.trials[do.Trial].result && (was == LookForResult || was == CreateClaim) {
+		wrong = "a trial is trained that has ended"
+	}
+	if do.Do == Stop && do.Why == Broken {
+		v.m.restart(&s, i)
+	}
+	v.go_(i, what, s, wrong)
+}
+
+// restart is Batch, which starts an attempt when the one before is gone.
+func (m sharing) restart(s *shared, i int) {
+	for n := range s.trials {
+		for c := range s.trials[n].claims[:s.trials[n].made] {
+			claim := &s.trials[n].claims[c]
+			if int(claim.owner) == i && claim.living {
+				claim.living = false
+				claim.lost = claim.lost || !claim.released
+			}
+		}
+	}
+	s.tasks[i] = sharedTask{doing: LookForEnd, retry: true}
+}
+
+// hold is what a task may do that holds a claim: give a sign of life, save, and go through the end of its training.
+func (v visitor) hold(s shared, i int) {
+	t := &s.tasks[i]
+	if !t.beaten {
+		v.pulse(s, i)
+	}
+	if t.finish != None {
+		v.finish(s, i)
+		return
+	}
+
+	v.ends(s, i, "has trained", true, Unknown)
+	if claim := s.trials[t.trial].claims[t.claim]; !v.m.unsaved && !claim.saved && t.claim+1 == s.trials[t.trial].made {
+		then := s
+		then.trials[t.trial].claims[t.claim].saved = true
+		v.go_(i, "saves", then, "")
+	}
+	if v.m.may(&s, notice) {
+		s.faults--
+		v.ends(s, i, "is told to go", false, ToldToGo)
+	}
+}
+
+// pulse is a sign of life, with the looks that follow from it.
+func (v visitor) pulse(s shared, i int) {
+	t := &s.tasks[i]
+	trial := &s.trials[t.trial]
+	p, do := Pulse{Trial: int(t.trial), Claim: int(t.claim), flaw: v.m.flaw}.Begin()
+	for !do.Final() {
+		var a Answer
+		switch do.Do {
+		case Beat:
+			claim := &trial.claims[do.Claim]
+			claim.beat, claim.beaten = 31, 0 // a name that no other has
+			t.beaten = true
+		case LookForClaim:
+			a.Yes = do.Claim < int(trial.made)
+		case LookForResult:
+			a.Yes = trial.result
+		}
+		p, do = p.Next(a)
+	}
+
+	wrong := ""
+	if do.Do == GoOn && (int(t.claim)+1 < int(trial.made) || trial.result) && t.finish == None {
+		wrong = "a task trains on that has lost its trial"
+	}
+	if do.Do == Abort && t.finish == None {
+		v.ends(s, i, "gives a sign of life and has lost the trial", false, do.Why)
+		return
+	}
+	v.go_(i, "gives a sign of life", s, wrong)
+}
+
+// ends begins the end of a training. The files go into a folder that no other task uses.
+func (v visitor) ends(s shared, i int, what string, trained bool, why Why) {
+	t := &s.tasks[i]
+	f, do := Finish{Trial: int(t.trial), Claim: int(t.claim), flaw: v.m.flaw}.Begin(trained, why)
+	if do.Do == Upload {
+		f, do = f.Next(Answer{})
+	}
+	v.left(s, i, what, f, do, "")
+}
+
+// finish does what the end of a training has asked for.
+func (v visitor) finish(s shared, i int) {
+	t := &s.tasks[i]
+	trial := &s.trials[t.trial]
+	f := Finish{Trial: int(t.trial), Claim: int(t.claim), doing: t.finish, why: t.why, flaw: v.m.flaw}
+	then := s
+	there := &then.trials[t.trial]
+	answer := func(what string, a Answer, wrong string) {
+		g, do := f.Next(a)
+		v.left(then, i, what, g, do, wrong)
+	}
+
+	switch t.finish {
+	case CreateResult, overwriteResult:
+		if trial.result && t.finish == CreateResult {
+			answer("is too late with its result", Answer{}, "")
+			return
+		}
+		there.result, there.accepts = true, there.accepts+1
+		wrong := ""
+		if trial.result {
+			wrong = "a result was replaced"
+		}
+		answer("writes the result", Answer{Yes: true}, wrong)
+		if t.finish == overwriteResult {
+			return
+		}
+		if !v.m.may(&s, lostAnswer) {
+			return
+		}
+		then.faults--
+		own, known := Creation{Refused: true, Read: true, Own: true, flaw: v.m.flaw}.Settled()
+		answer("writes the result, and the answer is lost; again", Answer{Yes: own, Failed: !known}, "")
+		there.accepts--
+		answer("writes the result, and no answer comes", Answer{Failed: true}, "")
+
+	case Release:
+		there.claims[t.claim].released = true
+		answer("releases", Answer{}, "")
+	}
+}
+
+// left goes on at the end of a training.
+func (v visitor) left(s shared, i int, what string, f Finish, do Action, wrong string) {
+	t := &s.tasks[i]
+	for do.Do == Publish || do.Do == DropCheckpoints { // which no other task can see
+		if ended := s.trials[t.trial].result; !ended && do.Do == Publish {
+			wrong = "a trial's end is told before its result is there"
+		} else if !ended {
+			wrong = "checkpoints are dropped before there is a result"
+		}
+		f, do = f.Next(Answer{})
+	}
+
+	switch do.Do {
+	case SearchAgain:
+		*t = sharedTask{doing: LookForEnd, retry: t.retry}
+	case Stop:
+		v.m.restart(&s, i)
+	default:
+		t.finish, t.why = do.Do, f.why
+	}
+	v.go_(i, what, s, wrong)
+}
+
+// faults are what may happen to a task at any time.
+func (v visitor) faults(s shared, i int) {
+	if v.m.may(&s, crash) {
+		crashed := s
+		crashed.faults--
+		v.m.restart(&crashed, i)
+		v.go_(i, "crashes", crashed, "")
+	}
+	if !v.m.may(&s, paused) {
+		return
+	}
+	s.faults--
+	t := &s.tasks[i]
+	if t.listing {
+		return // it takes long already
+	}
+	t.paused = true
+	switch t.doing {
+	case Train:
+		t.suspect = true
+		s.trials[t.trial].claims[t.claim].lost = true
+	case LookForResult:
+		q, _ := v.m.search(&s, i)
+		number := v.m.task(&s, i).number(q)
+		t.suspect = true
+		s.trials[number].claims[t.list[number].claims].lost = true
+	}
+	v.go_(i, "is paused", s, "")
+}

@@ -1,0 +1,370 @@
+package protocol
+
+import (
+	"hash/maphash"
+	"time"
+)
+
+// The world of tasks that share trials: three of them, two trials, a bucket, and faults.
+const (
+	tasksHere  = 3
+	trialsHere = 2
+	claimsHere = 6 // of a trial, at most
+
+	ticksTakeover = 2 // a tick is a heartbeat
+	deathsHere    = 2
+
+	// Times of the past are told apart as far as the rules can.
+	longestBegan = 2
+	longestSince = 5
+)
+
+// shared is a state of that world: the bucket, and the tasks. Every field is a byte.
+type shared struct {
+	trials [trialsHere]sharedTrial
+	tasks  [tasksHere]sharedTask
+	faults uint8 // left
+}
+
+type sharedTrial struct {
+	made    uint8
+	claims  [claimsHere]sharedClaim
+	result  bool
+	accepts uint8 // tasks that were told that the result is theirs
+}
+
+type sharedClaim struct {
+	owner    uint8
+	living   bool // made by the owner's attempt of now
+	released bool
+	saved    bool
+	lost     bool  // its holder vanished, or nobody knew of it
+	beat     uint8 // generation of its heartbeat
+	beaten   uint8 // ticks ago; only for a planted bug
+}
+
+type sharedTask struct {
+	doing  Op // of the search; Train while a claim is held, Stop at the end
+	retry  bool
+	paused bool
+
+	// Searching.
+	listing bool // the bucket was looked at, the answer is on its way
+	began   uint8
+	ended   uint8 // how long ago the last listing ended
+	idle    uint8 // how long before that, +1; 0 is not yet
+	pass    pass
+	index   uint8
+	seen    [trialsHere]sharedSighting
+	list    [trialsHere]sharedListed
+
+	// Holding.
+	trial, claim uint8
+	beaten       bool // since the last tick
+	suspect      bool // it was paused since it has the claim
+	finish       Op   // None while it trains
+	why          Why
+}
+
+type sharedSighting struct {
+	known, released      bool
+	claim, excused, beat uint8
+	since                uint8 // before the last listing ended
+}
+
+type sharedListed struct {
+	ended           bool
+	claims, deaths  uint8
+	last, beat      uint8
+	released, saved bool
+	beaten          uint8
+}
+
+// fault is a kind of what may go wrong.
+type fault uint8
+
+const (
+	anyFault    fault = iota
+	crash             // a task vanishes; Batch starts the next attempt
+	lostAnswer        // a write is done and its answer does not come, or not at first
+	noAnswer          // the store does not answer
+	notice            // a task is told to go
+	paused            // a task does nothing for as long as one likes, and goes on
+	slowListing       // a listing shows what was there long ago
+)
+
+// sharing is the world with or without a planted bug.
+type sharing struct {
+	tasks, trials int
+	faults        uint8 // how many
+	only          fault // of this kind; any is all kinds
+	alike         bool  // all tasks begin at the first trial: then it does not matter which is which
+	fair          bool  // the tasks keep their places, to take turns
+	unsaved       bool  // no task saves: a half of the states
+	flaw          flaw
+}
+
+func (m sharing) may(s *shared, kind fault) bool {
+	return s.faults > 0 && (m.only == anyFault || m.only == kind)
+}
+
+func (m sharing) start() (s shared) {
+	for i := range s.tasks {
+		if s.tasks[i].doing = LookForEnd; i >= m.tasks {
+			s.tasks[i].doing = Stop
+		}
+	}
+	for n := m.trials; n < trialsHere; n++ {
+		s.trials[n].result = true
+	}
+	s.faults = m.faults
+	m.settle(&s)
+	return s
+}
+
+func (m sharing) task(s *shared, i int) Task {
+	attempt := 0
+	if s.tasks[i].retry {
+		attempt = 1
+	}
+	start := i * trialsHere / tasksHere
+	if m.alike {
+		start = 0
+	}
+	return Task{Attempt: attempt, Start: start, Heartbeat: time.Second, Takeover: ticksTakeover * time.Second, MaxDeaths: deathsHere, flaw: m.flaw}
+}
+
+// epoch is now; a task's clock may be wrong by far.
+var epoch = time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC)
+
+func clockOf(i int) time.Time { return epoch.Add(time.Duration(i-1) * 400 * time.Second) }
+
+func ticks(n uint8) time.Duration { return time.Duration(n) * time.Second }
+
+func age(from, to time.Time, most uint8) uint8 {
+	return uint8(min(to.Sub(from)/time.Second, time.Duration(most)))
+}
+
+// search is task i's search as the machine has it, and when its last listing ended.
+func (m sharing) search(s *shared, i int) (Search, time.Time) {
+	t := &s.tasks[i]
+	ended := clockOf(i).Add(-ticks(t.ended))
+	q := Search{doing: t.doing, pass: t.pass, index: int(t.index), seen: make([]sighting, trialsHere)}
+	if t.idle > 0 {
+		q.idle = ended.Add(-ticks(t.idle - 1))
+	}
+	for n, v := range t.seen {
+		if v.known {
+			q.seen[n] = sighting{true, int(v.claim), int(v.excused), int64(v.beat), v.released, ended.Add(-ticks(v.since))}
+		}
+	}
+	q.list = m.listed(t, ended)
+	return q, ended
+}
+
+// listed is the listing that task t goes by.
+func (m sharing) listed(t *sharedTask, ended time.Time) Listing {
+	l := Listing{Began: ended.Add(-ticks(t.began)), Ended: ended, Trials: make([]Trial, trialsHere)}
+	for n, v := range t.list {
+		l.Trials[n] = Trial{Ended: v.ended, Claims: int(v.claims), Deaths: int(v.deaths), Last: Claim{Number: int(v.last), Beat: int64(v.beat),
+			Released: v.released, Saved: v.saved, beaten: epoch.Add(-ticks(v.beaten + t.ended))}}
+	}
+	return l
+}
+
+// look takes down what the bucket shows now.
+func (m sharing) look(s *shared, i int) {
+	for n, trial := range s.trials {
+		var v Trial
+		for c, claim := range trial.claims[:trial.made] {
+			v.note(Claim{Number: c, Beat: int64(claim.beat), Released: claim.released, Saved: claim.saved}, m.flaw)
+		}
+		listed := sharedListed{ended: trial.result, claims: uint8(v.Claims), deaths: uint8(v.Deaths), last: uint8(v.Last.Number), beat: uint8(v.Last.Beat),
+			released: v.Last.Released, saved: v.Last.Saved}
+		if m.flaw == leaseByOwnClock && v.Claims > 0 {
+			listed.beaten = trial.claims[v.Claims-1].beaten
+		}
+		s.tasks[i].list[n] = listed
+	}
+}
+
+// answer tells task i's search what has come of its action.
+func (m sharing) answer(s *shared, i int, a Answer) Action {
+	t := &s.tasks[i]
+	q, ended := m.search(s, i)
+	if t.doing == List {
+		ended = clockOf(i)
+		a.Listing = m.listed(t, ended)
+	}
+	q, do := m.task(s, i).Next(q, a)
+
+	// Back into bytes, with times as far as they still matter.
+	held := *t
+	*t = sharedTask{doing: do.Do, retry: held.retry, pass: q.pass, index: uint8(q.index)}
+	if do.Final() {
+		t.trial, t.claim = uint8(do.Trial), uint8(do.Claim)
+		t.suspect = held.suspect && do.Do == Train
+		return do
+	}
+	t.ended = age(ended, clockOf(i), longestBegan)
+	if !q.idle.IsZero() {
+		t.idle = age(q.idle, ended, longestSince) + 1
+	}
+	for n, v := range q.seen {
+		if v.known {
+			t.seen[n] = sharedSighting{true, v.released, uint8(v.claim), uint8(v.excused), uint8(v.beat), age(v.since, ended, longestSince)}
+		}
+	}
+	if do.Do != LookForEnd && do.Do != List && do.Do != Wait {
+		t.list, t.began = held.list, held.began
+	} else {
+		t.pass, t.index = 0, 0
+	}
+	return do
+}
+
+// settle takes those steps that no other task can see.
+func (m sharing) settle(s *shared) {
+	for i := range s.tasks {
+		if s.tasks[i].doing == LookForEnd {
+			m.answer(s, i, Answer{})
+		}
+	}
+	if m.alike && !m.fair {
+		s.sort()
+	}
+	s.rename()
+}
+
+// sort puts the tasks in an order of their own, where all are alike.
+func (s *shared) sort() {
+	var keys [tasksHere]uint64
+	for i := range s.tasks {
+		keys[i] = maphash.Comparable(taskSeed, s.tasks[i])
+	}
+	for n := range s.trials {
+		for c := range s.trials[n].claims[:s.trials[n].made] {
+			claim := &s.trials[n].claims[c]
+			keys[claim.owner] += uint64(n*claimsHere+c+1) * 0x9e3779b97f4a7c15
+		}
+	}
+
+	var at [tasksHere]uint8 // where each goes
+	for i := range keys {
+		for j := range keys {
+			if keys[j] < keys[i] || keys[j] == keys[i] && j < i {
+				at[i]++
+			}
+		}
+	}
+	was := s.tasks
+	for i := range was {
+		s.tasks[at[i]] = was[i]
+	}
+	for n := range s.trials {
+		for c := range s.trials[n].claims[:s.trials[n].made] {
+			claim := &s.trials[n].claims[c]
+			claim.owner = at[claim.owner]
+		}
+	}
+}
+
+var taskSeed = maphash.MakeSeed()
+
+// rename gives the generations of each heartbeat the smallest numbers that tell them apart: nothing goes by more.
+func (s *shared) rename() {
+	for n := range s.trials {
+		for c := range s.trials[n].claims[:s.trials[n].made] {
+			var to [32]uint8
+			last := uint8(0)
+			name := func(g *uint8) {
+				if *g == 0 {
+					return
+				}
+				if to[*g] == 0 {
+					last++
+					to[*g] = last
+				}
+				*g = to[*g]
+			}
+			name(&s.trials[n].claims[c].beat)
+			for i := range s.tasks {
+				t := &s.tasks[i]
+				if t.seen[n].known && int(t.seen[n].claim) == c {
+					name(&t.seen[n].beat)
+				}
+				if t.list[n].claims > 0 && int(t.list[n].last) == c {
+					name(&t.list[n].beat)
+				}
+			}
+		}
+	}
+}
+
+func (m sharing) next(s shared, visit func(step, shared, string)) {
+	v := visitor{m, visit}
+	for i := range s.tasks {
+		t := &s.tasks[i]
+		switch {
+		case t.doing == Stop:
+			continue
+		case t.paused:
+			then := s
+			then.tasks[i].paused = false
+			v.go_(i, "goes on", then, "")
+			continue
+		case t.doing == Train:
+			v.hold(s, i)
+		default:
+			v.search(s, i)
+		}
+		v.faults(s, i)
+	}
+	if s.mayTick() {
+		v.go_(-1, "a heartbeat passes", s.tick(m.flaw), "")
+	}
+}
+
+// mayTick says whether time may pass: who holds a claim and is not paused has given a sign of life, and no answer takes for ever.
+func (s *shared) mayTick() bool {
+	for _, t := range s.tasks {
+		if t.paused || t.doing == Stop {
+			continue
+		}
+		switch {
+		case t.doing == Train && !t.beaten:
+			return false
+		case t.doing != Train && t.doing != Wait && !t.listing: // what takes longer is a fault
+			return false
+		}
+	}
+	return true
+}
+
+func (s shared) tick(f flaw) shared {
+	for i := range s.tasks {
+		t := &s.tasks[i]
+		if t.doing == Stop {
+			continue
+		}
+		t.beaten = false
+		if t.doing == Train {
+			continue
+		}
+		t.ended = min(t.ended+1, longestBegan)
+		if t.listing {
+			t.began = min(t.began+1, longestBegan)
+		}
+		if t.doing == Wait && !t.paused {
+			t.doing = List
+		}
+	}
+	if f == leaseByOwnClock {
+		for n := range s.trials {
+			for c := range s.trials[n].claims {
+				s.trials[n].claims[c].beaten = min(s.trials[n].claims[c].beaten+1, longestBegan)
+			}
+		}
+	}
+	return s
+}
