@@ -130,20 +130,8 @@ func Parse(file string, data []byte) (*Spec, error) {
 		return nil, doc.Errorf("drop_messages", "drop_messages is %v: use a share from 0 to 1", s.Drop)
 	}
 
-	for i, p := range s.Preempt {
-		at := fmt.Sprintf("preempt[%d]", i)
-		if (p.Task == nil) == (p.VM == nil) {
-			return nil, doc.Errorf(at, "give either task (and attempt) or vm")
-		}
-		if p.Task != nil && *p.Task < 0 || p.VM != nil && *p.VM < 0 || p.Attempt < 0 {
-			return nil, doc.Errorf(at, "task, attempt and vm count from 0")
-		}
-		if err := checkMoment(doc, at, p.After, p.AfterMessages); err != nil {
-			return nil, err
-		}
-		if p.Notice < 0 || time.Duration(p.Notice) > maxNotice {
-			return nil, doc.Errorf(at+".notice", "notice is %s: use 0s to %s", p.Notice, maxNotice)
-		}
+	if err := s.checkPreempt(doc); err != nil {
+		return nil, err
 	}
 
 	for i, l := range s.Lose {
@@ -182,6 +170,26 @@ func Parse(file string, data []byte) (*Spec, error) {
 		}
 	}
 	return &s, nil
+}
+
+// checkPreempt checks which attempts and machines go when.
+func (s *Spec) checkPreempt(doc *strictyaml.Document) error {
+	for i, p := range s.Preempt {
+		at := fmt.Sprintf("preempt[%d]", i)
+		if (p.Task == nil) == (p.VM == nil) {
+			return doc.Errorf(at, "give either task (and attempt) or vm")
+		}
+		if p.Task != nil && *p.Task < 0 || p.VM != nil && *p.VM < 0 || p.Attempt < 0 {
+			return doc.Errorf(at, "task, attempt and vm count from 0")
+		}
+		if err := checkMoment(doc, at, p.After, p.AfterMessages); err != nil {
+			return err
+		}
+		if p.Notice < 0 || time.Duration(p.Notice) > maxNotice {
+			return doc.Errorf(at+".notice", "notice is %s: use 0s to %s", p.Notice, maxNotice)
+		}
+	}
+	return nil
 }
 
 // checkMoment checks when a fault strikes: after a time or after messages.

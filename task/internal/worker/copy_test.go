@@ -3,6 +3,7 @@ package worker
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"maps"
 	"os"
@@ -18,7 +19,7 @@ import (
 )
 
 // fill makes the scratch folder one that takes nothing, and gives what makes room again.
-func (w *world) fill(t *testing.T) (clear func()) {
+func (w *world) fill(t *testing.T) (empty func()) {
 	t.Helper()
 	w.scratch = filepath.Join(w.scratch, "disk")
 	if err := os.WriteFile(w.scratch, nil, 0o644); err != nil {
@@ -34,9 +35,9 @@ func (w *world) fill(t *testing.T) (clear func()) {
 // TestADiskThatIsFullForAWhile costs no attempt: the task waits until there is room.
 func TestADiskThatIsFullForAWhile(t *testing.T) {
 	w := newWorld(t, 2, nil)
-	clear := w.fill(t)
+	empty := w.fill(t)
 	synctest.Test(t, func(t *testing.T) {
-		timer := time.AfterFunc(5*time.Minute, clear)
+		timer := time.AfterFunc(5*time.Minute, empty)
 		defer timer.Stop()
 		if err := w.worker(0).Run(t.Context()); err != nil {
 			t.Fatalf("a disk that took nothing for five minutes ended the attempt with %v, want all trials done", err)
@@ -70,7 +71,8 @@ func TestADiskThatStaysFull(t *testing.T) {
 				start := time.Now()
 				err := w.worker(0).Run(t.Context())
 				waited := time.Since(start)
-				if _, again := err.(*TransientError); again == ended || !ended && waited < diskPatience-2*maxDiskPause || ended && (err != nil || waited > 9*time.Minute) {
+				var transient *TransientError
+				if again := errors.As(err, &transient); again == ended || !ended && waited < diskPatience-2*maxDiskPause || ended && (err != nil || waited > 9*time.Minute) {
 					t.Errorf("after %s the attempt ended with %v; want no error soon after the sweep has ended, else another attempt after about %s", waited, err, diskPatience)
 				}
 			})

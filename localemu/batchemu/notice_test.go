@@ -1,0 +1,33 @@
+//go:build unix
+
+package batchemu
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/batch/apiv1/batchpb"
+)
+
+// TestNoticeOfPreemption: a task and a machine that are taken away with notice are told, and what the task makes of it is reported
+// as any preemption.
+func TestNoticeOfPreemption(t *testing.T) {
+	vm := 0
+	for name, p := range map[string]Preemption{"task": {Notice: time.Minute, AfterMessages: 1}, "machine": {VM: &vm, Notice: time.Minute, AfterMessages: 1}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, func(o *Options) { o.Faults = Faults{Preempt: []Preemption{p}} })
+			job := w.create("spot-3", "told", 1, nil)
+			eventually(t, "the task listens", func() bool { return exists(filepath.Join(w.meet, "listens")) })
+			w.server.Published(1)
+			w.waitState(job.Name, batchpb.JobStatus_SUCCEEDED)
+			if log := w.log("spot-3", 0, 0); !strings.Contains(log, "told to go") {
+				t.Errorf("the preempted attempt wrote %q, want that it was told to go", log)
+			}
+			if events := w.task(job.Name, 0).Status.StatusEvents; len(events) != 4 || events[1].TaskExecution.GetExitCode() != 50001 {
+				t.Errorf("events %v; want exit code 50001 and another attempt", events)
+			}
+		})
+	}
+}
