@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"coppice/blob"
+	"coppice/protocol"
 	"coppice/sweep"
 )
 
@@ -35,10 +36,11 @@ func createBytes(ctx context.Context, s blob.Store, object string, data []byte) 
 	}
 
 	own, unsettled := holds(ctx, s, object, data)
-	switch {
-	case unsettled == nil:
-		return own, nil
-	case errors.Is(err, blob.ErrPrecondition): // somebody's object is there, and nobody can say whose
+	refused := errors.Is(err, blob.ErrPrecondition)
+	if created, known := (protocol.Creation{Refused: refused, Read: unsettled == nil, Own: own}).Settled(); known {
+		return created, nil
+	}
+	if refused { // somebody's object is there, and nobody can say whose
 		return false, fmt.Errorf("write %s: whose object is there: %w", object, unsettled)
 	}
 	return false, fmt.Errorf("write %s: %w", object, err)
