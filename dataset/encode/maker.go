@@ -161,9 +161,9 @@ func (m *Maker) Add(r Rows) error {
 
 	// Rows that follow each other mostly go to the same pile.
 	n, width := len(r.Label), m.layout.width
-	for from, to := 0, 0; from < n; from = to {
-		pile := m.pileOf(&r, from)
-		for to = from; to < n && (to == from || m.pileOf(&r, to) == pile); to++ {
+	for from := 0; from < n; {
+		pile, to := m.pileOf(&r, from), from
+		for ; to < n && (to == from || m.pileOf(&r, to) == pile); to++ {
 			if pile < m.pieces && r.Time != nil {
 				m.span[pile].add(r.Time[to])
 				m.sorted = m.sorted && r.Time[to] >= m.latest
@@ -173,6 +173,7 @@ func (m *Maker) Add(r Rows) error {
 		if err := m.rows.add(pile, m.records[from*width:to*width]); err != nil {
 			return err
 		}
+		from = to
 	}
 	return nil
 }

@@ -139,7 +139,13 @@ func (s *survey) observe(b *Batch) error {
 	if err != nil {
 		return err
 	}
+	s.takeSample(b, splits, split)
+	return nil
+}
 
+// takeSample takes rows of a batch into the sample of train, and shows the columns all of them. splits are nil where they are not known
+// yet: then any row may be train, and its value of the column split is kept.
+func (s *survey) takeSample(b *Batch, splits []uint8, split *dataset.Values) {
 	sample := s.chosen[:0]
 	for i := range b.Rows {
 		if splits != nil {
@@ -169,7 +175,6 @@ func (s *survey) observe(b *Batch) error {
 	parallel(s.threads, len(s.columns), func(i int) {
 		s.columns[i].observe(b, &b.Columns[s.columns[i].feature.place], sample)
 	})
-	return nil
 }
 
 // observeGroups keeps what holds the chosen rows together: the key of a split by hash, or else the group.
