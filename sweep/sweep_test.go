@@ -153,16 +153,23 @@ func TestParseSpecNamesThePlace(t *testing.T) {
 		"anchor":             {"name: nightly-ctr", "name: &x nightly-ctr", "anchors"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			text := strings.Replace(good, tc.old, tc.new, 1)
-			if text == good {
-				t.Fatal("the edit changes nothing")
-			}
-			_, err := sweep.ParseSpec("sweep.yaml", []byte(text), words())
-			var se *strictyaml.Error
-			if !errors.As(err, &se) || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("got  %v\nwant %s", err, tc.want)
-			}
+			refused(t, tc.old, tc.new, tc.want)
 		})
+	}
+}
+
+// refused says that the good spec with one edit is refused with an error that contains want.
+func refused(t *testing.T, old, edit, want string) {
+	t.Helper()
+	text := strings.Replace(good, old, edit, 1)
+	if text == good {
+		t.Fatalf("the spec has no %q to be replaced", old)
+	}
+
+	_, err := sweep.ParseSpec("sweep.yaml", []byte(text), words())
+	var se *strictyaml.Error
+	if !errors.As(err, &se) || !strings.Contains(err.Error(), want) {
+		t.Errorf("got  %v\nwant %s", err, want)
 	}
 }
 

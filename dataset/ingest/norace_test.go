@@ -1,6 +1,0 @@
-//go:build !race
-
-package ingest
-
-// raceEnabled says that the race detector is on.
-const raceEnabled = false
