@@ -123,13 +123,16 @@ func (a *Aggregator) Consider(ctx context.Context, id sweep.ID) (*sweep.Conclusi
 	k := a.remember(id)
 	k.mu.Lock()
 	defer k.mu.Unlock()
+
 	if k.ended != nil {
 		return k.ended, nil
 	}
+
 	c, err := a.consider(ctx, id, k)
 	if err != nil {
 		return nil, &SweepError{id, err}
 	}
+
 	if k.plan == nil && c == nil {
 		a.forget(id) // messages can name any sweep
 	}
@@ -137,6 +140,7 @@ func (a *Aggregator) Consider(ctx context.Context, id sweep.ID) (*sweep.Conclusi
 		k.progress.Store(nil)
 		k.plan, k.planText, k.trials, k.results, k.costs = nil, nil, nil, nil, nil // an aggregator that lives for months must not keep them
 	}
+
 	return c, nil
 }
 
@@ -278,10 +282,13 @@ func (a *Aggregator) readEnding(ctx context.Context, k *known) (*sweep.Ending, e
 	if e == nil || err != nil {
 		return nil, err
 	}
+
+	// Another aggregator may have written the ending, from results that this one has not seen.
 	for _, trial := range e.Trials {
 		if _, have := k.results[trial]; have {
 			continue
 		}
+
 		r, damage, err := k.trials.Result(ctx, trial)
 		if errors.Is(err, blob.ErrNotExist) { // whoever wrote the ending had read it, and nobody deletes results
 			r, damage, err = k.trials.Unreadable(trial, err), err, nil
@@ -289,11 +296,13 @@ func (a *Aggregator) readEnding(ctx context.Context, k *known) (*sweep.Ending, e
 		if err != nil {
 			return nil, err
 		}
+
 		if damage != nil {
 			a.damaged(k.plan, trial, damage)
 		}
 		k.results[trial] = *r
 	}
+
 	return e, nil
 }
 
@@ -302,6 +311,7 @@ func (a *Aggregator) readPlan(ctx context.Context, id sweep.ID, k *known) error 
 	if k.plan != nil {
 		return nil
 	}
+
 	plan, text, err := a.sweep(id).Plan(ctx)
 	if errors.Is(err, blob.ErrNotExist) {
 		a.Log.Warn("there is no such sweep", "sweep", id)
@@ -310,10 +320,12 @@ func (a *Aggregator) readPlan(ctx context.Context, id sweep.ID, k *known) error 
 	if err != nil {
 		return err
 	}
+
 	planned, err := a.sweep(id).Planned(ctx)
 	if err != nil {
 		return err
 	}
+
 	k.plan, k.planText, k.trials = plan, text, sweepstore.NewTrials(a.Sweeps, plan)
 	k.planned, k.latest, k.seen = planned, planned, a.Now()
 	return nil

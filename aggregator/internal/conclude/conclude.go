@@ -26,6 +26,8 @@ type won struct {
 func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *sweep.Ending) (*sweep.Conclusion, *won, error) {
 	p := k.plan
 	c := &sweep.Conclusion{Format: sweep.FormatVersion, Sweep: p.Sweep, Outcome: sweep.OutcomeNoWinner, Done: b.Done, Failed: b.Failed, At: a.Now().UTC()}
+
+	// Cancelled, or short of the quorum: there is no winner to look for.
 	switch {
 	case e.Cancelled:
 		c.Outcome, c.Reason = sweep.OutcomeCancelled, "the sweep was cancelled"
@@ -37,6 +39,8 @@ func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *s
 		c.Reason = fmt.Sprintf("all %d trials have ended, %d of them with a model; the quorum is %d", len(b.Rows), b.Done, quorum(p))
 		return c, nil, nil
 	}
+
+	// What a winner is chosen by, and the rows that it is checked on.
 	m, require, err := judges(p)
 	if err != nil {
 		return unusable(c, &dataError{err})
@@ -45,10 +49,13 @@ func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *s
 	if err != nil {
 		return unusable(c, err)
 	}
+
 	w, selection, err := a.pick(ctx, k, b, m, require, h)
 	if err != nil {
 		return nil, nil, err
 	}
+
+	// Which trials were passed over, and why, is said without a winner, too.
 	c.Rejected, c.Reason = selection.Rejected, selection.Reason
 	if e.Early != "" {
 		c.Reason += "; " + e.Early
@@ -56,15 +63,20 @@ func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *s
 	if w == nil {
 		return c, nil, nil
 	}
+
 	if err := w.calibrate(p, h); err != nil {
 		return unusable(c, err)
 	}
+
+	// The version's report repeats these, so they stand before it is registered.
 	c.Outcome, c.Trial, c.Model = sweep.OutcomeWinner, w.result.Trial, p.Spec.Model
 	c.Valid, c.Test, c.Calibration, c.Verified = w.result.Metrics, w.test, w.calibration, w.verified
+
 	v, err := a.register(ctx, k, w, h, c)
 	if err != nil {
 		return c, nil, err
 	}
+
 	c.Version = v.Number
 	return c, &won{w, h, v}, nil
 }
@@ -112,6 +124,7 @@ func (a *Aggregator) pick(ctx context.Context, k *known, b sweep.Board, m metric
 		if !ok {
 			return nil, s, nil
 		}
+
 		w, unfit, err := readWinner(ctx, k.trials, resultOf(b, trial), h)
 		if err != nil {
 			return nil, s, err
@@ -122,6 +135,8 @@ func (a *Aggregator) pick(ctx context.Context, k *known, b sweep.Board, m metric
 		if unfit == nil {
 			return w, s, nil
 		}
+
+		// The next best, then. The conclusion says what was wrong with this one.
 		a.Log.Warn("trial passed over", "sweep", k.plan.Sweep, "trial", trial, "reason", unfit.Error())
 		exclude[trial] = unfit.Error()
 	}
@@ -153,10 +168,13 @@ func (a *Aggregator) register(ctx context.Context, k *known, w *winner, h *holdo
 	p := k.plan
 	ref := p.Dataset.Name + "@" + p.Dataset.Version
 	files := map[string][]byte{scorer.FileModel: w.model, scorer.FilePlan: k.planText, scorer.FileDataset: h.manifestText}
+
 	encoding, levels := scorer.Compact(w.trees, h.manifest.Encoding(), h.levels)
 	if levels != nil {
 		files[scorer.FileLevels] = levels.Encode()
 	}
+
+	// Nothing in these depends on when or by whom they are written: registering again finds the same bytes.
 	for name, v := range map[string]any{
 		scorer.FileFeatures: encoding,
 		scorer.FileResult:   w.result,
@@ -169,6 +187,7 @@ func (a *Aggregator) register(ctx context.Context, k *known, w *winner, h *holdo
 		}
 		files[name] = append(text, '\n')
 	}
+
 	if w.calibrator != nil {
 		text, err := json.Marshal(w.calibrator)
 		if err != nil {
@@ -176,6 +195,7 @@ func (a *Aggregator) register(ctx context.Context, k *known, w *winner, h *holdo
 		}
 		files[scorer.FileCalibrator] = append(text, '\n')
 	}
+
 	return a.Registry.Register(ctx, p.Spec.Model, string(p.Sweep), files, registry.Info{
 		At: a.Now().UTC(), By: "aggregator", Why: c.Reason, Metrics: c.Test,
 		Labels: map[string]string{"sweep": string(p.Sweep), "trace": p.Sweep.Trace(), "trial": strconv.Itoa(c.Trial), "dataset": ref, "objective": p.Spec.Objective},

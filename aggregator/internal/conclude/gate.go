@@ -125,15 +125,18 @@ func (a *Aggregator) decide(ctx context.Context, p *sweep.Plan, champion int, w 
 	if champion == 0 {
 		return &sweep.GateDecision{Passed: true, Metric: g.Metric, Reason: "there was no champion"}, nil
 	}
+
 	d := &sweep.GateDecision{Metric: g.Metric, Champion: champion}
 	m, err := metric.Lookup(g.Metric)
 	if err != nil {
 		return nil, err
 	}
+
 	if d.Rows = len(h.testRows); d.Rows == 0 { // calib would not do: the new model's calibrator has seen it
 		d.Reason = "the dataset's sample has no row of the test part to compare on; stage it again with a larger sample, or promote by hand"
 		return d, nil
 	}
+
 	newValue, oldValue, unfit, err := a.compare(ctx, p, champion, w, h, func(pred []float64) (float64, error) { return rate(m, h.testRows, h.test, pred) })
 	if err != nil {
 		return nil, err
@@ -142,12 +145,16 @@ func (a *Aggregator) decide(ctx context.Context, p *sweep.Plan, champion int, w 
 		d.Reason = fmt.Sprintf("version %d cannot be compared: %v; promote by hand", champion, unfit)
 		return d, nil
 	}
+
+	// A gain is an improvement, whichever way the metric goes.
 	d.Old, d.New = oldValue, newValue
 	gain := newValue - oldValue
 	if !m.Maximize {
 		gain = -gain
 	}
 	d.Passed = gain >= g.MinGain
+
+	// The gate may let a model pass that is slightly behind, and the reason must not call that one better.
 	verdict := "not enough better than"
 	switch {
 	case d.Passed && gain > 0:
@@ -157,6 +164,7 @@ func (a *Aggregator) decide(ctx context.Context, p *sweep.Plan, champion int, w 
 	case d.Passed:
 		verdict, gain = "equal to", 0
 	}
+
 	d.Reason = fmt.Sprintf("%s %.6g on %d sampled test rows is %s %.6g of version %d (gain %.3g, required %.3g)", m.Name, newValue, d.Rows, verdict, oldValue, champion, gain, g.MinGain)
 	return d, nil
 }
@@ -168,6 +176,8 @@ func (a *Aggregator) compare(ctx context.Context, p *sweep.Plan, champion int, w
 	if err != nil {
 		return 0, 0, nil, err
 	}
+
+	// A version whose files are of no use cannot be compared; what storage does not give is asked for again.
 	old, err := scorer.Open(ctx, a.Registry, v)
 	var bad *scorer.UnfitError
 	if errors.As(err, &bad) {
@@ -176,6 +186,7 @@ func (a *Aggregator) compare(ctx context.Context, p *sweep.Plan, champion int, w
 	if err != nil {
 		return 0, 0, nil, err
 	}
+
 	fresh, unfit := scorer.New(w.trees, w.calibrator, h.manifest.Encoding(), h.levels)
 	for _, side := range []struct {
 		s     *scorer.Scorer
@@ -189,6 +200,7 @@ func (a *Aggregator) compare(ctx context.Context, p *sweep.Plan, champion int, w
 			*side.value, unfit = rate(pred)
 		}
 	}
+
 	return newValue, oldValue, unfit, nil
 }
 
@@ -201,6 +213,7 @@ func rate(m metric.Metric, rows []place, t dataset.Targets, pred []float64) (flo
 	if t.Group != nil {
 		in.Group = make([]uint64, len(rows))
 	}
+
 	for i, p := range rows {
 		in.Pred[i], in.Label[i] = pred[p.sample], t.Label[p.part]
 		if t.Weight != nil {
@@ -210,5 +223,6 @@ func rate(m metric.Metric, rows []place, t dataset.Targets, pred []float64) (flo
 			in.Group[i] = t.Group[p.part]
 		}
 	}
+
 	return m.Eval(in)
 }

@@ -80,18 +80,24 @@ func (t *turns) look(ctx context.Context, n int) (*turn, error) {
 func (t *turns) ended(ctx context.Context) (ended bool, state string, err error) {
 	p, now := t.plan, t.a.Now()
 	since, began := p.Created, false
+
 	for n := range len(p.Fallback) + 1 {
 		j, err := t.get(ctx, n)
 		if err != nil {
 			return false, "", err
 		}
+
+		// Nobody has written the next job down. Nobody will, once one has begun or the launcher is overdue.
 		if j == nil {
 			return began || now.Sub(since) >= time.Duration(p.Spec.Machine.Wait)+submission, state, nil
 		}
+
+		// Batch may learn of a job only a while after it was written down.
 		s := j.state
 		if !j.there {
 			s = JobState{Name: "not there", Ended: now.Sub(j.since) >= submission}
 		}
+
 		if !s.Ended {
 			return false, "", nil
 		}

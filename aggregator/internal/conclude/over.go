@@ -34,14 +34,18 @@ func (a *Aggregator) spent(ctx context.Context, k *known, jobs *turns) (string, 
 	if budget == 0 || p.Quote == nil {
 		return "", nil
 	}
+
+	// The reader is kept, so that each look at the costs reads only what has changed since the last.
 	if k.costs == nil {
 		k.costs = &ledger.Reader{Store: a.Sweeps, Plan: p}
 	}
+
 	now := a.Now()
 	l, err := k.costs.Read(ctx, k.results, now)
 	if err != nil {
 		return "", err
 	}
+
 	// What the claims say is enough while Batch cannot be asked.
 	if !l.Exceeds(p, budget) && a.Jobs != nil {
 		floors, err := jobs.floors(ctx)
@@ -50,6 +54,7 @@ func (a *Aggregator) spent(ctx context.Context, k *known, jobs *turns) (string, 
 		}
 		l = l.AtLeast(p, floors, now)
 	}
+
 	if !l.Exceeds(p, budget) {
 		return "", nil
 	}

@@ -40,6 +40,7 @@ type files interface {
 // err is a failure of storage, which says nothing about the trial.
 func readWinner(ctx context.Context, trials files, r *sweep.Result, h *holdout) (w *winner, unfit, err error) {
 	w = &winner{result: r}
+
 	var files [3][]byte
 	for i, o := range []sweep.Object{*r.Model, r.Scores.Calib, r.Scores.Test} {
 		data, err := trials.File(ctx, o)
@@ -52,6 +53,8 @@ func readWinner(ctx context.Context, trials files, r *sweep.Result, h *holdout) 
 		}
 		files[i] = data
 	}
+
+	// What cannot be read as a model or as scores is the trial's fault, not storage's.
 	w.model = files[0]
 	if w.trees, unfit = gbt.ReadModel(bytes.NewReader(w.model)); unfit != nil {
 		return nil, unfit, nil
@@ -62,12 +65,15 @@ func readWinner(ctx context.Context, trials files, r *sweep.Result, h *holdout) 
 	if w.testRaw, unfit = sweep.DecodeScores(files[2]); unfit != nil {
 		return nil, unfit, nil
 	}
+
+	// From here on rows and features go by their position alone.
 	if len(w.calib) != len(h.calib.Label) || len(w.testRaw) != len(h.test.Label) {
 		return nil, fmt.Errorf("it scored %d calib and %d test rows, the dataset has %d and %d", len(w.calib), len(w.testRaw), len(h.calib.Label), len(h.test.Label)), nil
 	}
 	if w.trees.Features() != len(h.manifest.Features) {
 		return nil, fmt.Errorf("the model has %d features, the dataset %d", w.trees.Features(), len(h.manifest.Features)), nil
 	}
+
 	return w, nil, nil
 }
 
@@ -82,10 +88,12 @@ func (w *winner) verify(h *holdout) (err error) {
 			err = fmt.Errorf("leaves cannot score the model: %v", v)
 		}
 	}()
+
 	scorer, err := leaves.LGEnsembleFromReader(bufio.NewReader(bytes.NewReader(w.model)), false)
 	if err != nil {
 		return fmt.Errorf("leaves cannot read the model: %w", err)
 	}
+
 	w.verified = &sweep.Verified{Scorer: "leaves"}
 	compare := func(places []place, trained []float64) error {
 		for _, p := range places {
@@ -95,6 +103,7 @@ func (w *winner) verify(h *holdout) (err error) {
 				score float64
 			}{{"leaves", scorer.PredictSingle(x, 0)}, {"the predictor", w.trees.Predict(x)}} {
 				diff := math.Abs(other.score - want)
+				// Asked this way round, NaN is too far off as well.
 				if !(diff <= tolerance*max(1, math.Abs(want))) {
 					return fmt.Errorf("on row %d of the %s sample %s predicts %v, the trainer %v", h.sample.Row[p.sample], h.sample.Split, other.name, other.score, want)
 				}
@@ -104,6 +113,7 @@ func (w *winner) verify(h *holdout) (err error) {
 		}
 		return nil
 	}
+
 	if err := compare(h.testRows, w.testRaw); err != nil {
 		return err
 	}
@@ -115,12 +125,15 @@ func (w *winner) verify(h *holdout) (err error) {
 
 // calibrate fits the calibrator on calib and measures the result on test, which nothing has looked at before.
 func (w *winner) calibrate(p *sweep.Plan, h *holdout) error {
+	// Taken before there is a calibrator, which predictions uses as soon as it is set.
 	before := w.predictions(w.testRaw)
+
 	if p.Spec.Objective == "binary" {
 		choice, err := calibrate.Choose(w.calib, h.calib.Label, h.calib.Weight, calibrate.Options{Seed: p.Spec.Seed})
 		if err != nil {
 			return &dataError{fmt.Errorf("trial %d: %w", w.result.Trial, err)}
 		}
+
 		w.calibrator = choice.Calibrator
 		w.calibration = &sweep.Calibration{Method: string(choice.Method), Reason: choice.Reason}
 		if w.calibration.Before, err = measure(h, before, "ece", "brier", "log_loss"); err != nil {
@@ -130,6 +143,7 @@ func (w *winner) calibrate(p *sweep.Plan, h *holdout) error {
 			return err
 		}
 	}
+
 	names := append([]string{p.Spec.Metric}, p.Metrics...)
 	var err error
 	w.test, err = measure(h, w.predictions(w.testRaw), names...)
@@ -156,11 +170,13 @@ func measure(h *holdout, pred []float64, names ...string) (map[string]float64, e
 	var e metric.Evaluator
 	e.Reset(metric.Input{Label: h.test.Label, Weight: h.test.Weight, Pred: pred, Group: h.test.Group})
 	out := map[string]float64{}
+
 	for _, name := range names {
 		m, err := metric.Lookup(name)
 		if err != nil {
 			return nil, err
 		}
+
 		var undefined *metric.InputError
 		v, err := e.Eval(m)
 		if errors.As(err, &undefined) {
@@ -171,5 +187,6 @@ func measure(h *holdout, pred []float64, names ...string) (map[string]float64, e
 		}
 		out[m.Name] = v
 	}
+
 	return out, nil
 }
