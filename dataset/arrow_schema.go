@@ -97,11 +97,13 @@ func buildField(b *flatbuffers.Builder, f arrowField) flatbuffers.UOffsetT {
 }
 
 func buildType(b *flatbuffers.Builder, t arrowType) flatbuffers.UOffsetT {
+	// The slots are the fields of each type's table in Schema.fbs.
 	switch t.id {
 	case typeInt:
 		b.StartObject(2)
 		b.PrependInt32Slot(0, int32(t.bits), 0)
 		b.PrependBoolSlot(1, t.signed, false)
+
 	case typeFloatingPoint:
 		b.StartObject(1)
 		precision := int16(precisionSingle)
@@ -109,12 +111,15 @@ func buildType(b *flatbuffers.Builder, t arrowType) flatbuffers.UOffsetT {
 			precision = precisionDouble
 		}
 		b.PrependInt16Slot(0, precision, 0)
+
 	case typeFixedSizeBinary:
 		b.StartObject(1)
 		b.PrependInt32Slot(0, int32(t.width), 0)
+
 	default:
 		b.StartObject(0)
 	}
+
 	return b.EndObject()
 }
 

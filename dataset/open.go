@@ -104,6 +104,7 @@ func (d *Dataset) open() error {
 	for i, rows := range d.Manifest.Splits {
 		s := Split{Name: rows.Name, Rows: rows.Rows}
 		files := d.Manifest.Files[3*i:] // checkFiles has made sure of their order
+
 		if err := d.openRows(files[0], &s); err != nil {
 			return err
 		}
@@ -113,13 +114,16 @@ func (d *Dataset) open() error {
 		if err := d.openTargets(files[2], &s); err != nil {
 			return err
 		}
+
 		d.Splits = append(d.Splits, s)
 	}
+
 	for _, f := range d.Manifest.Files[3*len(d.Manifest.Splits):] { // levels and sample, which are not mapped here
 		if err := d.checkSize(f); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 

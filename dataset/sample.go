@@ -112,11 +112,14 @@ func (v *Values) encode(offsets, data []byte) {
 			if !null {
 				end += uint32(copy(data[end:], v.Text[i]))
 			}
+			// A null has an offset, too, behind no bytes.
 			binary.LittleEndian.PutUint32(offsets[4*i+4:], end)
+
 		case Float:
 			if !null {
 				binary.LittleEndian.PutUint64(data[8*i:], math.Float64bits(v.Float[i]))
 			}
+
 		default:
 			if !null {
 				binary.LittleEndian.PutUint64(data[8*i:], uint64(v.Int[i]))

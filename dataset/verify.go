@@ -96,13 +96,16 @@ func (d *Dataset) VerifyTargets(ctx context.Context, threads int) error {
 func (d *Dataset) verifyMapped(ctx context.Context, threads int, wanted func(file string) bool) error {
 	g, inner := errgroup.WithContext(ctx)
 	g.SetLimit(threads)
+
 	for i, info := range d.mapped {
 		if !wanted(info.Name) {
 			continue
 		}
+
 		data := d.mappings[i].data
 		for block := range info.Blocks {
 			g.Go(func() error {
+				// After the first damaged block the others need not be read.
 				if err := inner.Err(); err != nil {
 					return err
 				}
@@ -110,6 +113,7 @@ func (d *Dataset) verifyMapped(ctx context.Context, threads int, wanted func(fil
 			})
 		}
 	}
+
 	return g.Wait()
 }
 

@@ -33,6 +33,7 @@ type Options struct {
 // Dir stages a table and returns the folder of the dataset and its manifest.
 func Dir(t testing.TB, o Options) (string, *dataset.Manifest) {
 	t.Helper()
+
 	if o.Rows == 0 {
 		o.Rows = 4000
 	}
@@ -48,29 +49,38 @@ func Dir(t testing.TB, o Options) (string, *dataset.Manifest) {
 	if o.Encodings == "" {
 		o.Encodings = dataset.EncodingAuto
 	}
+
+	// The split is the last line of the spec below: the encodings follow it.
 	o.Split += "\nencodings: " + o.Encodings
+
 	folder := t.TempDir()
 	source := filepath.Join(folder, "clicks.csv")
 	if err := os.WriteFile(source, Table(o), 0o644); err != nil {
 		t.Fatal(err)
 	}
+
+	// Clicks and revenue tell of each other: the one that is not the label is dropped.
 	text := fmt.Sprintf("name: %s\nsource: %s\nlabel: %s\ndrop: [revenue]\ncategorical: [campaign_id]\nsplit: %s\n", o.Name, source, o.Label, o.Split)
 	if o.Label == "revenue" {
 		text = fmt.Sprintf("name: %s\nsource: %s\nlabel: revenue\ndrop: [is_click]\nsplit: %s\n", o.Name, source, o.Split)
 	}
+
 	spec, err := dataset.ParseSpec("dataset.yaml", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	files, err := ingest.Expand(spec.Source)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	dir := filepath.Join(folder, "dataset")
 	report, err := ingest.Stage(t.Context(), spec, files, dir, ingest.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return dir, report.Manifest
 }
 
@@ -79,8 +89,11 @@ func Table(o Options) []byte {
 	rng := rand.New(rand.NewPCG(o.Seed, 17))
 	var b bytes.Buffer
 	fmt.Fprintln(&b, "user_id,campaign_id,site,hour,age,price,day,is_click,revenue")
+
 	for r := range o.Rows {
 		user, campaign, site, hour := rng.IntN(o.Rows/3+2), rng.IntN(12), rng.IntN(40), rng.IntN(24)
+
+		// z is the log odds of a click; a row in five has no age.
 		age := ""
 		z := -1.2 + 0.8*math.Sin(float64(campaign*7)) + 0.5*math.Cos(float64(site*3)) + 0.3*math.Sin(float64(hour)/4)
 		if rng.IntN(5) > 0 {
@@ -88,14 +101,18 @@ func Table(o Options) []byte {
 			age = fmt.Sprint(years)
 			z += float64(years-40) / 40
 		}
+
 		price := math.Exp(rng.NormFloat64())
 		z -= 0.3 * price
+
 		click := 0
 		if rng.Float64() < 1/(1+math.Exp(-z)) {
 			click = 1
 		}
+
 		fmt.Fprintf(&b, "u%d,%d,site%d,%d,%s,%.4f,2026-11-%02d,%d,%.3f\n", user, 4000+campaign, site, hour, age, price, 1+r*20/o.Rows, click, z+rng.NormFloat64()/2)
 	}
+
 	return b.Bytes()
 }
 
@@ -137,19 +154,23 @@ func Encoder(t testing.TB, d *dataset.Dataset) *ingest.Encoder {
 // Upload copies the dataset in dir to the place in store where tasks look for it.
 func Upload(t testing.TB, store blob.Store, dir string, m *dataset.Manifest) {
 	t.Helper()
+
 	prefix := "datasets/" + m.Name + "/" + m.Version + "/"
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
+
 		data, err := os.ReadFile(path)
 		if err != nil {
 			return err
 		}
+
 		name, err := filepath.Rel(dir, path)
 		if err != nil {
 			return err
 		}
+
 		_, err = store.Put(t.Context(), prefix+filepath.ToSlash(name), blob.Any, bytes.NewReader(data))
 		return err
 	})

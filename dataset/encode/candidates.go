@@ -126,11 +126,13 @@ func (r *run) encode(atoms []int) codes {
 	n := len(r.s.Label)
 	c := codes{code: make([]int32, n)}
 	t := newTable(n)
+
 	for i := range n {
 		level := Level()
 		for _, a := range atoms {
 			level = Join(level, r.s.Atoms[a].Hash[i])
 		}
+
 		at, free := t.find(level)
 		if at == absent {
 			t.add(level, free)
@@ -138,6 +140,7 @@ func (r *run) encode(atoms []int) codes {
 		}
 		c.code[i] = int32(t.slots[at].number)
 	}
+
 	c.levels = t.used
 	return c
 }
@@ -147,10 +150,13 @@ func (c codes) divideAlike(o codes) bool {
 	if c.levels != o.levels {
 		return false
 	}
+
+	// One direction is enough: with as many levels on either side, no two levels of c can have the same one of o.
 	to := make([]int32, c.levels)
 	for i := range to {
 		to[i] = -1
 	}
+
 	for i, level := range c.code {
 		if to[level] < 0 {
 			to[level] = o.code[i]
@@ -159,6 +165,7 @@ func (c codes) divideAlike(o codes) bool {
 			return false
 		}
 	}
+
 	return true
 }
 
@@ -174,16 +181,21 @@ func (r *run) statistics(f *fold, c codes) (rate, count []float64) {
 	rate, count = make([]float64, n), make([]float64, n)
 	levels := make([]sums, c.levels)
 	prior, seen := r.prior(f), 0.0
+
+	// Rows that learn see those before them only: the rate of a row must not know its own label.
 	for _, i := range r.order {
 		if f.hold[i] {
 			continue
 		}
+
 		s := &levels[c.code[i]]
 		rate[i] = (s.y + priorRows*prior) / (s.n + priorRows)
 		count[i] = s.n / max(seen, 1)
 		s.n, s.y = s.n+1, s.y+float64(r.s.Label[i])
 		seen++
 	}
+
+	// By now the levels hold all rows that learn, which is what the others see.
 	for i, hold := range f.hold {
 		s := levels[c.code[i]]
 		if hold {
@@ -194,6 +206,7 @@ func (r *run) statistics(f *fold, c codes) (rate, count []float64) {
 			count[i] = math.Round(count[i] * seen) // as many as there will be at this pace, as the dataset's counts say
 		}
 	}
+
 	return rate, count
 }
 
@@ -330,6 +343,8 @@ func (r *run) cellBounds(f *fold, rate func(int) float64) []float64 {
 			held++
 		}
 	}
+
+	// Rates of evenly spaced rows are enough to tell where the cells end.
 	step, next := max(1, held/boundRows), 0
 	for i, hold := range f.hold {
 		if !hold {
@@ -340,6 +355,8 @@ func (r *run) cellBounds(f *fold, rate func(int) float64) []float64 {
 			next = step - 1
 		}
 	}
+
+	// Quantiles. Where rates are equal, fewer cells are made.
 	slices.Sort(sample)
 	var bounds []float64
 	for q := 1; q < rateCells && len(sample) > 0; q++ {
@@ -347,6 +364,7 @@ func (r *run) cellBounds(f *fold, rate func(int) float64) []float64 {
 			bounds = append(bounds, x)
 		}
 	}
+
 	return bounds
 }
 

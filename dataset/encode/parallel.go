@@ -17,10 +17,12 @@ func parallel(threads, n int, fn func(i int)) {
 			fn(i)
 		}
 	}
+
 	var wg sync.WaitGroup
 	for range min(threads, n) - 1 {
 		wg.Go(work)
 	}
+
 	work()
 	wg.Wait()
 }

@@ -159,17 +159,24 @@ func newRun(s *Search) *run {
 		r.order[i] = uint32(i)
 	}
 	r.grouped = slices.Clone(r.order)
+
 	if s.Time != nil {
 		slices.SortStableFunc(r.order, func(a, b uint32) int { return cmp.Compare(s.Time[a], s.Time[b]) })
 	}
+
+	// What is known early is tried on what comes later, as it will be used; without times, folds are drawn by lot.
 	if hold := s.later(r.order); hold != nil {
 		r.folds = []fold{{hold: hold}}
 	} else {
+		// The order of the table may mean something; that of the statistics must not.
 		slices.SortFunc(r.order, func(a, b uint32) int { return cmp.Compare(Order(a, 0), Order(b, 0)) })
+
+		// Where rows are few, smaller folds leave more of them to learn from.
 		folds := 3
 		if n <= 40_000 {
 			folds = 5
 		}
+
 		for f := range folds {
 			hold := make([]bool, n)
 			for i := range hold {
@@ -178,9 +185,11 @@ func newRun(s *Search) *run {
 			r.folds = append(r.folds, fold{hold: hold})
 		}
 	}
+
 	if s.Group != nil {
 		slices.SortStableFunc(r.grouped, func(a, b uint32) int { return cmp.Compare(s.Group[a], s.Group[b]) })
 	}
+
 	for _, atoms := range s.Keys {
 		r.add(atoms)
 	}
@@ -252,11 +261,14 @@ func (r *run) learn(ctx context.Context, batch []candidate) error {
 	for _, c := range batch {
 		r.add(c.atoms)
 	}
+
+	// NaN stays where no fold holds the row out.
 	n := len(r.s.Label)
 	r.score, r.loss = make([]float64, n), r.loss[:0:0]
 	for i := range r.score {
 		r.score[i] = math.NaN()
 	}
+
 	for f := range r.folds {
 		fold := &r.folds[f]
 		lesson := &Lesson{Label: r.s.Label, Binary: r.s.Binary, Columns: slices.Concat(r.s.Base, fold.columns)}
@@ -265,16 +277,19 @@ func (r *run) learn(ctx context.Context, batch []candidate) error {
 				lesson.Train = append(lesson.Train, uint32(i))
 			}
 		}
+
 		scores, err := r.s.Learner(ctx, lesson)
 		if err != nil {
 			return fmt.Errorf("look for keys among the columns: %w", err)
 		}
+
 		for i, hold := range fold.hold {
 			if hold {
 				r.score[i] = scores[i]
 			}
 		}
 	}
+
 	r.judge()
 	return nil
 }
@@ -350,10 +365,13 @@ func (s *Search) Worth() []float64 {
 	if len(s.Label) < 2*minHold {
 		return out
 	}
+
 	r := newRun(&Search{Label: s.Label, Binary: s.Binary, Time: s.Time, Group: s.Group, Atoms: s.Atoms})
 	if !r.learnable() {
 		return out
 	}
+
+	// The model that knows nothing says the mean of the rows that learn, as log odds where the label is binary.
 	r.score = make([]float64, len(s.Label))
 	for f := range r.folds {
 		mean := r.prior(&r.folds[f])
@@ -366,10 +384,12 @@ func (s *Search) Worth() []float64 {
 			}
 		}
 	}
+
 	r.judge()
 	if !(r.meanLoss() > 0) {
 		return out
 	}
+
 	parallel(s.Threads, len(out), func(i int) {
 		gain, _ := r.gain([]int{i})
 		out[i] = max(0, gain/r.meanLoss())

@@ -123,6 +123,7 @@ func (c *coder) values(v *dataset.Values, out []float64, stride int) error {
 func (c *coder) categories(v *dataset.Values, out []uint8) {
 	switch v.Type {
 	case dataset.Text:
+		// A text is a category only where it is written exactly so.
 		for i, text := range v.Text {
 			code, known := c.codes[text]
 			switch {
@@ -133,7 +134,9 @@ func (c *coder) categories(v *dataset.Values, out []uint8) {
 			}
 			out[i] = code
 		}
+
 	case dataset.Int:
+		// The map holds both how a number is written and what only means the same, so no text has to be made of it.
 		for i, n := range v.Int {
 			code, known := c.ints[n]
 			switch {
@@ -144,7 +147,9 @@ func (c *coder) categories(v *dataset.Values, out []uint8) {
 			}
 			out[i] = code
 		}
+
 	default:
+		// As it is written or, where no category is written so, as what it means.
 		var buf []byte
 		for i := range out[:v.Len()] {
 			buf = v.AppendText(buf[:0], i)
@@ -152,6 +157,7 @@ func (c *coder) categories(v *dataset.Values, out []uint8) {
 			if !known {
 				code, known = c.meaning(v, i)
 			}
+
 			switch {
 			case missing(v, i, c.tokens):
 				code = c.missing

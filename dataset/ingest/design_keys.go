@@ -60,6 +60,8 @@ func (p *designer) findAtoms() {
 	for i := range p.columns {
 		c := &p.columns[i]
 		part := dataset.Part{Column: c.Name, Kind: c.Kind}
+
+		// Of what is derived only hour and weekday become parts, which name the time that they are taken from.
 		if d := c.from.from; d != nil {
 			if d.What != dataset.DeriveHour && d.What != dataset.DeriveWeekday {
 				continue
@@ -67,16 +69,21 @@ func (p *designer) findAtoms() {
 			part = d.Of[0]
 			part.Take = d.What
 		}
+
 		place := c.from.place
 		if c.from.from != nil {
 			place = c.from.source
 		}
+
+		// Numbers that may be ids are parts twice: as they are, and as ranges.
 		if c.hashes != nil {
 			p.atoms = append(p.atoms, atom{part: part, column: i, place: place, exact: true, hashes: c.hashes[:p.rows]})
 		}
+
 		if c.Kind == dataset.Categorical {
 			continue
 		}
+
 		if bounds, hashes := p.ranges(c); bounds != nil {
 			part.Bounds = bounds
 			p.atoms = append(p.atoms, atom{part: part, column: i, place: place, hashes: hashes})

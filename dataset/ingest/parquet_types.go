@@ -75,21 +75,27 @@ func integerKind(physical parquet.Type, logical schema.LogicalType) kind {
 	switch l := logical.(type) {
 	case schema.DateLogicalType:
 		return kind{typ: dataset.Time, unit: dataset.Day}
+
 	case *schema.TimestampLogicalType:
 		units := map[schema.TimeUnitType]dataset.Unit{schema.TimeUnitMillis: dataset.Milli, schema.TimeUnitMicros: dataset.Micro, schema.TimeUnitNanos: dataset.Nano}
 		if unit, ok := units[l.TimeUnit()]; ok {
 			return kind{typ: dataset.Time, unit: unit}
 		}
+
 		return kind{unreadable: "a timestamp of an unknown unit"}
+
 	case *schema.IntLogicalType:
 		if l.IsSigned() {
 			return kind{typ: dataset.Int}
 		}
+		// The upper half of the 64-bit unsigned numbers does not fit an int64.
 		if physical == parquet.Types.Int64 {
 			return kind{typ: dataset.Text, untyped: true, meaning: unsigned}
 		}
+
 		return kind{typ: dataset.Int, meaning: unsigned}
 	}
+
 	return kind{typ: dataset.Int}
 }
 
@@ -138,17 +144,21 @@ func (k kind) int64s(values []int64, out *dataset.Values) error {
 		for i, v := range values {
 			out.Text[i] = strconv.FormatUint(uint64(v), 10)
 		}
+
 	case k.typ == dataset.Float:
 		for i, v := range values {
 			out.Float[i] = scaled(v, k.scale)
 		}
+
 	case k.typ == dataset.Text:
 		for i, v := range values {
 			out.Text[i] = strconv.FormatInt(v, 10)
 		}
+
 	default:
 		copy(out.Int, values)
 	}
+
 	return nil
 }
 
@@ -197,6 +207,7 @@ func byteArrays[T ~[]byte](k kind) func([]T, *dataset.Values) error {
 			}
 			return nil
 		}
+
 	case uuid:
 		return func(values []T, out *dataset.Values) error {
 			for i, v := range values {
@@ -208,6 +219,7 @@ func byteArrays[T ~[]byte](k kind) func([]T, *dataset.Values) error {
 			}
 			return nil
 		}
+
 	case float16:
 		return func(values []T, out *dataset.Values) error {
 			for i, v := range values {
@@ -219,6 +231,8 @@ func byteArrays[T ~[]byte](k kind) func([]T, *dataset.Values) error {
 			return nil
 		}
 	}
+
+	// What is left is text: strings, enumerations and JSON.
 	return texts[T]
 }
 
