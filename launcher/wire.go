@@ -25,14 +25,17 @@ func connect(ctx context.Context, env cli.Env) (*cli.Backends, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	b := &cli.Backends{Bucket: func(name string) blob.Store { return storage.Bucket(name) }, Close: storage.Close}
 	if env.Project == "" { // only buckets are wanted
 		return b, nil
 	}
+
 	client, err := batch.New(ctx, batch.Options{Project: env.Project, Location: env.Location, Endpoint: env.BatchEndpoint})
 	if err != nil {
 		return nil, errors.Join(err, storage.Close())
 	}
+
 	j := &jobs{client: client, env: env}
 	b.Jobs, b.Stages, b.Plans = j, j, j
 	b.Close = func() error { return errors.Join(client.Close(), storage.Close()) }

@@ -43,10 +43,12 @@ func (r *Reader) Read(ctx context.Context, results map[int]sweep.Result, now tim
 	if err := r.fetch(ctx, todo); err != nil {
 		return Ledger{}, err
 	}
+
 	recorded, err := r.recorded(ctx)
 	if err != nil {
 		return Ledger{}, err
 	}
+
 	var all []claimed
 	unreadable := 0
 	for _, e := range r.claims {
@@ -54,12 +56,14 @@ func (r *Reader) Read(ctx context.Context, results map[int]sweep.Result, now tim
 			unreadable++
 			continue
 		}
+
 		c := e.claimed
 		if !recorded[r.Plan.JobNumber(c.claim.Job)] {
 			c.claim.Job = "" // as if it were no job of the sweep
 		}
 		all = append(all, c)
 	}
+
 	l := fold(r.Plan, all, results, r.clock(now))
 	l.Unreadable = unreadable
 	return l, nil
@@ -70,21 +74,26 @@ func (r *Reader) recorded(ctx context.Context) (map[int]bool, error) {
 	if r.jobs == nil {
 		r.jobs = map[int]bool{0: true}
 	}
+
+	// A record stays once it is there, so only numbers without one are looked for, each once in a reading.
 	asked := map[int]bool{}
 	for _, e := range r.claims {
 		n := r.Plan.JobNumber(e.claim.Job)
 		if r.jobs[n] || asked[n] {
 			continue
 		}
+
 		asked[n] = true
 		has, err := sweepstore.New(r.Store, r.Plan.Sweep).HasJob(ctx, n)
 		if err != nil {
 			return nil, err
 		}
+
 		if has {
 			r.jobs[n] = true
 		}
 	}
+
 	return r.jobs, nil
 }
 
@@ -135,6 +144,7 @@ func (r *Reader) fetch(ctx context.Context, todo []wanted) error {
 	var mu sync.Mutex
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(readers)
+
 	for _, w := range todo {
 		group.Go(func() error {
 			read := w.readBeat
@@ -142,8 +152,10 @@ func (r *Reader) fetch(ctx context.Context, todo []wanted) error {
 				read = w.readClaim
 			}
 			keep, err := read(ctx, trials)
+
 			mu.Lock()
 			defer mu.Unlock()
+
 			var damaged *sweepstore.DamagedError
 			switch {
 			case errors.As(err, &damaged):
@@ -153,9 +165,11 @@ func (r *Reader) fetch(ctx context.Context, todo []wanted) error {
 			default:
 				keep()
 			}
+
 			return nil
 		})
 	}
+
 	return group.Wait()
 }
 

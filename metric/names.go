@@ -40,6 +40,7 @@ func definitions() []definition {
 			"roc_auc auroc roc_auc_score", auc},
 		{"average_precision", true, Binary, true, nothing, "area under the precision-recall steps",
 			"ap pr_auc auprc aucpr average_precision_score", averagePrecision},
+
 		{"log_loss", false, Binary, false, nothing, "mean negative log likelihood, probabilities clipped to 1e-15",
 			"logloss binary_logloss binary binary_crossentropy binary_cross_entropy cross_entropy xentropy neg_log_likelihood", logLoss},
 		{"normalized_entropy", false, Binary, false, nothing, "log loss divided by that of always predicting the base rate",
@@ -48,20 +49,24 @@ func definitions() []definition {
 			"brier_score brier_score_loss", brier},
 		{"ece", false, Binary, false, bins, "expected calibration error over bins of equal weight (15, or ece@20)",
 			"expected_calibration_error calibration_error", calibrationError},
+
 		{"accuracy", true, Binary, false, nothing, "share of rows on the right side of 0.5",
 			"acc accuracy_score binary_accuracy", accuracy},
 		{"error_rate", false, Binary, false, nothing, "share of rows on the wrong side of 0.5",
 			"binary_error error", errorRate},
 		{"f1", true, Binary, false, nothing, "harmonic mean of precision and recall at 0.5",
 			"f1_score", f1},
+
 		{"precision", true, Binary, true, top, "share of positives among the top rows (precision@1%, precision@100)",
 			"p precision_score", precisionAt},
 		{"recall", true, Binary, true, top, "share of all positives that are among the top rows (recall@1%)",
 			"r recall_score", recallAt},
 		{"lift", true, Binary, true, top, "precision of the top rows divided by the base rate (lift@5%)",
 			"", liftAt},
+
 		{"ndcg", true, Ranking, true, place, "normalized discounted cumulative gain, mean over groups (ndcg, ndcg@10)",
 			"lambdarank rank_xendcg ndcg_score", ndcg},
+
 		{"rmse", false, Regression, false, nothing, "root of the mean squared error",
 			"root_mean_squared_error l2_root", rmse},
 		{"l2", false, Regression, false, nothing, "mean squared error",

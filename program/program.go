@@ -92,19 +92,25 @@ func Execute(ctx context.Context, w World, root *cobra.Command) int {
 	root.SetErr(w.Err)
 	root.SetFlagErrorFunc(wrongFlag)
 	explain(root)
+
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return sweep.ExitOK
 	}
+
 	code := ExitCode(ctx, err)
+
+	// An interruption needs no explanation, unless the command has something to say about it.
 	if code == sweep.ExitInterrupt && !errors.Is(err, ErrInterrupted) {
 		fmt.Fprintf(w.Err, "%s: interrupted\n", root.Name())
 		return code
 	}
+
 	if w.Structured() {
 		Logger(w.Err, Origin{Program: root.Name(), Version: w.Version}).Error(err.Error(), "exit_code", code)
 		return code
 	}
+
 	fmt.Fprintf(w.Err, "%s: %s\n", root.Name(), Redact(err.Error()))
 	return code
 }

@@ -156,6 +156,7 @@ func (w *registration) write(ctx context.Context) ([]File, error) {
 	for _, name := range slices.Sorted(maps.Keys(w.files)) {
 		f := File{Name: name, Object: versionDir(w.model, w.number) + name, Bytes: int64(len(w.files[name])), SHA256: w.sums[name]}
 		there, err := w.put(ctx, f)
+
 		// Other bytes have the name: take one that the checksum is a part of.
 		if err == nil && !there {
 			f.Object = otherObject(w.model, w.number, name, f.SHA256)
@@ -163,11 +164,13 @@ func (w *registration) write(ctx context.Context) ([]File, error) {
 				err = &CorruptError{f.Object, errors.New("its bytes are not those that its name promises")}
 			}
 		}
+
 		if err != nil {
 			return nil, err
 		}
 		written = append(written, f)
 	}
+
 	return written, nil
 }
 

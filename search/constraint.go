@@ -133,5 +133,6 @@ func normal(value any) any {
 	case float64:
 		return v + 0 // -0 is 0
 	}
+
 	return value
 }

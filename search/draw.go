@@ -44,6 +44,7 @@ func newSampler(name string, d sweep.Distribution) (sampler, error) {
 	case len(d.Choice) > 0:
 		return counted(name, uint64(len(d.Choice)), func(i uint64) any { return d.Choice[i] }), nil
 	}
+
 	return sampler{}, &SpecError{Part: "random " + name, Err: fmt.Errorf("nothing can be drawn from %+v", d)}
 }
 

@@ -185,35 +185,42 @@ func (c *checker) check(node ast.Node) error {
 	switch n := node.(type) {
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.StringNode:
 		return nil
+
 	case *ast.IdentifierNode:
 		if !slices.Contains(c.known, n.Value) {
 			return c.errorf(n, "unknown name %.60q%s", n.Value, strictyaml.Suggest(n.Value, c.known))
 		}
 		c.used[n.Value] = true
 		return nil
+
 	case *ast.UnaryNode:
 		if !slices.Contains(unaryOperators, n.Operator) {
 			return c.errorf(n, "operator %s is not used here", n.Operator)
 		}
 		return c.check(n.Node)
+
 	case *ast.BinaryNode:
 		if !slices.Contains(binaryOperators, n.Operator) {
 			return c.errorf(n, "operator %s is not used here; use one of %s", n.Operator, strings.Join(binaryOperators, " "))
 		}
 		return c.all(n.Left, n.Right)
+
 	case *ast.ConditionalNode:
 		return c.all(n.Cond, n.Exp1, n.Exp2)
 	case *ast.ArrayNode:
 		return c.all(n.Nodes...)
+
 	case *ast.CallNode:
 		name, ok := n.Callee.(*ast.IdentifierNode)
 		if !ok {
 			return c.errorf(n, "only functions can be called: %s", strings.Join(functionNames(), ", "))
 		}
 		return c.call(n, name.Value, n.Arguments)
+
 	case *ast.BuiltinNode:
 		return c.call(n, n.Name, n.Arguments)
 	}
+
 	return c.errorf(node, "only arithmetic, comparisons and the functions %s are used here", strings.Join(functionNames(), ", "))
 }
 

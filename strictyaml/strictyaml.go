@@ -101,22 +101,28 @@ const maxDepth = 200
 // checkDepth counts brackets, those in texts and comments too: no spec has so many that are not closed.
 func checkDepth(file string, data []byte) error {
 	depth, line, start := 0, 1, 0
+
 	for i, c := range data {
 		switch c {
 		case '\n':
 			line, start = line+1, i+1
+
 		case '-':
+			// Lists nest without brackets, too, several on one line.
 			if dashes := bytes.Count(data[start:i], []byte("- ")); dashes > maxDepth && len(bytes.Trim(data[start:i], "- ")) == 0 {
 				return &Error{File: file, Line: line, Column: i - start + 1, Msg: fmt.Sprintf("more than %d lists begin on this line", maxDepth)}
 			}
+
 		case '[', '{':
 			if depth++; depth > maxDepth {
 				return &Error{File: file, Line: line, Column: i - start + 1, Msg: fmt.Sprintf("more than %d brackets are open here", maxDepth)}
 			}
+
 		case ']', '}':
 			depth = max(0, depth-1)
 		}
 	}
+
 	return nil
 }
 
@@ -334,6 +340,7 @@ func kindName(t reflect.Type) string {
 	if t == nil {
 		return "nothing"
 	}
+
 	switch t.Kind() {
 	case reflect.Bool:
 		return "true or false"

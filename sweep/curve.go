@@ -90,8 +90,10 @@ type CurvePoint struct {
 // again: from its first tree on, what it says counts, and nothing of the claims before. Trees of a claim that left no curve are
 // missing.
 func JoinCurves(curves []Curve) []CurvePoint {
+	// From the newest claim back: of each count the trees before those of all newer ones.
 	curves = slices.Clone(curves)
 	slices.SortFunc(curves, func(a, b Curve) int { return cmp.Compare(b.Claim, a.Claim) })
+
 	var points []CurvePoint
 	before := math.MaxInt
 	for _, c := range curves {
@@ -100,10 +102,12 @@ func JoinCurves(curves []Curve) []CurvePoint {
 				points = append(points, CurvePoint{tree, score})
 			}
 		}
+
 		if len(c.Scores) > 0 {
 			before = min(before, c.First)
 		}
 	}
+
 	slices.SortFunc(points, func(a, b CurvePoint) int { return cmp.Compare(a.Tree, b.Tree) })
 	return points
 }

@@ -124,13 +124,17 @@ func DecodePlan(data []byte) (*Plan, error) {
 	if err := decode("plan", data, &p, func() int { return p.Format }); err != nil {
 		return nil, err
 	}
+
 	if err := CheckID(string(p.Sweep)); err != nil {
 		return nil, &DecodeError{"plan", err}
 	}
+
 	// Whoever cancels a sweep cancels the job that the plan names. Without a name there is nothing to cancel.
 	if p.Job != "" && p.Job != p.JobName(0) {
 		return nil, &DecodeError{"plan", fmt.Errorf("job %.200q is not that of sweep %s", p.Job, p.Sweep)}
 	}
+
+	// Trials are looked up by their number.
 	if len(p.Trials) == 0 || len(p.Trials) > MaxTrials {
 		return nil, &DecodeError{"plan", fmt.Errorf("%d trials", len(p.Trials))}
 	}
@@ -139,12 +143,17 @@ func DecodePlan(data []byte) (*Plan, error) {
 			return nil, &DecodeError{"plan", fmt.Errorf("trial %d stands at place %d", t.Number, i)}
 		}
 	}
+
+	// With a takeover before the next heartbeat, tasks that are alive would lose their trials.
 	if p.Heartbeat <= 0 || p.Takeover <= p.Heartbeat {
 		return nil, &DecodeError{"plan", fmt.Errorf("heartbeat %s, takeover %s", p.Heartbeat, p.Takeover)}
 	}
+
 	if len(p.Fallback) != len(p.Spec.Machine.Fallback) {
 		return nil, &DecodeError{"plan", fmt.Errorf("%d sizings of %d fallbacks", len(p.Fallback), len(p.Spec.Machine.Fallback))}
 	}
+
+	// These become parts of the names of objects.
 	if err := CheckName("dataset", p.Dataset.Name); err != nil {
 		return nil, &DecodeError{"plan", err}
 	}
@@ -154,14 +163,17 @@ func DecodePlan(data []byte) (*Plan, error) {
 	if err := CheckName("model", p.Spec.Model); err != nil {
 		return nil, &DecodeError{"plan", err}
 	}
+
 	if err := p.checkMoney(); err != nil {
 		return nil, &DecodeError{"plan", err}
 	}
+
 	for _, part := range []Rows{p.Holdout.Valid, p.Holdout.Calib, p.Holdout.Test} {
 		if !slices.Contains([]string{Train, Valid, Calib, Test}, part.Split) {
 			return nil, &DecodeError{"plan", fmt.Errorf("held-out split %.40q", part.Split)}
 		}
 	}
+
 	return &p, nil
 }
 
@@ -195,21 +207,26 @@ func (r Rows) Select(fold []uint8) []uint32 {
 	if r.Folds == nil {
 		return nil
 	}
+
 	var in [256]bool
 	for _, f := range r.Folds {
 		in[f] = true
 	}
+
+	// Counted first, so that room is made once, and only for as many.
 	count := 0
 	for _, f := range fold {
 		if in[f] {
 			count++
 		}
 	}
+
 	rows := make([]uint32, 0, count)
 	for i, f := range fold {
 		if in[f] {
 			rows = append(rows, uint32(i))
 		}
 	}
+
 	return rows
 }

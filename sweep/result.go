@@ -156,26 +156,33 @@ func (r *Result) check() error {
 	if r.Trial < 0 || r.Trial >= MaxTrials || r.Claim < 0 {
 		return fmt.Errorf("trial %d, claim %d", r.Trial, r.Claim)
 	}
+
 	if !slices.Contains([]Status{StatusDone, StatusFailed, StatusTimedOut, StatusCancelled}, r.Status) {
 		return fmt.Errorf("status %.40q", r.Status)
 	}
 	if len(r.Reason) > maxReason {
 		return fmt.Errorf("a reason of %d bytes", len(r.Reason))
 	}
+
+	// Only a trial that is done has left files.
 	if r.Status != StatusDone {
 		return nil
 	}
+
 	if r.Model == nil || r.Scores == nil {
 		return fmt.Errorf("done, but without a model or scores")
 	}
 	if math.IsNaN(r.Score) || math.IsInf(r.Score, 0) {
 		return fmt.Errorf("score %v", r.Score)
 	}
+
+	// A result must not pass off the files of another attempt as its own.
 	for _, o := range []Object{*r.Model, r.Scores.Calib, r.Scores.Test} {
 		if err := o.check(Names(r.Sweep).Attempt(r.Trial, r.Claim)); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 

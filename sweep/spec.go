@@ -203,8 +203,11 @@ func ParseSpec(file string, data []byte, v Vocabulary) (*Spec, error) {
 	if err != nil {
 		return nil, err
 	}
+
+	// What is checked is what the sweep will run with, defaults included.
 	s.fillDefaults()
 	s.normalizeNumbers()
+
 	for _, check := range []func(*strictyaml.Document, Vocabulary) error{
 		s.checkNames, s.checkSearch, s.checkGiven, s.checkParams, s.checkMachine, s.checkFallback, s.checkConditions,
 	} {
@@ -212,6 +215,7 @@ func ParseSpec(file string, data []byte, v Vocabulary) (*Spec, error) {
 			return nil, err
 		}
 	}
+
 	s.resolve(v)
 	return &s, nil
 }
@@ -223,6 +227,7 @@ func (s *Spec) fillDefaults() {
 	if s.Model == "" {
 		s.Model = s.Name
 	}
+
 	if s.Machine.Type == "" {
 		s.Machine.Type = "n2-highmem-16"
 	}
@@ -230,14 +235,17 @@ func (s *Spec) fillDefaults() {
 		spot := true
 		s.Machine.Spot = &spot
 	}
+
 	if len(s.Machine.Fallback) > 0 && s.Machine.Wait == 0 {
 		s.Machine.Wait = Duration(10 * time.Minute)
 	}
+
 	for p, value := range map[*int]int{&s.Machine.VMs: 1, &s.Machine.ThreadsPerTask: 4} {
 		if *p == 0 {
 			*p = value
 		}
 	}
+
 	if s.Limits.Trial == 0 {
 		s.Limits.Trial = Duration(2 * time.Hour)
 	}
@@ -247,6 +255,7 @@ func (s *Spec) fillDefaults() {
 	if s.Limits.Quorum == 0 {
 		s.Limits.Quorum = 0.5
 	}
+
 	if s.Gate != nil && s.Gate.Against == "" {
 		s.Gate.Against = "champion"
 	}
@@ -262,11 +271,13 @@ func (s *Spec) normalizeNumbers() {
 			params[k] = normalNumber(v)
 		}
 	}
+
 	for _, values := range s.Search.Grid {
 		for i, v := range values {
 			values[i] = normalNumber(v)
 		}
 	}
+
 	for _, d := range s.Search.Random {
 		for i, v := range d.Choice {
 			d.Choice[i] = normalNumber(v)

@@ -22,18 +22,22 @@ func (s *Spec) checkNames(doc *strictyaml.Document, v Vocabulary) error {
 	if _, _, err := SplitDatasetRef(s.Dataset); err != nil {
 		return doc.Errorf("dataset", "%v", err)
 	}
+
 	if s.Metric == "" {
 		return doc.Errorf("metric", "metric is missing: say what selects the winner on the valid split")
 	}
 	if err := v.Metric(s.Metric); err != nil {
 		return doc.Errorf("metric", "%v", err)
 	}
+
 	if err := v.Objective(s.Objective, s.Metric); err != nil {
+		// A default is nowhere in the file: then it is the metric that does not fit.
 		if doc.Has("objective") {
 			return doc.Errorf("objective", "%v", err)
 		}
 		return doc.Errorf("metric", "%v", err)
 	}
+
 	if g := s.Gate; g != nil {
 		if err := v.Metric(g.Metric); err != nil {
 			return doc.Errorf("gate.metric", "%v", err)
@@ -42,6 +46,7 @@ func (s *Spec) checkNames(doc *strictyaml.Document, v Vocabulary) error {
 			return doc.Errorf("gate.against", "against %q: use champion or none", g.Against)
 		}
 	}
+
 	return nil
 }
 
@@ -64,16 +69,20 @@ func (s *Spec) checkSearch(doc *strictyaml.Document, _ Vocabulary) error {
 	if s.EarlyStoppingRounds < 0 {
 		return doc.Errorf("early_stopping_rounds", "early_stopping_rounds is %d: use 0 (never) or more", s.EarlyStoppingRounds)
 	}
+
+	// In order, so that of several wrong names it is always the same one that is reported.
 	for _, name := range slices.Sorted(maps.Keys(s.Search.Grid)) {
 		if len(s.Search.Grid[name]) == 0 {
 			return doc.Errorf("search.grid."+name, "the grid has no value for %s", name)
 		}
 	}
+
 	for _, name := range slices.Sorted(maps.Keys(s.Search.Random)) {
 		if err := s.Search.Random[name].check(); err != nil {
 			return doc.Errorf("search.random."+name, "%s: %v", name, err)
 		}
 	}
+
 	return nil
 }
 
@@ -88,6 +97,7 @@ func (d Distribution) check() error {
 	if forms != 1 {
 		return fmt.Errorf("give one of uniform, log_uniform, int, log_int, step and choice, not %d", forms)
 	}
+
 	switch {
 	case d.Uniform != nil:
 		return checkBounds(d.Uniform, false)
@@ -107,6 +117,7 @@ func (d Distribution) check() error {
 	case len(d.Choice) == 0:
 		return fmt.Errorf("choice is empty")
 	}
+
 	return nil
 }
 
@@ -128,11 +139,13 @@ func (s *Spec) checkParams(doc *strictyaml.Document, v Vocabulary) error {
 		}
 		return nil
 	}
+
 	for _, name := range slices.Sorted(maps.Keys(s.Params)) {
 		if err := check("params."+name, name, s.Params[name]); err != nil {
 			return err
 		}
 	}
+
 	for i, fixed := range s.Search.Fixed {
 		for _, name := range slices.Sorted(maps.Keys(fixed)) {
 			if err := check(fmt.Sprintf("search.fixed[%d].%s", i, name), name, fixed[name]); err != nil {
@@ -140,6 +153,7 @@ func (s *Spec) checkParams(doc *strictyaml.Document, v Vocabulary) error {
 			}
 		}
 	}
+
 	for _, name := range slices.Sorted(maps.Keys(s.Search.Grid)) {
 		for i, value := range s.Search.Grid[name] {
 			if err := check(fmt.Sprintf("search.grid.%s[%d]", name, i), name, value); err != nil {
@@ -147,6 +161,8 @@ func (s *Spec) checkParams(doc *strictyaml.Document, v Vocabulary) error {
 			}
 		}
 	}
+
+	// The values at the ends speak for all that can be drawn.
 	for _, name := range slices.Sorted(maps.Keys(s.Search.Random)) {
 		for _, value := range s.Search.Random[name].Extremes() {
 			if err := check("search.random."+name, name, value); err != nil {
@@ -154,6 +170,7 @@ func (s *Spec) checkParams(doc *strictyaml.Document, v Vocabulary) error {
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -199,11 +216,13 @@ func (s *Spec) checkMachine(doc *strictyaml.Document, v Vocabulary) error {
 	if err := v.Machine(m.Type); err != nil {
 		return doc.Errorf("machine.type", "%v", err)
 	}
+
 	if doc.Has("budget") {
 		if err := CheckBudget(s.Budget); err != nil {
 			return doc.Errorf("budget", "%v", err)
 		}
 	}
+
 	for _, c := range []struct {
 		path      string
 		value     int
@@ -218,11 +237,13 @@ func (s *Spec) checkMachine(doc *strictyaml.Document, v Vocabulary) error {
 			return doc.Errorf(c.path, "%s is %d: use %d to %d", c.path, c.value, c.low, c.high)
 		}
 	}
+
 	if m.LocalSSD != 0 {
 		if err := v.LocalSSD(m.Type, int(m.LocalSSD)); err != nil {
 			return doc.Errorf("machine.local_ssd", "%v", err)
 		}
 	}
+
 	for path, d := range map[string]Duration{"limits.trial": l.Trial, "limits.sweep": l.Sweep} {
 		if time.Duration(d) < time.Second || time.Duration(d) > 14*24*time.Hour {
 			return doc.Errorf(path, "%s is %s: use 1s to 336h, the longest that a Batch job may run", path, d)
@@ -231,9 +252,11 @@ func (s *Spec) checkMachine(doc *strictyaml.Document, v Vocabulary) error {
 	if l.Trial > l.Sweep && doc.Has("limits.trial") && doc.Has("limits.sweep") {
 		return doc.Errorf("limits.trial", "limits.trial is %s, longer than limits.sweep with %s", l.Trial, l.Sweep)
 	}
+
 	if !(l.Quorum > 0 && l.Quorum <= 1) {
 		return doc.Errorf("limits.quorum", "quorum is %v: use a share above 0, up to 1", l.Quorum)
 	}
+
 	return nil
 }
 
@@ -254,19 +277,23 @@ func (s *Spec) checkFallback(doc *strictyaml.Document, v Vocabulary) error {
 	if err := checkZones(doc, "machine", m.Zones); err != nil {
 		return err
 	}
+
 	if len(m.Fallback) == 0 {
 		if m.Wait != 0 {
 			return doc.Errorf("machine.wait", "machine.wait is how long to wait before the next of machine.fallback is tried, and there is none")
 		}
 		return nil
 	}
+
 	if len(m.Fallback) > MaxFallbacks {
 		return doc.Errorf("machine.fallback", "%d fallbacks: use at most %d", len(m.Fallback), MaxFallbacks)
 	}
+
 	// A sweep's time limit begins with its plan. What is left after all the waiting must be worth it.
 	if most := time.Duration(s.Limits.Sweep) / time.Duration(2*len(m.Fallback)); time.Duration(m.Wait) < time.Second || time.Duration(m.Wait) > most {
 		return doc.Errorf("machine.wait", "machine.wait is %s: use 1s to %s, so that waiting for %d machines takes no more than half of limits.sweep (%s)", m.Wait, most, len(m.Fallback), s.Limits.Sweep)
 	}
+
 	for i, f := range m.Fallback {
 		at := fmt.Sprintf("machine.fallback[%d]", i)
 		if f.Type != "" {
@@ -274,6 +301,7 @@ func (s *Spec) checkFallback(doc *strictyaml.Document, v Vocabulary) error {
 				return doc.Errorf(at+".type", "%v", err)
 			}
 		}
+
 		if f.LocalSSD < 0 || f.LocalSSD > 48 {
 			return doc.Errorf(at+".local_ssd", "local_ssd is %d: use auto, or up to 48", f.LocalSSD)
 		}
@@ -282,14 +310,17 @@ func (s *Spec) checkFallback(doc *strictyaml.Document, v Vocabulary) error {
 				return doc.Errorf(at+".local_ssd", "%v", err)
 			}
 		}
+
 		if err := checkZones(doc, at, f.Zones); err != nil {
 			return err
 		}
+
 		this, before := m.Choice(i+1), m.Choice(i)
 		if this.Type == before.Type && *this.Spot == *before.Spot && slices.Equal(this.Zones, before.Zones) {
 			return doc.Errorf(at, "this fallback is the same as what comes before it: change type, zones or spot")
 		}
 	}
+
 	return nil
 }
 

@@ -41,6 +41,7 @@ func (t *Trials) Curves(ctx context.Context, listed Trial) ([]sweep.Curve, error
 		if !claim.Curve {
 			continue
 		}
+
 		c, err := t.Curve(ctx, listed.Number, claim.Number)
 		var damaged *DamagedError
 		if errors.As(err, &damaged) {
@@ -49,7 +50,9 @@ func (t *Trials) Curves(ctx context.Context, listed Trial) ([]sweep.Curve, error
 		if err != nil {
 			return nil, err
 		}
+
 		all = append(all, *c)
 	}
+
 	return all, nil
 }

@@ -52,27 +52,33 @@ func (t *Trials) Results(ctx context.Context, l Listing, known map[int]sweep.Res
 	var mu sync.Mutex
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(readers)
+
 	for _, listed := range l.Trials {
+		// Readers that were started before add to known meanwhile.
 		mu.Lock()
 		_, have := known[listed.Number]
 		mu.Unlock()
 		if have || !listed.Ended {
 			continue
 		}
+
 		group.Go(func() error {
 			r, why, err := t.Result(ctx, listed.Number)
 			if err != nil {
 				return err
 			}
+
 			mu.Lock()
 			defer mu.Unlock()
 			known[listed.Number] = *r
+
 			if why != nil && damage != nil {
 				damage(listed.Number, why)
 			}
 			return nil
 		})
 	}
+
 	return group.Wait()
 }
 

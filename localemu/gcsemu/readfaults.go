@@ -32,6 +32,7 @@ func (f ReadFault) Check() error {
 	if _, err := path.Match(f.Match, ""); err != nil || f.Match == "" {
 		return fmt.Errorf("match %q is not a pattern of object names", f.Match)
 	}
+
 	switch {
 	case !slices.Contains(ReadFaults, f.Does):
 		return fmt.Errorf("does is %q: use one of %s", f.Does, strings.Join(ReadFaults, ", "))
@@ -44,6 +45,7 @@ func (f ReadFault) Check() error {
 	case (f.Does == "slow") != (f.Delay > 0):
 		return fmt.Errorf("delay is %s: use more than 0s with slow, and only there", f.Delay)
 	}
+
 	return nil
 }
 
@@ -68,6 +70,7 @@ func newReadFaults(faults []ReadFault) []readFault {
 func (f *faultState) read(object string) *ReadFault {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+
 	for i := range f.reads {
 		r := &f.reads[i]
 		if r.left == 0 || !matches(strings.Split(r.Match, "/"), strings.Split(object, "/")) {
@@ -76,11 +79,13 @@ func (f *faultState) read(object string) *ReadFault {
 		if r.Rate > 0 && f.random.Float64() >= r.Rate {
 			continue
 		}
+
 		if r.left > 0 {
 			r.left--
 		}
 		return &r.ReadFault
 	}
+
 	return nil
 }
 
@@ -96,18 +101,22 @@ func (f *ReadFault) before(ctx context.Context, w http.ResponseWriter) (done boo
 		}
 		answer(status, "localemu: refused on purpose").send(w)
 		return true
+
 	case "hang":
 		<-ctx.Done()
 		return true
+
 	case "slow":
 		timer := time.NewTimer(f.Delay)
 		defer timer.Stop()
+
 		select {
 		case <-ctx.Done():
 			return true
 		case <-timer.C:
 		}
 	}
+
 	return false
 }
 

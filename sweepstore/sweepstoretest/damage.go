@@ -125,14 +125,17 @@ func (t *tester) damagedCurve() {
 		t.created("claim", true)(t.trials.CreateClaim(t.ctx, t.claim(1, claim)))
 	}
 	t.created("curve", true)(t.trials.CreateCurve(t.ctx, t.curve(0, 1)))
+
 	object := sweep.Names(t.plan.Sweep).Curve(1, 1)
 	contents := notJSON()
 	contents["too long"] = strings.Repeat(" ", 64<<10+1)
 	contents["another claim's"] = t.text(sweep.Names(t.plan.Sweep).Curve(1, 0))
+
 	for what, data := range contents {
 		t.put(object, data)
 		_, err := t.trials.Curve(t.ctx, 1, 1)
 		t.wantDamaged(what, err, object)
+
 		all, err := t.trials.Curves(t.ctx, t.list()[1])
 		t.must("curves", err)
 		if len(all) != 1 || all[0].Claim != 0 {

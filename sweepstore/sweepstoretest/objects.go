@@ -88,10 +88,12 @@ func (t *tester) createdOnce() {
 			return t.trials.CreateResult(t.ctx, r)
 		}},
 	}
+
 	for _, s := range steps {
 		created, err := s.create(false)
 		t.created(s.object, true)(created, err)
 		first := t.text(s.object)
+
 		created, err = s.create(true)
 		t.created(s.object+" again", false)(created, err)
 		t.equal(s.object+" after the second create", t.text(s.object), first)

@@ -35,12 +35,14 @@ func Run(t *testing.T, open func(t *testing.T) blob.Store) {
 		{"curves", (*tester).curves},
 		{"listing", (*tester).listing},
 		{"strangers in a listing", (*tester).strangers},
+
 		{"damaged plan", (*tester).damagedPlan},
 		{"damaged claim", (*tester).damagedClaim},
 		{"damaged heartbeat", (*tester).damagedHeartbeat},
 		{"damaged result", (*tester).damagedResult},
 		{"damaged curve", (*tester).damagedCurve},
 		{"damaged end", (*tester).damagedEnd},
+
 		{"contents that do not matter", (*tester).contentsDoNotMatter},
 		{"objects of earlier builds", (*tester).earlierBuilds},
 		{"cancelled", (*tester).cancelled},
@@ -48,6 +50,7 @@ func Run(t *testing.T, open func(t *testing.T) blob.Store) {
 		t.Run(c.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
+
 			plan, bucket := newPlan(), open(t)
 			c.test(&tester{T: t, ctx: ctx, bucket: bucket, plan: plan,
 				sweep: sweepstore.New(bucket, plan.Sweep), trials: sweepstore.NewTrials(bucket, plan)})

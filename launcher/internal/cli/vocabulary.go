@@ -19,6 +19,7 @@ func vocabulary() sweep.Vocabulary {
 			_, err := search.CompileConstraint(canonical, gbt.Defaults().Map())
 			return canonical, err
 		},
+
 		Require: func(text string) error { _, err := search.CompileRequire(text, metric.Canonical); return err },
 		Objective: func(objective, name string) error {
 			m, err := metric.Lookup(name)
@@ -27,6 +28,7 @@ func vocabulary() sweep.Vocabulary {
 			}
 			return m.CheckObjective(objective)
 		},
+
 		Machine: func(name string) error { _, err := findType(name); return err },
 		LocalSSD: func(name string, disks int) error {
 			t, err := findType(name)

@@ -181,14 +181,18 @@ var servicePattern = regexp.MustCompile(`https://([a-z0-9-]{1,63}\.googleapis\.c
 // unread is why something could not be looked at, and what to do about it.
 func (d *Doctor) unread(err error) (why, mend string) {
 	var denied *cloud.PermissionError
+
 	switch {
 	case errors.Is(err, cloud.ErrNotImitated):
 		return cloud.ErrNotImitated.Error(), ""
+
 	case errors.As(err, &denied):
 		who := d.caller
 		if who == "" {
 			who = "the caller"
 		}
+
+		// Where the service is not enabled, no right would help.
 		if strings.HasPrefix(denied.Hint, "enable") {
 			m := servicePattern.FindStringSubmatch(denied.What)
 			if m == nil {
@@ -196,8 +200,10 @@ func (d *Doctor) unread(err error) (why, mend string) {
 			}
 			return m[1] + ", which would tell, is not enabled", d.gcloud("services enable", m[1])
 		}
+
 		return who + " may not look; whoever made the deployment may, with a login of their own", ownLogin
 	}
+
 	return err.Error(), ""
 }
 

@@ -21,6 +21,7 @@ func (d *Doctor) buckets(ctx context.Context) {
 	} {
 		where := "gs://" + b.name
 		settings, err := d.Cloud.Bucket(ctx, b.name)
+
 		switch {
 		case errors.Is(err, cloud.ErrNotThere):
 			d.add("bucket", Problem, where, apply, "it does not exist; %s names it", b.variable)

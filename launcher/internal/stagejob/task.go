@@ -84,9 +84,11 @@ func (r *reporter) take() *Progress {
 func (r *reporter) start(ctx context.Context, every time.Duration) (stop func()) {
 	quit := make(chan struct{})
 	var ended sync.WaitGroup
+
 	ended.Go(func() {
 		tick := time.NewTicker(every)
 		defer tick.Stop()
+
 		for {
 			select {
 			case <-quit:
@@ -95,10 +97,12 @@ func (r *reporter) start(ctx context.Context, every time.Duration) (stop func())
 				return
 			case <-tick.C:
 			}
+
 			if p := r.take(); p != nil {
 				_ = put(ctx, r.store, r.name, p)
 			}
 		}
 	})
+
 	return func() { close(quit); ended.Wait() }
 }

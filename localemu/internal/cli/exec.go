@@ -95,14 +95,17 @@ func accompany(s *State, w *world.World, p *proc.Process) (code int, err error) 
 		select {
 		case <-p.Done():
 			return p.ExitCode(), nil
+
 		case err := <-w.Failed():
 			select {
 			case <-p.Done(): // it was over anyway
 				return p.ExitCode(), nil
 			default:
 			}
+
 			p.Stop(commandGrace)
 			return sweep.ExitError, fmt.Errorf("the local cloud has failed, the command was ended: %w", err)
+
 		case sig := <-s.Signals:
 			asked++
 			pass(s, p, sig, asked)

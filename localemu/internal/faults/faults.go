@@ -182,13 +182,16 @@ func (s *Spec) checkPreempt(doc *strictyaml.Document) error {
 		if p.Task != nil && *p.Task < 0 || p.VM != nil && *p.VM < 0 || p.Attempt < 0 {
 			return doc.Errorf(at, "task, attempt and vm count from 0")
 		}
+
 		if err := checkMoment(doc, at, p.After, p.AfterMessages); err != nil {
 			return err
 		}
+
 		if p.Notice < 0 || time.Duration(p.Notice) > maxNotice {
 			return doc.Errorf(at+".notice", "notice is %s: use 0s to %s", p.Notice, maxNotice)
 		}
 	}
+
 	return nil
 }
 

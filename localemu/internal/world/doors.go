@@ -162,16 +162,21 @@ func (w *World) env(identity string) []string {
 	return []string{
 		"COPPICE_PROJECT=" + project,
 		"COPPICE_LOCATION=" + location,
+
 		"COPPICE_DATASETS_BUCKET=" + buckets["COPPICE_DATASETS_BUCKET"],
 		"COPPICE_SWEEPS_BUCKET=" + buckets["COPPICE_SWEEPS_BUCKET"],
 		"COPPICE_REGISTRY_BUCKET=" + buckets["COPPICE_REGISTRY_BUCKET"],
+
 		"COPPICE_SCORES_TOPIC=" + scoresTopic,
 		"COPPICE_JOBS_TOPIC=" + jobsTopic,
 		"COPPICE_SUBSCRIPTION=" + subscription,
+
 		"COPPICE_TASK_IMAGE=" + taskImage,
 		"COPPICE_LAUNCHER_IMAGE=" + stageImage,
+
 		"COPPICE_TASK_SERVICE_ACCOUNT=" + w.guard.Email(terraform.Task),
 		"COPPICE_STAGE_SERVICE_ACCOUNT=" + w.guard.Email(terraform.Stager),
+
 		"COPPICE_INSPECT_ENDPOINT=" + at.rest,
 		"COPPICE_BATCH_ENDPOINT=" + at.batch,
 		"STORAGE_EMULATOR_HOST=" + at.storage,

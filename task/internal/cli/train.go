@@ -302,6 +302,7 @@ func metricNames(v any) ([]string, error) {
 		return nil, nil
 	case string:
 		return []string{v}, nil
+
 	case []any:
 		var names []string
 		for _, n := range v {
@@ -313,6 +314,7 @@ func metricNames(v any) ([]string, error) {
 		}
 		return names, nil
 	}
+
 	return nil, fmt.Errorf("metric: %v is neither a name nor a list of names", v)
 }
 

@@ -65,6 +65,7 @@ func (f *Folder) List(context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	var names []string
 	for _, e := range entries {
 		switch name := e.Name(); {
@@ -72,10 +73,12 @@ func (f *Folder) List(context.Context) ([]string, error) {
 			if err := os.Remove(filepath.Join(f.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return nil, err
 			}
+
 		case ours(name) && e.Type().IsRegular():
 			names = append(names, name)
 		}
 	}
+
 	slices.Sort(names)
 	return names, nil
 }

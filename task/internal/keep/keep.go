@@ -75,8 +75,10 @@ func (k *Keeper) Newest(ctx context.Context) (*gbt.Checkpoint, error) {
 	if err != nil {
 		return nil, fmt.Errorf("look for checkpoints: %w", err)
 	}
+
 	k.kept, k.saved = nil, 0
 	var newest *gbt.Checkpoint
+
 	for _, name := range names {
 		data, err := k.Place.Read(ctx, name)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -85,17 +87,21 @@ func (k *Keeper) Newest(ctx context.Context) (*gbt.Checkpoint, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read checkpoint %s: %w", name, err)
 		}
+
 		c, err := gbt.ReadCheckpoint(data)
 		if err != nil {
 			k.Log.Warn("a damaged checkpoint is passed over", "name", name, "error", err.Error())
 			k.kept = append(k.kept, kept{name, -1})
 			continue
 		}
+
 		k.kept = append(k.kept, kept{name, c.Rounds()})
 		if newest == nil || c.Rounds() > newest.Rounds() {
 			newest, k.saved = c, c.Rounds()
 		}
 	}
+
+	// The damaged ones come first, and are the first to be dropped.
 	slices.SortStableFunc(k.kept, func(a, b kept) int { return cmp.Compare(a.rounds, b.rounds) })
 	return newest, nil
 }
@@ -107,25 +113,33 @@ func (k *Keeper) Offer(ctx context.Context, c *gbt.Checkpoint) {
 		k.at = time.Now()
 		k.began = k.at
 	}
+
+	// A process that is told to go saves what it has; any other waits until saving is worth its time.
 	limit := saveLimit
 	if ctx.Err() != nil {
 		ctx, limit = context.WithoutCancel(ctx), lastLimit
 	} else if time.Since(k.at) < protocol.Unsaved(k.trained(), k.Every, k.took) {
 		return
 	}
+
 	if c.Rounds() <= k.saved {
 		return
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+
 	start := time.Now()
 	bytes, err := k.save(ctx, c)
+	// A save that failed counts as well: the next one is as far off as after any other.
 	k.at = time.Now()
 	k.took = k.at.Sub(start)
+
 	if err != nil {
 		k.Log.Warn("no checkpoint could be saved; the training goes on", "trees", c.Trees(), "error", err.Error())
 		return
 	}
+
 	k.Log.Info("checkpoint saved", "trees", c.Trees(), "bytes", bytes, "seconds", k.took.Seconds())
 }
 

@@ -209,16 +209,21 @@ func (c *copier) copyFile(ctx context.Context, group *errgroup.Group, partial, p
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return onDisk("make the scratch folder", err)
 	}
+
 	attrs, err := c.Store.Stat(ctx, prefix+info.Name)
 	if err != nil {
 		return fmt.Errorf("find the dataset's %s: %w", info.Name, err)
 	}
+
 	if attrs.Size != info.Bytes {
 		return &dataset.CorruptError{File: prefix + info.Name, From: min(attrs.Size, info.Bytes), To: max(attrs.Size, info.Bytes),
 			Msg: fmt.Sprintf("the object has %d bytes, the manifest says %d", attrs.Size, info.Bytes)}
 	}
+
+	// Whatever an interrupted copy has left whole is not fetched again.
 	_, err = os.Stat(path)
 	resumed := err == nil
+
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return onDisk("make the dataset's copy", err)
@@ -226,6 +231,8 @@ func (c *copier) copyFile(ctx context.Context, group *errgroup.Group, partial, p
 	if err := file.Truncate(info.Bytes); err != nil {
 		return onDisk("make room for "+info.Name, errors.Join(err, file.Close()))
 	}
+
+	// The block that ends last closes the file.
 	var left atomic.Int64
 	left.Store(int64(len(info.Blocks)))
 	for i := range info.Blocks {
@@ -235,15 +242,18 @@ func (c *copier) copyFile(ctx context.Context, group *errgroup.Group, partial, p
 					file.Close()
 				}
 			}()
+
 			if err := ctx.Err(); err != nil {
 				return err
 			}
+
 			if resumed && c.has(file, info, i) {
 				return nil
 			}
 			return c.copyBlock(ctx, file, prefix+info.Name, attrs.Generation, info, i)
 		})
 	}
+
 	return nil
 }
 

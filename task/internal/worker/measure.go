@@ -37,13 +37,16 @@ func (w *Worker) measure(ds *dataset.Dataset) (stop func() error, err error) {
 	if meter == nil {
 		meter = noop.NewMeterProvider().Meter("")
 	}
+
 	m := &measures{sweep: attribute.String("sweep", string(w.Sweep)), metric: w.plan.Spec.Metric}
 	if s := ds.Split(dataset.TrainSplit); s != nil {
 		m.rowsATree = int64(s.Rows)
 	}
+
 	if err := m.instruments(meter); err != nil {
 		return nil, err
 	}
+
 	mapped, labels := ds.Mapped(), otel.WithAttributes(m.sweep)
 	r, err := meter.RegisterCallback(func(_ context.Context, o otel.Observer) error {
 		mem := usage.Self()
@@ -53,40 +56,48 @@ func (w *Worker) measure(ds *dataset.Dataset) (stop func() error, err error) {
 		o.ObserveFloat64(m.cpu, usage.CPU().Seconds(), labels)
 		return nil
 	}, m.mapped, m.pss, m.private, m.cpu)
+
 	if err != nil {
 		return nil, err
 	}
+
 	w.measures = m
 	return r.Unregister, nil
 }
 
 func (m *measures) instruments(meter otel.Meter) error {
 	var errs collect
+
 	counter := func(name, unit, what string) otel.Int64Counter {
 		c, err := meter.Int64Counter(name, otel.WithUnit(unit), otel.WithDescription(what))
 		errs.add(err)
 		return c
 	}
+
 	gauge := func(name, what string) otel.Int64Observable {
 		g, err := meter.Int64ObservableGauge(name, otel.WithUnit("By"), otel.WithDescription(what))
 		errs.add(err)
 		return g
 	}
+
 	m.trees = counter("coppice.task.trees", "{tree}", "Trees grown")
 	m.rows = counter("coppice.task.rows", "{row}", "Rows of the train split, once for each tree grown on them")
 	m.ended = counter("coppice.task.trials", "{trial}", "Trials ended, by status")
 	m.takeovers = counter("coppice.task.takeovers", "{trial}", "Trials taken over from a task that had gone: preempted, or lost with its machine")
 	m.interruptions = counter("coppice.task.interruptions", "{trial}", "Trials given back because this task was told to go")
+
 	var err error
 	m.waiting, err = meter.Int64Gauge("coppice.task.queue", otel.WithUnit("{trial}"), otel.WithDescription("Trials that nobody has, when this task last looked"))
 	errs.add(err)
 	m.score, err = meter.Float64Gauge("coppice.task.score", otel.WithDescription("The trial's score on valid after its last tree"))
 	errs.add(err)
+
 	m.mapped = gauge("coppice.task.dataset.mapped", "Bytes of the dataset mapped, shared by the tasks of a machine")
 	m.pss = gauge("coppice.task.memory.pss", "Proportional set size: private memory and the share of what is shared")
 	m.private = gauge("coppice.task.memory.private", "Anonymous memory")
 	m.cpu, err = meter.Float64ObservableCounter("coppice.task.cpu", otel.WithUnit("s"), otel.WithDescription("Processor time"))
 	errs.add(err)
+
 	return errs.first
 }
 

@@ -104,23 +104,29 @@ func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric,
 	trial := w.plan.Trials[claim.Trial]
 	r = &sweep.Result{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: claim.Trial, Claim: claim.Claim,
 		Task: w.Task, Attempt: w.Attempt, Params: trial.Params, Metrics: map[string]float64{}}
+
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
 		}
 	}()
+
 	params, err := gbt.ParseParams(trial.Params)
 	if err != nil {
 		return r, nil, err
 	}
+
 	threads := w.plan.Sizing.ThreadsPerTask
 	o, err := w.fit(ctx, s, fit.Request{Params: params, Metric: m, Metrics: w.metrics, Valid: &w.plan.Holdout.Valid, Threads: threads,
 		OnTree: p.tree, Program: w.Version})
 	if err != nil {
 		return r, nil, err
 	}
+
 	r.Status, r.Score, r.Metrics = sweep.StatusDone, o.Score, o.Metrics
 	r.BestIteration, r.Trees, r.TreesGrown = o.Best, len(o.Model.Trees), o.Grown
+
+	// The aggregator does not map the dataset: what it calibrates by, and verifies the model with, is scored here.
 	out = &finished{}
 	for _, part := range []struct {
 		rows sweep.Rows
@@ -134,11 +140,13 @@ func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric,
 			return r, nil, err
 		}
 	}
+
 	var text bytes.Buffer
 	if _, err := o.Model.WriteTo(&text); err != nil {
 		return r, nil, err
 	}
 	out.model = text.Bytes()
+
 	mem := usage.Self()
 	r.Usage = sweep.Usage{TreesPerSecond: p.rate(), TrainSeconds: o.Seconds, NsPerValue: o.NsPerValue, ResumedTrees: o.Resumed, PrivateBytes: mem.Private, SharedBytes: mem.Shared, PSSBytes: mem.PSS}
 	return r, out, nil
@@ -163,6 +171,7 @@ func (w *Worker) failure(cause, err error) (sweep.Status, string) {
 // upload writes the trial's files into the attempt's own folder, side by side.
 func (w *Worker) upload(ctx context.Context, r *sweep.Result, out *finished) error {
 	group, ctx := errgroup.WithContext(ctx)
+
 	put := func(file string, data []byte, to *sweep.Object) {
 		group.Go(func() error {
 			o, err := w.trials.WriteFile(ctx, r.Trial, r.Claim, file, data)
@@ -173,10 +182,12 @@ func (w *Worker) upload(ctx context.Context, r *sweep.Result, out *finished) err
 			return nil
 		})
 	}
+
 	r.Model, r.Scores = &sweep.Object{}, &sweep.Scored{}
 	put("model.txt", out.model, r.Model)
 	put("calib.scores", sweep.EncodeScores(out.calib), &r.Scores.Calib)
 	put("test.scores", sweep.EncodeScores(out.test), &r.Scores.Test)
+
 	return group.Wait()
 }
 

@@ -96,6 +96,7 @@ func (w *Worker) work(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	w.metrics = nil
 	for _, name := range w.plan.Metrics {
 		more, err := metric.Lookup(name)
@@ -104,14 +105,17 @@ func (w *Worker) work(ctx context.Context) error {
 		}
 		w.metrics = append(w.metrics, more)
 	}
+
 	for {
 		claim, err := w.next(ctx)
 		if err != nil || claim == nil {
 			return err
 		}
+
 		if err := w.trial(ctx, claim, m); err != nil {
 			return err
 		}
+
 		// The arrays of a trial are a large part of the machine; the next one's must not come on top of them, and what it reports
 		// of its memory must not depend on them.
 		debug.FreeOSMemory()
