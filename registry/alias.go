@@ -107,6 +107,10 @@ func (r *Registry) SetAlias(ctx context.Context, model, alias string, to int, ex
 	if _, err := r.numbered(ctx, model, to); err != nil {
 		return Alias{}, err
 	}
+	record, err := r.recordSum(ctx, model, to)
+	if err != nil {
+		return Alias{}, err
+	}
 
 	return r.move(ctx, model, alias, func(now Alias) (*Alias, error) {
 		if now.Version == to {
@@ -117,6 +121,7 @@ func (r *Registry) SetAlias(ctx context.Context, model, alias string, to int, ex
 		}
 
 		next := now.moved(Promoted, to, act)
+		next.Last.Record = record
 		if now.Version > 0 {
 			next.Past = append(next.Past, now.Version)
 			next.Past = next.Past[max(0, len(next.Past)-maxPast):]
@@ -163,6 +168,9 @@ func (r *Registry) Rollback(ctx context.Context, model, alias string, expect Exp
 		}
 
 		next := now.moved(RolledBack, now.Past[last], act)
+		if next.Last.Record, err = r.recordSum(ctx, model, next.Version); err != nil {
+			return nil, err
+		}
 		next.Past = next.Past[:last]
 		return &next, nil
 	})
@@ -206,6 +214,9 @@ func (r *Registry) move(ctx context.Context, model, alias string, decide func(no
 			return now, nil
 		}
 
+		if next.Last.Previous, err = link(now); err != nil {
+			return Alias{}, err
+		}
 		data, err := encode(aliasRecord{format, *next})
 		if err != nil {
 			return Alias{}, err

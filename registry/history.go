@@ -18,26 +18,51 @@ func (r *Registry) History(ctx context.Context, model string) ([]Event, error) {
 		return nil, err1
 	}
 
-	// The aliases come first: whatever they say has happened is in the listing that follows, or is their own last event.
-	aliases, err2 := r.Aliases(ctx, model)
-	events, err3 := r.recorded(ctx, model)
+	moves, err2 := r.moves(ctx, model)
+	events := make([]Event, len(moves))
+	for i, m := range moves {
+		events[i] = m.Event
+	}
+	return merge(versions, events), errors.Join(err1, err2)
+}
 
+// recordedEvent is an event with the SHA-256 of its record.
+type recordedEvent struct {
+	Event
+	sum string
+}
+
+// moves are all moves of a model's aliases, by alias and sequence. The error names what is damaged, missing or does not follow from the
+// move before it; the rest is given.
+func (r *Registry) moves(ctx context.Context, model string) ([]recordedEvent, error) {
+	// The aliases come first: whatever they say has happened is in the listing that follows, or is their own last event.
+	aliases, err1 := r.Aliases(ctx, model)
+	events, err2 := r.recorded(ctx, model)
+
+	var errs []error
 	for _, a := range aliases {
-		if !slices.ContainsFunc(events, func(e Event) bool { return e.Alias == a.Name && e.Sequence == a.Last.Sequence }) {
-			events = append(events, a.Last)
+		last, err := encode(eventRecord{format, model, a.Last})
+		if err != nil {
+			return nil, err
+		}
+
+		i := slices.IndexFunc(events, func(e recordedEvent) bool { return e.Alias == a.Name && e.Sequence == a.Last.Sequence })
+		switch {
+		case i < 0:
+			events = append(events, recordedEvent{a.Last, sum(last)})
+		case events[i].sum != sum(last):
+			errs = append(errs, &CorruptError{eventObject(model, a.Name, a.Last.Sequence), fmt.Errorf("it differs from the move that the alias %s holds", a.Name)})
 		}
 	}
 
-	slices.SortFunc(events, func(a, b Event) int {
+	slices.SortFunc(events, func(a, b recordedEvent) int {
 		return cmp.Or(cmp.Compare(a.Alias, b.Alias), cmp.Compare(a.Sequence, b.Sequence))
 	})
-
-	err4 := gaps(model, events)
-	return merge(versions, events), errors.Join(err1, err2, err3, err4)
+	return events, errors.Join(err1, err2, errors.Join(errs...), gaps(model, events), broken(model, events))
 }
 
 // recorded are the events that were copied into the history.
-func (r *Registry) recorded(ctx context.Context, model string) ([]Event, error) {
+func (r *Registry) recorded(ctx context.Context, model string) ([]recordedEvent, error) {
 	type place struct {
 		object, alias string
 		sequence      int
@@ -53,22 +78,22 @@ func (r *Registry) recorded(ctx context.Context, model string) ([]Event, error) 
 		return nil, err
 	}
 
-	return readAll(ctx, places, func(ctx context.Context, p place) (Event, error) {
+	return readAll(ctx, places, func(ctx context.Context, p place) (recordedEvent, error) {
 		data, _, err := r.read(ctx, p.object, maxRecord)
 		if err != nil {
-			return Event{}, err
+			return recordedEvent{}, err
 		}
 		e, err := decodeEvent(data, model, p.alias, p.sequence)
 		if err != nil {
-			return Event{}, &CorruptError{p.object, err}
+			return recordedEvent{}, &CorruptError{p.object, err}
 		}
-		return e, nil
+		return recordedEvent{e, sum(data)}, nil
 	})
 }
 
 // gaps says which events of an alias are missing: none can be unless somebody deleted them. events are by alias and
 // sequence.
-func gaps(model string, events []Event) error {
+func gaps(model string, events []recordedEvent) error {
 	var errs []error
 	for i, e := range events {
 		before := 0

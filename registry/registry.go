@@ -98,6 +98,11 @@ type Event struct {
 	By       string    `json:"by"`
 	Why      string    `json:"why"`
 	At       time.Time `json:"at"` // by the caller's clock
+
+	// Previous is the SHA-256 of the record of the alias's move before, or of where its history begins; Record that of version.json
+	// of To. Builds that did not chain moves wrote neither.
+	Previous string `json:"previous,omitempty"`
+	Record   string `json:"record,omitempty"`
 }
 
 // Alias is a name for a version, with the move that brought it there.

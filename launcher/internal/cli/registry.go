@@ -28,7 +28,7 @@ func registryCommand(w *World) *cobra.Command {
 		Short: "Look after registered models",
 		Long:  "A model is named MODEL, one of its versions MODEL@3, MODEL@champion, or MODEL alone for the champion (the newest version where there is none).",
 	})
-	cmd.AddCommand(registryListCommand(w), registryShowCommand(w), registryPromoteCommand(w), registryRollbackCommand(w), registryHistoryCommand(w))
+	cmd.AddCommand(registryListCommand(w), registryShowCommand(w), registryPromoteCommand(w), registryRollbackCommand(w), registryHistoryCommand(w), registryVerifyCommand(w))
 	return cmd
 }
 
@@ -349,43 +349,5 @@ func registryRollbackCommand(w *World) *cobra.Command {
 	}
 
 	cmd.Flags().StringVar(&why, "why", "", "reason, for the history")
-	return cmd
-}
-
-func registryHistoryCommand(w *World) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use:     "history MODEL",
-		Short:   "Show who registered and moved what, when and why",
-		Example: "  launcher registry history ctr",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := sweep.CheckName("model", args[0]); err != nil {
-				return err
-			}
-			return w.with(cmd.Context(), func(c *cloud) error {
-				events, err := c.registry.History(cmd.Context(), args[0])
-				if err != nil && len(events) == 0 {
-					return err
-				}
-				if asJSON {
-					return errors.Join(w.printJSON(events), err)
-				}
-
-				t := w.newTable("when", "what", "version", "by", "why")
-				for _, e := range events {
-					to := strconv.Itoa(e.To)
-					if e.From > 0 {
-						to = fmt.Sprintf("%d -> %d", e.From, e.To)
-					}
-					t.AppendRow(table.Row{e.At.Format(time.DateTime), strings.TrimSpace(string(e.Kind) + " " + e.Alias), to, e.By, firstLine(e.Why)})
-				}
-				t.Render()
-				return err
-			})
-		},
-	}
-
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
 	return cmd
 }

@@ -1,0 +1,167 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// link is what the next move of an alias holds of the one before: the SHA-256 of its record, or of the name of the history that it begins.
+func link(now Alias) (string, error) {
+	if now.Last.Sequence == 0 {
+		return chainStart(now.Model, now.Name), nil
+	}
+	data, err := encode(eventRecord{format, now.Model, now.Last})
+	if err != nil {
+		return "", err
+	}
+	return sum(data), nil
+}
+
+// chainStart binds a chain to its alias, so that the history of another cannot be put in its place.
+func chainStart(model, alias string) string { return sum([]byte(historyDir(model) + alias)) }
+
+// recordSum is the SHA-256 of a version's record, by which a move says what exactly it made live.
+func (r *Registry) recordSum(ctx context.Context, model string, number int) (string, error) {
+	data, _, err := r.read(ctx, versionDir(model, number)+versionFile, maxRecord)
+	if err != nil {
+		return "", err
+	}
+	return sum(data), nil
+}
+
+// broken says which moves do not hold the SHA-256 of the one before them: that one was changed since, or they were not written by a
+// registry. Moves from before there was a chain hold none. events are by alias and sequence; where the one before is missing, gaps says so.
+func broken(model string, events []recordedEvent) error {
+	var errs []error
+	chained := false
+	for i, e := range events {
+		first := i == 0 || events[i-1].Alias != e.Alias
+		chained = chained && !first
+
+		want := chainStart(model, e.Alias)
+		known := e.Sequence == 1
+		if !first && events[i-1].Sequence == e.Sequence-1 {
+			want, known = events[i-1].sum, true
+		}
+
+		object := eventObject(model, e.Alias, e.Sequence)
+		switch {
+		case e.Previous == "" && chained:
+			errs = append(errs, &CorruptError{object, errors.New("it does not say what the move before it was, and moves before it do; " +
+				"it was written by an older build, or by hand")})
+		case e.Previous != "" && known && e.Previous != want:
+			errs = append(errs, &CorruptError{object, fmt.Errorf("it follows a record with SHA-256 %.12s..., and the one before it has %.12s...: one of them was changed",
+				e.Previous, want)})
+		}
+		chained = chained || e.Previous != ""
+	}
+	return errors.Join(errs...)
+}
+
+// Head is the end of an alias's history. Whoever keeps its SHA-256 elsewhere can have Verify look for it later, and then knows that
+// nothing up to that move was changed since.
+type Head struct {
+	Alias     string `json:"alias"`
+	Version   int    `json:"version"`
+	Sequence  int    `json:"sequence"`
+	Unchained int    `json:"unchained,omitempty"` // moves from before there was a chain
+	SHA256    string `json:"sha256"`
+}
+
+// Verified is what Verify has looked at.
+type Verified struct {
+	Model    string `json:"model"`
+	Versions int    `json:"versions"`
+	Files    int    `json:"files"`
+	Bytes    int64  `json:"bytes"`
+	Moves    int    `json:"moves"`
+	Heads    []Head `json:"heads"`
+
+	sums []string
+}
+
+// Has says whether some move's record has this SHA-256.
+func (v *Verified) Has(sha256 string) bool { return slices.Contains(v.sums, sha256) }
+
+// Verify reads everything that a model has: each version's files against their checksums, each alias, and each history along its chain.
+// The error joins a *CorruptError for each thing that is not as it was written; what was looked at comes with it.
+func (r *Registry) Verify(ctx context.Context, model string) (*Verified, error) {
+	versions, err1 := r.Versions(ctx, model)
+	var missing *NotFoundError
+	if errors.As(err1, &missing) {
+		return nil, err1
+	}
+
+	out := &Verified{Model: model, Versions: len(versions), Heads: []Head{}}
+	errs := []error{err1}
+	for _, v := range versions {
+		for _, f := range v.Files {
+			if _, err := r.ReadFile(ctx, v, f.Name); err != nil {
+				errs = append(errs, err)
+			}
+			out.Files++
+			out.Bytes += f.Bytes
+		}
+	}
+
+	moves, err := r.moves(ctx, model)
+	errs = append(errs, err)
+	out.Moves = len(moves)
+	for i, m := range moves {
+		out.sums = append(out.sums, m.sum)
+		if i == 0 || moves[i-1].Alias != m.Alias {
+			out.Heads = append(out.Heads, Head{Alias: m.Alias})
+		}
+		h := &out.Heads[len(out.Heads)-1]
+		h.Version, h.Sequence, h.SHA256 = m.To, m.Sequence, m.sum
+		if m.Previous == "" {
+			h.Unchained++
+		}
+	}
+
+	if err := r.checkMoved(ctx, model, moves, versions); err != nil {
+		errs = append(errs, err)
+	}
+	return out, errors.Join(errs...)
+}
+
+// checkMoved compares the records of versions with what the moves to them said.
+func (r *Registry) checkMoved(ctx context.Context, model string, moves []recordedEvent, versions []Version) error {
+	var errs []error
+	sums := map[int]string{}
+	for _, v := range versions {
+		s, err := r.recordSum(ctx, model, v.Number)
+		if err != nil {
+			return err
+		}
+		sums[v.Number] = s
+	}
+	for _, m := range moves {
+		object := versionDir(model, m.To) + versionFile
+		switch s, there := sums[m.To]; {
+		case !there && m.To > 0:
+			errs = append(errs, &CorruptError{object, fmt.Errorf("move %d of %s leads there, and no version can be read there", m.Sequence, m.Alias)})
+		case m.Record != "" && s != m.Record:
+			errs = append(errs, &CorruptError{object, fmt.Errorf("its SHA-256 was %.12s... when move %d of %s made it live, and is %.12s...", m.Record, m.Sequence, m.Alias, s)})
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Live is what an alias pointed at, by the last of its moves that counts as not later than a time. Events are in the order of History. The
+// moves of an alias take effect in their order, whatever the clocks of those who made them said. ok is false before the first move.
+func Live(events []Event, alias string, at time.Time) (last Event, ok bool) {
+	for _, e := range events {
+		if e.Alias != alias {
+			continue
+		}
+		if e.At.After(at) {
+			break
+		}
+		last, ok = e, true
+	}
+	return last, ok && last.To > 0
+}
