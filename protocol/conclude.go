@@ -156,6 +156,9 @@ func (g Gate) Next(a Answer) (Gate, Action) {
 	if a.Failed {
 		return g.do(Decided, Broken)
 	}
+	if a.Unreadable { // asking again would only keep the sweep from ending: a person has to repair it
+		return g.do(Decided, Unreadable)
+	}
 
 	switch g.doing {
 	case LookForPromotion:

@@ -94,6 +94,7 @@ const (
 	NotBetter          // than the champion
 	Promoted           // now
 	MovedByOthers      // the champion, too often
+	Unreadable         // the champion's record; no repetition makes it whole
 )
 
 // Action is what a machine asks for.
@@ -114,12 +115,13 @@ func (a Action) Final() bool {
 
 // Answer is what came of an action.
 type Answer struct {
-	Failed  bool // nobody knows: the store did not answer
-	Yes     bool
-	Beat    int64
-	Listing Listing
-	Full    bool // with a listing: the machine has no memory for another trial
-	Results int  // how many trials have one
+	Failed     bool // nobody knows: the store did not answer
+	Unreadable bool // of a Gate: what is there is damaged, and will be the next time
+	Yes        bool
+	Beat       int64
+	Listing    Listing
+	Full       bool // with a listing: the machine has no memory for another trial
+	Results    int  // how many trials have one
 }
 
 // Listing is what the names and generations of a sweep's objects say of its trials. Each was so at some moment from Began to Ended,

@@ -3,6 +3,7 @@ package conclude
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -76,6 +77,46 @@ func TestAFlippedByteOfTheChampion(t *testing.T) {
 	c := second.mustConclude(t)
 	if c.Gate.Promoted || !strings.Contains(c.Gate.Reason, "cannot") {
 		t.Errorf("%+v", c.Gate)
+	}
+}
+
+// TestADamagedChampionRecordEndsTheSweep: where the champion points, or what it is, cannot be read. The next sweep's version is registered,
+// not promoted, and its conclusion says why; asking for ever would be no end at all. What has been promoted before stays so.
+func TestADamagedChampionRecordEndsTheSweep(t *testing.T) {
+	const alias, record = "registry/ctr/aliases/champion.json", "registry/ctr/versions/1/version.json"
+	for name, tc := range map[string]struct {
+		spoil func(*testing.T, *world)
+		says  string
+	}{
+		"alias":          {func(t *testing.T, w *world) { overwrite(t, w.models, alias, "{") }, "champion.json is damaged"},
+		"alias, emptied": {func(t *testing.T, w *world) { overwrite(t, w.models, alias, "") }, "champion.json is damaged"},
+		"version":        {func(t *testing.T, w *world) { overwrite(t, w.models, record, "{") }, "version.json is damaged"},
+		"version gone":   {func(t *testing.T, w *world) { w.models = without(t, w.models, record) }, "there is no"},
+		"event": {func(t *testing.T, w *world) {
+			overwrite(t, w.models, "registry/ctr/history/champion/00000001.json", "{")
+		}, ""},
+	} {
+		for _, gate := range []*sweep.Gate{nil, {Metric: "log_loss", Against: "champion", MinGain: -1}} {
+			t.Run(fmt.Sprintf("%s, gate %t", name, gate != nil), func(t *testing.T) {
+				first := newWorld(t, options{leaves: []int{2}})
+				first.mustConclude(t)
+				tc.spoil(t, first)
+				second := newWorld(t, options{into: first, sweep: "night-2", leaves: []int{4}, change: func(p *sweep.Plan) { p.Spec.Gate = gate }})
+				second.models = first.models
+
+				c, err := second.aggregator().Consider(t.Context(), "night-2")
+				if err != nil || c == nil || c.Gate == nil {
+					t.Fatalf("concluding gives %+v and %v; want a winner with a decision of the gate", c, err)
+				}
+				if c.Outcome != sweep.OutcomeWinner || c.Version == 0 {
+					t.Errorf("concluded with %s, version %d (%s); want a registered winner", c.Outcome, c.Version, c.Reason)
+				}
+				compared := gate != nil || strings.HasPrefix(name, "alias")
+				if stays := tc.says != "" && compared; c.Gate.Promoted == stays || stays && !strings.Contains(c.Gate.Reason, tc.says) {
+					t.Errorf("promoted %t: %s; want the champion to stay: %t, because %q", c.Gate.Promoted, c.Gate.Reason, stays, tc.says)
+				}
+			})
+		}
 	}
 }
 

@@ -24,6 +24,7 @@ func (a *Aggregator) gate(ctx context.Context, p *sweep.Plan, v registry.Version
 	var now registry.Alias // the champion, as it was read last
 	var before int         // the champion before the version was
 	var d *sweep.GateDecision
+	var damage error // of the record that says where the champion is
 
 	g, do := protocol.Gate{Moves: moves}.Begin()
 	for !do.Final() {
@@ -50,6 +51,9 @@ func (a *Aggregator) gate(ctx context.Context, p *sweep.Plan, v registry.Version
 			}
 			d.Promoted = answer.Yes
 		}
+		if answer.Unreadable = isCorrupt(err); answer.Unreadable {
+			damage, err = err, nil
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -57,6 +61,9 @@ func (a *Aggregator) gate(ctx context.Context, p *sweep.Plan, v registry.Version
 	}
 
 	switch do.Why {
+	case protocol.Unreadable:
+		return &sweep.GateDecision{Reason: fmt.Sprintf("where the champion points cannot be read: %v; version %d is registered and was not promoted: repair the record, then promote by hand",
+			damage, v.Number)}, nil
 	case protocol.Before:
 		return a.passed(ctx, p, before, w, h)
 	case protocol.MovedByOthers:
@@ -85,8 +92,7 @@ func (a *Aggregator) promoted(ctx context.Context, model string, version int) (b
 func onlyDamage(err error) bool {
 	var joined interface{ Unwrap() []error }
 	if !errors.As(err, &joined) {
-		var damaged *registry.CorruptError
-		return errors.As(err, &damaged)
+		return isCorrupt(err)
 	}
 	for _, e := range joined.Unwrap() {
 		if !onlyDamage(e) {
@@ -94,6 +100,12 @@ func onlyDamage(err error) bool {
 		}
 	}
 	return true
+}
+
+// isCorrupt says whether an error is about a record of the registry that cannot be read as such.
+func isCorrupt(err error) bool {
+	var damaged *registry.CorruptError
+	return errors.As(err, &damaged)
 }
 
 // passed repeats the decision that made the version the champion, against the one before it.
@@ -172,7 +184,12 @@ func (a *Aggregator) decide(ctx context.Context, p *sweep.Plan, champion int, w 
 // compare rates the new model and a version of the registry on the same rows. unfit says why they cannot be compared; err
 // is a failure of storage.
 func (a *Aggregator) compare(ctx context.Context, p *sweep.Plan, champion int, w *winner, h *holdout, rate func([]float64) (float64, error)) (newValue, oldValue float64, unfit, err error) {
+	// A version whose record is damaged or gone cannot be compared, now or later.
 	v, err := a.Registry.Get(ctx, p.Spec.Model, strconv.Itoa(champion))
+	var gone *registry.NotFoundError
+	if isCorrupt(err) || errors.As(err, &gone) {
+		return 0, 0, err, nil
+	}
 	if err != nil {
 		return 0, 0, nil, err
 	}
