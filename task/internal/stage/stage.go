@@ -33,6 +33,8 @@ type Request struct {
 	// Since is when the copy must have been verified last, by this task or another; if it was earlier, it is verified now. The
 	// zero time is any: then one that was never changed since it was verified is believed.
 	Since time.Time
+	// Replaced, which may be nil, is told that the copy that was there is damaged and makes room for another.
+	Replaced func()
 	// Progress, which may be nil, is told how many of all bytes are there. Many goroutines call it.
 	Progress func(done, total int64)
 }

@@ -72,6 +72,9 @@ func (q *Request) isWhole(ctx context.Context, dir string) (bool, error) {
 	}
 
 	q.Log.Warn("the machine's copy of the dataset is damaged; it is fetched again", "dir", dir, "error", err.Error())
+	if q.Replaced != nil {
+		q.Replaced()
+	}
 	return false, onDisk("take the damaged copy away", discard(dir))
 }
 

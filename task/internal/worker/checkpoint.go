@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"coppice/blob"
 	"coppice/gbt"
 	"coppice/metric"
 	"coppice/sweep"
@@ -18,8 +19,7 @@ import (
 const keepEvery = time.Minute
 
 // keeper looks after a trial's checkpoints: it reads those of all claims and writes those of this one.
-func (w *Worker) keeper(c *sweep.Claim) *keep.Keeper {
-	place := w.place(c.Trial)
+func (w *Worker) keeper(c *sweep.Claim, place *soundCopy) *keep.Keeper {
 	return &keep.Keeper{
 		Place:  place,
 		Prefix: place.Prefix(c.Claim),
@@ -31,6 +31,28 @@ func (w *Worker) keeper(c *sweep.Claim) *keep.Keeper {
 
 func (w *Worker) place(trial int) sweepstore.Checkpoints {
 	return w.trials.Checkpoints(trial, gbt.MaxCheckpointBytes)
+}
+
+// soundCopy is a place for checkpoints of what was learnt from the labels as they were staged. One of trees that grew on others would
+// outlive the copy that is to blame: whoever takes the trial over goes on from it, on a good copy. A disk does not put right what it
+// has damaged, so labels that are whole now have been so until now. They are read as part of the save, whose time is limited.
+type soundCopy struct {
+	sweepstore.Checkpoints
+	w      *Worker
+	damage error // a *copyError, once it has been found
+}
+
+// Write writes the checkpoint, unless the machine's copy turns out damaged.
+func (p *soundCopy) Write(ctx context.Context, name string, data []byte) error {
+	err := p.w.targetsIntact(ctx)
+	var damaged *copyError
+	if errors.As(err, &damaged) {
+		p.damage = damaged
+	}
+	if err != nil {
+		return err
+	}
+	return p.Checkpoints.Write(ctx, name, data)
 }
 
 // dropCheckpoints makes room when the trial has its result. What stays behind hurts nobody and goes with the sweep.
@@ -56,24 +78,45 @@ func (w *Worker) timeLeft(from *gbt.Checkpoint) time.Duration {
 type saving struct {
 	ctx    context.Context
 	keeper *keep.Keeper
+	place  *soundCopy // the keeper's
 	from   *gbt.Checkpoint
 }
 
 // saved finds where a claimed trial begins. What another build has saved is dropped here, before the time that it took is taken
 // off this one's.
 func (w *Worker) saved(ctx context.Context, c *sweep.Claim, m metric.Metric) (saving, error) {
-	s := saving{ctx: ctx, keeper: w.keeper(c)}
+	s := saving{ctx: ctx, place: &soundCopy{Checkpoints: w.place(c.Trial), w: w}}
+	s.keeper = w.keeper(c, s.place)
 	from, err := s.keeper.Newest(ctx)
 	if err != nil {
 		return s, err
 	}
 	s.from = from
+	if from != nil && w.replaced && w.wasHere(ctx, c) {
+		s.keeper.Log.Warn("the trial begins again: it was saved on a copy of the dataset that turned out damaged")
+		s.clear()
+	}
 	identity := w.table.Identity(fit.Request{Metric: m, Valid: &w.plan.Holdout.Valid, Program: w.Version})
-	if from != nil && from.Identity() != identity {
+	if s.from != nil && from.Identity() != identity {
 		s.keeper.Log.Warn("the trial begins again", "checkpoint", from.Identity(), "this", identity)
 		s.clear()
 	}
 	return s, nil
+}
+
+// wasHere says whether a task of this machine, or an earlier attempt of this task, has held the trial before the claim: then its
+// checkpoints may be of trees that grew on the copy which has been replaced. Who cannot be asked counts as one of them.
+func (w *Worker) wasHere(ctx context.Context, c *sweep.Claim) bool {
+	for n := range c.Claim {
+		before, err := w.trials.Claim(ctx, c.Trial, n)
+		if errors.Is(err, blob.ErrNotExist) {
+			continue
+		}
+		if err != nil || before.Host == w.Host || before.Job == w.Job && before.Task == w.Task {
+			return true
+		}
+	}
+	return false
 }
 
 // fit trains from where the trial was saved. Checkpoints of another build, which cannot be gone on from, are dropped.
@@ -81,7 +124,7 @@ func (w *Worker) fit(ctx context.Context, s saving, q fit.Request) (*fit.Outcome
 	q.Resume = s.from
 	q.Checkpoint = func(c *gbt.Checkpoint) error {
 		s.keeper.Offer(s.ctx, c)
-		return nil
+		return s.place.damage // what grows from there on is for nothing
 	}
 	o, err := w.table.Train(ctx, q)
 	var other *gbt.MismatchError
@@ -97,7 +140,7 @@ func (w *Worker) fit(ctx context.Context, s saving, q fit.Request) (*fit.Outcome
 // clear drops checkpoints that cannot be gone on from.
 func (s *saving) clear() {
 	if err := s.keeper.Clear(s.ctx); err != nil {
-		s.keeper.Log.Warn("drop checkpoints of another build", "error", err.Error())
+		s.keeper.Log.Warn("drop the trial's checkpoints", "error", err.Error())
 	}
 	s.from = nil
 }

@@ -84,7 +84,8 @@ func (w *Worker) provide(ctx context.Context, since time.Time) (*dataset.Dataset
 	pauses.InitialInterval, pauses.Multiplier, pauses.MaxInterval = firstDiskPause, 2, maxDiskPause
 
 	return backoff.Retry(ctx, func() (*dataset.Dataset, error) {
-		ds, err := stage.Open(ctx, stage.Request{Store: w.Datasets, Dataset: w.plan.Dataset, Scratch: w.Scratch, Log: w.Log, Since: since})
+		ds, err := stage.Open(ctx, stage.Request{Store: w.Datasets, Dataset: w.plan.Dataset, Scratch: w.Scratch, Log: w.Log, Since: since,
+			Replaced: func() { w.replaced = true }})
 		var disk *stage.DiskError
 		if !errors.As(err, &disk) {
 			return ds, backoff.Permanent(err)
@@ -99,6 +100,16 @@ func (w *Worker) provide(ctx context.Context, since time.Time) (*dataset.Dataset
 		backoff.WithNotify(func(err error, pause time.Duration) {
 			w.Log.Warn("the disk takes no copy of the dataset; waiting", "error", err.Error(), "seconds", pause.Seconds())
 		}))
+}
+
+// targetsIntact is a *copyError where labels, weights, groups or folds have changed since they were staged.
+func (w *Worker) targetsIntact(ctx context.Context) error {
+	err := w.dataset.VerifyTargets(ctx, max(1, w.plan.Sizing.ThreadsPerTask))
+	var corrupt *dataset.CorruptError
+	if errors.As(err, &corrupt) {
+		return &copyError{fmt.Errorf("found before a checkpoint: %w", corrupt)}
+	}
+	return err
 }
 
 // intact looks at the copy after a trial has been trained on it. A trial that failed may have failed because of it, which says

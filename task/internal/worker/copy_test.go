@@ -115,15 +115,8 @@ func TestDamageUnderATrial(t *testing.T) {
 			w := newWorld(t, 3, nil)
 			worker := w.worker(0)
 			worker.Sweeps = &spoiling{w.sweeps, "trials/0001/claims/0", func() {
-				for _, file := range tc.files {
-					path := filepath.Join(w.scratch, "datasets", w.plan.Dataset.Name, w.plan.Dataset.Version, filepath.FromSlash(file))
-					data, err := os.ReadFile(path)
-					if err == nil { // in place: the task has it mapped
-						err = os.WriteFile(path, bytes.Repeat([]byte{tc.with}, len(data)), 0o644)
-					}
-					if err != nil {
-						t.Error(err)
-					}
+				if err := w.overwrite(tc.with, tc.files...); err != nil {
+					t.Error(err)
 				}
 			}}
 			if err := worker.Run(t.Context()); err != nil {
@@ -136,6 +129,102 @@ func TestDamageUnderATrial(t *testing.T) {
 				t.Error("claim 0 of trial 1, which worked on the damaged copy, ended it; want the next claim")
 			}
 		})
+	}
+}
+
+// overwrite fills files of the machine's copy with a byte, in place: whoever has them mapped sees it.
+func (w *world) overwrite(with byte, files ...string) error {
+	for _, file := range files {
+		path := filepath.Join(w.scratch, "datasets", w.plan.Dataset.Name, w.plan.Dataset.Version, filepath.FromSlash(file))
+		f, err := os.OpenFile(path, os.O_RDWR, 0) // never shorter meanwhile: touching a mapping beyond the end ends the process
+		if err != nil {
+			return err
+		}
+		info, err := f.Stat()
+		if err == nil {
+			_, err = f.WriteAt(bytes.Repeat([]byte{with}, int(info.Size())), 0)
+		}
+		if err := errors.Join(err, f.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestNoCheckpointOfADamagedCopy: the labels on the machine's disk change while a trial grows, and the machine is taken away before
+// the trial's end, at which the copy would have been looked at. Nothing that grew on the wrong labels may be gone on from, neither by
+// the next attempt here, which fetches another copy, nor by another machine, which knows of no damage at all.
+func TestNoCheckpointOfADamagedCopy(t *testing.T) {
+	calm := newWorld(t, 1, patient)
+	if err := calm.worker(0).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := calm.models(t)
+
+	for _, elsewhere := range []bool{false, true} {
+		w := newWorld(t, 1, patient)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		spoilt := 0 // after how many trees
+		first := w.worker(0)
+		first.Sweeps = &beats{w.sweeps, func(h sweep.Heartbeat) {
+			switch {
+			case spoilt == 0 && h.Trees >= 5:
+				spoilt = h.Trees
+				if err := w.overwrite(0, dataset.TargetsFile(dataset.TrainSplit)); err != nil {
+					t.Error(err)
+				}
+			case spoilt > 0 && h.Trees >= spoilt+20:
+				cancel()
+			}
+		}}
+		if err := first.Run(ctx); err == nil || spoilt == 0 {
+			t.Fatalf("the first attempt ended with %v, its labels zeroed after %d trees; want it interrupted after that", err, spoilt)
+		}
+
+		next := w.worker(0)
+		next.Attempt = 1
+		if elsewhere {
+			w.scratch = t.TempDir()
+			next = w.worker(1)
+			next.Host, next.Attempt, next.Scratch = "another", 1, w.scratch
+		}
+		if err := next.Run(t.Context()); err != nil {
+			t.Fatalf("elsewhere %t: the next attempt ended with %v", elsewhere, err)
+		}
+		if !maps.Equal(w.models(t), want) {
+			t.Errorf("elsewhere %t: labels zeroed after %d trees, %d trees resumed: another model than without damage", elsewhere, spoilt, w.result(t, 0).Usage.ResumedTrees)
+		}
+	}
+}
+
+// TestACopyThatWasReplacedLeavesNoCheckpoint: bins are not looked at before every checkpoint. So where another attempt finds its
+// machine's copy damaged, what was saved by the tasks of the machine is not gone on from; what others have saved is.
+func TestACopyThatWasReplacedLeavesNoCheckpoint(t *testing.T) {
+	for _, tc := range []struct {
+		damaged, other bool // host
+		resumes        bool
+	}{{false, false, true}, {true, false, false}, {true, true, true}} {
+		w := newWorld(t, 1, patient)
+		w.interrupted(t, 0, 20)
+		if tc.damaged {
+			if err := w.overwrite(0xff, dataset.TrainSplit+"/rows.arrow"); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		next := w.worker(0)
+		if next.Attempt = 1; tc.other {
+			next = w.worker(2)
+			next.Attempt, next.Host = 1, "another"
+			w.plan.Takeover = sweep.Duration(time.Millisecond)
+		}
+		if err := next.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if r := w.result(t, 0); r.Usage.ResumedTrees > 0 != tc.resumes {
+			t.Errorf("copy damaged %t, saved by another machine %t: %d trees resumed, want some: %t", tc.damaged, tc.other, r.Usage.ResumedTrees, tc.resumes)
+		}
 	}
 }
 

@@ -55,6 +55,7 @@ type Worker struct {
 	dataset  *dataset.Dataset
 	table    *fit.Table
 	mapped   int64
+	replaced bool // the machine's copy of the dataset was damaged when it was looked at
 	measures *measures
 }
 
