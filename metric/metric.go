@@ -42,11 +42,14 @@ type Input struct {
 
 // Metric is one way of measuring. Lookup makes it.
 type Metric struct {
-	Name     string // canonical, such as precision@1%
-	Maximize bool   // whether higher is better
+	Name     string  // canonical, such as precision@1%
+	Maximize bool    // whether a higher Rating is better
+	Aim      float64 // the best value, where neither the highest nor the lowest is; else 0
 	Kind     Kind
 	RankOnly bool   // whether any increasing function of the predictions (raw scores, say) gives the same value
 	About    string // one line for people
+
+	base string // the name before the @
 
 	k    cutoff
 	eval func(*Evaluator, Metric) (float64, error)
@@ -61,6 +64,7 @@ func (m Metric) Eval(in Input) (float64, error) {
 
 // Better reports whether value a is better than b. Nothing is better than, or worse than, NaN: both ways it is false.
 func (m Metric) Better(a, b float64) bool {
+	a, b = m.Rating(a), m.Rating(b)
 	if m.Maximize {
 		return a > b
 	}

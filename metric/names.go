@@ -45,6 +45,10 @@ func definitions() []definition {
 			"logloss binary_logloss binary binary_crossentropy binary_cross_entropy cross_entropy xentropy neg_log_likelihood", logLoss},
 		{"normalized_entropy", false, Binary, false, nothing, "log loss divided by that of always predicting the base rate",
 			"ne normalized_cross_entropy", normalizedEntropy},
+		{"relative_information_gain", true, Binary, false, nothing, "share of the base rate's entropy that the predictions take away: 1 - normalized_entropy",
+			"rig information_gain", informationGain},
+		{"calibration_ratio", false, Binary, false, nothing, "sum of the predictions divided by that of the labels; ranked by its distance from 1",
+			"calibration predicted_over_actual", calibrationRatio},
 		{"brier", false, Binary, false, nothing, "mean squared difference of probability and label",
 			"brier_score brier_score_loss", brier},
 		{"ece", false, Binary, false, bins, "expected calibration error over bins of equal weight (15, or ece@20)",
@@ -107,7 +111,11 @@ func Lookup(name string) (Metric, error) {
 		if err != nil {
 			return Metric{}, err
 		}
-		return Metric{Name: d.name + suffix, Maximize: d.maximize, Kind: d.kind, RankOnly: d.rankOnly, About: d.about, k: k, eval: d.eval}, nil
+		m := Metric{Name: d.name + suffix, Maximize: d.maximize, Kind: d.kind, RankOnly: d.rankOnly, About: d.about, base: d.name, k: k, eval: d.eval}
+		if d.name == "calibration_ratio" {
+			m.Aim = 1
+		}
+		return m, nil
 	}
 	return Metric{}, unknown(name)
 }

@@ -27,15 +27,25 @@ type scored struct {
 // that they take together, which is the average over all their orders (McSherry and Najork 2008). A group without any
 // gain counts 1, as in LightGBM; a group's weight is the mean weight of its rows.
 func ndcg(e *Evaluator, m Metric) (float64, error) {
+	var all, weight sum
+	err := e.eachGroup(m, func(value, w float64) {
+		all.add(w * value)
+		weight.add(w)
+	})
+	return all.value() / weight.value(), err
+}
+
+// eachGroup hands on the value and the weight of every group, in the order of the groups' numbers.
+func (e *Evaluator) eachGroup(m Metric, use func(value, weight float64)) error {
 	if _, err := e.checkNumbers(m); err != nil {
-		return 0, err
+		return err
 	}
 	if e.in.Group == nil {
-		return 0, fault(m, -1, ErrNoGroups, "name the dataset's group column")
+		return fault(m, -1, ErrNoGroups, "name the dataset's group column")
 	}
 	for i, l := range e.in.Label {
 		if l < 0 || l > maxGrade || l != float32(int(l)) {
-			return 0, fault(m, i, ErrLabel, "%v, and %s is for whole grades 0 to %d", l, m.Name, maxGrade)
+			return fault(m, i, ErrLabel, "%v, and %s is for whole grades 0 to %d", l, m.Name, maxGrade)
 		}
 	}
 
@@ -48,19 +58,16 @@ func ndcg(e *Evaluator, m Metric) (float64, error) {
 	g.rows.sort()
 
 	// After the sort, a group is a run of equal keys.
-	var all, weight sum
 	for begin := 0; begin < len(g.rows.keys); {
 		end := begin + 1
 		for end < len(g.rows.keys) && g.rows.keys[end] == g.rows.keys[begin] {
 			end++
 		}
 
-		value, w := g.measure(e.in, g.rows.tags[begin:end], places)
-		all.add(w * value)
-		weight.add(w)
+		use(g.measure(e.in, g.rows.tags[begin:end], places))
 		begin = end
 	}
-	return all.value() / weight.value(), nil
+	return nil
 }
 
 // fillGroups takes rows in to be ordered by group; within a group the sort keeps their order.

@@ -50,21 +50,6 @@ func likelihood(p float64, label float32) float64 {
 	return q
 }
 
-// normalizedEntropy is the log loss divided by the entropy of the base rate (He et al. 2014, "Practical lessons from
-// predicting clicks on ads at Facebook"): below 1 means better than knowing the base rate only, whatever that is.
-func normalizedEntropy(e *Evaluator, m Metric) (float64, error) {
-	loss, err := logLoss(e, m)
-	if err != nil {
-		return 0, err
-	}
-	rate := e.binary.pos / e.binary.total()
-	entropy := -float64(rate*math.Log(rate)) - float64((1-rate)*math.Log1p(-rate))
-	if e.binary.pos == 0 || e.binary.neg == 0 || !(entropy > 0) {
-		return 0, fault(m, -1, ErrOneClass, "the base rate has no entropy, so %s is not defined", m.Name)
-	}
-	return loss / entropy, nil
-}
-
 // brier is the mean squared difference of probability and label (Brier 1950).
 func brier(e *Evaluator, m Metric) (float64, error) {
 	if err := e.checkProbabilities(m); err != nil {

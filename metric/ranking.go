@@ -76,6 +76,19 @@ func (r *ranking) fill(in Input, low, high float64) {
 	}
 }
 
+// fillRows takes the rows in with their numbers as tags.
+func (r *ranking) fillRows(in Input, low, high float64) {
+	n := len(in.Pred)
+	r.packed = false
+	r.top = order(high)
+	r.width = bits.Len64(r.top - order(low))
+	r.keys, r.spareKeys = resize(r.keys, n), resize(r.spareKeys, n)
+	r.tags, r.spareTags = resize(r.tags, n), resize(r.spareTags, n)
+	for i, p := range in.Pred {
+		r.keys[i], r.tags[i] = r.top-order(p), uint32(i)
+	}
+}
+
 func resize[T any](s []T, n int) []T {
 	if cap(s) < n {
 		return make([]T, n)

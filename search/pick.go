@@ -11,7 +11,7 @@ import (
 // PickRequest asks for the winner of a sweep.
 type PickRequest struct {
 	Board    sweep.Board // best first, as sweep.Fold makes it
-	Metric   string      // canonical name, for the reasons
+	Metric   string      // what Score is, for the reasons
 	Maximize bool
 	Require  []*Condition   // all of which the winner meets
 	Exclude  map[int]string // trials that may not win after all, and why: their model could not be verified, say

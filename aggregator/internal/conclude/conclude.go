@@ -119,7 +119,7 @@ func judges(p *sweep.Plan) (metric.Metric, []*search.Condition, error) {
 func (a *Aggregator) pick(ctx context.Context, k *known, b sweep.Board, m metric.Metric, require []*search.Condition, h *holdout) (*winner, search.Selection, error) {
 	exclude := map[int]string{}
 	for {
-		s := search.Pick(search.PickRequest{Board: b, Metric: m.Name, Maximize: m.Maximize, Require: require, Exclude: exclude})
+		s := search.Pick(search.PickRequest{Board: b, Metric: m.RatedBy(), Maximize: m.Maximize, Require: require, Exclude: exclude})
 		trial, ok := s.Winner()
 		if !ok {
 			return nil, s, nil

@@ -1,0 +1,67 @@
+package metric
+
+import "math"
+
+// baseEntropy is the entropy of the base rate: the log loss of whoever knows that and nothing else.
+func (e *Evaluator) baseEntropy(m Metric) (entropy, rate float64, err error) {
+	rate = e.binary.pos / e.binary.total()
+	entropy = -float64(rate*math.Log(rate)) - float64((1-rate)*math.Log1p(-rate))
+	if e.binary.pos == 0 || e.binary.neg == 0 || !(entropy > 0) {
+		return 0, 0, fault(m, -1, ErrOneClass, "the base rate has no entropy, so %s is not defined", m.Name)
+	}
+	return entropy, rate, nil
+}
+
+// normalizedEntropy is the log loss divided by the entropy of the base rate (He et al. 2014, "Practical lessons from
+// predicting clicks on ads at Facebook"): below 1 means better than knowing the base rate only, whatever that is.
+func normalizedEntropy(e *Evaluator, m Metric) (float64, error) {
+	loss, err := logLoss(e, m)
+	if err != nil {
+		return 0, err
+	}
+	entropy, _, err := e.baseEntropy(m)
+	return loss / entropy, err
+}
+
+// informationGain is the share of the base rate's entropy that the predictions take away (Yi et al. 2013, "Predictive model
+// performance: offline and online evaluations"): 1 - normalizedEntropy, computed from the difference, so that a small gain
+// keeps its digits.
+func informationGain(e *Evaluator, m Metric) (float64, error) {
+	loss, err := logLoss(e, m)
+	if err != nil {
+		return 0, err
+	}
+	entropy, _, err := e.baseEntropy(m)
+	return (entropy - loss) / entropy, err
+}
+
+// calibrationRatio is what was predicted over what came: 1.1 promises a tenth more clicks than there were.
+func calibrationRatio(e *Evaluator, m Metric) (float64, error) {
+	if err := e.checkProbabilities(m); err != nil {
+		return 0, err
+	}
+	if e.binary.pos == 0 {
+		return 0, fault(m, -1, ErrOneClass, "none is 1, so %s is not defined", m.Name)
+	}
+	return meanOf(e, func(p, _ float64) float64 { return p }) / e.binary.pos, nil
+}
+
+// nearest bounds the distance of a ratio of 0 from its aim.
+const nearest = 1e-15
+
+// Rating is what a value of the metric is ranked by: the value itself or, where neither high nor low is good (Aim), how far it
+// is from there on a logarithmic scale, so that half and twice as much are equally bad.
+func (m Metric) Rating(value float64) float64 {
+	if m.Aim == 0 {
+		return value
+	}
+	return math.Abs(math.Log(max(value, nearest) / m.Aim))
+}
+
+// RatedBy is what a rating is of, in words.
+func (m Metric) RatedBy() string {
+	if m.Aim == 0 {
+		return m.Name
+	}
+	return "distance of " + m.Name + " from 1"
+}

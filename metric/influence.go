@@ -1,0 +1,211 @@
+package metric
+
+import "math"
+
+// units are what vary independently of each other: rows or, for ranking metrics, groups. A metric's value, had the sample been
+// another, is about value + the weighted mean of the units' influences (Hampel 1974); these add up to 0. Influences of two models
+// on the same rows can be subtracted, which is what makes a comparison paired.
+type units struct {
+	influence []float64
+	weight    []float64 // nil: all are 1
+	unbiased  bool      // the influences contain the n/(n-1) already
+}
+
+// deviation is the standard error of a value with these influences.
+func (u units) deviation() float64 {
+	var squares, total sum
+	n := 0
+	for i, x := range u.influence {
+		w := 1.0
+		if u.weight != nil {
+			w = u.weight[i]
+		}
+		if w > 0 {
+			n++
+		}
+		squares.add(float64(w*x) * float64(w*x))
+		total.add(w)
+	}
+
+	variance := squares.value() / (total.value() * total.value())
+	if !u.unbiased && n > 1 {
+		variance *= float64(n) / float64(n-1)
+	}
+	return math.Sqrt(variance)
+}
+
+// less subtracts the influences of another model on the same units, times a sign each.
+func (u units) less(sign float64, other units, otherSign float64) units {
+	d := units{influence: make([]float64, len(u.influence)), weight: u.weight, unbiased: u.unbiased}
+	for i := range d.influence {
+		d.influence[i] = float64(sign*u.influence[i]) - float64(otherSign*other.influence[i])
+	}
+	return d
+}
+
+// influence gives the influences of a metric that has such, on rows that it has measured as value; nil for the others, which are
+// resampled.
+func (e *Evaluator) influence(m Metric, value float64) (*units, error) {
+	row := e.rowInfluence(m, value)
+	if row == nil {
+		switch m.base {
+		case "auc":
+			return e.delong(value), nil
+		case "ndcg":
+			return e.groupInfluence(m, value)
+		}
+		return nil, nil
+	}
+
+	u := &units{influence: make([]float64, len(e.in.Pred))}
+	if e.in.Weight != nil {
+		u.weight = make([]float64, len(e.in.Weight))
+	}
+	for i, p := range e.in.Pred {
+		u.influence[i] = row(p, float64(e.in.Label[i]))
+		if u.weight != nil {
+			u.weight[i] = float64(e.in.Weight[i])
+		}
+	}
+	return u, nil
+}
+
+// rowInfluence is the influence of one row, of metrics that are means over rows or smooth functions of such; else nil.
+func (e *Evaluator) rowInfluence(m Metric, value float64) func(p, l float64) float64 {
+	rate := e.binary.pos / e.binary.total()
+	loss := func(p, l float64) float64 { return -math.Log(likelihood(p, float32(l))) }
+
+	switch m.base {
+	case "log_loss":
+		return func(p, l float64) float64 { return loss(p, l) - value }
+	case "normalized_entropy", "relative_information_gain":
+		entropy := -float64(rate*math.Log(rate)) - float64((1-rate)*math.Log1p(-rate))
+		slope := math.Log1p(-rate) - math.Log(rate) // of the entropy, in the base rate
+		sign, ratio := 1.0, value
+		if m.base == "relative_information_gain" {
+			sign, ratio = -1, 1-value
+		}
+		mean := ratio * entropy
+		return func(p, l float64) float64 { return sign * (loss(p, l) - mean - ratio*slope*(l-rate)) / entropy }
+	case "calibration_ratio":
+		return func(p, l float64) float64 { return (p - value*l) / rate }
+	case "brier", "l2":
+		return func(p, l float64) float64 { return (p-l)*(p-l) - value }
+	case "mae":
+		return func(p, l float64) float64 { return math.Abs(p-l) - value }
+	case "rmse":
+		if value == 0 {
+			return func(_, _ float64) float64 { return 0 }
+		}
+		return func(p, l float64) float64 { return ((p-l)*(p-l) - value*value) / (2 * value) }
+	case "r2":
+		return e.r2Influence(value)
+	case "accuracy", "error_rate":
+		right := m.base == "accuracy"
+		return func(p, l float64) float64 { return indicator((p > 0.5) == (l == 1) == right) - value }
+	case "f1":
+		return e.f1Influence(m, value)
+	}
+	return nil
+}
+
+func indicator(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+func (e *Evaluator) r2Influence(value float64) func(p, l float64) float64 {
+	total := meanOf(e, func(_, _ float64) float64 { return 1 })
+	mean := meanOf(e, func(_, l float64) float64 { return l }) / total
+	variance := meanOf(e, func(_, l float64) float64 { return (l - mean) * (l - mean) }) / total
+	return func(p, l float64) float64 {
+		return ((1-value)*(l-mean)*(l-mean) - (p-l)*(p-l)) / variance
+	}
+}
+
+func (e *Evaluator) f1Influence(m Metric, value float64) func(p, l float64) float64 {
+	c, err := e.confusion(m)
+	if err != nil {
+		return nil
+	}
+	denominator := (2*c.truePos + c.falsePos + c.falseNeg) / e.binary.total()
+	return func(p, l float64) float64 {
+		found, real := indicator(p > 0.5), l
+		return (2*found*real - value*(found+real)) / denominator
+	}
+}
+
+// delong are the influences of the area under the curve (DeLong, DeLong and Clarke-Pearson 1988): of a positive, how its share of
+// negatives below it differs from the area; of a negative, its share of positives above. Both are scaled so that the deviation is
+// the root of the sum of the two classes' variances, each over one row less than it has.
+func (e *Evaluator) delong(area float64) *units {
+	n := len(e.in.Pred)
+	u := &units{influence: make([]float64, n), weight: make([]float64, n), unbiased: true}
+	var members [2]int
+	for i, l := range e.in.Label {
+		u.weight[i] = 1
+		if e.in.Weight != nil {
+			u.weight[i] = float64(e.in.Weight[i])
+		}
+		if u.weight[i] > 0 {
+			members[int(l)]++
+		}
+	}
+
+	var scale [2]float64
+	for class, weight := range []float64{e.binary.neg, e.binary.pos} {
+		scale[class] = e.binary.total() / weight
+		if k := members[class]; k > 1 {
+			scale[class] *= math.Sqrt(float64(k) / float64(k-1))
+		}
+	}
+
+	// By descending prediction, so that what lies above a step is what came before it.
+	order := sortedRows(e.in)
+	var above [2]sum
+	for begin := 0; begin < n; {
+		end := begin
+		var here [2]float64
+		for ; end < n && e.in.Pred[order[end]] == e.in.Pred[order[begin]]; end++ {
+			here[int(e.in.Label[order[end]])] += u.weight[order[end]]
+		}
+
+		negBelow := e.binary.neg - above[0].value() - here[0]/2
+		posAbove := above[1].value() + here[1]/2
+		for _, row := range order[begin:end] {
+			if e.in.Label[row] == 1 {
+				u.influence[row] = scale[1] * (negBelow/e.binary.neg - area)
+			} else {
+				u.influence[row] = scale[0] * (posAbove/e.binary.pos - area)
+			}
+		}
+		above[0].add(here[0])
+		above[1].add(here[1])
+		begin = end
+	}
+	return u
+}
+
+// sortedRows are the numbers of the rows by descending prediction.
+func sortedRows(in Input) []uint32 {
+	var r ranking
+	low, high := in.Pred[0], in.Pred[0]
+	for _, p := range in.Pred {
+		low, high = min(low, p), max(high, p)
+	}
+	r.fillRows(in, low, high)
+	r.sort()
+	return r.tags
+}
+
+// groupInfluence are the influences of a mean over groups.
+func (e *Evaluator) groupInfluence(m Metric, value float64) (*units, error) {
+	u := &units{}
+	err := e.eachGroup(m, func(v, w float64) {
+		u.influence = append(u.influence, v-value)
+		u.weight = append(u.weight, w)
+	})
+	return u, err
+}

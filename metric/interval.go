@@ -1,0 +1,161 @@
+package metric
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Confidence says how an interval is made. The zero value is 95 %, seed 0 and 1,000 resamples.
+type Confidence struct {
+	Level   float64 // two-sided, above 0.5 and below 1
+	Seed    uint64  // of resampling; the same seed, the same interval
+	Samples int     // of resampling
+}
+
+func (c Confidence) filled() (Confidence, error) {
+	if c.Level == 0 {
+		c.Level = 0.95
+	}
+	if c.Samples == 0 {
+		c.Samples = 1000
+	}
+	if !(c.Level > 0.5 && c.Level < 1) || c.Samples < 2 {
+		return c, fmt.Errorf("confidence %v from %d resamples: use a level above 0.5 and below 1, and 2 resamples or more", c.Level, c.Samples)
+	}
+	return c, nil
+}
+
+// quantile is how many standard errors the interval reaches to both sides.
+func (c Confidence) quantile() float64 { return math.Sqrt2 * math.Erfinv(c.Level) }
+
+// How an interval was made.
+const (
+	Analytic = "analytic"  // of the rows' influences on the value, normal; for the area under the curve this is DeLong's
+	Resample = "bootstrap" // quantiles of the values of resamples
+)
+
+// Interval is a metric's value and between which values it lies, had the sample been another.
+type Interval struct {
+	Value, Low, High float64
+	Error            float64 // standard error
+	Method           string
+}
+
+// Interval measures with confidence. Rows, or groups where the metric is for groups, are taken to be independent of each other.
+func (m Metric) Interval(in Input, c Confidence) (Interval, error) {
+	c, err := c.filled()
+	if err != nil {
+		return Interval{}, err
+	}
+	var e Evaluator
+	e.Reset(in)
+	value, err := e.Eval(m)
+	if err != nil {
+		return Interval{}, err
+	}
+
+	u, err := e.influence(m, value)
+	if err != nil {
+		return Interval{}, err
+	}
+	if u == nil {
+		low, high, deviation, err := bootstrap(m, c, in, []([]float64){in.Pred}, func(v []float64) float64 { return v[0] })
+		return Interval{value, low, high, deviation, Resample}, err
+	}
+
+	i := Interval{Value: value, Error: u.deviation(), Method: Analytic}
+	i.Low, i.High = value-c.quantile()*i.Error, value+c.quantile()*i.Error
+	if m.Aim != 0 && value > 0 { // a ratio's interval is even on the logarithmic scale
+		reach := math.Exp(c.quantile() * i.Error / value)
+		i.Low, i.High = value/reach, value*reach
+	}
+	return i, nil
+}
+
+// Comparison is how much better new predictions are than old ones of the same rows.
+type Comparison struct {
+	Old, New  float64 // the metric's values
+	Gain      float64 // of the ratings, above 0 where the new predictions are better, whichever way the metric goes
+	Low, High float64 // between which the gain lies
+	Error     float64 // standard error of the gain
+	Method    string
+}
+
+// Better reports whether the new predictions are better by more than margin, beyond what chance explains. A margin below 0 asks
+// whether they are not worse by more than that.
+func (c Comparison) Better(margin float64) bool { return c.Low > margin }
+
+// Worse reports whether the new predictions are worse, beyond what chance explains.
+func (c Comparison) Worse() bool { return c.High < 0 }
+
+// Compare compares two models on the same rows, by pairs: what the rows do to both cancels out. in.Pred are the new predictions.
+func (m Metric) Compare(in Input, old []float64, c Confidence) (Comparison, error) {
+	c, err := c.filled()
+	if err != nil {
+		return Comparison{}, err
+	}
+	if len(old) != len(in.Pred) {
+		return Comparison{}, fault(m, -1, ErrLength, "%d old predictions for %d new ones", len(old), len(in.Pred))
+	}
+
+	// Both sides, each with what its rows do to it.
+	var values, ratings [2]float64
+	var sides [2]*units
+	for s, pred := range [][]float64{in.Pred, old} {
+		var e Evaluator
+		side := in
+		side.Pred = pred
+		e.Reset(side)
+		if values[s], err = e.Eval(m); err != nil {
+			return Comparison{}, err
+		}
+		ratings[s] = m.Rating(values[s])
+		if sides[s], err = e.influence(m, values[s]); err != nil {
+			return Comparison{}, err
+		}
+	}
+
+	out := Comparison{New: values[0], Old: values[1], Gain: m.gain(ratings[0], ratings[1]), Method: Analytic}
+	if sides[0] == nil {
+		out.Method = Resample
+		out.Low, out.High, out.Error, err = bootstrap(m, c, in, [][]float64{in.Pred, old}, func(v []float64) float64 { return m.gain(m.Rating(v[0]), m.Rating(v[1])) })
+		return out, err
+	}
+
+	difference := sides[0].less(m.slope(values[0]), *sides[1], m.slope(values[1]))
+	out.Error = difference.deviation()
+	out.Low, out.High = out.Gain-c.quantile()*out.Error, out.Gain+c.quantile()*out.Error
+	return out, nil
+}
+
+// gain of a rating over another.
+func (m Metric) gain(new, old float64) float64 {
+	if m.Maximize {
+		return new - old
+	}
+	return old - new
+}
+
+// slope is how the rating changes with the value.
+func (m Metric) slope(value float64) float64 {
+	switch {
+	case m.Aim == 0:
+		return 1
+	case value >= m.Aim:
+		return 1 / value
+	}
+	return -1 / max(value, nearest)
+}
+
+// bounds are the quantiles that leave out the same share on both sides. It sorts values.
+func (c Confidence) bounds(values []float64) (low, high float64) {
+	slices.Sort(values)
+	at := func(q float64) float64 {
+		x := q * float64(len(values)-1)
+		i := int(x)
+		j := min(i+1, len(values)-1)
+		return values[i] + (x-float64(i))*(values[j]-values[i])
+	}
+	return at((1 - c.Level) / 2), at((1 + c.Level) / 2)
+}
