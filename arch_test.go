@@ -49,7 +49,7 @@ var layers = map[string]int{
 	"ledger":    3, // what a sweep has cost so far
 	"scorer":    3, // a registered version, ready to predict
 	"telemetry": 3, // measurements on their way out
-	"program":   3, // what the programs' command lines have in common
+	"program":   3, // what the programs' command lines have in common; the form of tables
 
 	"launcher":   4,
 	"task":       4,
@@ -64,7 +64,7 @@ var layers = map[string]int{
 }
 
 // within names the folders whose packages may import each other, because they are one room.
-var within = []string{"dataset", "blob", "sweepstore", "telemetry", "launcher", "task", "aggregator", "localemu"}
+var within = []string{"dataset", "blob", "sweepstore", "telemetry", "program", "launcher", "task", "aggregator", "localemu"}
 
 // only says which folders or files may import a package. A path ending in a slash stands for all below it.
 var only = []struct {
@@ -251,6 +251,11 @@ func checkCalls(t reporter, f goFile) {
 		"os.Exit": "only main ends the process", "log.Fatal": "only main ends the process", "log.Fatalf": "only main ends the process",
 		"os.Getenv": "settings come in through the environment structs of package sweep", "os.LookupEnv": "settings come in through the environment structs of package sweep",
 	}
+	if !matches("program/", f.path) {
+		for _, name := range []string{"os.Stdout", "os.Stderr", "fmt.Print", "fmt.Printf", "fmt.Println", "table.NewWriter"} {
+			forbidden[name] = "what is shown goes through a program.Output, and tables are made by program/tables: others' texts must not command a terminal"
+		}
+	}
 	if f.test {
 		forbidden = map[string]string{"time.Sleep": "a test waits for what it means, not for time"}
 	}
@@ -340,6 +345,9 @@ func TestRulesBite(t *testing.T) {
 		"a name spelt out":    {"launcher/x.go", `var x = id + "/claims/0"`, true},
 		"a plan spelt out":    {"task/x.go", `var x = "plans/" + id`, true},
 		"words":               {"launcher/x.go", `var x = "no result; the claims differ"`, false},
+		"past the output":     {"task/internal/x/x.go", "import \"os\"\nvar x = os.Stderr", true},
+		"a table of its own":  {"task/internal/x/x.go", "import \"github.com/jedib0t/go-pretty/v6/table\"\nvar x = table.NewWriter()", true},
+		"printed":             {"task/internal/x/x.go", "import \"fmt\"\nfunc f() { fmt.Println() }", true},
 		"sleep in a test":     {"blob/x_test.go", "import \"time\"\nfunc f() { time.Sleep(1) }", true},
 	} {
 		f, err := parseSource(tc.path, []byte("package x\n"+tc.body))

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -26,7 +25,7 @@ import (
 type World struct {
 	Args     []string
 	Env      envconfig.Lookuper
-	Out, Err io.Writer
+	Out, Err Output
 	Version  string
 	Terminal bool // Out is a terminal, of so many columns
 	Width    int
@@ -35,7 +34,7 @@ type World struct {
 
 // FromOS is the real world. linked is the version that the linker put into main, "dev" when it did not.
 func FromOS(linked string) World {
-	w := World{Args: os.Args[1:], Env: envconfig.OsLookuper(), Out: os.Stdout, Err: os.Stderr, Version: buildVersion(linked), Now: time.Now}
+	w := World{Args: os.Args[1:], Env: envconfig.OsLookuper(), Out: To(os.Stdout), Err: To(os.Stderr), Version: buildVersion(linked), Now: time.Now}
 	fd := int(os.Stdout.Fd())
 	if term.IsTerminal(fd) {
 		w.Terminal = true
@@ -107,11 +106,11 @@ func Execute(ctx context.Context, w World, root *cobra.Command) int {
 	}
 
 	if w.Structured() {
-		Logger(w.Err, Origin{Program: root.Name(), Version: w.Version}).Error(err.Error(), "exit_code", code)
+		Logger(w.Err, Origin{Program: root.Name(), Version: w.Version}).Error(Brief(err.Error()), "exit_code", code)
 		return code
 	}
 
-	fmt.Fprintf(w.Err, "%s: %s\n", root.Name(), Redact(err.Error()))
+	fmt.Fprintf(w.Err, "%s: %s\n", root.Name(), Brief(Redact(err.Error())))
 	return code
 }
 

@@ -29,7 +29,7 @@ func run(ctx context.Context, args []string, err error) (code int, out, errOut s
 	child.Flags().String("must", "", "")
 	_ = child.MarkFlagRequired("must")
 	root.AddCommand(child)
-	code = program.Execute(ctx, program.World{Args: args, Out: &o, Err: &e, Version: "v1"}, root)
+	code = program.Execute(ctx, program.World{Args: args, Out: program.To(&o), Err: program.To(&e), Version: "v1"}, root)
 	return code, o.String(), e.String()
 }
 
@@ -73,7 +73,7 @@ func TestExitCodes(t *testing.T) {
 // TestErrorsForACollector: what ends a program under COPPICE_LOG=json is a log line, too.
 func TestErrorsForACollector(t *testing.T) {
 	var e bytes.Buffer
-	w := program.World{Args: []string{"fly"}, Err: &e, Version: "v1", Env: envconfig.MapLookuper(map[string]string{"COPPICE_LOG": "json"})}
+	w := program.World{Args: []string{"fly"}, Err: program.To(&e), Version: "v1", Env: envconfig.MapLookuper(map[string]string{"COPPICE_LOG": "json"})}
 	if code := program.Execute(t.Context(), w, &cobra.Command{Use: "prog", RunE: func(*cobra.Command, []string) error { return errors.New("no wings") }}); code != sweep.ExitError {
 		t.Errorf("code %d", code)
 	}

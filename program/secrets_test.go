@@ -39,7 +39,7 @@ func TestNoSecretIsLogged(t *testing.T) {
 		log.Warn(text)
 		log.With("caller", text).Info("x")
 		root := &cobra.Command{Use: "x", RunE: func(*cobra.Command, []string) error { return err }}
-		Execute(t.Context(), World{Out: &errOut, Err: &errOut}, root)
+		Execute(t.Context(), World{Out: To(&errOut), Err: To(&errOut)}, root)
 		all := out.String() + errOut.String()
 		if strings.Contains(all, secret) {
 			t.Errorf("%s: %s", name, all)

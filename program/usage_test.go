@@ -39,7 +39,7 @@ func TestUsageNamesWhatToType(t *testing.T) {
 		group.AddCommand(&cobra.Command{Use: "copy FROM TO", Args: cobra.ExactArgs(2), RunE: done}, &cobra.Command{Use: "list [MODEL]", Args: cobra.MaximumNArgs(1), RunE: done})
 		root.AddCommand(swp, group, &cobra.Command{Use: "predict --in FILE", Args: cobra.NoArgs, RunE: done})
 		var errOut bytes.Buffer
-		code := program.Execute(t.Context(), program.World{Args: strings.Fields(line), Out: &errOut, Err: &errOut}, root)
+		code := program.Execute(t.Context(), program.World{Args: strings.Fields(line), Out: program.To(&errOut), Err: program.To(&errOut)}, root)
 		if code != sweep.ExitUsage || errOut.String() != want {
 			t.Errorf("%s: %d\n got %q\nwant %q", line, code, errOut.String(), want)
 		}

@@ -296,16 +296,34 @@ func Suggest(word string, words []string) string {
 	if best := Nearest(word, words); best != "" {
 		return fmt.Sprintf(" (did you mean %q?)", best)
 	}
-	return fmt.Sprintf(" (known: %s)", strings.Join(slices.Sorted(slices.Values(words)), ", "))
+
+	// A wide table has thousands of columns; the first by the alphabet show what they are like.
+	known := slices.Sorted(slices.Values(words))
+	if len(known) <= maxKnown {
+		return fmt.Sprintf(" (known: %s)", strings.Join(known, ", "))
+	}
+	return fmt.Sprintf(" (known: %s and %d more)", strings.Join(known[:maxKnown], ", "), len(known)-maxKnown)
 }
+
+// maxKnown is how many words Suggest lists.
+const maxKnown = 40
+
+// maxMistyped is the longest word of which a nearest one is looked for: the search takes the product of both lengths.
+const maxMistyped = 200
 
 // Nearest is the word of words that is nearest to word, of equally near ones the first by the alphabet; "" when none is near.
 func Nearest(word string, words []string) string {
+	if len(word) > maxMistyped {
+		return ""
+	}
 	sorted := slices.Sorted(slices.Values(words))
 	best, distance := "", len(word)/2+1
 	for _, w := range sorted {
+		if len(w) > maxMistyped {
+			continue
+		}
 		n := levenshtein.ComputeDistance(strings.ToLower(word), strings.ToLower(w))
-		if strings.HasPrefix(w, word) || strings.HasPrefix(word, w) {
+		if begins(w, word) || begins(word, w) {
 			n = min(n, 2)
 		}
 		if n < distance {
@@ -313,6 +331,11 @@ func Nearest(word string, words []string) string {
 		}
 	}
 	return best
+}
+
+// begins says whether enough of word is its beginning to have been meant by it: "num" of num_leaves, but not "a" of ad_format.
+func begins(word, beginning string) bool {
+	return strings.HasPrefix(word, beginning) && (len(beginning) >= 3 || 2*len(beginning) >= len(word))
 }
 
 // translate turns the library's errors, which carry a token, into ours, which carry the file's name.

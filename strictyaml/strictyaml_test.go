@@ -2,6 +2,7 @@ package strictyaml_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -71,6 +72,30 @@ func TestDecodeNamesThePlace(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", e, tc.want)
 			}
 		})
+	}
+}
+
+// TestSuggestOnlyWhatIsNear: of words that have nothing in common with what was typed none is offered.
+func TestSuggestOnlyWhatIsNear(t *testing.T) {
+	many := make([]string, 2000)
+	for i := range many {
+		many[i] = fmt.Sprintf("column_%04d", i)
+	}
+
+	for word, tc := range map[string]struct {
+		words []string
+		want  string
+	}{
+		"ad_format":               {[]string{"a", "b"}, " (known: a, b)"},
+		"adformat":                {[]string{"a", "ad_format"}, ` (did you mean "ad_format"?)`},
+		"num_l":                   {[]string{"a", "num_leaves"}, ` (did you mean "num_leaves"?)`},
+		"num_leaves_of_all":       {[]string{"a", "num_leaves"}, ` (did you mean "num_leaves"?)`},
+		strings.Repeat("a", 5000): {[]string{"a", "aa"}, " (known: a, aa)"},
+		"zzz":                     {many, " (known: " + strings.Join(many[:40], ", ") + " and 1960 more)"},
+	} {
+		if got := strictyaml.Suggest(word, tc.words); got != tc.want {
+			t.Errorf("Suggest(%.20q) of %d words:\n got %.200q\nwant %.200q", word, len(tc.words), got, tc.want)
+		}
 	}
 }
 

@@ -108,7 +108,7 @@ func (s *script) Receive(ctx context.Context, handle func(context.Context, []byt
 func world(out io.Writer, sweeps blob.Store, r Receiver, args ...string) World {
 	env := map[string]string{"COPPICE_PROJECT": "p", "COPPICE_DATASETS_BUCKET": "d", "COPPICE_SWEEPS_BUCKET": "s", "COPPICE_REGISTRY_BUCKET": "r"}
 	return World{
-		World: program.World{Args: args, Env: envconfig.MapLookuper(env), Out: out, Err: out, Now: time.Now},
+		World: program.World{Args: args, Env: envconfig.MapLookuper(env), Out: program.To(out), Err: program.To(out), Now: time.Now},
 		Connect: func(context.Context, sweep.Deployment) (*Backends, error) {
 			return &Backends{Datasets: blob.Memory(), Sweeps: sweeps, Registry: blob.Memory(), Messages: r, Close: func() error { return nil }}, nil
 		},

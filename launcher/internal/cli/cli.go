@@ -139,5 +139,15 @@ func (w *World) printJSON(v any) error {
 	return e.Encode(v)
 }
 
+// printFile writes a file's bytes as they are to wherever the output is sent, but not onto a terminal.
+func (w *World) printFile(data []byte) error {
+	out := w.Out.Raw()
+	if w.Terminal {
+		out = w.Out
+	}
+	_, err := out.Write(data)
+	return err
+}
+
 // raw is JSON that is printed as it is.
 func raw(text []byte) json.RawMessage { return json.RawMessage(text) }

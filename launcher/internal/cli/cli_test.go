@@ -105,7 +105,7 @@ func (w *world) run(args ...string) (code int, out, errOut string) {
 	env := envconfig.MultiLookuper(envconfig.MapLookuper(w.env), envconfig.MapLookuper(map[string]string{
 		"COPPICE_PROJECT": "p", "COPPICE_DATASETS_BUCKET": "datasets", "COPPICE_SWEEPS_BUCKET": "sweeps", "COPPICE_REGISTRY_BUCKET": "registry"}))
 	code = Run(w.ctx, World{
-		World:     program.World{Args: args, Out: &o, Err: &e, Version: "v1", Now: func() time.Time { return w.now }, Env: env},
+		World:     program.World{Args: args, Out: program.To(&o), Err: program.To(&e), Version: "v1", Now: func() time.Time { return w.now }, Env: env},
 		PriceList: func(context.Context) (PriceList, error) { return w.list, nil },
 		Connect: func(context.Context, Env) (*Backends, error) {
 			return &Backends{Bucket: func(name string) blob.Store { return w.buckets[name] }, Jobs: w.jobs, Close: func() error { return nil }}, nil

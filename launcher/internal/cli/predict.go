@@ -92,7 +92,7 @@ func (w *World) predict(ctx context.Context, f predictFlags) error {
 		q := predict.Request{Scorer: s, In: f.in, Out: f.out, Keep: f.keep, Raw: f.raw, CSV: dataset.CSVSpec{Delimiter: f.delimiter, Header: &header, Quote: f.quote}}
 		var bar *progressbar.ProgressBar
 		if w.Terminal && !f.json {
-			bar = progressbar.NewOptions64(-1, progressbar.OptionSetWriter(w.Err), progressbar.OptionSetDescription("rows"),
+			bar = progressbar.NewOptions64(-1, progressbar.OptionSetWriter(w.Err.Raw()), progressbar.OptionSetDescription("rows"),
 				progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(barThrottle))
 			q.Progress = func(rows int64) { _ = bar.Set64(rows) }
 		}

@@ -184,8 +184,7 @@ func registryShowCommand(w *World) *cobra.Command {
 					if err != nil {
 						return err
 					}
-					_, err = w.Out.Write(data)
-					return err
+					return w.printFile(data)
 				}
 
 				if asJSON {

@@ -155,7 +155,7 @@ func (b *stageBar) report(step stager.Step, done, total int64) {
 			fmt.Fprintf(b.w.Err, "%s ...\n", step)
 			return
 		}
-		b.bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(b.w.Err), progressbar.OptionSetDescription(fmt.Sprintf("%-8s", step)),
+		b.bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(b.w.Err.Raw()), progressbar.OptionSetDescription(fmt.Sprintf("%-8s", step)),
 			progressbar.OptionShowBytes(true), progressbar.OptionFullWidth(), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(barThrottle))
 	}
 

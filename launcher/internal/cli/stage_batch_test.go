@@ -53,7 +53,7 @@ func (w *world) stageInBatch(s *stages, flags ...string) (code int, errOut strin
 	var out, e bytes.Buffer
 	file := w.file("cloud.yaml", "name: clicks\nsource: gs://datasets/exports/*.csv\nlabel: is_click\n")
 	code = Run(ctx, World{
-		World: program.World{Args: append([]string{"stage", file, "--batch"}, flags...), Out: &out, Err: &e, Version: "v1", Now: func() time.Time { return w.now },
+		World: program.World{Args: append([]string{"stage", file, "--batch"}, flags...), Out: program.To(&out), Err: program.To(&e), Version: "v1", Now: func() time.Time { return w.now },
 			Env: envconfig.MapLookuper(map[string]string{"COPPICE_PROJECT": "p", "COPPICE_DATASETS_BUCKET": "datasets", "COPPICE_SWEEPS_BUCKET": "sweeps", "COPPICE_REGISTRY_BUCKET": "registry"})},
 		Connect: func(context.Context, Env) (*Backends, error) {
 			return &Backends{Bucket: func(name string) blob.Store { return w.buckets[name] }, Stages: s, Close: func() error { return nil }}, nil

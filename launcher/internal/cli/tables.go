@@ -11,6 +11,8 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
+
+	"coppice/program/tables"
 )
 
 // barThrottle keeps a bar from drawing more often than anybody can see.
@@ -21,15 +23,7 @@ const pairsOverhead = 34
 
 // newTable is a table in the style of all commands.
 func (w *World) newTable(header ...any) table.Writer {
-	t := table.NewWriter()
-	t.SetStyle(table.StyleLight)
-	t.Style().Format.Header = text.FormatDefault
-	t.Style().Options.SeparateRows = false
-	t.SetOutputMirror(w.Out)
-	if len(header) > 0 {
-		t.AppendHeader(table.Row(header))
-	}
-	return t
+	return tables.New(w.Out, header...)
 }
 
 // textWidth is how much room the text column of a table has beside other columns of so many characters.

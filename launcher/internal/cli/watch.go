@@ -163,7 +163,7 @@ type view struct {
 func (w *World) newView(s *follow.Sweep, asJSON bool) *view {
 	v := &view{w: w, json: asJSON, plan: s.Plan, seen: map[int]bool{}}
 	if w.Terminal && !asJSON {
-		v.bar = progressbar.NewOptions(len(s.Plan.Trials), progressbar.OptionSetWriter(w.Err), progressbar.OptionSetElapsedTime(true),
+		v.bar = progressbar.NewOptions(len(s.Plan.Trials), progressbar.OptionSetWriter(w.Err.Raw()), progressbar.OptionSetElapsedTime(true),
 			progressbar.OptionSetPredictTime(false), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(barThrottle), progressbar.OptionFullWidth())
 	}
 	return v
@@ -174,7 +174,7 @@ func (v *view) show(s snapshot, st follow.State) {
 	case v.json:
 		v.jsonLine(s)
 	case v.bar != nil:
-		v.bar.Describe(v.summary(s))
+		v.bar.Describe(program.Visible(v.summary(s)))
 		_ = v.bar.Set(s.Done + s.Failed) // a bar that cannot be drawn is no reason to stop
 	default:
 		v.lines(s, st)

@@ -18,6 +18,7 @@ import (
 	"coppice/localemu/batchemu"
 	"coppice/localemu/internal/faults"
 	"coppice/localemu/internal/world"
+	"coppice/program"
 	"coppice/strictyaml"
 	"coppice/sweep"
 )
@@ -34,6 +35,10 @@ type State struct {
 	Executable string           // localemu's own path: other binaries are expected beside it
 	Version    string
 }
+
+// out and err are for what localemu itself says; the command of exec is given the files.
+func (s *State) out() program.Output { return program.To(s.Stdout) }
+func (s *State) err() program.Output { return program.To(s.Stderr) }
 
 // exitError carries an exit code. An empty message is not shown.
 type exitError struct {
@@ -74,8 +79,8 @@ with its own folder for a local SSD. Everything listens on 127.0.0.1 only.`,
 
 	root.SetArgs(s.Args)
 	root.SetIn(s.Stdin)
-	root.SetOut(s.Stdout)
-	root.SetErr(s.Stderr)
+	root.SetOut(s.out())
+	root.SetErr(s.err())
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &exitError{sweep.ExitUsage, err} })
 
 	err := root.ExecuteContext(ctx)
@@ -83,7 +88,7 @@ with its own folder for a local SSD. Everything listens on 127.0.0.1 only.`,
 		return sweep.ExitOK
 	}
 	if text := err.Error(); text != "" {
-		fmt.Fprintln(s.Stderr, "localemu:", text)
+		fmt.Fprintln(s.err(), "localemu:", program.Brief(text))
 	}
 	return exitCode(err)
 }
@@ -134,7 +139,7 @@ func (f *flags) add(c *cobra.Command) {
 // options checks the flags and makes them the local cloud's options.
 func (f *flags) options(s *State) (world.Options, error) {
 	o := world.Options{
-		Data: f.data, LogDir: f.logDir, PortBase: f.portBase, Aggregators: f.aggregators, Environ: s.Env, Stderr: s.Stderr,
+		Data: f.data, LogDir: f.logDir, PortBase: f.portBase, Aggregators: f.aggregators, Environ: s.Env, Stderr: s.err(),
 	}
 
 	if f.portBase < 0 || f.portBase > 65532 {
@@ -188,7 +193,7 @@ func (f *flags) imageMap(s *State) (map[string]string, error) {
 			images[name] = path
 			continue
 		}
-		path, err := program(path)
+		path, err := executable(path)
 		if err != nil {
 			return nil, usage("--image %s: %v", name, err)
 		}
@@ -196,7 +201,7 @@ func (f *flags) imageMap(s *State) (map[string]string, error) {
 	}
 
 	if images[world.LauncherImage] == "" { // few need it: a job that does and finds none is refused with the way out
-		if path, err := program(filepath.Join(filepath.Dir(s.Executable), "launcher")); err == nil {
+		if path, err := executable(filepath.Join(filepath.Dir(s.Executable), "launcher")); err == nil {
 			images[world.LauncherImage] = path
 		}
 	}
@@ -205,9 +210,9 @@ func (f *flags) imageMap(s *State) (map[string]string, error) {
 		return images, nil
 	}
 
-	path, err := program(filepath.Join(filepath.Dir(s.Executable), "task"))
+	path, err := executable(filepath.Join(filepath.Dir(s.Executable), "task"))
 	if err != nil {
-		fmt.Fprintf(s.Stderr, "localemu: no task program (%v): Batch jobs with the image %s will be refused\n", err, world.TaskImage)
+		fmt.Fprintf(s.err(), "localemu: no task program (%v): Batch jobs with the image %s will be refused\n", err, world.TaskImage)
 		return images, nil
 	}
 	images[world.TaskImage] = path
@@ -222,15 +227,15 @@ func (f *flags) aggregatorPath(s *State) (string, error) {
 	case "":
 		path = filepath.Join(filepath.Dir(s.Executable), "aggregator")
 	}
-	found, err := program(path)
+	found, err := executable(path)
 	if err != nil {
 		return "", usage("no aggregator: %v; build it beside localemu, or say --aggregator PATH or --aggregator none", err)
 	}
 	return found, nil
 }
 
-// program is the absolute path of an executable file.
-func program(path string) (string, error) {
+// executable is the absolute path of an executable file.
+func executable(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return "", err

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"runtime"
 
@@ -16,6 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"coppice/localemu/internal/residency"
+	"coppice/program"
+	"coppice/program/tables"
 	"coppice/sweep"
 )
 
@@ -38,11 +39,11 @@ at the moment with the most tasks, and can be measured on Linux only.`,
 				return err
 			}
 			if asJSON {
-				enc := json.NewEncoder(s.Stdout)
+				enc := json.NewEncoder(s.out())
 				enc.SetIndent("", "  ")
 				return enc.Encode(report)
 			}
-			return printReport(s.Stdout, report)
+			return printReport(s.out(), report)
 		},
 	}
 
@@ -77,7 +78,7 @@ func findReport(folder string, args []string) (*residency.Report, error) {
 	return r, err
 }
 
-func printReport(w io.Writer, r *residency.Report) error {
+func printReport(w program.Output, r *residency.Report) error {
 	if len(r.Machines) == 0 {
 		why := r.Error
 		switch {
@@ -96,10 +97,7 @@ func printReport(w io.Writer, r *residency.Report) error {
 	}
 	fmt.Fprintf(w, "job %s (%s), at the moment with the most tasks\n", r.Job, state)
 
-	t := table.NewWriter()
-	t.SetStyle(table.StyleLight)
-	t.Style().Format.Header = text.FormatDefault
-	t.AppendHeader(table.Row{"machine", "tasks at once", "dataset mapped", "as private copies (sum RSS)", "in memory (sum PSS)", "tasks' own, each at most"})
+	t := tables.New(w, "machine", "tasks at once", "dataset mapped", "as private copies (sum RSS)", "in memory (sum PSS)", "tasks' own, each at most")
 
 	var columns []table.ColumnConfig
 	for i := 2; i <= 6; i++ {
@@ -115,7 +113,7 @@ func printReport(w io.Writer, r *residency.Report) error {
 		t.AppendRow(table.Row{m.Machine, m.Processes, size(m.Dataset), size(m.RSS), size(m.PSS), size(most)})
 	}
 
-	fmt.Fprintln(w, t.Render())
+	t.Render()
 	return nil
 }
 

@@ -55,8 +55,8 @@ func runUp(ctx context.Context, s *State, f *flags) error {
 	}
 	defer os.Remove(path) // they lead nowhere any more
 
-	fmt.Fprint(s.Stdout, env)
-	fmt.Fprintf(s.Stderr, "localemu: the local cloud is up; in another terminal: . %s\nlocalemu: Ctrl-C ends it\n", quote(path))
+	fmt.Fprint(s.out(), env)
+	fmt.Fprintf(s.err(), "localemu: the local cloud is up; in another terminal: . %s\nlocalemu: Ctrl-C ends it\n", quote(path))
 	select {
 	case err := <-w.Failed():
 		return &exitError{sweep.ExitError, err}

@@ -15,6 +15,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"coppice/program"
 )
 
 // Command is what to start. The streams are files, so that nothing has to be copied and no process blocks on its reader;
@@ -142,7 +144,7 @@ func (p *Process) wait() {
 
 	switch {
 	case state == nil: // never happens after a successful start, and must not look like success
-		fmt.Fprintln(os.Stderr, "localemu: wait for", p.cmd.Path, err)
+		fmt.Fprintln(program.FromOS("").Err, "localemu: wait for", p.cmd.Path, err)
 		p.code = 1
 	case state.Exited():
 		p.code = state.ExitCode()

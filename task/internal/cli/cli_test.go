@@ -23,7 +23,7 @@ func run(t *testing.T, env map[string]string, args ...string) (code int, out, er
 	t.Helper()
 	var o, e bytes.Buffer
 	code = Run(t.Context(), World{
-		World: program.World{Args: args, Env: envconfig.MapLookuper(env), Out: &o, Err: &e, Version: "v1"},
+		World: program.World{Args: args, Env: envconfig.MapLookuper(env), Out: program.To(&o), Err: program.To(&e), Version: "v1"},
 		Connect: func(context.Context, sweep.TaskEnv) (*Backends, error) {
 			return &Backends{Datasets: blob.Memory(), Sweeps: blob.Memory(), Close: func() error { return nil }}, nil
 		},
@@ -170,7 +170,7 @@ func TestToldToGoBeforeTheWorkBegins(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		var out, errOut bytes.Buffer
-		code := Run(ctx, World{World: program.World{Args: []string{"run"}, Env: envconfig.MapLookuper(env), Out: &out, Err: &errOut}, Connect: connect})
+		code := Run(ctx, World{World: program.World{Args: []string{"run"}, Env: envconfig.MapLookuper(env), Out: program.To(&out), Err: program.To(&errOut)}, Connect: connect})
 		if code != sweep.ExitTransient {
 			t.Errorf("told to go while %s, the task ended with %d (%s), want %d", name, code, errOut.String(), sweep.ExitTransient)
 		}

@@ -15,6 +15,7 @@ import (
 	"coppice/dataset"
 	"coppice/gbt"
 	"coppice/program"
+	"coppice/program/tables"
 	"coppice/task/internal/fit"
 	"coppice/task/internal/usage"
 )
@@ -143,20 +144,14 @@ func whole(folds []uint8) []int {
 }
 
 func (w *World) reportCross(r crossValidated) {
-	t := table.NewWriter()
-	t.SetStyle(table.StyleLight)
-	t.SetOutputMirror(w.Out)
-	t.AppendHeader(table.Row{"fold", "rows trained on", "rows rated", "trees", r.Metric, "seconds"})
+	t := tables.New(w.Out, "fold", "rows trained on", "rows rated", "trees", r.Metric, "seconds")
 	for i, f := range r.Folds {
 		t.AppendRow(table.Row{i + 1, humanize.Comma(int64(f.TrainRows)), humanize.Comma(int64(f.RatedRows)), f.Trees,
 			fmt.Sprintf("%.6f", f.Metrics[r.Metric]), fmt.Sprintf("%.2f", f.Seconds)})
 	}
 	t.Render()
 
-	t = table.NewWriter()
-	t.SetStyle(table.StyleLight)
-	t.SetOutputMirror(w.Out)
-	t.AppendHeader(table.Row{"metric", "mean", "standard deviation", "folds"})
+	t = tables.New(w.Out, "metric", "mean", "standard deviation", "folds")
 	for _, name := range slices.Sorted(maps.Keys(r.Summary)) {
 		s := r.Summary[name]
 		deviation := "-"

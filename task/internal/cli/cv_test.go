@@ -18,7 +18,7 @@ func TestCrossValidation(t *testing.T) {
 	if code != 0 {
 		t.Fatal(code, errOut)
 	}
-	for _, part := range []string{"fold 1 of 5:", "fold 5 of 5:", "tree     1", "valid auc", "ROWS RATED", "STANDARD DEVIATION", "log_loss", "private"} {
+	for _, part := range []string{"fold 1 of 5:", "fold 5 of 5:", "tree     1", "valid auc", "rows rated", "standard deviation", "log_loss", "private"} {
 		if !strings.Contains(out, part) {
 			t.Errorf("it does not show %q:\n%s", part, out)
 		}

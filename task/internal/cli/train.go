@@ -24,6 +24,7 @@ import (
 	"coppice/gbt"
 	"coppice/metric"
 	"coppice/program"
+	"coppice/program/tables"
 	"coppice/strictyaml"
 	"coppice/sweep"
 	"coppice/task/internal/fit"
@@ -352,9 +353,7 @@ func (w *World) treePrinter(trees int, name string) func(gbt.Progress) error {
 }
 
 func (w *World) report(r trained) {
-	t := table.NewWriter()
-	t.SetStyle(table.StyleLight)
-	t.SetOutputMirror(w.Out)
+	t := tables.New(w.Out)
 
 	trees := fmt.Sprintf("%d (%d grown; %s)", r.Trees, r.TreesGrown, r.Stopped)
 	if r.Resumed > 0 {

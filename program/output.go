@@ -1,0 +1,117 @@
+package program
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// Output is where a program writes. What it shows comes in part from others: categories, names of columns, reasons of failed
+// trials. Nothing of that may command the terminal that it is read on, so no control character gets through an Output but line
+// breaks and tabs, and no character that changes the order of others or takes no room. Each is shown as its escape,
+// \u001b, the form of JSON: a JSON text keeps its value. To makes an Output of any writer, and nothing else does.
+type Output struct{ raw io.Writer }
+
+// To is an Output onto w. A character must not be split between two writes.
+func To(w io.Writer) Output {
+	if o, ok := w.(Output); ok {
+		return o
+	}
+	return Output{w}
+}
+
+// Write writes text as Visible makes it.
+func (o Output) Write(text []byte) (int, error) {
+	if o.raw == nil {
+		return len(text), nil
+	}
+	if !hasUnsafe(text) {
+		return o.raw.Write(text)
+	}
+	if _, err := io.WriteString(o.raw, Visible(string(text))); err != nil {
+		return 0, err
+	}
+	return len(text), nil
+}
+
+// Raw is what lies below, for what must arrive byte by byte: a bar that draws itself anew, a file that is redirected.
+func (o Output) Raw() io.Writer { return o.raw }
+
+// Visible is text without characters that a terminal obeys or hides. Those, and bytes that are no UTF-8, become escapes.
+func Visible(text string) string {
+	if !hasUnsafe([]byte(text)) {
+		return text
+	}
+
+	var b strings.Builder
+	for i := 0; i < len(text); {
+		r, n := utf8.DecodeRuneInString(text[i:])
+		switch {
+		case r == utf8.RuneError && n == 1:
+			fmt.Fprintf(&b, `\x%02x`, text[i])
+		case !unsafeRune(r):
+			b.WriteString(text[i : i+n])
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+		i += n
+	}
+	return b.String()
+}
+
+func hasUnsafe(text []byte) bool {
+	return bytes.IndexFunc(text, func(r rune) bool { return r == utf8.RuneError || unsafeRune(r) }) >= 0
+}
+
+// hidden are the characters that take no room or command: Unicode's controls (C0, DEL, C1), formats (directions, joiners, tags), its
+// separators of lines and paragraphs, and what a font may leave out.
+var hidden = []*unicode.RangeTable{unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector}
+
+func unsafeRune(r rune) bool {
+	if r < utf8.RuneSelf {
+		return r < ' ' && r != '\n' && r != '\t' || r == 0x7f
+	}
+	return unicode.In(r, hidden...)
+}
+
+// What is quoted or without blanks is one value, and shown up to maxValue characters; a line up to maxLine.
+const (
+	maxValue = 200
+	maxLine  = 2000
+)
+
+var longValue = regexp.MustCompile(fmt.Sprintf(`"(?:[^"\\]|\\.){%d,}"|\S{%d,}`, maxValue, maxValue))
+
+// Brief is an error's text in which no value takes the room of all the rest: the middle of a long one is shown as "...".
+func Brief(text string) string {
+	if len(text) < maxValue {
+		return text
+	}
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		line = longValue.ReplaceAllStringFunc(line, func(value string) string { return Middle(value, maxValue) })
+		lines[i] = Middle(line, maxLine)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Middle is text in at most so many characters: three points stand for the middle of a longer one.
+func Middle(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	r := []rune(text)
+	if len(r) <= most {
+		return text
+	}
+	tail := (most - 3) / 3
+	return string(r[:most-3-tail]) + "..." + string(r[len(r)-tail:])
+}
