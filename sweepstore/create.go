@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"coppice/blob"
 	"coppice/protocol"
@@ -35,7 +36,9 @@ func createBytes(ctx context.Context, s blob.Store, object string, data []byte) 
 		return true, nil
 	}
 
-	own, unsettled := holds(ctx, s, object, data)
+	look, cancel := lastLook(ctx)
+	defer cancel()
+	own, unsettled := holds(look, s, object, data)
 	refused := errors.Is(err, blob.ErrPrecondition)
 	if created, known := (protocol.Creation{Refused: refused, Read: unsettled == nil, Own: own}).Settled(); known {
 		return created, nil
@@ -44,6 +47,18 @@ func createBytes(ctx context.Context, s blob.Store, object string, data []byte) 
 		return false, fmt.Errorf("write %s: whose object is there: %w", object, unsettled)
 	}
 	return false, fmt.Errorf("write %s: %w", object, err)
+}
+
+// lastLookLimit is little of what a process has left that is told to go.
+const lastLookLimit = 2 * time.Second
+
+// lastLook is a context for looking what has come of a write. A caller whose ctx has ended may have written all the same; who is told to
+// go then has something to give back.
+func lastLook(ctx context.Context) (context.Context, context.CancelFunc) {
+	if ctx.Err() == nil {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(context.WithoutCancel(ctx), lastLookLimit)
 }
 
 // holds says whether an object's contents are data. One that is not there is blob.ErrNotExist.

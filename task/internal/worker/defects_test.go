@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"io"
 	"iter"
 	"strings"
@@ -43,6 +44,38 @@ func TestToldToGoJustAfterTheResult(t *testing.T) {
 		if trees, _ := w.checkpointsOf(t, 0); len(trees) != 0 {
 			t.Errorf("told to go just before the result is written %t: %d checkpoints are left, want none", before, len(trees))
 		}
+	}
+}
+
+// cutOff writes the first object whose name ends so, and cuts its writer off before it hears of it.
+type cutOff struct {
+	blob.Store
+	suffix string
+	cancel context.CancelFunc
+}
+
+func (s cutOff) Put(ctx context.Context, name string, g blob.Generation, r io.Reader) (blob.Attrs, error) {
+	attrs, err := s.Store.Put(ctx, name, g, r)
+	if err == nil && strings.HasSuffix(name, s.suffix) {
+		s.cancel()
+		return blob.Attrs{}, ctx.Err()
+	}
+	return attrs, err
+}
+
+// TestToldToGoWhileClaiming: the claim is written and its answer never read, because the process has to go. It is given back all the
+// same: nobody waits for a holder that never was, and it is no death of the trial.
+func TestToldToGoWhileClaiming(t *testing.T) {
+	w := newWorld(t, 1, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	worker := w.worker(0)
+	worker.Sweeps = cutOff{w.sweeps, "claims/0", cancel}
+	var transient *TransientError
+	if err := worker.Run(ctx); !errors.As(err, &transient) {
+		t.Fatalf("told to go while claiming: %v; want a transient error", err)
+	}
+	if _, err := w.sweeps.Stat(t.Context(), sweep.Names(w.plan.Sweep).Release(0, 0)); err != nil {
+		t.Errorf("told to go while claiming, and the claim was written: %v; want it released", err)
 	}
 }
 
