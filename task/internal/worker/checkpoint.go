@@ -33,9 +33,9 @@ func (w *Worker) place(trial int) sweepstore.Checkpoints {
 	return w.trials.Checkpoints(trial, gbt.MaxCheckpointBytes)
 }
 
-// soundCopy is a place for checkpoints of what was learnt from the labels as they were staged. One of trees that grew on others would
-// outlive the copy that is to blame: whoever takes the trial over goes on from it, on a good copy. A disk does not put right what it
-// has damaged, so labels that are whole now have been so until now. They are read as part of the save, whose time is limited.
+// soundCopy is a place for checkpoints of what was learnt from the dataset as it was staged. One of trees that grew on a damaged copy
+// would outlive that: whoever takes the trial over goes on from it, on a good one. A disk does not put right what it has damaged, so
+// what is whole now has been so until now. It is read as part of the save, whose share of the time is limited.
 type soundCopy struct {
 	sweepstore.Checkpoints
 	w      *Worker
@@ -44,7 +44,7 @@ type soundCopy struct {
 
 // Write writes the checkpoint, unless the machine's copy turns out damaged.
 func (p *soundCopy) Write(ctx context.Context, name string, data []byte) error {
-	err := p.w.targetsIntact(ctx)
+	err := p.w.soFar(ctx)
 	var damaged *copyError
 	if errors.As(err, &damaged) {
 		p.damage = damaged

@@ -102,9 +102,19 @@ func (w *Worker) provide(ctx context.Context, since time.Time) (*dataset.Dataset
 		}))
 }
 
-// targetsIntact is a *copyError where labels, weights, groups or folds have changed since they were staged.
-func (w *Worker) targetsIntact(ctx context.Context) error {
-	err := w.dataset.VerifyTargets(ctx, max(1, w.plan.Sizing.ThreadsPerTask))
+// quickCheck is how many bytes for each thread are verified in about a second.
+const quickCheck = 1 << 30
+
+// soFar is a *copyError where the copy has changed since it was staged: all of it where that is found out in about a second, since the
+// training waits, else labels, weights, groups and folds.
+func (w *Worker) soFar(ctx context.Context) error {
+	threads := max(1, w.plan.Sizing.ThreadsPerTask)
+	verify := w.dataset.VerifyTargets
+	if w.mapped <= quickCheck*int64(threads) {
+		verify = w.dataset.VerifyMapped
+	}
+
+	err := verify(ctx, threads)
 	var corrupt *dataset.CorruptError
 	if errors.As(err, &corrupt) {
 		return &copyError{fmt.Errorf("found before a checkpoint: %w", corrupt)}
@@ -113,15 +123,14 @@ func (w *Worker) targetsIntact(ctx context.Context) error {
 }
 
 // intact looks at the copy after a trial has been trained on it. A trial that failed may have failed because of it, which says
-// nothing about the candidate; and one that was trained on labels that have changed could win. The labels are few bytes, so
-// they are looked at after every trial, all the rest after one that failed.
+// nothing about the candidate; one that was trained on labels that have changed could win, and one on other bins has another model than
+// on any other machine. Reading it all takes about as long as a tree. Of a trial that was stopped nothing is left that could be wrong.
 // Its checkpoints go, too: who knows since when the copy was damaged.
-func (w *Worker) intact(ctx context.Context, trial int, failed bool) error {
-	verify := w.dataset.VerifyTargets
-	if failed {
-		verify = w.dataset.VerifyMapped
+func (w *Worker) intact(ctx context.Context, trial int, stopped bool) error {
+	if stopped {
+		return nil
 	}
-	err := verify(ctx, max(1, w.plan.Sizing.ThreadsPerTask))
+	err := w.dataset.VerifyMapped(ctx, max(1, w.plan.Sizing.ThreadsPerTask))
 
 	var corrupt *dataset.CorruptError
 	if errors.As(err, &corrupt) {

@@ -109,6 +109,7 @@ func TestDamageUnderATrial(t *testing.T) {
 		with  byte
 	}{
 		"labels zeroed":    {[]string{dataset.TargetsFile(dataset.TrainSplit)}, 0},
+		"bins zeroed":      {[]string{dataset.TrainSplit + "/rows.arrow", dataset.TrainSplit + "/columns.arrow"}, 0},
 		"bins that cannot": {[]string{dataset.TrainSplit + "/rows.arrow", dataset.TrainSplit + "/columns.arrow"}, 0xff},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -151,8 +152,8 @@ func (w *world) overwrite(with byte, files ...string) error {
 	return nil
 }
 
-// TestNoCheckpointOfADamagedCopy: the labels on the machine's disk change while a trial grows, and the machine is taken away before
-// the trial's end, at which the copy would have been looked at. Nothing that grew on the wrong labels may be gone on from, neither by
+// TestNoCheckpointOfADamagedCopy: labels or bins on the machine's disk change while a trial grows, and the machine is taken away before
+// the trial's end, at which the copy would have been looked at. Nothing that grew on what is wrong may be gone on from, neither by
 // the next attempt here, which fetches another copy, nor by another machine, which knows of no damage at all.
 func TestNoCheckpointOfADamagedCopy(t *testing.T) {
 	calm := newWorld(t, 1, patient)
@@ -161,7 +162,10 @@ func TestNoCheckpointOfADamagedCopy(t *testing.T) {
 	}
 	want := calm.models(t)
 
-	for _, elsewhere := range []bool{false, true} {
+	for _, tc := range []struct {
+		elsewhere bool
+		file      string
+	}{{false, dataset.TargetsFile(dataset.TrainSplit)}, {true, dataset.TargetsFile(dataset.TrainSplit)}, {true, dataset.TrainSplit + "/rows.arrow"}} {
 		w := newWorld(t, 1, patient)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -171,7 +175,7 @@ func TestNoCheckpointOfADamagedCopy(t *testing.T) {
 			switch {
 			case spoilt == 0 && h.Trees >= 5:
 				spoilt = h.Trees
-				if err := w.overwrite(0, dataset.TargetsFile(dataset.TrainSplit)); err != nil {
+				if err := w.overwrite(0, tc.file); err != nil {
 					t.Error(err)
 				}
 			case spoilt > 0 && h.Trees >= spoilt+20:
@@ -179,26 +183,26 @@ func TestNoCheckpointOfADamagedCopy(t *testing.T) {
 			}
 		}}
 		if err := first.Run(ctx); err == nil || spoilt == 0 {
-			t.Fatalf("the first attempt ended with %v, its labels zeroed after %d trees; want it interrupted after that", err, spoilt)
+			t.Fatalf("the first attempt ended with %v, %s zeroed after %d trees; want it interrupted after that", err, tc.file, spoilt)
 		}
 
 		next := w.worker(0)
 		next.Attempt = 1
-		if elsewhere {
+		if tc.elsewhere {
 			w.scratch = t.TempDir()
 			next = w.worker(1)
 			next.Host, next.Attempt, next.Scratch = "another", 1, w.scratch
 		}
 		if err := next.Run(t.Context()); err != nil {
-			t.Fatalf("elsewhere %t: the next attempt ended with %v", elsewhere, err)
+			t.Fatalf("elsewhere %t: the next attempt ended with %v", tc.elsewhere, err)
 		}
 		if !maps.Equal(w.models(t), want) {
-			t.Errorf("elsewhere %t: labels zeroed after %d trees, %d trees resumed: another model than without damage", elsewhere, spoilt, w.result(t, 0).Usage.ResumedTrees)
+			t.Errorf("elsewhere %t: %s zeroed after %d trees, %d trees resumed: another model than without damage", tc.elsewhere, tc.file, spoilt, w.result(t, 0).Usage.ResumedTrees)
 		}
 	}
 }
 
-// TestACopyThatWasReplacedLeavesNoCheckpoint: bins are not looked at before every checkpoint. So where another attempt finds its
+// TestACopyThatWasReplacedLeavesNoCheckpoint: of a large table not everything is looked at before every checkpoint. So where another attempt finds its
 // machine's copy damaged, what was saved by the tasks of the machine is not gone on from; what others have saved is.
 func TestACopyThatWasReplacedLeavesNoCheckpoint(t *testing.T) {
 	for _, tc := range []struct {

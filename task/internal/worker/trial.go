@@ -73,7 +73,7 @@ func (w *Worker) attempt(ctx, training context.Context, claim *sweep.Claim, m me
 	case err != nil && errors.Is(cause, errEndedElsewhere):
 		return ending{claim: claim, why: protocol.EndedElsewhere, r: r, err: cause}
 	}
-	if damage := w.intact(ctx, claim.Trial, err != nil && !unwanted(cause)); damage != nil {
+	if damage := w.intact(ctx, claim.Trial, err != nil && unwanted(cause)); damage != nil {
 		return ending{claim: claim, why: protocol.Broken, err: damage}
 	}
 
