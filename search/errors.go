@@ -23,6 +23,19 @@ func (e *SpecError) Unwrap() error { return e.Err }
 // IsInput says that what was handed in is at fault, and will be the next time.
 func (*SpecError) IsInput() bool { return true }
 
+// Path is where the part stands in a specification, such as search.constraints[0].
+func (e *SpecError) Path() string {
+	path := e.Part
+	if name, ok := strings.CutPrefix(path, "random "); ok {
+		name, condition := strings.CutSuffix(name, ": when")
+		path = "random." + name
+		if condition {
+			path += ".when"
+		}
+	}
+	return "search." + path
+}
+
 // TooManyError says that the configurations that were written down are more than the trials that were asked for.
 type TooManyError struct{ Fixed, Grid, Trials int }
 

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"math/bits"
 	"slices"
 	"strings"
 
@@ -217,27 +216,11 @@ func (p *proposer) fixed() error {
 
 // grid goes through the Cartesian product.
 func (p *proposer) grid() error {
-	names := slices.Sorted(maps.Keys(p.Search.Grid))
-	size := uint64(1)
-	for _, name := range names {
-		over, n := bits.Mul64(size, uint64(len(p.Search.Grid[name])))
-		if size = n; over != 0 || n > maxGrid {
-			return &SpecError{Part: "grid", Err: fmt.Errorf("it has more than %d configurations; shorten it or use random", maxGrid)}
-		}
+	walk, err := newGridWalk(p.Search.Grid)
+	if err != nil {
+		return err
 	}
-
-	for i := range size {
-		if len(names) == 0 {
-			break
-		}
-
-		// The point's number, digit by digit, picks its values.
-		params := map[string]any{}
-		for rest, j := i, len(names)-1; j >= 0; j-- {
-			values := p.Search.Grid[names[j]]
-			params[names[j]] = values[rest%uint64(len(values))]
-			rest /= uint64(len(values))
-		}
+	for params, _ := walk.next(); params != nil; params, _ = walk.next() {
 		if err := p.gridPoint(params); err != nil {
 			return err
 		}

@@ -368,7 +368,7 @@ func TestProposeErrors(t *testing.T) {
 		"too many": {4, sweep.Search{Fixed: []sweep.Params{{}, {"num_leaves": 3.0}}, Grid: map[string][]any{"num_leaves": {4.0, 5.0, 6.0}}},
 			"search: 2 fixed and 3 grid configurations are more than trials: 4; raise trials to at least 5 or shorten the grid"},
 		"distribution": {4, sweep.Search{Random: map[string]sweep.Distribution{"num_leaves": {}}},
-			"search: random num_leaves: nothing can be drawn from {Uniform:[] LogUniform:[] Int:[] LogInt:[] Step:[] Choice:[] DrawnAs:}"},
+			"search: random num_leaves: nothing can be drawn from {Uniform:[] LogUniform:[] Int:[] LogInt:[] Step:[] Choice:[] When:<nil> DrawnAs:}"},
 		"impossible": {4, sweep.Search{Random: leaves, Constraints: []string{"num_leaves <= 2 ^ max_depth", "num_leaves < 20"}},
 			"search: found 0 of 4 trials: of 10000 random draws 10000 broke the constraint num_leaves < 20; loosen the constraints, widen the ranges or ask for fewer trials"},
 		"few": {4, sweep.Search{Fixed: []sweep.Params{{}}, Random: leaves, Constraints: []string{"num_leaves == 31"}},

@@ -53,6 +53,10 @@ type Distribution struct {
 	Step       []float64 `yaml:"step" json:"step,omitempty"`               // [low, high, step]: low, low+step ... up to high
 	Choice     []any     `yaml:"choice" json:"choice,omitempty"`           // one of these
 
+	// When is the condition under which the parameter exists at all: an expression over other parameters, or a mapping from their
+	// names to the value, or the list of values, that they have. Without one it always does. A sweep.yaml has none.
+	When any `yaml:"when" json:"when,omitempty"`
+
 	// DrawnAs is the alias under which the spec names the parameter, if it does: draws are keyed by the name that was written, and
 	// a sweep draws the same values whenever it is planned.
 	DrawnAs string `yaml:"-" json:"drawn_as,omitempty"`

@@ -78,16 +78,19 @@ func (s *Spec) checkSearch(doc *strictyaml.Document, _ Vocabulary) error {
 	}
 
 	for _, name := range slices.Sorted(maps.Keys(s.Search.Random)) {
-		if err := s.Search.Random[name].check(); err != nil {
+		if err := s.Search.Random[name].Check(); err != nil {
 			return doc.Errorf("search.random."+name, "%s: %v", name, err)
+		}
+		if s.Search.Random[name].When != nil {
+			return doc.Errorf("search.random."+name+".when", "conditions are for `launcher ask`; every trial of a sweep has all parameters")
 		}
 	}
 
 	return nil
 }
 
-// check says whether exactly one form is given, with the right bounds.
-func (d Distribution) check() error {
+// Check says whether exactly one form is given, with the right bounds.
+func (d Distribution) Check() error {
 	forms := 0
 	for _, given := range []bool{d.Uniform != nil, d.LogUniform != nil, d.Int != nil, d.LogInt != nil, d.Step != nil, d.Choice != nil} {
 		if given {

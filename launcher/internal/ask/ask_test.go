@@ -1,0 +1,130 @@
+package ask
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"coppice/search"
+)
+
+const space = `
+metric: {name: auc, maximize: true}
+seed: 7
+search:
+  random:
+    eta: {log_uniform: [0.001, 0.3]}
+    depth: {int: [2, 14]}
+`
+
+// TestSpecNamesThePlace shows a wrong space, and the line and column that the error names.
+func TestSpecNamesThePlace(t *testing.T) {
+	for change, want := range map[[2]string]string{
+		{"seed: 7", "sed: 7"}:                                            `s.yaml:3:1: unknown key "sed" (did you mean "seed"?)`,
+		{"maximize: true", "maximise: true"}:                             `s.yaml:2:21: unknown key "maximise" (did you mean "maximize"?)`,
+		{", maximize: true", ""}:                                         `s.yaml:2:10: say whether the metric is to be maximized: metric: {name: "auc", maximize: true}`,
+		{"name: auc, ", ""}:                                              `s.yaml:2:10: the metric has no name: metric: {name: auc, maximize: true}`,
+		{"search:\n", "search:\n  method: gpp\n"}:                        `s.yaml:5:11: unknown method "gpp" (did you mean "gp"?)`,
+		{"[0.001, 0.3]", "[0, 0.3]"}:                                     `s.yaml:6:11: eta: a logarithmic range begins above 0, not at 0`,
+		{"int: [2, 14]", "int: [14, 2]"}:                                 `s.yaml:7:13: depth: give [low, high] with low < high, not [14 2]`,
+		{"int: [2, 14]", "int: [2, 14], when: eta > x"}:                  `s.yaml:7:33: "eta > x": column 7: unknown name "x" (known: depth, eta)`,
+		{"int: [2, 14]", "int: [2, 14], when: {et: 3}"}:                  `s.yaml:7:34: the condition looks at "et", which is no parameter of the search`,
+		{"search:\n", "search:\n  constraints: [depth > 3, dept > 1]\n"}: `s.yaml:5:28: "dept > 1": column 1: unknown name "dept" (did you mean "depth"?)`,
+		{"search:\n", "search:\n  grid: {depth: [3]}\n"}:                 `s.yaml:8:13: "depth" is both under grid and under random; leave it in one of them`,
+		{"search:\n", "search:\n  grid: {other: []}\n"}:                  `s.yaml:5:17: the grid has no value for other`,
+		{"search:\n", "search:\n  fixed: [{depth: .nan}]\n"}:             `s.yaml:5:19: NaN cannot be a parameter's value`,
+		{"int: [2, 14]", "choice: []"}:                                   `s.yaml:7:13: depth: choice is empty`,
+	} {
+		text := strings.Replace(space, change[0], change[1], 1)
+		_, err := parseSpec("s.yaml", []byte(text))
+		if err == nil || err.Error() != want {
+			t.Errorf("%q for %q:\ngot  %v\nwant %s", change[1], change[0], err, want)
+		}
+	}
+}
+
+// TestSpecTakesOneValue reads ranges whose ends meet.
+func TestSpecTakesOneValue(t *testing.T) {
+	s, err := parseSpec("s.yaml", []byte(strings.NewReplacer("[0.001, 0.3]", "[0.1, 0.1]", "[2, 14]", "[6, 6]").Replace(space)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := search.Next(s.Ask())
+	if err != nil || len(got) != 1 || got[0].Params["eta"] != 0.1 || got[0].Params["depth"] != 6.0 {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+func read(text string) ([]search.Known, error) {
+	return readResults(strings.NewReader(text), "r.jsonl", "auc", []string{"eta", "depth"})
+}
+
+// TestResults reads what programs write: values that are not finite, a metric under its own name, a trial that ran and then
+// ended.
+func TestResults(t *testing.T) {
+	known, err := read("\ufeff" + `{"trial": 0, "params": {"eta": 0.1, "depth": 6}, "value": 0.81, "status": "done"}
+
+{"trial": 1, "params": {"eta": 0.2, "depth": 3}, "value": NaN, "status": "done", "curve": [0.5, NaN, -Infinity, [30, 0.6]]}
+{"trial": 2, "params": {}, "status": "running", "source": "gp", "reason": "a \"NaN\" here"}
+{"trial": 2, "params": {}, "status": "stopped", "value": null}
+{"trial": 3, "params": {}, "auc": "Infinity"}
+{"trial": 0, "params": {"depth": 6.0, "eta": 1e-1}, "value": 0.81, "status": "done"}
+{"trial": 0, "params": {"depth": 6.0, "eta": 1e-1}, "status": "running"}
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(known) != 4 || known[0].Value != 0.81 || known[0].Status != "done" || !math.IsNaN(known[1].Value) || known[2].Status != "stopped" || !math.IsInf(known[3].Value, 1) {
+		t.Errorf("read %+v", known)
+	}
+	if c := known[1].Curve; len(c) != 4 || !math.IsNaN(c[1]) || !math.IsInf(c[2], -1) || c[3] != 0.6 {
+		t.Errorf("read the curve %v", c)
+	}
+}
+
+func TestResultsNameThePlace(t *testing.T) {
+	const good = `{"trial": 0, "params": {"eta": 0.1}, "value": 1, "status": "done"}` + "\n"
+	for line, want := range map[string]string{
+		`{"trial": 1,`:                          `r.jsonl:2: byte 12: not JSON: unexpected end of JSON input`,
+		`[1]`:                                   `r.jsonl:2: expected an object such as {"trial": 3, "params": {...}, "value": 0.81, "status": "done"}: json: cannot unmarshal array`,
+		`{"trial": 1, "params": {}, "vale": 1}`: `r.jsonl:2: unknown key "vale" (did you mean "value"?)`,
+		`{"trial": 1, "params": {"et": 1}, "value": 1}`:                                       `r.jsonl:2: the space has no parameter "et" (did you mean "eta"?)`,
+		`{"trial": 1, "params": {"eta": [1]}, "value": 1}`:                                    `r.jsonl:2: parameter "eta" is neither a number, text, true nor false`,
+		`{"trial": 1, "params": 3, "value": 1}`:                                               `r.jsonl:2: "params" is 3: expected an object such as {"eta": 0.1}`,
+		`{"trial": 1, "value": 1}`:                                                            `r.jsonl:2: it has no "params"`,
+		`{"params": {}, "value": 1}`:                                                          `r.jsonl:2: it has no "trial", the number that the proposal had`,
+		`{"trial": -1, "params": {}, "value": 1}`:                                             `r.jsonl:2: "trial" is -1: use the number that the proposal had`,
+		`{"trial": 1, "params": {}, "value": "much", "status": "done"}`:                       `r.jsonl:2: "value" is "much": expected a number`,
+		`{"trial": 1, "params": {}, "status": "done"}`:                                        `r.jsonl:2: it is done and has no "value"; a trial without one has the status "failed"`,
+		`{"trial": 1, "params": {}}`:                                                          `r.jsonl:2: it has neither "status" nor "value"; a status is one of [done running failed stopped]`,
+		`{"trial": 1, "params": {}, "status": "ended"}`:                                       `r.jsonl:2: "status" is "ended": use one of [done running failed stopped]`,
+		`{"trial": 1, "params": {}, "value": 1, "curve": [1, "x"]}`:                           `r.jsonl:2: "curve"[1] is "x": expected a number`,
+		`{"trial": 0, "params": {"eta": 0.1}, "value": 2, "status": "done"}`:                  `r.jsonl:2: trial 0: another end than line 1 says`,
+		`{"trial": 0, "params": {"eta": 0.2}, "value": 1, "status": "done"}`:                  `r.jsonl:2: trial 0: other params than line 1 says`,
+		`{"trial": 1, "params": {}, "value": 1, "x": "` + strings.Repeat("x", maxLine) + `"}`: `r.jsonl:2: a line of more than 1048576 bytes`,
+	} {
+		_, err := read(good + line + "\n")
+		if err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%.80s:\ngot  %v\nwant %s", line, err, want)
+		}
+	}
+}
+
+func FuzzResults(f *testing.F) {
+	f.Add(`{"trial": 0, "params": {"eta": 0.1}, "value": NaN, "status": "done", "curve": [1, [2, 3]]}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		known, err := read(text)
+		if err != nil {
+			return
+		}
+		s, err := parseSpec("s.yaml", []byte(space))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := s.Ask()
+		r.Known = known
+		if got, err := search.Next(r); err != nil || len(got) != 1 {
+			t.Errorf("after %q: %v, %v", text, got, err)
+		}
+	})
+}

@@ -1,0 +1,325 @@
+package ask
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+
+	"coppice/search"
+	"coppice/strictyaml"
+	"coppice/sweep"
+)
+
+// Error is a line of results that cannot be used.
+type Error struct {
+	File string
+	Line int
+	Msg  string
+}
+
+// Error gives "file:line: message".
+func (e *Error) Error() string { return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.Msg) }
+
+// IsInput says that what was handed in is at fault, and will be the next time.
+func (*Error) IsInput() bool { return true }
+
+// Bounds of a file of results.
+const (
+	maxLine    = 1 << 20 // bytes
+	maxResults = 100_000 // lines
+	maxTrial   = 1 << 40
+	maxCurve   = 100_000 // values
+)
+
+// ReadResults reads JSON Lines, each trial once. metric is the name under which a value may stand instead of "value"; names are the parameters of
+// the space, or nil for a former search, whose space may have been another.
+func ReadResults(file, metric string, names []string) ([]search.Known, error) {
+	in, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	return readResults(in, file, metric, names)
+}
+
+func readResults(in io.Reader, file, metric string, names []string) ([]search.Known, error) {
+	var known []search.Known
+	at, line := map[int]int{}, map[int]int{} // of a trial: its index, and where it stands
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, maxLine)
+
+	number := 0
+	for lines.Scan() {
+		number++
+		text := bytes.TrimSpace(lines.Bytes())
+		if number == 1 {
+			text = bytes.TrimPrefix(text, []byte("\ufeff"))
+		}
+		if len(text) == 0 {
+			continue
+		}
+		if len(known) >= maxResults {
+			return nil, &Error{file, number, fmt.Sprintf("more than the %d results that a search may have", maxResults)}
+		}
+
+		k, err := parse(text, metric, names)
+		if err != nil {
+			return nil, &Error{file, number, err.Error()}
+		}
+		i, again := at[k.Trial]
+		if !again {
+			at[k.Trial], line[k.Trial] = len(known), number
+			known = append(known, k)
+			continue
+		}
+		if known[i], err = joined(known[i], k); err != nil {
+			return nil, &Error{file, number, fmt.Sprintf("trial %d: %v line %d says", k.Trial, err, line[k.Trial])}
+		}
+	}
+
+	if errors.Is(lines.Err(), bufio.ErrTooLong) {
+		return nil, &Error{file, number + 1, fmt.Sprintf("a line of more than %d bytes", maxLine)}
+	}
+	return known, lines.Err()
+}
+
+// joined is what two lines say of one trial: the same twice, or first that it runs and then how it ended, in any order.
+func joined(a, b search.Known) (search.Known, error) {
+	if !reflect.DeepEqual(a.Params, b.Params) {
+		return a, errors.New("other params than")
+	}
+	switch {
+	case b.Status == search.TrialRunning:
+		return a, nil
+	case a.Status == search.TrialRunning:
+		return b, nil
+	case a.Status != b.Status || a.Value != b.Value && !(math.IsNaN(a.Value) && math.IsNaN(b.Value)):
+		return a, errors.New("another end than")
+	}
+	return a, nil
+}
+
+var statuses = []string{search.TrialDone, search.TrialRunning, search.TrialFailed, search.TrialStopped}
+
+// keys that a line may have. Source and reason are those of the proposal, which whoever ran the trial may have kept.
+var keys = []string{"trial", "params", "value", "status", "curve", "source", "reason"}
+
+func parse(text []byte, metric string, names []string) (k search.Known, err error) {
+	fields := map[string]json.RawMessage{}
+	if err := unmarshal(text, &fields); err != nil {
+		return k, err
+	}
+	for _, key := range slices.Sorted(maps.Keys(fields)) {
+		if !slices.Contains(keys, key) && key != metric {
+			return k, fmt.Errorf("unknown key %.60q%s", key, strictyaml.Suggest(key, keys))
+		}
+	}
+
+	if k.Trial, err = trialOf(fields["trial"]); err != nil {
+		return k, err
+	}
+	if k.Params, err = paramsOf(fields["params"], names); err != nil {
+		return k, err
+	}
+	if k.Value, err = valueOf(fields, metric); err != nil {
+		return k, err
+	}
+	if k.Curve, err = curveOf(fields["curve"]); err != nil {
+		return k, err
+	}
+	k.Status, err = statusOf(fields, metric)
+	return k, err
+}
+
+func trialOf(raw json.RawMessage) (int, error) {
+	if raw == nil {
+		return 0, errors.New(`it has no "trial", the number that the proposal had`)
+	}
+	var n float64
+	if err := json.Unmarshal(raw, &n); err != nil || n != math.Trunc(n) || n < 0 || n > maxTrial {
+		return 0, fmt.Errorf(`"trial" is %.40s: use the number that the proposal had`, raw)
+	}
+	return int(n), nil
+}
+
+func paramsOf(raw json.RawMessage, names []string) (sweep.Params, error) {
+	if raw == nil {
+		return nil, errors.New(`it has no "params"`)
+	}
+	var params sweep.Params
+	if err := json.Unmarshal(raw, &params); err != nil || params == nil {
+		return nil, fmt.Errorf(`"params" is %.40s: expected an object such as {"eta": 0.1}`, raw)
+	}
+	if len(params) > maxParameters {
+		return nil, fmt.Errorf("%d parameters; use %d at most", len(params), maxParameters)
+	}
+	for _, name := range slices.Sorted(maps.Keys(params)) {
+		if names != nil && !slices.Contains(names, name) {
+			return nil, fmt.Errorf("the space has no parameter %.60q%s", name, strictyaml.Suggest(name, names))
+		}
+		switch params[name].(type) {
+		case float64, string, bool, nil:
+		default:
+			return nil, fmt.Errorf("parameter %.60q is neither a number, text, true nor false", name)
+		}
+	}
+	return params, nil
+}
+
+// valueOf reads the value, which may stand under the metric's name. What is no finite number is NaN.
+func valueOf(fields map[string]json.RawMessage, metric string) (float64, error) {
+	raw := fields["value"]
+	if raw == nil && !slices.Contains(keys, metric) {
+		raw = fields[metric]
+	}
+	if raw == nil {
+		return math.NaN(), nil
+	}
+	v, err := number(raw)
+	if err != nil {
+		return 0, fmt.Errorf(`"value" is %.40s: expected a number`, raw)
+	}
+	return v, nil
+}
+
+func statusOf(fields map[string]json.RawMessage, metric string) (string, error) {
+	_, named := fields[metric]
+	_, plain := fields["value"]
+	valued := plain || named && !slices.Contains(keys, metric)
+
+	raw := fields["status"]
+	if raw == nil {
+		if !valued {
+			return "", fmt.Errorf(`it has neither "status" nor "value"; a status is one of %v`, statuses)
+		}
+		return search.TrialDone, nil
+	}
+	var status string
+	if err := json.Unmarshal(raw, &status); err != nil || !slices.Contains(statuses, status) {
+		return "", fmt.Errorf(`"status" is %.40s: use one of %v`, raw, statuses)
+	}
+	if status == search.TrialDone && !valued {
+		return "", errors.New(`it is done and has no "value"; a trial without one has the status "failed"`)
+	}
+	return status, nil
+}
+
+// curveOf reads a learning curve: numbers, or pairs of a step and a number.
+func curveOf(raw json.RawMessage) ([]float64, error) {
+	if raw == nil {
+		return nil, nil
+	}
+	var steps []json.RawMessage
+	if err := json.Unmarshal(raw, &steps); err != nil {
+		return nil, fmt.Errorf(`"curve" is %.40s: expected a list of numbers`, raw)
+	}
+	if len(steps) > maxCurve {
+		return nil, fmt.Errorf(`"curve" has %d values; use %d at most`, len(steps), maxCurve)
+	}
+
+	curve := make([]float64, len(steps))
+	for i, step := range steps {
+		var pair []json.RawMessage
+		if json.Unmarshal(step, &pair) == nil && len(pair) == 2 {
+			step = pair[1]
+		}
+		v, err := number(step)
+		if err != nil {
+			return nil, fmt.Errorf(`"curve"[%d] is %.40s: expected a number`, i, step)
+		}
+		curve[i] = v
+	}
+	return curve, nil
+}
+
+// number reads what writers of JSON make of a number: null, or a text, where it is not finite.
+func number(raw json.RawMessage) (float64, error) {
+	var v *float64
+	if err := json.Unmarshal(raw, &v); err == nil {
+		if v == nil {
+			return math.NaN(), nil
+		}
+		return *v, nil
+	}
+	var text string
+	if err := json.Unmarshal(raw, &text); err == nil {
+		switch text {
+		case "NaN", "nan":
+			return math.NaN(), nil
+		case "Infinity", "inf", "+Infinity":
+			return math.Inf(1), nil
+		case "-Infinity", "-inf":
+			return math.Inf(-1), nil
+		}
+	}
+	return 0, errors.New("no number")
+}
+
+// unmarshal reads one JSON value, with the NaN and Infinity that Python writes and JSON does not know.
+func unmarshal(text []byte, v any) error {
+	err := json.Unmarshal(text, v)
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) {
+		if err = json.Unmarshal(quoted(text), v); errors.As(err, &syntax) {
+			return fmt.Errorf("byte %d: not JSON: %w", syntax.Offset, err)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("expected an object such as {\"trial\": 3, \"params\": {...}, \"value\": 0.81, \"status\": \"done\"}: %w", err)
+	}
+	return nil
+}
+
+// quoted puts NaN and Infinity outside of texts between quotes.
+func quoted(text []byte) []byte {
+	var out []byte
+	inside := false
+	for i := 0; i < len(text); i++ {
+		if inside && text[i] == '\\' && i+1 < len(text) {
+			out = append(out, text[i], text[i+1])
+			i++
+			continue
+		}
+		if text[i] == '"' {
+			inside = !inside
+		}
+		if word := notFinite(text[i:]); !inside && word != "" {
+			out = append(append(append(out, '"'), word...), '"')
+			i += len(word) - 1
+			continue
+		}
+		out = append(out, text[i])
+	}
+	return out
+}
+
+func notFinite(text []byte) string {
+	for _, word := range []string{"NaN", "-Infinity", "Infinity"} {
+		if bytes.HasPrefix(text, []byte(word)) {
+			return word
+		}
+	}
+	return ""
+}
+
+// ReadEarlier reads the files of former searches, newest last.
+func ReadEarlier(files []string, metric string) ([]search.Sweep, error) {
+	var out []search.Sweep
+	for _, file := range files {
+		known, err := ReadResults(file, metric, nil)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, search.Sweep{Name: filepath.Base(file), Results: known})
+	}
+	return out, nil
+}

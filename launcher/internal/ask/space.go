@@ -1,0 +1,195 @@
+// Package ask reads what `launcher ask` is given: a space, the results of its trials so far, and those of former searches.
+package ask
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+
+	"coppice/search"
+	"coppice/strictyaml"
+	"coppice/sweep"
+)
+
+// Spec is a SPACE.yaml.
+type Spec struct {
+	Metric Metric `yaml:"metric"`
+	Seed   uint64 `yaml:"seed"`
+	Search Search `yaml:"search"`
+}
+
+// Metric is what the trials are judged by.
+type Metric struct {
+	Name     string `yaml:"name"`
+	Maximize bool   `yaml:"maximize"`
+}
+
+// Search is the part of a sweep's search that needs no trainer, and a method.
+type Search struct {
+	Method      string                        `yaml:"method"`
+	Fixed       []sweep.Params                `yaml:"fixed"`
+	Grid        map[string][]any              `yaml:"grid"`
+	Random      map[string]sweep.Distribution `yaml:"random"`
+	Constraints []string                      `yaml:"constraints"`
+}
+
+// Bounds of what is read.
+const (
+	maxParameters = 200
+	maxChoices    = 10_000
+	maxTexts      = 1_000 // fixed configurations, constraints
+)
+
+// ReadSpec reads a SPACE.yaml. What is wrong with it is an error with line and column.
+func ReadSpec(file string) (*Spec, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	return parseSpec(file, text)
+}
+
+func parseSpec(file string, text []byte) (*Spec, error) {
+	s := &Spec{}
+	doc, err := strictyaml.Decode(file, text, s)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.check(doc); err != nil {
+		return nil, err
+	}
+
+	// What only compiling finds: conditions, constraints, values of a fixed configuration.
+	if err := search.Check(s.Ask()); err != nil {
+		return nil, placed(doc, err)
+	}
+	return s, nil
+}
+
+// Ask is the space as a request, without results.
+func (s *Spec) Ask() search.Ask {
+	return search.Ask{
+		Search: sweep.Search{Fixed: s.Search.Fixed, Grid: s.Search.Grid, Random: s.Search.Random, Constraints: s.Search.Constraints},
+		Method: s.Search.Method, Maximize: s.Metric.Maximize, Seed: s.Seed, Number: 1,
+	}
+}
+
+// Names are those of all parameters, ascending.
+func (s *Spec) Names() []string {
+	names := map[string]bool{}
+	for name := range s.Search.Random {
+		names[name] = true
+	}
+	for name := range s.Search.Grid {
+		names[name] = true
+	}
+	for _, fixed := range s.Search.Fixed {
+		for name := range fixed {
+			names[name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+func (s *Spec) check(doc *strictyaml.Document) error {
+	switch {
+	case s.Metric.Name == "":
+		return doc.Errorf("metric", "the metric has no name: metric: {name: auc, maximize: true}")
+	case !doc.Has("metric.maximize"):
+		return doc.Errorf("metric", "say whether the metric is to be maximized: metric: {name: %.60q, maximize: true}", s.Metric.Name)
+	case s.Search.Method != "" && !slices.Contains(search.Methods(), s.Search.Method):
+		return doc.Errorf("search.method", "unknown method %.60q%s", s.Search.Method, strictyaml.Suggest(s.Search.Method, search.Methods()))
+	case len(s.Search.Random) == 0 && len(s.Search.Grid) == 0 && len(s.Search.Fixed) == 0:
+		return doc.Errorf("search", "there is nothing to search: give search.random, search.grid or search.fixed")
+	case len(s.Names()) > maxParameters:
+		return doc.Errorf("search", "%d parameters; use %d at most", len(s.Names()), maxParameters)
+	case len(s.Search.Fixed) > maxTexts:
+		return doc.Errorf("search.fixed", "%d fixed configurations; use %d at most", len(s.Search.Fixed), maxTexts)
+	case len(s.Search.Constraints) > maxTexts:
+		return doc.Errorf("search.constraints", "%d constraints; use %d at most", len(s.Search.Constraints), maxTexts)
+	}
+
+	for _, name := range slices.Sorted(maps.Keys(s.Search.Random)) {
+		if err := s.checkRandom(doc, name); err != nil {
+			return err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Search.Grid)) {
+		if len(s.Search.Grid[name]) == 0 {
+			return doc.Errorf("search.grid."+name, "the grid has no value for %s", name)
+		}
+		if err := checkValues(doc, "search.grid."+name, s.Search.Grid[name]); err != nil {
+			return err
+		}
+	}
+	for i, fixed := range s.Search.Fixed {
+		for _, name := range slices.Sorted(maps.Keys(fixed)) {
+			path := fmt.Sprintf("search.fixed[%d].%s", i, name)
+			if err := checkValue(fixed[name]); err != nil {
+				return doc.Errorf(path, "%v", err)
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Spec) checkRandom(doc *strictyaml.Document, name string) error {
+	path := "search.random." + name
+	if _, both := s.Search.Grid[name]; both {
+		return doc.Errorf(path, "%.60q is both under grid and under random; leave it in one of them", name)
+	}
+
+	d := single(s.Search.Random[name])
+	if err := d.Check(); err != nil {
+		return doc.Errorf(path, "%s: %v", name, err)
+	}
+	s.Search.Random[name] = d
+	return checkValues(doc, path+".choice", d.Choice)
+}
+
+// single makes a range whose ends meet what it is: one value.
+func single(d sweep.Distribution) sweep.Distribution {
+	for _, bounds := range [][]float64{d.Uniform, d.LogUniform} {
+		if len(bounds) == 2 && bounds[0] == bounds[1] {
+			return sweep.Distribution{Choice: []any{bounds[0]}, When: d.When}
+		}
+	}
+	for _, bounds := range [][]int64{d.Int, d.LogInt} {
+		if len(bounds) == 2 && bounds[0] == bounds[1] {
+			return sweep.Distribution{Choice: []any{float64(bounds[0])}, When: d.When}
+		}
+	}
+	return d
+}
+
+func checkValues(doc *strictyaml.Document, path string, values []any) error {
+	if len(values) > maxChoices {
+		return doc.Errorf(path, "%d values; use %d at most", len(values), maxChoices)
+	}
+	for i, v := range values {
+		if err := checkValue(v); err != nil {
+			return doc.Errorf(fmt.Sprintf("%s[%d]", path, i), "%v", err)
+		}
+	}
+	return nil
+}
+
+// checkValue says whether JSON can hold a value.
+func checkValue(v any) error {
+	if _, err := json.Marshal(v); err != nil {
+		return fmt.Errorf("%v cannot be a parameter's value", v)
+	}
+	return nil
+}
+
+// placed finds the line that an error of the search is about.
+func placed(doc *strictyaml.Document, err error) error {
+	var part *search.SpecError
+	if errors.As(err, &part) {
+		return doc.Errorf(part.Path(), "%v", part.Err)
+	}
+	return err
+}

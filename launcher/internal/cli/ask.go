@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"coppice/launcher/internal/ask"
+	"coppice/program"
+	"coppice/search"
+)
+
+type askFlags struct {
+	results string
+	earlier []string
+	n       int
+}
+
+func askCommand(w *World) *cobra.Command {
+	var f askFlags
+	cmd := &cobra.Command{
+		Use:   "ask SPACE.yaml",
+		Short: "Propose the next configurations of a search whose trials somebody else runs",
+		Long: `Prints configurations to try next, one JSON object a line: {"trial":, "params":, "source":, "reason":}. Nothing is trained, written or
+asked of a cloud; whatever has parameters and a metric can be searched. The same files give the same bytes, in whatever order the results stand.
+
+SPACE.yaml:
+
+  metric: {name: auc, maximize: true}
+  seed: 7
+  search:
+    method: auto                       # or gp, tpe, halton, random; see docs/search.md
+    random:                            # what is searched: uniform, log_uniform, int, log_int, step, choice
+      eta: {log_uniform: [0.001, 0.3]}
+      max_depth: {int: [2, 14]}
+      booster: {choice: [gbtree, dart]}
+      rate_drop: {uniform: [0, 0.5], when: booster == "dart"}
+    constraints: [max_depth < 10 or eta > 0.01]
+
+Results are JSON Lines, one trial each, from this search so far (--results) and from former ones (--earlier, newest last):
+
+  {"trial": 3, "params": {"eta": 0.1, "max_depth": 6, "booster": "gbtree"}, "value": 0.81, "status": "done"}
+
+with the status done, running, failed or stopped, and a "curve": [...] if there is one. Trials that run must be told, too, or they may be
+proposed again.`,
+		Example: `  launcher ask space.yaml --n 16
+  launcher ask space.yaml --results results.jsonl --n 16
+  launcher ask space.yaml --results results.jsonl --earlier friday.jsonl --earlier saturday.jsonl --n 1`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if f.n < 1 || f.n > search.MaxAsk {
+				return program.Usagef("--n is %d: use 1 to %d", f.n, search.MaxAsk)
+			}
+			return w.ask(args[0], f)
+		},
+	}
+
+	cmd.Flags().StringVar(&f.results, "results", "", "file of this search's results so far")
+	cmd.Flags().StringArrayVar(&f.earlier, "earlier", nil, "file of a former search's results; again for each, newest last")
+	cmd.Flags().IntVar(&f.n, "n", 1, "how many configurations")
+	return cmd
+}
+
+func (w *World) ask(file string, f askFlags) error {
+	spec, err := ask.ReadSpec(file)
+	if err != nil {
+		return err
+	}
+	request := spec.Ask()
+	request.Number = f.n
+
+	if f.results != "" {
+		known, err := ask.ReadResults(f.results, spec.Metric.Name, spec.Names())
+		if err != nil {
+			return err
+		}
+		request.Known = known
+	}
+	if request.Earlier, err = ask.ReadEarlier(f.earlier, spec.Metric.Name); err != nil {
+		return err
+	}
+
+	suggestions, err := search.Next(request)
+	var exhausted *search.ExhaustedError
+	if err != nil && (!errors.As(err, &exhausted) || len(suggestions) == 0) {
+		return err
+	}
+
+	out := json.NewEncoder(w.Out)
+	out.SetEscapeHTML(false)
+	for _, s := range suggestions {
+		if err := out.Encode(s); err != nil {
+			return err
+		}
+	}
+	if exhausted != nil {
+		fmt.Fprintf(w.Err, "note: %v\n", exhausted)
+	}
+	return nil
+}

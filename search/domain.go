@@ -1,0 +1,274 @@
+package search
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"coppice/sweep"
+)
+
+// domain is the space of search.random as the methods that learn see it: each parameter an axis from 0 to 1.
+type domain struct {
+	axes        []axis // by name
+	constraints []*Constraint
+	size        uint64 // configurations without conditions and constraints; 0 when they cannot be counted
+	conditional bool
+}
+
+// axis is one parameter. Numbers, and choices that are all numbers, keep their order on it; other choices have none.
+type axis struct {
+	sampler
+
+	ordered bool
+	levels  []any // of a choice, in the order that they have on the axis
+	real    bool  // every number between the bounds, and not a counted list
+
+	low, span   float64 // the bounds, in the logarithm where log says so
+	log         bool
+	minimum     float64 // of a whole or stepped number
+	step        float64
+	when        *gate
+	requiresFor []int // the axes that the condition looks at
+}
+
+func newDomain(s sweep.Search) (*domain, error) {
+	sp, err := newSpace(s)
+	if err != nil {
+		return nil, err
+	}
+	d := &domain{size: sp.size}
+	example := map[string]any{}
+
+	slices.SortFunc(sp.samplers, func(a, b sampler) int { return cmp.Compare(a.name, b.name) })
+	for _, one := range sp.samplers {
+		a := newAxis(one, s.Random[one.name])
+		d.axes = append(d.axes, a)
+		example[a.name] = a.value(0.5)
+	}
+
+	for _, part := range s.Fixed {
+		maps.Copy(example, normalized(part))
+	}
+	for name, values := range s.Grid {
+		example[name] = normal(values[0])
+	}
+	for _, a := range d.axes { // what is drawn says which type a parameter has
+		example[a.name] = a.value(0.5)
+	}
+
+	for i, text := range s.Constraints {
+		c, err := CompileConstraint(text, example)
+		if err != nil {
+			return nil, &SpecError{Part: fmt.Sprintf("constraints[%d]", i), Err: err}
+		}
+		d.constraints = append(d.constraints, c)
+	}
+	return d, d.condition(s, example)
+}
+
+func newAxis(one sampler, dist sweep.Distribution) axis {
+	a := axis{sampler: one, ordered: true}
+	switch {
+	case dist.Uniform != nil:
+		a.real, a.low, a.span = true, dist.Uniform[0], dist.Uniform[1]-dist.Uniform[0]
+	case dist.LogUniform != nil:
+		a.real, a.log = true, true
+		a.low, a.span = math.Log(dist.LogUniform[0]), math.Log(dist.LogUniform[1]/dist.LogUniform[0])
+	case dist.Int != nil:
+		a.minimum, a.step = float64(dist.Int[0]), 1
+	case dist.LogInt != nil:
+		low, high := float64(dist.LogInt[0])-0.5, float64(dist.LogInt[1])+0.5
+		a.log, a.minimum, a.step = true, float64(dist.LogInt[0]), 1
+		a.low, a.span = math.Log(low), math.Log(high/low)
+	case dist.Step != nil:
+		a.minimum, a.step = dist.Step[0], dist.Step[2]
+	default:
+		a.levels, a.ordered = levels(dist.Choice)
+		a.size = uint64(len(a.levels))
+	}
+	return a
+}
+
+// levels are the different values of a choice, ascending when all are numbers.
+func levels(choice []any) (values []any, ordered bool) {
+	ordered = true
+	for _, v := range choice {
+		v = normal(v)
+		if !slices.ContainsFunc(values, func(other any) bool { return same(v, other) }) {
+			values = append(values, v)
+		}
+		_, number := v.(float64)
+		ordered = ordered && number
+	}
+
+	if ordered {
+		slices.SortFunc(values, func(a, b any) int { return cmp.Compare(a.(float64), b.(float64)) })
+	}
+	return values, ordered
+}
+
+// same compares two values that came through JSON or YAML.
+func same(a, b any) bool {
+	x, errX := json.Marshal(a)
+	y, errY := json.Marshal(b)
+	return errX == nil && errY == nil && string(x) == string(y)
+}
+
+const (
+	// below1 is the largest place on an axis.
+	below1 = 1 - 1.0/(1<<53)
+	// realEnd is that of a range of real numbers, whose upper bound does not belong to it: a value that can be read.
+	realEnd = 1 - 1e-6
+)
+
+// inside moves a place into the bounds.
+func (a *axis) inside(u float64) float64 {
+	if a.real {
+		return min(max(u, 0), realEnd)
+	}
+	return min(max(u, 0), below1)
+}
+
+// value is what stands at place u of the axis.
+func (a *axis) value(u float64) any {
+	u = a.inside(u)
+	if a.levels != nil {
+		return a.levels[int(u*float64(len(a.levels)))]
+	}
+	return a.draw(uint64(u*(1<<53)) << 11)
+}
+
+// place is where a value stands on the axis; ok is false for one that the axis does not have. Numbers beyond the bounds have
+// a place below 0 or above 1: a person may have tried them.
+func (a *axis) place(v any) (u float64, ok bool) {
+	v = normal(v)
+	if a.levels != nil {
+		i := slices.IndexFunc(a.levels, func(l any) bool { return same(l, v) })
+		return (float64(i) + 0.5) / float64(len(a.levels)), i >= 0
+	}
+
+	x, number := v.(float64)
+	switch {
+	case !number || !finite(x) || a.log && x <= 0:
+		return 0, false
+	case a.log:
+		return (math.Log(x) - a.low) / a.span, true
+	case a.real:
+		return (x - a.low) / a.span, true
+	}
+	return ((x-a.minimum)/a.step + 0.5) / float64(a.size), true
+}
+
+// snap moves a place to that of the value that stands there.
+func (a *axis) snap(u float64) float64 {
+	u = a.inside(u)
+	switch {
+	case a.real:
+		return u
+	case a.log:
+		s, _ := a.place(a.value(u))
+		return s
+	}
+	n := float64(a.size)
+	return (math.Floor(u*n) + 0.5) / n
+}
+
+// within says whether a value is one that the axis has.
+func (a *axis) within(v any) bool {
+	u, ok := a.place(v)
+	if !ok {
+		return false
+	}
+	const slack = 1e-9 // of a bound that went through a logarithm
+	return u >= -slack && u <= 1+slack
+}
+
+// point is one configuration: its place on every axis, and which axes are absent.
+type point struct {
+	at     []float64
+	absent []bool // nil when none is
+	params sweep.Params
+}
+
+// config makes a configuration of a place, with the parameters whose condition holds.
+func (d *domain) config(at []float64) sweep.Params {
+	params := make(sweep.Params, len(d.axes))
+	for j := range d.axes {
+		params[d.axes[j].name] = d.axes[j].value(at[j])
+	}
+	d.prune(params)
+	return params
+}
+
+// locate finds the place of a configuration; ok is false when a value is none that the space has, or a parameter is missing.
+func (d *domain) locate(params sweep.Params) (p point, ok bool) {
+	p.params = params
+	p.at = make([]float64, len(d.axes))
+	for j := range d.axes {
+		a := &d.axes[j]
+		v, given := params[a.name]
+		if !given {
+			if a.when == nil {
+				return p, false
+			}
+			if p.absent == nil {
+				p.absent = make([]bool, len(d.axes))
+			}
+			p.at[j], p.absent[j] = 0.5, true
+			continue
+		}
+		if p.at[j], ok = a.place(v); !ok {
+			return p, false
+		}
+	}
+	return p, true
+}
+
+// fits says whether a configuration is one of this space: every parameter that it needs and no other, inside the bounds, and no
+// constraint broken.
+func (d *domain) fits(params sweep.Params) bool {
+	wanted := maps.Clone(params)
+	d.prune(wanted)
+	if len(wanted) != len(params) || d.violated(params) != nil {
+		return false
+	}
+
+	known := 0
+	for j := range d.axes {
+		v, given := params[d.axes[j].name]
+		if given {
+			known++
+		}
+		if given && !d.axes[j].within(v) || !given && d.active(j, params) {
+			return false
+		}
+	}
+	return known == len(params)
+}
+
+// violated is the first constraint that a configuration breaks. One about a parameter that the configuration does not have
+// cannot be broken by it.
+func (d *domain) violated(params sweep.Params) *Constraint {
+	for _, c := range d.constraints {
+		if slices.ContainsFunc(c.e.names, func(name string) bool { _, has := params[name]; return !has }) {
+			continue
+		}
+		if holds, err := c.Holds(params); err != nil || !holds {
+			return c
+		}
+	}
+	return nil
+}
+
+// keyOf is equal for equal configurations.
+func keyOf(params sweep.Params) string {
+	key, err := json.Marshal(normalized(params))
+	if err != nil {
+		return fmt.Sprint(params) // what JSON cannot hold
+	}
+	return string(key)
+}

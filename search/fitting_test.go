@@ -1,0 +1,78 @@
+package search
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"gonum.org/v1/gonum/diff/fd"
+)
+
+// TestFittingGradient compares the gradient with differences, on rows of two searches.
+func TestFittingGradient(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	columns := []int{0, 1, 1, 3}
+	var rows [][]float64
+	var ages []int
+	var z []float64
+	for i := range 12 {
+		rows = append(rows, []float64{rng.Float64(), float64(i % 2), float64(1 - i%2), rng.Float64()})
+		ages = append(ages, i%3)
+		z = append(z, rng.NormFloat64())
+	}
+	f := newFitting(columns, rows, ages, z, 4)
+	if len(f.axisOf) != 3 || len(f.prior) != 6 {
+		t.Fatalf("%d length scales and %d parameters, expected 3 and 6", len(f.axisOf), len(f.prior))
+	}
+
+	for range 5 {
+		x := f.start()
+		for i := range x {
+			x[i] += 0.5 * rng.NormFloat64()
+		}
+		want := fd.Gradient(nil, f.loss, x, &fd.Settings{Formula: fd.Central})
+		got := make([]float64, len(x))
+		f.gradient(got, x)
+		for i := range got {
+			if math.Abs(got[i]-want[i]) > 1e-4*(1+math.Abs(want[i])) {
+				t.Errorf("parameter %d: gradient %g, by differences %g", i, got[i], want[i])
+			}
+		}
+	}
+}
+
+// TestLogImprovement compares with the plain formula where that can be computed, and asks for more of it where more is expected.
+func TestLogImprovement(t *testing.T) {
+	if got, want := math.Exp(logImprovement(0.3, 2)), 2*(math.Exp(-0.01125)/math.Sqrt(2*math.Pi)+0.15*0.5596177); math.Abs(got-want) > 1e-6 {
+		t.Errorf("%g, expected %g", got, want)
+	}
+	last := math.Inf(-1)
+	for mean := -200.0; mean < 5; mean += 0.01 {
+		gain := logImprovement(mean, 1)
+		if !(gain > last) {
+			t.Fatalf("at %g: %g, not above %g", mean, gain, last)
+		}
+		last = gain
+	}
+}
+
+// TestWarped keeps the order and equal values equal, whatever the outliers.
+func TestWarped(t *testing.T) {
+	in := []float64{-1e300, 0.5, 0.6, 0.6, 0.61, 0.62, math.SmallestNonzeroFloat64, 0.9}
+	out := warped(in)
+	for i := range in {
+		for j := range in {
+			if in[i] < in[j] && !(out[i] < out[j]) || in[i] == in[j] && out[i] != out[j] {
+				t.Errorf("%g and %g became %g and %g", in[i], in[j], out[i], out[j])
+			}
+		}
+		if !finite(out[i]) || math.Abs(out[i]) > 5 {
+			t.Errorf("%g became %g", in[i], out[i])
+		}
+	}
+	for _, v := range warped([]float64{3, 3, 3}) {
+		if v != 0 {
+			t.Errorf("equal values became %g", v)
+		}
+	}
+}

@@ -1,0 +1,312 @@
+package search
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// Bounds of the work for one proposal.
+const (
+	maxFitted    = 80  // trials from which length scales are learnt
+	maxModelled  = 260 // trials that the process knows
+	maxFromPast  = 100 // of these, from former searches, while there are others
+	maxEvaluated = 3_000
+)
+
+// fromGP proposes where a Gaussian process expects the largest improvement, once there are results enough to fit one.
+func (a *asker) fromGP() *proposal {
+	if short := a.initial() - len(a.history.finished) - len(a.history.failed); short > 0 && a.next < a.initial() || len(a.history.finished)+len(a.history.earlier) < 2 {
+		return a.fromHalton(fmt.Sprintf("a point of the sequence that fills the space evenly: the model begins with %d results", a.initial()))
+	}
+	if len(columnsOf(a.domain)) == 0 {
+		return nil
+	}
+
+	m := a.fitted()
+	m.condition(m.known.rows, m.known.ages, m.known.z, rowsOf(a.domain, a.history.pending))
+
+	best := m.improve(a)
+	if best == nil {
+		return a.fromRandom()
+	}
+	return &proposal{best.params, SourceGP, fmt.Sprintf("expected improvement %.3g, from a process over %d results and %d running: expects %+.2f +- %.2f standard deviations of the results, the best is %+.2f",
+		math.Exp(best.gain), len(m.known.rows), len(a.history.pending), best.mean, best.std, m.top)}
+}
+
+// initial is how many trials of this search precede the model.
+func (a *asker) initial() int {
+	if len(a.history.earlier) > 0 {
+		return 0
+	}
+	return initialTrials
+}
+
+var initialTrials = 8
+
+func rowsOf(d *domain, points []point) [][]float64 {
+	rows := make([][]float64, len(points))
+	for i, p := range points {
+		rows[i] = rowOf(d, p.at, p.absent)
+	}
+	return rows
+}
+
+// proposer over a fitted process.
+type fittedModel struct {
+	surrogate
+	known struct {
+		rows   [][]float64
+		ages   []int
+		z      []float64
+		points []point
+	}
+	top float64 // the best expectation where something is known or running
+}
+
+// fitted is the process over what is known; the batch shares it.
+func (a *asker) fitted() *fittedModel {
+	if a.model != nil {
+		return a.model
+	}
+	m := &fittedModel{}
+	m.columns = columnsOf(a.domain)
+	a.model = m
+
+	observed := a.history.observed()
+	scores := make([]float64, len(observed))
+	for i, o := range observed {
+		scores[i] = o.score
+	}
+	z := warped(scores)
+	worst := slices.Min(z)
+
+	// Failed trials are as bad as the worst: near them there may be more that fail.
+	for _, p := range a.history.failed {
+		observed = append(observed, observation{point: p, score: math.Inf(-1)})
+		z = append(z, worst)
+	}
+
+	take := func(indices []int) (rows [][]float64, ages []int, values []float64, points []point) {
+		for _, i := range indices {
+			rows = append(rows, rowOf(a.domain, observed[i].at, observed[i].absent))
+			ages = append(ages, observed[i].age)
+			values = append(values, z[i])
+			points = append(points, observed[i].point)
+		}
+		return rows, ages, values, points
+	}
+
+	rows, ages, values, _ := take(telling(observed, z, maxFitted))
+	m.fit(rows, ages, values, len(a.axes))
+	m.known.rows, m.known.ages, m.known.z, m.known.points = take(telling(observed, z, maxModelled))
+	return m
+}
+
+// telling picks the observations that say most when there are too many: of this search before former ones, the best half first,
+// then evenly through the rest.
+func telling(observed []observation, z []float64, most int) []int {
+	var own, past []int
+	for i, o := range observed {
+		if o.age == 0 {
+			own = append(own, i)
+		} else {
+			past = append(past, i)
+		}
+	}
+
+	fromPast := min(len(past), max(maxFromPast*most/maxModelled, most-len(own)))
+	picked := append(bestAndSpread(own, z, most-fromPast), bestAndSpread(past, z, fromPast)...)
+	slices.Sort(picked)
+	return picked
+}
+
+// bestAndSpread picks the best half, and the rest evenly.
+func bestAndSpread(indices []int, z []float64, most int) []int {
+	if len(indices) <= most {
+		return indices
+	}
+	if most <= 0 {
+		return nil
+	}
+	sorted := slices.SortedStableFunc(slices.Values(indices), func(i, j int) int { return cmp.Compare(z[j], z[i]) })
+	half := (most + 1) / 2
+	out := slices.Clone(sorted[:half])
+	rest := sorted[half:]
+	for i := range most - half {
+		out = append(out, rest[i*len(rest)/(most-half)])
+	}
+	return out
+}
+
+// observed are the results that the model may know: this search's, brought to the level of the former ones, and those.
+func (h *history) observed() []observation {
+	shift := 0.0
+	if len(h.earlier) > 0 {
+		shift = h.shift(h.finished, nil)
+	}
+	out := make([]observation, 0, len(h.finished)+len(h.earlier))
+	for _, o := range h.finished {
+		o.score += shift
+		out = append(out, o)
+	}
+	return append(out, h.earlier...)
+}
+
+// candidate is a configuration under consideration.
+type candidate struct {
+	at        []float64
+	params    map[string]any
+	gain      float64 // logarithm of the expected improvement
+	mean, std float64
+}
+
+// improve seeks the configuration with the largest expected improvement: over the whole space, near the best ones, and then ever
+// closer around what was found.
+func (m *fittedModel) improve(a *asker) *candidate {
+	rng := rand.New(rand.NewPCG(a.Seed, uint64(a.next)))
+	n := len(m.rows)
+	m.top = math.Inf(-1)
+	means, _ := m.at(m.rows[:n])
+	order := make([]int, n)
+	for i, v := range means {
+		order[i] = i
+		m.top = max(m.top, v)
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(means[j], means[i]) })
+
+	budget := min(maxEvaluated, max(400, 12_000_000/((n+40)*(n+40))))
+	var from [][]float64
+	points := append(slices.Clone(m.known.points), a.history.pending...)
+	for _, i := range order[:min(8, n)] {
+		from = append(from, points[i].at)
+	}
+
+	var places [][]float64
+	for range budget / 3 {
+		u := make([]float64, len(a.axes))
+		for j := range u {
+			u[j] = rng.Float64()
+		}
+		places = append(places, u)
+	}
+	for i := range budget / 3 {
+		places = append(places, a.mutate(rng, from[i%len(from)], []float64{0.05, 0.15}[i/len(from)%2]))
+	}
+	best := m.evaluate(a, places, nil)
+
+	for _, sigma := range []float64{0.05, 0.03, 0.015, 0.007} {
+		if len(best) == 0 {
+			break
+		}
+		places = places[:0]
+		for i := range budget / 12 {
+			places = append(places, a.mutate(rng, best[i%len(best)].at, sigma))
+		}
+		best = m.evaluate(a, places, best)
+	}
+	if len(best) == 0 {
+		return nil
+	}
+	return best[0]
+}
+
+// mutate is a place near another: all axes move, or only a few.
+func (a *asker) mutate(rng *rand.Rand, at []float64, sigma float64) []float64 {
+	u := slices.Clone(at)
+	few := rng.IntN(2) == 0
+	always := rng.IntN(len(u))
+	for j := range u {
+		if few && j != always && rng.Float64() > 0.2 {
+			continue
+		}
+		axis := &a.axes[j]
+		step := sigma
+		if axis.size > 1 {
+			step = max(step, 0.7/float64(axis.size))
+		}
+		switch {
+		case !axis.ordered && (few || rng.Float64() < 0.1):
+			u[j] = rng.Float64()
+		case axis.ordered:
+			u[j] += step * rng.NormFloat64()
+			if u[j] < 0 || u[j] > 1 {
+				u[j] = min(max(u[j], 0), below1)
+			}
+		}
+	}
+	return u
+}
+
+const keepBest = 4
+
+// evaluate keeps the best of places and of what was the best before, without those that may not be proposed.
+func (m *fittedModel) evaluate(a *asker, places [][]float64, before []*candidate) []*candidate {
+	all := make([]*candidate, 0, len(places))
+	rows := make([][]float64, 0, len(places))
+	for _, at := range places {
+		var absent []bool
+		for j := range at {
+			at[j] = a.axes[j].snap(at[j])
+		}
+		c := &candidate{at: at}
+		if a.conditional || len(a.constraints) > 0 {
+			c.params = a.config(at)
+			if a.violated(c.params) != nil {
+				continue
+			}
+			absent = a.absent(c.params)
+		}
+		all = append(all, c)
+		rows = append(rows, rowOf(a.domain, at, absent))
+	}
+
+	mean, std := m.at(rows)
+	for i, c := range all {
+		c.mean, c.std = mean[i], std[i]
+		c.gain = logImprovement(c.mean-m.top, c.std)
+	}
+
+	all = append(all, before...)
+	slices.SortStableFunc(all, func(x, y *candidate) int { return cmp.Compare(y.gain, x.gain) })
+	var best []*candidate
+	for _, c := range all {
+		if len(best) == keepBest {
+			break
+		}
+		if c.params == nil {
+			c.params = a.config(c.at)
+		}
+		if !a.isTried(c.params) && !slices.ContainsFunc(best, func(o *candidate) bool { return keyOf(o.params) == keyOf(c.params) }) {
+			best = append(best, c)
+		}
+	}
+	return best
+}
+
+// absent says which axes a configuration lacks.
+func (d *domain) absent(params map[string]any) []bool {
+	if !d.conditional {
+		return nil
+	}
+	out := make([]bool, len(d.axes))
+	for j := range d.axes {
+		_, has := params[d.axes[j].name]
+		out[j] = !has
+	}
+	return out
+}
+
+// logImprovement is the logarithm of how much a normal variable, mean above what is known, is expected to exceed it.
+func logImprovement(mean, std float64) float64 {
+	g := mean / std
+	density := math.Exp(-g*g/2) / math.Sqrt(2*math.Pi)
+	switch {
+	case g > -5:
+		return math.Log(std * (density + g*math.Erfc(-g/math.Sqrt2)/2))
+	default: // what is left of the two terms once they have cancelled out
+		return math.Log(std) - g*g/2 - math.Log(2*math.Pi)/2 - 2*math.Log(-g) + math.Log1p(-3/(g*g))
+	}
+}

@@ -1,0 +1,138 @@
+package search
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"gonum.org/v1/gonum/floats"
+)
+
+// Numbers of the tree-structured Parzen estimator (Bergstra et al. 2011, in its multivariate form: Falkner et al. 2018).
+const (
+	goodShare     = 0.15 // of the results are the good ones
+	maxGood       = 25
+	tpeCandidates = 64
+)
+
+// parzen is a density over the space: a mixture of one product of kernels for each configuration and one that is flat.
+type parzen struct {
+	d      *domain
+	places [][]float64
+	width  float64 // of the kernels on ordered axes
+}
+
+func newParzen(d *domain, points []point) *parzen {
+	p := &parzen{d: d}
+	for _, one := range points {
+		p.places = append(p.places, one.at)
+	}
+	dims := float64(len(d.axes))
+	p.width = max(0.03, 0.35*math.Pow(float64(len(points)+1), -1/(dims+4)))
+	return p
+}
+
+// draw takes a place from the density.
+func (p *parzen) draw(rng *rand.Rand) []float64 {
+	u := make([]float64, len(p.d.axes))
+	i := rng.IntN(len(p.places) + 1)
+	for j := range u {
+		axis := &p.d.axes[j]
+		switch {
+		case i == len(p.places), !axis.ordered && rng.Float64() < p.mixing():
+			u[j] = rng.Float64()
+		case !axis.ordered:
+			u[j] = p.places[i][j]
+		default:
+			for {
+				if u[j] = p.places[i][j] + p.width*rng.NormFloat64(); u[j] >= 0 && u[j] < 1 {
+					break
+				}
+				if p.places[i][j] < 0 || p.places[i][j] > 1 {
+					u[j] = rng.Float64()
+					break
+				}
+			}
+		}
+	}
+	return u
+}
+
+// mixing is the weight that a level keeps for all the others.
+func (p *parzen) mixing() float64 { return 1 / (1 + math.Sqrt(float64(len(p.places)))) }
+
+// log is the logarithm of the density at a place.
+func (p *parzen) log(u []float64) float64 {
+	terms := make([]float64, 0, len(p.places)+1)
+	for _, at := range p.places {
+		sum := 0.0
+		for j := range u {
+			sum += p.kernel(j, at[j], u[j])
+		}
+		terms = append(terms, sum)
+	}
+	terms = append(terms, 0)
+	return floats.LogSumExp(terms) - math.Log(float64(len(terms)))
+}
+
+// kernel is the logarithm of the density that one configuration has on one axis, inside the bounds.
+func (p *parzen) kernel(j int, at, u float64) float64 {
+	axis := &p.d.axes[j]
+	if !axis.ordered {
+		levels := float64(len(axis.levels))
+		share := p.mixing()
+		if int(at*levels) == int(u*levels) {
+			return math.Log(share + (1-share)*levels)
+		}
+		return math.Log(share)
+	}
+
+	inside := (math.Erf((1-at)/p.width/math.Sqrt2) - math.Erf(-at/p.width/math.Sqrt2)) / 2
+	g := (u - at) / p.width
+	return -g*g/2 - math.Log(p.width*math.Sqrt(2*math.Pi)*max(inside, 1e-6))
+}
+
+// fromTPE proposes what is likely among the good results and unlikely among the others. Running trials count among the others, so
+// that tasks spread out.
+func (a *asker) fromTPE() *proposal {
+	h := &a.history
+	if len(h.finished) < 2 || a.next < tpeInitial {
+		return a.fromHalton(fmt.Sprintf("a point of the sequence that fills the space evenly: the model begins with %d results", tpeInitial))
+	}
+
+	sorted := slices.SortedStableFunc(slices.Values(h.finished), func(x, y observation) int { return cmp.Compare(y.score, x.score) })
+	n := min(maxGood, int(math.Ceil(goodShare*float64(len(sorted)))))
+	var good, rest []point
+	for i, o := range sorted {
+		if i < n {
+			good = append(good, o.point)
+		} else {
+			rest = append(rest, o.point)
+		}
+	}
+	rest = append(append(rest, h.failed...), h.pending...)
+	likely, unlikely := newParzen(a.domain, good), newParzen(a.domain, rest)
+
+	rng := rand.New(rand.NewPCG(a.Seed, uint64(a.next)))
+	var best *candidate
+	for range tpeCandidates {
+		at := likely.draw(rng)
+		for j := range at {
+			at[j] = a.axes[j].snap(at[j])
+		}
+		if gain := likely.log(at) - unlikely.log(at); best == nil || gain > best.gain {
+			if params := a.config(at); a.usable(params) {
+				best = &candidate{at: at, params: params, gain: gain}
+			}
+		}
+	}
+	if best == nil {
+		return a.fromRandom()
+	}
+	return &proposal{best.params, SourceTPE, fmt.Sprintf("%.3g times as likely among the best %d of %d results as among the others and %d running",
+		math.Exp(best.gain), n, len(sorted), len(h.pending))}
+}
+
+const tpeInitial = 10
