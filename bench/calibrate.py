@@ -51,6 +51,8 @@ def main():
         parser.add_argument("--" + name, type=int, default=value)
     parser.add_argument("--doc")
     args = parser.parse_args()
+    if args.doc:
+        report.marked(args.doc, "bench-calibrate")
     measure.adopt_orphans()
     lines = []
     for rows in (int(r) for r in args.rows.split(",")):

@@ -298,6 +298,8 @@ def main():
     parser.add_argument("--command", default=" ".join(sys.argv), help="how this run is called in the tables")
     parser.add_argument("--from", dest="source", help="take the last run in this file instead of measuring")
     args = parser.parse_args()
+    if args.doc:
+        report.marked(args.doc, MARK)
     warnings.filterwarnings("ignore")
     args.only = listed(args.only, ids_tables.TABLES, parser)
     args.peers = listed(args.peers + (",lightgbm-tuned" if args.tuned else ""), contestants, parser)

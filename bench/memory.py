@@ -75,6 +75,8 @@ def main():
     parser.add_argument("--candidates", type=int, default=4)
     parser.add_argument("--doc")
     args = parser.parse_args()
+    if args.doc:
+        report.marked(args.doc, "bench-memory")
     measure.adopt_orphans()
     runs = []
     for rows in map(int, args.rows.split(",")):

@@ -76,6 +76,8 @@ def main():
     parser.add_argument("--command", default=" ".join(sys.argv), help="how this run is called in the tables")
     parser.add_argument("--from", dest="source", help="take the last run in this file instead of measuring")
     args = parser.parse_args()
+    if args.doc:
+        report.marked(args.doc, "bench-peers")
     warnings.filterwarnings("ignore")
     names = args.only.split(",") if args.only else list(rows.RUN)
     unknown = [n for n in names if n not in rows.RUN]

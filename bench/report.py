@@ -133,13 +133,19 @@ def heading(run):
             + ", ".join(f"{name} {version}" for name, version in run["versions"].items()) + ".", ""]
 
 
-def write(path, mark, lines):
-    """Replaces what is between <!-- MARK:begin --> and <!-- MARK:end --> in a file that has both."""
+def marked(path, mark):
+    """The text of a file, and the two marks between which a report belongs; asked before hours are spent on measuring, too."""
     with open(path) as f:
         text = f.read()
     begin, end = f"<!-- {mark}:begin -->", f"<!-- {mark}:end -->"
     if text.count(begin) != 1 or text.count(end) != 1 or text.index(begin) > text.index(end):
         raise SystemExit(f"{path} must hold {begin} and after it {end}, once each")
+    return text, begin, end
+
+
+def write(path, mark, lines):
+    """Replaces what is between <!-- MARK:begin --> and <!-- MARK:end --> in a file that has both."""
+    text, begin, end = marked(path, mark)
     body = "\n".join(lines).strip()
     with open(path, "w") as f:
         f.write(re.sub(re.escape(begin) + ".*" + re.escape(end), lambda _: f"{begin}\n{body}\n{end}", text, flags=re.DOTALL))

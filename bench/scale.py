@@ -115,6 +115,8 @@ def main():
         parser.add_argument("--" + name, type=int, default=value)
     parser.add_argument("--doc")
     args = parser.parse_args()
+    if args.doc:
+        report.marked(args.doc, "bench-scale")
     measure.adopt_orphans()
     sizes = [Size(args, int(rows)) for rows in args.rows.split(",")]
     for s in sizes:

@@ -49,6 +49,11 @@ func (p Part) String() string {
 	return s
 }
 
+// Same reports whether two parts say the same of every row. Their names do not tell: a column may be called age~, too.
+func (p Part) Same(q Part) bool {
+	return p.Column == q.Column && p.Kind == q.Kind && p.Take == q.Take && slices.Equal(p.Bounds, q.Bounds)
+}
+
 // LevelTable is the statistics of the levels that the train split has of some columns: rows First to First+Levels-1 of the
 // levels file, by ascending hash.
 type LevelTable struct {
@@ -77,6 +82,9 @@ func (t *LevelTable) Name() string {
 	}
 	return name
 }
+
+// SameLevels reports whether two tables divide rows into the same levels: by the same parts in the same order.
+func (t *LevelTable) SameLevels(o *LevelTable) bool { return slices.EqualFunc(t.Of, o.Of, Part.Same) }
 
 // Rate is the rate of a level whose rows have the given sum of labels and the given weight in all; without rows, both are 0.
 // prior is what the table falls back to for the same row. Its bits are the same on every processor and in every language.

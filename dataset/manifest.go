@@ -82,10 +82,11 @@ type EncodingInfo struct {
 	Kept   int      `json:"kept,omitempty"` // of them, that a categorical feature tells apart
 	Lumped float64  `json:"lumped"`         // share of the sampled rows whose level no categorical feature tells from others
 	Made   []string `json:"made,omitempty"` // features
-	// Gain is by how much the statistics lower the loss on sampled rows that they were not made of, as a share: those of a column
-	// by themselves, those of several together in a model with all that comes before them.
-	Gain float64 `json:"gain"`
-	Why  string  `json:"why,omitempty"`
+	// Gain is by how much the statistics lower the loss on sampled rows that they were not made of, as a share: those of a column or
+	// of a key that was asked for by themselves, those of a key that was found in a model with all that comes before them. nil where
+	// it was not measured.
+	Gain *float64 `json:"gain,omitempty"`
+	Why  string   `json:"why,omitempty"`
 }
 
 // Source is a file that the dataset was made from.
@@ -124,9 +125,10 @@ type LabelInfo struct {
 
 // SplitRule says how rows came to their splits.
 type SplitRule struct {
-	By     string             `json:"by"` // hash, time, column or none
+	By     string             `json:"by"` // hash, random, time, column or none
+	Seed   int                `json:"seed,omitempty"`
 	Column string             `json:"column,omitempty"`
-	Shares map[string]float64 `json:"shares,omitempty"` // of hash and time
+	Shares map[string]float64 `json:"shares,omitempty"` // of hash, random and time
 	// Until is the greatest value of the time column in each split but the last: of times, seconds since 1970.
 	Until  map[string]float64  `json:"until,omitempty"`
 	Values map[string][]string `json:"values,omitempty"` // of column, where they are not the names of the splits

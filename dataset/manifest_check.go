@@ -152,8 +152,11 @@ func (m *Manifest) checkOrder() error {
 }
 
 func (m *Manifest) checkSplits() error {
-	if !slices.Contains([]string{"hash", "time", "column", "none"}, m.Split.By) {
+	if !slices.Contains([]string{SplitByHash, SplitByRandom, SplitByTime, SplitByColumn, SplitNone}, m.Split.By) {
 		return &ManifestError{"split.by", fmt.Errorf("%.40q", m.Split.By)}
+	}
+	if m.Split.Seed < 0 || m.Split.Seed > 0 && m.Split.By != SplitByRandom {
+		return &ManifestError{"split.seed", fmt.Errorf("%d of a split by %.40q", m.Split.Seed, m.Split.By)}
 	}
 
 	// In their fixed order, each at most once.

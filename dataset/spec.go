@@ -87,7 +87,8 @@ func (c CSVSpec) HasHeader() bool { return c.Header == nil || *c.Header }
 
 // SplitSpec says which rows are train, valid, calib and test. Without By, all are train.
 type SplitSpec struct {
-	By     string  `yaml:"by" json:"by,omitempty"`         // hash, time or column
+	By     string  `yaml:"by" json:"by,omitempty"`         // hash, random, time or column
+	Seed   int     `yaml:"seed" json:"seed,omitempty"`     // of random: another seed, other rows
 	Key    string  `yaml:"key" json:"key,omitempty"`       // of hash: the column whose equal values stay together
 	Column string  `yaml:"column" json:"column,omitempty"` // of time and column
 	Train  Portion `yaml:"train" json:"train,omitzero"`
@@ -96,7 +97,7 @@ type SplitSpec struct {
 	Test   Portion `yaml:"test" json:"test,omitzero"`
 }
 
-// Portion is one split's part: of hash and time a share of the rows, of column the values that mean it.
+// Portion is one split's part: of hash, random and time a share of the rows, of column the values that mean it.
 type Portion struct {
 	Share  float64  `json:"share,omitempty"`
 	Values []string `json:"values,omitempty"`
@@ -159,6 +160,7 @@ func (s *SplitSpec) ValuesOf() map[string][]string {
 // By which columns a table may be split.
 const (
 	SplitByHash   = "hash"
+	SplitByRandom = "random" // by the rows' numbers
 	SplitByTime   = "time"
 	SplitByColumn = "column"
 	SplitNone     = "none" // in a manifest

@@ -124,16 +124,27 @@ func (s *Spec) checkSplit() error {
 		if sp.Key != "" {
 			return s.Errorf("split.key", "a split by %s has column, not key", sp.By)
 		}
+	case SplitByRandom:
+		if sp.Key != "" || sp.Column != "" {
+			return s.Errorf("split", "a split by random has neither key nor column; to keep rows of one key together, split by hash")
+		}
 	case "":
 		if s.doc.Has("split") {
-			return s.Errorf("split", "split needs by: hash, time or column")
+			return s.Errorf("split", "split needs by: hash, random, time or column")
 		}
 		return nil
 	default:
-		return s.Errorf("split.by", "by %q%s", sp.By, strictyaml.Suggest(sp.By, []string{SplitByHash, SplitByTime, SplitByColumn}))
+		return s.Errorf("split.by", "by %q%s", sp.By, strictyaml.Suggest(sp.By, []string{SplitByHash, SplitByRandom, SplitByTime, SplitByColumn}))
 	}
 
-	if column := sp.Key + sp.Column; column == s.Label.Column || column == s.Weight {
+	switch {
+	case sp.By != SplitByRandom && s.doc.Has("split.seed"):
+		return s.Errorf("split.seed", "a split by %s is the same each time; seed is for a split by random", sp.By)
+	case sp.Seed < 0:
+		return s.Errorf("split.seed", "seed is %d: use 0 or more", sp.Seed)
+	}
+
+	if column := sp.Key + sp.Column; column != "" && (column == s.Label.Column || column == s.Weight) {
 		return s.Errorf("split", "column %q is the label or the weight and cannot split the rows too", column)
 	}
 	if sp.By == SplitByColumn {

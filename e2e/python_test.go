@@ -81,6 +81,14 @@ func TestInteropPythonPackage(t *testing.T) {
 		}
 	}
 
+	empty := func(t *testing.T, dir string) (train, table string, rows int) {
+		train, table, rows = nasty("parquet")(t, dir)
+		if r := execute(t, ".", nil, python(t), "python/tests/nasty.py", filepath.Dir(table), "2", "3000", "signup"); r.code != 0 {
+			t.Fatal(r.errOut)
+		}
+		return train, table, rows
+	}
+
 	for name, tc := range map[string]struct {
 		make func(t *testing.T, dir string) (train, table string, rows int)
 		spec string
@@ -89,6 +97,7 @@ func TestInteropPythonPackage(t *testing.T) {
 			"split: {by: time, column: ts, train: 0.6, valid: 0.15, calib: 0.15, test: 0.1}\n"},
 		"csv":     {nasty("csv"), nastySpec},
 		"parquet": {nasty("parquet"), nastySpec},
+		"no time": {empty, nastySpec}, // the table to score has a column of times without any value, typed as numbers
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLocal(t)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"sort"
 
 	"coppice/dataset"
 )
@@ -257,17 +258,17 @@ func (m *Maker) Run(ctx context.Context, progress func(done, total int64), write
 
 // chooseFloor finds the least floor with which all tables together have no more levels than they may.
 func (m *Maker) chooseFloor() {
-	m.floor = 1
-	for {
-		all := 0
+	all := func(floor int) int {
+		n := 0
 		for _, d := range m.levels {
-			all += d.Levels(m.floor)
+			n += d.Levels(floor)
 		}
-		if all <= m.c.Levels || m.floor >= math.MaxUint16 {
-			return
-		}
-		m.floor++
+		return n
 	}
+
+	// No level has more rows than train.
+	most := m.c.Rows[0] + 1
+	m.floor = 1 + sort.Search(most, func(below int) bool { return all(1+below) <= m.c.Levels })
 }
 
 // Features are the features made, in the order in which Run hands them out. After Run.

@@ -2,6 +2,7 @@ package encode
 
 import (
 	"context"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -358,5 +359,41 @@ func TestSameBinsForAnyThreadsAndMemory(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestFloorOfManyRows has levels of more rows than a counter of two bytes: the floor is found there, too.
+func TestFloorOfManyRows(t *testing.T) {
+	few, many := 70_000, 80_000
+	w := &world{c: Config{Keys: []Key{{Parts: []int{0}, BackOff: -1, Strength: 1, Count: true}}, Parts: 1, Splits: 1, Rows: []int{few + many},
+		Order: dataset.Ordering{By: dataset.OrderRandom, Copies: 1}, Levels: 1, Threads: 1, Sample: 100}}
+	part := make([]uint64, few+many)
+	for i := range part {
+		part[i] = Text([]byte{'f'})
+		if i >= few {
+			part[i] = Text([]byte{'m'})
+		}
+	}
+	w.parts, w.label = [][]uint64{part}, make([]float32, len(part))
+	w.label[0] = 1
+	m := NewMaker(w.c)
+	defer m.Close()
+	m.observe(&Rows{Label: w.label, Parts: w.parts})
+	m.chooseFloor()
+	if m.Floor() != few+1 {
+		t.Errorf("floor %d, want %d: above the %d rows of the lesser level", m.Floor(), few+1, few)
+	}
+}
+
+// A part with more values than were counted says which part it is, so that the caller can name its column.
+func TestMoreValuesThanCounted(t *testing.T) {
+	c := Config{Keys: []Key{{Parts: []int{1}, BackOff: -1, Strength: 1, Count: true}}, Parts: 2, Few: []int{0, 2}, Splits: 1, Rows: []int{3},
+		Order: dataset.Ordering{By: dataset.OrderRandom, Copies: 1}, Levels: 10, Threads: 1, Sample: 3}
+	m := NewMaker(c)
+	defer m.Close()
+	err := m.Add(Rows{Label: make([]float32, 3), Parts: [][]uint64{{1, 2, 3}, {4, 5, 6}}})
+	var many *TooManyValuesError
+	if !errors.As(err, &many) || many.Part != 1 || many.Known != 2 {
+		t.Errorf("got %v, want that part 1 has more than 2 values", err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // recordLayout says where a row's values lie in its record.
@@ -69,18 +70,26 @@ func (l *recordLayout) pack(r *Rows, to []byte, threads int) ([]byte, error) {
 		}
 	}
 
-	errs := make([]error, len(l.parts))
-	parallel(threads, len(l.parts), func(p int) { errs[p] = l.parts[p].pack(r.Parts[p], to, l.width) })
-	for _, err := range errs {
-		if err != nil {
-			return to, err
-		}
+	fits := make([]bool, len(l.parts))
+	parallel(threads, len(l.parts), func(p int) { fits[p] = l.parts[p].pack(r.Parts[p], to, l.width) })
+	if p := slices.Index(fits, false); p >= 0 {
+		return to, &TooManyValuesError{Part: p, Known: len(l.parts[p].values.values)}
 	}
 	return to, nil
 }
 
-// pack writes a part of rows into their records.
-func (p *partLayout) pack(hashes []uint64, to []byte, width int) error {
+// TooManyValuesError is a part with more values than Config.Few said.
+type TooManyValuesError struct {
+	Part  int
+	Known int // values
+}
+
+func (e *TooManyValuesError) Error() string {
+	return fmt.Sprintf("part %d of a row has more than the %d values that it had before", e.Part, e.Known)
+}
+
+// pack writes a part of rows into their records, and reports whether all its values had a number.
+func (p *partLayout) pack(hashes []uint64, to []byte, width int) bool {
 	at := p.at
 	for _, hash := range hashes {
 		if p.values == nil {
@@ -91,7 +100,7 @@ func (p *partLayout) pack(hashes []uint64, to []byte, width int) error {
 
 		number, ok := p.values.number(hash)
 		if !ok {
-			return fmt.Errorf("the table changed while it was read: a column that had %d values has more; stage it again", len(p.values.values))
+			return false
 		}
 
 		if p.bytes == 1 {
@@ -101,7 +110,7 @@ func (p *partLayout) pack(hashes []uint64, to []byte, width int) error {
 		}
 		at += width
 	}
-	return nil
+	return true
 }
 
 // unpack reads a part of records: of those at the given places, or of one after the other without.

@@ -358,17 +358,16 @@ func (r *run) meanLoss() float64 {
 	return sum / float64(len(r.loss))
 }
 
-// Worth is what the statistics of each atom by itself tell: the share of the loss of a model that knows nothing, on rows that the
-// statistics were not made of.
-func (s *Search) Worth() []float64 {
-	out := make([]float64, len(s.Atoms))
+// Worth is what the statistics of each key by itself tell: the share of the loss of a model that knows nothing, on rows that the
+// statistics were not made of. nil where there are too few rows to tell.
+func (s *Search) Worth(keys [][]int) []float64 {
 	if len(s.Label) < 2*minHold {
-		return out
+		return nil
 	}
 
 	r := newRun(&Search{Label: s.Label, Binary: s.Binary, Time: s.Time, Group: s.Group, Atoms: s.Atoms})
 	if !r.learnable() {
-		return out
+		return nil
 	}
 
 	// The model that knows nothing says the mean of the rows that learn, as log odds where the label is binary.
@@ -387,11 +386,12 @@ func (s *Search) Worth() []float64 {
 
 	r.judge()
 	if !(r.meanLoss() > 0) {
-		return out
+		return nil
 	}
 
+	out := make([]float64, len(keys))
 	parallel(s.Threads, len(out), func(i int) {
-		gain, _ := r.gain([]int{i})
+		gain, _ := r.gain(keys[i])
 		out[i] = max(0, gain/r.meanLoss())
 	})
 	return out

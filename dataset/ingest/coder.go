@@ -5,23 +5,22 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 
 	"coppice/dataset"
+	"coppice/dataset/encode"
 )
 
 // coder turns the raw values of one column into model values and bins of a feature. Whoever stages and whoever predicts
 // uses this one.
 type coder struct {
-	feature *dataset.Feature
-	tokens  *tokens
-	search  searcher          // of numeric and time features
-	codes   map[string]uint8  // of categories
-	floats  map[float64]uint8 // of categories that are numbers
-	ints    map[int64]uint8   // of categories that are whole numbers
-	truths  [2]int            // of categories that say false and true; -1 where none does
-	missing uint8             // bin
-	other   uint8             // bin of categorical features
+	feature  *dataset.Feature
+	tokens   *tokens
+	search   searcher         // of numeric and time features
+	codes    map[string]uint8 // of categories
+	ints     map[int64]uint8  // of categories that are whole numbers
+	meanings map[uint64]uint8 // of categories by their levels' hashes, which are the same for all spellings of a value
+	missing  uint8            // bin
+	other    uint8            // bin of categorical features
 }
 
 func newCoder(f *dataset.Feature, t *tokens) *coder {
@@ -41,46 +40,39 @@ func newCoder(f *dataset.Feature, t *tokens) *coder {
 	return c
 }
 
-// mapCategories says which category stands for what. A table may hold numbers and truth values where the training table held
-// texts such as 1.0 and True: where no category is written as they are, the first one that means the same counts.
+// mapCategories says which category stands for what. A table may hold what the training table held in another spelling or type: 1001.0
+// for 1001, a truth value for True. Where no category is written as it is, the first one that means the same counts.
 func (c *coder) mapCategories() {
 	n := len(c.feature.Categories)
-	c.codes, c.floats, c.ints, c.truths = make(map[string]uint8, n), map[float64]uint8{}, map[int64]uint8{}, [2]int{-1, -1}
+	c.codes, c.ints, c.meanings = make(map[string]uint8, n), map[int64]uint8{}, make(map[uint64]uint8, n)
 
 	// From the last to the first, so that the first of those that mean the same counts.
-	for i, text := range slices.Backward(c.feature.Categories) {
-		c.codes[text] = uint8(i)
-		if x, ok := plainNumber(text); ok {
-			c.floats[x] = uint8(i)
-			if x == math.Trunc(x) {
-				c.ints[int64(x)] = uint8(i)
-			}
+	r := partReader{tokens: newTokens(nil)}
+	for i, category := range slices.Backward(c.feature.Categories) {
+		c.codes[category] = uint8(i)
+		c.meanings[r.text(category)] = uint8(i)
+
+		text, number, _ := plainText(category, r.tokens, nil)
+		if number != nil {
+			text = string(number)
 		}
-		for truth, word := range []string{"false", "true"} {
-			if strings.EqualFold(trim(text), word) {
-				c.truths[truth] = i
-			}
+		if n, ok := shortInt(text); ok {
+			c.ints[n] = uint8(i)
 		}
 	}
 
 	// A text that is exactly how a number is written goes first.
 	for i, text := range c.feature.Categories {
-		if n, err := strconv.ParseInt(text, 10, 64); err == nil && strconv.FormatInt(n, 10) == text {
+		if n, ok := shortInt(text); ok {
 			c.ints[n] = uint8(i)
 		}
 	}
 }
 
-// meaning is the category that means value i though it is written otherwise.
-func (c *coder) meaning(v *dataset.Values, i int) (code uint8, known bool) {
-	switch v.Type {
-	case dataset.Float:
-		code, known = c.floats[v.Float[i]]
-	case dataset.Bool:
-		truth := c.truths[v.Int[i]&1]
-		return uint8(truth), truth >= 0
-	}
-	return code, known
+// shortInt is the whole number that is written exactly so.
+func shortInt(text string) (int64, bool) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	return n, err == nil && strconv.FormatInt(n, 10) == text
 }
 
 // bins writes the bin of every value. buf is for its own use; it gives it back, perhaps grown.
@@ -121,16 +113,16 @@ func (c *coder) values(v *dataset.Values, out []float64, stride int) error {
 }
 
 func (c *coder) categories(v *dataset.Values, out []uint8) {
+	r := partReader{tokens: c.tokens}
 	switch v.Type {
 	case dataset.Text:
-		// A text is a category only where it is written exactly so.
 		for i, text := range v.Text {
 			code, known := c.codes[text]
 			switch {
 			case v.IsNull(i) || c.tokens.has(text):
 				code = c.missing
 			case !known:
-				code = c.other
+				code = c.meaning(r.text(text))
 			}
 			out[i] = code
 		}
@@ -150,32 +142,35 @@ func (c *coder) categories(v *dataset.Values, out []uint8) {
 
 	default:
 		// As it is written or, where no category is written so, as what it means.
-		var buf []byte
 		for i := range out[:v.Len()] {
-			buf = v.AppendText(buf[:0], i)
-			code, known := c.codes[string(buf)]
-			if !known {
-				code, known = c.meaning(v, i)
-			}
-
+			r.buf = v.AppendText(r.buf[:0], i)
+			code, known := c.codes[string(r.buf)]
 			switch {
 			case missing(v, i, c.tokens):
 				code = c.missing
 			case !known:
-				code = c.other
+				code = c.meaning(encode.Text(r.buf))
 			}
 			out[i] = code
 		}
 	}
 }
 
+// meaning is the bin of the category of a level that is written otherwise, or of others.
+func (c *coder) meaning(level uint64) uint8 {
+	if level == encode.Missing() {
+		return c.missing
+	}
+	if code, known := c.meanings[level]; known {
+		return code
+	}
+	return c.other
+}
+
 // numbers are the values of a numeric or time column as model numbers, NaN for those that are missing: the column's own
 // slice where it is one already, otherwise buf.
 func (c *coder) numbers(v *dataset.Values, buf []float64) (numbers, _ []float64, err error) {
-	if v.Type == dataset.Float && len(c.tokens.numbers) == 0 {
-		if c.feature.Kind == dataset.Temporal {
-			return nil, buf, c.wrongType(v)
-		}
+	if v.Type == dataset.Float && len(c.tokens.numbers) == 0 && c.feature.Kind != dataset.Temporal {
 		return v.Float, buf, nil
 	}
 
@@ -185,7 +180,12 @@ func (c *coder) numbers(v *dataset.Values, buf []float64) (numbers, _ []float64,
 	case v.Type == dataset.Text:
 		err = c.textNumbers(v, buf)
 	case (v.Type == dataset.Time) != (c.feature.Kind == dataset.Temporal): // seconds where milliseconds may have been, or the reverse
-		err = c.wrongType(v)
+		if !allAbsent(v) { // a column without any value has whatever type its writer has given it
+			err = c.wrongType(v)
+		}
+		for i := range buf {
+			buf[i] = math.NaN()
+		}
 	case v.Type == dataset.Time:
 		for i, n := range v.Int {
 			if v.IsNull(i) {
@@ -199,6 +199,16 @@ func (c *coder) numbers(v *dataset.Values, buf []float64) (numbers, _ []float64,
 	}
 
 	return buf, buf, err
+}
+
+// allAbsent reports whether no row has a value.
+func allAbsent(v *dataset.Values) bool {
+	for i := range v.Len() {
+		if !v.IsNull(i) && !(v.Type == dataset.Float && math.IsNaN(v.Float[i])) {
+			return false
+		}
+	}
+	return true
 }
 
 // plainNumbers reads columns of numbers and of truth values.

@@ -2,7 +2,6 @@ package ingest
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -138,34 +137,16 @@ func (r *roles) derivedFeatures() []feature {
 // orderTimes are the times of a batch's rows by which statistics are ordered: seconds since 1970, or the numbers that the column holds.
 // Each row must have one.
 func (s *survey) orderTimes(b *Batch, out []float64) ([]float64, error) {
-	v, column := &b.Columns[s.roles.order], s.spec.TimeColumn()
+	v, read := &b.Columns[s.roles.order], s.splitter.time
+	if s.order != nil {
+		read = s.order.time
+	}
+
 	out = resize(out, b.Rows)
 	for i := range out {
 		var ok bool
-		switch {
-		case s.splitter.by == dataset.SplitByTime && s.roles.order == s.roles.split:
-			out[i], ok = s.splitter.time(v, i)
-		case missing(v, i, s.tokens):
-		case v.Type == dataset.Time:
-			out[i], ok = dataset.Seconds(v.Unit.Split(v.Int[i])), true
-		case v.Type == dataset.Text && s.orderKind() == dataset.Numeric:
-			out[i], ok = number(v, i)
-			ok = ok && finite(out[i])
-		case v.Type == dataset.Text:
-			var sec, nsec int64
-			sec, nsec, ok = parseTime(v.Text[i])
-			out[i] = dataset.Seconds(sec, nsec)
-		default:
-			out[i], _ = number(v, i)
-			ok = finite(out[i])
-		}
-
-		if !ok {
-			text := "missing"
-			if !missing(v, i, s.tokens) {
-				text = fmt.Sprintf("%q, neither a time (such as 2017-07-02T10:03:20Z) nor a finite number", brief(v.TextOf(i)))
-			}
-			return nil, b.errorAt(i, column, "the row has no place in the order of the statistics: its time is %s", text)
+		if out[i], ok = read(v, i); !ok {
+			return nil, b.errorAt(i, s.spec.TimeColumn(), "the row has no place in the order of the statistics: its time cannot be read; the table changed while it was read")
 		}
 	}
 	return out, nil

@@ -3,7 +3,6 @@ package ingest
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -24,6 +23,7 @@ type design struct {
 	copies   int                  // of the rows of train
 
 	about    []dataset.EncodingInfo
+	counted  []int // of about: the table that has the levels; -1 where there is none
 	warnings []dataset.Warning
 }
 
@@ -85,15 +85,18 @@ func (s *survey) design(ctx context.Context, columns []sampledColumn, train *tra
 	if err := p.checkNames(); err != nil {
 		return nil, err
 	}
-	if err := p.findParents(); err != nil {
+	if err := p.findParents(ctx, o.Threads); err != nil {
 		return nil, err
 	}
-	if err := p.encodeColumns(p.search(o).Worth()); err != nil {
+	asked, err := p.askedKeys()
+	if err != nil {
 		return nil, err
 	}
-	if err := p.addAskedKeys(); err != nil {
+	worth := p.worth(asked, o)
+	if err := p.encodeColumns(worth[:len(p.atoms)]); err != nil {
 		return nil, err
 	}
+	p.addAskedKeys(asked, worth[len(p.atoms):])
 	if err := p.findKeys(ctx, o); err != nil {
 		return nil, err
 	}
@@ -184,8 +187,8 @@ func (p *designer) checkNames() error {
 	return nil
 }
 
-// encodeColumns decides what is made of each column by itself. worth is what the statistics of each atom tell.
-func (p *designer) encodeColumns(worth []float64) error {
+// encodeColumns decides what is made of each column by itself. worth is what the statistics of each atom tell, as far as it is known.
+func (p *designer) encodeColumns(worth []*float64) error {
 	for i := range p.columns {
 		c := &p.columns[i]
 		want, asked := p.spec.Columns[c.Name]
@@ -203,18 +206,25 @@ func (p *designer) encodeColumns(worth []float64) error {
 			info.Kept = len(c.Categories)
 			info.Made = append(info.Made, c.Name)
 		}
-		if err := p.encodeLevels(i, want, worth, &info); err != nil {
+		table, err := p.encodeLevels(i, want, worth, &info)
+		if err != nil {
 			return err
 		}
-		p.d.about = append(p.d.about, info)
+		p.tell(table, info)
 	}
 	return nil
 }
 
-// encodeLevels makes the statistics of column i that are wanted.
-func (p *designer) encodeLevels(i int, want dataset.ColumnEncodings, worth []float64, info *dataset.EncodingInfo) error {
+// tell keeps what stage shows of a column or key, whose levels are those of a table, or of none: -1.
+func (p *designer) tell(table int, info dataset.EncodingInfo) {
+	p.d.about = append(p.d.about, info)
+	p.d.counted = append(p.d.counted, table)
+}
+
+// encodeLevels makes the statistics of column i that are wanted, and gives their table; -1 where none is.
+func (p *designer) encodeLevels(i int, want dataset.ColumnEncodings, worth []*float64, info *dataset.EncodingInfo) (table int, err error) {
 	path := "encodings.columns." + p.columns[i].Name
-	atom := p.exactAtom(p.columns[i].Name)
+	atom := p.exactAtom(i)
 	if atom >= 0 {
 		info.Gain = worth[atom]
 	}
@@ -224,15 +234,14 @@ func (p *designer) encodeLevels(i int, want dataset.ColumnEncodings, worth []flo
 
 	switch {
 	case !key.Rate && !key.Count && !key.Recency:
-		return nil
+		return -1, nil
 	case atom < 0:
-		return p.s.spec.Errorf(path, "column %q has no levels to make statistics of", p.columns[i].Name)
+		return -1, p.s.spec.Errorf(path, "column %q has no levels to make statistics of", p.columns[i].Name)
 	case key.Recency && p.s.spec.OrderBy() != dataset.OrderTime:
-		return p.s.spec.Errorf(path, "recency needs an order by time: give a split by time, or encodings.order.column")
+		return -1, p.s.spec.Errorf(path, "recency needs an order by time: give a split by time, or encodings.order.column")
 	}
 
-	p.addKey([]int{atom}, key, info)
-	return nil
+	return p.addKey([]int{atom}, key, info), nil
 }
 
 // choose is what is made of a column of categories that the spec says nothing of, and why.
@@ -273,7 +282,7 @@ func (p *designer) addKey(atoms []int, key encode.Key, info *dataset.EncodingInf
 		key.Parts = append(key.Parts, p.partOf(a))
 	}
 
-	number := slices.IndexFunc(p.d.tables, func(t dataset.LevelTable) bool { return t.Name() == table.Name() })
+	number := slices.IndexFunc(p.d.tables, func(t dataset.LevelTable) bool { return t.SameLevels(&table) })
 	if number < 0 {
 		number = len(p.d.tables)
 		p.d.keys, p.d.tables = append(p.d.keys, key), append(p.d.tables, table)
@@ -311,7 +320,7 @@ func featureName(t *dataset.LevelTable, what dataset.Derivation) string {
 // partOf is the number of an atom among the design's parts.
 func (p *designer) partOf(a int) int {
 	part := &p.atoms[a].part
-	number := slices.IndexFunc(p.d.readers, func(r *partReader) bool { return r.part.String() == part.String() })
+	number := slices.IndexFunc(p.d.readers, func(r *partReader) bool { return r.part.Same(*part) })
 	if number < 0 {
 		number = len(p.d.readers)
 		p.d.readers = append(p.d.readers, newPartReader(*part, p.s.tokens))
@@ -353,8 +362,8 @@ func (s *survey) ordering(d *design) *dataset.Ordering {
 }
 
 // into puts the design's features into the manifest: columns, second columns of categories, and statistics, whose bins are not known
-// yet.
-func (d *design) into(m *dataset.Manifest, columns []sampledColumn, s *survey) {
+// yet. Two features of one name are refused.
+func (d *design) into(m *dataset.Manifest, columns []sampledColumn, s *survey) error {
 	for _, i := range d.features {
 		m.Features = append(m.Features, columns[i].Feature)
 		d.columns = append(d.columns, s.roles.features[i].place)
@@ -380,24 +389,16 @@ func (d *design) into(m *dataset.Manifest, columns []sampledColumn, s *survey) {
 	m.Splits[0].Rows *= d.copies
 	m.About.Encodings = d.about
 	m.About.Warnings = append(m.About.Warnings, d.warnings...)
+	return checkFeatureNames(s.spec, m)
 }
 
 // orderKind is how the column is read by which statistics are ordered.
 func (s *survey) orderKind() dataset.Kind {
-	if s.spec.Split.By == dataset.SplitByTime && s.roles.order == s.roles.split && s.splitter.asTime == nil && s.orderType != dataset.Time {
-		return dataset.Numeric
-	}
-	if s.orderType == dataset.Float || s.orderType == dataset.Int || s.orderNumbers {
+	switch {
+	case s.order != nil:
+		return s.order.kind()
+	case s.splitter.asTime == nil && s.orderType != dataset.Time:
 		return dataset.Numeric
 	}
 	return dataset.Temporal
-}
-
-// errNoLevels is a key of a column that has none.
-func (p *designer) errNoLevels(i int, word string) error {
-	var known []string
-	for _, a := range p.atoms {
-		known = append(known, a.part.String())
-	}
-	return p.s.spec.Errorf(fmt.Sprintf("encodings.keys[%d]", i), "%q is no column that can be part of a key%s", word, suggest(word, known))
 }

@@ -1,7 +1,9 @@
 package ingest
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -127,9 +129,38 @@ func (p *designer) ranges(c *sampledColumn) (bounds []float64, hashes []uint64) 
 	return bounds, hashes
 }
 
-// exactAtom is the atom of a column, or of what is derived of a time, each of whose values is a level; -1 where there is none.
-func (p *designer) exactAtom(name string) int {
-	return slices.IndexFunc(p.atoms, func(a atom) bool { return a.exact && a.part.String() == name })
+// exactAtom is the atom of a column of the designer each of whose values is a level; -1 where there is none.
+func (p *designer) exactAtom(column int) int {
+	return slices.IndexFunc(p.atoms, func(a atom) bool { return a.exact && a.column == column })
+}
+
+// exactAtomOf is exactAtom of the column, or of what is derived of a time, that has a name.
+func (p *designer) exactAtomOf(name string) int {
+	return p.exactAtom(slices.IndexFunc(p.columns, func(c sampledColumn) bool { return c.Name == name }))
+}
+
+// atomOf is the atom that a word of the spec's key number i stands for.
+func (p *designer) atomOf(i int, word string) (int, error) {
+	path := fmt.Sprintf("encodings.keys[%d]", i)
+	found := -1
+	var known []string
+	for a := range p.atoms {
+		part := &p.atoms[a].part
+		switch {
+		case part.String() != word:
+			known = append(known, part.String())
+		case found >= 0:
+			return -1, p.s.spec.Errorf(path, "%q is both %s and %s; rename the column %q in the table", word, describePart(&p.atoms[found].part),
+				describePart(part), word)
+		default:
+			found = a
+		}
+	}
+
+	if found < 0 {
+		return -1, p.s.spec.Errorf(path, "%q is no column that can be part of a key%s", word, suggest(word, known))
+	}
+	return found, nil
 }
 
 // search is a search among the sample's rows.
@@ -147,21 +178,44 @@ func (p *designer) search(o Options) *encode.Search {
 	return s
 }
 
-// addAskedKeys makes the keys that the spec lists.
-func (p *designer) addAskedKeys() error {
+// worth is what each atom tells by itself, and then what each of some keys does; nil where it cannot be measured.
+func (p *designer) worth(keys [][]int, o Options) []*float64 {
+	var all [][]int
+	for a := range p.atoms {
+		all = append(all, []int{a})
+	}
+	all = append(all, keys...)
+
+	out := make([]*float64, len(all))
+	for i, gain := range p.search(o).Worth(all) {
+		out[i] = &gain
+	}
+	return out
+}
+
+// askedKeys are the atoms of the keys that the spec lists.
+func (p *designer) askedKeys() ([][]int, error) {
+	var keys [][]int
 	for i, words := range p.spec.Keys {
 		var atoms []int
 		for _, word := range words {
-			at := slices.IndexFunc(p.atoms, func(a atom) bool { return a.part.String() == word })
-			if at < 0 {
-				return p.errNoLevels(i, word)
+			at, err := p.atomOf(i, word)
+			if err != nil {
+				return nil, err
 			}
 			atoms = append(atoms, at)
 		}
-		info := dataset.EncodingInfo{Why: "asked for"}
+		keys = append(keys, atoms)
+	}
+	return keys, nil
+}
+
+// addAskedKeys makes the keys that the spec lists.
+func (p *designer) addAskedKeys(keys [][]int, worth []*float64) {
+	for i, atoms := range keys {
+		info := dataset.EncodingInfo{Gain: worth[i], Why: "asked for"}
 		p.describe(p.addKey(atoms, encode.Key{Rate: true, Count: true}, &info), atoms, &info)
 	}
-	return nil
 }
 
 // describe says of a key of several columns what stage shows of it.
@@ -176,7 +230,7 @@ func (p *designer) describe(table int, atoms []int, info *dataset.EncodingInfo) 
 		seen[level] = struct{}{}
 	}
 	info.Levels = len(seen)
-	p.d.about = append(p.d.about, *info)
+	p.tell(table, *info)
 }
 
 // findKeys looks for columns that tell more together.
@@ -210,7 +264,7 @@ func (p *designer) findKeys(ctx context.Context, o Options) error {
 		return err
 	}
 	for _, f := range found {
-		info := dataset.EncodingInfo{Gain: f.Gain, Why: "found"}
+		info := dataset.EncodingInfo{Gain: &f.Gain, Why: "found"}
 		p.describe(p.addKey(f.Atoms, encode.Key{Rate: true, Count: true}, &info), f.Atoms, &info)
 	}
 	return nil
@@ -220,7 +274,7 @@ func (p *designer) findKeys(ctx context.Context, o Options) error {
 func (p *designer) atomsOf(t *dataset.LevelTable) []int {
 	var atoms []int
 	for _, part := range t.Of {
-		atoms = append(atoms, slices.IndexFunc(p.atoms, func(a atom) bool { return a.part.String() == part.String() }))
+		atoms = append(atoms, slices.IndexFunc(p.atoms, func(a atom) bool { return a.part.Same(part) }))
 	}
 	return atoms
 }
@@ -233,64 +287,99 @@ const (
 )
 
 // findParents finds, for each column of ids, the one whose rate is its prior: the spec says it, or its levels are nested.
-func (p *designer) findParents() error {
+func (p *designer) findParents(ctx context.Context, threads int) error {
 	of := p.spec.BackOff
 	for _, child := range slices.Sorted(maps.Keys(of)) {
 		for _, name := range []string{child, of[child]} {
-			if p.exactAtom(name) < 0 {
+			if p.exactAtomOf(name) < 0 {
 				return p.s.spec.Errorf("encodings.back_off."+child, "column %q is no feature of the table that holds ids", name)
 			}
 		}
-		p.parents[p.exactAtom(child)] = p.exactAtom(of[child])
+		p.parents[p.exactAtomOf(child)] = p.exactAtomOf(of[child])
 	}
 	if of != nil {
 		return nil
 	}
 
-	levels := make([]int, len(p.atoms))
-	for a := range p.atoms {
-		if p.columns[p.atoms[a].column].Kind == dataset.Categorical {
-			levels[a] = countLevels(p.atoms[a].hashes)
-		}
-	}
-	for a := range p.atoms {
-		best := -1
-		for b := range p.atoms {
-			if levels[b] < 3 || 2*levels[b] > levels[a] || best >= 0 && levels[b] <= levels[best] {
-				continue
-			}
-			if nested(p.atoms[a].hashes, p.atoms[b].hashes) {
-				best = b
-			}
-		}
-		if best >= 0 {
-			p.parents[a] = best
-		}
-	}
-	return nil
+	return p.findNested(ctx, threads)
 }
 
-func countLevels(hashes []uint64) int {
-	seen := map[uint64]struct{}{}
-	for _, h := range hashes {
-		seen[h] = struct{}{}
+// findNested finds for each column of ids the one that it is nested in, of several the one with the most levels.
+func (p *designer) findNested(ctx context.Context, threads int) error {
+	atoms := make([]numbered, len(p.atoms))
+	parallel(threads, len(atoms), func(a int) {
+		if ctx.Err() == nil && p.columns[p.atoms[a].column].Kind == dataset.Categorical {
+			atoms[a] = numberLevels(p.atoms[a].hashes)
+		}
+	})
+
+	// The first that an atom is nested in is the one to fall back to.
+	ranked := make([]int, len(atoms))
+	for i := range ranked {
+		ranked[i] = i
 	}
-	return len(seen)
+	slices.SortStableFunc(ranked, func(a, b int) int { return cmp.Compare(atoms[b].levels, atoms[a].levels) })
+
+	best := make([]int, len(atoms))
+	parallel(threads, len(atoms), func(a int) {
+		best[a] = slices.IndexFunc(ranked, func(b int) bool {
+			if atoms[b].levels < 3 || 2*atoms[b].levels > atoms[a].levels || ctx.Err() != nil {
+				return false
+			}
+			is, _ := atoms[a].nestedIn(&atoms[b])
+			return is
+		})
+	})
+
+	for a, at := range best {
+		if at >= 0 {
+			p.parents[a] = ranked[at]
+		}
+	}
+	return ctx.Err()
 }
 
-func nested(level, above []uint64) bool {
-	first := map[uint64]uint64{}
+// numbered is the levels of the sampled rows as numbers.
+type numbered struct {
+	level  []int32
+	levels int
+}
+
+// numberLevels numbers levels in the order in which they come.
+func numberLevels(hashes []uint64) numbered {
+	n := numbered{level: make([]int32, len(hashes))}
+	numbers := map[uint64]int32{}
+	for i, h := range hashes {
+		number, known := numbers[h]
+		if !known {
+			number = int32(len(numbers))
+			numbers[h] = number
+		}
+		n.level[i] = number
+	}
+	n.levels = len(numbers)
+	return n
+}
+
+// nestedIn reports whether the levels are nested in those of another column, and at how many rows it has looked for that: where they are
+// not, a small part of the sample mostly says so.
+func (n *numbered) nestedIn(above *numbered) (is bool, looked int) {
+	first := make([]int32, n.levels) // of each level: 1 + the level above of its first row
 	rows, same := 0, 0
-	for i, l := range level {
-		up, seen := first[l]
-		if !seen {
-			first[l] = above[i]
+	mayDiffer := (1 - nestedShare) * float64(len(n.level))
+	for i, l := range n.level {
+		up := above.level[i] + 1
+		if first[l] == 0 {
+			first[l] = up
 			continue
 		}
+
 		rows++
-		if up == above[i] {
+		if first[l] == up {
 			same++
+		} else if float64(rows-same) > mayDiffer {
+			return false, i + 1
 		}
 	}
-	return rows >= nestedRows && float64(same) >= nestedShare*float64(rows)
+	return rows >= nestedRows && float64(same) >= nestedShare*float64(rows), len(n.level)
 }

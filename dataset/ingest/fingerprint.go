@@ -15,7 +15,7 @@ import (
 )
 
 // binningRevision goes up when the same input makes other bins than before, so that it is staged anew.
-const binningRevision = 3
+const binningRevision = 4
 
 // Fingerprint is a hash of all that decides what Stage makes: the spec (but not where its source lies) and the contents of
 // the files, in order. A file with a Checksum is not read. Equal fingerprints make equal datasets.

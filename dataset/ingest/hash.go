@@ -55,6 +55,8 @@ func (k *keys) hash(v *dataset.Values, i int, row int64) uint64 {
 			return hashRow(row)
 		}
 		k.buf = dataset.AppendNumber(k.buf[:0], x)
+	} else if whole, ok := longWhole(trim(v.Text[i])); ok {
+		k.buf = append(k.buf[:0], whole...)
 	} else {
 		k.buf = append(k.buf[:0], trim(v.Text[i])...)
 	}

@@ -3,7 +3,6 @@ package ingest
 import (
 	"math"
 	"sort"
-	"strings"
 
 	"coppice/dataset"
 	"coppice/dataset/encode"
@@ -125,44 +124,17 @@ func (r *partReader) textOrMissing(s string) uint64 {
 	return r.text(s)
 }
 
-// text is the hash of a text: without spaces around it, of a plain number as the shortest way to write it, of a truth value in lower
-// case, so that 1001, 1001.0 and " 1001" are one id, and True is true.
+// text is the hash of a text as plainText spells it.
 func (r *partReader) text(s string) uint64 {
-	s = trim(s)
-	if len(r.tokens.numbers) == 0 && isDigits(s) {
-		return encode.Text(s)
+	text, number, missing := plainText(s, r.tokens, r.buf)
+	switch {
+	case missing:
+		return encode.Missing()
+	case number != nil:
+		r.buf = number
+		return encode.Text(number)
 	}
-
-	if x, ok := plainNumber(s); ok {
-		if r.tokens.hasNumber(x) {
-			return encode.Missing()
-		}
-		r.buf = dataset.AppendNumber(r.buf[:0], x)
-		return encode.Text(r.buf)
-	}
-
-	if len(s) == 4 || len(s) == 5 {
-		for _, word := range [...]string{"true", "false"} {
-			if strings.EqualFold(s, word) {
-				return encode.Text(word)
-			}
-		}
-	}
-
-	return encode.Text(s)
-}
-
-// isDigits reports whether a text is a whole number as AppendNumber would write it.
-func isDigits(s string) bool {
-	if s == "" || len(s) > 15 || s[0] == '0' && len(s) > 1 {
-		return false
-	}
-	for i := range len(s) {
-		if !isDigit(s[i]) {
-			return false
-		}
-	}
-	return true
+	return encode.Text(text)
 }
 
 // clampInfinities gives for infinities the greatest finite numbers, which alone JSON and models can hold; NaN stays NaN.

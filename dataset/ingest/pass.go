@@ -46,7 +46,7 @@ func newPass(s *survey, t *Table, m *dataset.Manifest, w *dataset.Writer, d *des
 		errs: make([]error, n)}
 
 	for i := range n {
-		p.coders = append(p.coders, newCoder(&m.Features[i], s.tokens))
+		p.coders = append(p.coders, newCoder(&m.Features[i], s.tokensOf(m.Features[i].From)))
 	}
 
 	for i, name := range dataset.SplitNames() {

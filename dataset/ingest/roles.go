@@ -99,6 +99,9 @@ func assignRoles(spec *dataset.Spec, t *Table, tok *tokens) (*roles, error) {
 	}
 
 	for _, f := range r.derivedFeatures() {
+		if f.auto && slices.ContainsFunc(r.features, func(o feature) bool { return o.column.Name == f.column.Name }) {
+			continue // the table says it itself
+		}
 		if asksForCategories(spec, f.column.Name) {
 			return nil, spec.Errorf("encodings.columns."+f.column.Name,
 				"%q is a number made of a time and cannot be categories; leave it out here, and list [%s] under encodings.keys for statistics of it",

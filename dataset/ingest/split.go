@@ -15,7 +15,7 @@ type splitter struct {
 	by     string // one of dataset.SplitBy..., or SplitNone
 	keys   keys
 	groups keys
-	ends   [4]float64       // by hash: the upper end of each split's part of 0 to 1
+	ends   [4]float64       // by hash and random: the upper end of each split's part of 0 to 1
 	values map[string]uint8 // by column
 	buf    []byte
 
@@ -31,7 +31,7 @@ func newSplitter(spec *dataset.Spec, t *tokens) *splitter {
 	shares := spec.Split.Shares()
 
 	switch s.by {
-	case dataset.SplitByHash:
+	case dataset.SplitByHash, dataset.SplitByRandom:
 		sum := 0.0
 		for i, share := range shares {
 			sum += share
@@ -79,8 +79,12 @@ func (s *splitter) observe(b *Batch, column *dataset.Values) ([]uint8, error) {
 // place gives the split of row i and, by hash, the hash of its key.
 func (s *splitter) place(b *Batch, column *dataset.Values, i int) (split uint8, key uint64, err error) {
 	switch s.by {
-	case dataset.SplitByHash:
-		key = s.keys.hash(column, i, b.row(i))
+	case dataset.SplitByHash, dataset.SplitByRandom:
+		if s.by == dataset.SplitByHash {
+			key = s.keys.hash(column, i, b.row(i))
+		} else {
+			key = mix(hashRow(b.row(i)) + uint64(s.spec.Split.Seed))
+		}
 		u := unit(mix(key ^ seedSplit))
 		for u >= s.ends[split] {
 			split++
@@ -163,12 +167,12 @@ func (s *splitter) observeTime(b *Batch, v *dataset.Values) error {
 // resolve fixes the rule after the first pass. counts are the rows of each split, which by time are known only now.
 func (s *splitter) resolve(counts *[4]int64) error {
 	sp := &s.spec.Split
-	s.rule = &dataset.SplitRule{By: s.by, Column: sp.Key + sp.Column}
+	s.rule = &dataset.SplitRule{By: s.by, Column: sp.Key + sp.Column, Seed: sp.Seed}
 
 	switch s.by {
 	case dataset.SplitByColumn:
 		s.rule.Values = sp.ValuesOf()
-	case dataset.SplitByHash, dataset.SplitByTime:
+	case dataset.SplitByHash, dataset.SplitByRandom, dataset.SplitByTime:
 		s.rule.Shares = map[string]float64{}
 		for i, share := range sp.Shares() {
 			if share > 0 {

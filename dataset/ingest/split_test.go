@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -83,7 +84,9 @@ func TestKeysAreComparedByMeaning(t *testing.T) {
 		{text("u5"), text("u5 "), text("\tu5")},
 		{text("17"), text("17.0"), text(" +17.00"), number(17), whole(17)},
 		{text("-0.5"), text("-.50"), number(-0.5)}, {text("0"), text("-0.0"), number(math.Copysign(0, -1))},
-		{text("9007199254740993"), whole(9007199254740993)},
+		{text("9007199254740993"), whole(9007199254740993), text("9007199254740993.0"), text("+9007199254740993.000")},
+		{text("-12345678901234567890"), text("-12345678901234567890.0")}, {text("123456789012345.00"), text("123456789012345")},
+		{text("9007199254740993.5")}, {text("0123456789012345.0")},
 		{text("123456789012345678901234567890")}, {text("123456789012345678901234567891")}, {text("9007199254740992"), number(9007199254740992)},
 		{text("007")}, {text("7")}, {text("623049e6")}, {text("623049000000"), number(623049e6)}, {text("U5")}, {text("1e-3")}, {text("0.001"), number(0.001)},
 		{text("-999"), text("-999.0"), text(""), number(-999), number(math.NaN())}, // no key
@@ -282,5 +285,58 @@ func TestHashesAreSpread(t *testing.T) {
 	}
 	if hashText([]byte("user-1")) != 0xf16d8d440fbb25d5 {
 		t.Errorf("hashes of texts moved: %#x; every split would", hashText([]byte("user-1")))
+	}
+}
+
+// A split by random keeps its shares, is the same each time, and another with another seed.
+func TestSplitByRandom(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("y,x\n")
+	for i := range 6000 {
+		fmt.Fprintf(&b, "%d,%d\n", i%2, i)
+	}
+	sampled := func(seed string) []int64 {
+		s := mustStage(t, "label: y\nsplit: {by: random, train: 0.6, valid: 0.2, test: 0.2"+seed+"}\n", b.String())
+		if n := rowsOfSplits(t, s); n["train"] < 3480 || n["train"] > 3720 || n["test"] < 1100 || n["test"] > 1300 {
+			t.Errorf("rows of splits: %v, want 3600, 1200 and 1200 or so", n)
+		}
+		x := s.sample(t).Column("x")
+		var rows []int64
+		for i := range x.Len() {
+			n, err := strconv.ParseInt(x.TextOf(i), 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rows = append(rows, n)
+		}
+		return rows
+	}
+	first, again, other := sampled(""), sampled(", seed: 0"), sampled(", seed: 2")
+	if !slices.Equal(first, again) {
+		t.Error("the same seed gives another test split")
+	}
+	both := 0
+	for _, row := range other {
+		if slices.Contains(first, row) {
+			both++
+		}
+	}
+	if both > 400 {
+		t.Errorf("%d of %d rows are test with either seed; by chance it would be a fifth", both, len(other))
+	}
+}
+
+func TestSplitByRandomRefuses(t *testing.T) {
+	for split, want := range map[string]string{
+		"{by: random, key: x, train: 1}":        "a split by random has neither key nor column",
+		"{by: random, train: 0.5}":              "sum to 0.5",
+		"{by: hash, key: x, train: 1, seed: 2}": "seed is for a split by random",
+		"{by: random, train: 1, seed: -1}":      "seed is -1",
+		"{train: 1}":                            "split needs by: hash, random, time or column",
+	} {
+		_, err := dataset.ParseSpec("d.yaml", []byte("name: t\nsource: t.csv\nlabel: y\nsplit: "+split+"\n"))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want ... %s", split, err, want)
+		}
 	}
 }

@@ -134,8 +134,7 @@ func (s *survey) describe(ctx context.Context, m *dataset.Manifest, o Options) (
 	if err != nil {
 		return nil, err
 	}
-	d.into(m, columns, s)
-	return d, nil
+	return d, d.into(m, columns, s)
 }
 
 // manifest is what the survey says of the dataset, but for its features.
@@ -231,7 +230,7 @@ func (s *survey) buildColumn(i int, sample *dataset.Values, scratch *builder) (s
 	if c.levels != nil {
 		out.levels, out.few = c.levels.Levels(1), c.few()
 	}
-	coder := newCoder(&f.Feature, s.tokens)
+	coder := newCoder(&f.Feature, c.tokens)
 	if f.Kind == dataset.Categorical {
 		coder.categories(sample, out.bins)
 	} else {
@@ -251,7 +250,7 @@ func (s *survey) buildColumn(i int, sample *dataset.Values, scratch *builder) (s
 		first[j] = int32(j)
 	}
 	some := gather(sample, first)
-	return out, newPartReader(part, s.tokens).hashes(&some, out.hashes)
+	return out, newPartReader(part, c.tokens).hashes(&some, out.hashes)
 }
 
 // firstOf is the context's error, or the first of errs.

@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -18,6 +19,7 @@ type statistics struct {
 	maker  *encode.Maker
 	first  int // number of the first feature that is a statistic
 
+	file   string     // of the present batch
 	hashes [][]uint64 // of each part, of the present batch
 	times  []float64
 	errs   []error
@@ -67,9 +69,9 @@ func newStatistics(s *survey, m *dataset.Manifest, d *design, dir string, o Opti
 
 // cuts are times between which there are at most so many rows, unless they are of one moment.
 func (s *survey) cuts(rows int64) []float64 {
-	a := s.order
-	if a == nil {
-		a = s.splitter.axis()
+	a := s.splitter.axis()
+	if s.order != nil {
+		a = s.order.axis()
 	}
 
 	var cuts []float64
@@ -89,6 +91,7 @@ func (s *statistics) close() { _ = s.maker.Close() } // temporary files only
 
 // observe computes the levels of a batch, and the times of its rows.
 func (s *statistics) observe(b *Batch) error {
+	s.file = b.file
 	parallel(s.survey.threads, len(s.d.readers), func(i int) {
 		s.hashes[i] = resize(s.hashes[i], b.Rows)
 		s.errs[i] = s.d.readers[i].hashes(&b.Columns[s.d.places[i]], s.hashes[i])
@@ -125,7 +128,13 @@ func (s *statistics) add(number int, part *splitPart) error {
 		r.Parts[i] = pickInto(hashes, part.places, r.Parts[i])
 	}
 
-	return s.maker.Add(*r)
+	err := s.maker.Add(*r)
+	var many *encode.TooManyValuesError
+	if errors.As(err, &many) {
+		return &TableError{File: s.file, Column: s.d.readers[many.Part].part.Column,
+			Msg: fmt.Sprintf("the table changed while it was read: the column had %d values before and has more now; stage it again", many.Known)}
+	}
+	return err
 }
 
 // finish makes the statistics and writes everything that waited for them: their columns, the rows that all columns make, and the levels.
@@ -150,9 +159,14 @@ func (s *statistics) finish(ctx context.Context, w *dataset.Writer, o Options) e
 	for i := range s.m.Tables {
 		t := &s.m.Tables[i]
 		t.First, t.Levels, t.Floor, t.Prior = first[i], count[i], s.maker.Floor(), s.maker.Prior()
-		for j := range s.m.About.Encodings {
-			if e := &s.m.About.Encodings[j]; e.Name == t.Name() {
-				e.Levels = max(e.Levels, t.Levels) // the survey has seen those of a sample
+		for j, table := range s.d.counted {
+			e := &s.m.About.Encodings[j]
+			switch {
+			case table != i:
+			case t.Floor == 1:
+				e.Levels = t.Levels
+			default: // the table has not all of them, nor had the survey's sample
+				e.Levels = max(e.Levels, t.Levels)
 			}
 		}
 	}

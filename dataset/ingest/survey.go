@@ -16,18 +16,15 @@ type survey struct {
 	splitter  *splitter
 	columns   []*columnSurvey
 	sampler   sampler
-	label     store // of the sampled rows
-	times     store // of the sampled rows, where the split is by time
-	when      store // of the sampled rows, where statistics are ordered by another time
-	order     *axis // of all rows, where statistics are ordered by another time than the split
-	orders    []float64
+	label     store        // of the sampled rows
+	times     store        // of the sampled rows, where the split is by time
+	when      store        // of the sampled rows, where statistics are ordered by another time
+	order     *clock       // of all rows, where statistics are ordered by another time than the split
 	orderType dataset.Type // of the column that statistics are ordered by; empty before the first rows
-
-	orderNumbers bool // that column is text, and its first rows say that it means numbers
-	numbers      []int64
-	groups       []uint64 // of the sampled rows, the hash of what keeps rows together; nil where nothing does
-	chosen       []chosen // of the present batch
-	tokens       *tokens
+	numbers   []int64
+	groups    []uint64 // of the sampled rows, the hash of what keeps rows together; nil where nothing does
+	chosen    []chosen // of the present batch
+	tokens    *tokens
 
 	rows   int64    // with a label
 	counts [4]int64 // by split
@@ -39,11 +36,12 @@ const oversample = 4
 func newSurvey(spec *dataset.Spec, r *roles, tokens *tokens, threads int) *survey {
 	s := &survey{spec: spec, roles: r, threads: threads, labels: newLabeler(spec, tokens), splitter: newSplitter(spec, tokens), tokens: tokens}
 	for _, f := range r.features {
-		s.columns = append(s.columns, newColumnSurvey(f, tokens))
+		s.columns = append(s.columns, newColumnSurvey(f, s.tokensOf(f.from)))
 	}
 
-	if r.order >= 0 && r.order != r.split && spec.OrderBy() == dataset.OrderTime {
-		s.order = newAxis(minGranules)
+	splitsByIt := s.splitter.by == dataset.SplitByTime && r.order == r.split
+	if r.order >= 0 && !splitsByIt && spec.OrderBy() == dataset.OrderTime {
+		s.order = newClock(spec.TimeColumn(), tokens)
 	}
 
 	size := spec.BinRows
@@ -56,6 +54,14 @@ func newSurvey(spec *dataset.Spec, r *roles, tokens *tokens, threads int) *surve
 		c.sample.room = s.sampler.slots()
 	}
 	return s
+}
+
+// tokensOf are the tokens that count in a feature's values, from being nil where it is a column.
+func (s *survey) tokensOf(from *dataset.Derived) *tokens {
+	if from == nil || from.What == dataset.DeriveLevels {
+		return s.tokens
+	}
+	return s.tokens.ofDerived()
 }
 
 // run reads the table.
@@ -110,16 +116,11 @@ func (s *survey) observe(b *Batch) error {
 	}
 
 	if s.roles.order >= 0 && s.orderType == "" {
-		v := &b.Columns[s.roles.order]
-		s.orderType, s.orderNumbers = v.Type, v.Type == dataset.Text && s.allNumbers(v, b.Rows)
+		s.orderType = b.Columns[s.roles.order].Type
 	}
-
 	if s.order != nil {
-		if s.orders, err = s.orderTimes(b, s.orders); err != nil {
+		if err := s.order.observe(b, &b.Columns[s.roles.order]); err != nil {
 			return err
-		}
-		for _, t := range s.orders {
-			s.order.add(t)
 		}
 	}
 
@@ -254,16 +255,6 @@ func (s *survey) train() (*trainSample, error) {
 	var err error
 	out.times, err = s.orderTimes(ordered, nil)
 	return out, err
-}
-
-// allNumbers reports whether the texts are numbers, as far as they are there.
-func (s *survey) allNumbers(v *dataset.Values, rows int) bool {
-	for i := range rows {
-		if _, ok := number(v, i); !ok && !missing(v, i, s.tokens) {
-			return false
-		}
-	}
-	return true
 }
 
 // weights reads the weight column of a batch, appending to out.

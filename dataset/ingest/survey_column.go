@@ -290,13 +290,20 @@ func (s *columnSurvey) build(spec *dataset.Spec, sample *dataset.Values, scratch
 		f.Why = dataset.WhyDerived
 	}
 
+	var counts map[string]int64
+	if kind == dataset.Categorical {
+		var missingNumbers int64
+		counts, missingNumbers = countTexts(sample, s.tokens)
+		s.missing = max(s.missing, missingNumbers)
+		f.Missing = s.missing
+	}
+
 	room := spec.MaxBin
 	if s.missing > 0 {
 		room--
 	}
 
 	if kind == dataset.Categorical {
-		counts := countTexts(sample, s.tokens)
 		f.different = len(counts)
 		for _, n := range counts {
 			f.present += int(n)

@@ -207,6 +207,9 @@ func newTokens(texts []string) *tokens {
 	return t
 }
 
+// ofDerived are the tokens of what is computed: nobody has written 6 where the hour is 6.
+func (t *tokens) ofDerived() *tokens { return &tokens{texts: t.texts, lengths: t.lengths} }
+
 // has reports whether the text s stands for a missing value.
 func (t *tokens) has(s string) bool {
 	s = trim(s)

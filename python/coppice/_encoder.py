@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,15 +14,13 @@ from .errors import TypeMismatchError, ValueParseError
 
 SECONDS_PER_DAY = 86400.0
 _GREATEST = np.finfo(np.float64).max
-_INT64 = re.compile(r"(0|-?[1-9][0-9]{0,18})\Z")
-_INT64_LIMIT = 1 << 63
 
 
 class Coder:
-    """The categories of one feature, to be looked up by text, number or truth value.
+    """The categories of one feature, to be looked up by what a value means.
 
-    A table may hold numbers and truth values where the training table held texts such as 1.0 and True: where no category is
-    written as they are, the first one that means the same counts.
+    A table may hold what the training table held in another spelling or type: 1001.0 for 1001, a truth value for True. Where no
+    category is written as it is, the first one that means the same counts.
     """
 
     def __init__(self, feature: Feature) -> None:
@@ -33,23 +28,11 @@ class Coder:
         self.other = feature.other_bin
         self.missing = feature.missing_bin if feature.missing_bin >= 0 else feature.other_bin
         self.texts = pa.array(feature.categories, type=pa.large_string())
-        floats: dict[float, int] = {}
-        ints: dict[int, int] = {}
-        self.truths: dict[bool, int] = {}
-        for i, category in enumerate(feature.categories):
-            x = _text.plain_number(category)
-            if x is not None:
-                floats.setdefault(x, i)
-                if x == np.trunc(x):
-                    ints.setdefault(int(x), i)
-            t = _text.truth(category)
-            if t is not None:
-                self.truths.setdefault(t, i)
-        for i, category in enumerate(feature.categories):
-            if _INT64.match(category) and -_INT64_LIMIT <= int(category) < _INT64_LIMIT:
-                ints[int(category)] = i
-        self.floats = _sorted_map(floats, np.float64)
-        self.ints = _sorted_map(ints, np.int64)
+        levels: dict[int, int] = {}
+        for i, level in enumerate(_text.hash_texts(self.texts, _text.Missing([])).tolist()):
+            levels.setdefault(level, i)
+        self.levels = np.array(sorted(levels), dtype=np.uint64)
+        self.level_codes = np.array([levels[level] for level in sorted(levels)], dtype=np.int64)
 
     def codes(self, column: Column, markers: _text.Missing) -> np.ndarray:
         """The bins of all rows as float64, shape (rows,)."""
@@ -58,46 +41,31 @@ class Coder:
         return np.append(values, float(self.missing))[at]  # a null is at -1, the last one
 
     def _distinct(self, column: Column, markers: _text.Missing) -> np.ndarray:
-        kind = column.kind
-        if kind == TEXT:
-            codes = self._by_text(column.strings())
-            gone = markers.has(_text.trimmed(column.strings()))
-        elif kind == INT:
-            numbers = column.ints()
-            codes = _look_up(self.ints, numbers)
-            gone = markers.has_number(numbers.astype(np.float64))
+        if column.kind == TEXT:
+            texts = column.strings()
+            levels = _text.hash_texts(texts, markers)
+            gone = levels == _hash.missing()
         else:
-            codes = self._by_text(column.texts())
+            texts = column.texts()
+            levels = _hash.texts(texts)
             gone = np.zeros(len(column), dtype=bool)
-            if kind == FLOAT:
+            if column.kind in (INT, FLOAT):
                 numbers = column.floats()
-                codes = np.where(codes >= 0, codes, _look_up(self.floats, numbers))
                 gone = np.isnan(numbers) | markers.has_number(numbers)
-                _columns.warn_of_lost_digits(column, numbers)
-            elif kind == BOOL:
-                means = np.array([self.truths.get(False, -1), self.truths.get(True, -1)])
-                codes = np.where(codes >= 0, codes, means[column.floats().astype(np.int64)])
+                if column.kind == FLOAT:
+                    _columns.warn_of_lost_digits(column, numbers)
+        codes = pc.fill_null(pc.index_in(texts, value_set=self.texts), -1).to_numpy(zero_copy_only=False).astype(np.int64)
+        codes = np.where(codes >= 0, codes, self._by_level(levels))
         codes = np.where(codes >= 0, codes, self.other)
         codes[gone] = self.missing
         return codes.astype(np.float64)
 
-    def _by_text(self, strings: pa.Array) -> np.ndarray:
-        return pc.fill_null(pc.index_in(strings, value_set=self.texts), -1).to_numpy(zero_copy_only=False).astype(np.int64)
-
-
-def _sorted_map(pairs: dict[Any, int], dtype: Any) -> tuple[np.ndarray, np.ndarray]:
-    keys = np.array(list(pairs), dtype=dtype)
-    order = np.argsort(keys)
-    return keys[order], np.array(list(pairs.values()), dtype=np.int64)[order]
-
-
-def _look_up(pairs: tuple[np.ndarray, np.ndarray], wanted: np.ndarray) -> np.ndarray:
-    keys, values = pairs
-    if len(keys) == 0:
-        return np.full(len(wanted), -1, dtype=np.int64)
-    at = np.searchsorted(keys, wanted)
-    at[at == len(keys)] = 0
-    return np.where(keys[at] == wanted, values[at], -1)
+    def _by_level(self, wanted: np.ndarray) -> np.ndarray:
+        if len(self.levels) == 0:
+            return np.full(len(wanted), -1, dtype=np.int64)
+        at = np.searchsorted(self.levels, wanted)
+        at[at == len(self.levels)] = 0
+        return np.where(self.levels[at] == wanted, self.level_codes[at], -1)
 
 
 def take(what: str, seconds: np.ndarray) -> np.ndarray:
@@ -228,6 +196,8 @@ class _Lookup:
             return np.full(self.rows, np.nan)
         if column.kind == TEXT:
             return self._parse(column, kind)
+        if column.kind == FLOAT and kind == TEMPORAL and np.isnan(column.floats()).all():
+            return np.full(self.rows, np.nan)
         if (column.kind == TIME) != (kind == TEMPORAL):  # seconds where milliseconds may have been, or the reverse
             row = int(np.argmin(column.null()))
             value = column.python_value(row)

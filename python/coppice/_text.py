@@ -14,6 +14,7 @@ from . import _hash
 MAX_EXACT = 1 << 53
 
 _NUMERAL = re.compile(r"[+-]?(?P<whole>[0-9]*)(?P<point>\.(?P<fraction>[0-9]*))?(?P<exponent>[eE][+-]?[0-9]+)?\Z")
+_LONG_WHOLE = re.compile(r"(?P<sign>[+-]?)(?P<digits>[1-9][0-9]*)(\.0*)?\Z")
 _TIME = re.compile(
     r"(?P<year>[0-9]{4})-(?P<month>[0-9]{1,2})-(?P<day>[0-9]{1,2})"
     r"(?:[Tt ](?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2})(?:[.,](?P<fraction>[0-9]+))?)?"
@@ -57,6 +58,12 @@ def plain_number(s: str) -> float | None:
     if not 1 <= digits <= 15 or (len(whole) > 1 and whole[0] == "0"):
         return None
     return float(s)
+
+
+def long_whole(s: str) -> str | None:
+    """A whole number of whatever length, such as 1234567890123456.0, without a plus and without a fraction of zeros; None for all else."""
+    m = _LONG_WHOLE.match(s)
+    return m["sign"].replace("+", "") + m["digits"] if m else None
 
 
 def parse_forced(s: str) -> float | None:
@@ -154,8 +161,8 @@ def hash_texts(strings: pa.Array, markers: Missing) -> np.ndarray:
         for i, s in zip(np.flatnonzero(odd), t.filter(pa.array(odd)).to_pylist()):
             x = plain_number(s)
             if x is None:
-                t_or_f = truth(s)
-                replacement.append(s if t_or_f is None else str(t_or_f).lower())
+                t_or_f, whole = truth(s), long_whole(s)
+                replacement.append(whole or (s if t_or_f is None else str(t_or_f).lower()))
                 continue
             gone[i] = bool(markers.has_number(np.array([x]))[0])
             replacement.append(number_text(x))

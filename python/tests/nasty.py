@@ -1,7 +1,7 @@
-"""Writes a table of clicks whose values are as awkward as real tables': python nasty.py FOLDER SEED ROWS
+"""Writes a table of clicks whose values are as awkward as real tables': python nasty.py FOLDER SEED ROWS [EMPTY]
 
 It writes nasty.csv, of texts alone, and nasty.parquet, of the types that a warehouse exports. A greater seed has later times and
-levels that a smaller one has not.
+levels that a smaller one has not. Column EMPTY has no value, and the type that pandas gives such columns.
 """
 
 import csv
@@ -44,7 +44,7 @@ def rows(seed, count):
             "price": price,
             "score": score,
             "slot": rng.choice([None, 0, 1, 2, 3, 40]),
-            "big": rng.choice([None, 2**63 + rng.randrange(30), 12345678901234567 + rng.randrange(30)]),
+            "big": rng.choice([None, 2**63 + rng.randrange(30), 12345678901234567 + rng.randrange(30), 1234567890123456 + rng.randrange(30)]),
             "click": int(rng.random() < rate),
         }
 
@@ -83,7 +83,7 @@ def texts(rng, row):
         "price": number(row["price"], [str, lambda d: repr(float(d)), lambda d: f" {d} "]),
         "score": number(row["score"], [repr, lambda x: f"{x:.17g}"]),
         "slot": number(row["slot"], as_number),
-        "big": number(row["big"], [str]),
+        "big": number(row["big"], [str, lambda x: f"{x}.0", lambda x: f"+{x}"]),
         "click": str(row["click"]),
     }
 
@@ -115,6 +115,8 @@ def main():
         out.writeheader()
         out.writerows(texts(rng, row) for row in table)
     arrays = {name: pa.array([row[name] for row in table], type=t) for name, t in TYPES.items()}
+    for name in sys.argv[4:]:
+        arrays[name] = pa.nulls(count, type=pa.float64())
     pq.write_table(pa.table(arrays), folder / "nasty.parquet")
 
 

@@ -77,12 +77,20 @@ func (w *World) showEncodings(m *dataset.Manifest) {
 			kept = humanize.Comma(int64(e.Kept))
 			lumped = percent(e.Lumped)
 		}
-		t.AppendRow(table.Row{e.Name, humanize.Comma(int64(e.Levels)), kept, lumped, made(&e), fmt.Sprintf("%.2f %%", 100*e.Gain), e.Why})
+		t.AppendRow(table.Row{e.Name, humanize.Comma(int64(e.Levels)), kept, lumped, made(&e), worth(e.Gain), e.Why})
 	}
 	t.Render()
 	fmt.Fprintf(w.Out, "%s statistics of %s levels; by how much less loss they are worth was measured on sampled rows of train that they "+
 		"had not seen\n",
 		humanize.Comma(int64(statistics(m))), humanize.Comma(int64(levels(m))))
+}
+
+// worth is a share of the loss in percent; empty where it was not measured.
+func worth(gain *float64) string {
+	if gain == nil {
+		return ""
+	}
+	return fmt.Sprintf("%.2f %%", 100**gain)
 }
 
 // made names the features that were made of a column or key, without repeating its name.

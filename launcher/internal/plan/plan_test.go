@@ -252,17 +252,18 @@ func TestSizing(t *testing.T) {
 		tasks          int
 		limited, fails string
 	}{
-		"by the vCPUs":     {[]string{"trials: 8", "trials: 50"}, 16, 16, "64 vCPUs / 4 threads", ""},
-		"by the trials":    {nil, 8, 8, "8 trials on 1 VMs", ""},
-		"by Batch":         {[]string{"trials: 8", "trials: 50", "n2-highmem-64}", "n2-highmem-64, threads_per_task: 1}"}, 20, 20, "Batch runs at most 20", ""},
-		"by the memory":    {[]string{"trials: 8", "trials: 50", "n2-highmem-64}", "n2-highcpu-64, threads_per_task: 1}"}, 0, 0, "GiB dataset", ""},
-		"as asked":         {[]string{"n2-highmem-64}", "n2-highmem-64, tasks_per_vm: 3}"}, 3, 3, "machine.tasks_per_vm", ""},
-		"two machines":     {[]string{"trials: 8", "trials: 50", "n2-highmem-64}", "n2-highmem-64, vms: 2}"}, 16, 32, "vCPUs", ""},
-		"too small":        {[]string{"n2-highmem-64}", "n2-standard-2, threads_per_task: 1}"}, 0, 0, "", "no trial fits"},
-		"asked too many":   {[]string{"n2-highmem-64}", "n2-standard-8, threads_per_task: 1, tasks_per_vm: 20}"}, 0, 0, "", "tasks_per_vm is 20"},
-		"unknown machine":  {[]string{"n2-highmem-64", "n2-highmen-64"}, 0, 0, "", `did you mean "n2-highmem"?`},
-		"no machine":       {[]string{"n2-highmem-64", "big"}, 0, 0, "", "such as n2-highmem-64"},
-		"more than a disk": {[]string{"n2-highmem-64}", "n2-highmem-64, local_ssd: 1}"}, 0, 0, "", "raise machine.local_ssd"},
+		"by the vCPUs":                  {[]string{"trials: 8", "trials: 50"}, 16, 16, "64 vCPUs / 4 threads", ""},
+		"by the trials":                 {nil, 8, 8, "8 trials on 1 VMs", ""},
+		"by Batch":                      {[]string{"trials: 8", "trials: 50", "n2-highmem-64}", "n2-highmem-64, threads_per_task: 1}"}, 20, 20, "Batch runs at most 20", ""},
+		"by the memory":                 {[]string{"trials: 8", "trials: 50", "n2-highmem-64}", "n2-highcpu-64, threads_per_task: 1}"}, 0, 0, "GiB dataset", ""},
+		"as asked":                      {[]string{"n2-highmem-64}", "n2-highmem-64, tasks_per_vm: 3}"}, 3, 3, "machine.tasks_per_vm", ""},
+		"asked for more than there are": {[]string{"trials: 8", "trials: 3", "n2-highmem-64}", "n2-highmem-64, tasks_per_vm: 8}"}, 3, 3, "3 trials on 1 VMs", ""},
+		"two machines":                  {[]string{"trials: 8", "trials: 50", "n2-highmem-64}", "n2-highmem-64, vms: 2}"}, 16, 32, "vCPUs", ""},
+		"too small":                     {[]string{"n2-highmem-64}", "n2-standard-2, threads_per_task: 1}"}, 0, 0, "", "no trial fits"},
+		"asked too many":                {[]string{"n2-highmem-64}", "n2-standard-8, threads_per_task: 1, tasks_per_vm: 20}"}, 0, 0, "", "tasks_per_vm is 20"},
+		"unknown machine":               {[]string{"n2-highmem-64", "n2-highmen-64"}, 0, 0, "", `did you mean "n2-highmem"?`},
+		"no machine":                    {[]string{"n2-highmem-64", "big"}, 0, 0, "", "such as n2-highmem-64"},
+		"more than a disk":              {[]string{"n2-highmem-64}", "n2-highmem-64, local_ssd: 1}"}, 0, 0, "", "raise machine.local_ssd"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := manifest(all...)

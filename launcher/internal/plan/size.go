@@ -75,8 +75,13 @@ func tasksFor(m sweep.Machine, t machines.Type, datasetBytes int64, trials int, 
 		if asked > byMemory {
 			return z, errorf("machine.tasks_per_vm is %d, but %s is %d; use tasks_per_vm: auto or a larger machine", asked, limits[2].why, byMemory)
 		}
+
 		z.TasksPerVM = asked
 		z.LimitedBy = "machine.tasks_per_vm"
+		if trialsLimit := limits[3]; trialsLimit.tasks < asked { // Batch refuses more tasks on a machine than there are in all
+			z.TasksPerVM = trialsLimit.tasks
+			z.LimitedBy = trialsLimit.why
+		}
 	}
 
 	z.Tasks = min(z.TasksPerVM*z.VMs, trials)
