@@ -133,8 +133,8 @@ func between(a, b float64) float64 {
 }
 
 // countTexts counts how often each text of a column occurs that is not missing.
-func countTexts(v *dataset.Values, t *tokens) (counts map[string]int64, missingNumbers int64) {
-	counts = map[string]int64{}
+func countTexts(v *dataset.Values, t *tokens) map[string]int64 {
+	counts := map[string]int64{}
 	var buf []byte
 
 	for i := range v.Len() {
@@ -151,9 +151,9 @@ func countTexts(v *dataset.Values, t *tokens) (counts map[string]int64, missingN
 	}
 
 	if v.Type == dataset.Text { // all others are written in one way
-		missingNumbers = mergeSpellings(counts, t)
+		mergeSpellings(counts, t)
 	}
-	return counts, missingNumbers
+	return counts
 }
 
 // mostFrequent gives at most limit texts, the most frequent first, and how often each occurs. Those with fewer rows than a

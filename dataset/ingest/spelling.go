@@ -67,8 +67,8 @@ func isDigits(s string) bool {
 }
 
 // mergeSpellings adds up texts that are one value. What is written most often stands for it, of several the first by their bytes. Numbers
-// that stand for a missing value are taken away, and counted.
-func mergeSpellings(counts map[string]int64, t *tokens) (missingNumbers int64) {
+// that stand for a missing value are taken away.
+func mergeSpellings(counts map[string]int64, t *tokens) {
 	var buf []byte
 	others := map[string][]string{} // by the plain spelling
 	for text := range counts {
@@ -79,7 +79,6 @@ func mergeSpellings(counts map[string]int64, t *tokens) (missingNumbers int64) {
 		}
 		switch {
 		case missing:
-			missingNumbers += counts[text]
 			delete(counts, text)
 		case s != text:
 			others[s] = append(others[s], text)
@@ -102,5 +101,4 @@ func mergeSpellings(counts map[string]int64, t *tokens) (missingNumbers int64) {
 		}
 		counts[best] = rows
 	}
-	return missingNumbers
 }

@@ -83,8 +83,8 @@ func TestMissingNumbersAmongCategories(t *testing.T) {
 		fmt.Fprintf(&b, "%d,%s\n", i/7%2, []string{"a", "b", "-999.0", "c"}[i%4])
 	}
 	s := mustStage(t, "label: y\nmissing: ['', '-999']\n", b.String())
-	if f := s.feature(t, "id"); len(f.Categories) != 3 || f.MissingBin < 0 {
-		t.Errorf("categories %q, missing bin %d; want a, b and c, and a bin of missing values", f.Categories, f.MissingBin)
+	if f := s.feature(t, "id"); len(f.Categories) != 3 || f.MissingBin < 0 || f.Missing != 750 {
+		t.Errorf("categories %q, missing bin %d of %d values; want a, b and c, and 750 missing values", f.Categories, f.MissingBin, f.Missing)
 	}
 	checkEncoder(t, s, []File{writeFile(t, "again.csv", b.String())}, dataset.CSVSpec{})
 }

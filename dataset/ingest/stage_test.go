@@ -247,7 +247,7 @@ func sameFolder(t *testing.T, a, b string) {
 	}
 }
 
-// A token that is a number stands for all ways to write it, in a column of numbers.
+// A token that is a number stands for all ways to write it in a column of numbers, and for those to write an id in one of categories.
 func TestNumericTokensInText(t *testing.T) {
 	table := "y,x,c\n"
 	for i := range 60 {
@@ -257,7 +257,7 @@ func TestNumericTokensInText(t *testing.T) {
 	if x := s.feature(t, "x"); x.Kind != dataset.Numeric || x.Missing != 30 || x.Range.Min != 1.5 || s.Split("train").Columns[0][1] != uint8(x.MissingBin) {
 		t.Errorf("%+v", x)
 	}
-	if c := s.feature(t, "c"); c.Kind != dataset.Categorical || c.Missing != 10 || !slices.Contains(c.Categories, "-999.0") {
+	if c := s.feature(t, "c"); c.Kind != dataset.Categorical || c.Missing != 20 || slices.Contains(c.Categories, "-999.0") {
 		t.Errorf("%+v", c)
 	}
 	if m := s.Manifest; m.LeftOut != 10 || m.About.LeftOut["-999.00"] != 10 || len(m.About.LeftOut) != 1 {

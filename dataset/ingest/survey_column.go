@@ -23,6 +23,7 @@ type columnSurvey struct {
 	missing int64
 	present int64
 	nans    int64 // texts that spell NaN or a token's number otherwise than it: missing if the column holds numbers
+	spelt   int64 // texts that spell a token's number otherwise than it, as an id: missing if the column holds categories
 	numbers extent
 	times   extent
 	big     bool // a whole number beyond 2^53
@@ -148,10 +149,14 @@ func (s *columnSurvey) observeInts(v *dataset.Values) {
 
 func (s *columnSurvey) observeTexts(b *Batch, v *dataset.Values) {
 	parse := s.feature.forced == dataset.Numeric || s.feature.forced == "" && s.feature.column.Untyped
+	spelt := len(s.tokens.numbers) > 0
 	for i, text := range v.Text {
 		if v.IsNull(i) || s.tokens.has(text) {
 			s.missing++
 			continue
+		}
+		if spelt && s.tokens.spelt(text) {
+			s.spelt++
 		}
 		if !parse || s.decided {
 			s.present++
@@ -280,8 +285,11 @@ func (s *columnSurvey) build(spec *dataset.Spec, sample *dataset.Values, scratch
 		return nil, err
 	}
 
-	if kind == dataset.Numeric {
+	switch kind {
+	case dataset.Numeric:
 		s.missing += s.nans
+	case dataset.Categorical:
+		s.missing += s.spelt
 	}
 
 	f := &built{Feature: dataset.Feature{Name: s.feature.column.Name, Kind: kind, Why: why, MissingBin: -1, OtherBin: -1,
@@ -290,20 +298,13 @@ func (s *columnSurvey) build(spec *dataset.Spec, sample *dataset.Values, scratch
 		f.Why = dataset.WhyDerived
 	}
 
-	var counts map[string]int64
-	if kind == dataset.Categorical {
-		var missingNumbers int64
-		counts, missingNumbers = countTexts(sample, s.tokens)
-		s.missing = max(s.missing, missingNumbers)
-		f.Missing = s.missing
-	}
-
 	room := spec.MaxBin
 	if s.missing > 0 {
 		room--
 	}
 
 	if kind == dataset.Categorical {
+		counts := countTexts(sample, s.tokens)
 		f.different = len(counts)
 		for _, n := range counts {
 			f.present += int(n)

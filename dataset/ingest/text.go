@@ -220,6 +220,12 @@ func (t *tokens) has(s string) bool {
 	return ok
 }
 
+// spelt reports whether the text s is a plain number that stands for a missing value.
+func (t *tokens) spelt(s string) bool {
+	x, ok := plainNumber(s)
+	return ok && t.hasNumber(x)
+}
+
 // hasNumber reports whether the number x stands for a missing value.
 func (t *tokens) hasNumber(x float64) bool {
 	for _, n := range t.numbers {
