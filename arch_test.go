@@ -50,6 +50,7 @@ var layers = map[string]int{
 	"scorer":    3, // a registered version, ready to predict
 	"telemetry": 3, // measurements on their way out
 	"program":   3, // what the programs' command lines have in common; the form of tables
+	"page":      3, // what people look at: a view in, one file out
 
 	"launcher":   4,
 	"task":       4,
@@ -64,7 +65,7 @@ var layers = map[string]int{
 }
 
 // within names the folders whose packages may import each other, because they are one room.
-var within = []string{"dataset", "blob", "sweepstore", "telemetry", "program", "launcher", "task", "aggregator", "localemu"}
+var within = []string{"dataset", "blob", "sweepstore", "telemetry", "program", "page", "launcher", "task", "aggregator", "localemu"}
 
 // only says which folders or files may import a package. A path ending in a slash stands for all below it.
 var only = []struct {

@@ -1,0 +1,315 @@
+// Package report reads what a page shows: a sweep, a model of the registry, a dataset. It reads through the readers of the sweep
+// store, the ledger, the registry and the datasets' manifests, decides nothing and writes nothing. The same objects give the same
+// view: no clock is asked, a sweep is as old as its newest object.
+package report
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"coppice/blob"
+	"coppice/launcher/internal/bill"
+	"coppice/launcher/internal/follow"
+	"coppice/ledger"
+	"coppice/page"
+	"coppice/registry"
+	"coppice/sweep"
+	"coppice/sweepstore"
+)
+
+// Sweep is one sweep as it has been read so far. It is used by one goroutine at a time.
+type Sweep struct {
+	store    blob.Store
+	registry *registry.Registry
+	follow   *follow.Sweep
+	trials   *sweepstore.Trials
+	ledger   ledger.Reader
+	curves   map[int]read // by trial
+	winner   *page.Winner // once it is known
+	notes    []string     // about the winner
+}
+
+// read is how many curves of a trial were there when they were read.
+type read struct {
+	claims int
+	points []sweep.CurvePoint
+}
+
+// OpenSweep reads a sweep's plan. One that does not exist is a *follow.NotFoundError.
+func OpenSweep(ctx context.Context, sweeps blob.Store, reg *registry.Registry, id sweep.ID) (*Sweep, error) {
+	f, err := follow.Open(ctx, sweeps, id)
+	if err != nil {
+		return nil, err
+	}
+	return &Sweep{store: sweeps, registry: reg, follow: f, trials: sweepstore.NewTrials(sweeps, f.Plan),
+		ledger: ledger.Reader{Store: sweeps, Plan: f.Plan}, curves: map[int]read{}}, nil
+}
+
+// Plan is the sweep's plan.
+func (s *Sweep) Plan() *sweep.Plan { return s.follow.Plan }
+
+// Look reads what is new, and gives the sweep as it stands. ended says that nothing more will come.
+func (s *Sweep) Look(ctx context.Context) (view *page.Sweep, ended bool, err error) {
+	state, err := s.follow.Look(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	listing, err := s.trials.List(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	if err := s.readCurves(ctx, listing); err != nil {
+		return nil, false, err
+	}
+
+	// A sweep that has ended is as old as its conclusion says.
+	now := listing.Latest
+	if state.Conclusion != nil {
+		s.ledger.Ended = state.Conclusion.At
+		now = state.Conclusion.At
+	}
+	results := map[int]sweep.Result{}
+	for _, row := range state.Board.Rows {
+		if row.Result != nil {
+			results[row.Trial.Number] = *row.Result
+		}
+	}
+	l, err := s.ledger.Read(ctx, results, now)
+	if err != nil {
+		return nil, false, err
+	}
+	if err := s.readWinner(ctx, state.Conclusion); err != nil {
+		return nil, false, err
+	}
+
+	view = s.view(state, listing, &l, bill.Make(s.follow.Plan, &l, results))
+	view.AsOf = now
+	return view, state.Conclusion != nil, nil
+}
+
+// readCurves reads the learning curves that have come since.
+func (s *Sweep) readCurves(ctx context.Context, l sweepstore.Listing) error {
+	for _, t := range l.Trials {
+		claims := 0
+		for _, c := range t.Claims {
+			if c.Curve {
+				claims++
+			}
+		}
+		if claims == s.curves[t.Number].claims {
+			continue
+		}
+		curves, err := s.trials.Curves(ctx, t)
+		if err != nil {
+			return err
+		}
+		s.curves[t.Number] = read{claims, sweep.JoinCurves(curves)}
+	}
+	return nil
+}
+
+// view puts together what has been read.
+func (s *Sweep) view(state follow.State, listing sweepstore.Listing, l *ledger.Ledger, b *bill.Bill) *page.Sweep {
+	p := s.follow.Plan
+	v := &page.Sweep{ID: string(p.Sweep), Model: p.Spec.Model, Dataset: p.Dataset.Name + "@" + p.Dataset.Version, Objective: p.Spec.Objective, Metric: p.Spec.Metric,
+		Version: p.Coppice, Maximize: p.Maximize, State: stateOf(state), Planned: p.Created, Features: p.Dataset.Features, Rows: p.Dataset.Rows,
+		Winner: s.winner, Notes: slices.Clone(s.notes)}
+	if l.Unreadable > 0 {
+		v.Notes = append(v.Notes, fmt.Sprintf("%d claims cannot be read; what was done under them is not shown.", l.Unreadable))
+	}
+	params := newParams(p)
+	v.Params = params.shown
+
+	results := map[int]*sweep.Result{}
+	for _, row := range state.Board.Rows {
+		results[row.Trial.Number] = row.Result
+	}
+	costs := map[int]bill.Trial{}
+	for _, t := range b.Trials {
+		costs[t.Trial] = t
+	}
+	for _, t := range p.Trials {
+		v.Trials = append(v.Trials, s.trial(t, results[t.Number], listing.Trials[t.Number], costs[t.Number], params, state))
+	}
+	v.Attempts = attempts(l, b, listing)
+	s.tellRunning(v, l)
+	v.Memory = memory(p, l, results)
+	v.Money = money(b, v.Trials, p)
+	return v
+}
+
+func stateOf(s follow.State) string {
+	switch {
+	case s.Conclusion != nil:
+		return string(s.Conclusion.Outcome)
+	case s.Cancelled:
+		return "being cancelled"
+	case s.Ending:
+		return "being concluded"
+	}
+	return "running"
+}
+
+// trial is one trial as the page shows it.
+func (s *Sweep) trial(t sweep.Trial, r *sweep.Result, listed sweepstore.Trial, cost bill.Trial, params *params, state follow.State) page.Trial {
+	out := page.Trial{Number: t.Number, Score: math.NaN(), Seconds: math.NaN(), Cost: math.NaN(), Private: math.NaN(), Values: params.values(t.Params), Attempts: len(listed.Claims)}
+	if cost.Attempts > 0 && !cost.Unpriced {
+		out.Cost = cost.Cost
+	}
+	for _, c := range s.curves[t.Number].points {
+		out.CurveX, out.CurveY = append(out.CurveX, float64(c.Tree)), append(out.CurveY, c.Score)
+	}
+
+	if r == nil {
+		out.State, out.Reason = waiting(listed, state)
+		return out
+	}
+	out.Trees, out.Grown, out.Best, out.Ended = r.Trees, r.TreesGrown, r.BestIteration, r.Ended
+	out.Seconds, out.Metrics = r.Usage.TrainSeconds, r.Metrics
+	if r.Usage.PrivateBytes > 0 {
+		out.Private = float64(r.Usage.PrivateBytes)
+	}
+	out.State, out.Reason = ending(r, t.Params)
+	if r.Status == sweep.StatusDone {
+		out.Score = r.Score
+	}
+	if c := state.Conclusion; c != nil {
+		out.Highlight = c.Outcome == sweep.OutcomeWinner && c.Trial == t.Number
+		for _, no := range c.Rejected {
+			if no.Trial == t.Number {
+				out.Reason += "; may not win: " + no.Reason
+			}
+		}
+	}
+	return out
+}
+
+// waiting is the state of a trial that has no result.
+func waiting(listed sweepstore.Trial, state follow.State) (string, string) {
+	switch {
+	case state.Conclusion != nil && len(listed.Claims) > 0:
+		return page.StateCancelled, "had not ended when the sweep was concluded"
+	case state.Conclusion != nil:
+		return page.StateCancelled, "was not begun when the sweep was concluded"
+	case !listed.Free():
+		return page.StateRunning, "running"
+	case len(listed.Claims) > 0:
+		return page.StateWaiting, "given back; waits for a task"
+	}
+	return page.StateWaiting, "not yet begun"
+}
+
+// ending is how and why a trial ended.
+func ending(r *sweep.Result, params sweep.Params) (state, reason string) {
+	switch r.Status {
+	case sweep.StatusFailed:
+		return page.StateFailed, r.Reason
+	case sweep.StatusTimedOut:
+		return page.StateTimedOut, r.Reason
+	case sweep.StatusCancelled:
+		return page.StateCancelled, r.Reason
+	}
+	if most := allowed(params); most > 0 && r.TreesGrown < most {
+		return page.StateEarly, fmt.Sprintf("no better after tree %d; stopped at %d of %d", r.BestIteration, r.TreesGrown, most)
+	}
+	return page.StateComplete, fmt.Sprintf("all %d trees grown; best at %d", r.TreesGrown, r.BestIteration)
+}
+
+// allowed is how many trees a trial may have; 0 where it does not say.
+func allowed(p sweep.Params) int {
+	n, _ := p["num_iterations"].(float64)
+	return int(n)
+}
+
+// tellRunning says where trials are that have not ended.
+func (s *Sweep) tellRunning(v *page.Sweep, l *ledger.Ledger) {
+	for _, a := range l.Attempts {
+		if t := &v.Trials[a.Trial]; t.State == page.StateRunning {
+			t.Reason = fmt.Sprintf("task %d on %s, %d trees", a.Task, a.Host, a.Trees)
+			t.Grown = a.Trees
+			if a.End == ledger.Silent {
+				t.Reason += "; silent"
+			}
+		}
+	}
+}
+
+// params are the parameters that differ between a plan's trials.
+type params struct{ shown []page.Param }
+
+// newParams finds them. What is not a number in every trial is a category.
+func newParams(p *sweep.Plan) *params {
+	texts := map[string]map[string]bool{}
+	numbers := map[string]bool{}
+	for _, t := range p.Trials {
+		for name, v := range t.Params {
+			if texts[name] == nil {
+				texts[name], numbers[name] = map[string]bool{}, true
+			}
+			texts[name][fmt.Sprint(v)] = true
+			_, ok := v.(float64)
+			numbers[name] = numbers[name] && ok
+		}
+	}
+
+	out := &params{}
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		if len(texts[name]) < 2 {
+			continue
+		}
+		q := page.Param{Name: name}
+		if d := p.Spec.Search.Random[name]; numbers[name] {
+			q.Log = len(d.LogUniform) > 0 || len(d.LogInt) > 0
+		} else {
+			q.Categories = slices.Sorted(maps.Keys(texts[name]))
+			for i, c := range q.Categories {
+				if strings.TrimSpace(c) == "" {
+					q.Categories[i] = "(none)"
+				}
+			}
+		}
+		out.shown = append(out.shown, q)
+	}
+	return out
+}
+
+// values are a trial's, in the order of the parameters.
+func (p *params) values(of sweep.Params) []float64 {
+	out := make([]float64, len(p.shown))
+	for i, q := range p.shown {
+		v, ok := of[q.Name]
+		out[i] = math.NaN()
+		if x, number := v.(float64); number && q.Categories == nil {
+			out[i] = x
+		} else if q.Categories != nil && ok {
+			text := fmt.Sprint(v)
+			if strings.TrimSpace(text) == "" {
+				text = "(none)"
+			}
+			out[i] = float64(slices.Index(q.Categories, text))
+		}
+	}
+	return out
+}
+
+// isAbsent says that something is not there, whatever it is.
+func isAbsent(err error) bool {
+	var none *registry.NotFoundError
+	return errors.Is(err, blob.ErrNotExist) || errors.As(err, &none)
+}
+
+// isDamage says that an error is about objects that no repetition makes whole.
+func isDamage(err error) bool {
+	var decode *sweep.DecodeError
+	var corrupt *registry.CorruptError
+	return errors.As(err, &decode) || errors.As(err, &corrupt)
+}
+
+// seconds is a duration of a plan, as a number.
+func seconds(from, to time.Time) float64 { return to.Sub(from).Seconds() }

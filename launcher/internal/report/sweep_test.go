@@ -1,0 +1,242 @@
+package report_test
+
+import (
+	"bytes"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"coppice/blob"
+	"coppice/launcher/internal/report"
+	"coppice/page"
+	"coppice/registry"
+	"coppice/sweep"
+	"coppice/sweepstore"
+)
+
+var planned = time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
+
+// night is a sweep of six trials in a store in memory.
+type night struct {
+	*testing.T
+	bucket blob.Store
+	plan   sweep.Plan
+	trials *sweepstore.Trials
+}
+
+func newNight(t *testing.T) *night {
+	n := &night{T: t, bucket: blob.Memory()}
+	n.plan = sweep.Plan{Format: 1, Sweep: "night-1", Created: planned, Coppice: "v1", Maximize: true, Heartbeat: sweep.Duration(time.Second), Takeover: sweep.Duration(time.Minute),
+		Spec:    sweep.Spec{Name: "night", Model: "ctr", Metric: "auc", Objective: "binary", Search: sweep.Search{Random: map[string]sweep.Distribution{"lambda_l2": {LogUniform: []float64{0.1, 10}}}}},
+		Dataset: sweep.DatasetRef{Name: "clicks", Version: "0123456789abcdef", Rows: map[string]int{"train": 1000}, Features: 4},
+		Holdout: sweep.Holdout{Valid: sweep.Rows{Split: "valid"}, Calib: sweep.Rows{Split: "valid"}, Test: sweep.Rows{Split: "valid"}},
+		Sizing:  sweep.Sizing{VMs: 2, TasksPerVM: 2, Tasks: 4, MemoryBytes: 16 << 30}, Quote: &sweep.Quote{Hourly: 3.6, Cost: sweep.Range{Low: 0.1, Expected: 0.2, High: 0.3}}}
+	for i := range 6 {
+		n.plan.Trials = append(n.plan.Trials, sweep.Trial{Number: i, Params: sweep.Params{"num_iterations": 100.0, "lambda_l2": float64(i), "extra_trees": i%2 == 0, "ignore_column": []string{"", "a"}[i%2]}})
+	}
+	if _, err := sweepstore.New(n.bucket, n.plan.Sweep).CreatePlan(t.Context(), n.plan); err != nil {
+		t.Fatal(err)
+	}
+	n.trials = sweepstore.NewTrials(n.bucket, &n.plan)
+	return n
+}
+
+func (n *night) claim(trial, number, task int, host string, after time.Duration) {
+	n.Helper()
+	c := sweep.Claim{Format: 1, Sweep: n.plan.Sweep, Trial: trial, Claim: number, Task: task, Host: host, Nonce: "n", At: planned.Add(after)}
+	if _, err := n.trials.CreateClaim(n.Context(), c); err != nil {
+		n.Fatal(err)
+	}
+}
+
+func (n *night) beat(trial, claim, trees int, after time.Duration) {
+	n.Helper()
+	if err := n.trials.Beat(n.Context(), trial, claim, sweep.Heartbeat{Format: 1, Nonce: "n", Trees: trees, At: planned.Add(after)}); err != nil {
+		n.Fatal(err)
+	}
+}
+
+func (n *night) result(r sweep.Result, from, to time.Duration) {
+	n.Helper()
+	o := sweep.Object{Name: sweep.Names(n.plan.Sweep).Attempt(r.Trial, r.Claim) + "x"}
+	r.Format, r.Sweep, r.Started, r.Ended = 1, n.plan.Sweep, planned.Add(from), planned.Add(to)
+	if r.Status == sweep.StatusDone {
+		r.Model, r.Scores = &o, &sweep.Scored{Calib: o, Test: o}
+	}
+	if _, err := n.trials.CreateResult(n.Context(), r); err != nil {
+		n.Fatal(err)
+	}
+}
+
+// middle is the night as it may stand after ten minutes.
+func middle(t *testing.T) *night {
+	n := newNight(t)
+	usage := sweep.Usage{TrainSeconds: 50, PrivateBytes: 100, MappedBytes: 1000}
+	n.claim(0, 0, 0, "vm-a", time.Minute)
+	n.result(sweep.Result{Trial: 0, Status: sweep.StatusDone, Score: 0.7, Trees: 90, TreesGrown: 100, BestIteration: 90, Usage: usage}, time.Minute, 2*time.Minute)
+	n.claim(1, 0, 1, "vm-a", time.Minute)
+	n.result(sweep.Result{Trial: 1, Task: 1, Status: sweep.StatusDone, Score: 0.8, Trees: 40, TreesGrown: 50, BestIteration: 40, Usage: usage}, time.Minute, 3*time.Minute)
+	curve := sweep.Curve{Format: 1, Sweep: n.plan.Sweep, Trial: 1, Metric: "auc", First: 1, Every: 1, Scores: []float64{0.5, 0.6, 0.8}}
+	if _, err := n.trials.CreateCurve(t.Context(), curve); err != nil {
+		t.Fatal(err)
+	}
+	n.claim(2, 0, 2, "vm-b", time.Minute)
+	n.result(sweep.Result{Trial: 2, Task: 2, Status: sweep.StatusFailed, Reason: "out of <memory>"}, time.Minute, 2*time.Minute)
+
+	// Trial 3 was given back and goes on elsewhere.
+	n.claim(3, 0, 2, "vm-b", 3*time.Minute)
+	n.beat(3, 0, 30, 4*time.Minute)
+	if err := n.trials.Release(t.Context(), 3, 0); err != nil {
+		t.Fatal(err)
+	}
+	n.claim(3, 1, 0, "vm-a", 5*time.Minute)
+	n.beat(3, 1, 44, 10*time.Minute)
+	return n
+}
+
+func (n *night) look() (*page.Sweep, bool) {
+	n.Helper()
+	s, err := report.OpenSweep(n.Context(), n.bucket, registry.New(blob.Memory()), n.plan.Sweep)
+	if err != nil {
+		n.Fatal(err)
+	}
+	v, ended, err := s.Look(n.Context())
+	if err != nil {
+		n.Fatal(err)
+	}
+	return v, ended
+}
+
+func TestSweepInTheMiddle(t *testing.T) {
+	n := middle(t)
+	v, ended := n.look()
+	if ended || v.State != "running" || v.Winner != nil {
+		t.Errorf("ended %t, state %q, winner %+v; expected a running sweep", ended, v.State, v.Winner)
+	}
+
+	want := []struct {
+		state, reason string
+		score         float64
+	}{
+		{page.StateComplete, "all 100 trees grown; best at 90", 0.7},
+		{page.StateEarly, "no better after tree 40; stopped at 50 of 100", 0.8},
+		{page.StateFailed, "out of <memory>", math.NaN()},
+		{page.StateRunning, "task 0 on vm-a, 44 trees", math.NaN()},
+		{page.StateWaiting, "not yet begun", math.NaN()},
+		{page.StateWaiting, "not yet begun", math.NaN()},
+	}
+	for i, w := range want {
+		g := v.Trials[i]
+		if g.State != w.state || !strings.HasPrefix(g.Reason, w.reason) || g.Score != w.score && !(math.IsNaN(g.Score) && math.IsNaN(w.score)) {
+			t.Errorf("trial %d: %q because %q, score %v; expected %+v", i, g.State, g.Reason, g.Score, w)
+		}
+	}
+	if c := v.Trials[1]; !slices.Equal(c.CurveX, []float64{1, 2, 3}) || !slices.Equal(c.CurveY, []float64{0.5, 0.6, 0.8}) {
+		t.Errorf("the curve of trial 1 is %v, %v", c.CurveX, c.CurveY)
+	}
+
+	// num_iterations is the same everywhere.
+	names := []string{}
+	for _, p := range v.Params {
+		names = append(names, p.Name)
+	}
+	if !slices.Equal(names, []string{"extra_trees", "ignore_column", "lambda_l2"}) || !v.Params[2].Log || v.Params[1].Categories[0] != "(none)" {
+		t.Errorf("the parameters are %+v", v.Params)
+	}
+	if got := v.Trials[3].Values; !slices.Equal(got, []float64{0, 1, 3}) {
+		t.Errorf("the values of trial 3 are %v", got)
+	}
+
+	ends := []string{}
+	for _, a := range v.Attempts {
+		ends = append(ends, a.End)
+	}
+	if !slices.Equal(ends, []string{"finished", "finished", "finished", "released", "running"}) && !slices.Equal(ends, []string{"finished", "finished", "finished", "released", "silent"}) {
+		t.Errorf("the attempts ended as %q", ends)
+	}
+	if len(v.Memory) != 1 || v.Memory[0].Tasks != 2 || v.Memory[0].Private != 200 || v.Memory[0].Shared != 1000 || v.Memory[0].Apart != 2200 {
+		t.Errorf("memory is %+v, expected two tasks on vm-a", v.Memory)
+	}
+	if m := v.Money; !m.Known || m.Total <= 0 || m.Saved <= 0 || m.Quote != 0.2 {
+		t.Errorf("money is %+v", m)
+	}
+}
+
+func TestSweepAtItsEnd(t *testing.T) {
+	n := middle(t)
+	end := sweep.Conclusion{Format: 1, Sweep: n.plan.Sweep, Outcome: sweep.OutcomeWinner, Reason: "because", Trial: 0, Model: "ctr", Version: 1,
+		Rejected: []sweep.Rejected{{Trial: 1, Reason: "too slow"}}, Valid: map[string]float64{"auc": 0.7}, Test: map[string]float64{"auc": 0.6},
+		Calibration: &sweep.Calibration{Method: "platt", Reason: "r", Before: map[string]float64{"ece": 0.2}, After: map[string]float64{"ece": 0.1}},
+		Verified:    &sweep.Verified{Scorer: "leaves", Rows: 3}, Gate: &sweep.GateDecision{Promoted: true, Reason: "no champion"}, At: planned.Add(20 * time.Minute)}
+	if _, err := sweepstore.New(n.bucket, n.plan.Sweep).CreateConclusion(t.Context(), end); err != nil {
+		t.Fatal(err)
+	}
+
+	v, ended := n.look()
+	w := v.Winner
+	if !ended || v.State != "winner" || w == nil || !v.Trials[0].Highlight || !v.AsOf.Equal(end.At) {
+		t.Fatalf("ended %t, state %q, as of %s, winner %+v", ended, v.State, v.AsOf, w)
+	}
+	if !strings.Contains(v.Trials[1].Reason, "may not win: too slow") || v.Trials[4].State != page.StateCancelled || v.Trials[3].State != page.StateCancelled {
+		t.Errorf("the trials are %+v", v.Trials)
+	}
+	if len(w.Measures) != 2 || w.Measures[1].Name != "ece" || w.Measures[1].Before != 0.2 || w.Measures[1].After != 0.1 || w.Gate == nil || len(w.Rejected) != 1 {
+		t.Errorf("the winner is %+v", w)
+	}
+
+	// The registry does not have the version: that is said, and the rest is shown.
+	if len(v.Notes) != 1 || !strings.Contains(v.Notes[0], "model cannot be read") {
+		t.Errorf("the notes are %q", v.Notes)
+	}
+}
+
+// The same objects give the same bytes, whoever reads them and when.
+func TestSameObjectsSameBytes(t *testing.T) {
+	n := middle(t)
+	var pages [2]bytes.Buffer
+	for i := range pages {
+		v, _ := n.look()
+		if err := v.Write(&pages[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !bytes.Equal(pages[0].Bytes(), pages[1].Bytes()) {
+		t.Error("two readings of the same objects gave two pages")
+	}
+}
+
+// One reader that looks again and again sees what a new one sees.
+func TestLookingAgain(t *testing.T) {
+	n := newNight(t)
+	s, err := report.OpenSweep(t.Context(), n.bucket, registry.New(blob.Memory()), n.plan.Sweep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.claim(0, 0, 0, "vm-a", time.Minute)
+	if v, _, err := s.Look(t.Context()); err != nil || v.Trials[0].State != page.StateRunning {
+		t.Fatalf("%+v, %v", v, err)
+	}
+	n.result(sweep.Result{Trial: 0, Status: sweep.StatusDone, Score: 0.7, Trees: 90, TreesGrown: 100}, time.Minute, 2*time.Minute)
+	curve := sweep.Curve{Format: 1, Sweep: n.plan.Sweep, Metric: "auc", First: 1, Every: 1, Scores: []float64{0.5}}
+	if _, err := n.trials.CreateCurve(t.Context(), curve); err != nil {
+		t.Fatal(err)
+	}
+
+	var again, anew bytes.Buffer
+	v, _, err := s.Look(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	fresh, _ := n.look()
+	if err := v.Write(&again); err != nil {
+		t.Fatal(err)
+	}
+	if err := fresh.Write(&anew); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(again.Bytes(), anew.Bytes()) {
+		t.Error("who looked before sees something else than who looks for the first time")
+	}
+}

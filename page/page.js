@@ -1,0 +1,368 @@
+// What a page does beside being looked at: filter, brush, sort, pick out, tables, CSV, the reader's time zone, news from a console.
+// Every mark of a trial carries its number (data-t); nothing here draws a plot.
+'use strict';
+(() => {
+  const root = document.documentElement;
+  const live = location.protocol.startsWith('http');
+  root.classList.add('has-js');
+  if (live) root.classList.add('is-live');
+  const $ = (q, e = document) => e.querySelector(q);
+  const $$ = (q, e = document) => [...e.querySelectorAll(q)];
+
+  let data, rowOf, marks, axes;                    // rowOf: trial -> row of the columns; marks: trial -> elements
+  const state = {hide: new Set(), top: 0, ranges: {}, pick: null, sort: 'rank', down: false};
+
+  // --- numbers and times -------------------------------------------------------------------------------------------------------
+  const digits = (v, n) => String(+v.toPrecision(n));
+  function show(c, v) {
+    if (v === null || v === undefined) return '–';
+    if (c.time) return local(new Date(v * 1000));
+    if (typeof v !== 'number') return String(v);
+    const a = Math.abs(v);
+    switch (c.u) {
+      case 's': return a === 0 ? '0 s' : a < 1 ? digits(v * 1000, 3) + ' ms' : a < 120 ? digits(v, 3) + ' s' : a < 7200 ? digits(v / 60, 3) + ' min' : digits(v / 3600, 3) + ' h';
+      case 'B': { let i = 0; while (Math.abs(v) >= 1024 && i < 4) { v /= 1024; i++; } return digits(v, 3) + ' ' + ['B', 'KiB', 'MiB', 'GiB', 'TiB'][i]; }
+      case 'USD': return '$' + digits(v, 3);
+      case '%': return digits(100 * v, 3) + ' %';
+    }
+    return digits(v, 6);
+  }
+  const two = n => String(n).padStart(2, '0');
+  function local(d) {
+    const zone = new Intl.DateTimeFormat('en', {timeZoneName: 'short'}).formatToParts(d).find(p => p.type === 'timeZoneName');
+    return `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())} ${two(d.getHours())}:${two(d.getMinutes())}:${two(d.getSeconds())} ${zone ? zone.value : ''}`;
+  }
+  function make(tag, attrs, ...children) {
+    const e = document.createElement(tag);
+    for (const k in attrs) e.setAttribute(k, attrs[k]);
+    e.append(...children);
+    return e;
+  }
+  const column = k => data.columns[k];
+
+  // --- what is shown --------------------------------------------------------------------------------------------------------------
+  // A line of the parallel coordinates says where its trial lies on each axis: its points, in the order of the axes.
+  function readAxes() {
+    axes = {};
+    const handles = $$('#parallel .h');
+    handles.forEach((h, i) => {
+      const a = axes[h.dataset.axis] ||= {index: i >> 1, x: +h.dataset.x, top: +h.dataset.top, low: +h.dataset.low, share: new Map(), ends: [], texts: h.dataset.texts.split('|')};
+      a.ends.push(h);
+    });
+    const all = Object.values(axes);
+    for (const p of $$('#parallel path[data-t]')) {
+      const points = p.getAttribute('d').slice(1).split('L');
+      for (const a of all) {
+        const y = +(points[a.index] || '').split(' ')[1];
+        a.share.set(+p.dataset.t, (a.low - y) / (a.low - a.top));
+      }
+    }
+  }
+  function passes(t) {
+    const r = rowOf.get(t);
+    if (r === undefined) return true;
+    if (state.hide.has(column('state').v[r])) return false;
+    if (state.top && column('rank').v[r] > state.top) return false;
+    for (const name in state.ranges) {
+      const a = axes[name], [low, high] = state.ranges[name];
+      const s = a && a.share.get(t);
+      if (a && !(s >= low - 0.004 && s <= high + 0.004)) return false;
+    }
+    return true;
+  }
+  let hidden = new Set();
+  function apply() {
+    if (!rowOf) return;
+    let shown = 0;
+    for (const t of rowOf.keys()) {
+      const off = !passes(t);
+      if (!off) shown++;
+      if (off !== hidden.has(t)) {
+        for (const e of marks.get(t) || []) e.classList.toggle('off', off);
+        off ? hidden.add(t) : hidden.delete(t);
+      }
+    }
+    const s = $('#shown');
+    if (s) s.textContent = `${shown} of ${rowOf.size} trials`;
+    drawRanges();
+    remember();
+  }
+  const at = (a, share) => a.texts[Math.round(share * (a.texts.length - 1))] || '';
+  function drawRanges() {
+    $$('#parallel .brush').forEach(e => e.remove());
+    const chips = $('#chips');
+    if (chips) chips.replaceChildren();
+    for (const name in axes) {
+      const a = axes[name], [low, high] = state.ranges[name] || [0, 1];
+      a.ends.forEach(h => {
+        const share = h.dataset.upper ? high : low;
+        h.firstElementChild.setAttribute('d', `M${a.x} ${a.low + share * (a.top - a.low)}m-7 0h14`);
+        h.setAttribute('aria-valuenow', Math.round(share * 100));
+        h.setAttribute('aria-valuetext', at(a, share) || String(Math.round(share * 100)));
+      });
+      if (!state.ranges[name]) continue;
+      const y = a.low + high * (a.top - a.low);
+      const b = document.createElementNS('http://www.w3.org/2000/svg', 'path');
+      b.setAttribute('class', 'brush');
+      b.setAttribute('d', `M${a.x - 7} ${y}h14v${(high - low) * (a.low - a.top)}h-14z`);
+      a.ends[0].before(b);
+      const chip = make('button', {type: 'button', title: 'all values again'}, `${name}: ${at(a, low)} to ${at(a, high)} ×`);
+      chip.onclick = () => { delete state.ranges[name]; apply(); };
+      chips && chips.append(chip);
+    }
+  }
+  function pick(t, scroll) {
+    if (state.pick !== null) for (const e of marks.get(state.pick) || []) e.classList.remove('hi');
+    state.pick = t;
+    if (t !== null) {
+      for (const e of marks.get(t) || []) {
+        e.classList.add('hi');
+        if (e.ownerSVGElement && e.matches('.curve,.pl')) e.parentNode.insertBefore(e, firstAfter(e)); // on top of the others
+        if (scroll && e.tagName === 'TR') e.scrollIntoView({block: 'nearest'});
+      }
+    }
+    remember();
+  }
+  function firstAfter(e) {
+    return $(':scope > text, :scope > .h, :scope > .brush', e.parentNode) && [...e.parentNode.children].filter(c => c.dataset.t !== undefined && c.tagName === 'path').at(-1).nextSibling;
+  }
+
+  // --- the address: a link shows what its sender saw --------------------------------------------------------------------------------
+  function remember() {
+    const p = new URLSearchParams();
+    if (state.hide.size) p.set('hide', [...state.hide].join(','));
+    if (state.top) p.set('top', state.top);
+    for (const n in state.ranges) p.append('range', `${n}:${state.ranges[n].map(v => +v.toFixed(3)).join(':')}`);
+    if (state.pick !== null) p.set('trial', state.pick);
+    if (state.sort !== 'rank' || state.down) p.set('sort', (state.down ? '-' : '') + state.sort);
+    const h = p.toString();
+    if (h !== location.hash.slice(1)) { try { history.replaceState(null, '', h ? '#' + h : location.pathname + location.search); } catch { /* a file may not */ } }
+  }
+  function recall() {
+    const p = new URLSearchParams(location.hash.slice(1));
+    state.hide = new Set((p.get('hide') || '').split(',').filter(Boolean));
+    state.top = +p.get('top') || 0;
+    state.ranges = {};
+    for (const r of p.getAll('range')) {
+      const parts = r.split(':'), high = +parts.pop(), low = +parts.pop(), name = parts.join(':');
+      if (axes[name] && low >= 0 && high <= 1 && low <= high) state.ranges[name] = [low, high];
+    }
+    const t = p.get('trial');
+    const s = p.get('sort') || 'rank';
+    state.down = s.startsWith('-');
+    state.sort = s.replace(/^-/, '');
+    $$('[data-state]').forEach(c => { c.checked = !state.hide.has(c.dataset.state); });
+    const top = $('#top');
+    if (top) { top.value = String(state.top); if (!top.value) { top.value = '0'; state.top = 0; } }
+    sort();
+    pick(t !== null && rowOf && rowOf.has(+t) ? +t : null);
+    apply();
+  }
+
+  // --- tables ------------------------------------------------------------------------------------------------------------------------
+  function rows(id) {                              // [columns, rows] of a chart's table
+    const t = data.tables[id];
+    if (id === 'curves') {
+      const head = [{n: 'trial', v: []}, {n: 'tree', v: []}, {n: 'score', v: []}], out = [];
+      data.curves.t.forEach((trial, i) => { if (!hidden.has(trial)) data.curves.x[i].forEach((x, j) => out.push([trial, x, data.curves.y[i][j]])); });
+      return [head, out];
+    }
+    const cols = t.c.map(column), trial = t.c.find(k => k === 'trial' || k === 'a-trial');
+    const out = [];
+    for (let r = 0; r < cols[0].v.length; r++) {
+      if (trial && hidden.has(column(trial).v[r])) continue;
+      out.push(cols.map(c => c.v[r]));
+    }
+    return [cols, out];
+  }
+  function csv(id) {
+    const [cols, body] = rows(id);
+    const cell = (c, v) => {
+      if (v === null || v === undefined) return '';
+      let s = c.time ? new Date(v * 1000).toISOString() : String(v);
+      if (typeof v === 'string' && /^[=+\-@\t]/.test(s)) s = "'" + s; // no spreadsheet takes a name for a formula
+      return /[",\n]/.test(s) ? '"' + s.replaceAll('"', '""') + '"' : s;
+    };
+    const head = c => cell({}, c.n + (c.time ? ' (UTC)' : c.u ? ` (${c.u === '%' ? 'share' : c.u})` : ''));
+    return [cols.map(head).join(','), ...body.map(r => r.map((v, i) => cell(cols[i], v)).join(','))].join('\n') + '\n';
+  }
+  function toggleTable(button) {
+    const id = button.dataset.table, fig = button.closest('figure'), old = $('.data', fig);
+    button.setAttribute('aria-expanded', String(!old));
+    if (old) { old.remove(); return; }
+    const [cols, body] = rows(id), most = 2000;
+    const t = make('table', {}, make('caption', {}, data.tables[id].title + (body.length > most ? ` (the first ${most} of ${body.length} rows; all are in the CSV)` : '')));
+    t.append(make('thead', {}, make('tr', {}, ...cols.map(c => make('th', {scope: 'col'}, c.n)))));
+    const tb = make('tbody', {});
+    for (const r of body.slice(0, most)) tb.append(make('tr', {}, ...r.map((v, i) => make('td', typeof v === 'number' ? {class: 'n'} : {}, show(cols[i], v)))));
+    t.append(tb);
+    fig.append(make('div', {class: 'data', tabindex: 0, role: 'group', 'aria-label': 'Table of ' + data.tables[id].title}, t));
+  }
+  function sort() {
+    const table = $('#board'), c = table && column(state.sort);
+    if (!c) return;
+    const values = new Map();
+    $$('tbody tr', table).forEach(tr => values.set(tr, c.v[rowOf.get(+tr.dataset.t)]));
+    const order = [...values.keys()].sort((a, b) => {
+      const x = values.get(a), y = values.get(b), none = v => v === null || v === undefined;
+      if (none(x) || none(y)) return none(x) - none(y);
+      const d = typeof x === 'number' && typeof y === 'number' ? x - y : String(x) < String(y) ? -1 : x === y ? 0 : 1;
+      return (state.down ? -d : d) || column('rank').v[rowOf.get(+a.dataset.t)] - column('rank').v[rowOf.get(+b.dataset.t)];
+    });
+    $('tbody', table).append(...order);
+    $$('th[aria-sort]', table).forEach(th => th.setAttribute('aria-sort', th.firstElementChild.dataset.sort !== state.sort ? 'none' : state.down ? 'descending' : 'ascending'));
+  }
+
+  // --- begin, and begin again with news --------------------------------------------------------------------------------------------------
+  function begin() {
+    data = JSON.parse($('#data').textContent);
+    rowOf = null;
+    hidden = new Set();
+    marks = new Map();
+    if (data.columns.trial && data.kind === 'sweep') {
+      rowOf = new Map(data.columns.trial.v.map((t, i) => [t, i]));
+      for (const e of $$('#main [data-t]')) {
+        const t = +e.dataset.t;
+        marks.has(t) ? marks.get(t).push(e) : marks.set(t, [e]);
+      }
+    }
+    readAxes();
+    $$('time').forEach(e => { e.title = e.dateTime; e.textContent = local(new Date(e.dateTime)); });
+    recall();
+  }
+
+  document.addEventListener('click', e => {
+    const b = e.target.closest('button, tr[data-t], svg [data-t]');
+    if (!b) return;
+    const d = b.dataset;
+    if (b.id === 'theme') { theme(root.dataset.theme === 'dark' || !root.dataset.theme && dark.matches ? 'light' : 'dark'); return; }
+    if (b.id === 'clear') { state.hide.clear(); state.ranges = {}; state.top = 0; state.pick !== null && pick(null); remember(); recall(); return; }
+    if (b.id === 'link') { navigator.clipboard && navigator.clipboard.writeText(location.href).then(() => { b.textContent = 'Copied'; setTimeout(() => { b.textContent = 'Copy link'; }, 1500); }, () => {}); return; }
+    if (d.table) { toggleTable(b); return; }
+    if (d.csv) {
+      const a = make('a', {href: URL.createObjectURL(new Blob([csv(d.csv)], {type: 'text/csv'})), download: `${data.id}-${d.csv}.csv`});
+      a.click();
+      setTimeout(() => URL.revokeObjectURL(a.href), 1000);
+      return;
+    }
+    if (d.sort) { state.down = state.sort === d.sort ? !state.down : false; state.sort = d.sort; sort(); remember(); return; }
+    const t = d.pick !== undefined ? +d.pick : d.t !== undefined ? +d.t : null;
+    if (t !== null && !getSelection().toString()) pick(state.pick === t ? null : t, b.tagName !== 'TR' && d.pick === undefined);
+  });
+  document.addEventListener('change', e => {
+    if (e.target.dataset.state) { e.target.checked ? state.hide.delete(e.target.dataset.state) : state.hide.add(e.target.dataset.state); apply(); }
+    if (e.target.id === 'top') { state.top = +e.target.value; apply(); }
+  });
+  document.addEventListener('keydown', e => {
+    const h = e.target.closest && e.target.closest('.h');
+    if (h) {
+      const step = {ArrowUp: .05, ArrowRight: .05, ArrowDown: -.05, ArrowLeft: -.05, PageUp: .2, PageDown: -.2, Home: -1, End: 1}[e.key];
+      if (!step) { if (e.key === 'Escape') { delete state.ranges[h.dataset.axis]; apply(); } return; }
+      e.preventDefault();
+      const r = [...(state.ranges[h.dataset.axis] || [0, 1])], i = h.dataset.upper ? 1 : 0;
+      r[i] = Math.min(i ? 1 : r[1], Math.max(i ? r[0] : 0, r[i] + step));
+      setRange(h.dataset.axis, r);
+      return;
+    }
+    if (e.target.matches('input,select,textarea') || e.ctrlKey || e.metaKey || e.altKey || !rowOf) return;
+    if (e.key === 'Escape') pick(null);
+    if (e.key === '/') { e.preventDefault(); $('#filter input').focus(); }
+    if (e.key === 'j' || e.key === 'k') {
+      const seen = $$('#board tbody tr:not(.off)').map(tr => +tr.dataset.t), i = seen.indexOf(state.pick);
+      if (seen.length) pick(seen[Math.max(0, Math.min(seen.length - 1, i < 0 ? 0 : i + (e.key === 'j' ? 1 : -1)))], true);
+    }
+  });
+  function setRange(name, r) {
+    r[0] <= 0.001 && r[1] >= 0.999 ? delete state.ranges[name] : state.ranges[name] = r;
+    apply();
+  }
+
+  // --- the brush: drag on an axis of the parallel coordinates -------------------------------------------------------------------------------
+  let drag = null;
+  function place(svg, e) {
+    const m = svg.getScreenCTM().inverse();
+    return new DOMPoint(e.clientX, e.clientY).matrixTransform(m);
+  }
+  document.addEventListener('pointerdown', e => {
+    const svg = e.target.closest && e.target.closest('#parallel svg.plot');
+    if (!svg || e.button) return;
+    const p = place(svg, e);
+    for (const name in axes) {
+      const a = axes[name];
+      if (Math.abs(p.x - a.x) > 14 || p.y < a.top - 12 || p.y > a.low + 12) continue;
+      const share = y => Math.min(1, Math.max(0, (a.low - y) / (a.low - a.top)));
+      const h = e.target.closest('.h'), r = state.ranges[name] || [0, 1];
+      drag = {svg, name, share, from: h ? (h.dataset.upper ? r[0] : r[1]) : share(p.y), moved: false};
+      e.preventDefault();
+      return;
+    }
+  });
+  document.addEventListener('pointermove', e => {
+    if (drag) {
+      const s = drag.share(place(drag.svg, e).y);
+      if (drag.moved || Math.abs(s - drag.from) > 0.02) { drag.moved = true; setRange(drag.name, [Math.min(s, drag.from), Math.max(s, drag.from)]); }
+      return;
+    }
+    tip(e);
+  });
+  document.addEventListener('pointerup', () => {
+    if (drag && !drag.moved) { delete state.ranges[drag.name]; apply(); }
+    drag = null;
+  });
+
+  // --- what lies under the pointer ---------------------------------------------------------------------------------------------------------
+  function tip(e) {
+    const box = $('#tip'), m = e.target.closest && e.target.closest('svg.plot [data-t]');
+    if (!box) return;
+    const r = m && rowOf && rowOf.get(+m.dataset.t);
+    box.hidden = r === null || r === undefined;
+    if (box.hidden) return;
+    const v = k => show(column(k), column(k).v[r]);
+    box.textContent = `trial ${v('trial')}, rank ${v('rank')}\n${column('score').n} ${v('score')}\n${v('state')}: ${v('reason')}\n${v('trees')} trees, ${v('seconds')}`;
+    box.style.left = Math.min(e.clientX + 14, innerWidth - box.offsetWidth - 8) + 'px';
+    box.style.top = Math.min(e.clientY + 14, innerHeight - box.offsetHeight - 8) + 'px';
+  }
+
+  // --- light and dark ------------------------------------------------------------------------------------------------------------------------
+  const dark = matchMedia('(prefers-color-scheme: dark)');
+  function theme(t) {
+    if (t) { root.dataset.theme = t; try { localStorage.setItem('coppice-theme', t); } catch { /* a file may not */ } }
+    const on = (root.dataset.theme || (dark.matches ? 'dark' : 'light')) === 'dark';
+    const b = $('#theme');
+    if (b) { b.setAttribute('aria-pressed', String(on)); }
+  }
+  try { const t = localStorage.getItem('coppice-theme'); if (t === 'dark' || t === 'light') root.dataset.theme = t; } catch { /* a file may not */ }
+  theme();
+  dark.addEventListener('change', () => theme());
+  addEventListener('hashchange', recall);
+
+  // --- news: a console says when there are other bytes; they are put in place of these ------------------------------------------------------
+  async function renew() {
+    const answer = await fetch(location.pathname, {cache: 'no-store'});
+    if (!answer.ok) return;
+    const next = new DOMParser().parseFromString(await answer.text(), 'text/html');
+    const open = $$('details[open] > summary').map(s => s.textContent), tables = $$('figure:has(.data)').map(f => f.id);
+    const scrolls = $$('.scroll').map(s => [s.scrollLeft, s.scrollTop]), focus = document.activeElement && document.activeElement.id;
+    $('#main').replaceWith(next.getElementById('main'));
+    $('#data').textContent = next.getElementById('data').textContent;
+    document.title = next.title;
+    $('meta[name=version]').content = $('meta[name=version]', next).content;
+    begin();
+    $$('details > summary').forEach(s => { if (open.includes(s.textContent)) s.parentNode.open = true; });
+    tables.forEach(id => { const b = $(`#${id} [data-table]`); b && toggleTable(b); });
+    $$('.scroll').forEach((s, i) => { if (scrolls[i]) [s.scrollLeft, s.scrollTop] = scrolls[i]; });
+    focus && $('#' + focus) && $('#' + focus).focus({preventScroll: true});
+  }
+  begin();
+  if (live && data.kind !== 'still') {
+    const say = $('#live'), news = new EventSource('/events' + location.pathname);
+    let waiting = null;
+    const version = d => { const m = $('meta[name=version]', d); return m && m.content; };
+    news.onopen = () => { say.hidden = false; say.className = 'live'; say.textContent = 'live'; };
+    news.onerror = () => { say.hidden = false; say.className = 'live off'; say.textContent = 'no connection; trying again'; };
+    news.addEventListener('version', e => {
+      if (e.data !== version(document)) { clearTimeout(waiting); waiting = setTimeout(() => renew().catch(() => {}), 100); }
+    });
+    news.addEventListener('ended', () => { news.close(); say.className = 'live'; say.textContent = 'ended'; });
+  }
+})();

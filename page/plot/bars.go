@@ -1,0 +1,92 @@
+package plot
+
+// Bar is a row of a chart of bars.
+type Bar struct {
+	Label string
+	Parts []Part
+	Note  string  // written behind it
+	Limit float64 // a line across the bar; 0 without
+}
+
+// Part is a piece of a bar.
+type Part struct {
+	Class string
+	Value float64
+}
+
+// Bars is a chart of horizontal bars.
+type Bars struct {
+	Chart
+	X    Axis
+	Bars []Bar
+	// Room is the width of the labels, of 150 where it is 0.
+	Room float64
+}
+
+const (
+	barHeight = 22
+	noteWidth = 6.4 // of a character
+)
+
+// Draw draws it, as high as its rows are many.
+func (b *Bars) Draw() *Chart {
+	c := b.Chart
+	if b.Room == 0 {
+		b.Room = 150
+	}
+	c.H = float64(barHeight*max(1, len(b.Bars)) + 34)
+	if b.X.High <= b.X.Low {
+		b.X.Low = 0
+		for _, row := range b.Bars {
+			sum := 0.0
+			for _, p := range row.Parts {
+				sum += positive(p.Value)
+			}
+			share := noteWidth * float64(len([]rune(row.Note))+1) / (c.W - 14 - b.Room) // of the width, for what is written behind the bar
+			b.X.High = max(b.X.High, sum/max(0.3, 1-share), positive(row.Limit)*1.05)
+		}
+		if b.X.High <= 0 {
+			b.X.High = 1
+		}
+	}
+
+	bottom := c.H - 30
+	s := scale{b.X, b.Room, c.W - 14}
+	for _, v := range s.ticks(max(2, int((c.W-b.Room)/80))) {
+		x := s.at(v)
+		c.Ticks = append(c.Ticks, Tick{line(x, 2, x, bottom), Text{at(min(x, c.W-22)), at(bottom + 13), "m", None, s.say(v)}})
+	}
+	c.Labels = append(c.Labels, Text{at(c.W - 14), at(c.H - 4), "a e", None, b.X.Label})
+
+	for i, row := range b.Bars {
+		y := float64(i*barHeight) + 4
+		c.Labels = append(c.Labels, Text{at(b.Room - 8), at(y + 12), "e", None, clip(row.Label, int(b.Room/6.6))})
+		sum := 0.0
+		for _, p := range row.Parts {
+			x := s.at(sum)
+			sum += positive(p.Value)
+			if w := s.at(sum) - x; w > 0 {
+				c.Marks = append(c.Marks, Mark{p.Class, None, box(x, y, w, barHeight-8)})
+			}
+		}
+		if row.Limit > 0 && finite(row.Limit) {
+			x := s.at(row.Limit)
+			c.Marks = append(c.Marks, Mark{"limit", None, line(x, y-3, x, y+barHeight-5)})
+		}
+		if row.Note != "" {
+			x, class := s.at(sum)+5, "l"
+			if x > c.W-14-noteWidth*float64(len([]rune(row.Note))) {
+				x, class = c.W-14, "l e"
+			}
+			c.Labels = append(c.Labels, Text{at(x), at(y + 12), class, None, clip(row.Note, 40)})
+		}
+	}
+	return &c
+}
+
+func positive(v float64) float64 {
+	if !finite(v) || v < 0 {
+		return 0
+	}
+	return v
+}

@@ -1,0 +1,90 @@
+package plot
+
+// Span is a time in a row.
+type Span struct {
+	Trial    int
+	Row      int
+	From, To float64 // seconds
+	Class    string
+	Text     string // written into it where there is room
+	Start    string // class of a mark at its beginning, if any
+}
+
+// Arrow leads from the end of one span to the beginning of another.
+type Arrow struct {
+	Trial    int
+	From, To int // indices of Spans
+}
+
+// Gantt is a chart of what happened when, in rows under headings.
+type Gantt struct {
+	Chart
+	X      Axis
+	Rows   []GanttRow
+	Spans  []Span
+	Arrows []Arrow
+}
+
+// GanttRow is a row; rows of one group stand under one heading.
+type GanttRow struct{ Group, Label string }
+
+const (
+	rowHeight   = 20
+	groupHeight = 22
+	ganttLeft   = 96
+)
+
+// Draw draws it, as high as its rows are many.
+func (g *Gantt) Draw() *Chart {
+	c := g.Chart
+	c.Wide = true
+	var ends []float64
+	for _, s := range g.Spans {
+		ends = append(ends, s.From, s.To)
+	}
+	if g.X.High <= g.X.Low {
+		g.X.fit(ends)
+	}
+
+	tops := make([]float64, len(g.Rows))
+	y, group := 4.0, ""
+	for i, r := range g.Rows {
+		if i == 0 || r.Group != group {
+			group = r.Group
+			c.Labels = append(c.Labels, Text{"4", at(y + 14), "a", None, clip(group, 90)})
+			y += groupHeight
+		}
+		tops[i] = y
+		c.Labels = append(c.Labels, Text{at(ganttLeft - 8), at(y + 13), "e", None, clip(r.Label, 14)})
+		y += rowHeight
+	}
+	c.H = y + 36
+	s := scale{g.X, ganttLeft, c.W - 14}
+	for _, v := range s.ticks(8) {
+		x := s.at(v)
+		c.Ticks = append(c.Ticks, Tick{line(x, 20, x, y+4), Text{at(min(x, c.W-24)), at(y + 18), "m", None, s.say(v)}})
+	}
+	c.Labels = append(c.Labels, Text{at(c.W - 14), at(c.H - 4), "a e", None, g.X.Label})
+
+	for _, span := range g.Spans {
+		if !finite(span.From, span.To) || span.Row < 0 || span.Row >= len(tops) {
+			continue
+		}
+		x, top := s.at(span.From), tops[span.Row]
+		w := max(1.5, s.at(span.To)-x)
+		c.Marks = append(c.Marks, Mark{span.Class, span.Trial, box(x, top+2, w, rowHeight-4)})
+		if span.Start != "" {
+			c.point(span.Start, span.Trial, x, top+rowHeight/2)
+		}
+		if w > 8*float64(len([]rune(span.Text)))+4 && span.Text != "" {
+			c.Labels = append(c.Labels, Text{at(x + w/2), at(top + 14), "in m", span.Trial, span.Text})
+		}
+	}
+	for _, a := range g.Arrows {
+		from, to := g.Spans[a.From], g.Spans[a.To]
+		if finite(from.To, to.From) {
+			c.Marks = append(c.Marks, Mark{"take", a.Trial, line(s.at(from.To), tops[from.Row]+rowHeight/2, s.at(to.From), tops[to.Row]+rowHeight/2)})
+		}
+	}
+	return &c
+}

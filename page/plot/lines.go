@@ -1,0 +1,113 @@
+package plot
+
+import (
+	"math"
+	"slices"
+)
+
+// Line is a curve of one trial, or of none.
+type Line struct {
+	Trial int
+	Class string
+	X, Y  []float64
+	End   string // class of a mark at the last point, if any
+	Peak  int    // index of a point that is marked, -1 without
+	Label string // written at the end
+}
+
+// Lines is a chart of curves.
+type Lines struct {
+	Chart
+	X, Y  Axis
+	Lines []Line
+	// Diagonal draws y = x, beneath.
+	Diagonal bool
+}
+
+// mostPoints is how many points all curves of a chart have together, and fewestPoints how many each keeps at least.
+const (
+	mostPoints   = 12000
+	longestCurve = 60
+	fewestPoints = 12
+)
+
+// Kept is how many points of each of n curves are drawn at most.
+func Kept(n int) int { return max(fewestPoints, min(longestCurve, mostPoints/max(1, n))) }
+
+// Thin is a curve of at most n points: the first, the last, one at keep (if it is not negative), and others evenly between. The index of
+// keep among them comes back.
+func Thin(x, y []float64, n, keep int) ([]float64, []float64, int) {
+	index := make([]int, len(x))
+	for i := range index {
+		index[i] = i
+	}
+	index = shrink(index, n)
+	if keep >= 0 && keep < len(x) {
+		if i, found := slices.BinarySearch(index, keep); !found {
+			index = slices.Insert(index, i, keep)
+		}
+	}
+	var tx, ty []float64
+	at := -1
+	for i, j := range index {
+		tx, ty = append(tx, x[j]), append(ty, y[j])
+		if j == keep {
+			at = i
+		}
+	}
+	return tx, ty, at
+}
+
+// Draw draws it: later lines lie on earlier ones.
+func (l *Lines) Draw() *Chart {
+	c := l.Chart
+	var xs, ys []float64
+	for _, s := range l.Lines {
+		xs, ys = append(xs, s.X...), append(ys, s.Y...)
+	}
+	l.X.fit(xs)
+	l.Y.fit(ys)
+	f := newFrame(&c, l.X, l.Y)
+
+	if l.Diagonal && len(l.Lines) > 0 {
+		low, high := max(l.X.Low, l.Y.Low), min(l.X.High, l.Y.High)
+		c.Marks = append(c.Marks, Mark{"diagonal", None, line(f.x.at(low), f.y.at(low), f.x.at(high), f.y.at(high))})
+	}
+	var taken [][2]float64
+	for _, s := range l.Lines {
+		c.curve(f, s, &taken)
+	}
+	return &c
+}
+
+// curve draws one; taken are the places of labels.
+func (c *Chart) curve(f *frame, s Line, taken *[][2]float64) {
+	var p pen
+	var x, y float64
+	for i := range s.X {
+		if !finite(s.X[i], s.Y[i]) {
+			continue
+		}
+		x, y = f.x.at(s.X[i]), f.y.at(s.Y[i])
+		p.to(command(p), x, y)
+	}
+	if len(p) == 0 {
+		return
+	}
+	c.add(s.Class, s.Trial, p)
+
+	if s.End != "" {
+		c.point(s.End, s.Trial, x, y)
+	}
+	if s.Peak >= 0 && s.Peak < len(s.X) && finite(s.X[s.Peak], s.Y[s.Peak]) {
+		c.point("peak", s.Trial, f.x.at(s.X[s.Peak]), f.y.at(s.Y[s.Peak]))
+	}
+	if s.Label != "" {
+		x = min(x+6, c.W-4-7*float64(len(s.Label)))
+		for slices.ContainsFunc(*taken, func(p [2]float64) bool { return math.Abs(p[0]-x) < 34 && math.Abs(p[1]-y) < 11 }) {
+			y += 11
+		}
+		*taken = append(*taken, [2]float64{x, y})
+		c.Labels = append(c.Labels, Text{at(x), at(y + 4), "l", s.Trial, s.Label})
+	}
+}

@@ -1,0 +1,246 @@
+package plot
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// Unit is what a number counts.
+type Unit string
+
+// The units.
+const (
+	Plain   Unit = ""
+	Seconds Unit = "s"
+	Bytes   Unit = "B"
+	USD     Unit = "USD"
+	Percent Unit = "%" // numbers are shares of 1
+)
+
+// Format is v with its unit, in about so many digits as tell neighbours apart on a chart.
+func (u Unit) Format(v float64) string {
+	switch {
+	case !finite(v):
+		return "-"
+	case u == Seconds:
+		return duration(v)
+	case u == Bytes:
+		return binary(v)
+	case u == USD:
+		return "$" + digits(v, 3)
+	case u == Percent:
+		return digits(100*v, 3) + " %"
+	}
+	return digits(v, 5)
+}
+
+// digits is v with n significant digits and no more.
+func digits(v float64, n int) string {
+	v, _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', n, 64), 64) // what was formatted can be parsed
+	if v != 0 && (math.Abs(v) < 1e-4 || math.Abs(v) >= 1e7) {
+		return strconv.FormatFloat(v, 'g', -1, 64)
+	}
+	return strconv.FormatFloat(v, 'f', -1, 64)
+}
+
+func duration(v float64) string {
+	switch a := math.Abs(v); {
+	case a == 0:
+		return "0 s"
+	case a < 1:
+		return digits(1000*v, 3) + " ms"
+	case a < 120:
+		return digits(v, 3) + " s"
+	case a < 2*3600:
+		return digits(v/60, 3) + " min"
+	}
+	return digits(v/3600, 3) + " h"
+}
+
+func binary(v float64) string {
+	names := []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	i := 0
+	for math.Abs(v) >= 1024 && i < len(names)-1 {
+		v /= 1024
+		i++
+	}
+	return digits(v, 3) + " " + names[i]
+}
+
+// Axis is what one direction of a chart shows.
+type Axis struct {
+	Label      string
+	Unit       Unit
+	Log        bool
+	Low, High  float64  // what to show; the same number twice, or none, leaves it to the data
+	Categories []string // names of 0, 1, ...; nil of numbers
+	Whole      bool     // numbers are whole
+
+	zero bool // of a logarithmic axis: it begins with a place for what has no logarithm
+}
+
+// fit takes values into the range of an axis that has none, with a little room at both ends.
+func (a *Axis) fit(values []float64) {
+	if a.Categories != nil {
+		a.Low, a.High = -0.5, float64(len(a.Categories))-0.5
+		return
+	}
+	if a.Low < a.High {
+		return
+	}
+
+	a.Low, a.High = math.Inf(1), math.Inf(-1)
+	for _, v := range values {
+		if finite(v) && (!a.Log || v > 0) {
+			a.Low, a.High = min(a.Low, v), max(a.High, v)
+		}
+	}
+	if !finite(a.Low, a.High) {
+		a.Low, a.High, a.Log = 0, 1, false
+	}
+	if a.Log && a.High > a.Low {
+		if a.zero = slices.ContainsFunc(values, func(v float64) bool { return v <= 0 }); a.zero {
+			a.Low /= math.Pow(a.High/a.Low, 0.12)
+		}
+		return
+	}
+	a.Log = false
+
+	room := 0.04 * (a.High - a.Low)
+	if room == 0 {
+		room = max(math.Abs(a.High)/10, 1e-9)
+	}
+	nonnegative := a.Low >= 0
+	a.Low, a.High = a.Low-room, a.High+room
+	if nonnegative {
+		a.Low = max(a.Low, 0)
+	}
+}
+
+// scale maps an axis to pixels.
+type scale struct {
+	Axis
+	from, to float64
+}
+
+// at is where v lies; beyond the ends is at the end.
+func (s scale) at(v float64) float64 {
+	low, high := s.Low, s.High
+	if s.Log {
+		low, high, v = math.Log(low), math.Log(high), math.Log(max(v, s.Low))
+	}
+	return s.from + min(1, max(0, (v-low)/(high-low)))*(s.to-s.from)
+}
+
+// value is what lies at a share of the axis.
+func (s scale) value(share float64) float64 {
+	if s.Log {
+		return math.Exp(math.Log(s.Low) + share*(math.Log(s.High)-math.Log(s.Low)))
+	}
+	return s.Low + share*(s.High-s.Low)
+}
+
+// say is the text of a value.
+func (s scale) say(v float64) string {
+	if s.zero && v <= s.Low*(1+1e-9) {
+		return "0"
+	}
+	if s.Categories == nil {
+		return s.Unit.Format(v)
+	}
+	if i := int(math.Round(v)); i >= 0 && i < len(s.Categories) {
+		return s.Categories[i]
+	}
+	return ""
+}
+
+// ticks are about n round numbers within the axis.
+func (s scale) ticks(n int) []float64 {
+	if s.Categories != nil {
+		every := max(1, (len(s.Categories)+2*n-1)/(2*n))
+		var out []float64
+		for i := 0; i < len(s.Categories); i += every {
+			out = append(out, float64(i))
+		}
+		return out
+	}
+	if s.zero {
+		return append([]float64{s.Low}, logTicks(s.Low*math.Pow(s.High/s.Low, 0.08), s.High, n)...)
+	}
+	if s.Log {
+		return logTicks(s.Low, s.High, n)
+	}
+
+	step := niceStep((s.High-s.Low)/float64(n), s.Unit)
+	if s.Whole {
+		step = max(1, step)
+	}
+	var out []float64
+	for i := math.Ceil(s.Low / step); i*step <= s.High+1e-9*step && len(out) <= 4*n; i++ {
+		v := i * step
+		v, _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', 12, 64), 64) // no 0.30000000000000004
+		out = append(out, v)
+	}
+	return out
+}
+
+// niceStep is a round number not below rough: of seconds also quarters of minutes and of hours.
+func niceStep(rough float64, u Unit) float64 {
+	if !finite(rough) || rough <= 0 {
+		return 1
+	}
+	if u == Seconds && rough > 5 {
+		for _, d := range []time.Duration{10 * time.Second, 15 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute,
+			15 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour} {
+			if d.Seconds() >= rough {
+				return d.Seconds()
+			}
+		}
+	}
+	base := 10.0
+	magnitude := math.Pow(base, math.Floor(math.Log10(rough)))
+	if u == Bytes {
+		unit := math.Pow(1024, math.Floor(math.Log(rough)/math.Log(1024)))
+		return niceStep(rough/unit, Plain) * unit
+	}
+	for _, m := range []float64{1, 2, 2.5, 5, 10} {
+		if m*magnitude >= rough*(1-1e-9) {
+			return m * magnitude
+		}
+	}
+	return base * magnitude
+}
+
+// logTicks are 1, 2 and 5 of each decade, or 1 alone where these would be too many.
+func logTicks(low, high float64, n int) []float64 {
+	for _, of := range [][]float64{{1, 2, 3, 4, 5, 6, 7, 8, 9}, {1, 2, 5}, {1, 3}, {1}} {
+		var out []float64
+		for e := math.Floor(math.Log10(low)); e <= math.Ceil(math.Log10(high)); e++ {
+			for _, m := range of {
+				v, _ := strconv.ParseFloat(strconv.FormatFloat(m*math.Pow(10, e), 'g', 12, 64), 64) // no 9.999999999999999e-05
+				if v >= low*(1-1e-9) && v <= high*(1+1e-9) {
+					out = append(out, v)
+				}
+			}
+		}
+		if len(out) <= n+2 && len(out) >= 2 || len(of) == 1 && len(out) > 0 {
+			return every(out, n+2)
+		}
+	}
+	return []float64{low, high}
+}
+
+// every leaves out values between, so that at most n are left.
+func every(values []float64, n int) []float64 {
+	step := (len(values) + n - 1) / n
+	if step <= 1 {
+		return values
+	}
+	var out []float64
+	for i := 0; i < len(values); i += step {
+		out = append(out, values[i])
+	}
+	return out
+}

@@ -1,0 +1,118 @@
+package plot
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// Point is one trial, version or the like.
+type Point struct {
+	Trial int
+	X, Y  float64
+	Class string // how it is painted; x as its last letter is drawn as a cross
+}
+
+// Scatter is a chart of points.
+type Scatter struct {
+	Chart
+	X, Y   Axis
+	Points []Point
+	// Best draws the best value so far, along X: +1 of the highest, -1 of the lowest.
+	Best int
+	// Joined joins points in their order.
+	Joined bool
+}
+
+// Draw draws it.
+func (s *Scatter) Draw() *Chart {
+	c := s.Chart
+	xs, ys := make([]float64, len(s.Points)), make([]float64, len(s.Points))
+	for i, p := range s.Points {
+		xs[i], ys[i] = p.X, p.Y
+	}
+	s.X.fit(xs)
+	s.Y.fit(ys)
+	f := newFrame(&c, s.X, s.Y)
+
+	if s.Best != 0 {
+		c.steps(f, s.Points, s.Best)
+	}
+	if s.Joined {
+		var p pen
+		for _, q := range s.Points {
+			if finite(q.X, q.Y) {
+				p.to(command(p), f.x.at(q.X), f.y.at(q.Y))
+			}
+		}
+		c.add("join", None, p)
+	}
+	stacked := map[[2]float64]int{}
+	for _, q := range s.Points {
+		if !finite(q.X, q.Y) {
+			continue
+		}
+		x, y := f.x.at(q.X), f.y.at(q.Y)
+		if s.X.Categories != nil { // beside each other rather than on each other
+			x += spreadOut(stacked, x, y, (f.right-f.left)/float64(len(s.X.Categories)))
+		}
+		if s.Y.Categories != nil {
+			y += spreadOut(stacked, y, x, (f.bottom-f.top)/float64(len(s.Y.Categories)))
+		}
+		c.point(q.Class, q.Trial, x, y)
+	}
+	return &c
+}
+
+// spreadOut moves the second, third ... mark near a place within its category: alternately to both sides.
+func spreadOut(stacked map[[2]float64]int, along, across, room float64) float64 {
+	key := [2]float64{math.Round(along), math.Round(across / 4)}
+	n := stacked[key]
+	stacked[key]++
+	side := float64(1 - 2*(n%2))
+	return side * math.Mod(float64((n+1)/2)*5, max(5, 0.4*room))
+}
+
+func (c *Chart) point(class string, trial int, x, y float64) {
+	d := dot(x, y)
+	if class != "" && class[len(class)-1] == 'x' {
+		d = cross(x, y, 3.5)
+	}
+	c.Marks = append(c.Marks, Mark{class, trial, d})
+}
+
+func (c *Chart) add(class string, trial int, p pen) {
+	if len(p) > 0 {
+		c.Marks = append(c.Marks, Mark{class, trial, p.String()})
+	}
+}
+
+// command begins a path or goes on.
+func command(p pen) byte {
+	if len(p) == 0 {
+		return 'M'
+	}
+	return 'L'
+}
+
+// steps draws the best so far.
+func (c *Chart) steps(f *frame, points []Point, sign int) {
+	points = slices.DeleteFunc(slices.Clone(points), func(p Point) bool { return !finite(p.X, p.Y) })
+	slices.SortStableFunc(points, func(a, b Point) int { return cmp.Compare(a.X, b.X) })
+	var p pen
+	best := math.Inf(-sign)
+	for _, q := range points {
+		if (q.Y-best)*float64(sign) <= 0 {
+			continue
+		}
+		if len(p) > 0 {
+			p.to('L', f.x.at(q.X), f.y.at(best))
+		}
+		best = q.Y
+		p.to(command(p), f.x.at(q.X), f.y.at(best))
+	}
+	if len(p) > 0 {
+		p.to('L', f.right, f.y.at(best))
+	}
+	c.add("best", None, p)
+}

@@ -1,0 +1,260 @@
+package page
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"coppice/page/plot"
+	"coppice/search"
+)
+
+type weight = search.Weight
+
+// endings are how an attempt is painted, and what that means.
+var endings = []struct{ end, class, label string }{
+	{"finished", "a0", "ended its trial"},
+	{"running", "a1", "running"},
+	{"released", "a2", "given back: told to go"},
+	{"lost", "a3", "lost, taken over"},
+	{"silent", "a4", "silent"},
+}
+
+// gantt draws which task worked on which trial when.
+func (p *sweepPage) gantt() *plot.Chart {
+	g := plot.Gantt{Chart: plot.Chart{ID: "gantt", Title: "Machines and slots", W: 980, H: 100}, X: plot.Axis{Label: "since the plan was written", Unit: plot.Seconds}}
+	attempts := slices.Clone(p.Attempts)
+	slices.SortStableFunc(attempts, func(a, b Attempt) int {
+		return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Host, b.Host), cmp.Compare(a.Task, b.Task), a.From.Compare(b.From), cmp.Compare(a.Trial, b.Trial))
+	})
+
+	counts := map[string]int{}
+	hosts := map[string]bool{}
+	last := map[int]int{} // the span of each trial's claim before
+	type key struct{ trial, claim int }
+	spans := map[key]int{}
+	for i, a := range attempts {
+		if i == 0 || a.Job != attempts[i-1].Job || a.Host != attempts[i-1].Host || a.Task != attempts[i-1].Task {
+			group := "machine " + a.Host
+			if a.Job > 0 {
+				group += fmt.Sprintf(" (job %d)", a.Job)
+			}
+			g.Rows = append(g.Rows, plot.GanttRow{Group: group, Label: "task " + strconv.Itoa(a.Task)})
+			hosts[a.Host] = true
+		}
+		s := plot.Span{Trial: a.Trial, Row: len(g.Rows) - 1, From: a.From.Sub(p.Planned).Seconds(), To: a.To.Sub(p.Planned).Seconds(), Class: "at a4", Text: "#" + strconv.Itoa(a.Trial)}
+		for _, e := range endings {
+			if e.end == a.End {
+				s.Class = "at " + e.class
+			}
+		}
+		if a.Resumed {
+			s.Start = "resumed"
+		}
+		counts[a.End]++
+		spans[key{a.Trial, a.Claim}] = len(g.Spans)
+		g.Spans = append(g.Spans, s)
+	}
+
+	// A trial that was taken over leads from one attempt to the next.
+	byClaim := slices.Clone(attempts)
+	slices.SortStableFunc(byClaim, func(a, b Attempt) int { return cmp.Or(cmp.Compare(a.Trial, b.Trial), cmp.Compare(a.Claim, b.Claim)) })
+	for _, a := range byClaim {
+		here := spans[key{a.Trial, a.Claim}]
+		if before, ok := last[a.Trial]; ok {
+			g.Arrows = append(g.Arrows, plot.Arrow{Trial: a.Trial, From: before, To: here})
+		}
+		last[a.Trial] = here
+	}
+
+	g.Summary = fmt.Sprintf("%d attempts, %d hosts; %d were told to go and gave their trial back, %d were lost and taken over, %d are silent. A dashed line leads to the attempt that took a trial over, a dot marks one that went on from a checkpoint.",
+		len(attempts), len(hosts), counts["released"], counts["lost"], counts["silent"])
+	for _, e := range endings {
+		if counts[e.end] > 0 {
+			g.Keys = append(g.Keys, plot.Key{Class: "at key " + e.class, Label: e.label})
+		}
+	}
+
+	add(p.data, "a-host", "machine", plot.Plain, attempts, func(a Attempt) any { return a.Host })
+	add(p.data, "a-task", "task", plot.Plain, attempts, func(a Attempt) any { return a.Task })
+	add(p.data, "a-trial", "trial", plot.Plain, attempts, func(a Attempt) any { return a.Trial })
+	add(p.data, "a-claim", "attempt", plot.Plain, attempts, func(a Attempt) any { return a.Claim })
+	add(p.data, "a-from", "from", plot.Plain, attempts, func(a Attempt) any { return a.From })
+	add(p.data, "a-to", "to", plot.Plain, attempts, func(a Attempt) any { return a.To })
+	add(p.data, "a-end", "how it ended", plot.Plain, attempts, func(a Attempt) any { return a.End })
+	add(p.data, "a-trees", "trees", plot.Plain, attempts, func(a Attempt) any { return a.Trees })
+	add(p.data, "a-cost", "cost", plot.USD, attempts, func(a Attempt) any { return a.Cost })
+	p.data.table("gantt", g.Title, "a-host", "a-task", "a-trial", "a-claim", "a-from", "a-to", "a-end", "a-trees", "a-cost")
+	return g.Draw()
+}
+
+// memory draws what each machine held: the table once, and what each task needs for itself.
+func (p *sweepPage) memory() *plot.Chart {
+	c := plot.Bars{Chart: plot.Chart{ID: "memory", Title: "Memory by machine", W: 460}, X: plot.Axis{Unit: plot.Bytes, Label: "at the fullest moment"}, Room: 130}
+	var shared, apart float64
+	for _, m := range p.Sweep.Memory {
+		c.Bars = append(c.Bars, plot.Bar{Label: m.Host, Parts: []plot.Part{{Class: "bar shared", Value: m.Shared}, {Class: "bar private", Value: m.Private}},
+			Note: fmt.Sprintf("%s, %d tasks", plot.Bytes.Format(m.Shared+m.Private), m.Tasks)})
+		shared += m.Shared + m.Private
+		apart += m.Apart
+	}
+	c.Summary = "No trial has said yet what memory it needed."
+	if shared > 0 {
+		c.Summary = fmt.Sprintf("The table is mapped once on each machine and shared by its tasks. All machines together held %s; with a copy of the table for each task it would be %s.",
+			plot.Bytes.Format(shared), plot.Bytes.Format(apart))
+	}
+	c.Keys = []plot.Key{{Class: "bar key shared", Label: "table, shared"}, {Class: "bar key private", Label: "tasks, private"}}
+	add(p.data, "m-host", "machine", plot.Plain, p.Sweep.Memory, func(m Memory) any { return m.Host })
+	add(p.data, "m-shared", "shared", plot.Bytes, p.Sweep.Memory, func(m Memory) any { return m.Shared })
+	add(p.data, "m-private", "private", plot.Bytes, p.Sweep.Memory, func(m Memory) any { return m.Private })
+	add(p.data, "m-tasks", "tasks at once", plot.Plain, p.Sweep.Memory, func(m Memory) any { return m.Tasks })
+	add(p.data, "m-apart", "with a copy each", plot.Bytes, p.Sweep.Memory, func(m Memory) any { return m.Apart })
+	p.data.table("memory", c.Title, "m-host", "m-shared", "m-private", "m-tasks", "m-apart")
+	return c.Draw()
+}
+
+// spending is a line of the bill.
+type spending struct {
+	name, class string
+	value       float64
+}
+
+// money draws what was spent on what.
+func (p *sweepPage) money() *plot.Chart {
+	m := p.Sweep.Money
+	if m == nil {
+		return nil
+	}
+	c := plot.Bars{Chart: plot.Chart{ID: "money", Title: "Money", W: 460}, X: plot.Axis{Unit: plot.USD, Label: "USD"}, Room: 150}
+	rows := []spending{
+		{"trials with a model", "m0", m.Useful}, {"trials without", "m1", m.Stopped}, {"work lost", "m2", m.Lost}, {"machines starting", "m3", m.Lead}, {"idle slots", "m4", m.Idle},
+		{"total", "m5", m.Total},
+	}
+	if m.Quote > 0 {
+		rows = append(rows, spending{"quoted before", "m6", m.Quote})
+	}
+	if m.Saved > 0 {
+		rows = append(rows, spending{"saved by stopping early", "m7", m.Saved})
+	}
+	for _, r := range rows {
+		b := plot.Bar{Label: r.name, Parts: []plot.Part{{Class: "bar " + r.class, Value: r.value}}, Note: plot.USD.Format(r.value)}
+		if r.name == "total" {
+			b.Limit = m.Budget
+		}
+		if m.Known {
+			c.Bars = append(c.Bars, b)
+		}
+	}
+
+	switch {
+	case !m.Known:
+		c.Summary = fmt.Sprintf("No price is known for these machines. They ran for %s.", plot.Seconds.Format(3600*m.MachineHours))
+	default:
+		c.Summary = fmt.Sprintf("%s for %s of machines.", plot.USD.Format(m.Total), plot.Seconds.Format(3600*m.MachineHours))
+		if m.Quote > 0 {
+			c.Summary += fmt.Sprintf(" The quote before was %s (%s to %s).", plot.USD.Format(m.Quote), plot.USD.Format(m.QuoteLow), plot.USD.Format(m.QuoteHigh))
+		}
+		if m.Budget > 0 {
+			c.Summary += fmt.Sprintf(" The budget, the line across the total, is %s.", plot.USD.Format(m.Budget))
+		}
+		if m.Saved > 0 {
+			c.Summary += " What stopping early saved is reckoned at the trials' own pace up to the number of trees that they were allowed."
+		}
+	}
+	add(p.data, "c-name", "what", plot.Plain, rows, func(r spending) any { return r.name })
+	add(p.data, "c-value", "cost", plot.USD, rows, func(r spending) any { return r.value })
+	p.data.table("money", c.Title, "c-name", "c-value")
+	return c.Draw()
+}
+
+// winner draws what the winner is made of, and what calibrating did.
+func (p *sweepPage) winner() (measures, reliable, features *plot.Chart) {
+	w := p.Sweep.Winner
+	if w == nil {
+		return nil, nil, nil
+	}
+	add(p.data, "w-name", "metric", plot.Plain, w.Measures, func(m Measure) any { return m.Name })
+	add(p.data, "w-valid", "valid", plot.Plain, w.Measures, func(m Measure) any { return m.Valid })
+	add(p.data, "w-before", "test before calibration", plot.Plain, w.Measures, func(m Measure) any { return m.Before })
+	add(p.data, "w-after", "test after", plot.Plain, w.Measures, func(m Measure) any { return m.After })
+	add(p.data, "w-test", "test", plot.Plain, w.Measures, func(m Measure) any { return m.Test })
+	p.data.table("measures", "The winner's metrics", "w-name", "w-valid", "w-before", "w-after", "w-test")
+	measures = calibrationChart(w)
+	return measures, p.reliability(w), featureChart(p.data, w.Features)
+}
+
+// calibrationChart draws what calibrating did to each metric that it may change, as a share of what it was before.
+func calibrationChart(w *Winner) *plot.Chart {
+	c := plot.Bars{Chart: plot.Chart{ID: "measures", Title: "Calibration on test rows", W: 460}, X: plot.Axis{Unit: plot.Percent, Label: "after, as a share of before; lower is better", High: 2}, Room: 90}
+	for _, m := range w.Measures {
+		if math.IsNaN(m.Before) || math.IsNaN(m.After) || m.Before <= 0 {
+			continue
+		}
+		c.Bars = append(c.Bars, plot.Bar{Label: m.Name, Parts: []plot.Part{{Class: "bar", Value: m.After / m.Before}}, Limit: 1,
+			Note: plot.Plain.Format(m.Before) + " → " + plot.Plain.Format(m.After)})
+	}
+	if len(c.Bars) == 0 {
+		return nil
+	}
+	c.Summary = "Measured on rows that neither model nor calibrator has seen. The line is no change."
+	if w.Method != "" {
+		c.Summary = "Method: " + w.Method + ". " + c.Summary
+	}
+	return c.Draw()
+}
+
+// reliability draws what happened over what was predicted.
+func (p *sweepPage) reliability(w *Winner) *plot.Chart {
+	if len(w.Reliability) == 0 {
+		return nil
+	}
+	c := plot.Lines{Chart: plot.Chart{ID: "reliability", Title: "Reliability", W: 460, H: 330}, X: plot.Axis{Label: "predicted", Log: true}, Y: plot.Axis{Label: "observed", Log: true}, Diagonal: true}
+	type point struct {
+		name                string
+		predicted, observed float64
+	}
+	var points []point
+	for i, r := range w.Reliability {
+		c.Lines = append(c.Lines, plot.Line{Trial: plot.None, Class: "rel r" + strconv.Itoa(i), X: r.Predicted, Y: r.Observed, Peak: -1})
+		c.Keys = append(c.Keys, plot.Key{Class: "rel r" + strconv.Itoa(i), Label: r.Name})
+		for j := range r.Predicted {
+			points = append(points, point{r.Name, r.Predicted[j], r.Observed[j]})
+		}
+	}
+	c.Summary = "Rows in bins of equal number by their prediction: how often the label was positive in each. On the diagonal a prediction means what it says."
+	add(p.data, "r-name", "when", plot.Plain, points, func(q point) any { return q.name })
+	add(p.data, "r-predicted", "predicted", plot.Plain, points, func(q point) any { return q.predicted })
+	add(p.data, "r-observed", "observed", plot.Plain, points, func(q point) any { return q.observed })
+	p.data.table("reliability", c.Title, "r-name", "r-predicted", "r-observed")
+	return c.Draw()
+}
+
+// mostFeatures is how many features a chart of importances shows; the table has all.
+const mostFeatures = 20
+
+// featureChart draws which features a model is made of.
+func featureChart(d *data, features []Importance) *plot.Chart {
+	if len(features) == 0 {
+		return nil
+	}
+	c := plot.Bars{Chart: plot.Chart{ID: "features", Title: "Feature importance", W: 460}, X: plot.Axis{Unit: plot.Percent, Label: "share of the gain of all splits"}, Room: 180}
+	for i, f := range features {
+		if i < mostFeatures && f.Splits > 0 {
+			c.Bars = append(c.Bars, plot.Bar{Label: f.Feature, Parts: []plot.Part{{Class: "bar", Value: f.Gain}}, Note: plot.Percent.Format(f.Gain) + ", " + strconv.Itoa(f.Splits) + " splits"})
+		}
+	}
+	used := 0
+	for _, f := range features {
+		if f.Splits > 0 {
+			used++
+		}
+	}
+	c.Summary = fmt.Sprintf("%d of %d features are used; %s contributes most.", used, len(features), features[0].Feature)
+	add(d, "f-name", "feature", plot.Plain, features, func(f Importance) any { return f.Feature })
+	add(d, "f-gain", "share of gain", plot.Percent, features, func(f Importance) any { return f.Gain })
+	add(d, "f-splits", "splits", plot.Plain, features, func(f Importance) any { return f.Splits })
+	d.table("features", c.Title, "f-name", "f-gain", "f-splits")
+	return c.Draw()
+}

@@ -1,0 +1,368 @@
+package page_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"coppice/page"
+	"coppice/page/plot"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// sample is a sweep of n trials as it may look in the middle of things: every state, every way in which an attempt ends.
+func sample(n int) *page.Sweep {
+	rng := rand.New(rand.NewPCG(1, uint64(n)))
+	planned := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
+	s := &page.Sweep{ID: "night-ctr-1a2b3c4d", Model: "ctr", Dataset: "clicks@0123456789abcdef", Objective: "binary", Metric: "average_precision", Version: "v1",
+		Maximize: true, State: "winner", Planned: planned, AsOf: planned.Add(time.Hour), Features: 23, Rows: map[string]int{"train": 200000},
+		Params: []page.Param{{Name: "extra_trees", Categories: []string{"false", "true"}}, {Name: "feature_fraction"}, {Name: "ignore_column", Categories: []string{"(none)", "name:*:count"}},
+			{Name: "lambda_l2", Log: true}, {Name: "learning_rate", Log: true}, {Name: "num_leaves", Log: true}}}
+	for i := range n {
+		s.Trials = append(s.Trials, trialOf(rng, i, planned))
+	}
+
+	ends := []string{"finished", "finished", "finished", "released", "lost", "silent", "running"}
+	for i := range n {
+		from := planned.Add(time.Duration(i/4) * time.Minute)
+		end := ends[i%len(ends)]
+		s.Attempts = append(s.Attempts, page.Attempt{Trial: i, Task: i % 4, Host: fmt.Sprint("vm-", i%4/2), From: from, To: from.Add(50 * time.Second), End: end, Trees: i, Cost: 0.001})
+		if end == "lost" || end == "released" {
+			s.Attempts = append(s.Attempts, page.Attempt{Trial: i, Claim: 1, Job: 1, Task: 1, Host: "vm-9", From: from.Add(2 * time.Minute), To: from.Add(3 * time.Minute), End: "finished", Trees: i, Cost: 0.002, Resumed: end == "released"})
+		}
+	}
+	s.Memory = []page.Memory{{Host: "vm-0", Shared: 3e8, Private: 2e8, Tasks: 2, Apart: 8e8}, {Host: "vm-1", Shared: 3e8, Private: 1e8, Tasks: 1, Apart: 4e8}}
+	s.Money = &page.Money{Known: true, Total: 1.5, Useful: 0.9, Stopped: 0.1, Lost: 0.2, Lead: 0.1, Idle: 0.2, Budget: 2, QuoteLow: 0.7, Quote: 1.2, QuoteHigh: 2.1, Saved: 0.4, MachineHours: 3, HoursTaken: 1.5}
+	s.Winner = &page.Winner{Outcome: "winner", Reason: "trial 0 has the highest average_precision", Trial: 0, Model: "ctr", Version: 3, At: s.AsOf,
+		Params: []page.Pair{{Name: "num_leaves", Text: "35"}}, Method: "platt", Because: "lowest log loss", Verified: "leaves agrees on 20861 rows",
+		Measures:    []page.Measure{{Name: "auc", Valid: 0.76, Before: math.NaN(), After: math.NaN(), Test: 0.77}, {Name: "ece", Valid: 0.003, Before: 0.004, After: 0.002, Test: 0.002}},
+		Rejected:    []page.Pair{{Name: "4", Text: "trees <= 500 is not met"}},
+		Gate:        &page.Gate{Passed: true, Promoted: true, Metric: "log_loss", Reason: "better by 0.0012", Champion: 2, Old: 0.114, New: 0.113, Rows: 20000},
+		Features:    []page.Importance{{Feature: "country", Gain: 0.6, Splits: 100}, {Feature: "user_id_rate", Gain: 0.4, Splits: 50}, {Feature: "idle"}},
+		Reliability: []page.Reliability{{Name: "before", Predicted: []float64{0.01, 0.1, 0.3}, Observed: []float64{0.02, 0.12, 0.25}}, {Name: "after", Predicted: []float64{0.02, 0.12, 0.25}, Observed: []float64{0.02, 0.12, 0.25}}}}
+	s.Trials[0].Highlight = true
+	return s
+}
+
+// trialOf is one of a sample's trials.
+func trialOf(rng *rand.Rand, i int, planned time.Time) page.Trial {
+	t := page.Trial{Number: i, Values: []float64{float64(i % 2), 0.3 + 0.7*rng.Float64(), float64(i / 3 % 2), math.Exp(4*rng.Float64() - 1), math.Exp(-3.5 + 2*rng.Float64()), math.Floor(4 + 60*rng.Float64())},
+		Score: math.NaN(), Seconds: math.NaN(), Cost: math.NaN(), Private: math.NaN(), Attempts: 1}
+	if i%7 == 0 {
+		t.Values[3] = 0 // what has no logarithm
+	}
+	t.State = page.StateComplete
+	if i%2 == 1 {
+		t.State = page.StateEarly
+	}
+	if i > 3 && i%6 == 5 {
+		t.State = page.States[2+i/6%5]
+	}
+	t.Reason = "because it is " + t.State
+	if t.State != page.StateComplete && t.State != page.StateEarly {
+		return t
+	}
+
+	t.Trees, t.Grown, t.Best = 100-i%30, 120-i%30, 100-i%30
+	t.Score = 0.12 - 0.02*math.Abs(math.Log(t.Values[4])+2.3) - 0.004*rng.Float64()
+	t.Ended = planned.Add(time.Duration(i+1) * 40 * time.Second)
+	t.Seconds, t.Cost, t.Private = 20+10*rng.Float64(), 0.01*rng.Float64(), 5e7
+	for k := 1; k <= t.Grown; k++ {
+		t.CurveX = append(t.CurveX, float64(k))
+		t.CurveY = append(t.CurveY, t.Score-0.05*math.Exp(-float64(k)/20)-1e-5*math.Abs(float64(k-t.Best)))
+	}
+	return t
+}
+
+// charts are the ids of the charts of a sample, of the slices one with categories and one with a logarithmic axis.
+var charts = []string{"objective-trials", "objective-time", "objective-cost", "curves", "parallel", "importance", "rank", "slice-0", "slice-3", "gantt", "memory", "money",
+	"measures", "reliability", "features"}
+
+func write(t *testing.T, s interface{ Write(io.Writer) error }) string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := s.Write(&out); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// Every drawing is as it was: go test ./page -update, and look at testdata/*.svg in a browser.
+func TestDrawingsAreAsTheyWere(t *testing.T) {
+	drawn := map[string]*plot.Chart{}
+	for _, c := range sample(30).Charts() {
+		drawn[c.ID] = c
+	}
+	for _, id := range charts {
+		c := drawn[id]
+		if c == nil || c.Empty() {
+			t.Errorf("%s: nothing is drawn", id)
+			continue
+		}
+		var got bytes.Buffer
+		if err := c.WriteSVG(&got, page.Style()); err != nil {
+			t.Fatal(err)
+		}
+		isXML(t, id, got.Bytes())
+		svg := bytes.ReplaceAll(got.Bytes(), []byte(page.Style()), nil)
+		svg = bytes.ReplaceAll(svg, []byte("><"), []byte(">\n<"))
+
+		golden := filepath.Join("testdata", id+".svg")
+		if *update {
+			if err := os.WriteFile(golden, svg, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(golden)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(svg, want) {
+			t.Errorf("%s differs from %s in line %s; after looking at it, go test ./page -update", id, golden, firstDifference(svg, want))
+		}
+	}
+}
+
+func firstDifference(a, b []byte) string {
+	x, y := bytes.Split(a, []byte("\n")), bytes.Split(b, []byte("\n"))
+	for i := range min(len(x), len(y)) {
+		if !bytes.Equal(x[i], y[i]) {
+			return fmt.Sprintf("%d: %q, expected %q", i+1, x[i], y[i])
+		}
+	}
+	return fmt.Sprint(min(len(x), len(y)) + 1)
+}
+
+// isXML reads a drawing as strictly as other programs do.
+func isXML(t *testing.T, what string, text []byte) {
+	t.Helper()
+	d := xml.NewDecoder(bytes.NewReader(text))
+	for {
+		if _, err := d.Token(); errors.Is(err, io.EOF) {
+			return
+		} else if err != nil {
+			t.Errorf("%s is no XML: %v", what, err)
+			return
+		}
+	}
+}
+
+func TestSameViewSameBytes(t *testing.T) {
+	a, b := write(t, sample(50)), write(t, sample(50))
+	if a != b {
+		t.Error("the same sweep gave two pages")
+	}
+	if v := page.VersionOf([]byte(a)); len(v) != 64 || v != page.VersionOf([]byte(b)) {
+		t.Errorf("the version is %q", v)
+	}
+	if v := page.VersionOf([]byte(write(t, sample(51)))); v == page.VersionOf([]byte(a)) {
+		t.Error("another sweep has the same version")
+	}
+}
+
+func TestSize(t *testing.T) {
+	for n, most := range map[int]int{50: 300_000, 1000: 4_000_000} {
+		s := sample(n)
+		for len(s.Params) < 14 { // as many as a large search has
+			s.Params = append(s.Params, page.Param{Name: fmt.Sprint("parameter_", len(s.Params))})
+			for i := range s.Trials {
+				s.Trials[i].Values = append(s.Trials[i].Values, float64(i*7919%1000)/1000)
+			}
+		}
+		text := write(t, s)
+		t.Logf("%d trials of %d parameters: %d bytes", n, len(s.Params), len(text))
+		if len(text) > most {
+			t.Errorf("%d trials: %d bytes, expected at most %d", n, len(text), most)
+		}
+	}
+	if script := regexp.MustCompile(`(?s)<script>(.*)</script>`).FindStringSubmatch(write(t, sample(3)))[1]; len(script) > 30_000 {
+		t.Errorf("the script has %d bytes, expected at most 30,000", len(script))
+	}
+}
+
+// Nothing comes from outside, nothing is drawn at NaN, and whatever has an id has it alone.
+func TestPageIsWhole(t *testing.T) {
+	empty := &page.Sweep{ID: "empty", Metric: "auc", State: "running"}
+	one := sample(1)
+	one.Winner, one.Money, one.Attempts, one.Memory = nil, nil, nil, nil
+	for name, s := range map[string]*page.Sweep{"many": sample(60), "empty": empty, "one": one} {
+		text := write(t, s)
+		for _, bad := range []string{"NaN", "Inf", "%!", "&lt;nil", "ZgotmplZ"} {
+			if i := strings.Index(visible(text), bad); i >= 0 {
+				t.Errorf("%s: %q in the page: ...%q", name, bad, around(visible(text), i))
+			}
+		}
+		outside := strings.ReplaceAll(text, `xmlns="http://www.w3.org/2000/svg"`, "")
+		outside = strings.ReplaceAll(outside, `'http://www.w3.org/2000/svg'`, "")
+		if i := strings.Index(outside, "://"); i >= 0 {
+			t.Errorf("%s: an address of somewhere else: ...%q", name, around(outside, i))
+		}
+		seen := map[string]bool{}
+		for _, m := range regexp.MustCompile(`\bid="([^"]*)"`).FindAllStringSubmatch(text, -1) {
+			if seen[m[1]] {
+				t.Errorf("%s: the id %s twice", name, m[1])
+			}
+			seen[m[1]] = true
+		}
+		for _, m := range regexp.MustCompile(`aria-(?:labelledby|describedby)="([^"]*)"`).FindAllStringSubmatch(text, -1) {
+			if !seen[m[1]] {
+				t.Errorf("%s: nothing has the id %s that labels something", name, m[1])
+			}
+		}
+		d := dataOf(t, text)
+		for chart, table := range d.Tables {
+			for _, c := range table.C {
+				if chart != "curves" && d.Columns[c].N == "" {
+					t.Errorf("%s: the table of %s has no column %s", name, chart, c)
+				}
+			}
+		}
+	}
+}
+
+// visible is a page without its style and script.
+func visible(text string) string {
+	text = regexp.MustCompile(`(?s)<style>.*?</style>`).ReplaceAllString(text, "")
+	return regexp.MustCompile(`(?s)<script>.*?</script>`).ReplaceAllString(text, "")
+}
+
+func around(text string, i int) string { return text[max(0, i-60):min(len(text), i+60)] }
+
+type pageData struct {
+	Columns map[string]struct {
+		N string
+		V []any
+	}
+	Tables map[string]struct{ C []string }
+}
+
+func dataOf(t *testing.T, text string) (d pageData) {
+	t.Helper()
+	m := regexp.MustCompile(`(?s)<script type="application/json" id="data">(.*?)</script>`).FindStringSubmatch(text)
+	if m == nil {
+		t.Fatal("no data in the page")
+	}
+	if err := json.Unmarshal([]byte(m[1]), &d); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// hostile are texts that would run, close what they stand in, or turn what is around them.
+var hostile = []string{`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `</script><script>alert(1)//`, `</style><svg onload=alert(1)>`, `javascript:alert(1)`,
+	"' onmouseover='alert(1)", "{{.}}", "${alert(1)}", "\u202egnp.exe", "\u2066\u2069\u200f", "\x00\x1b[31mred\x07", "a\nb\tc", "]]>", "&lt;script&gt;", strings.Repeat("x", 5000), "\xff\xfe", "=cmd|' /C calc'!A0"}
+
+// Whatever is text in a sweep may be hostile: nothing of it becomes markup, nothing turns or breaks lines.
+func TestHostileTexts(t *testing.T) {
+	plain := write(t, sample(12))
+	for _, h := range hostile {
+		s := sample(12)
+		s.ID, s.Model, s.Dataset, s.Objective, s.Metric, s.Version, s.State = h, h, h, h, h, h, h
+		s.Notes = []string{h}
+		for i := range s.Params {
+			s.Params[i].Name += h
+			for j := range s.Params[i].Categories {
+				s.Params[i].Categories[j] += h
+			}
+		}
+		for i := range s.Trials {
+			s.Trials[i].Reason = h
+		}
+		for i := range s.Attempts {
+			s.Attempts[i].Host += h
+		}
+		s.Attempts[0].End = h
+		for i := range s.Memory {
+			s.Memory[i].Host += h
+		}
+		w := s.Winner
+		w.Reason, w.Model, w.Method, w.Because, w.Verified = h, h, h, h, h
+		w.Gate.Reason, w.Gate.Metric = h, h
+		w.Params[0].Name, w.Params[0].Text, w.Rejected[0].Text, w.Measures[1].Name, w.Features[0].Feature, w.Reliability[0].Name = h, h, h, h, h, h
+
+		text := write(t, s)
+		if got, want := elements(text), elements(plain); !slices.Equal(got, want) {
+			t.Errorf("with %.40q the page has other elements: %s", h, changed(got, want))
+		}
+		if i := strings.IndexFunc(text, func(r rune) bool {
+			return r < 0x20 && r != '\n' || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 || r == 0x200f
+		}); i >= 0 {
+			t.Errorf("with %.40q there is a character that must not be there: %q", h, around(text, i))
+		}
+		for _, c := range s.Charts() {
+			var svg bytes.Buffer
+			if err := c.WriteSVG(&svg, ""); err != nil {
+				t.Fatal(err)
+			}
+			isXML(t, fmt.Sprintf("%s with %.40q", c.ID, h), svg.Bytes())
+		}
+		dataOf(t, text)
+	}
+}
+
+var tag = regexp.MustCompile(`<(/?[a-zA-Z][a-zA-Z0-9]*)(\s+[^<>]*?)?>`)
+var attribute = regexp.MustCompile(`\s([a-zA-Z-]+)=`)
+
+// elements are the tags of a page with the names of their attributes, each kind once.
+func elements(text string) []string {
+	seen := map[string]bool{}
+	quoted := regexp.MustCompile(`="[^"]*"`)
+	for _, m := range tag.FindAllStringSubmatch(quoted.ReplaceAllString(visible(text), `=`), -1) {
+		name := m[1]
+		for _, a := range attribute.FindAllStringSubmatch(m[2]+" ", -1) {
+			name += " " + a[1]
+		}
+		seen[name] = true
+	}
+	var out []string
+	for name := range seen {
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func changed(got, want []string) string {
+	var out []string
+	for _, g := range got {
+		if !slices.Contains(want, g) {
+			out = append(out, "+"+g)
+		}
+	}
+	for _, w := range want {
+		if !slices.Contains(got, w) {
+			out = append(out, "-"+w)
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// The policy allows the page's own style and script, and no other.
+func TestPolicy(t *testing.T) {
+	text := write(t, sample(3))
+	for _, part := range []string{"default-src 'none'", "script-src 'sha256-", "style-src 'sha256-", "base-uri 'none'", "form-action 'none'"} {
+		if !strings.Contains(page.Policy, part) {
+			t.Errorf("the policy %q lacks %q", page.Policy, part)
+		}
+	}
+	if strings.Contains(page.Policy, "unsafe") || strings.Contains(page.Policy, "*") {
+		t.Errorf("the policy is %q", page.Policy)
+	}
+	if regexp.MustCompile(`\s(style|on[a-z]+)=`).MatchString(visible(text)) {
+		t.Error("an attribute that the policy forbids")
+	}
+}

@@ -1,0 +1,151 @@
+package page
+
+import (
+	"time"
+)
+
+// Sweep is what a page about a sweep shows.
+type Sweep struct {
+	ID, Model, Dataset, Objective, Metric string
+	Version                               string // of the launcher that planned it
+	Maximize                              bool
+	State                                 string // running, cancelled, winner, no_winner
+	Planned, AsOf                         time.Time
+	Features                              int
+	Rows                                  map[string]int
+	Params                                []Param // those that differ between trials
+	Trials                                []Trial // by number
+	Attempts                              []Attempt
+	Memory                                []Memory
+	Money                                 *Money
+	Winner                                *Winner
+	Notes                                 []string
+}
+
+// The states of a trial.
+const (
+	StateComplete  = "complete"
+	StateEarly     = "stopped early"
+	StateFailed    = "failed"
+	StateTimedOut  = "timed out"
+	StateCancelled = "cancelled"
+	StateRunning   = "running"
+	StateWaiting   = "waiting"
+)
+
+// States are all of them, in the order in which a page lists them.
+var States = []string{StateComplete, StateEarly, StateFailed, StateTimedOut, StateCancelled, StateRunning, StateWaiting}
+
+// Param is a parameter that differs between trials.
+type Param struct {
+	Name       string
+	Log        bool
+	Categories []string // where values are no numbers
+}
+
+// Trial is one trial. Numbers that are not known are NaN.
+type Trial struct {
+	Number    int
+	State     string
+	Reason    string // why it ended, or where it stands
+	Score     float64
+	Metrics   map[string]float64
+	Values    []float64 // of Params: numbers, or of categories theirs
+	Trees     int       // in the model
+	Grown     int
+	Seconds   float64 // of training
+	Cost      float64 // USD
+	Attempts  int
+	Private   float64 // bytes
+	Ended     time.Time
+	Best      int // the iteration of the score
+	CurveX    []float64
+	CurveY    []float64
+	Highlight bool // it won
+}
+
+// Attempt is one task's work on a trial.
+type Attempt struct {
+	Trial, Claim, Job, Task int
+	Host                    string
+	From, To                time.Time
+	End                     string // finished, running, released, lost, silent
+	Trees                   int
+	Cost                    float64
+	Resumed                 bool // it went on from a checkpoint
+}
+
+// Memory is what one machine held, at its fullest.
+type Memory struct {
+	Host              string
+	Shared, Private   float64 // bytes
+	Tasks             int     // at that moment
+	Apart             float64 // what the tasks would need with a copy of the table each
+	Machine, Reserved float64 // the plan's
+}
+
+// Money is what the sweep cost, in USD.
+type Money struct {
+	Known                            bool // there is a price
+	Total                            float64
+	Useful, Stopped, Lost, Lead      float64
+	Idle                             float64
+	Budget                           float64 // 0 without
+	QuoteLow, Quote, QuoteHigh       float64
+	Saved                            float64 // by stopping trials early, about
+	MachineHours                     float64
+	Machines, Price, Preemptions     string
+	HoursQuoted, HoursTaken          float64
+	PreemptionsExpected, Interrupted float64
+}
+
+// Winner is how the sweep ended.
+type Winner struct {
+	Outcome  string
+	Reason   string
+	Trial    int
+	Model    string
+	Version  int
+	At       time.Time
+	Params   []Pair
+	Measures []Measure
+	Method   string // of calibration
+	Because  string // why that
+	Rejected []Pair // trials and reasons
+	Verified string
+	Gate     *Gate
+	Features []Importance
+	// Reliability is what was predicted against what happened, before and after calibration; empty where nobody has written it down.
+	Reliability []Reliability
+}
+
+// Pair is a name and a text.
+type Pair struct{ Name, Text string }
+
+// Measure is a metric at its stages; what is not known is NaN.
+type Measure struct {
+	Name                       string
+	Valid, Before, After, Test float64
+}
+
+// Gate is the decision about the champion.
+type Gate struct {
+	Passed, Promoted bool
+	Metric, Reason   string
+	Champion         int
+	Old, New         float64
+	Rows             int
+}
+
+// Importance is one feature's part in a model.
+type Importance struct {
+	Feature string
+	Gain    float64 // share of all
+	Splits  int
+}
+
+// Reliability is one bin of predictions.
+type Reliability struct {
+	Name                string // before or after
+	Predicted, Observed []float64
+}
