@@ -80,12 +80,14 @@ doctor-local: build ## examine the local cloud as `launcher doctor` would examin
 terraform-check: ## fmt, validate and test of terraform/ and its examples, without a cloud (TERRAFORM=, TF_CLI_CONFIG_FILE=)
 	@TERRAFORM=$(TERRAFORM) terraform/check.sh
 
-deploy-walk: ## do what docs/deploy.md says under "Without a cloud", word for word
+deploy-walk: ## do what docs/deploy.md says under "Without a cloud", word for word (STANDIN=)
+	@awk '/^## /{on=/Without a cloud/} on&&/^STANDIN=/{print; print "[ -x \"$$STANDIN/install\" ] && [ -x \"$$STANDIN/cli\" ]"}' docs/deploy.md | sh -e || \
+	  { echo "deploy-walk: nothing was done: it needs a stand-in for the Google provider, a folder with the programs install and cli: make deploy-walk STANDIN=FOLDER. docs/deploy.md says under \"Without a cloud\" what they do; make terraform-check needs none." >&2; exit 1; }
 	awk '/^## /{on=/Without a cloud/} /^```/{code=on&&/sh$$/; next} on&&code' docs/deploy.md | sh -eux
 
 .PHONY: acceptance acceptance-destroy
-acceptance: ## the whole way in a real project, every expectation stated: PROJECT= (REGION=, NAME=, MACHINE=; DRY=1 prints it, YES=1 does not ask)
-	@PROJECT=$(PROJECT) REGION=$(REGION) NAME=$(NAME) MACHINE=$(MACHINE) DRY=$(DRY) YES=$(YES) sh terraform/acceptance.sh
+acceptance: ## the whole way in a real project, every expectation stated: PROJECT= (REGION=, NAME=, MACHINE=, SSDS=; DRY=1 prints it, YES=1 does not ask)
+	@PROJECT=$(PROJECT) REGION=$(REGION) NAME=$(NAME) MACHINE=$(MACHINE) SSDS=$(SSDS) DRY=$(DRY) YES=$(YES) sh terraform/acceptance.sh
 
 acceptance-destroy: ## remove what an acceptance run that stopped has left, in its region: PROJECT= NAME=
 	@PROJECT=$(PROJECT) REGION=$(REGION) NAME=$(NAME) sh terraform/acceptance.sh destroy

@@ -4,6 +4,7 @@
 #
 #   PROJECT  the project (required)           REGION   us-central1 (destroy: that of the run)
 #   NAME     begins every name it creates     MACHINE  machine type of the sweeps
+#   SSDS     local SSDs of each machine (2)
 #   DRY=1    print it all and do nothing      YES=1    do not ask
 #   acceptance.sh destroy   removes what a run called NAME has left
 #
@@ -15,6 +16,7 @@ cd "$(dirname "$0")/.."
 PROJECT=${PROJECT:-}
 REGION=${REGION:-us-central1}
 MACHINE=${MACHINE:-n2-highmem-2}
+SSDS=${SSDS:-2} # more than one, as large machines have them
 DRY=${DRY:-}
 YES=${YES:-}
 BIN=${BIN:-bin}
@@ -27,11 +29,14 @@ SWEEP=$NAME-1
 
 fail() { echo "acceptance: $*" >&2; exit 1; }
 
-case $PROJECT in *[!a-z0-9-]* | "") fail "PROJECT=\"$PROJECT\": give a project's id: make acceptance PROJECT=my-project" ;; esac
+# The rule of project ids, as in variables.tf.
+printf '%s\n' "$PROJECT" | grep -Eqx '[a-z][a-z0-9-]{4,28}[a-z0-9]' ||
+  fail "PROJECT=\"$PROJECT\": a project's id has 6 to 30 of a-z, 0-9 and '-', begins with a letter and does not end with '-': make acceptance PROJECT=my-project"
 case $NAME in *[!a-z0-9-]* | [!a-z]* | *-) fail "NAME=\"$NAME\": use up to 17 of a-z, 0-9 and '-', from a letter on" ;; esac
 [ ${#NAME} -le 17 ] || fail "NAME=\"$NAME\" has more than 17 characters"
 # With another region than the run's, Terraform would replace everything before it destroys it.
 [ "${1:-}" != destroy ] || [ ! -f "$WORK/region" ] || REGION=$(cat "$WORK/region")
+case $SSDS in auto | [1-9] | [1-4][0-9]) ;; *) fail "SSDS=\"$SSDS\": use auto, or a number that $MACHINE takes" ;; esac
 case $REGION$MACHINE in *[!a-z0-9-]*) fail "REGION=\"$REGION\", MACHINE=\"$MACHINE\": use names such as us-central1 and n2-highmem-2" ;; esac
 
 # run runs a command and shows it; dry, it only shows it. ask does the same where the answer matters, and gives $1 when dry.
@@ -155,7 +160,7 @@ seed: 7
 early_stopping_rounds: 15
 params: {num_iterations: 100, learning_rate: 0.1}
 search: {random: {num_leaves: {log_int: [7, 63]}, min_data_in_leaf: {log_int: [20, 500]}}}
-machine: {type: $MACHINE, spot: true, vms: 1, threads_per_task: 1, tasks_per_vm: 2, local_ssd: auto, wait: 10m, fallback: [{spot: false}]}
+machine: {type: $MACHINE, spot: true, vms: 1, threads_per_task: 1, tasks_per_vm: 2, local_ssd: $SSDS, wait: 10m, fallback: [{spot: false, local_ssd: $SSDS}]}
 limits: {trial: 10m, sweep: 1h}
 END
 }
@@ -172,8 +177,8 @@ create() {
   run tf init -input=false
   agents
   [ -n "$DRY" ] || : >"$WORK/created"
-  # What has just been enabled may not be ready, and a metric of log lines takes up to ten minutes to be known to alerts:
-  # docs/deploy.md. Applying again goes on.
+  # What has just been enabled may not be ready, and a metric of log lines is not always known to alerts after the eleven minutes that the
+  # first apply waits: docs/deploy.md. Applying again goes on.
   # shellcheck disable=SC2046
   eventually 40 run tf apply $(variables)
 }
@@ -331,7 +336,7 @@ What it costs:
   two sweeps          one $MACHINE each, Spot (on demand after 10 minutes without), some minutes, one hour at most
   everything else     images of about 100 MB, a few MB of objects, some hundred requests: cents
 The prices of the machines are in \`launcher plan\`, which step "quote" shows before a sweep is started.
-It needs the role Owner, quota for one $MACHINE, on Spot and on demand, with a local SSD, and gcloud logged in twice (docs/acceptance.md).
+It needs the role Owner, quota for one $MACHINE, on Spot and on demand, with $SSDS local SSDs, and gcloud logged in twice (docs/acceptance.md).
 END
 }
 
@@ -376,7 +381,7 @@ all() {
   step upload "a table of 200,000 clicks lies in a bucket of its own" upload
   step stage "launcher stage --batch stages it as a Batch job" stage
   step quote "launcher plan names time, memory and price of the sweep" quote
-  step sweep "launcher sweep submits one Batch job of 8 trials on Spot" sweep
+  step sweep "launcher sweep submits one Batch job of 8 trials on Spot, on a machine with $SSDS local SSDs" sweep
   step watch "every trial ends, and the aggregator concludes with a winner, without anybody's help" watch
   step winner "version 1 is registered and champion, an independent scorer agreed, and its model's checksum is right" winner
   step "same scores" "the same sweep on the local cloud gives a model with the same scores, to the last digit" same

@@ -365,10 +365,12 @@ func TestAcceptanceAsksFirst(t *testing.T) {
 		t.Errorf("exit code %d, %q", r.code, r.calls)
 	}
 	r.says("What it costs", "Type the name of the project", "nothing was created")
-	for _, setting := range []string{"PROJECT=", "PROJECT=a b", "PROJECT=x;id", "PROJECT=$(id)", "PROJECT=../x", "NAME=../../x", "NAME=-x", "NAME=1x", "NAME=abcdefghijklmnopqr", "REGION=x y", "MACHINE=a;b"} {
-		r.do("", setting)
-		if r.code == 0 || len(r.calls) > 0 || r.exists("build") {
-			t.Errorf("%s: exit code %d, %q:\n%s", setting, r.code, r.calls, r.out)
+	for _, setting := range []string{"PROJECT=", "PROJECT=a b", "PROJECT=x;id", "PROJECT=$(id)", "PROJECT=../x", "PROJECT=x", "PROJECT=short", "PROJECT=my-project-", "PROJECT=1project", "PROJECT=" + strings.Repeat("a", 31), "NAME=../../x", "NAME=-x", "NAME=1x", "NAME=abcdefghijklmnopqr", "REGION=x y", "MACHINE=a;b", "SSDS=0", "SSDS=two", "SSDS=1;id"} {
+		for _, dry := range []string{"DRY=", "DRY=1"} {
+			r.do("", setting, dry)
+			if r.code == 0 || len(r.calls) > 0 || r.exists("build") {
+				t.Errorf("%s %s: exit code %d, %q:\n%s", setting, dry, r.code, r.calls, r.out)
+			}
 		}
 	}
 }

@@ -53,7 +53,7 @@ resource "google_storage_bucket" "coppice" {
   }
 
   dynamic "encryption" {
-    for_each = var.customer_managed_key ? [local.key] : []
+    for_each = local.encryption == "google" ? [] : [local.key]
     content {
       default_kms_key_name = encryption.value
     }

@@ -9,12 +9,19 @@ set -eu
 cd "$(dirname "$0")"
 STANDIN=${STANDIN-../../shared/tools/tf-google}
 
+least=$(sed -n 's/.*required_version = ">= \([0-9.]*\)".*/\1/p' versions.tf)
+
 tool=${TERRAFORM:-}
 [ -n "$tool" ] || tool=$(command -v terraform || command -v tofu || true)
 if [ -z "$tool" ] && [ -x "$STANDIN/cli" ]; then tool=$("$STANDIN/cli"); fi
 if [ -z "$tool" ] || ! "$tool" version >/dev/null 2>&1; then
   echo "terraform-check: nothing was checked: ${tool:-neither terraform nor tofu is on the PATH} ${tool:+does not run}" >&2
-  echo "Install Terraform 1.7 or OpenTofu 1.8 or later, or name one: make terraform-check TERRAFORM=/path/to/it" >&2
+  echo "Install Terraform or OpenTofu $least or later, or name one: make terraform-check TERRAFORM=/path/to/it" >&2
+  exit 1
+fi
+has=$("$tool" version | sed -n '1s/^[A-Za-z]* v\([0-9][0-9.]*\).*/\1/p')
+if [ -n "$has" ] && [ "$(printf '%s\n%s\n' "$least" "$has" | sort -V | sed -n 1p)" != "$least" ]; then
+  echo "terraform-check: nothing was checked: $tool is version $has, and terraform/versions.tf asks for $least or later" >&2
   exit 1
 fi
 if [ -n "${TF_CLI_CONFIG_FILE:-}" ] && [ -f "$TF_CLI_CONFIG_FILE" ]; then

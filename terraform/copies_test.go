@@ -154,3 +154,34 @@ func TestCheckTakesNothingAlong(t *testing.T) {
 	}
 	r.clean("kept")
 }
+
+// TestCheckSaysWhichVersion: a tool that is too old is named with its version and the one that is needed, and not with a provider that could
+// not be had.
+func TestCheckSaysWhichVersion(t *testing.T) {
+	t.Parallel()
+	for version, says := range map[string]string{
+		"Terraform v1.8.5": "is version 1.8.5, and terraform/versions.tf asks for 1.9 or later", "OpenTofu v1.7.10": "is version 1.7.10", "Terraform v1.9.0": "", "Terraform v1.11.4": "", "OpenTofu v2.0.0": "",
+	} {
+		r := walking(t, "echo the-stand-in.rc")
+		answering := strings.Replace(keeping, "case $1 in version", "[ \"$1\" != version ] || echo \""+version+"\"\ncase $1 in version", 1)
+		if err := os.WriteFile(filepath.Join(r.dir, "stubs/terraform"), []byte(answering), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		r.shell("sh", "terraform/check.sh")
+		if (r.code == 0) != (says == "") || !strings.Contains(r.out, says) || says != "" && r.called("^terraform (init|test)") >= 0 {
+			t.Errorf("with %s it ended with %d, expected %q:\n%s", version, r.code, says, r.out)
+		}
+	}
+}
+
+// TestDeployWalkNeedsAStandIn: in a clone without one, the walk says what it needs before it does anything.
+func TestDeployWalkNeedsAStandIn(t *testing.T) {
+	t.Parallel()
+	r := walking(t, "echo the-stand-in.rc")
+	r.env = append(r.env, "STANDIN="+filepath.Join(r.dir, "nowhere"))
+	r.shell("make", "deploy-walk")
+	if r.code == 0 || r.called("^(terraform|go|make|localemu) ") >= 0 || r.exists("build") {
+		t.Errorf("without a stand-in it ended with %d and calls %q", r.code, r.calls)
+	}
+	r.says("deploy-walk: nothing was done", "STANDIN=FOLDER")
+}

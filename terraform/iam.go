@@ -123,13 +123,13 @@ func parse(iam, roles []byte) (*Table, error) {
 
 var (
 	domainPattern = regexp.MustCompile(`^[a-z0-9-]+\.iam\.gserviceaccount\.com$`)
-	rolePattern   = regexp.MustCompile(`^roles/[a-z]+\.[A-Za-z]+$`)
+	rolePattern   = regexp.MustCompile(`^(roles/[a-z]+\.[A-Za-z]+|custom/[a-z]+)$`)
 )
 
 // resources are the names of each kind beside accounts, which are the identities of that kind.
 var resources = []string{
 	Project, DatasetsBucket, SweepsBucket, RegistryBucket, SourceBuckets, ScoresTopic, JobsTopic, "topic/dead_letters", ScoresSubscription,
-	"subscription/jobs", Images, "service/aggregator", "job/launcher", "key/coppice", "subnetwork/machines",
+	"subscription/jobs", "subscription/dead_letters", Images, "service/aggregator", "job/launcher", "key/coppice", "subnetwork/machines",
 }
 
 func checkIdentity(i Identity) (wrong string) {
@@ -153,7 +153,7 @@ func (t *Table) checkBinding(b Binding) (wrong string) {
 	case !known:
 		return "there is no such resource" + strictyaml.Suggest(b.Resource, resources)
 	case !rolePattern.MatchString(b.Role):
-		return "roles/SERVICE.ROLE is wanted: roles/owner, roles/editor and roles/viewer permit far too much"
+		return "roles/SERVICE.ROLE or custom/NAME is wanted: roles/owner, roles/editor and roles/viewer permit far too much"
 	case len(t.Roles[b.Role]) == 0:
 		return "roles.yaml does not say what the role permits" + strictyaml.Suggest(b.Role, slices.Sorted(maps.Keys(t.Roles)))
 	case b.Why == "":

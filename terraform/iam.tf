@@ -4,6 +4,11 @@
 locals {
   iam = yamldecode(file("${path.module}/iam.yaml"))
 
+  # Roles of our own, as roles.yaml has them.
+  own_roles  = { for role, permissions in yamldecode(file("${path.module}/roles.yaml")).roles : role => permissions if startswith(role, "custom/") }
+  role_ids   = { for role in keys(local.own_roles) : role => "projects/${var.project}/roles/${local.role_names[role]}" }
+  role_names = { for role in keys(local.own_roles) : role => "${replace(var.name, "-", "_")}_${trimprefix(role, "custom/")}" }
+
   # Addresses follow from names, so the table is known before anything exists.
   emails = { for name, i in local.iam.identities : name => "${var.name}-${name}@${var.project}.iam.gserviceaccount.com" if i.kind == "account" }
   members = merge(
@@ -17,14 +22,14 @@ locals {
     { project = ["project"] },
     { for name in ["datasets", "sweeps", "registry"] : "bucket/${name}" => [name] },
     { for name in ["scores", "jobs", "dead_letters"] : "topic/${name}" => [name] },
-    { for name in ["scores", "jobs"] : "subscription/${name}" => [name] },
+    { for name in ["scores", "jobs", "dead_letters"] : "subscription/${name}" => [name] },
     { for name in keys(local.emails) : "account/${name}" => [name] },
     {
       "bucket/sources"      = var.source_buckets
       "repository/images"   = ["images"]
       "service/aggregator"  = keys(local.running)
       "job/launcher"        = keys(local.launchers)
-      "key/coppice"         = var.customer_managed_key ? ["coppice"] : []
+      "key/coppice"         = local.encryption == "google" ? [] : [local.key_project == var.project ? "coppice" : "elsewhere"]
       "subnetwork/machines" = local.network_project == var.project ? [] : ["machines"]
     },
   )
@@ -34,21 +39,40 @@ locals {
     for b in local.iam.bindings : [
       for member in local.members[b.identity] : [
         for instance in local.instances[b.resource] : {
-          kind     = split("/", b.resource)[0]
+          kind     = instance == "elsewhere" ? instance : split("/", b.resource)[0]
           instance = instance
-          role     = b.role
+          role     = try(local.role_ids[b.role], b.role)
           member   = member
           key      = join(" ", compact([b.identity, b.resource, b.role, local.iam.identities[b.identity].kind == "people" ? member : "", contains(["job/launcher", "bucket/sources"], b.resource) ? instance : ""]))
         }
       ]
     ]
   ]) : g.key => g }
-  granted = { for kind in distinct([for r in keys(local.instances) : split("/", r)[0]]) : kind => { for k, g in local.grants : k => g if g.kind == kind } }
+  granted = { for kind in distinct(concat(["elsewhere"], [for r in keys(local.instances) : split("/", r)[0]])) : kind => { for k, g in local.grants : k => g if g.kind == kind } }
 
-  host_commands = [for g in values(local.granted.subnetwork) : join(" ", [
-    "gcloud compute networks subnets add-iam-policy-binding ${local.subnetwork_name} --project ${local.network_project}",
-    "--region ${var.location} --member ${g.member} --role ${g.role}",
-  ])]
+  # What others have to grant, whose network or key is used.
+  host_commands = concat(
+    [for g in values(local.granted.subnetwork) : join(" ", [
+      "gcloud compute networks subnets add-iam-policy-binding ${local.subnetwork_name} --project ${local.network_project}",
+      "--region ${var.location} --member ${g.member} --role ${g.role}",
+    ])],
+    [for g in values(local.granted.elsewhere) : join(" ", [
+      "gcloud kms keys add-iam-policy-binding ${split("/", var.kms_key)[7]} --keyring ${split("/", var.kms_key)[5]} --location ${var.location}",
+      "--project ${local.key_project} --member ${g.member} --role ${g.role}",
+    ])],
+  )
+}
+
+resource "google_project_iam_custom_role" "table" {
+  for_each = local.own_roles
+
+  project     = var.project
+  role_id     = local.role_names[each.key]
+  title       = "${var.name}: ${trimprefix(each.key, "custom/")}"
+  description = "See iam.yaml and roles.yaml of the deployment"
+  permissions = each.value
+
+  depends_on = [google_project_service.coppice]
 }
 
 resource "google_project_iam_member" "table" {
@@ -57,7 +81,7 @@ resource "google_project_iam_member" "table" {
   project    = var.project
   role       = each.value.role
   member     = each.value.member
-  depends_on = [google_service_account.coppice]
+  depends_on = [google_service_account.coppice, google_project_iam_custom_role.table]
 }
 
 resource "google_storage_bucket_iam_member" "table" {
@@ -83,7 +107,7 @@ resource "google_pubsub_subscription_iam_member" "table" {
   for_each = local.granted.subscription
 
   project      = var.project
-  subscription = google_pubsub_subscription.aggregator[each.value.instance].name
+  subscription = each.value.instance == "dead_letters" ? google_pubsub_subscription.dead_letters.name : google_pubsub_subscription.aggregator[each.value.instance].name
   role         = each.value.role
   member       = each.value.member
   depends_on   = [google_service_account.coppice]
@@ -134,7 +158,7 @@ resource "google_cloud_run_v2_job_iam_member" "table" {
 resource "google_kms_crypto_key_iam_member" "table" {
   for_each = local.granted.key
 
-  crypto_key_id = one(google_kms_crypto_key.coppice[*].id)
+  crypto_key_id = local.key
   role          = each.value.role
   member        = each.value.member
   depends_on    = [data.google_storage_project_service_account.this]

@@ -1,8 +1,25 @@
-# With customer_managed_key, one key encrypts what is stored here. Local SSDs have keys of their own that end with the
-# machine. Who may use the key is in iam.yaml.
+# With customer_managed_key, or with a key that is given (kms_key), one key encrypts what is stored here. Local SSDs have keys of their own
+# that end with the machine. Who may use the key is in iam.yaml.
+
+# Once chosen, the encryption stays: without its key nothing that was stored can be read any more. It remembers the first choice, and a plan
+# with another one is refused before anything is changed.
+resource "terraform_data" "encryption" {
+  input = local.encryption
+
+  lifecycle {
+    ignore_changes = [input]
+    postcondition {
+      condition     = self.output == local.encryption
+      error_message = <<-END
+        This deployment was made with ${self.output == "google" ? "Google's own keys" : self.output == "made" ? "customer_managed_key" : "kms_key ${self.output}"}, and customer_managed_key and kms_key stay as they were: without its key, what is stored cannot be read any more. Set them back, or make a new deployment under another name.
+        From Google's own keys to another one there is a way. New objects and messages are encrypted with that key from then on; older ones and the repository of images stay as they are: terraform apply -replace=module.coppice.terraform_data.encryption
+      END
+    }
+  }
+}
 
 resource "google_kms_key_ring" "coppice" {
-  count = var.customer_managed_key ? 1 : 0
+  count = local.encryption == "made" ? 1 : 0
 
   project  = var.project
   location = var.location
@@ -12,7 +29,7 @@ resource "google_kms_key_ring" "coppice" {
 }
 
 resource "google_kms_crypto_key" "coppice" {
-  count = var.customer_managed_key ? 1 : 0
+  count = local.encryption == "made" ? 1 : 0
 
   name                       = var.name
   key_ring                   = one(google_kms_key_ring.coppice[*].id)
@@ -24,7 +41,7 @@ resource "google_kms_crypto_key" "coppice" {
 
 # Asking for it creates the agent of Cloud Storage, which has to be there before it is given a right.
 data "google_storage_project_service_account" "this" {
-  count = var.customer_managed_key ? 1 : 0
+  count = local.encryption == "google" ? 0 : 1
 
   project = var.project
 }

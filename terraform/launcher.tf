@@ -31,7 +31,7 @@ resource "google_cloud_run_v2_job" "launcher" {
   location            = var.location
   name                = "${var.name}-${each.key}"
   labels              = local.labels
-  deletion_protection = var.deletion_protection
+  deletion_protection = false # it holds nothing, and goes when its sweep is removed or renamed
 
   template {
     task_count = 1

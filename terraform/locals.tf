@@ -13,7 +13,10 @@ locals {
   # is there, and the service has to be told what to expect.
   audience = "${var.name}-aggregator.${var.project}"
 
-  key = var.customer_managed_key ? one(google_kms_crypto_key.coppice[*].id) : null
+  # Whose key encrypts what is stored: Google's, one that is made here, or the one that is given.
+  encryption  = var.kms_key != null ? var.kms_key : var.customer_managed_key ? "made" : "google"
+  key         = local.encryption == "made" ? one(google_kms_crypto_key.coppice[*].id) : var.kms_key
+  key_project = local.encryption == "made" ? var.project : try(split("/", var.kms_key)[1], "")
 }
 
 data "google_project" "this" {

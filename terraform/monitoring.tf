@@ -94,6 +94,7 @@ resource "google_monitoring_notification_channel" "email" {
   display_name = "${var.name}: ${each.value}"
   type         = "email"
   labels       = { email_address = each.value }
+  force_delete = true # the alerts that still name it are changed afterwards
 
   depends_on = [google_project_service.coppice]
 }
@@ -142,6 +143,16 @@ locals {
   )
 }
 
+# A metric of log lines is known to alerts some ten minutes after it was made; before that an alert that names it is refused. So alerts wait,
+# once, for metrics that have just been made.
+resource "terraform_data" "metrics_known" {
+  triggers_replace = sort([for m in google_logging_metric.counter : m.name])
+
+  provisioner "local-exec" {
+    command = "sleep ${var.metrics_wait_seconds}"
+  }
+}
+
 resource "google_monitoring_alert_policy" "alert" {
   for_each = local.alerts
 
@@ -173,5 +184,5 @@ resource "google_monitoring_alert_policy" "alert" {
     content   = each.value.advice
   }
 
-  depends_on = [google_logging_metric.counter]
+  depends_on = [terraform_data.metrics_known]
 }

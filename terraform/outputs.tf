@@ -35,6 +35,6 @@ output "jobs" {
 }
 
 output "host_project_commands" {
-  description = "With a network of another project: what its administrator has to run once, from iam.yaml."
+  description = "With a network or a key of another project: what its administrator has to run once, from iam.yaml."
   value       = local.host_commands
 }

@@ -68,6 +68,29 @@ resource "google_pubsub_subscription" "aggregator" {
   depends_on = [google_service_account.coppice]
 }
 
+# Without an image tag everything that runs is taken away: half of it, since the aggregator's service refuses to go while deletion_protection
+# is on. So a plan that would do that is refused, by what the subscription says today. The detour through the id has it read once the
+# subscription is there, and the one through a local value while planning, although the subscription is about to be changed.
+locals {
+  existing_subscription = reverse(split("/", google_pubsub_subscription.aggregator["scores"].id))[0]
+}
+
+data "google_pubsub_subscription" "scores" {
+  project = var.project
+  name    = local.existing_subscription
+}
+
+resource "terraform_data" "programs" {
+  input = local.deployed
+
+  lifecycle {
+    precondition {
+      condition     = local.deployed || !var.deletion_protection || try(data.google_pubsub_subscription.scores.push_config[0].push_endpoint, "") == ""
+      error_message = "image_tag is empty, and an aggregator is running: give the tag that is deployed, or the next one. To take the programs away, apply with deletion_protection = false and the tag first, and then without the tag."
+    }
+  }
+}
+
 resource "google_pubsub_subscription" "dead_letters" {
   project                    = var.project
   name                       = "${var.name}-scores-dead"

@@ -17,5 +17,10 @@ resource "google_artifact_registry_repository" "images" {
     immutable_tags = true # a sweep that is repeated must run what ran before
   }
 
-  depends_on = [google_project_service.coppice, google_kms_crypto_key_iam_member.table]
+  # A repository keeps the key that it was made with; another one would be another repository, without the images.
+  lifecycle {
+    ignore_changes = [kms_key_name]
+  }
+
+  depends_on = [google_project_service.coppice, google_kms_crypto_key_iam_member.table, terraform_data.encryption]
 }

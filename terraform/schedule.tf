@@ -43,7 +43,7 @@ resource "google_cloud_scheduler_job" "reconcile" {
   description      = "Has the aggregator look at every open sweep"
   schedule         = var.reconcile_schedule
   time_zone        = "Etc/UTC"
-  attempt_deadline = "${var.aggregator.timeout_seconds < 1800 ? var.aggregator.timeout_seconds : 1800}s"
+  attempt_deadline = "${var.aggregator.timeout_seconds}s"
 
   retry_config {
     retry_count = 0 # the next one comes soon

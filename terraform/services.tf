@@ -6,7 +6,7 @@ locals {
       "pubsub.googleapis.com", "run.googleapis.com", "storage.googleapis.com",
     ],
     var.metrics_endpoint == "https://telemetry.googleapis.com" ? ["telemetry.googleapis.com"] : [],
-    var.customer_managed_key ? ["cloudkms.googleapis.com"] : [],
+    local.encryption != "google" ? ["cloudkms.googleapis.com"] : [],
     var.budget != null ? ["billingbudgets.googleapis.com"] : [],
   ))
 }

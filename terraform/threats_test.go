@@ -59,6 +59,9 @@ func TestThreatModelSaysWhoMay(t *testing.T) {
 			"ask Batch about jobs":    may("batch.jobs.get", Project) && !may("batch.jobs.create", Project),
 			"call the aggregator":     may("run.routes.invoke", "service/aggregator"),
 			"the scheduled launchers": may("run.jobs.run", "job/launcher"),
+			"pause them":              may("cloudscheduler.jobs.pause", Project),
+			"read logs":               may("logging.logEntries.list", Project),
+			"that were given up":      may("pubsub.subscriptions.consume", "subscription/dead_letters"),
 			"act as the launcher":     may("iam.serviceAccounts.getAccessToken", "account/launcher"),
 		} {
 			if strings.Contains(row.also, words) != can {

@@ -173,7 +173,7 @@ variable "aggregator" {
     cpu             = optional(string, "2")
     memory          = optional(string, "8Gi")
     max_instances   = optional(number, 2)
-    timeout_seconds = optional(number, 900)
+    timeout_seconds = optional(number, 600)
   })
   default  = {}
   nullable = false
@@ -190,17 +190,21 @@ variable "aggregator" {
     error_message = "Cloud Run gives a vCPU at most 4Gi of memory."
   }
   validation {
+    condition     = try(tonumber(trimsuffix(var.aggregator.memory, "Gi")) >= lookup({ "4" = 2, "6" = 4, "8" = 4 }, var.aggregator.cpu, 1), true)
+    error_message = "Cloud Run wants at least 2Gi with 4 vCPUs, and 4Gi with 6 or 8."
+  }
+  validation {
     condition     = var.aggregator.max_instances >= 1 && var.aggregator.max_instances <= 20
     error_message = "Between 1 and 20 instances: any number of them gives one conclusion, but more than a few only repeat each other's work."
   }
   validation {
-    condition     = var.aggregator.timeout_seconds >= 60 && var.aggregator.timeout_seconds <= 3600
-    error_message = "A request may take 60 to 3600 seconds on Cloud Run."
+    condition     = var.aggregator.timeout_seconds >= 60 && var.aggregator.timeout_seconds <= 600
+    error_message = "A request may take 60 to 600 seconds: Pub/Sub waits no longer for an answer, and would send the message again while it is being worked on."
   }
 }
 
 variable "deletion_protection" {
-  description = "Refuse to destroy the aggregator's service and the launcher's jobs. Set it to false, apply, then destroy."
+  description = "Refuse to destroy the aggregator's service, and a plan that takes it away for want of an image tag. Set it to false, apply, then destroy."
   type        = bool
   default     = true
   nullable    = false

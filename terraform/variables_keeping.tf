@@ -61,10 +61,24 @@ variable "subnet_range" {
 }
 
 variable "customer_managed_key" {
-  description = "Encrypt buckets, topics, images and the programs on Cloud Run with a key of this project, which is created."
+  description = "Encrypt buckets, topics, images and the programs on Cloud Run with a key of this project, which is created. Chosen once: a deployment keeps its encryption."
   type        = bool
   default     = false
   nullable    = false
+}
+
+variable "kms_key" {
+  description = "The same with a key that exists, projects/P/locations/L/keyRings/R/cryptoKeys/K, in the location of the deployment. Rights on a key of another project are granted there, by what output host_project_commands prints."
+  type        = string
+  default     = null
+  validation {
+    condition     = var.kms_key == null ? true : can(regex("^projects/[a-z][a-z0-9-]{4,28}[a-z0-9]/locations/${var.location}/keyRings/[A-Za-z0-9_-]{1,63}/cryptoKeys/[A-Za-z0-9_-]{1,63}$", var.kms_key))
+    error_message = "A key is projects/P/locations/L/keyRings/R/cryptoKeys/K, without a version, and L is the location of the deployment."
+  }
+  validation {
+    condition     = var.kms_key == null || !var.customer_managed_key
+    error_message = "Either a key is created (customer_managed_key) or one is given (kms_key)."
+  }
 }
 
 variable "key_rotation_days" {
@@ -86,6 +100,17 @@ variable "alert_emails" {
   validation {
     condition     = length(var.alert_emails) <= 5 && alltrue([for e in var.alert_emails : can(regex("^[^@\\s]+@[^@\\s]+\\.[^@\\s]+$", e))])
     error_message = "At most five e-mail addresses: a budget notifies no more."
+  }
+}
+
+variable "metrics_wait_seconds" {
+  description = "Seconds for which alerts wait after metrics of log lines have been made, which Cloud Monitoring takes up to ten minutes to know; 0 where it is tried again anyway."
+  type        = number
+  default     = 660
+  nullable    = false
+  validation {
+    condition     = var.metrics_wait_seconds >= 0 && var.metrics_wait_seconds <= 3600 && floor(var.metrics_wait_seconds) == var.metrics_wait_seconds
+    error_message = "A whole number of seconds up to 3600."
   }
 }
 

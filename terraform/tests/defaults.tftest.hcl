@@ -14,7 +14,8 @@ mock_provider "google" {
 }
 
 variables {
-  project = "example-project"
+  project              = "example-project"
+  metrics_wait_seconds = 0
 }
 
 run "bootstrap" {

@@ -20,6 +20,7 @@ variables {
   operators            = ["user:ana@example.com", "group:ops@example.com"]
   model_readers        = ["serviceAccount:serving@example-serving.iam.gserviceaccount.com"]
   customer_managed_key = true
+  metrics_wait_seconds = 0
   alert_emails         = ["ops@example.com"]
   budget               = { billing_account = "012345-6789AB-CDEF01", amount = 500 }
   dataset_days         = 60

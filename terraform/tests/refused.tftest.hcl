@@ -14,7 +14,8 @@ mock_provider "google" {
 }
 
 variables {
-  project = "example-project"
+  project              = "example-project"
+  metrics_wait_seconds = 0
 }
 
 run "project_1" {
@@ -463,6 +464,30 @@ run "aggregator_6" {
   command = plan
   variables {
     aggregator = { cpu = "1", memory = "8Gi" }
+  }
+  expect_failures = [var.aggregator]
+}
+
+run "aggregator_7" {
+  command = plan
+  variables {
+    aggregator = { cpu = "8", memory = "1Gi" }
+  }
+  expect_failures = [var.aggregator]
+}
+
+run "aggregator_8" {
+  command = plan
+  variables {
+    aggregator = { cpu = "4", memory = "1Gi" }
+  }
+  expect_failures = [var.aggregator]
+}
+
+run "aggregator_9" {
+  command = plan
+  variables {
+    aggregator = { timeout_seconds = 601 }
   }
   expect_failures = [var.aggregator]
 }

@@ -14,7 +14,8 @@ mock_provider "google" {
 }
 
 variables {
-  project = "example-project"
+  project              = "example-project"
+  metrics_wait_seconds = 0
 }
 
 run "sweep_days_1" {
@@ -231,4 +232,37 @@ run "model_readers_2" {
     model_readers = ["serving"]
   }
   expect_failures = [var.model_readers]
+}
+
+run "kms_key_1" {
+  command = plan
+  variables {
+    kms_key = "projects/example-keys/locations/europe-west4/keyRings/ring/cryptoKeys/key"
+  }
+  expect_failures = [var.kms_key]
+}
+
+run "kms_key_2" {
+  command = plan
+  variables {
+    kms_key = "projects/example-keys/locations/us-central1/keyRings/ring/cryptoKeys/key/cryptoKeyVersions/1"
+  }
+  expect_failures = [var.kms_key]
+}
+
+run "kms_key_3" {
+  command = plan
+  variables {
+    customer_managed_key = true
+    kms_key              = "projects/example-keys/locations/us-central1/keyRings/ring/cryptoKeys/key"
+  }
+  expect_failures = [var.kms_key]
+}
+
+run "metrics_wait_1" {
+  command = plan
+  variables {
+    metrics_wait_seconds = -1
+  }
+  expect_failures = [var.metrics_wait_seconds]
 }

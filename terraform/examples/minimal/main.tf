@@ -1,6 +1,6 @@
 # The least: a project, and images once they have been pushed. Sweeps are started by hand.
 terraform {
-  required_version = ">= 1.7"
+  required_version = ">= 1.9"
   required_providers {
     google = {
       source  = "hashicorp/google"

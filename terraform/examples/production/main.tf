@@ -1,6 +1,6 @@
 # A nightly sweep with everything around it: a key, alerts, a budget, people, and state that the team shares.
 terraform {
-  required_version = ">= 1.7"
+  required_version = ">= 1.9"
   required_providers {
     google = {
       source  = "hashicorp/google"

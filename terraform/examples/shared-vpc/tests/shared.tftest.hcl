@@ -1,3 +1,5 @@
+# Plans only: an apply waits for the metrics of log lines.
+
 mock_provider "google" {
   mock_data "google_project" {
     defaults = {
@@ -15,6 +17,7 @@ variables {
 }
 
 run "shared" {
+  command = plan
   assert {
     condition     = strcontains(output.env, "export COPPICE_SUBNETWORK='projects/example-host/regions/us-central1/subnetworks/machines'\n")
     error_message = "Machines start in the host's subnetwork."
