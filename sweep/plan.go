@@ -105,11 +105,15 @@ type Trial struct {
 }
 
 // Fingerprint is a hash of all that makes two plans the same sweep: everything but when and by which build they were
-// written, and what the sweep was expected or allowed to cost, since prices change and trials do not depend on them.
+// written, and what the sweep was expected or allowed to cost, since prices change and trials do not depend on them. So with spot: auto it
+// does not matter either what prices have decided.
 func (p *Plan) Fingerprint() string {
 	same := *p
 	same.Created, same.Coppice, same.Quote, same.Spec.Budget = time.Time{}, "", nil, 0
 	same.Written = Written{}
+	if same.Spec.Machine.SpotAuto {
+		same.Spec.Machine.Spot = nil
+	}
 	data, err := json.Marshal(same)
 	if err != nil {
 		panic(fmt.Sprintf("a plan that cannot be written as JSON: %v", err)) // only a NaN among parameters, which ParseSpec refuses

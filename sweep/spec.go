@@ -65,7 +65,8 @@ type Distribution struct {
 // Machine says what the trials run on.
 type Machine struct {
 	Type           string `yaml:"type" json:"type"`                         // a Compute Engine machine type
-	Spot           *bool  `yaml:"spot" json:"spot"`                         // default true
+	Spot           *bool  `yaml:"-" json:"spot"`                            // never nil once parsed; with SpotAuto the launcher has decided
+	SpotAuto       bool   `yaml:"-" json:"spot_auto,omitempty"`             // spot: auto
 	VMs            int    `yaml:"vms" json:"vms"`                           // how many at once, default 1
 	ThreadsPerTask int    `yaml:"threads_per_task" json:"threads_per_task"` // default 4
 	TasksPerVM     Auto   `yaml:"tasks_per_vm" json:"tasks_per_vm"`         // default auto: as many as CPU and memory allow
@@ -77,6 +78,25 @@ type Machine struct {
 	// waits as long as it takes.
 	Wait     Duration   `yaml:"wait" json:"wait,omitzero"`
 	Fallback []Fallback `yaml:"fallback" json:"fallback,omitempty"`
+
+	// Asked is spot as it is written, default true; ParseSpec makes Spot and SpotAuto of it.
+	Asked *SpotChoice `yaml:"spot" json:"-"`
+}
+
+// SpotChoice is whether machines are Spot machines: true, false, or auto, which leaves it to the launcher.
+type SpotChoice struct{ Spot, Auto bool }
+
+// UnmarshalYAML accepts true, false and the word auto.
+func (c *SpotChoice) UnmarshalYAML(decode func(any) error) error {
+	if decode(&c.Spot) == nil {
+		return nil
+	}
+	var word string
+	if err := decode(&word); err != nil || word != "auto" {
+		return fmt.Errorf("spot is true, false or auto, not %.40q", word)
+	}
+	*c = SpotChoice{Spot: true, Auto: true}
+	return nil
 }
 
 // Fallback is what a sweep runs on when the machines before it in the order cannot be had. What it does not say is as in
@@ -235,10 +255,11 @@ func (s *Spec) fillDefaults() {
 	if s.Machine.Type == "" {
 		s.Machine.Type = "n2-highmem-16"
 	}
-	if s.Machine.Spot == nil {
-		spot := true
-		s.Machine.Spot = &spot
+	if s.Machine.Asked == nil {
+		s.Machine.Asked = &SpotChoice{Spot: true}
 	}
+	s.Machine.Spot, s.Machine.SpotAuto = &s.Machine.Asked.Spot, s.Machine.Asked.Auto
+	s.Machine.Asked = nil
 
 	if len(s.Machine.Fallback) > 0 && s.Machine.Wait == 0 {
 		s.Machine.Wait = Duration(10 * time.Minute)

@@ -53,6 +53,7 @@ type jobs struct {
 	mu        sync.Mutex
 	sweeps    blob.Store
 	submitted map[sweep.ID]int
+	spot      bool // what was asked for last
 	cancelled bool
 	status    *JobStatus // what Batch says, where that is not the usual
 	away      error      // Batch cannot be reached
@@ -62,7 +63,7 @@ type jobs struct {
 
 func (j *jobs) Name(id sweep.ID) string { return "projects/p/locations/l/jobs/" + string(id) }
 func (j *jobs) Request(p *sweep.Plan) ([]byte, error) {
-	return fmt.Appendf(nil, `{"taskCount": %d}`, p.Sizing.Tasks), nil
+	return fmt.Appendf(nil, `{"taskCount": %d, "spot": %t}`, p.Sizing.Tasks, *p.Spec.Machine.Spot), nil
 }
 
 func (j *jobs) Submit(_ context.Context, p *sweep.Plan) (bool, error) {
@@ -72,6 +73,7 @@ func (j *jobs) Submit(_ context.Context, p *sweep.Plan) (bool, error) {
 		return false, j.err
 	}
 	j.submitted[p.Sweep]++
+	j.spot = *p.Spec.Machine.Spot
 	if j.submitted[p.Sweep] > 1 {
 		return true, nil
 	}

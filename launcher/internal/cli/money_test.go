@@ -188,7 +188,7 @@ func TestOldPricesAreSaid(t *testing.T) {
 			t.Errorf("%q does not say it once:\n%s", args, out)
 		}
 	}
-	w.now = w.now.AddDate(0, 0, -40)
+	w.now = w.now.AddDate(0, 0, -70)
 	if out := w.must("plan", file); strings.Contains(out, "the oldest price") {
 		t.Errorf("younger prices:\n%s", out)
 	}
@@ -331,4 +331,47 @@ func TestPricesRefresh(t *testing.T) {
 	}
 	w.refused(sweep.ExitUsage, "COPPICE_PRICES", "prices", "refresh")
 	w.refused(sweep.ExitInput, "remove the file", "prices", "refresh", "--out", w.file("bad.json", "{}"))
+}
+
+// TestSpotAutoReachesTheRequest: what it chose is in the plan, in the notes and in what Batch is asked for; started again under other
+// prices, the sweep is the one that is there.
+func TestSpotAutoReachesTheRequest(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	auto := w.file("auto.yaml", strings.Replace(sweepYAML, "n2-highmem-2,", "n2-highmem-2, spot: auto,", 1))
+	for rate, want := range map[string]struct {
+		says, request string
+	}{
+		"0.05": {"note: spot: auto chose Spot: at 0.05", `"spot": true`},
+		"15":   {"note: spot: auto chose on-demand: at 15 preemptions an hour Spot is expected to take", `"spot": false`},
+	} {
+		out := w.must("sweep", auto, "--dry-run", "--preemptions", rate)
+		if !strings.Contains(out, want.says) || !strings.Contains(out, want.request) {
+			t.Errorf("at %s preemptions an hour it does not say %q and ask for %s:\n%s", rate, want.says, want.request, out)
+		}
+		if out = w.must("sweep", auto, "--dry-run", "--json", "--preemptions", rate); !strings.Contains(out, `"spot_auto": true`) {
+			t.Errorf("the plan does not say that it was auto:\n%s", out)
+		}
+	}
+	if out := w.must("plan", auto); !strings.Contains(out, "spot: auto decides when the sweep is started") {
+		t.Errorf("plan does not say when it is decided:\n%s", out)
+	}
+
+	w.must("sweep", auto, "--no-wait", "--id", "night-1", "--preemptions", "15")
+	if out := w.must("sweep", auto, "--no-wait", "--id", "night-1"); !strings.Contains(out, "attached to it") {
+		t.Errorf("started again when Spot is cheaper:\n%s", out)
+	}
+	if w.jobs.spot {
+		t.Error("started again, the job was asked for on Spot; its plan says on demand")
+	}
+	data, _, err := blob.ReadAll(t.Context(), w.buckets["sweeps"], sweep.Names("night-1").Plan(), 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, err := sweep.DecodePlan(data); err != nil || *p.Spec.Machine.Spot || p.Quote.Spot {
+		t.Errorf("the plan that was kept: %v", err)
+	}
+	if out := w.must("sweep", w.file("spot.yaml", strings.Replace(sweepYAML, "n2-highmem-2,", "n2-highmem-2, spot: true,", 1)), "--dry-run", "--preemptions", "15"); !strings.Contains(out, "note: Spot does not pay on n2-highmem-2") {
+		t.Errorf("a sweep on Spot that does not pay is started without a word:\n%s", out)
+	}
 }

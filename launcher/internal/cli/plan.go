@@ -210,6 +210,9 @@ func (w *World) compareOn(spec *sweep.Spec, m *dataset.Manifest, prices *machine
 			"assumptions":     f.Assumptions, "comparison": c})
 	}
 
+	if spec.Machine.SpotAuto {
+		p.Notes = append(p.Notes, "spot: auto decides when the sweep is started, by the prices of that day: on demand where Spot is expected to cost as much or to exceed limits.sweep")
+	}
 	w.showComparison(p, &q, c)
 	if c.Recommended != nil {
 		fmt.Fprintln(w.Out, machineLine(spec.Machine, c.Recommended))
@@ -295,7 +298,11 @@ func (w *World) showAssumptions(q *quote.Request, c *quote.Comparison) {
 	}
 
 	o := c.Offers[0]
-	speed := fmt.Sprintf("%.3f ns per row, feature and tree with %s, the mean of the trials, as measured on AMD Turin (c4d); the range is %.2f to %.2f times that", o.NsPerValue, threads(o.ThreadsPerTask), q.Low, q.High)
+	measured := "measured on AMD Turin (c4d)"
+	if o.ThreadsPerTask > 2 { // nobody has had more than two cores to measure on
+		measured = "extrapolated from two cores of AMD Turin (c4d)"
+	}
+	speed := fmt.Sprintf("%.3f ns per row, feature and tree with %s, the mean of the trials, as %s; the range is %.2f to %.2f times that", o.NsPerValue, threads(o.ThreadsPerTask), measured, q.Low, q.High)
 	if q.NsPerValue > 0 {
 		speed = fmt.Sprintf("%.3f ns per row, feature and tree with %s, as given", o.NsPerValue, threads(o.ThreadsPerTask))
 	}

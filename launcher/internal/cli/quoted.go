@@ -29,6 +29,7 @@ func (c *cloud) quote(ctx context.Context, p *plan.Plan, m *dataset.Manifest, pr
 	if err != nil {
 		return err
 	}
+	p.Notes = append(p.Notes, q.Settle(offer)...)
 	p.Quote = q.Quote(offer)
 	if err := q.PriceFallbacks(known, p.Quote); err != nil {
 		return err

@@ -181,6 +181,11 @@ func (c *cloud) launch(ctx context.Context, w *World, p *plan.Plan, scheduled, q
 			fmt.Fprintf(w.Out, "note: sweep %s was started with %s, and keeps it\n", p.Sweep, budgetText(has))
 		}
 
+		// What spot: auto came to then holds, whatever prices say by now.
+		if p.Spec.Machine.SpotAuto {
+			p.Plan = there.Plan
+		}
+
 		ended, err := follow.Conclusion(ctx, c.sweeps, p.Sweep)
 		if err != nil || ended != nil {
 			return ended, err

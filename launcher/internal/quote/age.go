@@ -7,9 +7,9 @@ import (
 	"coppice/sweep"
 )
 
-// oldPrice is the age from which a price is pointed out. Spot prices change at most once in 30 days
-// (https://cloud.google.com/skus), so an older one has probably changed.
-const oldPrice = 60 * 24 * time.Hour
+// oldPrice is the age from which a price is pointed out. Spot prices may change once a day (https://cloud.google.com/spot-vms/pricing), on-demand
+// prices seldom; after a month a Spot price is history.
+const oldPrice = 30 * 24 * time.Hour
 
 // Age says which of the quote's prices is too old to be relied upon at the time now; empty when none is.
 func Age(q *sweep.Quote, now time.Time) []string {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"strings"
 	"time"
 
 	"coppice/launcher/internal/plan"
@@ -87,14 +88,15 @@ func (q *Request) Compare(known *machines.Catalogue, wish Wish) (*Comparison, er
 		}
 	}
 
-	spot := *q.Plan.Spec.Machine.Spot
-	slices.SortStableFunc(c.Offers, func(a, b Offer) int { return cmp.Compare(rank(&a, spot), rank(&b, spot)) })
+	slices.SortStableFunc(c.Offers, func(a, b Offer) int { return cmp.Compare(q.rank(&a), q.rank(&b)) })
 	if len(wish.Machines) == 0 {
 		c.shorten(own.Name)
 	}
 
 	c.recommend(wanted{wish.Budget, Reserve(q.Plan), q.Region})
 	c.Notes = append(q.notes(), c.age(q.Plan.Created)...)
+	c.Notes = append(c.Notes, q.unpaid(c.Offers)...)
+	c.Notes = append(c.Notes, c.untried()...)
 	if wish.Budget > 0 && len(q.Plan.Spec.Machine.Fallback) > 0 {
 		c.Notes = append(c.Notes, "machine.fallback was not compared; a sweep also refuses a budget that a fallback would exceed, or whose price is not known")
 	}
@@ -102,12 +104,13 @@ func (q *Request) Compare(known *machines.Catalogue, wish Wish) (*Comparison, er
 }
 
 // rank orders by cost; what has no price comes last, the quicker first.
-func rank(o *Offer, spot bool) float64 {
-	if s := o.Side(spot); s.Cost != nil {
+func (q *Request) rank(o *Offer) float64 {
+	s := o.Side(q.spot(o))
+	if s.Cost != nil {
 		return s.Cost.Expected
 	}
 	const unpriced = 1e15
-	return unpriced + o.Side(spot).Hours.Expected
+	return unpriced + s.Hours.Expected
 }
 
 // candidates are the types to compare: the named ones, or the plan's and all with a price that have half to twice as many vCPUs.
@@ -167,22 +170,22 @@ func (q *Request) fewest(with func(int) (*Offer, error), most int, hours float64
 		return nil, err
 	}
 
-	spot := *q.Plan.Spec.Machine.Spot
+	takes := func(o *Offer) float64 { return o.Side(q.spot(o)).Hours.Expected }
 	n := 1 + sort.Search(most-1, func(i int) bool {
 		o, err := with(1 + i)
-		return err == nil && o.Side(spot).Hours.Expected <= hours
+		return err == nil && takes(o) <= hours
 	})
 
 	o, err := with(n)
-	if err != nil || n < most || o.Side(spot).Hours.Expected <= hours {
+	if err != nil || n < most || takes(o) <= hours {
 		return o, err
 	}
 
 	// None ends in time: the fewest that are as fast as the most.
-	fastest := o.Side(spot).Hours.Expected
+	fastest := takes(o)
 	n = 1 + sort.Search(most-1, func(i int) bool {
 		o, err := with(1 + i)
-		return err == nil && o.Side(spot).Hours.Expected <= fastest
+		return err == nil && takes(o) <= fastest
 	})
 	return with(n)
 }
@@ -215,12 +218,21 @@ type choice struct {
 
 func (c choice) String() string { return fmt.Sprintf("%d x %s %s", c.VMs, c.Machine, priced(c.spot)) }
 
+// before is whether the choice is to be preferred: machines to which local SSDs are attached come before those that bring theirs, which
+// nobody has seen Batch mount; of the same kind, the cheaper one.
+func (c choice) before(other choice) bool {
+	if c.BuiltIn != other.BuiltIn {
+		return other.BuiltIn
+	}
+	return c.side.Cost.Expected < other.side.Cost.Expected
+}
+
 // need is the budget that Hold accepts of a sweep without fallbacks: what the choice costs, and what is kept back.
 func (c choice) need(reserve time.Duration) float64 {
 	return c.side.Cost.Expected + c.side.Hourly*float64(c.VMs)*reserve.Seconds()/3600
 }
 
-// recommend chooses the cheapest side of all offers that ends in time and within the budget, or says what there is instead.
+// recommend chooses the first side of all offers (before) that ends in time and within the budget, or says what there is instead.
 func (c *Comparison) recommend(w wanted) {
 	var fastest, cheapest, least *choice // of those with a price; of those that end in time: by cost, by the budget that they need
 	for i := range c.Offers {
@@ -239,7 +251,7 @@ func (c *Comparison) recommend(w wanted) {
 			if least == nil || o.need(w.reserve) < least.need(w.reserve) {
 				least = &o
 			}
-			if (w.budget == 0 || o.need(w.reserve) <= w.budget) && (cheapest == nil || o.side.Cost.Expected < cheapest.side.Cost.Expected) {
+			if (w.budget == 0 || o.need(w.reserve) <= w.budget) && (cheapest == nil || o.before(*cheapest)) {
 				cheapest = &o
 			}
 		}
@@ -252,9 +264,9 @@ func (c *Comparison) recommend(w wanted) {
 	within := time.Duration(c.Within * float64(time.Hour)).Round(time.Second)
 	switch {
 	case cheapest != nil && w.budget > 0:
-		c.Reason = fmt.Sprintf("the cheapest of these that is expected to end within %s for at most %s USD, with what is kept back to stop in time", within, USD(w.budget))
+		c.Reason = fmt.Sprintf("%s that is expected to end within %s for at most %s USD, with what is kept back to stop in time", c.cheapest(), within, USD(w.budget))
 	case cheapest != nil:
-		c.Reason = fmt.Sprintf("the cheapest of these that is expected to end within %s", within)
+		c.Reason = fmt.Sprintf("%s that is expected to end within %s", c.cheapest(), within)
 	case least != nil:
 		c.Reason = fmt.Sprintf("none of these is expected to end within %s for at most %s USD, with what is kept back to stop in time; %s needs a budget of %s USD",
 			within, USD(w.budget), least, USD(roundUp(least.need(w.reserve))))
@@ -265,6 +277,30 @@ func (c *Comparison) recommend(w wanted) {
 	default:
 		c.Reason = fmt.Sprintf("no price of these is known in %s; check --region, else `launcher prices refresh` reads them", w.region)
 	}
+}
+
+// cheapest says among which offers the recommended one is the cheapest.
+func (c *Comparison) cheapest() string {
+	builtIn := func(o Offer) bool { return o.BuiltIn }
+	if slices.ContainsFunc(c.Offers, builtIn) && slices.ContainsFunc(c.Offers, func(o Offer) bool { return !o.BuiltIn }) {
+		return "the cheapest of these with attached local SSDs"
+	}
+	return "the cheapest of these"
+}
+
+// untried is a note about machines that bring their local SSDs, where one of them is offered.
+func (c *Comparison) untried() []string {
+	var names []string
+	for _, o := range c.Offers {
+		if o.BuiltIn {
+			names = append(names, o.Machine)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s: the local SSDs come with the machine, and whether Batch mounts such disks is not documented; try it with a small one before relying on it (docs/acceptance.md, MACHINE and SSDS)",
+		strings.Join(names, ", "))}
 }
 
 // age is a note about offers whose prices are too old at the time now.

@@ -77,6 +77,12 @@ type Offer struct {
 	NsPerValue     float64     `json:"ns_per_value"`  // the mean trial's
 	OnDemand       Side        `json:"on_demand"`
 	Spot           Side        `json:"spot"`
+
+	// SpotPays is the number of preemptions an hour up to which Spot is expected to cost less than on demand; 0 where that is never, or
+	// where a price is not known.
+	SpotPays float64 `json:"spot_pays_up_to_preemptions_per_vm_hour,omitempty"`
+	// BuiltIn says that the local SSDs come with the machine.
+	BuiltIn bool `json:"built_in_local_ssd,omitempty"`
 }
 
 // Side is an offer under one price model.
@@ -168,7 +174,7 @@ func (q *Request) offer(w *work, t machines.Type, z sweep.Sizing, disks int) *Of
 	vms := (z.Tasks + z.TasksPerVM - 1) / z.TasksPerVM
 	o := &Offer{Machine: t.Name, CPU: t.CPU, VCPUs: t.VCPUs, VMs: vms, TasksPerVM: z.TasksPerVM, ThreadsPerTask: z.ThreadsPerTask, Tasks: z.Tasks,
 		LimitedBy: z.LimitedBy, Waves: (len(w.seconds) + z.Tasks - 1) / z.Tasks, MemoryBytes: t.MemoryBytes, LocalSSD: disks,
-		UsedBytes: z.DatasetBytes + z.ReserveBytes + int64(z.TasksPerVM)*z.TrialBytes, NsPerValue: w.ns}
+		UsedBytes: z.DatasetBytes + z.ReserveBytes + int64(z.TasksPerVM)*z.TrialBytes, NsPerValue: w.ns, BuiltIn: t.BuiltIn}
 
 	lead := q.Startup.Seconds() + float64(z.DatasetBytes)/q.Download
 	o.Lead = sweep.Range{Low: lead / 2, Expected: lead, High: 2 * lead}
@@ -196,6 +202,7 @@ func (q *Request) offer(w *work, t machines.Type, z sweep.Sizing, disks int) *Of
 		s.PriceFrom = q.Prices.Sources[from.Source]
 		s.Cost = &sweep.Range{Low: per * s.Hours.Low, Expected: per * s.Hours.Expected, High: per * s.Hours.High}
 	}
+	o.SpotPays = q.spotPays(o)
 	return o
 }
 
@@ -241,7 +248,7 @@ func (t *times) Pop() any          { v := (*t)[len(*t)-1]; *t = (*t)[:len(*t)-1]
 
 // Quote is the offer as it is written into the plan.
 func (q *Request) Quote(o *Offer) *sweep.Quote {
-	spot := *q.Plan.Spec.Machine.Spot
+	spot := q.spot(o)
 	s := o.Side(spot)
 	out := &sweep.Quote{Region: q.Region, Spot: spot, Hourly: s.Hourly, OnDemand: o.OnDemand.Hourly, PriceDate: s.PriceDate, PriceFrom: s.PriceFrom,
 		LocalSSD: o.LocalSSD, VMs: o.VMs, Waves: o.Waves, Hours: s.Hours, LeadTime: o.Lead, Trial: o.Trial, NsPerValue: o.NsPerValue,

@@ -428,18 +428,18 @@ func TestFallbacksAreQuoted(t *testing.T) {
 	}
 }
 
-// TestOldPricesArePointedOut: from 60 days on, the oldest of all prices that were used.
+// TestOldPricesArePointedOut: from 30 days on, the oldest of all prices that were used.
 func TestOldPricesArePointedOut(t *testing.T) {
 	day := func(n int) time.Time { return time.Date(2026, 9, 1+n, 12, 0, 0, 0, time.UTC) }
 	q := &sweep.Quote{PriceDate: "2026-09-01"}
-	if notes := quote.Age(q, day(59)); notes != nil {
-		t.Errorf("after 59 days: %q", notes)
+	if notes := quote.Age(q, day(29)); notes != nil {
+		t.Errorf("after 29 days: %q", notes)
 	}
-	if notes := quote.Age(q, day(60)); len(notes) != 1 || !strings.Contains(notes[0], "the oldest price is of 2026-09-01, 60 days ago") {
-		t.Errorf("after 60 days: %q", notes)
+	if notes := quote.Age(q, day(30)); len(notes) != 1 || !strings.Contains(notes[0], "the oldest price is of 2026-09-01, 30 days ago") {
+		t.Errorf("after 30 days: %q", notes)
 	}
 	q.Fallback = []sweep.FallbackPrice{{PriceDate: "2026-08-01"}, {}}
-	if notes := quote.Age(q, day(59)); len(notes) != 1 || !strings.Contains(notes[0], "of 2026-08-01, 90 days ago") {
+	if notes := quote.Age(q, day(29)); len(notes) != 1 || !strings.Contains(notes[0], "of 2026-08-01, 60 days ago") {
 		t.Errorf("of a fallback: %q", notes)
 	}
 	if notes := quote.Age(&sweep.Quote{}, day(100)); notes != nil {

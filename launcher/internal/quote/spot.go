@@ -1,0 +1,82 @@
+package quote
+
+import (
+	"fmt"
+	"time"
+)
+
+// spot is under which price model the plan runs the offer: as the spec says, and with spot: auto as Decide does.
+func (q *Request) spot(o *Offer) bool {
+	if q.Plan.Spec.Machine.SpotAuto {
+		spot, _ := q.Decide(o)
+		return spot
+	}
+	return *q.Plan.Spec.Machine.Spot
+}
+
+// Decide is the rule of spot: auto, with the reason. Spot it is, unless it is expected to cost as much as on demand or more, or to exceed
+// the sweep's time limit where on demand does not. A price that is not known speaks against nothing.
+func (q *Request) Decide(o *Offer) (spot bool, why string) {
+	limit := time.Duration(q.Plan.Spec.Limits.Sweep)
+	late := o.Spot.Hours.Expected > limit.Hours() && o.OnDemand.Hours.Expected <= limit.Hours()
+	switch {
+	case late:
+		return false, fmt.Sprintf("at %v preemptions an hour Spot is expected to take %s hours, more than limits.sweep (%s), on demand %s",
+			q.Preemptions, hoursText(o.Spot.Hours.Expected), limit, hoursText(o.OnDemand.Hours.Expected))
+	case o.Spot.Cost == nil || o.OnDemand.Cost == nil:
+		return true, "without both prices nothing speaks against it"
+	case o.Spot.Cost.Expected >= o.OnDemand.Cost.Expected:
+		return false, fmt.Sprintf("at %v preemptions an hour %s", q.Preemptions, o.compared())
+	}
+	return true, fmt.Sprintf("at %v preemptions an hour %s", q.Preemptions, o.compared())
+}
+
+// compared are hours and money under both models.
+func (o *Offer) compared() string {
+	return fmt.Sprintf("Spot is expected to take %s hours and %s USD, on demand %s hours and %s USD",
+		hoursText(o.Spot.Hours.Expected), USD(o.Spot.Cost.Expected), hoursText(o.OnDemand.Hours.Expected), USD(o.OnDemand.Cost.Expected))
+}
+
+// hoursText writes hours; beyond mostLost a quote knows no number.
+func hoursText(h float64) string { return fmt.Sprintf("%.2f", h) }
+
+// spotPays is the rate of preemptions at which both models cost the same. With a share p x loss of its time lost, a Spot machine is paid for
+// calm / (1 - p x loss) hours; at equal cost that share is one minus the ratio of the prices.
+func (q *Request) spotPays(o *Offer) float64 {
+	if o.Spot.Hourly <= 0 || o.OnDemand.Hourly <= o.Spot.Hourly {
+		return 0
+	}
+	share := min(1-o.Spot.Hourly/o.OnDemand.Hourly, mostLost)
+	return 3600 * share / q.loss(o.Lead.Expected, o.Trial.Expected)
+}
+
+// Unpaid is a note that Spot, on which the offer would run, costs as much as on demand or more; empty where it does not.
+func (q *Request) Unpaid(o *Offer) []string {
+	if o.Spot.Cost == nil || o.OnDemand.Cost == nil || o.Spot.Cost.Expected < o.OnDemand.Cost.Expected {
+		return nil
+	}
+	return []string{fmt.Sprintf("Spot does not pay on %s: at %v preemptions an hour %s; it pays below %.1f an hour, and spot: auto in sweep.yaml takes whichever is cheaper",
+		o.Machine, q.Preemptions, o.compared(), o.SpotPays)}
+}
+
+// unpaid are the same of all offers.
+func (q *Request) unpaid(offers []Offer) (notes []string) {
+	for i := range offers {
+		notes = append(notes, q.Unpaid(&offers[i])...)
+	}
+	return notes
+}
+
+// Settle writes into the plan what spot: auto comes to, and says why; nothing where the spec decides itself.
+func (q *Request) Settle(o *Offer) []string {
+	m := &q.Plan.Spec.Machine
+	if !m.SpotAuto {
+		if *m.Spot {
+			return q.Unpaid(o)
+		}
+		return nil
+	}
+	spot, why := q.Decide(o)
+	m.Spot = &spot
+	return []string{fmt.Sprintf("spot: auto chose %s: %s", model(spot), why)}
+}
