@@ -96,6 +96,11 @@ e2e: ## whole sweeps through the built programs: real tables, killed aggregators
 	COPPICE_DATA=$(abspath $(DATA)) COPPICE_PYTHON=$(abspath $(wildcard build/venv/bin/python)) \
 	  $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 20m -v -run E2E ./e2e
 
+.PHONY: chaos
+chaos: ## whole sweeps under random scripts of faults: RUNS= SEED= (MINUTES= at most, AT_ONCE=); docs/chaos.md
+	COPPICE_CHAOS_RUNS=$(or $(RUNS),20) COPPICE_CHAOS_SEED=$(SEED) COPPICE_CHAOS_MINUTES=$(MINUTES) COPPICE_CHAOS_AT_ONCE=$(AT_ONCE) \
+	  $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 12h -v -run TestE2EChaos ./e2e
+
 interop: build/venv/ok ## have Python's lightgbm load our models and compare scores
 	PYTHONDONTWRITEBYTECODE=1 build/venv/bin/python -W error -m unittest discover -s python/tests
 	COPPICE_PYTHON=$(abspath build/venv/bin/python) $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 20m -v -run Interop ./e2e

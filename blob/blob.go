@@ -15,6 +15,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/cenkalti/backoff/v5"
 )
 
 // Generation numbers the contents that an object has had: a new one with every write. As a condition of Put it says
@@ -89,19 +91,45 @@ func ValidName(name string) error {
 	return nil
 }
 
-// ReadAll is the whole object, which may have at most limit bytes.
-func ReadAll(ctx context.Context, s Store, name string, limit int64) ([]byte, Attrs, error) {
-	r, attrs, err := s.Open(ctx, name, Range{})
+// Bounds of reading again what did not arrive whole.
+const (
+	reads     = 3
+	readPause = 100 * time.Millisecond
+)
+
+// ReadAll is the whole object, which may have at most limit bytes. What is damaged or lost on the way, as a store finds out by its
+// checksum when everything was read, is read again.
+func ReadAll(ctx context.Context, s Store, name string, limit int64) (data []byte, attrs Attrs, err error) {
+	pauses := backoff.NewExponentialBackOff()
+	pauses.InitialInterval = readPause
+
+	_, err = backoff.Retry(ctx, func() (struct{}, error) {
+		data, attrs, err = readOnce(ctx, s, name, limit)
+		return struct{}{}, err
+	}, backoff.WithBackOff(pauses), backoff.WithMaxTries(reads), backoff.WithMaxElapsedTime(0))
 	if err != nil {
 		return nil, Attrs{}, err
 	}
-	defer r.Close()
-	data, err := io.ReadAll(io.LimitReader(r, limit+1))
+	return data, attrs, nil
+}
+
+// readOnce reads the object. Its error is permanent unless it is one of the transfer: a store that does not open an object has tried again
+// already.
+func readOnce(ctx context.Context, s Store, name string, limit int64) ([]byte, Attrs, error) {
+	r, attrs, err := s.Open(ctx, name, Range{})
 	if err != nil {
-		return nil, Attrs{}, fmt.Errorf("read %s: %w", name, err)
+		return nil, Attrs{}, backoff.Permanent(err)
 	}
-	if int64(len(data)) > limit {
-		return nil, Attrs{}, fmt.Errorf("read %s: %w: more than the %d bytes that it may have", name, ErrTooLong, limit)
+	defer r.Close()
+
+	data, err := io.ReadAll(io.LimitReader(r, limit+1))
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, Attrs{}, backoff.Permanent(fmt.Errorf("read %s: %w", name, err))
+	case err != nil:
+		return nil, Attrs{}, fmt.Errorf("read %s: %w", name, err)
+	case int64(len(data)) > limit:
+		return nil, Attrs{}, backoff.Permanent(fmt.Errorf("read %s: %w: more than the %d bytes that it may have", name, ErrTooLong, limit))
 	}
 	return data, attrs, nil
 }

@@ -24,6 +24,7 @@ type Trial struct {
 	Number int
 	Claims []Claim // ascending by number; the last one holds the trial
 	Ended  bool    // it has a result, readable or not
+	Kept   bool    // a checkpoint of it holds something
 }
 
 // Claim is one claim in a listing. Whether it can be read is not known.
@@ -86,6 +87,9 @@ func (t *Trials) List(ctx context.Context) (Listing, error) {
 			claims[trial][number] = c
 		}
 		c.note(part, attrs.Generation)
+		if part == sweep.PartCheckpoint && attrs.Size > 0 {
+			l.Trials[trial].Kept = true
+		}
 	}
 	l.Ended = time.Now()
 

@@ -20,17 +20,24 @@ const (
 	causeLost
 	causeOverTime
 	causeStopped // the job is ending
+	causeRebooted
+	causeUnresponsive
+	causeRecreated
 )
 
 // Exit codes that Batch gives to a task itself, and the words of its status event.
 // Source: https://cloud.google.com/batch/docs/troubleshooting#reserved-exit-codes
 var reserved = map[cause]struct {
-	code int32
-	why  string
+	code  int32
+	why   string
+	class string // of a fault
 }{
-	causePreempted: {50001, " due to Spot VM preemption"},
-	causeLost:      {50002, " due to Batch no longer receives VM updates"},
-	causeOverTime:  {50005, " due to task runs over the maximum runtime"},
+	causePreempted:    {50001, " due to Spot VM preemption", "machine preempted (50001)"},
+	causeLost:         {50002, " due to Batch no longer receives VM updates", "machine lost (50002)"},
+	causeRebooted:     {50003, " due to VM rebooted during task execution", "machine rebooted (50003)"},
+	causeUnresponsive: {50004, " due to VM and task are unresponsive", "machine unresponsive (50004)"},
+	causeOverTime:     {50005, " due to task runs over the maximum runtime", ""},
+	causeRecreated:    {50006, " due to VM recreated during task execution", "machine recreated (50006)"},
 }
 
 // unknownFailure is the exit code of a task that failed without one, such as one whose program cannot be started.
@@ -48,11 +55,13 @@ type attempt struct {
 	step    int           // of the runnables: which script, or after all of them the container
 	process *proc.Process // nil when it could not be started
 	cause   cause
+
+	abandoned chan struct{} // closed when the attempt has ended for Batch and its process lives on
 }
 
 // start begins the task's next attempt on the machine. The lock is held.
 func (j *job) start(t *task, vm *machine) {
-	a := &attempt{job: j, task: t, number: t.attempt, vm: vm, place: vm.place()}
+	a := &attempt{job: j, task: t, number: t.attempt, vm: vm, place: vm.place(), abandoned: make(chan struct{})}
 	vm.attempts = append(vm.attempts, a)
 	t.state = batchpb.TaskStatus_ASSIGNED
 

@@ -14,6 +14,8 @@ type Faults struct {
 	Preempt     []Preemption
 	LoseMachine []MachineLoss
 	NoCapacity  []Shortage
+	FullDisk    []FullDisk
+	RetryPause  time.Duration // from the end of an attempt to the next one of the task
 }
 
 // Shortage means that machines of the type in the zone cannot be had: a job that may be nowhere else stays SCHEDULED until

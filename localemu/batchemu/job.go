@@ -24,6 +24,7 @@ type job struct {
 	plan plan
 
 	ended chan *attempt // attempts that have ended; room for all that can run at once
+	again chan struct{} // a task may be tried again, after its pause
 	stop  chan struct{} // closed by whoever wants the job to stop
 	done  chan struct{} // closed when it will never change again
 
@@ -66,7 +67,8 @@ type mount struct{ path, folder string }
 type task struct {
 	index   int
 	state   batchpb.TaskStatus_State
-	attempt int // of the next or the present attempt
+	attempt int  // of the next or the present attempt
+	pausing bool // before it
 	events  []*batchpb.StatusEvent
 }
 
@@ -77,6 +79,7 @@ func newJob(s *Server, id string, spec *batchpb.Job, p plan) *job {
 		spec:  spec,
 		plan:  p,
 		ended: make(chan *attempt, p.vms*p.perVM),
+		again: make(chan struct{}, 1),
 		stop:  make(chan struct{}),
 		done:  make(chan struct{}),
 		state: batchpb.JobStatus_QUEUED,

@@ -40,6 +40,7 @@ func (j *job) makeMachines() error {
 		if err := vm.makeFolders(); err != nil {
 			return err
 		}
+		j.fill(k, vm)
 		vms[k] = vm
 	}
 

@@ -78,6 +78,7 @@ func (j *job) work() (end batchpb.JobStatus_State, because string) {
 				j.drain()
 				return batchpb.JobStatus_FAILED, text
 			}
+		case <-j.again:
 		case <-j.stop:
 			j.drain()
 			return batchpb.JobStatus_CANCELLED, ""
@@ -116,7 +117,9 @@ func (j *job) assign() (left bool) {
 		if t.state != batchpb.TaskStatus_PENDING {
 			continue
 		}
-		left = true
+		if left = true; t.pausing {
+			continue
+		}
 		vm := j.freeMachine()
 		if vm == nil || running >= j.plan.parallelism || j.stopping {
 			break
@@ -158,10 +161,31 @@ func (j *job) settle(a *attempt) (because string, failed bool) {
 	if a.number < j.plan.retries && retryable(j.plan.policy, code) {
 		t.attempt++
 		t.state = batchpb.TaskStatus_PENDING
+		j.pause(t)
 		s.notify()
 		return "", false
 	}
 	return fmt.Sprintf("Job failed due to task failure. Specifically, task with index %d failed due to the following task event: %q", t.index, text), true
+}
+
+// pause lets the task's next attempt wait, where a fault says so. The lock is held.
+func (j *job) pause(t *task) {
+	pause := j.srv.opts.Faults.RetryPause
+	if pause <= 0 {
+		return
+	}
+
+	t.pausing = true
+	j.srv.struck("pause before a retry")
+	time.AfterFunc(pause, func() {
+		j.srv.mu.Lock()
+		defer j.srv.mu.Unlock()
+		t.pausing = false
+		select {
+		case j.again <- struct{}{}:
+		default: // somebody has said so already
+		}
+	})
 }
 
 // record writes down how the attempt ended; a task that was stopped with its job counts as not executed. It returns the

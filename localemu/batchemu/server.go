@@ -40,6 +40,8 @@ type Options struct {
 	Notify func(Notification)
 	// Faults are what goes wrong on purpose.
 	Faults Faults
+	// Struck is told of every fault that strikes, by its class; nil is nobody. It must neither block nor call back.
+	Struck func(class string)
 	// Grace is how long a task that is stopped may take to end by itself; 0 is 10 s.
 	Grace time.Duration
 	// SampleEvery is how often the machines' memory is measured; 0 is 250 ms.

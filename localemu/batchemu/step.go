@@ -49,13 +49,17 @@ func (a *attempt) next() (more bool) {
 	return true
 }
 
-// wait returns when the attempt's last process has ended.
+// wait returns when the attempt's last process has ended, or Batch takes it for gone.
 func (a *attempt) wait() {
 	for {
 		a.job.srv.mu.Lock()
 		process := a.process
 		a.job.srv.mu.Unlock()
-		<-process.Done()
+		select {
+		case <-process.Done():
+		case <-a.abandoned:
+			return
+		}
 		if !a.next() {
 			return
 		}

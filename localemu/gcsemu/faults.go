@@ -31,8 +31,8 @@ type Refusal struct {
 
 // Check says what is wrong with a refusal.
 func (f Refusal) Check() error {
-	if _, err := path.Match(f.Match, ""); err != nil || f.Match == "" {
-		return fmt.Errorf("match %q is not a pattern of object names", f.Match)
+	if err := CheckPattern(f.Match); err != nil {
+		return err
 	}
 	if f.Times < 1 {
 		return fmt.Errorf("times is %d: use 1 or more", f.Times)
@@ -50,39 +50,54 @@ type faultState struct {
 	loses   []Refusal
 	reads   []readFault
 	random  *rand.Rand
+	struck  func(class string)
 }
 
 func newFaultState(f Faults) *faultState {
-	return &faultState{refuses: append([]Refusal(nil), f.RefuseWrite...), loses: append([]Refusal(nil), f.LoseAnswer...),
+	return &faultState{struck: func(string) {}, refuses: append([]Refusal(nil), f.RefuseWrite...), loses: append([]Refusal(nil), f.LoseAnswer...),
 		reads: newReadFaults(f.Read), random: newRandom(f.Seed)}
 }
 
 // refuse is the answer to a write that is refused on purpose, else nil.
 func (f *faultState) refuse(object string) *response {
-	return f.strike(f.refuses, object, "refused on purpose")
+	return f.strike(f.refuses, object, "refused on purpose", "write refused")
 }
 
 // lose is the answer that takes the place of a successful one, else nil.
 func (f *faultState) lose(object string) *response {
-	return f.strike(f.loses, object, "answer lost on purpose")
+	return f.strike(f.loses, object, "answer lost on purpose", "answer lost")
 }
 
-func (f *faultState) strike(entries []Refusal, object, why string) *response {
+func (f *faultState) strike(entries []Refusal, object, why, class string) *response {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 
 	for i := range entries {
 		e := &entries[i]
-		if e.Times == 0 || !matches(strings.Split(e.Match, "/"), strings.Split(object, "/")) {
+		if e.Times == 0 || !Matches(e.Match, object) {
 			continue
 		}
 
 		e.Times--
+		f.struck(class)
 		status := e.Status
 		if status == 0 {
 			status = http.StatusServiceUnavailable
 		}
 		return answer(status, "localemu: "+why)
+	}
+	return nil
+}
+
+// Matches says whether a pattern of object names, as in Refusal, covers a name.
+func Matches(pattern, name string) bool {
+	return matches(strings.Split(pattern, "/"), strings.Split(name, "/"))
+}
+
+// CheckPattern says what is wrong with a pattern of object names.
+func CheckPattern(pattern string) error {
+	if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
+		return fmt.Errorf("match %q is not a pattern of object names", pattern)
 	}
 	return nil
 }

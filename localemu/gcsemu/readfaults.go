@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,17 +19,17 @@ type ReadFault struct {
 	Times  int
 	Rate   float64
 	Status int           // of "refuse"; 0 is 503
-	Delay  time.Duration // of "slow"
+	Delay  time.Duration // of "slow"; of "hang", after which the connection breaks
 }
 
 // ReadFaults are what can be done to a read: answer with an error; send the first half and break the connection; change one bit in
-// the middle, with the header's checksums as they were; wait before the first byte; send nothing until the client gives up.
+// the middle, with the header's checksums as they were; wait before the first byte; send nothing until the client gives up, or the connection breaks.
 var ReadFaults = []string{"refuse", "cut", "flip", "slow", "hang"}
 
 // Check says what is wrong with a fault.
 func (f ReadFault) Check() error {
-	if _, err := path.Match(f.Match, ""); err != nil || f.Match == "" {
-		return fmt.Errorf("match %q is not a pattern of object names", f.Match)
+	if err := CheckPattern(f.Match); err != nil {
+		return err
 	}
 
 	switch {
@@ -42,8 +41,8 @@ func (f ReadFault) Check() error {
 		return fmt.Errorf("rate is %v: use a share from 0 to 1", f.Rate)
 	case f.Status != 0 && (f.Does != "refuse" || f.Status < 400 || f.Status > 599):
 		return fmt.Errorf("status is %d: use an HTTP error, 400 to 599, with refuse", f.Status)
-	case (f.Does == "slow") != (f.Delay > 0):
-		return fmt.Errorf("delay is %s: use more than 0s with slow, and only there", f.Delay)
+	case f.Delay < 0 || f.Does == "slow" && f.Delay == 0 || f.Delay > 0 && f.Does != "slow" && f.Does != "hang":
+		return fmt.Errorf("delay is %s: use more than 0s with slow, any with hang, and none elsewhere", f.Delay)
 	}
 
 	return nil
@@ -73,7 +72,7 @@ func (f *faultState) read(object string) *ReadFault {
 
 	for i := range f.reads {
 		r := &f.reads[i]
-		if r.left == 0 || !matches(strings.Split(r.Match, "/"), strings.Split(object, "/")) {
+		if r.left == 0 || !Matches(r.Match, object) {
 			continue
 		}
 		if r.Rate > 0 && f.random.Float64() >= r.Rate {
@@ -83,6 +82,7 @@ func (f *faultState) read(object string) *ReadFault {
 		if r.left > 0 {
 			r.left--
 		}
+		f.struck("read: " + r.Does)
 		return &r.ReadFault
 	}
 
@@ -103,21 +103,33 @@ func (f *ReadFault) before(ctx context.Context, w http.ResponseWriter) (done boo
 		return true
 
 	case "hang":
-		<-ctx.Done()
+		if f.Delay == 0 {
+			<-ctx.Done()
+			return true
+		}
+		if pause(ctx, f.Delay) {
+			panic(http.ErrAbortHandler) // breaks the connection
+		}
 		return true
 
 	case "slow":
-		timer := time.NewTimer(f.Delay)
-		defer timer.Stop()
-
-		select {
-		case <-ctx.Done():
-			return true
-		case <-timer.C:
-		}
+		return !pause(ctx, f.Delay)
 	}
 
 	return false
+}
+
+// pause waits, and says whether the client has, too.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
 }
 
 // spoiling changes contents on their way to the client.

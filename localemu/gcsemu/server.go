@@ -22,6 +22,11 @@ type Options struct {
 	Dir string
 	// Faults are what goes wrong on purpose.
 	Faults Faults
+	// OnWrite is called after every write of an object, before the writer is answered, and without a lock: it may take its time. nil
+	// is nobody.
+	OnWrite func(bucket, object string)
+	// Struck is told of every fault that strikes, by its class; nil is nobody. It must not block.
+	Struck func(class string)
 	// Allow is asked before every call, with the address that was called; nil allows everything. See Server.Open.
 	Allow func(at net.Addr, kind, name, permission string) error
 	// Log gets what is worth knowing and no client is told; nil is nowhere.
@@ -39,6 +44,8 @@ type Server struct {
 	allow  func(at net.Addr, kind, name, permission string) error
 	served sync.WaitGroup
 	faults *faultState
+
+	onWrite func(bucket, object string)
 
 	// mu makes every write one step, and keeps a read's header and contents together.
 	mu   sync.RWMutex
@@ -74,7 +81,13 @@ func Start(l net.Listener, o Options) (*Server, error) {
 		return nil, fmt.Errorf("start fake-gcs-server: %w", err)
 	}
 
-	s := &Server{fake: fake, inner: fake.HTTPHandler(), addr: addr, dir: o.Dir, log: o.Log, allow: o.Allow, faults: newFaultState(o.Faults)}
+	s := &Server{fake: fake, inner: fake.HTTPHandler(), addr: addr, dir: o.Dir, log: o.Log, allow: o.Allow, faults: newFaultState(o.Faults), onWrite: o.OnWrite}
+	if s.onWrite == nil {
+		s.onWrite = func(string, string) {}
+	}
+	if o.Struck != nil {
+		s.faults.struck = o.Struck
+	}
 	s.uploads.open = map[string]*session{}
 	s.http = &http.Server{Handler: http.HandlerFunc(s.serve), ReadHeaderTimeout: 10 * time.Second}
 	s.Open(l)

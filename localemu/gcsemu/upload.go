@@ -138,42 +138,51 @@ func (u *upload) readMultipart(r *http.Request) error {
 	return nil
 }
 
-// commit makes the uploaded bytes the object, if its conditions and checksums hold. Nothing else is written meanwhile.
+// commit makes the uploaded bytes the object, if its conditions and checksums hold.
 func (s *Server) commit(u *upload) *response {
 	if a := s.faults.refuse(u.object); a != nil {
 		return a
 	}
 
+	a, written := s.write(u)
+	if written {
+		s.onWrite(u.bucket, u.object)
+	}
+	return a
+}
+
+// write is commit while nothing else is written.
+func (s *Server) write(u *upload) (a *response, written bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if a := s.missing(call{bucket: u.bucket}); a != nil {
-		return a
+		return a, false
 	}
 	if a := s.compare(u.query, "ifGenerationMatch", "ifGenerationNotMatch", u.bucket, u.object, false); a != nil {
-		return a
+		return a, false
 	}
 
 	if s.generation(u.bucket, u.object) != 0 { // whoever overwrites an object deletes one
 		if err := s.allow(u.door, "bucket", u.bucket, "storage.objects.delete"); err != nil {
-			return answer(http.StatusForbidden, err.Error())
+			return answer(http.StatusForbidden, err.Error()), false
 		}
 	}
 	if err := u.body.verify(u.attrs.CRC32C, u.attrs.MD5); err != nil {
-		return answer(http.StatusBadRequest, err.Error())
+		return answer(http.StatusBadRequest, err.Error()), false
 	}
 
 	s.tick()
 	err := s.store(u)
 	s.ticked()
 	if err != nil {
-		return s.unwritable(u.object, err)
+		return s.unwritable(u.object, err), false
 	}
 
 	// The object is written; only the answer may get lost.
 	if a := s.faults.lose(u.object); a != nil {
-		return a
+		return a, true
 	}
-	return s.describe(u.bucket, u.object)
+	return s.describe(u.bucket, u.object), true
 }
 
 // store hands the object to fake-gcs-server. On disk that would hold all of it in memory, several times over while its

@@ -17,6 +17,7 @@ type Faults struct {
 	Duplicate bool    // every message is published a second time, with another id
 	Shuffle   bool    // messages are held back for a moment and published in another order, with ids of their own
 	Drop      float64 // this share of messages is accepted and never delivered
+	LoseAcks  float64 // this share of acknowledgements is lost: the message comes again
 	Seed      uint64
 }
 
@@ -24,6 +25,9 @@ type Faults struct {
 func (f Faults) Check() error {
 	if !(f.Drop >= 0 && f.Drop <= 1) {
 		return fmt.Errorf("drop_messages is %v: use a share from 0 to 1", f.Drop)
+	}
+	if !(f.LoseAcks >= 0 && f.LoseAcks <= 1) {
+		return fmt.Errorf("lose_acks is %v: use a share from 0 to 1", f.LoseAcks)
 	}
 	return nil
 }
@@ -37,6 +41,7 @@ const (
 // chaos stands between the publisher and pstest.
 type chaos struct {
 	faults  Faults
+	struck  func(class string)
 	publish func(ctx context.Context, r *pubsubpb.PublishRequest, next grpc.UnaryHandler) (any, error)
 	later   func(topic string, messages []*pubsubpb.PubsubMessage)
 
@@ -54,7 +59,7 @@ type waitingMessage struct {
 }
 
 func newChaos(f Faults, later func(string, []*pubsubpb.PubsubMessage)) *chaos {
-	c := &chaos{faults: f, later: later, random: rand.New(rand.NewPCG(f.Seed, 0x5eed))}
+	c := &chaos{faults: f, struck: func(string) {}, later: later, random: rand.New(rand.NewPCG(f.Seed, 0x5eed))}
 	c.publish = c.plain
 	if f.Shuffle {
 		c.publish = c.shuffled
@@ -68,6 +73,7 @@ func (c *chaos) plain(ctx context.Context, r *pubsubpb.PublishRequest, next grpc
 	repeats := 1
 	if c.faults.Duplicate {
 		repeats = 2
+		c.struck("message doubled")
 	}
 
 	for i := range repeats {
@@ -108,6 +114,7 @@ func (c *chaos) drop(all []*pubsubpb.PubsubMessage) (kept []*pubsubpb.PubsubMess
 	for i, m := range all {
 		if c.faults.Drop > 0 && c.random.Float64() < c.faults.Drop {
 			c.serial++
+			c.struck("message dropped")
 			ids[i] = fmt.Sprintf("dropped-%d", c.serial)
 			continue
 		}
@@ -141,6 +148,7 @@ func (c *chaos) shuffled(_ context.Context, r *pubsubpb.PublishRequest, _ grpc.U
 	for _, m := range kept {
 		c.waiting = append(c.waiting, waitingMessage{r.GetTopic(), proto.CloneOf(m)})
 		if c.faults.Duplicate {
+			c.struck("message doubled")
 			c.waiting = append(c.waiting, waitingMessage{r.GetTopic(), proto.CloneOf(m)})
 		}
 	}
@@ -163,11 +171,30 @@ func (c *chaos) release() {
 	if c.stopped {
 		return
 	}
+	c.struck("messages shuffled")
 	c.random.Shuffle(len(c.waiting), func(i, j int) { c.waiting[i], c.waiting[j] = c.waiting[j], c.waiting[i] })
 	for _, w := range c.waiting {
 		c.later(w.topic, []*pubsubpb.PubsubMessage{w.message})
 	}
 	c.waiting = nil
+}
+
+// acks are those acknowledgements that are not lost.
+func (c *chaos) acks(ids []string) []string {
+	if c.faults.LoseAcks == 0 {
+		return ids
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var kept []string
+	for _, id := range ids {
+		if c.random.Float64() < c.faults.LoseAcks {
+			c.struck("acknowledgement lost")
+			continue
+		}
+		kept = append(kept, id)
+	}
+	return kept
 }
 
 // stop publishes no more.

@@ -144,6 +144,7 @@ func (p *pullStream) RecvMsg(m any) error {
 
 		ping := len(r.GetAckIds()) == 0 && len(r.GetModifyDeadlineAckIds()) == 0
 		p.delay(r)
+		r.AckIds = p.server.chaos.acks(r.GetAckIds())
 		if len(r.GetAckIds()) > 0 || len(r.GetModifyDeadlineAckIds()) > 0 {
 			return nil
 		}

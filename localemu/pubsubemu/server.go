@@ -34,6 +34,8 @@ type Options struct {
 	// OnPublish is called after every accepted publish request with the number of messages published so far, over all
 	// topics. It must not block.
 	OnPublish func(total int)
+	// Struck is told of every fault that strikes, by its class; nil is nobody. It must not block.
+	Struck func(class string)
 	// Allow is asked before every call, with the address that was called; nil allows everything. See Server.Open.
 	Allow func(at net.Addr, kind, name, permission string) error
 	// Log gets what is worth knowing and no client is told; nil is nowhere.
@@ -78,6 +80,10 @@ func Start(l net.Listener, o Options) (*Server, error) {
 			o.Log.Error("publish a delayed message", "topic", topic, "error", err)
 		}
 	})
+
+	if o.Struck != nil {
+		s.chaos.struck = o.Struck
+	}
 
 	s.grpc = grpc.NewServer(grpc.MaxRecvMsgSize(maxRequest), grpc.UnaryInterceptor(s.unary), grpc.StreamInterceptor(s.stream))
 	pubsubpb.RegisterPublisherServer(s.grpc, &s.fake.GServer)
@@ -146,6 +152,8 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	switch r := req.(type) {
 	case *pubsubpb.PublishRequest:
 		return s.publish(ctx, r, next)
+	case *pubsubpb.AcknowledgeRequest:
+		r.AckIds = s.chaos.acks(r.GetAckIds())
 	case *pubsubpb.ModifyAckDeadlineRequest:
 		return s.modifyAckDeadline(ctx, r, next)
 	case *pubsubpb.Topic:

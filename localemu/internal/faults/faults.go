@@ -22,6 +22,11 @@ const Example = `seed: 7                        # of everything that is random
 duplicate_messages: true       # every message is delivered twice, with two ids
 shuffle_messages: true         # messages change places
 drop_messages: 0.5             # this share of messages is never delivered
+foreign_messages: 5            # so many arrive that no program of ours has sent
+lose_acks: 0.3                 # this share of acknowledgements is lost
+retry_pause: 2s                # from the end of a task's attempt to the next
+full_disk:
+  - {vm: 0, for: 3s}                   # this machine's local SSD takes no dataset at first
 preempt:
   - {task: 0, attempt: 0, after: 2s}   # this attempt of a task on Spot machines ends 2s after its start (code 50001)
   - {vm: 1, after: 3s}                 # this Spot machine goes 3s after the job began to run, with its local SSD
@@ -41,9 +46,19 @@ read_fault:                             # of objects' contents; without times al
   - {match: "datasets/**", does: cut, times: 3}                 # half of it, then the connection breaks
   - {match: "sweeps/*/trials/**", does: refuse, times: 5, status: 429}
   - {match: "plans/*", does: slow, delay: 2s, rate: 0.5}
-  - {match: "registry/**", does: hang, times: 1}                # until the client gives up
+  - {match: "registry/**", does: hang, times: 1}                # until the client gives up; with delay, until the connection breaks
 kill_aggregator:
   - {after_messages: 10, restart: true}   # all aggregators, with SIGKILL
+at_write:                               # when the nth such object has been written, before the writer is told (nth: 1)
+  - {match: "sweeps/*/trials/*/claims/*", nth: 3, does: lose_machine, vm: 1, code: 50004}   # 50001, 50002, 50003, 50004 or 50006
+  - {match: "sweeps/*/trials/*/checkpoints/**", does: lose_machine, vm: 0, notice: 5s}
+  - {match: "sweeps/*/trials/*/checkpoints/**", does: lose_machine, vm: 0, lingers: 20s}    # its tasks run on, beside those in their place
+  - {match: "sweeps/*/trials/*/result.json", nth: 2, does: kill_task, task: 0}              # SIGKILL: 137
+  - {match: "sweeps/*/trials/*/claims/*", nth: 5, does: pause_task, task: 3, for: 20s}
+  - {match: "sweeps/*/ending.json", does: kill_aggregators}                                 # and starts them again
+  - {match: "sweeps/*/ending.json", does: pause_aggregators, for: 3s}
+  - {match: "sweeps/*/trials/*/result.json", does: damage_object, target: "sweeps/*/trials/*/heartbeats/*", how: flip}   # or zero, cut, empty
+  - {match: "sweeps/*/trials/*/result.json", does: damage_disk, vm: 0, target: "**/train/targets.arrow", how: zero}
 `
 
 // Spec is the file's contents. The zero Spec is a world in which all goes well.
@@ -59,6 +74,17 @@ type Spec struct {
 	LoseReply []refusal     `yaml:"lose_answer"`
 	Read      []readFault   `yaml:"read_fault"`
 	Kill      []Kill        `yaml:"kill_aggregator"`
+
+	Foreign    int            `yaml:"foreign_messages"`
+	LoseAcks   float64        `yaml:"lose_acks"`
+	RetryPause sweep.Duration `yaml:"retry_pause"`
+	FullDisk   []fullDisk     `yaml:"full_disk"`
+	AtWrite    []AtWrite      `yaml:"at_write"`
+}
+
+type fullDisk struct {
+	VM  int            `yaml:"vm"`
+	For sweep.Duration `yaml:"for"`
 }
 
 type preemption struct {
@@ -169,7 +195,34 @@ func Parse(file string, data []byte) (*Spec, error) {
 			return nil, doc.Errorf(fmt.Sprintf("kill_aggregator[%d]", i), "after_messages is %d: use 1 or more", k.AfterMessages)
 		}
 	}
-	return &s, nil
+	return &s, s.checkRest(doc)
+}
+
+// maxForeign bounds the messages that no program of ours has sent.
+const maxForeign = 10_000
+
+// checkRest checks what has no kind of its own.
+func (s *Spec) checkRest(doc *strictyaml.Document) error {
+	switch {
+	case s.Foreign < 0 || s.Foreign > maxForeign:
+		return doc.Errorf("foreign_messages", "foreign_messages is %d: use 0 to %d", s.Foreign, maxForeign)
+	case !(s.LoseAcks >= 0 && s.LoseAcks <= 1):
+		return doc.Errorf("lose_acks", "lose_acks is %v: use a share from 0 to 1", s.LoseAcks)
+	case s.RetryPause < 0 || time.Duration(s.RetryPause) > maxNotice:
+		return doc.Errorf("retry_pause", "retry_pause is %s: use 0s to %s", s.RetryPause, maxNotice)
+	}
+
+	for i, d := range s.FullDisk {
+		if d.VM < 0 || d.For <= 0 || time.Duration(d.For) > maxAfter {
+			return doc.Errorf(fmt.Sprintf("full_disk[%d]", i), "vm is %d and for %s: vm counts from 0, and for is 1s to %s", d.VM, d.For, maxAfter)
+		}
+	}
+	for i, a := range s.AtWrite {
+		if err := a.check(); err != nil {
+			return doc.Errorf(fmt.Sprintf("at_write[%d]", i), "%v", err)
+		}
+	}
+	return nil
 }
 
 // checkPreempt checks which attempts and machines go when.
@@ -225,12 +278,15 @@ func (s *Spec) Storage() gcsemu.Faults {
 
 // PubSub are the faults of messages.
 func (s *Spec) PubSub() pubsubemu.Faults {
-	return pubsubemu.Faults{Duplicate: s.Duplicate, Shuffle: s.Shuffle, Drop: s.Drop, Seed: s.Seed}
+	return pubsubemu.Faults{Duplicate: s.Duplicate, Shuffle: s.Shuffle, Drop: s.Drop, LoseAcks: s.LoseAcks, Seed: s.Seed}
 }
 
 // Batch are the faults of machines and tasks.
 func (s *Spec) Batch() batchemu.Faults {
-	var f batchemu.Faults
+	f := batchemu.Faults{RetryPause: time.Duration(s.RetryPause)}
+	for _, d := range s.FullDisk {
+		f.FullDisk = append(f.FullDisk, batchemu.FullDisk{VM: d.VM, For: time.Duration(d.For)})
+	}
 	for _, p := range s.Preempt {
 		e := batchemu.Preemption{VM: p.VM, Attempt: p.Attempt, After: time.Duration(p.After), AfterMessages: p.AfterMessages, Notice: time.Duration(p.Notice)}
 		if p.Task != nil {

@@ -30,6 +30,9 @@ refuse_write: [{match: "sweeps/*/trials/0003/**", times: 2, status: 500}]
 lose_answer: [{match: "**", times: 1}]
 read_fault: [{match: "datasets/**", does: slow, times: 2, rate: 0.5, delay: 1s}, {match: "*", does: refuse, status: 429}]
 kill_aggregator: [{after_messages: 10}, {after_messages: 20, restart: false}]
+lose_acks: 0.25
+retry_pause: 2s
+full_disk: [{vm: 1, for: 3s}]
 `
 
 func TestParse(t *testing.T) {
@@ -42,6 +45,8 @@ func TestParse(t *testing.T) {
 		Preempt:     []batchemu.Preemption{{Task: 0, Attempt: 1, After: 2 * time.Second}, {VM: &one, After: 3 * time.Second, Notice: 20 * time.Second}},
 		LoseMachine: []batchemu.MachineLoss{{VM: 1}},
 		NoCapacity:  []batchemu.Shortage{{MachineType: "n2-highmem-2", Zone: "us-central1-a", Spot: &spot, Fail: true}},
+		FullDisk:    []batchemu.FullDisk{{VM: 1, For: 3 * time.Second}},
+		RetryPause:  2 * time.Second,
 	}, s.Batch()); d != "" {
 		t.Error(d)
 	}
@@ -54,7 +59,7 @@ func TestParse(t *testing.T) {
 	}, s.Storage()); d != "" {
 		t.Error(d)
 	}
-	if d := cmp.Diff(pubsubemu.Faults{Duplicate: true, Shuffle: true, Drop: 0.5, Seed: 7}, s.PubSub()); d != "" {
+	if d := cmp.Diff(pubsubemu.Faults{Duplicate: true, Shuffle: true, Drop: 0.5, LoseAcks: 0.25, Seed: 7}, s.PubSub()); d != "" {
 		t.Error(d)
 	}
 	if len(s.Kill) != 2 || !s.Kill[0].Restarts() || s.Kill[1].Restarts() || s.Kill[1].AfterMessages != 20 {

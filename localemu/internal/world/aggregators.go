@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"coppice/localemu/internal/faults"
@@ -141,13 +142,41 @@ func (as *aggregators) published(total int) {
 		}
 
 		as.kills = append(as.kills[:i], as.kills[i+1:]...)
-		for _, a := range as.running {
-			if !a.gone {
-				a.killed = true
-				a.revive = k.Restarts()
-				a.proc.Kill()
-			}
+		as.killAll(k.Restarts())
+	}
+}
+
+// kill ends all of them with SIGKILL.
+func (as *aggregators) kill(restart bool) {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	as.killAll(restart)
+}
+
+// killAll is kill with the lock held.
+func (as *aggregators) killAll(restart bool) {
+	for _, a := range as.running {
+		if !a.gone {
+			a.killed = true
+			a.revive = restart
+			a.proc.Kill()
+			as.w.script.struck("aggregator killed")
 		}
+	}
+}
+
+// pause stops all of them for a while.
+func (as *aggregators) pause(d time.Duration) {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	for _, a := range as.running {
+		if a.gone {
+			continue
+		}
+		p := a.proc
+		p.Signal(syscall.SIGSTOP)
+		time.AfterFunc(d, func() { p.Signal(syscall.SIGCONT) })
+		as.w.script.struck("aggregator paused")
 	}
 }
 
@@ -165,7 +194,10 @@ func (as *aggregators) stop() {
 
 	var group sync.WaitGroup
 	for _, p := range rest {
-		group.Go(func() { p.Stop(aggregatorGrace) })
+		group.Go(func() {
+			p.Signal(syscall.SIGCONT) // it may be paused
+			p.Stop(aggregatorGrace)
+		})
 	}
 	group.Wait()
 	as.watching.Wait()

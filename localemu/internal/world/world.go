@@ -90,6 +90,7 @@ type World struct {
 	procs   *proc.Set
 
 	aggregators *aggregators
+	script      *script
 	closing     sync.Once
 }
 
@@ -117,6 +118,7 @@ func Start(ctx context.Context, o Options) (*World, error) {
 }
 
 func (w *World) start(ctx context.Context) error {
+	w.script = newScript(w)
 	if err := w.openData(); err != nil {
 		return err
 	}
@@ -218,7 +220,8 @@ func (w *World) startStorage() error {
 	}
 
 	w.guard.Door(l.Addr(), w.opts.self())
-	w.storage, err = gcsemu.Start(l, gcsemu.Options{Dir: filepath.Join(w.data, "gcs"), Faults: w.opts.Faults.Storage(), Allow: w.guard.Allow, Log: w.log})
+	w.storage, err = gcsemu.Start(l, gcsemu.Options{Dir: filepath.Join(w.data, "gcs"), Faults: w.opts.Faults.Storage(),
+		OnWrite: w.script.written, Struck: w.script.struck, Allow: w.guard.Allow, Log: w.log})
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
@@ -238,7 +241,7 @@ func (w *World) startPubSub(ctx context.Context, l net.Listener) (err error) {
 	}
 
 	w.guard.Door(l.Addr(), w.opts.self())
-	w.pubsub, err = pubsubemu.Start(l, pubsubemu.Options{Faults: w.opts.Faults.PubSub(), OnPublish: published, Allow: w.guard.Allow, Log: w.log})
+	w.pubsub, err = pubsubemu.Start(l, pubsubemu.Options{Faults: w.opts.Faults.PubSub(), OnPublish: published, Struck: w.script.struck, Allow: w.guard.Allow, Log: w.log})
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
@@ -262,7 +265,7 @@ func (w *World) startPubSub(ctx context.Context, l net.Listener) (err error) {
 			return err
 		}
 	}
-	return nil
+	return w.sendForeign(ctx, w.opts.Faults.Foreign)
 }
 
 // startBatch starts Batch, whose tasks will find Pub/Sub at the address messages.
@@ -274,7 +277,7 @@ func (w *World) startBatch(messages string) error {
 	w.guard.Door(l.Addr(), w.opts.self())
 
 	o := batchemu.Options{
-		Dir: w.data, LogDir: w.opts.LogDir, Images: w.opts.Images, Containers: w.opts.Containers, Environ: w.opts.Environ, Faults: w.opts.Faults.Batch(), Log: w.log, Notify: w.notify,
+		Dir: w.data, LogDir: w.opts.LogDir, Images: w.opts.Images, Containers: w.opts.Containers, Environ: w.opts.Environ, Faults: w.opts.Faults.Batch(), Struck: w.script.struck, Log: w.log, Notify: w.notify,
 		Env: []string{"STORAGE_EMULATOR_HOST=" + w.storage.Addr(), "PUBSUB_EMULATOR_HOST=" + messages},
 	}
 	if w.opts.Rights != nil {
@@ -326,7 +329,10 @@ func (w *World) Close() {
 			w.storage.Close()
 		}
 
-		if w.lock != nil {
+		if w.lock != nil { // the folder is this one's
+			if err := w.script.report(); err != nil {
+				w.log.Error("write down what has gone wrong", "error", err)
+			}
 			if err := w.lock.Unlock(); err != nil {
 				w.log.Error("unlock the data folder", "error", err)
 			}

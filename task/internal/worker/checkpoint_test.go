@@ -356,3 +356,24 @@ func TestStorageThatTakesNoCheckpoint(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// TestCheckpointsOfEndedTrialsGo: a holder vanished between its result and the dropping. Whoever finds every trial ended drops them.
+func TestCheckpointsOfEndedTrialsGo(t *testing.T) {
+	w := newWorld(t, 2, nil)
+	if err := w.worker(0).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	left := sweep.Names(w.plan.Sweep).Checkpoint(1, 0) + "1"
+	if _, err := w.sweeps.Put(t.Context(), left, blob.Any, strings.NewReader("left behind")); err != nil {
+		t.Fatal(err)
+	}
+
+	again := w.worker(0)
+	again.Attempt = 1
+	if err := again.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if trees, _ := w.checkpointsOf(t, 1); len(trees) != 0 {
+		t.Errorf("every trial has ended and a task has seen it, and %d checkpoints hold something; want none", len(trees))
+	}
+}

@@ -33,6 +33,7 @@ func (w *Worker) next(ctx context.Context) (*sweep.Claim, error) {
 	switch do.Why {
 	case protocol.AllEnded:
 		w.Log.Info("every trial has ended")
+		look.tidy(ctx)
 	case protocol.LivingHands:
 		w.Log.Info("the remaining trials are in living hands", "remaining", look.remaining())
 	}
@@ -149,6 +150,17 @@ func (l *looking) remaining() int {
 		}
 	}
 	return n
+}
+
+// tidy drops the checkpoints of trials that have ended: of one whose holder vanished between its result and that, or came back and
+// saved once more. Several tasks may do it at once.
+func (l *looking) tidy(ctx context.Context) {
+	for _, t := range l.list.Trials {
+		if t.Ended && t.Kept {
+			l.w.Log.Info("checkpoints were left of a trial that has ended; they are dropped", "trial", t.Number)
+			l.w.dropCheckpoints(ctx, t.Number)
+		}
+	}
 }
 
 // mine says whether a claim was made by an earlier attempt of this task: Batch starts an attempt only when the one before is gone. The

@@ -1,0 +1,394 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"coppice/sweep"
+)
+
+// A chaos run is a whole sweep, by the built programs on the local cloud, under a random script of faults. Whatever strikes, these hold:
+//
+//   - the sweep has a winner, and the registry exactly one version of it;
+//   - it is the trial that wins undisturbed, and its model and calibrator have the same bytes;
+//   - every trial is done, and nobody's work is left behind: no checkpoint that holds anything, no object or file with a name that is
+//     none of a sweep's, no machine.
+//
+// What strikes is chosen by the run's seed alone. When, mostly, too: at the nth write of a kind, not after a time.
+
+// chaosClass is a kind of faults: what localemu counts it as, and what a script says to have it.
+type chaosClass struct {
+	counted string
+	share   float64 // of the scripts
+	add     func(r *rand.Rand, s *chaosScript)
+}
+
+// chaosScript is what a run's file of faults says, by key.
+type chaosScript struct {
+	keys    []string
+	entries map[string][]string
+	plain   []string
+	args    []string
+}
+
+func (s *chaosScript) say(format string, args ...any) {
+	s.plain = append(s.plain, fmt.Sprintf(format, args...))
+}
+
+func (s *chaosScript) add(key, format string, args ...any) {
+	if s.entries[key] == nil {
+		s.keys = append(s.keys, key)
+	}
+	s.entries[key] = append(s.entries[key], fmt.Sprintf("  - {"+format+"}", args...))
+}
+
+func (s *chaosScript) text() string {
+	lines := slices.Clone(s.plain)
+	for _, key := range s.keys {
+		lines = append(append(lines, key+":"), s.entries[key]...)
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// chaosTrials is how many trials the sweep has, on two machines with two tasks each.
+const chaosTrials = 10
+
+// moment is a write at which something may strike, while machines still have work.
+func moment(r *rand.Rand) string {
+	match := []string{"claims/*", "checkpoints/**", "heartbeats/*", "result.json", "attempts/**"}[r.IntN(5)]
+	return fmt.Sprintf(`match: "sweeps/*/trials/*/%s", nth: %d`, match, 1+r.IntN(7))
+}
+
+// early is a moment that comes soon, so that there is time left for what follows.
+func early(r *rand.Rand) string {
+	match := []string{"claims/*", "checkpoints/**", "heartbeats/*"}[r.IntN(3)]
+	return fmt.Sprintf(`match: "sweeps/*/trials/*/%s", nth: %d`, match, 1+r.IntN(5))
+}
+
+// most is the share of the scripts that have a class; some of those entries come to nothing.
+const most = 0.7
+
+func chaosClasses() []chaosClass {
+	machine := func(code int) func(*rand.Rand, *chaosScript) {
+		return func(r *rand.Rand, s *chaosScript) {
+			s.add("at_write", "%s, does: lose_machine, vm: %d, code: %d", moment(r), r.IntN(2), code)
+		}
+	}
+	read := func(does, more string) func(*rand.Rand, *chaosScript) {
+		return func(r *rand.Rand, s *chaosScript) {
+			match := []string{"datasets/*/*/**", "sweeps/*/trials/**"}[r.IntN(2)]
+			s.add("read_fault", `match: "%s", does: %s, times: %d%s`, match, does, 1+r.IntN(3), more)
+		}
+	}
+	write := func(key, more string) func(*rand.Rand, *chaosScript) {
+		return func(r *rand.Rand, s *chaosScript) {
+			for range 1 + r.IntN(3) {
+				match := []string{"claims/*", "checkpoints/**", "heartbeats/*", "result.json", "attempts/**", "releases/*"}[r.IntN(5)]
+				s.add(key, `match: "sweeps/*/trials/*/%s", times: %d%s`, match, 1+r.IntN(3), more)
+			}
+			match := []string{"sweeps/*/ending.json", "sweeps/*/conclusion.json", "registry/**"}[r.IntN(3)]
+			s.add(key, `match: "%s", times: 1%s`, match, more)
+		}
+	}
+	return []chaosClass{
+		{"machine preempted (50001)", most, machine(50001)},
+		{"machine lost (50002)", most, machine(50002)},
+		{"machine rebooted (50003)", most, machine(50003)},
+		{"machine unresponsive (50004)", most, machine(50004)},
+		{"machine recreated (50006)", most, machine(50006)},
+		{"notice before the end", most, func(r *rand.Rand, s *chaosScript) {
+			s.add("at_write", "%s, does: lose_machine, vm: %d, code: 50001, notice: 8s", moment(r), r.IntN(2))
+		}},
+		{"task doubled", most, func(r *rand.Rand, s *chaosScript) {
+			s.add("at_write", "%s, does: lose_machine, vm: %d, lingers: %ds", moment(r), r.IntN(2), 3+r.IntN(20))
+		}},
+		{"task killed", most, func(r *rand.Rand, s *chaosScript) {
+			s.add("at_write", "%s, does: kill_task, task: %d", moment(r), r.IntN(4))
+		}},
+		{"task paused", most, func(r *rand.Rand, s *chaosScript) {
+			s.add("at_write", "%s, does: pause_task, task: %d, for: %ds", early(r), r.IntN(4), 1+r.IntN(22)) // takeover is 15 s
+		}},
+		{"pause before a retry", 0.55, func(r *rand.Rand, s *chaosScript) { s.say("retry_pause: %dms", 200+r.IntN(2000)) }},
+		{"disk full", 0.5, func(r *rand.Rand, s *chaosScript) { s.add("full_disk", "vm: %d, for: %ds", r.IntN(2), 1+r.IntN(4)) }},
+		{"disk damaged", most, func(r *rand.Rand, s *chaosScript) {
+			target := []string{"train/targets.arrow", "train/rows.arrow", "train/columns.arrow", "valid/targets.arrow", "*/*.arrow", "manifest.json"}[r.IntN(6)]
+			how := []string{"flip", "zero", "cut"}[r.IntN(3)]
+			s.add("at_write", `%s, does: damage_disk, vm: %d, target: "**/%s", how: %s`, early(r), r.IntN(2), target, how)
+		}},
+		{"object damaged", most, func(r *rand.Rand, s *chaosScript) {
+			for range 1 + r.IntN(3) {
+				target := []string{"claims/*", "heartbeats/*", "checkpoints/**", "releases/*", "curves/*"}[r.IntN(5)]
+				how := []string{"flip", "zero", "cut", "empty"}[r.IntN(4)]
+				s.add("at_write", `%s, does: damage_object, target: "sweeps/*/trials/*/%s", how: %s`, moment(r), target, how)
+			}
+		}},
+		{"aggregator killed", most, func(r *rand.Rand, s *chaosScript) {
+			for range 1 + r.IntN(3) {
+				match := []string{"sweeps/*/ending.json", "registry/**", "sweeps/*/trials/*/result.json"}[r.IntN(3)]
+				s.add("at_write", `match: "%s", nth: %d, does: kill_aggregators`, match, 1+r.IntN(4)%chaosTrials)
+			}
+			s.add("at_write", `match: "sweeps/*/ending.json", does: kill_aggregators`)
+		}},
+		{"aggregator paused", most, func(r *rand.Rand, s *chaosScript) {
+			match := []string{"sweeps/*/ending.json", "registry/**", "sweeps/*/trials/*/result.json"}[r.IntN(3)]
+			s.add("at_write", `match: "%s", does: pause_aggregators, for: %ds`, match, 1+r.IntN(4))
+		}},
+		{"write refused", most, func(r *rand.Rand, s *chaosScript) {
+			write("refuse_write", fmt.Sprintf(", status: %d", []int{429, 500, 503}[r.IntN(3)]))(r, s)
+		}},
+		{"answer lost", most, write("lose_answer", "")},
+		{"read: refuse", most, func(r *rand.Rand, s *chaosScript) {
+			read("refuse", fmt.Sprintf(", status: %d", []int{429, 503}[r.IntN(2)]))(r, s)
+		}},
+		{"read: cut", most, read("cut", "")},
+		{"read: flip", most, read("flip", "")},
+		{"read: slow", most, read("slow", ", delay: 700ms")},
+		{"read: hang", most, read("hang", ", delay: 3s")},
+		{"message dropped", most, func(r *rand.Rand, s *chaosScript) { s.say("drop_messages: %.1f", 0.2+0.8*r.Float64()) }},
+		{"message doubled", most, func(_ *rand.Rand, s *chaosScript) { s.say("duplicate_messages: true") }},
+		{"messages shuffled", most, func(_ *rand.Rand, s *chaosScript) { s.say("shuffle_messages: true") }},
+		{"foreign message", most, func(r *rand.Rand, s *chaosScript) { s.say("foreign_messages: %d", 1+r.IntN(20)) }},
+		{"acknowledgement lost", most, func(r *rand.Rand, s *chaosScript) { s.say("lose_acks: %.1f", 0.3+0.7*r.Float64()) }},
+	}
+}
+
+// newScript is the script of a seed.
+func newScript(seed uint64) *chaosScript {
+	r := rand.New(rand.NewPCG(seed, 0xc4a05))
+	s := &chaosScript{entries: map[string][]string{}}
+	s.say("seed: %d", seed)
+	for _, c := range chaosClasses() {
+		if r.Float64() < c.share {
+			c.add(r, s)
+		}
+	}
+	s.args = []string{"--aggregators", strconv.Itoa(1 + r.IntN(3))}
+	return s
+}
+
+// follow runs the sweep and returns when no task of it runs any more: what they leave is looked at.
+const follow = `"$1" sweep sweep.yaml --id chaos --json || exit $?
+for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 39 40; do
+  "$1" status chaos --json | grep -q RUNNING || exit 0
+  sleep 1
+done
+echo 'the tasks do not end' >&2
+exit 1
+`
+
+// TestE2EChaos runs COPPICE_CHAOS_RUNS sweeps, 4 unless told otherwise, under random scripts, the seeds counting up from COPPICE_CHAOS_SEED.
+// `make chaos RUNS=200 SEED=1` does it at length.
+func TestE2EChaos(t *testing.T) {
+	runs, seed := number(t, "COPPICE_CHAOS_RUNS", 4), uint64(number(t, "COPPICE_CHAOS_SEED", int(time.Now().Unix()%1e6)))
+	limit := time.Duration(number(t, "COPPICE_CHAOS_MINUTES", 600)) * time.Minute
+
+	calm := newLocal(t)
+	calm.smallSweep(chaosTrials)
+	calm.file("follow.sh", follow)
+	want := calm.chaos("calm")
+	if len(want.wrong) > 0 {
+		t.Fatalf("the undisturbed sweep: %s", strings.Join(want.wrong, "; "))
+	}
+	t.Logf("undisturbed: trial %d wins after %s; seeds from %d", want.trial, want.took.Round(100*time.Millisecond), seed)
+
+	var mu sync.Mutex
+	var done []chaosRun
+	var group sync.WaitGroup
+	start, next := time.Now(), make(chan uint64)
+	for range number(t, "COPPICE_CHAOS_AT_ONCE", 3) {
+		group.Go(func() {
+			for n := range next {
+				run := calm.disturbed(n, want)
+				mu.Lock()
+				done = append(done, run)
+				mu.Unlock()
+				if len(run.wrong) > 0 {
+					t.Errorf("seed %d: %s\n%s", n, strings.Join(run.wrong, "; "), run.script)
+				}
+			}
+		})
+	}
+	for n := range runs {
+		if time.Since(start) > limit {
+			break
+		}
+		next <- seed + uint64(n)
+	}
+	close(next)
+	group.Wait()
+
+	t.Log("\n" + chaosTable(done))
+	if len(done) < 20 { // too few to say anything of shares
+		return
+	}
+	for _, c := range chaosClasses() {
+		if n := fired(done, c.counted); float64(n) < 0.4*float64(len(done)) {
+			t.Errorf("%s: in %d of %d runs; want 40 %% of them", c.counted, n, len(done))
+		}
+	}
+}
+
+// number is a setting.
+func number(t *testing.T, name string, otherwise int) int {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Fatalf("%s is %q: use a number from 1 on", name, text)
+	}
+	return n
+}
+
+// chaosRun is what came of a run.
+type chaosRun struct {
+	outcome
+	seed   uint64
+	script string
+	took   time.Duration
+	struck map[string]int // by class
+	claims int
+	wrong  []string
+}
+
+// disturbed is a run under the script of a seed. Its folder stays where something is wrong.
+func (l *local) disturbed(seed uint64, want chaosRun) chaosRun {
+	s := newScript(seed)
+	dir, err := os.MkdirTemp("", "coppice-chaos-")
+	if err != nil {
+		return chaosRun{seed: seed, wrong: []string{err.Error()}}
+	}
+	own := &local{t: l.t, dir: dir, data: filepath.Join(dir, "cloud")}
+	// With the attributes that fake-gcs-server keeps beside the files.
+	copied := fmt.Sprintf("mkdir -p %s/gcs && cp -a %s/gcs/coppice-datasets* %s/gcs/ && cp %s/sweep.yaml %s/follow.sh %s/", own.data, l.data, own.data, l.dir, l.dir, dir)
+	if out, err := exec.Command("sh", "-c", copied).CombinedOutput(); err != nil {
+		return chaosRun{seed: seed, wrong: []string{fmt.Sprintf("%v: %s", err, out)}}
+	}
+	own.args = append(s.args, "--faults", own.file("faults.yaml", s.text()))
+
+	run := own.chaos(fmt.Sprint("seed ", seed))
+	run.seed, run.script = seed, s.text()
+	if got := run.outcome; len(run.wrong) == 0 && got != want.outcome {
+		run.wrong = append(run.wrong, fmt.Sprintf("it ended with %+v, undisturbed with %+v", got, want.outcome))
+	}
+	if len(run.wrong) == 0 {
+		os.RemoveAll(dir)
+	} else {
+		run.wrong = append(run.wrong, "see "+dir)
+	}
+	return run
+}
+
+// chaos runs the sweep and looks at what it leaves.
+func (l *local) chaos(name string) (run chaosRun) {
+	wrong := func(format string, args ...any) { run.wrong = append(run.wrong, fmt.Sprintf(format, args...)) }
+	start := time.Now()
+	args := slices.Concat([]string{"300", binaryOf(l.t, "localemu"), "exec", "--data", l.data}, l.args, []string{"--", "sh", filepath.Join(l.dir, "follow.sh"), binaryOf(l.t, "launcher")})
+	r := execute(l.t, l.dir, nil, "timeout", args...)
+	run.took = time.Since(start)
+
+	if text, err := os.ReadFile(filepath.Join(l.data, "faults.json")); err == nil {
+		if err := json.Unmarshal(text, &run.struck); err != nil {
+			wrong("%v", err)
+		}
+	}
+	if r.code != 0 {
+		wrong("%s ended with %d: %.2000s", name, r.code, r.errOut)
+		return run
+	}
+
+	c := conclusion(l.t, r.out)
+	run.trial, run.version = c.Trial, c.Version
+	if c.Outcome != sweep.OutcomeWinner || c.Done != chaosTrials || c.Failed != 0 {
+		wrong("%s: %s, %d done, %d failed: %s", name, c.Outcome, c.Done, c.Failed, c.Reason)
+	}
+	l.leftovers(&run, wrong)
+	return run
+}
+
+// leftovers takes down what the registry has, and what should not be there.
+func (l *local) leftovers(run *chaosRun, wrong func(string, ...any)) {
+	versions := 0
+	names := sweep.Names("chaos")
+	for object, data := range l.objects() {
+		bucket, name, _ := strings.Cut(object, "/")
+		trial, part, _, ours := names.ParseTrialObject(name)
+		switch {
+		case bucket == "coppice-registry" && strings.HasSuffix(name, "/version.json"):
+			versions++
+		case bucket == "coppice-registry" && strings.HasSuffix(name, "/model.txt"):
+			run.model = fmt.Sprintf("%x", sha256.Sum256([]byte(data)))
+		case bucket == "coppice-registry" && strings.HasSuffix(name, "/calibrator.json"):
+			run.calibrate = fmt.Sprintf("%x", sha256.Sum256([]byte(data)))
+		case bucket == "coppice-registry" && strings.Contains(name, "/other/"):
+			wrong("%s: a version's files were written twice, and differ", name)
+		case bucket != "coppice-sweeps":
+		case ours && part == sweep.PartCheckpoint && data != "":
+			wrong("%s holds %d bytes after the end", name, len(data))
+		case ours && part == sweep.PartClaim:
+			run.claims++
+		case ours && part == sweep.PartOther && !strings.Contains(name, "/attempts/"), ours && trial >= chaosTrials:
+			wrong("%s is nobody's", name)
+		case !ours && !slices.Contains([]string{names.Plan(), names.Ending(), names.Conclusion()}, name):
+			wrong("%s is nobody's", name)
+		}
+	}
+	if versions != 1 {
+		wrong("%d versions", versions)
+	}
+	if left, _ := filepath.Glob(filepath.Join(l.data, "machines", "*", "*")); len(left) > 0 {
+		wrong("machines are left: %q", left)
+	}
+}
+
+// fired is in how many runs a class has struck.
+func fired(runs []chaosRun, class string) (n int) {
+	for _, r := range runs {
+		if r.struck[class] > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// chaosTable is what struck how often.
+func chaosTable(runs []chaosRun) string {
+	t := table.NewWriter()
+	t.AppendHeader(table.Row{"fault", "runs", "share", "times"})
+	for _, c := range chaosClasses() {
+		times, n := 0, fired(runs, c.counted)
+		for _, r := range runs {
+			times += r.struck[c.counted]
+		}
+		t.AppendRow(table.Row{c.counted, n, fmt.Sprintf("%.0f %%", 100*float64(n)/float64(max(1, len(runs)))), times})
+	}
+
+	var took time.Duration
+	wrong, claims := 0, 0
+	for _, r := range runs {
+		took += r.took
+		claims += r.claims
+		if len(r.wrong) > 0 {
+			wrong++
+		}
+	}
+	return fmt.Sprintf("%s\n\n%d sweeps of %d trials, %d claims, %d broke a promise; %.1f s a sweep\n", t.RenderMarkdown(), len(runs), chaosTrials, claims, wrong,
+		took.Seconds()/float64(max(1, len(runs))))
+}

@@ -1,0 +1,145 @@
+//go:build unix
+
+package batchemu
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// Blow is what becomes of a machine on purpose.
+type Blow struct {
+	Code   int32         // that Batch reports of its tasks, one of BlowCodes; 0 is 50002
+	Notice time.Duration // SIGTERM comes so long before SIGKILL
+	// Lingers is how long its tasks run on, unseen, while Batch takes them for gone and starts others in their place. Their machine's
+	// disk is gone but for what they have open.
+	Lingers time.Duration
+}
+
+// BlowCodes are the exit codes that Batch may give a task for what has become of its machine.
+func BlowCodes() []int32 { return []int32{50001, 50002, 50003, 50004, 50006} }
+
+// causeOf is the cause with the exit code.
+func causeOf(code int32) cause {
+	for c, r := range reserved {
+		if r.code == code {
+			return c
+		}
+	}
+	return causeLost
+}
+
+// Strike loses the machine number vm of every running job.
+func (s *Server) Strike(vm int, b Blow) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, j := range s.jobs {
+		if vm >= len(j.vms) || j.vms[vm].lost || terminal(j.state) || len(j.vms[vm].attempts) == 0 {
+			continue
+		}
+		c := causeOf(b.Code)
+		s.struck(reserved[c].class)
+		if b.Lingers > 0 {
+			s.struck("task doubled")
+		}
+		if b.Notice > 0 {
+			s.struck("notice before the end")
+		}
+
+		for _, a := range j.vms[vm].attempts {
+			if b.Lingers > 0 {
+				a.abandon(c, b.Lingers)
+			}
+		}
+		j.lose(j.vms[vm], c, b.Notice)
+	}
+}
+
+// abandon takes the attempt for ended, and kills its process only after a while. The lock is held.
+func (a *attempt) abandon(c cause, lingers time.Duration) {
+	if a.cause != causeNone || a.process == nil || a.over() {
+		return
+	}
+	a.cause = c
+	close(a.abandoned)
+	time.AfterFunc(lingers, a.process.Kill)
+}
+
+// KillTask kills the processes of a task of every running job, as the kernel does when memory is short.
+func (s *Server) KillTask(task int) {
+	s.eachAttempt(task, func(a *attempt) {
+		s.struck("task killed")
+		a.process.Kill()
+	})
+}
+
+// PauseTask stops the processes of a task of every running job for a while: they do nothing, and nobody tells Batch.
+func (s *Server) PauseTask(task int, pause time.Duration) {
+	s.eachAttempt(task, func(a *attempt) {
+		s.struck("task paused")
+		p := a.process
+		p.Signal(syscall.SIGSTOP)
+		time.AfterFunc(pause, func() { p.Signal(syscall.SIGCONT) })
+	})
+}
+
+// eachAttempt calls do for every running attempt of a task. The lock is held.
+func (s *Server) eachAttempt(task int, do func(*attempt)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, j := range s.jobs {
+		for _, vm := range j.vms {
+			for _, a := range vm.attempts {
+				if a.task.index == task && a.cause == causeNone && a.process != nil && !a.over() {
+					do(a)
+				}
+			}
+		}
+	}
+}
+
+// Disks are the folders that stand for the local disks of machine number vm of every job.
+func (s *Server) Disks(vm int) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var folders []string
+	for _, j := range s.jobs {
+		if vm < len(j.vms) {
+			for _, m := range j.vms[vm].mounts {
+				folders = append(folders, m.folder)
+			}
+		}
+	}
+	return folders
+}
+
+// FullDisk is a machine whose local disk takes no dataset for a while after it was made.
+type FullDisk struct {
+	VM  int
+	For time.Duration
+}
+
+// fill makes the first local disk of machine number k one that takes nothing: a file is in the way.
+func (j *job) fill(k int, vm *machine) {
+	for _, f := range j.srv.opts.Faults.FullDisk {
+		if f.VM != k || len(vm.mounts) == 0 {
+			continue
+		}
+		file := filepath.Join(vm.mounts[0].folder, "datasets")
+		if err := os.WriteFile(file, nil, 0o400); err != nil {
+			j.srv.opts.Log.Error("fill a disk on purpose", "job", j.id, "machine", vm.name, "error", err)
+			continue
+		}
+		j.srv.struck("disk full")
+		time.AfterFunc(f.For, func() { _ = os.Remove(file) }) // the machine may be gone, with all its files
+	}
+}
+
+// struck tells that a fault has struck.
+func (s *Server) struck(class string) {
+	if s.opts.Struck != nil {
+		s.opts.Struck(class)
+	}
+}

@@ -1,0 +1,87 @@
+//go:build unix
+
+package batchemu
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/batch/apiv1/batchpb"
+)
+
+// retrying lets a job's tasks be tried again after any exit code.
+func retrying(j *batchpb.Job) { j.TaskGroups[0].TaskSpec.LifecyclePolicies = nil }
+
+// TestStrikes: whatever becomes of a machine, Batch reports its code and the task gets another attempt, at once or after the pause.
+func TestStrikes(t *testing.T) {
+	for _, code := range BlowCodes() {
+		struck := map[string]int{}
+		w := newWorld(t, func(o *Options) {
+			o.Struck = func(class string) { struck[class]++ }
+			o.Faults.RetryPause = 10 * time.Millisecond
+		})
+		job := w.create("spot-3", "hang-once", 1, retrying)
+		w.waitState(job.Name, batchpb.JobStatus_RUNNING)
+		w.server.Strike(7, Blow{}) // there is no such machine
+		w.server.Strike(0, Blow{Code: code})
+		w.waitState(job.Name, batchpb.JobStatus_SUCCEEDED)
+		if events := w.task(job.Name, 0).Status.StatusEvents; len(events) != 4 || events[1].TaskExecution.GetExitCode() != code {
+			t.Errorf("code %d: events %v; want that code and another attempt", code, events)
+		}
+		if class := reserved[causeOf(code)].class; struck[class] != 1 || struck["pause before a retry"] != 1 || len(struck) != 2 {
+			t.Errorf("code %d: struck %v; want %q and a pause", code, struck, class)
+		}
+	}
+}
+
+// TestATaskThatLingers runs beside the attempt in its place.
+func TestATaskThatLingers(t *testing.T) {
+	w := newWorld(t, nil)
+	job := w.create("spot-3", "told", 1, retrying)
+	eventually(t, "the task listens", func() bool { return exists(filepath.Join(w.meet, "listens")) })
+	w.server.mu.Lock()
+	first := w.server.jobs[job.Name].vms[0].attempts[0].process
+	w.server.mu.Unlock()
+
+	w.server.Strike(0, Blow{Lingers: time.Hour})
+	w.waitState(job.Name, batchpb.JobStatus_SUCCEEDED)
+	select {
+	case <-first.Done():
+		t.Error("the job has ended with another attempt, and the first one's process, too; want it to live on")
+	default:
+	}
+	first.Kill()
+	<-first.Done()
+}
+
+// TestATaskIsKilledAndPaused: what is killed ends with 137; what is paused does nothing until its time has come.
+func TestATaskIsKilledAndPaused(t *testing.T) {
+	w := newWorld(t, nil)
+	job := w.create("spot-3", "told", 1, retrying)
+	eventually(t, "the task listens", func() bool { return exists(filepath.Join(w.meet, "listens")) })
+	w.server.PauseTask(0, time.Millisecond)
+	w.server.PauseTask(5, time.Hour) // there is none
+	w.server.KillTask(0)
+	w.waitState(job.Name, batchpb.JobStatus_SUCCEEDED)
+	if events := w.task(job.Name, 0).Status.StatusEvents; len(events) != 4 || events[1].TaskExecution.GetExitCode() != 137 {
+		t.Errorf("events %v; want exit code 137 and another attempt", events)
+	}
+}
+
+// TestAFullDisk takes nothing at first: a file is where a folder would be.
+func TestAFullDisk(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Faults.FullDisk = []FullDisk{{VM: 0, For: 300 * time.Millisecond}} })
+	job := w.create("spot-3", "hang", 1, retrying)
+	w.waitState(job.Name, batchpb.JobStatus_RUNNING)
+	disks := w.server.Disks(0)
+	if len(disks) != 1 || len(w.server.Disks(9)) != 0 {
+		t.Fatalf("disks %q; want one of machine 0", disks)
+	}
+	blocked := func() bool { return os.MkdirAll(filepath.Join(disks[0], "datasets", "x"), 0o755) != nil }
+	if !blocked() {
+		t.Error("a full disk takes a folder")
+	}
+	eventually(t, "the disk has room", func() bool { return !blocked() })
+}

@@ -1,0 +1,95 @@
+package gcsemu
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fsouza/fake-gcs-server/fakestorage"
+)
+
+// Damages are what can be done to stored bytes: one bit changed in the middle, all of them zeroed, the second half cut off, none left.
+var Damages = []string{"flip", "zero", "cut", "empty"}
+
+// Spoil damages bytes.
+func Spoil(data []byte, how string) ([]byte, error) {
+	out := slices.Clone(data)
+	switch {
+	case how == "empty":
+		return nil, nil
+	case how == "cut":
+		return out[:len(out)/2], nil
+	case how == "zero":
+		return make([]byte, len(out)), nil
+	case how == "flip" && len(out) == 0:
+		return nil, nil
+	case how == "flip":
+		out[len(out)/2] ^= 1
+		return out, nil
+	}
+	return nil, fmt.Errorf("damage %q: use one of %s", how, strings.Join(Damages, ", "))
+}
+
+// Damage replaces one of the objects whose names match by damaged contents, as somebody would who writes there by mistake: another
+// generation, with checksums of its own. choose picks one of so many. Without any it does nothing.
+func (s *Server) Damage(match, how string, choose func(n int) int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	found, err := s.matching(match)
+	if err != nil || len(found) == 0 {
+		return err
+	}
+	o := found[choose(len(found))]
+	made, err := s.fake.Backend().GetObject(o.bucket, o.name)
+	if err != nil {
+		return err
+	}
+	data, err := io.ReadAll(made.Content)
+	if err := errors.Join(err, made.Content.Close()); err != nil {
+		return err
+	}
+	if data, err = Spoil(data, how); err != nil {
+		return err
+	}
+
+	s.tick()
+	defer s.ticked()
+	now := time.Now()
+	err = s.fake.CreateObjectStreaming(fakestorage.StreamingObject{
+		ObjectAttrs: fakestorage.ObjectAttrs{BucketName: o.bucket, Name: o.name, ContentType: made.ContentType, Created: now, Updated: now},
+		Content:     &keepOpen{bytes.NewReader(data)},
+	})
+	if err == nil {
+		s.faults.struck("object damaged")
+	}
+	return err
+}
+
+type placed struct{ bucket, name string }
+
+// matching are the objects whose names match, in order. The lock is held.
+func (s *Server) matching(match string) ([]placed, error) {
+	var found []placed
+	err := filepath.WalkDir(s.dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		rel, err := filepath.Rel(s.dir, path)
+		if err != nil {
+			return err
+		}
+		bucket, name, ok := strings.Cut(filepath.ToSlash(rel), "/")
+		if ok && Matches(match, name) {
+			found = append(found, placed{bucket, name})
+		}
+		return nil
+	})
+	return found, err
+}

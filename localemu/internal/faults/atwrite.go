@@ -1,0 +1,76 @@
+//go:build unix
+
+package faults
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"coppice/localemu/batchemu"
+	"coppice/localemu/gcsemu"
+	"coppice/sweep"
+)
+
+// AtWrite strikes when the Nth object whose name matches has been written, before its writer hears of it. What work was done decides
+// when, not how fast the machine is.
+type AtWrite struct {
+	Match string `yaml:"match"`
+	Nth   int    `yaml:"nth"` // 0 is the first
+	Does  string `yaml:"does"`
+
+	VM      int            `yaml:"vm"`
+	Task    int            `yaml:"task"`
+	Code    int            `yaml:"code"`
+	Notice  sweep.Duration `yaml:"notice"`
+	Lingers sweep.Duration `yaml:"lingers"`
+	For     sweep.Duration `yaml:"for"`
+	Target  string         `yaml:"target"`
+	How     string         `yaml:"how"`
+}
+
+// What AtWrite can do.
+const (
+	LoseMachine      = "lose_machine"
+	KillTask         = "kill_task"
+	PauseTask        = "pause_task"
+	KillAggregators  = "kill_aggregators"
+	PauseAggregators = "pause_aggregators"
+	DamageObject     = "damage_object"
+	DamageDisk       = "damage_disk"
+)
+
+var deeds = []string{LoseMachine, KillTask, PauseTask, KillAggregators, PauseAggregators, DamageObject, DamageDisk}
+
+// Blow is what becomes of the machine.
+func (a AtWrite) Blow() batchemu.Blow {
+	return batchemu.Blow{Code: int32(a.Code), Notice: time.Duration(a.Notice), Lingers: time.Duration(a.Lingers)} //nolint:gosec // checked
+}
+
+func (a AtWrite) check() error {
+	if err := gcsemu.CheckPattern(a.Match); err != nil {
+		return err
+	}
+
+	pauses, damages := a.Does == PauseTask || a.Does == PauseAggregators, a.Does == DamageObject || a.Does == DamageDisk
+	switch {
+	case !slices.Contains(deeds, a.Does):
+		return fmt.Errorf("does is %.40q: use one of %s", a.Does, strings.Join(deeds, ", "))
+	case a.Nth < 0 || a.VM < 0 || a.Task < 0:
+		return fmt.Errorf("nth, vm and task are not negative")
+	case a.Code != 0 && (a.Does != LoseMachine || !slices.ContainsFunc(batchemu.BlowCodes(), func(c int32) bool { return int(c) == a.Code })):
+		return fmt.Errorf("code is %d: use one of %v, with %s", a.Code, batchemu.BlowCodes(), LoseMachine)
+	case min(a.Notice, a.Lingers, a.For) < 0 || time.Duration(max(a.Notice, a.Lingers, a.For)) > maxNotice:
+		return fmt.Errorf("notice, lingers and for are 0s to %s", maxNotice)
+	case a.Notice > 0 && a.Lingers > 0 || max(a.Notice, a.Lingers) > 0 && a.Does != LoseMachine:
+		return fmt.Errorf("notice or lingers goes with %s, and not both", LoseMachine)
+	case pauses != (a.For > 0):
+		return fmt.Errorf("for goes with %s and %s, and with nothing else", PauseTask, PauseAggregators)
+	case damages != (a.Target != "") || damages != slices.Contains(gcsemu.Damages, a.How):
+		return fmt.Errorf("target, and how as one of %s, go with %s and %s, and with nothing else", strings.Join(gcsemu.Damages, ", "), DamageObject, DamageDisk)
+	case damages:
+		return gcsemu.CheckPattern(a.Target)
+	}
+	return nil
+}
