@@ -93,7 +93,7 @@ func ValidName(name string) error {
 
 // Bounds of reading again what did not arrive whole.
 const (
-	reads     = 3
+	reads     = 5
 	readPause = 100 * time.Millisecond
 )
 

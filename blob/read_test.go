@@ -44,7 +44,7 @@ func TestWhatArrivesDamagedIsReadAgain(t *testing.T) {
 			opens   int
 			want    error
 		}{
-			{"a", 5, 0, 1, nil}, {"a", 5, 2, 3, nil}, {"a", 5, 3, 3, errTransfer},
+			{"a", 5, 0, 1, nil}, {"a", 5, 4, 5, nil}, {"a", 5, 5, 5, errTransfer},
 			{"a", 4, 0, 1, blob.ErrTooLong}, {"b", 5, 0, 1, blob.ErrNotExist},
 		} {
 			s := &damaging{Store: whole, left: tc.damaged}
