@@ -81,7 +81,7 @@ func early(r *rand.Rand) string {
 }
 
 // most is the share of the scripts that have a class; some of those entries come to nothing.
-const most = 0.7
+const most = 0.8
 
 func chaosClasses() []chaosClass {
 	machine := func(code int) func(*rand.Rand, *chaosScript) {
@@ -123,15 +123,17 @@ func chaosClasses() []chaosClass {
 		{"task paused", most, func(r *rand.Rand, s *chaosScript) {
 			s.add("at_write", "%s, does: pause_task, task: %d, for: %ds", early(r), r.IntN(4), 1+r.IntN(22)) // takeover is 15 s
 		}},
-		{"pause before a retry", 0.55, func(r *rand.Rand, s *chaosScript) { s.say("retry_pause: %dms", 200+r.IntN(2000)) }},
-		{"disk full", 0.5, func(r *rand.Rand, s *chaosScript) { s.add("full_disk", "vm: %d, for: %ds", r.IntN(2), 1+r.IntN(4)) }},
+		{"pause before a retry", 0.65, func(r *rand.Rand, s *chaosScript) { s.say("retry_pause: %dms", 200+r.IntN(2000)) }},
+		{"disk full", 0.65, func(r *rand.Rand, s *chaosScript) { s.add("full_disk", "vm: %d, for: %ds", r.IntN(2), 1+r.IntN(4)) }},
 		{"disk damaged", most, func(r *rand.Rand, s *chaosScript) {
-			target := []string{"train/targets.arrow", "train/rows.arrow", "train/columns.arrow", "valid/targets.arrow", "*/*.arrow", "manifest.json"}[r.IntN(6)]
-			how := []string{"flip", "zero", "cut"}[r.IntN(3)]
-			s.add("at_write", `%s, does: damage_disk, vm: %d, target: "**/%s", how: %s`, early(r), r.IntN(2), target, how)
+			for range 2 {
+				target := []string{"train/targets.arrow", "train/rows.arrow", "train/columns.arrow", "valid/targets.arrow", "*/*.arrow", "manifest.json"}[r.IntN(6)]
+				how := []string{"flip", "zero", "cut"}[r.IntN(3)]
+				s.add("at_write", `%s, does: damage_disk, vm: %d, target: "**/%s", how: %s`, early(r), r.IntN(2), target, how)
+			}
 		}},
 		{"object damaged", most, func(r *rand.Rand, s *chaosScript) {
-			for range 1 + r.IntN(3) {
+			for range 2 + r.IntN(3) {
 				target := []string{"claims/*", "heartbeats/*", "checkpoints/**", "releases/*", "curves/*"}[r.IntN(5)]
 				how := []string{"flip", "zero", "cut", "empty"}[r.IntN(4)]
 				s.add("at_write", `%s, does: damage_object, target: "sweeps/*/trials/*/%s", how: %s`, moment(r), target, how)
