@@ -1,0 +1,104 @@
+package worker
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"coppice/blob/blobtest"
+	"coppice/sweep"
+)
+
+// TestTasksOverAFoulStore: three tasks at once, in a bubble where time costs nothing, over a store that loses three of ten answers to
+// writes and on which things stand still for longer than the takeover time; half of the seeds have a client that gives up at once, so
+// that attempts end. Whatever happens, every trial is done once with the model of a calm sweep, is told once at most, and leaves no
+// checkpoint. A failure names its seed.
+func TestTasksOverAFoulStore(t *testing.T) {
+	const trials, seeds = 5, 16
+	calm := newWorld(t, trials, nil)
+	if err := calm.worker(0).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := calm.models(t)
+
+	ended, taken := 0, 0
+	for seed := range uint64(seeds) {
+		w := newWorld(t, trials, nil)
+		synctest.Test(t, func(t *testing.T) {
+			attempts := w.foul(t, seed)
+			ended += attempts - 3
+		})
+		if got := w.models(t); !maps.Equal(got, want) {
+			t.Errorf("seed %d: other models than in a calm sweep", seed)
+		}
+
+		told := map[int]int{}
+		for _, m := range w.published.messages {
+			if told[m.Trial]++; told[m.Trial] > 1 {
+				t.Errorf("seed %d: the end of trial %d was told %d times; want once", seed, m.Trial, told[m.Trial])
+			}
+		}
+		for trial := range trials {
+			if left, _ := w.checkpointsOf(t, trial); len(left) > 0 {
+				t.Errorf("seed %d: trial %d has ended and %d checkpoints are left", seed, trial, len(left))
+			}
+		}
+		taken += len(w.claimsOf(t)) - trials
+	}
+
+	t.Logf("%d seeds: %d attempts ended by lost answers, %d claims beyond the first of a trial", seeds, ended, taken)
+	if ended == 0 || taken == 0 {
+		t.Errorf("%d attempts ended and %d trials were taken over; want some of both, or nothing was tested", ended, taken)
+	}
+}
+
+// foul runs three tasks over a foul store until all have ended well, and says how many attempts that took.
+func (w *world) foul(t *testing.T, seed uint64) (attempts int) {
+	lossy := blobtest.NewLossy(w.sweeps, seed, 0.3)
+	if lossy.Repeats = seed%2 == 0; !lossy.Repeats {
+		lossy = blobtest.NewLossy(w.sweeps, seed, 0.1) // or no attempt would come to an end
+	}
+	store := blobtest.NewStalling(lossy, seed, 0.1, 100*time.Second)
+
+	var mu sync.Mutex
+	var tasks sync.WaitGroup
+	for task := range 3 {
+		tasks.Go(func() {
+			for attempt := 0; attempt < 100; attempt++ {
+				mu.Lock()
+				attempts++
+				mu.Unlock()
+
+				worker := w.worker(task)
+				worker.Attempt, worker.Sweeps, worker.Nonce = attempt, store, fmt.Sprint(task, "/", attempt)
+				err := worker.Run(t.Context())
+				if err == nil {
+					return
+				}
+				var transient *TransientError
+				if !errors.As(err, &transient) {
+					t.Errorf("seed %d, task %d, attempt %d: %v; want a transient error at most", seed, task, attempt, err)
+				}
+			}
+			t.Errorf("seed %d: task %d does not come to an end", seed, task)
+		})
+	}
+	tasks.Wait()
+
+	// The last to go may have left what another saved meanwhile; in the cloud the next attempt, or nobody, sees that.
+	last := w.worker(0)
+	last.Attempt = 101
+	if err := last.Run(t.Context()); err != nil {
+		t.Errorf("seed %d: %v", seed, err)
+	}
+	for trial := range w.plan.Trials {
+		if r := w.result(t, trial); r.Status != sweep.StatusDone {
+			t.Errorf("seed %d: trial %d is %s: %s", seed, trial, r.Status, r.Reason)
+		}
+	}
+	return attempts
+}
