@@ -186,7 +186,7 @@ func newScript(seed uint64) *chaosScript {
 // follow runs the sweep and returns when no task of it runs any more: what they leave is looked at.
 const follow = `"$1" sweep sweep.yaml --id chaos --json || exit $?
 for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 39 40; do
-  "$1" status chaos --json | grep -q RUNNING || exit 0
+  "$1" status chaos --json | grep -q '"finished": *true' && exit 0
   sleep 1
 done
 echo 'the tasks do not end' >&2

@@ -145,31 +145,38 @@ func (w *World) stopJob(ctx context.Context, c *cloud, p *sweep.Plan, end *sweep
 }
 
 func leaderboardCommand(w *World) *cobra.Command {
-	var asJSON bool
+	var asJSON, curves bool
 	var top int
 	cmd := &cobra.Command{
-		Use:     "leaderboard SWEEP",
-		Short:   "Show a sweep's trials, best first",
-		Example: "  launcher leaderboard nightly-ctr-1a2b3c4d --top 5",
+		Use:   "leaderboard SWEEP",
+		Short: "Show a sweep's trials, best first",
+		Long: `Shows a sweep's trials, best first. With --curves also how each got there: the metric on valid after its trees, from the first tree
+on the left to the last; all rows share one scale, on which up is better. Trials whose trees are not scored, because they do not stop early,
+have no curve.`,
+		Example: "  launcher leaderboard nightly-ctr-1a2b3c4d --top 5 --curves",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if top < 0 {
 				return program.Usagef("--top is %d", top)
 			}
 			return w.look(cmd.Context(), args[0], func(_ *cloud, s *follow.Sweep, st follow.State) error {
+				if top > 0 {
+					st.Board.Rows = st.Board.Rows[:min(top, len(st.Board.Rows))]
+				}
+				if curves {
+					return w.leaderboardWithCurves(cmd.Context(), s, st.Board, asJSON)
+				}
 				if asJSON {
-					if top > 0 {
-						st.Board.Rows = st.Board.Rows[:min(top, len(st.Board.Rows))]
-					}
 					return w.printJSON(st.Board)
 				}
-				w.showBoard(s.Plan, st.Board, top)
+				w.showBoard(s.Plan, st.Board, 0)
 				return nil
 			})
 		},
 	}
 
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	cmd.Flags().BoolVar(&curves, "curves", false, "with the trials' learning curves")
 	cmd.Flags().IntVar(&top, "top", 0, "only so many; all without")
 	return cmd
 }

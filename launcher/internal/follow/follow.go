@@ -8,7 +8,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"coppice/blob"
 	"coppice/sweep"
@@ -83,6 +86,39 @@ func (s *Sweep) Look(ctx context.Context) (State, error) {
 	}
 	state.Conclusion, err = s.whole.Conclusion(ctx)
 	return state, err
+}
+
+// curvesAtOnce is how many trials' learning curves are read at once.
+const curvesAtOnce = 16
+
+// Curves are the learning curves of trials, by number: the metric on valid after each tree. A trial without one, since nothing is scored
+// after its trees or its holder vanished, is left out.
+func (s *Sweep) Curves(ctx context.Context, trials []int) (map[int][]sweep.CurvePoint, error) {
+	l, err := s.trials.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+
+	var mu sync.Mutex
+	curves := map[int][]sweep.CurvePoint{}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(curvesAtOnce)
+	for _, n := range trials {
+		group.Go(func() error {
+			parts, err := s.trials.Curves(ctx, l.Trials[n])
+			if err != nil {
+				return err
+			}
+
+			mu.Lock()
+			defer mu.Unlock()
+			if points := sweep.JoinCurves(parts); len(points) > 0 {
+				curves[n] = points
+			}
+			return nil
+		})
+	}
+	return curves, group.Wait()
 }
 
 // Conclusion is the sweep's conclusion, nil as long as there is none.

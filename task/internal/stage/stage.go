@@ -86,14 +86,25 @@ func Dataset(ctx context.Context, q Request) (string, error) {
 	return dir, unlock()
 }
 
-// Open is Dataset, and maps the copy before anyone else may replace it.
+// opens is how often a copy is fetched that cannot be opened.
+const opens = 3
+
+// Open is Dataset, and maps the copy before anyone else may replace it. What was whole a moment ago and cannot be opened now, a disk has
+// damaged in between: it makes room for another, too.
 func Open(ctx context.Context, q Request) (*dataset.Dataset, error) {
-	dir, unlock, err := q.provide(ctx)
-	if err != nil {
-		return nil, err
+	for n := 1; ; n++ {
+		dir, unlock, err := q.provide(ctx)
+		if err != nil {
+			return nil, err
+		}
+		ds, err := dataset.Open(dir)
+		if err == nil || n == opens {
+			return ds, errors.Join(err, unlock())
+		}
+		if err := errors.Join(q.discard(dir, err), unlock()); err != nil {
+			return nil, err
+		}
 	}
-	ds, err := dataset.Open(dir)
-	return ds, errors.Join(err, unlock())
 }
 
 // provide makes sure that the dataset is there. The caller has the lock then.

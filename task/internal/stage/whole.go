@@ -71,11 +71,16 @@ func (q *Request) isWhole(ctx context.Context, dir string) (bool, error) {
 		return true, nil
 	}
 
-	q.Log.Warn("the machine's copy of the dataset is damaged; it is fetched again", "dir", dir, "error", err.Error())
+	return false, q.discard(dir, err)
+}
+
+// discard takes a damaged copy away.
+func (q *Request) discard(dir string, why error) error {
+	q.Log.Warn("the machine's copy of the dataset is damaged; it is fetched again", "dir", dir, "error", why.Error())
 	if q.Replaced != nil {
 		q.Replaced()
 	}
-	return false, onDisk("take the damaged copy away", discard(dir))
+	return onDisk("take the damaged copy away", discard(dir))
 }
 
 // discard takes a copy away. Who has it mapped keeps it until the mapping ends.

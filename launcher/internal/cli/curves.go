@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"coppice/launcher/internal/follow"
+	"coppice/sweep"
+)
+
+// curveWidth is how many characters a learning curve has.
+const curveWidth = 40
+
+// boardWithCurves is what --json prints of a leaderboard with curves.
+type boardWithCurves struct {
+	sweep.Board
+	Curves map[int][]sweep.CurvePoint `json:"curves"` // by trial
+}
+
+// leaderboardWithCurves shows the board's trials with their learning curves.
+func (w *World) leaderboardWithCurves(ctx context.Context, s *follow.Sweep, b sweep.Board, asJSON bool) error {
+	numbers := make([]int, len(b.Rows))
+	for i, row := range b.Rows {
+		numbers[i] = row.Trial.Number
+	}
+	curves, err := s.Curves(ctx, numbers)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return w.printJSON(boardWithCurves{b, curves})
+	}
+
+	low, high := span(curves)
+	if low > high {
+		fmt.Fprintf(w.Out, "no trial of sweep %s has a learning curve yet: trees are scored where trials stop early (early_stopping_rounds), and a curve is written when its trial ends\n", s.Plan.Sweep)
+	}
+	t := w.newTable("rank", "trial", s.Plan.Spec.Metric, "trees", "best", fmt.Sprintf("%s on valid, %s to %s", s.Plan.Spec.Metric, number(low), number(high)))
+	for i, row := range b.Rows {
+		line := table.Row{"", row.Trial.Number, "-", "", "", bars(curves[row.Trial.Number], low, high, s.Plan.Maximize)}
+		if r := row.Result; r != nil {
+			line[2], line[3] = r.Status, r.TreesGrown
+			if r.Status == sweep.StatusDone {
+				line[0], line[2], line[4] = i+1, number(r.Score), r.BestIteration
+			}
+		}
+		t.AppendRow(line)
+	}
+	t.Render()
+	return nil
+}
+
+// span is the lowest and the highest score of all curves; the other way round where there is none.
+func span(curves map[int][]sweep.CurvePoint) (low, high float64) {
+	low, high = math.Inf(1), math.Inf(-1)
+	for _, points := range curves {
+		for _, p := range points {
+			low, high = min(low, p.Score), max(high, p.Score)
+		}
+	}
+	return low, high
+}
+
+// heights are eight bars.
+var heights = []rune("▁▂▃▄▅▆▇█")
+
+// bars draws a curve, from its first tree to its last: each character is the last score of its share of the trees, and up is better.
+func bars(points []sweep.CurvePoint, low, high float64, maximize bool) string {
+	var out strings.Builder
+	n := min(curveWidth, len(points))
+	for i := range n {
+		score := points[(i+1)*len(points)/n-1].Score
+
+		// Where all scores are alike, the curve is a line in the middle.
+		height := 0.5
+		if high > low {
+			height = (score - low) / (high - low)
+		}
+		if !maximize {
+			height = 1 - height
+		}
+		out.WriteRune(heights[int(math.Round(height*float64(len(heights)-1)))])
+	}
+	return out.String()
+}

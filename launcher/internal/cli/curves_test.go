@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"coppice/blob"
+	"coppice/sweep"
+)
+
+func TestBars(t *testing.T) {
+	points := func(scores ...float64) (out []sweep.CurvePoint) {
+		for i, s := range scores {
+			out = append(out, sweep.CurvePoint{Tree: i + 1, Score: s})
+		}
+		return out
+	}
+	rising := make([]float64, 8000)
+	for i := range rising {
+		rising[i] = float64(i)
+	}
+	for _, tc := range []struct {
+		points    []sweep.CurvePoint
+		low, high float64
+		maximize  bool
+		want      string
+	}{
+		{nil, 0, 1, true, ""},
+		{points(0, 1), 0, 1, true, "▁█"},
+		{points(0, 1), 0, 1, false, "█▁"},
+		{points(3, 3, 3), 3, 3, true, "▅▅▅"},
+		{points(rising...), 0, 7999, true, "▁▁▂▂▂▂▂▂▃▃▃▃▃▃▄▄▄▄▄▄▅▅▅▅▅▆▆▆▆▆▆▇▇▇▇▇▇███"},
+	} {
+		if got := bars(tc.points, tc.low, tc.high, tc.maximize); got != tc.want {
+			t.Errorf("%d scores from %v to %v, more is better %t: %q, want %q", len(tc.points), tc.low, tc.high, tc.maximize, got, tc.want)
+		}
+	}
+}
+
+// TestLeaderboardWithCurves: two claims of trial 3 have left curves, trial 2 one that is damaged, the others none.
+func TestLeaderboardWithCurves(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	w.jobs.run = w.concluded(sweep.OutcomeWinner)
+	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "night-1")
+	if out := w.must("leaderboard", "night-1", "--curves"); !strings.Contains(out, "no trial of sweep night-1 has a learning curve") {
+		t.Errorf("without curves it shows\n%s", out)
+	}
+
+	names := sweep.Names("night-1")
+	for claim, scores := range [][]float64{{0.5, 0.6, 0.7}, {0.65, 0.9}} {
+		c := sweep.Curve{Format: 1, Sweep: "night-1", Trial: 3, Claim: claim, Metric: "auc", First: 1 + 2*claim, Every: 1, Scores: scores}
+		for _, name := range []string{names.Claim(3, claim), names.Curve(3, claim)} {
+			if _, err := blob.CreateJSON(t.Context(), w.buckets["sweeps"], name, c); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, name := range []string{names.Claim(2, 0), names.Curve(2, 0)} {
+		if _, err := blob.Create(t.Context(), w.buckets["sweeps"], name, []byte("{")); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	if out := w.must("leaderboard", "night-1", "--curves", "--top", "2"); !strings.Contains(out, "▁▃▄█") || !strings.Contains(out, "0.5 to 0.9") {
+		t.Errorf("it shows\n%s\nwant the four scores of trial 3 as ▁▃▄█, and their span", out)
+	}
+	var got boardWithCurves
+	if err := json.Unmarshal([]byte(w.must("leaderboard", "night-1", "--curves", "--json")), &got); err != nil || len(got.Rows) != 4 || len(got.Curves) != 1 || len(got.Curves[3]) != 4 {
+		t.Errorf("as JSON: %d rows, curves %v, %v; want 4 rows and four scores of trial 3", len(got.Rows), got.Curves, err)
+	}
+}
