@@ -101,6 +101,10 @@ chaos: ## whole sweeps under random scripts of faults: RUNS= SEED= (MINUTES= at 
 	COPPICE_CHAOS_RUNS=$(or $(RUNS),20) COPPICE_CHAOS_SEED=$(SEED) COPPICE_CHAOS_MINUTES=$(MINUTES) COPPICE_CHAOS_AT_ONCE=$(AT_ONCE) \
 	  $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 12h -v -run TestE2EChaos ./e2e
 
+.PHONY: chaos-spot
+chaos-spot: ## a sweep with a machine lost after every 30 s of machine time beside the same one undisturbed: how much longer, how much twice (TRIALS=, TREES=)
+	COPPICE_SPOT_TRIALS=$(TRIALS) COPPICE_SPOT_ITERATIONS=$(TREES) $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 4h -v -run TestSpotMachinesLost ./e2e
+
 interop: build/venv/ok ## have Python's lightgbm load our models and compare scores
 	PYTHONDONTWRITEBYTECODE=1 build/venv/bin/python -W error -m unittest discover -s python/tests
 	COPPICE_PYTHON=$(abspath build/venv/bin/python) $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 20m -v -run Interop ./e2e
