@@ -35,10 +35,11 @@ func TestAgeIsTheStores(t *testing.T) {
 	}
 }
 
-// TestUnsaved: what a loss costs is at most as much as was trained before the last save, and saving is cheap.
+// TestUnsaved: what a loss costs is at most an eighth of what was trained before the last save, and saving is cheap.
 func TestUnsaved(t *testing.T) {
 	for _, tc := range []struct{ trained, took, want time.Duration }{
-		{0, 0, 0}, {0, 100 * time.Millisecond, 5 * time.Second}, {8 * time.Second, 0, 8 * time.Second}, {time.Hour, 0, time.Minute}, {time.Hour, 2 * time.Second, 100 * time.Second},
+		{0, 0, 0}, {0, 100 * time.Millisecond, 1600 * time.Millisecond}, {8 * time.Second, 0, time.Second}, {30 * time.Second, 100 * time.Millisecond, 3750 * time.Millisecond},
+		{time.Minute, 200 * time.Millisecond, 10 * time.Second}, {time.Hour, 0, time.Minute}, {time.Hour, 2 * time.Second, 100 * time.Second},
 	} {
 		if got := Unsaved(tc.trained, time.Minute, tc.took); got != tc.want {
 			t.Errorf("after %s of training and a save of %s: %s unsaved, want %s", tc.trained, tc.took, got, tc.want)

@@ -94,9 +94,14 @@ func (j *job) lose(vm *machine, c cause, notice time.Duration) {
 // replace puts a new machine with an empty disk in the place of a lost one. The lock is held: nothing may start there
 // before the old disk is gone.
 func (j *job) replace(vm *machine) {
-	err := os.RemoveAll(vm.dir)
+	// Aside first: a process that lives on may write to the old disk while it is removed.
+	old := fmt.Sprintf("%s.lost-%d", vm.dir, vm.instance)
+	err := os.Rename(vm.dir, old)
 	if err == nil {
 		err = vm.makeFolders()
+	}
+	if left := os.RemoveAll(old); left != nil {
+		j.srv.opts.Log.Info("a lost machine's disk is removed with the job", "job", j.id, "machine", vm.name, "error", left)
 	}
 	if err != nil {
 		j.srv.opts.Log.Error("replace a lost machine", "job", j.id, "machine", vm.name, "error", err)

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -146,7 +147,7 @@ func (k *Keeper) Offer(ctx context.Context, c *gbt.Checkpoint) {
 // trained is for how long the training had gone on at its last save, as far as that counts.
 func (k *Keeper) trained() time.Duration {
 	if !k.Soon {
-		return k.Every
+		return math.MaxInt64 // for ever, so that only Every counts
 	}
 	return k.at.Sub(k.began)
 }

@@ -102,11 +102,11 @@ func (w *Worker) provide(ctx context.Context, since time.Time) (*dataset.Dataset
 		}))
 }
 
-// quickCheck is how many bytes for each thread are verified in about a second.
-const quickCheck = 1 << 30
+// quickCheck is how many bytes for each thread are verified in about a tenth of a second.
+const quickCheck = 128 << 20
 
-// soFar is a *copyError where the copy has changed since it was staged: all of it where that is found out in about a second, since the
-// training waits, else labels, weights, groups and folds.
+// soFar is a *copyError where the copy has changed since it was staged: all of it where that is found out at once, since the training
+// waits and what holds it up longer is done less often, else labels, weights, groups and folds.
 func (w *Worker) soFar(ctx context.Context) error {
 	threads := max(1, w.plan.Sizing.ThreadsPerTask)
 	verify := w.dataset.VerifyTargets
