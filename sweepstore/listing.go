@@ -24,7 +24,6 @@ type Trial struct {
 	Number int
 	Claims []Claim // ascending by number; the last one holds the trial
 	Ended  bool    // it has a result, readable or not
-	Kept   bool    // a checkpoint of it holds something
 }
 
 // Claim is one claim in a listing. Whether it can be read is not known.
@@ -34,6 +33,7 @@ type Claim struct {
 	Beat     blob.Generation // of its heartbeat; 0 before the first
 	Released bool            // its holder has given it back
 	Saved    bool            // its holder got further than the claim before: there was a checkpoint, which may be empty by now
+	Kept     bool            // a checkpoint of it holds something
 	Curve    bool            // its holder has left a learning curve
 }
 
@@ -88,7 +88,7 @@ func (t *Trials) List(ctx context.Context) (Listing, error) {
 		}
 		c.note(part, attrs.Generation)
 		if part == sweep.PartCheckpoint && attrs.Size > 0 {
-			l.Trials[trial].Kept = true
+			c.Kept = true
 		}
 	}
 	l.Ended = time.Now()

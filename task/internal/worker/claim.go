@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"coppice/protocol"
@@ -156,7 +157,7 @@ func (l *looking) remaining() int {
 // saved once more. Several tasks may do it at once.
 func (l *looking) tidy(ctx context.Context) {
 	for _, t := range l.list.Trials {
-		if t.Ended && t.Kept {
+		if t.Ended && slices.ContainsFunc(t.Claims, func(c sweepstore.Claim) bool { return c.Kept }) {
 			l.w.Log.Info("checkpoints were left of a trial that has ended; they are dropped", "trial", t.Number)
 			l.w.dropCheckpoints(ctx, t.Number)
 		}
