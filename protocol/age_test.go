@@ -35,10 +35,10 @@ func TestAgeIsTheStores(t *testing.T) {
 	}
 }
 
-// TestUnsaved: what a loss costs is at most an eighth of what was trained before the last save, and saving is cheap.
+// TestUnsaved: what a loss costs is at most a tenth of what was trained before the last save, and saving is cheap.
 func TestUnsaved(t *testing.T) {
 	for _, tc := range []struct{ trained, took, want time.Duration }{
-		{0, 0, 0}, {0, 100 * time.Millisecond, 1600 * time.Millisecond}, {8 * time.Second, 0, time.Second}, {30 * time.Second, 100 * time.Millisecond, 3750 * time.Millisecond},
+		{0, 0, 0}, {0, 100 * time.Millisecond, 1200 * time.Millisecond}, {10 * time.Second, 0, time.Second}, {30 * time.Second, 100 * time.Millisecond, 3 * time.Second},
 		{time.Minute, 200 * time.Millisecond, 10 * time.Second}, {time.Hour, 0, time.Minute}, {time.Hour, 2 * time.Second, 100 * time.Second},
 	} {
 		if got := Unsaved(tc.trained, time.Minute, tc.took); got != tc.want {
