@@ -1,7 +1,5 @@
 //go:build e2e
 
-// Package e2e holds the tests of the built programs: whole sweeps on the local cloud, and models that Python loads. They take
-// minutes and are run by `make e2e`, `make interop` and `make quality`.
 package e2e
 
 import (
