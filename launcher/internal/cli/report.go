@@ -3,26 +3,29 @@ package cli
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
 	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 
+	"coppice/launcher/internal/follow"
 	"coppice/launcher/internal/report"
 	"coppice/page"
 	"coppice/program"
+	"coppice/registry"
 	"coppice/sweep"
 )
 
 func reportCommand(w *World) *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
-		Use:   "report SWEEP",
-		Short: "Write a sweep as a page",
+		Use:   "report SWEEP|MODEL",
+		Short: "Write a sweep or a model as a page",
 		Long: `Writes one HTML file with everything that there is to see of a sweep: leaderboard, learning curves, parameters, machines, money and
-the winner. The file needs nothing else: it can be mailed, archived and opened anywhere. The same objects give the same bytes.`,
-		Example: "  launcher report nightly-ctr-1a2b3c4d --out sweep.html",
+the winner; or of a model: versions, what was live when, metrics and features. A name that no sweep has is a model's. The file needs nothing else: it can be mailed, archived and opened anywhere. The same objects give the same bytes.`,
+		Example: "  launcher report nightly-ctr-1a2b3c4d --out sweep.html\n  launcher report ctr --out model.html",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if out == "" {
@@ -30,6 +33,10 @@ the winner. The file needs nothing else: it can be mailed, archived and opened a
 			}
 			return w.with(cmd.Context(), func(c *cloud) error {
 				view, err := w.viewSweep(cmd.Context(), c, args[0])
+				var none *follow.NotFoundError
+				if errors.As(err, &none) && sweep.CheckName("model", args[0]) == nil {
+					return w.reportModel(cmd.Context(), c, args[0], out, err)
+				}
 				if err != nil {
 					return err
 				}
@@ -40,6 +47,19 @@ the winner. The file needs nothing else: it can be mailed, archived and opened a
 
 	cmd.Flags().StringVar(&out, "out", "", "file to write, whole or not at all; - is the standard output")
 	return cmd
+}
+
+// reportModel writes a model's page; where there is no such model, there being no such sweep is the error.
+func (w *World) reportModel(ctx context.Context, c *cloud, name, out string, noSweep error) error {
+	view, err := report.Model(ctx, c.registry, name)
+	var none *registry.NotFoundError
+	if errors.As(err, &none) {
+		return fmt.Errorf("%w; nor is there such a model: `launcher registry list`", noSweep)
+	}
+	if err != nil {
+		return err
+	}
+	return w.save(out, view.Write)
 }
 
 // viewSweep reads a sweep as it stands.

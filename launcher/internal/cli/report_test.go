@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/registry"
 	"coppice/sweep"
 )
 
@@ -35,6 +36,19 @@ func TestReportAndPlot(t *testing.T) {
 		t.Errorf("the drawing is %.200q", svg)
 	}
 
+	v, err := registry.New(w.buckets["registry"]).Register(t.Context(), "ctr", "night-1", map[string][]byte{"model.txt": []byte("{")},
+		registry.Info{At: w.now, By: "test", Why: "best", Metrics: map[string]float64{"auc": 0.61}, Labels: map[string]string{"sweep": "night-1", "dataset": "clicks@0"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := registry.New(w.buckets["registry"]).Promote(t.Context(), "ctr", v.Number, registry.Expect{}, registry.Act{By: "test", Why: "because", At: w.now}); err != nil {
+		t.Fatal(err)
+	}
+	if text := w.must("report", "ctr", "--out", "-"); !strings.Contains(text, "champion: version 1") || !strings.Contains(text, "clicks@0") || !strings.Contains(text, "model.txt") {
+		t.Errorf("the model's page is %.2000q", text)
+	}
+
+	w.refused(sweep.ExitInput, "ssh -L", "console", "--listen", "0.0.0.0:8765")
 	w.refused(sweep.ExitUsage, "--out", "report", "night-1")
 	w.refused(sweep.ExitUsage, `no plot "pareto"`, "plot", "night-1", "pareto", "--out", "-")
 	w.refused(sweep.ExitNotFound, "nothing to draw as curves", "plot", "night-1", "curves", "--out", "-")

@@ -1,0 +1,376 @@
+// Package console serves pages: the sweeps and models that there are, and each of them as `launcher report` would write it, the same
+// bytes. A page of a running sweep hears by server-sent events that there are other bytes, and fetches them. One poller reads for all
+// who look, at most one request a second (steady).
+//
+// It only reads: nothing can be started, cancelled or promoted through it. It listens on this machine only and has no callers to tell
+// apart: whoever may open a connection to this machine's loopback sees what the caller of `launcher console` may see. Requests that
+// name another host are refused, so that a page elsewhere cannot have a browser read this one (DNS rebinding).
+package console
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"coppice/blob"
+	"coppice/launcher/internal/follow"
+	"coppice/launcher/internal/report"
+	"coppice/page"
+	"coppice/registry"
+	"coppice/sweep"
+)
+
+// How long things last.
+const (
+	lookedAt  = time.Minute      // a sweep is read on so long after somebody looked last
+	stillGood = 30 * time.Second // pages that nobody is told of changes of
+	pollPause = time.Second      // between two rounds, at least
+	mostOpen  = 50               // sweeps that are kept in memory
+)
+
+// Console is what is served.
+type Console struct {
+	sweeps *steady
+	models *steady
+	reg    *registry.Registry
+	index  *report.Index
+	now    func() time.Time
+	log    *slog.Logger
+
+	first sync.Mutex // whoever opens a sweep holds it: of two who come at once, one reads
+	mu    sync.Mutex
+	open  map[sweep.ID]*watched
+	still map[string]*still // pages by path
+}
+
+// watched is one sweep that somebody looks at.
+type watched struct {
+	reading sync.Mutex
+	sweep   *report.Sweep
+	page    []byte
+	version string
+	ended   bool
+	looked  time.Time
+	changed chan struct{} // closed when there is another page
+}
+
+// still is a page that is made anew when it has become old.
+type still struct {
+	page    []byte
+	at      time.Time
+	renewed bool // somebody is making it anew
+}
+
+// New serves what lies in two buckets.
+func New(sweeps, models blob.Store, now func() time.Time, log *slog.Logger) *Console {
+	c := &Console{sweeps: newSteady(sweeps, now), models: newSteady(models, now), now: now, log: log, open: map[sweep.ID]*watched{}, still: map[string]*still{}}
+	c.models.limit = c.sweeps.limit // both together
+	c.reg = registry.New(c.models)
+	c.index = report.NewIndex(c.sweeps, c.reg)
+	return c
+}
+
+// Run reads on, until ctx ends, what somebody looks at.
+func (c *Console) Run(ctx context.Context) {
+	for {
+		for _, w := range c.wanted() {
+			if err := c.look(ctx, w); err != nil && ctx.Err() == nil {
+				c.log.Warn("a sweep cannot be read", "sweep", w.sweep.Plan().Sweep, "error", err.Error())
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pollPause):
+		}
+	}
+}
+
+// wanted are the sweeps that somebody looks at and that have not ended; those that nobody has looked at for long are forgotten.
+func (c *Console) wanted() []*watched {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []*watched
+	for id, w := range c.open {
+		old := c.now().Sub(w.looked) > lookedAt
+		if old && !w.ended || old && len(c.open) > mostOpen {
+			delete(c.open, id)
+		} else if !w.ended {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// look reads a sweep once more, and tells who waits for it when it has changed.
+func (c *Console) look(ctx context.Context, w *watched) error {
+	w.reading.Lock()
+	defer w.reading.Unlock()
+	c.sweeps.next()
+	view, ended, err := w.sweep.Look(ctx)
+	if err != nil {
+		return err
+	}
+	var text bytes.Buffer
+	if err := view.Write(&text); err != nil {
+		return err
+	}
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w.ended = ended
+	if v := page.VersionOf(text.Bytes()); v != w.version || ended {
+		w.page, w.version = text.Bytes(), v
+		close(w.changed)
+		w.changed = make(chan struct{})
+	}
+	return nil
+}
+
+// at is the sweep, which is read for the first time if need be.
+func (c *Console) at(ctx context.Context, id sweep.ID) (*watched, error) {
+	c.first.Lock()
+	defer c.first.Unlock()
+	c.mu.Lock()
+	w := c.open[id]
+	c.mu.Unlock()
+	if w == nil {
+		s, err := report.OpenSweep(unhurried(ctx), c.sweeps, c.reg, id)
+		if err != nil {
+			return nil, err
+		}
+		w = &watched{sweep: s, changed: make(chan struct{})}
+		if err := c.look(unhurried(ctx), w); err != nil {
+			return nil, err
+		}
+	}
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open[id] = w
+	w.looked = c.now()
+	return w, nil
+}
+
+// state is what there is of a watched sweep at the moment, and what is closed when there is more.
+func (c *Console) state(w *watched) (text []byte, version string, ended bool, more <-chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w.looked = c.now()
+	return w.page, w.version, w.ended, w.changed
+}
+
+// Handler serves requests that were sent to one of hosts, as a browser names them.
+func (c *Console) Handler(hosts []string) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
+		c.serveStill(w, r, func(ctx context.Context, out *bytes.Buffer) error {
+			c.sweeps.next()
+			c.models.next()
+			view, err := c.index.Look(ctx)
+			if err != nil {
+				return err
+			}
+			return view.Write(out)
+		})
+	})
+	mux.HandleFunc("GET /models/{name}", func(w http.ResponseWriter, r *http.Request) {
+		c.serveStill(w, r, func(ctx context.Context, out *bytes.Buffer) error {
+			c.models.next()
+			view, err := report.Model(ctx, c.reg, r.PathValue("name"))
+			if err != nil {
+				return err
+			}
+			return view.Write(out)
+		})
+	})
+	mux.HandleFunc("GET /sweeps/{id}", c.serveSweep)
+	mux.HandleFunc("GET /events/sweeps/{id}", c.serveEvents)
+	return guarded(hosts, mux)
+}
+
+// guarded refuses requests for other hosts, and says with every answer what a browser may do with it.
+func guarded(hosts []string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		known := false
+		for _, h := range hosts {
+			known = known || strings.EqualFold(r.Host, h)
+		}
+		if !known {
+			http.Error(w, "this console answers to "+strings.Join(hosts, ", "), http.StatusMisdirectedRequest)
+			return
+		}
+		h := w.Header()
+		h.Set("Content-Security-Policy", page.Policy+"; frame-ancestors 'none'")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// serveStill serves a page that is made anew, for the next one who asks, when it has become old.
+func (c *Console) serveStill(w http.ResponseWriter, r *http.Request, make func(context.Context, *bytes.Buffer) error) {
+	path := r.URL.Path
+	c.mu.Lock()
+	s := c.still[path]
+	renew := s != nil && !s.renewed && c.now().Sub(s.at) > stillGood
+	if renew {
+		s.renewed = true
+	}
+	c.mu.Unlock()
+
+	build := func(ctx context.Context) (*still, error) {
+		c.first.Lock()
+		defer c.first.Unlock()
+		var out bytes.Buffer
+		if err := make(ctx, &out); err != nil {
+			return nil, err
+		}
+		made := &still{page: out.Bytes(), at: c.now()}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.still[path] = made
+		return made, nil
+	}
+	var err error
+	switch {
+	case s == nil:
+		s, err = build(unhurried(r.Context()))
+	case renew:
+		go func() { // no faster than the bucket is to be asked
+			if _, err := build(context.WithoutCancel(r.Context())); err != nil {
+				c.log.Warn("a page cannot be made anew", "path", path, "error", err.Error())
+				c.mu.Lock()
+				s.renewed = false
+				c.mu.Unlock()
+			}
+		}()
+	}
+	if err != nil {
+		c.answer(w, r, nil, err)
+		return
+	}
+	c.answer(w, r, s.page, nil)
+}
+
+func (c *Console) serveSweep(w http.ResponseWriter, r *http.Request) {
+	s, err := c.at(r.Context(), sweep.ID(r.PathValue("id")))
+	if err != nil {
+		c.answer(w, r, nil, err)
+		return
+	}
+	text, _, _, _ := c.state(s)
+	c.answer(w, r, text, nil)
+}
+
+// answer sends a page, or says why there is none.
+func (c *Console) answer(w http.ResponseWriter, r *http.Request, text []byte, err error) {
+	var none *follow.NotFoundError
+	var noModel *registry.NotFoundError
+	var name *sweep.NameError
+	switch {
+	case errors.As(err, &none) || errors.As(err, &noModel) || errors.As(err, &name):
+		http.Error(w, err.Error(), http.StatusNotFound)
+	case err != nil:
+		c.log.Warn("a page cannot be made", "path", r.URL.Path, "error", err.Error())
+		http.Error(w, err.Error(), http.StatusBadGateway)
+	default:
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = w.Write(text) // a reader who has gone needs no answer
+	}
+}
+
+// serveEvents tells of every new version of a sweep's page, until it has ended or the reader has gone.
+func (c *Console) serveEvents(w http.ResponseWriter, r *http.Request) {
+	s, err := c.at(r.Context(), sweep.ID(r.PathValue("id")))
+	if err != nil {
+		c.answer(w, r, nil, err)
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	control := http.NewResponseController(w)
+	beat := time.NewTicker(15 * time.Second) // a connection of which nothing is heard is cut by what lies between
+	defer beat.Stop()
+
+	for {
+		_, version, ended, more := c.state(s)
+		fmt.Fprintf(w, "event: version\ndata: %s\n\n", version)
+		if ended {
+			fmt.Fprint(w, "event: ended\ndata: \n\n")
+		}
+		if control.Flush() != nil || ended {
+			return
+		}
+		select {
+		case <-r.Context().Done():
+			return
+		case <-more:
+		case <-beat.C:
+		}
+	}
+}
+
+// AddressError is an address that the console does not listen on.
+type AddressError struct{ Address string }
+
+func (e *AddressError) Error() string {
+	return fmt.Sprintf("%s can be reached from other machines, and the console asks nobody who they are: listen on 127.0.0.1, and reach it from elsewhere through `ssh -L`", e.Address)
+}
+
+// IsInput says that what was handed in is at fault, and will be the next time.
+func (*AddressError) IsInput() bool { return true }
+
+// Listen listens on an address of this machine's loopback; others are an *AddressError. hosts are the names by which it may be called.
+func Listen(ctx context.Context, address string) (l net.Listener, hosts []string, err error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, nil, &AddressError{address}
+	}
+	if ip, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !ip.IsLoopback()) {
+		return nil, nil, &AddressError{address}
+	}
+
+	var config net.ListenConfig
+	if l, err = config.Listen(ctx, "tcp", address); err != nil {
+		return nil, nil, fmt.Errorf("listen on %s: %w", address, err)
+	}
+	at := l.Addr().String()
+	_, port, err := net.SplitHostPort(at)
+	if err != nil {
+		return nil, nil, errors.Join(err, l.Close())
+	}
+	return l, []string{at, "localhost:" + port, "127.0.0.1:" + port, "[::1]:" + port}, nil
+}
+
+// Serve serves until ctx ends.
+func (c *Console) Serve(ctx context.Context, l net.Listener, hosts []string) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	server := &http.Server{Handler: http.MaxBytesHandler(c.Handler(hosts), 0), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute,
+		MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(c.log.Handler(), slog.LevelWarn), BaseContext: func(net.Listener) context.Context { return ctx }}
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(l) }()
+	go c.Run(ctx)
+
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	if err := server.Close(); err != nil { // whoever listens for events would not end
+		return fmt.Errorf("end the console: %w", err)
+	}
+	<-done
+	return nil
+}

@@ -1,0 +1,282 @@
+package console
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"coppice/blob"
+	"coppice/launcher/internal/report"
+	"coppice/registry"
+	"coppice/sweep"
+	"coppice/sweepstore"
+)
+
+var planned = time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
+
+// counted is a store that counts what it is asked.
+type counted struct {
+	blob.Store
+	asked atomic.Int64
+}
+
+func (c *counted) Stat(ctx context.Context, name string) (blob.Attrs, error) {
+	c.asked.Add(1)
+	return c.Store.Stat(ctx, name)
+}
+
+func (c *counted) Open(ctx context.Context, name string, r blob.Range) (io.ReadCloser, blob.Attrs, error) {
+	c.asked.Add(1)
+	return c.Store.Open(ctx, name, r)
+}
+
+func (c *counted) List(ctx context.Context, prefix string) iter.Seq2[blob.Attrs, error] {
+	return func(yield func(blob.Attrs, error) bool) {
+		n := 0
+		for a, err := range c.Store.List(ctx, prefix) {
+			if n%perPage == 0 {
+				c.asked.Add(1)
+			}
+			n++
+			if !yield(a, err) {
+				return
+			}
+		}
+		if n == 0 {
+			c.asked.Add(1)
+		}
+	}
+}
+
+// night is a sweep of n trials, each held by a task.
+func night(t *testing.T, n int) (*counted, *sweep.Plan, *sweepstore.Trials) {
+	t.Helper()
+	bucket := &counted{Store: blob.Memory()}
+	p := &sweep.Plan{Format: 1, Sweep: "night-1", Created: planned, Maximize: true, Heartbeat: sweep.Duration(time.Second), Takeover: sweep.Duration(time.Minute),
+		Spec: sweep.Spec{Name: "night", Model: "ctr", Metric: "auc"}, Dataset: sweep.DatasetRef{Name: "clicks", Version: "0123456789abcdef"},
+		Holdout: sweep.Holdout{Valid: sweep.Rows{Split: "valid"}, Calib: sweep.Rows{Split: "valid"}, Test: sweep.Rows{Split: "valid"}}}
+	for i := range n {
+		p.Trials = append(p.Trials, sweep.Trial{Number: i, Params: sweep.Params{"x": float64(i)}})
+	}
+	if _, err := sweepstore.New(bucket, p.Sweep).CreatePlan(t.Context(), *p); err != nil {
+		t.Fatal(err)
+	}
+	trials := sweepstore.NewTrials(bucket, p)
+	for i := range n {
+		c := sweep.Claim{Format: 1, Sweep: p.Sweep, Trial: i, Task: i, Host: fmt.Sprint("vm-", i/2), Nonce: "n", At: planned.Add(time.Second)}
+		if _, err := trials.CreateClaim(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return bucket, p, trials
+}
+
+func conclude(t *testing.T, bucket blob.Store, p *sweep.Plan) {
+	t.Helper()
+	c := sweep.Conclusion{Format: 1, Sweep: p.Sweep, Outcome: sweep.OutcomeNoWinner, Reason: "none met the requirements", At: planned.Add(time.Hour)}
+	if _, err := sweepstore.New(bucket, p.Sweep).CreateConclusion(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+}
+
+var quiet = slog.New(slog.DiscardHandler)
+
+func get(h http.Handler, host, path string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodGet, "http://"+host+path, nil)
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// What is served is what a report writes.
+func TestSameBytesAsAReport(t *testing.T) {
+	bucket, p, _ := night(t, 3)
+	conclude(t, bucket, p)
+	h := New(bucket, blob.Memory(), time.Now, quiet).Handler([]string{"localhost:1"})
+
+	s, err := report.OpenSweep(t.Context(), bucket, registry.New(blob.Memory()), p.Sweep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	view, _, err := s.Look(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want bytes.Buffer
+	if err := view.Write(&want); err != nil {
+		t.Fatal(err)
+	}
+	if got := get(h, "localhost:1", "/sweeps/night-1"); got.Code != http.StatusOK || got.Body.String() != want.String() {
+		t.Errorf("the console answered %d with %d bytes, a report has %d", got.Code, got.Body.Len(), want.Len())
+	}
+	if got := get(h, "localhost:1", "/"); !strings.Contains(got.Body.String(), `href="/sweeps/night-1"`) || !strings.Contains(got.Body.String(), "no_winner") {
+		t.Errorf("the index is %d, %s", got.Code, got.Body)
+	}
+}
+
+func TestOthersAreRefused(t *testing.T) {
+	bucket, _, _ := night(t, 1)
+	h := New(bucket, blob.Memory(), time.Now, quiet).Handler([]string{"127.0.0.1:8765", "localhost:8765"})
+	for _, tc := range []struct {
+		host, path string
+		code       int
+	}{
+		{"127.0.0.1:8765", "/sweeps/night-1", http.StatusOK},
+		{"LOCALHOST:8765", "/sweeps/night-1", http.StatusOK},
+		{"evil.example:8765", "/sweeps/night-1", http.StatusMisdirectedRequest},
+		{"evil.example", "/", http.StatusMisdirectedRequest},
+		{"127.0.0.1", "/", http.StatusMisdirectedRequest},
+		{"localhost:8765", "/sweeps/night-2", http.StatusNotFound},
+		{"localhost:8765", "/sweeps/..%2f..%2fetc", http.StatusNotFound},
+		{"localhost:8765", "/models/none", http.StatusNotFound},
+		{"localhost:8765", "/models/%3Cscript%3E", http.StatusNotFound},
+		{"localhost:8765", "/elsewhere", http.StatusNotFound},
+	} {
+		got := get(h, tc.host, tc.path)
+		if got.Code != tc.code {
+			t.Errorf("%s%s: %d %q, expected %d", tc.host, tc.path, got.Code, got.Body, tc.code)
+		}
+		if tc.code == http.StatusOK && (!strings.Contains(got.Header().Get("Content-Security-Policy"), "frame-ancestors 'none'") || got.Header().Get("Cache-Control") != "no-store") {
+			t.Errorf("%s%s: the headers are %v", tc.host, tc.path, got.Header())
+		}
+		if strings.HasPrefix(got.Header().Get("Content-Type"), "text/html") && tc.code != http.StatusOK {
+			t.Errorf("%s%s: an error is sent as %s", tc.host, tc.path, got.Header().Get("Content-Type"))
+		}
+	}
+	post := httptest.NewRecorder()
+	h.ServeHTTP(post, httptest.NewRequest(http.MethodPost, "http://localhost:8765/sweeps/night-1", nil))
+	if post.Code != http.StatusMethodNotAllowed {
+		t.Errorf("POST: %d, expected %d: the console only reads", post.Code, http.StatusMethodNotAllowed)
+	}
+}
+
+func TestListensOnThisMachineOnly(t *testing.T) {
+	for _, address := range []string{"0.0.0.0:0", ":8765", "[::]:0", "192.168.1.2:0", "example.com:80", "nonsense"} {
+		l, _, err := Listen(t.Context(), address)
+		var refused *AddressError
+		if !errors.As(err, &refused) {
+			t.Errorf("listen on %s: %v, expected it to be refused", address, err)
+		}
+		if l != nil {
+			l.Close()
+		}
+	}
+	l, hosts, err := Listen(t.Context(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if hosts[0] != l.Addr().String() {
+		t.Errorf("it answers to %q at %s", hosts, l.Addr())
+	}
+}
+
+// A hundred tasks that show life every second, three who look all the time: the bucket is asked once a second.
+func TestOneRequestASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bucket, p, trials := night(t, 100)
+		beat := func(round int) {
+			for i := range p.Trials {
+				if err := trials.Beat(t.Context(), i, 0, sweep.Heartbeat{Format: 1, Nonce: "n", Trees: round, At: planned.Add(time.Duration(round) * time.Second)}); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		beat(1)
+		c := New(bucket, blob.Memory(), time.Now, quiet)
+		ctx, stop := context.WithCancel(t.Context())
+		h := c.Handler([]string{"localhost:1"})
+		get(h, "localhost:1", "/sweeps/night-1")
+		go c.Run(ctx)
+
+		before, first := bucket.asked.Load(), get(h, "localhost:1", "/sweeps/night-1").Body.String()
+		const seconds = 300
+		for s := range seconds {
+			<-time.After(time.Second)
+			beat(2 + s)
+			for range 3 {
+				get(h, "localhost:1", "/sweeps/night-1")
+			}
+		}
+		if asked := bucket.asked.Load() - before; asked > seconds+2 || asked < seconds/4 {
+			t.Errorf("%d requests in %d seconds, expected at most one a second", asked, seconds)
+		}
+		if now := get(h, "localhost:1", "/sweeps/night-1").Body.String(); now == first {
+			t.Error("nothing of five minutes' heartbeats has come to the page")
+		}
+
+		// Nobody looks any more: nothing is asked any more.
+		<-time.After(lookedAt + 3*time.Minute)
+		before = bucket.asked.Load()
+		<-time.After(10 * time.Minute)
+		if asked := bucket.asked.Load() - before; asked != 0 {
+			t.Errorf("%d requests though nobody looks", asked)
+		}
+		stop()
+		synctest.Wait()
+	})
+}
+
+// Who has a page open hears of another version, and of the end.
+func TestNews(t *testing.T) {
+	bucket, p, trials := night(t, 2)
+	c := New(bucket, blob.Memory(), time.Now, quiet)
+	c.sweeps.limit.SetLimit(1000) // the test does not wait for seconds
+	l, hosts, err := Listen(t.Context(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- c.Serve(ctx, l, hosts) }()
+	defer func() {
+		stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	}()
+
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+hosts[0]+"/events/sweeps/night-1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	lines := bufio.NewScanner(answer.Body)
+	next := func(prefix string) string {
+		for lines.Scan() {
+			if text, ok := strings.CutPrefix(lines.Text(), prefix); ok {
+				return text
+			}
+		}
+		t.Fatalf("the events ended before %q: %v", prefix, lines.Err())
+		return ""
+	}
+
+	one := next("data: ")
+	o := sweep.Object{Name: sweep.Names(p.Sweep).Attempt(0, 0) + "x"}
+	done := sweep.Result{Format: 1, Sweep: p.Sweep, Status: sweep.StatusDone, Score: 0.7, Model: &o, Scores: &sweep.Scored{Calib: o, Test: o}, Started: planned, Ended: planned.Add(time.Minute)}
+	if _, err := trials.CreateResult(t.Context(), done); err != nil {
+		t.Fatal(err)
+	}
+	if two := next("data: "); len(one) != 64 || two == one {
+		t.Errorf("the versions are %q and %q", one, two)
+	}
+	conclude(t, bucket, p)
+	next("event: ended")
+}
