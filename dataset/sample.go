@@ -36,6 +36,32 @@ func (s *Sample) Column(name string) *Values {
 	return nil
 }
 
+// Select is the sample of some of its rows, whose places ascend.
+func (s *Sample) Select(rows []int) *Sample {
+	out := &Sample{Split: s.Split, Row: choose(s.Row, rows), Names: s.Names}
+	for i := range s.Columns {
+		v := &s.Columns[i]
+		out.Columns = append(out.Columns, Values{Type: v.Type, Unit: v.Unit, Text: choose(v.Text, rows), Float: choose(v.Float, rows),
+			Int: choose(v.Int, rows), Null: choose(v.Null, rows)})
+	}
+	return out
+}
+
+// choose are the values at some places; nil of none.
+func choose[T any](all []T, places []int) []T {
+	if all == nil {
+		return nil
+	}
+	out := make([]T, len(places))
+	for i, p := range places {
+		out[i] = all[p]
+	}
+	return out
+}
+
+// Encode writes what ReadSample reads.
+func (s *Sample) Encode() ([]byte, error) { return s.encode() }
+
 // encode writes the sample as an Arrow file. Text longer than an int32 can address is refused.
 func (s *Sample) encode() ([]byte, error) {
 	fields := []arrowField{{name: RowColumn, typ: arrowUint32}}

@@ -26,6 +26,7 @@ const (
 	FileResult     = "result.json"      // sweep.Result of the winner
 	FileDataset    = "dataset.json"     // dataset.Manifest
 	FileReport     = "report.json"      // what was measured
+	FileReference  = "reference.arrow"  // raw test rows with their labels, which models of later nights are compared on
 )
 
 // Scorer predicts. It does not change and may be used from any goroutine.

@@ -101,6 +101,19 @@ type Verified struct {
 	MaxDiff float64 `json:"max_diff"` // of raw scores
 }
 
+// Verdict is what became of a night, in one word: what metrics count and alerts go by.
+type Verdict string
+
+// The verdicts.
+const (
+	VerdictPromoted      Verdict = "promoted"       // the new version is the champion
+	VerdictNotPromoted   Verdict = "not_promoted"   // it was compared or examined, and stays behind
+	VerdictNotComparable Verdict = "not_comparable" // it could not be compared with the champion: a person has to decide
+	VerdictBlocked       Verdict = "blocked"        // tonight's data may not make a champion
+	VerdictNoWinner      Verdict = "no_winner"
+	VerdictCancelled     Verdict = "cancelled"
+)
+
 // GateDecision says whether the new version became the champion, and why.
 type GateDecision struct {
 	Passed   bool    `json:"passed"`
@@ -111,6 +124,45 @@ type GateDecision struct {
 	Rows     int     `json:"rows,omitempty"`
 	Reason   string  `json:"reason"`
 	Promoted bool    `json:"promoted"` // the alias points at the new version
+
+	Verdict Verdict     `json:"verdict,omitempty"` // earlier builds wrote none
+	Checks  []GateCheck `json:"checks,omitempty"`  // everything that was looked at, in order
+}
+
+// GateCheck is one thing that the gate looked at. Each speaks for itself, whether it holds or not.
+type GateCheck struct {
+	Name   string  `json:"name"` // tonight, reference, calibration, segments, ece, entropy, share
+	Passed bool    `json:"passed"`
+	Reason string  `json:"reason"`
+	Value  float64 `json:"value"` // a gain, a ratio, an error or a share
+	Low    float64 `json:"low,omitempty"`
+	High   float64 `json:"high,omitempty"` // of its interval, where it has one
+	Rows   int     `json:"rows,omitempty"`
+}
+
+// Verdict is what became of the night. That of conclusions by earlier builds follows from what they say.
+func (c *Conclusion) Verdict() Verdict {
+	switch g := c.Gate; {
+	case c.Outcome == OutcomeCancelled:
+		return VerdictCancelled
+	case c.Outcome == OutcomeNoWinner:
+		return VerdictNoWinner
+	case g == nil:
+		return VerdictNotPromoted
+	case g.Promoted:
+		return VerdictPromoted
+	case g.Verdict != "":
+		return g.Verdict
+	}
+	return VerdictNotPromoted
+}
+
+// Why is the reason of the verdict, for people.
+func (c *Conclusion) Why() string {
+	if c.Outcome == OutcomeWinner && c.Gate != nil {
+		return c.Gate.Reason
+	}
+	return c.Reason
 }
 
 // DecodeConclusion reads the end of a sweep.

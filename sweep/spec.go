@@ -28,6 +28,8 @@ type Spec struct {
 	Limits  Limits  `yaml:"limits" json:"limits"`
 	Gate    *Gate   `yaml:"gate" json:"gate,omitempty"`
 
+	Calibrate *Calibrate `yaml:"calibrate" json:"calibrate,omitempty"`
+
 	// Budget is how many USD of machines the sweep may use; 0 is no bound. It is no part of what makes two sweeps the same.
 	Budget float64 `yaml:"budget" json:"budget,omitempty"`
 
@@ -170,14 +172,6 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Gate says when a new version becomes the champion: when, on the dataset's sample of test rows, Metric is better than
-// the present champion's by at least MinGain. Against "none" always passes.
-type Gate struct {
-	Metric  string  `yaml:"metric" json:"metric"`
-	Against string  `yaml:"against" json:"against"` // champion or none
-	MinGain float64 `yaml:"min_gain" json:"min_gain"`
-}
-
 // Vocabulary is what the contract does not know and whoever parses a spec must lend: the words of the engines. Every
 // function says nil or what is wrong and what would be right, but for names.
 type Vocabulary struct {
@@ -233,7 +227,7 @@ func ParseSpec(file string, data []byte, v Vocabulary) (*Spec, error) {
 	s.normalizeNumbers()
 
 	for _, check := range []func(*strictyaml.Document, Vocabulary) error{
-		s.checkNames, s.checkSearch, s.checkGiven, s.checkParams, s.checkMachine, s.checkFallback, s.checkConditions,
+		s.checkNames, s.checkSearch, s.checkGiven, s.checkParams, s.checkMachine, s.checkFallback, s.checkConditions, s.checkGate,
 	} {
 		if err := check(doc, v); err != nil {
 			return nil, err
@@ -282,7 +276,7 @@ func (s *Spec) fillDefaults() {
 	}
 
 	if s.Gate != nil && s.Gate.Against == "" {
-		s.Gate.Against = "champion"
+		s.Gate.Against = AgainstChampion
 	}
 	if s.Gate != nil && s.Gate.Metric == "" {
 		s.Gate.Metric = s.Metric

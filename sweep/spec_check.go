@@ -38,15 +38,6 @@ func (s *Spec) checkNames(doc *strictyaml.Document, v Vocabulary) error {
 		return doc.Errorf("metric", "%v", err)
 	}
 
-	if g := s.Gate; g != nil {
-		if err := v.Metric(g.Metric); err != nil {
-			return doc.Errorf("gate.metric", "%v", err)
-		}
-		if g.Against != "champion" && g.Against != "none" {
-			return doc.Errorf("gate.against", "against %q: use champion or none", g.Against)
-		}
-	}
-
 	return nil
 }
 

@@ -28,6 +28,8 @@ type Options struct {
 	Name  string // default clicks
 
 	Encodings string // the spec's encodings; default auto
+
+	Edit func(table []byte) []byte // changes the table before it is staged; nil changes nothing
 }
 
 // Dir stages a table and returns the folder of the dataset and its manifest.
@@ -55,7 +57,11 @@ func Dir(t testing.TB, o Options) (string, *dataset.Manifest) {
 
 	folder := t.TempDir()
 	source := filepath.Join(folder, "clicks.csv")
-	if err := os.WriteFile(source, Table(o), 0o644); err != nil {
+	table := Table(o)
+	if o.Edit != nil {
+		table = o.Edit(table)
+	}
+	if err := os.WriteFile(source, table, 0o644); err != nil {
 		t.Fatal(err)
 	}
 

@@ -49,7 +49,8 @@ type Aggregator struct {
 	Datasets blob.Store
 	Sweeps   blob.Store
 	Registry *registry.Registry
-	Jobs     Jobs // may be nil: then only results and time limits end a sweep
+	Jobs     Jobs     // may be nil: then only results and time limits end a sweep
+	Contract Contract // may be nil: then no data are blocked
 	Now      func() time.Time
 	Log      *slog.Logger
 

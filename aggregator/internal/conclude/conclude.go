@@ -188,6 +188,14 @@ func (a *Aggregator) register(ctx context.Context, k *known, w *winner, h *holdo
 		files[name] = append(text, '\n')
 	}
 
+	if r := referenceOf(h, maxReference); r != nil {
+		data, err := r.encode()
+		if err != nil {
+			return registry.Version{}, fmt.Errorf("write %s: %w", scorer.FileReference, err)
+		}
+		files[scorer.FileReference] = data
+	}
+
 	if w.calibrator != nil {
 		text, err := json.Marshal(w.calibrator)
 		if err != nil {

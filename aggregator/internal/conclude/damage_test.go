@@ -96,8 +96,8 @@ func TestADamagedChampionRecordEndsTheSweep(t *testing.T) {
 			overwrite(t, w.models, "registry/ctr/history/champion/00000001.json", "{")
 		}, ""},
 	} {
-		for _, gate := range []*sweep.Gate{nil, {Metric: "log_loss", Against: "champion", MinGain: -1}} {
-			t.Run(fmt.Sprintf("%s, gate %t", name, gate != nil), func(t *testing.T) {
+		for _, gate := range []*sweep.Gate{{Metric: "log_loss", Against: sweep.AgainstNone}, {Metric: "log_loss", Against: sweep.AgainstChampion, MinGain: -1}} {
+			t.Run(fmt.Sprintf("%s, gate against %s", name, gate.Against), func(t *testing.T) {
 				first := newWorld(t, options{leaves: []int{2}})
 				first.mustConclude(t)
 				tc.spoil(t, first)
@@ -111,7 +111,7 @@ func TestADamagedChampionRecordEndsTheSweep(t *testing.T) {
 				if c.Outcome != sweep.OutcomeWinner || c.Version == 0 {
 					t.Errorf("concluded with %s, version %d (%s); want a registered winner", c.Outcome, c.Version, c.Reason)
 				}
-				compared := gate != nil || strings.HasPrefix(name, "alias")
+				compared := gate.Against != sweep.AgainstNone || strings.HasPrefix(name, "alias")
 				if stays := tc.says != "" && compared; c.Gate.Promoted == stays || stays && !strings.Contains(c.Gate.Reason, tc.says) {
 					t.Errorf("promoted %t: %s; want the champion to stay: %t, because %q", c.Gate.Promoted, c.Gate.Reason, stays, tc.says)
 				}

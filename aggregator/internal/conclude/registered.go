@@ -188,10 +188,10 @@ func (a *Aggregator) gateVersion(ctx context.Context, p *sweep.Plan, v *registry
 	}
 	undecided := func(why error) *sweep.GateDecision {
 		if done {
-			return &sweep.GateDecision{Passed: true, Promoted: true, Champion: before,
+			return &sweep.GateDecision{Passed: true, Promoted: true, Verdict: sweep.VerdictPromoted, Champion: before,
 				Reason: fmt.Sprintf("it has become the champion; what it was compared by cannot be read any more: %v", why)}
 		}
-		return &sweep.GateDecision{Reason: fmt.Sprintf("version %d cannot be compared any more: %v; promote by hand", v.Number, why)}
+		return &sweep.GateDecision{Verdict: sweep.VerdictNotComparable, Reason: fmt.Sprintf("version %d cannot be compared any more: %v; promote by hand", v.Number, why)}
 	}
 	if p == nil {
 		return undecided(why), nil

@@ -1,0 +1,346 @@
+package conclude
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+
+	"coppice/aggregator/internal/judge"
+	"coppice/dataset"
+	"coppice/dataset/datasettest"
+	"coppice/registry"
+	"coppice/scorer"
+	"coppice/sweep"
+)
+
+// edited is a click table whose rows a test changes; header changes the names too.
+func edited(rows int, seed uint64, edit func(r *rand.Rand, header bool, row []string) []string) datasettest.Options {
+	o := datasettestOptions(rows, seed)
+	o.Edit = func(table []byte) []byte {
+		all, err := csv.NewReader(bytes.NewReader(table)).ReadAll()
+		if err != nil {
+			panic(err)
+		}
+		r := rand.New(rand.NewPCG(seed, 99))
+		var out bytes.Buffer
+		w := csv.NewWriter(&out)
+		for i, row := range all {
+			if err := w.Write(edit(r, i == 0, row)); err != nil {
+				panic(err)
+			}
+		}
+		w.Flush()
+		return out.Bytes()
+	}
+	return o
+}
+
+// Columns of the click table.
+const (
+	columnHour  = 3
+	columnClick = 7
+)
+
+// champion is a first night with an honest model.
+func champion(t *testing.T, o datasettest.Options) *world {
+	t.Helper()
+	w := newWorld(t, options{leaves: []int{5}, trees: 12, table: o})
+	if c := w.mustConclude(t); !c.Gate.Promoted || c.Gate.Verdict != sweep.VerdictPromoted {
+		t.Fatalf("the first night: %+v", c.Gate)
+	}
+	return w
+}
+
+// TestBrokenLabelsDoNotGoLive: tonight's labels are broken, in train and in test alike; the rows of earlier nights are not.
+func TestBrokenLabelsDoNotGoLive(t *testing.T) {
+	first := champion(t, datasettestOptions(20_000, 5))
+	nights := 1
+	for name, click := range map[string]func(r *rand.Rand, was string) string{
+		"a third lost": func(r *rand.Rand, was string) string {
+			if r.IntN(3) == 0 {
+				return "0"
+			}
+			return was
+		},
+		"inverted": func(_ *rand.Rand, was string) string { return map[string]string{"0": "1", "1": "0"}[was] },
+		"all over": func(r *rand.Rand, _ string) string { return strconv.Itoa(r.IntN(2)) },
+		"shuffled": func(r *rand.Rand, _ string) string { // the rate stays, whose click it was is lost
+			return strconv.Itoa(min(r.IntN(100)/80, 1))
+		},
+		"too many": func(r *rand.Rand, was string) string {
+			if r.IntN(4) == 0 {
+				return "1"
+			}
+			return was
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			nights++
+			table := edited(20_000, 6, func(r *rand.Rand, header bool, row []string) []string {
+				if !header {
+					row[columnClick] = click(r, row[columnClick])
+				}
+				return row
+			})
+			night := newWorld(t, options{into: first, sweep: sweep.ID(fmt.Sprintf("night-%d", nights)), leaves: []int{7}, trees: 40, table: table})
+			c := night.mustConclude(t)
+			if c.Version == 0 || c.Gate.Promoted || c.Gate.Verdict != sweep.VerdictNotPromoted {
+				t.Errorf("version %d, %s: %s; want it registered and not promoted", c.Version, c.Gate.Verdict, c.Gate.Reason)
+			}
+			contains(t, c.Gate.Reason, "rows of earlier nights")
+			t.Log(c.Gate.Reason)
+		})
+	}
+}
+
+// TestALeakIsRefused: a column knows the label nearly always (AUC .9985), on the first night and later.
+func TestALeakIsRefused(t *testing.T) {
+	leak := func(r *rand.Rand, header bool, row []string) []string {
+		if header {
+			return append(row, "leaked")
+		}
+		click, _ := strconv.ParseFloat(row[columnClick], 64)
+		return append(row, fmt.Sprintf("%.4f", 4.2*click+r.NormFloat64()))
+	}
+	first := newWorld(t, options{leaves: []int{15}, trees: 40, table: edited(8000, 5, leak)})
+	c := first.mustConclude(t)
+	if c.Gate.Promoted || c.Test["auc"] < 0.99 {
+		t.Errorf("on the first night: %+v, test %v", c.Gate, c.Test)
+	}
+	contains(t, c.Gate.Reason, `column "leaked" carries 0.9`)
+
+	honest := champion(t, datasettestOptions(8000, 6))
+	later := newWorld(t, options{into: honest, sweep: "night-2", leaves: []int{15}, trees: 40, table: edited(8000, 5, leak)})
+	c = later.mustConclude(t)
+	if c.Gate.Promoted {
+		t.Errorf("later: %+v", c.Gate)
+	}
+	contains(t, c.Gate.Reason, `column "leaked" carries 0.9`)
+}
+
+// TestOtherSchemas: a column that the champion needs is gone, or one has come that earlier nights did not have.
+func TestOtherSchemas(t *testing.T) {
+	dropping := func(_ *rand.Rand, _ bool, row []string) []string {
+		return slices.Delete(row, columnHour, columnHour+1)
+	}
+	with := func(r *rand.Rand, header bool, row []string) []string {
+		if header {
+			return append(row, "news")
+		}
+		click, _ := strconv.ParseFloat(row[columnClick], 64)
+		return append(row, fmt.Sprintf("%.4f", click+2*r.NormFloat64()))
+	}
+	both := func(r *rand.Rand, header bool, row []string) []string {
+		return dropping(r, header, with(r, header, row))
+	}
+
+	first := champion(t, datasettestOptions(60_000, 5))
+	for i, tc := range []struct {
+		name    string
+		edit    func(*rand.Rand, bool, []string) []string
+		verdict sweep.Verdict
+		says    []string
+	}{
+		{"without", dropping, sweep.VerdictPromoted, []string{`version 1 cannot score them: it needs the column "hour"`, "rows of earlier nights", "is better than"}},
+		{"with", with, sweep.VerdictPromoted, []string{"sampled test rows is better than", `the new model cannot score those of version 1: it needs the column "news"`}},
+		{"both", both, sweep.VerdictNotComparable, []string{"version 1 cannot be compared", `it needs the column "hour"`, `it needs the column "news"`, "by hand"}},
+	} {
+		models := without(t, first.models)
+		into := *first
+		into.models = models
+		c := newWorld(t, options{into: &into, sweep: sweep.ID(fmt.Sprintf("night-%d", i+2)), leaves: []int{15}, trees: 100, table: edited(40_000, 8, tc.edit)}).mustConclude(t)
+		if c.Gate.Verdict != tc.verdict {
+			t.Errorf("%s a column: %s, want %s", tc.name, c.Gate.Verdict, tc.verdict)
+		}
+		for _, part := range tc.says {
+			contains(t, c.Gate.Reason, part)
+		}
+	}
+}
+
+// TestReferenceRows: a version keeps its sampled test rows with their labels, and gives back what it was given.
+func TestReferenceRows(t *testing.T) {
+	w := champion(t, datasettestOptions(6000, 5))
+	reg := registry.New(w.models)
+	v, err := reg.Get(t.Context(), "ctr", "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := reg.ReadFile(t.Context(), v, scorer.FileReference)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := decodeReference(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := w.aggregator().readHoldout(t.Context(), w.plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got.sample.Row) != len(h.testRows) || len(got.sample.Row) == 0 {
+		t.Fatalf("%d rows kept of %d", len(got.sample.Row), len(h.testRows))
+	}
+	for i, p := range h.testRows {
+		if got.targets.Label[i] != h.test.Label[p.part] || got.sample.Row[i] != h.sample.Row[p.sample] || got.sample.Column("price").TextOf(i) != h.sample.Column("price").TextOf(p.sample) {
+			t.Fatalf("row %d: label %v, number %d, where the dataset has %v and %d", i, got.targets.Label[i], got.sample.Row[i], h.test.Label[p.part], h.sample.Row[p.sample])
+		}
+	}
+
+	// Weights and groups come back as well, and fewer rows are evenly spread.
+	full := referenceOf(h, 100)
+	full.targets.Weight, full.targets.Group = ones(100), make([]uint64, 100)
+	for i := range full.targets.Weight {
+		full.targets.Weight[i], full.targets.Group[i] = float32(i)/4, 1<<63+uint64(i)
+	}
+	if data, err = full.encode(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err = decodeReference(data); err != nil {
+		t.Fatal(err)
+	}
+	thin := got.thinned(10)
+	if !slices.Equal(got.targets.Weight, full.targets.Weight) || !slices.Equal(got.targets.Group, full.targets.Group) || len(thin.sample.Row) != 10 || thin.targets.Weight[9] != 90./4 {
+		t.Errorf("weights %v, groups %v; the tenth of ten has weight %v", got.targets.Weight[:3], got.targets.Group[:3], thin.targets.Weight[9])
+	}
+	for name, bad := range map[string][]byte{"cut": data[:len(data)/2], "empty": nil} {
+		if _, err := decodeReference(bad); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	if plain, err := got.sample.Encode(); err != nil {
+		t.Error(err)
+	} else if _, err := decodeReference(plain[:8]); err == nil {
+		t.Error("a head without a body: no error")
+	}
+}
+
+// TestVersionsOfEarlierBuilds keep no rows: those of their dataset stand in, while it is there.
+func TestVersionsOfEarlierBuilds(t *testing.T) {
+	first := newWorld(t, options{leaves: []int{7}, trees: 20, table: datasettestOptions(6000, 5)})
+	h, err := first.aggregator().readHoldout(t.Context(), first.plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := first.mustConclude(t)
+	v, err := registry.New(first.models).Get(t.Context(), "ctr", "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	r, err := first.aggregator().referenceFromDataset(t.Context(), v)
+	if err != nil || len(r.sample.Row) != len(h.testRows) {
+		t.Fatalf("%v, %v; want %d rows", r, err, len(h.testRows))
+	}
+	gone := first.aggregator()
+	gone.Datasets = without(t, first.datasets, sweep.DatasetDir("clicks", first.plan.Dataset.Version)+dataset.ManifestFile)
+	if r, err := gone.referenceFromDataset(t.Context(), v); r != nil || err == nil {
+		t.Errorf("without the dataset: %v, %v", r, err)
+	}
+	if c.Version != 1 {
+		t.Errorf("version %d", c.Version)
+	}
+}
+
+// TestLastChampions: whoever was rolled back lends no rows.
+func TestLastChampions(t *testing.T) {
+	move := func(from, to int) registry.Event { return registry.Event{Alias: registry.Champion, From: from, To: to} }
+	for _, tc := range []struct {
+		moves []registry.Event
+		want  []int
+	}{
+		{nil, nil},
+		{[]registry.Event{move(0, 1), {Alias: "canary", To: 9}, move(1, 2), move(2, 4)}, []int{4, 2, 1}},
+		{[]registry.Event{move(0, 1), move(1, 2), move(2, 1)}, []int{1}},
+		{[]registry.Event{move(0, 1), move(1, 7)}, []int{1}}, // 7 is the version that is judged
+	} {
+		if got := lastChampions(tc.moves, 7); !slices.Equal(got, tc.want) {
+			t.Errorf("%v: %v, want %v", tc.moves, got, tc.want)
+		}
+	}
+}
+
+type contract []string
+
+func (c contract) Blocked(context.Context, *sweep.Plan) ([]string, error) { return c, nil }
+
+// TestBlockedData make no champion, not even the first.
+func TestBlockedData(t *testing.T) {
+	w := newWorld(t, options{})
+	a := w.aggregator()
+	a.Contract = contract{"a third of the labels is missing", "the newest row is three days old"}
+	c, err := a.Consider(t.Context(), w.plan.Sweep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Verdict() != sweep.VerdictBlocked || c.Gate.Promoted || c.Version != 1 {
+		t.Errorf("version %d, verdict %s: %+v", c.Version, c.Verdict(), c.Gate)
+	}
+	contains(t, c.Why(), "blocked: a third of the labels is missing; the newest row")
+}
+
+// TestShares: what features of several columns gain is split between the columns.
+func TestShares(t *testing.T) {
+	w := newWorld(t, options{})
+	h, err := w.aggregator().readHoldout(t.Context(), w.plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.mustConclude(t)
+	reg := registry.New(w.models)
+	v, err := reg.Get(t.Context(), "ctr", "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := scorer.Open(t.Context(), reg, v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer got.Close()
+	total := 0.0
+	all := shares(got.Model, h.manifest.Encoding())
+	for i, s := range all {
+		total += s.Share
+		if i > 0 && s.Share > all[i-1].Share {
+			t.Errorf("%v is not in order", all)
+		}
+	}
+	if total < 1-1e-9 || total > 1+1e-9 || slices.ContainsFunc(all, func(s judge.Share) bool { return s.Column == "" }) {
+		t.Errorf("shares %v add up to %v", all, total)
+	}
+}
+
+func TestGateAgainstTheChampion(t *testing.T) {
+	first := newWorld(t, options{leaves: []int{7}, trees: 40, table: datasettestOptions(8000, 5)})
+	if c := first.mustConclude(t); !c.Gate.Promoted {
+		t.Fatalf("%+v", c.Gate)
+	}
+	// A worse model, from a dataset with other categories and fewer rows, on another day.
+	worse := newWorld(t, options{into: first, sweep: "night-2", leaves: []int{2}, trees: 1, table: datasettestOptions(3000, 9)})
+	c := worse.mustConclude(t)
+	if c.Version != 2 || c.Gate.Passed || c.Gate.Promoted || c.Gate.Champion != 1 || c.Gate.Rows == 0 {
+		t.Fatalf("version %d, %+v", c.Version, c.Gate)
+	}
+	contains(t, c.Gate.Reason, "not shown to be better than")
+	contains(t, c.Gate.Reason, "rows of earlier nights (those of version 1) is worse than")
+	better := newWorld(t, options{into: first, sweep: "night-3", leaves: []int{7}, trees: 120, table: datasettestOptions(40_000, 9)})
+	c = better.mustConclude(t)
+	if c.Version != 3 || !c.Gate.Promoted || c.Gate.Champion != 1 || !(c.Gate.New < c.Gate.Old) {
+		t.Fatalf("version %d, %+v", c.Version, c.Gate)
+	}
+	none := newWorld(t, options{into: first, sweep: "night-4", leaves: []int{2}, trees: 1, change: withoutGate})
+	if c := none.mustConclude(t); !c.Gate.Promoted {
+		t.Errorf("without a gate: %+v", c.Gate)
+	}
+	// The same sweep judged again, after others have moved the champion on, keeps its version and does not move it back.
+	again := *better
+	again.sweeps = without(t, better.sweeps, sweep.Names(better.plan.Sweep).Conclusion())
+	if c := again.mustConclude(t); c.Version != 3 {
+		t.Errorf("version %d", c.Version)
+	}
+}

@@ -1,0 +1,247 @@
+package conclude
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"coppice/dataset"
+	"coppice/registry"
+	"coppice/scorer"
+	"coppice/sweep"
+)
+
+// A version keeps some of its test rows, raw and with their labels as they were that night. Later nights compare models on them:
+// whatever happens to a later night's labels, these do not move.
+
+// maxReference bounds the rows that a version keeps.
+const maxReference = 20_000
+
+// Columns of a reference beside those of the table.
+const (
+	columnLabel  = "__label"
+	columnWeight = "__weight"
+	columnGroup  = "__group"
+)
+
+// reference is rows of one night.
+type reference struct {
+	version int // that keeps them
+	sample  *dataset.Sample
+	targets dataset.Targets
+}
+
+// referenceOf takes the rows of a holdout's test part that are in its sample: at most so many, evenly spread. It is nil without any.
+func referenceOf(h *holdout, most int) *reference {
+	places := h.testRows
+	if len(places) == 0 {
+		return nil
+	}
+	rows, parts := make([]int, min(len(places), most)), make([]uint32, min(len(places), most))
+	for i := range rows {
+		p := places[i*len(places)/len(rows)]
+		rows[i], parts[i] = p.sample, uint32(p.part)
+	}
+	t := h.test
+	return &reference{sample: h.sample.Select(rows), targets: dataset.Targets{Label: pick(t.Label, parts), Weight: pick(t.Weight, parts), Group: pick(t.Group, parts)}}
+}
+
+// encode writes the reference as an Arrow file.
+func (r *reference) encode() ([]byte, error) {
+	s := *r.sample
+	s.Names, s.Columns = slices.Clone(s.Names), slices.Clone(s.Columns)
+	add := func(name string, v dataset.Values) {
+		s.Names, s.Columns = append(s.Names, name), append(s.Columns, v)
+	}
+
+	add(columnLabel, dataset.Values{Type: dataset.Float, Float: widened(r.targets.Label)})
+	if r.targets.Weight != nil {
+		add(columnWeight, dataset.Values{Type: dataset.Float, Float: widened(r.targets.Weight)})
+	}
+	if r.targets.Group != nil {
+		ids := make([]int64, len(r.targets.Group))
+		for i, g := range r.targets.Group {
+			ids[i] = int64(g)
+		}
+		add(columnGroup, dataset.Values{Type: dataset.Int, Int: ids})
+	}
+	return s.Encode()
+}
+
+func widened(xs []float32) []float64 {
+	out := make([]float64, len(xs))
+	for i, x := range xs {
+		out[i] = float64(x)
+	}
+	return out
+}
+
+// decodeReference reads what encode wrote.
+func decodeReference(data []byte) (*reference, error) {
+	s, err := dataset.ReadSample(data)
+	if err != nil {
+		return nil, err
+	}
+	r := &reference{sample: s}
+	floats := func(name string) ([]float32, error) {
+		v := s.Column(name)
+		if v == nil {
+			return nil, nil
+		}
+		out := make([]float32, len(v.Float))
+		for i, x := range v.Float {
+			if out[i] = float32(x); math.IsNaN(x) || math.IsInf(x, 0) {
+				return nil, fmt.Errorf("%s: row %d of %s is %v", scorer.FileReference, i, name, x)
+			}
+		}
+		return out, nil
+	}
+
+	if r.targets.Label, err = floats(columnLabel); err != nil {
+		return nil, err
+	}
+	if r.targets.Weight, err = floats(columnWeight); err != nil {
+		return nil, err
+	}
+	if v := s.Column(columnGroup); v != nil {
+		for _, g := range v.Int {
+			r.targets.Group = append(r.targets.Group, uint64(g))
+		}
+	}
+	if len(r.targets.Label) != len(s.Row) {
+		return nil, fmt.Errorf("%s: %d labels for %d rows", scorer.FileReference, len(r.targets.Label), len(s.Row))
+	}
+	return r, nil
+}
+
+// references are the rows of earlier nights: those that the last champions keep, but for this version and those that somebody
+// rolled back, whose night may have been a bad one. note says why there are none.
+func (a *Aggregator) references(ctx context.Context, p *sweep.Plan, self int, g *sweep.GateReference) (out []reference, note string, err error) {
+	if *g.Nights == 0 {
+		return nil, "the gate asks for none", nil
+	}
+	events, err := a.Registry.History(ctx, p.Spec.Model)
+	if err != nil && !onlyDamage(err) {
+		return nil, "", err
+	}
+	versions := lastChampions(events, self)
+	if len(versions) == 0 {
+		return nil, "no earlier version has been the champion", nil
+	}
+
+	tonight := p.Dataset.Name + "@" + p.Dataset.Version
+	note = "the earlier champions keep no rows that could be used"
+	for _, number := range versions {
+		if len(out) == *g.Nights {
+			break
+		}
+		r, of, err := a.reference(ctx, p.Spec.Model, number)
+		switch {
+		case err != nil:
+			return nil, "", err
+		case of == tonight:
+			note = fmt.Sprintf("version %d was tested on the rows of tonight's dataset", number)
+		case r != nil:
+			out = append(out, *r)
+		}
+	}
+	for i := range out {
+		out[i] = out[i].thinned(g.Rows / len(out))
+	}
+	return out, note, nil
+}
+
+// lastChampions are the versions that have been the champion, the latest first, but for one and for those that were rolled back.
+func lastChampions(events []registry.Event, but int) []int {
+	var out []int
+	for _, e := range events {
+		if e.Alias != registry.Champion {
+			continue
+		}
+		out = slices.DeleteFunc(out, func(v int) bool { return v == e.To || v == e.From && e.To < e.From })
+		if e.To != but && e.To != 0 {
+			out = append(out, e.To)
+		}
+	}
+	slices.Reverse(out)
+	return out
+}
+
+// reference reads the rows that a version keeps; those of versions by earlier builds come from their dataset, if it is there still.
+// nil says that there are none that can be used. of is the dataset that they come from.
+func (a *Aggregator) reference(ctx context.Context, model string, number int) (r *reference, of string, err error) {
+	useless := func(err error) (*reference, string, error) {
+		a.Log.Warn("a version's reference rows cannot be used", "model", model, "version", number, "error", err.Error())
+		return nil, of, nil
+	}
+
+	v, err := a.Registry.Get(ctx, model, fmt.Sprint(number))
+	if err != nil {
+		if isUnusable(err) {
+			return useless(err)
+		}
+		return nil, "", err
+	}
+	of = v.Info.Labels["dataset"]
+	if _, ok := v.File(scorer.FileReference); !ok {
+		r, err = a.referenceFromDataset(ctx, v)
+	} else {
+		var data []byte
+		if data, err = a.Registry.ReadFile(ctx, v, scorer.FileReference); err == nil {
+			if r, err = decodeReference(data); err != nil {
+				return useless(err)
+			}
+		}
+	}
+
+	var damaged *dataError
+	switch {
+	case errors.As(err, &damaged) || isUnusable(err):
+		return useless(err)
+	case err != nil:
+		return nil, "", err
+	case r != nil:
+		r.version = number
+	}
+	return r, of, nil
+}
+
+// isUnusable says whether an error is about something of the registry that is damaged or gone.
+func isUnusable(err error) bool {
+	var gone *registry.NotFoundError
+	return isCorrupt(err) || errors.As(err, &gone)
+}
+
+func (a *Aggregator) referenceFromDataset(ctx context.Context, v registry.Version) (*reference, error) {
+	text, err := a.Registry.ReadFile(ctx, v, scorer.FilePlan)
+	if err != nil {
+		return nil, err
+	}
+	p, err := sweep.DecodePlan(bytes.TrimSpace(text))
+	if err != nil {
+		return nil, &dataError{err}
+	}
+	h, err := a.readHoldout(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	return referenceOf(h, maxReference), nil
+}
+
+// thinned are at most so many of the rows, evenly spread.
+func (r *reference) thinned(most int) reference {
+	n := len(r.sample.Row)
+	if n <= most {
+		return *r
+	}
+	rows, parts := make([]int, most), make([]uint32, most)
+	for i := range rows {
+		rows[i] = i * n / most
+		parts[i] = uint32(rows[i])
+	}
+	t := r.targets
+	return reference{r.version, r.sample.Select(rows), dataset.Targets{Label: pick(t.Label, parts), Weight: pick(t.Weight, parts), Group: pick(t.Group, parts)}}
+}

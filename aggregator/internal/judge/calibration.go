@@ -1,0 +1,211 @@
+package judge
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"coppice/metric"
+	"coppice/sweep"
+)
+
+const (
+	// segmentClicks is how many positive rows a segment has, or is predicted to have, at least; fewer say nothing.
+	segmentClicks = 25
+	// maxECE is on how many rows at most the calibration error is measured: each is ranked again and again.
+	maxECE = 200_000
+	draws  = 20
+)
+
+// calibration demands that probabilities mean what they say: in sum, by segment, over their range, and at all.
+func (d *decision) calibration(g sweep.Gate, e Evidence) {
+	c := g.Calibration
+	t := &e.Tonight
+	if len(t.New) == 0 {
+		return
+	}
+	d.ratio(checkCalibration, "tonight's test rows", c.Ratio, g.Confidence, t)
+	if e.Champion != 0 && len(e.Reference.New) > 0 {
+		d.ratio(checkCalibration, "rows of earlier nights", c.Reference, g.Confidence, &e.Reference)
+	}
+	d.segments(c, g.Confidence, t)
+	d.ece(c, e.Seed, t)
+	d.entropy(c, g.Confidence, t)
+}
+
+// ratio holds the sum of the predictions against that of the labels.
+func (d *decision) ratio(name, rows string, bounds []float64, confidence float64, r *Rows) {
+	m := named("calibration_ratio")
+	i, err := m.Interval(r.input(r.New), metric.Confidence{Level: confidence})
+	if err != nil {
+		return // no positive row: how many there should be is for the comparison and the entropy to say
+	}
+	check := sweep.GateCheck{Name: name, Passed: i.High >= bounds[0] && i.Low <= bounds[1], Value: i.Value, Low: i.Low, High: i.High, Rows: len(r.New)}
+	verdict := "within"
+	if !check.Passed {
+		verdict = "outside"
+	}
+	check.Reason = fmt.Sprintf("the predictions on %d %s add up to %.3g times the labels (%.4g %% interval %.3g to %.3g), %s %.3g to %.4g",
+		len(r.New), rows, i.Value, 100*confidence, i.Low, i.High, verdict, bounds[0], bounds[1])
+	d.add(check)
+}
+
+// segments does the same in every segment that has enough rows. The more there are, the surer each has to be, so that all of
+// them together are as sure as one.
+func (d *decision) segments(c *sweep.GateCalibration, confidence float64, r *Rows) {
+	if r.Segment == nil {
+		return
+	}
+	type segment struct {
+		name                string
+		rows                Rows
+		positive, predicted float64
+	}
+	found := map[string]*segment{}
+	for i, name := range r.Segment {
+		s := found[name]
+		if s == nil {
+			s = &segment{name: name}
+			found[name] = s
+		}
+		s.rows.Label, s.rows.New = append(s.rows.Label, r.Label[i]), append(s.rows.New, r.New[i])
+		if r.Weight != nil {
+			s.rows.Weight = append(s.rows.Weight, r.Weight[i])
+		}
+		s.positive += float64(r.Label[i])
+		s.predicted += r.New[i]
+	}
+	var large []*segment
+	for _, s := range found {
+		if s.positive >= segmentClicks || s.predicted >= segmentClicks {
+			large = append(large, s)
+		}
+	}
+	slices.SortFunc(large, func(a, b *segment) int { return cmp.Compare(a.name, b.name) })
+
+	m := named("calibration_ratio")
+	level := 1 - (1-confidence)/float64(max(len(large), 1))
+	worst := sweep.GateCheck{Name: checkSegments, Passed: true, Reason: fmt.Sprintf("%d segments of %d have at least %d positive rows, all calibrated", len(large), len(found), segmentClicks)}
+	wrong := 0
+	for _, s := range large {
+		i, err := m.Interval(s.rows.input(s.rows.New), metric.Confidence{Level: level})
+		if err != nil { // not one positive row where many were predicted
+			i = metric.Interval{Value: math.MaxFloat32, Low: math.MaxFloat32, High: math.MaxFloat32}
+		}
+		if i.High >= c.Segment[0] && i.Low <= c.Segment[1] {
+			continue
+		}
+		if wrong++; worst.Passed || m.Rating(i.Value) > m.Rating(worst.Value) {
+			worst = sweep.GateCheck{Name: checkSegments, Value: i.Value, Low: i.Low, High: i.High, Rows: len(s.rows.New),
+				Reason: fmt.Sprintf("in segment %.80q %.4g positive rows were predicted and %.4g came, outside %.3g to %.4g times", s.name, s.predicted, s.positive, c.Segment[0], c.Segment[1])}
+		}
+	}
+	if wrong > 1 {
+		worst.Reason += fmt.Sprintf("; %d segments of %d are so", wrong, len(large))
+	}
+	d.add(worst)
+}
+
+// ece holds the calibration error against the one that predictions would have that are right: labels are drawn from them.
+func (d *decision) ece(c *sweep.GateCalibration, seed uint64, r *Rows) {
+	m, in := named("ece"), thinned(r)
+	value, err := m.Eval(in)
+	if err != nil {
+		return
+	}
+
+	base, weights := 0.0, 0.0
+	chance := 0.0
+	drawn := in
+	drawn.Label = make([]float32, len(in.Label))
+	random := rand.New(rand.NewPCG(seed, draws))
+	for range draws {
+		for i, p := range in.Pred {
+			drawn.Label[i] = 0
+			if random.Float64() < p {
+				drawn.Label[i] = 1
+			}
+		}
+		v, err := m.Eval(drawn)
+		if err != nil {
+			return
+		}
+		chance += v / draws
+	}
+	for i, l := range in.Label {
+		w := 1.0
+		if in.Weight != nil {
+			w = float64(in.Weight[i])
+		}
+		base += w * float64(l)
+		weights += w
+	}
+	base /= weights
+	if base == 0 {
+		return
+	}
+
+	excess := max(value-chance, 0) / base
+	check := sweep.GateCheck{Name: checkECE, Passed: excess <= c.ECE, Value: excess, Rows: len(in.Pred)}
+	check.Reason = fmt.Sprintf("the calibration error on %d test rows is %.3g, %.3g more than chance makes it: %.3g of the base rate, where %.3g is allowed",
+		len(in.Pred), value, max(value-chance, 0), excess, c.ECE)
+	d.add(check)
+}
+
+// thinned are at most maxECE rows, evenly spread.
+func thinned(r *Rows) metric.Input {
+	in := r.input(r.New)
+	n := len(in.Pred)
+	if n <= maxECE {
+		return in
+	}
+	var out metric.Input
+	for k := range maxECE {
+		i := k * n / maxECE
+		out.Label, out.Pred = append(out.Label, in.Label[i]), append(out.Pred, in.Pred[i])
+		if in.Weight != nil {
+			out.Weight = append(out.Weight, in.Weight[i])
+		}
+	}
+	return out
+}
+
+// entropy demands that the model is shown to know more than the base rate.
+func (d *decision) entropy(c *sweep.GateCalibration, confidence float64, r *Rows) {
+	i, err := named("normalized_entropy").Interval(r.input(r.New), metric.Confidence{Level: confidence})
+	if err != nil {
+		return
+	}
+	check := sweep.GateCheck{Name: checkEntropy, Passed: i.High < c.NormalizedEntropy, Value: i.Value, Low: i.Low, High: i.High, Rows: len(r.New)}
+	check.Reason = fmt.Sprintf("the normalized entropy on %d test rows is %.4g (%.4g %% interval %.4g to %.4g), where less than %.4g is required",
+		len(r.New), i.Value, 100*confidence, i.Low, i.High, c.NormalizedEntropy)
+	if !check.Passed && i.High >= 1 {
+		check.Reason += ": always predicting the base rate may be as good"
+	}
+	d.add(check)
+}
+
+// balance demands that no column carries the model by itself: such a column mostly says what it should predict.
+func (d *decision) balance(g sweep.Gate, shares []Share) {
+	if len(shares) < 2 { // of one column there is nothing to weigh
+		return
+	}
+	top := shares[0]
+	check := sweep.GateCheck{Name: checkShare, Passed: top.Share <= g.MaxShare, Value: top.Share}
+	check.Reason = fmt.Sprintf("column %.60q carries %.3g of the gain of the first trees, where %.3g is allowed", top.Column, top.Share, g.MaxShare)
+	if !check.Passed {
+		check.Reason += ": does it know the label? Drop it, or raise gate.max_share"
+	}
+	d.add(check)
+}
+
+// named is a metric that this package needs.
+func named(name string) metric.Metric {
+	m, err := metric.Lookup(name)
+	if err != nil {
+		panic(err) // a name above is wrong
+	}
+	return m
+}

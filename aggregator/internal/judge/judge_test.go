@@ -1,0 +1,201 @@
+package judge_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"coppice/aggregator/internal/judge"
+	"coppice/metric"
+	"coppice/sweep"
+)
+
+// world makes clicks whose true chance is known, and models that err by so much on every row, in log odds.
+type world struct {
+	r    *rand.Rand
+	base float64
+}
+
+func (w world) rows(n int, errNew, errOld float64) judge.Rows {
+	var r judge.Rows
+	for range n {
+		z := w.base + 1.2*w.r.NormFloat64()
+		label := float32(0)
+		if w.r.Float64() < sigmoid(z) {
+			label = 1
+		}
+		r.Label = append(r.Label, label)
+		r.New = append(r.New, sigmoid(z+errNew*w.r.NormFloat64()-errNew*errNew/2))
+		r.Old = append(r.Old, sigmoid(z+errOld*w.r.NormFloat64()-errOld*errOld/2))
+	}
+	return r
+}
+
+func sigmoid(z float64) float64 { return 1 / (1 + math.Exp(-z)) }
+
+func gate(change func(*sweep.Gate)) sweep.Gate {
+	g := (&sweep.Spec{Metric: "log_loss"}).Gated()
+	if change != nil {
+		change(&g)
+	}
+	return g
+}
+
+func logLoss(t *testing.T) metric.Metric {
+	t.Helper()
+	m, err := metric.Lookup("log_loss")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// even is shares that nobody minds.
+var even = []judge.Share{{Column: "a", Share: 0.5}, {Column: "b", Share: 0.5}}
+
+// Equal models: the gate as a whole lets at most 5 % of 1,000 nights pass.
+func TestEqualModelsAreNotPromoted(t *testing.T) {
+	m, promoted := logLoss(t), 0
+	for night := range uint64(1000) {
+		w := world{rand.New(rand.NewPCG(night, 7)), -3}
+		e := judge.Evidence{Binary: true, Seed: night, Champion: 1, Tonight: w.rows(2000, 0.3, 0.3), Reference: w.rows(1500, 0.3, 0.3), Nights: []int{1}, Shares: even}
+		if judge.Judge(gate(nil), m, e).Passed {
+			promoted++
+		}
+	}
+	if promoted > 50 {
+		t.Errorf("%d of 1000 equal models became the champion, want at most 50", promoted)
+	}
+	t.Logf("%d of 1000 equal models became the champion", promoted)
+}
+
+// A model that is better is seen to be, by the whole gate.
+func TestBetterModelsArePromoted(t *testing.T) {
+	m, promoted := logLoss(t), 0
+	for night := range uint64(20) {
+		w := world{rand.New(rand.NewPCG(night, 8)), -3}
+		e := judge.Evidence{Binary: true, Seed: night, Champion: 1, Tonight: w.rows(40_000, 0.2, 0.6), Reference: w.rows(20_000, 0.2, 0.6), Nights: []int{1}, Shares: even}
+		if d := judge.Judge(gate(nil), m, e); d.Passed {
+			promoted++
+		} else {
+			t.Log(d.Reason)
+		}
+	}
+	if promoted < 19 {
+		t.Errorf("%d of 20 better models became the champion, want 19", promoted)
+	}
+}
+
+// Each part refuses in a sentence of its own.
+func TestSentences(t *testing.T) {
+	w := func(seed uint64) world { return world{rand.New(rand.NewPCG(seed, 9)), -2} }
+	good := func() judge.Evidence {
+		return judge.Evidence{Binary: true, Champion: 3, Tonight: w(1).rows(20_000, 0.2, 0.6), Reference: w(2).rows(10_000, 0.2, 0.6), Nights: []int{2, 3}, Shares: even}
+	}
+	for name, tc := range map[string]struct {
+		change  func(*judge.Evidence)
+		gate    func(*sweep.Gate)
+		verdict sweep.Verdict
+		says    []string
+	}{
+		"good":                    {nil, nil, sweep.VerdictPromoted, []string{"20000 sampled test rows is better than", "of version 3", "95 % interval", "not worse than", "versions 2, 3"}},
+		"first":                   {func(e *judge.Evidence) { e.Champion = 0 }, nil, sweep.VerdictPromoted, []string{"there was no champion"}},
+		"no gate":                 {func(e *judge.Evidence) { e.Shares[0].Share = 1 }, func(g *sweep.Gate) { g.Against = sweep.AgainstNone }, sweep.VerdictPromoted, []string{"no gate"}},
+		"blocked":                 {func(e *judge.Evidence) { e.Blocked = []string{"half the labels are gone"} }, nil, sweep.VerdictBlocked, []string{"blocked: half the labels are gone"}},
+		"blocked without a gate":  {func(e *judge.Evidence) { e.Blocked = []string{"x"} }, func(g *sweep.Gate) { g.Against = sweep.AgainstNone }, sweep.VerdictBlocked, []string{"blocked: x"}},
+		"noise":                   {func(e *judge.Evidence) { e.Tonight = w(3).rows(15_536, 0.30, 0.301) }, nil, sweep.VerdictNotPromoted, []string{"not shown to be better", "required above 0"}},
+		"worse":                   {func(e *judge.Evidence) { e.Tonight = w(3).rows(20_000, 0.8, 0.2) }, nil, sweep.VerdictNotPromoted, []string{"is worse than"}},
+		"not enough":              {nil, func(g *sweep.Gate) { g.MinGain = 0.1 }, sweep.VerdictNotPromoted, []string{"not enough better than", "required above 0.1"}},
+		"refresh":                 {func(e *judge.Evidence) { e.Tonight = w(3).rows(20_000, 0.3, 0.3) }, func(g *sweep.Gate) { g.Margin = 0.01 }, sweep.VerdictPromoted, []string{"no further behind than the gate allows"}},
+		"the same":                {func(e *judge.Evidence) { e.Tonight.Old = slices.Clone(e.Tonight.New) }, func(g *sweep.Gate) { g.Margin = 0.01 }, sweep.VerdictNotPromoted, []string{"on every row the same as"}},
+		"worse on earlier nights": {func(e *judge.Evidence) { e.Reference = w(4).rows(10_000, 0.7, 0.2) }, nil, sweep.VerdictNotPromoted, []string{"rows of earlier nights", "is worse than"}},
+		"margin on earlier nights": {func(e *judge.Evidence) { e.Reference = w(4).rows(2_000, 0.3, 0.3) }, func(g *sweep.Gate) { g.Reference.Margin = new(float64) },
+			sweep.VerdictNotPromoted, []string{"not shown to be as good as the gate demands"}},
+		"promises too much":          {func(e *judge.Evidence) { e.Tonight.New = scaled(e.Tonight.New, 1.5) }, nil, sweep.VerdictNotPromoted, []string{"add up to 1.", "times the labels", "outside 0.8 to 1.25"}},
+		"a third of the labels lost": {func(e *judge.Evidence) { e.Reference.New = scaled(e.Reference.New, 0.6) }, nil, sweep.VerdictNotPromoted, []string{"rows of earlier nights add up to 0.6", "outside 0.75"}},
+		"a segment":                  {func(e *judge.Evidence) { segment(&e.Tonight) }, nil, sweep.VerdictNotPromoted, []string{`segment "campaign 7"`, "were predicted"}},
+		"bent":                       {func(e *judge.Evidence) { bend(&e.Tonight) }, func(g *sweep.Gate) { g.Calibration.Ratio = []float64{0.1, 10} }, sweep.VerdictNotPromoted, []string{"calibration error", "of the base rate, where 0.25 is allowed"}},
+		"knows nothing":              {func(e *judge.Evidence) { e.Champion = 0; nothing(&e.Tonight) }, nil, sweep.VerdictNotPromoted, []string{"normalized entropy", "the base rate may be as good"}},
+		"leak": {func(e *judge.Evidence) {
+			e.Shares = []judge.Share{{Column: "is_paid", Share: 0.94}, {Column: "a", Share: 0.06}}
+		}, nil, sweep.VerdictNotPromoted,
+			[]string{`column "is_paid" carries 0.94 of the gain`, "does it know the label?"}},
+		"leak on the first night": {func(e *judge.Evidence) {
+			e.Champion = 0
+			e.Shares = []judge.Share{{Column: "is_paid", Share: 0.94}, {Column: "a", Share: 0.06}}
+		}, nil,
+			sweep.VerdictNotPromoted, []string{`column "is_paid"`}},
+		"another schema": {func(e *judge.Evidence) { e.NotTonight = "it needs the column \"x\"" }, nil, sweep.VerdictPromoted, []string{`needs the column "x"`, "rows of earlier nights", "is better than"}},
+		"no earlier rows": {func(e *judge.Evidence) {
+			e.Reference, e.NotReference = judge.Rows{}, "no earlier version has been the champion"
+		}, nil, sweep.VerdictPromoted,
+			[]string{"not compared on rows of earlier nights: no earlier"}},
+		"neither": {func(e *judge.Evidence) { e.NotTonight, e.NotReference = "it needs \"x\"", "it needs \"y\"" }, nil, sweep.VerdictNotComparable,
+			[]string{`version 3 cannot be compared`, `needs "x"`, `needs "y"`, "by hand"}},
+		"one class": {func(e *judge.Evidence) { clear(e.Tonight.Label); e.NotReference = "none" }, func(g *sweep.Gate) { g.Metric = "auc" }, sweep.VerdictNotComparable, []string{"cannot be compared"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := good()
+			e.Shares = slices.Clone(e.Shares)
+			if tc.change != nil {
+				tc.change(&e)
+			}
+			g := gate(tc.gate)
+			m, err := metric.Lookup(g.Metric)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d := judge.Judge(g, m, e)
+			if d.Verdict != tc.verdict || d.Passed != (tc.verdict == sweep.VerdictPromoted) {
+				t.Errorf("verdict %s, passed %v, want %s: %s", d.Verdict, d.Passed, tc.verdict, d.Reason)
+			}
+			for _, part := range tc.says {
+				if !strings.Contains(d.Reason, part) {
+					t.Errorf("%q does not say %q", d.Reason, part)
+				}
+			}
+			if again := judge.Judge(g, m, e); fmt.Sprint(*again) != fmt.Sprint(*d) {
+				t.Errorf("the same evidence is judged as %+v, then %+v", *d, *again)
+			}
+		})
+	}
+}
+
+func scaled(p []float64, by float64) []float64 {
+	out := make([]float64, len(p))
+	for i := range p {
+		out[i] = min(p[i]*by, 1)
+	}
+	return out
+}
+
+// segment gives one campaign of ten three times the clicks that it is predicted, and takes them from the others' sum.
+func segment(r *judge.Rows) {
+	for i := range r.New {
+		r.Segment = append(r.Segment, fmt.Sprintf("campaign %d", i%10))
+		if i%10 == 7 {
+			r.New[i] /= 3
+		}
+	}
+}
+
+// bend makes low predictions lower and high ones higher.
+func bend(r *judge.Rows) {
+	for i, p := range r.New {
+		r.New[i] = sigmoid(2.2*math.Log(p/(1-p)) + 1.9)
+	}
+}
+
+func nothing(r *judge.Rows) {
+	rate := 0.0
+	for _, l := range r.Label {
+		rate += float64(l) / float64(len(r.Label))
+	}
+	random := rand.New(rand.NewPCG(3, 3))
+	for i := range r.New {
+		r.New[i] = rate * (0.9 + 0.2*random.Float64())
+	}
+}
