@@ -29,6 +29,9 @@ type Spec struct {
 	Encodings EncodingsSpec `yaml:"encodings" json:"encodings"`
 	Derive    DeriveSpec    `yaml:"derive" json:"derive,omitempty"` // of columns of times, what becomes a feature of its own
 
+	// Contract is what a night has to keep to. The dataset's bytes do not depend on it.
+	Contract ContractSpec `yaml:"contract" json:"-"`
+
 	doc *strictyaml.Document
 }
 
@@ -200,7 +203,7 @@ func ParseSpec(file string, data []byte) (*Spec, error) {
 		s.Missing = DefaultMissing()
 	}
 
-	for _, check := range []func() error{s.checkColumns, s.checkLabel, s.checkSplit, s.checkNumbers, s.checkEncodings} {
+	for _, check := range []func() error{s.checkColumns, s.checkLabel, s.checkSplit, s.checkNumbers, s.checkEncodings, s.checkContract} {
 		if err := check(); err != nil {
 			return nil, err
 		}

@@ -14,6 +14,7 @@ const (
 	seedBins  = 0x62696e73
 	seedTest  = 0x73616d706c65
 	seedThin  = 0x7468696e
+	seedNight = 0x6e69676874
 )
 
 func mix(x uint64) uint64 { return encode.Mix(x) }

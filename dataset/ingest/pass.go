@@ -18,6 +18,7 @@ type pass struct {
 	coders     []*coder
 	statistics *statistics // nil where there are none
 	sample     *sampleTaker
+	night      *nightTaker
 
 	splits  [4]*splitPart
 	labels  []float32   // of the present batch
@@ -59,6 +60,7 @@ func newPass(s *survey, t *Table, m *dataset.Manifest, w *dataset.Writer, d *des
 	}
 
 	p.sample = newSampleTaker(s, m)
+	p.night = newNightTaker(s)
 	return p
 }
 
@@ -143,6 +145,7 @@ func (p *pass) write(b *Batch) error {
 	}
 
 	p.sample.takeAll(b, s.threads)
+	p.night.add(b, p.labels, p.splits[:], s.threads)
 	if p.statistics != nil {
 		if err := p.statistics.observe(b); err != nil {
 			return err

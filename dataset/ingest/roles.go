@@ -109,7 +109,10 @@ func assignRoles(spec *dataset.Spec, t *Table, tok *tokens) (*roles, error) {
 		}
 		r.features = append(r.features, f)
 	}
-	return r, nil
+
+	// The contract's time need be no feature.
+	_, err := use("contract.time", spec.Contract.Time)
+	return r, err
 }
 
 // asksForCategories reports whether the spec asks for a column as categories.

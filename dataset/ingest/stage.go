@@ -41,9 +41,10 @@ type Progress struct {
 }
 
 // Report is what Stage did. Everything to be shown is in the manifest: features with their kinds, bins, ranges and
-// categories, splits with their label rates, rows left out, warnings.
+// categories, splits with their label rates, rows left out, warnings. Night is for comparing the table with other nights'.
 type Report struct {
 	Manifest *dataset.Manifest
+	Night    *Night
 }
 
 // Stage makes a dataset of the table that files hold in the folder dir, which must not exist or be empty (otherwise:
@@ -57,7 +58,7 @@ func Stage(ctx context.Context, spec *dataset.Spec, files []File, dir string, o 
 		o.Threads = runtime.GOMAXPROCS(0)
 	}
 
-	m, err := stageInto(ctx, spec, files, dir, o)
+	report, err := stageInto(ctx, spec, files, dir, o)
 	if err != nil {
 		if left := os.RemoveAll(dir); left != nil {
 			err = errors.Join(err, left)
@@ -65,7 +66,7 @@ func Stage(ctx context.Context, spec *dataset.Spec, files []File, dir string, o 
 		return nil, err
 	}
 
-	return &Report{Manifest: m}, nil
+	return report, nil
 }
 
 // checkTarget refuses, before any work, a folder that something is in.
@@ -81,7 +82,7 @@ func checkTarget(dir string) error {
 }
 
 // stageInto writes the dataset into the folder dir. Nothing is there before the first pass has accepted the table.
-func stageInto(ctx context.Context, spec *dataset.Spec, files []File, dir string, o Options) (*dataset.Manifest, error) {
+func stageInto(ctx context.Context, spec *dataset.Spec, files []File, dir string, o Options) (*Report, error) {
 	t, err := OpenTable(files, TableOptions{CSV: spec.CSV, Threads: o.Threads})
 	if err != nil {
 		return nil, err
@@ -121,7 +122,10 @@ func stageInto(ctx context.Context, spec *dataset.Spec, files []File, dir string
 	}
 
 	m.About.Warnings = append(m.About.Warnings, splitWarnings(m)...)
-	return m, w.Finish(ctx, o.Threads, o.progress(PhaseChecksum))
+	if err := w.Finish(ctx, o.Threads, o.progress(PhaseChecksum)); err != nil {
+		return nil, err
+	}
+	return &Report{Manifest: m, Night: p.night.finish()}, nil
 }
 
 // describe decides which features the dataset has, and puts them into the manifest. The sampled rows may go then.

@@ -1,0 +1,321 @@
+package ingest
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/cespare/xxhash/v2"
+
+	"coppice/dataset"
+)
+
+// NightRows is how many rows of a table a Night holds at most.
+const NightRows = 50_000
+
+// Night is what a table was like when it was staged: rows of all splits with their raw values, chosen by their numbers with the same
+// chance. Whoever compares tonight's table with those of other nights needs no more of it.
+type Night struct {
+	Table  int64    // rows of the whole table that have a label
+	Row    []int64  // of each row held, its number in the table, ascending
+	Split  []string // of each, its split
+	Label  []float32
+	Weight []float32 // nil where all rows weigh the same
+	// Time is seconds since 1970, NaN where there is none; nil where the table has no column of times. TimeColumn is its name.
+	Time       []float64
+	TimeColumn string
+	// Sample has the raw values of every column that was read, as a model can predict them. Its Row counts the rows held.
+	Sample *dataset.Sample
+	Prints Prints
+
+	tokens *tokens
+}
+
+// Print is a distinct row of a table.
+type Print struct {
+	Hash  uint64
+	Count [4]int32 // how often it is in each split, in the order of dataset.SplitNames
+}
+
+// Prints are some of a table's distinct rows, ascending by hash: those with the lowest hashes, so that two tables, or two parts of one,
+// can be asked for the rows that they share (Broder, On the resemblance and containment of documents, 1997).
+type Prints []Print
+
+// maxPrints is how many distinct rows are remembered.
+const maxPrints = 1 << 14
+
+// Missing reports whether value i of a column is missing: absent in the table, NaN, or one of the spec's texts.
+func (n *Night) Missing(v *dataset.Values, i int) bool { return missing(v, i, n.tokens) }
+
+// Numbers are a column's values as numbers, NaN where they are missing. readable is the share of those that are not missing and can be
+// read so; of times it is 0.
+func (n *Night) Numbers(v *dataset.Values) (x []float64, readable float64) {
+	return n.read(v, func(i int) (float64, bool) {
+		if v.Type == dataset.Time {
+			return 0, false
+		}
+		y, ok := number(v, i)
+		return y, ok && finite(y)
+	})
+}
+
+// Times are a column's values as seconds since 1970, NaN where they are missing; of numbers, none is readable.
+func (n *Night) Times(v *dataset.Values) (x []float64, readable float64) {
+	return n.read(v, func(i int) (float64, bool) {
+		switch v.Type {
+		case dataset.Time:
+			return dataset.Seconds(v.Unit.Split(v.Int[i])), true
+		case dataset.Text:
+			sec, nsec, ok := parseTime(v.Text[i])
+			return dataset.Seconds(sec, nsec), ok
+		}
+		return 0, false
+	})
+}
+
+func (n *Night) read(v *dataset.Values, one func(i int) (float64, bool)) (x []float64, readable float64) {
+	x = make([]float64, v.Len())
+	there, good := 0, 0
+	for i := range x {
+		x[i] = math.NaN()
+		if n.Missing(v, i) {
+			continue
+		}
+
+		there++
+		if y, ok := one(i); ok {
+			x[i] = y
+			good++
+		}
+	}
+	return x, float64(good) / float64(max(there, 1))
+}
+
+// nightTaker gathers a Night in the second pass.
+type nightTaker struct {
+	night  *Night
+	take   sampler
+	chosen []chosen // of the present batch
+	stores []store
+	slots  []nightSlot
+	splits []uint8 // of the present batch's rows
+	hashes []uint64
+	prints printer
+	spec   *dataset.Spec
+	read   []string
+}
+
+// nightSlot is what a Night has of a row beside its values.
+type nightSlot struct {
+	row    int64
+	split  uint8
+	label  float32
+	weight float32
+}
+
+func newNightTaker(s *survey) *nightTaker {
+	t := &nightTaker{night: &Night{tokens: s.tokens}, take: newSampler(NightRows), spec: s.spec, read: s.roles.read,
+		prints: printer{limit: math.MaxUint64, counts: map[uint64]*[4]int32{}}}
+	t.stores = make([]store, len(t.read))
+	for i := range t.stores {
+		t.stores[i].longest = dataset.MaxCategory
+	}
+	return t
+}
+
+// add looks at a batch whose rows have been dealt to their splits.
+func (t *nightTaker) add(b *Batch, labels []float32, splits []*splitPart, threads int) {
+	t.night.Table += int64(b.Rows)
+	t.splits = resize(t.splits, b.Rows)
+	t.chosen = t.chosen[:0]
+
+	for where, part := range splits {
+		if part == nil {
+			continue
+		}
+		for _, place := range part.places {
+			t.splits[place] = uint8(where)
+		}
+	}
+
+	for i := range b.Rows {
+		slot, ok := t.take.offer(b.row(i))
+		if !ok {
+			continue
+		}
+		t.chosen = append(t.chosen, chosen{i, slot})
+		t.slots = stretch(t.slots, slot+1, 0)
+		t.slots[slot] = nightSlot{row: b.row(i), split: t.splits[i], label: labels[i], weight: 1}
+	}
+	t.weigh(splits)
+
+	parallel(threads, len(t.stores), func(i int) { t.stores[i].put(&b.Columns[i], t.chosen) })
+	t.hash(b, threads)
+	t.prints.add(t.hashes, t.splits)
+}
+
+// weigh writes down the weights of the rows just chosen.
+func (t *nightTaker) weigh(splits []*splitPart) {
+	for _, part := range splits {
+		if part == nil || len(part.targets.Weight) == 0 {
+			continue
+		}
+
+		next := 0 // chosen rows and a split's places both ascend
+		for at, place := range part.places {
+			for next < len(t.chosen) && t.chosen[next].row < int(place) {
+				next++
+			}
+			if next < len(t.chosen) && t.chosen[next].row == int(place) {
+				t.slots[t.chosen[next].slot].weight = part.targets.Weight[at]
+			}
+		}
+	}
+}
+
+// hashChunk is how many rows a goroutine hashes at once.
+const hashChunk = 2048
+
+// hash computes the hash of every row of the batch over all columns of the table that are read.
+func (t *nightTaker) hash(b *Batch, threads int) {
+	t.hashes = resize(t.hashes, b.Rows)
+	columns := b.Columns[:len(t.read)]
+	parallel(threads, (b.Rows+hashChunk-1)/hashChunk, func(chunk int) {
+		from := chunk * hashChunk
+		out := t.hashes[from:min(from+hashChunk, b.Rows)]
+		for i := range out {
+			out[i] = seedNight
+		}
+
+		for c := range columns {
+			v := &columns[c]
+			for i := range out {
+				out[i] = mix(out[i] ^ rawHash(v, from+i))
+			}
+		}
+	})
+}
+
+// rawHash is the hash of a value as the table writes it.
+func rawHash(v *dataset.Values, i int) uint64 {
+	switch {
+	case v.IsNull(i):
+		return seedNight
+	case v.Type == dataset.Text:
+		return xxhash.Sum64String(v.Text[i])
+	case v.Type == dataset.Float:
+		return math.Float64bits(v.Float[i])
+	}
+	return uint64(v.Int[i])
+}
+
+// finish gives the night away, its rows in the order of the table.
+func (t *nightTaker) finish() *Night {
+	n := t.night
+	kept := t.take.sorted()
+	slices.SortFunc(kept, func(a, b slot) int { return cmp.Compare(t.slots[a.place].row, t.slots[b.place].row) })
+
+	places := make([]int32, len(kept))
+	weighted := false
+	n.Sample = &dataset.Sample{Names: t.read}
+	for i, s := range kept {
+		one := t.slots[s.place]
+		places[i] = int32(s.place)
+		n.Sample.Row = append(n.Sample.Row, uint32(i))
+		n.Row = append(n.Row, one.row)
+		n.Split = append(n.Split, dataset.SplitNames()[one.split])
+		n.Label = append(n.Label, one.label)
+		n.Weight = append(n.Weight, one.weight)
+		weighted = weighted || one.weight != 1
+	}
+	if !weighted {
+		n.Weight = nil
+	}
+
+	for i := range t.stores {
+		raw := t.stores[i].finish(t.take.used())
+		n.Sample.Columns = append(n.Sample.Columns, gather(&raw, places))
+	}
+
+	n.Prints = t.prints.finish()
+	n.findTimes(t.spec)
+	return n
+}
+
+// timeShare is the share of a column's values that must be times for the column to be the table's clock without having been named.
+const timeShare = 0.99
+
+// findTimes looks for the column that says when a row happened: the one that the spec names, else the first that holds times.
+func (n *Night) findTimes(spec *dataset.Spec) {
+	named := []string{spec.Contract.Time, spec.TimeColumn()}
+	for _, name := range append(named, n.Sample.Names...) {
+		v := n.Sample.Column(name)
+		if v == nil {
+			continue
+		}
+
+		x, readable := n.Times(v)
+		if readable == 0 && slices.Contains(named, name) {
+			x, readable = n.Numbers(v) // seconds, or whatever counts the same way
+		}
+		if readable >= timeShare {
+			n.Time, n.TimeColumn = x, name
+			return
+		}
+	}
+}
+
+// printer keeps the distinct rows with the lowest hashes.
+type printer struct {
+	limit  uint64 // rows with greater hashes are not remembered any more
+	counts map[uint64]*[4]int32
+}
+
+func (p *printer) add(hashes []uint64, splits []uint8) {
+	for i, h := range hashes {
+		if h > p.limit {
+			continue
+		}
+
+		count := p.counts[h]
+		if count == nil {
+			if len(p.counts) == 2*maxPrints {
+				if p.drop(); h > p.limit {
+					continue
+				}
+			}
+			count = new([4]int32)
+			p.counts[h] = count
+		}
+		if count[splits[i]] < math.MaxInt32 {
+			count[splits[i]]++
+		}
+	}
+}
+
+// drop forgets all but the maxPrints lowest hashes.
+func (p *printer) drop() {
+	hashes := make([]uint64, 0, len(p.counts))
+	for h := range p.counts {
+		hashes = append(hashes, h)
+	}
+	slices.Sort(hashes)
+	if len(hashes) <= maxPrints {
+		return
+	}
+
+	p.limit = hashes[maxPrints-1]
+	for _, h := range hashes[maxPrints:] {
+		delete(p.counts, h)
+	}
+}
+
+func (p *printer) finish() Prints {
+	p.drop()
+	out := make(Prints, 0, len(p.counts))
+	for h, count := range p.counts {
+		out = append(out, Print{h, *count})
+	}
+	slices.SortFunc(out, func(a, b Print) int { return cmp.Compare(a.Hash, b.Hash) })
+	return out
+}

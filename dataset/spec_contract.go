@@ -1,0 +1,85 @@
+package dataset
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"strings"
+)
+
+// ContractSpec is what a night's table has to keep to, so that it may be trained on (docs/nights.md). What it leaves open is learnt from
+// the nights before. As the word none, nothing is checked.
+type ContractSpec struct {
+	Off    bool      `json:"off,omitempty"`                   // the word none
+	Time   string    `yaml:"time" json:"time,omitempty"`      // column that says when a row happened, if need be a dropped one; found without
+	MaxAge Duration  `yaml:"max_age" json:"max_age,omitzero"` // of the newest row, when it is staged and when it is trained on
+	Rows   RangeSpec `yaml:"rows" json:"rows,omitzero"`       // rows with a label
+	Label  RangeSpec `yaml:"label" json:"label,omitzero"`     // mean of the label: of a binary one, the share of positive rows
+	Allow  []string  `yaml:"allow" json:"allow,omitempty"`    // findings that do not block: CODE, or CODE:COLUMN
+}
+
+// RangeSpec is from which number to which; nil leaves a side open.
+type RangeSpec struct {
+	Min *float64 `yaml:"min" json:"min,omitempty"`
+	Max *float64 `yaml:"max" json:"max,omitempty"`
+}
+
+// Holds reports whether x lies in the range.
+func (r RangeSpec) Holds(x float64) bool {
+	return (r.Min == nil || x >= *r.Min) && (r.Max == nil || x <= *r.Max)
+}
+
+// UnmarshalText reads the words auto and none.
+func (c *ContractSpec) UnmarshalText(word []byte) error {
+	switch string(word) {
+	case EncodeNone:
+		c.Off = true
+	case EncodingAuto, "null", "~": // a key without a value
+	default:
+		return fmt.Errorf("contract %q: use auto, none or a mapping", word)
+	}
+	return nil
+}
+
+// UnmarshalYAML accepts the words auto and none too.
+func (c *ContractSpec) UnmarshalYAML(decode func(any) error) error {
+	var word string
+	if decode(&word) == nil {
+		return c.UnmarshalText([]byte(word))
+	}
+	type plain ContractSpec
+	return decode((*plain)(c))
+}
+
+// findingPattern is a finding's code, and perhaps its column behind a colon.
+var findingPattern = regexp.MustCompile(`^[a-z][a-z_]*(:.+)?$`)
+
+func (s *Spec) checkContract() error {
+	c := &s.Contract
+	for _, r := range []struct {
+		key  string
+		have RangeSpec
+	}{{"rows", c.Rows}, {"label", c.Label}} {
+		for _, side := range []struct {
+			key  string
+			have *float64
+		}{{"min", r.have.Min}, {"max", r.have.Max}} {
+			if x := side.have; x != nil && (math.IsNaN(*x) || math.IsInf(*x, 0)) {
+				return s.Errorf("contract."+r.key+"."+side.key, "%s is %v: use a number", side.key, *x)
+			}
+		}
+		if r.have.Min != nil && r.have.Max != nil && *r.have.Min > *r.have.Max {
+			return s.Errorf("contract."+r.key, "min %v is above max %v", *r.have.Min, *r.have.Max)
+		}
+	}
+
+	if c.MaxAge < 0 {
+		return s.Errorf("contract.max_age", "max_age is %v: use a duration such as 36h", c.MaxAge)
+	}
+	for i, text := range c.Allow {
+		if !findingPattern.MatchString(text) {
+			return s.Errorf(fmt.Sprintf("contract.allow[%d]", i), "%q is no finding: use CODE or CODE:COLUMN, such as drift:price", strings.ToValidUTF8(text, "?"))
+		}
+	}
+	return nil
+}
