@@ -34,6 +34,7 @@ var layers = map[string]int{
 	"terraform": 1, // the deployment's table of rights
 	"protocol":  1, // the rules by which tasks and aggregators share a sweep, without I/O
 
+	"contract":      2, // what a night's table has to keep to
 	"search":        2,
 	"registry":      2,
 	"cloud/gcs":     2,
@@ -65,7 +66,7 @@ var layers = map[string]int{
 }
 
 // within names the folders whose packages may import each other, because they are one room.
-var within = []string{"dataset", "blob", "sweepstore", "telemetry", "program", "page", "launcher", "task", "aggregator", "localemu"}
+var within = []string{"dataset", "contract", "blob", "sweepstore", "telemetry", "program", "page", "launcher", "task", "aggregator", "localemu"}
 
 // only says which folders or files may import a package. A path ending in a slash stands for all below it.
 var only = []struct {
@@ -108,6 +109,7 @@ var never = []struct{ from, pkg, why string }{
 	{"", "coppice/blob/blobtest", "a test suite"},
 	{"", "coppice/sweepstore/sweepstoretest", "a test suite"},
 	{"", "coppice/dataset/datasettest", "it makes data for tests"},
+	{"", "coppice/contract/nightstest", "it makes data for tests"},
 	{"program", "coppice/gbt", knowsItself},
 	{"program", "coppice/dataset", knowsItself},
 	{"program", "coppice/metric", knowsItself},

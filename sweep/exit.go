@@ -11,6 +11,7 @@ const (
 	ExitConflict  = 5  // it exists with other contents, or somebody else changed it meanwhile
 	ExitSetup     = 6  // the environment is incomplete: a variable, credentials, the emulator
 	ExitNoWinner  = 7  // the sweep ended without a winner, or was cancelled
+	ExitBlocked   = 8  // tonight's table is not like those before: nothing is trained on it
 	ExitTransient = 75 // EX_TEMPFAIL: try again; Batch does so with a task
 	ExitInterrupt = 130
 )

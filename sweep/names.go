@@ -199,3 +199,9 @@ func DatasetStaging(name, job string) string { return "datasets/" + name + "/sta
 func DatasetInput(name, fingerprint string) string {
 	return "datasets/" + name + "/inputs/" + fingerprint + ".json"
 }
+
+// DatasetNights is the folder of the records of a dataset's nights, with the slash.
+func DatasetNights(name string) string { return "datasets/" + name + "/nights/" }
+
+// DatasetNight is the object that says what was found out about a version's table when it was staged.
+func DatasetNight(name, version string) string { return DatasetNights(name) + version + ".json" }

@@ -26,7 +26,10 @@ type Night struct {
 	TimeColumn string
 	// Sample has the raw values of every column that was read, as a model can predict them. Its Row counts the rows held.
 	Sample *dataset.Sample
-	Prints Prints
+	Prints Prints // of whole rows
+	// Bare are prints of rows without what says when they happened or which split they are in: a row of test that was copied into
+	// train is the same but for that.
+	Bare Prints
 
 	tokens *tokens
 }
@@ -91,6 +94,25 @@ func (n *Night) read(v *dataset.Values, one func(i int) (float64, bool)) (x []fl
 	return x, float64(good) / float64(max(there, 1))
 }
 
+// Half is every second row of the night, from row first, 0 or 1, on, without its prints.
+func (n *Night) Half(first int) *Night {
+	var places []int32
+	for i := first; i < len(n.Label); i += 2 {
+		places = append(places, int32(i))
+	}
+
+	out := &Night{Table: int64(len(places)), TimeColumn: n.TimeColumn, tokens: n.tokens, Row: pick(n.Row, places), Split: pick(n.Split, places),
+		Label: pick(n.Label, places), Weight: pick(n.Weight, places), Time: pick(n.Time, places)}
+	out.Sample = &dataset.Sample{Names: n.Sample.Names}
+	for i := range places {
+		out.Sample.Row = append(out.Sample.Row, uint32(i))
+	}
+	for i := range n.Sample.Columns {
+		out.Sample.Columns = append(out.Sample.Columns, gather(&n.Sample.Columns[i], places))
+	}
+	return out
+}
+
 // nightTaker gathers a Night in the second pass.
 type nightTaker struct {
 	night  *Night
@@ -99,8 +121,11 @@ type nightTaker struct {
 	stores []store
 	slots  []nightSlot
 	splits []uint8 // of the present batch's rows
+	when   []bool  // of each column that is read: it says when a row happened, or in which split it is
+	bare   []uint64
 	hashes []uint64
-	prints printer
+	prints printer // of hashes
+	bares  printer
 	spec   *dataset.Spec
 	read   []string
 }
@@ -114,11 +139,12 @@ type nightSlot struct {
 }
 
 func newNightTaker(s *survey) *nightTaker {
-	t := &nightTaker{night: &Night{tokens: s.tokens}, take: newSampler(NightRows), spec: s.spec, read: s.roles.read,
-		prints: printer{limit: math.MaxUint64, counts: map[uint64]*[4]int32{}}}
+	t := &nightTaker{night: &Night{tokens: s.tokens}, take: newSampler(NightRows), spec: s.spec, read: s.roles.read, prints: newPrinter(), bares: newPrinter()}
 	t.stores = make([]store, len(t.read))
+	t.when = make([]bool, len(t.read))
 	for i := range t.stores {
 		t.stores[i].longest = dataset.MaxCategory
+		t.when[i] = i == s.roles.order || i == s.roles.split && s.splitter.by != dataset.SplitByHash
 	}
 	return t
 }
@@ -152,6 +178,7 @@ func (t *nightTaker) add(b *Batch, labels []float32, splits []*splitPart, thread
 	parallel(threads, len(t.stores), func(i int) { t.stores[i].put(&b.Columns[i], t.chosen) })
 	t.hash(b, threads)
 	t.prints.add(t.hashes, t.splits)
+	t.bares.add(t.bare, t.splits)
 }
 
 // weigh writes down the weights of the rows just chosen.
@@ -178,19 +205,31 @@ const hashChunk = 2048
 
 // hash computes the hash of every row of the batch over all columns of the table that are read.
 func (t *nightTaker) hash(b *Batch, threads int) {
-	t.hashes = resize(t.hashes, b.Rows)
+	t.hashes, t.bare = resize(t.hashes, b.Rows), resize(t.bare, b.Rows)
 	columns := b.Columns[:len(t.read)]
 	parallel(threads, (b.Rows+hashChunk-1)/hashChunk, func(chunk int) {
 		from := chunk * hashChunk
-		out := t.hashes[from:min(from+hashChunk, b.Rows)]
+		to := min(from+hashChunk, b.Rows)
+		out := t.bare[from:to]
 		for i := range out {
 			out[i] = seedNight
 		}
 
-		for c := range columns {
-			v := &columns[c]
-			for i := range out {
-				out[i] = mix(out[i] ^ rawHash(v, from+i))
+		for _, when := range []bool{false, true} {
+			for c := range columns {
+				if t.when[c] != when {
+					continue
+				}
+				v := &columns[c]
+				for i := range out {
+					out[i] = mix(out[i] ^ rawHash(v, from+i))
+				}
+			}
+
+			// What is known so far is the bare row; the rest goes on from it.
+			if !when {
+				copy(t.hashes[from:to], out)
+				out = t.hashes[from:to]
 			}
 		}
 	})
@@ -237,7 +276,7 @@ func (t *nightTaker) finish() *Night {
 		n.Sample.Columns = append(n.Sample.Columns, gather(&raw, places))
 	}
 
-	n.Prints = t.prints.finish()
+	n.Prints, n.Bare = t.prints.finish(), t.bares.finish()
 	n.findTimes(t.spec)
 	return n
 }
@@ -270,6 +309,8 @@ type printer struct {
 	limit  uint64 // rows with greater hashes are not remembered any more
 	counts map[uint64]*[4]int32
 }
+
+func newPrinter() printer { return printer{limit: math.MaxUint64, counts: map[uint64]*[4]int32{}} }
 
 func (p *printer) add(hashes []uint64, splits []uint8) {
 	for i, h := range hashes {

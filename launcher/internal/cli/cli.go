@@ -75,7 +75,7 @@ func Run(ctx context.Context, w World) int {
 machine, picks, verifies and calibrates the best, and registers it.
 
 Exit codes: 0 done, 1 unexpected error, 2 wrong flag or argument, 3 unusable spec or data, 4 not found, 5 in conflict with
-what is there, 6 environment or credentials incomplete, 7 the sweep ended without a winner, 130 interrupted.`,
+what is there, 6 environment or credentials incomplete, 7 the sweep ended without a winner, 8 tonight's table is blocked, 130 interrupted.`,
 		Example: `  launcher stage dataset.yaml
   launcher plan sweep.yaml
   launcher sweep sweep.yaml --budget 12.50
@@ -83,7 +83,7 @@ what is there, 6 environment or credentials incomplete, 7 the sweep ended withou
   launcher predict --model ctr --in today.parquet --out clicks.csv`,
 	}
 
-	root.AddCommand(stageCommand(&w), stageTaskCommand(&w), planCommand(&w), sweepCommand(&w), watchCommand(&w), statusCommand(&w), cancelCommand(&w),
+	root.AddCommand(stageCommand(&w), stageTaskCommand(&w), datasetsCommand(&w), planCommand(&w), sweepCommand(&w), watchCommand(&w), statusCommand(&w), cancelCommand(&w),
 		leaderboardCommand(&w), billCommand(&w), lsCommand(&w), pricesCommand(&w), registryCommand(&w), predictCommand(&w), askCommand(&w), doctorCommand(&w))
 	root.AddCommand(reportCommand(&w), plotCommand(&w), consoleCommand(&w))
 	return program.Execute(ctx, w.World, root)

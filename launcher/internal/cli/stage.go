@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"coppice/blob"
+	"coppice/contract"
 	"coppice/dataset"
 	"coppice/launcher/internal/stager"
 	"coppice/program"
@@ -20,6 +21,7 @@ type stageFlags struct {
 	out, scratch string
 	threads      int
 	json         bool
+	accept       string // why a blocked night may pass
 	batch        batchFlags
 }
 
@@ -29,10 +31,15 @@ func stageCommand(w *World) *cobra.Command {
 		Use:   "stage DATASET.yaml",
 		Short: "Bin a table into a dataset version",
 		Long: `Reads the table that DATASET.yaml describes (CSV or Parquet, local or gs://), bins it and stores it as a new version of
-the dataset. The same input is recognised and not read again. A relative source: is relative to the folder of DATASET.yaml.`,
+the dataset. The same input is recognised and not read again. A relative source: is relative to the folder of DATASET.yaml.
+
+The table is compared with those of the nights before: columns, rows, times, values and labels. What is not as usual is printed; a
+finding that blocks ends with exit code 8, and nothing is trained on the dataset until --accept, or launcher datasets accept, says why
+it may be.`,
 		Example: `  launcher stage clicks.yaml                      # into the datasets bucket
   launcher stage clicks.yaml --out data           # into the folder data/NAME/VERSION, without any cloud
   launcher stage clicks.yaml --json | jq .version
+  launcher stage clicks.yaml --accept "prices are in USD from today on"
   launcher stage clicks.yaml --batch              # as a Batch job; source: gs://BUCKET/export/*.parquet`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -47,7 +54,8 @@ the dataset. The same input is recognised and not read again. A relative source:
 	cmd.Flags().StringVar(&f.out, "out", "", "folder or gs://BUCKET to store into; the datasets bucket without")
 	cmd.Flags().StringVar(&f.scratch, "scratch", "", "folder for temporary files; it must hold the source (if in a bucket) and the dataset")
 	cmd.Flags().IntVar(&f.threads, "threads", 0, "threads; all CPUs without. The dataset does not depend on them")
-	cmd.Flags().BoolVar(&f.json, "json", false, "print the manifest as JSON")
+	cmd.Flags().StringVar(&f.accept, "accept", "", "let the table pass though it is blocked, for this reason")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print the manifest, and what was found, as JSON")
 	return cmd
 }
 
@@ -73,9 +81,9 @@ func (w *World) stage(ctx context.Context, file string, f stageFlags) error {
 	}
 
 	bar := w.stageBar(f.json)
-	s := &stager.Stager{Scratch: f.scratch, Threads: f.threads, Progress: bar.report}
+	s := &stager.Stager{Scratch: f.scratch, Threads: f.threads, Now: w.Now, Progress: bar.report}
 	if f.out != "" && !stager.Remote(f.out) && !stager.Remote(spec.Source) { // no cloud at all
-		return w.finishStage(ctx, s, spec, stager.Destination{Dir: f.out}, bar, f.json)
+		return w.finishStage(ctx, s, spec, stager.Destination{Dir: f.out}, bar, f)
 	}
 
 	return w.with(ctx, func(c *cloud) error {
@@ -84,7 +92,7 @@ func (w *World) stage(ctx context.Context, file string, f stageFlags) error {
 		if err != nil {
 			return err
 		}
-		return w.finishStage(ctx, s, spec, dst, bar, f.json)
+		return w.finishStage(ctx, s, spec, dst, bar, f)
 	})
 }
 
@@ -111,25 +119,50 @@ func (c *cloud) destination(out string) (stager.Destination, error) {
 	return stager.Destination{Store: store, URL: out}, nil
 }
 
-func (w *World) finishStage(ctx context.Context, s *stager.Stager, spec *dataset.Spec, dst stager.Destination, bar *stageBar, asJSON bool) error {
+func (w *World) finishStage(ctx context.Context, s *stager.Stager, spec *dataset.Spec, dst stager.Destination, bar *stageBar, f stageFlags) error {
 	staged, err := s.Stage(ctx, spec, dst)
 	bar.finish()
 	if err != nil {
 		return err
 	}
-	return w.staged(staged, asJSON)
+	return w.staged(ctx, staged, dst, f)
 }
 
-// staged prints a dataset version at its place.
-func (w *World) staged(staged *stager.Staged, asJSON bool) error {
-	if asJSON {
-		return w.printJSON(struct {
-			Place   string `json:"place"`
-			Existed bool   `json:"existed"`
-			*dataset.Manifest
-		}{staged.Place, staged.Existed, staged.Manifest})
+// staged prints a dataset version at its place, and ends with a *stager.BlockedError where it must not be trained on.
+func (w *World) staged(ctx context.Context, staged *stager.Staged, dst stager.Destination, f stageFlags) error {
+	night := staged.Night
+	if f.accept != "" && night != nil && night.Blocked() {
+		act := w.act(f.accept)
+		accepted, err := dst.Accept(ctx, night.Dataset, night.Version, contract.Acceptance{By: act.By, Why: act.Why, At: act.At})
+		if err != nil {
+			return err
+		}
+		night = accepted
 	}
-	w.showDataset(staged)
+
+	if f.json {
+		var findings []contract.Finding
+		blocked := false
+		if night != nil {
+			findings, blocked = night.Findings, night.Blocked()
+		}
+		if err := w.printJSON(struct {
+			Place    string             `json:"place"`
+			Existed  bool               `json:"existed"`
+			Blocked  bool               `json:"blocked"`
+			Findings []contract.Finding `json:"findings,omitempty"`
+			*dataset.Manifest
+		}{staged.Place, staged.Existed, blocked, findings, staged.Manifest}); err != nil {
+			return err
+		}
+	} else {
+		w.showDataset(staged)
+		w.showFindings(night)
+	}
+
+	if night != nil && night.Blocked() {
+		return stager.CheckNight(night, w.Now())
+	}
 	return nil
 }
 

@@ -107,6 +107,9 @@ func (w *World) sweep(ctx context.Context, file string, f sweepFlags) error {
 		if err != nil {
 			return err
 		}
+		if err := c.allowed(ctx, m.Name, m.Version, w.Now()); err != nil {
+			return err
+		}
 		p, err := plan.Build(plan.Request{Spec: spec, Manifest: m, ID: id, Job: c.Jobs.Name, Now: w.Now(), Version: w.Version})
 		if err != nil {
 			return err
@@ -117,6 +120,15 @@ func (w *World) sweep(ctx context.Context, file string, f sweepFlags) error {
 
 		if f.dryRun {
 			return w.showPlan(c, p, f.json)
+		}
+		if scheduled {
+			before, err := c.unchanged(ctx, p.Plan)
+			if err != nil {
+				return err
+			}
+			if before != "" {
+				return w.nothingNew(c, p.Plan, before, f.json)
+			}
 		}
 		if !f.json {
 			w.announce(p)

@@ -19,6 +19,7 @@ import (
 	"github.com/google/renameio/v2"
 
 	"coppice/blob"
+	"coppice/contract"
 	"coppice/dataset"
 	"coppice/dataset/ingest"
 	"coppice/sweep"
@@ -42,8 +43,9 @@ const (
 type Stager struct {
 	// Bucket opens a bucket by name. It is called only for sources and destinations in buckets.
 	Bucket  func(ctx context.Context, name string) (blob.Store, error)
-	Scratch string // for files on their way; empty is the system's folder for temporary files
-	Threads int    // 0 is all CPUs
+	Scratch string           // for files on their way; empty is the system's folder for temporary files
+	Threads int              // 0 is all CPUs
+	Now     func() time.Time // when a night is staged; nil is time.Now
 	// Progress may be nil. It is called from one goroutine at a time, in bytes.
 	Progress func(step Step, done, total int64)
 }
@@ -58,8 +60,9 @@ type Destination struct {
 // Staged is a dataset version at its place.
 type Staged struct {
 	Manifest *dataset.Manifest
-	Place    string // folder or URL of the version
-	Existed  bool   // it had been there, whole; the source was read for its checksums at most
+	Place    string           // folder or URL of the version
+	Existed  bool             // it had been there, whole; the source was read for its checksums at most
+	Night    *contract.Record // what was found out about the table; nil of a version that was staged without
 }
 
 // Input is a source that has been looked at and not been read.
@@ -90,7 +93,15 @@ func (s *Stager) Look(ctx context.Context, spec *dataset.Spec, dst Destination) 
 		return in, err
 	}
 
-	in.Staged = &Staged{Manifest: m, Place: dst.Place(m), Existed: true}
+	night, err := dst.Night(ctx, m.Name, m.Version)
+	if errors.As(err, new(*contract.DamagedError)) {
+		return in, nil // staged again, the table is compared again
+	}
+	if err != nil {
+		return nil, err
+	}
+
+	in.Staged = &Staged{Manifest: m, Place: dst.Place(m), Existed: true, Night: night}
 	return in, dst.latest(ctx, m)
 }
 
@@ -174,6 +185,11 @@ func (s *Stager) intoFolder(ctx context.Context, spec *dataset.Spec, files []ing
 		return nil, err
 	}
 
+	night, err := s.judge(ctx, spec, report, dst)
+	if err != nil {
+		return nil, err
+	}
+
 	// Remember what came of the input, so that it is not staged again.
 	text, err := json.Marshal(pointer{Format: 1, Version: m.Version})
 	if err != nil {
@@ -187,7 +203,7 @@ func (s *Stager) intoFolder(ctx context.Context, spec *dataset.Spec, files []ing
 		return nil, fmt.Errorf("remember the input: %w", err)
 	}
 
-	return &Staged{Manifest: m, Place: place}, dst.latest(ctx, m)
+	return &Staged{Manifest: m, Place: place, Night: night}, dst.latest(ctx, m)
 }
 
 // putIntoPlace gives the finished dataset its name. The same version may be there from another input, and stays if it is
@@ -267,10 +283,14 @@ func (s *Stager) intoBucket(ctx context.Context, spec *dataset.Spec, files []ing
 	if err != nil {
 		return nil, err
 	}
+	night, err := s.judge(ctx, spec, report, dst)
+	if err != nil {
+		return nil, err
+	}
 	if err := dst.point(ctx, sweep.DatasetInput(m.Name, fingerprint), pointer{1, m.Version, sums}); err != nil {
 		return nil, fmt.Errorf("remember the input: %w", err)
 	}
-	return &Staged{Manifest: m, Place: dst.Place(m)}, dst.latest(ctx, m)
+	return &Staged{Manifest: m, Place: dst.Place(m), Night: night}, dst.latest(ctx, m)
 }
 
 func (d Destination) input(name, fingerprint string) string {

@@ -149,7 +149,7 @@ func TestInterruptedUploadIsTakenUp(t *testing.T) {
 		_, err := s.Stage(t.Context(), spec(t, source), stager.Destination{Store: &failing{Store: broken, after: 3}})
 		have := names(t, broken)
 		complete := slices.ContainsFunc(have, func(name string) bool { return strings.HasSuffix(name, "/manifest.json") })
-		if complete && len(have) < total-2 {
+		if complete && len(have) < total-3 { // the night's record and two pointers come later
 			t.Fatalf("a manifest before its files: %v", have)
 		}
 		if err == nil {

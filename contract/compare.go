@@ -1,0 +1,171 @@
+package contract
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"coppice/dataset"
+	"coppice/dataset/ingest"
+)
+
+// MaxNights is how many accepted nights, the newest ones, Compare looks at.
+const MaxNights = 30
+
+// Request is what Compare looks at.
+type Request struct {
+	Night   *ingest.Night
+	Tonight *Profile   // of the night
+	Before  []*Profile // of the accepted nights, oldest first
+	// Respecified says that the spec is another than last night's: the same table may well be staged again then.
+	Respecified bool
+	Spec        *dataset.Spec
+	At          time.Time
+}
+
+// Compare says what a person should know about tonight's table, gravest first. Without nights before, only what the spec demands can
+// block. It notes in tonight's profile how well last night's label rates rank tonight's labels.
+func Compare(q Request) []Finding {
+	rules, tonight, before := q.Spec.Contract, q.Tonight, q.Before
+	if rules.Off {
+		return nil
+	}
+	c := &comparison{Request: q, night: q.Night, p: tonight, before: before[max(0, len(before)-MaxNights):], rules: rules}
+	c.checkRules(q.At)
+	c.checkLeaks()
+
+	if len(before) > 0 {
+		c.last = before[len(before)-1]
+		c.noise = chance / math.Sqrt(max(1, min(tonight.sampled(), c.last.sampled())))
+		c.checkColumns()
+		c.checkPrints()
+		c.checkVolume()
+		c.checkTimes()
+		c.checkValues()
+		c.checkTies()
+		c.checkLabels()
+	}
+	return sorted(allow(c.findings, rules.Allow))
+}
+
+// comparison is of tonight's profile with those of the nights before.
+type comparison struct {
+	Request
+	night    *ingest.Night
+	p        *Profile
+	before   []*Profile // oldest first
+	last     *Profile   // of before
+	rules    dataset.ContractSpec
+	noise    float64 // by how much a share of the sampled rows may differ by chance
+	findings []Finding
+}
+
+func (c *comparison) add(level Level, code Code, column, format string, args ...any) {
+	c.findings = append(c.findings, Finding{code, level, column, fmt.Sprintf(format, args...)})
+}
+
+// chance is by how many standard errors of a share, at its worst, two samples may differ.
+const chance = 2.5
+
+// recent is how many nights say what is usual: a week and a day, so that each weekday is among them.
+const recent = 8
+
+// usual is what a number was on the last few nights.
+type usual struct {
+	nights int
+	center float64 // median
+	spread float64 // how far a night was from it, at most
+	lo, hi float64
+}
+
+// learn asks the last few nights for a number; a night may have none.
+func (c *comparison) learn(ask func(*Profile) (float64, bool)) usual {
+	var all []float64
+	for _, p := range slices.Backward(c.before) {
+		if x, ok := ask(p); ok && len(all) < recent {
+			all = append(all, x)
+		}
+	}
+	if len(all) == 0 {
+		return usual{}
+	}
+
+	slices.Sort(all)
+	u := usual{nights: len(all), center: (all[len(all)/2] + all[(len(all)-1)/2]) / 2, lo: all[0], hi: all[len(all)-1]}
+	for _, x := range all {
+		u.spread = max(u.spread, math.Abs(x-u.center))
+	}
+	return u
+}
+
+// learnColumn is learn for a number of one column.
+func (c *comparison) learnColumn(name string, ask func(*Column) float64) usual {
+	return c.learn(func(p *Profile) (float64, bool) {
+		if k := p.column(name); k != nil {
+			return ask(k), true
+		}
+		return 0, false
+	})
+}
+
+// learnChange is learn for a number that tells a night from the one before it.
+func (c *comparison) learnChange(ask func(p, before *Profile) (float64, bool)) usual {
+	previous := map[*Profile]*Profile{}
+	for i, p := range c.before[min(1, len(c.before)):] {
+		previous[p] = c.before[i]
+	}
+	return c.learn(func(p *Profile) (float64, bool) {
+		if b := previous[p]; b != nil {
+			return ask(p, b)
+		}
+		return 0, false
+	})
+}
+
+// doubt widens what is allowed as long as few nights have shown what is usual.
+func (u usual) doubt() float64 {
+	switch {
+	case u.nights >= 5:
+		return 1
+	case u.nights >= 3:
+		return 1.3
+	case u.nights == 2:
+		return 1.6
+	}
+	return 2
+}
+
+// checkRules holds the night against what the spec demands.
+func (c *comparison) checkRules(at time.Time) {
+	if !c.rules.Rows.Holds(float64(c.p.Rows)) {
+		c.add(Blocking, CodeRows, "", "%d rows, and contract.rows allows %s", c.p.Rows, rangeText(c.rules.Rows))
+	}
+	if !c.rules.Label.Holds(c.p.Label.Mean) {
+		c.add(Blocking, CodeLabelRate, "", "the label's mean is %.6g, and contract.label allows %s", c.p.Label.Mean, rangeText(c.rules.Label))
+	}
+
+	limit := time.Duration(c.rules.MaxAge)
+	switch {
+	case limit == 0:
+	case c.p.TimeColumn == "":
+		c.add(Blocking, CodeStale, "", "no column says how old the rows are, and contract.max_age is %v; name it under contract.time", limit)
+	case at.Sub(c.p.Newest) > limit:
+		c.add(Blocking, CodeStale, c.p.TimeColumn, "the newest row is of %s, %v old, and contract.max_age is %v", stamp(c.p.Newest), at.Sub(c.p.Newest).Round(time.Minute), limit)
+	}
+}
+
+func rangeText(r dataset.RangeSpec) string {
+	switch {
+	case r.Max == nil:
+		return fmt.Sprintf("no less than %g", *r.Min)
+	case r.Min == nil:
+		return fmt.Sprintf("no more than %g", *r.Max)
+	}
+	return fmt.Sprintf("%g to %g", *r.Min, *r.Max)
+}
+
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
+
+// percent is a share as people read it.
+func percent(x float64) string { return fmt.Sprintf("%.3g %%", 100*x) }

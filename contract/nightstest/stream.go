@@ -1,0 +1,159 @@
+// Package nightstest makes nights of a click stream: good ones with honest drift, and bad ones of many kinds, for tests of whoever
+// has to tell them apart. The same seed and day give the same bytes.
+package nightstest
+
+import (
+	"bytes"
+	"encoding/csv"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// Table is a night's table as text.
+type Table struct {
+	Names []string
+	Rows  [][]string
+}
+
+// CSV is the table as a file.
+func (t Table) CSV() []byte {
+	var b bytes.Buffer
+	w := csv.NewWriter(&b)
+	_ = w.Write(t.Names) // a buffer takes everything
+	_ = w.WriteAll(t.Rows)
+	return b.Bytes()
+}
+
+// Spec is the dataset.yaml of every night, of a source.
+func Spec(source string) []byte {
+	return fmt.Appendf(nil, "name: clicks\nsource: %s\nlabel: is_click\ncategorical: [campaign_id, advertiser_id, user_id]\n"+
+		"split: {by: time, column: ts, train: 0.7, valid: 0.1, calib: 0.1, test: 0.1}\n", source)
+}
+
+// columns of the stream.
+var columns = []string{"ts", "campaign_id", "advertiser_id", "placement", "device", "country", "user_id", "price", "bid_floor", "age", "is_click"}
+
+// First is the day of night 0, a Monday.
+var First = time.Date(2026, 10, 5, 0, 0, 0, 0, time.UTC)
+
+// Stream is an endless stream of clicks.
+type Stream struct {
+	Seed uint64
+	Rows int // of a weekday, about
+}
+
+// rng is a generator for one purpose.
+func (s Stream) rng(purpose uint64) *rand.Rand { return rand.New(rand.NewPCG(s.Seed, purpose)) }
+
+// campaign is a campaign with a beginning and an end.
+type campaign struct {
+	id, advertiser int
+	from, to       int // days
+	weight, appeal float64
+	price          float64
+}
+
+// campaigns are those that run on a day. Each day has a new one or two; none lasts longer than 40 days.
+func (s Stream) campaigns(day int) []campaign {
+	var out []campaign
+	for born := day - 40; born <= day; born++ {
+		rng := s.rng(1000 + uint64(born+1000))
+		for k := range 1 + rng.IntN(2) {
+			c := campaign{id: 5000 + 2*(born+1000) + k, from: born, to: born + 6 + rng.IntN(34), weight: math.Exp(0.7 * rng.NormFloat64()),
+				appeal: 0.6 * rng.NormFloat64(), price: math.Exp(0.5 + 0.6*rng.NormFloat64())}
+			c.advertiser = 100 + c.id%23
+			if c.to > day {
+				c.weight *= min(1, 0.3+0.25*float64(day-born)) // it grows for three days
+				out = append(out, c)
+			}
+		}
+	}
+	return out
+}
+
+var (
+	devices    = []string{"mobile", "desktop", "tablet", "tv"}
+	placements = []string{"feed", "sidebar", "banner", "story", "interstitial", "search", "footer", "video"}
+	countries  = []string{"DE", "FR", "GB", "ES", "IT", "NL", "PL", "SE", "AT", "CH", "BE", "DK"}
+)
+
+// hourly is the volume of each hour of the day.
+func hourly(hour int) float64 { return 0.55 + 0.45*math.Sin(float64(hour-8)*math.Pi/12) + 0.12 }
+
+// Night is the table of a day. Volume, mix of devices, prices and click rate drift, and weekends differ from other days.
+func (s Stream) Night(day int) Table {
+	walk := s.rng(7)
+	rate, price, volume := 0.0, 0.0, 0.0
+	for range day + 1 {
+		rate += 0.035 * walk.NormFloat64()
+		price += 0.003 + 0.004*walk.NormFloat64()
+		volume += 0.03 * walk.NormFloat64()
+	}
+
+	at := First.AddDate(0, 0, day)
+	weekend := at.Weekday() == time.Saturday || at.Weekday() == time.Sunday
+	rng := s.rng(100_000 + uint64(day))
+	rows := float64(s.Rows) * math.Exp(volume+0.03*rng.NormFloat64())
+	mobile := 0.62
+	if weekend {
+		rows, mobile, rate = 0.68*rows, 0.71, rate+0.06
+	}
+
+	running := s.campaigns(day)
+	total := 0.0
+	for _, c := range running {
+		total += c.weight
+	}
+	hours := 0.0
+	for h := range 24 {
+		hours += hourly(h)
+	}
+
+	t := Table{Names: slices.Clone(columns)}
+	for h := range 24 {
+		n := int(rows * hourly(h) / hours)
+		for i := range n {
+			ts := at.Add(time.Duration(h)*time.Hour + time.Duration(float64(i)/float64(n)*float64(time.Hour)))
+			t.Rows = append(t.Rows, s.row(rng, ts, running, total, mobile, rate, price))
+		}
+	}
+	return t
+}
+
+// row is one impression.
+func (s Stream) row(rng *rand.Rand, ts time.Time, running []campaign, total, mobile, rate, price float64) []string {
+	c := running[0]
+	for x, i := rng.Float64()*total, 0; x > 0 && i < len(running); i++ {
+		c = running[i]
+		x -= c.weight
+	}
+
+	device := 0
+	if rng.Float64() > mobile {
+		device = 1 + int(3*math.Pow(rng.Float64(), 2))
+	}
+	placement := int(8 * math.Pow(rng.Float64(), 1+0.8*float64(device)))
+	country := int(12 * math.Pow(rng.Float64(), 1.7))
+	user := int(40_000 * math.Pow(rng.Float64(), 2.5))
+	paid := c.price * math.Exp(price+0.35*rng.NormFloat64()) * (1 + 0.15*float64(placement%3))
+	floor := paid * (0.3 + 0.5*rng.Float64())
+	age := int(float64(user%60)+18) + 0
+
+	z := -3.75 + rate + c.appeal + 0.22*float64(placement%4) - 0.35*float64(device) + 0.12*float64(country%5) - 0.25*math.Log(paid) +
+		0.5*math.Sin(float64(ts.Hour())*math.Pi/12) + 0.6*float64(user%7)/3 - 0.004*float64(age)
+	click := "0"
+	if rng.Float64() < 1/(1+math.Exp(-z)) {
+		click = "1"
+	}
+
+	ageText := strconv.Itoa(age)
+	if rng.Float64() < 0.04 {
+		ageText = ""
+	}
+	return []string{ts.Format("2006-01-02T15:04:05.000Z"), strconv.Itoa(c.id), strconv.Itoa(c.advertiser), placements[placement], devices[device],
+		countries[country], "u" + strconv.Itoa(user), strconv.FormatFloat(paid, 'f', 4, 64), strconv.FormatFloat(floor, 'f', 4, 64), ageText, click}
+}

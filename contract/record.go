@@ -1,0 +1,155 @@
+package contract
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math"
+	"time"
+
+	"coppice/dataset"
+)
+
+// MaxRecord bounds a record's bytes, for whoever writes and whoever reads one.
+const MaxRecord = 32 << 20
+
+// Record is what is kept of a night: its profile, what was found, and whether a person has let it pass all the same.
+type Record struct {
+	Format  int       `json:"format"`
+	Dataset string    `json:"dataset"`
+	Version string    `json:"version"`
+	At      time.Time `json:"at"` // when it was staged
+	// Spec is a hash of the dataset's spec but for its source, Meaning of the part without which profiles cannot be compared.
+	Spec     string           `json:"spec"`
+	Meaning  string           `json:"meaning"`
+	MaxAge   dataset.Duration `json:"max_age,omitzero"`  // of the newest row, when it is trained on
+	Against  []string         `json:"against,omitempty"` // the versions that the night was compared with, oldest first
+	Profile  *Profile         `json:"profile"`
+	Findings []Finding        `json:"findings,omitempty"`
+	Accepted *Acceptance      `json:"accepted,omitempty"`
+}
+
+// Acceptance says who has let a night pass, and why.
+type Acceptance struct {
+	By  string    `json:"by"`
+	Why string    `json:"why"`
+	At  time.Time `json:"at"`
+}
+
+// Blocked reports whether the night must not be trained on.
+func (r *Record) Blocked() bool { return Blocked(r.Findings) && r.Accepted == nil }
+
+// Old says why the night is too old to be trained on now; it is empty where it is not.
+func (r *Record) Old(now time.Time) string {
+	if r.MaxAge == 0 || r.Accepted != nil {
+		return ""
+	}
+	what, at := "its newest row", r.Profile.Newest
+	if at.IsZero() {
+		what, at = "it", r.At
+	}
+	if age := now.Sub(at); age > time.Duration(r.MaxAge) {
+		return fmt.Sprintf("%s is of %s, %v ago, and contract.max_age is %v", what, stamp(at), age.Round(time.Minute), time.Duration(r.MaxAge))
+	}
+	return ""
+}
+
+// SpecHashes are the Spec and the Meaning of a record.
+func SpecHashes(s *dataset.Spec) (spec, meaning string, err error) {
+	hash := func(v any) string {
+		var text []byte
+		if err == nil {
+			text, err = json.Marshal(v)
+		}
+		sum := sha256.Sum256(text)
+		return hex.EncodeToString(sum[:8])
+	}
+	spec = hash(s)
+	meaning = hash([]any{s.Label, s.Weight, s.Missing, s.CSV, s.Sample.Negatives, s.Contract.Time})
+	return spec, meaning, err
+}
+
+// Encode writes the record, indented for people.
+func (r *Record) Encode() ([]byte, error) {
+	text, err := json.MarshalIndent(r, "", " ")
+	if err == nil && len(text) > MaxRecord {
+		err = fmt.Errorf("it has %d bytes, more than %d", len(text), MaxRecord)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("write the night's record: %w", err)
+	}
+	return append(text, '\n'), nil
+}
+
+// DamagedError is a record that cannot be read as such.
+type DamagedError struct {
+	Dataset, Version string
+	Err              error
+}
+
+func (e *DamagedError) Error() string {
+	return fmt.Sprintf("the record of the night %s@%s is damaged: %v; stage it again", e.Dataset, e.Version, e.Err)
+}
+
+// Unwrap gives the cause.
+func (e *DamagedError) Unwrap() error { return e.Err }
+
+// IsInput says that what was read is at fault.
+func (*DamagedError) IsInput() bool { return true }
+
+// DecodeRecord reads the record of a dataset's version. Errors are *DamagedError.
+func DecodeRecord(text []byte, name, version string) (*Record, error) {
+	r := &Record{}
+	err := json.Unmarshal(text, r)
+	switch {
+	case err != nil:
+	case r.Format != 1:
+		err = fmt.Errorf("format %d; this build reads 1", r.Format)
+	case r.Dataset != name || r.Version != version:
+		err = fmt.Errorf("it is of %.60q@%.20q", r.Dataset, r.Version)
+	case r.Profile == nil:
+		err = fmt.Errorf("it has no profile")
+	default:
+		err = r.Profile.check()
+	}
+	if err != nil {
+		return nil, &DamagedError{name, version, err}
+	}
+	return r, nil
+}
+
+// check refuses a profile that no table has, so that comparing with it is safe.
+func (p *Profile) check() error {
+	if p.Rows < 0 || len(p.Prints)%8 != 0 || len(p.Buckets.Rows) > maxBuckets || len(p.Buckets.Rows) != len(p.Buckets.Label) {
+		return fmt.Errorf("its counts do not fit each other")
+	}
+	for _, n := range p.Buckets.Rows {
+		if n < 0 {
+			return fmt.Errorf("a bucket of %d rows", n)
+		}
+	}
+
+	for i := range p.Columns {
+		k := &p.Columns[i]
+		ranges := len(k.Quantiles) == 0 && len(k.Rates) == 0 && len(k.Shares) == 0 || len(k.Quantiles) == steps+1 && len(k.Rates) == steps && len(k.Shares) == steps
+		if !ranges || k.Kind == Number && len(k.Quantiles) == 0 || len(k.Levels) > keptLevels || len(k.Prints)%8 != 0 {
+			return fmt.Errorf("column %.60q is not like one", k.Name)
+		}
+		for j, x := range k.Quantiles {
+			if j > 0 && !(x >= k.Quantiles[j-1]) {
+				return fmt.Errorf("the quantiles of column %.60q do not ascend", k.Name)
+			}
+		}
+	}
+
+	for i, row := range p.Ties {
+		if len(row) != i || i >= len(p.Columns) {
+			return fmt.Errorf("its ties do not fit its columns")
+		}
+	}
+	if p.Card < 0 || p.Card > 1 || p.Self < 0 || p.Self > 1 || math.IsNaN(p.Label.Mean) {
+		return fmt.Errorf("its label is not like one")
+	}
+	return nil
+}

@@ -1,0 +1,210 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"coppice/contract"
+	"coppice/launcher/internal/stager"
+	"coppice/program"
+	"coppice/sweep"
+)
+
+// datasetFlags say where a dataset lies.
+type datasetFlags struct{ in string }
+
+func (f *datasetFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.in, "in", "", "folder or gs://BUCKET that the dataset was staged into; the datasets bucket without")
+}
+
+// at opens the place where a dataset lies.
+func (w *World) at(ctx context.Context, f datasetFlags, use func(stager.Destination) error) error {
+	if f.in != "" && !stager.Remote(f.in) {
+		return use(stager.Destination{Dir: f.in})
+	}
+	return w.with(ctx, func(c *cloud) error {
+		dst, err := c.destination(f.in)
+		if err != nil {
+			return err
+		}
+		return use(dst)
+	})
+}
+
+func datasetsShowCommand(w *World) *cobra.Command {
+	var f datasetFlags
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "show NAME[@VERSION]",
+		Short: "Show what was found out about a night's table",
+		Long:  "Shows what staging found when it compared the table with those of the nights before, and whether the dataset may be trained on.",
+		Example: `  launcher datasets show clicks
+  launcher datasets show clicks@1a2b3c4d5e6f7a8b --json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return w.at(cmd.Context(), f, func(dst stager.Destination) error {
+				r, err := findNight(cmd.Context(), dst, args[0])
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return w.printJSON(r)
+				}
+				w.showNight(r)
+				return nil
+			})
+		},
+	}
+
+	f.add(cmd)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the night's record as JSON")
+	return cmd
+}
+
+func datasetsAcceptCommand(w *World) *cobra.Command {
+	var f datasetFlags
+	var why string
+	cmd := &cobra.Command{
+		Use:     "accept NAME[@VERSION] --why REASON",
+		Short:   "Let a blocked night pass",
+		Long:    "Lets a dataset be trained on though staging has blocked it. Who did so and why stays in the night's record, and later nights are compared with it.",
+		Example: `  launcher datasets accept clicks@1a2b3c4d5e6f7a8b --why "prices are in USD from today on"`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return w.at(cmd.Context(), f, func(dst stager.Destination) error {
+				r, err := findNight(cmd.Context(), dst, args[0])
+				if err != nil {
+					return err
+				}
+				return w.accept(cmd.Context(), dst, r, why)
+			})
+		},
+	}
+
+	f.add(cmd)
+	cmd.Flags().StringVar(&why, "why", "", "the reason, for those who read the record later")
+	_ = cmd.MarkFlagRequired("why") // of a flag that is there
+	return cmd
+}
+
+// findNight is the record that NAME or NAME@VERSION means; NAME alone means the newest night.
+func findNight(ctx context.Context, dst stager.Destination, ref string) (*contract.Record, error) {
+	name, version, err := sweep.SplitDatasetRef(ref)
+	if err != nil {
+		return nil, &program.UsageError{Err: err}
+	}
+
+	var r *contract.Record
+	switch {
+	case version != "":
+		r, err = dst.Night(ctx, name, version)
+	case dst.Store != nil:
+		m, resolveErr := stager.Resolve(ctx, dst.Store, name)
+		if resolveErr != nil {
+			return nil, resolveErr
+		}
+		r, err = dst.Night(ctx, name, m.Version)
+	default:
+		var all []*contract.Record
+		if all, err = dst.Nights(ctx, name); len(all) > 0 {
+			r = all[len(all)-1]
+		}
+	}
+	if err == nil && r == nil {
+		err = &noRecordError{ref}
+	}
+	return r, err
+}
+
+// noRecordError is a dataset of whose night nothing was written down.
+type noRecordError struct{ ref string }
+
+func (e *noRecordError) Error() string {
+	return fmt.Sprintf("nothing is known of the night of dataset %s: it is not staged here, or was staged before nights were compared", e.ref)
+}
+
+// IsNotFound says that it is not there.
+func (*noRecordError) IsNotFound() bool { return true }
+
+// accept writes down that a person lets a night pass.
+func (w *World) accept(ctx context.Context, dst stager.Destination, r *contract.Record, why string) error {
+	if why == "" || len(why) > maxWhy {
+		return program.Usagef("the reason has %d characters; give 1 to %d", len(why), maxWhy)
+	}
+	if !r.Blocked() {
+		fmt.Fprintf(w.Out, "dataset %s@%s is not blocked\n", r.Dataset, r.Version)
+		return nil
+	}
+
+	act := w.act(why)
+	if _, err := dst.Accept(ctx, r.Dataset, r.Version, contract.Acceptance{By: act.By, Why: act.Why, At: act.At}); err != nil {
+		return err
+	}
+	fmt.Fprintf(w.Out, "dataset %s@%s may be trained on: %s\n", r.Dataset, r.Version, why)
+	return nil
+}
+
+// maxWhy bounds the reason of an acceptance.
+const maxWhy = 1000
+
+// showNight prints a night's record.
+func (w *World) showNight(r *contract.Record) {
+	p := r.Profile
+	rows := [][2]string{
+		{"dataset", r.Dataset + "@" + r.Version},
+		{"staged", r.At.Format(time.RFC3339)},
+		{"rows", fmt.Sprint(p.Rows)},
+		{"label", fmt.Sprintf("mean %.5g", p.Label.Mean)},
+	}
+	if p.TimeColumn != "" {
+		rows = append(rows, [2]string{p.TimeColumn, fmt.Sprintf("%s to %s", p.Oldest.Format(time.RFC3339), p.Newest.Format(time.RFC3339))})
+	}
+	compared := "nothing: it is the first night of this spec"
+	if n := len(r.Against); n > 0 {
+		compared = fmt.Sprintf("%d nights, the last of them %s", n, r.Against[n-1])
+	}
+	rows = append(rows, [2]string{"compared with", compared})
+	if a := r.Accepted; a != nil {
+		rows = append(rows, [2]string{"accepted", fmt.Sprintf("by %s at %s: %s", a.By, a.At.Format(time.RFC3339), a.Why)})
+	}
+	w.pairs(rows...)
+	w.showFindings(r)
+}
+
+// showFindings prints what was found, one line each.
+func (w *World) showFindings(r *contract.Record) {
+	if r == nil {
+		return
+	}
+	for _, f := range r.Findings {
+		fmt.Fprintln(w.Out, f)
+	}
+	switch {
+	case r.Blocked():
+		fmt.Fprintln(w.Out, "BLOCKED: nothing will be trained on it")
+	case contract.Blocked(r.Findings):
+		fmt.Fprintf(w.Out, "accepted by %s: %s\n", r.Accepted.By, r.Accepted.Why)
+	}
+}
+
+// allowed refuses a dataset of a night that must not be trained on.
+func (c *cloud) allowed(ctx context.Context, name, version string, now time.Time) error {
+	r, err := stager.Destination{Store: c.datasets}.Night(ctx, name, version)
+	if err != nil {
+		return err
+	}
+	return stager.CheckNight(r, now)
+}
+
+func datasetsCommand(w *World) *cobra.Command {
+	cmd := program.Group(&cobra.Command{
+		Use:   "datasets",
+		Short: "Look after staged datasets",
+		Long:  "A dataset is named NAME, one of its versions NAME@VERSION.",
+	})
+	cmd.AddCommand(datasetsShowCommand(w), datasetsAcceptCommand(w))
+	return cmd
+}

@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+
+	"coppice/launcher/internal/follow"
+	"coppice/sweep"
+)
+
+// slotEnd is how the id of a scheduled sweep ends, behind its name.
+var slotEnd = regexp.MustCompile(`^-\d{8}-\d{4}$`)
+
+// unchanged finds the sweep of the slot before, if it has trained the same spec on the same dataset and has ended with a winner: to
+// train that again would register the same model as a new version. A slot whose own sweep is there already is not unchanged.
+func (c *cloud) unchanged(ctx context.Context, p *sweep.Plan) (sweep.ID, error) {
+	ids, err := follow.List(ctx, c.sweeps)
+	if err != nil {
+		return "", err
+	}
+
+	last := sweep.ID("")
+	for _, id := range ids {
+		if id == p.Sweep {
+			return "", nil
+		}
+		name := p.Spec.Name
+		if len(id) > len(name) && string(id[:len(name)]) == name && slotEnd.MatchString(string(id[len(name):])) && id < p.Sweep && id > last {
+			last = id
+		}
+	}
+	if last == "" {
+		return "", nil
+	}
+
+	// What cannot be read is no reason to skip a night.
+	s, err := follow.Open(ctx, c.sweeps, last)
+	var damaged *sweep.DecodeError
+	if errors.As(err, &damaged) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	if s.Plan.Dataset.Name != p.Dataset.Name || s.Plan.Dataset.Version != p.Dataset.Version || !sameSpec(&s.Plan.Spec, &p.Spec) {
+		return "", nil
+	}
+
+	end, err := follow.Conclusion(ctx, c.sweeps, last)
+	if errors.As(err, &damaged) {
+		return "", nil
+	}
+	if err != nil || end == nil || end.Outcome != sweep.OutcomeWinner {
+		return "", err
+	}
+	return last, nil
+}
+
+// sameSpec compares what two sweeps train; what they may cost does not matter.
+func sameSpec(a, b *sweep.Spec) bool {
+	x, y := *a, *b
+	x.Budget, y.Budget = 0, 0
+	one, err1 := json.Marshal(x)
+	other, err2 := json.Marshal(y)
+	return err1 == nil && err2 == nil && bytes.Equal(one, other)
+}
+
+// nothingNew says that a scheduled night has nothing to train.
+func (w *World) nothingNew(c *cloud, p *sweep.Plan, before sweep.ID, asJSON bool) error {
+	ref := p.Dataset.Name + "@" + p.Dataset.Version
+	w.log(c).Info("nothing new", "sweep", p.Sweep, "before", before, "model", p.Spec.Model, "dataset", ref)
+	if asJSON {
+		return w.printJSON(map[string]any{"sweep": p.Sweep, "nothing_new": true, "before": before, "dataset": ref})
+	}
+	fmt.Fprintf(w.Out, "nothing new: dataset %s is still the latest, and sweep %s has trained the same spec on it; no machine is started\n", ref, before)
+	return nil
+}

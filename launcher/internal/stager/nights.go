@@ -1,0 +1,216 @@
+package stager
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/renameio/v2"
+
+	"coppice/blob"
+	"coppice/contract"
+	"coppice/dataset"
+	"coppice/dataset/ingest"
+	"coppice/sweep"
+)
+
+// BlockedError is a version of a dataset that must not be trained on.
+type BlockedError struct {
+	Record *contract.Record
+	Reason string
+}
+
+func (e *BlockedError) Error() string {
+	ref := e.Record.Dataset + "@" + e.Record.Version
+	return fmt.Sprintf("dataset %s is blocked: %s\n`launcher datasets show %s` has all findings; where the table is right all the same, `launcher datasets accept %s --why REASON` lets it pass",
+		ref, e.Reason, ref, ref)
+}
+
+// ExitStatus is how a program ends with it.
+func (*BlockedError) ExitStatus() int { return sweep.ExitBlocked }
+
+// CheckNight refuses, with a *BlockedError, a night that must not be trained on now. nil is a version that nothing is known of.
+func CheckNight(r *contract.Record, now time.Time) error {
+	if r == nil {
+		return nil
+	}
+	if r.Blocked() {
+		return &BlockedError{r, contract.Reason(r.Findings)}
+	}
+	if why := r.Old(now); why != "" {
+		return &BlockedError{r, why}
+	}
+	return nil
+}
+
+// judge compares the table just staged with those of the nights before, and leaves the record. A version whose record is there already
+// keeps it.
+func (s *Stager) judge(ctx context.Context, spec *dataset.Spec, report *ingest.Report, dst Destination) (*contract.Record, error) {
+	m := report.Manifest
+	r, err := dst.Night(ctx, m.Name, m.Version)
+	if err != nil && !errors.As(err, new(*contract.DamagedError)) || r != nil {
+		return r, err
+	}
+
+	hash, meaning, err := contract.SpecHashes(spec)
+	if err != nil {
+		return nil, err
+	}
+	nights, err := dst.Nights(ctx, m.Name)
+	if err != nil {
+		return nil, err
+	}
+
+	r = &contract.Record{Format: 1, Dataset: m.Name, Version: m.Version, At: s.now(), Spec: hash, Meaning: meaning, MaxAge: spec.Contract.MaxAge,
+		Profile: contract.Measure(report.Night, m)}
+	q := contract.Request{Night: report.Night, Tonight: r.Profile, Spec: spec, At: r.At}
+	for _, n := range nights {
+		if !n.Blocked() && n.Meaning == meaning {
+			q.Before = append(q.Before, n.Profile)
+			q.Respecified = n.Spec != hash // of the last one
+			r.Against = append(r.Against, n.Version)
+		}
+	}
+	r.Findings = contract.Compare(q)
+	return r, dst.putNight(ctx, r, blob.Any)
+}
+
+func (s *Stager) now() time.Time {
+	if s.Now == nil {
+		return time.Now().UTC()
+	}
+	return s.Now().UTC()
+}
+
+// nightFile is the record of a version in a folder.
+func (d Destination) nightFile(name, version string) string {
+	return filepath.Join(d.Dir, name, "nights", version+".json")
+}
+
+// Night is the record of a version; nil where there is none.
+func (d Destination) Night(ctx context.Context, name, version string) (*contract.Record, error) {
+	r, _, err := d.night(ctx, name, version)
+	return r, err
+}
+
+func (d Destination) night(ctx context.Context, name, version string) (*contract.Record, blob.Generation, error) {
+	var text []byte
+	var attrs blob.Attrs
+	var err error
+	if d.Store != nil {
+		text, attrs, err = blob.ReadAll(ctx, d.Store, sweep.DatasetNight(name, version), contract.MaxRecord)
+	} else {
+		text, err = os.ReadFile(d.nightFile(name, version))
+	}
+
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, blob.Absent, nil
+	case errors.Is(err, blob.ErrTooLong):
+		return nil, 0, &contract.DamagedError{Dataset: name, Version: version, Err: err}
+	case err != nil:
+		return nil, 0, err
+	}
+	r, err := contract.DecodeRecord(text, name, version)
+	return r, attrs.Generation, err
+}
+
+func (d Destination) putNight(ctx context.Context, r *contract.Record, cond blob.Generation) error {
+	text, err := r.Encode()
+	if err != nil {
+		return err
+	}
+	if d.Store != nil {
+		_, err = d.Store.Put(ctx, sweep.DatasetNight(r.Dataset, r.Version), cond, bytes.NewReader(text))
+	} else {
+		file := d.nightFile(r.Dataset, r.Version)
+		if err = os.MkdirAll(filepath.Dir(file), 0o755); err == nil {
+			err = renameio.WriteFile(file, text, 0o644)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("write the record of the night %s@%s: %w", r.Dataset, r.Version, err)
+	}
+	return nil
+}
+
+// nightsRead is how many records, the newest ones, are read: some of them will have been blocked.
+const nightsRead = 2 * contract.MaxNights
+
+// Nights are the newest records of a dataset, oldest first. Damaged ones are left out.
+func (d Destination) Nights(ctx context.Context, name string) ([]*contract.Record, error) {
+	type found struct {
+		version string
+		at      time.Time
+	}
+	var all []found
+	add := func(file string, at time.Time) {
+		if version, ok := strings.CutSuffix(file, ".json"); ok {
+			if _, _, err := sweep.SplitDatasetRef(name + "@" + version); err == nil {
+				all = append(all, found{version, at})
+			}
+		}
+	}
+
+	if d.Store != nil {
+		for attrs, err := range d.Store.List(ctx, sweep.DatasetNights(name)) {
+			if err != nil {
+				return nil, fmt.Errorf("list the nights of dataset %s: %w", name, err)
+			}
+			add(path.Base(attrs.Name), attrs.Updated)
+		}
+	} else {
+		entries, err := os.ReadDir(filepath.Dir(d.nightFile(name, "")))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		for _, e := range entries {
+			if info, err := e.Info(); err == nil {
+				add(e.Name(), info.ModTime())
+			}
+		}
+	}
+
+	slices.SortFunc(all, func(a, b found) int { return cmp.Or(b.at.Compare(a.at), cmp.Compare(a.version, b.version)) })
+	var out []*contract.Record
+	for _, f := range all[:min(len(all), nightsRead)] {
+		r, err := d.Night(ctx, name, f.version)
+		if errors.As(err, new(*contract.DamagedError)) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if r != nil {
+			out = append(out, r)
+		}
+	}
+
+	slices.SortFunc(out, func(a, b *contract.Record) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Version, b.Version)) })
+	return out, nil
+}
+
+// Accept lets a blocked night pass, and writes down who says so and why. One that is accepted already stays as it is.
+func (d Destination) Accept(ctx context.Context, name, version string, a contract.Acceptance) (*contract.Record, error) {
+	r, generation, err := d.night(ctx, name, version)
+	if err != nil {
+		return nil, err
+	}
+	if r == nil {
+		return nil, &NotStagedError{name + "@" + version}
+	}
+	if r.Accepted != nil {
+		return r, nil
+	}
+	r.Accepted = &a
+	return r, d.putNight(ctx, r, generation)
+}

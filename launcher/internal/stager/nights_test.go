@@ -1,0 +1,122 @@
+package stager_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"coppice/blob"
+	"coppice/contract"
+	"coppice/contract/nightstest"
+	"coppice/dataset"
+	"coppice/launcher/internal/stager"
+	"coppice/sweep"
+)
+
+// night stages a table at dst.
+func night(t *testing.T, s *stager.Stager, table nightstest.Table, dst stager.Destination, rest string) *stager.Staged {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "night.csv")
+	if err := os.WriteFile(file, table.CSV(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	spec, err := dataset.ParseSpec("dataset.yaml", append(nightstest.Spec(file), "encodings: none\n"+rest...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	staged, err := s.Stage(t.Context(), spec, dst)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return staged
+}
+
+// TestNightsAreCompared: a night that is not like those before is blocked at either place, a person lets it pass, and only accepted
+// nights say what is usual.
+func TestNightsAreCompared(t *testing.T) {
+	stream := nightstest.Stream{Seed: 2, Rows: 3000}
+	for name, dst := range map[string]stager.Destination{"folder": {Dir: t.TempDir()}, "bucket": {Store: blob.Memory(), URL: "gs://d"}} {
+		t.Run(name, func(t *testing.T) {
+			at := nightstest.First
+			s := &stager.Stager{Scratch: t.TempDir(), Now: func() time.Time { at = at.Add(24 * time.Hour); return at }}
+			first := night(t, s, stream.Night(0), dst, "")
+			if first.Night == nil || first.Night.Blocked() || len(first.Night.Against) != 0 {
+				t.Fatalf("the first night has the record %+v", first.Night)
+			}
+
+			bad := stream.Night(1)
+			for i := range bad.Rows {
+				bad.Rows[i][5] = ""
+			}
+			blocked := night(t, s, bad, dst, "")
+			err := stager.CheckNight(blocked.Night, at)
+			var refused *stager.BlockedError
+			if !errors.As(err, &refused) || refused.ExitStatus() != sweep.ExitBlocked || blocked.Night.Findings[0].Code != contract.CodeEmpty {
+				t.Fatalf("a night without countries: %v, found %v", err, blocked.Night.Findings)
+			}
+			if again := night(t, s, bad, dst, ""); !again.Existed || !again.Night.Blocked() {
+				t.Errorf("staged again, the night existed %t and is blocked %t; want both", again.Existed, again.Night.Blocked())
+			}
+
+			good := night(t, s, stream.Night(1), dst, "")
+			if good.Night.Blocked() || len(good.Night.Against) != 1 || good.Night.Against[0] != first.Manifest.Version {
+				t.Errorf("a good night was compared with %v and found %v; want it compared with the first alone", good.Night.Against, good.Night.Findings)
+			}
+
+			r, err := dst.Accept(t.Context(), "clicks", blocked.Manifest.Version, contract.Acceptance{By: "ann", Why: "no countries any more", At: at})
+			if err != nil || r.Blocked() {
+				t.Fatalf("accepted: %v, blocked %t", err, r.Blocked())
+			}
+			read, err := dst.Night(t.Context(), "clicks", blocked.Manifest.Version)
+			if err != nil || read.Accepted == nil || read.Accepted.Why != "no countries any more" || stager.CheckNight(read, at) != nil {
+				t.Errorf("the record says %+v, %v", read, err)
+			}
+			if next := night(t, s, stream.Night(2), dst, ""); len(next.Night.Against) != 3 {
+				t.Errorf("the next night was compared with %v; want all three, of which one was accepted", next.Night.Against)
+			}
+		})
+	}
+}
+
+// TestNightGrowsOld: max_age counts when a dataset is staged and when it is trained on.
+func TestNightGrowsOld(t *testing.T) {
+	at := nightstest.First.Add(26 * time.Hour)
+	s := &stager.Stager{Scratch: t.TempDir(), Now: func() time.Time { return at }}
+	staged := night(t, s, nightstest.Stream{Seed: 2, Rows: 1000}.Night(0), stager.Destination{Dir: t.TempDir()}, "contract: {max_age: 30h}\n")
+	if err := stager.CheckNight(staged.Night, at); err != nil {
+		t.Errorf("two hours old: %v", err)
+	}
+	if err := stager.CheckNight(staged.Night, at.Add(30*time.Hour)); err == nil {
+		t.Error("32 hours old, with max_age 30h: nothing is said")
+	}
+}
+
+// TestDamagedNights: a record that cannot be read is not believed, and does not keep others from being compared.
+func TestDamagedNights(t *testing.T) {
+	store := blob.Memory()
+	dst := stager.Destination{Store: store, URL: "gs://d"}
+	s := &stager.Stager{Scratch: t.TempDir()}
+	stream := nightstest.Stream{Seed: 2, Rows: 1000}
+	first := night(t, s, stream.Night(0), dst, "")
+	name := sweep.DatasetNight("clicks", first.Manifest.Version)
+	if _, err := store.Put(t.Context(), name, blob.Any, strings.NewReader("{}")); err != nil {
+		t.Fatal(err)
+	}
+
+	var damaged *contract.DamagedError
+	if _, err := dst.Night(t.Context(), "clicks", first.Manifest.Version); !errors.As(err, &damaged) {
+		t.Errorf("the record {}: %v; want a *DamagedError", err)
+	}
+	if again := night(t, s, stream.Night(0), dst, ""); again.Night == nil || again.Night.Blocked() {
+		t.Errorf("staged again, the night's record is %+v; want a new one", again.Night)
+	}
+	if _, err := store.Put(t.Context(), name, blob.Any, strings.NewReader("{}")); err != nil {
+		t.Fatal(err)
+	}
+	if second := night(t, s, stream.Night(1), dst, ""); len(second.Night.Against) != 0 {
+		t.Errorf("compared with %v; want nothing, since the only night before is damaged", second.Night.Against)
+	}
+}
