@@ -104,6 +104,10 @@ chaos: ## whole sweeps under random scripts of faults: RUNS= SEED= (MINUTES= at 
 .PHONY: chaos-spot
 chaos-spot: ## a sweep with a machine lost after every 30 s of machine time beside the same one undisturbed: how much longer, how much twice (TRIALS=, TREES=)
 	COPPICE_SPOT_TRIALS=$(TRIALS) COPPICE_SPOT_ITERATIONS=$(TREES) $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 4h -v -run TestSpotMachinesLost ./e2e
+.PHONY: nights
+NIGHTS_SEEDS ?= 5
+nights: ## every kind of bad night on NIGHTS_SEEDS streams, through the built programs (about 15 minutes)
+	NIGHTS_SEEDS=$(NIGHTS_SEEDS) $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 120m -v -run NightsOfAllKinds ./e2e
 
 interop: build/venv/ok ## have Python's lightgbm load our models and compare scores
 	PYTHONDONTWRITEBYTECODE=1 build/venv/bin/python -W error -m unittest discover -s python/tests

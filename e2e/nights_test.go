@@ -1,0 +1,223 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"coppice/contract"
+	"coppice/contract/nightstest"
+	"coppice/sweep"
+)
+
+// nights is a local cloud that stays up, with a stream of clicks.
+type nights struct {
+	*export
+	stream nightstest.Stream
+}
+
+func newNights(t *testing.T, seed uint64, rows int) *nights {
+	t.Helper()
+	n := &nights{&export{local: newLocal(t)}, nightstest.Stream{Seed: seed, Rows: rows}}
+	n.up()
+	n.file("sweep.yaml", "name: nightly\ndataset: clicks\nmodel: ctr\nmetric: auc\ntrials: 2\nseed: 3\nparams: {num_iterations: 30}\n"+
+		"search: {random: {num_leaves: {log_int: [4, 16]}}}\nmachine: {type: n2-highmem-2, vms: 1, tasks_per_vm: 2}\nlimits: {trial: 2m, sweep: 5m}\n")
+	return n
+}
+
+// launcher runs the launcher in the cloud.
+func (n *nights) launcher(args ...string) ran {
+	n.t.Helper()
+	return execute(n.t, n.dir, n.env, binaryOf(n.t, "launcher"), args...)
+}
+
+// staged is what `stage --json` says of a night.
+type staged struct {
+	Existed  bool
+	Blocked  bool
+	Findings []contract.Finding
+}
+
+// stage stages a table under the name of a file.
+func (n *nights) stage(name string, table nightstest.Table, flags ...string) (staged, ran) {
+	n.t.Helper()
+	if err := os.WriteFile(filepath.Join(n.dir, name+".csv"), table.CSV(), 0o600); err != nil {
+		n.t.Fatal(err)
+	}
+	spec := n.file(name+".yaml", string(nightstest.Spec(name+".csv"))+"encodings: none\n")
+	r := n.launcher(slices.Concat([]string{"stage", spec, "--json"}, flags)...)
+	var s staged
+	if r.out != "" {
+		if err := json.Unmarshal([]byte(r.out), &s); err != nil {
+			n.t.Fatal(err, r.out)
+		}
+	}
+	return s, r
+}
+
+// slot runs the sweep of a schedule's slot: the first day of a month of this year, or of the last one.
+func (n *nights) slot(month int) ran {
+	n.t.Helper()
+	return n.launcher("sweep", "sweep.yaml", "--schedule", fmt.Sprintf("0 0 1 %d *", month), "--json")
+}
+
+// champion is the version that is live; 0 when there is none.
+func (n *nights) champion() int {
+	n.t.Helper()
+	r := n.launcher("registry", "list", "--json")
+	var models []struct{ Champion int }
+	if err := json.Unmarshal([]byte(r.out), &models); err != nil || len(models) > 1 {
+		n.t.Fatal(err, r.out, r.errOut)
+	}
+	if len(models) == 0 {
+		return 0
+	}
+	return models[0].Champion
+}
+
+// kind is a kind of bad night by its name.
+func kind(t *testing.T, name string) nightstest.Kind {
+	t.Helper()
+	for _, k := range nightstest.Kinds() {
+		if k.Name == name {
+			return k
+		}
+	}
+	t.Fatalf("there is no bad night called %q", name)
+	return nightstest.Kind{}
+}
+
+// TestE2EWeekWithBadDays: in a week of nights, those with broken labels, a leak, or a missing, renamed, empty or rescaled column stop with
+// exit code 8 when they are staged and when they are to be trained on, and the champion stays; good nights go on, the same file again is
+// nothing new, and a person can let a night pass.
+func TestE2EWeekWithBadDays(t *testing.T) {
+	n := newNights(t, 21, 6000)
+	for day := range 3 {
+		if s, r := n.stage(fmt.Sprint("good-", day), n.stream.Night(day)); r.code != 0 {
+			t.Fatalf("good night %d ended with %d: %v\n%s", day, r.code, s.Findings, r.errOut)
+		}
+	}
+	if r := n.slot(1); r.code != 0 || n.champion() != 1 {
+		t.Fatalf("the sweep of a good night ended with %d and champion %d\n%s", r.code, n.champion(), r.errOut)
+	}
+
+	today, yesterday := n.stream.Night(3), n.stream.Night(2)
+	for i, name := range []string{"a third of the labels zeroed", "labels shuffled", "labels inverted", "22 % positive", "a leaking column", "a column missing",
+		"a column renamed", "a column times 100", "a column empty", "500 rows", "every row three times"} {
+		k := kind(t, name)
+		s, r := n.stage(fmt.Sprint("bad-", i), k.Break(rand.New(rand.NewPCG(1, uint64(i))), today, yesterday))
+		if r.code != sweep.ExitBlocked || !s.Blocked || len(s.Findings) == 0 || !slices.Contains(k.Want, s.Findings[0].Code) {
+			t.Errorf("%s: stage ended with %d, want %d with one of %v first; found %v\n%s", name, r.code, sweep.ExitBlocked, k.Want, s.Findings, r.errOut)
+		}
+		if r := n.slot(2); r.code != sweep.ExitBlocked || !strings.Contains(r.errOut, "is blocked") {
+			t.Errorf("%s: sweep ended with %d, want %d\n%s", name, r.code, sweep.ExitBlocked, r.errOut)
+		}
+	}
+	if got := n.champion(); got != 1 {
+		t.Errorf("after the bad nights version %d is the champion, want 1", got)
+	}
+
+	if s, r := n.stage("again", yesterday); r.code != 0 || !s.Existed {
+		t.Errorf("yesterday's file again: stage ended with %d, existed %t; want 0 and true\n%s", r.code, s.Existed, r.errOut)
+	}
+	if r := n.slot(2); r.code != 0 || !strings.Contains(r.out, `"nothing_new": true`) || n.champion() != 1 {
+		t.Errorf("the sweep of yesterday's file ended with %d and champion %d, want 0, nothing new and 1\n%s\n%s", r.code, n.champion(), r.out, r.errOut)
+	}
+
+	scaled := kind(t, "a column times 100").Break(nil, n.stream.Night(3), yesterday)
+	if _, r := n.stage("accepted", scaled, "--accept", "prices are in cents from today on"); r.code != 0 {
+		t.Errorf("an accepted night: stage ended with %d, want 0\n%s", r.code, r.errOut)
+	}
+	if r := n.slot(3); r.code != 0 {
+		t.Errorf("the sweep of an accepted night ended with %d, want 0\n%s", r.code, r.errOut)
+	}
+	if show := n.launcher("datasets", "show", "clicks"); !strings.Contains(show.out, "prices are in cents") {
+		t.Errorf("datasets show does not say who accepted the night and why:\n%s%s", show.out, show.errOut)
+	}
+}
+
+// TestNightsOfAllKinds: every kind of bad night, on as many seeds as NIGHTS_SEEDS says, after eight good nights and before eight more. It
+// prints the table of docs/nights.md.
+func TestNightsOfAllKinds(t *testing.T) {
+	seeds, err := strconv.Atoi(os.Getenv("NIGHTS_SEEDS"))
+	if err != nil || seeds < 1 {
+		t.Fatalf("NIGHTS_SEEDS is %q; run it as `make nights`, or with how many seeds to try", os.Getenv("NIGHTS_SEEDS"))
+	}
+
+	kinds := nightstest.Kinds()
+	caught, right, firsts := make([]int, len(kinds)), make([]int, len(kinds)), make([]map[string]int, len(kinds))
+	good, held := 0, 0
+	for seed := range seeds {
+		n := newNights(t, uint64(100+seed), 20_000)
+		const past, later = 8, 8
+		stageGood := func(day int) {
+			good++
+			if s, r := n.stage(fmt.Sprint("good-", day), n.stream.Night(day)); r.code != 0 {
+				held++
+				t.Logf("seed %d: good night %d ended with %d: %v\n%s", seed, day, r.code, s.Findings, r.errOut)
+				n.launcher("datasets", "accept", "clicks", "--why", "it is good")
+			}
+		}
+
+		for day := range past {
+			stageGood(day)
+		}
+		if r := n.slot(1); r.code != 0 {
+			t.Fatalf("seed %d: the sweep ended with %d\n%s", seed, r.code, r.errOut)
+		}
+
+		today, yesterday := n.stream.Night(past), n.stream.Night(past-1)
+		for i, k := range kinds {
+			s, r := n.stage(fmt.Sprint("bad-", i), k.Break(rand.New(rand.NewPCG(uint64(seed), uint64(i))), today, yesterday))
+			sweepAfter := n.slot(2)
+			live := n.champion()
+			nothing := sweepAfter.code == 0 && strings.Contains(sweepAfter.out, `"nothing_new": true`)
+			if live == 1 && (r.code == sweep.ExitBlocked && sweepAfter.code == sweep.ExitBlocked || (r.code == sweep.ExitInput || s.Existed) && (nothing || sweepAfter.code == sweep.ExitBlocked)) {
+				caught[i]++
+			} else {
+				t.Errorf("seed %d, %s: stage ended with %d, sweep with %d, champion %d; found %v", seed, k.Name, r.code, sweepAfter.code, live, s.Findings)
+			}
+
+			first := "refused"
+			switch {
+			case len(s.Findings) > 0:
+				first = string(s.Findings[0].Code)
+			case s.Existed:
+				first = "existed"
+			}
+			if slices.Contains(k.Want, contract.Code(first)) || len(k.Want) == 0 && first == "refused" || first == "existed" {
+				right[i]++
+			}
+			if firsts[i] == nil {
+				firsts[i] = map[string]int{}
+			}
+			firsts[i][first]++
+		}
+		for day := past; day < past+later; day++ {
+			stageGood(day)
+		}
+	}
+
+	total, fit := 0, 0
+	fmt.Printf("| kind of night | chosen with it in sight | held back | right finding first | first findings |\n|---|---|---|---|---|\n")
+	for i, k := range kinds {
+		tuned := ""
+		if k.Tuned {
+			tuned = "yes"
+		}
+		total, fit = total+caught[i], fit+right[i]
+		fmt.Printf("| %s | %s | %d of %d | %d | %s |\n", k.Name, tuned, caught[i], seeds, right[i], strings.Trim(fmt.Sprint(firsts[i]), "map[]"))
+	}
+	fmt.Printf("\n%d of %d bad nights held back, the right finding first in %d; %d of %d good nights held back\n", total, seeds*len(kinds), fit, held, good)
+	if total < seeds*len(kinds) || float64(fit) < 0.9*float64(seeds*len(kinds)) || held > good/20 {
+		t.Error("that is not what docs/nights.md promises")
+	}
+}
