@@ -1,7 +1,7 @@
 // Package gcsemu is Google Cloud Storage on one machine: fake-gcs-server, with a layer in front of it that makes it keep
 // the promises Coppice is built on.
 //
-// The layer adds: generation preconditions on every call, not on uploads only; a generation that is never given twice;
+// The layer adds: generation preconditions on every call and on the sources of copies and compositions, not on uploads only; a generation that is never given twice;
 // reads whose contents belong to the generation that their header names; uploads that take time proportional to their
 // size, continue after a lost answer and are checked against every checksum the client sends; the errors that the real
 // service gives for a missing bucket and an impossible name; and scripted faults.
@@ -11,8 +11,11 @@
 //     object's metadata gives it a new generation.
 //   - Object versioning with the filesystem backend, lifecycle rules, soft delete, retention, holds, IAM beyond what Options.Allow says, access lists,
 //     signed URLs, form uploads, gzip-encoded uploads, the batch endpoint, the gRPC API, rate limits (429).
+//   - Settings of buckets other than name and, in memory, versioning: refused (501), as are matchGlob and softDeleted in listings. A location
+//     is taken and means nothing. Partial responses: fields is ignored, and the whole resource comes. Composed objects have no componentCount.
 //   - With the filesystem backend an object cannot lie "under" another: "a" excludes "a/b", and parts of a name may have
-//     at most 255 bytes. Real buckets know no folders. Such a write is refused (400) with these words.
+//     at most 255 bytes. Real buckets know no folders, and have names such as "a/" and "a//b". Such a write is refused (400) with these
+//     words; what is read under such a name is not there (404).
 //   - With the memory backend an object is held twice while it is written. On disk a long object is written in place: a
 //     crash at that moment leaves one whose checksum is wrong, which readers notice.
 //   - Without Options.Allow anyone on this machine may do anything, with it whoever finds out the address of an identity is it; requests that come from a web page or under another host name are refused.

@@ -109,7 +109,7 @@ func classifyObject(r *http.Request, rest string, reads kind) call {
 	}
 
 	object, ok := strings.CutPrefix(tail, "o/")
-	if !ok {
+	if !ok || strings.HasSuffix(object, "/acl") || strings.Contains(object, "/acl/") { // a slash of a name is escaped
 		return call{}
 	}
 
@@ -143,8 +143,16 @@ func unescape(s string) string {
 	return s
 }
 
-// checkName says why no object can have the name, or "". On disk a name is a path, so there it must not climb.
+// checkName says why no object can be written under the name, or "".
 func (s *Server) checkName(object string) string {
+	if why := impossible(object); why != "" {
+		return why
+	}
+	return s.unkept(object)
+}
+
+// impossible says why the service itself has no object of the name.
+func impossible(object string) string {
 	switch {
 	case object == "" || len(object) > 1024 || !utf8.ValidString(object):
 		return "an object's name has 1 to 1024 bytes of UTF-8"
@@ -153,7 +161,11 @@ func (s *Server) checkName(object string) string {
 	case object == "." || object == "..":
 		return "an object cannot be called . or .."
 	}
+	return ""
+}
 
+// unkept says why an object of a real bucket cannot be kept here. On disk a name is a path, so there it must not climb.
+func (s *Server) unkept(object string) string {
 	if s.dir == "" {
 		return ""
 	}

@@ -7,9 +7,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -86,15 +88,41 @@ func (s *Server) check(c call, r *http.Request) *response {
 		}
 	}
 
-	for _, object := range []string{c.object, c.source} {
-		if object == "" {
+	for _, param := range []string{"matchGlob", "softDeleted"} {
+		if v := q.Get(param); v != "" && v != "false" { // Go's client always sends them
+			return answer(http.StatusNotImplemented, "localemu does not imitate "+param)
+		}
+	}
+	return s.checkNames(c, r)
+}
+
+// checkNames refuses to write what cannot be kept. What is only read or deleted under such a name is not there.
+func (s *Server) checkNames(c call, r *http.Request) *response {
+	writes := c.kind == kindChange && r.Method != http.MethodDelete
+	for _, name := range []struct {
+		bucket, object string
+		read           bool
+	}{{c.bucket, c.object, !writes}, {c.from, c.source, true}} {
+		if name.object == "" {
 			continue
 		}
-		if why := s.checkName(object); why != "" {
-			return answer(http.StatusBadRequest, fmt.Sprintf("Invalid object name %.80q: %s", object, why))
+		if why := impossible(name.object); why != "" {
+			return answer(http.StatusBadRequest, fmt.Sprintf("Invalid object name %.80q: %s", name.object, why))
+		}
+		switch why := s.unkept(name.object); {
+		case why == "":
+		case name.read:
+			return absent(name.bucket, name.object)
+		default:
+			return answer(http.StatusBadRequest, fmt.Sprintf("Invalid object name %.80q: %s", name.object, why))
 		}
 	}
 	return nil
+}
+
+// absent is the service's answer about an object that does not exist.
+func absent(bucket, object string) *response {
+	return answer(http.StatusNotFound, fmt.Sprintf("No such object: %s/%s", bucket, object))
 }
 
 // read sends an object's contents. The lock is held until the first byte leaves: by then the file is open, and a write
@@ -165,9 +193,66 @@ func (s *Server) buckets(r *http.Request) *response {
 	if a := receive(r); a != nil {
 		return a
 	}
+	if a := s.checkSettings(r); a != nil {
+		return a
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.ask(r)
+
+	a := s.ask(r)
+	if r.Method == http.MethodDelete && a.status == http.StatusPreconditionFailed { // in the service's own words
+		return answer(http.StatusConflict, "The bucket you tried to delete is not empty.")
+	}
+	return a
+}
+
+// checkSettings refuses settings of a bucket that would be forgotten in silence.
+func (s *Server) checkSettings(r *http.Request) *response {
+	if r.Method != http.MethodPost && r.Method != http.MethodPatch && r.Method != http.MethodPut {
+		return nil
+	}
+	body, err := again(r)
+	if err != nil {
+		return answer(http.StatusBadRequest, err.Error())
+	}
+	if len(body) == 0 {
+		return nil
+	}
+
+	var settings map[string]any
+	if err := json.Unmarshal(body, &settings); err != nil {
+		return answer(http.StatusBadRequest, fmt.Sprintf("the body is not a bucket: %v", err))
+	}
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		if !s.keeps(name, settings[name]) {
+			return answer(http.StatusNotImplemented, fmt.Sprintf("localemu does not imitate the setting %.60q of a bucket; it has name, location (all are one here), storageClass STANDARD and, in memory, versioning", name))
+		}
+	}
+	return nil
+}
+
+// keeps says whether a setting of a bucket is kept, or changes nothing.
+func (s *Server) keeps(name string, value any) bool {
+	switch v := value.(type) {
+	case nil:
+		return true
+	case string:
+		return name != "storageClass" || v == "STANDARD" || v == ""
+	case map[string]any:
+		return len(v) == 0 || name == "versioning" && (s.dir == "" || v["enabled"] != true)
+	case []any:
+		return len(v) == 0
+	case bool:
+		return !v
+	}
+	return false
+}
+
+// again is a body that was received, which can be read once more afterwards.
+func again(r *http.Request) ([]byte, error) {
+	body, err := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return body, err
 }
 
 // receive reads the whole request, which is small, so that no slow client is waited for under the lock.
@@ -188,8 +273,9 @@ func (s *Server) change(r *http.Request, c call) *response {
 	if a := receive(r); a != nil {
 		return a
 	}
-	if a := s.checkSources(r); a != nil {
-		return a
+	parts, wrong := s.parts(r)
+	if wrong != nil {
+		return wrong
 	}
 	if a := s.faults.refuse(c.object); a != nil {
 		return a
@@ -203,32 +289,55 @@ func (s *Server) change(r *http.Request, c call) *response {
 	if a := s.condition(r, c, false); a != nil {
 		return a
 	}
+	if a := s.unmet(c.bucket, parts); a != nil {
+		return a
+	}
 
 	s.tick()
 	defer s.ticked()
 	return s.ask(r)
 }
 
-// checkSources checks the names in a compose request's body as those in paths are: they become paths of files, too.
-func (s *Server) checkSources(r *http.Request) *response {
+// part is one source of a composition, with what it has to be.
+type part struct {
+	Name                string
+	Generation          json.Number
+	ObjectPreconditions struct{ IfGenerationMatch json.Number }
+}
+
+// parts are the sources of a compose request, none for another one. Their names are checked as those in paths are: they become paths of
+// files, too.
+func (s *Server) parts(r *http.Request) ([]part, *response) {
 	if !strings.HasSuffix(r.URL.Path, "/compose") {
-		return nil
+		return nil, nil
 	}
 
-	body, err := io.ReadAll(r.Body) // received already, and short
+	body, err := again(r)
 	if err != nil {
-		return answer(http.StatusBadRequest, err.Error())
+		return nil, answer(http.StatusBadRequest, err.Error())
 	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
-
-	var compose struct{ SourceObjects []struct{ Name string } }
+	var compose struct{ SourceObjects []part }
 	if err := json.Unmarshal(body, &compose); err != nil {
-		return answer(http.StatusBadRequest, fmt.Sprintf("the body is not a compose request: %v", err))
+		return nil, answer(http.StatusBadRequest, fmt.Sprintf("the body is not a compose request: %v", err))
 	}
 
 	for _, o := range compose.SourceObjects {
 		if why := s.checkName(o.Name); why != "" {
-			return answer(http.StatusBadRequest, fmt.Sprintf("Invalid object name %.80q: %s", o.Name, why))
+			return nil, answer(http.StatusBadRequest, fmt.Sprintf("Invalid object name %.80q: %s", o.Name, why))
+		}
+	}
+	return compose.SourceObjects, nil
+}
+
+// unmet is the first source of a composition that is not there, or is not what the request expects. The lock is held.
+func (s *Server) unmet(bucket string, parts []part) *response {
+	for _, p := range parts {
+		now := s.generation(bucket, p.Name)
+		if now == 0 || p.Generation != "" && p.Generation.String() != strconv.FormatInt(now, 10) {
+			return absent(bucket, p.Name)
+		}
+		if want := p.ObjectPreconditions.IfGenerationMatch; want != "" && want.String() != strconv.FormatInt(now, 10) {
+			return answer(http.StatusPreconditionFailed, "At least one of the pre-conditions you specified did not hold.")
 		}
 	}
 	return nil
@@ -300,7 +409,7 @@ func (s *Server) ask(r *http.Request) *response {
 func answer(status int, message string) *response {
 	a := &response{status: status, header: http.Header{"Content-Type": {"application/json; charset=UTF-8"}}}
 	reason := map[int]string{
-		http.StatusBadRequest: "invalid", http.StatusForbidden: "forbidden", http.StatusNotFound: "notFound",
+		http.StatusBadRequest: "invalid", http.StatusForbidden: "forbidden", http.StatusNotFound: "notFound", http.StatusConflict: "conflict",
 		http.StatusPreconditionFailed: "conditionNotMet", http.StatusNotImplemented: "notImplemented",
 		http.StatusTooManyRequests: "rateLimitExceeded", http.StatusInternalServerError: "internalError",
 	}[status]

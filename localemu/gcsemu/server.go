@@ -103,7 +103,7 @@ func (s *Server) Open(l net.Listener) {
 	})
 }
 
-// Addr is host:port, the value for STORAGE_EMULATOR_HOST.
+// Addr is host:port; http:// before it makes the value for STORAGE_EMULATOR_HOST.
 func (s *Server) Addr() string { return s.addr }
 
 // CreateBucket makes the bucket; one that exists is left as it is.

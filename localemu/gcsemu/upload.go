@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -109,9 +110,13 @@ func (u *upload) readMetadata(r io.Reader) error {
 	return json.Unmarshal(data, &u.attrs)
 }
 
+var singleQuoted = regexp.MustCompile(`boundary='([^'"]*)'`)
+
 // readMultipart reads multipart/related: the metadata, then the contents.
 func (u *upload) readMultipart(r *http.Request) error {
-	_, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	// gcloud puts the boundary into single quotes, which quote nothing in a media type, and leaves them out before the parts.
+	quoted := singleQuoted.ReplaceAllString(r.Header.Get("Content-Type"), `boundary="$1"`)
+	_, params, err := mime.ParseMediaType(quoted)
 	if err != nil {
 		return fmt.Errorf("content type: %w", err)
 	}

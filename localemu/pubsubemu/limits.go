@@ -18,6 +18,10 @@ const (
 	maxAttributes     = 100
 	maxAttributeKey   = 256
 	maxAttributeValue = 1024
+	leastAckDeadline  = 10 // seconds
+	mostAckDeadline   = 600
+	leastAttempts     = 5 // before a message becomes a dead letter
+	mostAttempts      = 100
 )
 
 var namePattern = regexp.MustCompile(`^projects/[^/]+/(topics|subscriptions)/([A-Za-z][A-Za-z0-9_.~+%-]{2,254})$`)
@@ -35,6 +39,12 @@ func checkName(name, kind string) error {
 func checkSubscription(s *pubsubpb.Subscription) error {
 	if s.GetPushConfig().GetPushEndpoint() != "" || s.GetBigqueryConfig() != nil || s.GetCloudStorageConfig() != nil {
 		return status.Error(codes.Unimplemented, "localemu imitates pull subscriptions only")
+	}
+	if n := s.GetAckDeadlineSeconds(); n != 0 && (n < leastAckDeadline || n > mostAckDeadline) {
+		return status.Errorf(codes.InvalidArgument, "an acknowledgement deadline of %d seconds: use %d to %d", n, leastAckDeadline, mostAckDeadline)
+	}
+	if n := s.GetDeadLetterPolicy().GetMaxDeliveryAttempts(); n != 0 && (n < leastAttempts || n > mostAttempts) {
+		return status.Errorf(codes.InvalidArgument, "%d delivery attempts before a message is given up: use %d to %d", n, leastAttempts, mostAttempts)
 	}
 	return checkName(s.GetName(), "subscriptions")
 }

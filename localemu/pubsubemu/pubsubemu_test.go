@@ -331,3 +331,19 @@ func TestPing(t *testing.T) {
 		t.Errorf("messages %v", m)
 	}
 }
+
+// TestSubscriptionsAreHeldToTheLimits of the service: what it would refuse is refused here.
+func TestSubscriptionsAreHeldToTheLimits(t *testing.T) {
+	for name, c := range map[string]struct {
+		seconds, attempts int32
+		refused           bool
+	}{
+		"defaults": {}, "bounds": {10, 5, false}, "upper bounds": {600, 100, false},
+		"short deadline": {5, 0, true}, "long deadline": {601, 0, true}, "few attempts": {10, 4, true}, "many attempts": {10, 101, true},
+	} {
+		sub := &pubsubpb.Subscription{Name: "projects/p/subscriptions/sub", AckDeadlineSeconds: c.seconds, DeadLetterPolicy: &pubsubpb.DeadLetterPolicy{MaxDeliveryAttempts: c.attempts}}
+		if err := checkSubscription(sub); (status.Code(err) == codes.InvalidArgument) != c.refused {
+			t.Errorf("%s: %v, expected a refusal: %t", name, err, c.refused)
+		}
+	}
+}

@@ -1,8 +1,8 @@
 // Package pubsubemu is Google Cloud Pub/Sub on one machine: Google's own fake (pstest) on a server of ours that adds what
 // the fake leaves out and Coppice relies on.
 //
-// Added: messages up to the service's 10 MB (pstest's own server stops at 4 MiB), and the service's limits on sizes and
-// names; a subscription's retry policy, so that a refused message comes back after a pause that doubles each time rather
+// Added: messages up to the service's 10 MB (pstest's own server stops at 4 MiB), and the service's limits on sizes,
+// names, deadlines and delivery attempts; a subscription's retry policy, so that a refused message comes back after a pause that doubles each time rather
 // than at once; answers to keep-alive pings that cannot block the whole server; scripted faults.
 //
 // Not imitated:

@@ -40,8 +40,8 @@ func TestExecEnvironmentAndCode(t *testing.T) {
 		delete(got, name)
 	}
 	for _, name := range []string{"COPPICE_INSPECT_ENDPOINT", "COPPICE_BATCH_ENDPOINT", "STORAGE_EMULATOR_HOST", "PUBSUB_EMULATOR_HOST"} {
-		if !strings.HasPrefix(got[name], "127.0.0.1:") {
-			t.Errorf("%s is %q", name, got[name])
+		if want := map[bool]string{true: "http://"}[name == "STORAGE_EMULATOR_HOST"] + "127.0.0.1:"; !strings.HasPrefix(got[name], want) {
+			t.Errorf("%s is %q, expected it to begin with %q", name, got[name], want)
 		}
 		delete(got, name)
 	}

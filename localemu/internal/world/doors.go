@@ -118,6 +118,9 @@ type caller struct{ *rights.Guard }
 
 func (c caller) Caller(at net.Addr) string { return c.Email(c.At(at)) }
 
+// storageHost is the variable for Google's storage clients, with a scheme: Go's takes an address without one, Python's does not.
+func storageHost(address string) string { return "STORAGE_EMULATOR_HOST=http://" + address }
+
 // tenants is where the tasks of a job find the emulators.
 type tenants struct {
 	*rights.Guard
@@ -126,7 +129,7 @@ type tenants struct {
 
 func (t tenants) Environment(email string) []string {
 	at := t.w.at(t.Identity(email))
-	return []string{"STORAGE_EMULATOR_HOST=" + at.storage, "PUBSUB_EMULATOR_HOST=" + at.messages}
+	return []string{storageHost(at.storage), "PUBSUB_EMULATOR_HOST=" + at.messages}
 }
 
 // things are what a doctor can look at.
@@ -179,7 +182,7 @@ func (w *World) env(identity string) []string {
 
 		"COPPICE_INSPECT_ENDPOINT=" + at.rest,
 		"COPPICE_BATCH_ENDPOINT=" + at.batch,
-		"STORAGE_EMULATOR_HOST=" + at.storage,
+		storageHost(at.storage),
 		"PUBSUB_EMULATOR_HOST=" + at.messages,
 	}
 }

@@ -278,7 +278,7 @@ func (w *World) startBatch(messages string) error {
 
 	o := batchemu.Options{
 		Dir: w.data, LogDir: w.opts.LogDir, Images: w.opts.Images, Containers: w.opts.Containers, Environ: w.opts.Environ, Faults: w.opts.Faults.Batch(), Struck: w.script.struck, Log: w.log, Notify: w.notify,
-		Env: []string{"STORAGE_EMULATOR_HOST=" + w.storage.Addr(), "PUBSUB_EMULATOR_HOST=" + messages},
+		Env: []string{storageHost(w.storage.Addr()), "PUBSUB_EMULATOR_HOST=" + messages},
 	}
 	if w.opts.Rights != nil {
 		o.Rights = tenants{w.guard, w}

@@ -52,7 +52,8 @@ func TestPorts(t *testing.T) {
 	}
 	defer w.Close()
 	for i, name := range []string{"STORAGE_EMULATOR_HOST", "PUBSUB_EMULATOR_HOST", "COPPICE_BATCH_ENDPOINT"} {
-		if want := name + "=127.0.0.1:" + strconv.Itoa(base+i); !slices.Contains(w.Env(), want) {
+		scheme := map[string]string{"STORAGE_EMULATOR_HOST": "http://"}[name] // without one Python's client has no adapter for it
+		if want := name + "=" + scheme + "127.0.0.1:" + strconv.Itoa(base+i); !slices.Contains(w.Env(), want) {
 			t.Errorf("no %s in %q", want, w.Env())
 		}
 	}

@@ -1,0 +1,73 @@
+//go:build unix
+
+package gcsemu
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// The requests here are those of clients that nobody here wrote, word for word; e2e/clients has the clients themselves.
+
+// TestBoundaryInSingleQuotes is an upload as gcloud sends it: the quotes belong to the header alone.
+func TestBoundaryInSingleQuotes(t *testing.T) {
+	everywhere(t, func(w *world) {
+		const boundary = "===============7330845974216740156=="
+		body := fmt.Sprintf("--%[1]s\nContent-Type: application/json\n\n{\"name\": \"quoted\"}\n--%[1]s\nContent-Type: text/plain\n\nhello\n--%[1]s--", boundary)
+		body = strings.ReplaceAll(body, "\n", "\r\n")
+		header := http.Header{"Content-Type": {"multipart/related; boundary='" + boundary + "'"}}
+		if status, answer := w.do(http.MethodPost, "/upload/storage/v1/b/bucket/o?uploadType=multipart", header, body); status != http.StatusOK {
+			w.Fatalf("the upload was answered with %d, expected 200: %s", status, answer)
+		}
+		if got, err := w.read(w.b.Object("quoted")); err != nil || got != "hello" {
+			w.Errorf("read %q, %v; expected hello", got, err)
+		}
+	})
+}
+
+// TestComposeHoldsItsSources: each may name its generation in two ways, and has to be there.
+func TestComposeHoldsItsSources(t *testing.T) {
+	everywhere(t, func(w *world) {
+		a, b := w.mustPut("a", "one "), w.mustPut("b", "two")
+		for name, c := range map[string]struct {
+			sources string
+			want    int
+		}{
+			"both as they are":      {fmt.Sprintf(`{"name": "a", "objectPreconditions": {"ifGenerationMatch": %d}}, {"name": "b", "generation": "%d"}`, a, b), 200},
+			"written as text":       {fmt.Sprintf(`{"name": "a", "objectPreconditions": {"ifGenerationMatch": "%d"}}`, a), 200},
+			"another generation":    {fmt.Sprintf(`{"name": "a"}, {"name": "b", "objectPreconditions": {"ifGenerationMatch": %d}}`, b+1), 412},
+			"a generation is gone":  {fmt.Sprintf(`{"name": "a", "generation": "%d"}`, a-1), 404},
+			"a source is not there": {`{"name": "a"}, {"name": "absent"}`, 404},
+		} {
+			target := "/storage/v1/b/bucket/o/" + strings.ReplaceAll(name, " ", "-") + "/compose"
+			if status, answer := w.do(http.MethodPost, target, nil, `{"sourceObjects": [`+c.sources+`]}`); status != c.want {
+				w.Errorf("%s: composing was answered with %d, expected %d: %s", name, status, c.want, answer)
+			}
+		}
+		if got, err := w.read(w.b.Object("both-as-they-are")); err != nil || got != "one two" {
+			w.Errorf("read %q, %v; expected \"one two\"", got, err)
+		}
+	})
+}
+
+// TestSettingsOfABucketAreRefused, rather than forgotten in silence; a client does not retry on 501.
+func TestSettingsOfABucketAreRefused(t *testing.T) {
+	w := start(t, Options{Dir: t.TempDir()})
+	for settings, want := range map[string]int{
+		`{"name": "plain", "location": "EU", "labels": {}, "storageClass": "STANDARD"}`: 200,
+		`{"name": "nearline", "storageClass": "NEARLINE"}`:                              501,
+		`{"name": "labelled", "labels": {"team": "ads"}}`:                               501,
+		`{"name": "versioned", "versioning": {"enabled": true}}`:                        501,
+		`{"name": "paid", "billing": {"requesterPays": true}}`:                          501,
+		`{"name": `: 400,
+	} {
+		if status, answer := w.do(http.MethodPost, "/storage/v1/b?project=p", nil, settings); status != want {
+			t.Errorf("making the bucket %s was answered with %d, expected %d: %s", settings, status, want, answer)
+		}
+	}
+	if status, answer := w.do(http.MethodPatch, "/storage/v1/b/bucket", nil, `{"labels": {"team": "ads"}}`); status != 501 || !strings.Contains(answer, "labels") {
+		t.Errorf("labels of a bucket that is there were answered with %d, expected 501 and their name: %s", status, answer)
+	}
+}
