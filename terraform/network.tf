@@ -29,4 +29,13 @@ resource "google_compute_subnetwork" "coppice" {
   network                  = one(google_compute_network.coppice[*].id)
   ip_cidr_range            = var.subnet_range
   private_ip_google_access = true
+
+  dynamic "log_config" {
+    for_each = var.flow_logs ? [true] : []
+    content {
+      aggregation_interval = "INTERVAL_10_MIN"
+      flow_sampling        = 0.5
+      metadata             = "INCLUDE_ALL_METADATA"
+    }
+  }
 }

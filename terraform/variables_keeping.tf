@@ -60,6 +60,20 @@ variable "subnet_range" {
   }
 }
 
+variable "flow_logs" {
+  description = "Log a sample of the connections of the subnetwork that is created (VPC Flow Logs). Charged by the gigabyte."
+  type        = bool
+  default     = false
+  nullable    = false
+}
+
+variable "audit_logs" {
+  description = "Log who reads and writes objects and keys in the project (Data Access audit logs of Cloud Storage and Cloud KMS). It holds for the whole project and replaces what is set there for these services; a sweep's heartbeats are logged, too. Charged by the gigabyte."
+  type        = bool
+  default     = false
+  nullable    = false
+}
+
 variable "customer_managed_key" {
   description = "Encrypt buckets, topics, images and the programs on Cloud Run with a key of this project, which is created. Chosen once: a deployment keeps its encryption."
   type        = bool
