@@ -63,7 +63,8 @@ func (w *World) with(ctx context.Context, page *page, every time.Duration, use f
 	}
 	defer func() { err = errors.Join(err, b.Close()) }()
 	log := program.Logger(w.Out, program.Origin{Program: "aggregator", Version: w.Version, Project: env.Project})
-	a := &conclude.Aggregator{Datasets: b.Datasets, Sweeps: b.Sweeps, Registry: registry.New(b.Registry), Jobs: b.Jobs, Now: w.Now, Log: log}
+	a := &conclude.Aggregator{Datasets: b.Datasets, Sweeps: b.Sweeps, Registry: registry.New(b.Registry), Jobs: b.Jobs, Contract: conclude.Nights{Datasets: b.Datasets}, Now: w.Now,
+		Log: log}
 	readers, err := page.open(ctx, log)
 	if err != nil {
 		return err

@@ -265,15 +265,15 @@ func TestLastChampions(t *testing.T) {
 	}
 }
 
-type contract []string
+type refusing []string
 
-func (c contract) Blocked(context.Context, *sweep.Plan) ([]string, error) { return c, nil }
+func (c refusing) Blocked(context.Context, *sweep.Plan) ([]string, error) { return c, nil }
 
 // TestBlockedData make no champion, not even the first.
 func TestBlockedData(t *testing.T) {
 	w := newWorld(t, options{})
 	a := w.aggregator()
-	a.Contract = contract{"a third of the labels is missing", "the newest row is three days old"}
+	a.Contract = refusing{"a third of the labels is missing", "the newest row is three days old"}
 	c, err := a.Consider(t.Context(), w.plan.Sweep)
 	if err != nil {
 		t.Fatal(err)

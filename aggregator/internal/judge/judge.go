@@ -56,6 +56,12 @@ func Judge(g sweep.Gate, m metric.Metric, e Evidence) *sweep.GateDecision {
 		return &sweep.GateDecision{Passed: true, Reason: "the sweep has no gate", Verdict: sweep.VerdictPromoted}
 	}
 
+	// Neither comparison nor calibration means anything by labels that are wrong.
+	if wrong := labels(e); len(wrong) > 0 {
+		d.Verdict, d.Reason = sweep.VerdictBlocked, "blocked: "+strings.Join(wrong, "; ")
+		return d.GateDecision
+	}
+
 	comparable := true
 	if e.Champion != 0 {
 		comparable = d.selection(g, m, e)

@@ -1,0 +1,51 @@
+package conclude
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"coppice/blob"
+	"coppice/contract"
+	"coppice/sweep"
+)
+
+// TestNightsSayWhatIsBlocked: a blocked night blocks, an accepted or unknown one does not, and a damaged record is not taken for a good one.
+func TestNightsSayWhatIsBlocked(t *testing.T) {
+	p := &sweep.Plan{Dataset: sweep.DatasetRef{Name: "clicks", Version: "0123456789abcdef"}}
+	found := []contract.Finding{{Code: contract.CodeInverted, Level: contract.Blocking, Text: "positive and negative look exchanged"}}
+	record := func(change func(*contract.Record)) string {
+		r := &contract.Record{Format: 1, Dataset: p.Dataset.Name, Version: p.Dataset.Version, Profile: &contract.Profile{}, Findings: found}
+		change(r)
+		text, err := r.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+
+	for name, tc := range map[string]struct {
+		record string // empty: there is none
+		want   string // part of the reason; empty: not blocked
+	}{
+		"unknown": {"", ""},
+		"blocked": {record(func(*contract.Record) {}), "look exchanged"},
+		"accepted": {record(func(r *contract.Record) {
+			r.Accepted = &contract.Acceptance{By: "ann", Why: "so it is", At: time.Unix(0, 0)}
+		}), ""},
+		"good":      {record(func(r *contract.Record) { r.Findings = nil }), ""},
+		"damaged":   {"{", "damaged"},
+		"another's": {strings.ReplaceAll(record(func(*contract.Record) {}), p.Dataset.Version, "fedcba9876543210"), "damaged"},
+	} {
+		store := blob.Memory()
+		if tc.record != "" {
+			if _, err := store.Put(t.Context(), sweep.DatasetNight("clicks", p.Dataset.Version), blob.Absent, strings.NewReader(tc.record)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := Nights{store}.Blocked(t.Context(), p)
+		if err != nil || (len(got) > 0) != (tc.want != "") || !strings.Contains(strings.Join(got, "; "), tc.want) {
+			t.Errorf("%s: blocked for %q, %v; want %q", name, got, err, tc.want)
+		}
+	}
+}
