@@ -55,3 +55,6 @@ func (e *DecodeError) Error() string { return fmt.Sprintf("not a calibrator of C
 
 // Unwrap gives the cause.
 func (e *DecodeError) Unwrap() error { return e.Err }
+
+// IsInput says that what was handed in is at fault, and will be the next time.
+func (*DecodeError) IsInput() bool { return true }

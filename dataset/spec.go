@@ -66,6 +66,9 @@ type LabelSpec struct {
 	Kind     LabelKind `yaml:"kind" json:"kind,omitempty"`         // regression, or empty
 }
 
+// YAMLBare says that the bare name is a text.
+func (LabelSpec) YAMLBare() any { return "" }
+
 // UnmarshalYAML accepts a bare column name too.
 func (l *LabelSpec) UnmarshalYAML(decode func(any) error) error {
 	if decode(&l.Column) == nil {
@@ -105,6 +108,9 @@ type Portion struct {
 	Share  float64  `json:"share,omitempty"`
 	Values []string `json:"values,omitempty"`
 }
+
+// YAMLBare says that values are texts, as the table's are, until it is known that one is a share.
+func (Portion) YAMLBare() any { return "" }
 
 // UnmarshalYAML accepts a number, a text or a list of texts. Which of them fits is for the check to say.
 func (p *Portion) UnmarshalYAML(decode func(any) error) error {

@@ -18,6 +18,10 @@ func (s *Spec) checkColumns() error {
 		return s.Errorf("source", "source is missing: give a file, a glob such as exports/*.parquet or a folder")
 	}
 
+	if strings.ContainsRune(s.Source, 0) {
+		return s.Errorf("source", "source %q holds a NUL, which no file's name does", s.Source)
+	}
+
 	for _, list := range []struct {
 		key     string
 		columns []string

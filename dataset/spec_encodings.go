@@ -220,7 +220,7 @@ func (s *Spec) checkOrder() error {
 		return s.Errorf("encodings.order", "column and delay are for an order by time")
 	case o.Delay < 0:
 		return s.Errorf("encodings.order.delay", "delay is %v: use 0 or more", time.Duration(o.Delay))
-	case o.Copies < 0 || o.Copies > MaxCopies:
+	case o.Copies < 0 || o.Copies > MaxCopies || o.Copies == 0 && s.doc.Has("encodings.order.copies"):
 		return s.Errorf("encodings.order.copies", "copies is %d: use 1 to %d", o.Copies, MaxCopies)
 	case o.By == OrderTime && o.Column == "" && s.Split.By != SplitByTime:
 		return s.Errorf("encodings.order", "an order by time needs column where the split is not by time")
@@ -287,6 +287,9 @@ type SampleSpec struct {
 	Rows      int     `yaml:"rows" json:"rows"`
 	Negatives float64 `yaml:"negatives" json:"negatives,omitempty"` // 0: all of them
 }
+
+// YAMLBare says that the bare number is a whole one.
+func (SampleSpec) YAMLBare() any { return 0 }
 
 // UnmarshalYAML accepts a bare number too.
 func (s *SampleSpec) UnmarshalYAML(decode func(any) error) error {

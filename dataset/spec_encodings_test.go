@@ -74,11 +74,11 @@ var wrongDerivations = map[string]struct{ in, want string }{
 	"no negatives":      {"sample: {negatives: 0}\n", "d.yaml:4:21: negatives is 0: use a share above 0, up to 1"},
 	"negatives below 0": {"sample: {negatives: -0.5}\n", "d.yaml:4:21: negatives is -0.5: use a share above 0, up to 1"},
 	"too many":          {"sample: {negatives: 1.5}\n", "d.yaml:4:21: negatives is 1.5: use a share above 0, up to 1"},
-	"NaN":               {"sample: {negatives: .nan}\n", "d.yaml:4:21: negatives is NaN: use a share above 0, up to 1"},
+	"NaN":               {"sample: {negatives: .nan}\n", `d.yaml:4:21: expected a number, found ".nan"`},
 	"in words":          {"sample: {negatives: half}\n", `d.yaml:4:21: expected a number, found "half"`},
 	"sample rows":       {"sample: {rows: 0, negatives: 0.5}\n", "d.yaml:4:10: sample is 0: use 1 to 1000000"},
 	"sample key":        {"sample: {negatives: 0.1, row: 5}\n", `d.yaml:4:26: unknown key "row" (did you mean "rows"?)`},
-	"sample in words":   {"sample: many\n", "d.yaml:4:9: string was used where mapping is expected"},
+	"sample in words":   {"sample: many\n", `d.yaml:4:9: expected a whole number, found "many"`},
 }
 
 func TestEncodingsNameThePlace(t *testing.T) {

@@ -3,13 +3,19 @@ package gbt
 import (
 	"fmt"
 	"io"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// MaxModelBytes bounds a model file.
-const MaxModelBytes = 1 << 30
+// MaxModelBytes bounds a model file, and maxHeadLine a line of its head: 100,000 features with the longest names that a model of
+// clicks has had do not need a tenth of it. What is taken apart into words takes many times its size.
+const (
+	MaxModelBytes = 1 << 30
+	maxHeadLine   = 16 << 20
+)
 
 // ModelError is a model file that cannot be used. Line counts from 1.
 type ModelError struct {
@@ -25,15 +31,15 @@ func (*ModelError) IsInput() bool { return true }
 // ReadModel reads LightGBM text (v2, v3 or v4): one output per row, no linear trees. It refuses what it could only
 // predict wrongly. Errors about the text are *ModelError.
 func ReadModel(r io.Reader) (*Model, error) {
-	data, err := io.ReadAll(io.LimitReader(r, MaxModelBytes+1))
-	if err != nil {
+	var text strings.Builder // its String is no copy
+	if _, err := io.Copy(&text, io.LimitReader(r, MaxModelBytes+1)); err != nil {
 		return nil, fmt.Errorf("read model: %w", err)
 	}
-	if len(data) > MaxModelBytes {
+	if text.Len() > MaxModelBytes {
 		return nil, &ModelError{1, fmt.Sprintf("more than %d bytes", MaxModelBytes)}
 	}
 
-	p := &modelReader{lines: strings.Split(string(data), "\n")}
+	p := &modelReader{lines: strings.Split(text.String(), "\n")}
 	m, err := p.model()
 	if err != nil {
 		return nil, err
@@ -78,6 +84,11 @@ func (p *modelReader) model() (*Model, error) {
 	head, err := p.block()
 	if err != nil {
 		return nil, err
+	}
+	for _, key := range slices.Sorted(maps.Keys(head)) {
+		if n := len(head[key]); n > maxHeadLine {
+			return nil, p.errorf("%.40s has %d bytes, more than the %d that a line of the head may have", key, n, maxHeadLine)
+		}
 	}
 	if _, ok := head["tree"]; !ok {
 		return nil, p.errorf("it does not begin with the line \"tree\"; is it a LightGBM text model?")

@@ -38,6 +38,7 @@ func TestReadModelRefuses(t *testing.T) {
 		"negative num_cat":   {"num_cat=", "num_cat=-1\nx="},
 		"shrinkage":          {"shrinkage=", "shrinkage=many"},
 		"decision too large": {"decision_type=", "decision_type=1000 0 0\nx="},
+		"endless head":       {"feature_infos=", "feature_infos=" + strings.Repeat("[0:1] ", 3<<20)},
 		"empty":              {good, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -288,7 +288,7 @@ func TestPlaceOfErrors(t *testing.T) {
 		"source":        {strings.Replace(newer, "source: catalog", "source: hearsay", 1), `source "hearsay" is not among sources`},
 		"date":          {strings.Replace(newer, "2026-11-01", "2026-13-01", 1), "write YYYY-MM-DD"},
 		"free":          {strings.Replace(newer, "vcpu: 0.01,", "vcpu: 0,", 1), "vcpu is 0"},
-		"endless":       {strings.Replace(newer, "vcpu: 0.01,", "vcpu: .inf,", 1), "vcpu is"},
+		"endless":       {strings.Replace(newer, "vcpu: 0.01,", "vcpu: .inf,", 1), `expected a number, found ".inf"`},
 		"nothing":       {"sources: {}\nprices: []\n", "0 prices"},
 		"key":           {strings.Replace(newer, "spot:", "sport:", 1), `did you mean "spot"?`},
 		"rate's source": {strings.Replace(newer, "vcpu: 0.01,", "vcpu: 0.01, source: hearsay,", 1), `spot: source "hearsay" is not among sources`},

@@ -61,7 +61,7 @@ var known = []struct {
 	{&metric.InputError{Err: errCause}, sweep.ExitInput},
 	{&calibrate.DataError{Err: errCause}, sweep.ExitError},
 	{&calibrate.MethodError{}, sweep.ExitError},
-	{&calibrate.DecodeError{Err: errCause}, sweep.ExitError},
+	{&calibrate.DecodeError{Err: errCause}, sweep.ExitInput},
 	{&search.SpecError{Err: errCause}, sweep.ExitInput},
 	{&search.TooManyError{}, sweep.ExitInput},
 	{&search.SpaceError{}, sweep.ExitInput},

@@ -3,6 +3,7 @@ package program
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -21,9 +22,39 @@ func explain(cmd *cobra.Command) {
 			return nil
 		}
 	}
+	if run := cmd.RunE; run != nil {
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			if err := refuseEmpty(cmd); err != nil {
+				return err
+			}
+			return run(cmd, args)
+		}
+	}
 	for _, child := range cmd.Commands() {
 		explain(child)
 	}
+}
+
+// refuseEmpty refuses a flag that is given nothing, as --id "$ID" is by a shell in which ID is not set: it would mean the same as no
+// flag at all. Numbers that have no use for 0 refuse it with RefuseZero.
+func refuseEmpty(cmd *cobra.Command) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if list, ok := f.Value.(pflag.SliceValue); f.Value.String() == "" || ok && !slices.ContainsFunc(list.GetSlice(), func(s string) bool { return s != "" }) {
+			err = Usagef("--%s is empty: give it a value, or leave it out", f.Name)
+		}
+	})
+	return err
+}
+
+// RefuseZero refuses the flags among names that are given as 0, where 0 stands for a default that is had without them.
+func RefuseZero(cmd *cobra.Command, names ...string) error {
+	for _, name := range names {
+		f := cmd.Flags().Lookup(name)
+		if value := f.Value.String(); f.Changed && (value == "0" || value == "0s") {
+			return Usagef("--%s is %s: give it more, or leave it out", name, value)
+		}
+	}
+	return nil
 }
 
 // wrongArguments is err in words of the command's Use line, from which the names of its arguments are.

@@ -104,6 +104,9 @@ func compile(text string, example map[string]any) (*expression, error) {
 	if err := c.check(tree.Node); err != nil {
 		return nil, err
 	}
+	if _, _, err := c.constant(tree.Node); err != nil {
+		return nil, err
+	}
 
 	options := []expr.Option{
 		expr.Env(example), expr.AsBool(), expr.MaxNodes(maxNodes), expr.Optimize(false), expr.DisableAllBuiltins(), expr.Patch(toFloat{}),

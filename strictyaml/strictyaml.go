@@ -54,7 +54,7 @@ type Document struct {
 // `yaml` tags. A mapping that a type decodes by itself (UnmarshalYAML) is still checked against that type's tags.
 func Decode(file string, data []byte, v any) (*Document, error) {
 	if len(data) > MaxBytes {
-		return nil, &Error{File: file, Msg: fmt.Sprintf("%d bytes, more than the %d that a specification may have", len(data), MaxBytes)}
+		return nil, tooLong(file)
 	}
 	if err := checkDepth(file, data); err != nil {
 		return nil, err
@@ -227,6 +227,9 @@ func (d *Document) checkKeys(n ast.Node, t reflect.Type) error {
 	if err := d.checkText(n, t); err != nil {
 		return err
 	}
+	if err := d.checkScalar(n, t); err != nil {
+		return err
+	}
 
 	switch t.Kind() {
 	case reflect.Struct:
@@ -241,20 +244,28 @@ func (d *Document) checkKeys(n ast.Node, t reflect.Type) error {
 				}
 				return d.at(kv.Key.GetToken(), fmt.Sprintf("unknown key %q%s", key, Suggest(key, names)))
 			}
+			if err := d.checkValue(kv, ft); err != nil {
+				return err
+			}
+			kv.Value = asWritten(kv.Value, ft)
 			if err := d.checkKeys(kv.Value, ft); err != nil {
 				return err
 			}
 		}
+	case reflect.Interface:
+		return d.checkAny(n)
 	case reflect.Map:
 		for _, kv := range pairs(n) {
+			kv.Value = asWritten(kv.Value, t.Elem())
 			if err := d.checkKeys(kv.Value, t.Elem()); err != nil {
 				return err
 			}
 		}
 	case reflect.Slice:
 		if seq, ok := n.(*ast.SequenceNode); ok {
-			for _, v := range seq.Values {
-				if err := d.checkKeys(v, t.Elem()); err != nil {
+			for i := range seq.Values {
+				seq.Values[i] = asWritten(seq.Values[i], t.Elem())
+				if err := d.checkKeys(seq.Values[i], t.Elem()); err != nil {
 					return err
 				}
 			}

@@ -222,6 +222,10 @@ func ParseSpec(file string, data []byte, v Vocabulary) (*Spec, error) {
 		return nil, err
 	}
 
+	if err := s.refuseZeros(doc); err != nil {
+		return nil, err
+	}
+
 	// What is checked is what the sweep will run with, defaults included.
 	s.fillDefaults()
 	s.normalizeNumbers()
@@ -236,6 +240,35 @@ func ParseSpec(file string, data []byte, v Vocabulary) (*Spec, error) {
 
 	s.resolve(v)
 	return &s, nil
+}
+
+// refuseZeros refuses a 0 that would silently become the default.
+func (s *Spec) refuseZeros(doc *strictyaml.Document) error {
+	for _, path := range []string{"machine.vms", "machine.threads_per_task", "limits.quorum"} {
+		if x, given := doc.Number(path); given && x == 0 {
+			return doc.Errorf(path, "%s is 0: use a number above 0, or leave it out for the default", path)
+		}
+	}
+
+	autos := []string{"machine.tasks_per_vm", "machine.local_ssd"}
+	for i := range s.Machine.Fallback {
+		autos = append(autos, fmt.Sprintf("machine.fallback[%d].local_ssd", i))
+	}
+	for _, path := range autos {
+		if x, given := doc.Number(path); given && x == 0 {
+			return doc.Errorf(path, "%s is 0: use a number above 0, or auto", path)
+		}
+	}
+
+	for _, d := range []struct {
+		path  string
+		value Duration
+	}{{"limits.trial", s.Limits.Trial}, {"limits.sweep", s.Limits.Sweep}, {"machine.wait", s.Machine.Wait}} {
+		if doc.Has(d.path) && d.value == 0 {
+			return doc.Errorf(d.path, "%s is 0s: use a duration such as 90s or 2h, or leave it out for the default", d.path)
+		}
+	}
+	return nil
 }
 
 func (s *Spec) fillDefaults() {

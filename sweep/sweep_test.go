@@ -145,7 +145,7 @@ func TestParseSpecNamesThePlace(t *testing.T) {
 		"local SSDs":         {"local_ssd: 4", "local_ssd: 3", `sweep.yaml:19:96: n2-highmem-64 takes 4, not 3`},
 		"budget":             {"trials: 50", "trials: 50\nbudget: -1", "sweep.yaml:6:9: a budget of -1: use USD above 0, up to 1000000"},
 		"no budget":          {"trials: 50", "trials: 50\nbudget: 0", "sweep.yaml:6:9: a budget of 0"},
-		"endless budget":     {"trials: 50", "trials: 50\nbudget: .inf", "sweep.yaml:6:9: a budget of"},
+		"endless budget":     {"trials: 50", "trials: 50\nbudget: .inf", `sweep.yaml:6:9: expected a number, found ".inf"`},
 		"duration":           {"trial: 2h", "trial: 2 hours", `sweep.yaml:20:17: expected a duration such as 90s or 2h, found "2 hours"`},
 		"duration too short": {"trial: 2h", "trial: 1ms", "sweep.yaml:20:17: limits.trial is 1ms: use 1s to 336h"},
 		"quorum":             {"sweep: 6h}", "sweep: 6h, quorum: 2}", "quorum is 2"},

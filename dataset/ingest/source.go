@@ -29,13 +29,15 @@ func Expand(pattern string) ([]File, error) {
 	switch {
 	case err == nil && info.IsDir():
 		return expandFolder(pattern)
+	case err == nil && !info.Mode().IsRegular(): // a pipe may never say anything, a device never end; tables are read twice
+		return nil, &TableError{File: pattern, Msg: "neither a file nor a folder: a pipe or a device cannot be read twice; write the table to a file"}
 	case err == nil:
 		return []File{{URI: pattern, Path: pattern, Bytes: info.Size()}}, nil
 	case !strings.ContainsAny(pattern, "*?["):
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, &NotFoundError{pattern, "no such file or folder"}
 		}
-		return nil, err
+		return nil, &TableError{File: pattern, Msg: "the file cannot be looked at", Err: underlying(err)}
 	}
 
 	paths, err := filepath.Glob(pattern)
@@ -44,6 +46,15 @@ func Expand(pattern string) ([]File, error) {
 	}
 
 	return listFiles(pattern, paths, "no file matches the glob")
+}
+
+// underlying is err without the call and the path, which the message around it names.
+func underlying(err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return path.Err
+	}
+	return err
 }
 
 func expandFolder(folder string) ([]File, error) {

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sethvargo/go-envconfig"
 
@@ -87,6 +89,32 @@ func TestOnlyCallersAreLetIn(t *testing.T) {
 				t.Errorf("a stranger is told %q", body)
 			}
 		})
+	}
+}
+
+// TestStrangersAreAnsweredAtOnce: a request that is announced and never sent is answered when it is refused, not after readTime.
+func TestStrangersAreAnsweredAtOnce(t *testing.T) {
+	a := aggregator(blob.Memory())
+	a.Log = program.Logger(io.Discard, program.Origin{})
+	server := httptest.NewServer(handler(a, guests{}, func(context.Context) {}))
+	defer server.Close()
+
+	for request, want := range map[string]string{"POST /push": "401", "POST /reconcile": "401", "POST /admin": "404", "PUT /push": "405"} {
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil { // less than readTime
+			t.Fatal(err)
+		}
+		fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{", request)
+		answer, err := io.ReadAll(conn) // up to the end of the connection
+		if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 "+want) {
+			t.Errorf("%s with a body that does not come: %q, %v; expected %s and the end", request, answer, err, want)
+		}
+		if err := conn.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

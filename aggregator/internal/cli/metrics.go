@@ -54,7 +54,7 @@ func (p *page) open(ctx context.Context, log *slog.Logger) ([]telemetry.Reader, 
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", handler)
-	p.server, p.done = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute}, make(chan error, 1)
+	p.server, p.done = &http.Server{Handler: prompt(mux), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute}, make(chan error, 1)
 	log.Info("measurements for Prometheus", "address", "http://"+l.Addr().String()+"/metrics")
 	go func() { p.done <- p.server.Serve(l) }()
 	return []telemetry.Reader{reader}, nil

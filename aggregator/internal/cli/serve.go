@@ -136,8 +136,27 @@ func handler(a *conclude.Aggregator, callers Callers, flush func(context.Context
 	mux.HandleFunc("POST /reconcile", post(func(w http.ResponseWriter, r *http.Request) {
 		answer(a, w, "reconcile", a.Reconcile(r.Context()))
 	}))
-	return http.MaxBytesHandler(mux, maxEnvelope)
+	return http.MaxBytesHandler(prompt(mux), maxEnvelope)
 }
+
+// prompt answers at once whoever is not let in, and everything else that is not acted on: the server would otherwise first read what
+// the caller has announced, for as long as readTime. The connection ends with the answer, and its rest is not waited for.
+func prompt(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength == 0 {
+			next.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Connection", "close")
+		next.ServeHTTP(w, r)
+		if w.Header().Get("Connection") == "close" {
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now()) // where there is none, readTime is one
+		}
+	})
+}
+
+// letIn says that the body of a request will be read.
+func letIn(w http.ResponseWriter) { w.Header().Del("Connection") }
 
 // handlePush acts on a message of a push subscription.
 func handlePush(a *conclude.Aggregator, w http.ResponseWriter, r *http.Request) {

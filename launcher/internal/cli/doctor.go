@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"strings"
 
 	"github.com/dustin/go-humanize/english"
@@ -14,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"coppice/launcher/internal/doctor"
+	"coppice/strictyaml"
 	"coppice/sweep"
 	"coppice/terraform"
 
@@ -135,7 +135,7 @@ func readSweep(file string) *doctor.Sweep {
 		return nil
 	}
 
-	text, err := os.ReadFile(file)
+	text, err := strictyaml.ReadFile(file)
 	if err != nil {
 		var path *fs.PathError
 		if errors.As(err, &path) { // the finding names the file

@@ -125,7 +125,7 @@ func TestPlanFlags(t *testing.T) {
 		"--rows is -5":         {"--rows", "-5", "--features", "-5"},
 		"--held-out -3":        {"--rows", "1000", "--features", "4", "--held-out", "-3"},
 		"--held-out is of a":   {"--held-out", "300"},
-		"or 0 for about":       {"--vms", "2001"},
+		"--vms is 2001":        {"--vms", "2001"},
 	} {
 		w.refused(sweep.ExitUsage, says, append([]string{"plan", spec}, args...)...)
 	}

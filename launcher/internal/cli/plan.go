@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"coppice/launcher/internal/stager"
 	"coppice/machines"
 	"coppice/program"
+	"coppice/strictyaml"
 	"coppice/sweep"
 )
 
@@ -76,6 +76,9 @@ in the price; Cloud Storage, Pub/Sub, Cloud Run and network are not.`,
   launcher plan sweep.yaml --rows 130000000 --features 40 --region europe-west4 --json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := program.RefuseZero(cmd, "vms", "within", "budget", "rows", "features", "held-out"); err != nil {
+				return err
+			}
 			if err := f.check(); err != nil {
 				return err
 			}
@@ -109,7 +112,7 @@ func (f *planFlags) check() error {
 	case f.heldOut > 0 && f.rows == 0:
 		return program.Usagef("--held-out is of a dataset that is not there; give --rows and --features with it, or leave it out")
 	case f.vms < 0 || f.vms > 2000:
-		return program.Usagef("--vms is %d: use 1 to 2000, or 0 for about as many vCPUs as the sweep's", f.vms)
+		return program.Usagef("--vms is %d: use 1 to 2000", f.vms)
 	case f.within < 0:
 		return program.Usagef("--within is %s: use a duration above 0", f.within)
 	case f.vms > 0 && f.within > 0:
@@ -160,7 +163,7 @@ func (w *World) compare(ctx context.Context, file string, f planFlags) error {
 }
 
 func readSpec(file string) (*sweep.Spec, error) {
-	text, err := os.ReadFile(file)
+	text, err := strictyaml.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}

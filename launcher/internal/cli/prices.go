@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 
 	"coppice/machines"
 	"coppice/program"
+	"coppice/strictyaml"
 )
 
 // PriceList is Google's list of prices.
@@ -137,7 +137,7 @@ func (w *World) prices(file string) (*machines.Prices, error) {
 }
 
 func readPrices(file string) (*machines.Prices, error) {
-	data, err := os.ReadFile(file)
+	data, err := strictyaml.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}

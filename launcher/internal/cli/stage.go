@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -15,6 +14,7 @@ import (
 	"coppice/dataset"
 	"coppice/launcher/internal/stager"
 	"coppice/program"
+	"coppice/strictyaml"
 )
 
 type stageFlags struct {
@@ -64,7 +64,7 @@ func (w *World) stage(ctx context.Context, file string, f stageFlags) error {
 		return program.Usagef("--threads is %d", f.threads)
 	}
 
-	text, err := os.ReadFile(file)
+	text, err := strictyaml.ReadFile(file)
 	if err != nil {
 		return err
 	}

@@ -67,7 +67,12 @@ trained by then is concluded, if the quorum is reached.`,
   launcher sweep sweep.yaml --id nightly-20261120 --no-wait --json
   launcher sweep sweep.yaml --schedule "0 3 * * *" --time-zone Europe/Berlin --no-wait`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return w.sweep(cmd.Context(), args[0], f) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := program.RefuseZero(cmd, "budget"); err != nil {
+				return err
+			}
+			return w.sweep(cmd.Context(), args[0], f)
+		},
 	}
 
 	f.add(cmd)

@@ -33,10 +33,20 @@ func Remote(url string) bool { return strings.HasPrefix(url, "gs://") }
 func SplitURL(url string) (bucket, rest string, err error) {
 	bucket, rest, _ = strings.Cut(strings.TrimPrefix(url, "gs://"), "/")
 	if !Remote(url) || !bucketPattern.MatchString(bucket) {
-		return "", "", fmt.Errorf("%.200q is no bucket's address; use gs://BUCKET/PATH", url)
+		return "", "", &AddressError{url}
 	}
 	return bucket, rest, nil
 }
+
+// AddressError is a text that should be the address of something in a bucket.
+type AddressError struct{ URL string }
+
+func (e *AddressError) Error() string {
+	return fmt.Sprintf("%.200q is no bucket's address; use gs://BUCKET/PATH", e.URL)
+}
+
+// IsInput says that what was handed in is at fault, and will be the next time.
+func (*AddressError) IsInput() bool { return true }
 
 // bucketPattern is what a bucket's name can be; all else would be a path to somewhere.
 var bucketPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]$`)

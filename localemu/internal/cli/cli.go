@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -165,7 +164,7 @@ func (f *flags) options(s *State) (world.Options, error) {
 	}
 
 	if f.faults != "" {
-		data, err := readLimited(f.faults, strictyaml.MaxBytes+1)
+		data, err := strictyaml.ReadFile(f.faults)
 		if err != nil {
 			return o, fmt.Errorf("--faults: %w", err)
 		}
@@ -248,14 +247,4 @@ func executable(path string) (string, error) {
 		return "", fmt.Errorf("%s is no program", path)
 	}
 	return path, nil
-}
-
-// readLimited reads at most limit bytes of a file, so that the reader of its contents can refuse what is too long.
-func readLimited(path string, limit int64) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, limit))
 }

@@ -237,7 +237,7 @@ func readParams(file string, label dataset.LabelKind) (gbt.Params, []metric.Metr
 	values := map[string]any{}
 	var doc *strictyaml.Document
 	if file != "" {
-		data, err := os.ReadFile(file)
+		data, err := strictyaml.ReadFile(file)
 		if err != nil {
 			return gbt.Params{}, nil, err
 		}

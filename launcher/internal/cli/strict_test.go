@@ -1,0 +1,185 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"coppice/blob"
+	"coppice/dataset/datasettest"
+	"coppice/registry"
+	"coppice/scorer"
+	"coppice/sweep"
+)
+
+const datasetYAML = "name: clicks\nsource: clicks.csv\nlabel: is_click\ndrop: [revenue]\nmax_bin: 255\nsample: 100\nsplit: {by: hash, key: user_id, train: 0.6, valid: 0.4}\ncsv: {delimiter: ','}\n"
+
+// TestStrictIsStrict: a value that would silently become another, or the default, is refused with its line and column.
+func TestStrictIsStrict(t *testing.T) {
+	const rest = "\nearly_stopping_rounds: 5\nseed: 7\ngate: {min_gain: 0.01}\n"
+	full := strings.NewReplacer("machine: {", "machine: {vms: 2, ", "search: {", "search: {constraints: [num_leaves < 99], ").Replace(sweepYAML) + rest
+	w := newWorld(t)
+	w.staged()
+	w.must("plan", w.file("good.yaml", full))
+
+	for _, tc := range []struct{ from, to, says string }{
+		{"trials: 4", "trials: 1.5", `:6:9: expected a whole number, found "1.5"`},
+		{"trials: 4", "trials: '8'", `:6:9: expected a whole number, found the text "8"; leave the quotes out`},
+		{"trials: 4", "trials: 0x10", `:6:9: expected a whole number, found "0x10"`},
+		{"trials: 4", "trials: 8_0", `:6:9: expected a whole number, found "8_0"`},
+		{"trials: 4", "trials:", ":6:1: trials has no value"},
+		{"early_stopping_rounds: 5", "early_stopping_rounds: 5.5", `found "5.5"`},
+		{"seed: 7", "seed: 7.5", `found "7.5"`},
+		{"vms: 2", "vms: 2.5", `found "2.5"`},
+		{"vms: 2", "vms: 0", "machine.vms is 0: use a number above 0, or leave it out for the default"},
+		{"vms: 2", "vms: ~", "vms has no value"},
+		{"vms: 2", "local_ssd: 0", "machine.local_ssd is 0: use a number above 0, or auto"},
+		{"vms: 2", "local_ssd: 1.5", `found "1.5"`},
+		{"vms: 2", "tasks_per_vm: 0", "machine.tasks_per_vm is 0: use a number above 0, or auto"},
+		{"vms: 2", "tasks_per_vm: '2'", "leave the quotes out"},
+		{"vms: 2", "fallback: [{type: n2-highmem-4, local_ssd: 0}]", "machine.fallback[0].local_ssd is 0"},
+		{"vms: 2", "wait: 0s, fallback: [{type: n2-highmem-4}]", "machine.wait is 0s"},
+		{"vms: 2", "spot: 'true'", "expected true or false"},
+		{"threads_per_task: 1", "threads_per_task: 1.5", `found "1.5"`},
+		{"threads_per_task: 1", "threads_per_task: 0", "machine.threads_per_task is 0"},
+		{"trial: 1m", "trial: 0s", "limits.trial is 0s"},
+		{"sweep: 5m", "sweep: 0s", "limits.sweep is 0s"},
+		{"sweep: 5m", "sweep: 5m, quorum: 0", "limits.quorum is 0"},
+		{"model: ctr", "model: ''", ":4:1: model has no value"},
+		{"log_int: [4, 40]", "log_int: [4.5, 40]", `found "4.5"`},
+		{"log_int: [4, 40]", "choice: [0x10, 31]", `found "0x10"`},
+		{"log_int: [4, 40]", "choice: ['16', 31]", "num_leaves"},
+		{"log_int: [4, 40]", "uniform: [4, .inf]", `found ".inf"`},
+		{"min_gain: 0.01", "min_gain: .nan", `expected a number, found ".nan"`},
+		{"min_gain: 0.01", "min_gain: -.inf", `expected a number, found "-.inf"`},
+		{"gate: {min_gain: 0.01}", "gate:", "gate has no value"},
+		{"num_leaves < 99", "num_leaves < 1/0", "this is +Inf"},
+		{"num_leaves < 99", "num_leaves + 1", "expected bool, but got float64"},
+		{"seed: 7", "seed: 7\nparams: {learning_rate: .nan}", `found ".nan"`},
+		{"seed: 7", "seed: 7\nparams: {max_depth: 0x8}", `found "0x8"`},
+	} {
+		text := strings.Replace(full, tc.from, tc.to, 1)
+		if text == full {
+			t.Fatalf("%q is not in the spec", tc.from)
+		}
+		for _, command := range []string{"plan", "sweep"} {
+			w.refused(sweep.ExitInput, tc.says, command, w.file("sweep.yaml", text))
+		}
+	}
+
+	for _, tc := range []struct{ from, to, says string }{
+		{"max_bin: 255", "max_bin: 63.5", `:5:10: expected a whole number, found "63.5"`},
+		{"max_bin: 255", "max_bin: 0xff", `found "0xff"`},
+		{"sample: 100", "sample: 100.5", `:6:9: expected a whole number, found "100.5"`},
+		{"sample: 100", "sample: {rows: 100.5}", `found "100.5"`},
+		{"sample: 100", "sample: '100'", "leave the quotes out"},
+		{"sample: 100", "sample_rows_for_bins: 1000.5", `found "1000.5"`},
+		{"delimiter: ','", "delimiter: ''", "delimiter has no value"},
+		{"delimiter: ','", "quote: ''", "quote has no value"},
+		{"sample: 100", "encodings: {order: {copies: 0}}", "copies is 0"},
+		{"sample: 100", "encodings: {levels: 1000.5}", `found "1000.5"`},
+		{"sample: 100", "encodings: {budget: 1.5}", `found "1.5"`},
+		{"sample: 100", "weight:", "weight has no value"},
+		{"label: is_click", "label: {column: is_click, above: .nan}", `found ".nan"`},
+		{"source: clicks.csv", `source: "a\0b.csv"`, "holds a NUL"},
+		{"source: clicks.csv", "source: gs://../x", "is no bucket's address"},
+	} {
+		text := strings.Replace(datasetYAML, tc.from, tc.to, 1)
+		w.refused(sweep.ExitInput, tc.says, "stage", w.file("strict.yaml", text))
+	}
+	w.must("stage", w.file("strict.yaml", datasetYAML))
+}
+
+// TestColumnsAreCalledAsWritten: a name or value that looks like a number is not made one on the way.
+func TestColumnsAreCalledAsWritten(t *testing.T) {
+	w := newWorld(t)
+	var b strings.Builder
+	b.WriteString("010,1.50,y\n")
+	for i := range 400 {
+		b.WriteString([]string{"1,a,1.50\n", "2,b,010\n", "3,c,010\n"}[i%3])
+	}
+	w.file("t.csv", b.String())
+	out := w.must("stage", w.file("d.yaml", "name: odd\nsource: t.csv\nlabel: {column: y, positive: 1.50, negative: 010}\ndrop: [010]\ncategorical: [1.50]\n"))
+	if strings.Contains(out, "│ 010") || !strings.Contains(out, "│ 1.50") || !strings.Contains(out, "33.5 % positive") {
+		t.Errorf("010 is to be dropped, 1.50 to be a feature, and a third of the rows positive:\n%s", out)
+	}
+}
+
+// TestFlagsGivenNothing: a shell whose variable is not set must not get the default.
+func TestFlagsGivenNothing(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	w.register(1)
+	night, in := w.file("sweep.yaml", sweepYAML), w.file("in.csv", string(datasettest.Table(datasettest.Options{Rows: 50})))
+	predict := []string{"predict", "--model", "ctr", "--in", in, "--out", filepath.Join(w.dir, "o.csv")}
+	for says, line := range map[string][]string{
+		"--delimiter is empty": append(predict, "--delimiter", ""), "--quote is empty": append(predict, "--quote="), "--keep is empty": append(predict, "--keep", ""),
+		"--id is empty": {"sweep", night, "--id", ""}, "--region is empty": {"plan", night, "--region", ""}, "--machines is empty": {"plan", night, "--machines", ""},
+		"--out is empty": {"stage", w.file("d.yaml", datasetYAML), "--out", ""}, "--why is empty": {"registry", "promote", "ctr@1", "--why", ""},
+		"--budget is 0": {"sweep", night, "--budget", "0"}, "--vms is 0": {"plan", night, "--vms", "0"}, "--within is 0s": {"plan", night, "--within", "0s"},
+		"--rows is 0": {"plan", night, "--rows", "0"}, "--held-out is 0": {"plan", night, "--rows", "9", "--features", "9", "--held-out", "0"},
+	} {
+		w.refused(sweep.ExitUsage, says, line...)
+	}
+}
+
+// TestOnlyFilesAreRead: pipes, devices, folders and loops are refused at once, as unusable input.
+func TestOnlyFilesAreRead(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	w.register(1)
+	night := w.file("sweep.yaml", sweepYAML)
+	pipe, loop, scored := filepath.Join(w.dir, "pipe"), filepath.Join(w.dir, "loop"), filepath.Join(w.dir, "o.csv")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(loop, loop); err != nil {
+		t.Fatal(err)
+	}
+	long := w.file("long.yaml", strings.Repeat("# a long comment\n", 1<<17))
+
+	for file, says := range map[string]string{"/dev/zero": "a device", w.dir: "a folder", pipe: "a pipe", loop: "symbolic links", "a\x00b": "invalid argument", long: "more than the 1048576 bytes"} {
+		for _, line := range [][]string{{"plan", file}, {"sweep", file}, {"stage", file}, {"plan", night, "--prices", file}} {
+			start := time.Now()
+			w.refused(sweep.ExitInput, says, line...)
+			if took := time.Since(start); took > 30*time.Second {
+				t.Errorf("%q took %s", line, took)
+			}
+		}
+		if file == w.dir || file == long {
+			continue
+		}
+		source := strings.ReplaceAll(file, "\x00", `\0`)
+		w.refused(sweep.ExitInput, "", "stage", w.file("d.yaml", strings.Replace(datasetYAML, "clicks.csv", `"`+source+`"`, 1)))
+		w.refused(sweep.ExitInput, "", "predict", "--model", "ctr", "--in", file, "--out", scored)
+	}
+	w.refused(sweep.ExitNotFound, "nowhere.yaml", "plan", "nowhere.yaml")
+}
+
+// TestADamagedCalibratorIsInput: what is in a registry and cannot be used is no unexpected error.
+func TestADamagedCalibratorIsInput(t *testing.T) {
+	w := newWorld(t)
+	w.register(1)
+	in, out := w.file("in.csv", string(datasettest.Table(datasettest.Options{Rows: 50}))), filepath.Join(w.dir, "o.csv")
+	w.addFile(scorer.FileCalibrator, []byte(`{"format":1,"method":"isotonic"`))
+	w.refused(sweep.ExitInput, "calibrator", "predict", "--model", "ctr", "--in", in, "--out", out)
+}
+
+// addFile registers one more version: the files of version 1, and this one.
+func (w *world) addFile(name string, data []byte) {
+	w.t.Helper()
+	files := map[string][]byte{name: data}
+	for _, other := range []string{scorer.FileModel, scorer.FileFeatures, scorer.FileLevels} {
+		text, _, err := blob.ReadAll(w.t.Context(), w.buckets["registry"], "registry/ctr/versions/1/"+other, 1<<30)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		files[other] = text
+	}
+	if _, err := registry.New(w.buckets["registry"]).Register(w.t.Context(), "ctr", "another", files, registry.Info{At: w.now, By: "test"}); err != nil {
+		w.t.Fatal(err)
+	}
+}

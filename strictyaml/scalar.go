@@ -1,0 +1,167 @@
+package strictyaml
+
+import (
+	"encoding"
+	"fmt"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/token"
+)
+
+// Bare is a type with a mapping's keys of which a file may also give a single value; YAMLBare is any value of that one's type.
+type Bare interface{ YAMLBare() any }
+
+// The library takes 1.5 for a whole number (1), and reads 0x10, 010 and 8_0 as YAML 1.1 does. Nobody who writes a spec means that.
+var (
+	wholeNumber = regexp.MustCompile(`^[-+]?(0|[1-9][0-9]*)$`)
+	anyNumber   = regexp.MustCompile(`^[-+]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?$`)
+)
+
+// checkScalar refuses a value of n that would become something else as a t.
+func (d *Document) checkScalar(n ast.Node, t reflect.Type) error {
+	if bare, ok := reflect.Zero(t).Interface().(Bare); ok && isScalar(n) {
+		t = reflect.TypeOf(bare.YAMLBare())
+	}
+	if !isScalar(n) || n.Type() == ast.NullType {
+		return nil
+	}
+	text := n.GetToken().Value
+
+	switch t.Kind() {
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		if n.Type() == ast.StringType && hasOwnReader(t) && !anyNumber.MatchString(text) { // a word that the type knows
+			return nil
+		}
+		if !isNumber(n) || !wholeNumber.MatchString(text) || !fits(text, t) {
+			return d.at(n.GetToken(), fmt.Sprintf("expected %s, found %s", kindName(t), shown(n)))
+		}
+	case reflect.Float32, reflect.Float64:
+		if !isFinite(n) {
+			return d.at(n.GetToken(), fmt.Sprintf("expected %s, found %s", kindName(t), shown(n)))
+		}
+	case reflect.Bool:
+		if n.Type() != ast.BoolType {
+			return d.at(n.GetToken(), fmt.Sprintf("expected %s, found %s", kindName(t), shown(n)))
+		}
+	}
+	return nil
+}
+
+// checkAny refuses numbers in strange forms where it is decided later what a value is: what is meant must be what is seen.
+func (d *Document) checkAny(n ast.Node) error {
+	var found ast.Node
+	ast.Walk(visitor(func(n ast.Node) bool {
+		if found == nil && isNumber(n) && !isFinite(n) {
+			found = n
+		}
+		return found == nil
+	}), n)
+	if found != nil {
+		return d.at(found.GetToken(), fmt.Sprintf("expected a number in decimal digits, found %s", shown(found)))
+	}
+	return nil
+}
+
+// asWritten is n for a t. Where t is a text, what looks like a number is the text that was written: the library would make 8 of 010, and
+// 1.5 of 1.50.
+func asWritten(n ast.Node, t reflect.Type) ast.Node {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if bare, ok := reflect.Zero(t).Interface().(Bare); ok {
+		t = reflect.TypeOf(bare.YAMLBare())
+		if list, ok := n.(*ast.SequenceNode); ok {
+			for i, v := range list.Values {
+				list.Values[i] = asWritten(v, t)
+			}
+		}
+	}
+	if t.Kind() != reflect.String || !isNumber(n) {
+		return n
+	}
+	return ast.String(n.GetToken())
+}
+
+// fits says whether a whole number has room in a t.
+func fits(text string, t reflect.Type) bool {
+	text = strings.TrimPrefix(text, "+")
+	var err error
+	if t.Kind() >= reflect.Uint && t.Kind() <= reflect.Uint64 {
+		_, err = strconv.ParseUint(text, 10, t.Bits())
+	} else {
+		_, err = strconv.ParseInt(text, 10, t.Bits())
+	}
+	return err == nil
+}
+
+// checkValue refuses a key of a field of type t that has nothing behind it, or an empty text: whoever wrote it meant something, and it
+// would be the same as leaving the key out.
+func (d *Document) checkValue(kv *ast.MappingValueNode, t reflect.Type) error {
+	empty := kv.Value.Type() == ast.NullType
+	switch t.Kind() {
+	case reflect.Map, reflect.Slice, reflect.Struct, reflect.Interface:
+		return nil // an empty one, or for the type to say
+	case reflect.String:
+		empty = empty || isScalar(kv.Value) && kv.Value.GetToken().Value == ""
+	}
+	if !empty || hasOwnReader(t) && t.Kind() != reflect.Int {
+		return nil
+	}
+	return d.at(kv.Key.GetToken(), fmt.Sprintf("%s has no value: give it one, or leave the key out", keyText(kv)))
+}
+
+// Number is the number at path, if the file gives one there.
+func (d *Document) Number(path string) (float64, bool) {
+	n, found := d.lookup(path)
+	if !found || !isFinite(n) {
+		return 0, false
+	}
+	x, err := strconv.ParseFloat(n.GetToken().Value, 64)
+	return x, err == nil
+}
+
+func isScalar(n ast.Node) bool {
+	_, ok := n.(ast.ScalarNode)
+	return ok
+}
+
+func isNumber(n ast.Node) bool {
+	switch n.Type() {
+	case ast.IntegerType, ast.FloatType, ast.InfinityType, ast.NanType:
+		return true
+	case ast.StringType: // the library takes 1e-3, without a point, for a text that it can make a number of
+		return n.GetToken().Type == token.StringType && anyNumber.MatchString(n.GetToken().Value)
+	}
+	return false
+}
+
+// isFinite says whether n is a number as people write it.
+func isFinite(n ast.Node) bool {
+	if !isNumber(n) || !anyNumber.MatchString(n.GetToken().Value) {
+		return false
+	}
+	_, err := strconv.ParseFloat(n.GetToken().Value, 64) // 1e999 is a number in no machine
+	return err == nil
+}
+
+// hasOwnReader says whether a type reads itself.
+func hasOwnReader(t reflect.Type) bool {
+	switch reflect.New(t).Interface().(type) {
+	case encoding.TextUnmarshaler, interface{ UnmarshalYAML(func(any) error) error }:
+		return true
+	}
+	return false
+}
+
+// shown is a value for a message, with what tells it apart from the one that was expected.
+func shown(n ast.Node) string {
+	t := n.GetToken()
+	if quotes := t.Type == token.SingleQuoteType || t.Type == token.DoubleQuoteType; quotes && anyNumber.MatchString(t.Value) {
+		return fmt.Sprintf("the text %q; leave the quotes out", t.Value)
+	}
+	return fmt.Sprintf("%q", t.Value)
+}
