@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow/memory"
 	"github.com/apache/arrow/go/v17/parquet"
@@ -173,7 +174,7 @@ func (s *parquetSource) read(ctx context.Context, q request) error {
 	for i, p := range q.places {
 		c := r.MetaData().Schema.Column(s.leaves[p])
 		chunks[i] = newChunk(c)
-		pages[i] = pageReader{zstd: unzstd, packed: packed, level: c.MaxDefinitionLevel(), lent: c.PhysicalType() == parquet.Types.ByteArray || c.PhysicalType() == parquet.Types.FixedLenByteArray}
+		pages[i] = pageReader{zstd: unzstd, packed: packed, level: c.MaxDefinitionLevel(), width: fixedWidth(c), fixed: c.PhysicalType() == parquet.Types.FixedLenByteArray, lent: c.PhysicalType() == parquet.Types.ByteArray || c.PhysicalType() == parquet.Types.FixedLenByteArray}
 	}
 
 	first := int64(0)
@@ -184,6 +185,9 @@ func (s *parquetSource) read(ctx context.Context, q request) error {
 		for j, p := range q.places {
 			err := guard(func() error {
 				meta, err := g.MetaData().ColumnChunk(s.leaves[p])
+				if err != nil && strings.Contains(err.Error(), "decrypt") { // the library has no type for it
+					return errEncrypted
+				}
 				if err == nil {
 					err = pages[j].begin(f, info.Size(), meta, r.WriterVersion(), g.NumRows())
 				}

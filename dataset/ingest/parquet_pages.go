@@ -17,6 +17,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/snappy"
 	"github.com/klauspost/compress/zstd"
+	"github.com/pierrec/lz4/v4"
 )
 
 // pageReader hands the pages of one column chunk to the library's decoders. It takes the place of the library's own, which
@@ -28,11 +29,14 @@ type pageReader struct {
 	zstd   *zstd.Decoder
 	left   int64      // values in the pages to come
 	level  int16      // the highest definition level: 0 or 1
+	width  int        // bytes of each value, or 0
+	fixed  bool       // values are texts of that width
 	lent   bool       // values point into the page, so that its memory must not be used again
 	packed *sync.Pool // of *[]byte
 	direct bool       // indices are checked by who decodes them
 	dict   int64      // values of the chunk's dictionary
 	buf    []byte
+	plain  []byte // the values of a page as plainly writes them
 	page   file.Page
 	err    error
 }
@@ -40,10 +44,12 @@ type pageReader struct {
 // maxHeader bounds a page's header; statistics of long texts lie in it.
 const maxHeader = 16 << 20
 
+var errEncrypted = errors.New("it is encrypted; drop the column, or write it without encryption")
+
 // begin goes to a column chunk of rows rows in a file of size bytes.
 func (p *pageReader) begin(r io.ReaderAt, size int64, c *metadata.ColumnChunkMetaData, writer *metadata.AppVersion, rows int64) error {
 	if c.CryptoMetadata() != nil {
-		return errors.New("it is encrypted")
+		return errEncrypted
 	}
 
 	start, n := c.DataPageOffset(), c.TotalCompressedSize()
@@ -172,10 +178,14 @@ func (p *pageReader) dataPage(h pageHeader, data []byte) (file.Page, error) {
 		levels = min(int(h.values+7)/8, len(data))
 	}
 
-	if err := p.checkIndices(parquet.Encoding(h.encoding), h.values, data[levels:]); err != nil {
+	encoding, data, err := p.plainly(parquet.Encoding(h.encoding), data, levels)
+	if err != nil {
 		return nil, err
 	}
-	return file.NewDataPageV1(memory.NewBufferBytes(data), int32(h.values), parquet.Encoding(h.encoding), parquet.Encoding(h.levels), parquet.Encoding(h.repeated), int32(h.uncompressed)), nil
+	if err := p.checkIndices(encoding, h.values, data[levels:]); err != nil {
+		return nil, err
+	}
+	return file.NewDataPageV1(memory.NewBufferBytes(data), int32(h.values), encoding, parquet.Encoding(h.levels), parquet.Encoding(h.repeated), int32(len(data))), nil
 }
 
 // dataPageV2 reads a page whose levels are never compressed.
@@ -201,10 +211,14 @@ func (p *pageReader) dataPageV2(h pageHeader, data []byte) (file.Page, error) {
 		data = bytes.Clone(data)
 	}
 
-	if err := p.checkIndices(parquet.Encoding(h.encoding), h.values, data[levels:]); err != nil {
+	encoding, data, err := p.plainly(parquet.Encoding(h.encoding), data, int(levels))
+	if err != nil {
 		return nil, err
 	}
-	return file.NewDataPageV2(memory.NewBufferBytes(data), int32(h.values), int32(h.nulls), int32(h.rows), parquet.Encoding(h.encoding), int32(h.levelBytes), int32(h.repBytes), int32(len(data)), false), nil
+	if err := p.checkIndices(encoding, h.values, data[levels:]); err != nil {
+		return nil, err
+	}
+	return file.NewDataPageV2(memory.NewBufferBytes(data), int32(h.values), int32(h.nulls), int32(h.rows), encoding, int32(h.levelBytes), int32(h.repBytes), int32(len(data)), false), nil
 }
 
 // checkIndices makes sure that no index of a page leads far beyond the dictionary: the library makes room for as many
@@ -250,7 +264,7 @@ func (p *pageReader) header() (pageHeader, error) {
 	}
 }
 
-// maxInflate is more than the best ratio that gzip's and Snappy's formats allow: a page that claims more is damaged, and not
+// maxInflate is more than the best ratio that the formats of gzip, Snappy and LZ4 allow: a page that claims more is damaged, and not
 // worth its memory.
 const maxInflate = 1100
 
@@ -266,7 +280,7 @@ func (p *pageReader) unpack(data []byte, size int64, fresh bool) ([]byte, error)
 		return data, nil
 	}
 
-	if (p.codec == compress.Codecs.Gzip || p.codec == compress.Codecs.Snappy) && size > maxInflate*int64(len(data)) {
+	if (p.codec == compress.Codecs.Gzip || p.codec == compress.Codecs.Snappy || p.codec == lz4Raw) && size > maxInflate*int64(len(data)) {
 		return nil, fmt.Errorf("a page of %d bytes in %d", size, len(data))
 	}
 
@@ -300,6 +314,9 @@ func (p *pageReader) decompress(to, data []byte) ([]byte, error) {
 		return snappy.Decode(to, data)
 	case compress.Codecs.Zstd:
 		return p.zstd.DecodeAll(data, to[:0])
+	case lz4Raw:
+		n, err := lz4.UncompressBlock(data, to)
+		return to[:max(0, n)], err
 	case compress.Codecs.Gzip:
 		z, err := gzip.NewReader(bytes.NewReader(data))
 		if err != nil {

@@ -300,8 +300,8 @@ func TestRuns(t *testing.T) {
 }
 
 func FuzzParquet(f *testing.F) {
-	for _, name := range []string{"int96.parquet", "types_v2.parquet"} {
-		data, err := os.ReadFile(filepath.Join("testdata", "types", name))
+	for _, name := range []string{"types/int96.parquet", "types/types_v2.parquet", "foreign/pyarrow-split-v2.parquet", "foreign/pyarrow-delta.parquet", "foreign/duckdb-v2.parquet"} {
+		data, err := os.ReadFile(filepath.Join("testdata", filepath.FromSlash(name)))
 		if err != nil {
 			f.Fatal(err)
 		}

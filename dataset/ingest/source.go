@@ -108,6 +108,7 @@ func suffix(name string) string {
 // The first bytes by which formats are told apart.
 const (
 	magicParquet = "PAR1"
+	magicSecret  = "PARE" // Parquet of which the footer is encrypted, too
 	magicGzip    = "\x1f\x8b"
 	magicZstd    = "\x28\xb5\x2f\xfd"
 )

@@ -119,6 +119,8 @@ func openSource(f File, o TableOptions) (source, error) {
 	packed := unsupported(head)
 
 	switch {
+	case isParquet && strings.HasPrefix(head, magicSecret):
+		return nil, &TableError{File: f.URI, Msg: "an encrypted Parquet file, which cannot be read; write it without encryption"}
 	case strings.HasPrefix(head, magicParquet):
 		return openParquet(f, o.Threads)
 	case isParquet:
