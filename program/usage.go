@@ -39,6 +39,9 @@ func explain(cmd *cobra.Command) {
 // flag at all. Numbers that have no use for 0 refuse it with RefuseZero.
 func refuseEmpty(cmd *cobra.Command) (err error) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if f.DefValue != "" && f.DefValue != "[]" {
+			return // nothing is another value than the default, such as --metrics "" for none
+		}
 		if list, ok := f.Value.(pflag.SliceValue); f.Value.String() == "" || ok && !slices.ContainsFunc(list.GetSlice(), func(s string) bool { return s != "" }) {
 			err = Usagef("--%s is empty: give it a value, or leave it out", f.Name)
 		}
