@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"coppice/blob"
 	"coppice/strictyaml"
@@ -139,6 +140,19 @@ func (r *Registry) Promote(ctx context.Context, model string, version int, expec
 // not where the caller believes is a *ConflictError, unless it was rolled back from there already, which makes a repeated
 // call harmless. With nowhere to return to it is a *NoPreviousError.
 func (r *Registry) Rollback(ctx context.Context, model, alias string, expect Expect, act Act) (Alias, error) {
+	return r.rollback(ctx, model, alias, 0, expect, act)
+}
+
+// RollbackTo is Rollback to a version at which the alias was before, past those in between; else it is an *InputError.
+func (r *Registry) RollbackTo(ctx context.Context, model, alias string, to int, expect Expect, act Act) (Alias, error) {
+	if to < 1 {
+		return Alias{}, &InputError{"version to return to", fmt.Sprintf("%d; versions count from 1", to)}
+	}
+	return r.rollback(ctx, model, alias, to, expect, act)
+}
+
+// rollback returns to the version before, or to another one that the alias was at.
+func (r *Registry) rollback(ctx context.Context, model, alias string, to int, expect Expect, act Act) (Alias, error) {
 	if err := act.check(); err != nil {
 		return Alias{}, err
 	}
@@ -153,7 +167,7 @@ func (r *Registry) Rollback(ctx context.Context, model, alias string, expect Exp
 
 	return r.move(ctx, model, alias, func(now Alias) (*Alias, error) {
 		if now.Version != expect.Version {
-			if now.Last.Kind == RolledBack && now.Last.From == expect.Version {
+			if now.Last.Kind == RolledBack && now.Last.From == expect.Version && (to == 0 || to == now.Version) {
 				return nil, nil
 			}
 			return nil, &ConflictError{Model: model, Alias: alias, Expected: expect.Version, Found: now.Version}
@@ -162,6 +176,11 @@ func (r *Registry) Rollback(ctx context.Context, model, alias string, expect Exp
 		last := len(now.Past) - 1
 		if last < 0 {
 			return nil, &NoPreviousError{Model: model, Alias: alias}
+		}
+		for to != 0 && now.Past[last] != to {
+			if last--; last < 0 {
+				return nil, &InputError{"version to return to", fmt.Sprintf("%s of %s was at %s before, not at %d; to move it there, promote it", alias, model, numbers(now.Past), to)}
+			}
 		}
 		if _, err := r.numbered(ctx, model, now.Past[last]); err != nil {
 			return nil, err
@@ -174,6 +193,12 @@ func (r *Registry) Rollback(ctx context.Context, model, alias string, expect Exp
 		next.Past = next.Past[:last]
 		return &next, nil
 	})
+}
+
+// numbers lists versions, each once.
+func numbers(versions []int) string {
+	sorted := slices.Compact(slices.Sorted(slices.Values(versions)))
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(sorted), " ", ", "), "[]")
 }
 
 // moved is the alias after a move; its Past is a copy.

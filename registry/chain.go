@@ -32,7 +32,7 @@ func (r *Registry) recordSum(ctx context.Context, model string, number int) (str
 	return sum(data), nil
 }
 
-// broken says which moves do not hold the SHA-256 of the one before them: that one was changed since, or they were not written by a
+// broken says which moves do not begin where the one before them ended, and which do not hold the SHA-256 of the one before them: that one was changed since, or they were not written by a
 // registry. Moves from before there was a chain hold none. events are by alias and sequence; where the one before is missing, gaps says so.
 func broken(model string, events []recordedEvent) error {
 	var errs []error
@@ -48,6 +48,14 @@ func broken(model string, events []recordedEvent) error {
 		}
 
 		object := eventObject(model, e.Alias, e.Sequence)
+		from, sure := 0, e.Sequence == 1
+		if !first && events[i-1].Sequence == e.Sequence-1 {
+			from, sure = events[i-1].To, true
+		}
+		if sure && e.From != from {
+			errs = append(errs, &CorruptError{object, fmt.Errorf("it moves the alias away from version %d, where it was not: it was at %s", e.From, atVersion(from))})
+		}
+
 		switch {
 		case e.Previous == "" && chained:
 			errs = append(errs, &CorruptError{object, errors.New("it does not say what the move before it was, and moves before it do; " +
@@ -59,6 +67,13 @@ func broken(model string, events []recordedEvent) error {
 		chained = chained || e.Previous != ""
 	}
 	return errors.Join(errs...)
+}
+
+func atVersion(number int) string {
+	if number == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("version %d", number)
 }
 
 // Head is the end of an alias's history. Whoever keeps its SHA-256 elsewhere can have Verify look for it later, and then knows that

@@ -327,26 +327,45 @@ func (w *World) moved(a registry.Alias, from int, err error) error {
 
 func registryRollbackCommand(w *World) *cobra.Command {
 	var why string
+	var to int
 	cmd := &cobra.Command{
-		Use:     "rollback MODEL",
-		Short:   "Make the version before the champion the champion again",
-		Example: `  launcher registry rollback ctr --why "CTR drops since this morning"`,
-		Args:    cobra.ExactArgs(1),
+		Use:   "rollback MODEL",
+		Short: "Make the version before the champion, or an earlier one, the champion again",
+		Example: `  launcher registry rollback ctr --why "CTR drops since this morning"
+  launcher registry rollback ctr --to 12`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := sweep.CheckName("model", args[0]); err != nil {
 				return err
+			}
+			if given := cmd.Flags().Changed("to"); given && to < 1 {
+				return program.Usagef("--to is %d: versions count from 1", to)
 			}
 			return w.with(cmd.Context(), func(c *cloud) error {
 				now, err := c.registry.Alias(cmd.Context(), args[0], registry.Champion)
 				if err != nil {
 					return err
 				}
-				a, err := c.registry.Rollback(cmd.Context(), args[0], registry.Champion, registry.Expect{Version: now.Version}, w.act(why))
+				if now.Version == to {
+					fmt.Fprintf(w.Out, "version %d is the champion of %s already\n", to, args[0])
+					return nil
+				}
+				expect := registry.Expect{Version: now.Version}
+				back := func() (registry.Alias, error) {
+					return c.registry.Rollback(cmd.Context(), args[0], registry.Champion, expect, w.act(why))
+				}
+				if to > 0 {
+					back = func() (registry.Alias, error) {
+						return c.registry.RollbackTo(cmd.Context(), args[0], registry.Champion, to, expect, w.act(why))
+					}
+				}
+				a, err := back()
 				return w.moved(a, now.Version, err)
 			})
 		},
 	}
 
+	cmd.Flags().IntVar(&to, "to", 0, "a version that was the champion before; the last one without")
 	cmd.Flags().StringVar(&why, "why", "", "reason, for the history")
 	return cmd
 }

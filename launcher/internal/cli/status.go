@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -185,7 +187,7 @@ func lsCommand(w *World) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:     "ls",
-		Short:   "List sweeps",
+		Short:   "List sweeps, the newest first",
 		Example: "  launcher ls",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -239,6 +241,10 @@ func (w *World) list(ctx context.Context, c *cloud, asJSON bool) error {
 		out = append(out, l)
 	}
 
+	// The newest first; those that cannot be read say no time and come last.
+	slices.SortStableFunc(out, func(a, b listed) int {
+		return cmp.Or(b.Created.Compare(a.Created), cmp.Compare(a.Sweep, b.Sweep))
+	})
 	if asJSON {
 		return w.printJSON(out)
 	}

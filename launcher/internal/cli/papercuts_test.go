@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"coppice/blob"
+	"coppice/gbt"
+	"coppice/sweep"
+)
+
+// TestLsShowsTheNewestFirst: names do not say when.
+func TestLsShowsTheNewestFirst(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	file := w.file("sweep.yaml", sweepYAML)
+	if _, err := blob.Create(t.Context(), w.buckets["sweeps"], sweep.Names("a-broken").Plan(), []byte("{")); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"m-first", "z-second", "b-third"} {
+		w.must("sweep", file, "--id", id, "--no-wait")
+		w.now = w.now.Add(time.Hour)
+	}
+
+	var got []listed
+	if err := json.Unmarshal([]byte(w.must("ls", "--json")), &got); err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, l := range got {
+		ids = append(ids, string(l.Sweep))
+	}
+	if order := strings.Join(ids, " "); order != "b-third z-second m-first a-broken" {
+		t.Errorf("ls lists %s, expected the newest first and what cannot be read last", order)
+	}
+}
+
+// TestRollbackTo goes back past a version, and only to one that was the champion.
+func TestRollbackTo(t *testing.T) {
+	w := newWorld(t)
+	w.register(4)
+	for _, version := range []string{"1", "2", "3"} {
+		w.must("registry", "promote", "ctr@"+version)
+	}
+	w.refused(sweep.ExitInput, "champion of ctr was at 1, 2 before, not at 4; to move it there, promote it", "registry", "rollback", "ctr", "--to", "4")
+	w.refused(sweep.ExitUsage, "--to is 0", "registry", "rollback", "ctr", "--to", "0")
+	if out := w.must("registry", "rollback", "ctr", "--to", "3"); !strings.Contains(out, "already") {
+		t.Errorf("to where it is: %s", out)
+	}
+	if out := w.must("registry", "rollback", "ctr", "--to", "1"); !strings.Contains(out, "version 3 -> 1") {
+		t.Errorf("to 1: %s", out)
+	}
+	w.refused(sweep.ExitNotFound, "", "registry", "rollback", "ctr") // nothing is before 1
+	if out := w.must("registry", "history", "ctr"); !strings.Contains(out, "3 -> 1") {
+		t.Errorf("the history does not say so:\n%s", out)
+	}
+}
+
+// TestParametersOfAResultCanBeFedBack: all of them, as result.json has them, empty lists of columns among them.
+func TestParametersOfAResultCanBeFedBack(t *testing.T) {
+	text, err := json.Marshal(gbt.Defaults().Map())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var params map[string]any
+	if err := json.Unmarshal(text, &params); err != nil {
+		t.Fatal(err)
+	}
+	for _, own := range []string{"objective", "metric", "early_stopping_round", "num_threads", "seed"} {
+		delete(params, own) // the spec has keys for them
+	}
+	if text, err = json.Marshal(params); err != nil {
+		t.Fatal(err)
+	}
+
+	w := newWorld(t)
+	w.staged()
+	for _, search := range []string{fmt.Sprintf("{fixed: [%s]}", text), "{grid: {ignore_column: ['', 'name:age']}}"} {
+		yaml := strings.Replace(sweepYAML, "{random: {num_leaves: {log_int: [4, 40]}}}", search, 1)
+		yaml = strings.Replace(yaml, "trials: 4", "trials: 1", 1)
+		if strings.Contains(search, "grid") {
+			yaml = strings.Replace(yaml, "trials: 1", "trials: 2", 1)
+		}
+		w.must("sweep", w.file("again.yaml", yaml), "--dry-run")
+	}
+}
