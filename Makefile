@@ -57,6 +57,17 @@ demo: build ## generate clicks, stage them, sweep 50 candidates on the local clo
 test: ## run the tests
 	$(GO) test ./...
 
+.PHONY: page-check
+page-check: build/axe/package/axe.min.js ## the pages in a browser without a window: plots, filters, keys, nothing leaves, axe-core (needs chromium and npm; pictures in build/shots)
+	@mkdir -p build/shots
+	$(GO) test -tags browser,$(TAGS) -count 1 -v -run Browser ./page -axe $(abspath $<) -shots $(abspath build/shots)
+	$(GO) test -tags browser,$(TAGS) -count 1 -v -run Browser ./launcher/internal/console
+
+# For tests only; nothing of it is in a program or a page.
+build/axe/package/axe.min.js:
+	@mkdir -p build/axe
+	cd build/axe && npm pack --silent axe-core@4.10.3 && tar xzf axe-core-4.10.3.tgz
+
 .PHONY: portable
 portable: ## the trainer without assembly, and the engine compiled and vetted for arm64
 	$(GO) test -tags purego,$(TAGS) ./gbt

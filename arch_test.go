@@ -111,6 +111,7 @@ var never = []struct{ from, pkg, why string }{
 	{"", "coppice/sweepstore/sweepstoretest", "a test suite"},
 	{"", "coppice/dataset/datasettest", "it makes data for tests"},
 	{"", "coppice/contract/nightstest", "it makes data for tests"},
+	{"", "coppice/page/pagetest", "it drives a browser for tests"},
 	{"program", "coppice/gbt", knowsItself},
 	{"program", "coppice/dataset", knowsItself},
 	{"program", "coppice/metric", knowsItself},

@@ -192,7 +192,7 @@
     if (old) { old.remove(); return; }
     const [cols, body] = rows(id), most = 2000;
     const t = make('table', {}, make('caption', {}, data.tables[id].title + (body.length > most ? ` (the first ${most} of ${body.length} rows; all are in the CSV)` : '')));
-    t.append(make('thead', {}, make('tr', {}, ...cols.map(c => make('th', {scope: 'col'}, c.n)))));
+    t.append(make('thead', {}, make('tr', {}, ...cols.map(c => make('th', c.v.some(v => typeof v === 'number') || id === 'curves' ? {scope: 'col', class: 'n'} : {scope: 'col'}, c.n)))));
     const tb = make('tbody', {});
     for (const r of body.slice(0, most)) tb.append(make('tr', {}, ...r.map((v, i) => make('td', typeof v === 'number' ? {class: 'n'} : {}, show(cols[i], v)))));
     t.append(tb);

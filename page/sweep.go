@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dustin/go-humanize"
+
 	"coppice/page/plot"
 	"coppice/search"
 )
@@ -288,17 +290,21 @@ func list(names []string) string {
 }
 
 // head is a column of the leaderboard.
-type head struct{ Key, Name string }
+type head struct {
+	Key, Name string
+	Number    bool
+}
 
 // Heads are the leaderboard's columns.
 func (p *sweepPage) Heads() []head {
-	h := []head{{"rank", "rank"}, {"trial", "trial"}, {"state", "state"}, {"score", p.Metric}, {"reason", "why it ended"}, {"trees", "trees"}, {"seconds", "training"}}
+	h := []head{{"rank", "rank", false}, {"trial", "trial", false}, {"state", "state", false}, {"score", p.Metric, true}, {"reason", "why it ended", false},
+		{"trees", "trees", true}, {"seconds", "training", true}}
 	if p.Priced() {
-		h = append(h, head{"cost", "cost"})
+		h = append(h, head{"cost", "cost", true})
 	}
-	h = append(h, head{"attempts", "attempts"})
+	h = append(h, head{"attempts", "attempts", true})
 	for i, q := range p.Params {
-		h = append(h, head{paramKey(i), q.Name})
+		h = append(h, head{paramKey(i), q.Name, q.Categories == nil})
 	}
 	return h
 }
@@ -352,7 +358,7 @@ func (p *sweepPage) facts() []Pair {
 		facts = append(facts, Pair{"best " + p.Metric, plot.Plain.Format(s[0].Score)})
 	}
 	if r := p.Rows["train"]; r > 0 {
-		facts = append(facts, Pair{"rows of train", fmt.Sprintf("%d", r)}, Pair{"features", fmt.Sprint(p.Sweep.Features)})
+		facts = append(facts, Pair{"rows of train", humanize.Comma(int64(r))}, Pair{"features", fmt.Sprint(p.Sweep.Features)})
 	}
 	if n := len(p.Sweep.Memory); n > 0 {
 		facts = append(facts, Pair{"machines", fmt.Sprint(n)})

@@ -73,15 +73,18 @@ func (l *Lines) Draw() *Chart {
 		low, high := max(l.X.Low, l.Y.Low), min(l.X.High, l.Y.High)
 		c.Marks = append(c.Marks, Mark{"diagonal", None, line(f.x.at(low), f.y.at(low), f.x.at(high), f.y.at(high))})
 	}
-	var taken [][2]float64
 	for _, s := range l.Lines {
-		c.curve(f, s, &taken)
+		c.curve(f, s)
+	}
+	var taken [][2]float64
+	for _, s := range slices.Backward(l.Lines) { // what lies on top has its name beside it
+		c.name(f, s, &taken)
 	}
 	return &c
 }
 
-// curve draws one; taken are the places of labels.
-func (c *Chart) curve(f *frame, s Line, taken *[][2]float64) {
+// curve draws one.
+func (c *Chart) curve(f *frame, s Line) {
 	var p pen
 	var x, y float64
 	for i := range s.X {
@@ -102,12 +105,18 @@ func (c *Chart) curve(f *frame, s Line, taken *[][2]float64) {
 	if s.Peak >= 0 && s.Peak < len(s.X) && finite(s.X[s.Peak], s.Y[s.Peak]) {
 		c.point("peak", s.Trial, f.x.at(s.X[s.Peak]), f.y.at(s.Y[s.Peak]))
 	}
-	if s.Label != "" {
-		x = min(x+6, c.W-4-7*float64(len(s.Label)))
-		for slices.ContainsFunc(*taken, func(p [2]float64) bool { return math.Abs(p[0]-x) < 34 && math.Abs(p[1]-y) < 11 }) {
-			y += 11
-		}
-		*taken = append(*taken, [2]float64{x, y})
-		c.Labels = append(c.Labels, Text{at(x), at(y + 4), "l", s.Trial, s.Label})
+}
+
+// name writes what a line is called at its end, below the names that are taken already.
+func (c *Chart) name(f *frame, s Line, taken *[][2]float64) {
+	last := len(s.X) - 1
+	if s.Label == "" || last < 0 || !finite(s.X[last], s.Y[last]) {
+		return
 	}
+	x, y := min(f.x.at(s.X[last])+6, c.W-4-7*float64(len(s.Label))), f.y.at(s.Y[last])
+	for slices.ContainsFunc(*taken, func(p [2]float64) bool { return math.Abs(p[0]-x) < 34 && math.Abs(p[1]-y) < 11 }) {
+		y += 11
+	}
+	*taken = append(*taken, [2]float64{x, y})
+	c.Labels = append(c.Labels, Text{at(x), at(y + 4), "l", s.Trial, s.Label})
 }

@@ -1,0 +1,288 @@
+//go:build browser
+
+package page_test
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"coppice/page"
+	"coppice/page/pagetest"
+)
+
+// make page-check runs these.
+var (
+	axe   = flag.String("axe", "", "axe.min.js of axe-core")
+	shots = flag.String("shots", "", "folder for pictures of ten states")
+)
+
+// file is a sweep's page as a file, and its address.
+func file(t *testing.T, s *page.Sweep) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "page.html")
+	if err := os.WriteFile(path, []byte(write(t, s)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return "file://" + path
+}
+
+func shot(p *pagetest.Page, name string) {
+	if *shots != "" {
+		p.Shot(filepath.Join(*shots, name+".png"))
+	}
+}
+
+func scrollTo(p *pagetest.Page, id string) {
+	p.Eval(fmt.Sprintf("document.getElementById(%q).scrollIntoView({block: 'start', behavior: 'instant'})", id), nil)
+	p.Eval("new Promise(r => requestAnimationFrame(() => requestAnimationFrame(r)))", nil)
+}
+
+func want(t *testing.T, what string, got, want any) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: %v, expected %v", what, got, want)
+	}
+}
+
+const off = "document.querySelectorAll('#objective-trials [data-t].off').length"
+
+// What a page does, from a file.
+func TestBrowserFile(t *testing.T) {
+	b := pagetest.Start(t)
+	url := file(t, sample(50))
+	p := b.Open(url, 1280, 900)
+	p.Dark(false)
+	shot(p, "01-top")
+
+	// Every plot has marks; nothing says NaN.
+	empty := p.Text(`[...document.querySelectorAll('figure')].filter(f => f.querySelectorAll('svg.plot path:not(.g)').length < 2).map(f => f.id).join()`)
+	want(t, "plots without marks", empty, "")
+	want(t, "attributes with NaN", p.Number(`[...document.querySelectorAll('*')].filter(e => [...e.attributes].some(a => /NaN|undefined|Infinity/.test(a.value))).length`), 0.0)
+	want(t, "plots without a text alternative", p.Number(`[...document.querySelectorAll('svg.plot')].filter(s => !document.getElementById(s.getAttribute('aria-describedby'))?.textContent.trim()).length`), 0.0)
+
+	// Times are the reader's.
+	if text := p.Text("document.querySelector('time').textContent"); !strings.HasPrefix(text, "2026-11-2") {
+		t.Errorf("a time is %q", text)
+	}
+
+	// A filter acts on all plots.
+	p.Eval(`document.querySelector('[data-state="stopped early"]').click()`, nil)
+	if n := p.Number(off); n < 5 {
+		t.Errorf("without trials that stopped early, %v marks are off", n)
+	}
+	hidden := p.Number("document.querySelectorAll('#board tr.off').length")
+	want(t, "lines off in the parallel coordinates", p.Number("document.querySelectorAll('#parallel path.off').length"), hidden)
+	if hash := p.Text("location.hash"); !strings.Contains(hash, "hide=stopped+early") {
+		t.Errorf("the address is %q", hash)
+	}
+	scrollTo(p, "filter")
+	shot(p, "02-filter")
+	p.Eval("document.getElementById('clear').click()", nil)
+	want(t, "marks off after clearing", p.Number(off), 0.0)
+
+	// The best few.
+	p.Eval("(() => { const s = document.getElementById('top'); s.value = '10'; s.dispatchEvent(new Event('change', {bubbles: true})); })()", nil)
+	want(t, "of the best ten", p.Text("document.getElementById('shown').textContent"), "10 of 50 trials")
+	p.Eval("document.getElementById('clear').click()", nil)
+
+	testBrush(t, p)
+	testBoard(t, p)
+
+	// A link shows what its sender saw.
+	p.Go("about:blank")
+	p.Go(url + "#hide=complete&top=20&trial=3&sort=-score")
+	want(t, "from a link, the state", p.Text(`String(document.querySelector('[data-state="complete"]').checked)`), "false")
+	want(t, "from a link, the trial", p.Text("document.querySelector('#board tr.hi')?.dataset.t || ''"), "3")
+	want(t, "from a link, the order", p.Text("document.querySelector('[data-sort=score]').parentNode.getAttribute('aria-sort')"), "descending")
+
+	testLooks(t, p, url)
+	if e := p.Errors(url); len(e) > 0 {
+		t.Errorf("the page said or asked: %q", e)
+	}
+}
+
+// testBrush narrows a range with the mouse and with keys.
+func testBrush(t *testing.T, p *pagetest.Page) {
+	t.Helper()
+	scrollTo(p, "parallel")
+	var place struct{ X, Top, Low float64 }
+	p.Eval(`(() => { const h = document.querySelector('#parallel .h'), m = h.ownerSVGElement.getScreenCTM(), d = h.dataset, f = y => new DOMPoint(+d.x, y).matrixTransform(m);
+		return {X: f(0).x, Top: f(+d.top).y, Low: f(+d.low).y}; })()`, &place)
+	p.Drag(place.X+4, place.Top+(place.Low-place.Top)*0.2, place.X+4, place.Top+(place.Low-place.Top)*0.6)
+	if n := p.Number(off); n == 0 || p.Number("document.querySelectorAll('#chips button').length") != 1 {
+		t.Errorf("after brushing %v marks are off, and the chips are %q", n, p.Text("document.getElementById('chips').textContent"))
+	}
+	shot(p, "03-brush")
+	p.Eval("document.querySelector('#chips button').click()", nil)
+	want(t, "marks off after taking the range away", p.Number(off), 0.0)
+
+	p.Eval("document.querySelector('#parallel .h:last-of-type').focus()", nil)
+	for range 6 {
+		p.Press("ArrowDown")
+	}
+	if now := p.Text("document.activeElement.getAttribute('aria-valuenow')"); now != "70" || p.Number(off) == 0 {
+		t.Errorf("six times down the upper handle stands at %s, and %v marks are off", now, p.Number(off))
+	}
+	p.Press("Escape")
+	want(t, "marks off after Escape", p.Number(off), 0.0)
+	p.Eval("document.activeElement.blur()", nil)
+}
+
+// testBoard sorts, walks with keys, opens tables and makes CSV.
+func testBoard(t *testing.T, p *pagetest.Page) {
+	t.Helper()
+	scrollTo(p, "board-h")
+	p.Eval("document.querySelector('[data-sort=seconds]').click()", nil)
+	if !sorted(p) {
+		t.Error("a click on training does not sort by it")
+	}
+	p.Eval("document.querySelector('[data-sort=rank]').click()", nil)
+	p.Press("j")
+	p.Press("j")
+	second := p.Text("document.querySelectorAll('#board tbody tr')[1].dataset.t")
+	want(t, "after j, j the trial", p.Text("document.querySelector('#board tr.hi')?.dataset.t || ''"), second)
+	if n := p.Number("document.querySelectorAll('svg.plot path.hi').length"); n < 8 {
+		t.Errorf("it is picked out in %v marks", n)
+	}
+	shot(p, "04-picked")
+	scrollTo(p, "curves")
+	shot(p, "05-curves")
+	p.Press("Escape")
+	want(t, "picked out after Escape", p.Number("document.querySelectorAll('.hi').length"), 0.0)
+
+	for _, id := range charts {
+		if id == "objective-cost" { // as large as the others
+			continue
+		}
+		p.Eval(fmt.Sprintf("document.querySelector('[data-table=%q]').click()", id), nil)
+		if n := p.Number(fmt.Sprintf("document.querySelectorAll('#%s .data tbody tr').length", id)); n < 1 {
+			t.Errorf("the table of %s has %v rows", id, n)
+		}
+		if text := p.Text(fmt.Sprintf("document.querySelector('#%s .data').textContent", id)); strings.Contains(text, "NaN") || strings.Contains(text, "undefined") {
+			t.Errorf("the table of %s says %.200q", id, text)
+		}
+	}
+	scrollTo(p, "importance")
+	shot(p, "06-tables")
+	for _, id := range charts[1:] {
+		p.Eval(fmt.Sprintf("document.querySelector('[data-table=%q][aria-expanded=true]')?.click()", id), nil)
+	}
+
+	// What is saved is caught on its way to the file.
+	csv := p.Text(`new Promise(r => { const real = URL.createObjectURL; URL.createObjectURL = b => { URL.createObjectURL = real; b.text().then(r); return '#csv'; };
+		const a = HTMLAnchorElement.prototype.click; HTMLAnchorElement.prototype.click = function () { HTMLAnchorElement.prototype.click = a; }; document.querySelector('[data-csv=board]').click(); })`)
+	if lines := strings.Split(strings.TrimSpace(csv), "\n"); len(lines) != 51 || !strings.HasPrefix(lines[0], "rank,trial,state,average_precision,") {
+		t.Errorf("the CSV is %.300q", csv)
+	}
+}
+
+func sorted(p *pagetest.Page) bool {
+	return p.Text(`(() => { const d = JSON.parse(document.getElementById('data').textContent).columns, row = new Map(d.trial.v.map((t, i) => [t, i]));
+		const v = [...document.querySelectorAll('#board tbody tr')].map(r => d.seconds.v[row.get(+r.dataset.t)]).filter(x => x !== null); return String(v.every((x, i) => !i || v[i - 1] <= x)); })()`) == "true"
+}
+
+// testLooks looks at the page in the dark, on a phone and on paper, and has axe-core judge it.
+func testLooks(t *testing.T, p *pagetest.Page, url string) {
+	t.Helper()
+	p.Go("about:blank")
+	p.Go(url)
+	light := p.Text("getComputedStyle(document.body).backgroundColor")
+	judge(t, p, "light")
+	p.Eval("document.getElementById('theme').click()", nil)
+	if dark := p.Text("getComputedStyle(document.body).backgroundColor"); dark == light {
+		t.Errorf("in the dark the page is %s, too", dark)
+	}
+	judge(t, p, "dark")
+	shot(p, "07-dark")
+	scrollTo(p, "parallel")
+	shot(p, "08-dark-plots")
+	p.Eval("document.getElementById('theme').click()", nil)
+
+	p.Call("Emulation.setDeviceMetricsOverride", map[string]any{"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": true})
+	want(t, "what is wider than a phone", p.Number("Math.max(0, document.documentElement.scrollWidth - innerWidth)"), 0.0)
+	p.Eval("scrollTo(0, 0)", nil)
+	shot(p, "09-phone")
+	p.Call("Emulation.setDeviceMetricsOverride", map[string]any{"width": 900, "height": 1200, "deviceScaleFactor": 1, "mobile": false})
+	p.Print(true)
+	shot(p, "10-print")
+	p.Print(false)
+}
+
+// judge has axe-core look for what keeps people out.
+func judge(t *testing.T, p *pagetest.Page, when string) {
+	t.Helper()
+	if *axe == "" {
+		t.Fatal("-axe is missing: run make page-check")
+	}
+	source, err := os.ReadFile(*axe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Eval("document.documentElement.classList.add('still')", nil)
+	p.Eval(string(source)+";0", nil)
+	var found []struct {
+		ID, Impact, Help string
+		Nodes            []struct{ HTML, FailureSummary string }
+	}
+	var text string
+	p.Eval(`axe.run(document, {resultTypes: ['violations']}).then(r => JSON.stringify(r.violations))`, &text)
+	if err := json.Unmarshal([]byte(text), &found); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range found {
+		first := f.Nodes[0]
+		if f.Impact == "serious" || f.Impact == "critical" {
+			t.Errorf("axe-core, %s: %s, %s: %s in %d places: %.300s\n%s", when, f.Impact, f.ID, f.Help, len(f.Nodes), first.HTML, first.FailureSummary)
+		} else {
+			t.Logf("axe-core, %s: %s, %s: %s: %.200s", when, f.Impact, f.ID, f.Help, first.HTML)
+		}
+	}
+}
+
+// Hostile texts do nothing in a browser either.
+func TestBrowserHostile(t *testing.T) {
+	b := pagetest.Start(t)
+	s := sample(20)
+	all := strings.Join(hostile[:10], " ")
+	s.ID, s.Metric, s.Notes, s.Winner.Reason = hostile[0], hostile[1], []string{all}, all
+	for i := range s.Trials {
+		s.Trials[i].Reason = hostile[i%len(hostile)]
+	}
+	for i := range s.Params {
+		s.Params[i].Name = hostile[i%len(hostile)] + fmt.Sprint(i)
+	}
+	for i := range s.Attempts {
+		s.Attempts[i].Host = hostile[i%len(hostile)]
+	}
+	url := file(t, s)
+	p := b.Open(url, 1280, 900)
+	p.Eval("document.querySelectorAll('[data-table]').forEach(b => b.click())", nil)
+	want(t, "scripts and pictures that came from texts", p.Number("document.querySelectorAll('img, iframe, [onload], [onerror], script:not(#data):not(:last-of-type)').length"), 0.0)
+	want(t, "what is wider than the window", p.Number("Math.max(0, document.documentElement.scrollWidth - innerWidth)"), 0.0)
+	if e := p.Errors(url); len(e) > 0 {
+		t.Errorf("the page said or asked: %q", e)
+	}
+}
+
+// A thousand trials are usable, and fifty are there at once.
+func TestBrowserSpeed(t *testing.T) {
+	b := pagetest.Start(t)
+	p := b.Open(file(t, sample(50)), 1280, 900)
+	p.Until("performance.getEntriesByName('first-contentful-paint').length > 0")
+	t.Logf("50 trials: first paint after %.0f ms", p.Number("performance.getEntriesByName('first-contentful-paint')[0].startTime"))
+
+	p = b.Open(file(t, sample(1000)), 1280, 900)
+	p.Until("performance.getEntriesByName('first-contentful-paint').length > 0")
+	t.Logf("1,000 trials: first paint after %.0f ms", p.Number("performance.getEntriesByName('first-contentful-paint')[0].startTime"))
+	took := p.Number(`(() => { const box = document.querySelector('[data-state="complete"]'); const all = [];
+		for (let i = 0; i < 6; i++) { const t = performance.now(); box.click(); document.body.offsetHeight; all.push(performance.now() - t); } return all.sort((a, b) => a - b)[3]; })()`)
+	t.Logf("1,000 trials: a filter takes %.0f ms, layout included", took)
+	if took > 400 { // 100 where nothing else runs
+		t.Errorf("a filter takes %.0f ms", took)
+	}
+}

@@ -1,0 +1,347 @@
+// Package pagetest drives a browser for tests: Chromium without a window, over the pipe of its DevTools protocol
+// (https://chromedevtools.github.io/devtools-protocol/). It knows the dozen methods that looking at a page needs.
+package pagetest
+
+import (
+	"bufio"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Browser is a running Chromium.
+type Browser struct {
+	t     *testing.T
+	write *os.File
+
+	mu      sync.Mutex
+	last    int
+	answers map[int]chan message
+	pages   map[string]*Page // by session
+}
+
+// Page is an open page, with what it did that it should not have.
+type Page struct {
+	b       *Browser
+	session string
+
+	mu       sync.Mutex
+	requests []string
+	errors   []string
+}
+
+// message is one of the protocol.
+type message struct {
+	ID      int             `json:"id,omitempty"`
+	Session string          `json:"sessionId,omitempty"`
+	Method  string          `json:"method,omitempty"`
+	Params  json.RawMessage `json:"params,omitempty"`
+	Result  json.RawMessage `json:"result,omitempty"`
+	Error   *struct {
+		Message string `json:"message"`
+	} `json:"error,omitempty"`
+}
+
+const patience = time.Minute // for an answer; a loaded machine starts slowly
+
+// Start starts a browser that ends with the test.
+func Start(t *testing.T) *Browser {
+	t.Helper()
+	path := ""
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if p, err := exec.LookPath(name); err == nil {
+			path = p
+			break
+		}
+	}
+	if path == "" {
+		t.Fatal("there is no browser to test with: apt-get install chromium")
+	}
+	profile, err := os.MkdirTemp("", "pagetest") // not the test's: what is left of the browser may write into it for a moment longer
+	if err != nil {
+		t.Fatal(err)
+	}
+	fromUs, toBrowser, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fromBrowser, toUs, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	cmd := exec.CommandContext(t.Context(), path, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--disable-background-networking", "--disable-component-update",
+		"--no-first-run", "--remote-debugging-pipe", "--user-data-dir="+profile, "about:blank")
+	cmd.ExtraFiles = []*os.File{fromUs, toUs}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	fromUs.Close()
+	toUs.Close()
+	b := &Browser{t: t, write: toBrowser, answers: map[int]chan message{}, pages: map[string]*Page{}}
+	go b.read(fromBrowser)
+	t.Cleanup(func() {
+		toBrowser.Close() // which ends it, as the end of the test's context does
+		_ = cmd.Wait()    // its exit code is nobody's business
+		_ = os.RemoveAll(profile)
+	})
+	return b
+}
+
+// read hands out what the browser says.
+func (b *Browser) read(from *os.File) {
+	r := bufio.NewReader(from)
+	for {
+		text, err := r.ReadBytes(0)
+		if err != nil {
+			return
+		}
+		var m message
+		if json.Unmarshal(text[:len(text)-1], &m) != nil {
+			continue
+		}
+		b.mu.Lock()
+		answer, page := b.answers[m.ID], b.pages[m.Session]
+		delete(b.answers, m.ID)
+		b.mu.Unlock()
+		switch {
+		case m.ID != 0 && answer != nil:
+			answer <- m
+		case page != nil:
+			page.note(m)
+		}
+	}
+}
+
+// call calls a method and decodes its result.
+func (b *Browser) call(session, method string, params, result any) {
+	b.t.Helper()
+	text, err := json.Marshal(params)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if params == nil {
+		text = []byte("{}")
+	}
+
+	b.mu.Lock()
+	b.last++
+	m := message{ID: b.last, Session: session, Method: method, Params: text}
+	answer := make(chan message, 1)
+	b.answers[m.ID] = answer
+	line, err := json.Marshal(m)
+	if err == nil {
+		_, err = b.write.Write(append(line, 0))
+	}
+	b.mu.Unlock()
+	if err != nil {
+		b.t.Fatalf("%s: %v", method, err)
+	}
+
+	select {
+	case got := <-answer:
+		if got.Error != nil {
+			b.t.Fatalf("%s: %s", method, got.Error.Message)
+		}
+		if result != nil {
+			if err := json.Unmarshal(got.Result, result); err != nil {
+				b.t.Fatalf("%s: %v", method, err)
+			}
+		}
+	case <-time.After(patience):
+		b.t.Fatalf("%s: the browser gave no answer", method)
+	}
+}
+
+// Open opens an address in a window of a size, and waits until it is there.
+func (b *Browser) Open(url string, width, height int) *Page {
+	b.t.Helper()
+	var target struct{ TargetID string }
+	b.call("", "Target.createTarget", map[string]any{"url": "about:blank"}, &target)
+	var attached struct{ SessionID string }
+	b.call("", "Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &attached)
+	p := &Page{b: b, session: attached.SessionID}
+	b.mu.Lock()
+	b.pages[p.session] = p
+	b.mu.Unlock()
+
+	for _, domain := range []string{"Page", "Runtime", "Log", "Network"} {
+		p.Call(domain+".enable", nil)
+	}
+	p.Call("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500})
+	p.Go(url)
+	return p
+}
+
+// Call calls a method of the page.
+func (p *Page) Call(method string, params any) {
+	p.b.t.Helper()
+	p.b.call(p.session, method, params, nil)
+}
+
+// Go goes to an address and waits until it is there.
+func (p *Page) Go(url string) {
+	p.b.t.Helper()
+	p.Call("Page.navigate", map[string]any{"url": url})
+	p.Until(fmt.Sprintf("document.readyState === 'complete' && (location.href === 'about:blank') === %t", url == "about:blank"))
+}
+
+// Eval is the value of an expression, which may be a promise.
+func (p *Page) Eval(expression string, into any) {
+	p.b.t.Helper()
+	var got struct {
+		Result           struct{ Value json.RawMessage }
+		ExceptionDetails *struct {
+			Text      string
+			Exception struct{ Description string }
+		}
+	}
+	p.b.call(p.session, "Runtime.evaluate", map[string]any{"expression": expression, "awaitPromise": true, "returnByValue": true}, &got)
+	if e := got.ExceptionDetails; e != nil {
+		p.b.t.Fatalf("%.200s: %s %s", expression, e.Text, e.Exception.Description)
+	}
+	if into == nil {
+		return
+	}
+	if err := json.Unmarshal(got.Result.Value, into); err != nil {
+		p.b.t.Fatalf("%.200s: %v", expression, err)
+	}
+}
+
+// Number is the value of an expression that is a number.
+func (p *Page) Number(expression string) (v float64) {
+	p.b.t.Helper()
+	p.Eval(expression, &v)
+	return v
+}
+
+// Text is the value of an expression that is a text.
+func (p *Page) Text(expression string) (v string) {
+	p.b.t.Helper()
+	p.Eval(expression, &v)
+	return v
+}
+
+// Until waits until an expression is true.
+func (p *Page) Until(expression string) {
+	p.b.t.Helper()
+	end := time.Now().Add(patience)
+	for time.Now().Before(end) {
+		var ok bool
+		p.Eval("new Promise(r => { const f = () => ("+expression+") ? r(true) : performance.now() - t > 500 ? r(false) : setTimeout(f, 20); const t = performance.now(); f(); })", &ok)
+		if ok {
+			return
+		}
+	}
+	p.b.t.Fatalf("it never came to be that %s", expression)
+}
+
+// Drag presses the mouse at one place and lets it go at another.
+func (p *Page) Drag(x1, y1, x2, y2 float64) {
+	p.b.t.Helper()
+	mouse := func(kind string, x, y float64, buttons int) {
+		p.Call("Input.dispatchMouseEvent", map[string]any{"type": kind, "x": x, "y": y, "button": "left", "buttons": buttons, "clickCount": 1})
+	}
+	mouse("mouseMoved", x1, y1, 0)
+	mouse("mousePressed", x1, y1, 1)
+	mouse("mouseMoved", (x1+x2)/2, (y1+y2)/2, 1)
+	mouse("mouseMoved", x2, y2, 1)
+	mouse("mouseReleased", x2, y2, 0)
+}
+
+// Press presses a key.
+func (p *Page) Press(key string) {
+	p.b.t.Helper()
+	text := ""
+	if len(key) == 1 {
+		text = key
+	}
+	p.Call("Input.dispatchKeyEvent", map[string]any{"type": "keyDown", "key": key, "text": text})
+	p.Call("Input.dispatchKeyEvent", map[string]any{"type": "keyUp", "key": key})
+}
+
+// Dark has the page believe that its reader wants it dark, or not.
+func (p *Page) Dark(on bool) {
+	p.b.t.Helper()
+	p.Call("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": map[bool]string{true: "dark", false: "light"}[on]}}})
+}
+
+// Print has the page believe that it is printed, or not.
+func (p *Page) Print(on bool) {
+	p.b.t.Helper()
+	p.Call("Emulation.setEmulatedMedia", map[string]any{"media": map[bool]string{true: "print", false: "screen"}[on]})
+}
+
+// Shot writes what is to be seen as a PNG; nothing where path is empty.
+func (p *Page) Shot(path string) {
+	p.b.t.Helper()
+	if path == "" {
+		return
+	}
+	var shot struct{ Data string }
+	p.b.call(p.session, "Page.captureScreenshot", map[string]any{"format": "png"}, &shot)
+	data, err := base64.StdEncoding.DecodeString(shot.Data)
+	if err == nil {
+		err = os.WriteFile(path, data, 0o644)
+	}
+	if err != nil {
+		p.b.t.Fatal(err)
+	}
+}
+
+// note takes down requests and errors.
+func (p *Page) note(m message) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var e struct {
+		Request          struct{ URL string }
+		Type             string
+		Entry            struct{ Level, Text string }
+		ExceptionDetails struct {
+			Text      string
+			Exception struct{ Description string }
+		}
+	}
+	if json.Unmarshal(m.Params, &e) != nil {
+		return
+	}
+	switch m.Method {
+	case "Network.requestWillBeSent":
+		p.requests = append(p.requests, e.Request.URL)
+	case "Runtime.exceptionThrown":
+		p.errors = append(p.errors, e.ExceptionDetails.Text+" "+e.ExceptionDetails.Exception.Description)
+	case "Log.entryAdded":
+		if e.Entry.Level == "error" || e.Entry.Level == "warning" {
+			p.errors = append(p.errors, e.Entry.Text)
+		}
+	case "Runtime.consoleAPICalled":
+		if e.Type == "error" || e.Type == "warning" {
+			p.errors = append(p.errors, string(m.Params))
+		}
+	case "Page.javascriptDialogOpening":
+		p.errors = append(p.errors, "a dialog: "+string(m.Params))
+	}
+}
+
+// Errors are what the page has said of errors, and requests for anything that does not begin with one of allowed.
+func (p *Page) Errors(allowed ...string) []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := append([]string(nil), p.errors...)
+next:
+	for _, r := range p.requests {
+		for _, a := range append(allowed, "about:", "blob:", "data:") {
+			if strings.HasPrefix(r, a) {
+				continue next
+			}
+		}
+		out = append(out, fmt.Sprintf("a request for %.200s", r))
+	}
+	return out
+}
