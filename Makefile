@@ -81,6 +81,7 @@ lint: ## gofmt, go vet, golangci-lint
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not gofmt'ed:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
 	$(GO) vet ./...
 	$(GO) vet -tags e2e,$(TAGS) ./e2e
+	$(GO) vet -tags browser,$(TAGS) ./page ./launcher/internal/console
 	$(GO) run $(GOLANGCI) run ./...
 
 .PHONY: terraform-check deploy-walk doctor-local

@@ -279,10 +279,13 @@ func TestBrowserSpeed(t *testing.T) {
 	p = b.Open(file(t, sample(1000)), 1280, 900)
 	p.Until("performance.getEntriesByName('first-contentful-paint').length > 0")
 	t.Logf("1,000 trials: first paint after %.0f ms", p.Number("performance.getEntriesByName('first-contentful-paint')[0].startTime"))
-	took := p.Number(`(() => { const box = document.querySelector('[data-state="complete"]'); const all = [];
-		for (let i = 0; i < 6; i++) { const t = performance.now(); box.click(); document.body.offsetHeight; all.push(performance.now() - t); } return all.sort((a, b) => a - b)[3]; })()`)
-	t.Logf("1,000 trials: a filter takes %.0f ms, layout included", took)
-	if took > 400 { // 100 where nothing else runs
-		t.Errorf("a filter takes %.0f ms", took)
+
+	const times = 6
+	before := p.Busy()
+	p.Eval(fmt.Sprintf(`(() => { const box = document.querySelector('[data-state="complete"]'); for (let i = 0; i < %d; i++) { box.click(); document.body.offsetHeight; } })()`, times), nil)
+	took := (p.Busy() - before) / times
+	t.Logf("1,000 trials: a filter takes %.0f ms of a processor, layout included", took)
+	if took > 250 { // about 100 where nothing else runs
+		t.Errorf("a filter takes %.0f ms, expected at most 250 on a busy machine", took)
 	}
 }

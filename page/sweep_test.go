@@ -49,9 +49,10 @@ func sample(n int) *page.Sweep {
 	s.Money = &page.Money{Known: true, Total: 1.5, Useful: 0.9, Stopped: 0.1, Lost: 0.2, Lead: 0.1, Idle: 0.2, Budget: 2, QuoteLow: 0.7, Quote: 1.2, QuoteHigh: 2.1, Saved: 0.4, MachineHours: 3, HoursTaken: 1.5}
 	s.Winner = &page.Winner{Outcome: "winner", Reason: "trial 0 has the highest average_precision", Trial: 0, Model: "ctr", Version: 3, At: s.AsOf,
 		Params: []page.Pair{{Name: "num_leaves", Text: "35"}}, Method: "platt", Because: "lowest log loss", Verified: "leaves agrees on 20861 rows",
-		Measures:    []page.Measure{{Name: "auc", Valid: 0.76, Before: math.NaN(), After: math.NaN(), Test: 0.77}, {Name: "ece", Valid: 0.003, Before: 0.004, After: 0.002, Test: 0.002}},
-		Rejected:    []page.Pair{{Name: "4", Text: "trees <= 500 is not met"}},
-		Gate:        &page.Gate{Passed: true, Promoted: true, Metric: "log_loss", Reason: "better by 0.0012", Champion: 2, Old: 0.114, New: 0.113, Rows: 20000},
+		Measures: []page.Measure{{Name: "auc", Valid: 0.76, Before: math.NaN(), After: math.NaN(), Test: 0.77}, {Name: "ece", Valid: 0.003, Before: 0.004, After: 0.002, Test: 0.002}},
+		Rejected: []page.Pair{{Name: "4", Text: "trees <= 500 is not met"}},
+		Gate: &page.Gate{Passed: true, Promoted: true, Metric: "log_loss", Reason: "better by 0.0012", Champion: 2, Old: 0.114, New: 0.113, Rows: 20000,
+			Checks: []page.Check{{Name: "tonight", Reason: "better beyond chance", Passed: true, Value: 0.001, Low: 0.0004, High: 0.0016, Rows: 20000}}},
 		Features:    []page.Importance{{Feature: "country", Gain: 0.6, Splits: 100}, {Feature: "user_id_rate", Gain: 0.4, Splits: 50}, {Feature: "idle"}},
 		Reliability: []page.Reliability{{Name: "before", Predicted: []float64{0.01, 0.1, 0.3}, Observed: []float64{0.02, 0.12, 0.25}}, {Name: "after", Predicted: []float64{0.02, 0.12, 0.25}, Observed: []float64{0.02, 0.12, 0.25}}}}
 	s.Trials[0].Highlight = true
@@ -291,7 +292,7 @@ func TestHostileTexts(t *testing.T) {
 		}
 		w := s.Winner
 		w.Reason, w.Model, w.Method, w.Because, w.Verified = h, h, h, h, h
-		w.Gate.Reason, w.Gate.Metric = h, h
+		w.Gate.Reason, w.Gate.Metric, w.Gate.Checks[0].Name, w.Gate.Checks[0].Reason = h, h, h, h
 		w.Params[0].Name, w.Params[0].Text, w.Rejected[0].Text, w.Measures[1].Name, w.Features[0].Feature, w.Reliability[0].Name = h, h, h, h, h, h
 
 		text := write(t, s)

@@ -2,6 +2,8 @@ package page
 
 import (
 	"time"
+
+	"coppice/page/plot"
 )
 
 // Sweep is what a page about a sweep shows.
@@ -135,6 +137,24 @@ type Gate struct {
 	Champion         int
 	Old, New         float64
 	Rows             int
+	Checks           []Check
+}
+
+// Check is one thing that the gate looked at. An interval with two equal ends is none.
+type Check struct {
+	Name, Reason     string
+	Passed           bool
+	Value, Low, High float64
+	Rows             int
+}
+
+// Interval is the check's value with its interval, as text.
+func (c Check) Interval() string {
+	text := plot.Plain.Format(c.Value)
+	if c.Low != c.High {
+		text += " (" + plot.Plain.Format(c.Low) + " to " + plot.Plain.Format(c.High) + ")"
+	}
+	return text
 }
 
 // Importance is one feature's part in a model.

@@ -242,6 +242,26 @@ func (p *Page) Until(expression string) {
 	p.b.t.Fatalf("it never came to be that %s", expression)
 }
 
+// Busy is for how many milliseconds the page has had a processor: what it does takes as long where nothing else runs.
+func (p *Page) Busy() float64 {
+	p.b.t.Helper()
+	var got struct {
+		Metrics []struct {
+			Name  string
+			Value float64
+		}
+	}
+	p.Call("Performance.enable", map[string]string{"timeDomain": "threadTicks"})
+	p.b.call(p.session, "Performance.getMetrics", nil, &got)
+	for _, m := range got.Metrics {
+		if m.Name == "TaskDuration" {
+			return 1000 * m.Value
+		}
+	}
+	p.b.t.Fatal("the browser does not say how busy it is")
+	return 0
+}
+
 // Drag presses the mouse at one place and lets it go at another.
 func (p *Page) Drag(x1, y1, x2, y2 float64) {
 	p.b.t.Helper()

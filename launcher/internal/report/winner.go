@@ -33,6 +33,9 @@ func (s *Sweep) readWinner(ctx context.Context, c *sweep.Conclusion) error {
 	}
 	if g := c.Gate; g != nil {
 		w.Gate = &page.Gate{Passed: g.Passed, Promoted: g.Promoted, Metric: g.Metric, Reason: g.Reason, Champion: g.Champion, Old: g.Old, New: g.New, Rows: g.Rows}
+		for _, k := range g.Checks {
+			w.Gate.Checks = append(w.Gate.Checks, page.Check{Name: k.Name, Reason: k.Reason, Passed: k.Passed, Value: k.Value, Low: k.Low, High: k.High, Rows: k.Rows})
+		}
 	}
 	for _, r := range c.Rejected {
 		w.Rejected = append(w.Rejected, page.Pair{Name: strconv.Itoa(r.Trial), Text: r.Reason})
