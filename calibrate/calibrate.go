@@ -48,6 +48,8 @@ type Calibrator struct {
 	x, y []float64
 	// Platt: sigmoid(a raw + c). Beta, with p = sigmoid(raw): sigmoid(a ln p - b ln(1-p) + c). a and b are not negative.
 	a, b, c float64
+
+	segments *Segments // nil: every row is calibrated alike
 }
 
 // Method is how the calibrator was fitted.
@@ -66,7 +68,7 @@ func (c *Calibrator) String() string {
 	return "sigmoid(raw)"
 }
 
-// Predict is the probability that belongs to a raw score; that of NaN is NaN.
+// Predict is the probability that belongs to a raw score, in no segment; that of NaN is NaN.
 //
 // Isotonic calibration is constant over each stretch of rows that were pooled and linear between neighbouring stretches;
 // outside the scores that it was fitted to it stays at its first and last value.

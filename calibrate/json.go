@@ -6,13 +6,17 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"regexp"
+	"strconv"
 )
 
 const (
 	format = 1
+	// segmented is the format of a calibrator with segments, which builds that know none must not read as one without.
+	segmented = 2
 	// maxKnots and maxJSON bound what Decode accepts; Fit stays below both.
 	maxKnots = 2 * maxBlocks
-	maxJSON  = maxKnots * 64
+	maxJSON  = maxKnots*64 + maxSegments*64
 )
 
 // encoded is a calibrator as JSON. Numbers are written with as many digits as bring back the same float64.
@@ -24,6 +28,10 @@ type encoded struct {
 	A      *float64  `json:"a,omitempty"` // platt, beta: see the formula
 	B      *float64  `json:"b,omitempty"` // beta
 	C      *float64  `json:"c,omitempty"` // platt, beta
+
+	By       []string  `json:"by,omitempty"`       // format 2: columns that make segments
+	Segments []string  `json:"segments,omitempty"` // hashes of their values, 16 hexadecimal digits each, ascending
+	Shifts   []float64 `json:"shifts,omitempty"`   // of the log odds in each segment
 }
 
 // MarshalJSON writes what Decode reads.
@@ -39,6 +47,12 @@ func (c *Calibrator) MarshalJSON() ([]byte, error) {
 	case None:
 	default:
 		return nil, &MethodError{Method: c.method}
+	}
+	if s := c.segments; s != nil {
+		e.Format, e.By, e.Shifts = segmented, s.By, s.Shifts
+		for _, k := range s.Keys {
+			e.Segments = append(e.Segments, fmt.Sprintf("%016x", k))
+		}
 	}
 	return json.Marshal(e)
 }
@@ -70,8 +84,8 @@ func Decode(text []byte) (*Calibrator, error) {
 		return nil, &DecodeError{fmt.Errorf("there is more behind byte %d", r.InputOffset())}
 	}
 
-	if e.Format != format {
-		return nil, &DecodeError{fmt.Errorf("format %d; this build reads %d", e.Format, format)}
+	if e.Format != format && e.Format != segmented {
+		return nil, &DecodeError{fmt.Errorf("format %d; this build reads %d and %d", e.Format, format, segmented)}
 	}
 	if err := e.check(); err != nil {
 		return nil, &DecodeError{err}
@@ -84,7 +98,42 @@ func Decode(text []byte) (*Calibrator, error) {
 			*to = *from
 		}
 	}
+	var err error
+	if c.segments, err = e.segments(); err != nil {
+		return nil, &DecodeError{err}
+	}
 	return c, nil
+}
+
+var keyPattern = regexp.MustCompile(`^[0-9a-f]{16}$`)
+
+// segments decodes what format 2 adds.
+func (e encoded) segments() (*Segments, error) {
+	if e.Format == format {
+		if e.By != nil || e.Segments != nil || e.Shifts != nil {
+			return nil, fmt.Errorf("format %d with segments", format)
+		}
+		return nil, nil
+	}
+	if len(e.By) == 0 || len(e.By) > maxBy || len(e.Segments) != len(e.Shifts) || len(e.Segments) > maxSegments {
+		return nil, fmt.Errorf("segments by %d columns, %d of them with %d shifts", len(e.By), len(e.Segments), len(e.Shifts))
+	}
+
+	s := &Segments{By: e.By, Shifts: e.Shifts}
+	for i, text := range e.Segments {
+		if !keyPattern.MatchString(text) || i > 0 && text <= e.Segments[i-1] {
+			return nil, fmt.Errorf("segment %d: %.20q; use 16 hexadecimal digits, ascending", i, text)
+		}
+		key, err := strconv.ParseUint(text, 16, 64)
+		if err != nil {
+			return nil, fmt.Errorf("segment %d: %w", i, err)
+		}
+		if !(math.Abs(e.Shifts[i]) <= maxShift) {
+			return nil, fmt.Errorf("segment %d: a shift of %v", i, e.Shifts[i])
+		}
+		s.Keys = append(s.Keys, key)
+	}
+	return s, nil
 }
 
 func (e encoded) check() error {

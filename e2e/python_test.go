@@ -44,6 +44,7 @@ params: {num_iterations: 60, learning_rate: 0.2, min_data_in_leaf: 5, min_data_p
 search: {fixed: [{}]}
 machine: {type: n2-highmem-2, vms: 1, threads_per_task: 1, tasks_per_vm: 1}
 limits: {trial: 2m, sweep: 5m}
+gate: {against: none}
 `
 
 const nastySpec = `
@@ -92,18 +93,19 @@ func TestInteropPythonPackage(t *testing.T) {
 	for name, tc := range map[string]struct {
 		make func(t *testing.T, dir string) (train, table string, rows int)
 		spec string
+		by   string // what is calibrated by
 	}{
 		"clicks": {clicks, "label: is_click\ndrop: [impression_id]\ncategorical: [campaign_id, publisher_id]\n" +
-			"split: {by: time, column: ts, train: 0.6, valid: 0.15, calib: 0.15, test: 0.1}\n"},
-		"csv":     {nasty("csv"), nastySpec},
-		"parquet": {nasty("parquet"), nastySpec},
-		"no time": {empty, nastySpec}, // the table to score has a column of times without any value, typed as numbers
+			"split: {by: time, column: ts, train: 0.6, valid: 0.15, calib: 0.15, test: 0.1}\n", "campaign_id, publisher_id"},
+		"csv":     {nasty("csv"), nastySpec, "premium, slot"},
+		"parquet": {nasty("parquet"), nastySpec, "device, premium, price"},
+		"no time": {empty, nastySpec, ""}, // the table to score has a column of times without any value, typed as numbers
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLocal(t)
 			train, table, rows := tc.make(t, l.dir)
 			l.must("launcher", "stage", l.file("dataset.yaml", "name: t\nsource: "+train+"\n"+tc.spec), "--json")
-			l.must("launcher", "sweep", l.file("sweep.yaml", "name: t\ndataset: t\nmodel: m\n"+pythonSweep), "--json")
+			l.must("launcher", "sweep", l.file("sweep.yaml", "name: t\ndataset: t\nmodel: m\n"+pythonSweep+calibratedBy(tc.by)), "--json")
 			scored := filepath.Join(l.dir, "scored.parquet")
 			l.must("launcher", "predict", "--model", "m", "--raw", "--in", table, "--out", scored)
 
@@ -129,6 +131,14 @@ func TestInteropPythonPackage(t *testing.T) {
 			}
 		})
 	}
+}
+
+// calibratedBy is the part of a sweep.yaml that calibrates by segment.
+func calibratedBy(columns string) string {
+	if columns == "" {
+		return ""
+	}
+	return "calibrate: {by: [" + columns + "]}\n"
 }
 
 // compare runs python/tests/compare.py inside the local cloud.

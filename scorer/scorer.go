@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"coppice/calibrate"
 	"coppice/dataset"
@@ -141,7 +142,31 @@ func damage(err error, unfit func(error) error) error {
 }
 
 // Columns are the names of the columns that a row must have.
-func (s *Scorer) Columns() []string { return s.encoder.Columns() }
+func (s *Scorer) Columns() []string {
+	names := s.encoder.Columns()
+	for _, name := range s.by() {
+		if !slices.Contains(names, name) {
+			names = append(slices.Clip(names), name)
+		}
+	}
+	return names
+}
+
+// by are the columns that the predictions are calibrated by.
+func (s *Scorer) by() []string {
+	if s.Calibrator == nil {
+		return nil
+	}
+	return s.Calibrator.By()
+}
+
+// Segments are the segments of a sample's rows; nil where all rows are calibrated alike.
+func (s *Scorer) Segments(sample *dataset.Sample) ([]uint64, error) {
+	if s.by() == nil {
+		return nil, nil
+	}
+	return s.encoder.SampleSegments(sample, s.by())
+}
 
 // Sample predicts every row of a dataset's sample.
 func (s *Scorer) Sample(sample *dataset.Sample, threads int) ([]float64, error) {
@@ -153,7 +178,11 @@ func (s *Scorer) Sample(sample *dataset.Sample, threads int) ([]float64, error) 
 	if err := s.Model.PredictAll(values, raw, threads); err != nil {
 		return nil, err
 	}
-	return s.Calibrate(raw), nil
+	keys, err := s.Segments(sample)
+	if err != nil {
+		return nil, err
+	}
+	return s.calibrate(raw, keys), nil
 }
 
 // Batch predicts the rows of a batch: raw scores and predictions. values is working memory, handed back for the next call.
@@ -165,12 +194,21 @@ func (s *Scorer) Batch(b *ingest.Batch, values []float64, threads int) (raw, pre
 	if err := s.Model.PredictAll(values, raw, threads); err != nil {
 		return nil, nil, nil, err
 	}
-	return raw, s.Calibrate(append([]float64(nil), raw...)), values, nil
+	var keys []uint64
+	if s.by() != nil {
+		if keys, err = s.encoder.Segments(b, s.by()); err != nil {
+			return nil, nil, nil, err
+		}
+	}
+	return raw, s.calibrate(slices.Clone(raw), keys), values, nil
 }
 
-// Calibrate turns raw scores into predictions, in place.
-func (s *Scorer) Calibrate(raw []float64) []float64 {
-	if s.Calibrator != nil {
+// calibrate turns raw scores into predictions, in place.
+func (s *Scorer) calibrate(raw []float64, keys []uint64) []float64 {
+	switch {
+	case s.Calibrator != nil && keys != nil:
+		return s.Calibrator.PredictSegments(raw[:0], raw, keys)
+	case s.Calibrator != nil:
 		return s.Calibrator.PredictAll(raw[:0], raw)
 	}
 	s.Model.Transform(raw)

@@ -92,6 +92,18 @@ type Calibration struct {
 	Reason string             `json:"reason"`
 	Before map[string]float64 `json:"before"` // ece, brier, log_loss
 	After  map[string]float64 `json:"after"`
+
+	Segments *SegmentCalibration `json:"segments,omitempty"` // where the spec calibrates by segment
+}
+
+// SegmentCalibration says what adjusting by segment did, on sampled test rows that it was not fitted to.
+type SegmentCalibration struct {
+	By       []string           `json:"by"`
+	Segments int                `json:"segments"` // that have a shift
+	Rows     int                `json:"rows"`     // fitted to
+	TestRows int                `json:"test_rows"`
+	Before   map[string]float64 `json:"before"` // calibration_ratio, log_loss, normalized_entropy
+	After    map[string]float64 `json:"after"`
 }
 
 // Verified says how an independent scorer agreed with the trainer's own predictions on rows with raw values.

@@ -55,6 +55,37 @@ func (e *Encoder) Encode(b *Batch, out []float64) ([]float64, error) {
 	return e.encode(b.Rows, b.file, b.Column, func(row int, column, msg string) error { return b.errorAt(row, column, "%s", msg) }, out)
 }
 
+// Segments are hashes of the values that some columns have in each row of a batch, as those of ids: 1001, "1001" and " 1001.0" are one
+// value. A column that is missing is a *TableError.
+func (e *Encoder) Segments(b *Batch, by []string) ([]uint64, error) {
+	return e.segments(b.Rows, b.file, b.Column, by)
+}
+
+// SampleSegments is Segments of a dataset's sample.
+func (e *Encoder) SampleSegments(s *dataset.Sample, by []string) ([]uint64, error) {
+	return e.segments(len(s.Row), dataset.SampleFile, s.Column, by)
+}
+
+func (e *Encoder) segments(rows int, file string, column func(string) *dataset.Values, by []string) ([]uint64, error) {
+	keys, part := make([]uint64, rows), make([]uint64, rows)
+	for i := range keys {
+		keys[i] = encode.Level()
+	}
+	for _, name := range by {
+		v := column(name)
+		if v == nil || v.Len() != rows {
+			return nil, &TableError{File: file, Column: name, Msg: "the column is missing, and the model is calibrated by it"}
+		}
+		if err := newPartReader(dataset.Part{Column: name, Kind: dataset.Categorical}, e.tokens).hashes(v, part); err != nil {
+			return nil, err
+		}
+		for i, h := range part {
+			keys[i] = encode.Join(keys[i], h)
+		}
+	}
+	return keys, nil
+}
+
 // EncodeSample gives the model values of a dataset's sample, as Encode does. The sample may be another dataset's than the
 // encoder.
 func (e *Encoder) EncodeSample(s *dataset.Sample) ([]float64, error) {

@@ -44,6 +44,8 @@ class Model:
         self.objective = objective.partition(" ")[0]
         self.features: list[str] = [f.name for f in encoder.encoding.features]
         self.inputs: list[str] = list(encoder.encoding.inputs)
+        if calibrator is not None:
+            self.inputs += [name for name in calibrator.by if name not in self.inputs]
         self.calibration = "" if calibrator is None else calibrator.method
         self._booster, self._encoder, self._calibrator = booster, encoder, calibrator
 
@@ -102,12 +104,18 @@ class Model:
         """
         table = Table(data, self.inputs)
         scores = np.empty(table.rows)
+        segments = np.empty(table.rows, dtype=np.uint64) if self._calibrator is not None and self._calibrator.by else None
         values = np.empty((min(table.rows, _BATCH_ROWS), len(self.features)))
         for first in range(0, table.rows, _BATCH_ROWS):
             batch = values[: min(table.rows - first, _BATCH_ROWS)]
-            self._encoder.encode(table.slice(first, len(batch)), batch)
+            columns = table.slice(first, len(batch))
+            self._encoder.encode(columns, batch)
             scores[first : first + len(batch)] = self.score(batch, threads=threads)
-        return scores if raw else self.calibrate(scores)
+            if segments is not None and self._calibrator is not None:
+                segments[first : first + len(batch)] = self._encoder.segments(columns, self._calibrator.by, len(batch))
+        if raw:
+            return scores
+        return self.calibrate(scores) if segments is None or self._calibrator is None else self._calibrator(scores, segments)
 
     def encode(self, data: Any) -> np.ndarray:
         """The model's matrix of a table: what its trees see.
@@ -136,7 +144,7 @@ class Model:
         return np.asarray(self._booster.predict(values, raw_score=True, num_iteration=-1, num_threads=threads), dtype=np.float64)
 
     def calibrate(self, raw: np.ndarray) -> np.ndarray:
-        """Turns raw scores into what predict() gives: float64 of the same shape, (rows,)."""
+        """Turns raw scores into what predict() gives, without adjusting them by segment: float64 of the same shape, (rows,)."""
         raw = np.atleast_1d(np.asarray(raw, dtype=np.float64))
         if self._calibrator is not None:
             return self._calibrator(raw)

@@ -146,8 +146,13 @@ func (w *winner) calibrate(p *sweep.Plan, h *holdout) error {
 
 	names := append([]string{p.Spec.Metric}, p.Metrics...)
 	var err error
-	w.test, err = measure(h, w.predictions(w.testRaw), names...)
-	return err
+	if w.test, err = measure(h, w.predictions(w.testRaw), names...); err != nil {
+		return err
+	}
+	if p.Spec.Calibrate != nil && w.calibrator != nil {
+		return w.segment(p, h)
+	}
+	return nil
 }
 
 // predictions makes probabilities of raw scores, calibrated if there is a calibrator yet; for regression, they are the

@@ -1,0 +1,101 @@
+package conclude
+
+import (
+	"errors"
+	"fmt"
+
+	"coppice/calibrate"
+	"coppice/dataset"
+	"coppice/dataset/ingest"
+	"coppice/metric"
+	"coppice/sweep"
+)
+
+// segment adjusts the calibrator by segment. Which segment a row is in only its raw values say, which the sample alone has: its calib
+// rows are fitted to or, where it has none (a sample is of one split), every other of its test rows. Those are test rows no longer:
+// neither the gate nor a later night compares on them.
+func (w *winner) segment(p *sweep.Plan, h *holdout) error {
+	by := p.Spec.Calibrate.By
+	encoder, err := ingest.NewEncoder(h.manifest.Encoding(), h.levels)
+	if err != nil {
+		return &dataError{fmt.Errorf("calibrate by segment: %w", err)}
+	}
+	keys, err := encoder.SampleSegments(h.sample, by)
+	if err != nil {
+		return &dataError{fmt.Errorf("calibrate by segment: %w", err)}
+	}
+
+	fit, targets, raw := h.calibRows, h.calib, w.calib
+	if len(fit) == 0 {
+		var rest []place
+		for i, at := range h.testRows {
+			if i%2 == 0 {
+				fit = append(fit, at)
+			} else {
+				rest = append(rest, at)
+			}
+		}
+		h.testRows, targets, raw = rest, h.test, w.testRaw
+	}
+
+	s := rowsOf(fit, targets, raw, keys)
+	adjusted, err := calibrate.FitSegments(w.calibrator, by, s.raw, s.label, s.weight, s.keys)
+	if err != nil {
+		return &dataError{fmt.Errorf("calibrate by segment: %w", err)}
+	}
+
+	// Measured on sampled test rows that it was not fitted to.
+	t := rowsOf(h.testRows, h.test, w.testRaw, keys)
+	report := &sweep.SegmentCalibration{By: by, Rows: len(s.raw), Segments: adjusted.SegmentCount(), TestRows: len(t.raw)}
+	if report.Before, err = t.measure(w.calibrator.PredictAll(nil, t.raw)); err != nil {
+		return err
+	}
+	if report.After, err = t.measure(adjusted.PredictSegments(nil, t.raw, t.keys)); err != nil {
+		return err
+	}
+	w.calibrator, w.calibration.Segments = adjusted, report
+	return nil
+}
+
+// segmented are some sampled rows with their segments.
+type segmented struct {
+	raw           []float64
+	label, weight []float32
+	keys          []uint64
+}
+
+func rowsOf(places []place, t dataset.Targets, raw []float64, keys []uint64) segmented {
+	var s segmented
+	for _, p := range places {
+		s.raw, s.label, s.keys = append(s.raw, raw[p.part]), append(s.label, t.Label[p.part]), append(s.keys, keys[p.sample])
+		if t.Weight != nil {
+			s.weight = append(s.weight, t.Weight[p.part])
+		}
+	}
+	return s
+}
+
+func (s *segmented) measure(pred []float64) (map[string]float64, error) {
+	out := map[string]float64{}
+	if len(pred) == 0 {
+		return out, nil
+	}
+	var e metric.Evaluator
+	e.Reset(metric.Input{Label: s.label, Weight: s.weight, Pred: pred})
+	for _, name := range []string{"calibration_ratio", "log_loss", "normalized_entropy"} {
+		m, err := metric.Lookup(name)
+		if err != nil {
+			return nil, err
+		}
+		var undefined *metric.InputError
+		v, err := e.Eval(m)
+		if errors.As(err, &undefined) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		out[name] = v
+	}
+	return out, nil
+}

@@ -1,0 +1,199 @@
+package calibrate
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// Segments adjust a calibrator where groups of rows (a campaign, a placement) are off by themselves: each segment has a shift of the log
+// odds. How far segments may be from the whole is learnt from how far they are (empirical Bayes, Morris 1983): where chance explains
+// their differences nothing is shifted, and a segment of few rows is drawn to the whole.
+type Segments struct {
+	By     []string // columns whose values make the segments
+	Keys   []uint64 // hashes of the segments, ascending
+	Shifts []float64
+}
+
+const (
+	// maxShift bounds a shift: e^4 is more than fifty times the odds.
+	maxShift = 4
+	// maxSegments bounds what a calibrator holds: those with the most rows have a shift.
+	maxSegments = 1 << 17
+	maxBy       = 4
+)
+
+// shift of a segment; 0 of one that has none.
+func (s *Segments) shift(key uint64) float64 {
+	if at, ok := slices.BinarySearch(s.Keys, key); ok {
+		return s.Shifts[at]
+	}
+	return 0
+}
+
+// By are the columns whose values decide about a row's segment; nil of a calibrator without segments.
+func (c *Calibrator) By() []string {
+	if c.segments == nil {
+		return nil
+	}
+	return c.segments.By
+}
+
+// SegmentCount is how many segments have a shift.
+func (c *Calibrator) SegmentCount() int {
+	if c.segments == nil {
+		return 0
+	}
+	return len(c.segments.Keys)
+}
+
+// PredictSegments appends the probability of every raw score to dst, which may be nil or raw[:0], each in its row's segment.
+func (c *Calibrator) PredictSegments(dst, raw []float64, key []uint64) []float64 {
+	dst = slices.Grow(dst, len(raw))
+	for i, r := range raw {
+		p := c.Predict(r)
+		if c.segments != nil {
+			if d := c.segments.shift(key[i]); d != 0 {
+				p = sigmoid(math.Log(p) - math.Log1p(-p) + d)
+			}
+		}
+		dst = append(dst, p)
+	}
+	return dst
+}
+
+// segment is what its rows add up to.
+type segment struct {
+	key      uint64
+	rows     []int
+	gradient float64 // of the likelihood in the shift, at 0: what came less what was predicted
+	variance float64 // of that
+}
+
+// FitSegments gives a calibrator that adjusts c by segment. key is the segment of each row. Weights count as they do in Fit. Errors are
+// *DataError.
+func FitSegments(c *Calibrator, by []string, raw []float64, label, weight []float32, key []uint64) (*Calibrator, error) {
+	if err := check(raw, label, weight); err != nil {
+		return nil, err
+	}
+	if len(key) != len(raw) {
+		return nil, fault(-1, ErrLength, "%d segments for %d raw scores", len(key), len(raw))
+	}
+	if len(by) == 0 || len(by) > maxBy {
+		return nil, fault(-1, ErrLength, "segments by %d columns; use 1 to %d", len(by), maxBy)
+	}
+
+	z := make([]float64, len(raw))
+	for i, r := range raw {
+		p := c.Predict(r)
+		z[i] = math.Log(p) - math.Log1p(-p)
+	}
+	scaled := effective(weight)
+	all := split(z, label, scaled, key)
+
+	spread := between(all)
+	s := &Segments{By: slices.Clone(by)}
+	for _, g := range all {
+		if d := g.shift(z, label, scaled, spread); d != 0 {
+			s.Keys, s.Shifts = append(s.Keys, g.key), append(s.Shifts, d)
+		}
+	}
+	out := *c
+	out.segments = s
+	return &out, nil
+}
+
+// effective scales weights to the effective number of rows; nil stays nil.
+func effective(weight []float32) []float64 {
+	if weight == nil {
+		return nil
+	}
+	var sum, squares float64
+	for _, w := range weight {
+		sum += float64(w)
+		squares += float64(w) * float64(w)
+	}
+	out := make([]float64, len(weight))
+	for i, w := range weight {
+		out[i] = float64(w) * (sum / squares)
+	}
+	return out
+}
+
+func weightAt(weight []float64, i int) float64 {
+	if weight == nil {
+		return 1
+	}
+	return weight[i]
+}
+
+// split adds up the rows of each segment, by key; only the segments with the most rows, where there are too many.
+func split(z []float64, label []float32, weight []float64, key []uint64) []*segment {
+	found := map[uint64]*segment{}
+	for i, k := range key {
+		g := found[k]
+		if g == nil {
+			g = &segment{key: k}
+			found[k] = g
+		}
+		p, w := sigmoid(z[i]), weightAt(weight, i)
+		g.rows = append(g.rows, i)
+		g.gradient += float64(w * (float64(label[i]) - p))
+		g.variance += float64(w * float64(p*(1-p)))
+	}
+
+	all := make([]*segment, 0, len(found))
+	for _, g := range found {
+		all = append(all, g)
+	}
+	slices.SortFunc(all, func(a, b *segment) int {
+		return cmp.Or(cmp.Compare(len(b.rows), len(a.rows)), cmp.Compare(a.key, b.key))
+	})
+	all = all[:min(len(all), maxSegments)]
+	slices.SortFunc(all, func(a, b *segment) int { return cmp.Compare(a.key, b.key) })
+	return all
+}
+
+// between is the variance of the segments' true shifts, by moments (DerSimonian and Laird 1986): how much further apart they are than
+// chance puts them. 0 where it puts them as far.
+func between(all []*segment) float64 {
+	var q, sum, squares float64
+	n := 0
+	for _, g := range all {
+		if !(g.variance > 0) {
+			continue
+		}
+		n++
+		q += float64(g.gradient * g.gradient / g.variance) // shift^2 x variance, of a shift of gradient/variance
+		sum += g.variance
+		squares += float64(g.variance * g.variance)
+	}
+	free := sum - squares/sum
+	if n < 2 || !(free > 0) {
+		return 0
+	}
+	return max(q-float64(n-1), 0) / free
+}
+
+// shift is the most likely shift of a segment, where shifts are normal around 0 with a variance: Newton's method on one number, whose
+// function is concave.
+func (g *segment) shift(z []float64, label []float32, weight []float64, spread float64) float64 {
+	const steps, precise = 50, 1e-13
+	if spread == 0 {
+		return 0
+	}
+	d := 0.0
+	for range steps {
+		gradient, curvature := -d/spread, 1/spread
+		for _, i := range g.rows {
+			p, w := sigmoid(z[i]+d), weightAt(weight, i)
+			gradient += float64(w * (float64(label[i]) - p))
+			curvature += float64(w * float64(p*(1-p)))
+		}
+		step := min(max(gradient/curvature, -1), 1)
+		if d = min(max(d+step, -maxShift), maxShift); math.Abs(step) < precise {
+			break
+		}
+	}
+	return d
+}
