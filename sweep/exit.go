@@ -16,6 +16,9 @@ const (
 	ExitInterrupt = 130
 )
 
+// ExitNotPromoted is a sweep whose winner did not become the champion; the message says why.
+const ExitNotPromoted = 9
+
 // Exit codes that Batch itself gives a task.
 // Source: https://cloud.google.com/batch/docs/troubleshooting#reserved-exit-codes
 const (

@@ -10,6 +10,11 @@ locals {
       description = "Sweeps that have been concluded"
       labels      = { outcome = "EXTRACT(jsonPayload.outcome)", model = "EXTRACT(jsonPayload.model)" }
     }
+    "not-promoted" = {
+      filter      = "${local.in_aggregator} jsonPayload.message=\"not promoted\""
+      description = "Nights whose winner did not become the champion"
+      labels      = { verdict = "EXTRACT(jsonPayload.verdict)", model = "EXTRACT(jsonPayload.model)" }
+    }
     "trials-ended" = {
       filter      = "${local.in_tasks} jsonPayload.message=\"trial ended\""
       description = "Trials that have ended"
@@ -109,6 +114,13 @@ locals {
         filter = "metric.type=\"${local.metrics["sweeps-concluded"]}\" resource.type=\"cloud_run_revision\" metric.labels.outcome=\"no_winner\""
         window = 5 * local.minute, aligner = "ALIGN_SUM", comparison = "COMPARISON_GT", limit = 0, lasting = "0s", absent = null
         advice = "A sweep ended without a winner. `launcher status SWEEP` says why; `launcher leaderboard SWEEP` shows each trial's reason."
+      }
+      # That a winner is no better than the champion is an ordinary night, and "sweep failed" tells of one without a winner. These two need
+      # somebody to decide.
+      "night held back" = {
+        filter = "metric.type=\"${local.metrics["not-promoted"]}\" resource.type=\"cloud_run_revision\" metric.labels.verdict=monitoring.regex.full_match(\"blocked|not_comparable\")"
+        window = 5 * local.minute, aligner = "ALIGN_SUM", comparison = "COMPARISON_GT", limit = 0, lasting = "0s", absent = null
+        advice = "A night's winner was registered and could not be promoted: its data are blocked, or it cannot be compared with the champion. The log line \"not promoted\" and `launcher status SWEEP` say why, docs/nights.md what to do."
       }
       "launcher failed" = {
         filter = "metric.type=\"run.googleapis.com/job/completed_execution_count\" resource.type=\"cloud_run_job\" resource.labels.job_name=monitoring.regex.full_match(\"${var.name}-(sweep|stage)-.*\") metric.labels.result=\"failed\""

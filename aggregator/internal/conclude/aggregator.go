@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
 	otel "go.opentelemetry.io/otel/metric"
 
 	"coppice/blob"
@@ -54,7 +55,7 @@ type Aggregator struct {
 	Now      func() time.Time
 	Log      *slog.Logger
 
-	messages, conclusions otel.Int64Counter // nil when nobody measures
+	messages, conclusions, verdicts otel.Int64Counter // nil when nobody measures
 
 	mu    sync.Mutex
 	known map[sweep.ID]*known
@@ -371,10 +372,18 @@ func (a *Aggregator) write(ctx context.Context, c *sweep.Conclusion) (created bo
 		return false, err
 	}
 	count(a.conclusions, string(c.Outcome))
-	words := []any{"sweep", c.Sweep, "outcome", c.Outcome, "model", c.Model, "version", c.Version, "reason", c.Reason}
+	if a.verdicts != nil {
+		a.verdicts.Add(ctx, 1, otel.WithAttributes(attribute.String("verdict", string(c.Verdict()))))
+	}
+	words := []any{"sweep", c.Sweep, "outcome", c.Outcome, "verdict", c.Verdict(), "model", c.Model, "version", c.Version, "reason", c.Reason}
 	if c.Outcome == sweep.OutcomeWinner {
 		words = append(words, "trial", c.Trial) // without a winner it says nothing, and would read as trial 0
 	}
 	a.Log.Info("sweep concluded", words...)
+
+	// A night that needs somebody is a line of its own, with what the gate says.
+	if v := c.Verdict(); v != sweep.VerdictPromoted && v != sweep.VerdictCancelled {
+		a.Log.Warn("not promoted", "sweep", c.Sweep, "verdict", v, "model", c.Model, "version", c.Version, "reason", c.Why())
+	}
 	return true, nil
 }

@@ -69,6 +69,7 @@ func (a *Aggregator) Measure(meter otel.Meter) error {
 	}
 	a.messages = counter("coppice.aggregator.messages", "{message}", "Messages, by what became of them: handled, ignored (no score message), failed (will come again)")
 	a.conclusions = counter("coppice.aggregator.conclusions", "{sweep}", "Sweeps concluded here, by outcome")
+	a.verdicts = counter("coppice.aggregator.verdicts", "{sweep}", "Sweeps concluded here, by verdict: whether the winner became the champion")
 	var all []otel.Observable
 	gauge := func(name, unit, what string) otel.Int64Observable {
 		g, e := meter.Int64ObservableGauge(name, otel.WithUnit(unit), otel.WithDescription(what))

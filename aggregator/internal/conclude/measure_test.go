@@ -105,7 +105,7 @@ func TestOpenSweepsAreMeasured(t *testing.T) {
 		t.Fatalf("%+v, %v", c, err)
 	}
 	got = numbers(t, reader)
-	if got["coppice.aggregator.conclusions winner"] != 1 || len(got) != 1 {
+	if got["coppice.aggregator.conclusions winner"] != 1 || got["coppice.aggregator.verdicts promoted"] != 1 || len(got) != 2 {
 		t.Errorf("after the end: %v", got)
 	}
 }

@@ -179,6 +179,21 @@ func (w *world) concluded(outcome sweep.Outcome) func(*sweep.Plan) {
 	}
 }
 
+// TestNotPromoted: a winner that stays behind ends the launcher with a code and a sentence of its own.
+func TestNotPromoted(t *testing.T) {
+	for verdict, reason := range map[sweep.Verdict]string{
+		sweep.VerdictNotPromoted:   "log_loss 0.3 is not shown to be better",
+		sweep.VerdictNotComparable: `it needs the column "price"`,
+		sweep.VerdictBlocked:       "blocked: a third of the labels is missing",
+	} {
+		c := &sweep.Conclusion{Sweep: "night-1", Outcome: sweep.OutcomeWinner, Model: "ctr", Version: 7, Gate: &sweep.GateDecision{Verdict: verdict, Reason: reason}}
+		err := &NotPromotedError{c}
+		if err.ExitStatus() != sweep.ExitNotPromoted || !strings.Contains(err.Error(), "version 7 of ctr is registered and was not promoted ("+string(verdict)+"): "+reason) {
+			t.Errorf("%s: %v, exit code %d", verdict, err, err.ExitStatus())
+		}
+	}
+}
+
 // TestTooLateToCancel has a sweep that the aggregator is concluding.
 func TestTooLateToCancel(t *testing.T) {
 	w := newWorld(t)

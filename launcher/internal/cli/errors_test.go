@@ -24,6 +24,7 @@ func TestExitCodes(t *testing.T) {
 	some := &sweep.Plan{}
 	for err, want := range map[error]int{
 		&NoWinnerError{Conclusion: &sweep.Conclusion{}}:            sweep.ExitNoWinner,
+		&NotPromotedError{Conclusion: &sweep.Conclusion{}}:         sweep.ExitNotPromoted,
 		&quote.BudgetError{}:                                       sweep.ExitInput,
 		&sharedSlotError{"night", some, some}:                      sweep.ExitInput,
 		&conflictError{errors.New("x")}:                            sweep.ExitConflict,

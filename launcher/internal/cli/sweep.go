@@ -339,4 +339,15 @@ func (e *NoWinnerError) Error() string {
 // ExitStatus is how a program ends with it.
 func (*NoWinnerError) ExitStatus() int { return sweep.ExitNoWinner }
 
+// NotPromotedError is a sweep whose winner did not become the champion.
+type NotPromotedError struct{ Conclusion *sweep.Conclusion }
+
+func (e *NotPromotedError) Error() string {
+	c := e.Conclusion
+	return fmt.Sprintf("sweep %s: version %d of %s is registered and was not promoted (%s): %s", c.Sweep, c.Version, c.Model, c.Verdict(), c.Why())
+}
+
+// ExitStatus is how a program ends with it.
+func (*NotPromotedError) ExitStatus() int { return sweep.ExitNotPromoted }
+
 var errSilent = errors.New("the Batch job has ended, but the sweep has no conclusion; is the aggregator running? `aggregator reconcile` concludes it")

@@ -263,6 +263,9 @@ func (w *World) concluded(ctx context.Context, cloud *cloud, s *follow.Sweep, st
 		w.showBoard(s.Plan, st.Board, 10)
 		w.showWinner(s.Plan, c)
 	}
+	if c.Verdict() != sweep.VerdictPromoted {
+		return &NotPromotedError{c}
+	}
 	return nil
 }
 
