@@ -172,17 +172,18 @@ func thinned(r *Rows) metric.Input {
 	return out
 }
 
-// entropy demands that the model is shown to know more than the base rate.
+// entropy demands that the model knows more than the base rate. The value decides and not its interval: on a table of weak signal and
+// few rows a first night would never begin, and every later one is compared with the champion beyond chance.
 func (d *decision) entropy(c *sweep.GateCalibration, confidence float64, r *Rows) {
 	i, err := named("normalized_entropy").Interval(r.input(r.New), metric.Confidence{Level: confidence})
 	if err != nil {
 		return
 	}
-	check := sweep.GateCheck{Name: checkEntropy, Passed: i.High < c.NormalizedEntropy, Value: i.Value, Low: i.Low, High: i.High, Rows: len(r.New)}
+	check := sweep.GateCheck{Name: checkEntropy, Passed: i.Value < c.NormalizedEntropy, Value: i.Value, Low: i.Low, High: i.High, Rows: len(r.New)}
 	check.Reason = fmt.Sprintf("the normalized entropy on %d test rows is %.4g (%.4g %% interval %.4g to %.4g), where less than %.4g is required",
 		len(r.New), i.Value, 100*confidence, i.Low, i.High, c.NormalizedEntropy)
-	if !check.Passed && i.High >= 1 {
-		check.Reason += ": always predicting the base rate may be as good"
+	if !check.Passed && i.Value >= 1 {
+		check.Reason += ": always predicting the base rate would be as good"
 	}
 	d.add(check)
 }

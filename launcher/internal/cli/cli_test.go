@@ -188,7 +188,8 @@ func TestNotPromoted(t *testing.T) {
 	} {
 		c := &sweep.Conclusion{Sweep: "night-1", Outcome: sweep.OutcomeWinner, Model: "ctr", Version: 7, Gate: &sweep.GateDecision{Verdict: verdict, Reason: reason}}
 		err := &NotPromotedError{c}
-		if err.ExitStatus() != sweep.ExitNotPromoted || !strings.Contains(err.Error(), "version 7 of ctr is registered and was not promoted ("+string(verdict)+"): "+reason) {
+		code := map[bool]int{true: sweep.ExitBlocked, false: sweep.ExitNotPromoted}[verdict == sweep.VerdictBlocked]
+		if err.ExitStatus() != code || !strings.Contains(err.Error(), "version 7 of ctr is registered and was not promoted ("+string(verdict)+"): "+reason) {
 			t.Errorf("%s: %v, exit code %d", verdict, err, err.ExitStatus())
 		}
 	}

@@ -348,6 +348,11 @@ func (e *NotPromotedError) Error() string {
 }
 
 // ExitStatus is how a program ends with it.
-func (*NotPromotedError) ExitStatus() int { return sweep.ExitNotPromoted }
+func (e *NotPromotedError) ExitStatus() int {
+	if e.Conclusion.Verdict() == sweep.VerdictBlocked {
+		return sweep.ExitBlocked
+	}
+	return sweep.ExitNotPromoted
+}
 
 var errSilent = errors.New("the Batch job has ended, but the sweep has no conclusion; is the aggregator running? `aggregator reconcile` concludes it")
