@@ -357,23 +357,38 @@ func TestStorageThatTakesNoCheckpoint(t *testing.T) {
 	}
 }
 
-// TestCheckpointsOfEndedTrialsGo: a holder vanished between its result and the dropping. Whoever finds every trial ended drops them.
+// TestCheckpointsOfEndedTrialsGo: a holder vanished between its result and the dropping. Whoever finds every trial ended drops them, or,
+// where the aggregator was quicker, the sweep.
 func TestCheckpointsOfEndedTrialsGo(t *testing.T) {
-	w := newWorld(t, 2, nil)
-	if err := w.worker(0).Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	left := sweep.Names(w.plan.Sweep).Checkpoint(1, 0) + "1"
-	if _, err := w.sweeps.Put(t.Context(), left, blob.Any, strings.NewReader("left behind")); err != nil {
-		t.Fatal(err)
-	}
+	for _, quick := range []bool{false, true} {
+		w := newWorld(t, 2, nil)
+		names := sweep.Names(w.plan.Sweep)
+		for i := range w.plan.Trials {
+			w.claimed(t, i, 0, 9, 0)
+		}
+		left := func() {
+			if _, err := w.sweeps.Put(t.Context(), names.Checkpoint(1, 0)+"1", blob.Any, strings.NewReader("left behind")); err != nil {
+				t.Error(err)
+			}
+			if quick {
+				if _, err := blob.CreateJSON(t.Context(), w.sweeps, names.Ending(), sweep.Ending{Format: 1, Sweep: w.plan.Sweep, Trials: []int{0, 1}}); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		r := sweep.Result{Format: 1, Sweep: w.plan.Sweep, Trial: 1, Status: sweep.StatusFailed, Reason: "by a holder that vanished then"}
+		if _, err := blob.CreateJSON(t.Context(), w.sweeps, names.Result(1), r); err != nil {
+			t.Fatal(err)
+		}
 
-	again := w.worker(0)
-	again.Attempt = 1
-	if err := again.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if trees, _ := w.checkpointsOf(t, 1); len(trees) != 0 {
-		t.Errorf("every trial has ended and a task has seen it, and %d checkpoints hold something; want none", len(trees))
+		worker := w.worker(9)
+		worker.Attempt = 1
+		worker.Sweeps = written{w.sweeps, "trials/0000/result.json", left}
+		if err := worker.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if trees, _ := w.checkpointsOf(t, 1); len(trees) != 0 {
+			t.Errorf("the aggregator was quicker %t: every trial has ended, and %d checkpoints hold something; want none", quick, len(trees))
+		}
 	}
 }

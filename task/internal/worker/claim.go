@@ -34,9 +34,11 @@ func (w *Worker) next(ctx context.Context) (*sweep.Claim, error) {
 	switch do.Why {
 	case protocol.AllEnded:
 		w.Log.Info("every trial has ended")
-		look.tidy(ctx)
 	case protocol.LivingHands:
 		w.Log.Info("the remaining trials are in living hands", "remaining", look.remaining())
+	}
+	if do.Why != protocol.Broken {
+		w.tidy(ctx)
 	}
 	return nil, look.err
 }
@@ -154,12 +156,17 @@ func (l *looking) remaining() int {
 }
 
 // tidy drops the checkpoints of trials that have ended: of one whose holder vanished between its result and that, or came back and
-// saved once more. Several tasks may do it at once.
-func (l *looking) tidy(ctx context.Context) {
-	for _, t := range l.list.Trials {
+// saved once more. Every task does it that finds nothing more to do; the last one's look is the one that counts.
+func (w *Worker) tidy(ctx context.Context) {
+	list, err := w.trials.List(ctx)
+	if err != nil {
+		w.Log.Warn("look for checkpoints that were left", "error", err.Error())
+		return
+	}
+	for _, t := range list.Trials {
 		if t.Ended && slices.ContainsFunc(t.Claims, func(c sweepstore.Claim) bool { return c.Kept }) {
-			l.w.Log.Info("checkpoints were left of a trial that has ended; they are dropped", "trial", t.Number)
-			l.w.dropCheckpoints(ctx, t.Number)
+			w.Log.Info("checkpoints were left of a trial that has ended; they are dropped", "trial", t.Number)
+			w.dropCheckpoints(ctx, t.Number)
 		}
 	}
 }

@@ -76,6 +76,9 @@ func (w *Worker) Run(ctx context.Context) error {
 		return w.classify(err)
 	}
 	if over, err := w.over(ctx); err != nil || over != nil {
+		if over != nil {
+			w.tidy(ctx) // the attempt before may have vanished with the sweep's last result
+		}
 		return w.classify(err)
 	}
 	return w.classify(w.onCopies(ctx))
