@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 
 	"coppice/sweep"
 )
@@ -113,6 +114,10 @@ func levels(choice []any) (values []any, ordered bool) {
 
 // same compares two values that came through JSON or YAML.
 func same(a, b any) bool {
+	switch a.(type) {
+	case float64, string, bool, nil:
+		return a == b
+	}
 	x, errX := json.Marshal(a)
 	y, errY := json.Marshal(b)
 	return errX == nil && errY == nil && string(x) == string(y)
@@ -264,11 +269,26 @@ func (d *domain) violated(params sweep.Params) *Constraint {
 	return nil
 }
 
-// keyOf is equal for equal configurations.
+// keyOf is equal for equal configurations, and only for those.
 func keyOf(params sweep.Params) string {
-	key, err := json.Marshal(normalized(params))
-	if err != nil {
-		return fmt.Sprint(params) // what JSON cannot hold
+	key := make([]byte, 0, 32*len(params))
+	for _, name := range slices.Sorted(maps.Keys(params)) {
+		key = append(strconv.AppendQuote(key, name), ':')
+		switch v := normal(params[name]).(type) {
+		case float64:
+			key = strconv.AppendFloat(key, v, 'g', -1, 64)
+		case string:
+			key = strconv.AppendQuote(key, v)
+		case bool:
+			key = strconv.AppendBool(key, v)
+		default:
+			text, err := json.Marshal(v)
+			if err != nil {
+				text = fmt.Append(nil, v) // what JSON cannot hold
+			}
+			key = append(key, text...)
+		}
+		key = append(key, ',')
 	}
 	return string(key)
 }

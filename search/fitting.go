@@ -35,9 +35,9 @@ func (p prior) start() []float64 {
 	return x
 }
 
-var (
-	scalePrior = 0.22 // of a length scale, times the root of the number of axes
-	scaleSigma = 0.8
+const (
+	scalePrior = 0.22 // of a length scale, times the root of the number of axes: its median
+	scaleSigma = 0.8  // of its logarithm
 )
 
 func newFitting(columns []int, rows [][]float64, ages []int, z []float64, axes int) *fitting {

@@ -10,9 +10,9 @@ import (
 
 // Bounds of the work for one proposal.
 const (
-	maxFitted    = 80  // trials from which length scales are learnt
-	maxModelled  = 260 // trials that the process knows
-	maxFromPast  = 100 // of these, from former searches, while there are others
+	maxFitted    = 72  // trials from which length scales are learnt
+	maxModelled  = 200 // trials that the process knows
+	maxFromPast  = 90  // of these, from former searches, while there are others
 	maxEvaluated = 3_000
 )
 
@@ -44,7 +44,8 @@ func (a *asker) initial() int {
 	return initialTrials
 }
 
-var initialTrials = 8
+// initialTrials are the first trials of a search without former ones: the model says nothing from fewer.
+const initialTrials = 8
 
 func rowsOf(d *domain, points []point) [][]float64 {
 	rows := make([][]float64, len(points))
@@ -54,7 +55,7 @@ func rowsOf(d *domain, points []point) [][]float64 {
 	return rows
 }
 
-// proposer over a fitted process.
+// fittedModel is a process with what it was fitted on.
 type fittedModel struct {
 	surrogate
 	known struct {
@@ -177,7 +178,7 @@ func (m *fittedModel) improve(a *asker) *candidate {
 	}
 	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(means[j], means[i]) })
 
-	budget := min(maxEvaluated, max(400, 12_000_000/((n+40)*(n+40))))
+	budget := min(maxEvaluated, max(300, 12_000_000/((n+40)*(n+40))))
 	var from [][]float64
 	points := append(slices.Clone(m.known.points), a.history.pending...)
 	for _, i := range order[:min(8, n)] {

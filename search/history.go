@@ -133,6 +133,14 @@ func median(values []float64) float64 {
 	return (values[(n-1)/2] + values[n/2]) / 2
 }
 
+const (
+	// clipRange is how far below the median a score may be, in distances of the best from the median: how bad the bad ones are is of no
+	// use.
+	clipRange = 4
+	// warpShare is how much of a warped score is that of its rank.
+	warpShare = 0.5
+)
+
 // warped makes scores comparable for a model that believes in bell curves: half standardized values, of which the bad end is drawn in,
 // half normal scores of their ranks. Equal scores stay equal.
 func warped(scores []float64) []float64 {
@@ -160,9 +168,3 @@ func warped(scores []float64) []float64 {
 	}
 	return out
 }
-
-// clipRange is how far below the median a score may be, in distances of the best from the median: how bad the bad ones are is
-// of no use.
-var clipRange = 4.0
-
-var warpShare = 0.5

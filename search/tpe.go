@@ -21,7 +21,8 @@ const (
 type parzen struct {
 	d      *domain
 	places [][]float64
-	width  float64 // of the kernels on ordered axes
+	flat   []float64 // by place: the logarithm of what the kernels' heights have in common
+	width  float64   // of the kernels on ordered axes
 }
 
 func newParzen(d *domain, points []point) *parzen {
@@ -31,6 +32,18 @@ func newParzen(d *domain, points []point) *parzen {
 	}
 	dims := float64(len(d.axes))
 	p.width = max(0.03, 0.35*math.Pow(float64(len(points)+1), -1/(dims+4)))
+
+	// A kernel has less room beside a bound, and so is higher.
+	for _, at := range p.places {
+		sum := 0.0
+		for j, x := range at {
+			if d.axes[j].ordered {
+				room := (math.Erf((1-x)/p.width/math.Sqrt2) - math.Erf(-x/p.width/math.Sqrt2)) / 2
+				sum -= math.Log(p.width * math.Sqrt(2*math.Pi) * max(room, 1e-6))
+			}
+		}
+		p.flat = append(p.flat, sum)
+	}
 	return p
 }
 
@@ -66,8 +79,8 @@ func (p *parzen) mixing() float64 { return 1 / (1 + math.Sqrt(float64(len(p.plac
 // log is the logarithm of the density at a place.
 func (p *parzen) log(u []float64) float64 {
 	terms := make([]float64, 0, len(p.places)+1)
-	for _, at := range p.places {
-		sum := 0.0
+	for i, at := range p.places {
+		sum := p.flat[i]
 		for j := range u {
 			sum += p.kernel(j, at[j], u[j])
 		}
@@ -77,21 +90,19 @@ func (p *parzen) log(u []float64) float64 {
 	return floats.LogSumExp(terms) - math.Log(float64(len(terms)))
 }
 
-// kernel is the logarithm of the density that one configuration has on one axis, inside the bounds.
+// kernel is the logarithm of the density that one configuration has on one axis, without its share in flat.
 func (p *parzen) kernel(j int, at, u float64) float64 {
 	axis := &p.d.axes[j]
-	if !axis.ordered {
-		levels := float64(len(axis.levels))
-		share := p.mixing()
-		if int(at*levels) == int(u*levels) {
-			return math.Log(share + (1-share)*levels)
-		}
-		return math.Log(share)
+	if axis.ordered {
+		g := (u - at) / p.width
+		return -g * g / 2
 	}
 
-	inside := (math.Erf((1-at)/p.width/math.Sqrt2) - math.Erf(-at/p.width/math.Sqrt2)) / 2
-	g := (u - at) / p.width
-	return -g*g/2 - math.Log(p.width*math.Sqrt(2*math.Pi)*max(inside, 1e-6))
+	levels, share := float64(len(axis.levels)), p.mixing()
+	if int(at*levels) == int(u*levels) {
+		return math.Log(share + (1-share)*levels)
+	}
+	return math.Log(share)
 }
 
 // fromTPE proposes what is likely among the good results and unlikely among the others. Running trials count among the others, so
