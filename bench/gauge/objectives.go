@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"os/exec"
 	"slices"
 
@@ -31,9 +30,9 @@ type surrogates struct {
 	cmd *exec.Cmd
 }
 
-func startSurrogates(ctx context.Context, python, script, data string) (*surrogates, error) {
+func startSurrogates(ctx context.Context, errOut io.Writer, python, script, data string) (*surrogates, error) {
 	s := &surrogates{cmd: exec.CommandContext(ctx, python, script, data)}
-	s.cmd.Stderr = os.Stderr
+	s.cmd.Stderr = errOut
 	var err error
 	if s.in, err = s.cmd.StdinPipe(); err != nil {
 		return nil, err

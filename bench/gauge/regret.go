@@ -34,7 +34,7 @@ func regretCommand(out io.Writer) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "regret", Short: "Search the surrogate's tasks, or synthetic functions; one JSON object for each method, task and batch", Args: cobra.NoArgs,
 		Example: "  gauge regret --data ../shared/data/surrogate --python build/venv-peers/bin/python --methods auto,random --batches 1,16 --seeds 4",
-		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), out) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), out, cmd.ErrOrStderr()) },
 	}
 	cmd.Flags().StringVar(&f.python, "python", "python3", "a Python with numpy and onnxruntime")
 	cmd.Flags().StringVar(&f.script, "objective", "bench/objective.py", "the program that answers configurations")
@@ -60,7 +60,7 @@ type searched struct {
 	Median *float64  `json:"median,omitempty"`
 }
 
-func (f *regretFlags) run(ctx context.Context, out io.Writer) (err error) {
+func (f *regretFlags) run(ctx context.Context, out, errOut io.Writer) (err error) {
 	if f.data == "" {
 		tasks, err := synthetic()
 		if err != nil {
@@ -69,7 +69,7 @@ func (f *regretFlags) run(ctx context.Context, out io.Writer) (err error) {
 		return f.searchAll(tasks, out)
 	}
 
-	s, err := startSurrogates(ctx, f.python, f.script, f.data)
+	s, err := startSurrogates(ctx, errOut, f.python, f.script, f.data)
 	if err != nil {
 		return err
 	}
