@@ -16,6 +16,7 @@ type fitting struct {
 	axes    int
 	n       int
 	z       []float64
+	doubt   []float64
 	between []float64   // how many searches lie between the two of a pair
 	squares [][]float64 // by length scale, then pair: squared distance
 
@@ -40,8 +41,9 @@ const (
 	scaleSigma = 0.8  // of its logarithm
 )
 
-func newFitting(columns []int, rows [][]float64, ages []int, z []float64, axes int) *fitting {
-	f := &fitting{axes: axes, n: len(rows), z: z}
+func newFitting(columns []int, known known, axes int) *fitting {
+	rows, ages := known.rows, known.ages
+	f := &fitting{axes: axes, n: len(rows), z: known.z, doubt: known.doubt}
 	for c, j := range columns {
 		if c == 0 || columns[c-1] != j {
 			f.axisOf = append(f.axisOf, j)
@@ -148,7 +150,7 @@ func (f *fitting) compute(x []float64) {
 			k.SetSym(i, j, kernel[p]+same)
 			p++
 		}
-		k.SetSym(i, i, v+noise+offset)
+		k.SetSym(i, i, v+noise+offset+f.doubt[i])
 	}
 
 	var chol mat.Cholesky

@@ -12,15 +12,14 @@ import (
 func TestFittingGradient(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	columns := []int{0, 1, 1, 3}
-	var rows [][]float64
-	var ages []int
-	var z []float64
+	var k known
 	for i := range 12 {
-		rows = append(rows, []float64{rng.Float64(), float64(i % 2), float64(1 - i%2), rng.Float64()})
-		ages = append(ages, i%3)
-		z = append(z, rng.NormFloat64())
+		k.rows = append(k.rows, []float64{rng.Float64(), float64(i % 2), float64(1 - i%2), rng.Float64()})
+		k.ages = append(k.ages, i%3)
+		k.z = append(k.z, rng.NormFloat64())
+		k.doubt = append(k.doubt, float64(i%2))
 	}
-	f := newFitting(columns, rows, ages, z, 4)
+	f := newFitting(columns, k, 4)
 	if len(f.axisOf) != 3 || len(f.prior) != 6 {
 		t.Fatalf("%d length scales and %d parameters, expected 3 and 6", len(f.axisOf), len(f.prior))
 	}

@@ -26,7 +26,7 @@ func (a *asker) fromGP() *proposal {
 	}
 
 	m := a.fitted()
-	m.condition(m.known.rows, m.known.ages, m.known.z, rowsOf(a.domain, a.history.pending))
+	m.condition(m.known, rowsOf(a.domain, a.history.pending))
 
 	best := m.improve(a)
 	if best == nil {
@@ -58,13 +58,9 @@ func rowsOf(d *domain, points []point) [][]float64 {
 // fittedModel is a process with what it was fitted on.
 type fittedModel struct {
 	surrogate
-	known struct {
-		rows   [][]float64
-		ages   []int
-		z      []float64
-		points []point
-	}
-	top float64 // the best expectation where something is known or running
+	known  known
+	points []point // of the known rows
+	top    float64 // the best expectation where something is known or running
 }
 
 // fitted is the process over what is known; the batch shares it.
@@ -84,27 +80,36 @@ func (a *asker) fitted() *fittedModel {
 	z := warped(scores)
 	worst := slices.Min(z)
 
-	// Failed trials are as bad as the worst: near them there may be more that fail.
+	// Failed trials are as bad as the worst: near them there may be more that fail. But a machine may have vanished, which says nothing:
+	// one failure weighs little against results beside it, and several of a kind weigh more.
 	for _, p := range a.history.failed {
 		observed = append(observed, observation{point: p, score: math.Inf(-1)})
 		z = append(z, worst)
 	}
 
-	take := func(indices []int) (rows [][]float64, ages []int, values []float64, points []point) {
+	take := func(indices []int) (k known, points []point) {
 		for _, i := range indices {
-			rows = append(rows, rowOf(a.domain, observed[i].at, observed[i].absent))
-			ages = append(ages, observed[i].age)
-			values = append(values, z[i])
+			doubt := 0.0
+			if math.IsInf(observed[i].score, -1) {
+				doubt = failureDoubt
+			}
+			k.rows = append(k.rows, rowOf(a.domain, observed[i].at, observed[i].absent))
+			k.ages = append(k.ages, observed[i].age)
+			k.z = append(k.z, z[i])
+			k.doubt = append(k.doubt, doubt)
 			points = append(points, observed[i].point)
 		}
-		return rows, ages, values, points
+		return k, points
 	}
 
-	rows, ages, values, _ := take(telling(observed, z, maxFitted))
-	m.fit(rows, ages, values, len(a.axes))
-	m.known.rows, m.known.ages, m.known.z, m.known.points = take(telling(observed, z, maxModelled))
+	some, _ := take(telling(observed, z, maxFitted))
+	m.fit(some, len(a.axes))
+	m.known, m.points = take(telling(observed, z, maxModelled))
 	return m
 }
+
+// failureDoubt is the variance of what a failed trial stands for, where that of all results is 1.
+const failureDoubt = 2
 
 // telling picks the observations that say most when there are too many: of this search before former ones, the best half first,
 // then evenly through the rest.
@@ -180,7 +185,7 @@ func (m *fittedModel) improve(a *asker) *candidate {
 
 	budget := min(maxEvaluated, max(300, 12_000_000/((n+40)*(n+40))))
 	var from [][]float64
-	points := append(slices.Clone(m.known.points), a.history.pending...)
+	points := append(slices.Clone(m.points), a.history.pending...)
 	for _, i := range order[:min(8, n)] {
 		from = append(from, points[i].at)
 	}

@@ -19,9 +19,19 @@ type surrogate struct {
 	rho     float64 // correlation of neighbouring searches
 
 	rows  [][]float64 // what is known, then what is pending
+	doubt []float64   // variance of each row's value beside the noise
 	ages  []int
 	alpha []float64 // of those that are known
 	lower blas64.Triangular
+}
+
+// known is what a process is told: rows, how many searches ago they were tried, their values, and how much more than the others each of
+// these is in doubt.
+type known struct {
+	rows  [][]float64
+	ages  []int
+	z     []float64
+	doubt []float64
 }
 
 // offset is the variance of the level of one search against another, on top of what was found by comparing them.
@@ -76,8 +86,8 @@ func rowOf(d *domain, at []float64, absent []bool) []float64 {
 }
 
 // fit finds the length scales and the rest at the peak of their posterior density.
-func (s *surrogate) fit(rows [][]float64, ages []int, z []float64, axes int) {
-	f := newFitting(s.columns, rows, ages, z, axes)
+func (s *surrogate) fit(k known, axes int) {
+	f := newFitting(s.columns, k, axes)
 	start := f.prior.start()
 	settings := &optimize.Settings{MajorIterations: 25, FuncEvaluations: 45, GradientThreshold: 1e-3, Converger: optimize.NeverTerminate{}}
 	x := start
@@ -92,9 +102,10 @@ func (s *surrogate) fit(rows [][]float64, ages []int, z []float64, axes int) {
 
 // condition makes the process know rows with their values, and where else trials are running: these are taken to turn out as
 // expected, which leaves the expectation and takes away the doubt.
-func (s *surrogate) condition(rows [][]float64, ages []int, z []float64, pending [][]float64) {
-	s.rows = append(append([][]float64{}, rows...), pending...)
-	s.ages = append(append([]int{}, ages...), make([]int, len(pending))...)
+func (s *surrogate) condition(known known, pending [][]float64) {
+	s.rows = append(append([][]float64{}, known.rows...), pending...)
+	s.ages = append(append([]int{}, known.ages...), make([]int, len(pending))...)
+	s.doubt = append(append([]float64{}, known.doubt...), make([]float64, len(pending))...)
 
 	n := len(s.rows)
 	k := mat.NewSymDense(n, nil)
@@ -108,7 +119,7 @@ func (s *surrogate) condition(rows [][]float64, ages []int, z []float64, pending
 	jitter := 0.0
 	for {
 		for i := range n {
-			k.SetSym(i, i, s.v+offset+s.noise+jitter)
+			k.SetSym(i, i, s.v+offset+s.noise+s.doubt[i]+jitter)
 		}
 		if chol.Factorize(k) {
 			break
@@ -121,13 +132,13 @@ func (s *surrogate) condition(rows [][]float64, ages []int, z []float64, pending
 	s.lower = l.RawTriangular()
 
 	// The leading block of the factor is that of the known rows alone.
-	s.alpha = append([]float64{}, z...)
-	known := s.lower
-	known.N = len(rows)
-	x := blas64.Vector{N: len(rows), Data: s.alpha, Inc: 1}
-	if len(rows) > 0 {
-		blas64.Trsv(blas.NoTrans, known, x)
-		blas64.Trsv(blas.Trans, known, x)
+	s.alpha = append([]float64{}, known.z...)
+	leading := s.lower
+	leading.N = len(known.rows)
+	x := blas64.Vector{N: leading.N, Data: s.alpha, Inc: 1}
+	if leading.N > 0 {
+		blas64.Trsv(blas.NoTrans, leading, x)
+		blas64.Trsv(blas.Trans, leading, x)
 	}
 }
 
