@@ -32,7 +32,7 @@ func TestSpecNamesThePlace(t *testing.T) {
 		{"search:\n", "search:\n  constraints: [depth > 3, dept > 1]\n"}: `s.yaml:5:28: "dept > 1": column 1: unknown name "dept" (did you mean "depth"?)`,
 		{"search:\n", "search:\n  grid: {depth: [3]}\n"}:                 `s.yaml:8:13: "depth" is both under grid and under random; leave it in one of them`,
 		{"search:\n", "search:\n  grid: {other: []}\n"}:                  `s.yaml:5:17: the grid has no value for other`,
-		{"search:\n", "search:\n  fixed: [{depth: .nan}]\n"}:             `s.yaml:5:19: NaN cannot be a parameter's value`,
+		{"search:\n", "search:\n  fixed: [{depth: .nan}]\n"}:             `s.yaml:5:19: expected a number in decimal digits, found ".nan"`,
 		{"int: [2, 14]", "choice: []"}:                                   `s.yaml:7:13: depth: choice is empty`,
 	} {
 		text := strings.Replace(space, change[0], change[1], 1)
