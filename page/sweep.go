@@ -201,9 +201,7 @@ func (p *sweepPage) Value(t *Trial, i int) string {
 // axis is that of a parameter.
 func (q *Param) axis() plot.Axis {
 	a := plot.Axis{Label: q.Name, Log: q.Log}
-	for _, c := range q.Categories {
-		a.Categories = append(a.Categories, c)
-	}
+	a.Categories = append(a.Categories, q.Categories...)
 	return a
 }
 

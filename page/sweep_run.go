@@ -171,7 +171,7 @@ func (p *sweepPage) money() *plot.Chart {
 
 // winner draws what the winner is made of, and what calibrating did.
 func (p *sweepPage) winner() (measures, reliable, features *plot.Chart) {
-	w := p.Sweep.Winner
+	w := p.Winner
 	if w == nil {
 		return nil, nil, nil
 	}

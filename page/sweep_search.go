@@ -126,23 +126,23 @@ func nums(values []float64) []num {
 func (p *sweepPage) importance() *plot.Chart {
 	c := plot.Bars{Chart: plot.Chart{ID: "importance", Title: "Parameter importance", W: 460}, X: plot.Axis{Unit: plot.Percent, Label: "share of importance"}, Room: 160}
 	c.X.High = importanceWidth(p.weights)
-	var clear []string
+	var above []string
 	for _, w := range p.weights {
 		kind := "bar"
 		if w.Share <= w.Chance {
 			kind = "bar weak"
 		} else {
-			clear = append(clear, w.Name)
+			above = append(above, w.Name)
 		}
 		c.Bars = append(c.Bars, plot.Bar{Label: w.Name, Parts: []plot.Part{{Class: kind, Value: w.Share}}, Limit: w.Chance, Note: plot.Percent.Format(math.Round(1000*w.Share) / 1000)})
 	}
 	switch {
 	case len(p.weights) == 0:
 		c.Summary = "Too few trials have a score to tell which parameters matter."
-	case len(clear) == 0:
+	case len(above) == 0:
 		c.Summary = "How differently the best trials are spread along each parameter (PED-ANOVA), less what chance does on average. No parameter is above what chance does in one of twenty draws (the line)."
 	default:
-		c.Summary = fmt.Sprintf("How differently the best trials are spread along each parameter (PED-ANOVA), less what chance does on average. Above what chance does in one of twenty draws (the line): %s.", list(clear))
+		c.Summary = fmt.Sprintf("How differently the best trials are spread along each parameter (PED-ANOVA), less what chance does on average. Above what chance does in one of twenty draws (the line): %s.", list(above))
 	}
 	add(p.data, "i-name", "parameter", plot.Plain, p.weights, func(w weight) any { return w.Name })
 	add(p.data, "i-share", "importance", plot.Percent, p.weights, func(w weight) any { return w.Share })

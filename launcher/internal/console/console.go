@@ -220,7 +220,7 @@ func guarded(hosts []string, next http.Handler) http.Handler {
 }
 
 // serveStill serves a page that is made anew, for the next one who asks, when it has become old.
-func (c *Console) serveStill(w http.ResponseWriter, r *http.Request, make func(context.Context, *bytes.Buffer) error) {
+func (c *Console) serveStill(w http.ResponseWriter, r *http.Request, render func(context.Context, *bytes.Buffer) error) {
 	path := r.URL.Path
 	c.mu.Lock()
 	s := c.still[path]
@@ -234,7 +234,7 @@ func (c *Console) serveStill(w http.ResponseWriter, r *http.Request, make func(c
 		c.first.Lock()
 		defer c.first.Unlock()
 		var out bytes.Buffer
-		if err := make(ctx, &out); err != nil {
+		if err := render(ctx, &out); err != nil {
 			return nil, err
 		}
 		made := &still{page: out.Bytes(), at: c.now()}
@@ -371,6 +371,8 @@ func (c *Console) Serve(ctx context.Context, l net.Listener, hosts []string) err
 	if err := server.Close(); err != nil { // whoever listens for events would not end
 		return fmt.Errorf("end the console: %w", err)
 	}
-	<-done
+	if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
 	return nil
 }

@@ -11,7 +11,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"coppice/blob"
 	"coppice/launcher/internal/bill"
@@ -310,6 +309,3 @@ func isDamage(err error) bool {
 	var corrupt *registry.CorruptError
 	return errors.As(err, &decode) || errors.As(err, &corrupt)
 }
-
-// seconds is a duration of a plan, as a number.
-func seconds(from, to time.Time) float64 { return to.Sub(from).Seconds() }

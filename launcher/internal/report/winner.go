@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -139,19 +138,4 @@ func importances(m *gbt.Model) []page.Importance {
 		return cmp.Or(cmp.Compare(b.Gain, a.Gain), cmp.Compare(b.Splits, a.Splits), cmp.Compare(a.Feature, b.Feature))
 	})
 	return out
-}
-
-// readJSON reads a file of a version into a value, and does nothing where the version has none.
-func readJSON(ctx context.Context, reg *registry.Registry, v registry.Version, file string, into any) error {
-	if _, ok := v.File(file); !ok {
-		return nil
-	}
-	text, err := reg.ReadFile(ctx, v, file)
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(text, into); err != nil {
-		return &registry.CorruptError{Object: file, Err: err}
-	}
-	return nil
 }
