@@ -198,8 +198,8 @@ func TestChoose(t *testing.T) {
 	if got, want := encode(t, c.Calibrator), encode(t, fit(t, calibrate.Platt, raw, label, weight)); got != want {
 		t.Errorf("the chosen calibrator is %s, not Fit's %s", got, want)
 	}
-	want := fmt.Sprintf("platt has the lowest log loss over 5 folds: %.6f against isotonic %.6f; uncalibrated it is %.6f",
-		c.LogLoss[calibrate.Platt], c.LogLoss[calibrate.Isotonic], c.LogLoss[calibrate.None])
+	want := fmt.Sprintf("platt has the lowest log loss over 5 folds: %.6f against uncalibrated %.6f and isotonic %.6f",
+		c.LogLoss[calibrate.Platt], c.LogLoss[calibrate.None], c.LogLoss[calibrate.Isotonic])
 	if c.Reason != want || c.LogLoss[calibrate.None] <= c.LogLoss[calibrate.Platt] || len(c.LogLoss) != 3 || c.Folds != 5 {
 		t.Errorf("%q, want %q", c.Reason, want)
 	}
@@ -245,6 +245,39 @@ func TestChooseNone(t *testing.T) {
 	c, err = calibrate.Choose(raw, label, nil, calibrate.Options{Methods: []calibrate.Method{calibrate.Isotonic, calibrate.None}})
 	if err != nil || c.Method != calibrate.None || c.Calibrator.Predict(0) != 0.5 {
 		t.Errorf("%v: %s", err, c.Reason)
+	}
+}
+
+// TestUncalibratedCompetes: scores that are right as they are stay so by default, and where few rows are positive the reason says how few.
+func TestUncalibratedCompetes(t *testing.T) {
+	for _, tc := range []struct {
+		rows, positives int
+		few             string
+	}{{40_000, 1 << 30, ""}, {40_000, 60, ", by only 60 positive rows"}} {
+		r := rand.New(rand.NewPCG(7, 0))
+		raw, label := make([]float64, tc.rows), make([]float32, tc.rows)
+		positives := 0
+		shift := math.Log(0.0015)
+		if tc.few == "" {
+			shift = -1
+		}
+		for i := range raw {
+			raw[i] = shift + r.NormFloat64()/2
+			if r.Float64() < 1/(1+math.Exp(-raw[i])) && positives < tc.positives {
+				label[i] = 1
+				positives++
+			}
+		}
+		c, err := calibrate.Choose(raw, label, nil, calibrate.Options{})
+		if err != nil || c.Positives != positives {
+			t.Fatalf("%d positives, want %d (%v)", c.Positives, positives, err)
+		}
+		if c.Method != calibrate.None || !strings.HasPrefix(c.Reason, "uncalibrated has the lowest log loss over 5 folds: ") {
+			t.Errorf("%d positives: %s is chosen though the scores are right: %s", positives, c.Method, c.Reason)
+		}
+		if tc.few == "" && strings.Contains(c.Reason, "by only") || !strings.Contains(c.Reason, tc.few) {
+			t.Errorf("%d positives: %s; want ...%s", positives, c.Reason, tc.few)
+		}
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Options of Choose. The zero value is five folds, seed 0, and isotonic against Platt.
+// Options of Choose. The zero value is five folds, seed 0, and no calibration against Platt and isotonic.
 type Options struct {
 	Methods []Method
 	Folds   int // 2 to 100
@@ -20,6 +20,7 @@ type Choice struct {
 	Method     Method
 	LogLoss    map[Method]float64 // cross-validated, of every method that was compared, and of None
 	Folds      int
+	Positives  int    // rows with a weight above 0 that are positive
 	Reason     string // in words, for people
 }
 
@@ -28,7 +29,7 @@ type Choice struct {
 // methods. Which fold a row belongs to is a hash of its index and the seed. Errors are *DataError and *MethodError.
 func Choose(raw []float64, label, weight []float32, o Options) (Choice, error) {
 	if len(o.Methods) == 0 {
-		o.Methods = []Method{Isotonic, Platt}
+		o.Methods = []Method{None, Platt, Isotonic}
 	}
 	if o.Folds == 0 {
 		o.Folds = 5
@@ -60,6 +61,9 @@ func choose(d *data, o Options) (Choice, error) {
 
 	plain, _ := d.crossValidate(None, o.Folds)
 	c := Choice{LogLoss: map[Method]float64{None: plain}, Folds: o.Folds}
+	for _, y := range d.label {
+		c.Positives += int(y)
+	}
 	for _, m := range o.Methods {
 		loss, calibrator := d.crossValidate(m, o.Folds)
 		c.LogLoss[m] = loss
@@ -73,12 +77,23 @@ func choose(d *data, o Options) (Choice, error) {
 	return c, nil
 }
 
+// fewPositives is how many positive rows the choice had better rest on: of fewer, a handful in another fold turn it over.
+const fewPositives = 200
+
+// words of methods, for people.
+func (m Method) words() string {
+	if m == None {
+		return "uncalibrated"
+	}
+	return string(m)
+}
+
 // reason says what was compared with what.
 func (c Choice) reason(o Options) string {
 	var others []string
 	for _, m := range o.Methods {
 		if m != c.Method {
-			others = append(others, fmt.Sprintf("%s %.6f", m, c.LogLoss[m]))
+			others = append(others, fmt.Sprintf("%s %.6f", m.words(), c.LogLoss[m]))
 		}
 	}
 	if len(others) == 0 {
@@ -86,7 +101,10 @@ func (c Choice) reason(o Options) string {
 	}
 
 	text := fmt.Sprintf("%s has the lowest log loss over %d folds: %.6f against %s",
-		c.Method, c.Folds, c.LogLoss[c.Method], strings.Join(others, " and "))
+		c.Method.words(), c.Folds, c.LogLoss[c.Method], strings.Join(others, " and "))
+	if c.Positives < fewPositives {
+		text += fmt.Sprintf(", by only %d positive rows", c.Positives)
+	}
 	if slices.Contains(o.Methods, None) {
 		return text
 	}

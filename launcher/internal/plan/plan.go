@@ -68,6 +68,9 @@ func Build(q Request) (*Plan, error) {
 		return nil, err
 	}
 	p.Notes = notes
+	if err := checkClasses(s, q.Manifest, holdout); err != nil {
+		return nil, err
+	}
 	if err := checkColumns(s, q.Manifest); err != nil {
 		return nil, err
 	}

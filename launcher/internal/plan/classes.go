@@ -1,0 +1,28 @@
+package plan
+
+import (
+	"coppice/dataset"
+	"coppice/sweep"
+)
+
+// checkClasses refuses held-out rows of one class: hours later, nothing could be selected or calibrated by them. Of the rows that are
+// carved out of a split, those of the whole split are looked at.
+func checkClasses(s *sweep.Spec, m *dataset.Manifest, h sweep.Holdout) error {
+	if s.Objective != "binary" {
+		return nil
+	}
+
+	for _, part := range []struct{ split, purpose string }{{h.Valid.Split, "to select by"}, {h.Calib.Split, "to calibrate by"}} {
+		rows, ok := m.FindSplit(part.split)
+		if !ok || rows.LabelMean > 0 && rows.LabelMean < 1 {
+			continue
+		}
+		class := "positive"
+		if rows.LabelMean >= 1 {
+			class = "negative"
+		}
+		return errorf("none of the %d rows of %s in dataset %s@%s is %s, so that there is nothing %s; give %s more rows, or others, under split: in its dataset.yaml and stage it again",
+			rows.Rows, part.split, m.Name, m.Version, class, part.purpose, part.split)
+	}
+	return nil
+}
