@@ -20,15 +20,16 @@ type Why string
 
 // The grounds for a feature's kind.
 const (
-	WhyForced  Why = "forced"           // the spec names it under numeric or categorical
-	WhyType    Why = "type"             // the Parquet type
-	WhyNumbers Why = "all numbers"      // every value is written as a number
-	WhyTimes   Why = "all times"        // every value is an ISO 8601 date or time
-	WhyText    Why = "text"             // some value is neither
-	WhyDigits  Why = "ids"              // digits that are no quantity: leading zeros, 623049e6
-	WhyBig     Why = "integers > 2^53"  // a float64 would lose digits
-	WhyEmpty   Why = "no value present" // nothing to conclude from
-	WhyDerived Why = "derived"          // Coppice has made it
+	WhyForced     Why = "forced"           // the spec names it under numeric or categorical
+	WhyType       Why = "type"             // the Parquet type
+	WhyNumbers    Why = "all numbers"      // every value is written as a number
+	WhyTimes      Why = "all times"        // every value is an ISO 8601 date or time
+	WhyText       Why = "text"             // some value is neither
+	WhyDigits     Why = "ids"              // digits that are no quantity: leading zeros, 623049e6
+	WhyBig        Why = "integers > 2^53"  // a float64 would lose digits
+	WhyEmpty      Why = "no value present" // nothing to conclude from
+	WhyDictionary Why = "dictionary"       // categories in the program that wrote the table
+	WhyDerived    Why = "derived"          // Coppice has made it
 )
 
 // MaxBins bounds the bins of a feature, those of missing and other values among them, so that a bin is one byte and 255

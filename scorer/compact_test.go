@@ -42,7 +42,7 @@ func raws(t *testing.T, m *gbt.Model, e *dataset.Encoding, levels *dataset.Level
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out, _, _, err = s.Batch(b, nil, 1); err != nil {
+	if out, _, _, err = s.Batch(b, nil, 1, nil); err != nil {
 		t.Fatal(err)
 	}
 	return out, size

@@ -49,7 +49,7 @@ func (c *cached) open(t *testing.T) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw, _, _, err := s.Batch(clicks(200), nil, 1)
+	raw, _, _, err := s.Batch(clicks(200), nil, 1, nil)
 	return raw, errors.Join(err, s.Close())
 }
 
@@ -92,7 +92,7 @@ func TestOpenMappedUsesItsCache(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, _, _, err := plain.Batch(clicks(200), nil, 1)
+	want, _, _, err := plain.Batch(clicks(200), nil, 1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ package scorer
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -28,12 +29,14 @@ const (
 	FileDataset    = "dataset.json"     // dataset.Manifest
 	FileReport     = "report.json"      // what was measured
 	FileReference  = "reference.arrow"  // raw test rows with their labels, which models of later nights are compared on
+	FileInputs     = "inputs.json"      // ingest.Inputs of the dataset's sample: how many values are usually missing, unseen and rare
 )
 
 // Scorer predicts. It does not change and may be used from any goroutine.
 type Scorer struct {
 	Model      *gbt.Model
 	Calibrator *calibrate.Calibrator // nil where predictions are not probabilities
+	Usual      *ingest.Inputs        // what held-out rows of the dataset had; nil where the version does not say
 	encoder    *ingest.Encoder
 	levels     *dataset.Levels
 }
@@ -92,8 +95,8 @@ func open(ctx context.Context, r *registry.Registry, v registry.Version,
 	unfit := func(err error) error { return &UnfitError{v.Model, v.Number, err} }
 
 	files := map[string][]byte{}
-	for _, name := range []string{FileModel, FileFeatures, FileCalibrator} {
-		if _, ok := v.File(name); !ok && name == FileCalibrator {
+	for _, name := range []string{FileModel, FileFeatures, FileCalibrator, FileInputs} {
+		if _, ok := v.File(name); !ok && (name == FileCalibrator || name == FileInputs) {
 			continue
 		}
 		data, err := r.ReadFile(ctx, v, name)
@@ -127,6 +130,11 @@ func open(ctx context.Context, r *registry.Registry, v registry.Version,
 	s, err := New(m, c, features, levels)
 	if err != nil {
 		return nil, unfit(errors.Join(err, levels.Close()))
+	}
+	if text := files[FileInputs]; text != nil {
+		if err := json.Unmarshal(text, &s.Usual); err != nil {
+			return nil, unfit(errors.Join(fmt.Errorf("%s: %w", FileInputs, err), levels.Close()))
+		}
 	}
 	return s, nil
 }
@@ -185,9 +193,10 @@ func (s *Scorer) Sample(sample *dataset.Sample, threads int) ([]float64, error) 
 	return s.calibrate(raw, keys), nil
 }
 
-// Batch predicts the rows of a batch: raw scores and predictions. values is working memory, handed back for the next call.
-func (s *Scorer) Batch(b *ingest.Batch, values []float64, threads int) (raw, predicted, reuse []float64, err error) {
-	if values, err = s.encoder.Encode(b, values); err != nil {
+// Batch predicts the rows of a batch: raw scores and predictions. values is working memory, handed back for the next call. What the
+// columns hold is added to in.
+func (s *Scorer) Batch(b *ingest.Batch, values []float64, threads int, in *ingest.Inputs) (raw, predicted, reuse []float64, err error) {
+	if values, err = s.encoder.EncodeCounted(b, values, in); err != nil {
 		return nil, nil, nil, err
 	}
 	raw = make([]float64, b.Rows)

@@ -68,11 +68,7 @@ func (s *survey) design(ctx context.Context, columns []sampledColumn, train *tra
 	p := &designer{s: s, spec: &s.spec.Encodings, columns: columns, train: train, d: &design{copies: 1}, parents: map[int]int{}}
 	p.rows = min(p.spec.Rows, len(train.labels))
 	if p.spec.Off || !p.hasCategories() {
-		for i := range columns {
-			if !columns[i].from.auto {
-				p.d.features = append(p.d.features, i)
-			}
-		}
+		p.keepColumns()
 		return p.d, nil
 	}
 
@@ -104,6 +100,21 @@ func (s *survey) design(ctx context.Context, columns []sampledColumn, train *tra
 		p.d.copies = p.copies()
 	}
 	return p.d, nil
+}
+
+// keepColumns makes all columns features as they are.
+func (p *designer) keepColumns() {
+	for i := range p.columns {
+		c := &p.columns[i]
+		if c.from.auto {
+			continue
+		}
+		p.d.features = append(p.d.features, i)
+		if c.Kind == dataset.Categorical {
+			p.tell(-1, dataset.EncodingInfo{Name: c.Name, Levels: max(c.different, c.levels), Kept: len(c.Categories), Lumped: c.lumped(),
+				Made: []string{c.Name}, Why: "as it is"})
+		}
+	}
 }
 
 // hasCategories reports whether some column holds categories, or is to be taken as if it did.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"coppice/dataset"
 	"coppice/dataset/encode"
@@ -16,7 +17,11 @@ type Encoder struct {
 	levels   *dataset.Levels
 	tokens   *tokens
 	inputs   []string
-	coders   []*coder // of features that are a column, or more categories of one; else nil
+	parts    []dataset.Part // of all tables, each once
+	partsOf  [][]int        // of each table, numbers of parts
+
+	witnesses []witness // of each input
+	coders    []*coder  // of features that are a column, or more categories of one; else nil
 }
 
 // NewEncoder makes the encoder of a dataset's features (dataset.Manifest.Encoding) or of a model's (features.json). levels are those
@@ -41,6 +46,22 @@ func NewEncoder(e *dataset.Encoding, levels *dataset.Levels) (*Encoder, error) {
 			enc.coders[i] = newCoder(f, enc.tokens)
 		}
 	}
+
+	for i := range e.Tables {
+		var of []int
+		for _, part := range e.Tables[i].Of {
+			number := slices.IndexFunc(enc.parts, part.Same)
+			if number < 0 {
+				number = len(enc.parts)
+				enc.parts = append(enc.parts, part)
+			}
+			of = append(of, number)
+		}
+		enc.partsOf = append(enc.partsOf, of)
+	}
+	for _, name := range enc.inputs {
+		enc.witnesses = append(enc.witnesses, newWitness(e, name))
+	}
 	return enc, nil
 }
 
@@ -52,7 +73,11 @@ func (e *Encoder) Columns() []string { return e.inputs }
 // seconds since 1970, of a category its bin, of a derived feature what FORMAT.md says. The batch's columns are found by name; more
 // than are needed do not matter, and one that is missing or cannot be read as its feature is a *TableError.
 func (e *Encoder) Encode(b *Batch, out []float64) ([]float64, error) {
-	return e.encode(b.Rows, b.file, b.Column, func(row int, column, msg string) error { return b.errorAt(row, column, "%s", msg) }, out)
+	return e.encode(b.Rows, b.file, b.Column, b.placeError, out, nil)
+}
+
+func (b *Batch) placeError(row int, column, msg string) error {
+	return b.errorAt(row, column, "%s", msg)
 }
 
 // Segments are hashes of the values that some columns have in each row of a batch, as those of ids: 1001, "1001" and " 1001.0" are one
@@ -89,13 +114,15 @@ func (e *Encoder) segments(rows int, file string, column func(string) *dataset.V
 // EncodeSample gives the model values of a dataset's sample, as Encode does. The sample may be another dataset's than the
 // encoder.
 func (e *Encoder) EncodeSample(s *dataset.Sample) ([]float64, error) {
-	place := func(row int, column, msg string) error {
-		return &TableError{File: dataset.SampleFile, Row: int64(row) + 1, Column: column, Msg: msg}
-	}
-	return e.encode(len(s.Row), dataset.SampleFile, s.Column, place, nil)
+	return e.encode(len(s.Row), dataset.SampleFile, s.Column, placeInSample, nil, nil)
 }
 
-func (e *Encoder) encode(rows int, file string, column func(string) *dataset.Values, place func(row int, column, msg string) error, out []float64) ([]float64, error) {
+func placeInSample(row int, column, msg string) error {
+	return &TableError{File: dataset.SampleFile, Row: int64(row) + 1, Column: column, Msg: msg}
+}
+
+// encode makes model values of columns, and adds to in, which may be nil, what the columns hold.
+func (e *Encoder) encode(rows int, file string, column func(string) *dataset.Values, place func(row int, column, msg string) error, out []float64, in *Inputs) ([]float64, error) {
 	for _, name := range e.inputs {
 		v := column(name)
 		if v == nil {
@@ -112,7 +139,8 @@ func (e *Encoder) encode(rows int, file string, column func(string) *dataset.Val
 	}
 
 	tables := len(e.encoding.Tables)
-	look := lookup{e: e, rows: rows, column: column, slots: make([][]int32, tables), rates: make([][]float64, tables)}
+	look := lookup{e: e, rows: rows, column: column, parts: make([][]uint64, len(e.parts)), slots: make([][]int32, tables),
+		rates: make([][]float64, tables)}
 	for i := range e.coders {
 		name, err := look.feature(i, out[i:], width)
 		var value *valueError
@@ -123,6 +151,10 @@ func (e *Encoder) encode(rows int, file string, column func(string) *dataset.Val
 			return nil, err
 		}
 	}
+
+	if in != nil {
+		return out, look.count(in, out)
+	}
 	return out, nil
 }
 
@@ -131,6 +163,7 @@ type lookup struct {
 	e      *Encoder
 	rows   int
 	column func(string) *dataset.Values
+	parts  [][]uint64  // of each part, the rows' hashes
 	slots  [][]int32   // of each table, where the rows' levels are; -1 where they are not
 	rates  [][]float64 // of each table
 }
@@ -250,14 +283,20 @@ func (l *lookup) find(table int) (slots []int32, column string, err error) {
 	}
 
 	t := &l.e.encoding.Tables[table]
-	levels, part := make([]uint64, l.rows), make([]uint64, l.rows)
+	levels := make([]uint64, l.rows)
 	for i := range levels {
 		levels[i] = encode.Level()
 	}
 
-	for _, p := range t.Of {
-		if err := newPartReader(p, l.e.tokens).hashes(l.column(p.Column), part); err != nil {
-			return nil, p.Column, err
+	for _, number := range l.e.partsOf[table] {
+		part := l.parts[number]
+		if part == nil { // several tables may be made of it
+			p := l.e.parts[number]
+			part = make([]uint64, l.rows)
+			if err := newPartReader(p, l.e.tokens).hashes(l.column(p.Column), part); err != nil {
+				return nil, p.Column, err
+			}
+			l.parts[number] = part
 		}
 		for i, h := range part {
 			levels[i] = encode.Join(levels[i], h)

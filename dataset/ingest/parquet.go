@@ -102,6 +102,10 @@ func openParquet(f File, threads int) (*parquetSource, error) {
 			return fmt.Errorf("row groups of %d rows in a file of %d", sum, s.rows)
 		}
 		s.mapSchema(r.MetaData().Schema)
+		were := dictionaries(r.MetaData().KeyValueMetadata())
+		for i := range s.cols {
+			s.cols[i].Dictionary = were[s.cols[i].Name]
+		}
 		return nil
 	})
 	if err != nil {

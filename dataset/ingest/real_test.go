@@ -118,7 +118,7 @@ func TestRealWarnings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := codes(s); !slices.Equal(got, []string{"dropped session_id", "id_like session_id"}) {
+	if got := codes(s); !slices.Equal(got, []string{"dropped session_id", "id_like session_id", "ids campaign_id", "ids user_group_id", "ids webpage_id", "key user_id"}) {
 		t.Errorf("%q", got)
 	}
 }

@@ -216,6 +216,7 @@ func (s *survey) buildFeatures(ctx context.Context, m *dataset.Manifest) ([]samp
 	if text := s.splitter.keyless(s.rows); text != "" {
 		m.About.Warnings = append(m.About.Warnings, dataset.Warning{Code: WarnKeyless, Column: s.spec.Split.Key, Text: text})
 	}
+	m.About.Warnings = append(m.About.Warnings, s.keyHint()...)
 	for _, w := range warnings {
 		m.About.Warnings = append(m.About.Warnings, w...)
 	}

@@ -100,7 +100,7 @@ func (s *columnSurvey) categorical() bool {
 	if s.feature.forced != "" {
 		return s.feature.forced == dataset.Categorical
 	}
-	return s.feature.texts || s.decided || s.feature.column.Type == dataset.Text && !s.feature.column.Untyped
+	return s.feature.texts || s.decided || s.feature.column.Dictionary || s.feature.column.Type == dataset.Text && !s.feature.column.Untyped
 }
 
 func (s *columnSurvey) observeFloats(v *dataset.Values) {
@@ -216,6 +216,8 @@ func (s *columnSurvey) conclude() (dataset.Kind, dataset.Why, error) {
 		return dataset.Temporal, dataset.WhyForced, nil
 	case s.feature.forced != "":
 		return s.feature.forced, dataset.WhyForced, nil
+	case c.Dictionary && c.Type != dataset.Text:
+		return dataset.Categorical, dataset.WhyDictionary, nil
 	case s.present == 0 && c.Untyped:
 		return dataset.Numeric, dataset.WhyEmpty, nil
 	case c.Type == dataset.Text && !c.Untyped:
@@ -248,6 +250,7 @@ type built struct {
 	present   int              // values of the sample that are not missing
 	whole     bool             // all numbers of the sample are whole
 	numbers   []float64        // of the sample, unless categorical
+	code      *code            // among the numbers; nil without
 	second    *dataset.Feature // of a categorical column that is to have two bytes: the next categories
 }
 
@@ -364,6 +367,9 @@ func (s *columnSurvey) bound(f *built, sample *dataset.Values, room int, scratch
 		f.whole = f.whole && d.x == math.Trunc(d.x)
 	}
 
+	if f.Kind == dataset.Numeric {
+		f.code = findCode(all, present)
+	}
 	f.Bounds = findBounds(all, room, f.Kind == dataset.Numeric)
 	f.Bins = len(f.Bounds) + 1
 

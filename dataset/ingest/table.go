@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"coppice/dataset"
@@ -17,6 +18,9 @@ type Column struct {
 	// Untyped says that the table itself does not know what the column's texts mean: so it is in CSV, and of numbers in
 	// Parquet that no 64-bit integer holds.
 	Untyped bool
+
+	// Dictionary says that the column held categories, of whatever type, in the program that wrote the table.
+	Dictionary bool
 
 	// Unreadable says why the column cannot be read, such as "a list"; empty for all that can.
 	Unreadable string
@@ -96,7 +100,7 @@ func OpenTable(files []File, o TableOptions) (*Table, error) {
 		}
 
 		if t.columns == nil {
-			t.columns = s.columns()
+			t.columns = slices.Clone(s.columns())
 		}
 
 		places, err := matchColumns(files[0], t.columns, f, s.columns())
@@ -104,6 +108,9 @@ func OpenTable(files []File, o TableOptions) (*Table, error) {
 			return nil, err
 		}
 		t.places = append(t.places, places)
+		for i, place := range places {
+			t.columns[i].Dictionary = t.columns[i].Dictionary || s.columns()[place].Dictionary
+		}
 	}
 	return t, nil
 }

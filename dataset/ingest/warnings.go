@@ -19,6 +19,9 @@ const (
 	WarnFewRows     = "few_rows"     // a split has too few rows to measure or learn much
 	WarnRateDiffers = "rate_differs" // a split's share of positive rows differs from train's
 	WarnDropped     = "dropped"      // a column became no feature, because nothing can be learnt of it
+	WarnCode        = "extreme_code" // a number far from all others is rather a code
+	HintIDs         = "ids"          // whole numbers may be ids
+	HintKey         = "key"          // the key of a split is no feature
 )
 
 const (
@@ -52,6 +55,8 @@ func (s *columnSurvey) warnings(f *built, bins []uint8, train *trainSample, labe
 	idLike := f.Kind == dataset.Categorical && float64(f.different) >= idShare*float64(f.present) || f.Kind == dataset.Numeric && f.whole && f.different == f.present
 	if f.present >= idRows && idLike {
 		warn(WarnIDLike, "%d of %d sampled rows have a value of their own, as ids do; drop the column if it is one", f.different, f.present)
+	} else if !constant {
+		f.hints(warn)
 	}
 
 	if len(train.labels) < leakRows {

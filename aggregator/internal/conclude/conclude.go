@@ -174,9 +174,15 @@ func (a *Aggregator) register(ctx context.Context, k *known, w *winner, h *holdo
 		files[scorer.FileLevels] = levels.Encode()
 	}
 
+	inputs, err := usualInputs(encoding, levels, h)
+	if err != nil {
+		return registry.Version{}, err
+	}
+
 	// Nothing in these depends on when or by whom they are written: registering again finds the same bytes.
 	for name, v := range map[string]any{
 		scorer.FileFeatures: encoding,
+		scorer.FileInputs:   inputs,
 		scorer.FileResult:   w.result,
 		scorer.FileReport: report{Sweep: p.Sweep, Trial: c.Trial, Dataset: ref, Reason: c.Reason, Valid: c.Valid, Test: c.Test,
 			Calibration: c.Calibration, Verified: c.Verified},

@@ -93,6 +93,15 @@ func (a *Aggregator) encodeSample(ctx context.Context, prefix string, h *holdout
 	return nil
 }
 
+// usualInputs counts what the sample's columns hold, as a model with these features will see it.
+func usualInputs(e *dataset.Encoding, levels *dataset.Levels, h *holdout) (*ingest.Inputs, error) {
+	encoder, err := ingest.NewEncoder(e, levels)
+	if err != nil {
+		return nil, err
+	}
+	return encoder.CountSample(h.sample)
+}
+
 // readPart reads a part's targets and finds its rows in the sample.
 func (a *Aggregator) readPart(ctx context.Context, prefix string, h *holdout, part sweep.Rows) (dataset.Targets, []place, error) {
 	data, err := a.readFile(ctx, prefix, h.manifest, dataset.TargetsFile(part.Split), maxTargets)

@@ -446,7 +446,7 @@ func (w *world) register(n int) {
 	reg := registry.New(w.buckets["registry"])
 	for i := range n {
 		files := map[string][]byte{scorer.FileModel: model.Bytes(), scorer.FileFeatures: features, scorer.FileLevels: levels,
-			scorer.FileReport: []byte(`{"valid":{"auc":0.7}}`)}
+			scorer.FileReport: []byte(`{"valid":{"auc":0.7}}`), scorer.FileInputs: usualInputs(w.t, dir, ds)}
 		switch i { // the others do not say
 		case 0:
 			files[scorer.FileResult] = []byte(`{"params":{"num_leaves":63,"lookahead_freq":0,"learning_rate":0.1}}`)
@@ -457,6 +457,28 @@ func (w *world) register(n int) {
 			w.t.Fatal(err)
 		}
 	}
+}
+
+// usualInputs counts what the dataset's sample holds, as the aggregator does.
+func usualInputs(t *testing.T, dir string, ds *dataset.Dataset) []byte {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, dataset.SampleFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sample, err := dataset.ReadSample(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := datasettest.Encoder(t, ds).CountSample(sample)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }
 
 func TestRegistryCommands(t *testing.T) {

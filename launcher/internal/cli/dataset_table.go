@@ -31,13 +31,7 @@ func (w *World) showDataset(s *stager.Staged) {
 			humanize.Comma(m.Thinned), number(1/m.Negatives))
 	}
 
-	for _, warning := range m.About.Warnings {
-		where := ""
-		if warning.Column != "" {
-			where = warning.Column + ": "
-		}
-		fmt.Fprintf(w.Out, "warning: %s%s\n", where, warning.Text)
-	}
+	w.showWarnings(m.About.Warnings)
 
 	verb := "staged"
 	if s.Existed {
@@ -53,13 +47,18 @@ func (w *World) showFeatures(m *dataset.Manifest) {
 		rows += m.TableRows(sp.Name)
 	}
 
+	about := map[string]*dataset.EncodingInfo{}
+	for i := range m.About.Encodings {
+		about[m.About.Encodings[i].Name] = &m.About.Encodings[i]
+	}
+
 	t := w.newTable("feature", "kind", "because", "bins", "missing", "min / median / max, or most frequent")
 	for i := range m.Features {
 		f := &m.Features[i]
 		if f.IsDerived() && f.From.Table >= 0 {
 			continue
 		}
-		t.AppendRow(table.Row{f.Name, f.Kind, f.Why, f.Bins, percent(float64(f.Missing) / float64(max(rows, 1))), values(f)})
+		t.AppendRow(table.Row{f.Name, f.Kind, f.Why, f.Bins, percent(float64(f.Missing) / float64(max(rows, 1))), values(f, about[f.Name])})
 	}
 	t.Render()
 }
@@ -163,7 +162,9 @@ func texts(rows map[string]int64) string {
 	return " (" + strings.Join(parts, ", ") + ")"
 }
 
-func values(f *dataset.Feature) string {
+// values are where the numbers of a feature lie, or its most frequent categories with their shares of the rows that have a value, and what
+// it does not tell apart. about may be nil.
+func values(f *dataset.Feature, about *dataset.EncodingInfo) string {
 	if f.Kind != dataset.Categorical {
 		if f.Range == nil {
 			return ""
@@ -175,16 +176,30 @@ func values(f *dataset.Feature) string {
 		return strings.Join([]string{number(f.Range.Min), number(f.Range.Median), number(f.Range.Max)}, " / ")
 	}
 
-	var total int64
+	var kept int64
 	for _, c := range f.Counts {
-		total += c
+		kept += c
 	}
 
+	// The counts are those of the categories that have a bin. How many rows have others is not in the feature.
 	var top []string
 	for i, c := range f.Categories[:min(3, len(f.Categories))] {
-		top = append(top, fmt.Sprintf("%s %s", shorten(c), percent(float64(f.Counts[i])/float64(max(total, 1)))))
+		text := shorten(c)
+		if about != nil && about.Lumped < 1 {
+			text += " " + percent(float64(f.Counts[i])/float64(max(kept, 1))*(1-about.Lumped))
+		}
+		top = append(top, text)
 	}
-	return strings.Join(top, ", ")
+	text := strings.Join(top, ", ")
+
+	switch {
+	case about == nil:
+	case about.Levels > len(f.Categories):
+		text += fmt.Sprintf("; %s of %s levels, all others together %s", humanize.Comma(int64(len(f.Categories))), humanize.Comma(int64(about.Levels)), percent(about.Lumped))
+	default:
+		text += fmt.Sprintf("; %s levels", humanize.Comma(int64(about.Levels)))
+	}
+	return text
 }
 
 func shorten(s string) string {

@@ -23,6 +23,7 @@ type predictFlags struct {
 	model, in, out, delimiter, quote string
 	keep                             []string
 	raw, json, noHeader              bool
+	maxUnseen                        float64
 }
 
 func predictCommand(w *World) *cobra.Command {
@@ -31,9 +32,12 @@ func predictCommand(w *World) *cobra.Command {
 		Use:   "predict --model MODEL[@VERSION|@ALIAS] --in FILE --out FILE",
 		Short: "Score a table with a registered model",
 		Long: `Reads a CSV or Parquet table with the columns that the model was trained on (others do not matter) and writes one
-calibrated probability per row, in the same order, into the column "prediction" (for regression, the predicted value).`,
+calibrated probability per row, in the same order, into the column "prediction" (for regression, the predicted value).
+It says which share of each column of ids is missing, unseen to the model or rare, beside what was so in the dataset's
+held-out rows, and warns where it is more than twice that.`,
 		Example: `  launcher predict --model ctr --in today.parquet --out scored.parquet --keep user_id,ad_id
-  launcher predict --model ctr@3 --in today.csv --out scored.csv --raw`,
+  launcher predict --model ctr@3 --in today.csv --out scored.csv --raw
+  launcher predict --model ctr --in today.csv --out scored.csv --max-unseen 0.2   # nothing is written where ids have changed`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return w.predict(cmd.Context(), f) },
 	}
@@ -46,6 +50,7 @@ calibrated probability per row, in the same order, into the column "prediction" 
 	cmd.Flags().StringVar(&f.delimiter, "delimiter", "", "of delimited text; by the file's name without")
 	cmd.Flags().StringVar(&f.quote, "quote", "", "none where a quote in delimited text is a character like others, as csv: {quote: none} says it for staging")
 	cmd.Flags().BoolVar(&f.noHeader, "no-header", false, "the first line of delimited text is data; columns are c0, c1 ...")
+	cmd.Flags().Float64Var(&f.maxUnseen, "max-unseen", 1, "fail, and write nothing, where a greater share of a column is unseen to the model, above what is usual")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print a summary as JSON")
 	for _, name := range []string{"model", "in", "out"} {
 		_ = cmd.MarkFlagRequired(name)
@@ -60,6 +65,9 @@ func (w *World) predict(ctx context.Context, f predictFlags) error {
 	}
 
 	// What is wrong with the flags is said before anything is fetched.
+	if !(f.maxUnseen >= 0 && f.maxUnseen <= 1) {
+		return program.Usagef("--max-unseen %v: give a share of the rows, from 0 to 1", f.maxUnseen)
+	}
 	if f.delimiter != "" && utf8.RuneCountInString(f.delimiter) != 1 {
 		return program.Usagef("--delimiter %q: give one character", f.delimiter)
 	}
@@ -89,7 +97,7 @@ func (w *World) predict(ctx context.Context, f predictFlags) error {
 		defer s.Close()
 
 		header := !f.noHeader
-		q := predict.Request{Scorer: s, In: f.in, Out: f.out, Keep: f.keep, Raw: f.raw, CSV: dataset.CSVSpec{Delimiter: f.delimiter, Header: &header, Quote: f.quote}}
+		q := predict.Request{Scorer: s, In: f.in, Out: f.out, Keep: f.keep, Raw: f.raw, MaxUnseen: f.maxUnseen, CSV: dataset.CSVSpec{Delimiter: f.delimiter, Header: &header, Quote: f.quote}}
 		var bar *progressbar.ProgressBar
 		if w.Terminal && !f.json {
 			bar = progressbar.NewOptions64(-1, progressbar.OptionSetWriter(w.Err.Raw()), progressbar.OptionSetDescription("rows"),
@@ -97,7 +105,7 @@ func (w *World) predict(ctx context.Context, f predictFlags) error {
 			q.Progress = func(rows int64) { _ = bar.Set64(rows) }
 		}
 
-		rows, err := predict.Run(ctx, q)
+		done, err := predict.Run(ctx, q)
 		if bar != nil {
 			_ = bar.Finish()
 		}
@@ -111,9 +119,10 @@ func (w *World) predict(ctx context.Context, f predictFlags) error {
 		}
 
 		if f.json {
-			return w.printJSON(map[string]any{"model": v.Model, "version": v.Number, "rows": rows, "out": f.out})
+			return w.printJSON(map[string]any{"model": v.Model, "version": v.Number, "rows": done.Rows, "out": f.out, "inputs": done.Inputs, "warnings": done.Warnings()})
 		}
-		fmt.Fprintf(w.Out, "%s rows scored with %s@%d: %s\n", humanize.Comma(rows), v.Model, v.Number, f.out)
+		w.showInputs(done)
+		fmt.Fprintf(w.Out, "%s rows scored with %s@%d: %s\n", humanize.Comma(done.Rows), v.Model, v.Number, f.out)
 		return nil
 	})
 }

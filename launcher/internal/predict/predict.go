@@ -25,6 +25,8 @@ type Request struct {
 	CSV     dataset.CSVSpec
 	Keep    []string // columns of In to repeat in front of the prediction
 	Raw     bool     // a column with the raw score, too
+	// MaxUnseen is the share of the rows of a column that may be unseen to the model, above what is usual; 1 allows all.
+	MaxUnseen float64
 	// Progress, which may be nil, is told how many rows have been scored.
 	Progress func(rows int64)
 }
@@ -45,33 +47,33 @@ func (e *Error) Error() string { return e.Msg }
 // writer is what ingest's two writers have in common.
 type writer interface{ Write(*ingest.Batch) error }
 
-// Run scores q.In into q.Out, which appears complete or not at all, and returns the number of rows.
-func Run(ctx context.Context, q Request) (rows int64, err error) {
+// Run scores q.In into q.Out, which appears complete or not at all.
+func Run(ctx context.Context, q Request) (done *Result, err error) {
 	if strings.Contains(q.In, "://") {
-		return 0, &Error{fmt.Sprintf("--in %s: only files of this machine can be read; copy the table here first", q.In)}
+		return nil, &Error{fmt.Sprintf("--in %s: only files of this machine can be read; copy the table here first", q.In)}
 	}
 
 	files, err := ingest.Expand(q.In)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	if err := q.spareInput(files); err != nil {
-		return 0, err
+		return nil, err
 	}
 
 	table, err := ingest.OpenTable(files, ingest.TableOptions{CSV: q.CSV, Threads: runtime.GOMAXPROCS(0)})
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	columns, err := q.columns(table)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 
 	// The output takes its name when it is complete.
 	pending, err := renameio.NewPendingFile(q.Out, renameio.WithPermissions(0o644))
 	if err != nil {
-		return 0, fmt.Errorf("write %s: %w", q.Out, err)
+		return nil, fmt.Errorf("write %s: %w", q.Out, err)
 	}
 	defer func() {
 		if cleanup := pending.Cleanup(); err == nil && cleanup != nil {
@@ -81,32 +83,37 @@ func Run(ctx context.Context, q Request) (rows int64, err error) {
 
 	out, finish, err := q.writer(pending, columns)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 
 	wanted := slices.Concat(q.Scorer.Columns(), q.Keep)
 	slices.Sort(wanted)
 	var values []float64
+	var in ingest.Inputs
 	err = table.Read(ctx, slices.Compact(wanted), batchRows, func(b *ingest.Batch) error {
-		raw, predicted, reuse, err := q.Scorer.Batch(b, values, runtime.GOMAXPROCS(0))
+		raw, predicted, reuse, err := q.Scorer.Batch(b, values, runtime.GOMAXPROCS(0), &in)
 		if err != nil {
 			return err
 		}
 		values = reuse
-		rows += int64(b.Rows)
 		if q.Progress != nil {
-			q.Progress(rows)
+			q.Progress(in.Rows)
 		}
 		return out.Write(q.scored(b, raw, predicted))
 	})
 
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
+	done = &Result{Rows: in.Rows, Inputs: compareInputs(&in, q.Scorer.Usual)}
+	if err := checkUnseen(done.Inputs, q.MaxUnseen); err != nil {
+		return nil, err
+	}
+
 	if err := finish(); err != nil {
-		return 0, fmt.Errorf("write %s: %w", q.Out, err)
+		return nil, fmt.Errorf("write %s: %w", q.Out, err)
 	}
-	return rows, pending.CloseAtomicallyReplace()
+	return done, pending.CloseAtomicallyReplace()
 }
 
 // spareInput refuses to write over what is to be read.

@@ -1,0 +1,105 @@
+package ingest
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+
+	"github.com/apache/arrow/go/v17/parquet/metadata"
+	flatbuffers "github.com/google/flatbuffers/go"
+)
+
+// Parquet has no type for categories. Who writes a column of them, such as a pandas category of whole numbers, writes the numbers, and says
+// in the file's metadata what they were.
+const (
+	keyArrow  = "ARROW:schema" // an Arrow schema, as an IPC message in base64
+	keyPandas = "pandas"       // JSON
+)
+
+// dictionaries are the names of the columns that were categories to the program that wrote the file. Metadata that cannot be read says
+// nothing.
+func dictionaries(kv metadata.KeyValueMetadata) map[string]bool {
+	out := map[string]bool{}
+	for _, from := range []struct {
+		key  string
+		read func(text string, out map[string]bool) error
+	}{{keyArrow, arrowDictionaries}, {keyPandas, pandasCategories}} {
+		text := kv.FindValue(from.key)
+		if text == nil {
+			continue
+		}
+		found := map[string]bool{}
+		if guard(func() error { return from.read(*text, found) }) == nil {
+			for name := range found {
+				out[name] = true
+			}
+		}
+	}
+	return out
+}
+
+// pandasCategories reads pandas' own account of its columns.
+func pandasCategories(text string, out map[string]bool) error {
+	var said struct {
+		Columns []struct {
+			Field string `json:"field_name"`
+			Type  string `json:"pandas_type"`
+		} `json:"columns"`
+	}
+	if err := json.Unmarshal([]byte(text), &said); err != nil {
+		return err
+	}
+	for _, c := range said.Columns {
+		if c.Type == "categorical" {
+			out[c.Field] = true
+		}
+	}
+	return nil
+}
+
+// Places of fields in the tables of Message.fbs and Schema.fbs: 4 and twice the number of the field.
+const (
+	messageHeader   = 4 + 2*2
+	schemaFields    = 4 + 2*1
+	fieldName       = 4 + 2*0
+	fieldDictionary = 4 + 2*4
+)
+
+// arrowDictionaries reads the fields of an Arrow schema that are encoded by a dictionary. It panics where offsets lead astray.
+func arrowDictionaries(text string, out map[string]bool) error {
+	data, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return err
+	}
+
+	// A message begins with its length, since version 0.15 behind a mark.
+	if len(data) >= 8 && binary.LittleEndian.Uint32(data) == 0xffffffff {
+		data = data[4:]
+	}
+	if len(data) < 8 {
+		return nil
+	}
+	data = data[4:]
+
+	message := flatbuffers.Table{Bytes: data, Pos: flatbuffers.GetUOffsetT(data)}
+	at := flatbuffers.UOffsetT(message.Offset(messageHeader))
+	if at == 0 {
+		return nil
+	}
+	var schema flatbuffers.Table
+	message.Union(&schema, at)
+
+	fields := flatbuffers.UOffsetT(schema.Offset(schemaFields))
+	if fields == 0 {
+		return nil
+	}
+	first := schema.Vector(fields)
+	for i := range schema.VectorLen(fields) {
+		field := flatbuffers.Table{Bytes: data, Pos: schema.Indirect(first + flatbuffers.UOffsetT(4*i))}
+		name := flatbuffers.UOffsetT(field.Offset(fieldName))
+		if name != 0 && field.Offset(fieldDictionary) != 0 {
+			out[field.String(name+field.Pos)] = true
+		}
+	}
+	return nil
+}

@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"coppice/dataset"
+	"coppice/dataset/ingest"
+)
+
+// showWarnings prints what a person should look at. Columns that had better be dropped make one list to paste, where there are several.
+func (w *World) showWarnings(warnings []dataset.Warning) {
+	useless := map[string]bool{ingest.WarnConstant: true, ingest.WarnAllMissing: true, ingest.WarnIDLike: true}
+	hints := map[string]bool{ingest.HintIDs: true, ingest.HintKey: true}
+
+	var drop []string
+	for _, warning := range warnings {
+		if useless[warning.Code] && !slices.Contains(drop, warning.Column) {
+			drop = append(drop, warning.Column)
+		}
+	}
+	together := len(drop) > 1
+
+	for _, warning := range warnings {
+		if together && useless[warning.Code] {
+			continue
+		}
+		where, kind := "", "warning"
+		if warning.Column != "" {
+			where = warning.Column + ": "
+		}
+		if hints[warning.Code] {
+			kind = "hint"
+		}
+		fmt.Fprintf(w.Out, "%s: %s%s\n", kind, where, warning.Text)
+	}
+
+	if !together {
+		return
+	}
+	for _, reason := range []struct{ code, text string }{
+		{ingest.WarnAllMissing, "no value at all"},
+		{ingest.WarnConstant, "the same value in every row"},
+		{ingest.WarnIDLike, "a value of its own in nearly every row, as ids have"},
+	} {
+		var of []string
+		for _, warning := range warnings {
+			if warning.Code == reason.code {
+				of = append(of, warning.Column)
+			}
+		}
+		if len(of) > 0 {
+			fmt.Fprintf(w.Out, "warning: %s: %s\n", reason.text, strings.Join(of, ", "))
+		}
+	}
+
+	for i, column := range drop {
+		drop[i] = yamlText(column)
+	}
+	fmt.Fprintf(w.Out, "nothing can be learnt of these %d columns; to leave them out, add to the dataset's YAML, or to the drop: that is there:\ndrop: [%s]\n",
+		len(drop), strings.Join(drop, ", "))
+}
+
+// plainYAML are texts that YAML takes for the texts that they are, wherever they stand; not those that are words or numbers to it.
+var plainYAML = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
+
+// yamlText writes a text so that YAML reads it back.
+func yamlText(s string) string {
+	switch strings.ToLower(s) {
+	case "null", "true", "false", "yes", "no", "on", "off", "y", "n":
+		return strconv.Quote(s)
+	}
+	if !plainYAML.MatchString(s) {
+		return strconv.Quote(s)
+	}
+	return s
+}
