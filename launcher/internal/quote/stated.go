@@ -23,6 +23,9 @@ const (
 // bytesPerRow is what a staged row takes beside its features' two bytes: label and fold (dataset/FORMAT.md).
 const bytesPerRow = 5
 
+// statedMean is the mean label of rows that are not there: some are positive, and no plan depends on how many.
+const statedMean = 0.5
+
 // Manifest is a stand-in for the dataset's manifest: all features with 255 bins, nothing that could be opened.
 func (s Stated) Manifest(name string, binary bool) (*dataset.Manifest, error) {
 	if s.Rows < 1 || s.Rows > maxStatedRows || s.Features < 1 || s.Features > maxStatedFeatures || s.HeldOut < 1 || s.HeldOut > maxStatedRows {
@@ -44,7 +47,7 @@ func (s Stated) Manifest(name string, binary bool) (*dataset.Manifest, error) {
 		if split == sweep.Train {
 			rows = s.Rows
 		}
-		m.Splits = append(m.Splits, dataset.Rows{Name: split, Rows: rows})
+		m.Splits = append(m.Splits, dataset.Rows{Name: split, Rows: rows, LabelMean: statedMean})
 		bytes += int64(rows) * (2*int64(s.Features) + bytesPerRow)
 	}
 	m.Files = []dataset.FileInfo{{Name: "stated", Bytes: bytes}}
