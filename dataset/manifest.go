@@ -78,7 +78,7 @@ type About struct {
 // EncodingInfo is what was made of a column of categories, or of several columns together, and why.
 type EncodingInfo struct {
 	Name   string   `json:"name"`
-	Levels int      `json:"levels"`         // of the table, about
+	Levels int      `json:"levels"`         // of the table, about; of a column without that of missing values
 	Kept   int      `json:"kept,omitempty"` // of them, that a categorical feature tells apart
 	Lumped float64  `json:"lumped"`         // share of the sampled rows whose level no categorical feature tells from others
 	Made   []string `json:"made,omitempty"` // features

@@ -111,7 +111,7 @@ func (p *designer) keepColumns() {
 		}
 		p.d.features = append(p.d.features, i)
 		if c.Kind == dataset.Categorical {
-			p.tell(-1, dataset.EncodingInfo{Name: c.Name, Levels: max(c.different, c.levels), Kept: len(c.Categories), Lumped: c.lumped(),
+			p.tell(-1, dataset.EncodingInfo{Name: c.Name, Levels: c.levelCount(), Kept: len(c.Categories), Lumped: c.lumped(),
 				Made: []string{c.Name}, Why: "as it is"})
 		}
 	}
@@ -208,7 +208,7 @@ func (p *designer) encodeColumns(worth []*float64) error {
 			continue
 		}
 
-		info := dataset.EncodingInfo{Name: c.Name, Levels: max(c.different, c.levels), Lumped: c.lumped(), Why: "asked for"}
+		info := dataset.EncodingInfo{Name: c.Name, Levels: c.levelCount(), Lumped: c.lumped(), Why: "asked for"}
 		if !asked {
 			want, info.Why = p.choose(c)
 		}
@@ -266,6 +266,15 @@ func (p *designer) choose(c *sampledColumn) (want dataset.ColumnEncodings, why s
 		return dataset.ColumnEncodings{dataset.EncodeNone}, "nearly every row has its own"
 	}
 	return dataset.ColumnEncodings{string(dataset.DeriveRate), string(dataset.DeriveCount)}, "many levels"
+}
+
+// levelCount is about how many levels the column has that are values.
+func (c *sampledColumn) levelCount() int {
+	levels := c.levels
+	if c.Missing > 0 { // a missing value is a level like others, where levels are counted
+		levels--
+	}
+	return max(c.different, levels)
 }
 
 // lumped is the share of the sampled rows whose category is one of those that share a bin.

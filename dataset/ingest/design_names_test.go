@@ -92,6 +92,14 @@ func TestLevelsAreCountedByMeaning(t *testing.T) {
 	if got := s.Manifest.About.Encodings; len(got) != 1 || got[0].Levels != 40 {
 		t.Errorf("got %+v, want 40 levels of id, which are written in three ways each", got)
 	}
+
+	// A missing value is none of them, whether they are categories or have statistics.
+	for spec, want := range map[string]int{"encodings: none\n": 40, "encodings: {columns: {id: [rate, count]}}\n": 40, "encodings: {columns: {id: categories}}\n": 40} {
+		s := mustStage(t, "label: y\ncategorical: [id]\n"+spec, b.String()+"1,\n0,\n1,NA\n")
+		if got := s.Manifest.About.Encodings; len(got) != 1 || got[0].Levels != want {
+			t.Errorf("%s: got %+v, want %d levels", spec, got, want)
+		}
+	}
 }
 
 // What a key that was asked for is worth is measured, and where there are too few rows to tell, nothing is said.

@@ -164,7 +164,7 @@ func (s *statistics) finish(ctx context.Context, w *dataset.Writer, o Options) e
 			switch {
 			case table != i:
 			case t.Floor == 1:
-				e.Levels = t.Levels
+				e.Levels = t.Levels - missingLevels(t, levels)
 			default: // the table has not all of them, nor had the survey's sample
 				e.Levels = max(e.Levels, t.Levels)
 			}
@@ -174,6 +174,16 @@ func (s *statistics) finish(ctx context.Context, w *dataset.Writer, o Options) e
 		return nil
 	}
 	return w.WriteLevels(levels)
+}
+
+// missingLevels is how many levels of a column's table, 0 or 1, stand for missing values.
+func missingLevels(t *dataset.LevelTable, levels *dataset.Levels) int {
+	if len(t.Of) == 1 {
+		if _, ok := levels.Find(t, encode.Join(encode.Level(), encode.Missing())); ok {
+			return 1
+		}
+	}
+	return 0
 }
 
 // assemble writes some rows: their statistics into columns, and all their features as rows. Of the second and later copies of train, the
