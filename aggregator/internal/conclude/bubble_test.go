@@ -34,7 +34,7 @@ func TestAggregatorsOverAFoulStore(t *testing.T) {
 			failed += failures
 			for i, c := range all {
 				if c == nil || c.Outcome != sweep.OutcomeWinner || c.Trial != want.Trial || c.Version != 1 || !c.Gate.Promoted {
-					t.Errorf("seed %d: aggregator %d concluded with %+v; want trial %d as version 1, promoted", seed, i, c, want.Trial)
+					t.Errorf("seed %d: aggregator %d concluded with %+v; want trial %d as version 1, promoted; its gate: %+v", seed, i, c, want.Trial, c.Gate)
 				}
 			}
 		})

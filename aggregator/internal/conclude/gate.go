@@ -39,6 +39,17 @@ func (a *Aggregator) gate(ctx context.Context, p *sweep.Plan, v registry.Version
 		case protocol.ReadChampion:
 			now, err = a.champion(ctx, p.Spec.Model)
 
+			// Another aggregator may have promoted the version since the history was read: it must not be compared with itself.
+			if err == nil && now.Version == v.Number {
+				before, done, err := a.promoted(ctx, p.Spec.Model, v.Number)
+				if err != nil {
+					return nil, err
+				}
+				if done {
+					return m.passed(ctx, before)
+				}
+			}
+
 		case protocol.Compare:
 			if d, err = m.decide(ctx, now.Version); err == nil {
 				answer.Yes = d.Passed
