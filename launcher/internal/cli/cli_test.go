@@ -459,28 +459,6 @@ func (w *world) register(n int) {
 	}
 }
 
-// usualInputs counts what the dataset's sample holds, as the aggregator does.
-func usualInputs(t *testing.T, dir string, ds *dataset.Dataset) []byte {
-	t.Helper()
-	data, err := os.ReadFile(filepath.Join(dir, dataset.SampleFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	sample, err := dataset.ReadSample(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	in, err := datasettest.Encoder(t, ds).CountSample(sample)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := json.Marshal(in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
-}
-
 func TestRegistryCommands(t *testing.T) {
 	w := newWorld(t)
 	w.refused(sweep.ExitNotFound, "ctr", "registry", "show", "ctr")

@@ -86,6 +86,28 @@ func TestPredictOnRespeltIDs(t *testing.T) {
 	}
 }
 
+// usualInputs counts what the dataset's sample holds, as the aggregator does.
+func usualInputs(t *testing.T, dir string, ds *dataset.Dataset) []byte {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, dataset.SampleFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sample, err := dataset.ReadSample(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := datasettest.Encoder(t, ds).CountSample(sample)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
 // TestStageTellsOfIDs: shares are of all rows, levels are counted, and what to do about columns can be pasted.
 func TestStageTellsOfIDs(t *testing.T) {
 	w := newWorld(t)
