@@ -131,11 +131,14 @@ func (c *comparison) checkRate() {
 	// What chance does to the mean of so many labels.
 	counted := float64(c.p.Rows) * max(min(u.center, 1-u.center), 1e-9)
 	luck := 2.5 / math.Sqrt(max(counted, 1))
+
+	// Of a few nights, the greatest deviation says the less of what may come, the greater it is.
 	spread := max(change(u.lo), change(u.hi))
+	spread += 2 * spread * spread
 	switch now := change(mean); {
-	case now > u.doubt()*rateFloor+spread+luck:
+	case now > u.doubt()*rateFloor+max(spread, luck):
 		c.add(Blocking, CodeLabelRate, "", "the label's mean is %.5g, and was %.5g to %.5g", mean, u.lo, u.hi)
-	case now > rateNotice+spread+luck:
+	case now > rateNotice+max(spread, luck):
 		c.add(Warning, CodeLabelRate, "", "the label's mean is %.5g, and was %.5g to %.5g", mean, u.lo, u.hi)
 	}
 }
@@ -164,17 +167,15 @@ func (c *comparison) lostLevels(k, old *Column) bool {
 		return false
 	}
 
-	tonight, before := c.p.sampled(), c.last.sampled()
+	tonight := c.p.sampled()
 	change := min(1, c.p.Label.Mean/max(c.last.Label.Mean, 1e-9))
 	var lost []ColumnLevel
 	for _, l := range k.Levels {
-		was := old.level(l.Text)
-		if was == nil {
+		if old.level(l.Text) == nil {
 			continue
 		}
-		rows := was.Share * before
-		rate := change * (was.Rate*rows + prior*c.last.Label.Mean) / (rows + prior)
-		if c.fewer(l.Rate*l.Share*tonight, rate*l.Share*tonight) {
+		least := c.learn(func(p *Profile) (float64, bool) { return p.rateOf(k.Name, l.Text) })
+		if c.fewer(l.Rate*l.Share*tonight, change*least.lo*l.Share*tonight) {
 			lost = append(lost, l)
 		}
 	}
@@ -186,6 +187,20 @@ func (c *comparison) lostLevels(k, old *Column) bool {
 	c.add(Blocking, CodeLabelsLost, k.Name, "hardly any of the %.0f sampled rows with the value %.60q has a positive label (%s), and last night %s had; %d values are like that",
 		l.Share*tonight, l.Text, percent(l.Rate), percent(old.level(l.Text).Rate), len(lost))
 	return true
+}
+
+// rateOf is the label's mean in a level of a column, drawn towards that of all rows.
+func (p *Profile) rateOf(column, text string) (float64, bool) {
+	k := p.column(column)
+	if k == nil {
+		return 0, false
+	}
+	l := k.level(text)
+	if l == nil {
+		return 0, false
+	}
+	rows := l.Share * p.sampled()
+	return (l.Rate*rows + prior*p.Label.Mean) / (rows + prior), true
 }
 
 // fewer reports whether so few positive labels are no chance where more were expected.
@@ -228,20 +243,30 @@ func (b *Buckets) barren() (from, rows int) {
 }
 
 // usualCard is how well label rates of the night before rank labels. Where only one night is known, those of one half of it and the
-// other must do.
+// other must do, of which another night may well keep no more than a half.
 func (c *comparison) usualCard() usual {
 	u := c.learn(func(p *Profile) (float64, bool) { return p.Card, p.Card > 0 })
 	if u.nights == 0 {
-		u = usual{center: c.last.Self, lo: c.last.Self, hi: c.last.Self}
+		x := 0.5 + (c.last.Self-0.5)/2
+		u = usual{center: x, lo: x, hi: x}
 	}
 	return u
+}
+
+// cardLimit is what an AUC of the card must not fall below. Where nights differ much, another one may differ more.
+func cardLimit(u usual, deviation float64) float64 {
+	more := 0.5
+	if u.nights < 5 {
+		more = 1.2
+	}
+	return u.lo - u.doubt()*cardFloor - more*u.spread - 2.5*deviation
 }
 
 // checkCard ranks tonight's labels by last night's label rates.
 func (c *comparison) checkCard() {
 	all, parts := judge(c.p, c.last, c.night, cardParts)
-	c.p.Card = round5(all)
-	u := c.usualCard()
+	worst := slices.Index(parts, slices.Min(parts))
+	c.p.Card, c.p.Worst = round5(all), round5(parts[worst])
 
 	positive := 0.0
 	for _, y := range positives(c.night, c.last.Label) {
@@ -249,14 +274,15 @@ func (c *comparison) checkCard() {
 	}
 	smaller := max(1, min(positive, float64(len(c.night.Label))-positive))
 	deviation := 1 / math.Sqrt(12*smaller) // the standard error of an AUC, about
-	limit := u.lo - u.doubt()*cardFloor - 2.5*deviation
+
+	u, least := c.usualCard(), c.learn(func(p *Profile) (float64, bool) { return p.Worst, p.Worst > 0 })
 	switch {
-	case u.lo > 0.5+6*deviation && all < 0.5-3*deviation:
+	case u.lo > 0.5+6*deviation && all < 0.5-3*deviation-u.spread:
 		c.add(Blocking, CodeInverted, "", "last night's label rates rank tonight's labels with an AUC of %.4f, and usually with %.4f: positive and negative look exchanged", all, u.center)
-	case all < limit:
+	case all < cardLimit(u, deviation):
 		c.add(Blocking, CodeShuffled, "", "last night's label rates rank tonight's labels with an AUC of %.4f, and usually with %.4f to %.4f: labels and columns do not belong together as they did", all, u.lo, u.hi)
-	case slices.Min(parts) < limit-4*deviation*math.Sqrt(cardParts):
-		worst := slices.Index(parts, slices.Min(parts))
-		c.add(Blocking, CodeShuffled, "", "in part %d of %d of the table, last night's label rates rank the labels with an AUC of %.4f, and usually with %.4f", worst+1, cardParts, parts[worst], u.center)
+	case least.nights > 0 && parts[worst] < cardLimit(least, deviation*math.Sqrt(cardParts)):
+		c.add(Blocking, CodeShuffled, "", "in part %d of %d of the table, last night's label rates rank the labels with an AUC of %.4f, and in no part of the nights before with less than %.4f",
+			worst+1, cardParts, parts[worst], least.lo)
 	}
 }

@@ -30,6 +30,8 @@ type Profile struct {
 	Self float64 `json:"self"`
 	// Card is how well the label rates of the last accepted night, column by column, rank tonight's labels, as an AUC; 0 on the first.
 	Card float64 `json:"card,omitempty"`
+	// Worst is the same of that part of the table, of cardParts in the order of its rows, where it is least.
+	Worst float64 `json:"worst,omitempty"`
 }
 
 // Label says what the labels are like.
