@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -25,6 +26,7 @@ import (
 type World struct {
 	Args     []string
 	Env      envconfig.Lookuper
+	In       io.Reader // who may be asked; nil where nobody can answer
 	Out, Err Output
 	Version  string
 	Terminal bool // Out is a terminal, of so many columns
@@ -35,6 +37,9 @@ type World struct {
 // FromOS is the real world. linked is the version that the linker put into main, "dev" when it did not.
 func FromOS(linked string) World {
 	w := World{Args: os.Args[1:], Env: envconfig.OsLookuper(), Out: To(os.Stdout), Err: To(os.Stderr), Version: buildVersion(linked), Now: time.Now}
+	if term.IsTerminal(int(os.Stdin.Fd())) {
+		w.In = os.Stdin
+	}
 	fd := int(os.Stdout.Fd())
 	if term.IsTerminal(fd) {
 		w.Terminal = true

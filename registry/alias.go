@@ -59,6 +59,12 @@ func (r *Registry) Aliases(ctx context.Context, model string) ([]Alias, error) {
 	if err := checkModel(model); err != nil {
 		return nil, err
 	}
+	all, err := r.everyAlias(ctx, model)
+	return slices.DeleteFunc(all, func(a Alias) bool { return a.Version == 0 }), err
+}
+
+// everyAlias are all aliases, with those that were removed.
+func (r *Registry) everyAlias(ctx context.Context, model string) ([]Alias, error) {
 
 	var names []string
 	err := r.list(ctx, aliasesDir(model), func(object string) bool {
@@ -78,7 +84,7 @@ func (r *Registry) Aliases(ctx context.Context, model string) ([]Alias, error) {
 	})
 }
 
-// alias reads an alias; one that is not there has version 0 and generation blob.Absent.
+// alias reads an alias; one that is not there, or was removed, has version 0.
 func (r *Registry) alias(ctx context.Context, model, alias string) (Alias, blob.Generation, error) {
 	object := aliasObject(model, alias)
 	data, generation, err := r.read(ctx, object, maxRecord)
@@ -105,7 +111,7 @@ func (r *Registry) SetAlias(ctx context.Context, model, alias string, to int, ex
 			return Alias{}, err
 		}
 	}
-	if _, err := r.numbered(ctx, model, to); err != nil {
+	if err := r.usable(ctx, model, to); err != nil {
 		return Alias{}, err
 	}
 	record, err := r.recordSum(ctx, model, to)
@@ -113,7 +119,7 @@ func (r *Registry) SetAlias(ctx context.Context, model, alias string, to int, ex
 		return Alias{}, err
 	}
 
-	return r.move(ctx, model, alias, func(now Alias) (*Alias, error) {
+	a, err := r.move(ctx, model, alias, func(now Alias) (*Alias, error) {
 		if now.Version == to {
 			return nil, nil
 		}
@@ -129,6 +135,10 @@ func (r *Registry) SetAlias(ctx context.Context, model, alias string, to int, ex
 		}
 		return &next, nil
 	})
+	if err != nil {
+		return Alias{}, err
+	}
+	return r.unlessDeleted(ctx, a, act)
 }
 
 // Promote points the champion at a version: SetAlias.
@@ -136,7 +146,8 @@ func (r *Registry) Promote(ctx context.Context, model string, version int, expec
 	return r.SetAlias(ctx, model, Champion, version, expect, act)
 }
 
-// Rollback points an alias at the version that it was moved away from last; again, at the one before. An alias that is
+// Rollback points an alias at the version that it was moved away from last; again, at the one before. Versions that were marked bad or
+// deleted meanwhile are passed over. An alias that is
 // not where the caller believes is a *ConflictError, unless it was rolled back from there already, which makes a repeated
 // call harmless. With nowhere to return to it is a *NoPreviousError.
 func (r *Registry) Rollback(ctx context.Context, model, alias string, expect Expect, act Act) (Alias, error) {
@@ -173,16 +184,8 @@ func (r *Registry) rollback(ctx context.Context, model, alias string, to int, ex
 			return nil, &ConflictError{Model: model, Alias: alias, Expected: expect.Version, Found: now.Version}
 		}
 
-		last := len(now.Past) - 1
-		if last < 0 {
-			return nil, &NoPreviousError{Model: model, Alias: alias}
-		}
-		for to != 0 && now.Past[last] != to {
-			if last--; last < 0 {
-				return nil, &InputError{"version to return to", fmt.Sprintf("%s of %s was at %s before, not at %d; to move it there, promote it", alias, model, numbers(now.Past), to)}
-			}
-		}
-		if _, err := r.numbered(ctx, model, now.Past[last]); err != nil {
+		last, err := r.backTo(ctx, now, to)
+		if err != nil {
 			return nil, err
 		}
 
@@ -199,6 +202,66 @@ func (r *Registry) rollback(ctx context.Context, model, alias string, to int, ex
 func numbers(versions []int) string {
 	sorted := slices.Compact(slices.Sorted(slices.Values(versions)))
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(sorted), " ", ", "), "[]")
+}
+
+// backTo is the place in an alias's past of the version to return to: the given one, or, where that is 0, the last that may be used.
+func (r *Registry) backTo(ctx context.Context, now Alias, to int) (int, error) {
+	if to == 0 {
+		return r.lastUsable(ctx, now)
+	}
+	for last := len(now.Past) - 1; last >= 0; last-- {
+		if now.Past[last] == to {
+			return last, r.usable(ctx, now.Model, to)
+		}
+	}
+	if len(now.Past) == 0 {
+		return 0, &NoPreviousError{Model: now.Model, Alias: now.Name}
+	}
+	return 0, &InputError{"version to return to", fmt.Sprintf("%s of %s was at %s before, not at %d; to move it there, promote it", now.Name, now.Model, numbers(now.Past), to)}
+}
+
+// lastUsable is the place in an alias's past of the version to return to.
+func (r *Registry) lastUsable(ctx context.Context, now Alias) (int, error) {
+	none := &NoPreviousError{Model: now.Model, Alias: now.Name}
+	for last := len(now.Past) - 1; last >= 0; last-- {
+		err := r.usable(ctx, now.Model, now.Past[last])
+		if err == nil && now.Past[last] != now.Version {
+			return last, nil
+		}
+		var bad *BadError
+		var deleted *DeletedError
+		if err != nil && !errors.As(err, &bad) && !errors.As(err, &deleted) {
+			return 0, err
+		}
+		none.Passed = append(none.Passed, now.Past[last])
+	}
+	return 0, none
+}
+
+// RemoveAlias takes an alias away; its history stays. The champion cannot be removed, only replaced. One that is not where the caller
+// believes is a *ConflictError.
+func (r *Registry) RemoveAlias(ctx context.Context, model, alias string, expect Expect, act Act) (Alias, error) {
+	if err := act.check(); err != nil {
+		return Alias{}, err
+	}
+	if alias == Champion {
+		return Alias{}, &InputError{"alias", Champion + " cannot be removed; promote another version instead"}
+	}
+	if _, err := r.Alias(ctx, model, alias); err != nil {
+		return Alias{}, err
+	}
+
+	return r.move(ctx, model, alias, func(now Alias) (*Alias, error) {
+		if now.Version == 0 {
+			return nil, nil
+		}
+		if !expect.Any && now.Version != expect.Version {
+			return nil, &ConflictError{Model: model, Alias: alias, Expected: expect.Version, Found: now.Version}
+		}
+		next := now.moved(Removed, 0, act)
+		next.Past = nil
+		return &next, nil
+	})
 }
 
 // moved is the alias after a move; its Past is a copy.
@@ -230,7 +293,7 @@ func (r *Registry) move(ctx context.Context, model, alias string, decide func(no
 			return Alias{}, err
 		}
 
-		if now.Version > 0 {
+		if now.Last.Sequence > 0 {
 			if err := r.record(ctx, now); err != nil {
 				return Alias{}, err
 			}

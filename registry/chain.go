@@ -146,6 +146,12 @@ func (r *Registry) Verify(ctx context.Context, model string) (*Verified, error) 
 // checkMoved compares the records of versions with what the moves to them said.
 func (r *Registry) checkMoved(ctx context.Context, model string, moves []recordedEvent, versions []Version) error {
 	var errs []error
+	s, err := r.scan(ctx, model)
+	if err != nil {
+		return err
+	}
+	deleted := s.deleted
+
 	sums := map[int]string{}
 	for _, v := range versions {
 		s, err := r.recordSum(ctx, model, v.Number)
@@ -154,10 +160,14 @@ func (r *Registry) checkMoved(ctx context.Context, model string, moves []recorde
 		}
 		sums[v.Number] = s
 	}
-	for _, m := range moves {
+	for i, m := range moves {
+		if last := i+1 == len(moves) || moves[i+1].Alias != m.Alias; last && slices.Contains(deleted, m.To) {
+			errs = append(errs, &CorruptError{aliasObject(model, m.Alias), fmt.Errorf("it points at version %d, which was deleted", m.To)})
+		}
 		object := versionDir(model, m.To) + versionFile
 		switch s, there := sums[m.To]; {
-		case !there && m.To > 0:
+		case m.To == 0 || slices.Contains(deleted, m.To):
+		case !there:
 			errs = append(errs, &CorruptError{object, fmt.Errorf("move %d of %s leads there, and no version can be read there", m.Sequence, m.Alias)})
 		case m.Record != "" && s != m.Record:
 			errs = append(errs, &CorruptError{object, fmt.Errorf("its SHA-256 was %.12s... when move %d of %s made it live, and is %.12s...", m.Record, m.Sequence, m.Alias, s)})

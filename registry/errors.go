@@ -1,6 +1,11 @@
 package registry
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
 
 // InputError is something handed in that cannot be registered.
 type InputError struct {
@@ -64,11 +69,65 @@ func versionName(n int) string {
 	return fmt.Sprintf("version %d", n)
 }
 
+// BadError is a version that an alias cannot be moved to, because somebody marked it bad.
+type BadError struct {
+	Model   string
+	Version int
+	Bad     Remark
+}
+
+// Error says who marked it and what to do.
+func (e *BadError) Error() string {
+	return fmt.Sprintf("registry: version %d of %s was marked bad by %s on %s: %s; clear the mark first if that is no longer so",
+		e.Version, e.Model, e.Bad.By, e.Bad.At.Format(time.DateTime), e.Bad.Why)
+}
+
+// IsConflict says that somebody decided otherwise.
+func (*BadError) IsConflict() bool { return true }
+
+// DeletedError is a version that was deleted.
+type DeletedError struct {
+	Model   string
+	Version int
+	Act     Act
+}
+
+// Error says who deleted it.
+func (e *DeletedError) Error() string {
+	return fmt.Sprintf("registry: version %d of %s was deleted by %s on %s: %s", e.Version, e.Model, e.Act.By, e.Act.At.Format(time.DateTime), e.Act.Why)
+}
+
+// IsNotFound says that there is no such version any more.
+func (*DeletedError) IsNotFound() bool { return true }
+
+// InUseError is a version that cannot be deleted because of what points at it.
+type InUseError struct {
+	Model   string
+	Version int
+	Aliases []string
+}
+
+// Error says what holds it.
+func (e *InUseError) Error() string {
+	return fmt.Sprintf("registry: version %d of %s is %s; move or remove the alias first", e.Version, e.Model, strings.Join(e.Aliases, " and "))
+}
+
+// IsConflict says that something still needs it.
+func (*InUseError) IsConflict() bool { return true }
+
 // NoPreviousError says that an alias has nowhere to roll back to.
-type NoPreviousError struct{ Model, Alias string }
+type NoPreviousError struct {
+	Model, Alias string
+	Passed       []int // versions that were passed over: marked bad, or deleted
+}
 
 // Error says why.
 func (e *NoPreviousError) Error() string {
+	if len(e.Passed) > 0 {
+		slices.Sort(e.Passed)
+		return fmt.Sprintf("registry: %s of %s has nowhere to return to: version %s, where it pointed before, is marked bad or deleted; promote one instead",
+			e.Alias, e.Model, ranges(slices.Compact(e.Passed)))
+	}
 	return fmt.Sprintf("registry: %s of %s never pointed at another version that it could return to; promote one instead", e.Alias, e.Model)
 }
 

@@ -27,6 +27,9 @@ func (r *Registry) Find(ctx context.Context, model, key string) (Version, error)
 		return Version{}, err
 	}
 
+	if err := r.notDeleted(ctx, model, number); err != nil {
+		return Version{}, err
+	}
 	v, err := r.version(ctx, model, number)
 	var damaged *CorruptError
 	switch {

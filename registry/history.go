@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// History is everything that happened to a model, oldest first: each version that was registered and each move of an
-// alias. What is damaged or missing is left out and named by the error, beside which the rest is given.
+// History is everything that happened to a model, oldest first: each version that was registered, what was said of it, and each move of
+// an alias. What is damaged or missing is left out and named by the error, beside which the rest is given.
 func (r *Registry) History(ctx context.Context, model string) ([]Event, error) {
 	versions, err1 := r.Versions(ctx, model)
 	var missing *NotFoundError
@@ -23,7 +23,8 @@ func (r *Registry) History(ctx context.Context, model string) ([]Event, error) {
 	for i, m := range moves {
 		events[i] = m.Event
 	}
-	return merge(versions, events), errors.Join(err1, err2)
+	remarks, err3 := r.remarked(ctx, model)
+	return merge(versions, remarks, events), errors.Join(err1, err2, err3)
 }
 
 // recordedEvent is an event with the SHA-256 of its record.
@@ -36,7 +37,7 @@ type recordedEvent struct {
 // move before it; the rest is given.
 func (r *Registry) moves(ctx context.Context, model string) ([]recordedEvent, error) {
 	// The aliases come first: whatever they say has happened is in the listing that follows, or is their own last event.
-	aliases, err1 := r.Aliases(ctx, model)
+	aliases, err1 := r.everyAlias(ctx, model)
 	events, err2 := r.recorded(ctx, model)
 
 	var errs []error
@@ -110,7 +111,7 @@ func gaps(model string, events []recordedEvent) error {
 
 // merge orders by time. The moves of one alias keep their sequence, whatever the clocks of those who made them said: a
 // move counts as not earlier than the one before, and than the registration of its version.
-func merge(versions []Version, events []Event) []Event {
+func merge(versions []Version, remarks, events []Event) []Event {
 	type timed struct {
 		Event
 		at time.Time
@@ -121,6 +122,10 @@ func merge(versions []Version, events []Event) []Event {
 	for _, v := range versions {
 		registered[v.Number] = v.Info.At
 		all = append(all, timed{Event{Kind: Registered, To: v.Number, By: v.Info.By, Why: v.Info.Why, At: v.Info.At}, v.Info.At})
+	}
+
+	for _, e := range remarks {
+		all = append(all, timed{e, e.At})
 	}
 
 	var last timed

@@ -12,6 +12,7 @@ const (
 	modelsDir   = root + "_models/" // no model can be called so
 	claimFile   = "claim.json"
 	versionFile = "version.json"
+	deletedFile = "deleted.json"
 	jsonSuffix  = ".json"
 )
 
@@ -19,6 +20,7 @@ func modelObject(model string) string    { return modelsDir + model + jsonSuffix
 func versionsDir(model string) string    { return root + model + "/versions/" }
 func keyObject(model, key string) string { return root + model + "/keys/" + key + jsonSuffix }
 func aliasesDir(model string) string     { return root + model + "/aliases/" }
+func remarksDir(model string) string     { return root + model + "/remarks/" }
 func historyDir(model string) string     { return root + model + "/history/" }
 
 func versionDir(model string, number int) string {
@@ -26,6 +28,12 @@ func versionDir(model string, number int) string {
 }
 
 func aliasObject(model, alias string) string { return aliasesDir(model) + alias + jsonSuffix }
+
+func remarksObject(model string, number int) string {
+	return remarksDir(model) + strconv.Itoa(number) + jsonSuffix
+}
+
+func deletedObject(model string, number int) string { return versionDir(model, number) + deletedFile }
 
 func eventObject(model, alias string, sequence int) string {
 	return fmt.Sprintf("%s%s/%08d%s", historyDir(model), alias, sequence, jsonSuffix)

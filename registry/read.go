@@ -20,12 +20,14 @@ const atOnce = 16
 type scanned struct {
 	committed []int // ascending
 	claimed   []int // not committed, ascending
-	last      int   // the highest of both, or 0
+	deleted   []int // ascending
+	last      int   // the highest of all, or 0
 }
 
 func (r *Registry) scan(ctx context.Context, model string) (scanned, error) {
 	var s scanned
 	claims := map[int]bool{}
+	deleted := map[int]bool{}
 	err := r.list(ctx, versionsDir(model), func(object string) bool {
 		number, rest, ok := parseVersionObject(model, object)
 		switch {
@@ -33,24 +35,40 @@ func (r *Registry) scan(ctx context.Context, model string) (scanned, error) {
 			claims[number] = true
 		case ok && rest == versionFile:
 			s.committed = append(s.committed, number)
+		case ok && rest == deletedFile:
+			deleted[number] = true
 		default:
 			return true
 		}
 		s.last = max(s.last, number)
 		return true
 	})
+	if err != nil {
+		return s, err
+	}
+	for n := range deleted {
+		if r.notDeleted(ctx, model, n) == nil { // withdrawn; a record that cannot be read hides the version
+			delete(deleted, n)
+		}
+	}
 
-	// A claim is done with once its version is there.
+	// A claim is done with once its version is there, or was.
 	for _, n := range s.committed {
 		delete(claims, n)
 	}
+	s.committed = slices.DeleteFunc(s.committed, func(n int) bool { return deleted[n] })
+	for n := range deleted {
+		delete(claims, n)
+		s.deleted = append(s.deleted, n)
+	}
+	slices.Sort(s.deleted)
 	for n := range claims {
 		s.claimed = append(s.claimed, n)
 	}
 
 	slices.Sort(s.committed) // the listing has 10 before 2
 	slices.Sort(s.claimed)
-	return s, err
+	return s, nil
 }
 
 // version reads a committed version; the error of one that is not says blob.ErrNotExist.
@@ -83,16 +101,11 @@ func (r *Registry) Models(ctx context.Context) ([]string, error) {
 
 	// A name alone is left by a first registration that has not come to its end.
 	for _, model := range candidates {
-		found := false
-		err := r.list(ctx, versionsDir(model), func(object string) bool {
-			_, rest, ok := parseVersionObject(model, object)
-			found = ok && rest == versionFile
-			return !found
-		})
+		s, err := r.scan(ctx, model)
 		if err != nil {
 			return nil, err
 		}
-		if found {
+		if len(s.committed) > 0 {
 			models = append(models, model)
 		}
 	}
@@ -181,6 +194,9 @@ func (r *Registry) Get(ctx context.Context, model, ref string) (Version, error) 
 
 // numbered is a version by its number.
 func (r *Registry) numbered(ctx context.Context, model string, number int) (Version, error) {
+	if err := r.notDeleted(ctx, model, number); err != nil {
+		return Version{}, err
+	}
 	v, err := r.version(ctx, model, number)
 	if !isAbsent(err) {
 		return v, err

@@ -117,10 +117,15 @@ func (f File) check(model string, number int) error {
 }
 
 func (e Event) check() error {
-	if e.Kind != Promoted && e.Kind != RolledBack {
+	least := 1
+	switch e.Kind {
+	case Promoted, RolledBack:
+	case Removed:
+		least = 0
+	default:
 		return fmt.Errorf("an event of kind %.40q", e.Kind)
 	}
-	if e.Sequence < 1 || e.From < 0 || e.From > maxNumber || e.To < 1 || e.To > maxNumber {
+	if e.Sequence < 1 || e.From < 0 || e.From > maxNumber || e.To < least || e.To > maxNumber {
 		return fmt.Errorf("event %d from version %d to %d", e.Sequence, e.From, e.To)
 	}
 	for _, s := range []string{e.Previous, e.Record} {

@@ -32,6 +32,11 @@ func (r *Registry) Register(ctx context.Context, model, key string, files map[st
 		return Version{}, err
 	}
 
+	// What somebody has deleted does not come back because its sweep is concluded once more.
+	if err := r.notDeleted(ctx, model, w.number); err != nil {
+		return Version{}, err
+	}
+
 	// An earlier call with the key may have come to the end.
 	v, err := r.version(ctx, model, w.number)
 	if err == nil {

@@ -86,13 +86,21 @@ const (
 	Registered Kind = "registered"
 	Promoted   Kind = "promoted"
 	RolledBack Kind = "rolled_back"
+	Removed    Kind = "removed" // the alias is no more; To is 0
+
+	Tagged    Kind = "tagged"
+	Untagged  Kind = "untagged"
+	Noted     Kind = "noted"
+	MarkedBad Kind = "marked_bad"
+	Cleared   Kind = "cleared" // is no longer marked bad
+	Deleted   Kind = "deleted"
 )
 
-// Event is an entry of the history: a version came into being, or an alias moved.
+// Event is an entry of the history: a version came into being or something was said of it, or an alias moved.
 type Event struct {
 	Kind     Kind      `json:"kind"`
-	Alias    string    `json:"alias,omitempty"` // empty for Registered
-	Sequence int       `json:"sequence"`        // of the alias's moves, from 1; 0 for Registered
+	Alias    string    `json:"alias,omitempty"` // empty where it is about a version
+	Sequence int       `json:"sequence"`        // of the alias's moves, from 1; 0 where it is about a version
 	From     int       `json:"from"`            // version; 0 when there was none
 	To       int       `json:"to"`
 	By       string    `json:"by"`
@@ -132,9 +140,9 @@ func checkAlias(name string) error { return sweep.CheckName("alias", name) }
 
 // checkFileName refuses what could leave the version's folder or hide one of its own records.
 func checkFileName(name string) error {
-	if !filePattern.MatchString(name) || name == claimFile || name == versionFile {
-		const want = "%.60q: use 1 to 100 of A-Z, a-z, 0-9, '.', '_' and '-', beginning with a letter or digit, and neither %s nor %s"
-		return &InputError{"file name", fmt.Sprintf(want, name, claimFile, versionFile)}
+	if !filePattern.MatchString(name) || name == claimFile || name == versionFile || name == deletedFile {
+		const want = "%.60q: use 1 to 100 of A-Z, a-z, 0-9, '.', '_' and '-', beginning with a letter or digit, and none of %s, %s and %s"
+		return &InputError{"file name", fmt.Sprintf(want, name, claimFile, versionFile, deletedFile)}
 	}
 	return nil
 }

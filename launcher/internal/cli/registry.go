@@ -28,7 +28,8 @@ func registryCommand(w *World) *cobra.Command {
 		Short: "Look after registered models",
 		Long:  "A model is named MODEL, one of its versions MODEL@3, MODEL@champion, or MODEL alone for the champion (the newest version where there is none).",
 	})
-	cmd.AddCommand(registryListCommand(w), registryShowCommand(w), registryPromoteCommand(w), registryRollbackCommand(w), registryHistoryCommand(w), registryVerifyCommand(w))
+	cmd.AddCommand(registryListCommand(w), registryShowCommand(w), registryPromoteCommand(w), registryRollbackCommand(w), registryHistoryCommand(w), registryVerifyCommand(w),
+		registryTagCommand(w), registryNoteCommand(w), registryBadCommand(w), registryAliasCommand(w), registryDeleteCommand(w))
 	return cmd
 }
 
@@ -237,6 +238,11 @@ func (w *World) showVersion(cmd *cobra.Command, c *cloud, v registry.Version) er
 	if r := report.Verified; r != nil {
 		rows = append(rows, [2]string{"verified", fmt.Sprintf("%s agrees on %d raw rows", r.Scorer, r.Rows)})
 	}
+	said, err := w.remarkRows(cmd, c, v)
+	if err != nil {
+		return err
+	}
+	rows = append(rows, said...)
 	for _, f := range v.Files {
 		rows = append(rows, [2]string{f.Name, fmt.Sprintf("%s  sha256 %s", humanize.IBytes(uint64(f.Bytes)), f.SHA256)})
 	}
