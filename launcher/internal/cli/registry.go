@@ -29,7 +29,8 @@ func registryCommand(w *World) *cobra.Command {
 		Long:  "A model is named MODEL, one of its versions MODEL@3, MODEL@champion, or MODEL alone for the champion (the newest version where there is none).",
 	})
 	cmd.AddCommand(registryListCommand(w), registryShowCommand(w), registryPromoteCommand(w), registryRollbackCommand(w), registryHistoryCommand(w), registryVerifyCommand(w),
-		registryTagCommand(w), registryNoteCommand(w), registryBadCommand(w), registryAliasCommand(w), registryDeleteCommand(w))
+		registryTagCommand(w), registryNoteCommand(w), registryBadCommand(w), registryAliasCommand(w), registryDeleteCommand(w),
+		registryCompareCommand(w))
 	return cmd
 }
 

@@ -1,0 +1,47 @@
+package ingest
+
+import "coppice/dataset"
+
+// Labels reads the label of other tables as a dataset's was read, to measure models on rows that were never staged.
+type Labels struct{ labeler labeler }
+
+// NewLabels reads labels as info, a manifest's, says. missing are the texts that stand for a missing value.
+func NewLabels(info dataset.LabelInfo, missing []string) *Labels {
+	return &Labels{labeler{info: info, tokens: newTokens(missing)}}
+}
+
+// Column is the name of the label's column.
+func (l *Labels) Column() string { return l.labeler.info.Column }
+
+// Read gives the label of each row of a batch that has one, and the places of those rows; nil places stand for all.
+func (l *Labels) Read(b *Batch) (labels []float32, places []int32, err error) {
+	v := b.Column(l.Column())
+	if v == nil {
+		return nil, nil, &TableError{File: b.file, Column: l.Column(), Msg: "the table has no such column, and it is the label"}
+	}
+	if v.Type == dataset.Time {
+		return nil, nil, b.errorAt(0, l.Column(), "a time cannot be a label")
+	}
+
+	places = l.labeler.presentIn(b, v)
+	if places == nil {
+		labels = make([]float32, b.Rows)
+		return labels, nil, l.labeler.decodeAll(b, v, labels)
+	}
+	for _, i := range places {
+		y, err := l.labeler.decode(b, v, int(i))
+		if err != nil {
+			return nil, nil, err
+		}
+		labels = append(labels, y)
+	}
+	return labels, places, nil
+}
+
+// Number is value i of a column such as a weight's; ok is false for one that is missing or no number.
+func (l *Labels) Number(v *dataset.Values, i int) (x float64, ok bool) {
+	if missing(v, i, l.labeler.tokens) {
+		return 0, false
+	}
+	return number(v, i)
+}

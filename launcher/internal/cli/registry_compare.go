@@ -1,0 +1,237 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"coppice/dataset"
+	"coppice/launcher/internal/compare"
+	"coppice/launcher/internal/stager"
+	"coppice/metric"
+	"coppice/program"
+	"coppice/registry"
+	"coppice/scorer"
+	"coppice/sweep"
+)
+
+type compareFlags struct {
+	on, by     string
+	metrics    []string
+	confidence float64
+	json       bool
+}
+
+func registryCompareCommand(w *World) *cobra.Command {
+	var f compareFlags
+	cmd := &cobra.Command{
+		Use:   "compare A B [--on DATASET|FILE] [--by COLUMN]",
+		Short: "Score two versions on the same rows, and say which is better beyond chance",
+		Long: `Scores versions A and B (MODEL@VERSION or MODEL@ALIAS, of one model or of two) on the same raw rows, each through its own encoding, and
+shows each metric with the interval of B's gain over A on these rows (paired: what the rows do to both cancels out). Without --on the rows are the
+sampled test rows of B's dataset; rows that either version was calibrated on are left out. --on FILE takes every row of a CSV or Parquet
+table that has the label: take care that neither version was trained on it.`,
+		Example: `  launcher registry compare ctr@champion ctr@12
+  launcher registry compare ctr@11 ctr@12 --on clicks --by campaign_id
+  launcher registry compare ctr@11 ctr@12 --on today.parquet --metric log_loss,auc`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !(f.confidence > 0.5 && f.confidence < 1) {
+				return program.Usagef("--confidence %v: give a share above 0.5 and below 1, such as 0.95", f.confidence)
+			}
+			return w.with(cmd.Context(), func(c *cloud) error { return w.compareVersions(cmd.Context(), c, args, f) })
+		},
+	}
+
+	cmd.Flags().StringVar(&f.on, "on", "", "dataset NAME[@VERSION], or a table of this machine; B's dataset without")
+	cmd.Flags().StringVar(&f.by, "by", "", "column whose values get a line each, by the first metric")
+	cmd.Flags().StringSliceVar(&f.metrics, "metric", nil, "metrics; log_loss, normalized_entropy, auc, average_precision and calibration_ratio (or rmse and mae) without")
+	cmd.Flags().Float64Var(&f.confidence, "confidence", 0.95, "of the intervals")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
+	return cmd
+}
+
+// compared is a version with what is known of how it came to be.
+type compared struct {
+	registry.Version
+	manifest *dataset.Manifest
+	plan     *sweep.Plan // nil where the version does not say
+}
+
+func (w *World) compareVersions(ctx context.Context, c *cloud, args []string, f compareFlags) error {
+	var versions [2]compared
+	var sides [2]compare.Side
+	for i, arg := range args {
+		model, ref, err := splitRef(arg)
+		if err != nil {
+			return err
+		}
+		if versions[i], err = c.comparable(ctx, model, ref); err != nil {
+			return err
+		}
+		v := versions[i].Version
+		s, err := scorer.OpenMapped(ctx, c.registry, v, w.levelsCache())
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		sides[i] = compare.Side{Name: fmt.Sprintf("%s@%d", v.Model, v.Number), Scorer: s}
+	}
+
+	metrics, err := comparedBy(f.metrics, versions[1].manifest)
+	if err != nil {
+		return err
+	}
+	rows, on, err := c.rowsToCompare(ctx, sides, versions, f)
+	if err != nil {
+		return err
+	}
+
+	confidence := metric.Confidence{Level: f.confidence}
+	out := comparison{A: sides[0].Name, B: sides[1].Name, On: on}
+	if out.All, err = rows.Compare(metrics, confidence); err != nil {
+		return err
+	}
+	if f.by != "" {
+		if out.By, err = rows.CompareBy(metrics[0], confidence); err != nil {
+			return err
+		}
+	}
+	if f.json {
+		return w.printJSON(out)
+	}
+	w.showCompared(out, f)
+	return nil
+}
+
+// comparison is what the command prints.
+type comparison struct {
+	A   string         `json:"a"`
+	B   string         `json:"b"`
+	On  string         `json:"on"`
+	All []compare.Line `json:"all"`
+	By  []compare.Line `json:"by,omitempty"`
+}
+
+func (w *World) showCompared(out comparison, f compareFlags) {
+	fmt.Fprintf(w.Out, "A is %s, B is %s; %d rows of %s\n", out.A, out.B, out.All[0].Rows, out.On)
+	interval := fmt.Sprintf("%g %% interval", 100*f.confidence)
+	t := w.newTable("metric", "A", "B", "gain of B", interval, "")
+	for _, l := range out.All {
+		t.AppendRow(table.Row{l.Metric, number(l.A), number(l.B), number(l.Gain), fmt.Sprintf("%s to %s", number(l.Low), number(l.High)), l.Says})
+	}
+	t.Render()
+	if f.by == "" {
+		return
+	}
+	t = w.newTable(f.by, "rows", out.All[0].Metric+" of A", "B", "gain of B", interval, "")
+	for _, l := range out.By {
+		t.AppendRow(table.Row{l.By, l.Rows, number(l.A), number(l.B), number(l.Gain), fmt.Sprintf("%s to %s", number(l.Low), number(l.High)), l.Says})
+	}
+	t.Render()
+}
+
+// comparedBy are the metrics to compare by.
+func comparedBy(names []string, m *dataset.Manifest) ([]metric.Metric, error) {
+	if len(names) == 0 {
+		names = []string{"log_loss", "normalized_entropy", "auc", "average_precision", "calibration_ratio"}
+		if m.Label.Kind == dataset.Regression {
+			names = []string{"rmse", "mae"}
+		}
+	}
+	var metrics []metric.Metric
+	for _, name := range names {
+		m, err := metric.Lookup(name)
+		if err != nil {
+			return nil, program.Usagef("--metric: %w", err)
+		}
+		metrics = append(metrics, m)
+	}
+	return metrics, nil
+}
+
+// comparable reads what a version says of its dataset and plan.
+func (c *cloud) comparable(ctx context.Context, model, ref string) (out compared, err error) {
+	if out.Version, err = c.registry.Get(ctx, model, ref); err != nil {
+		return out, err
+	}
+	text, err := c.registry.ReadFile(ctx, out.Version, scorer.FileDataset)
+	if err != nil {
+		return out, err
+	}
+	if out.manifest, err = dataset.DecodeManifest(text); err != nil {
+		return out, err
+	}
+	if _, ok := out.File(scorer.FilePlan); !ok {
+		return out, nil
+	}
+	if text, err = c.registry.ReadFile(ctx, out.Version, scorer.FilePlan); err != nil {
+		return out, err
+	}
+	out.plan, err = sweep.DecodePlan(text)
+	return out, err
+}
+
+// rowsToCompare scores both sides on what --on says.
+func (c *cloud) rowsToCompare(ctx context.Context, sides [2]compare.Side, versions [2]compared, f compareFlags) (*compare.Rows, string, error) {
+	m := versions[1].manifest
+	if f.on != "" && isFile(f.on) {
+		rows, err := compare.OnFile(ctx, sides, compare.File{Path: f.on, Label: m.Label, Weight: m.Weight, Missing: m.Missing, By: f.by})
+		return rows, f.on, err
+	}
+
+	ref := f.on
+	if ref == "" {
+		ref = m.Name + "@" + m.Version
+	}
+	on, err := stager.Resolve(ctx, c.datasets, ref)
+	if err != nil {
+		return nil, "", err
+	}
+	text, err := stager.File(ctx, c.datasets, on, dataset.SampleFile)
+	if err != nil {
+		return nil, "", err
+	}
+	sample, err := dataset.ReadSample(text)
+	if err != nil {
+		return nil, "", err
+	}
+	if text, err = stager.File(ctx, c.datasets, on, dataset.TargetsFile(sample.Split)); err != nil {
+		return nil, "", err
+	}
+	targets, err := dataset.ReadTargets(text)
+	if err != nil {
+		return nil, "", err
+	}
+
+	rows, err := compare.OnSample(sides, sample, targets, f.by, func(fold uint8) bool { return unseen(versions, on, sample.Split, fold) })
+	return rows, fmt.Sprintf("%s@%s, sampled from %s", on.Name, on.Version, sample.Split), err
+}
+
+// unseen says whether neither version has been calibrated on, or chosen by, the rows of a fold of a split: of a version's own dataset only
+// its plan's test rows count.
+func unseen(versions [2]compared, on *dataset.Manifest, split string, fold uint8) bool {
+	for _, v := range versions {
+		if v.plan == nil || v.plan.Dataset.Name != on.Name || v.plan.Dataset.Version != on.Version {
+			continue
+		}
+		test := v.plan.Holdout.Test
+		if test.Split != split || test.Folds != nil && len(test.Select([]uint8{fold})) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// isFile says whether --on means a table of this machine and not a dataset.
+func isFile(on string) bool {
+	if strings.ContainsAny(on, "/*?.") {
+		return true
+	}
+	_, err := os.Stat(on)
+	return err == nil
+}

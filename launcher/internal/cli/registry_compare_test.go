@@ -1,0 +1,227 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"coppice/calibrate"
+	"coppice/dataset"
+	"coppice/dataset/datasettest"
+	"coppice/gbt"
+	"coppice/metric"
+	"coppice/registry"
+	"coppice/scorer"
+	"coppice/sweep"
+)
+
+// grown are versions of a staged dataset as sweeps leave them: all but the report is there.
+type grown struct {
+	*world
+	manifest *dataset.Manifest
+	dir      string
+}
+
+// grow stages a dataset and registers a version of it for each number of trees.
+func (w *world) grow(trees ...int) *grown {
+	w.t.Helper()
+	o := datasettest.Options{Rows: 3000, Split: "{by: hash, key: user_id, train: 0.6, valid: 0.1, test: 0.3}"}
+	dir, m := datasettest.Dir(w.t, o)
+	g := &grown{world: w, manifest: m, dir: dir}
+	for _, name := range append(names(m.Files), dataset.ManifestFile) {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		w.put("datasets", sweep.DatasetDir(m.Name, m.Version)+name, string(text))
+	}
+	w.put("datasets", sweep.DatasetLatest(m.Name), `{"format":1,"version":"`+m.Version+`"}`)
+	for i, n := range trees {
+		g.version(i, n)
+	}
+	return g
+}
+
+func names(files []dataset.FileInfo) (out []string) {
+	for _, f := range files {
+		out = append(out, f.Name)
+	}
+	return out
+}
+
+func (w *world) put(bucket, object, text string) {
+	w.t.Helper()
+	if _, err := w.buckets[bucket].Put(w.t.Context(), object, -1, strings.NewReader(text)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// version trains and registers one version, in the way of the aggregator.
+func (g *grown) version(i, trees int) registry.Version {
+	g.t.Helper()
+	ds, err := dataset.Open(g.dir)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	defer ds.Close()
+
+	p := gbt.Defaults()
+	p.NumIterations = trees
+	res, err := gbt.Train(g.t.Context(), datasettest.Data(g.manifest, ds.Split("train")), p, gbt.Options{})
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	plan := sweep.Plan{Format: 1, Sweep: sweep.ID("night-" + strconv.Itoa(i)), Coppice: "v1",
+		Spec:    sweep.Spec{Model: "ctr", Objective: "binary", Metric: "log_loss", Seed: 7},
+		Dataset: sweep.DatasetRef{Name: g.manifest.Name, Version: g.manifest.Version},
+		Holdout: sweep.Holdout{Valid: sweep.Rows{Split: "valid"}, Calib: sweep.Rows{Split: "test", Folds: []uint8{0, 1, 2, 3}}, Test: sweep.Rows{Split: "test", Folds: []uint8{4, 5, 6, 7, 8, 9}}},
+		Sizing:  sweep.Sizing{ThreadsPerTask: 1}, Heartbeat: sweep.Duration(30 * time.Second), Takeover: sweep.Duration(5 * time.Minute), Trials: []sweep.Trial{{Params: p.Map()}}}
+
+	test := ds.Split("test")
+	rows := plan.Holdout.Calib.Select(test.Fold)
+	data := datasettest.Data(g.manifest, test)
+	data.Subset, data.Copies = rows, 0
+	raw, err := res.Model.PredictBinned(data, 1)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	var label []float32
+	for _, r := range rows {
+		label = append(label, test.Label[r])
+	}
+	choice, err := calibrate.Choose(raw, label, nil, calibrate.Options{Seed: plan.Spec.Seed})
+	if err != nil {
+		g.t.Fatal(err)
+	}
+
+	var model bytes.Buffer
+	if _, err := res.Model.WriteTo(&model); err != nil {
+		g.t.Fatal(err)
+	}
+	levels := datasettest.Levels(g.t, ds)
+	encoding, kept := scorer.Compact(res.Model, g.manifest.Encoding(), levels)
+	manifest, err := os.ReadFile(filepath.Join(g.dir, dataset.ManifestFile))
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	files := map[string][]byte{scorer.FileModel: model.Bytes(), scorer.FileDataset: manifest}
+	if kept != nil {
+		files[scorer.FileLevels] = kept.Encode()
+	}
+	for name, v := range map[string]any{scorer.FileFeatures: encoding, scorer.FilePlan: plan, scorer.FileCalibrator: choice.Calibrator,
+		scorer.FileResult: sweep.Result{Format: 1, Sweep: plan.Sweep, Status: sweep.StatusDone, Params: p.Map()}} {
+		text, err := json.MarshalIndent(v, "", "  ")
+		if name == scorer.FileCalibrator {
+			text, err = json.Marshal(v)
+		}
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		files[name] = append(text, '\n')
+	}
+	v, err := registry.New(g.buckets["registry"]).Register(g.t.Context(), "ctr", string(plan.Sweep), files, registry.Info{At: g.now, By: "aggregator",
+		Labels: map[string]string{"sweep": string(plan.Sweep), "trial": "0", "dataset": g.manifest.Name + "@" + g.manifest.Version}})
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return v
+}
+
+// compared runs the command and reads its JSON.
+func (g *grown) compared(args ...string) (c comparison) {
+	g.t.Helper()
+	if err := json.Unmarshal([]byte(g.must(append([]string{"registry", "compare", "--json"}, args...)...)), &c); err != nil {
+		g.t.Fatal(err)
+	}
+	return c
+}
+
+func TestCompareVersions(t *testing.T) {
+	w := newWorld(t)
+	g := w.grow(1, 60, 60)
+
+	// On the dataset's sample: only test rows of the plan, which calibration has not seen.
+	c := g.compared("ctr@1", "ctr@2")
+	ds, err := dataset.Open(g.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ds.Close()
+	want := len(sweep.Rows{Split: "test", Folds: []uint8{4, 5, 6, 7, 8, 9}}.Select(ds.Split("test").Fold))
+	if l := c.All[0]; l.Metric != "log_loss" || l.Rows != want || l.Gain <= 0 || l.Low >= l.Gain || l.High <= l.Gain || math.Abs(l.A-l.B-l.Gain) > 1e-12 {
+		t.Errorf("on the sample: %+v, want a gain within its interval on %d rows", l, want)
+	}
+
+	// On a file: the same numbers as predicting it with each version and measuring that.
+	text := datasettest.Table(datasettest.Options{Rows: 900, Seed: 5})
+	in := w.file("today.csv", string(text))
+	c = g.compared("ctr@1", "ctr@2", "--on", in, "--by", "campaign_id", "--metric", "auc")
+	label, preds := labelsOf(t, w, in), [2][]float64{w.predicted("ctr@1", in), w.predicted("ctr@2", in)}
+	auc, err := metric.Lookup("auc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := auc.Compare(metric.Input{Label: label, Pred: preds[1]}, preds[0], metric.Confidence{Level: 0.95})
+	if l := c.All[0]; err != nil || l.A != x.Old || l.B != x.New || l.Low != x.Low || l.High != x.High || l.Rows != 900 {
+		t.Errorf("on a file: %+v, want what predict and metric say: %+v, %v", l, x, err)
+	}
+	rows := 0
+	for _, l := range c.By {
+		rows += l.Rows
+	}
+	if len(c.By) != 12 || rows != 900 || c.By[0].Rows < c.By[11].Rows {
+		t.Errorf("by campaign: %d lines of %d rows, want 12 of 900, the most frequent first", len(c.By), rows)
+	}
+
+	if l := g.compared("ctr@2", "ctr@3").All[0]; l.Says != "the same predictions" || l.Gain != 0 {
+		t.Errorf("twins: %+v", l)
+	}
+	if out := w.must("registry", "compare", "ctr@2", "ctr@1", "--on", w.file("many.csv", string(datasettest.Table(datasettest.Options{Rows: 20_000, Seed: 6})))); !strings.Contains(out, "B is worse") || !strings.Contains(out, "95 % interval") {
+		t.Errorf("got\n%s", out)
+	}
+	w.refused(sweep.ExitInput, `no column "nobody"`, "registry", "compare", "ctr@1", "ctr@2", "--on", in, "--by", "nobody")
+	w.refused(sweep.ExitInput, "is_click", "registry", "compare", "ctr@1", "ctr@2", "--on", w.file("bare.csv", "user_id,campaign_id,site,hour,age,price,day\nu1,1,s,2,3,4,2026-11-01\n"))
+	w.refused(sweep.ExitNotFound, "not staged", "registry", "compare", "ctr@1", "ctr@2", "--on", "other")
+	w.refused(sweep.ExitUsage, "--confidence", "registry", "compare", "ctr@1", "ctr@2", "--confidence", "95")
+}
+
+func labelsOf(t *testing.T, w *world, in string) (label []float32) {
+	t.Helper()
+	text, err := os.ReadFile(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range strings.Split(strings.TrimSpace(string(text)), "\n")[1:] {
+		y, err := strconv.ParseFloat(strings.Split(line, ",")[7], 32)
+		if err != nil {
+			t.Fatal(err)
+		}
+		label = append(label, float32(y))
+	}
+	return label
+}
+
+// predicted are the predictions of a file, through launcher predict.
+func (w *world) predicted(model, in string) (out []float64) {
+	w.t.Helper()
+	path := filepath.Join(w.dir, "predicted.csv")
+	w.must("predict", "--model", model, "--in", in, "--out", path)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, line := range strings.Split(strings.TrimSpace(string(text)), "\n")[1:] {
+		p, err := strconv.ParseFloat(line, 64)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		out = append(out, p)
+	}
+	return out
+}

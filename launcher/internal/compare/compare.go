@@ -1,0 +1,316 @@
+// Package compare scores two registered versions on the same rows, each through its own encoding of the raw values, and says by how much the
+// one is better than the other, and within which bounds.
+package compare
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+
+	"coppice/dataset"
+	"coppice/dataset/ingest"
+	"coppice/metric"
+	"coppice/scorer"
+)
+
+// Side is a version that is compared.
+type Side struct {
+	Name   string // such as ctr@3
+	Scorer *scorer.Scorer
+}
+
+// Rows are what both sides have predicted.
+type Rows struct {
+	Label  []float32
+	Weight []float32    // nil where all are 1
+	Pred   [2][]float64 // of the first side and the second
+	By     []string     // value of the column to divide by; nil without one
+}
+
+// Error is a comparison that cannot be made as it was asked for.
+type Error struct{ Msg string }
+
+func (e *Error) Error() string { return e.Msg }
+
+// IsInput says that what was handed in is at fault, and will be the next time.
+func (*Error) IsInput() bool { return true }
+
+func errorf(format string, args ...any) error { return &Error{fmt.Sprintf(format, args...)} }
+
+// File is a table to compare on.
+type File struct {
+	Path   string
+	CSV    dataset.CSVSpec
+	Label  dataset.LabelInfo
+	Weight string // column; empty without
+	// Missing are the texts that stand for a missing label.
+	Missing []string
+	By      string // column to divide by; empty without
+}
+
+const batchRows = 16384
+
+// OnFile scores the rows of a table that have a label.
+func OnFile(ctx context.Context, sides [2]Side, f File) (*Rows, error) {
+	files, err := ingest.Expand(f.Path)
+	if err != nil {
+		return nil, err
+	}
+	table, err := ingest.OpenTable(files, ingest.TableOptions{CSV: f.CSV, Threads: runtime.GOMAXPROCS(0)})
+	if err != nil {
+		return nil, err
+	}
+
+	wanted := slices.Concat(sides[0].Scorer.Columns(), sides[1].Scorer.Columns(), []string{f.Label.Column})
+	for _, extra := range []string{f.Weight, f.By} {
+		if extra != "" {
+			wanted = append(wanted, extra)
+		}
+	}
+	slices.Sort(wanted)
+	wanted = slices.Compact(wanted)
+	for _, name := range wanted {
+		if !slices.ContainsFunc(table.Columns(), func(c ingest.Column) bool { return c.Name == name }) {
+			return nil, errorf("%s has no column %q, which %s needs", f.Path, name, f.whoNeeds(sides, name))
+		}
+	}
+
+	r := &Rows{}
+	labels := ingest.NewLabels(f.Label, f.Missing)
+	err = table.Read(ctx, wanted, batchRows, func(b *ingest.Batch) error { return r.add(sides, b, labels, f) })
+	if err == nil && len(r.Label) == 0 {
+		err = errorf("%s has no row with a label in column %q", f.Path, f.Label.Column)
+	}
+	return r, err
+}
+
+// whoNeeds says for the message what a column is for.
+func (f *File) whoNeeds(sides [2]Side, column string) string {
+	for _, s := range sides {
+		if slices.Contains(s.Scorer.Columns(), column) {
+			return s.Name
+		}
+	}
+	switch column {
+	case f.Label.Column:
+		return "the label"
+	case f.Weight:
+		return "the rows' weight"
+	}
+	return "--by"
+}
+
+// add scores a batch.
+func (r *Rows) add(sides [2]Side, b *ingest.Batch, labels *ingest.Labels, f File) error {
+	label, places, err := labels.Read(b)
+	if err != nil {
+		return err
+	}
+	if places == nil {
+		places = make([]int32, b.Rows)
+		for i := range places {
+			places[i] = int32(i)
+		}
+	}
+	r.Label = append(r.Label, label...)
+
+	for s := range sides {
+		_, pred, _, err := sides[s].Scorer.Batch(b, nil, runtime.GOMAXPROCS(0))
+		if err != nil {
+			return fmt.Errorf("%s: %w", sides[s].Name, err)
+		}
+		for _, i := range places {
+			r.Pred[s] = append(r.Pred[s], pred[i])
+		}
+	}
+
+	if f.Weight != "" {
+		v := b.Column(f.Weight)
+		for _, i := range places {
+			w, ok := labels.Number(v, int(i))
+			if !ok || w < 0 {
+				return errorf("%s: row %d has no weight in column %q", f.Path, b.First+int64(i)+1, f.Weight)
+			}
+			r.Weight = append(r.Weight, float32(w))
+		}
+	}
+	if f.By != "" {
+		r.divide(b.Column(f.By), places)
+	}
+	return nil
+}
+
+func (r *Rows) divide(v *dataset.Values, places []int32) {
+	for _, i := range places {
+		text := "(missing)"
+		if !v.IsNull(int(i)) && v.TextOf(int(i)) != "" {
+			text = v.TextOf(int(i))
+		}
+		r.By = append(r.By, text)
+	}
+}
+
+// OnSample scores the rows of a dataset's sample that pass, with the targets of its split.
+func OnSample(sides [2]Side, s *dataset.Sample, t dataset.Targets, by string, pass func(fold uint8) bool) (*Rows, error) {
+	var divided *dataset.Values
+	if by != "" {
+		if divided = s.Column(by); divided == nil {
+			return nil, errorf("the dataset's sample has no column %q to divide by; it has the features' own columns", by)
+		}
+	}
+
+	var pred [2][]float64
+	for i, side := range sides {
+		for _, name := range side.Scorer.Columns() {
+			if s.Column(name) == nil {
+				return nil, errorf("%s needs column %q, and the dataset's sample does not have it; compare on a file that does", side.Name, name)
+			}
+		}
+		var err error
+		if pred[i], err = side.Scorer.Sample(s, runtime.GOMAXPROCS(0)); err != nil {
+			return nil, fmt.Errorf("%s: %w", side.Name, err)
+		}
+	}
+
+	r := &Rows{}
+	for i, row := range s.Row {
+		if int(row) >= len(t.Label) || t.Fold != nil && !pass(t.Fold[row]) {
+			continue
+		}
+		r.Label = append(r.Label, t.Label[row])
+		if t.Weight != nil {
+			r.Weight = append(r.Weight, t.Weight[row])
+		}
+		for side := range pred {
+			r.Pred[side] = append(r.Pred[side], pred[side][i])
+		}
+		if divided != nil {
+			r.divide(divided, []int32{int32(i)})
+		}
+	}
+	if len(r.Label) == 0 {
+		return nil, errorf("the dataset's sample has no row that neither version was calibrated on; compare on a file")
+	}
+	return r, nil
+}
+
+// Line is a metric of both sides.
+type Line struct {
+	Metric string  `json:"metric"`
+	By     string  `json:"by,omitempty"` // value of the column to divide by; empty for all rows
+	Rows   int     `json:"rows"`
+	A      float64 `json:"a"`
+	B      float64 `json:"b"`
+	Gain   float64 `json:"gain"` // above 0 where B is better, whichever way the metric goes
+	Low    float64 `json:"low"`
+	High   float64 `json:"high"`
+	Method string  `json:"method"`
+	Says   string  `json:"says"`
+}
+
+// What a line says.
+const (
+	Better = "B is better"
+	Worse  = "B is worse"
+	Equal  = "no difference beyond chance"
+	Same   = "the same predictions"
+)
+
+// Compare measures all rows by each metric. One that is not defined on them is left out, unless none is.
+func (r *Rows) Compare(metrics []metric.Metric, c metric.Confidence) ([]Line, error) {
+	var lines []Line
+	var last error
+	for _, m := range metrics {
+		l, err := r.line(m, c, nil)
+		var undefined *metric.InputError
+		if errors.As(err, &undefined) {
+			last = err
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		lines = append(lines, l)
+	}
+	if len(lines) == 0 {
+		return nil, last
+	}
+	return lines, nil
+}
+
+// mostValues is how many values of a column get a line of their own.
+const mostValues = 20
+
+// CompareBy measures the rows of each value of the column to divide by, the most frequent ones first; the rest is one line. Where the metric is
+// not defined on a value's rows, there is no line.
+func (r *Rows) CompareBy(m metric.Metric, c metric.Confidence) ([]Line, error) {
+	rows := map[string][]int{}
+	for i, v := range r.By {
+		rows[v] = append(rows[v], i)
+	}
+	var values []string
+	for v := range rows {
+		values = append(values, v)
+	}
+	slices.SortFunc(values, func(a, b string) int { return cmp.Or(cmp.Compare(len(rows[b]), len(rows[a])), cmp.Compare(a, b)) })
+	if len(values) > mostValues {
+		rest := fmt.Sprintf("(%d others)", len(values)-mostValues)
+		for _, v := range values[mostValues:] {
+			rows[rest] = append(rows[rest], rows[v]...)
+		}
+		slices.Sort(rows[rest])
+		values = append(values[:mostValues:mostValues], rest)
+	}
+
+	var lines []Line
+	for _, v := range values {
+		l, err := r.line(m, c, rows[v])
+		var undefined *metric.InputError
+		if errors.As(err, &undefined) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		l.By = v
+		lines = append(lines, l)
+	}
+	return lines, nil
+}
+
+// line compares some rows, or all where rows is nil.
+func (r *Rows) line(m metric.Metric, c metric.Confidence, rows []int) (Line, error) {
+	label, weight, pred := r.Label, r.Weight, r.Pred
+	if rows != nil {
+		label, weight, pred = pick(label, rows), pick(weight, rows), [2][]float64{pick(pred[0], rows), pick(pred[1], rows)}
+	}
+
+	x, err := m.Compare(metric.Input{Label: label, Weight: weight, Pred: pred[1]}, pred[0], c)
+	if err != nil {
+		return Line{}, err
+	}
+	l := Line{Metric: m.Name, Rows: len(label), A: x.Old, B: x.New, Gain: x.Gain, Low: x.Low, High: x.High, Method: x.Method, Says: Equal}
+	switch {
+	case slices.Equal(pred[0], pred[1]):
+		l.Says = Same
+	case x.Better(0):
+		l.Says = Better
+	case x.Worse():
+		l.Says = Worse
+	}
+	return l, nil
+}
+
+func pick[T any](all []T, rows []int) []T {
+	if all == nil {
+		return nil
+	}
+	out := make([]T, len(rows))
+	for i, r := range rows {
+		out[i] = all[r]
+	}
+	return out
+}
