@@ -44,6 +44,7 @@ var layers = map[string]int{
 	"cloud/billing": 2,
 	"cloud/inspect": 2,
 	"sweepstore":    2, // the objects of a sweep
+	"fit":           2, // one candidate on one dataset
 
 	"dataset/datasettest": 2, // for tests of everything above
 

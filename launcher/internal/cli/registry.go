@@ -30,7 +30,7 @@ func registryCommand(w *World) *cobra.Command {
 	})
 	cmd.AddCommand(registryListCommand(w), registryShowCommand(w), registryPromoteCommand(w), registryRollbackCommand(w), registryHistoryCommand(w), registryVerifyCommand(w),
 		registryTagCommand(w), registryNoteCommand(w), registryBadCommand(w), registryAliasCommand(w), registryDeleteCommand(w),
-		registryCompareCommand(w))
+		registryCompareCommand(w), registryReproduceCommand(w))
 	return cmd
 }
 
@@ -281,6 +281,10 @@ func (c *cloud) readJSON(cmd *cobra.Command, v registry.Version, file string, in
 	if err != nil {
 		return err
 	}
+	return decodeJSON(v, file, text, into)
+}
+
+func decodeJSON(v registry.Version, file string, text []byte, into any) error {
 	if err := json.Unmarshal(text, into); err != nil {
 		return fmt.Errorf("%s of %s@%d: %w", file, v.Model, v.Number, err)
 	}

@@ -14,6 +14,7 @@ import (
 	"coppice/calibrate"
 	"coppice/dataset"
 	"coppice/dataset/datasettest"
+	"coppice/fit"
 	"coppice/gbt"
 	"coppice/metric"
 	"coppice/registry"
@@ -73,29 +74,30 @@ func (g *grown) version(i, trees int) registry.Version {
 
 	p := gbt.Defaults()
 	p.NumIterations = trees
-	res, err := gbt.Train(g.t.Context(), datasettest.Data(g.manifest, ds.Split("train")), p, gbt.Options{})
+	m, err := metric.Lookup("log_loss")
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	table, valid := fit.NewTable(ds), sweep.Rows{Split: "valid"}
+	res, err := table.Train(g.t.Context(), fit.Request{Params: p, Metric: m, Valid: &valid, Threads: 1})
 	if err != nil {
 		g.t.Fatal(err)
 	}
 	plan := sweep.Plan{Format: 1, Sweep: sweep.ID("night-" + strconv.Itoa(i)), Coppice: "v1",
 		Spec:    sweep.Spec{Model: "ctr", Objective: "binary", Metric: "log_loss", Seed: 7},
 		Dataset: sweep.DatasetRef{Name: g.manifest.Name, Version: g.manifest.Version},
-		Holdout: sweep.Holdout{Valid: sweep.Rows{Split: "valid"}, Calib: sweep.Rows{Split: "test", Folds: []uint8{0, 1, 2, 3}}, Test: sweep.Rows{Split: "test", Folds: []uint8{4, 5, 6, 7, 8, 9}}},
+		Holdout: sweep.Holdout{Valid: valid, Calib: sweep.Rows{Split: "test", Folds: []uint8{0, 1, 2, 3}}, Test: sweep.Rows{Split: "test", Folds: []uint8{4, 5, 6, 7, 8, 9}}},
 		Sizing:  sweep.Sizing{ThreadsPerTask: 1}, Heartbeat: sweep.Duration(30 * time.Second), Takeover: sweep.Duration(5 * time.Minute), Trials: []sweep.Trial{{Params: p.Map()}}}
 
-	test := ds.Split("test")
-	rows := plan.Holdout.Calib.Select(test.Fold)
-	data := datasettest.Data(g.manifest, test)
-	data.Subset, data.Copies = rows, 0
-	raw, err := res.Model.PredictBinned(data, 1)
+	calib, err := table.Select(plan.Holdout.Calib)
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	var label []float32
-	for _, r := range rows {
-		label = append(label, test.Label[r])
+	raw, err := res.Model.PredictBinned(&calib.Data, 1)
+	if err != nil {
+		g.t.Fatal(err)
 	}
-	choice, err := calibrate.Choose(raw, label, nil, calibrate.Options{Seed: plan.Spec.Seed})
+	choice, err := calibrate.Choose(raw, calib.Label, nil, calibrate.Options{Seed: plan.Spec.Seed})
 	if err != nil {
 		g.t.Fatal(err)
 	}

@@ -48,7 +48,7 @@ func FetchTo(ctx context.Context, store blob.Store, m *dataset.Manifest, dir str
 		names = append(names, f.Name)
 	}
 	for _, name := range append(names, dataset.ManifestFile) { // which makes the folder complete
-		if err := fetchFile(ctx, store, sweep.DatasetDir(m.Name, m.Version)+name, filepath.Join(dir, name)); err != nil {
+		if err := fetchFile(ctx, store, sweep.DatasetDir(m.Name, m.Version)+name, filepath.Join(dir, filepath.FromSlash(name))); err != nil {
 			return err
 		}
 	}
@@ -62,6 +62,9 @@ func fetchFile(ctx context.Context, store blob.Store, object, path string) (err 
 		return err
 	}
 	defer r.Close()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
 	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err

@@ -13,10 +13,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"coppice/dataset"
+	"coppice/fit"
 	"coppice/gbt"
 	"coppice/program"
 	"coppice/program/tables"
-	"coppice/task/internal/fit"
 	"coppice/task/internal/usage"
 )
 

@@ -9,12 +9,12 @@ import (
 
 	"coppice/cloud"
 	"coppice/dataset"
+	"coppice/fit"
 	"coppice/gbt"
 	"coppice/metric"
 	"coppice/program"
 	"coppice/sweep"
 	"coppice/sweepstore"
-	"coppice/task/internal/fit"
 	"coppice/task/internal/keep"
 	"coppice/task/internal/stage"
 	"coppice/task/internal/worker"

@@ -7,9 +7,9 @@ import (
 	"io"
 	"log/slog"
 
+	"coppice/fit"
 	"coppice/gbt"
 	"coppice/program"
-	"coppice/task/internal/fit"
 	"coppice/task/internal/keep"
 )
 

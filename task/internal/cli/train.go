@@ -21,13 +21,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"coppice/dataset"
+	"coppice/fit"
 	"coppice/gbt"
 	"coppice/metric"
 	"coppice/program"
 	"coppice/program/tables"
 	"coppice/strictyaml"
 	"coppice/sweep"
-	"coppice/task/internal/fit"
 	"coppice/task/internal/usage"
 )
 

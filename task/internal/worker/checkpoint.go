@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"coppice/blob"
+	"coppice/fit"
 	"coppice/gbt"
 	"coppice/metric"
 	"coppice/sweep"
 	"coppice/sweepstore"
-	"coppice/task/internal/fit"
 	"coppice/task/internal/keep"
 )
 

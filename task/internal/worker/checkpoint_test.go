@@ -18,10 +18,10 @@ import (
 
 	"coppice/blob"
 	"coppice/dataset"
+	"coppice/fit"
 	"coppice/gbt"
 	"coppice/metric"
 	"coppice/sweep"
-	"coppice/task/internal/fit"
 	"coppice/task/internal/stage"
 )
 

@@ -9,7 +9,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	"coppice/dataset"
-	"coppice/task/internal/fit"
+	"coppice/fit"
 	"coppice/task/internal/stage"
 )
 

@@ -9,10 +9,10 @@ import (
 
 	"coppice/cloud"
 	"coppice/dataset"
+	"coppice/fit"
 	"coppice/metric"
 	"coppice/sweep"
 	"coppice/sweepstore"
-	"coppice/task/internal/fit"
 	"coppice/task/internal/stage"
 )
 

@@ -14,11 +14,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"coppice/fit"
 	"coppice/gbt"
 	"coppice/metric"
 	"coppice/protocol"
 	"coppice/sweep"
-	"coppice/task/internal/fit"
 	"coppice/task/internal/usage"
 )
 

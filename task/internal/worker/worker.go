@@ -14,10 +14,10 @@ import (
 
 	"coppice/blob"
 	"coppice/dataset"
+	"coppice/fit"
 	"coppice/metric"
 	"coppice/sweep"
 	"coppice/sweepstore"
-	"coppice/task/internal/fit"
 	"coppice/task/internal/usage"
 )
 

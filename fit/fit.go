@@ -1,5 +1,5 @@
-// Package fit trains one candidate on an open dataset and rates it: what `task train` and the worker have in common. It
-// is where the dataset's columns become the trainer's, as the same slices.
+// Package fit trains one candidate on an open dataset and rates it: what the worker, `task train`, `launcher registry
+// reproduce` and `launcher backtest` have in common. It is where the dataset's columns become the trainer's, as the same slices.
 package fit
 
 import (

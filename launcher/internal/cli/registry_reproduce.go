@@ -1,0 +1,186 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+
+	"coppice/dataset"
+	"coppice/gbt"
+	"coppice/launcher/internal/reproduce"
+	"coppice/launcher/internal/stager"
+	"coppice/registry"
+	"coppice/scorer"
+	"coppice/sweep"
+)
+
+type reproduceFlags struct {
+	dataset, scratch string
+	threads          int
+	json             bool
+}
+
+func registryReproduceCommand(w *World) *cobra.Command {
+	var f reproduceFlags
+	cmd := &cobra.Command{
+		Use:   "reproduce MODEL[@VERSION|@ALIAS]",
+		Short: "Grow a version again on this machine and compare the bytes",
+		Long: `Fetches the dataset that the version was trained on, trains its trial again with the parameters of its plan, calibrates it again, and
+compares the files with the registered ones: the same bytes, or where they part (exit code 5). Nothing is written to the registry. The
+number of threads does not matter; another build of Coppice may grow other trees, and then the report names both builds.`,
+		Example: "  launcher registry reproduce ctr@12\n  launcher registry reproduce ctr --dataset build/data/clicks/0123456789ab",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			model, ref, err := splitRef(args[0])
+			if err != nil {
+				return err
+			}
+			return w.with(cmd.Context(), func(c *cloud) error {
+				v, err := c.comparable(cmd.Context(), model, ref)
+				if err != nil {
+					return err
+				}
+				return w.reproduce(cmd.Context(), c, v, f)
+			})
+		},
+	}
+
+	cmd.Flags().StringVar(&f.dataset, "dataset", "", "folder that has the dataset version already; it is fetched without")
+	cmd.Flags().StringVar(&f.scratch, "scratch", "", "folder for the fetched dataset; the system's without")
+	cmd.Flags().IntVar(&f.threads, "threads", 0, "threads; all CPUs without")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
+	return cmd
+}
+
+// differsError is a version that did not come out with the same bytes.
+type differsError struct{ msg string }
+
+func (e *differsError) Error() string { return e.msg }
+
+// IsConflict says that something else is there.
+func (*differsError) IsConflict() bool { return true }
+
+func (w *World) reproduce(ctx context.Context, c *cloud, v compared, f reproduceFlags) error {
+	name := fmt.Sprintf("%s@%d", v.Model, v.Number)
+	if v.plan == nil {
+		return &reproduce.Error{Msg: name + " has no plan among its files; it was not registered by a sweep"}
+	}
+	q := reproduce.Request{Plan: v.plan, Files: map[string][]byte{}, Dir: f.dataset, Threads: f.threads}
+
+	var result sweep.Result
+	if err := c.readJSONFile(ctx, v.Version, scorer.FileResult, &result); err != nil {
+		return err
+	}
+	q.Trial = result.Trial
+	for _, file := range []string{scorer.FileModel, scorer.FileFeatures, scorer.FileLevels, scorer.FileCalibrator} {
+		if _, ok := v.File(file); !ok {
+			continue
+		}
+		data, err := c.registry.ReadFile(ctx, v.Version, file)
+		if err != nil {
+			return err
+		}
+		q.Files[file] = data
+	}
+
+	if q.Dir == "" {
+		dir, err := w.fetchDataset(ctx, c, v.manifest, f.scratch)
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+		q.Dir = dir
+	} else if _, err := dataset.Check(ctx, q.Dir, nil); err != nil {
+		return err
+	}
+
+	if w.Terminal && !f.json {
+		bar := progressbar.NewOptions(-1, progressbar.OptionSetWriter(w.Err.Raw()), progressbar.OptionSetDescription("trees"),
+			progressbar.OptionShowCount(), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(barThrottle))
+		defer func() { _ = bar.Finish() }()
+		q.OnTree = func(gbt.Progress) error { return bar.Add(1) }
+	}
+	r, err := reproduce.Run(ctx, q)
+	if err != nil {
+		return err
+	}
+	return w.reproduced(name, v, r, f.json)
+}
+
+// fetchDataset copies a version's dataset into a folder of its own, which the caller removes.
+func (w *World) fetchDataset(ctx context.Context, c *cloud, m *dataset.Manifest, scratch string) (string, error) {
+	there, err := stager.Resolve(ctx, c.datasets, m.Name+"@"+m.Version)
+	if err != nil {
+		return "", err
+	}
+	dir, err := os.MkdirTemp(scratch, "coppice-reproduce-")
+	if err != nil {
+		return "", err
+	}
+	if err := stager.FetchTo(ctx, c.datasets, there, dir); err != nil {
+		os.RemoveAll(dir)
+		return "", err
+	}
+	return dir, nil
+}
+
+// reproducedOverhead is the width of the other columns.
+const reproducedOverhead = 45
+
+// reproduced says what came of it.
+func (w *World) reproduced(name string, v compared, r *reproduce.Report, asJSON bool) error {
+	if asJSON {
+		if err := w.printJSON(r); err != nil {
+			return err
+		}
+	} else {
+		t := w.newTable("file", "registered", "", "")
+		t.SetColumnConfigs([]table.ColumnConfig{{Number: 4, WidthMax: w.textWidth(reproducedOverhead), WidthMaxEnforcer: text.WrapSoft}})
+		for _, f := range r.Files {
+			size := "-"
+			if old, ok := v.File(f.Name); ok {
+				size = humanize.IBytes(uint64(old.Bytes))
+			}
+			verdict := "same bytes"
+			if !f.Same {
+				verdict = "differs"
+			}
+			t.AppendRow(table.Row{f.Name, size, verdict, f.Differs})
+		}
+		t.Render()
+	}
+
+	if !r.Same() {
+		var parts []string
+		for _, f := range r.Files {
+			if !f.Same {
+				parts = append(parts, f.Name+": "+f.Differs)
+			}
+		}
+		msg := fmt.Sprintf("%s grown again on %s differs in %s", name, r.Dataset, strings.Join(parts, "; "))
+		if v.plan.Coppice != w.Version {
+			msg += fmt.Sprintf("; it was planned by build %s, and this is %s", v.plan.Coppice, w.Version)
+		}
+		return &differsError{msg}
+	}
+	if !asJSON {
+		fmt.Fprintf(w.Out, "%s grown again on %s, %d trees in %.1f s: the same bytes\n", name, r.Dataset, r.Trees, r.Seconds)
+	}
+	return nil
+}
+
+// readJSONFile reads a file of a version that has to be there.
+func (c *cloud) readJSONFile(ctx context.Context, v registry.Version, file string, into any) error {
+	data, err := c.registry.ReadFile(ctx, v, file)
+	if err != nil {
+		return err
+	}
+	return decodeJSON(v, file, data, into)
+}

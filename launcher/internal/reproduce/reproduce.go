@@ -1,0 +1,235 @@
+// Package reproduce grows a registered version again, from its plan and its dataset, and says whether the same bytes come out.
+package reproduce
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"coppice/calibrate"
+	"coppice/dataset"
+	"coppice/fit"
+	"coppice/gbt"
+	"coppice/metric"
+	"coppice/scorer"
+	"coppice/sweep"
+)
+
+// Request is a version with what it was grown from.
+type Request struct {
+	Plan  *sweep.Plan
+	Trial int
+	Files map[string][]byte // of the version
+	Dir   string            // folder of the dataset, whole and checked
+	// OnTree, which may be nil, is told of each tree.
+	OnTree  func(gbt.Progress) error
+	Threads int // 0 is all CPUs; the bytes do not depend on it
+}
+
+// File is one file that was made again.
+type File struct {
+	Name string `json:"name"`
+	Same bool   `json:"same"`
+	// Differs says where the two part.
+	Differs string `json:"differs,omitempty"`
+}
+
+// Report is what came of it.
+type Report struct {
+	Dataset string  `json:"dataset"`
+	Trees   int     `json:"trees"`
+	Seconds float64 `json:"seconds"`
+	Files   []File  `json:"files"`
+}
+
+// Same says whether every file came out with the same bytes.
+func (r *Report) Same() bool {
+	return !slices.ContainsFunc(r.Files, func(f File) bool { return !f.Same })
+}
+
+// Error is a version that cannot be grown again.
+type Error struct{ Msg string }
+
+func (e *Error) Error() string { return e.Msg }
+
+// IsInput says that what was handed in is at fault, and will be the next time.
+func (*Error) IsInput() bool { return true }
+
+// Run grows the version's trial, as a worker does, and makes of it what an aggregator registers.
+func Run(ctx context.Context, q Request) (*Report, error) {
+	p := q.Plan
+	if q.Trial < 0 || q.Trial >= len(p.Trials) {
+		return nil, &Error{fmt.Sprintf("the version is of trial %d, and its plan has %d", q.Trial, len(p.Trials))}
+	}
+	params, err := gbt.ParseParams(p.Trials[q.Trial].Params)
+	if err != nil {
+		return nil, err
+	}
+	m, err := metric.Lookup(p.Spec.Metric)
+	if err != nil {
+		return nil, err
+	}
+
+	ds, err := dataset.Open(q.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer ds.Close()
+	if ds.Manifest.Name != p.Dataset.Name || ds.Manifest.Version != p.Dataset.Version {
+		return nil, &Error{fmt.Sprintf("the dataset is %s@%s, and the version was grown on %s@%s", ds.Manifest.Name, ds.Manifest.Version, p.Dataset.Name, p.Dataset.Version)}
+	}
+
+	threads := q.Threads
+	if threads == 0 {
+		threads = runtime.GOMAXPROCS(0)
+	}
+	table := fit.NewTable(ds)
+	o, err := table.Train(ctx, fit.Request{Params: params, Metric: m, Valid: &p.Holdout.Valid, Threads: threads, OnTree: q.OnTree})
+	if err != nil {
+		return nil, err
+	}
+
+	made, err := remake(table, ds, p, o, q.Dir, threads)
+	if err != nil {
+		return nil, err
+	}
+	r := &Report{Dataset: p.Dataset.Name + "@" + p.Dataset.Version, Trees: len(o.Model.Trees), Seconds: o.Seconds}
+	for _, name := range []string{scorer.FileModel, scorer.FileFeatures, scorer.FileLevels, scorer.FileCalibrator} {
+		was, had := q.Files[name]
+		is, has := made[name]
+		if had || has {
+			r.Files = append(r.Files, compare(name, was, is, had, has))
+		}
+	}
+	return r, nil
+}
+
+// remake makes the files that depend on the trees, as an aggregator does.
+func remake(table *fit.Table, ds *dataset.Dataset, p *sweep.Plan, o *fit.Outcome, dir string, threads int) (map[string][]byte, error) {
+	var text bytes.Buffer
+	if _, err := o.Model.WriteTo(&text); err != nil {
+		return nil, err
+	}
+	made := map[string][]byte{scorer.FileModel: text.Bytes()}
+
+	var levels *dataset.Levels
+	if slices.ContainsFunc(ds.Manifest.Files, func(f dataset.FileInfo) bool { return f.Name == dataset.LevelsFile }) {
+		var err error
+		if levels, err = dataset.OpenLevels(filepath.Join(dir, dataset.LevelsFile), ds.Manifest.Tables); err != nil {
+			return nil, err
+		}
+		defer levels.Close()
+	}
+	encoding, kept := scorer.Compact(o.Model, ds.Manifest.Encoding(), levels)
+	if kept != nil {
+		made[scorer.FileLevels] = kept.Encode()
+	}
+	features, err := json.MarshalIndent(encoding, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	made[scorer.FileFeatures] = append(features, '\n')
+
+	if p.Spec.Objective != "binary" {
+		return made, nil
+	}
+	calib, err := table.Select(p.Holdout.Calib)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := o.Model.PredictBinned(&calib.Data, threads)
+	if err != nil {
+		return nil, err
+	}
+	choice, err := calibrate.Choose(raw, calib.Label, calib.Weight, calibrate.Options{Seed: p.Spec.Seed})
+	if err != nil {
+		return nil, err
+	}
+	calibrator, err := json.Marshal(choice.Calibrator)
+	if err != nil {
+		return nil, err
+	}
+	made[scorer.FileCalibrator] = append(calibrator, '\n')
+	return made, nil
+}
+
+// compare says where two files part.
+func compare(name string, was, is []byte, had, has bool) File {
+	f := File{Name: name, Same: had && has && bytes.Equal(was, is)}
+	switch {
+	case f.Same:
+	case !had:
+		f.Differs = "the version has no such file"
+	case !has:
+		f.Differs = "growing it again makes no such file"
+	case name == scorer.FileModel:
+		f.Differs = treesApart(was, is)
+	case name == scorer.FileLevels:
+		f.Differs = fmt.Sprintf("%d bytes were registered, %d were made", len(was), len(is))
+	default:
+		f.Differs = linesApart(was, is)
+	}
+	return f
+}
+
+// treesApart says in which tree two models part.
+func treesApart(was, is []byte) string {
+	a, errA := gbt.ReadModel(bytes.NewReader(was))
+	b, errB := gbt.ReadModel(bytes.NewReader(is))
+	if errA != nil || errB != nil {
+		return linesApart(was, is)
+	}
+	for i := range min(len(a.Trees), len(b.Trees)) {
+		x, y := a.Trees[i], b.Trees[i]
+		switch {
+		case !slices.Equal(x.Feature, y.Feature) || !slices.Equal(x.Threshold, y.Threshold):
+			return fmt.Sprintf("from tree %d of %d on: its splits are others", i+1, len(a.Trees))
+		case !slices.Equal(x.LeafValue, y.LeafValue):
+			return fmt.Sprintf("from tree %d of %d on: the same splits, other leaf values; %s", i+1, len(a.Trees), linesApart(was, is))
+		}
+	}
+	if len(a.Trees) != len(b.Trees) {
+		return fmt.Sprintf("%d trees were registered, %d were grown, and the first %d are the same", len(a.Trees), len(b.Trees), min(len(a.Trees), len(b.Trees)))
+	}
+	return "the trees are the same; " + linesApart(was, is)
+}
+
+// longest is how much of a line is shown.
+const longest = 80
+
+// linesApart shows the first line in which two texts differ.
+func linesApart(was, is []byte) string {
+	a, b := strings.Split(string(was), "\n"), strings.Split(string(is), "\n")
+	for i := range max(len(a), len(b)) {
+		x, y := line(a, i), line(b, i)
+		if x == y {
+			continue
+		}
+
+		// Of a long line, from where the two part.
+		at := 0
+		for at < len(x) && at < len(y) && x[at] == y[at] {
+			at++
+		}
+		from := max(0, at-longest/2)
+		return fmt.Sprintf("line %d was %q and is %q", i+1, cut(x, from), cut(y, from))
+	}
+	return ""
+}
+
+func line(lines []string, i int) string {
+	if i < len(lines) {
+		return lines[i]
+	}
+	return ""
+}
+
+func cut(s string, from int) string {
+	s = s[min(from, len(s)):]
+	return s[:min(len(s), longest)]
+}
