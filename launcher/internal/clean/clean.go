@@ -1,0 +1,249 @@
+// Package clean finds out what lies in the buckets that nothing needs any more, and of the rest what needs it. It removes nothing.
+package clean
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"coppice/blob"
+	"coppice/launcher/internal/stager"
+	"coppice/registry"
+	"coppice/sweep"
+	"coppice/sweepstore"
+)
+
+// Request says where to look.
+type Request struct {
+	Datasets, Sweeps blob.Store
+	Registry         *registry.Registry
+	Now              time.Time
+	Age              time.Duration // what is younger stays
+}
+
+// Item is a dataset version, a sweep, a part of one, or a deleted version.
+type Item struct {
+	Kind    string    `json:"kind"` // dataset, sweep, trials or deleted version
+	Name    string    `json:"name"`
+	Newest  time.Time `json:"newest"` // of its objects
+	Bytes   int64     `json:"bytes"`
+	HeldBy  []string  `json:"held_by,omitempty"` // why it stays; none: it may go
+	Bucket  Bucket    `json:"bucket"`
+	Objects []string  `json:"objects"`
+}
+
+// Bucket is one of the deployment's buckets.
+type Bucket string
+
+// The buckets.
+const (
+	Datasets Bucket = "datasets"
+	Sweeps   Bucket = "sweeps"
+	Registry Bucket = "registry"
+)
+
+// MayGo says that nothing holds it.
+func (i *Item) MayGo() bool { return len(i.HeldBy) == 0 }
+
+// Look lists everything, with what holds it.
+func Look(ctx context.Context, q Request) ([]Item, error) {
+	h := &holders{datasets: map[string][]string{}, trials: map[sweep.ID]map[int]string{}}
+	leftovers, err := h.ofVersions(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	sweeps, err := h.lookAtSweeps(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	datasets, err := h.lookAtDatasets(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat(datasets, sweeps, leftovers), nil
+}
+
+// holders are what is needed, and by whom.
+type holders struct {
+	datasets map[string][]string         // by NAME@VERSION
+	trials   map[sweep.ID]map[int]string // the trial that became a version
+	// anyDataset is why every dataset stays: something needs one, and cannot say which.
+	anyDataset []string
+}
+
+// ofVersions notes what registered versions need, and gives what deleted ones have left.
+func (h *holders) ofVersions(ctx context.Context, q Request) ([]Item, error) {
+	models, err := q.Registry.Models(ctx)
+	if err != nil {
+		return nil, err
+	}
+
+	var items []Item
+	for _, model := range models {
+		versions, err := q.Registry.Versions(ctx, model)
+		if err != nil {
+			return nil, err // what a version needs that cannot be read, nobody knows
+		}
+		for _, v := range versions {
+			name := fmt.Sprintf("%s@%d", model, v.Number)
+			if ref := v.Info.Labels["dataset"]; ref != "" {
+				h.datasets[ref] = append(h.datasets[ref], name+" was grown on it")
+			} else {
+				h.anyDataset = append(h.anyDataset, name+" may need it: it does not say on which it was grown")
+			}
+			if trial, err := strconv.Atoi(v.Info.Labels["trial"]); err == nil {
+				h.trials[sweep.ID(v.Info.Labels["sweep"])] = map[int]string{trial: name + " is its winner"}
+			}
+		}
+
+		objects, err := q.Registry.Leftover(ctx, model)
+		if err != nil {
+			return nil, err
+		}
+		if len(objects) > 0 {
+			items = append(items, Item{Kind: "deleted versions", Name: model, Bucket: Registry, Objects: objects})
+		}
+	}
+	return items, nil
+}
+
+// young says that something is too young to go.
+func (q *Request) young(newest time.Time) []string {
+	if q.Now.Sub(newest) < q.Age {
+		return []string{fmt.Sprintf("it is younger than %d days", int(q.Age.Hours()/24))}
+	}
+	return nil
+}
+
+// lookAtSweeps weighs every sweep, and notes the datasets of those that are open.
+func (h *holders) lookAtSweeps(ctx context.Context, q Request) ([]Item, error) {
+	var items []Item
+	for id, err := range sweepstore.List(ctx, q.Sweeps) {
+		if err != nil {
+			return nil, err
+		}
+		s := sweepstore.New(q.Sweeps, id)
+		w, err := s.Weigh(ctx)
+		if err != nil {
+			return nil, err
+		}
+
+		held, err := h.openSweep(ctx, s, id)
+		if err != nil {
+			return nil, err
+		}
+		held = append(held, q.young(w.Newest)...)
+
+		rest := Item{Kind: "sweep", Name: string(id), Newest: w.Newest, HeldBy: held, Bucket: Sweeps}
+		kept := h.trials[id]
+		for trial, objects := range w.Trials {
+			to := &rest
+			if by, ok := kept[trial]; ok {
+				items = append(items, Item{Kind: "trial", Name: fmt.Sprintf("%s, trial %d", id, trial), Newest: w.Newest, HeldBy: append([]string{by}, held...), Bucket: Sweeps})
+				to = &items[len(items)-1]
+			}
+			to.add(objects)
+		}
+		if len(kept) > 0 { // the plan and how it ended explain the version
+			items = append(items, Item{Kind: "records", Name: string(id), Newest: w.Newest, HeldBy: append([]string{"a version of it is registered"}, held...), Bucket: Sweeps})
+			items[len(items)-1].add(w.Others)
+		} else {
+			rest.add(w.Others)
+		}
+		if len(rest.Objects) > 0 {
+			slices.Sort(rest.Objects)
+			items = append(items, rest)
+		}
+	}
+	return items, nil
+}
+
+func (i *Item) add(objects []sweepstore.Weighed) {
+	for _, o := range objects {
+		i.Objects = append(i.Objects, o.Object)
+		i.Bytes += o.Bytes
+	}
+}
+
+// openSweep says what holds a sweep that has no end, or whose records cannot be read, and notes its dataset.
+func (h *holders) openSweep(ctx context.Context, s *sweepstore.Sweep, id sweep.ID) ([]string, error) {
+	end, err := s.Conclusion(ctx)
+	var damaged *sweep.DecodeError
+	var broken *sweepstore.DamagedError
+	if err != nil && !errors.As(err, &damaged) && !errors.As(err, &broken) {
+		return nil, err
+	}
+	if end != nil && err == nil {
+		return nil, nil
+	}
+
+	p, _, unread := s.Plan(ctx)
+	if unread == nil {
+		ref := p.Dataset.Name + "@" + p.Dataset.Version
+		h.datasets[ref] = append(h.datasets[ref], fmt.Sprintf("sweep %s is open", id))
+	} else {
+		h.anyDataset = append(h.anyDataset, fmt.Sprintf("sweep %s may need it: its plan cannot be read", id))
+	}
+	if err != nil {
+		return []string{"how it ended cannot be read"}, nil
+	}
+	return []string{"it is open"}, nil
+}
+
+// lookAtDatasets weighs every version of every dataset.
+func (h *holders) lookAtDatasets(ctx context.Context, q Request) ([]Item, error) {
+	found := map[string]*Item{}
+	names := map[string]bool{}
+	for a, err := range q.Datasets.List(ctx, datasetsRoot) {
+		if err != nil {
+			return nil, err
+		}
+		parts := strings.SplitN(strings.TrimPrefix(a.Name, datasetsRoot), "/", 3)
+		if len(parts) < 3 || sweep.CheckName("dataset", parts[0]) != nil {
+			continue
+		}
+		ref := parts[0] + "@" + parts[1]
+		if _, _, err := sweep.SplitDatasetRef(ref); err != nil {
+			continue // what staging jobs say, and inputs
+		}
+
+		names[parts[0]] = true
+		i := found[ref]
+		if i == nil {
+			i = &Item{Kind: "dataset", Name: ref, Bucket: Datasets}
+			found[ref] = i
+		}
+		i.Bytes += a.Size
+		i.Objects = append(i.Objects, a.Name)
+		if a.Updated.After(i.Newest) {
+			i.Newest = a.Updated
+		}
+	}
+
+	for name := range names {
+		m, err := stager.Resolve(ctx, q.Datasets, name)
+		if errors.Is(err, blob.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		ref := name + "@" + m.Version
+		h.datasets[ref] = append(h.datasets[ref], "it is the newest of its name")
+	}
+
+	var items []Item
+	for ref, i := range found {
+		i.HeldBy = slices.Concat(h.datasets[ref], h.anyDataset, q.young(i.Newest))
+		items = append(items, *i)
+	}
+	slices.SortFunc(items, func(a, b Item) int { return cmp.Or(cmp.Compare(a.Name, b.Name)) })
+	return items, nil
+}
+
+const datasetsRoot = "datasets/"
