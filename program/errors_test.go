@@ -20,6 +20,7 @@ import (
 	"coppice/cloud/billing"
 	"coppice/cloud/idtoken"
 	"coppice/dataset"
+	"coppice/dataset/encode"
 	"coppice/dataset/ingest"
 	"coppice/gbt"
 	"coppice/machines"
@@ -50,6 +51,7 @@ var known = []struct {
 	{&dataset.ManifestError{Err: errCause}, sweep.ExitInput},
 	{&dataset.FormatError{}, sweep.ExitInput},
 	{&dataset.CorruptError{}, sweep.ExitInput},
+	{&encode.TooManyValuesError{}, sweep.ExitError},
 	{&ingest.TableError{}, sweep.ExitInput},
 	{&ingest.NotFoundError{}, sweep.ExitNotFound},
 	{&ingest.ExistsError{}, sweep.ExitConflict},
