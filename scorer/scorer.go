@@ -151,10 +151,10 @@ func damage(err error, unfit func(error) error) error {
 
 // Columns are the names of the columns that a row must have.
 func (s *Scorer) Columns() []string {
-	names := s.encoder.Columns()
+	names := slices.Clone(s.encoder.Columns()) // the caller's to sort
 	for _, name := range s.by() {
 		if !slices.Contains(names, name) {
-			names = append(slices.Clip(names), name)
+			names = append(names, name)
 		}
 	}
 	return names

@@ -1,0 +1,205 @@
+package backtest
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"coppice/dataset"
+)
+
+// row is one line of the table; poison changes those of a day.
+type row struct {
+	day, second int
+	site        string
+	x           string
+	click       int
+}
+
+// table is a stream of clicks from 2026-11-01 on, so many days with 400 rows each, whose signal drifts from day to day.
+func table(days int, poison func(r *row)) string {
+	var b strings.Builder
+	b.WriteString("ts,site,x,click\n")
+	rng := rand.New(rand.NewPCG(1, 2))
+	for day := range days {
+		for i := range 400 {
+			x, site := rng.NormFloat64(), rng.IntN(50)
+			z := -1 + x*(1+float64(day)/10) + math.Sin(float64(site))
+			r := row{day, i * 200, fmt.Sprint("s", site), fmt.Sprintf("%.4f", x), 0}
+			if rng.Float64() < 1/(1+math.Exp(-z)) {
+				r.click = 1
+			}
+			if poison != nil {
+				poison(&r)
+			}
+			fmt.Fprintf(&b, "2026-11-%02d %02d:%02d:%02d,%s,%s,%d\n", 1+r.day, r.second/3600, r.second/60%60, r.second%60, r.site, r.x, r.click)
+		}
+	}
+	return b.String()
+}
+
+const plain = `dataset: dataset.yaml
+from: 2026-11-07
+to: 2026-11-10
+window: 6
+params: {num_iterations: 8, num_leaves: 7}
+stale: [2]
+`
+
+// play runs a backtest of a table.
+func play(t *testing.T, spec, text string) *Report {
+	t.Helper()
+	dir := t.TempDir()
+	source := filepath.Join(dir, "clicks.csv")
+	if err := os.WriteFile(source, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := ParseSpec("backtest.yaml", []byte(spec))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := dataset.ParseSpec("dataset.yaml", fmt.Appendf(nil, "name: clicks\nsource: %s\nlabel: click\nencodings: {budget: 0}\n"+
+		"split: {by: time, column: ts, train: 0.7, valid: 0.1, calib: 0.1, test: 0.1}\n", source))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Run(t.Context(), Request{Spec: s, Table: d, Scratch: dir, Threads: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, "coppice-*")); err != nil || len(left) > 0 {
+		t.Errorf("it left %q behind (%v)", left, err)
+	}
+	return r
+}
+
+func TestBacktest(t *testing.T) {
+	r := play(t, plain, table(14, nil))
+	if len(r.Nights) != 4 || r.Nights[0].Night != "2026-11-07" || r.Nights[3].Test != "2026-11-11" {
+		t.Fatalf("nights %+v, want four from 7 November on", r.Nights)
+	}
+	for i, n := range r.Nights {
+		if n.TrainRows != 3*400 || n.TestRows != 400 {
+			t.Errorf("night %s trains on %d rows and is measured on %d, want 1200 of three days and 400 of the day after", n.Night, n.TrainRows, n.TestRows)
+		}
+		if (n.Stale[1] != nil) != (i >= 1) || (n.Stale[2] != nil) != (i >= 2) {
+			t.Errorf("night %d is compared with older models %v, want those that were grown by then", i, n.Stale)
+		}
+		if g := n.Stale[1]; g != nil && (g.New != n.Value || g.Old == n.Value || g.Low >= g.Gain || g.High <= g.Gain || math.Abs(g.Old-g.New-g.Gain) > 1e-12) {
+			t.Errorf("night %s: %+v over yesterday's, want the gain of %v within its interval", n.Night, g, n.Value)
+		}
+
+		for _, rule := range r.Gates {
+			d := n.Rules[rule.Name]
+			promote := i == 0 || rule.Always || rule.Confidence == 0 && d.Seen.Gain >= 0 || rule.Confidence > 0 && d.Seen.Low > 0
+			if d.Promoted != promote || promote && (d.Grown != n.Night || d.Value != n.Value) || (d.True != nil) != (i > 0) {
+				t.Errorf("night %s, rule %q: %+v, want promoted %v", n.Night, rule.Name, d, promote)
+			}
+		}
+	}
+
+	every, sure := r.Rules[0], r.Rules[2]
+	if every.Decisions != 3 || every.Promotions != 3 || every.Wrong < every.Surely || sure.Promotions > 3 || every.Mean <= 0 {
+		t.Errorf("rules %+v, want three decisions each, and three promotions where every night is promoted", r.Rules)
+	}
+}
+
+// TestNoRowOfTheFutureIsRead: whatever becomes of the rows behind a day, nights that end there come out the same; and a night's model does
+// not depend on the day that it is measured on.
+func TestNoRowOfTheFutureIsRead(t *testing.T) {
+	const night, after = 8 - 1, 9 - 1 // days of the table, from 0: that of the second night, and the one after it
+	poisoned := func(first, last int) func(*row) {
+		return func(r *row) {
+			if r.day >= first && r.day <= last {
+				r.site, r.x, r.click = "poison", "not a number", 1-r.click
+			}
+		}
+	}
+	calm := play(t, plain, table(14, nil))
+
+	// Days behind the second night's measuring day: its night and the one before are the same in everything, the third has the same model.
+	late := plain[:strings.Index(plain, "to:")] + "to: 2026-11-08\n" + plain[strings.Index(plain, "window:"):]
+	r := play(t, late, table(14, poisoned(after+1, 99)))
+	if !reflect.DeepEqual(r.Nights, calm.Nights[:2]) {
+		t.Errorf("with the future poisoned, got\n%+v\nwant\n%+v", r.Nights, calm.Nights[:2])
+	}
+
+	// Labels of the measuring day itself: the same models and decisions, another measure.
+	inverted := play(t, late, table(14, func(r *row) {
+		if r.day >= after {
+			r.click = 1 - r.click
+		}
+	}))
+	a, b := inverted.Nights[1], calm.Nights[1]
+	if a.Model != b.Model || !reflect.DeepEqual(a.Rules["any gain"].Seen, b.Rules["any gain"].Seen) {
+		t.Errorf("labels of the day after changed the model or the decision: %+v, want those of %+v", a, b)
+	}
+	if a.Value == b.Value {
+		t.Error("labels of the day after do not change the measure: they are not looked at")
+	}
+
+	// With a delay, the night's own day is the future, too.
+	delayed := late + "delay: 1\n"
+	a = play(t, delayed, table(14, nil)).Nights[1]
+	b = play(t, delayed, table(14, func(r *row) {
+		if r.day >= night {
+			r.click = 1 - r.click
+		}
+	})).Nights[1]
+	if a.Model != b.Model || a.Value == b.Value {
+		t.Errorf("with a delay of a day, the night's own labels changed its model: %+v, want that of %+v", b, a)
+	}
+}
+
+func TestCandidatesAndPage(t *testing.T) {
+	r := play(t, plain+"candidates: [{num_leaves: 2, num_iterations: 1}, {num_leaves: 15}]\ngates: [{name: \"a <b> & c\", min_gain: 0.5}]\n", table(13, nil))
+	for _, n := range r.Nights {
+		if n.Candidate != 1 || n.Trees != 8 {
+			t.Errorf("night %s took candidate %d with %d trees, want the one that learns", n.Night, n.Candidate, n.Trees)
+		}
+	}
+	if s := r.Rules[0]; s.Promotions != 0 || r.Nights[3].Rules["a <b> & c"].Grown != "2026-11-07" {
+		t.Errorf("a rule that nothing meets promoted: %+v", s)
+	}
+
+	var page, again bytes.Buffer
+	for _, w := range []*bytes.Buffer{&page, &again} {
+		if err := r.WritePage(w); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text := page.String()
+	if strings.Contains(text, "<b>") || !strings.Contains(text, "a &lt;b&gt; &amp; c") || strings.Contains(text, "NaN") || strings.Contains(text, "ZgotmplZ") {
+		t.Error("the page has a foreign text in it as it is, or a number that is none")
+	}
+	if n := strings.Count(text, `<path class="line`); n != 3+1+2 || !bytes.Equal(page.Bytes(), again.Bytes()) {
+		t.Errorf("%d curves, want 6, and the same bytes twice", n)
+	}
+}
+
+func TestSpecSaysWhatIsWrong(t *testing.T) {
+	for text, want := range map[string]string{
+		"window: 28\n": "dataset is missing",
+		"dataset: d\n": "from",
+		"dataset: d\nfrom: 2026-11-01\nto: 2026-10-01\n":                                       "backtest.yaml:3:5: from 2026-11-01 to 2026-10-01",
+		"dataset: d\nfrom: 2026-11-01\nto: 2026-11-02\nwindow: 3\n":                            "nothing is left to train on",
+		"dataset: d\nfrom: 2026-11-01\nto: 2026-11-02\nparams: {num_leafs: 3}\n":               "num_leaves",
+		"dataset: d\nfrom: 2026-11-01\nto: 2026-11-02\nmetric: acu\n":                          "auc",
+		"dataset: d\nfrom: 2026-11-01\nto: 2026-11-02\nstale: [0]\n":                           "stale is 0",
+		"dataset: d\nfrom: 2026-11-01\nto: 2026-11-02\ngates: [{name: a}, {name: a}]\n":        "two rules",
+		"dataset: d\nfrom: 2026-11-01\nto: 2026-11-02\ngates: [{name: a, confidence: 95}]\n":   "0.95",
+		"dataset: d\nfrom: 2026-11-01\nto: 2026-11-02\nwindow: 28\nvalids: 1\n":                "valid",
+		"dataset: d\nfrom: 2026-11-01\nto: 2026-11-02\ncandidates: [{learning_rate: fast}]\n":  "learning_rate",
+		"dataset: d\nfrom: 2026-11-01\nto: 2026-11-02\nmetric: rmse\nparams: {max_depth: 3}\n": "rmse",
+	} {
+		if _, err := ParseSpec("backtest.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want an error with %q", text, err, want)
+		}
+	}
+}

@@ -1,0 +1,216 @@
+package backtest
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"coppice/calibrate"
+	"coppice/dataset"
+	"coppice/dataset/ingest"
+	"coppice/fit"
+	"coppice/launcher/internal/stager"
+	"coppice/metric"
+	"coppice/scorer"
+	"coppice/sweep"
+)
+
+// grown is what a night made.
+type grown struct {
+	night     int
+	trainRows int
+	candidate int
+	trees     int
+	sha256    string // of the model's text
+	label     dataset.LabelInfo
+	weight    string
+	scorer    *scorer.Scorer
+}
+
+// spec is the dataset.yaml of a night: that of the backtest, with its rows' days for a split.
+func (b *backtest) nightSpec(night int, source string) *dataset.Spec {
+	s := *b.table
+	s.Source = source
+	s.CSV = dataset.CSVSpec{}
+	s.Sample.Rows = 1 // nobody asks for the sample: the day after is scored from the table itself
+
+	// Where the table is split by time, its statistics are ordered by it, and the time itself is no feature.
+	if s.Split.By == dataset.SplitByTime {
+		s.Encodings.Order.By = s.OrderBy()
+		if s.Encodings.Order.Column == "" {
+			s.Encodings.Order.Column = s.Split.Column
+		}
+		s.Drop = append(slices.Clone(s.Drop), s.Split.Column)
+	}
+
+	first, valid, calib, test, last := b.spec.days(night)
+	portion := func(from, to int) dataset.Portion {
+		var p dataset.Portion
+		for day := from; day < to; day++ {
+			p.Values = append(p.Values, dayName(day))
+		}
+		return p
+	}
+	s.Split = dataset.SplitSpec{By: dataset.SplitByColumn, Column: dayColumn, Train: portion(first, valid), Valid: portion(valid, calib),
+		Calib: portion(calib, test), Test: portion(test, last+1)}
+	return &s
+}
+
+// grow trains a night's candidates on the days that it knows, and calibrates the best on valid.
+func (b *backtest) grow(ctx context.Context, night int) (g *grown, err error) {
+	work, err := os.MkdirTemp(b.scratch, "night-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(work)
+
+	first, _, _, _, last := b.spec.days(night)
+	source := filepath.Join(work, "table")
+	if err := b.daily.give(source, first, last); err != nil {
+		return nil, err
+	}
+	stage := stager.Stager{Scratch: work, Threads: b.threads}
+	staged, err := stage.Stage(ctx, b.nightSpec(night, source), stager.Destination{Dir: filepath.Join(work, "data")})
+	if err != nil {
+		return nil, err
+	}
+	ds, err := dataset.Open(staged.Place)
+	if err != nil {
+		return nil, err
+	}
+	defer ds.Close()
+
+	table := fit.NewTable(ds)
+	o, candidate, err := b.best(ctx, table)
+	if err != nil {
+		return nil, err
+	}
+
+	var text bytes.Buffer
+	if _, err := o.Model.WriteTo(&text); err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(text.Bytes())
+	m := ds.Manifest
+	g = &grown{night: night, trainRows: ds.Split(dataset.TrainSplit).Rows / m.Copies(), candidate: candidate, trees: len(o.Model.Trees),
+		sha256: hex.EncodeToString(sum[:]), label: m.Label, weight: m.Weight}
+	g.scorer, err = b.ready(table, ds, o)
+	return g, err
+}
+
+// best trains all candidates and takes the one with the best score on valid, of equals the first.
+func (b *backtest) best(ctx context.Context, table *fit.Table) (best *fit.Outcome, candidate int, err error) {
+	valid := sweep.Rows{Split: sweep.Valid}
+	for i, p := range b.spec.params {
+		o, err := table.Train(ctx, fit.Request{Params: p, Metric: b.spec.metric, Valid: &valid, Threads: b.threads})
+		if err != nil {
+			return nil, 0, fmt.Errorf("candidate %d: %w", i, err)
+		}
+		if best == nil || b.spec.metric.Maximize && o.Score > best.Score || !b.spec.metric.Maximize && o.Score < best.Score {
+			best, candidate = o, i
+		}
+	}
+	return best, candidate, nil
+}
+
+// ready makes a model predict raw rows, as a registered version does.
+func (b *backtest) ready(table *fit.Table, ds *dataset.Dataset, o *fit.Outcome) (*scorer.Scorer, error) {
+	var levels *dataset.Levels
+	if slices.ContainsFunc(ds.Manifest.Files, func(f dataset.FileInfo) bool { return f.Name == dataset.LevelsFile }) {
+		data, err := os.ReadFile(filepath.Join(ds.Dir(), dataset.LevelsFile)) // the folder goes, the model stays
+		if err != nil {
+			return nil, err
+		}
+		if levels, err = dataset.ReadLevels(data, ds.Manifest.Tables); err != nil {
+			return nil, err
+		}
+	}
+	encoding, kept := scorer.Compact(o.Model, ds.Manifest.Encoding(), levels)
+
+	var c *calibrate.Calibrator
+	if ds.Manifest.Label.Kind == dataset.Binary {
+		rows, err := table.Select(sweep.Rows{Split: sweep.Calib})
+		if err != nil {
+			return nil, err
+		}
+		raw, err := o.Model.PredictBinned(&rows.Data, b.threads)
+		if err != nil {
+			return nil, err
+		}
+		choice, err := calibrate.Choose(raw, rows.Label, rows.Weight, calibrate.Options{Seed: b.spec.Seed})
+		if err != nil {
+			return nil, err
+		}
+		c = choice.Calibrator
+	}
+	return scorer.New(o.Model, c, encoding, kept)
+}
+
+// scored are the rows of some days as a model predicts them.
+type scored struct {
+	label  []float32
+	weight []float32
+	pred   []float64
+}
+
+// score predicts all labelled rows of the days from first to last, raw, as production would.
+func (b *backtest) score(ctx context.Context, g *grown, first, last int) (*scored, error) {
+	var files []ingest.File
+	for day := first; day <= last; day++ {
+		path, ok := b.daily.files[day]
+		if !ok {
+			return nil, fmt.Errorf("%w on %s", errNoRows, dayName(day))
+		}
+		files = append(files, ingest.File{URI: path, Path: path})
+	}
+	t, err := ingest.OpenTable(files, ingest.TableOptions{Threads: b.threads})
+	if err != nil {
+		return nil, err
+	}
+
+	wanted := slices.Concat(g.scorer.Columns(), []string{g.label.Column})
+	if g.weight != "" {
+		wanted = append(wanted, g.weight)
+	}
+	slices.Sort(wanted)
+	labels := ingest.NewLabels(g.label, b.table.Missing)
+	out := &scored{}
+	err = t.Read(ctx, slices.Compact(wanted), 1<<14, func(batch *ingest.Batch) error {
+		label, places, err := labels.Read(batch)
+		if err != nil {
+			return err
+		}
+		if places != nil {
+			batch = batch.Keep(places)
+		}
+		_, pred, _, err := g.scorer.Batch(batch, nil, b.threads)
+		if err != nil {
+			return err
+		}
+		out.label = append(out.label, label...)
+		out.pred = append(out.pred, pred...)
+		if g.weight == "" {
+			return nil
+		}
+		v := batch.Column(g.weight)
+		for i := range batch.Rows {
+			w, ok := labels.Number(v, i)
+			if !ok || w < 0 {
+				return fmt.Errorf("%w with a weight on %s", errNoRows, dayName(first))
+			}
+			out.weight = append(out.weight, float32(w))
+		}
+		return nil
+	})
+	return out, err
+}
+
+// input is what a metric measures.
+func (s *scored) input() metric.Input {
+	return metric.Input{Label: s.label, Weight: s.weight, Pred: s.pred}
+}

@@ -1,0 +1,240 @@
+package backtest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"time"
+
+	"coppice/dataset"
+	"coppice/metric"
+)
+
+// Request is a backtest to play.
+type Request struct {
+	Spec    *Spec
+	Table   *dataset.Spec // the dataset.yaml
+	Scratch string        // a folder for files on their way; empty is the system's
+	Threads int           // 0 is all CPUs
+	// OnNight, which may be nil, is told of each night when it is over.
+	OnNight func(n Night, took time.Duration)
+}
+
+type backtest struct {
+	spec    *Spec
+	table   *dataset.Spec
+	scratch string
+	threads int
+	daily   *daily
+	models  map[int]*grown // by night
+	cache   map[[3]int]*scored
+}
+
+// Gain is how much better one model is than another on the same rows.
+type Gain struct {
+	Old  float64 `json:"old"`
+	New  float64 `json:"new"`
+	Gain float64 `json:"gain"` // above 0 where the new one is better, whichever way the metric goes
+	Low  float64 `json:"low"`  // of its 95 % interval, or that of the rule
+	High float64 `json:"high"`
+}
+
+// Decision is what a rule made of a night.
+type Decision struct {
+	Champion int    `json:"-"`                  // night that grew the champion after the decision
+	Grown    string `json:"champion"`           // the same, as a day
+	Promoted bool   `json:"promoted,omitempty"` // the night's model became the champion
+	Seen     *Gain  `json:"seen,omitempty"`     // over the champion on the rows that the night knew; nil where there was none
+	True     *Gain  `json:"true,omitempty"`     // over the champion before, on the day after
+
+	Value float64 `json:"value"` // of the champion on the day after
+}
+
+// Night is one night.
+type Night struct {
+	Night     string               `json:"night"`
+	Test      string               `json:"test"` // the day after
+	TrainRows int                  `json:"train_rows"`
+	TestRows  int                  `json:"test_rows"`
+	Candidate int                  `json:"candidate"`
+	Trees     int                  `json:"trees"`
+	Model     string               `json:"model_sha256"`
+	Value     float64              `json:"value"` // of the night's model on the day after
+	Stale     map[int]*Gain        `json:"stale"` // the night's model over one that is so many days older, on the day after
+	Rules     map[string]*Decision `json:"rules"`
+}
+
+// Run plays all nights, in order.
+func Run(ctx context.Context, q Request) (r *Report, err error) {
+	column := q.Spec.Time
+	if column == "" && q.Table.Split.By == dataset.SplitByTime {
+		column = q.Table.Split.Column
+	}
+	if column == "" {
+		return nil, q.Spec.doc.Errorf("time", "the dataset is not split by time: say which column says when a row was, such as `time: ts`")
+	}
+
+	b := &backtest{spec: q.Spec, table: q.Table, threads: q.Threads, models: map[int]*grown{}, cache: map[[3]int]*scored{}}
+	if b.threads <= 0 {
+		b.threads = runtime.GOMAXPROCS(0)
+	}
+	if b.scratch, err = os.MkdirTemp(q.Scratch, "coppice-backtest-"); err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(b.scratch)
+
+	first, _, _, _, _ := b.spec.days(b.spec.from)
+	if b.daily, err = divide(ctx, b.table, column, b.scratch, first, b.spec.to+1, b.threads); err != nil {
+		return nil, err
+	}
+
+	r = &Report{Metric: b.spec.metric.Name, Maximize: b.spec.metric.Maximize, From: b.spec.From, To: b.spec.To, Window: b.spec.Window,
+		Delay: b.spec.Delay, Stale: b.spec.Stale, Gates: b.spec.Gates}
+	champions := map[string]int{} // by rule, the night that grew it
+	for night := b.spec.from; night <= b.spec.to; night++ {
+		start := time.Now()
+		n, err := b.play(ctx, night, champions)
+		if err != nil {
+			return nil, fmt.Errorf("the night of %s: %w", dayName(night), err)
+		}
+		r.Nights = append(r.Nights, *n)
+		if q.OnNight != nil {
+			q.OnNight(*n, time.Since(start))
+		}
+		b.forget(night, champions)
+	}
+	r.sum()
+	return r, nil
+}
+
+// play is one night: grow, decide by every rule on what is known, and only then look at the day after.
+func (b *backtest) play(ctx context.Context, night int, champions map[string]int) (*Night, error) {
+	g, err := b.grow(ctx, night)
+	if err != nil {
+		return nil, err
+	}
+	b.models[night] = g
+	n := &Night{Night: dayName(night), Test: dayName(night + 1), TrainRows: g.trainRows, Candidate: g.candidate, Trees: g.trees, Model: g.sha256,
+		Stale: map[int]*Gain{}, Rules: map[string]*Decision{}}
+
+	before := map[string]int{}
+	for _, rule := range b.spec.Gates {
+		champion, there := champions[rule.Name]
+		d := &Decision{Champion: night, Promoted: true}
+		if there {
+			before[rule.Name] = champion
+			if d.Seen, d.Promoted, err = b.decide(ctx, rule, night, champion); err != nil {
+				return nil, err
+			}
+			if !d.Promoted {
+				d.Champion = champion
+			}
+		}
+		champions[rule.Name] = d.Champion
+		d.Grown = dayName(d.Champion)
+		n.Rules[rule.Name] = d
+	}
+	return n, b.judge(ctx, n, night, before)
+}
+
+// decide asks a rule whether a night's model replaces the champion, on the test rows that the night knows. The champion was grown on earlier
+// nights, which did not know them.
+func (b *backtest) decide(ctx context.Context, rule Gate, night, champion int) (*Gain, bool, error) {
+	_, _, _, test, last := b.spec.days(night)
+	_, _, _, _, known := b.spec.days(champion)
+	gain, err := b.compare(ctx, night, champion, max(test, known+1), last, rule.Confidence)
+	if err != nil {
+		return nil, false, err
+	}
+	switch {
+	case rule.Always:
+		return gain, true, nil
+	case rule.Confidence > 0:
+		return gain, gain.Low > rule.MinGain, nil
+	}
+	return gain, gain.Gain >= rule.MinGain, nil
+}
+
+// judge measures everything on the day after.
+func (b *backtest) judge(ctx context.Context, n *Night, night int, before map[string]int) error {
+	s, err := b.predicted(ctx, night, night+1, night+1)
+	if err != nil {
+		return err
+	}
+	n.TestRows = len(s.label)
+	if n.Value, err = b.spec.metric.Eval(s.input()); err != nil {
+		return err
+	}
+
+	for _, k := range b.spec.Stale {
+		if _, there := b.models[night-k]; !there {
+			continue
+		}
+		if n.Stale[k], err = b.compare(ctx, night, night-k, night+1, night+1, 0); err != nil {
+			return err
+		}
+	}
+	for name, d := range n.Rules {
+		if champion, there := before[name]; there {
+			if d.True, err = b.compare(ctx, night, champion, night+1, night+1, 0); err != nil {
+				return err
+			}
+		}
+		s, err := b.predicted(ctx, d.Champion, night+1, night+1)
+		if err != nil {
+			return err
+		}
+		if d.Value, err = b.spec.metric.Eval(s.input()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compare is the gain of one night's model over another's on some days.
+func (b *backtest) compare(ctx context.Context, fresh, old, first, last int, confidence float64) (*Gain, error) {
+	a, err := b.predicted(ctx, fresh, first, last)
+	if err != nil {
+		return nil, err
+	}
+	o, err := b.predicted(ctx, old, first, last)
+	if err != nil {
+		return nil, err
+	}
+	c, err := b.spec.metric.Compare(a.input(), o.pred, metric.Confidence{Level: confidence, Seed: b.spec.Seed})
+	if err != nil {
+		return nil, err
+	}
+	return &Gain{Old: c.Old, New: c.New, Gain: c.Gain, Low: c.Low, High: c.High}, nil
+}
+
+// predicted is score, remembered.
+func (b *backtest) predicted(ctx context.Context, night, first, last int) (*scored, error) {
+	key := [3]int{night, first, last}
+	if s := b.cache[key]; s != nil {
+		return s, nil
+	}
+	s, err := b.score(ctx, b.models[night], first, last)
+	if err == nil && len(s.label) == 0 {
+		err = fmt.Errorf("%w with a label from %s to %s", errNoRows, dayName(first), dayName(last))
+	}
+	b.cache[key] = s
+	return s, err
+}
+
+// forget drops what no later night asks for.
+func (b *backtest) forget(night int, champions map[string]int) {
+	b.cache = map[[3]int]*scored{}
+	oldest := night - b.spec.Stale[len(b.spec.Stale)-1]
+	needed := map[int]bool{}
+	for _, c := range champions {
+		needed[c] = true
+	}
+	for n, g := range b.models {
+		if n < oldest && !needed[n] {
+			_ = g.scorer.Close()
+			delete(b.models, n)
+		}
+	}
+}

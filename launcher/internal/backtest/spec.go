@@ -1,0 +1,197 @@
+// Package backtest plays past nights again: each trains as it would have trained, on rows that were there by then and on no others, and
+// is measured on the day after. It tells what a window, a delay, a configuration or a rule of the gate would have brought.
+package backtest
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"coppice/gbt"
+	"coppice/metric"
+	"coppice/strictyaml"
+)
+
+// Spec is a backtest.yaml. Lengths are in days.
+type Spec struct {
+	Dataset string `yaml:"dataset"` // the dataset.yaml; its split is replaced by days
+	Time    string `yaml:"time"`    // column; where the dataset is split by time, that one
+	From    string `yaml:"from"`    // the first night, which knows this day's rows
+	To      string `yaml:"to"`      // the last night
+
+	Window int `yaml:"window"` // of rows that a night knows
+	Delay  int `yaml:"delay"`  // between the last day that a night knows and its own
+	Valid  int `yaml:"valid"`  // of the window, its last but calib and test: to stop and to choose by
+	Calib  int `yaml:"calib"`  // the last but test: to calibrate by
+	Test   int `yaml:"test"`   // the last: to compare with the champion by
+
+	Metric     string           `yaml:"metric"`
+	Seed       uint64           `yaml:"seed"`
+	Params     map[string]any   `yaml:"params"`
+	Candidates []map[string]any `yaml:"candidates"` // each over params; the best on valid is the night's
+	Stale      []int            `yaml:"stale"`      // ages of models to compare with
+	Gates      []Gate           `yaml:"gates"`
+
+	from, to int // days since 1970
+	params   []gbt.Params
+	metric   metric.Metric
+	doc      *strictyaml.Document
+}
+
+// Gate is a rule by which a night's model becomes the champion.
+type Gate struct {
+	Name string `yaml:"name" json:"name"`
+	// MinGain is the gain on the night's test rows that is enough.
+	MinGain float64 `yaml:"min_gain" json:"min_gain"`
+	// Confidence, where there is one, asks that the whole interval of the gain lies above MinGain.
+	Confidence float64 `yaml:"confidence" json:"confidence,omitempty"`
+	// Always promotes every night's model.
+	Always bool `yaml:"always" json:"always,omitempty"`
+}
+
+// Limits of a backtest.
+const (
+	maxNights = 1000
+	maxDays   = 1000
+)
+
+// ParseSpec reads a backtest.yaml. Errors are *strictyaml.Error.
+func ParseSpec(file string, text []byte) (*Spec, error) {
+	s := &Spec{Window: 28, Valid: 1, Calib: 1, Test: 1, Metric: "log_loss"}
+	doc, err := strictyaml.Decode(file, text, s)
+	if err != nil {
+		return nil, err
+	}
+	s.doc = doc
+	if !doc.Has("stale") {
+		s.Stale = []int{7}
+	}
+	if !doc.Has("gates") {
+		s.Gates = []Gate{{Name: "every night", Always: true}, {Name: "any gain"}, {Name: "beyond chance", Confidence: 0.95}}
+	}
+	for _, check := range []func() error{s.checkDays, s.checkModel, s.checkRules} {
+		if err := check(); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func (s *Spec) checkDays() error {
+	if s.Dataset == "" {
+		return s.doc.Errorf("dataset", "dataset is missing: name the dataset.yaml")
+	}
+	for _, d := range []struct {
+		key, text string
+		to        *int
+	}{{"from", s.From, &s.from}, {"to", s.To, &s.to}} {
+		t, err := time.Parse(time.DateOnly, d.text)
+		if err != nil {
+			return s.doc.Errorf(d.key, "%s is %q: give a day such as 2026-11-18", d.key, d.text)
+		}
+		*d.to = int(t.Unix() / (24 * 60 * 60))
+	}
+	if n := s.to - s.from + 1; n < 1 || n > maxNights {
+		return s.doc.Errorf("to", "from %s to %s are %d nights: use 1 to %d", s.From, s.To, n, maxNights)
+	}
+
+	for _, d := range []struct {
+		key        string
+		value, min int
+	}{{"window", s.Window, 2}, {"delay", s.Delay, 0}, {"valid", s.Valid, 1}, {"calib", s.Calib, 1}, {"test", s.Test, 1}} {
+		if d.value < d.min || d.value > maxDays {
+			return s.doc.Errorf(d.key, "%s is %d: use %d to %d days", d.key, d.value, d.min, maxDays)
+		}
+	}
+	if held := s.Valid + s.Calib + s.Test; held >= s.Window {
+		return s.doc.Errorf("window", "window is %d days, and valid, calib and test take %d of them: nothing is left to train on", s.Window, held)
+	}
+	return nil
+}
+
+func (s *Spec) checkModel() error {
+	var err error
+	if s.metric, err = metric.Lookup(s.Metric); err != nil {
+		return s.doc.Errorf("metric", "%v", err)
+	}
+
+	candidates := s.Candidates
+	if len(candidates) == 0 {
+		candidates = []map[string]any{{}}
+	}
+	for i, c := range candidates {
+		all := map[string]any{}
+		for at, values := range map[string]map[string]any{"params": s.Params, fmt.Sprintf("candidates[%d]", i): c} {
+			for _, name := range slices.Sorted(maps.Keys(values)) {
+				canonical := gbt.CanonicalName(name)
+				if err := gbt.CheckParam(canonical, values[name]); err != nil {
+					return s.doc.Errorf(at+"."+name, "%v", err)
+				}
+			}
+		}
+		for _, values := range []map[string]any{s.Params, c} {
+			for name, v := range values {
+				all[gbt.CanonicalName(name)] = v
+			}
+		}
+		if _, ok := all["seed"]; !ok && s.Seed > 0 {
+			all["seed"] = s.Seed
+		}
+		p, err := gbt.ParseParams(all)
+		if err != nil {
+			return s.doc.Errorf("params", "%v", err)
+		}
+		if err := s.metric.CheckObjective(p.Objective); err != nil {
+			return s.doc.Errorf("metric", "%v", err)
+		}
+		s.params = append(s.params, p)
+	}
+	return nil
+}
+
+func (s *Spec) checkRules() error {
+	for i, k := range s.Stale {
+		if k < 1 || k > maxNights {
+			return s.doc.Errorf(fmt.Sprintf("stale[%d]", i), "stale is %d: use 1 to %d days", k, maxNights)
+		}
+	}
+	s.Stale = append(s.Stale, 1) // yesterday's
+	slices.Sort(s.Stale)
+	s.Stale = slices.Compact(s.Stale)
+
+	names := map[string]bool{}
+	for i, g := range s.Gates {
+		at := fmt.Sprintf("gates[%d]", i)
+		switch {
+		case g.Name == "" || len(g.Name) > 60:
+			return s.doc.Errorf(at, "give the rule a name of up to 60 characters")
+		case names[g.Name]:
+			return s.doc.Errorf(at, "there are two rules called %q", g.Name)
+		case g.Confidence != 0 && !(g.Confidence > 0.5 && g.Confidence < 1):
+			return s.doc.Errorf(at, "confidence is %v: use a share above 0.5 and below 1, such as 0.95", g.Confidence)
+		}
+		names[g.Name] = true
+	}
+	if len(s.Gates) == 0 {
+		return s.doc.Errorf("gates", "give at least one rule")
+	}
+	return nil
+}
+
+// Nights is how many there are.
+func (s *Spec) Nights() int { return s.to - s.from + 1 }
+
+// days are the rows that a night knows: its last day, and where valid, calib and test begin.
+func (s *Spec) days(night int) (first, valid, calib, test, last int) {
+	last = night - s.Delay
+	test = last - s.Test + 1
+	calib = test - s.Calib
+	valid = calib - s.Valid
+	return last - s.Window + 1, valid, calib, test, last
+}
+
+// dayName is a day as people and files call it.
+func dayName(day int) string {
+	return time.Unix(int64(day)*24*60*60, 0).UTC().Format(time.DateOnly)
+}

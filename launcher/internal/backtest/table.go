@@ -1,0 +1,159 @@
+package backtest
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"coppice/dataset"
+	"coppice/dataset/ingest"
+)
+
+// dayColumn says on which day a row was, by its name; the dataset of a night is split by it.
+const dayColumn = "__day"
+
+// daily is a table as a file for each of its days: what a night may not know lies in files that it is not given.
+type daily struct {
+	dir   string
+	end   string // of the files' names
+	files map[int]string
+	rows  map[int]int64
+}
+
+// sink writes one day.
+type sink struct {
+	file *os.File
+	buf  *bufio.Writer
+	out  interface{ Write(*ingest.Batch) error }
+	done func() error
+}
+
+// divide reads the table once and writes the days from first to last, each into a file in dir.
+func divide(ctx context.Context, spec *dataset.Spec, column, dir string, first, last, threads int) (*daily, error) {
+	files, err := ingest.Expand(spec.Source)
+	if err != nil {
+		return nil, err
+	}
+	table, err := ingest.OpenTable(files, ingest.TableOptions{CSV: spec.CSV, Threads: threads})
+	if err != nil {
+		return nil, err
+	}
+
+	d := &daily{dir: dir, end: ".parquet", files: map[int]string{}, rows: map[int]int64{}}
+	var columns []ingest.Column
+	var names []string
+	for _, c := range table.Columns() {
+		if c.Name == dayColumn {
+			return nil, spec.Errorf("source", "the table has a column %s, which a backtest adds; rename it", dayColumn)
+		}
+		if c.Unreadable != "" {
+			continue
+		}
+		if c.Untyped { // what its texts mean is for each night to find out
+			d.end = ".csv"
+		}
+		columns = append(columns, c)
+		names = append(names, c.Name)
+	}
+	if !slices.Contains(names, column) {
+		return nil, spec.Errorf("source", "the table has no column %q, by which the backtest divides it into days", column)
+	}
+	columns = append(columns, ingest.Column{Name: dayColumn, Type: dataset.Text})
+
+	sinks := map[int]*sink{}
+	defer func() {
+		for _, s := range sinks {
+			s.file.Close()
+		}
+	}()
+	times := ingest.NewTimes(column, spec.Missing)
+	err = table.Read(ctx, names, 1<<14, func(b *ingest.Batch) error {
+		seconds, err := times.Seconds(b)
+		if err != nil {
+			return err
+		}
+		places := map[int][]int32{}
+		for i, s := range seconds {
+			if day := ingest.Day(s); day >= first && day <= last {
+				places[day] = append(places[day], int32(i))
+			}
+		}
+		for day, at := range places {
+			if err := d.write(sinks, day, b.Keep(at), columns); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range sinks {
+		if err := errors.Join(s.done(), s.buf.Flush()); err != nil {
+			return nil, fmt.Errorf("write %s: %w", s.file.Name(), err)
+		}
+	}
+	return d, nil
+}
+
+// write adds rows to a day's file.
+func (d *daily) write(sinks map[int]*sink, day int, b *ingest.Batch, columns []ingest.Column) error {
+	s := sinks[day]
+	if s == nil {
+		path := filepath.Join(d.dir, dayName(day)+d.end)
+		file, err := os.Create(path)
+		if err != nil {
+			return err
+		}
+		s = &sink{file: file, buf: bufio.NewWriterSize(file, 1<<16)}
+		sinks[day] = s
+		d.files[day] = path
+
+		if d.end == ".csv" {
+			s.out, err = ingest.NewCSVWriter(s.buf, columns, ',')
+			s.done = func() error { return nil }
+		} else {
+			var p *ingest.ParquetWriter
+			p, err = ingest.NewParquetWriter(s.buf, columns, ingest.Snappy)
+			s.out, s.done = p, p.Close
+		}
+		if err != nil {
+			return err
+		}
+	}
+
+	names := dataset.Values{Type: dataset.Text, Text: slices.Repeat([]string{dayName(day)}, b.Rows)}
+	d.rows[day] += int64(b.Rows)
+	return s.out.Write(b.With(dayColumn, names))
+}
+
+// give links a night's days into a folder of its own, which is all of the table that it sees.
+func (d *daily) give(folder string, first, last int) error {
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return err
+	}
+	for day := first; day <= last; day++ {
+		path, ok := d.files[day]
+		if !ok {
+			return fmt.Errorf("%w on %s", errNoRows, dayName(day))
+		}
+		if err := os.Link(path, filepath.Join(folder, filepath.Base(path))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inputError is a table that the backtest cannot be played on.
+type inputError string
+
+func (e inputError) Error() string { return string(e) }
+
+// IsInput says that what was handed in is at fault, and will be the next time.
+func (inputError) IsInput() bool { return true }
+
+var errNoRows error = inputError("the table has no row")

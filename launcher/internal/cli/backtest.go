@@ -1,0 +1,153 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/google/renameio/v2"
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"coppice/dataset"
+	"coppice/launcher/internal/backtest"
+	"coppice/launcher/internal/stager"
+	"coppice/program"
+)
+
+type backtestFlags struct {
+	out, scratch string
+	threads      int
+	json         bool
+}
+
+func backtestCommand(w *World) *cobra.Command {
+	var f backtestFlags
+	cmd := &cobra.Command{
+		Use:   "backtest backtest.yaml",
+		Short: "Play past nights again: what a window, a configuration or a gate would have brought",
+		Long: `For each day of a range, trains as that night would have trained, on rows that were there by then and no others, lets each rule of the gate
+decide on what the night knew, and measures all of it on the day after. Prints by day the metric, the gain over yesterday's model and over older
+ones, and by rule how many models it would have promoted and how many of those were wrong; --out keeps it as JSON and as a page of curves. It runs on
+this machine and needs no cloud; docs/backtest.md has the keys of backtest.yaml.`,
+		Example: "  launcher backtest backtest.yaml --out build/backtest",
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return w.backtest(cmd.Context(), args[0], f) },
+	}
+
+	cmd.Flags().StringVar(&f.out, "out", "", "folder for backtest.json and backtest.html")
+	cmd.Flags().StringVar(&f.scratch, "scratch", "", "folder for files on their way; the system's without")
+	cmd.Flags().IntVar(&f.threads, "threads", 0, "threads; all CPUs without")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
+	return cmd
+}
+
+func (w *World) backtest(ctx context.Context, file string, f backtestFlags) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	spec, err := backtest.ParseSpec(file, text)
+	if err != nil {
+		return err
+	}
+
+	// As for stage, paths in a spec are those of its folder.
+	path := spec.Dataset
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(filepath.Dir(file), path)
+	}
+	if text, err = os.ReadFile(path); err != nil {
+		return err
+	}
+	t, err := dataset.ParseSpec(path, text)
+	if err != nil {
+		return err
+	}
+	if stager.Remote(t.Source) {
+		return t.Errorf("source", "%s: a backtest reads a table of this machine; copy it here first", t.Source)
+	}
+	if !filepath.IsAbs(t.Source) {
+		t.Source = filepath.Join(filepath.Dir(path), t.Source)
+	}
+	if f.out != "" {
+		if info, err := os.Stat(f.out); err == nil && !info.IsDir() {
+			return program.Usagef("--out %s is a file; give a folder", f.out)
+		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+
+	r, err := backtest.Run(ctx, backtest.Request{Spec: spec, Table: t, Scratch: f.scratch, Threads: f.threads, OnNight: func(n backtest.Night, took time.Duration) {
+		if !f.json {
+			fmt.Fprintf(w.Err, "night of %s: %s rows, %d trees, %s %s on %s rows of the day after, %.1f s\n", n.Night, humanize.Comma(int64(n.TrainRows)),
+				n.Trees, spec.Metric, number(n.Value), humanize.Comma(int64(n.TestRows)), took.Seconds())
+		}
+	}})
+	if err != nil {
+		return err
+	}
+	if f.out != "" {
+		if err := writeBacktest(r, f.out); err != nil {
+			return err
+		}
+	}
+	if f.json {
+		return w.printJSON(r)
+	}
+	w.showBacktest(r)
+	if f.out != "" {
+		fmt.Fprintf(w.Out, "%s has the curves\n", filepath.Join(f.out, "backtest.html"))
+	}
+	return nil
+}
+
+// writeBacktest keeps what was found out; each file appears complete.
+func writeBacktest(r *backtest.Report, dir string) error {
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	var page bytes.Buffer
+	if err := r.WritePage(&page); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	if err := renameio.WriteFile(filepath.Join(dir, "backtest.json"), append(text, '\n'), 0o644); err != nil {
+		return err
+	}
+	return renameio.WriteFile(filepath.Join(dir, "backtest.html"), page.Bytes(), 0o644)
+}
+
+func (w *World) showBacktest(r *backtest.Report) {
+	t := w.newTable("night", "rows", "trees", r.Metric, "gain over yesterday's", "95 % interval")
+	for _, n := range r.Nights {
+		gain, interval := "-", ""
+		if g := n.Stale[1]; g != nil {
+			gain, interval = number(g.Gain), fmt.Sprintf("%s to %s", number(g.Low), number(g.High))
+		}
+		t.AppendRow(table.Row{n.Night, n.TrainRows, n.Trees, number(n.Value), gain, interval})
+	}
+	t.Render()
+
+	t = w.newTable("older by", "nights", "mean gain of the fresh model", "better", "beyond chance", "worse beyond chance")
+	for _, a := range r.Ages {
+		t.AppendRow(table.Row{fmt.Sprintf("%d days", a.Age), a.Nights, number(a.Mean), a.Better, a.Surely, a.Worse})
+	}
+	t.Render()
+
+	t = w.newTable("rule of the gate", "nights", "promotions", "wrong", "beyond chance", "better ones missed", "mean "+r.Metric)
+	for _, s := range r.Rules {
+		t.AppendRow(table.Row{s.Name, s.Decisions, s.Promotions, s.Wrong, s.Surely, s.Missed, number(s.Mean)})
+	}
+	t.Render()
+}

@@ -1,0 +1,43 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"coppice/dataset/datasettest"
+	"coppice/launcher/internal/backtest"
+	"coppice/sweep"
+)
+
+// TestBacktestCommand needs no cloud, reads paths in the specs' folders, and keeps what it prints.
+func TestBacktestCommand(t *testing.T) {
+	w := newWorld(t)
+	w.file("clicks.csv", string(datasettest.Table(datasettest.Options{Rows: 4000}))) // 20 days of November
+	w.file("dataset.yaml", "name: clicks\nsource: clicks.csv\nlabel: is_click\ndrop: [revenue]\nencodings: none\n"+
+		"split: {by: time, column: day, train: 0.7, valid: 0.1, calib: 0.1, test: 0.1}\n")
+	spec := w.file("backtest.yaml", "dataset: dataset.yaml\nfrom: 2026-11-10\nto: 2026-11-12\nwindow: 8\nparams: {num_iterations: 3}\n")
+	out := filepath.Join(w.dir, "out")
+	text := w.must("backtest", spec, "--out", out)
+	for _, part := range []string{"2026-11-12", "gain over yesterday's", "beyond chance", "every night", "backtest.html"} {
+		if !strings.Contains(text, part) {
+			t.Errorf("the output has no %q:\n%s", part, text)
+		}
+	}
+
+	var kept, printed backtest.Report
+	file, err := os.ReadFile(filepath.Join(out, "backtest.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := w.must("backtest", spec, "--json", "--threads", "1")
+	if err := json.Unmarshal([]byte(again), &printed); err != nil || json.Unmarshal(file, &kept) != nil || string(file) != again || len(kept.Nights) != 3 {
+		t.Errorf("--json with one thread prints something else than was kept (%v)", err)
+	}
+
+	w.refused(sweep.ExitInput, "no row on 2026-11-21", "backtest", w.file("late.yaml", "dataset: dataset.yaml\nfrom: 2026-11-20\nto: 2026-11-20\nwindow: 8\nparams: {num_iterations: 3}\n"))
+	w.refused(sweep.ExitNotFound, "nowhere.yaml", "backtest", w.file("lost.yaml", "dataset: nowhere.yaml\nfrom: 2026-11-10\nto: 2026-11-12\n"))
+	w.refused(sweep.ExitInput, "backtest.yaml", "backtest", w.file("wrong/../backtest.yaml", "dataset: dataset.yaml\nfrom: tomorrow\nto: 2026-11-12\n"))
+}
