@@ -30,7 +30,8 @@ func registryCommand(w *World) *cobra.Command {
 	})
 	cmd.AddCommand(registryListCommand(w), registryShowCommand(w), registryPromoteCommand(w), registryRollbackCommand(w), registryHistoryCommand(w), registryVerifyCommand(w),
 		registryTagCommand(w), registryNoteCommand(w), registryBadCommand(w), registryAliasCommand(w), registryDeleteCommand(w),
-		registryCompareCommand(w), registryReproduceCommand(w))
+		registryCompareCommand(w), registryReproduceCommand(w),
+		registryPushCommand(w), registryPullCommand(w))
 	return cmd
 }
 

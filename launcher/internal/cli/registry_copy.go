@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"coppice/program"
+	"coppice/registry"
+)
+
+const bucketURL = "gs://"
+
+func registryPushCommand(w *World) *cobra.Command {
+	return registryCopyCommand(w, "push", "to", "Copy a version into another registry, with its checksums",
+		"  launcher registry push ctr@12 --to gs://production-registry --why \"approved\"", func(own, other *registry.Registry) (from, to *registry.Registry) { return own, other })
+}
+
+func registryPullCommand(w *World) *cobra.Command {
+	return registryCopyCommand(w, "pull", "from", "Copy a version out of another registry, with its checksums",
+		"  launcher registry pull ctr@12 --from gs://staging-registry", func(own, other *registry.Registry) (from, to *registry.Registry) { return other, own })
+}
+
+// registryCopyCommand copies between this deployment's registry and another's.
+func registryCopyCommand(w *World, verb, flag, short, example string, sides func(own, other *registry.Registry) (from, to *registry.Registry)) *cobra.Command {
+	var other, why string
+	cmd := &cobra.Command{
+		Use:   fmt.Sprintf("%s MODEL[@VERSION|@ALIAS] --%s gs://BUCKET", verb, flag),
+		Short: short,
+		Long: `Reads every file of the version, holds it against its checksum, registers it there under the next number, and reads it again. The copy's label
+copied_from says which version it was and the SHA-256 of its record. Repeating it is harmless. Aliases, tags and the history stay; the
+dataset does too, so that reproduce needs it where it is run.`,
+		Example: example,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			model, ref, err := splitRef(args[0])
+			if err != nil {
+				return err
+			}
+			bucket, ok := strings.CutPrefix(strings.TrimSuffix(other, "/"), bucketURL)
+			if !ok || bucket == "" || strings.Contains(bucket, "/") {
+				return program.Usagef("--%s %q: give the bucket of the other registry as gs://BUCKET", flag, other)
+			}
+			return w.with(cmd.Context(), func(c *cloud) error {
+				if bucket == c.env.RegistryBucket {
+					return program.Usagef("--%s %s is this deployment's own registry", flag, other)
+				}
+				from, to := sides(c.registry, registry.New(c.Bucket(bucket)))
+				v, err := from.Get(cmd.Context(), model, ref)
+				if err != nil {
+					return err
+				}
+				copied, err := to.Copy(cmd.Context(), from, v, w.act(why))
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(w.Out, "%s@%d %s %s: it is %s@%d, %d files with the same checksums\n", v.Model, v.Number, flag, other, copied.Model, copied.Number, len(copied.Files))
+				return nil
+			})
+		},
+	}
+	cmd.Flags().StringVar(&other, flag, "", "bucket of the other registry, gs://BUCKET (required)")
+	cmd.Flags().StringVar(&why, "why", "", "reason")
+	_ = cmd.MarkFlagRequired(flag)
+	return cmd
+}
