@@ -19,6 +19,7 @@ import (
 	"coppice/cloud/batch"
 	"coppice/cloud/billing"
 	"coppice/cloud/idtoken"
+	"coppice/contract"
 	"coppice/dataset"
 	"coppice/dataset/encode"
 	"coppice/dataset/ingest"
@@ -48,6 +49,7 @@ var known = []struct {
 	{&sweep.DecodeError{Err: errCause}, sweep.ExitInput},
 	{&sweepstore.DamagedError{Err: &sweep.DecodeError{Err: errCause}}, sweep.ExitInput},
 	{&sweepstore.FileError{Err: errCause}, sweep.ExitError},
+	{&contract.DamagedError{Err: errCause}, sweep.ExitInput},
 	{&dataset.ManifestError{Err: errCause}, sweep.ExitInput},
 	{&dataset.FormatError{}, sweep.ExitInput},
 	{&dataset.CorruptError{}, sweep.ExitInput},
