@@ -188,7 +188,7 @@ func (b *backtest) score(ctx context.Context, g *grown, first, last int) (*score
 		if places != nil {
 			batch = batch.Keep(places)
 		}
-		_, pred, _, err := g.scorer.Batch(batch, nil, b.threads)
+		_, pred, _, err := g.scorer.Batch(batch, nil, b.threads, &ingest.Inputs{})
 		if err != nil {
 			return err
 		}

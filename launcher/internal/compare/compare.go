@@ -118,7 +118,7 @@ func (r *Rows) add(sides [2]Side, b *ingest.Batch, labels *ingest.Labels, f File
 	r.Label = append(r.Label, label...)
 
 	for s := range sides {
-		_, pred, _, err := sides[s].Scorer.Batch(b, nil, runtime.GOMAXPROCS(0))
+		_, pred, _, err := sides[s].Scorer.Batch(b, nil, runtime.GOMAXPROCS(0), &ingest.Inputs{})
 		if err != nil {
 			return fmt.Errorf("%s: %w", sides[s].Name, err)
 		}
