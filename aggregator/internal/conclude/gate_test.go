@@ -90,10 +90,11 @@ func TestBrokenLabelsDoNotGoLive(t *testing.T) {
 			})
 			night := newWorld(t, options{into: first, sweep: sweep.ID(fmt.Sprintf("night-%d", nights)), leaves: []int{7}, trees: 40, table: table})
 			c := night.mustConclude(t)
-			if c.Version == 0 || c.Gate.Promoted || c.Gate.Verdict != sweep.VerdictNotPromoted {
-				t.Errorf("version %d, %s: %s; want it registered and not promoted", c.Version, c.Gate.Verdict, c.Gate.Reason)
+			held := c.Gate.Verdict == sweep.VerdictNotPromoted || c.Gate.Verdict == sweep.VerdictBlocked // the champion may see it at once
+			if c.Version == 0 || c.Gate.Promoted || !held {
+				t.Errorf("version %d, %s: %s; want it registered, and not promoted or blocked", c.Version, c.Gate.Verdict, c.Gate.Reason)
 			}
-			contains(t, c.Gate.Reason, "rows of earlier nights")
+			contains(t, c.Gate.Reason, "earlier nights")
 			t.Log(c.Gate.Reason)
 		})
 	}
