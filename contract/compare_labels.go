@@ -101,7 +101,8 @@ func (p *Profile) tieOf(a, b string) (float64, bool) {
 
 // Tolerances of labels.
 const (
-	rateFloor  = 0.18 // by how much the label's mean may change, as a logarithm
+	rateFloor  = 0.18 // by how much the label's mean may differ from what is expected, as a logarithm
+	rateFar    = 0.5  // and from what it was, whatever the mix of levels
 	rateNotice = 0.1
 	cardFloor  = 0.015 // by how much the AUC of the card may fall, beyond what chance and the nights before explain
 	cardParts  = 6
@@ -117,30 +118,60 @@ func (c *comparison) checkLabels() {
 	c.checkLost()
 }
 
-// checkRate compares the label's mean.
+// checkRate compares the label's mean with what the nights before let expect: first as it is, then with the rates of last night and
+// tonight's mix of levels, since campaigns of different rates come and go.
 func (c *comparison) checkRate() {
 	mean := c.p.Label.Mean
 	u := c.learn(func(p *Profile) (float64, bool) { return p.Label.Mean, true })
-	change := func(x float64) float64 {
-		if x <= 0 || u.center <= 0 {
-			return math.Abs(x-u.center) / max(math.Abs(u.center), 1e-9)
+	change := func(x, y float64) float64 {
+		if x <= 0 || y <= 0 {
+			return math.Abs(x-y) / max(math.Abs(y), 1e-9)
 		}
-		return math.Abs(math.Log(x / u.center))
+		return math.Abs(math.Log(x / y))
 	}
 
-	// What chance does to the mean of so many labels.
-	counted := float64(c.p.Rows) * max(min(u.center, 1-u.center), 1e-9)
-	luck := 2.5 / math.Sqrt(max(counted, 1))
-
-	// Of a few nights, the greatest deviation says the less of what may come, the greater it is.
-	spread := max(change(u.lo), change(u.hi))
-	spread += 2 * spread * spread
-	switch now := change(mean); {
-	case now > u.doubt()*rateFloor+max(spread, luck):
-		c.add(Blocking, CodeLabelRate, "", "the label's mean is %.5g, and was %.5g to %.5g", mean, u.lo, u.hi)
-	case now > rateNotice+max(spread, luck):
-		c.add(Warning, CodeLabelRate, "", "the label's mean is %.5g, and was %.5g to %.5g", mean, u.lo, u.hi)
+	// Of a few nights, the greatest deviation says the less of what may come, the greater it is. Chance is that of so many labels.
+	allowed := func(floor, spread float64) float64 {
+		counted := float64(c.p.Rows) * max(min(u.center, 1-u.center), 1e-9)
+		return u.doubt()*floor + max(spread+2*spread*spread, 2.5/math.Sqrt(max(counted, 1)))
 	}
+	far := change(mean, u.center) > allowed(rateFar, max(change(u.lo, u.center), change(u.hi, u.center)))
+
+	expected := c.expectedRate()
+	if expected > 0 {
+		c.p.Ratio = round5(max(0, mean/expected))
+	}
+	before := c.learn(func(p *Profile) (float64, bool) { return change(p.Ratio, 1), p.Ratio > 0 })
+	switch off := change(mean, expected); {
+	case far || off > allowed(rateFloor, before.hi):
+		c.add(Blocking, CodeLabelRate, "", "the label's mean is %.5g, and was %.5g to %.5g; last night's rates and tonight's rows let expect %.5g", mean, u.lo, u.hi, expected)
+	case off > allowed(rateNotice, before.hi):
+		c.add(Warning, CodeLabelRate, "", "the label's mean is %.5g, and was %.5g to %.5g; last night's rates and tonight's rows let expect %.5g", mean, u.lo, u.hi, expected)
+	}
+}
+
+// expectedRate is the label's mean if each level of the column that tells the label best had last night's rate.
+func (c *comparison) expectedRate() float64 {
+	best := 0.0
+	expected := c.last.Label.Mean
+	for i := range c.last.Columns {
+		old := &c.last.Columns[i]
+		k := c.p.column(old.Name)
+		if k == nil || len(k.Levels) == 0 || len(old.Levels) == 0 || old.AUC <= best {
+			continue
+		}
+
+		best = old.AUC
+		sum, known := 0.0, 0.0
+		for _, l := range k.Levels {
+			if rate, ok := c.last.rateOf(old.Name, l.Text); ok {
+				sum += l.Share * rate
+				known += l.Share
+			}
+		}
+		expected = sum + (1-known)*c.last.Label.Mean
+	}
+	return expected
 }
 
 // checkLost looks for hours, and for levels of a column, whose labels are all negative though some should be positive.

@@ -30,7 +30,9 @@ type Profile struct {
 	Self float64 `json:"self"`
 	// Card is how well the label rates of the last accepted night, column by column, rank tonight's labels, as an AUC; 0 on the first.
 	Card float64 `json:"card,omitempty"`
-	// Worst is the same of that part of the table, of cardParts in the order of its rows, where it is least.
+	// Ratio is the label's mean divided by what the label rates of the night before let expect of tonight's mix of levels; 0 on the first.
+	Ratio float64 `json:"ratio,omitempty"`
+	// Worst is the same as Card of that part of the table, of cardParts in the order of its rows, where it is least.
 	Worst float64 `json:"worst,omitempty"`
 }
 

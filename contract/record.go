@@ -148,7 +148,7 @@ func (p *Profile) check() error {
 			return fmt.Errorf("its ties do not fit its columns")
 		}
 	}
-	if p.Card < 0 || p.Card > 1 || p.Worst < 0 || p.Worst > 1 || p.Self < 0 || p.Self > 1 || math.IsNaN(p.Label.Mean) {
+	if p.Card < 0 || p.Card > 1 || p.Worst < 0 || p.Worst > 1 || p.Ratio < 0 || p.Self < 0 || p.Self > 1 || math.IsNaN(p.Label.Mean) {
 		return fmt.Errorf("its label is not like one")
 	}
 	return nil
