@@ -289,14 +289,14 @@ type coder struct {
 // newCoder codes numbers by their ranges and texts by up to so many levels, all others alike.
 func newCoder(c *Column, levels int) *coder {
 	k := &coder{column: c}
-	switch {
-	case c.Kind == Text:
+	switch c.Kind {
+	case Text:
 		k.levels = map[string]int{}
 		for i, l := range c.Levels[:min(len(c.Levels), levels)] {
 			k.levels[l.Text] = i + 2
 		}
 		k.size = len(k.levels) + 2
-	case c.Kind == Number:
+	case Number:
 		k.size = steps + 1
 	default:
 		k.size = 2

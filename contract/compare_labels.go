@@ -102,6 +102,7 @@ func (p *Profile) tieOf(a, b string) (float64, bool) {
 // Tolerances of labels.
 const (
 	rateFloor  = 0.18 // by how much the label's mean may differ from what is expected, as a logarithm
+	mixRest    = 0.3  // share of the rows that may have none of the levels whose rates let expect something
 	rateFar    = 0.5  // and from what it was, whatever the mix of levels
 	rateNotice = 0.1
 	cardFloor  = 0.015 // by how much the AUC of the card may fall, beyond what chance and the nights before explain
@@ -157,7 +158,7 @@ func (c *comparison) expectedRate() float64 {
 	for i := range c.last.Columns {
 		old := &c.last.Columns[i]
 		k := c.p.column(old.Name)
-		if k == nil || len(k.Levels) == 0 || len(old.Levels) == 0 || old.AUC <= best {
+		if k == nil || len(k.Levels) == 0 || len(old.Levels) == 0 || old.Rest+old.Missing > mixRest || old.AUC <= best {
 			continue
 		}
 

@@ -189,7 +189,7 @@ func TestRecordIsReadBack(t *testing.T) {
 // FuzzRecord: whatever an object holds, it is refused or can be compared with.
 func FuzzRecord(f *testing.F) {
 	f.Add([]byte(`{"format":1,"dataset":"clicks","version":"0123456789abcdef","profile":{"rows":1,"buckets":{"rows":[1],"label":[0]},"columns":[{"name":"a","kind":"text","levels":[{"text":"x"}]}],"ties":[[]]}}`))
-	f.Fuzz(func(t *testing.T, text []byte) {
+	f.Fuzz(func(_ *testing.T, text []byte) {
 		r, err := contract.DecodeRecord(text, "clicks", "0123456789abcdef")
 		if err != nil {
 			return

@@ -131,15 +131,8 @@ func (p *Profile) check() error {
 	}
 
 	for i := range p.Columns {
-		k := &p.Columns[i]
-		ranges := len(k.Quantiles) == 0 && len(k.Rates) == 0 && len(k.Shares) == 0 || len(k.Quantiles) == steps+1 && len(k.Rates) == steps && len(k.Shares) == steps
-		if !ranges || k.Kind == Number && len(k.Quantiles) == 0 || len(k.Levels) > keptLevels || len(k.Prints)%8 != 0 {
-			return fmt.Errorf("column %.60q is not like one", k.Name)
-		}
-		for j, x := range k.Quantiles {
-			if j > 0 && !(x >= k.Quantiles[j-1]) {
-				return fmt.Errorf("the quantiles of column %.60q do not ascend", k.Name)
-			}
+		if err := p.Columns[i].check(); err != nil {
+			return err
 		}
 	}
 
@@ -148,7 +141,31 @@ func (p *Profile) check() error {
 			return fmt.Errorf("its ties do not fit its columns")
 		}
 	}
-	if p.Card < 0 || p.Card > 1 || p.Worst < 0 || p.Worst > 1 || p.Ratio < 0 || p.Self < 0 || p.Self > 1 || math.IsNaN(p.Label.Mean) {
+	return p.checkShares()
+}
+
+// check refuses a column whose parts do not fit each other.
+func (c *Column) check() error {
+	ranges := len(c.Quantiles) == 0 && len(c.Rates) == 0 && len(c.Shares) == 0 || len(c.Quantiles) == steps+1 && len(c.Rates) == steps && len(c.Shares) == steps
+	if !ranges || c.Kind == Number && len(c.Quantiles) == 0 || len(c.Levels) > keptLevels || len(c.Prints)%8 != 0 {
+		return fmt.Errorf("column %.60q is not like one", c.Name)
+	}
+	for j, x := range c.Quantiles {
+		if j > 0 && !(x >= c.Quantiles[j-1]) {
+			return fmt.Errorf("the quantiles of column %.60q do not ascend", c.Name)
+		}
+	}
+	return nil
+}
+
+// checkShares refuses what is no share or AUC.
+func (p *Profile) checkShares() error {
+	for _, x := range []float64{p.Card, p.Worst, p.Self} {
+		if !(x >= 0 && x <= 1) {
+			return fmt.Errorf("%v is no AUC", x)
+		}
+	}
+	if p.Ratio < 0 || math.IsNaN(p.Label.Mean) {
 		return fmt.Errorf("its label is not like one")
 	}
 	return nil

@@ -3,13 +3,13 @@ package metric
 import "math"
 
 // baseEntropy is the entropy of the base rate: the log loss of whoever knows that and nothing else.
-func (e *Evaluator) baseEntropy(m Metric) (entropy, rate float64, err error) {
-	rate = e.binary.pos / e.binary.total()
-	entropy = -float64(rate*math.Log(rate)) - float64((1-rate)*math.Log1p(-rate))
+func (e *Evaluator) baseEntropy(m Metric) (float64, error) {
+	rate := e.binary.pos / e.binary.total()
+	entropy := -float64(rate*math.Log(rate)) - float64((1-rate)*math.Log1p(-rate))
 	if e.binary.pos == 0 || e.binary.neg == 0 || !(entropy > 0) {
-		return 0, 0, fault(m, -1, ErrOneClass, "the base rate has no entropy, so %s is not defined", m.Name)
+		return 0, fault(m, -1, ErrOneClass, "the base rate has no entropy, so %s is not defined", m.Name)
 	}
-	return entropy, rate, nil
+	return entropy, nil
 }
 
 // normalizedEntropy is the log loss divided by the entropy of the base rate (He et al. 2014, "Practical lessons from
@@ -19,7 +19,7 @@ func normalizedEntropy(e *Evaluator, m Metric) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	entropy, _, err := e.baseEntropy(m)
+	entropy, err := e.baseEntropy(m)
 	return loss / entropy, err
 }
 
@@ -31,7 +31,7 @@ func informationGain(e *Evaluator, m Metric) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	entropy, _, err := e.baseEntropy(m)
+	entropy, err := e.baseEntropy(m)
 	return (entropy - loss) / entropy, err
 }
 

@@ -132,8 +132,8 @@ func (e *Evaluator) f1Influence(m Metric, value float64) func(p, l float64) floa
 	}
 	denominator := (2*c.truePos + c.falsePos + c.falseNeg) / e.binary.total()
 	return func(p, l float64) float64 {
-		found, real := indicator(p > 0.5), l
-		return (2*found*real - value*(found+real)) / denominator
+		found := indicator(p > 0.5)
+		return (2*found*l - value*(found+l)) / denominator
 	}
 }
 

@@ -130,11 +130,11 @@ func (m Metric) Compare(in Input, old []float64, c Confidence) (Comparison, erro
 }
 
 // gain of a rating over another.
-func (m Metric) gain(new, old float64) float64 {
+func (m Metric) gain(fresh, old float64) float64 {
 	if m.Maximize {
-		return new - old
+		return fresh - old
 	}
-	return old - new
+	return old - fresh
 }
 
 // slope is how the rating changes with the value.

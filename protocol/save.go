@@ -19,9 +19,9 @@ const lossShare = 10
 // The first tree is saved at once, and then a tenth of what was trained before may be lost. So an attempt that lives for half a minute
 // leaves nearly all of it, and its end without a word does not count as a death of the trial.
 func Unsaved(trained, every, took time.Duration) time.Duration {
-	share := time.Duration(saveShare)
+	share := int64(saveShare)
 	if trained < fresh {
 		share = freshShare
 	}
-	return max(min(every, trained/lossShare), share*took)
+	return max(min(every, trained/lossShare), time.Duration(share*int64(took)))
 }

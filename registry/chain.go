@@ -170,7 +170,7 @@ func (r *Registry) checkMoved(ctx context.Context, model string, moves []recorde
 		case !there:
 			errs = append(errs, &CorruptError{object, fmt.Errorf("move %d of %s leads there, and no version can be read there", m.Sequence, m.Alias)})
 		case m.Record != "" && s != m.Record:
-			errs = append(errs, &CorruptError{object, fmt.Errorf("its SHA-256 was %.12s... when move %d of %s made it live, and is %.12s...", m.Record, m.Sequence, m.Alias, s)})
+			errs = append(errs, &CorruptError{object, fmt.Errorf("its SHA-256 %.12s is not the %.12s that it had when move %d of %s made it live", s, m.Record, m.Sequence, m.Alias)})
 		}
 	}
 	return errors.Join(errs...)

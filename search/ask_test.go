@@ -264,9 +264,9 @@ func TestAskLearns(t *testing.T) {
 	}}
 	loss := func(p sweep.Params) float64 {
 		x, y, z := p["x"].(float64), math.Log10(p["y"].(float64)), p["z"].(float64)
-		out := math.Pow(x-0.3, 2) + math.Pow((y+1)/3, 2) + math.Pow(z-0.8, 2)/2
+		out := square(x-0.3) + square((y+1)/3) + square(z-0.8)/2
 		if w, given := p["w"].(float64); given {
-			return out + math.Pow(w-0.6, 2)
+			return out + square(w-0.6)
 		}
 		return out + 0.1
 	}
@@ -343,7 +343,7 @@ func night(name string, best, level float64, params func(x float64) sweep.Params
 	s := search.Sweep{Name: name}
 	for i := range 30 {
 		x := float64(i) / 30
-		s.Results = append(s.Results, search.Known{Trial: i, Params: params(x), Status: search.TrialDone, Value: level - math.Pow(x-best, 2)})
+		s.Results = append(s.Results, search.Known{Trial: i, Params: params(x), Status: search.TrialDone, Value: level - square(x-best)})
 	}
 	return s
 }
@@ -393,7 +393,7 @@ func TestAskWarm(t *testing.T) {
 		if one.Source == search.SourceWarm {
 			copies++
 		}
-		r.Known = append(r.Known, search.Known{Trial: one.Trial, Params: one.Params, Status: search.TrialDone, Value: -math.Pow(one.Params["x"].(float64)-0.7, 2)})
+		r.Known = append(r.Known, search.Known{Trial: one.Trial, Params: one.Params, Status: search.TrialDone, Value: -square(one.Params["x"].(float64) - 0.7)})
 		if n := len(r.Known); copies > (n+1)/2 {
 			t.Errorf("%d of %d trials are copies", copies, n)
 		}

@@ -1,7 +1,6 @@
 package search_test
 
 import (
-	"math"
 	"testing"
 
 	"coppice/search"
@@ -13,7 +12,7 @@ import (
 func TestAskWithstandsFailures(t *testing.T) {
 	s := sweep.Search{Random: map[string]sweep.Distribution{"x": {Uniform: []float64{0, 1}}, "y": {Uniform: []float64{0, 1}}}}
 	loss := func(p sweep.Params) float64 {
-		return math.Pow(p["x"].(float64)-0.3, 2) + math.Pow(p["y"].(float64)-0.6, 2)
+		return square(p["x"].(float64)-0.3) + square(p["y"].(float64)-0.6)
 	}
 	for _, trials := range []int{60, 300, 900} {
 		r := search.Ask{Search: s, Method: search.MethodRandom, Number: trials}
@@ -32,3 +31,5 @@ func TestAskWithstandsFailures(t *testing.T) {
 		}
 	}
 }
+
+func square(x float64) float64 { return x * x }

@@ -88,7 +88,7 @@ func rowOf(d *domain, at []float64, absent []bool) []float64 {
 // fit finds the length scales and the rest at the peak of their posterior density.
 func (s *surrogate) fit(k known, axes int) {
 	f := newFitting(s.columns, k, axes)
-	start := f.prior.start()
+	start := f.start()
 	settings := &optimize.Settings{MajorIterations: 25, FuncEvaluations: 45, GradientThreshold: 1e-3, Converger: optimize.NeverTerminate{}}
 	x := start
 

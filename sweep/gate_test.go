@@ -21,7 +21,7 @@ func TestGateIsRefused(t *testing.T) {
 		"bounds about face": {"gate: {calibration: {segment: [1.5, 2]}}", "give [low, high] with 0 < low < 1 < high"},
 		"ece":               {"gate: {calibration: {ece: -1}}", "use a number above 0"},
 		"column twice":      {"gate: {calibration: {by: [a, a]}}", `column "a" is empty or named twice`},
-		"key":               {"gate: {confidense: 0.9}", `did you mean "confidence"?`},
+		"key":               {"gate: {confidense: 0.9}", `did you mean "confidence"?`}, //nolint:misspell // on purpose
 		"no columns":        {"calibrate: {by: []}", "name the columns"},
 		"many columns":      {"calibrate: {by: [a, b, c, d, e]}", "5 columns: use at most 4"},
 		"regression":        {"objective: regression\ncalibrate: {by: [a]}", "the predictions of a regression are not calibrated"},

@@ -125,7 +125,7 @@ func (s *surrogates) space(anonymous bool) (sweep.Search, error) {
 		if anonymous {
 			name = hidden + name
 		}
-		real, whole := []float64{a.Low, a.High}, []int64{int64(a.Low), int64(a.High)}
+		ends, whole := []float64{a.Low, a.High}, []int64{int64(a.Low), int64(a.High)}
 		switch {
 		case a.Choice != nil:
 			out.Random[name] = sweep.Distribution{Choice: a.Choice}
@@ -134,9 +134,9 @@ func (s *surrogates) space(anonymous bool) (sweep.Search, error) {
 		case a.Int:
 			out.Random[name] = sweep.Distribution{Int: whole}
 		case a.Log:
-			out.Random[name] = sweep.Distribution{LogUniform: real}
+			out.Random[name] = sweep.Distribution{LogUniform: ends}
 		default:
-			out.Random[name] = sweep.Distribution{Uniform: real}
+			out.Random[name] = sweep.Distribution{Uniform: ends}
 		}
 	}
 	return out, nil

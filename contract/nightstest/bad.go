@@ -214,7 +214,7 @@ func badColumns() []Kind {
 				return strconv.Itoa(rng.IntN(420))
 			})
 		}},
-		{Name: "a column that has begun to leak", Want: code(contract.CodeLeak, contract.CodeDrift), Break: func(rng *rand.Rand, t, _ Table) Table {
+		{Name: "a column that has begun to leak", Want: code(contract.CodeLeak, contract.CodeDrift), Break: func(_ *rand.Rand, t, _ Table) Table {
 			at := t.place("is_click")
 			return t.each("bid_floor", func(i int, old string) string {
 				if t.Rows[i][at] == "1" {

@@ -29,7 +29,7 @@ func (n Nights) Blocked(ctx context.Context, p *sweep.Plan) ([]string, error) {
 
 	r, err := contract.DecodeRecord(text, name, version)
 	if err != nil {
-		return []string{err.Error()}, nil
+		return []string{err.Error()}, nil //nolint:nilerr // a damaged record is no good one
 	}
 	if !r.Blocked() {
 		return nil, nil

@@ -62,15 +62,15 @@ func Judge(g sweep.Gate, m metric.Metric, e Evidence) *sweep.GateDecision {
 		return d.GateDecision
 	}
 
-	comparable := true
+	compared := true
 	if e.Champion != 0 {
-		comparable = d.selection(g, m, e)
+		compared = d.selection(g, m, e)
 	}
 	if e.Binary {
 		d.calibration(g, e)
 	}
 	d.balance(g, e.Shares)
-	d.conclude(comparable)
+	d.conclude(compared)
 	return d.GateDecision
 }
 
@@ -91,7 +91,7 @@ const (
 func (d *decision) add(c sweep.GateCheck) { d.Checks = append(d.Checks, c) }
 
 // conclude makes one sentence of the checks: what refuses is said alone, what lets pass with what it was let pass by.
-func (d *decision) conclude(comparable bool) {
+func (d *decision) conclude(compared bool) {
 	var refusals, gains []string
 	for _, c := range d.Checks {
 		switch {
@@ -108,7 +108,7 @@ func (d *decision) conclude(comparable bool) {
 		d.Verdict, d.Reason = sweep.VerdictPromoted, "there was no champion"
 	case d.Passed:
 		d.Verdict, d.Reason = sweep.VerdictPromoted, strings.Join(gains, "; ")
-	case !comparable:
+	case !compared:
 		d.Verdict, d.Reason = sweep.VerdictNotComparable, strings.Join(refusals, "; ")
 	default:
 		d.Verdict, d.Reason = sweep.VerdictNotPromoted, strings.Join(refusals, "; ")

@@ -13,7 +13,7 @@ import (
 // worse: drift makes a new model fit old rows less well, broken labels make it fit them far worse. Where tonight's rows cannot be
 // scored by the champion, it is the earlier ones on which the new model has to be better. It reports whether the models could be
 // compared at all.
-func (d *decision) selection(g sweep.Gate, m metric.Metric, e Evidence) (comparable bool) {
+func (d *decision) selection(g sweep.Gate, m metric.Metric, e Evidence) (compared bool) {
 	confidence := metric.Confidence{Level: g.Confidence, Seed: e.Seed}
 
 	// A metric that the rows do not define (labels all alike, say) compares nothing.

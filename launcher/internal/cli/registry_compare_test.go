@@ -193,7 +193,7 @@ func TestCompareVersions(t *testing.T) {
 	w.refused(sweep.ExitUsage, "--confidence", "registry", "compare", "ctr@1", "ctr@2", "--confidence", "95")
 }
 
-func labelsOf(t *testing.T, w *world, in string) (label []float32) {
+func labelsOf(t *testing.T, _ *world, in string) (label []float32) {
 	t.Helper()
 	text, err := os.ReadFile(in)
 	if err != nil {

@@ -68,7 +68,7 @@ func (w *world) foul(t *testing.T, seed uint64) (attempts int) {
 	var tasks sync.WaitGroup
 	for task := range 3 {
 		tasks.Go(func() {
-			for attempt := 0; attempt < 100; attempt++ {
+			for attempt := range 100 {
 				mu.Lock()
 				attempts++
 				mu.Unlock()
