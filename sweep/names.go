@@ -186,6 +186,14 @@ const versionDigits = 16
 
 var versionPattern = regexp.MustCompile(`^[0-9a-f]{16}$`)
 
+// DatasetVersions is the folder of all versions of a dataset in the datasets bucket, or of all datasets where name is empty, with the slash.
+func DatasetVersions(name string) string {
+	if name == "" {
+		return "datasets/"
+	}
+	return "datasets/" + name + "/"
+}
+
 // DatasetDir is the folder of one dataset version in the datasets bucket, with the slash. manifest.json is written last.
 func DatasetDir(name, version string) string { return "datasets/" + name + "/" + version + "/" }
 

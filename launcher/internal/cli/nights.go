@@ -198,13 +198,3 @@ func (c *cloud) allowed(ctx context.Context, name, version string, now time.Time
 	}
 	return stager.CheckNight(r, now)
 }
-
-func datasetsCommand(w *World) *cobra.Command {
-	cmd := program.Group(&cobra.Command{
-		Use:   "datasets",
-		Short: "Look after staged datasets",
-		Long:  "A dataset is named NAME, one of its versions NAME@VERSION.",
-	})
-	cmd.AddCommand(datasetsShowCommand(w), datasetsAcceptCommand(w))
-	return cmd
-}

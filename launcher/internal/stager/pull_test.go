@@ -1,0 +1,61 @@
+package stager_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"coppice/blob"
+	"coppice/contract/nightstest"
+	"coppice/dataset"
+	"coppice/launcher/internal/stager"
+	"coppice/sweep"
+)
+
+// TestPull: what was staged into a bucket is listed, and comes out of it whole; damaged, it does not come at all.
+func TestPull(t *testing.T) {
+	store, dir := blob.Memory(), t.TempDir()
+	s := &stager.Stager{Scratch: t.TempDir()}
+	dst := stager.Destination{Store: store, URL: "gs://d"}
+	stream := nightstest.Stream{Seed: 2, Rows: 1000}
+	first := night(t, s, stream.Night(0), dst, "")
+	second := night(t, s, stream.Night(1), dst, "")
+
+	all, err := stager.List(t.Context(), store, "")
+	if err != nil || len(all) != 2 {
+		t.Fatalf("listed %d versions, %v; want 2", len(all), err)
+	}
+	for _, v := range all {
+		if want := v.Manifest.Version == second.Manifest.Version; v.Latest != want || v.Damaged != nil {
+			t.Errorf("version %s: latest %t, damaged %v; want %t and nil", v.Manifest.Version, v.Latest, v.Damaged, want)
+		}
+	}
+	if none, err := stager.List(t.Context(), store, "click"); err != nil || len(none) != 0 {
+		t.Errorf("of dataset click, %d versions are listed, %v; want none", len(none), err)
+	}
+
+	place, err := s.Pull(t.Context(), store, first.Manifest, dir)
+	if err != nil || place != filepath.Join(dir, "clicks", first.Manifest.Version) {
+		t.Fatalf("pulled into %s, %v", place, err)
+	}
+	if m, err := dataset.Check(t.Context(), place, nil); err != nil || m.Version != first.Manifest.Version {
+		t.Errorf("what was pulled is %v, %v", m, err)
+	}
+
+	if _, err := store.Put(t.Context(), sweep.DatasetDir("clicks", second.Manifest.Version)+"train/rows.arrow", blob.Any, strings.NewReader("no rows")); err != nil {
+		t.Fatal(err)
+	}
+	if place, err := s.Pull(t.Context(), store, second.Manifest, dir); err == nil || !strings.Contains(err.Error(), "damaged") {
+		t.Errorf("a damaged version is pulled into %s, %v", place, err)
+	}
+	left, err := os.ReadDir(filepath.Join(dir, "clicks"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range left {
+		if e.IsDir() && e.Name() != first.Manifest.Version {
+			t.Errorf("left in the folder: %s", e.Name())
+		}
+	}
+}
