@@ -68,6 +68,10 @@ func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *s
 		return unusable(c, err)
 	}
 
+	if w.tested, err = a.describe(ctx, k, b, w, h, selection); err != nil {
+		return unusable(c, err)
+	}
+
 	// The version's report repeats these, so they stand before it is registered.
 	c.Outcome, c.Trial, c.Model = sweep.OutcomeWinner, w.result.Trial, p.Spec.Model
 	c.Valid, c.Test, c.Calibration, c.Verified = w.result.Metrics, w.test, w.calibration, w.verified
@@ -184,6 +188,7 @@ func (a *Aggregator) register(ctx context.Context, k *known, w *winner, h *holdo
 		scorer.FileFeatures: encoding,
 		scorer.FileInputs:   inputs,
 		scorer.FileResult:   w.result,
+		scorer.FileTested:   w.tested,
 		scorer.FileReport: report{Sweep: p.Sweep, Trial: c.Trial, Dataset: ref, Reason: c.Reason, Valid: c.Valid, Test: c.Test,
 			Calibration: c.Calibration, Verified: c.Verified},
 	} {

@@ -365,6 +365,7 @@ func TestCalibratedBySegment(t *testing.T) {
 	if !(s.After["log_loss"] < s.Before["log_loss"]) {
 		t.Errorf("log loss before %v, after %v: no better", s.Before["log_loss"], s.After["log_loss"])
 	}
+	checkSegmentBins(t, w, s.TestRows)
 
 	reg := registry.New(w.models)
 	v, err := reg.Get(t.Context(), "ctr", "1")

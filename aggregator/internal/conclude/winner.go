@@ -13,6 +13,7 @@ import (
 	"coppice/calibrate"
 	"coppice/gbt"
 	"coppice/metric"
+	"coppice/scorer"
 	"coppice/sweep"
 	"coppice/sweepstore"
 )
@@ -28,6 +29,7 @@ type winner struct {
 	calibrator  *calibrate.Calibrator // nil for regression
 	calibration *sweep.Calibration
 	test        map[string]float64
+	tested      *scorer.Tested
 }
 
 // files are what trials have left beside their results.

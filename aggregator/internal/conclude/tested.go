@@ -1,0 +1,161 @@
+package conclude
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"coppice/dataset"
+	"coppice/dataset/ingest"
+	"coppice/metric"
+	"coppice/scorer"
+	"coppice/search"
+	"coppice/sweep"
+	"coppice/sweepstore"
+)
+
+const (
+	testBins     = 40 // of all test rows
+	mostSegments = 30 // that are told apart
+)
+
+// describe puts the winner's test rows into bins, and compares it with the runner-up. Nothing is decided by what it says.
+func (a *Aggregator) describe(ctx context.Context, k *known, b sweep.Board, w *winner, h *holdout, s search.Selection) (t *scorer.Tested, err error) {
+	t = &scorer.Tested{Format: 1, Calibrated: w.calibrator != nil}
+	var after []float64
+	if w.calibrator != nil {
+		after = w.predictions(w.testRaw)
+	}
+	before := predictions(w.trees, nil, slices.Clone(w.testRaw))
+	in := metric.Input{Label: h.test.Label, Weight: h.test.Weight, Pred: before}
+	t.Bins = metric.Bins(in, w.testRaw, after, testBins)
+
+	if by := k.plan.Spec.Gated().Calibration.By; len(by) > 0 && w.calibrator != nil {
+		t.By = by
+		if t.Segments, err = w.segmentBins(h, by, before); err != nil {
+			return nil, err
+		}
+	}
+	t.RunnerUp, err = a.runnerUp(ctx, k, b, w, h, s, before)
+	return t, err
+}
+
+// segmentBins are the sampled test rows by segment, as the calibrator predicts them.
+func (w *winner) segmentBins(h *holdout, by []string, before []float64) ([]scorer.Segment, error) {
+	names := segments(h.sample, by)
+	if names == nil {
+		return nil, nil
+	}
+	after, err := w.sampledPredictions(h)
+	if err != nil {
+		return nil, &dataError{fmt.Errorf("predict by segment: %w", err)}
+	}
+
+	found := map[string]*scorer.Segment{}
+	for i, p := range h.testRows {
+		name := names[p.sample]
+		s := found[name]
+		if s == nil {
+			s = &scorer.Segment{Name: name}
+			found[name] = s
+		}
+		weight := 1.0
+		if h.test.Weight != nil {
+			weight = float64(h.test.Weight[p.part])
+		}
+		s.Rows++
+		s.Weight += weight
+		s.Positive += weight * float64(h.test.Label[p.part])
+		s.Before += weight * before[p.part]
+		s.After += weight * after[i]
+	}
+
+	all := make([]scorer.Segment, 0, len(found))
+	for _, s := range found {
+		all = append(all, *s)
+	}
+	slices.SortFunc(all, func(a, b scorer.Segment) int { return cmp.Or(cmp.Compare(b.Rows, a.Rows), cmp.Compare(a.Name, b.Name)) })
+	if len(all) <= mostSegments {
+		return all, nil
+	}
+
+	rest := scorer.Segment{Of: len(all) - mostSegments}
+	for _, s := range all[mostSegments:] {
+		rest.Rows, rest.Weight, rest.Positive, rest.Before, rest.After = rest.Rows+s.Rows, rest.Weight+s.Weight, rest.Positive+s.Positive, rest.Before+s.Before, rest.After+s.After
+	}
+	return append(all[:mostSegments], rest), nil
+}
+
+// sampledPredictions are those of the sampled test rows, by segment where the calibrator is.
+func (w *winner) sampledPredictions(h *holdout) ([]float64, error) {
+	raw := make([]float64, len(h.testRows))
+	for i, p := range h.testRows {
+		raw[i] = w.testRaw[p.part]
+	}
+	by := w.calibrator.By()
+	if len(by) == 0 {
+		return w.calibrator.PredictAll(nil, raw), nil
+	}
+	encoder, err := ingest.NewEncoder(h.manifest.Encoding(), h.levels)
+	if err != nil {
+		return nil, err
+	}
+	all, err := encoder.SampleSegments(h.sample, by)
+	if err != nil {
+		return nil, err
+	}
+	keys := make([]uint64, len(h.testRows))
+	for i, p := range h.testRows {
+		keys[i] = all[p.sample]
+	}
+	return w.calibrator.PredictSegments(nil, raw, keys), nil
+}
+
+// runnerUp compares the winner with the next trial that could have won, on the sampled test rows: what tells them apart is often less
+// than chance. nil where there is none, or where what it left cannot be read.
+func (a *Aggregator) runnerUp(ctx context.Context, k *known, b sweep.Board, w *winner, h *holdout, s search.Selection, before []float64) (*scorer.Rival, error) {
+	if len(s.Candidates) < 2 || len(h.testRows) == 0 {
+		return nil, nil
+	}
+	m, err := metric.Lookup(k.plan.Spec.Metric)
+	if err != nil {
+		return nil, &dataError{err}
+	}
+	r := resultOf(b, s.Candidates[1])
+	data, err := k.trials.File(ctx, r.Scores.Test)
+	var bad *sweepstore.FileError
+	if errors.As(err, &bad) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	raw, err := sweep.DecodeScores(data)
+	if err != nil || len(raw) != len(h.test.Label) {
+		return nil, nil //nolint:nilerr // it has lost already
+	}
+
+	parts := make([]uint32, len(h.testRows))
+	for i, p := range h.testRows {
+		parts[i] = uint32(p.part)
+	}
+	t := dataset.Targets{Label: pick(h.test.Label, parts), Weight: pick(h.test.Weight, parts), Group: pick(h.test.Group, parts)}
+	old := pick(predictions(w.trees, nil, raw), parts) // the objective is the sweep's: both are transformed alike
+	c, err := m.Compare(metric.Input{Label: t.Label, Weight: t.Weight, Group: t.Group, Pred: pick(before, parts)}, old, metric.Confidence{Seed: k.plan.Spec.Seed})
+	var undefined *metric.InputError
+	if errors.As(err, &undefined) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range []float64{c.New, c.Old, c.Gain, c.Low, c.High} {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return nil, nil
+		}
+	}
+	return &scorer.Rival{Trial: r.Trial, Metric: m.Name, Rows: len(parts), New: c.New, Old: c.Old, Gain: c.Gain, Low: c.Low, High: c.High}, nil
+}

@@ -1,0 +1,119 @@
+package conclude
+
+import (
+	"math"
+	"testing"
+
+	"coppice/metric"
+	"coppice/registry"
+	"coppice/scorer"
+	"coppice/sweep"
+)
+
+// tested is the file of a world's version.
+func (w *world) tested(t *testing.T) *scorer.Tested {
+	t.Helper()
+	reg := registry.New(w.models)
+	v, err := reg.Get(t.Context(), "ctr", "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := reg.ReadFile(t.Context(), v, scorer.FileTested)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := scorer.DecodeTested(text)
+	if err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	if len(text) > 20_000 {
+		t.Errorf("it has %d bytes, expected a few thousand", len(text))
+	}
+	return d
+}
+
+func sumOf(bins []metric.Bin) (sum metric.Bin) {
+	for _, b := range bins {
+		sum.Rows, sum.Weight, sum.Positive, sum.Before, sum.After = sum.Rows+b.Rows, sum.Weight+b.Weight, sum.Positive+b.Positive, sum.Before+b.Before, sum.After+b.After
+	}
+	return sum
+}
+
+// The bins hold every test row once, in the order of its score, and the runner-up is compared as its own scores say.
+func TestTestedRows(t *testing.T) {
+	w := newWorld(t, options{})
+	c := w.mustConclude(t)
+	d := w.tested(t)
+
+	s := w.ds.Split("test")
+	positive := 0.0
+	for _, y := range s.Label {
+		positive += float64(y)
+	}
+	sum := sumOf(d.Bins)
+	if !d.Calibrated || len(d.Bins) < 5 || len(d.Bins) > testBins || sum.Rows != s.Rows || sum.Weight != float64(s.Rows) || sum.Positive != positive {
+		t.Errorf("%d bins sum up to %+v, calibrated %t; expected %d rows with %v positive", len(d.Bins), sum, d.Calibrated, s.Rows, positive)
+	}
+	if off := sum.After/positive - 1; math.Abs(off) > 0.3 {
+		t.Errorf("calibrated predictions sum up to %v, labels to %v", sum.After, positive)
+	}
+	for i := 1; i < len(d.Bins); i++ {
+		if a, b := d.Bins[i-1], d.Bins[i]; !(a.Before/a.Weight < b.Before/b.Weight) || a.After/a.Weight > b.After/b.Weight+1e-12 {
+			t.Errorf("bin %d follows on bin %d: %+v, %+v", i, i-1, a, b)
+		}
+	}
+
+	r := d.RunnerUp
+	if r == nil || r.Trial == c.Trial || r.Metric != "auc" || r.Rows == 0 || !(r.Low < r.Gain && r.Gain < r.High) || math.Abs(r.New-r.Old-r.Gain) > 1e-9 {
+		t.Fatalf("the runner-up is %+v", r)
+	}
+	if len(d.Segments) != 0 {
+		t.Errorf("segments %+v without columns to tell them by", d.Segments)
+	}
+}
+
+// A runner-up that left nothing readable does not stand in the way of the winner.
+func TestTestedWithoutRunnerUp(t *testing.T) {
+	w := newWorld(t, options{store: func(r *sweep.Result, files map[string][]byte) {
+		if r.Trial == 0 { // the second best
+			files["test.scores"] = files["test.scores"][:10]
+		}
+	}})
+	if c := w.mustConclude(t); c.Outcome != sweep.OutcomeWinner || c.Trial != 2 {
+		t.Fatalf("concluded with %+v", c)
+	}
+	if r := w.tested(t).RunnerUp; r != nil {
+		t.Errorf("the runner-up is %+v, expected none", r)
+	}
+}
+
+// Of a regression there are bins, and nothing calibrated.
+func TestTestedRegression(t *testing.T) {
+	w := newWorld(t, options{regression: true})
+	w.mustConclude(t)
+	d := w.tested(t)
+	if sum := sumOf(d.Bins); d.Calibrated || sum.Rows != w.ds.Split("test").Rows || sum.After != 0 {
+		t.Errorf("calibrated %t, %+v", d.Calibrated, sum)
+	}
+}
+
+// checkSegmentBins: segments that the calibrator shifts are reliable behind it, and all of their rows are there.
+func checkSegmentBins(t *testing.T, w *world, rows int) {
+	t.Helper()
+	d := w.tested(t)
+	var bins []metric.Bin
+	before, after := 0.0, 0.0
+	for i, s := range d.Segments {
+		bins = append(bins, s.Bin)
+		before, after = before+math.Abs(s.Before-s.Positive), after+math.Abs(s.After-s.Positive)
+		if (s.Name == "") != (s.Of > 0) || i > mostSegments {
+			t.Errorf("segment %d is %+v", i, s)
+		}
+	}
+	if sum := sumOf(bins); sum.Rows != rows || len(bins) < 2 {
+		t.Errorf("%d segments have %d rows, expected %d", len(bins), sum.Rows, rows)
+	}
+	if !(after < before) {
+		t.Errorf("segments are off by %v before calibration and %v after: no better", before, after)
+	}
+}

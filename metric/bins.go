@@ -1,0 +1,58 @@
+package metric
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Bin is some rows that a model ranks next to each other, as sums: enough to draw how reliable predictions are, and what is gained by
+// taking the rows that rank highest.
+type Bin struct {
+	Rows     int     `json:"rows"`
+	Weight   float64 `json:"weight"`          // sum of the weights; Rows without weights
+	Positive float64 `json:"positive"`        // weighted sum of the labels
+	Before   float64 `json:"before"`          // weighted sum of the predictions before calibration
+	After    float64 `json:"after,omitempty"` // and after it; 0 where nothing is calibrated
+}
+
+// Bins divides rows by their rank, lowest first, into at most n bins of about the same weight. Rows of one rank stay together, so that
+// the order of rows changes nothing. after may be nil; in.Pred is what was predicted before.
+func Bins(in Input, rank, after []float64, n int) []Bin {
+	order := make([]int, len(rank))
+	total := 0.0
+	for i := range order {
+		order[i] = i
+		total += in.weight(i)
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(rank[a], rank[b]), cmp.Compare(a, b)) })
+
+	var out []Bin
+	var bin Bin
+	seen := 0.0
+	for k, i := range order {
+		w := in.weight(i)
+		seen += w
+		bin.Rows++
+		bin.Weight += w
+		bin.Positive += w * float64(in.Label[i])
+		bin.Before += w * in.Pred[i]
+		if after != nil {
+			bin.After += w * after[i]
+		}
+
+		last := k == len(order)-1
+		if last || rank[order[k+1]] != rank[i] && seen >= total*float64(len(out)+1)/float64(n) {
+			out = append(out, bin)
+			bin = Bin{}
+		}
+	}
+	return out
+}
+
+// weight is a row's.
+func (in *Input) weight(i int) float64 {
+	if in.Weight == nil {
+		return 1
+	}
+	return float64(in.Weight[i])
+}
