@@ -67,6 +67,9 @@ func newRun(d *Data, p Params, opt Options) run {
 	if opt.Shift != 0 {
 		r.params = append(r.params, fmt.Sprintf("[shift: %v]", opt.Shift))
 	}
+	if opt.Input != nil {
+		r.params = append(r.params, opt.Input.line())
+	}
 
 	// What the features are, and how they are binned.
 	h := sha256.New()
@@ -165,7 +168,15 @@ func (b *booster) resume(ctx context.Context, c *Checkpoint) error {
 	b.before = c.elapsed
 	b.resumed = len(c.trees)
 
-	// A checkpoint holds trees and no scores: add these up again.
+	// A checkpoint holds trees and no scores: add these up again, after those of an input model.
+	if b.opt.Input != nil {
+		addScores(ctx, b.trees, b.data.Columns, b.data.rows(), b.score, b.walks)
+		if b.opt.Valid != nil {
+			addScores(ctx, b.trees, b.opt.Valid.Columns, b.opt.Valid.rows(), b.validScore, b.walks)
+		}
+		b.decide()
+		return ctx.Err()
+	}
 	if err := replay(ctx, b.trees, b.data, b.score, b.bias, b.walks); err != nil {
 		return err
 	}

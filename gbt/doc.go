@@ -16,7 +16,8 @@
 // grow.go one tree, sample.go bagging and feature choice, objective.go gradients, histogram.go counting, split.go and
 // split_categorical.go the choice of a split, split_bounded.go what limits it (with the lists of columns in columns.go,
 // monotone.go and interaction.go), partition.go moving rows to their leaf,
-// route.go scoring binned rows, model.go what comes out, predict.go scoring raw rows. checkpoint.go puts a training down between two trees and takes it up again. Files ending in _hot.go hold
+// route.go scoring binned rows, model.go what comes out, predict.go scoring raw rows. checkpoint.go puts a training down between two trees and takes it up again,
+// input.go goes on from a finished model, and refit.go renews its leaves. Files ending in _hot.go hold
 // the loops in which the time goes, and the only unsafe code; kernel_amd64.s those for which Go has no words, prefetching and
 // vectors of AVX-512, each beside a twin in Go that gives the same bits.
 package gbt

@@ -15,6 +15,7 @@ type Model struct {
 	Trees        []*Tree
 	Params       []string // lines for the file's parameters section
 
+	sum      string // SHA-256 of the text that it was read from
 	batching batching
 }
 

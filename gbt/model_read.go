@@ -1,6 +1,8 @@
 package gbt
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"maps"
@@ -32,7 +34,8 @@ func (*ModelError) IsInput() bool { return true }
 // predict wrongly. Errors about the text are *ModelError.
 func ReadModel(r io.Reader) (*Model, error) {
 	var text strings.Builder // its String is no copy
-	if _, err := io.Copy(&text, io.LimitReader(r, MaxModelBytes+1)); err != nil {
+	hash := sha256.New()
+	if _, err := io.Copy(io.MultiWriter(&text, hash), io.LimitReader(r, MaxModelBytes+1)); err != nil {
 		return nil, fmt.Errorf("read model: %w", err)
 	}
 	if text.Len() > MaxModelBytes {
@@ -44,6 +47,7 @@ func ReadModel(r io.Reader) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
+	m.sum = hex.EncodeToString(hash.Sum(nil))
 	return m, nil
 }
 

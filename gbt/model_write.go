@@ -149,7 +149,7 @@ func (f *Feature) info() string {
 
 // onlyWhereSet are parameters that came when there were models already: those that do not use one have the bytes that they
 // had before, and their checkpoints stay valid.
-var onlyWhereSet = []string{posBagging, negBagging, "extra_trees", pathSmooth}
+var onlyWhereSet = []string{posBagging, negBagging, "extra_trees", pathSmooth, refitDecay}
 
 // lines are the parameters as LightGBM writes them into a model file. Columns are numbers there: LightGBM 4 cannot load a
 // model with their names.

@@ -36,6 +36,7 @@ type Params struct {
 	EarlyStoppingRound    int
 	EarlyStoppingDelta    float64
 	BoostFromAverage      bool
+	RefitDecayRate        float64 // of Refit: the share of its old value that a leaf keeps
 	ScalePosWeight        float64
 	IsUnbalance           bool
 
@@ -59,7 +60,7 @@ func Defaults() Params {
 		Objective: "binary", NumIterations: 100, LearningRate: 0.1, NumLeaves: 31, MaxDepth: -1,
 		MinDataInLeaf: 20, MinSumHessian: 1e-3,
 		FeatureFraction: 1, FeatureFractionByNode: 1, BaggingFraction: 1, PosBaggingFraction: 1, NegBaggingFraction: 1,
-		MaxBin: 255, BoostFromAverage: true, ScalePosWeight: 1,
+		MaxBin: 255, BoostFromAverage: true, RefitDecayRate: 0.9, ScalePosWeight: 1,
 		MaxCatThreshold: 32, CatSmooth: 10, CatL2: 10, MaxCatToOnehot: 4, MinDataPerGroup: 100,
 	}
 }
@@ -91,6 +92,7 @@ const (
 	posBagging             = "pos_bagging_fraction"
 	negBagging             = "neg_bagging_fraction"
 	pathSmooth             = "path_smooth"
+	refitDecay             = "refit_decay_rate"
 	monotoneConstraints    = "monotone_constraints"
 	interactionConstraints = "interaction_constraints"
 )
@@ -119,6 +121,7 @@ var paramTable = []paramSpec{
 	{"early_stopping_round", "early_stopping_rounds early_stopping n_iter_no_change", func(p *Params) any { return &p.EarlyStoppingRound }, 0, 1e6, false},
 	{"early_stopping_min_delta", "", func(p *Params) any { return &p.EarlyStoppingDelta }, 0, 1e300, false},
 	{"boost_from_average", "", func(p *Params) any { return &p.BoostFromAverage }, 0, 0, false},
+	{refitDecay, "", func(p *Params) any { return &p.RefitDecayRate }, 0, 1, false},
 	{"scale_pos_weight", "", func(p *Params) any { return &p.ScalePosWeight }, 0, 1e9, true},
 	{"is_unbalance", "unbalance unbalanced_sets", func(p *Params) any { return &p.IsUnbalance }, 0, 0, false},
 	{"max_cat_threshold", "", func(p *Params) any { return &p.MaxCatThreshold }, 1, 255, false},

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Options are what a training run is lent; none of them changes the model but Shift and, by stopping early, Valid, Eval and
-// Maximize.
+// Options are what a training run is lent; none of them changes the model but Shift, Input and, by stopping early, Valid, Eval
+// and Maximize.
 type Options struct {
 	Threads int // goroutines; at least 1
 
@@ -26,6 +26,10 @@ type Options struct {
 	// without it. Where a negative row was kept with probability w, log(w) makes the log odds those of all rows. As with the
 	// constant of boost_from_average, the first tree carries it.
 	Shift float64
+
+	// Input, when not nil, is a model that the training goes on from: scores begin at its, and its trees stand before the new ones
+	// in the finished model. num_iterations, early_stopping_round and Progress are of new trees.
+	Input *InputModel
 
 	// OnTree is told about every tree. An error ends the training with that error.
 	OnTree func(Progress) error
@@ -53,7 +57,7 @@ type Progress struct {
 // Result is a finished training run.
 type Result struct {
 	Model *Model // up to the best tree, when stopping early was asked for
-	Grown int    // trees grown in all
+	Grown int    // trees grown in all, without an input model's
 	Best  int    // trees in Model
 	Score float64
 	// Stopped says why no more trees were grown.
@@ -155,6 +159,9 @@ func newBooster(ctx context.Context, d *Data, p Params, opt Options, crew *crew)
 	if err != nil {
 		return nil, err
 	}
+	if p.RefitDecayRate != Defaults().RefitDecayRate {
+		return nil, &ParamError{refitDecay, "only a refit uses it; leave it out"}
+	}
 	if opt.Shift-opt.Shift != 0 { // NaN or infinite
 		return nil, &ParamError{"shift", fmt.Sprintf("%v cannot be added to scores", opt.Shift)}
 	}
@@ -162,6 +169,11 @@ func newBooster(ctx context.Context, d *Data, p Params, opt Options, crew *crew)
 	obj, err := newObjective(&p, d)
 	if err != nil {
 		return nil, err
+	}
+	if opt.Input != nil {
+		if err := opt.Input.check(d, obj); err != nil {
+			return nil, err
+		}
 	}
 
 	b := &booster{p: p, opt: opt, data: d, obj: obj, bestAt: math.NaN(), started: time.Now(), crew: crew, walks: newWalks(crew)}
@@ -179,7 +191,7 @@ func newBooster(ctx context.Context, d *Data, p Params, opt Options, crew *crew)
 	perCopy := b.p.forCopies(d.Copies)
 	b.grow = newGrower(&perCopy, d, crew)
 	b.gh = make([]uint32, d.Rows)
-	b.bias = obj.init(p.BoostFromAverage)
+	b.bias = obj.init(p.BoostFromAverage && opt.Input == nil)
 	b.score = filled(d.Rows, b.bias)
 
 	if opt.Valid != nil {
@@ -187,6 +199,9 @@ func newBooster(ctx context.Context, d *Data, p Params, opt Options, crew *crew)
 		b.valid = make([]float64, opt.Valid.Used())
 	}
 
+	if err := b.begin(ctx); err != nil {
+		return nil, err
+	}
 	if opt.Resume != nil {
 		return b, b.resume(ctx, opt.Resume)
 	}
@@ -205,7 +220,7 @@ func filled(n int, x float64) []float64 {
 // features and rows says nothing of the next one, which may draw others.
 func (b *booster) step(ctx context.Context) error {
 	start := time.Now()
-	tree := b.round
+	tree := b.treesBefore() + b.round
 	b.round++
 
 	// Gradients at the scores so far, of the rows that this tree learns from.
@@ -243,9 +258,9 @@ func (b *booster) step(ctx context.Context) error {
 	// The first tree takes the bias along, so that the trees alone sum up to a score.
 	if len(b.trees) == 0 {
 		t.addBias(b.bias)
-		if b.opt.Shift != 0 {
+		if shift := b.carried(); shift != 0 {
 			for r := range b.validScore {
-				b.validScore[r] += b.opt.Shift
+				b.validScore[r] += shift
 			}
 		}
 	}
@@ -346,7 +361,7 @@ func (b *booster) improved(s float64) bool {
 // shifted are the trees with Options.Shift, which the first one carries. Those that are kept and gone on from do not have it:
 // training rows' scores are made of them.
 func (b *booster) shifted(trees []*Tree) []*Tree {
-	if b.opt.Shift == 0 || len(trees) == 0 {
+	if b.carried() == 0 || len(trees) == 0 {
 		return trees
 	}
 
@@ -359,15 +374,20 @@ func (b *booster) shifted(trees []*Tree) []*Tree {
 }
 
 func (b *booster) result() *Result {
-	if len(b.trees) == 0 {
+	if len(b.trees) == 0 && b.opt.Input == nil {
 		b.trees = append(b.trees, constantTree(b.bias))
 	}
 	m := &Model{Objective: b.obj.String(), Trees: b.shifted(b.trees), Params: b.p.lines(b.data.Features)}
+	if in := b.opt.Input; in != nil {
+		m.Trees = slices.Concat(in.Trees, b.trees)
+		m.Params = append(m.Params, in.line())
+	}
 	m.FeatureNames, m.FeatureInfos = describe(b.data.Features)
-	r := &Result{Model: m, Grown: len(b.trees), Best: len(b.trees), Score: b.bestAt, Stopped: b.stopped, Resumed: b.resumed, Took: b.elapsed()}
+
+	r := &Result{Model: m, Grown: len(b.trees), Best: len(m.Trees), Score: b.bestAt, Stopped: b.stopped, Resumed: b.resumed, Took: b.elapsed()}
 	if b.p.EarlyStoppingRound > 0 && b.best > 0 {
-		r.Best = b.best
-		r.Model = m.truncated(b.best)
+		r.Best = b.treesBefore() + b.best
+		r.Model = m.truncated(r.Best)
 	}
 	return r
 }
