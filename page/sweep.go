@@ -34,9 +34,7 @@ type sweepPage struct {
 	Gantt      *plot.Chart
 	Memory     *plot.Chart
 	Money      *plot.Chart
-	Measures   *plot.Chart
-	Reliable   *plot.Chart
-	Features   *plot.Chart
+	Won        []*plot.Chart // of the winner
 
 	weights []search.Weight
 	data    *data
@@ -56,7 +54,8 @@ func (s *Sweep) Write(w io.Writer) error {
 // Charts are the page's drawings.
 func (s *Sweep) Charts() []*plot.Chart {
 	p := s.lay()
-	all := append([]*plot.Chart{p.Curves, p.Parallel, p.Importance, p.Rank, p.Gantt, p.Memory, p.Money, p.Measures, p.Reliable, p.Features}, p.Objective...)
+	all := append([]*plot.Chart{p.Curves, p.Parallel, p.Importance, p.Rank, p.Gantt, p.Memory, p.Money}, p.Objective...)
+	all = append(all, p.Won...)
 	return slices.DeleteFunc(append(all, p.Slices...), func(c *plot.Chart) bool { return c == nil })
 }
 
@@ -78,7 +77,8 @@ func (s *Sweep) lay() *sweepPage {
 	p.Gantt = p.gantt()
 	p.Memory = p.memory()
 	p.Money = p.money()
-	p.Measures, p.Reliable, p.Features = p.winner()
+	won := p.winner()
+	p.Won = won.all()
 	return p
 }
 

@@ -169,11 +169,21 @@ func (p *sweepPage) money() *plot.Chart {
 	return c.Draw()
 }
 
-// winner draws what the winner is made of, and what calibrating did.
-func (p *sweepPage) winner() (measures, reliable, features *plot.Chart) {
+// winnerCharts are the drawings of a winner; nil where there is nothing to draw.
+type winnerCharts struct {
+	Measures, Reliable, Segments, Gain, Lift, Rivals, Features *plot.Chart
+}
+
+// all are those that there are.
+func (c *winnerCharts) all() []*plot.Chart {
+	return slices.DeleteFunc([]*plot.Chart{c.Rivals, c.Reliable, c.Gain, c.Lift, c.Segments, c.Measures, c.Features}, func(c *plot.Chart) bool { return c == nil })
+}
+
+// winner draws what the winner is made of, what calibrating did, and how sure all of it is.
+func (p *sweepPage) winner() (c winnerCharts) {
 	w := p.Winner
 	if w == nil {
-		return nil, nil, nil
+		return c
 	}
 	add(p.data, "w-name", "metric", plot.Plain, w.Measures, func(m Measure) any { return m.Name })
 	add(p.data, "w-valid", "valid", plot.Plain, w.Measures, func(m Measure) any { return m.Valid })
@@ -181,8 +191,16 @@ func (p *sweepPage) winner() (measures, reliable, features *plot.Chart) {
 	add(p.data, "w-after", "test after", plot.Plain, w.Measures, func(m Measure) any { return m.After })
 	add(p.data, "w-test", "test", plot.Plain, w.Measures, func(m Measure) any { return m.Test })
 	p.data.table("measures", "The winner's metrics", "w-name", "w-valid", "w-before", "w-after", "w-test")
-	measures = calibrationChart(w)
-	return measures, p.reliability(w), featureChart(p.data, w.Features)
+
+	c.Measures = calibrationChart(w)
+	c.Rivals = w.rivals(p.data)
+	if t := w.Tested; t != nil && len(t.Bins) > 0 {
+		c.Reliable = reliability(p.data, t)
+		c.Gain, c.Lift = gains(p.data, t)
+		c.Segments = segments(p.data, t)
+	}
+	c.Features = featureChart(p.data, w.Features)
+	return c
 }
 
 // calibrationChart draws what calibrating did to each metric that it may change, as a share of what it was before.
@@ -202,32 +220,6 @@ func calibrationChart(w *Winner) *plot.Chart {
 	if w.Method != "" {
 		c.Summary = "Method: " + w.Method + ". " + c.Summary
 	}
-	return c.Draw()
-}
-
-// reliability draws what happened over what was predicted.
-func (p *sweepPage) reliability(w *Winner) *plot.Chart {
-	if len(w.Reliability) == 0 {
-		return nil
-	}
-	c := plot.Lines{Chart: plot.Chart{ID: "reliability", Title: "Reliability", W: 460, H: 330}, X: plot.Axis{Label: "predicted", Log: true}, Y: plot.Axis{Label: "observed", Log: true}, Diagonal: true}
-	type point struct {
-		name                string
-		predicted, observed float64
-	}
-	var points []point
-	for i, r := range w.Reliability {
-		c.Lines = append(c.Lines, plot.Line{Trial: plot.None, Class: "rel r" + strconv.Itoa(i), X: r.Predicted, Y: r.Observed, Peak: -1})
-		c.Keys = append(c.Keys, plot.Key{Class: "rel r" + strconv.Itoa(i), Label: r.Name})
-		for j := range r.Predicted {
-			points = append(points, point{r.Name, r.Predicted[j], r.Observed[j]})
-		}
-	}
-	c.Summary = "Rows in bins of equal number by their prediction: how often the label was positive in each. On the diagonal a prediction means what it says."
-	add(p.data, "r-name", "when", plot.Plain, points, func(q point) any { return q.name })
-	add(p.data, "r-predicted", "predicted", plot.Plain, points, func(q point) any { return q.predicted })
-	add(p.data, "r-observed", "observed", plot.Plain, points, func(q point) any { return q.observed })
-	p.data.table("reliability", c.Title, "r-name", "r-predicted", "r-observed")
 	return c.Draw()
 }
 

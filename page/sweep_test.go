@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"coppice/metric"
 	"coppice/page"
 	"coppice/page/plot"
 )
@@ -53,10 +54,27 @@ func sample(n int) *page.Sweep {
 		Rejected: []page.Pair{{Name: "4", Text: "trees <= 500 is not met"}},
 		Gate: &page.Gate{Passed: true, Promoted: true, Metric: "log_loss", Reason: "better by 0.0012", Champion: 2, Old: 0.114, New: 0.113, Rows: 20000,
 			Checks: []page.Check{{Name: "tonight", Reason: "better beyond chance", Passed: true, Value: 0.001, Low: 0.0004, High: 0.0016, Rows: 20000}}},
-		Features:    []page.Importance{{Feature: "country", Gain: 0.6, Splits: 100}, {Feature: "user_id_rate", Gain: 0.4, Splits: 50}, {Feature: "idle"}},
-		Reliability: []page.Reliability{{Name: "before", Predicted: []float64{0.01, 0.1, 0.3}, Observed: []float64{0.02, 0.12, 0.25}}, {Name: "after", Predicted: []float64{0.02, 0.12, 0.25}, Observed: []float64{0.02, 0.12, 0.25}}}}
+		Features: []page.Importance{{Feature: "country", Gain: 0.6, Splits: 100}, {Feature: "user_id_rate", Gain: 0.4, Splits: 50}, {Feature: "idle"}},
+		Tested:   tested()}
 	s.Trials[0].Highlight = true
 	return s
+}
+
+// tested are test rows of a model that predicts a little too much before calibration.
+func tested() *page.Tested {
+	t := &page.Tested{Calibrated: true, By: []string{"campaign", "placement"},
+		RunnerUp: &page.Rival{Name: "runner-up, trial 7", Metric: "average_precision", Rows: 20000, New: 0.12, Old: 0.119, Gain: 0.001, Low: -0.0004, High: 0.0024}}
+	for i := range 40 {
+		predicted := 0.004 * math.Exp(float64(i)/10)
+		t.Bins = append(t.Bins, metric.Bin{Rows: 2000, Weight: 2000, Positive: math.Round(2000*predicted + 3*float64(i%3)), Before: 2000 * 1.3 * predicted, After: 2000 * predicted})
+	}
+	for i := range 24 {
+		rows := 2000 / (i + 1)
+		t.Segments = append(t.Segments, page.Segment{Name: fmt.Sprintf("campaign %d, placement %c", 100+7*i%9, 'a'+rune(i%4)),
+			Bin: metric.Bin{Rows: rows, Weight: float64(rows), Positive: math.Round(0.03 * float64(rows)), Before: 0.036 * float64(rows) * (1 + 0.3*float64(i%3)), After: 0.031 * float64(rows)}})
+	}
+	t.Segments = append(t.Segments, page.Segment{Of: 12, Bin: metric.Bin{Rows: 90, Weight: 90, Before: 4, After: 2}})
+	return t
 }
 
 // trialOf is one of a sample's trials.
@@ -91,7 +109,7 @@ func trialOf(rng *rand.Rand, i int, planned time.Time) page.Trial {
 
 // charts are the ids of the charts of a sample, of the slices one with categories and one with a logarithmic axis.
 var charts = []string{"objective-trials", "objective-time", "objective-cost", "curves", "parallel", "importance", "rank", "slice-0", "slice-3", "gantt", "memory", "money",
-	"measures", "reliability", "features"}
+	"measures", "reliability", "gain", "lift", "segments", "rivals", "features"}
 
 func write(t *testing.T, s interface{ Write(io.Writer) error }) string {
 	t.Helper()
@@ -293,7 +311,8 @@ func TestHostileTexts(t *testing.T) {
 		w := s.Winner
 		w.Reason, w.Model, w.Method, w.Because, w.Verified = h, h, h, h, h
 		w.Gate.Reason, w.Gate.Metric, w.Gate.Checks[0].Name, w.Gate.Checks[0].Reason = h, h, h, h
-		w.Params[0].Name, w.Params[0].Text, w.Rejected[0].Text, w.Measures[1].Name, w.Features[0].Feature, w.Reliability[0].Name = h, h, h, h, h, h
+		w.Params[0].Name, w.Params[0].Text, w.Rejected[0].Text, w.Measures[1].Name, w.Features[0].Feature, w.Tested.Segments[0].Name = h, h, h, h, h, h
+		w.Tested.By[0], w.Tested.RunnerUp.Name, w.Tested.RunnerUp.Metric = h, h, h
 
 		text := write(t, s)
 		if got, want := elements(text), elements(plain); !slices.Equal(got, want) {

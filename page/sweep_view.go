@@ -117,8 +117,7 @@ type Winner struct {
 	Verified string
 	Gate     *Gate
 	Features []Importance
-	// Reliability is what was predicted against what happened, before and after calibration; empty where nobody has written it down.
-	Reliability []Reliability
+	Tested   *Tested // nil where nobody has written it down
 }
 
 // Pair is a name and a text.
@@ -162,10 +161,4 @@ type Importance struct {
 	Feature string
 	Gain    float64 // share of all
 	Splits  int
-}
-
-// Reliability is one bin of predictions.
-type Reliability struct {
-	Name                string // before or after
-	Predicted, Observed []float64
 }

@@ -13,7 +13,11 @@ func newFrame(c *Chart, x, y Axis) *frame {
 	f.x = scale{x, f.left, f.right}
 	f.y = scale{y, f.bottom, f.top}
 
-	for _, v := range f.y.ticks(5) {
+	ticks := 5
+	if f.bottom-f.top < 90 {
+		ticks = 2
+	}
+	for _, v := range f.y.ticks(ticks) {
 		py := f.y.at(v)
 		c.Ticks = append(c.Ticks, Tick{line(f.left, py, f.right, py), Text{at(f.left - 6), at(py + 4), "e", None, clip(f.y.say(v), 9)}})
 	}

@@ -13,6 +13,15 @@ type Line struct {
 	End   string // class of a mark at the last point, if any
 	Peak  int    // index of a point that is marked, -1 without
 	Label string // written at the end
+
+	Low, High []float64 // an interval around each point; nil without
+	Dots      string    // class of a dot at each point; empty without
+}
+
+// Flag is a place along X that is marked: something happened there.
+type Flag struct {
+	X     float64
+	Class string
 }
 
 // Lines is a chart of curves.
@@ -22,6 +31,9 @@ type Lines struct {
 	Lines []Line
 	// Diagonal draws y = x, beneath.
 	Diagonal bool
+	// Levels draws a line across at each of them that is in sight: what values are compared with.
+	Levels []float64
+	Flags  []Flag
 }
 
 // mostPoints is how many points all curves of a chart have together, and fewestPoints how many each keeps at least.
@@ -64,6 +76,7 @@ func (l *Lines) Draw() *Chart {
 	var xs, ys []float64
 	for _, s := range l.Lines {
 		xs, ys = append(xs, s.X...), append(ys, s.Y...)
+		ys = append(append(ys, s.Low...), s.High...)
 	}
 	l.X.fit(xs)
 	l.Y.fit(ys)
@@ -73,7 +86,18 @@ func (l *Lines) Draw() *Chart {
 		low, high := max(l.X.Low, l.Y.Low), min(l.X.High, l.Y.High)
 		c.Marks = append(c.Marks, Mark{"diagonal", None, line(f.x.at(low), f.y.at(low), f.x.at(high), f.y.at(high))})
 	}
+	for _, y := range l.Levels {
+		if l.Y.Low < y && y < l.Y.High {
+			c.Marks = append(c.Marks, Mark{"zero", None, line(f.left, f.y.at(y), f.right, f.y.at(y))})
+		}
+	}
+	for _, g := range l.Flags {
+		if finite(g.X) {
+			c.Marks = append(c.Marks, Mark{g.Class, None, line(f.x.at(g.X), f.top, f.x.at(g.X), f.bottom)})
+		}
+	}
 	for _, s := range l.Lines {
+		c.whiskers(f, s)
 		c.curve(f, s)
 	}
 	var taken [][2]float64
@@ -83,21 +107,44 @@ func (l *Lines) Draw() *Chart {
 	return &c
 }
 
-// curve draws one.
-func (c *Chart) curve(f *frame, s Line) {
+// whiskers draws the intervals around a curve's points, as one path.
+func (c *Chart) whiskers(f *frame, s Line) {
 	var p pen
+	for i := range s.Low {
+		if finite(s.X[i], s.Low[i], s.High[i]) {
+			x := f.x.at(s.X[i])
+			p.to('M', x, f.y.at(s.Low[i])).to('L', x, f.y.at(s.High[i]))
+		}
+	}
+	c.add("whisker "+s.Class, s.Trial, p)
+}
+
+// curve draws one; it is interrupted where there is no value. Its dots are one path.
+func (c *Chart) curve(f *frame, s Line) {
+	var p, dots pen
 	var x, y float64
+	gap := true
 	for i := range s.X {
 		if !finite(s.X[i], s.Y[i]) {
+			gap = true
 			continue
 		}
 		x, y = f.x.at(s.X[i]), f.y.at(s.Y[i])
-		p.to(command(p), x, y)
+		if gap {
+			p.to('M', x, y)
+		} else {
+			p.to('L', x, y)
+		}
+		gap = false
+		dots = append(*dots.to('M', x, y), "h0"...)
 	}
 	if len(p) == 0 {
 		return
 	}
 	c.add(s.Class, s.Trial, p)
+	if s.Dots != "" {
+		c.add(s.Dots, s.Trial, dots)
+	}
 
 	if s.End != "" {
 		c.point(s.End, s.Trial, x, y)

@@ -17,6 +17,7 @@ const (
 	Bytes   Unit = "B"
 	USD     Unit = "USD"
 	Percent Unit = "%" // numbers are shares of 1
+	Days    Unit = "d" // since 1970, in UTC
 )
 
 // Format is v with its unit, in about so many digits as tell neighbours apart on a chart.
@@ -32,6 +33,8 @@ func (u Unit) Format(v float64) string {
 		return "$" + digits(v, 3)
 	case u == Percent:
 		return digits(100*v, 3) + " %"
+	case u == Days:
+		return time.Unix(int64(v*24*3600), 0).UTC().Format("Jan 2")
 	}
 	return digits(v, 5)
 }
@@ -39,7 +42,10 @@ func (u Unit) Format(v float64) string {
 // digits is v with n significant digits and no more.
 func digits(v float64, n int) string {
 	v, _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', n, 64), 64) // what was formatted can be parsed
-	if v != 0 && (math.Abs(v) < 1e-4 || math.Abs(v) >= 1e7) {
+	if v == 0 {
+		return "0" // never -0
+	}
+	if math.Abs(v) < 1e-4 || math.Abs(v) >= 1e7 {
 		return strconv.FormatFloat(v, 'g', -1, 64)
 	}
 	return strconv.FormatFloat(v, 'f', -1, 64)
@@ -198,6 +204,14 @@ func niceStep(rough float64, u Unit) float64 {
 				return d.Seconds()
 			}
 		}
+	}
+	if u == Days {
+		for _, d := range []float64{1, 2, 7, 14, 28, 91, 182} {
+			if d >= rough {
+				return d
+			}
+		}
+		return 364 * math.Ceil(rough/364)
 	}
 	base := 10.0
 	magnitude := math.Pow(base, math.Floor(math.Log10(rough)))

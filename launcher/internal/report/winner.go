@@ -44,14 +44,12 @@ func (s *Sweep) readWinner(ctx context.Context, c *sweep.Conclusion) error {
 		w.Params = unusual(s.follow.Plan.Trials[c.Trial].Params)
 	}
 	if c.Version > 0 && s.registry != nil {
-		features, err := s.features(ctx, c.Model, c.Version)
-		switch {
+		switch err := s.readVersion(ctx, w); {
 		case err != nil && (isAbsent(err) || isDamage(err)):
 			s.notes = append(s.notes, "The winner's model cannot be read: "+err.Error())
 		case err != nil:
 			return err
 		}
-		w.Features = features
 	}
 	s.winner = w
 	return nil
@@ -95,17 +93,47 @@ func unusual(p map[string]any) []page.Pair {
 	return out
 }
 
-// features are the importances of a version's features, from its model.
-func (s *Sweep) features(ctx context.Context, model string, version int) ([]page.Importance, error) {
-	v, err := s.registry.Get(ctx, model, strconv.Itoa(version))
+// readVersion reads what the registry has of the winner: its trees, and its test rows in bins, which versions of earlier builds do not have.
+func (s *Sweep) readVersion(ctx context.Context, w *page.Winner) error {
+	v, err := s.registry.Get(ctx, w.Model, strconv.Itoa(w.Version))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	m, err := readModel(ctx, s.registry, v)
 	if err != nil {
+		return err
+	}
+	w.Features = importances(m)
+	w.Tested, err = readTested(ctx, s.registry, v)
+	return err
+}
+
+// readTested reads a version's test rows; nil where it has none.
+func readTested(ctx context.Context, reg *registry.Registry, v registry.Version) (*page.Tested, error) {
+	f, ok := v.File(scorer.FileTested)
+	if !ok {
+		return nil, nil
+	}
+	if f.Bytes > scorer.MaxTested {
+		return nil, &registry.CorruptError{Object: f.Object, Err: fmt.Errorf("it has %d bytes", f.Bytes)}
+	}
+	text, err := reg.ReadFile(ctx, v, scorer.FileTested)
+	if err != nil {
 		return nil, err
 	}
-	return importances(m), nil
+	t, err := scorer.DecodeTested(text)
+	if err != nil {
+		return nil, &registry.CorruptError{Object: f.Object, Err: err}
+	}
+
+	out := &page.Tested{Calibrated: t.Calibrated, Bins: t.Bins, By: t.By}
+	for _, s := range t.Segments {
+		out.Segments = append(out.Segments, page.Segment{Name: s.Name, Of: s.Of, Bin: s.Bin})
+	}
+	if r := t.RunnerUp; r != nil {
+		out.RunnerUp = &page.Rival{Name: fmt.Sprintf("runner-up, trial %d", r.Trial), Metric: r.Metric, Rows: r.Rows, New: r.New, Old: r.Old, Gain: r.Gain, Low: r.Low, High: r.High}
+	}
+	return out, nil
 }
 
 func readModel(ctx context.Context, reg *registry.Registry, v registry.Version) (*gbt.Model, error) {

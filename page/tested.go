@@ -1,0 +1,268 @@
+package page
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"coppice/metric"
+	"coppice/page/plot"
+)
+
+// Tested are the winner's test rows, in bins.
+type Tested struct {
+	Calibrated bool // predictions are probabilities, before and after
+	Bins       []metric.Bin
+	By         []string
+	Segments   []Segment
+	RunnerUp   *Rival
+}
+
+// Segment is a bin with a name; without one, it is the rest of them.
+type Segment struct {
+	Name string
+	Of   int // how many segments, where it has no name
+	metric.Bin
+}
+
+// Rival is what the winner is compared with on the same rows. Gain is above 0 where the winner is better.
+type Rival struct {
+	Name, Metric    string
+	Rows            int
+	New, Old        float64
+	Gain, Low, High float64
+}
+
+// fewest is how many rows of either label a drawn bin has at least, unless there are no more: fewer say little.
+const fewest = 10
+
+// merged are the bins, neighbours taken together until each says something; at most n.
+func merged(bins []metric.Bin, n int, both bool) []metric.Bin {
+	total := 0.0
+	for _, b := range bins {
+		total += b.Weight
+	}
+	var out []metric.Bin
+	var sum metric.Bin
+	for _, b := range bins {
+		sum = joined(sum, b)
+		few := both && (sum.Positive < fewest || sum.Weight-sum.Positive < fewest)
+		if !few && sum.Weight >= 0.999*total/float64(n) {
+			out = append(out, sum)
+			sum = metric.Bin{}
+		}
+	}
+	if sum.Rows == 0 {
+		return out
+	}
+	if len(out) == 0 {
+		return []metric.Bin{sum}
+	}
+	out[len(out)-1] = joined(out[len(out)-1], sum)
+	return out
+}
+
+func joined(a, b metric.Bin) metric.Bin {
+	return metric.Bin{Rows: a.Rows + b.Rows, Weight: a.Weight + b.Weight, Positive: a.Positive + b.Positive, Before: a.Before + b.Before, After: a.After + b.After}
+}
+
+// z of a two-sided interval of 95 %.
+const z = 1.959963984540054
+
+// observed is the mean of a bin's labels with the interval of a share (Wilson's); of rows with weights, as if there were as many as they weigh.
+func observed(b metric.Bin) (mean, low, high float64) {
+	n := b.Weight
+	mean = b.Positive / n
+	middle := (mean + z*z/(2*n)) / (1 + z*z/n)
+	reach := z / (1 + z*z/n) * math.Sqrt(max(0, mean*(1-mean))/n+z*z/(4*n*n))
+	return mean, max(0, middle-reach), min(1, middle+reach)
+}
+
+// reliability draws what came over what was predicted, before and after calibration.
+func reliability(d *data, t *Tested) *plot.Chart {
+	c := plot.Lines{Chart: plot.Chart{ID: "reliability", Title: "Reliability", W: 460, H: 330}, X: plot.Axis{Label: "predicted"}, Y: plot.Axis{Label: "observed"}, Diagonal: true}
+	bins := merged(t.Bins, 15, t.Calibrated)
+	before := plot.Line{Trial: plot.None, Class: "rel r0", Peak: -1, Dots: "dots r0"}
+	after := plot.Line{Trial: plot.None, Class: "rel r1", Peak: -1, Dots: "dots r1"}
+	ratio := func(v, w float64) float64 { return v / w }
+	positive := true
+	for _, b := range bins {
+		mean, low, high := observed(b)
+		before.X, before.Y = append(before.X, ratio(b.Before, b.Weight)), append(before.Y, mean)
+		if t.Calibrated {
+			after.X, after.Y = append(after.X, ratio(b.After, b.Weight)), append(after.Y, mean)
+			after.Low, after.High = append(after.Low, low), append(after.High, high)
+		}
+		positive = positive && mean > 0 && b.Before > 0
+	}
+	if t.Calibrated {
+		c.X.Log, c.Y.Log = positive, positive
+		c.X.Unit, c.Y.Unit = plot.Percent, plot.Percent
+		c.Lines = []plot.Line{before, after}
+		c.Keys = []plot.Key{{Class: "rel r0", Label: "before calibration"}, {Class: "rel r1", Label: "after, with what chance allows"}}
+		c.Summary = "Test rows in bins by their prediction: how often the label came. On the diagonal a prediction means what it says. " + reliable(bins)
+	} else {
+		before.Class, before.Dots = "rel r1", "dots r1"
+		c.Lines = []plot.Line{before}
+		c.Summary = "Test rows in bins by their prediction: the mean of the label. On the diagonal a prediction means what it says."
+	}
+
+	add(d, "r-rows", "rows", plot.Plain, bins, func(b metric.Bin) any { return b.Rows })
+	add(d, "r-before", "predicted before", plot.Plain, bins, func(b metric.Bin) any { return b.Before / b.Weight })
+	columns := []string{"r-rows", "r-before"}
+	if t.Calibrated {
+		add(d, "r-after", "predicted after", plot.Plain, bins, func(b metric.Bin) any { return b.After / b.Weight })
+		columns = append(columns, "r-after")
+	}
+	add(d, "r-observed", "observed", plot.Plain, bins, func(b metric.Bin) any { return b.Positive / b.Weight })
+	d.table("reliability", c.Title, append(columns, "r-observed")...)
+	return c.Draw()
+}
+
+// reliable says in words how many bins are where they should be.
+func reliable(bins []metric.Bin) string {
+	within := 0
+	for _, b := range bins {
+		if _, low, high := observed(b); low <= b.After/b.Weight && b.After/b.Weight <= high {
+			within++
+		}
+	}
+	return fmt.Sprintf("After calibration %d of %d bins are within what chance allows.", within, len(bins))
+}
+
+// gains draws what share of the positive rows is found among the rows that rank highest, and how many times more than by lot.
+func gains(d *data, t *Tested) (gain, lift *plot.Chart) {
+	if !t.Calibrated {
+		return nil, nil
+	}
+	var total metric.Bin
+	for _, b := range t.Bins {
+		total = joined(total, b)
+	}
+	if total.Positive <= 0 || total.Weight <= 0 {
+		return nil, nil
+	}
+	type point struct{ rows, found float64 }
+	points := []point{{}}
+	var sum metric.Bin
+	for _, b := range slices.Backward(t.Bins) {
+		sum = joined(sum, b)
+		points = append(points, point{sum.Weight / total.Weight, sum.Positive / total.Positive})
+	}
+
+	g := plot.Lines{Chart: plot.Chart{ID: "gain", Title: "Gain", W: 460, H: 330}, X: plot.Axis{Label: "of the rows, best first", Unit: plot.Percent, Low: 0, High: 1},
+		Y: plot.Axis{Label: "of the positive ones", Unit: plot.Percent, Low: 0, High: 1}, Diagonal: true}
+	l := plot.Lines{Chart: plot.Chart{ID: "lift", Title: "Lift", W: 460, H: 330}, X: plot.Axis{Label: "of the rows, best first", Unit: plot.Percent, Low: 0, High: 1},
+		Y: plot.Axis{Label: "times as many as by lot"}, Levels: []float64{1}}
+	all := plot.Line{Trial: plot.None, Class: "rel r1", Peak: -1}
+	times := plot.Line{Trial: plot.None, Class: "rel r1", Peak: -1, Dots: "dots r1"}
+	for i, p := range points {
+		all.X, all.Y = append(all.X, p.rows), append(all.Y, p.found)
+		if i > 0 {
+			times.X, times.Y = append(times.X, p.rows), append(times.Y, p.found/p.rows)
+		}
+	}
+	g.Lines, l.Lines = []plot.Line{all}, []plot.Line{times}
+	l.Y.Low, l.Y.High = 0, 1.06*slices.Max(times.Y)
+
+	tenth := slices.IndexFunc(points, func(p point) bool { return p.rows >= 0.1-1e-9 })
+	at := points[tenth]
+	g.Summary = fmt.Sprintf("The highest %s of the rows hold %s of the positive ones; the diagonal is what lots would find.", plot.Percent.Format(at.rows), plot.Percent.Format(at.found))
+	l.Summary = fmt.Sprintf("Among the highest %s of the rows are %s times as many positive ones as among any.", plot.Percent.Format(points[1].rows), plot.Plain.Format(math.Round(100*points[1].found/points[1].rows)/100))
+	add(d, "g-rows", "share of the rows", plot.Percent, points, func(p point) any { return p.rows })
+	add(d, "g-found", "share of the positive rows", plot.Percent, points, func(p point) any { return p.found })
+	add(d, "g-lift", "lift", plot.Plain, points, func(p point) any { return p.found / p.rows })
+	d.table("gain", g.Title, "g-rows", "g-found")
+	d.table("lift", l.Title, "g-rows", "g-found", "g-lift")
+	return g.Draw(), l.Draw()
+}
+
+// mostSegments is how many segments are drawn; the table has all.
+const mostSegments = 20
+
+// segments draws how many times more was predicted than came, in each segment.
+func segments(d *data, t *Tested) *plot.Chart {
+	if len(t.Segments) == 0 {
+		return nil
+	}
+	name := func(s Segment) string {
+		if s.Name == "" {
+			return fmt.Sprintf("%d others", s.Of)
+		}
+		return s.Name
+	}
+	c := plot.Ranges{Chart: plot.Chart{ID: "segments", Title: "Reliability by segment", W: 460}, X: plot.Axis{Label: "predicted / observed", Log: true}, Line: 1, Room: 190, NoteRoom: 96}
+	within := 0
+	for i, s := range t.Segments {
+		value, low, high := s.After/s.Positive, math.NaN(), math.NaN()
+		if s.Positive > 0 {
+			reach := math.Exp(z / math.Sqrt(s.Positive)) // a count's
+			low, high = value/reach, value*reach
+		}
+		if low <= 1 && 1 <= high || s.Positive == 0 {
+			within++
+		}
+		if i < mostSegments {
+			c.Rows = append(c.Rows, plot.Range{Label: name(s), Note: fmt.Sprintf("%s of %d", plot.Plain.Format(s.Positive), s.Rows), Class: "r1", Value: value, Low: low, High: high, Before: s.Before / s.Positive})
+		}
+	}
+	c.Summary = fmt.Sprintf("By %s, on sampled test rows: what was predicted as a multiple of what came, with what chance allows; behind it, how many rows of how many were positive. %d of %d segments hold 1.",
+		list(t.By), within, len(t.Segments))
+	c.Keys = []plot.Key{{Class: "dot key pale", Label: "before calibration"}, {Class: "dot key r1", Label: "after"}}
+	add(d, "s-name", "segment", plot.Plain, t.Segments, func(s Segment) any { return name(s) })
+	add(d, "s-rows", "rows", plot.Plain, t.Segments, func(s Segment) any { return s.Rows })
+	add(d, "s-positive", "positive", plot.Plain, t.Segments, func(s Segment) any { return s.Positive })
+	add(d, "s-before", "predicted before", plot.Plain, t.Segments, func(s Segment) any { return s.Before })
+	add(d, "s-after", "predicted after", plot.Plain, t.Segments, func(s Segment) any { return s.After })
+	d.table("segments", c.Title, "s-name", "s-rows", "s-positive", "s-before", "s-after")
+	return c.Draw()
+}
+
+// rivals draws by how much the winner is better than the runner-up and the champion, each as a share of what the other has.
+func (w *Winner) rivals(d *data) *plot.Chart {
+	var all []Rival
+	if w.Tested != nil && w.Tested.RunnerUp != nil {
+		all = append(all, *w.Tested.RunnerUp)
+	}
+	if g := w.Gate; g != nil && g.Champion > 0 {
+		for _, k := range g.Checks {
+			if words, ok := comparisons[k.Name]; ok && k.Low != k.High {
+				all = append(all, Rival{Name: fmt.Sprintf("champion %d, %s", g.Champion, words), Metric: g.Metric, Rows: k.Rows, New: g.New, Old: g.Old, Gain: k.Value, Low: k.Low, High: k.High})
+			}
+		}
+	}
+	all = slices.DeleteFunc(all, func(r Rival) bool { return r.Old == 0 || math.IsNaN(r.Old) })
+	if len(all) == 0 {
+		return nil
+	}
+
+	c := plot.Ranges{Chart: plot.Chart{ID: "rivals", Title: "How sure the winner is to be better", W: 460}, X: plot.Axis{Label: "gain, as a share of the other's value", Unit: plot.Percent}, Line: 0, Room: 170, NoteRoom: 110}
+	var sure []string
+	for _, r := range all {
+		by := math.Abs(r.Old)
+		c.Rows = append(c.Rows, plot.Range{Label: r.Name, Note: r.Metric, Class: cmp.Or(map[bool]string{true: "good"}[r.Low > 0], map[bool]string{true: "bad"}[r.High < 0], "open"),
+			Value: r.Gain / by, Low: r.Low / by, High: r.High / by, Before: math.NaN()})
+		switch {
+		case r.Low > 0:
+			sure = append(sure, "better than "+r.Name)
+		case r.High < 0:
+			sure = append(sure, "worse than "+r.Name)
+		default:
+			sure = append(sure, "not told apart from "+r.Name)
+		}
+	}
+	c.Summary = "With the gate's intervals (of 95 % unless it was told otherwise), both models on the same rows; right of the line the winner is better. It is " + list(sure) + "."
+	c.Keys = []plot.Key{{Class: "dot key good", Label: "better beyond chance"}, {Class: "dot key open", Label: "may be chance"}, {Class: "dot key bad", Label: "worse beyond chance"}}
+	add(d, "v-other", "against", plot.Plain, all, func(r Rival) any { return r.Name })
+	add(d, "v-metric", "metric", plot.Plain, all, func(r Rival) any { return r.Metric })
+	add(d, "v-rows", "rows", plot.Plain, all, func(r Rival) any { return r.Rows })
+	add(d, "v-gain", "gain", plot.Plain, all, func(r Rival) any { return r.Gain })
+	add(d, "v-low", "lowest", plot.Plain, all, func(r Rival) any { return r.Low })
+	add(d, "v-high", "highest", plot.Plain, all, func(r Rival) any { return r.High })
+	d.table("rivals", c.Title, "v-other", "v-metric", "v-rows", "v-gain", "v-low", "v-high")
+	return c.Draw()
+}
+
+// comparisons are the gate's checks that compare with the champion, and on which rows.
+var comparisons = map[string]string{"tonight": "tonight", "reference": "earlier nights"}
