@@ -158,12 +158,3 @@ func ReadJSON(ctx context.Context, s Store, name string, v any) (Attrs, error) {
 	}
 	return attrs, nil
 }
-
-// CreateJSON writes v, indented for people, under name if nothing is there.
-func CreateJSON(ctx context.Context, s Store, name string, v any) (created bool, err error) {
-	data, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return false, fmt.Errorf("write %s: %w", name, err)
-	}
-	return Create(ctx, s, name, append(data, '\n'))
-}

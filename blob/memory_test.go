@@ -45,7 +45,7 @@ func TestSubWritesBelow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := blob.CreateJSON(t.Context(), s, "c.json", map[string]int{"n": 1}); err != nil {
+	if _, err := blobtest.CreateJSON(t.Context(), s, "c.json", map[string]int{"n": 1}); err != nil {
 		t.Fatal(err)
 	}
 	var got map[string]int

@@ -113,19 +113,6 @@ func (c *Calibrator) between(i int, raw float64) float64 {
 	return min(y0+float64((y1-y0)*t), y1) // rounding must not lift it above the next knot
 }
 
-// Fit calibrates raw scores to labels 0 and 1. weight may be nil. Errors are *DataError. When all scores are equal, every
-// method gives the smoothed share of positives everywhere, but None, which has nothing to fit.
-func Fit(method Method, raw []float64, label, weight []float32) (*Calibrator, error) {
-	if !slices.Contains(Methods(), method) {
-		return nil, &MethodError{Method: method}
-	}
-	d, err := prepare(raw, label, weight)
-	if err != nil {
-		return nil, err
-	}
-	return newFitter(method, d).fit(everyFold), nil
-}
-
 // fitter fits one method to the same rows again and again, with another fold left out each time.
 type fitter struct {
 	method Method

@@ -149,9 +149,8 @@ func quantileFactors(a, b *Column) []float64 {
 
 // Tolerances of levels.
 const (
-	levelFloor  = 0.06 // by how much a level's share may rise
-	churnFloor  = 0.15 // how much of the rows may be of other levels than last night
-	unseenFloor = 0.25 // by how much the share of distinct values that last night had may fall
+	levelFloor = 0.06 // by how much a level's share may rise
+	churnFloor = 0.15 // how much of the rows may be of other levels than last night
 )
 
 // checkLevels looks for one level that takes over, for levels that are written differently, and for all of them having changed.

@@ -93,15 +93,3 @@ func (f *Feature) binOfCode(x float64) uint8 {
 	}
 	return uint8(f.OtherBin)
 }
-
-// MissingValue is the model value that stands for a missing value: NaN, or of a categorical feature the code of
-// MissingBin, and of OtherBin where nothing was missing at staging.
-func (f *Feature) MissingValue() float64 {
-	switch {
-	case f.Kind != Categorical:
-		return math.NaN()
-	case f.MissingBin >= 0:
-		return float64(f.MissingBin)
-	}
-	return float64(f.OtherBin)
-}

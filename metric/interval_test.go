@@ -69,8 +69,8 @@ func TestRatioIsRatedByItsDistanceFromOne(t *testing.T) {
 	m := lookup(t, "calibration_ratio")
 	near(t, "half", m.Rating(0.5), math.Ln2)
 	near(t, "twice", m.Rating(2), math.Ln2)
-	if !m.Better(1.1, 0.8) || m.Better(0.8, 1.1) || m.Maximize {
-		t.Errorf("1.1 against 0.8: better %v, the other way round %v; 1.1 is nearer to 1", m.Better(1.1, 0.8), m.Better(0.8, 1.1))
+	if m.Maximize || m.Rating(1.1) >= m.Rating(0.8) {
+		t.Errorf("1.1 is rated %v and 0.8 %v, maximized: %v; want 1.1 lower, as it is nearer to 1", m.Rating(1.1), m.Rating(0.8), m.Maximize)
 	}
 	if math.IsInf(m.Rating(0), 0) {
 		t.Error("the rating of 0 is infinite, and no result can hold it")

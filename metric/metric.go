@@ -62,15 +62,6 @@ func (m Metric) Eval(in Input) (float64, error) {
 	return e.Eval(m)
 }
 
-// Better reports whether value a is better than b. Nothing is better than, or worse than, NaN: both ways it is false.
-func (m Metric) Better(a, b float64) bool {
-	a, b = m.Rating(a), m.Rating(b)
-	if m.Maximize {
-		return a > b
-	}
-	return a < b
-}
-
 // Evaluator measures the same rows with several metrics, or again and again with new predictions, in memory that it
 // keeps: at most 24 bytes per row, and as much again for ranking metrics. The zero value is ready. It is not for several
 // goroutines at once.

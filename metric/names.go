@@ -94,7 +94,7 @@ func Names() []string {
 	return names
 }
 
-// Lookup finds a metric by its name, by a name that LightGBM or scikit-learn give it, or by its Identifier. Errors are
+// Lookup finds a metric by its name, by a name that LightGBM or scikit-learn give it, or written with letters, digits and underscores alone. Errors are
 // *UnknownError and *ArgumentError.
 func Lookup(name string) (Metric, error) {
 	word := strings.ToLower(strings.TrimSpace(name))
@@ -120,11 +120,7 @@ func Lookup(name string) (Metric, error) {
 	return Metric{}, unknown(name)
 }
 
-// Identifier is the metric's name where only letters, digits and underscores may stand: precision_at_1pct. Lookup knows it.
-func (m Metric) Identifier() string {
-	return strings.NewReplacer("@", "_at_", "%", "pct", ".", "_").Replace(m.Name)
-}
-
+// fromIdentifier makes precision@1% of precision_at_1pct, as a metric is called where only letters, digits and underscores may stand.
 func fromIdentifier(word string) string {
 	base, arg, found := strings.Cut(word, "_at_")
 	if !found {

@@ -55,9 +55,6 @@ func sightingOf(t Trial) sighting {
 // Begin starts a search.
 func (t Task) Begin() (Search, Action) { return Search{doing: LookForEnd}, Action{Do: LookForEnd} }
 
-// Trial is what the listing that the search goes by says of a trial.
-func (s Search) Trial(number int) Trial { return s.list.Trials[number] }
-
 // Next goes on after an answer.
 func (t Task) Next(s Search, a Answer) (Search, Action) {
 	if a.Failed {

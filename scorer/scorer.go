@@ -196,7 +196,7 @@ func (s *Scorer) Sample(sample *dataset.Sample, threads int) ([]float64, error) 
 // Batch predicts the rows of a batch: raw scores and predictions. values is working memory, handed back for the next call. What the
 // columns hold is added to in.
 func (s *Scorer) Batch(b *ingest.Batch, values []float64, threads int, in *ingest.Inputs) (raw, predicted, reuse []float64, err error) {
-	if values, err = s.encoder.EncodeCounted(b, values, in); err != nil {
+	if values, err = s.encoder.Encode(b, values, in); err != nil {
 		return nil, nil, nil, err
 	}
 	raw = make([]float64, b.Rows)

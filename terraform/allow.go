@@ -62,14 +62,6 @@ func (t *Table) Check(identity, resource, permission string) error {
 	return denied
 }
 
-// Granting are the bindings of an identity that give the permission on the resource: what is missing when a cloud that was
-// made from the table denies it.
-func (t *Table) Granting(identity, resource, permission string) []Binding {
-	return slices.DeleteFunc(t.Of(identity), func(b Binding) bool {
-		return b.Resource != resource && b.Resource != Project || !slices.Contains(t.Roles[b.Role], permission)
-	})
-}
-
 // Without is the table with one binding less, for showing what that one is for. The table itself stays as it is; a binding
 // that is not in it is an error.
 func (t *Table) Without(identity, resource, role string) (*Table, error) {

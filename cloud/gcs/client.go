@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"regexp"
 	"strings"
 	"time"
 
@@ -82,18 +81,6 @@ func (c *Client) Close() error { return c.c.Close() }
 func (c *Client) Bucket(name string) blob.Store {
 	return &bucket{name: name, b: c.c.Bucket(name), limits: c.limits}
 }
-
-// ParseURL takes gs://BUCKET/OBJECT apart. The object may be empty, and may hold a pattern's characters.
-func ParseURL(url string) (bucket, object string, err error) {
-	rest, ok := strings.CutPrefix(url, "gs://")
-	bucket, object, _ = strings.Cut(rest, "/")
-	if !ok || !bucketPattern.MatchString(bucket) {
-		return "", "", fmt.Errorf("%.200q is not gs://BUCKET/OBJECT", url)
-	}
-	return bucket, object, nil
-}
-
-var bucketPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]$`)
 
 // fail turns the library's error about the object into ours. name is "" when the bucket as a whole was asked.
 func (b *bucket) fail(action, name string, err error) error {

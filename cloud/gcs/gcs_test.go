@@ -427,17 +427,3 @@ func TestForeignNamesAreLeftOut(t *testing.T) {
 		t.Errorf("listed %q", names)
 	}
 }
-
-func TestParseURL(t *testing.T) {
-	for in, want := range map[string]string{"gs://b-1/a/b": "b-1 a/b", "gs://bbb": "bbb ", "gs://bbb/x*.csv": "bbb x*.csv"} {
-		b, o, err := ParseURL(in)
-		if err != nil || b+" "+o != want {
-			t.Errorf("%s: %q %q %v", in, b, o, err)
-		}
-	}
-	for _, in := range []string{"", "bbb/x", "s3://bbb/x", "gs://", "gs:///x", "gs://UP/x", "gs://../x"} {
-		if _, _, err := ParseURL(in); err == nil {
-			t.Errorf("%q: no error", in)
-		}
-	}
-}

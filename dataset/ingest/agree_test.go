@@ -122,7 +122,7 @@ func checkSource(t *testing.T, s *staged, enc *Encoder, files []File, csv datase
 	}
 	unlabelled, tok := int64(0), newTokens(m.Missing)
 	err = table.Read(context.Background(), append(enc.Columns(), m.Label.Column), 333, func(b *Batch) error {
-		out, err := enc.Encode(b, nil)
+		out, err := enc.Encode(b, nil, nil)
 		if err != nil {
 			return err
 		}

@@ -49,7 +49,7 @@ func TestTimesWithoutAnyValue(t *testing.T) {
 		"one number":     {dataset.Values{Type: dataset.Float, Float: []float64{nan, 3}}, numbers, "the column holds values of type float where the dataset has times"},
 		"a whole number": {dataset.Values{Type: dataset.Int, Int: []int64{0, 3}, Null: []bool{true, false}}, numbers, "of type int where the dataset has times"},
 	} {
-		got, err := enc.Encode(&Batch{Names: []string{"t", "n"}, Columns: []dataset.Values{tc.t, tc.n}, Rows: 2}, nil)
+		got, err := enc.Encode(&Batch{Names: []string{"t", "n"}, Columns: []dataset.Values{tc.t, tc.n}, Rows: 2}, nil, nil)
 		switch {
 		case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)):
 			t.Errorf("%s: got %v, want ... %s", name, err, tc.want)

@@ -71,9 +71,10 @@ func (e *Encoder) Columns() []string { return e.inputs }
 // Encode gives the model values of a batch, row by row: b.Rows x features, in the memory of out where it suffices. A model
 // value is: of a numeric feature the number (NaN when missing, infinities clamped to what a float64 holds), of a time
 // seconds since 1970, of a category its bin, of a derived feature what FORMAT.md says. The batch's columns are found by name; more
-// than are needed do not matter, and one that is missing or cannot be read as its feature is a *TableError.
-func (e *Encoder) Encode(b *Batch, out []float64) ([]float64, error) {
-	return e.encode(b.Rows, b.file, b.Column, b.placeError, out, nil)
+// than are needed do not matter, and one that is missing or cannot be read as its feature is a *TableError. What was seen is added to in,
+// where that is not nil.
+func (e *Encoder) Encode(b *Batch, out []float64, in *Inputs) ([]float64, error) {
+	return e.encode(b.Rows, b.file, b.Column, b.placeError, out, in)
 }
 
 func (b *Batch) placeError(row int, column, msg string) error {

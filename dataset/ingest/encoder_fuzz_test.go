@@ -132,7 +132,7 @@ func tryEncoding(t *testing.T, text []byte, seed uint64) (encoded int) {
 
 	for range 20 {
 		b := randomBatch(enc.Columns(), rng)
-		out, err := enc.Encode(b, nil)
+		out, err := enc.Encode(b, nil, nil)
 		var table *TableError
 		switch {
 		case err != nil && !errors.As(err, &table):

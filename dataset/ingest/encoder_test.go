@@ -51,7 +51,7 @@ func TestEncoderToleratesTypes(t *testing.T) {
 			[]float64{nan, nan, 1, 1, nan, nan, 3, 1, -99.9, nan, 1, 1, math.MaxFloat64, nan, 3, 1}},
 	} {
 		b := &Batch{Names: []string{"extra", "o", "c", "t", "n"}, Columns: []dataset.Values{{}, tc.c, tc.c, tc.t, tc.n}, Rows: 4}
-		got, err := enc.Encode(b, nil)
+		got, err := enc.Encode(b, nil, nil)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -80,7 +80,7 @@ func TestCategoriesMeetTypedValues(t *testing.T) {
 		"floats": {truths, dataset.Values{Type: dataset.Float, Float: []float64{1, 2, 7, 0.5, 1e300}}, []float64{0, 2, 1, 0, 0, 6, 1, 3, 0, 6}},
 		"texts":  {text("True", "true", "FALSE", "False", ""), text("1.0", "1", "007", "0.5", "2.00"), []float64{0, 1, 0, 2, 1, 4, 1, 3, 2, 0}},
 	} {
-		got, err := enc.Encode(&Batch{Names: []string{"t", "n"}, Columns: []dataset.Values{tc.t, tc.n}, Rows: 5}, nil)
+		got, err := enc.Encode(&Batch{Names: []string{"t", "n"}, Columns: []dataset.Values{tc.t, tc.n}, Rows: 5}, nil, nil)
 		if err != nil || !slices.Equal(got, tc.want) {
 			t.Errorf("%s: %v, want %v (%v)", name, got, tc.want, err)
 		}
@@ -102,13 +102,13 @@ func TestEncoderErrors(t *testing.T) {
 		`column "n": 3 values in 2 rows`:                                                 {Names: []string{"n", "t"}, Columns: []dataset.Values{text("1", "2", "3"), times}, Rows: 2},
 	} {
 		b.file = "x.csv"
-		_, err := enc.Encode(b, nil)
+		_, err := enc.Encode(b, nil, nil)
 		var e *TableError
 		if !errors.As(err, &e) || !strings.Contains(err.Error(), want) {
 			t.Errorf("got  %v\nwant ... %s", err, want)
 		}
 	}
-	if out, err := enc.Encode(&Batch{Names: []string{"n", "t"}, Columns: []dataset.Values{{Type: dataset.Text}, {Type: dataset.Text}}}, nil); err != nil || len(out) != 0 {
+	if out, err := enc.Encode(&Batch{Names: []string{"n", "t"}, Columns: []dataset.Values{{Type: dataset.Text}, {Type: dataset.Text}}}, nil, nil); err != nil || len(out) != 0 {
 		t.Error(out, err)
 	}
 	_, err := enc.EncodeSample(&dataset.Sample{Row: []uint32{0, 1}, Names: []string{"n", "t"}, Columns: []dataset.Values{text("1", "x"), times}})

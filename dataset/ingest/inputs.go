@@ -59,11 +59,6 @@ func newWitness(e *dataset.Encoding, column string) witness {
 	return w
 }
 
-// EncodeCounted is Encode, which adds what it has seen to in.
-func (e *Encoder) EncodeCounted(b *Batch, out []float64, in *Inputs) ([]float64, error) {
-	return e.encode(b.Rows, b.file, b.Column, b.placeError, out, in)
-}
-
 // CountSample counts the inputs of a dataset's sample.
 func (e *Encoder) CountSample(s *dataset.Sample) (*Inputs, error) {
 	in := &Inputs{}

@@ -56,7 +56,7 @@ func TestSpellingsOfOneID(t *testing.T) {
 	flags := text("True", "no")
 	rows := func(id, big dataset.Values) []float64 {
 		t.Helper()
-		out, err := enc.Encode(&Batch{Names: []string{"id", "big", "flag"}, Columns: []dataset.Values{id, big, flags}, Rows: 2}, nil)
+		out, err := enc.Encode(&Batch{Names: []string{"id", "big", "flag"}, Columns: []dataset.Values{id, big, flags}, Rows: 2}, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

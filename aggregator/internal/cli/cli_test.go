@@ -20,6 +20,7 @@ import (
 
 	"coppice/aggregator/internal/conclude"
 	"coppice/blob"
+	"coppice/blob/blobtest"
 	"coppice/program"
 	"coppice/registry"
 	"coppice/sweep"
@@ -50,7 +51,7 @@ func TestEndpoints(t *testing.T) {
 	plan.Spec.Model = "m"
 	plan.Holdout = sweep.Holdout{Valid: sweep.Rows{Split: "valid"}, Calib: sweep.Rows{Split: "calib"}, Test: sweep.Rows{Split: "test"}}
 	for _, a := range []*conclude.Aggregator{fine, bad} {
-		if ok, err := blob.CreateJSON(t.Context(), a.Sweeps, sweep.Names(plan.Sweep).Plan(), plan); !ok || err != nil {
+		if ok, err := blobtest.CreateJSON(t.Context(), a.Sweeps, sweep.Names(plan.Sweep).Plan(), plan); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
 		if _, err := blob.Create(t.Context(), a.Sweeps, sweep.Names(plan.Sweep).Cancel(), []byte("{}")); err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"coppice/blob"
+	"coppice/blob/blobtest"
 	"coppice/sweep"
 )
 
@@ -51,7 +52,7 @@ func TestASweepWithSeveralJobs(t *testing.T) {
 		a := &Aggregator{Sweeps: blob.Memory(), Jobs: c.jobs, Now: func() time.Time { return created.Add(c.age) }}
 		for i, at := range c.records {
 			r := sweep.JobRecord{Format: 1, Sweep: "j", Number: i + 1, Job: p.JobName(i + 1), At: created.Add(at)}
-			if _, err := blob.CreateJSON(t.Context(), a.Sweeps, sweep.Names(p.Sweep).JobRecord(i+1), r); err != nil {
+			if _, err := blobtest.CreateJSON(t.Context(), a.Sweeps, sweep.Names(p.Sweep).JobRecord(i+1), r); err != nil {
 				t.Fatal(err)
 			}
 		}

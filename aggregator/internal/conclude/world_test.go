@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"coppice/blob"
+	"coppice/blob/blobtest"
 	"coppice/dataset"
 	"coppice/dataset/datasettest"
 	"coppice/gbt"
@@ -68,7 +69,7 @@ func newWorld(t testing.TB, o options) *world {
 	}
 	t.Cleanup(func() { w.ds.Close() })
 	w.plan = o.plan(m)
-	if ok, err := blob.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Plan(), w.plan); !ok || err != nil {
+	if ok, err := blobtest.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Plan(), w.plan); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 	for i := range w.plan.Trials {
@@ -180,7 +181,7 @@ func (w *world) train(t testing.TB, trial int, edit func(*sweep.Result, map[stri
 	if r.Status == sweep.StatusDone {
 		r.Model, r.Scores = objects["model.txt"], &sweep.Scored{Calib: *objects["calib.scores"], Test: *objects["test.scores"]}
 	}
-	if ok, err := blob.CreateJSON(t.Context(), w.sweeps, sweep.Names(r.Sweep).Result(trial), r); !ok || err != nil {
+	if ok, err := blobtest.CreateJSON(t.Context(), w.sweeps, sweep.Names(r.Sweep).Result(trial), r); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 }

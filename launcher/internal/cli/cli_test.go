@@ -18,6 +18,7 @@ import (
 	"github.com/sethvargo/go-envconfig"
 
 	"coppice/blob"
+	"coppice/blob/blobtest"
 	"coppice/dataset"
 	"coppice/dataset/datasettest"
 	"coppice/gbt"
@@ -166,7 +167,7 @@ func (w *world) staged() string {
 func (w *world) concluded(outcome sweep.Outcome) func(*sweep.Plan) {
 	return func(p *sweep.Plan) {
 		write := func(name string, v any) {
-			if _, err := blob.CreateJSON(w.t.Context(), w.buckets["sweeps"], name, v); err != nil {
+			if _, err := blobtest.CreateJSON(w.t.Context(), w.buckets["sweeps"], name, v); err != nil {
 				w.t.Error(err)
 			}
 		}
@@ -200,7 +201,7 @@ func TestTooLateToCancel(t *testing.T) {
 	w := newWorld(t)
 	w.staged()
 	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--no-wait", "--id", "night-1")
-	if _, err := blob.CreateJSON(t.Context(), w.buckets["sweeps"], sweep.Names("night-1").Ending(), sweep.Ending{Format: 1, Sweep: "night-1"}); err != nil {
+	if _, err := blobtest.CreateJSON(t.Context(), w.buckets["sweeps"], sweep.Names("night-1").Ending(), sweep.Ending{Format: 1, Sweep: "night-1"}); err != nil {
 		t.Fatal(err)
 	}
 	w.refused(sweep.ExitConflict, "too late to cancel", "cancel", "night-1")

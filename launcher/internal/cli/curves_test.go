@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"coppice/blob"
+	"coppice/blob/blobtest"
 	"coppice/sweep"
 )
 
@@ -52,7 +53,7 @@ func TestLeaderboardWithCurves(t *testing.T) {
 	for claim, scores := range [][]float64{{0.5, 0.6, 0.7}, {0.65, 0.9}} {
 		c := sweep.Curve{Format: 1, Sweep: "night-1", Trial: 3, Claim: claim, Metric: "auc", First: 1 + 2*claim, Every: 1, Scores: scores}
 		for _, name := range []string{names.Claim(3, claim), names.Curve(3, claim)} {
-			if _, err := blob.CreateJSON(t.Context(), w.buckets["sweeps"], name, c); err != nil {
+			if _, err := blobtest.CreateJSON(t.Context(), w.buckets["sweeps"], name, c); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"coppice/blob"
+	"coppice/blob/blobtest"
 	"coppice/machines"
 	"coppice/sweep"
 )
@@ -271,7 +272,7 @@ func TestBill(t *testing.T) {
 				sweep.Names(p.Sweep).Result(i): sweep.Result{Format: 1, Sweep: p.Sweep, Trial: i, Status: sweep.StatusFailed, Reason: "x", TreesGrown: 7, Started: from, Ended: from.Add(9 * time.Minute),
 					Usage: sweep.Usage{TrainSeconds: 500, NsPerValue: 4}},
 			} {
-				if _, err := blob.CreateJSON(t.Context(), w.buckets["sweeps"], name, v); err != nil {
+				if _, err := blobtest.CreateJSON(t.Context(), w.buckets["sweeps"], name, v); err != nil {
 					t.Error(err)
 				}
 			}

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"coppice/blob"
+	"coppice/blob/blobtest"
 	"coppice/dataset/datasettest"
 	"coppice/launcher/internal/stagejob"
 	"coppice/scorer"
@@ -46,7 +47,7 @@ func TestOutsidersDoNotCommandTheTerminal(t *testing.T) {
 			sweep.Names(p.Sweep).Conclusion(): sweep.Conclusion{Format: 1, Sweep: p.Sweep, Outcome: sweep.OutcomeNoWinner, Reason: hostile,
 				Rejected: []sweep.Rejected{{Trial: 0, Reason: hostile}}},
 		} {
-			if _, err := blob.CreateJSON(t.Context(), w.buckets["sweeps"], name, v); err != nil {
+			if _, err := blobtest.CreateJSON(t.Context(), w.buckets["sweeps"], name, v); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -172,7 +172,7 @@ func plantedLeak(t *testing.T, d *dataset.Dataset, files []ingest.File, names []
 		if len(label) >= leakRows {
 			return nil
 		}
-		out, err := encoder.Encode(b, nil)
+		out, err := encoder.Encode(b, nil, nil)
 		if err != nil {
 			return err
 		}

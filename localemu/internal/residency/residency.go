@@ -49,15 +49,6 @@ func (s Sample) Supersedes(old Sample) bool {
 	return s.PSS < old.PSS
 }
 
-// PrivateSum is what all processes together hold for themselves.
-func (s Sample) PrivateSum() int64 {
-	var sum int64
-	for _, p := range s.Private {
-		sum += p
-	}
-	return sum
-}
-
 // add accounts for one process. extents collects the parts of files that are mapped.
 func (s *Sample) add(maps []Mapping, dir string, extents extents) {
 	prefix := strings.TrimSuffix(dir, "/") + "/"

@@ -75,22 +75,13 @@ func onDisk(doing string, err error) error {
 	return &DiskError{fmt.Errorf("%s: %w", doing, err)}
 }
 
-// Dataset makes sure that the dataset lies complete and verified in a folder of q.Scratch and returns that folder. Any
-// number of processes may call it at once; the copy appears by renaming, so a folder that exists was complete once. Whether it
-// still is, is verified (see Request.Since); a copy that is damaged makes room for another.
-func Dataset(ctx context.Context, q Request) (string, error) {
-	dir, unlock, err := q.provide(ctx)
-	if err != nil {
-		return "", err
-	}
-	return dir, unlock()
-}
-
 // opens is how often a copy is fetched that cannot be opened.
 const opens = 3
 
-// Open is Dataset, and maps the copy before anyone else may replace it. What was whole a moment ago and cannot be opened now, a disk has
-// damaged in between: it makes room for another, too.
+// Open makes sure that the dataset lies complete and verified in a folder of q.Scratch, and maps it before anyone else may replace it.
+// Any number of processes may call it at once; the copy appears by renaming, so a folder that exists was complete once. Whether it
+// still is, is verified (see Request.Since); a copy that is damaged makes room for another, and so does one that was whole a moment
+// ago and that cannot be opened now, because a disk has damaged it in between.
 func Open(ctx context.Context, q Request) (*dataset.Dataset, error) {
 	for n := 1; ; n++ {
 		dir, unlock, err := q.provide(ctx)

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"coppice/blob"
-	"coppice/dataset"
+	"coppice/blob/blobtest"
 	"coppice/fit"
 	"coppice/gbt"
 	"coppice/metric"
@@ -293,11 +293,7 @@ func TestTimeOfAnotherBuildDoesNotCount(t *testing.T) {
 	same, newer := w.worker(0), w.worker(0)
 	newer.Version = "v2"
 	for _, again := range []*Worker{same, newer} {
-		dir, err := stage.Dataset(t.Context(), stage.Request{Store: w.datasets, Dataset: w.plan.Dataset, Scratch: w.scratch, Log: again.Log})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ds, err := dataset.Open(dir)
+		ds, err := stage.Open(t.Context(), stage.Request{Store: w.datasets, Dataset: w.plan.Dataset, Scratch: w.scratch, Log: again.Log})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -371,13 +367,13 @@ func TestCheckpointsOfEndedTrialsGo(t *testing.T) {
 				t.Error(err)
 			}
 			if quick {
-				if _, err := blob.CreateJSON(t.Context(), w.sweeps, names.Ending(), sweep.Ending{Format: 1, Sweep: w.plan.Sweep, Trials: []int{0, 1}}); err != nil {
+				if _, err := blobtest.CreateJSON(t.Context(), w.sweeps, names.Ending(), sweep.Ending{Format: 1, Sweep: w.plan.Sweep, Trials: []int{0, 1}}); err != nil {
 					t.Error(err)
 				}
 			}
 		}
 		r := sweep.Result{Format: 1, Sweep: w.plan.Sweep, Trial: 1, Status: sweep.StatusFailed, Reason: "by a holder that vanished then"}
-		if _, err := blob.CreateJSON(t.Context(), w.sweeps, names.Result(1), r); err != nil {
+		if _, err := blobtest.CreateJSON(t.Context(), w.sweeps, names.Result(1), r); err != nil {
 			t.Fatal(err)
 		}
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"coppice/blob"
+	"coppice/blob/blobtest"
 	"coppice/dataset"
 	"coppice/sweep"
 )
@@ -61,7 +62,7 @@ func TestADiskThatStaysFull(t *testing.T) {
 				if ended {
 					timer := time.AfterFunc(7*time.Minute, func() {
 						e := sweep.Ending{Format: 1, Sweep: w.plan.Sweep, Trials: []int{}}
-						if _, err := blob.CreateJSON(context.WithoutCancel(t.Context()), w.sweeps, sweep.Names(w.plan.Sweep).Ending(), e); err != nil {
+						if _, err := blobtest.CreateJSON(context.WithoutCancel(t.Context()), w.sweeps, sweep.Names(w.plan.Sweep).Ending(), e); err != nil {
 							t.Error(err)
 						}
 					})

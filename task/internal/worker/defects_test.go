@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"coppice/blob"
+	"coppice/blob/blobtest"
 	"coppice/sweep"
 )
 
@@ -147,7 +148,7 @@ func TestAStalledListingDispossessesNobody(t *testing.T) {
 				holder.Go(func() {
 					for n := 0; ; n++ {
 						h := sweep.Heartbeat{Format: 1, Trees: n}
-						if _, err := blob.CreateJSON(ctx, beating{w.sweeps}, sweep.Names(w.plan.Sweep).Heartbeat(0, 0), h); err != nil && ctx.Err() == nil {
+						if _, err := blobtest.CreateJSON(ctx, beating{w.sweeps}, sweep.Names(w.plan.Sweep).Heartbeat(0, 0), h); err != nil && ctx.Err() == nil {
 							t.Error(err)
 						}
 						if pause(ctx, 1500*time.Millisecond) != nil { // so that two looks may see the same beat
@@ -219,7 +220,7 @@ func TestAFinishedTrialIsNotTrainedAgain(t *testing.T) {
 		worker := w.worker(0)
 		worker.Attempt = 1 // so that the trial is taken at once
 		worker.Sweeps = &hooked{Store: w.sweeps, part: when, do: func() {
-			if _, err := blob.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Result(0), done); err != nil {
+			if _, err := blobtest.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Result(0), done); err != nil {
 				t.Error(err)
 			}
 		}}

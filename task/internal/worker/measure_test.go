@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"coppice/blob"
+	"coppice/blob/blobtest"
 	"coppice/sweep"
 )
 
@@ -76,7 +77,7 @@ func (r *reading) Stat(ctx context.Context, name string) (blob.Attrs, error) {
 // TestWhatATaskMeasures compares what a reader gets with what the results say.
 func TestWhatATaskMeasures(t *testing.T) {
 	w := newWorld(t, 4, func(p *sweep.Plan) { p.Trials[1].Params["num_leaves"] = "many" })
-	if _, err := blob.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Claim(3, 0), sweep.Claim{Format: 1, Sweep: w.plan.Sweep, Trial: 3}); err != nil {
+	if _, err := blobtest.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Claim(3, 0), sweep.Claim{Format: 1, Sweep: w.plan.Sweep, Trial: 3}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := blob.Create(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Release(3, 0), []byte("{}")); err != nil {

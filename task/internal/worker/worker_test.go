@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"coppice/blob"
+	"coppice/blob/blobtest"
 	"coppice/dataset"
 	"coppice/dataset/datasettest"
 	"coppice/gbt"
@@ -60,7 +61,7 @@ func newWorld(t *testing.T, trials int, change func(*sweep.Plan)) *world {
 	if change != nil {
 		change(w.plan)
 	}
-	if _, err := blob.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Plan(), w.plan); err != nil {
+	if _, err := blobtest.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Plan(), w.plan); err != nil {
 		t.Fatal(err)
 	}
 	return w
@@ -215,7 +216,7 @@ func TestTimeLimit(t *testing.T) {
 func (w *world) claimed(t *testing.T, trial, claim, task, attempt int) {
 	t.Helper()
 	c := sweep.Claim{Format: 1, Sweep: w.plan.Sweep, Trial: trial, Claim: claim, Task: task, Attempt: attempt}
-	if ok, err := blob.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Claim(trial, claim), c); !ok || err != nil {
+	if ok, err := blobtest.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Claim(trial, claim), c); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 }
@@ -300,7 +301,7 @@ func TestTheFirstResultWins(t *testing.T) {
 	first := sweep.Result{Format: 1, Sweep: "test-1", Trial: 0, Claim: 1, Status: sweep.StatusFailed, Reason: "mine"}
 	worker := w.worker(0)
 	worker.Sweeps = &hooked{Store: w.sweeps, part: "result.json", do: func() {
-		if ok, err := blob.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Result(0), first); !ok || err != nil {
+		if ok, err := blobtest.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Result(0), first); !ok || err != nil {
 			t.Error(ok, err)
 		}
 	}}
@@ -343,7 +344,7 @@ func TestSupersededGivesUp(t *testing.T) {
 	worker := w.worker(0)
 	worker.Sweeps = &hooked{Store: w.sweeps, part: "heartbeats", do: func() {
 		w.claimed(t, 0, 1, 7, 0)
-		if _, err := blob.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Result(0), done); err != nil {
+		if _, err := blobtest.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Result(0), done); err != nil {
 			t.Error(err)
 		}
 	}}
@@ -471,7 +472,7 @@ func TestWaitingForMemoryEndsWithTheSweep(t *testing.T) {
 // TestAnEndedSweepTrainsNothing: machines that come late, after the aggregator has concluded, cost as little as possible.
 func TestAnEndedSweepTrainsNothing(t *testing.T) {
 	w := newWorld(t, 2, nil)
-	if _, err := blob.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Ending(), sweep.Ending{Format: 1, Sweep: w.plan.Sweep}); err != nil {
+	if _, err := blobtest.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Ending(), sweep.Ending{Format: 1, Sweep: w.plan.Sweep}); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.worker(0).Run(t.Context()); err != nil {
