@@ -75,7 +75,7 @@ portable: ## the trainer without assembly, and the engine compiled and vetted fo
 
 race: export CGO_ENABLED = 1
 race: ## run the tests under the race detector (needs a C compiler)
-	$(GO) test -race ./...
+	$(GO) test -race -timeout 20m ./...
 
 lint: ## gofmt, go vet, golangci-lint
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not gofmt'ed:"; gofmt -l $$(git ls-files '*.go'); exit 1; }

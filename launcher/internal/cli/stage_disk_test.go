@@ -93,12 +93,13 @@ func TestDiskHoldsWhatIsSpooled(t *testing.T) {
 		keys = append(keys, "["+strings.NewReplacer("0", "id0", "1", "id1", "2", "id2", "3", "id3").Replace(pair)+"]")
 	}
 	asked := "keys: [" + strings.Join(keys, ", ") + "]"
-	parquet, text := narrowIDs(t, ".parquet", 150_000), narrowIDs(t, ".csv", 60_000)
+	// Statistics of twelve keys take their time; without them a table has to be large beside the 50,000 rows that are kept for the next night.
+	parquet, text, plain := narrowIDs(t, ".parquet", 40_000), narrowIDs(t, ".csv", 20_000), narrowIDs(t, ".parquet", 150_000)
 	for name, tc := range map[string]struct {
 		file      ingest.File
 		encodings string
 	}{
-		"none":    {parquet, "none"},
+		"none":    {plain, "none"},
 		"by time": {parquet, "{" + asked + ", order: {column: at}}"},
 		"random":  {parquet, "{" + asked + ", order: {copies: 1}}"},
 		"copies":  {parquet, "{" + asked + ", order: {copies: 3}}"},
@@ -118,10 +119,10 @@ func TestDiskHoldsWhatIsSpooled(t *testing.T) {
 			if r.Manifest.Order != nil {
 				need += spooled(r.Manifest)
 			}
-			t.Logf("%d bytes of source need %d, %.1f times as many; %d features", file.Bytes, need, float64(need)/float64(file.Bytes),
+			t.Logf("%d bytes of source need %d, %.1f times as many, %d are taken; %d features", file.Bytes, need, float64(need)/float64(file.Bytes), diskNeed(spec, file.Bytes),
 				len(r.Manifest.Features))
 			if got := diskNeed(spec, file.Bytes); got < need {
-				t.Errorf("a disk of %d bytes for %d", got, need)
+				t.Errorf("staging %d bytes with encodings %s asks for a disk of %d bytes, and needs %d", file.Bytes, tc.encodings, got, need)
 			}
 		})
 	}
