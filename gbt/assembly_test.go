@@ -27,13 +27,13 @@ func TestCountingEqualsGo(t *testing.T) {
 		for i := range table {
 			table[i] = byte(rng.IntN(256))
 		}
-		common := commons{bin: make([]byte, (width+63)&^63)}
-		for f := range common.bin {
-			common.bin[f] = byte(rng.IntN(256))
+		frequent := frequentBins{bin: make([]byte, (width+63)&^63)}
+		for f := range frequent.bin {
+			frequent.bin[f] = byte(rng.IntN(256))
 		}
 		for i := range table {
 			if rng.IntN(4) > 0 {
-				table[i] = common.bin[i%width]
+				table[i] = frequent.bin[i%width]
 			}
 		}
 		gh := make([]uint32, n)
@@ -57,9 +57,9 @@ func TestCountingEqualsGo(t *testing.T) {
 						features = append(features, f)
 					}
 				}
-				k := newKernel(table, width, features, &common, gh, packing{shift: shift})
+				k := newKernel(table, width, features, &frequent, gh, packing{shift: shift})
 				same := func(name string, f, g func(*workspace) int64) {
-					a, b := newCounter(&Data{Features: make([]Feature, width)}, newCrew(1)).spaces[0], workspace{words: make([]int64, stride*width), block: make([]int64, kernelRows)}
+					a, b := newCounter(&Data{Features: make([]Feature, width)}, poolOf(1)).spaces[0], workspace{words: make([]int64, stride*width), block: make([]int64, kernelRows)}
 					x, y := f(&a), g(&b)
 					for at := MaxBins; at < len(a.words); at += stride {
 						clear(a.words[at : at+stride-MaxBins]) // behind the bins anything may lie
@@ -70,7 +70,7 @@ func TestCountingEqualsGo(t *testing.T) {
 				}
 				same("whole rows", func(s *workspace) int64 { k.countAll(s, rows); return 0 }, func(s *workspace) int64 { k.countAllGo(s, rows); return 0 })
 				same("some bytes", func(s *workspace) int64 { k.countChosen(s, rows); return 0 }, func(s *workspace) int64 { k.countChosenGo(s, rows); return 0 })
-				same("uncommon", func(s *workspace) int64 { return k.countUncommon(s, rows) }, func(s *workspace) int64 { return k.countUncommonGo(s, rows) })
+				same("sparse", func(s *workspace) int64 { return k.countSparse(s, rows) }, func(s *workspace) int64 { return k.countSparseGo(s, rows) })
 			}
 		}
 	}
@@ -247,7 +247,7 @@ func TestRatingWordsEqualsGoAndEntries(t *testing.T) {
 		if total.h == 0 {
 			continue // such a leaf is not split
 		}
-		s := newScorer(&p, pack, nil)
+		s := newSplitScorer(&p, pack, nil)
 		task := s.task(total, 1000)
 		for _, extra := range []sums{{}, miss} {
 			for _, goal := range []float64{task.shift, 0, math.MaxFloat64} {
@@ -309,7 +309,7 @@ func TestAddScoresEqualsRowByRow(t *testing.T) {
 			}
 			for _, threads := range []int{1, 3} {
 				got := slices.Clone(scores)
-				addScores(context.Background(), trees, d.Columns, d.rows(), got, newWalks(testCrew(t, threads)))
+				addScores(context.Background(), trees, d.Columns, d.rows(), got, newWalks(testPool(t, threads)))
 				if !slices.Equal(got, want) {
 					t.Fatalf("%d leaves, %d rows, %d threads: other scores", leaves, d.Used(), threads)
 				}

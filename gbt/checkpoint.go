@@ -12,21 +12,21 @@ import (
 	"time"
 )
 
-// Checkpoint is a training run between two trees: enough to go on from there, perhaps on another machine, and to end with
+// Checkpoint is a training run between two trees: enough to resume there, perhaps on another machine, and to end with
 // the same model as if nothing had happened. It holds the trees and how far patience has run out; scores are computed again
 // from the trees, and random choices need no state (sample.go). A Checkpoint does not change while the training goes on,
 // so it may be written by another goroutine.
 type Checkpoint struct {
 	run run
 
-	bias    float64
-	trees   []*Tree
-	round   int
-	barren  int
-	best    int
-	bestIn  int
-	bestAt  float64
-	elapsed time.Duration
+	bias               float64
+	trees              []*Tree
+	round              int
+	roundsWithoutSplit int
+	best               int
+	bestIn             int
+	bestAt             float64
+	elapsed            time.Duration
 }
 
 // Trees is how many trees have been grown.
@@ -52,7 +52,7 @@ type run struct {
 	validMaximizes bool
 }
 
-// MismatchError is a checkpoint of another run than the one that is to go on from it.
+// MismatchError is a checkpoint of another run than the one that is to resume from it.
 type MismatchError struct {
 	What string // the first difference, for people
 }
@@ -152,7 +152,7 @@ func (r *run) same(here *run) error {
 
 // checkpoint is the run as it stands between two trees. Nothing is copied: trees are never changed once they are grown.
 func (b *booster) checkpoint() *Checkpoint {
-	return &Checkpoint{run: b.run, bias: b.bias, trees: b.trees[:len(b.trees):len(b.trees)], round: b.round, barren: b.barren,
+	return &Checkpoint{run: b.run, bias: b.bias, trees: b.trees[:len(b.trees):len(b.trees)], round: b.round, roundsWithoutSplit: b.roundsWithoutSplit,
 		best: b.best, bestIn: b.bestIn, bestAt: b.bestAt, elapsed: b.elapsed()}
 }
 
@@ -161,7 +161,7 @@ func (b *booster) resume(ctx context.Context, c *Checkpoint) error {
 	b.bias = c.bias
 	b.trees = slices.Clone(c.trees)
 	b.round = c.round
-	b.barren = c.barren
+	b.roundsWithoutSplit = c.roundsWithoutSplit
 	b.best = c.best
 	b.bestIn = c.bestIn
 	b.bestAt = c.bestAt
@@ -202,7 +202,7 @@ func (b *booster) save(at *Checkpoint) error {
 }
 
 // abandoned is the error of a run that ends within a tree. When that is because ctx has ended, the state before the
-// tree is lent once more, so that only this tree is lost.
+// tree is shown once more, so that only this tree is lost.
 func (b *booster) abandoned(ctx context.Context, at *Checkpoint, err error) error {
 	if ctx.Err() == nil || !errors.Is(err, ctx.Err()) {
 		return err

@@ -18,7 +18,7 @@ import (
 //	32  SHA-256 of all before
 //
 // The body is what the run is (identity, the lines of its parameters, features, rows, rows in use, SHA-256 of the features,
-// of the rows learnt from and of the held-out ones, 1 where a higher rating is better), the state (bias, round, rounds
+// of the rows learnt from and of the held-out ones, 1 where a higher score is better), the state (bias, round, rounds
 // without a split, trees of the best score, its round, the best score, nanoseconds) and the list of trees.
 //
 // A tree is its shrinkage, the number of its leaves L, L-1 nodes (feature 32 bits, threshold, decision 8, left and right
@@ -57,7 +57,7 @@ func (c *Checkpoint) AppendBinary(out []byte) ([]byte, error) {
 
 	w.run(&c.run)
 	w.f64(c.bias)
-	for _, n := range []int{c.round, c.barren, c.best, c.bestIn} {
+	for _, n := range []int{c.round, c.roundsWithoutSplit, c.best, c.bestIn} {
 		w.u32(n)
 	}
 	w.f64(c.bestAt)
@@ -145,7 +145,7 @@ func (w *checkpointWriter) tree(t *Tree) {
 	}
 }
 
-// ReadCheckpoint reads what AppendBinary wrote. Errors are *CheckpointError. Whatever the bytes, going on from a
+// ReadCheckpoint reads what AppendBinary wrote. Errors are *CheckpointError. Whatever the bytes, resuming from a
 // checkpoint that it accepts stays within its trees and ends.
 func ReadCheckpoint(data []byte) (*Checkpoint, error) {
 	r := &checkpointReader{data: data}
@@ -274,7 +274,7 @@ func (r *checkpointReader) checkpoint() *Checkpoint {
 	c := &Checkpoint{run: r.run()}
 	c.bias = r.finite()
 	c.round = r.atMost(uint64(r.u32()), maxRounds)
-	c.barren = r.atMost(uint64(r.u32()), c.round)
+	c.roundsWithoutSplit = r.atMost(uint64(r.u32()), c.round)
 	c.best = r.atMost(uint64(r.u32()), c.round)
 	c.bestIn = r.atMost(uint64(r.u32()), c.round)
 	c.bestAt = r.f64()

@@ -185,7 +185,7 @@ func TestReplayMakesTheSameScores(t *testing.T) {
 	}
 	p := small()
 	p.BaggingFraction, p.BaggingFreq = 0.5, 1
-	b, err := newBooster(context.Background(), &d.Data, p, Options{}, testCrew(t, 2))
+	b, err := newBooster(context.Background(), &d.Data, p, Options{}, testPool(t, 2))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +195,7 @@ func TestReplayMakesTheSameScores(t *testing.T) {
 		}
 	}
 	again := make([]float64, d.Rows)
-	_ = replay(context.Background(), b.trees, &d.Data, again, b.bias, newWalks(testCrew(t, 3)))
+	_ = replay(context.Background(), b.trees, &d.Data, again, b.bias, newWalks(testPool(t, 3)))
 	for r, s := range b.score {
 		if math.Float64bits(s) != math.Float64bits(again[r]) {
 			t.Fatalf("row %d: %v, replayed %v", r, s, again[r])
@@ -226,7 +226,7 @@ func TestEndWhileResuming(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	res, err := Train(ctx, &d.Data, small(), Options{Resume: from, Checkpoint: func(*Checkpoint) error {
-		t.Error("lent a checkpoint without its scores")
+		t.Error("was shown a checkpoint without its scores")
 		return nil
 	}})
 	if res != nil || !errors.Is(err, context.Canceled) {
@@ -320,7 +320,7 @@ func TestCheckpointOfAnotherRun(t *testing.T) {
 
 // golden is a checkpoint made of literals, so that its bytes depend on the format alone.
 func golden() *Checkpoint {
-	c := &Checkpoint{bias: -1.5, round: 3, barren: 1, best: 1, bestIn: 2, bestAt: 0.25, elapsed: 90 * time.Second}
+	c := &Checkpoint{bias: -1.5, round: 3, roundsWithoutSplit: 1, best: 1, bestIn: 2, bestAt: 0.25, elapsed: 90 * time.Second}
 	c.run = run{identity: "golden", params: []string{"[num_leaves: 2]"}, features: 2, rows: 10, used: 9, validMaximizes: true}
 	for i := range c.run.describe {
 		c.run.describe[i], c.run.target[i], c.run.valid[i] = byte(i), byte(2*i), byte(3*i)
@@ -373,7 +373,7 @@ func FuzzReadCheckpoint(f *testing.F) {
 			columns[i] = []byte{0, 1, 2, 255}
 		}
 		if c.run.features == len(columns) {
-			_ = replay(context.Background(), c.trees, &Data{Rows: 4, Columns: columns}, make([]float64, 4), c.bias, newWalks(newCrew(1)))
+			_ = replay(context.Background(), c.trees, &Data{Rows: 4, Columns: columns}, make([]float64, 4), c.bias, newWalks(poolOf(1)))
 		}
 	})
 }

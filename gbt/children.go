@@ -11,17 +11,17 @@ import "slices"
 func (g *grower) prepare(i int) {
 	splits := g.p.NumLeaves - len(g.leaves)
 	next := g.ahead(i, splits)
-	if len(next) == 1 || len(next) < g.crew.size {
+	if len(next) == 1 || len(next) < g.pool.size {
 		g.prepareTogether(&g.leaves[i], splits > 1)
 		return
 	}
 
 	for _, i := range next { // memory is handed out by one
 		g.leaves[i].children = g.newChildren()
-		g.leaves[i].children.room = histogram{packed: g.count.takePacked()}
+		g.leaves[i].children.free = histogram{packed: g.count.takePacked()}
 	}
 
-	g.crew.parallel(len(next), 1, func(worker, lo, hi int) {
+	g.pool.parallel(len(next), 1, func(worker, lo, hi int) {
 		for _, i := range next[lo:hi] {
 			g.prepareAlone(&g.leaves[i], worker)
 		}
@@ -36,12 +36,12 @@ func (g *grower) prepare(i int) {
 }
 
 func (g *grower) newChildren() *children {
-	n := len(g.nursery)
+	n := len(g.freeChildren)
 	if n == 0 {
 		return new(children)
 	}
-	c := g.nursery[n-1]
-	g.nursery = g.nursery[:n-1]
+	c := g.freeChildren[n-1]
+	g.freeChildren = g.freeChildren[:n-1]
 	*c = children{}
 	return c
 }
@@ -64,7 +64,7 @@ func (g *grower) isSmall(l *leaf) bool {
 // gain. Where nodes draw features or thresholds, a leaf cannot be searched before its parent has a number.
 func (g *grower) ahead(i, splits int) []int {
 	g.next = append(g.next[:0], i)
-	if g.crew.size == 1 || !g.isSmall(&g.leaves[i]) || g.p.FeatureFractionByNode < 1 || g.p.ExtraTrees {
+	if g.pool.size == 1 || !g.isSmall(&g.leaves[i]) || g.p.FeatureFractionByNode < 1 || g.p.ExtraTrees {
 		return g.next
 	}
 
@@ -77,8 +77,8 @@ func (g *grower) ahead(i, splits int) []int {
 	}
 
 	// The next ones by gain, as long as they are likely to be split at all.
-	for len(g.next) < min((splits+1)/2, leavesEach*g.crew.size-known) {
-		best, gain := -1, g.enough/g.score.gainUnit()
+	for len(g.next) < min((splits+1)/2, leavesEach*g.pool.size-known) {
+		best, gain := -1, g.minPrevGain/g.score.gainUnit()
 		for j := range g.leaves {
 			l := &g.leaves[j]
 			if l.best.gain > gain && l.children == nil && g.isSmall(l) && !slices.Contains(g.next, j) {
@@ -98,7 +98,7 @@ func (g *grower) ahead(i, splits int) []int {
 // left of the parent.
 func (g *grower) prepareTogether(l *leaf, search bool) {
 	l.children = g.newChildren()
-	small, large := g.shareRows(l, divide(g.crew, l.rows, l.spare, g.data.Columns[l.best.feature], &l.best.left))
+	small, large := g.shareRows(l, divide(g.pool, l.rows, l.spare, g.data.Columns[l.best.feature], &l.best.left))
 
 	parent := l.hist
 	l.hist = histogram{}
@@ -108,7 +108,7 @@ func (g *grower) prepareTogether(l *leaf, search bool) {
 	}
 
 	m := g.count.count(small.rows, parent, len(large.rows))
-	small.hist, large.hist = m.child, m.sibling
+	small.hist, large.hist = m.smaller, m.larger
 	g.findSplits(m, small, large)
 	g.count.release(m)
 }
@@ -116,7 +116,7 @@ func (g *grower) prepareTogether(l *leaf, search bool) {
 // prepareAlone is the same work of one goroutine on a small leaf.
 func (g *grower) prepareAlone(l *leaf, worker int) {
 	small, large := g.shareRows(l, partition(l.rows, l.spare, g.data.Columns[l.best.feature], &l.best.left))
-	small.hist = l.children.room
+	small.hist = l.children.free
 	large.hist = l.hist
 	l.hist = histogram{}
 
@@ -126,7 +126,7 @@ func (g *grower) prepareAlone(l *leaf, worker int) {
 
 	m := g.count.countAlone(worker, small.rows, small.hist, large.hist)
 	searches := g.searches(worker, small, large)
-	g.rateFeatures(&m, searches, worker, 0, len(g.features))
+	g.scoreFeatures(&m, searches, worker, 0, len(g.features))
 	endSearches(searches)
 }
 
@@ -157,9 +157,9 @@ func (g *grower) shareRows(l *leaf, n int) (small, large *leaf) {
 	return &l.children.left, &l.children.right
 }
 
-// disown takes the children back from a leaf that was not split after all. The rows of the left one lie at the front of its rows;
+// undoSplit takes the children back from a leaf that was not split after all. The rows of the left one lie at the front of its rows;
 // from the end on, there is room for those of the right one.
-func (g *grower) disown(l *leaf) {
+func (g *grower) undoSplit(l *leaf) {
 	if l.children == nil {
 		return
 	}
@@ -179,7 +179,7 @@ func (g *grower) disown(l *leaf) {
 
 	g.count.free(l.children.left.hist)
 	g.count.free(l.children.right.hist)
-	g.nursery = append(g.nursery, l.children)
+	g.freeChildren = append(g.freeChildren, l.children)
 	l.children = nil
 }
 
@@ -187,33 +187,33 @@ func (g *grower) splittable(l *leaf) bool {
 	return len(l.rows) >= max(2*g.p.MinDataInLeaf, 2) && (g.p.MaxDepth <= 0 || l.depth < g.p.MaxDepth) && l.sums.h > 0
 }
 
-// search is for the best split of one leaf.
-type search struct {
+// splitSearch is for the best split of one leaf.
+type splitSearch struct {
 	leaf     *leaf
 	task     leafTask
-	features []int       // that the node may use, ascending
-	best     []candidate // one per goroutine
+	features []int   // that the node may use, ascending
+	best     []split // one per goroutine
 }
 
-// searchRoom is memory for the search of two leaves.
-type searchRoom struct {
-	searches []search
-	best     [2][]candidate
+// splitScratch is memory for the search of two leaves.
+type splitScratch struct {
+	searches []splitSearch
+	best     [2][]split
 }
 
-func newSearchRoom(workers int) searchRoom {
-	r := searchRoom{searches: make([]search, 0, 2)}
+func newSplitScratch(workers int) splitScratch {
+	r := splitScratch{searches: make([]splitSearch, 0, 2)}
 	for i := range r.best {
-		r.best[i] = make([]candidate, workers)
+		r.best[i] = make([]split, workers)
 	}
 	return r
 }
 
 // findSplits sets the leaves' best splits, and gives the histogram of a leaf back when there is nothing to split. Goroutines
-// share the features; a feature's sums are put together (where m still has them apart) and rated while they are in the cache.
-func (g *grower) findSplits(m *family, leaves ...*leaf) {
+// share the features; a feature's sums are put together (where m still has them apart) and scored while they are in the cache.
+func (g *grower) findSplits(m *histogramPair, leaves ...*leaf) {
 	searches := g.searches(0, leaves...)
-	g.crew.parallel(len(g.features), minFeatures, func(worker, lo, hi int) { g.rateFeatures(m, searches, worker, lo, hi) })
+	g.pool.parallel(len(g.features), minFeatures, func(worker, lo, hi int) { g.scoreFeatures(m, searches, worker, lo, hi) })
 	endSearches(searches)
 	for _, l := range leaves {
 		g.freeUseless(l)
@@ -221,31 +221,31 @@ func (g *grower) findSplits(m *family, leaves ...*leaf) {
 }
 
 // searches are those of the leaves that can be split, in the memory of the given number.
-func (g *grower) searches(room int, leaves ...*leaf) []search {
-	r := &g.rooms[room]
+func (g *grower) searches(worker int, leaves ...*leaf) []splitSearch {
+	r := &g.scratch[worker]
 	searches := r.searches[:0]
 	for i, l := range leaves {
 		if g.splittable(l) {
-			searches = append(searches, g.search(l, r.best[i]))
+			searches = append(searches, g.newSearch(l, r.best[i]))
 		}
 	}
 	return searches
 }
 
-func (g *grower) rateFeatures(m *family, searches []search, worker, lo, hi int) {
+func (g *grower) scoreFeatures(m *histogramPair, searches []splitSearch, worker, lo, hi int) {
 	for i, f := range g.features[lo:hi] {
 		if m != nil {
-			g.count.gather(m, lo+i)
+			g.count.reduce(m, lo+i)
 		}
 		for s := range searches {
 			if searches[s].mayUse(f) {
-				g.rate(f, &searches[s], worker)
+				g.scoreFeature(f, &searches[s], worker)
 			}
 		}
 	}
 }
 
-func endSearches(searches []search) {
+func endSearches(searches []splitSearch) {
 	for i := range searches {
 		searches[i].end()
 	}
@@ -258,7 +258,7 @@ func (g *grower) freeUseless(l *leaf) {
 	}
 }
 
-func (g *grower) search(l *leaf, best []candidate) search {
+func (g *grower) newSearch(l *leaf, best []split) splitSearch {
 	node := 2*(l.parent+1) + 1 // unique in the tree: both children of node p, and 1 for the root
 	if l.isLeft {
 		node--
@@ -270,7 +270,7 @@ func (g *grower) search(l *leaf, best []candidate) search {
 	}
 
 	clear(best)
-	s := search{leaf: l, task: g.score.leafTask(l), features: nodeFeatures(g.p, g.number, node, len(g.features), may), best: best}
+	s := splitSearch{leaf: l, task: g.score.leafTask(l), features: nodeFeatures(g.p, g.number, node, len(g.features), may), best: best}
 
 	if g.p.ExtraTrees {
 		s.task.draw = key(newKey(g.p.Seed, forThresholds, g.number).at(uint64(node)))
@@ -278,13 +278,13 @@ func (g *grower) search(l *leaf, best []candidate) search {
 	return s
 }
 
-func (s *search) mayUse(f int) bool {
+func (s *splitSearch) mayUse(f int) bool {
 	_, found := slices.BinarySearch(s.features, f)
 	return found
 }
 
 // end takes the best of what the goroutines found. Of equal gains the lowest feature wins, whichever of them met it.
-func (s *search) end() {
+func (s *splitSearch) end() {
 	best := &s.leaf.best
 	*best = s.best[0]
 	for _, c := range s.best[1:] {
@@ -297,7 +297,7 @@ func (s *search) end() {
 // minFeatures is the fewest features worth a range of their own.
 const minFeatures = 4
 
-func (g *grower) rate(f int, s *search, worker int) {
+func (g *grower) scoreFeature(f int, s *splitSearch, worker int) {
 	feature := &g.data.Features[f]
 	from := g.count.offset[f]
 	best := &s.best[worker]

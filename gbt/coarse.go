@@ -1,12 +1,12 @@
 package gbt
 
 // coarsen prepares a max_bin below the data's. The bytes and the histograms stay as they are: only fewer thresholds are
-// rated, those that divide the training rows most evenly. So one table serves every max_bin of a sweep.
+// scored, those that divide the training rows most evenly. So one table serves every max_bin of a sweep.
 func (g *grower) coarsen() {
 	g.groups = make([][]uint8, len(g.data.Features))
 	g.usable = make([]int, len(g.data.Features))
 
-	g.crew.parallel(len(g.data.Features), 1, func(_, lo, hi int) {
+	g.pool.parallel(len(g.data.Features), 1, func(_, lo, hi int) {
 		for f := lo; f < hi; f++ {
 			feature := &g.data.Features[f]
 			g.usable[f] = feature.Bins

@@ -32,7 +32,7 @@ func (f *Feature) valueBins() int {
 	return f.Bins
 }
 
-// Data is a binned table that is lent to the trainer: it reads and never writes. Both layouts hold the same bytes.
+// Data is a binned table that the trainer borrows: it reads and never writes. Both layouts hold the same bytes.
 type Data struct {
 	Rows     int      // table length n
 	RowMajor []byte   // n x F: row r, feature f at r*F+f

@@ -9,13 +9,13 @@ import (
 
 // grower grows one tree after another over the same rows.
 type grower struct {
-	p      *Params
-	data   *Data
-	crew   *crew
-	count  *counter
-	groups [][]uint8 // of each feature, the coarser bin of each bin; nil where max_bin is as fine as the data
-	varied []int     // the features that may split; the others take no part in feature_fraction
-	usable []int     // of each categorical feature, how many bins may go left
+	p              *Params
+	data           *Data
+	pool           *pool
+	count          *counter
+	groups         [][]uint8 // of each feature, the coarser bin of each bin; nil where max_bin is as fine as the data
+	usableFeatures []int     // the features that may split; the others take no part in feature_fraction
+	usable         []int     // of each categorical feature, how many bins may go left
 
 	directions []int8  // of monotone_constraints, by feature; nil where there are none
 	together   [][]int // the groups of interaction_constraints; nil where all features may meet
@@ -26,15 +26,15 @@ type grower struct {
 	scans  []scan // one per goroutine
 	cats   [][]category
 
-	rooms   []searchRoom // one per goroutine
-	next    []int        // the leaves that ahead has picked
-	nursery []*children  // memory for the next
-	enough  float64      // the least gain of the splits of the tree before
+	scratch      []splitScratch // one per goroutine
+	next         []int          // the leaves that ahead has picked
+	freeChildren []*children    // memory for the next
+	minPrevGain  float64        // the least gain of the splits of the tree before
 
 	// of the present tree:
 	number   int
 	tree     *Tree
-	score    scorer
+	score    splitScorer
 	features []int
 }
 
@@ -46,7 +46,7 @@ type leaf struct {
 	sums   sums
 	l2     float64 // with which its value is computed
 	hist   histogram
-	best   candidate
+	best   split
 	parent int // internal node, -1 for the root
 	isLeft bool
 
@@ -60,26 +60,26 @@ type leaf struct {
 // children are the leaves that a split makes.
 type children struct {
 	left, right leaf
-	room        histogram // for the smaller one's, where one goroutine finds them
+	free        histogram // for the smaller one's, where one goroutine finds them
 }
 
-func newGrower(p *Params, d *Data, crew *crew) *grower {
-	g := &grower{p: p, data: d, crew: crew, count: newCounter(d, crew)}
+func newGrower(p *Params, d *Data, pool *pool) *grower {
+	g := &grower{p: p, data: d, pool: pool, count: newCounter(d, pool)}
 	g.order = make([]uint32, d.Used())
 	g.spare = make([]uint32, len(g.order))
 
-	g.scans = make([]scan, crew.size)
-	g.rooms = make([]searchRoom, crew.size)
-	for i := range g.rooms {
-		g.rooms[i] = newSearchRoom(crew.size)
+	g.scans = make([]scan, pool.size)
+	g.scratch = make([]splitScratch, pool.size)
+	for i := range g.scratch {
+		g.scratch[i] = newSplitScratch(pool.size)
 	}
 
-	g.cats = make([][]category, crew.size)
+	g.cats = make([][]category, pool.size)
 	for i := range g.cats {
 		g.cats[i] = make([]category, 0, MaxBins)
 	}
 
-	g.varied = eligible(p, d.Features)
+	g.usableFeatures = eligible(p, d.Features)
 	g.directions = p.MonotoneConstraints.among(d.Features)
 	g.together = p.InteractionConstraints.among(d.Features)
 
@@ -90,16 +90,16 @@ func newGrower(p *Params, d *Data, crew *crew) *grower {
 // grow makes tree number tree from the rows' packed gradients. bag is how many of order's rows it may see. It returns nil
 // when no split helps. A large tree takes minutes, so ctx is looked at before every split.
 func (g *grower) grow(ctx context.Context, tree, bag int, gh []uint32, pack packing) (*Tree, error) {
-	if len(g.varied) == 0 {
+	if len(g.usableFeatures) == 0 {
 		return nil, nil
 	}
 
 	g.number = tree
 	g.tree = g.newTree()
-	g.score = newScorer(g.p, pack, g.directions)
-	g.features = treeFeatures(g.p, tree, g.varied)
+	g.score = newSplitScorer(g.p, pack, g.directions)
+	g.features = treeFeatures(g.p, tree, g.usableFeatures)
 	g.count.begin(g.features, gh, pack)
-	if err := g.plant(bag); err != nil {
+	if err := g.growRoot(bag); err != nil {
 		return nil, err
 	}
 
@@ -125,7 +125,7 @@ func (g *grower) grow(ctx context.Context, tree, bag int, gh []uint32, pack pack
 	}
 
 	g.finish()
-	g.enough = slices.Min(g.tree.Gain)
+	g.minPrevGain = slices.Min(g.tree.Gain)
 	return g.tree, nil
 }
 
@@ -143,18 +143,18 @@ func (g *grower) newTree() *Tree {
 	}
 }
 
-// plant makes the root leaf and finds its best split. Every row has one bin of every feature, so any feature's sums are
+// growRoot makes the root leaf and finds its best split. Every row has one bin of every feature, so any feature's sums are
 // the rows' sums; a byte that is no bin of its feature would be missing from them, and is an error.
-func (g *grower) plant(bag int) error {
+func (g *grower) growRoot(bag int) error {
 	m := g.count.count(g.order[:bag], histogram{}, 0)
-	g.crew.parallel(len(g.features), minFeatures, func(_, lo, hi int) {
+	g.pool.parallel(len(g.features), minFeatures, func(_, lo, hi int) {
 		for i := lo; i < hi; i++ {
-			g.count.gather(m, i)
+			g.count.reduce(m, i)
 		}
 	})
 	g.count.release(m)
 
-	root := leaf{rows: g.order[:bag], spare: g.spare[:bag], parent: -1, l2: g.score.l2, hist: m.child}
+	root := leaf{rows: g.order[:bag], spare: g.spare[:bag], parent: -1, l2: g.score.l2, hist: m.smaller}
 	if f := g.count.stray(); f >= 0 {
 		return fmt.Errorf("%w: feature %q has rows with a bin beyond its %d", ErrData, g.data.Features[f].Name, g.data.Features[f].Bins)
 	}
@@ -192,7 +192,7 @@ func (g *grower) split(i int) {
 	left.parent, right.parent = node, node
 	g.leaves[i] = left
 	g.leaves = append(g.leaves, right)
-	g.nursery = append(g.nursery, parent.children)
+	g.freeChildren = append(g.freeChildren, parent.children)
 }
 
 // addNode appends the internal node that leaf i becomes.
@@ -249,7 +249,7 @@ func (g *grower) value(l *leaf) float64 {
 func (g *grower) finish() {
 	for i := range g.leaves {
 		l := &g.leaves[i]
-		g.disown(l)
+		g.undoSplit(l)
 		g.tree.LeafValue = append(g.tree.LeafValue, g.value(l))
 		g.tree.LeafWeight = append(g.tree.LeafWeight, l.sums.h*g.score.pack.h1)
 		g.tree.LeafCount = append(g.tree.LeafCount, len(l.rows))
@@ -259,7 +259,7 @@ func (g *grower) finish() {
 }
 
 // scattered estimates which share of the bag's rows lie more than a cache line of scores behind the row before them in their leaf:
-// about all where rows are in no order, few in a table that was recorded in runs of alike rows.
+// about all where rows are in no order, few in a table that was recorded in runs of similar rows.
 func (g *grower) scattered() float64 {
 	far, all := 0.0, 0.0
 	for i := range g.leaves {
@@ -285,7 +285,7 @@ func (g *grower) addLeafValues(score []float64) {
 	span := max(window, 64*len(g.leaves)) // some dozens of rows for each look at a leaf
 
 	// Leaves' rows ascend: walk all of them side by side, so that scores are written in order.
-	g.crew.parallel(len(score), span, func(_, lo, hi int) {
+	g.pool.parallel(len(score), span, func(_, lo, hi int) {
 		at := make([]int, len(g.leaves))
 		for i := range g.leaves {
 			at[i], _ = slices.BinarySearch(g.leaves[i].rows, uint32(lo))

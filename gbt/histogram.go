@@ -14,13 +14,13 @@ type wide struct{ g, h int64 }
 // counter makes histograms. It owns the layout (where a feature's bins begin), the workspaces of the kernel and the free
 // list, and knows nothing of trees.
 type counter struct {
-	data    *Data
-	offset  []int // feature f's bins lie at offset[f] .. offset[f+1]
-	crew    *crew
-	spaces  []workspace // one per goroutine
-	counted []bool      // those that hold something of the rows that all goroutines count
-	family  family      // which they make of them
-	commons commons
+	data     *Data
+	offset   []int // feature f's bins lie at offset[f] .. offset[f+1]
+	pool     *pool
+	spaces   []workspace   // one per goroutine
+	counted  []bool        // those that hold something of the rows that all goroutines count
+	pair     histogramPair // which they make of them
+	frequent frequentBins
 
 	freePacked [][]int64
 	freeWide   [][]wide
@@ -37,7 +37,7 @@ type workspace struct {
 	words []int64
 	block []int64 // the words of the rows being counted
 	*buffers
-	total int64  // of the rows counted the uncommon way, which is what their common bins still lack
+	total int64  // of the rows counted the sparse way, which is what their most frequent bins still lack
 	sums  []wide // of more than one block, in the layout of histogram.wide
 }
 
@@ -47,12 +47,12 @@ type way int
 const (
 	wholeRows way = iota // every feature of the table, asked for or not, each at the place of its number
 	someBytes            // the features asked for, side by side
-	uncommon             // the features asked for, each at the place of its number, but for its most common bin
+	sparse               // the features asked for, each at the place of its number, but for its most frequent bin
 )
 
-func newCounter(d *Data, crew *crew) *counter {
-	c := &counter{data: d, crew: crew, offset: make([]int, len(d.Features)+1), spaces: make([]workspace, crew.size),
-		counted: make([]bool, crew.size)}
+func newCounter(d *Data, pool *pool) *counter {
+	c := &counter{data: d, pool: pool, offset: make([]int, len(d.Features)+1), spaces: make([]workspace, pool.size),
+		counted: make([]bool, pool.size)}
 
 	for f := range d.Features {
 		c.offset[f+1] = c.offset[f] + d.Features[f].Bins
@@ -61,7 +61,7 @@ func newCounter(d *Data, crew *crew) *counter {
 		c.spaces[i] = workspace{words: make([]int64, stride*len(d.Features)), block: make([]int64, kernelRows), buffers: newBuffers(len(d.Features))}
 	}
 
-	c.commons = findCommons(d)
+	c.frequent = findFrequentBins(d)
 	return c
 }
 
@@ -69,12 +69,12 @@ func (c *counter) bins() int { return c.offset[len(c.offset)-1] }
 
 // begin tells the counter which features the next histograms are about and what the rows' gradients are.
 func (c *counter) begin(features []int, gh []uint32, pack packing) {
-	c.way = chooseWay(c.data, &c.commons, features)
+	c.way = chooseWay(c.data, &c.frequent, features)
 	c.features = features
 	for i := range c.spaces { // of features that nobody asked for, something may have been counted
 		clear(c.spaces[i].words)
 	}
-	c.kernel = newKernel(c.data.RowMajor, len(c.data.Features), features, &c.commons, gh, pack)
+	c.kernel = newKernel(c.data.RowMajor, len(c.data.Features), features, &c.frequent, gh, pack)
 }
 
 // place is where in a workspace the i-th of the features is counted.
@@ -115,20 +115,20 @@ func (c *counter) stray() int {
 	return -1
 }
 
-// family is a leaf's histogram in the making: its rows are counted, and what the goroutines counted is still to be put
-// together, feature by feature. With a parent, so is the histogram of the rest of the parent's rows, the sibling.
-type family struct {
-	child, parent, sibling histogram
-	spaces                 []*workspace // that hold something of the child's rows
+// histogramPair is the histogram of the smaller of two leaves in the making: its rows are counted, and what the goroutines counted is still to be put
+// together, feature by feature. With a parent, so is that of the rest of the parent's rows, the larger leaf.
+type histogramPair struct {
+	smaller, parent, larger histogram
+	spaces                  []*workspace // that hold something of the smaller leaf's rows
 }
 
-// count counts rows, the child's. The sibling, with the other rows of parent, has so many; the zero parent has none. When all
-// features have been gathered, release ends it, and only then there may be another. parent is the family's from now on.
-func (c *counter) count(rows []uint32, parent histogram, siblings int) *family {
-	m := &c.family
-	*m = family{parent: parent, sibling: parent, spaces: m.spaces[:0]}
-	if parent.wide != nil && siblings <= blockRows {
-		m.sibling = histogram{packed: c.takePacked()}
+// count counts rows, the smaller leaf's. The larger leaf, with the other rows of parent, has so many; the zero parent has none. When all
+// features have been reduced, release ends it, and only then there may be another. parent is the pair's from now on.
+func (c *counter) count(rows []uint32, parent histogram, rest int) *histogramPair {
+	m := &c.pair
+	*m = histogramPair{parent: parent, larger: parent, spaces: m.spaces[:0]}
+	if parent.wide != nil && rest <= blockRows {
+		m.larger = histogram{packed: c.takePacked()}
 	}
 
 	for i := range c.spaces {
@@ -138,11 +138,11 @@ func (c *counter) count(rows []uint32, parent histogram, siblings int) *family {
 
 	// A sum over few rows fits a packed word, which is smaller and faster.
 	if len(rows) <= blockRows {
-		m.child = histogram{packed: c.takePacked()}
+		m.smaller = histogram{packed: c.takePacked()}
 		c.countSmall(rows)
 	} else {
-		m.child = histogram{wide: c.takeWide()}
-		c.countLarge(rows, m.child.wide)
+		m.smaller = histogram{wide: c.takeWide()}
+		c.countLarge(rows, m.smaller.wide)
 	}
 
 	// What was counted by several workers is added up later, feature by feature.
@@ -154,17 +154,17 @@ func (c *counter) count(rows []uint32, parent histogram, siblings int) *family {
 	return m
 }
 
-// countAlone is count by one goroutine, for a parent that fits words. Several may do so at once, for one family each.
-func (c *counter) countAlone(worker int, rows []uint32, child, parent histogram) family {
+// countAlone is count by one goroutine, for a parent that fits words. Several may do so at once, for one pair each.
+func (c *counter) countAlone(worker int, rows []uint32, smaller, parent histogram) histogramPair {
 	space := &c.spaces[worker]
 	space.total = 0
 	c.countBlock(space, rows)
-	return family{child: child, parent: parent, sibling: parent, spaces: []*workspace{space}}
+	return histogramPair{smaller: smaller, parent: parent, larger: parent, spaces: []*workspace{space}}
 }
 
 // countSmall shares rows out to the goroutines; their words can be added, because all rows together fit a word.
 func (c *counter) countSmall(rows []uint32) {
-	c.crew.parallel(len(rows), grain/16, func(worker, lo, hi int) {
+	c.pool.parallel(len(rows), grain/16, func(worker, lo, hi int) {
 		c.countBlock(&c.spaces[worker], rows[lo:hi])
 		c.counted[worker] = true
 	})
@@ -177,7 +177,7 @@ func (c *counter) countLarge(rows []uint32, first []wide) {
 	c.spaces[0].sums = first
 	c.counted[0] = true
 
-	c.crew.parallel(len(rows), grain, func(worker, lo, hi int) {
+	c.pool.parallel(len(rows), grain, func(worker, lo, hi int) {
 		space := &c.spaces[worker]
 		if space.sums == nil {
 			space.sums = make([]wide, c.bins())
@@ -207,20 +207,20 @@ func (c *counter) countBlock(space *workspace, rows []uint32) {
 		c.kernel.countAll(space, rows)
 	case someBytes:
 		c.kernel.countChosen(space, rows)
-	case uncommon:
-		space.total += c.kernel.countUncommon(space, rows)
+	case sparse:
+		space.total += c.kernel.countSparse(space, rows)
 	}
 }
 
 // complete is the i-th feature's words in a space whose rows are counted.
 func (c *counter) complete(space *workspace, i int) []int64 {
 	words := c.words(space, i)
-	if c.way == uncommon { // what the other bins leave is the common one's
+	if c.way == sparse { // what the other bins leave is the most frequent one's
 		left := space.total
 		for _, w := range words {
 			left -= w
 		}
-		words[c.commons.bin[c.features[i]]] += left
+		words[c.frequent.bin[c.features[i]]] += left
 	}
 	return words
 }
@@ -240,24 +240,24 @@ func (c *counter) drainWide(space *workspace) {
 	space.total = 0
 }
 
-// gather puts the i-th feature of a family together. Different goroutines may gather different features.
-func (c *counter) gather(m *family, i int) {
+// reduce puts the i-th feature of a pair together. Different goroutines may reduce different features.
+func (c *counter) reduce(m *histogramPair, i int) {
 	lo, hi := c.offset[c.features[i]], c.offset[c.features[i]+1]
-	child := m.child.slice(lo, hi)
+	smaller := m.smaller.slice(lo, hi)
 
-	if child.packed != nil {
-		c.drainPacked(child.packed, i, m.spaces)
+	if smaller.packed != nil {
+		c.drainPacked(smaller.packed, i, m.spaces)
 	} else {
 		for _, space := range m.spaces {
 			for b, s := range space.sums[lo:hi] {
-				child.wide[b].g += s.g
-				child.wide[b].h += s.h
+				smaller.wide[b].g += s.g
+				smaller.wide[b].h += s.h
 			}
 		}
 	}
 
 	if m.parent.packed != nil || m.parent.wide != nil {
-		c.subtract(m.sibling.slice(lo, hi), m.parent.slice(lo, hi), child)
+		c.subtract(m.larger.slice(lo, hi), m.parent.slice(lo, hi), smaller)
 	}
 }
 
@@ -276,37 +276,37 @@ func (c *counter) drainPacked(dst []int64, i int, spaces []*workspace) {
 	}
 }
 
-// subtract makes the sibling's sums: parent's less child's. The sibling's memory may be the parent's.
-func (c *counter) subtract(sibling, parent, child histogram) {
+// subtract makes the larger leaf's sums: the parent's less the smaller's. Their memory may be the parent's.
+func (c *counter) subtract(larger, parent, smaller histogram) {
 	switch {
 	case parent.packed != nil:
 		// A difference of words is the word of the differences: both are linear in the sums modulo 2^64.
-		for i, w := range child.packed {
-			sibling.packed[i] = parent.packed[i] - w
+		for i, w := range smaller.packed {
+			larger.packed[i] = parent.packed[i] - w
 		}
 		return
-	case child.packed != nil:
-		for i, w := range child.packed {
+	case smaller.packed != nil:
+		for i, w := range smaller.packed {
 			g, h := c.kernel.pack.sums(w)
 			parent.wide[i].g -= g
 			parent.wide[i].h -= h
 		}
 	default:
-		for i, s := range child.wide {
+		for i, s := range smaller.wide {
 			parent.wide[i].g -= s.g
 			parent.wide[i].h -= s.h
 		}
 	}
 
-	for i := range sibling.packed { // few enough rows for words, unlike the parent's
+	for i := range larger.packed { // few enough rows for words, unlike the parent's
 		s := parent.wide[i]
-		sibling.packed[i] = s.g<<c.kernel.pack.shift + s.h
+		larger.packed[i] = s.g<<c.kernel.pack.shift + s.h
 	}
 }
 
-// release ends a family all of whose features have been gathered.
-func (c *counter) release(m *family) {
-	if m.parent.wide != nil && m.sibling.wide == nil {
+// release ends a pair all of whose features have been reduced.
+func (c *counter) release(m *histogramPair) {
+	if m.parent.wide != nil && m.larger.wide == nil {
 		c.free(m.parent)
 	}
 }

@@ -29,13 +29,13 @@ type kernel struct {
 	pack     packing
 	features []int
 	chosen   []uint64 // the features as a bit set
-	common   []byte
+	frequent []byte
 }
 
 // newKernel points a kernel at a table of rows of width bytes, which is not empty.
-func newKernel(table []byte, width int, features []int, c *commons, gh []uint32, pack packing) kernel {
+func newKernel(table []byte, width int, features []int, c *frequentBins, gh []uint32, pack packing) kernel {
 	k := kernel{table: unsafe.Pointer(&table[0]), width: width, gh: gh, pack: pack, features: features,
-		chosen: make([]uint64, (width+63)/64), common: c.bin}
+		chosen: make([]uint64, (width+63)/64), frequent: c.bin}
 	for _, f := range features {
 		k.chosen[f/64] |= 1 << (f % 64)
 	}
@@ -117,14 +117,14 @@ func (k *kernel) countChosenGo(space *workspace, rows []uint32) {
 	}
 }
 
-// countUncommonGo adds the chosen features whose bin is not their common one, each at the place of its number, and
+// countSparseGo adds the chosen features whose bin is not their most frequent one, each at the place of its number, and
 // returns the sum of the rows' words.
-func (k *kernel) countUncommonGo(space *workspace, rows []uint32) (total int64) {
+func (k *kernel) countSparseGo(space *workspace, rows []uint32) (total int64) {
 	for _, r := range rows {
 		w := k.pack.word(k.gh[r])
 		total += w
 		for _, f := range k.features {
-			if bin := *(*byte)(unsafe.Add(k.table, int(r)*k.width+f)); bin != k.common[f] {
+			if bin := *(*byte)(unsafe.Add(k.table, int(r)*k.width+f)); bin != k.frequent[f] {
 				space.words[f*stride+int(bin)] += w
 			}
 		}

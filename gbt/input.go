@@ -11,7 +11,7 @@ import (
 	"sort"
 )
 
-// InputModel is a model in the terms of a table: its splits are cuts between that table's bins. A training goes on from it, and
+// InputModel is a model in the terms of a table: its splits are cuts between that table's bins. A training continues it, and
 // what it predicts of the table's bins is what it predicts of the rows behind them.
 type InputModel struct {
 	*Model
@@ -21,7 +21,7 @@ type InputModel struct {
 	Cuts, Moved int
 }
 
-// InputError is a model that a training on a table cannot go on from.
+// InputError is a model that a training on a table cannot continue.
 type InputError struct{ Msg string }
 
 func (e *InputError) Error() string { return "input model: " + e.Msg }
@@ -196,7 +196,7 @@ func (b *booster) begin(ctx context.Context) error {
 		return err
 	}
 	if b.opt.Shift != 0 {
-		b.crew.parallel(len(b.score), grain, func(_, lo, hi int) {
+		b.pool.parallel(len(b.score), grain, func(_, lo, hi int) {
 			for r := lo; r < hi; r++ {
 				b.score[r] -= b.opt.Shift
 			}

@@ -21,7 +21,7 @@ type watch struct {
 // trainChecked is Train with the checker after every tree, and how many trees there were.
 func trainChecked(t *testing.T, trial *trial, opt Options) int {
 	t.Helper()
-	b, err := newBooster(context.Background(), &trial.Data, trial.p, opt, testCrew(t, opt.Threads))
+	b, err := newBooster(context.Background(), &trial.Data, trial.p, opt, testPool(t, opt.Threads))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -383,8 +383,8 @@ func (w *watch) checkMemory(*Tree) error {
 		seen[&h[0]] = true
 	}
 	most := w.p.NumLeaves
-	if w.crew.size > 1 {
-		most += leavesEach * w.crew.size
+	if w.pool.size > 1 {
+		most += leavesEach * w.pool.size
 	}
 	if len(seen) > most {
 		return fmt.Errorf("%d histograms of words, at most %d for %d leaves", len(seen), most, w.p.NumLeaves)
@@ -444,15 +444,15 @@ func knownLeaves(g *grower) []*leaf {
 func growChecked(b *booster) (splits, early int, err error) {
 	g := b.grow
 	b.drawRows(0)
-	pack := b.obj.prepare(b.score, g.order, b.crew)
+	pack := b.obj.prepare(b.score, g.order, b.pool)
 	b.obj.fill(b.gh, b.score, 0, len(b.gh), newKey(b.p.Seed, forRounding, 0))
-	g.number, g.tree, g.score = 0, &Tree{}, newScorer(g.p, pack, g.directions)
-	g.features = treeFeatures(&b.p, 0, g.varied)
+	g.number, g.tree, g.score = 0, &Tree{}, newSplitScorer(g.p, pack, g.directions)
+	g.features = treeFeatures(&b.p, 0, g.usableFeatures)
 	if len(g.features) == 0 {
 		return 0, 0, nil
 	}
 	g.count.begin(g.features, b.gh, pack)
-	if err := g.plant(b.bag); err != nil {
+	if err := g.growRoot(b.bag); err != nil {
 		return 0, 0, err
 	}
 	for {
@@ -483,7 +483,7 @@ func TestSmallLeavesGetTheirChildrenEarly(t *testing.T) {
 		want    bool
 	}{{1, 1, false}, {2, 1, true}, {5, 1, true}, {2, 0.5, false}} {
 		p.FeatureFractionByNode = tc.byNode
-		b, err := newBooster(t.Context(), &d.Data, p, Options{}, testCrew(t, tc.threads))
+		b, err := newBooster(t.Context(), &d.Data, p, Options{}, testPool(t, tc.threads))
 		if err != nil {
 			t.Fatal(err)
 		}

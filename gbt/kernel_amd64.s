@@ -173,12 +173,12 @@ done:
 	VZEROUPPER
 	RET
 
-// func pickUncommon(p *picker, n, ahead, from int)
+// func pickSparse(p *picker, n, ahead, from int)
 //
-// Of n rows those chosen bytes, from column from on, that are not their feature's common bin: for each its place and bin as
+// Of n rows those chosen bytes, from column from on, that are not their feature's most frequent bin: for each its place and bin as
 // the index of a word, followed by indexes of a word that nobody reads, up to a multiple of eight; and how many eights.
 // There are at most 248 columns, so that an index fits 16 bits.
-TEXT ·pickUncommon(SB), NOSPLIT, $0-32
+TEXT ·pickSparse(SB), NOSPLIT, $0-32
 	MOVQ p+0(FP), AX
 	MOVQ n+8(FP), CX
 	MOVQ picker_table(AX), BX
@@ -221,7 +221,7 @@ due:
 	MOVQ picker_chosen(AX), R15
 	SHRQ $3, R13
 	ADDQ R13, R15
-	MOVQ picker_common(AX), R12
+	MOVQ picker_frequent(AX), R12
 	ADDQ from+24(FP), R12
 	MOVQ picker_columns(AX), R10
 	XORQ R13, R13
@@ -482,24 +482,24 @@ done:
 	VZEROUPPER
 	RET
 
-// func rateWords(words *int64, n int, t *ratedTask)
+// func scanWords(words *int64, n int, t *scanTask)
 //
 // Eight thresholds at a time: running sums of the words, the gain of each, and the best so far of each lane. Go picks the
 // best lane.
-TEXT ·rateWords(SB), NOSPLIT, $0-24
+TEXT ·scanWords(SB), NOSPLIT, $0-24
 	MOVQ words+0(FP), SI
 	MOVQ n+8(FP), CX
 	MOVQ t+16(FP), AX
 	VPXORQ Z0, Z0, Z0
 	VPXORQ Z1, Z1, Z1 // sum of the words so far, in all lanes
-	VPBROADCASTQ ratedTask_shift(AX), Z2
-	VPBROADCASTQ ratedTask_mask(AX), Z3
-	VBROADCASTSD ratedTask_l2(AX), Z4
-	VBROADCASTSD ratedTask_minH(AX), Z5
-	VMOVUPD ratedTask_gain(AX), Z6 // best gain of each lane
-	VMOVDQU64 ratedTask_at(AX), Z7  // and its bin
-	VMOVDQU64 ratedTask_lanes(AX), Z8 // these bins
-	VPBROADCASTQ ratedTask_eight(AX), Z9
+	VPBROADCASTQ scanTask_shift(AX), Z2
+	VPBROADCASTQ scanTask_mask(AX), Z3
+	VBROADCASTSD scanTask_l2(AX), Z4
+	VBROADCASTSD scanTask_minH(AX), Z5
+	VMOVUPD scanTask_gain(AX), Z6 // best gain of each lane
+	VMOVDQU64 scanTask_at(AX), Z7  // and its bin
+	VMOVDQU64 scanTask_lanes(AX), Z8 // these bins
+	VPBROADCASTQ scanTask_eight(AX), Z9
 	MOVQ $7, R8
 	VPBROADCASTQ R8, Z10
 	MOVQ $255, R9
@@ -528,10 +528,10 @@ load:
 	VPANDQ Z3, Z11, Z13
 	VCVTQQ2PD Z12, Z12
 	VCVTQQ2PD Z13, Z13
-	VADDPD.BCST ratedTask_extraG(AX), Z12, Z12
-	VADDPD.BCST ratedTask_extraH(AX), Z13, Z13
-	VBROADCASTSD ratedTask_totalG(AX), Z14
-	VBROADCASTSD ratedTask_totalH(AX), Z15
+	VADDPD.BCST scanTask_extraG(AX), Z12, Z12
+	VADDPD.BCST scanTask_extraH(AX), Z13, Z13
+	VBROADCASTSD scanTask_totalG(AX), Z14
+	VBROADCASTSD scanTask_totalH(AX), Z15
 	VSUBPD Z12, Z14, Z14
 	VSUBPD Z13, Z15, Z15
 	VCMPPD $0x1D, Z5, Z13, K1, K2
@@ -552,8 +552,8 @@ load:
 	JMP  eight
 
 done:
-	VMOVUPD Z6, ratedTask_gain(AX)
-	VMOVDQU64 Z7, ratedTask_at(AX)
+	VMOVUPD Z6, scanTask_gain(AX)
+	VMOVDQU64 Z7, scanTask_at(AX)
 	VZEROUPPER
 	RET
 

@@ -19,7 +19,7 @@ func countRows(words, table unsafe.Pointer, gh, rows *uint32, n, ahead, width, s
 func pickBytes(p *picker, n, ahead int)
 
 //go:noescape
-func pickUncommon(p *picker, n, ahead, from int)
+func pickSparse(p *picker, n, ahead, from int)
 
 //go:noescape
 func addIndexes(p *picker, words, block *int64, n int)
@@ -34,7 +34,7 @@ func probabilities8(c *probabilityConstants, scores *float64, n int)
 func drawRows8(t *drawTask, rows, spare *uint32, end int)
 
 //go:noescape
-func rateWords(words *int64, n int, t *ratedTask)
+func scanWords(words *int64, n int, t *scanTask)
 
 //go:noescape
 func routeBlocks(p *routePlan, blocks *block, n int, score *float64)
@@ -49,7 +49,7 @@ func hasVectors() bool {
 	return cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VL && cpu.X86.HasAVX512BW
 }
 
-// canPickBytes says whether countChosen, countUncommon and routeBlocks are in assembly.
+// canPickBytes says whether countChosen, countSparse and routeBlocks are in assembly.
 func canPickBytes() bool {
 	return hasVectors() && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VBMI && cpu.X86.HasAVX512VBMI2
 }
@@ -80,7 +80,7 @@ type picker struct {
 	gh, rows  *uint32
 	width     int
 	chosen    *uint64
-	common    *byte
+	frequent  *byte
 	places    *uint16 // stride times 0, 1, 2 ...
 	columns   int     // to look at
 	bytes     *byte
@@ -113,7 +113,7 @@ func newBuffers(width int) *buffers {
 }
 
 func (k *kernel) picker(b *buffers) *picker {
-	p := &picker{table: k.table, gh: &k.gh[0], width: k.width, chosen: &k.chosen[0], common: &k.common[0],
+	p := &picker{table: k.table, gh: &k.gh[0], width: k.width, chosen: &k.chosen[0], frequent: &k.frequent[0],
 		bytes: &b.bytes[0], gradients: &b.gradients[0], indexes: &b.indexes[0], eights: &b.eights[0]}
 	for i := range p.firstWord {
 		p.firstWord[i] = uint16(i * stride & 0xffff)
@@ -138,10 +138,10 @@ func (k *kernel) countChosen(space *workspace, rows []uint32) {
 	}
 }
 
-// countUncommon is countUncommonGo: of a group of rows the indexes of the words are found first and used then.
-func (k *kernel) countUncommon(space *workspace, rows []uint32) (total int64) {
+// countSparse is countSparseGo: of a group of rows the indexes of the words are found first and used then.
+func (k *kernel) countSparse(space *workspace, rows []uint32) (total int64) {
 	if !canPickBytes() {
-		return k.countUncommonGo(space, rows)
+		return k.countSparseGo(space, rows)
 	}
 	b, p, ahead := space.buffers, k.picker(space.buffers), k.ahead(rows)
 	for len(rows) > 0 {
@@ -149,7 +149,7 @@ func (k *kernel) countUncommon(space *workspace, rows []uint32) (total int64) {
 		p.rows = &rows[0]
 		for from := 0; from < k.width; from += pickColumns {
 			p.columns = min(pickColumns, k.width-from)
-			pickUncommon(p, n, max(min(ahead, len(rows)-n), 0), from)
+			pickSparse(p, n, max(min(ahead, len(rows)-n), 0), from)
 			for i, gh := range b.gradients[:n] {
 				space.block[i] = k.pack.word(gh)
 			}
@@ -279,8 +279,8 @@ func partition(rows, right []uint32, column []byte, left *binSet) int {
 	return partitionGo(rows, right, column, left, n, front)
 }
 
-// ratedTask is what rateWords reads, and what it leaves for each of its lanes.
-type ratedTask struct {
+// scanTask is what scanWords reads, and what it leaves for each of its lanes.
+type scanTask struct {
 	shift, mask                              int64
 	extraG, extraH, totalG, totalH, l2, minH float64
 	eight                                    int64
@@ -291,17 +291,17 @@ type ratedTask struct {
 
 // bestWord is the bin behind whose running sums of words, with extra added, the best threshold lies, and the gain of both
 // sides together; -1 when no bin's exceeds goal. Of equals, the lowest bin. It is for scorers without l1 or bounds.
-func (s *scorer) bestWord(words []int64, extra sums, t *leafTask, goal float64) (gain float64, at int) {
+func (s *splitScorer) bestWord(words []int64, extra sums, t *leafTask, goal float64) (gain float64, at int) {
 	if !hasVectors() || len(words) == 0 {
 		return s.bestWordGo(words, extra, t, goal)
 	}
 
-	r := ratedTask{shift: int64(s.pack.shift), mask: 1<<s.pack.shift - 1, extraG: extra.g, extraH: extra.h,
+	r := scanTask{shift: int64(s.pack.shift), mask: 1<<s.pack.shift - 1, extraG: extra.g, extraH: extra.h,
 		totalG: t.total.g, totalH: t.total.h, l2: s.l2, minH: t.minH, eight: 8}
 	for i := range r.lanes {
 		r.lanes[i], r.gain[i], r.at[i] = int64(i), goal, -1
 	}
-	rateWords(&words[0], len(words), &r)
+	scanWords(&words[0], len(words), &r)
 
 	// The best lane; among equals the first bin, as without vectors.
 	gain, at = goal, -1

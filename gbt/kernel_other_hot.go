@@ -14,8 +14,8 @@ func newBuffers(int) *buffers { return nil }
 
 func (k *kernel) countAll(space *workspace, rows []uint32)    { k.countAllGo(space, rows) }
 func (k *kernel) countChosen(space *workspace, rows []uint32) { k.countChosenGo(space, rows) }
-func (k *kernel) countUncommon(space *workspace, rows []uint32) int64 {
-	return k.countUncommonGo(space, rows)
+func (k *kernel) countSparse(space *workspace, rows []uint32) int64 {
+	return k.countSparseGo(space, rows)
 }
 
 func fillBinary(gh []uint32, score []float64, label, weight []float32, class [2]float64, pack packing, lo, hi int, k key) {
@@ -39,7 +39,7 @@ func partition(rows, right []uint32, column []byte, left *binSet) int {
 
 // bestWord is the bin behind whose running sums of words, with extra added, the best threshold lies, and the gain of both
 // sides together; -1 when no bin's exceeds goal. Of equals, the lowest bin. It is for scorers without l1 or bounds.
-func (s *scorer) bestWord(words []int64, extra sums, t *leafTask, goal float64) (gain float64, at int) {
+func (s *splitScorer) bestWord(words []int64, extra sums, t *leafTask, goal float64) (gain float64, at int) {
 	return s.bestWordGo(words, extra, t, goal)
 }
 

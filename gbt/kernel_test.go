@@ -59,7 +59,7 @@ func TestHistogramsAreExact(t *testing.T) {
 								use[r] = uint32(int32(use[r]) >> 8)
 							}
 						}
-						c := newCounter(&d.Data, testCrew(t, threads))
+						c := newCounter(&d.Data, testPool(t, threads))
 						c.begin(chosen, use, pack)
 						counted(c, all[:500]) // a workspace that was used before
 						h := counted(c, rows)
@@ -78,10 +78,10 @@ func TestHistogramsAreExact(t *testing.T) {
 	}
 }
 
-// gathered is a family with all its features.
-func gathered(c *counter, m *family) *family {
+// reduced is a pair with all its features.
+func reduced(c *counter, m *histogramPair) *histogramPair {
 	for i := range c.features {
-		c.gather(m, i)
+		c.reduce(m, i)
 	}
 	c.release(m)
 	return m
@@ -89,7 +89,7 @@ func gathered(c *counter, m *family) *family {
 
 // counted is the histogram of rows.
 func counted(c *counter, rows []uint32) histogram {
-	return gathered(c, c.count(rows, histogram{}, 0)).child
+	return reduced(c, c.count(rows, histogram{}, 0)).smaller
 }
 
 func TestSubtract(t *testing.T) {
@@ -112,10 +112,10 @@ func TestSubtract(t *testing.T) {
 		{50, 0},
 	} {
 		t.Run(fmt.Sprint(tc), func(t *testing.T) {
-			c := newCounter(&d.Data, testCrew(t, 2))
+			c := newCounter(&d.Data, testPool(t, 2))
 			c.begin([]int{0, 1, 2}, gh, pack)
 			m := c.count(all[:tc.child], counted(c, all[:tc.parent]), tc.parent-tc.child)
-			rest := gathered(c, m).sibling
+			rest := reduced(c, m).larger
 			if (rest.packed != nil) != (tc.parent-tc.child <= blockRows) {
 				t.Error("the wrong width for the number of rows")
 			}
@@ -152,9 +152,9 @@ func TestPartitionIsStable(t *testing.T) {
 					wantRight = append(wantRight, r)
 				}
 			}
-			crew := testCrew(t, threads)
+			pool := testPool(t, threads)
 			spare := make([]uint32, n)
-			got := divide(crew, rows, spare, column, &left)
+			got := divide(pool, rows, spare, column, &left)
 			if got != len(wantLeft) || !slices.Equal(rows[:got], wantLeft) || !slices.Equal(spare[:n-got], wantRight) {
 				t.Fatalf("%d rows, %d threads: not a stable partition", n, threads)
 			}
@@ -208,7 +208,7 @@ func BenchmarkKernel(b *testing.B) {
 					rows = append(rows, uint32(r))
 				}
 			}
-			c := newCounter(&d.Data, newCrew(1))
+			c := newCounter(&d.Data, poolOf(1))
 			c.begin(features, gh, packing{shift: variable})
 			for b.Loop() {
 				c.free(counted(c, rows))

@@ -1,6 +1,6 @@
 package gbt
 
-// PrivateBytes is the memory that training takes beside the table that it is lent: at most, and within a few percent for
+// PrivateBytes is the memory that training takes beside the table that it borrows: at most, and within a few percent for
 // tables of over a million rows. features are the numbers of bins.
 //
 //	20 per row                score 8, packed gradient 4, row order 4, room to reorder rows 4

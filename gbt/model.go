@@ -47,9 +47,9 @@ func (m *Model) PredictAll(x []float64, out []float64, threads int) error {
 	}
 
 	if inBatches > 0 && m.batching.pays(inBatches) {
-		crew := hired(min(threads, inBatches/(together*batchRows)))
-		defer crew.close()
-		m.batches().predict(x[:inBatches*f], out[:inBatches], crew)
+		pool := newPool(min(threads, inBatches/(together*batchRows)))
+		defer pool.close()
+		m.batches().predict(x[:inBatches*f], out[:inBatches], pool)
 	} else {
 		inBatches = 0
 	}
@@ -78,9 +78,9 @@ func (m *Model) PredictBinned(d *Data, threads int) ([]float64, error) {
 	}
 
 	score := make([]float64, d.Rows)
-	crew := hired(threads)
-	defer crew.close()
-	addScores(context.Background(), m.Trees, d.Columns, d.rows(), score, newWalks(crew))
+	pool := newPool(threads)
+	defer pool.close()
+	addScores(context.Background(), m.Trees, d.Columns, d.rows(), score, newWalks(pool))
 
 	if d.Subset == nil {
 		return score, nil

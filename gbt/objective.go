@@ -13,7 +13,7 @@ type objective interface {
 	// fill writes the packed gradient of every row lo <= r < hi, given the rows' scores, rounding with k's numbers.
 	fill(gh []uint32, score []float64, lo, hi int, k key)
 	// prepare is called before fill and fixes the units of this tree. rows are those in use, in any order.
-	prepare(score []float64, rows []uint32, crew *crew) packing
+	prepare(score []float64, rows []uint32, pool *pool) packing
 	// String is the objective in the model file.
 	String() string
 }
@@ -130,7 +130,7 @@ func (b *binary) init(fromAverage bool) float64 {
 	return math.Log(sum[1] / sum[0])
 }
 
-func (b *binary) prepare([]float64, []uint32, *crew) packing { return b.pack }
+func (b *binary) prepare([]float64, []uint32, *pool) packing { return b.pack }
 func (b *binary) String() string                             { return "binary sigmoid:1" }
 
 func (b *binary) fill(gh []uint32, score []float64, lo, hi int, k key) {
@@ -175,12 +175,12 @@ func (o *regression) init(fromAverage bool) float64 {
 }
 
 // prepare finds the largest gradient, which becomes the end of the grid.
-func (o *regression) prepare(score []float64, rows []uint32, crew *crew) packing {
+func (o *regression) prepare(score []float64, rows []uint32, pool *pool) packing {
 	// The largest gradient and the heaviest row decide how fine the packed numbers can be.
-	largest := make([]float64, crew.size)
-	heaviest := make([]float64, crew.size)
+	largest := make([]float64, pool.size)
+	heaviest := make([]float64, pool.size)
 
-	crew.parallel(len(rows), grain, func(worker, lo, hi int) {
+	pool.parallel(len(rows), grain, func(worker, lo, hi int) {
 		g, h := largest[worker], heaviest[worker]
 		for _, r := range rows[lo:hi] {
 			w := 1.0

@@ -10,8 +10,8 @@ func (s *binSet) has(bin int) bool { return s[bin>>6]>>(bin&63)&1 == 1 }
 // divide shares the rows of a leaf out between its children: those that go left stay, at the front of rows, and the others
 // go to the front of spare, which is as long and belongs to the leaf, too. Both keep the rows' ascending order, which lets every
 // later pass walk memory forwards. It returns how many went left.
-func divide(crew *crew, rows, spare []uint32, column []byte, left *binSet) int {
-	chunks := crew.workersFor(len(rows), grain/8)
+func divide(pool *pool, rows, spare []uint32, column []byte, left *binSet) int {
+	chunks := pool.workersFor(len(rows), grain/8)
 	if chunks == 1 {
 		return partition(rows, spare, column, left)
 	}
@@ -20,7 +20,7 @@ func divide(crew *crew, rows, spare []uint32, column []byte, left *binSet) int {
 	stay := make([]int, chunks) // how many of each chunk go left
 
 	// Each chunk is divided by itself, by whichever worker takes it.
-	crew.parallel(chunks, 1, func(_, lo, hi int) {
+	pool.parallel(chunks, 1, func(_, lo, hi int) {
 		for c := lo; c < hi; c++ {
 			from, to := begin(c), begin(c+1)
 			stay[c] = partition(rows[from:to], spare[from:to], column, left)
@@ -28,7 +28,7 @@ func divide(crew *crew, rows, spare []uint32, column []byte, left *binSet) int {
 	})
 
 	// Now there are gaps between the chunks, on either side. What lies behind a gap moves up.
-	crew.parallel(2, 1, func(_, lo, hi int) {
+	pool.parallel(2, 1, func(_, lo, hi int) {
 		for side := lo; side < hi; side++ {
 			at := 0
 			for c, n := range stay {

@@ -7,8 +7,8 @@ import (
 )
 
 // Predicting a table goes by batches of rows, one bit of a word for each row. The trees of a model ask few different
-// questions: 31,000 nodes over 28 features have some 6,000 different thresholds, because training chose them among at
-// most 255 bins. So every question is answered once for all rows of the batch, as a word of answers, and a
+// predicates: 31,000 nodes over 28 features have some 6,000 different thresholds, because training chose them among at
+// most 255 bins. So every predicate is answered once for all rows of the batch, as a word of answers, and a
 // tree is then nothing but ANDs: of the rows that reach a node, those with the answer yes go left. Nothing jumps on the
 // data, and no load waits for the one before it, which is what walking down a tree spends its time on. QuickScorer
 // (Lucchese et al., SIGIR 2015) asks by feature in the order of thresholds too, but has the leaves of one row in a word
@@ -22,19 +22,19 @@ import (
 
 // forest is a model in the form for predicting many rows. It is not changed after it was made.
 type forest struct {
-	features int
-	groves   []grove
+	features   int
+	treeBlocks []treeBlock
 }
 
-// grove is some consecutive trees and the questions of their nodes: so few that the answers stay in the cache.
-type grove struct {
+// treeBlock is some consecutive trees and the predicates of their nodes: so few that the answers stay in the cache.
+type treeBlock struct {
 	numbers    []numberColumn
 	categories []categoryColumn
 	answers    int // words of answers
 	trees      []flatTree
 }
 
-// numberColumn is the questions "is it at most bounds[i]?" of one feature under one rule for missing values.
+// numberColumn is the predicates "is it at most bounds[i]?" of one feature under one rule for missing values.
 type numberColumn struct {
 	feature int
 	rule    missingRule
@@ -43,7 +43,7 @@ type numberColumn struct {
 	first   int      // where the answers begin: count words, and one that is only written
 }
 
-// categoryColumn is the questions "is it in the set?" of one feature.
+// categoryColumn is the predicates "is it in the set?" of one feature.
 type categoryColumn struct {
 	feature int
 	groups  []categoryGroup
@@ -70,14 +70,14 @@ type flatTree struct {
 
 // flatNode sends the rows whose answer is yes to left. Places from maxExits on are exits, those below are nodes.
 type flatNode struct {
-	question    uint32 // where its answer is
+	predicate   uint32 // where its answer is
 	left, right uint16
 }
 
 // deepNode sends a row to next[1] if the answer is yes, to next[0] if it is no. Negative is a leaf, as in Tree.
 type deepNode struct {
-	question uint32
-	next     [2]int32
+	predicate uint32
+	next      [2]int32
 }
 
 const (
@@ -90,12 +90,12 @@ const (
 	maxExits = 256 // of a flat tree, so that an exit's number is a byte
 	exitUnit = 16  // exits are numbered in units of so many
 
-	// maxDeep is the number of leaves up to which all questions of a tree are answered for a batch. Of larger trees, a
+	// maxDeep is the number of leaves up to which all predicates of a tree are answered for a batch. Of larger trees, a
 	// batch visits too small a part.
 	maxDeep = 1 << 12
 
-	// groveLimit is the number of questions after which a new grove begins: their answers fill 256 KiB.
-	groveLimit = 1 << 13
+	// treeBlockLimit is the number of predicates after which a new tree block begins: their answers fill 256 KiB.
+	treeBlockLimit = 1 << 13
 
 	// maxCategories and maxTables bound the tables of category sets, of one and of all, in bytes. A table may be eight
 	// times as large as the sets it is made from. Nodes that want more are walked.
@@ -123,34 +123,34 @@ func (m *Model) batches() *forest {
 	return m.batching.forest
 }
 
-// together is how many batches go through a grove before the next one does.
+// together is how many batches go through a tree block before the next one does.
 const together = 16
 
-// predict writes the raw scores of the rows in x to out. Trees go by in groves: a grove for some thousand rows, then the
+// predict writes the raw scores of the rows in x to out. Trees go by in tree blocks: a tree block for some thousand rows, then the
 // next, so that neither rows nor answers nor trees leave the cache.
-func (f *forest) predict(x, out []float64, crew *crew) {
+func (f *forest) predict(x, out []float64, pool *pool) {
 	const piece = together * batchRows
 	batches := (len(out) + batchRows - 1) / batchRows
 
-	crew.parallel(batches, together, func(_, lo, hi int) {
+	pool.parallel(batches, together, func(_, lo, hi int) {
 		s := &batchScratch{}
-		for i := range f.groves {
-			s.answers = slices.Grow(s.answers, f.groves[i].answers)
+		for i := range f.treeBlocks {
+			s.answers = slices.Grow(s.answers, f.treeBlocks[i].answers)
 		}
 
 		hiRow := min(hi*batchRows, len(out))
 		for from := lo * batchRows; from < hiRow; from += piece {
 			part := out[from:min(from+piece, hiRow)]
 			clear(part)
-			for i := range f.groves {
-				f.groves[i].add(s, x[from*f.features:][:len(part)*f.features], part, f.features)
+			for i := range f.treeBlocks {
+				f.treeBlocks[i].add(s, x[from*f.features:][:len(part)*f.features], part, f.features)
 			}
 		}
 	})
 }
 
-// add adds the values of the grove's trees to the rows' sums.
-func (g *grove) add(s *batchScratch, x, sums []float64, features int) {
+// add adds the values of the tree block's trees to the rows' sums.
+func (g *treeBlock) add(s *batchScratch, x, sums []float64, features int) {
 	s.answers = s.answers[:g.answers]
 	for len(sums) > 0 {
 		n := min(len(sums), batchRows)

@@ -36,33 +36,33 @@ func ruleOf(decision uint8) missingRule {
 // compile puts the model into the form for predicting many rows. It takes about 0.2 µs per node.
 func (m *Model) compile() *forest {
 	f := &forest{features: m.Features()}
-	b := &groveBuilder{answers: map[bound]uint32{}}
+	b := &treeBlockBuilder{answers: map[bound]uint32{}}
 	for i, t := range m.Trees {
 		b.add(t, f.features)
-		if len(b.answers)+len(b.sets) >= groveLimit || i == len(m.Trees)-1 {
-			f.groves = append(f.groves, b.grove())
-			b = &groveBuilder{answers: map[bound]uint32{}, tables: b.tables}
+		if len(b.answers)+len(b.sets) >= treeBlockLimit || i == len(m.Trees)-1 {
+			f.treeBlocks = append(f.treeBlocks, b.treeBlock())
+			b = &treeBlockBuilder{answers: map[bound]uint32{}, tables: b.tables}
 		}
 	}
 	return f
 }
 
-// groveBuilder collects trees and their questions, and then gives each question its place.
-type groveBuilder struct {
+// treeBlockBuilder collects trees and their predicates, and then gives each predicate its place.
+type treeBlockBuilder struct {
 	answers map[bound]uint32 // where each one is, once known
 	sets    []categorySet
-	trees   []seedling
-	tables  int // bytes, of all groves, if no two sets shared a table
+	trees   []treeBuilder
+	tables  int // bytes, of all tree blocks, if no two sets shared a table
 }
 
-// bound is a question about a number.
+// bound is a predicate about a number.
 type bound struct {
 	feature int
 	rule    missingRule
 	value   float64
 }
 
-// categorySet is a question about a category.
+// categorySet is a predicate about a category.
 type categorySet struct {
 	feature int
 	words   []uint32
@@ -70,9 +70,9 @@ type categorySet struct {
 	answer  uint32
 }
 
-// seedling is a tree whose questions have no place yet. The i-th node to ask asks bounds[i], or sets[i] if that is not
+// treeBuilder is a tree whose predicates have no place yet. The i-th node to ask asks bounds[i], or sets[i] if that is not
 // negative: first the flat ones, then those that deeper lists.
-type seedling struct {
+type treeBuilder struct {
 	flatTree
 	bounds []bound
 	sets   []int
@@ -81,8 +81,8 @@ type seedling struct {
 }
 
 // add takes the nodes nearest to the root, as many as fit.
-func (b *groveBuilder) add(t *Tree, features int) {
-	s := seedling{flatTree: flatTree{tree: t}}
+func (b *treeBlockBuilder) add(t *Tree, features int) {
+	s := treeBuilder{flatTree: flatTree{tree: t}}
 	var queue []int // nodes that have a place, but not yet their children
 	placed := 0
 
@@ -122,7 +122,7 @@ func (b *groveBuilder) add(t *Tree, features int) {
 }
 
 // exit numbers a way out, to a leaf or to a node from which the row is walked on.
-func (s *seedling) exit(child int) uint16 {
+func (s *treeBuilder) exit(child int) uint16 {
 	value := 0.0
 	if child < 0 {
 		value = s.tree.LeafValue[^child]
@@ -133,8 +133,8 @@ func (s *seedling) exit(child int) uint16 {
 	return uint16(s.exits - 1)
 }
 
-// deepen takes the other nodes too, unless there is one whose question cannot be answered for a batch.
-func (b *groveBuilder) deepen(s *seedling) {
+// deepen takes the other nodes too, unless there is one whose predicate cannot be answered for a batch.
+func (b *treeBlockBuilder) deepen(s *treeBuilder) {
 	t := s.tree
 	var queue []int
 	push := func(node int) {
@@ -166,8 +166,8 @@ func (b *groveBuilder) deepen(s *seedling) {
 	s.deep = deep
 }
 
-// ask notes the question of a node of s.tree.
-func (b *groveBuilder) ask(s *seedling, node int) {
+// ask notes the predicate of a node of s.tree.
+func (b *treeBlockBuilder) ask(s *treeBuilder, node int) {
 	t := s.tree
 	if t.Decision[node]&decisionCategorical != 0 {
 		words := t.categories(node)
@@ -184,9 +184,9 @@ func (b *groveBuilder) ask(s *seedling, node int) {
 	s.sets = append(s.sets, -1)
 }
 
-// grove places the questions and finishes the trees.
-func (b *groveBuilder) grove() grove {
-	var g grove
+// treeBlock places the predicates and finishes the trees.
+func (b *treeBlockBuilder) treeBlock() treeBlock {
+	var g treeBlock
 	b.placeBounds(&g)
 	b.placeSets(&g)
 
@@ -201,10 +201,10 @@ func (b *groveBuilder) grove() grove {
 	for i := range b.trees {
 		s := &b.trees[i]
 		for n := range s.nodes {
-			s.nodes[n].question = b.answerOf(s, n)
+			s.nodes[n].predicate = b.answerOf(s, n)
 		}
 		for n, node := range s.deeper {
-			s.deep[node].question = b.answerOf(s, len(s.nodes)+n)
+			s.deep[node].predicate = b.answerOf(s, len(s.nodes)+n)
 		}
 
 		s.flatTree.values = (*[maxExits]float64)(values[at:])
@@ -214,8 +214,8 @@ func (b *groveBuilder) grove() grove {
 	return g
 }
 
-// answerOf is where the answer to the i-th question of s is.
-func (b *groveBuilder) answerOf(s *seedling, i int) uint32 {
+// answerOf is where the answer to the i-th predicate of s is.
+func (b *treeBlockBuilder) answerOf(s *treeBuilder, i int) uint32 {
 	if set := s.sets[i]; set >= 0 {
 		return b.sets[set].answer
 	}
@@ -223,7 +223,7 @@ func (b *groveBuilder) answerOf(s *seedling, i int) uint32 {
 }
 
 // placeBounds makes one column of each feature and rule.
-func (b *groveBuilder) placeBounds(g *grove) {
+func (b *treeBlockBuilder) placeBounds(g *treeBlock) {
 	all := make([]bound, 0, len(b.answers))
 	for q := range b.answers {
 		all = append(all, q)
@@ -254,7 +254,7 @@ func (b *groveBuilder) placeBounds(g *grove) {
 }
 
 // placeSets puts the sets of one feature into groups of eight, large ones with large ones, so that the tables stay small.
-func (b *groveBuilder) placeSets(g *grove) {
+func (b *treeBlockBuilder) placeSets(g *treeBlock) {
 	order := make([]*categorySet, len(b.sets))
 	for i := range b.sets {
 		order[i] = &b.sets[i]
@@ -300,8 +300,8 @@ func setSize(words []uint32) int {
 	return 0
 }
 
-// flattens says whether the question of a node can be answered for many rows at once.
-func (b *groveBuilder) flattens(t *Tree, node int) bool {
+// flattens says whether the predicate of a node can be answered for many rows at once.
+func (b *treeBlockBuilder) flattens(t *Tree, node int) bool {
 	if t.Decision[node]&decisionCategorical != 0 {
 		return setSize(t.categories(node)) <= maxCategories && b.tables < maxTables
 	}

@@ -7,7 +7,7 @@ import (
 
 // batchScratch is what one goroutine needs for predicting batches of rows: some 300 KiB, most of it answers.
 type batchScratch struct {
-	answers []word                // of a grove's questions
+	answers []word                // of a tree block's predicates
 	rows    [2 * maxExits]word    // by place: the rows that reach a node or an exit
 	exits   [batchWords][8]uint64 // row r's exit is byte r%64/8 of word r%8 of exits[r/64]
 	keys    [batchRows]uint64     // of one feature
@@ -15,11 +15,11 @@ type batchScratch struct {
 }
 
 // word has a bit for each row of a batch. It is four machine words, because they cost little more than one: a node is
-// loaded once for all of them, and the answers to a question fill half a cache line instead of an eighth.
+// loaded once for all of them, and the answers to a predicate fill half a cache line instead of an eighth.
 type word [batchWords]uint64
 
-// answer answers the questions of the grove for the rows in x, batchRows at most.
-func (s *batchScratch) answer(g *grove, x []float64, features int) {
+// answer answers the predicates of the tree block for the rows in x, batchRows at most.
+func (s *batchScratch) answer(g *treeBlock, x []float64, features int) {
 	clear(s.answers[:g.answers])
 
 	for i := range g.numbers {
@@ -163,7 +163,7 @@ func (s *batchScratch) route(t *flatTree) {
 
 	for i := range t.nodes {
 		n := &t.nodes[i]
-		here, yes := &rows[i&(maxExits-1)], &answers[n.question]
+		here, yes := &rows[i&(maxExits-1)], &answers[n.predicate]
 		left, right := &rows[n.left&(2*maxExits-1)], &rows[n.right&(2*maxExits-1)]
 		h0, h1, h2, h3 := here[0], here[1], here[2], here[3]
 		l0, l1, l2, l3 := h0&yes[0], h1&yes[1], h2&yes[2], h3&yes[3]
@@ -246,7 +246,7 @@ func (s *batchScratch) addDeep(t *flatTree) {
 		still := 0
 		for _, r := range walking[:left] {
 			d := &t.deep[at[r]]
-			yes := s.answers[d.question][r/64] >> (r % 64) & 1
+			yes := s.answers[d.predicate][r/64] >> (r % 64) & 1
 			next := d.next[yes]
 			at[r] = next
 			walking[still&(batchRows-1)] = r

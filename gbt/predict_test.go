@@ -152,7 +152,7 @@ func checkPredictAll(t *testing.T, m *Model, x []float64, rows, threads int) {
 	if err := m.PredictAll(x, chosen, threads); err != nil {
 		t.Fatal(err)
 	}
-	m.batches().predict(x, batches, testCrew(t, threads))
+	m.batches().predict(x, batches, testPool(t, threads))
 	for r := range rows {
 		row := x[r*m.Features() : (r+1)*m.Features()]
 		want := math.Float64bits(m.Predict(row))
@@ -191,22 +191,22 @@ func TestPredictAllIsPredict(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	for name, s := range map[string]forestSpec{
-		"numerical":               {features: 5, trees: 30, leaves: 31, bounds: 20},
-		"one leaf":                {features: 2, trees: 3, leaves: 1, bounds: 1},
-		"one split":               {features: 1, trees: 40, leaves: 2, bounds: 3, categorical: 0.3},
-		"15 leaves":               {features: 3, trees: 10, leaves: 15, bounds: 9, categorical: 0.1},
-		"16 leaves":               {features: 3, trees: 10, leaves: 16, bounds: 9, categorical: 0.1},
-		"17 leaves":               {features: 3, trees: 10, leaves: 17, bounds: 9, categorical: 0.1},
-		"mixed":                   {features: 12, trees: 30, leaves: 63, bounds: 50, categorical: 0.4},
-		"categorical":             {features: 4, trees: 30, leaves: 40, bounds: 1, categorical: 1},
-		"as many leaves as exits": {features: 9, trees: 8, leaves: maxExits, bounds: 200, categorical: 0.2},
-		"one leaf more":           {features: 9, trees: 8, leaves: maxExits + 1, bounds: 200, categorical: 0.2},
-		"many leaves":             {features: 9, trees: 5, leaves: 3000, bounds: 200, categorical: 0.02},
-		"many leaves, wide sets":  {features: 9, trees: 5, leaves: 3000, bounds: 200, categorical: 0.5},
-		"as many as are deep":     {features: 9, trees: 3, leaves: maxDeep, bounds: 200},
-		"too many":                {features: 9, trees: 3, leaves: maxDeep + 1, bounds: 200},
-		"chain":                   {features: 3, trees: 5, leaves: 2000, bounds: 500, categorical: 0.1, chain: true},
-		"more than one grove":     {features: 50, trees: 150, leaves: 250, bounds: 400, categorical: 0.1},
+		"numerical":                {features: 5, trees: 30, leaves: 31, bounds: 20},
+		"one leaf":                 {features: 2, trees: 3, leaves: 1, bounds: 1},
+		"one split":                {features: 1, trees: 40, leaves: 2, bounds: 3, categorical: 0.3},
+		"15 leaves":                {features: 3, trees: 10, leaves: 15, bounds: 9, categorical: 0.1},
+		"16 leaves":                {features: 3, trees: 10, leaves: 16, bounds: 9, categorical: 0.1},
+		"17 leaves":                {features: 3, trees: 10, leaves: 17, bounds: 9, categorical: 0.1},
+		"mixed":                    {features: 12, trees: 30, leaves: 63, bounds: 50, categorical: 0.4},
+		"categorical":              {features: 4, trees: 30, leaves: 40, bounds: 1, categorical: 1},
+		"as many leaves as exits":  {features: 9, trees: 8, leaves: maxExits, bounds: 200, categorical: 0.2},
+		"one leaf more":            {features: 9, trees: 8, leaves: maxExits + 1, bounds: 200, categorical: 0.2},
+		"many leaves":              {features: 9, trees: 5, leaves: 3000, bounds: 200, categorical: 0.02},
+		"many leaves, wide sets":   {features: 9, trees: 5, leaves: 3000, bounds: 200, categorical: 0.5},
+		"as many as are deep":      {features: 9, trees: 3, leaves: maxDeep, bounds: 200},
+		"too many":                 {features: 9, trees: 3, leaves: maxDeep + 1, bounds: 200},
+		"chain":                    {features: 3, trees: 5, leaves: 2000, bounds: 500, categorical: 0.1, chain: true},
+		"more than one tree block": {features: 50, trees: 150, leaves: 250, bounds: 400, categorical: 0.1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := randomForest(rng, s)
@@ -227,17 +227,17 @@ func TestGrovesAreSeveral(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	f := randomForest(rng, forestSpec{features: 50, trees: 150, leaves: 250, bounds: 400, categorical: 0.1}).compile()
 	trees := 0
-	for _, g := range f.groves {
+	for _, g := range f.treeBlocks {
 		trees += len(g.trees)
-		if len(g.trees) == 0 || g.answers > 2*groveLimit {
-			t.Errorf("a grove of %d trees and %d answers", len(g.trees), g.answers)
+		if len(g.trees) == 0 || g.answers > 2*treeBlockLimit {
+			t.Errorf("a tree block of %d trees and %d answers", len(g.trees), g.answers)
 		}
 	}
-	if len(f.groves) < 2 || trees != 150 {
-		t.Errorf("%d trees in %d groves", trees, len(f.groves))
+	if len(f.treeBlocks) < 2 || trees != 150 {
+		t.Errorf("%d trees in %d tree blocks", trees, len(f.treeBlocks))
 	}
 	for leaves, exits := range map[int]int{1: 1, 2: 2, maxExits: maxExits, maxExits + 1: maxExits, maxDeep: maxExits, maxDeep + 1: maxExits} {
-		flat := randomForest(rng, forestSpec{features: 2, trees: 1, leaves: leaves, bounds: 9}).compile().groves[0].trees[0]
+		flat := randomForest(rng, forestSpec{features: 2, trees: 1, leaves: leaves, bounds: 9}).compile().treeBlocks[0].trees[0]
 		if flat.exits != exits || (flat.rest != nil) != (leaves > maxExits) || (flat.deep != nil) != (leaves > maxExits && leaves <= maxDeep) {
 			t.Errorf("a tree of %d leaves has %d exits, rest %t, deep nodes %t", leaves, flat.exits, flat.rest != nil, flat.deep != nil)
 		}
@@ -275,7 +275,7 @@ func TestPredictAllOnUnusualTrees(t *testing.T) {
 func TestCategoryTablesAreBounded(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	tree := randomForest(rng, forestSpec{features: 2, trees: 1, leaves: 9, bounds: 1, categorical: 1}).Trees[0]
-	b := &groveBuilder{answers: map[bound]uint32{}, tables: maxTables - 1}
+	b := &treeBlockBuilder{answers: map[bound]uint32{}, tables: maxTables - 1}
 	b.add(tree, 2)
 	b.add(tree, 2)
 	if first, second := &b.trees[0], &b.trees[1]; len(first.nodes) < 1 || len(second.nodes) != 0 || second.rest == nil {

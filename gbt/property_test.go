@@ -42,7 +42,7 @@ func randomTrial(seed uint64, s size) *trial {
 		spec.rows = blockRows + rng.IntN(blockRows+blockRows/2)
 	}
 	if seed%4 == 0 { // as a log has them
-		spec.repeats = 0.9
+		spec.duplicates = 0.9
 		spec.numerical += 6
 	}
 	if rng.IntN(2) == 0 {
@@ -207,7 +207,7 @@ func FuzzInvariants(f *testing.F) {
 	f.Fuzz(func(t *testing.T, seed uint64, s uint8) {
 		trial := randomTrial(seed, size(s)%sizes)
 		trainChecked(t, trial, Options{Threads: 1 + int(seed%3)})
-		b, err := newBooster(context.Background(), &trial.Data, trial.p, Options{}, testCrew(t, 1+int(seed%2)))
+		b, err := newBooster(context.Background(), &trial.Data, trial.p, Options{}, testPool(t, 1+int(seed%2)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -289,7 +289,7 @@ func (t *trial) trainBeside(tb testing.TB, opt Options) [2][]byte {
 	return [2][]byte{text(tb, models[0]), text(tb, models[1])}
 }
 
-// fingerprint is a hash of all that the trainer is lent.
+// fingerprint is a hash of all that the trainer borrows.
 func (t *trial) fingerprint() (sum [sha256.Size]byte) {
 	h := sha256.New()
 	h.Write(t.RowMajor)

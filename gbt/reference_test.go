@@ -129,7 +129,7 @@ func (r *reference) train() *Model {
 	m.FeatureNames, m.FeatureInfos = describe(r.d.Features)
 	sampled := r.p.FeatureFraction < 1 || r.p.FeatureFractionByNode < 1 || r.p.ExtraTrees ||
 		r.p.BaggingFreq > 0 && min(r.p.BaggingFraction, r.p.PosBaggingFraction, r.p.NegBaggingFraction) < 1
-	for round, barren := 0, 0; round < r.p.NumIterations && barren < maxBarren && len(eligible) > 0; round++ {
+	for round, roundsWithoutSplit := 0, 0; round < r.p.NumIterations && roundsWithoutSplit < maxRoundsWithoutSplit && len(eligible) > 0; round++ {
 		rows := usedRows(r.d)
 		bag := drawBag(r.p, round, r.d.Label, rows, make([]uint32, len(rows)))
 		r.gradients(obj, score, rows, round)
@@ -139,10 +139,10 @@ func (r *reference) train() *Model {
 			break
 		}
 		if t == nil {
-			barren++
+			roundsWithoutSplit++
 			continue
 		}
-		barren = 0
+		roundsWithoutSplit = 0
 		for _, row := range rows {
 			score[row] += t.LeafValue[r.leafOf(t, row)]
 		}
@@ -159,7 +159,7 @@ func (r *reference) train() *Model {
 
 func (r *reference) gradients(obj objective, score []float64, rows []uint32, round int) {
 	r.round = round
-	r.pack = obj.prepare(score, rows, newCrew(1))
+	r.pack = obj.prepare(score, rows, poolOf(1))
 	r.l1 = r.p.LambdaL1 / r.pack.g1
 	packed := make([]uint32, r.d.Rows)
 	obj.fill(packed, score, 0, len(packed), newKey(r.p.Seed, forRounding, round))

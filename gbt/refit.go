@@ -21,10 +21,10 @@ const refitRows = 1 << 15
 //
 // Checkpoints are neither left nor used. The same data, parameters and model give the same bytes for any number of threads.
 func Refit(ctx context.Context, d *Data, p Params, opt Options) (*Result, error) {
-	crew := hired(opt.Threads)
-	defer crew.close()
+	pool := newPool(opt.Threads)
+	defer pool.close()
 
-	r, err := newRefit(d, p, opt, crew)
+	r, err := newRefit(d, p, opt, pool)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ type refit struct {
 	opt     Options
 	data    *Data
 	obj     objective
-	crew    *crew
+	pool    *pool
 	walks   walks
 	started time.Time
 
@@ -65,7 +65,7 @@ type refit struct {
 	scratch    [][2][]uint32
 }
 
-func newRefit(d *Data, p Params, opt Options, crew *crew) (*refit, error) {
+func newRefit(d *Data, p Params, opt Options, pool *pool) (*refit, error) {
 	if err := d.check(true); err != nil {
 		return nil, err
 	}
@@ -87,8 +87,8 @@ func newRefit(d *Data, p Params, opt Options, crew *crew) (*refit, error) {
 		return nil, err
 	}
 
-	r := &refit{p: p, opt: opt, data: d, obj: obj, crew: crew, walks: newWalks(crew), started: time.Now(), valid: math.NaN(),
-		bias: obj.init(p.BoostFromAverage), scratch: make([][2][]uint32, crew.size)}
+	r := &refit{p: p, opt: opt, data: d, obj: obj, pool: pool, walks: newWalks(pool), started: time.Now(), valid: math.NaN(),
+		bias: obj.init(p.BoostFromAverage), scratch: make([][2][]uint32, pool.size)}
 	r.score = filled(d.Rows, r.bias)
 	if v := opt.Valid; v != nil {
 		if err := v.check(false); err != nil {
@@ -125,7 +125,7 @@ func (r *refit) sums(t *Tree) []leafSums {
 	rows := r.data.rows()
 	blocks := make([][]leafSums, (rows.len()+refitRows-1)/refitRows)
 
-	r.crew.parallel(len(blocks), 1, func(worker, lo, hi int) {
+	r.pool.parallel(len(blocks), 1, func(worker, lo, hi int) {
 		use := &r.scratch[worker]
 		for b := lo; b < hi; b++ {
 			from := b * refitRows
@@ -203,7 +203,7 @@ func (r *refit) rate(t *Tree, start time.Time) error {
 		}
 		score, err := r.opt.Eval(raw)
 		if err != nil {
-			return fmt.Errorf("rate tree %d: %w", n, err)
+			return fmt.Errorf("evaluate tree %d: %w", n, err)
 		}
 		r.valid = score
 	}

@@ -30,7 +30,7 @@ func addScores(ctx context.Context, trees []*Tree, columns [][]byte, rows rowSet
 		most = nodesPerRowAgain
 	}
 
-	walks.crew.parallel(rows.len(), grain, func(worker, lo, hi int) {
+	walks.pool.parallel(rows.len(), grain, func(worker, lo, hi int) {
 		w := &walks.each[worker]
 		for ; lo < hi && ctx.Err() == nil; lo += window {
 			w.enter(rows, lo, min(lo+window, hi))
@@ -90,13 +90,13 @@ type block struct {
 	rows uint64 // bit i is set for row + i
 }
 
-// walks are a crew's, one each.
+// walks are a pool's, one each.
 type walks struct {
-	crew *crew
+	pool *pool
 	each []walk
 }
 
-func newWalks(crew *crew) walks { return walks{crew, make([]walk, crew.size)} }
+func newWalks(pool *pool) walks { return walks{pool, make([]walk, pool.size)} }
 
 // walk is one goroutine's window, and memory that it uses again for the next.
 type walk struct {

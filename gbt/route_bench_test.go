@@ -18,7 +18,7 @@ func BenchmarkReplay(b *testing.B) {
 			trees := grown.Model.Trees
 			score := make([]float64, d.Rows)
 			for b.Loop() {
-				_ = replay(context.Background(), trees, &d.Data, score, 0, newWalks(newCrew(1)))
+				_ = replay(context.Background(), trees, &d.Data, score, 0, newWalks(poolOf(1)))
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*d.Rows*len(trees)), "ns/row/tree")
 			b.ReportMetric(100*b.Elapsed().Seconds()/float64(b.N)/grown.Took.Seconds(), "%of-growing")

@@ -8,8 +8,8 @@ type sums struct{ g, h float64 }
 func (s sums) plus(o sums) sums  { return sums{s.g + o.g, s.h + o.h} }
 func (s sums) minus(o sums) sums { return sums{s.g - o.g, s.h - o.h} }
 
-// candidate is one way to split a leaf.
-type candidate struct {
+// split is one way to split a leaf.
+type split struct {
 	gain    float64 // what it takes off the loss, in units of the scorer; 0 or less is no split
 	feature int
 	left    binSet
@@ -19,9 +19,9 @@ type candidate struct {
 	l2      float64
 }
 
-// scorer rates splits of one tree. Everything in it is in units of the packing, so that rating a bin costs no
+// splitScorer scores splits of one tree. Everything in it is in units of the packing, so that scoring a bin costs no
 // multiplication by a scale: gains in g1*g1/h1, outputs in g1/h1.
-type scorer struct {
+type splitScorer struct {
 	p      *Params
 	pack   packing
 	l1, l2 float64
@@ -34,8 +34,8 @@ type scorer struct {
 	draws      bool    // extra_trees
 }
 
-func newScorer(p *Params, pack packing, directions []int8) scorer {
-	s := scorer{p: p, pack: pack, l1: p.LambdaL1 / pack.g1, l2: p.LambdaL2 / pack.h1, catL2: p.CatL2 / pack.h1, clip: inf}
+func newSplitScorer(p *Params, pack packing, directions []int8) splitScorer {
+	s := splitScorer{p: p, pack: pack, l1: p.LambdaL1 / pack.g1, l2: p.LambdaL2 / pack.h1, catL2: p.CatL2 / pack.h1, clip: inf}
 	if p.MaxDeltaStep > 0 {
 		s.clip = p.MaxDeltaStep * pack.h1 / pack.g1
 	}
@@ -51,16 +51,16 @@ func newScorer(p *Params, pack packing, directions []int8) scorer {
 }
 
 // gainUnit is what one unit of gain is worth, and outputUnit one unit of output.
-func (s *scorer) gainUnit() float64   { return s.pack.g1 * s.pack.g1 / s.pack.h1 }
-func (s *scorer) outputUnit() float64 { return s.pack.g1 / s.pack.h1 }
+func (s *splitScorer) gainUnit() float64   { return s.pack.g1 * s.pack.g1 / s.pack.h1 }
+func (s *splitScorer) outputUnit() float64 { return s.pack.g1 / s.pack.h1 }
 
 // soft is the soft threshold of l1 regularisation.
-func (s *scorer) soft(g float64) float64 {
+func (s *splitScorer) soft(g float64) float64 {
 	return math.Copysign(max(math.Abs(g)-s.l1, 0), g)
 }
 
 // output is the leaf value that minimises the loss's second-order approximation: -G / (H + l2), bounded.
-func (s *scorer) output(x sums, l2 float64) float64 {
+func (s *splitScorer) output(x sums, l2 float64) float64 {
 	if x.h+l2 <= 0 {
 		return 0
 	}
@@ -68,7 +68,7 @@ func (s *scorer) output(x sums, l2 float64) float64 {
 }
 
 // gain is twice what a leaf with these sums takes off the loss: G^2 / (H + l2) where nothing bounds the output.
-func (s *scorer) gain(x sums, l2 float64) float64 {
+func (s *splitScorer) gain(x sums, l2 float64) float64 {
 	g := s.soft(x.g)
 	if s.clip == inf {
 		return g * g / (x.h + l2)
@@ -91,10 +91,10 @@ type leafTask struct {
 	out       float64 // the leaf's own value, of a scorer that is not plain
 	weight    float64 // of a child's output for each unit of hessian, where out has weight 1; 0 without path_smooth
 	low, high float64 // bounds of the children's
-	direction int8    // of the numerical feature that is being rated
+	direction int8    // of the numerical feature that is being scored
 }
 
-func (s *scorer) task(total sums, rows int) leafTask {
+func (s *splitScorer) task(total sums, rows int) leafTask {
 	t := leafTask{total: total, rows: rows}
 	t.shift = s.gain(total, s.l2) + s.p.MinGainToSplit/s.gainUnit()
 	t.catShift = t.shift
@@ -113,9 +113,9 @@ type threshold struct {
 	missing    bool // missing values are on the left
 }
 
-// numerical rates every threshold of a feature, with the missing values on either side, and keeps the best in best. group
+// numerical scores every threshold of a feature, with the missing values on either side, and keeps the best in best. group
 // joins bins, when max_bin is coarser than the data.
-func (s *scorer) numerical(h histogram, from int, f *Feature, group []uint8, c *scan, t *leafTask, feature int, best *candidate) {
+func (s *splitScorer) numerical(h histogram, from int, f *Feature, group []uint8, c *scan, t *leafTask, feature int, best *split) {
 	values := f.valueBins()
 	var miss sums
 	if f.Missing >= 0 {
@@ -154,8 +154,8 @@ func (s *scorer) numerical(h histogram, from int, f *Feature, group []uint8, c *
 }
 
 // splitAt is the split by a threshold of a feature. miss are the sums of missing values.
-func (s *scorer) splitAt(at *threshold, miss sums, f *Feature, feature int, t *leafTask) candidate {
-	c := candidate{gain: at.gain - t.shift, feature: feature, sums: at.left, missing: at.missing, l2: s.l2}
+func (s *splitScorer) splitAt(at *threshold, miss sums, f *Feature, feature int, t *leafTask) split {
+	c := split{gain: at.gain - t.shift, feature: feature, sums: at.left, missing: at.missing, l2: s.l2}
 	if miss == (sums{}) { // no row here says where missing values should go: with the heavier side
 		c.missing = 2*at.left.h >= t.total.h
 	}
@@ -176,7 +176,7 @@ func (s *scorer) splitAt(at *threshold, miss sums, f *Feature, feature int, t *l
 }
 
 // amongWords finds the best threshold in a packed histogram.
-func (s *scorer) amongWords(words []int64, miss sums, t *leafTask) (threshold, bool) {
+func (s *splitScorer) amongWords(words []int64, miss sums, t *leafTask) (threshold, bool) {
 	gain, at := s.bestWord(words, sums{}, t, t.shift)
 
 	// Again with the missing values on the left, which has to beat the first result.
@@ -224,7 +224,7 @@ type scan struct {
 }
 
 // amongEntries finds the best threshold in a scan.
-func (s *scorer) amongEntries(c *scan, miss sums, t *leafTask) (threshold, bool) {
+func (s *splitScorer) amongEntries(c *scan, miss sums, t *leafTask) (threshold, bool) {
 	gain, at := s.bestThreshold(c.below[:c.n], sums{}, t, t.shift)
 
 	missing := false

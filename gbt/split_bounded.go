@@ -5,14 +5,14 @@ import (
 	"math/bits"
 )
 
-// What path_smooth, monotone_constraints and extra_trees do to the rating of splits. With the first two, a leaf's value is not
+// What path_smooth, monotone_constraints and extra_trees do to the scoring of splits. With the first two, a leaf's value is not
 // what its sums alone say, and the gain is what the value takes off the loss.
 
 // leastSmooth is the largest path_smooth that smooths nothing, as in LightGBM: weights must stay finite.
 const leastSmooth = 1e-15
 
 // childOutput is the value of a child of the task's leaf.
-func (s *scorer) childOutput(x sums, l2 float64, t *leafTask) float64 {
+func (s *splitScorer) childOutput(x sums, l2 float64, t *leafTask) float64 {
 	return t.limited(s.output(x, l2), x.h)
 }
 
@@ -38,12 +38,12 @@ func smoothed(output, weight, parent float64) float64 {
 }
 
 // gainAt is gain where the output is another than the sums' best.
-func (s *scorer) gainAt(x sums, l2, output float64) float64 {
+func (s *splitScorer) gainAt(x sums, l2, output float64) float64 {
 	return -(float64(2*s.soft(x.g)*output) + float64(float64((x.h+l2)*output)*output))
 }
 
 // sides is the gain of both children together, and less than anything where their values go against the direction.
-func (s *scorer) sides(left, right sums, l2 float64, t *leafTask) float64 {
+func (s *splitScorer) sides(left, right sums, l2 float64, t *leafTask) float64 {
 	if s.plain {
 		return s.gain(left, l2) + s.gain(right, l2)
 	}
@@ -56,7 +56,7 @@ func (s *scorer) sides(left, right sums, l2 float64, t *leafTask) float64 {
 
 // leafTask is the task of a leaf that has a place in the tree. As in LightGBM, a smoothed leaf is held against what it takes
 // off the loss at its value; for numerical features that value is smoothed towards itself once more.
-func (s *scorer) leafTask(l *leaf) leafTask {
+func (s *splitScorer) leafTask(l *leaf) leafTask {
 	t := s.task(l.sums, len(l.rows))
 	if s.plain {
 		return t
@@ -78,7 +78,7 @@ func (s *scorer) leafTask(l *leaf) leafTask {
 
 // inherit gives the children of a leaf their values and bounds: behind a split of a monotone feature, neither side may go
 // beyond the middle of the two values (the method that LightGBM calls basic).
-func (s *scorer) inherit(l, left, right *leaf) {
+func (s *splitScorer) inherit(l, left, right *leaf) {
 
 	t := s.leafTask(l)
 	left.out = s.childOutput(left.sums, left.l2, &t)
@@ -98,7 +98,7 @@ func (s *scorer) inherit(l, left, right *leaf) {
 	}
 }
 
-func (s *scorer) direction(feature int) int8 {
+func (s *splitScorer) direction(feature int) int8 {
 	if s.directions == nil {
 		return 0
 	}
@@ -112,7 +112,7 @@ func pick(random uint64, n int) int {
 }
 
 // drawnThreshold is the one threshold of a numerical feature at which extra_trees looks, with missing values on the better side.
-func (s *scorer) drawnThreshold(h histogram, from int, f *Feature, group []uint8, miss sums, t *leafTask, feature int) (threshold, bool) {
+func (s *splitScorer) drawnThreshold(h histogram, from int, f *Feature, group []uint8, miss sums, t *leafTask, feature int) (threshold, bool) {
 	at := drawnBin(f.valueBins(), group, t.draw.at(uint64(feature)))
 
 	var g, hs int64

@@ -12,10 +12,10 @@ type category struct {
 	order float64 // what categories are sorted by
 }
 
-// categorical rates splits of an unordered feature and keeps the best in best. With few categories, each against the
+// categorical scores splits of an unordered feature and keeps the best in best. With few categories, each against the
 // rest. With many, as LightGBM does after Fisher (1958): sort them by gradient over hessian; the best of all subsets is a
 // run from either end. usable bounds the bins that may go left (a coarser max_bin).
-func (s *scorer) categorical(h histogram, from, bins, usable int, t *leafTask, feature int, best *candidate, buf []category) {
+func (s *splitScorer) categorical(h histogram, from, bins, usable int, t *leafTask, feature int, best *split, buf []category) {
 	all := buf[:0]
 
 	for b := range bins {
@@ -41,20 +41,20 @@ func (s *scorer) categorical(h histogram, from, bins, usable int, t *leafTask, f
 	}
 }
 
-func (s *scorer) oneAgainstRest(all []category, t *leafTask, feature int, best *candidate) {
+func (s *splitScorer) oneAgainstRest(all []category, t *leafTask, feature int, best *split) {
 	for _, c := range all {
 		rest := t.total.minus(c.sums)
 		if c.sums.h < t.minH || rest.h < t.minH {
 			continue
 		}
 		if gain := s.sides(c.sums, rest, s.l2, t) - t.catShift; gain > max(best.gain, 0) {
-			*best = candidate{gain: gain, feature: feature, sums: c.sums, l2: s.l2}
+			*best = split{gain: gain, feature: feature, sums: c.sums, l2: s.l2}
 			best.left.add(c.bin)
 		}
 	}
 }
 
-func (s *scorer) sortedSubset(all []category, t *leafTask, feature int, best *candidate) {
+func (s *splitScorer) sortedSubset(all []category, t *leafTask, feature int, best *split) {
 	smooth := s.p.CatSmooth / s.pack.h1
 	sorted := slices.DeleteFunc(all, func(c category) bool { return float64(c.sums.h*t.perH)+0.5 < s.p.CatSmooth })
 	for i := range sorted {
@@ -68,9 +68,9 @@ func (s *scorer) sortedSubset(all []category, t *leafTask, feature int, best *ca
 	s.runFromEnd(sorted, t, feature, best)
 }
 
-// runFromEnd rates the first 1, 2, 3 ... categories as the left side. Steps that add fewer than min_data_per_group rows
-// are not rated by themselves: they would fit noise.
-func (s *scorer) runFromEnd(sorted []category, t *leafTask, feature int, best *candidate) {
+// runFromEnd scores the first 1, 2, 3 ... categories as the left side. Steps that add fewer than min_data_per_group rows
+// are not scored by themselves: they would fit noise.
+func (s *splitScorer) runFromEnd(sorted []category, t *leafTask, feature int, best *split) {
 	l2 := s.l2 + s.catL2
 	left := sums{}
 	since := 0.0
@@ -104,7 +104,7 @@ func (s *scorer) runFromEnd(sorted []category, t *leafTask, feature int, best *c
 		}
 
 		if gain := s.sides(left, rest, l2, t) - t.catShift; gain > max(best.gain, 0) {
-			*best = candidate{gain: gain, feature: feature, sums: left, l2: l2}
+			*best = split{gain: gain, feature: feature, sums: left, l2: l2}
 			found = i + 1
 		}
 	}

@@ -43,7 +43,7 @@ func (c *scan) decodeWide(pairs []wide) {
 // bestThreshold is the entry whose running sums, with extra added, make the best left side, and the gain of both sides
 // together; -1 when no entry exceeds goal. Hessians grow from entry to entry, so the first right side that is too small
 // ends the search; nothing is left for it behind the last entry, unless missing values are.
-func (s *scorer) bestThreshold(below []sums, extra sums, t *leafTask, goal float64) (gain float64, at int) {
+func (s *splitScorer) bestThreshold(below []sums, extra sums, t *leafTask, goal float64) (gain float64, at int) {
 	gain, at = goal, -1
 	if s.l1 == 0 && s.clip == inf && !s.plain {
 		return s.bestLimited(below, extra, t, goal)
@@ -82,7 +82,7 @@ func (s *scorer) bestThreshold(below []sums, extra sums, t *leafTask, goal float
 }
 
 // bestLimited is bestThreshold where children have values of their own; see sides.
-func (s *scorer) bestLimited(below []sums, extra sums, t *leafTask, goal float64) (gain float64, at int) {
+func (s *splitScorer) bestLimited(below []sums, extra sums, t *leafTask, goal float64) (gain float64, at int) {
 	gain, at = goal, -1
 	l2, minH, total, direction := s.l2, t.minH, t.total, t.direction
 
@@ -111,7 +111,7 @@ func (s *scorer) bestLimited(below []sums, extra sums, t *leafTask, goal float64
 }
 
 // bestWordGo is bestThreshold over the words of a packed histogram.
-func (s *scorer) bestWordGo(words []int64, extra sums, t *leafTask, goal float64) (gain float64, at int) {
+func (s *splitScorer) bestWordGo(words []int64, extra sums, t *leafTask, goal float64) (gain float64, at int) {
 	gain, at = goal, -1
 	l2, minH, total := s.l2, t.minH, t.total
 

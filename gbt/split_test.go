@@ -40,11 +40,11 @@ func TestNumericalIsTheBestThreshold(t *testing.T) {
 		if rng.IntN(3) == 0 {
 			p.MaxDeltaStep = 0.4
 		}
-		s := newScorer(&p, pack, nil)
+		s := newSplitScorer(&p, pack, nil)
 		rows := 60
 		task := s.task(total, rows)
 		var scan scan
-		best := candidate{}
+		best := split{}
 		feature := Feature{Bins: values, Missing: missing}
 		if missing >= 0 {
 			feature.Bins++
@@ -125,9 +125,9 @@ func TestSortedSubsetFindsTheBestSubset(t *testing.T) {
 		}
 		p := Defaults()
 		p.MinDataInLeaf, p.MinSumHessian, p.MinDataPerGroup, p.CatSmooth, p.CatL2 = 1, 0, 1, 0, 0
-		s := newScorer(&p, pack, nil)
+		s := newSplitScorer(&p, pack, nil)
 		task := s.task(total, int(total.h))
-		best := candidate{}
+		best := split{}
 		s.categorical(h, 0, bins, bins, &task, 0, &best, nil)
 		want := 0.0
 		for set := 1; set < 1<<bins-1; set++ {

@@ -17,7 +17,7 @@ type tableSpec struct {
 	rows, numerical, categorical int
 	bins                         int // of each numerical feature, without the missing one
 	missing                      float64
-	repeats                      float64 // how likely a row has the bins of the one before
+	duplicates                   float64 // how likely a row has the bins of the one before
 	together                     float64 // how much the first two features matter together, which they do only together; 0: like the others
 	weights                      bool
 	regression                   bool
@@ -42,7 +42,7 @@ func randomTable(s tableSpec) *table {
 	effects := make([]float64, f) // of the row's cells
 	for r := range s.rows {
 		signal := 0.0
-		repeat := r > 0 && again.Float64() < s.repeats
+		repeat := r > 0 && again.Float64() < s.duplicates
 		for i := range f {
 			bin, raw, effect := randomCell(rng, &t.Features[i], s.missing)
 			if repeat {

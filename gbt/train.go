@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// Options are what a training run is lent; none of them changes the model but Shift, Input and, by stopping early, Valid, Eval
+// Options are what a training run borrows; none of them changes the model but Shift, Input and, by stopping early, Valid, Eval
 // and Maximize.
 type Options struct {
 	Threads int // goroutines; at least 1
 
 	// Valid are held-out rows, scored after every tree, with the training data's features.
 	Valid *Data
-	// Eval rates raw scores of the used rows of Valid, in their order. It is called after every tree, from one goroutine,
+	// Eval scores raw scores of the used rows of Valid, in their order. It is called after every tree, from one goroutine,
 	// and may keep nothing of its argument.
 	Eval func(raw []float64) (float64, error)
-	// Maximize says whether a higher rating is better.
+	// Maximize says whether a higher score is better.
 	Maximize bool
 
 	// Shift is added to every raw score of the finished model, and to those that Eval gets; training rows are learnt from
@@ -27,21 +27,21 @@ type Options struct {
 	// constant of boost_from_average, the first tree carries it.
 	Shift float64
 
-	// Input, when not nil, is a model that the training goes on from: scores begin at its, and its trees stand before the new ones
+	// Input, when not nil, is a model that the training continues: scores begin at its, and its trees stand before the new ones
 	// in the finished model. num_iterations, early_stopping_round and Progress are of new trees.
 	Input *InputModel
 
 	// OnTree is told about every tree. An error ends the training with that error.
 	OnTree func(Progress) error
 
-	// Checkpoint is lent the state before every tree, from the training's goroutine, and decides by itself when one is worth
-	// keeping. It is lent the last one again when ctx has ended within a tree, before Train returns. An error ends the
+	// Checkpoint is shown the state before every tree, from the training's goroutine, and decides by itself when one is worth
+	// keeping. It is shown the last one again when ctx has ended within a tree, before Train returns. An error ends the
 	// training with that error.
 	Checkpoint func(*Checkpoint) error
-	// Resume, when not nil, is where to go on: the model is the one that a training that never stopped would have ended with.
+	// Resume, when not nil, is where to resume: the model is the one that a training that never stopped would have ended with.
 	// A checkpoint of another run (parameters, data, Valid, Maximize or Identity) is refused with a *MismatchError.
 	Resume *Checkpoint
-	// Identity says in words what is not looked at to tell two runs apart: which table's bytes these are, what Eval rates.
+	// Identity says in words what is not looked at to tell two runs apart: which table's bytes these are, what Eval measures.
 	Identity string
 }
 
@@ -82,10 +82,10 @@ var ErrDiverged = errors.New("the training diverges")
 // Train grows a model on d. It ends early when ctx does, with ctx's error. The same data, parameters and ratings give the
 // same model, bit for bit, whatever the number of threads.
 func Train(ctx context.Context, d *Data, p Params, opt Options) (*Result, error) {
-	crew := hired(opt.Threads)
-	defer crew.close()
+	pool := newPool(opt.Threads)
+	defer pool.close()
 
-	b, err := newBooster(ctx, d, p, opt, crew)
+	b, err := newBooster(ctx, d, p, opt, pool)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ type booster struct {
 	data  *Data
 	obj   objective
 	grow  *grower
-	crew  *crew
+	pool  *pool
 	walks walks
 
 	bias       float64   // the constant that boosting starts from; the first tree carries it
@@ -123,13 +123,13 @@ type booster struct {
 	gh         []uint32
 	bag        int
 
-	trees   []*Tree
-	round   int // trees tried, which is what random choices are keyed by; a try in which nothing splits gives no tree
-	barren  int // rounds without a split, in a row
-	best    int // trees of the best score
-	bestIn  int // the round of the best score
-	bestAt  float64
-	stopped Stop
+	trees              []*Tree
+	round              int // trees tried, which is what random choices are keyed by; a try in which nothing splits gives no tree
+	roundsWithoutSplit int // rounds without a split, in a row
+	best               int // trees of the best score
+	bestIn             int // the round of the best score
+	bestAt             float64
+	stopped            Stop
 
 	run     run // what its checkpoints belong to; empty where nobody wants any
 	started time.Time
@@ -137,7 +137,7 @@ type booster struct {
 	resumed int           // trees
 }
 
-func newBooster(ctx context.Context, d *Data, p Params, opt Options, crew *crew) (*booster, error) {
+func newBooster(ctx context.Context, d *Data, p Params, opt Options, pool *pool) (*booster, error) {
 	if err := d.check(true); err != nil {
 		return nil, err
 	}
@@ -176,7 +176,7 @@ func newBooster(ctx context.Context, d *Data, p Params, opt Options, crew *crew)
 		}
 	}
 
-	b := &booster{p: p, opt: opt, data: d, obj: obj, bestAt: math.NaN(), started: time.Now(), crew: crew, walks: newWalks(crew)}
+	b := &booster{p: p, opt: opt, data: d, obj: obj, bestAt: math.NaN(), started: time.Now(), pool: pool, walks: newWalks(pool)}
 	// Refuse another training's checkpoint before memory for all rows is asked for.
 	if opt.Checkpoint != nil || opt.Resume != nil {
 		b.run = newRun(d, p, opt)
@@ -189,7 +189,7 @@ func newBooster(ctx context.Context, d *Data, p Params, opt Options, crew *crew)
 
 	// Rows are in the table once per copy, and what a leaf needs is meant per original row.
 	perCopy := b.p.forCopies(d.Copies)
-	b.grow = newGrower(&perCopy, d, crew)
+	b.grow = newGrower(&perCopy, d, pool)
 	b.gh = make([]uint32, d.Rows)
 	b.bias = obj.init(p.BoostFromAverage && opt.Input == nil)
 	b.score = filled(d.Rows, b.bias)
@@ -216,7 +216,7 @@ func filled(n int, x float64) []float64 {
 	return s
 }
 
-// step grows one tree, adds it to the scores, rates it and decides whether to go on. A tree that finds no split among its
+// step grows one tree, adds it to the scores, evaluates it and decides whether to go on. A tree that finds no split among its
 // features and rows says nothing of the next one, which may draw others.
 func (b *booster) step(ctx context.Context) error {
 	start := time.Now()
@@ -225,9 +225,9 @@ func (b *booster) step(ctx context.Context) error {
 
 	// Gradients at the scores so far, of the rows that this tree learns from.
 	b.drawRows(tree)
-	pack := b.obj.prepare(b.score, b.grow.order, b.crew)
+	pack := b.obj.prepare(b.score, b.grow.order, b.pool)
 	k := newKey(b.p.Seed, forRounding, tree)
-	b.crew.parallel(len(b.gh), grain, func(_, lo, hi int) { b.obj.fill(b.gh, b.score, lo, hi, k) })
+	b.pool.parallel(len(b.gh), grain, func(_, lo, hi int) { b.obj.fill(b.gh, b.score, lo, hi, k) })
 
 	t, err := b.grow.grow(ctx, tree, b.bag, b.gh, pack)
 	if err != nil {
@@ -237,13 +237,13 @@ func (b *booster) step(ctx context.Context) error {
 	// No split was found. With another bag or other features the next round may find one.
 	if t == nil {
 		b.decide()
-		if b.barren++; !b.sampled() || b.barren >= maxBarren || b.stopped != "" && len(b.trees) == 0 {
+		if b.roundsWithoutSplit++; !b.sampled() || b.roundsWithoutSplit >= maxRoundsWithoutSplit || b.stopped != "" && len(b.trees) == 0 {
 			b.stopped = StopNoSplit
 		}
 		return nil
 	}
 
-	b.barren = 0
+	b.roundsWithoutSplit = 0
 	if !t.finite() {
 		return fmt.Errorf("%w at tree %d: a leaf's value is not finite; use a smaller learning_rate or more lambda_l2", ErrDiverged, len(b.trees)+1)
 	}
@@ -266,7 +266,7 @@ func (b *booster) step(ctx context.Context) error {
 	}
 
 	b.trees = append(b.trees, t)
-	return b.rate(t, start)
+	return b.evaluate(t, start)
 }
 
 // addValues adds the tree's values to the scores of all rows in use. The bag's rows know their leaves, but lie in the order of
@@ -290,11 +290,11 @@ func (b *booster) addValues(ctx context.Context, t *Tree) {
 // drawRows fills the grower's order with the rows in use, ascending, those in the bag first.
 func (b *booster) drawRows(tree int) {
 	rows := b.data.rows()
-	b.crew.parallel(rows.len(), grain, func(_, lo, hi int) { rows.copy(b.grow.order[lo:hi], lo) })
+	b.pool.parallel(rows.len(), grain, func(_, lo, hi int) { rows.copy(b.grow.order[lo:hi], lo) })
 	b.bag = drawBag(&b.p, tree, b.data.Label, b.grow.order, b.grow.spare)
 }
 
-func (b *booster) rate(t *Tree, start time.Time) error {
+func (b *booster) evaluate(t *Tree, start time.Time) error {
 	n := len(b.trees)
 	score := math.NaN()
 	if b.opt.Eval != nil {
@@ -309,7 +309,7 @@ func (b *booster) rate(t *Tree, start time.Time) error {
 
 		s, err := b.opt.Eval(b.valid)
 		if err != nil {
-			return fmt.Errorf("rate tree %d: %w", n, err)
+			return fmt.Errorf("evaluate tree %d: %w", n, err)
 		}
 		score = s
 		if b.improved(s) {
@@ -339,13 +339,13 @@ func (b *booster) decide() {
 	}
 }
 
-// maxBarren is how many rounds in a row may be without a split. One useful feature of forty, a tenth of them drawn: one time
+// maxRoundsWithoutSplit is how many rounds in a row may be without a split. One useful feature of forty, a tenth of them drawn: one time
 // in 38,000 a training ends too early. Each of these rounds costs a pass over the rows.
-const maxBarren = 100
+const maxRoundsWithoutSplit = 100
 
 // sampled says whether a round without a split may be followed by one with it.
 func (b *booster) sampled() bool {
-	return len(b.grow.varied) > 0 && b.p.draws()
+	return len(b.grow.usableFeatures) > 0 && b.p.draws()
 }
 
 func (b *booster) improved(s float64) bool {

@@ -1,19 +1,19 @@
 package gbt
 
-// commons are the bins that most rows have. In a table of mostly zeros, adding only the others and giving the common bin
+// frequentBins are the bins that most rows have. In a table of mostly zeros, adding only the others and giving the most frequent bin
 // what they leave of the total is several times as fast; sums of integers come out the same.
-type commons struct {
+type frequentBins struct {
 	bin   []byte    // of each feature, padded to whole vectors
 	share []float64 // of the sampled rows that have it
 }
 
-// commonSample is how many rows, evenly spaced, decide which bin is common. It is a matter of speed only.
-const commonSample = 2048
+// frequentSample is how many rows, evenly spaced, decide which bin is the most frequent. It is a matter of speed only.
+const frequentSample = 2048
 
-func findCommons(d *Data) commons {
+func findFrequentBins(d *Data) frequentBins {
 	n := len(d.Features)
-	c := commons{bin: make([]byte, (n+63)&^63), share: make([]float64, n)}
-	rows := min(d.Rows, commonSample)
+	c := frequentBins{bin: make([]byte, (n+63)&^63), share: make([]float64, n)}
+	rows := min(d.Rows, frequentSample)
 
 	for f := range n {
 		var counts [MaxBins]int
@@ -36,7 +36,7 @@ func findCommons(d *Data) commons {
 
 // chooseWay estimates what counting a row costs, in additions to a bin. The constants come from timing whole trainings of
 // 28 and of 400 features with one way or another; they matter for speed only.
-func chooseWay(d *Data, c *commons, features []int) way {
+func chooseWay(d *Data, c *frequentBins, features []int) way {
 	width := float64(len(d.Features))
 	chosen := float64(len(features))
 
@@ -60,7 +60,7 @@ func chooseWay(d *Data, c *commons, features []int) way {
 		rest += 1 - c.share[f]
 	}
 	if 2*rest+14*vectors+16 < cost {
-		best = uncommon
+		best = sparse
 	}
 
 	return best

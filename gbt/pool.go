@@ -12,10 +12,10 @@ import (
 // grain is the fewest rows worth a range of their own: some tens of microseconds of work.
 const grain = 1 << 14
 
-// crew is the goroutines that share one training's work. A tree is a hundred pieces of work and more, of 20 to 5,000
+// pool is the goroutines that share one training's work. A tree is a hundred pieces of work and more, of 20 to 5,000
 // microseconds with next to nothing between them, and waking a goroutine whose processor has gone to sleep takes 50 to 100.
 // So everybody waits for the next piece awake, for some time.
-type crew struct {
+type pool struct {
 	size   int // with the caller
 	once   sync.Once
 	closed atomic.Bool
@@ -27,27 +27,27 @@ type crew struct {
 
 	pieces, total uint32        // so far, and their ranges
 	left          atomic.Uint64 // which piece is at hand, and how many of its ranges nobody has taken (low half)
-	begun, done   tally         // pieces that have begun, ranges that are done
+	begun, done   barrier       // pieces that have begun, ranges that are done
 }
 
-// newCrew is a crew of the calling goroutine and size-1 others, who begin with the first piece of work that is large enough
+// poolOf is a pool of the calling goroutine and size-1 others, who begin with the first piece of work that is large enough
 // for two. Whoever made it closes it.
-func newCrew(size int) *crew {
-	c := &crew{size: max(size, 1)}
+func poolOf(size int) *pool {
+	c := &pool{size: max(size, 1)}
 	c.begun.changed.L = &c.begun.mu
 	c.done.changed.L = &c.done.mu
 	c.panics = make([]any, c.size)
 	return c
 }
 
-// hired is a crew of as many as are asked for, but no more than there are processors: others would only be in the way.
-func hired(threads int) *crew { return newCrew(min(threads, runtime.GOMAXPROCS(0))) }
+// newPool is a pool of as many as are asked for, but no more than there are processors: others would only be in the way.
+func newPool(threads int) *pool { return poolOf(min(threads, runtime.GOMAXPROCS(0))) }
 
 // parallel calls f with ranges that cover 0..n, each at least atLeast long, on up to size goroutines, and waits. worker
 // numbers the goroutines from 0; each takes one range after the other, ascending, as it gets done. What f computes may not
 // depend on how the ranges fall: integer sums and writes to a row's own place do not. One goroutine at a time may call it,
 // and f may not.
-func (c *crew) parallel(n, atLeast int, f func(worker, lo, hi int)) {
+func (c *pool) parallel(n, atLeast int, f func(worker, lo, hi int)) {
 	workers := c.workersFor(n, atLeast)
 	if workers == 1 {
 		f(0, 0, n)
@@ -80,10 +80,10 @@ func (c *crew) parallel(n, atLeast int, f func(worker, lo, hi int)) {
 const rangesEach = 4
 
 // workersFor is how many goroutines have something to do.
-func (c *crew) workersFor(n, atLeast int) int { return max(min(c.size, n/max(atLeast, 1)), 1) }
+func (c *pool) workersFor(n, atLeast int) int { return max(min(c.size, n/max(atLeast, 1)), 1) }
 
 // work is the life of one of the others.
-func (c *crew) work(worker int) {
+func (c *pool) work(worker int) {
 	for piece := uint32(1); ; piece++ {
 		c.begun.reach(piece)
 		if c.closed.Load() {
@@ -94,7 +94,7 @@ func (c *crew) work(worker int) {
 }
 
 // take works on the piece's ranges until nobody has to take any. A goroutine that comes late finds another piece at hand.
-func (c *crew) take(worker int, piece uint32) {
+func (c *pool) take(worker int, piece uint32) {
 	for {
 		state := c.left.Load()
 		if uint32(state>>32) != piece || uint32(state) == 0 {
@@ -106,7 +106,7 @@ func (c *crew) take(worker int, piece uint32) {
 	}
 }
 
-func (c *crew) run(worker, i int) {
+func (c *pool) run(worker, i int) {
 	defer func() {
 		if v := recover(); v != nil {
 			c.panics[worker] = fmt.Sprintf("%v\n%s", v, debug.Stack())
@@ -117,7 +117,7 @@ func (c *crew) run(worker, i int) {
 }
 
 // raise passes a panic on to where the caller can recover from it: in a goroutine of its own it would end the process.
-func (c *crew) raise() {
+func (c *pool) raise() {
 	for _, p := range c.panics {
 		if p != nil {
 			clear(c.panics)
@@ -127,13 +127,13 @@ func (c *crew) raise() {
 }
 
 // close ends the others. There may be no piece of work at hand.
-func (c *crew) close() {
+func (c *pool) close() {
 	c.closed.Store(true)
 	c.begun.add()
 }
 
-// tally is a number that goes up and that goroutines wait for.
-type tally struct {
+// barrier is a number that goes up and that goroutines wait for.
+type barrier struct {
 	n       atomic.Uint32
 	asleep  atomic.Int32
 	mu      sync.Mutex
@@ -148,7 +148,7 @@ const (
 	looks = 1 << 10
 )
 
-func (t *tally) add() {
+func (t *barrier) add() {
 	t.n.Add(1)
 	if t.asleep.Load() > 0 { // who falls asleep says so before looking a last time
 		t.mu.Lock()
@@ -158,7 +158,7 @@ func (t *tally) add() {
 }
 
 // reach waits until the number is n, which is at most 2^31 ahead.
-func (t *tally) reach(n uint32) {
+func (t *barrier) reach(n uint32) {
 	for start := time.Now(); time.Since(start) < awake; runtime.Gosched() {
 		for range looks {
 			if int32(t.n.Load()-n) >= 0 {

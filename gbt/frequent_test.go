@@ -28,7 +28,7 @@ func sparseTable(rows, features int) *table {
 	return d
 }
 
-func TestUncommonHistogramsAreExact(t *testing.T) {
+func TestSparseHistogramsAreExact(t *testing.T) {
 	for _, width := range []int{70, 300} {
 		d := sparseTable(70_000, width)
 		gh := make([]uint32, d.Rows)
@@ -53,10 +53,10 @@ func TestUncommonHistogramsAreExact(t *testing.T) {
 			for _, chosen := range [][]uint32{features, few} {
 				for _, threads := range []int{1, 3} {
 					t.Run(fmt.Sprintf("%d rows, %d of %d features, %d threads", len(rows), len(chosen), width, threads), func(t *testing.T) {
-						c := newCounter(&d.Data, testCrew(t, threads))
+						c := newCounter(&d.Data, testPool(t, threads))
 						list := ints(chosen)
 						c.begin(list, gh, packing{shift: variable})
-						if canPickBytes() && c.way != uncommon {
+						if canPickBytes() && c.way != sparse {
 							t.Fatalf("counted the way %d", c.way)
 						}
 						h := counted(c, rows)
@@ -92,7 +92,7 @@ func TestSparseModelDoesNotDependOnTheWay(t *testing.T) {
 	p := Defaults()
 	p.NumIterations, p.FeatureFraction = 5, 0.8
 	train := func(change func(*counter)) []byte {
-		b, err := newBooster(context.Background(), &d.Data, p, Options{}, newCrew(1))
+		b, err := newBooster(context.Background(), &d.Data, p, Options{}, poolOf(1))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,9 +109,9 @@ func TestSparseModelDoesNotDependOnTheWay(t *testing.T) {
 		return text.Bytes()
 	}
 	fast := train(func(*counter) {})
-	dense := train(func(c *counter) { clear(c.commons.share) })
+	dense := train(func(c *counter) { clear(c.frequent.share) })
 	if !bytes.Equal(fast, dense) {
-		t.Error("counting uncommon bins alone gives another model")
+		t.Error("counting less frequent bins alone gives another model")
 	}
 }
 

@@ -19,18 +19,18 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// testCrew is a crew that ends with the test.
-func testCrew(tb testing.TB, size int) *crew {
-	c := newCrew(size)
+// testPool is a pool that ends with the test.
+func testPool(tb testing.TB, size int) *pool {
+	c := poolOf(size)
 	tb.Cleanup(c.close)
 	return c
 }
 
-// TestCrewCoversEverythingOnce: every number is in exactly one range, no range is too short, and each goroutine's ascend.
-func TestCrewCoversEverythingOnce(t *testing.T) {
+// TestPoolCoversEverythingOnce: every number is in exactly one range, no range is too short, and each goroutine's ascend.
+func TestPoolCoversEverythingOnce(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, size := range []int{1, 2, 3, 8} {
-		c := testCrew(t, size)
+		c := testPool(t, size)
 		for range 500 {
 			n, atLeast := rng.IntN(200), rng.IntN(20)
 			seen, upTo := make([]int32, n), make([]int, size)
@@ -52,10 +52,10 @@ func TestCrewCoversEverythingOnce(t *testing.T) {
 	}
 }
 
-// TestCrewWorksSideBySide: each of four ranges waits for the other three, which one goroutine could never do, awake or
+// TestPoolWorksSideBySide: each of four ranges waits for the other three, which one goroutine could never do, awake or
 // after all have fallen asleep.
-func TestCrewWorksSideBySide(t *testing.T) {
-	c := testCrew(t, 4)
+func TestPoolWorksSideBySide(t *testing.T) {
+	c := testPool(t, 4)
 	for i := range 20 {
 		for i%2 == 0 && (i > 0 && c.begun.asleep.Load() < 3) {
 			runtime.Gosched()
@@ -74,11 +74,11 @@ func TestCrewWorksSideBySide(t *testing.T) {
 	}
 }
 
-// TestCrewEnds: its goroutines go home, asleep or not.
-func TestCrewEnds(t *testing.T) {
+// TestPoolEnds: its goroutines go home, asleep or not.
+func TestPoolEnds(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for range 100 {
-		c := newCrew(4)
+		c := poolOf(4)
 		c.parallel(100, 1, func(int, int, int) {})
 		c.close()
 	}
@@ -91,7 +91,7 @@ func TestCrewEnds(t *testing.T) {
 
 // TestPanicReachesTheCaller: in a goroutine of its own it would end the process, and with it a whole Batch job.
 func TestPanicReachesTheCaller(t *testing.T) {
-	c := testCrew(t, 4)
+	c := testPool(t, 4)
 	for _, bad := range [][2]int{{0, 1}, {99, 100}, {0, 100}} { // the last one in every range
 		func() {
 			defer func() {
