@@ -191,7 +191,7 @@ func modelValues(t *testing.T, version, table string) string {
 	}
 	var out []byte
 	err = from.Read(t.Context(), encoder.Columns(), 4096, func(b *ingest.Batch) error {
-		values, err := encoder.Encode(b, nil)
+		values, err := encoder.Encode(b, nil, nil)
 		for _, x := range values {
 			out = binary.LittleEndian.AppendUint64(out, math.Float64bits(x))
 		}

@@ -92,7 +92,7 @@ func (c *rareClicks) model(t *testing.T, rest string) (d *dataset.Dataset, o *Ou
 	if o, err = NewTable(d).Train(t.Context(), q); err != nil {
 		t.Fatal(err)
 	}
-	values, err := datasettest.Encoder(t, d).Encode(c.held, nil)
+	values, err := datasettest.Encoder(t, d).Encode(c.held, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
