@@ -43,6 +43,8 @@ var layers = map[string]int{
 	"cloud/idtoken": 2, // who calls
 	"cloud/billing": 2,
 	"cloud/inspect": 2,
+	"cloud/webhook": 2, // verdicts, posted to an address of somebody's
+	"notify":        2, // who is told what became of a night
 	"sweepstore":    2, // the objects of a sweep
 	"fit":           2, // one candidate on one dataset
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 
 	"coppice/aggregator/internal/cli"
 	"coppice/aggregator/internal/conclude"
@@ -11,6 +12,8 @@ import (
 	"coppice/cloud/gcs"
 	"coppice/cloud/idtoken"
 	"coppice/cloud/pubsub"
+	"coppice/cloud/webhook"
+	"coppice/notify"
 	"coppice/sweep"
 )
 
@@ -44,10 +47,34 @@ func connect(ctx context.Context, env sweep.Deployment) (_ *cli.Backends, err er
 		return nil, err
 	}
 	closers = append(closers, jobs.Close)
+
+	channels, closeChannels, err := verdicts(messages, env.Verdicts)
+	if err != nil {
+		return nil, err
+	}
+	closers = slices.Insert(closers, 0, closeChannels) // before the connection that they use
 	return &cli.Backends{
 		Datasets: storage.Bucket(env.DatasetsBucket), Sweeps: storage.Bucket(env.SweepsBucket), Registry: storage.Bucket(env.RegistryBucket),
-		Messages: receiver{messages.Subscription(env.Subscription)}, Jobs: watcher{jobs}, Close: closeAll,
+		Messages: receiver{messages.Subscription(env.Subscription)}, Jobs: watcher{jobs}, Channels: channels, Close: closeAll,
 	}, nil
+}
+
+// verdicts are the ways on which people are told.
+func verdicts(messages *pubsub.Client, env sweep.VerdictsEnv) (channels []notify.Channel, closeAll func() error, err error) {
+	closeAll = func() error { return nil }
+	if env.Topic != "" {
+		topic := messages.Publisher(env.Topic)
+		closeAll = func() error { topic.Close(); return nil }
+		channels = append(channels, notify.Topic(topic))
+	}
+	if env.Webhook != "" {
+		hook, err := webhook.New(env)
+		if err != nil {
+			return nil, closeAll, err
+		}
+		channels = append(channels, notify.Webhook(env.WebhookVerdicts, hook.Send))
+	}
+	return channels, closeAll, nil
 }
 
 // callers knows who calls by the tokens that Google signs.

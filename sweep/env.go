@@ -1,8 +1,11 @@
 package sweep
 
 import (
+	"errors"
 	"fmt"
 	"maps"
+	"net"
+	"net/url"
 	"slices"
 )
 
@@ -20,16 +23,87 @@ type Deployment struct {
 	Subscription   string `env:"COPPICE_SUBSCRIPTION, default=coppice-aggregator"`
 	BatchEndpoint  string `env:"COPPICE_BATCH_ENDPOINT"`      // host:port of an emulator: no TLS, no credentials
 	OTLPEndpoint   string `env:"OTEL_EXPORTER_OTLP_ENDPOINT"` // where measurements are pushed; the launcher hands it on to tasks
+	Verdicts       VerdictsEnv
 }
 
 // Check refuses settings that are there but empty, which envconfig lets pass.
 func (d Deployment) Check() error {
-	return notEmpty(map[string]string{
+	if err := notEmpty(map[string]string{
 		"COPPICE_PROJECT": d.Project, "COPPICE_LOCATION": d.Location, "COPPICE_DATASETS_BUCKET": d.DatasetsBucket,
 		"COPPICE_SWEEPS_BUCKET": d.SweepsBucket, "COPPICE_REGISTRY_BUCKET": d.RegistryBucket,
 		"COPPICE_SCORES_TOPIC": d.ScoresTopic, "COPPICE_SUBSCRIPTION": d.Subscription,
-	})
+	}); err != nil {
+		return err
+	}
+	return d.Verdicts.Check()
 }
+
+// VerdictsEnv is where launcher and aggregator tell what became of a night, beside logs and measurements.
+type VerdictsEnv struct {
+	Topic string `env:"COPPICE_VERDICTS_TOPIC"` // empty tells no topic
+	// Webhook is an address that every verdict of WebhookVerdicts is posted to; empty posts nothing. Whoever has it may write there.
+	Webhook         Secret   `env:"COPPICE_WEBHOOK"`
+	WebhookFormat   string   `env:"COPPICE_WEBHOOK_FORMAT, default=slack"` // slack, or json: the VerdictMessage
+	WebhookVerdicts []string `env:"COPPICE_WEBHOOK_VERDICTS, default=promoted,not_promoted,not_comparable,blocked,no_winner"`
+}
+
+// What a webhook takes.
+const (
+	WebhookSlack = "slack"
+	WebhookJSON  = "json"
+)
+
+// Check refuses a webhook that cannot work. No error holds its address.
+func (e VerdictsEnv) Check() error {
+	if e.Webhook == "" {
+		return nil
+	}
+	if e.WebhookFormat != WebhookSlack && e.WebhookFormat != WebhookJSON {
+		return fmt.Errorf("the environment variable COPPICE_WEBHOOK_FORMAT is %.40q: use %s or %s", e.WebhookFormat, WebhookSlack, WebhookJSON)
+	}
+	if err := CheckVerdicts(e.WebhookVerdicts); err != nil {
+		return fmt.Errorf("the environment variable COPPICE_WEBHOOK_VERDICTS: %w", err)
+	}
+	return CheckWebhook(e.Webhook)
+}
+
+// CheckWebhook refuses an address to which a verdict could not be posted, or only so that others may read it on the way. No error holds the
+// address.
+func CheckWebhook(address Secret) error {
+	u, err := url.Parse(string(address))
+	switch {
+	case err != nil || u.Host == "":
+		return errors.New("the environment variable COPPICE_WEBHOOK is no URL")
+	case u.Scheme == "https":
+		return nil
+	case u.Scheme == "http" && loopback(u.Hostname()):
+		return nil
+	}
+	return errors.New("the environment variable COPPICE_WEBHOOK has to begin with https://: what is posted to anything but this machine is encrypted")
+}
+
+// loopback says whether a host is this machine.
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// Secret is a text that nobody may find in a log: it is printed as other words, however it is printed.
+type Secret string
+
+// String is not the secret.
+func (s Secret) String() string {
+	if s == "" {
+		return ""
+	}
+	return "(secret)"
+}
+
+// GoString is not the secret.
+func (s Secret) GoString() string { return s.String() }
+
+// MarshalText is not the secret.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 func notEmpty(settings map[string]string) error {
 	for _, name := range slices.Sorted(maps.Keys(settings)) {

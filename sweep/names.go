@@ -75,6 +75,11 @@ func (n Names) Jobs() string { return n.Prefix() + "jobs/" }
 // JobRecord is the object that makes that job, from 1, one of the sweep's. It is created before the job is.
 func (n Names) JobRecord(number int) string { return fmt.Sprintf("%s%d.json", n.Jobs(), number) }
 
+// Told is the object that says that what became of the sweep has been told on a channel.
+func (n Names) Told(o Occasion, channel string) string {
+	return fmt.Sprintf("%stold/%s.%s.json", n.Prefix(), o, channel)
+}
+
 // Trials is the folder of all trials.
 func (n Names) Trials() string { return n.Prefix() + "trials/" }
 
@@ -213,3 +218,8 @@ func DatasetNights(name string) string { return "datasets/" + name + "/nights/" 
 
 // DatasetNight is the object that says what was found out about a version's table when it was staged.
 func DatasetNight(name, version string) string { return DatasetNights(name) + version + ".json" }
+
+// DatasetTold is the object that says that a version being blocked has been told on a channel.
+func DatasetTold(name, version, channel string) string {
+	return "datasets/" + name + "/told/" + version + "." + channel + ".json"
+}

@@ -12,6 +12,7 @@ import (
 
 	"coppice/aggregator/internal/conclude"
 	"coppice/blob"
+	"coppice/notify"
 	"coppice/program"
 	"coppice/registry"
 	"coppice/sweep"
@@ -32,6 +33,7 @@ type Backends struct {
 	Datasets, Sweeps, Registry blob.Store
 	Messages                   Receiver
 	Jobs                       conclude.Jobs
+	Channels                   []notify.Channel // on which verdicts are told
 	Close                      func() error
 }
 
@@ -63,8 +65,8 @@ func (w *World) with(ctx context.Context, page *page, every time.Duration, use f
 	}
 	defer func() { err = errors.Join(err, b.Close()) }()
 	log := program.Logger(w.Out, program.Origin{Program: "aggregator", Version: w.Version, Project: env.Project})
-	a := &conclude.Aggregator{Datasets: b.Datasets, Sweeps: b.Sweeps, Registry: registry.New(b.Registry), Jobs: b.Jobs, Contract: conclude.Nights{Datasets: b.Datasets}, Now: w.Now,
-		Log: log}
+	a := &conclude.Aggregator{Datasets: b.Datasets, Sweeps: b.Sweeps, Registry: registry.New(b.Registry), Jobs: b.Jobs, Contract: conclude.Nights{Datasets: b.Datasets},
+		Notify: &notify.Notifier{Channels: b.Channels, Now: w.Now, Log: log}, Now: w.Now, Log: log}
 	readers, err := page.open(ctx, log)
 	if err != nil {
 		return err

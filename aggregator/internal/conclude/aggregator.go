@@ -19,6 +19,7 @@ import (
 
 	"coppice/blob"
 	"coppice/ledger"
+	"coppice/notify"
 	"coppice/protocol"
 	"coppice/registry"
 	"coppice/sweep"
@@ -50,8 +51,9 @@ type Aggregator struct {
 	Datasets blob.Store
 	Sweeps   blob.Store
 	Registry *registry.Registry
-	Jobs     Jobs     // may be nil: then only results and time limits end a sweep
-	Contract Contract // may be nil: then no data are blocked
+	Jobs     Jobs             // may be nil: then only results and time limits end a sweep
+	Contract Contract         // may be nil: then no data are blocked
+	Notify   *notify.Notifier // may be nil: then verdicts are only logged
 	Now      func() time.Time
 	Log      *slog.Logger
 
@@ -73,6 +75,8 @@ type known struct {
 	seen     time.Time      // since when no newer one was seen, by the aggregator's clock
 	costs    *ledger.Reader // nil before it is first asked
 	ended    *sweep.Conclusion
+	wrote    bool                     // the conclusion was written here
+	told     bool                     // as far as this aggregator has to tell it
 	progress atomic.Pointer[progress] // nil before the plan was read and after the end
 }
 
@@ -127,6 +131,7 @@ func (a *Aggregator) Consider(ctx context.Context, id sweep.ID) (*sweep.Conclusi
 	defer k.mu.Unlock()
 
 	if k.ended != nil {
+		a.tell(ctx, k)
 		return k.ended, nil
 	}
 
@@ -139,6 +144,7 @@ func (a *Aggregator) Consider(ctx context.Context, id sweep.ID) (*sweep.Conclusi
 		a.forget(id) // messages can name any sweep
 	}
 	if k.ended = c; c != nil {
+		a.tell(ctx, k)
 		k.progress.Store(nil)
 		k.plan, k.planText, k.trials, k.results, k.costs = nil, nil, nil, nil, nil // an aggregator that lives for months must not keep them
 	}
@@ -180,7 +186,7 @@ func (a *Aggregator) consider(ctx context.Context, id sweep.ID, k *known) (*swee
 	if c, err = a.orRegistered(ctx, id, k, c, err); err != nil {
 		return nil, err
 	}
-	created, err := a.write(ctx, c)
+	created, err := a.write(ctx, k, c)
 	if created || err != nil {
 		return c, err
 	}
@@ -260,7 +266,7 @@ func (o *concluding) do(ctx context.Context, do protocol.Action) (answer protoco
 
 	case protocol.CreateConclusion:
 		if o.conclusion, err = a.orRegistered(ctx, k.plan.Sweep, k, o.conclusion, nil); err == nil {
-			answer.Yes, err = a.write(ctx, o.conclusion)
+			answer.Yes, err = a.write(ctx, k, o.conclusion)
 		}
 
 	case protocol.ReadConclusion:
@@ -367,10 +373,11 @@ func (k *known) board(e *sweep.Ending) sweep.Board {
 }
 
 // write leaves the conclusion. created is false where somebody else has left one first.
-func (a *Aggregator) write(ctx context.Context, c *sweep.Conclusion) (created bool, err error) {
+func (a *Aggregator) write(ctx context.Context, k *known, c *sweep.Conclusion) (created bool, err error) {
 	if created, err = a.sweep(c.Sweep).CreateConclusion(ctx, *c); err != nil || !created {
 		return false, err
 	}
+	k.wrote = true
 	count(a.conclusions, string(c.Outcome))
 	if a.verdicts != nil {
 		a.verdicts.Add(ctx, 1, otel.WithAttributes(attribute.String("verdict", string(c.Verdict()))))

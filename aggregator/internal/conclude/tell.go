@@ -1,0 +1,44 @@
+package conclude
+
+import (
+	"context"
+	"time"
+
+	"coppice/sweep"
+)
+
+const (
+	// tellOthers is how long whoever has written a conclusion is left to tell it. After that, others think that it was not able to.
+	tellOthers = 3 * time.Minute
+	// tellFor is how long it is tried to tell a conclusion; later, it is no news.
+	tellFor = 6 * time.Hour
+)
+
+// tell tells what became of a sweep that has ended, on the channels on which nobody has told it. Whatever comes of that, the sweep has
+// ended; what has failed is tried again with the next look at the sweep.
+func (a *Aggregator) tell(ctx context.Context, k *known) {
+	c := k.ended
+	age := a.Now().Sub(c.At)
+	switch {
+	case k.told:
+		return
+	case a.Notify.Silent() || age > tellFor:
+		k.told = true
+		return
+	case !k.wrote && age < tellOthers:
+		return
+	}
+	k.told = a.Notify.Tell(ctx, c.Message(a.datasetOf(ctx, c.Sweep, k)), a.sweep(c.Sweep).Told(sweep.OccasionConcluded))
+}
+
+// datasetOf is the dataset that a sweep was trained on; "" where its plan cannot be read any more.
+func (a *Aggregator) datasetOf(ctx context.Context, id sweep.ID, k *known) string {
+	p := k.plan
+	if p == nil {
+		var err error
+		if p, _, err = a.sweep(id).Plan(ctx); err != nil {
+			return ""
+		}
+	}
+	return p.Dataset.Name + "@" + p.Dataset.Version
+}

@@ -1,0 +1,133 @@
+package conclude
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	"coppice/blob/blobtest"
+	"coppice/notify"
+	"coppice/sweep"
+)
+
+// told is a channel that keeps what it is told, or fails.
+type told struct {
+	heard []sweep.VerdictMessage
+	fail  error
+}
+
+func (t *told) notifier(now func() time.Time) *notify.Notifier {
+	send := func(_ context.Context, m *sweep.VerdictMessage) error {
+		if t.fail == nil {
+			t.heard = append(t.heard, *m)
+		}
+		return t.fail
+	}
+	return &notify.Notifier{Channels: []notify.Channel{{Name: "webhook", Send: send}}, Now: now, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+}
+
+func (t *told) aggregator(w *world) *Aggregator {
+	a := w.aggregator()
+	a.Notify = t.notifier(a.Now)
+	return a
+}
+
+func (t *told) ids() (ids []string) {
+	for _, m := range t.heard {
+		ids = append(ids, m.ID)
+	}
+	return ids
+}
+
+// TestVerdictIsToldOnce: by whoever concludes, at once, and by nobody else, however often and by whom the sweep is looked at.
+func TestVerdictIsToldOnce(t *testing.T) {
+	w, ch := newWorld(t, options{}), &told{}
+	first, second := ch.aggregator(w), ch.aggregator(w)
+	for _, a := range []*Aggregator{first, first, second, first} {
+		if err := a.Reconcile(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.now = w.now.Add(time.Hour)
+	for _, a := range []*Aggregator{first, second, ch.aggregator(w)} {
+		if err := a.Reconcile(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	if want := []string{"sweep/night-1/concluded"}; !slices.Equal(ch.ids(), want) {
+		t.Fatalf("told %q, want %q", ch.ids(), want)
+	}
+	if m := ch.heard[0]; m.Verdict != sweep.VerdictPromoted || m.Model != "ctr" || m.Version != 1 || m.Dataset != w.plan.Dataset.Name+"@"+w.plan.Dataset.Version || m.Reason == "" {
+		t.Errorf("told %+v", m)
+	}
+}
+
+// TestVerdictIsToldByAnother when whoever concluded was not able to: not before it has had its time, and not when it is no news any more.
+func TestVerdictIsToldByAnother(t *testing.T) {
+	for name, tc := range map[string]struct {
+		after time.Duration
+		times int
+	}{
+		"too early":   {tellOthers - time.Second, 0},
+		"in time":     {tellOthers, 1},
+		"no news now": {tellFor + time.Second, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, ch := newWorld(t, options{}), &told{}
+			w.mustConclude(t) // without any channel, as if it had died there
+			w.now = w.now.Add(tc.after)
+			a := ch.aggregator(w)
+			for range 3 {
+				if err := a.Reconcile(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if len(ch.heard) != tc.times {
+				t.Errorf("told %d times %s after the conclusion, want %d", len(ch.heard), tc.after, tc.times)
+			}
+		})
+	}
+}
+
+// TestFailingChannelFailsNothing: the sweep is concluded and its winner promoted all the same, and the verdict is told later.
+func TestFailingChannelFailsNothing(t *testing.T) {
+	w, ch := newWorld(t, options{}), &told{fail: errors.New("no answer")}
+	a := ch.aggregator(w)
+	c, err := a.Consider(t.Context(), w.plan.Sweep)
+	if err != nil || c == nil || !c.Gate.Promoted {
+		t.Fatalf("concluded with %+v, %v; want a promotion", c, err)
+	}
+	if err := a.Reconcile(t.Context()); err != nil {
+		t.Errorf("reconcile: %v", err)
+	}
+	ch.fail = nil
+	for range 2 {
+		if err := a.Reconcile(t.Context()); err != nil {
+			t.Errorf("reconcile: %v", err)
+		}
+	}
+	if len(ch.heard) != 1 {
+		t.Errorf("told %d times once the channel works, want 1", len(ch.heard))
+	}
+}
+
+// TestMarkThatCannotBeWritten means that it is told again, and nothing else.
+func TestMarkThatCannotBeWritten(t *testing.T) {
+	w, ch := newWorld(t, options{}), &told{}
+	a := ch.aggregator(w)
+	a.Sweeps = blobtest.NewLossy(w.sweeps, 1, 0.5)
+	for range 40 {
+		_, _ = a.Consider(t.Context(), w.plan.Sweep) // until it comes through
+	}
+	if c, err := a.Consider(t.Context(), w.plan.Sweep); err != nil || c == nil {
+		t.Fatal(c, err)
+	}
+	if ids := slices.Compact(ch.ids()); !slices.Equal(ids, []string{"sweep/night-1/concluded"}) {
+		t.Errorf("told %q; want one id, however often", ids)
+	}
+}

@@ -1,0 +1,158 @@
+// Package webhook posts verdicts to an address that a person has made: an incoming webhook of Slack, or of anything that takes the same form
+// (Mattermost, Google Chat, Discord with /slack behind its address), or a server that takes the message as JSON. Whoever has the address may
+// write there, so it is in no error and no log line.
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"coppice/cloud"
+	"coppice/sweep"
+)
+
+// Bounds of one message.
+const (
+	attemptLimit = 10 * time.Second
+	retryFor     = 45 * time.Second // all attempts and the pauses between them
+	maxPause     = 10 * time.Second
+	maxAnswer    = 64 << 10 // that is read, so that the connection can be used again
+)
+
+// Client posts to one address. It may be used from any goroutine.
+type Client struct {
+	address sweep.Secret
+	slack   bool
+	http    *http.Client
+	pause   time.Duration // before the second attempt
+}
+
+// New makes a Client of what the environment says. An address that is not https, but for one of this machine, is a *cloud.SetupError.
+func New(env sweep.VerdictsEnv) (*Client, error) {
+	if err := env.Check(); err != nil {
+		return nil, &cloud.SetupError{What: "the webhook cannot be used", Hint: "mend or unset it", Err: err}
+	}
+	// A redirection could lead anywhere, unencrypted places included: it is an answer like others, and not the right one.
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &Client{address: env.Webhook, slack: env.WebhookFormat == sweep.WebhookSlack, http: &http.Client{CheckRedirect: stay}, pause: time.Second}, nil
+}
+
+// Send returns when the other side has taken the message, or with the reason why it has not: a *RefusedError where no repetition helps.
+// Network errors, 429 and 5xx are tried again for less than a minute.
+func (c *Client) Send(ctx context.Context, m *sweep.VerdictMessage) error {
+	body, err := c.body(m)
+	if err != nil {
+		return err
+	}
+	pauses := &backoff.ExponentialBackOff{InitialInterval: c.pause, RandomizationFactor: 0.3, Multiplier: 2, MaxInterval: maxPause}
+	_, err = backoff.Retry(ctx, func() (struct{}, error) { return struct{}{}, c.post(ctx, m.ID, body) },
+		backoff.WithBackOff(pauses), backoff.WithMaxElapsedTime(retryFor))
+
+	var asked *backoff.RetryAfterError // the last answer was 429, and there is no time left
+	if errors.As(err, &asked) {
+		err = &RefusedError{http.StatusTooManyRequests}
+	}
+	if err != nil {
+		return fmt.Errorf("post to the webhook: %w", err)
+	}
+	return nil
+}
+
+// RefusedError is an answer other than 2xx.
+type RefusedError struct{ Status int }
+
+func (e *RefusedError) Error() string {
+	text := fmt.Sprintf("it answered %d %s", e.Status, http.StatusText(e.Status))
+	switch {
+	case e.Status/100 == 3:
+		return text + ": redirections are not followed; set COPPICE_WEBHOOK to the address itself"
+	case e.passing():
+		return text
+	}
+	return text + ": is COPPICE_WEBHOOK still valid, and COPPICE_WEBHOOK_FORMAT right?"
+}
+
+// passing says whether another attempt may be answered otherwise.
+func (e *RefusedError) passing() bool {
+	return e.Status == http.StatusTooManyRequests || e.Status == http.StatusRequestTimeout || e.Status >= 500
+}
+
+// post is one attempt.
+func (c *Client) post(ctx context.Context, id string, body []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, attemptLimit)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, string(c.address), bytes.NewReader(body))
+	if err != nil {
+		return backoff.Permanent(errors.New("the address cannot be used")) // err has it
+	}
+	r.Header.Set("Content-Type", "application/json; charset=utf-8")
+	r.Header.Set("User-Agent", "coppice")
+	r.Header.Set("Idempotency-Key", id)
+
+	answer, err := c.http.Do(r)
+	if err != nil {
+		return withoutAddress(err)
+	}
+	defer answer.Body.Close()
+	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, maxAnswer)) // what it says could be the address again
+
+	refused := &RefusedError{answer.StatusCode}
+	switch {
+	case answer.StatusCode/100 == 2:
+		return nil
+	case !refused.passing():
+		return backoff.Permanent(refused)
+	}
+	if seconds, err := strconv.Atoi(answer.Header.Get("Retry-After")); err == nil && seconds > 0 {
+		return backoff.RetryAfter(seconds)
+	}
+	return refused
+}
+
+// withoutAddress is the reason in an error of the HTTP client, whose own text begins with the address.
+func withoutAddress(err error) error {
+	var e *url.Error
+	if !errors.As(err, &e) {
+		return errors.New("the request failed")
+	}
+	if e.Timeout() {
+		return fmt.Errorf("no answer within %s", attemptLimit)
+	}
+	return e.Err
+}
+
+// body is the message in the format of the other side.
+func (c *Client) body(m *sweep.VerdictMessage) ([]byte, error) {
+	if !c.slack {
+		return m.Encode()
+	}
+	lines := append([]string{"*" + escape(m.Title()) + "*"}, m.Lines()...)
+	for i := range lines[1:] {
+		lines[i+1] = escape(lines[i+1])
+	}
+	if m.Next != "" {
+		lines[len(lines)-1] = "`" + lines[len(lines)-1] + "`"
+	}
+	body, err := json.Marshal(map[string]any{"text": strings.Join(lines, "\n"), "unfurl_links": false})
+	if err != nil {
+		return nil, fmt.Errorf("encode a verdict: %w", err)
+	}
+	return body, nil
+}
+
+// escape takes the meaning from characters that could call a whole channel, or pass for a link: reasons hold names of columns and levels.
+// Source: https://docs.slack.dev/messaging/formatting-message-text#escaping
+func escape(text string) string {
+	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "`", "'", "*", "∗").Replace(text)
+}

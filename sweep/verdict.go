@@ -1,0 +1,196 @@
+package sweep
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Occasion is when a verdict is told.
+type Occasion string
+
+// The occasions.
+const (
+	OccasionConcluded Occasion = "concluded" // the aggregator has concluded a sweep
+	OccasionRefused   Occasion = "refused"   // a scheduled sweep was not started, because of its dataset
+	OccasionStaged    Occasion = "staged"    // a dataset was staged, and is blocked
+)
+
+// VerdictMessage tells people and their programs what became of a night. It says what an object says, too, and may come twice: what is told
+// twice has the same ID.
+type VerdictMessage struct {
+	Format   int       `json:"format"`
+	ID       string    `json:"id"`
+	Occasion Occasion  `json:"occasion"`
+	Verdict  Verdict   `json:"verdict"`
+	At       time.Time `json:"at"`
+
+	Sweep    ID     `json:"sweep,omitempty"`
+	Dataset  string `json:"dataset,omitempty"` // NAME@VERSION
+	Model    string `json:"model,omitempty"`
+	Version  int    `json:"version,omitempty"`  // the new one; 0 when none was registered
+	Champion int    `json:"champion,omitempty"` // that it was compared with; 0 when there was none
+
+	Reason string      `json:"reason"`           // a sentence
+	Checks []GateCheck `json:"checks,omitempty"` // those of the gate that failed
+	Next   string      `json:"next,omitempty"`   // the command that shows more
+}
+
+// Bounds of what a message holds.
+const (
+	maxVerdictReason = 3000 // Slack cuts a text that is longer
+	maxVerdictChecks = 10
+)
+
+// Message is what is told of a conclusion. dataset is NAME@VERSION, "" where it is not known any more.
+func (c *Conclusion) Message(dataset string) VerdictMessage {
+	m := VerdictMessage{Format: FormatVersion, ID: fmt.Sprintf("sweep/%s/%s", c.Sweep, OccasionConcluded), Occasion: OccasionConcluded, Verdict: c.Verdict(), At: c.At,
+		Sweep: c.Sweep, Dataset: dataset, Model: c.Model, Version: c.Version, Reason: short(c.Why()), Next: "launcher status " + string(c.Sweep)}
+	if g := c.Gate; g != nil {
+		m.Champion = g.Champion
+		for _, check := range g.Checks {
+			if !check.Passed && len(m.Checks) < maxVerdictChecks {
+				check.Reason = short(check.Reason)
+				m.Checks = append(m.Checks, check)
+			}
+		}
+	}
+	return m
+}
+
+// RefusedMessage is the message of a scheduled sweep that was not started because of its dataset.
+func RefusedMessage(id ID, model, dataset, reason string, at time.Time) VerdictMessage {
+	return VerdictMessage{Format: FormatVersion, ID: fmt.Sprintf("sweep/%s/%s", id, OccasionRefused), Occasion: OccasionRefused, Verdict: VerdictBlocked, At: at.UTC(),
+		Sweep: id, Dataset: dataset, Model: model, Reason: short(reason), Next: "launcher datasets show " + dataset}
+}
+
+// StagedMessage is the message of a dataset that is blocked.
+func StagedMessage(dataset, reason string, at time.Time) VerdictMessage {
+	return VerdictMessage{Format: FormatVersion, ID: fmt.Sprintf("dataset/%s/%s", dataset, OccasionStaged), Occasion: OccasionStaged, Verdict: VerdictBlocked, At: at.UTC(),
+		Dataset: dataset, Reason: short(reason), Next: "launcher datasets show " + dataset}
+}
+
+// short cuts a reason that is too long for a message, between two characters.
+func short(reason string) string {
+	if len(reason) <= maxVerdictReason {
+		return reason
+	}
+	end := maxVerdictReason
+	for !utf8.RuneStart(reason[end]) {
+		end--
+	}
+	return reason[:end] + " ..."
+}
+
+// Encode is the message as it is sent.
+func (m *VerdictMessage) Encode() ([]byte, error) {
+	data, err := json.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("encode a verdict: %w", err)
+	}
+	return data, nil
+}
+
+// Attributes repeat, for filters of a subscription, what the message is about.
+func (m *VerdictMessage) Attributes() map[string]string {
+	a := map[string]string{"id": m.ID, "occasion": string(m.Occasion), "verdict": string(m.Verdict)}
+	if m.Model != "" {
+		a["model"] = m.Model
+	}
+	if m.Dataset != "" {
+		a["dataset"] = m.Dataset
+	}
+	if m.Sweep != "" {
+		a["sweep"], a["traceparent"] = string(m.Sweep), m.Sweep.TraceParent("aggregator")
+	}
+	return a
+}
+
+// verdictWords are the verdicts as people say them.
+var verdictWords = map[Verdict]string{
+	VerdictPromoted: "promoted", VerdictNotPromoted: "not promoted", VerdictNotComparable: "cannot be compared", VerdictBlocked: "blocked",
+	VerdictNoWinner: "no winner", VerdictCancelled: "cancelled",
+}
+
+// Title says in one line what became of what.
+func (m *VerdictMessage) Title() string {
+	var what string
+	switch {
+	case m.Version != 0:
+		what = fmt.Sprintf("%s@%d", m.Model, m.Version)
+	case m.Sweep != "":
+		what = "sweep " + string(m.Sweep)
+	default:
+		what = "dataset " + m.Dataset
+	}
+	if m.Occasion == OccasionRefused {
+		return what + ": not started"
+	}
+	return what + ": " + verdictWords[m.Verdict]
+}
+
+// Lines say the rest of it: the reason, what it is about and where to look.
+func (m *VerdictMessage) Lines() []string {
+	out := []string{m.Reason}
+	var about []string
+	if m.Version != 0 {
+		about = append(about, "sweep "+string(m.Sweep))
+	}
+	if m.Dataset != "" && (m.Version != 0 || m.Sweep != "") {
+		about = append(about, "dataset "+m.Dataset)
+	}
+	if len(about) > 0 {
+		out = append(out, strings.Join(about, ", "))
+	}
+	if m.Next != "" {
+		out = append(out, m.Next)
+	}
+	return out
+}
+
+// DecodeVerdictMessage reads the data of a Pub/Sub message, or the body of a webhook of the format json.
+func DecodeVerdictMessage(data []byte) (*VerdictMessage, error) {
+	const kind = "verdict"
+	if len(data) > MaxMessage {
+		return nil, &DecodeError{kind, fmt.Errorf("%d bytes", len(data))}
+	}
+	var m VerdictMessage
+	if err := decode(kind, data, &m, func() int { return m.Format }); err != nil {
+		return nil, err
+	}
+	if err := CheckVerdicts([]string{string(m.Verdict)}); err != nil {
+		return nil, &DecodeError{kind, err}
+	}
+	if !slices.Contains([]Occasion{OccasionConcluded, OccasionRefused, OccasionStaged}, m.Occasion) || m.ID == "" {
+		return nil, &DecodeError{kind, fmt.Errorf("occasion %.40q, id %.80q", m.Occasion, m.ID)}
+	}
+	return &m, nil
+}
+
+// Verdicts are all there are.
+func Verdicts() []Verdict {
+	return []Verdict{VerdictPromoted, VerdictNotPromoted, VerdictNotComparable, VerdictBlocked, VerdictNoWinner, VerdictCancelled}
+}
+
+// CheckVerdicts refuses words that are no verdicts.
+func CheckVerdicts(words []string) error {
+	for _, w := range words {
+		if !slices.Contains(Verdicts(), Verdict(w)) {
+			return fmt.Errorf("%.40q is no verdict; there are %v", w, Verdicts())
+		}
+	}
+	return nil
+}
+
+// Mark says that a verdict was told on one channel. Whatever an object of that name holds, it was.
+type Mark struct {
+	Format  int       `json:"format"`
+	ID      string    `json:"id"`
+	Channel string    `json:"channel"`
+	At      time.Time `json:"at"`
+
+	Written
+}
