@@ -48,10 +48,7 @@ func connect(ctx context.Context, env sweep.Deployment) (_ *cli.Backends, err er
 	}
 	closers = append(closers, jobs.Close)
 
-	channels, closeChannels, err := verdicts(messages, env.Verdicts)
-	if err != nil {
-		return nil, err
-	}
+	channels, closeChannels := verdicts(messages, env.Verdicts)
 	closers = slices.Insert(closers, 0, closeChannels) // before the connection that they use
 	return &cli.Backends{
 		Datasets: storage.Bucket(env.DatasetsBucket), Sweeps: storage.Bucket(env.SweepsBucket), Registry: storage.Bucket(env.RegistryBucket),
@@ -60,7 +57,7 @@ func connect(ctx context.Context, env sweep.Deployment) (_ *cli.Backends, err er
 }
 
 // verdicts are the ways on which people are told.
-func verdicts(messages *pubsub.Client, env sweep.VerdictsEnv) (channels []notify.Channel, closeAll func() error, err error) {
+func verdicts(messages *pubsub.Client, env sweep.VerdictsEnv) (channels []notify.Channel, closeAll func() error) {
 	closeAll = func() error { return nil }
 	if env.Topic != "" {
 		topic := messages.Publisher(env.Topic)
@@ -70,11 +67,11 @@ func verdicts(messages *pubsub.Client, env sweep.VerdictsEnv) (channels []notify
 	if env.Webhook != "" {
 		hook, err := webhook.New(env)
 		if err != nil {
-			return nil, closeAll, err
+			return append(channels, notify.Broken("webhook", err)), closeAll
 		}
 		channels = append(channels, notify.Webhook(env.WebhookVerdicts, hook.Send))
 	}
-	return channels, closeAll, nil
+	return channels, closeAll
 }
 
 // callers knows who calls by the tokens that Google signs.

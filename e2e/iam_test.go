@@ -61,14 +61,18 @@ var noticed = map[string]seen{
 
 // unnoticed are the bindings without which everything here goes on as before, and why. The doctor names them all the same.
 var unnoticed = map[string]string{
-	"task topic/scores roles/pubsub.publisher":         "messages are hints: the next reconciliation ends the sweep (TestE2ESameEndWhateverGoesWrong, no message at all)",
-	"launcher project roles/logging.logWriter":         "the local cloud has no Cloud Logging",
-	"task project roles/logging.logWriter":             "the local cloud has no Cloud Logging",
-	"stager project roles/logging.logWriter":           "the local cloud has no Cloud Logging",
-	"aggregator project roles/logging.logWriter":       "the local cloud has no Cloud Logging",
-	"task project roles/monitoring.metricWriter":       "the local cloud has no Cloud Monitoring",
-	"aggregator project roles/monitoring.metricWriter": "the local cloud has no Cloud Monitoring",
-	"task topic/jobs roles/pubsub.publisher":           "the local cloud's Batch publishes in its own name, and messages about jobs are hints, too",
+	"task topic/scores roles/pubsub.publisher":                     "messages are hints: the next reconciliation ends the sweep (TestE2ESameEndWhateverGoesWrong, no message at all)",
+	"launcher project roles/logging.logWriter":                     "the local cloud has no Cloud Logging",
+	"task project roles/logging.logWriter":                         "the local cloud has no Cloud Logging",
+	"stager project roles/logging.logWriter":                       "the local cloud has no Cloud Logging",
+	"aggregator project roles/logging.logWriter":                   "the local cloud has no Cloud Logging",
+	"task project roles/monitoring.metricWriter":                   "the local cloud has no Cloud Monitoring",
+	"aggregator project roles/monitoring.metricWriter":             "the local cloud has no Cloud Monitoring",
+	"launcher topic/verdicts roles/pubsub.publisher":               "a verdict that cannot be told fails nothing; a doctor and the log say so",
+	"aggregator topic/verdicts roles/pubsub.publisher":             "a verdict that cannot be told fails nothing; a doctor and the log say so",
+	"launcher secret/webhook roles/secretmanager.secretAccessor":   "the local cloud has no Secret Manager",
+	"aggregator secret/webhook roles/secretmanager.secretAccessor": "the local cloud has no Secret Manager",
+	"task topic/jobs roles/pubsub.publisher":                       "the local cloud's Batch publishes in its own name, and messages about jobs are hints, too",
 }
 
 // row is a binding as --without takes it.

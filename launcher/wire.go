@@ -13,9 +13,12 @@ import (
 	"coppice/cloud/batch"
 	"coppice/cloud/billing"
 	"coppice/cloud/gcs"
+	"coppice/cloud/pubsub"
+	"coppice/cloud/webhook"
 	"coppice/launcher/internal/cli"
 	"coppice/launcher/internal/stagejob"
 	"coppice/machines"
+	"coppice/notify"
 	"coppice/sweep"
 )
 
@@ -36,10 +39,33 @@ func connect(ctx context.Context, env cli.Env) (*cli.Backends, error) {
 		return nil, errors.Join(err, storage.Close())
 	}
 
+	b.Verdicts = func(ctx context.Context) ([]notify.Channel, func(), error) { return verdicts(ctx, env) }
 	j := &jobs{client: client, env: env}
 	b.Jobs, b.Stages, b.Plans = j, j, j
 	b.Close = func() error { return errors.Join(client.Close(), storage.Close()) }
 	return b, nil
+}
+
+// verdicts opens the ways on which people are told.
+func verdicts(ctx context.Context, env cli.Env) (channels []notify.Channel, closeAll func(), err error) {
+	closeAll = func() {}
+	if env.Verdicts.Topic != "" {
+		messages, err := pubsub.New(ctx, env.Project)
+		if err != nil {
+			return nil, closeAll, err
+		}
+		topic := messages.Publisher(env.Verdicts.Topic)
+		closeAll = func() { topic.Close(); _ = messages.Close() }
+		channels = append(channels, notify.Topic(topic))
+	}
+	if env.Verdicts.Webhook != "" {
+		hook, err := webhook.New(env.Verdicts)
+		if err != nil {
+			return append(channels, notify.Broken("webhook", err)), closeAll, nil
+		}
+		channels = append(channels, notify.Webhook(env.Verdicts.WebhookVerdicts, hook.Send))
+	}
+	return channels, closeAll, nil
 }
 
 // billingEndpoint is the setting that names a stand-in for the Cloud Billing Catalog on this machine.

@@ -45,6 +45,11 @@ func Webhook(only []string, send func(context.Context, *sweep.VerdictMessage) er
 	return c
 }
 
+// Broken is a channel of which it is known that it cannot work: every verdict that should be told on it says why.
+func Broken(name string, why error) Channel {
+	return Channel{Name: name, Send: func(context.Context, *sweep.VerdictMessage) error { return why }}
+}
+
 // Marks say on which channels one message has been told.
 type Marks interface {
 	Has(ctx context.Context, channel string) (bool, error)

@@ -19,6 +19,7 @@ import (
 	"coppice/cloud/batch"
 	"coppice/cloud/billing"
 	"coppice/cloud/idtoken"
+	"coppice/cloud/webhook"
 	"coppice/contract"
 	"coppice/dataset"
 	"coppice/dataset/encode"
@@ -87,6 +88,7 @@ var known = []struct {
 	{&cloud.PermissionError{}, sweep.ExitSetup},
 	{&batch.GoneError{}, sweep.ExitError},
 	{&billing.CatalogError{}, sweep.ExitError},
+	{&webhook.RefusedError{}, sweep.ExitError},
 	{&idtoken.TokenError{Err: errCause}, sweep.ExitError},
 	{&idtoken.CallerError{}, sweep.ExitError},
 	{&idtoken.KeysError{Err: errCause}, sweep.ExitError},

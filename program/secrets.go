@@ -17,11 +17,12 @@ var secrets = regexp.MustCompile(`` +
 	`|()ya29\.[A-Za-z0-9._-]{8,}` + // Google's access tokens
 	`|()eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*` + // signed tokens (JWT)
 	`|((?i:upload_id|access_token|id_token|refresh_token|x-goog-signature|signature|x-goog-credential)=)[^&\s"'<>\\]+` + // in addresses
+	`|((?i:hooks\.slack\.com/)[a-z]+/)[A-Za-z0-9/_-]+` + // where anybody may write
 	`|()-----BEGIN [A-Z ]*PRIVATE KEY-----[A-Za-z0-9+/=\s\\]*`)
 
 // Redact takes out of a text what nobody may find in a log.
 func Redact(text string) string {
-	return secrets.ReplaceAllString(text, "${1}${2}${3}${4}${5}(removed)")
+	return secrets.ReplaceAllString(text, "${1}${2}${3}${4}${5}${6}(removed)")
 }
 
 // redacting removes secrets from what is written through it. A secret must not be split between two writes; a log handler

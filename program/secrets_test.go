@@ -30,6 +30,8 @@ func TestNoSecretIsLogged(t *testing.T) {
 		"signed address": "https://storage.googleapis.com/b/o?X-Goog-Algorithm=GOOG4-RSA-SHA256&X-Goog-Credential=a%2F" + secret + "&X-Goog-Signature=" + secret,
 		"old signature":  "https://storage.googleapis.com/b/o?GoogleAccessId=a&Signature=" + secret + "&Expires=1",
 		"refresh":        "post https://oauth2.googleapis.com/token?refresh_token=" + secret + "&grant_type=x",
+		"webhook":        "Post \"https://hooks.slack.com/services/T000/B000/" + secret + "\"",
+		"workflow":       "https://hooks.slack.com/workflows/T000/" + secret + " is gone",
 		"key":            "-----BEGIN PRIVATE KEY-----\n" + secret + "\n-----END PRIVATE KEY-----",
 	} {
 		var out, errOut bytes.Buffer

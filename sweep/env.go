@@ -28,17 +28,15 @@ type Deployment struct {
 
 // Check refuses settings that are there but empty, which envconfig lets pass.
 func (d Deployment) Check() error {
-	if err := notEmpty(map[string]string{
+	return notEmpty(map[string]string{
 		"COPPICE_PROJECT": d.Project, "COPPICE_LOCATION": d.Location, "COPPICE_DATASETS_BUCKET": d.DatasetsBucket,
 		"COPPICE_SWEEPS_BUCKET": d.SweepsBucket, "COPPICE_REGISTRY_BUCKET": d.RegistryBucket,
 		"COPPICE_SCORES_TOPIC": d.ScoresTopic, "COPPICE_SUBSCRIPTION": d.Subscription,
-	}); err != nil {
-		return err
-	}
-	return d.Verdicts.Check()
+	})
 }
 
-// VerdictsEnv is where launcher and aggregator tell what became of a night, beside logs and measurements.
+// VerdictsEnv is where launcher and aggregator tell what became of a night, beside logs and measurements. What is wrong with it is no
+// reason to conclude no sweep: it is said when something was to be told.
 type VerdictsEnv struct {
 	Topic string `env:"COPPICE_VERDICTS_TOPIC"` // empty tells no topic
 	// Webhook is an address that every verdict of WebhookVerdicts is posted to; empty posts nothing. Whoever has it may write there.

@@ -47,6 +47,19 @@ resource "google_cloud_run_v2_service" "aggregator" {
         }
       }
 
+      dynamic "env" {
+        for_each = local.webhook_secret
+        content {
+          name = env.key
+          value_source {
+            secret_key_ref {
+              secret  = env.value
+              version = "latest"
+            }
+          }
+        }
+      }
+
       startup_probe {
         period_seconds    = 2
         failure_threshold = 15
@@ -60,6 +73,6 @@ resource "google_cloud_run_v2_service" "aggregator" {
 
   depends_on = [
     google_project_service.coppice, google_service_account.coppice, google_kms_crypto_key_iam_member.table,
-    google_storage_bucket_iam_member.table, google_project_iam_member.table,
+    google_storage_bucket_iam_member.table, google_project_iam_member.table, google_secret_manager_secret_iam_member.table,
   ]
 }

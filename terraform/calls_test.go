@@ -41,7 +41,7 @@ var calls = map[string][]call{
 		{"NewWriter", []string{"storage.objects.create"}, "bucket", true, true, true}, // and delete, where it overwrites: below
 	},
 	"cloud/pubsub": {
-		{"Publish", []string{"pubsub.topics.publish"}, "topic", false, true, false},
+		{"Publish", []string{"pubsub.topics.publish"}, "topic", false, true, false}, // and launcher and aggregator, verdicts: below
 		{"Receive", []string{"pubsub.subscriptions.consume"}, "subscription", false, false, true},
 	},
 }
@@ -55,10 +55,10 @@ var writes = []struct {
 }{
 	{Launcher, DatasetsBucket, true, "launcher/internal/stager/version.go: the name of the latest version"},
 	{Stager, DatasetsBucket, true, "launcher/internal/stager/version.go: the name of the latest version"},
-	{Launcher, SweepsBucket, false, "sweepstore/create.go: plan, cancellation and records of jobs"},
+	{Launcher, SweepsBucket, false, "sweepstore/create.go: plan, cancellation, records of jobs and marks of what was told"},
 	{Launcher, RegistryBucket, true, "registry/alias.go: promote and rollback"},
 	{Task, SweepsBucket, true, "sweepstore/trials.go: heartbeats; sweepstore/checkpoints.go: checkpoints"},
-	{Aggregator, SweepsBucket, false, "sweepstore/create.go: ending and conclusion"},
+	{Aggregator, SweepsBucket, false, "sweepstore/create.go: ending, conclusion and marks of what was told"},
 	{Aggregator, RegistryBucket, true, "registry/alias.go: the champion"},
 }
 
@@ -114,6 +114,10 @@ func TestTableCoversTheCalls(t *testing.T) {
 		must(account, Project, "batch.states.report", "Batch's agent on the machine")
 		must(account, Project, "logging.logEntries.create", "the job's logs policy")
 		must(account, Images, "artifactregistry.repositories.downloadArtifacts", "the machine pulls the image")
+	}
+	for _, identity := range []string{Launcher, Aggregator} {
+		must(identity, VerdictsTopic, "pubsub.topics.publish", "verdicts: Publish in its wire.go")
+		must(identity, Webhook, "secretmanager.versions.access", "Cloud Run puts the secret into its environment")
 	}
 	must(Task, JobsTopic, "pubsub.topics.publish", "the notifications of a sweep's job; a staging asks for none")
 }

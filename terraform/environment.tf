@@ -10,10 +10,17 @@ locals {
     COPPICE_SWEEPS_BUCKET   = google_storage_bucket.coppice["sweeps"].name
     COPPICE_REGISTRY_BUCKET = google_storage_bucket.coppice["registry"].name
     COPPICE_SCORES_TOPIC    = google_pubsub_topic.coppice["scores"].name
+    COPPICE_VERDICTS_TOPIC  = google_pubsub_topic.coppice["verdicts"].name
     COPPICE_SUBSCRIPTION    = local.subscriptions.scores.name # it needs the aggregator's address, so it comes after it
   }
+  # Only what runs in the cloud posts to the webhook: its address is a secret, which Cloud Run reads and no plan or state holds.
+  webhook = var.webhook == null ? {} : {
+    COPPICE_WEBHOOK_FORMAT   = var.webhook.format
+    COPPICE_WEBHOOK_VERDICTS = join(",", sort(var.webhook.verdicts))
+  }
+  webhook_secret = var.webhook == null ? {} : { COPPICE_WEBHOOK = var.webhook.secret }
   # Who may call the aggregator, which asks every caller for a token for this audience from one of these accounts.
-  aggregator_environment = merge(local.measuring, local.environment, {
+  aggregator_environment = merge(local.measuring, local.environment, local.webhook, {
     COPPICE_AUDIENCE = local.audience
     COPPICE_CALLERS  = join(",", [local.emails.push, local.emails.scheduler])
     # Cloud Run checks the token, too, and hands it on without its signature: the service lets in nobody but run.invoker.

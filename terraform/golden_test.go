@@ -22,17 +22,18 @@ var update = flag.Bool("update", false, "write tests/golden anew")
 
 // deployment is what the golden bindings are of; tests/defaults.tftest.hcl and tests/everything.tftest.hcl plan the same two.
 type deployment struct {
-	file   string
-	people map[string][]string
-	jobs   []string // the scheduled launchers; with any, the aggregator's service is there, too
-	source []string // buckets of tables
-	key    bool
-	shared bool
+	file    string
+	people  map[string][]string
+	jobs    []string // the scheduled launchers; with any, the aggregator's service is there, too
+	source  []string // buckets of tables
+	webhook []string // the secret
+	key     bool
+	shared  bool
 }
 
 var deployments = []deployment{
 	{file: "bootstrap.json"},
-	{file: "everything.json", jobs: []string{"coppice-sweep-nightly", "coppice-sweep-weekly", "coppice-stage-clicks"}, source: []string{"example-exports"}, key: true, shared: true, people: map[string][]string{
+	{file: "everything.json", jobs: []string{"coppice-sweep-nightly", "coppice-sweep-weekly", "coppice-stage-clicks"}, source: []string{"example-exports"}, webhook: []string{"slack-verdicts"}, key: true, shared: true, people: map[string][]string{
 		"operators":     {"group:ops@example.com", "user:ana@example.com"},
 		"model_readers": {"serviceAccount:serving@example-serving.iam.gserviceaccount.com"},
 	}},
@@ -95,6 +96,8 @@ func (d deployment) names(resource string) []string {
 		return []string{"coppice-" + name}
 	case kind == "job":
 		return d.jobs
+	case resource == Webhook:
+		return d.webhook
 	case kind == "key" && d.key:
 		return []string{"coppice"}
 	}
@@ -149,6 +152,8 @@ func TestGoldenEnvironment(t *testing.T) {
 		t.Fatalf("the programs do not take it: %v, %v", err, env.Check())
 	}
 	read := append(variables(reflect.TypeFor[sweep.Deployment]()), variables(reflect.TypeFor[sweep.BatchEnv]())...)
+	// The webhook's are for what runs in the cloud: tests/everything.tftest.hcl.
+	read = slices.DeleteFunc(read, func(name string) bool { return strings.HasPrefix(name, "COPPICE_WEBHOOK") })
 	for name := range set {
 		if !slices.Contains(read, name) {
 			t.Errorf("%s is set and nobody reads it", name)
@@ -164,6 +169,10 @@ func TestGoldenEnvironment(t *testing.T) {
 func variables(t reflect.Type) []string {
 	var names []string
 	for i := range t.NumField() {
+		if f := t.Field(i); f.Type.Kind() == reflect.Struct {
+			names = append(names, variables(f.Type)...)
+			continue
+		}
 		name, _, _ := strings.Cut(t.Field(i).Tag.Get("env"), ",")
 		names = append(names, name)
 	}
@@ -213,8 +222,8 @@ func TestOnlyTheTableGrants(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if found != 9 {
-		t.Errorf("%d kinds of bindings; iam.tf has 9, and a new one needs a look at this test", found)
+	if found != 10 {
+		t.Errorf("%d kinds of bindings; iam.tf has 10, and a new one needs a look at this test", found)
 	}
 }
 

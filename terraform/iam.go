@@ -47,6 +47,8 @@ const (
 	SourceBuckets      = "bucket/sources" // those that tables are staged from
 	ScoresTopic        = "topic/scores"
 	JobsTopic          = "topic/jobs"
+	VerdictsTopic      = "topic/verdicts"
+	Webhook            = "secret/webhook" // that holds its address
 	ScoresSubscription = "subscription/scores"
 	TaskAccount        = "account/task"
 	StagerAccount      = "account/stager"
@@ -128,8 +130,8 @@ var (
 
 // resources are the names of each kind beside accounts, which are the identities of that kind.
 var resources = []string{
-	Project, DatasetsBucket, SweepsBucket, RegistryBucket, SourceBuckets, ScoresTopic, JobsTopic, "topic/dead_letters", ScoresSubscription,
-	"subscription/jobs", "subscription/dead_letters", Images, "service/aggregator", "job/launcher", "key/coppice", "subnetwork/machines",
+	Project, DatasetsBucket, SweepsBucket, RegistryBucket, SourceBuckets, ScoresTopic, JobsTopic, VerdictsTopic, "topic/dead_letters", ScoresSubscription,
+	"subscription/jobs", "subscription/dead_letters", Images, Webhook, "service/aggregator", "job/launcher", "key/coppice", "subnetwork/machines",
 }
 
 func checkIdentity(i Identity) (wrong string) {

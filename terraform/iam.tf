@@ -21,7 +21,7 @@ locals {
   instances = merge(
     { project = ["project"] },
     { for name in ["datasets", "sweeps", "registry"] : "bucket/${name}" => [name] },
-    { for name in ["scores", "jobs", "dead_letters"] : "topic/${name}" => [name] },
+    { for name in ["scores", "jobs", "dead_letters", "verdicts"] : "topic/${name}" => [name] },
     { for name in ["scores", "jobs", "dead_letters"] : "subscription/${name}" => [name] },
     { for name in keys(local.emails) : "account/${name}" => [name] },
     {
@@ -29,6 +29,7 @@ locals {
       "repository/images"   = ["images"]
       "service/aggregator"  = keys(local.running)
       "job/launcher"        = keys(local.launchers)
+      "secret/webhook"      = var.webhook == null ? [] : [var.webhook.secret]
       "key/coppice"         = local.encryption == "google" ? [] : [local.key_project == var.project ? "coppice" : "elsewhere"]
       "subnetwork/machines" = local.network_project == var.project ? [] : ["machines"]
     },
@@ -153,6 +154,16 @@ resource "google_cloud_run_v2_job_iam_member" "table" {
   role       = each.value.role
   member     = each.value.member
   depends_on = [google_service_account.coppice]
+}
+
+resource "google_secret_manager_secret_iam_member" "table" {
+  for_each = local.granted.secret
+
+  project    = var.project
+  secret_id  = each.value.instance
+  role       = each.value.role
+  member     = each.value.member
+  depends_on = [google_project_service.coppice, google_service_account.coppice]
 }
 
 resource "google_kms_crypto_key_iam_member" "table" {

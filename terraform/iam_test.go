@@ -73,6 +73,8 @@ func TestNobodyElseMay(t *testing.T) {
 		{"storage.objects.delete", RegistryBucket, []string{Launcher, Aggregator}},
 		{"pubsub.topics.publish", ScoresTopic, []string{Task}},
 		{"pubsub.topics.publish", JobsTopic, []string{Task}},
+		{"pubsub.topics.publish", VerdictsTopic, []string{Launcher, Aggregator}},
+		{"secretmanager.versions.access", Webhook, []string{Launcher, Aggregator}},
 		{"pubsub.topics.publish", "topic/dead_letters", []string{"pubsub_agent"}},
 		{"pubsub.subscriptions.consume", ScoresSubscription, []string{Aggregator, "pubsub_agent"}},
 		{"batch.jobs.create", Project, []string{Launcher}},

@@ -53,10 +53,23 @@ resource "google_cloud_run_v2_job" "launcher" {
         }
 
         dynamic "env" {
-          for_each = merge(local.launcher_environment, { COPPICE_LOG = "json" }) # nobody looks on
+          for_each = merge(local.launcher_environment, local.webhook, { COPPICE_LOG = "json" }) # nobody looks on
           content {
             name  = env.key
             value = env.value
+          }
+        }
+
+        dynamic "env" {
+          for_each = local.webhook_secret
+          content {
+            name = env.key
+            value_source {
+              secret_key_ref {
+                secret  = env.value
+                version = "latest"
+              }
+            }
           }
         }
 
@@ -79,6 +92,6 @@ resource "google_cloud_run_v2_job" "launcher" {
   depends_on = [
     google_project_service.coppice, google_service_account.coppice, google_kms_crypto_key_iam_member.table,
     google_storage_bucket_iam_member.table, google_project_iam_member.table, google_service_account_iam_member.table,
-    google_compute_subnetwork.coppice,
+    google_compute_subnetwork.coppice, google_secret_manager_secret_iam_member.table,
   ]
 }

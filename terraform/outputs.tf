@@ -34,6 +34,11 @@ output "jobs" {
   value       = { for k, j in google_cloud_run_v2_job.launcher : k => j.name }
 }
 
+output "verdicts_topic" {
+  description = "Topic on which launcher and aggregator tell what became of each night: gcloud pubsub subscriptions create NAME --topic TOPIC."
+  value       = google_pubsub_topic.coppice["verdicts"].id
+}
+
 output "host_project_commands" {
   description = "With a network or a key of another project: what its administrator has to run once, from iam.yaml."
   value       = local.host_commands

@@ -15,6 +15,7 @@ resource "google_pubsub_topic" "coppice" {
     scores       = "${var.name}-scores"      # tasks publish what a trial scored
     jobs         = "${var.name}-jobs"        # Batch publishes how its jobs change
     dead_letters = "${var.name}-scores-dead" # what nobody could use
+    verdicts     = "${var.name}-verdicts"    # what became of each night, for whoever subscribes
   }
 
   project      = var.project

@@ -52,6 +52,7 @@ func TestThreatModelSaysWhoMay(t *testing.T) {
 		}
 		for words, can := range map[string]bool{
 			"publish scores":          may("pubsub.topics.publish", ScoresTopic),
+			"tell verdicts":           may("pubsub.topics.publish", VerdictsTopic) && may("secretmanager.versions.access", Webhook),
 			"changes of jobs":         may("pubsub.topics.publish", JobsTopic),
 			"take score messages":     may("pubsub.subscriptions.consume", ScoresSubscription),
 			"create Batch jobs":       may("batch.jobs.create", Project),

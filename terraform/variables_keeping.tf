@@ -117,6 +117,28 @@ variable "alert_emails" {
   }
 }
 
+variable "webhook" {
+  description = "Where verdicts are posted: the name of a secret of the project in Secret Manager, whose latest version is an https:// address; its format (slack or json), and which verdicts. Null posts nothing; the topic of output verdicts_topic has all of them."
+  type = object({
+    secret   = string
+    format   = optional(string, "slack")
+    verdicts = optional(set(string), ["promoted", "not_promoted", "not_comparable", "blocked", "no_winner"])
+  })
+  default = null
+  validation {
+    condition     = var.webhook == null ? true : can(regex("^[A-Za-z0-9_-]{1,255}$", var.webhook.secret))
+    error_message = "secret is the name of a secret of the project, not an address: `printf %s ADDRESS | gcloud secrets create NAME --data-file=-` makes one."
+  }
+  validation {
+    condition     = var.webhook == null ? true : contains(["slack", "json"], var.webhook.format)
+    error_message = "The format is slack or json."
+  }
+  validation {
+    condition     = var.webhook == null ? true : length(var.webhook.verdicts) > 0 && length(setsubtract(var.webhook.verdicts, ["promoted", "not_promoted", "not_comparable", "blocked", "no_winner", "cancelled"])) == 0
+    error_message = "Verdicts are promoted, not_promoted, not_comparable, blocked, no_winner and cancelled; there is at least one."
+  }
+}
+
 variable "metrics_wait_seconds" {
   description = "Seconds for which alerts wait after metrics of log lines have been made, which Cloud Monitoring takes up to ten minutes to know; 0 where it is tried again anyway."
   type        = number

@@ -76,7 +76,7 @@ func (p *Publisher) Publish(ctx context.Context, data []byte, attrs map[string]s
 	defer cancel()
 	_, err := p.p.Publish(ctx, &pubsub.Message{Data: data, Attributes: attrs}).Get(ctx)
 	if err != nil {
-		return cloud.FromStatus(service, "topic "+p.topic, "terraform/ and localemu make it; check COPPICE_SCORES_TOPIC and COPPICE_PROJECT", err)
+		return cloud.FromStatus(service, "topic "+p.topic, "terraform/ and localemu make it; check COPPICE_PROJECT and the variable that names it, such as COPPICE_SCORES_TOPIC or COPPICE_VERDICTS_TOPIC", err)
 	}
 	return nil
 }

@@ -29,6 +29,7 @@ run "bootstrap" {
       [for b in values(google_artifact_registry_repository_iam_member.table) : "${b.member}: ${b.role} on repository ${b.repository}"],
       [for b in values(google_cloud_run_v2_service_iam_member.table) : "${b.member}: ${b.role} on service ${b.name}"],
       [for b in values(google_cloud_run_v2_job_iam_member.table) : "${b.member}: ${b.role} on job ${b.name}"],
+      [for b in values(google_secret_manager_secret_iam_member.table) : "${b.member}: ${b.role} on secret ${b.secret_id}"],
       [for b in values(google_kms_crypto_key_iam_member.table) : "${b.member}: ${b.role} on key ${google_kms_crypto_key.coppice[0].id == b.crypto_key_id ? google_kms_crypto_key.coppice[0].name : "?"}"],
     )) == toset(jsondecode(file("${path.module}/tests/golden/bootstrap.json")))
     error_message = "The bindings are not those of iam.yaml: go test ./terraform holds the same file against the table."
@@ -83,7 +84,7 @@ run "bootstrap" {
   }
 
   assert {
-    condition     = { for k, t in google_pubsub_topic.coppice : k => t.name } == { scores = "coppice-scores", jobs = "coppice-jobs", dead_letters = "coppice-scores-dead" }
+    condition     = { for k, t in google_pubsub_topic.coppice : k => t.name } == { scores = "coppice-scores", jobs = "coppice-jobs", dead_letters = "coppice-scores-dead", verdicts = "coppice-verdicts" }
     error_message = "The topics are those that localemu makes, and that of Batch's notifications."
   }
 

@@ -26,6 +26,7 @@ variables {
   dataset_days         = 60
   network              = { project = "example-host", network = "shared", subnetwork = "machines" }
   source_buckets       = ["example-exports"]
+  webhook              = { secret = "slack-verdicts", verdicts = ["blocked", "not_comparable"] }
   stages = {
     clicks = { schedule = "0 1 * * *", time_zone = "Europe/Berlin", spec = "name: clicks\nsource: gs://example-exports/clicks/*.parquet\n", machine = "n2-highmem-16", spot = true }
   }
@@ -46,6 +47,7 @@ run "iam" {
       [for b in values(google_artifact_registry_repository_iam_member.table) : "${b.member}: ${b.role} on repository ${b.repository}"],
       [for b in values(google_cloud_run_v2_service_iam_member.table) : "${b.member}: ${b.role} on service ${b.name}"],
       [for b in values(google_cloud_run_v2_job_iam_member.table) : "${b.member}: ${b.role} on job ${b.name}"],
+      [for b in values(google_secret_manager_secret_iam_member.table) : "${b.member}: ${b.role} on secret ${b.secret_id}"],
       [for b in values(google_kms_crypto_key_iam_member.table) : "${b.member}: ${b.role} on key ${google_kms_crypto_key.coppice[0].id == b.crypto_key_id ? google_kms_crypto_key.coppice[0].name : "?"}"],
     )) == toset(jsondecode(file("${path.module}/tests/golden/everything.json")))
     error_message = "The bindings are not those of iam.yaml: go test ./terraform holds the same file against the table."
@@ -74,17 +76,20 @@ run "programs" {
   }
 
   assert {
-    condition     = alltrue([for j in google_cloud_run_v2_job.launcher : { for e in j.template[0].template[0].containers[0].env : e.name => e.value } == merge(output.environment, { COPPICE_LOG = "json" })])
+    condition     = alltrue([for j in google_cloud_run_v2_job.launcher : { for e in j.template[0].template[0].containers[0].env : e.name => e.value if e.name != "COPPICE_WEBHOOK" } == merge(output.environment, { COPPICE_LOG = "json", COPPICE_WEBHOOK_FORMAT = "slack", COPPICE_WEBHOOK_VERDICTS = "blocked,not_comparable" })])
     error_message = "The launcher in the cloud has the environment of one on a laptop, and logs for Cloud Logging."
   }
 
   assert {
-    condition = { for e in google_cloud_run_v2_service.aggregator["aggregator"].template[0].containers[0].env : e.name => e.value } == {
+    condition = { for e in google_cloud_run_v2_service.aggregator["aggregator"].template[0].containers[0].env : e.name => e.value if e.name != "COPPICE_WEBHOOK" } == {
       for k, v in merge(output.environment, {
         COPPICE_AUDIENCE = "coppice-aggregator.example-project"
         COPPICE_CALLERS  = "coppice-push@example-project.iam.gserviceaccount.com,coppice-scheduler@example-project.iam.gserviceaccount.com"
 
         COPPICE_SIGNATURES = "cloud-run"
+
+        COPPICE_WEBHOOK_FORMAT   = "slack"
+        COPPICE_WEBHOOK_VERDICTS = "blocked,not_comparable"
       }) : k => v if !contains(["COPPICE_TASK_IMAGE", "COPPICE_TASK_SERVICE_ACCOUNT", "COPPICE_LAUNCHER_IMAGE", "COPPICE_STAGE_SERVICE_ACCOUNT", "COPPICE_NETWORK", "COPPICE_SUBNETWORK", "COPPICE_ZONES", "COPPICE_JOBS_TOPIC"], k)
     }
     error_message = "The aggregator knows the deployment and its callers, and not how jobs are made."
@@ -134,6 +139,41 @@ run "programs" {
       google_storage_bucket_object.spec["sweep-nightly"].content == var.sweeps["nightly"].spec
     )
     error_message = "The spec that the launcher reads is the one that was given."
+  }
+}
+
+run "verdicts" {
+  assert {
+    condition = alltrue([for env in concat(
+      [google_cloud_run_v2_service.aggregator["aggregator"].template[0].containers[0].env],
+      [for j in google_cloud_run_v2_job.launcher : j.template[0].template[0].containers[0].env],
+      ) : [for e in env : "${e.value_source[0].secret_key_ref[0].secret} ${e.value_source[0].secret_key_ref[0].version}" if e.name == "COPPICE_WEBHOOK"] == ["slack-verdicts latest"]
+    ])
+    error_message = "Aggregator and launchers get the webhook's address as a secret, and never as a value."
+  }
+
+  assert {
+    condition     = contains(keys(google_project_service.coppice), "secretmanager.googleapis.com") && length([for k in keys(output.environment) : k if strcontains(k, "WEBHOOK")]) == 0
+    error_message = "Secret Manager is enabled, and a laptop posts nothing."
+  }
+
+  assert {
+    condition     = output.environment.COPPICE_VERDICTS_TOPIC == "coppice-verdicts" && output.verdicts_topic == google_pubsub_topic.coppice["verdicts"].id
+    error_message = "Whoever wants to hear verdicts is told the topic."
+  }
+}
+
+run "no_webhook" {
+  variables {
+    webhook = null
+  }
+
+  assert {
+    condition = (
+      length(google_secret_manager_secret_iam_member.table) == 0 && !contains(keys(google_project_service.coppice), "secretmanager.googleapis.com") &&
+      length([for e in google_cloud_run_v2_service.aggregator["aggregator"].template[0].containers[0].env : e if strcontains(e.name, "WEBHOOK")]) == 0
+    )
+    error_message = "Without a webhook nobody has a right on a secret."
   }
 }
 

@@ -266,3 +266,35 @@ run "metrics_wait_1" {
   }
   expect_failures = [var.metrics_wait_seconds]
 }
+
+run "webhook_1" {
+  command = plan
+  variables {
+    webhook = { secret = "https://hooks.slack.com/services/x" }
+  }
+  expect_failures = [var.webhook]
+}
+
+run "webhook_2" {
+  command = plan
+  variables {
+    webhook = { secret = "hook", format = "teams" }
+  }
+  expect_failures = [var.webhook]
+}
+
+run "webhook_3" {
+  command = plan
+  variables {
+    webhook = { secret = "hook", verdicts = ["bad"] }
+  }
+  expect_failures = [var.webhook]
+}
+
+run "webhook_4" {
+  command = plan
+  variables {
+    webhook = { secret = "hook", verdicts = [] }
+  }
+  expect_failures = [var.webhook]
+}

@@ -14,6 +14,7 @@ import (
 	"coppice/launcher/internal/doctor"
 	"coppice/launcher/internal/place"
 	"coppice/launcher/internal/stagejob"
+	"coppice/notify"
 	"coppice/program"
 	"coppice/registry"
 	"coppice/sweep"
@@ -42,7 +43,9 @@ type Backends struct {
 	Jobs   Jobs
 	Stages stagejob.Jobs
 	Plans  doctor.Jobs
-	Close  func() error
+	// Verdicts opens the ways on which people are told what became of a night; nil where there are none.
+	Verdicts func(context.Context) (channels []notify.Channel, closeAll func(), err error)
+	Close    func() error
 }
 
 // Jobs runs plans.

@@ -22,6 +22,7 @@ import (
 	"coppice/dataset"
 	"coppice/dataset/datasettest"
 	"coppice/gbt"
+	"coppice/notify"
 	"coppice/program"
 	"coppice/registry"
 	"coppice/scorer"
@@ -38,6 +39,8 @@ type world struct {
 	now     time.Time
 	ctx     context.Context
 	env     map[string]string // beside the deployment's
+	// verdicts are the ways on which people are told.
+	verdicts func(context.Context) ([]notify.Channel, func(), error)
 }
 
 func newWorld(t *testing.T) *world {
@@ -111,7 +114,7 @@ func (w *world) run(args ...string) (code int, out, errOut string) {
 		World:     program.World{Args: args, Out: program.To(&o), Err: program.To(&e), Version: "v1", Now: func() time.Time { return w.now }, Env: env},
 		PriceList: func(context.Context) (PriceList, error) { return w.list, nil },
 		Connect: func(context.Context, Env) (*Backends, error) {
-			return &Backends{Bucket: func(name string) blob.Store { return w.buckets[name] }, Jobs: w.jobs, Close: func() error { return nil }}, nil
+			return &Backends{Bucket: func(name string) blob.Store { return w.buckets[name] }, Jobs: w.jobs, Verdicts: w.verdicts, Close: func() error { return nil }}, nil
 		},
 	})
 	return code, o.String(), e.String()

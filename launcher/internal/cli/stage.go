@@ -83,7 +83,7 @@ func (w *World) stage(ctx context.Context, file string, f stageFlags) error {
 	bar := w.stageBar(f.json)
 	s := &stager.Stager{Scratch: f.scratch, Threads: f.threads, Now: w.Now, Progress: bar.report}
 	if f.out != "" && !stager.Remote(f.out) && !stager.Remote(spec.Source) { // no cloud at all
-		return w.finishStage(ctx, s, spec, stager.Destination{Dir: f.out}, bar, f)
+		return w.finishStage(ctx, nil, s, spec, stager.Destination{Dir: f.out}, bar, f)
 	}
 
 	return w.with(ctx, func(c *cloud) error {
@@ -92,7 +92,7 @@ func (w *World) stage(ctx context.Context, file string, f stageFlags) error {
 		if err != nil {
 			return err
 		}
-		return w.finishStage(ctx, s, spec, dst, bar, f)
+		return w.finishStage(ctx, c, s, spec, dst, bar, f)
 	})
 }
 
@@ -119,17 +119,18 @@ func (c *cloud) destination(out string) (stager.Destination, error) {
 	return stager.Destination{Store: store, URL: out}, nil
 }
 
-func (w *World) finishStage(ctx context.Context, s *stager.Stager, spec *dataset.Spec, dst stager.Destination, bar *stageBar, f stageFlags) error {
+func (w *World) finishStage(ctx context.Context, c *cloud, s *stager.Stager, spec *dataset.Spec, dst stager.Destination, bar *stageBar, f stageFlags) error {
 	staged, err := s.Stage(ctx, spec, dst)
 	bar.finish()
 	if err != nil {
 		return err
 	}
-	return w.staged(ctx, staged, dst, f)
+	return w.staged(ctx, c, staged, dst, f)
 }
 
-// staged prints a dataset version at its place, and ends with a *stager.BlockedError where it must not be trained on.
-func (w *World) staged(ctx context.Context, staged *stager.Staged, dst stager.Destination, f stageFlags) error {
+// staged prints a dataset version at its place, and ends with a *stager.BlockedError where it must not be trained on. c is nil where there
+// is no cloud.
+func (w *World) staged(ctx context.Context, c *cloud, staged *stager.Staged, dst stager.Destination, f stageFlags) error {
 	night := staged.Night
 	if f.accept != "" && night != nil && night.Blocked() {
 		act := w.act(f.accept)
@@ -160,10 +161,13 @@ func (w *World) staged(ctx context.Context, staged *stager.Staged, dst stager.De
 		w.showFindings(night)
 	}
 
-	if night != nil && night.Blocked() {
-		return stager.CheckNight(night, w.Now())
+	if night == nil || !night.Blocked() {
+		return nil
 	}
-	return nil
+	if c != nil && dst.Store == c.datasets { // what others train on
+		w.tellStaged(ctx, c, night)
+	}
+	return stager.CheckNight(night, w.Now())
 }
 
 // stageBar is a progress bar on a terminal, a line per step elsewhere, and nothing where the output is JSON.

@@ -139,7 +139,7 @@ func (w *World) stageInBatch(ctx context.Context, file string, text []byte, spec
 			return err
 		}
 		if in.Staged != nil {
-			return w.staged(ctx, in.Staged, dst, f)
+			return w.staged(ctx, c, in.Staged, dst, f)
 		}
 
 		// The disks hold the source and the dataset that is made of it.
@@ -168,7 +168,7 @@ func (w *World) stageInBatch(ctx context.Context, file string, text []byte, spec
 		if err != nil {
 			return err
 		}
-		return w.staged(ctx, &stager.Staged{Manifest: m, Place: dst.Place(m), Existed: o.Existed, Night: night}, dst, f)
+		return w.staged(ctx, c, &stager.Staged{Manifest: m, Place: dst.Place(m), Existed: o.Existed, Night: night}, dst, f)
 	})
 }
 

@@ -113,6 +113,9 @@ func (w *World) sweep(ctx context.Context, file string, f sweepFlags) error {
 			return err
 		}
 		if err := c.allowed(ctx, m.Name, m.Version, w.Now()); err != nil {
+			if scheduled && !f.dryRun {
+				w.tellRefused(ctx, c, id, spec.Model, err)
+			}
 			return err
 		}
 		p, err := plan.Build(plan.Request{Spec: spec, Manifest: m, ID: id, Job: c.Jobs.Name, Now: w.Now(), Version: w.Version})

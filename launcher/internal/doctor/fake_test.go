@@ -39,7 +39,8 @@ func account(identity string) string { return "coppice-" + identity + "@p1.iam.g
 func deployment() Deployment {
 	return Deployment{
 		sweep.Deployment{Project: project, Location: "us-central1", DatasetsBucket: "d", SweepsBucket: "s", RegistryBucket: "r",
-			ScoresTopic: "coppice-scores", Subscription: "coppice-aggregator", OTLPEndpoint: "https://telemetry.googleapis.com"},
+			ScoresTopic: "coppice-scores", Subscription: "coppice-aggregator", OTLPEndpoint: "https://telemetry.googleapis.com",
+			Verdicts: sweep.VerdictsEnv{Topic: "coppice-verdicts"}},
 		sweep.BatchEnv{TaskImage: registry + "coppice-task:v1", LauncherImage: registry + "coppice-launcher:v1", ServiceAccount: account("task"),
 			StageAccount: account("stager"), JobsTopic: "projects/p1/topics/coppice-jobs"},
 	}
@@ -54,7 +55,7 @@ func newFake(t *testing.T) *fake {
 			"s": {Location: "us-central1", Uniform: true, PublicPrevented: true},
 			"r": {Location: "us-central1", Uniform: true, PublicPrevented: true, Versioned: true, SoftDelete: time.Hour},
 		},
-		topics: []string{"projects/p1/topics/coppice-scores", "projects/p1/topics/coppice-scores-dead", "projects/p1/topics/coppice-jobs"},
+		topics: []string{"projects/p1/topics/coppice-scores", "projects/p1/topics/coppice-scores-dead", "projects/p1/topics/coppice-jobs", "projects/p1/topics/coppice-verdicts"},
 		subscriptions: map[string]cloud.Subscription{"projects/p1/subscriptions/coppice-aggregator": {
 			Topic: "projects/p1/topics/coppice-scores", DeadLetterTopic: "projects/p1/topics/coppice-scores-dead", MaxAttempts: 20}},
 		images: []string{"coppice-task:v1", "coppice-launcher:v1"},

@@ -49,13 +49,18 @@ var examined = []string{terraform.Launcher, terraform.Task, terraform.Stager, te
 // rights compares the table with what is given.
 func (d *Doctor) rights(ctx context.Context) {
 	for _, b := range d.Table.Bindings {
-		if slices.Contains(examined, b.Identity) && !strings.HasPrefix(b.Resource, "key/") {
+		if slices.Contains(examined, b.Identity) && !optional(b.Resource) {
 			d.binding(ctx, b)
 		}
 	}
-	d.add("right", NotChecked, "scheduler, push, operators, model_readers, Google's agents on a key or another project's network", "terraform plan",
+	d.add("right", NotChecked, "scheduler, push, operators, model_readers, Google's agents on a key or another project's network, a webhook's secret", "terraform plan",
 		"what only schedules, people or options of the deployment need is left to Terraform")
 	d.impersonation(ctx)
+}
+
+// optional says whether a resource belongs to an option of the deployment of which the environment does not tell.
+func optional(resource string) bool {
+	return strings.HasPrefix(resource, "key/") || resource == terraform.Webhook
 }
 
 // binding looks at one row of the table.
@@ -116,6 +121,11 @@ func (d *Doctor) resourcesOf(resource string) (rs []cloud.Resource, why string) 
 		return rs, ""
 	case terraform.ScoresTopic:
 		return one(d.topic(d.Deployment.ScoresTopic))
+	case terraform.VerdictsTopic:
+		if d.Deployment.Verdicts.Topic == "" {
+			return nil, "COPPICE_VERDICTS_TOPIC is not set: verdicts are only logged"
+		}
+		return one(d.topic(d.Deployment.Verdicts.Topic))
 	case terraform.ScoresSubscription:
 		return one(d.subscription(d.Deployment.Subscription))
 	case terraform.Images:

@@ -79,6 +79,10 @@ func (d *Doctor) messages(ctx context.Context) {
 		d.topicThere(ctx, d.topic(d.Deployment.JobsTopic), "COPPICE_JOBS_TOPIC")
 	}
 
+	if d.Deployment.Verdicts.Topic != "" {
+		d.topicThere(ctx, d.topic(d.Deployment.Verdicts.Topic), "COPPICE_VERDICTS_TOPIC")
+	}
+
 	name := d.subscription(d.Deployment.Subscription)
 	s, err := d.Cloud.Subscription(ctx, name)
 	switch {

@@ -52,6 +52,7 @@ func newGuard(o Options) (*rights.Guard, error) {
 		"topic/" + topic(scoresTopic):                  terraform.ScoresTopic,
 		"topic/" + topic(jobsTopic):                    terraform.JobsTopic,
 		"subscription/" + sub(jobsTopic):               "subscription/jobs",
+		"topic/" + topic(verdictsTopic):                terraform.VerdictsTopic,
 		"topic/" + topic(deadLetters):                  "topic/dead_letters",
 		"subscription/" + sub(subscription):            terraform.ScoresSubscription,
 	}), nil
@@ -172,6 +173,7 @@ func (w *World) env(identity string) []string {
 
 		"COPPICE_SCORES_TOPIC=" + scoresTopic,
 		"COPPICE_JOBS_TOPIC=" + jobsTopic,
+		"COPPICE_VERDICTS_TOPIC=" + verdictsTopic,
 		"COPPICE_SUBSCRIPTION=" + subscription,
 
 		"COPPICE_TASK_IMAGE=" + taskImage,
@@ -196,9 +198,17 @@ func (w *World) environ(environ []string, identity string) []string {
 
 // leadsPast says whether a variable, NAME=VALUE, belongs to another deployment: its names, its emulators, and Cloud Monitoring,
 // whose address Terraform prints with the others and for which a local task has no credentials. A collector's address may stay:
-// whoever has named one wants the measurements of the local cloud, too.
+// whoever has named one wants the measurements of the local cloud, too. So may a webhook on this machine; that of a deployment would call
+// people who know nothing of the local cloud.
 func leadsPast(variable string) bool {
 	name, value, _ := strings.Cut(variable, "=")
+	switch name {
+	case "COPPICE_WEBHOOK":
+		u, err := url.Parse(value)
+		return err != nil || u.Hostname() != "127.0.0.1" && u.Hostname() != "localhost"
+	case "COPPICE_WEBHOOK_FORMAT", "COPPICE_WEBHOOK_VERDICTS":
+		return false
+	}
 	if name == "OTEL_EXPORTER_OTLP_ENDPOINT" {
 		u, err := url.Parse(value)
 		return err == nil && u.Host == "telemetry.googleapis.com"

@@ -35,14 +35,15 @@ import (
 
 // What the local cloud is called.
 const (
-	project      = "local-project"
-	location     = "us-central1"
-	scoresTopic  = "coppice-scores"
-	subscription = "coppice-aggregator"
-	deadLetters  = "coppice-scores-dead"
-	jobsTopic    = "coppice-jobs" // and its subscription, which nobody here pulls
-	taskImage    = "coppice-task"
-	stageImage   = "coppice-launcher"
+	project       = "local-project"
+	location      = "us-central1"
+	scoresTopic   = "coppice-scores"
+	subscription  = "coppice-aggregator"
+	deadLetters   = "coppice-scores-dead"
+	jobsTopic     = "coppice-jobs"     // and its subscription, which nobody here pulls
+	verdictsTopic = "coppice-verdicts" // and its subscription, for whoever wants to see them
+	taskImage     = "coppice-task"
+	stageImage    = "coppice-launcher"
 )
 
 var buckets = map[string]string{
@@ -246,7 +247,7 @@ func (w *World) startPubSub(ctx context.Context, l net.Listener) (err error) {
 		return errors.Join(err, l.Close())
 	}
 
-	for _, id := range []string{scoresTopic, jobsTopic, deadLetters} {
+	for _, id := range []string{scoresTopic, jobsTopic, deadLetters, verdictsTopic} {
 		if err := w.pubsub.CreateTopic(ctx, topic(id)); err != nil {
 			return err
 		}
@@ -260,6 +261,7 @@ func (w *World) startPubSub(ctx context.Context, l net.Listener) (err error) {
 		{Name: sub(subscription), Topic: topic(scoresTopic), AckDeadlineSeconds: 10, RetryPolicy: retry, DeadLetterPolicy: dead},
 		{Name: sub(jobsTopic), Topic: topic(jobsTopic), AckDeadlineSeconds: 10, RetryPolicy: retry, DeadLetterPolicy: dead},
 		{Name: sub(deadLetters), Topic: topic(deadLetters), AckDeadlineSeconds: 10},
+		{Name: sub(verdictsTopic), Topic: topic(verdictsTopic), AckDeadlineSeconds: 10},
 	} {
 		if err := w.pubsub.CreateSubscription(ctx, s); err != nil {
 			return err

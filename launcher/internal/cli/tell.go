@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"coppice/blob"
+	"coppice/contract"
+	"coppice/launcher/internal/stager"
+	"coppice/notify"
+	"coppice/sweep"
+	"coppice/sweepstore"
+)
+
+// A night that stops before there is a sweep is the launcher's to tell: the aggregator never hears of it. A person who has typed the
+// command reads its error; everybody else is told. Whatever comes of that, the command ends as it would have.
+
+// tellStaged tells that a dataset which others train on is blocked.
+func (w *World) tellStaged(ctx context.Context, c *cloud, r *contract.Record) {
+	ref := r.Dataset + "@" + r.Version
+	w.tell(ctx, c, sweep.StagedMessage(ref, contract.Reason(r.Findings), w.Now()), datasetMarks{c.datasets, r.Dataset, r.Version})
+}
+
+// tellRefused tells that a scheduled sweep was not started, if that is what the error says.
+func (w *World) tellRefused(ctx context.Context, c *cloud, id sweep.ID, model string, err error) {
+	var blocked *stager.BlockedError
+	if !errors.As(err, &blocked) {
+		return
+	}
+	ref := blocked.Record.Dataset + "@" + blocked.Record.Version
+	w.tell(ctx, c, sweep.RefusedMessage(id, model, ref, blocked.Reason, w.Now()), sweepstore.New(c.sweeps, id).Told(sweep.OccasionRefused))
+}
+
+func (w *World) tell(ctx context.Context, c *cloud, m sweep.VerdictMessage, marks notify.Marks) {
+	if c.Verdicts == nil {
+		return
+	}
+	channels, closeAll, err := c.Verdicts(ctx)
+	if err != nil {
+		channels, closeAll = []notify.Channel{notify.Broken("topic", err)}, func() {}
+	}
+	defer closeAll()
+	n := &notify.Notifier{Channels: channels, Now: w.Now, Log: w.log(c)}
+	if !n.Tell(ctx, m, marks) && !w.Structured() {
+		fmt.Fprintf(w.Err, "note: not everybody could be told that %s\n", m.Title())
+	}
+}
+
+// datasetMarks are the marks of a blocked version of a dataset.
+type datasetMarks struct {
+	store         blob.Store
+	name, version string
+}
+
+// Has says whether it was told on the channel.
+func (m datasetMarks) Has(ctx context.Context, channel string) (bool, error) {
+	_, err := m.store.Stat(ctx, sweep.DatasetTold(m.name, m.version, channel))
+	if errors.Is(err, blob.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Put says that it was. Somebody may have said so before.
+func (m datasetMarks) Put(ctx context.Context, id, channel string, at time.Time) error {
+	text, err := json.Marshal(sweep.Mark{Format: sweep.FormatVersion, ID: id, Channel: channel, At: at.UTC()})
+	if err != nil {
+		return fmt.Errorf("write a mark: %w", err)
+	}
+	_, err = m.store.Put(ctx, sweep.DatasetTold(m.name, m.version, channel), blob.Absent, bytes.NewReader(text))
+	if errors.Is(err, blob.ErrPrecondition) {
+		return nil
+	}
+	return err
+}

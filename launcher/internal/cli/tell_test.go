@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"coppice/dataset/datasettest"
+	"coppice/notify"
+	"coppice/sweep"
+)
+
+// listens makes a channel that keeps what it is told, or fails.
+func (w *world) listens(heard *[]sweep.VerdictMessage, fail *error) {
+	send := func(_ context.Context, m *sweep.VerdictMessage) error {
+		if *fail == nil {
+			*heard = append(*heard, *m)
+		}
+		return *fail
+	}
+	w.verdicts = func(context.Context) ([]notify.Channel, func(), error) {
+		return []notify.Channel{{Name: "topic", Send: send}}, func() {}, nil
+	}
+}
+
+// TestBlockedNightIsTold: when it is staged, and by the scheduled sweep that is not started because of it; each once, and not where nobody
+// else trains on the dataset or a person looks on.
+func TestBlockedNightIsTold(t *testing.T) {
+	w := newWorld(t)
+	var heard []sweep.VerdictMessage
+	fail := errors.New("no answer")
+	w.listens(&heard, &fail)
+
+	w.file("clicks.csv", string(datasettest.Table(datasettest.Options{Rows: 1200})))
+	spec := w.file("dataset.yaml", "name: clicks\nsource: clicks.csv\nlabel: is_click\ndrop: [revenue]\nsplit: {by: hash, key: user_id, train: 0.6, valid: 0.4}\ncontract: {rows: {min: 100000}}\n")
+	night := w.file("sweep.yaml", sweepYAML)
+
+	// A channel that fails changes nothing about how the command ends.
+	w.refused(sweep.ExitBlocked, "note: not everybody could be told that dataset clicks@", "stage", spec)
+	fail = nil
+	for range 2 {
+		w.refused(sweep.ExitBlocked, "is blocked", "stage", spec)
+	}
+	w.refused(sweep.ExitBlocked, "is blocked", "stage", spec, "--out", w.dir+"/out")
+	w.refused(sweep.ExitBlocked, "is blocked", "sweep", night)
+	for range 2 {
+		w.refused(sweep.ExitBlocked, "is blocked", "sweep", night, "--schedule", "0 3 * * *", "--no-wait", "--json")
+	}
+	w.refused(sweep.ExitBlocked, "is blocked", "sweep", night, "--schedule", "0 3 * * *", "--dry-run")
+
+	if len(heard) != 2 {
+		t.Fatalf("told %d times, want 2: %+v", len(heard), heard)
+	}
+	staged, refused := heard[0], heard[1]
+	if staged.Occasion != sweep.OccasionStaged || staged.Verdict != sweep.VerdictBlocked || !strings.HasPrefix(staged.Dataset, "clicks@") || !strings.Contains(staged.Reason, "rows") {
+		t.Errorf("when it was staged: %+v", staged)
+	}
+	if refused.Occasion != sweep.OccasionRefused || refused.Sweep != "night-20261121-0300" || refused.Model != "ctr" || refused.Dataset != staged.Dataset {
+		t.Errorf("when the sweep was not started: %+v", refused)
+	}
+
+	// Once a person has let the night pass, there is nothing to tell.
+	w.must("datasets", "accept", staged.Dataset, "--why", "a small test")
+	w.must("sweep", night, "--schedule", "0 3 * * *", "--no-wait", "--json")
+	if len(heard) != 2 {
+		t.Errorf("told %+v", heard[2:])
+	}
+	if i := slices.IndexFunc(heard, func(m sweep.VerdictMessage) bool { return m.Next == "" }); i >= 0 {
+		t.Errorf("no word on what to do: %+v", heard[i])
+	}
+}
