@@ -14,9 +14,9 @@ type card struct {
 }
 
 type cardColumn struct {
-	name  string
-	coder *coder
-	odds  []float64 // of each code
+	name    string
+	encoder *columnEncoder
+	odds    []float64 // of each code
 }
 
 // newCard makes the card of a night.
@@ -39,8 +39,8 @@ func newCard(p *Profile) *card {
 			continue
 		}
 
-		k := newCoder(column, keptLevels)
-		one := cardColumn{name: column.Name, coder: k, odds: make([]float64, k.size)}
+		k := newColumnEncoder(column, keptLevels)
+		one := cardColumn{name: column.Name, encoder: k, odds: make([]float64, k.size)}
 		if column.Kind == Number {
 			for r, rate := range column.Rates {
 				one.odds[r+1] = odds(rate, column.Shares[r]*sampled)
@@ -66,7 +66,7 @@ func (c *card) score(n *ingest.Night) []float64 {
 		if v == nil {
 			continue
 		}
-		for i, code := range column.coder.codesOf(n, v) {
+		for i, code := range column.encoder.codesOf(n, v) {
 			out[i] += column.odds[code]
 		}
 	}

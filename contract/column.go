@@ -279,16 +279,16 @@ func (c *Column) level(text string) *ColumnLevel {
 	return &c.Levels[i]
 }
 
-// coder gives each value one of few codes: 0 where it is missing.
-type coder struct {
+// columnEncoder gives each value one of few codes: 0 where it is missing.
+type columnEncoder struct {
 	column *Column
 	levels map[string]int // to codes
 	size   int            // codes are below it
 }
 
 // newCoder codes numbers by their ranges and texts by up to so many levels, all others alike.
-func newCoder(c *Column, levels int) *coder {
-	k := &coder{column: c}
+func newColumnEncoder(c *Column, levels int) *columnEncoder {
+	k := &columnEncoder{column: c}
 	switch c.Kind {
 	case Text:
 		k.levels = map[string]int{}
@@ -305,7 +305,7 @@ func newCoder(c *Column, levels int) *coder {
 }
 
 // code is of value i; x are the column's numbers where it is of such.
-func (k *coder) code(n *ingest.Night, v *dataset.Values, x []float64, i int) int {
+func (k *columnEncoder) code(n *ingest.Night, v *dataset.Values, x []float64, i int) int {
 	switch {
 	case n.Missing(v, i):
 		return 0
@@ -321,7 +321,7 @@ func (k *coder) code(n *ingest.Night, v *dataset.Values, x []float64, i int) int
 }
 
 // codesOf are the codes of all values.
-func (k *coder) codesOf(n *ingest.Night, v *dataset.Values) []int {
+func (k *columnEncoder) codesOf(n *ingest.Night, v *dataset.Values) []int {
 	var x []float64
 	if k.column.Kind == Number {
 		x, _ = n.Numbers(v)
@@ -338,7 +338,7 @@ func (c *Column) alone(n *ingest.Night, v *dataset.Values, y []float32) float64 
 	if c.Kind == Time {
 		return 0.5
 	}
-	k := newCoder(c, keptLevels)
+	k := newColumnEncoder(c, keptLevels)
 	codes := k.codesOf(n, v)
 
 	var sums, counts [2][]float64

@@ -12,7 +12,7 @@ const tieCodes = 16
 
 // codes are the column's values in few codes.
 func (c *Column) codes(n *ingest.Night, v *dataset.Values) []uint8 {
-	k := newCoder(c, tieCodes-2)
+	k := newColumnEncoder(c, tieCodes-2)
 	out := make([]uint8, v.Len())
 	for i, code := range k.codesOf(n, v) {
 		if k.size > tieCodes && code > 0 {

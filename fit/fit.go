@@ -122,7 +122,7 @@ type Request struct {
 // Outcome is a trained candidate.
 type Outcome struct {
 	*gbt.Result
-	Score      float64            // the Rating of Metric on valid, at the best iteration; NaN without valid
+	Score      float64            // the Score of Metric on valid, at the best iteration; NaN without valid
 	Metrics    map[string]float64 // on valid
 	Seconds    float64            // of training, ratings and what the resumed trees took before included
 	NsPerValue float64            // per row, feature and tree
@@ -183,7 +183,7 @@ func rater(q Request, valid *Rows) func([]float64) (float64, error) {
 		}
 		e.Reset(metric.Input{Label: valid.Label, Weight: valid.Weight, Pred: pred, Group: valid.Group})
 		v, err := e.Eval(q.Metric)
-		return q.Metric.Rating(v), err
+		return q.Metric.Score(v), err
 	}
 }
 
@@ -217,6 +217,6 @@ func (o *Outcome) rate(q Request, valid *Rows) error {
 	if err != nil {
 		return err
 	}
-	o.Metrics[q.Metric.Name], o.Score = value, q.Metric.Rating(value)
+	o.Metrics[q.Metric.Name], o.Score = value, q.Metric.Score(value)
 	return nil
 }

@@ -49,16 +49,16 @@ func calibrationRatio(e *Evaluator, m Metric) (float64, error) {
 // nearest bounds the distance of a ratio of 0 from its aim.
 const nearest = 1e-15
 
-// Rating is what a value of the metric is ranked by: the value itself or, where neither high nor low is good (Aim), how far it
+// Score is what a value of the metric is ranked by: the value itself or, where neither high nor low is good (Aim), how far it
 // is from there on a logarithmic scale, so that half and twice as much are equally bad.
-func (m Metric) Rating(value float64) float64 {
+func (m Metric) Score(value float64) float64 {
 	if m.Aim == 0 {
 		return value
 	}
 	return math.Abs(math.Log(max(value, nearest) / m.Aim))
 }
 
-// RatedBy is what a rating is of, in words.
+// RatedBy is what a score is of, in words.
 func (m Metric) RatedBy() string {
 	if m.Aim == 0 {
 		return m.Name

@@ -76,7 +76,7 @@ func (m Metric) Interval(in Input, c Confidence) (Interval, error) {
 // Comparison is how much better new predictions are than old ones of the same rows.
 type Comparison struct {
 	Old, New  float64 // the metric's values
-	Gain      float64 // of the ratings, above 0 where the new predictions are better, whichever way the metric goes
+	Gain      float64 // of the scores, above 0 where the new predictions are better, whichever way the metric goes
 	Low, High float64 // between which the gain lies
 	Error     float64 // standard error of the gain
 	Method    string
@@ -100,7 +100,7 @@ func (m Metric) Compare(in Input, old []float64, c Confidence) (Comparison, erro
 	}
 
 	// Both sides, each with what its rows do to it.
-	var values, ratings [2]float64
+	var values, scores [2]float64
 	var sides [2]*units
 	for s, pred := range [][]float64{in.Pred, old} {
 		var e Evaluator
@@ -110,16 +110,16 @@ func (m Metric) Compare(in Input, old []float64, c Confidence) (Comparison, erro
 		if values[s], err = e.Eval(m); err != nil {
 			return Comparison{}, err
 		}
-		ratings[s] = m.Rating(values[s])
+		scores[s] = m.Score(values[s])
 		if sides[s], err = e.influence(m, values[s]); err != nil {
 			return Comparison{}, err
 		}
 	}
 
-	out := Comparison{New: values[0], Old: values[1], Gain: m.gain(ratings[0], ratings[1]), Method: Analytic}
+	out := Comparison{New: values[0], Old: values[1], Gain: m.gain(scores[0], scores[1]), Method: Analytic}
 	if sides[0] == nil {
 		out.Method = Resample
-		out.Low, out.High, out.Error, err = bootstrap(m, c, in, [][]float64{in.Pred, old}, func(v []float64) float64 { return m.gain(m.Rating(v[0]), m.Rating(v[1])) })
+		out.Low, out.High, out.Error, err = bootstrap(m, c, in, [][]float64{in.Pred, old}, func(v []float64) float64 { return m.gain(m.Score(v[0]), m.Score(v[1])) })
 		return out, err
 	}
 
@@ -129,7 +129,7 @@ func (m Metric) Compare(in Input, old []float64, c Confidence) (Comparison, erro
 	return out, nil
 }
 
-// gain of a rating over another.
+// gain of a score over another.
 func (m Metric) gain(fresh, old float64) float64 {
 	if m.Maximize {
 		return fresh - old
@@ -137,7 +137,7 @@ func (m Metric) gain(fresh, old float64) float64 {
 	return old - fresh
 }
 
-// slope is how the rating changes with the value.
+// slope is how the score changes with the value.
 func (m Metric) slope(value float64) float64 {
 	switch {
 	case m.Aim == 0:

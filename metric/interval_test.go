@@ -67,13 +67,13 @@ func TestClicksAgainstNumpy(t *testing.T) {
 
 func TestRatioIsRatedByItsDistanceFromOne(t *testing.T) {
 	m := lookup(t, "calibration_ratio")
-	near(t, "half", m.Rating(0.5), math.Ln2)
-	near(t, "twice", m.Rating(2), math.Ln2)
-	if m.Maximize || m.Rating(1.1) >= m.Rating(0.8) {
-		t.Errorf("1.1 is rated %v and 0.8 %v, maximized: %v; want 1.1 lower, as it is nearer to 1", m.Rating(1.1), m.Rating(0.8), m.Maximize)
+	near(t, "half", m.Score(0.5), math.Ln2)
+	near(t, "twice", m.Score(2), math.Ln2)
+	if m.Maximize || m.Score(1.1) >= m.Score(0.8) {
+		t.Errorf("1.1 is rated %v and 0.8 %v, maximized: %v; want 1.1 lower, as it is nearer to 1", m.Score(1.1), m.Score(0.8), m.Maximize)
 	}
-	if math.IsInf(m.Rating(0), 0) {
-		t.Error("the rating of 0 is infinite, and no result can hold it")
+	if math.IsInf(m.Score(0), 0) {
+		t.Error("the score of 0 is infinite, and no result can hold it")
 	}
 	_, err := m.Eval(metric.Input{Label: []float32{0, 0}, Pred: []float64{0.1, 0.2}})
 	if !errors.Is(err, metric.ErrOneClass) {

@@ -43,7 +43,7 @@ type Input struct {
 // Metric is one way of measuring. Lookup makes it.
 type Metric struct {
 	Name     string  // canonical, such as precision@1%
-	Maximize bool    // whether a higher Rating is better
+	Maximize bool    // whether a higher Score is better
 	Aim      float64 // the best value, where neither the highest nor the lowest is; else 0
 	Kind     Kind
 	RankOnly bool   // whether any increasing function of the predictions (raw scores, say) gives the same value

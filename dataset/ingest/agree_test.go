@@ -79,7 +79,7 @@ func checkSample(t *testing.T, s *staged, enc *Encoder) {
 }
 
 // isNumber reports whether a text is a number that stands for a missing value, however it is written.
-func isNumber(text string, t *tokens) bool {
+func isNumber(text string, t *missingMarkers) bool {
 	x, err := strconv.ParseFloat(text, 64)
 	return err == nil && t.hasNumber(x)
 }
@@ -120,7 +120,7 @@ func checkSource(t *testing.T, s *staged, enc *Encoder, files []File, csv datase
 	if err != nil {
 		t.Fatal(err)
 	}
-	unlabelled, tok := int64(0), newTokens(m.Missing)
+	unlabelled, tok := int64(0), newMissingMarkers(m.Missing)
 	err = table.Read(context.Background(), append(enc.Columns(), m.Label.Column), 333, func(b *Batch) error {
 		out, err := enc.Encode(b, nil, nil)
 		if err != nil {

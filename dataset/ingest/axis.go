@@ -10,9 +10,9 @@ import (
 )
 
 // axis counts the rows at each point of a time column, in bounded memory. As long as there are no more distinct times
-// than it may hold, it is exact; beyond, neighbouring times are counted together, in granules that are as fine as fits.
-// Which granules there are depends on the times alone, not on their order. The counts are exact always, so that a cut
-// between two granules says exactly how many rows lie before it.
+// than it may hold, it is exact; beyond, neighbouring times are counted together, in time buckets that are as fine as fits.
+// Which time buckets there are depends on the times alone, not on their order. The counts are exact always, so that a cut
+// between two time buckets says exactly how many rows lie before it.
 type axis struct {
 	counts map[uint64]int64 // by the ordered bits of a time, shifted right
 	shift  uint
@@ -21,12 +21,12 @@ type axis struct {
 }
 
 // minGranules is how many distinct times an axis holds at least.
-const minGranules = 1 << 18
+const minTimeBuckets = 1 << 18
 
 // shiftStep coarsens 16-fold at once, because most times have many low bits that are always zero.
 const shiftStep = 4
 
-type granule struct {
+type timeBucket struct {
 	key  uint64
 	rows int64
 }
@@ -59,53 +59,53 @@ func (a *axis) add(x float64) {
 	}
 }
 
-func (a *axis) sorted() []granule {
+func (a *axis) sorted() []timeBucket {
 	keys := slices.Sorted(maps.Keys(a.counts))
-	out := make([]granule, len(keys))
+	out := make([]timeBucket, len(keys))
 	for i, k := range keys {
-		out[i] = granule{k, a.counts[k]}
+		out[i] = timeBucket{k, a.counts[k]}
 	}
 	return out
 }
 
-// greatest is the greatest number that a granule holds.
+// greatest is the greatest number that a time bucket holds.
 func (a *axis) greatest(key uint64) float64 {
 	return fromOrdered(key<<a.shift | (1<<a.shift - 1))
 }
 
-// least is the least number that a granule holds.
+// least is the least number that a time bucket holds.
 func (a *axis) least(key uint64) float64 { return fromOrdered(key << a.shift) }
 
 // nearest is the cut, from lo to hi, before which the share of the rows is nearest to the wanted one. A cut is the number
-// of granules before it.
-func nearest(granules []granule, wanted float64, lo, hi int) int {
+// of time buckets before it.
+func nearest(buckets []timeBucket, wanted float64, lo, hi int) int {
 	total := int64(0)
-	for _, g := range granules {
+	for _, g := range buckets {
 		total += g.rows
 	}
 	target := wanted * float64(total)
 
 	best, distance, before := lo, math.Inf(1), int64(0)
-	for cut, g := range granules {
+	for cut, g := range buckets {
 		if d := math.Abs(float64(before) - target); cut >= lo && cut <= hi && d < distance {
 			best, distance = cut, d
 		}
 		before += g.rows
 	}
 
-	if d := math.Abs(float64(before) - target); hi == len(granules) && d < distance {
+	if d := math.Abs(float64(before) - target); hi == len(buckets) && d < distance {
 		best = hi
 	}
 	return best
 }
 
-// foldEnds cuts one split's granules into folds that follow each other in time, and gives the greatest number of each but
-// the last. Where there are fewer granules than folds, some folds stay empty.
-func foldEnds(a *axis, granules []granule) []float64 {
+// foldEnds cuts one split's time buckets into folds that follow each other in time, and gives the greatest number of each but
+// the last. Where there are fewer time buckets than folds, some folds stay empty.
+func foldEnds(a *axis, buckets []timeBucket) []float64 {
 	var ends []float64
 	for k := 1; k < dataset.Folds; k++ {
-		cut := nearest(granules, float64(k)/dataset.Folds, min(1, len(granules)), len(granules))
-		ends = append(ends, a.greatest(granules[cut-1].key))
+		cut := nearest(buckets, float64(k)/dataset.Folds, min(1, len(buckets)), len(buckets))
+		ends = append(ends, a.greatest(buckets[cut-1].key))
 	}
 	slices.SortFunc(ends, cmp.Compare[float64])
 	return ends

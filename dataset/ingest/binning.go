@@ -133,7 +133,7 @@ func between(a, b float64) float64 {
 }
 
 // countTexts counts how often each text of a column occurs that is not missing.
-func countTexts(v *dataset.Values, t *tokens) map[string]int64 {
+func countTexts(v *dataset.Values, t *missingMarkers) map[string]int64 {
 	counts := map[string]int64{}
 	var buf []byte
 

@@ -8,19 +8,19 @@ import (
 // or numbers: as long as all of them could be either, both are counted.
 type clock struct {
 	column   string
-	tokens   *tokens
+	markers  *missingMarkers
 	asTime   *axis // nil once a value is no time
 	asNumber *axis // nil once one is no finite number
 }
 
-func newClock(column string, t *tokens) *clock {
-	return &clock{column: column, tokens: t, asTime: newAxis(minGranules), asNumber: newAxis(minGranules)}
+func newClock(column string, t *missingMarkers) *clock {
+	return &clock{column: column, markers: t, asTime: newAxis(minTimeBuckets), asNumber: newAxis(minTimeBuckets)}
 }
 
 // observe is the first pass over a batch. Each row must have a time.
 func (c *clock) observe(b *Batch, v *dataset.Values) error {
 	for i := range b.Rows {
-		if missing(v, i, c.tokens) {
+		if missing(v, i, c.markers) {
 			return b.errorAt(i, c.column, "the row has no place in the order of the statistics: its time is missing")
 		}
 
@@ -88,7 +88,7 @@ func (c *clock) axis() *axis {
 
 // time is value i, after the first pass: seconds since 1970, or the number that it is.
 func (c *clock) time(v *dataset.Values, i int) (float64, bool) {
-	if missing(v, i, c.tokens) {
+	if missing(v, i, c.markers) {
 		return 0, false
 	}
 	if c.asTime != nil {

@@ -8,12 +8,14 @@ import (
 
 // Times reads a column of times of tables that are not staged.
 type Times struct {
-	column string
-	tokens *tokens
+	column  string
+	markers *missingMarkers
 }
 
 // NewTimes reads the column of that name. missing are the texts that stand for a missing value.
-func NewTimes(column string, missing []string) *Times { return &Times{column, newTokens(missing)} }
+func NewTimes(column string, missing []string) *Times {
+	return &Times{column, newMissingMarkers(missing)}
+}
 
 // Seconds are the times of a batch's rows, in seconds since 1970. A row without one, and a column of something else, is a *TableError.
 func (t *Times) Seconds(b *Batch) ([]float64, error) {
@@ -25,7 +27,7 @@ func (t *Times) Seconds(b *Batch) ([]float64, error) {
 	out := make([]float64, b.Rows)
 	for i := range out {
 		switch {
-		case missing(v, i, t.tokens):
+		case missing(v, i, t.markers):
 			return nil, b.errorAt(i, t.column, "the time is missing; leave such rows out of the table")
 		case v.Type == dataset.Time:
 			out[i] = dataset.Seconds(v.Unit.Split(v.Int[i]))

@@ -12,11 +12,11 @@ import (
 // deriver makes a column of numbers from columns of times: it stands in a batch behind the columns of the table, and is then a
 // feature like others.
 type deriver struct {
-	from   dataset.Derived
-	places []int    // of the times, in roles.read
-	coders []*coder // that read them
-	auto   bool     // Coppice wants it, not the spec: a column without times is no error
-	buf    [][]float64
+	from     dataset.Derived
+	places   []int            // of the times, in roles.read
+	encoders []*columnEncoder // that read them
+	auto     bool             // Coppice wants it, not the spec: a column without times is no error
+	buf      [][]float64
 }
 
 // name of the feature.
@@ -26,7 +26,7 @@ func (d *deriver) name() string {
 
 // addDerivers makes what derive: asks for. Where the spec does not say what to make of the time that splits the rows, it is no
 // feature itself, and its hour and weekday may be.
-func (r *roles) addDerivers(spec *dataset.Spec, t *tokens, use func(path, name string) (int, error)) error {
+func (r *roles) addDerivers(spec *dataset.Spec, t *missingMarkers, use func(path, name string) (int, error)) error {
 	wanted := dataset.DeriveSpec{}
 	maps.Copy(wanted, spec.Derive)
 
@@ -56,7 +56,7 @@ func (r *roles) addDerivers(spec *dataset.Spec, t *tokens, use func(path, name s
 				}
 				part := dataset.Part{Column: name, Kind: dataset.Temporal}
 				d.from.Of, d.places = append(d.from.Of, part), append(d.places, place)
-				d.coders = append(d.coders, &coder{feature: &dataset.Feature{Name: name, Kind: dataset.Temporal}, tokens: t})
+				d.encoders = append(d.encoders, &columnEncoder{feature: &dataset.Feature{Name: name, Kind: dataset.Temporal}, markers: t})
 			}
 
 			r.derivers = append(r.derivers, d)
@@ -72,7 +72,7 @@ func (d *deriver) values(b *Batch) (dataset.Values, error) {
 	d.buf = resize(d.buf, len(d.places))
 
 	for i, place := range d.places {
-		numbers, buf, err := d.coders[i].numbers(&b.Columns[place], d.buf[i])
+		numbers, buf, err := d.encoders[i].numbers(&b.Columns[place], d.buf[i])
 		d.buf[i] = buf
 
 		var value *valueError

@@ -343,7 +343,7 @@ func (p *designer) partOf(a int) int {
 	number := slices.IndexFunc(p.d.readers, func(r *partReader) bool { return r.part.Same(*part) })
 	if number < 0 {
 		number = len(p.d.readers)
-		p.d.readers = append(p.d.readers, newPartReader(*part, p.s.tokens))
+		p.d.readers = append(p.d.readers, newPartReader(*part, p.s.markers))
 		p.d.places = append(p.d.places, p.atoms[a].place)
 		few := 0
 		switch {

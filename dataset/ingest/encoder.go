@@ -15,13 +15,13 @@ import (
 type Encoder struct {
 	encoding *dataset.Encoding
 	levels   *dataset.Levels
-	tokens   *tokens
+	markers  *missingMarkers
 	inputs   []string
 	parts    []dataset.Part // of all tables, each once
 	partsOf  [][]int        // of each table, numbers of parts
 
-	witnesses []witness // of each input
-	coders    []*coder  // of features that are a column, or more categories of one; else nil
+	witnesses []witness        // of each input
+	encoders  []*columnEncoder // of features that are a column, or more categories of one; else nil
 }
 
 // NewEncoder makes the encoder of a dataset's features (dataset.Manifest.Encoding) or of a model's (features.json). levels are those
@@ -40,10 +40,10 @@ func NewEncoder(e *dataset.Encoding, levels *dataset.Levels) (*Encoder, error) {
 		return nil, fmt.Errorf("%d levels where the features' tables have %d", have, want)
 	}
 
-	enc := &Encoder{encoding: e, levels: levels, tokens: newTokens(e.Missing), inputs: e.Inputs(), coders: make([]*coder, len(e.Features))}
+	enc := &Encoder{encoding: e, levels: levels, markers: newMissingMarkers(e.Missing), inputs: e.Inputs(), encoders: make([]*columnEncoder, len(e.Features))}
 	for i := range e.Features {
 		if f := &e.Features[i]; f.From == nil || f.From.What == dataset.DeriveLevels {
-			enc.coders[i] = newCoder(f, enc.tokens)
+			enc.encoders[i] = newColumnEncoder(f, enc.markers)
 		}
 	}
 
@@ -102,7 +102,7 @@ func (e *Encoder) segments(rows int, file string, column func(string) *dataset.V
 		if v == nil || v.Len() != rows {
 			return nil, &TableError{File: file, Column: name, Msg: "the column is missing, and the model is calibrated by it"}
 		}
-		if err := newPartReader(dataset.Part{Column: name, Kind: dataset.Categorical}, e.tokens).hashes(v, part); err != nil {
+		if err := newPartReader(dataset.Part{Column: name, Kind: dataset.Categorical}, e.markers).hashes(v, part); err != nil {
 			return nil, err
 		}
 		for i, h := range part {
@@ -133,7 +133,7 @@ func (e *Encoder) encode(rows int, file string, column func(string) *dataset.Val
 			return nil, &TableError{File: file, Column: name, Msg: fmt.Sprintf("%d values in %d rows", v.Len(), rows)}
 		}
 	}
-	width := len(e.coders)
+	width := len(e.encoders)
 	out = resize(out, rows*width)
 	if rows == 0 {
 		return out, nil
@@ -142,7 +142,7 @@ func (e *Encoder) encode(rows int, file string, column func(string) *dataset.Val
 	tables := len(e.encoding.Tables)
 	look := lookup{e: e, rows: rows, column: column, parts: make([][]uint64, len(e.parts)), slots: make([][]int32, tables),
 		rates: make([][]float64, tables)}
-	for i := range e.coders {
+	for i := range e.encoders {
 		name, err := look.feature(i, out[i:], width)
 		var value *valueError
 		if errors.As(err, &value) {
@@ -172,7 +172,7 @@ type lookup struct {
 // feature writes the values of feature i to out[0], out[stride] ... An error about a value is about the column that it names.
 func (l *lookup) feature(i int, out []float64, stride int) (column string, err error) {
 	f := &l.e.encoding.Features[i]
-	if c := l.e.coders[i]; c != nil {
+	if c := l.e.encoders[i]; c != nil {
 		column = f.Name
 		if f.From != nil {
 			column = f.From.Of[0].Column
@@ -206,7 +206,7 @@ func (l *lookup) feature(i int, out []float64, stride int) (column string, err e
 
 // times reads a column of times as seconds since 1970, and one of numbers as it is.
 func (l *lookup) times(p dataset.Part) ([]float64, error) {
-	c := coder{feature: &dataset.Feature{Name: p.Column, Kind: p.Kind}, tokens: l.e.tokens}
+	c := columnEncoder{feature: &dataset.Feature{Name: p.Column, Kind: p.Kind}, markers: l.e.markers}
 	numbers, _, err := c.numbers(l.column(p.Column), nil)
 	return numbers, err
 }
@@ -294,7 +294,7 @@ func (l *lookup) find(table int) (slots []int32, column string, err error) {
 		if part == nil { // several tables may be made of it
 			p := l.e.parts[number]
 			part = make([]uint64, l.rows)
-			if err := newPartReader(p, l.e.tokens).hashes(l.column(p.Column), part); err != nil {
+			if err := newPartReader(p, l.e.markers).hashes(l.column(p.Column), part); err != nil {
 				return nil, p.Column, err
 			}
 			l.parts[number] = part

@@ -328,7 +328,7 @@ func TestLevelsMeetTypedValues(t *testing.T) {
 		var want []uint64
 		for form, v := range tc.values {
 			got := make([]uint64, v.Len())
-			r := newPartReader(dataset.Part{Column: "c", Kind: dataset.Categorical}, newTokens(tc.missing))
+			r := newPartReader(dataset.Part{Column: "c", Kind: dataset.Categorical}, newMissingMarkers(tc.missing))
 			if err := r.hashes(&v, got); err != nil {
 				t.Fatalf("%s, %s: %v", name, form, err)
 			}

@@ -34,13 +34,13 @@ func below(h uint64, n uint64) uint64 { return (h >> 32) * n >> 32 }
 // keys hashes the values of a key column. A row without a key is a key of its own. One key may be written in several ways:
 // with spaces around it, or as 17 in one file and 17.0 in the next.
 type keys struct {
-	tokens *tokens
-	buf    []byte
-	none   int64 // rows without a key, so far
+	markers *missingMarkers
+	buf     []byte
+	none    int64 // rows without a key, so far
 }
 
 func (k *keys) hash(v *dataset.Values, i int, row int64) uint64 {
-	if missing(v, i, k.tokens) {
+	if missing(v, i, k.markers) {
 		k.none++
 		return hashRow(row)
 	}
@@ -51,7 +51,7 @@ func (k *keys) hash(v *dataset.Values, i int, row int64) uint64 {
 	}
 
 	if x, ok := plainNumber(v.Text[i]); ok {
-		if k.tokens.hasNumber(x) {
+		if k.markers.hasNumber(x) {
 			k.none++
 			return hashRow(row)
 		}
@@ -65,8 +65,8 @@ func (k *keys) hash(v *dataset.Values, i int, row int64) uint64 {
 	return hashText(k.buf)
 }
 
-// missing reports whether value i is missing: absent in the table, NaN, or one of the tokens.
-func missing(v *dataset.Values, i int, t *tokens) bool {
+// missing reports whether value i is missing: absent in the table, NaN, or one of the markers.
+func missing(v *dataset.Values, i int, t *missingMarkers) bool {
 	if v.IsNull(i) {
 		return true
 	}

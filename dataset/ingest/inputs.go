@@ -115,13 +115,13 @@ func (l *lookup) countLevels(c *InputCount, table int) error {
 
 // countCategories counts a column by the bins of features that hold its categories: a value is unseen if it is none of any of them.
 func (l *lookup) countCategories(c *InputCount, features []int, out []float64) {
-	width := len(l.e.coders)
+	width := len(l.e.encoders)
 	v := l.column(c.Column)
-	first := l.e.coders[features[0]]
+	first := l.e.encoders[features[0]]
 	for r := range l.rows {
-		other := !slices.ContainsFunc(features, func(i int) bool { return out[r*width+i] != float64(l.e.coders[i].other) })
+		other := !slices.ContainsFunc(features, func(i int) bool { return out[r*width+i] != float64(l.e.encoders[i].other) })
 		switch {
-		case first.missing != first.other && out[r*width+features[0]] == float64(first.missing), other && missing(v, r, l.e.tokens):
+		case first.missing != first.other && out[r*width+features[0]] == float64(first.missing), other && missing(v, r, l.e.markers):
 			c.Missing++
 		case other:
 			c.Unseen++
@@ -132,9 +132,9 @@ func (l *lookup) countCategories(c *InputCount, features []int, out []float64) {
 // countMissing counts the missing values of a column of numbers or times. Where it is no feature itself, spellings of a number that
 // stands for a missing value are not looked at.
 func (l *lookup) countMissing(c *InputCount, feature int, out []float64) {
-	width, v := len(l.e.coders), l.column(c.Column)
+	width, v := len(l.e.encoders), l.column(c.Column)
 	for r := range l.rows {
-		if feature >= 0 && out[r*width+feature] != out[r*width+feature] || feature < 0 && missing(v, r, l.e.tokens) {
+		if feature >= 0 && out[r*width+feature] != out[r*width+feature] || feature < 0 && missing(v, r, l.e.markers) {
 			c.Missing++
 		}
 	}

@@ -13,9 +13,9 @@ import (
 
 // labeler finds out what the label column holds, and then turns it into numbers.
 type labeler struct {
-	spec   *dataset.Spec
-	tokens *tokens
-	info   dataset.LabelInfo // complete after resolve
+	spec    *dataset.Spec
+	markers *missingMarkers
+	info    dataset.LabelInfo // complete after resolve
 
 	// What the first pass saw, as far as it matters.
 	zeros     int64             // rows of the number 0
@@ -32,13 +32,13 @@ type labeler struct {
 // maxListed bounds the distinct values that are counted: with more, a label of numbers is a regression.
 const maxListed = 20
 
-func newLabeler(spec *dataset.Spec, t *tokens) *labeler {
+func newLabeler(spec *dataset.Spec, t *missingMarkers) *labeler {
 	l := spec.Label
 	info := dataset.LabelInfo{Column: l.Column, Kind: l.Kind, Positive: l.Positive, Negative: l.Negative, Above: l.Above}
 	if l.Positive != nil || l.Above != nil {
 		info.Kind = dataset.Binary
 	}
-	return &labeler{spec: spec, tokens: t, info: info, numbers: map[float64]int64{}, texts: map[string]int64{}, absent: map[string]int64{}}
+	return &labeler{spec: spec, markers: t, info: info, numbers: map[float64]int64{}, texts: map[string]int64{}, absent: map[string]int64{}}
 }
 
 // observe looks at the label of every row of a batch and gives the places of those that have one; nil stands for all.
@@ -71,16 +71,16 @@ func (l *labeler) observe(b *Batch, v *dataset.Values) ([]int32, error) {
 
 // present reports whether row i has a label.
 func (l *labeler) present(v *dataset.Values, i int) bool {
-	return !missing(v, i, l.tokens) && !l.noNumber(v, i)
+	return !missing(v, i, l.markers) && !l.noNumber(v, i)
 }
 
-// noNumber reports whether a text spells NaN or a token's number, though it is not among the tokens.
+// noNumber reports whether a text spells NaN or a token's number, though it is not among the markers.
 func (l *labeler) noNumber(v *dataset.Values, i int) bool {
 	if v.Type != dataset.Text {
 		return false
 	}
 	x, f := parseNumber(v.Text[i])
-	return f == formNumber && (x != x || l.tokens.hasNumber(x))
+	return f == formNumber && (x != x || l.markers.hasNumber(x))
 }
 
 func (l *labeler) count(b *Batch, v *dataset.Values, i int) error {

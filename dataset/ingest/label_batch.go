@@ -38,7 +38,7 @@ func (l *labeler) observePlain(v *dataset.Values) bool {
 
 // allPresent reports whether it is plain to see that every row has a label that is a number.
 func (l *labeler) allPresent(v *dataset.Values) bool {
-	if v.Null != nil || len(l.tokens.numbers) > 0 || v.Type == dataset.Text || v.Type == dataset.Time {
+	if v.Null != nil || len(l.markers.numbers) > 0 || v.Type == dataset.Text || v.Type == dataset.Time {
 		return false
 	}
 	for _, x := range v.Float {

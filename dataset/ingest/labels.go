@@ -7,7 +7,7 @@ type Labels struct{ labeler labeler }
 
 // NewLabels reads labels as info, a manifest's, says. missing are the texts that stand for a missing value.
 func NewLabels(info dataset.LabelInfo, missing []string) *Labels {
-	return &Labels{labeler{info: info, tokens: newTokens(missing)}}
+	return &Labels{labeler{info: info, markers: newMissingMarkers(missing)}}
 }
 
 // Column is the name of the label's column.
@@ -40,7 +40,7 @@ func (l *Labels) Read(b *Batch) (labels []float32, places []int32, err error) {
 
 // Number is value i of a column such as a weight's; ok is false for one that is missing or no number.
 func (l *Labels) Number(v *dataset.Values, i int) (x float64, ok bool) {
-	if missing(v, i, l.labeler.tokens) {
+	if missing(v, i, l.labeler.markers) {
 		return 0, false
 	}
 	return number(v, i)

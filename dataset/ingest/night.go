@@ -31,7 +31,7 @@ type Night struct {
 	// train is the same but for that.
 	Bare Prints
 
-	tokens *tokens
+	markers *missingMarkers
 }
 
 // Print is a distinct row of a table.
@@ -48,7 +48,7 @@ type Prints []Print
 const maxPrints = 1 << 14
 
 // Missing reports whether value i of a column is missing: absent in the table, NaN, or one of the spec's texts.
-func (n *Night) Missing(v *dataset.Values, i int) bool { return missing(v, i, n.tokens) }
+func (n *Night) Missing(v *dataset.Values, i int) bool { return missing(v, i, n.markers) }
 
 // Numbers are a column's values as numbers, NaN where they are missing. readable is the share of those that are not missing and can be
 // read so; of times it is 0.
@@ -101,7 +101,7 @@ func (n *Night) Half(first int) *Night {
 		places = append(places, int32(i))
 	}
 
-	out := &Night{Table: int64(len(places)), TimeColumn: n.TimeColumn, tokens: n.tokens, Row: pick(n.Row, places), Split: pick(n.Split, places),
+	out := &Night{Table: int64(len(places)), TimeColumn: n.TimeColumn, markers: n.markers, Row: pick(n.Row, places), Split: pick(n.Split, places),
 		Label: pick(n.Label, places), Weight: pick(n.Weight, places), Time: pick(n.Time, places)}
 	out.Sample = &dataset.Sample{Names: n.Sample.Names}
 	for i := range places {
@@ -139,7 +139,7 @@ type nightSlot struct {
 }
 
 func newNightTaker(s *survey) *nightTaker {
-	t := &nightTaker{night: &Night{tokens: s.tokens}, take: newSampler(NightRows), spec: s.spec, read: s.roles.read, prints: newPrinter(), bares: newPrinter()}
+	t := &nightTaker{night: &Night{markers: s.markers}, take: newSampler(NightRows), spec: s.spec, read: s.roles.read, prints: newPrinter(), bares: newPrinter()}
 	t.stores = make([]store, len(t.read))
 	t.when = make([]bool, len(t.read))
 	for i := range t.stores {

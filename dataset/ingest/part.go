@@ -11,20 +11,20 @@ import (
 // partReader turns the raw values of a column into the hashes that a part contributes to levels, in staging and in prediction
 // alike.
 type partReader struct {
-	part   dataset.Part
-	tokens *tokens
-	coder  *coder   // of numbers and times
-	ranges []uint64 // hashes of the ranges
-	buf    []byte
-	x      []float64
+	part    dataset.Part
+	markers *missingMarkers
+	encoder *columnEncoder // of numbers and times
+	ranges  []uint64       // hashes of the ranges
+	buf     []byte
+	x       []float64
 }
 
-func newPartReader(p dataset.Part, t *tokens) *partReader {
-	r := &partReader{part: p, tokens: t}
+func newPartReader(p dataset.Part, t *missingMarkers) *partReader {
+	r := &partReader{part: p, markers: t}
 	if p.Kind == dataset.Categorical {
 		return r
 	}
-	r.coder = &coder{feature: &dataset.Feature{Name: p.Column, Kind: p.Kind}, tokens: t}
+	r.encoder = &columnEncoder{feature: &dataset.Feature{Name: p.Column, Kind: p.Kind}, markers: t}
 	if len(p.Bounds) > 0 {
 		for i := range len(p.Bounds) + 1 {
 			r.ranges = append(r.ranges, encode.Range(i))
@@ -35,12 +35,12 @@ func newPartReader(p dataset.Part, t *tokens) *partReader {
 
 // hashes writes the hash of every value.
 func (r *partReader) hashes(v *dataset.Values, out []uint64) error {
-	if r.coder == nil {
+	if r.encoder == nil {
 		r.texts(v, out)
 		return nil
 	}
 
-	numbers, buf, err := r.coder.numbers(v, r.x)
+	numbers, buf, err := r.encoder.numbers(v, r.x)
 	if r.x = buf; err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ const textCache = 256
 func (r *partReader) texts(v *dataset.Values, out []uint64) {
 	if v.Type != dataset.Text {
 		for i := range out {
-			if missing(v, i, r.tokens) {
+			if missing(v, i, r.markers) {
 				out[i] = encode.Missing()
 				continue
 			}
@@ -118,7 +118,7 @@ func wholeNumber(n uint64) uint64 {
 }
 
 func (r *partReader) textOrMissing(s string) uint64 {
-	if r.tokens.has(s) {
+	if r.markers.has(s) {
 		return encode.Missing()
 	}
 	return r.text(s)
@@ -126,7 +126,7 @@ func (r *partReader) textOrMissing(s string) uint64 {
 
 // text is the hash of a text as plainText spells it.
 func (r *partReader) text(s string) uint64 {
-	text, number, missing := plainText(s, r.tokens, r.buf)
+	text, number, missing := plainText(s, r.markers, r.buf)
 	switch {
 	case missing:
 		return encode.Missing()

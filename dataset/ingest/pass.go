@@ -14,8 +14,8 @@ type pass struct {
 	table      *Table
 	m          *dataset.Manifest
 	w          *dataset.Writer
-	columns    []int // of each coder, in a batch
-	coders     []*coder
+	columns    []int // of each encoder, in a batch
+	encoders   []*columnEncoder
 	statistics *statistics // nil where there are none
 	sample     *sampleTaker
 	night      *nightTaker
@@ -47,7 +47,7 @@ func newPass(s *survey, t *Table, m *dataset.Manifest, w *dataset.Writer, d *des
 		errs: make([]error, n)}
 
 	for i := range n {
-		p.coders = append(p.coders, newCoder(&m.Features[i], s.tokensOf(m.Features[i].From)))
+		p.encoders = append(p.encoders, newColumnEncoder(&m.Features[i], s.tokensOf(m.Features[i].From)))
 	}
 
 	for i, name := range dataset.SplitNames() {
@@ -135,7 +135,7 @@ func (p *pass) write(b *Batch) error {
 	if err := p.deal(b); err != nil {
 		return err
 	}
-	parallel(s.threads, len(p.coders), func(i int) {
+	parallel(s.threads, len(p.encoders), func(i int) {
 		p.errs[i] = p.writeColumn(b, i)
 	})
 	for i, err := range p.errs {
@@ -196,7 +196,7 @@ func (p *pass) deal(b *Batch) error {
 	var weightValues []float32
 	if weight != nil {
 		var err error
-		if weightValues, err = weights(b, weight, s.labels.tokens, s.spec.Weight, nil); err != nil {
+		if weightValues, err = weights(b, weight, s.labels.markers, s.spec.Weight, nil); err != nil {
 			return err
 		}
 	}
@@ -272,7 +272,7 @@ func (p *pass) writeColumn(b *Batch, feature int) error {
 	p.bins[feature] = bins
 
 	var err error
-	if p.buffers[feature], err = p.coders[feature].bins(raw, bins, p.buffers[feature]); err != nil {
+	if p.buffers[feature], err = p.encoders[feature].bins(raw, bins, p.buffers[feature]); err != nil {
 		return err
 	}
 

@@ -31,7 +31,7 @@ type feature struct {
 }
 
 // assignRoles looks the spec's columns up in the table. Its errors point into the spec.
-func assignRoles(spec *dataset.Spec, t *Table, tok *tokens) (*roles, error) {
+func assignRoles(spec *dataset.Spec, t *Table, tok *missingMarkers) (*roles, error) {
 	r := &roles{weight: -1, group: -1, split: -1, order: -1}
 	byName := map[string]Column{}
 	var names []string

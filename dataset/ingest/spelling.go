@@ -9,7 +9,7 @@ import (
 // plainText is the one spelling that all texts of one value share: without spaces around it, of a plain number the shortest way to write it,
 // of a truth value lower case. 1001, 1001.0 and " 1001" are one id, and True is true. The spelling is text or, in the memory of buf
 // where it suffices, number; missing says that the number stands for a missing value.
-func plainText(s string, t *tokens, buf []byte) (text string, number []byte, missing bool) {
+func plainText(s string, t *missingMarkers, buf []byte) (text string, number []byte, missing bool) {
 	s = trim(s)
 	if len(t.numbers) == 0 && isDigits(s) {
 		return s, nil, false
@@ -68,7 +68,7 @@ func isDigits(s string) bool {
 
 // mergeSpellings adds up texts that are one value. What is written most often stands for it, of several the first by their bytes. Numbers
 // that stand for a missing value are taken away.
-func mergeSpellings(counts map[string]int64, t *tokens) {
+func mergeSpellings(counts map[string]int64, t *missingMarkers) {
 	var buf []byte
 	others := map[string][]string{} // by the plain spelling
 	for text := range counts {

@@ -26,8 +26,8 @@ type splitter struct {
 	rule     *dataset.SplitRule // after resolve
 }
 
-func newSplitter(spec *dataset.Spec, t *tokens) *splitter {
-	s := &splitter{spec: spec, by: spec.Split.By, keys: keys{tokens: t}, groups: keys{tokens: t}}
+func newSplitter(spec *dataset.Spec, t *missingMarkers) *splitter {
+	s := &splitter{spec: spec, by: spec.Split.By, keys: keys{markers: t}, groups: keys{markers: t}}
 	shares := spec.Split.Shares()
 
 	switch s.by {
@@ -53,7 +53,7 @@ func newSplitter(spec *dataset.Spec, t *tokens) *splitter {
 			}
 		}
 	case dataset.SplitByTime:
-		s.asTime, s.asNumber = newAxis(max(minGranules, spec.BinRows)), newAxis(max(minGranules, spec.BinRows))
+		s.asTime, s.asNumber = newAxis(max(minTimeBuckets, spec.BinRows)), newAxis(max(minTimeBuckets, spec.BinRows))
 	default:
 		s.by = dataset.SplitNone
 	}
@@ -90,7 +90,7 @@ func (s *splitter) place(b *Batch, column *dataset.Values, i int) (split uint8, 
 			split++
 		}
 	case dataset.SplitByColumn:
-		if missing(column, i, s.keys.tokens) {
+		if missing(column, i, s.keys.markers) {
 			return 0, 0, b.errorAt(i, s.spec.Split.Column, "the row belongs to no split: the value is missing")
 		}
 
@@ -128,7 +128,7 @@ func (s *splitter) time(v *dataset.Values, i int) (float64, bool) {
 func (s *splitter) observeTime(b *Batch, v *dataset.Values) error {
 	column := s.spec.Split.Column
 	for i := range b.Rows {
-		if missing(v, i, s.keys.tokens) {
+		if missing(v, i, s.keys.markers) {
 			return b.errorAt(i, column, "the row belongs to no split: the time is missing. Leave such rows out of the table")
 		}
 
@@ -221,7 +221,7 @@ func (s *splitter) resolveTime(counts *[4]int64) error {
 		s.asTime = nil
 	}
 
-	granules := a.sorted()
+	buckets := a.sorted()
 	shares := s.spec.Split.Shares()
 
 	wanted := 0
@@ -231,8 +231,8 @@ func (s *splitter) resolveTime(counts *[4]int64) error {
 		}
 	}
 
-	if len(granules) < wanted {
-		return s.spec.Errorf("split", "column %q has %d distinct times, too few for %d splits: rows of one time stay together", s.spec.Split.Column, len(granules), wanted)
+	if len(buckets) < wanted {
+		return s.spec.Errorf("split", "column %q has %d distinct times, too few for %d splits: rows of one time stay together", s.spec.Split.Column, len(buckets), wanted)
 	}
 
 	s.rule.Until = map[string]float64{}
@@ -242,16 +242,16 @@ func (s *splitter) resolveTime(counts *[4]int64) error {
 		if shares[i] > 0 {
 			wanted--
 			share += shares[i]
-			to = len(granules)
+			to = len(buckets)
 			if wanted > 0 {
-				to = nearest(granules, share, from+1, len(granules)-wanted)
+				to = nearest(buckets, share, from+1, len(buckets)-wanted)
 			}
 		}
 
 		last := math.Inf(-1)
 		if to > from {
-			last = a.greatest(granules[to-1].key)
-			s.folds[i] = foldEnds(a, granules[from:to])
+			last = a.greatest(buckets[to-1].key)
+			s.folds[i] = foldEnds(a, buckets[from:to])
 		} else if i > 0 {
 			last = s.cuts[i-1]
 		}
@@ -263,7 +263,7 @@ func (s *splitter) resolveTime(counts *[4]int64) error {
 			s.rule.Until[dataset.SplitNames()[i]] = last
 		}
 
-		for _, g := range granules[from:to] {
+		for _, g := range buckets[from:to] {
 			counts[i] += g.rows
 		}
 		from = to

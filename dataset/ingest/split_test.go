@@ -76,7 +76,7 @@ func TestHashSplitKeepsKeysTogether(t *testing.T) {
 
 // A key may be written in several ways; different keys stay different.
 func TestKeysAreComparedByMeaning(t *testing.T) {
-	k := keys{tokens: newTokens([]string{"", "-999"})}
+	k := keys{markers: newMissingMarkers([]string{"", "-999"})}
 	hash := func(v dataset.Values) uint64 { return k.hash(&v, 0, 5) }
 	number := func(x float64) dataset.Values { return dataset.Values{Type: dataset.Float, Float: []float64{x}} }
 	whole := func(n int64) dataset.Values { return dataset.Values{Type: dataset.Int, Int: []int64{n}} }
@@ -249,7 +249,7 @@ func TestAxis(t *testing.T) {
 		t.Error("another order, another axis")
 	}
 	if len(coarse.counts) > 500 || coarse.shift == 0 {
-		t.Errorf("%d granules, shift %d", len(coarse.counts), coarse.shift)
+		t.Errorf("%d buckets, shift %d", len(coarse.counts), coarse.shift)
 	}
 	before := int64(0)
 	for _, g := range coarse.sorted() {

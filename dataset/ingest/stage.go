@@ -88,7 +88,7 @@ func stageInto(ctx context.Context, spec *dataset.Spec, files []File, dir string
 		return nil, err
 	}
 
-	tok := newTokens(spec.Missing)
+	tok := newMissingMarkers(spec.Missing)
 	r, err := assignRoles(spec, t, tok)
 	if err != nil {
 		return nil, err
@@ -235,11 +235,11 @@ func (s *survey) buildColumn(i int, sample *dataset.Values, scratch *builder) (s
 	if c.levels != nil {
 		out.levels, out.few = c.levels.Levels(1), c.few()
 	}
-	coder := newCoder(&f.Feature, c.tokens)
+	encoder := newColumnEncoder(&f.Feature, c.markers)
 	if f.Kind == dataset.Categorical {
-		coder.categories(sample, out.bins)
+		encoder.categories(sample, out.bins)
 	} else {
-		coder.search.find(f.numbers, out.bins, coder.missing)
+		encoder.search.find(f.numbers, out.bins, encoder.missing)
 	}
 
 	if s.spec.Encodings.Off || f.present == 0 || f.Kind != dataset.Categorical && !s.mayBeIDs(f) {
@@ -255,7 +255,7 @@ func (s *survey) buildColumn(i int, sample *dataset.Values, scratch *builder) (s
 		first[j] = int32(j)
 	}
 	some := gather(sample, first)
-	return out, newPartReader(part, c.tokens).hashes(&some, out.hashes)
+	return out, newPartReader(part, c.markers).hashes(&some, out.hashes)
 }
 
 // firstOf is the context's error, or the first of errs.

@@ -24,7 +24,7 @@ type survey struct {
 	numbers   []int64
 	groups    []uint64 // of the sampled rows, the hash of what keeps rows together; nil where nothing does
 	chosen    []chosen // of the present batch
-	tokens    *tokens
+	markers   *missingMarkers
 
 	rows   int64    // with a label
 	counts [4]int64 // by split
@@ -33,15 +33,15 @@ type survey struct {
 // oversample bounds how many more rows are sampled where it is not known yet which of them are train.
 const oversample = 4
 
-func newSurvey(spec *dataset.Spec, r *roles, tokens *tokens, threads int) *survey {
-	s := &survey{spec: spec, roles: r, threads: threads, labels: newLabeler(spec, tokens), splitter: newSplitter(spec, tokens), tokens: tokens}
+func newSurvey(spec *dataset.Spec, r *roles, markers *missingMarkers, threads int) *survey {
+	s := &survey{spec: spec, roles: r, threads: threads, labels: newLabeler(spec, markers), splitter: newSplitter(spec, markers), markers: markers}
 	for _, f := range r.features {
 		s.columns = append(s.columns, newColumnSurvey(f, s.tokensOf(f.from)))
 	}
 
 	splitsByIt := s.splitter.by == dataset.SplitByTime && r.order == r.split
 	if r.order >= 0 && !splitsByIt && spec.OrderBy() == dataset.OrderTime {
-		s.order = newClock(spec.TimeColumn(), tokens)
+		s.order = newClock(spec.TimeColumn(), markers)
 	}
 
 	size := spec.BinRows
@@ -56,12 +56,12 @@ func newSurvey(spec *dataset.Spec, r *roles, tokens *tokens, threads int) *surve
 	return s
 }
 
-// tokensOf are the tokens that count in a feature's values, from being nil where it is a column.
-func (s *survey) tokensOf(from *dataset.Derived) *tokens {
+// tokensOf are the markers that count in a feature's values, from being nil where it is a column.
+func (s *survey) tokensOf(from *dataset.Derived) *missingMarkers {
 	if from == nil || from.What == dataset.DeriveLevels {
-		return s.tokens
+		return s.markers
 	}
-	return s.tokens.ofDerived()
+	return s.markers.ofDerived()
 }
 
 // run reads the table.
@@ -127,7 +127,7 @@ func (s *survey) observe(b *Batch) error {
 	s.rows += int64(b.Rows)
 
 	if s.roles.weight >= 0 {
-		if _, err := weights(b, &b.Columns[s.roles.weight], s.labels.tokens, s.spec.Weight, nil); err != nil {
+		if _, err := weights(b, &b.Columns[s.roles.weight], s.labels.markers, s.spec.Weight, nil); err != nil {
 			return err
 		}
 	}
@@ -258,7 +258,7 @@ func (s *survey) train() (*trainSample, error) {
 }
 
 // weights reads the weight column of a batch, appending to out.
-func weights(b *Batch, v *dataset.Values, t *tokens, column string, out []float32) ([]float32, error) {
+func weights(b *Batch, v *dataset.Values, t *missingMarkers, column string, out []float32) ([]float32, error) {
 	for i := range b.Rows {
 		x, ok := number(v, i)
 		if missing(v, i, t) || !ok || !(x >= 0) || !finite(float64(float32(x))) {

@@ -11,7 +11,7 @@ import (
 // columnSurvey is what the first pass learns about one feature's column.
 type columnSurvey struct {
 	feature feature
-	tokens  *tokens
+	markers *missingMarkers
 	sample  store
 
 	part   *partReader
@@ -43,8 +43,8 @@ func (e *extent) add(x float64) {
 	e.min, e.max = min(e.min, x), max(e.max, x)
 }
 
-func newColumnSurvey(f feature, t *tokens) *columnSurvey {
-	return &columnSurvey{feature: f, tokens: t, numbers: newExtent(), times: newExtent(), levels: encode.NewDistinct()}
+func newColumnSurvey(f feature, t *missingMarkers) *columnSurvey {
+	return &columnSurvey{feature: f, markers: t, numbers: newExtent(), times: newExtent(), levels: encode.NewDistinct()}
 }
 
 // observe looks at a batch's values and keeps those that were chosen for the sample.
@@ -73,7 +73,7 @@ func (s *columnSurvey) countLevels(v *dataset.Values) {
 		return
 	}
 	if s.part == nil {
-		s.part = newPartReader(dataset.Part{Column: s.feature.column.Name, Kind: dataset.Categorical}, s.tokens)
+		s.part = newPartReader(dataset.Part{Column: s.feature.column.Name, Kind: dataset.Categorical}, s.markers)
 	}
 
 	s.told += int64(v.Len())
@@ -105,10 +105,10 @@ func (s *columnSurvey) categorical() bool {
 
 func (s *columnSurvey) observeFloats(v *dataset.Values) {
 	lo, hi, absent := s.numbers.min, s.numbers.max, int64(0)
-	check := len(s.tokens.numbers) > 0
+	check := len(s.markers.numbers) > 0
 
 	for _, x := range v.Float {
-		if x != x || check && s.tokens.hasNumber(x) {
+		if x != x || check && s.markers.hasNumber(x) {
 			absent++
 			continue
 		}
@@ -127,9 +127,9 @@ func (s *columnSurvey) observeFloats(v *dataset.Values) {
 }
 
 func (s *columnSurvey) observeInts(v *dataset.Values) {
-	check := v.Null != nil || len(s.tokens.numbers) > 0
+	check := v.Null != nil || len(s.markers.numbers) > 0
 	for i, n := range v.Int {
-		if check && missing(v, i, s.tokens) {
+		if check && missing(v, i, s.markers) {
 			s.missing++
 			continue
 		}
@@ -149,13 +149,13 @@ func (s *columnSurvey) observeInts(v *dataset.Values) {
 
 func (s *columnSurvey) observeTexts(b *Batch, v *dataset.Values) {
 	parse := s.feature.forced == dataset.Numeric || s.feature.forced == "" && s.feature.column.Untyped
-	spelt := len(s.tokens.numbers) > 0
+	spelt := len(s.markers.numbers) > 0
 	for i, text := range v.Text {
-		if v.IsNull(i) || s.tokens.has(text) {
+		if v.IsNull(i) || s.markers.has(text) {
 			s.missing++
 			continue
 		}
-		if spelt && s.tokens.spelt(text) {
+		if spelt && s.markers.spelt(text) {
 			s.spelt++
 		}
 		if !parse || s.decided {
@@ -185,7 +185,7 @@ func (s *columnSurvey) observeText(b *Batch, i int, text string) {
 			f = formTime
 			s.times.add(dataset.Seconds(sec, nsec))
 		}
-	} else if x != x || s.tokens.hasNumber(x) {
+	} else if x != x || s.markers.hasNumber(x) {
 		s.nans++
 		s.present--
 	} else {
@@ -307,7 +307,7 @@ func (s *columnSurvey) build(spec *dataset.Spec, sample *dataset.Values, scratch
 	}
 
 	if kind == dataset.Categorical {
-		counts := countTexts(sample, s.tokens)
+		counts := countTexts(sample, s.markers)
 		f.different = len(counts)
 		for _, n := range counts {
 			f.present += int(n)
@@ -354,7 +354,7 @@ func (s *columnSurvey) nextLevels(first *built, counts map[string]int64, room in
 
 // bound makes the bins of a feature of numbers.
 func (s *columnSurvey) bound(f *built, sample *dataset.Values, room int, scratch *builder) error {
-	c := coder{feature: &f.Feature, tokens: s.tokens}
+	c := columnEncoder{feature: &f.Feature, markers: s.markers}
 	numbers, buf, err := c.numbers(sample, scratch.numbers)
 	if err != nil {
 		return fmt.Errorf("column %q: %w", f.Name, err) // the survey has parsed the same texts

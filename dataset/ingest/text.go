@@ -187,15 +187,15 @@ func trim(s string) string {
 	return s
 }
 
-// tokens are the texts that stand for a missing value.
-type tokens struct {
+// markers are the texts that stand for a missing value.
+type missingMarkers struct {
 	texts   map[string]struct{}
 	lengths uint64    // bit n: some text of n bytes, those of 63 and more being bit 63
 	numbers []float64 // of the texts that are numbers: they stand for a missing value in columns of numbers too
 }
 
-func newTokens(texts []string) *tokens {
-	t := &tokens{texts: map[string]struct{}{}}
+func newMissingMarkers(texts []string) *missingMarkers {
+	t := &missingMarkers{texts: map[string]struct{}{}}
 	for _, text := range texts {
 		text = trim(text)
 		t.texts[text] = struct{}{}
@@ -207,11 +207,13 @@ func newTokens(texts []string) *tokens {
 	return t
 }
 
-// ofDerived are the tokens of what is computed: nobody has written 6 where the hour is 6.
-func (t *tokens) ofDerived() *tokens { return &tokens{texts: t.texts, lengths: t.lengths} }
+// ofDerived are the markers of what is computed: nobody has written 6 where the hour is 6.
+func (t *missingMarkers) ofDerived() *missingMarkers {
+	return &missingMarkers{texts: t.texts, lengths: t.lengths}
+}
 
 // has reports whether the text s stands for a missing value.
-func (t *tokens) has(s string) bool {
+func (t *missingMarkers) has(s string) bool {
 	s = trim(s)
 	if t.lengths>>min(63, len(s))&1 == 0 {
 		return false
@@ -221,13 +223,13 @@ func (t *tokens) has(s string) bool {
 }
 
 // spelt reports whether the text s is a plain number that stands for a missing value.
-func (t *tokens) spelt(s string) bool {
+func (t *missingMarkers) spelt(s string) bool {
 	x, ok := plainNumber(s)
 	return ok && t.hasNumber(x)
 }
 
 // hasNumber reports whether the number x stands for a missing value.
-func (t *tokens) hasNumber(x float64) bool {
+func (t *missingMarkers) hasNumber(x float64) bool {
 	for _, n := range t.numbers {
 		if n == x {
 			return true

@@ -113,7 +113,7 @@ func FuzzTime(f *testing.F) {
 }
 
 func TestTokens(t *testing.T) {
-	tok := newTokens([]string{"", "NA", "-999", "n/a "})
+	tok := newMissingMarkers([]string{"", "NA", "-999", "n/a "})
 	for text, want := range map[string]bool{"": true, "  ": true, "NA": true, " NA ": true, "na": false, "-999": true, "-999.0": false, "n/a": true, "NAN": false} {
 		if tok.has(text) != want {
 			t.Errorf("%q: %v", text, !want)
@@ -122,7 +122,7 @@ func TestTokens(t *testing.T) {
 	if !tok.hasNumber(-999) || tok.hasNumber(0) {
 		t.Error("numbers")
 	}
-	if newTokens(nil).has("") {
-		t.Error("no tokens, but the empty text is one")
+	if newMissingMarkers(nil).has("") {
+		t.Error("no markers, but the empty text is one")
 	}
 }

@@ -41,8 +41,8 @@ type Rights interface {
 	Policy(kind, name string) map[string][]string
 }
 
-// Things are what there is in the local cloud.
-type Things interface {
+// Resources are what there is in the local cloud.
+type Resources interface {
 	Bucket(name string) bool
 	// Topic and Subscription are gRPC errors as the service gives them, when there is none.
 	Topic(ctx context.Context, name string) (*pubsubpb.Topic, error)
@@ -51,12 +51,12 @@ type Things interface {
 
 // Options say what is answered.
 type Options struct {
-	Project  string
-	Number   string // of the project
-	Location string
-	Rights   Rights
-	Things   Things
-	Log      *slog.Logger
+	Project   string
+	Number    string // of the project
+	Location  string
+	Rights    Rights
+	Resources Resources
+	Log       *slog.Logger
 }
 
 // Server is the emulator.
@@ -257,7 +257,7 @@ func (s *Server) bucket(r *http.Request) (any, error) {
 	if err := s.may(r, "bucket", name, "storage.buckets.get"); err != nil {
 		return nil, err
 	}
-	if !s.opts.Things.Bucket(name) {
+	if !s.opts.Resources.Bucket(name) {
 		return nil, &failure{http.StatusNotFound, "The specified bucket does not exist."}
 	}
 	return map[string]any{"kind": "storage#bucket", "name": name, "location": strings.ToUpper(s.opts.Location), "locationType": "region"}, nil
@@ -277,7 +277,7 @@ func (s *Server) topic(r *http.Request) (any, error) {
 		if err := s.may(r, "topic", name, "pubsub.topics.get"); err != nil {
 			return nil, err
 		}
-		return message(s.opts.Things.Topic(r.Context(), name))
+		return message(s.opts.Resources.Topic(r.Context(), name))
 	})
 }
 
@@ -286,7 +286,7 @@ func (s *Server) subscription(r *http.Request) (any, error) {
 		if err := s.may(r, "subscription", name, "pubsub.subscriptions.get"); err != nil {
 			return nil, err
 		}
-		return message(s.opts.Things.Subscription(r.Context(), name))
+		return message(s.opts.Resources.Subscription(r.Context(), name))
 	})
 }
 

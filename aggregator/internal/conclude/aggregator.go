@@ -90,7 +90,7 @@ func (a *Aggregator) Handle(ctx context.Context, data []byte) error {
 		return nil
 	}
 	_, err = a.Consider(ctx, m.Sweep)
-	if err = a.hopeless(m.Sweep, err); err != nil {
+	if err = a.dropPermanent(m.Sweep, err); err != nil {
 		count(a.messages, "failed")
 		return err
 	}
@@ -98,9 +98,9 @@ func (a *Aggregator) Handle(ctx context.Context, data []byte) error {
 	return nil
 }
 
-// hopeless logs and swallows an error that no repetition would mend: an object of ours that cannot be read as what it should
+// dropPermanent logs and swallows an error that no repetition would mend: an object of ours that cannot be read as what it should
 // be. Whoever repairs it is found by the next reconciliation.
-func (a *Aggregator) hopeless(id sweep.ID, err error) error {
+func (a *Aggregator) dropPermanent(id sweep.ID, err error) error {
 	var damaged *sweep.DecodeError
 	if errors.As(err, &damaged) {
 		a.Log.Error("a sweep cannot be concluded", "sweep", id, "error", err.Error())
@@ -117,7 +117,7 @@ func (a *Aggregator) Reconcile(ctx context.Context) error {
 		if err != nil {
 			return errors.Join(append(failed, err)...)
 		}
-		if _, err := a.Consider(ctx, id); a.hopeless(id, err) != nil {
+		if _, err := a.Consider(ctx, id); a.dropPermanent(id, err) != nil {
 			failed = append(failed, err)
 		}
 	}
@@ -200,7 +200,7 @@ func (a *Aggregator) fromObjects(ctx context.Context, id sweep.ID, k *known) (*s
 		return nil, err
 	}
 
-	o := &concluding{a: a, k: k, jobs: &turns{a: a, plan: k.plan}}
+	o := &concluding{a: a, k: k, jobs: &jobHistory{a: a, plan: k.plan}}
 	e, do := protocol.Ender{Trials: len(k.plan.Trials)}.Begin()
 	for !do.Final() {
 		answer, err := o.do(ctx, do)
@@ -216,7 +216,7 @@ func (a *Aggregator) fromObjects(ctx context.Context, id sweep.ID, k *known) (*s
 type concluding struct {
 	a    *Aggregator
 	k    *known
-	jobs *turns
+	jobs *jobHistory
 
 	spent, state string        // what was spent, and in which state the newest job is
 	ending       *sweep.Ending // what the sweep is concluded from

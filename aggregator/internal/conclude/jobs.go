@@ -30,23 +30,23 @@ var ErrNoJob = errors.New("there is no such job")
 // submission is how long after a job was written down it may still be unknown to Batch.
 const submission = 10 * time.Minute
 
-// turns are the jobs of a sweep by their numbers. Each is read when it is first asked for and then kept, so that all that one decision
+// jobHistory are the jobs of a sweep by their numbers. Each is read when it is first asked for and then kept, so that all that one decision
 // goes by is one reading, and Batch is asked once.
-type turns struct {
+type jobHistory struct {
 	a    *Aggregator
 	plan *sweep.Plan
-	read []*turn
+	read []*pastJob
 }
 
-// turn is a job that has taken its turn.
-type turn struct {
+// pastJob is a job that has taken its turn.
+type pastJob struct {
 	since time.Time // it was written down
 	state JobState
 	there bool // Batch knows it
 }
 
 // get is the job number n, nil when it has not taken its turn. Whoever asks for n has asked for those before it.
-func (t *turns) get(ctx context.Context, n int) (*turn, error) {
+func (t *jobHistory) get(ctx context.Context, n int) (*pastJob, error) {
 	if n < len(t.read) {
 		return t.read[n], nil
 	}
@@ -58,7 +58,7 @@ func (t *turns) get(ctx context.Context, n int) (*turn, error) {
 	return found, nil
 }
 
-func (t *turns) look(ctx context.Context, n int) (*turn, error) {
+func (t *jobHistory) look(ctx context.Context, n int) (*pastJob, error) {
 	since := t.plan.Created
 	if n > 0 {
 		r, err := t.a.sweep(t.plan.Sweep).Job(ctx, t.plan, n)
@@ -71,13 +71,13 @@ func (t *turns) look(ctx context.Context, n int) (*turn, error) {
 	if err != nil && !errors.Is(err, ErrNoJob) {
 		return nil, err
 	}
-	return &turn{since, state, err == nil}, nil
+	return &pastJob{since, state, err == nil}, nil
 }
 
 // ended says whether nothing will be run for the sweep any more, and in which state its newest job is. A sweep has several
 // jobs where the machines of the first could not be had; as long as there are machines that have not been tried and none of
 // the jobs had any, a launcher may be about to submit another.
-func (t *turns) ended(ctx context.Context) (ended bool, state string, err error) {
+func (t *jobHistory) ended(ctx context.Context) (ended bool, state string, err error) {
 	p, now := t.plan, t.a.Now()
 	since, began := p.Created, false
 
@@ -106,10 +106,10 @@ func (t *turns) ended(ctx context.Context) (ended bool, state string, err error)
 	return true, state, nil
 }
 
-// floors are the jobs that began, each with the time in which it has machines whether or not any of them claims a trial. A job that
+// minimumUsage are the jobs that began, each with the time in which it has machines whether or not any of them claims a trial. A job that
 // Batch does not know has none.
-func (t *turns) floors(ctx context.Context) ([]ledger.Floor, error) {
-	var floors []ledger.Floor
+func (t *jobHistory) minimumUsage(ctx context.Context) ([]ledger.MinimumUsage, error) {
+	var usage []ledger.MinimumUsage
 	for n := range len(t.plan.Fallback) + 1 {
 		j, err := t.get(ctx, n)
 		if err != nil {
@@ -119,8 +119,8 @@ func (t *turns) floors(ctx context.Context) ([]ledger.Floor, error) {
 			break
 		}
 		if j.there && j.state.Began {
-			floors = append(floors, ledger.Floor{Job: n, Submitted: j.since, Began: j.state.From, Ended: j.state.To})
+			usage = append(usage, ledger.MinimumUsage{Job: n, Submitted: j.since, Began: j.state.From, Ended: j.state.To})
 		}
 	}
-	return floors, nil
+	return usage, nil
 }

@@ -56,7 +56,7 @@ func TestASweepWithSeveralJobs(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		ended, state, err := (&turns{a: a, plan: p}).ended(t.Context())
+		ended, state, err := (&jobHistory{a: a, plan: p}).ended(t.Context())
 		if err != nil || ended != (c.want != "") || ended && state != c.want {
 			t.Errorf("%s: %t %s %v", name, ended, state, err)
 		}
@@ -101,7 +101,7 @@ func TestADamagedJobRecordIsNoEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	var bad *sweep.DecodeError
-	if _, _, err := (&turns{a: a, plan: p}).ended(t.Context()); !errors.As(err, &bad) {
+	if _, _, err := (&jobHistory{a: a, plan: p}).ended(t.Context()); !errors.As(err, &bad) {
 		t.Error(err)
 	}
 }

@@ -28,7 +28,7 @@ func ending(why protocol.Why, b sweep.Board, p *sweep.Plan, spent, state string)
 
 // spent says that the sweep's budget is used up, or empty. The tasks see the ending that follows from it and stop by themselves, as
 // they do at the time limit.
-func (a *Aggregator) spent(ctx context.Context, k *known, jobs *turns) (string, error) {
+func (a *Aggregator) spent(ctx context.Context, k *known, jobs *jobHistory) (string, error) {
 	p := k.plan
 	budget := p.Spec.Budget
 	if budget == 0 || p.Quote == nil {
@@ -48,11 +48,11 @@ func (a *Aggregator) spent(ctx context.Context, k *known, jobs *turns) (string, 
 
 	// What the claims say is enough while Batch cannot be asked.
 	if !l.Exceeds(p, budget) && a.Jobs != nil {
-		floors, err := jobs.floors(ctx)
+		usage, err := jobs.minimumUsage(ctx)
 		if err != nil {
 			return "", err
 		}
-		l = l.AtLeast(p, floors, now)
+		l = l.AtLeast(p, usage, now)
 	}
 
 	if !l.Exceeds(p, budget) {

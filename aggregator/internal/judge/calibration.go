@@ -97,7 +97,7 @@ func (d *decision) segments(c *sweep.GateCalibration, confidence float64, r *Row
 		if i.High >= c.Segment[0] && i.Low <= c.Segment[1] {
 			continue
 		}
-		if wrong++; worst.Passed || m.Rating(i.Value) > m.Rating(worst.Value) {
+		if wrong++; worst.Passed || m.Score(i.Value) > m.Score(worst.Value) {
 			worst = sweep.GateCheck{Name: checkSegments, Value: i.Value, Low: i.Low, High: i.High, Rows: len(s.rows.New),
 				Reason: fmt.Sprintf("in segment %.80q %.4g positive rows were predicted and %.4g came, outside %.3g to %.4g times", s.name, s.predicted, s.positive, c.Segment[0], c.Segment[1])}
 		}

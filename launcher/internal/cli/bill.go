@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"coppice/launcher/internal/bill"
-	"coppice/launcher/internal/follow"
 	"coppice/launcher/internal/quote"
+	"coppice/launcher/internal/sweepview"
 	"coppice/ledger"
 	"coppice/sweep"
 )
@@ -41,7 +41,7 @@ network are not in it.`,
 }
 
 func (w *World) bill(ctx context.Context, c *cloud, id sweep.ID, attempts, asJSON bool) error {
-	s, err := follow.Open(ctx, c.sweeps, id)
+	s, err := sweepview.Open(ctx, c.sweeps, id)
 	if err != nil {
 		return err
 	}

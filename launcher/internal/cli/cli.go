@@ -12,7 +12,7 @@ import (
 
 	"coppice/blob"
 	"coppice/launcher/internal/doctor"
-	"coppice/launcher/internal/place"
+	"coppice/launcher/internal/provision"
 	"coppice/launcher/internal/stagejob"
 	"coppice/notify"
 	"coppice/program"
@@ -67,7 +67,7 @@ type JobController interface {
 }
 
 // JobStatus is what the service says of a job.
-type JobStatus = place.Status
+type JobStatus = provision.Status
 
 // Run executes one command line and returns the process's exit code.
 func Run(ctx context.Context, w World) int {

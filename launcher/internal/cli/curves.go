@@ -8,7 +8,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
-	"coppice/launcher/internal/follow"
+	"coppice/launcher/internal/sweepview"
 	"coppice/sweep"
 )
 
@@ -22,7 +22,7 @@ type boardWithCurves struct {
 }
 
 // leaderboardWithCurves shows the board's trials with their learning curves.
-func (w *World) leaderboardWithCurves(ctx context.Context, s *follow.Sweep, b sweep.Board, asJSON bool) error {
+func (w *World) leaderboardWithCurves(ctx context.Context, s *sweepview.Sweep, b sweep.Board, asJSON bool) error {
 	numbers := make([]int, len(b.Rows))
 	for i, row := range b.Rows {
 		numbers[i] = row.Trial.Number

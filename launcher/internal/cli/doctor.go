@@ -92,7 +92,7 @@ func (*UnwellError) IsSetup() bool { return true }
 // mends counts the problems that have a command.
 func mends(r *doctor.Report) (n int) {
 	for _, f := range r.Findings {
-		if f.Verdict == doctor.Problem && f.Mend != "" {
+		if f.Verdict == doctor.Problem && f.Fix != "" {
 			n++
 		}
 	}
@@ -166,9 +166,9 @@ func (w *World) showReport(r *doctor.Report) {
 
 	told := map[string]bool{}
 	for _, f := range r.Sorted() { // outside of the table, where they can be copied; one command may mend several
-		if f.Mend != "" && !told[f.Mend] {
-			told[f.Mend] = true
-			fmt.Fprintf(w.Out, "# %s, %s: %s\n%s\n", f.Verdict, f.Check, f.Where, f.Mend)
+		if f.Fix != "" && !told[f.Fix] {
+			told[f.Fix] = true
+			fmt.Fprintf(w.Out, "# %s, %s: %s\n%s\n", f.Verdict, f.Check, f.Where, f.Fix)
 		}
 	}
 

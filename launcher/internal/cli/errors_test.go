@@ -6,13 +6,13 @@ import (
 	"io/fs"
 	"testing"
 
-	"coppice/launcher/internal/follow"
 	"coppice/launcher/internal/plan"
 	"coppice/launcher/internal/predict"
 	"coppice/launcher/internal/quote"
 	"coppice/launcher/internal/slot"
 	"coppice/launcher/internal/stagejob"
 	"coppice/launcher/internal/stager"
+	"coppice/launcher/internal/sweepview"
 	"coppice/program"
 	"coppice/registry"
 	"coppice/search"
@@ -38,7 +38,7 @@ func TestExitCodes(t *testing.T) {
 		&predict.Error{}:                                           sweep.ExitError, // the command makes a usage error of it
 		&slot.Error{Err: errors.New("x")}:                          sweep.ExitError, // so does this
 		&stager.NotStagedError{}:                                   sweep.ExitNotFound,
-		&follow.NotFoundError{}:                                    sweep.ExitNotFound,
+		&sweepview.NotFoundError{}:                                 sweep.ExitNotFound,
 		&MissingJobError{}:                                         sweep.ExitError,
 		&UnwellError{}:                                             sweep.ExitSetup,
 		&registry.ConflictError{}:                                  sweep.ExitConflict,

@@ -10,7 +10,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
-	"coppice/launcher/internal/place"
+	"coppice/launcher/internal/provision"
 	"coppice/launcher/internal/slot"
 	"coppice/program"
 	"coppice/sweep"
@@ -78,21 +78,21 @@ func (c *cloud) sameSlot(w *World, mine, there *sweep.Plan, quiet bool) error {
 	return nil
 }
 
-// placer finds machines for a sweep, and says on which it goes on.
-func (c *cloud) placer(w *World, p *sweep.Plan, asJSON bool) *place.Placer {
-	return &place.Placer{Store: c.sweeps, Jobs: c.Jobs, Plan: p, Now: w.Now, Every: lookInterval(p), Moved: func(n int, reason string) {
+// provisioner finds machines for a sweep, and says on which it goes on.
+func (c *cloud) provisioner(w *World, p *sweep.Plan, asJSON bool) *provision.Provisioner {
+	return &provision.Provisioner{Store: c.sweeps, Jobs: c.Jobs, Plan: p, Now: w.Now, Every: lookInterval(p), Moved: func(n int, reason string) {
 		if asJSON {
-			_ = json.NewEncoder(w.Out).Encode(map[string]any{"sweep": p.Sweep, "moved": map[string]any{"job": p.JobName(n), "machine": place.Describe(p, n), "reason": reason}})
+			_ = json.NewEncoder(w.Out).Encode(map[string]any{"sweep": p.Sweep, "moved": map[string]any{"job": p.JobName(n), "machine": provision.Describe(p, n), "reason": reason}})
 			return
 		}
-		fmt.Fprintf(w.Out, "no machines for %s: %s\ngoing on with %s\n", place.Describe(p, n-1), reason, place.Describe(p, n))
+		fmt.Fprintf(w.Out, "no machines for %s: %s\ngoing on with %s\n", provision.Describe(p, n-1), reason, provision.Describe(p, n))
 	}}
 }
 
 // showFallbacks says what would be tried when the machines cannot be had.
 func (w *World) showFallbacks(p *sweep.Plan) {
 	for i, z := range p.Fallback {
-		fmt.Fprintf(w.Out, "without machines after %s: %d x %s, %d tasks of %d threads\n", p.Spec.Machine.Wait, z.VMs, place.Describe(p, i+1), z.Tasks, z.ThreadsPerTask)
+		fmt.Fprintf(w.Out, "without machines after %s: %d x %s, %d tasks of %d threads\n", p.Spec.Machine.Wait, z.VMs, provision.Describe(p, i+1), z.Tasks, z.ThreadsPerTask)
 	}
 }
 
@@ -101,11 +101,11 @@ func (c *cloud) settle(ctx context.Context, w *World, p *sweep.Plan, f sweepFlag
 	if len(p.Fallback) == 0 {
 		return nil
 	}
-	placer := c.placer(w, p, f.json)
+	provisioner := c.provisioner(w, p, f.json)
 	if f.json && f.noWait { // that prints one object, which names the job
-		placer.Moved = nil
+		provisioner.Moved = nil
 	}
-	err := placer.Settle(ctx)
+	err := provisioner.Settle(ctx)
 	if ctx.Err() != nil {
 		return fmt.Errorf("%w; sweep %s goes on waiting for the machines that it asked for last: run the same command again to have the next ones tried, or `launcher cancel %s`", program.ErrInterrupted, p.Sweep, p.Sweep)
 	}
@@ -114,18 +114,18 @@ func (c *cloud) settle(ctx context.Context, w *World, p *sweep.Plan, f sweepFlag
 
 // job is the status of a sweep's job.
 func (c *cloud) job(ctx context.Context, p *sweep.Plan) (JobStatus, error) {
-	return place.Look(ctx, c.sweeps, c.Jobs, p)
+	return provision.Look(ctx, c.sweeps, c.Jobs, p)
 }
 
 // jobName is the name of the sweep's job whose turn it is.
 func (c *cloud) jobName(ctx context.Context, p *sweep.Plan) (string, error) {
-	records, err := place.Records(ctx, c.sweeps, p)
+	records, err := provision.Records(ctx, c.sweeps, p)
 	return p.JobName(len(records)), err
 }
 
 // cancelJobs stops all jobs of a sweep.
 func (c *cloud) cancelJobs(ctx context.Context, p *sweep.Plan) (JobStatus, error) {
-	job, err := place.Cancel(ctx, c.sweeps, c.Jobs, p)
+	job, err := provision.Cancel(ctx, c.sweeps, c.Jobs, p)
 	if err != nil {
 		return job, errors.Join(fmt.Errorf("sweep %s is marked as cancelled, its tasks will stop", p.Sweep), err)
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 
-	"coppice/launcher/internal/follow"
 	"coppice/launcher/internal/report"
+	"coppice/launcher/internal/sweepview"
 	"coppice/page"
 	"coppice/program"
 	"coppice/registry"
@@ -33,7 +33,7 @@ the winner; or of a model: versions, what was live when, metrics and features. A
 			}
 			return w.with(cmd.Context(), func(c *cloud) error {
 				view, err := w.viewSweep(cmd.Context(), c, args[0])
-				var none *follow.NotFoundError
+				var none *sweepview.NotFoundError
 				if errors.As(err, &none) && sweep.CheckName("model", args[0]) == nil {
 					return w.reportModel(cmd.Context(), c, args[0], out, err)
 				}

@@ -12,8 +12,8 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
-	"coppice/launcher/internal/follow"
-	"coppice/launcher/internal/place"
+	"coppice/launcher/internal/provision"
+	"coppice/launcher/internal/sweepview"
 	"coppice/program"
 	"coppice/sweep"
 	"coppice/sweepstore"
@@ -27,7 +27,7 @@ func statusCommand(w *World) *cobra.Command {
 		Example: "  launcher status nightly-ctr-1a2b3c4d --json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return w.look(cmd.Context(), args[0], func(c *cloud, s *follow.Sweep, st follow.State) error {
+			return w.look(cmd.Context(), args[0], func(c *cloud, s *sweepview.Sweep, st sweepview.State) error {
 				job, err := c.job(cmd.Context(), s.Plan)
 				if err != nil {
 					return err
@@ -46,9 +46,9 @@ func statusCommand(w *World) *cobra.Command {
 }
 
 // look opens a sweep and reads it once.
-func (w *World) look(ctx context.Context, id string, use func(*cloud, *follow.Sweep, follow.State) error) error {
+func (w *World) look(ctx context.Context, id string, use func(*cloud, *sweepview.Sweep, sweepview.State) error) error {
 	return w.with(ctx, func(c *cloud) error {
-		s, err := follow.Open(ctx, c.sweeps, sweep.ID(id))
+		s, err := sweepview.Open(ctx, c.sweeps, sweep.ID(id))
 		if err != nil {
 			return err
 		}
@@ -60,7 +60,7 @@ func (w *World) look(ctx context.Context, id string, use func(*cloud, *follow.Sw
 	})
 }
 
-func (w *World) showStatus(s *follow.Sweep, st follow.State, job JobStatus) {
+func (w *World) showStatus(s *sweepview.Sweep, st sweepview.State, job JobStatus) {
 	p := s.Plan
 	snap := newSnapshot(s, st, job)
 
@@ -73,7 +73,7 @@ func (w *World) showStatus(s *follow.Sweep, st follow.State, job JobStatus) {
 	}
 
 	for i, e := range job.Earlier {
-		rows = append(rows, [2]string{"given up", fmt.Sprintf("%s: %s", place.Describe(p, i), e.Reason)})
+		rows = append(rows, [2]string{"given up", fmt.Sprintf("%s: %s", provision.Describe(p, i), e.Reason)})
 	}
 	if snap.Best != nil {
 		rows = append(rows, [2]string{"best", fmt.Sprintf("trial %d, %s %s on valid", snap.Best.Trial, p.Spec.Metric, number(snap.Best.Score))})
@@ -101,7 +101,7 @@ func cancelCommand(w *World) *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
-			return w.look(ctx, args[0], func(c *cloud, s *follow.Sweep, st follow.State) error {
+			return w.look(ctx, args[0], func(c *cloud, s *sweepview.Sweep, st sweepview.State) error {
 				id := s.Plan.Sweep
 				if end := st.Conclusion; end != nil && end.Outcome == sweep.OutcomeCancelled {
 					fmt.Fprintf(w.Out, "sweep %s was cancelled before\n", id)
@@ -161,7 +161,7 @@ have no curve.`,
 			if top < 0 {
 				return program.Usagef("--top is %d", top)
 			}
-			return w.look(cmd.Context(), args[0], func(_ *cloud, s *follow.Sweep, st follow.State) error {
+			return w.look(cmd.Context(), args[0], func(_ *cloud, s *sweepview.Sweep, st sweepview.State) error {
 				if top > 0 {
 					st.Board.Rows = st.Board.Rows[:min(top, len(st.Board.Rows))]
 				}
@@ -210,14 +210,14 @@ type listed struct {
 }
 
 func (w *World) list(ctx context.Context, c *cloud, asJSON bool) error {
-	ids, err := follow.List(ctx, c.sweeps)
+	ids, err := sweepview.List(ctx, c.sweeps)
 	if err != nil {
 		return err
 	}
 
 	out := []listed{}
 	for _, id := range ids {
-		s, err := follow.Open(ctx, c.sweeps, id)
+		s, err := sweepview.Open(ctx, c.sweeps, id)
 		var damaged *sweep.DecodeError
 		if errors.As(err, &damaged) { // one is no reason not to see the others
 			out = append(out, listed{Sweep: id, Outcome: "unreadable: " + damaged.Error()})
@@ -229,7 +229,7 @@ func (w *World) list(ctx context.Context, c *cloud, asJSON bool) error {
 
 		p := s.Plan
 		l := listed{Sweep: id, Created: p.Created, Dataset: p.Dataset.Name + "@" + p.Dataset.Version, Trials: len(p.Trials), Outcome: "open", Model: p.Spec.Model}
-		end, err := follow.Conclusion(ctx, c.sweeps, id)
+		end, err := sweepview.Conclusion(ctx, c.sweeps, id)
 		switch {
 		case errors.As(err, &damaged):
 			l.Outcome = "unreadable: " + damaged.Error()

@@ -12,9 +12,9 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
-	"coppice/launcher/internal/follow"
 	"coppice/launcher/internal/plan"
 	"coppice/launcher/internal/stager"
+	"coppice/launcher/internal/sweepview"
 	"coppice/program"
 	"coppice/sweep"
 	"coppice/sweepstore"
@@ -182,7 +182,7 @@ func (c *cloud) launch(ctx context.Context, w *World, p *plan.Plan, scheduled, q
 	}
 	// The sweep is there already: it has to be the same one, and may have ended.
 	if !created {
-		there, err := follow.Open(ctx, c.sweeps, p.Sweep)
+		there, err := sweepview.Open(ctx, c.sweeps, p.Sweep)
 		if err != nil {
 			return nil, err
 		}
@@ -206,13 +206,13 @@ func (c *cloud) launch(ctx context.Context, w *World, p *plan.Plan, scheduled, q
 			p.Plan = there.Plan
 		}
 
-		ended, err := follow.Conclusion(ctx, c.sweeps, p.Sweep)
+		ended, err := sweepview.Conclusion(ctx, c.sweeps, p.Sweep)
 		if err != nil || ended != nil {
 			return ended, err
 		}
 	}
 
-	existed, err := c.placer(w, p.Plan, quiet).Submit(ctx)
+	existed, err := c.provisioner(w, p.Plan, quiet).Submit(ctx)
 	switch {
 	case err != nil || quiet || created && !existed:
 	case existed:

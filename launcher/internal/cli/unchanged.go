@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"regexp"
 
-	"coppice/launcher/internal/follow"
+	"coppice/launcher/internal/sweepview"
 	"coppice/sweep"
 )
 
@@ -18,7 +18,7 @@ var slotEnd = regexp.MustCompile(`^-\d{8}-\d{4}$`)
 // unchanged finds the sweep of the slot before, if it has trained the same spec on the same dataset and has ended with a winner: to
 // train that again would register the same model as a new version. A slot whose own sweep is there already is not unchanged.
 func (c *cloud) unchanged(ctx context.Context, p *sweep.Plan) (sweep.ID, error) {
-	ids, err := follow.List(ctx, c.sweeps)
+	ids, err := sweepview.List(ctx, c.sweeps)
 	if err != nil {
 		return "", err
 	}
@@ -38,7 +38,7 @@ func (c *cloud) unchanged(ctx context.Context, p *sweep.Plan) (sweep.ID, error) 
 	}
 
 	// What cannot be read is no reason to skip a night.
-	s, err := follow.Open(ctx, c.sweeps, last)
+	s, err := sweepview.Open(ctx, c.sweeps, last)
 	var damaged *sweep.DecodeError
 	if errors.As(err, &damaged) {
 		return "", nil
@@ -50,7 +50,7 @@ func (c *cloud) unchanged(ctx context.Context, p *sweep.Plan) (sweep.ID, error) 
 		return "", nil
 	}
 
-	end, err := follow.Conclusion(ctx, c.sweeps, last)
+	end, err := sweepview.Conclusion(ctx, c.sweeps, last)
 	if errors.As(err, &damaged) {
 		return "", nil
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
-	"coppice/launcher/internal/follow"
+	"coppice/launcher/internal/sweepview"
 	"coppice/program"
 	"coppice/sweep"
 )
@@ -63,7 +63,7 @@ type best struct {
 	Score float64 `json:"score"`
 }
 
-func newSnapshot(s *follow.Sweep, st follow.State, job JobStatus) snapshot {
+func newSnapshot(s *sweepview.Sweep, st sweepview.State, job JobStatus) snapshot {
 	b := st.Board
 	snap := snapshot{Sweep: s.Plan.Sweep, Job: job, Done: b.Done, Running: st.Running, Failed: b.Failed, Waiting: b.Waiting, Conclusion: st.Conclusion}
 	if job.Finished || st.Conclusion != nil {
@@ -80,7 +80,7 @@ func newSnapshot(s *follow.Sweep, st follow.State, job JobStatus) snapshot {
 
 // watch shows a sweep until it has ended.
 func (w *World) watch(ctx context.Context, c *cloud, id sweep.ID, asJSON bool) error {
-	s, err := follow.Open(ctx, c.sweeps, id)
+	s, err := sweepview.Open(ctx, c.sweeps, id)
 	if err != nil {
 		return interrupted(ctx, id, err)
 	}
@@ -160,7 +160,7 @@ type view struct {
 	last string
 }
 
-func (w *World) newView(s *follow.Sweep, asJSON bool) *view {
+func (w *World) newView(s *sweepview.Sweep, asJSON bool) *view {
 	v := &view{w: w, json: asJSON, plan: s.Plan, seen: map[int]bool{}}
 	if w.Terminal && !asJSON {
 		v.bar = progressbar.NewOptions(len(s.Plan.Trials), progressbar.OptionSetWriter(w.Err.Raw()), progressbar.OptionSetElapsedTime(true),
@@ -169,7 +169,7 @@ func (w *World) newView(s *follow.Sweep, asJSON bool) *view {
 	return v
 }
 
-func (v *view) show(s snapshot, st follow.State) {
+func (v *view) show(s snapshot, st sweepview.State) {
 	switch {
 	case v.json:
 		v.jsonLine(s)
@@ -215,7 +215,7 @@ func (v *view) summary(s snapshot) string {
 }
 
 // lines prints every trial that has ended since the last look.
-func (v *view) lines(s snapshot, st follow.State) {
+func (v *view) lines(s snapshot, st sweepview.State) {
 	if v.last == "" && s.Job.State != "" { // empty where the sweep had ended at the first look
 		fmt.Fprintf(v.w.Out, "job %s\n", s.Job.State)
 		v.last = s.Job.State
@@ -249,7 +249,7 @@ func (v *view) close() {
 }
 
 // concluded prints how a sweep ended.
-func (w *World) concluded(ctx context.Context, cloud *cloud, s *follow.Sweep, st follow.State, asJSON bool) error {
+func (w *World) concluded(ctx context.Context, cloud *cloud, s *sweepview.Sweep, st sweepview.State, asJSON bool) error {
 	c := st.Conclusion
 	if c.Outcome != sweep.OutcomeWinner {
 		job, err := cloud.job(ctx, s.Plan)

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"coppice/launcher/internal/follow"
+	"coppice/launcher/internal/sweepview"
 	"coppice/sweep"
 )
 
@@ -33,7 +33,7 @@ func (p *patience) asked(job JobStatus, now time.Time) {
 
 // lost is why there is nothing left to wait for, nil as long as there is. A missing job is given up soon where trials wait for it, and
 // not where the aggregator has all that it needs to conclude.
-func (p *patience) lost(id sweep.ID, st follow.State, job JobStatus, now time.Time) error {
+func (p *patience) lost(id sweep.ID, st sweepview.State, job JobStatus, now time.Time) error {
 	if p.missing >= missingFor && st.Board.Waiting > 0 && !st.Ending {
 		return &MissingJobError{Sweep: id}
 	}

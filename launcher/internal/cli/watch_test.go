@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"coppice/launcher/internal/follow"
+	"coppice/launcher/internal/sweepview"
 	"coppice/sweep"
 )
 
@@ -39,10 +39,10 @@ func TestWatchOfAJobThatIsGone(t *testing.T) {
 // TestPatience: after which answers of Batch a watcher gives up, and with which words.
 func TestPatience(t *testing.T) {
 	gone, at := JobStatus{State: StateMissing, Finished: true}, time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
-	waiting := follow.State{Board: sweep.Board{Waiting: 1}}
+	waiting := sweepview.State{Board: sweep.Board{Waiting: 1}}
 	for name, tc := range map[string]struct {
 		answers []JobStatus
-		st      follow.State
+		st      sweepview.State
 		later   time.Duration
 		says    string // empty where it goes on waiting
 	}{
@@ -50,9 +50,9 @@ func TestPatience(t *testing.T) {
 		"gone":                 {[]JobStatus{gone, gone, gone}, waiting, 0, "its job is not there"},
 		"there between":        {[]JobStatus{gone, gone, {State: "QUEUED"}, gone}, waiting, 0, ""},
 		"there, long ago":      {[]JobStatus{gone, {State: "RUNNING"}}, waiting, time.Hour, ""},
-		"all trials ended":     {[]JobStatus{gone, gone, gone}, follow.State{}, 0, ""},
-		"being concluded":      {[]JobStatus{gone, gone, gone}, follow.State{Board: waiting.Board, Ending: true}, 0, ""},
-		"not concluded at all": {[]JobStatus{gone, gone, gone}, follow.State{}, time.Hour, "(job not there)"},
+		"all trials ended":     {[]JobStatus{gone, gone, gone}, sweepview.State{}, 0, ""},
+		"being concluded":      {[]JobStatus{gone, gone, gone}, sweepview.State{Board: waiting.Board, Ending: true}, 0, ""},
+		"not concluded at all": {[]JobStatus{gone, gone, gone}, sweepview.State{}, time.Hour, "(job not there)"},
 		"failed":               {[]JobStatus{{State: "FAILED", Finished: true, Failure: "exit code 3"}}, waiting, time.Hour, "(job FAILED; exit code 3)"},
 		"failed just now":      {[]JobStatus{{State: "FAILED", Finished: true}}, waiting, 0, ""},
 	} {

@@ -21,8 +21,8 @@ import (
 	"time"
 
 	"coppice/blob"
-	"coppice/launcher/internal/follow"
 	"coppice/launcher/internal/report"
+	"coppice/launcher/internal/sweepview"
 	"coppice/page"
 	"coppice/registry"
 	"coppice/sweep"
@@ -276,7 +276,7 @@ func (c *Console) serveSweep(w http.ResponseWriter, r *http.Request) {
 
 // answer sends a page, or says why there is none.
 func (c *Console) answer(w http.ResponseWriter, r *http.Request, text []byte, err error) {
-	var none *follow.NotFoundError
+	var none *sweepview.NotFoundError
 	var noModel *registry.NotFoundError
 	var name *sweep.NameError
 	switch {

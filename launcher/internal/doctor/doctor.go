@@ -1,6 +1,6 @@
 // Package doctor examines a deployment before anything runs in it: credentials, enabled services, the rights of each account,
 // buckets, topics, images, quotas, machine types, dataset and sweep. It only reads. Every finding says what was found, where,
-// and the command that mends it; what could not be looked at is a finding, too, with the reason.
+// and the command that fixes it; what could not be looked at is a finding, too, with the reason.
 package doctor
 
 import (
@@ -34,7 +34,7 @@ type Finding struct {
 	Verdict Verdict  `json:"verdict"`
 	What    string   `json:"what"`
 	Where   string   `json:"where"`
-	Mend    string   `json:"mend,omitempty"` // a command
+	Fix     string   `json:"mend,omitempty"` // a command
 	Binding *Binding `json:"binding,omitempty"`
 }
 
@@ -74,8 +74,8 @@ type Rights interface {
 	Policy(ctx context.Context, r cloud.Resource) (cloud.Policy, error)
 }
 
-// Things tells about what Terraform makes.
-type Things interface {
+// Resources tells about what Terraform makes.
+type Resources interface {
 	Bucket(ctx context.Context, name string) (cloud.Bucket, error)
 	Topic(ctx context.Context, name string) error
 	Subscription(ctx context.Context, name string) (cloud.Subscription, error)
@@ -92,7 +92,7 @@ type Machines interface {
 type Cloud interface {
 	Project
 	Rights
-	Things
+	Resources
 	Machines
 }
 
@@ -168,8 +168,8 @@ func deploymentName(taskAccount string) string {
 	return name
 }
 
-func (d *Doctor) add(check string, v Verdict, where, mend, format string, args ...any) {
-	d.findings = append(d.findings, Finding{Check: check, Verdict: v, Where: where, Mend: mend, What: fmt.Sprintf(format, args...)})
+func (d *Doctor) add(check string, v Verdict, where, fix, format string, args ...any) {
+	d.findings = append(d.findings, Finding{Check: check, Verdict: v, Where: where, Fix: fix, What: fmt.Sprintf(format, args...)})
 }
 
 // ownLogin is how a person becomes one who may see everything.
@@ -179,7 +179,7 @@ const ownLogin = "gcloud auth application-default login"
 var servicePattern = regexp.MustCompile(`https://([a-z0-9-]{1,63}\.googleapis\.com)(?:/|$)`)
 
 // unread is why something could not be looked at, and what to do about it.
-func (d *Doctor) unread(err error) (why, mend string) {
+func (d *Doctor) unread(err error) (why, fix string) {
 	var denied *cloud.PermissionError
 
 	switch {
@@ -209,8 +209,8 @@ func (d *Doctor) unread(err error) (why, mend string) {
 
 // cannot adds the finding for something that could not be looked at.
 func (d *Doctor) cannot(check, where string, err error) {
-	why, mend := d.unread(err)
-	d.add(check, NotChecked, where, mend, "%s", why)
+	why, fix := d.unread(err)
+	d.add(check, NotChecked, where, fix, "%s", why)
 }
 
 // gcloud is a command on the project.

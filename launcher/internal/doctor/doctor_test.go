@@ -28,7 +28,7 @@ func examineSweep(t *testing.T, d *Doctor, s *Sweep) *Report {
 		if f.What == "" || f.Where == "" || f.Check == "" {
 			t.Errorf("an empty finding: %+v", f)
 		}
-		if bad := f.Verdict == Problem || f.Verdict == Warning; bad && f.Mend == "" && f.Check != "sweep" && f.Check != "credentials" {
+		if bad := f.Verdict == Problem || f.Verdict == Warning; bad && f.Fix == "" && f.Check != "sweep" && f.Check != "credentials" {
 			t.Errorf("nothing mends %+v", f)
 		}
 	}
@@ -87,7 +87,7 @@ func TestFindings(t *testing.T) {
 		check   string
 		verdict Verdict
 		says    string // part of what was found
-		mend    string // part of the command
+		fix     string // part of the command
 	}{
 		"credentials":        {func(_ *Doctor, f *fake) { f.errs["Caller"] = &cloud.SetupError{What: "bad token", Hint: "log in"} }, "", "credentials", Problem, "bad token", "application-default login"},
 		"nameless":           {func(_ *Doctor, f *fake) { f.caller = "" }, "", "credentials", Warning, "do not say whose", "application-default login"},
@@ -149,9 +149,9 @@ func TestFindings(t *testing.T) {
 			tc.change(d, f)
 			r := examineSweep(t, d, &Sweep{File: "sweep.yaml", Spec: spec(t, ref, tc.machine)})
 			if !slices.ContainsFunc(r.Findings, func(f Finding) bool {
-				return f.Check == tc.check && f.Verdict == tc.verdict && strings.Contains(f.What, tc.says) && strings.Contains(f.Mend, tc.mend)
+				return f.Check == tc.check && f.Verdict == tc.verdict && strings.Contains(f.What, tc.says) && strings.Contains(f.Fix, tc.fix)
 			}) {
-				t.Errorf("no %s: %s with %q and %q in", tc.check, tc.verdict, tc.says, tc.mend)
+				t.Errorf("no %s: %s with %q and %q in", tc.check, tc.verdict, tc.says, tc.fix)
 				for _, f := range r.Sorted() {
 					if f.Check == tc.check {
 						t.Errorf("  %+v", f)
@@ -172,7 +172,7 @@ func TestNoSweepAndBrokenSweep(t *testing.T) {
 	has(t, r, "sweep", Problem, "x.yaml:3:1")
 	r = NoCredentials(&cloud.SetupError{What: "none", Hint: "log in"})
 	has(t, r, "credentials", Problem, "none")
-	if f := r.Sorted()[0]; f.Mend != ownLogin || r.Counts[Problem] != 1 {
+	if f := r.Sorted()[0]; f.Fix != ownLogin || r.Counts[Problem] != 1 {
 		t.Errorf("%+v", f)
 	}
 }
@@ -188,7 +188,7 @@ func TestLocalCloudThatHasStopped(t *testing.T) {
 	d.Deployment.InspectEndpoint = "127.0.0.1:4443"
 	r := examineSweep(t, d, nil)
 	has(t, r, "local cloud", Problem, "nobody answers for Google Cloud at 127.0.0.1:4443")
-	if first := r.Sorted()[0]; len(r.Findings) != 2 || r.Counts[Problem] != 1 || !strings.HasPrefix(first.Mend, "localemu up --data DIR") || !strings.HasSuffix(first.Mend, ". DIR/env") {
+	if first := r.Sorted()[0]; len(r.Findings) != 2 || r.Counts[Problem] != 1 || !strings.HasPrefix(first.Fix, "localemu up --data DIR") || !strings.HasSuffix(first.Fix, ". DIR/env") {
 		t.Errorf("%+v", r.Findings)
 	}
 }
@@ -211,7 +211,7 @@ func TestNotCheckedMendsWhatItSays(t *testing.T) {
 	f := newFake(t)
 	f.errs["Policy"] = errors.New("no route to host")
 	for _, found := range examineSweep(t, newDoctor(t, f), nil).Findings {
-		if found.Check == "right" && found.Verdict == NotChecked && strings.Contains(found.What, "no route") && found.Mend != "" {
+		if found.Check == "right" && found.Verdict == NotChecked && strings.Contains(found.What, "no route") && found.Fix != "" {
 			t.Errorf("%+v", found)
 		}
 	}

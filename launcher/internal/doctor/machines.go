@@ -63,12 +63,12 @@ func (d *Doctor) offered(ctx context.Context, w machine, region cloud.Region) {
 	}
 
 	where := w.name + " in " + strings.Join(zones, ", ")
-	mend := fmt.Sprintf("gcloud compute machine-types list --filter='name=%s AND zone~^%s-' --project %s", w.name, d.Deployment.Location, d.Deployment.Project)
+	fix := fmt.Sprintf("gcloud compute machine-types list --filter='name=%s AND zone~^%s-' --project %s", w.name, d.Deployment.Location, d.Deployment.Project)
 	switch {
 	case len(with) == 0:
-		d.add("machine", w.badly(), where, mend, "no zone has it: choose another machine.type, or machine.zones among those that the command lists")
+		d.add("machine", w.badly(), where, fix, "no zone has it: choose another machine.type, or machine.zones among those that the command lists")
 	case len(without) > 0 && len(w.zones) > 0:
-		d.add("machine", Warning, where, mend, "%s has none", strings.Join(without, ", "))
+		d.add("machine", Warning, where, fix, "%s has none", strings.Join(without, ", "))
 	default:
 		d.add("machine", OK, where, "", "offered in %s", strings.Join(with, ", "))
 	}

@@ -179,19 +179,19 @@ func (d *Doctor) repository() cloud.Resource {
 func (d *Doctor) grant(ctx context.Context, b terraform.Binding, member string, r cloud.Resource) {
 	f := Finding{Check: "right", Where: b.Identity + " on " + short(r),
 		Binding: &Binding{Identity: b.Identity, Resource: b.Resource, Role: b.Role, Member: member, On: r.Name}}
-	f.Verdict, f.What, f.Mend = d.given(ctx, b.Role, member, r)
+	f.Verdict, f.What, f.Fix = d.given(ctx, b.Role, member, r)
 	switch f.Verdict {
 	case Problem, Warning:
 		f.What += "; needed: " + b.Why
-		f.Mend = d.addBinding(r, member, b.Role)
+		f.Fix = d.addBinding(r, member, b.Role)
 	case NotChecked, OK:
 	}
 	d.findings = append(d.findings, f)
 }
 
-// given decides by policies, and by the caller's own permissions where he may not read them. mend is what would let it look,
+// given decides by policies, and by the caller's own permissions where he may not read them. fix is what would let it look,
 // where it could not.
-func (d *Doctor) given(ctx context.Context, role, member string, r cloud.Resource) (v Verdict, what, mend string) {
+func (d *Doctor) given(ctx context.Context, role, member string, r cloud.Resource) (v Verdict, what, fix string) {
 	project := cloud.Resource{Kind: "project", Name: d.Deployment.Project}
 	policies := []cloud.Resource{r, project}
 	if r == project {
@@ -208,8 +208,8 @@ func (d *Doctor) given(ctx context.Context, role, member string, r cloud.Resourc
 		case errors.Is(err, cloud.ErrNotThere):
 			return Problem, role + ": " + at.String() + " does not exist", ""
 		case err != nil:
-			why, mend := d.unread(err)
-			return NotChecked, fmt.Sprintf("%s: the policy of %s cannot be read: %s", role, short(at), why), mend
+			why, fix := d.unread(err)
+			return NotChecked, fmt.Sprintf("%s: the policy of %s cannot be read: %s", role, short(at), why), fix
 		case slices.Contains(policy[role], member):
 			if at != r {
 				return OK, role + " is given on the project", ""
@@ -243,16 +243,16 @@ func short(r cloud.Resource) string {
 	return r.Kind + " " + name
 }
 
-// own asks which permissions of the role the caller has, wherever they come from; mend is as of given.
-func (d *Doctor) own(ctx context.Context, role string, r cloud.Resource) (v Verdict, what, mend string) {
+// own asks which permissions of the role the caller has, wherever they come from; fix is as of given.
+func (d *Doctor) own(ctx context.Context, role string, r cloud.Resource) (v Verdict, what, fix string) {
 	wanted := d.Table.Roles[role]
 	held, err := d.Cloud.Held(ctx, r, wanted)
 	if errors.Is(err, cloud.ErrNotThere) {
 		return Problem, role + ": " + r.String() + " does not exist", ""
 	}
 	if err != nil {
-		why, mend := d.unread(err)
-		return NotChecked, fmt.Sprintf("%s: what the caller may do on %s cannot be asked: %s", role, r, why), mend
+		why, fix := d.unread(err)
+		return NotChecked, fmt.Sprintf("%s: what the caller may do on %s cannot be asked: %s", role, r, why), fix
 	}
 
 	missing := slices.DeleteFunc(slices.Clone(wanted), func(p string) bool { return slices.Contains(held, p) })

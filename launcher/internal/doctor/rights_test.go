@@ -49,10 +49,10 @@ func TestEveryBinding(t *testing.T) {
 			t.Errorf("%s: %v %+v", b, r.Counts, found)
 			continue
 		}
-		mend := found[0].Mend
+		fix := found[0].Fix
 		kind, _, _ := strings.Cut(b.Resource, "/")
-		if !strings.HasPrefix(mend, verbs[kind]) || !strings.Contains(mend, "--member="+member) || !strings.Contains(mend, "--role="+b.Role) {
-			t.Errorf("%s: %s", b, mend)
+		if !strings.HasPrefix(fix, verbs[kind]) || !strings.Contains(fix, "--member="+member) || !strings.Contains(fix, "--role="+b.Role) {
+			t.Errorf("%s: %s", b, fix)
 		}
 	}
 	if seen < 25 {
@@ -70,7 +70,7 @@ func TestSourceBuckets(t *testing.T) {
 	r := NewReport(owner, d.findings)
 	for _, identity := range []string{terraform.Launcher, terraform.Stager} {
 		found := about(r, terraform.Binding{Identity: identity, Resource: terraform.SourceBuckets, Role: "roles/storage.objectViewer"})
-		if len(found) != 2 || found[0].Verdict != OK || found[1].Verdict != Problem || !strings.Contains(found[1].Mend, "gs://more ") {
+		if len(found) != 2 || found[0].Verdict != OK || found[1].Verdict != Problem || !strings.Contains(found[1].Fix, "gs://more ") {
 			t.Errorf("%s: %+v", identity, found)
 		}
 	}
@@ -96,7 +96,7 @@ func TestAsTheLauncher(t *testing.T) {
 		t.Errorf("%v %+v", r.Counts, found)
 	}
 	other := about(r, terraform.Binding{Identity: terraform.Task, Resource: terraform.SweepsBucket, Role: "roles/storage.objectUser"})
-	if len(other) != 1 || other[0].Verdict != NotChecked || other[0].Mend != ownLogin {
+	if len(other) != 1 || other[0].Verdict != NotChecked || other[0].Fix != ownLogin {
 		t.Errorf("%+v", other)
 	}
 }
@@ -176,7 +176,7 @@ func TestImpersonation(t *testing.T) {
 		f.caller, f.may = caller, map[cloud.Resource][]string{}
 		r := examineSweep(t, newDoctor(t, f), nil)
 		i := slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Check == "right" && f.Verdict == Warning })
-		if i < 0 || !strings.Contains(r.Findings[i].Mend, "--member="+member+" --role=roles/iam.serviceAccountTokenCreator") {
+		if i < 0 || !strings.Contains(r.Findings[i].Fix, "--member="+member+" --role=roles/iam.serviceAccountTokenCreator") {
 			t.Errorf("%+v", r.Sorted()[0])
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"coppice/blob"
-	"coppice/launcher/internal/follow"
+	"coppice/launcher/internal/sweepview"
 	"coppice/page"
 	"coppice/registry"
 	"coppice/sweep"
@@ -33,7 +33,7 @@ const stateOpen = "open"
 
 // Look reads what is new. It is used by one goroutine at a time.
 func (x *Index) Look(ctx context.Context) (*page.Index, error) {
-	ids, err := follow.List(ctx, x.sweeps)
+	ids, err := sweepview.List(ctx, x.sweeps)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func (x *Index) Look(ctx context.Context) (*page.Index, error) {
 func (x *Index) line(ctx context.Context, id sweep.ID, line page.IndexSweep) (page.IndexSweep, error) {
 	var damaged *sweep.DecodeError
 	if line.ID == "" {
-		f, err := follow.Open(ctx, x.sweeps, id)
+		f, err := sweepview.Open(ctx, x.sweeps, id)
 		if errors.As(err, &damaged) {
 			return page.IndexSweep{ID: string(id), State: "unreadable"}, nil
 		}
@@ -88,7 +88,7 @@ func (x *Index) line(ctx context.Context, id sweep.ID, line page.IndexSweep) (pa
 		p := f.Plan
 		line = page.IndexSweep{ID: string(id), Dataset: p.Dataset.Name + "@" + p.Dataset.Version, Model: p.Spec.Model, State: stateOpen, Planned: p.Created, Trials: len(p.Trials)}
 	}
-	c, err := follow.Conclusion(ctx, x.sweeps, id)
+	c, err := sweepview.Conclusion(ctx, x.sweeps, id)
 	switch {
 	case errors.As(err, &damaged):
 		line.State = "unreadable"

@@ -14,7 +14,7 @@ import (
 
 	"coppice/blob"
 	"coppice/launcher/internal/bill"
-	"coppice/launcher/internal/follow"
+	"coppice/launcher/internal/sweepview"
 	"coppice/ledger"
 	"coppice/page"
 	"coppice/registry"
@@ -26,7 +26,7 @@ import (
 type Sweep struct {
 	store    blob.Store
 	registry *registry.Registry
-	follow   *follow.Sweep
+	follow   *sweepview.Sweep
 	trials   *sweepstore.Trials
 	ledger   ledger.Reader
 	curves   map[int]read // by trial
@@ -42,7 +42,7 @@ type read struct {
 
 // OpenSweep reads a sweep's plan. One that does not exist is a *follow.NotFoundError.
 func OpenSweep(ctx context.Context, sweeps blob.Store, reg *registry.Registry, id sweep.ID) (*Sweep, error) {
-	f, err := follow.Open(ctx, sweeps, id)
+	f, err := sweepview.Open(ctx, sweeps, id)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func (s *Sweep) readCurves(ctx context.Context, l sweepstore.Listing) error {
 }
 
 // view puts together what has been read.
-func (s *Sweep) view(state follow.State, listing sweepstore.Listing, l *ledger.Ledger, b *bill.Bill) *page.Sweep {
+func (s *Sweep) view(state sweepview.State, listing sweepstore.Listing, l *ledger.Ledger, b *bill.Bill) *page.Sweep {
 	p := s.follow.Plan
 	v := &page.Sweep{ID: string(p.Sweep), Model: p.Spec.Model, Dataset: p.Dataset.Name + "@" + p.Dataset.Version, Objective: p.Spec.Objective, Metric: p.Spec.Metric,
 		Version: p.Coppice, Maximize: p.Maximize, State: stateOf(state), Planned: p.Created, Features: p.Dataset.Features, Rows: p.Dataset.Rows,
@@ -143,7 +143,7 @@ func (s *Sweep) view(state follow.State, listing sweepstore.Listing, l *ledger.L
 	return v
 }
 
-func stateOf(s follow.State) string {
+func stateOf(s sweepview.State) string {
 	switch {
 	case s.Conclusion != nil:
 		return string(s.Conclusion.Outcome)
@@ -156,7 +156,7 @@ func stateOf(s follow.State) string {
 }
 
 // trial is one trial as the page shows it.
-func (s *Sweep) trial(t sweep.Trial, r *sweep.Result, listed sweepstore.Trial, cost bill.Trial, params *params, state follow.State) page.Trial {
+func (s *Sweep) trial(t sweep.Trial, r *sweep.Result, listed sweepstore.Trial, cost bill.Trial, params *params, state sweepview.State) page.Trial {
 	out := page.Trial{Number: t.Number, Score: math.NaN(), Seconds: math.NaN(), Cost: math.NaN(), Private: math.NaN(), Values: params.values(t.Params), Attempts: len(listed.Claims)}
 	if cost.Attempts > 0 && !cost.Unpriced {
 		out.Cost = cost.Cost
@@ -190,7 +190,7 @@ func (s *Sweep) trial(t sweep.Trial, r *sweep.Result, listed sweepstore.Trial, c
 }
 
 // waiting is the state of a trial that has no result.
-func waiting(listed sweepstore.Trial, state follow.State) (string, string) {
+func waiting(listed sweepstore.Trial, state sweepview.State) (string, string) {
 	switch {
 	case state.Conclusion != nil && len(listed.Claims) > 0:
 		return page.StateCancelled, "had not ended when the sweep was concluded"

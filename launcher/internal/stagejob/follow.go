@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"coppice/blob"
-	"coppice/launcher/internal/place"
+	"coppice/launcher/internal/provision"
 	"coppice/launcher/internal/stager"
 	"coppice/sweep"
 )
@@ -31,8 +31,8 @@ type Jobs interface {
 	Name(sweep.ID) string
 	// SubmitStage starts the job whose id is in the request's Env; existed says that it had been started before.
 	SubmitStage(context.Context, Request) (existed bool, err error)
-	Status(ctx context.Context, job string) (place.Status, error)
-	Cancel(ctx context.Context, job string) (place.Status, error)
+	Status(ctx context.Context, job string) (provision.Status, error)
+	Cancel(ctx context.Context, job string) (provision.Status, error)
 }
 
 // Job is a staging job that has been submitted.
@@ -149,7 +149,7 @@ func (f *Follower) Wait(ctx context.Context, dataset string, j *Job) (*Outcome, 
 	}
 }
 
-func (f *Follower) ended(ctx context.Context, folder string, j *Job, s place.Status) (*Outcome, error) {
+func (f *Follower) ended(ctx context.Context, folder string, j *Job, s provision.Status) (*Outcome, error) {
 	o, err := readOutcome(ctx, f.Store, folder)
 	var damaged *sweep.DecodeError
 	if err != nil && !errors.As(err, &damaged) {

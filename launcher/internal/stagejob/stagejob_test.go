@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"coppice/blob"
-	"coppice/launcher/internal/place"
+	"coppice/launcher/internal/provision"
 	"coppice/launcher/internal/stager"
 	"coppice/sweep"
 )
@@ -44,10 +44,10 @@ func (c *cloud) SubmitStage(_ context.Context, q Request) (bool, error) {
 	return false, nil
 }
 
-func (c *cloud) Status(_ context.Context, name string) (place.Status, error) {
+func (c *cloud) Status(_ context.Context, name string) (provision.Status, error) {
 	left := c.jobs[name]
 	if left == nil {
-		return place.Status{State: "not there", Finished: true}, nil
+		return provision.Status{State: "not there", Finished: true}, nil
 	}
 	state := left[0]
 	if len(left) > 1 {
@@ -56,10 +56,12 @@ func (c *cloud) Status(_ context.Context, name string) (place.Status, error) {
 	if c.look != nil {
 		c.look(state)
 	}
-	return place.Status{State: state, Finished: len(left) == 1, Created: time.Unix(1, 0), Failure: c.fail}, nil
+	return provision.Status{State: state, Finished: len(left) == 1, Created: time.Unix(1, 0), Failure: c.fail}, nil
 }
 
-func (c *cloud) Cancel(context.Context, string) (place.Status, error) { return place.Status{}, nil }
+func (c *cloud) Cancel(context.Context, string) (provision.Status, error) {
+	return provision.Status{}, nil
+}
 
 func request() Request { return Request{Dataset: "clicks", Fingerprint: fingerprint} }
 

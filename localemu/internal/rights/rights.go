@@ -24,14 +24,14 @@ type Guard struct {
 	project string
 	names   map[string]string // KIND/NAME as a service names things, to the table's resource
 
-	mu    sync.RWMutex
-	doors map[string]string // address to identity
+	mu        sync.RWMutex
+	listeners map[string]string // address to identity
 }
 
 // New is a guard by the table. names says which resource of the table stands for a KIND/NAME of a service, such as
 // bucket/coppice-sweeps for bucket/sweeps.
 func New(table *terraform.Table, project string, names map[string]string) *Guard {
-	return &Guard{table: table, project: project, names: names, doors: map[string]string{}}
+	return &Guard{table: table, project: project, names: names, listeners: map[string]string{}}
 }
 
 // DeniedError is a call that its caller may not make.
@@ -49,7 +49,7 @@ func (e *DeniedError) Error() string {
 func (g *Guard) Door(address net.Addr, identity string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.doors[address.String()] = identity
+	g.listeners[address.String()] = identity
 }
 
 // At is the identity of whoever calls at the address; "" is nobody.
@@ -59,7 +59,7 @@ func (g *Guard) At(address net.Addr) string {
 	}
 	g.mu.RLock()
 	defer g.mu.RUnlock()
-	return g.doors[address.String()]
+	return g.listeners[address.String()]
 }
 
 // domain is that of the project's service accounts.

@@ -82,13 +82,13 @@ type World struct {
 	lock      *flock.Flock
 	log       *slog.Logger
 
-	storage *gcsemu.Server
-	pubsub  *pubsubemu.Server
-	batch   *batchemu.Server
-	rest    *restemu.Server
-	guard   *rights.Guard
-	doors   map[string]addresses // of everybody but the command, while rights are enforced
-	procs   *proc.Set
+	storage   *gcsemu.Server
+	pubsub    *pubsubemu.Server
+	batch     *batchemu.Server
+	rest      *restemu.Server
+	guard     *rights.Guard
+	listeners map[string]addresses // of everybody but the command, while rights are enforced
+	procs     *proc.Set
 
 	aggregators *aggregators
 	script      *script
@@ -110,7 +110,7 @@ func Start(ctx context.Context, o Options) (*World, error) {
 	if o.Faults == nil {
 		o.Faults = &faults.Spec{}
 	}
-	w := &World{opts: o, doors: map[string]addresses{}, procs: proc.NewSet(), log: slog.New(slog.NewTextHandler(o.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+	w := &World{opts: o, listeners: map[string]addresses{}, procs: proc.NewSet(), log: slog.New(slog.NewTextHandler(o.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	if err := w.start(ctx); err != nil {
 		w.Close()
 		return nil, err

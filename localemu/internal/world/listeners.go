@@ -96,7 +96,7 @@ func (w *World) openDoors() error {
 			d.open(l)
 		}
 
-		w.doors[identity] = at
+		w.listeners[identity] = at
 	}
 	return nil
 }
@@ -109,7 +109,7 @@ func (w *World) startREST() error {
 	}
 	w.guard.Door(l.Addr(), w.opts.self())
 	w.rest = restemu.Start(l, restemu.Options{
-		Project: project, Number: rights.ProjectNumber, Location: location, Rights: caller{w.guard}, Things: things{w}, Log: w.log,
+		Project: project, Number: rights.ProjectNumber, Location: location, Rights: caller{w.guard}, Resources: resources{w}, Log: w.log,
 	})
 	return nil
 }
@@ -133,22 +133,22 @@ func (t tenants) Environment(email string) []string {
 	return []string{storageHost(at.storage), "PUBSUB_EMULATOR_HOST=" + at.messages}
 }
 
-// things are what a doctor can look at.
-type things struct{ w *World }
+// resources are what a doctor can look at.
+type resources struct{ w *World }
 
-func (t things) Bucket(name string) bool { return t.w.storage.HasBucket(name) }
+func (t resources) Bucket(name string) bool { return t.w.storage.HasBucket(name) }
 
-func (t things) Topic(ctx context.Context, name string) (*pubsubpb.Topic, error) {
+func (t resources) Topic(ctx context.Context, name string) (*pubsubpb.Topic, error) {
 	return t.w.pubsub.Topic(ctx, name)
 }
 
-func (t things) Subscription(ctx context.Context, name string) (*pubsubpb.Subscription, error) {
+func (t resources) Subscription(ctx context.Context, name string) (*pubsubpb.Subscription, error) {
 	return t.w.pubsub.Subscription(ctx, name)
 }
 
 // at is where an identity finds the emulators.
 func (w *World) at(identity string) addresses {
-	if at, ok := w.doors[identity]; ok {
+	if at, ok := w.listeners[identity]; ok {
 		return at
 	}
 	if w.opts.Rights != nil && identity != w.opts.self() {

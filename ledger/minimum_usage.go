@@ -6,20 +6,20 @@ import (
 	"coppice/sweep"
 )
 
-// Floor is a job of the sweep that had machines, whether or not any of them claimed a trial: a task that fails again and again before
+// MinimumUsage is of a job of the sweep that had machines, whether or not any of them claimed a trial: a task that fails again and again before
 // its first claim, or that waits for memory, costs as much as one that trains.
-type Floor struct {
+type MinimumUsage struct {
 	Job       int       // its number
 	Submitted time.Time // no machine ran before
 	Began     time.Time // when its first task began; zero counts from Submitted on
 	Ended     time.Time // when its last task ended; zero is not yet
 }
 
-// AtLeast is the ledger at the time now with no less for each job in floors than all its planned machines from the lead time before its
+// AtLeast is the ledger at the time now with no less for each of those jobs than all its planned machines from the lead time before its
 // first task to its end. It counts machines that Batch never gave, or has taken back because nothing was left for them to do: too
 // much rather than too little.
-func (l Ledger) AtLeast(p *sweep.Plan, floors []Floor, now time.Time) Ledger {
-	for _, f := range floors {
+func (l Ledger) AtLeast(p *sweep.Plan, least []MinimumUsage, now time.Time) Ledger {
+	for _, f := range least {
 		from, to := f.Began.Add(-leadTime(p)), now
 		if from.Before(f.Submitted) {
 			from = f.Submitted

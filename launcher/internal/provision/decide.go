@@ -1,11 +1,11 @@
-// Package place sees to it that a sweep gets machines: it submits the sweep's Batch job and, when its machines cannot be had
+// Package provision sees to it that a sweep gets machines: it submits the sweep's Batch job and, when its machines cannot be had
 // within the spec's time, gives that job up and submits one on the next machines of the list.
 //
 // Nobody has to remember anything: that job number n has taken its turn is an object of the sweep, created before anything is
 // done about it, and everything else follows from the plan and from what Batch says. So a launcher that was interrupted, or
 // several at once, go on in the same order and come to the same jobs. Trials are safe whatever happens here, since tasks of
 // any job claim them through the sweep's objects.
-package place
+package provision
 
 import (
 	"fmt"

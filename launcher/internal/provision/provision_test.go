@@ -1,4 +1,4 @@
-package place
+package provision
 
 import (
 	"context"
@@ -103,8 +103,8 @@ func (c *cloud) clock() time.Time {
 	return c.now
 }
 
-func (c *cloud) placer(p *sweep.Plan) *Placer {
-	return &Placer{Store: c.store, Jobs: c, Plan: p, Now: c.clock, Every: time.Microsecond}
+func (c *cloud) provisioner(p *sweep.Plan) *Provisioner {
+	return &Provisioner{Store: c.store, Jobs: c, Plan: p, Now: c.clock, Every: time.Microsecond}
 }
 
 // alive are the jobs that have not finished.
@@ -164,7 +164,7 @@ func TestSettle(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newCloud(t, c.fate)
 			var moved []string
-			l := w.placer(plan())
+			l := w.provisioner(plan())
 			l.Moved = func(_ int, reason string) { moved = append(moved, reason) }
 			if err := l.Settle(t.Context()); err != nil {
 				t.Fatal(err)
@@ -191,7 +191,7 @@ var errCrash = errors.New("crash")
 // on. Whatever was interrupted, the jobs are the same, and one is left.
 func TestSettleSurvivesACrashAnywhere(t *testing.T) {
 	calm := newCloud(t, map[string]Status{"nightly-1-f2": running})
-	if err := calm.placer(plan()).Settle(t.Context()); err != nil {
+	if err := calm.provisioner(plan()).Settle(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for at := 1; ; at++ {
@@ -204,7 +204,7 @@ func TestSettleSurvivesACrashAnywhere(t *testing.T) {
 			}
 		}
 		w.before, w.store.before = step, func(what string) error { step(what); return ctx.Err() }
-		err := w.placer(plan()).Settle(ctx)
+		err := w.provisioner(plan()).Settle(ctx)
 		if err == nil {
 			if at < 10 {
 				t.Fatalf("only %d steps", at)
@@ -215,7 +215,7 @@ func TestSettleSurvivesACrashAnywhere(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.before, w.store.before = nil, nil
-		if err := w.placer(plan()).Settle(t.Context()); err != nil {
+		if err := w.provisioner(plan()).Settle(t.Context()); err != nil {
 			t.Fatalf("after a crash before step %d: %v", at, err)
 		}
 		if !slices.Equal(w.order, calm.order) || !slices.Equal(w.alive(), calm.alive()) {
@@ -231,7 +231,7 @@ func TestManyLaunchersSettleAlike(t *testing.T) {
 		var all sync.WaitGroup
 		for range 3 {
 			all.Go(func() {
-				if err := w.placer(plan()).Settle(t.Context()); err != nil {
+				if err := w.provisioner(plan()).Settle(t.Context()); err != nil {
 					t.Error(err)
 				}
 			})
@@ -260,7 +260,7 @@ func TestCancelledMeanwhile(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if err := w.placer(plan()).Settle(t.Context()); err != nil {
+		if err := w.provisioner(plan()).Settle(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if w.before != nil { // it ended before that step
@@ -282,7 +282,7 @@ func TestDamagedRecord(t *testing.T) {
 			t.Fatal(err)
 		}
 		var bad *sweep.DecodeError
-		if err := w.placer(plan()).Settle(t.Context()); !errors.As(err, &bad) {
+		if err := w.provisioner(plan()).Settle(t.Context()); !errors.As(err, &bad) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

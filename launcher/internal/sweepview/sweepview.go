@@ -1,6 +1,6 @@
-// Package follow looks at a sweep from outside: it reads the plan, the results as they come, who works on what, and the
+// Package sweepview looks at a sweep from outside: it reads the plan, the results as they come, who works on what, and the
 // conclusion. Nothing in it writes.
-package follow
+package sweepview
 
 import (
 	"context"

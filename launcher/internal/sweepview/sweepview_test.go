@@ -1,4 +1,4 @@
-package follow_test
+package sweepview_test
 
 import (
 	"encoding/json"
@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"coppice/blob"
-	"coppice/launcher/internal/follow"
+	"coppice/launcher/internal/sweepview"
 	"coppice/sweep"
 )
 
@@ -46,11 +46,11 @@ func result(p *sweep.Plan, trial int, score float64) sweep.Result {
 
 func TestLook(t *testing.T) {
 	store, p := world(t)
-	s, err := follow.Open(t.Context(), store, p.Sweep)
+	s, err := sweepview.Open(t.Context(), store, p.Sweep)
 	if err != nil {
 		t.Fatal(err)
 	}
-	look := func() follow.State {
+	look := func() sweepview.State {
 		st, err := s.Look(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -92,7 +92,7 @@ func TestADamagedResultIsAFailedTrial(t *testing.T) {
 		"no result":        "damaged",
 	} {
 		store, p := world(t)
-		s, err := follow.Open(t.Context(), store, p.Sweep)
+		s, err := sweepview.Open(t.Context(), store, p.Sweep)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,21 +112,21 @@ func TestADamagedResultIsAFailedTrial(t *testing.T) {
 
 func TestOpen(t *testing.T) {
 	store, p := world(t)
-	var none *follow.NotFoundError
-	if _, err := follow.Open(t.Context(), store, "nobody"); !errors.As(err, &none) || !errors.Is(err, blob.ErrNotExist) {
+	var none *sweepview.NotFoundError
+	if _, err := sweepview.Open(t.Context(), store, "nobody"); !errors.As(err, &none) || !errors.Is(err, blob.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := follow.Open(t.Context(), store, "../x"); err == nil || errors.As(err, &none) {
+	if _, err := sweepview.Open(t.Context(), store, "../x"); err == nil || errors.As(err, &none) {
 		t.Errorf("got %v", err)
 	}
 	put(t, store, sweep.Names(p.Sweep).Plan(), "damaged")
 	var de *sweep.DecodeError
-	if _, err := follow.Open(t.Context(), store, p.Sweep); !errors.As(err, &de) {
+	if _, err := sweepview.Open(t.Context(), store, p.Sweep); !errors.As(err, &de) {
 		t.Errorf("got %v", err)
 	}
 	put(t, store, "plans/other.json", "x")
 	put(t, store, "plans/not a sweep", "x")
-	ids, err := follow.List(t.Context(), store)
+	ids, err := sweepview.List(t.Context(), store)
 	if err != nil || len(ids) != 2 || ids[0] != p.Sweep || ids[1] != "other" {
 		t.Errorf("%v %v", ids, err)
 	}

@@ -1,4 +1,4 @@
-package place
+package provision
 
 import (
 	"context"
@@ -19,8 +19,8 @@ type Jobs interface {
 	Cancel(ctx context.Context, job string) (Status, error)
 }
 
-// Placer finds machines for one sweep.
-type Placer struct {
+// Provisioner finds machines for one sweep.
+type Provisioner struct {
 	Store blob.Store // the sweeps bucket
 	Jobs  Jobs
 	Plan  *sweep.Plan
@@ -31,7 +31,7 @@ type Placer struct {
 }
 
 // Submit starts the job whose turn it is; existed says that it had been started before.
-func (l *Placer) Submit(ctx context.Context) (existed bool, err error) {
+func (l *Provisioner) Submit(ctx context.Context) (existed bool, err error) {
 	records, err := Records(ctx, l.Store, l.Plan)
 	if err != nil {
 		return false, err
@@ -41,7 +41,7 @@ func (l *Placer) Submit(ctx context.Context) (existed bool, err error) {
 
 // Settle returns when nothing is left to decide: a job of the sweep has machines, or is the last of the list, or the sweep is
 // over. It may be interrupted at any time, and called again by anybody.
-func (l *Placer) Settle(ctx context.Context) error {
+func (l *Provisioner) Settle(ctx context.Context) error {
 	submitted := -1
 	for {
 		records, err := Records(ctx, l.Store, l.Plan)
@@ -83,7 +83,7 @@ func (l *Placer) Settle(ctx context.Context) error {
 
 // begin gives up the jobs before number n and starts that. No two of them get machines at once on purpose; should it happen,
 // their tasks share the trials.
-func (l *Placer) begin(ctx context.Context, n int) error {
+func (l *Provisioner) begin(ctx context.Context, n int) error {
 	for i := range n {
 		name := l.Plan.JobName(i)
 		s, err := l.Jobs.Status(ctx, name)
@@ -99,7 +99,7 @@ func (l *Placer) begin(ctx context.Context, n int) error {
 }
 
 // record makes number n the sweep's job. Whoever else has done so first is as good.
-func (l *Placer) record(ctx context.Context, n int, why string) error {
+func (l *Provisioner) record(ctx context.Context, n int, why string) error {
 	r := sweep.JobRecord{Format: sweep.FormatVersion, Sweep: l.Plan.Sweep, Number: n, Job: l.Plan.JobName(n), Reason: shorten(why), At: l.Now().UTC()}
 	created, err := sweepstore.New(l.Store, l.Plan.Sweep).CreateJob(ctx, r)
 	if err != nil {
@@ -123,7 +123,7 @@ func shorten(s string) string {
 
 // over says whether the sweep wants no machines any more. Of a sweep that was cancelled it cancels whatever job is left: one may
 // have been submitted just after somebody cancelled the others.
-func (l *Placer) over(ctx context.Context) (bool, error) {
+func (l *Provisioner) over(ctx context.Context) (bool, error) {
 	cancelled, err := sweepstore.New(l.Store, l.Plan.Sweep).Cancelled(ctx)
 	if err != nil {
 		return false, err
@@ -135,7 +135,7 @@ func (l *Placer) over(ctx context.Context) (bool, error) {
 	return sweepstore.New(l.Store, l.Plan.Sweep).HasEnding(ctx)
 }
 
-func (l *Placer) pause(ctx context.Context) error {
+func (l *Provisioner) pause(ctx context.Context) error {
 	t := time.NewTimer(l.Every)
 	defer t.Stop()
 	select {

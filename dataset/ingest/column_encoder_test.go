@@ -43,7 +43,7 @@ func TestSearchFindsTheBin(t *testing.T) {
 				f.MissingBin, f.Bins = f.Bins, f.Bins+1
 			}
 		}
-		c := newCoder(f, newTokens(nil))
+		c := newColumnEncoder(f, newMissingMarkers(nil))
 		v := dataset.Values{Type: dataset.Float, Float: []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, math.Copysign(0, -1)}}
 		for _, b := range f.Bounds {
 			v.Float = append(v.Float, b, math.Nextafter(b, math.Inf(1)), math.Nextafter(b, math.Inf(-1)))
@@ -79,7 +79,7 @@ func BenchmarkSearch(b *testing.B) {
 			v.Float[i] = of.value(rng)
 		}
 		f := &dataset.Feature{Kind: dataset.Numeric, MissingBin: -1, Bounds: boundsOf(of.bins, true, v.Float...)}
-		c := newCoder(f, newTokens(nil))
+		c := newColumnEncoder(f, newMissingMarkers(nil))
 		out := make([]uint8, len(v.Float))
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(out)))

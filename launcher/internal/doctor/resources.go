@@ -63,12 +63,12 @@ func (d *Doctor) settings(where string, b cloud.Bucket, versioned, undelete bool
 	}
 }
 
-func (d *Doctor) setting(where string, good bool, bad Verdict, mend, what, otherwise string) {
+func (d *Doctor) setting(where string, good bool, bad Verdict, fix, what, otherwise string) {
 	if good {
 		d.add("bucket", OK, where, "", "%s", what)
 		return
 	}
-	d.add("bucket", bad, where, mend, "%s is not set: %s", what, otherwise)
+	d.add("bucket", bad, where, fix, "%s is not set: %s", what, otherwise)
 }
 
 // messages looks at topics and subscriptions.

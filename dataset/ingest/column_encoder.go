@@ -10,11 +10,11 @@ import (
 	"coppice/dataset/encode"
 )
 
-// coder turns the raw values of one column into model values and bins of a feature. Whoever stages and whoever predicts
+// columnEncoder turns the raw values of one column into model values and bins of a feature. Whoever stages and whoever predicts
 // uses this one.
-type coder struct {
+type columnEncoder struct {
 	feature  *dataset.Feature
-	tokens   *tokens
+	markers  *missingMarkers
 	search   searcher         // of numeric and time features
 	codes    map[string]uint8 // of categories
 	ints     map[int64]uint8  // of categories that are whole numbers
@@ -23,8 +23,8 @@ type coder struct {
 	other    uint8            // bin of categorical features
 }
 
-func newCoder(f *dataset.Feature, t *tokens) *coder {
-	c := &coder{feature: f, tokens: t}
+func newColumnEncoder(f *dataset.Feature, t *missingMarkers) *columnEncoder {
+	c := &columnEncoder{feature: f, markers: t}
 	if f.Kind == dataset.Categorical {
 		c.mapCategories()
 		c.other = uint8(f.OtherBin)
@@ -42,17 +42,17 @@ func newCoder(f *dataset.Feature, t *tokens) *coder {
 
 // mapCategories says which category stands for what. A table may hold what the training table held in another spelling or type: 1001.0
 // for 1001, a truth value for True. Where no category is written as it is, the first one that means the same counts.
-func (c *coder) mapCategories() {
+func (c *columnEncoder) mapCategories() {
 	n := len(c.feature.Categories)
 	c.codes, c.ints, c.meanings = make(map[string]uint8, n), map[int64]uint8{}, make(map[uint64]uint8, n)
 
 	// From the last to the first, so that the first of those that mean the same counts.
-	r := partReader{tokens: newTokens(nil)}
+	r := partReader{markers: newMissingMarkers(nil)}
 	for i, category := range slices.Backward(c.feature.Categories) {
 		c.codes[category] = uint8(i)
 		c.meanings[r.text(category)] = uint8(i)
 
-		text, number, _ := plainText(category, r.tokens, nil)
+		text, number, _ := plainText(category, r.markers, nil)
 		if number != nil {
 			text = string(number)
 		}
@@ -76,7 +76,7 @@ func shortInt(text string) (int64, bool) {
 }
 
 // bins writes the bin of every value. buf is for its own use; it gives it back, perhaps grown.
-func (c *coder) bins(v *dataset.Values, out []uint8, buf []float64) ([]float64, error) {
+func (c *columnEncoder) bins(v *dataset.Values, out []uint8, buf []float64) ([]float64, error) {
 	if c.feature.Kind == dataset.Categorical {
 		c.categories(v, out)
 		return buf, nil
@@ -90,7 +90,7 @@ func (c *coder) bins(v *dataset.Values, out []uint8, buf []float64) ([]float64, 
 }
 
 // values writes the model value of every value to out[0], out[stride] ...
-func (c *coder) values(v *dataset.Values, out []float64, stride int) error {
+func (c *columnEncoder) values(v *dataset.Values, out []float64, stride int) error {
 	n := v.Len()
 	if c.feature.Kind == dataset.Categorical {
 		codes := make([]uint8, n)
@@ -112,14 +112,14 @@ func (c *coder) values(v *dataset.Values, out []float64, stride int) error {
 	return nil
 }
 
-func (c *coder) categories(v *dataset.Values, out []uint8) {
-	r := partReader{tokens: c.tokens}
+func (c *columnEncoder) categories(v *dataset.Values, out []uint8) {
+	r := partReader{markers: c.markers}
 	switch v.Type {
 	case dataset.Text:
 		for i, text := range v.Text {
 			code, known := c.codes[text]
 			switch {
-			case v.IsNull(i) || c.tokens.has(text):
+			case v.IsNull(i) || c.markers.has(text):
 				code = c.missing
 			case !known:
 				code = c.meaning(r.text(text))
@@ -132,7 +132,7 @@ func (c *coder) categories(v *dataset.Values, out []uint8) {
 		for i, n := range v.Int {
 			code, known := c.ints[n]
 			switch {
-			case missing(v, i, c.tokens):
+			case missing(v, i, c.markers):
 				code = c.missing
 			case !known:
 				code = c.other
@@ -146,7 +146,7 @@ func (c *coder) categories(v *dataset.Values, out []uint8) {
 			r.buf = v.AppendText(r.buf[:0], i)
 			code, known := c.codes[string(r.buf)]
 			switch {
-			case missing(v, i, c.tokens):
+			case missing(v, i, c.markers):
 				code = c.missing
 			case !known:
 				code = c.meaning(encode.Text(r.buf))
@@ -157,7 +157,7 @@ func (c *coder) categories(v *dataset.Values, out []uint8) {
 }
 
 // meaning is the bin of the category of a level that is written otherwise, or of others.
-func (c *coder) meaning(level uint64) uint8 {
+func (c *columnEncoder) meaning(level uint64) uint8 {
 	if level == encode.Missing() {
 		return c.missing
 	}
@@ -169,8 +169,8 @@ func (c *coder) meaning(level uint64) uint8 {
 
 // numbers are the values of a numeric or time column as model numbers, NaN for those that are missing: the column's own
 // slice where it is one already, otherwise buf.
-func (c *coder) numbers(v *dataset.Values, buf []float64) (numbers, _ []float64, err error) {
-	if v.Type == dataset.Float && len(c.tokens.numbers) == 0 && c.feature.Kind != dataset.Temporal {
+func (c *columnEncoder) numbers(v *dataset.Values, buf []float64) (numbers, _ []float64, err error) {
+	if v.Type == dataset.Float && len(c.markers.numbers) == 0 && c.feature.Kind != dataset.Temporal {
 		return v.Float, buf, nil
 	}
 
@@ -195,7 +195,7 @@ func (c *coder) numbers(v *dataset.Values, buf []float64) (numbers, _ []float64,
 			}
 		}
 	default:
-		plainNumbers(v, c.tokens, buf)
+		plainNumbers(v, c.markers, buf)
 	}
 
 	return buf, buf, err
@@ -212,7 +212,7 @@ func allAbsent(v *dataset.Values) bool {
 }
 
 // plainNumbers reads columns of numbers and of truth values.
-func plainNumbers(v *dataset.Values, t *tokens, out []float64) {
+func plainNumbers(v *dataset.Values, t *missingMarkers, out []float64) {
 	check := v.Null != nil || len(t.numbers) > 0
 	for i := range out {
 		switch {
@@ -226,18 +226,18 @@ func plainNumbers(v *dataset.Values, t *tokens, out []float64) {
 	}
 }
 
-func (c *coder) textNumbers(v *dataset.Values, out []float64) error {
+func (c *columnEncoder) textNumbers(v *dataset.Values, out []float64) error {
 	for i, text := range v.Text {
 		ok := true
 		switch {
-		case v.IsNull(i) || c.tokens.has(text):
+		case v.IsNull(i) || c.markers.has(text):
 			out[i] = math.NaN()
 		case c.feature.Kind == dataset.Temporal:
 			var sec, nsec int64
 			sec, nsec, ok = parseTime(text)
 			out[i] = dataset.Seconds(sec, nsec)
 		default:
-			if out[i], ok = parseForced(text); c.tokens.hasNumber(out[i]) {
+			if out[i], ok = parseForced(text); c.markers.hasNumber(out[i]) {
 				out[i] = math.NaN()
 			}
 		}
@@ -249,7 +249,7 @@ func (c *coder) textNumbers(v *dataset.Values, out []float64) error {
 	return nil
 }
 
-func (c *coder) wrongType(v *dataset.Values) error {
+func (c *columnEncoder) wrongType(v *dataset.Values) error {
 	want := map[dataset.Kind]string{dataset.Numeric: "numbers", dataset.Temporal: "times"}[c.feature.Kind]
 	return &valueError{0, fmt.Sprintf("the column holds values of type %s where the dataset has %s; convert it as it was for training", v.Type, want)}
 }
