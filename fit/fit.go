@@ -21,16 +21,21 @@ type Table struct {
 
 // NewTable describes ds to the trainer. The caller keeps ds open as long as the table is used.
 func NewTable(ds *dataset.Dataset) *Table {
-	t := &Table{ds: ds}
-	for i := range ds.Manifest.Features {
-		f := &ds.Manifest.Features[i]
+	return &Table{ds: ds, features: describe(ds.Manifest)}
+}
+
+// describe is a dataset's features in the trainer's terms.
+func describe(m *dataset.Manifest) []gbt.Feature {
+	var features []gbt.Feature
+	for i := range m.Features {
+		f := &m.Features[i]
 		g := gbt.Feature{Name: f.Name, Bins: f.Bins, Categorical: f.Kind == dataset.Categorical, Bounds: f.Bounds, Missing: f.MissingBin}
 		if f.Range != nil {
 			g.Min, g.Max = f.Range.Min, f.Range.Max
 		}
-		t.features = append(t.features, g)
+		features = append(features, g)
 	}
-	return t
+	return features
 }
 
 // Features is the number of features.
@@ -115,6 +120,9 @@ type Request struct {
 	Checkpoint func(*gbt.Checkpoint) error
 	Resume     *gbt.Checkpoint
 	Program    string
+	// Input is a model to go on from, in the terms of the table; with Refit, its trees stay and their values are renewed.
+	Input *gbt.InputModel
+	Refit bool
 	// RateTrees asks for Metric after every tree even where nothing stops early.
 	RateTrees bool
 }
@@ -136,7 +144,7 @@ func (t *Table) Train(ctx context.Context, q Request) (*Outcome, error) {
 	}
 
 	opt := gbt.Options{Threads: q.Threads, OnTree: q.OnTree, Maximize: q.Metric.Maximize,
-		Checkpoint: q.Checkpoint, Resume: q.Resume, Identity: t.Identity(q), Shift: t.ds.Manifest.ScoreShift()}
+		Checkpoint: q.Checkpoint, Resume: q.Resume, Identity: t.Identity(q), Shift: t.ds.Manifest.ScoreShift(), Input: q.Input}
 
 	var valid *Rows
 	if q.Valid != nil {
@@ -149,13 +157,17 @@ func (t *Table) Train(ctx context.Context, q Request) (*Outcome, error) {
 		}
 	}
 
-	res, err := gbt.Train(ctx, &train.Data, q.Params, opt)
+	grow := gbt.Train
+	if q.Refit {
+		grow = gbt.Refit
+	}
+	res, err := grow(ctx, &train.Data, q.Params, opt)
 	if err != nil {
 		return nil, err
 	}
 
 	o := &Outcome{Result: res, Score: math.NaN(), Seconds: res.Took.Seconds()}
-	o.NsPerValue = o.Seconds * 1e9 / float64(train.Len()) / float64(t.Features()) / float64(res.Grown)
+	o.NsPerValue = o.Seconds * 1e9 / float64(train.Len()) / float64(t.Features()) / float64(max(res.Grown, 1)) // a model that is continued may get no tree
 	if valid != nil {
 		err = o.rate(q, valid)
 	}

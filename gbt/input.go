@@ -31,6 +31,12 @@ func (*InputError) IsInput() bool { return true }
 
 func inputErrorf(format string, args ...any) error { return &InputError{fmt.Sprintf(format, args...)} }
 
+// Of reports whether the model has the features of a table, in the table's order.
+func (m *Model) Of(features []Feature) bool {
+	names, _ := describe(features)
+	return slices.Equal(names, m.FeatureNames)
+}
+
 // OnBins puts a model into the terms of a table with these features, which are matched by name. Where a threshold lies within one
 // of the table's bins, no split between bins does the same, and the nearer edge takes its place. codes says, of a categorical
 // feature by its number in the table, which of the model's codes each of its bins is; nil where they are the same numbers.
@@ -173,7 +179,7 @@ func (m *InputModel) check(d *Data, obj objective) error {
 	if m.Objective != obj.String() {
 		return inputErrorf("its objective is %q, the training's %q", m.Objective, obj)
 	}
-	if names, _ := describe(d.Features); !slices.Equal(names, m.FeatureNames) {
+	if !m.Of(d.Features) {
 		return fmt.Errorf("%w: the input model is in the terms of another table", ErrData)
 	}
 	for _, t := range m.Trees {

@@ -69,6 +69,9 @@ func (n Names) Ending() string { return n.Prefix() + "ending.json" }
 // Conclusion is the object that ends a sweep.
 func (n Names) Conclusion() string { return n.Prefix() + "conclusion.json" }
 
+// Input is an object of the model that the sweep continues, by the SHA-256 of its contents.
+func (n Names) Input(sum string) string { return n.Prefix() + "input/" + sum }
+
 // Jobs is the folder in which the sweep's jobs after the first are written down, with the slash.
 func (n Names) Jobs() string { return n.Prefix() + "jobs/" }
 

@@ -53,6 +53,9 @@ type Plan struct {
 	// Quote is what the sweep was expected to take when it was planned; nil in plans made before there were quotes.
 	Quote *Quote `json:"quote,omitempty"`
 
+	// Input is the model that the trials start from; nil where they start from nothing.
+	Input *Input `json:"input,omitempty"`
+
 	Trials  []Trial `json:"trials"`
 	Skipped int     `json:"skipped,omitempty"` // configurations left out because they repeated another
 
@@ -168,6 +171,9 @@ func DecodePlan(data []byte) (*Plan, error) {
 		return nil, &DecodeError{"plan", err}
 	}
 
+	if err := p.Input.check(); err != nil {
+		return nil, &DecodeError{"plan", err}
+	}
 	if err := p.checkMoney(); err != nil {
 		return nil, &DecodeError{"plan", err}
 	}
@@ -199,8 +205,12 @@ func decode(kind string, data []byte, v any, format func() int) error {
 	if err := json.Unmarshal(data, v); err != nil {
 		return &DecodeError{kind, err}
 	}
-	if f := format(); f < 1 || f > FormatVersion {
-		return &DecodeError{kind, fmt.Errorf("format %d; this build reads 1 to %d", f, FormatVersion)}
+	newest := FormatVersion
+	if kind == "plan" {
+		newest = FormatContinued
+	}
+	if f := format(); f < 1 || f > newest {
+		return &DecodeError{kind, fmt.Errorf("format %d; this build reads 1 to %d", f, newest)}
 	}
 	return nil
 }

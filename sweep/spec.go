@@ -28,6 +28,9 @@ type Spec struct {
 	Limits  Limits  `yaml:"limits" json:"limits"`
 	Gate    *Gate   `yaml:"gate" json:"gate,omitempty"`
 
+	// Continue, when not nil, starts every trial from a registered model instead of from nothing.
+	Continue *Continue `yaml:"continue" json:"continue,omitempty"`
+
 	Calibrate *Calibrate `yaml:"calibrate" json:"calibrate,omitempty"`
 
 	// Budget is how many USD of machines the sweep may use; 0 is no bound. It is no part of what makes two sweeps the same.
@@ -231,7 +234,7 @@ func ParseSpec(file string, data []byte, v Vocabulary) (*Spec, error) {
 	s.normalizeNumbers()
 
 	for _, check := range []func(*strictyaml.Document, Vocabulary) error{
-		s.checkNames, s.checkSearch, s.checkGiven, s.checkParams, s.checkMachine, s.checkFallback, s.checkConditions, s.checkGate,
+		s.checkNames, s.checkSearch, s.checkGiven, s.checkParams, s.checkMachine, s.checkFallback, s.checkConditions, s.checkGate, s.checkContinue,
 	} {
 		if err := check(doc, v); err != nil {
 			return nil, err
@@ -308,6 +311,9 @@ func (s *Spec) fillDefaults() {
 		s.Limits.Quorum = 0.5
 	}
 
+	if s.Continue != nil && s.Continue.Mode == "" {
+		s.Continue.Mode = GrowMode
+	}
 	if s.Gate != nil && s.Gate.Against == "" {
 		s.Gate.Against = AgainstChampion
 	}

@@ -64,7 +64,10 @@ func (w *world) put(bucket, object, text string) {
 }
 
 // version trains and registers one version, in the way of the aggregator.
-func (g *grown) version(i, trees int) registry.Version {
+func (g *grown) version(i, trees int) registry.Version { return g.continued(i, trees, nil) }
+
+// continued is version, of trials that start from a model where in is not nil.
+func (g *grown) continued(i, trees int, in *sweep.Input) registry.Version {
 	g.t.Helper()
 	ds, err := dataset.Open(g.dir)
 	if err != nil {
@@ -79,11 +82,15 @@ func (g *grown) version(i, trees int) registry.Version {
 		g.t.Fatal(err)
 	}
 	table, valid := fit.NewTable(ds), sweep.Rows{Split: "valid"}
-	res, err := table.Train(g.t.Context(), fit.Request{Params: p, Metric: m, Valid: &valid, Threads: 1})
+	q := fit.Request{Params: p, Metric: m, Valid: &valid, Threads: 1}
+	if in != nil {
+		q.Input, q.Refit = g.input(ds.Manifest, in), in.Mode == sweep.RefitMode
+	}
+	res, err := table.Train(g.t.Context(), q)
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	plan := sweep.Plan{Format: 1, Sweep: sweep.ID("night-" + strconv.Itoa(i)), Coppice: "v1",
+	plan := sweep.Plan{Format: 1, Input: in, Sweep: sweep.ID("night-" + strconv.Itoa(i)), Coppice: "v1",
 		Spec:    sweep.Spec{Model: "ctr", Objective: "binary", Metric: "log_loss", Seed: 7},
 		Dataset: sweep.DatasetRef{Name: g.manifest.Name, Version: g.manifest.Version},
 		Holdout: sweep.Holdout{Valid: valid, Calib: sweep.Rows{Split: "test", Folds: []uint8{0, 1, 2, 3}}, Test: sweep.Rows{Split: "test", Folds: []uint8{4, 5, 6, 7, 8, 9}}},

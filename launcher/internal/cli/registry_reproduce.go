@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/dustin/go-humanize"
@@ -19,6 +20,7 @@ import (
 	"coppice/registry"
 	"coppice/scorer"
 	"coppice/sweep"
+	"coppice/sweepstore"
 )
 
 type reproduceFlags struct {
@@ -90,6 +92,10 @@ func (w *World) reproduce(ctx context.Context, c *cloud, v compared, f reproduce
 		q.Files[file] = data
 	}
 
+	if err := c.inputOf(ctx, v.plan, &q); err != nil {
+		return err
+	}
+
 	if q.Dir == "" {
 		dir, err := w.fetchDataset(ctx, c, v.manifest, f.scratch)
 		if err != nil {
@@ -112,6 +118,33 @@ func (w *World) reproduce(ctx context.Context, c *cloud, v compared, f reproduce
 		return err
 	}
 	return w.reproduced(name, v, r, f.json)
+}
+
+// inputOf reads the model that a version continues, which has to be the one that its plan names.
+func (c *cloud) inputOf(ctx context.Context, p *sweep.Plan, q *reproduce.Request) error {
+	in := p.Input
+	if in == nil {
+		return nil
+	}
+
+	v, err := c.registry.Get(ctx, in.Model, strconv.Itoa(in.Version))
+	if err != nil {
+		return fmt.Errorf("the model that it continues: %w", err)
+	}
+	for _, part := range []struct {
+		file string
+		want sweep.Object
+		to   *[]byte
+	}{{scorer.FileModel, in.Text, &q.Input}, {scorer.FileDataset, in.Dataset, &q.InputDataset}} {
+		if *part.to, err = c.registry.ReadFile(ctx, v, part.file); err != nil {
+			return err
+		}
+		if is := sweepstore.InputObject(p.Sweep, *part.to).SHA256; is != part.want.SHA256 {
+			return &differsError{fmt.Sprintf("version %d of model %s, which it continues, has another %s than the plan says: %s instead of %s",
+				in.Version, in.Model, part.file, is, part.want.SHA256)}
+		}
+	}
+	return nil
 }
 
 // fetchDataset copies a version's dataset into a folder of its own, which the caller removes.

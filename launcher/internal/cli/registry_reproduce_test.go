@@ -3,14 +3,18 @@ package cli
 import (
 	"encoding/json"
 	"maps"
+	"strconv"
 	"strings"
 	"testing"
 
 	"coppice/dataset"
+	"coppice/fit"
+	"coppice/gbt"
 	"coppice/launcher/internal/reproduce"
 	"coppice/registry"
 	"coppice/scorer"
 	"coppice/sweep"
+	"coppice/sweepstore"
 )
 
 // changed registers a version again, under another key, with some of its files changed.
@@ -59,6 +63,112 @@ func TestReproduce(t *testing.T) {
 	if err := json.Unmarshal([]byte(w.must("registry", "reproduce", "ctr@1", "--json")), &r); err != nil || !r.Same() || len(r.Files) != 4 {
 		t.Errorf("got %+v, %v, want four files with the same bytes", r, err)
 	}
+}
+
+// input reads the model that a version continues.
+func (g *grown) input(here *dataset.Manifest, in *sweep.Input) *gbt.InputModel {
+	g.t.Helper()
+	v, err := registry.New(g.buckets["registry"]).Get(g.t.Context(), in.Model, strconv.Itoa(in.Version))
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	files := map[string][]byte{}
+	for name, to := range map[string]*sweep.Object{scorer.FileModel: &in.Text, scorer.FileDataset: &in.Dataset} {
+		if files[name], err = registry.New(g.buckets["registry"]).ReadFile(g.t.Context(), v, name); err != nil {
+			g.t.Fatal(err)
+		}
+		*to = sweepstore.InputObject("night-1", files[name])
+	}
+	old, err := dataset.DecodeManifest(files[scorer.FileDataset])
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	m, err := fit.Input(here, old, files[scorer.FileModel])
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return m
+}
+
+// A version that continues another is grown again from that one, as long as it is the same.
+func TestReproduceContinued(t *testing.T) {
+	w := newWorld(t)
+	g := w.grow(6)
+	g.continued(1, 5, &sweep.Input{Model: "ctr", Version: 1, Mode: sweep.GrowMode})
+	g.continued(2, 5, &sweep.Input{Model: "ctr", Version: 2, Mode: sweep.RefitMode})
+	for version, mode := range map[string]string{"ctr@2": "11 trees", "ctr@3": "11 trees"} {
+		if out := w.must("registry", "reproduce", version); !strings.Contains(out, mode) || !strings.Contains(out, ": the same bytes") {
+			t.Errorf("%s: got\n%s\nwant the same bytes of %s", version, out, mode)
+		}
+	}
+
+	g.changed("3", map[string]func(string) string{scorer.FilePlan: func(text string) string {
+		return strings.Replace(text, `"version": 2`, `"version": 1`, 1)
+	}})
+	w.refused(sweep.ExitConflict, "version 1 of model ctr, which it continues, has another model.txt than the plan says", "registry", "reproduce", "ctr@4")
+	w.must("registry", "delete", "ctr@1", "--yes", "--why", "tidying up")
+	w.refused(sweep.ExitNotFound, "the model that it continues", "registry", "reproduce", "ctr@2")
+}
+
+// TestSweepContinues plans sweeps that start from the champion.
+func TestSweepContinues(t *testing.T) {
+	w := newWorld(t)
+	g := w.grow(6)
+	night := func(more string) string { return w.file("sweep.yaml", sweepYAML+more) }
+	planned := func(args ...string) (out string, plan sweep.Plan) {
+		t.Helper()
+		var got struct {
+			Plan  sweep.Plan
+			Notes []string
+		}
+		text := w.must(append(args, "--dry-run", "--json")...)
+		if err := json.Unmarshal([]byte(text), &got); err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(got.Notes, "\n"), got.Plan
+	}
+
+	// There is no champion yet, and then there is one.
+	notes, plan := planned("sweep", night("continue: {from: champion}\n"))
+	if plan.Input != nil || plan.Format != 1 || !strings.Contains(notes, "model ctr has no champion to continue yet") {
+		t.Errorf("without a champion: %+v\n%s", plan.Input, notes)
+	}
+	fresh := plan.Sweep
+	w.must("registry", "promote", "ctr@1", "--why", "it is the first")
+	notes, plan = planned("sweep", night("continue: {from: champion}\n"))
+	if in := plan.Input; in == nil || in.Version != 1 || in.Mode != sweep.GrowMode || in.Trees != 6 || plan.Format != sweep.FormatContinued || plan.Sweep == fresh ||
+		!strings.Contains(notes, "continues version 1 of model ctr, 6 trees: the trials add trees to it") {
+		t.Errorf("with a champion: %+v, sweep %s\n%s", in, plan.Sweep, notes)
+	}
+
+	// Tasks find it in the sweep's folder.
+	w.must("sweep", night("continue: {from: 1, mode: refit}\nparams: {refit_decay_rate: 0.5}\n"), "--id", "renewed", "--no-wait")
+	started, _, err := sweepstore.New(w.buckets["sweeps"], "renewed").Plan(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []sweep.Object{started.Input.Text, started.Input.Dataset} {
+		if _, err := sweepstore.NewTrials(w.buckets["sweeps"], started).File(t.Context(), o); err != nil {
+			t.Error(err)
+		}
+	}
+	if started.Input.Mode != sweep.RefitMode {
+		t.Errorf("mode %q", started.Input.Mode)
+	}
+
+	// What cannot be continued is refused before a machine starts.
+	for _, c := range [][2]string{
+		{"continue: {mode: refit}\n", "from is missing"},
+		{"continue: {from: champion, mode: anew}\n", `mode "anew": use grow`},
+		{"continue: {from: 'Not a name'}\n", "another alias, or a version's number"},
+		{"params: {refit_decay_rate: 0.5}\n", "only a refit uses it"},
+	} {
+		w.refused(sweep.ExitInput, c[1], "sweep", night(c[0]), "--dry-run")
+	}
+	w.refused(sweep.ExitNotFound, "7", "sweep", night("continue: {from: 7}\n"), "--dry-run")
+	w.staged() // with ids' statistics of other rows
+	w.refused(sweep.ExitInput, "continue version 1 of model ctr: ", "sweep", night("continue: {from: champion}\n"), "--dry-run")
+	_ = g
 }
 
 // A version that does not come out again says which file differs, and where.

@@ -118,9 +118,16 @@ func (w *World) sweep(ctx context.Context, file string, f sweepFlags) error {
 			}
 			return err
 		}
-		p, err := plan.Build(plan.Request{Spec: spec, Manifest: m, ID: id, Job: c.Jobs.Name, Now: w.Now(), Version: w.Version})
+		in, err := c.input(ctx, spec, m)
 		if err != nil {
 			return err
+		}
+		p, err := plan.Build(in.request(plan.Request{Spec: spec, Manifest: m, ID: id, Job: c.Jobs.Name, Now: w.Now(), Version: w.Version}))
+		if err != nil {
+			return err
+		}
+		if spec.Continue != nil && in == nil {
+			p.Notes = append(p.Notes, fmt.Sprintf("model %s has no %s to continue yet: the trials begin with nothing", spec.Model, sweep.Champion))
 		}
 		if err := c.quote(ctx, p, m, prices, f.Assumptions); err != nil {
 			return err
@@ -142,6 +149,9 @@ func (w *World) sweep(ctx context.Context, file string, f sweepFlags) error {
 			w.announce(p)
 		}
 
+		if err := in.upload(ctx, sweepstore.New(c.sweeps, p.Sweep)); err != nil {
+			return err
+		}
 		ended, err := c.launch(ctx, w, p, scheduled, f.json)
 		if err == nil && ended == nil {
 			err = c.settle(ctx, w, p.Plan, f)

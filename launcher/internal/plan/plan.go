@@ -20,6 +20,7 @@ import (
 	"coppice/metric"
 	"coppice/search"
 	"coppice/sweep"
+	"coppice/sweepstore"
 )
 
 // Request is what a plan is made of.
@@ -30,6 +31,8 @@ type Request struct {
 	Job      func(sweep.ID) string
 	Now      time.Time
 	Version  string // the launcher's
+	// Input is the model that the spec continues; nil where there is none.
+	Input *Input
 	// Unfit lets a plan be made although its machine cannot run it, for comparing with machines that can; Sizing is then incomplete.
 	Unfit bool
 }
@@ -79,10 +82,13 @@ func Build(q Request) (*Plan, error) {
 		return nil, err
 	}
 	p.Notes = append(p.Notes, p.Proposal.Notes...)
+	if err := checkRefit(s, p.Proposal.Trials); err != nil {
+		return nil, err
+	}
 
 	id := q.ID
 	if id == "" {
-		if id, err = defaultID(s, q.Manifest.Version); err != nil {
+		if id, err = defaultID(s, q.Manifest.Version, q.Input); err != nil {
 			return nil, err
 		}
 	}
@@ -98,6 +104,8 @@ func Build(q Request) (*Plan, error) {
 		Maximize: m.Maximize, Metrics: metrics, Holdout: holdout, Trials: p.Proposal.Trials, Skipped: p.Proposal.Duplicates,
 		Heartbeat: sweep.Duration(heartbeat), Takeover: sweep.Duration(takeover),
 	}
+
+	p.begin(q.Input, s)
 
 	// Where trials are short, a lost one has to be noticed soon.
 	if time.Duration(s.Limits.Trial) <= quickTrial {
@@ -122,6 +130,10 @@ func (p *Plan) fit(m sweep.Machine, d *dataset.Manifest) error {
 	need, err := Need(d, p.Trials, m.ThreadsPerTask)
 	if err != nil {
 		return err
+	}
+
+	if p.Input != nil {
+		need += inputBytes * p.Input.Text.Bytes
 	}
 
 	on := func(m sweep.Machine) (sweep.Sizing, sweep.Auto, error) {
@@ -177,14 +189,19 @@ func request(s *sweep.Spec, m *dataset.Manifest) search.Request {
 }
 
 // defaultID names a sweep after what it does: the same spec on the same data is the same sweep, so that running the
-// command again attaches.
-func defaultID(s *sweep.Spec, version string) (sweep.ID, error) {
+// command again attaches. Going on from another model is another sweep.
+func defaultID(s *sweep.Spec, version string, in *Input) (sweep.ID, error) {
 	trained := *s
 	trained.Budget = 0
+	input := ""
+	if in != nil {
+		input = sweepstore.InputObject("", in.Text).SHA256
+	}
 	data, err := json.Marshal(struct {
 		Spec    *sweep.Spec
 		Version string
-	}{&trained, version})
+		Input   string `json:",omitempty"`
+	}{&trained, version, input})
 	if err != nil {
 		return "", err
 	}

@@ -26,6 +26,8 @@ type Request struct {
 	Trial int
 	Files map[string][]byte // of the version
 	Dir   string            // folder of the dataset, whole and checked
+	// Input is the model that the plan continues: its text and the manifest of its dataset.
+	Input, InputDataset []byte
 	// OnTree, which may be nil, is told of each tree.
 	OnTree  func(gbt.Progress) error
 	Threads int // 0 is all CPUs; the bytes do not depend on it
@@ -89,7 +91,18 @@ func Run(ctx context.Context, q Request) (*Report, error) {
 		threads = runtime.GOMAXPROCS(0)
 	}
 	table := fit.NewTable(ds)
-	o, err := table.Train(ctx, fit.Request{Params: params, Metric: m, Valid: &p.Holdout.Valid, Threads: threads, OnTree: q.OnTree})
+	request := fit.Request{Params: params, Metric: m, Valid: &p.Holdout.Valid, Threads: threads, OnTree: q.OnTree}
+	if p.Input != nil {
+		old, err := dataset.DecodeManifest(q.InputDataset)
+		if err != nil {
+			return nil, fmt.Errorf("input model: %w", err)
+		}
+		if request.Input, err = fit.Input(ds.Manifest, old, q.Input); err != nil {
+			return nil, err
+		}
+		request.Refit = p.Input.Mode == sweep.RefitMode
+	}
+	o, err := table.Train(ctx, request)
 	if err != nil {
 		return nil, err
 	}

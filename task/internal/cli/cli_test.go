@@ -176,3 +176,56 @@ func TestToldToGoBeforeTheWorkBegins(t *testing.T) {
 		}
 	}
 }
+
+func TestTrainContinues(t *testing.T) {
+	dir, _ := datasettest.Dir(t, datasettest.Options{Rows: 2000})
+	out := t.TempDir()
+	whole, half, rest := filepath.Join(out, "whole.txt"), filepath.Join(out, "half.txt"), filepath.Join(out, "rest.txt")
+	ten, five := params(t, "num_iterations: 10\nnum_leaves: 7\n"), params(t, "num_iterations: 5\nnum_leaves: 7\n")
+	again := []string{"--input-model", half, "--input-dataset", filepath.Join(dir, "manifest.json"), "--out", rest}
+	train := func(want int, more ...string) (string, string) {
+		t.Helper()
+		code, text, errOut := run(t, nil, append([]string{"train", "--dataset", dir}, more...)...)
+		if code != want {
+			t.Fatalf("%q: exit code %d, expected %d\n%s", more, code, want, errOut)
+		}
+		return text, errOut
+	}
+	trees := func(file string) string {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		head, _, _ := strings.Cut(string(text), "parameters:")
+		return head
+	}
+
+	train(0, "--params", ten, "--out", whole)
+	train(0, "--params", five, "--out", half)
+	if text, _ := train(0, append(again, "--params", five)...); !strings.Contains(text, "continues a model of 5 trees: trees are added; 0 of its") {
+		t.Errorf("nothing is said of the model:\n%s", text)
+	}
+	if trees(rest) != trees(whole) {
+		t.Error("five trees and five more are not the ten that they would have been")
+	}
+
+	train(0, append(again, "--refit")...)
+	if trees(rest) == trees(half) || strings.Count(trees(rest), "Tree=") != 5 {
+		t.Error("a refit has the same values, or not as many trees")
+	}
+
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"--refit"}, sweep.ExitUsage, "--input-model, which is missing"},
+		{[]string{"--input-model", half}, sweep.ExitUsage, "--input-model needs --input-dataset"},
+		{[]string{"--input-model", half, "--input-dataset", half}, sweep.ExitInput, "half.txt"},
+		{append(again, "--params", params(t, "objective: regression\n")), sweep.ExitInput, "its objective is"},
+	} {
+		if _, errOut := train(c.code, c.args...); !strings.Contains(errOut, c.want) {
+			t.Errorf("%q: expected %q in %s", c.args, c.want, errOut)
+		}
+	}
+}

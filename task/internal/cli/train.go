@@ -39,6 +39,7 @@ type trainFlags struct {
 	checkpoint           string
 	every                time.Duration
 	noRate               bool
+	input                inputFlags
 }
 
 func trainCommand(w *World) *cobra.Command {
@@ -55,10 +56,14 @@ and standard deviation: kfold rates each fold by a model of the others, group th
 forward by a model of the folds before it, where the dataset is split by time. It writes no model.
 
 With --checkpoint, the training is saved into a folder as it goes on and before it ends on Ctrl-C or SIGTERM; the same
-command, given again, goes on from there and ends with the same model, byte for byte. The folder is emptied at the end.`,
+command, given again, goes on from there and ends with the same model, byte for byte. The folder is emptied at the end.
+
+With --input-model, it adds num_iterations trees to a model, or with --refit renews the values of its leaves (refit_decay_rate of each
+stays). What a model's categories and ids mean is in the manifest of its own dataset, which is asked for beside it.`,
 		Example: `  launcher stage clicks.yaml --out data
   task train --dataset data/clicks/0123456789abcdef --params params.yaml --out model.txt --threads 2
-  task train --dataset data/clicks/0123456789abcdef --params params.yaml --cv kfold --folds 5`,
+  task train --dataset data/clicks/0123456789abcdef --params params.yaml --cv kfold --folds 5
+  task train --dataset data/clicks/0123456789abcdef --input-model yesterday.txt --input-dataset data/clicks/fedcba9876543210/manifest.json --out model.txt`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return w.train(cmd, f) },
 	}
@@ -74,6 +79,7 @@ command, given again, goes on from there and ends with the same model, byte for 
 	cmd.Flags().StringVar(&f.checkpoint, "checkpoint", "", "folder to save the training in, and to go on from")
 	cmd.Flags().DurationVar(&f.every, "checkpoint-every", 30*time.Second, "how long the training may go on unsaved")
 	cmd.Flags().BoolVar(&f.noRate, "no-rate", false, "measure the finished model on valid, but not every tree (early stopping still does)")
+	f.input.add(cmd)
 	_ = cmd.MarkFlagRequired("dataset")
 	return cmd
 }
@@ -111,6 +117,9 @@ func (w *World) train(cmd *cobra.Command, f trainFlags) error {
 		return w.crossValidate(cmd, f)
 	}
 
+	if err := f.input.check(); err != nil {
+		return err
+	}
 	if f.every < 0 {
 		return program.Usagef("--checkpoint-every is %s: use 30s, 5m, or 0 to save after every tree", f.every)
 	}
@@ -134,8 +143,13 @@ func (w *World) train(cmd *cobra.Command, f trainFlags) error {
 		q.Valid = &sweep.Rows{Split: dataset.ValidSplit}
 	}
 
+	if err := f.input.open(ds.Manifest, &q); err != nil {
+		return err
+	}
+
 	if !f.json {
 		w.describe(ds, params, f.threads)
+		w.describeInput(q)
 		q.OnTree = w.treePrinter(params.NumIterations, metrics[0].Name)
 	}
 
@@ -145,7 +159,7 @@ func (w *World) train(cmd *cobra.Command, f trainFlags) error {
 	}
 
 	result := trained{Dataset: ds.Manifest.Name + "@" + ds.Manifest.Version, Trees: len(o.Model.Trees), TreesGrown: o.Grown, Resumed: o.Resumed, Stopped: o.Stopped,
-		Seconds: o.Seconds, MsPerTree: o.Seconds * 1e3 / float64(o.Grown), NsPerValue: o.NsPerValue, Metrics: o.Metrics,
+		Seconds: o.Seconds, MsPerTree: o.Seconds * 1e3 / float64(max(o.Grown, 1)), NsPerValue: o.NsPerValue, Metrics: o.Metrics,
 		Memory: memory{mem.Private, predictedPrivate(ds, q), mem.Shared, mem.PSS}, Model: f.out}
 
 	if f.json {

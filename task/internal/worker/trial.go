@@ -118,7 +118,7 @@ func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric,
 
 	threads := w.plan.Sizing.ThreadsPerTask
 	o, err := w.fit(ctx, s, fit.Request{Params: params, Metric: m, Metrics: w.metrics, Valid: &w.plan.Holdout.Valid, Threads: threads,
-		OnTree: p.tree, Program: w.Version})
+		OnTree: p.tree, Program: w.Version, Input: w.input, Refit: w.input != nil && w.plan.Input.Mode == sweep.RefitMode})
 	if err != nil {
 		return r, nil, err
 	}

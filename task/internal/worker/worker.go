@@ -15,6 +15,7 @@ import (
 	"coppice/blob"
 	"coppice/dataset"
 	"coppice/fit"
+	"coppice/gbt"
 	"coppice/metric"
 	"coppice/sweep"
 	"coppice/sweepstore"
@@ -54,6 +55,7 @@ type Worker struct {
 	metrics  []metric.Metric
 	dataset  *dataset.Dataset
 	table    *fit.Table
+	input    *gbt.InputModel // that the trials start from, if any
 	mapped   int64
 	replaced bool // the machine's copy of the dataset was damaged when it was looked at
 	measures *measures
@@ -108,6 +110,10 @@ func (w *Worker) work(ctx context.Context) error {
 			return err
 		}
 		w.metrics = append(w.metrics, more)
+	}
+
+	if err := w.openInput(ctx); err != nil {
+		return err
 	}
 
 	for {

@@ -1,0 +1,190 @@
+package fit
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"coppice/dataset"
+	"coppice/dataset/datasettest"
+	"coppice/dataset/ingest"
+	"coppice/gbt"
+	"coppice/metric"
+	"coppice/sweep"
+)
+
+// night stages a night's table and opens it.
+func night(t *testing.T, o datasettest.Options) *Table {
+	t.Helper()
+	dir, _ := datasettest.Dir(t, o)
+	ds, err := dataset.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ds.Close() })
+	return NewTable(ds)
+}
+
+// sampleOf is a dataset's sample of raw rows.
+func sampleOf(t *testing.T, ds *dataset.Dataset) *dataset.Sample {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(ds.Dir(), dataset.SampleFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := dataset.ReadSample(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// trained is a model of a table, as text.
+func trained(t *testing.T, table *Table, q Request) (*Outcome, []byte) {
+	t.Helper()
+	auc, err := metric.Lookup("auc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.Metric, q.Threads, q.Valid = auc, 1, &sweep.Rows{Split: dataset.ValidSplit}
+	o, err := table.Train(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text bytes.Buffer
+	if _, err := o.Model.WriteTo(&text); err != nil {
+		t.Fatal(err)
+	}
+	return o, text.Bytes()
+}
+
+func few() gbt.Params {
+	p := gbt.Defaults()
+	p.NumIterations, p.NumLeaves = 15, 7
+	return p
+}
+
+// predicted are a model's scores of raw rows, by its own encoding.
+func predicted(t *testing.T, m *gbt.Model, e *dataset.Encoding, rows *dataset.Sample) []float64 {
+	t.Helper()
+	encoder, err := ingest.NewEncoder(e, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	values, err := encoder.EncodeSample(rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := make([]float64, len(rows.Row))
+	if err := m.PredictAll(values, out, 1); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestInput continues and refits last night's model on a table whose bins are others and whose categories come in another order.
+func TestInput(t *testing.T) {
+	options := datasettest.Options{Rows: 6000, Encodings: dataset.EncodeNone}
+	yesterday := night(t, options)
+	options.Seed = 1
+	tonight := night(t, options)
+	old, text := trained(t, yesterday, Request{Params: few()})
+
+	in, err := Input(tonight.ds.Manifest, yesterday.ds.Manifest, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if slices.Equal(yesterday.ds.Manifest.Features[0].Categories, tonight.ds.Manifest.Features[0].Categories) || in.Moved == 0 {
+		t.Fatalf("the two nights do not differ: categories %q, %d thresholds moved", tonight.ds.Manifest.Features[0].Categories, in.Moved)
+	}
+
+	// Raw rows get nearly the scores that they had: a threshold moves by less than a bin, of which there are 254.
+	rows := sampleOf(t, tonight.ds)
+	before := predicted(t, old.Model, yesterday.ds.Manifest.Encoding(), rows)
+	after := predicted(t, in.Model, tonight.ds.Manifest.Encoding(), rows)
+	apart := 0.0
+	for r := range before {
+		apart += math.Abs(before[r]-after[r]) / float64(len(before))
+	}
+	if apart > 0.01 {
+		t.Errorf("scores of raw rows are %.4f apart on average", apart)
+	}
+
+	for _, refit := range []bool{false, true} {
+		o, text := trained(t, tonight, Request{Params: few(), Input: in, Refit: refit})
+		if want := map[bool]int{false: 30, true: 15}[refit]; len(o.Model.Trees) != want {
+			t.Errorf("refit %t: %d trees, expected %d", refit, len(o.Model.Trees), want)
+		}
+		if o.Score < 0.6 {
+			t.Errorf("refit %t: AUC %.3f", refit, o.Score)
+		}
+
+		// What is rated on bins is what the version predicts of raw rows.
+		read, err := gbt.ReadModel(bytes.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		split, err := tonight.Select(sweep.Rows{Split: rows.Split})
+		if err != nil {
+			t.Fatal(err)
+		}
+		binned, err := o.Model.PredictBinned(&split.Data, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, raw := range predicted(t, read, tonight.ds.Manifest.Encoding(), rows) {
+			if raw != binned[rows.Row[i]] {
+				t.Fatalf("refit %t, row %d: %v of bins, %v of raw values", refit, i, binned[rows.Row[i]], raw)
+			}
+		}
+	}
+}
+
+func TestInputRefused(t *testing.T) {
+	plain := datasettest.Options{Rows: 2000, Encodings: dataset.EncodeNone}
+	base := night(t, plain)
+	_, text := trained(t, base, Request{Params: few()})
+
+	edit := func(old, fresh string) func([]byte) []byte {
+		return func(table []byte) []byte { return bytes.ReplaceAll(table, []byte(old), []byte(fresh)) }
+	}
+	change := func(do func(*datasettest.Options)) *Table {
+		o := plain
+		do(&o)
+		return night(t, o)
+	}
+	ids := func(seed uint64) *Table {
+		return night(t, datasettest.Options{Rows: 6000, Seed: seed, Encodings: "{columns: {site: [rate]}, budget: 0}"})
+	}
+	first := ids(0)
+	_, idText := trained(t, first, Request{Params: few()})
+
+	for name, tc := range map[string]struct {
+		here, old *Table
+		text      []byte
+		want      string
+	}{
+		"a column that is gone":    {change(func(o *datasettest.Options) { o.Edit = edit(",price,", ",cost,") }), base, text, `splits by "price", which dataset clicks@`},
+		"another kind":             {change(func(o *datasettest.Options) { o.Edit = edit(",40,", ",forty,") }), base, text, `"age" is categorical in dataset clicks@`},
+		"categories of last night": {change(func(o *datasettest.Options) { o.Edit = edit(",site3", ",place3") }), base, text, `have categories that are among the others now, "site3`},
+		"statistics of other rows": {ids(1), first, idText, `"site:rate" is a statistic of ids, and its table is of dataset`},
+		"a statistic that is one":  {base, first, idText, `which dataset clicks@`},
+		"not the model's manifest": {base, first, text, `and has other features`},
+	} {
+		_, err := Input(tc.here.ds.Manifest, tc.old.ds.Manifest, tc.text)
+		var refused *InputError
+		if !errors.As(err, &refused) || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: got %v, expected %q", name, err, tc.want)
+		}
+	}
+
+	// The same tables may be gone on from.
+	if _, err := Input(first.ds.Manifest, first.ds.Manifest, idText); err != nil {
+		t.Error(err)
+	}
+}

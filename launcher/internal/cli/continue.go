@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"coppice/dataset"
+	"coppice/fit"
+	"coppice/launcher/internal/plan"
+	"coppice/registry"
+	"coppice/scorer"
+	"coppice/sweep"
+	"coppice/sweepstore"
+)
+
+// inputModel is the version that a sweep continues, as it lies in the registry.
+type inputModel struct {
+	version       registry.Version
+	text, dataset []byte
+	plan          plan.Input
+}
+
+// input finds the version that the spec continues, and makes sure that the dataset can go on from it: a sweep that cannot is refused
+// before a machine starts. It is nil where the spec continues none, and where it continues a champion and there is none yet.
+func (c *cloud) input(ctx context.Context, s *sweep.Spec, m *dataset.Manifest) (*inputModel, error) {
+	if s.Continue == nil {
+		return nil, nil
+	}
+
+	v, err := c.registry.Get(ctx, s.Model, s.Continue.From)
+	var absent interface{ IsNotFound() bool }
+	if s.Continue.From == sweep.Champion && errors.As(err, &absent) {
+		return nil, nil // the first night
+	}
+	if err != nil {
+		return nil, err
+	}
+
+	in := &inputModel{version: v}
+	if in.text, err = c.registry.ReadFile(ctx, v, scorer.FileModel); err != nil {
+		return nil, err
+	}
+	if in.dataset, err = c.registry.ReadFile(ctx, v, scorer.FileDataset); err != nil {
+		return nil, err
+	}
+	old, err := dataset.DecodeManifest(in.dataset)
+	if err != nil {
+		return nil, fmt.Errorf("%s of version %d of model %s: %w", scorer.FileDataset, v.Number, v.Model, err)
+	}
+
+	moved, err := fit.Input(m, old, in.text)
+	if err != nil {
+		return nil, fmt.Errorf("continue version %d of model %s: %w", v.Number, v.Model, err)
+	}
+	in.plan = plan.Input{Model: v.Model, Version: v.Number, Trees: len(moved.Trees), Cuts: moved.Cuts, Moved: moved.Moved, Text: in.text, Dataset: in.dataset}
+	return in, nil
+}
+
+// request is what a plan is made of, where a model may be continued.
+func (in *inputModel) request(q plan.Request) plan.Request {
+	if in != nil {
+		q.Input = &in.plan
+	}
+	return q
+}
+
+// upload writes the model that a sweep continues into the sweep's folder: tasks cannot read the registry.
+func (in *inputModel) upload(ctx context.Context, s *sweepstore.Sweep) error {
+	if in == nil {
+		return nil
+	}
+	for _, data := range [][]byte{in.text, in.dataset} {
+		if _, err := s.CreateInput(ctx, data); err != nil {
+			return fmt.Errorf("write the input model: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,24 @@
+package sweepstore
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+
+	"coppice/sweep"
+)
+
+// CreateInput writes an object of the model that the sweep continues, before its plan. Its name is made of its contents, so that it does
+// not matter who has written it before.
+func (s *Sweep) CreateInput(ctx context.Context, data []byte) (sweep.Object, error) {
+	o := InputObject(s.id, data)
+	_, err := createBytes(ctx, s.bucket, o.Name, data)
+	return o, err
+}
+
+// InputObject is what CreateInput would write.
+func InputObject(id sweep.ID, data []byte) sweep.Object {
+	sum := sha256.Sum256(data)
+	text := hex.EncodeToString(sum[:])
+	return sweep.Object{Name: sweep.Names(id).Input(text), Bytes: int64(len(data)), SHA256: text}
+}

@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"coppice/dataset"
+	"coppice/fit"
+	"coppice/gbt"
+	"coppice/program"
+)
+
+// inputFlags say which model a training goes on from.
+type inputFlags struct {
+	model, dataset string
+	refit          bool
+}
+
+func (f *inputFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.model, "input-model", "", "LightGBM text of a model to go on from")
+	cmd.Flags().StringVar(&f.dataset, "input-dataset", "", "of --input-model: the manifest of the dataset that it was trained on (of a version: dataset.json)")
+	cmd.Flags().BoolVar(&f.refit, "refit", false, "keep the trees of --input-model and renew their values")
+}
+
+func (f *inputFlags) check() error {
+	switch {
+	case f.model == "" && (f.dataset != "" || f.refit):
+		return program.Usagef("--input-dataset and --refit are about --input-model, which is missing")
+	case f.model != "" && f.dataset == "":
+		return program.Usagef("--input-model needs --input-dataset: the manifest of the dataset that the model was trained on says what its categories and ids mean")
+	}
+	return nil
+}
+
+// open puts the model into a request to train on a dataset with the manifest here.
+func (f *inputFlags) open(here *dataset.Manifest, q *fit.Request) error {
+	if f.model == "" {
+		return nil
+	}
+
+	text, err := readFile(f.model, gbt.MaxModelBytes)
+	if err != nil {
+		return err
+	}
+	manifest, err := readFile(f.dataset, dataset.MaxManifest)
+	if err != nil {
+		return err
+	}
+	old, err := dataset.DecodeManifest(manifest)
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.dataset, err)
+	}
+
+	if q.Input, err = fit.Input(here, old, text); err != nil {
+		return fmt.Errorf("%s: %w", f.model, err)
+	}
+	q.Refit = f.refit
+	return nil
+}
+
+// readFile reads a file whose size is bounded.
+func readFile(name string, most int64) ([]byte, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > most {
+		return nil, program.Usagef("%s is no regular file of at most %d bytes", name, most)
+	}
+	return os.ReadFile(name)
+}
+
+func (w *World) describeInput(q fit.Request) {
+	if q.Input == nil {
+		return
+	}
+	does := "trees are added"
+	if q.Refit {
+		does = "their values are renewed"
+	}
+	fmt.Fprintf(w.Out, "continues a model of %d trees: %s; %d of its %d thresholds move to the edge of a bin\n", len(q.Input.Trees), does, q.Input.Moved, q.Input.Cuts)
+}

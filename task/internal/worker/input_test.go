@@ -1,0 +1,154 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"coppice/blob"
+	"coppice/dataset"
+	"coppice/dataset/datasettest"
+	"coppice/fit"
+	"coppice/gbt"
+	"coppice/metric"
+	"coppice/sweep"
+	"coppice/sweepstore"
+)
+
+// continuing is a sweep of two trials that start from a model of the same dataset.
+func continuing(t *testing.T, mode string, change func(*sweep.Plan)) (w *world, from *gbt.Model) {
+	t.Helper()
+	dir, m := datasettest.Dir(t, datasettest.Options{Rows: 1500})
+	ds, err := dataset.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ds.Close()
+	p := gbt.Defaults()
+	p.NumIterations, p.NumLeaves = 6, 5
+	auc, err := metric.Lookup("auc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := fit.NewTable(ds).Train(t.Context(), fit.Request{Params: p, Metric: auc, Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text bytes.Buffer
+	if _, err := o.Model.WriteTo(&text); err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := os.ReadFile(filepath.Join(dir, dataset.ManifestFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	w = &world{datasets: blob.Memory(), sweeps: blob.Memory(), scratch: t.TempDir(), plan: newPlan(m, 2)}
+	datasettest.Upload(t, w.datasets, dir, m)
+	s := sweepstore.New(w.sweeps, w.plan.Sweep)
+	in := &sweep.Input{Model: "ctr", Version: 1, Mode: mode, Trees: 6}
+	if in.Text, err = s.CreateInput(t.Context(), text.Bytes()); err != nil {
+		t.Fatal(err)
+	}
+	if in.Dataset, err = s.CreateInput(t.Context(), manifest); err != nil {
+		t.Fatal(err)
+	}
+	w.plan.Format, w.plan.Input = sweep.FormatContinued, in
+	if change != nil {
+		change(w.plan)
+	}
+	if _, err := blob.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Plan(), w.plan); err != nil {
+		t.Fatal(err)
+	}
+	return w, o.Model
+}
+
+func TestTrialsContinueAModel(t *testing.T) {
+	for _, mode := range []string{sweep.GrowMode, sweep.RefitMode} {
+		w, from := continuing(t, mode, func(p *sweep.Plan) {
+			for i := range p.Trials {
+				p.Trials[i].Params["early_stopping_round"] = 0.0
+				if mode == sweep.RefitMode {
+					p.Trials[i].Params["refit_decay_rate"] = 0.1 + 0.5*float64(i)
+				}
+			}
+		})
+		if err := w.worker(0).Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for i := range w.plan.Trials {
+			r := w.result(t, i)
+			if want := map[string]int{sweep.GrowMode: 14, sweep.RefitMode: 6}[mode]; r.Status != sweep.StatusDone || r.Trees != want {
+				t.Fatalf("%s: trial %d is %s (%s) with %d trees, expected %d", mode, i, r.Status, r.Reason, r.Trees, want)
+			}
+			text, _, err := blob.ReadAll(t.Context(), w.sweeps, r.Model.Name, 1<<24)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := gbt.ReadModel(bytes.NewReader(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for n, tree := range from.Trees {
+				if !slices.Equal(tree.Threshold, m.Trees[n].Threshold) {
+					t.Errorf("%s: trial %d splits otherwise in tree %d of the model that it continues", mode, i, n)
+				}
+				if same := slices.Equal(tree.LeafValue, m.Trees[n].LeafValue); same != (mode == sweep.GrowMode) {
+					t.Errorf("%s: trial %d, tree %d: values are the same: %t", mode, i, n, same)
+				}
+			}
+			if !strings.Contains(string(text), "[input_model: sha256:"+w.plan.Input.Text.SHA256+"]") {
+				t.Errorf("%s: the model does not say what it continues", mode)
+			}
+		}
+	}
+}
+
+// TestContinuedTrialsSurvive: machines vanish under a sweep that continues a model, and the models are the same bytes.
+func TestContinuedTrialsSurvive(t *testing.T) {
+	calm, _ := continuing(t, sweep.GrowMode, long)
+	counting := &mortal{Store: calm.sweeps, left: math.MaxInt}
+	worker := calm.worker(0)
+	worker.Sweeps = counting
+	if err := worker.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want, operations := calm.models(t), math.MaxInt-counting.left
+
+	w, _ := continuing(t, sweep.GrowMode, long)
+	for attempt := 0; ; attempt++ {
+		ctx, die := context.WithCancel(t.Context())
+		worker := w.worker(0)
+		worker.Attempt, worker.Nonce = attempt, strings.Repeat("n", attempt+1)
+		worker.Sweeps = &mortal{Store: w.sweeps, left: operations/5 + attempt*operations/10, die: die}
+		err := worker.Run(ctx)
+		die()
+		if err == nil {
+			break
+		}
+		if attempt == 40 {
+			t.Fatalf("the sweep does not end: %v", err)
+		}
+	}
+	for i, model := range w.models(t) {
+		if model != want[i] {
+			t.Errorf("trial %d has another model after its machine has vanished", i)
+		}
+	}
+}
+
+// TestContinuedSweepWithoutItsModel is not tried again.
+func TestContinuedSweepWithoutItsModel(t *testing.T) {
+	w, _ := continuing(t, sweep.GrowMode, func(p *sweep.Plan) { p.Input.Text.Name += "0" })
+	err := w.worker(0).Run(t.Context())
+	var transient *TransientError
+	if err == nil || errors.As(err, &transient) || !strings.Contains(err.Error(), "input model") {
+		t.Errorf("got %v, expected an error about the input model that no other attempt may cure", err)
+	}
+}
