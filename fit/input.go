@@ -140,7 +140,10 @@ func recode(was, is *dataset.Feature) ([]int, error) {
 	}
 	codes[is.OtherBin] = was.OtherBin
 	if is.MissingBin >= 0 {
-		codes[is.MissingBin] = int(was.MissingValue())
+		codes[is.MissingBin] = was.OtherBin // where nothing was missing
+		if was.MissingBin >= 0 {
+			codes[is.MissingBin] = was.MissingBin
+		}
 	}
 
 	return codes, lost(was, is, known)

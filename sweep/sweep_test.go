@@ -221,7 +221,9 @@ func TestPlanRoundTripAndFingerprint(t *testing.T) {
 
 func TestDecodePlanRefuses(t *testing.T) {
 	for name, spoil := range map[string]func(*sweep.Plan){
-		"format":       func(p *sweep.Plan) { p.Format = 2 },
+		"format":       func(p *sweep.Plan) { p.Format = 3 },
+		"input":        func(p *sweep.Plan) { p.Input = &sweep.Input{Model: "ctr", Version: 1, Mode: "anew"} },
+		"input text":   func(p *sweep.Plan) { p.Input = &sweep.Input{Model: "ctr", Version: 1, Mode: sweep.GrowMode} },
 		"id":           func(p *sweep.Plan) { p.Sweep = "../x" },
 		"another job":  func(p *sweep.Plan) { p.Job = "projects/p/locations/l/jobs/nightly-2" },
 		"job's folder": func(p *sweep.Plan) { p.Job = "projects/p/locations/l/jobs/" },

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"coppice/blob"
+	"coppice/blob/blobtest"
 	"coppice/dataset"
 	"coppice/dataset/datasettest"
 	"coppice/fit"
@@ -63,7 +64,7 @@ func continuing(t *testing.T, mode string, change func(*sweep.Plan)) (w *world, 
 	if change != nil {
 		change(w.plan)
 	}
-	if _, err := blob.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Plan(), w.plan); err != nil {
+	if _, err := blobtest.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Plan(), w.plan); err != nil {
 		t.Fatal(err)
 	}
 	return w, o.Model
