@@ -47,12 +47,12 @@ func plural(k Kind) string {
 
 // alike reports whether two columns of different names could be the same one: by their kind, gaps and distribution.
 func alike(a, b *Column) bool {
-	return a.Kind == b.Kind && a.Kind != None && math.Abs(a.Missing-b.Missing) < 0.1 && distance(a, b) < 0.1
+	return a.Kind == b.Kind && a.Kind != None && math.Abs(a.Missing-b.Missing) < 0.1 && Distance(a, b) < 0.1
 }
 
-// distance of two columns of the same kind: the total variation of their ranges or levels, 0 for the same distribution and 1 for two
+// Distance of two columns of the same kind: the total variation of their ranges or levels, 0 for the same distribution and 1 for two
 // that share nothing.
-func distance(a, b *Column) float64 {
+func Distance(a, b *Column) float64 {
 	switch {
 	case a.Kind == Time || a.Kind == None:
 		return 0

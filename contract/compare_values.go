@@ -224,13 +224,13 @@ func (c *comparison) checkDrift(k, old *Column) {
 		return
 	}
 
-	now := distance(k, old)
+	now := Distance(k, old)
 	seen := c.learnChange(func(p, before *Profile) (float64, bool) {
 		a, b := p.column(k.Name), before.column(k.Name)
 		if a == nil || b == nil || a.Kind != Number || b.Kind != Number {
 			return 0, false
 		}
-		return distance(a, b), true
+		return Distance(a, b), true
 	})
 
 	text := "the numbers are distributed otherwise: the median is %.6g, and was %.6g; %s of the rows lie elsewhere, and at most %s did"

@@ -7,10 +7,11 @@ import (
 
 // Index is what there is to look at.
 type Index struct {
-	Sweeps []IndexSweep // newest first
-	Models []IndexModel
-	More   int // sweeps that are not listed
-	Notes  []string
+	Sweeps   []IndexSweep   // newest first
+	Datasets []IndexDataset // by name
+	Models   []IndexModel
+	More     int // sweeps that are not listed
+	Notes    []string
 }
 
 // IndexSweep is a line of the list of sweeps.
@@ -18,6 +19,13 @@ type IndexSweep struct {
 	ID, Dataset, Model, State string
 	Planned                   time.Time
 	Trials, Version           int
+}
+
+// IndexDataset is a line of the list of datasets.
+type IndexDataset struct {
+	Name     string
+	Versions int
+	Staged   time.Time // the newest
 }
 
 // IndexModel is a line of the list of models.

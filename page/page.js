@@ -23,6 +23,7 @@
       case 's': return a === 0 ? '0 s' : a < 1 ? digits(v * 1000, 3) + ' ms' : a < 120 ? digits(v, 3) + ' s' : a < 7200 ? digits(v / 60, 3) + ' min' : digits(v / 3600, 3) + ' h';
       case 'B': { let i = 0; while (Math.abs(v) >= 1024 && i < 4) { v /= 1024; i++; } return digits(v, 3) + ' ' + ['B', 'KiB', 'MiB', 'GiB', 'TiB'][i]; }
       case 'USD': return '$' + digits(v, 3);
+      case '#': return v.toLocaleString('en');
       case '%': return digits(100 * v, 3) + ' %';
     }
     return digits(v, 6);
@@ -183,7 +184,7 @@
       if (typeof v === 'string' && /^[=+\-@\t]/.test(s)) s = "'" + s; // no spreadsheet takes a name for a formula
       return /[",\n]/.test(s) ? '"' + s.replaceAll('"', '""') + '"' : s;
     };
-    const head = c => cell({}, c.n + (c.time ? ' (UTC)' : c.u ? ` (${c.u === '%' ? 'share' : c.u})` : ''));
+    const head = c => cell({}, c.n + (c.time ? ' (UTC)' : c.u ? ` (${c.u === '%' ? 'share' : c.u === '#' ? 'count' : c.u})` : ''));
     return [cols.map(head).join(','), ...body.map(r => r.map((v, i) => cell(cols[i], v)).join(','))].join('\n') + '\n';
   }
   function toggleTable(button) {
@@ -227,6 +228,7 @@
       }
     }
     readAxes();
+    if (!live) $$('a.in').forEach(a => a.removeAttribute('href')); // a file has no pages beside it
     $$('time').forEach(e => { e.title = e.dateTime; e.textContent = local(new Date(e.dateTime)); });
     recall();
   }

@@ -59,6 +59,9 @@ type Key struct{ Class, Label string }
 
 // D is the sample's path: a point or a piece of a line.
 func (k Key) D() string {
+	if strings.HasSuffix(k.Class, "x") { // a cross
+		return "M6 2l8 8m-8 0l8-8"
+	}
 	if strings.Contains(k.Class, "key") && !strings.Contains(k.Class, "at ") && !strings.Contains(k.Class, "bar") {
 		return "M10 6h0"
 	}

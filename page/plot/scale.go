@@ -18,6 +18,7 @@ const (
 	USD     Unit = "USD"
 	Percent Unit = "%" // numbers are shares of 1
 	Days    Unit = "d" // since 1970, in UTC
+	Count   Unit = "#" // of things: 2.1 M
 )
 
 // Format is v with its unit, in about so many digits as tell neighbours apart on a chart.
@@ -33,6 +34,10 @@ func (u Unit) Format(v float64) string {
 		return "$" + digits(v, 3)
 	case u == Percent:
 		return digits(100*v, 3) + " %"
+	case u == Count && math.Abs(v) >= 1e6:
+		return digits(v/1e6, 3) + " M"
+	case u == Count && math.Abs(v) >= 1e4:
+		return digits(v/1e3, 3) + " k"
 	case u == Days:
 		return time.Unix(int64(v*24*3600), 0).UTC().Format("Jan 2")
 	}

@@ -22,6 +22,8 @@ type Scatter struct {
 	Best int
 	// Joined joins points in their order.
 	Joined bool
+	// Levels draws a line across at each of them that is in sight.
+	Levels []float64
 }
 
 // Draw draws it.
@@ -35,6 +37,11 @@ func (s *Scatter) Draw() *Chart {
 	s.Y.fit(ys)
 	f := newFrame(&c, s.X, s.Y)
 
+	for _, y := range s.Levels {
+		if s.Y.Low < y && y < s.Y.High {
+			c.Marks = append(c.Marks, Mark{"zero", None, line(f.left, f.y.at(y), f.right, f.y.at(y))})
+		}
+	}
 	if s.Best != 0 {
 		c.steps(f, s.Points, s.Best)
 	}

@@ -13,8 +13,8 @@ func consoleCommand(w *World) *cobra.Command {
 	listen := "127.0.0.1:8765"
 	cmd := &cobra.Command{
 		Use:   "console",
-		Short: "Serve sweeps and models as pages on this machine",
-		Long: `Serves, until Ctrl-C, a list of all sweeps and models and a page for each: the bytes that launcher report writes. The page of a
+		Short: "Serve sweeps, datasets and models as pages on this machine",
+		Long: `Serves, until Ctrl-C, a list of all sweeps, datasets and models and a page for each: the bytes that launcher report writes. The page of a
 running sweep renews itself. The console only reads, with your own rights, and however many look, at most one request a second goes to
 the buckets once a sweep has been read for the first time.
 
@@ -34,7 +34,7 @@ It listens on this machine only: it does not ask who calls. From elsewhere: ssh 
 				if w.Structured() {
 					log = w.log(c)
 				}
-				return console.New(c.sweeps, c.Bucket(c.env.RegistryBucket), w.Now, log).Serve(ctx, l, hosts)
+				return console.New(c.sweeps, c.datasets, c.Bucket(c.env.RegistryBucket), w.Now, log).Serve(ctx, l, hosts)
 			})
 		},
 	}

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 
 	"coppice/launcher/internal/report"
+	"coppice/launcher/internal/stager"
 	"coppice/launcher/internal/sweepview"
 	"coppice/page"
 	"coppice/program"
@@ -21,22 +23,20 @@ import (
 func reportCommand(w *World) *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
-		Use:   "report SWEEP|MODEL",
-		Short: "Write a sweep or a model as a page",
+		Use:   "report SWEEP|DATASET|MODEL",
+		Short: "Write a sweep, a dataset or a model as a page",
 		Long: `Writes one HTML file with everything that there is to see of a sweep: leaderboard, learning curves, parameters, machines, money and
-the winner; or of a model: versions, what was live when, metrics and features. A name that no sweep has is a model's. The file needs nothing else: it can be mailed, archived and opened anywhere. The same objects give the same bytes.`,
-		Example: "  launcher report nightly-ctr-1a2b3c4d --out sweep.html\n  launcher report ctr --out model.html",
+the winner; of a dataset, NAME or NAME@VERSION: its nights, what staging found, drift, and what the table holds; or of a model: versions, what was
+live when, metrics and features. A name is first looked for among the sweeps, then among the datasets and the models; dataset:NAME and
+model:NAME say which is meant. The file needs nothing else: it can be mailed, archived and opened anywhere. The same objects give the same bytes.`,
+		Example: "  launcher report nightly-ctr-1a2b3c4d --out sweep.html\n  launcher report clicks --out nights.html\n  launcher report model:ctr --out model.html",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if out == "" {
 				return program.Usagef("say with --out where the page is to go; - is the standard output")
 			}
 			return w.with(cmd.Context(), func(c *cloud) error {
-				view, err := w.viewSweep(cmd.Context(), c, args[0])
-				var none *sweepview.NotFoundError
-				if errors.As(err, &none) && sweep.CheckName("model", args[0]) == nil {
-					return w.reportModel(cmd.Context(), c, args[0], out, err)
-				}
+				view, err := w.findView(cmd.Context(), c, args[0])
 				if err != nil {
 					return err
 				}
@@ -49,17 +49,59 @@ the winner; or of a model: versions, what was live when, metrics and features. A
 	return cmd
 }
 
-// reportModel writes a model's page; where there is no such model, there being no such sweep is the error.
-func (w *World) reportModel(ctx context.Context, c *cloud, name, out string, noSweep error) error {
-	view, err := report.Model(ctx, c.registry, name)
-	var none *registry.NotFoundError
-	if errors.As(err, &none) {
-		return fmt.Errorf("%w; nor is there such a model: `launcher registry list`", noSweep)
+// written is a view of anything.
+type written interface{ Write(io.Writer) error }
+
+// findView reads what a name means. Where it means nothing, there being no such sweep is the error.
+func (w *World) findView(ctx context.Context, c *cloud, name string) (written, error) {
+	kinds := []struct {
+		prefix string
+		read   func(context.Context, *cloud, string) (written, error)
+		fits   func(string) bool
+	}{
+		{"sweep:", func(ctx context.Context, c *cloud, id string) (written, error) { return w.viewSweep(ctx, c, id) }, func(s string) bool { return sweep.CheckID(s) == nil }},
+		{"dataset:", viewDataset, func(s string) bool { _, _, err := sweep.SplitDatasetRef(s); return err == nil }},
+		{"model:", viewModel, func(s string) bool { return sweep.CheckName("model", s) == nil }},
 	}
-	if err != nil {
-		return err
+	for _, k := range kinds {
+		if rest, ok := strings.CutPrefix(name, k.prefix); ok {
+			return k.read(ctx, c, rest)
+		}
 	}
-	return w.save(out, view.Write)
+
+	var first error
+	for _, k := range kinds {
+		if !k.fits(name) {
+			continue
+		}
+		view, err := k.read(ctx, c, name)
+		if err == nil || !isAbsent(err) {
+			return view, err
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	if first == nil {
+		return w.viewSweep(ctx, c, name) // which says what is wrong with the name
+	}
+	return nil, fmt.Errorf("%w; nor is there such a dataset or model: `launcher datasets list`, `launcher registry list`", first)
+}
+
+// isAbsent says that there is no such thing.
+func isAbsent(err error) bool {
+	var noSweep *sweepview.NotFoundError
+	var noDataset *stager.NotStagedError
+	var noModel *registry.NotFoundError
+	return errors.As(err, &noSweep) || errors.As(err, &noDataset) || errors.As(err, &noModel)
+}
+
+func viewDataset(ctx context.Context, c *cloud, ref string) (written, error) {
+	return report.NewDatasets(c.datasets, report.NewIndex(c.sweeps, c.datasets, c.registry)).Look(ctx, ref)
+}
+
+func viewModel(ctx context.Context, c *cloud, name string) (written, error) {
+	return report.Model(ctx, c.registry, name)
 }
 
 // viewSweep reads a sweep as it stands.

@@ -48,6 +48,14 @@ func TestReportAndPlot(t *testing.T) {
 		t.Errorf("the model's page is %.2000q", text)
 	}
 
+	if text := w.must("report", "clicks", "--out", "-"); !strings.Contains(text, "Night by night") || !strings.Contains(text, "campaign_id") || !strings.Contains(text, "night-1") {
+		t.Errorf("the dataset's page is %.2000q", text)
+	}
+	if text := w.must("report", "model:ctr", "--out", "-"); !strings.Contains(text, "champion: version 1") {
+		t.Errorf("the page of model:ctr is %.300q", text)
+	}
+	w.refused(sweep.ExitNotFound, "dataset ctr is not staged", "report", "dataset:ctr", "--out", "-")
+
 	w.refused(sweep.ExitInput, "ssh -L", "console", "--listen", "0.0.0.0:8765")
 	w.refused(sweep.ExitUsage, "--out", "report", "night-1")
 	w.refused(sweep.ExitUsage, `no plot "pareto"`, "plot", "night-1", "pareto", "--out", "-")

@@ -15,7 +15,7 @@ import (
 // An open page of a running sweep renews itself, and keeps what its reader has set.
 func TestBrowserLive(t *testing.T) {
 	bucket, p, trials := night(t, 6)
-	c := New(bucket, blob.Memory(), time.Now, quiet)
+	c := New(bucket, blob.Memory(), blob.Memory(), time.Now, quiet)
 	c.sweeps.limit.SetLimit(1000)
 	l, hosts, err := Listen(t.Context(), "127.0.0.1:0")
 	if err != nil {

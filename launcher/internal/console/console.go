@@ -22,6 +22,7 @@ import (
 
 	"coppice/blob"
 	"coppice/launcher/internal/report"
+	"coppice/launcher/internal/stager"
 	"coppice/launcher/internal/sweepview"
 	"coppice/page"
 	"coppice/registry"
@@ -38,14 +39,15 @@ const (
 
 // Console is what is served.
 type Console struct {
-	sweeps *steady
-	models *steady
+	sweeps, datasets, models *steady
+
 	reg    *registry.Registry
 	index  *report.Index
+	nights *report.Datasets
 	now    func() time.Time
 	log    *slog.Logger
 
-	first sync.Mutex // whoever opens a sweep holds it: of two who come at once, one reads
+	first chan struct{} // holds one while something is read for the first time: of two who come at once, one reads
 	mu    sync.Mutex
 	open  map[sweep.ID]*watched
 	still map[string]*still // pages by path
@@ -69,12 +71,13 @@ type still struct {
 	renewed bool // somebody is making it anew
 }
 
-// New serves what lies in two buckets.
-func New(sweeps, models blob.Store, now func() time.Time, log *slog.Logger) *Console {
-	c := &Console{sweeps: newSteady(sweeps, now), models: newSteady(models, now), now: now, log: log, open: map[sweep.ID]*watched{}, still: map[string]*still{}}
-	c.models.limit = c.sweeps.limit // both together
+// New serves what lies in three buckets.
+func New(sweeps, datasets, models blob.Store, now func() time.Time, log *slog.Logger) *Console {
+	c := &Console{sweeps: newSteady(sweeps, now), datasets: newSteady(datasets, now), models: newSteady(models, now), now: now, log: log, first: make(chan struct{}, 1), open: map[sweep.ID]*watched{}, still: map[string]*still{}}
+	c.models.limit, c.datasets.limit = c.sweeps.limit, c.sweeps.limit // all together
 	c.reg = registry.New(c.models)
-	c.index = report.NewIndex(c.sweeps, c.reg)
+	c.index = report.NewIndex(c.sweeps, c.datasets, c.reg)
+	c.nights = report.NewDatasets(c.datasets, c.index)
 	return c
 }
 
@@ -137,8 +140,8 @@ func (c *Console) look(ctx context.Context, w *watched) error {
 
 // at is the sweep, which is read for the first time if need be.
 func (c *Console) at(ctx context.Context, id sweep.ID) (*watched, error) {
-	c.first.Lock()
-	defer c.first.Unlock()
+	c.first <- struct{}{}
+	defer func() { <-c.first }()
 	c.mu.Lock()
 	w := c.open[id]
 	c.mu.Unlock()
@@ -174,8 +177,20 @@ func (c *Console) Handler(hosts []string) http.Handler {
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
 		c.serveStill(w, r, func(ctx context.Context, out *bytes.Buffer) error {
 			c.sweeps.next()
+			c.datasets.next()
 			c.models.next()
 			view, err := c.index.Look(ctx)
+			if err != nil {
+				return err
+			}
+			return view.Write(out)
+		})
+	})
+	mux.HandleFunc("GET /datasets/{ref}", func(w http.ResponseWriter, r *http.Request) {
+		c.serveStill(w, r, func(ctx context.Context, out *bytes.Buffer) error {
+			c.sweeps.next()
+			c.datasets.next()
+			view, err := c.nights.Look(ctx, r.PathValue("ref"))
 			if err != nil {
 				return err
 			}
@@ -231,8 +246,8 @@ func (c *Console) serveStill(w http.ResponseWriter, r *http.Request, render func
 	c.mu.Unlock()
 
 	build := func(ctx context.Context) (*still, error) {
-		c.first.Lock()
-		defer c.first.Unlock()
+		c.first <- struct{}{}
+		defer func() { <-c.first }()
 		var out bytes.Buffer
 		if err := render(ctx, &out); err != nil {
 			return nil, err
@@ -279,8 +294,9 @@ func (c *Console) answer(w http.ResponseWriter, r *http.Request, text []byte, er
 	var none *sweepview.NotFoundError
 	var noModel *registry.NotFoundError
 	var name *sweep.NameError
+	var noDataset *stager.NotStagedError
 	switch {
-	case errors.As(err, &none) || errors.As(err, &noModel) || errors.As(err, &name):
+	case errors.As(err, &none) || errors.As(err, &noDataset) || errors.As(err, &noModel) || errors.As(err, &name):
 		http.Error(w, err.Error(), http.StatusNotFound)
 	case err != nil:
 		c.log.Warn("a page cannot be made", "path", r.URL.Path, "error", err.Error())

@@ -104,7 +104,7 @@ func get(h http.Handler, host, path string) *httptest.ResponseRecorder {
 func TestSameBytesAsAReport(t *testing.T) {
 	bucket, p, _ := night(t, 3)
 	conclude(t, bucket, p)
-	h := New(bucket, blob.Memory(), time.Now, quiet).Handler([]string{"localhost:1"})
+	h := New(bucket, blob.Memory(), blob.Memory(), time.Now, quiet).Handler([]string{"localhost:1"})
 
 	s, err := report.OpenSweep(t.Context(), bucket, registry.New(blob.Memory()), p.Sweep)
 	if err != nil {
@@ -128,7 +128,7 @@ func TestSameBytesAsAReport(t *testing.T) {
 
 func TestOthersAreRefused(t *testing.T) {
 	bucket, _, _ := night(t, 1)
-	h := New(bucket, blob.Memory(), time.Now, quiet).Handler([]string{"127.0.0.1:8765", "localhost:8765"})
+	h := New(bucket, blob.Memory(), blob.Memory(), time.Now, quiet).Handler([]string{"127.0.0.1:8765", "localhost:8765"})
 	for _, tc := range []struct {
 		host, path string
 		code       int
@@ -195,7 +195,7 @@ func TestOneRequestASecond(t *testing.T) {
 			}
 		}
 		beat(1)
-		c := New(bucket, blob.Memory(), time.Now, quiet)
+		c := New(bucket, blob.Memory(), blob.Memory(), time.Now, quiet)
 		ctx, stop := context.WithCancel(t.Context())
 		h := c.Handler([]string{"localhost:1"})
 		get(h, "localhost:1", "/sweeps/night-1")
@@ -232,7 +232,7 @@ func TestOneRequestASecond(t *testing.T) {
 // Who has a page open hears of another version, and of the end.
 func TestNews(t *testing.T) {
 	bucket, p, trials := night(t, 2)
-	c := New(bucket, blob.Memory(), time.Now, quiet)
+	c := New(bucket, blob.Memory(), blob.Memory(), time.Now, quiet)
 	c.sweeps.limit.SetLimit(1000) // the test does not wait for seconds
 	l, hosts, err := Listen(t.Context(), "127.0.0.1:0")
 	if err != nil {

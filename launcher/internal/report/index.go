@@ -4,9 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
+	"strings"
 
 	"coppice/blob"
+	"coppice/dataset"
 	"coppice/launcher/internal/sweepview"
 	"coppice/page"
 	"coppice/registry"
@@ -18,40 +21,64 @@ const mostSweeps = 200
 
 // Index reads what reads plans again and again: a plan never changes, nor does a conclusion that is there.
 type Index struct {
-	sweeps   blob.Store
-	registry *registry.Registry
-	known    map[sweep.ID]page.IndexSweep
+	sweeps, datasets blob.Store
+	registry         *registry.Registry
+	known            map[sweep.ID]seen
+}
+
+// seen is what is kept of a sweep.
+type seen struct {
+	page.IndexSweep
+	dataset    sweep.DatasetRef
+	metric     string
+	hourly     float64           // USD, of the planned machines; 0 where nobody knew
+	conclusion *sweep.Conclusion // nil as long as there is none
 }
 
 // NewIndex has read nothing yet.
-func NewIndex(sweeps blob.Store, reg *registry.Registry) *Index {
-	return &Index{sweeps: sweeps, registry: reg, known: map[sweep.ID]page.IndexSweep{}}
+func NewIndex(sweeps, datasets blob.Store, reg *registry.Registry) *Index {
+	return &Index{sweeps: sweeps, datasets: datasets, registry: reg, known: map[sweep.ID]seen{}}
 }
 
 // stateOpen is the state of a sweep that has not been concluded.
 const stateOpen = "open"
 
-// Look reads what is new. It is used by one goroutine at a time.
-func (x *Index) Look(ctx context.Context) (*page.Index, error) {
+// read reads what is new of the sweeps, the newest of which it gives; more is how many there are beside them.
+func (x *Index) read(ctx context.Context) (newest []seen, more int, err error) {
 	ids, err := sweepview.List(ctx, x.sweeps)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	out := &page.Index{}
 	if over := len(ids) - mostSweeps; over > 0 {
-		ids, out.More = ids[over:], over
+		ids, more = ids[over:], over
 	}
 	for _, id := range ids {
 		line, ok := x.known[id]
 		if !ok || line.State == stateOpen {
 			if line, err = x.line(ctx, id, line); err != nil {
-				return nil, err
+				return nil, 0, err
 			}
 			x.known[id] = line
 		}
-		out.Sweeps = append(out.Sweeps, line)
+		newest = append(newest, line)
 	}
-	slices.SortFunc(out.Sweeps, func(a, b page.IndexSweep) int { return cmp.Or(b.Planned.Compare(a.Planned), cmp.Compare(a.ID, b.ID)) })
+	slices.SortFunc(newest, func(a, b seen) int { return cmp.Or(b.Planned.Compare(a.Planned), cmp.Compare(a.ID, b.ID)) })
+	return newest, more, nil
+}
+
+// Look reads what is new. It is used by one goroutine at a time.
+func (x *Index) Look(ctx context.Context) (*page.Index, error) {
+	newest, more, err := x.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &page.Index{More: more}
+	for _, s := range newest {
+		out.Sweeps = append(out.Sweeps, s.IndexSweep)
+	}
+	if out.Datasets, err = x.listDatasets(ctx); err != nil {
+		return nil, err
+	}
 
 	names, err := x.registry.Models(ctx)
 	if err != nil {
@@ -74,19 +101,54 @@ func (x *Index) Look(ctx context.Context) (*page.Index, error) {
 	return out, nil
 }
 
+// listDatasets finds the datasets that have a version, in one listing.
+func (x *Index) listDatasets(ctx context.Context) ([]page.IndexDataset, error) {
+	found := map[string]*page.IndexDataset{}
+	for attrs, err := range x.datasets.List(ctx, sweep.DatasetVersions("")) {
+		if err != nil {
+			return nil, err
+		}
+		parts := strings.Split(strings.TrimPrefix(attrs.Name, sweep.DatasetVersions("")), "/")
+		if len(parts) != 3 || parts[2] != dataset.ManifestFile {
+			continue
+		}
+		if _, _, err := sweep.SplitDatasetRef(parts[0] + "@" + parts[1]); err != nil {
+			continue // another's
+		}
+		d := found[parts[0]]
+		if d == nil {
+			d = &page.IndexDataset{Name: parts[0]}
+			found[parts[0]] = d
+		}
+		d.Versions++
+		if attrs.Updated.After(d.Staged) {
+			d.Staged = attrs.Updated
+		}
+	}
+	var out []page.IndexDataset
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		out = append(out, *found[name])
+	}
+	return out, nil
+}
+
 // line reads one sweep. One that cannot be read hides no other.
-func (x *Index) line(ctx context.Context, id sweep.ID, line page.IndexSweep) (page.IndexSweep, error) {
+func (x *Index) line(ctx context.Context, id sweep.ID, line seen) (seen, error) {
 	var damaged *sweep.DecodeError
 	if line.ID == "" {
 		f, err := sweepview.Open(ctx, x.sweeps, id)
 		if errors.As(err, &damaged) {
-			return page.IndexSweep{ID: string(id), State: "unreadable"}, nil
+			return seen{IndexSweep: page.IndexSweep{ID: string(id), State: "unreadable"}}, nil
 		}
 		if err != nil {
 			return line, err
 		}
 		p := f.Plan
-		line = page.IndexSweep{ID: string(id), Dataset: p.Dataset.Name + "@" + p.Dataset.Version, Model: p.Spec.Model, State: stateOpen, Planned: p.Created, Trials: len(p.Trials)}
+		line = seen{dataset: p.Dataset, metric: p.Spec.Metric,
+			IndexSweep: page.IndexSweep{ID: string(id), Dataset: p.Dataset.Name + "@" + p.Dataset.Version, Model: p.Spec.Model, State: stateOpen, Planned: p.Created, Trials: len(p.Trials)}}
+		if p.Quote != nil {
+			line.hourly = p.Quote.Hourly
+		}
 	}
 	c, err := sweepview.Conclusion(ctx, x.sweeps, id)
 	switch {
@@ -95,7 +157,7 @@ func (x *Index) line(ctx context.Context, id sweep.ID, line page.IndexSweep) (pa
 	case err != nil:
 		return line, err
 	case c != nil:
-		line.State, line.Version = string(c.Outcome), c.Version
+		line.State, line.Version, line.conclusion = string(c.Outcome), c.Version, c
 	}
 	return line, nil
 }

@@ -1,0 +1,320 @@
+package report
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"coppice/blob"
+	"coppice/contract"
+	"coppice/dataset"
+	"coppice/launcher/internal/stager"
+	"coppice/page"
+	"coppice/sweep"
+)
+
+// mostNights is how many nights a page shows.
+const mostNights = 30
+
+// Datasets reads datasets again and again: of a record that has not changed nothing is read anew.
+type Datasets struct {
+	store blob.Store
+	index *Index
+	known map[string]kept // by object
+}
+
+// kept is a record without what a page does not show.
+type kept struct {
+	generation blob.Generation
+	record     *contract.Record // nil where it cannot be read
+	why        string           // then
+}
+
+// NewDatasets has read nothing yet.
+func NewDatasets(store blob.Store, index *Index) *Datasets {
+	return &Datasets{store: store, index: index, known: map[string]kept{}}
+}
+
+// Look reads a dataset, NAME or NAME@VERSION: the nights up to that version. One that is not there is a *stager.NotStagedError. It is used by
+// one goroutine at a time.
+func (d *Datasets) Look(ctx context.Context, ref string) (*page.Dataset, error) {
+	m, err := stager.Resolve(ctx, d.store, ref)
+	var bad *dataset.ManifestError
+	if err != nil && !errors.As(err, &bad) {
+		return nil, err
+	}
+	name, version, split := sweep.SplitDatasetRef(ref)
+	if split != nil {
+		return nil, split
+	}
+	out := &page.Dataset{Name: name}
+	if bad != nil {
+		out.Notes = append(out.Notes, "The table's manifest cannot be read: "+bad.Error())
+	}
+
+	records, more, err := d.records(ctx, name, version, out)
+	if err != nil {
+		return nil, err
+	}
+	out.More = more
+	if m != nil {
+		out.Table = table(m)
+	}
+	for i, r := range records {
+		night := nightOf(r)
+		if i > 0 {
+			night.Drift = drift(r.Profile, before(records[:i]))
+		}
+		out.Nights = append(out.Nights, night)
+		if m != nil && r.Version == m.Version {
+			out.Table.Columns = r.Profile.Columns
+		}
+	}
+	return out, d.sweeps(ctx, out)
+}
+
+// records are the newest records, oldest first, up to a version, if there is one.
+func (d *Datasets) records(ctx context.Context, name, version string, out *page.Dataset) (records []*contract.Record, more int, err error) {
+	var all []blob.Attrs
+	for attrs, err := range d.store.List(ctx, sweep.DatasetNights(name)) {
+		if err != nil {
+			return nil, 0, fmt.Errorf("list the nights of dataset %s: %w", name, err)
+		}
+		v, ok := strings.CutSuffix(path.Base(attrs.Name), ".json")
+		if _, _, err := sweep.SplitDatasetRef(name + "@" + v); ok && err == nil {
+			all = append(all, attrs)
+		}
+	}
+
+	// Which are the newest, all but the last few by when they were written: a record may be accepted long after.
+	slices.SortFunc(all, func(a, b blob.Attrs) int { return cmp.Or(b.Updated.Compare(a.Updated), cmp.Compare(a.Name, b.Name)) })
+	if version == "" && len(all) > mostNights {
+		all, more = all[:mostNights], len(all)-mostNights
+	}
+	for _, attrs := range all {
+		k, err := d.record(ctx, name, attrs)
+		if err != nil {
+			return nil, 0, err
+		}
+		if k.record == nil {
+			out.Notes = append(out.Notes, "A night's record cannot be read: "+k.why)
+			continue
+		}
+		records = append(records, k.record)
+	}
+	slices.SortFunc(records, func(a, b *contract.Record) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Version, b.Version)) })
+
+	if i := slices.IndexFunc(records, func(r *contract.Record) bool { return r.Version == version }); i >= 0 {
+		records = records[:i+1]
+	}
+	if over := len(records) - mostNights; over > 0 {
+		records, more = records[over:], more+over
+	}
+	return records, more, nil
+}
+
+// record reads one, unless it is known.
+func (d *Datasets) record(ctx context.Context, name string, attrs blob.Attrs) (kept, error) {
+	if k, ok := d.known[attrs.Name]; ok && k.generation == attrs.Generation {
+		return k, nil
+	}
+	k := kept{generation: attrs.Generation}
+	r, err := stager.Destination{Store: d.store}.Night(ctx, name, strings.TrimSuffix(path.Base(attrs.Name), ".json"))
+	var damaged *contract.DamagedError
+	switch {
+	case errors.As(err, &damaged):
+		k.why = err.Error()
+	case err != nil:
+		return k, err
+	case r == nil:
+		k.why = "it went away"
+	default:
+		r.Profile.Prints, r.Profile.Ties = nil, nil
+		for i := range r.Profile.Columns {
+			r.Profile.Columns[i].Prints, r.Profile.Columns[i].Middles = nil, nil
+		}
+		k.record = r
+	}
+	d.known[attrs.Name] = k
+	return k, nil
+}
+
+// nightOf is a record as a page shows it.
+func nightOf(r *contract.Record) page.Night {
+	none := math.NaN()
+	n := page.Night{Version: r.Version, At: r.At, State: "good", Rows: float64(r.Profile.Rows), LabelRate: r.Profile.Label.Mean, Findings: r.Findings,
+		Value: none, Ratio: none, RatioLow: none, RatioHigh: none, Seconds: none, Cost: none}
+	switch {
+	case r.Blocked():
+		n.State = "blocked"
+	case r.Accepted != nil:
+		n.State, n.Accepted = "accepted", r.Accepted.By+": "+r.Accepted.Why
+	}
+	return n
+}
+
+// before is the night that a later one is compared with: the last one that was not blocked, or the last one.
+func before(records []*contract.Record) *contract.Profile {
+	for _, r := range slices.Backward(records) {
+		if !r.Blocked() {
+			return r.Profile
+		}
+	}
+	return records[len(records)-1].Profile
+}
+
+// drift is how far each column of tonight is from the same column before.
+func drift(tonight, before *contract.Profile) map[string]float64 {
+	old := map[string]*contract.Column{}
+	for i := range before.Columns {
+		old[before.Columns[i].Name] = &before.Columns[i]
+	}
+	out := map[string]float64{}
+	for i := range tonight.Columns {
+		c := &tonight.Columns[i]
+		if o := old[c.Name]; o != nil && c.Kind == o.Kind && c.Kind != contract.Time && c.Kind != contract.None {
+			out[c.Name] = contract.Distance(c, o)
+		}
+	}
+	return out
+}
+
+// sweeps says of each night what became of it, by the newest sweep that trained on it.
+func (d *Datasets) sweeps(ctx context.Context, out *page.Dataset) error {
+	newest, _, err := d.index.read(ctx)
+	if err != nil {
+		return err
+	}
+	by := map[string]seen{}
+	for _, s := range newest {
+		if s.dataset.Name != out.Name || s.conclusion == nil {
+			continue
+		}
+		out.Metric = cmp.Or(out.Metric, s.metric)
+		if _, ok := by[s.dataset.Version]; !ok {
+			by[s.dataset.Version] = s
+		}
+	}
+	for i := range out.Nights {
+		if s, ok := by[out.Nights[i].Version]; ok {
+			became(&out.Nights[i], s, out.Metric)
+		}
+	}
+	return nil
+}
+
+// became says what became of a night.
+func became(n *page.Night, s seen, metric string) {
+	c := s.conclusion
+	n.Sweep, n.Verdict, n.Reason = s.ID, string(c.Verdict()), c.Reason
+	if c.Outcome == sweep.OutcomeWinner {
+		n.Model, n.Number = c.Model, c.Version
+	}
+	if v, ok := c.Test[metric]; ok {
+		n.Value = v
+	}
+	if took := c.At.Sub(s.Planned); took > 0 {
+		n.Seconds = took.Seconds()
+		if s.hourly > 0 {
+			n.Cost = s.hourly * took.Hours()
+		}
+	}
+	g := c.Gate
+	if g == nil {
+		return
+	}
+	n.Reason = g.Reason
+	if i := slices.IndexFunc(g.Checks, func(k sweep.GateCheck) bool { return k.Name == "calibration" }); i >= 0 { // the first is of tonight's rows
+		k := g.Checks[i]
+		n.Ratio, n.RatioLow, n.RatioHigh = k.Value, k.Low, k.High
+	}
+}
+
+// table is a manifest as a page shows it.
+func table(m *dataset.Manifest) *page.Table {
+	t := &page.Table{Version: m.Version, LeftOut: m.LeftOut, Thinned: m.Thinned, Bytes: m.Bytes(), Label: m.Label.Column, Kind: string(m.Label.Kind), Weight: m.Weight, Group: m.Group, SplitBy: splitWords(m)}
+	for _, s := range m.Splits {
+		rows := m.TableRows(s.Name)
+		t.Rows += int64(rows)
+		t.Splits = append(t.Splits, page.TableSplit{Name: s.Name, Rows: rows, LabelMean: s.LabelMean})
+	}
+	for _, s := range m.About.Sources {
+		t.Sources = append(t.Sources, page.Pair{Name: s.URI, Text: humanize.IBytes(uint64(s.Bytes))})
+	}
+	for _, w := range m.About.Warnings {
+		text := w.Text
+		if w.Column != "" {
+			text = w.Column + ": " + text
+		}
+		t.Warnings = append(t.Warnings, text)
+	}
+	for i := range m.Features {
+		t.Features = append(t.Features, featureOf(m, &m.Features[i], t.Rows))
+	}
+	for _, e := range m.About.Encodings {
+		v := page.TableEncoding{Name: e.Name, Levels: e.Levels, Kept: e.Kept, Lumped: e.Lumped, Gain: math.NaN(), Made: e.Made, Why: e.Why}
+		if e.Gain != nil {
+			v.Gain = *e.Gain
+		}
+		t.Encodings = append(t.Encodings, v)
+	}
+	if o := m.Order; o != nil {
+		t.Order = "Statistics of train are of rows before each, in the order of " + o.Column
+		if o.By != dataset.OrderTime {
+			t.Order = fmt.Sprintf("Statistics of train are of the rows before each in %d random orders, one copy of train for each", o.Copies)
+		}
+		if o.DelaySeconds > 0 {
+			t.Order += fmt.Sprintf(", at least %v older", time.Duration(o.DelaySeconds*float64(time.Second)))
+		}
+		t.Order += "."
+	}
+	return t
+}
+
+// splitWords says how rows came to their splits.
+func splitWords(m *dataset.Manifest) string {
+	s := m.Split
+	switch s.By {
+	case "time":
+		return "by time, of " + s.Column
+	case "hash":
+		return "by a hash of " + s.Column
+	case "column":
+		return "by the column " + s.Column
+	case "random":
+		return "at random"
+	}
+	return s.By
+}
+
+// featureOf is a feature as a page shows it.
+func featureOf(m *dataset.Manifest, f *dataset.Feature, rows int64) page.TableFeature {
+	none := math.NaN()
+	out := page.TableFeature{Name: f.Name, Kind: string(f.Kind), Why: string(f.Why), Bins: f.Bins, Min: none, Median: none, Max: none}
+	if rows > 0 {
+		out.Missing = min(1, float64(f.Missing)/float64(rows))
+	}
+	if r := f.Range; r != nil && f.Kind != dataset.Temporal {
+		out.Min, out.Median, out.Max = r.Min, r.Median, r.Max
+	}
+	if f.From != nil {
+		parts := f.From.Of
+		if f.From.Table >= 0 && f.From.Table < len(m.Tables) {
+			parts = m.Tables[f.From.Table].Of
+		}
+		var names []string
+		for _, p := range parts {
+			names = append(names, p.Column)
+		}
+		out.From = string(f.From.What) + " of " + strings.Join(names, " × ")
+	}
+	return out
+}

@@ -1,0 +1,148 @@
+package report_test
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"coppice/blob"
+	"coppice/contract"
+	"coppice/contract/nightstest"
+	"coppice/dataset"
+	"coppice/launcher/internal/report"
+	"coppice/launcher/internal/stager"
+	"coppice/registry"
+	"coppice/sweep"
+	"coppice/sweepstore"
+)
+
+// stagedNights stages a table for each of some nights, one of them with a column that is empty.
+func stagedNights(t *testing.T, store blob.Store, n, bad int) []*contract.Record {
+	t.Helper()
+	at := nightstest.First
+	s := &stager.Stager{Scratch: t.TempDir(), Now: func() time.Time { at = at.Add(24 * time.Hour); return at }}
+	stream := nightstest.Stream{Seed: 2, Rows: 1500}
+	var out []*contract.Record
+	for i := range n {
+		table := stream.Night(i)
+		if i == bad {
+			for r := range table.Rows {
+				table.Rows[r][5] = ""
+			}
+		}
+		file := filepath.Join(t.TempDir(), "night.csv")
+		if err := os.WriteFile(file, table.CSV(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		spec, err := dataset.ParseSpec("dataset.yaml", append(nightstest.Spec(file), "encodings: none\n"...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		staged, err := s.Stage(t.Context(), spec, stager.Destination{Store: store, URL: "gs://d"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, staged.Night)
+	}
+	return out
+}
+
+// swept writes a sweep on a version, and how it ended.
+func swept(t *testing.T, store blob.Store, id sweep.ID, r *contract.Record, verdict sweep.Verdict) {
+	t.Helper()
+	p := sweep.Plan{Format: 1, Sweep: id, Created: r.At.Add(time.Hour), Heartbeat: sweep.Duration(time.Second), Takeover: sweep.Duration(time.Minute),
+		Spec: sweep.Spec{Name: "night", Model: "ctr", Metric: "log_loss"}, Dataset: sweep.DatasetRef{Name: r.Dataset, Version: r.Version},
+		Holdout: sweep.Holdout{Valid: sweep.Rows{Split: "valid"}, Calib: sweep.Rows{Split: "valid"}, Test: sweep.Rows{Split: "valid"}},
+		Trials:  []sweep.Trial{{Number: 0, Params: sweep.Params{}}}, Quote: &sweep.Quote{Hourly: 4}}
+	c := sweep.Conclusion{Format: 1, Sweep: id, Outcome: sweep.OutcomeWinner, Reason: "because", Model: "ctr", Version: 1, Test: map[string]float64{"log_loss": 0.11}, At: p.Created.Add(30 * time.Minute),
+		Gate: &sweep.GateDecision{Verdict: verdict, Promoted: verdict == sweep.VerdictPromoted, Reason: "the gate's reason", Checks: []sweep.GateCheck{{Name: "calibration", Value: 1.02, Low: 0.9, High: 1.1}, {Name: "calibration", Value: 3}}}}
+	s := sweepstore.New(store, id)
+	if _, err := s.CreatePlan(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.CreateConclusion(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A dataset's nights are shown with what staging found, how far the columns moved, and what became of each.
+func TestDataset(t *testing.T) {
+	store, sweeps := blob.Memory(), blob.Memory()
+	records := stagedNights(t, store, 4, 2)
+	swept(t, sweeps, "night-1", records[0], sweep.VerdictPromoted)
+	swept(t, sweeps, "night-2", records[1], sweep.VerdictNotPromoted)
+	reg := registry.New(blob.Memory())
+	d := report.NewDatasets(store, report.NewIndex(sweeps, store, reg))
+	v, err := d.Look(t.Context(), records[0].Dataset)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	if len(v.Nights) != 4 || v.Metric != "log_loss" || len(v.Notes) != 0 {
+		t.Fatalf("%d nights by %q, notes %q", len(v.Nights), v.Metric, v.Notes)
+	}
+	first, second, blocked, last := v.Nights[0], v.Nights[1], v.Nights[2], v.Nights[3]
+	if first.Verdict != "promoted" || first.Value != 0.11 || first.Ratio != 1.02 || first.Seconds != 1800 || first.Cost != 2 || first.Sweep != "night-1" || first.Drift != nil {
+		t.Errorf("the first night is %+v", first)
+	}
+	if second.Verdict != "not_promoted" || second.Reason != "the gate's reason" || len(second.Drift) < 5 {
+		t.Errorf("the second night is %+v", second)
+	}
+	if blocked.State != "blocked" || len(blocked.Findings) == 0 || !math.IsNaN(blocked.Value) || blocked.Sweep != "" {
+		t.Errorf("the third night is %+v", blocked)
+	}
+	column := blocked.Findings[0].Column
+	if v, ok := last.Drift[column]; last.State != "good" || !ok || v > 0.2 {
+		t.Errorf("the last night is %s, and its column %s is %v from the night before, which is not the blocked one", last.State, column, v)
+	}
+	if m := v.Table; m == nil || m.Version != records[3].Version || len(m.Columns) < 5 || len(m.Features) < 5 || len(m.Splits) < 2 || m.Rows == 0 {
+		t.Errorf("the table is %+v", v.Table)
+	}
+
+	var one, two bytes.Buffer
+	if err := v.Write(&one); err != nil {
+		t.Fatal(err)
+	}
+	again, err := d.Look(t.Context(), records[0].Dataset) // from what is kept
+	if err == nil {
+		err = again.Write(&two)
+	}
+	if err != nil || one.String() != two.String() {
+		t.Errorf("looked at twice it has other bytes (%v)", err)
+	}
+
+	// A version shows the nights up to it.
+	v, err = d.Look(t.Context(), records[1].Dataset+"@"+records[1].Version)
+	if err != nil || len(v.Nights) != 2 || v.Table.Version != records[1].Version {
+		t.Errorf("the second version has %+v, %v", v, err)
+	}
+	var none *stager.NotStagedError
+	if _, err := d.Look(t.Context(), "nobody"); !errors.As(err, &none) {
+		t.Errorf("a dataset that is not there: %v", err)
+	}
+}
+
+// A record or a manifest that is damaged is said on the page.
+func TestDamagedDataset(t *testing.T) {
+	store := blob.Memory()
+	records := stagedNights(t, store, 2, -1)
+	r := records[1]
+	for _, name := range []string{sweep.DatasetNight(r.Dataset, records[0].Version), sweep.DatasetDir(r.Dataset, r.Version) + dataset.ManifestFile} {
+		if _, err := store.Put(t.Context(), name, blob.Any, strings.NewReader("{")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v, err := report.NewDatasets(store, report.NewIndex(blob.Memory(), store, registry.New(blob.Memory()))).Look(t.Context(), r.Dataset)
+	if err != nil || len(v.Nights) != 1 || len(v.Notes) != 2 || v.Table != nil {
+		t.Fatalf("%+v, %v", v, err)
+	}
+	var out bytes.Buffer
+	if err := v.Write(&out); err != nil {
+		t.Error(err)
+	}
+}
