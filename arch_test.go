@@ -122,7 +122,6 @@ var never = []struct{ from, pkg, why string }{
 	{"program", "coppice/registry", knowsItself},
 	{"program", "coppice/machines", knowsItself},
 	{"task", "coppice/dataset/ingest", "a task reads what is staged; the readers of tables would be a seventh of its binary"},
-	{"task", "coppice/search", "a task trains what the plan says"},
 	{"", "math/rand", "math/rand/v2 has generators with fixed algorithms"},
 	{"", "io/ioutil", "deprecated"},
 }

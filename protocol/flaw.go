@@ -23,5 +23,9 @@ const (
 	registerTwice    // a version is made anew each time
 	staleChampion    // the champion is moved wherever it points by now
 	staleComparison  // after a conflict, the champion is moved without another comparison
+	decisionUnread   // who loses the creation of a decision trains its own proposal
+	decideAnew       // who takes a trial over decides anew
+	takenUnasked     // a configuration is not taken before it is decided on
+	trainedUnwritten // a trial is trained before its decision is written
 	releaseOfAnother // a task that fails gives back the trial's last claim, not its own
 )

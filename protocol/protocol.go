@@ -33,6 +33,13 @@ const (
 	Train         // Trial is held under Claim; final
 	Stop          // there is nothing more to do, Action.Why; final
 
+	// The holder of a claim of an open trial, before it trains: Settle.
+	ReadDecision      // what Trial trains: is it decided? Answer.Unreadable where that is damaged
+	Propose           // a configuration that was not refused before; is there one?
+	TakeConfiguration // create-only, the proposed one for Trial; is it Trial's?
+	CreateDecision    // create-only, that Trial trains the proposed one; was it created?
+	Settled           // Trial trains what its decision says; final
+
 	// The holder of a claim: Pulse and Finish.
 	Beat            // rewrite the heartbeat
 	LookForClaim    // was Claim made?
@@ -94,7 +101,8 @@ const (
 	NotBetter          // than the champion
 	Promoted           // now
 	MovedByOthers      // the champion, too often
-	Unreadable         // the champion's record; no repetition makes it whole
+	Unreadable         // the champion's record, or a trial's decision; no repetition makes it whole
+	NothingLeft        // to propose: the space has no other configuration
 )
 
 // Action is what a machine asks for.
@@ -107,7 +115,7 @@ type Action struct {
 // Final says that the machine has come to its end.
 func (a Action) Final() bool {
 	switch a.Do {
-	case Train, Stop, GoOn, Abort, SearchAgain, Leave, Concluded, Decided:
+	case Train, Stop, Settled, GoOn, Abort, SearchAgain, Leave, Concluded, Decided:
 		return true
 	}
 	return false
@@ -116,7 +124,7 @@ func (a Action) Final() bool {
 // Answer is what came of an action.
 type Answer struct {
 	Failed     bool // nobody knows: the store did not answer
-	Unreadable bool // of a Gate: what is there is damaged, and will be the next time
+	Unreadable bool // of a Gate or a Settle: what is there is damaged, and will be the next time
 	Yes        bool
 	Beat       int64
 	Listing    Listing

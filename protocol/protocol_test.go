@@ -17,8 +17,9 @@ func TestTasksShareTrials(t *testing.T) {
 	for _, m := range []sharing{
 		{tasks: 3, trials: 2, faults: 1, alike: true, unsaved: true},
 		{tasks: 2, trials: 1, faults: 2},
+		{tasks: 2, trials: 2, faults: 1, alike: true, unsaved: true, open: true},
 	} {
-		t.Run(fmt.Sprintf("%d tasks, %d trials, %d faults", m.tasks, m.trials, m.faults), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%d tasks, %d trials, %d faults, open %t", m.tasks, m.trials, m.faults, m.open), func(t *testing.T) {
 			t.Parallel()
 			whole(t, explore(m, mostStates, every, m.comesToEnd))
 		})
@@ -52,6 +53,7 @@ func whole(t *testing.T, f found) {
 // TestPlantedBugs plants one bug after the other into the rules. An explorer that does not find them shows nothing.
 func TestPlantedBugs(t *testing.T) {
 	one, two := sharing{tasks: 2, trials: 1, faults: 1}, sharing{tasks: 2, trials: 1, faults: 2}
+	open := sharing{tasks: 2, trials: 2, faults: 1, unsaved: true, open: true}
 	for _, tc := range []struct {
 		flaw   flaw
 		name   string
@@ -69,6 +71,10 @@ func TestPlantedBugs(t *testing.T) {
 		{retryIsAttempt, "retry counted as an attempt", []sharing{one, two}, "a trial was given up over which too few tasks had died"},
 		{resumedZombie, "resumed zombie", []sharing{one}, "a task trains on that has lost its trial"},
 		{releaseOfAnother, "release of another's claim", []sharing{one}, "a claim was released by a task that does not hold it"},
+		{decisionUnread, "own decision instead of the written one", []sharing{open}, "a trial is trained with two configurations"},
+		{decideAnew, "decided anew after a takeover", []sharing{open}, "a trial is trained with what no decision says"},
+		{takenUnasked, "configuration not taken", []sharing{open}, "two trials train the same configuration"},
+		{trainedUnwritten, "trained before it is written", []sharing{open}, "a trial is trained with what no decision says"},
 		{doubleFold, "double fold", nil, "a sweep is said to have ended that waits for a trial"},
 		{endingUnread, "own ending instead of the written one", nil, "two aggregators conclude a sweep from different results"},
 		{conclusionFirst, "conclusion before its version", nil, "a conclusion names a version that is not there"},

@@ -209,6 +209,11 @@ func (v visitor) hold(s shared, i int) {
 		return
 	}
 
+	if v.m.open && t.training == 0 {
+		v.settle(s, i)
+		return
+	}
+
 	v.ends(s, i, "has trained", true, Unknown)
 	if claim := s.trials[t.trial].claims[t.claim]; !v.m.unsaved && !claim.saved && t.claim+1 == s.trials[t.trial].made {
 		then := s

@@ -23,7 +23,8 @@ const (
 type shared struct {
 	trials [trialsHere]sharedTrial
 	tasks  [tasksHere]sharedTask
-	faults uint8 // left
+	faults uint8                  // left
+	taken  [configsHere + 1]uint8 // which trial, from 1, has a configuration
 }
 
 type sharedTrial struct {
@@ -31,6 +32,9 @@ type sharedTrial struct {
 	claims  [claimsHere]sharedClaim
 	result  bool
 	accepts uint8 // tasks that were told that the result is theirs
+
+	decision uint8 // the configuration that was decided on; 0 before
+	trained  uint8 // and the one that it was trained with
 }
 
 type sharedClaim struct {
@@ -64,6 +68,12 @@ type sharedTask struct {
 	suspect      bool // it was paused since it has the claim
 	finish       Op   // None while it trains
 	why          Why
+
+	// Settling what an open trial trains.
+	settling Op
+	proposal uint8
+	refused  uint8 // proposals, a bit each
+	training uint8 // the configuration; 0 before that is settled
 }
 
 type sharedSighting struct {
@@ -101,6 +111,7 @@ type sharing struct {
 	alike         bool  // all tasks begin at the first trial: then it does not matter which is which
 	fair          bool  // the tasks keep their places, to take turns
 	unsaved       bool  // no task saves: a half of the states
+	open          bool  // what a trial trains is decided when it is claimed
 	flaw          flaw
 }
 

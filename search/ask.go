@@ -21,6 +21,9 @@ type Ask struct {
 	Known    []Known // this search's trials so far
 	Earlier  []Sweep // former searches for the same, newest last
 	Number   int     // how many trials are wanted
+
+	// Base are parameters that every trial has beneath its own, for constraints that look at them.
+	Base sweep.Params
 }
 
 // Known is what is known of one trial.
@@ -48,17 +51,15 @@ const (
 
 // Methods by which trials are proposed once the fixed configurations and the grid are through.
 const (
-	MethodAuto   = "auto"
-	MethodRandom = "random"
-	MethodHalton = "halton"
-	MethodTPE    = "tpe"
-	MethodGP     = "gp"
+	MethodAuto   = sweep.MethodAuto
+	MethodRandom = sweep.MethodRandom
+	MethodHalton = sweep.MethodHalton
+	MethodTPE    = sweep.MethodTPE
+	MethodGP     = sweep.MethodGP
 )
 
 // Methods are the names of all methods.
-func Methods() []string {
-	return []string{MethodAuto, MethodGP, MethodTPE, MethodHalton, MethodRandom}
-}
+func Methods() []string { return sweep.Methods() }
 
 // More sources of a trial.
 const (
@@ -154,7 +155,7 @@ func newAsker(r Ask) (*asker, error) {
 		return nil, &SpecError{Part: "n", Err: fmt.Errorf("%d trials at once; use 1 to %d", r.Number, MaxAsk)}
 	}
 
-	d, err := newDomain(r.Search)
+	d, err := newDomain(r.Search, r.Base)
 	if err != nil {
 		return nil, err
 	}
@@ -209,6 +210,11 @@ func (a *asker) propose() *proposal {
 		}
 	}
 
+	return a.byMethod()
+}
+
+// byMethod is what the method makes of the results.
+func (a *asker) byMethod() *proposal {
 	var p *proposal
 	switch a.Method {
 	case MethodRandom:

@@ -15,6 +15,7 @@ import (
 // domain is the space of search.random as the methods that learn see it: each parameter an axis from 0 to 1.
 type domain struct {
 	axes        []axis // by name
+	base        sweep.Params
 	constraints []*Constraint
 	size        uint64 // configurations without conditions and constraints; 0 when they cannot be counted
 	conditional bool
@@ -36,13 +37,13 @@ type axis struct {
 	requiresFor []int // the axes that the condition looks at
 }
 
-func newDomain(s sweep.Search) (*domain, error) {
+func newDomain(s sweep.Search, base sweep.Params) (*domain, error) {
 	sp, err := newSpace(s)
 	if err != nil {
 		return nil, err
 	}
-	d := &domain{size: sp.size}
-	example := map[string]any{}
+	d := &domain{size: sp.size, base: normalized(base)}
+	example := maps.Clone(map[string]any(d.base))
 
 	slices.SortFunc(sp.samplers, func(a, b sampler) int { return cmp.Compare(a.name, b.name) })
 	for _, one := range sp.samplers {
@@ -259,10 +260,20 @@ func (d *domain) fits(params sweep.Params) bool {
 // cannot be broken by it.
 func (d *domain) violated(params sweep.Params) *Constraint {
 	for _, c := range d.constraints {
-		if slices.ContainsFunc(c.e.names, func(name string) bool { _, has := params[name]; return !has }) {
+		looked := make(map[string]any, len(c.e.names))
+		for _, name := range c.e.names {
+			v, has := params[name]
+			if !has {
+				v, has = d.base[name]
+			}
+			if has {
+				looked[name] = v
+			}
+		}
+		if len(looked) < len(c.e.names) {
 			continue
 		}
-		if holds, err := c.Holds(params); err != nil || !holds {
+		if holds, err := c.Holds(looked); err != nil || !holds {
 			return c
 		}
 	}

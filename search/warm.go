@@ -71,7 +71,11 @@ func (a *asker) fromWarm() *proposal {
 	if next == nil || 2*(taken+1) > total+total%2 {
 		return nil
 	}
-	return &proposal{next.params, SourceWarm, fmt.Sprintf("number %d of %s, with %.6g", next.rank, next.from, a.sign()*next.score)}
+	return a.warmProposal(next)
+}
+
+func (a *asker) warmProposal(w *winner) *proposal {
+	return &proposal{w.params, SourceWarm, fmt.Sprintf("number %d of %s, with %.6g", w.rank, w.from, a.sign()*w.score)}
 }
 
 func (a *asker) sign() float64 {

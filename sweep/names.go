@@ -108,6 +108,14 @@ func (n Names) Release(trial, claim int) string {
 // Result is the trial's end; the first to write it wins.
 func (n Names) Result(trial int) string { return n.Trial(trial) + "result.json" }
 
+// Decision is what an open trial trains.
+func (n Names) Decision(trial int) string { return n.Trial(trial) + "decision.json" }
+
+// Configuration is the object with which an open trial takes a configuration, known by its ConfigurationKey.
+func (n Names) Configuration(key string) string {
+	return n.Prefix() + "configurations/" + key + ".json"
+}
+
 // Curve is the learning curve of what one claim's holder has grown.
 func (n Names) Curve(trial, claim int) string {
 	return fmt.Sprintf("%s%d", n.Curves(trial), claim)
@@ -141,6 +149,7 @@ const (
 	// PartCheckpoint shows, even when it is empty by now, that its claim has got further than the claim before.
 	PartCheckpoint Part = "checkpoint"
 	PartCurve      Part = "curve"
+	PartDecision   Part = "decision"
 	PartOther      Part = "other"
 )
 
@@ -163,6 +172,8 @@ func (n Names) ParseTrialObject(name string) (trial int, part Part, claim int, o
 	switch {
 	case len(parts) == 2 && parts[1] == "result.json":
 		return trial, PartResult, 0, true
+	case len(parts) == 2 && parts[1] == "decision.json":
+		return trial, PartDecision, 0, true
 	case len(parts) == 3 && numbered[parts[1]] != "":
 		part = numbered[parts[1]]
 	case len(parts) == 4 && parts[1] == "checkpoints":

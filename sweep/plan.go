@@ -56,6 +56,12 @@ type Plan struct {
 	// Input is the model that the trials start from; nil where they start from nothing.
 	Input *Input `json:"input,omitempty"`
 
+	// Base are the complete parameters beneath the own ones of open trials; none in a plan without such.
+	Base Params `json:"base,omitempty"`
+
+	// Earlier is what the bucket's earlier sweeps of the model have found, newest first; none without search.warm_start.
+	Earlier []Earlier `json:"earlier,omitempty"`
+
 	Trials  []Trial `json:"trials"`
 	Skipped int     `json:"skipped,omitempty"` // configurations left out because they repeated another
 
@@ -103,17 +109,24 @@ type Sizing struct {
 // Trial is one configuration to train.
 type Trial struct {
 	Number int    `json:"number"` // 0, 1, 2 ...
-	Source string `json:"source"` // fixed, grid or random
+	Source string `json:"source"` // fixed, grid or random; of a search that learns also warm, portfolio or its method
 	Params Params `json:"params"` // complete: the spec's, the trial's and the trainer's defaults
+
+	Reason string `json:"reason,omitempty"` // of a trial that is there for what was found elsewhere
+	Open   bool   `json:"open,omitempty"`   // what it trains is decided when it is claimed, and written into its Decision
 }
 
 // Fingerprint is a hash of all that makes two plans the same sweep: everything but when and by which build they were
 // written, and what the sweep was expected or allowed to cost, since prices change and trials do not depend on them. So with spot: auto it
-// does not matter either what prices have decided.
+// does not matter either what prices have decided. What earlier sweeps have found, and so which trials begin a search that learns, grows
+// from day to day: the plan that is there keeps its own.
 func (p *Plan) Fingerprint() string {
 	same := *p
 	same.Created, same.Coppice, same.Quote, same.Spec.Budget = time.Time{}, "", nil, 0
 	same.Written = Written{}
+	if same.Earlier != nil || same.Spec.Search.WarmStart != "" {
+		same.Earlier, same.Trials = nil, nil
+	}
 	if same.Spec.Machine.SpotAuto {
 		same.Spec.Machine.Spot = nil
 	}
@@ -128,7 +141,7 @@ func (p *Plan) Fingerprint() string {
 // DecodePlan reads a plan object and checks what later code relies on.
 func DecodePlan(data []byte) (*Plan, error) {
 	var p Plan
-	if err := decode("plan", data, &p, func() int { return p.Format }); err != nil {
+	if err := decodeUpTo(FormatOpen, "plan", data, &p, func() int { return p.Format }); err != nil {
 		return nil, err
 	}
 
@@ -149,6 +162,10 @@ func DecodePlan(data []byte) (*Plan, error) {
 		if t.Number != i {
 			return nil, &DecodeError{"plan", fmt.Errorf("trial %d stands at place %d", t.Number, i)}
 		}
+	}
+
+	if err := p.checkTrials(); err != nil {
+		return nil, &DecodeError{"plan", err}
 	}
 
 	// With a takeover before the next heartbeat, tasks that are alive would lose their trials.
@@ -202,12 +219,12 @@ func (e *DecodeError) Unwrap() error { return e.Err }
 func (*DecodeError) IsInput() bool { return true }
 
 func decode(kind string, data []byte, v any, format func() int) error {
+	return decodeUpTo(FormatVersion, kind, data, v, format)
+}
+
+func decodeUpTo(newest int, kind string, data []byte, v any, format func() int) error {
 	if err := json.Unmarshal(data, v); err != nil {
 		return &DecodeError{kind, err}
-	}
-	newest := FormatVersion
-	if kind == "plan" {
-		newest = FormatContinued
 	}
 	if f := format(); f < 1 || f > newest {
 		return &DecodeError{kind, fmt.Errorf("format %d; this build reads 1 to %d", f, newest)}

@@ -41,12 +41,16 @@ type Spec struct {
 	Require []string `yaml:"require" json:"require,omitempty"`
 }
 
-// Search says which configurations to try: the fixed ones, then the grid's, then random draws up to Spec.Trials.
+// Search says which configurations to try: the fixed ones, then the grid's, then random draws up to Spec.Trials, or what Method makes of
+// the results.
 type Search struct {
 	Fixed       []Params                `yaml:"fixed" json:"fixed,omitempty"`
 	Grid        map[string][]any        `yaml:"grid" json:"grid,omitempty"`
 	Random      map[string]Distribution `yaml:"random" json:"random,omitempty"`
 	Constraints []string                `yaml:"constraints" json:"constraints,omitempty"`
+
+	Method    string `yaml:"method" json:"method,omitempty"`         // one of Methods; empty draws at random when the sweep is planned
+	WarmStart string `yaml:"warm_start" json:"warm_start,omitempty"` // WarmAuto, or empty
 }
 
 // Distribution is what one parameter is drawn from; exactly one field is set.
@@ -234,7 +238,7 @@ func ParseSpec(file string, data []byte, v Vocabulary) (*Spec, error) {
 	s.normalizeNumbers()
 
 	for _, check := range []func(*strictyaml.Document, Vocabulary) error{
-		s.checkNames, s.checkSearch, s.checkGiven, s.checkParams, s.checkMachine, s.checkFallback, s.checkConditions, s.checkGate, s.checkContinue,
+		s.checkNames, s.checkSearch, s.checkMethod, s.checkGiven, s.checkParams, s.checkMachine, s.checkFallback, s.checkConditions, s.checkGate, s.checkContinue,
 	} {
 		if err := check(doc, v); err != nil {
 			return nil, err

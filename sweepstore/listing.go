@@ -24,6 +24,8 @@ type Trial struct {
 	Number int
 	Claims []Claim // ascending by number; the last one holds the trial
 	Ended  bool    // it has a result, readable or not
+
+	Decided blob.Generation // of the decision what it trains; 0 where there is none
 }
 
 // Claim is one claim in a listing. Whether it can be read is not known.
@@ -75,6 +77,10 @@ func (t *Trials) List(ctx context.Context) (Listing, error) {
 		}
 		if part == sweep.PartResult {
 			l.Trials[trial].Ended = true
+			continue
+		}
+		if part == sweep.PartDecision {
+			l.Trials[trial].Decided = attrs.Generation
 			continue
 		}
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"coppice/blob"
@@ -33,6 +34,30 @@ func List(ctx context.Context, bucket blob.Store) iter.Seq2[sweep.ID, error] {
 			}
 		}
 	}
+}
+
+// Newest are the ids of all sweeps that have a plan, readable or not, the newest plan first.
+func Newest(ctx context.Context, bucket blob.Store) ([]sweep.ID, error) {
+	type dated struct {
+		id sweep.ID
+		at time.Time
+	}
+	var all []dated
+	for attrs, err := range bucket.List(ctx, sweep.PlansPrefix) {
+		if err != nil {
+			return nil, fmt.Errorf("list sweeps: %w", err)
+		}
+		if id, ok := sweep.ParsePlanName(attrs.Name); ok {
+			all = append(all, dated{id, attrs.Updated})
+		}
+	}
+
+	slices.SortStableFunc(all, func(a, b dated) int { return b.at.Compare(a.at) })
+	ids := make([]sweep.ID, len(all))
+	for i, d := range all {
+		ids[i] = d.id
+	}
+	return ids, nil
 }
 
 // Plan reads the plan, and gives its text, too. A sweep without one is blob.ErrNotExist.

@@ -33,6 +33,8 @@ func Run(t *testing.T, open func(t *testing.T) blob.Store) {
 		{"files", (*tester).files},
 		{"checkpoints", (*tester).checkpoints},
 		{"curves", (*tester).curves},
+		{"decisions", (*tester).decisions},
+		{"gathered", (*tester).gathered},
 		{"listing", (*tester).listing},
 		{"strangers in a listing", (*tester).strangers},
 
@@ -41,6 +43,7 @@ func Run(t *testing.T, open func(t *testing.T) blob.Store) {
 		{"damaged heartbeat", (*tester).damagedHeartbeat},
 		{"damaged result", (*tester).damagedResult},
 		{"damaged curve", (*tester).damagedCurve},
+		{"damaged decision", (*tester).damagedDecision},
 		{"damaged end", (*tester).damagedEnd},
 
 		{"contents that do not matter", (*tester).contentsDoNotMatter},

@@ -201,7 +201,7 @@ func (w *World) compareOn(spec *sweep.Spec, m *dataset.Manifest, prices *machine
 		return err
 	}
 
-	q := quote.Request{Plan: p.Plan, Manifest: m, Prices: prices, Region: region, Assumptions: f.Assumptions, Calibration: quote.Measured()}
+	q := quote.Request{Plan: p.Plan, Expected: p.Expected, Manifest: m, Prices: prices, Region: region, Assumptions: f.Assumptions, Calibration: quote.Measured()}
 	c, err := q.Compare(known, quote.Wish{Machines: f.machines, VMs: f.vms, Within: f.within, Budget: f.budget})
 	if err != nil {
 		return err

@@ -24,7 +24,7 @@ func (c *cloud) quote(ctx context.Context, p *plan.Plan, m *dataset.Manifest, pr
 		return err
 	}
 
-	q := quote.Request{Plan: p.Plan, Manifest: m, Prices: prices, Region: c.env.Location, Assumptions: a, Calibration: quote.Measured()}
+	q := quote.Request{Plan: p.Plan, Expected: p.Expected, Manifest: m, Prices: prices, Region: c.env.Location, Assumptions: a, Calibration: quote.Measured()}
 	offer, err := q.Offer(t)
 	if err != nil {
 		return err

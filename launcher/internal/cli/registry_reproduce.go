@@ -80,7 +80,7 @@ func (w *World) reproduce(ctx context.Context, c *cloud, v compared, f reproduce
 	if err := c.readJSONFile(ctx, v.Version, scorer.FileResult, &result); err != nil {
 		return err
 	}
-	q.Trial = result.Trial
+	q.Trial, q.Params = result.Trial, result.Params
 	for _, file := range []string{scorer.FileModel, scorer.FileFeatures, scorer.FileLevels, scorer.FileCalibrator} {
 		if _, ok := v.File(file); !ok {
 			continue

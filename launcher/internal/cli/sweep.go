@@ -15,6 +15,7 @@ import (
 	"coppice/launcher/internal/plan"
 	"coppice/launcher/internal/stager"
 	"coppice/launcher/internal/sweepview"
+	"coppice/launcher/internal/warm"
 	"coppice/program"
 	"coppice/sweep"
 	"coppice/sweepstore"
@@ -122,7 +123,8 @@ func (w *World) sweep(ctx context.Context, file string, f sweepFlags) error {
 		if err != nil {
 			return err
 		}
-		p, err := plan.Build(in.request(plan.Request{Spec: spec, Manifest: m, ID: id, Job: c.Jobs.Name, Now: w.Now(), Version: w.Version}))
+		p, err := plan.Build(in.request(plan.Request{Spec: spec, Manifest: m, ID: id, Job: c.Jobs.Name, Now: w.Now(), Version: w.Version,
+			Earlier: func(p *sweep.Plan) ([]sweep.Earlier, error) { return warm.Read(ctx, c.sweeps, p) }}))
 		if err != nil {
 			return err
 		}
@@ -211,8 +213,8 @@ func (c *cloud) launch(ctx context.Context, w *World, p *plan.Plan, scheduled, q
 			fmt.Fprintf(w.Out, "note: sweep %s was started with %s, and keeps it\n", p.Sweep, budgetText(has))
 		}
 
-		// What spot: auto came to then holds, whatever prices say by now.
-		if p.Spec.Machine.SpotAuto {
+		// What spot: auto came to then holds, whatever prices say by now, and so does what earlier sweeps had found.
+		if p.Spec.Machine.SpotAuto || p.Spec.Search.WarmStart != "" {
 			p.Plan = there.Plan
 		}
 
@@ -280,6 +282,10 @@ func (w *World) showPlan(c *cloud, p *plan.Plan, asJSON bool) error {
 	for _, trial := range p.Trials {
 		row := table.Row{trial.Number, trial.Source}
 		for _, n := range names {
+			if trial.Open {
+				row = append(row, "when claimed")
+				continue
+			}
 			row = append(row, trial.Params[n])
 		}
 		t.AppendRow(row)
@@ -320,6 +326,14 @@ func varied(trials []sweep.Trial) []string {
 		}
 	}
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(values)), func(name string) bool { return len(values[name]) < 2 })
+}
+
+// configuration are a trial's values of some parameters, as far as it is known what it trains.
+func configuration(t sweep.Trial, names []string) string {
+	if t.Open && t.Params == nil {
+		return "decided when it is claimed"
+	}
+	return settings(t.Params, names)
 }
 
 // settings are a trial's values of some parameters.

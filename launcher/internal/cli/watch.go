@@ -274,20 +274,31 @@ const boardOverhead = 62
 
 func (w *World) showBoard(p *sweep.Plan, b sweep.Board, top int) {
 	names := varied(p.Trials)
-	t := w.newTable("rank", "trial", p.Spec.Metric, "trees", "seconds", "parameters")
+	header := []any{"rank", "trial", p.Spec.Metric, "trees", "seconds", "parameters"}
+	if p.Open() { // where each comes from is news then
+		header = append(header, "from")
+	}
+	t := w.newTable(header...)
 	t.SetColumnConfigs([]table.ColumnConfig{{Number: 6, WidthMax: w.textWidth(boardOverhead), WidthMaxEnforcer: text.WrapSoft}})
+	add := func(of sweep.Trial, cells ...any) {
+		if p.Open() {
+			cells = append(cells, of.Source)
+		}
+		t.AppendRow(cells)
+	}
 
 	for i, row := range b.Rows {
 		if top > 0 && i >= top {
 			break
 		}
+		what := configuration(row.Trial, names)
 		switch r := row.Result; {
 		case r == nil:
-			t.AppendRow(table.Row{"", row.Trial.Number, "-", "", "", settings(row.Trial.Params, names)})
+			add(row.Trial, "", row.Trial.Number, "-", "", "", what)
 		case r.Status != sweep.StatusDone:
-			t.AppendRow(table.Row{"", r.Trial, r.Status, "", "", shorten(firstLine(r.Reason)) + "  " + settings(row.Trial.Params, names)})
+			add(row.Trial, "", r.Trial, r.Status, "", "", shorten(firstLine(r.Reason))+"  "+what)
 		default:
-			t.AppendRow(table.Row{i + 1, r.Trial, number(r.Score), r.Trees, fmt.Sprintf("%.1f", r.Usage.TrainSeconds), settings(row.Trial.Params, names)})
+			add(row.Trial, i+1, r.Trial, number(r.Score), r.Trees, fmt.Sprintf("%.1f", r.Usage.TrainSeconds), what)
 		}
 	}
 	t.Render()

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -15,7 +14,7 @@ import (
 	"encoding/hex"
 
 	"coppice/dataset"
-	"coppice/gbt"
+	"coppice/fit"
 	"coppice/machines"
 	"coppice/metric"
 	"coppice/search"
@@ -33,6 +32,8 @@ type Request struct {
 	Version  string // the launcher's
 	// Input is the model that the spec continues; nil where there is none.
 	Input *Input
+	// Earlier reads what earlier sweeps have found that fits the plan; nil does not look.
+	Earlier func(*sweep.Plan) ([]sweep.Earlier, error)
 	// Unfit lets a plan be made although its machine cannot run it, for comparing with machines that can; Sizing is then incomplete.
 	Unfit bool
 }
@@ -52,6 +53,9 @@ type Plan struct {
 	*sweep.Plan
 	Proposal search.Proposal
 	Notes    []string
+
+	// Expected are the trials as far as they are known, and random draws in the place of open ones: what the sweep can be expected to train.
+	Expected []sweep.Trial
 }
 
 // Build makes the plan. Errors are those of package search, *Error, and *sweep.NameError.
@@ -113,6 +117,10 @@ func Build(q Request) (*Plan, error) {
 		p.Takeover = sweep.Duration(quickTakeover)
 	}
 
+	if err := p.adapt(q); err != nil {
+		return nil, err
+	}
+
 	err = p.fit(s.Machine, q.Manifest)
 	// A caller who compares machines wants the plan, too, when this one is too small.
 	if q.Unfit && errors.As(err, new(*Error)) {
@@ -127,7 +135,7 @@ func (p *Plan) fit(m sweep.Machine, d *dataset.Manifest) error {
 	if err != nil {
 		return err
 	}
-	need, err := Need(d, p.Trials, m.ThreadsPerTask)
+	need, err := Need(d, p.Plan, p.Expected, m.ThreadsPerTask)
 	if err != nil {
 		return err
 	}
@@ -174,18 +182,8 @@ func errorf(format string, args ...any) error { return &Error{fmt.Sprintf(format
 // request asks for trials whose parameters are complete: what the spec sets by keys of its own is among them.
 func request(s *sweep.Spec, m *dataset.Manifest) search.Request {
 	all := features(m)
-	base := sweep.Params{"objective": s.Objective, "early_stopping_round": float64(s.EarlyStoppingRounds), "seed": float64(s.Seed)}
-
-	maps.Copy(base, s.Params)
-
-	return search.Request{Search: s.Search, Base: base, Trials: s.Trials, Seed: s.Seed,
-		Canonical: func(params map[string]any) (map[string]any, error) {
-			p, err := gbt.ParseParams(params)
-			if err == nil {
-				p, err = p.ForTable(all)
-			}
-			return p.Map(), err
-		}}
+	return search.Request{Search: s.Search, Base: s.Base(), Trials: s.Trials, Seed: s.Seed,
+		Canonical: func(params map[string]any) (map[string]any, error) { return fit.Complete(params, nil, all) }}
 }
 
 // defaultID names a sweep after what it does: the same spec on the same data is the same sweep, so that running the

@@ -92,8 +92,8 @@ func gib(n int64) string {
 	return strings.TrimSuffix(fmt.Sprintf("%.1f", float64(n)/(1<<30)), ".0") + " GiB"
 }
 
-// Need is what the most demanding trial needs for itself, in bytes.
-func Need(d *dataset.Manifest, trials []sweep.Trial, threads int) (int64, error) {
+// Need is what the most demanding trial needs for itself, in bytes: of those that are expected, and of those that an open trial may come to.
+func Need(d *dataset.Manifest, plan *sweep.Plan, expected []sweep.Trial, threads int) (int64, error) {
 	rows := map[string]int{}
 	for _, s := range d.Splits {
 		rows[s.Name] = s.Rows
@@ -104,13 +104,24 @@ func Need(d *dataset.Manifest, trials []sweep.Trial, threads int) (int64, error)
 		features[i] = d.Features[i].Bins
 	}
 
-	var need []int64
-	for _, t := range trials {
-		p, err := gbt.ParseParams(t.Params)
+	of := func(params sweep.Params) (int64, error) {
+		p, err := gbt.ParseParams(params)
 		if err != nil {
 			return 0, err
 		}
-		need = append(need, gbt.PrivateBytes(p, rows[sweep.Train], rows[sweep.Valid], features, threads)+scoring(rows)+processBytes)
+		return gbt.PrivateBytes(p, rows[sweep.Train], rows[sweep.Valid], features, threads) + scoring(rows) + processBytes, nil
+	}
+
+	if plan.Open() {
+		expected = append(slices.Clone(expected), sweep.Trial{Params: largest(plan, of)})
+	}
+	var need []int64
+	for _, t := range expected {
+		n, err := of(t.Params)
+		if err != nil {
+			return 0, err
+		}
+		need = append(need, n)
 	}
 	return slices.Max(need), nil
 }

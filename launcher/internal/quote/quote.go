@@ -51,6 +51,7 @@ const measuredSpread = 0.15
 // Request is what a quote is made of.
 type Request struct {
 	Plan     *sweep.Plan
+	Expected []sweep.Trial // what it can be expected to train; the plan's trials where nil
 	Manifest *dataset.Manifest
 	Prices   *machines.Prices
 	Region   string
@@ -115,7 +116,11 @@ type work struct {
 
 func (q *Request) work() (*work, error) {
 	threads := q.Plan.Spec.Machine.ThreadsPerTask
-	need, err := plan.Need(q.Manifest, q.Plan.Trials, threads)
+	expected := q.Expected
+	if expected == nil {
+		expected = q.Plan.Trials
+	}
+	need, err := plan.Need(q.Manifest, q.Plan, expected, threads)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +145,7 @@ func (q *Request) work() (*work, error) {
 
 	// Each trial by itself, at the speed that was given, else as calibrated.
 	values := 0.0
-	for _, trial := range q.Plan.Trials {
+	for _, trial := range expected {
 		p, err := gbt.ParseParams(trial.Params)
 		if err != nil {
 			return nil, err

@@ -24,8 +24,10 @@ import (
 type Request struct {
 	Plan  *sweep.Plan
 	Trial int
-	Files map[string][]byte // of the version
-	Dir   string            // folder of the dataset, whole and checked
+	// Params are what the trial's result says that it was trained with, for one that the plan leaves open.
+	Params sweep.Params
+	Files  map[string][]byte // of the version
+	Dir    string            // folder of the dataset, whole and checked
 	// Input is the model that the plan continues: its text and the manifest of its dataset.
 	Input, InputDataset []byte
 	// OnTree, which may be nil, is told of each tree.
@@ -68,7 +70,14 @@ func Run(ctx context.Context, q Request) (*Report, error) {
 	if q.Trial < 0 || q.Trial >= len(p.Trials) {
 		return nil, &Error{fmt.Sprintf("the version is of trial %d, and its plan has %d", q.Trial, len(p.Trials))}
 	}
-	params, err := gbt.ParseParams(p.Trials[q.Trial].Params)
+	given := p.Trials[q.Trial].Params
+	if p.Trials[q.Trial].Open {
+		given = q.Params
+	}
+	if len(given) == 0 {
+		return nil, &Error{fmt.Sprintf("what trial %d was trained with was decided when it was claimed, and the version's result does not say it", q.Trial)}
+	}
+	params, err := gbt.ParseParams(given)
 	if err != nil {
 		return nil, err
 	}

@@ -22,8 +22,10 @@ import (
 type Sweep struct {
 	whole   *sweepstore.Sweep
 	trials  *sweepstore.Trials
-	Plan    *sweep.Plan
+	Plan    *sweep.Plan // after a Look, with what was decided about open trials
 	results map[int]sweep.Result
+
+	decisions map[int]*sweep.Decision // about open trials, as far as they were read
 }
 
 // State is what is known of a sweep at one moment.
@@ -58,7 +60,7 @@ func Open(ctx context.Context, store blob.Store, id sweep.ID) (*Sweep, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sweep %s: %w", id, err)
 	}
-	return &Sweep{whole: whole, trials: sweepstore.NewTrials(store, plan), Plan: plan, results: map[int]sweep.Result{}}, nil
+	return &Sweep{whole: whole, trials: sweepstore.NewTrials(store, plan), Plan: plan, results: map[int]sweep.Result{}, decisions: map[int]*sweep.Decision{}}, nil
 }
 
 // Look reads what is new.
@@ -69,6 +71,13 @@ func (s *Sweep) Look(ctx context.Context) (State, error) {
 	}
 	if err := s.trials.Results(ctx, l, s.results, nil); err != nil {
 		return State{}, err
+	}
+
+	if s.Plan.Open() {
+		if err := s.trials.Decisions(ctx, l, s.decisions); err != nil {
+			return State{}, err
+		}
+		s.Plan = s.Plan.WithDecisions(s.decisions)
 	}
 
 	var state State

@@ -46,6 +46,11 @@ func (w *Worker) next(ctx context.Context) (*sweep.Claim, error) {
 // rules are those of this task.
 func (w *Worker) rules() protocol.Task {
 	t := protocol.Task{Attempt: w.Attempt, Heartbeat: w.heartbeat(), Takeover: time.Duration(w.plan.Takeover), MaxDeaths: sweep.MaxClaims}
+	// What a search that learns begins with should be known first.
+	if w.plan.Open() {
+		t.Start = w.Task % len(w.plan.Trials)
+		return t
+	}
 	if tasks := w.plan.Sizing.Tasks; tasks > 0 {
 		t.Start = w.Task % tasks * len(w.plan.Trials) / tasks
 	}
@@ -106,7 +111,7 @@ func (l *looking) look(ctx context.Context) (protocol.Answer, error) {
 	if err != nil {
 		return protocol.Answer{}, err
 	}
-	l.list, l.rules = list, rulesOf(list)
+	l.list, l.rules, w.listing = list, rulesOf(list), list
 	w.measures.queue(l.rules)
 
 	have, enough := w.room()
@@ -204,8 +209,12 @@ func (w *Worker) create(ctx context.Context, trial, n int) (*sweep.Claim, error)
 func (w *Worker) giveUp(ctx context.Context, trial, claim, dead int) error {
 	now := time.Now().UTC()
 	w.Log.Warn("trial given up", "trial", trial, "deaths", dead)
+	params := w.plan.Trials[trial].Params
+	if d, err := w.trials.Decision(ctx, trial); w.plan.Trials[trial].Open && err == nil && d != nil {
+		params = d.Params
+	}
 	return w.finish(ctx, ending{why: protocol.GivenUp, r: &sweep.Result{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: trial, Claim: claim, Task: w.Task,
-		Attempt: w.Attempt, Params: w.plan.Trials[trial].Params, Metrics: map[string]float64{}, Status: sweep.StatusFailed, Started: now, Ended: now,
+		Attempt: w.Attempt, Params: params, Metrics: map[string]float64{}, Status: sweep.StatusFailed, Started: now, Ended: now,
 		Reason: fmt.Sprintf("%d tasks died while they trained it and got no further; it may need more memory than the machine has", dead)}})
 }
 

@@ -19,6 +19,7 @@ import (
 	"coppice/metric"
 	"coppice/protocol"
 	"coppice/sweep"
+	"coppice/sweepstore"
 	"coppice/task/internal/usage"
 )
 
@@ -73,6 +74,9 @@ func (w *Worker) attempt(ctx, training context.Context, claim *sweep.Claim, m me
 	case err != nil && errors.Is(cause, errEndedElsewhere):
 		return ending{claim: claim, why: protocol.EndedElsewhere, r: r, err: cause}
 	}
+	if broken := new(brokenError); errors.As(err, &broken) && !unwanted(cause) {
+		return ending{claim: claim, why: protocol.Broken, err: fmt.Errorf("trial %d: %w", claim.Trial, broken)}
+	}
 	if damage := w.intact(ctx, claim.Trial, err != nil && unwanted(cause)); damage != nil {
 		return ending{claim: claim, why: protocol.Broken, err: damage}
 	}
@@ -101,9 +105,8 @@ type finished struct {
 // train trains and rates the candidate. A panic in it is an error of the candidate: one bad configuration must not fail
 // the task, and with it the whole Batch job.
 func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric, p *pulse, s saving) (r *sweep.Result, out *finished, err error) {
-	trial := w.plan.Trials[claim.Trial]
 	r = &sweep.Result{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: claim.Trial, Claim: claim.Claim,
-		Task: w.Task, Attempt: w.Attempt, Params: trial.Params, Metrics: map[string]float64{}}
+		Task: w.Task, Attempt: w.Attempt, Metrics: map[string]float64{}}
 
 	defer func() {
 		if v := recover(); v != nil {
@@ -111,7 +114,10 @@ func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric,
 		}
 	}()
 
-	params, err := gbt.ParseParams(trial.Params)
+	if r.Params, err = w.settle(ctx, claim); err != nil {
+		return r, nil, err
+	}
+	params, err := gbt.ParseParams(r.Params)
 	if err != nil {
 		return r, nil, err
 	}
@@ -238,6 +244,9 @@ func (w *Worker) leave(ctx, longer context.Context, a protocol.Action, e ending)
 			w.Log.Warn("another task had ended the trial before", "trial", a.Trial, "claim", a.Claim)
 		default:
 			w.measures.end(e.r.Status)
+			if w.plan.Open() {
+				sweepstore.SeenResult(w.known(), e.r)
+			}
 			w.Log.Info("trial ended", "trial", a.Trial, "status", e.r.Status, "score", e.r.Score, "trees", e.r.Trees, "seconds", e.r.Usage.TrainSeconds)
 		}
 

@@ -59,6 +59,10 @@ type Worker struct {
 	mapped   int64
 	replaced bool // the machine's copy of the dataset was damaged when it was looked at
 	measures *measures
+
+	// What this task knows of a sweep that learns, so that it reads no object twice.
+	listing sweepstore.Listing // the last
+	seen    map[int]sweep.Seen // by trial
 }
 
 // TransientError is a failure that another attempt may not meet: storage out of reach, or the machine being taken away.

@@ -1,0 +1,127 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"coppice/search"
+	"coppice/sweep"
+)
+
+const learningSweep = `
+dataset: clicks
+model: ctr
+metric: auc
+seed: 5
+early_stopping_rounds: 20
+params: {num_iterations: 300}
+search:
+  METHOD
+  random:
+    learning_rate: {log_uniform: [0.02, 0.3]}
+    num_leaves: {log_int: [4, 63]}
+    min_data_in_leaf: {log_int: [5, 500]}
+    feature_fraction: {uniform: [0.3, 1.0]}
+machine: {type: n2-highmem-2, vms: 2, threads_per_task: 1, tasks_per_vm: 2}
+limits: {trial: 5m, sweep: 15m}
+`
+
+// learnt is what a sweep that learns has left. It fails unless every trial was trained with what is written down of it, no two with the same, and every decision
+// comes out again of what it has seen.
+func learnt(t *testing.T, l *local, id sweep.ID) (plan *sweep.Plan, claims int, decisions map[int]*sweep.Decision) {
+	t.Helper()
+	objects := l.objects()
+	text := func(name string) []byte { return []byte(objects["coppice-sweeps/"+name]) }
+	plan, err := sweep.DecodePlan(text(sweep.Names(id).Plan()))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	decisions = map[int]*sweep.Decision{}
+	by := map[string]int{}
+	for n, trial := range plan.Trials {
+		r, err := sweep.DecodeResult(text(sweep.Names(id).Result(n)))
+		if err != nil || r.Status != sweep.StatusDone {
+			t.Fatalf("sweep %s, trial %d: result %+v, error %v; want it done", id, n, r, err)
+		}
+		claims = max(claims, r.Claim)
+		params := trial.Params
+		if trial.Open {
+			d, err := sweep.DecodeDecision(text(sweep.Names(id).Decision(n)))
+			if err != nil {
+				t.Fatalf("sweep %s, trial %d: %v", id, n, err)
+			}
+			if err := search.Replay(plan, d); err != nil {
+				t.Errorf("sweep %s, trial %d: made its decision again: %v", id, n, err)
+			}
+			decisions[n], params = d, d.Params
+		}
+
+		key := sweep.ConfigurationKey(r.Params)
+		if sweep.ConfigurationKey(params) != key {
+			t.Errorf("sweep %s: trial %d was trained with %v, and %v is written down", id, n, r.Params, params)
+		}
+		if other, twice := by[key]; twice {
+			t.Errorf("sweep %s: trials %d and %d have trained the same configuration", id, other, n)
+		}
+		by[key] = n
+	}
+	return plan, claims, decisions
+}
+
+// TestE2EAdaptive runs two nights of sweeps that learn, the first of which loses two workers at once. The trials are decided when they are claimed, a killed worker's
+// trial is trained with what was decided, the winner grows again with the same bytes, and the second night begins with the first's winners.
+func TestE2EAdaptive(t *testing.T) {
+	l := newLocal(t)
+	l.args = []string{"--faults", l.file("faults.yaml", "preempt: [{task: 1, attempt: 0, after: 4s}, {task: 2, attempt: 0, after: 4s}]\n")}
+	if r := execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "40000", "--out", filepath.Join(l.dir, "clicks.parquet")); r.code != 0 {
+		t.Fatal(r.errOut)
+	}
+	l.must("launcher", "stage", l.file("dataset.yaml", "name: clicks\nsource: clicks.parquet\nlabel: is_click\ndrop: [impression_id, ts]\n"+
+		"split: {by: hash, key: user_id, train: 0.6, valid: 0.2, calib: 0.1, test: 0.1}\n"))
+
+	first := conclusion(t, l.must("launcher", "sweep", l.file("first.yaml", "name: first\ntrials: 16\n"+strings.Replace(learningSweep, "METHOD", "method: gp", 1)), "--json"))
+	plan, claims, decisions := learnt(t, l, first.Sweep)
+	if claims == 0 {
+		t.Error("no trial was taken over; want a killed worker's to be")
+	}
+	modelled := 0
+	for _, d := range decisions {
+		if d.Source == search.SourceGP {
+			modelled++
+		}
+	}
+	if len(decisions) != 16 || modelled == 0 {
+		t.Errorf("%d trials were decided when they were claimed, %d by the model of the results; want all 16, and some", len(decisions), modelled)
+	}
+	if !plan.Trials[first.Trial].Open {
+		t.Fatalf("trial %d has won, which stands in the plan", first.Trial)
+	}
+	if out := l.must("launcher", "registry", "reproduce", "ctr@1"); !strings.Contains(out, "the same bytes") {
+		t.Errorf("the winner of a sweep that learns grown again: got\n%s\nwant the same bytes", out)
+	}
+	if out := l.must("launcher", "leaderboard", string(first.Sweep)); !strings.Contains(out, "FROM") && !strings.Contains(out, "from") || !strings.Contains(out, "halton") {
+		t.Errorf("the leaderboard does not say where trials are from:\n%s", out)
+	}
+
+	l.args = nil
+	warm := l.file("second.yaml", "name: second\ntrials: 10\n"+strings.Replace(learningSweep, "METHOD", "method: auto\n  warm_start: auto", 1))
+	if out := l.must("launcher", "sweep", warm, "--dry-run"); !strings.Contains(out, "warm_start: 16 results of "+string(first.Sweep)) {
+		t.Errorf("the second night's plan does not say what it takes from where:\n%s", out)
+	}
+	second := conclusion(t, l.run("launcher", "sweep", warm, "--json").out) // whether it is promoted is another matter
+	plan, _, decisions = learnt(t, l, second.Sweep)
+	var winner struct{ Params sweep.Params }
+	if err := json.Unmarshal([]byte(l.objects()["coppice-sweeps/"+sweep.Names(first.Sweep).Decision(first.Trial)]), &winner); err != nil {
+		t.Fatal(err)
+	}
+	warmed := slices.DeleteFunc(slices.Clone(plan.Trials), func(t sweep.Trial) bool { return t.Source != search.SourceWarm })
+	if len(warmed) != 5 || len(decisions) != 5 || sweep.ConfigurationKey(warmed[0].Params) != sweep.ConfigurationKey(winner.Params) {
+		t.Errorf("the second night begins with %d winners and decides %d trials, the first is %+v; want 5 of each, and %v first", len(warmed), len(decisions), warmed[0], winner.Params)
+	}
+}

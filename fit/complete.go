@@ -1,0 +1,28 @@
+package fit
+
+import (
+	"maps"
+
+	"coppice/gbt"
+	"coppice/sweep"
+)
+
+// Complete puts a trial's own parameters over those of every trial and lets the trainer fill in the rest. An error says why they cannot be
+// trained on a table with these features.
+func Complete(base, own sweep.Params, features []gbt.Feature) (sweep.Params, error) {
+	all := maps.Clone(base)
+	maps.Copy(all, own)
+	p, err := gbt.ParseParams(all)
+	if err == nil {
+		p, err = p.ForTable(features)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return p.Map(), nil
+}
+
+// Complete is Complete for the table.
+func (t *Table) Complete(base, own sweep.Params) (sweep.Params, error) {
+	return Complete(base, own, t.features)
+}

@@ -1,0 +1,108 @@
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"coppice/fit"
+	"coppice/search"
+	"coppice/sweep"
+)
+
+// adapt makes open trials of those that were drawn at random, where the search has a method that learns. What such a search begins with depends on no
+// result and stands in the plan: winners of earlier sweeps, or a portfolio. The random draws remain as what can be expected of the open trials.
+func (p *Plan) adapt(q Request) (err error) {
+	s := q.Spec
+	p.Expected = p.Trials
+	if s.Search.Method == "" || s.Search.Method == sweep.MethodRandom {
+		return nil
+	}
+
+	columns := features(q.Manifest)
+	if p.Base, err = fit.Complete(s.Base(), nil, columns); err != nil {
+		return &search.SpecError{Part: "params", Err: err}
+	}
+	if s.Search.WarmStart != "" && q.Earlier != nil {
+		if p.Earlier, err = q.Earlier(p.Plan); err != nil {
+			return err
+		}
+	}
+	total, listed := len(p.Trials), p.Proposal.Fixed+p.Proposal.Grid
+	if total > sweep.MaxOpen && !s.Search.Listed() {
+		return errorf("%d trials: a search that learns takes at most %d", total, sweep.MaxOpen)
+	}
+
+	begin, err := search.Begin(p.Plan, p.Trials[:listed], total, func(own sweep.Params) (sweep.Params, error) { return fit.Complete(p.Base, own, columns) })
+	if err != nil {
+		return err
+	}
+
+	trials := append(slices.Clone(p.Trials[:listed]), begin...)
+	p.Expected = append(slices.Clone(trials), p.Proposal.Trials[len(trials):]...)
+	if !s.Search.Listed() {
+		for n := len(trials); n < total; n++ {
+			trials = append(trials, sweep.Trial{Number: n, Source: s.Search.Method, Open: true})
+		}
+	}
+	p.Trials, p.Expected = trials, p.Expected[:len(trials)]
+	p.Adapt()
+	if !p.Open() {
+		p.Base = nil
+	}
+	p.noteAdaptive(listed, begin, q.Earlier != nil)
+	return nil
+}
+
+// noteAdaptive says what a search that learns begins with, and what it has taken from where.
+func (p *Plan) noteAdaptive(listed int, begin []sweep.Trial, looked bool) {
+	note := func(format string, args ...any) { p.Notes = append(p.Notes, fmt.Sprintf(format, args...)) }
+	of := map[string]int{}
+	for _, t := range begin {
+		of[t.Source]++
+	}
+	fresh := len(p.Trials) - listed - of[search.SourceWarm]
+	if p.Open() {
+		note("%d trials are decided when they are claimed (search.method: %s)", len(p.Trials)-listed-len(begin), p.Spec.Search.Method)
+	}
+
+	switch {
+	case p.Spec.Search.WarmStart == "":
+	case !looked:
+		note("warm_start: what earlier sweeps of model %s have found is read when the sweep is started", p.Spec.Model)
+	case len(p.Earlier) == 0:
+		note("warm_start: no earlier sweep of model %s has a result that fits the space", p.Spec.Model)
+	}
+	for _, e := range p.Earlier {
+		note("warm_start: %d results of %s, on %s", len(e.Trials), e.Sweep, e.Dataset)
+	}
+	for _, t := range begin {
+		if t.Source == search.SourceWarm {
+			note("warm_start: trial %d is %s", t.Number, t.Reason)
+		}
+	}
+	if n := of[search.SourceWarm]; n > 0 {
+		note("warm_start: %d of %d trials begin with a winner, %d are fresh", n, len(p.Trials), fresh)
+	}
+}
+
+// largest is a configuration that needs as much memory as any that the search may come to: each parameter at whichever end needs more, on
+// top of those before it.
+func largest(p *sweep.Plan, need func(sweep.Params) (int64, error)) sweep.Params {
+	all := maps.Clone(p.Base)
+	most, err := need(all)
+	if err != nil {
+		return all
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Spec.Search.Random)) {
+		value := all[name]
+		for _, v := range p.Spec.Search.Random[name].Extremes() {
+			all[name] = v
+			if n, err := need(all); err == nil && n > most {
+				most, value = n, v
+			}
+		}
+		all[name] = value
+	}
+	return all
+}

@@ -1,0 +1,187 @@
+package plan_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"coppice/launcher/internal/plan"
+	"coppice/sweep"
+)
+
+const learning = `  random: {num_leaves: {log_int: [15, 255]}, learning_rate: {log_uniform: [0.01, 0.3]}, min_data_in_leaf: {log_int: [5, 500]}}
+  method: auto
+`
+
+// learner is the spec with a search that learns.
+func learner(t *testing.T, edits ...string) *sweep.Spec {
+	t.Helper()
+	s, err := sweep.ParseSpec("sweep.yaml", []byte(learnerText(edits...)), words())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func learnerText(edits ...string) string {
+	text := strings.NewReplacer("  random: {num_leaves: {log_int: [15, 255]}}\n", learning, "trials: 8", "trials: 20").Replace(spec)
+	return strings.NewReplacer(edits...).Replace(text)
+}
+
+func sources(p *plan.Plan) string {
+	of := map[string]int{}
+	var order []string
+	for _, t := range p.Trials {
+		if of[t.Source]++; of[t.Source] == 1 {
+			order = append(order, t.Source)
+		}
+	}
+	for i, s := range order {
+		order[i] = fmt.Sprintf("%s %d", s, of[s])
+	}
+	return strings.Join(order, ", ")
+}
+
+func TestASearchThatLearnsLeavesTrialsOpen(t *testing.T) {
+	p, err := build(learner(t), manifest(all...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := sources(p), "fixed 2, portfolio 5, auto 13"; got != want {
+		t.Errorf("trials are from %s, want %s", got, want)
+	}
+	for i, trial := range p.Trials {
+		if want := i >= 7; trial.Open != want || (trial.Params == nil) != want {
+			t.Errorf("trial %d: open %t, parameters %v; want it open %t", i, trial.Open, trial.Params, want)
+		}
+	}
+	if len(p.Expected) != 20 || slices.ContainsFunc(p.Expected, func(t sweep.Trial) bool { return t.Params == nil }) {
+		t.Errorf("%d trials are expected; want 20, each with parameters", len(p.Expected))
+	}
+	if !slices.ContainsFunc(p.Notes, func(n string) bool { return strings.HasPrefix(n, "13 trials are decided when they are claimed") }) {
+		t.Errorf("the notes %q do not say how many trials are open", p.Notes)
+	}
+
+	// It is read as it was written, and earlier builds refuse it.
+	text, err := json.Marshal(p.Plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := sweep.DecodePlan(text)
+	if p.Format != sweep.FormatOpen || err != nil || read.Fingerprint() != p.Fingerprint() {
+		t.Errorf("a plan of format %d was read with error %v; want format %d, none and the same fingerprint", p.Format, err, sweep.FormatOpen)
+	}
+}
+
+// What decides an open trial may take as much memory as the largest that the space has, not only as what was drawn.
+func TestOpenTrialsMayBeLarge(t *testing.T) {
+	bytes := func(s *sweep.Spec) int64 {
+		t.Helper()
+		p, err := build(s, manifest(all...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.Sizing.TrialBytes
+	}
+	open := bytes(learner(t))
+	largest := bytes(parse(t, "fixed: [{}, {learning_rate: 0.2}]", "fixed: [{num_leaves: 255, min_data_in_leaf: 5}]"))
+	if open < largest {
+		t.Errorf("open trials are given %d bytes; the largest configuration of the space needs %d", open, largest)
+	}
+}
+
+func TestOtherMethods(t *testing.T) {
+	for method, want := range map[string]string{"gp": "fixed 2, gp 18", "tpe": "fixed 2, tpe 18", "halton": "fixed 2, halton 18", "random": "fixed 2, random 18"} {
+		p, err := build(learner(t, "method: auto", "method: "+method), manifest(all...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := sources(p); got != want {
+			t.Errorf("%s: trials are from %s, want %s", method, got, want)
+		}
+		if listed := method == "halton" || method == "random"; p.Open() == listed || listed != (p.Format == 1) {
+			t.Errorf("%s: open %t, format %d; want open trials only where results are looked at", method, p.Open(), p.Format)
+		}
+	}
+
+	// A sweep without a method is what it always was.
+	plain, err := build(learner(t, "  method: auto\n", ""), manifest(all...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	random, err := build(learner(t, "method: auto", "method: random"), manifest(all...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, _ := json.Marshal(plain.Trials)
+	b, _ := json.Marshal(random.Trials)
+	if string(a) != string(b) || strings.Contains(string(a), "open") || strings.Contains(string(a), "reason") {
+		t.Errorf("without a method the trials begin with\n%.300s\nwant those of method: random\n%.300s", a, b)
+	}
+}
+
+// TestWarmStart: winners of the nights before come first, at least half of the trials are fresh, and the plan says what is from where.
+func TestWarmStart(t *testing.T) {
+	s := learner(t, "method: auto", "method: auto\n  warm_start: auto")
+	night := func(n int, trials ...sweep.Found) sweep.Earlier {
+		return sweep.Earlier{Sweep: sweep.ID(fmt.Sprintf("night-%d", n)), Dataset: "clicks@0123456789abcde" + fmt.Sprint(n), Created: time.Unix(int64(n), 0).UTC(), Trials: trials}
+	}
+	found := func(trial int, score, leaves float64) sweep.Found {
+		return sweep.Found{Trial: trial, Score: score, Params: sweep.Params{"num_leaves": leaves, "learning_rate": 0.1, "min_data_in_leaf": 20.0}}
+	}
+	build := func(s *sweep.Spec, earlier ...sweep.Earlier) *plan.Plan {
+		t.Helper()
+		p, err := plan.Build(plan.Request{Spec: s, Manifest: manifest(all...), Job: func(id sweep.ID) string { return "jobs/" + string(id) }, Now: time.Unix(9, 0),
+			Earlier: func(*sweep.Plan) ([]sweep.Earlier, error) { return earlier, nil }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+
+	p := build(s, night(3, found(4, 0.9, 100), found(5, 0.8, 50)), night(2, found(1, 0.95, 77), found(2, 0.85, 100)))
+	if got, want := sources(p), "fixed 2, warm 3, auto 15"; got != want {
+		t.Fatalf("trials are from %s, want %s", got, want)
+	}
+	for i, want := range []float64{100, 77, 50} {
+		if trial := p.Trials[2+i]; trial.Params["num_leaves"] != want || !strings.Contains(trial.Reason, "night-") {
+			t.Errorf("trial %d has %v leaves because %q; want %v, and the night named", trial.Number, trial.Params["num_leaves"], trial.Reason, want)
+		}
+	}
+	notes := strings.Join(p.Notes, "\n")
+	for _, want := range []string{"2 results of night-3, on clicks@0123456789abcde3", "trial 2 is number 1 of night-3, with 0.9", "3 of 20 trials begin with a winner, 15 are fresh"} {
+		if !strings.Contains(notes, want) {
+			t.Errorf("the notes do not say %q:\n%s", want, notes)
+		}
+	}
+
+	// Of few trials at most half are winners.
+	few := build(learner(t, "method: auto", "method: auto\n  warm_start: auto", "trials: 20", "trials: 5"), night(3, found(1, 0.9, 100), found(2, 0.8, 90), found(3, 0.7, 80)))
+	if got, want := sources(few), "fixed 2, warm 1, auto 2"; got != want {
+		t.Errorf("trials are from %s, want %s", got, want)
+	}
+
+	// What earlier sweeps have found does not make it another sweep, so that the same command attaches to it.
+	if other := build(s); other.Fingerprint() != p.Fingerprint() || other.Sweep != p.Sweep {
+		t.Error("another history makes another sweep; want the same")
+	}
+	if first := build(s); !strings.Contains(strings.Join(first.Notes, "\n"), "no earlier sweep of model ctr has a result that fits the space") {
+		t.Errorf("a first night's notes are %q; want them to say so", first.Notes)
+	}
+}
+
+func TestMethodsAreChecked(t *testing.T) {
+	for edit, want := range map[string]string{
+		"method: atuo":                        `unknown method "atuo"`,
+		"method: tpe\n  warm_start: auto":     "not tpe",
+		"method: auto\n  warm_start: yes":     "use auto, or leave it out",
+		"constraints: []\n  warm_start: auto": "not random",
+	} {
+		if _, err := sweep.ParseSpec("sweep.yaml", []byte(learnerText("method: auto", edit)), words()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got error %v, want one with %q", edit, err, want)
+		}
+	}
+}

@@ -1,0 +1,85 @@
+// Package warm finds what earlier sweeps of the same model have found, for a sweep that is about to begin where they ended.
+package warm
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"coppice/blob"
+	"coppice/search"
+	"coppice/sweep"
+	"coppice/sweepstore"
+)
+
+const (
+	mostPlans = 256 // of the newest sweeps in the bucket are looked at
+	atOnce    = 16
+)
+
+// Read gives the results of earlier sweeps of the plan's model that fit its space, newest first: by the same metric, of at most sweep.MaxEarlier sweeps, of each the
+// best sweep.MaxFound. Sweeps that cannot be read are passed over.
+func Read(ctx context.Context, bucket blob.Store, p *sweep.Plan) ([]sweep.Earlier, error) {
+	ids, err := sweepstore.Newest(ctx, bucket)
+	if err != nil {
+		return nil, err
+	}
+	ids = slices.DeleteFunc(ids, func(id sweep.ID) bool { return id == p.Sweep })
+
+	var out []sweep.Earlier
+	for some := range slices.Chunk(ids[:min(len(ids), mostPlans)], atOnce) {
+		found := make([]*sweep.Earlier, len(some))
+		group, ctx := errgroup.WithContext(ctx)
+		for i, id := range some {
+			group.Go(func() (err error) {
+				found[i], err = one(ctx, bucket, id, p)
+				return err
+			})
+		}
+		if err := group.Wait(); err != nil {
+			return nil, err
+		}
+
+		for _, e := range found {
+			if e != nil && len(out) < sweep.MaxEarlier {
+				out = append(out, *e)
+			}
+		}
+		if len(out) == sweep.MaxEarlier {
+			break
+		}
+	}
+	return out, nil
+}
+
+// one is what an earlier sweep has found; nil where it is none of the model, or nothing of it fits.
+func one(ctx context.Context, bucket blob.Store, id sweep.ID, p *sweep.Plan) (*sweep.Earlier, error) {
+	old, _, err := sweepstore.New(bucket, id).Plan(ctx)
+	var damaged *sweepstore.DamagedError
+	if errors.As(err, &damaged) || errors.Is(err, blob.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if a, b := &old.Spec, &p.Spec; a.Model != b.Model || a.Metric != b.Metric || a.Objective != b.Objective {
+		return nil, nil
+	}
+
+	trials, results := sweepstore.NewTrials(bucket, old), map[int]sweep.Result{}
+	list, err := trials.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := trials.Results(ctx, list, results, nil); err != nil {
+		return nil, err
+	}
+	fitting, err := search.Fitting(p, slices.Collect(maps.Values(results)), sweep.MaxFound)
+	if err != nil || len(fitting) == 0 {
+		return nil, err
+	}
+	return &sweep.Earlier{Sweep: id, Dataset: old.Dataset.Name + "@" + old.Dataset.Version, Created: old.Created, Trials: fitting}, nil
+}

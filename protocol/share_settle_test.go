@@ -1,0 +1,130 @@
+package protocol
+
+import "math/bits"
+
+// Where trials are open, a configuration is a number from 1 up. All tasks want the same, which is the worst for them: the lowest, and when they have
+// seen what others train, the highest that is not known to be another trial's. So who proposes for a trial a second time may come to something else.
+const configsHere = 5
+
+// settle is what a holder does before it trains an open trial.
+func (v visitor) settle(s shared, i int) {
+	t := &s.tasks[i]
+	trial := &s.trials[t.trial]
+	q := Settle{Trial: int(t.trial), Claim: int(t.claim), doing: t.settling, flaw: v.m.flaw}
+	if t.settling == None {
+		_, do := q.Begin()
+		t.settling = do.Do
+		v.settle(s, i)
+		return
+	}
+
+	next := func(what string, then shared, a Answer) { v.settles(then, i, what, q, a) }
+	switch t.settling {
+	case ReadDecision:
+		if trial.decision > 0 {
+			t.proposal = trial.decision
+		}
+		next("reads what was decided", s, Answer{Yes: trial.decision > 0})
+
+	case Propose:
+		// What others have decided is seen or not: the listing may be from before, and neither does harm.
+		for _, look := range []bool{true, false} {
+			then := s
+			known := then.tasks[i].refused
+			for n, other := range s.trials {
+				if look && n != int(t.trial) && other.decision > 0 {
+					known |= 1 << other.decision
+				}
+			}
+			free := ^known & (1<<(configsHere+1) - 2)
+			if free == 0 {
+				panic("more configurations than there is room for")
+			}
+			then.tasks[i].proposal = uint8(bits.TrailingZeros8(free))
+			what := "proposes without having seen the others"
+			if look {
+				then.tasks[i].proposal = uint8(bits.Len8(free) - 1)
+				what = "proposes"
+			}
+			next(what, then, Answer{Yes: true})
+		}
+
+	case TakeConfiguration:
+		holder := &s.taken[t.proposal]
+		if *holder != 0 && *holder != t.trial+1 {
+			t.refused |= 1 << t.proposal
+			next("finds that another trial has the configuration", s, Answer{})
+			return
+		}
+		fresh := *holder == 0
+		*holder = t.trial + 1
+		next("takes the configuration", s, Answer{Yes: true})
+		if fresh && v.m.may(&s, noAnswer) {
+			s.faults--
+			next("takes the configuration, and no answer comes", s, Answer{Failed: true})
+		}
+
+	case CreateDecision:
+		v.decideTrial(s, i, q)
+	}
+}
+
+// decideTrial is the write of a decision, which may be there already, and whose answer may be lost.
+func (v visitor) decideTrial(s shared, i int, q Settle) {
+	t := &s.tasks[i]
+	trial := &s.trials[t.trial]
+	if trial.decision > 0 {
+		v.settles(s, i, "is too late to decide", q, Answer{})
+		return
+	}
+	trial.decision = t.proposal
+	v.settles(s, i, "writes the decision", q, Answer{Yes: true})
+
+	if v.m.may(&s, lostAnswer) {
+		then := s
+		then.faults--
+		own, known := Creation{Refused: true, Read: true, Own: true, flaw: v.m.flaw}.Settled()
+		v.settles(then, i, "writes the decision, and the answer is lost; again", q, Answer{Yes: own, Failed: !known})
+	}
+	if v.m.may(&s, noAnswer) {
+		s.faults--
+		v.settles(s, i, "writes the decision, and no answer comes", q, Answer{Failed: true})
+	}
+}
+
+// settles lets task i's machine go on.
+func (v visitor) settles(s shared, i int, what string, q Settle, a Answer) {
+	t := &s.tasks[i]
+	_, do := q.Next(a)
+	t.settling = do.Do
+	switch do.Do {
+	case Stop:
+		v.ends(s, i, what+"; it fails", false, Broken)
+		return
+	case Settled:
+		t.training, t.settling, t.refused = t.proposal, None, 0
+		t.proposal = 0
+		wrong := s.trains(t)
+		v.go_(i, what+" and trains", s, wrong)
+		return
+	}
+	v.go_(i, what, s, "")
+}
+
+// trains takes down what a trial trains, and says what is wrong about it.
+func (s *shared) trains(t *sharedTask) (wrong string) {
+	trial := &s.trials[t.trial]
+	switch {
+	case trial.trained != 0 && trial.trained != t.training:
+		wrong = "a trial is trained with two configurations"
+	case trial.decision != t.training:
+		wrong = "a trial is trained with what no decision says"
+	}
+	for n, other := range s.trials {
+		if n != int(t.trial) && other.trained == t.training && wrong == "" {
+			wrong = "two trials train the same configuration"
+		}
+	}
+	trial.trained = t.training
+	return wrong
+}

@@ -1,0 +1,197 @@
+package search
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"coppice/sweep"
+)
+
+// Begin are the trials with which a sweep that learns begins, before anything is known of it: winners of earlier sweeps, or, where there are
+// none and names say that trees are boosted, a portfolio. There are at most so many, of total, as leave half of the trials fresh. known are configurations
+// that the plan has already. complete gives a configuration all its parameters, and refuses what cannot be trained.
+func Begin(p *sweep.Plan, known []sweep.Trial, total int, complete func(sweep.Params) (sweep.Params, error)) ([]sweep.Trial, error) {
+	a, err := newAsker(askOf(p, known, nil))
+	if err != nil {
+		return nil, err
+	}
+	keys := map[string]bool{}
+	for _, t := range known {
+		keys[sweep.ConfigurationKey(t.Params)] = true
+	}
+
+	var out []sweep.Trial
+	for len(a.axes) > 0 && len(known)+len(out) < total {
+		proposal := a.fromSequence(p.Spec.Search.Method, len(out) < (total-len(known))/2)
+		if proposal == nil {
+			break
+		}
+		a.remember(Known{Trial: a.next, Params: proposal.params, Status: TrialRunning, Value: math.NaN()})
+
+		full, err := complete(proposal.params)
+		if err != nil || keys[sweep.ConfigurationKey(full)] {
+			continue // nobody wrote it down: it is left out
+		}
+		keys[sweep.ConfigurationKey(full)] = true
+		out = append(out, sweep.Trial{Number: len(known) + len(out), Source: proposal.source, Reason: proposal.reason, Params: full})
+	}
+	return out, nil
+}
+
+// fromSequence is the next trial that depends on no result of the sweep; nil is none.
+func (a *asker) fromSequence(method string, half bool) *proposal {
+	switch method {
+	case MethodHalton:
+		if p := a.fromHalton("the next point of the sequence"); p != nil {
+			return p
+		}
+		return a.fromRest()
+	case MethodAuto, MethodGP:
+	default:
+		return nil
+	}
+
+	for i := range a.warm {
+		if !a.isTried(a.warm[i].params) && half {
+			return a.warmProposal(&a.warm[i])
+		}
+	}
+	if method == MethodAuto && half {
+		return a.fromPortfolio()
+	}
+	return nil
+}
+
+// Decide says what an open trial of a plan trains: a pure function of the plan, of what is known of its other trials, and of the proposals that were
+// refused before. Errors are *SpecError, *ExpressionError and *ExhaustedError.
+func Decide(p *sweep.Plan, trial int, seen []sweep.Seen, refused []sweep.Params) (Suggestion, error) {
+	listed := slices.DeleteFunc(slices.Clone(p.Trials), func(t sweep.Trial) bool { return t.Open })
+	a, err := newAsker(askOf(p, listed, seen))
+	if err != nil {
+		return Suggestion{}, err
+	}
+	for _, params := range refused {
+		a.tried[keyOf(normalized(params))] = trial + 1
+	}
+	a.next = trial
+
+	proposal := a.byMethod()
+	if proposal == nil {
+		return Suggestion{}, &ExhaustedError{Wanted: 1, Tried: len(a.tried), Space: a.extent()}
+	}
+	return Suggestion{Trial: trial, Params: proposal.params, Source: proposal.source, Reason: proposal.reason}, nil
+}
+
+// Replay makes a recorded decision again, from what it has seen. It is nil where the same comes out; a *ReplayError says what else did.
+func Replay(p *sweep.Plan, d *sweep.Decision) error {
+	s, err := Decide(p, d.Trial, d.Seen, d.Refused)
+	if err != nil {
+		return err
+	}
+	if keyOf(s.Params) != keyOf(normalized(d.Own)) || s.Source != d.Source || s.Reason != d.Reason {
+		return &ReplayError{Trial: d.Trial, Was: d.Own, Is: s}
+	}
+	return nil
+}
+
+// ReplayError is a decision that does not come out of what it is said to rest on.
+type ReplayError struct {
+	Trial int
+	Was   sweep.Params
+	Is    Suggestion
+}
+
+// Error says what came out.
+func (e *ReplayError) Error() string {
+	return fmt.Sprintf("search: trial %d was decided as %s; from what it has seen comes %s (%s: %s). Another build, or another kind of processor, may choose otherwise between nearly equal candidates",
+		e.Trial, describe(e.Was), describe(e.Is.Params), e.Is.Source, e.Is.Reason)
+}
+
+// askOf is what a plan asks for. A trial that stands in the plan and of which nothing is known is about to be run.
+func askOf(p *sweep.Plan, listed []sweep.Trial, seen []sweep.Seen) Ask {
+	q := Ask{Search: sweep.Search{Random: p.Spec.Search.Random, Constraints: p.Spec.Search.Constraints}, Method: methodOf(p), Maximize: p.Maximize, Seed: p.Spec.Seed,
+		Number: 1, Base: p.Base}
+	of := map[int]sweep.Seen{}
+	for _, s := range seen {
+		of[s.Trial] = s
+	}
+
+	for _, t := range listed {
+		s, known := of[t.Number]
+		if !known {
+			s = sweep.Seen{Trial: t.Number, Status: sweep.StatusRunning}
+		}
+		s.Params = t.Params
+		of[t.Number] = s
+	}
+	for _, s := range of {
+		if s.Params == nil {
+			continue // it ended before it was decided
+		}
+		k := Known{Trial: s.Trial, Params: ownOf(p, s.Params), Status: statusOf(s.Status), Value: math.NaN()}
+		if s.Score != nil {
+			k.Value = *s.Score
+		}
+		q.Known = append(q.Known, k)
+	}
+	slices.SortFunc(q.Known, func(x, y Known) int { return cmp.Compare(x.Trial, y.Trial) })
+
+	for _, e := range slices.Backward(p.Earlier) { // newest last
+		one := Sweep{Name: string(e.Sweep)}
+		for _, f := range e.Trials {
+			one.Results = append(one.Results, Known{Trial: f.Trial, Params: f.Params, Status: TrialDone, Value: f.Score})
+		}
+		q.Earlier = append(q.Earlier, one)
+	}
+	return q
+}
+
+// methodOf is what decides an open trial: what auto begins with stands in the plan.
+func methodOf(p *sweep.Plan) string {
+	if p.Spec.Search.Method == MethodAuto {
+		return MethodGP
+	}
+	return cmp.Or(p.Spec.Search.Method, MethodRandom)
+}
+
+func statusOf(s sweep.Status) string {
+	switch s {
+	case sweep.StatusRunning:
+		return TrialRunning
+	case sweep.StatusDone:
+		return TrialDone
+	}
+	return TrialFailed
+}
+
+// ownOf are those of complete parameters that belong to the space.
+func ownOf(p *sweep.Plan, complete sweep.Params) sweep.Params {
+	own := sweep.Params{}
+	for name := range p.Spec.Search.Random {
+		if v, has := complete[name]; has {
+			own[name] = v
+		}
+	}
+	return own
+}
+
+// Fitting are the results of an earlier sweep that are configurations of a plan's space, best first, at most so many.
+func Fitting(p *sweep.Plan, results []sweep.Result, most int) ([]sweep.Found, error) {
+	a, err := newAsker(askOf(p, nil, nil))
+	if err != nil {
+		return nil, err
+	}
+	var out []sweep.Found
+	for _, r := range results {
+		own := normalized(ownOf(p, r.Params))
+		if r.Status == sweep.StatusDone && finite(r.Score) && a.fits(own) {
+			out = append(out, sweep.Found{Trial: r.Trial, Score: r.Score, Params: own})
+		}
+	}
+	slices.SortFunc(out, func(x, y sweep.Found) int {
+		return cmp.Or(cmp.Compare(a.sign()*y.Score, a.sign()*x.Score), cmp.Compare(x.Trial, y.Trial))
+	})
+	return out[:min(len(out), most)], nil
+}

@@ -1,0 +1,237 @@
+package sweep
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"coppice/strictyaml"
+)
+
+// Methods by which trials are proposed that nobody wrote down one by one. Without one they are drawn at random when the sweep is planned.
+const (
+	MethodAuto   = "auto"
+	MethodGP     = "gp"
+	MethodTPE    = "tpe"
+	MethodHalton = "halton"
+	MethodRandom = "random"
+)
+
+// Methods are the names of all methods.
+func Methods() []string {
+	return []string{MethodAuto, MethodGP, MethodTPE, MethodHalton, MethodRandom}
+}
+
+// WarmAuto makes a sweep begin with what the bucket's earlier sweeps of the same model have found.
+const WarmAuto = "auto"
+
+// MaxOpen bounds the trials of a sweep that are decided when they are claimed: every decision names all that it has seen.
+const MaxOpen = 2000
+
+// FormatOpen is the format of plans with open trials: a build that does not know of them would train defaults.
+const FormatOpen = 3
+
+// Listed says whether every trial of the search stands in the plan: its method looks at no result.
+func (s *Search) Listed() bool {
+	return s.Method == "" || s.Method == MethodRandom || s.Method == MethodHalton
+}
+
+// checkMethod checks what makes a sweep learn.
+func (s *Spec) checkMethod(doc *strictyaml.Document, _ Vocabulary) error {
+	q := &s.Search
+	switch {
+	case q.Method != "" && !slices.Contains(Methods(), q.Method):
+		return doc.Errorf("search.method", "unknown method %.60q%s; use one of %v", q.Method, strictyaml.Suggest(q.Method, Methods()), Methods())
+	case q.Method != "" && len(q.Random) == 0:
+		return doc.Errorf("search.method", "search.method says how the trials under search.random are proposed, and there is no search.random")
+	case q.WarmStart != "" && q.WarmStart != WarmAuto:
+		return doc.Errorf("search.warm_start", "warm_start is %.60q: use auto, or leave it out", q.WarmStart)
+	case q.WarmStart != "" && q.Method != MethodAuto && q.Method != MethodGP:
+		return doc.Errorf("search.warm_start", "the results of earlier sweeps inform method: auto and method: gp, not %s; change search.method, or take warm_start out",
+			cmp.Or(q.Method, MethodRandom))
+	case !q.Listed() && s.Trials > MaxOpen:
+		return doc.Errorf("trials", "trials is %d: a search that learns takes at most %d; use fewer, or search.method: halton", s.Trials, MaxOpen)
+	}
+	return nil
+}
+
+// Earlier is what an earlier sweep of the same model has found, as far as it fits this one's space. The plan holds it, so that every
+// decision can be made again when the earlier sweep is gone.
+type Earlier struct {
+	Sweep   ID        `json:"sweep"`
+	Dataset string    `json:"dataset"` // NAME@VERSION
+	Created time.Time `json:"created"`
+	Trials  []Found   `json:"trials"`
+}
+
+// Found is a finished trial of an earlier sweep: its values of this sweep's parameters.
+type Found struct {
+	Trial  int     `json:"trial"`
+	Score  float64 `json:"score"`
+	Params Params  `json:"params"`
+}
+
+// Bounds of what a plan holds of earlier sweeps.
+const (
+	MaxEarlier = 10
+	MaxFound   = 50 // of one sweep, the best
+)
+
+// Decision says what an open trial trains, and why. It is created once, by a holder of the trial and before it trains; whoever takes the
+// trial over goes by it.
+type Decision struct {
+	Format  int       `json:"format"`
+	Sweep   ID        `json:"sweep"`
+	Trial   int       `json:"trial"`
+	Claim   int       `json:"claim"` // under which it was decided
+	Task    int       `json:"task"`
+	Attempt int       `json:"attempt"`
+	At      time.Time `json:"at"`
+
+	Params Params `json:"params"` // complete
+	Own    Params `json:"own"`    // those of the space
+	Source string `json:"source"`
+	Reason string `json:"reason"`
+
+	// Seen are the other trials that have ended or been decided, ascending by number. With Refused it is all that the decision rests on beside the
+	// plan, so that it can be made again.
+	Seen    []Seen   `json:"seen"`
+	Refused []Params `json:"refused,omitempty"` // proposals for this trial that another trial had taken, or that the trainer does not accept
+
+	Written
+}
+
+// Seen is what a decision knew of another trial.
+type Seen struct {
+	Trial  int      `json:"trial"`
+	Status Status   `json:"status"`           // of its result, or StatusRunning
+	Score  *float64 `json:"score,omitempty"`  // of one that has a score
+	Params Params   `json:"params,omitempty"` // of an open trial: those of the space
+}
+
+// StatusRunning is that of a trial without a result, for Seen.
+const StatusRunning Status = "running"
+
+// DecodeDecision reads what was decided about an open trial.
+func DecodeDecision(data []byte) (*Decision, error) {
+	var d Decision
+	if err := decode("decision", data, &d, func() int { return d.Format }); err != nil {
+		return nil, err
+	}
+	if err := CheckID(string(d.Sweep)); err != nil {
+		return nil, &DecodeError{"decision", err}
+	}
+
+	switch {
+	case d.Trial < 0 || d.Trial >= MaxTrials || d.Claim < 0:
+		return nil, &DecodeError{"decision", fmt.Errorf("trial %d, claim %d", d.Trial, d.Claim)}
+	case len(d.Params) == 0 || len(d.Own) == 0:
+		return nil, &DecodeError{"decision", fmt.Errorf("of trial %d without parameters", d.Trial)}
+	case !slices.IsSortedFunc(d.Seen, func(a, b Seen) int { return cmp.Compare(a.Trial, b.Trial) }):
+		return nil, &DecodeError{"decision", fmt.Errorf("of trial %d: what it has seen is not in order", d.Trial)}
+	}
+	for _, s := range d.Seen {
+		if s.Trial < 0 || s.Trial >= MaxTrials || s.Trial == d.Trial || s.Score != nil && (math.IsNaN(*s.Score) || math.IsInf(*s.Score, 0)) {
+			return nil, &DecodeError{"decision", fmt.Errorf("of trial %d: has seen trial %d", d.Trial, s.Trial)}
+		}
+	}
+	return &d, nil
+}
+
+// Configuration says which trial has taken a configuration: no other trains it.
+type Configuration struct {
+	Format int    `json:"format"`
+	Sweep  ID     `json:"sweep"`
+	Trial  int    `json:"trial"`
+	Key    string `json:"key"`
+
+	Written
+}
+
+// DecodeConfiguration reads who has taken a configuration.
+func DecodeConfiguration(data []byte) (*Configuration, error) {
+	var c Configuration
+	if err := decode("configuration", data, &c, func() int { return c.Format }); err != nil {
+		return nil, err
+	}
+	if c.Trial < 0 || c.Trial >= MaxTrials {
+		return nil, &DecodeError{"configuration", fmt.Errorf("of trial %d", c.Trial)}
+	}
+	return &c, nil
+}
+
+// ConfigurationKey is equal for complete parameters that train the same model, and only for those.
+func ConfigurationKey(complete Params) string {
+	text, err := json.Marshal(complete)
+	if err != nil {
+		panic(fmt.Sprintf("parameters that cannot be written as JSON: %v", err)) // the trainer's own have no such
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:16])
+}
+
+// Open says whether any trial is decided when it is claimed.
+func (p *Plan) Open() bool {
+	return slices.ContainsFunc(p.Trials, func(t Trial) bool { return t.Open })
+}
+
+// Adapt gives the plan the format that its trials need.
+func (p *Plan) Adapt() {
+	if p.Open() {
+		p.Format = FormatOpen
+	}
+}
+
+// WithDecisions is the plan with what was decided about its open trials, for whoever shows them.
+func (p *Plan) WithDecisions(decisions map[int]*Decision) *Plan {
+	out := *p
+	out.Trials = slices.Clone(p.Trials)
+	for n, d := range decisions {
+		if n >= 0 && n < len(out.Trials) && out.Trials[n].Open && d != nil {
+			out.Trials[n].Params, out.Trials[n].Source, out.Trials[n].Reason = d.Params, d.Source, d.Reason
+		}
+	}
+	return &out
+}
+
+// checkTrials checks open trials and what the plan knows of earlier sweeps.
+func (p *Plan) checkTrials() error {
+	if p.Format >= FormatOpen && !p.Open() {
+		return fmt.Errorf("format %d, and no trial is open", p.Format)
+	}
+	for _, t := range p.Trials {
+		switch {
+		case t.Open && p.Format < FormatOpen:
+			return fmt.Errorf("trial %d is open in a plan of format %d", t.Number, p.Format)
+		case t.Open && t.Params != nil:
+			return fmt.Errorf("trial %d is open and has parameters", t.Number)
+		case t.Open && len(p.Base) == 0:
+			return fmt.Errorf("trial %d is open in a plan without base", t.Number)
+		case t.Open && p.Spec.Search.Listed():
+			return fmt.Errorf("trial %d is open, and the search has no method that decides it", t.Number)
+		}
+	}
+	if len(p.Earlier) > MaxEarlier {
+		return fmt.Errorf("%d earlier sweeps", len(p.Earlier))
+	}
+	for _, e := range p.Earlier {
+		if err := CheckID(string(e.Sweep)); err != nil || len(e.Trials) > MaxFound {
+			return fmt.Errorf("earlier sweep %.80q with %d trials", e.Sweep, len(e.Trials))
+		}
+	}
+	return nil
+}
+
+// Base are the parameters beneath every trial's own: what the spec sets by keys of its own is among them.
+func (s *Spec) Base() Params {
+	base := Params{"objective": s.Objective, "early_stopping_round": float64(s.EarlyStoppingRounds), "seed": float64(s.Seed)}
+	for name, value := range s.Params {
+		base[name] = value
+	}
+	return base
+}

@@ -1,0 +1,154 @@
+package sweepstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"coppice/blob"
+	"coppice/sweep"
+)
+
+// A decision names every trial that it has seen.
+var (
+	decisionKind      = kind{"decision", 16 << 20}
+	configurationKind = kind{"configuration", 64 << 10}
+)
+
+// Decision reads what was decided about an open trial; nil as long as there is nothing. A *DamagedError means that nobody will ever know
+// what the trial was to train.
+func (t *Trials) Decision(ctx context.Context, trial int) (*sweep.Decision, error) {
+	return optional(ctx, t.bucket, decisionKind, t.names.Decision(trial), func(data []byte) (*sweep.Decision, error) {
+		d, err := sweep.DecodeDecision(data)
+		if err == nil && (d.Sweep != t.plan.Sweep || d.Trial != trial) {
+			err = fmt.Errorf("it is of trial %d of sweep %s", d.Trial, d.Sweep)
+		}
+		return d, err
+	})
+}
+
+// CreateDecision writes down what an open trial trains. created is false where that was decided before.
+func (t *Trials) CreateDecision(ctx context.Context, d sweep.Decision) (created bool, err error) {
+	d.Written = written()
+	return create(ctx, t.bucket, t.names.Decision(d.Trial), d)
+}
+
+// TakeConfiguration takes a configuration, known by its sweep.ConfigurationKey, for a trial. taken is false where another trial has it; a
+// trial that took it before has it still, whoever holds the trial by now. Whose a damaged one is, nobody knows: not the trial's.
+func (t *Trials) TakeConfiguration(ctx context.Context, trial int, key string) (taken bool, err error) {
+	object := t.names.Configuration(key)
+	c := sweep.Configuration{Format: sweep.FormatVersion, Sweep: t.plan.Sweep, Trial: trial, Key: key, Written: written()}
+	if taken, err = create(ctx, t.bucket, object, c); err != nil || taken {
+		return taken, err
+	}
+
+	there, _, err := read(ctx, t.bucket, configurationKind, object, sweep.DecodeConfiguration)
+	var damaged *DamagedError
+	if errors.As(err, &damaged) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return there.Sweep == t.plan.Sweep && there.Trial == trial && there.Key == key, nil
+}
+
+// Decisions reads those decisions in a listing that are not in known, and adds them to it. Damaged ones are left out.
+func (t *Trials) Decisions(ctx context.Context, l Listing, known map[int]*sweep.Decision) error {
+	var missing []int
+	for _, listed := range l.Trials {
+		if known[listed.Number] == nil && listed.Decided != blob.Absent {
+			missing = append(missing, listed.Number)
+		}
+	}
+
+	found := make([]*sweep.Decision, len(missing))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(readers)
+	for i, trial := range missing {
+		group.Go(func() error {
+			d, err := t.Decision(ctx, trial)
+			var damaged *DamagedError
+			if errors.As(err, &damaged) {
+				return nil
+			}
+			found[i] = d
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	for i, d := range found {
+		if d != nil {
+			known[missing[i]] = d
+		}
+	}
+	return nil
+}
+
+// Gather adds to known what a listing shows of the plan's trials: results of those that have ended, and parameters of open ones that have been decided.
+// A decision names what it has seen itself, so the newest is read first and few others are. own is left out: it is to be decided.
+// Damaged results have failed, damaged decisions are passed over.
+func (t *Trials) Gather(ctx context.Context, l Listing, own int, known map[int]sweep.Seen) error {
+	decided := slices.DeleteFunc(slices.Clone(l.Trials), func(x Trial) bool { return x.Decided == blob.Absent || x.Number == own })
+	slices.SortFunc(decided, func(a, b Trial) int { return cmp.Compare(b.Decided, a.Decided) })
+	for _, listed := range decided {
+		if known[listed.Number].Params != nil {
+			continue
+		}
+		d, err := t.Decision(ctx, listed.Number)
+		var damaged *DamagedError
+		if errors.As(err, &damaged) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if d != nil {
+			learn(known, own, d)
+		}
+	}
+
+	for _, listed := range l.Trials {
+		if was, have := known[listed.Number]; !listed.Ended || listed.Number == own || have && was.Status != sweep.StatusRunning {
+			continue
+		}
+		r, _, err := t.Result(ctx, listed.Number)
+		if err != nil {
+			return err
+		}
+		known[listed.Number] = seenResult(known[listed.Number], r)
+	}
+	return nil
+}
+
+// learn takes over a decision, and what it has seen.
+func learn(known map[int]sweep.Seen, own int, d *sweep.Decision) {
+	for _, s := range append(slices.Clone(d.Seen), sweep.Seen{Trial: d.Trial, Status: sweep.StatusRunning, Params: d.Own}) {
+		if was, have := known[s.Trial]; s.Trial != own && (!have || was.Status == sweep.StatusRunning) {
+			if s.Params == nil {
+				s.Params = was.Params
+			}
+			known[s.Trial] = s
+		}
+	}
+}
+
+// seenResult is what a result adds to what was known of its trial.
+func seenResult(was sweep.Seen, r *sweep.Result) sweep.Seen {
+	was.Trial, was.Status, was.Score = r.Trial, r.Status, nil
+	if r.Status == sweep.StatusDone {
+		was.Score = &r.Score
+	}
+	return was
+}
+
+// SeenResult notes a result that the caller has made itself.
+func SeenResult(known map[int]sweep.Seen, r *sweep.Result) {
+	known[r.Trial] = seenResult(known[r.Trial], r)
+}

@@ -1,0 +1,141 @@
+package sweepstore_test
+
+import (
+	"container/heap"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"coppice/blob"
+	"coppice/sweep"
+	"coppice/sweepstore"
+)
+
+// counting counts what is asked of a store.
+type counting struct {
+	blob.Store
+	asked int
+}
+
+func (c *counting) Stat(ctx context.Context, name string) (blob.Attrs, error) {
+	c.asked++
+	return c.Store.Stat(ctx, name)
+}
+
+func (c *counting) Open(ctx context.Context, name string, r blob.Range) (io.ReadCloser, blob.Attrs, error) {
+	c.asked++
+	return c.Store.Open(ctx, name, r)
+}
+
+func (c *counting) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (blob.Attrs, error) {
+	c.asked++
+	return c.Store.Put(ctx, name, cond, r)
+}
+
+// event is a moment in which a simulated task does something.
+type event struct {
+	at   float64
+	task int
+}
+
+type events []event
+
+func (e events) Len() int { return len(e) }
+func (e events) Less(i, j int) bool {
+	return e[i].at < e[j].at || e[i].at == e[j].at && e[i].task < e[j].task
+}
+func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
+func (e *events) Push(x any)   { *e = append(*e, x.(event)) }
+func (e *events) Pop() any {
+	last := (*e)[len(*e)-1]
+	*e = (*e)[:len(*e)-1]
+	return last
+}
+
+// TestADecisionTakesFewObjects simulates many tasks that claim, decide and train at once. From its listing to its write a task takes a two-hundredth of a training,
+// in which it sees nothing of what others do. What it asks the bucket for beyond the listing that it goes by anyway, with the configuration and the decision that it
+// writes, is five objects on average.
+func TestADecisionTakesFewObjects(t *testing.T) {
+	for _, c := range []struct{ tasks, trials int }{{1, 60}, {16, 200}, {100, 600}} {
+		t.Run(fmt.Sprintf("%d tasks", c.tasks), func(t *testing.T) {
+			t.Parallel()
+			store := &counting{Store: blob.Memory()}
+			per := simulate(t, store, c.tasks, c.trials)
+			t.Logf("%d tasks, %d trials: %.2f objects a decision", c.tasks, c.trials, per)
+			if per > 5 {
+				t.Errorf("%.2f objects a decision, want at most 5", per)
+			}
+		})
+	}
+}
+
+// simulate says how many objects were asked for per decision.
+func simulate(t *testing.T, store *counting, tasks, trials int) float64 {
+	const latency = 0.005
+	plan := &sweep.Plan{Format: sweep.FormatOpen, Sweep: "night-1", Base: sweep.Params{"seed": 1.0}}
+	for n := range trials {
+		plan.Trials = append(plan.Trials, sweep.Trial{Number: n, Open: true})
+	}
+	bucket := sweepstore.NewTrials(store, plan)
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	type task struct {
+		known  map[int]sweep.Seen
+		trial  int // it decides, or trains, -1 before the first
+		listed *sweepstore.Listing
+	}
+	all := make([]task, tasks)
+	var todo events
+	for i := range all {
+		all[i] = task{known: map[int]sweep.Seen{}, trial: -1}
+		heap.Push(&todo, event{0, i})
+	}
+
+	rng, free, decided := rand.New(rand.NewPCG(1, 2)), 0, 0
+	for len(todo) > 0 {
+		e := heap.Pop(&todo).(event)
+		now := &all[e.task]
+		if now.listed == nil { // it has ended a trial, and lists to take the next
+			if now.trial >= 0 {
+				r := sweep.Result{Format: 1, Sweep: plan.Sweep, Trial: now.trial, Status: sweep.StatusFailed, Reason: "simulated"}
+				_, err := bucket.CreateResult(t.Context(), r)
+				must(err)
+				sweepstore.SeenResult(now.known, &r)
+			}
+			if free == trials {
+				continue
+			}
+			now.trial, free = free, free+1
+			l, err := bucket.List(t.Context())
+			must(err)
+			now.listed = &l
+			heap.Push(&todo, event{e.at + latency*(0.5+rng.Float64()), e.task})
+			continue
+		}
+
+		before := store.asked
+		_, err := bucket.Decision(t.Context(), now.trial)
+		must(err)
+		must(bucket.Gather(t.Context(), *now.listed, now.trial, now.known))
+		_, err = bucket.TakeConfiguration(t.Context(), now.trial, fmt.Sprint(now.trial))
+		must(err)
+		own := sweep.Params{"x": float64(now.trial)}
+		seen := slices.SortedFunc(maps.Values(now.known), func(a, b sweep.Seen) int { return a.Trial - b.Trial })
+		_, err = bucket.CreateDecision(t.Context(), sweep.Decision{Format: 1, Sweep: plan.Sweep, Trial: now.trial, Params: own, Own: own, Seen: seen})
+		must(err)
+		decided += store.asked - before
+		now.known[now.trial] = sweep.Seen{Trial: now.trial, Status: sweep.StatusRunning, Params: own}
+		now.listed = nil
+		heap.Push(&todo, event{e.at + 0.5 + rng.Float64(), e.task})
+	}
+	return float64(decided) / float64(trials)
+}

@@ -1,0 +1,110 @@
+package sweepstoretest
+
+import (
+	"strings"
+
+	"coppice/sweep"
+	"coppice/sweepstore"
+)
+
+func (t *tester) decision(trial int, seen ...sweep.Seen) sweep.Decision {
+	return sweep.Decision{Format: 1, Sweep: t.plan.Sweep, Trial: trial, Claim: 2, Task: 3, At: at, Params: sweep.Params{"num_leaves": float64(trial), "seed": 1.0},
+		Own: sweep.Params{"num_leaves": float64(trial)}, Source: "gp", Reason: "why", Seen: seen}
+}
+
+// decisions are created once, listed, and a configuration is one trial's.
+func (t *tester) decisions() {
+	none, err := t.trials.Decision(t.ctx, 1)
+	if none != nil || err != nil {
+		t.Errorf("a decision that was not made: read %+v, error %v; want neither", none, err)
+	}
+
+	score := 0.25
+	first := t.decision(1, sweep.Seen{Trial: 0, Status: sweep.StatusDone, Score: &score})
+	t.created("decision", true)(t.trials.CreateDecision(t.ctx, first))
+	other := first
+	other.Source = "tpe"
+	t.created("another decision", false)(t.trials.CreateDecision(t.ctx, other))
+	read, err := t.trials.Decision(t.ctx, 1)
+	t.must("decision", err)
+	t.equal("decision", *read, first)
+	if l := t.list(); l[1].Decided == 0 || l[2].Decided != 0 {
+		t.Errorf("listed as decided: trial 1 %t, trial 2 %t; want the first only", l[1].Decided != 0, l[2].Decided != 0)
+	}
+
+	key := sweep.ConfigurationKey(first.Params)
+	for _, c := range []struct {
+		what  string
+		trial int
+		taken bool
+	}{{"for the first", 1, true}, {"once more", 1, true}, {"for another", 2, false}} {
+		taken, err := t.trials.TakeConfiguration(t.ctx, c.trial, key)
+		t.must("configuration", err)
+		t.equal("a configuration taken "+c.what, taken, c.taken)
+	}
+}
+
+// damagedDecision: nobody knows what the trial was to train; whose a damaged configuration is, nobody knows either.
+func (t *tester) damagedDecision() {
+	object := sweep.Names(t.plan.Sweep).Decision(1)
+	contents := notJSON()
+	contents["too long"] = strings.Repeat(" ", 16<<20+1)
+	for what, data := range contents {
+		t.put(object, data)
+		_, err := t.trials.Decision(t.ctx, 1)
+		t.wantDamaged(what, err, object)
+	}
+	t.putJSON(object, t.decision(2))
+	_, err := t.trials.Decision(t.ctx, 1)
+	t.wantDamaged("another trial's", err, object)
+	unordered := t.decision(1, sweep.Seen{Trial: 3}, sweep.Seen{Trial: 0})
+	t.putJSON(object, unordered)
+	_, err = t.trials.Decision(t.ctx, 1)
+	t.wantDamaged("unordered", err, object)
+
+	t.created("decision after a damaged one", false)(t.trials.CreateDecision(t.ctx, t.decision(1)))
+	l, err := t.trials.List(t.ctx)
+	t.must("list", err)
+	known := map[int]*sweep.Decision{}
+	t.must("decisions", t.trials.Decisions(t.ctx, l, known))
+	t.must("gather", t.trials.Gather(t.ctx, l, 0, map[int]sweep.Seen{}))
+	t.equal("decisions beside a damaged one", len(known), 0)
+
+	t.put(sweep.Names(t.plan.Sweep).Configuration("0a"), "damaged")
+	taken, err := t.trials.TakeConfiguration(t.ctx, 1, "0a")
+	t.must("configuration", err)
+	t.equal("a damaged configuration taken", taken, false)
+}
+
+// gathered: what is known of other trials comes from few objects, and nothing that is known is read again.
+func (t *tester) gathered() {
+	score := 0.25
+	t.created("result", true)(t.trials.CreateResult(t.ctx, t.result(0)))
+	t.created("decision", true)(t.trials.CreateDecision(t.ctx, t.decision(1)))
+	t.created("decision", true)(t.trials.CreateDecision(t.ctx, t.decision(2, sweep.Seen{Trial: 0, Status: sweep.StatusDone, Score: &score}, sweep.Seen{Trial: 1, Status: sweep.StatusRunning, Params: sweep.Params{"num_leaves": 1.0}})))
+	l, err := t.trials.List(t.ctx)
+	t.must("list", err)
+
+	// The newest decision tells the rest, so that what it has seen of the other objects counts.
+	known := map[int]sweep.Seen{}
+	t.must("gather", t.trials.Gather(t.ctx, l, 3, known))
+	want := map[int]sweep.Seen{0: {Trial: 0, Status: sweep.StatusDone, Score: &score}, 1: {Trial: 1, Status: sweep.StatusRunning, Params: sweep.Params{"num_leaves": 1.0}},
+		2: {Trial: 2, Status: sweep.StatusRunning, Params: sweep.Params{"num_leaves": 2.0}}}
+	t.equal("gathered", known, want)
+
+	// A result adds to what was decided; of its own trial nothing is gathered.
+	failed := sweep.Result{Format: 1, Sweep: t.plan.Sweep, Trial: 2, Status: sweep.StatusFailed, Reason: "x"}
+	t.created("result", true)(t.trials.CreateResult(t.ctx, failed))
+	l, err = t.trials.List(t.ctx)
+	t.must("list", err)
+	t.must("gather", t.trials.Gather(t.ctx, l, 3, known))
+	want[2] = sweep.Seen{Trial: 2, Status: sweep.StatusFailed, Params: sweep.Params{"num_leaves": 2.0}}
+	t.equal("gathered after a result", known, want)
+	own := map[int]sweep.Seen{}
+	t.must("gather", t.trials.Gather(t.ctx, l, 2, own))
+	if _, has := own[2]; has {
+		t.Errorf("gathered for trial 2: %+v; want nothing of itself", own[2])
+	}
+	sweepstore.SeenResult(own, &failed)
+	t.equal("a result of one's own", own[2].Status, sweep.StatusFailed)
+}

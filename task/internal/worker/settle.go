@@ -1,0 +1,139 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"coppice/protocol"
+	"coppice/search"
+	"coppice/sweep"
+	"coppice/sweepstore"
+)
+
+// maxRefused is how many proposals for a trial may be another's, or none that can be trained, before the trial is given up.
+const maxRefused = 200
+
+// brokenError is a store that did not answer while an open trial was decided: it says nothing about the trial.
+type brokenError struct{ err error }
+
+func (e *brokenError) Error() string { return e.err.Error() }
+
+func (e *brokenError) Unwrap() error { return e.err }
+
+// settle says what a claimed trial trains. Of an open one that is decided here, or read where it was decided before. Package protocol says what is done when. A *brokenError
+// is the store's; any other says that the trial cannot be trained by anybody.
+func (w *Worker) settle(ctx context.Context, claim *sweep.Claim) (sweep.Params, error) {
+	trial := w.plan.Trials[claim.Trial]
+	if !trial.Open {
+		return trial.Params, nil
+	}
+
+	d := &deciding{w: w, claim: claim}
+	s, do := protocol.Settle{Trial: claim.Trial, Claim: claim.Claim}.Begin()
+	for !do.Final() {
+		answer, err := d.do(ctx, do)
+		if err != nil {
+			answer.Failed = true
+			d.why = err
+		}
+		s, do = s.Next(answer)
+	}
+
+	switch {
+	case do.Do == protocol.Settled:
+		w.known()[claim.Trial] = sweep.Seen{Trial: claim.Trial, Status: sweep.StatusRunning, Params: d.decision.Own}
+		return d.decision.Params, nil
+	case do.Why == protocol.Broken:
+		return nil, &brokenError{d.why}
+	}
+	return nil, d.why
+}
+
+// deciding does what settling a trial asks for.
+type deciding struct {
+	w        *Worker
+	claim    *sweep.Claim
+	gathered bool
+	decision *sweep.Decision // that is there, or to be written
+	refused  []sweep.Params
+	why      error
+}
+
+func (d *deciding) do(ctx context.Context, a protocol.Action) (answer protocol.Answer, err error) {
+	w := d.w
+	switch a.Do {
+	case protocol.ReadDecision:
+		there, err := w.trials.Decision(ctx, a.Trial)
+		var damaged *sweepstore.DamagedError
+		if errors.As(err, &damaged) {
+			d.why = fmt.Errorf("what it was to train cannot be read: %w", damaged)
+			return protocol.Answer{Unreadable: true}, nil
+		}
+		if there != nil {
+			d.decision = there
+		}
+		return protocol.Answer{Yes: there != nil}, err
+
+	case protocol.Propose:
+		if !d.gathered {
+			if err := w.trials.Gather(ctx, w.listing, a.Trial, w.known()); err != nil {
+				return answer, fmt.Errorf("what is known of the other trials: %w", err)
+			}
+			d.gathered = true
+		}
+		answer.Yes = d.propose()
+
+	case protocol.TakeConfiguration:
+		answer.Yes, err = w.trials.TakeConfiguration(ctx, a.Trial, sweep.ConfigurationKey(d.decision.Params))
+		if err == nil && !answer.Yes {
+			d.refused = append(d.refused, d.decision.Own)
+			w.Log.Info("another trial has the configuration", "trial", a.Trial, "source", d.decision.Source)
+		}
+
+	case protocol.CreateDecision:
+		answer.Yes, err = w.trials.CreateDecision(ctx, *d.decision)
+		if answer.Yes {
+			w.Log.Info("decided", "trial", a.Trial, "source", d.decision.Source, "reason", d.decision.Reason, "seen", len(d.decision.Seen))
+		}
+	}
+	return answer, err
+}
+
+// propose asks for a configuration, until there is one that can be trained.
+func (d *deciding) propose() bool {
+	w := d.w
+	seen := slices.SortedFunc(maps.Values(w.seen), func(a, b sweep.Seen) int { return cmp.Compare(a.Trial, b.Trial) })
+	seen = slices.DeleteFunc(seen, func(s sweep.Seen) bool { return s.Trial == d.claim.Trial })
+
+	for len(d.refused) < maxRefused {
+		s, err := search.Decide(w.plan, d.claim.Trial, seen, d.refused)
+		if err != nil {
+			d.why = err
+			return false
+		}
+		complete, err := w.table.Complete(w.plan.Base, s.Params)
+		if err != nil {
+			d.refused = append(d.refused, s.Params)
+			continue
+		}
+
+		d.decision = &sweep.Decision{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: d.claim.Trial, Claim: d.claim.Claim, Task: w.Task, Attempt: w.Attempt,
+			At: time.Now().UTC(), Params: complete, Own: s.Params, Source: s.Source, Reason: s.Reason, Seen: seen, Refused: slices.Clone(d.refused)}
+		return true
+	}
+	d.why = fmt.Errorf("%d configurations were proposed for it, and all of them are another trial's or cannot be trained", len(d.refused))
+	return false
+}
+
+// known is what this task knows of other trials, for the decisions about later ones.
+func (w *Worker) known() map[int]sweep.Seen {
+	if w.seen == nil {
+		w.seen = map[int]sweep.Seen{}
+	}
+	return w.seen
+}

@@ -1,0 +1,272 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"coppice/blob"
+	"coppice/search"
+	"coppice/sweep"
+	"coppice/sweepstore"
+)
+
+// open makes all trials but the first open: they are decided by a method that learns.
+func open(method string, random map[string]sweep.Distribution) func(*sweep.Plan) {
+	return func(p *sweep.Plan) {
+		p.Spec.Seed, p.Spec.EarlyStoppingRounds = 3, 5
+		p.Spec.Params = sweep.Params{"num_iterations": 8.0}
+		p.Spec.Search.Method, p.Spec.Search.Random = method, random
+		p.Base = p.Trials[0].Params
+		for i := range p.Trials[1:] {
+			p.Trials[i+1] = sweep.Trial{Number: i + 1, Source: method, Open: true}
+		}
+		p.Adapt()
+	}
+}
+
+var (
+	wide = map[string]sweep.Distribution{"num_leaves": {LogInt: []int64{2, 31}}, "learning_rate": {LogUniform: []float64{0.02, 0.5}}}
+	// nine configurations, of which the first trial, with 4 leaves, is none
+	narrow = map[string]sweep.Distribution{"num_leaves": {Choice: []any{3.0, 5.0, 7.0}}, "learning_rate": {Choice: []any{0.05, 0.1, 0.2}}}
+)
+
+// decided are the decisions of all open trials. It fails unless each trial was trained with what its decision says, no two with the same, and every
+// decision comes out again of what it has seen.
+func (w *world) decided(t *testing.T) map[int]*sweep.Decision {
+	t.Helper()
+	trials := sweepstore.NewTrials(w.sweeps, w.plan)
+	list, err := trials.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	decisions := map[int]*sweep.Decision{}
+	if err := trials.Decisions(t.Context(), list, decisions); err != nil {
+		t.Fatal(err)
+	}
+
+	by := map[string]int{}
+	for i, trial := range w.plan.Trials {
+		r := w.result(t, i)
+		if r.Status != sweep.StatusDone {
+			t.Errorf("trial %d: %s: %s; want it done", i, r.Status, r.Reason)
+		}
+		key := sweep.ConfigurationKey(r.Params)
+		if other, twice := by[key]; twice {
+			t.Errorf("trials %d and %d have trained the same configuration", other, i)
+		}
+		by[key] = i
+
+		d := decisions[i]
+		if !trial.Open {
+			if d != nil {
+				t.Errorf("trial %d stands in the plan, and was decided: %+v", i, d)
+			}
+			continue
+		}
+		if d == nil {
+			t.Fatalf("trial %d has trained, and there is no decision", i)
+		}
+		if sweep.ConfigurationKey(d.Params) != key {
+			t.Errorf("trial %d was trained with %v; its decision says %v", i, r.Params, d.Params)
+		}
+		if err := search.Replay(w.plan, d); err != nil {
+			t.Errorf("made the decision about trial %d again: %v", i, err)
+		}
+	}
+	return decisions
+}
+
+// TestOpenTrialsAreDecided: by one task, one after the other, each in the knowledge of all before.
+func TestOpenTrialsAreDecided(t *testing.T) {
+	for _, method := range []string{sweep.MethodAuto, sweep.MethodGP, sweep.MethodTPE} {
+		t.Run(method, func(t *testing.T) {
+			w := newWorld(t, 14, open(method, wide))
+			if err := w.worker(0).Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			learnt := 0
+			for i, d := range w.decided(t) {
+				if len(d.Seen) != i {
+					t.Errorf("trial %d: the decision has seen %d trials, want all %d before it", i, len(d.Seen), i)
+				}
+				for _, s := range d.Seen {
+					if s.Status != sweep.StatusDone || s.Score == nil {
+						t.Errorf("trial %d has seen %+v; want the result of a trial that is done", i, s)
+					}
+				}
+				if d.Source == search.SourceGP || d.Source == search.SourceTPE {
+					learnt++
+				}
+			}
+			if learnt == 0 {
+				t.Error("no trial was proposed by a model of the results")
+			}
+		})
+	}
+}
+
+// TestOpenTrialsOverAFoulStore: lost answers, standstills and tasks that come back, as TestTasksOverAFoulStore has them, and a space in which all
+// configurations but one are needed.
+func TestOpenTrialsOverAFoulStore(t *testing.T) {
+	refused := 0
+	for seed := range uint64(6) {
+		w := newWorld(t, 9, open(sweep.MethodGP, narrow))
+		synctest.Test(t, func(t *testing.T) { w.foul(t, seed) })
+		for _, d := range w.decided(t) {
+			refused += len(d.Refused)
+		}
+	}
+	t.Logf("%d proposals were another trial's", refused)
+}
+
+// TestTasksDecideAtOnce: three tasks that see nothing of each other want the same configuration.
+func TestTasksDecideAtOnce(t *testing.T) {
+	w := newWorld(t, 7, open(sweep.MethodTPE, narrow))
+	gate := &together{Store: w.sweeps, part: "/configurations/", wait: make(chan struct{}), need: 3}
+	var tasks sync.WaitGroup
+	for task := range 3 {
+		tasks.Go(func() {
+			worker := w.worker(task + 1) // so that all begin at open trials
+			worker.Sweeps = gate
+			if err := worker.Run(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	tasks.Wait()
+	w.decided(t)
+}
+
+// together lets the first writes of a kind pass when so many have come.
+type together struct {
+	blob.Store
+	part string
+	mu   sync.Mutex
+	wait chan struct{}
+	need int
+}
+
+func (s *together) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (blob.Attrs, error) {
+	if strings.Contains(name, s.part) {
+		s.mu.Lock()
+		if s.need--; s.need == 0 {
+			close(s.wait)
+		}
+		s.mu.Unlock()
+		<-s.wait
+	}
+	return s.Store.Put(ctx, name, cond, r)
+}
+
+// TestADecisionOutlivesItsTask: a task that vanishes between its decision and the first tree, or before the decision, leaves nothing that differs: who
+// takes the trial over trains what is written down.
+func TestADecisionOutlivesItsTask(t *testing.T) {
+	for _, at := range []string{"configurations/", "0002/decision.json"} {
+		t.Run(at, func(t *testing.T) {
+			w := newWorld(t, 5, open(sweep.MethodGP, wide))
+			synctest.Test(t, func(t *testing.T) {
+				ctx, vanish := context.WithCancel(t.Context())
+				first := w.worker(0)
+				first.Sweeps = &vanishing{Store: w.sweeps, at: at, skip: strings.Count(at, "config"), vanish: vanish}
+				if err := first.Run(ctx); err == nil {
+					t.Fatal("the first task has ended well; want it to vanish")
+				}
+
+				trials := sweepstore.NewTrials(w.sweeps, w.plan)
+				before, err := trials.Decision(t.Context(), 2)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if written := strings.Contains(at, "decision"); (before != nil) != written {
+					t.Fatalf("the task vanished, and the decision about trial 2 is %v", before)
+				}
+
+				if err := w.worker(1).Run(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				after := w.decided(t)[2]
+				if before != nil && !reflect.DeepEqual(before, after) {
+					t.Errorf("the decision was %+v and is %+v", before, after)
+				}
+				if r := w.result(t, 2); r.Claim != 1 {
+					t.Errorf("claim %d has ended trial 2; want the second, 1", r.Claim)
+				}
+			})
+		})
+	}
+}
+
+// vanishing is the store of a task that is gone as soon as it has written an object.
+type vanishing struct {
+	blob.Store
+	at     string
+	skip   int // so many such objects before
+	gone   bool
+	vanish func()
+	mu     sync.Mutex
+}
+
+func (s *vanishing) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (blob.Attrs, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gone {
+		return blob.Attrs{}, errors.New("vanished")
+	}
+	attrs, err := s.Store.Put(ctx, name, cond, r)
+	if strings.Contains(name, s.at) {
+		if s.skip == 0 {
+			s.gone = true
+			s.vanish()
+		}
+		s.skip--
+	}
+	return attrs, err
+}
+
+// TestADamagedDecision: nobody will ever know what the trial was to train, so it has failed, and the sweep goes on.
+func TestADamagedDecision(t *testing.T) {
+	w := newWorld(t, 4, open(sweep.MethodGP, wide))
+	if _, err := w.sweeps.Put(t.Context(), sweep.Names(w.plan.Sweep).Decision(2), blob.Any, strings.NewReader("damaged")); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.worker(0).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	got := map[int]sweep.Status{}
+	for i := range w.plan.Trials {
+		got[i] = w.result(t, i).Status
+	}
+	if want := (map[int]sweep.Status{0: "done", 1: "done", 2: "failed", 3: "done"}); !maps.Equal(got, want) {
+		t.Errorf("the trials ended as %v, want %v", got, want)
+	}
+	if r := w.result(t, 2); !strings.Contains(r.Reason, "decision") {
+		t.Errorf("trial 2 failed because of %q; want the decision named", r.Reason)
+	}
+}
+
+// TestNoConfigurationIsLeft: a space that is smaller than the plan thought fails the trials that are too many, and nothing else.
+func TestNoConfigurationIsLeft(t *testing.T) {
+	w := newWorld(t, 12, open(sweep.MethodGP, narrow))
+	if err := w.worker(0).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	counts := map[sweep.Status]int{}
+	for i := range w.plan.Trials {
+		r := w.result(t, i)
+		counts[r.Status]++
+		if r.Status == sweep.StatusFailed && !strings.Contains(r.Reason, "no configuration is left") {
+			t.Errorf("trial %d failed because of %q", i, r.Reason)
+		}
+	}
+	if want := "map[done:10 failed:2]"; fmt.Sprint(counts) != want {
+		t.Errorf("12 trials on 1 + 9 configurations ended as %v, want %s", counts, want)
+	}
+}
