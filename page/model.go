@@ -17,9 +17,25 @@ type Model struct {
 	Champion int       // 0 when there is none
 	Versions []Version // by number
 	Moves    []Move    // of aliases, oldest first
+	Of       int       // the version whose features, trees and descent these are
 	Features []Importance
-	Of       int // the version whose features these are
+	Trees    []Tree // the first ones
+	Grown    int    // how many trees it has
+	Descent  []Step // from the file to what is live
 	Notes    []string
+}
+
+// Tree is a tree of a model, as much of it as is shown.
+type Tree struct {
+	Number int // from 1
+	Leaves int // of all of it
+	Nodes  []plot.Node
+}
+
+// Step is one of what a version came of, in order. What is its kind: a sweep and a dataset have pages of their own.
+type Step struct {
+	What, Name, Text string
+	At               time.Time
 }
 
 // Version is one version of a model.
@@ -29,6 +45,7 @@ type Version struct {
 	By, Why                    string
 	Sweep, Trial, Dataset, Tag string // where it comes from; Tag is its aliases
 	Metrics                    map[string]float64
+	Params                     []Pair // that are not the defaults; of the newest versions
 }
 
 // Move is a move of an alias.
@@ -47,6 +64,9 @@ type modelPage struct {
 	Live    *plot.Chart
 	Trends  []*plot.Chart
 	Chart   *plot.Chart // of features
+	Grove   []*plot.Chart
+	Compare []Row // the champion, or the version before, against the newest
+	A, B    int
 
 	data *data
 }
@@ -67,7 +87,120 @@ func (m *Model) Write(w io.Writer) error {
 	p.Live = p.live()
 	p.Trends = p.trends()
 	p.Chart = featureChart(p.data, m.Features)
+	p.Grove = p.trees()
+	p.compare()
 	return write(w, m.Name, "model.html", p, p.data)
+}
+
+// Row is a line of a comparison of two versions.
+type Row struct{ Name, A, B, Change string }
+
+// compare puts two versions beside each other. The columns are those from which the script does the same of any two.
+func (p *modelPage) compare() {
+	d, versions := p.data, p.Versions
+	text := func(key, name string, of func(Version) string) {
+		add(d, key, name, plot.Plain, versions, func(v Version) any { return of(v) })
+	}
+	add(d, "c-at", "registered", plot.Plain, versions, func(v Version) any { return v.At })
+	text("c-tag", "aliases", func(v Version) string { return v.Tag })
+	text("c-dataset", "dataset", func(v Version) string { return v.Dataset })
+	text("c-sweep", "sweep", func(v Version) string { return v.Sweep })
+	text("c-trial", "trial", func(v Version) string { return v.Trial })
+	keys := []string{"c-at", "c-tag", "c-dataset", "c-sweep", "c-trial"}
+	for i := range p.Metrics {
+		keys = append(keys, "t"+strconv.Itoa(i))
+	}
+
+	names := map[string]bool{}
+	for _, v := range versions {
+		for _, q := range v.Params {
+			names[q.Name] = true
+		}
+	}
+	for i, name := range slices.Sorted(maps.Keys(names)) {
+		key := "q" + strconv.Itoa(i)
+		text(key, name, func(v Version) string { return v.param(name) })
+		keys = append(keys, key)
+	}
+	d.table("compare", "Two versions beside each other", keys...)
+	if len(versions) < 2 {
+		return
+	}
+
+	a, b := versions[len(versions)-2], versions[len(versions)-1]
+	for _, v := range versions {
+		if v.Number == p.Champion && v.Number != b.Number {
+			a = v
+		}
+	}
+	p.A, p.B = a.Number, b.Number
+	for _, name := range p.Metrics {
+		row := Row{Name: name, A: a.Metric(name), B: b.Metric(name)}
+		if x, ok := a.Metrics[name]; ok {
+			if y, ok := b.Metrics[name]; ok {
+				row.Change = change(y - x)
+			}
+		}
+		p.Compare = append(p.Compare, row)
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		p.Compare = append(p.Compare, Row{Name: name, A: a.param(name), B: b.param(name)})
+	}
+}
+
+// change is a difference with its sign.
+func change(v float64) string {
+	text := plot.Plain.Format(v)
+	if v > 0 {
+		text = "+" + text
+	}
+	return text
+}
+
+// param is a version's value of a parameter, as text.
+func (v Version) param(name string) string {
+	for _, q := range v.Params {
+		if q.Name == name {
+			return q.Text
+		}
+	}
+	if v.Params == nil {
+		return "–"
+	}
+	return "default"
+}
+
+// trees draws the first trees.
+func (p *modelPage) trees() []*plot.Chart {
+	var charts []*plot.Chart
+	for i, t := range p.Model.Trees {
+		c := plot.Tree{Chart: plot.Chart{ID: "tree-" + strconv.Itoa(i), Title: fmt.Sprintf("Tree %d of %d", t.Number, p.Grown)}, Nodes: t.Nodes}
+		c.Summary = fmt.Sprintf("%d leaves.", t.Leaves)
+		if shown := len(t.Nodes)/2 + 1; shown < t.Leaves {
+			c.Summary = fmt.Sprintf("%d leaves; below where few rows come, they are counted and not drawn.", t.Leaves)
+		}
+		c.Summary += " The upper branch is for rows of which the condition holds; the wider a branch, the more rows. Leaves add what they say to the raw score."
+		rows := []int{}
+		for j := range t.Nodes {
+			rows = append(rows, j)
+		}
+		id := c.ID
+		add(p.data, id+"-n", "node", plot.Plain, rows, func(j int) any { return j })
+		add(p.data, id+"-t", "condition or value", plot.Plain, rows, func(j int) any { return t.Nodes[j].Text })
+		add(p.data, id+"-s", "share of the rows", plot.Percent, rows, func(j int) any { return t.Nodes[j].Share })
+		add(p.data, id+"-y", "if it holds", plot.Plain, rows, func(j int) any { return next(t.Nodes[j].Yes) })
+		add(p.data, id+"-o", "if not", plot.Plain, rows, func(j int) any { return next(t.Nodes[j].No) })
+		p.data.table(id, c.Title, id+"-n", id+"-t", id+"-s", id+"-y", id+"-o")
+		charts = append(charts, c.Draw())
+	}
+	return charts
+}
+
+func next(node int) any {
+	if node < 0 {
+		return nil
+	}
+	return node
 }
 
 // Metric is a version's value of a metric, as text.
@@ -81,7 +214,7 @@ func (v Version) Metric(name string) string {
 
 // live draws which version each alias pointed at, and when.
 func (p *modelPage) live() *plot.Chart {
-	c := plot.Gantt{Chart: plot.Chart{ID: "live", Title: "What was live when", W: 980, H: 100}, X: plot.Axis{Label: "since the first event", Unit: plot.Seconds}}
+	c := plot.Gantt{Chart: plot.Chart{ID: "aliases", Title: "What was live when", W: 980, H: 100}, X: plot.Axis{Label: "since the first event", Unit: plot.Seconds}}
 	if len(p.Moves) == 0 {
 		c.Summary = "No alias has been moved yet."
 		return c.Draw()
@@ -97,6 +230,12 @@ func (p *modelPage) live() *plot.Chart {
 	}
 	last = last.Add(max(time.Hour, last.Sub(first)/12)) // what is live now has some length
 
+	// Of many nights the days are what people look for, of an afternoon how long it was.
+	along := func(t time.Time) float64 { return t.Sub(first).Seconds() }
+	if last.Sub(first) > 4*24*time.Hour {
+		along, c.X = day, plot.Axis{Unit: plot.Days, Whole: true}
+	}
+
 	rows := map[string]int{}
 	for _, m := range p.Moves {
 		row, ok := rows[m.Alias]
@@ -106,8 +245,8 @@ func (p *modelPage) live() *plot.Chart {
 			c.Rows = append(c.Rows, plot.GanttRow{Group: "aliases", Label: m.Alias})
 		} else {
 			for i := range c.Spans { // the one before ends here
-				if c.Spans[i].Row == row && c.Spans[i].To == last.Sub(first).Seconds() {
-					c.Spans[i].To = m.At.Sub(first).Seconds()
+				if c.Spans[i].Row == row && c.Spans[i].To == along(last) {
+					c.Spans[i].To = along(m.At)
 				}
 			}
 		}
@@ -115,7 +254,7 @@ func (p *modelPage) live() *plot.Chart {
 		if m.Kind == "rolled_back" {
 			kind = "at a3"
 		}
-		c.Spans = append(c.Spans, plot.Span{Trial: plot.None, Row: row, From: m.At.Sub(first).Seconds(), To: last.Sub(first).Seconds(), Class: kind, Text: "@" + strconv.Itoa(m.To)})
+		c.Spans = append(c.Spans, plot.Span{Trial: plot.None, Row: row, From: along(m.At), To: along(last), Class: kind, Text: "@" + strconv.Itoa(m.To)})
 	}
 	c.Summary = fmt.Sprintf("%d moves of %d aliases since %s UTC.", len(p.Moves), len(rows), first.UTC().Format("2006-01-02 15:04"))
 	if p.Champion > 0 {
@@ -129,7 +268,7 @@ func (p *modelPage) live() *plot.Chart {
 	add(p.data, "v-at", "when", plot.Plain, p.Moves, func(m Move) any { return m.At })
 	add(p.data, "v-by", "by", plot.Plain, p.Moves, func(m Move) any { return m.By })
 	add(p.data, "v-why", "why", plot.Plain, p.Moves, func(m Move) any { return m.Why })
-	p.data.table("live", c.Title, "v-alias", "v-kind", "v-from", "v-to", "v-at", "v-by", "v-why")
+	p.data.table("aliases", c.Title, "v-alias", "v-kind", "v-from", "v-to", "v-at", "v-by", "v-why")
 	return c.Draw()
 }
 

@@ -214,6 +214,18 @@
     $$('th[aria-sort]', table).forEach(th => th.setAttribute('aria-sort', th.firstElementChild.dataset.sort !== state.sort ? 'none' : state.down ? 'descending' : 'ascending'));
   }
 
+  // Two versions beside each other, any two.
+  function compare() {
+    const [a, b] = ['#va', '#vb'].map(q => column('n').v.indexOf(+$(q).value));
+    const body = $('#compare tbody'), heads = $$('#compare thead th');
+    heads[1].textContent = 'version ' + $('#va').value;
+    heads[2].textContent = 'version ' + $('#vb').value;
+    body.replaceChildren(...data.tables.compare.c.map(k => {
+      const c = column(k), x = c.v[a], y = c.v[b], d = typeof x === 'number' && typeof y === 'number' && !c.time ? y - x : null;
+      return make('tr', show(c, x) !== show(c, y) ? {class: 'differs'} : {}, make('th', {scope: 'row'}, c.n), make('td', {}, show(c, x)), make('td', {}, show(c, y)), make('td', {class: 'n'}, d === null ? '' : (d > 0 ? '+' : '') + digits(d, 5)));
+    }));
+  }
+
   // --- begin, and begin again with news --------------------------------------------------------------------------------------------------
   function begin() {
     data = JSON.parse($('#data').textContent);
@@ -253,6 +265,8 @@
   });
   document.addEventListener('change', e => {
     if (e.target.dataset.state) { e.target.checked ? state.hide.delete(e.target.dataset.state) : state.hide.add(e.target.dataset.state); apply(); }
+    if (e.target.id === 'va' || e.target.id === 'vb') compare();
+    if (e.target.id === 'tree') $$('.tree').forEach((t, i) => { t.hidden = i !== +e.target.value; });
     if (e.target.id === 'top') { state.top = +e.target.value; apply(); }
   });
   document.addEventListener('keydown', e => {

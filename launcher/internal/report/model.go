@@ -2,10 +2,19 @@ package report
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"path"
+	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize"
+
+	"coppice/dataset"
 	"coppice/page"
 	"coppice/registry"
+	"coppice/scorer"
+	"coppice/sweep"
 )
 
 // Model reads what the registry has of a model. What is damaged is said on the page, beside the rest.
@@ -51,7 +60,88 @@ func Model(ctx context.Context, reg *registry.Registry, name string) (*page.Mode
 	default:
 		m.Features, m.Of = importances(model), shown.Number
 	}
-	return m, nil
+	if shown.Number == 0 {
+		return m, nil
+	}
+	manifest, err := readJSON(ctx, reg, shown, scorer.FileDataset, dataset.DecodeManifest)
+	if err != nil {
+		return nil, err
+	}
+	m.Descent = descent(m, shown, manifest)
+	if model != nil {
+		m.Trees, m.Grown = trees(model, manifest), len(model.Trees)
+	}
+	return m, readParams(ctx, reg, m, versions)
+}
+
+// readJSON reads a file of a version; nil where there is none that can be read: what is shown of it is for people, and left out.
+func readJSON[T any](ctx context.Context, reg *registry.Registry, v registry.Version, name string, decode func([]byte) (*T, error)) (*T, error) {
+	if _, ok := v.File(name); !ok {
+		return nil, nil
+	}
+	text, err := reg.ReadFile(ctx, v, name)
+	if err != nil {
+		if isAbsent(err) || isDamage(err) {
+			return nil, nil
+		}
+		return nil, err
+	}
+	out, err := decode(text)
+	if err != nil {
+		return nil, nil //nolint:nilerr // of another build
+	}
+	return out, nil
+}
+
+// mostParams is how many versions, the newest ones, have their parameters shown.
+const mostParams = 20
+
+// readParams reads by which parameters the newest versions were trained.
+func readParams(ctx context.Context, reg *registry.Registry, m *page.Model, versions []registry.Version) error {
+	for i := max(0, len(versions)-mostParams); i < len(versions); i++ {
+		r, err := readJSON(ctx, reg, versions[i], scorer.FileResult, func(text []byte) (*sweep.Result, error) {
+			r := &sweep.Result{}
+			return r, json.Unmarshal(text, r)
+		})
+		if err != nil {
+			return err
+		}
+		if r != nil {
+			m.Versions[i].Params = append([]page.Pair{}, unusual(r.Params)...)
+		}
+	}
+	return nil
+}
+
+// descent is what a version came of: files, dataset, sweep, version, and when it became the champion.
+func descent(m *page.Model, v registry.Version, manifest *dataset.Manifest) []page.Step {
+	var out []page.Step
+	if manifest != nil && len(manifest.About.Sources) > 0 {
+		all := manifest.About.Sources
+		step := page.Step{What: "file", Name: path.Base(all[0].URI), Text: all[0].URI}
+		if len(all) > 1 {
+			step.Name, step.Text = fmt.Sprintf("%d files", len(all)), all[0].URI+" and others"
+		}
+		out = append(out, step)
+	}
+	if ref := v.Info.Labels["dataset"]; ref != "" {
+		step := page.Step{What: "dataset", Name: ref}
+		if manifest != nil {
+			step.Text = fmt.Sprintf("%s rows of train, %d features", humanize.Comma(int64(manifest.TableRows(dataset.TrainSplit))), len(manifest.Features))
+		}
+		out = append(out, step)
+	}
+	if id := v.Info.Labels["sweep"]; id != "" {
+		out = append(out, page.Step{What: "sweep", Name: id, Text: "trial " + v.Info.Labels["trial"] + " won"})
+	}
+	out = append(out, page.Step{What: "version", Name: fmt.Sprintf("%s@%d", v.Model, v.Number), Text: "registered by " + v.Info.By, At: v.Info.At})
+	for _, move := range slices.Backward(m.Moves) {
+		if move.To == v.Number && move.Alias == registry.Champion {
+			what := map[bool]string{true: "became champion", false: "was champion"}[m.Champion == v.Number]
+			return append(out, page.Step{What: what, Name: "by " + move.By, Text: move.Why, At: move.At})
+		}
+	}
+	return out
 }
 
 // note says on the page what could not be read.

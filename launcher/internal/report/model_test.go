@@ -1,0 +1,91 @@
+package report_test
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"coppice/blob"
+	"coppice/gbt"
+	"coppice/launcher/internal/report"
+	"coppice/registry"
+	"coppice/scorer"
+)
+
+// trained is a model of a few trees.
+func trained(t *testing.T) []byte {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(1, 1))
+	const rows = 2000
+	d := &gbt.Data{Rows: rows, Columns: [][]byte{make([]byte, rows), make([]byte, rows)}, RowMajor: make([]byte, 2*rows), Label: make([]float32, rows),
+		Features: []gbt.Feature{{Name: "price", Bins: 4, Bounds: []float64{1, 2, 3}, Missing: -1}, {Name: "site", Bins: 5, Categorical: true, Missing: -1}}}
+	for i := range rows {
+		a, b := byte(rng.IntN(4)), byte(rng.IntN(4))
+		d.Columns[0][i], d.Columns[1][i], d.RowMajor[2*i], d.RowMajor[2*i+1] = a, b, a, b
+		if rng.Float64() < 0.1+0.15*float64(a)+0.1*float64(b%2) {
+			d.Label[i] = 1
+		}
+	}
+	p := gbt.Defaults()
+	p.Objective, p.NumIterations, p.NumLeaves = "binary", 10, 7
+	res, err := gbt.Train(t.Context(), d, p, gbt.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text bytes.Buffer
+	if _, err := res.Model.WriteTo(&text); err != nil {
+		t.Fatal(err)
+	}
+	return text.Bytes()
+}
+
+// A model is shown with the trees of its champion, what it came of, and its parameters; what cannot be read is left out.
+func TestModel(t *testing.T) {
+	reg := registry.New(blob.Memory())
+	for i, key := range []string{"night-1", "night-2"} {
+		files := map[string][]byte{scorer.FileModel: trained(t), scorer.FileResult: []byte(`{"params":{"num_leaves":7,"learning_rate":0.1}}`)}
+		if i == 1 {
+			files[scorer.FileResult] = []byte("{")
+		}
+		v, err := reg.Register(t.Context(), "ctr", key, files, registry.Info{At: planned, By: "aggregator", Why: "best", Metrics: map[string]float64{"auc": 0.7}, Labels: map[string]string{"sweep": key, "trial": "3", "dataset": "clicks@0123456789abcdef"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			if _, err := reg.Promote(t.Context(), "ctr", v.Number, registry.Expect{}, registry.Act{By: "ana", Why: "the first", At: planned}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	m, err := report.Model(t.Context(), reg, "ctr")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Of != 1 || m.Grown != 10 || len(m.Trees) != 8 || m.Trees[0].Leaves != 7 || len(m.Trees[0].Nodes) != 13 {
+		t.Fatalf("of version %d, %d trees, shown %+v", m.Of, m.Grown, m.Trees)
+	}
+	questions := ""
+	for _, n := range m.Trees[0].Nodes {
+		if n.Yes >= 0 {
+			questions += n.Text + "; "
+		}
+	}
+	if root := m.Trees[0].Nodes[0]; root.Share != 1 || !strings.Contains(questions, "price ≤ ") || !strings.Contains(questions, "site is one of ") {
+		t.Errorf("the root is %+v, the splits ask %s", root, questions)
+	}
+	if p := m.Versions[0].Params; len(p) == 0 || m.Versions[1].Params != nil {
+		t.Errorf("parameters %+v and %+v, expected some and none", p, m.Versions[1].Params)
+	}
+	var steps []string
+	for _, s := range m.Descent {
+		steps = append(steps, s.What+" "+s.Name)
+	}
+	if got, want := strings.Join(steps, ", "), "dataset clicks@0123456789abcdef, sweep night-1, version ctr@1, became champion by ana"; got != want {
+		t.Errorf("it came of %s, expected %s", got, want)
+	}
+	var out bytes.Buffer
+	if err := m.Write(&out); err != nil || !strings.Contains(out.String(), "Tree 1 of 10") {
+		t.Errorf("%v, %.300s", err, out.String())
+	}
+}

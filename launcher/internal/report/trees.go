@@ -1,0 +1,141 @@
+package report
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+	"strconv"
+	"strings"
+
+	"coppice/dataset"
+	"coppice/gbt"
+	"coppice/page"
+	"coppice/page/plot"
+)
+
+const (
+	mostTrees  = 8  // that a page shows
+	mostLeaves = 40 // of each
+)
+
+// trees are the first trees of a model. manifest, which may be nil, has the names of categories.
+func trees(m *gbt.Model, manifest *dataset.Manifest) []page.Tree {
+	var out []page.Tree
+	for i, t := range m.Trees[:min(len(m.Trees), mostTrees)] {
+		s := &sapling{tree: t, model: m, manifest: manifest}
+		s.grow()
+		out = append(out, page.Tree{Number: i + 1, Leaves: t.Leaves(), Nodes: s.nodes})
+	}
+	return out
+}
+
+// sapling is as much of a tree as is shown: it is opened where the most rows come, until it has as many leaves as may be.
+type sapling struct {
+	tree     *gbt.Tree
+	model    *gbt.Model
+	manifest *dataset.Manifest
+	nodes    []plot.Node
+	at       []int // the tree's node of each, below 0 of a leaf
+}
+
+func (s *sapling) grow() {
+	root := 0
+	if len(s.tree.Feature) == 0 {
+		root = -1
+	}
+	s.add(root)
+	for leaves := 1; leaves < mostLeaves; leaves++ {
+		widest := -1
+		for i, n := range s.nodes {
+			if n.Yes < 0 && s.at[i] >= 0 && (widest < 0 || n.Share > s.nodes[widest].Share) {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			return
+		}
+		node := s.at[widest]
+		yes := s.add(s.tree.Left[node])
+		no := s.add(s.tree.Right[node])
+		s.nodes[widest].Yes, s.nodes[widest].No, s.nodes[widest].Text = yes, no, s.question(node)
+	}
+}
+
+// add adds a node that is closed as yet.
+func (s *sapling) add(node int) int {
+	n := plot.Node{Yes: -1, No: -1}
+	if node < 0 {
+		n.Value = s.tree.LeafValue[^node]
+		n.Text = plot.Plain.Format(n.Value)
+		n.Share = s.share(s.tree.LeafCount[^node])
+	} else {
+		n.Value = s.tree.InternalValue[node]
+		n.Text = fmt.Sprintf("%s, %d leaves", plot.Plain.Format(n.Value), s.below(node))
+		n.Share = s.share(s.tree.InternalCount[node])
+	}
+	s.nodes, s.at = append(s.nodes, n), append(s.at, node)
+	return len(s.nodes) - 1
+}
+
+// share of the tree's rows.
+func (s *sapling) share(rows int) float64 {
+	if len(s.tree.InternalCount) == 0 || s.tree.InternalCount[0] <= 0 {
+		return 1
+	}
+	return float64(rows) / float64(s.tree.InternalCount[0])
+}
+
+// below is how many leaves are below a node.
+func (s *sapling) below(node int) int {
+	if node < 0 {
+		return 1
+	}
+	return s.below(s.tree.Left[node]) + s.below(s.tree.Right[node])
+}
+
+// question is what a split asks of a row: the upper branch is for those of which it holds.
+func (s *sapling) question(node int) string {
+	f := s.tree.Feature[node]
+	name := strconv.Itoa(f)
+	if f < len(s.model.FeatureNames) {
+		name = s.model.FeatureNames[f]
+	}
+	if s.tree.Decision[node]&1 == 0 {
+		return name + " ≤ " + plot.Plain.Format(s.tree.Threshold[node])
+	}
+
+	bins := s.bins(node)
+	var texts []string
+	if s.manifest != nil && f < len(s.manifest.Features) {
+		for _, b := range bins[:min(len(bins), 2)] {
+			if c := s.manifest.Features[f].Categories; b < len(c) {
+				texts = append(texts, c[b])
+			}
+		}
+	}
+	switch {
+	case len(texts) == 0:
+		return fmt.Sprintf("%s is one of %d", name, len(bins))
+	case len(texts) == len(bins):
+		return name + " is " + strings.Join(texts, " or ")
+	}
+	return fmt.Sprintf("%s is %s … (%d)", name, strings.Join(texts, ", "), len(bins))
+}
+
+// bins are those categories that take the upper branch.
+func (s *sapling) bins(node int) []int {
+	i := int(s.tree.Threshold[node])
+	if i < 0 || i+1 >= len(s.tree.CatBoundaries) {
+		return nil
+	}
+	words := s.tree.CatThreshold[s.tree.CatBoundaries[i]:s.tree.CatBoundaries[i+1]]
+	var out []int
+	for w, word := range words {
+		for word != 0 {
+			b := bits.TrailingZeros32(word)
+			out = append(out, 32*w+b)
+			word &^= 1 << b
+		}
+	}
+	return slices.Clip(out)
+}
