@@ -305,7 +305,8 @@ schedule() {
   for _ in 1 2 3; do run gcloud scheduler jobs run "$NAME-sweep-nightly" --project "$PROJECT" --location "$REGION"; done
   made=$(eventually 30 nightly)
   [ -n "$DRY" ] || echo "$made" >>"$WORK/sweeps"
-  run launcher watch "$(echo "$made" | sed -n 1p)"
+  # The same table as an hour ago grows the same model: it is registered, and as it is no better, 9 says that it was not promoted.
+  run launcher watch "$(echo "$made" | sed -n 1p)" || [ $? -eq 9 ]
   made=$(nightly)
   [ "$(echo "$made" | wc -l)" -eq 1 ] || { echo "   sweeps: $made" >&2; return 1; }
 }
