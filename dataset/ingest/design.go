@@ -142,8 +142,41 @@ func (p *designer) dropUseless() {
 	})
 }
 
+// eras is into how many stretches of time persists divides the sampled rows.
+const eras = 8
+
+// persists reports whether the mean label of the latest rows foretold the next ones better than the mean of all rows before them did, in
+// total and more often than not. order has the sampled rows by time.
+func (t *trainSample) persists(order []int) bool {
+	if len(order) < eras {
+		return false
+	}
+
+	mean := func(rows []int) float64 {
+		sum := 0.0
+		for _, i := range rows {
+			sum += float64(t.labels[i])
+		}
+		return sum / float64(len(rows))
+	}
+	square := func(x float64) float64 { return x * x }
+
+	gain, better := 0.0, 0
+	for e := 2; e < eras; e++ {
+		last, at, next := (e-1)*len(order)/eras, e*len(order)/eras, (e+1)*len(order)/eras
+		y := mean(order[at:next])
+		g := square(y-mean(order[:at])) - square(y-mean(order[last:at]))
+		gain += g
+		if g > 0 {
+			better++
+		}
+	}
+	return gain > 0 && 2*better > eras-2
+}
+
 // goesOn reports whether most of the later rows of train have numbers beyond those of the earlier ones, as the months of one year do: what
-// a model learns of the one says nothing of the other, and less of rows still to come.
+// a model learns of the one says nothing of the other, and less of rows still to come. The years of a century do, too, but there the last
+// ones say what the next are like: such a column stays.
 func (p *designer) goesOn(c *sampledColumn) bool {
 	asked := p.s.named(c.Name) || slices.Contains(p.s.spec.Numeric, c.Name)
 	if asked || p.s.spec.OrderBy() != dataset.OrderTime || c.Kind == dataset.Categorical || c.from.from != nil {
@@ -174,13 +207,13 @@ func (p *designer) goesOn(c *sampledColumn) bool {
 		}
 	}
 
-	if 2*beyond <= len(order)-later {
+	if 2*beyond <= len(order)-later || p.train.persists(order) {
 		return false
 	}
 
 	p.d.warnings = append(p.d.warnings, dataset.Warning{Code: WarnDropped, Column: c.Name,
-		Text: "it goes on with time, so that later rows have values that earlier ones do not have, and nothing learnt of it holds for rows " +
-			"still to come: no feature is made of the column; list it under numeric: to keep it"})
+		Text: "it goes on with time, so that later rows have values that earlier ones do not have, and in train its latest values did not " +
+			"tell what came next: no feature is made of the column; list it under numeric: to keep it"})
 	return true
 }
 

@@ -3,6 +3,7 @@ package ingest
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -60,5 +61,41 @@ func TestSampleKeepsWhatIsLeftOut(t *testing.T) {
 	}
 	if got := s.sample(t).Names; !slices.Contains(got, "site") || !slices.Contains(got, "tick") || slices.Contains(got, "at") {
 		t.Errorf("the sample has %q", got)
+	}
+}
+
+// A column that goes on with time stays where the latest rows say what the next ones are like, and goes where they do not.
+func TestColumnsThatGoOnWithTime(t *testing.T) {
+	const months, rows = 48, 4800
+	for name, tc := range map[string]struct {
+		rate    func(month int) float64
+		rest    string
+		dropped bool
+	}{
+		"trend":                  {func(m int) float64 { return 0.1 + 0.6*float64(m)/months }, "", false},
+		"one change":             {func(m int) float64 { return []float64{0.2, 0.5}[2*m/months] }, "", false}, // from then on, all rows before are the worse guess
+		"to and fro":             {func(m int) float64 { return []float64{0.2, 0.5}[m/6%2] }, "", true},
+		"nothing":                {func(int) float64 { return 0.3 }, "", true},
+		"nothing, but asked for": {func(int) float64 { return 0.3 }, "numeric: [month]\n", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(3, 3))
+			var b strings.Builder
+			b.WriteString("y,site,month,at,part\n")
+			for i := range rows {
+				month := i * months / rows
+				y := 0
+				if rng.Float64() < tc.rate(month) {
+					y = 1
+				}
+				fmt.Fprintf(&b, "%d,s%d,%d,%d-%02d-01 00:00:00,%s\n", y, rng.IntN(50), month, 2020+month/12, 1+month%12,
+					[]string{"train", "valid"}[i*10/rows/8])
+			}
+
+			s := mustStage(t, "label: y\nsplit: {by: column, column: part}\nencodings: {order: {column: at}}\n"+tc.rest, b.String())
+			if got := slices.Contains(codes(s), "dropped month"); got != tc.dropped {
+				t.Errorf("staging dropped month: %t, want %t; warnings %q", got, tc.dropped, codes(s))
+			}
+		})
 	}
 }
