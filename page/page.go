@@ -27,7 +27,7 @@ var files embed.FS
 var (
 	style  = read("page.css")
 	script = read("page.js")
-	bodies = template.Must(plot.Templates().Funcs(template.FuncMap{"when": when, "unit": format}).ParseFS(files, "*.html"))
+	bodies = template.Must(plot.Templates().Funcs(template.FuncMap{"when": when, "unit": format, "count": func(n int) float64 { return float64(n) }}).ParseFS(files, "*.html"))
 )
 
 // Style is the style sheet, for drawings that stand alone.

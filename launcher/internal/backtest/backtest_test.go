@@ -2,6 +2,8 @@ package backtest
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -178,8 +180,27 @@ func TestCandidatesAndPage(t *testing.T) {
 	if strings.Contains(text, "<b>") || !strings.Contains(text, "a &lt;b&gt; &amp; c") || strings.Contains(text, "NaN") || strings.Contains(text, "ZgotmplZ") {
 		t.Error("the page has a foreign text in it as it is, or a number that is none")
 	}
-	if n := strings.Count(text, `<path class="line`); n != 3+1+2 || !bytes.Equal(page.Bytes(), again.Bytes()) {
-		t.Errorf("%d curves, want 6, and the same bytes twice", n)
+	if n := strings.Count(text, `<path class="rel n`) + strings.Count(text, `<path class="rel join0 n`); n != 2*(3+1)+2 || !bytes.Equal(page.Bytes(), again.Bytes()) {
+		t.Errorf("%d curves and their keys, want 10, and the same bytes twice", n)
+	}
+
+	kept, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := Decode(kept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.Reset()
+	if err := read.WritePage(&again); err != nil || !bytes.Equal(page.Bytes(), again.Bytes()) {
+		t.Errorf("read back from its JSON it has another page (%v)", err)
+	}
+	var wrong *ReportError
+	for _, text := range []string{"{", "{}", `{"metric": "auc", "nights": [{"night": "today"}]}`, `{"metric": "auc", "nights": [{"night": "2026-11-01", "test": "2026-11-02"}], "rules": [{"name": "a"}]}`} {
+		if _, err := Decode([]byte(text)); !errors.As(err, &wrong) {
+			t.Errorf("%s is read as a report: %v", text, err)
+		}
 	}
 }
 

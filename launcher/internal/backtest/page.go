@@ -1,173 +1,94 @@
 package backtest
 
 import (
-	"embed"
+	"encoding/json"
 	"fmt"
-	"html/template"
 	"io"
 	"math"
-	"slices"
-	"strconv"
-	"strings"
+	"time"
+
+	"coppice/page"
 )
 
-//go:embed page.html
-var files embed.FS
-
-var page = template.Must(template.New("page.html").Funcs(template.FuncMap{"number": number}).ParseFS(files, "page.html"))
-
-// number is x in digits that tell days apart.
-func number(x float64) string { return strconv.FormatFloat(x, 'g', 5, 64) }
-
-// WritePage writes one self-contained HTML file: tables, and curves as SVG.
+// WritePage writes one self-contained HTML file.
 func (r *Report) WritePage(w io.Writer) error {
-	return page.Execute(w, map[string]any{"R": r, "Charts": r.charts()})
-}
-
-// chart is a drawing with its curves.
-type chart struct {
-	Title, Summary string
-	Lines          []line
-	Bands          []string // paths of intervals
-	YTicks         []tick
-	XTicks         []tick
-	Zero           string // path of the line at 0; empty where that is not in sight
-}
-
-type line struct {
-	Name, Path string
-	Class      int // of its colour
-}
-
-type tick struct {
-	At   string
-	Text string
-}
-
-// The drawing's inner part, in the pixels of its view box.
-const (
-	left, right, top, bottom = 70.0, 880.0, 12.0, 240.0
-	ticks                    = 5
-	mostDays                 = 8
-)
-
-// curve is a value for each night; NaN where there is none.
-type curve struct {
-	name      string
-	y         []float64
-	low, high []float64 // an interval; nil without
-}
-
-// charts draws the metric by day, and the gain over what would have been live.
-func (r *Report) charts() []chart {
-	value := []curve{{name: "tonight's model", y: r.each(func(n *Night) float64 { return n.Value })}}
-	for _, k := range r.Stale {
-		value = append(value, curve{name: fmt.Sprintf("%d days older", k), y: r.each(func(n *Night) float64 {
-			if g := n.Stale[k]; g != nil {
-				return g.Old
-			}
-			return math.NaN()
-		})})
+	v, err := r.View()
+	if err != nil {
+		return err
 	}
-
-	champions := []curve{}
-	for _, g := range r.Gates {
-		champions = append(champions, curve{name: g.Name, y: r.each(func(n *Night) float64 { return n.Rules[g.Name].Value })})
-	}
-
-	out := []chart{
-		r.draw(r.Metric+" on the day after", "The night's model, and models grown so many nights before.", value),
-		r.draw(r.Metric+" of the champion on the day after, by rule", "What each rule of the gate would have had live.", champions),
-	}
-	for _, k := range r.Stale {
-		gain := func(of func(*Gain) float64) []float64 {
-			return r.each(func(n *Night) float64 {
-				if g := n.Stale[k]; g != nil {
-					return of(g)
-				}
-				return math.NaN()
-			})
-		}
-		out = append(out, r.draw(fmt.Sprintf("Gain over a model %d days older", k), "With its 95 % interval, paired on the rows of the day after; above 0 the night's model is better.",
-			[]curve{{name: "gain", y: gain(func(g *Gain) float64 { return g.Gain }), low: gain(func(g *Gain) float64 { return g.Low }), high: gain(func(g *Gain) float64 { return g.High })}}))
-	}
-	return out
+	return v.Write(w)
 }
 
-func (r *Report) each(of func(*Night) float64) []float64 {
-	out := make([]float64, len(r.Nights))
+// ReportError is a file that is no report of a backtest.
+type ReportError struct{ Err error }
+
+func (e *ReportError) Error() string {
+	return fmt.Sprintf("not a backtest.json of `launcher backtest --out`: %v", e.Err)
+}
+
+// Unwrap gives the cause.
+func (e *ReportError) Unwrap() error { return e.Err }
+
+// IsInput says that what was handed in is at fault, and will be the next time.
+func (*ReportError) IsInput() bool { return true }
+
+// Decode reads a report. Errors are *ReportError.
+func Decode(text []byte) (*Report, error) {
+	r := &Report{}
+	if err := json.Unmarshal(text, r); err != nil {
+		return nil, &ReportError{err}
+	}
+	if _, err := r.View(); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// View is the report as a page shows it. What no backtest has written is a *ReportError.
+func (r *Report) View() (*page.Backtest, error) {
+	if r.Metric == "" || len(r.Nights) == 0 {
+		return nil, &ReportError{fmt.Errorf("it has %d nights and the metric %q", len(r.Nights), r.Metric)}
+	}
+	v := &page.Backtest{Metric: r.Metric, Maximize: r.Maximize, From: r.From, To: r.To, Window: r.Window, Delay: r.Delay}
+	for _, s := range r.Rules {
+		v.Rules = append(v.Rules, page.BacktestRule{Name: s.Name, Decisions: s.Decisions, Promotions: s.Promotions, Wrong: s.Wrong, Surely: s.Surely, Missed: s.Missed, Mean: s.Mean})
+	}
+	for _, a := range r.Ages {
+		v.Ages = append(v.Ages, page.BacktestAge{Age: a.Age, Nights: a.Nights, Better: a.Better, Surely: a.Surely, Worse: a.Worse, Mean: a.Mean})
+	}
 	for i := range r.Nights {
-		out[i] = of(&r.Nights[i])
+		n, err := r.night(&r.Nights[i])
+		if err != nil {
+			return nil, err
+		}
+		v.Nights = append(v.Nights, n)
 	}
-	return out
+	return v, nil
 }
 
-// draw puts curves into the frame.
-func (r *Report) draw(title, summary string, curves []curve) chart {
-	low, high := math.Inf(1), math.Inf(-1)
-	for _, c := range curves {
-		for _, y := range slices.Concat(c.y, c.low, c.high) {
-			if !math.IsNaN(y) && !math.IsInf(y, 0) {
-				low, high = min(low, y), max(high, y)
-			}
+// night is one night as a page shows it.
+func (r *Report) night(n *Night) (out page.BacktestNight, err error) {
+	out = page.BacktestNight{TrainRows: n.TrainRows, TestRows: n.TestRows, Trees: n.Trees, Candidate: n.Candidate, Value: n.Value}
+	if out.Night, err = time.Parse(time.DateOnly, n.Night); err != nil {
+		return out, &ReportError{err}
+	}
+	if out.Test, err = time.Parse(time.DateOnly, n.Test); err != nil {
+		return out, &ReportError{err}
+	}
+	none := math.NaN()
+	for _, a := range r.Ages {
+		g := page.BacktestGain{Old: none, Gain: none, Low: none, High: none}
+		if s := n.Stale[a.Age]; s != nil {
+			g = page.BacktestGain{Old: s.Old, Gain: s.Gain, Low: s.Low, High: s.High}
 		}
+		out.Stale = append(out.Stale, g)
 	}
-	c := chart{Title: title, Summary: summary}
-	if low > high {
-		return c
-	}
-	if low == high {
-		low, high = low-1e-6, high+1e-6
-	}
-	room := (high - low) / 20
-	low, high = low-room, high+room
-
-	x := func(i int) float64 {
-		if len(r.Nights) == 1 {
-			return (left + right) / 2
+	for _, s := range r.Rules {
+		d := n.Rules[s.Name]
+		if d == nil {
+			return out, &ReportError{fmt.Errorf("the night of %s has nothing of the rule %q", n.Night, s.Name)}
 		}
-		return left + (right-left)*float64(i)/float64(len(r.Nights)-1)
+		out.Rules = append(out.Rules, page.BacktestVerdict{Champion: d.Grown, Promoted: d.Promoted, Wrong: d.Promoted && d.True != nil && d.True.Gain < 0, Value: d.Value})
 	}
-	y := func(v float64) float64 { return bottom - (bottom-top)*(v-low)/(high-low) }
-
-	for i := range ticks {
-		v := low + (high-low)*float64(i)/(ticks-1)
-		c.YTicks = append(c.YTicks, tick{at(y(v)), number(v)})
-	}
-	step := max(1, (len(r.Nights)+mostDays-1)/mostDays)
-	for i := 0; i < len(r.Nights); i += step {
-		c.XTicks = append(c.XTicks, tick{at(x(i)), r.Nights[i].Test[len("2006-"):]})
-	}
-	if low < 0 && high > 0 {
-		c.Zero = fmt.Sprintf("M%s %sH%s", at(left), at(y(0)), at(right))
-	}
-	for i, one := range curves {
-		c.Lines = append(c.Lines, line{one.name, path(one.y, x, y), i % 6})
-		for j := range one.low {
-			if !math.IsNaN(one.low[j]) && !math.IsInf(one.low[j], 0) {
-				c.Bands = append(c.Bands, fmt.Sprintf("M%s %sV%s", at(x(j)), at(y(one.low[j])), at(y(one.high[j]))))
-			}
-		}
-	}
-	return c
+	return out, nil
 }
-
-// path is a curve that is interrupted where there is no value.
-func path(values []float64, x func(int) float64, y func(float64) float64) string {
-	var b strings.Builder
-	pen := "M"
-	for i, v := range values {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			pen = "M"
-			continue
-		}
-		fmt.Fprintf(&b, "%s%s %s", pen, at(x(i)), at(y(v)))
-		if pen == "M" {
-			b.WriteString("h0") // a single point shows
-		}
-		pen = "L"
-	}
-	return b.String()
-}
-
-func at(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) }

@@ -37,6 +37,12 @@ func TestBacktestCommand(t *testing.T) {
 		t.Errorf("--json with one thread prints something else than was kept (%v)", err)
 	}
 
+	page, err := os.ReadFile(filepath.Join(out, "backtest.html"))
+	if err != nil || w.must("report", filepath.Join(out, "backtest.json"), "--out", "-") != string(page) {
+		t.Errorf("report makes another page of what was kept (%v)", err)
+	}
+	w.refused(sweep.ExitInput, "not a backtest.json", "report", w.file("other.json", "{}"), "--out", "-")
+
 	w.refused(sweep.ExitInput, "no row on 2026-11-21", "backtest", w.file("late.yaml", "dataset: dataset.yaml\nfrom: 2026-11-20\nto: 2026-11-20\nwindow: 8\nparams: {num_iterations: 3}\n"))
 	w.refused(sweep.ExitNotFound, "nowhere.yaml", "backtest", w.file("lost.yaml", "dataset: nowhere.yaml\nfrom: 2026-11-10\nto: 2026-11-12\n"))
 	w.refused(sweep.ExitInput, "backtest.yaml", "backtest", w.file("wrong/../backtest.yaml", "dataset: dataset.yaml\nfrom: tomorrow\nto: 2026-11-12\n"))

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 
+	"coppice/launcher/internal/backtest"
 	"coppice/launcher/internal/report"
 	"coppice/launcher/internal/stager"
 	"coppice/launcher/internal/sweepview"
@@ -23,17 +25,24 @@ import (
 func reportCommand(w *World) *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
-		Use:   "report SWEEP|DATASET|MODEL",
-		Short: "Write a sweep, a dataset or a model as a page",
+		Use:   "report SWEEP|DATASET|MODEL|backtest.json",
+		Short: "Write a sweep, a dataset, a model or a backtest as a page",
 		Long: `Writes one HTML file with everything that there is to see of a sweep: leaderboard, learning curves, parameters, machines, money and
 the winner; of a dataset, NAME or NAME@VERSION: its nights, what staging found, drift, and what the table holds; or of a model: versions, what was
 live when, metrics and features. A name is first looked for among the sweeps, then among the datasets and the models; dataset:NAME and
-model:NAME say which is meant. The file needs nothing else: it can be mailed, archived and opened anywhere. The same objects give the same bytes.`,
+model:NAME say which is meant. A file that ends in .json is what launcher backtest has kept. The page needs nothing else: it can be mailed, archived and opened anywhere. The same objects give the same bytes.`,
 		Example: "  launcher report nightly-ctr-1a2b3c4d --out sweep.html\n  launcher report clicks --out nights.html\n  launcher report model:ctr --out model.html",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if out == "" {
 				return program.Usagef("say with --out where the page is to go; - is the standard output")
+			}
+			if strings.HasSuffix(args[0], ".json") {
+				view, err := viewBacktest(args[0])
+				if err != nil {
+					return err
+				}
+				return w.save(out, view.Write)
 			}
 			return w.with(cmd.Context(), func(c *cloud) error {
 				view, err := w.findView(cmd.Context(), c, args[0])
@@ -94,6 +103,19 @@ func isAbsent(err error) bool {
 	var noDataset *stager.NotStagedError
 	var noModel *registry.NotFoundError
 	return errors.As(err, &noSweep) || errors.As(err, &noDataset) || errors.As(err, &noModel)
+}
+
+// viewBacktest reads what a backtest has kept in a file.
+func viewBacktest(file string) (written, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	r, err := backtest.Decode(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return r.View()
 }
 
 func viewDataset(ctx context.Context, c *cloud, ref string) (written, error) {
