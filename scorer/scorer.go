@@ -36,6 +36,7 @@ const (
 type Scorer struct {
 	Model      *gbt.Model
 	Calibrator *calibrate.Calibrator // nil where predictions are not probabilities
+	Encoding   *dataset.Encoding     // of the features, in the model's order
 	Usual      *ingest.Inputs        // what held-out rows of the dataset had; nil where the version does not say
 	encoder    *ingest.Encoder
 	levels     *dataset.Levels
@@ -67,7 +68,7 @@ func New(m *gbt.Model, calibrator *calibrate.Calibrator, features *dataset.Encod
 	if err != nil {
 		return nil, err
 	}
-	return &Scorer{Model: m, Calibrator: calibrator, encoder: encoder, levels: levels}, nil
+	return &Scorer{Model: m, Calibrator: calibrator, Encoding: features, encoder: encoder, levels: levels}, nil
 }
 
 // Open reads a version. What is wrong with the version itself is an *UnfitError, anything else an error of storage.
@@ -178,19 +179,29 @@ func (s *Scorer) Segments(sample *dataset.Sample) ([]uint64, error) {
 
 // Sample predicts every row of a dataset's sample.
 func (s *Scorer) Sample(sample *dataset.Sample, threads int) ([]float64, error) {
-	values, err := s.encoder.EncodeSample(sample)
+	values, err := s.Values(sample)
 	if err != nil {
-		return nil, err
-	}
-	raw := make([]float64, len(sample.Row))
-	if err := s.Model.PredictAll(values, raw, threads); err != nil {
 		return nil, err
 	}
 	keys, err := s.Segments(sample)
 	if err != nil {
 		return nil, err
 	}
-	return s.calibrate(raw, keys), nil
+	return s.Predict(values, keys, threads)
+}
+
+// Values are what the model sees of a sample's rows: one number per feature, row by row.
+func (s *Scorer) Values(sample *dataset.Sample) ([]float64, error) {
+	return s.encoder.EncodeSample(sample)
+}
+
+// Predict makes predictions of what Values and Segments have given.
+func (s *Scorer) Predict(values []float64, segments []uint64, threads int) ([]float64, error) {
+	raw := make([]float64, len(values)/s.Model.Features())
+	if err := s.Model.PredictAll(values, raw, threads); err != nil {
+		return nil, err
+	}
+	return s.calibrate(raw, segments), nil
 }
 
 // Batch predicts the rows of a batch: raw scores and predictions. values is working memory, handed back for the next call. What the

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"coppice/dataset"
@@ -19,13 +18,6 @@ import (
 
 // maxReference bounds the rows that a version keeps.
 const maxReference = 20_000
-
-// Columns of a reference beside those of the table.
-const (
-	columnLabel  = "__label"
-	columnWeight = "__weight"
-	columnGroup  = "__group"
-)
 
 // reference is rows of one night.
 type reference struct {
@@ -49,72 +41,18 @@ func referenceOf(h *holdout, most int) *reference {
 	return &reference{sample: h.sample.Select(rows), targets: dataset.Targets{Label: pick(t.Label, parts), Weight: pick(t.Weight, parts), Group: pick(t.Group, parts)}}
 }
 
-// encode writes the reference as an Arrow file.
+// encode writes the reference as a version keeps it.
 func (r *reference) encode() ([]byte, error) {
-	s := *r.sample
-	s.Names, s.Columns = slices.Clone(s.Names), slices.Clone(s.Columns)
-	add := func(name string, v dataset.Values) {
-		s.Names, s.Columns = append(s.Names, name), append(s.Columns, v)
-	}
-
-	add(columnLabel, dataset.Values{Type: dataset.Float, Float: widened(r.targets.Label)})
-	if r.targets.Weight != nil {
-		add(columnWeight, dataset.Values{Type: dataset.Float, Float: widened(r.targets.Weight)})
-	}
-	if r.targets.Group != nil {
-		ids := make([]int64, len(r.targets.Group))
-		for i, g := range r.targets.Group {
-			ids[i] = int64(g)
-		}
-		add(columnGroup, dataset.Values{Type: dataset.Int, Int: ids})
-	}
-	return s.Encode()
-}
-
-func widened(xs []float32) []float64 {
-	out := make([]float64, len(xs))
-	for i, x := range xs {
-		out[i] = float64(x)
-	}
-	return out
+	return (&scorer.Reference{Sample: r.sample, Targets: r.targets}).Encode()
 }
 
 // decodeReference reads what encode wrote.
 func decodeReference(data []byte) (*reference, error) {
-	s, err := dataset.ReadSample(data)
+	r, err := scorer.DecodeReference(data)
 	if err != nil {
 		return nil, err
 	}
-	r := &reference{sample: s}
-	floats := func(name string) ([]float32, error) {
-		v := s.Column(name)
-		if v == nil {
-			return nil, nil
-		}
-		out := make([]float32, len(v.Float))
-		for i, x := range v.Float {
-			if out[i] = float32(x); math.IsNaN(x) || math.IsInf(x, 0) {
-				return nil, fmt.Errorf("%s: row %d of %s is %v", scorer.FileReference, i, name, x)
-			}
-		}
-		return out, nil
-	}
-
-	if r.targets.Label, err = floats(columnLabel); err != nil {
-		return nil, err
-	}
-	if r.targets.Weight, err = floats(columnWeight); err != nil {
-		return nil, err
-	}
-	if v := s.Column(columnGroup); v != nil {
-		for _, g := range v.Int {
-			r.targets.Group = append(r.targets.Group, uint64(g))
-		}
-	}
-	if len(r.targets.Label) != len(s.Row) {
-		return nil, fmt.Errorf("%s: %d labels for %d rows", scorer.FileReference, len(r.targets.Label), len(s.Row))
-	}
-	return r, nil
+	return &reference{sample: r.Sample, targets: r.Targets}, nil
 }
 
 // references are the rows of earlier nights: those that the last champions keep, but for this version and those that somebody

@@ -53,3 +53,4 @@ with open(os.path.join(here, "grown.csv"), "w") as f:
     f.write(";".join(columns) + "\n")
     for row in np.column_stack(list(columns.values())):
         f.write(";".join(repr(float(v)) for v in row) + "\n")
+np.savetxt(os.path.join(here, "contrib.csv"), binary.predict(x[:80], pred_contrib=True), fmt="%.17g", delimiter=",")

@@ -30,7 +30,7 @@ func registryCommand(w *World) *cobra.Command {
 	})
 	cmd.AddCommand(registryListCommand(w), registryShowCommand(w), registryPromoteCommand(w), registryRollbackCommand(w), registryHistoryCommand(w), registryVerifyCommand(w),
 		registryTagCommand(w), registryNoteCommand(w), registryBadCommand(w), registryAliasCommand(w), registryDeleteCommand(w),
-		registryCompareCommand(w), registryReproduceCommand(w),
+		registryCompareCommand(w), registryExplainCommand(w), registryReproduceCommand(w),
 		registryPushCommand(w), registryPullCommand(w))
 	return cmd
 }
@@ -63,7 +63,7 @@ func registryListCommand(w *World) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:     "list [MODEL]",
-		Short:   "List models, or the versions of one",
+		Short:   "List models, or the versions of one, the newest night first",
 		Example: "  launcher registry list\n  launcher registry list ctr --json",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -142,24 +142,48 @@ func (w *World) listVersions(cmd *cobra.Command, c *cloud, model string, asJSON 
 	if err != nil {
 		return err
 	}
-	if asJSON {
-		return w.printJSON(versions)
-	}
-	champion, err := c.champion(cmd, model)
+	slices.Reverse(versions) // the newest first
+	aliases, err := c.registry.Aliases(cmd.Context(), model)
 	if err != nil {
 		return err
 	}
-
-	t := w.newTable("version", "", "registered", "sweep", "dataset", "test")
-	for _, v := range versions {
-		mark := ""
-		if v.Number == champion {
-			mark = registry.Champion
+	listed := make([]listedVersion, len(versions))
+	for i, v := range versions {
+		listed[i] = listedVersion{Version: v, Night: nightOf(v), Aliases: []string{}}
+		for _, a := range aliases {
+			if a.Version == v.Number {
+				listed[i].Aliases = append(listed[i].Aliases, a.Name)
+			}
 		}
-		t.AppendRow(table.Row{v.Number, mark, v.Info.At.Format(time.DateTime), v.Info.Labels["sweep"], v.Info.Labels["dataset"], metrics(v.Info.Metrics)})
+	}
+
+	if asJSON {
+		return w.printJSON(listed)
+	}
+	t := w.newTable("version", "alias", "night", "registered", "sweep", "dataset", "test")
+	for _, v := range listed {
+		t.AppendRow(table.Row{v.Number, strings.Join(v.Aliases, " "), v.Night, v.Info.At.Format(time.DateTime), v.Info.Labels["sweep"], v.Info.Labels["dataset"], metrics(v.Info.Metrics)})
 	}
 	t.Render()
 	return nil
+}
+
+// listedVersion is a version with what points at it.
+type listedVersion struct {
+	registry.Version
+	Night   string   `json:"night"` // its day, in UTC
+	Aliases []string `json:"aliases"`
+}
+
+// nightOf is the day that a version is of: of a sweep on a schedule that of its slot, which a late or repeated start does not move.
+func nightOf(v registry.Version) string {
+	const slot = "-20060102-1504"
+	if id := v.Info.Labels["sweep"]; len(id) > len(slot) {
+		if at, err := time.Parse(slot, id[len(id)-len(slot):]); err == nil {
+			return at.Format(time.DateOnly)
+		}
+	}
+	return v.Info.At.UTC().Format(time.DateOnly)
 }
 
 func registryShowCommand(w *World) *cobra.Command {

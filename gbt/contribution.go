@@ -1,0 +1,197 @@
+package gbt
+
+import "fmt"
+
+// Contributions says, of rows of Features() values each, what every feature adds to the raw score: SHAP values by the polynomial
+// algorithm for trees (Lundberg et al., 2018, algorithm 2), as LightGBM's predict(pred_contrib=True). out has Features()+1 numbers
+// per row; the last is the expected score, the same in every row, and all of a row add up to its raw score.
+//
+// How likely a row is to go either way at a node is known from the rows that the tree was grown on: a model whose file does not
+// count them is refused.
+func (m *Model) Contributions(x, out []float64, threads int) error {
+	f := m.Features()
+	rows := len(out) / (f + 1)
+	if len(x) != f*rows || len(out) != rows*(f+1) {
+		return fmt.Errorf("%w: %d values and room for %d contributions of %d features", ErrData, len(x), len(out), f)
+	}
+
+	expected, deepest := 0.0, 0
+	for i, t := range m.Trees {
+		mean, err := t.expected()
+		if err != nil {
+			return fmt.Errorf("tree %d: %w", i, err)
+		}
+		expected += mean
+		deepest = max(deepest, t.depth())
+	}
+
+	pool := newPool(threads)
+	defer pool.close()
+	walks := make([]shapWalk, pool.size)
+	pool.parallel(rows, 1, func(worker, lo, hi int) {
+		w := &walks[worker]
+		w.room(deepest)
+		for r := lo; r < hi; r++ {
+			w.x, w.phi = x[r*f:(r+1)*f], out[r*(f+1):(r+1)*(f+1)]
+			clear(w.phi)
+			w.phi[f] = expected
+			for _, t := range m.Trees {
+				if len(t.Feature) > 0 {
+					w.tree = t
+					w.visit(0, 0, 0, 1, 1, -1)
+				}
+			}
+		}
+	})
+	return nil
+}
+
+// expected is the mean of the leaves' values over the rows that the tree was grown on.
+func (t *Tree) expected() (float64, error) {
+	if len(t.Feature) == 0 {
+		return t.LeafValue[0], nil
+	}
+
+	sum, rows := 0.0, 0
+	for leaf, n := range t.LeafCount {
+		if n < 1 {
+			return 0, &ModelError{0, fmt.Sprintf("leaf %d has no count of rows, without which nothing can be said of contributions", leaf)}
+		}
+		sum += float64(n) * t.LeafValue[leaf]
+		rows += n
+	}
+	return sum / float64(rows), nil
+}
+
+// depth is the longest path from the root to a leaf, in nodes. A node's children come behind it.
+func (t *Tree) depth() int {
+	deepest, at := 0, make([]int, len(t.Feature))
+	for node := range t.Feature {
+		for _, child := range []int{t.Left[node], t.Right[node]} {
+			if child >= 0 {
+				at[child] = at[node] + 1
+			}
+		}
+		deepest = max(deepest, at[node]+1)
+	}
+	return deepest
+}
+
+// rowsBelow is how many of the rows that the tree was grown on came to a node or leaf.
+func (t *Tree) rowsBelow(child int) float64 {
+	if child < 0 {
+		return float64(t.LeafCount[^child])
+	}
+	return float64(t.InternalCount[child])
+}
+
+// step is a feature on the way to a node: which share of the rows goes on where it is not known (zero), whether this row does
+// where it is (one), and the weight of all sets of known features of one size.
+type step struct {
+	feature           int
+	zero, one, weight float64
+}
+
+// shapWalk goes down a tree with one row.
+type shapWalk struct {
+	tree  *Tree
+	x     []float64
+	phi   []float64
+	steps []step // the path of each depth behind that of the depth before
+}
+
+// room makes space for the paths of trees so deep: at depth d there are at most d+1 steps.
+func (w *shapWalk) room(deepest int) {
+	if n := (deepest + 2) * (deepest + 3) / 2; len(w.steps) < n {
+		w.steps = make([]step, n)
+	}
+}
+
+// visit adds to phi what the leaves below a node say. The path of the node above, of n steps, begins at from; zero, one and feature are
+// of the step to this node.
+func (w *shapWalk) visit(node, from, n int, zero, one float64, feature int) {
+	t := w.tree
+	path := w.steps[from+n : from+n+n+1]
+	copy(path, w.steps[from:from+n])
+	extend(path, zero, one, feature)
+
+	if node < 0 {
+		value := t.LeafValue[^node]
+		for i := 1; i < len(path); i++ {
+			w.phi[path[i].feature] += without(path, i) * (path[i].one - path[i].zero) * value
+		}
+		return
+	}
+
+	split := t.Feature[node]
+	goes, other := t.Right[node], t.Left[node]
+	if t.goesLeft(node, w.x[split]) {
+		goes, other = other, goes
+	}
+
+	// A feature that has been met counts once: its step above is taken back.
+	zero, one = 1, 1
+	for i := 1; i < len(path); i++ {
+		if path[i].feature == split {
+			zero, one = path[i].zero, path[i].one
+			unwind(path, i)
+			path = path[:len(path)-1]
+			break
+		}
+	}
+
+	rows := float64(t.InternalCount[node])
+	w.visit(goes, from+n, len(path), zero*t.rowsBelow(goes)/rows, one, split)
+	w.visit(other, from+n, len(path), zero*t.rowsBelow(other)/rows, 0, split)
+}
+
+// extend fills the last step of a path and weighs the sets anew.
+func extend(path []step, zero, one float64, feature int) {
+	last := len(path) - 1
+	path[last] = step{feature, zero, one, 0}
+	if last == 0 {
+		path[0].weight = 1
+	}
+	for i := last - 1; i >= 0; i-- {
+		path[i+1].weight += one * path[i].weight * float64(i+1) / float64(last+1)
+		path[i].weight = zero * path[i].weight * float64(last-i) / float64(last+1)
+	}
+}
+
+// unwind is the inverse of extend for the step at place i; the path's last place is free then.
+func unwind(path []step, i int) {
+	last := len(path) - 1
+	zero, one := path[i].zero, path[i].one
+	next := path[last].weight
+
+	for j := last - 1; j >= 0; j-- {
+		if one != 0 {
+			was := path[j].weight
+			path[j].weight = next * float64(last+1) / (float64(j+1) * one)
+			next = was - path[j].weight*zero*float64(last-j)/float64(last+1)
+		} else {
+			path[j].weight = path[j].weight * float64(last+1) / (zero * float64(last-j))
+		}
+	}
+	for j := i; j < last; j++ {
+		path[j].feature, path[j].zero, path[j].one = path[j+1].feature, path[j+1].zero, path[j+1].one
+	}
+}
+
+// without is the sum of the weights that unwind would leave.
+func without(path []step, i int) float64 {
+	last := len(path) - 1
+	zero, one := path[i].zero, path[i].one
+	next, total := path[last].weight, 0.0
+
+	for j := last - 1; j >= 0; j-- {
+		if one != 0 {
+			weight := next * float64(last+1) / (float64(j+1) * one)
+			total += weight
+			next = path[j].weight - weight*zero*float64(last-j)/float64(last+1)
+		} else {
+			total += path[j].weight / (zero * float64(last-j) / float64(last+1))
+		}
+	}
+	return total
+}

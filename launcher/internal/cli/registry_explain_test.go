@@ -1,0 +1,166 @@
+package cli
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"coppice/dataset"
+	"coppice/launcher/internal/explain"
+	"coppice/registry"
+	"coppice/scorer"
+	"coppice/sweep"
+)
+
+// withReference registers version 1 again with the sampled rows of its test split.
+func (g *grown) withReference() {
+	g.t.Helper()
+	read := func(name string) []byte {
+		data, err := os.ReadFile(filepath.Join(g.dir, name))
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		return data
+	}
+	sample, err := dataset.ReadSample(read(dataset.SampleFile))
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	all, err := dataset.ReadTargets(read(dataset.TargetsFile(sample.Split)))
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	kept := scorer.Reference{Sample: sample}
+	for _, row := range sample.Row {
+		kept.Targets.Label = append(kept.Targets.Label, all.Label[row])
+	}
+	text, err := kept.Encode()
+	if err != nil {
+		g.t.Fatal(err)
+	}
+
+	r := registry.New(g.buckets["registry"])
+	v, err := r.Get(g.t.Context(), "ctr", "1")
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	files := map[string][]byte{scorer.FileReference: text}
+	for _, f := range v.Files {
+		if files[f.Name], err = r.ReadFile(g.t.Context(), v, f.Name); err != nil {
+			g.t.Fatal(err)
+		}
+	}
+	if _, err := r.Register(g.t.Context(), "ctr", "with-reference", files, v.Info); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+func TestExplain(t *testing.T) {
+	w := newWorld(t)
+	g := w.grow(40)
+	w.refused(sweep.ExitInput, "keeps no test rows (reference.arrow)", "registry", "explain", "ctr@1")
+	g.withReference()
+
+	explained := func(more ...string) (r explain.Report) {
+		t.Helper()
+		if err := json.Unmarshal([]byte(w.must(append([]string{"registry", "explain", "ctr@2", "--json"}, more...)...)), &r); err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	r := explained()
+	if !reflect.DeepEqual(r, explained("--threads", "3")) {
+		t.Error("three threads explain otherwise")
+	}
+	if r.Metric != "log_loss" || r.Rows < 500 || !(r.Value > 0.1 && r.Value < 0.7) || !(r.Expected < 0) {
+		t.Errorf("%d rows, %s %v, expected score %v", r.Rows, r.Metric, r.Value, r.Expected)
+	}
+
+	// The table has its signal in campaign, age, price and site, in this order; users are noise.
+	share, order := 0.0, []string{}
+	for i, f := range r.Features {
+		share += f.Share
+		order = append(order, f.Name)
+		if i > 0 && f.Contribution > r.Features[i-1].Contribution {
+			t.Errorf("%s contributes %v, and stands behind %v", f.Name, f.Contribution, r.Features[i-1].Contribution)
+		}
+		if f.Splits == 0 && (f.Contribution != 0 || f.Worth != 0) {
+			t.Errorf("no tree looks at %s, and it is worth %v", f.Name, f.Worth)
+		}
+	}
+	if math.Abs(share-1) > 1e-9 || slices.Index(order, "campaign_id") > 2 || slices.Index(order, "age") > 2 {
+		t.Errorf("shares add up to %v; features by contribution: %q", share, order)
+	}
+	for _, name := range []string{"campaign_id", "age"} {
+		if f := r.Features[slices.Index(order, name)]; !(f.Low > 0 && f.Low <= f.Worth && f.Worth <= f.High) {
+			t.Errorf("%s is worth %v, within %v and %v", name, f.Worth, f.Low, f.High)
+		}
+	}
+
+	// Several features of a column are one contribution.
+	of := map[string][]explain.Feature{}
+	for _, f := range r.Features {
+		of[strings.Join(f.From, " + ")] = append(of[strings.Join(f.From, " + ")], f)
+	}
+	for _, c := range r.Columns {
+		apart := 0.0
+		for _, f := range of[c.Name] {
+			apart += f.Contribution
+		}
+		if len(of[c.Name]) != c.Features || c.Contribution > apart+1e-12 || c.Features == 1 && math.Abs(c.Contribution-apart) > 1e-12 {
+			t.Errorf("%+v of %+v", c, of[c.Name])
+		}
+	}
+
+	if few := explained("--rows", "100", "--metric", "auc"); few.Rows != 100 || few.Metric != "auc" {
+		t.Errorf("%d rows by %s", few.Rows, few.Metric)
+	}
+	out := w.must("registry", "explain", "ctr@2")
+	for _, part := range []string{"ctr@2 by ", "test rows of its night: log_loss 0.", "campaign_id", "95 % INTERVAL", "site:rate"} {
+		if !strings.Contains(strings.ToUpper(out), strings.ToUpper(part)) {
+			t.Errorf("no %q in\n%s", part, out)
+		}
+	}
+	w.refused(sweep.ExitUsage, "--rows is 1", "registry", "explain", "ctr@2", "--rows", "1")
+	w.refused(sweep.ExitUsage, "--metric", "registry", "explain", "ctr@2", "--metric", "beauty")
+}
+
+// TestListAcrossNights: the newest version comes first, with the day of its slot and whatever points at it.
+func TestListAcrossNights(t *testing.T) {
+	w := newWorld(t)
+	g := w.grow(2, 3)
+	r := registry.New(g.buckets["registry"])
+	v, err := r.Get(t.Context(), "ctr", "2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string][]byte{"model.txt": []byte("x")}
+	v.Info.Labels = map[string]string{"sweep": "nightly-20261119-2300", "dataset": "clicks@0123456789abcdef"}
+	if _, err := r.Register(t.Context(), "ctr", "nightly", files, v.Info); err != nil {
+		t.Fatal(err)
+	}
+	w.must("registry", "promote", "ctr@2", "--why", "better")
+	w.must("registry", "alias", "ctr@2", "canary", "--why", "5 %")
+
+	var got []struct {
+		Version int
+		Night   string
+		Aliases []string
+	}
+	if err := json.Unmarshal([]byte(w.must("registry", "list", "ctr", "--json")), &got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 3 || got[0].Version != 3 || got[0].Night != "2026-11-19" || got[2].Version != 1 || got[2].Night != "2026-11-21" ||
+		!slices.Equal(got[1].Aliases, []string{"canary", "champion"}) || got[0].Aliases == nil {
+		t.Errorf("got %+v", got)
+	}
+	out := w.must("registry", "list", "ctr")
+	if at := strings.Index(out, "2026-11-19"); at < 0 || at > strings.Index(out, "canary champion") {
+		t.Errorf("the newest night is not first:\n%s", out)
+	}
+}

@@ -1,0 +1,257 @@
+// Package explain says what a registered version's predictions come from: how its trees use each feature, how much each moves the
+// predictions of some rows, and what is lost when it says nothing.
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+
+	"coppice/dataset"
+	"coppice/metric"
+	"coppice/scorer"
+)
+
+// Request is a version with rows to explain it by.
+type Request struct {
+	Scorer  *scorer.Scorer
+	Rows    *scorer.Reference
+	Most    int             // rows at most, evenly spread
+	Metrics []metric.Metric // the first that can be told of the rows measures what a feature is worth
+	Threads int             // 0 is all CPUs; the numbers do not depend on it
+}
+
+// Report is what there is to say of a version. Features come by their contribution, the largest first.
+type Report struct {
+	Rows     int       `json:"rows"`
+	Metric   string    `json:"metric"`
+	Value    float64   `json:"value"`    // of the metric
+	Expected float64   `json:"expected"` // raw score of a row of which nothing is known
+	Features []Feature `json:"features"`
+	Columns  []Column  `json:"columns"`
+}
+
+// Feature is one of the model's inputs.
+type Feature struct {
+	Name   string   `json:"name"`
+	From   []string `json:"from"`       // columns of the table
+	Splits int      `json:"splits"`     // of all trees
+	Gain   float64  `json:"gain"`       // of all these splits, in the units of the loss
+	Share  float64  `json:"gain_share"` // of all features' gain
+	// Contribution is the mean of |SHAP value|, what it adds to or takes from the raw score of a row.
+	Contribution float64 `json:"contribution"`
+	// Worth is by how much the metric is better than with the feature's values shuffled among the rows, within Low and High (95 %);
+	// a feature that no tree looks at is worth nothing.
+	Worth float64 `json:"worth"`
+	Low   float64 `json:"low"`
+	High  float64 `json:"high"`
+}
+
+// Column is a column of the table with all that was made of it alone, or several with what was made of them together.
+type Column struct {
+	Name         string  `json:"name"`
+	Features     int     `json:"features"`
+	Share        float64 `json:"gain_share"`
+	Contribution float64 `json:"contribution"` // mean of |the sum of its features' SHAP values|
+}
+
+// Error is a version that cannot be explained by these rows.
+type Error struct{ Msg string }
+
+func (e *Error) Error() string { return e.Msg }
+
+// IsInput says that what was handed in is at fault, and will be the next time.
+func (*Error) IsInput() bool { return true }
+
+// run is a request under way.
+type run struct {
+	Request
+	values   []float64 // row by row
+	segments []uint64
+	in       metric.Input // with the version's own predictions
+	metric   metric.Metric
+}
+
+// Run explains the version.
+func Run(q Request) (*Report, error) {
+	if q.Threads == 0 {
+		q.Threads = runtime.GOMAXPROCS(0)
+	}
+	r := &run{Request: q}
+	if err := r.predict(); err != nil {
+		return nil, err
+	}
+
+	report := &Report{Rows: len(r.in.Label)}
+	if err := r.choose(report); err != nil {
+		return nil, err
+	}
+	r.describe(report)
+	if err := r.contributions(report); err != nil {
+		return nil, err
+	}
+	if err := r.shuffles(report); err != nil {
+		return nil, err
+	}
+
+	slices.SortStableFunc(report.Features, func(a, b Feature) int {
+		return cmp.Or(cmp.Compare(b.Contribution, a.Contribution), cmp.Compare(b.Gain, a.Gain))
+	})
+	return report, nil
+}
+
+// predict takes some of the rows and predicts them.
+func (r *run) predict() error {
+	sample, t := r.Rows.Sample, r.Rows.Targets
+	if len(sample.Row) == 0 {
+		return &Error{"there are no rows to explain the version by"}
+	}
+
+	n := min(len(sample.Row), r.Most)
+	places := make([]int, n)
+	for i := range places {
+		places[i] = i * len(sample.Row) / n
+		r.in.Label = append(r.in.Label, t.Label[places[i]])
+		if t.Weight != nil {
+			r.in.Weight = append(r.in.Weight, t.Weight[places[i]])
+		}
+		if t.Group != nil {
+			r.in.Group = append(r.in.Group, t.Group[places[i]])
+		}
+	}
+	sample = sample.Select(places)
+
+	var err error
+	if r.values, err = r.Scorer.Values(sample); err != nil {
+		return err
+	}
+	if r.segments, err = r.Scorer.Segments(sample); err != nil {
+		return err
+	}
+	r.in.Pred, err = r.Scorer.Predict(r.values, r.segments, r.Threads)
+	return err
+}
+
+// choose finds the metric, and what it says of the version.
+func (r *run) choose(report *Report) error {
+	var e metric.Evaluator
+	e.Reset(r.in)
+	var failed error
+	for _, m := range r.Metrics {
+		value, err := e.Eval(m)
+		if err == nil {
+			r.metric, report.Metric, report.Value = m, m.Name, value
+			return nil
+		}
+		failed = cmp.Or(failed, err)
+	}
+	return &Error{fmt.Sprintf("the %d rows cannot be measured: %v", report.Rows, failed)}
+}
+
+// describe lists the features with what the trees say of them.
+func (r *run) describe(report *Report) {
+	counts, gains := r.Scorer.Model.Importance()
+	all := 0.0
+	for _, g := range gains {
+		all += g
+	}
+	e := r.Scorer.Encoding
+	for i := range e.Features {
+		f := &e.Features[i]
+		report.Features = append(report.Features, Feature{Name: f.Name, From: columns(e, f), Splits: counts[i], Gain: gains[i], Share: gains[i] / max(all, math.SmallestNonzeroFloat64)})
+	}
+}
+
+// columns are those of the table that a feature is made of.
+func columns(e *dataset.Encoding, f *dataset.Feature) []string {
+	if f.From == nil {
+		return []string{f.Name}
+	}
+
+	parts := f.From.Of
+	if f.From.Table >= 0 {
+		parts = slices.Concat(parts, e.Tables[f.From.Table].Of)
+	}
+	names := []string{}
+	for _, part := range parts {
+		names = append(names, part.Column)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// contributions are the features' mean SHAP values, and those of columns.
+func (r *run) contributions(report *Report) error {
+	n, f := report.Rows, len(report.Features)
+	phi := make([]float64, n*(f+1))
+	if err := r.Scorer.Model.Contributions(r.values, phi, r.Threads); err != nil {
+		return err
+	}
+	report.Expected = phi[f]
+
+	// Features of the same columns move a prediction together.
+	at := map[string]int{}
+	var together [][]int
+	for i := range report.Features {
+		name := strings.Join(report.Features[i].From, " + ")
+		if _, ok := at[name]; !ok {
+			at[name] = len(report.Columns)
+			report.Columns, together = append(report.Columns, Column{Name: name}), append(together, nil)
+		}
+		c := at[name]
+		report.Columns[c].Features++
+		report.Columns[c].Share += report.Features[i].Share
+		together[c] = append(together[c], i)
+	}
+
+	for row := range n {
+		of := phi[row*(f+1):]
+		for i := range report.Features {
+			report.Features[i].Contribution += math.Abs(of[i]) / float64(n)
+		}
+		for c := range together {
+			sum := 0.0
+			for _, i := range together[c] {
+				sum += of[i]
+			}
+			report.Columns[c].Contribution += math.Abs(sum) / float64(n)
+		}
+	}
+	slices.SortStableFunc(report.Columns, func(a, b Column) int { return cmp.Compare(b.Contribution, a.Contribution) })
+	return nil
+}
+
+// shuffles measures the predictions of rows that have lent each other one feature's values. Which row lends to which depends on the
+// feature's place alone, so that the same rows give the same numbers.
+func (r *run) shuffles(report *Report) error {
+	f := len(report.Features)
+	changed := slices.Clone(r.values)
+	for i := range report.Features {
+		if report.Features[i].Splits == 0 {
+			continue
+		}
+		order := rand.New(rand.NewPCG(uint64(i), 0x5a)).Perm(report.Rows)
+		for row, from := range order {
+			changed[row*f+i] = r.values[from*f+i]
+		}
+
+		pred, err := r.Scorer.Predict(changed, r.segments, r.Threads)
+		if err != nil {
+			return err
+		}
+		c, err := r.metric.Compare(r.in, pred, metric.Confidence{Level: 0.95, Seed: uint64(i)})
+		if err != nil {
+			return err
+		}
+		report.Features[i].Worth, report.Features[i].Low, report.Features[i].High = c.Gain, c.Low, c.High
+
+		for row := range order {
+			changed[row*f+i] = r.values[row*f+i]
+		}
+	}
+	return nil
+}
