@@ -72,6 +72,9 @@ func measure(n *ingest.Night, m *dataset.Manifest) *Profile {
 	p.measureLabel(n)
 	p.measurePrints(n)
 	p.measureTimes(n)
+	if u := m.About.Unripe; u != nil && u.Column == p.TimeColumn && u.Newest.After(p.Newest) {
+		p.Newest = u.Newest // the table is as fresh as its newest row, though that row's label is not final
+	}
 
 	y := positives(n, p.Label)
 	codes := make([][]uint8, 0, tied)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"time"
 )
 
 // The versions of the file format that this build writes and reads: FormatDerived is that of datasets, and of models'
@@ -71,8 +72,19 @@ type About struct {
 	// LeftOut is how many rows have each of the texts that stand for a missing label: the first few, and without those in
 	// which the table itself says that there is none.
 	LeftOut map[string]int64 `json:"left_out,omitempty"`
+	// Unripe is what was left out because its labels were not final; nil where the spec takes all for final.
+	Unripe *Unripe `json:"unripe,omitempty"`
 	// Encodings is what was made of each column of categories, and which columns are taken together.
 	Encodings []EncodingInfo `json:"encodings,omitempty"`
+}
+
+// Unripe is rows of the source that were left out because their labels were not final.
+type Unripe struct {
+	Rows    int64     `json:"rows"`
+	Column  string    `json:"column"`  // of the rows' times
+	Matures string    `json:"matures"` // how old a row has to be
+	Until   time.Time `json:"until"`   // the rows up to here are there
+	Newest  time.Time `json:"newest"`  // row of the source
 }
 
 // EncodingInfo is what was made of a column of categories, or of several columns together, and why.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"coppice/strictyaml"
 )
@@ -64,6 +65,17 @@ type LabelSpec struct {
 	Negative *string   `yaml:"negative" json:"negative,omitempty"` // text that means 0; without it, every other
 	Above    *float64  `yaml:"above" json:"above,omitempty"`       // numbers greater than it mean 1
 	Kind     LabelKind `yaml:"kind" json:"kind,omitempty"`         // regression, or empty
+
+	// Rows are left out until their labels are final.
+	Matures Duration `yaml:"matures" json:"matures,omitzero"` // how old a row has to be; 0 takes every label as it is
+	At      string   `yaml:"at" json:"at,omitempty"`          // column of the rows' times
+	AsOf    string   `yaml:"as_of" json:"as_of,omitempty"`    // the moment at which rows are as old as that; the newest row's without
+}
+
+// Stated is the moment that AsOf states; ok is false where it states none.
+func (l *LabelSpec) Stated() (at time.Time, ok bool) {
+	at, err := time.Parse(time.RFC3339, l.AsOf)
+	return at, err == nil
 }
 
 // YAMLBare says that the bare name is a text.
@@ -209,7 +221,7 @@ func ParseSpec(file string, data []byte) (*Spec, error) {
 		s.Missing = DefaultMissing()
 	}
 
-	for _, check := range []func() error{s.checkColumns, s.checkLabel, s.checkSplit, s.checkNumbers, s.checkEncodings, s.checkContract} {
+	for _, check := range []func() error{s.checkColumns, s.checkLabel, s.checkSplit, s.checkNumbers, s.checkEncodings, s.checkMaturity, s.checkContract} {
 		if err := check(); err != nil {
 			return nil, err
 		}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"coppice/strictyaml"
@@ -95,6 +96,47 @@ func (s *Spec) checkLabel() error {
 		return s.Errorf("label.above", "above is %v: use a number", *l.Above)
 	}
 
+	return nil
+}
+
+// checkMaturity fills in what follows from how late labels come: the column of the rows' times, and that statistics of ids see no label
+// which was not final when their row came.
+func (s *Spec) checkMaturity() error {
+	l, order := &s.Label, &s.Encodings.Order
+	if l.Matures == 0 && !s.doc.Has("label.matures") {
+		for key, text := range map[string]string{"label.at": l.At, "label.as_of": l.AsOf} {
+			if text != "" {
+				return s.Errorf(key, "it says nothing without matures: how old a row has to be for its label to be final, such as matures: 24h")
+			}
+		}
+		return nil
+	}
+
+	if l.At == "" {
+		l.At = s.TimeColumn()
+	}
+	_, stated := l.Stated()
+	switch {
+	case l.Matures <= 0:
+		return s.Errorf("label.matures", "matures is %v: use a duration such as 24h, or leave it out", time.Duration(l.Matures))
+	case l.At == "":
+		return s.Errorf("label.matures", "at is missing: which column says when a row happened?")
+	case l.At == l.Column || l.At == s.Weight:
+		return s.Errorf("label.at", "column %q is the label or the weight and cannot be the rows' time", l.At)
+	case l.AsOf != "" && !stated:
+		return s.Errorf("label.as_of", "as_of is %.40q: use a time with a zone, such as 2026-11-20T03:00:00Z", l.AsOf)
+	}
+
+	if s.OrderBy() != OrderTime || s.TimeColumn() != l.At {
+		return nil
+	}
+	if !s.doc.Has("encodings.order.delay") {
+		order.Delay = l.Matures
+	}
+	if order.Delay < l.Matures {
+		return s.Errorf("encodings.order.delay", "delay is %v and label.matures %v: statistics would see labels that nobody had when their rows came; leave it out, or use %v or more",
+			time.Duration(order.Delay), time.Duration(l.Matures), time.Duration(l.Matures))
+	}
 	return nil
 }
 

@@ -60,6 +60,7 @@ var known = []struct {
 	{&ingest.ExistsError{}, sweep.ExitConflict},
 	{&gbt.ParamError{}, sweep.ExitInput},
 	{&gbt.ModelError{}, sweep.ExitInput},
+	{&gbt.InputError{}, sweep.ExitInput},
 	{&gbt.CheckpointError{}, sweep.ExitError},
 	{&metric.UnknownError{}, sweep.ExitInput},
 	{&metric.ArgumentError{}, sweep.ExitInput},

@@ -286,7 +286,7 @@ const timeShare = 0.99
 
 // findTimes looks for the column that says when a row happened: the one that the spec names, else the first that holds times.
 func (n *Night) findTimes(spec *dataset.Spec) {
-	named := []string{spec.Contract.Time, spec.TimeColumn()}
+	named := []string{spec.Contract.Time, spec.Label.At, spec.TimeColumn()}
 	for _, name := range append(named, n.Sample.Names...) {
 		v := n.Sample.Column(name)
 		if v == nil {

@@ -118,6 +118,10 @@ func (p *pass) checkTrain() error {
 // write puts one batch into the files.
 func (p *pass) write(b *Batch) error {
 	s := p.survey
+	b, err := s.ripe.keep(b)
+	if err != nil {
+		return err
+	}
 	label := &b.Columns[s.roles.label]
 	if places := s.labels.thin(b, label, s.labels.presentIn(b, label)); places != nil {
 		b = b.keep(places)
@@ -127,8 +131,7 @@ func (p *pass) write(b *Batch) error {
 		return nil
 	}
 
-	b, err := s.roles.derive(b)
-	if err != nil {
+	if b, err = s.roles.derive(b); err != nil {
 		return err
 	}
 

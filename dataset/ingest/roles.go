@@ -15,6 +15,7 @@ type roles struct {
 	group    int
 	split    int
 	order    int // of the time that statistics are ordered by
+	mature   int // of the time that says whether a label is final
 	derivers []deriver
 	features []feature // those of the table, then derived ones
 }
@@ -110,8 +111,12 @@ func assignRoles(spec *dataset.Spec, t *Table, tok *missingMarkers) (*roles, err
 		r.features = append(r.features, f)
 	}
 
-	// The contract's time need be no feature.
-	_, err := use("contract.time", spec.Contract.Time)
+	// The contract's time need be no feature, nor that of labels that come late.
+	if _, err := use("contract.time", spec.Contract.Time); err != nil {
+		return nil, err
+	}
+	var err error
+	r.mature, err = use("label.at", spec.Label.At)
 	return r, err
 }
 

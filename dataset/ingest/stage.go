@@ -156,6 +156,8 @@ func (s *survey) manifest(files []File) *dataset.Manifest {
 	for _, f := range files {
 		m.About.Sources = append(m.About.Sources, dataset.Source{URI: f.URI, Bytes: f.Bytes, Generation: f.Generation, Checksum: f.Checksum})
 	}
+	m.About.Unripe = s.ripe.unripe()
+	m.About.Warnings = s.ripe.warnings(s.rows + s.labels.missing)
 	if len(s.labels.absent) > 0 {
 		m.About.LeftOut = s.labels.absent
 	}

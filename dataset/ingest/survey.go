@@ -2,7 +2,9 @@ package ingest
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"time"
 
 	"coppice/dataset"
 )
@@ -25,6 +27,7 @@ type survey struct {
 	groups    []uint64 // of the sampled rows, the hash of what keeps rows together; nil where nothing does
 	chosen    []chosen // of the present batch
 	markers   *missingMarkers
+	ripe      *ripener // nil where every label is final
 
 	rows   int64    // with a label
 	counts [4]int64 // by split
@@ -34,7 +37,8 @@ type survey struct {
 const oversample = 4
 
 func newSurvey(spec *dataset.Spec, r *roles, markers *missingMarkers, threads int) *survey {
-	s := &survey{spec: spec, roles: r, threads: threads, labels: newLabeler(spec, markers), splitter: newSplitter(spec, markers), markers: markers}
+	s := &survey{spec: spec, roles: r, threads: threads, labels: newLabeler(spec, markers), splitter: newSplitter(spec, markers), markers: markers,
+		ripe: newRipener(spec, r, markers)}
 	for _, f := range r.features {
 		s.columns = append(s.columns, newColumnSurvey(f, s.tokensOf(f.from)))
 	}
@@ -66,13 +70,19 @@ func (s *survey) tokensOf(from *dataset.Derived) *missingMarkers {
 
 // run reads the table.
 func (s *survey) run(ctx context.Context, t *Table, progress func(done, total int64)) error {
+	if err := s.ripe.resolve(ctx, t, progress); err != nil {
+		return err
+	}
 	if err := t.read(ctx, s.roles.read, batchRows(len(s.roles.read)), s.observe, progress); err != nil {
 		return err
 	}
 	if s.rows == 0 {
 		msg := "the table has no rows"
-		if s.labels.missing > 0 {
+		switch {
+		case s.labels.missing > 0:
 			msg = "the label is missing in every row"
+		case s.ripe.all(s.rows):
+			msg = fmt.Sprintf("no label is final: no row is as old as label.matures, %v", time.Duration(s.spec.Label.Matures))
 		}
 		return &TableError{File: t.files[0].URI, Msg: msg}
 	}
@@ -93,6 +103,10 @@ func batchRows(columns int) int {
 const batchBytes = 32 << 20
 
 func (s *survey) observe(b *Batch) error {
+	b, err := s.ripe.survey(b)
+	if err != nil {
+		return err
+	}
 	label := &b.Columns[s.roles.label]
 	places, err := s.labels.observe(b, label)
 	if err != nil {

@@ -20,6 +20,7 @@ const (
 	WarnRateDiffers = "rate_differs" // a split's share of positive rows differs from train's
 	WarnDropped     = "dropped"      // a column became no feature, because nothing can be learnt of it
 	WarnCode        = "extreme_code" // a number far from all others is rather a code
+	WarnUnripe      = "unripe"       // the newest row, which says which labels are final, may be wrong
 	HintIDs         = "ids"          // whole numbers may be ids
 	HintKey         = "key"          // the key of a split is no feature
 )

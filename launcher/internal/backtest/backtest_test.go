@@ -12,6 +12,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"coppice/dataset"
 )
@@ -222,5 +223,26 @@ func TestSpecSaysWhatIsWrong(t *testing.T) {
 		if _, err := ParseSpec("backtest.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want an error with %q", text, err, want)
 		}
+	}
+}
+
+// TestLabelsThatComeLate: a night waits for as many days as labels take, unless the spec has it wait longer; it must not wait less.
+func TestLabelsThatComeLate(t *testing.T) {
+	late := &dataset.LabelSpec{Column: "y", Matures: dataset.Duration(30 * time.Hour), At: "ts"}
+	for rest, want := range map[string]int{"": 2, "delay: 3\n": 3} {
+		s, err := ParseSpec("backtest.yaml", []byte(plain+rest))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.late(late); err != nil || s.Delay != want {
+			t.Errorf("%q: a delay of %d days and %v, want %d", rest, s.Delay, err, want)
+		}
+	}
+	s, err := ParseSpec("backtest.yaml", []byte(plain+"delay: 1\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.late(late); err == nil || !strings.Contains(err.Error(), "labels are final after 2 days") {
+		t.Errorf("a shorter delay: %v", err)
 	}
 }

@@ -37,7 +37,8 @@ func (b *backtest) nightSpec(night int, source string) *dataset.Spec {
 	s := *b.table
 	s.Source = source
 	s.CSV = dataset.CSVSpec{}
-	s.Sample.Rows = 1 // nobody asks for the sample: the day after is scored from the table itself
+	s.Label.Matures, s.Label.At, s.Label.AsOf = 0, "", "" // the delay sees to it that no night knows a label before its time
+	s.Sample.Rows = 1                                     // nobody asks for the sample: the day after is scored from the table itself
 
 	// Where the table is split by time, its statistics are ordered by it, and the time itself is no feature.
 	if s.Split.By == dataset.SplitByTime {

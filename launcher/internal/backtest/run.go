@@ -75,6 +75,10 @@ func Run(ctx context.Context, q Request) (r *Report, err error) {
 		return nil, q.Spec.doc.Errorf("time", "the dataset is not split by time: say which column says when a row was, such as `time: ts`")
 	}
 
+	if err := q.Spec.late(&q.Table.Label); err != nil {
+		return nil, err
+	}
+
 	b := &backtest{spec: q.Spec, table: q.Table, threads: q.Threads, models: map[int]*grown{}, cache: map[[3]int]*scored{}}
 	if b.threads <= 0 {
 		b.threads = runtime.GOMAXPROCS(0)

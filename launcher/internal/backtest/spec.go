@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"coppice/dataset"
 	"coppice/gbt"
 	"coppice/metric"
 	"coppice/strictyaml"
@@ -175,6 +176,18 @@ func (s *Spec) checkRules() error {
 	}
 	if len(s.Gates) == 0 {
 		return s.doc.Errorf("gates", "give at least one rule")
+	}
+	return nil
+}
+
+// late has a night know no label that was not final then: rows have days here, so the delay is rounded up to days.
+func (s *Spec) late(l *dataset.LabelSpec) error {
+	days := int((time.Duration(l.Matures) + 24*time.Hour - 1) / (24 * time.Hour))
+	if s.doc != nil && !s.doc.Has("delay") {
+		s.Delay = days
+	}
+	if s.Delay < days {
+		return s.doc.Errorf("delay", "delay is %d, and by the dataset's label.matures labels are final after %d days: use %d or more, or leave it out", s.Delay, days, days)
 	}
 	return nil
 }

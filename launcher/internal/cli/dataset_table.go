@@ -25,6 +25,9 @@ func (w *World) showDataset(s *stager.Staged) {
 	if m.LeftOut > 0 {
 		fmt.Fprintf(w.Out, "left out: %s rows without a label in %s%s\n", humanize.Comma(m.LeftOut), m.Label.Column, texts(m.About.LeftOut))
 	}
+	if u := m.About.Unripe; u != nil {
+		fmt.Fprintf(w.Out, "left out: %s rows after %s, whose labels are not final: %s matures in %s\n", humanize.Comma(u.Rows), u.Until.Format(time.RFC3339), m.Label.Column, u.Matures)
+	}
 	if m.Negatives > 0 {
 		fmt.Fprintf(w.Out, "left out: %s of the negative rows; the others stand for them with weight %s where models are measured, and "+
 			"scores are right for all rows\n",

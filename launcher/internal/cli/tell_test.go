@@ -2,11 +2,14 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
+	"coppice/dataset"
 	"coppice/dataset/datasettest"
 	"coppice/notify"
 	"coppice/sweep"
@@ -69,5 +72,24 @@ func TestBlockedNightIsTold(t *testing.T) {
 	}
 	if i := slices.IndexFunc(heard, func(m sweep.VerdictMessage) bool { return m.Next == "" }); i >= 0 {
 		t.Errorf("no word on what to do: %+v", heard[i])
+	}
+}
+
+// TestStageSaysWhatIsNotFinal, to people and as JSON.
+func TestStageSaysWhatIsNotFinal(t *testing.T) {
+	w := newWorld(t)
+	var b strings.Builder
+	b.WriteString("y,x,ts\n")
+	for i := range 400 {
+		fmt.Fprintf(&b, "%d,%d,2026-11-%02dT%02d:00:00Z\n", i%2, i%17, 1+i/24, i%24)
+	}
+	w.file("late.csv", b.String())
+	spec := w.file("late.yaml", "name: late\nsource: late.csv\nlabel: {column: y, matures: 24h, at: ts}\ndrop: [ts]\n")
+	if out := w.must("stage", spec); !strings.Contains(out, "left out: 24 rows after 2026-11-16T15:00:00Z, whose labels are not final: y matures in 24h0m0s") {
+		t.Errorf("it does not say what was left out:\n%s", out)
+	}
+	var m dataset.Manifest
+	if err := json.Unmarshal([]byte(w.must("stage", spec, "--json")), &m); err != nil || m.About.Unripe == nil || m.About.Unripe.Rows != 24 {
+		t.Errorf("as JSON: %+v, %v", m.About.Unripe, err)
 	}
 }

@@ -1,0 +1,138 @@
+package ingest
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"coppice/dataset"
+)
+
+// ripener leaves out rows whose labels are not final yet: those younger than the spec says, seen from the newest row of the table or
+// from the time that the spec states. No clock has a say in it.
+type ripener struct {
+	spec    *dataset.Spec
+	markers *missingMarkers
+	place   int     // of the time, in a batch
+	until   float64 // rows up to this time are ripe
+	oldest  float64 // row of the table that the survey has seen, ripe or not
+	newest  float64
+	left    int64 // rows that were not ripe, in the survey
+}
+
+// newRipener is nil where the spec takes every label for final.
+func newRipener(spec *dataset.Spec, r *roles, markers *missingMarkers) *ripener {
+	if spec.Label.Matures == 0 {
+		return nil
+	}
+	return &ripener{spec: spec, markers: markers, place: r.mature, until: math.NaN(), oldest: math.Inf(1), newest: math.Inf(-1)}
+}
+
+// resolve finds out which rows are ripe. Where the spec does not state a time, that takes a pass over the column.
+func (r *ripener) resolve(ctx context.Context, t *Table, progress func(done, total int64)) error {
+	if r == nil {
+		return nil
+	}
+	matures := time.Duration(r.spec.Label.Matures).Seconds()
+	if at, ok := r.spec.Label.Stated(); ok {
+		r.until = dataset.Seconds(at.Unix(), int64(at.Nanosecond())) - matures
+		return nil
+	}
+
+	newest := math.Inf(-1)
+	err := t.read(ctx, []string{r.spec.Label.At}, batchRows(1), func(b *Batch) error {
+		for i := range b.Rows {
+			x, err := r.time(b, &b.Columns[0], i)
+			if err != nil {
+				return err
+			}
+			newest = max(newest, x)
+		}
+		return nil
+	}, progress)
+	r.until = newest - matures
+	return err
+}
+
+// time is when row i happened.
+func (r *ripener) time(b *Batch, v *dataset.Values, i int) (float64, error) {
+	if missing(v, i, r.markers) {
+		return 0, b.errorAt(i, r.spec.Label.At, "whether the row's label is final cannot be told: its time is missing")
+	}
+	x, ok := timeAt(v, i)
+	if !ok {
+		return 0, b.errorAt(i, r.spec.Label.At, "whether the row's label is final cannot be told: %q is no time (such as 2017-07-02T10:03:20Z)", brief(v.TextOf(i)))
+	}
+	return x, nil
+}
+
+// keep gives a batch of only the rows that are ripe.
+func (r *ripener) keep(b *Batch) (*Batch, error) {
+	if r == nil {
+		return b, nil
+	}
+	places, v := make([]int32, 0, b.Rows), &b.Columns[r.place]
+	for i := range b.Rows {
+		x, err := r.time(b, v, i)
+		if err != nil {
+			return nil, err
+		}
+		r.oldest, r.newest = min(r.oldest, x), max(r.newest, x)
+		if x <= r.until {
+			places = append(places, int32(i))
+		}
+	}
+	return b.keep(places), nil
+}
+
+// survey is keep in the first pass, which counts.
+func (r *ripener) survey(b *Batch) (*Batch, error) {
+	kept, err := r.keep(b)
+	if err == nil && r != nil {
+		r.left += int64(b.Rows - kept.Rows)
+	}
+	return kept, err
+}
+
+// all says whether no row at all is ripe, of those that the survey has seen.
+func (r *ripener) all(rows int64) bool { return r != nil && rows == 0 && r.left > 0 }
+
+// Bounds of what looks like a newest row that is wrong.
+const (
+	fewUnripe    = 0.05 // of the rows that would be as young, were rows even in time
+	enoughUnripe = 20   // of them, so that few say something
+)
+
+// warnings says where the newest row, which the others' age counts from, may be wrong. ripe is how many rows are left.
+func (r *ripener) warnings(ripe int64) []dataset.Warning {
+	if r == nil {
+		return nil
+	}
+	warn := func(format string, args ...any) []dataset.Warning {
+		return []dataset.Warning{{Code: WarnUnripe, Column: r.spec.Label.At, Text: fmt.Sprintf(format, args...)}}
+	}
+	if r.left > ripe {
+		return warn("of %d rows only %d are as old as label.matures says: is the newest row right?", r.left+ripe, ripe)
+	}
+
+	_, stated := r.spec.Label.Stated()
+	matures := time.Duration(r.spec.Label.Matures)
+	even := float64(ripe) * matures.Seconds() / (r.until - r.oldest)
+	if !stated && even >= enoughUnripe && float64(r.left) < fewUnripe*even {
+		return warn("%d rows are less than %v older than the newest one, and about %.0f could be: is that one of the future? Then labels that are not final pass for it", r.left, matures, even)
+	}
+	return nil
+}
+
+// unripe is what the manifest says of it; nil where every label is final.
+func (r *ripener) unripe() *dataset.Unripe {
+	if r == nil {
+		return nil
+	}
+	moment := func(seconds float64) time.Time {
+		whole, part := math.Modf(seconds)
+		return time.Unix(int64(whole), int64(math.Round(part*1e6))*1e3).UTC()
+	}
+	return &dataset.Unripe{Rows: r.left, Column: r.spec.Label.At, Matures: time.Duration(r.spec.Label.Matures).String(), Until: moment(r.until), Newest: moment(r.newest)}
+}
