@@ -1,0 +1,90 @@
+package conclude
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"coppice/metric"
+	"coppice/registry"
+	"coppice/scorer"
+	"coppice/sweep"
+)
+
+// columnAge is numbers in the click table.
+const columnAge = 4
+
+// TestEachModelScoresThroughItsOwnEncoding: where tonight's dataset lacks a column of the champion's, the gate's two values are what each
+// version, opened from the registry with its own features and calibrator, makes of the raw rows of the earlier night.
+func TestEachModelScoresThroughItsOwnEncoding(t *testing.T) {
+	first := champion(t, datasettestOptions(20_000, 5))
+	dropping := func(_ *rand.Rand, _ bool, row []string) []string {
+		return slices.Delete(row, columnHour, columnHour+1)
+	}
+	c := newWorld(t, options{into: first, sweep: "night-2", leaves: []int{15}, trees: 60, table: edited(20_000, 8, dropping)}).mustConclude(t)
+	g := c.Gate
+	if len(g.Checks) == 0 || g.Checks[0].Name != "reference" || g.Champion != 1 {
+		t.Fatalf("compared as %+v; want rows of earlier nights, against version 1", g)
+	}
+
+	reg := registry.New(first.models)
+	v, err := reg.Get(t.Context(), "ctr", "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := reg.ReadFile(t.Context(), v, scorer.FileReference)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := decodeReference(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	loss, err := metric.Lookup("log_loss")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	for number, want := range map[string]float64{"1": g.Old, "2": g.New} {
+		v, err := reg.Get(t.Context(), "ctr", number)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := scorer.Open(t.Context(), reg, v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		pred, err := s.Sample(rows.sample, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := loss.Eval(metric.Input{Label: rows.targets.Label, Weight: rows.targets.Weight, Pred: pred})
+		if err != nil || math.Abs(got-want) > 1e-12 {
+			t.Errorf("version %s has log loss %.15g (%v) on the raw rows of version 1, the gate says %.15g", number, got, err, want)
+		}
+	}
+	if needs, err := reg.ReadFile(t.Context(), v, scorer.FileFeatures); err != nil || !strings.Contains(string(needs), `"hour"`) {
+		t.Errorf("version 1 does not need the hour (%v), so it shows nothing", err)
+	}
+}
+
+// TestColumnOfAnotherKind: a column that has numbers for the champion and words tonight cannot be scored by it; the sentence names the column
+// and a value, and the rows of the earlier night decide.
+func TestColumnOfAnotherKind(t *testing.T) {
+	first := champion(t, datasettestOptions(20_000, 5))
+	worded := func(_ *rand.Rand, header bool, row []string) []string {
+		if !header {
+			row[columnAge] = map[bool]string{true: "young", false: "old"}[strings.HasPrefix(row[columnAge], "1")]
+		}
+		return row
+	}
+	c := newWorld(t, options{into: first, sweep: "night-2", leaves: []int{15}, trees: 60, table: edited(20_000, 8, worded)}).mustConclude(t)
+	if c.Gate.Promoted || c.Gate.Verdict == sweep.VerdictPromoted {
+		t.Errorf("promoted: %+v", c.Gate)
+	}
+	contains(t, c.Gate.Reason, "version 1 cannot score them")
+	contains(t, c.Gate.Reason, `column "age"`)
+}
