@@ -24,6 +24,7 @@ import (
 	"coppice/dataset"
 	"coppice/dataset/encode"
 	"coppice/dataset/ingest"
+	"coppice/fit"
 	"coppice/gbt"
 	"coppice/machines"
 	"coppice/metric"
@@ -61,6 +62,7 @@ var known = []struct {
 	{&gbt.ParamError{}, sweep.ExitInput},
 	{&gbt.ModelError{}, sweep.ExitInput},
 	{&gbt.InputError{}, sweep.ExitInput},
+	{&fit.InputError{}, sweep.ExitInput},
 	{&gbt.CheckpointError{}, sweep.ExitError},
 	{&metric.UnknownError{}, sweep.ExitInput},
 	{&metric.ArgumentError{}, sweep.ExitInput},
@@ -72,6 +74,7 @@ var known = []struct {
 	{&search.TooManyError{}, sweep.ExitInput},
 	{&search.SpaceError{}, sweep.ExitInput},
 	{&search.ExpressionError{}, sweep.ExitInput},
+	{&search.ReplayError{}, sweep.ExitError},
 	{&search.ExhaustedError{}, sweep.ExitInput},
 	{&registry.InputError{}, sweep.ExitInput},
 	{&registry.CorruptError{Err: errCause}, sweep.ExitInput},
