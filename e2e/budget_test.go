@@ -139,11 +139,12 @@ func TestE2EBillOfAPreemptedSweep(t *testing.T) {
 	file := l.trees("0.5", 300, 300, 3000, 3000, 300, 300, 3000, 3000)
 	c := conclusion(t, l.must("launcher", "sweep", file, "--json"))
 	b := readBill(t, l.must("launcher", "bill", string(c.Sweep), "--json"))
-	if len(b.Trials) != 8 || b.Interrupted != 1 || len(b.Attempts) != 9 || !(b.LostCost > 0) || b.StoppedCost != 0 {
+	// What was lost is estimated from what was not, and is nothing where a checkpoint had just been saved.
+	if len(b.Trials) != 8 || b.Interrupted != 1 || len(b.Attempts) != 9 || b.LostCost < 0 || b.LostCost > b.Cost/2 || b.StoppedCost != 0 {
 		t.Errorf("%d trials, %d attempts, %d of them interrupted, %v USD lost, %v stopped", len(b.Trials), len(b.Attempts), b.Interrupted, b.LostCost, b.StoppedCost)
 	}
 	for _, a := range b.Attempts {
-		if a.End != ledger.Finished && (a.Task != 1 || a.Attempt.Attempt != 0 || b.Trials[a.Trial].Attempts != 2) {
+		if a.End != ledger.Finished && (!(a.Cost > 0) || a.Task != 1 || a.Attempt.Attempt != 0 || b.Trials[a.Trial].Attempts != 2) {
 			t.Errorf("%+v", a)
 		}
 	}
