@@ -20,7 +20,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 		for _, m := range link.FindAllStringSubmatch(text, -1) {
 			u, err := url.Parse(m[1])
 			if err != nil {
-				t.Errorf("%s: %s: %v", page, m[1], err)
+				t.Errorf("url.Parse(m[1]): got %s: %s: %v; want no error", page, m[1], err)
 				continue
 			}
 			if u.IsAbs() {
@@ -36,7 +36,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 				continue
 			}
 			if _, err := os.Stat(target); err != nil {
-				t.Errorf("%s: %s: %v", page, m[1], err)
+				t.Errorf("os.Stat(target): got %s: %s: %v; want no error", page, m[1], err)
 				continue
 			}
 			if u.Fragment != "" && !slices.Contains(headings(t, target), u.Fragment) {

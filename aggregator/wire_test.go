@@ -23,7 +23,7 @@ func TestCallers(t *testing.T) {
 	for _, env := range []sweep.CallersEnv{{Audience: "a"}, {Callers: env.Callers}, {Audience: "a", Callers: []string{""}}} {
 		var setup *cloud.SetupError
 		if _, err := callers(t.Context(), env); !errors.As(err, &setup) {
-			t.Errorf("%+v: %v", env, err)
+			t.Errorf("callers(env): got %+v: %v; want err of the type of setup", env, err)
 		}
 	}
 	// What Cloud Run hands on is believed only where the deployment says that it stands in front; the claims are

@@ -250,11 +250,11 @@ func TestChooseNone(t *testing.T) {
 		t.Fatal(err)
 	}
 	if c.Method != calibrate.Isotonic || !strings.Contains(c.Reason, "which is lower: these scores were well calibrated already") {
-		t.Errorf("%s", c.Reason)
+		t.Errorf(`got %s; want c.Method = calibrate.Isotonic, c.Reason with "which is lower: these scores were well calibrated already"`, c.Reason)
 	}
 	c, err = calibrate.Choose(raw, label, nil, calibrate.Options{Methods: []calibrate.Method{calibrate.Isotonic, calibrate.None}})
 	if err != nil || c.Method != calibrate.None || c.Calibrator.Predict(0) != 0.5 {
-		t.Errorf("%v: %s", err, c.Reason)
+		t.Errorf("calibrate.Choose(...): got %v: %s; want no error, c.Method = calibrate.None, c.Calibrator.Predict(0) = 0.5", err, c.Reason)
 	}
 }
 

@@ -110,7 +110,7 @@ func TestSegmentsAsJSON(t *testing.T) {
 		t.Errorf("%v, by %v", got, whole.By())
 	}
 	if again, _ := json.Marshal(whole); string(again) != `{"format":1,"method":"platt","a":0.5,"c":-1}` {
-		t.Errorf("%s", again)
+		t.Errorf("json.Marshal(whole): got %s; want string(again) = `{\"format\":1,\"method\":\"platt\",\"a\":0.5,\"c\":-1}`", again)
 	}
 }
 

@@ -32,11 +32,11 @@ func TestNobodyAt(t *testing.T) {
 	var d net.Dialer
 	_, err := d.DialContext(t.Context(), "tcp", addr)
 	if got, ok := NobodyAt(fmt.Errorf("post: %w", err)); !ok || got != addr {
-		t.Errorf("%v: %q %v", err, got, ok)
+		t.Errorf(`NobodyAt(fmt.Errorf("post: %%w", err)): got %v: %q %v; want ok, got = addr`, err, got, ok)
 	}
 	for _, other := range []error{nil, errors.New("x"), errors.New("dial tcp 10.0.0.1:443: connect: connection refused")} {
 		if got, ok := NobodyAt(other); ok {
-			t.Errorf("%v: %q", other, got)
+			t.Errorf("NobodyAt(other): got %v: %q; want not ok", other, got)
 		}
 	}
 }
@@ -64,7 +64,7 @@ func TestFailFast(t *testing.T) {
 	}
 	var setup *SetupError
 	if err := FromStatus("Pub/Sub", "topic t", "", err); !errors.As(err, &setup) || !strings.Contains(setup.What, addr) || !strings.Contains(setup.Hint, "localemu up --data DIR`, then `. DIR/env`") {
-		t.Errorf("%v", err)
+		t.Errorf("FromStatus(\"Pub/Sub\", \"topic t\", \"\", err): got %v; want err of the type of setup, setup.What with addr, setup.Hint with \"localemu up --data DIR`, then `. DIR/env`\"", err)
 	}
 }
 
@@ -89,6 +89,6 @@ func TestFromStatus(t *testing.T) {
 	}
 	err := FromStatus("Pub/Sub", "topic t", "", status.Error(codes.NotFound, "gone"))
 	if errors.As(err, &setup) || status.Code(err) != codes.NotFound {
-		t.Errorf("%v", err)
+		t.Errorf("FromStatus(...): got %v; want not err of the type of setup, status.Code(err) = codes.NotFound", err)
 	}
 }

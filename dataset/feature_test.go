@@ -79,6 +79,6 @@ func TestSplitAndSeconds(t *testing.T) {
 		}
 	}
 	if got := Seconds(1499039000, 250e6); got != 1499039000.25 {
-		t.Error(got)
+		t.Errorf("Seconds(1499039000, 250e6): got %v; want got = 1499039000.25", got)
 	}
 }

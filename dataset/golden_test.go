@@ -119,7 +119,7 @@ func TestEncodingTravelsAlone(t *testing.T) {
 	for _, bad := range []string{"", "{}", `{"format":1,"features":[],"missing":[]}`, `{"format":1,"features":[{"name":"a","kind":"numeric","why":"","bins":9,"missing_bin":-1,"other_bin":-1}]}`} {
 		var e *ManifestError
 		if _, err := DecodeEncoding([]byte(bad)); !errors.As(err, &e) {
-			t.Errorf("%s: %v", bad, err)
+			t.Errorf("DecodeEncoding([]byte(bad)): got %s: %v; want err of the type of e", bad, err)
 		}
 	}
 }
@@ -170,7 +170,7 @@ func TestWriterRefusesAnEndlessManifest(t *testing.T) {
 	_, err := NewWriter(filepath.Join(t.TempDir(), "d"), &m)
 	var e *ManifestError
 	if !errors.As(err, &e) || !strings.Contains(err.Error(), "it may have 67108864; drop columns or lower max_bin") {
-		t.Error(err)
+		t.Errorf(`got %v; want err of the type of e, err.Error() with "it may have 67108864; drop columns or lower max_bin"`, err)
 	}
 }
 

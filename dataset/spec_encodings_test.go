@@ -131,7 +131,7 @@ func TestEncodingsForms(t *testing.T) {
 	} {
 		s, err := ParseSpec("d.yaml", []byte(specHead+in))
 		if err != nil {
-			t.Errorf("%q: %v", in, err)
+			t.Errorf(`ParseSpec("d.yaml", []byte(specHead+in)): got %q: %v; want no error`, in, err)
 			continue
 		}
 		if !reflect.DeepEqual(s.Encodings, want) {
@@ -156,7 +156,7 @@ func TestOrderFollowsTheSplit(t *testing.T) {
 	} {
 		s, err := ParseSpec("d.yaml", []byte(specHead+in))
 		if err != nil {
-			t.Errorf("%q: %v", in, err)
+			t.Errorf(`ParseSpec("d.yaml", []byte(specHead+in)): got %q: %v; want no error`, in, err)
 			continue
 		}
 		if s.OrderBy() != want.by || s.TimeColumn() != want.column {
@@ -176,7 +176,7 @@ func TestSampleForms(t *testing.T) {
 	} {
 		s, err := ParseSpec("d.yaml", []byte(specHead+in))
 		if err != nil {
-			t.Errorf("%q: %v", in, err)
+			t.Errorf(`ParseSpec("d.yaml", []byte(specHead+in)): got %q: %v; want no error`, in, err)
 			continue
 		}
 		if s.Sample != want {

@@ -80,7 +80,7 @@ func TestE2EAdaptive(t *testing.T) {
 	l := newLocal(t)
 	l.args = []string{"--faults", l.file("faults.yaml", "preempt: [{task: 1, attempt: 0, after: 4s}, {task: 2, attempt: 0, after: 4s}]\n")}
 	if r := execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "40000", "--out", filepath.Join(l.dir, "clicks.parquet")); r.code != 0 {
-		t.Fatal(r.errOut)
+		t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
 	}
 	l.must("launcher", "stage", l.file("dataset.yaml", "name: clicks\nsource: clicks.parquet\nlabel: is_click\ndrop: [impression_id, ts]\n"+
 		"split: {by: hash, key: user_id, train: 0.6, valid: 0.2, calib: 0.1, test: 0.1}\n"))

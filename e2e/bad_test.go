@@ -104,7 +104,7 @@ func TestE2ETruncatedParquet(t *testing.T) {
 	l := newLocal(t)
 	table := filepath.Join(l.dir, "t.parquet")
 	if r := execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "3000", "--out", table); r.code != 0 {
-		t.Fatal(r.errOut)
+		t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
 	}
 	whole, err := os.ReadFile(table)
 	if err != nil {
@@ -135,7 +135,7 @@ func TestE2ESweepOverADamagedDataset(t *testing.T) {
 	file := l.smallSweep(4)
 	rows, err := filepath.Glob(filepath.Join(l.data, "gcs", "coppice-datasets", "datasets", "clicks", "*", "train", "rows.arrow"))
 	if err != nil || len(rows) != 1 {
-		t.Fatal(rows, err)
+		t.Fatalf("filepath.Glob(...): got %v, %v; want no error, len(rows) = 1", rows, err)
 	}
 	data, err := os.ReadFile(rows[0])
 	if err != nil {
@@ -170,22 +170,22 @@ func TestE2EDamagedDataset(t *testing.T) {
 	l := newLocal(t)
 	table := filepath.Join(l.dir, "clicks.csv")
 	if r := execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "3000", "--out", table); r.code != 0 {
-		t.Fatal(r.errOut)
+		t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
 	}
 	spec := l.file("dataset.yaml", "name: t\nsource: clicks.csv\nlabel: is_click\ndrop: [impression_id, ts, user_id]\n")
 	if r := execute(t, l.dir, nil, binaryOf(t, "launcher"), "stage", spec, "--out", "out"); r.code != 0 {
-		t.Fatal(r.errOut)
+		t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
 	}
 	manifests, err := filepath.Glob(filepath.Join(l.dir, "out", "t", "*", "manifest.json"))
 	if err != nil || len(manifests) != 1 {
-		t.Fatal(manifests, err)
+		t.Fatalf(`filepath.Glob(filepath.Join(l.dir, "out", "t", "*", "manifest.json")): got %v, %v; want no error, len(manifests) = 1`, manifests, err)
 	}
 	dir := filepath.Dir(manifests[0])
 	train := func() ran {
 		return execute(t, l.dir, nil, binaryOf(t, "task"), "train", "--dataset", dir, "--out", "model.txt")
 	}
 	if r := train(); r.code != 0 {
-		t.Fatal(r.errOut)
+		t.Fatalf("train(): got %v; want r.code = 0", r.errOut)
 	}
 	os.Remove(filepath.Join(l.dir, "model.txt"))
 	for _, file := range []string{"train/rows.arrow", "train/columns.arrow", "train/targets.arrow", "manifest.json"} {

@@ -97,7 +97,7 @@ func TestE2EBudget(t *testing.T) {
 `)
 	out := execute(t, l.dir, nil, binaryOf(t, "localemu"), "exec", "--data", l.data, "--", "sh", script, binaryOf(t, "launcher"), file)
 	if out.code != 0 {
-		t.Fatalf("%d\n%s\n%s", out.code, out.out, out.errOut)
+		t.Fatalf("execute(...): got %d; want out.code = 0\n%s\n%s", out.code, out.out, out.errOut)
 	}
 	t.Logf("%s", out.out)
 	if !strings.Contains(out.out, "0.0998 USD each an hour (price of 9999-12-31)") {
@@ -109,7 +109,7 @@ func TestE2EBudget(t *testing.T) {
 	}
 	c := conclusion(t, string(text))
 	if c.Outcome != sweep.OutcomeWinner || c.Done != 2 || c.Version != 1 || c.Trial > 1 {
-		t.Fatalf("%+v", c)
+		t.Fatalf("conclusion(t, string(text)): got %+v; want c.Outcome = sweep.OutcomeWinner, c.Done = 2, c.Version = 1, c.Trial <= 1", c)
 	}
 	if !strings.Contains(c.Reason, "4 of 6 trials had not ended when") || !strings.Contains(c.Reason, "of the budget of 0.00122 USD") {
 		t.Errorf("the reason is %q", c.Reason)
@@ -119,11 +119,11 @@ func TestE2EBudget(t *testing.T) {
 	}
 	b := readBill(t, string(text))
 	if !(b.Cost > budget/4) || b.Cost > budget || b.Budget != budget || b.Model != "on Spot" || b.VMs != 2 {
-		t.Errorf("%+v", b)
+		t.Errorf(`readBill(t, string(text)): got %+v; want b.Cost > budget/4, b.Cost <= budget, b.Budget = budget, b.Model = "on Spot", b.VMs = 2`, b)
 	}
 	for _, trial := range b.Trials {
 		if done := trial.Status == sweep.StatusDone; done != (trial.Trial < 2) || !(trial.Cost > 0) {
-			t.Errorf("%+v", trial)
+			t.Errorf("got %+v; want done = (trial.Trial < 2), trial.Cost > 0", trial)
 		}
 	}
 	if len(b.Trials) != 6 || !(b.StoppedCost > b.UsefulCost) || b.Interrupted != 0 {
@@ -145,7 +145,7 @@ func TestE2EBillOfAPreemptedSweep(t *testing.T) {
 	}
 	for _, a := range b.Attempts {
 		if a.End != ledger.Finished && (!(a.Cost > 0) || a.Task != 1 || a.Attempt.Attempt != 0 || b.Trials[a.Trial].Attempts != 2) {
-			t.Errorf("%+v", a)
+			t.Errorf("got %+v; want not (a.End != ledger.Finished and (!(a.Cost > 0) || a.Task != 1 || a.Attempt.Attempt != 0 || b.Trials[a.Trial].Attempts != 2))", a)
 		}
 	}
 	shown := l.must("launcher", "bill", string(c.Sweep), "--attempts")
@@ -181,7 +181,7 @@ func TestE2EPricesRefresh(t *testing.T) {
 	launcher := binaryOf(t, "launcher")
 	r := execute(t, dir, append(bare, "COPPICE_BILLING_ENDPOINT="+server.URL), launcher, "prices", "refresh")
 	if r.code != 0 || !strings.Contains(r.out, "1 prices read") || !strings.Contains(r.out, filepath.Join(dir, ".config", "coppice", "prices.json")) {
-		t.Fatalf("%d\n%s\n%s", r.code, r.out, r.errOut)
+		t.Fatalf("execute(...): got %d; want r.code = 0, r.out with \"1 prices read\", r.out with filepath.Join(dir, \".config\", \"coppice\", \"prices.json\")\n%s\n%s", r.code, r.out, r.errOut)
 	}
 	spec := filepath.Join(dir, "sweep.yaml")
 	if err := os.WriteFile(spec, []byte(goodSweep), 0o644); err != nil {

@@ -28,7 +28,7 @@ func life(t *testing.T, dir string, span time.Duration, program string, args ...
 	// At the very end of its span a life may have ended well, and Run still says that its time is over.
 	if err := cmd.Run(); err != nil && (cmd.ProcessState == nil || !cmd.ProcessState.Success()) {
 		if cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != -1 { // not by a signal
-			t.Fatalf("%v\n%s\n%s", err, &o, &e)
+			t.Fatalf("got %v; want cmd.ProcessState other than nil, cmd.ProcessState.ExitCode() = -1\n%s\n%s", err, &o, &e)
 		}
 		return false, ""
 	}
@@ -42,7 +42,7 @@ func TestE2EKilledTrainingSameBytes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	l := newLocal(t)
 	if r := execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "120000", "--out", filepath.Join(l.dir, "clicks.parquet")); r.code != 0 {
-		t.Fatal(r.errOut)
+		t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
 	}
 	dir := l.stageHere(l.file("dataset.yaml", "name: clicks\nsource: clicks.parquet\nlabel: is_click\ndrop: [impression_id, ts]\ncategorical: [campaign_id, publisher_id]\n"+
 		"split: {by: hash, key: user_id, train: 0.8, valid: 0.2}\n"))
@@ -98,7 +98,7 @@ func TestE2EVanishedMachineIsGoneOnFrom(t *testing.T) {
 	l := newLocal(t)
 	l.args = append(l.args, "--faults", l.file("faults.yaml", "preempt: [{task: 0, attempt: 0, after: 18s}]\n"))
 	if r := execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "700000", "--out", filepath.Join(l.dir, "clicks.parquet")); r.code != 0 {
-		t.Fatal(r.errOut)
+		t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
 	}
 	l.must("launcher", "stage", l.file("dataset.yaml", "name: clicks\nsource: clicks.parquet\nlabel: is_click\ndrop: [impression_id, ts]\n"+
 		"split: {by: hash, key: user_id, train: 0.7, valid: 0.1, calib: 0.1, test: 0.1}\n"), "--json")
@@ -106,7 +106,7 @@ func TestE2EVanishedMachineIsGoneOnFrom(t *testing.T) {
 		"machine: {type: n2-highmem-2, vms: 1, threads_per_task: 1, tasks_per_vm: 1}\nlimits: {trial: 8m, sweep: 15m}\n")
 	c := conclusion(t, l.must("launcher", "sweep", file, "--json"))
 	if c.Outcome != sweep.OutcomeWinner {
-		t.Fatalf("%+v", c)
+		t.Fatalf(`conclusion(t, l.must("launcher", "sweep", file, "--json")): got %+v; want c.Outcome = sweep.OutcomeWinner`, c)
 	}
 	objects := l.objects()
 	r, err := sweep.DecodeResult([]byte(objects["coppice-sweeps/"+sweep.Names(c.Sweep).Result(0)]))

@@ -57,7 +57,7 @@ func binaryOf(t *testing.T, name string) string {
 		}
 	})
 	if programs.err != nil {
-		t.Fatal(programs.err)
+		t.Fatalf("got %v; want no error", programs.err)
 	}
 	return filepath.Join(programs.dir, name)
 }
@@ -137,7 +137,7 @@ func execute(t *testing.T, dir string, env []string, program string, args ...str
 	err := cmd.Run()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
-		t.Fatal(err)
+		t.Fatalf("got %v; want not (err != nil and !errors.As(err, &exit))", err)
 	}
 	return ran{cmd.ProcessState.ExitCode(), out.String(), errOut.String()}
 }
@@ -255,7 +255,7 @@ func TestE2ERealTables(t *testing.T) {
 			l.must("launcher", "stage", ds, "--json")
 			c := conclusion(t, l.must("launcher", "sweep", sw, "--json"))
 			if c.Outcome != sweep.OutcomeWinner || c.Done != 50 || c.Version != 1 {
-				t.Fatalf("%+v", c)
+				t.Fatalf(`conclusion(t, l.must("launcher", "sweep", sw, "--json")): got %+v; want c.Outcome = sweep.OutcomeWinner, c.Done = 50, c.Version = 1`, c)
 			}
 			if v := l.versions(name); len(v) != 1 || v[0].Key != string(c.Sweep) {
 				t.Fatalf("versions %+v", v)
@@ -303,7 +303,7 @@ func (l *local) checkMachines(t *testing.T, id sweep.ID) {
 	t.Helper()
 	r := execute(t, l.dir, nil, binaryOf(t, "localemu"), "machines", "--data", l.data, string(id), "--json")
 	if r.code != 0 {
-		t.Fatal(r.errOut)
+		t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
 	}
 	var report struct {
 		Machines []struct {
@@ -314,7 +314,7 @@ func (l *local) checkMachines(t *testing.T, id sweep.ID) {
 		} `json:"machines"`
 	}
 	if err := json.Unmarshal([]byte(r.out), &report); err != nil {
-		t.Fatal(err, r.out)
+		t.Fatalf("json.Unmarshal([]byte(r.out), &report): got %v, %v; want no error", err, r.out)
 	}
 	if len(report.Machines) < 2 {
 		t.Fatalf("%d machines: %s", len(report.Machines), r.out)
@@ -333,7 +333,7 @@ func (l *local) smallSweep(trials int) string {
 	l.t.Helper()
 	table := filepath.Join(l.dir, "clicks.parquet")
 	if r := execute(l.t, l.dir, nil, binaryOf(l.t, "clicks"), "--rows", "20000", "--out", table); r.code != 0 {
-		l.t.Fatal(r.errOut)
+		l.t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
 	}
 	ds := l.file("dataset.yaml", "name: clicks\nsource: clicks.parquet\nlabel: is_click\ndrop: [impression_id, ts]\ncategorical: [campaign_id, publisher_id]\n"+
 		"split: {by: hash, key: user_id, train: 0.6, valid: 0.15, calib: 0.1, test: 0.15}\n")
@@ -422,7 +422,7 @@ wait $a; wait $b
 	}
 	args := []string{"exec", "--data", l.data, "--", sh, script, binaryOf(t, "launcher"), file}
 	if r := execute(t, l.dir, nil, binaryOf(t, "localemu"), args...); r.code != 0 {
-		t.Fatalf("%d\n%s\n%s", r.code, r.out, r.errOut)
+		t.Fatalf("execute(t, l.dir, nil, binaryOf(t, \"localemu\"), args...): got %d; want r.code = 0\n%s\n%s", r.code, r.out, r.errOut)
 	}
 	read := func(name string) string {
 		text, err := os.ReadFile(filepath.Join(l.dir, name))
@@ -433,7 +433,7 @@ wait $a; wait $b
 	}
 	a, b, c := conclusion(t, read("a.json")), conclusion(t, read("b.json")), conclusion(t, read("c.json"))
 	if a.Sweep != b.Sweep || a.Version != 1 || b.Version != 1 || c.Version != 1 || len(l.versions("ctr")) != 1 {
-		t.Errorf("%+v\n%+v\n%+v", a, b, c)
+		t.Errorf("got %+v; want a.Sweep = b.Sweep, a.Version = 1, b.Version = 1, c.Version = 1, len(l.versions(\"ctr\")) = 1\n%+v\n%+v", a, b, c)
 	}
 	var listed []map[string]any
 	if err := json.Unmarshal([]byte(read("ls.json")), &listed); err != nil || len(listed) != 1 {
@@ -457,7 +457,7 @@ test $code = 7
 `)
 	start := time.Now()
 	if r := execute(t, l.dir, nil, binaryOf(t, "localemu"), "exec", "--data", l.data, "--", sh, cancel, binaryOf(t, "launcher")); r.code != 0 {
-		t.Fatalf("%d\n%s\n%s", r.code, r.out, r.errOut)
+		t.Fatalf("execute(...): got %d; want r.code = 0\n%s\n%s", r.code, r.out, r.errOut)
 	}
 	if took := time.Since(start); took > time.Minute {
 		t.Errorf("cancelling took %s", took)

@@ -100,7 +100,7 @@ func (w *iamWorld) copy(from, to string) {
 		w.t.Fatal(err)
 	}
 	if r := execute(w.t, w.dir, nil, cp, "-a", from, to); r.code != 0 {
-		w.t.Fatal(r.errOut)
+		w.t.Fatalf(`execute(w.t, w.dir, nil, cp, "-a", from, to): got %v; want r.code = 0`, r.errOut)
 	}
 }
 
@@ -171,7 +171,7 @@ func (w *iamWorld) export(name string) {
 	}
 	answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
-		w.t.Fatal(answer.Status)
+		w.t.Fatalf("got %v; want answer.StatusCode = http.StatusOK", answer.Status)
 	}
 }
 
@@ -245,7 +245,7 @@ func TestE2ENightsLeaveTheRegistry(t *testing.T) {
 	const without = "launcher bucket/registry roles/storage.objectUser"
 	for _, s := range []seen{{"staged", terraform.Launcher, launches}, {"exported", terraform.Launcher, staging}} {
 		if r := w.with(s, without); r.code != 0 {
-			t.Errorf("%s: %d\n%s\n%s", s.script, r.code, r.out, r.errOut)
+			t.Errorf("w.with(s, without): got %s: %d; want r.code = 0\n%s\n%s", s.script, r.code, r.out, r.errOut)
 		}
 	}
 }
@@ -280,7 +280,7 @@ func checkNamed(t *testing.T, r ran, b terraform.Binding, verdict string, code i
 		}
 	}
 	if err := json.Unmarshal([]byte(r.out), &report); err != nil {
-		t.Fatal(err, r.out, r.errOut)
+		t.Fatalf("json.Unmarshal([]byte(r.out), &report): got %v, %v, %v; want no error", err, r.out, r.errOut)
 	}
 	named := 0
 	for _, f := range report.Findings {

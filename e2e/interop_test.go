@@ -45,14 +45,14 @@ func pythonAgrees(t *testing.T, model string, values, scores []float64) {
 	}
 	r := execute(t, ".", nil, python(t), "bench/scores.py", model, write("values", values), write("scores", scores))
 	if r.code != 0 {
-		t.Fatal(r.errOut)
+		t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
 	}
 	var got struct {
 		Rows, Features, Trees int
 		MaxDiff               float64 `json:"max_diff"`
 	}
 	if err := json.Unmarshal([]byte(r.out), &got); err != nil {
-		t.Fatal(err, r.out)
+		t.Fatalf("json.Unmarshal([]byte(r.out), &got): got %v, %v; want no error", err, r.out)
 	}
 	t.Logf("Python's lightgbm: %s", strings.TrimSpace(r.out))
 	if got.Rows == 0 || got.Trees == 0 || !(got.MaxDiff <= 1e-9) {
@@ -101,14 +101,14 @@ func TestInteropScores(t *testing.T) {
 			l := newLocal(t)
 			table := filepath.Join(l.dir, "clicks.parquet")
 			if r := execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "20000", "--out", table); r.code != 0 {
-				t.Fatal(r.errOut)
+				t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
 			}
 			spec := l.file("dataset.yaml", "name: t\nsource: clicks.parquet\nlabel: "+tc.label+"\ndrop: [impression_id, ts]\n"+
 				"categorical: [campaign_id, publisher_id]\nencodings: none\nsplit: {by: hash, key: user_id, train: 0.7, test: 0.3}\n")
 			dir := l.stageHere(spec)
 			model := filepath.Join(l.dir, "model.txt")
 			if r := execute(t, l.dir, nil, binaryOf(t, "task"), "train", "--dataset", dir, "--params", l.file("p.yaml", tc.params), "--out", model); r.code != 0 {
-				t.Fatal(r.errOut)
+				t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
 			}
 			f, err := os.Open(model)
 			if err != nil {
@@ -134,7 +134,7 @@ func (l *local) stageHere(spec string) string {
 	l.t.Helper()
 	r := execute(l.t, l.dir, nil, binaryOf(l.t, "launcher"), "stage", spec, "--out", filepath.Join(l.dir, "folder"), "--json")
 	if r.code != 0 {
-		l.t.Fatal(r.errOut)
+		l.t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
 	}
 	var staged struct {
 		Place string `json:"place"`
@@ -167,7 +167,7 @@ func TestQuality(t *testing.T) {
 	data := filepath.Dir(realData(t, "flight_delays_100k.csv"))
 	r := execute(t, ".", nil, python(t), "bench/quality.py", "--data", data, "--bin", filepath.Dir(binaryOf(t, "task")), "--out", t.TempDir())
 	if r.code != 0 {
-		t.Fatal(r.errOut)
+		t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
 	}
 	const limit = 1.005
 	lines := strings.Split(strings.TrimSpace(r.out), "\n")
@@ -179,7 +179,7 @@ func TestQuality(t *testing.T) {
 			Raw     float64 `json:"lightgbm_raw"`
 		}
 		if err := json.Unmarshal([]byte(line), &q); err != nil {
-			t.Fatal(err, line)
+			t.Fatalf("json.Unmarshal([]byte(line), &q): got %v, %v; want no error", err, line)
 		}
 		t.Logf("%-10s log loss on valid: Coppice %.5f, LightGBM on the raw table %.5f (%+.2f %%), on the same bins %.5f (%+.2f %%)",
 			q.Table, q.Coppice, q.Raw, 100*(q.Coppice/q.Raw-1), q.Bins, 100*(q.Coppice/q.Bins-1))

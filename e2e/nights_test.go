@@ -62,7 +62,7 @@ func (n *nights) stage(name string, table nightstest.Table, flags ...string) (st
 	var s staged
 	if r.out != "" {
 		if err := json.Unmarshal([]byte(r.out), &s); err != nil {
-			n.t.Fatal(err, r.out)
+			n.t.Fatalf("json.Unmarshal([]byte(r.out), &s): got %v, %v; want no error", err, r.out)
 		}
 	}
 	return s, r
@@ -111,7 +111,7 @@ func (n *nights) champion() int {
 	r := n.launcher("registry", "list", "--json")
 	var models []struct{ Champion int }
 	if err := json.Unmarshal([]byte(r.out), &models); err != nil || len(models) > 1 {
-		n.t.Fatal(err, r.out, r.errOut)
+		n.t.Fatalf("json.Unmarshal([]byte(r.out), &models): got %v, %v, %v; want no error, len(models) <= 1", err, r.out, r.errOut)
 	}
 	if len(models) == 0 {
 		return 0

@@ -66,7 +66,7 @@ func TestInteropPythonPackage(t *testing.T) {
 	clicks := func(t *testing.T, dir string) (train, table string, rows int) {
 		path := filepath.Join(dir, "clicks.parquet")
 		if r := execute(t, dir, nil, binaryOf(t, "clicks"), "--rows", "20000", "--out", path); r.code != 0 {
-			t.Fatal(r.errOut)
+			t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
 		}
 		return path, path, 20000
 	}
@@ -75,7 +75,7 @@ func TestInteropPythonPackage(t *testing.T) {
 			for seed, n := range []int{8000, 3000} {
 				folder := filepath.Join(dir, fmt.Sprint(seed))
 				if r := execute(t, ".", nil, python(t), "python/tests/nasty.py", folder, fmt.Sprint(seed+1), fmt.Sprint(n)); r.code != 0 {
-					t.Fatal(r.errOut)
+					t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
 				}
 			}
 			return filepath.Join(dir, "0", "nasty."+format), filepath.Join(dir, "1", "nasty."+format), 3000
@@ -85,7 +85,7 @@ func TestInteropPythonPackage(t *testing.T) {
 	empty := func(t *testing.T, dir string) (train, table string, rows int) {
 		train, table, rows = nasty("parquet")(t, dir)
 		if r := execute(t, ".", nil, python(t), "python/tests/nasty.py", filepath.Dir(table), "2", "3000", "signup"); r.code != 0 {
-			t.Fatal(r.errOut)
+			t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
 		}
 		return train, table, rows
 	}
@@ -155,7 +155,7 @@ func (l *local) compare(args ...string) compared {
 	lines := strings.Split(strings.TrimSpace(r.out), "\n")
 	var c compared
 	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &c); err != nil {
-		l.t.Fatal(err, r.out)
+		l.t.Fatalf("json.Unmarshal([]byte(lines[len(lines)-1]), &c): got %v, %v; want no error", err, r.out)
 	}
 	return c
 }
@@ -173,7 +173,7 @@ func modelValues(t *testing.T, version, table string) string {
 	}
 	levels, err := dataset.OpenLevels(filepath.Join(version, scorer.FileLevels), encoding.Tables)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		t.Fatal(err)
+		t.Fatalf("dataset.OpenLevels(...): got %v; want not (err != nil and !errors.Is(err, fs.ErrNotExist))", err)
 	}
 	t.Cleanup(func() { levels.Close() })
 	encoder, err := ingest.NewEncoder(encoding, levels)

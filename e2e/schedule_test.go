@@ -59,7 +59,7 @@ func TestE2EOneSlotOneJob(t *testing.T) {
 	file := l.smallSweep(6)
 	other := filepath.Join(l.dir, "clicks-2.parquet")
 	if r := execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "20000", "--seed", "8", "--out", other); r.code != 0 {
-		t.Fatal(r.errOut)
+		t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
 	}
 	l.file("dataset-2.yaml", strings.Replace(l.read("dataset.yaml"), "clicks.parquet", "clicks-2.parquet", 1))
 	l.file("sweep-2.yaml", strings.Replace(l.read("sweep.yaml"), "trials: 6", "trials: 7", 1))
@@ -75,25 +75,25 @@ fire "$1" sweep-2.yaml >d.json
 "$1" ls --json >ls.json
 `, file)
 	if r.code != 0 {
-		t.Fatalf("%d\n%s\n%s", r.code, r.out, r.errOut)
+		t.Fatalf("l.script(...): got %d; want r.code = 0\n%s\n%s", r.code, r.out, r.errOut)
 	}
 	var first map[string]any
 	for _, name := range []string{"a.json", "b.json", "c.json", "d.json"} {
 		var got map[string]any
 		if err := json.Unmarshal([]byte(l.read(name)), &got); err != nil {
-			t.Fatal(name, err)
+			t.Fatalf("json.Unmarshal([]byte(l.read(name)), &got): got %v, %v; want no error", name, err)
 		}
 		delete(got, "ended") // it may have, when the last one came
 		if first == nil {
 			first = got
 		}
 		if !maps.Equal(got, first) || !strings.Contains(fmt.Sprint(got["sweep"]), "0101-0000") {
-			t.Errorf("%s: %v, %v", name, got, first)
+			t.Errorf(`got %s: %v, %v; want got = first, fmt.Sprint(got["sweep"]) with "0101-0000"`, name, got, first)
 		}
 	}
 	c := conclusion(t, l.read("e.json"))
 	if c.Outcome != sweep.OutcomeWinner || c.Done != 6 || len(l.versions("ctr")) != 1 {
-		t.Errorf("%+v", c)
+		t.Errorf(`conclusion(t, l.read("e.json")): got %+v; want c.Outcome = sweep.OutcomeWinner, c.Done = 6, len(l.versions("ctr")) = 1`, c)
 	}
 	if jobs := l.ranJobs(); !slices.Equal(jobs, []string{string(c.Sweep)}) {
 		t.Errorf("jobs %q", jobs)
@@ -143,7 +143,7 @@ id=$("$1" ls --json | sed -n 's/.*"sweep": "\(.*\)",/\1/p')
 "$1" status "$id"
 `, file)
 	if r.code != 0 {
-		t.Fatalf("%d\n%s\n%s", r.code, r.out, r.errOut)
+		t.Fatalf("l.script(...): got %d; want r.code = 0\n%s\n%s", r.code, r.out, r.errOut)
 	}
 	c := conclusion(t, l.read("b.json"))
 	if jobs := l.ranJobs(); c.Outcome != sweep.OutcomeWinner || c.Done != 6 || !slices.Equal(jobs, []string{string(c.Sweep) + "-f2"}) {
@@ -169,14 +169,14 @@ id=$("$1" ls --json | sed -n 's/.*"sweep": "\(.*\)",/\1/p')
 		t.Fatal(err)
 	}
 	if e := status.Job.Earlier; len(e) != 2 || !strings.Contains(e[0].Reason, "it was SCHEDULED after 1s") || !strings.Contains(e[1].Reason, "it failed: ") || !strings.HasSuffix(status.Job.Name, "-f2") {
-		t.Errorf("%+v", status)
+		t.Errorf(`got %+v; want len(e) = 2, e[0].Reason with "it was SCHEDULED after 1s", e[1].Reason with "it failed: ", status.Job.Name ending in "-f2"`, status)
 	}
 	if !strings.Contains(r.out, "n2-highmem-4, Spot in us-central1-a") {
 		t.Errorf("the status does not name the machines that were given up:\n%s", r.out)
 	}
 	for name := range l.objects() {
 		if strings.HasSuffix(name, "/claims/1") || strings.HasSuffix(name, "/jobs/3.json") {
-			t.Errorf("%s", name)
+			t.Errorf(`got %s; want not name ending in "/claims/1", not name ending in "/jobs/3.json"`, name)
 		}
 	}
 }
@@ -196,15 +196,15 @@ test $code = 7
 "$1" status long-1 --json >status.json
 `, file)
 	if r.code != 0 {
-		t.Fatalf("%d\n%s\n%s", r.code, r.out, r.errOut)
+		t.Fatalf("l.script(...): got %d; want r.code = 0\n%s\n%s", r.code, r.out, r.errOut)
 	}
 	if status := l.read("status.json"); !strings.Contains(status, `"finished": true`) || !strings.Contains(status, `"CANCELLED"`) {
-		t.Errorf("%s", status)
+		t.Errorf("l.read(\"status.json\"): got %s; want status with `\"finished\": true`, status with `\"CANCELLED\"`", status)
 	}
 	if jobs := l.ranJobs(); len(jobs) != 0 {
 		t.Errorf("jobs %q", jobs)
 	}
 	if out := l.read("out.txt"); !strings.Contains(out, "going on with n2-highmem-4, Spot in us-central1-a") {
-		t.Errorf("%s", out)
+		t.Errorf(`l.read("out.txt"): got %s; want out with "going on with n2-highmem-4, Spot in us-central1-a"`, out)
 	}
 }

@@ -30,7 +30,7 @@ func TestSpotMachinesLost(t *testing.T) {
 
 	calm := newLocal(t)
 	if r := execute(t, calm.dir, nil, binaryOf(t, "clicks"), "--rows", "60000", "--out", filepath.Join(calm.dir, "clicks.parquet")); r.code != 0 {
-		t.Fatal(r.errOut)
+		t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
 	}
 	ds := calm.file("dataset.yaml", "name: clicks\nsource: clicks.parquet\nlabel: is_click\ndrop: [impression_id, ts]\ncategorical: [campaign_id, publisher_id]\n"+
 		"split: {by: hash, key: user_id, train: 0.7, valid: 0.1, calib: 0.1, test: 0.1}\n")
@@ -43,7 +43,7 @@ func TestSpotMachinesLost(t *testing.T) {
 	lost := &local{t: t, dir: t.TempDir()}
 	lost.data = filepath.Join(lost.dir, "cloud")
 	if r := execute(t, calm.dir, nil, "sh", "-c", fmt.Sprintf("mkdir -p %s/gcs && cp -a cloud/gcs/coppice-datasets* %s/gcs/ && cp sweep.yaml follow.sh %s/", lost.data, lost.data, lost.dir)); r.code != 0 {
-		t.Fatal(r.errOut)
+		t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
 	}
 	faults := "lose_machine:\n"
 	for i := range spotLosses {

@@ -40,7 +40,7 @@ func newExport(t *testing.T, n, rows int, args ...string) *export {
 	for i := range n {
 		file := filepath.Join(e.dir, "export", "clicks-00000000000"+strconv.Itoa(i)+".parquet")
 		if r := execute(t, e.dir, nil, binaryOf(t, "clicks"), "--rows", strconv.Itoa(rows), "--seed", strconv.Itoa(i+1), "--out", file); r.code != 0 {
-			t.Fatal(r.errOut)
+			t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
 		}
 		e.files = append(e.files, file)
 	}
@@ -117,7 +117,7 @@ func (e *export) here() (version, dir string) {
 	spec := e.file("here.yaml", "name: clicks\nsource: export/clicks-*.parquet\n"+clicksTable)
 	r := execute(e.t, e.dir, nil, binaryOf(e.t, "launcher"), "stage", spec, "--out", "here", "--json")
 	if r.code != 0 {
-		e.t.Fatal(r.errOut)
+		e.t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
 	}
 	version = versionOf(e.t, r.out)
 	return version, filepath.Join(e.dir, "here", "clicks", version)
@@ -127,7 +127,7 @@ func versionOf(t *testing.T, manifest string) string {
 	t.Helper()
 	var m struct{ Version string }
 	if err := json.Unmarshal([]byte(manifest), &m); err != nil || m.Version == "" {
-		t.Fatal(err, manifest)
+		t.Fatalf(`json.Unmarshal([]byte(manifest), &m): got %v, %v; want no error, m.Version other than ""`, err, manifest)
 	}
 	return m.Version
 }
@@ -152,7 +152,7 @@ func TestE2EStageInBatch(t *testing.T) {
 			version, dir := e.here()
 			r := e.stage(append(tc.flags, "--json")...)
 			if r.code != 0 {
-				t.Fatalf("%d\n%s\n%s", r.code, r.out, r.errOut)
+				t.Fatalf("e.stage(append(tc.flags, \"--json\")...): got %d; want r.code = 0\n%s\n%s", r.code, r.out, r.errOut)
 			}
 			if got := versionOf(t, r.out); got != version {
 				t.Fatalf("version %s in the cloud, %s here", got, version)
@@ -219,7 +219,7 @@ func TestE2EStageInBatchSaysWhatIsWrong(t *testing.T) {
 	e.put(filepath.Base(e.files[1]), whole)
 	r := e.stage()
 	if r.code != 0 || !strings.Contains(r.errOut, ": SUCCEEDED") {
-		t.Errorf("%d\n%s", r.code, r.errOut)
+		t.Errorf("e.stage(): got %d; want r.code = 0, r.errOut with \": SUCCEEDED\"\n%s", r.code, r.errOut)
 	}
 	for name, tc := range map[string]badInput{
 		"a local source":  {files: map[string]string{"x.yaml": "name: x\nsource: clicks.parquet\nlabel: is_click\n"}, command: []string{"stage", "x.yaml", "--batch"}, code: sweep.ExitUsage, says: []string{"in a bucket"}},
@@ -301,7 +301,7 @@ func TestE2EStageInBatchCtrlC(t *testing.T) {
 				t.Errorf("it ended with %d after %s\n%s", cmd.ProcessState.ExitCode(), took, &errOut.text)
 			}
 			if !strings.Contains(errOut.text.String(), "is cancelled") {
-				t.Errorf("%s", &errOut.text)
+				t.Errorf(`got %s; want errOut.text.String() with "is cancelled"`, &errOut.text)
 			}
 			if left, _ := filepath.Glob(filepath.Join(e.data, "machines", "stage-*")); len(left) != 0 {
 				t.Errorf("machines are left: %q", left)

@@ -143,7 +143,7 @@ func TestFoldsRefuse(t *testing.T) {
 		"scheme":          func() ([]Fold, error) { return plain.Folds("loo", 5) },
 	} {
 		if folds, err := try(); !errors.Is(err, ErrScheme) || folds != nil {
-			t.Errorf("%s: %v, %v", name, folds, err)
+			t.Errorf("try(): got %s: %v, %v; want err wrapping ErrScheme, folds = nil", name, folds, err)
 		}
 	}
 	if _, err := grouped.Folds(GroupKFold, 5); err != nil {
@@ -255,10 +255,10 @@ func TestCrossValidateEndsWhenTold(t *testing.T) {
 func TestSummarize(t *testing.T) {
 	got := Summarize([]FoldOutcome{{Metrics: map[string]float64{"a": 1, "b": 5}}, {Metrics: map[string]float64{"a": 2}}, {Metrics: map[string]float64{"a": 6}}})
 	if a := got["a"]; a.Folds != 3 || a.Mean != 3 || math.Abs(a.SD-math.Sqrt(7)) > 1e-12 {
-		t.Errorf("%+v", a)
+		t.Errorf("got %+v; want a.Folds = 3, a.Mean = 3, math.Abs(a.SD - math.Sqrt(7)) <= 1e-12", a)
 	}
 	if b := got["b"]; b.Folds != 1 || b.Mean != 5 || !math.IsNaN(b.SD) {
-		t.Errorf("%+v", b)
+		t.Errorf("got %+v; want b.Folds = 1, b.Mean = 5, math.IsNaN(b.SD)", b)
 	}
 }
 
@@ -269,10 +269,10 @@ func TestSelectAgreesWithMask(t *testing.T) {
 	a, err1 := table.Select(part)
 	b, err2 := table.mask(part)
 	if err := errors.Join(err1, err2); err != nil || !slices.Equal(a.Data.Subset, b.Subset) {
-		t.Error(err)
+		t.Errorf("errors.Join(err1, err2): got %v; want no error, a.Data.Subset = b.Subset", err)
 	}
 	if _, err := table.mask(sweep.Rows{Split: "nowhere", Folds: []uint8{1}}); !errors.Is(err, ErrNoRows) {
-		t.Error(err)
+		t.Errorf(`table.mask(sweep.Rows{Split: "nowhere", Folds: []uint8{1}}): got %v; want err wrapping ErrNoRows`, err)
 	}
 }
 
@@ -298,7 +298,7 @@ func TestCrossValidationRefusesStatistics(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err = NewTable(ds).Folds(tc.scheme, 5); (err == nil) != tc.fits || err != nil && !errors.Is(err, ErrScheme) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("NewTable(ds).Folds(tc.scheme, 5): got %s: %v; want (err == nil) = tc.fits, not (err != nil and !errors.Is(err, ErrScheme))", name, err)
 		}
 		if err := ds.Close(); err != nil {
 			t.Error(err)

@@ -130,7 +130,7 @@ func killed(t testing.TB, rng *rand.Rand, d *Data, p Params, opt Options, from [
 	opt.Threads = 1 + rng.IntN(3)
 	res, err := Train(ctx, d, p, opt)
 	if err != nil && !errors.Is(err, errKilled) && !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
+		t.Fatalf("Train(d, p, opt): got %v; want not (err != nil && !errors.Is(err, errKilled) and !errors.Is(err, context.Canceled))", err)
 	}
 	return kept, res
 }
@@ -214,7 +214,7 @@ func checkpointed(t testing.TB, d *Data, p Params, opt Options, trees int) *Chec
 		return nil
 	}
 	if _, err := Train(t.Context(), d, p, opt); !errors.Is(err, errKilled) {
-		t.Fatal(err)
+		t.Fatalf("Train(d, p, opt): got %v; want err wrapping errKilled", err)
 	}
 	return last
 }
@@ -243,7 +243,7 @@ func TestCheckpointRoundTrip(t *testing.T) {
 	prefix := []byte("before")
 	data, err := c.AppendBinary(prefix)
 	if err != nil || !bytes.HasPrefix(data, prefix) {
-		t.Fatal(err)
+		t.Fatalf("c.AppendBinary(prefix): got %v; want no error, bytes.HasPrefix(data, prefix)", err)
 	}
 	again, err := ReadCheckpoint(data[len(prefix):])
 	if err != nil {
@@ -310,7 +310,7 @@ func TestCheckpointOfAnotherRun(t *testing.T) {
 		opt.Resume = c
 		var other *MismatchError
 		if _, err := Train(t.Context(), &d.Data, p, opt); !errors.As(err, &other) || !strings.Contains(err.Error(), tc.says) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("Train(&d.Data, p, opt): got %s: %v; want err of the type of other, err.Error() with tc.says", name, err)
 		}
 	}
 	d, p, opt = fresh()

@@ -114,7 +114,7 @@ func TestPatterns(t *testing.T) {
 		if want == "" {
 			var pe *ParamError
 			if !errors.As(err, &pe) || !strings.Contains(err.Error(), `there is no column "si"`) {
-				t.Errorf("%q: %v", in, err)
+				t.Errorf("got %q: %v; want err of the type of pe, err.Error() with `there is no column \"si\"`", in, err)
 			}
 			continue
 		}
@@ -213,7 +213,7 @@ func TestIgnoredColumnsInTheModel(t *testing.T) {
 	for _, bad := range []ColumnList{"name:num", "4", "0,1,2,3"} {
 		p.IgnoreColumn = bad
 		if _, err := Train(t.Context(), &d.Data, p, Options{}); !errors.As(err, &pe) || pe.Name != "ignore_column" {
-			t.Errorf("%q: %v", bad, err)
+			t.Errorf(`Train(&d.Data, p, Options{}): got %q: %v; want err of the type of pe, pe.Name = "ignore_column"`, bad, err)
 		}
 	}
 }

@@ -37,7 +37,7 @@ func FuzzParamsJSON(f *testing.F) {
 		var pe *ParamError
 		if err != nil {
 			if !errors.As(err, &pe) || pe.Name == "" && !hasKey(m, "") {
-				t.Fatalf("%#v", err)
+				t.Fatalf(`got %#v; want err of the type of pe, not (pe.Name == "" and !hasKey(m, ""))`, err)
 			}
 			return
 		}
@@ -56,7 +56,7 @@ func FuzzParamsJSON(f *testing.F) {
 		res, err := Train(t.Context(), &d.Data, p, Options{Threads: 1})
 		if err != nil {
 			if !errors.As(err, &pe) && !errors.Is(err, ErrDiverged) && !errors.Is(err, ErrData) {
-				t.Fatalf("%+v: %v", p, err)
+				t.Fatalf("got %+v: %v; want not (!errors.As(err, &pe) && !errors.Is(err, ErrDiverged) and !errors.Is(err, ErrData))", p, err)
 			}
 			return
 		}
@@ -87,7 +87,7 @@ func FuzzModelText(f *testing.F) {
 		var me *ModelError
 		if err != nil {
 			if !errors.As(err, &me) || me.Line < 0 {
-				t.Fatalf("%#v", err)
+				t.Fatalf("got %#v; want err of the type of me, me.Line >= 0", err)
 			}
 			return
 		}

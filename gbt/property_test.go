@@ -212,7 +212,7 @@ func FuzzInvariants(f *testing.F) {
 			t.Fatal(err)
 		}
 		if _, _, err := growChecked(b); err != nil {
-			t.Fatalf("%v\n%v", trial, err)
+			t.Fatalf("growChecked(b): got %v; want no error\n%v", trial, err)
 		}
 	})
 }

@@ -149,7 +149,7 @@ func TestDivergenceIsAnError(t *testing.T) {
 	p := small()
 	p.Objective, p.LearningRate, p.NumIterations = "regression", 50, 300
 	if _, err := Train(t.Context(), &d.Data, p, Options{}); !errors.Is(err, ErrDiverged) {
-		t.Errorf("%v", err)
+		t.Errorf("Train(&d.Data, p, Options{}): got %v; want err wrapping ErrDiverged", err)
 	}
 }
 
@@ -158,7 +158,7 @@ func TestCancelledWithinATree(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := Train(ctx, &d.Data, small(), Options{}); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v", err)
+		t.Errorf("Train(&d.Data, small(), Options{}): got %v; want err wrapping context.Canceled", err)
 	}
 }
 
@@ -167,7 +167,7 @@ func TestBinBeyondTheFeature(t *testing.T) {
 	d := randomTable(tableSpec{rows: 500, numerical: 1, bins: 10, seed: 1})
 	d.RowMajor[77], d.Columns[0][77] = 200, 200
 	if _, err := Train(t.Context(), &d.Data, small(), Options{}); !errors.Is(err, ErrData) {
-		t.Errorf("%v", err)
+		t.Errorf("Train(&d.Data, small(), Options{}): got %v; want err wrapping ErrData", err)
 	}
 }
 
@@ -316,7 +316,7 @@ func TestSubsetIsLikeACopy(t *testing.T) {
 	}
 	scores, err := b.Model.PredictBinned(&masked, 1)
 	if err != nil || len(scores) != half.Rows {
-		t.Fatal(len(scores), err)
+		t.Fatalf("b.Model.PredictBinned(&masked, 1): got %v, %v; want no error, len(scores) = half.Rows", len(scores), err)
 	}
 }
 
@@ -404,7 +404,7 @@ func TestConstantModel(t *testing.T) {
 	}
 	res := mustTrain(t, d, small(), Options{})
 	if res.Stopped != StopNoSplit || len(res.Model.Trees) != 1 {
-		t.Fatalf("%+v", res)
+		t.Fatalf("mustTrain(t, d, small(), Options{}): got %+v; want res.Stopped = StopNoSplit, len(res.Model.Trees) = 1", res)
 	}
 	if p := Probability(res.Model.Predict([]float64{3})); math.Abs(p-0.25) > 1e-12 {
 		t.Errorf("predicts %v, the rate is 0.25", p)

@@ -107,7 +107,7 @@ func TestRequests(t *testing.T) {
 	}
 	_, said := w.run(nil, "stage", file("clicks.yaml", fmt.Appendf(nil, "name: clicks\nsource: %s\nlabel: is_click\ndrop: [revenue]\nsplit: {by: hash, key: user_id, train: 0.6, valid: 0.4}\n", file("clicks.csv", table))))
 	if !strings.HasPrefix(said, "exit code 0\n") {
-		t.Fatal(said)
+		t.Fatalf("w.run(...): got %v; want said beginning with \"exit code 0\\n\"", said)
 	}
 	for name, c := range map[string]struct {
 		spec     string
@@ -119,7 +119,7 @@ func TestRequests(t *testing.T) {
 	} {
 		a, said := w.run(c.settings, "sweep", file(name+".yaml", []byte(c.spec)), "--id", "nightly-1", "--dry-run")
 		if a.plan == nil || !strings.HasPrefix(said, "exit code 0\n") {
-			t.Fatalf("%s: %s", name, said)
+			t.Fatalf("w.run(...): got %s: %s; want a.plan other than nil, said beginning with \"exit code 0\\n\"", name, said)
 		}
 		for n := range len(a.plan.Fallback) + 1 {
 			p := a.plan.Placed(n)
@@ -131,7 +131,7 @@ func TestRequests(t *testing.T) {
 	}
 	a, said := w.run(deployment, "stage", file("export.yaml", []byte("name: export\nsource: gs://datasets/exports/*.csv\nlabel: is_click\n")), "--batch", "--machine", "n2-highmem-16")
 	if a.stage == nil || !strings.Contains(said, errNothingIsSent.Error()) {
-		t.Fatal(said)
+		t.Fatalf("w.run(...): got %v; want a.stage other than nil, said with errNothingIsSent.Error()", said)
 	}
 	a.stage.Env.File = filepath.Base(a.stage.Env.File)
 	golden(t, "staging-0", a.describeStage(*a.stage), a.stage.Fingerprint)
@@ -146,7 +146,7 @@ func golden(t *testing.T, name string, job batch.Job, hash string) {
 	t.Helper()
 	got, err := job.JSON()
 	if err != nil {
-		t.Errorf("%s: %v", name, err)
+		t.Errorf("job.JSON(): got %s: %v; want no error", name, err)
 		return
 	}
 	text := string(got)

@@ -42,25 +42,25 @@ func TestThePlanMakesABatchJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	if job.Tasks != 32 || job.Parallelism != 32 || job.TasksPerVM != 16 || job.CPUMilli != 4000 || job.LocalSSDs != 8 || !job.Spot || job.MaxRetries != 10 {
-		t.Errorf("%+v", job)
+		t.Errorf("got %+v; want job.Tasks = 32, job.Parallelism = 32, job.TasksPerVM = 16, job.CPUMilli = 4000, job.LocalSSDs = 8, job.Spot, job.MaxRetries = 10", job)
 	}
 	if job.MemoryMiB*16 > 512<<10 || job.MaxRunDuration != 6*time.Hour || !job.NoExternalIP || len(job.Zones) != 2 {
-		t.Errorf("%+v", job)
+		t.Errorf("got %+v; want job.MemoryMiB * 16 <= 512 << 10, job.MaxRunDuration = 6 * time.Hour, job.NoExternalIP, len(job.Zones) = 2", job)
 	}
 	if job.Env["COPPICE_SWEEP"] != "nightly-20261120" || job.Env["COPPICE_SCRATCH"] != job.MountPath || slices.Contains(job.Args, "train") {
-		t.Errorf("%+v", job.Env)
+		t.Errorf(`got %+v; want job.Env["COPPICE_SWEEP"] = "nightly-20261120", job.Env["COPPICE_SCRATCH"] = job.MountPath, not slices.Contains(job.Args, "train")`, job.Env)
 	}
 	if job.Labels[batch.PlanLabel] != plan().Fingerprint()[:32] || !slices.Contains(job.RetryExitCodes, sweep.ExitTransient) {
-		t.Errorf("%+v %v", job.Labels, job.RetryExitCodes)
+		t.Errorf("got %+v %v; want job.Labels[batch.PlanLabel] = plan().Fingerprint()[:32], slices.Contains(job.RetryExitCodes, sweep.ExitTransient)", job.Labels, job.RetryExitCodes)
 	}
 	standard := plan()
 	*standard.Spec.Machine.Spot = false
 	if job := j.describe(standard); job.Spot || job.MaxRetries != 10 || job.MaxRetries <= sweep.MaxClaims {
-		t.Errorf("%+v", job)
+		t.Errorf("j.describe(standard): got %+v; want not job.Spot, job.MaxRetries = 10, job.MaxRetries > sweep.MaxClaims", job)
 	}
 	text, err := j.Request(plan())
 	if err != nil || !json.Valid(text) || !strings.Contains(string(text), `"SPOT"`) {
-		t.Errorf("%s %v", text, err)
+		t.Errorf("j.Request(plan()): got %s %v; want no error, json.Valid(text), string(text) with `\"SPOT\"`", text, err)
 	}
 }
 
@@ -76,7 +76,7 @@ func TestJobsOfFallbacks(t *testing.T) {
 		"nightly-20261120-f2 n2-highmem-64 false [us-central1-a us-central1-b] 8 32"} {
 		job := j.describe(p.Placed(n))
 		if _, err := batch.Build(job); err != nil {
-			t.Fatal(n, err)
+			t.Fatalf("batch.Build(job): got %v, %v; want no error", n, err)
 		}
 		got := fmt.Sprint(job.ID, " ", job.MachineType, " ", job.Spot, " ", job.Zones, " ", job.LocalSSDs, " ", job.Tasks)
 		if got != want || job.Labels["coppice-sweep"] != "nightly-20261120" || job.Env["COPPICE_SWEEP"] != "nightly-20261120" || job.Env["COPPICE_JOB"] != job.ID || len(job.Notify) != 1 || job.Notify[0] != "projects/p/topics/coppice-jobs" {

@@ -81,7 +81,7 @@ func near(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
 func TestNothingYet(t *testing.T) {
 	l := newWorld(t, 3, 2, 2).read(100)
 	if l.MachineSeconds != 0 || len(l.Attempts) != 0 {
-		t.Errorf("%+v", l)
+		t.Errorf("newWorld(t, 3, 2, 2).read(100): got %+v; want l.MachineSeconds = 0, len(l.Attempts) = 0", l)
 	}
 }
 
@@ -205,7 +205,7 @@ func TestDamage(t *testing.T) {
 	}
 	after := w.read(300)
 	if after.Unreadable != 4 || after.MachineSeconds != before.MachineSeconds || len(after.Attempts) != 1 {
-		t.Errorf("%+v", after)
+		t.Errorf("w.read(300): got %+v; want after.Unreadable = 4, after.MachineSeconds = before.MachineSeconds, len(after.Attempts) = 1", after)
 	}
 }
 
@@ -242,7 +242,7 @@ func TestReadsOnlyWhatHasChanged(t *testing.T) {
 	w.beat(0, 0, 20)
 	store.fail = errors.New("away")
 	if _, err := r.Read(t.Context(), w.results, at(100)); !errors.Is(err, store.fail) {
-		t.Error(err)
+		t.Errorf("r.Read(w.results, at(100)): got %v; want err wrapping store.fail", err)
 	}
 	store.fail = nil
 	look(2)

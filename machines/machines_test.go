@@ -104,7 +104,7 @@ func TestUnknownTypes(t *testing.T) {
 		_, err := c.Find(name)
 		var unknown *machines.UnknownError
 		if !errors.As(err, &unknown) || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("got %s: %v; want err of the type of unknown, err.Error() with says", name, err)
 		}
 	}
 }
@@ -130,7 +130,7 @@ func TestDisks(t *testing.T) {
 		err = m.CheckDisks(tc.disks)
 		var bad *machines.DiskError
 		if (tc.says == "") != (err == nil) || err != nil && (!errors.As(err, &bad) || !strings.Contains(err.Error(), tc.says)) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf(`got %s: %v; want (tc.says == "") = (err == nil), not (err != nil and (!errors.As(err, &bad) || !strings.Contains(err.Error(), tc.says)))`, name, err)
 		}
 	}
 	m, err := c.Find("n2-highmem-16")
@@ -143,7 +143,7 @@ func TestDisks(t *testing.T) {
 		}
 	}
 	if _, err := m.FewestDisks(24*machines.DiskBytes + 1); err == nil || !strings.Contains(err.Error(), "at most 24") {
-		t.Error(err)
+		t.Errorf(`m.FewestDisks(24*machines.DiskBytes + 1): got %v; want an error, err.Error() with "at most 24"`, err)
 	}
 	none, err := c.Find("n4-highmem-16")
 	if err != nil {
@@ -265,7 +265,7 @@ func TestWriteAndReadAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(back.Prices) != len(p.Prices) || *back.Prices[0].OnDemand != *p.Prices[0].OnDemand {
-		t.Errorf("%+v", back.Prices[0])
+		t.Errorf("got %+v; want len(back.Prices) = len(p.Prices), *back.Prices[0].OnDemand = *p.Prices[0].OnDemand", back.Prices[0])
 	}
 	if err := (&machines.Prices{}).WriteFile(path); err == nil {
 		t.Error("no prices were written over good ones")
@@ -298,7 +298,7 @@ func TestPlaceOfErrors(t *testing.T) {
 		_, err := machines.ReadPrices("newer.yaml", []byte(tc.text))
 		var at *strictyaml.Error
 		if !errors.As(err, &at) || at.Line == 0 || !strings.Contains(err.Error(), tc.says) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("got %s: %v; want err of the type of at, at.Line other than 0, err.Error() with tc.says", name, err)
 		}
 	}
 }
@@ -383,7 +383,7 @@ func FuzzReadPrices(f *testing.F) {
 		for _, e := range p.Over(p).Prices {
 			for _, spot := range []bool{false, true} {
 				if usd, _, ok := p.Hourly(m, e.Region, spot, 4); ok && (!(usd > 0) || math.IsInf(usd, 0)) {
-					t.Errorf("%v", usd)
+					t.Errorf("p.Hourly(m, e.Region, spot, 4): got %v; want not (ok and (!(usd > 0) || math.IsInf(usd, 0)))", usd)
 				}
 			}
 		}
@@ -416,7 +416,7 @@ func TestPlaceOfErrorsInTypes(t *testing.T) {
 		_, err := machines.ReadTypes("t.yaml", []byte(strings.Replace(oneFamily, tc.old, tc.new, 1)))
 		var at *strictyaml.Error
 		if !errors.As(err, &at) || at.Line < 4 || !strings.Contains(err.Error(), tc.says) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("got %s: %v; want err of the type of at, at.Line >= 4, err.Error() with tc.says", name, err)
 		}
 	}
 }
@@ -430,7 +430,7 @@ func FuzzReadTypes(f *testing.F) {
 		}
 		for _, m := range c.All() {
 			if m.VCPUs < 1 || m.MemoryBytes < 1 || m.BuiltIn && len(m.Disks) != 1 {
-				t.Errorf("%+v", m)
+				t.Errorf("got %+v; want m.VCPUs >= 1, m.MemoryBytes >= 1, not (m.BuiltIn and len(m.Disks) != 1)", m)
 			}
 			if n, err := m.FewestDisks(1); err == nil && m.CheckDisks(n) != nil {
 				t.Errorf("%+v refuses its own %d", m, n)

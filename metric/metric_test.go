@@ -67,7 +67,7 @@ func eval(t *testing.T, m metric.Metric, in metric.Input) float64 {
 	t.Helper()
 	v, err := m.Eval(in)
 	if err != nil {
-		t.Fatalf("%s: %v", m.Name, err)
+		t.Fatalf("m.Eval(in): got %s: %v; want no error", m.Name, err)
 	}
 	return v
 }

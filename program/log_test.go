@@ -52,7 +52,7 @@ func TestLoggerSpeaksCloudLogging(t *testing.T) {
 		"logging.googleapis.com/labels": map[string]any{"coppice_program": "task", "coppice_version": "v1", "coppice_sweep": "s-1"},
 	}
 	if d := cmp.Diff(want, line); d != "" {
-		t.Error(d)
+		t.Errorf(`cmp.Diff(want, line): got %v; want d = ""`, d)
 	}
 }
 
@@ -86,7 +86,7 @@ func TestSeverities(t *testing.T) {
 		got = append(got, line["severity"].(string))
 	}
 	if d := cmp.Diff([]string{"INFO", "INFO", "WARNING", "ERROR", "ERROR"}, got); d != "" { // DEBUG is off
-		t.Error(d)
+		t.Errorf(`cmp.Diff([]string{"INFO", "INFO", "WARNING", "ERROR", "ERROR"}, got): got %v; want d = ""`, d)
 	}
 }
 

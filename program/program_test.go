@@ -57,7 +57,7 @@ func TestExitCodes(t *testing.T) {
 	}
 	for _, args := range [][]string{{"fly"}, {"do"}, {"do", "x"}, {"do", "x", "--must", "y", "--n", "z"}, {"do", "x", "--what"}} {
 		if code, _, e := run(t.Context(), args, nil); code != sweep.ExitUsage || !strings.HasPrefix(e, "prog: ") {
-			t.Errorf("%q: %d, %q", args, code, e)
+			t.Errorf(`run(args, nil): got %q: %d, %q; want code = sweep.ExitUsage, e beginning with "prog: "`, args, code, e)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -78,7 +78,7 @@ func TestErrorsForACollector(t *testing.T) {
 		t.Errorf("code %d", code)
 	}
 	if line := lines(t, &e)[0]; line["severity"] != "ERROR" || line["message"] != "no wings" || line["exit_code"] != 1.0 {
-		t.Errorf("%v", line)
+		t.Errorf(`got %v; want line["severity"] = "ERROR", line["message"] = "no wings", line["exit_code"] = 1.0`, line)
 	}
 }
 

@@ -44,7 +44,7 @@ func TestNoSecretIsLogged(t *testing.T) {
 		Execute(t.Context(), World{Out: To(&errOut), Err: To(&errOut)}, root)
 		all := out.String() + errOut.String()
 		if strings.Contains(all, secret) {
-			t.Errorf("%s: %s", name, all)
+			t.Errorf("got %s: %s; want not all with secret", name, all)
 		}
 		for _, kept := range []string{"connection reset", `"path":"/push"`, "(removed)"} {
 			if !strings.Contains(all, kept) {
@@ -68,7 +68,7 @@ func FuzzRedact(f *testing.F) {
 	f.Fuzz(func(t *testing.T, before, _, after string) {
 		const token = "ya29.c0SECRET0123456789"
 		if out := Redact(before + " " + token + " " + after); strings.Contains(out, "SECRET0123456789") {
-			t.Fatalf("%q", out)
+			t.Fatalf(`Redact(before + " " + token + " " + after): got %q; want not out with "SECRET0123456789"`, out)
 		}
 	})
 }

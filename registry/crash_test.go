@@ -248,10 +248,10 @@ func TestLostAnswerAndARival(t *testing.T) {
 		}
 	}}
 	if a, err := registry.New(rival).Promote(t.Context(), "ctr", 2, registry.Expect{Version: 1}, act(2, "two")); err != nil || a.Version != 2 {
-		t.Errorf("%+v, %v", a, err)
+		t.Errorf("registry.New(...): got %+v, %v; want no error, a.Version = 2", a, err)
 	}
 	if a, err := calm.Alias(t.Context(), "ctr", registry.Champion); err != nil || a.Version != 3 || a.Last.Sequence != 3 {
-		t.Errorf("%+v, %v", a, err)
+		t.Errorf(`calm.Alias("ctr", registry.Champion): got %+v, %v; want no error, a.Version = 3, a.Last.Sequence = 3`, a, err)
 	}
 }
 
@@ -283,10 +283,10 @@ func TestMovesWithoutCopies(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := refusing.Promote(t.Context(), "ctr", 2, registry.Expect{Version: 1}, act(2, "two")); !errors.Is(err, errRefused) {
-		t.Fatalf("%v", err)
+		t.Fatalf(`refusing.Promote("ctr", 2, registry.Expect{Version: 1}, act(2, "two")): got %v; want err wrapping errRefused`, err)
 	}
 	if got := describe(history(t, r, "ctr")); len(got) != 3 || got[2] != "promoted champion 1: 0 to 1 by ada: one" {
-		t.Errorf("%q", got)
+		t.Errorf(`describe(history(t, r, "ctr")): got %q; want len(got) = 3, got[2] = "promoted champion 1: 0 to 1 by ada: one"`, got)
 	}
 }
 

@@ -76,7 +76,7 @@ func TestDamage(t *testing.T) {
 			err := tc.do(r)
 			var corrupt *registry.CorruptError
 			if !errors.As(err, &corrupt) || !strings.Contains(err.Error(), tc.want) || corrupt.Object != tc.object {
-				t.Errorf("%v (%T)", err, err)
+				t.Errorf("got %v (%T); want err of the type of corrupt, err.Error() with tc.want, corrupt.Object = tc.object", err, err)
 			}
 		})
 	}
@@ -98,10 +98,10 @@ func TestStrangersInTheBucket(t *testing.T) {
 		t.Errorf("number %d", v.Number)
 	}
 	if models, err := r.Models(t.Context()); err != nil || !slices.Equal(models, []string{"ctr"}) {
-		t.Errorf("%v, %v", models, err)
+		t.Errorf(`r.Models(): got %v, %v; want no error, models = []string{"ctr"}`, models, err)
 	}
 	if all, err := r.Aliases(t.Context(), "ctr"); err != nil || len(all) != 0 {
-		t.Errorf("%v, %v", all, err)
+		t.Errorf(`r.Aliases("ctr"): got %v, %v; want no error, len(all) = 0`, all, err)
 	}
 	if n := len(history(t, r, "ctr")); n != 2 {
 		t.Errorf("%d events", n)
@@ -173,7 +173,7 @@ func TestBrokenReadIsNoDamage(t *testing.T) {
 	_, err := r.Get(t.Context(), "ctr", "1")
 	var corrupt *registry.CorruptError
 	if !errors.Is(err, errCut) || errors.As(err, &corrupt) {
-		t.Errorf("%v", err)
+		t.Errorf("got %v; want err wrapping errCut, not err of the type of corrupt", err)
 	}
 }
 
@@ -191,7 +191,7 @@ func TestCancelled(t *testing.T) {
 		"rollback": third(r.Rollback(ctx, "ctr", "champion", registry.Expect{}, act(0, "x"))),
 	} {
 		if !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("got %s: %v; want err wrapping context.Canceled", name, err)
 		}
 	}
 }

@@ -68,7 +68,7 @@ func TestHostileInput(t *testing.T) {
 		var input *registry.InputError
 		var named *sweep.NameError
 		if !errors.As(err, &input) && !errors.As(err, &named) {
-			t.Errorf("%s: %v (%T)", name, err, err)
+			t.Errorf("got %s: %v (%T); want not (!errors.As(err, &input) and !errors.As(err, &named))", name, err, err)
 		}
 	}
 	if n := len(snapshot(t, s)); n != 0 {
@@ -97,7 +97,7 @@ func TestHostileInput(t *testing.T) {
 		var input *registry.InputError
 		var named *sweep.NameError
 		if !errors.As(err, &input) && !errors.As(err, &named) {
-			t.Errorf("%s: %v (%T)", name, err, err)
+			t.Errorf("got %s: %v (%T); want not (!errors.As(err, &input) and !errors.As(err, &named))", name, err, err)
 		}
 	}
 	if !maps.Equal(before, snapshot(t, s)) {

@@ -88,7 +88,7 @@ func checkNumbers(t *testing.T, s blob.Store, numbers map[string]map[int]bool) {
 			t.Errorf("version %d of key %s at %d; its callers were told %v", v.Number, v.Key, i, numbers[v.Key])
 		}
 		if got, err := registry.New(s).ReadFile(t.Context(), v, "model.txt"); err != nil || string(got) != "model "+v.Key {
-			t.Errorf("%q, %v", got, err)
+			t.Errorf(`registry.New(s).ReadFile(v, "model.txt"): got %q, %v; want no error, string(got) = "model " + v.Key`, got, err)
 		}
 	}
 }
@@ -104,7 +104,7 @@ func TestConcurrentOtherBytes(t *testing.T) {
 				_, err := registry.New(s).Register(t.Context(), "ctr", "k", files(strconv.Itoa(i)), info(i))
 				var conflict *registry.ConflictError
 				if won[i] = err == nil; !won[i] && !errors.As(err, &conflict) {
-					t.Error(err)
+					t.Errorf("got %v; want not (!won[i] and !errors.As(err, &conflict))", err)
 				}
 			})
 		}
@@ -154,7 +154,7 @@ func TestConcurrentMoves(t *testing.T) {
 			_, err := r.Promote(t.Context(), "ctr", (at+i%4)%8+1, registry.Expect{Version: at}, act(i, fmt.Sprint("belief ", i)))
 			var conflict *registry.ConflictError
 			if moved[i] = err == nil; !moved[i] && !errors.As(err, &conflict) {
-				t.Error(err)
+				t.Errorf("got %v; want not (!moved[i] and !errors.As(err, &conflict))", err)
 			}
 		})
 	}

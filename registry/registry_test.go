@@ -62,16 +62,16 @@ func TestRegisterAndRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		if v.Number != i+1 || v.Key != key || !reflect.DeepEqual(v.Info, info(i)) || len(v.Files) != 3 || v.Files[0].Name != "calibrator.json" {
-			t.Errorf("%+v", v)
+			t.Errorf(`got %+v; want v.Number = i + 1, v.Key = key, v.Info = info(i), len(v.Files) = 3, v.Files[0].Name = "calibrator.json"`, v)
 		}
 		for name, want := range files(key) {
 			if got, err := r.ReadFile(t.Context(), v, name); err != nil || string(got) != string(want) {
-				t.Errorf("%s: %q, %v", name, got, err)
+				t.Errorf("r.ReadFile(v, name): got %s: %q, %v; want no error, string(got) = string(want)", name, got, err)
 			}
 		}
 		got, err := r.Get(t.Context(), "ctr", strconv.Itoa(i+1))
 		if err != nil || !reflect.DeepEqual(got, v) {
-			t.Errorf("%+v, %v", got, err)
+			t.Errorf(`r.Get("ctr", strconv.Itoa(i+1)): got %+v, %v; want no error, got = v`, got, err)
 		}
 		if newest, err := r.Get(t.Context(), "ctr", ""); err != nil || newest.Number != i+1 {
 			t.Errorf("newest is %d, %v", newest.Number, err)
@@ -80,7 +80,7 @@ func TestRegisterAndRead(t *testing.T) {
 	before := snapshot(t, s)
 	again, err := r.Register(t.Context(), "ctr", "sweep-b", files("sweep-b"), info(9))
 	if err != nil || again.Number != 2 || !again.Info.At.Equal(day(1)) {
-		t.Errorf("%+v, %v", again, err)
+		t.Errorf(`r.Register("ctr", "sweep-b", files("sweep-b"), info(9)): got %+v, %v; want no error, again.Number = 2, again.Info.At.Equal(day(1))`, again, err)
 	}
 	if !maps.Equal(before, snapshot(t, s)) {
 		t.Error("registering again changed something")
@@ -90,11 +90,11 @@ func TestRegisterAndRead(t *testing.T) {
 	}
 	register(t, r, "another", "sweep-a")
 	if models, err := r.Models(t.Context()); err != nil || !slices.Equal(models, []string{"another", "ctr"}) {
-		t.Errorf("%v, %v", models, err)
+		t.Errorf(`r.Models(): got %v, %v; want no error, models = []string{"another", "ctr"}`, models, err)
 	}
 	all, err := r.Versions(t.Context(), "ctr")
 	if err != nil || len(all) != 3 || all[2].Number != 3 {
-		t.Errorf("%+v, %v", all, err)
+		t.Errorf(`r.Versions("ctr"): got %+v, %v; want no error, len(all) = 3, all[2].Number = 3`, all, err)
 	}
 }
 
@@ -138,7 +138,7 @@ func TestSameKeyOtherBytes(t *testing.T) {
 			_, err := r.Register(t.Context(), "ctr", "k", f, info(0))
 			var conflict *registry.ConflictError
 			if !errors.As(err, &conflict) || conflict.File != tc.file || conflict.Version != 1 {
-				t.Fatalf("%v (%T)", err, err)
+				t.Fatalf("got %v (%T); want err of the type of conflict, conflict.File = tc.file, conflict.Version = 1", err, err)
 			}
 			want := "registry: version 1 of ctr was registered for k with another " + tc.file + "; register under another key"
 			if err.Error() != want {
@@ -208,7 +208,7 @@ func TestAliases(t *testing.T) {
 		}
 		a, err := r.Alias(ctx, "ctr", "champion")
 		if err != nil || a.Version != step.at || len(a.Past) != len(step.past) || len(a.Past) > 0 && !slices.Equal(a.Past, step.past) {
-			t.Fatalf("%s: %+v, %v", step.what, a, err)
+			t.Fatalf(`r.Alias("ctr", "champion"): got %s: %+v, %v; want no error, a.Version = step.at, len(a.Past) = len(step.past), not (len(a.Past) > 0 and !slices.Equal(a.Past, step.past))`, step.what, a, err)
 		}
 	}
 	if v, err := r.Get(ctx, "ctr", ""); err != nil || v.Number != 1 {
@@ -218,7 +218,7 @@ func TestAliases(t *testing.T) {
 		t.Errorf("the canary is %d, %v", v.Number, err)
 	}
 	if all, err := r.Aliases(ctx, "ctr"); err != nil || len(all) != 2 || all[0].Name != "canary" || all[1].Version != 1 {
-		t.Errorf("%+v, %v", all, err)
+		t.Errorf(`r.Aliases("ctr"): got %+v, %v; want no error, len(all) = 2, all[0].Name = "canary", all[1].Version = 1`, all, err)
 	}
 	got := describe(history(t, r, "ctr"))
 	want := []string{
@@ -284,7 +284,7 @@ func TestPastIsBounded(t *testing.T) {
 	}
 	a, err := r.Alias(t.Context(), "ctr", "champion")
 	if err != nil || len(a.Past) != 100 || a.Past[99] != 1 || a.Version != 2 || a.Last.Sequence != 130 {
-		t.Errorf("%+v, %v", a, err)
+		t.Errorf(`r.Alias("ctr", "champion"): got %+v, %v; want no error, len(a.Past) = 100, a.Past[99] = 1, a.Version = 2, a.Last.Sequence = 130`, a, err)
 	}
 	if n := len(history(t, r, "ctr")); n != 132 {
 		t.Errorf("%d events", n)
@@ -304,7 +304,7 @@ func TestNotFound(t *testing.T) {
 	_, err := r.Get(ctx, "ctr", "")
 	check("empty", err, `registry: there is no model "ctr" (the registry is empty)`)
 	if models, err := r.Models(ctx); err != nil || len(models) != 0 {
-		t.Errorf("%v, %v", models, err)
+		t.Errorf("r.Models(ctx): got %v, %v; want no error, len(models) = 0", models, err)
 	}
 	v := register(t, r, "clicks", "a")
 	register(t, r, "clicks", "b")

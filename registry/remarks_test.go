@@ -99,7 +99,7 @@ func TestAliasesOfOnesOwn(t *testing.T) {
 		_, err := r.RemoveAlias(ctx, "ctr", "canary", registry.Expect{Version: 2}, act(3, "over"))
 		var missing *registry.NotFoundError
 		if err != nil && !errors.As(err, &missing) {
-			t.Fatal(err)
+			t.Fatalf("got %v; want not (err != nil and !errors.As(err, &missing))", err)
 		}
 	}
 	if all, err := r.Aliases(ctx, "ctr"); err != nil || len(all) != 1 || all[0].Name != registry.Champion {

@@ -240,7 +240,7 @@ func TestAskExhausts(t *testing.T) {
 		for exhausted == nil {
 			got, err := search.Next(r)
 			if err != nil && !errors.As(err, &exhausted) {
-				t.Fatalf("%s: %v", method, err)
+				t.Fatalf("search.Next(r): got %s: %v; want not (err != nil and !errors.As(err, &exhausted))", method, err)
 			}
 			for _, one := range got {
 				seen[asJSON(t, one.Params)] = true
@@ -251,7 +251,7 @@ func TestAskExhausts(t *testing.T) {
 			t.Errorf("%s: %d trials, %d different, expected %d", method, len(r.Known), len(seen), configurations)
 		}
 		if text := exhausted.Error(); !strings.Contains(text, "16 configurations") || !strings.Contains(text, "11 are known") {
-			t.Errorf("%s: %s", method, text)
+			t.Errorf(`exhausted.Error(): got %s: %s; want text with "16 configurations", text with "11 are known"`, method, text)
 		}
 	}
 }

@@ -45,11 +45,11 @@ func TestConstraintHolds(t *testing.T) {
 	} {
 		c, err := search.CompileConstraint(text, example())
 		if err != nil {
-			t.Errorf("%v", err)
+			t.Errorf("search.CompileConstraint(text, example()): got %v; want no error", err)
 			continue
 		}
 		if got, err := c.Holds(example()); err != nil || got != want {
-			t.Errorf("%s: %v, %v", text, got, err)
+			t.Errorf("c.Holds(example()): got %s: %v, %v; want no error, got = want", text, got, err)
 		}
 	}
 }
@@ -65,13 +65,13 @@ func TestMaxDepthLimits(t *testing.T) {
 	}{{31, 5, true}, {32, 5, true}, {33, 5, false}, {33, 0, true}, {33, -1, true}, {255, 6, false}} {
 		got, err := c.Holds(map[string]any{"num_leaves": tc.leaves, "max_depth": tc.depth})
 		if err != nil || got != tc.want {
-			t.Errorf("%+v: %v, %v", tc, got, err)
+			t.Errorf("c.Holds(...): got %+v: %v, %v; want no error, got = tc.want", tc, got, err)
 		}
 	}
 	for _, params := range []map[string]any{{"num_leaves": 3.0}, {"num_leaves": 3.0, "max_depth": []any{}}, {"num_leaves": "many", "max_depth": 3}} {
 		var e *search.ExpressionError
 		if _, err := c.Holds(params); !errors.As(err, &e) {
-			t.Errorf("%v: %v (%T)", params, err, err)
+			t.Errorf("c.Holds(params): got %v: %v (%T); want err of the type of e", params, err, err)
 		}
 	}
 }
@@ -117,11 +117,11 @@ func TestConstraintErrors(t *testing.T) {
 	}
 	long := strings.Repeat(" ", 995) + "1 == 1"
 	if _, err := search.CompileConstraint(long, example()); err == nil || !strings.HasSuffix(err.Error(), "1001 bytes, more than the 1000 that an expression may have") {
-		t.Errorf("%v", err)
+		t.Errorf(`search.CompileConstraint(long, example()): got %v; want an error, err.Error() ending in "1001 bytes, more than the 1000 that an expression may have"`, err)
 	}
 	many := "1" + strings.Repeat("+1", 300) + " == 1"
 	if _, err := search.CompileConstraint(many, example()); err == nil || !strings.Contains(err.Error(), "exceeds maximum allowed nodes") {
-		t.Errorf("%v", err)
+		t.Errorf(`search.CompileConstraint(many, example()): got %v; want an error, err.Error() with "exceeds maximum allowed nodes"`, err)
 	}
 }
 
@@ -140,11 +140,11 @@ func TestCondition(t *testing.T) {
 	} {
 		c, err := search.CompileRequire(text, known(names))
 		if err != nil {
-			t.Errorf("%v", err)
+			t.Errorf("search.CompileRequire(text, known(names)): got %v; want no error", err)
 			continue
 		}
 		if got, err := c.Eval(values); err != nil || got != want || c.String() != text {
-			t.Errorf("%s: %v, %v", text, got, err)
+			t.Errorf("c.Eval(values): got %s: %v, %v; want no error, got = want, c.String() = text", text, got, err)
 		}
 	}
 	for text, want := range map[string]string{
@@ -171,7 +171,7 @@ func TestCondition(t *testing.T) {
 	}
 	for _, v := range []map[string]float64{{"trees": 3}, {"trees": 3, "precision@1%": math.NaN()}} {
 		if _, err := c.Eval(v); err == nil || err.Error() != `"precision@1% > 0.1 && precision_at_1pct < trees": precision@1% is not known` {
-			t.Errorf("%v: %v", v, err)
+			t.Errorf("c.Eval(v): got %v: %v; want an error, err.Error() = `\"precision@1%% > 0.1 && precision_at_1pct < trees\": precision@1%% is not known`", v, err)
 		}
 	}
 }
@@ -194,15 +194,15 @@ func TestCompileRequireAsksForMetrics(t *testing.T) {
 		t.Errorf("names %v", got)
 	}
 	if holds, err := c.Eval(map[string]float64{"auc": 0.7, "precision@1%": 0.3}); err != nil || !holds {
-		t.Errorf("%v, %v", holds, err)
+		t.Errorf(`c.Eval(map[string]float64{"auc": 0.7, "precision@1%%": 0.3}): got %v, %v; want no error, holds`, holds, err)
 	}
 	_, err = search.CompileRequire("auc > 1 and\n ä", resolve)
 	if err == nil || err.Error() != `"auc > 1 and\n ä": column 14: unknown name "ä" (known: auc)` {
-		t.Errorf("%v", err)
+		t.Errorf("search.CompileRequire(\"auc > 1 and\\n ä\", resolve): got %v; want an error, err.Error() = `\"auc > 1 and\\n ä\": column 14: unknown name \"ä\" (known: auc)`", err)
 	}
 	_, err = search.CompileRequire("auc > rocauc", resolve)
 	if err == nil || err.Error() != `"auc > rocauc": column 7: no such metric` {
-		t.Errorf("%v", err)
+		t.Errorf("search.CompileRequire(\"auc > rocauc\", resolve): got %v; want an error, err.Error() = `\"auc > rocauc\": column 7: no such metric`", err)
 	}
 }
 
@@ -218,7 +218,7 @@ func TestFacts(t *testing.T) {
 		}
 	}
 	if len(facts) != len(search.FactNames())+1 || facts["auc"] != 0.7 || facts["model_bytes"] != 99 || facts["trees_grown"] != 5 {
-		t.Errorf("%v", facts)
+		t.Errorf(`got %v; want len(facts) = len(search.FactNames()) + 1, facts["auc"] = 0.7, facts["model_bytes"] = 99, facts["trees_grown"] = 5`, facts)
 	}
 	if len(r.Metrics) != 1 {
 		t.Error("the result was changed")

@@ -72,7 +72,7 @@ func TestPick(t *testing.T) {
 			tc.r.Metric = "auc"
 			s := search.Pick(tc.r)
 			if !reflect.DeepEqual(s.Candidates, tc.candidates) || !reflect.DeepEqual(s.Rejected, tc.rejected) {
-				t.Errorf("%+v", s)
+				t.Errorf("search.Pick(tc.r): got %+v; want s.Candidates = tc.candidates, s.Rejected = tc.rejected", s)
 			}
 			if s.Reason != tc.reason {
 				t.Errorf("got  %s\nwant %s", s.Reason, tc.reason)

@@ -149,7 +149,7 @@ func TestFixedThenGridThenRandom(t *testing.T) {
 func TestNothingToSearchIsOneTrial(t *testing.T) {
 	p := propose(t, request(1, sweep.Search{}))
 	if len(p.Trials) != 1 || p.Decisions[0].Reason != "fixed[0]: params as they are" {
-		t.Errorf("%+v", p)
+		t.Errorf(`propose(t, request(1, sweep.Search{})): got %+v; want len(p.Trials) = 1, p.Decisions[0].Reason = "fixed[0]: params as they are"`, p)
 	}
 	p = propose(t, request(50, sweep.Search{Fixed: []sweep.Params{{}, {"num_leaves": 7.0}}}))
 	want := "there are only 2 different configurations for 50 trials; ranges under search.random would add more"
@@ -158,7 +158,7 @@ func TestNothingToSearchIsOneTrial(t *testing.T) {
 	}
 	p, err := search.Propose(search.Request{Trials: 1, Base: map[string]any{"anything": 3}})
 	if err != nil || !reflect.DeepEqual(p.Trials[0].Params, sweep.Params{"anything": 3.0}) {
-		t.Errorf("%+v, %v", p, err)
+		t.Errorf(`search.Propose(...): got %+v, %v; want no error, p.Trials[0].Params = sweep.Params{"anything": 3.0}`, p, err)
 	}
 }
 
@@ -335,7 +335,7 @@ func TestSmallSpacesAreExhausted(t *testing.T) {
 	s.Constraints = []string{"num_leaves > 40", "num_leaves > 41 || lambda_l2 == 10"}
 	p = propose(t, request(1000, s))
 	if len(p.Trials) != 3 { // 41 leaves, lambda 10, three depths
-		t.Errorf("%v", params(p, "num_leaves", "lambda_l2", "max_depth"))
+		t.Errorf("propose(t, request(1000, s)): got %v; want len(p.Trials) = 3", params(p, "num_leaves", "lambda_l2", "max_depth"))
 	}
 }
 

@@ -27,7 +27,7 @@ func TestFallback(t *testing.T) {
 	}
 	m := s.Machine
 	if time.Duration(m.Wait) != 5*time.Minute || m.LocalSSD != 0 {
-		t.Errorf("%+v", m)
+		t.Errorf("got %+v; want time.Duration(m.Wait) = 5 * time.Minute, m.LocalSSD = 0", m)
 	}
 	for n, want := range []string{"n2-highmem-64 true [us-central1-a] 0", "n2-highmem-64 true [us-central1-f us-central1-b] 0", "n2d-highmem-64 true [us-central1-a] 4", "n2-highmem-64 false [us-central1-a] 0"} {
 		c := m.Choice(n)
@@ -41,7 +41,7 @@ func TestFallback(t *testing.T) {
 	}
 	var back sweep.Spec
 	if err := json.Unmarshal(text, &back); err != nil || len(back.Machine.Fallback) != 3 || back.Machine.Wait != m.Wait {
-		t.Errorf("%s: %v", text, err)
+		t.Errorf("json.Unmarshal(text, &back): got %s: %v; want no error, len(back.Machine.Fallback) = 3, back.Machine.Wait = m.Wait", text, err)
 	}
 	if s, err = sweep.ParseSpec("sweep.yaml", []byte(withMachine("{fallback: [{spot: false}]}")), words()); err != nil || time.Duration(s.Machine.Wait) != 10*time.Minute {
 		t.Errorf("the default wait: %v %v", s, err)
@@ -61,7 +61,7 @@ func TestFallback(t *testing.T) {
 	} {
 		_, err := sweep.ParseSpec("sweep.yaml", []byte(withMachine(c[0])), words())
 		if err == nil || !strings.Contains(err.Error(), c[1]) || !strings.HasPrefix(err.Error(), "sweep.yaml:") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf(`sweep.ParseSpec("sweep.yaml", []byte(withMachine(c[0])), words()): got %s: %v; want an error, err.Error() with c[1], err.Error() beginning with "sweep.yaml:"`, name, err)
 		}
 	}
 }
@@ -74,7 +74,7 @@ func TestJobsOfASweep(t *testing.T) {
 		want string
 	}{{"nightly-1", 0, "nightly-1"}, {"nightly-1", 1, "nightly-1-f1"}, {"nightly-1", 20, "nightly-1-f20"}, {long, 0, string(long)}} {
 		if got := c.id.JobID(c.n); string(got) != c.want {
-			t.Errorf("%s", got)
+			t.Errorf("c.id.JobID(c.n): got %s; want string(got) = c.want", got)
 		}
 	}
 	seen := map[sweep.ID]bool{}
@@ -116,10 +116,10 @@ func FuzzJobRecord(f *testing.F) {
 		r, err := sweep.DecodeJobRecord(data, p, n)
 		var bad *sweep.DecodeError
 		if err != nil && !errors.As(err, &bad) {
-			t.Fatal(err)
+			t.Fatalf("got %v; want not (err != nil and !errors.As(err, &bad))", err)
 		}
 		if err == nil && (r.Number != n || n < 1 || n > 2 || r.Job != p.JobName(n)) {
-			t.Fatalf("%+v", r)
+			t.Fatalf("got %+v; want not (err == nil and (r.Number != n || n < 1 || n > 2 || r.Job != p.JobName(n)))", r)
 		}
 	})
 }

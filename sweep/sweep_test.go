@@ -210,7 +210,7 @@ func TestPlanRoundTripAndFingerprint(t *testing.T) {
 		t.Fatal(err)
 	}
 	if back, err = sweep.DecodePlan(data); err != nil || back.Spec.Budget != 12.5 || back.Quote.ReserveCost() != 0.05 {
-		t.Errorf("%+v %v", back, err)
+		t.Errorf("sweep.DecodePlan(data): got %+v %v; want no error, back.Spec.Budget = 12.5, back.Quote.ReserveCost() = 0.05", back, err)
 	}
 	other := plan()
 	other.Trials[3].Params["num_leaves"] = 99.0
@@ -312,7 +312,7 @@ func TestNames(t *testing.T) {
 	} {
 		trial, part, claim, ok := sweep.Names(id).ParseTrialObject(name)
 		if trial != want.trial || part != want.part || claim != want.claim || ok != want.ok {
-			t.Errorf("%s: %d %q %d %t", name, trial, part, claim, ok)
+			t.Errorf("sweep.Names(id).ParseTrialObject(name): got %s: %d %q %d %t; want trial = want.trial, part = want.part, claim = want.claim, ok = want.ok", name, trial, part, claim, ok)
 		}
 	}
 	if got, ok := sweep.ParsePlanName(sweep.Names(id).Plan()); !ok || got != id {
@@ -333,7 +333,7 @@ func TestScores(t *testing.T) {
 	data := sweep.EncodeScores(raw)
 	got, err := sweep.DecodeScores(data)
 	if err != nil || !slices.Equal(got, raw) {
-		t.Fatal(got, err)
+		t.Fatalf("sweep.DecodeScores(data): got %v, %v; want no error, got = raw", got, err)
 	}
 	for i := range data {
 		bad := slices.Clone(data)

@@ -85,7 +85,7 @@ func race(t *testing.T, all []writer) (winners []string) {
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
-				t.Errorf("%s: %v", w.sign, err)
+				t.Errorf("got %s: %v; want no error", w.sign, err)
 			}
 			if created {
 				winners = append(winners, w.sign)

@@ -40,7 +40,7 @@ func newReceiver(t *testing.T, fail int) *receiver {
 		}
 		unzipped, err := gzip.NewReader(q.Body)
 		if err != nil || q.URL.Path != "/v1/metrics" || q.Header.Get("Content-Type") != "application/x-protobuf" {
-			t.Errorf("%s %s, %v: %v", q.Method, q.URL, q.Header, err)
+			t.Errorf(`gzip.NewReader(q.Body): got %s %s, %v: %v; want no error, q.URL.Path = "/v1/metrics", q.Header.Get("Content-Type") = "application/x-protobuf"`, q.Method, q.URL, q.Header, err)
 			return
 		}
 		data, err := io.ReadAll(unzipped)
@@ -192,7 +192,7 @@ func TestNothingIsPushedUnasked(t *testing.T) {
 	m.Flush(t.Context())
 	m.Close(t.Context())
 	if log.Len() > 0 {
-		t.Errorf("%s", log.String())
+		t.Errorf("got %s; want log.Len() <= 0", log.String())
 	}
 }
 
@@ -212,6 +212,6 @@ func TestPrometheusReads(t *testing.T) {
 	page.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
 	text := w.Body.String()
 	if w.Code != http.StatusOK || !strings.Contains(text, "\ncoppice_aggregator_messages_total 3\n") || !strings.Contains(text, `service_name="coppice-task"`) {
-		t.Errorf("%d %s", w.Code, text)
+		t.Errorf("w.Body.String(): got %d %s; want w.Code = http.StatusOK, text with \"\\ncoppice_aggregator_messages_total 3\\n\", text with `service_name=\"coppice-task\"`", w.Code, text)
 	}
 }

@@ -107,7 +107,7 @@ func (r *run) do(word string, env ...string) {
 	err := cmd.Run()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
-		r.t.Fatal(err)
+		r.t.Fatalf("got %v; want not (err != nil and !errors.As(err, &exit))", err)
 	}
 	r.out, r.code, r.calls = out.String(), cmd.ProcessState.ExitCode(), nil
 	if text, err := os.ReadFile(filepath.Join(r.dir, "calls")); err == nil {

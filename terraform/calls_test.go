@@ -76,7 +76,7 @@ func TestTableCoversTheCalls(t *testing.T) {
 	must := func(identity, resource, permission, why string) {
 		t.Helper()
 		if err := table.Check(identity, resource, permission); err != nil {
-			t.Errorf("%s: %v", why, err)
+			t.Errorf("table.Check(identity, resource, permission): got %s: %v; want no error", why, err)
 		}
 	}
 	for adapter, list := range calls {

@@ -109,7 +109,7 @@ func (r *run) shell(program string, args ...string) {
 	cmd.Dir, cmd.Env = r.dir, r.env
 	out, err := cmd.CombinedOutput()
 	if cmd.ProcessState == nil {
-		r.t.Fatal(err)
+		r.t.Fatalf("got %v; want cmd.ProcessState other than nil", err)
 	}
 	r.out, r.code, r.calls = string(out), cmd.ProcessState.ExitCode(), nil
 	if text, err := os.ReadFile(filepath.Join(r.dir, "calls")); err == nil {

@@ -171,7 +171,7 @@ func FuzzParse(f *testing.F) {
 		for _, b := range table.Bindings {
 			for _, p := range table.Roles[b.Role] {
 				if err := table.Check(b.Identity, b.Resource, p); err != nil {
-					t.Fatalf("%s: %v", b, err)
+					t.Fatalf("table.Check(b.Identity, b.Resource, p): got %s: %v; want no error", b, err)
 				}
 			}
 		}

@@ -37,7 +37,7 @@ func readModule(t *testing.T) module {
 	for _, name := range files {
 		f, diags := parser.ParseHCLFile(name)
 		if diags.HasErrors() {
-			t.Fatal(diags)
+			t.Fatalf("parser.ParseHCLFile(name): got %v; want not diags.HasErrors()", diags)
 		}
 		body, ok := f.Body.(*hclsyntax.Body)
 		if !ok {
@@ -180,7 +180,7 @@ func TestExamplesHaveReadmes(t *testing.T) {
 	for _, dir := range examples {
 		readme, err := os.ReadFile(filepath.Join(dir, "README.md"))
 		if err != nil {
-			t.Errorf("%s: %v", dir, err)
+			t.Errorf(`os.ReadFile(filepath.Join(dir, "README.md")): got %s: %v; want no error`, dir, err)
 			continue
 		}
 		files, err := filepath.Glob(filepath.Join(dir, "*.tf"))

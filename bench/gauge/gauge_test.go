@@ -75,7 +75,7 @@ func TestTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(got.Files) != 3 || filepath.Base(got.Files[2]) != "part-00002-5000.parquet" {
-		t.Fatal(got)
+		t.Fatalf(`got %v; want len(got.Files) = 3, filepath.Base(got.Files[2]) = "part-00002-5000.parquet"`, got)
 	}
 	columns, rows := read(t, dir)
 	if rows != 45000 || len(columns) != 10 {
@@ -132,7 +132,7 @@ func TestTableGrows(t *testing.T) {
 		before = append(before, info)
 	}
 	if err := run(t, &got, append([]string{"table", "--dir", small, "--rows", "5000"}, flags...)...); err != nil || len(got.Files) != 5 || got.Written != 3 {
-		t.Fatal(err, got)
+		t.Fatalf("run(...): got %v, %v; want no error, len(got.Files) = 5, got.Written = 3", err, got)
 	}
 	for i, was := range before {
 		if is, err := os.Stat(got.Files[i]); err != nil || !os.SameFile(was, is) {
@@ -145,7 +145,7 @@ func TestOpen(t *testing.T) {
 	dir, _ := datasettest.Dir(t, datasettest.Options{Rows: 2000, Encodings: dataset.EncodeNone})
 	var got opened
 	if err := run(t, &got, "open", dir); err != nil || got.Rows != 2000 || got.Milliseconds <= 0 || got.Bytes < 2000*int64(got.Features) {
-		t.Errorf("%v %+v", err, got)
+		t.Errorf(`run(t, &got, "open", dir): got %v %+v; want no error, got.Rows = 2000, got.Milliseconds > 0, got.Bytes >= 2000 * int64(got.Features)`, err, got)
 	}
 	if err := run(t, &got, "open", filepath.Join(dir, "nowhere")); err == nil {
 		t.Error("it opens a folder that is not there")
@@ -197,14 +197,14 @@ func TestPredict(t *testing.T) {
 	for _, scorer := range []string{"coppice", "leaves"} {
 		var got predicted
 		if err := run(t, &got, "predict", "--model", model, "--values", values, "--scorer", scorer, "--scores", scores); err != nil {
-			t.Fatal(scorer, err)
+			t.Fatalf("run(...): got %v, %v; want no error", scorer, err)
 		}
 		s, err := readFloats(scores)
 		if err != nil || len(s) != 3 || s[0] != -0.25 || s[1] != 0.75 || s[2] != -0.25 {
-			t.Errorf("%s: %v %v", scorer, s, err)
+			t.Errorf("readFloats(scores): got %s: %v %v; want no error, len(s) = 3, s[0] = -0.25, s[1] = 0.75, s[2] = -0.25", scorer, s, err)
 		}
 		if got.Rows != 3 || got.Trees != 1 || got.Scorer != scorer {
-			t.Errorf("%+v", got)
+			t.Errorf("got %+v; want got.Rows = 3, got.Trees = 1, got.Scorer = scorer", got)
 		}
 	}
 }

@@ -61,22 +61,22 @@ func TestSubmitAndWait(t *testing.T) {
 	c := emulator(t)
 	name, existed, err := c.Submit(t.Context(), shell("ok-1", "exit 0", 3))
 	if err != nil || existed || name != "projects/local-project/locations/us-central1/jobs/ok-1" {
-		t.Fatal(name, existed, err)
+		t.Fatalf(`c.Submit(shell("ok-1", "exit 0", 3)): got %v, %v, %v; want no error, not existed, name = "projects/local-project/locations/us-central1/jobs/ok-1"`, name, existed, err)
 	}
 	s, err := c.Wait(t.Context(), name, time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if s.State != Succeeded || !s.State.Finished() || s.Counts["SUCCEEDED"] != 3 || s.Tasks != 3 || s.ID != "ok-1" || s.UID == "" || s.RunDuration <= 0 {
-		t.Errorf("%+v", s)
+		t.Errorf(`got %+v; want s.State = Succeeded, s.State.Finished(), s.Counts["SUCCEEDED"] = 3, s.Tasks = 3, s.ID = "ok-1", s.UID other than "", s.RunDuration > 0`, s)
 	}
 	if s.FailureReason() != "" || len(s.Events) != 3 || !strings.Contains(s.Events[2].Text, "RUNNING to SUCCEEDED") {
-		t.Errorf("%+v", s.Events)
+		t.Errorf(`got %+v; want s.FailureReason() = "", len(s.Events) = 3, s.Events[2].Text with "RUNNING to SUCCEEDED"`, s.Events)
 	}
 	var index []string
 	for task, err := range c.Tasks(t.Context(), name) {
 		if err != nil || task.State != "SUCCEEDED" || len(task.Events) != 2 || task.Events[1].State != "SUCCEEDED" {
-			t.Errorf("%+v %v", task, err)
+			t.Errorf(`got %+v %v; want no error, task.State = "SUCCEEDED", len(task.Events) = 2, task.Events[1].State = "SUCCEEDED"`, task, err)
 		}
 		index = append(index, task.Index)
 	}
@@ -93,11 +93,11 @@ func TestFailedJobSaysWhy(t *testing.T) {
 	}
 	s, err := c.Wait(t.Context(), name, time.Minute)
 	if err != nil || s.State != Failed || !strings.Contains(s.FailureReason(), "with exit code 3") {
-		t.Errorf("%+v %v", s, err)
+		t.Errorf(`c.Wait(name, time.Minute): got %+v %v; want no error, s.State = Failed, s.FailureReason() with "with exit code 3"`, s, err)
 	}
 	for task, err := range c.Tasks(t.Context(), name) {
 		if err != nil || task.Events[len(task.Events)-1].ExitCode != 3 {
-			t.Errorf("%+v %v", task, err)
+			t.Errorf("got %+v %v; want no error, task.Events[len(task.Events)-1].ExitCode = 3", task, err)
 		}
 	}
 }
@@ -270,7 +270,7 @@ func TestUnavailableIsRetried(t *testing.T) {
 	r := &remembering{fail: 1}
 	c := serve(t, r.service())
 	if _, existed, err := c.Submit(t.Context(), spotJob()); err != nil || existed {
-		t.Fatal(existed, err)
+		t.Fatalf("c.Submit(spotJob()): got %v, %v; want no error, not existed", existed, err)
 	}
 	if len(r.ids) != 2 || r.ids[0] != r.ids[1] || len(r.ids[0]) != 36 {
 		t.Errorf("request ids %q", r.ids)
@@ -293,7 +293,7 @@ func TestADeletedJobIsMadeAnew(t *testing.T) {
 	c.look = 20 * time.Millisecond
 	for again := range 3 {
 		if _, existed, err := c.Submit(t.Context(), spotJob()); err != nil || existed || len(r.jobs) != 1 {
-			t.Fatal(again, existed, err)
+			t.Fatalf("c.Submit(spotJob()): got %v, %v, %v; want no error, not existed, len(r.jobs) = 1", again, existed, err)
 		}
 		delete(r.jobs, spotJob().ID)
 	}
@@ -305,7 +305,7 @@ func TestADeletedJobIsMadeAnew(t *testing.T) {
 	}
 	var gone *GoneError
 	if _, _, err := c.Submit(t.Context(), spotJob()); !errors.As(err, &gone) {
-		t.Errorf("%v", err)
+		t.Errorf("c.Submit(spotJob()): got %v; want err of the type of gone", err)
 	}
 }
 
@@ -346,7 +346,7 @@ func TestNoCapacity(t *testing.T) {
 		"CODE_MACHINE_TYPE_NOT_FOUND": false,
 	} {
 		if got := event(text).NoCapacity(); (got != "") != want {
-			t.Errorf("%s: %q", text, got)
+			t.Errorf(`event(text).NoCapacity(): got %s: %q; want (got != "") = want`, text, got)
 		}
 	}
 	for _, c := range []struct {
@@ -355,7 +355,7 @@ func TestNoCapacity(t *testing.T) {
 	}{{Status{State: Queued}, false}, {Status{State: Scheduled}, false}, {Status{State: Running}, true}, {Status{State: Failed, RunDuration: time.Second}, true},
 		{Status{State: Cancelled, Counts: map[string]int64{"UNEXECUTED": 4}}, false}, {Status{State: Failed, Counts: map[string]int64{"FAILED": 1}}, true}} {
 		if c.s.Began() != c.want {
-			t.Errorf("%+v", c.s)
+			t.Errorf("got %+v; want c.s.Began() = c.want", c.s)
 		}
 	}
 }
@@ -430,7 +430,7 @@ func TestCancelRace(t *testing.T) {
 		cancel: func() error { return status.Error(codes.FailedPrecondition, "it has ended") },
 	})
 	if s, err := c.Cancel(t.Context(), "x"); err != nil || s.State != Succeeded {
-		t.Errorf("%+v %v", s, err)
+		t.Errorf(`c.Cancel("x"): got %+v %v; want no error, s.State = Succeeded`, s, err)
 	}
 }
 
@@ -439,12 +439,12 @@ func TestWaitHasALimit(t *testing.T) {
 		return &batchpb.Job{Status: &batchpb.JobStatus{State: batchpb.JobStatus_RUNNING}}, nil
 	}})
 	if _, err := c.Wait(t.Context(), "x", 50*time.Millisecond); err == nil || !strings.Contains(err.Error(), "RUNNING") {
-		t.Errorf("%v", err)
+		t.Errorf(`c.Wait("x", 50*time.Millisecond): got %v; want an error, err.Error() with "RUNNING"`, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := c.Wait(ctx, "x", time.Hour); !errors.Is(err, context.Canceled) && status.Code(err) != codes.Canceled {
-		t.Errorf("%v", err)
+		t.Errorf(`c.Wait("x", time.Hour): got %v; want not (!errors.Is(err, context.Canceled) and status.Code(err) != codes.Canceled)`, err)
 	}
 }
 
@@ -452,7 +452,7 @@ func TestEventsAreSorted(t *testing.T) {
 	at := func(s int64) *timestamppb.Timestamp { return &timestamppb.Timestamp{Seconds: s} }
 	got := eventsOf([]*batchpb.StatusEvent{{Description: "2", EventTime: at(2)}, {Description: "1", EventTime: at(1)}, {Description: "2b", EventTime: at(2)}})
 	if len(got) != 3 || got[0].Text+got[1].Text+got[2].Text != "122b" {
-		t.Errorf("%+v", got)
+		t.Errorf(`eventsOf(...): got %+v; want len(got) = 3, got[0].Text + got[1].Text + got[2].Text = "122b"`, got)
 	}
 }
 
@@ -469,7 +469,7 @@ func TestSetup(t *testing.T) {
 		o := good
 		change(&o)
 		if _, err := New(t.Context(), o); !errors.As(err, &setup) {
-			t.Errorf("%+v: %v", o, err)
+			t.Errorf("New(o): got %+v: %v; want err of the type of setup", o, err)
 		}
 	}
 	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", "/nonexistent/key.json")

@@ -81,7 +81,7 @@ func TestGolden(t *testing.T) {
 	for name, job := range jobs {
 		got, err := job.JSON()
 		if err != nil {
-			t.Fatal(name, err)
+			t.Fatalf("job.JSON(): got %v, %v; want no error", name, err)
 		}
 		again, err := job.JSON()
 		if err != nil || !bytes.Equal(got, again) {
@@ -203,7 +203,7 @@ func TestRules(t *testing.T) {
 		_, err := Build(j)
 		var rule *RuleError
 		if !errors.As(err, &rule) || rule.Field != c.field || rule.Rule != c.rule || !strings.Contains(err.Error(), string(c.rule)) {
-			t.Errorf("%d %s: %v", i, c.rule, err)
+			t.Errorf("got %d %s: %v; want err of the type of rule, rule.Field = c.field, rule.Rule = c.rule, err.Error() with string(c.rule)", i, c.rule, err)
 		}
 		shown[c.rule] = true
 	}
@@ -215,7 +215,7 @@ func TestRules(t *testing.T) {
 		change(job)
 		var rule *RuleError
 		if err := checkMessage(job); !errors.As(err, &rule) || rule.Rule != name {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("checkMessage(job): got %s: %v; want err of the type of rule, rule.Rule = name", name, err)
 		}
 		shown[name] = true
 	}
@@ -264,7 +264,7 @@ func TestAtTheLimit(t *testing.T) {
 		j := spotJob()
 		change(&j)
 		if _, err := Build(j); err != nil {
-			t.Errorf("%d: %v", i, err)
+			t.Errorf("Build(j): got %d: %v; want no error", i, err)
 		}
 	}
 }

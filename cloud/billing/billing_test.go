@@ -160,7 +160,7 @@ func TestPrices(t *testing.T) {
 	}
 	one, err := c.Prices(t.Context(), Request{Families: families(t), Regions: []string{"us-east1"}, Date: "2026-11-21"})
 	if err != nil || len(one.Prices) != 1 || one.Prices[0].Region != "us-east1" {
-		t.Errorf("%+v %v", one, err)
+		t.Errorf(`c.Prices(...): got %+v %v; want no error, len(one.Prices) = 1, one.Prices[0].Region = "us-east1"`, one, err)
 	}
 }
 
@@ -202,7 +202,7 @@ func TestHalfACatalogueIsNone(t *testing.T) {
 			})
 			p, err := c.Prices(t.Context(), Request{Families: families(t), Date: "2026-11-21"})
 			if p != nil || err == nil || !strings.Contains(err.Error(), tc.says) || tc.as != nil && !errors.As(err, tc.as) {
-				t.Errorf("%v %T: %v", p, err, err)
+				t.Errorf(`c.Prices(Request{Families: families(t), Date: "2026-11-21"}): got %v %T: %v; want p = nil, an error, err.Error() with tc.says, not (tc.as != nil and !errors.As(err, tc.as))`, p, err, err)
 			}
 		})
 	}
@@ -221,7 +221,7 @@ func TestWhatCannotBeAPrice(t *testing.T) {
 		_, err := c.Prices(t.Context(), Request{Families: families(t), Date: "2026-11-21"})
 		var bad *CatalogError
 		if !errors.As(err, &bad) || !strings.Contains(err.Error(), "N2 Instance Ram") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf(`got %s: %v; want err of the type of bad, err.Error() with "N2 Instance Ram"`, name, err)
 		}
 	}
 	c, _ := serve(t, catalogue()[:1], 100, nil)
@@ -252,7 +252,7 @@ func TestEndpoint(t *testing.T) {
 	var setup *cloud.SetupError
 	for _, endpoint := range []string{"https://prices.example", "http://10.0.0.1:80", "::", "127.0.0.1:80", "localhost:80", "//127.0.0.1:80", "ftp://127.0.0.1:80", "http://127.0.0.1:80@prices.example:80", "http://127.0.0.1"} {
 		if _, err := New(t.Context(), endpoint); !errors.As(err, &setup) {
-			t.Errorf("%s: %v", endpoint, err)
+			t.Errorf("New(endpoint): got %s: %v; want err of the type of setup", endpoint, err)
 		}
 	}
 	c, err := New(t.Context(), "http://127.0.0.1:9")
@@ -284,7 +284,7 @@ func FuzzSKU(f *testing.F) {
 		find := newFinder(Request{Families: known.Families(), Date: "2026-11-21"})
 		var bad *CatalogError
 		if err := find.add(&s); err != nil && !errors.As(err, &bad) {
-			t.Fatalf("%T", err)
+			t.Fatalf("find.add(&s): got %T; want not (err != nil and !errors.As(err, &bad))", err)
 		}
 		for v := range maps.Values(find.found) {
 			if !(v > 0) || math.IsInf(v, 0) {

@@ -108,7 +108,7 @@ func TestAGoodTokenIsBelieved(t *testing.T) {
 	v := verifier(t, g, at(now))
 	for range 3 {
 		if email, err := v.Verify(t.Context(), "Bearer "+g.token(t, nil)); err != nil || email != push {
-			t.Fatal(email, err)
+			t.Fatalf(`v.Verify("Bearer "+g.token(t, nil)): got %v, %v; want no error, email = push`, email, err)
 		}
 	}
 	if n := g.fetches.Load(); n != 1 {
@@ -208,7 +208,7 @@ func TestNewKeysAreFound(t *testing.T) {
 	ask := func() {
 		t.Helper()
 		if _, err := v.Verify(t.Context(), "Bearer "+forged); outcome(err) != http.StatusUnauthorized {
-			t.Fatal(err)
+			t.Fatalf(`v.Verify("Bearer "+forged): got %v; want outcome(err) = http.StatusUnauthorized`, err)
 		}
 	}
 	for range 3 {
@@ -233,7 +233,7 @@ func TestWithoutKeysNobodyIsJudged(t *testing.T) {
 	v := verifier(t, g, func() time.Time { return clock })
 	for range 2 { // the second is not even tried
 		if _, err := v.Verify(t.Context(), "Bearer "+g.token(t, nil)); outcome(err) != http.StatusServiceUnavailable || !strings.Contains(err.Error(), "502") {
-			t.Error(err)
+			t.Errorf(`v.Verify("Bearer "+g.token(t, nil)): got %v; want outcome(err) = http.StatusServiceUnavailable, err.Error() with "502"`, err)
 		}
 	}
 	g.status.Store(http.StatusOK)
@@ -258,7 +258,7 @@ func TestOptionsThatBelieveAnybody(t *testing.T) {
 	} {
 		var setup *cloud.SetupError
 		if _, err := New(t.Context(), o); !errors.As(err, &setup) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("New(o): got %s: %v; want err of the type of setup", name, err)
 		}
 	}
 }

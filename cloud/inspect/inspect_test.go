@@ -77,19 +77,19 @@ func TestProject(t *testing.T) {
 		t.Errorf("%q, %v, asked %q with %q", email, err, g.asked, g.bodies)
 	}
 	if n, err := c.Number(ctx); err != nil || n != "42" {
-		t.Errorf("%q, %v", n, err)
+		t.Errorf(`c.Number(ctx): got %q, %v; want no error, n = "42"`, n, err)
 	}
 	if names, err := c.Enabled(ctx); err != nil || !slices.Equal(names, []string{"a", "b"}) {
-		t.Errorf("%q, %v", names, err)
+		t.Errorf(`c.Enabled(ctx): got %q, %v; want no error, names = []string{"a", "b"}`, names, err)
 	}
 	c.token = func() (string, error) { return "", errors.New("expired") }
 	var setup *cloud.SetupError
 	if _, err := c.Caller(ctx); !errors.As(err, &setup) {
-		t.Errorf("%v", err)
+		t.Errorf("c.Caller(ctx): got %v; want err of the type of setup", err)
 	}
 	c.opts.Project = "a/b"
 	if _, err := c.Number(ctx); !errors.As(err, &setup) {
-		t.Errorf("%v", err)
+		t.Errorf("c.Number(ctx): got %v; want err of the type of setup", err)
 	}
 }
 
@@ -179,7 +179,7 @@ func TestRights(t *testing.T) {
 			t.Errorf("%s: %q, %v; asked %q", tc.r, h, err, g.asked)
 		}
 		if said := g.asked[1] + g.bodies[1]; !strings.Contains(said, "one") || !strings.Contains(said, "two") {
-			t.Errorf("%s: %s", tc.r, said)
+			t.Errorf(`got %s: %s; want said with "one", said with "two"`, tc.r, said)
 		}
 	}
 	c, _ := serve(t, nil)
@@ -213,17 +213,17 @@ func TestThings(t *testing.T) {
 		"bare": {Location: "eu"}, "odd": {},
 	} {
 		if b, err := c.Bucket(ctx, name); err != nil || b != want {
-			t.Errorf("%s: %+v, %v", name, b, err)
+			t.Errorf("c.Bucket(name): got %s: %+v, %v; want no error, b = want", name, b, err)
 		}
 	}
 	if err := errors.Join(c.Topic(ctx, "projects/p1/topics/t"), c.Offered(ctx, "z", "n2-highmem-2")); err != nil {
 		t.Error(err)
 	}
 	if s, err := c.Subscription(ctx, "projects/p1/subscriptions/s"); err != nil || s != (cloud.Subscription{Topic: "projects/p1/topics/t", DeadLetterTopic: "projects/p1/topics/d", MaxAttempts: 7}) {
-		t.Errorf("%+v, %v", s, err)
+		t.Errorf(`c.Subscription("projects/p1/subscriptions/s"): got %+v, %v; want no error, s = (cloud.Subscription{Topic: "projects/p1/topics/t", DeadLetterTopic: "projects/p1/topics/d", MaxAttempts: 7})`, s, err)
 	}
 	if r, err := c.Region(ctx); err != nil || !slices.Equal(r.Zones, []string{"us-central1-a", "us-central1-b"}) || r.Quotas["CPUS"] != (cloud.Quota{Limit: 24, Usage: 2.5}) {
-		t.Errorf("%+v, %v", r, err)
+		t.Errorf(`c.Region(ctx): got %+v, %v; want no error, r.Zones = []string{"us-central1-a", "us-central1-b"}, r.Quotas["CPUS"] = (cloud.Quota{Limit: 24, Usage: 2.5})`, r, err)
 	}
 	for _, reference := range []string{"l-docker.pkg.dev/p1/r/i:v1", "l-docker.pkg.dev/p1/r/a/i", "l-docker.pkg.dev/p1/r/i@sha256:" + strings.Repeat("a", 64)} {
 		image, ok := cloud.ParseImage(reference)
@@ -233,7 +233,7 @@ func TestThings(t *testing.T) {
 	}
 	for _, err := range []error{c.Topic(ctx, "projects/p1/topics/none"), c.Offered(ctx, "z", "x"), c.Image(ctx, cloud.Image{})} {
 		if !errors.Is(err, cloud.ErrNotThere) {
-			t.Errorf("%v", err)
+			t.Errorf("got %v; want err wrapping cloud.ErrNotThere", err)
 		}
 	}
 	for _, asked := range g.asked {
@@ -254,19 +254,19 @@ func TestErrors(t *testing.T) {
 	var denied *cloud.PermissionError
 	var setup *cloud.SetupError
 	if err := call(`Forbidden {"error":{"code":403,"message":"no"}}`); !errors.As(err, &denied) || !strings.Contains(denied.Hint, "grant") {
-		t.Errorf("%v", err)
+		t.Errorf("call(`Forbidden {\"error\":{\"code\":403,\"message\":\"no\"}}`): got %v; want err of the type of denied, denied.Hint with \"grant\"", err)
 	}
 	if err := call(`Forbidden {"error":{"code":403,"message":"Pub/Sub API has not been used in project 1","details":[{"reason":"SERVICE_DISABLED"}]}}`); !errors.As(err, &denied) || !strings.Contains(denied.Hint, "enable") {
-		t.Errorf("%v", err)
+		t.Errorf(`call(...): got %v; want err of the type of denied, denied.Hint with "enable"`, err)
 	}
 	if err := call(`Unauthorized {}`); !errors.As(err, &setup) {
-		t.Errorf("%v", err)
+		t.Errorf("call(`Unauthorized {}`): got %v; want err of the type of setup", err)
 	}
 	if err := call(`Not Implemented {}`); !errors.Is(err, cloud.ErrNotImitated) {
-		t.Errorf("%v", err)
+		t.Errorf("call(`Not Implemented {}`): got %v; want err wrapping cloud.ErrNotImitated", err)
 	}
 	if err := call(`Bad Request {}`); err == nil || !strings.Contains(err.Error(), "https://pubsub.googleapis.com/v1/"+topic) {
-		t.Errorf("%v", err)
+		t.Errorf("call(`Bad Request {}`): got %v; want an error, err.Error() with \"https://pubsub.googleapis.com/v1/\" + topic", err)
 	}
 	if err := call(`not JSON`); err == nil {
 		t.Error("an answer that is no JSON")
@@ -323,7 +323,7 @@ func FuzzAnswers(f *testing.F) {
 		c := newClient(&http.Client{Transport: canned(answer)}, nil, Options{Project: "p1", Location: "l"}, func(s string) string { return "http://" + s })
 		ctx := t.Context()
 		if b, err := c.Bucket(ctx, "b"); err == nil && b.SoftDelete < 0 {
-			t.Errorf("%+v", b)
+			t.Errorf(`c.Bucket("b"): got %+v; want not (err == nil and b.SoftDelete < 0)`, b)
 		}
 		_, errRegion := c.Region(ctx)
 		policy, errPolicy := c.Policy(ctx, cloud.Resource{Kind: "bucket", Name: "b"})

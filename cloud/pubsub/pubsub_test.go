@@ -136,10 +136,10 @@ func TestNoCredentials(t *testing.T) {
 	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", "/nonexistent/key.json")
 	var setup *cloud.SetupError
 	if _, err := New(t.Context(), "p"); !errors.As(err, &setup) || !strings.Contains(err.Error(), "gcloud auth application-default login") {
-		t.Errorf("%v", err)
+		t.Errorf(`New("p"): got %v; want err of the type of setup, err.Error() with "gcloud auth application-default login"`, err)
 	}
 	if _, err := New(t.Context(), ""); !errors.As(err, &setup) || !strings.Contains(err.Error(), "COPPICE_PROJECT") {
-		t.Errorf("%v", err)
+		t.Errorf(`New(""): got %v; want err of the type of setup, err.Error() with "COPPICE_PROJECT"`, err)
 	}
 }
 
@@ -154,7 +154,7 @@ func TestStandingStill(t *testing.T) {
 	c.limit = 100 * time.Millisecond
 	p := c.Publisher("scores")
 	if err := p.Publish(t.Context(), []byte("x"), nil); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("%v", err)
+		t.Errorf(`p.Publish([]byte("x"), nil): got %v; want err wrapping context.DeadlineExceeded`, err)
 	}
 	p.Close() // must not hang either
 }

@@ -44,7 +44,7 @@ func TestSearchWithoutLabelsToLearn(t *testing.T) {
 	} {
 		found, err := s.Run(context.Background())
 		if err != nil || len(found) != 0 {
-			t.Errorf("%s: %v, %v", name, found, err)
+			t.Errorf("s.Run(): got %s: %v, %v; want no error, len(found) = 0", name, found, err)
 		}
 		for a, worth := range s.Worth([][]int{{0}}) {
 			if worth != 0 {

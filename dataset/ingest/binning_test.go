@@ -181,7 +181,7 @@ func TestMostFrequent(t *testing.T) {
 	for limit, want := range map[int][]string{0: {}, 1: {"b"}, 3: {"b", "a", "c"}, 6: {"b", "a", "c", "", "e"}, 100: {"b", "a", "c", "", "e"}} {
 		texts, numbers := mostFrequent(counts, limit)
 		if !slices.Equal(texts, want) || len(numbers) != len(texts) {
-			t.Errorf("%d: %q %d", limit, texts, numbers)
+			t.Errorf("mostFrequent(counts, limit): got %d: %q %d; want texts = want, len(numbers) = len(texts)", limit, texts, numbers)
 		}
 	}
 	texts, numbers := mostFrequent(map[string]int64{"x": 1, "y": 1, "z": 1}, 9)
@@ -194,7 +194,7 @@ func TestOrdered(t *testing.T) {
 	xs := []float64{math.Inf(-1), -math.MaxFloat64, -1, -5e-324, 0, 5e-324, 1, math.MaxFloat64, math.Inf(1)}
 	for i, x := range xs {
 		if fromOrdered(ordered(x)) != x || i > 0 && ordered(x) <= ordered(xs[i-1]) {
-			t.Errorf("%v", x)
+			t.Errorf("got %v; want fromOrdered(ordered(x)) = x, not (i > 0 and ordered(x) <= ordered(xs[i-1]))", x)
 		}
 	}
 	if ordered(math.Copysign(0, -1)) != ordered(0) {
@@ -287,6 +287,6 @@ func TestBinsAreMadeOfAllTrainRowsThereAre(t *testing.T) {
 	}
 	s, err := tryStage(t, "label: y\nsample_rows_for_bins: 400\n", []File{writeFile(t, "t.parquet", out.String())}, Options{})
 	if err != nil || s.Manifest.BinRows != 400 {
-		t.Error(err, s.Manifest.BinRows)
+		t.Errorf("tryStage(...): got %v, %v; want no error, s.Manifest.BinRows = 400", err, s.Manifest.BinRows)
 	}
 }

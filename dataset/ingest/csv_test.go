@@ -211,7 +211,7 @@ func TestSeveralFiles(t *testing.T) {
 	first := writeFile(t, "1.csv", "a,b\n1,x\n2,y\n")
 	names, cells, err := readAll([]File{first, writeFile(t, "2.csv", "b,a\nz,3\n")}, dataset.CSVSpec{}, 10)
 	if want := [][]string{{"1", "x"}, {"2", "y"}, {"3", "z"}}; err != nil || !reflect.DeepEqual(names, []string{"a", "b"}) || !reflect.DeepEqual(cells, want) {
-		t.Errorf("%q %q %v", names, cells, err)
+		t.Errorf(`got %q %q %v; want no error, names = []string{"a", "b"}, cells = want`, names, cells, err)
 	}
 	for text, want := range map[string]string{
 		"a,bb\n1,2\n":  `2.csv: column "b": missing here, but there in 1.csv (known: a, bb)`,
@@ -229,16 +229,16 @@ func TestSeveralFiles(t *testing.T) {
 	}
 	err = table.Read(context.Background(), []string{"c"}, 10, nil)
 	if err == nil || !strings.Contains(err.Error(), `1.csv: column "c": no such column`) {
-		t.Error(err)
+		t.Errorf("table.Read([]string{\"c\"}, 10, nil): got %v; want an error, err.Error() with `1.csv: column \"c\": no such column`", err)
 	}
 	stop := errors.New("enough")
 	if err := table.Read(context.Background(), []string{"a"}, 1, func(*Batch) error { return stop }); !errors.Is(err, stop) {
-		t.Error(err)
+		t.Errorf("table.Read(...): got %v; want err wrapping stop", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if err := table.Read(ctx, []string{"a"}, 1, func(*Batch) error { return nil }); !errors.Is(err, context.Canceled) {
-		t.Error(err)
+		t.Errorf("table.Read(...): got %v; want err wrapping context.Canceled", err)
 	}
 }
 
@@ -275,7 +275,7 @@ func TestExpand(t *testing.T) {
 		_, err := Expand(filepath.Join(dir, pattern))
 		var e *NotFoundError
 		if !errors.As(err, &e) || !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("%q: %v", pattern, err)
+			t.Errorf("got %q: %v; want err of the type of e, err wrapping os.ErrNotExist", pattern, err)
 		}
 	}
 }

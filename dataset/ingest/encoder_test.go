@@ -28,7 +28,7 @@ func TestEncoderToleratesTypes(t *testing.T) {
 	}
 	enc := mustEncode(t, &dataset.Encoding{Features: features, Missing: []string{"", "NA", "-999"}}, nil)
 	if got := enc.Columns(); !slices.Equal(got, []string{"n", "t", "c", "o"}) {
-		t.Errorf("%q", got)
+		t.Errorf(`enc.Columns(): got %q; want got = []string{"n", "t", "c", "o"}`, got)
 	}
 	nan := math.NaN()
 	for name, tc := range map[string]struct {
@@ -53,7 +53,7 @@ func TestEncoderToleratesTypes(t *testing.T) {
 		b := &Batch{Names: []string{"extra", "o", "c", "t", "n"}, Columns: []dataset.Values{{}, tc.c, tc.c, tc.t, tc.n}, Rows: 4}
 		got, err := enc.Encode(b, nil, nil)
 		if err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("enc.Encode(b, nil, nil): got %s: %v; want no error", name, err)
 			continue
 		}
 		for i := range got {
@@ -109,11 +109,11 @@ func TestEncoderErrors(t *testing.T) {
 		}
 	}
 	if out, err := enc.Encode(&Batch{Names: []string{"n", "t"}, Columns: []dataset.Values{{Type: dataset.Text}, {Type: dataset.Text}}}, nil, nil); err != nil || len(out) != 0 {
-		t.Error(out, err)
+		t.Errorf("enc.Encode(...): got %v, %v; want no error, len(out) = 0", out, err)
 	}
 	_, err := enc.EncodeSample(&dataset.Sample{Row: []uint32{0, 1}, Names: []string{"n", "t"}, Columns: []dataset.Values{text("1", "x"), times}})
 	if err == nil || err.Error() != `sample.arrow: row 2: column "n": "x" is not a number` {
-		t.Error(err)
+		t.Errorf("enc.EncodeSample(...): got %v; want an error, err.Error() = `sample.arrow: row 2: column \"n\": \"x\" is not a number`", err)
 	}
 }
 
@@ -242,7 +242,7 @@ func TestFingerprint(t *testing.T) {
 	spec := parseSpec(t, "label: y\n")
 	want, err := Fingerprint(ctx, spec, []File{a})
 	if err != nil || len(want) != 32 {
-		t.Fatal(want, err)
+		t.Fatalf("Fingerprint(spec, []File{a}): got %v, %v; want no error, len(want) = 32", want, err)
 	}
 	moved := *spec
 	moved.Source = "gs://elsewhere/*.csv"
@@ -270,12 +270,12 @@ func TestFingerprint(t *testing.T) {
 		"given checksum": func() (string, error) { return Fingerprint(ctx, spec, []File{remote}) },
 	} {
 		if got, err := other(); err != nil || got == want {
-			t.Errorf("%s: %s %v", name, got, err)
+			t.Errorf("other(): got %s: %s %v; want no error, got other than want", name, got, err)
 		}
 	}
 	remote.Checksum = ""
 	if _, err := Fingerprint(ctx, spec, []File{remote}); !errors.Is(err, os.ErrNotExist) {
-		t.Error(err)
+		t.Errorf("Fingerprint(spec, []File{remote}): got %v; want err wrapping os.ErrNotExist", err)
 	}
 	long := func(at int) string { // a part and a bit
 		data := make([]byte, hashPart+100)
@@ -293,7 +293,7 @@ func TestFingerprint(t *testing.T) {
 	ctx, cancel := context.WithCancel(ctx)
 	cancel()
 	if _, err := Fingerprint(ctx, spec, []File{a}); !errors.Is(err, context.Canceled) {
-		t.Error(err)
+		t.Errorf("Fingerprint(spec, []File{a}): got %v; want err wrapping context.Canceled", err)
 	}
 	if _, err := os.Stat(filepath.Dir(a.Path)); err != nil {
 		t.Error(err)
@@ -330,7 +330,7 @@ func TestLevelsMeetTypedValues(t *testing.T) {
 			got := make([]uint64, v.Len())
 			r := newPartReader(dataset.Part{Column: "c", Kind: dataset.Categorical}, newMissingMarkers(tc.missing))
 			if err := r.hashes(&v, got); err != nil {
-				t.Fatalf("%s, %s: %v", name, form, err)
+				t.Fatalf("r.hashes(&v, got): got %s, %s: %v; want no error", name, form, err)
 			}
 			if want == nil {
 				want = got

@@ -55,7 +55,7 @@ func TestHints(t *testing.T) {
 	}
 	for _, w := range s.Manifest.About.Warnings {
 		if w.Column == "amount" && !strings.Contains(w.Text, " sampled rows have -999999, and all others 0") {
-			t.Errorf("%s: %s", w.Column, w.Text)
+			t.Errorf(`got %s: %s; want not (w.Column == "amount" and !strings.Contains(w.Text, " sampled rows have -999999, and all others 0"))`, w.Column, w.Text)
 		}
 	}
 }
@@ -100,7 +100,7 @@ func TestDictionariesOfDamagedMetadata(t *testing.T) {
 		out := map[string]bool{}
 		_ = guard(func() error { return arrowDictionaries(text, out) })
 		if len(out) > 0 {
-			t.Errorf("%.20q: %v", text, out)
+			t.Errorf("got %.20q: %v; want len(out) <= 0", text, out)
 		}
 		_ = guard(func() error { return pandasCategories(text, out) })
 	}

@@ -204,7 +204,7 @@ func TestReadDeltaTexts(t *testing.T) {
 	}
 	good, err := readDeltaTexts(texts([]int64{0, 2, 4, 0}, []int64{4, 2, 0, 4}, "abcdXYefgh"), 4)
 	if err != nil || string(good) != "abcdabXYabXYefgh" {
-		t.Errorf("%q, %v", good, err)
+		t.Errorf(`readDeltaTexts(...): got %q, %v; want no error, string(good) = "abcdabXYabXYefgh"`, good, err)
 	}
 	for name, data := range map[string][]byte{
 		"a first prefix": texts([]int64{1}, []int64{3}, "abcd"), "too short": texts([]int64{0}, []int64{3}, "abcd"), "negative": texts([]int64{0, -1}, []int64{4, 5}, "abcdefghi"),

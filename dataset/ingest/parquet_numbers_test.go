@@ -193,7 +193,7 @@ func TestNumbersAsTheLibrary(t *testing.T) {
 		for j, c := range numberColumns {
 			got, err := readColumn(t, path, j, rng, newChunk)
 			if err != nil {
-				t.Fatalf("%s: %v", c.name, err)
+				t.Fatalf("readColumn(t, path, j, rng, newChunk): got %s: %v; want no error", c.name, err)
 			}
 			want, err := readColumn(t, path, j, rng, func(c *schema.Column) chunk { return newLibraryChunk(c, kindOf(c)) })
 			if err != nil {
@@ -267,7 +267,7 @@ func TestIndexBeyondTheDictionary(t *testing.T) {
 			dictionary: file.NewDictionaryPage(memory.NewBufferBytes(make([]byte, 24)), 3, parquet.Encodings.Plain)}
 		err := c.readValues(make([]float64, 3))
 		if want := "a page with the index 3 into a dictionary of 3 values"; err == nil || err.Error() != want {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("got %s: %v; want an error, err.Error() = want", name, err)
 		}
 	}
 }

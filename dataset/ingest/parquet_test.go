@@ -87,7 +87,7 @@ func TestParquetTypes(t *testing.T) {
 				continue
 			}
 			if what := map[string]string{"list": "a list", "struct": "a struct", "map": "a map"}[c.Name]; err == nil || !strings.Contains(err.Error(), fmt.Sprintf("column %q: is nested (%s), which cannot be a feature", c.Name, what)) {
-				t.Errorf("%s: %s: %v", name, c.Name, err)
+				t.Errorf(`got %s: %s: %v; want an error, err.Error() with fmt.Sprintf("column %%q: is nested (%%s), which cannot be a feature", c.Name, what)`, name, c.Name, err)
 			}
 		}
 	}
@@ -120,11 +120,11 @@ func TestParquetKinds(t *testing.T) {
 func TestParquetInt96(t *testing.T) {
 	_, cells, err := readAll([]File{testFile(t, "int96.parquet")}, dataset.CSVSpec{}, 3)
 	if got := fmt.Sprint(cells); err != nil || got != "[[2017-07-02T12:53:20Z] [<null>] [1969-12-31T23:59:59.999999Z] [1970-01-01T00:00:00Z]]" {
-		t.Errorf("%s %v", got, err)
+		t.Errorf(`fmt.Sprint(cells): got %s %v; want no error, got = "[[2017-07-02T12:53:20Z] [<null>] [1969-12-31T23:59:59.999999Z] [1970-01-01T00:00:00Z]]"`, got, err)
 	}
 	_, cells, err = readAll([]File{testFile(t, "int96_far.parquet")}, dataset.CSVSpec{}, 3)
 	if got := fmt.Sprint(cells[0]); err != nil || !strings.HasPrefix(got, "[9999-12-3") {
-		t.Errorf("%s %v", got, err)
+		t.Errorf(`fmt.Sprint(cells[0]): got %s %v; want no error, got beginning with "[9999-12-3"`, got, err)
 	}
 	for _, tc := range []struct {
 		nanos int64
@@ -138,7 +138,7 @@ func TestParquetInt96(t *testing.T) {
 		binary.LittleEndian.PutUint32(v[8:], tc.day)
 		out := dataset.Values{Int: make([]int64, 1)}
 		if err := (kind{}).int96s([]parquet.Int96{v}, &out); err != nil || out.Int[0] != tc.want {
-			t.Errorf("%+v: %v %v", tc, out.Int, err)
+			t.Errorf("(kind{}).int96s([]parquet.Int96{v}, &out): got %+v: %v %v; want no error, out.Int[0] = tc.want", tc, out.Int, err)
 		}
 		binary.LittleEndian.PutUint32(v[8:], 1<<31)
 		if err := (kind{}).int96s([]parquet.Int96{v}, &out); err == nil {
@@ -369,7 +369,7 @@ func TestParquetWriterRoundTrip(t *testing.T) {
 		names := make([]string, 0, 8)
 		for i, c := range table.Columns() {
 			if c != writerColumns()[i] {
-				t.Errorf("%s: %+v", codec, c)
+				t.Errorf("got %s: %+v; want c = writerColumns()[i]", codec, c)
 			}
 			names = append(names, c.Name)
 		}
@@ -413,13 +413,13 @@ func TestWritersRefuse(t *testing.T) {
 	var e *TableError
 	for _, err := range []error{w.Write(b), c.Write(b)} {
 		if !errors.As(err, &e) || e.Column != "int" {
-			t.Error(err)
+			t.Errorf(`got %v; want err of the type of e, e.Column = "int"`, err)
 		}
 	}
 	b = writerBatch(0, 3)
 	b.Columns[4].Int[1], b.Columns[4].Null = math.MaxInt64, nil
 	if err := w.Write(b); err == nil || !strings.Contains(err.Error(), "does not fit a Parquet date") {
-		t.Error(err)
+		t.Errorf(`w.Write(b): got %v; want an error, err.Error() with "does not fit a Parquet date"`, err)
 	}
 	full := errors.New("disk full")
 	w, err = NewParquetWriter(failingWriter{full}, writerColumns(), Snappy)
@@ -427,7 +427,7 @@ func TestWritersRefuse(t *testing.T) {
 		err = errors.Join(w.Write(writerBatch(0, 3)), w.Close())
 	}
 	if !errors.Is(err, full) {
-		t.Error(err)
+		t.Errorf("got %v; want err wrapping full", err)
 	}
 }
 
@@ -447,7 +447,7 @@ func TestCSVWriterRoundTrip(t *testing.T) {
 	}
 	_, cells, err := readAll([]File{writeFile(t, "t.csv", buf.String())}, dataset.CSVSpec{Delimiter: ";"}, 700)
 	if err != nil || len(cells) != want.Rows {
-		t.Fatal(len(cells), err)
+		t.Fatalf("readAll(...): got %v, %v; want no error, len(cells) = want.Rows", len(cells), err)
 	}
 	for i, row := range cells {
 		for j := range row {
@@ -469,6 +469,6 @@ func TestCSVWriterRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, cells, err := readAll([]File{writeFile(t, "t.csv", buf.String())}, dataset.CSVSpec{}, 9); err != nil || fmt.Sprint(cells) != "[[a] [] [b]]" {
-		t.Error(cells, err)
+		t.Errorf(`readAll(...): got %v, %v; want no error, fmt.Sprint(cells) = "[[a] [] [b]]"`, cells, err)
 	}
 }

@@ -119,7 +119,7 @@ func TestRealWarnings(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := codes(s); !slices.Equal(got, []string{"dropped session_id", "id_like session_id", "ids campaign_id", "ids user_group_id", "ids webpage_id", "key user_id"}) {
-		t.Errorf("%q", got)
+		t.Errorf(`codes(s): got %q; want got = []string{"dropped session_id", "id_like session_id", "ids campaign_id", "ids user_group_id", "ids webpage_id", "key user_id"}`, got)
 	}
 }
 
@@ -149,6 +149,6 @@ func TestRealTableInParts(t *testing.T) {
 	}
 	fingerprint, err := Fingerprint(context.Background(), parseSpec(t, spec), files)
 	if err != nil || fingerprint == "" {
-		t.Error(err)
+		t.Errorf(`Fingerprint(parseSpec(t, spec), files): got %v; want no error, fingerprint other than ""`, err)
 	}
 }

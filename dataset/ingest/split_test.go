@@ -70,7 +70,7 @@ func TestHashSplitKeepsKeysTogether(t *testing.T) {
 		t.Error("calib has rows")
 	}
 	if want := (dataset.SplitRule{By: "hash", Column: "user", Shares: map[string]float64{"train": 0.6, "valid": 0.2, "test": 0.2}}); !reflect.DeepEqual(s.Manifest.Split, want) {
-		t.Errorf("%+v", s.Manifest.Split)
+		t.Errorf("got %+v; want s.Manifest.Split = want", s.Manifest.Split)
 	}
 }
 
@@ -142,7 +142,7 @@ func TestRowsWithoutKeyAreKeysOfTheirOwn(t *testing.T) {
 		t.Errorf("%d rows are train", n)
 	}
 	if w := s.Manifest.About.Warnings; len(w) == 0 || w[0].Code != WarnKeyless || !strings.Contains(w[0].Text, "4000 of 4000 rows have no user") {
-		t.Errorf("%+v", w)
+		t.Errorf(`got %+v; want len(w) other than 0, w[0].Code = WarnKeyless, w[0].Text with "4000 of 4000 rows have no user"`, w)
 	}
 }
 
@@ -186,7 +186,7 @@ func TestTimeSplitIsInOrder(t *testing.T) {
 		}
 	}
 	if got := rowsOfSplits(t, s); math.Abs(float64(got["train"])-1500) > 15 || math.Abs(float64(got["test"])-300) > 15 {
-		t.Errorf("%v", got)
+		t.Errorf(`rowsOfSplits(t, s): got %v; want math.Abs(float64(got["train"]) - 1500) <= 15, math.Abs(float64(got["test"]) - 300) <= 15`, got)
 	}
 	if u := s.Manifest.Split.Until; len(u) != 3 || !(u["train"] < u["valid"] && u["valid"] < u["calib"]) {
 		t.Errorf("until %v", u)
@@ -204,14 +204,14 @@ func TestTimeSplitOfNumbersAndFewTimes(t *testing.T) {
 	}
 	s := mustStage(t, "label: {column: y, kind: regression}\nsplit: {by: time, column: at, train: 0.25, valid: 0.25, calib: 0.25, test: 0.25}\n", timeTable(rng, times, labels))
 	if got := fmt.Sprint(rowsOfSplits(t, s)); got != "map[calib:10 test:970 train:10 valid:10]" {
-		t.Errorf("%s", got)
+		t.Errorf(`fmt.Sprint(rowsOfSplits(t, s)): got %s; want got = "map[calib:10 test:970 train:10 valid:10]"`, got)
 	}
 	if got := fmt.Sprint(s.Manifest.Split.Until); got != "map[calib:300 train:100 valid:200]" {
-		t.Errorf("%s", got)
+		t.Errorf(`fmt.Sprint(s.Manifest.Split.Until): got %s; want got = "map[calib:300 train:100 valid:200]"`, got)
 	}
 	s = mustStage(t, "label: {column: y, kind: regression}\nsplit: {by: time, column: at, train: 0.9, test: 0.1}\n", timeTable(rng, times, labels))
 	if got := fmt.Sprint(rowsOfSplits(t, s)); got != "map[test:970 train:30]" { // nearest to 900 that leaves test any row
-		t.Errorf("%s", got)
+		t.Errorf(`fmt.Sprint(rowsOfSplits(t, s)): got %s; want got = "map[test:970 train:30]"`, got)
 	}
 }
 
@@ -219,10 +219,10 @@ func TestColumnSplit(t *testing.T) {
 	table := "y,x,part\n" + strings.Repeat("0,1,a\n1,2,b\n0,3,7\n1,1,a\n", 10)
 	s := mustStage(t, "label: y\nsplit: {by: column, column: part, train: [a, 7], calib: b}\n", table)
 	if got := fmt.Sprint(rowsOfSplits(t, s)); got != "map[calib:10 train:30]" {
-		t.Error(got)
+		t.Errorf(`fmt.Sprint(rowsOfSplits(t, s)): got %v; want got = "map[calib:10 train:30]"`, got)
 	}
 	if _, err := mustEncode(t, s.Manifest.Encoding(), s.levels(t)).EncodeSample(s.sample(t)); err != nil || len(s.Manifest.Features) != 1 {
-		t.Error(s.Manifest.Features, err)
+		t.Errorf("mustEncode(...): got %v, %v; want no error, len(s.Manifest.Features) = 1", s.Manifest.Features, err)
 	}
 }
 
@@ -275,7 +275,7 @@ func TestHashesAreSpread(t *testing.T) {
 	for i := range 16_000 {
 		parts[below(hashText([]byte(fmt.Sprint(i))), 16)]++
 		if u := unit(hashRow(int64(i))); u < 0 || u >= 1 {
-			t.Fatal(u)
+			t.Fatalf("unit(hashRow(int64(i))): got %v; want u >= 0, u < 1", u)
 		}
 	}
 	for i, n := range parts {

@@ -243,7 +243,7 @@ func sameFolder(t *testing.T, a, b string) {
 		return errors.Join(err1, err2)
 	})
 	if err != nil || n < 5 {
-		t.Error(n, err)
+		t.Errorf("filepath.WalkDir(...): got %v, %v; want no error, n >= 5", n, err)
 	}
 }
 
@@ -255,10 +255,10 @@ func TestNumericTokensInText(t *testing.T) {
 	}
 	s := mustStage(t, "label: y\nmissing: ['', '-999']\n", table)
 	if x := s.feature(t, "x"); x.Kind != dataset.Numeric || x.Missing != 30 || x.Range.Min != 1.5 || s.Split("train").Columns[0][1] != uint8(x.MissingBin) {
-		t.Errorf("%+v", x)
+		t.Errorf(`s.feature(t, "x"): got %+v; want x.Kind = dataset.Numeric, x.Missing = 30, x.Range.Min = 1.5, s.Split("train").Columns[0][1] = uint8(x.MissingBin)`, x)
 	}
 	if c := s.feature(t, "c"); c.Kind != dataset.Categorical || c.Missing != 20 || slices.Contains(c.Categories, "-999.0") {
-		t.Errorf("%+v", c)
+		t.Errorf(`s.feature(t, "c"): got %+v; want c.Kind = dataset.Categorical, c.Missing = 20, not slices.Contains(c.Categories, "-999.0")`, c)
 	}
 	if m := s.Manifest; m.LeftOut != 10 || m.About.LeftOut["-999.00"] != 10 || len(m.About.LeftOut) != 1 {
 		t.Errorf("left out %d: %v", m.LeftOut, m.About.LeftOut)
@@ -367,7 +367,7 @@ func TestStageTarget(t *testing.T) {
 	var exists *ExistsError
 	for _, taken := range []string{dir, file.Path, filepath.Dir(file.Path)} {
 		if _, err := stage(taken, randomSpecs["column"]); !errors.As(err, &exists) {
-			t.Errorf("%s: %v", taken, err)
+			t.Errorf(`stage(taken, randomSpecs["column"]): got %s: %v; want err of the type of exists`, taken, err)
 		}
 	}
 	if m, err := dataset.Check(context.Background(), dir, nil); err != nil || m.Version != first.Manifest.Version {

@@ -116,7 +116,7 @@ func TestTokens(t *testing.T) {
 	tok := newMissingMarkers([]string{"", "NA", "-999", "n/a "})
 	for text, want := range map[string]bool{"": true, "  ": true, "NA": true, " NA ": true, "na": false, "-999": true, "-999.0": false, "n/a": true, "NAN": false} {
 		if tok.has(text) != want {
-			t.Errorf("%q: %v", text, !want)
+			t.Errorf("got %q: %v; want tok.has(text) = want", text, !want)
 		}
 	}
 	if !tok.hasNumber(-999) || tok.hasNumber(0) {

@@ -57,7 +57,7 @@ func TestNoLeakByMemory(t *testing.T) {
 		fmt.Fprintf(&b, "%d,%d,%d\n", rng.IntN(2), rng.IntN(250), rng.IntN(3))
 	}
 	if got := codes(mustStage(t, "label: y\ncategorical: [rare]\n", b.String())); !slices.Equal(got, []string{"few_rows"}) {
-		t.Errorf("%q", got)
+		t.Errorf("codes(mustStage(t, \"label: y\\ncategorical: [rare]\\n\", b.String())): got %q; want got = []string{\"few_rows\"}", got)
 	}
 }
 
@@ -70,7 +70,7 @@ func TestLeakOfARegression(t *testing.T) {
 		fmt.Fprintf(&b, "%.4f,%.4f,%.4f\n", y, 3*y+1, y+rng.NormFloat64()*20)
 	}
 	if got := codes(mustStage(t, "label: y\n", b.String())); !slices.Equal(got, []string{"leak copy"}) {
-		t.Errorf("%q", got)
+		t.Errorf("codes(mustStage(t, \"label: y\\n\", b.String())): got %q; want got = []string{\"leak copy\"}", got)
 	}
 }
 

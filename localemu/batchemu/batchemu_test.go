@@ -56,7 +56,7 @@ func TestSuccess(t *testing.T) {
 		"Job state is set from RUNNING to SUCCEEDED for job " + job.Name + ".",
 	}
 	if d := cmp.Diff(want, jobTexts(job)); d != "" {
-		t.Error(d)
+		t.Errorf(`cmp.Diff(want, jobTexts(job)): got %v; want d = ""`, d)
 	}
 	g := job.Status.TaskGroups["group0"]
 	if !cmp.Equal(g.Counts, map[string]int64{"SUCCEEDED": 3}) || g.Instances[0].MachineType != "n2-highmem-16" || g.Instances[0].TaskPack != 3 {
@@ -70,7 +70,7 @@ func TestSuccess(t *testing.T) {
 		"Task state is updated from RUNNING to SUCCEEDED on zones/us-central1-a/instances/I.",
 	}
 	if d := cmp.Diff(want, taskTexts(w.task(job.Name, 2))); d != "" {
-		t.Error(d)
+		t.Errorf(`cmp.Diff(want, taskTexts(w.task(job.Name, 2))): got %v; want d = ""`, d)
 	}
 	if _, err := os.Stat(filepath.Join(w.dir, "machines", "nightly-1")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the machines of a finished job are still there: %v", err)
@@ -101,7 +101,7 @@ func TestEnvironmentIsTheJobsOwn(t *testing.T) {
 	}
 	slices.Sort(want)
 	if d := cmp.Diff(want, lines); d != "" {
-		t.Error(d)
+		t.Errorf(`cmp.Diff(want, lines): got %v; want d = ""`, d)
 	}
 }
 
@@ -117,7 +117,7 @@ func TestRetryByExitCode(t *testing.T) {
 		"Task state is updated from RUNNING to SUCCEEDED on zones/us-central1-a/instances/I.",
 	}
 	if d := cmp.Diff(want, taskTexts(task)); d != "" {
-		t.Error(d)
+		t.Errorf(`cmp.Diff(want, taskTexts(task)): got %v; want d = ""`, d)
 	}
 	if e := task.Status.StatusEvents[1]; e.TaskExecution.GetExitCode() != 75 || e.TaskState != batchpb.TaskStatus_FAILED {
 		t.Errorf("event %v", e)
@@ -405,7 +405,7 @@ func TestADeletedJobsRequestMakesNothing(t *testing.T) {
 	}
 	again, err := w.client.CreateJob(w.ctx, r)
 	if err != nil || again.Uid != first.Uid {
-		t.Errorf("%v, %v", again, err)
+		t.Errorf("w.client.CreateJob(w.r): got %v, %v; want no error, again.Uid = first.Uid", again, err)
 	}
 	if _, err := w.client.GetJob(w.ctx, &batchpb.GetJobRequest{Name: first.Name}); status.Code(err) != codes.NotFound {
 		t.Errorf("the repeated request made a job: %v", err)
@@ -429,7 +429,7 @@ func TestNoCapacity(t *testing.T) {
 	elsewhere := w.create("elsewhere", "ok", 1, on("n2-highmem-16", "regions/us-central1"))
 	w.waitState(elsewhere.Name, batchpb.JobStatus_SUCCEEDED)
 	if e := w.task(elsewhere.Name, 0).Status.StatusEvents[0]; !strings.Contains(e.Description, "zones/us-central1-b/") {
-		t.Errorf("%s", e.Description)
+		t.Errorf(`got %s; want e.Description with "zones/us-central1-b/"`, e.Description)
 	}
 	standard := w.create("standard", "ok", 1, func(j *batchpb.Job) {
 		on("n2-highmem-16", "zones/us-central1-a")(j)
@@ -441,7 +441,7 @@ func TestNoCapacity(t *testing.T) {
 		job := w.create("waits", "ok", 1, waits)
 		stuck, err := w.server.Wait(w.ctx, job.Name, func(j *batchpb.Job) bool { return len(j.Status.StatusEvents) > 1 })
 		if err != nil || stuck.Status.State != batchpb.JobStatus_SCHEDULED || stuck.Status.RunDuration != nil {
-			t.Fatalf("%v %v", stuck, err)
+			t.Fatalf("w.server.Wait(...): got %v %v; want no error, stuck.Status.State = batchpb.JobStatus_SCHEDULED, stuck.Status.RunDuration = nil", stuck, err)
 		}
 		if _, err := w.client.CancelJob(w.ctx, &batchpb.CancelJobRequest{Name: job.Name}); err != nil {
 			t.Fatal(err)
@@ -449,11 +449,11 @@ func TestNoCapacity(t *testing.T) {
 		gone := w.waitState(job.Name, batchpb.JobStatus_CANCELLED)
 		for _, j := range []*batchpb.Job{stuck, gone, failed} {
 			if text := fmt.Sprint(j.Status.StatusEvents); !strings.Contains(text, "CODE_GCE_ZONE_RESOURCE_POOL_EXHAUSTED") {
-				t.Error(text)
+				t.Errorf(`fmt.Sprint(j.Status.StatusEvents): got %v; want text with "CODE_GCE_ZONE_RESOURCE_POOL_EXHAUSTED"`, text)
 			}
 		}
 		if gone.Status.TaskGroups["group0"].Counts["UNEXECUTED"] != 1 {
-			t.Errorf("%v", gone.Status)
+			t.Errorf(`got %v; want gone.Status.TaskGroups["group0"].Counts["UNEXECUTED"] = 1`, gone.Status)
 		}
 		if _, err := w.client.DeleteJob(w.ctx, &batchpb.DeleteJobRequest{Name: job.Name}); err != nil {
 			t.Fatal(err)
@@ -510,7 +510,7 @@ func TestListJobs(t *testing.T) {
 				break
 			}
 			if err != nil {
-				t.Fatalf("%+v: %v", c, err)
+				t.Fatalf("got %+v: %v; want no error", c, err)
 			}
 			got = append(got, j.Name[strings.LastIndex(j.Name, "/")+1:])
 		}

@@ -105,7 +105,7 @@ func TestContainerHasTheRightsOfItsAccount(t *testing.T) {
 		s := &Server{opts: Options{Containers: tool, Env: []string{"STORAGE_EMULATOR_HOST=the-commands"}, Rights: accounts{}}}
 		a := &attempt{job: &job{srv: s, id: "job", spec: spec, plan: plan{program: "IMAGE"}}, task: &task{}, vm: &machine{}}
 		if args := a.contained().Args; !slices.Contains(args, "STORAGE_EMULATOR_HOST=task@p") || slices.Contains(args, "STORAGE_EMULATOR_HOST=the-commands") {
-			t.Errorf("%s: %q", tool, args)
+			t.Errorf(`got %s: %q; want slices.Contains(args, "STORAGE_EMULATOR_HOST=task@p"), not slices.Contains(args, "STORAGE_EMULATOR_HOST=the-commands")`, tool, args)
 		}
 	}
 }
@@ -119,6 +119,6 @@ func TestBuildahCommand(t *testing.T) {
 	want := []string{"--mount", "sh", "-c", buildahScript, "sh", fmt.Sprintf("localemu-%d-job-2-1", os.Getpid()), "IMAGE", "/data/ssd:/mnt/disks/a", "--",
 		"A=1", "B=2", "BATCH_TASK_COUNT=3", "BATCH_TASK_INDEX=2", "BATCH_TASK_RETRY_ATTEMPT=1", "--", "run", "--x"}
 	if filepath.Base(c.Path) != "unshare" || !slices.Equal(c.Args, want) || !slices.Equal(c.Env, []string{"PATH=/bin"}) {
-		t.Errorf("%s %q %q", c.Path, c.Args, c.Env)
+		t.Errorf(`got %s %q %q; want filepath.Base(c.Path) = "unshare", c.Args = want, c.Env = []string{"PATH=/bin"}`, c.Path, c.Args, c.Env)
 	}
 }

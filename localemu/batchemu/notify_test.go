@@ -45,7 +45,7 @@ func TestNotifications(t *testing.T) {
 		a := n.Attributes
 		told = append(told, n.Topic+" "+a["NewJobState"])
 		if len(a) != 4 || a["Type"] != "JOB_STATE_CHANGED" || a["JobName"] != job.Name || a["JobUID"] != job.Uid || !strings.Contains(n.Data, "jobUID="+job.Uid) {
-			t.Errorf("%+v", n)
+			t.Errorf(`got %+v; want len(a) = 4, a["Type"] = "JOB_STATE_CHANGED", a["JobName"] = job.Name, a["JobUID"] = job.Uid, n.Data with "jobUID=" + job.Uid`, n)
 		}
 	}
 	if want := jobsTopic + " SCHEDULED," + jobsTopic + " RUNNING," + jobsTopic + " SUCCEEDED,projects/p/topics/ends SUCCEEDED"; strings.Join(told, ",") != want {

@@ -150,7 +150,7 @@ func FuzzFilter(f *testing.F) {
 		keep, err := parseFilter(text)
 		if err != nil {
 			if status.Code(err) != codes.InvalidArgument {
-				t.Fatal(err)
+				t.Fatalf("got %v; want status.Code(err) = codes.InvalidArgument", err)
 			}
 			return
 		}

@@ -341,7 +341,7 @@ func TestLongUploadSpills(t *testing.T) {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
 	if status, body := w.do("POST", "/upload/storage/v1/b/bucket/o?uploadType=media&name=media", nil, string(data)); status != 200 {
-		t.Fatal(status, body)
+		t.Fatalf("w.do(...): got %v, %v; want status = 200", status, body)
 	}
 	if got, err := w.read(w.b.Object("media")); err != nil || got != string(data) {
 		t.Errorf("%d bytes, %v", len(got), err)
@@ -499,7 +499,7 @@ func TestKeptOnDisk(t *testing.T) {
 	w.server.Close()
 	again := start(t, Options{Dir: dir})
 	if data, err := again.read(again.b.Object("a/b c").Generation(g)); data != "kept" || err != nil {
-		t.Errorf("%q %v", data, err)
+		t.Errorf(`again.read(again.b.Object("a/b c").Generation(g)): got %q %v; want data = "kept", no error`, data, err)
 	}
 	if _, err := again.put(again.b.Object("a/b c").If(storage.Conditions{GenerationMatch: g}), "changed"); err != nil {
 		t.Error(err)
@@ -516,7 +516,7 @@ func TestMatches(t *testing.T) {
 	} {
 		split := func(s string) []string { return strings.Split(s, "/") }
 		if !matches(split(pattern), split(names[0])) || matches(split(pattern), split(names[1])) {
-			t.Errorf("%s: %q", pattern, names)
+			t.Errorf("got %s: %q; want matches(split(pattern), split(names[0])), not matches(split(pattern), split(names[1]))", pattern, names)
 		}
 	}
 }

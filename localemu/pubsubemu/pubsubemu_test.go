@@ -166,7 +166,7 @@ func TestLimits(t *testing.T) {
 	} {
 		_, err := w.client.TopicAdminClient.Publish(w.ctx, &pubsubpb.PublishRequest{Topic: topic, Messages: []*pubsubpb.PubsubMessage{m}})
 		if status.Code(err) != codes.InvalidArgument {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("w.client.TopicAdminClient.Publish(...): got %s: %v; want status.Code(err) = codes.InvalidArgument", name, err)
 		}
 	}
 	_, err := w.client.TopicAdminClient.Publish(w.ctx, &pubsubpb.PublishRequest{Topic: topic + "x", Messages: []*pubsubpb.PubsubMessage{{Data: []byte("x")}}})
@@ -320,7 +320,7 @@ func TestPing(t *testing.T) {
 	w.publish("x")
 	r, err := stream.Recv()
 	if err != nil || len(r.ReceivedMessages) != 1 {
-		t.Fatalf("%v, %v", r, err)
+		t.Fatalf("stream.Recv(): got %v, %v; want no error, len(r.ReceivedMessages) = 1", r, err)
 	}
 	send(&pubsubpb.StreamingPullRequest{AckIds: []string{r.ReceivedMessages[0].AckId}})
 	send(&pubsubpb.StreamingPullRequest{}) // its answer says that the acknowledgement has been taken

@@ -52,7 +52,7 @@ func TestEndpoints(t *testing.T) {
 	plan.Holdout = sweep.Holdout{Valid: sweep.Rows{Split: "valid"}, Calib: sweep.Rows{Split: "calib"}, Test: sweep.Rows{Split: "test"}}
 	for _, a := range []*conclude.Aggregator{fine, bad} {
 		if ok, err := blobtest.CreateJSON(t.Context(), a.Sweeps, sweep.Names(plan.Sweep).Plan(), plan); !ok || err != nil {
-			t.Fatal(ok, err)
+			t.Fatalf("blobtest.CreateJSON(a.Sweeps, sweep.Names(plan.Sweep).Plan(), plan): got %v, %v; want ok, no error", ok, err)
 		}
 		if _, err := blob.Create(t.Context(), a.Sweeps, sweep.Names(plan.Sweep).Cancel(), []byte("{}")); err != nil {
 			t.Fatal(err)
@@ -194,6 +194,6 @@ func TestMissingEnvironment(t *testing.T) {
 	w := world(&out, blob.Memory(), nil, "reconcile")
 	w.Env = envconfig.MapLookuper(nil)
 	if code := Run(t.Context(), w); code != sweep.ExitSetup || !strings.Contains(out.String(), "COPPICE_PROJECT") {
-		t.Errorf("%d: %s", code, out.String())
+		t.Errorf(`Run(w): got %d: %s; want code = sweep.ExitSetup, out.String() with "COPPICE_PROJECT"`, code, out.String())
 	}
 }

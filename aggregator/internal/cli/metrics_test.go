@@ -49,7 +49,7 @@ func scraped(t *testing.T, args ...string) (text, log string) {
 		data, err := io.ReadAll(r.Body)
 		r.Body.Close()
 		if err != nil || r.StatusCode != http.StatusOK {
-			t.Fatal(r.Status, err)
+			t.Fatalf("got %v, %v; want no error, r.StatusCode = http.StatusOK", r.Status, err)
 		}
 		text = string(data)
 	}
@@ -63,7 +63,7 @@ func scraped(t *testing.T, args ...string) (text, log string) {
 func TestPrometheusPage(t *testing.T) {
 	text, address := scraped(t, "pull", "--metrics", "127.0.0.1:0")
 	if !strings.Contains(text, "coppice_aggregator_messages_total{") || !strings.HasPrefix(address, "http://127.0.0.1:") {
-		t.Errorf("%s: %s", address, text)
+		t.Errorf(`scraped(t, "pull", "--metrics", "127.0.0.1:0"): got %s: %s; want text with "coppice_aggregator_messages_total{", address beginning with "http://127.0.0.1:"`, address, text)
 	}
 }
 
@@ -134,6 +134,6 @@ func TestPrometheusPageOfTheSecond(t *testing.T) {
 	}
 	var out lockedBuffer
 	if code := Run(t.Context(), world(&out, blob.Memory(), &script{}, "pull", "--metrics", newPage().address)); code == 0 || !strings.Contains(out.String(), "--metrics says where") {
-		t.Errorf("%d %s", code, out.String())
+		t.Errorf(`Run(...): got %d %s; want code other than 0, out.String() with "--metrics says where"`, code, out.String())
 	}
 }

@@ -46,7 +46,7 @@ func TestABudgetEndsASweep(t *testing.T) {
 	}
 	c := w.at(t, 905*time.Second)
 	if c == nil || c.Outcome != sweep.OutcomeWinner || c.Done != 2 || c.Version != 1 {
-		t.Fatalf("%+v", c)
+		t.Fatalf("w.at(t, 905*time.Second): got %+v; want c other than nil, c.Outcome = sweep.OutcomeWinner, c.Done = 2, c.Version = 1", c)
 	}
 	contains(t, c.Reason, "2 of 4 trials had not ended when 0.905 USD of the budget of 1 USD were spent and 0.1 kept back to stop")
 
@@ -79,7 +79,7 @@ func TestABudgetCountsMachinesThatClaimNothing(t *testing.T) {
 	}
 	c, err := at(several{"night-1": running}, 975*time.Second)
 	if err != nil || c == nil || c.Outcome != sweep.OutcomeNoWinner {
-		t.Fatalf("%+v %v", c, err)
+		t.Fatalf(`at(several{"night-1": running}, 975*time.Second): got %+v %v; want no error, c other than nil, c.Outcome = sweep.OutcomeNoWinner`, c, err)
 	}
 	contains(t, c.Reason, "2 of 2 trials had not ended when 1.81 USD of the budget of 2 USD were spent and 0.2 kept back to stop")
 	waiting := JobState{Name: "SCHEDULED"}

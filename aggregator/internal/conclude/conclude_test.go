@@ -32,7 +32,7 @@ func TestConcludesWithTheBest(t *testing.T) {
 	w := newWorld(t, options{})
 	c := w.mustConclude(t)
 	if c.Outcome != sweep.OutcomeWinner || c.Version != 1 || c.Model != "ctr" || c.Done != 3 {
-		t.Fatalf("%+v", c)
+		t.Fatalf(`w.mustConclude(t): got %+v; want c.Outcome = sweep.OutcomeWinner, c.Version = 1, c.Model = "ctr", c.Done = 3`, c)
 	}
 	if c.Verified.Rows == 0 || c.Verified.MaxDiff > tolerance || c.Verified.Scorer != "leaves" {
 		t.Errorf("verified: %+v", c.Verified)
@@ -88,7 +88,7 @@ func checkVersion(t *testing.T, w *world, c *sweep.Conclusion) {
 	}
 	cal, err := calibrate.Decode(read(scorer.FileCalibrator))
 	if err != nil || string(cal.Method()) != c.Calibration.Method {
-		t.Error(cal, err)
+		t.Errorf("calibrate.Decode(read(scorer.FileCalibrator)): got %v, %v; want no error, string(cal.Method()) = c.Calibration.Method", cal, err)
 	}
 	p, err := sweep.DecodePlan(read(scorer.FilePlan))
 	if err != nil || p.Fingerprint() != w.plan.Fingerprint() {
@@ -96,7 +96,7 @@ func checkVersion(t *testing.T, w *world, c *sweep.Conclusion) {
 	}
 	var r report
 	if err := json.Unmarshal(read(scorer.FileReport), &r); err != nil || r.Trial != c.Trial || r.Test["auc"] != c.Test["auc"] {
-		t.Errorf("%+v, %v", r, err)
+		t.Errorf(`json.Unmarshal(read(scorer.FileReport), &r): got %+v, %v; want no error, r.Trial = c.Trial, r.Test["auc"] = c.Test["auc"]`, r, err)
 	}
 }
 
@@ -199,14 +199,14 @@ func TestWhatComesLateDoesNotCount(t *testing.T) {
 	}
 	got := w.mustConclude(t)
 	if d := cmp.Diff(want, got); d != "" {
-		t.Error(d)
+		t.Errorf(`cmp.Diff(want, got): got %v; want d = ""`, d)
 	}
 	// An aggregator that had not seen a result that counts reads it.
 	a := w.aggregator()
 	w.sweeps = without(t, w.sweeps, sweep.Names(w.plan.Sweep).Conclusion())
 	a.Sweeps = unlisted{w.sweeps}
 	if got, err := a.Consider(t.Context(), w.plan.Sweep); err != nil || cmp.Diff(want, got) != "" {
-		t.Errorf("%v: %s", err, cmp.Diff(want, got))
+		t.Errorf(`a.Consider(w.plan.Sweep): got %v: %s; want no error, cmp.Diff(want, got) = ""`, err, cmp.Diff(want, got))
 	}
 }
 
@@ -229,7 +229,7 @@ func TestARollbackIsNotUndone(t *testing.T) {
 	}
 	w.sweeps = without(t, w.sweeps, sweep.Names(w.plan.Sweep).Conclusion())
 	if d := cmp.Diff(want, w.mustConclude(t)); d != "" {
-		t.Error(d)
+		t.Errorf(`cmp.Diff(want, w.mustConclude(t)): got %v; want d = ""`, d)
 	}
 	if a, err := reg.Alias(t.Context(), "ctr", "champion"); err != nil || a.Version != 1 {
 		t.Errorf("the champion is %d again (%v)", a.Version, err)
@@ -290,7 +290,7 @@ func TestAModelThatLiesIsPassedOver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := lie(tc.edit)
 			if c.Outcome != sweep.OutcomeWinner || c.Trial != 1 || len(c.Rejected) != 1 || c.Rejected[0].Trial != 0 {
-				t.Fatalf("%+v", c)
+				t.Fatalf("lie(tc.edit): got %+v; want c.Outcome = sweep.OutcomeWinner, c.Trial = 1, len(c.Rejected) = 1, c.Rejected[0].Trial = 0", c)
 			}
 			contains(t, c.Rejected[0].Reason, tc.want)
 		})
@@ -311,7 +311,7 @@ func TestDamagedAndMissingObjects(t *testing.T) {
 	}
 	c := w.mustConclude(t)
 	if c.Trial == best || c.Outcome != sweep.OutcomeWinner {
-		t.Fatalf("%+v", c)
+		t.Fatalf("w.mustConclude(t): got %+v; want c.Trial other than best, c.Outcome = sweep.OutcomeWinner", c)
 	}
 	contains(t, c.Rejected[0].Reason, "SHA-256")
 
@@ -340,7 +340,7 @@ func TestRequirements(t *testing.T) {
 	w := newWorld(t, options{change: func(p *sweep.Plan) { p.Spec.Require = []string{"trees < 5"} }})
 	c := w.mustConclude(t)
 	if c.Outcome != sweep.OutcomeNoWinner || len(c.Rejected) != 3 || c.Version != 0 {
-		t.Fatalf("%+v", c)
+		t.Fatalf("w.mustConclude(t): got %+v; want c.Outcome = sweep.OutcomeNoWinner, len(c.Rejected) = 3, c.Version = 0", c)
 	}
 	contains(t, c.Rejected[0].Reason, "trees < 5")
 	if objects := state(t, w.models, ""); len(objects) != 0 {
@@ -390,7 +390,7 @@ func TestWhenASweepIsOver(t *testing.T) {
 	w.now = created.Add(time.Hour)
 	c := consider(w, jobs{ended: true, state: "FAILED"})
 	if c == nil || c.Outcome != sweep.OutcomeWinner {
-		t.Fatalf("%+v", c)
+		t.Fatalf(`consider(w, jobs{ended: true, state: "FAILED"}): got %+v; want c other than nil, c.Outcome = sweep.OutcomeWinner`, c)
 	}
 	contains(t, c.Reason, "2 of 4 trials had not ended when the Batch job was FAILED")
 
@@ -410,14 +410,14 @@ func TestWhenASweepIsOver(t *testing.T) {
 	late := unfinished(1, 1, 1)
 	c = consider(late, finishing{func() { late.train(t, 3, nil) }})
 	if c == nil || c.Done != 4 || strings.Contains(c.Reason, "had not ended") {
-		t.Errorf("%+v", c)
+		t.Errorf(`consider(...): got %+v; want c other than nil, c.Done = 4, not c.Reason with "had not ended"`, c)
 	}
 
 	few := unfinished(1)
 	few.now = created.Add(7 * time.Hour)
 	c = consider(few, nil)
 	if c == nil || c.Outcome != sweep.OutcomeNoWinner {
-		t.Fatalf("%+v", c)
+		t.Fatalf("consider(few, nil): got %+v; want c other than nil, c.Outcome = sweep.OutcomeNoWinner", c)
 	}
 	contains(t, c.Reason, "3 of 4 trials had not ended after 6h0m0s, the sweep's time limit; 1 are done, the quorum is 2")
 
@@ -426,14 +426,14 @@ func TestWhenASweepIsOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	if c := consider(gone, nil); c.Outcome != sweep.OutcomeCancelled || c.Version != 0 {
-		t.Errorf("%+v", c)
+		t.Errorf("consider(gone, nil): got %+v; want c.Outcome = sweep.OutcomeCancelled, c.Version = 0", c)
 	}
 }
 
 func TestAllTrialsFailed(t *testing.T) {
 	w := newWorld(t, options{store: func(r *sweep.Result, _ map[string][]byte) { r.Status, r.Reason = sweep.StatusFailed, "no luck" }})
 	if c := w.mustConclude(t); c.Outcome != sweep.OutcomeNoWinner || c.Failed != 3 || c.Reason == "" {
-		t.Errorf("%+v", c)
+		t.Errorf(`w.mustConclude(t): got %+v; want c.Outcome = sweep.OutcomeNoWinner, c.Failed = 3, c.Reason other than ""`, c)
 	}
 }
 
@@ -448,10 +448,10 @@ func TestLogOfAConclusion(t *testing.T) {
 		a := w.aggregator()
 		a.Log = slog.New(slog.NewTextHandler(&log, nil))
 		if end, err := a.Consider(t.Context(), w.plan.Sweep); err != nil || end == nil || end.Outcome != c.outcome {
-			t.Fatal(end, err)
+			t.Fatalf("a.Consider(w.plan.Sweep): got %v, %v; want no error, end other than nil, end.Outcome = c.outcome", end, err)
 		}
 		if said := log.String(); strings.Contains(said, " trial=") != (c.outcome == sweep.OutcomeWinner) || !strings.Contains(said, "sweep concluded") {
-			t.Errorf("%s: %s", c.outcome, said)
+			t.Errorf(`log.String(): got %s: %s; want strings.Contains(said, " trial=") = (c.outcome == sweep.OutcomeWinner), said with "sweep concluded"`, c.outcome, said)
 		}
 	}
 }
@@ -459,11 +459,11 @@ func TestLogOfAConclusion(t *testing.T) {
 func TestRegressionAndCarvedHoldout(t *testing.T) {
 	c := newWorld(t, options{regression: true}).mustConclude(t)
 	if c.Outcome != sweep.OutcomeWinner || c.Calibration != nil || c.Test["rmse"] == 0 || c.Verified.Rows == 0 || !c.Gate.Promoted {
-		t.Errorf("%+v", c)
+		t.Errorf(`newWorld(t, options{regression: true}).mustConclude(t): got %+v; want c.Outcome = sweep.OutcomeWinner, c.Calibration = nil, c.Test["rmse"] other than 0, c.Verified.Rows other than 0, c.Gate.Promoted`, c)
 	}
 	carved := newWorld(t, options{carve: true}).mustConclude(t)
 	if carved.Outcome != sweep.OutcomeWinner || carved.Verified.Rows < 100 || carved.Calibration == nil {
-		t.Errorf("%+v, %+v", carved, carved.Verified)
+		t.Errorf("newWorld(t, options{carve: true}).mustConclude(t): got %+v, %+v; want carved.Outcome = sweep.OutcomeWinner, carved.Verified.Rows >= 100, carved.Calibration other than nil", carved, carved.Verified)
 	}
 }
 
@@ -475,7 +475,7 @@ func TestTheGateNeedsUntouchedRows(t *testing.T) {
 		p.Holdout.Valid, p.Holdout.Calib, p.Holdout.Test = sweep.Rows{Split: "train", Folds: []uint8{0, 1, 2}}, sweep.Rows{Split: "valid"}, sweep.Rows{Split: "train", Folds: []uint8{3, 4}}
 	}})
 	if c := second.mustConclude(t); c.Verified.Rows == 0 || c.Gate.Passed || c.Gate.Promoted || !strings.Contains(c.Gate.Reason, "no row of the test part") {
-		t.Errorf("%+v %+v", c.Gate, c.Verified)
+		t.Errorf(`second.mustConclude(t): got %+v %+v; want c.Verified.Rows other than 0, not c.Gate.Passed, not c.Gate.Promoted, c.Gate.Reason with "no row of the test part"`, c.Gate, c.Verified)
 	}
 }
 
@@ -484,7 +484,7 @@ func TestHopelessDataEndsTheSweep(t *testing.T) {
 	prefix := sweep.DatasetDir(w.plan.Dataset.Name, w.plan.Dataset.Version)
 	w.datasets = without(t, w.datasets, prefix+"sample.arrow")
 	if c := w.mustConclude(t); c.Outcome != sweep.OutcomeNoWinner || !strings.Contains(c.Reason, "sample.arrow") {
-		t.Errorf("%+v", c)
+		t.Errorf(`w.mustConclude(t): got %+v; want c.Outcome = sweep.OutcomeNoWinner, c.Reason with "sample.arrow"`, c)
 	}
 }
 
@@ -495,7 +495,7 @@ func TestACalibrationThatFailsSaysSoOnce(t *testing.T) {
 	err := trial.calibrate(&sweep.Plan{Spec: sweep.Spec{Objective: "binary"}}, &holdout{calib: dataset.Targets{Label: []float32{1, 1}}})
 	var data *dataError
 	if !errors.As(err, &data) || !errors.Is(err, calibrate.ErrOneClass) || !strings.HasPrefix(err.Error(), "trial 7: calibrate: all labels are alike: ") {
-		t.Errorf("%v", err)
+		t.Errorf(`got %v; want err of the type of data, err wrapping calibrate.ErrOneClass, err.Error() beginning with "trial 7: calibrate: all labels are alike: "`, err)
 	}
 }
 
@@ -504,7 +504,7 @@ func TestForeignMessages(t *testing.T) {
 	a := w.aggregator()
 	for _, m := range []string{"", "{}", "not json", `{"format":1,"sweep":"../x"}`, `{"format":1,"sweep":"nobody","trial":1}`, fmt.Sprintf(`{"format":1,"sweep":%q,"trial":3}`, w.plan.Sweep)} {
 		if err := a.Handle(t.Context(), []byte(m)); err != nil {
-			t.Errorf("%q: %v", m, err)
+			t.Errorf("a.Handle([]byte(m)): got %q: %v; want no error", m, err)
 		}
 	}
 	if len(a.known) != 1 {

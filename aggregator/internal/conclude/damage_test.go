@@ -40,7 +40,7 @@ func TestAFlippedByteOfTheDatasetEndsWithoutAWinner(t *testing.T) {
 		mend := flip(t, w.datasets, prefix+file)
 		c := w.mustConclude(t)
 		if c.Outcome != sweep.OutcomeNoWinner || !strings.Contains(c.Reason, "dataset") && !strings.Contains(c.Reason, file) {
-			t.Errorf("%s: %+v", file, c)
+			t.Errorf(`w.mustConclude(t): got %s: %+v; want c.Outcome = sweep.OutcomeNoWinner, not (!strings.Contains(c.Reason, "dataset") and !strings.Contains(c.Reason, file))`, file, c)
 		}
 		if n := len(state(t, w.models, "")); n != 0 {
 			t.Errorf("%s: %d objects in the registry", file, n)
@@ -61,7 +61,7 @@ func TestAFlippedByteOfTheWinner(t *testing.T) {
 		w.models, w.sweeps = blob.Memory(), without(t, without(t, w.sweeps, sweep.Names(w.plan.Sweep).Conclusion()), sweep.Names(w.plan.Sweep).Ending())
 		flip(t, w.sweeps, sweep.Names(w.plan.Sweep).Attempt(best, 0)+file)
 		if c := w.mustConclude(t); c.Outcome != sweep.OutcomeWinner || c.Trial == best || len(c.Rejected) == 0 {
-			t.Errorf("%s: %+v", file, c)
+			t.Errorf("w.mustConclude(t): got %s: %+v; want c.Outcome = sweep.OutcomeWinner, c.Trial other than best, len(c.Rejected) other than 0", file, c)
 		}
 	}
 }
@@ -70,13 +70,13 @@ func TestAFlippedByteOfTheWinner(t *testing.T) {
 func TestAFlippedByteOfTheChampion(t *testing.T) {
 	first := newWorld(t, options{leaves: []int{15}, trees: 40})
 	if c := first.mustConclude(t); !c.Gate.Promoted {
-		t.Fatalf("%+v", c.Gate)
+		t.Fatalf("first.mustConclude(t): got %+v; want c.Gate.Promoted", c.Gate)
 	}
 	flip(t, first.models, "registry/ctr/versions/1/"+scorer.FileModel)
 	second := newWorld(t, options{into: first, sweep: "night-2", leaves: []int{31}, trees: 60})
 	c := second.mustConclude(t)
 	if c.Gate.Promoted || !strings.Contains(c.Gate.Reason, "cannot") {
-		t.Errorf("%+v", c.Gate)
+		t.Errorf(`second.mustConclude(t): got %+v; want not c.Gate.Promoted, c.Gate.Reason with "cannot"`, c.Gate)
 	}
 }
 
@@ -127,7 +127,7 @@ func TestAnEndingWithoutAResult(t *testing.T) {
 	w.models, w.sweeps = blob.Memory(), without(t, without(t, w.sweeps, sweep.Names(w.plan.Sweep).Conclusion()), sweep.Names(w.plan.Sweep).Result(best))
 	c := w.mustConclude(t)
 	if c.Outcome != sweep.OutcomeWinner || c.Trial == best || c.Done != 2 || c.Failed != 1 {
-		t.Errorf("%+v", c)
+		t.Errorf("w.mustConclude(t): got %+v; want c.Outcome = sweep.OutcomeWinner, c.Trial other than best, c.Done = 2, c.Failed = 1", c)
 	}
 }
 
@@ -143,7 +143,7 @@ func TestAPlanOfAnotherSweepIsHopeless(t *testing.T) {
 	}
 	var bad *sweep.DecodeError
 	if _, err := w.aggregator().Consider(t.Context(), "night-9"); !errors.As(err, &bad) || !strings.Contains(err.Error(), "it is of sweep night-1") {
-		t.Error(err)
+		t.Errorf(`w.aggregator().Consider("night-9"): got %v; want err of the type of bad, err.Error() with "it is of sweep night-1"`, err)
 	}
 	if err := w.aggregator().Reconcile(t.Context()); err != nil {
 		t.Errorf("reconciling: %v", err)

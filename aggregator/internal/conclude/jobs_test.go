@@ -58,7 +58,7 @@ func TestASweepWithSeveralJobs(t *testing.T) {
 		}
 		ended, state, err := (&jobHistory{a: a, plan: p}).ended(t.Context())
 		if err != nil || ended != (c.want != "") || ended && state != c.want {
-			t.Errorf("%s: %t %s %v", name, ended, state, err)
+			t.Errorf(`(&jobHistory{a: a, plan: p}).ended(): got %s: %t %s %v; want no error, ended = (c.want != ""), not (ended and state != c.want)`, name, ended, state, err)
 		}
 	}
 }
@@ -87,7 +87,7 @@ func TestBatchIsAskedOncePerDecision(t *testing.T) {
 	asked := counted{several{"night-1": {Name: "CANCELLED", Ended: true}, "night-1-f1": {Name: "RUNNING", Began: true, From: created.Add(2 * time.Minute)}}, map[string]int{}}
 	a.Jobs, a.Now = asked, func() time.Time { return created.Add(time.Hour) }
 	if c, err := a.Consider(t.Context(), id); err != nil || c != nil {
-		t.Fatalf("%+v %v", c, err)
+		t.Fatalf("a.Consider(id): got %+v %v; want no error, c = nil", c, err)
 	}
 	if want := map[string]int{w.plan.JobName(0): 1, w.plan.JobName(1): 1}; !maps.Equal(asked.asked, want) {
 		t.Errorf("asked %v, want %v", asked.asked, want)
@@ -102,6 +102,6 @@ func TestADamagedJobRecordIsNoEnd(t *testing.T) {
 	}
 	var bad *sweep.DecodeError
 	if _, _, err := (&jobHistory{a: a, plan: p}).ended(t.Context()); !errors.As(err, &bad) {
-		t.Error(err)
+		t.Errorf("(&jobHistory{a: a, plan: p}).ended(): got %v; want err of the type of bad", err)
 	}
 }

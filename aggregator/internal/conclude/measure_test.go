@@ -76,7 +76,7 @@ func TestOpenSweepsAreMeasured(t *testing.T) {
 		t.Fatal(err)
 	}
 	if c, err := a.Consider(t.Context(), w.plan.Sweep); err != nil || c != nil {
-		t.Fatalf("%+v, %v", c, err)
+		t.Fatalf("a.Consider(w.plan.Sweep): got %+v, %v; want no error, c = nil", c, err)
 	}
 	id := string(w.plan.Sweep)
 	var trees, takeovers float64
@@ -102,7 +102,7 @@ func TestOpenSweepsAreMeasured(t *testing.T) {
 	}
 	results.name = ""
 	if c, err := a.Consider(t.Context(), w.plan.Sweep); err != nil || c == nil {
-		t.Fatalf("%+v, %v", c, err)
+		t.Fatalf("a.Consider(w.plan.Sweep): got %+v, %v; want no error, c other than nil", c, err)
 	}
 	got = numbers(t, reader)
 	if got["coppice.aggregator.conclusions winner"] != 1 || got["coppice.aggregator.verdicts promoted"] != 1 || len(got) != 2 {

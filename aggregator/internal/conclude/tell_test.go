@@ -125,7 +125,7 @@ func TestMarkThatCannotBeWritten(t *testing.T) {
 		_, _ = a.Consider(t.Context(), w.plan.Sweep) // until it comes through
 	}
 	if c, err := a.Consider(t.Context(), w.plan.Sweep); err != nil || c == nil {
-		t.Fatal(c, err)
+		t.Fatalf("a.Consider(w.plan.Sweep): got %v, %v; want no error, c other than nil", c, err)
 	}
 	if ids := slices.Compact(ch.ids()); !slices.Equal(ids, []string{"sweep/night-1/concluded"}) {
 		t.Errorf("told %q; want one id, however often", ids)

@@ -70,7 +70,7 @@ func newWorld(t testing.TB, o options) *world {
 	t.Cleanup(func() { w.ds.Close() })
 	w.plan = o.plan(m)
 	if ok, err := blobtest.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Plan(), w.plan); !ok || err != nil {
-		t.Fatal(ok, err)
+		t.Fatalf("blobtest.CreateJSON(...): got %v, %v; want ok, no error", ok, err)
 	}
 	for i := range w.plan.Trials {
 		if o.skip == nil || !o.skip(i) {
@@ -182,7 +182,7 @@ func (w *world) train(t testing.TB, trial int, edit func(*sweep.Result, map[stri
 		r.Model, r.Scores = objects["model.txt"], &sweep.Scored{Calib: *objects["calib.scores"], Test: *objects["test.scores"]}
 	}
 	if ok, err := blobtest.CreateJSON(t.Context(), w.sweeps, sweep.Names(r.Sweep).Result(trial), r); !ok || err != nil {
-		t.Fatal(ok, err)
+		t.Fatalf("blobtest.CreateJSON(w.sweeps, sweep.Names(r.Sweep).Result(trial), r): got %v, %v; want ok, no error", ok, err)
 	}
 }
 
@@ -207,7 +207,7 @@ func (w *world) mustConclude(t testing.TB) *sweep.Conclusion {
 	t.Helper()
 	c, err := w.aggregator().Consider(t.Context(), w.plan.Sweep)
 	if err != nil || c == nil {
-		t.Fatal(c, err)
+		t.Fatalf("w.aggregator().Consider(w.plan.Sweep): got %v, %v; want no error, c other than nil", c, err)
 	}
 	return c
 }

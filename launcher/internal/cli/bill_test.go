@@ -47,7 +47,7 @@ func TestABillRecommendsNoSpeedOfAToy(t *testing.T) {
 		w := &World{World: program.World{Out: program.To(&out)}}
 		w.showBill(&bill.Bill{NsPerValue: tc.ns, Quote: &sweep.Quote{NsPerValue: 1.5}}, tc.rows, false)
 		if strings.Contains(out.String(), speed) != tc.speed || strings.Contains(out.String(), note) != tc.note {
-			t.Errorf("%+v:\n%s", tc, out.String())
+			t.Errorf("got %+v; want strings.Contains(out.String(), speed) = tc.speed, strings.Contains(out.String(), note) = tc.note\n%s", tc, out.String())
 		}
 	}
 }

@@ -229,7 +229,7 @@ func TestStageShowsTheDataset(t *testing.T) {
 		Existed bool   `json:"existed"`
 	}
 	if err := json.Unmarshal([]byte(w.must("stage", filepath.Join(w.dir, "dataset.yaml"), "--json")), &m); err != nil || len(m.Version) != 16 || !m.Existed {
-		t.Errorf("%+v %v", m, err)
+		t.Errorf("json.Unmarshal(...): got %+v %v; want no error, len(m.Version) = 16, m.Existed", m, err)
 	}
 	folder := filepath.Join(w.dir, "out")
 	w.must("stage", filepath.Join(w.dir, "dataset.yaml"), "--out", folder)
@@ -278,15 +278,15 @@ func TestSweepFromPlanToWinner(t *testing.T) {
 	}
 	var snap snapshot
 	if err := json.Unmarshal([]byte(w.must("status", string(id), "--json")), &snap); err != nil || snap.Done != 4 || snap.Best.Trial != 3 || snap.Conclusion == nil {
-		t.Errorf("%+v %v", snap, err)
+		t.Errorf(`json.Unmarshal([]byte(w.must("status", string(id), "--json")), &snap): got %+v %v; want no error, snap.Done = 4, snap.Best.Trial = 3, snap.Conclusion other than nil`, snap, err)
 	}
 	if out := w.must("cancel", string(id)); !strings.Contains(out, "its job, which still ran, is cancelled") || !w.jobs.cancelled {
-		t.Errorf("%s", out)
+		t.Errorf(`w.must("cancel", string(id)): got %s; want out with "its job, which still ran, is cancelled", w.jobs.cancelled`, out)
 	}
 	w.refused(sweep.ExitConflict, "nothing to cancel", "cancel", string(id))
 	w.refused(sweep.ExitNotFound, "launcher ls", "watch", "nobody")
 	if out := w.must("sweep", file, "--no-wait"); !strings.Contains(out, "has ended before (winner)") || strings.Contains(out, "submitted") {
-		t.Errorf("%s", out)
+		t.Errorf(`w.must("sweep", file, "--no-wait"): got %s; want out with "has ended before (winner)", not out with "submitted"`, out)
 	}
 	w.refused(sweep.ExitUsage, "--top is -3", "leaderboard", string(id), "--top", "-3")
 	w.refused(sweep.ExitInput, "use 1 to 63 of", "status", "Night")
@@ -343,11 +343,11 @@ func TestSweepIDs(t *testing.T) {
 	file := w.file("sweep.yaml", sweepYAML)
 	out := w.must("sweep", file, "--id", "nightly-1", "--no-wait")
 	if !strings.Contains(out, "launcher watch nightly-1") || w.jobs.submitted["nightly-1"] != 1 {
-		t.Errorf("%s", out)
+		t.Errorf(`w.must("sweep", file, "--id", "nightly-1", "--no-wait"): got %s; want out with "launcher watch nightly-1", w.jobs.submitted["nightly-1"] = 1`, out)
 	}
 	w.now = w.now.Add(time.Hour)
 	if out := w.must("sweep", file, "--id", "nightly-1", "--no-wait"); !strings.Contains(out, "attached") {
-		t.Errorf("%s", out)
+		t.Errorf(`w.must("sweep", file, "--id", "nightly-1", "--no-wait"): got %s; want out with "attached"`, out)
 	}
 	other := w.file("other.yaml", strings.Replace(sweepYAML, "trials: 4", "trials: 5", 1))
 	w.refused(sweep.ExitConflict, "another plan", "sweep", other, "--id", "nightly-1", "--no-wait")
@@ -383,7 +383,7 @@ func TestDryRunWritesNothing(t *testing.T) {
 		Request json.RawMessage `json:"request"`
 	}
 	if err := json.Unmarshal([]byte(w.must("sweep", file, "--dry-run", "--json")), &both); err != nil || len(both.Plan.Trials) != 4 || len(both.Request) == 0 {
-		t.Errorf("%+v %v", both, err)
+		t.Errorf("json.Unmarshal(...): got %+v %v; want no error, len(both.Plan.Trials) = 4, len(both.Request) other than 0", both, err)
 	}
 	for attrs, err := range w.buckets["sweeps"].List(t.Context(), "") {
 		t.Errorf("%s was written (%v)", attrs.Name, err)
@@ -398,7 +398,7 @@ func TestCancel(t *testing.T) {
 	w.staged()
 	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "x", "--no-wait")
 	if out := w.must("cancel", "x"); !strings.Contains(out, "CANCELLED") || !w.jobs.cancelled {
-		t.Errorf("%s", out)
+		t.Errorf(`w.must("cancel", "x"): got %s; want out with "CANCELLED", w.jobs.cancelled`, out)
 	}
 	read := func() string {
 		data, _, err := blob.ReadAll(t.Context(), w.buckets["sweeps"], sweep.Names("x").Cancel(), 1<<10)
@@ -470,14 +470,14 @@ func TestRegistryCommands(t *testing.T) {
 	w.refused(sweep.ExitNotFound, "ctr", "registry", "rollback", "ctr")
 	w.must("registry", "promote", "ctr@2", "--why", "approved")
 	if out := w.must("registry", "promote", "ctr@3"); !strings.Contains(out, "2 -> 3") {
-		t.Errorf("%s", out)
+		t.Errorf(`w.must("registry", "promote", "ctr@3"): got %s; want out with "2 -> 3"`, out)
 	}
 	if out := w.must("registry", "rollback", "ctr", "--why", "worse"); !strings.Contains(out, "3 -> 2") {
-		t.Errorf("%s", out)
+		t.Errorf(`w.must("registry", "rollback", "ctr", "--why", "worse"): got %s; want out with "3 -> 2"`, out)
 	}
 	for _, args := range [][]string{{"list"}, {"list", "ctr"}, {"show", "ctr"}, {"show", "ctr@champion"}, {"show", "ctr@2"}} {
 		if out := w.must(append([]string{"registry"}, args...)...); !strings.Contains(out, "2") || !strings.Contains(out, "auc 0.6") && args[0] == "show" {
-			t.Errorf("%q:\n%s", args, out)
+			t.Errorf("w.must(append([]string{\"registry\"}, args...)...): got %q; want out with \"2\", not (!strings.Contains(out, \"auc 0.6\") and args[0] == \"show\")\n%s", args, out)
 		}
 	}
 	if out := w.must("registry", "show", "ctr@1", "--file", "model.txt"); !strings.HasPrefix(out, "tree\n") {
@@ -497,7 +497,7 @@ func TestRegistryCommands(t *testing.T) {
 	}
 	var v []registry.Version
 	if err := json.Unmarshal([]byte(w.must("registry", "list", "ctr", "--json")), &v); err != nil || len(v) != 3 {
-		t.Errorf("%v %v", v, err)
+		t.Errorf("json.Unmarshal(...): got %v %v; want no error, len(v) = 3", v, err)
 	}
 	w.refused(sweep.ExitNotFound, "9", "registry", "show", "ctr@9")
 	w.refused(sweep.ExitNotFound, "no.txt", "registry", "show", "ctr@1", "--file", "no.txt")
@@ -518,7 +518,7 @@ func TestPredict(t *testing.T) {
 	}
 	rows, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
 	if err != nil || len(rows) != 701 {
-		t.Fatal(len(rows), err)
+		t.Fatalf("csv.NewReader(bytes.NewReader(text)).ReadAll(): got %v, %v; want no error, len(rows) = 701", len(rows), err)
 	}
 	if strings.Join(rows[0], ",") != "user_id,site,prediction,raw_score" {
 		t.Errorf("header %q", rows[0])
@@ -541,7 +541,7 @@ func TestPredict(t *testing.T) {
 	}
 	var sum map[string]any
 	if err := json.Unmarshal([]byte(w.must("predict", "--model", "ctr", "--in", in, "--out", out, "--json")), &sum); err != nil || sum["rows"] != 700.0 {
-		t.Errorf("%v %v", sum, err)
+		t.Errorf(`json.Unmarshal(...): got %v %v; want no error, sum["rows"] = 700.0`, sum, err)
 	}
 }
 

@@ -71,7 +71,7 @@ func TestDoctor(t *testing.T) {
 		}
 	}
 	if code != sweep.ExitSetup || !strings.HasSuffix(errOut, "1 problem; the command beside it mends it\n") {
-		t.Errorf("%d %s", code, errOut)
+		t.Errorf("got %d %s; want code = sweep.ExitSetup, errOut ending in \"1 problem; the command beside it mends it\\n\"", code, errOut)
 	}
 	if strings.Index(out, "│ problem") > strings.Index(out, "│ ok") {
 		t.Errorf("the problem is not shown first:\n%s", out)
@@ -80,7 +80,7 @@ func TestDoctor(t *testing.T) {
 	code, out, _ = w.examined(open, "--json")
 	var r doctor.Report
 	if err := json.Unmarshal([]byte(out), &r); err != nil || code != sweep.ExitSetup || r.Caller != "ana@example.com" || r.Counts[doctor.Problem] != 1 || len(r.Findings) < 20 {
-		t.Errorf("%d, %v\n%s", code, err, out)
+		t.Errorf("json.Unmarshal([]byte(out), &r): got %d, %v; want no error, code = sweep.ExitSetup, r.Caller = \"ana@example.com\", r.Counts[doctor.Problem] = 1, len(r.Findings) >= 20\n%s", code, err, out)
 	}
 
 	bad := w.file("bad.yaml", "nothing: x\n")
@@ -103,6 +103,6 @@ func TestDoctor(t *testing.T) {
 		t.Errorf("no credentials: %d\n%s", code, out)
 	}
 	if code, _, errOut := w.examined(open, "a", "b"); code != sweep.ExitUsage {
-		t.Errorf("%d %s", code, errOut)
+		t.Errorf(`w.examined(open, "a", "b"): got %d %s; want code = sweep.ExitUsage`, code, errOut)
 	}
 }

@@ -71,7 +71,7 @@ func TestPredictOnRespeltIDs(t *testing.T) {
 		Warnings []string
 	}
 	if err := json.Unmarshal([]byte(out), &said); err != nil {
-		t.Fatal(err, out)
+		t.Fatalf("json.Unmarshal([]byte(out), &said): got %v, %v; want no error", err, out)
 	}
 	shares := map[string]predict.Input{}
 	for _, in := range said.Inputs {

@@ -18,12 +18,12 @@ func TestSlots(t *testing.T) {
 		var got map[string]any
 		out := w.must(append([]string{"sweep", file, "--schedule", "0 3 * * *", "--no-wait", "--json"}, more...)...)
 		if err := json.Unmarshal([]byte(out), &got); err != nil {
-			t.Fatal(err, out)
+			t.Fatalf("json.Unmarshal([]byte(out), &got): got %v, %v; want no error", err, out)
 		}
 		return got
 	}
 	if got := start(file); got["sweep"] != "night-20261121-0300" || got["trials"] != 4.0 {
-		t.Errorf("%v", got)
+		t.Errorf(`start(file): got %v; want got["sweep"] = "night-20261121-0300", got["trials"] = 4.0`, got)
 	}
 	w.now = w.now.Add(20 * time.Hour)
 	other := w.file("other.yaml", strings.Replace(sweepYAML, "trials: 4", "trials: 5", 1))

@@ -22,9 +22,9 @@ func TestLogOfALauncherNobodyWatches(t *testing.T) {
 		t.Fatalf("%d, %v in %s", code, err, errOut)
 	}
 	if line["message"] != "sweep submitted" || line["logging.googleapis.com/trace"] != "projects/p/traces/"+sweep.ID("night-1").Trace() {
-		t.Errorf("%v", line)
+		t.Errorf(`got %v; want line["message"] = "sweep submitted", line["logging.googleapis.com/trace"] = "projects/p/traces/" + sweep.ID("night-1").Trace()`, line)
 	}
 	if _, _, errOut = w.run("watch", "no-such-sweep"); !strings.Contains(errOut, `"severity":"ERROR"`) {
-		t.Errorf("%s", errOut)
+		t.Errorf("w.run(\"watch\", \"no-such-sweep\"): got %s; want errOut with `\"severity\":\"ERROR\"`", errOut)
 	}
 }

@@ -61,7 +61,7 @@ func TestPlanNeedsNoCloud(t *testing.T) {
 	}
 	out = w.must("plan", spec, "--rows", "1000000", "--features", "40", "--region", "europe-west4", "--json")
 	if err := json.Unmarshal([]byte(out), &got); err != nil || got.Region != "europe-west4" || len(got.Comparison.Offers) == 0 || got.Comparison.Recommended.Machine == "" {
-		t.Errorf("%+v %v", got, err)
+		t.Errorf(`json.Unmarshal([]byte(out), &got): got %+v %v; want no error, got.Region = "europe-west4", len(got.Comparison.Offers) other than 0, got.Comparison.Recommended.Machine other than ""`, got, err)
 	}
 	for _, name := range []string{"datasets", "sweeps"} {
 		w.empty(name)
@@ -148,7 +148,7 @@ func TestTheLineToPasteIsTheOffer(t *testing.T) {
 			Comparison struct{ Recommended json.RawMessage }
 		}
 		if err := json.Unmarshal([]byte(w.must(append(args, "--json")...)), &got); err != nil || len(got.Comparison.Recommended) == 0 {
-			t.Fatalf("%s %v", got.Comparison.Recommended, err)
+			t.Fatalf(`json.Unmarshal([]byte(w.must(append(args, "--json")...)), &got): got %s %v; want no error, len(got.Comparison.Recommended) other than 0`, got.Comparison.Recommended, err)
 		}
 		return out[len(out)-1], string(got.Comparison.Recommended)
 	}
@@ -161,7 +161,7 @@ func TestTheLineToPasteIsTheOffer(t *testing.T) {
 	} {
 		line, want := asked(tc.machine, "--machines", tc.like, "--vms", "2")
 		if !strings.HasPrefix(line, "machine: {type: "+tc.like+", vms: 2, ") || !strings.Contains(line, tc.says) {
-			t.Errorf("%s: %s", name, line)
+			t.Errorf(`asked(tc.machine, "--machines", tc.like, "--vms", "2"): got %s: %s; want line beginning with "machine: {type: " + tc.like + ", vms: 2, ", line with tc.says`, name, line)
 		}
 		if _, got := asked(line, "--machines", tc.like); got != want {
 			t.Errorf("%s: %s\ntakes %s\nwant  %s", name, line, got, want)
@@ -242,19 +242,19 @@ func TestTheQuoteIsKept(t *testing.T) {
 	}
 	p, err := sweep.DecodePlan(data)
 	if err != nil || p.Spec.Budget != 12.5 || p.Quote == nil || !(p.Quote.Hourly > 0.07) || p.Quote.Region != "us-central1" || p.Spec.Machine.LocalSSD != 1 {
-		t.Fatalf("%v %+v", err, p)
+		t.Fatalf(`sweep.DecodePlan(data): got %v %+v; want no error, p.Spec.Budget = 12.5, p.Quote other than nil, p.Quote.Hourly > 0.07, p.Quote.Region = "us-central1", p.Spec.Machine.LocalSSD = 1`, err, p)
 	}
 	// The same sweep with another budget, and when prices have changed, is the same sweep.
 	w.now = w.now.Add(time.Hour)
 	w.file("prices.json", `{"sources": {"a": "b"}, "prices": [{"family": "n2", "region": "us-central1", "date": "2026-12-01", "source": "a", "spot": {"vcpu": 0.9, "gib": 0.9, "ssd": 0.9}}]}`)
 	out = w.must("sweep", spec, "--no-wait", "--id", "night-1", "--budget", "99", "--prices", filepath.Join(w.dir, "prices.json"))
 	if !strings.Contains(out, "was started with a budget of 12.50 USD, and keeps it") {
-		t.Errorf("%s", out)
+		t.Errorf(`w.must(...): got %s; want out with "was started with a budget of 12.50 USD, and keeps it"`, out)
 	}
 	// Nor is it refused, now that it would cost more than its budget.
 	out = w.must("sweep", spec, "--no-wait", "--id", "night-1", "--budget", "12.50", "--startup", "20h", "--prices", filepath.Join(w.dir, "prices.json"))
 	if !strings.Contains(out, "attached to it") {
-		t.Errorf("%s", out)
+		t.Errorf(`w.must(...): got %s; want out with "attached to it"`, out)
 	}
 	w.refused(sweep.ExitInput, "too small", "sweep", spec, "--no-wait", "--id", "night-2", "--budget", "12.50", "--startup", "20h", "--prices", filepath.Join(w.dir, "prices.json"))
 }
@@ -295,7 +295,7 @@ func TestBill(t *testing.T) {
 		Quote        *sweep.Quote
 	}
 	if err := json.Unmarshal([]byte(w.must("bill", "night-1", "--json")), &b); err != nil || len(b.Trials) != 4 || len(b.Attempts) != 4 || b.Quote == nil {
-		t.Fatalf("%+v %v", b, err)
+		t.Fatalf(`json.Unmarshal([]byte(w.must("bill", "night-1", "--json")), &b): got %+v %v; want no error, len(b.Trials) = 4, len(b.Attempts) = 4, b.Quote other than nil`, b, err)
 	}
 	if want := 39.0 / 60 * b.Hourly; b.Cost < want*0.999 || b.Cost > want*1.001 || !(b.Hourly > 0.07) {
 		t.Errorf("%v USD, want %v", b.Cost, want)
@@ -311,7 +311,7 @@ func TestPricesRefresh(t *testing.T) {
 	w.list = list
 	file := filepath.Join(w.dir, "new", "prices.json")
 	if out := w.must("prices", "refresh", "--out", file, "--region", "us-central1"); !strings.Contains(out, "1 prices read") || len(list.asked) != 1 {
-		t.Errorf("%s", out)
+		t.Errorf(`w.must("prices", "refresh", "--out", file, "--region", "us-central1"): got %s; want out with "1 prices read", len(list.asked) = 1`, out)
 	}
 	list.prices = &machines.Prices{Sources: map[string]string{"c": "tomorrow"}, Prices: []machines.Price{{Family: "n2", Region: "us-east4", Date: "2026-11-22", Source: "c", Spot: &rate}}}
 	if out := w.must("prices", "refresh", "--out", file, "--json"); !strings.Contains(out, `"prices": 2`) {

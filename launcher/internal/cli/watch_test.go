@@ -18,7 +18,7 @@ func TestWatchOfAJobThatIsGone(t *testing.T) {
 		w.staged()
 		file := w.file("sweep.yaml", sweepYAML)
 		if out := w.must("sweep", file, "--id", "fifth", "--no-wait"); strings.Contains(out, "had been started") {
-			t.Errorf("%s", out)
+			t.Errorf(`w.must("sweep", file, "--id", "fifth", "--no-wait"): got %s; want not out with "had been started"`, out)
 		}
 		w.jobs.status = &JobStatus{State: StateMissing, Finished: true}
 		began := time.Now()
@@ -28,10 +28,10 @@ func TestWatchOfAJobThatIsGone(t *testing.T) {
 		}
 		delete(w.jobs.submitted, "fifth")
 		if out := w.must("sweep", file, "--id", "fifth", "--no-wait"); !strings.Contains(out, "sweep fifth had been planned, and its job was not there; submitted, finished trials are kept\n") || w.jobs.submitted["fifth"] != 1 {
-			t.Errorf("%s", out)
+			t.Errorf("w.must(\"sweep\", file, \"--id\", \"fifth\", \"--no-wait\"): got %s; want out with \"sweep fifth had been planned, and its job was not there; submitted, finished trials are kept\\n\", w.jobs.submitted[\"fifth\"] = 1", out)
 		}
 		if out := w.must("sweep", file, "--id", "fifth", "--no-wait"); !strings.Contains(out, "attached to it") {
-			t.Errorf("%s", out)
+			t.Errorf(`w.must("sweep", file, "--id", "fifth", "--no-wait"): got %s; want out with "attached to it"`, out)
 		}
 	})
 }
@@ -62,7 +62,7 @@ func TestPatience(t *testing.T) {
 		}
 		err := p.lost("x", tc.st, tc.answers[len(tc.answers)-1], at.Add(tc.later))
 		if tc.says == "" && err != nil || tc.says != "" && (err == nil || !strings.Contains(err.Error(), tc.says)) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf(`p.lost("x", tc.st, tc.answers[len(tc.answers)-1], at.Add(tc.later)): got %s: %v; want not (tc.says == "" and err != nil), not (tc.says != "" and (err == nil || !strings.Contains(err.Error(), tc.says)))`, name, err)
 		}
 	}
 }

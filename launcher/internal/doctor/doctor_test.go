@@ -65,7 +65,7 @@ func TestHealthy(t *testing.T) {
 	d.Datasets = store
 	r := examineSweep(t, d, &Sweep{File: "sweep.yaml", Spec: spec(t, ref, machines)})
 	if r.Counts[Problem] != 0 || r.Counts[Warning] != 0 || r.Counts[OK] < 50 || r.Caller != owner {
-		t.Errorf("%+v", r.Counts)
+		t.Errorf("examineSweep(...): got %+v; want r.Counts[Problem] = 0, r.Counts[Warning] = 0, r.Counts[OK] >= 50, r.Caller = owner", r.Counts)
 	}
 	for _, f := range r.Findings {
 		// Of a local table no bucket is known; scheduler and agents are Terraform's; Batch's own limits cannot be read.
@@ -154,7 +154,7 @@ func TestFindings(t *testing.T) {
 				t.Errorf("no %s: %s with %q and %q in", tc.check, tc.verdict, tc.says, tc.fix)
 				for _, f := range r.Sorted() {
 					if f.Check == tc.check {
-						t.Errorf("  %+v", f)
+						t.Errorf("got   %+v; want f.Check other than tc.check", f)
 					}
 				}
 			}
@@ -173,7 +173,7 @@ func TestNoSweepAndBrokenSweep(t *testing.T) {
 	r = NoCredentials(&cloud.SetupError{What: "none", Hint: "log in"})
 	has(t, r, "credentials", Problem, "none")
 	if f := r.Sorted()[0]; f.Fix != ownLogin || r.Counts[Problem] != 1 {
-		t.Errorf("%+v", f)
+		t.Errorf("got %+v; want f.Fix = ownLogin, r.Counts[Problem] = 1", f)
 	}
 }
 
@@ -189,7 +189,7 @@ func TestLocalCloudThatHasStopped(t *testing.T) {
 	r := examineSweep(t, d, nil)
 	has(t, r, "local cloud", Problem, "nobody answers for Google Cloud at 127.0.0.1:4443")
 	if first := r.Sorted()[0]; len(r.Findings) != 2 || r.Counts[Problem] != 1 || !strings.HasPrefix(first.Fix, "localemu up --data DIR") || !strings.HasSuffix(first.Fix, ". DIR/env") {
-		t.Errorf("%+v", r.Findings)
+		t.Errorf(`got %+v; want len(r.Findings) = 2, r.Counts[Problem] = 1, first.Fix beginning with "localemu up --data DIR", first.Fix ending in ". DIR/env"`, r.Findings)
 	}
 }
 
@@ -197,7 +197,7 @@ func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := newDoctor(t, newFake(t)).Examine(ctx, nil); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v", err)
+		t.Errorf("newDoctor(t, newFake(t)).Examine(nil): got %v; want err wrapping context.Canceled", err)
 	}
 }
 
@@ -212,7 +212,7 @@ func TestNotCheckedMendsWhatItSays(t *testing.T) {
 	f.errs["Policy"] = errors.New("no route to host")
 	for _, found := range examineSweep(t, newDoctor(t, f), nil).Findings {
 		if found.Check == "right" && found.Verdict == NotChecked && strings.Contains(found.What, "no route") && found.Fix != "" {
-			t.Errorf("%+v", found)
+			t.Errorf(`got %+v; want not (found.Check == "right" && found.Verdict == NotChecked && strings.Contains(found.What, "no route") and found.Fix != "")`, found)
 		}
 	}
 }

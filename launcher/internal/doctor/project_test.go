@@ -39,7 +39,7 @@ func TestMeasurementsElsewhere(t *testing.T) {
 		d.Deployment.OTLPEndpoint = endpoint
 		for _, found := range examineSweep(t, d, nil).Findings {
 			if found.Check == "service" && found.Verdict != OK {
-				t.Errorf("%q: %+v", endpoint, found)
+				t.Errorf(`got %q: %+v; want not (found.Check == "service" and found.Verdict != OK)`, endpoint, found)
 			}
 		}
 	}

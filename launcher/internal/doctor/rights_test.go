@@ -39,20 +39,20 @@ func TestEveryBinding(t *testing.T) {
 		member, _ := d.memberOf(b.Identity)
 		on, why := d.resourcesOf(b.Resource)
 		if why != "" || len(on) != 1 {
-			t.Errorf("%s: %q, %v", b, why, on)
+			t.Errorf(`d.resourcesOf(b.Resource): got %s: %q, %v; want why = "", len(on) = 1`, b, why, on)
 			continue
 		}
 		f.policies[on[0]][b.Role] = slices.DeleteFunc(f.policies[on[0]][b.Role], func(m string) bool { return m == member })
 		r := examineSweep(t, d, nil)
 		found := about(r, b)
 		if r.Counts[Problem] != 1 || len(found) != 1 || found[0].Verdict != Problem || found[0].Binding.Member != member || found[0].Binding.On != on[0].Name {
-			t.Errorf("%s: %v %+v", b, r.Counts, found)
+			t.Errorf("about(r, b): got %s: %v %+v; want r.Counts[Problem] = 1, len(found) = 1, found[0].Verdict = Problem, found[0].Binding.Member = member, found[0].Binding.On = on[0].Name", b, r.Counts, found)
 			continue
 		}
 		fix := found[0].Fix
 		kind, _, _ := strings.Cut(b.Resource, "/")
 		if !strings.HasPrefix(fix, verbs[kind]) || !strings.Contains(fix, "--member="+member) || !strings.Contains(fix, "--role="+b.Role) {
-			t.Errorf("%s: %s", b, fix)
+			t.Errorf(`strings.Cut(b.Resource, "/"): got %s: %s; want fix beginning with verbs[kind], fix with "--member=" + member, fix with "--role=" + b.Role`, b, fix)
 		}
 	}
 	if seen < 25 {
@@ -71,7 +71,7 @@ func TestSourceBuckets(t *testing.T) {
 	for _, identity := range []string{terraform.Launcher, terraform.Stager} {
 		found := about(r, terraform.Binding{Identity: identity, Resource: terraform.SourceBuckets, Role: "roles/storage.objectViewer"})
 		if len(found) != 2 || found[0].Verdict != OK || found[1].Verdict != Problem || !strings.Contains(found[1].Fix, "gs://more ") {
-			t.Errorf("%s: %+v", identity, found)
+			t.Errorf(`about(...): got %s: %+v; want len(found) = 2, found[0].Verdict = OK, found[1].Verdict = Problem, found[1].Fix with "gs://more "`, identity, found)
 		}
 	}
 }
@@ -93,11 +93,11 @@ func TestAsTheLauncher(t *testing.T) {
 	r := examineSweep(t, d, nil)
 	found := about(r, terraform.Binding{Identity: terraform.Launcher, Resource: terraform.Project, Role: "roles/batch.jobsEditor"})
 	if r.Counts[Problem] != 1 || len(found) != 1 || !strings.Contains(found[0].What, "does not have batch.jobs.delete") {
-		t.Errorf("%v %+v", r.Counts, found)
+		t.Errorf(`about(...): got %v %+v; want r.Counts[Problem] = 1, len(found) = 1, found[0].What with "does not have batch.jobs.delete"`, r.Counts, found)
 	}
 	other := about(r, terraform.Binding{Identity: terraform.Task, Resource: terraform.SweepsBucket, Role: "roles/storage.objectUser"})
 	if len(other) != 1 || other[0].Verdict != NotChecked || other[0].Fix != ownLogin {
-		t.Errorf("%+v", other)
+		t.Errorf("about(...): got %+v; want len(other) = 1, other[0].Verdict = NotChecked, other[0].Fix = ownLogin", other)
 	}
 }
 
@@ -123,7 +123,7 @@ func TestGivenElsewhere(t *testing.T) {
 		d := newDoctor(t, f)
 		d.policies, d.caller = map[cloud.Resource]policyAnswer{}, tc.caller
 		if got, what, _ := d.given(t.Context(), role, member, bucket); got != tc.want {
-			t.Errorf("%s: %s, %s", name, got, what)
+			t.Errorf("d.given(role, member, bucket): got %s: %s, %s; want got = tc.want", name, got, what)
 		}
 	}
 	f := newFake(t)
@@ -131,7 +131,7 @@ func TestGivenElsewhere(t *testing.T) {
 	d := newDoctor(t, f)
 	d.policies, d.caller = map[cloud.Resource]policyAnswer{}, owner
 	if got, what, _ := d.given(t.Context(), role, member, bucket); got != Problem || !strings.Contains(what, "does not exist") {
-		t.Errorf("%s, %s", got, what)
+		t.Errorf(`d.given(role, member, bucket): got %s, %s; want got = Problem, what with "does not exist"`, got, what)
 	}
 }
 
@@ -146,12 +146,12 @@ func TestUnknownNames(t *testing.T) {
 			continue
 		}
 		if found := about(r, b); len(found) != 1 || found[0].Verdict != NotChecked || !strings.Contains(found[0].What, "COPPICE_TASK_SERVICE_ACCOUNT") {
-			t.Errorf("%s: %+v", b, found)
+			t.Errorf(`about(r, b): got %s: %+v; want len(found) = 1, found[0].Verdict = NotChecked, found[0].What with "COPPICE_TASK_SERVICE_ACCOUNT"`, b, found)
 		}
 	}
 	found := about(r, terraform.Binding{Identity: terraform.Task, Resource: terraform.JobsTopic, Role: "roles/pubsub.publisher"})
 	if len(found) != 1 || !strings.Contains(found[0].What, "COPPICE_JOBS_TOPIC") {
-		t.Errorf("%+v", found)
+		t.Errorf(`about(...): got %+v; want len(found) = 1, found[0].What with "COPPICE_JOBS_TOPIC"`, found)
 	}
 	agent := 0
 	for _, f := range r.Findings {
@@ -161,7 +161,7 @@ func TestUnknownNames(t *testing.T) {
 		agent++
 		nameless := f.Binding.Resource == "account/push" || f.Binding.Resource == "topic/dead_letters"
 		if f.Verdict == Problem || nameless && !strings.Contains(f.What, "its name is not known") {
-			t.Errorf("%+v", f)
+			t.Errorf(`got %+v; want f.Verdict other than Problem, not (nameless and !strings.Contains(f.What, "its name is not known"))`, f)
 		}
 	}
 	if agent != 4 {
@@ -177,7 +177,7 @@ func TestImpersonation(t *testing.T) {
 		r := examineSweep(t, newDoctor(t, f), nil)
 		i := slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Check == "right" && f.Verdict == Warning })
 		if i < 0 || !strings.Contains(r.Findings[i].Fix, "--member="+member+" --role=roles/iam.serviceAccountTokenCreator") {
-			t.Errorf("%+v", r.Sorted()[0])
+			t.Errorf(`slices.IndexFunc(...): got %+v; want i >= 0, r.Findings[i].Fix with "--member=" + member + " --role=roles/iam.serviceAccountTokenCreator"`, r.Sorted()[0])
 		}
 	}
 }

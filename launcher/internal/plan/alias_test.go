@@ -23,7 +23,7 @@ func TestAliasesDrawWhatTheyDrew(t *testing.T) {
 	} {
 		p, err := build(parse(t, tc.edits...), manifest(all...))
 		if err != nil {
-			t.Fatal(name, err)
+			t.Fatalf("build(parse(t, tc.edits...), manifest(all...)): got %v, %v; want no error", name, err)
 		}
 
 		var trials []string

@@ -76,7 +76,7 @@ func TestBuild(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(p.Trials) != 8 || !p.Maximize || p.Job != "jobs/"+string(p.Sweep) || !strings.HasPrefix(string(p.Sweep), "night-") {
-		t.Errorf("%+v", p.Plan)
+		t.Errorf(`got %+v; want len(p.Trials) = 8, p.Maximize, p.Job = "jobs/" + string(p.Sweep), string(p.Sweep) beginning with "night-"`, p.Plan)
 	}
 	// The spec's eta and a trial's learning_rate are one parameter; every trial is complete.
 	for i, want := range []float64{0.05, 0.2} {
@@ -88,7 +88,7 @@ func TestBuild(t *testing.T) {
 	known := gbt.ParamNames()
 	slices.Sort(known)
 	if !slices.Equal(names, known) || p.Trials[3].Params["early_stopping_round"] != 10.0 || p.Trials[3].Params["seed"] != 3.0 {
-		t.Errorf("%v", p.Trials[3].Params)
+		t.Errorf(`got %v; want names = known, p.Trials[3].Params["early_stopping_round"] = 10.0, p.Trials[3].Params["seed"] = 3.0`, p.Trials[3].Params)
 	}
 	if !slices.Contains(p.Metrics, "precision@1%") || !slices.Contains(p.Metrics, "average_precision") || !slices.Contains(p.Metrics, "log_loss") || slices.Contains(p.Metrics, "trees") {
 		t.Errorf("metrics %v", p.Metrics)
@@ -164,7 +164,7 @@ func TestColumnsToTrainWithout(t *testing.T) {
 		`params: {neg_bagging_fraction: 0.1}`:        "neg_bagging_fraction: needs bagging_freq of 1 or more, without which no bag is drawn",
 	} {
 		if _, err := build(parse(t, append(edit, "params: {eta: 0.05}", bad)...), m); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: %v", bad, err)
+			t.Errorf(`build(parse(t, append(edit, "params: {eta: 0.05}", bad)...), m): got %s: %v; want an error, err.Error() with says`, bad, err)
 		}
 	}
 	for old, bad := range map[string]string{`"name:f3"`: `"name:f3x"`, `{}`: `{ignore_feature: "name:g"}`} {
@@ -172,7 +172,7 @@ func TestColumnsToTrainWithout(t *testing.T) {
 		spoilt[1] = strings.Replace(spoilt[1], old, bad, 1)
 		var pe *plan.Error
 		if _, err := build(parse(t, spoilt...), m); !errors.As(err, &pe) || !strings.Contains(err.Error(), "there is no column") {
-			t.Errorf("%s: %v", bad, err)
+			t.Errorf(`build(parse(t, spoilt...), m): got %s: %v; want err of the type of pe, err.Error() with "there is no column"`, bad, err)
 		}
 	}
 }
@@ -232,7 +232,7 @@ func TestHoldoutIsCarvedWhereItIsMissing(t *testing.T) {
 	for _, splits := range [][]string{{"train"}, {"valid", "test"}} {
 		_, err := build(parse(t), manifest(splits...))
 		if !errors.As(err, new(*plan.Error)) || !strings.Contains(err.Error(), "stage it again") {
-			t.Errorf("%v: %v", splits, err)
+			t.Errorf(`build(parse(t), manifest(splits...)): got %v: %v; want err of the type of new(*plan.Error), err.Error() with "stage it again"`, splits, err)
 		}
 	}
 }
@@ -287,12 +287,12 @@ func TestSizing(t *testing.T) {
 			if name == "by the memory" { // exactly as many as fit
 				used := z.DatasetBytes + z.ReserveBytes + int64(z.TasksPerVM)*z.TrialBytes
 				if used > z.MemoryBytes || used+z.TrialBytes <= z.MemoryBytes || !strings.Contains(z.LimitedBy, tc.limited) {
-					t.Errorf("%+v", z)
+					t.Errorf("got %+v; want used <= z.MemoryBytes, used + z.TrialBytes > z.MemoryBytes, z.LimitedBy with tc.limited", z)
 				}
 				return
 			}
 			if z.TasksPerVM != tc.tasksPerVM || z.Tasks != tc.tasks || !strings.Contains(z.LimitedBy, tc.limited) {
-				t.Errorf("%+v", z)
+				t.Errorf("got %+v; want z.TasksPerVM = tc.tasksPerVM, z.Tasks = tc.tasks, z.LimitedBy with tc.limited", z)
 			}
 		})
 	}
@@ -313,6 +313,6 @@ func TestLabelAndObjective(t *testing.T) {
 	}
 	var e *plan.Error
 	if _, err := build(parse(t), manifest("train")); !errors.As(err, &e) {
-		t.Errorf("%T", err)
+		t.Errorf(`build(parse(t), manifest("train")): got %T; want err of the type of e`, err)
 	}
 }

@@ -174,12 +174,12 @@ func TestSettle(t *testing.T) {
 			}
 			for i, part := range c.reasons {
 				if !strings.Contains(moved[i], part) {
-					t.Errorf("%q", moved[i])
+					t.Errorf("got %q; want moved[i] with part", moved[i])
 				}
 			}
 			look, err := Look(t.Context(), w.store, w, plan())
 			if err != nil || len(look.Earlier) != len(moved) || !strings.HasSuffix(look.Name, string(plan().Sweep.JobID(len(moved)))) {
-				t.Errorf("%+v %v", look, err)
+				t.Errorf("Look(w.store, w, plan()): got %+v %v; want no error, len(look.Earlier) = len(moved), look.Name ending in string(plan().Sweep.JobID(len(moved)))", look, err)
 			}
 		})
 	}
@@ -212,7 +212,7 @@ func TestSettleSurvivesACrashAnywhere(t *testing.T) {
 			return
 		}
 		if !errors.Is(err, context.Canceled) {
-			t.Fatal(err)
+			t.Fatalf("got %v; want err wrapping context.Canceled", err)
 		}
 		w.before, w.store.before = nil, nil
 		if err := w.provisioner(plan()).Settle(t.Context()); err != nil {
@@ -283,7 +283,7 @@ func TestDamagedRecord(t *testing.T) {
 		}
 		var bad *sweep.DecodeError
 		if err := w.provisioner(plan()).Settle(t.Context()); !errors.As(err, &bad) {
-			t.Errorf("%q: %v", text, err)
+			t.Errorf("w.provisioner(plan()).Settle(): got %q: %v; want err of the type of bad", text, err)
 		}
 	}
 }

@@ -144,7 +144,7 @@ func TestByHand(t *testing.T) {
 		t.Errorf("a trial of %v s after %v s, want %v and %v", o.Trial.Expected, o.Lead.Expected, trial, lead)
 	}
 	if o.VMs != 4 || o.TasksPerVM != 13 || o.Waves != 1 || o.LocalSSD != 8 { // 50 trials on 4 x 13 tasks: 1
-		t.Errorf("%+v", o)
+		t.Errorf("got %+v; want o.VMs = 4, o.TasksPerVM = 13, o.Waves = 1, o.LocalSSD = 8", o)
 	}
 	hours := (lead + trial) / 3600
 	hourly := 64*0.031611 + 512*0.004237 + 8*375*0.08/730
@@ -176,7 +176,7 @@ func TestASpeedThatWasSeen(t *testing.T) {
 	q.NsPerValue = 3
 	o := compare(t, q, quote.Wish{Machines: []string{"n2-highmem-16"}, VMs: 4}).Offers[0]
 	if trial := 130e6 * 40 * 500 * 3e-9; math.Abs(o.Trial.Expected/trial-1) > 1e-9 || math.Abs(o.Trial.High/trial-1.15) > 1e-9 || math.Abs(o.NsPerValue-3) > 1e-9 {
-		t.Errorf("%+v", o.Trial)
+		t.Errorf("got %+v; want math.Abs(o.Trial.Expected/trial - 1) <= 1e-9, math.Abs(o.Trial.High/trial - 1.15) <= 1e-9, math.Abs(o.NsPerValue - 3) <= 1e-9", o.Trial)
 	}
 }
 
@@ -186,17 +186,17 @@ func TestWhatIsNotKnownHasNoPrice(t *testing.T) {
 	c := compare(t, q, quote.Wish{Machines: four})
 	for _, o := range c.Offers {
 		if o.Spot.Cost != nil || o.OnDemand.Cost != nil || !(o.Spot.Hours.Expected > 0) {
-			t.Errorf("%+v", o)
+			t.Errorf("got %+v; want o.Spot.Cost = nil, o.OnDemand.Cost = nil, o.Spot.Hours.Expected > 0", o)
 		}
 	}
 	if says := "no price of these is known in mars-north1; check --region, else `launcher prices refresh` reads them"; c.Recommended != nil || c.Reason != says {
-		t.Errorf("%+v %s", c.Recommended, c.Reason)
+		t.Errorf("got %+v %s; want c.Recommended = nil, c.Reason = says", c.Recommended, c.Reason)
 	}
 	// On demand has a price where Spot has none.
 	q = request(t, large)
 	o := compare(t, q, quote.Wish{Machines: []string{"n2d-highmem-64"}}).Offers[0]
 	if o.Spot.Cost != nil || o.OnDemand.Cost == nil {
-		t.Errorf("%+v", o)
+		t.Errorf("got %+v; want o.Spot.Cost = nil, o.OnDemand.Cost other than nil", o)
 	}
 }
 
@@ -204,7 +204,7 @@ func TestUnknownMachines(t *testing.T) {
 	known, _ := catalogue(t)
 	var unknown *machines.UnknownError
 	if _, err := request(t, large).Compare(known, quote.Wish{Machines: []string{"n2-highmen-64"}}); !errors.As(err, &unknown) {
-		t.Error(err)
+		t.Errorf("request(...): got %v; want err of the type of unknown", err)
 	}
 }
 
@@ -257,7 +257,7 @@ func checkOffer(t *testing.T, o quote.Offer) {
 	ordered := func(r sweep.Range) bool { return r.Low > 0 && r.Low <= r.Expected && r.Expected <= r.High }
 	for _, s := range []quote.Side{o.OnDemand, o.Spot} {
 		if !ordered(s.Hours) || s.Cost == nil || !ordered(*s.Cost) {
-			t.Errorf("%s: %+v", o.Machine, s)
+			t.Errorf("got %s: %+v; want ordered(s.Hours), s.Cost other than nil, ordered(*s.Cost)", o.Machine, s)
 		}
 	}
 	if o.Spot.Hours.Expected < o.OnDemand.Hours.Expected || o.UsedBytes > o.MemoryBytes || o.TasksPerVM > sweep.MaxTasksPerVM || o.Tasks > o.VMs*o.TasksPerVM || o.Tasks <= (o.VMs-1)*o.TasksPerVM {
@@ -330,7 +330,7 @@ func TestWhatIsRecommendedIsNotRefused(t *testing.T) {
 		t.Error(err)
 	}
 	if c := on(0.004); !strings.Contains(c.Reason, "for at most 0.004 USD") {
-		t.Error(c.Reason)
+		t.Errorf(`on(0.004): got %v; want c.Reason with "for at most 0.004 USD"`, c.Reason)
 	}
 }
 
@@ -354,12 +354,12 @@ func TestHold(t *testing.T) {
 		err := quote.Hold(q, "n2-highmem-64", budget)
 		var bad *quote.BudgetError
 		if (err == nil) != (says == "") || err != nil && (!errors.As(err, &bad) || !strings.Contains(err.Error(), says)) {
-			t.Errorf("%v: %v", budget, err)
+			t.Errorf(`got %v: %v; want (err == nil) = (says == ""), not (err != nil and (!errors.As(err, &bad) || !strings.Contains(err.Error(), says)))`, budget, err)
 		}
 	}
 	q.Fallback = []sweep.FallbackPrice{{Spot: true, Hourly: 0.5}, {Hourly: 3}} // the dearest counts for what is kept back
 	if err := quote.Hold(q, "n2-highmem-64", 2.59); err == nil || !strings.Contains(err.Error(), "give --budget 2.60") {
-		t.Error(err)
+		t.Errorf(`quote.Hold(q, "n2-highmem-64", 2.59): got %v; want an error, err.Error() with "give --budget 2.60"`, err)
 	}
 	q.Fallback[0].VMs, q.Fallback[0].Hourly = 20, 0.5 // more machines, dearer together
 	if got := q.ReserveCost(); math.Abs(got-1) > 1e-9 {
@@ -369,18 +369,18 @@ func TestHold(t *testing.T) {
 	says := "the budget of 6.99 USD is too small for machine.fallback[1]: 2 x n2d-highmem-64 on demand are expected to cost 6.00 (3.00 to 12.00), and 1.00 is kept back to stop in time; remove that fallback, or give --budget 7.00"
 	var bad *quote.BudgetError
 	if err := quote.Hold(q, "n2-highmem-64", 6.99); !errors.As(err, &bad) || bad.Msg != says {
-		t.Error(err)
+		t.Errorf(`quote.Hold(q, "n2-highmem-64", 6.99): got %v; want err of the type of bad, bad.Msg = says`, err)
 	}
 	if err := quote.Hold(q, "n2-highmem-64", 7); err != nil {
 		t.Error(err)
 	}
 	q.Fallback[1].Hourly = 0
 	if err := quote.Hold(q, "n2-highmem-64", 100); err == nil || !strings.Contains(err.Error(), "no on-demand price of machine.fallback[1] in us-central1") {
-		t.Error(err)
+		t.Errorf(`quote.Hold(q, "n2-highmem-64", 100): got %v; want an error, err.Error() with "no on-demand price of machine.fallback[1] in us-central1"`, err)
 	}
 	q.Hourly = 0
 	if err := quote.Hold(q, "c4-highmem-96-lssd", 5); err == nil || !strings.Contains(err.Error(), "no Spot price of c4-highmem-96-lssd in us-central1 is known; `launcher prices refresh`") {
-		t.Error(err)
+		t.Errorf("quote.Hold(q, \"c4-highmem-96-lssd\", 5): got %v; want an error, err.Error() with \"no Spot price of c4-highmem-96-lssd in us-central1 is known; `launcher prices refresh`\"", err)
 	}
 	if err := quote.Hold(q, "c4-highmem-96-lssd", 0); err != nil {
 		t.Error(err)
@@ -417,7 +417,7 @@ func TestFallbacksAreQuoted(t *testing.T) {
 		t.Fatal(err)
 	}
 	if back, err := sweep.DecodePlan(data); err != nil || !reflect.DeepEqual(back.Quote.Fallback, out.Fallback) {
-		t.Errorf("%+v %v", back, err)
+		t.Errorf("sweep.DecodePlan(data): got %+v %v; want no error, back.Quote.Fallback = out.Fallback", back, err)
 	}
 	out.Fallback[1].VMs = -1
 	if data, err = json.Marshal(q.Plan); err != nil {
@@ -469,7 +469,7 @@ func TestQuoteIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !reflect.DeepEqual(back.Quote, q.Plan.Quote) || back.Quote.Hourly != o.Spot.Hourly || back.Quote.OnDemand != o.OnDemand.Hourly || back.Quote.Cost != *o.Spot.Cost || !back.Quote.Spot {
-		t.Errorf("%+v\n%+v", back.Quote, o)
+		t.Errorf("got %+v; want back.Quote = q.Plan.Quote, back.Quote.Hourly = o.Spot.Hourly, back.Quote.OnDemand = o.OnDemand.Hourly, back.Quote.Cost = *o.Spot.Cost, back.Quote.Spot\n%+v", back.Quote, o)
 	}
 	if quote.Reserve(q.Plan) != 6*time.Minute {
 		t.Errorf("%s kept back", quote.Reserve(q.Plan))

@@ -104,7 +104,7 @@ func TestAttachedDisksArePreferred(t *testing.T) {
 		t.Errorf("the cheapest is %s, recommended %+v: %s", c.Offers[0].Machine, c.Recommended, c.Reason)
 	}
 	if notes := strings.Join(c.Notes, "\n"); !strings.Contains(notes, "c3d-highmem-60-lssd, c4d-highmem-64-lssd: the local SSDs come with the machine") {
-		t.Error(notes)
+		t.Errorf("strings.Join(c.Notes, \"\\n\"): got %v; want notes with \"c3d-highmem-60-lssd, c4d-highmem-64-lssd: the local SSDs come with the machine\"", notes)
 	}
 	if c = compare(t, q, quote.Wish{Machines: four[2:], VMs: 2}); c.Recommended == nil || c.Recommended.Machine != "c3d-highmem-60-lssd" {
 		t.Errorf("of nothing else %+v: %s", c.Recommended, c.Reason)

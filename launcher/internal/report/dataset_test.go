@@ -139,7 +139,7 @@ func TestDamagedDataset(t *testing.T) {
 	}
 	v, err := report.NewDatasets(store, report.NewIndex(blob.Memory(), store, registry.New(blob.Memory()))).Look(t.Context(), r.Dataset)
 	if err != nil || len(v.Nights) != 1 || len(v.Notes) != 2 || v.Table != nil {
-		t.Fatalf("%+v, %v", v, err)
+		t.Fatalf("report.NewDatasets(...): got %+v, %v; want no error, len(v.Nights) = 1, len(v.Notes) = 2, v.Table = nil", v, err)
 	}
 	var out bytes.Buffer
 	if err := v.Write(&out); err != nil {

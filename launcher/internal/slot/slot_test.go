@@ -52,11 +52,11 @@ func TestLast(t *testing.T) {
 	} {
 		s, err := Parse(c.schedule, c.zone)
 		if err != nil {
-			t.Fatal(c, err)
+			t.Fatalf("Parse(c.schedule, c.zone): got %v, %v; want no error", c, err)
 		}
 		got, err := s.Last(at(t, c.now))
 		if err != nil || !got.Equal(at(t, c.want)) {
-			t.Errorf("%+v: %v %v", c, got, err)
+			t.Errorf("s.Last(at(t, c.now)): got %+v: %v %v; want no error, got.Equal(at(t, c.want))", c, got, err)
 		}
 	}
 }

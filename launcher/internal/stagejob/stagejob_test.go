@@ -73,7 +73,7 @@ func TestSubmit(t *testing.T) {
 	}{{"stage-clicks-0123456789ab", false}, {"stage-clicks-0123456789ab", true}} {
 		j, err := Submit(t.Context(), c, request())
 		if err != nil || j.ID != want.id || j.Attached != want.attached || j.Name != "jobs/"+j.ID {
-			t.Errorf("%d: %+v %v", i, j, err)
+			t.Errorf(`Submit(c, request()): got %d: %+v %v; want no error, j.ID = want.id, j.Attached = want.attached, j.Name = "jobs/" + j.ID`, i, j, err)
 		}
 	}
 	c.jobs["jobs/stage-clicks-0123456789ab"] = []string{"FAILED"}
@@ -85,7 +85,7 @@ func TestSubmit(t *testing.T) {
 	}
 	var often *TooOftenError
 	if _, err := Submit(t.Context(), c, request()); !errors.As(err, &often) {
-		t.Error(err)
+		t.Errorf("Submit(c, request()): got %v; want err of the type of often", err)
 	}
 	if err := sweep.CheckID(jobID(strings.Repeat("d", 40), fingerprint, maxRuns-1)); err != nil {
 		t.Error(err)
@@ -145,13 +145,13 @@ func TestTaskTellsFollower(t *testing.T) {
 		}}
 	o, err := f.Wait(t.Context(), "clicks", j)
 	if err != nil || o.Attempt != 2 || len(o.Version) != 16 || o.Existed {
-		t.Fatalf("%+v %v", o, err)
+		t.Fatalf(`f.Wait("clicks", j): got %+v %v; want no error, o.Attempt = 2, len(o.Version) = 16, not o.Existed`, o, err)
 	}
 	if !slices.Equal(states, []string{"QUEUED", "RUNNING", "SUCCEEDED"}) || len(progress) != 2 || progress[0] != "bin 5/10" {
-		t.Errorf("%q %q", states, progress)
+		t.Errorf(`got %q %q; want states = []string{"QUEUED", "RUNNING", "SUCCEEDED"}, len(progress) = 2, progress[0] = "bin 5/10"`, states, progress)
 	}
 	if m, err := stager.Manifest(t.Context(), store, "clicks", o.Version); err != nil || m.Version != o.Version {
-		t.Error(err)
+		t.Errorf(`stager.Manifest(store, "clicks", o.Version): got %v; want no error, m.Version = o.Version`, err)
 	}
 }
 
@@ -187,7 +187,7 @@ func TestFailedTaskSaysWhy(t *testing.T) {
 			_, err = (&Follower{Jobs: w, Store: store, Every: time.Millisecond, Progress: func(stager.Step, int64, int64) {}}).Wait(t.Context(), "clicks", j)
 			var failed *FailedError
 			if !errors.As(err, &failed) || failed.Code != c.code || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), j.ID) {
-				t.Errorf("%v", err)
+				t.Errorf("got %v; want err of the type of failed, failed.Code = c.code, err.Error() with c.says, err.Error() with j.ID", err)
 			}
 		})
 	}
@@ -204,11 +204,11 @@ func TestDamagedOutcomesSayWhatIsWrong(t *testing.T) {
 		_, err := decodeOutcome([]byte(text))
 		var bad *sweep.DecodeError
 		if !errors.As(err, &bad) || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: %v", text, err)
+			t.Errorf("got %s: %v; want err of the type of bad, err.Error() with says", text, err)
 		}
 	}
 	if o, err := decodeOutcome([]byte(`{"format":1,"error":"a\u0007b","code":255}`)); err != nil || o.Code != 255 || o.Error != "a\ufffdb" {
-		t.Errorf("%+v %v", o, err)
+		t.Errorf("decodeOutcome([]byte(`{\"format\":1,\"error\":\"a\\u0007b\",\"code\":255}`)): got %+v %v; want no error, o.Code = 255, o.Error = \"a\\ufffdb\"", o, err)
 	}
 }
 
@@ -218,10 +218,10 @@ func TestInterruptedTaskLeavesNoOutcome(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	if err := task(t, store, table(t, 10)).Run(ctx); !errors.Is(err, context.Canceled) {
-		t.Error(err)
+		t.Errorf("task(t, store, table(t, 10)).Run(ctx): got %v; want err wrapping context.Canceled", err)
 	}
 	if o, err := readOutcome(t.Context(), store, sweep.DatasetStaging("clicks", "stage-clicks-0123456789ab")); o != nil || err != nil {
-		t.Errorf("%+v %v", o, err)
+		t.Errorf("readOutcome(...): got %+v %v; want o = nil, no error", o, err)
 	}
 }
 
@@ -253,15 +253,15 @@ func FuzzReports(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if p := decodeProgress(data); p != nil && (p.Done < 0 || p.Total < p.Done || !steps[p.Step]) {
-			t.Fatalf("%+v", p)
+			t.Fatalf("decodeProgress(data): got %+v; want not (p != nil and (p.Done < 0 || p.Total < p.Done || !steps[p.Step]))", p)
 		}
 		o, err := decodeOutcome(data)
 		var bad *sweep.DecodeError
 		if err != nil && !errors.As(err, &bad) {
-			t.Fatal(err)
+			t.Fatalf("got %v; want not (err != nil and !errors.As(err, &bad))", err)
 		}
 		if err == nil && o.Version == "" && o.Error == "" {
-			t.Fatalf("%+v", o)
+			t.Fatalf(`got %+v; want not (err == nil && o.Version == "" and o.Error == "")`, o)
 		}
 	})
 }

@@ -25,7 +25,7 @@ func TestBucketsHavePlainNames(t *testing.T) {
 		bucket, rest, err := stager.SplitURL(url)
 		if bucket != want[0] || rest != want[1] && err == nil || (err == nil) != (want[0] != "") {
 			if err == nil || want[0] != "" {
-				t.Errorf("%s: %q %q %v", url, bucket, rest, err)
+				t.Errorf(`got %s: %q %q %v; want an error, want[0] = ""`, url, bucket, rest, err)
 			}
 		}
 	}
@@ -60,7 +60,7 @@ func TestAPointerLeadsNowhereElse(t *testing.T) {
 		return os.WriteFile(path, []byte(strings.Replace(string(text), version(first.Manifest.Version), version("../other/"+other.Manifest.Version), 1)), 0o644)
 	})
 	if err != nil || changed == 0 {
-		t.Fatal(changed, err)
+		t.Fatalf("filepath.WalkDir(...): got %v, %v; want no error, changed other than 0", changed, err)
 	}
 	if again := stage(); again.Manifest.Name != "clicks" || again.Manifest.Version != first.Manifest.Version {
 		t.Errorf("clicks are now %s@%s", again.Manifest.Name, again.Manifest.Version)

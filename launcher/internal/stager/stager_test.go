@@ -122,7 +122,7 @@ func TestSameInputIsFoundAgain(t *testing.T) {
 	// The spec counts as input, too; and another input does not make the first one be forgotten.
 	other, err := s.Stage(t.Context(), spec(t, source, "train: 0.7, valid: 0.3", "train: 0.6, valid: 0.4"), stager.Destination{Store: store, URL: "gs://d"})
 	if err != nil || other.Existed {
-		t.Fatal(other, err)
+		t.Fatalf("s.Stage(...): got %v, %v; want no error, not other.Existed", other, err)
 	}
 	m, err := stager.Resolve(t.Context(), store, "clicks")
 	if err != nil || m.Version != other.Manifest.Version {
@@ -130,7 +130,7 @@ func TestSameInputIsFoundAgain(t *testing.T) {
 	}
 	again, err := s.Stage(t.Context(), spec(t, source), stager.Destination{Store: store, URL: "gs://d"})
 	if err != nil || !again.Existed {
-		t.Fatal(again, err)
+		t.Fatalf("s.Stage(...): got %v, %v; want no error, again.Existed", again, err)
 	}
 	if m, err := stager.Resolve(t.Context(), store, "clicks"); err != nil || m.Version != again.Manifest.Version {
 		t.Errorf("staging it again did not make it the latest: %v", err)
@@ -160,7 +160,7 @@ func TestInterruptedUploadIsTakenUp(t *testing.T) {
 		}
 	}
 	if !slices.Equal(names(t, whole), names(t, broken)) {
-		t.Errorf("%v\n%v", names(t, whole), names(t, broken))
+		t.Errorf("got %v; want names(t, whole) = names(t, broken)\n%v", names(t, whole), names(t, broken))
 	}
 }
 
@@ -207,7 +207,7 @@ func TestSourceInABucket(t *testing.T) {
 	for _, pattern := range []string{"gs://exports/day/*.csv", "gs://exports/day/", "gs://exports/day/part-[01].csv"} {
 		got, err := s.Stage(t.Context(), spec(t, pattern), stager.Destination{Store: dst})
 		if err != nil {
-			t.Fatalf("%s: %v", pattern, err)
+			t.Fatalf("s.Stage(spec(t, pattern), stager.Destination{Store: dst}): got %s: %v; want no error", pattern, err)
 		}
 		if got.Manifest.Version != local.Manifest.Version || len(got.Manifest.About.Sources) != 2 {
 			t.Errorf("%s: version %s of %v, from one local file %s", pattern, got.Manifest.Version, got.Manifest.About.Sources, local.Manifest.Version)
@@ -297,14 +297,14 @@ func TestDamagedVersionIsMadeAgain(t *testing.T) {
 			}
 			for _, dst := range []stager.Destination{folder, bucket} {
 				if again := stage(dst); again.Existed || again.Manifest.Version != first.Manifest.Version {
-					t.Errorf("%s %s: %+v", name, what, again)
+					t.Errorf("stage(dst): got %s %s: %+v; want not again.Existed, again.Manifest.Version = first.Manifest.Version", name, what, again)
 				}
 				if !stage(dst).Existed {
 					t.Errorf("%s %s: not known after it was made again", name, what)
 				}
 			}
 			if _, err := dataset.Check(t.Context(), first.Place, nil); err != nil {
-				t.Errorf("%s %s: %v", name, what, err)
+				t.Errorf("dataset.Check(first.Place, nil): got %s %s: %v; want no error", name, what, err)
 			}
 			if data, _, err := blob.ReadAll(t.Context(), store, prefix+name, 1<<26); err != nil || !bytes.Equal(data, good) {
 				t.Errorf("%s %s: not put right in the bucket: %v", name, what, err)
@@ -333,7 +333,7 @@ func TestStaleWorkspacesAreSwept(t *testing.T) {
 		}
 		lock := flock.New(filepath.Join(base+"live", "lock"))
 		if ok, err := lock.TryLock(); err != nil || !ok {
-			t.Fatal(ok, err)
+			t.Fatalf("lock.TryLock(): got %v, %v; want no error, ok", ok, err)
 		}
 		defer lock.Close()
 		live = append(live, filepath.Base(base+"foreign"), filepath.Base(base+"live"))
@@ -376,7 +376,7 @@ func TestStagingsSideBySide(t *testing.T) {
 		t.Error(err)
 	}
 	if versions, err := filepath.Glob(filepath.Join(dir, "clicks", "*", dataset.ManifestFile)); err != nil || len(versions) != 2 {
-		t.Errorf("%v %v", versions, err)
+		t.Errorf(`filepath.Glob(filepath.Join(dir, "clicks", "*", dataset.ManifestFile)): got %v %v; want no error, len(versions) = 2`, versions, err)
 	}
 }
 
@@ -385,12 +385,12 @@ func TestResolve(t *testing.T) {
 	var none *stager.NotStagedError
 	for _, ref := range []string{"clicks", "clicks@0123456789abcdef"} {
 		if _, err := stager.Resolve(t.Context(), store, ref); !errors.As(err, &none) || !errors.Is(err, blob.ErrNotExist) {
-			t.Errorf("%s: %v", ref, err)
+			t.Errorf("stager.Resolve(store, ref): got %s: %v; want err of the type of none, err wrapping blob.ErrNotExist", ref, err)
 		}
 	}
 	for _, ref := range []string{"../clicks", "clicks@../x", "clicks@"} {
 		if _, err := stager.Resolve(t.Context(), store, ref); err == nil || errors.As(err, &none) {
-			t.Errorf("%s: %v", ref, err)
+			t.Errorf("stager.Resolve(store, ref): got %s: %v; want an error, not err of the type of none", ref, err)
 		}
 	}
 	// A pointer that somebody forged cannot lead anywhere.

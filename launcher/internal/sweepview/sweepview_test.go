@@ -58,7 +58,7 @@ func TestLook(t *testing.T) {
 		return st
 	}
 	if st := look(); st.Board.Waiting != 5 || st.Running != 0 || st.Conclusion != nil || st.Cancelled {
-		t.Errorf("%+v", st)
+		t.Errorf("look(): got %+v; want st.Board.Waiting = 5, st.Running = 0, st.Conclusion = nil, not st.Cancelled", st)
 	}
 	if _, ok := s.Left(look()); ok {
 		t.Error("an estimate from nothing")
@@ -71,7 +71,7 @@ func TestLook(t *testing.T) {
 	put(t, store, sweep.Names(p.Sweep).Result(1), "damaged")
 	st := look()
 	if st.Running != 1 || st.Board.Done != 1 || st.Board.Failed != 1 || st.Board.Waiting != 3 || st.Board.Best().Trial != 0 {
-		t.Errorf("%+v", st)
+		t.Errorf("look(): got %+v; want st.Running = 1, st.Board.Done = 1, st.Board.Failed = 1, st.Board.Waiting = 3, st.Board.Best().Trial = 0", st)
 	}
 	if left, ok := s.Left(st); !ok || left != 15*time.Second { // 3 trials, 2 at once, 10 s each
 		t.Errorf("left %s", left)
@@ -79,7 +79,7 @@ func TestLook(t *testing.T) {
 	put(t, store, sweep.Names(p.Sweep).Cancel(), "x")
 	put(t, store, sweep.Names(p.Sweep).Conclusion(), sweep.Conclusion{Format: 1, Sweep: p.Sweep, Outcome: sweep.OutcomeCancelled})
 	if st := look(); !st.Cancelled || st.Conclusion.Outcome != sweep.OutcomeCancelled {
-		t.Errorf("%+v", st)
+		t.Errorf("look(): got %+v; want st.Cancelled, st.Conclusion.Outcome = sweep.OutcomeCancelled", st)
 	}
 }
 
@@ -128,6 +128,6 @@ func TestOpen(t *testing.T) {
 	put(t, store, "plans/not a sweep", "x")
 	ids, err := sweepview.List(t.Context(), store)
 	if err != nil || len(ids) != 2 || ids[0] != p.Sweep || ids[1] != "other" {
-		t.Errorf("%v %v", ids, err)
+		t.Errorf(`sweepview.List(store): got %v %v; want no error, len(ids) = 2, ids[0] = p.Sweep, ids[1] = "other"`, ids, err)
 	}
 }

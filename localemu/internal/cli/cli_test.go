@@ -237,7 +237,7 @@ func TestDataIsKept(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "cloud")
 	if p := localemu(t, nil, execArgs([]string{"--data", data}, os.Args[0], "command:keep")...); p.run() != 0 {
-		t.Fatal(p.stderr.String())
+		t.Fatalf("localemu(...): got %v; want p.run() = 0", p.stderr.String())
 	}
 	p := localemu(t, nil, execArgs([]string{"--data", data}, os.Args[0], "command:read")...)
 	if code := p.run(); code != 0 || p.stdout.String() != "kept\n" {
@@ -310,14 +310,14 @@ func TestMachines(t *testing.T) {
 	}
 	var got residency.Report
 	if err := json.Unmarshal(p.stdout.Bytes(), &got); err != nil || len(got.Machines) != 2 || got.Machines[0].RSS != 1600<<20 {
-		t.Errorf("%v %+v", err, got)
+		t.Errorf("json.Unmarshal(p.stdout.Bytes(), &got): got %v %+v; want no error, len(got.Machines) = 2, got.Machines[0].RSS = 1600 << 20", err, got)
 	}
 }
 
 func TestQuote(t *testing.T) {
 	for in, want := range map[string]string{"": "''", "127.0.0.1:9": "127.0.0.1:9", "a b": "'a b'", "it's": `'it'\''s'`, "$x": "'$x'"} {
 		if got := quote(in); got != want {
-			t.Errorf("%q: %s", in, got)
+			t.Errorf("quote(in): got %q: %s; want got = want", in, got)
 		}
 	}
 }

@@ -30,12 +30,12 @@ func TestRightsFlags(t *testing.T) {
 		table, as, err := tc.flags.table()
 		if tc.says != "" {
 			if err == nil || !strings.Contains(err.Error(), tc.says) || exitCode(err) != sweep.ExitUsage {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("got %s: %v; want an error, err.Error() with tc.says, exitCode(err) = sweep.ExitUsage", name, err)
 			}
 			continue
 		}
 		if err != nil || (table != nil) != tc.enforced || as != tc.flags.as {
-			t.Errorf("%s: %v, %q, %v", name, table != nil, as, err)
+			t.Errorf("got %s: %v, %q, %v; want no error, (table != nil) = tc.enforced, as = tc.flags.as", name, table != nil, as, err)
 			continue
 		}
 		has := table != nil && slices.ContainsFunc(table.Of(terraform.Task), func(b terraform.Binding) bool { return b.Resource == terraform.SweepsBucket })

@@ -48,7 +48,7 @@ func TestParse(t *testing.T) {
 		FullDisk:    []batchemu.FullDisk{{VM: 1, For: 3 * time.Second}},
 		RetryPause:  2 * time.Second,
 	}, s.Batch()); d != "" {
-		t.Error(d)
+		t.Errorf(`cmp.Diff(...): got %v; want d = ""`, d)
 	}
 	if d := cmp.Diff(gcsemu.Faults{
 		RefuseWrite: []gcsemu.Refusal{{Match: "sweeps/*/trials/0003/**", Times: 2, Status: 500}},
@@ -57,13 +57,13 @@ func TestParse(t *testing.T) {
 			{Match: "*", Does: "refuse", Status: 429}},
 		Seed: 7,
 	}, s.Storage()); d != "" {
-		t.Error(d)
+		t.Errorf(`cmp.Diff(...): got %v; want d = ""`, d)
 	}
 	if d := cmp.Diff(pubsubemu.Faults{Duplicate: true, Shuffle: true, Drop: 0.5, LoseAcks: 0.25, Seed: 7}, s.PubSub()); d != "" {
-		t.Error(d)
+		t.Errorf(`cmp.Diff(...): got %v; want d = ""`, d)
 	}
 	if len(s.Kill) != 2 || !s.Kill[0].Restarts() || s.Kill[1].Restarts() || s.Kill[1].AfterMessages != 20 {
-		t.Errorf("%+v", s.Kill)
+		t.Errorf("got %+v; want len(s.Kill) = 2, s.Kill[0].Restarts(), not s.Kill[1].Restarts(), s.Kill[1].AfterMessages = 20", s.Kill)
 	}
 }
 
@@ -87,12 +87,12 @@ func FuzzParse(f *testing.F) {
 		var at *strictyaml.Error
 		if err != nil {
 			if !errors.As(err, &at) {
-				t.Fatalf("%T: %v", err, err)
+				t.Fatalf("got %T: %v; want err of the type of at", err, err)
 			}
 			return
 		}
 		if b := s.Batch(); len(b.Preempt) != len(s.Preempt) || s.PubSub().Check() != nil {
-			t.Fatalf("%+v", s)
+			t.Fatalf("s.Batch(): got %+v; want len(b.Preempt) = len(s.Preempt), s.PubSub().Check() = nil", s)
 		}
 	})
 }

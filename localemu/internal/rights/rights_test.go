@@ -89,6 +89,6 @@ func TestPolicy(t *testing.T) {
 	}
 	agents := g.Policy("account", "coppice-push@p1.iam.gserviceaccount.com")["roles/iam.serviceAccountOpenIdTokenCreator"]
 	if !slices.Equal(agents, []string{"serviceAccount:service-" + ProjectNumber + "@gcp-sa-pubsub.iam.gserviceaccount.com"}) {
-		t.Errorf("%v", agents)
+		t.Errorf(`got %v; want agents = []string{"serviceAccount:service-" + ProjectNumber + "@gcp-sa-pubsub.iam.gserviceaccount.com"}`, agents)
 	}
 }

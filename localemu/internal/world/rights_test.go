@@ -93,7 +93,7 @@ func TestRightsOfStorage(t *testing.T) {
 		}
 	}
 	if text, _, err := blob.ReadAll(ctx, w.bucket(t, terraform.Launcher, "coppice-sweeps"), "plans/x.json", 100); err != nil || string(text) != "3" {
-		t.Errorf("%q, %v", text, err)
+		t.Errorf(`blob.ReadAll(...): got %q, %v; want no error, string(text) = "3"`, text, err)
 	}
 }
 
@@ -156,7 +156,7 @@ func TestRightsOfJobs(t *testing.T) {
 		"aggregator":             {terraform.Aggregator, w.guard.Email(terraform.Task), codes.PermissionDenied},
 	} {
 		if _, err := client(tc.identity).CreateJob(t.Context(), job(tc.account)); status.Code(err) != tc.want {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("client(tc.identity).CreateJob(job(tc.account)): got %s: %v; want status.Code(err) = tc.want", name, err)
 		}
 	}
 	get := &batchpb.GetJobRequest{Name: "projects/local-project/locations/us-central1/jobs/j"}
@@ -183,10 +183,10 @@ func TestInspect(t *testing.T) {
 	}
 	owner, launcher := as(rights.Owner), as(terraform.Launcher)
 	if email, err := launcher.Caller(ctx); err != nil || email != "coppice-launcher@local-project.iam.gserviceaccount.com" {
-		t.Errorf("%q, %v", email, err)
+		t.Errorf(`launcher.Caller(ctx): got %q, %v; want no error, email = "coppice-launcher@local-project.iam.gserviceaccount.com"`, email, err)
 	}
 	if n, err := owner.Number(ctx); err != nil || n != rights.ProjectNumber {
-		t.Errorf("%q, %v", n, err)
+		t.Errorf("owner.Number(ctx): got %q, %v; want no error, n = rights.ProjectNumber", n, err)
 	}
 	for _, r := range []cloud.Resource{
 		{Kind: "project", Name: project}, {Kind: "bucket", Name: "coppice-sweeps"}, {Kind: "topic", Name: topic(scoresTopic)}, {Kind: "subscription", Name: sub(subscription)},
@@ -194,7 +194,7 @@ func TestInspect(t *testing.T) {
 	} {
 		p, err := owner.Policy(ctx, r)
 		if err != nil || len(p) == 0 {
-			t.Errorf("%s: %v, %v", r, p, err)
+			t.Errorf("owner.Policy(r): got %s: %v, %v; want no error, len(p) other than 0", r, p, err)
 		}
 		var denied *cloud.PermissionError
 		if _, err := launcher.Policy(ctx, r); !errors.As(err, &denied) {
@@ -203,26 +203,26 @@ func TestInspect(t *testing.T) {
 	}
 	held, err := launcher.Held(ctx, cloud.Resource{Kind: "bucket", Name: "coppice-sweeps"}, []string{"storage.objects.create", "storage.buckets.get", "storage.objects.list"})
 	if err != nil || !slices.Equal(held, []string{"storage.objects.create", "storage.objects.list"}) {
-		t.Errorf("%q, %v", held, err)
+		t.Errorf(`launcher.Held(...): got %q, %v; want no error, held = []string{"storage.objects.create", "storage.objects.list"}`, held, err)
 	}
 	held, err = launcher.Held(ctx, cloud.Resource{Kind: "account", Name: w.guard.Email(terraform.Task)}, []string{"iam.serviceAccounts.actAs", "iam.serviceAccounts.getAccessToken"})
 	if err != nil || !slices.Equal(held, []string{"iam.serviceAccounts.actAs"}) {
-		t.Errorf("%q, %v", held, err)
+		t.Errorf(`launcher.Held(...): got %q, %v; want no error, held = []string{"iam.serviceAccounts.actAs"}`, held, err)
 	}
 	if b, err := owner.Bucket(ctx, "coppice-sweeps"); err != nil || b.Location != location {
-		t.Errorf("%+v, %v", b, err)
+		t.Errorf(`owner.Bucket("coppice-sweeps"): got %+v, %v; want no error, b.Location = location`, b, err)
 	}
 	if _, err := owner.Bucket(ctx, "coppice-none"); !errors.Is(err, cloud.ErrNotThere) {
-		t.Errorf("%v", err)
+		t.Errorf(`owner.Bucket("coppice-none"): got %v; want err wrapping cloud.ErrNotThere`, err)
 	}
 	if s, err := owner.Subscription(ctx, sub(subscription)); err != nil || s.Topic != topic(scoresTopic) || s.DeadLetterTopic != topic(deadLetters) || s.MaxAttempts != 20 {
-		t.Errorf("%+v, %v", s, err)
+		t.Errorf("owner.Subscription(sub(subscription)): got %+v, %v; want no error, s.Topic = topic(scoresTopic), s.DeadLetterTopic = topic(deadLetters), s.MaxAttempts = 20", s, err)
 	}
 	if err := owner.Topic(ctx, topic("none")); !errors.Is(err, cloud.ErrNotThere) {
-		t.Errorf("%v", err)
+		t.Errorf(`owner.Topic(topic("none")): got %v; want err wrapping cloud.ErrNotThere`, err)
 	}
 	if _, err := owner.Enabled(ctx); !errors.Is(err, cloud.ErrNotImitated) {
-		t.Errorf("%v", err)
+		t.Errorf("owner.Enabled(ctx): got %v; want err wrapping cloud.ErrNotImitated", err)
 	}
 }
 

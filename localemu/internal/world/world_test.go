@@ -99,7 +99,7 @@ func TestEnviron(t *testing.T) {
 	before := slices.Clone(mine)
 	got := w.Environ(mine)
 	if !slices.Equal(got[:2], []string{"HOME=/h", "ODD"}) || len(got) != 2+len(w.Env()) {
-		t.Errorf("%q", got)
+		t.Errorf(`w.Environ(mine): got %q; want got[:2] = []string{"HOME=/h", "ODD"}, len(got) = 2 + len(w.Env())`, got)
 	}
 	if !slices.Equal(mine, before) {
 		t.Errorf("the caller's environment has become %q", mine)
@@ -133,7 +133,7 @@ func TestJobsAreToldOf(t *testing.T) {
 	}
 	const topic = "projects/" + project + "/topics/" + jobsTopic
 	if !slices.Contains(w.Env(), "COPPICE_JOBS_TOPIC="+jobsTopic) {
-		t.Errorf("%q", w.Env())
+		t.Errorf(`got %q; want slices.Contains(w.Env(), "COPPICE_JOBS_TOPIC="+jobsTopic)`, w.Env())
 	}
 	_, err = batchpb.NewBatchServiceClient(connect(w.batch.Addr())).CreateJob(t.Context(), &batchpb.CreateJobRequest{
 		Parent: "projects/" + project + "/locations/" + location, JobId: "told", Job: &batchpb.Job{
@@ -161,6 +161,6 @@ func TestJobsAreToldOf(t *testing.T) {
 		t.Fatalf("%d messages", len(got))
 	}
 	if a := got[0].Message.Attributes; a["NewJobState"] != "SUCCEEDED" || !strings.HasSuffix(a["JobName"], "/jobs/told") {
-		t.Errorf("%v", got)
+		t.Errorf(`got %v; want a["NewJobState"] = "SUCCEEDED", a["JobName"] ending in "/jobs/told"`, got)
 	}
 }

@@ -46,7 +46,7 @@ func TestTrain(t *testing.T) {
 	model := filepath.Join(t.TempDir(), "model.txt")
 	code, out, errOut := run(t, nil, "train", "--dataset", dir, "--params", p, "--out", model)
 	if code != 0 {
-		t.Fatal(code, errOut)
+		t.Fatalf(`run(t, nil, "train", "--dataset", dir, "--params", p, "--out", model): got %v, %v; want code = 0`, code, errOut)
 	}
 	for _, part := range []string{"tree     1", "ms/tree", "valid average_precision", "valid precision@5%", "valid log_loss", "private", model} {
 		if !strings.Contains(out, part) {
@@ -63,7 +63,7 @@ func TestTrain(t *testing.T) {
 	code, out, errOut = run(t, nil, "train", "--dataset", dir, "--params", p, "--out", model, "--threads", "3", "--json")
 	var got trained
 	if err := json.Unmarshal([]byte(out), &got); err != nil || code != 0 || got.Trees < 1 || got.MsPerTree <= 0 || got.Metrics["precision@5%"] == 0 {
-		t.Errorf("%d %v %s\n%s", code, err, out, errOut)
+		t.Errorf("json.Unmarshal([]byte(out), &got): got %d %v %s; want no error, code = 0, got.Trees >= 1, got.MsPerTree > 0, got.Metrics[\"precision@5%%\"] other than 0\n%s", code, err, out, errOut)
 	}
 	if second, err := os.ReadFile(model); err != nil || !bytes.Equal(first, second) {
 		t.Error("three threads make another model than one")
@@ -80,7 +80,7 @@ func TestTrainWithoutRatingTrees(t *testing.T) {
 	}{{&rated, nil}, {&unrated, []string{"--no-rate"}}} {
 		code, out, errOut := run(t, nil, append([]string{"train", "--dataset", dir, "--params", p, "--json"}, one.args...)...)
 		if err := json.Unmarshal([]byte(out), one.into); err != nil || code != 0 {
-			t.Fatalf("%d %v %s\n%s", code, err, out, errOut)
+			t.Fatalf("json.Unmarshal([]byte(out), one.into): got %d %v %s; want no error, code = 0\n%s", code, err, out, errOut)
 		}
 	}
 	if a, b := rated.Metrics["log_loss"], unrated.Metrics["log_loss"]; a != b || a == 0 {
@@ -100,17 +100,17 @@ func TestTrainWithoutRatingTrees(t *testing.T) {
 func TestTrainRegressionAndTrainOnly(t *testing.T) {
 	dir, _ := datasettest.Dir(t, datasettest.Options{Rows: 1500, Label: "revenue"})
 	if code, out, errOut := run(t, nil, "train", "--dataset", dir); code != 0 || !strings.Contains(out, "valid rmse") {
-		t.Errorf("%d\n%s\n%s", code, out, errOut)
+		t.Errorf("run(t, nil, \"train\", \"--dataset\", dir): got %d; want code = 0, out with \"valid rmse\"\n%s\n%s", code, out, errOut)
 	}
 	if code, _, errOut := run(t, nil, "train", "--dataset", dir, "--params", params(t, "objective: binary\n")); code != sweep.ExitInput || !strings.Contains(errOut, "params.yaml:1:12") {
-		t.Errorf("%d %s", code, errOut)
+		t.Errorf(`run(...): got %d %s; want code = sweep.ExitInput, errOut with "params.yaml:1:12"`, code, errOut)
 	}
 	only, _ := datasettest.Dir(t, datasettest.Options{Rows: 500, Split: "{by: hash, key: user_id, train: 1}"})
 	if code, out, errOut := run(t, nil, "train", "--dataset", only); code != 0 || strings.Contains(out, "valid") {
-		t.Errorf("%d\n%s\n%s", code, out, errOut)
+		t.Errorf("run(t, nil, \"train\", \"--dataset\", only): got %d; want code = 0, not out with \"valid\"\n%s\n%s", code, out, errOut)
 	}
 	if code, _, errOut := run(t, nil, "train", "--dataset", only, "--params", params(t, "early_stopping_round: 3\n")); code != sweep.ExitInput || !strings.Contains(errOut, "held-out") {
-		t.Errorf("%d %s", code, errOut)
+		t.Errorf(`run(...): got %d %s; want code = sweep.ExitInput, errOut with "held-out"`, code, errOut)
 	}
 }
 
@@ -146,7 +146,7 @@ func TestTrainRefuses(t *testing.T) {
 
 func TestRunNeedsItsJob(t *testing.T) {
 	if code, _, errOut := run(t, nil, "run"); code != sweep.ExitSetup || !strings.Contains(errOut, "launcher sweep") {
-		t.Errorf("%d %s", code, errOut)
+		t.Errorf(`run(t, nil, "run"): got %d %s; want code = sweep.ExitSetup, errOut with "launcher sweep"`, code, errOut)
 	}
 	env := sweep.TaskEnv{Project: "p", DatasetsBucket: "d", SweepsBucket: "s", ScoresTopic: "t", Sweep: "x-1", Job: "x-1", Scratch: t.TempDir()}.Variables()
 	if code, _, errOut := run(t, env, "run"); code != sweep.ExitNotFound || !strings.Contains(errOut, "x-1") {

@@ -16,7 +16,7 @@ func TestCrossValidation(t *testing.T) {
 	p := params(t, "num_iterations: 20\nnum_leaves: 7\nearly_stopping_round: 5\nmetric: auc\n")
 	code, out, errOut := run(t, nil, "train", "--dataset", dir, "--params", p, "--cv", "kfold", "--folds", "5")
 	if code != 0 {
-		t.Fatal(code, errOut)
+		t.Fatalf("run(...): got %v, %v; want code = 0", code, errOut)
 	}
 	for _, part := range []string{"fold 1 of 5:", "fold 5 of 5:", "tree     1", "valid auc", "rows rated", "standard deviation", "log_loss", "private"} {
 		if !strings.Contains(out, part) {
@@ -26,7 +26,7 @@ func TestCrossValidation(t *testing.T) {
 	code, out, errOut = run(t, nil, "train", "--dataset", dir, "--params", p, "--cv", "kfold", "--folds", "5", "--json", "--threads", "2")
 	var got crossValidated
 	if err := json.Unmarshal([]byte(out), &got); err != nil || code != 0 {
-		t.Fatalf("%d %v %s\n%s", code, err, out, errOut)
+		t.Fatalf("json.Unmarshal([]byte(out), &got): got %d %v %s; want no error, code = 0\n%s", code, err, out, errOut)
 	}
 	train, _ := m.FindSplit(dataset.TrainSplit)
 	rated, mean := 0, 0.0
@@ -34,7 +34,7 @@ func TestCrossValidation(t *testing.T) {
 		rated += f.RatedRows
 		mean += f.Metrics["auc"] / 5
 		if f.TrainRows+f.RatedRows != train.Rows || f.Trees < 1 || len(f.TrainFolds) != 8 || len(f.RatedFolds) != 2 {
-			t.Errorf("%+v", f)
+			t.Errorf("got %+v; want f.TrainRows + f.RatedRows = train.Rows, f.Trees >= 1, len(f.TrainFolds) = 8, len(f.RatedFolds) = 2", f)
 		}
 	}
 	auc := got.Summary["auc"]
@@ -49,10 +49,10 @@ func TestCrossValidationForward(t *testing.T) {
 	code, out, errOut := run(t, nil, "train", "--dataset", dir, "--params", p, "--cv", "forward", "--folds", "2", "--json")
 	var got crossValidated
 	if err := json.Unmarshal([]byte(out), &got); err != nil || code != 0 {
-		t.Fatalf("%d %v %s\n%s", code, err, out, errOut)
+		t.Fatalf("json.Unmarshal([]byte(out), &got): got %d %v %s; want no error, code = 0\n%s", code, err, out, errOut)
 	}
 	if len(got.Folds) != 1 || got.Summary["log_loss"].SD != nil || got.Summary["log_loss"].Mean <= 0 {
-		t.Errorf("%+v", got)
+		t.Errorf(`got %+v; want len(got.Folds) = 1, got.Summary["log_loss"].SD = nil, got.Summary["log_loss"].Mean > 0`, got)
 	}
 }
 

@@ -55,17 +55,17 @@ func TestTrainGoesOnFromItsCheckpoint(t *testing.T) {
 	out := t.TempDir()
 	calm, model, saved := filepath.Join(out, "calm.txt"), filepath.Join(out, "model.txt"), filepath.Join(out, "saved")
 	if code, _, errOut := run(t, nil, "train", "--dataset", dir, "--params", p, "--out", calm); code != 0 {
-		t.Fatal(errOut)
+		t.Fatalf(`run(t, nil, "train", "--dataset", dir, "--params", p, "--out", calm): got %v; want code = 0`, errOut)
 	}
 	command := []string{"train", "--dataset", dir, "--params", p, "--out", model, "--checkpoint", saved}
 
 	code, errOut := interrupted(t, "tree    21", command...)
 	if code != sweep.ExitInterrupt || !strings.Contains(errOut, saved) || !strings.Contains(errOut, "the same command goes on") || len(checkpointFiles(t, saved)) != 1 {
-		t.Fatalf("%d %s: %v", code, errOut, checkpointFiles(t, saved))
+		t.Fatalf(`interrupted(t, "tree 21", command...): got %d %s: %v; want code = sweep.ExitInterrupt, errOut with saved, errOut with "the same command goes on", len(checkpointFiles(t, saved)) = 1`, code, errOut, checkpointFiles(t, saved))
 	}
 	code, errOut = interrupted(t, "tree    42", append(command, "--checkpoint-every", "0")...)
 	if code != sweep.ExitInterrupt || len(checkpointFiles(t, saved)) != 2 {
-		t.Fatalf("%d %s: %v", code, errOut, checkpointFiles(t, saved))
+		t.Fatalf("interrupted(...): got %d %s: %v; want code = sweep.ExitInterrupt, len(checkpointFiles(t, saved)) = 2", code, errOut, checkpointFiles(t, saved))
 	}
 	if _, err := os.Stat(model); !os.IsNotExist(err) {
 		t.Fatalf("half a training left a model: %v", err)
@@ -91,7 +91,7 @@ func TestTrainGoesOnFromItsCheckpoint(t *testing.T) {
 	code, text, errOut := run(t, nil, append(command, "--json", "--threads", "2")...)
 	var got trained
 	if err := json.Unmarshal([]byte(text), &got); err != nil || code != 0 || got.Resumed < 42 || got.TreesGrown != 60 {
-		t.Fatalf("%d %v %+v\n%s", code, err, got, errOut)
+		t.Fatalf("json.Unmarshal([]byte(text), &got): got %d %v %+v; want no error, code = 0, got.Resumed >= 42, got.TreesGrown = 60\n%s", code, err, got, errOut)
 	}
 	want, err := os.ReadFile(calm)
 	if err != nil {
@@ -111,28 +111,28 @@ func TestTrainPassesOverDamage(t *testing.T) {
 	saved := t.TempDir()
 	command := []string{"train", "--dataset", dir, "--params", p, "--checkpoint", saved}
 	if code, errOut := interrupted(t, "tree    20", command...); code != sweep.ExitInterrupt {
-		t.Fatal(code, errOut)
+		t.Fatalf(`interrupted(t, "tree 20", command...): got %v, %v; want code = sweep.ExitInterrupt`, code, errOut)
 	}
 	files := checkpointFiles(t, saved)
 	if len(files) != 1 {
-		t.Fatal(files)
+		t.Fatalf("checkpointFiles(t, saved): got %v; want len(files) = 1", files)
 	}
 	if err := os.Truncate(files[0], 500); err != nil {
 		t.Fatal(err)
 	}
 	code, out, errOut := run(t, nil, command...)
 	if code != 0 || !strings.Contains(errOut, "damaged") || !strings.Contains(errOut, filepath.Base(files[0])) || strings.Contains(out, "going on") {
-		t.Errorf("%d\n%s\n%s", code, out, errOut)
+		t.Errorf("run(t, nil, command...): got %d; want code = 0, errOut with \"damaged\", errOut with filepath.Base(files[0]), not out with \"going on\"\n%s\n%s", code, out, errOut)
 	}
 	if code, errOut := interrupted(t, "tree    20", command...); code != sweep.ExitInterrupt {
-		t.Fatal(code, errOut)
+		t.Fatalf(`interrupted(t, "tree 20", command...): got %v, %v; want code = sweep.ExitInterrupt`, code, errOut)
 	}
 	if code, out, errOut := run(t, nil, command...); code != 0 || !strings.Contains(out, "going on from the checkpoint after tree 2") || !strings.Contains(out, "of them before a checkpoint") {
-		t.Errorf("%d\n%s\n%s", code, out, errOut)
+		t.Errorf("run(t, nil, command...): got %d; want code = 0, out with \"going on from the checkpoint after tree 2\", out with \"of them before a checkpoint\"\n%s\n%s", code, out, errOut)
 	}
 	for flags, says := range map[string]string{"--checkpoint-every -1s": "--checkpoint-every is -1s", "--checkpoint " + p: "no folder"} {
 		if code, _, errOut := run(t, nil, append([]string{"train", "--dataset", dir}, strings.Fields(flags)...)...); code != sweep.ExitUsage || !strings.Contains(errOut, says) {
-			t.Errorf("%s: %d %s", flags, code, errOut)
+			t.Errorf("run(...): got %s: %d %s; want code = sweep.ExitUsage, errOut with says", flags, code, errOut)
 		}
 	}
 }

@@ -38,7 +38,7 @@ func checkpoints(t *testing.T) []*gbt.Checkpoint {
 		return nil
 	}})
 	if err != nil || len(all) != 8 {
-		t.Fatal(len(all), err)
+		t.Fatalf("gbt.Train(...): got %v, %v; want no error, len(all) = 8", len(all), err)
 	}
 	return all
 }
@@ -147,7 +147,7 @@ func TestTheLastTwoAreKept(t *testing.T) {
 			}
 			again.Offer(t.Context(), all[7]) // nothing new
 			if got := rounds(t, p.place); !slices.Equal(got, []int{6, 7}) {
-				t.Errorf("%v", got)
+				t.Errorf("rounds(t, p.place): got %v; want got = []int{6, 7}", got)
 			}
 			if err := again.Clear(t.Context()); err != nil || rounds(t, p.place) != nil || newest(t, again) != -1 {
 				t.Errorf("%v: %v is left", err, rounds(t, p.place))
@@ -183,12 +183,12 @@ func TestDamageFallsBack(t *testing.T) {
 				}
 				k.Offer(t.Context(), all[3])
 				if got := rounds(t, p.place); !slices.Equal(got, []int{2, 3}) {
-					t.Fatalf("%v", got)
+					t.Fatalf("rounds(t, p.place): got %v; want got = []int{2, 3}", got)
 				}
 				k.took = 0
 				k.Offer(t.Context(), all[4])
 				if got := rounds(t, p.place); !slices.Equal(got, []int{3, 4}) {
-					t.Fatalf("%v", got)
+					t.Fatalf("rounds(t, p.place): got %v; want got = []int{3, 4}", got)
 				}
 				if err := k.Clear(t.Context()); err != nil {
 					t.Fatal(err)
@@ -210,7 +210,7 @@ func TestEarlierClaimsAreGoneOnFrom(t *testing.T) {
 	}
 	second, _ := keeper(place, inBucket+"1/")
 	if got := newest(t, second); got != 3 {
-		t.Fatal(got)
+		t.Fatalf("newest(t, second): got %v; want got = 3", got)
 	}
 	for _, want := range [][]int{{3, 4}, {4, 5}, {5, 6}, {6, 7}} {
 		second.took = 0
@@ -221,7 +221,7 @@ func TestEarlierClaimsAreGoneOnFrom(t *testing.T) {
 	}
 	names, err := place.List(t.Context())
 	if err != nil || len(names) != 2 || !strings.HasPrefix(names[0], inBucket+"1/") {
-		t.Errorf("%q %v", names, err)
+		t.Errorf(`place.List(): got %q %v; want no error, len(names) = 2, names[0] beginning with inBucket + "1/"`, names, err)
 	}
 }
 
@@ -281,7 +281,7 @@ func TestNothingIsDroppedForABadOne(t *testing.T) {
 	k.took = 0
 	k.Offer(t.Context(), all[6])
 	if got := rounds(t, place); !slices.Equal(got, []int{3, 6}) {
-		t.Errorf("%v", got)
+		t.Errorf("rounds(t, place): got %v; want got = []int{3, 6}", got)
 	}
 }
 
@@ -352,7 +352,7 @@ func TestFolderIsForOne(t *testing.T) {
 	}
 	var busy *BusyError
 	if _, err := OpenFolder(dir); !errors.As(err, &busy) {
-		t.Errorf("%v", err)
+		t.Errorf("OpenFolder(dir): got %v; want err of the type of busy", err)
 	}
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
@@ -368,7 +368,7 @@ func TestFolderIsForOne(t *testing.T) {
 	}
 	defer second.Close()
 	if names, err := second.List(t.Context()); err != nil || names != nil {
-		t.Errorf("%q %v", names, err)
+		t.Errorf("second.List(): got %q %v; want no error, names = nil", names, err)
 	}
 	if _, err := os.Stat(rest); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a half-written file is left: %v", err)
@@ -384,10 +384,10 @@ func TestErrorsOfThePlace(t *testing.T) {
 	cancel()
 	k, _ := keeper(bucket(blob.Memory()), inBucket+"0/")
 	if c, err := k.Newest(ctx); c != nil || !errors.Is(err, context.Canceled) {
-		t.Errorf("%v %v", c, err)
+		t.Errorf("k.Newest(ctx): got %v %v; want c = nil, err wrapping context.Canceled", c, err)
 	}
 	if err := k.Clear(ctx); !errors.Is(err, context.Canceled) {
-		t.Error(err)
+		t.Errorf("k.Clear(ctx): got %v; want err wrapping context.Canceled", err)
 	}
 }
 

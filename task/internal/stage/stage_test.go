@@ -208,7 +208,7 @@ func TestWrongObjects(t *testing.T) {
 			dir, other := datasettest.Dir(t, datasettest.Options{Rows: 500})
 			text, err := os.ReadFile(filepath.Join(dir, dataset.ManifestFile))
 			if err != nil || other.Version == m.Version {
-				t.Fatal(err)
+				t.Fatalf("os.ReadFile(filepath.Join(dir, dataset.ManifestFile)): got %v; want no error, other.Version other than m.Version", err)
 			}
 			rewrite(t, s, m, dataset.ManifestFile, func([]byte) []byte { return text })
 		}, func(err error) bool { var v *VersionError; return errors.As(err, &v) }},

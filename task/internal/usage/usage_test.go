@@ -23,7 +23,7 @@ func TestSelf(t *testing.T) {
 		t.Skip("SKIPPED: only Linux tells")
 	}
 	if m := Self(); m.Private <= 0 || m.PSS < m.Private || m.Shared <= 0 {
-		t.Errorf("%+v", m)
+		t.Errorf("Self(): got %+v; want m.Private > 0, m.PSS >= m.Private, m.Shared > 0", m)
 	}
 	if Available() <= 0 {
 		t.Error("no memory left?")

@@ -232,7 +232,7 @@ func TestSavedWhenToldToGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := w.result(t, 0); r.Usage.ResumedTrees != both[0] || r.TreesGrown != 600 || r.Claim != 2 {
-		t.Errorf("%+v", r)
+		t.Errorf("w.result(t, 0): got %+v; want r.Usage.ResumedTrees = both[0], r.TreesGrown = 600, r.Claim = 2", r)
 	}
 	if text := log.String(); !strings.Contains(text, "damaged") || !strings.Contains(text, names[both[1]]) {
 		t.Errorf("log:\n%s", text)
@@ -259,7 +259,7 @@ func TestAnotherBuildBeginsAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := w.result(t, 0); r.Usage.ResumedTrees != 0 || r.Status != sweep.StatusDone || r.TreesGrown != 600 {
-		t.Errorf("%+v", r)
+		t.Errorf("w.result(t, 0): got %+v; want r.Usage.ResumedTrees = 0, r.Status = sweep.StatusDone, r.TreesGrown = 600", r)
 	}
 	if trees, _ := w.checkpointsOf(t, 0); trees != nil {
 		t.Errorf("checkpoints %v are left", trees)
@@ -349,7 +349,7 @@ func TestStorageThatTakesNoCheckpoint(t *testing.T) {
 		t.Error(err)
 	}
 	if r := w.result(t, 0); r.Status != sweep.StatusDone {
-		t.Errorf("%+v", r)
+		t.Errorf("w.result(t, 0): got %+v; want r.Status = sweep.StatusDone", r)
 	}
 }
 

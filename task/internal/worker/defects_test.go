@@ -33,7 +33,7 @@ func TestToldToGoJustAfterTheResult(t *testing.T) {
 		}
 		worker.Scores = heedful{&w.published}
 		if err := worker.Run(ctx); err != nil && ctx.Err() == nil {
-			t.Fatal(err)
+			t.Fatalf("worker.Run(ctx): got %v; want not (err != nil and ctx.Err() == nil)", err)
 		}
 
 		if r := w.result(t, 0); r.Status != sweep.StatusDone {
@@ -149,7 +149,7 @@ func TestAStalledListingDispossessesNobody(t *testing.T) {
 					for n := 0; ; n++ {
 						h := sweep.Heartbeat{Format: 1, Trees: n}
 						if _, err := blobtest.CreateJSON(ctx, beating{w.sweeps}, sweep.Names(w.plan.Sweep).Heartbeat(0, 0), h); err != nil && ctx.Err() == nil {
-							t.Error(err)
+							t.Errorf("blobtest.CreateJSON(...): got %v; want not (err != nil and ctx.Err() == nil)", err)
 						}
 						if pause(ctx, 1500*time.Millisecond) != nil { // so that two looks may see the same beat
 							return

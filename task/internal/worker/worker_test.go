@@ -114,7 +114,7 @@ func (w *world) models(t *testing.T) map[int]string {
 		for _, o := range []sweep.Object{*r.Model, r.Scores.Calib, r.Scores.Test} {
 			data, _, err := blob.ReadAll(t.Context(), w.sweeps, o.Name, 1<<24)
 			if err != nil || int64(len(data)) != o.Bytes {
-				t.Fatal(o, err)
+				t.Fatalf("blob.ReadAll(w.sweeps, o.Name, 1<<24): got %v, %v; want no error, int64(len(data)) = o.Bytes", o, err)
 			}
 			out[i] += string(data)
 		}
@@ -166,7 +166,7 @@ func TestResultSaysWhatTheModelDoes(t *testing.T) {
 	}
 	r := w.result(t, 0)
 	if r.Score != r.Metrics["auc"] || len(r.Metrics) != 3 || !(r.Score > 0.55) || r.Trees < 1 || r.TreesGrown < r.Trees || r.Usage.TrainSeconds <= 0 {
-		t.Errorf("%+v", r)
+		t.Errorf(`w.result(t, 0): got %+v; want r.Score = r.Metrics["auc"], len(r.Metrics) = 3, r.Score > 0.55, r.Trees >= 1, r.TreesGrown >= r.Trees, r.Usage.TrainSeconds > 0`, r)
 	}
 	text, _, err := blob.ReadAll(t.Context(), w.sweeps, r.Model.Name, 1<<24)
 	if err != nil {
@@ -174,7 +174,7 @@ func TestResultSaysWhatTheModelDoes(t *testing.T) {
 	}
 	m, err := gbt.ReadModel(bytes.NewReader(text))
 	if err != nil || len(m.Trees) != r.Trees {
-		t.Fatal(len(m.Trees), err)
+		t.Fatalf("gbt.ReadModel(bytes.NewReader(text)): got %v, %v; want no error, len(m.Trees) = r.Trees", len(m.Trees), err)
 	}
 	data, _, err := blob.ReadAll(t.Context(), w.sweeps, r.Scores.Test.Name, 1<<24)
 	if err != nil {
@@ -182,7 +182,7 @@ func TestResultSaysWhatTheModelDoes(t *testing.T) {
 	}
 	scores, err := sweep.DecodeScores(data)
 	if err != nil || len(scores) == 0 {
-		t.Fatal(len(scores), err)
+		t.Fatalf("sweep.DecodeScores(data): got %v, %v; want no error, len(scores) other than 0", len(scores), err)
 	}
 }
 
@@ -193,7 +193,7 @@ func TestABadCandidateIsAResult(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := w.result(t, 1); r.Status != sweep.StatusFailed || !strings.Contains(r.Reason, "num_leaves") {
-		t.Errorf("%s: %s", r.Status, r.Reason)
+		t.Errorf(`w.result(t, 1): got %s: %s; want r.Status = sweep.StatusFailed, r.Reason with "num_leaves"`, r.Status, r.Reason)
 	}
 	for _, i := range []int{0, 2} {
 		if r := w.result(t, i); r.Status != sweep.StatusDone {
@@ -208,7 +208,7 @@ func TestTimeLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := w.result(t, 0); r.Status != sweep.StatusTimedOut {
-		t.Errorf("%s: %s", r.Status, r.Reason)
+		t.Errorf("w.result(t, 0): got %s: %s; want r.Status = sweep.StatusTimedOut", r.Status, r.Reason)
 	}
 }
 
@@ -217,7 +217,7 @@ func (w *world) claimed(t *testing.T, trial, claim, task, attempt int) {
 	t.Helper()
 	c := sweep.Claim{Format: 1, Sweep: w.plan.Sweep, Trial: trial, Claim: claim, Task: task, Attempt: attempt}
 	if ok, err := blobtest.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Claim(trial, claim), c); !ok || err != nil {
-		t.Fatal(ok, err)
+		t.Fatalf("blobtest.CreateJSON(...): got %v, %v; want ok, no error", ok, err)
 	}
 }
 
@@ -233,7 +233,7 @@ func TestTakesOverFromTheDead(t *testing.T) {
 			t.Errorf("taken over after %s", waited)
 		}
 		if r := w.result(t, 1); r.Claim != 1 || r.Status != sweep.StatusDone {
-			t.Errorf("%+v", r)
+			t.Errorf("w.result(t, 1): got %+v; want r.Claim = 1, r.Status = sweep.StatusDone", r)
 		}
 	})
 }
@@ -276,7 +276,7 @@ func TestTakesUpItsOwnEarlierTrial(t *testing.T) {
 			t.Errorf("waited %s for itself", waited)
 		}
 		if r := w.result(t, 1); r.Claim != 1 || r.Attempt != 1 {
-			t.Errorf("%+v", r)
+			t.Errorf("w.result(t, 1): got %+v; want r.Claim = 1, r.Attempt = 1", r)
 		}
 	})
 }
@@ -302,7 +302,7 @@ func TestTheFirstResultWins(t *testing.T) {
 	worker := w.worker(0)
 	worker.Sweeps = &hooked{Store: w.sweeps, part: "result.json", do: func() {
 		if ok, err := blobtest.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Result(0), first); !ok || err != nil {
-			t.Error(ok, err)
+			t.Errorf("blobtest.CreateJSON(...): got %v, %v; want ok, no error", ok, err)
 		}
 	}}
 	if err := worker.Run(t.Context()); err != nil {
@@ -331,7 +331,7 @@ func TestCancelStopsTraining(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := w.result(t, 0); r.Status != sweep.StatusCancelled {
-		t.Errorf("%+v", r)
+		t.Errorf("w.result(t, 0): got %+v; want r.Status = sweep.StatusCancelled", r)
 	}
 	if _, err := w.sweeps.Stat(t.Context(), sweep.Names(w.plan.Sweep).Claim(1, 0)); !errors.Is(err, blob.ErrNotExist) {
 		t.Error("a trial was begun after the sweep was cancelled")
@@ -352,7 +352,7 @@ func TestSupersededGivesUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := w.result(t, 0); r.Reason != done.Reason {
-		t.Errorf("%+v", r)
+		t.Errorf("w.result(t, 0): got %+v; want r.Reason = done.Reason", r)
 	}
 }
 
@@ -393,7 +393,7 @@ func TestStorageFailuresAreTransient(t *testing.T) {
 		worker.Sweeps = broken{w.sweeps, part}
 		var transient *TransientError
 		if err := worker.Run(t.Context()); !errors.As(err, &transient) || !errors.Is(err, errBroken) {
-			t.Errorf("%s: %v", part, err)
+			t.Errorf("worker.Run(): got %s: %v; want err of the type of transient, err wrapping errBroken", part, err)
 		}
 	}
 	w := newWorld(t, 1, nil) // a heart that cannot beat is no reason to stop
@@ -494,10 +494,10 @@ func TestADeadlyTrialIsGivenUp(t *testing.T) {
 			t.Fatal(err)
 		}
 		if r := w.result(t, 1); r.Status != sweep.StatusFailed || !strings.Contains(r.Reason, "5 tasks died while they trained it") {
-			t.Errorf("%+v", r)
+			t.Errorf(`w.result(t, 1): got %+v; want r.Status = sweep.StatusFailed, r.Reason with "5 tasks died while they trained it"`, r)
 		}
 		if r := w.result(t, 0); r.Status != sweep.StatusDone {
-			t.Errorf("%+v", r)
+			t.Errorf("w.result(t, 0): got %+v; want r.Status = sweep.StatusDone", r)
 		}
 	})
 }
