@@ -175,6 +175,7 @@ func TestHouse(t *testing.T) {
 		checkNever(t, f)
 		checkCalls(t, f)
 		checkNames(t, f)
+		checkFailures(t, f)
 	}
 	for dir, ok := range commented {
 		if !ok {
@@ -314,6 +315,56 @@ func checkNames(t reporter, f goFile) {
 	})
 }
 
+// verbs are of fmt, and word is what a reader can read beside them.
+var (
+	verbs = regexp.MustCompile(`%[-+# 0-9.]*[a-zA-Z]`)
+	word  = regexp.MustCompile(`\pL{2,}`)
+)
+
+// checkFailures wants words of failing tests: what was done, or what was expected. An error says it itself.
+func checkFailures(t reporter, f goFile) {
+	if !f.test {
+		return
+	}
+	ast.Inspect(f.ast, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok || len(call.Args) == 0 {
+			return true
+		}
+		sel, ok := call.Fun.(*ast.SelectorExpr)
+		if !ok || !slices.Contains([]string{"Error", "Errorf", "Fatal", "Fatalf"}, sel.Sel.Name) {
+			return true
+		}
+
+		if name, ok := sel.X.(*ast.Ident); ok && name.Name == "fmt" {
+			return true
+		}
+		if !worded(call, sel.Sel.Name) {
+			t.Errorf("%s: a failure of a test that prints only values; say what was done, what came and what was expected", f.path)
+		}
+		return true
+	})
+}
+
+// worded says whether a failure has words, or is an error by itself.
+func worded(call *ast.CallExpr, name string) bool {
+	if strings.HasSuffix(name, "f") {
+		format, ok := call.Args[0].(*ast.BasicLit)
+		return !ok || word.MatchString(verbs.ReplaceAllString(format.Value, ""))
+	}
+
+	if err, ok := call.Args[0].(*ast.Ident); ok && len(call.Args) == 1 && strings.HasSuffix(strings.ToLower(err.Name), "err") {
+		return true
+	}
+	found := false
+	ast.Inspect(call, func(n ast.Node) bool {
+		text, ok := n.(*ast.BasicLit)
+		found = found || ok && text.Kind == token.STRING
+		return true
+	})
+	return found
+}
+
 type recorder []string
 
 func (r *recorder) Errorf(format string, args ...any) { *r = append(*r, fmt.Sprintf(format, args...)) }
@@ -356,13 +407,17 @@ func TestRulesBite(t *testing.T) {
 		"a table of its own":  {"task/internal/x/x.go", "import \"github.com/jedib0t/go-pretty/v6/table\"\nvar x = table.NewWriter()", true},
 		"printed":             {"task/internal/x/x.go", "import \"fmt\"\nfunc f() { fmt.Println() }", true},
 		"sleep in a test":     {"blob/x_test.go", "import \"time\"\nfunc f() { time.Sleep(1) }", true},
+		"only values":         {"blob/x_test.go", "func f(t T) { t.Errorf(`%d: %+v`, 1, 2) }", true},
+		"only a value":        {"blob/x_test.go", "func f(t T) { t.Fatal(got) }", true},
+		"values and words":    {"blob/x_test.go", "func f(t T) { t.Errorf(`got %d, want %d`, 1, 2) }", false},
+		"an error by itself":  {"blob/x_test.go", "func f(t T) { t.Fatal(err) }", false},
 	} {
 		f, err := parseSource(tc.path, []byte("package x\n"+tc.body))
 		if err != nil {
 			t.Fatal(err)
 		}
 		var r recorder
-		for _, check := range []func(reporter, goFile){checkImports, checkOnly, checkNever, checkCalls, checkNames} {
+		for _, check := range []func(reporter, goFile){checkImports, checkOnly, checkNever, checkCalls, checkNames, checkFailures} {
 			check(&r, f)
 		}
 		if (len(r) > 0) != tc.broken {

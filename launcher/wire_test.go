@@ -103,10 +103,10 @@ func TestTheStagingJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	if job.Tasks != 1 || job.LocalSSDs != 4 || job.ServiceAccount != j.env.StageAccount || job.Image != j.env.LauncherImage || job.Env["COPPICE_SCRATCH"] != job.MountPath || job.Args[0] != "stage-task" {
-		t.Errorf("%+v", job)
+		t.Errorf("got %+v; want one stage-task on four local SSDs with the stager's account and image", job)
 	}
 	if job.CPUMilli != 8000 || job.MemoryMiB >= 64<<10 || job.MaxRetries != 3 || !slices.Contains(job.RetryExitCodes, sweep.ExitTransient) || slices.Contains(job.RetryExitCodes, sweep.ExitInput) {
-		t.Errorf("%+v", job)
+		t.Errorf("got %+v; want 8 processors, less than all memory, 3 repetitions of what is transient and none of bad input", job)
 	}
 }
 

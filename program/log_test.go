@@ -71,7 +71,7 @@ func TestLoggerOutsideOfASweep(t *testing.T) {
 	}
 	if all[0]["severity"] != "ERROR" || all[2]["logging.googleapis.com/trace"] != sweep.ID("s-1").Trace() ||
 		all[2]["logging.googleapis.com/spanId"] != sweep.ID("s-1").Span("aggregator") {
-		t.Errorf("%v", all)
+		t.Errorf("got %v; want the first line with ERROR, the third with trace and span of the sweep", all)
 	}
 }
 

@@ -99,7 +99,7 @@ func TestEnvironmentNamesWhatIsMissing(t *testing.T) {
 		err := w.Environment(t.Context(), &d, "run it inside `localemu exec`")
 		var s *cloud.SetupError
 		if name == "" && err != nil || name != "" && (!errors.As(err, &s) || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "localemu")) {
-			t.Errorf("%q: %v", name, err)
+			t.Errorf("without %q: got %v; want a *cloud.SetupError that names it, and none where nothing is missing", name, err)
 		}
 	}
 }

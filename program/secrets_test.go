@@ -110,9 +110,9 @@ func TestKeysAreRefused(t *testing.T) {
 		var setup *cloud.SetupError
 		switch {
 		case tc.refused == "" && err != nil:
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got the error %v, want none", name, err)
 		case tc.refused != "" && (!errors.As(err, &setup) || !strings.Contains(err.Error(), tc.refused) || ExitCode(context.Background(), err) != sweep.ExitSetup):
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got %v; want a *cloud.SetupError with %q", name, err, tc.refused)
 		case err != nil && strings.Contains(err.Error(), "MIIE"):
 			t.Errorf("%s: the error quotes the key: %v", name, err)
 		}

@@ -94,7 +94,7 @@ func TestJobsOfASweep(t *testing.T) {
 	}
 	placed := p.Placed(1)
 	if placed.Job != "projects/p/locations/l/jobs/j-f1" || placed.Spec.Machine.Type != "n2d-highmem-64" || placed.Sizing.VMs != 2 || p.Sizing.VMs != 1 || placed.Sweep != "j" {
-		t.Errorf("%+v", placed)
+		t.Errorf("job 1 of the plan is %+v; want j-f1 with 2 n2d-highmem-64, and the plan unchanged", placed)
 	}
 	if placed.Fingerprint() == p.Fingerprint() {
 		t.Error("two jobs with one fingerprint")

@@ -95,7 +95,7 @@ func TestPushedAtTheEnd(t *testing.T) {
 	sum := got.GetSum()
 	if got.Name != "coppice.task.trees" || !sum.GetIsMonotonic() || sum.GetAggregationTemporality() != metrics.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE ||
 		sum.DataPoints[0].GetAsInt() != 42 {
-		t.Errorf("%v", got)
+		t.Errorf("pushed %v, want 42 of coppice.task.trees, cumulative and monotonic", got)
 	}
 }
 

@@ -142,9 +142,9 @@ func TestPrices(t *testing.T) {
 		got = append(got, e.Family+" "+e.Region)
 		switch {
 		case e.Family == "n2" && (!near(*e.OnDemand, demand) || !near(*e.Spot, spot)):
-			t.Errorf("%+v %+v", *e.OnDemand, *e.Spot)
+			t.Errorf("n2: got on demand %+v, Spot %+v; want %+v and %+v", *e.OnDemand, *e.Spot, demand, spot)
 		case e.Family == "c4d" && (e.Spot != nil || !near(*e.OnDemand, machines.Rate{VCPU: 0.0327035, GiB: 0.00375335, SSD: 0.000219178 * 730})):
-			t.Errorf("%+v %+v", e.OnDemand, e.Spot)
+			t.Errorf("c4d: got on demand %+v, Spot %+v; want the price list's and none", e.OnDemand, e.Spot)
 		}
 	}
 	if want := []string{"c4d us-central1", "n2 us-central1", "n2 us-east1"}; !slices.Equal(got, want) {

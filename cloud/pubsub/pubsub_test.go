@@ -180,6 +180,6 @@ func TestEnvironmentVariable(t *testing.T) {
 		failed = append(failed, err)
 	}
 	if slices.ContainsFunc(failed, func(err error) bool { return err != nil }) {
-		t.Errorf("%v", failed)
+		t.Errorf("publishing at once: got the errors %v, want none", failed)
 	}
 }

@@ -54,7 +54,7 @@ func TestTimesWithoutAnyValue(t *testing.T) {
 		case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)):
 			t.Errorf("%s: got %v, want ... %s", name, err, tc.want)
 		case tc.want == "" && err != nil:
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got the error %v, want none", name, err)
 		case tc.want == "" && (got[0] == got[0] || got[2] == got[2]):
 			t.Errorf("%s: the times are %v and %v, want NaN", name, got[0], got[2])
 		}

@@ -96,7 +96,7 @@ func TestSplitWarnings(t *testing.T) {
 	}
 	s := mustStage(t, "label: y\nsplit: {by: column, column: part}\n", b.String())
 	if got := codes(s); !slices.Equal(got, []string{"few_rows", "rate_differs"}) || !strings.HasPrefix(s.Manifest.About.Warnings[0].Text, "calib has only 120 rows") || !strings.Contains(s.Manifest.About.Warnings[1].Text, "of test are positive") {
-		t.Errorf("%+v", s.Manifest.About.Warnings)
+		t.Errorf("got the warnings %+v, want few_rows of calib and rate_differs", s.Manifest.About.Warnings)
 	}
 }
 

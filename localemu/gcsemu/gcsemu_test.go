@@ -109,7 +109,7 @@ func TestComposeStaysInItsBucket(t *testing.T) {
 	w.mustPut("head", "1")
 	for _, name := range []string{"../other/secret", "a/../../x"} {
 		if _, err := w.b.Object("stolen").ComposerFrom(w.b.Object(name)).Run(w.ctx); code(err) != http.StatusBadRequest {
-			w.Errorf("%s: %v", name, err)
+			w.Errorf("composing %s: got %v, want a bad request", name, err)
 		}
 	}
 	if _, err := w.b.Object("copy").ComposerFrom(w.b.Object("head")).Run(w.ctx); err != nil {
@@ -288,7 +288,7 @@ func TestResumable(t *testing.T) {
 		begin := "/upload/storage/v1/b/bucket/o?uploadType=resumable&name=r"
 		status, at := w.do("POST", begin, http.Header{"X-Upload-Content-Type": {"a/b"}}, `{"metadata":{"k":"v"}}`)
 		if status != 200 {
-			w.Fatal(status, at)
+			w.Fatalf("beginning an upload: got %d %s, want 200", status, at)
 		}
 		send := func(span, body string, want int) {
 			w.Helper()
@@ -308,11 +308,11 @@ func TestResumable(t *testing.T) {
 		send("bytes 0-9/10", "XXXXXX", 200) // a finished upload does not change
 		data, err := w.read(w.b.Object("r"))
 		if err != nil || data != "0123456789" {
-			w.Errorf("%q %v", data, err)
+			w.Errorf("reading the upload: got %q, %v; want 0123456789", data, err)
 		}
 		a, err := w.b.Object("r").Attrs(w.ctx)
 		if err != nil || a.ContentType != "a/b" || a.Metadata["k"] != "v" {
-			w.Errorf("%+v %v", a, err)
+			w.Errorf("the upload has %+v, %v; want the type a/b and the metadata k=v", a, err)
 		}
 		_, at = w.do("POST", begin, nil, "{}")
 		send("bytes 0-3/*", "0123", 308)

@@ -141,17 +141,17 @@ func (b *Browser) call(session, method string, params, result any) {
 	}
 	b.mu.Unlock()
 	if err != nil {
-		b.t.Fatalf("%s: %v", method, err)
+		b.t.Fatalf("asking the browser for %s: %v", method, err)
 	}
 
 	select {
 	case got := <-answer:
 		if got.Error != nil {
-			b.t.Fatalf("%s: %s", method, got.Error.Message)
+			b.t.Fatalf("the browser refuses %s: %s", method, got.Error.Message)
 		}
 		if result != nil {
 			if err := json.Unmarshal(got.Result, result); err != nil {
-				b.t.Fatalf("%s: %v", method, err)
+				b.t.Fatalf("the browser's answer to %s: %v", method, err)
 			}
 		}
 	case <-time.After(patience):
@@ -204,13 +204,13 @@ func (p *Page) Eval(expression string, into any) {
 	}
 	p.b.call(p.session, "Runtime.evaluate", map[string]any{"expression": expression, "awaitPromise": true, "returnByValue": true}, &got)
 	if e := got.ExceptionDetails; e != nil {
-		p.b.t.Fatalf("%.200s: %s %s", expression, e.Text, e.Exception.Description)
+		p.b.t.Fatalf("evaluating %.200s in the page: %s %s", expression, e.Text, e.Exception.Description)
 	}
 	if into == nil {
 		return
 	}
 	if err := json.Unmarshal(got.Result.Value, into); err != nil {
-		p.b.t.Fatalf("%.200s: %v", expression, err)
+		p.b.t.Fatalf("the value of %.200s: %v", expression, err)
 	}
 }
 

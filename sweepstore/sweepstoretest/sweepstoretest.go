@@ -89,7 +89,7 @@ func newPlan() *sweep.Plan {
 func (t *tester) must(what string, err error) {
 	t.Helper()
 	if err != nil {
-		t.Fatalf("%s: %v", what, err)
+		t.Fatalf("%s: got the error %v, want none", what, err)
 	}
 }
 

@@ -149,7 +149,7 @@ func TestAFallbackHasAPriceOfItsOwn(t *testing.T) {
 		t.Errorf("w.bill(1000): got %+v; want near(b.Cost, 0.12+0.44), near(b.LeadCost, 0.02+0.04), near(b.Trials[0].Cost, 0.025), near(b.Trials[1].Cost, 0.2)", b)
 	}
 	if len(b.Jobs) != 2 || b.Jobs[0].Model != "on Spot" || b.Jobs[1].Machine != "n2-highmem-8" || b.Jobs[0].PriceDate != "2026-08-20" || b.Jobs[1].PriceDate != "2026-08-01" || b.Model != "on demand" || b.Hourly != 7.2 {
-		t.Errorf("%+v", b.Jobs)
+		t.Errorf("got the jobs %+v; want one on Spot and one on n2-highmem-8 on demand, each with the date of its prices", b.Jobs)
 	}
 }
 

@@ -24,7 +24,7 @@ func TestABillSaysWhichJobHasNoPrice(t *testing.T) {
 	for _, line := range strings.Split(out.String(), "\n") {
 		if strings.Contains(line, "first") && !strings.Contains(line, "2.25 USD") || strings.Contains(line, "second") && !strings.Contains(line, "no price") ||
 			strings.Contains(line, "m9-large-2") && strings.Contains(line, "2026-08-20") {
-			t.Errorf("%s", line)
+			t.Errorf("got the line %q; want 2.25 USD for the first, no price for the second, and no date for m9-large-2", line)
 		}
 	}
 	for _, part := range []string{"2.50 USD", "4 x n2-highmem-8 on Spot, 1.0000 USD each an hour (price of 2026-08-20) in", "3 x m9-large-2 on demand, no price in us-central1 ",

@@ -317,7 +317,7 @@ func TestNoPlanWithoutBatch(t *testing.T) {
 	w.jobs.away = errors.New("nobody answers")
 	w.refused(sweep.ExitError, "nobody answers", "sweep", w.file("sweep.yaml", sweepYAML))
 	for attrs, err := range w.buckets["sweeps"].List(t.Context(), "") {
-		t.Error(attrs.Name, err)
+		t.Errorf("the bucket has %q (%v), want it empty: no plan without a job", attrs.Name, err)
 	}
 }
 

@@ -71,7 +71,7 @@ func TestHealthy(t *testing.T) {
 		// Of a local table no bucket is known; scheduler and agents are Terraform's; Batch's own limits cannot be read.
 		if f.Verdict == NotChecked && !strings.HasSuffix(f.Where, "bucket/sources") && !strings.HasPrefix(f.Where, "scheduler") && f.Where != "Batch" ||
 			f.Verdict != NotChecked && f.Verdict != OK {
-			t.Errorf("%+v", f)
+			t.Errorf("found %+v, want it in order", f)
 		}
 	}
 }

@@ -261,7 +261,7 @@ func checkOffer(t *testing.T, o quote.Offer) {
 		}
 	}
 	if o.Spot.Hours.Expected < o.OnDemand.Hours.Expected || o.UsedBytes > o.MemoryBytes || o.TasksPerVM > sweep.MaxTasksPerVM || o.Tasks > o.VMs*o.TasksPerVM || o.Tasks <= (o.VMs-1)*o.TasksPerVM {
-		t.Errorf("%+v", o)
+		t.Errorf("got the offer %+v; want Spot no shorter than on demand, memory that suffices, and no machine too many", o)
 	}
 }
 

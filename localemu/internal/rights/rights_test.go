@@ -50,7 +50,7 @@ func TestDoors(t *testing.T) {
 		err := g.Allow(address(tc.port), tc.kind, tc.resource, tc.permission)
 		var denied *DeniedError
 		if tc.denied == "" && err != nil || tc.denied != "" && (!errors.As(err, &denied) || !strings.HasPrefix(denied.Member, tc.denied) || denied.Permission != tc.permission) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got %v, want denied to %q", name, err, tc.denied)
 		}
 	}
 	if err := g.Allow(nil, "project", "", "batch.jobs.get"); err == nil {

@@ -479,7 +479,7 @@ func TestAnEndedSweepTrainsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for attrs, err := range w.sweeps.List(t.Context(), sweep.Names(w.plan.Sweep).Trials()) {
-		t.Error(attrs.Name, err)
+		t.Errorf("the sweep has %q (%v), want nothing of a trial", attrs.Name, err)
 	}
 }
 
