@@ -162,6 +162,8 @@ func statusOf(s sweep.Status) string {
 		return TrialRunning
 	case sweep.StatusDone:
 		return TrialDone
+	case sweep.StatusStopped:
+		return TrialStopped
 	}
 	return TrialFailed
 }

@@ -33,7 +33,7 @@ const WarmAuto = "auto"
 // MaxOpen bounds the trials of a sweep that are decided when they are claimed: every decision names all that it has seen.
 const MaxOpen = 2000
 
-// FormatOpen is the format of plans with open trials: a build that does not know of them would train defaults.
+// FormatOpen is the format of plans with trials that are open or may be stopped: a build that does not know of them would train defaults, and take the stopped for damaged.
 const FormatOpen = 3
 
 // Listed says whether every trial of the search stands in the plan: its method looks at no result.
@@ -182,7 +182,7 @@ func (p *Plan) Open() bool {
 
 // Adapt gives the plan the format that its trials need.
 func (p *Plan) Adapt() {
-	if p.Open() {
+	if p.Open() || p.Spec.Search.Stop != nil {
 		p.Format = FormatOpen
 	}
 }
@@ -201,8 +201,12 @@ func (p *Plan) WithDecisions(decisions map[int]*Decision) *Plan {
 
 // checkTrials checks open trials and what the plan knows of earlier sweeps.
 func (p *Plan) checkTrials() error {
-	if p.Format >= FormatOpen && !p.Open() {
-		return fmt.Errorf("format %d, and no trial is open", p.Format)
+	stop := p.Spec.Search.Stop
+	switch {
+	case p.Format >= FormatOpen && !p.Open() && stop == nil:
+		return fmt.Errorf("format %d, and no trial is open or may be stopped", p.Format)
+	case stop != nil && (stop.Eta < 2 || !slices.IsSorted(stop.Rungs) || !slices.Contains(StopRules(), stop.Rule)):
+		return fmt.Errorf("rule %.40q with eta %d and %d rungs", stop.Rule, stop.Eta, len(stop.Rungs))
 	}
 	for _, t := range p.Trials {
 		switch {

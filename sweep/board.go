@@ -12,6 +12,7 @@ type Board struct {
 	Done    int   `json:"done"`
 	Failed  int   `json:"failed"` // failed, over time or cancelled
 	Waiting int   `json:"waiting"`
+	Stopped int   `json:"stopped,omitempty"` // because others were better
 }
 
 // Row is one trial on the board.
@@ -41,6 +42,8 @@ func Fold(p *Plan, results []Result) Board {
 			b.Waiting++
 		case r.Status == StatusDone:
 			b.Done++
+		case r.Status == StatusStopped:
+			b.Stopped++
 		default:
 			b.Failed++
 		}

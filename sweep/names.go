@@ -111,6 +111,9 @@ func (n Names) Result(trial int) string { return n.Trial(trial) + "result.json" 
 // Decision is what an open trial trains.
 func (n Names) Decision(trial int) string { return n.Trial(trial) + "decision.json" }
 
+// Rung is what became of a trial when it had so many trees.
+func (n Names) Rung(trial, step int) string { return fmt.Sprintf("%srungs/%d", n.Trial(trial), step) }
+
 // Configuration is the object with which an open trial takes a configuration, known by its ConfigurationKey.
 func (n Names) Configuration(key string) string {
 	return n.Prefix() + "configurations/" + key + ".json"
@@ -150,11 +153,12 @@ const (
 	PartCheckpoint Part = "checkpoint"
 	PartCurve      Part = "curve"
 	PartDecision   Part = "decision"
+	PartRung       Part = "rung" // of which the number is that of the trees
 	PartOther      Part = "other"
 )
 
 // numbered are the folders of a trial in which every claim has one object.
-var numbered = map[string]Part{"claims": PartClaim, "heartbeats": PartHeartbeat, "releases": PartRelease, "curves": PartCurve}
+var numbered = map[string]Part{"claims": PartClaim, "heartbeats": PartHeartbeat, "releases": PartRelease, "curves": PartCurve, "rungs": PartRung}
 
 // ParseTrialObject takes an object's name under Trials apart. ok is false for names that no Coppice wrote: of two ways to write
 // a number, only the one that the methods above have counts.

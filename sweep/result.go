@@ -18,6 +18,7 @@ const (
 	StatusFailed    Status = "failed"    // its own parameters or data made training impossible
 	StatusTimedOut  Status = "timed_out" // over the spec's limit for a trial
 	StatusCancelled Status = "cancelled" // the sweep was cancelled under it
+	StatusStopped   Status = "stopped"   // others were better at a rung; Score is what it had there
 )
 
 // Claim says which task works on a trial. It is created once and never changed; a later claim takes the trial over.
@@ -157,7 +158,7 @@ func (r *Result) check() error {
 		return fmt.Errorf("trial %d, claim %d", r.Trial, r.Claim)
 	}
 
-	if !slices.Contains([]Status{StatusDone, StatusFailed, StatusTimedOut, StatusCancelled}, r.Status) {
+	if !slices.Contains([]Status{StatusDone, StatusFailed, StatusTimedOut, StatusCancelled, StatusStopped}, r.Status) {
 		return fmt.Errorf("status %.40q", r.Status)
 	}
 	if len(r.Reason) > maxReason {

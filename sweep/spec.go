@@ -51,6 +51,7 @@ type Search struct {
 
 	Method    string `yaml:"method" json:"method,omitempty"`         // one of Methods; empty draws at random when the sweep is planned
 	WarmStart string `yaml:"warm_start" json:"warm_start,omitempty"` // WarmAuto, or empty
+	Stop      *Stop  `yaml:"stop" json:"stop,omitempty"`             // nil lets every trial come to its end
 }
 
 // Distribution is what one parameter is drawn from; exactly one field is set.
@@ -238,7 +239,7 @@ func ParseSpec(file string, data []byte, v Vocabulary) (*Spec, error) {
 	s.normalizeNumbers()
 
 	for _, check := range []func(*strictyaml.Document, Vocabulary) error{
-		s.checkNames, s.checkSearch, s.checkMethod, s.checkGiven, s.checkParams, s.checkMachine, s.checkFallback, s.checkConditions, s.checkGate, s.checkContinue,
+		s.checkNames, s.checkSearch, s.checkMethod, s.checkStop, s.checkGiven, s.checkParams, s.checkMachine, s.checkFallback, s.checkConditions, s.checkGate, s.checkContinue,
 	} {
 		if err := check(doc, v); err != nil {
 			return nil, err
@@ -286,6 +287,7 @@ func (s *Spec) fillDefaults() {
 		s.Model = s.Name
 	}
 
+	s.Search.Stop.fillDefaults()
 	if s.Machine.Type == "" {
 		s.Machine.Type = "n2-highmem-16"
 	}

@@ -139,3 +139,74 @@ func simulate(t *testing.T, store *counting, tasks, trials int) float64 {
 	}
 	return float64(decided) / float64(trials)
 }
+
+// TestARungTakesFewObjects simulates many tasks whose trials come to three rungs each. What a task asks the bucket for at a rung, beyond one listing, is five objects on average.
+func TestARungTakesFewObjects(t *testing.T) {
+	for _, c := range []struct{ tasks, trials int }{{1, 60}, {16, 200}, {100, 600}} {
+		t.Run(fmt.Sprintf("%d tasks", c.tasks), func(t *testing.T) {
+			t.Parallel()
+			store := &counting{Store: blob.Memory()}
+			per := simulateRungs(t, store, c.tasks, c.trials)
+			t.Logf("%d tasks, %d trials: %.2f objects a rung", c.tasks, c.trials, per)
+			if per > 5 {
+				t.Errorf("%.2f objects a rung, want at most 5", per)
+			}
+		})
+	}
+}
+
+// simulateRungs says how many objects were asked for per rung that a trial came to.
+func simulateRungs(t *testing.T, store *counting, tasks, trials int) float64 {
+	const latency, rungs = 0.005, 3
+	plan := &sweep.Plan{Format: 1, Sweep: "night-1", Trials: make([]sweep.Trial, trials)}
+	bucket := sweepstore.NewTrials(store, plan)
+
+	type task struct {
+		known       map[sweepstore.RungKey]float64
+		trial, step int
+		listed      *sweepstore.Listing
+	}
+	all, free, reached := make([]task, tasks), 0, 0
+	rng := rand.New(rand.NewPCG(1, 2))
+	var todo events
+	begin := func(i int, at float64) {
+		if free < trials {
+			all[i].trial, all[i].step, free = free, 1, free+1
+			heap.Push(&todo, event{at + 0.5 + rng.Float64(), i})
+		}
+	}
+	for i := range all {
+		all[i].known = map[sweepstore.RungKey]float64{}
+		begin(i, 0)
+	}
+
+	for len(todo) > 0 {
+		e := heap.Pop(&todo).(event)
+		now := &all[e.task]
+		if now.listed == nil {
+			l, err := bucket.List(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			now.listed = &l
+			heap.Push(&todo, event{e.at + latency*(0.5+rng.Float64()), e.task})
+			continue
+		}
+
+		if err := bucket.GatherRungs(t.Context(), *now.listed, now.trial, now.step, now.step, now.known); err != nil {
+			t.Fatal(err)
+		}
+		r := sweep.Rung{Format: 1, Sweep: plan.Sweep, Trial: now.trial, Step: now.step, Seen: sweepstore.ReachedOf(now.known, now.trial, now.step, now.step)}
+		if _, err := bucket.CreateRung(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		now.known[sweepstore.RungKey{Step: now.step, Trial: now.trial}] = 0
+		now.listed, reached = nil, reached+1
+		if now.step++; now.step > rungs {
+			begin(e.task, e.at)
+			continue
+		}
+		heap.Push(&todo, event{e.at + 0.5 + rng.Float64(), e.task})
+	}
+	return float64(store.asked) / float64(reached)
+}

@@ -25,6 +25,8 @@ type Trial struct {
 	Claims []Claim // ascending by number; the last one holds the trial
 	Ended  bool    // it has a result, readable or not
 
+	Rungs map[int]blob.Generation // where it was compared with others, by number of trees
+
 	Decided blob.Generation // of the decision what it trains; 0 where there is none
 }
 
@@ -81,6 +83,14 @@ func (t *Trials) List(ctx context.Context) (Listing, error) {
 		}
 		if part == sweep.PartDecision {
 			l.Trials[trial].Decided = attrs.Generation
+			continue
+		}
+
+		if part == sweep.PartRung {
+			if l.Trials[trial].Rungs == nil {
+				l.Trials[trial].Rungs = map[int]blob.Generation{}
+			}
+			l.Trials[trial].Rungs[number] = attrs.Generation
 			continue
 		}
 

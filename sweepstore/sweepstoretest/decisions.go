@@ -108,3 +108,44 @@ func (t *tester) gathered() {
 	sweepstore.SeenResult(own, &failed)
 	t.equal("a result of one's own", own[2].Status, sweep.StatusFailed)
 }
+
+func (t *tester) rung(trial, step int, seen ...sweep.Reached) sweep.Rung {
+	return sweep.Rung{Format: 1, Sweep: t.plan.Sweep, Trial: trial, Step: step, Score: float64(trial), Reason: "why", Seen: seen, At: at}
+}
+
+// rungs are created once and listed; the newest tells of those that it has seen, and a damaged one is passed over.
+func (t *tester) rungs() {
+	first := t.rung(1, 9)
+	t.created("rung", true)(t.trials.CreateRung(t.ctx, first))
+	other := first
+	other.Stop = true
+	t.created("another rung", false)(t.trials.CreateRung(t.ctx, other))
+	read, err := t.trials.Rung(t.ctx, 1, 9)
+	t.must("rung", err)
+	first.Seen = nil
+	read.Seen = nil
+	t.equal("rung", *read, first)
+	none, err := t.trials.Rung(t.ctx, 1, 27)
+	t.must("rung", err)
+	t.equal("a rung that was not come to", none, (*sweep.Rung)(nil))
+
+	t.created("rung", true)(t.trials.CreateRung(t.ctx, t.rung(2, 9, sweep.Reached{Step: 9, Trial: 1, Score: 1})))
+	t.created("rung", true)(t.trials.CreateRung(t.ctx, t.rung(2, 27)))
+	l, err := t.trials.List(t.ctx)
+	t.must("list", err)
+	known := map[sweepstore.RungKey]float64{}
+	t.must("gather", t.trials.GatherRungs(t.ctx, l, 0, 9, 9, known))
+	t.equal("gathered", known, map[sweepstore.RungKey]float64{{Step: 9, Trial: 1}: 1, {Step: 9, Trial: 2}: 2})
+	t.equal("in order, without the second trial", sweepstore.ReachedOf(known, 2, 9, 9), []sweep.Reached{{Step: 9, Trial: 1, Score: 1}})
+
+	object := sweep.Names(t.plan.Sweep).Rung(3, 9)
+	for what, contents := range notJSON() {
+		t.put(object, contents)
+		_, err := t.trials.Rung(t.ctx, 3, 9)
+		t.wantDamaged(what, err, object)
+	}
+	l, err = t.trials.List(t.ctx)
+	t.must("list", err)
+	t.must("gather beside a damaged one", t.trials.GatherRungs(t.ctx, l, 0, 9, 9, known))
+	t.equal("gathered beside a damaged one", len(known), 2)
+}

@@ -32,11 +32,11 @@ func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *s
 	case e.Cancelled:
 		c.Outcome, c.Reason = sweep.OutcomeCancelled, "the sweep was cancelled"
 		return c, nil, nil
-	case e.Early != "" && b.Done < quorum(p):
-		c.Reason = fmt.Sprintf("%s; %d are done, the quorum is %d", e.Early, b.Done, quorum(p))
+	case e.Early != "" && b.Done < quorum(p, b):
+		c.Reason = fmt.Sprintf("%s; %d are done, the quorum is %d", e.Early, b.Done, quorum(p, b))
 		return c, nil, nil
-	case b.Done < quorum(p):
-		c.Reason = fmt.Sprintf("all %d trials have ended, %d of them with a model; the quorum is %d", len(b.Rows), b.Done, quorum(p))
+	case b.Done < quorum(p, b):
+		c.Reason = fmt.Sprintf("all %d trials have ended, %d of them with a model; the quorum is %d", len(b.Rows), b.Done, quorum(p, b))
 		return c, nil, nil
 	}
 

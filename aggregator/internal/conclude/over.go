@@ -66,7 +66,8 @@ func early(when string, b sweep.Board) *sweep.Ending {
 	return &sweep.Ending{Early: fmt.Sprintf("%d of %d trials had not ended %s", b.Waiting, len(b.Rows), when)}
 }
 
-// quorum is how many trials must be done for a sweep to have a winner, whether it ended early or most of its trials failed.
-func quorum(p *sweep.Plan) int {
-	return int(math.Ceil(p.Spec.Limits.Quorum * float64(len(p.Trials))))
+// quorum is how many trials must be done for a sweep to have a winner, whether it ended early or most of its trials failed. Those that were stopped because others were
+// better have had their turn.
+func quorum(p *sweep.Plan, b sweep.Board) int {
+	return max(1, int(math.Ceil(p.Spec.Limits.Quorum*float64(len(p.Trials))))-b.Stopped)
 }

@@ -139,3 +139,16 @@ func TestTheQuorumCountsAtTheEnd(t *testing.T) {
 		}
 	}
 }
+
+// TestStoppedTrialsNeedNoQuorum: trials that were stopped because others were better have had their turn.
+func TestStoppedTrialsNeedNoQuorum(t *testing.T) {
+	stop := func(r *sweep.Result, _ map[string][]byte) {
+		if r.Trial > 0 {
+			r.Status, r.Reason = sweep.StatusStopped, "at 4 trees: rank 3 of 3"
+		}
+	}
+	c := newWorld(t, options{leaves: []int{4, 8, 6}, store: stop}).mustConclude(t)
+	if c.Outcome != sweep.OutcomeWinner || c.Trial != 0 || c.Done != 1 || c.Failed != 0 {
+		t.Errorf("one trial is done and two were stopped: outcome %s, trial %d, %d done, %d failed; want trial 0 to win, and none failed", c.Outcome, c.Trial, c.Done, c.Failed)
+	}
+}

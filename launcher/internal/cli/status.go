@@ -71,6 +71,12 @@ func (w *World) showStatus(s *sweepview.Sweep, st sweepview.State, job JobStatus
 		{"failure", job.Failure},
 		{"trials", fmt.Sprintf("%d done, %d running, %d failed, %d not yet begun", snap.Done, snap.Running, snap.Failed, snap.Waiting-snap.Running)},
 	}
+	if snap.Stopped > 0 {
+		rows = append(rows, [2]string{"stopped", fmt.Sprintf("%d trials, because others were better (`launcher why %s TRIAL`)", snap.Stopped, p.Sweep)})
+	}
+	if n := len(p.Earlier); n > 0 {
+		rows = append(rows, [2]string{"warm from", fmt.Sprintf("%d earlier sweeps, the newest %s", n, p.Earlier[0].Sweep)})
+	}
 
 	for i, e := range job.Earlier {
 		rows = append(rows, [2]string{"given up", fmt.Sprintf("%s: %s", provision.Describe(p, i), e.Reason)})

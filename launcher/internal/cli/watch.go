@@ -53,6 +53,7 @@ type snapshot struct {
 	Running    int               `json:"running"`
 	Failed     int               `json:"failed"`
 	Waiting    int               `json:"waiting"` // running ones among them
+	Stopped    int               `json:"stopped,omitempty"`
 	Best       *best             `json:"best,omitempty"`
 	Left       float64           `json:"seconds_left,omitempty"`
 	Conclusion *sweep.Conclusion `json:"conclusion,omitempty"`
@@ -65,7 +66,7 @@ type best struct {
 
 func newSnapshot(s *sweepview.Sweep, st sweepview.State, job JobStatus) snapshot {
 	b := st.Board
-	snap := snapshot{Sweep: s.Plan.Sweep, Job: job, Done: b.Done, Running: st.Running, Failed: b.Failed, Waiting: b.Waiting, Conclusion: st.Conclusion}
+	snap := snapshot{Sweep: s.Plan.Sweep, Job: job, Done: b.Done, Running: st.Running, Failed: b.Failed, Waiting: b.Waiting, Stopped: b.Stopped, Conclusion: st.Conclusion}
 	if job.Finished || st.Conclusion != nil {
 		snap.Running = 0 // whoever held a trial is gone
 	}
@@ -175,7 +176,7 @@ func (v *view) show(s snapshot, st sweepview.State) {
 		v.jsonLine(s)
 	case v.bar != nil:
 		v.bar.Describe(program.Visible(v.summary(s)))
-		_ = v.bar.Set(s.Done + s.Failed) // a bar that cannot be drawn is no reason to stop
+		_ = v.bar.Set(s.Done + s.Stopped + s.Failed) // a bar that cannot be drawn is no reason to stop
 	default:
 		v.lines(s, st)
 	}
@@ -196,6 +197,9 @@ func (v *view) jsonLine(s snapshot) {
 // summary is the text before the bar.
 func (v *view) summary(s snapshot) string {
 	parts := []string{fmt.Sprintf("%d/%d done", s.Done, len(v.plan.Trials)), fmt.Sprintf("%d running", s.Running)}
+	if s.Stopped > 0 {
+		parts = append(parts, fmt.Sprintf("%d stopped", s.Stopped))
+	}
 	if s.Failed > 0 {
 		parts = append(parts, fmt.Sprintf("%d failed", s.Failed))
 	}

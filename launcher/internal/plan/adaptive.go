@@ -106,3 +106,26 @@ func largest(p *sweep.Plan, need func(sweep.Params) (int64, error)) sweep.Params
 	}
 	return all
 }
+
+// climb sets the rungs at which trials are compared, where the search stops those that are behind. They are the same for all trials, whatever their number of trees: what is
+// compared is the score after so many.
+func (p *Plan) climb() error {
+	if p.Spec.Search.Stop == nil {
+		return nil
+	}
+	stop := *p.Spec.Search.Stop
+	most := 0
+	for _, t := range p.Expected {
+		n, _ := t.Params["num_iterations"].(float64)
+		most = max(most, int(n))
+	}
+
+	if stop.Rungs = search.Rungs(stop.MinTrees, most, stop.Eta); len(stop.Rungs) == 0 {
+		return errorf("search.stop: of %d trees, a %d-th are fewer than min_trees, %d, so that no trial would ever be stopped; lower min_trees, raise num_iterations, or leave stop out",
+			most, stop.Eta, stop.MinTrees)
+	}
+	p.Spec.Search.Stop = &stop
+	p.Adapt()
+	p.Notes = append(p.Notes, fmt.Sprintf("search.stop: trials are compared after %v trees (%s, one in %d goes on)", stop.Rungs, stop.Rule, stop.Eta))
+	return nil
+}

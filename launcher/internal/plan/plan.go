@@ -120,6 +120,9 @@ func Build(q Request) (*Plan, error) {
 	if err := p.adapt(q); err != nil {
 		return nil, err
 	}
+	if err := p.climb(); err != nil {
+		return nil, err
+	}
 
 	err = p.fit(s.Machine, q.Manifest)
 	// A caller who compares machines wants the plan, too, when this one is too small.

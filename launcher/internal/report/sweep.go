@@ -175,6 +175,9 @@ func (s *Sweep) trial(t sweep.Trial, r *sweep.Result, listed sweepstore.Trial, c
 		out.Private = float64(r.Usage.PrivateBytes)
 	}
 	out.State, out.Reason = ending(r, t.Params)
+	if t.Reason != "" {
+		out.Reason += fmt.Sprintf("; from %s: %s", t.Source, t.Reason)
+	}
 	if r.Status == sweep.StatusDone {
 		out.Score = r.Score
 	}
@@ -209,6 +212,8 @@ func ending(r *sweep.Result, params sweep.Params) (state, reason string) {
 	switch r.Status {
 	case sweep.StatusFailed:
 		return page.StateFailed, r.Reason
+	case sweep.StatusStopped:
+		return page.StateEarly, r.Reason
 	case sweep.StatusTimedOut:
 		return page.StateTimedOut, r.Reason
 	case sweep.StatusCancelled:

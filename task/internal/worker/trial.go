@@ -124,7 +124,18 @@ func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric,
 
 	threads := w.plan.Sizing.ThreadsPerTask
 	o, err := w.fit(ctx, s, fit.Request{Params: params, Metric: m, Metrics: w.metrics, Valid: &w.plan.Holdout.Valid, Threads: threads,
-		OnTree: p.tree, Program: w.Version, Input: w.input, Refit: w.input != nil && w.plan.Input.Mode == sweep.RefitMode})
+		RateTrees: w.plan.Spec.Search.Stop != nil,
+		OnTree: func(g gbt.Progress) error {
+			if err := p.tree(g); err != nil {
+				return err
+			}
+			return w.atRung(ctx, claim, g)
+		},
+		Program: w.Version, Input: w.input, Refit: w.input != nil && w.plan.Input.Mode == sweep.RefitMode})
+	if stopped := new(stoppedError); errors.As(err, &stopped) {
+		r.Score, r.TreesGrown = stopped.rung.Score, stopped.rung.Step
+		r.Usage = sweep.Usage{TreesPerSecond: p.rate(), PrivateBytes: usage.Self().Private}
+	}
 	if err != nil {
 		return r, nil, err
 	}
@@ -165,7 +176,10 @@ func (w *Worker) failure(cause, err error) (sweep.Status, string) {
 	if len(reason) > longest {
 		reason = reason[:longest] + " ..."
 	}
+	var stopped *stoppedError
 	switch {
+	case errors.As(err, &stopped):
+		return sweep.StatusStopped, fmt.Sprintf("at %d trees: %s", stopped.rung.Step, stopped.rung.Reason)
 	case errors.Is(cause, errTimeLimit):
 		return sweep.StatusTimedOut, fmt.Sprintf("%v (%s)", errTimeLimit, w.plan.Spec.Limits.Trial)
 	case errors.Is(cause, errCancelled), errors.Is(cause, errEnded):

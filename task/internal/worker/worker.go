@@ -63,6 +63,7 @@ type Worker struct {
 	// What this task knows of a sweep that learns, so that it reads no object twice.
 	listing sweepstore.Listing // the last
 	seen    map[int]sweep.Seen // by trial
+	rungs   map[sweepstore.RungKey]float64
 }
 
 // TransientError is a failure that another attempt may not meet: storage out of reach, or the machine being taken away.

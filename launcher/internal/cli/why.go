@@ -1,0 +1,166 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/dustin/go-humanize"
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/spf13/cobra"
+
+	"coppice/launcher/internal/sweepview"
+	"coppice/program"
+	"coppice/search"
+	"coppice/sweep"
+	"coppice/sweepstore"
+)
+
+func whyCommand(w *World) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "why SWEEP TRIAL",
+		Short: "Say why a trial was tried, and why it was stopped",
+		Long: `Says where a trial's configuration comes from and why, in numbers: for a trial that was decided when a task claimed it, what was known of the others at that moment, and
+whether the same decision comes out of that again. Of a sweep that stops trials it shows how the trial stood at each rung.`,
+		Example: "  launcher why nightly-ctr-1a2b3c4d 17",
+		Args:    cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			trial, err := strconv.Atoi(args[1])
+			if err != nil || trial < 0 {
+				return program.Usagef("trial %.40q: use a number such as 17; `launcher leaderboard %s` lists them", args[1], args[0])
+			}
+			return w.look(cmd.Context(), args[0], func(c *cloud, s *sweepview.Sweep, st sweepview.State) error {
+				if trial >= len(s.Plan.Trials) {
+					return program.Usagef("sweep %s has %d trials, from 0; there is no trial %d", s.Plan.Sweep, len(s.Plan.Trials), trial)
+				}
+				y, err := c.why(cmd.Context(), s.Plan, st, trial)
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return w.printJSON(y)
+				}
+				w.showWhy(s.Plan, y)
+				return nil
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return cmd
+}
+
+// reasons are why a trial was tried and what became of it.
+type reasons struct {
+	Trial    sweep.Trial     `json:"trial"`
+	Decision *sweep.Decision `json:"decision,omitempty"` // of an open trial
+	Replayed string          `json:"replayed,omitempty"` // what came of making it again
+	Rungs    []sweep.Rung    `json:"rungs,omitempty"`
+	Result   *sweep.Result   `json:"result,omitempty"`
+}
+
+func (c *cloud) why(ctx context.Context, p *sweep.Plan, st sweepview.State, trial int) (y reasons, err error) {
+	trials := sweepstore.NewTrials(c.sweeps, p)
+	y.Trial = p.Trials[trial]
+	for _, row := range st.Board.Rows {
+		if row.Trial.Number == trial {
+			y.Result = row.Result
+		}
+	}
+
+	if y.Trial.Open {
+		if y.Decision, err = trials.Decision(ctx, trial); err != nil {
+			return y, err
+		}
+		if d := y.Decision; d != nil {
+			y.Replayed = "the same comes out of what it had seen"
+			if err := search.Replay(p, d); err != nil {
+				y.Replayed = err.Error()
+			}
+		}
+	}
+	if stop := p.Spec.Search.Stop; stop != nil {
+		for _, step := range stop.Rungs {
+			r, err := trials.Rung(ctx, trial, step)
+			if err != nil {
+				return y, err
+			}
+			if r != nil {
+				y.Rungs = append(y.Rungs, *r)
+			}
+		}
+	}
+	return y, nil
+}
+
+// whyOverhead is the width of a rung's other columns.
+const whyOverhead = 50
+
+func (w *World) showWhy(p *sweep.Plan, y reasons) {
+	rows := [][2]string{{"trial", fmt.Sprintf("%d of sweep %s", y.Trial.Number, p.Sweep)}, {"from", y.Trial.Source}}
+	switch d := y.Decision; {
+	case d != nil:
+		rows = append(rows, [2]string{"because", d.Reason}, [2]string{"parameters", settings(d.Own, slices.Sorted(maps.Keys(d.Own)))},
+			[2]string{"decided", fmt.Sprintf("%s, by task %d under claim %d", humanize.Time(d.At), d.Task, d.Claim)},
+			[2]string{"had seen", seenText(p, d)}, [2]string{"again", y.Replayed})
+		if n := len(d.Refused); n > 0 {
+			rows = append(rows, [2]string{"refused", fmt.Sprintf("%d proposals before it, which another trial had taken or the trainer does not accept", n)})
+		}
+	case y.Trial.Open:
+		rows = append(rows, [2]string{"because", "it has not been decided: that is done when a task claims it"})
+	default:
+		why := y.Trial.Reason
+		if why == "" {
+			why = "it stands in the plan: " + y.Trial.Source
+		}
+		rows = append(rows, [2]string{"because", why}, [2]string{"parameters", settings(y.Trial.Params, varied(p.Trials))})
+	}
+
+	if r := y.Result; r != nil {
+		how := fmt.Sprintf("%s after %d trees, %s %s", r.Status, r.TreesGrown, p.Spec.Metric, number(r.Score))
+		if r.Reason != "" {
+			how = fmt.Sprintf("%s: %s", r.Status, firstLine(r.Reason))
+		}
+		rows = append(rows, [2]string{"ended", how})
+	}
+	w.pairs(rows...)
+	if len(y.Rungs) == 0 {
+		return
+	}
+
+	t := w.newTable("trees", p.Spec.Metric, "others", "", "because")
+	t.SetColumnConfigs([]table.ColumnConfig{{Number: 5, WidthMax: w.textWidth(whyOverhead), WidthMaxEnforcer: text.WrapSoft}})
+	for _, r := range y.Rungs {
+		does := search.GoOn
+		if r.Stop {
+			does = search.Stop
+		}
+		t.AppendRow(table.Row{r.Step, number(r.Score), len(r.Seen), does, r.Reason})
+	}
+	t.Render()
+}
+
+// seenText says what a decision knew.
+func seenText(p *sweep.Plan, d *sweep.Decision) string {
+	results, best := 0, (*sweep.Seen)(nil)
+	for i := range d.Seen {
+		s := &d.Seen[i]
+		if s.Status != sweep.StatusRunning {
+			results++
+		}
+		if s.Score != nil && (best == nil || p.Maximize == (*s.Score > *best.Score)) {
+			best = s
+		}
+	}
+	text := fmt.Sprintf("%d results", results)
+	for _, e := range p.Earlier {
+		text += fmt.Sprintf(", %d of %s", len(e.Trials), e.Sweep)
+	}
+	if best != nil {
+		text += fmt.Sprintf("; the best was trial %d with %s", best.Trial, number(*best.Score))
+	}
+	return text
+}

@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"coppice/fit"
+	"coppice/search"
+	"coppice/sweep"
+	"coppice/sweepstore"
+)
+
+// TestWhy: a trial that stands in the plan, one that is decided and one that is not, and one that was stopped at a rung.
+func TestWhy(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	spec := strings.Replace(sweepYAML, "search: {random: {num_leaves: {log_int: [4, 40]}}}",
+		"search: {method: tpe, fixed: [{num_leaves: 9}], random: {num_leaves: {log_int: [4, 40]}}, stop: {rule: asha, min_trees: 5}}", 1)
+	w.must("sweep", w.file("sweep.yaml", spec), "--id", "night-1", "--no-wait")
+
+	plan, _, err := sweepstore.New(w.buckets["sweeps"], "night-1").Plan(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := plan.Spec.Search.Stop.Rungs, "[11 33]"; strings.Join(strings.Fields(jsonOf(t, got)), "") != strings.ReplaceAll(want, " ", ",") {
+		t.Errorf("the rungs of 100 trees are %v, want %s", got, want)
+	}
+
+	trials, score := sweepstore.NewTrials(w.buckets["sweeps"], plan), 0.75
+	seen := []sweep.Seen{{Trial: 0, Status: sweep.StatusDone, Score: &score}}
+	s, err := search.Decide(plan, 1, seen, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	full, err := fit.Complete(plan.Base, s.Params, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := trials.CreateDecision(t.Context(), sweep.Decision{Format: 1, Sweep: plan.Sweep, Trial: 1, Task: 3, At: w.now, Params: full, Own: s.Params, Source: s.Source, Reason: s.Reason, Seen: seen}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := trials.CreateRung(t.Context(), sweep.Rung{Format: 1, Sweep: plan.Sweep, Trial: 1, Step: 11, Score: 0.5, Stop: true, Reason: "rank 4 of 4", Seen: []sweep.Reached{{Step: 11, Trial: 0, Score: 0.6}}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := trials.CreateResult(t.Context(), sweep.Result{Format: 1, Sweep: plan.Sweep, Trial: 1, Status: sweep.StatusStopped, Reason: "at 11 trees: rank 4 of 4", Score: 0.5, TreesGrown: 11, Params: full}); err != nil {
+		t.Fatal(err)
+	}
+
+	for trial, wants := range map[string][]string{
+		"0": {"fixed", "it stands in the plan"},
+		"1": {"halton", "fills the space evenly", "by task 3 under claim 0", "1 results; the best was trial 0 with 0.75", "the same comes out of what it had seen", "stopped: at 11 trees: rank 4 of 4"},
+		"2": {"it has not been decided"},
+	} {
+		out := w.must("why", "night-1", trial)
+		for _, want := range wants {
+			if !strings.Contains(out, want) {
+				t.Errorf("why night-1 %s: got\n%s\nwant %q in it", trial, out, want)
+			}
+		}
+	}
+	var y reasons
+	if err := json.Unmarshal([]byte(w.must("why", "night-1", "1", "--json")), &y); err != nil || y.Decision == nil || len(y.Rungs) != 1 {
+		t.Errorf("as JSON: %+v, error %v; want the decision and one rung", y, err)
+	}
+	if out := w.must("status", "night-1"); !strings.Contains(out, "1 trials, because others were better") || !strings.Contains(out, "0 failed") {
+		t.Errorf("the status of a sweep with a stopped trial is\n%s\nwant one stopped and none failed", out)
+	}
+	w.refused(sweep.ExitUsage, "there is no trial 7", "why", "night-1", "7")
+}
+
+func jsonOf(t *testing.T, v any) string {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

@@ -1,0 +1,26 @@
+package search
+
+import (
+	"cmp"
+	"slices"
+
+	"coppice/sweep"
+)
+
+// AtRung says whether a trial of a plan goes on from a rung: a pure function of the plan and of the scores that it and others have had at the rungs up to there. Errors are
+// *SpecError.
+func AtRung(p *sweep.Plan, own sweep.Reached, seen []sweep.Reached) (Verdict, error) {
+	rule := p.Spec.Search.Stop
+	s := Stopping{Rule: rule.Rule, Rungs: rule.Rungs, Eta: rule.Eta, Maximize: p.Maximize, Noise: rule.Noise, Trials: len(p.Trials)}
+
+	of := map[int][]CurvePoint{own.Trial: nil}
+	for _, r := range append(slices.Clone(seen), own) {
+		of[r.Trial] = append(of[r.Trial], CurvePoint{Step: r.Step, Value: r.Score})
+	}
+	for trial, points := range of {
+		slices.SortFunc(points, func(a, b CurvePoint) int { return cmp.Compare(a.Step, b.Step) })
+		s.Curves = append(s.Curves, Curve{Trial: trial, Points: points, Status: TrialRunning})
+	}
+	slices.SortFunc(s.Curves, func(a, b Curve) int { return cmp.Compare(a.Trial, b.Trial) })
+	return Judge(s, own.Trial)
+}

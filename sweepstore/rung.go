@@ -1,0 +1,87 @@
+package sweepstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"coppice/blob"
+	"coppice/sweep"
+)
+
+var rungKind = kind{"rung", 16 << 20}
+
+// RungKey is a trial at a rung.
+type RungKey struct{ Step, Trial int }
+
+// Rung reads what became of a trial at a rung; nil as long as there is nothing.
+func (t *Trials) Rung(ctx context.Context, trial, step int) (*sweep.Rung, error) {
+	return optional(ctx, t.bucket, rungKind, t.names.Rung(trial, step), func(data []byte) (*sweep.Rung, error) {
+		r, err := sweep.DecodeRung(data)
+		if err == nil && (r.Sweep != t.plan.Sweep || r.Trial != trial || r.Step != step) {
+			err = fmt.Errorf("it is of trial %d of sweep %s at %d trees", r.Trial, r.Sweep, r.Step)
+		}
+		return r, err
+	})
+}
+
+// CreateRung writes down what becomes of a trial at a rung. created is false where that was decided before.
+func (t *Trials) CreateRung(ctx context.Context, r sweep.Rung) (created bool, err error) {
+	r.Written = written()
+	return create(ctx, t.bucket, t.names.Rung(r.Trial, r.Step), r)
+}
+
+// GatherRungs adds to known the scores that a listing shows at rungs from one step to another, without those of trial own. What stands at a rung names what it has seen itself, so the
+// newest is read first and few others are. Damaged ones are passed over.
+func (t *Trials) GatherRungs(ctx context.Context, l Listing, own, from, to int, known map[RungKey]float64) error {
+	type listed struct {
+		key RungKey
+		at  blob.Generation
+	}
+	var all []listed
+	for _, trial := range l.Trials {
+		for step, at := range trial.Rungs {
+			if step >= from && step <= to && trial.Number != own {
+				all = append(all, listed{RungKey{step, trial.Number}, at})
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b listed) int { return cmp.Compare(b.at, a.at) })
+
+	for _, one := range all {
+		if _, have := known[one.key]; have {
+			continue
+		}
+		r, err := t.Rung(ctx, one.key.Trial, one.key.Step)
+		var damaged *DamagedError
+		if errors.As(err, &damaged) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if r == nil {
+			continue
+		}
+		known[one.key] = r.Score
+		for _, s := range r.Seen {
+			known[RungKey{s.Step, s.Trial}] = s.Score
+		}
+	}
+	return nil
+}
+
+// ReachedOf are the scores of other trials than own at rungs from one step to another, in order.
+func ReachedOf(known map[RungKey]float64, own, from, to int) []sweep.Reached {
+	keys := slices.SortedFunc(maps.Keys(known), func(a, b RungKey) int { return cmp.Or(cmp.Compare(a.Step, b.Step), cmp.Compare(a.Trial, b.Trial)) })
+	var out []sweep.Reached
+	for _, k := range keys {
+		if k.Step >= from && k.Step <= to && k.Trial != own {
+			out = append(out, sweep.Reached{Step: k.Step, Trial: k.Trial, Score: known[k]})
+		}
+	}
+	return out
+}

@@ -1,0 +1,89 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"coppice/gbt"
+	"coppice/search"
+	"coppice/sweep"
+	"coppice/sweepstore"
+)
+
+// stoppedError ends the training of a trial that others have left behind.
+type stoppedError struct{ rung *sweep.Rung }
+
+func (e *stoppedError) Error() string { return e.rung.Reason }
+
+// atRung looks, after each tree, whether the trial has come to a rung, and whether it goes on from there. What is decided is written down before it is acted on, and whoever takes the
+// trial over goes by it. A store that cannot say what others have is no reason to stop.
+func (w *Worker) atRung(ctx context.Context, claim *sweep.Claim, g gbt.Progress) error {
+	stop := w.plan.Spec.Search.Stop
+	if stop == nil || !slices.Contains(stop.Rungs, g.Tree) {
+		return nil
+	}
+
+	r, err := w.rung(ctx, claim, g)
+	var damaged *sweepstore.DamagedError
+	switch {
+	case errors.As(err, &damaged):
+		w.Log.Warn("what became of the trial at a rung cannot be read; it goes on", "trial", claim.Trial, "trees", g.Tree, "error", err.Error())
+	case err != nil && ctx.Err() == nil:
+		w.Log.Warn("the trial is not compared with the others at a rung", "trial", claim.Trial, "trees", g.Tree, "error", err.Error())
+	case err == nil && r.Stop:
+		return &stoppedError{r}
+	}
+	return nil
+}
+
+// rung decides about the trial at a rung, or reads what was decided.
+func (w *Worker) rung(ctx context.Context, claim *sweep.Claim, g gbt.Progress) (*sweep.Rung, error) {
+	if claim.Claim > 0 { // an earlier holder may have come as far
+		there, err := w.trials.Rung(ctx, claim.Trial, g.Tree)
+		if there != nil || err != nil {
+			return there, err
+		}
+	}
+
+	list, err := w.trials.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	from := g.Tree
+	if w.plan.Spec.Search.Stop.Rule == sweep.StopMedian { // which looks at the whole way
+		from = 1
+	}
+	if w.rungs == nil {
+		w.rungs = map[sweepstore.RungKey]float64{}
+	}
+	if err := w.trials.GatherRungs(ctx, list, claim.Trial, from, g.Tree, w.rungs); err != nil {
+		return nil, err
+	}
+
+	own := sweep.Reached{Step: g.Tree, Trial: claim.Trial, Score: g.Score}
+	w.rungs[sweepstore.RungKey{Step: g.Tree, Trial: claim.Trial}] = g.Score
+	r := &sweep.Rung{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: claim.Trial, Claim: claim.Claim, Step: g.Tree, Score: g.Score,
+		Seen: sweepstore.ReachedOf(w.rungs, claim.Trial, from, g.Tree), At: time.Now().UTC()}
+	v, err := search.AtRung(w.plan, own, r.Seen)
+	if err != nil {
+		return nil, err
+	}
+	r.Stop, r.Reason = v.Action == search.Stop, v.Reason
+
+	created, err := w.trials.CreateRung(ctx, *r)
+	if err != nil {
+		return nil, err
+	}
+	if !created { // another holder of the trial was faster
+		there, err := w.trials.Rung(ctx, claim.Trial, g.Tree)
+		if there == nil && err == nil {
+			err = fmt.Errorf("trial %d at %d trees: nothing is there after all", claim.Trial, g.Tree)
+		}
+		return there, err
+	}
+	w.Log.Info("rung", "trial", claim.Trial, "trees", g.Tree, "score", g.Score, "stop", r.Stop, "reason", r.Reason)
+	return r, nil
+}

@@ -1,0 +1,130 @@
+package worker
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"coppice/blob"
+	"coppice/search"
+	"coppice/sweep"
+	"coppice/sweepstore"
+)
+
+// stopping makes trials of 27 trees that differ much in their learning rate, and stops those that are behind at 3 and 9 trees.
+func stopping(rule string) func(*sweep.Plan) {
+	return func(p *sweep.Plan) {
+		p.Spec.Search.Stop = &sweep.Stop{Rule: rule, Eta: 3, MinTrees: 3, Rungs: []int{3, 9}}
+		for i := range p.Trials {
+			p.Trials[i].Params["num_iterations"], p.Trials[i].Params["early_stopping_round"] = 27.0, 0.0
+			p.Trials[i].Params["num_leaves"], p.Trials[i].Params["learning_rate"] = 8.0, 0.3/float64(1+i)
+		}
+		p.Adapt()
+	}
+}
+
+// stopped checks that every trial ended as its rungs say, and that what stands there comes out again of what it has seen. It gives the numbers of stopped and of done
+// trials.
+func (w *world) stopped(t *testing.T, calm bool) (stopped, done int) {
+	t.Helper()
+	trials := sweepstore.NewTrials(w.sweeps, w.plan)
+	list, err := trials.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range w.plan.Trials {
+		r, last := w.result(t, i), (*sweep.Rung)(nil)
+		for _, step := range w.plan.Spec.Search.Stop.Rungs {
+			rung, err := trials.Rung(t.Context(), i, step)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if rung == nil {
+				continue
+			}
+			last = rung
+			v, err := search.AtRung(w.plan, sweep.Reached{Step: step, Trial: i, Score: rung.Score}, rung.Seen)
+			if err != nil || (v.Action == search.Stop) != rung.Stop || v.Reason != rung.Reason {
+				t.Errorf("trial %d at %d trees: decided again it is %+v, error %v; written down is stop %t because %q", i, step, v, err, rung.Stop, rung.Reason)
+			}
+			if rung.Stop {
+				break
+			}
+		}
+
+		switch {
+		case last == nil:
+			t.Errorf("trial %d has passed no rung", i)
+		case last.Stop:
+			stopped++
+			if r.Status != sweep.StatusStopped || r.Score != last.Score || r.TreesGrown != last.Step || r.Model != nil || !strings.Contains(r.Reason, last.Reason) {
+				t.Errorf("trial %d was stopped at %d trees with %v, and its result is %s with %v after %d trees: %q", i, last.Step, last.Score, r.Status, r.Score, r.TreesGrown, r.Reason)
+			}
+			if curves, err := trials.Curves(t.Context(), list.Trials[i]); calm && (err != nil || len(sweep.JoinCurves(curves)) == 0) {
+				t.Errorf("trial %d was stopped and has no curve, error %v", i, err)
+			}
+		default:
+			done++
+			if r.Status != sweep.StatusDone || r.TreesGrown != 27 {
+				t.Errorf("trial %d goes on from %d trees, and its result is %s after %d trees: %s", i, last.Step, r.Status, r.TreesGrown, r.Reason)
+			}
+		}
+	}
+	return stopped, done
+}
+
+// TestTrialsBehindAreStopped: one task, the best trials first, so that those that come later are behind.
+func TestTrialsBehindAreStopped(t *testing.T) {
+	for _, rule := range sweep.StopRules() {
+		t.Run(rule, func(t *testing.T) {
+			w := newWorld(t, 9, stopping(rule))
+			if err := w.worker(0).Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			stopped, done := w.stopped(t, true)
+			t.Logf("%d stopped, %d done", stopped, done)
+			if stopped < 2 || done < 1 {
+				t.Errorf("%d trials were stopped and %d are done; want some of both", stopped, done)
+			}
+			if r := w.result(t, 0); r.Status != sweep.StatusDone {
+				t.Errorf("the first trial, with which none could be compared, ended as %s: %s", r.Status, r.Reason)
+			}
+		})
+	}
+}
+
+// TestAModelDoesNotDependOnRungs: a trial that goes on has the bytes that it has without rungs.
+func TestAModelDoesNotDependOnRungs(t *testing.T) {
+	model := func(change func(*sweep.Plan)) string {
+		w := newWorld(t, 1, change)
+		if err := w.worker(0).Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		data, _, err := blob.ReadAll(t.Context(), w.sweeps, w.result(t, 0).Model.Name, 1<<24)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	with, without := model(stopping(sweep.StopASHA)), model(func(p *sweep.Plan) {
+		stopping(sweep.StopASHA)(p)
+		p.Spec.Search.Stop, p.Format = nil, 1
+	})
+	if with != without {
+		t.Errorf("a model of %d bytes with rungs, of %d without; want the same", len(with), len(without))
+	}
+}
+
+// TestStoppingOverAFoulStore: lost answers, standstills and takeovers.
+func TestStoppingOverAFoulStore(t *testing.T) {
+	total := 0
+	for seed := range uint64(4) {
+		w := newWorld(t, 9, stopping(sweep.StopASHA))
+		synctest.Test(t, func(t *testing.T) { w.foul(t, seed) })
+		stopped, _ := w.stopped(t, false) // a curve is not worth failing for
+		total += stopped
+	}
+	if total == 0 {
+		t.Error("no trial was stopped in four sweeps; want some, or nothing was tested")
+	}
+}
