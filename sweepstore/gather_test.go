@@ -60,6 +60,7 @@ func (e *events) Pop() any {
 // in which it sees nothing of what others do. What it asks the bucket for beyond the listing that it goes by anyway, with the configuration and the decision that it
 // writes, is five objects on average.
 func TestADecisionTakesFewObjects(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ tasks, trials int }{{1, 60}, {16, 200}, {100, 600}} {
 		t.Run(fmt.Sprintf("%d tasks", c.tasks), func(t *testing.T) {
 			t.Parallel()
@@ -142,6 +143,7 @@ func simulate(t *testing.T, store *counting, tasks, trials int) float64 {
 
 // TestARungTakesFewObjects simulates many tasks whose trials come to three rungs each. What a task asks the bucket for at a rung, beyond one listing, is five objects on average.
 func TestARungTakesFewObjects(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ tasks, trials int }{{1, 60}, {16, 200}, {100, 600}} {
 		t.Run(fmt.Sprintf("%d tasks", c.tasks), func(t *testing.T) {
 			t.Parallel()

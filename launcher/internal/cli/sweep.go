@@ -12,6 +12,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"coppice/dataset"
 	"coppice/launcher/internal/plan"
 	"coppice/launcher/internal/stager"
 	"coppice/launcher/internal/sweepview"
@@ -119,17 +120,9 @@ func (w *World) sweep(ctx context.Context, file string, f sweepFlags) error {
 			}
 			return err
 		}
-		in, err := c.input(ctx, spec, m)
+		p, in, err := c.plan(ctx, w, spec, m, id)
 		if err != nil {
 			return err
-		}
-		p, err := plan.Build(in.request(plan.Request{Spec: spec, Manifest: m, ID: id, Job: c.Jobs.Name, Now: w.Now(), Version: w.Version,
-			Earlier: func(p *sweep.Plan) ([]sweep.Earlier, error) { return warm.Read(ctx, c.sweeps, p) }}))
-		if err != nil {
-			return err
-		}
-		if spec.Continue != nil && in == nil {
-			p.Notes = append(p.Notes, fmt.Sprintf("model %s has no %s to continue yet: the trials begin with nothing", spec.Model, sweep.Champion))
 		}
 		if err := c.quote(ctx, p, m, prices, f.Assumptions); err != nil {
 			return err
@@ -173,6 +166,23 @@ func (w *World) sweep(ctx context.Context, file string, f sweepFlags) error {
 		}
 		return w.watch(ctx, c, p.Sweep, f.json)
 	})
+}
+
+// plan makes the plan of a sweep, with the model that it continues, and what earlier sweeps have found.
+func (c *cloud) plan(ctx context.Context, w *World, spec *sweep.Spec, m *dataset.Manifest, id sweep.ID) (*plan.Plan, *inputModel, error) {
+	in, err := c.input(ctx, spec, m)
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := plan.Build(in.request(plan.Request{Spec: spec, Manifest: m, ID: id, Job: c.Jobs.Name, Now: w.Now(), Version: w.Version,
+		Earlier: func(p *sweep.Plan) ([]sweep.Earlier, error) { return warm.Read(ctx, c.sweeps, p) }}))
+	if err != nil {
+		return nil, nil, err
+	}
+	if spec.Continue != nil && in == nil {
+		p.Notes = append(p.Notes, fmt.Sprintf("model %s has no %s to continue yet: the trials begin with nothing", spec.Model, sweep.Champion))
+	}
+	return p, in, nil
 }
 
 // launch writes the plan and submits its job, or finds that both are there. A sweep that has ended is not started again; its
