@@ -27,6 +27,7 @@ class Model:
         objective: "binary" or "regression".
         features: names of the columns of the model's matrix, as encode() gives it.
         inputs: names of the raw columns that predict() and encode() need.
+        calibrated_by: names of the columns whose values make the segments that are calibrated by themselves; () where all rows are calibrated alike.
         calibration: "isotonic", "platt", "beta", "none", or "" where predictions are not calibrated (regression).
     """
 
@@ -46,6 +47,7 @@ class Model:
         self.inputs: list[str] = list(encoder.encoding.inputs)
         if calibrator is not None:
             self.inputs += [name for name in calibrator.by if name not in self.inputs]
+        self.calibrated_by: tuple[str, ...] = () if calibrator is None else calibrator.by
         self.calibration = "" if calibrator is None else calibrator.method
         self._booster, self._encoder, self._calibrator = booster, encoder, calibrator
 

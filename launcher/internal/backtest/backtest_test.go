@@ -58,6 +58,15 @@ stale: [2]
 // play runs a backtest of a table.
 func play(t *testing.T, spec, text string) *Report {
 	t.Helper()
+	r, err := tryPlay(t, spec, "{budget: 0}", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func tryPlay(t *testing.T, spec, encodings, text string) (*Report, error) {
+	t.Helper()
 	dir := t.TempDir()
 	source := filepath.Join(dir, "clicks.csv")
 	if err := os.WriteFile(source, []byte(text), 0o600); err != nil {
@@ -67,19 +76,55 @@ func play(t *testing.T, spec, text string) *Report {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := dataset.ParseSpec("dataset.yaml", fmt.Appendf(nil, "name: clicks\nsource: %s\nlabel: click\nencodings: {budget: 0}\n"+
-		"split: {by: time, column: ts, train: 0.7, valid: 0.1, calib: 0.1, test: 0.1}\n", source))
+	d, err := dataset.ParseSpec("dataset.yaml", fmt.Appendf(nil, "name: clicks\nsource: %s\nlabel: click\nencodings: %s\n"+
+		"split: {by: time, column: ts, train: 0.7, valid: 0.1, calib: 0.1, test: 0.1}\n", source, encodings))
 	if err != nil {
 		t.Fatal(err)
 	}
 	r, err := Run(t.Context(), Request{Spec: s, Table: d, Scratch: dir, Threads: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
 	if left, err := filepath.Glob(filepath.Join(dir, "coppice-*")); err != nil || len(left) > 0 {
 		t.Errorf("it left %q behind (%v)", left, err)
 	}
-	return r
+	return r, err
+}
+
+// TestWarmStart: a night goes on from the one before, with trees of its own behind those, and every third begins from nothing. It still knows
+// nothing of the future. Where ids have statistics, which are others every night, it is refused.
+func TestWarmStart(t *testing.T) {
+	warm := plain + "warm_start: 3\n"
+	cold, err := tryPlay(t, plain, "none", table(14, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := tryPlay(t, warm, "none", table(14, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []int{8, 16, 24, 8} {
+		if n := r.Nights[i]; n.Trees != want || (n.Model == cold.Nights[i].Model) != (want == 8) {
+			t.Errorf("night %s has %d trees, want %d, and those of one that begins from nothing only with 8", n.Night, n.Trees, want)
+		}
+	}
+
+	const third = 9 - 1 // day of the table, from 0, on which the third night is
+	short := strings.Replace(warm, "to: 2026-11-10", "to: 2026-11-09", 1)
+	inverted, err := tryPlay(t, short, "none", table(14, func(r *row) {
+		if r.day > third {
+			r.click = 1 - r.click
+		}
+	}))
+	if err != nil || inverted.Nights[2].Model != r.Nights[2].Model || inverted.Nights[2].Value == r.Nights[2].Value {
+		t.Errorf("with other labels behind the third night: %v, %+v; want the model of %+v", err, inverted, r.Nights[2])
+	}
+
+	if _, err := tryPlay(t, warm, "{budget: 0}", table(14, nil)); err == nil || !strings.Contains(err.Error(), "warm_start: ") {
+		t.Errorf("with statistics of ids: %v; want a refusal", err)
+	}
+	for _, bad := range []string{"0", "1", "-3", "9999"} {
+		if _, err := ParseSpec("backtest.yaml", []byte(plain+"warm_start: "+bad+"\n")); err == nil || !strings.Contains(err.Error(), "warm_start is "+bad) {
+			t.Errorf("warm_start: %s: %v", bad, err)
+		}
+	}
 }
 
 func TestBacktest(t *testing.T) {

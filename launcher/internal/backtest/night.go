@@ -14,6 +14,7 @@ import (
 	"coppice/dataset"
 	"coppice/dataset/ingest"
 	"coppice/fit"
+	"coppice/gbt"
 	"coppice/launcher/internal/stager"
 	"coppice/metric"
 	"coppice/scorer"
@@ -30,6 +31,10 @@ type grown struct {
 	label     dataset.LabelInfo
 	weight    string
 	scorer    *scorer.Scorer
+
+	// What the next night goes on from, if it does.
+	text     []byte
+	manifest *dataset.Manifest
 }
 
 // spec is the dataset.yaml of a night: that of the backtest, with its rows' days for a split.
@@ -87,7 +92,11 @@ func (b *backtest) grow(ctx context.Context, night int) (g *grown, err error) {
 	defer ds.Close()
 
 	table := fit.NewTable(ds)
-	o, candidate, err := b.best(ctx, table)
+	input, err := b.input(ds.Manifest, night)
+	if err != nil {
+		return nil, err
+	}
+	o, candidate, err := b.best(ctx, table, input)
 	if err != nil {
 		return nil, err
 	}
@@ -100,15 +109,32 @@ func (b *backtest) grow(ctx context.Context, night int) (g *grown, err error) {
 	m := ds.Manifest
 	g = &grown{night: night, trainRows: ds.Split(dataset.TrainSplit).Rows / m.Copies(), candidate: candidate, trees: len(o.Model.Trees),
 		sha256: hex.EncodeToString(sum[:]), label: m.Label, weight: m.Weight}
+	if b.spec.warm(night + 1) {
+		g.text, g.manifest = text.Bytes(), m
+	}
 	g.scorer, err = b.ready(table, ds, o)
 	return g, err
 }
 
+// input is the model that a night goes on from, in terms of its own dataset; nil where it begins from nothing. The night before knew fewer
+// days, so it brings nothing of the future, and the days that it was trained on lie before those that this night stops and chooses by.
+func (b *backtest) input(m *dataset.Manifest, night int) (*gbt.InputModel, error) {
+	if !b.spec.warm(night) {
+		return nil, nil
+	}
+	before := b.models[night-1]
+	in, err := fit.Input(m, before.manifest, before.text)
+	if err != nil {
+		return nil, fmt.Errorf("warm_start: %w", err)
+	}
+	return in, nil
+}
+
 // best trains all candidates and takes the one with the best score on valid, of equals the first.
-func (b *backtest) best(ctx context.Context, table *fit.Table) (best *fit.Outcome, candidate int, err error) {
+func (b *backtest) best(ctx context.Context, table *fit.Table, input *gbt.InputModel) (best *fit.Outcome, candidate int, err error) {
 	valid := sweep.Rows{Split: sweep.Valid}
 	for i, p := range b.spec.params {
-		o, err := table.Train(ctx, fit.Request{Params: p, Metric: b.spec.metric, Valid: &valid, Threads: b.threads})
+		o, err := table.Train(ctx, fit.Request{Params: p, Metric: b.spec.metric, Valid: &valid, Threads: b.threads, Input: input})
 		if err != nil {
 			return nil, 0, fmt.Errorf("candidate %d: %w", i, err)
 		}

@@ -31,6 +31,7 @@ type Spec struct {
 	Seed       uint64           `yaml:"seed"`
 	Params     map[string]any   `yaml:"params"`
 	Candidates []map[string]any `yaml:"candidates"` // each over params; the best on valid is the night's
+	WarmStart  int              `yaml:"warm_start"` // of so many nights, the first begins from nothing, and each other goes on from the one before
 	Stale      []int            `yaml:"stale"`      // ages of models to compare with
 	Gates      []Gate           `yaml:"gates"`
 
@@ -161,6 +162,10 @@ func (s *Spec) checkRules() error {
 	slices.Sort(s.Stale)
 	s.Stale = slices.Compact(s.Stale)
 
+	if s.WarmStart != 0 && (s.WarmStart < 2 || s.WarmStart > maxNights) || s.WarmStart == 0 && s.doc.Has("warm_start") {
+		return s.doc.Errorf("warm_start", "warm_start is %d: of how many nights does the first begin from nothing? Use 2 to %d, or leave it out", s.WarmStart, maxNights)
+	}
+
 	names := map[string]bool{}
 	for i, g := range s.Gates {
 		at := fmt.Sprintf("gates[%d]", i)
@@ -191,6 +196,9 @@ func (s *Spec) late(l *dataset.LabelSpec) error {
 	}
 	return nil
 }
+
+// warm says whether a night goes on from the model of the night before.
+func (s *Spec) warm(night int) bool { return s.WarmStart > 0 && (night-s.from)%s.WarmStart != 0 }
 
 // Nights is how many there are.
 func (s *Spec) Nights() int { return s.to - s.from + 1 }
