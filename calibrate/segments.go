@@ -154,25 +154,19 @@ func split(z []float64, label []float32, weight []float64, key []uint64) []*segm
 	return all
 }
 
-// between is the variance of the segments' true shifts, by moments (DerSimonian and Laird 1986): how much further apart they are than
-// chance puts them. 0 where it puts them as far.
+// between is the variance of the segments' true shifts, by moments: how much more their gradients vary than chance has them vary. A shift
+// d moves a gradient by d x variance, so its square is the variance and spread x variance^2 on average; the sum of what is beyond chance
+// counts segments by what they tell, and thousands of rare ones do not drown a few large ones. 0 where there is nothing beyond chance.
 func between(all []*segment) float64 {
-	var q, sum, squares float64
-	n := 0
+	var beyond, squares float64
 	for _, g := range all {
-		if !(g.variance > 0) {
-			continue
-		}
-		n++
-		q += float64(g.gradient * g.gradient / g.variance) // shift^2 x variance, of a shift of gradient/variance
-		sum += g.variance
+		beyond += float64(g.gradient*g.gradient) - g.variance
 		squares += float64(g.variance * g.variance)
 	}
-	free := sum - squares/sum
-	if n < 2 || !(free > 0) {
+	if len(all) < 2 || !(squares > 0) {
 		return 0
 	}
-	return max(q-float64(n-1), 0) / free
+	return max(beyond, 0) / squares
 }
 
 // shift is the most likely shift of a segment, where shifts are normal around 0 with a variance: Newton's method on one number, whose
