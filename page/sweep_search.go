@@ -48,7 +48,33 @@ func (p *sweepPage) objective() []*plot.Chart {
 	if p.Sweep.Money != nil && p.Sweep.Money.Known {
 		charts = append(charts, draw("objective-cost", "Score over money", "spent", plot.Axis{Label: "cost of trials that have ended", Unit: plot.USD}, spent))
 	}
-	return charts
+	return append(charts, p.pareto())
+}
+
+// pareto draws the score over what training took. The line is of the trials that no other beats in both.
+func (p *sweepPage) pareto() *plot.Chart {
+	c := plot.Scatter{Chart: plot.Chart{ID: "pareto", Title: "Score by training time", W: 420, H: 250}, X: plot.Axis{Label: "training", Unit: plot.Seconds, Log: true}, Y: plot.Axis{Label: p.Metric}, Best: p.sign()}
+	byTime := slices.Clone(p.scored()) // best first
+	slices.SortStableFunc(byTime, func(a, b *Trial) int { return cmp.Compare(a.Seconds, b.Seconds) })
+	var front []string
+	best := math.Inf(1)
+	for _, t := range byTime {
+		if math.IsNaN(t.Seconds) || t.Seconds <= 0 {
+			continue
+		}
+		c.Points = append(c.Points, plot.Point{Trial: t.Number, X: t.Seconds, Y: t.Score, Class: t.Class()})
+		if p.loss(t) < best {
+			best = p.loss(t)
+			front = append(front, strconv.Itoa(t.Number))
+		}
+	}
+	c.Summary = "Nothing has been trained yet."
+	if len(front) > 0 {
+		c.Summary = fmt.Sprintf("No other trial is both better and faster than %s.", list(front))
+	}
+	c.Keys = []plot.Key{{Class: "best", Label: "best within the time"}, {Class: "s0 key", Label: "trial"}}
+	p.data.table(c.ID, c.Title, "trial", "seconds", "score", "trees", "state")
+	return c.Draw()
 }
 
 // curves draws the learning curves: all of them faintly, the best brightly above them.

@@ -1,4 +1,4 @@
-"""Predict with models that Coppice registered.
+"""Predict with models that Coppice registered, and look at the sweeps that they come from.
 
     import coppice
     model = coppice.Model.load("gs://my-registry", model="ctr", version="champion")
@@ -21,9 +21,11 @@ from .errors import (
     ValueParseError,
 )
 from .model import Model
+from ._sweep import Drawing, Sweep, sweep
 
 __all__ = [
     "CorruptError",
+    "Drawing",
     "Error",
     "FormatError",
     "InputError",
@@ -32,6 +34,8 @@ __all__ = [
     "NotFoundError",
     "PrecisionWarning",
     "StorageError",
+    "Sweep",
     "TypeMismatchError",
     "ValueParseError",
+    "sweep",
 ]

@@ -160,12 +160,17 @@ var drawings = []struct{ word, chart, what string }{
 	{"objective", "objective-trials", "score by trial"},
 	{"time", "objective-time", "score over time"},
 	{"cost", "objective-cost", "score over money"},
+	{"pareto", "pareto", "score by training time, and what no other trial beats in both"},
 	{"parallel", "parallel", "parameters together"},
 	{"rank", "rank", "rank by the two most important parameters"},
 	{"gantt", "gantt", "machines and slots"},
 	{"memory", "memory", "memory by machine"},
 	{"money", "money", "what was spent on what"},
 	{"features", "features", "the winner's features"},
+	{"reliability", "reliability", "the winner's predictions against what came"},
+	{"gain", "gain", "the winner's gain curve"},
+	{"lift", "lift", "the winner's lift"},
+	{"rivals", "rivals", "the winner against runner-up and champion"},
 }
 
 func plotCommand(w *World) *cobra.Command {
