@@ -39,5 +39,5 @@ func (a *asker) fromHalton(why string) *proposal {
 			return &proposal{params, SourceHalton, why}
 		}
 	}
-	return nil
+	return a.fromRandom() // constraints leave fewer points than there are trials
 }

@@ -1,0 +1,108 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bufio"
+	"compress/gzip"
+	"fmt"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"coppice/sweep"
+)
+
+const measuredSweep = `
+dataset: flights
+model: MODEL
+metric: average_precision
+trials: 50
+seed: SEED
+early_stopping_rounds: 0
+params: {num_iterations: 135}
+search:
+  METHOD
+  random:
+    learning_rate: {log_uniform: [0.01, 0.5]}
+    num_leaves: {log_int: [4, 160]}
+    min_data_in_leaf: {log_int: [5, 1000]}
+    feature_fraction: {uniform: [0.3, 1.0]}
+    lambda_l2: {log_uniform: [0.01, 100]}
+machine: {type: n2-highmem-2, vms: 2, threads_per_task: 1, tasks_per_vm: 2}
+limits: {trial: 20m, sweep: 2h, quorum: 0.1}
+gate: {against: none}
+`
+
+// TestSearchMeasured compares sweeps of fifty trials on a part of a real table, four tasks at once: drawn at random and trained to the end, decided when they are claimed, and
+// with ASHA as well. COPPICE_SEARCH_SEEDS says how many seeds, COPPICE_SEARCH_ROWS how many rows.
+func TestSearchMeasured(t *testing.T) {
+	number := func(name string, otherwise int) int {
+		if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
+			return n
+		}
+		return otherwise
+	}
+	l := newLocal(t)
+	table := l.file("flights.csv", headOf(t, realData(t, "nycflights13_337k.csv.gz"), number("COPPICE_SEARCH_ROWS", 60000)))
+	l.must("launcher", "stage", l.file("dataset.yaml", "name: flights\nsource: "+table+realTables["flights"].dataset), "--json")
+
+	ways := []struct{ name, method string }{
+		{"random", "method: random"}, {"auto", "method: auto"}, {"auto-asha", "method: auto\n  stop: {rule: asha, eta: 3, min_trees: 10}"},
+	}
+	best, trees := map[string][]float64{}, map[string][]float64{}
+	for seed := range number("COPPICE_SEARCH_SEEDS", 3) {
+		for _, way := range ways {
+			name := fmt.Sprintf("%s-%d", way.name, seed)
+			text := strings.NewReplacer("MODEL", name, "SEED", strconv.Itoa(seed), "METHOD", way.method).Replace(measuredSweep)
+			c := conclusion(t, l.must("launcher", "sweep", l.file(name+".yaml", "name: "+name+"\n"+text), "--json"))
+			objects, grown := l.objects(), 0
+			for n := range 50 {
+				r, err := sweep.DecodeResult([]byte(objects["coppice-sweeps/"+sweep.Names(c.Sweep).Result(n)]))
+				if err != nil {
+					t.Fatal(err)
+				}
+				grown += r.TreesGrown
+			}
+			v := c.Valid["average_precision"]
+			best[way.name], trees[way.name] = append(best[way.name], v), append(trees[way.name], float64(grown))
+			t.Logf("seed %d, %-9s: best on valid %.5f, %d trees, %d done", seed, way.name, v, grown, c.Done)
+		}
+	}
+	for _, way := range ways {
+		m, e := meanAndError(best[way.name])
+		n, _ := meanAndError(trees[way.name])
+		t.Logf("%-9s: best on valid %.5f, standard error %.5f, %.0f trees", way.name, m, e, n)
+	}
+}
+
+// headOf is the beginning of a compressed text, without cutting a line.
+func headOf(t *testing.T, file string, lines int) string {
+	t.Helper()
+	in, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	z, err := gzip.NewReader(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	for scan := bufio.NewScanner(z); lines >= 0 && scan.Scan(); lines-- {
+		out.WriteString(scan.Text() + "\n")
+	}
+	return out.String()
+}
+
+func meanAndError(of []float64) (mean, err float64) {
+	for _, v := range of {
+		mean += v / float64(len(of))
+	}
+	for _, v := range of {
+		err += (v - mean) * (v - mean)
+	}
+	return mean, math.Sqrt(err / float64(max(1, len(of)-1)) / float64(len(of)))
+}
