@@ -64,6 +64,7 @@ func verdicts(messages *pubsub.Client, env sweep.VerdictsEnv) (channels []notify
 		closeAll = func() error { topic.Close(); return nil }
 		channels = append(channels, notify.Topic(topic))
 	}
+
 	if env.Webhook != "" {
 		hook, err := webhook.New(env)
 		if err != nil {
@@ -71,6 +72,7 @@ func verdicts(messages *pubsub.Client, env sweep.VerdictsEnv) (channels []notify
 		}
 		channels = append(channels, notify.Webhook(env.WebhookVerdicts, hook.Send))
 	}
+
 	return channels, closeAll
 }
 

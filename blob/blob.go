@@ -78,16 +78,19 @@ func ValidName(name string) error {
 	if name == "" || len(name) > 1024 || !utf8.ValidString(name) {
 		return fmt.Errorf("%w: %.60q must be 1 to 1024 bytes of UTF-8", ErrName, name)
 	}
+
 	for _, r := range name {
 		if r < 0x20 || r == 0x7f || r == '\\' {
 			return fmt.Errorf("%w: %.60q holds the character %q", ErrName, name, r)
 		}
 	}
+
 	for part := range strings.SplitSeq(name, "/") {
 		if part == "" || part == "." || part == ".." {
 			return fmt.Errorf("%w: %.60q has the part %q", ErrName, name, part)
 		}
 	}
+
 	return nil
 }
 

@@ -66,6 +66,7 @@ func (m *memory) Open(ctx context.Context, name string, r Range) (io.ReadCloser,
 	if err != nil {
 		return nil, Attrs{}, err
 	}
+
 	if r.Generation != 0 && r.Generation != o.attrs.Generation {
 		return nil, Attrs{}, fmt.Errorf("%s at generation %d: %w", name, r.Generation, ErrNotExist)
 	}
@@ -99,6 +100,7 @@ func (m *memory) Put(ctx context.Context, name string, cond Generation, r io.Rea
 	if err != nil {
 		return Attrs{}, fmt.Errorf("put %s: %w", name, err)
 	}
+
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var now Generation

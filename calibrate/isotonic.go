@@ -67,6 +67,7 @@ func thin(blocks []block, limit int) []block {
 			}
 			half = append(half, b)
 		}
+
 		blocks = half
 	}
 	return blocks
@@ -85,5 +86,6 @@ func isotonicFrom(blocks []block) *Calibrator {
 			c.y = append(c.y, value)
 		}
 	}
+
 	return c
 }

@@ -48,12 +48,14 @@ func (c *Calibrator) MarshalJSON() ([]byte, error) {
 	default:
 		return nil, &MethodError{Method: c.method}
 	}
+
 	if s := c.segments; s != nil {
 		e.Format, e.By, e.Shifts = segmented, s.By, s.Shifts
 		for _, k := range s.Keys {
 			e.Segments = append(e.Segments, fmt.Sprintf("%016x", k))
 		}
 	}
+
 	return json.Marshal(e)
 }
 

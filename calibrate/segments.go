@@ -113,10 +113,12 @@ func effective(weight []float32) []float64 {
 		sum += float64(w)
 		squares += float64(w) * float64(w)
 	}
+
 	out := make([]float64, len(weight))
 	for i, w := range weight {
 		out[i] = float64(w) * (sum / squares)
 	}
+
 	return out
 }
 
@@ -189,5 +191,6 @@ func (g *segment) shift(z []float64, label []float32, weight []float64, spread f
 			break
 		}
 	}
+
 	return d
 }

@@ -301,6 +301,7 @@ func newColumnEncoder(c *Column, levels int) *columnEncoder {
 	default:
 		k.size = 2
 	}
+
 	return k
 }
 

@@ -108,10 +108,12 @@ func levelDistance(a, b *Column) float64 {
 		}
 		sum += math.Abs(l.Share - other)
 	}
+
 	for _, l := range b.Levels {
 		if a.level(l.Text) == nil {
 			sum += l.Share
 		}
 	}
+
 	return min(1, sum/2)
 }

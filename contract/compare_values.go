@@ -52,6 +52,7 @@ func (c *comparison) checkPeaks(k, old *Column) bool {
 		r, _ := peakRise(a, b)
 		return r, true
 	})
+
 	if rise <= seen.doubt()*levelFloor+3*seen.hi+c.noise*math.Sqrt(rise) {
 		return false
 	}

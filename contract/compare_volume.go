@@ -189,5 +189,6 @@ func (c *comparison) hourly() [24]float64 {
 		})
 		out[h] = u.lo
 	}
+
 	return out
 }

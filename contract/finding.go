@@ -95,6 +95,7 @@ func Reason(findings []Finding) string {
 			first = strings.TrimPrefix(f.String(), string(Blocking)+": ")
 		}
 	}
+
 	if n > 1 {
 		first += fmt.Sprintf(" and %d more", n-1)
 	}

@@ -113,6 +113,7 @@ func DecodeRecord(text []byte, name, version string) (*Record, error) {
 	default:
 		err = r.Profile.check()
 	}
+
 	if err != nil {
 		return nil, &DamagedError{name, version, err}
 	}

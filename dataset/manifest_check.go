@@ -190,6 +190,7 @@ func (m *Manifest) checkFiles() error {
 	if len(m.Files) != len(want) {
 		return &ManifestError{"files", fmt.Errorf("%d files where the splits have %d", len(m.Files), len(want))}
 	}
+
 	for i, f := range m.Files {
 		if f.Name != want[i] {
 			return &ManifestError{"files", fmt.Errorf("%.60q where %q belongs", f.Name, want[i])}
@@ -198,6 +199,7 @@ func (m *Manifest) checkFiles() error {
 			return &ManifestError{"files." + f.Name, err}
 		}
 	}
+
 	return nil
 }
 

@@ -155,6 +155,7 @@ func (d *Dataset) openRows(info FileInfo, s *Split) error {
 	if err != nil {
 		return err
 	}
+
 	if err := f.expect(info.Name, rowFields(len(d.Manifest.Features)), s.Rows); err != nil {
 		return err
 	}

@@ -114,6 +114,7 @@ func (m *matcher) sameTables(was, is int) bool {
 		}
 		return &d.Files[i]
 	}
+
 	a, b := file(m.old), file(m.here)
 	if a == nil || b == nil || !reflect.DeepEqual(a, b) {
 		return false
@@ -167,6 +168,7 @@ func lost(was, is *dataset.Feature, known map[string]bool) error {
 			most, name = n, c
 		}
 	}
+
 	if share := float64(gone) / float64(max(all, 1)); share > maxLost {
 		return refuse("%.60q: %.1f %% of the rows that the input model was trained on have categories that are among the others now, %.60q above all; train anew",
 			is.Name, 100*share, name)

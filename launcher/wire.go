@@ -58,6 +58,7 @@ func verdicts(ctx context.Context, env cli.Env) (channels []notify.Channel, clos
 		closeAll = func() { topic.Close(); _ = messages.Close() }
 		channels = append(channels, notify.Topic(topic))
 	}
+
 	if env.Verdicts.Webhook != "" {
 		hook, err := webhook.New(env.Verdicts)
 		if err != nil {
@@ -65,6 +66,7 @@ func verdicts(ctx context.Context, env cli.Env) (channels []notify.Channel, clos
 		}
 		channels = append(channels, notify.Webhook(env.Verdicts.WebhookVerdicts, hook.Send))
 	}
+
 	return channels, closeAll, nil
 }
 
@@ -168,6 +170,7 @@ func (j *jobs) describeStage(q stagejob.Request) batch.Job {
 	if account == "" {
 		account = j.env.ServiceAccount
 	}
+
 	return batch.Job{
 		ID:       q.Env.Job,
 		Labels:   map[string]string{batch.PlanLabel: q.Fingerprint, "coppice-dataset": q.Dataset},

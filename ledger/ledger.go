@@ -116,6 +116,7 @@ func attempt(p *sweep.Plan, c claimed, last bool, results map[int]sweep.Result, 
 		}
 		return t
 	}
+
 	a := Attempt{Trial: c.claim.Trial, Claim: c.claim.Claim, Job: p.JobNumber(c.claim.Job), Task: c.claim.Task, Attempt: c.claim.Attempt, Host: c.claim.Host, Trees: c.beat.Trees, From: within(c.claim.At)}
 	a.To = a.From
 	if beat := within(c.beat.At); beat.After(a.To) {
@@ -138,6 +139,7 @@ func attempt(p *sweep.Plan, c claimed, last bool, results map[int]sweep.Result, 
 	default:
 		a.End = Silent
 	}
+
 	return a
 }
 
@@ -154,6 +156,7 @@ func (l *Ledger) count(p *sweep.Plan) {
 	for _, a := range l.Attempts {
 		by[a.Job] = append(by[a.Job], a)
 	}
+
 	for _, n := range slices.Sorted(maps.Keys(by)) {
 		u := machines(p, p.Placed(n).Sizing, by[n])
 		hourly, _ := p.Price(n)
@@ -195,6 +198,7 @@ func machines(p *sweep.Plan, z sweep.Sizing, attempts []Attempt) (u used) {
 		extend(hosts, a.Host, s)
 		extend(tasks, task{a.Task, a.Attempt}, s)
 	}
+
 	events := changes(hosts, tasks)
 	u.from, u.to = events[0].at, events[len(events)-1].at
 	perVM, vms := max(z.TasksPerVM, 1), max(z.VMs, 1)
@@ -210,6 +214,7 @@ func machines(p *sweep.Plan, z sweep.Sizing, attempts []Attempt) (u used) {
 		}
 		host, alive, starting = host+e.hosts, alive+e.tasks, starting+e.starting
 	}
+
 	return u
 }
 

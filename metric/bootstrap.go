@@ -78,12 +78,14 @@ func newResampler(in Input) *resampler {
 	for i, row := range r.rows {
 		r.label[i] = uint8(in.Label[row])
 	}
+
 	if in.Weight != nil {
 		r.weight = make([]float32, len(r.rows))
 		for i, row := range r.rows {
 			r.weight[i] = in.Weight[row]
 		}
 	}
+
 	r.e.in, r.e.binary, r.e.sound, r.e.ranked = in, s, checked, true
 	return r
 }

@@ -28,6 +28,7 @@ func (e *Evaluator) checkLengths(m Metric) error {
 	case uint64(n) > maxRows:
 		return fault(m, -1, ErrLength, "%d rows, more than the %d that can be ranked", n, uint64(maxRows))
 	}
+
 	return nil
 }
 

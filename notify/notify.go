@@ -73,6 +73,7 @@ func (n *Notifier) Tell(ctx context.Context, m sweep.VerdictMessage, marks Marks
 	if n.Silent() {
 		return done
 	}
+
 	for _, c := range n.Channels {
 		if c.Only != nil && !slices.Contains(c.Only, m.Verdict) {
 			continue
@@ -83,6 +84,7 @@ func (n *Notifier) Tell(ctx context.Context, m sweep.VerdictMessage, marks Marks
 		}
 		done = n.tell(ctx, c, &m, marks, log) && done
 	}
+
 	return done
 }
 

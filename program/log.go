@@ -43,6 +43,7 @@ func rename(groups []string, a slog.Attr) slog.Attr {
 	if len(groups) > 0 {
 		return a
 	}
+
 	switch a.Key {
 	case slog.LevelKey:
 		if level, ok := a.Value.Any().(slog.Level); ok {
@@ -55,6 +56,7 @@ func rename(groups []string, a slog.Attr) slog.Attr {
 			return slog.Group(fieldSource, "file", s.File, "line", strconv.Itoa(s.Line), "function", s.Function)
 		}
 	}
+
 	return a
 }
 
@@ -117,6 +119,7 @@ func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 			attrs = append(slices.Clip(g.attrs), attrs...)
 		}
 	}
+
 	out := slog.NewRecord(r.Time, r.Level, r.Message, r.PC)
 	out.AddAttrs(attrs...)
 	out.AddAttrs(h.special(attrs)...)
@@ -138,6 +141,7 @@ func (h *handler) special(attrs []slog.Attr) []slog.Attr {
 			work = []string{"trial", v}
 		}
 	}
+
 	if id == "" {
 		return []slog.Attr{slog.Group(fieldLabels, labels...)}
 	}

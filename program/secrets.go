@@ -59,6 +59,7 @@ func (w *World) refuseKeys() error {
 	if err != nil {
 		return &cloud.SetupError{What: "GOOGLE_APPLICATION_CREDENTIALS", Hint: "unset it: " + withoutKeys, Err: err}
 	}
+
 	if key {
 		return &cloud.SetupError{What: fmt.Sprintf("GOOGLE_APPLICATION_CREDENTIALS is %s, the key of a service account, and Coppice works without keys", name),
 			Hint: "unset it and delete the key: " + withoutKeys}
@@ -80,6 +81,7 @@ func isKey(name string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+
 	type credentials struct {
 		Type       string `json:"type"`
 		PrivateKey string `json:"private_key"`

@@ -22,6 +22,7 @@ func explain(cmd *cobra.Command) {
 			return nil
 		}
 	}
+
 	if run := cmd.RunE; run != nil {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
 			if err := refuseEmpty(cmd); err != nil {
@@ -30,6 +31,7 @@ func explain(cmd *cobra.Command) {
 			return run(cmd, args)
 		}
 	}
+
 	for _, child := range cmd.Commands() {
 		explain(child)
 	}

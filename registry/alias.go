@@ -235,6 +235,7 @@ func (r *Registry) lastUsable(ctx context.Context, now Alias) (int, error) {
 		}
 		none.Passed = append(none.Passed, now.Past[last])
 	}
+
 	return 0, none
 }
 

@@ -82,6 +82,7 @@ func (r *Registry) unused(ctx context.Context, model string, number int) error {
 			in.Aliases = append(in.Aliases, a.Name)
 		}
 	}
+
 	if len(in.Aliases) > 0 {
 		return in
 	}
@@ -167,5 +168,6 @@ func (r *Registry) Leftover(ctx context.Context, model string) ([]string, error)
 			return nil, err
 		}
 	}
+
 	return objects, nil
 }

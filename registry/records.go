@@ -125,14 +125,17 @@ func (e Event) check() error {
 	default:
 		return fmt.Errorf("an event of kind %.40q", e.Kind)
 	}
+
 	if e.Sequence < 1 || e.From < 0 || e.From > maxNumber || e.To < least || e.To > maxNumber {
 		return fmt.Errorf("event %d from version %d to %d", e.Sequence, e.From, e.To)
 	}
+
 	for _, s := range []string{e.Previous, e.Record} {
 		if s != "" && !sumPattern.MatchString(s) {
 			return fmt.Errorf("event %d has %.80q for a SHA-256", e.Sequence, s)
 		}
 	}
+
 	return Act{By: e.By, Why: e.Why, At: e.At}.check()
 }
 

@@ -85,6 +85,7 @@ func (r Remark) check() error {
 	default:
 		return &InputError{"remark", fmt.Sprintf("there is no kind %.40q", r.Kind)}
 	}
+
 	return Act{By: r.By, Why: r.Why, At: r.At}.check()
 }
 
@@ -106,6 +107,7 @@ func (r *Registry) remarks(ctx context.Context, model string, number int) (Remar
 	if err != nil {
 		return Remarks{}, 0, err
 	}
+
 	m, err := decodeRemarks(data, model, number)
 	if err != nil {
 		return Remarks{}, 0, &CorruptError{object, err}
@@ -126,11 +128,13 @@ func decodeRemarks(data []byte, model string, number int) (Remarks, error) {
 	if m.Model != model || m.Version != number {
 		return Remarks{}, fmt.Errorf("it is about version %d of %.60q", m.Version, m.Model)
 	}
+
 	for _, one := range m.All {
 		if err := one.check(); err != nil {
 			return Remarks{}, err
 		}
 	}
+
 	return m.Remarks, nil
 }
 

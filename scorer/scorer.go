@@ -220,6 +220,7 @@ func (s *Scorer) Batch(b *ingest.Batch, values []float64, threads int, in *inges
 			return nil, nil, nil, err
 		}
 	}
+
 	return raw, s.calibrate(slices.Clone(raw), keys), values, nil
 }
 

@@ -72,6 +72,7 @@ func asWritten(n ast.Node, t reflect.Type) ast.Node {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
+
 	if bare, ok := reflect.Zero(t).Interface().(Bare); ok {
 		t = reflect.TypeOf(bare.YAMLBare())
 		if list, ok := n.(*ast.SequenceNode); ok {
@@ -80,6 +81,7 @@ func asWritten(n ast.Node, t reflect.Type) ast.Node {
 			}
 		}
 	}
+
 	if t.Kind() != reflect.String || !isNumber(n) {
 		return n
 	}

@@ -341,6 +341,7 @@ func Nearest(word string, words []string) string {
 			best, distance = w, n
 		}
 	}
+
 	return best
 }
 

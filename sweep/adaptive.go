@@ -57,6 +57,7 @@ func (s *Spec) checkMethod(doc *strictyaml.Document, _ Vocabulary) error {
 	case !q.Listed() && s.Trials > MaxOpen:
 		return doc.Errorf("trials", "trials is %d: a search that learns takes at most %d; use fewer, or search.method: halton", s.Trials, MaxOpen)
 	}
+
 	return nil
 }
 
@@ -208,6 +209,7 @@ func (p *Plan) checkTrials() error {
 	case stop != nil && (stop.Eta < 2 || !slices.IsSorted(stop.Rungs) || !slices.Contains(StopRules(), stop.Rule)):
 		return fmt.Errorf("rule %.40q with eta %d and %d rungs", stop.Rule, stop.Eta, len(stop.Rungs))
 	}
+
 	for _, t := range p.Trials {
 		switch {
 		case t.Open && p.Format < FormatOpen:
@@ -220,14 +222,17 @@ func (p *Plan) checkTrials() error {
 			return fmt.Errorf("trial %d is open, and the search has no method that decides it", t.Number)
 		}
 	}
+
 	if len(p.Earlier) > MaxEarlier {
 		return fmt.Errorf("%d earlier sweeps", len(p.Earlier))
 	}
+
 	for _, e := range p.Earlier {
 		if err := CheckID(string(e.Sweep)); err != nil || len(e.Trials) > MaxFound {
 			return fmt.Errorf("earlier sweep %.80q with %d trials", e.Sweep, len(e.Trials))
 		}
 	}
+
 	return nil
 }
 

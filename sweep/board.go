@@ -34,6 +34,7 @@ func Fold(p *Plan, results []Result) Board {
 			by[r.Trial] = r
 		}
 	}
+
 	var b Board
 	for _, t := range p.Trials {
 		r := by[t.Number]
@@ -49,6 +50,7 @@ func Fold(p *Plan, results []Result) Board {
 		}
 		b.Rows = append(b.Rows, Row{Trial: t, Result: r})
 	}
+
 	slices.SortStableFunc(b.Rows, func(x, y Row) int { return compareRows(x, y, p.Maximize) })
 	return b
 }
@@ -61,6 +63,7 @@ func compareRows(x, y Row, maximize bool) int {
 		}
 		return 1
 	}
+
 	if x.done() {
 		c := cmp.Compare(x.Result.Score, y.Result.Score)
 		if maximize {
@@ -70,6 +73,7 @@ func compareRows(x, y Row, maximize bool) int {
 			return c
 		}
 	}
+
 	return cmp.Compare(x.Trial.Number, y.Trial.Number)
 }
 

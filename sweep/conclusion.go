@@ -47,11 +47,13 @@ func DecodeEnding(data []byte, n int) (*Ending, error) {
 	if err := CheckID(string(e.Sweep)); err != nil {
 		return nil, &DecodeError{"ending", err}
 	}
+
 	for i, t := range e.Trials {
 		if t < 0 || t >= n || i > 0 && t <= e.Trials[i-1] {
 			return nil, &DecodeError{"ending", fmt.Errorf("trial %d", t)}
 		}
 	}
+
 	return &e, nil
 }
 
@@ -166,6 +168,7 @@ func (c *Conclusion) Verdict() Verdict {
 	case g.Verdict != "":
 		return g.Verdict
 	}
+
 	return VerdictNotPromoted
 }
 

@@ -173,6 +173,7 @@ func (e TaskEnv) Variables() map[string]string {
 		"COPPICE_JOB":             e.Job,
 		"COPPICE_SCRATCH":         e.Scratch,
 	}
+
 	if e.OTLPEndpoint != "" {
 		v["OTEL_EXPORTER_OTLP_ENDPOINT"] = e.OTLPEndpoint
 	}

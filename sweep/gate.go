@@ -166,6 +166,7 @@ func (c *GateCalibration) check(doc *strictyaml.Document) error {
 	if c == nil {
 		return nil
 	}
+
 	for _, b := range []struct {
 		path   string
 		bounds []float64
@@ -175,11 +176,13 @@ func (c *GateCalibration) check(doc *strictyaml.Document) error {
 			return doc.Errorf(path, "give [low, high] with 0 < low < 1 < high, not %v", b.bounds)
 		}
 	}
+
 	for path, value := range map[string]float64{"ece": c.ECE, "normalized_entropy": c.NormalizedEntropy} {
 		if path = "gate.calibration." + path; doc.Has(path) && !(value > 0) {
 			return doc.Errorf(path, "%v: use a number above 0", value)
 		}
 	}
+
 	return checkColumns(doc, "gate.calibration.by", c.By)
 }
 

@@ -78,10 +78,12 @@ func (in *Input) check() error {
 	if in.Version < 1 || in.Mode != GrowMode && in.Mode != RefitMode {
 		return fmt.Errorf("input model version %s, mode %.40q", strconv.Itoa(in.Version), in.Mode)
 	}
+
 	for _, o := range []Object{in.Text, in.Dataset} {
 		if o.Bytes < 0 || o.Bytes > MaxInput || len(o.SHA256) != 64 {
 			return fmt.Errorf("input model object %.200q of %d bytes", o.Name, o.Bytes)
 		}
 	}
+
 	return nil
 }

@@ -134,6 +134,7 @@ func (p *Plan) Fingerprint() string {
 	if err != nil {
 		panic(fmt.Sprintf("a plan that cannot be written as JSON: %v", err)) // only a NaN among parameters, which ParseSpec refuses
 	}
+
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
 }

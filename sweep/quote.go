@@ -95,6 +95,7 @@ func (p *Plan) checkMoney() error {
 			return fmt.Errorf("a budget of %v without a price", b)
 		}
 	}
+
 	q := p.Quote
 	if q == nil {
 		return nil
@@ -102,6 +103,7 @@ func (p *Plan) checkMoney() error {
 	if len(q.Fallback) > MaxFallbacks {
 		return fmt.Errorf("%d prices of fallbacks", len(q.Fallback))
 	}
+
 	for _, f := range q.Fallback {
 		for _, v := range []float64{f.Hourly, f.Cost.Low, f.Cost.Expected, f.Cost.High} {
 			if !(v >= 0) || v > maxQuoted {
@@ -112,14 +114,17 @@ func (p *Plan) checkMoney() error {
 			return fmt.Errorf("a fallback of %d machines", f.VMs)
 		}
 	}
+
 	if q.VMs < 0 || q.VMs > MaxTrials || q.Waves < 0 || q.LocalSSD < 0 {
 		return fmt.Errorf("quoted for %d machines, %d waves", q.VMs, q.Waves)
 	}
+
 	for _, v := range []float64{q.Hourly, q.OnDemand, q.Hours.Low, q.Hours.Expected, q.Hours.High, q.Cost.Low, q.Cost.Expected, q.Cost.High, q.LeadTime.Low,
 		q.LeadTime.Expected, q.LeadTime.High, q.Trial.Low, q.Trial.Expected, q.Trial.High, q.NsPerValue, q.Preemptions, q.Reserve} {
 		if math.IsNaN(v) || v < 0 || v > maxQuoted {
 			return fmt.Errorf("a quote of %v", v)
 		}
 	}
+
 	return nil
 }

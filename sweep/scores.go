@@ -50,5 +50,6 @@ func DecodeScores(data []byte) ([]float64, error) {
 			return bad("score %v in row %d", raw[i], i)
 		}
 	}
+
 	return raw, nil
 }

@@ -185,6 +185,7 @@ func (d Distribution) Extremes() []any {
 	case d.Uniform != nil:
 		return between(d.Uniform)
 	}
+
 	return nil
 }
 
@@ -326,10 +327,12 @@ func (s *Spec) checkConditions(doc *strictyaml.Document, v Vocabulary) error {
 		}
 		s.Search.Constraints[i] = canonical
 	}
+
 	for i, c := range s.Require {
 		if err := v.Require(c); err != nil {
 			return doc.Errorf(fmt.Sprintf("require[%d]", i), "%v", err)
 		}
 	}
+
 	return nil
 }

@@ -42,6 +42,7 @@ func (s *Spec) checkStop(doc *strictyaml.Document, _ Vocabulary) error {
 	case !(q.Noise >= 0) || math.IsInf(q.Noise, 1):
 		return doc.Errorf("search.stop.noise", "noise is %v: use a standard error of 0 or more", q.Noise)
 	}
+
 	return nil
 }
 
@@ -93,10 +94,12 @@ func DecodeRung(data []byte) (*Rung, error) {
 	if r.Trial < 0 || r.Trial >= MaxTrials || r.Step < 1 || r.Claim < 0 {
 		return nil, &DecodeError{"rung", fmt.Errorf("trial %d, %d trees, claim %d", r.Trial, r.Step, r.Claim)}
 	}
+
 	for _, s := range r.Seen {
 		if s.Trial < 0 || s.Trial >= MaxTrials || s.Step < 1 {
 			return nil, &DecodeError{"rung", fmt.Errorf("has seen trial %d at %d trees", s.Trial, s.Step)}
 		}
 	}
+
 	return &r, nil
 }

@@ -126,6 +126,7 @@ func (m *VerdictMessage) Title() string {
 	default:
 		what = "dataset " + m.Dataset
 	}
+
 	if m.Occasion == OccasionRefused {
 		return what + ": not started"
 	}

@@ -37,5 +37,6 @@ func (s *Sweep) Weigh(ctx context.Context) (Weight, error) {
 			}
 		}
 	}
+
 	return w, nil
 }

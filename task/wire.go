@@ -20,6 +20,7 @@ func connect(ctx context.Context, env sweep.TaskEnv) (*cli.Backends, error) {
 	if err != nil {
 		return nil, errors.Join(err, storage.Close())
 	}
+
 	scores := messages.Publisher(env.ScoresTopic)
 	return &cli.Backends{
 		Datasets: storage.Bucket(env.DatasetsBucket), Sweeps: storage.Bucket(env.SweepsBucket), Scores: scores,

@@ -91,11 +91,13 @@ func parse(iam, roles []byte) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	var permits struct {
 		Source string              `yaml:"source"`
 		Read   string              `yaml:"read"`
 		Roles  map[string][]string `yaml:"roles"`
 	}
+
 	if _, err := strictyaml.Decode("roles.yaml", roles, &permits); err != nil {
 		return nil, err
 	}
@@ -103,11 +105,13 @@ func parse(iam, roles []byte) (*Table, error) {
 	for role, permissions := range permits.Roles {
 		t.Roles[role] = slices.Sorted(slices.Values(permissions))
 	}
+
 	for _, name := range slices.Sorted(maps.Keys(t.Identities)) {
 		if err := checkIdentity(t.Identities[name]); err != "" {
 			return nil, doc.Errorf("identities."+name, "%s: %s", name, err)
 		}
 	}
+
 	seen := map[Binding]bool{}
 	for i, b := range t.Bindings {
 		bare := Binding{Identity: b.Identity, Resource: b.Resource, Role: b.Role}
@@ -120,6 +124,7 @@ func parse(iam, roles []byte) (*Table, error) {
 		}
 		seen[bare] = true
 	}
+
 	return t, nil
 }
 
@@ -161,5 +166,6 @@ func (t *Table) checkBinding(b Binding) (wrong string) {
 	case b.Why == "":
 		return "why is missing"
 	}
+
 	return ""
 }

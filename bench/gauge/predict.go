@@ -48,6 +48,7 @@ scoring all rows that are already in memory.`,
 			return json.NewEncoder(out).Encode(p)
 		},
 	}
+
 	cmd.Flags().StringVar(&o.model, "model", "", "model as LightGBM text (required)")
 	cmd.Flags().StringVar(&o.values, "values", "", "rows to score (required)")
 	cmd.Flags().StringVar(&o.scores, "scores", "", "where to write the scores, float64 each")
@@ -66,14 +67,17 @@ func (o *predictOptions) run() (*predicted, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	m, err := gbt.ReadModel(bufio.NewReader(bytes.NewReader(text)))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", o.model, err)
 	}
+
 	x, err := readFloats(o.values)
 	if err != nil {
 		return nil, err
 	}
+
 	if len(x) == 0 || len(x)%m.Features() != 0 {
 		return nil, program.Usagef("%s holds %d values: the model has %d features, and so many make a row", o.values, len(x), m.Features())
 	}
@@ -82,6 +86,7 @@ func (o *predictOptions) run() (*predicted, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	runtime.GC() // what reading left behind is not scoring's
 	start := time.Now()
 	err = predict(x, score)
@@ -89,11 +94,13 @@ func (o *predictOptions) run() (*predicted, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", o.scorer, err)
 	}
+
 	if o.scores != "" {
 		if err := writeFloats(o.scores, score); err != nil {
 			return nil, err
 		}
 	}
+
 	return &predicted{o.scorer, len(score), len(m.Trees), o.threads, took.Seconds()}, nil
 }
 
@@ -111,6 +118,7 @@ func (o *predictOptions) predictor(m *gbt.Model, text []byte) (func(x, score []f
 			return other.PredictDense(x, len(score), m.Features(), score, 0, o.threads)
 		}, nil
 	}
+
 	return nil, program.Usagef("--scorer %q: use coppice or leaves", o.scorer)
 }
 
@@ -125,6 +133,7 @@ func readFloats(path string) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	if info.Size()%8 != 0 {
 		return nil, program.Usagef("%s has %d bytes, and float64 values have 8 each", path, info.Size())
 	}
@@ -136,6 +145,7 @@ func readFloats(path string) ([]float64, error) {
 		}
 		x[i] = math.Float64frombits(binary.LittleEndian.Uint64(buf))
 	}
+
 	return x, nil
 }
 

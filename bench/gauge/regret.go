@@ -36,6 +36,7 @@ func regretCommand(out io.Writer) *cobra.Command {
 		Example: "  gauge regret --data ../shared/data/surrogate --python build/venv-peers/bin/python --methods auto,random --batches 1,16 --seeds 4",
 		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), out, cmd.ErrOrStderr()) },
 	}
+
 	cmd.Flags().StringVar(&f.python, "python", "python3", "a Python with numpy and onnxruntime")
 	cmd.Flags().StringVar(&f.script, "objective", "bench/objective.py", "the program that answers configurations")
 	cmd.Flags().StringVar(&f.data, "data", "", "folder of the surrogate; synthetic functions without")
@@ -103,6 +104,7 @@ func (f *regretFlags) searchAll(tasks []task, out io.Writer) error {
 					spent += took
 					r.Found = append(r.Found, found)
 				}
+
 				r.Millis = float64(spent.Microseconds()) / 1000 / float64(f.trials*f.seeds)
 				if err := json.NewEncoder(out).Encode(r); err != nil {
 					return err
@@ -175,6 +177,7 @@ func readSearched(file string) ([]searched, error) {
 		}
 		all = append(all, s)
 	}
+
 	return all, lines.Err()
 }
 

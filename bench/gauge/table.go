@@ -54,6 +54,7 @@ that is there already is kept, so that a larger table continues a smaller one. V
 			return json.NewEncoder(out).Encode(map[string]any{"files": files, "written": written, "rows": o.rows, "columns": o.columns, "seconds": time.Since(start).Seconds()})
 		},
 	}
+
 	cmd.Flags().StringVar(&o.dir, "dir", "", "folder to write into (required)")
 	cmd.Flags().IntVar(&o.rows, "rows", o.rows, "rows of the whole table")
 	cmd.Flags().IntVar(&o.columns, "columns", o.columns, "features; the label comes on top")
@@ -112,6 +113,7 @@ func (o *tableOptions) write(ctx context.Context) (names []string, written int, 
 			}
 		})
 	}
+
 	for _, p := range o.parts() {
 		names = append(names, p.path)
 		if _, err := os.Stat(p.path); err != nil {
@@ -119,6 +121,7 @@ func (o *tableOptions) write(ctx context.Context) (names []string, written int, 
 			written++
 		}
 	}
+
 	close(todo)
 	workers.Wait()
 	return names, written, errors.Join(append(errs, ctx.Err())...)
@@ -158,6 +161,7 @@ func (m *maker) writePart(p part) (err error) {
 	if err != nil {
 		return err
 	}
+
 	rng := rand.New(rand.NewPCG(m.seed, uint64(p.number)))
 	b := m.newBatch()
 	for left := p.rows; left > 0; left -= b.Rows {
@@ -166,6 +170,7 @@ func (m *maker) writePart(p part) (err error) {
 			return fmt.Errorf("%s: %w", p.path, err)
 		}
 	}
+
 	if err := w.Close(); err != nil {
 		return fmt.Errorf("%s: %w", p.path, err)
 	}
@@ -200,6 +205,7 @@ func (m *maker) fill(b *ingest.Batch, rows int, rng *rand.Rand) {
 			v.Int = v.Int[:rows]
 		}
 	}
+
 	score := make([]float64, rows)
 	for i, w := range m.weight {
 		v := &b.Columns[i]
@@ -214,6 +220,7 @@ func (m *maker) fill(b *ingest.Batch, rows int, rng *rand.Rand) {
 			score[r] += w * effect
 		}
 	}
+
 	label := b.Columns[features].Int
 	for r := range rows {
 		label[r] = 0
@@ -237,6 +244,7 @@ func draw(i int, rng *rand.Rand) (value, effect float64) {
 		value = math.Floor(min(math.Exp(1+1.2*rng.NormFloat64()), 1000))
 		return value, math.Log1p(value) - 1.3
 	}
+
 	if rng.IntN(20) == 0 {
 		return math.NaN(), 0
 	}

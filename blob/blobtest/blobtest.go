@@ -183,6 +183,7 @@ func (t *tester) ranges() {
 			t.Errorf("from %d, %d bytes: attributes %+v describe the range, not the object", c.offset, c.length, a)
 		}
 	}
+
 	for _, r := range []blob.Range{{Offset: -1}, {Length: -1}, {Generation: -1}} {
 		if rc, _, err := t.s.Open(t.ctx, "digits", r); err == nil {
 			rc.Close()
@@ -215,6 +216,7 @@ func (t *tester) failingReader() {
 		_, err = t.s.Stat(t.ctx, "broken")
 		t.wantErr(fmt.Sprintf("left after %d bytes", size), err, blob.ErrNotExist)
 	}
+
 	a := t.put("whole", "as it was", blob.Any)
 	if _, err := t.s.Put(t.ctx, "whole", a.Generation, iotest.ErrReader(broken)); !errors.Is(err, broken) {
 		t.Errorf("error %v", err)
@@ -238,6 +240,7 @@ func (t *tester) cancelled() {
 	for _, e := range t.s.List(ctx, "") {
 		err = e
 	}
+
 	t.wantErr("list", err, context.Canceled)
 	_, err = t.s.Stat(t.ctx, "new")
 	t.wantErr("a cancelled put", err, blob.ErrNotExist)
@@ -269,6 +272,7 @@ func (t *tester) large() {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	t.attrsOf(a, "large", string(data))
 	got, opened := t.read("large", blob.Range{})
 	t.attrsOf(opened, "large", string(data))

@@ -55,6 +55,7 @@ func (l *Lossy) Put(ctx context.Context, name string, cond blob.Generation, r io
 	if err != nil {
 		return blob.Attrs{}, err
 	}
+
 	for {
 		attrs, err := l.Store.Put(ctx, name, cond, bytes.NewReader(data))
 		if !l.loses() {

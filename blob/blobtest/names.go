@@ -29,6 +29,7 @@ func (t *tester) list() {
 	for _, i := range rand.New(rand.NewPCG(1, 2)).Perm(len(all)) {
 		t.put(all[i], "contents of "+all[i], blob.Any)
 	}
+
 	for prefix, want := range map[string][]string{
 		"": all, "a": all[:6], "a/": all[2:5], "a/b": all[2:4], "a/c/d": all[4:5], "b/": all[6:], "c": nil, "a/c/d/": nil,
 	} {
@@ -36,6 +37,7 @@ func (t *tester) list() {
 			t.Errorf("list %q: %q, want %q", prefix, got, want)
 		}
 	}
+
 	seen := 0
 	for _, err := range t.s.List(t.ctx, "") {
 		if seen++; seen == 3 || err != nil {
@@ -51,6 +53,7 @@ func (t *tester) strangeNames() {
 	for _, n := range names {
 		t.put(n, "contents of "+n, blob.Absent)
 	}
+
 	for _, n := range names {
 		if data, a := t.read(n, blob.Range{}); data != "contents of "+n || a.Name != n {
 			t.Errorf("%q holds %q, and is called %q", n, data, a.Name)
@@ -62,6 +65,7 @@ func (t *tester) strangeNames() {
 			t.Errorf("stat %q: %+v, %v", n, a, err)
 		}
 	}
+
 	slices.Sort(names)
 	if got := t.names(""); !slices.Equal(got, names) {
 		t.Errorf("listed %q, want %q", got, names)

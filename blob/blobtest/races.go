@@ -29,6 +29,7 @@ func (t *tester) race(name string, cond blob.Generation) (winners int32, data st
 			}
 		})
 	}
+
 	close(begin)
 	group.Wait()
 	data, _ = t.read(name, blob.Range{})
@@ -67,6 +68,7 @@ func (t *tester) readWhileWritten() {
 			}
 		}
 	})
+
 	for range 3 {
 		group.Go(func() {
 			for {
@@ -92,5 +94,6 @@ func (t *tester) readWhileWritten() {
 			}
 		})
 	}
+
 	group.Wait()
 }

@@ -141,6 +141,7 @@ func (c *Client) body(m *sweep.VerdictMessage) ([]byte, error) {
 	for i := range lines[1:] {
 		lines[i+1] = escape(lines[i+1])
 	}
+
 	if m.Next != "" {
 		lines[len(lines)-1] = "`" + lines[len(lines)-1] + "`"
 	}

@@ -72,6 +72,7 @@ func (s Stream) campaigns(day int) []campaign {
 			}
 		}
 	}
+
 	return out
 }
 

@@ -49,6 +49,7 @@ func (r *run) consider(to []candidate, atoms []int) []candidate {
 			}
 		}
 	}
+
 	name := fmt.Sprint(atoms)
 	if r.tried[name] {
 		return to
@@ -62,6 +63,7 @@ func (r *run) grow(candidates, batch []candidate) []candidate {
 	for _, taken := range batch {
 		candidates = slices.DeleteFunc(candidates, func(c candidate) bool { return slices.Equal(c.atoms, taken.atoms) })
 	}
+
 	for _, taken := range batch {
 		if len(taken.atoms) == 3 {
 			continue
@@ -72,6 +74,7 @@ func (r *run) grow(candidates, batch []candidate) []candidate {
 			}
 		}
 	}
+
 	return candidates
 }
 
@@ -381,9 +384,11 @@ func binned(values []float64) Column {
 			bounds = append(bounds, x)
 		}
 	}
+
 	c := Column{Bins: len(bounds) + 1, Data: make([]uint8, len(values))}
 	for i, x := range values {
 		c.Data[i] = uint8(sort.SearchFloat64s(bounds, x))
 	}
+
 	return c
 }

@@ -228,6 +228,7 @@ func (r *run) learnable() bool {
 				least, most = min(least, y), max(most, y)
 			}
 		}
+
 		if least >= most {
 			return false
 		}

@@ -207,6 +207,7 @@ func (p *designer) askedKeys() ([][]int, error) {
 		}
 		keys = append(keys, atoms)
 	}
+
 	return keys, nil
 }
 

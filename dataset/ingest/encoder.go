@@ -97,6 +97,7 @@ func (e *Encoder) segments(rows int, file string, column func(string) *dataset.V
 	for i := range keys {
 		keys[i] = encode.Level()
 	}
+
 	for _, name := range by {
 		v := column(name)
 		if v == nil || v.Len() != rows {
@@ -109,6 +110,7 @@ func (e *Encoder) segments(rows int, file string, column func(string) *dataset.V
 			keys[i] = encode.Join(keys[i], h)
 		}
 	}
+
 	return keys, nil
 }
 

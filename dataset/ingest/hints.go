@@ -41,12 +41,14 @@ func namedID(name string) bool {
 			return true
 		}
 	}
+
 	if !isID {
 		head, isID = strings.CutSuffix(name, "ID")
 		if isID {
 			return true
 		}
 	}
+
 	return isID && (head == "" || strings.ContainsAny(head[len(head)-1:], "_-. "))
 }
 

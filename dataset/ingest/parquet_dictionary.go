@@ -35,6 +35,7 @@ func dictionaries(kv metadata.KeyValueMetadata) map[string]bool {
 			}
 		}
 	}
+
 	return out
 }
 
@@ -46,14 +47,17 @@ func pandasCategories(text string, out map[string]bool) error {
 			Type  string `json:"pandas_type"`
 		} `json:"columns"`
 	}
+
 	if err := json.Unmarshal([]byte(text), &said); err != nil {
 		return err
 	}
+
 	for _, c := range said.Columns {
 		if c.Type == "categorical" {
 			out[c.Field] = true
 		}
 	}
+
 	return nil
 }
 

@@ -183,5 +183,6 @@ func unpackDeltas(data []byte, width uint, least int64, n int, out []int64) []in
 		last += least + int64(delta)
 		out = append(out, last)
 	}
+
 	return out
 }

@@ -83,6 +83,7 @@ func (r *ripener) keep(b *Batch) (*Batch, error) {
 			places = append(places, int32(i))
 		}
 	}
+
 	return b.keep(places), nil
 }
 

@@ -45,6 +45,7 @@ func newSearcher(bounds []float64) searcher {
 			s.table[i] = bounds[i] + 0 // -0 becomes 0
 		}
 	}
+
 	if len(bounds) == 0 {
 		return s
 	}
@@ -56,6 +57,7 @@ func newSearcher(bounds []float64) searcher {
 			s.keys[i] = ordered(b)
 		}
 	}
+
 	return s
 }
 
@@ -68,6 +70,7 @@ func (s *searcher) chooseCells() {
 			s.cells, s.guide, s.inCell = c, guide, inCell
 		}
 	}
+
 	const far = 2
 	for below := 0; below <= far; below++ {
 		for above := 0; above <= far; above++ {
@@ -76,6 +79,7 @@ func (s *searcher) chooseCells() {
 			}
 		}
 	}
+
 	if s.inCell > 1 {
 		try(bitCells(bounds))
 	}
@@ -130,12 +134,14 @@ func (c *cells) guide(bounds []float64) (*[guideCells]uint8, int) {
 			return nil, maxInCell + 1
 		}
 	}
+
 	guide := new([guideCells]uint8)
 	for i, n := range in {
 		guide[i] = uint8(before)
 		before += n
 		most = max(most, n)
 	}
+
 	return guide, most
 }
 

@@ -42,6 +42,7 @@ func command() *cobra.Command {
 			return write(out, rows, seed)
 		},
 	}
+
 	cmd.Flags().IntVar(&rows, "rows", rows, "impressions")
 	cmd.Flags().Uint64Var(&seed, "seed", seed, "the same seed makes the same table")
 	cmd.Flags().StringVar(&out, "out", out, "file to write: .parquet or .csv")
@@ -63,12 +64,14 @@ func write(path string, rows int, seed uint64) (err error) {
 	if err != nil {
 		return err
 	}
+
 	const batch = 50_000
 	for first := 0; first < rows; first += batch {
 		if err := put(g.batch(first, min(batch, rows-first), rows)); err != nil {
 			return err
 		}
 	}
+
 	if err := finish(); err != nil {
 		return err
 	}
@@ -108,6 +111,7 @@ func newNetwork(seed uint64) *network {
 		}
 		return out
 	}
+
 	vectors := func(count int, sd float64) [][4]float64 {
 		out := make([][4]float64, count)
 		for i := range out {
@@ -115,6 +119,7 @@ func newNetwork(seed uint64) *network {
 		}
 		return out
 	}
+
 	n.users, n.ads, n.publishers = normal(30_000, 0.6), normal(120, 0.5), normal(900, 0.5)
 	n.taste, n.topic = vectors(len(n.users), 0.5), vectors(len(n.ads), 0.8)
 	return n
@@ -158,9 +163,11 @@ func (n *network) batch(first, rows, total int) *ingest.Batch {
 		}
 		b.Columns = append(b.Columns, v)
 	}
+
 	for r := range rows {
 		n.row(b, r, float64(first+r)/float64(total))
 	}
+
 	return b
 }
 

@@ -100,12 +100,14 @@ func (j *job) replace(vm *machine) {
 	if err == nil {
 		err = vm.makeFolders()
 	}
+
 	if left := os.RemoveAll(old); left != nil {
 		j.srv.opts.Log.Info("a lost machine's disk is removed with the job", "job", j.id, "machine", vm.name, "error", left)
 	}
 	if err != nil {
 		j.srv.opts.Log.Error("replace a lost machine", "job", j.id, "machine", vm.name, "error", err)
 	}
+
 	vm.instance = j.srv.instanceID(j.spec.Uid)
 	vm.lost = false
 }

@@ -60,6 +60,7 @@ func (a *attempt) wait() {
 		case <-a.abandoned:
 			return
 		}
+
 		if !a.next() {
 			return
 		}

@@ -33,6 +33,7 @@ func Spoil(data []byte, how string) ([]byte, error) {
 		out[len(out)/2] ^= 1
 		return out, nil
 	}
+
 	return nil, fmt.Errorf("damage %q: use one of %s", how, strings.Join(Damages, ", "))
 }
 
@@ -91,5 +92,6 @@ func (s *Server) matching(match string) ([]placed, error) {
 		}
 		return nil
 	})
+
 	return found, err
 }

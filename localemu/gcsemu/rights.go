@@ -47,6 +47,7 @@ func needs(c call, r *http.Request) []need {
 		}
 		return []need{{c.bucket, "storage.objects.update"}}
 	}
+
 	return nil // health, and what belongs to an upload that was allowed to begin
 }
 

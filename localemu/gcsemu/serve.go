@@ -117,6 +117,7 @@ func (s *Server) checkNames(c call, r *http.Request) *response {
 			return answer(http.StatusBadRequest, fmt.Sprintf("Invalid object name %.80q: %s", name.object, why))
 		}
 	}
+
 	return nil
 }
 
@@ -245,6 +246,7 @@ func (s *Server) keeps(name string, value any) bool {
 	case bool:
 		return !v
 	}
+
 	return false
 }
 

@@ -58,6 +58,7 @@ func (us *uploads) add(id string, s *session) {
 		us.open[oldest].upload.body.close()
 		delete(us.open, oldest)
 	}
+
 	us.open[id] = s
 }
 

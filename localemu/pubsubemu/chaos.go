@@ -120,6 +120,7 @@ func (c *chaos) drop(all []*pubsubpb.PubsubMessage) (kept []*pubsubpb.PubsubMess
 		}
 		kept = append(kept, m)
 	}
+
 	return kept, ids
 }
 
@@ -194,6 +195,7 @@ func (c *chaos) acks(ids []string) []string {
 		}
 		kept = append(kept, id)
 	}
+
 	return kept
 }
 

@@ -25,6 +25,7 @@ func (t *tester) damagedPlan() {
 		_, _, err := t.sweep.Plan(t.ctx)
 		t.wantDamaged(what, err, object)
 	}
+
 	other := *t.plan
 	other.Sweep, other.Job = "night-2", ""
 	t.putJSON(object, other)

@@ -306,6 +306,7 @@ func (t *tester) strangers() {
 	} {
 		t.put(root+name, "not ours")
 	}
+
 	after := t.list()
 	t.equal("trials among strangers", after, before)
 	if !slices.IsSortedFunc(after, func(a, b sweepstore.Trial) int { return a.Number - b.Number }) {

@@ -34,6 +34,7 @@ func guarded(log *slog.Logger, callers Callers, next http.HandlerFunc) http.Hand
 			next(w, r)
 		}
 	}
+
 	return func(w http.ResponseWriter, r *http.Request) {
 		caller, err := callers.Verify(r.Context(), r.Header.Get("Authorization"))
 		if err == nil {

@@ -99,6 +99,7 @@ lost. Any number of them may run at once. Ends with Ctrl-C.`,
 			})
 		},
 	}
+
 	metrics.add(cmd)
 	cmd.Flags().DurationVar(&every, "reconcile", every, "how often to look at every open sweep")
 	return cmd
@@ -116,6 +117,7 @@ func pull(ctx context.Context, a *conclude.Aggregator, b *Backends, every time.D
 			return err
 		})
 	})
+
 	group.Go(func() error {
 		tick := time.NewTicker(every)
 		defer tick.Stop()
@@ -130,6 +132,7 @@ func pull(ctx context.Context, a *conclude.Aggregator, b *Backends, every time.D
 			}
 		}
 	})
+
 	return group.Wait()
 }
 

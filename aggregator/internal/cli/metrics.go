@@ -48,10 +48,12 @@ func (p *page) open(ctx context.Context, log *slog.Logger) ([]telemetry.Reader, 
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s for /metrics: %w; --%s says where, or nothing", p.address, err, metricsFlag)
 	}
+
 	reader, handler, err := scrape.New()
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
+
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", handler)
 	p.server, p.done = &http.Server{Handler: prompt(mux), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute}, make(chan error, 1)

@@ -40,6 +40,7 @@ checked the token's signature, and taken it off, before the request comes here.`
 			})
 		},
 	}
+
 	metrics.add(cmd)
 	cmd.Flags().StringVar(&listen, "listen", listen, "address to listen on")
 	return cmd
@@ -65,10 +66,12 @@ func (w *World) serve(ctx context.Context, a *conclude.Aggregator, address strin
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", address, err)
 	}
+
 	callers, err := w.callersAt(ctx, l.Addr())
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
+
 	server := &http.Server{Handler: handler(a, callers, flush), ReadHeaderTimeout: headerTime, ReadTimeout: readTime, WriteTimeout: answerTime, IdleTimeout: idleTime,
 		MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(a.Log.Handler(), slog.LevelWarn),
 		BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) }}
@@ -80,6 +83,7 @@ func (w *World) serve(ctx context.Context, a *conclude.Aggregator, address strin
 		return err
 	case <-ctx.Done():
 	}
+
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), goodbye)
 	defer cancel()
 	if err := server.Shutdown(last); err != nil {
@@ -130,6 +134,7 @@ func handler(a *conclude.Aggregator, callers Callers, flush func(context.Context
 			flush(r.Context())
 		})
 	}
+
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("POST /push", post(func(w http.ResponseWriter, r *http.Request) { handlePush(a, w, r) }))
@@ -165,10 +170,12 @@ func handlePush(a *conclude.Aggregator, w http.ResponseWriter, r *http.Request) 
 	if err == nil {
 		err = json.Unmarshal(body, &p)
 	}
+
 	if err == nil {
 		answer(a, w, "handle a message", a.Handle(r.Context(), p.Message.Data))
 		return
 	}
+
 	// Not acknowledged: it is no push message, and a real one would come again.
 	a.Log.Warn("refused a request", "path", r.URL.Path, "error", err.Error())
 	status := http.StatusBadRequest

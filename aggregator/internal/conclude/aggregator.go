@@ -89,6 +89,7 @@ func (a *Aggregator) Handle(ctx context.Context, data []byte) error {
 		count(a.messages, "ignored")
 		return nil
 	}
+
 	_, err = a.Consider(ctx, m.Sweep)
 	if err = a.dropPermanent(m.Sweep, err); err != nil {
 		count(a.messages, "failed")

@@ -116,6 +116,7 @@ func judges(p *sweep.Plan) (metric.Metric, []*search.Condition, error) {
 		}
 		require = append(require, c)
 	}
+
 	return m, require, nil
 }
 

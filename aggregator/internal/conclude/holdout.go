@@ -54,6 +54,7 @@ func (a *Aggregator) readHoldout(ctx context.Context, p *sweep.Plan) (*holdout, 
 	if err != nil {
 		return nil, err
 	}
+
 	if h.sample, err = dataset.ReadSample(sample); err != nil {
 		return nil, &dataError{fmt.Errorf("dataset %s: %w", dataset.SampleFile, err)}
 	}
@@ -83,10 +84,12 @@ func (a *Aggregator) encodeSample(ctx context.Context, prefix string, h *holdout
 			return &dataError{fmt.Errorf("dataset %s: %w", dataset.LevelsFile, err)}
 		}
 	}
+
 	encoder, err := ingest.NewEncoder(h.manifest.Encoding(), h.levels)
 	if err == nil {
 		h.values, err = encoder.EncodeSample(h.sample)
 	}
+
 	if err != nil {
 		return &dataError{fmt.Errorf("dataset %s: %w", dataset.SampleFile, err)}
 	}
@@ -112,6 +115,7 @@ func (a *Aggregator) readPart(ctx context.Context, prefix string, h *holdout, pa
 	if err != nil {
 		return dataset.Targets{}, nil, &dataError{fmt.Errorf("dataset %s: %w", dataset.TargetsFile(part.Split), err)}
 	}
+
 	rows := part.Select(all.Fold)
 	targets := all
 	if rows != nil {
@@ -129,6 +133,7 @@ func (a *Aggregator) readPart(ctx context.Context, prefix string, h *holdout, pa
 			}
 		}
 	}
+
 	return targets, places, nil
 }
 
@@ -156,15 +161,18 @@ func (a *Aggregator) readFile(ctx context.Context, prefix string, m *dataset.Man
 		if err != nil {
 			return nil, err
 		}
+
 		if int64(len(data)) != f.Bytes {
 			return nil, &dataError{fmt.Errorf("dataset file %s has %d bytes, the manifest says %d", name, len(data), f.Bytes)}
 		}
+
 		for i := range f.Blocks {
 			offset, length := f.Block(i)
 			if err := f.VerifyBlock(i, data[offset:offset+length]); err != nil {
 				return nil, &dataError{err}
 			}
 		}
+
 		return data, nil
 	}
 	return nil, &dataError{fmt.Errorf("the dataset has no %s; was it staged with sample: 0, or without the split? Stage it again", name)}

@@ -67,6 +67,7 @@ func (t *jobHistory) look(ctx context.Context, n int) (*pastJob, error) {
 		}
 		since = r.At
 	}
+
 	state, err := t.a.Jobs.State(ctx, t.plan.JobName(n))
 	if err != nil && !errors.Is(err, ErrNoJob) {
 		return nil, err
@@ -122,5 +123,6 @@ func (t *jobHistory) minimumUsage(ctx context.Context) ([]ledger.MinimumUsage, e
 			usage = append(usage, ledger.MinimumUsage{Job: n, Submitted: j.since, Began: j.state.From, Ended: j.state.To})
 		}
 	}
+
 	return usage, nil
 }

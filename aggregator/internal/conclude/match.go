@@ -105,15 +105,18 @@ func (to *rows) join(n *night, old []float64) {
 	if n.rows.Weight != nil && to.Weight == nil && before > 0 { // rows without weights count 1 beside those with
 		to.Weight = ones(before)
 	}
+
 	switch {
 	case n.rows.Weight != nil:
 		to.Weight = append(to.Weight, n.rows.Weight...)
 	case to.Weight != nil:
 		to.Weight = append(to.Weight, ones(len(old))...)
 	}
+
 	for _, g := range n.rows.Group { // a group is one of a night
 		to.Group = append(to.Group, g^uint64(n.version)*0x9e3779b97f4a7c15)
 	}
+
 	to.Label, to.New, to.Old = append(to.Label, n.rows.Label...), append(to.New, n.rows.New...), append(to.Old, old...)
 }
 
@@ -127,6 +130,7 @@ func predict(s *scorer.Scorer, sample *dataset.Sample) ([]float64, error) {
 			missing = append(missing, strconv.Quote(name))
 		}
 	}
+
 	if len(missing) > 0 {
 		word := "column"
 		if len(missing) > 1 {
@@ -134,6 +138,7 @@ func predict(s *scorer.Scorer, sample *dataset.Sample) ([]float64, error) {
 		}
 		return nil, fmt.Errorf("it needs the %s %s, which these rows do not have", word, strings.Join(missing, ", "))
 	}
+
 	return s.Sample(sample, runtime.GOMAXPROCS(0))
 }
 
@@ -204,6 +209,7 @@ func segments(s *dataset.Sample, by []string) []string {
 			out[i] += name + " " + v.TextOf(i)
 		}
 	}
+
 	return out
 }
 
@@ -260,10 +266,12 @@ func columnsOf(e *dataset.Encoding, i int) []string {
 	if f.From.Table >= 0 {
 		parts = e.Tables[f.From.Table].Of
 	}
+
 	for _, p := range parts {
 		if !slices.Contains(out, p.Column) {
 			out = append(out, p.Column)
 		}
 	}
+
 	return out
 }

@@ -37,6 +37,7 @@ func (k *known) note() {
 		p.cpuSeconds += r.Usage.CPUSeconds
 		p.peakPrivateBytes, p.mostBytes = max(p.peakPrivateBytes, r.Usage.PrivateBytes), max(p.mostBytes, r.Usage.PeakPSSBytes)
 	}
+
 	if b.Done > 0 {
 		p.best = b.Rows[0].Result.Score // the board is sorted
 	}
@@ -67,6 +68,7 @@ func (a *Aggregator) Measure(meter otel.Meter) error {
 		}
 		return c
 	}
+
 	a.messages = counter("coppice.aggregator.messages", "{message}", "Messages, by what became of them: handled, ignored (no score message), failed (will come again)")
 	a.conclusions = counter("coppice.aggregator.conclusions", "{sweep}", "Sweeps concluded here, by outcome")
 	a.verdicts = counter("coppice.aggregator.verdicts", "{sweep}", "Sweeps concluded here, by verdict: whether the winner became the champion")
@@ -79,6 +81,7 @@ func (a *Aggregator) Measure(meter otel.Meter) error {
 		all = append(all, g)
 		return g
 	}
+
 	float := func(name, unit, what string) otel.Float64Observable {
 		g, e := meter.Float64ObservableGauge(name, otel.WithUnit(unit), otel.WithDescription(what))
 		if err == nil {
@@ -87,6 +90,7 @@ func (a *Aggregator) Measure(meter otel.Meter) error {
 		all = append(all, g)
 		return g
 	}
+
 	trials := gauge("coppice.sweep.trials", "{trial}", "Trials by status; waiting are those that have not ended")
 	takeovers := gauge("coppice.sweep.takeovers", "{trial}", "Times that a trial of those ended was taken over: preemptions, as far as they cost something")
 	trees := gauge("coppice.sweep.trees", "{tree}", "Trees grown by the trials that have ended")
@@ -98,6 +102,7 @@ func (a *Aggregator) Measure(meter otel.Meter) error {
 	if err != nil {
 		return err
 	}
+
 	_, err = meter.RegisterCallback(func(_ context.Context, o otel.Observer) error {
 		for id, p := range a.open() {
 			of := attribute.String("sweep", string(id))
@@ -116,6 +121,7 @@ func (a *Aggregator) Measure(meter otel.Meter) error {
 		}
 		return nil
 	}, all...)
+
 	return err
 }
 

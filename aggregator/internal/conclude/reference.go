@@ -162,6 +162,7 @@ func (a *Aggregator) referenceFromDataset(ctx context.Context, v registry.Versio
 	if err != nil {
 		return nil, &dataError{err}
 	}
+
 	h, err := a.readHoldout(ctx, p)
 	if err != nil {
 		return nil, err

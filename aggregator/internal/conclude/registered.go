@@ -161,6 +161,7 @@ func (a *Aggregator) readRecord(ctx context.Context, v *registry.Version, name s
 		}
 		return nil
 	}
+
 	var corrupt *registry.CorruptError
 	var absent *registry.NotFoundError
 	if errors.As(err, &corrupt) || errors.As(err, &absent) {

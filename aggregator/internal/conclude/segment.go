@@ -97,5 +97,6 @@ func (s *segmented) measure(pred []float64) (map[string]float64, error) {
 		}
 		out[name] = v
 	}
+
 	return out, nil
 }

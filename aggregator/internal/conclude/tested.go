@@ -95,6 +95,7 @@ func (w *winner) sampledPredictions(h *holdout) ([]float64, error) {
 	for i, p := range h.testRows {
 		raw[i] = w.testRaw[p.part]
 	}
+
 	by := w.calibrator.By()
 	if len(by) == 0 {
 		return w.calibrator.PredictAll(nil, raw), nil
@@ -103,14 +104,17 @@ func (w *winner) sampledPredictions(h *holdout) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	all, err := encoder.SampleSegments(h.sample, by)
 	if err != nil {
 		return nil, err
 	}
+
 	keys := make([]uint64, len(h.testRows))
 	for i, p := range h.testRows {
 		keys[i] = all[p.sample]
 	}
+
 	return w.calibrator.PredictSegments(nil, raw, keys), nil
 }
 

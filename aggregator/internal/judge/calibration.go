@@ -42,6 +42,7 @@ func (d *decision) ratio(name, rows string, bounds []float64, confidence float64
 	if err != nil {
 		return // no positive row: how many there should be is for the comparison and the entropy to say
 	}
+
 	check := sweep.GateCheck{Name: name, Passed: i.High >= bounds[0] && i.Low <= bounds[1], Value: i.Value, Low: i.Low, High: i.High, Rows: len(r.New)}
 	verdict := "within"
 	if !check.Passed {
@@ -169,6 +170,7 @@ func thinned(r *Rows) metric.Input {
 			out.Weight = append(out.Weight, in.Weight[i])
 		}
 	}
+
 	return out
 }
 

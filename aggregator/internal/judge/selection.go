@@ -107,12 +107,14 @@ func (d *decision) notWorse(g sweep.Gate, m metric.Metric, c metric.Comparison, 
 		check.Passed = c.Better(-*margin)
 		required = fmt.Sprintf(", required above %.3g", -*margin)
 	}
+
 	if !check.Passed {
 		verdict = "worse than"
 		if !c.Worse() {
 			verdict = "not shown to be as good as the gate demands, against"
 		}
 	}
+
 	check.Reason = fmt.Sprintf("%s %.6g on %s is %s %.6g of version %d (%s%s)", m.Name, c.New, d.earlier(e), verdict, c.Old, d.Champion, gain(g, c), required)
 	return check
 }

@@ -162,6 +162,7 @@ func paramsOf(raw json.RawMessage, names []string) (sweep.Params, error) {
 	if len(params) > maxParameters {
 		return nil, fmt.Errorf("%d parameters; use %d at most", len(params), maxParameters)
 	}
+
 	for _, name := range slices.Sorted(maps.Keys(params)) {
 		if names != nil && !slices.Contains(names, name) {
 			return nil, fmt.Errorf("the space has no parameter %.60q%s", name, strictyaml.Suggest(name, names))
@@ -172,6 +173,7 @@ func paramsOf(raw json.RawMessage, names []string) (sweep.Params, error) {
 			return nil, fmt.Errorf("parameter %.60q is neither a number, text, true nor false", name)
 		}
 	}
+
 	return params, nil
 }
 
@@ -250,6 +252,7 @@ func number(raw json.RawMessage) (float64, error) {
 		}
 		return *v, nil
 	}
+
 	var text string
 	if err := json.Unmarshal(raw, &text); err == nil {
 		switch text {
@@ -261,6 +264,7 @@ func number(raw json.RawMessage) (float64, error) {
 			return math.Inf(-1), nil
 		}
 	}
+
 	return 0, errors.New("no number")
 }
 
@@ -299,6 +303,7 @@ func quoted(text []byte) []byte {
 		}
 		out = append(out, text[i])
 	}
+
 	return out
 }
 

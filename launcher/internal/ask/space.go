@@ -83,14 +83,17 @@ func (s *Spec) Names() []string {
 	for name := range s.Search.Random {
 		names[name] = true
 	}
+
 	for name := range s.Search.Grid {
 		names[name] = true
 	}
+
 	for _, fixed := range s.Search.Fixed {
 		for name := range fixed {
 			names[name] = true
 		}
 	}
+
 	return slices.Sorted(maps.Keys(names))
 }
 

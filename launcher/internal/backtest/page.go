@@ -53,9 +53,11 @@ func (r *Report) View() (*page.Backtest, error) {
 	for _, s := range r.Rules {
 		v.Rules = append(v.Rules, page.BacktestRule{Name: s.Name, Decisions: s.Decisions, Promotions: s.Promotions, Wrong: s.Wrong, Surely: s.Surely, Missed: s.Missed, Mean: s.Mean})
 	}
+
 	for _, a := range r.Ages {
 		v.Ages = append(v.Ages, page.BacktestAge{Age: a.Age, Nights: a.Nights, Better: a.Better, Surely: a.Surely, Worse: a.Worse, Mean: a.Mean})
 	}
+
 	for i := range r.Nights {
 		n, err := r.night(&r.Nights[i])
 		if err != nil {
@@ -63,6 +65,7 @@ func (r *Report) View() (*page.Backtest, error) {
 		}
 		v.Nights = append(v.Nights, n)
 	}
+
 	return v, nil
 }
 
@@ -83,6 +86,7 @@ func (r *Report) night(n *Night) (out page.BacktestNight, err error) {
 		}
 		out.Stale = append(out.Stale, g)
 	}
+
 	for _, s := range r.Rules {
 		d := n.Rules[s.Name]
 		if d == nil {
@@ -90,5 +94,6 @@ func (r *Report) night(n *Night) (out page.BacktestNight, err error) {
 		}
 		out.Rules = append(out.Rules, page.BacktestVerdict{Champion: d.Grown, Promoted: d.Promoted, Wrong: d.Promoted && d.True != nil && d.True.Gain < 0, Value: d.Value})
 	}
+
 	return out, nil
 }

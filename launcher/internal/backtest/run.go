@@ -151,12 +151,14 @@ func (b *backtest) decide(ctx context.Context, rule Gate, night, champion int) (
 	if err != nil {
 		return nil, false, err
 	}
+
 	switch {
 	case rule.Always:
 		return gain, true, nil
 	case rule.Confidence > 0:
 		return gain, gain.Low > rule.MinGain, nil
 	}
+
 	return gain, gain.Gain >= rule.MinGain, nil
 }
 
@@ -206,6 +208,7 @@ func (b *backtest) compare(ctx context.Context, fresh, old, first, last int, con
 	if err != nil {
 		return nil, err
 	}
+
 	c, err := b.spec.metric.Compare(a.input(), o.pred, metric.Confidence{Level: confidence, Seed: b.spec.Seed})
 	if err != nil {
 		return nil, err

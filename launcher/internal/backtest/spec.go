@@ -65,6 +65,7 @@ func ParseSpec(file string, text []byte) (*Spec, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	s.doc = doc
 	if !doc.Has("stale") {
 		s.Stale = []int{7}
@@ -72,11 +73,13 @@ func ParseSpec(file string, text []byte) (*Spec, error) {
 	if !doc.Has("gates") {
 		s.Gates = []Gate{{Name: "every night", Always: true}, {Name: "any gain"}, {Name: "beyond chance", Confidence: 0.95}}
 	}
+
 	for _, check := range []func() error{s.checkDays, s.checkModel, s.checkRules} {
 		if err := check(); err != nil {
 			return nil, err
 		}
 	}
+
 	return s, nil
 }
 

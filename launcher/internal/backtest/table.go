@@ -136,6 +136,7 @@ func (d *daily) give(folder string, first, last int) error {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return err
 	}
+
 	for day := first; day <= last; day++ {
 		path, ok := d.files[day]
 		if !ok {
@@ -145,6 +146,7 @@ func (d *daily) give(folder string, first, last int) error {
 			return err
 		}
 	}
+
 	return nil
 }
 

@@ -57,10 +57,12 @@ func Look(ctx context.Context, q Request) ([]Item, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	sweeps, err := h.lookAtSweeps(ctx, q)
 	if err != nil {
 		return nil, err
 	}
+
 	datasets, err := h.lookAtDatasets(ctx, q)
 	if err != nil {
 		return nil, err

@@ -172,6 +172,7 @@ func machinesOf(b *bill.Bill) (lines [][2]string) {
 		lines = append(lines, [2]string{what, fmt.Sprintf("%d x %s %s, %s in %s", j.VMs, j.Machine, j.Model, price, b.Region)})
 		what = ""
 	}
+
 	return lines
 }
 

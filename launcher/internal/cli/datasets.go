@@ -43,6 +43,7 @@ func datasetsListCommand(w *World) *cobra.Command {
 			return w.with(cmd.Context(), func(c *cloud) error { return w.listDatasets(cmd.Context(), c, name, asJSON) })
 		},
 	}
+
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
 	return cmd
 }
@@ -140,6 +141,7 @@ func datasetsPullCommand(w *World) *cobra.Command {
 			})
 		},
 	}
+
 	cmd.Flags().StringVar(&out, "out", ".", "folder to copy into")
 	return cmd
 }

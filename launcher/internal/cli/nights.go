@@ -159,6 +159,7 @@ func (w *World) showNight(r *contract.Record) {
 		{"rows", fmt.Sprint(p.Rows)},
 		{"label", fmt.Sprintf("mean %.5g", p.Label.Mean)},
 	}
+
 	if p.TimeColumn != "" {
 		rows = append(rows, [2]string{p.TimeColumn, fmt.Sprintf("%s to %s", p.Oldest.Format(time.RFC3339), p.Newest.Format(time.RFC3339))})
 	}

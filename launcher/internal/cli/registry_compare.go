@@ -124,6 +124,7 @@ func (w *World) showCompared(out comparison, f compareFlags) {
 	for _, l := range out.All {
 		t.AppendRow(table.Row{l.Metric, number(l.A), number(l.B), number(l.Gain), fmt.Sprintf("%s to %s", number(l.Low), number(l.High)), l.Says})
 	}
+
 	t.Render()
 	if f.by == "" {
 		return
@@ -132,6 +133,7 @@ func (w *World) showCompared(out comparison, f compareFlags) {
 	for _, l := range out.By {
 		t.AppendRow(table.Row{l.By, l.Rows, number(l.A), number(l.B), number(l.Gain), fmt.Sprintf("%s to %s", number(l.Low), number(l.High)), l.Says})
 	}
+
 	t.Render()
 }
 
@@ -143,6 +145,7 @@ func comparedBy(names []string, m *dataset.Manifest) ([]metric.Metric, error) {
 			names = []string{"rmse", "mae"}
 		}
 	}
+
 	var metrics []metric.Metric
 	for _, name := range names {
 		m, err := metric.Lookup(name)
@@ -151,6 +154,7 @@ func comparedBy(names []string, m *dataset.Manifest) ([]metric.Metric, error) {
 		}
 		metrics = append(metrics, m)
 	}
+
 	return metrics, nil
 }
 
@@ -163,6 +167,7 @@ func (c *cloud) comparable(ctx context.Context, model, ref string) (out compared
 	if err != nil {
 		return out, err
 	}
+
 	if out.manifest, err = dataset.DecodeManifest(text); err != nil {
 		return out, err
 	}

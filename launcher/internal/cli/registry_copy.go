@@ -60,6 +60,7 @@ dataset does too, so that reproduce needs it where it is run.`,
 			})
 		},
 	}
+
 	cmd.Flags().StringVar(&other, flag, "", "bucket of the other registry, gs://BUCKET (required)")
 	cmd.Flags().StringVar(&why, "why", "", "reason")
 	_ = cmd.MarkFlagRequired(flag)

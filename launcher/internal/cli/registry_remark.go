@@ -26,6 +26,7 @@ func (w *World) onVersion(cmd *cobra.Command, arg string, do func(c *cloud, v re
 	if ref == "" {
 		return program.Usagef("%q: say which version: %s@VERSION or %s@ALIAS", arg, model, model)
 	}
+
 	return w.with(cmd.Context(), func(c *cloud) error {
 		v, err := c.registry.Get(cmd.Context(), model, ref)
 		if err != nil {
@@ -62,6 +63,7 @@ func registryTagCommand(w *World) *cobra.Command {
 			})
 		},
 	}
+
 	cmd.Flags().StringVar(&why, "why", "", "reason, for the history")
 	cmd.Flags().StringSliceVar(&remove, "remove", nil, "names of tags to take away")
 	return cmd
@@ -140,6 +142,7 @@ func (w *World) warnLive(ctx context.Context, c *cloud, v registry.Version) erro
 	if err != nil {
 		return err
 	}
+
 	for _, a := range aliases {
 		switch {
 		case a.Version != v.Number:
@@ -149,6 +152,7 @@ func (w *World) warnLive(ctx context.Context, c *cloud, v registry.Version) erro
 			fmt.Fprintf(w.Out, "%s still points at it; to move that: launcher registry alias %s@VERSION %s\n", a.Name, v.Model, a.Name)
 		}
 	}
+
 	return nil
 }
 
@@ -228,6 +232,7 @@ at is never deleted. The history keeps who, why and when. The files stay in the 
 			})
 		},
 	}
+
 	cmd.Flags().StringVar(&why, "why", "", "reason (required)")
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	return cmd

@@ -157,6 +157,7 @@ func (w *World) fetchDataset(ctx context.Context, c *cloud, m *dataset.Manifest,
 	if err != nil {
 		return "", err
 	}
+
 	if err := stager.FetchTo(ctx, c.datasets, there, dir); err != nil {
 		os.RemoveAll(dir)
 		return "", err

@@ -179,6 +179,7 @@ func (c *cloud) plan(ctx context.Context, w *World, spec *sweep.Spec, m *dataset
 	if err != nil {
 		return nil, nil, err
 	}
+
 	if spec.Continue != nil && in == nil {
 		p.Notes = append(p.Notes, fmt.Sprintf("model %s has no %s to continue yet: the trials begin with nothing", spec.Model, sweep.Champion))
 	}

@@ -49,6 +49,7 @@ whether the same decision comes out of that again. Of a sweep that stops trials 
 			})
 		},
 	}
+
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }
@@ -155,10 +156,12 @@ func seenText(p *sweep.Plan, d *sweep.Decision) string {
 			best = s
 		}
 	}
+
 	text := fmt.Sprintf("%d results", results)
 	for _, e := range p.Earlier {
 		text += fmt.Sprintf(", %d of %s", len(e.Trials), e.Sweep)
 	}
+
 	if best != nil {
 		text += fmt.Sprintf("; the best was trial %d with %s", best.Trial, number(*best.Score))
 	}

@@ -235,6 +235,7 @@ func (r *Rows) Compare(metrics []metric.Metric, c metric.Confidence) ([]Line, er
 		}
 		lines = append(lines, l)
 	}
+
 	if len(lines) == 0 {
 		return nil, last
 	}

@@ -186,6 +186,7 @@ func (c *Console) Handler(hosts []string) http.Handler {
 			return view.Write(out)
 		})
 	})
+
 	mux.HandleFunc("GET /datasets/{ref}", func(w http.ResponseWriter, r *http.Request) {
 		c.serveStill(w, r, func(ctx context.Context, out *bytes.Buffer) error {
 			c.sweeps.next()
@@ -197,6 +198,7 @@ func (c *Console) Handler(hosts []string) http.Handler {
 			return view.Write(out)
 		})
 	})
+
 	mux.HandleFunc("GET /models/{name}", func(w http.ResponseWriter, r *http.Request) {
 		c.serveStill(w, r, func(ctx context.Context, out *bytes.Buffer) error {
 			c.models.next()
@@ -207,6 +209,7 @@ func (c *Console) Handler(hosts []string) http.Handler {
 			return view.Write(out)
 		})
 	})
+
 	mux.HandleFunc("GET /sweeps/{id}", c.serveSweep)
 	mux.HandleFunc("GET /events/sweeps/{id}", c.serveEvents)
 	return guarded(hosts, mux)

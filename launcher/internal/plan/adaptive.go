@@ -94,6 +94,7 @@ func largest(p *sweep.Plan, need func(sweep.Params) (int64, error)) sweep.Params
 	if err != nil {
 		return all
 	}
+
 	for _, name := range slices.Sorted(maps.Keys(p.Spec.Search.Random)) {
 		value := all[name]
 		for _, v := range p.Spec.Search.Random[name].Extremes() {
@@ -104,6 +105,7 @@ func largest(p *sweep.Plan, need func(sweep.Params) (int64, error)) sweep.Params
 		}
 		all[name] = value
 	}
+
 	return all
 }
 

@@ -198,14 +198,17 @@ func defaultID(s *sweep.Spec, version string, in *Input) (sweep.ID, error) {
 	if in != nil {
 		input = sweepstore.InputObject("", in.Text).SHA256
 	}
+
 	data, err := json.Marshal(struct {
 		Spec    *sweep.Spec
 		Version string
 		Input   string `json:",omitempty"`
 	}{&trained, version, input})
+
 	if err != nil {
 		return "", err
 	}
+
 	sum := sha256.Sum256(data)
 	return sweep.ID(s.Name + "-" + hex.EncodeToString(sum[:4])), nil
 }

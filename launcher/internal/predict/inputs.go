@@ -91,6 +91,7 @@ func (r *Result) Warnings() []string {
 			}
 		}
 	}
+
 	return out
 }
 
@@ -131,6 +132,7 @@ func checkUnseen(inputs []Input, most float64) error {
 			e.Columns = append(e.Columns, in)
 		}
 	}
+
 	if len(e.Columns) > 0 {
 		return e
 	}

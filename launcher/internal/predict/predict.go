@@ -176,6 +176,7 @@ func (q *Request) writer(w io.Writer, columns []ingest.Column) (writer, func() e
 		c, err := ingest.NewCSVWriter(w, columns, ',')
 		return c, func() error { return nil }, err
 	}
+
 	return nil, nil, &Error{fmt.Sprintf("--out %s: give a name that ends in .csv, .tsv or .parquet", q.Out)}
 }
 

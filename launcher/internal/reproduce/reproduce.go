@@ -196,6 +196,7 @@ func compare(name string, was, is []byte, had, has bool) File {
 	default:
 		f.Differs = linesApart(was, is)
 	}
+
 	return f
 }
 
@@ -206,6 +207,7 @@ func treesApart(was, is []byte) string {
 	if errA != nil || errB != nil {
 		return linesApart(was, is)
 	}
+
 	for i := range min(len(a.Trees), len(b.Trees)) {
 		x, y := a.Trees[i], b.Trees[i]
 		switch {
@@ -215,6 +217,7 @@ func treesApart(was, is []byte) string {
 			return fmt.Sprintf("from tree %d of %d on: the same splits, other leaf values; %s", i+1, len(a.Trees), linesApart(was, is))
 		}
 	}
+
 	if len(a.Trees) != len(b.Trees) {
 		return fmt.Sprintf("%d trees were registered, %d were grown, and the first %d are the same", len(a.Trees), len(b.Trees), min(len(a.Trees), len(b.Trees)))
 	}

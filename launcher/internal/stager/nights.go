@@ -129,6 +129,7 @@ func (d Destination) putNight(ctx context.Context, r *contract.Record, cond blob
 	if err != nil {
 		return err
 	}
+
 	if d.Store != nil {
 		_, err = d.Store.Put(ctx, sweep.DatasetNight(r.Dataset, r.Version), cond, bytes.NewReader(text))
 	} else {
@@ -137,6 +138,7 @@ func (d Destination) putNight(ctx context.Context, r *contract.Record, cond blob
 			err = renameio.WriteFile(file, text, 0o644)
 		}
 	}
+
 	if err != nil {
 		return fmt.Errorf("write the record of the night %s@%s: %w", r.Dataset, r.Version, err)
 	}

@@ -27,15 +27,18 @@ func File(ctx context.Context, store blob.Store, m *dataset.Manifest, name strin
 		if err != nil {
 			return nil, err
 		}
+
 		if int64(len(data)) != f.Bytes {
 			return nil, &dataset.FormatError{File: name, Offset: -1, Msg: fmt.Sprintf("%d bytes where the manifest says %d", len(data), f.Bytes)}
 		}
+
 		for i := range f.Blocks {
 			offset, length := f.Block(i)
 			if err := f.VerifyBlock(i, data[offset:offset+length]); err != nil {
 				return nil, err
 			}
 		}
+
 		return data, nil
 	}
 	return nil, fmt.Errorf("dataset %s@%s has no %s: %w", m.Name, m.Version, name, blob.ErrNotExist)

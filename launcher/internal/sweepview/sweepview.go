@@ -146,6 +146,7 @@ func (s *Sweep) Left(state State) (left time.Duration, ok bool) {
 			n++
 		}
 	}
+
 	if n == 0 {
 		return 0, false
 	}

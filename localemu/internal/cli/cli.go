@@ -106,6 +106,7 @@ func exitCode(err error) int {
 	case strings.HasPrefix(err.Error(), "unknown command"), strings.HasPrefix(err.Error(), "required flag"):
 		return sweep.ExitUsage
 	}
+
 	return sweep.ExitError
 }
 

@@ -137,6 +137,7 @@ func (g *Guard) Policy(kind, name string) map[string][]string {
 			policy[b.Role] = append(policy[b.Role], "serviceAccount:service-"+ProjectNumber+"@"+identity.Domain)
 		}
 	}
+
 	return policy
 }
 

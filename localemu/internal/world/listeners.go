@@ -209,6 +209,7 @@ func leadsPast(variable string) bool {
 	case "COPPICE_WEBHOOK_FORMAT", "COPPICE_WEBHOOK_VERDICTS":
 		return false
 	}
+
 	if name == "OTEL_EXPORTER_OTLP_ENDPOINT" {
 		u, err := url.Parse(value)
 		return err == nil && u.Host == "telemetry.googleapis.com"

@@ -91,6 +91,7 @@ func (s *script) strike(a faults.AtWrite) error {
 	case faults.DamageDisk:
 		return s.damageDisk(a)
 	}
+
 	return nil
 }
 
@@ -113,6 +114,7 @@ func (s *script) damageDisk(a faults.AtWrite) error {
 			s.struck("disk damaged")
 			return spoilFile(path, a.How)
 		})
+
 		if err != nil && !errors.Is(err, fs.ErrNotExist) { // the machine may go meanwhile
 			return err
 		}

@@ -121,6 +121,7 @@ func (f *Folder) Write(_ context.Context, name string, data []byte) error {
 	if err != nil {
 		return err
 	}
+
 	if !bytes.Equal(written, data) {
 		return fmt.Errorf("%s: the disk gives other bytes than were written", path)
 	}

@@ -161,6 +161,7 @@ func (k *Keeper) save(ctx context.Context, c *gbt.Checkpoint) (bytes int, err er
 	if err != nil {
 		return 0, err
 	}
+
 	name := k.vacant()
 	if err := k.Place.Write(ctx, name, data); err != nil {
 		return 0, err

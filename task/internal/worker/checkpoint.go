@@ -91,6 +91,7 @@ func (w *Worker) saved(ctx context.Context, c *sweep.Claim, m metric.Metric) (sa
 	if err != nil {
 		return s, err
 	}
+
 	s.from = from
 	if from != nil && w.replaced && w.wasHere(ctx, c) {
 		s.keeper.Log.Warn("the trial begins again: it was saved on a copy of the dataset that turned out damaged")

@@ -185,6 +185,7 @@ func (w *Worker) failure(cause, err error) (sweep.Status, string) {
 	case errors.Is(cause, errCancelled), errors.Is(cause, errEnded):
 		return sweep.StatusCancelled, cause.Error()
 	}
+
 	return sweep.StatusFailed, reason
 }
 
@@ -389,6 +390,7 @@ func (w *Worker) startPulse(ctx context.Context, claim *sweep.Claim, abort conte
 			}
 		}
 	})
+
 	return p
 }
 

@@ -200,5 +200,6 @@ func (w *Worker) over(ctx context.Context) (why, err error) {
 			return end.why, nil
 		}
 	}
+
 	return nil, nil
 }
