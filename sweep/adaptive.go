@@ -31,7 +31,7 @@ func Methods() []string {
 const WarmAuto = "auto"
 
 // MaxOpen bounds the trials of a sweep that are decided when they are claimed: every decision names all that it has seen.
-const MaxOpen = 2000
+const MaxOpen = 1000
 
 // FormatOpen is the format of plans with trials that are open or may be stopped: a build that does not know of them would train defaults, and take the stopped for damaged.
 const FormatOpen = 3
