@@ -217,6 +217,11 @@ bench-scale: bench-programs $(PEERS_READY) ## time per value, memory and opening
 bench-calibrate: bench-programs $(PEERS_READY) ## what leaves, feature_fraction, bagging and threads cost, for the quote (ROWS=1000000,5000000, ROUNDS=)
 	$(PEERS) bench/calibrate.py --bin bin --out $(BENCH) --rounds $(ROUNDS) --rows $(or $(ROWS),1000000$(comma)5000000) $(if $(ROWS),,--doc docs/cost.md)
 
+.PHONY: bench-arrow
+bench-arrow: bench-programs $(PEERS_READY) ## our reader of Parquet beside arrow-go's and parquet-go's: damage, time (docs/design/014-parquet.md)
+	GOFLAGS='-trimpath -buildvcs=false' $(GO) build -C bench/arrow -o $(abspath bin)/ .
+	$(PEERS) bench/arrow.py --bin bin --out $(BENCH)/arrow --rounds 5
+
 build/venv-peers/ok: bench/requirements-peers.txt
 	python3 -m venv build/venv-peers
 	build/venv-peers/bin/pip install --quiet --disable-pip-version-check -r bench/requirements-peers.txt

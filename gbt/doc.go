@@ -12,12 +12,23 @@
 //     not depend on the order of adding, so neither threads nor interruptions can change a model.
 //   - Every random choice comes from a generator keyed by (seed, tree, purpose), never from a shared stream.
 //
-// DIVERGENCE.md lists where results differ from LightGBM's and why. The files follow the algorithm: train.go is boosting,
-// grow.go one tree, sample.go bagging and feature choice, objective.go gradients, histogram.go counting, split.go and
-// split_categorical.go the choice of a split, split_bounded.go what limits it (with the lists of columns in columns.go,
-// monotone.go and interaction.go), partition.go moving rows to their leaf,
-// route.go scoring binned rows, model.go what comes out, predict.go scoring raw rows. checkpoint.go puts a training down between two trees and takes it up again,
-// input.go continues a finished model, and refit.go renews its leaves. Files ending in _hot.go hold
-// the loops in which the time goes, and the only unsafe code; kernel_amd64.s those for which Go has no words, prefetching and
-// vectors of AVX-512, each beside a twin in Go that gives the same bits.
+// DIVERGENCE.md lists where results differ from LightGBM's and why. The package shows three things:
+//
+// Training. train.go is boosting, grow.go one tree and children.go what comes of a split, pool.go the goroutines that share the
+// work. params.go and params_check.go are the parameters, with lists of columns in columns.go, monotone.go and interaction.go.
+// objective.go makes gradients, sample.go draws rows and features, split.go and split_categorical.go choose a split,
+// split_bounded.go is what limits it and coarse.go what max_bin leaves of it. checkpoint.go suspends a training between two
+// trees and resumes it (checkpoint_format.go), input.go continues a finished model, refit.go renews its leaves, memory.go says
+// what all of it takes.
+//
+// Model and prediction. data.go is a binned table, model.go and tree.go are what comes out, model_read.go and model_write.go
+// LightGBM's text. predict.go and predict_compile.go score raw rows, route.go binned ones; contribution.go takes a score apart by features.
+//
+// Kernels. histogram.go counts gradients into bins, with the most frequent ones left out where that pays (frequent.go), and
+// partition.go moves rows to their leaves. Files ending in _hot.go hold the loops in which the time goes, and the only unsafe
+// code: histogram_hot.go, partition_hot.go, split_hot.go, gradient_hot.go, probability_hot.go, predict_hot.go.
+// kernel_amd64.s has those for which Go has no words, prefetching and vectors of AVX-512, each beside a twin in Go that gives
+// the same bits; kernel_amd64_hot.go calls them, and kernel_other_hot.go stands in for them elsewhere.
+//
+// docs/design/016-one-trainer.md says why these are not three packages.
 package gbt

@@ -240,3 +240,25 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 }
+
+func TestParquetCountsWhatIsThere(t *testing.T) {
+	var got outcome
+	path := filepath.FromSlash("../../dataset/ingest/testdata/foreign/pyarrow.parquet")
+	if err := run(t, &got, "parquet", path); err != nil {
+		t.Fatal(err)
+	}
+	if got.What != "ok" || got.Rows != 40 || got.Cells == 0 || got.Error != "" {
+		t.Errorf("reading %s: got %+v, want 40 rows with values", path, got)
+	}
+
+	bad := filepath.Join(t.TempDir(), "bad.parquet")
+	if err := os.WriteFile(bad, []byte("PAR1"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := run(t, &got, "parquet", bad); err != nil {
+		t.Fatal(err)
+	}
+	if got.What != "error" || !strings.Contains(got.Error, "not a whole Parquet file") {
+		t.Errorf("reading a cut file: got %+v, want an error that it is not whole", got)
+	}
+}

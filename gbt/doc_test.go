@@ -1,0 +1,38 @@
+package gbt
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestEveryFileHasItsPlace: doc.go says of every file once what it is for, and names none that is not there.
+func TestEveryFileHasItsPlace(t *testing.T) {
+	text, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := map[string]int{}
+	for _, name := range regexp.MustCompile(`\b[a-z]\w*\.(go|s)\b`).FindAllString(string(text), -1) {
+		said[name]++
+	}
+
+	files, err := filepath.Glob("*.*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		if name == "doc.go" || strings.HasSuffix(name, "_test.go") || filepath.Ext(name) != ".go" && filepath.Ext(name) != ".s" {
+			continue
+		}
+		if said[name] != 1 {
+			t.Errorf("doc.go names %s %d times, want once: say in which of the three groups it is, and what it is for", name, said[name])
+		}
+		delete(said, name)
+	}
+	for name := range said {
+		t.Errorf("doc.go names %s, which is not there", name)
+	}
+}
