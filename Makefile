@@ -219,7 +219,7 @@ bench-calibrate: bench-programs $(PEERS_READY) ## what leaves, feature_fraction,
 
 .PHONY: bench-arrow
 bench-arrow: bench-programs $(PEERS_READY) ## our reader of Parquet beside arrow-go's and parquet-go's: damage, time (docs/design/014-parquet.md)
-	GOFLAGS='-trimpath -buildvcs=false' $(GO) build -C bench/arrow -o $(abspath bin)/ .
+	GOFLAGS='-trimpath -buildvcs=false' $(GO) build -C bench/gauge/testdata/arrow -o $(abspath bin)/ .
 	$(PEERS) bench/arrow.py --bin bin --out $(BENCH)/arrow --rounds 5
 
 build/venv-peers/ok: bench/requirements-peers.txt

@@ -102,7 +102,7 @@ var only = []struct {
 var wiring = []string{"launcher/wire.go", "launcher/wire_doctor.go", "task/wire.go", "aggregator/wire.go"}
 
 // mains are the only files that may end the process or read the environment directly.
-var mains = []string{"launcher/main.go", "task/main.go", "aggregator/main.go", "localemu/main.go", "examples/clicks/main.go", "bench/gauge/main.go", "bench/arrow/main.go", "container/roots/main.go"}
+var mains = []string{"launcher/main.go", "task/main.go", "aggregator/main.go", "localemu/main.go", "examples/clicks/main.go", "bench/gauge/main.go", "container/roots/main.go"}
 
 // knowsItself is why program imports no engine.
 const knowsItself = "an error says its class itself; what every program links must not list the errors of all engines"

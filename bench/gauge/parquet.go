@@ -11,7 +11,7 @@ import (
 	"coppice/dataset/ingest"
 )
 
-// outcome is what came of reading a file, in the words of bench/arrow.
+// outcome is what came of reading a file, in the words of testdata/arrow, which reads them with others.
 type outcome struct {
 	File  string  `json:"file"`
 	What  string  `json:"what"`

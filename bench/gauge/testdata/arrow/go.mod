@@ -1,4 +1,4 @@
-module coppice/bench/arrow
+module coppice/bench/gauge/testdata/arrow
 
 go 1.26.0
 
