@@ -31,7 +31,9 @@ def rows(seed, count):
         score = rng.choice([None, float("nan"), -999.0, float("inf"), rng.gauss(0, 1), round(rng.gauss(0, 3), 1), 1e-7, -0.0])
         price = None if rng.random() < 0.1 else decimal.Decimal(rng.randrange(0, 100000)).scaleb(-2)
         signup = None if rng.random() < 0.1 else (start - datetime.timedelta(days=rng.randrange(-3, 900))).date()
-        rate = 0.05 + 0.2 * (campaign % 5 == 0) + (0.15 if user is not None and user % 7 == 0 else 0) + 0.1 * (premium is True) + 0.1 * (ts.hour > 18)
+        device = rng.choice(DEVICES + [None])
+        strange = {" padded ": 0.3, "tab\there": 0.25, "007": 0.4, "1e3": 0.2, "true": 0.35, None: 0.15}.get(site, 0)  # what calibrating by site finds
+        rate = strange + 0.05 + 0.2 * (campaign % 5 == 0) + (0.15 if user is not None and user % 7 == 0 else 0) + 0.1 * (premium is True) + 0.1 * (ts.hour > 18)
         yield {
             "ts": ts,
             "signup": signup,
@@ -40,7 +42,7 @@ def rows(seed, count):
             "campaign": campaign,
             "advertiser": campaign % 12,
             "premium": premium,
-            "device": rng.choice(DEVICES + [None]),
+            "device": device,
             "price": price,
             "score": score,
             "slot": rng.choice([None, 0, 1, 2, 3, 40]),
