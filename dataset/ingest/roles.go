@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -112,12 +113,10 @@ func assignRoles(spec *dataset.Spec, t *Table, tok *missingMarkers) (*roles, err
 	}
 
 	// The contract's time need be no feature, nor that of labels that come late.
-	if _, err := use("contract.time", spec.Contract.Time); err != nil {
-		return nil, err
-	}
-	var err error
-	r.mature, err = use("label.at", spec.Label.At)
-	return r, err
+	_, contract := use("contract.time", spec.Contract.Time)
+	mature, err := use("label.at", spec.Label.At)
+	r.mature = mature
+	return r, cmp.Or(contract, err)
 }
 
 // asksForCategories reports whether the spec asks for a column as categories.
