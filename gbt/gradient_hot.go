@@ -69,6 +69,8 @@ const (
 	expLog2e = 1 / math.Ln2
 	expLn2   = math.Ln2
 	expMagic = 3 << 51
+
+	mantissaBits = 52 // of a float64; the exponent stands above them
 )
 
 // expTaylor are the coefficients of t^8 down to t^2; the last two are 1.
@@ -88,5 +90,5 @@ func expNegative(x float64) float64 {
 	q = float64(q*t) + 0.5
 	q = float64(q*t) + 1
 	q = float64(q*t) + 1
-	return math.Float64frombits(math.Float64bits(q) + math.Float64bits(n)<<52)
+	return math.Float64frombits(math.Float64bits(q) + math.Float64bits(n)<<mantissaBits)
 }

@@ -3,6 +3,15 @@
 #include "textflag.h"
 #include "go_asm.h"
 
+// Predicates of comparisons: of integers, and of floating-point numbers where NaN is neither.
+#define EQUAL 0
+#define LESS 1
+#define AT_MOST 2
+#define NOT_EQUAL 4
+#define UNORDERED 3
+#define AT_LEAST 0x1D
+#define GREATER 0x1E
+
 // Each routine here has a twin in Go, in the _hot.go files, that gives the same bits; assembly_test.go compares them.
 // Assembly is used for what the compiler cannot say: prefetching, and AVX-512.
 
@@ -230,7 +239,7 @@ squeeze:
 	MOVL (R15), R11
 	KMOVD R11, K1
 	VMOVDQU8.Z (R9)(R13*1), K1, Y0
-	VPCMPB $4, (R12)(R13*1), Y0, K1, K2
+	VPCMPB $NOT_EQUAL, (R12)(R13*1), Y0, K1, K2
 	VPMOVZXBW Y0, Z1
 	MOVQ picker_places(AX), R11
 	VPADDW (R11)(R13*2), Z1, Z1
@@ -246,7 +255,7 @@ squeeze:
 
 	VMOVDQU64 Z3, (R14)
 	MOVQ R8, R11
-	SHLQ $10, R11 // bytes of indexes a row
+	SHLQ $const_rowIndexShift, R11
 	MOVQ picker_indexes(AX), R12
 	ADDQ R12, R11
 	SUBQ R11, R14
@@ -305,7 +314,7 @@ eight:
 	JNZ  eight
 
 next:
-	ADDQ $1024, SI
+	ADDQ $const_rowIndexBytes, SI
 	INCQ R8
 	JMP  row
 
@@ -361,19 +370,19 @@ eight:
 	VADDPD Z8, Z3, Z3
 	VMULPD Z2, Z3, Z3
 	VADDPD Z8, Z3, Z3
-	VPSLLQ $52, Z1, Z1
+	VPSLLQ $const_mantissaBits, Z1, Z1
 	VPADDQ Z1, Z3, Z3
 	VADDPD Z8, Z3, Z3
 	VDIVPD Z3, Z8, Z3
 
 	// Z5 and Z4 = random numbers below 1 for the gradient and the hessian
-	VPSRLQ $30, Z15, Z4
+	VPSRLQ $const_mixShift1, Z15, Z4
 	VPXORQ Z15, Z4, Z4
 	VPMULLQ Z13, Z4, Z4
-	VPSRLQ $27, Z4, Z5
+	VPSRLQ $const_mixShift2, Z4, Z5
 	VPXORQ Z5, Z4, Z4
 	VPMULLQ Z12, Z4, Z4
-	VPSRLQ $31, Z4, Z5
+	VPSRLQ $const_mixShift3, Z4, Z5
 	VPXORQ Z5, Z4, Z4
 	VPADDQ Z14, Z15, Z15
 	VPMOVQD Z4, Y5
@@ -386,7 +395,7 @@ eight:
 
 	// Z6 = label, Z7 = weight
 	VCVTPS2PD (DI), Z6
-	VCMPPD $4, Z11, Z6, K1
+	VCMPPD $NOT_EQUAL, Z11, Z6, K1
 	VBLENDMPD Z9, Z10, K1, Z7
 	TESTQ R8, R8
 	JZ    weighted
@@ -534,8 +543,8 @@ load:
 	VBROADCASTSD scanTask_totalH(AX), Z15
 	VSUBPD Z12, Z14, Z14
 	VSUBPD Z13, Z15, Z15
-	VCMPPD $0x1D, Z5, Z13, K1, K2
-	VCMPPD $0x1D, Z5, Z15, K2, K2
+	VCMPPD $AT_LEAST, Z5, Z13, K1, K2
+	VCMPPD $AT_LEAST, Z5, Z15, K2, K2
 	VMULPD Z12, Z12, Z12
 	VADDPD Z4, Z13, Z13
 	VDIVPD Z13, Z12, Z12
@@ -543,7 +552,7 @@ load:
 	VADDPD Z4, Z15, Z15
 	VDIVPD Z15, Z14, Z14
 	VADDPD Z14, Z12, Z12
-	VCMPPD $0x1E, Z6, Z12, K2, K2
+	VCMPPD $GREATER, Z6, Z12, K2, K2
 	VMOVAPD Z12, K2, Z6
 	VMOVDQA64 Z8, K2, Z7
 	VPADDQ Z9, Z8, Z8
@@ -598,11 +607,11 @@ eight:
 	VFMADD213PD.BCST (probabilityConstants_alternating+88)(AX), Z0, Z3
 	VFMADD213PD.BCST (probabilityConstants_alternating+96)(AX), Z0, Z3
 	VFMADD213PD.BCST (probabilityConstants_alternating+104)(AX), Z0, Z3
-	VPSLLQ $52, Z1, Z1
+	VPSLLQ $const_mantissaBits, Z1, Z1
 	VPADDQ Z1, Z3, Z3
 	VADDPD Z9, Z3, Z3
 	VDIVPD Z3, Z9, Z3
-	VCMPPD $3, Z5, Z5, K1
+	VCMPPD $UNORDERED, Z5, Z5, K1
 	VMOVAPD Z5, K1, Z3 // NaN stays as it is
 	VMOVUPD Z3, (SI)
 	ADDQ $64, SI
@@ -641,13 +650,13 @@ eight:
 	JGT  done
 
 	// Z0 = random numbers, Z1 = the higher half of their products with the rows left
-	VPSRLQ $30, Z15, Z0
+	VPSRLQ $const_mixShift1, Z15, Z0
 	VPXORQ Z15, Z0, Z0
 	VPMULLQ Z12, Z0, Z0
-	VPSRLQ $27, Z0, Z1
+	VPSRLQ $const_mixShift2, Z0, Z1
 	VPXORQ Z1, Z0, Z0
 	VPMULLQ Z11, Z0, Z0
-	VPSRLQ $31, Z0, Z1
+	VPSRLQ $const_mixShift3, Z0, Z1
 	VPXORQ Z1, Z0, Z0
 	VPSRLQ $32, Z0, Z1
 	VPMULUDQ Z14, Z0, Z0
@@ -657,10 +666,10 @@ eight:
 	VPSRLQ $32, Z1, Z1
 
 	VPBROADCASTQ R10, Z2
-	VPCMPQ $1, Z2, Z1, K1
+	VPCMPQ $LESS, Z2, Z1, K1
 	LEAQ -7(R10), R13
 	VPBROADCASTQ R13, Z2
-	VPCMPQ $1, Z2, Z1, K2
+	VPCMPQ $LESS, Z2, Z1, K2
 	KMOVQ K1, R13
 	KMOVQ K2, BX
 	CMPQ R13, BX
@@ -728,10 +737,10 @@ node:
 	JNZ  look
 	VPBROADCASTB routeNode_last(BX), Z1
 	VPBROADCASTB routeNode_other(BX), Z2
-	VPCMPUB $2, Z1, Z0, K1, K2
-	VPCMPUB $0, Z2, Z0, K1, K3
-	VPCMPUB $2, Z1, Z3, K4, K5
-	VPCMPUB $0, Z2, Z3, K4, K6
+	VPCMPUB $AT_MOST, Z1, Z0, K1, K2
+	VPCMPUB $EQUAL, Z2, Z0, K1, K3
+	VPCMPUB $AT_MOST, Z1, Z3, K4, K5
+	VPCMPUB $EQUAL, Z2, Z3, K4, K6
 	KORQ K2, K3, K2
 	KORQ K5, K6, K5
 

@@ -85,14 +85,19 @@ type picker struct {
 	columns   int     // to look at
 	bytes     *byte
 	gradients *uint32
-	indexes   *uint16 // 512 per row
+	indexes   *uint16 // rowIndexes per row
 	eights    *int64
 	firstWord [256]uint16
 }
 
 const (
-	pickRows    = 16
-	pickColumns = 224 // whole vectors of 32, the last word of the last of which has an index below 2^16
+	pickRows = 16
+
+	// The indexes of one row, of two bytes each, and how far a row's number is shifted to find them.
+	rowIndexShift = 10
+	rowIndexBytes = 1 << rowIndexShift
+	rowIndexes    = 1 << (rowIndexShift - 1)
+	pickColumns   = 224 // whole vectors of 32, the last word of the last of which has an index below 2^16
 )
 
 // buffers are what a picker writes to.
@@ -105,7 +110,7 @@ type buffers struct {
 }
 
 func newBuffers(width int) *buffers {
-	b := &buffers{bytes: make([]byte, pickRows*width+64), indexes: make([]uint16, pickRows*512)}
+	b := &buffers{bytes: make([]byte, pickRows*width+64), indexes: make([]uint16, pickRows*rowIndexes)}
 	for i := range b.order {
 		b.order[i] = uint32(i)
 	}

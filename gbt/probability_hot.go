@@ -16,7 +16,7 @@ func Probability(raw float64) float64 {
 	for _, c := range expAlternating[1:] {
 		q = math.FMA(q, u, c)
 	}
-	return 1 / (1 + math.Float64frombits(math.Float64bits(q)+math.Float64bits(y)<<52))
+	return 1 / (1 + math.Float64frombits(math.Float64bits(q)+math.Float64bits(y)<<mantissaBits))
 }
 
 func probabilitiesGo(scores []float64) {

@@ -34,15 +34,19 @@ const (
 	mixStep = 0x9E3779B97F4A7C15
 	mixMul1 = 0xBF58476D1CE4E5B9
 	mixMul2 = 0x94D049BB133111EB
+
+	mixShift1 = 30
+	mixShift2 = 27
+	mixShift3 = 31
 )
 
 // mix is the finalizer of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): every input bit reaches every output bit.
 func mix(x uint64) uint64 {
-	x ^= x >> 30
+	x ^= x >> mixShift1
 	x *= mixMul1
-	x ^= x >> 27
+	x ^= x >> mixShift2
 	x *= mixMul2
-	return x ^ x>>31
+	return x ^ x>>mixShift3
 }
 
 // choose fills chosen with k of the numbers 0..n-1, ascending, each subset equally likely (Knuth's algorithm S).
