@@ -105,7 +105,7 @@ var trends = []struct {
 	{"label", "label rate", plot.Plain, "The mean of the label in the table.", nil, func(n *Night) float64 { return n.LabelRate }},
 	{"rows", "rows", plot.Count, "Rows of the table that have a label.", nil, func(n *Night) float64 { return n.Rows }},
 	{"took", "duration", plot.Seconds, "From the sweep's plan to its conclusion.", nil, func(n *Night) float64 { return n.Seconds }},
-	{"cost", "cost, about", plot.USD, "What the planned machines cost for as long; `launcher bill` reckons it exactly.", nil, func(n *Night) float64 { return n.Cost }},
+	{"cost", "cost, about", plot.USD, "What the planned machines cost for as long; launcher bill reckons it exactly.", nil, func(n *Night) float64 { return n.Cost }},
 }
 
 // Class is how a night is painted.

@@ -173,7 +173,7 @@ func (v Version) param(name string) string {
 // trees draws the first trees.
 func (p *modelPage) trees() []*plot.Chart {
 	var charts []*plot.Chart
-	for i, t := range p.Model.Trees {
+	for i, t := range p.Trees {
 		c := plot.Tree{Chart: plot.Chart{ID: "tree-" + strconv.Itoa(i), Title: fmt.Sprintf("Tree %d of %d", t.Number, p.Grown)}, Nodes: t.Nodes}
 		c.Summary = fmt.Sprintf("%d leaves.", t.Leaves)
 		if shown := len(t.Nodes)/2 + 1; shown < t.Leaves {

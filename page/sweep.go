@@ -356,7 +356,7 @@ func (p *sweepPage) facts() []Pair {
 		facts = append(facts, Pair{"best " + p.Metric, plot.Plain.Format(s[0].Score)})
 	}
 	if r := p.Rows["train"]; r > 0 {
-		facts = append(facts, Pair{"rows of train", humanize.Comma(int64(r))}, Pair{"features", fmt.Sprint(p.Sweep.Features)})
+		facts = append(facts, Pair{"rows of train", humanize.Comma(int64(r))}, Pair{"features", fmt.Sprint(p.Features)})
 	}
 	if n := len(p.Sweep.Memory); n > 0 {
 		facts = append(facts, Pair{"machines", fmt.Sprint(n)})

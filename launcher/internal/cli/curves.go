@@ -12,8 +12,20 @@ import (
 	"coppice/sweep"
 )
 
-// curveWidth is how many characters a learning curve has.
-const curveWidth = 40
+// curveWidth is how many characters a learning curve has, sparkWidth how many on the line of a trial that has just ended.
+const (
+	curveWidth = 40
+	sparkWidth = 16
+)
+
+// spark is a trial's learning curve on its own scale, with a blank before it; nothing where there is none.
+func spark(points []sweep.CurvePoint, maximize bool) string {
+	if len(points) < 2 {
+		return ""
+	}
+	low, high := span(map[int][]sweep.CurvePoint{0: points})
+	return " " + bars(points, sparkWidth, low, high, maximize)
+}
 
 // boardWithCurves is what --json prints of a leaderboard with curves.
 type boardWithCurves struct {
@@ -41,7 +53,7 @@ func (w *World) leaderboardWithCurves(ctx context.Context, s *sweepview.Sweep, b
 	}
 	t := w.newTable("rank", "trial", s.Plan.Spec.Metric, "trees", "best", fmt.Sprintf("%s on valid, %s to %s", s.Plan.Spec.Metric, number(low), number(high)))
 	for i, row := range b.Rows {
-		line := table.Row{"", row.Trial.Number, "-", "", "", bars(curves[row.Trial.Number], low, high, s.Plan.Maximize)}
+		line := table.Row{"", row.Trial.Number, "-", "", "", bars(curves[row.Trial.Number], curveWidth, low, high, s.Plan.Maximize)}
 		if r := row.Result; r != nil {
 			line[2], line[3] = r.Status, r.TreesGrown
 			if r.Status == sweep.StatusDone {
@@ -69,9 +81,9 @@ func span(curves map[int][]sweep.CurvePoint) (low, high float64) {
 var heights = []rune("▁▂▃▄▅▆▇█")
 
 // bars draws a curve, from its first tree to its last: each character is the last score of its share of the trees, and up is better.
-func bars(points []sweep.CurvePoint, low, high float64, maximize bool) string {
+func bars(points []sweep.CurvePoint, width int, low, high float64, maximize bool) string {
 	var out strings.Builder
-	n := min(curveWidth, len(points))
+	n := min(width, len(points))
 	for i := range n {
 		score := points[(i+1)*len(points)/n-1].Score
 

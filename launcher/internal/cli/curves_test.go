@@ -33,7 +33,7 @@ func TestBars(t *testing.T) {
 		{points(3, 3, 3), 3, 3, true, "▅▅▅"},
 		{points(rising...), 0, 7999, true, "▁▁▂▂▂▂▂▂▃▃▃▃▃▃▄▄▄▄▄▄▅▅▅▅▅▆▆▆▆▆▆▇▇▇▇▇▇███"},
 	} {
-		if got := bars(tc.points, tc.low, tc.high, tc.maximize); got != tc.want {
+		if got := bars(tc.points, curveWidth, tc.low, tc.high, tc.maximize); got != tc.want {
 			t.Errorf("%d scores from %v to %v, more is better %t: %q, want %q", len(tc.points), tc.low, tc.high, tc.maximize, got, tc.want)
 		}
 	}
@@ -66,6 +66,9 @@ func TestLeaderboardWithCurves(t *testing.T) {
 
 	if out := w.must("leaderboard", "night-1", "--curves", "--top", "2"); !strings.Contains(out, "▁▃▄█") || !strings.Contains(out, "0.5 to 0.9") {
 		t.Errorf("it shows\n%s\nwant the four scores of trial 3 as ▁▃▄█, and their span", out)
+	}
+	if out := w.must("watch", "night-1"); !strings.Contains(out, " ▁▃▄█  |  ") {
+		t.Errorf("watching shows\n%s\nwant the curve of trial 3, ▁▃▄█, on its line", out)
 	}
 	var got boardWithCurves
 	if err := json.Unmarshal([]byte(w.must("leaderboard", "night-1", "--curves", "--json")), &got); err != nil || len(got.Rows) != 4 || len(got.Curves) != 1 || len(got.Curves[3]) != 4 {

@@ -106,6 +106,7 @@ func (w *World) watch(ctx context.Context, c *cloud, id sweep.ID, asJSON bool) e
 			left.asked(job, w.Now())
 		}
 
+		view.readCurves(ctx, s, st)
 		view.show(newSnapshot(s, st, job), st)
 		if st.Conclusion != nil {
 			view.close()
@@ -159,6 +160,8 @@ type view struct {
 	bar  *progressbar.ProgressBar
 	seen map[int]bool
 	last string
+
+	curves map[int][]sweep.CurvePoint // of trials that have ended since the last look
 }
 
 func (w *World) newView(s *sweepview.Sweep, asJSON bool) *view {
@@ -168,6 +171,27 @@ func (w *World) newView(s *sweepview.Sweep, asJSON bool) *view {
 			progressbar.OptionSetPredictTime(false), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(barThrottle), progressbar.OptionFullWidth())
 	}
 	return v
+}
+
+// readCurves reads the learning curves of trials that have just ended, where there are lines to show them on. One that cannot be read is no
+// reason to stop watching.
+func (v *view) readCurves(ctx context.Context, s *sweepview.Sweep, st sweepview.State) {
+	v.curves = nil
+	if v.json || v.bar != nil {
+		return
+	}
+	var ended []int
+	for _, row := range st.Board.Rows {
+		if row.Result != nil && !v.seen[row.Result.Trial] {
+			ended = append(ended, row.Result.Trial)
+		}
+	}
+	if len(ended) == 0 {
+		return
+	}
+	if curves, err := s.Curves(ctx, ended); err == nil {
+		v.curves = curves
+	}
 }
 
 func (v *view) show(s snapshot, st sweepview.State) {
@@ -236,7 +260,7 @@ func (v *view) lines(s snapshot, st sweepview.State) {
 		if r.Status != sweep.StatusDone {
 			how = fmt.Sprintf("%s: %s", r.Status, firstLine(r.Reason))
 		}
-		fmt.Fprintf(v.w.Out, "trial %3d  %s  |  %s\n", r.Trial, how, v.summary(s))
+		fmt.Fprintf(v.w.Out, "trial %3d  %s%s  |  %s\n", r.Trial, how, spark(v.curves[r.Trial], v.plan.Maximize), v.summary(s))
 	}
 }
 
