@@ -50,6 +50,9 @@ func encode(record any) ([]byte, error) {
 	return append(data, '\n'), nil
 }
 
+// Record is the version as its version.json has it.
+func (v Version) Record() ([]byte, error) { return encode(versionRecord{format, v}) }
+
 func decode(data []byte, record any, format0 *int) error {
 	if err := json.Unmarshal(data, record); err != nil {
 		return err

@@ -23,6 +23,8 @@ from .errors import (
 from .model import Model
 from ._sweep import Drawing, Sweep, sweep
 
+__version__ = "1.0.0"
+
 __all__ = [
     "CorruptError",
     "Drawing",

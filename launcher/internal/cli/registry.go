@@ -31,7 +31,7 @@ func registryCommand(w *World) *cobra.Command {
 	cmd.AddCommand(registryListCommand(w), registryShowCommand(w), registryPromoteCommand(w), registryRollbackCommand(w), registryHistoryCommand(w), registryVerifyCommand(w),
 		registryTagCommand(w), registryNoteCommand(w), registryBadCommand(w), registryAliasCommand(w), registryDeleteCommand(w),
 		registryCompareCommand(w), registryExplainCommand(w), registryReproduceCommand(w),
-		registryPushCommand(w), registryPullCommand(w))
+		registryPushCommand(w), registryPullCommand(w), registryExportCommand(w))
 	return cmd
 }
 

@@ -1,0 +1,115 @@
+package cli
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"coppice/launcher/internal/mlflow"
+	"coppice/registry"
+	"coppice/scorer"
+	"coppice/strictyaml"
+	"coppice/sweep"
+)
+
+// TestExport reads back what is written for MLflow; `make interop` has MLflow itself do so.
+func TestExport(t *testing.T) {
+	w := newWorld(t)
+	g := w.grow(3, 4)
+	dir := filepath.Join(t.TempDir(), "mlruns")
+	export := func(version string) (out mlflow.Exported) {
+		t.Helper()
+		if err := json.Unmarshal([]byte(w.must("registry", "export", version, "--mlflow", dir, "--json")), &out); err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	one, two := export("ctr@1"), export("ctr@2")
+	if one.Experiment != two.Experiment || one.Run == two.Run {
+		t.Errorf("two versions of a model are %+v and %+v, want two runs of one experiment", one, two)
+	}
+
+	run := filepath.Join(dir, one.Experiment, one.Run)
+	read := func(parts ...string) string {
+		t.Helper()
+		data, err := os.ReadFile(filepath.Join(append([]string{run}, parts...)...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	for _, c := range [][2]string{{"params/num_iterations", "3"}, {"params/learning_rate", "0.1"}, {"params/objective", "binary"}, {"tags/coppice.version", "1"},
+		{"tags/mlflow.runName", "ctr@1"}, {"tags/coppice.dataset", g.manifest.Name + "@" + g.manifest.Version}} {
+		if got := read(c[0]); got != c[1] {
+			t.Errorf("%s is %q, expected %q", c[0], got, c[1])
+		}
+	}
+
+	// All YAML can be read, and says what MLflow asks for.
+	var yamls int
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".yaml" && d.Name() != "MLmodel" {
+			return err
+		}
+		yamls++
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		_, err = strictyaml.Decode(path, text, &map[string]any{})
+		return err
+	})
+	if err != nil || yamls < 8 {
+		t.Errorf("%d files of YAML: %v", yamls, err)
+	}
+	for _, part := range []string{"loader_module: coppice.mlflow", "data: version/model.txt", `\"name\":\"site\"`, `\"name\":\"price\"`, "utc_time_created"} {
+		if text := read("artifacts", "model", "MLmodel"); !strings.Contains(text, part) {
+			t.Errorf("no %s in\n%s", part, text)
+		}
+	}
+	v, err := registry.New(g.buckets["registry"]).Get(t.Context(), "ctr", "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range v.Files {
+		if sum := sha256.Sum256([]byte(read("artifacts", "model", "version", f.Name))); hex.EncodeToString(sum[:]) != f.SHA256 {
+			t.Errorf("%s differs from the registered one", f.Name)
+		}
+	}
+	if record := read("artifacts", "model", "version", "version.json"); !strings.Contains(record, v.Files[0].SHA256) || !strings.Contains(record, `"format": 1`) {
+		t.Errorf("the record is\n%s", record)
+	}
+
+	w.refused(sweep.ExitConflict, "is there already", "registry", "export", "ctr@1", "--mlflow", dir)
+	if left, _ := filepath.Glob(filepath.Join(dir, ".export-*")); len(left) > 0 {
+		t.Errorf("drafts are left: %v", left)
+	}
+	for _, uri := range []string{"http://localhost:5000", "sqlite:///x.db", "databricks"} {
+		w.refused(sweep.ExitUsage, "is not spoken", "registry", "export", "ctr@1", "--mlflow", uri)
+	}
+
+	// Names from outside stay within their folder.
+	v.Info.Labels["../../escape"] = "x"
+	files := map[string][]byte{}
+	for _, f := range v.Files {
+		if files[f.Name], err = registry.New(g.buckets["registry"]).ReadFile(t.Context(), v, f.Name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	delete(files, scorer.FileResult)
+	if _, err := registry.New(g.buckets["registry"]).Register(t.Context(), "ctr", "odd", files, v.Info); err != nil {
+		t.Fatal(err)
+	}
+	odd := export("ctr@3")
+	if _, err := os.Stat(filepath.Join(dir, odd.Experiment, odd.Run, "tags", "coppice..._.._escape")); err != nil {
+		t.Error(err)
+	}
+	if keep := os.Getenv("COPPICE_KEEP_EXPORT"); keep != "" {
+		_ = os.CopyFS(keep, os.DirFS(dir))
+	}
+}

@@ -1,0 +1,309 @@
+// Package mlflow writes a registered version as a run of an MLflow file store: parameters, metrics, tags, the dataset and the model, which
+// MLflow's own programs then read. It speaks to no server.
+//
+// The layout is MLflow's (mlflow/store/tracking/file_store.py, mlflow/models/model.py). Names that it needs are made of the version, so
+// that the same version is the same run.
+package mlflow
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/big"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"coppice/dataset"
+	"coppice/registry"
+	"coppice/scorer"
+	"coppice/strictyaml"
+	"coppice/sweep"
+)
+
+// Request is a version to export.
+type Request struct {
+	Dir      string // of the file store, which may hold other runs
+	Version  registry.Version
+	Files    map[string][]byte // of the version, by name
+	Result   *sweep.Result     // of the trial that became the version
+	Manifest *dataset.Manifest // of its dataset
+	Inputs   []string          // columns that a row must have
+	Program  string            // version of this build
+}
+
+// Exported is where things are.
+type Exported struct {
+	Experiment string `json:"experiment"` // id; its name is the model's
+	Run        string `json:"run"`
+	Model      string `json:"model"` // folder that mlflow loads
+}
+
+// ExistsError is a version that the store has already.
+type ExistsError struct{ Path string }
+
+func (e *ExistsError) Error() string {
+	return fmt.Sprintf("%s is there already: a version that was exported does not change; remove the folder to export it again", e.Path)
+}
+
+// IsConflict says that something else is there.
+func (*ExistsError) IsConflict() bool { return true }
+
+// Folders and files of MLflow.
+const (
+	metaFile  = "meta.yaml"
+	modelDir  = "model"
+	filesDir  = "version" // of the registered version, within modelDir
+	active    = "active"
+	finished  = 3 // of run states
+	sourceJob = 4 // of source types: local
+)
+
+// Write exports the version. The run appears whole, or not at all.
+func Write(q Request) (*Exported, error) {
+	root, err := filepath.Abs(q.Dir)
+	if err != nil {
+		return nil, err
+	}
+
+	v := q.Version
+	at := v.Info.At.UnixMilli()
+	out := &Exported{Experiment: experimentID(v.Model), Run: id("run", v.Model, strconv.Itoa(v.Number), v.Key)}
+	experiment := filepath.Join(root, out.Experiment)
+	run := filepath.Join(experiment, out.Run)
+	out.Model = filepath.Join(run, "artifacts", modelDir)
+	if _, err := os.Lstat(run); !errors.Is(err, fs.ErrNotExist) {
+		return nil, cmp.Or(err, error(&ExistsError{run}))
+	}
+
+	data := id("dataset", q.Manifest.Name, q.Manifest.Version)
+	if err := once(filepath.Join(experiment, metaFile), mapping{
+		"artifact_location": fileURI(experiment), "creation_time": at, "experiment_id": out.Experiment, "last_update_time": at, "lifecycle_stage": active, "name": v.Model,
+	}); err != nil {
+		return nil, err
+	}
+	if err := once(filepath.Join(experiment, "datasets", data, metaFile), datasetMeta(q.Manifest, data)); err != nil {
+		return nil, err
+	}
+
+	draft, err := os.MkdirTemp(root, ".export-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(draft)
+	if err := q.fill(draft, run, out, data); err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(draft, 0o755); err != nil {
+		return nil, err
+	}
+	return out, os.Rename(draft, run)
+}
+
+type mapping = map[string]any
+
+// once writes a file of YAML, unless it is there.
+func once(file string, v any) error {
+	if _, err := os.Lstat(file); err == nil {
+		return nil
+	}
+	return writeYAML(file, v)
+}
+
+func writeYAML(file string, v any) error {
+	text, err := strictyaml.Encode(v)
+	if err != nil {
+		return err
+	}
+	return write(file, text)
+}
+
+func write(file string, data []byte) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(file, data, 0o644)
+}
+
+// id is what MLflow knows a thing by: 32 hexadecimal digits.
+func id(parts ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return hex.EncodeToString(sum[:16])
+}
+
+// experimentID is 18 decimal digits, as MLflow makes them.
+func experimentID(model string) string {
+	sum := sha256.Sum256([]byte("experiment\x00" + model))
+	n := new(big.Int).SetBytes(sum[:])
+	digits := n.Mod(n, big.NewInt(9e17)).Int64() + 1e17
+	return strconv.FormatInt(digits, 10)
+}
+
+func fileURI(path string) string { return "file://" + filepath.ToSlash(path) }
+
+// fill writes everything of a run into a folder that will be called run.
+func (q *Request) fill(draft, run string, out *Exported, data string) error {
+	v := q.Version
+	at := v.Info.At.UnixMilli()
+	began := at
+	if q.Result.Usage.TrainSeconds > 0 {
+		began -= int64(q.Result.Usage.TrainSeconds * 1000)
+	}
+
+	if err := writeYAML(filepath.Join(draft, metaFile), mapping{
+		"artifact_uri": fileURI(filepath.Join(run, "artifacts")), "end_time": at, "entry_point_name": "", "experiment_id": out.Experiment, "lifecycle_stage": active,
+		"run_id": out.Run, "run_name": q.runName(), "run_uuid": out.Run, "source_name": "", "source_type": sourceJob, "source_version": "", "start_time": began,
+		"status": finished, "tags": []string{}, "user_id": v.Info.By,
+	}); err != nil {
+		return err
+	}
+	if err := q.facts(draft, at); err != nil {
+		return err
+	}
+	if err := writeYAML(filepath.Join(draft, "inputs", id("input", out.Run, data), metaFile), mapping{
+		"source_type": "DATASET", "source_id": data, "destination_type": "RUN", "destination_id": out.Run, "tags": mapping{"mlflow.data.context": "training"},
+	}); err != nil {
+		return err
+	}
+	return q.model(filepath.Join(draft, "artifacts", modelDir), out)
+}
+
+func (q *Request) runName() string { return fmt.Sprintf("%s@%d", q.Version.Model, q.Version.Number) }
+
+// facts writes parameters, metrics and tags: a file each.
+func (q *Request) facts(draft string, at int64) error {
+	v := q.Version
+	for _, folder := range []string{"params", "metrics", "tags"} { // MLflow wants all, even empty
+		if err := os.Mkdir(filepath.Join(draft, folder), 0o755); err != nil {
+			return err
+		}
+	}
+	for name, value := range q.Result.Params {
+		if err := write(filepath.Join(draft, "params", plain(name)), []byte(shown(value))); err != nil {
+			return err
+		}
+	}
+
+	for prefix, values := range map[string]map[string]float64{"valid.": q.Result.Metrics, "test.": v.Info.Metrics} {
+		for name, value := range values {
+			line := fmt.Sprintf("%d %s 0\n", at, strconv.FormatFloat(value, 'g', -1, 64))
+			if err := write(filepath.Join(draft, "metrics", plain(prefix+name)), []byte(line)); err != nil {
+				return err
+			}
+		}
+	}
+
+	tags := map[string]string{"mlflow.runName": q.runName(), "mlflow.user": v.Info.By, "mlflow.source.type": "LOCAL", "mlflow.note.content": v.Info.Why,
+		"coppice.model": v.Model, "coppice.version": strconv.Itoa(v.Number), "coppice.key": v.Key, "coppice.program": q.Program}
+	for name, value := range v.Info.Labels {
+		tags["coppice."+name] = value
+	}
+	for name, value := range tags {
+		if err := write(filepath.Join(draft, "tags", plain(name)), []byte(value)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// plain is a name that MLflow takes for a key, and that stays within its folder.
+func plain(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-.", r) {
+			return r
+		}
+		return '_'
+	}, name)
+}
+
+func shown(value any) string {
+	if x, ok := value.(float64); ok {
+		return strconv.FormatFloat(x, 'g', -1, 64)
+	}
+	return fmt.Sprint(value)
+}
+
+// datasetMeta describes a dataset; MLflow keeps schema, profile and source as text.
+func datasetMeta(m *dataset.Manifest, name string) mapping {
+	var uris []string
+	for _, s := range m.About.Sources {
+		uris = append(uris, s.URI)
+	}
+	rows := map[string]int{}
+	for _, s := range m.Splits {
+		rows[s.Name] = m.TableRows(s.Name)
+	}
+	return mapping{"dataset_id": name, "name": m.Name, "digest": m.Version, "source_type": "coppice", "source": text(mapping{"uris": uris, "dataset": m.Name + "@" + m.Version}),
+		"schema": text(mapping{"mlflow_colspec": columns(m.Encoding().Inputs())}), "profile": text(mapping{"rows": rows, "features": len(m.Features)})}
+}
+
+func text(v any) string {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("names and counts as JSON: %v", err))
+	}
+	return string(data)
+}
+
+// column is one of a signature.
+type column struct {
+	Type     string `json:"type"`
+	Name     string `json:"name,omitempty"`
+	Required bool   `json:"required"`
+}
+
+// columns are the raw columns that a row must have. MLflow refuses whole numbers where it is told of doubles, and numbers where it is told of
+// strings; the model reads an id however it is written, so any type will do.
+func columns(names []string) []column {
+	out := []column{}
+	for _, name := range slices.Sorted(slices.Values(names)) {
+		out = append(out, column{Type: "any", Name: name, Required: true})
+	}
+	return out
+}
+
+// model writes the model's folder: the registered version as it is, and how MLflow is to load it.
+func (q *Request) model(dir string, out *Exported) error {
+	record, err := q.Version.Record()
+	if err != nil {
+		return err
+	}
+	if err := write(filepath.Join(dir, filesDir, "version.json"), record); err != nil {
+		return err
+	}
+	for name, data := range q.Files {
+		if err := write(filepath.Join(dir, filesDir, name), data); err != nil {
+			return err
+		}
+	}
+
+	needs := "mlflow\ncoppice==1.0.0\nlightgbm>=4.0\nnumpy>=1.24\npyarrow>=14\n"
+	if err := write(filepath.Join(dir, "requirements.txt"), []byte(needs)); err != nil {
+		return err
+	}
+	if err := writeYAML(filepath.Join(dir, "python_env.yaml"), mapping{"python": python, "dependencies": []string{"-r requirements.txt"}}); err != nil {
+		return err
+	}
+	return writeYAML(filepath.Join(dir, "MLmodel"), mapping{
+		"artifact_path": modelDir, "run_id": out.Run, "model_uuid": id("model", out.Run), "utc_time_created": q.Version.Info.At.UTC().Format("2006-01-02 15:04:05.000000"),
+		"signature": mapping{"inputs": text(columns(q.Inputs)), "outputs": text([]column{{Type: "double", Required: true}}), "params": nil},
+		"metadata":  mapping{"model": q.Version.Model, "version": q.Version.Number, "dataset": q.Manifest.Name + "@" + q.Manifest.Version},
+		"flavors": mapping{
+			"lightgbm": mapping{"code": nil, "data": filesDir + "/" + scorer.FileModel, "lgb_version": lightGBM, "model_class": "lightgbm.basic.Booster"},
+			"python_function": mapping{"loader_module": "coppice.mlflow", "data": filesDir, "python_version": python,
+				"env": mapping{"virtualenv": "python_env.yaml"}},
+		},
+	})
+}
+
+// What the model was made to be loaded with; the text format is older than both.
+const (
+	python   = "3.11.0"
+	lightGBM = "4.6.0"
+)
