@@ -31,7 +31,7 @@ func TestExecEnvironmentAndCode(t *testing.T) {
 	for name, value := range map[string]string{
 		"COPPICE_PROJECT": "local-project", "COPPICE_LOCATION": "us-central1", "COPPICE_DATASETS_BUCKET": "coppice-datasets",
 		"COPPICE_SWEEPS_BUCKET": "coppice-sweeps", "COPPICE_REGISTRY_BUCKET": "coppice-registry", "COPPICE_SCORES_TOPIC": "coppice-scores",
-		"COPPICE_SUBSCRIPTION": "coppice-aggregator", "COPPICE_JOBS_TOPIC": "coppice-jobs", "COPPICE_TASK_SERVICE_ACCOUNT": "coppice-task@local-project.iam.gserviceaccount.com",
+		"COPPICE_SUBSCRIPTION": "coppice-aggregator", "COPPICE_JOBS_TOPIC": "coppice-jobs", "COPPICE_VERDICTS_TOPIC": "coppice-verdicts", "COPPICE_TASK_SERVICE_ACCOUNT": "coppice-task@local-project.iam.gserviceaccount.com",
 		"COPPICE_STAGE_SERVICE_ACCOUNT": "coppice-stager@local-project.iam.gserviceaccount.com", "COPPICE_TASK_IMAGE": "coppice-task", "COPPICE_LAUNCHER_IMAGE": "coppice-launcher", "MINE": "kept",
 	} {
 		if got[name] != value {
