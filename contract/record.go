@@ -20,7 +20,7 @@ type Record struct {
 	Dataset string    `json:"dataset"`
 	Version string    `json:"version"`
 	At      time.Time `json:"at"` // when it was staged
-	// Spec is a hash of the dataset's spec but for its source, Meaning of the part without which profiles cannot be compared.
+	// Spec is a hash of the dataset's spec but for its source and label.as_of, Meaning of the part without which profiles cannot be compared.
 	Spec     string           `json:"spec"`
 	Meaning  string           `json:"meaning"`
 	MaxAge   dataset.Duration `json:"max_age,omitzero"`  // of the newest row, when it is trained on
@@ -65,8 +65,11 @@ func SpecHashes(s *dataset.Spec) (spec, meaning string, err error) {
 		sum := sha256.Sum256(text)
 		return hex.EncodeToString(sum[:8])
 	}
-	spec = hash(s)
-	meaning = hash([]any{s.Label, s.Weight, s.Missing, s.CSV, s.Sample.Negatives, s.Contract.Time})
+	// The stated moment is another one every night, and would leave no night before to compare with.
+	same := *s
+	same.Label.AsOf = ""
+	spec = hash(&same)
+	meaning = hash([]any{same.Label, s.Weight, s.Missing, s.CSV, s.Sample.Negatives, s.Contract.Time})
 	return spec, meaning, err
 }
 

@@ -44,3 +44,33 @@ func TestFreshnessOfLabelsThatComeLate(t *testing.T) {
 		t.Errorf("profile of %d rows by %q, from %s to %s; want 952 by ts up to %s", p.Rows, p.TimeColumn, p.Oldest, p.Newest, newest)
 	}
 }
+
+// TestAsOfIsNotWhatNightsAreToldApartBy: whoever states the moment states another one every night, and nights are compared all the same.
+func TestAsOfIsNotWhatNightsAreToldApartBy(t *testing.T) {
+	hashes := func(label string) [2]string {
+		t.Helper()
+		s, err := dataset.ParseSpec("d.yaml", []byte("name: t\nsource: t.csv\nlabel: {column: y, at: ts, "+label+"}\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := s.Label
+		spec, meaning, err := contract.SpecHashes(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Label != before {
+			t.Errorf("hashing %s left the label as %+v, expected %+v", label, s.Label, before)
+		}
+		return [2]string{spec, meaning}
+	}
+
+	first := hashes("matures: 48h, as_of: 2026-11-19T03:00:00Z")
+	for _, label := range []string{"matures: 48h, as_of: 2026-11-20T03:00:00Z", "matures: 48h"} {
+		if got := hashes(label); got != first {
+			t.Errorf("%s hashes to %q, and with another as_of it was %q; expected the same", label, got, first)
+		}
+	}
+	if got := hashes("matures: 72h, as_of: 2026-11-19T03:00:00Z"); got[0] == first[0] || got[1] == first[1] {
+		t.Errorf("labels that are final a day later hash to %q, as before; expected others", got)
+	}
+}
