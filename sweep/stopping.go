@@ -41,6 +41,8 @@ func (s *Spec) checkStop(doc *strictyaml.Document, _ Vocabulary) error {
 		return doc.Errorf("search.stop.min_trees", "min_trees is %d: use 1 or more", q.MinTrees)
 	case !(q.Noise >= 0) || math.IsInf(q.Noise, 1):
 		return doc.Errorf("search.stop.noise", "noise is %v: use a standard error of 0 or more", q.Noise)
+	case s.Trials > MaxOpen: // every rung names all that it has seen
+		return doc.Errorf("trials", "trials is %d: with search.stop a sweep has at most %d; use fewer, or take search.stop out", s.Trials, MaxOpen)
 	}
 
 	return nil
