@@ -86,8 +86,9 @@ func (p *Plan) noteAdaptive(listed int, begin []sweep.Trial, looked bool) {
 	}
 }
 
-// largest is a configuration that needs as much memory as any that the search may come to: each parameter at whichever end needs more, on
-// top of those before it.
+// largest is a configuration that needs as much memory as any that the search may come to: each parameter at whichever end needs more, given the others. What one
+// of them needs may show only when another has moved (few rows in a leaf cost nothing while leaves are few), so that all are gone through until nothing grows, and
+// twice at least; and an end that needs as much is moved to, lest two parameters that bound the same wait for each other.
 func largest(p *sweep.Plan, need func(sweep.Params) (int64, error)) sweep.Params {
 	all := maps.Clone(p.Base)
 	most, err := need(all)
@@ -95,15 +96,19 @@ func largest(p *sweep.Plan, need func(sweep.Params) (int64, error)) sweep.Params
 		return all
 	}
 
-	for _, name := range slices.Sorted(maps.Keys(p.Spec.Search.Random)) {
-		value := all[name]
-		for _, v := range p.Spec.Search.Random[name].Extremes() {
-			all[name] = v
-			if n, err := need(all); err == nil && n > most {
-				most, value = n, v
+	names := slices.Sorted(maps.Keys(p.Spec.Search.Random))
+	for pass, before := 0, most; pass < 2 || most > before; pass++ {
+		before = most
+		for _, name := range names {
+			value := all[name]
+			for _, v := range p.Spec.Search.Random[name].Extremes() {
+				all[name] = v
+				if n, err := need(all); err == nil && n >= most {
+					most, value = n, v
+				}
 			}
+			all[name] = value
 		}
-		all[name] = value
 	}
 
 	return all

@@ -93,6 +93,31 @@ func TestOpenTrialsMayBeLarge(t *testing.T) {
 	}
 }
 
+// What one parameter needs may show only when another has moved: leaves of one row matter once there may be many leaves.
+func TestLargestOpenTrialOfTwoParameters(t *testing.T) {
+	data := manifest(all...)
+	for i := range data.Splits {
+		data.Splits[i].Rows = 20_000
+	}
+	bytes := func(s *sweep.Spec) int64 {
+		t.Helper()
+		p, err := build(s, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.Sizing.TrialBytes
+	}
+	want := bytes(parse(t, "fixed: [{}, {learning_rate: 0.2}]", "fixed: [{num_leaves: 4095, min_data_in_leaf: 1}]"))
+
+	// With 31 leaves of 645 rows neither alone makes a difference.
+	for _, base := range []string{"eta: 0.05", "eta: 0.05, num_leaves: 31, min_data_in_leaf: 645", "eta: 0.05, num_leaves: 4095, min_data_in_leaf: 1000"} {
+		s := learner(t, "log_int: [15, 255]", "log_int: [15, 4095]", "log_int: [5, 500]", "log_int: [1, 1000]", "params: {eta: 0.05}", "params: {"+base+"}")
+		if got := bytes(s); got < want {
+			t.Errorf("params {%s}: open trials are given %d bytes; the largest configuration of the space needs %d", base, got, want)
+		}
+	}
+}
+
 func TestOtherMethods(t *testing.T) {
 	for method, want := range map[string]string{"gp": "fixed 2, gp 18", "tpe": "fixed 2, tpe 18", "halton": "fixed 2, halton 18", "random": "fixed 2, random 18"} {
 		p, err := build(learner(t, "method: auto", "method: "+method), manifest(all...))
