@@ -119,7 +119,7 @@ type Trial struct {
 // Fingerprint is a hash of all that makes two plans the same sweep: everything but when and by which build they were
 // written, and what the sweep was expected or allowed to cost, since prices change and trials do not depend on them. So with spot: auto it
 // does not matter either what prices have decided. What earlier sweeps have found, and so which trials begin a search that learns, grows
-// from day to day: the plan that is there keeps its own.
+// from day to day, and with them the rungs, which go by the most trees that any trial is expected to have: the plan that is there keeps its own.
 func (p *Plan) Fingerprint() string {
 	same := *p
 	same.Created, same.Coppice, same.Quote, same.Spec.Budget = time.Time{}, "", nil, 0
@@ -127,6 +127,7 @@ func (p *Plan) Fingerprint() string {
 	if same.Earlier != nil || same.Spec.Search.WarmStart != "" {
 		same.Earlier, same.Trials = nil, nil
 	}
+	same.Spec.ForgetHistory()
 	if same.Spec.Machine.SpotAuto {
 		same.Spec.Machine.Spot = nil
 	}

@@ -48,6 +48,17 @@ func (s *Spec) checkStop(doc *strictyaml.Document, _ Vocabulary) error {
 	return nil
 }
 
+// ForgetHistory takes out of s what follows from earlier sweeps and not from what was written: with warm_start the rungs go by the trees that winners had. What s
+// shares with other specs stays as it is.
+func (s *Spec) ForgetHistory() {
+	if s.Search.WarmStart == "" || s.Search.Stop == nil {
+		return
+	}
+	stop := *s.Search.Stop
+	stop.Rungs = nil
+	s.Search.Stop = &stop
+}
+
 func (s *Stop) fillDefaults() {
 	if s == nil {
 		return

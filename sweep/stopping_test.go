@@ -31,3 +31,26 @@ func TestStopBoundsTheTrials(t *testing.T) {
 		t.Errorf("10000 trials without stop: got error %v, want none", err)
 	}
 }
+
+// TestRungsOfWinnersAreNoOtherSweep: with warm_start the rungs follow from the trees that earlier winners had, and these change from day to day.
+func TestRungsOfWinnersAreNoOtherSweep(t *testing.T) {
+	with := func(warm string, rungs ...int) *sweep.Plan {
+		p := plan()
+		p.Spec.Search.WarmStart, p.Spec.Search.Stop = warm, &sweep.Stop{Rule: sweep.StopASHA, Eta: 3, MinTrees: 10, Rungs: rungs}
+		return p
+	}
+
+	p, later := with(sweep.WarmAuto, 11, 33), with(sweep.WarmAuto, 12, 37, 111)
+	if p.Fingerprint() != later.Fingerprint() {
+		t.Error("with warm_start other rungs make another fingerprint; want the same")
+	}
+	if got := p.Spec.Search.Stop.Rungs; len(got) != 2 {
+		t.Errorf("after its fingerprint was taken the plan has the rungs %v, want [11 33]", got)
+	}
+	if later.Spec.Search.Stop.Eta = 4; p.Fingerprint() == later.Fingerprint() {
+		t.Error("another eta makes the same fingerprint; want another")
+	}
+	if with("", 11, 33).Fingerprint() == with("", 12, 37).Fingerprint() {
+		t.Error("without warm_start other rungs make the same fingerprint; want another")
+	}
+}

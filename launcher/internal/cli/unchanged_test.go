@@ -1,0 +1,35 @@
+package cli
+
+import (
+	"slices"
+	"testing"
+
+	"coppice/sweep"
+)
+
+// TestSameSpec: a night is not another because of what it may cost, nor because of what the nights before have found.
+func TestSameSpec(t *testing.T) {
+	spec := func(warm string, eta int, budget float64, rungs ...int) *sweep.Spec {
+		s := &sweep.Spec{Model: "ctr", Budget: budget}
+		s.Search.WarmStart, s.Search.Stop = warm, &sweep.Stop{Rule: sweep.StopASHA, Eta: eta, MinTrees: 10, Rungs: rungs}
+		return s
+	}
+	before := spec(sweep.WarmAuto, 3, 5, 11, 33)
+
+	for name, tc := range map[string]struct {
+		a, b *sweep.Spec
+		want bool
+	}{
+		"another budget":                 {before, spec(sweep.WarmAuto, 3, 7, 11, 33), true},
+		"rungs of other winners":         {before, spec(sweep.WarmAuto, 3, 5, 12, 37, 111), true},
+		"another eta":                    {before, spec(sweep.WarmAuto, 4, 5, 11, 33), false},
+		"other rungs without warm start": {spec("", 3, 5, 11, 33), spec("", 3, 5, 12, 37), false},
+	} {
+		if got := sameSpec(tc.a, tc.b); got != tc.want {
+			t.Errorf("%s: the same spec %t, want %t", name, got, tc.want)
+		}
+	}
+	if got := before.Search.Stop.Rungs; !slices.Equal(got, []int{11, 33}) {
+		t.Errorf("after it was compared the spec has the rungs %v, want [11 33]", got)
+	}
+}
