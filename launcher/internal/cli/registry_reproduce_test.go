@@ -162,6 +162,7 @@ func TestSweepContinues(t *testing.T) {
 		{"continue: {from: champion, mode: anew}\n", `mode "anew": use grow`},
 		{"continue: {from: 'Not a name'}\n", "another alias, or a version's number"},
 		{"params: {refit_decay_rate: 0.5}\n", "only a refit uses it"},
+		{"continue: {from: champion, mode: refit}\nparams: {path_smooth: 1}\n", "a refit does not smooth"},
 	} {
 		w.refused(sweep.ExitInput, c[1], "sweep", night(c[0]), "--dry-run")
 	}

@@ -21,10 +21,10 @@ type Input struct {
 // inputBytes is what a trial keeps of a model's text: its trees with the bins of each node.
 const inputBytes = 3
 
-// checkRefit refuses a share of old values where nothing is refitted: the trials would be different in name only.
+// checkRefit refuses what a refit cannot do, and a share of old values where nothing is refitted: the trials would be different in name only.
 func checkRefit(s *sweep.Spec, trials []sweep.Trial) error {
 	if s.Continue != nil && s.Continue.Mode == sweep.RefitMode {
-		return nil
+		return checkSmooth(s, trials)
 	}
 	usual := gbt.Defaults().Map()[refitDecayRate]
 	for _, t := range trials {
@@ -35,7 +35,22 @@ func checkRefit(s *sweep.Spec, trials []sweep.Trial) error {
 	return nil
 }
 
-const refitDecayRate = "refit_decay_rate"
+const (
+	refitDecayRate = "refit_decay_rate"
+	pathSmooth     = "path_smooth"
+)
+
+// checkSmooth refuses smoothed leaves, which a refit does not have.
+func checkSmooth(s *sweep.Spec, trials []sweep.Trial) error {
+	_, drawn := s.Search.Random[pathSmooth]
+	for _, t := range trials {
+		given, ok := t.Params[pathSmooth]
+		if drawn || ok && given != gbt.Defaults().Map()[pathSmooth] {
+			return errorf("%s is given, and a refit does not smooth: leave it out, or use continue: {mode: grow}", pathSmooth)
+		}
+	}
+	return nil
+}
 
 // begin writes down which model the trials start from.
 func (p *Plan) begin(in *Input, s *sweep.Spec) {

@@ -81,6 +81,9 @@ func Run(ctx context.Context, q Request) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	if p.Spec.Continue != nil && p.Input == nil { // as the worker did
+		params.RefitDecayRate = gbt.Defaults().RefitDecayRate
+	}
 	m, err := metric.Lookup(p.Spec.Metric)
 	if err != nil {
 		return nil, err

@@ -153,3 +153,17 @@ func TestContinuedSweepWithoutItsModel(t *testing.T) {
 		t.Errorf("got %v, expected an error about the input model that no other attempt may cure", err)
 	}
 }
+
+// TestFirstNightOfARefit: without a champion trials begin with nothing, and the share of old values means nothing yet.
+func TestFirstNightOfARefit(t *testing.T) {
+	w := newWorld(t, 1, func(p *sweep.Plan) {
+		p.Spec.Continue = &sweep.Continue{From: sweep.Champion, Mode: sweep.RefitMode}
+		p.Trials[0].Params["refit_decay_rate"] = 0.5
+	})
+	if err := w.worker(0).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if r := w.result(t, 0); r.Status != sweep.StatusDone {
+		t.Errorf("a refit of a champion that is not there yet ended as %s (%s), want done", r.Status, r.Reason)
+	}
+}

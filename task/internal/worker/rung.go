@@ -18,8 +18,8 @@ type stoppedError struct{ rung *sweep.Rung }
 
 func (e *stoppedError) Error() string { return e.rung.Reason }
 
-// atRung looks, after each tree, whether the trial has come to a rung, and whether it goes on from there. What is decided is written down before it is acted on, and whoever takes the
-// trial over goes by it. A store that cannot say what others have is no reason to stop.
+// atRung looks, after each tree, whether the trial has come to a rung, and whether it goes on from there. What is decided is written down
+// before it is acted on, and whoever takes the trial over goes by it. A store that cannot say what others have is no reason to stop.
 func (w *Worker) atRung(ctx context.Context, claim *sweep.Claim, g gbt.Progress) error {
 	stop := w.plan.Spec.Search.Stop
 	if stop == nil || !slices.Contains(stop.Rungs, g.Tree) {
@@ -31,7 +31,9 @@ func (w *Worker) atRung(ctx context.Context, claim *sweep.Claim, g gbt.Progress)
 	switch {
 	case errors.As(err, &damaged):
 		w.Log.Warn("what became of the trial at a rung cannot be read; it goes on", "trial", claim.Trial, "trees", g.Tree, "error", err.Error())
-	case err != nil && ctx.Err() == nil:
+	case err != nil && ctx.Err() != nil:
+		return ctx.Err() // so that what is saved has not come to the rung yet, and the next holder comes to it again
+	case err != nil:
 		w.Log.Warn("the trial is not compared with the others at a rung", "trial", claim.Trial, "trees", g.Tree, "error", err.Error())
 	case err == nil && r.Stop:
 		return &stoppedError{r}

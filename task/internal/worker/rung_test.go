@@ -1,6 +1,8 @@
 package worker
 
 import (
+	"context"
+	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -126,5 +128,61 @@ func TestStoppingOverAFoulStore(t *testing.T) {
 	}
 	if total == 0 {
 		t.Error("no trial was stopped in four sweeps; want some, or nothing was tested")
+	}
+}
+
+// evicted is a store whose machine is told to go while it writes a rung: the rung is there, and its writer does not hear of it.
+type evicted struct {
+	blob.Store
+	at  string
+	go_ func()
+}
+
+func (e *evicted) Put(ctx context.Context, name string, g blob.Generation, r io.Reader) (blob.Attrs, error) {
+	a, err := e.Store.Put(ctx, name, g, r)
+	if err == nil && strings.Contains(name, "/rungs/") {
+		e.go_()
+		return blob.Attrs{}, ctx.Err()
+	}
+	return a, err
+}
+
+func (e *evicted) Stat(ctx context.Context, name string) (blob.Attrs, error) {
+	if ctx.Err() != nil {
+		return blob.Attrs{}, ctx.Err()
+	}
+	return e.Store.Stat(ctx, name)
+}
+
+func (e *evicted) Open(ctx context.Context, name string, r blob.Range) (io.ReadCloser, blob.Attrs, error) {
+	if ctx.Err() != nil {
+		return nil, blob.Attrs{}, ctx.Err()
+	}
+	return e.Store.Open(ctx, name, r)
+}
+
+// TestARungIsNotSkipped: a trial whose holder had to go at a rung comes to it again, and goes by what stands there.
+func TestARungIsNotSkipped(t *testing.T) {
+	w := newWorld(t, 9, stopping(sweep.StopASHA))
+	evictions := 0
+	for attempt := 0; ; attempt++ {
+		ctx, cancel := context.WithCancel(t.Context())
+		worker := w.worker(0)
+		worker.Attempt, worker.Nonce = attempt, strings.Repeat("n", attempt+1)
+		worker.Sweeps = &evicted{Store: w.sweeps, go_: func() { evictions++; cancel() }}
+		err := worker.Run(ctx)
+		cancel()
+		if err == nil {
+			break
+		}
+		if attempt == 50 {
+			t.Fatalf("after 50 attempts the sweep has not ended: %v", err)
+		}
+	}
+	if evictions < 9 {
+		t.Errorf("%d holders had to go at a rung; want one for every trial at least", evictions)
+	}
+	if stopped, _ := w.stopped(t, false); stopped == 0 {
+		t.Error("no trial was stopped; want some, or nothing was tested")
 	}
 }

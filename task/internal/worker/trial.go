@@ -121,6 +121,9 @@ func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric,
 	if err != nil {
 		return r, nil, err
 	}
+	if w.plan.Spec.Continue != nil && w.plan.Input == nil { // no champion yet: there is nothing to refit
+		params.RefitDecayRate = gbt.Defaults().RefitDecayRate
+	}
 
 	threads := w.plan.Sizing.ThreadsPerTask
 	o, err := w.fit(ctx, s, fit.Request{Params: params, Metric: m, Metrics: w.metrics, Valid: &w.plan.Holdout.Valid, Threads: threads,
