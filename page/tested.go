@@ -181,6 +181,10 @@ func gains(d *data, t *Tested) (gain, lift *plot.Chart) {
 // mostSegments is how many segments are drawn; the table has all.
 const mostSegments = 20
 
+// mostOfNone is how many may be predicted where none came: of as many, a Poisson count is 0 at a chance of 2.5 %, as much as lies beyond
+// an end of the other segments' intervals.
+const mostOfNone = 3.688879454113936 // -ln 0.025
+
 // segments draws how many times more was predicted than came, in each segment.
 func segments(d *data, t *Tested) *plot.Chart {
 	if len(t.Segments) == 0 {
@@ -200,11 +204,18 @@ func segments(d *data, t *Tested) *plot.Chart {
 			reach := math.Exp(z / math.Sqrt(s.Positive)) // a count's
 			low, high = value/reach, value*reach
 		}
-		if low <= 1 && 1 <= high || s.Positive == 0 {
+		note := fmt.Sprintf("%s of %d", plot.Plain.Format(s.Positive), s.Rows)
+		if s.Positive == 0 {
+			note += ", " + plot.Plain.Format(math.Round(10*s.After)/10) + " predicted" // what the drawing cannot show
+		}
+		if low <= 1 && 1 <= high || s.Positive == 0 && s.After <= mostOfNone {
 			within++
 		}
 		if i < mostSegments {
-			c.Rows = append(c.Rows, plot.Range{Label: name(s), Note: fmt.Sprintf("%s of %d", plot.Plain.Format(s.Positive), s.Rows), Class: "r1", Value: value, Low: low, High: high, Before: s.Before / s.Positive})
+			c.Rows = append(c.Rows, plot.Range{Label: name(s), Note: note, Class: "r1", Value: value, Low: low, High: high, Before: s.Before / s.Positive})
+			if s.Positive == 0 {
+				c.NoteRoom = 158
+			}
 		}
 	}
 	c.Summary = fmt.Sprintf("By %s, on sampled test rows: what was predicted as a multiple of what came, with what chance allows; behind it, how many rows of how many were positive. %d of %d segments hold 1.",
