@@ -77,6 +77,7 @@ type known struct {
 	ended    *sweep.Conclusion
 	wrote    bool                     // the conclusion was written here
 	told     bool                     // as far as this aggregator has to tell it
+	tellNext time.Time                // not before, since it has failed
 	progress atomic.Pointer[progress] // nil before the plan was read and after the end
 }
 

@@ -12,10 +12,12 @@ const (
 	tellOthers = 3 * time.Minute
 	// tellFor is how long it is tried to tell a conclusion; later, it is no news.
 	tellFor = 6 * time.Hour
+	// tellAgain is how long after a failure it is not tried again. A webhook that does not answer holds up every sweep behind this one for as long as a try takes.
+	tellAgain = 5 * time.Minute
 )
 
 // tell tells what became of a sweep that has ended, on the channels on which nobody has told it. Whatever comes of that, the sweep has
-// ended; what has failed is tried again with the next look at the sweep.
+// ended; what has failed is tried again with a later look at the sweep.
 func (a *Aggregator) tell(ctx context.Context, k *known) {
 	c := k.ended
 	age := a.Now().Sub(c.At)
@@ -27,8 +29,13 @@ func (a *Aggregator) tell(ctx context.Context, k *known) {
 		return
 	case !k.wrote && age < tellOthers:
 		return
+	case a.Now().Before(k.tellNext):
+		return
 	}
-	k.told = a.Notify.Tell(ctx, c.Message(a.datasetOf(ctx, c.Sweep, k)), a.sweep(c.Sweep).Told(sweep.OccasionConcluded))
+
+	if k.told = a.Notify.Tell(ctx, c.Message(a.datasetOf(ctx, c.Sweep, k)), a.sweep(c.Sweep).Told(sweep.OccasionConcluded)); !k.told {
+		k.tellNext = a.Now().Add(tellAgain) // after the try, which may have taken long
+	}
 }
 
 // datasetOf is the dataset that a sweep was trained on; "" where its plan cannot be read any more.

@@ -17,12 +17,13 @@ import (
 // told is a channel that keeps what it is told, or fails.
 type told struct {
 	heard []sweep.VerdictMessage
+	tries int
 	fail  error
 }
 
 func (t *told) notifier(now func() time.Time) *notify.Notifier {
 	send := func(_ context.Context, m *sweep.VerdictMessage) error {
-		if t.fail == nil {
+		if t.tries++; t.fail == nil {
 			t.heard = append(t.heard, *m)
 		}
 		return t.fail
@@ -106,6 +107,7 @@ func TestFailingChannelFailsNothing(t *testing.T) {
 		t.Errorf("reconcile: %v", err)
 	}
 	ch.fail = nil
+	w.now = w.now.Add(tellAgain)
 	for range 2 {
 		if err := a.Reconcile(t.Context()); err != nil {
 			t.Errorf("reconcile: %v", err)
@@ -113,6 +115,26 @@ func TestFailingChannelFailsNothing(t *testing.T) {
 	}
 	if len(ch.heard) != 1 {
 		t.Errorf("told %d times once the channel works, want 1", len(ch.heard))
+	}
+}
+
+// TestFailingChannelIsLeftAlone for some minutes: each try may take most of a minute, for which the sweeps behind are not looked at.
+func TestFailingChannelIsLeftAlone(t *testing.T) {
+	w, ch := newWorld(t, options{}), &told{fail: errors.New("no answer")}
+	a := ch.aggregator(w)
+	for _, step := range []struct {
+		after time.Duration // the look before
+		tries int           // by then
+	}{
+		{0, 1}, {0, 1}, {time.Minute, 1}, {tellAgain - time.Minute - time.Second, 1}, {time.Second, 2}, {time.Second, 2}, {tellAgain, 3},
+	} {
+		w.now = w.now.Add(step.after)
+		if err := a.Reconcile(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if ch.tries != step.tries {
+			t.Fatalf("%s after the look before, the channel was tried %d times in all; want %d", step.after, ch.tries, step.tries)
+		}
 	}
 }
 
