@@ -60,6 +60,11 @@ func (t *Tree) expected() (float64, error) {
 		sum += float64(n) * t.LeafValue[leaf]
 		rows += n
 	}
+	for node, n := range t.InternalCount {
+		if n < 1 { // what goes left and right is a share of it
+			return 0, &ModelError{0, fmt.Sprintf("node %d has no count of rows, without which nothing can be said of contributions", node)}
+		}
+	}
 	return sum / float64(rows), nil
 }
 

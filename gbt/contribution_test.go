@@ -105,9 +105,14 @@ func TestContributions(t *testing.T) {
 	if err := m.Contributions(d.raw[:5], out, 1); !errors.Is(err, ErrData) {
 		t.Errorf("five values: %v", err)
 	}
-	m.Trees[0].LeafCount = make([]int, m.Trees[0].Leaves())
-	var refused *ModelError
-	if err := m.Contributions(d.raw[:rows*f], out, 1); !errors.As(err, &refused) {
-		t.Errorf("a model without counts: %v", err)
+
+	// A model file may have counts of leaves and none of nodes.
+	leaves, nodes := m.Trees[0].LeafCount, m.Trees[0].InternalCount
+	for name, counts := range map[string][2][]int{"leaves": {make([]int, len(leaves)), nodes}, "nodes": {leaves, make([]int, len(nodes))}} {
+		m.Trees[0].LeafCount, m.Trees[0].InternalCount = counts[0], counts[1]
+		var refused *ModelError
+		if err := m.Contributions(d.raw[:rows*f], out, 1); !errors.As(err, &refused) {
+			t.Errorf("a model without counts of %s: got %v, expected a *ModelError", name, err)
+		}
 	}
 }
