@@ -38,13 +38,13 @@ func Input(here, old *dataset.Manifest, text []byte) (*gbt.InputModel, error) {
 		return nil, refuse("dataset %s@%s takes %q for missing, and the input model's took %q; stage it with the same missing:", here.Name, here.Version, here.Missing, old.Missing)
 	}
 
-	matched := matcher{here: here, old: old, codes: map[int][]int{}}
+	matched := matcher{here: here, old: old, to: map[int]int{}, codes: map[int][]int{}}
 	for _, f := range splitBy(m) {
 		if err := matched.feature(f); err != nil {
 			return nil, err
 		}
 	}
-	return m.OnBins(describe(here), func(feature int) []int { return matched.codes[feature] })
+	return m.OnBins(describe(here), func(was int) int { return matched.to[was] }, func(feature int) []int { return matched.codes[feature] })
 }
 
 func sameTexts(a, b []string) bool {
@@ -64,6 +64,7 @@ func splitBy(m *gbt.Model) []int {
 // matcher holds features of one dataset against those of another.
 type matcher struct {
 	here, old *dataset.Manifest
+	to        map[int]int   // of the old features that were looked at, the ones here
 	codes     map[int][]int // of categorical features here, the old code of each bin
 }
 
@@ -75,6 +76,7 @@ func (m *matcher) feature(i int) error {
 		return refuse("the input model splits by %.60q, which dataset %s@%s does not have", was.Name, m.here.Name, m.here.Version)
 	}
 	is := &m.here.Features[at]
+	m.to[i] = at
 
 	if was.Kind != is.Kind {
 		return refuse("%.60q is %s in dataset %s@%s, and was %s in the input model's", is.Name, is.Kind, m.here.Name, m.here.Version, was.Kind)

@@ -188,3 +188,35 @@ func TestInputRefused(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestInputKeepsToItsColumns: names that the model file cannot tell apart are those of the datasets, whatever order their columns come in.
+func TestInputKeepsToItsColumns(t *testing.T) {
+	named := func(price, age string) *Table {
+		return night(t, datasettest.Options{Rows: 2000, Encodings: dataset.EncodeNone, Edit: func(table []byte) []byte {
+			header, rows, _ := strings.Cut(string(table), "\n")
+			columns := strings.Split(header, ",")
+			columns[slices.Index(columns, "price")], columns[slices.Index(columns, "age")] = price, age
+			return []byte(strings.Join(columns, ",") + "\n" + rows)
+		}})
+	}
+	old, here := named("цена", "сайт"), named("сайт", "цена")
+	o, text := trained(t, old, Request{Params: few()})
+	in, err := Input(here.ds.Manifest, old.ds.Manifest, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	seen := map[string]int{}
+	for i, tree := range o.Model.Trees {
+		for node, f := range tree.Feature {
+			was, is := old.ds.Manifest.Features[f].Name, here.ds.Manifest.Features[in.Trees[i].Feature[node]].Name
+			if was != is {
+				t.Fatalf("tree %d, node %d splits by %q, and on the other table by %q", i, node, was, is)
+			}
+			seen[was]++
+		}
+	}
+	if seen["цена"] == 0 || seen["сайт"] == 0 {
+		t.Errorf("the model splits by %v, expected цена and сайт among them", seen)
+	}
+}

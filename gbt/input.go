@@ -37,12 +37,14 @@ func (m *Model) Of(features []Feature) bool {
 	return slices.Equal(names, m.FeatureNames)
 }
 
-// OnBins puts a model into the terms of a table with these features, which are matched by name. Where a threshold lies within one
-// of the table's bins, no split between bins does the same, and the nearer edge takes its place. codes says, of a categorical
+// OnBins puts a model into the terms of a table with these features. to says which of them a feature of the model is, below 0 for none;
+// with a nil to they are matched by name. Names of a model file are not those of its table: of two that differ in marks that it cannot
+// have, either may be either, so whoever knows the table that it was trained on says to. Where a threshold lies within one of the table's
+// bins, no split between bins does the same, and the nearer edge takes its place. codes says, of a categorical
 // feature by its number in the table, which of the model's codes each of its bins is; nil where they are the same numbers.
 //
 // A model that splits by a feature that the table does not have, or has as another kind, is refused with an *InputError.
-func (m *Model) OnBins(features []Feature, codes func(feature int) []int) (*InputModel, error) {
+func (m *Model) OnBins(features []Feature, to func(feature int) int, codes func(feature int) []int) (*InputModel, error) {
 	out := &InputModel{Model: &Model{Objective: m.Objective, Params: m.Params}, SHA256: m.sum}
 	if out.SHA256 == "" { // not from a file
 		var text bytes.Buffer
@@ -52,9 +54,12 @@ func (m *Model) OnBins(features []Feature, codes func(feature int) []int) (*Inpu
 		out.SHA256 = sumOf(text.Bytes())
 	}
 	out.FeatureNames, out.FeatureInfos = describe(features)
+	if to == nil {
+		to = func(feature int) int { return slices.Index(out.FeatureNames, m.FeatureNames[feature]) }
+	}
 
 	for i, t := range m.Trees {
-		moved, err := out.translate(t, m.FeatureNames, features, codes)
+		moved, err := out.translate(t, m.FeatureNames, features, to, codes)
 		if err != nil {
 			return nil, fmt.Errorf("tree %d: %w", i, err)
 		}
@@ -69,7 +74,7 @@ func sumOf(text []byte) string {
 }
 
 // translate is a tree whose nodes split the table's features by its bins. Leaves are as they were.
-func (m *InputModel) translate(t *Tree, names []string, features []Feature, codes func(int) []int) (*Tree, error) {
+func (m *InputModel) translate(t *Tree, names []string, features []Feature, to func(int) int, codes func(int) []int) (*Tree, error) {
 	out := *t
 	out.Feature = slices.Clone(t.Feature)
 	out.Threshold = slices.Clone(t.Threshold)
@@ -77,7 +82,7 @@ func (m *InputModel) translate(t *Tree, names []string, features []Feature, code
 	out.left = make([]binSet, len(t.Feature))
 
 	for node, was := range t.Feature {
-		at := slices.Index(m.FeatureNames, names[was])
+		at := to(was)
 		if at < 0 {
 			return nil, inputErrorf("it splits by %.60q, which the dataset does not have", names[was])
 		}

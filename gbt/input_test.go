@@ -50,7 +50,7 @@ func readModel(t *testing.T, name string) *Model {
 
 func onBins(t testing.TB, m *Model, d *Data) *InputModel {
 	t.Helper()
-	in, err := m.OnBins(d.Features, func(int) []int { return nil })
+	in, err := m.OnBins(d.Features, nil, func(int) []int { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -273,7 +273,7 @@ func TestOnBins(t *testing.T) {
 	for b := range shifted {
 		shifted[b] = (b + len(shifted) - 1) % len(shifted)
 	}
-	turned, err := m.OnBins(old.Features, func(int) []int { return shifted })
+	turned, err := m.OnBins(old.Features, nil, func(int) []int { return shifted })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -310,7 +310,7 @@ func TestInputRefused(t *testing.T) {
 		features, changed := slices.Clone(d.Features), m.truncated(len(m.Trees))
 		tc.change(changed, features)
 		var refused *InputError
-		if _, err := changed.OnBins(features, func(int) []int { return nil }); !errors.As(err, &refused) || !strings.Contains(err.Error(), tc.want) {
+		if _, err := changed.OnBins(features, nil, func(int) []int { return nil }); !errors.As(err, &refused) || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: got %v, expected %q", name, err, tc.want)
 		}
 	}
