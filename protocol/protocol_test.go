@@ -82,6 +82,10 @@ func TestPlantedBugs(t *testing.T) {
 		{staleChampion, "stale champion", nil, "a champion was replaced that the version was not compared with"},
 		{staleComparison, "stale comparison", nil, "a champion was replaced that the version was not compared with"},
 	} {
+		if racing && tc.flaw == decisionUnread {
+			t.Logf("%-40s not looked for under the race detector: it is over a million states away", tc.name)
+			continue
+		}
 		var f found
 		if tc.within == nil {
 			f = explore(ending{tc.flaw}, mostStates, every, nil)
