@@ -313,7 +313,7 @@ func rateClass(rate, of float64) string {
 
 // RateKeys are the colours of label rates.
 func (p *datasetPage) RateKeys() []plot.Key {
-	return []plot.Key{{Class: "bar key v0", Label: "a third or less"}, {Class: "bar key v2", Label: ""}, {Class: "bar key v3", Label: "the table's label rate"}, {Class: "bar key v4", Label: ""}, {Class: "bar key v6", Label: "three times or more"}}
+	return []plot.Key{{Class: "bar key v0", Label: "0.4 times or less"}, {Class: "bar key v2", Label: ""}, {Class: "bar key v3", Label: "the table's label rate"}, {Class: "bar key v4", Label: ""}, {Class: "bar key v6", Label: "2.4 times or more"}}
 }
 
 // TrendKeys are the colours of nights.
