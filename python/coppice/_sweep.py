@@ -118,7 +118,7 @@ class Sweep:
         return "running" if claims and max(claims) not in self._released.get(number, set()) else "waiting"
 
     def trials(self) -> pandas.DataFrame:
-        """One row for each planned trial, by number: its state (done, failed, timed_out, cancelled, running, waiting), why it ended, its score,
+        """One row for each planned trial, by number: its state (done, stopped, failed, timed_out, cancelled, running, waiting), why it ended, its score,
         metrics.NAME on valid, params.NAME, trees, times and memory. What is not known is missing."""
         pd = _pandas()
         rows = []
@@ -211,5 +211,5 @@ def _pandas() -> Any:
     try:
         import pandas as pd
     except ImportError as e:
-        raise Error("sweeps are DataFrames: pip install 'coppice[pandas]'") from e
+        raise Error("sweeps are DataFrames: pip install pandas") from e
     return pd

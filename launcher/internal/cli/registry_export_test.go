@@ -72,6 +72,9 @@ func TestExport(t *testing.T) {
 			t.Errorf("no %s in\n%s", part, text)
 		}
 	}
+	if text := read("artifacts", "model", "requirements.txt"); strings.Contains(text, "coppice") {
+		t.Errorf("requirements.txt names a package that no index has:\n%s", text)
+	}
 	v, err := registry.New(g.buckets["registry"]).Get(t.Context(), "ctr", "1")
 	if err != nil {
 		t.Fatal(err)

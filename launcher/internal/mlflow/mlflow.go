@@ -283,7 +283,8 @@ func (q *Request) model(dir string, out *Exported) error {
 		}
 	}
 
-	needs := "mlflow\ncoppice==1.0.0\nlightgbm>=4.0\nnumpy>=1.24\npyarrow>=14\n"
+	// The loader's package is not among them: no index has it, and what PyPI has by its name is another project.
+	needs := "mlflow\nlightgbm>=4.0\nnumpy>=1.24\npyarrow>=14\n"
 	if err := write(filepath.Join(dir, "requirements.txt"), []byte(needs)); err != nil {
 		return err
 	}
