@@ -134,8 +134,7 @@ func TestStoppingOverAFoulStore(t *testing.T) {
 // evicted is a store whose machine is told to go while it writes a rung: the rung is there, and its writer does not hear of it.
 type evicted struct {
 	blob.Store
-	at  string
-	go_ func()
+	go_ func() // tells it to go
 }
 
 func (e *evicted) Put(ctx context.Context, name string, g blob.Generation, r io.Reader) (blob.Attrs, error) {
