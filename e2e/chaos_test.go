@@ -350,7 +350,7 @@ func (l *local) leftovers(run *chaosRun, wrong func(string, ...any)) {
 			run.claims++
 		case ours && part == sweep.PartOther && !strings.Contains(name, "/attempts/"), ours && trial >= chaosTrials:
 			wrong("%s is nobody's", name)
-		case !ours && !slices.Contains([]string{names.Plan(), names.Ending(), names.Conclusion()}, name):
+		case !ours && !slices.Contains([]string{names.Plan(), names.Ending(), names.Conclusion(), names.Told(sweep.OccasionConcluded, "topic")}, name):
 			wrong("%s is nobody's", name)
 		}
 	}

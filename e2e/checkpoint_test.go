@@ -41,7 +41,7 @@ func TestE2EKilledTrainingSameBytes(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	rng := rand.New(rand.NewPCG(seed, 0))
 	l := newLocal(t)
-	if r := execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "120000", "--out", filepath.Join(l.dir, "clicks.parquet")); r.code != 0 {
+	if r := execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "60000", "--out", filepath.Join(l.dir, "clicks.parquet")); r.code != 0 {
 		t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
 	}
 	dir := l.stageHere(l.file("dataset.yaml", "name: clicks\nsource: clicks.parquet\nlabel: is_click\ndrop: [impression_id, ts]\ncategorical: [campaign_id, publisher_id]\n"+
@@ -96,13 +96,13 @@ func TestE2EKilledTrainingSameBytes(t *testing.T) {
 // TestE2EVanishedMachineIsGoneOnFrom takes a machine away without notice from a trial that has been saved.
 func TestE2EVanishedMachineIsGoneOnFrom(t *testing.T) {
 	l := newLocal(t)
-	l.args = append(l.args, "--faults", l.file("faults.yaml", "preempt: [{task: 0, attempt: 0, after: 18s}]\n"))
-	if r := execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "700000", "--out", filepath.Join(l.dir, "clicks.parquet")); r.code != 0 {
+	l.args = append(l.args, "--faults", l.file("faults.yaml", "at_write: [{match: \"sweeps/*/trials/*/checkpoints/**\", nth: 3, does: lose_machine, vm: 0}]\n"))
+	if r := execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "60000", "--out", filepath.Join(l.dir, "clicks.parquet")); r.code != 0 {
 		t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
 	}
 	l.must("launcher", "stage", l.file("dataset.yaml", "name: clicks\nsource: clicks.parquet\nlabel: is_click\ndrop: [impression_id, ts]\n"+
 		"split: {by: hash, key: user_id, train: 0.7, valid: 0.1, calib: 0.1, test: 0.1}\n"), "--json")
-	file := l.file("sweep.yaml", "name: long\ndataset: clicks\nmodel: ctr\nmetric: auc\ntrials: 1\nparams: {num_iterations: 6000, learning_rate: 0.01}\nsearch: {fixed: [{}]}\n"+
+	file := l.file("sweep.yaml", "name: long\ndataset: clicks\nmodel: ctr\nmetric: auc\ntrials: 1\nparams: {num_iterations: 1500, learning_rate: 0.01}\nsearch: {fixed: [{}]}\n"+
 		"machine: {type: n2-highmem-2, vms: 1, threads_per_task: 1, tasks_per_vm: 1}\nlimits: {trial: 8m, sweep: 15m}\n")
 	c := conclusion(t, l.must("launcher", "sweep", file, "--json"))
 	if c.Outcome != sweep.OutcomeWinner {

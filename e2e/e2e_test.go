@@ -244,32 +244,38 @@ split: {by: hash, key: tailnum, train: 0.6, valid: 0.15, calib: 0.1, test: 0.15}
 `},
 }
 
-// TestE2ERealTables runs a sweep of 50 candidates over each real table.
-func TestE2ERealTables(t *testing.T) {
-	for name, table := range realTables {
-		t.Run(name, func(t *testing.T) {
-			source := realData(t, table.file)
-			l := newLocal(t)
-			ds := l.file("dataset.yaml", "name: "+name+"\nsource: "+source+table.dataset)
-			sw := l.file("sweep.yaml", "name: "+name+"\ndataset: "+name+"\n"+strings.Replace(fiftyTrials, "LEAVES", table.leaves, 1))
-			l.must("launcher", "stage", ds, "--json")
-			c := conclusion(t, l.must("launcher", "sweep", sw, "--json"))
-			if c.Outcome != sweep.OutcomeWinner || c.Done != 50 || c.Version != 1 {
-				t.Fatalf(`conclusion(t, l.must("launcher", "sweep", sw, "--json")): got %+v; want c.Outcome = sweep.OutcomeWinner, c.Done = 50, c.Version = 1`, c)
-			}
-			if v := l.versions(name); len(v) != 1 || v[0].Key != string(c.Sweep) {
-				t.Fatalf("versions %+v", v)
-			}
-			winner, base := l.onTest(t, ds, c, c.Trial), l.onTest(t, ds, c, 0)
-			t.Logf("%s: average precision on test %.5f for the winner (trial %d), %.5f for the default configuration (trial 0)", name, winner, c.Trial, base)
-			t.Logf("calibration %s: before %v, after %v; verified on %d rows, largest difference %g", c.Calibration.Method, c.Calibration.Before, c.Calibration.After, c.Verified.Rows, c.Verified.MaxDiff)
-			if winner <= base {
-				t.Errorf("the winner is not better on test than the default configuration")
-			}
-			l.checkMachines(t, c.Sweep)
-			t.Run("python", func(t *testing.T) { l.winnerAgrees(t, c, l.stageHere(ds)) })
-		})
+// TestE2EAds runs a sweep of 50 candidates over a real table of ads.
+func TestE2EAds(t *testing.T) { sweepOver(t, "ads") }
+
+// TestTableFlights does so over the flights of a year, which takes minutes. `make e2e-tables` runs it.
+func TestTableFlights(t *testing.T) { sweepOver(t, "flights") }
+
+// sweepOver runs a sweep of 50 candidates over a real table. Its winner has to be better on test than the default configuration, and
+// Python's lightgbm has to give the same scores.
+func sweepOver(t *testing.T, name string) {
+	t.Helper()
+	table := realTables[name]
+	source := realData(t, table.file)
+	l := newLocal(t)
+	ds := l.file("dataset.yaml", "name: "+name+"\nsource: "+source+table.dataset)
+	sw := l.file("sweep.yaml", "name: "+name+"\ndataset: "+name+"\n"+strings.Replace(fiftyTrials, "LEAVES", table.leaves, 1))
+	l.must("launcher", "stage", ds, "--json")
+	c := conclusion(t, l.must("launcher", "sweep", sw, "--json"))
+	if c.Outcome != sweep.OutcomeWinner || c.Done != 50 || c.Version != 1 {
+		t.Fatalf("the sweep ended with %+v; want a winner of 50 that are done, as version 1", c)
 	}
+	if v := l.versions(name); len(v) != 1 || v[0].Key != string(c.Sweep) {
+		t.Fatalf("the registry has %+v; want one version, of sweep %s", v, c.Sweep)
+	}
+
+	winner, base := l.onTest(t, ds, c, c.Trial), l.onTest(t, ds, c, 0)
+	t.Logf("%s: average precision on test %.5f for the winner (trial %d), %.5f for the default configuration (trial 0)", name, winner, c.Trial, base)
+	t.Logf("calibration %s: before %v, after %v; verified on %d rows, largest difference %g", c.Calibration.Method, c.Calibration.Before, c.Calibration.After, c.Verified.Rows, c.Verified.MaxDiff)
+	if winner <= base {
+		t.Errorf("average precision on test: the winner has %v, the default configuration %v; want the winner's greater", winner, base)
+	}
+	l.checkMachines(t, c.Sweep)
+	t.Run("python", func(t *testing.T) { l.winnerAgrees(t, c, l.stageHere(ds)) })
 }
 
 // onTest is the average precision of a trial's own scores on the test split, measured here from the objects themselves.
