@@ -143,8 +143,9 @@ func TestOpenCostsNothing(t *testing.T) {
 	if n := len(d.Split("train").RowMajor); n != 5*rows {
 		t.Errorf("%d values", n)
 	}
-	if took > 100*time.Millisecond {
-		t.Errorf("Open took %s", took)
+	// Who touches each of the bytes needs more than a second; under the race detector the manifest alone is a tenth of one.
+	if took > 500*time.Millisecond {
+		t.Errorf("Open of 5 GB took %s; want 500ms at most", took)
 	}
 }
 
