@@ -70,14 +70,14 @@ build/axe/package/axe.min.js:
 
 .PHONY: portable
 portable: ## the trainer without assembly, and the engine compiled and vetted for arm64
-	$(GO) test -tags purego,$(TAGS) ./gbt
+	$(GO) test -short -tags purego,$(TAGS) ./gbt
 	GOARCH=arm64 $(GO) vet ./gbt ./dataset ./metric ./calibrate
 
-# Packages that start nothing and lock nothing, whose long simulations the race detector would watch for minutes to see nothing. A test keeps it so.
+# -short leaves out what is long and shows no race that shorter tests do not; `make test` runs it. SEQUENTIAL are packages that start nothing and lock nothing, whose long simulations the race detector would watch for minutes to see nothing. A test keeps it so.
 SEQUENTIAL := coppice/contract coppice/metric coppice/search coppice/aggregator/internal/judge
 race: export CGO_ENABLED = 1
 race: ## run the tests under the race detector (needs a C compiler)
-	$(GO) test -race -timeout 20m $(filter-out $(SEQUENTIAL),$(shell $(GO) list ./...))
+	$(GO) test -race -short -timeout 20m $(filter-out $(SEQUENTIAL),$(shell $(GO) list ./...))
 
 lint: ## gofmt, go vet, golangci-lint
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not gofmt'ed:"; gofmt -l $$(git ls-files '*.go'); exit 1; }

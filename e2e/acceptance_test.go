@@ -57,9 +57,9 @@ func TestE2EAcceptance(t *testing.T) {
 		write("stubs/"+name, googleStub, 0o755)
 	}
 	write("home/application_default_credentials.json", `{"type":"authorized_user"}`, 0o600)
-	for _, name := range []string{"localemu", "clicks"} {
-		write("bin/"+name, "#!/bin/sh\nexec "+binaryOf(t, name)+` "$@"`+"\n", 0o755)
-	}
+	write("bin/localemu", "#!/bin/sh\nexec "+binaryOf(t, "localemu")+` "$@"`+"\n", 0o755)
+	// A seventh of the rows, which is enough for every expectation.
+	write("bin/clicks", "#!/bin/sh\nexec "+binaryOf(t, "clicks")+` "$@" --rows 30000`+"\n", 0o755)
 	// What doctor finds in a local cloud is tested where it lives; here it is only called. The local cloud has no bucket for
 	// tables but that of the datasets.
 	write("bin/launcher", "#!/bin/sh\nset -e\n[ \"$1\" != doctor ] || exit 0\n"+

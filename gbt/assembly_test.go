@@ -20,6 +20,7 @@ func saySkipped(t *testing.T, vectors bool) {
 }
 
 func TestCountingEqualsGo(t *testing.T) {
+	long(t)
 	rng := rand.New(rand.NewPCG(7, 7))
 	for _, width := range []int{1, 3, 7, 8, 9, 28, 40, 63, 64, 65, 130, 256, 257, 400} {
 		const n = 3000
@@ -81,6 +82,7 @@ func TestCountingEqualsGo(t *testing.T) {
 const pieceOfRows = 1 << 16
 
 func TestGradientsEqualGo(t *testing.T) {
+	long(t)
 	rng := rand.New(rand.NewPCG(8, 8))
 	const n = 2*pieceOfRows + 4099
 	score, label, weight := make([]float64, n), make([]float32, n), make([]float32, n)
@@ -155,6 +157,7 @@ func TestProbability(t *testing.T) {
 }
 
 func TestDrawsEqualGo(t *testing.T) {
+	long(t)
 	for _, n := range []int{1, 2, 7, 8, 9, 15, 16, 17, 100, 1001, 5000, pieceOfRows, 2*pieceOfRows + 35} {
 		for _, want := range []int{1, 2, 7, 8, n / 10, n / 2, n - n/10, n - 8, n - 1, n} {
 			if want < 1 || want > n {
@@ -270,6 +273,7 @@ func TestRatingWordsEqualsGoAndEntries(t *testing.T) {
 }
 
 func TestAddScoresEqualsRowByRow(t *testing.T) {
+	long(t)
 	d := randomTable(tableSpec{rows: 2*window + 1234, numerical: 5, categorical: 3, bins: 200, missing: 0.1, seed: 21})
 	full := d.Data
 	for _, leaves := range []int{2, 3, 31, 97, 129, 256, 257, 300} {

@@ -19,6 +19,7 @@ func rootBins(t *testing.T, m *Model, bounds []float64) map[int]int {
 
 // TestExtraTreesDrawThresholds has one feature, whose best threshold is the same for every tree; a drawn one is any.
 func TestExtraTreesDrawThresholds(t *testing.T) {
+	long(t)
 	const bins = 12
 	d := randomTable(tableSpec{rows: 20_000, numerical: 1, bins: bins, seed: 3})
 	for r, b := range d.Columns[0] {

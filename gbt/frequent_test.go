@@ -29,6 +29,7 @@ func sparseTable(rows, features int) *table {
 }
 
 func TestSparseHistogramsAreExact(t *testing.T) {
+	long(t)
 	for _, width := range []int{70, 300} {
 		d := sparseTable(70_000, width)
 		gh := make([]uint32, d.Rows)

@@ -152,6 +152,7 @@ func withoutParams(t *testing.T, m *Model) string {
 // TestContinuedIsWhatItWouldHaveBeen stops trainings, writes their models, reads them and goes on: the trees are those of a training
 // that never stopped, however it draws rows and features.
 func TestContinuedIsWhatItWouldHaveBeen(t *testing.T) {
+	long(t)
 	for _, regression := range []bool{false, true} {
 		d := randomTable(tableSpec{rows: 4000, numerical: 6, categorical: 2, bins: 40, missing: 0.1, weights: true, regression: regression, seed: 5})
 		for name, change := range variants() {

@@ -66,6 +66,7 @@ func TestPathSmoothByHand(t *testing.T) {
 
 // TestMonotoneOnAGrid trains on labels that go against every direction, and moves one feature of many rows over all its bins.
 func TestMonotoneOnAGrid(t *testing.T) {
+	long(t)
 	const features = 4
 	d := randomTable(tableSpec{rows: 8000, numerical: features, categorical: 2, bins: 16, seed: 7})
 	rng := rand.New(rand.NewPCG(7, 7))

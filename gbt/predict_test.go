@@ -187,6 +187,7 @@ func TestFewRowsAreWalked(t *testing.T) {
 
 // TestPredictAllIsPredict holds the batches against the walk, on models with every kind of node and odd values.
 func TestPredictAllIsPredict(t *testing.T) {
+	long(t)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))

@@ -349,6 +349,7 @@ func newer() map[string]func(*trial) {
 // TestTrialsAreWorthTheirTime makes sure that random trials reach what they are for: trees that split, by both kinds of
 // features, and by missing values.
 func TestTrialsAreWorthTheirTime(t *testing.T) {
+	long(t)
 	splits, categorical, missing, deep := 0, 0, 0, 0
 	changed := map[string]int{}
 	for seed := range uint64(100) {

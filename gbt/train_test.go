@@ -467,3 +467,11 @@ func TestTrainingStopsWhenTold(t *testing.T) {
 		t.Error("early stopping without held-out rows was accepted")
 	}
 }
+
+// long leaves a test to `make test`: the race detector, under which it takes a minute, has nothing to see in it that shorter ones do not show.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it is long: run it without -short")
+	}
+}

@@ -134,6 +134,7 @@ func TestCSVForms(t *testing.T) {
 }
 
 func TestCSVErrorsNameThePlace(t *testing.T) {
+	long(t)
 	long := "a,b\n1,\"" + strings.Repeat("x,y\n", maxRecord/4+200_000)
 	many := "a,b\n" + strings.Repeat("1,2\n", 100_000)
 	for name, tc := range map[string]struct{ file, text, want string }{
@@ -184,6 +185,7 @@ func (d *dribble) Read(p []byte) (int, error) { return d.r.Read(p[:min(len(p), d
 
 // Whoever reads buffered asks for what is left of the buffer, down to a single byte, wherever characters and rows end.
 func TestLinesAroundTheBuffer(t *testing.T) {
+	long(t)
 	for i := range 40 {
 		before := "t,x\n" + strings.Repeat("p,1\n", i) + strings.Repeat("q", i%5)
 		cell := strings.Repeat("中", (cleanBytes-len(before))/3+i%9-4) + "é"

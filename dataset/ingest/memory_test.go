@@ -139,6 +139,7 @@ func repeatedText(t *testing.T, rows, length int) File {
 
 // A small file whose dictionary gives one long text to every row can mean gigabytes, which must not be held.
 func TestDictionariesAreNotMultiplied(t *testing.T) {
+	long(t)
 	file := repeatedText(t, 3000, 100_000)
 	n := allocated(func() {
 		if _, err := tryStage(t, "label: y\nsample: 100\n", []File{file}, Options{Threads: 2}); err != nil {

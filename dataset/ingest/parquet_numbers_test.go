@@ -176,6 +176,7 @@ func sameValues(a, b dataset.Values) bool {
 
 // Plain numbers are read as the library reads them, whatever pages, encodings and batches they come in.
 func TestNumbersAsTheLibrary(t *testing.T) {
+	long(t)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 1))

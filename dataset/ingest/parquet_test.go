@@ -347,6 +347,7 @@ func writerBatch(first, rows int) *Batch {
 }
 
 func TestParquetWriterRoundTrip(t *testing.T) {
+	long(t)
 	for _, codec := range []Codec{Snappy, Zstd, Plain} {
 		var buf bytes.Buffer
 		w, err := NewParquetWriter(&buf, writerColumns(), codec)

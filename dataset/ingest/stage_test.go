@@ -453,3 +453,11 @@ func TestGoldenStage(t *testing.T) {
 	}
 	sameFolder(t, want, dir)
 }
+
+// long leaves a test to `make test`: the race detector, under which it takes a minute, has nothing to see in it that shorter ones do not show.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it is long: run it without -short")
+	}
+}

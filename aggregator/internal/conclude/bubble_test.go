@@ -24,8 +24,11 @@ func TestAggregatorsOverAFoulStore(t *testing.T) {
 	want := clean.mustConclude(t)
 	files := versionFiles(t, clean.models)
 
-	failed := 0
-	for seed := range uint64(12) {
+	seeds, failed := uint64(12), 0
+	if testing.Short() {
+		seeds = 4
+	}
+	for seed := range seeds {
 		w := *clean
 		w.sweeps, w.models = without(t, sweeps), blob.Memory()
 

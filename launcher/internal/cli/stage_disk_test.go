@@ -88,6 +88,9 @@ func spooled(m *dataset.Manifest) int64 {
 // The disk of a staging job holds the source, the dataset and what the statistics spool, even of a source of well compressed ids of which
 // as many keys are made as the search makes of a large table.
 func TestDiskHoldsWhatIsSpooled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it is long: run it without -short")
+	}
 	var keys []string
 	for _, pair := range []string{"0,1", "0,2", "0,3", "1,2", "1,3", "2,3", "0,1,2", "0,1,3", "0,2,3", "1,2,3", "0,1,at~", "0,2,at~"} {
 		keys = append(keys, "["+strings.NewReplacer("0", "id0", "1", "id1", "2", "id2", "3", "id3").Replace(pair)+"]")
