@@ -82,7 +82,7 @@ type Rung struct {
 	Score  float64   `json:"score"`
 	Stop   bool      `json:"stop"`
 	Reason string    `json:"reason"`
-	Seen   []Reached `json:"seen"` // of other trials, ascending by step and trial; with the plan it is all that this rests on
+	Seen   []Reached `json:"seen"` // of other trials, and where the rule looks at the whole way this one's own before, ascending by step and trial; with plan and Score, all that this rests on
 	At     time.Time `json:"at"`
 
 	Written

@@ -34,8 +34,8 @@ func (t *Trials) CreateRung(ctx context.Context, r sweep.Rung) (created bool, er
 	return create(ctx, t.bucket, t.names.Rung(r.Trial, r.Step), r)
 }
 
-// GatherRungs adds to known the scores that a listing shows at rungs from one step to another, without those of trial own. What stands at a rung names what it has seen itself, so the
-// newest is read first and few others are. Damaged ones are passed over.
+// GatherRungs adds to known the scores that a listing shows at rungs from one step to another, without that of trial own at the last: it is to be decided about. What stands at a rung
+// names what it has seen itself, so the newest is read first and few others are. Damaged ones are passed over.
 func (t *Trials) GatherRungs(ctx context.Context, l Listing, own, from, to int, known map[RungKey]float64) error {
 	type listed struct {
 		key RungKey
@@ -44,7 +44,7 @@ func (t *Trials) GatherRungs(ctx context.Context, l Listing, own, from, to int, 
 	var all []listed
 	for _, trial := range l.Trials {
 		for step, at := range trial.Rungs {
-			if step >= from && step <= to && trial.Number != own {
+			if step >= from && step <= to && !(trial.Number == own && step == to) {
 				all = append(all, listed{RungKey{step, trial.Number}, at})
 			}
 		}
@@ -74,12 +74,12 @@ func (t *Trials) GatherRungs(ctx context.Context, l Listing, own, from, to int, 
 	return nil
 }
 
-// ReachedOf are the scores of other trials than own at rungs from one step to another, in order.
+// ReachedOf are the scores at rungs from one step to another, in order, without that of trial own at the last.
 func ReachedOf(known map[RungKey]float64, own, from, to int) []sweep.Reached {
 	keys := slices.SortedFunc(maps.Keys(known), func(a, b RungKey) int { return cmp.Or(cmp.Compare(a.Step, b.Step), cmp.Compare(a.Trial, b.Trial)) })
 	var out []sweep.Reached
 	for _, k := range keys {
-		if k.Step >= from && k.Step <= to && k.Trial != own {
+		if k.Step >= from && k.Step <= to && k != (RungKey{to, own}) {
 			out = append(out, sweep.Reached{Step: k.Step, Trial: k.Trial, Score: known[k]})
 		}
 	}
