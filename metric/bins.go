@@ -13,6 +13,30 @@ type Bin struct {
 	Positive float64 `json:"positive"`        // weighted sum of the labels
 	Before   float64 `json:"before"`          // weighted sum of the predictions before calibration
 	After    float64 `json:"after,omitempty"` // and after it; 0 where nothing is calibrated
+
+	Squares float64 `json:"squares,omitempty"` // sum of the squared weights; 0 without weights
+}
+
+// Plus is the rows of both.
+func (b Bin) Plus(o Bin) Bin {
+	return Bin{Rows: b.Rows + o.Rows, Weight: b.Weight + o.Weight, Positive: b.Positive + o.Positive, Before: b.Before + o.Before, After: b.After + o.After,
+		Squares: b.Squares + o.Squares}
+}
+
+// Effective is how many rows of equal weight say as much as these (Kish 1965). Where squares were not kept, it is the most that it can be.
+func (b Bin) Effective() float64 {
+	if b.Squares > 0 {
+		return b.Weight * b.Weight / b.Squares
+	}
+	return float64(b.Rows)
+}
+
+// Count is the weighted sum of the labels, as a number of equal rows.
+func (b Bin) Count() float64 {
+	if b.Weight == 0 {
+		return 0
+	}
+	return b.Positive * b.Effective() / b.Weight
 }
 
 // Bins divides rows by their rank, lowest first, into at most n bins of about the same weight. Rows of one rank stay together, so that
@@ -34,6 +58,9 @@ func Bins(in Input, rank, after []float64, n int) []Bin {
 		seen += w
 		bin.Rows++
 		bin.Weight += w
+		if in.Weight != nil {
+			bin.Squares += w * w
+		}
 		bin.Positive += w * float64(in.Label[i])
 		bin.Before += w * in.Pred[i]
 		if after != nil {

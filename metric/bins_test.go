@@ -14,13 +14,13 @@ func TestBins(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	in := metric.Input{}
 	var rank, after []float64
-	var weight, positive, before float64
+	var weight, positive, before, squares float64
 	for range 5000 {
 		r := math.Floor(20*rng.Float64()) / 20 // many of one rank
 		label, w := float32(rng.IntN(2)), float32(1+rng.IntN(3))
 		in.Label, in.Weight, in.Pred = append(in.Label, label), append(in.Weight, w), append(in.Pred, r)
 		rank, after = append(rank, r), append(after, r/2)
-		weight, positive, before = weight+float64(w), positive+float64(w*label), before+float64(w)*r
+		weight, positive, before, squares = weight+float64(w), positive+float64(w*label), before+float64(w)*r, squares+float64(w*w)
 	}
 	bins := metric.Bins(in, rank, after, 8)
 	if len(bins) < 5 || len(bins) > 8 {
@@ -33,10 +33,14 @@ func TestBins(t *testing.T) {
 		} else {
 			last = mean
 		}
-		sum.Rows, sum.Weight, sum.Positive, sum.Before, sum.After = sum.Rows+b.Rows, sum.Weight+b.Weight, sum.Positive+b.Positive, sum.Before+b.Before, sum.After+b.After
+		sum = sum.Plus(b)
 	}
 	if sum.Rows != 5000 || sum.Weight != weight || sum.Positive != positive || math.Abs(sum.Before-before) > 1e-6 || math.Abs(sum.After-before/2) > 1e-6 {
 		t.Errorf("the bins sum up to %+v; expected 5000 rows, weight %v, positive %v, before %v", sum, weight, positive, before)
+	}
+
+	if want := weight * weight / squares; sum.Effective() != want || math.Abs(sum.Count()-positive*want/weight) > 1e-9 {
+		t.Errorf("rows of weights 1 to 3 are worth %v, positive ones %v; expected %v and %v", sum.Effective(), sum.Count(), want, positive*want/weight)
 	}
 
 	// The order of rows changes nothing but the order in which numbers are added.

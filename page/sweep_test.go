@@ -54,7 +54,7 @@ func sample(n int) *page.Sweep {
 		Measures: []page.Measure{{Name: "auc", Valid: 0.76, Before: math.NaN(), After: math.NaN(), Test: 0.77}, {Name: "ece", Valid: 0.003, Before: 0.004, After: 0.002, Test: 0.002}},
 		Rejected: []page.Pair{{Name: "4", Text: "trees <= 500 is not met"}},
 		Gate: &page.Gate{Passed: true, Promoted: true, Metric: "log_loss", Reason: "better by 0.0012", Champion: 2, Old: 0.114, New: 0.113, Rows: 20000,
-			Checks: []page.Check{{Name: "tonight", Reason: "better beyond chance", Passed: true, Value: 0.001, Low: 0.0004, High: 0.0016, Rows: 20000}}},
+			Checks: []page.Check{{Name: "tonight", Reason: "better beyond chance", Passed: true, Value: 0.001, Low: 0.0004, High: 0.0016, Rows: 20000, New: 0.113, Old: 0.114}}},
 		Features: []page.Importance{{Feature: "country", Gain: 0.6, Splits: 100}, {Feature: "user_id_rate", Gain: 0.4, Splits: 50}, {Feature: "idle"}},
 		Tested:   tested()}
 	s.Trials[0].Highlight = true

@@ -145,6 +145,7 @@ type Check struct {
 	Passed           bool
 	Value, Low, High float64
 	Rows             int
+	New, Old         float64 // of both models, where the champion is compared and they are known
 }
 
 // Interval is the check's value with its interval, as text.

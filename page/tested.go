@@ -46,8 +46,8 @@ func merged(bins []metric.Bin, n int, both bool) []metric.Bin {
 	var out []metric.Bin
 	var sum metric.Bin
 	for _, b := range bins {
-		sum = joined(sum, b)
-		few := both && (sum.Positive < fewest || sum.Weight-sum.Positive < fewest)
+		sum = sum.Plus(b)
+		few := both && (sum.Count() < fewest || sum.Effective()-sum.Count() < fewest)
 		if !few && sum.Weight >= 0.999*total/float64(n) {
 			out = append(out, sum)
 			sum = metric.Bin{}
@@ -59,21 +59,17 @@ func merged(bins []metric.Bin, n int, both bool) []metric.Bin {
 	if len(out) == 0 {
 		return []metric.Bin{sum}
 	}
-	out[len(out)-1] = joined(out[len(out)-1], sum)
+	out[len(out)-1] = out[len(out)-1].Plus(sum)
 	return out
-}
-
-func joined(a, b metric.Bin) metric.Bin {
-	return metric.Bin{Rows: a.Rows + b.Rows, Weight: a.Weight + b.Weight, Positive: a.Positive + b.Positive, Before: a.Before + b.Before, After: a.After + b.After}
 }
 
 // z of a two-sided interval of 95 %.
 const z = 1.959963984540054
 
-// observed is the mean of a bin's labels with the interval of a share (Wilson's); of rows with weights, as if there were as many as they weigh.
+// observed is the mean of a bin's labels with the interval of a share (Wilson's), of as many rows as those with weights are worth.
 func observed(b metric.Bin) (mean, low, high float64) {
-	n := b.Weight
-	mean = b.Positive / n
+	n := b.Effective()
+	mean = b.Positive / b.Weight
 	middle := (mean + z*z/(2*n)) / (1 + z*z/n)
 	reach := z / (1 + z*z/n) * math.Sqrt(max(0, mean*(1-mean))/n+z*z/(4*n*n))
 	return mean, max(0, middle-reach), min(1, middle+reach)
@@ -138,7 +134,7 @@ func gains(d *data, t *Tested) (gain, lift *plot.Chart) {
 	}
 	var total metric.Bin
 	for _, b := range t.Bins {
-		total = joined(total, b)
+		total = total.Plus(b)
 	}
 	if total.Positive <= 0 || total.Weight <= 0 {
 		return nil, nil
@@ -147,7 +143,7 @@ func gains(d *data, t *Tested) (gain, lift *plot.Chart) {
 	points := []point{{}}
 	var sum metric.Bin
 	for _, b := range slices.Backward(t.Bins) {
-		sum = joined(sum, b)
+		sum = sum.Plus(b)
 		points = append(points, point{sum.Weight / total.Weight, sum.Positive / total.Positive})
 	}
 
@@ -197,18 +193,21 @@ func segments(d *data, t *Tested) *plot.Chart {
 		return s.Name
 	}
 	c := plot.Ranges{Chart: plot.Chart{ID: "segments", Title: "Reliability by segment", W: 460}, X: plot.Axis{Label: "predicted / observed", Log: true}, Line: 1, Room: 190, NoteRoom: 96}
-	within := 0
+	within, unit := 0, "rows"
 	for i, s := range t.Segments {
+		if s.Squares > 0 {
+			unit = "rows, by their weights,"
+		}
 		value, low, high := s.After/s.Positive, math.NaN(), math.NaN()
 		if s.Positive > 0 {
-			reach := math.Exp(z / math.Sqrt(s.Positive)) // a count's
+			reach := math.Exp(z / math.Sqrt(s.Count()))
 			low, high = value/reach, value*reach
 		}
-		note := fmt.Sprintf("%s of %d", plot.Plain.Format(s.Positive), s.Rows)
+		note := fmt.Sprintf("%s of %s", plot.Plain.Format(s.Positive), plot.Plain.Format(s.Weight))
 		if s.Positive == 0 {
 			note += ", " + plot.Plain.Format(math.Round(10*s.After)/10) + " predicted" // what the drawing cannot show
 		}
-		if low <= 1 && 1 <= high || s.Positive == 0 && s.After <= mostOfNone {
+		if low <= 1 && 1 <= high || s.Positive == 0 && s.After*s.Effective() <= mostOfNone*s.Weight {
 			within++
 		}
 		if i < mostSegments {
@@ -218,8 +217,8 @@ func segments(d *data, t *Tested) *plot.Chart {
 			}
 		}
 	}
-	c.Summary = fmt.Sprintf("By %s, on sampled test rows: what was predicted as a multiple of what came, with what chance allows; behind it, how many rows of how many were positive. %d of %d segments hold 1.",
-		list(t.By), within, len(t.Segments))
+	c.Summary = fmt.Sprintf("By %s, on sampled test rows: what was predicted as a multiple of what came, with what chance allows; behind it, how many %s of how many were positive. %d of %d segments hold 1.",
+		list(t.By), unit, within, len(t.Segments))
 	c.Keys = []plot.Key{{Class: "dot key pale", Label: "before calibration"}, {Class: "dot key r1", Label: "after"}}
 	add(d, "s-name", "segment", plot.Plain, t.Segments, func(s Segment) any { return name(s) })
 	add(d, "s-rows", "rows", plot.Plain, t.Segments, func(s Segment) any { return s.Rows })
@@ -239,7 +238,7 @@ func (w *Winner) rivals(d *data) *plot.Chart {
 	if g := w.Gate; g != nil && g.Champion > 0 {
 		for _, k := range g.Checks {
 			if words, ok := comparisons[k.Name]; ok && k.Low != k.High {
-				all = append(all, Rival{Name: fmt.Sprintf("champion %d, %s", g.Champion, words), Metric: g.Metric, Rows: k.Rows, New: g.New, Old: g.Old, Gain: k.Value, Low: k.Low, High: k.High})
+				all = append(all, Rival{Name: fmt.Sprintf("champion %d, %s", g.Champion, words), Metric: g.Metric, Rows: k.Rows, New: k.New, Old: k.Old, Gain: k.Value, Low: k.Low, High: k.High})
 			}
 		}
 	}
@@ -275,5 +274,8 @@ func (w *Winner) rivals(d *data) *plot.Chart {
 	return c.Draw()
 }
 
-// comparisons are the gate's checks that compare with the champion, and on which rows.
+// Compares says whether a gate's check of that name compares with the champion.
+func Compares(check string) bool { return comparisons[check] != "" }
+
+// comparisons are those checks, and on which rows they compare.
 var comparisons = map[string]string{"tonight": "tonight", "reference": "earlier nights"}

@@ -152,6 +152,10 @@ type GateCheck struct {
 	Low    float64 `json:"low,omitempty"`
 	High   float64 `json:"high,omitempty"` // of its interval, where it has one
 	Rows   int     `json:"rows,omitempty"`
+
+	// Where the champion is compared: the metric of both models on these rows. Conclusions of earlier builds have only the decision's.
+	New float64 `json:"new,omitempty"`
+	Old float64 `json:"old,omitempty"`
 }
 
 // Verdict is what became of the night. That of conclusions by earlier builds follows from what they say.

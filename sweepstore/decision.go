@@ -57,7 +57,8 @@ func (t *Trials) TakeConfiguration(ctx context.Context, trial int, key string) (
 	return there.Sweep == t.plan.Sweep && there.Trial == trial && there.Key == key, nil
 }
 
-// Decisions reads those decisions in a listing that are not in known, and adds them to it. Damaged ones are left out.
+// Decisions reads those decisions in a listing that are not in known, and adds them to it, without what they rest on: of a thousand open trials that is a hundred megabytes.
+// Damaged ones are left out.
 func (t *Trials) Decisions(ctx context.Context, l Listing, known map[int]*sweep.Decision) error {
 	var missing []int
 	for _, listed := range l.Trials {
@@ -75,6 +76,9 @@ func (t *Trials) Decisions(ctx context.Context, l Listing, known map[int]*sweep.
 			var damaged *DamagedError
 			if errors.As(err, &damaged) {
 				return nil
+			}
+			if d != nil {
+				d.Seen, d.Refused = nil, nil
 			}
 			found[i] = d
 			return err

@@ -32,6 +32,14 @@ func (t *tester) decisions() {
 		t.Errorf("listed as decided: trial 1 %t, trial 2 %t; want the first only", l[1].Decided != 0, l[2].Decided != 0)
 	}
 
+	l, err := t.trials.List(t.ctx)
+	t.must("list", err)
+	known := map[int]*sweep.Decision{}
+	t.must("decisions", t.trials.Decisions(t.ctx, l, known))
+	shown := first
+	shown.Seen = nil
+	t.equal("decisions to be shown", known, map[int]*sweep.Decision{1: &shown})
+
 	key := sweep.ConfigurationKey(first.Params)
 	for _, c := range []struct {
 		what  string

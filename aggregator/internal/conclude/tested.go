@@ -65,6 +65,7 @@ func (w *winner) segmentBins(h *holdout, by []string, before []float64) ([]score
 		weight := 1.0
 		if h.test.Weight != nil {
 			weight = float64(h.test.Weight[p.part])
+			s.Squares += weight * weight
 		}
 		s.Rows++
 		s.Weight += weight
@@ -84,7 +85,7 @@ func (w *winner) segmentBins(h *holdout, by []string, before []float64) ([]score
 
 	rest := scorer.Segment{Of: len(all) - mostSegments}
 	for _, s := range all[mostSegments:] {
-		rest.Rows, rest.Weight, rest.Positive, rest.Before, rest.After = rest.Rows+s.Rows, rest.Weight+s.Weight, rest.Positive+s.Positive, rest.Before+s.Before, rest.After+s.After
+		rest.Bin = rest.Plus(s.Bin)
 	}
 	return append(all[:mostSegments], rest), nil
 }

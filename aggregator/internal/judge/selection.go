@@ -80,7 +80,7 @@ func (d *decision) earlier(e Evidence) string {
 // better demands a gain above MinGain, or above -Margin, beyond chance.
 func (d *decision) better(g sweep.Gate, m metric.Metric, c metric.Comparison, name, rows string, r *Rows) sweep.GateCheck {
 	required := g.MinGain - g.Margin
-	check := sweep.GateCheck{Name: name, Passed: c.Better(required), Value: c.Gain, Low: c.Low, High: c.High, Rows: len(r.New)}
+	check := sweep.GateCheck{Name: name, Passed: c.Better(required), Value: c.Gain, Low: c.Low, High: c.High, Rows: len(r.New), New: c.New, Old: c.Old}
 
 	verdict := "not shown to be better than"
 	switch {
@@ -101,7 +101,7 @@ func (d *decision) better(g sweep.Gate, m metric.Metric, c metric.Comparison, na
 
 // notWorse demands that nothing shows the new model to be worse or, with a margin for it, that it is no worse than that.
 func (d *decision) notWorse(g sweep.Gate, m metric.Metric, c metric.Comparison, e Evidence) sweep.GateCheck {
-	check := sweep.GateCheck{Name: checkReference, Passed: !c.Worse(), Value: c.Gain, Low: c.Low, High: c.High, Rows: len(e.Reference.New)}
+	check := sweep.GateCheck{Name: checkReference, Passed: !c.Worse(), Value: c.Gain, Low: c.Low, High: c.High, Rows: len(e.Reference.New), New: c.New, Old: c.Old}
 	verdict, required := "not worse than", ""
 	if margin := g.Reference.Margin; margin != nil {
 		check.Passed = c.Better(-*margin)

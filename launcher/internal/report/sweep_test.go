@@ -169,7 +169,9 @@ func TestSweepAtItsEnd(t *testing.T) {
 	end := sweep.Conclusion{Format: 1, Sweep: n.plan.Sweep, Outcome: sweep.OutcomeWinner, Reason: "because", Trial: 0, Model: "ctr", Version: 1,
 		Rejected: []sweep.Rejected{{Trial: 1, Reason: "too slow"}}, Valid: map[string]float64{"auc": 0.7}, Test: map[string]float64{"auc": 0.6},
 		Calibration: &sweep.Calibration{Method: "platt", Reason: "r", Before: map[string]float64{"ece": 0.2}, After: map[string]float64{"ece": 0.1}},
-		Verified:    &sweep.Verified{Scorer: "leaves", Rows: 3}, Gate: &sweep.GateDecision{Promoted: true, Reason: "no champion", Checks: []sweep.GateCheck{{Name: "tonight", Passed: true, Value: 0.1, Low: 0.05, High: 0.2}}}, At: planned.Add(20 * time.Minute)}
+		Verified:    &sweep.Verified{Scorer: "leaves", Rows: 3},
+		Gate:        &sweep.GateDecision{Promoted: true, Reason: "no champion", New: 0.6, Old: 0.5, Checks: []sweep.GateCheck{{Name: "tonight", Passed: true, Value: 0.1, Low: 0.05, High: 0.2}, {Name: "reference", Passed: true, Value: 0.1}}},
+		At:          planned.Add(20 * time.Minute)}
 	if _, err := sweepstore.New(n.bucket, n.plan.Sweep).CreateConclusion(t.Context(), end); err != nil {
 		t.Fatal(err)
 	}
@@ -182,8 +184,13 @@ func TestSweepAtItsEnd(t *testing.T) {
 	if !strings.Contains(v.Trials[1].Reason, "may not win: too slow") || v.Trials[4].State != page.StateCancelled || v.Trials[3].State != page.StateCancelled {
 		t.Errorf("the trials are %+v", v.Trials)
 	}
-	if len(w.Measures) != 2 || w.Measures[1].Name != "ece" || w.Measures[1].Before != 0.2 || w.Measures[1].After != 0.1 || w.Gate == nil || len(w.Gate.Checks) != 1 || w.Gate.Checks[0].Interval() != "0.1 (0.05 to 0.2)" || len(w.Rejected) != 1 {
+	if len(w.Measures) != 2 || w.Measures[1].Name != "ece" || w.Measures[1].Before != 0.2 || w.Measures[1].After != 0.1 || w.Gate == nil || len(w.Gate.Checks) != 2 || w.Gate.Checks[0].Interval() != "0.1 (0.05 to 0.2)" || len(w.Rejected) != 1 {
 		t.Errorf("the winner is %+v", w)
+	}
+
+	// A conclusion of an earlier build has values of both models for the first comparison alone.
+	if first, second := w.Gate.Checks[0], w.Gate.Checks[1]; first.Old != 0.5 || first.New != 0.6 || second.Old != 0 || second.New != 0 {
+		t.Errorf("tonight's comparison has %v against %v, that of earlier nights %v against %v; expected the decision's 0.6 against 0.5, and nothing", first.New, first.Old, second.New, second.Old)
 	}
 
 	// The registry does not have the version: that is said, and the rest is shown.

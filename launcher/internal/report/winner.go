@@ -32,9 +32,7 @@ func (s *Sweep) readWinner(ctx context.Context, c *sweep.Conclusion) error {
 	}
 	if g := c.Gate; g != nil {
 		w.Gate = &page.Gate{Passed: g.Passed, Promoted: g.Promoted, Metric: g.Metric, Reason: g.Reason, Champion: g.Champion, Old: g.Old, New: g.New, Rows: g.Rows}
-		for _, k := range g.Checks {
-			w.Gate.Checks = append(w.Gate.Checks, page.Check{Name: k.Name, Reason: k.Reason, Passed: k.Passed, Value: k.Value, Low: k.Low, High: k.High, Rows: k.Rows})
-		}
+		w.Gate.Checks = gateChecks(g)
 	}
 	for _, r := range c.Rejected {
 		w.Rejected = append(w.Rejected, page.Pair{Name: strconv.Itoa(r.Trial), Text: r.Reason})
@@ -53,6 +51,22 @@ func (s *Sweep) readWinner(ctx context.Context, c *sweep.Conclusion) error {
 	}
 	s.winner = w
 	return nil
+}
+
+// gateChecks are what the gate looked at. Conclusions of earlier builds have values of both models only once, of tonight's rows or, where the champion was not compared
+// there, of earlier nights'.
+func gateChecks(g *sweep.GateDecision) []page.Check {
+	var checks []page.Check
+	compared := false
+	for _, k := range g.Checks {
+		c := page.Check{Name: k.Name, Reason: k.Reason, Passed: k.Passed, Value: k.Value, Low: k.Low, High: k.High, Rows: k.Rows, New: k.New, Old: k.Old}
+		if !compared && page.Compares(k.Name) && c.New == 0 && c.Old == 0 {
+			c.New, c.Old = g.New, g.Old
+		}
+		compared = compared || page.Compares(k.Name)
+		checks = append(checks, c)
+	}
+	return checks
 }
 
 // measures are the winner's metrics, by name.
