@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -19,10 +20,18 @@ type Model struct {
 	Moves    []Move    // of aliases, oldest first
 	Of       int       // the version whose features, trees and descent these are
 	Features []Importance
-	Trees    []Tree // the first ones
-	Grown    int    // how many trees it has
-	Descent  []Step // from the file to what is live
+	Effects  []Effect // of the features that move predictions most, the first one most; nil where they are not known
+	Trees    []Tree   // the first ones
+	Grown    int      // how many trees it has
+	Descent  []Step   // from the file to what is live
 	Notes    []string
+}
+
+// Effect is what a feature adds to the raw scores of some rows, its SHAP values.
+type Effect struct {
+	Feature string
+	Shap    []float64 // of each row
+	Rank    []float64 // of the row's value among those of the rows, 0 to 1; NaN where it is missing or a category
 }
 
 // Tree is a tree of a model, as much of it as is shown.
@@ -64,6 +73,7 @@ type modelPage struct {
 	Live    *plot.Chart
 	Trends  []*plot.Chart
 	Chart   *plot.Chart // of features
+	Swarm   *plot.Chart // of their SHAP values
 	Grove   []*plot.Chart
 	Compare []Row // the champion, or the version before, against the newest
 	A, B    int
@@ -87,6 +97,7 @@ func (m *Model) Write(w io.Writer) error {
 	p.Live = p.live()
 	p.Trends = p.trends()
 	p.Chart = featureChart(p.data, m.Features)
+	p.Swarm = p.swarm()
 	p.Grove = p.trees()
 	p.compare()
 	return write(w, m.Name, "model.html", p, p.data)
@@ -168,6 +179,38 @@ func (v Version) param(name string) string {
 		return "–"
 	}
 	return "default"
+}
+
+// swarm draws what features add to raw scores.
+func (p *modelPage) swarm() *plot.Chart {
+	if len(p.Effects) == 0 {
+		return nil
+	}
+	c := plot.Swarm{Chart: plot.Chart{ID: "shap", Title: "What moves predictions", W: 460}, X: plot.Axis{Label: "SHAP value: added to the raw score of a row"}, Room: 180}
+	type row struct {
+		name                  string
+		mean, least, greatest float64
+	}
+	var rows []row
+	for _, e := range p.Effects {
+		points := make([]plot.SwarmPoint, len(e.Shap))
+		r := row{name: e.Feature, least: math.Inf(1), greatest: math.Inf(-1)}
+		for i, v := range e.Shap {
+			points[i] = plot.SwarmPoint{X: v, Rank: e.Rank[i]}
+			r.mean += math.Abs(v) / float64(len(e.Shap))
+			r.least, r.greatest = min(r.least, v), max(r.greatest, v)
+		}
+		rows = append(rows, r)
+		c.Rows = append(c.Rows, plot.SwarmRow{Label: e.Feature, Points: points})
+	}
+	c.Summary = fmt.Sprintf("A dot is one of %d test rows. Right of the line a feature raises the prediction, left of it lowers; %s moves predictions most. Categories and missing values are grey.",
+		len(p.Effects[0].Shap), p.Effects[0].Feature)
+	add(p.data, "e-name", "feature", plot.Plain, rows, func(r row) any { return r.name })
+	add(p.data, "e-mean", "mean of |SHAP value|", plot.Plain, rows, func(r row) any { return r.mean })
+	add(p.data, "e-least", "least", plot.Plain, rows, func(r row) any { return r.least })
+	add(p.data, "e-most", "greatest", plot.Plain, rows, func(r row) any { return r.greatest })
+	p.data.table("shap", c.Title, "e-name", "e-mean", "e-least", "e-most")
+	return c.Draw()
 }
 
 // trees draws the first trees.
@@ -284,7 +327,7 @@ func (p *modelPage) trends() []*plot.Chart {
 				c.Points = append(c.Points, plot.Point{Trial: plot.None, X: float64(v.Number), Y: x, Class: "s0"})
 			}
 		}
-		c.Summary = fmt.Sprintf("On each version's own test rows; %d versions.", len(c.Points))
+		c.Summary = fmt.Sprintf("On each version's own test rows; %s.", counted(len(c.Points), "version", "versions"))
 		key := "t" + strconv.Itoa(i)
 		add(p.data, key, name, plot.Plain, p.Versions, func(v Version) any {
 			if x, ok := v.Metrics[name]; ok {

@@ -32,6 +32,13 @@ func versions(n int) *page.Model {
 	m.Versions[n-2].Tag = "champion"
 	m.Moves = append(m.Moves, page.Move{Alias: "canary", Kind: "promoted", By: "ana", Why: "try it", To: n, At: first.AddDate(0, 0, n)})
 	for i := range 3 {
+		e := page.Effect{Feature: m.Features[i].Feature}
+		for row := range 120 {
+			e.Shap = append(e.Shap, math.Sin(float64(row*(i+1)))/float64(i+1))
+			e.Rank = append(e.Rank, float64(row)/119)
+		}
+		e.Rank[7] = math.NaN()
+		m.Effects = append(m.Effects, e)
 		m.Trees = append(m.Trees, page.Tree{Number: i + 1, Leaves: 63, Nodes: grown(12 + i)})
 	}
 	return m

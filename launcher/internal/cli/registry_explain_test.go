@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -79,6 +80,12 @@ func TestExplain(t *testing.T) {
 	}
 	if r.Metric != "log_loss" || r.Rows < 500 || !(r.Value > 0.1 && r.Value < 0.7) || !(r.Expected < 0) {
 		t.Errorf("%d rows, %s %v, expected score %v", r.Rows, r.Metric, r.Value, r.Expected)
+	}
+
+	w.must("registry", "promote", "ctr@2", "--why", "its page is looked at")
+	html := w.must("report", "model:ctr", "--out", "-")
+	if m := regexp.MustCompile(`(?s)shap.*?of (\d+) test rows.*?(\S+) moves predictions most`).FindStringSubmatch(html); m == nil || m[1] != "120" || m[2] != r.Features[0].Name {
+		t.Errorf("the page of the model says %.200q of SHAP values; want those of 120 rows, of %s first", m, r.Features[0].Name)
 	}
 
 	// The table has its signal in campaign, age, price and site, in this order; users are noise.

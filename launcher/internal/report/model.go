@@ -70,6 +70,9 @@ func Model(ctx context.Context, reg *registry.Registry, name string) (*page.Mode
 	m.Descent = descent(m, shown, manifest)
 	if model != nil {
 		m.Trees, m.Grown = trees(model, manifest), len(model.Trees)
+		if err := effects(ctx, reg, m, shown, model); err != nil {
+			return nil, err
+		}
 	}
 	return m, readParams(ctx, reg, m, versions)
 }

@@ -1,0 +1,82 @@
+package explain
+
+import (
+	"cmp"
+	"math"
+	"runtime"
+	"slices"
+	"sort"
+
+	"coppice/dataset"
+)
+
+// Effect is what a feature adds to the raw scores of the rows.
+type Effect struct {
+	Name string
+	Shap []float64 // SHAP values, of each row
+	Rank []float64 // of the row's value among those of the rows, from 0 to 1; NaN where it is missing, or a category
+}
+
+// Effects gives the features that move the predictions of the rows most, at most so many, the first one most. Metrics are not looked at.
+func Effects(q Request, most int) ([]Effect, error) {
+	if q.Threads == 0 {
+		q.Threads = runtime.GOMAXPROCS(0)
+	}
+	r := &run{Request: q}
+	if err := r.predict(); err != nil {
+		return nil, err
+	}
+	n, f := len(r.in.Label), len(q.Scorer.Encoding.Features)
+	phi := make([]float64, n*(f+1))
+	if err := q.Scorer.Model.Contributions(r.values, phi, q.Threads); err != nil {
+		return nil, err
+	}
+
+	var out []Effect
+	mean := map[string]float64{}
+	for i := range q.Scorer.Encoding.Features {
+		feature := &q.Scorer.Encoding.Features[i]
+		e := Effect{Name: feature.Name, Shap: column(phi, i, f+1)}
+		for _, v := range e.Shap {
+			mean[e.Name] += math.Abs(v) / float64(n)
+		}
+		if mean[e.Name] == 0 {
+			continue
+		}
+		e.Rank = ranks(column(r.values, i, f), feature.Kind == dataset.Categorical)
+		out = append(out, e)
+	}
+	slices.SortStableFunc(out, func(a, b Effect) int { return cmp.Compare(mean[b.Name], mean[a.Name]) })
+	return out[:min(most, len(out))], nil
+}
+
+// column takes every width-th number, from the i-th on.
+func column(of []float64, i, width int) []float64 {
+	out := make([]float64, 0, len(of)/width)
+	for ; i < len(of); i += width {
+		out = append(out, of[i])
+	}
+	return out
+}
+
+// ranks are the places of values in their order, from 0 to 1; equal values share the middle of theirs.
+func ranks(values []float64, categorical bool) []float64 {
+	var sorted []float64
+	for _, v := range values {
+		if !categorical && v == v {
+			sorted = append(sorted, v)
+		}
+	}
+	slices.Sort(sorted)
+
+	out := make([]float64, len(values))
+	for i, v := range values {
+		out[i] = math.NaN()
+		if !categorical && v == v {
+			first := sort.SearchFloat64s(sorted, v)
+			after := sort.Search(len(sorted), func(k int) bool { return sorted[k] > v })
+			out[i] = float64(first+after-1) / 2 / max(1, float64(len(sorted)-1))
+		}
+	}
+	return out
+}

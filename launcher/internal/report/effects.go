@@ -1,0 +1,81 @@
+package report
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"coppice/gbt"
+	"coppice/launcher/internal/explain"
+	"coppice/page"
+	"coppice/registry"
+	"coppice/scorer"
+)
+
+// What is taken for the SHAP values of a page: a look should not read hundreds of MB, nor take seconds of a processor.
+const (
+	effectRows     = 120
+	effectFeatures = 15
+	effectBytes    = 64 << 20  // of levels and rows
+	effectSteps    = 500 << 20 // of the walks through the trees: about a second
+)
+
+// effects are the SHAP values of some test rows that a version keeps; nil where it keeps none, or has none that can be read. Where they
+// would cost too much, a note says how to see them.
+func effects(ctx context.Context, reg *registry.Registry, m *page.Model, v registry.Version, model *gbt.Model) error {
+	rows, ok := v.File(scorer.FileReference)
+	if !ok {
+		return nil
+	}
+	levels, _ := v.File(scorer.FileLevels)
+	if rows.Bytes+levels.Bytes > effectBytes || effectCost(model) > effectSteps {
+		m.Notes = append(m.Notes, fmt.Sprintf("What moves predictions is not drawn: version %d is large. launcher registry explain %s@%d shows it.", v.Number, v.Model, v.Number))
+		return nil
+	}
+
+	data, err := reg.ReadFile(ctx, v, scorer.FileReference)
+	if err != nil {
+		return unread(m, err)
+	}
+	reference, err := scorer.DecodeReference(data)
+	if err != nil {
+		return unread(m, &registry.CorruptError{Object: rows.Object, Err: err})
+	}
+	s, err := scorer.Open(ctx, reg, v)
+	if err != nil {
+		return unread(m, err)
+	}
+	defer s.Close()
+	found, err := explain.Effects(explain.Request{Scorer: s, Rows: reference, Most: effectRows}, effectFeatures)
+	if err != nil {
+		return unread(m, &registry.CorruptError{Object: rows.Object, Err: err})
+	}
+	for _, e := range found {
+		m.Effects = append(m.Effects, page.Effect{Feature: e.Name, Shap: e.Shap, Rank: e.Rank})
+	}
+	return nil
+}
+
+// unread notes what is damaged or absent; any other error is the store's.
+func unread(m *page.Model, err error) error {
+	var unfit *scorer.UnfitError
+	if isAbsent(err) || isDamage(err) || errors.As(err, &unfit) {
+		note(m, err)
+		return nil
+	}
+	return err
+}
+
+// effectCost is about how many steps the SHAP values of all rows take: of a leaf the square of its depth, here that of a tree as deep as its
+// leaves' number asks for, twice over.
+func effectCost(model *gbt.Model) int {
+	steps := 0
+	for _, t := range model.Trees {
+		depth := 2
+		for n := t.Leaves(); n > 1; n /= 2 {
+			depth += 2
+		}
+		steps += t.Leaves() * depth * depth
+	}
+	return effectRows * steps
+}

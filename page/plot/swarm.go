@@ -1,0 +1,94 @@
+package plot
+
+import "math"
+
+// Swarm is a chart of many points in rows, those near each other piled up: the beeswarm of SHAP values (Lundberg et al., 2020).
+type Swarm struct {
+	Chart
+	X    Axis
+	Rows []SwarmRow
+	Room float64 // of the labels
+}
+
+// SwarmRow is a row of it. Points of one class are one mark.
+type SwarmRow struct {
+	Label  string
+	Points []SwarmPoint
+}
+
+// SwarmPoint is a point with its place in an order, by which it is coloured: 0 is the lowest, 1 the highest; NaN has none.
+type SwarmPoint struct{ X, Rank float64 }
+
+const (
+	swarmHeight = 30
+	swarmDot    = 4.0 // how far apart points of a pile are, and how wide a pile is
+)
+
+// swarmClasses colour the fifths of the ranks; the last is of points without one.
+var swarmClasses = []string{"dots q0", "dots q2", "dots q4", "dots q6", "dots q7", "dots n5"}
+
+// Draw draws it, as high as its rows are many.
+func (s *Swarm) Draw() *Chart {
+	c := s.Chart
+	if len(s.Rows) == 0 {
+		return &c
+	}
+	c.H = float64(swarmHeight*len(s.Rows) + 38)
+	all := []float64{0}
+	for _, row := range s.Rows {
+		for _, p := range row.Points {
+			all = append(all, p.X)
+		}
+	}
+	s.X.fit(all)
+
+	bottom := c.H - 34
+	x := scale{s.X, s.Room, c.W - 14}
+	for _, v := range x.ticks(max(2, int((x.to-x.from)/75))) {
+		c.Ticks = append(c.Ticks, Tick{line(x.at(v), 2, x.at(v), bottom), Text{at(min(x.at(v), c.W-18)), at(bottom + 14), "m", None, x.say(v)}})
+	}
+	c.Labels = append(c.Labels, Text{at(x.to), at(c.H - 4), "a e", None, s.X.Label})
+	c.Marks = append(c.Marks, Mark{"zero", None, line(x.at(0), 0, x.at(0), bottom)})
+
+	for i, row := range s.Rows {
+		y := float64(i*swarmHeight) + 2 + swarmHeight/2
+		c.Labels = append(c.Labels, Text{at(s.Room - 10), at(y + 4), "e", None, clip(row.Label, int(s.Room/6.2))})
+		c.pile(row.Points, x, y)
+	}
+	for i, name := range []string{"lowest values", "", "middle", "", "highest", "none, or a category"} {
+		if name != "" {
+			c.Keys = append(c.Keys, Key{"key " + swarmClasses[i], name})
+		}
+	}
+	return &c
+}
+
+// pile draws the points of a row: of those near each other the first lies in the middle, the next ones above and below.
+func (c *Chart) pile(points []SwarmPoint, x scale, y float64) {
+	pens := make([]pen, len(swarmClasses))
+	high := map[int]int{}
+	for _, p := range points {
+		if !finite(p.X) {
+			continue
+		}
+		place := int(math.Round(x.at(p.X) / swarmDot))
+		n := high[place]
+		high[place]++
+
+		// What does not fit into the row lies on what is there.
+		const most = swarmHeight/2 - 2
+		off := min(most, float64((n+1)/2)*swarmDot/2)
+		if n%2 == 1 {
+			off = -off
+		}
+		class := len(swarmClasses) - 1
+		if finite(p.Rank) {
+			class = min(len(swarmClasses)-2, max(0, int(p.Rank*float64(len(swarmClasses)-1))))
+		}
+		pens[class].to('M', x.at(p.X), y+off)
+		pens[class] = append(pens[class], "h0"...)
+	}
+	for class, p := range pens {
+		c.add(swarmClasses[class], None, p)
+	}
+}
