@@ -22,7 +22,11 @@ type Sweep struct {
 	Money                                 *Money
 	Winner                                *Winner
 	Notes                                 []string
+	Links                                 []Link // to pages about it elsewhere
 }
+
+// Link leads out of a page. It is followed only when somebody asks for it.
+type Link struct{ Name, URL string }
 
 // The states of a trial.
 const (

@@ -112,6 +112,9 @@ type cloud struct {
 	registry *registry.Registry
 }
 
+// online says that jobs run on Google Cloud and not on an emulator.
+func (c *cloud) online() bool { return c.env.BatchEndpoint == "" }
+
 // with connects, uses and closes.
 func (w *World) with(ctx context.Context, use func(*cloud) error) (err error) {
 	c := &cloud{}

@@ -34,7 +34,9 @@ It listens on this machine only: it does not ask who calls. From elsewhere: ssh 
 				if w.Structured() {
 					log = w.log(c)
 				}
-				return console.New(c.sweeps, c.datasets, c.Bucket(c.env.RegistryBucket), w.Now, log).Serve(ctx, l, hosts)
+				served := console.New(c.sweeps, c.datasets, c.Bucket(c.env.RegistryBucket), w.Now, log)
+				served.Online = c.online()
+				return served.Serve(ctx, l, hosts)
 			})
 		},
 	}

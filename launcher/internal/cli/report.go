@@ -132,6 +132,7 @@ func (w *World) viewSweep(ctx context.Context, c *cloud, id string) (*page.Sweep
 	if err != nil {
 		return nil, err
 	}
+	s.Online = c.online()
 	view, _, err := s.Look(ctx)
 	return view, err
 }

@@ -39,6 +39,8 @@ const (
 
 // Console is what is served.
 type Console struct {
+	Online bool // as report.Sweep's
+
 	sweeps, datasets, models *steady
 
 	reg    *registry.Registry
@@ -150,6 +152,7 @@ func (c *Console) at(ctx context.Context, id sweep.ID) (*watched, error) {
 		if err != nil {
 			return nil, err
 		}
+		s.Online = c.Online
 		w = &watched{sweep: s, changed: make(chan struct{})}
 		if err := c.look(unhurried(ctx), w); err != nil {
 			return nil, err

@@ -24,6 +24,9 @@ import (
 
 // Sweep is one sweep as it has been read so far. It is used by one goroutine at a time.
 type Sweep struct {
+	// Online says that the sweep runs on Google Cloud, whose own pages of it are linked to; a local cloud has none.
+	Online bool
+
 	store    blob.Store
 	registry *registry.Registry
 	follow   *sweepview.Sweep
@@ -121,6 +124,9 @@ func (s *Sweep) view(state sweepview.State, listing sweepstore.Listing, l *ledge
 		Winner: s.winner, Notes: slices.Clone(s.notes)}
 	if l.Unreadable > 0 {
 		v.Notes = append(v.Notes, fmt.Sprintf("%d claims cannot be read; what was done under them is not shown.", l.Unreadable))
+	}
+	if s.Online {
+		v.Links = links(p)
 	}
 	params := newParams(p)
 	v.Params = params.shown

@@ -1,0 +1,49 @@
+package report_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"coppice/blob"
+	"coppice/launcher/internal/report"
+	"coppice/registry"
+	"coppice/sweepstore"
+)
+
+// A sweep on Google Cloud is linked to its log and its job there, whatever its plan says; one on a local cloud to nothing.
+func TestLinks(t *testing.T) {
+	for job, want := range map[string]string{
+		"projects/p-1/locations/us-central1/jobs/night-1": `<a href="https://console.cloud.google.com/batch/jobsDetail/regions/us-central1/jobs/night-1/details?project=p-1"`,
+		`projects/"><script>/locations/x?y/jobs/night-1`:  `/regions/x%3Fy/jobs/night-1/details?project=%22%3E%3Cscript%3E"`,
+		"javascript:alert(1)//jobs/night-1":               "",
+	} {
+		n := newNight(t)
+		n.plan.Job, n.bucket = job, blob.Memory()
+		if _, err := sweepstore.New(n.bucket, n.plan.Sweep).CreatePlan(t.Context(), n.plan); err != nil {
+			t.Fatal(err)
+		}
+		s, err := report.OpenSweep(n.Context(), n.bucket, registry.New(blob.Memory()), n.plan.Sweep)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Online = true
+		v, _, err := s.Look(n.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var page bytes.Buffer
+		if err := v.Write(&page); err != nil {
+			t.Fatal(err)
+		}
+		if got := page.String(); !strings.Contains(got, want) || (want == "") != (len(v.Links) == 0) {
+			t.Errorf("job %q: the page links to %+v; want %s", job, v.Links, want)
+		}
+		if strings.Contains(page.String(), `href="javascript`) {
+			t.Errorf("job %q: the page has a link that runs", job)
+		}
+	}
+	if v, _ := newNight(t).look(); v.Links != nil {
+		t.Errorf("a sweep on a local cloud links to %+v, want nothing", v.Links)
+	}
+}
