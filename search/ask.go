@@ -33,6 +33,9 @@ type Known struct {
 	Status string  // one of the Trial constants
 	Value  float64 // of the metric; NaN when there is none
 	Curve  []float64
+
+	// apart says that other parameters than the space's are not those that its configurations have: what it found is worth knowing, and its configuration is still to be tried.
+	apart bool
 }
 
 // Sweep is what a former search found.
@@ -180,9 +183,9 @@ func newAsker(r Ask) (*asker, error) {
 
 // remember takes a trial into account.
 func (a *asker) remember(k Known) {
-	k.Params = normalized(k.Params)
+	k.Params = a.spelled(normalized(k.Params))
 	a.next = max(a.next, k.Trial+1)
-	if key := keyOf(k.Params); a.tried[key] == 0 {
+	if key := keyOf(k.Params); a.tried[key] == 0 && !k.apart {
 		a.tried[key] = k.Trial + 1
 	}
 	a.history.add(a.domain, k, a.Maximize)

@@ -449,3 +449,29 @@ func BenchmarkAsk(b *testing.B) {
 		})
 	}
 }
+
+// TestSpellingsAreOneValue: a value is known however a table writes it, and counted once however often a choice lists it.
+func TestSpellingsAreOneValue(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		choice []any
+		known  []any
+		left   any
+	}{
+		{"text of a number", []any{0.1, 0.2}, []any{"0.10"}, 0.2},
+		{"number of a text", []any{"1", "2"}, []any{1}, "2"},
+		{"text of a truth", []any{true, false}, []any{"true"}, false},
+		{"listed twice", []any{1, 1.0, 2}, []any{1}, 2.0},
+		{"texts alike", []any{"a", "b"}, []any{"b"}, "a"},
+	} {
+		q := search.Ask{Search: sweep.Search{Random: map[string]sweep.Distribution{"x": {Choice: c.choice}}}, Number: 2}
+		for i, v := range c.known {
+			q.Known = append(q.Known, search.Known{Trial: i, Params: sweep.Params{"x": v}, Status: search.TrialDone, Value: 1})
+		}
+		got, err := search.Next(q)
+		var exhausted *search.ExhaustedError
+		if len(got) != 1 || got[0].Params["x"] != c.left || !errors.As(err, &exhausted) || !strings.Contains(err.Error(), "search.random has 2 configurations") {
+			t.Errorf("%s: of %v, %v are known: %+v is proposed, error %v; expected %v, and nothing after it of 2 configurations", c.name, c.choice, c.known, got, err, c.left)
+		}
+	}
+}

@@ -113,7 +113,7 @@ func (e *ReplayError) Error() string {
 func askOf(p *sweep.Plan, listed []sweep.Trial, seen []sweep.Seen) Ask {
 	q := Ask{Search: sweep.Search{Random: p.Spec.Search.Random, Constraints: p.Spec.Search.Constraints}, Method: methodOf(p), Maximize: p.Maximize, Seed: p.Spec.Seed,
 		Number: 1, Base: p.Base}
-	of := map[int]sweep.Seen{}
+	of, apart := map[int]sweep.Seen{}, map[int]bool{}
 	for _, s := range seen {
 		of[s.Trial] = s
 	}
@@ -125,12 +125,13 @@ func askOf(p *sweep.Plan, listed []sweep.Trial, seen []sweep.Seen) Ask {
 		}
 		s.Params = t.Params
 		of[t.Number] = s
+		apart[t.Number] = isApart(p, t.Params)
 	}
 	for _, s := range of {
 		if s.Params == nil {
 			continue // it ended before it was decided
 		}
-		k := Known{Trial: s.Trial, Params: ownOf(p, s.Params), Status: statusOf(s.Status), Value: math.NaN()}
+		k := Known{Trial: s.Trial, Params: ownOf(p, s.Params), Status: statusOf(s.Status), Value: math.NaN(), apart: apart[s.Trial]}
 		if s.Score != nil {
 			k.Value = *s.Score
 		}
@@ -146,6 +147,17 @@ func askOf(p *sweep.Plan, listed []sweep.Trial, seen []sweep.Seen) Ask {
 		q.Earlier = append(q.Earlier, one)
 	}
 	return q
+}
+
+// isApart says whether complete parameters differ from the plan's base where the space does not: a point of a grid over other parameters does.
+func isApart(p *sweep.Plan, complete sweep.Params) bool {
+	for name, v := range complete {
+		_, drawn := p.Spec.Search.Random[name]
+		if base, has := p.Base[name]; has && !drawn && !same(normal(v), normal(base)) {
+			return true
+		}
+	}
+	return false
 }
 
 // methodOf is what decides an open trial: what auto begins with stands in the plan.
@@ -187,7 +199,7 @@ func Fitting(p *sweep.Plan, results []sweep.Result, most int) ([]sweep.Found, er
 	}
 	var out []sweep.Found
 	for _, r := range results {
-		own := normalized(ownOf(p, r.Params))
+		own := a.spelled(normalized(ownOf(p, r.Params)))
 		if r.Status == sweep.StatusDone && finite(r.Score) && a.fits(own) {
 			out = append(out, sweep.Found{Trial: r.Trial, Score: r.Score, Params: own})
 		}

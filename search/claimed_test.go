@@ -78,6 +78,37 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+// TestAGridOverOtherParametersTakesNothing: a finite space is gone through to its end, whatever a grid over other parameters has tried with the space's at their defaults.
+func TestAGridOverOtherParametersTakesNothing(t *testing.T) {
+	for _, method := range []string{sweep.MethodGP, sweep.MethodHalton, sweep.MethodTPE} {
+		p := &sweep.Plan{Format: sweep.FormatOpen, Base: sweep.Params{"num_leaves": 31.0, "max_bin": 255.0}}
+		p.Spec.Search = sweep.Search{Method: method, Grid: map[string][]any{"max_bin": {63.0, 127.0}}, Random: map[string]sweep.Distribution{"num_leaves": {Choice: []any{15.0, 31.0}}}}
+		for i, bins := range []float64{63, 127} {
+			p.Trials = append(p.Trials, sweep.Trial{Number: i, Source: "grid", Params: sweep.Params{"num_leaves": 31.0, "max_bin": bins}})
+		}
+		p.Trials = append(p.Trials, sweep.Trial{Number: 2, Open: true}, sweep.Trial{Number: 3, Open: true}, sweep.Trial{Number: 4, Open: true})
+
+		score := 0.5
+		seen := []sweep.Seen{{Trial: 0, Status: sweep.StatusDone, Score: &score}, {Trial: 1, Status: sweep.StatusDone, Score: &score}}
+		found := map[any]bool{}
+		for n := 2; n < 4; n++ {
+			s, err := search.Decide(p, n, seen, nil)
+			if err != nil {
+				t.Fatalf("%s, trial %d after a grid of two over max_bin: %v; expected 15 and 31 leaves with max_bin 255, which nothing has tried", method, n, err)
+			}
+			found[s.Params["num_leaves"]] = true
+			seen = append(seen, sweep.Seen{Trial: n, Status: sweep.StatusDone, Score: &score, Params: s.Params})
+		}
+		if !found[15.0] || !found[31.0] {
+			t.Errorf("%s: %v were proposed, expected 15 and 31", method, found)
+		}
+		var exhausted *search.ExhaustedError
+		if s, err := search.Decide(p, 4, seen, nil); !errors.As(err, &exhausted) {
+			t.Errorf("%s: after both of two configurations: %+v, error %v; expected *ExhaustedError", method, s, err)
+		}
+	}
+}
+
 // TestReplay: a decision comes out of what it has seen, and one that was changed does not.
 func TestReplay(t *testing.T) {
 	p := learning(sweep.MethodGP, 31)

@@ -90,7 +90,6 @@ func newAxis(one sampler, dist sweep.Distribution) axis {
 		a.minimum, a.step = dist.Step[0], dist.Step[2]
 	default:
 		a.levels, a.ordered = levels(dist.Choice)
-		a.size = uint64(len(a.levels))
 	}
 	return a
 }
@@ -167,6 +166,48 @@ func (a *axis) place(v any) (u float64, ok bool) {
 		return (x - a.low) / a.span, true
 	}
 	return ((x-a.minimum)/a.step + 0.5) / float64(a.size), true
+}
+
+// spelled is params with values as the space writes them: a table that somebody kept may have 1 where the space has "1", and "0.10" where it has 0.1.
+func (d *domain) spelled(params sweep.Params) sweep.Params {
+	for j := range d.axes {
+		a := &d.axes[j]
+		v, has := params[a.name]
+		if _, known := a.place(v); !has || known {
+			continue
+		}
+		if a.levels == nil {
+			if x, ok := number(v); ok {
+				params[a.name] = x
+			}
+			continue
+		}
+		if i := slices.IndexFunc(a.levels, func(l any) bool { return alike(l, v) }); i >= 0 {
+			params[a.name] = a.levels[i]
+		}
+	}
+	return params
+}
+
+// alike says whether one of two values is a number, or true or false, and the other its text.
+func alike(a, b any) bool {
+	if x, ok := number(a); ok {
+		y, ok := number(b)
+		return ok && x == y
+	}
+	return fmt.Sprint(a) == fmt.Sprint(b)
+}
+
+// number is a value that is a number or the text of one.
+func number(v any) (float64, bool) {
+	switch v := v.(type) {
+	case float64:
+		return v, true
+	case string:
+		x, err := strconv.ParseFloat(v, 64)
+		return x, err == nil && finite(x)
+	}
+	return 0, false
 }
 
 // snap moves a place to that of the value that stands there.

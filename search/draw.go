@@ -42,7 +42,7 @@ func newSampler(name string, d sweep.Distribution) (sampler, error) {
 		size := uint64(math.Floor((d.Step[1]-low)/step+1e-9)) + 1
 		return counted(name, size, func(i uint64) any { return round(low+float64(float64(i)*step), 12) }), nil
 	case len(d.Choice) > 0:
-		return counted(name, uint64(len(d.Choice)), func(i uint64) any { return d.Choice[i] }), nil
+		return choice(name, d.Choice), nil
 	}
 
 	return sampler{}, &SpecError{Part: "random " + name, Err: fmt.Errorf("nothing can be drawn from %+v", d)}
@@ -56,6 +56,14 @@ func counted(name string, size uint64, at func(uint64) any) sampler {
 		i, _ := bits.Mul64(r, size) // of r / 2^64 x size, the whole part
 		return at(i)
 	}}
+}
+
+// choice draws each entry of a list equally often, so that who wants a value more often lists it twice; a value is there once all the same.
+func choice(name string, values []any) sampler {
+	distinct, _ := levels(values)
+	s := counted(name, uint64(len(distinct)), func(i uint64) any { return distinct[i] })
+	s.draw = counted(name, uint64(len(values)), func(i uint64) any { return values[i] }).draw
+	return s
 }
 
 func uniform(name string, low, high float64) sampler {

@@ -86,7 +86,7 @@ func (h *history) learn(d *domain, earlier []Sweep, maximize bool) {
 			if !known {
 				continue
 			}
-			if p, ok := d.locate(normalized(k.Params)); ok {
+			if p, ok := d.locate(d.spelled(normalized(k.Params))); ok {
 				found = append(found, observation{point: p, trial: k.Trial, score: score, age: i + 1})
 			}
 		}

@@ -27,7 +27,7 @@ func (a *asker) winners() []winner {
 		s := a.Earlier[len(a.Earlier)-1-i]
 		var of []winner
 		for _, k := range s.Results {
-			params := normalized(k.Params)
+			params := a.spelled(normalized(k.Params))
 			if score, known := scoreOf(k, a.Maximize); known && k.Status == TrialDone && a.fits(params) {
 				of = append(of, winner{params: params, from: s.Name, score: score})
 			}

@@ -23,6 +23,7 @@ func (p *Plan) adapt(q Request) (err error) {
 	if p.Base, err = fit.Complete(s.Base(), nil, columns); err != nil {
 		return &search.SpecError{Part: "params", Err: err}
 	}
+	p.Spec.Search.Random = canonicalChoices(p.Spec.Search.Random, func(own sweep.Params) (sweep.Params, error) { return fit.Complete(p.Base, own, columns) })
 	if s.Search.WarmStart != "" && q.Earlier != nil {
 		if p.Earlier, err = q.Earlier(p.Plan); err != nil {
 			return err
@@ -52,6 +53,22 @@ func (p *Plan) adapt(q Request) (err error) {
 	}
 	p.noteAdaptive(listed, begin, q.Earlier != nil)
 	return nil
+}
+
+// canonicalChoices is a space with choices as trials have them: an alias of an objective, or a list that is also a text, would be another value to a search that compares
+// what it may propose with what was tried. One that cannot be trained by itself stays as it is.
+func canonicalChoices(random map[string]sweep.Distribution, complete func(sweep.Params) (sweep.Params, error)) map[string]sweep.Distribution {
+	out := maps.Clone(random)
+	for name, d := range out {
+		d.Choice = slices.Clone(d.Choice)
+		for i, v := range d.Choice {
+			if full, err := complete(sweep.Params{name: v}); err == nil {
+				d.Choice[i] = full[name]
+			}
+		}
+		out[name] = d
+	}
+	return out
 }
 
 // noteAdaptive says what a search that learns begins with, and what it has taken from where.
