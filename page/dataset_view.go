@@ -9,6 +9,7 @@ import (
 // Dataset is what a page about a dataset shows: its nights, and the table of the newest one.
 type Dataset struct {
 	Name   string
+	Pinned bool    // it is of a version that was asked for, and of the nights up to that
 	Metric string  // of Night.Value: the newest sweep's
 	Nights []Night // oldest first
 	More   int     // nights that are not shown

@@ -103,6 +103,7 @@ func (r *ripener) all(rows int64) bool { return r != nil && rows == 0 && r.left 
 const (
 	fewUnripe    = 0.05 // of the rows that would be as young, were rows even in time
 	enoughUnripe = 20   // of them, so that few say something
+	shortSpan    = 0.1  // of label.matures: from a shorter time nothing is reckoned
 )
 
 // warnings says where the newest row, which the others' age counts from, may be wrong. ripe is how many rows are left.
@@ -117,10 +118,15 @@ func (r *ripener) warnings(ripe int64) []dataset.Warning {
 		return warn("of %d rows only %d are as old as label.matures says: is the newest row right?", r.left+ripe, ripe)
 	}
 
+	// How many rows could be as young is reckoned from those that are not, where they are of long enough.
 	_, stated := r.spec.Label.Stated()
 	matures := time.Duration(r.spec.Label.Matures)
-	even := float64(ripe) * matures.Seconds() / (r.until - r.oldest)
-	if !stated && even >= enoughUnripe && float64(r.left) < fewUnripe*even {
+	span := r.until - r.oldest
+	if stated || span < shortSpan*matures.Seconds() {
+		return nil
+	}
+	even := float64(ripe) * matures.Seconds() / span
+	if even >= enoughUnripe && float64(r.left) < fewUnripe*even {
 		return warn("%d rows are less than %v older than the newest one, and about %.0f could be: is that one of the future? Then labels that are not final pass for it", r.left, matures, even)
 	}
 	return nil

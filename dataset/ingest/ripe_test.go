@@ -109,6 +109,20 @@ func TestWrongNewestRowIsTold(t *testing.T) {
 		t.Errorf("without: warnings %+v", usual.Manifest.About.Warnings)
 	}
 
+	// All that is ripe is of one moment, so that it does not say how many rows come in a time.
+	var moment strings.Builder
+	moment.WriteString("y,site,x,ts\n")
+	for i := range 300 {
+		fmt.Fprintf(&moment, "%d,s%d,%d,2026-11-01T00:00:00Z\n", i%3/2, i%40, i)
+	}
+	moment.WriteString("0,s1,3,2026-11-03T00:00:00Z\n")
+	at := mustStage(t, "label: {column: y, matures: 48h, at: ts}\ndrop: [ts]\n", moment.String())
+	for _, w := range at.Manifest.About.Warnings {
+		if w.Code == WarnUnripe {
+			t.Errorf("300 rows of one moment and one 48 hours later: %q; expected no warning, or one with a number", w.Text)
+		}
+	}
+
 	s := mustStage(t, "label: {column: y, matures: 300h, at: ts}\ndrop: [ts]\n", lateTable(500, 500))
 	if w := s.Manifest.About.Warnings; len(w) == 0 || w[0].Code != WarnUnripe || !strings.Contains(w[0].Text, "of 500 rows only 200") {
 		t.Errorf("warnings %+v", w)

@@ -96,8 +96,11 @@ func TestExport(t *testing.T) {
 		w.refused(sweep.ExitUsage, "is not spoken", "registry", "export", "ctr@1", "--mlflow", uri)
 	}
 
-	// Names from outside stay within their folder.
+	// Names from outside stay within their folder, and do not stand for the export's own.
 	v.Info.Labels["../../escape"] = "x"
+	for name, value := range map[string]string{"version": "seven", "a b": "blank", "a_b": "line"} {
+		v.Info.Labels[name] = value
+	}
 	files := map[string][]byte{}
 	for _, f := range v.Files {
 		if files[f.Name], err = registry.New(g.buckets["registry"]).ReadFile(t.Context(), v, f.Name); err != nil {
@@ -112,6 +115,15 @@ func TestExport(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, odd.Experiment, odd.Run, "tags", "coppice..._.._escape")); err != nil {
 		t.Error(err)
 	}
+	for tag, want := range map[string]string{"coppice.version": "3", "coppice.label.version": "seven", "coppice.a_b": "blank"} {
+		if got, err := os.ReadFile(filepath.Join(dir, odd.Experiment, odd.Run, "tags", tag)); err != nil || string(got) != want {
+			t.Errorf("tag %s is %q, error %v; expected %q", tag, got, err, want)
+		}
+	}
+	if both, _ := filepath.Glob(filepath.Join(dir, odd.Experiment, odd.Run, "tags", "coppice.a_b.*")); len(both) != 1 {
+		t.Errorf("labels %q and %q have the tag coppice.a_b and %q; expected one more", "a b", "a_b", both)
+	}
+
 	if keep := os.Getenv("COPPICE_KEEP_EXPORT"); keep != "" {
 		_ = os.CopyFS(keep, os.DirFS(dir))
 	}

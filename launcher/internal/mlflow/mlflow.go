@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math/big"
 	"os"
 	"path/filepath"
@@ -57,12 +58,13 @@ func (*ExistsError) IsConflict() bool { return true }
 
 // Folders and files of MLflow.
 const (
-	metaFile  = "meta.yaml"
-	modelDir  = "model"
-	filesDir  = "version" // of the registered version, within modelDir
-	active    = "active"
-	finished  = 3 // of run states
-	sourceJob = 4 // of source types: local
+	metaFile    = "meta.yaml"
+	datasetsDir = "datasets"
+	modelDir    = "model"
+	filesDir    = "version" // of the registered version, within modelDir
+	active      = "active"
+	finished    = 3 // of run states
+	sourceJob   = 4 // of source types: local
 )
 
 // Write exports the version. The run appears whole, or not at all.
@@ -82,38 +84,62 @@ func Write(q Request) (*Exported, error) {
 		return nil, cmp.Or(err, error(&ExistsError{run}))
 	}
 
-	data := id("dataset", q.Manifest.Name, q.Manifest.Version)
-	if err := once(filepath.Join(experiment, metaFile), mapping{
-		"artifact_location": fileURI(experiment), "creation_time": at, "experiment_id": out.Experiment, "last_update_time": at, "lifecycle_stage": active, "name": v.Model,
-	}); err != nil {
+	if _, err := os.Lstat(root); errors.Is(err, fs.ErrNotExist) {
+		defer os.Remove(root) // which fails unless nothing came of the export
+	}
+	if err := os.MkdirAll(root, 0o755); err != nil {
 		return nil, err
 	}
-	if err := once(filepath.Join(experiment, "datasets", data, metaFile), datasetMeta(q.Manifest, data)); err != nil {
-		return nil, err
-	}
-
 	draft, err := os.MkdirTemp(root, ".export-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(draft)
-	if err := q.fill(draft, run, out, data); err != nil {
+
+	// All is written beside the store first, the experiment too: it may be the first of its model.
+	data := id("dataset", q.Manifest.Name, q.Manifest.Version)
+	if err := writeYAML(filepath.Join(draft, metaFile), mapping{
+		"artifact_location": fileURI(experiment), "creation_time": at, "experiment_id": out.Experiment, "last_update_time": at, "lifecycle_stage": active, "name": v.Model,
+	}); err != nil {
 		return nil, err
 	}
-	if err := os.Chmod(draft, 0o755); err != nil {
+	if err := writeYAML(filepath.Join(draft, datasetsDir, data, metaFile), datasetMeta(q.Manifest, data)); err != nil {
 		return nil, err
 	}
-	return out, os.Rename(draft, run)
+	if err := q.fill(filepath.Join(draft, out.Run), run, out, data); err != nil {
+		return nil, err
+	}
+
+	// The first run of a model appears with its experiment. Otherwise the run comes last: whoever sees it sees what it refers to.
+	if _, err := os.Lstat(experiment); errors.Is(err, fs.ErrNotExist) && os.Chmod(draft, 0o755) == nil && os.Rename(draft, experiment) == nil {
+		return out, nil
+	}
+	for _, part := range []string{metaFile, filepath.Join(datasetsDir, data), out.Run} {
+		if err := appear(filepath.Join(draft, part), filepath.Join(experiment, part), part == out.Run); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 type mapping = map[string]any
 
-// once writes a file of YAML, unless it is there.
-func once(file string, v any) error {
-	if _, err := os.Lstat(file); err == nil {
+// appear moves a part of a draft to where it belongs. What other exports share with this one may be there already.
+func appear(from, to string, own bool) error {
+	if _, err := os.Lstat(to); err == nil && !own {
 		return nil
 	}
-	return writeYAML(file, v)
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	err := os.Rename(from, to)
+	if _, there := os.Lstat(to); err != nil && there == nil { // another export was faster
+		if own {
+			return &ExistsError{to}
+		}
+		return nil
+	}
+	return err
 }
 
 func writeYAML(file string, v any) error {
@@ -201,8 +227,8 @@ func (q *Request) facts(draft string, at int64) error {
 
 	tags := map[string]string{"mlflow.runName": q.runName(), "mlflow.user": v.Info.By, "mlflow.source.type": "LOCAL", "mlflow.note.content": v.Info.Why,
 		"coppice.model": v.Model, "coppice.version": strconv.Itoa(v.Number), "coppice.key": v.Key, "coppice.program": q.Program}
-	for name, value := range v.Info.Labels {
-		tags["coppice."+name] = value
+	for name, value := range labelTags(v.Info.Labels, tags) {
+		tags[name] = value
 	}
 	for name, value := range tags {
 		if err := write(filepath.Join(draft, "tags", plain(name)), []byte(value)); err != nil {
@@ -210,6 +236,23 @@ func (q *Request) facts(draft string, at int64) error {
 		}
 	}
 	return nil
+}
+
+// labelTags are a version's labels by the names of their tags, each a file's: coppice.NAME, or coppice.label.NAME where that says something else. Labels whose names come out
+// alike are told apart by a checksum.
+func labelTags(labels, taken map[string]string) map[string]string {
+	out := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		tag := "coppice." + plain(name)
+		if _, other := taken[tag]; other {
+			tag = "coppice.label." + plain(name)
+		}
+		if _, other := out[tag]; other {
+			tag += "." + id(name)[:8]
+		}
+		out[tag] = labels[name]
+	}
+	return out
 }
 
 // plain is a name that MLflow takes for a key, and that stays within its folder.

@@ -210,3 +210,20 @@ func TestMethodsAreChecked(t *testing.T) {
 		}
 	}
 }
+
+// TestChoicesAreSpelledAsTrialsAre: the search compares what it may propose with what trials have, and whatever is written in two ways is one value.
+func TestChoicesAreSpelledAsTrialsAre(t *testing.T) {
+	p, err := build(learner(t, "  method: auto", `    interaction_constraints: {choice: ["[1, 0],[2,3]", [[0, 1], [2, 3]], "[0],[1]"]}
+  method: auto`, "  random: {num_leaves: {log_int: [15, 255]}, learning_rate: {log_uniform: [0.01, 0.3]}, min_data_in_leaf: {log_int: [5, 500]}}",
+		"  random:\n    num_leaves: {log_int: [15, 255]}"), manifest(all...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	choice := p.Spec.Search.Random["interaction_constraints"].Choice
+	if len(choice) != 3 || choice[0] != choice[1] || choice[2] == choice[0] {
+		t.Fatalf("the plan's choices are %q; want the first two alike", choice)
+	}
+	if _, text := choice[1].(string); !text {
+		t.Errorf("a list of lists stands in the plan as %T; want the text that a trial has", choice[1])
+	}
+}

@@ -55,7 +55,7 @@ func (d *Datasets) Look(ctx context.Context, ref string) (*page.Dataset, error) 
 	if split != nil {
 		return nil, split
 	}
-	out := &page.Dataset{Name: name}
+	out := &page.Dataset{Name: name, Pinned: version != ""}
 	if bad != nil {
 		out.Notes = append(out.Notes, "The table's manifest cannot be read: "+bad.Error())
 	}

@@ -121,6 +121,13 @@ func TestDataset(t *testing.T) {
 	if err != nil || len(v.Nights) != 2 || v.Table.Version != records[1].Version {
 		t.Errorf("the second version has %+v, %v", v, err)
 	}
+	var old bytes.Buffer
+	if err := v.Write(&old); err != nil || strings.Contains(old.String(), "newest version") || !strings.Contains(old.String(), "<p>version "+records[1].Version) {
+		t.Errorf("the page of a version that was asked for (%v) calls it the newest, or does not name it; expected <p>version %s", err, records[1].Version)
+	}
+	if want := "<p>newest version " + records[3].Version; !strings.Contains(one.String(), want) {
+		t.Errorf("the page of the dataset does not have %s", want)
+	}
 	var none *stager.NotStagedError
 	if _, err := d.Look(t.Context(), "nobody"); !errors.As(err, &none) {
 		t.Errorf("a dataset that is not there: %v", err)

@@ -51,6 +51,10 @@ func Model(ctx context.Context, reg *registry.Registry, name string) (*page.Mode
 			shown = v
 		}
 	}
+	if shown.Number == 0 {
+		return m, nil
+	}
+	m.Of = shown.Number
 	model, err := readModel(ctx, reg, shown)
 	switch {
 	case err != nil && (isAbsent(err) || isDamage(err)):
@@ -58,10 +62,7 @@ func Model(ctx context.Context, reg *registry.Registry, name string) (*page.Mode
 	case err != nil:
 		return nil, err
 	default:
-		m.Features, m.Of = importances(model), shown.Number
-	}
-	if shown.Number == 0 {
-		return m, nil
+		m.Features = importances(model)
 	}
 	manifest, err := readJSON(ctx, reg, shown, scorer.FileDataset, dataset.DecodeManifest)
 	if err != nil {

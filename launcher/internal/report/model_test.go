@@ -40,6 +40,37 @@ func trained(t *testing.T) []byte {
 	return text.Bytes()
 }
 
+// Of a version whose trees cannot be read, the page says so and shows the rest; it is of that version all the same.
+func TestDamagedModel(t *testing.T) {
+	store := blob.Memory()
+	reg := registry.New(store)
+	v, err := reg.Register(t.Context(), "ctr", "night-1", map[string][]byte{scorer.FileModel: trained(t)}, registry.Info{At: planned, By: "aggregator", Why: "best", Labels: map[string]string{"sweep": "night-1", "trial": "3"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, _ := v.File(scorer.FileModel)
+	for object, err := range store.List(t.Context(), "") {
+		if err == nil && strings.HasSuffix(object.Name, f.Object) {
+			_, err = store.Put(t.Context(), object.Name, blob.Any, strings.NewReader("tree\n"))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	m, err := report.Model(t.Context(), reg, "ctr")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := m.Write(&out); err != nil {
+		t.Fatal(err)
+	}
+	if m.Of != 1 || len(m.Notes) != 1 || m.Trees != nil || !strings.Contains(out.String(), "Where version 1 comes from") || strings.Contains(out.String(), "version 0") {
+		t.Errorf("of version %d, notes %q; expected a note, and a page of where version 1 comes from", m.Of, m.Notes)
+	}
+}
+
 // A model is shown with the trees of its champion, what it came of, and its parameters; what cannot be read is left out.
 func TestModel(t *testing.T) {
 	reg := registry.New(blob.Memory())
