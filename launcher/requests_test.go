@@ -20,7 +20,7 @@ import (
 	"coppice/cloud/batch"
 	"coppice/dataset/datasettest"
 	"coppice/launcher/internal/cli"
-	"coppice/launcher/internal/stagejob"
+	"coppice/launcher/internal/cloudjob"
 	"coppice/program"
 	"coppice/sweep"
 )
@@ -30,8 +30,8 @@ var update = flag.Bool("update", false, "rewrite the golden files under testdata
 // asked are the launcher's jobs; what a command asks of them is kept, and nothing is sent.
 type asked struct {
 	*jobs
-	plan  *sweep.Plan
-	stage *stagejob.Request
+	plan *sweep.Plan
+	task *cloudjob.Request
 }
 
 var errNothingIsSent = errors.New("nothing is sent")
@@ -41,8 +41,8 @@ func (a *asked) Request(p *sweep.Plan) ([]byte, error) {
 	return a.jobs.Request(p)
 }
 
-func (a *asked) SubmitStage(_ context.Context, q stagejob.Request) (bool, error) {
-	a.stage = &q
+func (a *asked) SubmitTask(_ context.Context, q cloudjob.Request) (bool, error) {
+	a.task = &q
 	return false, errNothingIsSent
 }
 
@@ -87,7 +87,7 @@ func (w world) run(settings map[string]string, args ...string) (*asked, string) 
 				return nil, err
 			}
 			a.jobs = &jobs{client: client, env: env}
-			return &cli.Backends{Bucket: func(name string) blob.Store { return w.buckets[name] }, Jobs: a, Stages: a, Close: client.Close}, nil
+			return &cli.Backends{Bucket: func(name string) blob.Store { return w.buckets[name] }, Jobs: a, Tasks: a, Close: client.Close}, nil
 		},
 	})
 	return a, fmt.Sprintf("exit code %d\n%s", code, &out)
@@ -130,13 +130,20 @@ func TestRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	a, said := w.run(deployment, "stage", file("export.yaml", []byte("name: export\nsource: gs://datasets/exports/*.csv\nlabel: is_click\n")), "--batch", "--machine", "n2-highmem-16")
-	if a.stage == nil || !strings.Contains(said, errNothingIsSent.Error()) {
-		t.Fatalf("w.run(...): got %v; want a.stage other than nil, said with errNothingIsSent.Error()", said)
+	if a.task == nil || !strings.Contains(said, errNothingIsSent.Error()) {
+		t.Fatalf("w.run(...): got %v; want a.task other than nil, said with errNothingIsSent.Error()", said)
 	}
-	a.stage.Env.File = filepath.Base(a.stage.Env.File)
-	golden(t, "staging-0", a.describeStage(*a.stage), a.stage.Fingerprint)
-	if files, err := os.ReadDir(filepath.Join("testdata", "requests")); err != nil || len(files) != 6 {
-		t.Errorf("%d golden files, want 6, %v", len(files), err)
+	a.task.Env.File = filepath.Base(a.task.Env.File)
+	golden(t, "staging-0", a.describeTask(*a.task), a.task.Fingerprint)
+	file("nights.yaml", []byte("name: nights\nsource: gs://datasets/exports/*.csv\nlabel: is_click\n"))
+	a, said = w.run(deployment, "backtest", file("backtest.yaml", []byte("dataset: nights.yaml\ntime: day\nfrom: 2026-11-10\nto: 2026-11-12\n")), "--batch", "--spot")
+	if a.task == nil || !strings.Contains(said, errNothingIsSent.Error()) {
+		t.Fatalf("w.run(...): got %v; want a.task other than nil, said with errNothingIsSent.Error()", said)
+	}
+	a.task.Env.File, a.task.Env.BacktestFile = filepath.Base(a.task.Env.File), filepath.Base(a.task.Env.BacktestFile)
+	golden(t, "backtest-0", a.describeTask(*a.task), a.task.Fingerprint)
+	if files, err := os.ReadDir(filepath.Join("testdata", "requests")); err != nil || len(files) != 7 {
+		t.Errorf("%d golden files, want 7, %v", len(files), err)
 	}
 }
 
@@ -153,7 +160,7 @@ func golden(t *testing.T, name string, job batch.Job, hash string) {
 	if len(hash) < batch.PlanLabelDigits || strings.Count(text, `"`+hash+`"`) != 2 { // label of the job and of its machines
 		t.Errorf("%s: the label %q is not there twice:\n%s", name, hash, text)
 	}
-	for _, digits := range []int{len(hash), 12} { // the id of a staging job has 12
+	for _, digits := range []int{len(hash), 12} { // the id of such a job has 12
 		text = strings.ReplaceAll(text, hash[:digits], strings.Repeat("0", digits))
 	}
 	path := filepath.Join("testdata", "requests", name+".json")

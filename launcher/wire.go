@@ -16,7 +16,7 @@ import (
 	"coppice/cloud/pubsub"
 	"coppice/cloud/webhook"
 	"coppice/launcher/internal/cli"
-	"coppice/launcher/internal/stagejob"
+	"coppice/launcher/internal/cloudjob"
 	"coppice/machines"
 	"coppice/notify"
 	"coppice/sweep"
@@ -41,7 +41,7 @@ func connect(ctx context.Context, env cli.Env) (*cli.Backends, error) {
 
 	b.Verdicts = func(ctx context.Context) ([]notify.Channel, func(), error) { return verdicts(ctx, env) }
 	j := &jobs{client: client, env: env}
-	b.Jobs, b.Stages, b.Plans = j, j, j
+	b.Jobs, b.Tasks, b.Plans = j, j, j
 	b.Close = func() error { return errors.Join(client.Close(), storage.Close()) }
 	return b, nil
 }
@@ -155,16 +155,16 @@ func (j *jobs) Submit(ctx context.Context, p *sweep.Plan) (existed bool, err err
 	return existed, err
 }
 
-// SubmitStage starts a staging job: one task, the launcher's own image.
-func (j *jobs) SubmitStage(ctx context.Context, q stagejob.Request) (existed bool, err error) {
-	_, existed, err = j.client.Submit(ctx, j.describeStage(q))
+// SubmitTask starts a job of the launcher's own image, with one task.
+func (j *jobs) SubmitTask(ctx context.Context, q cloudjob.Request) (existed bool, err error) {
+	_, existed, err = j.client.Submit(ctx, j.describeTask(q))
 	return existed, err
 }
 
-// stageRetries of a staging task: what it has fetched is lost with its machine, and an error that stays need not be met often.
-const stageRetries = 3
+// taskRetries of such a task: what it has fetched is lost with its machine, and an error that stays need not be met often.
+const taskRetries = 3
 
-func (j *jobs) describeStage(q stagejob.Request) batch.Job {
+func (j *jobs) describeTask(q cloudjob.Request) batch.Job {
 	q.Env.Scratch = mountPath
 	account := j.env.StageAccount
 	if account == "" {
@@ -174,10 +174,10 @@ func (j *jobs) describeStage(q stagejob.Request) batch.Job {
 	return batch.Job{
 		ID:       q.Env.Job,
 		Labels:   map[string]string{batch.PlanLabel: q.Fingerprint, "coppice-dataset": q.Dataset},
-		Location: j.env.Location, Zones: j.zones(nil), Image: j.env.LauncherImage, Args: []string{"stage-task"}, Env: q.Env.Variables(),
+		Location: j.env.Location, Zones: j.zones(nil), Image: j.env.LauncherImage, Args: []string{string(q.Kind) + "-task"}, Env: q.Env.Variables(),
 		Tasks: 1, Parallelism: 1, TasksPerVM: 1, MachineType: q.Machine, Spot: q.Spot, LocalSSDs: q.LocalSSD, MountPath: mountPath,
 		CPUMilli: int64(1000 * q.VCPUs), MemoryMiB: q.Memory / 20 * 19 >> 20, // the rest is the system's
-		MaxRetries: stageRetries, RetryExitCodes: sweep.RetryableExitCodes(), MaxRunDuration: q.Limit,
+		MaxRetries: taskRetries, RetryExitCodes: sweep.RetryableExitCodes(), MaxRunDuration: q.Limit,
 		ServiceAccount: account, Network: j.env.Network, Subnetwork: j.env.Subnetwork, NoExternalIP: j.env.Subnetwork != "",
 	}
 }

@@ -140,8 +140,8 @@ type BatchEnv struct {
 	Subnetwork     string `env:"COPPICE_SUBNETWORK"`
 	Zones          string `env:"COPPICE_ZONES"`      // of the location, by commas; empty leaves the choice to Batch
 	JobsTopic      string `env:"COPPICE_JOBS_TOPIC"` // topic that Batch tells of jobs' states; empty tells nobody
-	// How `launcher stage --batch` stages: the launcher's own image, and an account that may write the datasets bucket and read
-	// the sources.
+	// How `launcher stage --batch` stages, and `launcher backtest --batch` plays: the launcher's own image, and an account that may
+	// write the datasets bucket and read the sources.
 	LauncherImage string `env:"COPPICE_LAUNCHER_IMAGE, default=coppice-launcher"`
 	StageAccount  string `env:"COPPICE_STAGE_SERVICE_ACCOUNT"`
 	// InspectEndpoint is host:port of an emulator of the calls that `launcher doctor` makes: no TLS, no credentials.
@@ -191,20 +191,22 @@ func (e TaskEnv) Check() error {
 	return CheckID(e.Sweep)
 }
 
-// StageEnv is what the task of a staging job is told: `launcher stage-task` reads it.
-type StageEnv struct {
+// LauncherTaskEnv is what the task of a job is told that runs the launcher itself: `launcher stage-task` and `launcher backtest-task` read it.
+type LauncherTaskEnv struct {
 	Project        string `env:"COPPICE_PROJECT, required"`
 	DatasetsBucket string `env:"COPPICE_DATASETS_BUCKET, required"`
 	Job            string `env:"COPPICE_JOB, required"`
 	Scratch        string `env:"COPPICE_SCRATCH, required"`
-	File           string `env:"COPPICE_STAGE_FILE, required"` // what the spec's file was called, for its errors
+	File           string `env:"COPPICE_STAGE_FILE, required"` // what the dataset.yaml's file was called, for its errors
 	Spec           string `env:"COPPICE_STAGE_SPEC, required"` // the dataset.yaml itself
+	BacktestFile   string `env:"COPPICE_BACKTEST_FILE"`        // the same of the backtest.yaml, where one is played
+	Backtest       string `env:"COPPICE_BACKTEST_SPEC"`
 	Attempt        int    `env:"BATCH_TASK_RETRY_ATTEMPT"`
 }
 
 // Variables are the settings that the launcher writes into the job.
-func (e StageEnv) Variables() map[string]string {
-	return map[string]string{
+func (e LauncherTaskEnv) Variables() map[string]string {
+	v := map[string]string{
 		"COPPICE_PROJECT":         e.Project,
 		"COPPICE_DATASETS_BUCKET": e.DatasetsBucket,
 		"COPPICE_JOB":             e.Job,
@@ -212,10 +214,15 @@ func (e StageEnv) Variables() map[string]string {
 		"COPPICE_STAGE_FILE":      e.File,
 		"COPPICE_STAGE_SPEC":      e.Spec,
 	}
+
+	if e.Backtest != "" {
+		v["COPPICE_BACKTEST_FILE"], v["COPPICE_BACKTEST_SPEC"] = e.BacktestFile, e.Backtest
+	}
+	return v
 }
 
 // Check refuses settings that are there but empty, which envconfig lets pass.
-func (e StageEnv) Check() error {
+func (e LauncherTaskEnv) Check() error {
 	if err := notEmpty(e.Variables()); err != nil {
 		return err
 	}

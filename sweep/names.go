@@ -226,6 +226,14 @@ func DatasetLatest(name string) string { return "datasets/" + name + "/latest.js
 // DatasetStaging is the folder in which a staging job says how far it is and how it ended, with the slash.
 func DatasetStaging(name, job string) string { return "datasets/" + name + "/staging/" + job + "/" }
 
+// DatasetBacktest is the folder of a backtest's report, by its key, with the slash.
+func DatasetBacktest(name, key string) string { return "datasets/" + name + "/backtests/" + key + "/" }
+
+// DatasetBacktestRun is the folder in which a backtest's job says how far it is and how it ended, with the slash.
+func DatasetBacktestRun(name, job string) string {
+	return "datasets/" + name + "/backtests/jobs/" + job + "/"
+}
+
 // DatasetInput is the object that says which version an input, known by its fingerprint, was staged as.
 func DatasetInput(name, fingerprint string) string {
 	return "datasets/" + name + "/inputs/" + fingerprint + ".json"

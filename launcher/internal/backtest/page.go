@@ -1,6 +1,7 @@
 package backtest
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,6 +10,24 @@ import (
 
 	"coppice/page"
 )
+
+// What a report's files are called.
+const (
+	ReportFile = "backtest.json"
+	PageFile   = "backtest.html"
+)
+
+// Files are the report as JSON and as a page.
+func (r *Report) Files() (text, html []byte, err error) {
+	if text, err = json.MarshalIndent(r, "", "  "); err != nil {
+		return nil, nil, err
+	}
+	var page bytes.Buffer
+	if err := r.WritePage(&page); err != nil {
+		return nil, nil, err
+	}
+	return append(text, '\n'), page.Bytes(), nil
+}
 
 // WritePage writes one self-contained HTML file.
 func (r *Report) WritePage(w io.Writer) error {

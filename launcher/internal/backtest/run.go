@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"coppice/dataset"
+	"coppice/dataset/ingest"
 	"coppice/metric"
 )
 
@@ -15,6 +16,7 @@ import (
 type Request struct {
 	Spec    *Spec
 	Table   *dataset.Spec // the dataset.yaml
+	Files   []ingest.File // of the table; nil are those of its source, on this machine
 	Scratch string        // a folder for files on their way; empty is the system's
 	Threads int           // 0 is all CPUs
 	// OnNight, which may be nil, is told of each night when it is over.
@@ -65,17 +67,22 @@ type Night struct {
 	Rules     map[string]*Decision `json:"rules"`
 }
 
-// Run plays all nights, in order.
-func Run(ctx context.Context, q Request) (r *Report, err error) {
-	column := q.Spec.Time
-	if column == "" && q.Table.Split.By == dataset.SplitByTime {
-		column = q.Table.Split.Column
+// Column is the table's column of times. It refuses a dataset.yaml on which the backtest cannot be played.
+func (s *Spec) Column(table *dataset.Spec) (string, error) {
+	column := s.Time
+	if column == "" && table.Split.By == dataset.SplitByTime {
+		column = table.Split.Column
 	}
 	if column == "" {
-		return nil, q.Spec.doc.Errorf("time", "the dataset is not split by time: say which column says when a row was, such as `time: ts`")
+		return "", s.doc.Errorf("time", "the dataset is not split by time: say which column says when a row was, such as `time: ts`")
 	}
+	return column, s.late(&table.Label)
+}
 
-	if err := q.Spec.late(&q.Table.Label); err != nil {
+// Run plays all nights, in order.
+func Run(ctx context.Context, q Request) (r *Report, err error) {
+	column, err := q.Spec.Column(q.Table)
+	if err != nil {
 		return nil, err
 	}
 
@@ -89,7 +96,13 @@ func Run(ctx context.Context, q Request) (r *Report, err error) {
 	defer os.RemoveAll(b.scratch)
 
 	first, _, _, _, _ := b.spec.days(b.spec.from)
-	if b.daily, err = divide(ctx, b.table, column, b.scratch, first, b.spec.to+1, b.threads); err != nil {
+	files := q.Files
+	if files == nil {
+		if files, err = ingest.Expand(q.Table.Source); err != nil {
+			return nil, err
+		}
+	}
+	if b.daily, err = divide(ctx, b.table, files, column, b.scratch, first, b.spec.to+1, b.threads); err != nil {
 		return nil, err
 	}
 

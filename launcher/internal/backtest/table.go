@@ -33,11 +33,7 @@ type sink struct {
 }
 
 // divide reads the table once and writes the days from first to last, each into a file in dir.
-func divide(ctx context.Context, spec *dataset.Spec, column, dir string, first, last, threads int) (*daily, error) {
-	files, err := ingest.Expand(spec.Source)
-	if err != nil {
-		return nil, err
-	}
+func divide(ctx context.Context, spec *dataset.Spec, files []ingest.File, column, dir string, first, last, threads int) (*daily, error) {
 	table, err := ingest.OpenTable(files, ingest.TableOptions{CSV: spec.CSV, Threads: threads})
 	if err != nil {
 		return nil, err

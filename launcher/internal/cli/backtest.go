@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -20,12 +18,14 @@ import (
 	"coppice/launcher/internal/backtest"
 	"coppice/launcher/internal/stager"
 	"coppice/program"
+	"coppice/strictyaml"
 )
 
 type backtestFlags struct {
 	out, scratch string
 	threads      int
 	json         bool
+	batch        batchFlags
 }
 
 func backtestCommand(w *World) *cobra.Command {
@@ -36,12 +36,19 @@ func backtestCommand(w *World) *cobra.Command {
 		Long: `For each day of a range, trains as that night would have trained, on rows that were there by then and no others, lets each rule of the gate
 decide on what the night knew, and measures all of it on the day after. Prints by day the metric, the gain over yesterday's model and over older
 ones, and by rule how many models it would have promoted and how many of those were wrong; --out keeps it as JSON and as a page of curves. It runs on
-this machine and needs no cloud; docs/backtest.md has the keys of backtest.yaml.`,
-		Example: "  launcher backtest backtest.yaml --out build/backtest",
-		Args:    cobra.ExactArgs(1),
-		RunE:    func(cmd *cobra.Command, args []string) error { return w.backtest(cmd.Context(), args[0], f) },
+this machine and needs no cloud or, with --batch, as a Batch job next to a table in a bucket; docs/backtest.md has the keys of backtest.yaml.`,
+		Example: `  launcher backtest backtest.yaml --out build/backtest
+  launcher backtest backtest.yaml --batch --out build/backtest   # in the cloud; the dataset.yaml's source is gs://BUCKET/export/*.parquet`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.batch.check(cmd, "scratch", "threads"); err != nil {
+				return err
+			}
+			return w.backtest(cmd.Context(), args[0], f)
+		},
 	}
 
+	f.batch.add(cmd, "play it")
 	cmd.Flags().StringVar(&f.out, "out", "", "folder for backtest.json and backtest.html")
 	cmd.Flags().StringVar(&f.scratch, "scratch", "", "folder for files on their way; the system's without")
 	cmd.Flags().IntVar(&f.threads, "threads", 0, "threads; all CPUs without")
@@ -49,33 +56,39 @@ this machine and needs no cloud; docs/backtest.md has the keys of backtest.yaml.
 	return cmd
 }
 
-func (w *World) backtest(ctx context.Context, file string, f backtestFlags) error {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return err
+// backtestSpecs are a backtest.yaml and the dataset.yaml that it names, and their texts.
+type backtestSpecs struct {
+	file, tableFile string
+	text, tableText []byte
+	spec            *backtest.Spec
+	table           *dataset.Spec
+}
+
+func readBacktest(file string) (b *backtestSpecs, err error) {
+	b = &backtestSpecs{file: file}
+	if b.text, err = strictyaml.ReadFile(file); err != nil {
+		return nil, err
 	}
-	spec, err := backtest.ParseSpec(file, text)
-	if err != nil {
-		return err
+	if b.spec, err = backtest.ParseSpec(file, b.text); err != nil {
+		return nil, err
 	}
 
 	// As for stage, paths in a spec are those of its folder.
-	path := spec.Dataset
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(filepath.Dir(file), path)
+	b.tableFile = b.spec.Dataset
+	if !filepath.IsAbs(b.tableFile) {
+		b.tableFile = filepath.Join(filepath.Dir(file), b.tableFile)
 	}
-	if text, err = os.ReadFile(path); err != nil {
-		return err
+	if b.tableText, err = strictyaml.ReadFile(b.tableFile); err != nil {
+		return nil, err
 	}
-	t, err := dataset.ParseSpec(path, text)
+	b.table, err = dataset.ParseSpec(b.tableFile, b.tableText)
+	return b, err
+}
+
+func (w *World) backtest(ctx context.Context, file string, f backtestFlags) error {
+	b, err := readBacktest(file)
 	if err != nil {
 		return err
-	}
-	if stager.Remote(t.Source) {
-		return t.Errorf("source", "%s: a backtest reads a table of this machine; copy it here first", t.Source)
-	}
-	if !filepath.IsAbs(t.Source) {
-		t.Source = filepath.Join(filepath.Dir(path), t.Source)
 	}
 	if f.out != "" {
 		if info, err := os.Stat(f.out); err == nil && !info.IsDir() {
@@ -84,16 +97,36 @@ func (w *World) backtest(ctx context.Context, file string, f backtestFlags) erro
 			return err
 		}
 	}
+	if f.batch.on {
+		return w.backtestInBatch(ctx, b, f)
+	}
 
-	r, err := backtest.Run(ctx, backtest.Request{Spec: spec, Table: t, Scratch: f.scratch, Threads: f.threads, OnNight: func(n backtest.Night, took time.Duration) {
+	t := b.table
+	if stager.Remote(t.Source) {
+		return t.Errorf("source", "%s lies in a bucket: play it there with --batch, or copy it here first", t.Source)
+	}
+	if !filepath.IsAbs(t.Source) {
+		t.Source = filepath.Join(filepath.Dir(b.tableFile), t.Source)
+	}
+	r, err := backtest.Run(ctx, backtest.Request{Spec: b.spec, Table: t, Scratch: f.scratch, Threads: f.threads, OnNight: func(n backtest.Night, took time.Duration) {
 		if !f.json {
-			fmt.Fprintf(w.Err, "night of %s: %s rows, %d trees, %s %s on %s rows of the day after, %.1f s\n", n.Night, humanize.Comma(int64(n.TrainRows)),
-				n.Trees, spec.Metric, number(n.Value), humanize.Comma(int64(n.TestRows)), took.Seconds())
+			fmt.Fprintln(w.Err, nightLine(n, b.spec.Metric, took))
 		}
 	}})
 	if err != nil {
 		return err
 	}
+	return w.backtested(r, f)
+}
+
+// nightLine is what is said of a night when it is over.
+func nightLine(n backtest.Night, metric string, took time.Duration) string {
+	return fmt.Sprintf("night of %s: %s rows, %d trees, %s %s on %s rows of the day after, %.1f s", n.Night, humanize.Comma(int64(n.TrainRows)),
+		n.Trees, metric, number(n.Value), humanize.Comma(int64(n.TestRows)), took.Seconds())
+}
+
+// backtested keeps and prints what was found out.
+func (w *World) backtested(r *backtest.Report, f backtestFlags) error {
 	if f.out != "" {
 		if err := writeBacktest(r, f.out); err != nil {
 			return err
@@ -102,30 +135,27 @@ func (w *World) backtest(ctx context.Context, file string, f backtestFlags) erro
 	if f.json {
 		return w.printJSON(r)
 	}
+
 	w.showBacktest(r)
 	if f.out != "" {
-		fmt.Fprintf(w.Out, "%s has the curves\n", filepath.Join(f.out, "backtest.html"))
+		fmt.Fprintf(w.Out, "%s has the curves\n", filepath.Join(f.out, backtest.PageFile))
 	}
 	return nil
 }
 
 // writeBacktest keeps what was found out; each file appears complete.
 func writeBacktest(r *backtest.Report, dir string) error {
-	text, err := json.MarshalIndent(r, "", "  ")
+	text, page, err := r.Files()
 	if err != nil {
-		return err
-	}
-	var page bytes.Buffer
-	if err := r.WritePage(&page); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	if err := renameio.WriteFile(filepath.Join(dir, "backtest.json"), append(text, '\n'), 0o644); err != nil {
+	if err := renameio.WriteFile(filepath.Join(dir, backtest.ReportFile), text, 0o644); err != nil {
 		return err
 	}
-	return renameio.WriteFile(filepath.Join(dir, "backtest.html"), page.Bytes(), 0o644)
+	return renameio.WriteFile(filepath.Join(dir, backtest.PageFile), page, 0o644)
 }
 
 func (w *World) showBacktest(r *backtest.Report) {

@@ -47,3 +47,27 @@ func TestBacktestCommand(t *testing.T) {
 	w.refused(sweep.ExitNotFound, "nowhere.yaml", "backtest", w.file("lost.yaml", "dataset: nowhere.yaml\nfrom: 2026-11-10\nto: 2026-11-12\n"))
 	w.refused(sweep.ExitInput, "backtest.yaml", "backtest", w.file("wrong/../backtest.yaml", "dataset: dataset.yaml\nfrom: tomorrow\nto: 2026-11-12\n"))
 }
+
+// TestBacktestBatchRefuses what no machine should be started for, with what to do.
+func TestBacktestBatchRefuses(t *testing.T) {
+	w := newWorld(t)
+	nights := "from: 2026-11-10\nto: 2026-11-12\nwindow: 8\n"
+	w.file("here.yaml", "name: clicks\nsource: clicks.csv\nlabel: is_click\n")
+	w.file("cloud.yaml", "name: clicks\nsource: gs://datasets/none/*.csv\nlabel: {column: is_click, matures: 48h, at: day}\n")
+	here, cloud := w.file("a.yaml", "dataset: here.yaml\ntime: day\n"+nights), w.file("b.yaml", "dataset: cloud.yaml\ntime: day\n"+nights)
+	for says, c := range map[string]struct {
+		code int
+		args []string
+	}{
+		"gcloud storage cp":            {sweep.ExitUsage, []string{here, "--batch"}},
+		"play it there with --batch":   {sweep.ExitInput, []string{cloud}},
+		"none/*.csv":                   {sweep.ExitNotFound, []string{cloud, "--batch"}},
+		"--scratch says nothing with":  {sweep.ExitUsage, []string{cloud, "--batch", "--scratch", w.dir}},
+		"--spot says nothing without":  {sweep.ExitUsage, []string{cloud, "--spot"}},
+		"q9-big-4":                     {sweep.ExitUsage, []string{cloud, "--batch", "--machine", "q9-big-4"}},
+		"the dataset is not split by":  {sweep.ExitInput, []string{w.file("c.yaml", "dataset: cloud.yaml\n"+nights), "--batch"}},
+		"labels are final after 2 day": {sweep.ExitInput, []string{w.file("d.yaml", "dataset: cloud.yaml\ntime: day\ndelay: 1\n"+nights), "--batch"}},
+	} {
+		w.refused(c.code, says, append([]string{"backtest"}, c.args...)...)
+	}
+}

@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"coppice/blob"
+	"coppice/launcher/internal/cloudjob"
 	"coppice/launcher/internal/doctor"
 	"coppice/launcher/internal/provision"
-	"coppice/launcher/internal/stagejob"
 	"coppice/notify"
 	"coppice/program"
 	"coppice/registry"
@@ -41,7 +41,7 @@ type Env struct {
 type Backends struct {
 	Bucket func(name string) blob.Store
 	Jobs   Jobs
-	Stages stagejob.Jobs
+	Tasks  cloudjob.Jobs // which run the launcher itself
 	Plans  doctor.Jobs
 	// Verdicts opens the ways on which people are told what became of a night; nil where there are none.
 	Verdicts func(context.Context) (channels []notify.Channel, closeAll func(), err error)
@@ -86,7 +86,7 @@ what is there, 6 environment or credentials incomplete, 7 the sweep ended withou
   launcher predict --model ctr --in today.parquet --out clicks.csv`,
 	}
 
-	root.AddCommand(stageCommand(&w), stageTaskCommand(&w), datasetsCommand(&w), planCommand(&w), sweepCommand(&w), watchCommand(&w), statusCommand(&w), cancelCommand(&w),
+	root.AddCommand(stageCommand(&w), stageTaskCommand(&w), backtestTaskCommand(&w), datasetsCommand(&w), planCommand(&w), sweepCommand(&w), watchCommand(&w), statusCommand(&w), cancelCommand(&w),
 		leaderboardCommand(&w), billCommand(&w), lsCommand(&w), pricesCommand(&w), registryCommand(&w), predictCommand(&w), askCommand(&w), doctorCommand(&w))
 	root.AddCommand(reportCommand(&w), plotCommand(&w), consoleCommand(&w))
 	root.AddCommand(cleanCommand(&w), backtestCommand(&w), whyCommand(&w))

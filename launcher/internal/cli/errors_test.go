@@ -6,11 +6,11 @@ import (
 	"io/fs"
 	"testing"
 
+	"coppice/launcher/internal/cloudjob"
 	"coppice/launcher/internal/plan"
 	"coppice/launcher/internal/predict"
 	"coppice/launcher/internal/quote"
 	"coppice/launcher/internal/slot"
-	"coppice/launcher/internal/stagejob"
 	"coppice/launcher/internal/stager"
 	"coppice/launcher/internal/sweepview"
 	"coppice/program"
@@ -30,10 +30,10 @@ func TestExitCodes(t *testing.T) {
 		&conflictError{errors.New("x")}:                            sweep.ExitConflict,
 		&conflictError{fs.ErrNotExist}:                             sweep.ExitConflict,
 		&transientError{errors.New("x")}:                           sweep.ExitTransient,
-		&stagejob.FailedError{}:                                    sweep.ExitError,
-		&stagejob.FailedError{Code: sweep.ExitInput}:               sweep.ExitInput,
-		&stagejob.FailedError{Code: sweep.ExitInterrupt}:           sweep.ExitInterrupt,
-		&stagejob.TooOftenError{}:                                  sweep.ExitError,
+		&cloudjob.FailedError{}:                                    sweep.ExitError,
+		&cloudjob.FailedError{Code: sweep.ExitInput}:               sweep.ExitInput,
+		&cloudjob.FailedError{Code: sweep.ExitInterrupt}:           sweep.ExitInterrupt,
+		&cloudjob.TooOftenError{}:                                  sweep.ExitError,
 		&plan.Error{}:                                              sweep.ExitInput,
 		&predict.Error{}:                                           sweep.ExitError, // the command makes a usage error of it
 		&slot.Error{Err: errors.New("x")}:                          sweep.ExitError, // so does this

@@ -10,7 +10,7 @@ import (
 	"coppice/blob"
 	"coppice/blob/blobtest"
 	"coppice/dataset/datasettest"
-	"coppice/launcher/internal/stagejob"
+	"coppice/launcher/internal/cloudjob"
 	"coppice/scorer"
 	"coppice/sweep"
 )
@@ -96,7 +96,7 @@ func TestOutsidersDoNotCommandTheTerminal(t *testing.T) {
 
 // TestStagingReportsOfJobs: the words of a task come through an object.
 func TestStagingReportsOfJobs(t *testing.T) {
-	err := &stagejob.FailedError{Job: hostile, State: hostile, Text: hostile, Code: sweep.ExitInput}
+	err := &cloudjob.FailedError{Job: hostile, State: hostile, Text: hostile, Code: sweep.ExitInput}
 	if err.Error() == "" {
 		t.Fatal("it says nothing")
 	}

@@ -43,14 +43,14 @@ it may be.`,
   launcher stage clicks.yaml --batch              # as a Batch job; source: gs://BUCKET/export/*.parquet`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.batch.check(cmd); err != nil {
+			if err := f.batch.check(cmd, "out", "scratch", "threads"); err != nil {
 				return err
 			}
 			return w.stage(cmd.Context(), args[0], f)
 		},
 	}
 
-	f.batch.add(cmd)
+	f.batch.add(cmd, "stage")
 	cmd.Flags().StringVar(&f.out, "out", "", "folder or gs://BUCKET to store into; the datasets bucket without")
 	cmd.Flags().StringVar(&f.scratch, "scratch", "", "folder for temporary files; it must hold the source (if in a bucket) and the dataset")
 	cmd.Flags().IntVar(&f.threads, "threads", 0, "threads; all CPUs without. The dataset does not depend on them")

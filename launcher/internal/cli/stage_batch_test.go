@@ -11,7 +11,7 @@ import (
 
 	"coppice/blob"
 	"coppice/dataset/datasettest"
-	"coppice/launcher/internal/stagejob"
+	"coppice/launcher/internal/cloudjob"
 	"coppice/program"
 	"coppice/sweep"
 )
@@ -20,13 +20,13 @@ import (
 type stages struct {
 	existed   bool // the jobs had been started before
 	interrupt context.CancelFunc
-	submitted []stagejob.Request
+	submitted []cloudjob.Request
 	cancelled []string
 }
 
 func (s *stages) Name(id sweep.ID) string { return "jobs/" + string(id) }
 
-func (s *stages) SubmitStage(_ context.Context, q stagejob.Request) (bool, error) {
+func (s *stages) SubmitTask(_ context.Context, q cloudjob.Request) (bool, error) {
 	s.submitted = append(s.submitted, q)
 	s.interrupt()
 	return s.existed, nil
@@ -56,7 +56,7 @@ func (w *world) stageInBatch(s *stages, flags ...string) (code int, errOut strin
 		World: program.World{Args: append([]string{"stage", file, "--batch"}, flags...), Out: program.To(&out), Err: program.To(&e), Version: "v1", Now: func() time.Time { return w.now },
 			Env: envconfig.MapLookuper(map[string]string{"COPPICE_PROJECT": "p", "COPPICE_DATASETS_BUCKET": "datasets", "COPPICE_SWEEPS_BUCKET": "sweeps", "COPPICE_REGISTRY_BUCKET": "registry"})},
 		Connect: func(context.Context, Env) (*Backends, error) {
-			return &Backends{Bucket: func(name string) blob.Store { return w.buckets[name] }, Stages: s, Close: func() error { return nil }}, nil
+			return &Backends{Bucket: func(name string) blob.Store { return w.buckets[name] }, Tasks: s, Close: func() error { return nil }}, nil
 		},
 	})
 	return code, e.String()

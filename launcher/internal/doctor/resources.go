@@ -128,7 +128,7 @@ func (d *Doctor) images(ctx context.Context) {
 		use       string
 	}{
 		{d.Deployment.TaskImage, Problem, "runs on the machines of a sweep"},
-		{d.Deployment.LauncherImage, Warning, "runs `launcher stage --batch`"},
+		{d.Deployment.LauncherImage, Warning, "runs `launcher stage --batch` and `launcher backtest --batch`"},
 	} {
 		image, ok := cloud.ParseImage(i.reference)
 		if !ok {

@@ -73,8 +73,8 @@ type Input struct {
 	src         *source
 }
 
-// Look finds the source's files and says whether they were staged at dst before.
-func (s *Stager) Look(ctx context.Context, spec *dataset.Spec, dst Destination) (*Input, error) {
+// Find finds the source's files.
+func (s *Stager) Find(ctx context.Context, spec *dataset.Spec) (*Input, error) {
 	src, err := s.find(ctx, spec.Source)
 	if err != nil {
 		return nil, err
@@ -85,7 +85,14 @@ func (s *Stager) Look(ctx context.Context, spec *dataset.Spec, dst Destination) 
 		in.Bytes += f.Bytes
 	}
 
-	if in.Fingerprint, err = ingest.Fingerprint(ctx, spec, src.files); err != nil {
+	in.Fingerprint, err = ingest.Fingerprint(ctx, spec, src.files)
+	return in, err
+}
+
+// Look finds the source's files and says whether they were staged at dst before.
+func (s *Stager) Look(ctx context.Context, spec *dataset.Spec, dst Destination) (*Input, error) {
+	in, err := s.Find(ctx, spec)
+	if err != nil {
 		return nil, err
 	}
 	m, err := s.known(ctx, dst, spec.Name, in.Fingerprint)
@@ -117,11 +124,7 @@ func (s *Stager) Stage(ctx context.Context, spec *dataset.Spec, dst Destination)
 	}
 
 	// What comes from a bucket, or goes into one, needs room on this machine.
-	scratch := s.Scratch
-	if scratch == "" {
-		scratch = os.TempDir()
-	}
-	work, err := newWorkspace(scratch, "coppice-stage-")
+	work, err := newWorkspace(s.scratch(), "coppice-stage-")
 	if err != nil {
 		return nil, err
 	}
@@ -134,6 +137,28 @@ func (s *Stager) Stage(ctx context.Context, spec *dataset.Spec, dst Destination)
 		return s.intoFolder(ctx, spec, src.files, dst, fingerprint)
 	}
 	return s.intoBucket(ctx, spec, src.files, dst, fingerprint, work)
+}
+
+// WithTable has the files of a table used, which lie in a folder with room for more as long as that takes.
+func (s *Stager) WithTable(ctx context.Context, in *Input, use func(scratch string, files []ingest.File) error) error {
+	work, err := newWorkspace(s.scratch(), "coppice-table-")
+	if err != nil {
+		return err
+	}
+	defer work.remove()
+
+	if err := s.fetch(ctx, in.src, work.dir); err != nil {
+		return err
+	}
+	return use(work.dir, in.src.files)
+}
+
+// scratch is where files on their way lie.
+func (s *Stager) scratch() string {
+	if s.Scratch == "" {
+		return os.TempDir()
+	}
+	return s.Scratch
 }
 
 func (in *Input) staged() *Staged {

@@ -1,4 +1,4 @@
-package stagejob
+package cloudjob
 
 import (
 	"context"
@@ -31,7 +31,7 @@ type cloud struct {
 
 func (c *cloud) Name(id sweep.ID) string { return "jobs/" + string(id) }
 
-func (c *cloud) SubmitStage(_ context.Context, q Request) (bool, error) {
+func (c *cloud) SubmitTask(_ context.Context, q Request) (bool, error) {
 	name := c.Name(sweep.ID(q.Env.Job))
 	if c.jobs[name] != nil {
 		return true, nil
@@ -63,7 +63,7 @@ func (c *cloud) Cancel(context.Context, string) (provision.Status, error) {
 	return provision.Status{}, nil
 }
 
-func request() Request { return Request{Dataset: "clicks", Fingerprint: fingerprint} }
+func request() Request { return Request{Kind: Stage, Dataset: "clicks", Fingerprint: fingerprint} }
 
 func TestSubmit(t *testing.T) {
 	c := &cloud{states: []string{"RUNNING", "RUNNING", "FAILED"}}
@@ -80,26 +80,41 @@ func TestSubmit(t *testing.T) {
 	if j, err := Submit(t.Context(), c, request()); err != nil || j.ID != "stage-clicks-0123456789ab-1" || j.Attached {
 		t.Errorf("after a failure: %+v %v", j, err)
 	}
+	q := request()
 	for n := range maxRuns {
-		c.jobs["jobs/"+jobID("clicks", fingerprint, n)] = []string{"FAILED"}
+		c.jobs["jobs/"+jobID(&q, n)] = []string{"FAILED"}
 	}
 	var often *TooOftenError
 	if _, err := Submit(t.Context(), c, request()); !errors.As(err, &often) {
 		t.Errorf("Submit(c, request()): got %v; want err of the type of often", err)
 	}
-	if err := sweep.CheckID(jobID(strings.Repeat("d", 40), fingerprint, maxRuns-1)); err != nil {
-		t.Error(err)
+	for _, kind := range []Kind{Stage, Backtest} {
+		for _, name := range []string{"d", strings.Repeat("d", 36) + "-ddd", strings.Repeat("d", 40)} { // none is longer
+			q := Request{Kind: kind, Dataset: name, Fingerprint: fingerprint}
+			id := jobID(&q, maxRuns-1)
+			if err := sweep.CheckID(id); err != nil || !strings.HasPrefix(id, string(kind)+"-d") || !strings.HasSuffix(id, "-0123456789ab-99") {
+				t.Errorf("jobID of the %s of %s: got %s, %v; want an id of Batch with kind, name and fingerprint", kind, name, id, err)
+			}
+		}
 	}
 }
 
-// task is a staging task on a small table, in memory.
-func task(t *testing.T, store blob.Store, source string) *Task {
+// staging is a staging task on a small table, in memory.
+type staging struct {
+	*Task
+	stager *stager.Stager
+}
+
+func (s *staging) Run(ctx context.Context) error {
+	return s.Stage(ctx, s.stager, stager.Destination{Store: s.Store, URL: "gs://d"})
+}
+
+func task(t *testing.T, store blob.Store, source string) *staging {
 	t.Helper()
-	return &Task{
-		Env:    sweep.StageEnv{File: "clicks.yaml", Spec: "name: clicks\nsource: " + source + "\nlabel: label\n", Job: "stage-clicks-0123456789ab", Attempt: 2},
-		Stager: &stager.Stager{Scratch: t.TempDir()}, Dst: stager.Destination{Store: store, URL: "gs://d"},
-		Now: func() time.Time { return time.Unix(1, 0) }, Every: time.Millisecond, Code: func(error) int { return 3 },
-	}
+	return &staging{&Task{
+		Env:   sweep.LauncherTaskEnv{File: "clicks.yaml", Spec: "name: clicks\nsource: " + source + "\nlabel: label\n", Job: "stage-clicks-0123456789ab", Attempt: 2},
+		Store: store, Now: func() time.Time { return time.Unix(1, 0) }, Every: time.Millisecond, Code: func(error) int { return 3 },
+	}, &stager.Stager{Scratch: t.TempDir()}}
 }
 
 func table(t *testing.T, rows int) string {
@@ -143,9 +158,9 @@ func TestTaskTellsFollower(t *testing.T) {
 		Progress: func(step stager.Step, done, total int64) {
 			progress = append(progress, fmt.Sprint(step, " ", done, "/", total))
 		}}
-	o, err := f.Wait(t.Context(), "clicks", j)
+	o, err := f.Wait(t.Context(), folder, j)
 	if err != nil || o.Attempt != 2 || len(o.Version) != 16 || o.Existed {
-		t.Fatalf(`f.Wait("clicks", j): got %+v %v; want no error, o.Attempt = 2, len(o.Version) = 16, not o.Existed`, o, err)
+		t.Fatalf(`f.Wait(folder, j): got %+v %v; want no error, o.Attempt = 2, len(o.Version) = 16, not o.Existed`, o, err)
 	}
 	if !slices.Equal(states, []string{"QUEUED", "RUNNING", "SUCCEEDED"}) || len(progress) != 2 || progress[0] != "bin 5/10" {
 		t.Errorf(`got %q %q; want states = []string{"QUEUED", "RUNNING", "SUCCEEDED"}, len(progress) = 2, progress[0] = "bin 5/10"`, states, progress)
@@ -173,7 +188,7 @@ func TestFailedTaskSaysWhy(t *testing.T) {
 			if _, err := store.Put(t.Context(), folder+outcomeFile, blob.Any, strings.NewReader("{")); err != nil {
 				t.Error(err)
 			}
-		}, "", "not a staging report", 0},
+		}, "", "not a job's outcome", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			store, w := blob.Memory(), &cloud{states: []string{"RUNNING", "FAILED"}, fail: c.batch}
@@ -184,7 +199,7 @@ func TestFailedTaskSaysWhy(t *testing.T) {
 			if c.leave != nil {
 				c.leave(t, store, sweep.DatasetStaging("clicks", j.ID))
 			}
-			_, err = (&Follower{Jobs: w, Store: store, Every: time.Millisecond, Progress: func(stager.Step, int64, int64) {}}).Wait(t.Context(), "clicks", j)
+			_, err = (&Follower{Jobs: w, Store: store, Every: time.Millisecond, Progress: func(stager.Step, int64, int64) {}}).Wait(t.Context(), sweep.DatasetStaging("clicks", j.ID), j)
 			var failed *FailedError
 			if !errors.As(err, &failed) || failed.Code != c.code || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), j.ID) {
 				t.Errorf("got %v; want err of the type of failed, failed.Code = c.code, err.Error() with c.says, err.Error() with j.ID", err)
@@ -196,7 +211,8 @@ func TestFailedTaskSaysWhy(t *testing.T) {
 func TestDamagedOutcomesSayWhatIsWrong(t *testing.T) {
 	for text, says := range map[string]string{
 		`{"format":2,"version":"v"}`:              "format 2; this build reads 1",
-		`{"format":1}`:                            "neither a version nor an error",
+		`{"format":1}`:                            "neither a result nor an error",
+		`{"format":1,"report":"../../x"}`:         "the report's key",
 		`{"format":1,"error":"e","code":256}`:     "code is 256, and exit codes are 0 to 255",
 		`{"format":1,"version":"v","code":-1}`:    "code is -1, and exit codes are 0 to 255",
 		`{"format":1,"version":"v","code":"two"}`: "code",
@@ -227,7 +243,7 @@ func TestInterruptedTaskLeavesNoOutcome(t *testing.T) {
 
 func TestReporterWritesTheNewest(t *testing.T) {
 	store := blob.Memory()
-	r := &reporter{store: store, name: "f/" + progressFile, attempt: 1}
+	r := &reporter{store: store, name: "f/" + progressFile, latest: Progress{Format: 1, Attempt: 1}}
 	stop := r.start(t.Context(), time.Millisecond)
 	r.note(stager.StepFetch, 1, 10)
 	r.note(stager.StepFetch, 7, 10)

@@ -1,13 +1,11 @@
-// Package stagejob stages a dataset as a Batch job of one task, next to the data. The task is the launcher itself, with the
-// same staging code as on a laptop; it says how far it is and how it ended in two objects beside the dataset's versions, which
-// whoever started the job reads.
-package stagejob
+package cloudjob
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 	"unicode"
@@ -21,28 +19,33 @@ import (
 type Progress struct {
 	Format  int         `json:"format"`
 	Attempt int         `json:"attempt"`
-	Step    stager.Step `json:"step"`
+	Step    stager.Step `json:"step"` // "" before the first
 	Done    int64       `json:"done"` // bytes
 	Total   int64       `json:"total"`
+	Lines   []string    `json:"lines,omitempty"` // for people, all that there were in this attempt
 }
 
 // Outcome is how a task ended. Every attempt leaves its own over the one before.
 type Outcome struct {
 	Format  int       `json:"format"`
 	Attempt int       `json:"attempt"`
-	Version string    `json:"version,omitempty"` // of the dataset
+	Version string    `json:"version,omitempty"` // of the dataset that was staged
 	Existed bool      `json:"existed,omitempty"`
-	Error   string    `json:"error,omitempty"` // "" when it went well
-	Code    int       `json:"code,omitempty"`  // the exit code that goes with it
+	Report  string    `json:"report,omitempty"` // the key of a backtest's report
+	Error   string    `json:"error,omitempty"`  // "" when it went well
+	Code    int       `json:"code,omitempty"`   // the exit code that goes with it
 	At      time.Time `json:"at"`
 }
 
 const (
 	progressFile = "progress.json"
 	outcomeFile  = "outcome.json"
-	maxReport    = 64 << 10
+	maxReport    = 1 << 20
 	maxError     = 16 << 10
 )
+
+// keyPattern is what BacktestKey makes.
+var keyPattern = regexp.MustCompile(`^[0-9a-f]{32}$`)
 
 func put(ctx context.Context, store blob.Store, name string, v any) error {
 	text, err := json.Marshal(v)
@@ -65,7 +68,7 @@ func readProgress(ctx context.Context, store blob.Store, folder string) (*Progre
 	return decodeProgress(data), nil
 }
 
-var steps = map[stager.Step]bool{stager.StepFetch: true, stager.StepSurvey: true, stager.StepWrite: true, stager.StepChecksum: true, stager.StepUpload: true}
+var steps = map[stager.Step]bool{"": true, stager.StepFetch: true, stager.StepSurvey: true, stager.StepWrite: true, stager.StepChecksum: true, stager.StepUpload: true}
 
 func decodeProgress(data []byte) *Progress {
 	var p Progress
@@ -94,13 +97,15 @@ func decodeOutcome(data []byte) (*Outcome, error) {
 	case err != nil:
 	case o.Format != 1:
 		err = fmt.Errorf("format %d; this build reads 1", o.Format)
-	case o.Error == "" && o.Version == "":
-		err = fmt.Errorf("neither a version nor an error")
+	case o.Error == "" && o.Version == "" && o.Report == "":
+		err = fmt.Errorf("neither a result nor an error")
+	case o.Report != "" && !keyPattern.MatchString(o.Report):
+		err = fmt.Errorf("the report's key is %.40q", o.Report)
 	case o.Code < 0 || o.Code > 255:
 		err = fmt.Errorf("code is %d, and exit codes are 0 to 255", o.Code)
 	}
 	if err != nil {
-		return nil, &sweep.DecodeError{Kind: "staging report", Err: err}
+		return nil, &sweep.DecodeError{Kind: "job's outcome", Err: err}
 	}
 
 	o.Error = strings.Map(func(r rune) rune { // it goes to a terminal

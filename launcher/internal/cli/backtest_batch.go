@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"coppice/blob"
+	"coppice/launcher/internal/backtest"
+	"coppice/launcher/internal/cloudjob"
+	"coppice/launcher/internal/stager"
+	"coppice/machines"
+	"coppice/program"
+	"coppice/sweep"
+)
+
+// dailyFactor is how much more disk a backtest may need than staging, for each byte of the source: the table as a file for each of its days,
+// which may be less well compressed. A night is staged from some of them.
+const dailyFactor = 4
+
+// backtestInBatch submits a backtest on a table in a bucket, follows it to its end, and shows its report. One that was played before is
+// shown at once.
+func (w *World) backtestInBatch(ctx context.Context, b *backtestSpecs, f backtestFlags) error {
+	if !stager.Remote(b.table.Source) {
+		return program.Usagef("--batch plays a table that lies in a bucket, and the source of %s is %.100q; copy it there first: gcloud storage cp", b.tableFile, b.table.Source)
+	}
+	if _, err := b.spec.Column(b.table); err != nil {
+		return err
+	}
+	machine, err := f.batch.machineType()
+	if err != nil {
+		return err
+	}
+
+	return w.with(ctx, func(c *cloud) error {
+		s := &stager.Stager{Bucket: func(_ context.Context, name string) (blob.Store, error) { return c.Bucket(name), nil }}
+		in, err := s.Find(ctx, b.table)
+		if err != nil {
+			return err
+		}
+		key := cloudjob.BacktestKey(in, string(b.text), w.Version)
+		r, err := cloudjob.ReadBacktest(ctx, c.datasets, b.table.Name, key)
+		if err != nil {
+			return err
+		}
+
+		if r == nil {
+			r, key, err = w.playInBatch(ctx, c, b, in, machine, key, f)
+		} else if !f.json {
+			fmt.Fprintln(w.Err, "this backtest was played before; here is its report")
+		}
+		if err != nil {
+			return err
+		}
+		if err := w.backtested(r, f); err != nil || f.json {
+			return err
+		}
+		fmt.Fprintf(w.Out, "the report is kept in gs://%s/%s\n", c.env.DatasetsBucket, sweep.DatasetBacktest(b.table.Name, key))
+		return nil
+	})
+}
+
+// playInBatch has a job play the backtest, and gives its report with the key. It is another key where the table or the image have changed.
+func (w *World) playInBatch(ctx context.Context, c *cloud, b *backtestSpecs, in *stager.Input, machine machines.Type, key string, f backtestFlags) (*backtest.Report, string, error) {
+	disks, err := f.batch.disks(machine, diskNeed(b.table, in.Bytes)+dailyFactor*in.Bytes, (diskFactor+dailyFactor)*in.Bytes)
+	if err != nil {
+		return nil, "", err
+	}
+	q := f.batch.request(machine, disks)
+	q.Kind, q.Dataset, q.Fingerprint = cloudjob.Backtest, b.table.Name, key
+	q.Env = sweep.LauncherTaskEnv{Project: c.env.Project, DatasetsBucket: c.env.DatasetsBucket, File: b.tableFile, Spec: string(b.tableText),
+		BacktestFile: b.file, Backtest: string(b.text)}
+	o, err := w.inBatch(ctx, c, q, sweep.DatasetBacktestRun, f.json)
+	if err != nil {
+		return nil, "", err
+	}
+
+	r, err := cloudjob.ReadBacktest(ctx, c.datasets, b.table.Name, o.Report)
+	if err == nil && r == nil {
+		err = fmt.Errorf("the job ended well, and its report gs://%s/%s%s is not there, or damaged: run the command again", c.env.DatasetsBucket,
+			sweep.DatasetBacktest(b.table.Name, o.Report), backtest.ReportFile)
+	}
+	return r, o.Report, err
+}
+
+// backtestTaskCommand is what runs in the job. People have no use for it.
+func backtestTaskCommand(w *World) *cobra.Command {
+	return &cobra.Command{
+		Use:    "backtest-task",
+		Short:  "Play a backtest as the task of a Batch job",
+		Long:   "What `launcher backtest --batch` runs in the cloud. All settings come from the environment, which it writes into the job.",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx := cmd.Context()
+			return w.jobTask(ctx, "backtest", func(t *cloudjob.Task, s *stager.Stager) error { return t.Backtest(ctx, s, nightLine) })
+		},
+	}
+}

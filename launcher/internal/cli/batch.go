@@ -1,0 +1,184 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"coppice/blob"
+	"coppice/launcher/internal/cloudjob"
+	"coppice/launcher/internal/stager"
+	"coppice/machines"
+	"coppice/program"
+	"coppice/sweep"
+)
+
+// batchFlags say on what a command runs that is given --batch.
+type batchFlags struct {
+	on       bool
+	machine  string
+	spot     bool
+	localSSD int
+}
+
+// add gives a command the flags; what is what --batch does.
+func (f *batchFlags) add(cmd *cobra.Command, what string) {
+	cmd.Flags().BoolVar(&f.on, "batch", false, what+" in the cloud, as a Batch job of one task next to the data; Ctrl-C cancels it, unless it had been started before")
+	cmd.Flags().StringVar(&f.machine, "machine", "n2-highmem-8", "machine type for --batch")
+	cmd.Flags().BoolVar(&f.spot, "spot", false, "use a Spot machine for --batch")
+	cmd.Flags().IntVar(&f.localSSD, "local-ssd", 0, "local SSDs for --batch; as few as should hold what it needs without")
+}
+
+// check refuses what cannot go together: here are the flags that are for this machine. cmd knows which were given.
+func (f batchFlags) check(cmd *cobra.Command, here ...string) error {
+	where := "with"
+	others := here
+	if !f.on {
+		where = "without"
+		others = []string{"machine", "spot", "local-ssd"}
+	}
+
+	for _, name := range others {
+		if cmd.Flags().Changed(name) {
+			return program.Usagef("--%s says nothing %s --batch", name, where)
+		}
+	}
+
+	if f.localSSD < 0 {
+		return program.Usagef("--local-ssd is %d", f.localSSD)
+	}
+	return nil
+}
+
+// machineType is the type of --machine, which must take as many disks as --local-ssd says.
+func (f batchFlags) machineType() (machines.Type, error) {
+	t, err := findType(f.machine)
+	if err != nil {
+		return t, program.Usagef("--machine: %v", err)
+	}
+	if f.localSSD > 0 {
+		if err := t.CheckDisks(f.localSSD); err != nil {
+			return t, program.Usagef("--local-ssd: %v", err)
+		}
+	}
+	return t, nil
+}
+
+// disks are those of --local-ssd, or the fewest that the type takes and that hold what the work may need. Where it takes no such number, all
+// that it takes, if these hold the least that it can need: few sources need the most.
+func (f batchFlags) disks(t machines.Type, need, least int64) (int, error) {
+	if f.localSSD > 0 {
+		return f.localSSD, nil
+	}
+	if n, err := t.FewestDisks(need); err == nil {
+		return n, nil
+	}
+	_, err := t.FewestDisks(least)
+	if err != nil {
+		return 0, program.Usagef("--machine: %v", err)
+	}
+	return t.Disks[len(t.Disks)-1], nil
+}
+
+// request is a job on the machine, without what it does.
+func (f batchFlags) request(t machines.Type, disks int) cloudjob.Request {
+	return cloudjob.Request{Machine: t.Name, VCPUs: t.VCPUs, Memory: t.MemoryBytes, Spot: f.spot, LocalSSD: disks, Limit: taskLimit}
+}
+
+const (
+	// taskLimit bounds a job.
+	taskLimit = 24 * time.Hour
+	// taskEvery is how often a task says how far it is, and the launcher looks.
+	taskEvery = time.Second
+	// taskGoodbye is how long the launcher waits for a job that it has cancelled.
+	taskGoodbye = 2 * time.Minute
+)
+
+// inBatch submits a job, or attaches to one that does the same, and shows it until it has ended; it tells in a folder of the datasets bucket.
+// When the launcher is interrupted, it cancels the job if it has started it.
+func (w *World) inBatch(ctx context.Context, c *cloud, q cloudjob.Request, folder func(dataset, job string) string, quiet bool) (*cloudjob.Outcome, error) {
+	j, err := cloudjob.Submit(ctx, c.Tasks, q)
+	if err != nil {
+		return nil, err
+	}
+	say := func(format string, args ...any) {
+		if !quiet {
+			fmt.Fprintf(w.Err, format, args...)
+		}
+	}
+
+	if j.Attached {
+		say("job %s is doing the same already; attached to it\n", j.ID)
+	}
+
+	bar := w.stageBar(quiet)
+	follower := &cloudjob.Follower{Jobs: c.Tasks, Store: c.datasets, Every: taskEvery, Progress: bar.report,
+		State: func(state string) { bar.finish(); say("job %s: %s\n", j.ID, state) },
+		Line:  func(line string) { bar.finish(); say("%s\n", line) }}
+
+	o, err := follower.Wait(ctx, folder(q.Dataset, j.ID), j)
+	bar.finish()
+	if ctx.Err() == nil {
+		return o, err
+	}
+
+	if j.Attached { // whoever started it may be waiting for it, too
+		return nil, fmt.Errorf("%w; job %s had been started before and goes on: the same command follows it again, `gcloud batch jobs cancel %s` ends it",
+			program.ErrInterrupted, j.ID, j.Name)
+	}
+
+	// ctx is over: cancel with a context of its own.
+	say("cancelling job %s\n", j.ID)
+	last, stop := context.WithTimeout(context.WithoutCancel(ctx), taskGoodbye)
+	defer stop()
+	if _, err := c.Tasks.Cancel(last, j.Name); err != nil {
+		return nil, errors.Join(fmt.Errorf("%w; job %s may go on", program.ErrInterrupted, j.Name), err)
+	}
+	return nil, fmt.Errorf("%w; job %s is cancelled", program.ErrInterrupted, j.ID)
+}
+
+// jobTask does the work of a task in a job that `launcher WHAT --batch` has submitted.
+func (w *World) jobTask(ctx context.Context, what string, work func(*cloudjob.Task, *stager.Stager) error) (err error) {
+	var env sweep.LauncherTaskEnv
+	if err := w.Environment(ctx, &env, "this command is started by the Batch job that `launcher stage --batch` or `launcher backtest --batch` submits"); err != nil {
+		return err
+	}
+
+	b, err := w.Connect(ctx, Env{}) // without a project: buckets alone
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.Close()) }()
+
+	log := program.Logger(w.Out, program.Origin{Program: "launcher", Version: w.Version, Project: env.Project}).With("job", env.Job, "attempt", env.Attempt)
+	log.Info(what+" started", "version", w.Version, "file", env.File)
+
+	t := &cloudjob.Task{Env: env, Store: b.Bucket(env.DatasetsBucket), Build: w.Version, Now: w.Now, Every: taskEvery,
+		Code: func(err error) int { return program.ExitCode(ctx, err) }}
+	s := &stager.Stager{Scratch: env.Scratch, Bucket: func(_ context.Context, name string) (blob.Store, error) { return b.Bucket(name), nil }}
+	if err := work(t, s); err != nil {
+		log.Error(what+" failed", "error", err.Error())
+		return retried(err, t.Code(err))
+	}
+	log.Info(what + " done")
+	return nil
+}
+
+// transientError is a failure of a task that another attempt may not meet.
+type transientError struct{ error }
+
+func (e *transientError) Unwrap() error { return e.error }
+
+// ExitStatus is how a program ends with it.
+func (*transientError) ExitStatus() int { return sweep.ExitTransient }
+
+// retried marks an error that nothing but the moment may be the reason of: Batch starts the task again.
+func retried(err error, code int) error {
+	if code == sweep.ExitError || code == sweep.ExitInterrupt {
+		return &transientError{err}
+	}
+	return err
+}

@@ -1,0 +1,117 @@
+// Package cloudjob runs a command of the launcher as a Batch job of one task, next to the data: staging a dataset, or a backtest. The task
+// is the launcher itself, with the same code as on a laptop; it says how far it is and how it ended in two objects of the datasets
+// bucket, which whoever started the job reads.
+package cloudjob
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"coppice/blob"
+	"coppice/launcher/internal/stager"
+	"coppice/sweep"
+)
+
+// Task is what runs in a job.
+type Task struct {
+	Env   sweep.LauncherTaskEnv
+	Store blob.Store // the datasets bucket
+	Build string     // the launcher's version
+	Now   func() time.Time
+	Every time.Duration   // between two reports of progress
+	Code  func(error) int // the exit code of an error
+}
+
+// run does the work and leaves its outcome in the folder. When the machine is taken away it leaves none: the next attempt will.
+func (t *Task) run(ctx context.Context, folder string, work func(*reporter) (Outcome, error)) error {
+	r := &reporter{store: t.Store, name: folder + progressFile, latest: Progress{Format: 1, Attempt: t.Env.Attempt}}
+	stop := r.start(ctx, t.Every)
+	o, err := work(r)
+	stop()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+
+	o.Format, o.Attempt, o.At = 1, t.Env.Attempt, t.Now().UTC()
+	if err != nil {
+		o.Error = err.Error()
+		o.Code = t.Code(err)
+		o.Error = o.Error[:min(len(o.Error), maxError)]
+	}
+
+	if reportErr := put(ctx, t.Store, folder+outcomeFile, o); reportErr != nil && err == nil {
+		return reportErr
+	}
+	return err
+}
+
+// reporter writes the newest progress now and then, so that writing never holds up the work.
+type reporter struct {
+	store blob.Store
+	name  string
+
+	mu      sync.Mutex
+	latest  Progress
+	changed bool // since it was written
+}
+
+// note says how far a step is.
+func (r *reporter) note(step stager.Step, done, total int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.latest.Step, r.latest.Done, r.latest.Total = step, done, total
+	r.changed = true
+}
+
+// say adds a line that people are shown.
+func (r *reporter) say(line string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.latest.Lines = append(r.latest.Lines, line)
+	r.changed = true
+}
+
+// take is what has not been written yet; nil is nothing.
+func (r *reporter) take() *Progress {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.changed {
+		return nil
+	}
+	r.changed = false
+	p := r.latest
+	p.Lines = slices.Clone(p.Lines)
+	return &p
+}
+
+// start writes until the returned function is called, which writes the last. A progress that cannot be written is no reason to stop.
+func (r *reporter) start(ctx context.Context, every time.Duration) (stop func()) {
+	quit := make(chan struct{})
+	var ended sync.WaitGroup
+
+	write := func() {
+		if p := r.take(); p != nil {
+			_ = put(ctx, r.store, r.name, p)
+		}
+	}
+	ended.Go(func() {
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+
+		for {
+			select {
+			case <-quit:
+				write()
+				return
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				write()
+			}
+		}
+	})
+
+	return func() { close(quit); ended.Wait() }
+}
