@@ -2,7 +2,9 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 
+	"coppice/dataset"
 	"coppice/gbt"
 	"coppice/sweep"
 	"coppice/sweepstore"
@@ -16,6 +18,8 @@ type Input struct {
 	Cuts, Moved int
 	Text        []byte // LightGBM text
 	Dataset     []byte // manifest of the dataset that it was trained on
+
+	Trained *dataset.Manifest // the same, decoded
 }
 
 // inputBytes is what a trial keeps of a model's text: its trees with the bins of each node.
@@ -53,7 +57,7 @@ func checkSmooth(s *sweep.Spec, trials []sweep.Trial) error {
 }
 
 // begin writes down which model the trials start from.
-func (p *Plan) begin(in *Input, s *sweep.Spec) {
+func (p *Plan) begin(in *Input, s *sweep.Spec, now *dataset.Manifest) {
 	if s.Continue == nil || in == nil {
 		return
 	}
@@ -68,4 +72,36 @@ func (p *Plan) begin(in *Input, s *sweep.Spec) {
 		note += fmt.Sprintf("; %d of its %d thresholds lie within a bin of this dataset and move to the nearer edge", in.Moved, in.Cuts)
 	}
 	p.Notes = append(p.Notes, note)
+
+	if why := mixed(in.Trained, now); why != "" {
+		p.Notes = append(p.Notes, fmt.Sprintf("rows that version %d was trained on may lie in valid, calib and test: %s. What it has learnt by heart passes for skill there, and metrics, "+
+			"calibration and gate come out too good; split by time or by a hash of an id, alike in all versions of the dataset, or leave continue out", in.Version, why))
+	}
+}
+
+// mixed says why rows of one dataset's train may be among those that the other keeps back; empty where nothing shows it.
+func mixed(old, now *dataset.Manifest) string {
+	if old == nil || old.Version == now.Version {
+		return ""
+	}
+	was, is := old.Split, now.Split
+	switch {
+	case is.By == dataset.SplitByRandom:
+		return "this dataset is split at random, by the places of its rows, and the version's was another"
+	case was.By != is.By || was.Column != is.Column:
+		return fmt.Sprintf("its dataset was split by %s, and this one is by %s", rule(was), rule(is))
+	case is.By == dataset.SplitByHash && !maps.Equal(was.Shares, is.Shares):
+		return fmt.Sprintf("its dataset was split into other shares, %v, than this one, %v", was.Shares, is.Shares)
+	case is.By == dataset.SplitByTime && was.Until[dataset.TrainSplit] > is.Until[dataset.TrainSplit]:
+		return "its dataset's train ends later than that of this one"
+	}
+	return ""
+}
+
+// rule is how a dataset is split, as a spec says it.
+func rule(s dataset.SplitRule) string {
+	if s.Column == "" {
+		return s.By
+	}
+	return s.By + " of " + s.Column
 }

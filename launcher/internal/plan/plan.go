@@ -109,7 +109,7 @@ func Build(q Request) (*Plan, error) {
 		Heartbeat: sweep.Duration(heartbeat), Takeover: sweep.Duration(takeover),
 	}
 
-	p.begin(q.Input, s)
+	p.begin(q.Input, s, q.Manifest)
 
 	// Where trials are short, a lost one has to be noticed soon.
 	if time.Duration(s.Limits.Trial) <= quickTrial {
