@@ -7,6 +7,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"coppice/sweep"
@@ -62,7 +63,17 @@ type Notifier struct {
 	Channels []Channel
 	Now      func() time.Time
 	Log      *slog.Logger
+
+	mu      sync.Mutex
+	resting map[string]time.Time // until when a channel, which was slow to fail, is left alone
 }
+
+// A channel whose other side does not answer takes most of a minute to say so, for every message. After such a failure it is left alone for a while; who fails at once may
+// do so for one message alone.
+const (
+	slowFailure = 5 * time.Second
+	restFor     = time.Minute
+)
 
 // Silent says that there is nobody to tell.
 func (n *Notifier) Silent() bool { return n == nil || len(n.Channels) == 0 }
@@ -98,7 +109,13 @@ func (n *Notifier) tell(ctx context.Context, c Channel, m *sweep.VerdictMessage,
 		return true
 	}
 
+	if n.rests(c.Name) {
+		log.Debug("a verdict is not told yet: the channel has just failed")
+		return false
+	}
+	began := n.Now()
 	if err := c.Send(ctx, m); err != nil {
+		n.failed(c.Name, began)
 		log.Error("a verdict could not be told", "error", err.Error())
 		return false
 	}
@@ -110,4 +127,23 @@ func (n *Notifier) tell(ctx context.Context, c Channel, m *sweep.VerdictMessage,
 		return false
 	}
 	return true
+}
+
+func (n *Notifier) rests(channel string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.Now().Before(n.resting[channel])
+}
+
+func (n *Notifier) failed(channel string, began time.Time) {
+	now := n.Now()
+	if now.Sub(began) < slowFailure {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.resting == nil {
+		n.resting = map[string]time.Time{}
+	}
+	n.resting[channel] = now.Add(restFor)
 }

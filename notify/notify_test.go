@@ -74,3 +74,32 @@ func TestNobodyToTell(t *testing.T) {
 		t.Error("a nil Notifier has somebody to tell")
 	}
 }
+
+// TestAChannelThatHangsIsLeftAlone: of many messages the first waits for it, and the others a minute later at the earliest; one that refuses at once is asked for each.
+func TestAChannelThatHangsIsLeftAlone(t *testing.T) {
+	for name, c := range map[string]struct {
+		takes time.Duration
+		tries []int // after each round of five messages, half a minute apart
+	}{"it hangs": {45 * time.Second, []int{1, 1, 2}}, "it refuses": {time.Second, []int{5, 10, 15}}} {
+		t.Run(name, func(t *testing.T) {
+			now, tries := time.Unix(1e9, 0), 0
+			send := func(context.Context, *sweep.VerdictMessage) error {
+				tries++
+				now = now.Add(c.takes)
+				return errors.New("no answer")
+			}
+			n := &notify.Notifier{Channels: []notify.Channel{{Name: "webhook", Send: send}}, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)}
+			for round, want := range c.tries {
+				for range 5 {
+					if n.Tell(t.Context(), sweep.RefusedMessage("night-1", "ctr", "clicks@1", "it is old", now), sweepstore.New(blob.Memory(), "night-1").Told(sweep.OccasionRefused)) {
+						t.Error("done, though the channel fails")
+					}
+				}
+				if tries != want {
+					t.Errorf("in round %d the channel was tried %d times in all, want %d", round+1, tries, want)
+				}
+				now = now.Add(30 * time.Second)
+			}
+		})
+	}
+}

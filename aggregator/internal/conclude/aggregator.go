@@ -76,6 +76,7 @@ type known struct {
 	costs    *ledger.Reader // nil before it is first asked
 	ended    *sweep.Conclusion
 	wrote    bool                     // the conclusion was written here
+	dataset  string                   // of the plan, once the sweep has ended
 	told     bool                     // as far as this aggregator has to tell it
 	tellNext time.Time                // not before, since it has failed
 	progress atomic.Pointer[progress] // nil before the plan was read and after the end
@@ -112,28 +113,45 @@ func (a *Aggregator) dropPermanent(id sweep.ID, err error) error {
 }
 
 // Reconcile looks at every sweep that has not ended: messages may be lost, and somebody must notice silence. It goes on
-// after an error and returns all of them.
+// after an error and returns all of them. What is to be told comes last, since a channel that does not answer takes its time.
 func (a *Aggregator) Reconcile(ctx context.Context) error {
 	var failed []error
+	var ended []sweep.ID
 	for id, err := range sweepstore.List(ctx, a.Sweeps) {
 		if err != nil {
 			return errors.Join(append(failed, err)...)
 		}
-		if _, err := a.Consider(ctx, id); a.dropPermanent(id, err) != nil {
+		c, err := a.settle(ctx, id)
+		if a.dropPermanent(id, err) != nil {
 			failed = append(failed, err)
 		}
+		if c != nil {
+			ended = append(ended, id)
+		}
+	}
+
+	for _, id := range ended {
+		a.tell(ctx, id)
 	}
 	return errors.Join(failed...)
 }
 
-// Consider concludes the sweep if the time has come, and returns its conclusion, or nil as long as there is none.
+// Consider concludes the sweep if the time has come, tells what became of it, and returns its conclusion, or nil as long as there is none.
 func (a *Aggregator) Consider(ctx context.Context, id sweep.ID) (*sweep.Conclusion, error) {
+	c, err := a.settle(ctx, id)
+	if c != nil {
+		a.tell(ctx, id)
+	}
+	return c, err
+}
+
+// settle is Consider without telling.
+func (a *Aggregator) settle(ctx context.Context, id sweep.ID) (*sweep.Conclusion, error) {
 	k := a.remember(id)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 
 	if k.ended != nil {
-		a.tell(ctx, k)
 		return k.ended, nil
 	}
 
@@ -146,8 +164,10 @@ func (a *Aggregator) Consider(ctx context.Context, id sweep.ID) (*sweep.Conclusi
 		a.forget(id) // messages can name any sweep
 	}
 	if k.ended = c; c != nil {
-		a.tell(ctx, k)
 		k.progress.Store(nil)
+		if k.plan != nil {
+			k.dataset = k.plan.Dataset.Name + "@" + k.plan.Dataset.Version
+		}
 		k.plan, k.planText, k.trials, k.results, k.costs = nil, nil, nil, nil, nil // an aggregator that lives for months must not keep them
 	}
 

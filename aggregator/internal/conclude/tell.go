@@ -12,13 +12,16 @@ const (
 	tellOthers = 3 * time.Minute
 	// tellFor is how long it is tried to tell a conclusion; later, it is no news.
 	tellFor = 6 * time.Hour
-	// tellAgain is how long after a failure it is not tried again. A webhook that does not answer holds up every sweep behind this one for as long as a try takes.
+	// tellAgain is how long after a failure it is not tried again.
 	tellAgain = 5 * time.Minute
 )
 
 // tell tells what became of a sweep that has ended, on the channels on which nobody has told it. Whatever comes of that, the sweep has
 // ended; what has failed is tried again with a later look at the sweep.
-func (a *Aggregator) tell(ctx context.Context, k *known) {
+func (a *Aggregator) tell(ctx context.Context, id sweep.ID) {
+	k := a.remember(id)
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	c := k.ended
 	age := a.Now().Sub(c.At)
 	switch {
@@ -40,12 +43,12 @@ func (a *Aggregator) tell(ctx context.Context, k *known) {
 
 // datasetOf is the dataset that a sweep was trained on; "" where its plan cannot be read any more.
 func (a *Aggregator) datasetOf(ctx context.Context, id sweep.ID, k *known) string {
-	p := k.plan
-	if p == nil {
-		var err error
-		if p, _, err = a.sweep(id).Plan(ctx); err != nil {
-			return ""
-		}
+	if k.dataset != "" {
+		return k.dataset
+	}
+	p, _, err := a.sweep(id).Plan(ctx)
+	if err != nil {
+		return ""
 	}
 	return p.Dataset.Name + "@" + p.Dataset.Version
 }

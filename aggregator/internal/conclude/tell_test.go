@@ -12,6 +12,7 @@ import (
 	"coppice/blob/blobtest"
 	"coppice/notify"
 	"coppice/sweep"
+	"coppice/sweepstore"
 )
 
 // told is a channel that keeps what it is told, or fails.
@@ -151,5 +152,29 @@ func TestMarkThatCannotBeWritten(t *testing.T) {
 	}
 	if ids := slices.Compact(ch.ids()); !slices.Equal(ids, []string{"sweep/night-1/concluded"}) {
 		t.Errorf("told %q; want one id, however often", ids)
+	}
+}
+
+// TestSweepsAreConcludedBeforeAnythingIsTold: a channel that does not answer holds up no other sweep's end.
+func TestSweepsAreConcludedBeforeAnythingIsTold(t *testing.T) {
+	w := newWorld(t, options{})
+	other := newWorld(t, options{sweep: "night-2", into: w}).plan
+
+	a := w.aggregator()
+	var open []sweep.ID // that had no conclusion when something was told
+	a.Notify = (&told{}).notifier(a.Now)
+	a.Notify.Channels[0].Send = func(ctx context.Context, _ *sweep.VerdictMessage) error {
+		for _, id := range []sweep.ID{w.plan.Sweep, other.Sweep} {
+			if c, err := sweepstore.New(w.sweeps, id).Conclusion(ctx); c == nil || err != nil {
+				open = append(open, id)
+			}
+		}
+		return nil
+	}
+	if err := a.Reconcile(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(open) > 0 {
+		t.Errorf("when verdicts were told, %v had not been concluded; want both to be", open)
 	}
 }
