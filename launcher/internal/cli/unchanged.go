@@ -60,12 +60,18 @@ func (c *cloud) unchanged(ctx context.Context, p *sweep.Plan) (sweep.ID, error) 
 	return last, nil
 }
 
-// sameSpec compares what two sweeps train; what they may cost does not matter, nor what earlier sweeps had found by the time.
+// sameSpec compares what two sweeps train; what they may cost does not matter, nor what earlier sweeps had found by the time, nor what prices decided about Spot where the spec
+// leaves it to them.
 func sameSpec(a, b *sweep.Spec) bool {
 	x, y := *a, *b
 	x.Budget, y.Budget = 0, 0
 	x.ForgetHistory()
 	y.ForgetHistory()
+	for _, s := range []*sweep.Spec{&x, &y} {
+		if s.Machine.SpotAuto {
+			s.Machine.Spot = nil
+		}
+	}
 	one, err1 := json.Marshal(x)
 	other, err2 := json.Marshal(y)
 	return err1 == nil && err2 == nil && bytes.Equal(one, other)

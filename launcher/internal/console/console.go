@@ -49,11 +49,27 @@ type Console struct {
 	now    func() time.Time
 	log    *slog.Logger
 
-	first chan struct{} // holds one while something is read for the first time: of two who come at once, one reads
+	first turn // at reading a sweep for the first time: of two who come at once, one reads
+	made  turn // at making any other page, of what one goroutine at a time may read
 	mu    sync.Mutex
 	open  map[sweep.ID]*watched
 	still map[string]*still // pages by path
 }
+
+// turn is what one at a time has.
+type turn chan struct{}
+
+// take waits for it as long as ctx lasts: who has gone holds up nobody behind.
+func (t turn) take(ctx context.Context) error {
+	select {
+	case t <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (t turn) give() { <-t }
 
 // watched is one sweep that somebody looks at.
 type watched struct {
@@ -75,7 +91,7 @@ type still struct {
 
 // New serves what lies in three buckets.
 func New(sweeps, datasets, models blob.Store, now func() time.Time, log *slog.Logger) *Console {
-	c := &Console{sweeps: newSteady(sweeps, now), datasets: newSteady(datasets, now), models: newSteady(models, now), now: now, log: log, first: make(chan struct{}, 1), open: map[sweep.ID]*watched{}, still: map[string]*still{}}
+	c := &Console{sweeps: newSteady(sweeps, now), datasets: newSteady(datasets, now), models: newSteady(models, now), now: now, log: log, first: make(turn, 1), made: make(turn, 1), open: map[sweep.ID]*watched{}, still: map[string]*still{}}
 	c.models.limit, c.datasets.limit = c.sweeps.limit, c.sweeps.limit // all together
 	c.reg = registry.New(c.models)
 	c.index = report.NewIndex(c.sweeps, c.datasets, c.reg)
@@ -142,8 +158,10 @@ func (c *Console) look(ctx context.Context, w *watched) error {
 
 // at is the sweep, which is read for the first time if need be.
 func (c *Console) at(ctx context.Context, id sweep.ID) (*watched, error) {
-	c.first <- struct{}{}
-	defer func() { <-c.first }()
+	if err := c.first.take(ctx); err != nil {
+		return nil, err
+	}
+	defer c.first.give()
 	c.mu.Lock()
 	w := c.open[id]
 	c.mu.Unlock()
@@ -252,8 +270,10 @@ func (c *Console) serveStill(w http.ResponseWriter, r *http.Request, render func
 	c.mu.Unlock()
 
 	build := func(ctx context.Context) (*still, error) {
-		c.first <- struct{}{}
-		defer func() { <-c.first }()
+		if err := c.made.take(ctx); err != nil {
+			return nil, err
+		}
+		defer c.made.give()
 		var out bytes.Buffer
 		if err := render(ctx, &out); err != nil {
 			return nil, err
@@ -304,6 +324,8 @@ func (c *Console) answer(w http.ResponseWriter, r *http.Request, text []byte, er
 	switch {
 	case errors.As(err, &none) || errors.As(err, &noDataset) || errors.As(err, &noModel) || errors.As(err, &name):
 		http.Error(w, err.Error(), http.StatusNotFound)
+	case err != nil && r.Context().Err() != nil:
+		w.WriteHeader(http.StatusServiceUnavailable) // which nobody reads any more
 	case err != nil:
 		c.log.Warn("a page cannot be made", "path", r.URL.Path, "error", err.Error())
 		http.Error(w, err.Error(), http.StatusBadGateway)

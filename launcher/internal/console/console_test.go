@@ -280,3 +280,38 @@ func TestNews(t *testing.T) {
 	conclude(t, bucket, p)
 	next("event: ended")
 }
+
+// TestWhoHasGoneWaitsForNothing: a request that is taken back while another reads leaves, and one that makes a page does not wait for a sweep that is read.
+func TestWhoHasGoneWaitsForNothing(t *testing.T) {
+	bucket, _, _ := night(t, 1)
+	synctest.Test(t, func(t *testing.T) {
+		c := New(bucket, blob.Memory(), blob.Memory(), time.Now, quiet)
+		h := c.Handler([]string{"localhost:1"})
+		c.first <- struct{}{} // somebody reads a large sweep
+
+		ctx, leave := context.WithCancel(t.Context())
+		answered := make(chan int, 1)
+		go func() {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://localhost:1/sweeps/night-1", nil).WithContext(ctx))
+			answered <- w.Code
+		}()
+		synctest.Wait()
+		leave()
+		synctest.Wait()
+		select {
+		case code := <-answered:
+			if code == http.StatusOK {
+				t.Error("a request that was taken back was served, though nobody had read the sweep")
+			}
+		default:
+			t.Error("a request that was taken back still waits for its turn")
+			defer func() { <-answered }()
+		}
+
+		if got := get(h, "localhost:1", "/"); got.Code != http.StatusOK {
+			t.Errorf("the list while a sweep is read is %d, expected %d", got.Code, http.StatusOK)
+		}
+		<-c.first
+	})
+}
