@@ -48,8 +48,14 @@ func (w *world) decided(t *testing.T) map[int]*sweep.Decision {
 		t.Fatal(err)
 	}
 	decisions := map[int]*sweep.Decision{}
-	if err := trials.Decisions(t.Context(), list, decisions); err != nil {
-		t.Fatal(err)
+	for _, listed := range list.Trials {
+		d, err := trials.Decision(t.Context(), listed.Number)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d != nil {
+			decisions[listed.Number] = d
+		}
 	}
 
 	by := map[string]int{}
