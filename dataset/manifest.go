@@ -76,6 +76,13 @@ type About struct {
 	Unripe *Unripe `json:"unripe,omitempty"`
 	// Encodings is what was made of each column of categories, and which columns are taken together.
 	Encodings []EncodingInfo `json:"encodings,omitempty"`
+	// Delay says why Order has one that nobody asked for; nil where it has none of its own.
+	Delay *DelayInfo `json:"delay,omitempty"`
+}
+
+// DelayInfo is what was measured of a delay that staging has found.
+type DelayInfo struct {
+	Gain float64 `json:"gain"` // by how much lower the loss is on the latest sampled rows of train, as a share
 }
 
 // Unripe is rows of the source that were left out because their labels were not final.

@@ -130,7 +130,7 @@ func (s *Spec) checkMaturity() error {
 	if s.OrderBy() != OrderTime || s.TimeColumn() != l.At {
 		return nil
 	}
-	if !s.doc.Has("encodings.order.delay") {
+	if !s.DelayAsked() {
 		order.Delay = l.Matures
 	}
 	if order.Delay < l.Matures {

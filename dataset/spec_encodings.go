@@ -114,6 +114,9 @@ type OrderSpec struct {
 	Copies int      `yaml:"copies" json:"copies,omitempty"` // of random; 0: by the table's size
 }
 
+// DelayAsked reports whether the spec says how much older the rows must be that a row of train sees. Where it does not, staging finds it.
+func (s *Spec) DelayAsked() bool { return s.doc.Has("encodings.order.delay") }
+
 // Duration is a time.Duration written as 36h or 90m.
 type Duration time.Duration
 

@@ -185,18 +185,32 @@ func (r *run) statistics(f *fold, c codes) (rate, count []float64) {
 	levels := make([]sums, c.levels)
 	prior, seen := r.prior(f), 0.0
 
-	// Rows that learn see those before them only: the rate of a row must not know its own label.
-	for _, i := range r.order {
+	// Rows that learn see those before them only, by time those that are old enough: the rate of a row must not know its own label.
+	next := 0
+	add := func(until func(row uint32) bool) {
+		for ; next < n && until(r.order[next]); next++ {
+			if i := r.order[next]; !f.hold[i] {
+				s := &levels[c.code[i]]
+				s.n, s.y = s.n+1, s.y+float64(r.s.Label[i])
+				seen++
+			}
+		}
+	}
+
+	for place, i := range r.order {
 		if f.hold[i] {
 			continue
 		}
-
+		if r.s.Delay > 0 {
+			add(func(row uint32) bool { return r.s.Time[row] <= r.s.Time[i]-r.s.Delay })
+		} else {
+			add(func(uint32) bool { return next < place })
+		}
 		s := &levels[c.code[i]]
 		rate[i] = (s.y + priorRows*prior) / (s.n + priorRows)
 		count[i] = s.n / max(seen, 1)
-		s.n, s.y = s.n+1, s.y+float64(r.s.Label[i])
-		seen++
 	}
+	add(func(uint32) bool { return true })
 
 	// By now the levels hold all rows that learn, which is what the others see.
 	for i, hold := range f.hold {

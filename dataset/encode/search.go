@@ -39,6 +39,7 @@ type Search struct {
 	Label   []float32
 	Binary  bool
 	Time    []float64 // of each row, where train has an order by time: then what is known early is tried on what comes later
+	Delay   float64   // by time: how much older than a row that learns others must be for it to see their labels
 	Group   []uint64  // of each row, the hash of what keeps rows on one side of a split; nil where each row stands for itself
 	Base    []Column  // features that the model has anyway
 	Keys    [][]int   // keys, as numbers of atoms, whose statistics it has anyway

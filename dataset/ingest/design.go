@@ -21,10 +21,12 @@ type design struct {
 	places   []int                // of their columns in a batch
 	few      []int                // how many values they have at most; 0 where that is not known
 	copies   int                  // of the rows of train
+	delay    float64              // in seconds, that nobody asked for; 0 without
 
-	about    []dataset.EncodingInfo
-	counted  []int // of about: the table that has the levels; -1 where there is none
-	warnings []dataset.Warning
+	about     []dataset.EncodingInfo
+	delayInfo *dataset.DelayInfo // nil without delay
+	counted   []int              // of about: the table that has the levels; -1 where there is none
+	warnings  []dataset.Warning
 }
 
 const (
@@ -94,6 +96,9 @@ func (s *survey) design(ctx context.Context, columns []sampledColumn, train *tra
 	}
 	p.addAskedKeys(asked, worth[len(p.atoms):])
 	if err := p.findKeys(ctx, o); err != nil {
+		return nil, err
+	}
+	if err := p.findDelay(ctx, o); err != nil {
 		return nil, err
 	}
 	if len(p.d.keys) > 0 {
@@ -409,7 +414,7 @@ func (s *survey) ordering(d *design) *dataset.Ordering {
 	}
 	o := &dataset.Ordering{By: s.spec.OrderBy(), Copies: d.copies}
 	if o.By == dataset.OrderTime {
-		o.Column, o.DelaySeconds = s.spec.TimeColumn(), time.Duration(s.spec.Encodings.Order.Delay).Seconds()
+		o.Column, o.DelaySeconds = s.spec.TimeColumn(), max(d.delay, s.delayAsked())
 	}
 	return o
 }
@@ -440,7 +445,7 @@ func (d *design) into(m *dataset.Manifest, columns []sampledColumn, s *survey) e
 
 	m.Tables, m.Order = d.tables, s.ordering(d)
 	m.Splits[0].Rows *= d.copies
-	m.About.Encodings = d.about
+	m.About.Encodings, m.About.Delay = d.about, d.delayInfo
 	m.About.Warnings = append(m.About.Warnings, d.warnings...)
 	return checkFeatureNames(s.spec, m)
 }

@@ -5,8 +5,10 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"coppice/dataset"
 	"coppice/dataset/encode"
@@ -167,7 +169,7 @@ func (p *designer) atomOf(i int, word string) (int, error) {
 func (p *designer) search(o Options) *encode.Search {
 	s := &encode.Search{Label: p.train.labels[:p.rows], Binary: p.train.binary, Threads: o.Threads, Learner: o.Learner}
 	if p.s.spec.OrderBy() == dataset.OrderTime {
-		s.Time = p.train.times[:p.rows]
+		s.Time, s.Delay = p.train.times[:p.rows], p.s.delayAsked()
 	}
 	if p.train.groups != nil {
 		s.Group = p.train.groups[:p.rows]
@@ -247,18 +249,10 @@ func (p *designer) findKeys(ctx context.Context, o Options) error {
 		return nil
 	}
 
-	s := p.search(o)
+	s := p.searchBeside(o)
 	s.Budget = budget
 	if o.Progress != nil {
 		s.Progress = func(found int) { o.Progress(Progress{PhaseSearch, int64(found), int64(budget)}) }
-	}
-	for i := range p.columns {
-		if c := &p.columns[i]; slices.Contains(p.d.features, c.number) {
-			s.Base = append(s.Base, encode.Column{Bins: c.Bins, Categorical: c.Kind == dataset.Categorical, Data: c.bins[:p.rows]})
-		}
-	}
-	for i := range p.d.tables {
-		s.Keys = append(s.Keys, p.atomsOf(&p.d.tables[i]))
 	}
 	found, err := s.Run(ctx)
 	if err != nil {
@@ -269,6 +263,51 @@ func (p *designer) findKeys(ctx context.Context, o Options) error {
 		p.describe(p.addKey(f.Atoms, encode.Key{Rate: true, Count: true}, &info), f.Atoms, &info)
 	}
 	return nil
+}
+
+// searchBeside is a search with a model that has all features so far.
+func (p *designer) searchBeside(o Options) *encode.Search {
+	s := p.search(o)
+	for i := range p.columns {
+		if c := &p.columns[i]; slices.Contains(p.d.features, c.number) {
+			s.Base = append(s.Base, encode.Column{Bins: c.Bins, Categorical: c.Kind == dataset.Categorical, Data: c.bins[:p.rows]})
+		}
+	}
+	for i := range p.d.tables {
+		s.Keys = append(s.Keys, p.atomsOf(&p.d.tables[i]))
+	}
+	return s
+}
+
+// findDelay finds out how old the statistics should be that rows of train see, where the spec does not say it: held-out rows come when
+// they are up to as old as the table goes on behind train.
+func (p *designer) findDelay(ctx context.Context, o Options) error {
+	if o.Learner == nil || p.s.counts[0] < searchRows || p.s.spec.OrderBy() != dataset.OrderTime || p.s.spec.DelayAsked() || p.s.orderKind() != dataset.Temporal {
+		return nil
+	}
+	delay, gain, err := p.searchBeside(o).Staleness(ctx, p.s.lastTime()-slices.Max(p.train.times))
+	if err != nil {
+		return err
+	}
+	if delay = math.Round(delay); delay > 0 {
+		p.d.delay, p.d.delayInfo = delay, &dataset.DelayInfo{Gain: gain}
+	}
+	return nil
+}
+
+// delayAsked is how much older, in seconds, the rows must be that a row of train sees, as far as the spec says so.
+func (s *survey) delayAsked() float64 { return time.Duration(s.spec.Encodings.Order.Delay).Seconds() }
+
+// lastTime is the time of the table's last rows, by which statistics are ordered; NaN where the order is not by times.
+func (s *survey) lastTime() float64 {
+	a := s.splitter.asTime
+	if s.order != nil {
+		a = s.order.asTime
+	}
+	if a == nil {
+		return math.NaN()
+	}
+	return a.least(slices.Max(slices.Collect(maps.Keys(a.counts))))
 }
 
 // atomsOf are the atoms that a table is made of.

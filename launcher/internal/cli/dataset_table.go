@@ -85,6 +85,10 @@ func (w *World) showEncodings(m *dataset.Manifest) {
 	fmt.Fprintf(w.Out, "%s statistics of %s levels; by how much less loss they are worth was measured on sampled rows of train that they "+
 		"had not seen\n",
 		humanize.Comma(int64(statistics(m))), humanize.Comma(int64(levels(m))))
+	if d := m.About.Delay; d != nil && m.Order != nil {
+		fmt.Fprintf(w.Out, "a row of train sees rows that are %v older, as rows to come will: of the latest rows of train that lost %s less; "+
+			"`encodings: {order: {delay: 0s}}` lets it see all rows before it\n", time.Duration(m.Order.DelaySeconds*float64(time.Second)), percent(d.Gain))
+	}
 }
 
 // worth is a share of the loss in percent; empty where it was not measured.

@@ -1,0 +1,103 @@
+package encode
+
+import "context"
+
+const (
+	// staleStretches are the stretches of time in each of which a delay is compared with none.
+	staleStretches = 8
+	staleBetter    = 6     // stretches at least, in which a delay has to be better
+	staleGain      = 0.002 // of the loss, that a delay has to gain
+)
+
+// Staleness measures what is lost because rows that learn see yesterday's labels, while those that a model is used for come when the
+// statistics are old: up to horizon after the last row that learns, in the unit of the times. It tries delays, by which rows that learn see
+// older labels only, on the latest rows of the sample, as far as the horizon reaches, and gives the one with the least loss with what it
+// gains, as a share of the loss; 0 where none is better in total and in nearly all stretches of time. Keys are all that the model has.
+func (s *Search) Staleness(ctx context.Context, horizon float64) (delay, gain float64, err error) {
+	if len(s.Label) < 2*minHold || len(s.Keys) == 0 || s.Time == nil || !(horizon > 0) {
+		return 0, 0, nil
+	}
+	r := newRun(s)
+	if len(r.folds) != 1 || !r.learnable() {
+		return 0, 0, nil
+	}
+	judged, reach := r.within(horizon)
+	if len(judged) < minHold {
+		return 0, 0, nil
+	}
+
+	before, err := s.lossesOf(ctx, judged, s.Delay)
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, d := range []float64{reach / 4, reach / 2} {
+		if d <= s.Delay {
+			continue
+		}
+		after, err := s.lossesOf(ctx, judged, d)
+		if err != nil {
+			return 0, 0, err
+		}
+		if g := gained(before, after); g > gain {
+			delay, gain = d, g
+		}
+	}
+	return delay, gain, nil
+}
+
+// within are the held-out rows, by time, that come within the horizon, and how far they reach.
+func (r *run) within(horizon float64) (rows []uint32, reach float64) {
+	hold := r.folds[0].hold
+	for _, i := range r.order {
+		if !hold[i] {
+			continue
+		}
+		if len(rows) > 0 && r.s.Time[i]-r.s.Time[rows[0]] > horizon {
+			break
+		}
+		rows = append(rows, i)
+	}
+	if len(rows) > 0 {
+		reach = r.s.Time[rows[len(rows)-1]] - r.s.Time[rows[0]]
+	}
+	return rows, reach
+}
+
+// lossesOf trains a model with the delay, and gives the losses of held-out rows.
+func (s *Search) lossesOf(ctx context.Context, rows []uint32, delay float64) ([]float64, error) {
+	with := *s
+	with.Delay = delay
+	r := newRun(&with)
+	if err := r.learn(ctx, nil); err != nil {
+		return nil, err
+	}
+	out := make([]float64, len(rows))
+	for i, row := range rows {
+		out[i] = s.lossOf(int(row), r.score[row])
+	}
+	return out, nil
+}
+
+// gained is by how much the losses of the same rows in their order are lower, as a share; 0 where that is too little, or not so in nearly
+// all stretches of the rows.
+func gained(before, after []float64) float64 {
+	sum := func(losses []float64) (total float64) {
+		for _, l := range losses {
+			total += l
+		}
+		return total
+	}
+
+	better := 0
+	for k := range staleStretches {
+		from, to := k*len(before)/staleStretches, (k+1)*len(before)/staleStretches
+		if sum(after[from:to]) < sum(before[from:to]) {
+			better++
+		}
+	}
+	gain := 1 - sum(after)/max(sum(before), 1e-300)
+	if better < staleBetter || gain < staleGain {
+		return 0
+	}
+	return gain
+}
