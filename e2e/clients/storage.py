@@ -128,8 +128,32 @@ def test_match_glob():
 
 
 def test_metageneration():
-    blob = bucket.get_blob("text")
-    refused(lambda: blob.patch(if_metageneration_match=1), "metageneration")
+    blob = made("changing")
+    generation = blob.generation
+    blob.metadata = {"k": "v"}
+    blob.patch(if_metageneration_match=1)
+    assert (blob.generation, blob.metageneration) == (generation, 2)
+    blob.content_type = "text/plain"
+    blob.patch(if_generation_match=generation)
+    again = bucket.get_blob("changing", generation=generation)
+    assert (again.metageneration, again.content_type, again.metadata) == (3, "text/plain", {"k": "v"})
+    with raises(exceptions.PreconditionFailed):
+        blob.patch(if_metageneration_match=1)
+    listed = {b.name: b for b in client.list_blobs(bucket, prefix="changing")}["changing"]
+    assert (listed.generation, listed.metageneration) == (generation, 3)
+    blob.metadata = {"k": None}
+    refused(blob.patch, "localemu does not imitate")
+
+
+def test_partial_responses():
+    for name in ("part/a", "part/b"):
+        made(name)
+    pages = client.list_blobs(bucket, prefix="part/", fields="items(name,size),nextPageToken", page_size=1)
+    found = list(pages)
+    assert [(b.name, b.size, b.generation) for b in found] == [("part/a", 5, None), ("part/b", 5, None)]
+    assert bucket.name in [b.name for b in client.list_buckets(fields="items/name,nextPageToken")]
+    with raises(exceptions.BadRequest):
+        list(client.list_blobs(bucket, fields="items(name"))
 
 
 def test_settings_of_a_bucket():

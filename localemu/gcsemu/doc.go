@@ -7,12 +7,12 @@
 // service gives for a missing bucket and an impossible name; and scripted faults.
 //
 // Not imitated:
-//   - Metageneration: conditions on it are refused (501), and it never moves. With the filesystem backend, changing an
-//     object's metadata gives it a new generation.
+//   - Metageneration of buckets: conditions on it are refused (501), and it never moves. That of an object counts the changes of its metadata, which leave
+//     its generation as it is. A field of the metadata is changed, not taken away: null is refused (501).
 //   - Object versioning with the filesystem backend, lifecycle rules, soft delete, retention, holds, IAM beyond what Options.Allow says, access lists,
 //     signed URLs, form uploads, gzip-encoded uploads, the batch endpoint, the gRPC API, rate limits (429).
 //   - Settings of buckets other than name and, in memory, versioning: refused (501), as are matchGlob and softDeleted in listings. A location
-//     is taken and means nothing. Partial responses: fields is ignored, and the whole resource comes. Composed objects have no componentCount.
+//     is taken and means nothing. Of partial responses (fields) a name that no resource has is left out, not refused. Composed objects have no componentCount.
 //   - With the filesystem backend an object cannot lie "under" another: "a" excludes "a/b", and parts of a name may have
 //     at most 255 bytes. Real buckets know no folders, and have names such as "a/" and "a//b". Such a write is refused (400) with these
 //     words; what is read under such a name is not there (404).

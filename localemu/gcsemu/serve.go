@@ -35,25 +35,29 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 
-	switch c.kind {
-	case kindContents:
+	if c.kind == kindContents {
 		s.read(w, r, c)
+		return
+	}
+
+	var a *response
+	switch c.kind {
 	case kindUpload:
-		s.beginUpload(r, c).send(w)
+		a = s.beginUpload(r, c)
 	case kindChunk:
-		s.continueUpload(r).send(w)
+		a = s.continueUpload(r)
 	case kindAbandon:
-		s.abandonUpload(r).send(w)
+		a = s.abandonUpload(r)
 	case kindChange:
-		s.change(r, c).send(w)
+		a = s.change(r, c)
 	case kindBuckets:
-		s.buckets(r).send(w)
+		a = s.buckets(r)
 	default: // list, metadata, health
 		s.mu.RLock()
-		a := s.lookUp(r, c)
+		a = s.lookUp(r, c)
 		s.mu.RUnlock()
-		a.send(w)
 	}
+	s.finished(a, r.URL.Query().Get("fields")).send(w)
 }
 
 // foreign says why a request does not come from a client of the local cloud: web pages may not reach into it, neither
@@ -76,8 +80,12 @@ func (s *Server) check(c call, r *http.Request) *response {
 	switch {
 	case c.kind == kindRefused:
 		return answer(http.StatusNotImplemented, fmt.Sprintf("localemu does not imitate %s %s", r.Method, r.URL.Path))
-	case q.Has("ifMetagenerationMatch") || q.Has("ifMetagenerationNotMatch"):
-		return answer(http.StatusNotImplemented, "localemu does not imitate conditions on the metageneration")
+	case c.kind == kindBuckets && (q.Has("ifMetagenerationMatch") || q.Has("ifMetagenerationNotMatch")):
+		return answer(http.StatusNotImplemented, "localemu does not imitate conditions on the metageneration of a bucket")
+	case q.Has("fields"):
+		if _, err := parseFields(q.Get("fields")); err != nil { // before anything is written
+			return answer(http.StatusBadRequest, err.Error())
+		}
 	case r.Header.Get("Content-Encoding") == "gzip":
 		return answer(http.StatusNotImplemented, "localemu does not imitate compressed requests")
 	}
@@ -297,6 +305,9 @@ func (s *Server) change(r *http.Request, c call) *response {
 
 	s.tick()
 	defer s.ticked()
+	if (r.Method == http.MethodPatch || r.Method == http.MethodPut) && c.source == "" {
+		return s.redescribe(r, c)
+	}
 	return s.ask(r)
 }
 
@@ -354,6 +365,9 @@ func (s *Server) condition(r *http.Request, c call, reading bool) *response {
 	if a := s.compare(q, "ifGenerationMatch", "ifGenerationNotMatch", c.bucket, c.object, reading); a != nil {
 		return a
 	}
+	if a := s.compare(q, "ifMetagenerationMatch", "ifMetagenerationNotMatch", c.bucket, c.object, reading); a != nil {
+		return a
+	}
 
 	if match := r.Header.Get("X-Goog-If-Generation-Match"); match != "" { // the XML API
 		xml := url.Values{"ifGenerationMatch": {match}}
@@ -365,7 +379,10 @@ func (s *Server) condition(r *http.Request, c call, reading bool) *response {
 	if c.source == "" {
 		return nil
 	}
-	return s.compare(q, "ifSourceGenerationMatch", "ifSourceGenerationNotMatch", c.from, c.source, false)
+	if a := s.compare(q, "ifSourceGenerationMatch", "ifSourceGenerationNotMatch", c.from, c.source, false); a != nil {
+		return a
+	}
+	return s.compare(q, "ifSourceMetagenerationMatch", "ifSourceMetagenerationNotMatch", c.from, c.source, false)
 }
 
 func (s *Server) compare(q url.Values, match, notMatch, bucket, object string, reading bool) *response {
@@ -374,6 +391,14 @@ func (s *Server) compare(q url.Values, match, notMatch, bucket, object string, r
 	}
 
 	now := s.generation(bucket, object)
+	if strings.Contains(match, "Metageneration") {
+		if now == 0 && reading {
+			return nil // it is not there, which comes to more
+		}
+		if now != 0 {
+			now = s.metas.now(bucket, object, now)
+		}
+	}
 	for _, name := range []string{match, notMatch} {
 		if !q.Has(name) {
 			continue

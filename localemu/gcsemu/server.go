@@ -51,6 +51,7 @@ type Server struct {
 	mu   sync.RWMutex
 	last int64 // generation given last, in microseconds since 1970, as fake-gcs-server makes them
 
+	metas   *metas
 	uploads uploads
 }
 
@@ -70,6 +71,10 @@ func Start(l net.Listener, o Options) (*Server, error) {
 		o.Allow = func(net.Addr, string, string, string) error { return nil }
 	}
 
+	described, err := openMetas(o.Dir)
+	if err != nil {
+		return nil, err
+	}
 	fake, err := fakestorage.NewServerWithOptions(fakestorage.Options{
 		NoListener:  true,
 		StorageRoot: o.Dir,
@@ -81,7 +86,7 @@ func Start(l net.Listener, o Options) (*Server, error) {
 		return nil, fmt.Errorf("start fake-gcs-server: %w", err)
 	}
 
-	s := &Server{fake: fake, inner: fake.HTTPHandler(), addr: addr, dir: o.Dir, log: o.Log, allow: o.Allow, faults: newFaultState(o.Faults), onWrite: o.OnWrite}
+	s := &Server{fake: fake, inner: fake.HTTPHandler(), addr: addr, dir: o.Dir, log: o.Log, metas: described, allow: o.Allow, faults: newFaultState(o.Faults), onWrite: o.OnWrite}
 	if s.onWrite == nil {
 		s.onWrite = func(string, string) {}
 	}

@@ -40,8 +40,11 @@ func (s *Server) openSession(r *http.Request, u *upload) *response {
 	id := uuid.NewString()
 	s.uploads.add(id, &session{begun: time.Now(), upload: u})
 	a := &response{status: http.StatusOK, header: http.Header{}}
-	a.header.Set("Location", fmt.Sprintf("http://%s/upload/storage/v1/b/%s/o?uploadType=resumable&name=%s&upload_id=%s",
-		u.door, url.PathEscape(u.bucket), url.QueryEscape(u.object), id))
+	location := fmt.Sprintf("http://%s/upload/storage/v1/b/%s/o?uploadType=resumable&name=%s&upload_id=%s", u.door, url.PathEscape(u.bucket), url.QueryEscape(u.object), id)
+	if fields := u.query.Get("fields"); fields != "" { // of the answer to the last chunk
+		location += "&fields=" + url.QueryEscape(fields)
+	}
+	a.header.Set("Location", location)
 	return a
 }
 

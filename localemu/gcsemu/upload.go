@@ -167,6 +167,10 @@ func (s *Server) write(u *upload) (a *response, written bool) {
 		return a, false
 	}
 
+	if a := s.compare(u.query, "ifMetagenerationMatch", "ifMetagenerationNotMatch", u.bucket, u.object, false); a != nil {
+		return a, false
+	}
+
 	if s.generation(u.bucket, u.object) != 0 { // whoever overwrites an object deletes one
 		if err := s.allow(u.door, "bucket", u.bucket, "storage.objects.delete"); err != nil {
 			return answer(http.StatusForbidden, err.Error()), false
