@@ -60,6 +60,9 @@ type Manifest struct {
 	Order     *Ordering    `json:"order,omitempty"`     // in which the statistics of train were made; nil without any
 	Negatives float64      `json:"negatives,omitempty"` // the share of the negative rows that was kept, in every split; 0 means all
 	Thinned   int64        `json:"thinned,omitempty"`   // negative rows that were not
+	// Like is the dataset, NAME@VERSION, that this one was made like: it has the same columns, bounds and statistics of the same columns, which are
+	// of its own rows. Empty is none.
+	Like string `json:"like,omitempty"`
 
 	Files []FileInfo `json:"files"` // all but the manifest
 	About About      `json:"about"`

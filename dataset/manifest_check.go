@@ -70,6 +70,10 @@ func (m *Manifest) check() error {
 		return &ManifestError{"version", fmt.Errorf("%.40q is not 16 hexadecimal digits", m.Version)}
 	}
 
+	if name, version, _ := strings.Cut(m.Like, "@"); m.Like != "" && (CheckName(name) != nil || !versionPattern.MatchString(version)) {
+		return &ManifestError{"like", fmt.Errorf("%.60q is no dataset's NAME@VERSION", m.Like)}
+	}
+
 	if err := checkFeatures(m.Features); err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package dataset
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -21,6 +22,9 @@ type EncodingsSpec struct {
 	Order   OrderSpec                  `yaml:"order" json:"order,omitzero"`      // in which rows of train see each other
 	Levels  int                        `yaml:"levels" json:"levels"`             // of all tables together, at most
 	Rows    int                        `yaml:"sample_rows" json:"sample_rows"`   // of train, to find keys with
+	// Like is the model, MODEL@VERSION or MODEL@ALIAS, whose dataset this one is made like, in place of the keys above; and, when it has been
+	// looked up, that dataset, NAME@VERSION.
+	Like string `yaml:"like" json:"like,omitempty"`
 }
 
 // UnmarshalText reads the words auto and none.
@@ -141,12 +145,18 @@ const (
 	maxSpecLevels       = 28_000_000 // of which a file with weights and times still fits the registry, though their number is estimated
 )
 
+// likePattern is MODEL@VERSION or MODEL@ALIAS.
+var likePattern = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}@[a-z0-9][a-z0-9-]{0,62}$`)
+
 func (s *Spec) checkEncodings() error {
 	if err := s.checkEncodedColumns(); err != nil {
 		return err
 	}
 
 	e := &s.Encodings
+	if e.Like != "" && !likePattern.MatchString(e.Like) {
+		return s.Errorf("encodings.like", "like is %.60q: name a model's version or alias, such as ctr@champion", e.Like)
+	}
 	for i, key := range e.Keys {
 		path := fmt.Sprintf("encodings.keys[%d]", i)
 		if len(key) < 1 || len(key) > MaxParts {

@@ -25,7 +25,8 @@ const maxLost = 0.01
 
 // Input puts a model, trained on a dataset with the manifest old, into the terms of a dataset with the manifest here. What it splits by
 // must mean the same in both, since a version has one encoding for all of its trees: categories may have other numbers and thresholds lie
-// within bins, but statistics of ids have to come from the same tables. Otherwise it is an *InputError or a *gbt.InputError.
+// within bins, but statistics of ids have to come from the same tables, or from those of a dataset that was made like the old one. Otherwise
+// it is an *InputError or a *gbt.InputError.
 func Input(here, old *dataset.Manifest, text []byte) (*gbt.InputModel, error) {
 	m, err := gbt.ReadModel(bytes.NewReader(text))
 	if err != nil {
@@ -84,9 +85,9 @@ func (m *matcher) feature(i int) error {
 	if !m.sameOrigin(was, is) {
 		return refuse("%.60q is made of other columns than in the input model's dataset %s@%s; give both the same encodings: and derive:", is.Name, m.old.Name, m.old.Version)
 	}
-	if is.From != nil && is.From.Table >= 0 && !m.sameTables(was.From.Table, is.From.Table) {
-		return refuse("%.60q is a statistic of ids, and its table is of dataset %s@%s, where the input model has that of %s@%s: "+
-			"its thresholds would mean other numbers; train anew, leave statistics out with encodings: none, or continue on the same dataset",
+	if is.From != nil && is.From.Table >= 0 && !m.sameTables(was.From.Table, is.From.Table) && !m.likeTables(was.From.Table, is.From.Table) {
+		return refuse("%.60q is a statistic of ids, and its table is of dataset %s@%s, which is not made like the input model's %s@%s: "+
+			"its thresholds would mean other numbers; stage it with encodings: {like: MODEL@VERSION} of the input model, train anew, or continue on the same dataset",
 			is.Name, m.here.Name, m.here.Version, m.old.Name, m.old.Version)
 	}
 
@@ -123,6 +124,22 @@ func (m *matcher) sameTables(was, is int) bool {
 	}
 	// Tables that are the same in all, number of the table above included, and so are those.
 	return was == is && reflect.DeepEqual(m.old.Tables[:was+1], m.here.Tables[:is+1])
+}
+
+// likeTables reports whether two tables, and those that they fall back to, are made of the same columns in a dataset that is made like the
+// other: what they say of a row has the same bounds, and is of other rows.
+func (m *matcher) likeTables(was, is int) bool {
+	if m.here.Like != m.old.Name+"@"+m.old.Version {
+		return false
+	}
+	for was >= 0 && is >= 0 {
+		a, b := &m.old.Tables[was], &m.here.Tables[is]
+		if !a.SameLevels(b) || a.Strength != b.Strength {
+			return false
+		}
+		was, is = a.BackOff, b.BackOff
+	}
+	return was < 0 && is < 0
 }
 
 // recode gives the old code of each bin of a categorical feature.

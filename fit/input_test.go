@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -72,7 +73,13 @@ func few() gbt.Params {
 // predicted are a model's scores of raw rows, by its own encoding.
 func predicted(t *testing.T, m *gbt.Model, e *dataset.Encoding, rows *dataset.Sample) []float64 {
 	t.Helper()
-	encoder, err := ingest.NewEncoder(e, nil)
+	return predictedWith(t, m, e, nil, rows)
+}
+
+// predictedWith is predicted where the encoding has statistics.
+func predictedWith(t *testing.T, m *gbt.Model, e *dataset.Encoding, levels *dataset.Levels, rows *dataset.Sample) []float64 {
+	t.Helper()
+	encoder, err := ingest.NewEncoder(e, levels)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,6 +149,60 @@ func TestInput(t *testing.T) {
 				t.Fatalf("refit %t, row %d: %v of bins, %v of raw values", refit, i, binned[rows.Row[i]], raw)
 			}
 		}
+	}
+}
+
+// TestInputWithIDs continues a model with statistics of ids on a dataset that was made like its own: every threshold stays where it is, and what
+// it splits by is of tonight's rows.
+func TestInputWithIDs(t *testing.T) {
+	options := datasettest.Options{Rows: 6000, Encodings: "{columns: {site: [rate, count], campaign_id: [rate, count]}, keys: [[site, age~]], budget: 0}"}
+	yesterday := night(t, options)
+	old, text := trained(t, yesterday, Request{Params: few()})
+	options.Seed, options.Like = 1, yesterday.ds.Manifest
+	tonight := night(t, options)
+
+	in, err := Input(tonight.ds.Manifest, yesterday.ds.Manifest, text)
+	if err != nil || in.Moved != 0 {
+		t.Fatalf("Input: %v, %d thresholds moved, want none", err, in.Moved)
+	}
+	if reflect.DeepEqual(datasettest.Levels(t, tonight.ds).Rows, datasettest.Levels(t, yesterday.ds).Rows) {
+		t.Fatal("the tables of both nights are the same")
+	}
+
+	// Its trees say of a row of tonight what the old ones say of the same numbers, and trees that learn nothing leave it there.
+	rows := sampleOf(t, tonight.ds)
+	levels := datasettest.Levels(t, tonight.ds)
+	scores := func(m *gbt.Model) []float64 { return predictedWith(t, m, tonight.ds.Manifest.Encoding(), levels, rows) }
+	before, after := scores(old.Model), scores(in.Model)
+	p := few()
+	p.LearningRate = 1e-12
+	still, _ := trained(t, tonight, Request{Params: p, Input: in})
+	for r, s := range scores(still.Model) {
+		if before[r] != after[r] || math.Abs(s-after[r]) > 1e-9 {
+			t.Fatalf("row %d: %v by the old trees, %v by those on tonight's bins, %v with trees behind them that learn nothing", r, before[r], after[r], s)
+		}
+	}
+
+	// What is rated on bins is what the version predicts of raw rows.
+	o, _ := trained(t, tonight, Request{Params: few(), Input: in})
+	split, err := tonight.Select(sweep.Rows{Split: rows.Split})
+	if err != nil {
+		t.Fatal(err)
+	}
+	binned, err := o.Model.PredictBinned(&split.Data, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, raw := range scores(o.Model) {
+		if raw != binned[rows.Row[i]] {
+			t.Fatalf("row %d: %v of bins, %v of raw values", i, binned[rows.Row[i]], raw)
+		}
+	}
+
+	// A dataset that was made like a third one is none of them.
+	options.Seed, options.Like = 2, tonight.ds.Manifest
+	if _, err := Input(night(t, options).ds.Manifest, yesterday.ds.Manifest, text); err == nil || !strings.Contains(err.Error(), "is not made like the input model's") {
+		t.Errorf("a dataset made like a third: %v, want a refusal", err)
 	}
 }
 

@@ -199,6 +199,7 @@ type LauncherTaskEnv struct {
 	Scratch        string `env:"COPPICE_SCRATCH, required"`
 	File           string `env:"COPPICE_STAGE_FILE, required"` // what the dataset.yaml's file was called, for its errors
 	Spec           string `env:"COPPICE_STAGE_SPEC, required"` // the dataset.yaml itself
+	Like           string `env:"COPPICE_STAGE_LIKE"`           // the dataset, NAME@VERSION, that it is to be made like; empty is none
 	BacktestFile   string `env:"COPPICE_BACKTEST_FILE"`        // the same of the backtest.yaml, where one is played
 	Backtest       string `env:"COPPICE_BACKTEST_SPEC"`
 	Attempt        int    `env:"BATCH_TASK_RETRY_ATTEMPT"`
@@ -215,6 +216,9 @@ func (e LauncherTaskEnv) Variables() map[string]string {
 		"COPPICE_STAGE_SPEC":      e.Spec,
 	}
 
+	if e.Like != "" {
+		v["COPPICE_STAGE_LIKE"] = e.Like
+	}
 	if e.Backtest != "" {
 		v["COPPICE_BACKTEST_FILE"], v["COPPICE_BACKTEST_SPEC"] = e.BacktestFile, e.Backtest
 	}

@@ -27,7 +27,8 @@ type Options struct {
 	Seed  uint64
 	Name  string // default clicks
 
-	Encodings string // the spec's encodings; default auto
+	Encodings string            // the spec's encodings; default auto
+	Like      *dataset.Manifest // the dataset that this one is made like; nil is none
 
 	Edit func(table []byte) []byte // changes the table before it is staged; nil changes nothing
 }
@@ -82,7 +83,7 @@ func Dir(t testing.TB, o Options) (string, *dataset.Manifest) {
 	}
 
 	dir := filepath.Join(folder, "dataset")
-	report, err := ingest.Stage(t.Context(), spec, files, dir, ingest.Options{})
+	report, err := ingest.Stage(t.Context(), spec, files, dir, ingest.Options{Like: o.Like})
 	if err != nil {
 		t.Fatal(err)
 	}

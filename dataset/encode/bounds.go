@@ -37,22 +37,29 @@ func (m *Maker) layFeatures() error {
 		f := &m.features[i]
 		switch f.What {
 		case dataset.DeriveRate:
-			f.Bounds = m.c.Bounds(slices.Clone(rates[f.Key]))
+			f.Bounds = m.given(f, func() []float64 { return m.c.Bounds(slices.Clone(rates[f.Key])) })
 			slices.Sort(rates[f.Key])
 			f.Range = rangeOf(rates[f.Key])
 		case dataset.DeriveRecency:
-			f.Bounds = steps(1, 1e9, 1.2)
-			f.Bounds = spread(f.Bounds, m.maxBounds(f))
+			f.Bounds = m.given(f, func() []float64 { return steps(1, 1e9, 1.2) })
 		case dataset.DeriveCount:
 			if !m.countsSoFar(f.Key) {
 				return // by countLevels, which knows the greatest
 			}
-			f.Bounds = steps(0, float64(m.c.Rows[0])-1, countFactor)
-			f.Bounds = spread(f.Bounds, m.maxBounds(f))
+			f.Bounds = m.given(f, func() []float64 { return steps(0, float64(m.c.Rows[0])-1, countFactor) })
 		}
 		m.assign[i] = m.c.Assign(f.Bounds)
 	})
 	return nil
+}
+
+// given are the bounds of a feature that its key gives, or those that are made, at most so many as it may have.
+func (m *Maker) given(f *Feature, made func() []float64) []float64 {
+	bounds, ok := m.c.Keys[f.Key].Bounds[f.What]
+	if !ok {
+		bounds = made()
+	}
+	return spread(bounds, m.maxBounds(f))
 }
 
 func rangeOf(sorted []float64) [3]float64 {

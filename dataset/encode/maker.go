@@ -17,6 +17,8 @@ type Key struct {
 	Count    bool    // make a feature of the count, too
 	Rate     bool    // make a feature of the rate
 	Recency  bool    // and one of the time since the level's last row
+	// Bounds are the features' bounds of bins, by what they say, where they are given. May be nil.
+	Bounds map[dataset.Derivation][]float64
 }
 
 // Config says what a Maker makes.

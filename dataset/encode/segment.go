@@ -87,8 +87,7 @@ func (m *Maker) countLevels() {
 			return
 		}
 
-		f.Bounds = steps(0, float64(most)-1, countFactor)
-		f.Bounds = spread(f.Bounds, m.maxBounds(f))
+		f.Bounds = m.given(f, func() []float64 { return steps(0, float64(most)-1, countFactor) })
 		assign := m.c.Assign(f.Bounds)
 		m.counts[i] = [2][]uint8{make([]uint8, t.used), make([]uint8, t.used)}
 		for j := range t.slots {

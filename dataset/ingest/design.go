@@ -69,6 +69,9 @@ type designer struct {
 func (s *survey) design(ctx context.Context, columns []sampledColumn, train *trainSample, o Options) (*design, error) {
 	p := &designer{s: s, spec: &s.spec.Encodings, columns: columns, train: train, d: &design{copies: 1}, parents: map[int]int{}}
 	p.rows = min(p.spec.Rows, len(train.labels))
+	if o.Like != nil {
+		return p.d, p.follow(o.Like)
+	}
 	if p.spec.Off || !p.hasCategories() {
 		p.keepColumns()
 		return p.d, nil
@@ -377,22 +380,18 @@ func featureName(t *dataset.LevelTable, what dataset.Derivation) string {
 
 // partOf is the number of an atom among the design's parts.
 func (p *designer) partOf(a int) int {
-	part := &p.atoms[a].part
-	number := slices.IndexFunc(p.d.readers, func(r *partReader) bool { return r.part.Same(*part) })
+	atom := &p.atoms[a]
+	return p.reader(atom.part, atom.place, p.few(&atom.part))
+}
+
+// reader is the number of a part among the design's, which is read at a place of a batch and has so many values at most.
+func (p *designer) reader(part dataset.Part, place, few int) int {
+	number := slices.IndexFunc(p.d.readers, func(r *partReader) bool { return r.part.Same(part) })
 	if number < 0 {
 		number = len(p.d.readers)
-		p.d.readers = append(p.d.readers, newPartReader(*part, p.s.markers))
-		p.d.places = append(p.d.places, p.atoms[a].place)
-		few := 0
-		switch {
-		case part.Kind == dataset.Categorical:
-			few = p.columns[p.atoms[a].column].few
-		case len(part.Bounds) > 0:
-			few = len(part.Bounds) + 2 // ranges, and missing values
-		}
-		p.d.few = append(p.d.few, few)
+		p.d.readers = append(p.d.readers, newPartReader(part, p.s.markers))
+		p.d.places, p.d.few = append(p.d.places, place), append(p.d.few, few)
 	}
-
 	return number
 }
 

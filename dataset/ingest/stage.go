@@ -19,6 +19,8 @@ type Options struct {
 	// Learner is a small model that finds out which columns are worth taking together; without one, only those are that the spec
 	// asks for.
 	Learner encode.Learner
+	// Like is a dataset that this one is made like, so that models trained on that go on from it here; nil is none.
+	Like *dataset.Manifest
 }
 
 // Phase is a part of staging.
@@ -88,6 +90,9 @@ func stageInto(ctx context.Context, spec *dataset.Spec, files []File, dir string
 		return nil, err
 	}
 
+	if o.Like != nil {
+		spec = like(spec, o.Like, t)
+	}
 	tok := newMissingMarkers(spec.Missing)
 	r, err := assignRoles(spec, t, tok)
 	if err != nil {
@@ -95,11 +100,17 @@ func stageInto(ctx context.Context, spec *dataset.Spec, files []File, dir string
 	}
 
 	s := newSurvey(spec, r, tok, o.Threads)
+	if o.Like != nil {
+		s.likeColumns(o.Like)
+	}
 	if err := s.run(ctx, t, o.progress(PhaseSurvey)); err != nil {
 		return nil, err
 	}
 
 	m := s.manifest(files)
+	if o.Like != nil {
+		m.Like = o.Like.Name + "@" + o.Like.Version
+	}
 	d, err := s.describe(ctx, m, o)
 	if err != nil {
 		return nil, err

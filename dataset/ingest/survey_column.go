@@ -31,7 +31,8 @@ type columnSurvey struct {
 	// What the texts of an untyped column look like. Once they cannot be numbers or times any more, they are not parsed.
 	saw     [formTime + 1]bool
 	decided bool
-	notNum  error // the first text that is no number, where the spec says that there are only numbers
+	notNum  error            // the first text that is no number, where the spec says that there are only numbers
+	like    *dataset.Feature // whose bins it gets; nil: bins of its own
 }
 
 // extent is the range of some numbers.
@@ -371,6 +372,9 @@ func (s *columnSurvey) bound(f *built, sample *dataset.Values, room int, scratch
 		f.code = findCode(all, present)
 	}
 	f.Bounds = findBounds(all, room, f.Kind == dataset.Numeric)
+	if s.like != nil && s.like.Kind == f.Kind {
+		f.Bounds = likeBounds(s.like.Bounds, room)
+	}
 	f.Bins = len(f.Bounds) + 1
 
 	e := s.numbers

@@ -19,6 +19,7 @@ const (
 	WarnFewRows     = "few_rows"     // a split has too few rows to measure or learn much
 	WarnRateDiffers = "rate_differs" // a split's share of positive rows differs from train's
 	WarnDropped     = "dropped"      // a column became no feature, because nothing can be learnt of it
+	WarnScale       = "scale"        // statistics are of many more rows than those they are made like, or of many fewer
 	WarnCode        = "extreme_code" // a number far from all others is rather a code
 	WarnUnripe      = "unripe"       // the newest row, which says which labels are final, may be wrong
 	HintIDs         = "ids"          // whole numbers may be ids

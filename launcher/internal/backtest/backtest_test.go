@@ -89,7 +89,7 @@ func tryPlay(t *testing.T, spec, encodings, text string) (*Report, error) {
 }
 
 // TestWarmStart: a night goes on from the one before, with trees of its own behind those, and every third begins from nothing. It still knows
-// nothing of the future. Where ids have statistics, which are others every night, it is refused.
+// nothing of the future.
 func TestWarmStart(t *testing.T) {
 	warm := plain + "warm_start: 3\n"
 	cold, err := tryPlay(t, plain, "none", table(14, nil))
@@ -117,13 +117,29 @@ func TestWarmStart(t *testing.T) {
 		t.Errorf("with other labels behind the third night: %v, %+v; want the model of %+v", err, inverted, r.Nights[2])
 	}
 
-	if _, err := tryPlay(t, warm, "{budget: 0}", table(14, nil)); err == nil || !strings.Contains(err.Error(), "warm_start: ") {
-		t.Errorf("with statistics of ids: %v; want a refusal", err)
-	}
 	for _, bad := range []string{"0", "1", "-3", "9999"} {
 		if _, err := ParseSpec("backtest.yaml", []byte(plain+"warm_start: "+bad+"\n")); err == nil || !strings.Contains(err.Error(), "warm_start is "+bad) {
 			t.Errorf("warm_start: %s: %v", bad, err)
 		}
+	}
+}
+
+// TestWarmStartWithIDs: nights that go on have the statistics of ids of the night that they go on from, of their own rows, and are better on the
+// day after than the model that they go on from.
+func TestWarmStartWithIDs(t *testing.T) {
+	warm := strings.Replace(plain, "2026-11-10", "2026-11-12", 1) + "warm_start: 6\n"
+	r := play(t, warm, table(14, nil))
+	gains := 0.0
+	for i, n := range r.Nights {
+		if n.Trees != 8*(i+1) {
+			t.Errorf("night %s has %d trees, want %d", n.Night, n.Trees, 8*(i+1))
+		}
+		if i > 0 {
+			gains += n.Stale[1].Gain / float64(len(r.Nights)-1)
+		}
+	}
+	if gains <= 0 {
+		t.Errorf("nights that go on are worse by %g on average than those that they go on from", -gains)
 	}
 }
 

@@ -43,6 +43,7 @@ func (b *backtest) nightSpec(night int, source string) *dataset.Spec {
 	s.Source = source
 	s.CSV = dataset.CSVSpec{}
 	s.Label.Matures, s.Label.At, s.Label.AsOf = 0, "", "" // the delay sees to it that no night knows a label before its time
+	s.Encodings.Like = ""                                 // a version that was not there yet
 	s.Sample.Rows = 1                                     // nobody asks for the sample: the day after is scored from the table itself
 
 	// Where the table is split by time, its statistics are ordered by it, and the time itself is no feature.
@@ -80,8 +81,12 @@ func (b *backtest) grow(ctx context.Context, night int) (g *grown, err error) {
 	if err := b.daily.give(source, first, last); err != nil {
 		return nil, err
 	}
-	stage := stager.Stager{Scratch: work, Threads: b.threads}
-	staged, err := stage.Stage(ctx, b.nightSpec(night, source), stager.Destination{Dir: filepath.Join(work, "data")})
+	stage, spec := stager.Stager{Scratch: work, Threads: b.threads}, b.nightSpec(night, source)
+	if b.spec.warm(night) && !spec.Encodings.Off { // what the model before splits by has to mean the same
+		stage.Like = b.models[night-1].manifest
+		spec.Encodings.Like = stage.Like.Name + "@" + stage.Like.Version
+	}
+	staged, err := stage.Stage(ctx, spec, stager.Destination{Dir: filepath.Join(work, "data")})
 	if err != nil {
 		return nil, err
 	}

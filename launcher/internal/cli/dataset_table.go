@@ -34,6 +34,10 @@ func (w *World) showDataset(s *stager.Staged) {
 			humanize.Comma(m.Thinned), number(1/m.Negatives))
 	}
 
+	if m.Like != "" {
+		fmt.Fprintf(w.Out, "made like %s: models of that dataset can be continued on this one\n", m.Like)
+	}
+
 	w.showWarnings(m.About.Warnings)
 
 	verb := "staged"

@@ -82,7 +82,7 @@ func (w *World) stage(ctx context.Context, file string, f stageFlags) error {
 
 	bar := w.stageBar(f.json)
 	s := &stager.Stager{Scratch: f.scratch, Threads: f.threads, Now: w.Now, Progress: bar.report}
-	if f.out != "" && !stager.Remote(f.out) && !stager.Remote(spec.Source) { // no cloud at all
+	if f.out != "" && !stager.Remote(f.out) && !stager.Remote(spec.Source) && spec.Encodings.Like == "" { // no cloud at all
 		return w.finishStage(ctx, nil, s, spec, stager.Destination{Dir: f.out}, bar, f)
 	}
 
@@ -90,6 +90,9 @@ func (w *World) stage(ctx context.Context, file string, f stageFlags) error {
 		s.Bucket = func(_ context.Context, name string) (blob.Store, error) { return c.Bucket(name), nil }
 		dst, err := c.destination(f.out)
 		if err != nil {
+			return err
+		}
+		if s.Like, err = w.like(ctx, c, spec, f.json); err != nil {
 			return err
 		}
 		return w.finishStage(ctx, c, s, spec, dst, bar, f)

@@ -57,6 +57,14 @@ func (w *World) stageInBatch(ctx context.Context, file string, text []byte, spec
 			return err
 		}
 
+		like, err := w.like(ctx, c, spec, f.json)
+		if err == nil {
+			err = c.inBucket(ctx, like)
+		}
+		if err != nil {
+			return err
+		}
+
 		// An input that was staged before needs no machine.
 		in, err := s.Look(ctx, spec, dst)
 		if err != nil {
@@ -73,7 +81,8 @@ func (w *World) stageInBatch(ctx context.Context, file string, text []byte, spec
 		}
 		q := f.batch.request(machine, disks)
 		q.Kind, q.Dataset, q.Fingerprint = cloudjob.Stage, spec.Name, in.Fingerprint
-		q.Env = sweep.LauncherTaskEnv{Project: c.env.Project, DatasetsBucket: c.env.DatasetsBucket, File: file, Spec: string(text)}
+		q.Env = sweep.LauncherTaskEnv{Project: c.env.Project, DatasetsBucket: c.env.DatasetsBucket, File: file, Spec: string(text),
+			Like: spec.Encodings.Like}
 		o, err := w.inBatch(ctx, c, q, sweep.DatasetStaging, f.json)
 		if err != nil {
 			return err

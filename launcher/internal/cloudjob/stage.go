@@ -2,6 +2,7 @@ package cloudjob
 
 import (
 	"context"
+	"fmt"
 
 	"coppice/dataset"
 	"coppice/launcher/internal/stager"
@@ -17,6 +18,15 @@ func (t *Task) Stage(ctx context.Context, s *stager.Stager, dst stager.Destinati
 
 	return t.run(ctx, sweep.DatasetStaging(spec.Name, t.Env.Job), func(r *reporter) (Outcome, error) {
 		s.Progress = r.note
+		if spec.Encodings.Like = t.Env.Like; t.Env.Like != "" { // looked up by whoever submitted the job
+			name, version, err := sweep.SplitDatasetRef(t.Env.Like)
+			if err != nil {
+				return Outcome{}, err
+			}
+			if s.Like, err = stager.Manifest(ctx, t.Store, name, version); err != nil {
+				return Outcome{}, fmt.Errorf("dataset %s, which this one is to be like: %w", t.Env.Like, err)
+			}
+		}
 		staged, err := s.Stage(ctx, spec, dst)
 		if err != nil {
 			return Outcome{}, err

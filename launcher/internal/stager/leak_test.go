@@ -47,28 +47,34 @@ func shuffled(t *testing.T, rest string, twice bool) (*dataset.Dataset, []ingest
 		fmt.Fprintf(&b, "%d,u%d,s%d,a%d,d%d,%.2f,%d,%s\n", y, skewed(60_000), skewed(800), skewed(3000), rng.IntN(5), 10*rng.Float64(),
 			1_600_000_000+10*i, []string{"train", "valid"}[i/leakRows])
 	}
-	dir := t.TempDir()
-	path := filepath.Join(dir, "t.csv")
+	path := filepath.Join(t.TempDir(), "t.csv")
 	if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	spec, err := dataset.ParseSpec("dataset.yaml", []byte("name: t\nsource: "+path+"\nlabel: y\n"+rest))
-	if err != nil {
 		t.Fatal(err)
 	}
 	files, err := ingest.Expand(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ingest.Stage(t.Context(), spec, files, filepath.Join(dir, "d"), ingest.Options{Learner: new(Stager).learner}); err != nil {
+	return again(t, files, rest, nil), files
+}
+
+// again stages files, like another dataset where one is given.
+func again(t *testing.T, files []ingest.File, rest string, like *dataset.Manifest) *dataset.Dataset {
+	t.Helper()
+	spec, err := dataset.ParseSpec("dataset.yaml", []byte("name: t\nsource: t.csv\nlabel: y\n"+rest))
+	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := dataset.Open(filepath.Join(dir, "d"))
+	dir := filepath.Join(t.TempDir(), "d")
+	if _, err := ingest.Stage(t.Context(), spec, files, dir, ingest.Options{Learner: new(Stager).learner, Like: like}); err != nil {
+		t.Fatal(err)
+	}
+	d, err := dataset.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { d.Close() })
-	return d, files
+	return d
 }
 
 // leaks names the columns that tell the label of their own rows.
@@ -150,11 +156,29 @@ func TestEncodingDoesNotLeak(t *testing.T) {
 				t.Errorf("a model has AUC %.4f on labels that are random", auc)
 			}
 			plantedLeak(t, d, files, names, places)
+			if name == "asked keys" { // the rows that the other dataset has counted, once more
+				notByAnother(t, again(t, files, rest, d.Manifest), names, places)
+			}
 		})
 	}
 	d, _ := shuffled(t, "drop: [ts]\nsplit: {by: column, column: part}\n", true)
 	if auc := heldOut(t, d); auc < 0.5+2*leakBound {
 		t.Errorf("a model that has seen the rows that rate it has AUC %.4f: the check finds nothing", auc)
+	}
+}
+
+// notByAnother expects nothing to leak into a dataset that is made like another one of the same rows.
+func notByAnother(t *testing.T, d *dataset.Dataset, names []string, places []int) {
+	t.Helper()
+	if d.Manifest.Like == "" || d.Manifest.Features[places[0]].Name != names[0] {
+		t.Fatalf("it is like %q, and has %s where the other has %s", d.Manifest.Like, d.Manifest.Features[places[0]].Name, names[0])
+	}
+	train := d.Split("train")
+	if found := leaks(t, names, train.Label, func(c, r int) float64 { return float64(train.Columns[places[c]][r]) }); len(found) > 0 {
+		t.Errorf("made like another, these tell the labels of train: %s", strings.Join(found, ", "))
+	}
+	if auc := heldOut(t, d); math.Abs(auc-0.5) > leakBound {
+		t.Errorf("made like another, a model has AUC %.4f on labels that are random", auc)
 	}
 }
 

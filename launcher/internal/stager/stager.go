@@ -46,6 +46,8 @@ type Stager struct {
 	Scratch string           // for files on their way; empty is the system's folder for temporary files
 	Threads int              // 0 is all CPUs
 	Now     func() time.Time // when a night is staged; nil is time.Now
+	// Like is the dataset that the spec's encodings.like names; nil where it names none.
+	Like *dataset.Manifest
 	// Progress may be nil. It is called from one goroutine at a time, in bytes.
 	Progress func(step Step, done, total int64)
 }
@@ -171,7 +173,7 @@ func (in *Input) staged() *Staged {
 func (s *Stager) ingest(ctx context.Context, spec *dataset.Spec, files []ingest.File, dir string) (*ingest.Report, error) {
 	steps := map[ingest.Phase]Step{ingest.PhaseSurvey: StepSurvey, ingest.PhaseSearch: StepSearch, ingest.PhaseWrite: StepWrite,
 		ingest.PhaseEncode: StepEncode, ingest.PhaseChecksum: StepChecksum}
-	return ingest.Stage(ctx, spec, files, dir, ingest.Options{Threads: s.Threads, Learner: s.learner, Progress: func(p ingest.Progress) {
+	return ingest.Stage(ctx, spec, files, dir, ingest.Options{Threads: s.Threads, Learner: s.learner, Like: s.Like, Progress: func(p ingest.Progress) {
 		s.report(steps[p.Phase], p.Done, p.Total)
 	}})
 }

@@ -1,0 +1,184 @@
+package ingest
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"coppice/dataset"
+	"coppice/dataset/encode"
+)
+
+// A dataset may be made like another one, so that a model that was trained on that means the same on this: with its columns, the bounds of
+// its bins, and its statistics of ids, made of the same columns. The statistics themselves are of this table's rows of train and of no others:
+// what the other has counted may be the very rows that are counted here.
+
+// like is the spec with which the table is read as that of another dataset was.
+func like(spec *dataset.Spec, old *dataset.Manifest, t *Table) *dataset.Spec {
+	s := *spec
+	s.Encodings.Columns, s.Encodings.Keys, s.Encodings.BackOff = nil, nil, nil
+	s.Categorical, s.Numeric = slices.Clone(s.Categorical), slices.Clone(s.Numeric)
+	roles := []string{s.Label.Column, s.Weight, s.Group, s.Split.Key, s.Split.Column, s.Encodings.Order.Column, s.Label.At}
+
+	// What a column is taken for depends on what is in it tonight, unless it is said.
+	kinds := kindsOf(old)
+	for _, c := range t.Columns() {
+		if slices.Contains(roles, c.Name) || slices.Contains(s.Drop, c.Name) || slices.Contains(s.Categorical, c.Name) || slices.Contains(s.Numeric, c.Name) {
+			continue
+		}
+		switch kinds[c.Name] {
+		case dataset.Categorical:
+			s.Categorical = append(s.Categorical, c.Name)
+		case dataset.Numeric:
+			s.Numeric = append(s.Numeric, c.Name)
+		}
+	}
+
+	for i := range old.Features {
+		if d := old.Features[i].From; d != nil && d.What == dataset.DeriveLevels {
+			if s.Encodings.Columns == nil {
+				s.Encodings.Columns = map[string]dataset.ColumnEncodings{}
+			}
+			s.Encodings.Columns[d.Of[0].Column] = dataset.ColumnEncodings{dataset.EncodeLevels}
+		}
+	}
+	return &s
+}
+
+// kindsOf says as what a dataset's columns were read.
+func kindsOf(m *dataset.Manifest) map[string]dataset.Kind {
+	kinds := map[string]dataset.Kind{}
+	for i := range m.Tables {
+		for _, p := range m.Tables[i].Of {
+			kinds[p.Column] = p.Kind
+		}
+	}
+	for i := range m.Features {
+		if f := &m.Features[i]; f.From == nil {
+			kinds[f.Name] = f.Kind
+		}
+	}
+	return kinds
+}
+
+// ofColumns are the features of a dataset that are columns, or made of a row's time, by name.
+func ofColumns(m *dataset.Manifest) map[string]*dataset.Feature {
+	out := map[string]*dataset.Feature{}
+	for i := range m.Features {
+		if f := &m.Features[i]; f.From == nil || f.From.Table < 0 && f.From.What != dataset.DeriveLevels {
+			out[f.Name] = f
+		}
+	}
+	return out
+}
+
+// follow makes the design of another dataset.
+func (p *designer) follow(old *dataset.Manifest) error {
+	name := old.Name + "@" + old.Version
+	known, columns := kindsOf(old), ofColumns(old)
+	for i := range p.columns {
+		c := &p.columns[i]
+		if was := columns[c.Name]; was != nil && (was.From == nil) == (c.from.from == nil) {
+			p.d.features = append(p.d.features, c.number)
+			if c.Kind == dataset.Categorical {
+				p.tell(-1, dataset.EncodingInfo{Name: c.Name, Levels: c.levelCount(), Kept: len(c.Categories), Lumped: c.lumped(), Made: []string{c.Name}, Why: "as in " + name})
+			}
+		} else if known[c.Name] == "" && !c.from.auto {
+			p.d.warnings = append(p.d.warnings, dataset.Warning{Code: WarnDropped, Column: c.Name,
+				Text: fmt.Sprintf("no feature is made of the column, because dataset %s, which this one is made like, has none", name)})
+		}
+	}
+
+	for number := range old.Tables {
+		if err := p.followTable(old, number); err != nil {
+			return err
+		}
+	}
+	if len(p.d.keys) > 0 {
+		p.d.copies = p.copies()
+		p.warnOfScale(old)
+	}
+	return nil
+}
+
+// followTable makes a table like that of the same number in another dataset, and the features that are made of it.
+func (p *designer) followTable(old *dataset.Manifest, number int) error {
+	was := &old.Tables[number]
+	key := encode.Key{BackOff: was.BackOff, Strength: was.Strength, Bounds: map[dataset.Derivation][]float64{}}
+	for _, part := range was.Of {
+		place := slices.Index(p.s.roles.read, part.Column)
+		if place < 0 {
+			return p.s.spec.Errorf("encodings.like", "column %q is not in the table, or has another role, and dataset %s@%s has statistics of it",
+				part.Column, old.Name, old.Version)
+		}
+		key.Parts = append(key.Parts, p.reader(part, place, p.few(&part)))
+	}
+
+	table := dataset.LevelTable{Of: was.Of, Floor: 1, Strength: was.Strength, BackOff: was.BackOff, Recency: was.Recency}
+	info := dataset.EncodingInfo{Name: table.Name(), Why: fmt.Sprintf("as in %s@%s", old.Name, old.Version)}
+	for i := range old.Features {
+		f := &old.Features[i]
+		if f.From == nil || f.From.Table != number {
+			continue
+		}
+		switch f.From.What {
+		case dataset.DeriveRate:
+			key.Rate = true
+		case dataset.DeriveCount:
+			key.Count = true
+		case dataset.DeriveRecency:
+			key.Recency = true
+		}
+		key.Bounds[f.From.What] = f.Bounds
+		info.Made = append(info.Made, f.Name)
+	}
+
+	if was.Recency && p.s.spec.OrderBy() != dataset.OrderTime {
+		return p.s.spec.Errorf("encodings.like", "dataset %s@%s says how long ago levels were seen, and needs an order by time: give a split by time, or encodings.order.column",
+			old.Name, old.Version)
+	}
+	key.Recency = was.Recency
+	p.d.keys, p.d.tables = append(p.d.keys, key), append(p.d.tables, table)
+	p.tell(number, info)
+	return nil
+}
+
+// few is how many values a part has at most; 0 where that is not known.
+func (p *designer) few(part *dataset.Part) int {
+	if len(part.Bounds) > 0 {
+		return len(part.Bounds) + 2 // ranges, and missing values
+	}
+	at := slices.IndexFunc(p.columns, func(c sampledColumn) bool { return c.Name == part.Column && c.from.from == nil })
+	if at < 0 || part.Kind != dataset.Categorical {
+		return 0
+	}
+	return p.columns[at].few
+}
+
+// maxScale is how many times as many rows of train, or as few, still make counts like those that they are compared with.
+const maxScale = 2
+
+// warnOfScale tells when statistics are of many more rows than those of the other dataset, or of many fewer.
+func (p *designer) warnOfScale(old *dataset.Manifest) {
+	was, is := old.Splits[0].Rows/old.Copies(), int(p.s.counts[0])
+	if is <= maxScale*was && was <= maxScale*is {
+		return
+	}
+	p.d.warnings = append(p.d.warnings, dataset.Warning{Code: WarnScale,
+		Text: fmt.Sprintf("train has %d rows, and %d in dataset %s@%s, which this one is made like: counts are on another scale, and rates of other numbers of rows; "+
+			"continue a model on about as many rows as it was grown on", is, was, old.Name, old.Version)})
+}
+
+// likeBounds are bounds of another dataset, as many of them as there may be bins but one.
+func likeBounds(bounds []float64, bins int) []float64 {
+	return slices.Clone(bounds[:min(len(bounds), max(bins-1, 0))])
+}
+
+// likeColumns has the columns of numbers get the bins that they have in another dataset.
+func (s *survey) likeColumns(old *dataset.Manifest) {
+	columns := ofColumns(old)
+	maps.DeleteFunc(columns, func(_ string, f *dataset.Feature) bool { return f.Kind == dataset.Categorical })
+	for _, c := range s.columns {
+		c.like = columns[c.feature.column.Name]
+	}
+}

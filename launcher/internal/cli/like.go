@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"coppice/blob"
+	"coppice/dataset"
+	"coppice/launcher/internal/stager"
+	"coppice/scorer"
+	"coppice/sweep"
+)
+
+// like looks up the dataset of the model that the spec's encodings.like names, and has the spec name that dataset: which one it was is part
+// of what a dataset is made of. It is nil where the spec names none, and where it names a champion and there is none yet.
+func (w *World) like(ctx context.Context, c *cloud, spec *dataset.Spec, quiet bool) (*dataset.Manifest, error) {
+	if spec.Encodings.Like == "" {
+		return nil, nil
+	}
+
+	model, ref, err := splitRef(spec.Encodings.Like)
+	if err != nil {
+		return nil, spec.Errorf("encodings.like", "%v", err)
+	}
+	v, err := c.registry.Get(ctx, model, ref)
+	var absent interface{ IsNotFound() bool }
+	if ref == sweep.Champion && errors.As(err, &absent) { // the first night
+		if !quiet {
+			fmt.Fprintf(w.Err, "model %s has no champion to be like yet: encodings are chosen as without like:\n", model)
+		}
+		spec.Encodings.Like = ""
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("encodings.like: %w", err)
+	}
+
+	data, err := c.registry.ReadFile(ctx, v, scorer.FileDataset)
+	if err != nil {
+		return nil, fmt.Errorf("encodings.like: %w", err)
+	}
+	old, err := dataset.DecodeManifest(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s of version %d of model %s: %w", scorer.FileDataset, v.Number, v.Model, err)
+	}
+	spec.Encodings.Like = old.Name + "@" + old.Version
+	return old, nil
+}
+
+// inBucket makes sure that a task, which cannot read the registry, finds the dataset that another one is made like.
+func (c *cloud) inBucket(ctx context.Context, like *dataset.Manifest) error {
+	if like == nil {
+		return nil
+	}
+	_, err := stager.Manifest(ctx, c.datasets, like.Name, like.Version)
+	if errors.Is(err, blob.ErrNotExist) {
+		return fmt.Errorf("encodings.like, of whose model dataset %s@%s is not in the bucket any more; stage without --batch, which reads it from the registry: %w",
+			like.Name, like.Version, &stager.NotStagedError{Ref: like.Name + "@" + like.Version})
+	}
+	return err
+}
