@@ -38,8 +38,10 @@ type Fold struct {
 // Folds are the rounds of a scheme with k folds, from 2 to dataset.Folds. Fewer than the dataset has are made by joining
 // neighbours, which keeps groups together and time in order: fold f of ten is f*k/10 of k. The fold numbers mean what
 // FORMAT.md says: groups where there are any, else ranges of time in a dataset split by time, else keys or rows.
-func (t *Table) Folds(s Scheme, k int) ([]Fold, error) {
-	m := t.ds.Manifest
+func (t *Table) Folds(s Scheme, k int) ([]Fold, error) { return Folds(t.ds.Manifest, s, k) }
+
+// Folds is Folds of a table with this manifest.
+func Folds(m *dataset.Manifest, s Scheme, k int) ([]Fold, error) {
 	switch {
 	case k < 2 || k > dataset.Folds:
 		return nil, fmt.Errorf("%w: %d folds; use 2 to %d", ErrScheme, k, dataset.Folds)

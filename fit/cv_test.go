@@ -7,6 +7,7 @@ import (
 	"math"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"coppice/dataset"
@@ -304,4 +305,64 @@ func TestCrossValidationRefusesStatistics(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// TestGroupsThatCrossFolds plants a row into another fold than its group's.
+func TestGroupsThatCrossFolds(t *testing.T) {
+	table := open(t, datasettest.Options{Rows: 900, Split: byGroup})
+	if err := table.CheckGroups(); err != nil {
+		t.Fatalf("a dataset as it was staged: %v; want no error", err)
+	}
+	s := table.ds.Split(dataset.TrainSplit)
+	s.Fold = slices.Clone(s.Fold)
+	s.Fold[17] = (s.Fold[17] + 1) % dataset.Folds
+	if err := table.CheckGroups(); !errors.Is(err, ErrScheme) {
+		t.Errorf("a row that is in another fold than its group: %v; want it refused", err)
+	}
+}
+
+// TestJoinedRows: a model of train and valid together is that of one table that holds the rows of both, one behind the other.
+func TestJoinedRows(t *testing.T) {
+	table := open(t, datasettest.Options{Rows: 900})
+	q := request(t, KFold, 2).Request
+	q.Params.EarlyStoppingRound = 0
+	q.Rows = []sweep.Rows{{Split: "train"}, {Split: "valid", Folds: []uint8{0, 2, 3, 7}}}
+	got, err := table.Train(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	train, valid := table.ds.Split("train"), table.ds.Split("valid")
+	want := gbt.Data{Features: table.features, RowMajor: slices.Clone(train.RowMajor), Label: slices.Clone(train.Label), Rows: train.Rows}
+	for r, f := range valid.Fold {
+		if slices.Contains(q.Rows[1].Folds, f) {
+			want.RowMajor = append(want.RowMajor, valid.RowMajor[r*len(table.features):(r+1)*len(table.features)]...)
+			want.Label = append(want.Label, valid.Label[r])
+			want.Rows++
+		}
+	}
+	for f := range table.features {
+		var column []byte
+		for r := range want.Rows {
+			column = append(column, want.RowMajor[r*len(table.features)+f])
+		}
+		want.Columns = append(want.Columns, column)
+	}
+	res, err := gbt.Train(t.Context(), &want, q.Params, gbt.Options{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := text(t, got.Model), text(t, res.Model); a != b || got.TrainRows != want.Rows || want.Rows == train.Rows {
+		t.Errorf("joined %d rows: models of %d and %d bytes; want the same of %d rows, more than the %d of train", got.TrainRows, len(a), len(b), want.Rows, train.Rows)
+	}
+}
+
+// text is a model as LightGBM's text.
+func text(t *testing.T, m *gbt.Model) string {
+	t.Helper()
+	var out strings.Builder
+	if _, err := m.WriteTo(&out); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
 }

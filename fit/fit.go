@@ -113,6 +113,7 @@ type Request struct {
 	Params  gbt.Params
 	Metric  metric.Metric   // stops the training early and rates it
 	Metrics []metric.Metric // reported beside it, where they are defined
+	Rows    []sweep.Rows    // to train on: all of train where nil, a part of it, or all of it and another split's, which takes a copy
 	Valid   *sweep.Rows     // nil trains without held-out rows
 	Threads int
 	OnTree  func(gbt.Progress) error
@@ -134,17 +135,21 @@ type Outcome struct {
 	Metrics    map[string]float64 // on valid
 	Seconds    float64            // of training, ratings and what the resumed trees took before included
 	NsPerValue float64            // per row, feature and tree
+	TrainRows  int
 }
 
-// Train trains a candidate on the train split.
+// Train trains a candidate on the train split, or on what q.Rows says.
 func (t *Table) Train(ctx context.Context, q Request) (*Outcome, error) {
-	train, err := t.Select(sweep.Rows{Split: dataset.TrainSplit})
+	train, err := t.trainingRows(q.Rows)
 	if err != nil {
 		return nil, err
 	}
 
 	opt := gbt.Options{Threads: q.Threads, OnTree: q.OnTree, Maximize: q.Metric.Maximize,
 		Checkpoint: q.Checkpoint, Resume: q.Resume, Identity: t.Identity(q), Shift: t.ds.Manifest.ScoreShift(), Input: q.Input}
+	if q.Valid != nil && q.Valid.Split == dataset.TrainSplit {
+		opt.Shift = 0 // what rates it is thinned like what it learns from
+	}
 
 	var valid *Rows
 	if q.Valid != nil {
@@ -161,13 +166,14 @@ func (t *Table) Train(ctx context.Context, q Request) (*Outcome, error) {
 	if q.Refit {
 		grow = gbt.Refit
 	}
-	res, err := grow(ctx, &train.Data, q.Params, opt)
+	res, err := grow(ctx, train, q.Params, opt)
 	if err != nil {
 		return nil, err
 	}
 
 	o := &Outcome{Result: res, Score: math.NaN(), Seconds: res.Took.Seconds()}
-	o.NsPerValue = o.Seconds * 1e9 / float64(train.Len()) / float64(t.Features()) / float64(max(res.Grown, 1)) // a model that is continued may get no tree
+	o.TrainRows = train.Used()
+	o.NsPerValue = o.Seconds * 1e9 / float64(train.Used()) / float64(t.Features()) / float64(max(res.Grown, 1)) // a model that is continued may get no tree
 	if valid != nil {
 		err = o.rate(q, valid)
 	}
@@ -178,6 +184,11 @@ func (t *Table) Train(ctx context.Context, q Request) (*Outcome, error) {
 // another is not gone on from.
 func (t *Table) Identity(q Request) string {
 	id := fmt.Sprintf("task %s, dataset %s@%s", q.Program, t.ds.Manifest.Name, t.ds.Manifest.Version)
+	for i, part := range q.Rows {
+		if i > 0 || part.Folds != nil {
+			id += fmt.Sprintf(", trained on %s %v", part.Split, part.Folds)
+		}
+	}
 	if q.Valid != nil {
 		id += fmt.Sprintf(", rated by %s on %s %v", q.Metric.Name, q.Valid.Split, q.Valid.Folds)
 	}

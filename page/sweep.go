@@ -190,12 +190,17 @@ func (q *Param) value(v float64) any {
 }
 
 // Value is a trial's value of its parameter number i, as text.
-func (p *sweepPage) Value(t *Trial, i int) string {
-	if c := p.Params[i].Categories; c != nil {
-		text, _ := p.Params[i].value(t.Values[i]).(string)
+func (p *sweepPage) Value(t *Trial, i int) string { return p.Params[i].text(t.Values[i]) }
+
+// Setting is a configuration's.
+func (p *sweepPage) Setting(c Configuration, i int) string { return p.Params[i].text(c.Values[i]) }
+
+func (q *Param) text(v float64) string {
+	if q.Categories != nil {
+		text, _ := q.value(v).(string)
 		return text
 	}
-	return plot.Plain.Format(t.Values[i])
+	return plot.Plain.Format(v)
 }
 
 // axis is that of a parameter.

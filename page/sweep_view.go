@@ -15,8 +15,9 @@ type Sweep struct {
 	Planned, AsOf                         time.Time
 	Features                              int
 	Rows                                  map[string]int
-	Params                                []Param // those that differ between trials
-	Trials                                []Trial // by number
+	Params                                []Param         // those that differ between trials
+	Trials                                []Trial         // by number
+	Configurations                        []Configuration // of a sweep with folds, best first; a trial with a score stands for one, with its mean
 	Attempts                              []Attempt
 	Memory                                []Memory
 	Money                                 *Money
@@ -68,6 +69,19 @@ type Trial struct {
 	CurveX    []float64
 	CurveY    []float64
 	Highlight bool // it won
+}
+
+// Configuration is what is cross-validated. Numbers that are not known are NaN.
+type Configuration struct {
+	Rank      int // 0 without one
+	Number    int
+	State     string
+	Reason    string // why it was dropped or has failed
+	Folds, Of int
+	Mean, SE  float64
+	Trees     int
+	Trials    []int
+	Values    []float64 // of Params
 }
 
 // Attempt is one task's work on a trial.

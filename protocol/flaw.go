@@ -27,5 +27,6 @@ const (
 	decideAnew       // who takes a trial over decides anew
 	takenUnasked     // a configuration is not taken before it is decided on
 	trainedUnwritten // a trial is trained before its decision is written
+	stageUnread      // a trial is taken before those of earlier stages have ended
 	releaseOfAnother // a task that fails gives back the trial's last claim, not its own
 )

@@ -18,8 +18,9 @@ func TestTasksShareTrials(t *testing.T) {
 		{tasks: 3, trials: 2, faults: 1, alike: true, unsaved: true},
 		{tasks: 2, trials: 1, faults: 2},
 		{tasks: 2, trials: 2, faults: 1, alike: true, unsaved: true, open: true},
+		{tasks: 2, trials: 2, faults: 1, alike: true, unsaved: true, staged: true},
 	} {
-		t.Run(fmt.Sprintf("%d tasks, %d trials, %d faults, open %t", m.tasks, m.trials, m.faults, m.open), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%d tasks, %d trials, %d faults, open %t, staged %t", m.tasks, m.trials, m.faults, m.open, m.staged), func(t *testing.T) {
 			t.Parallel()
 			whole(t, explore(m, mostStates, every, m.comesToEnd))
 		})
@@ -54,6 +55,7 @@ func whole(t *testing.T, f found) {
 func TestPlantedBugs(t *testing.T) {
 	one, two := sharing{tasks: 2, trials: 1, faults: 1}, sharing{tasks: 2, trials: 1, faults: 2}
 	open := sharing{tasks: 2, trials: 2, faults: 1, unsaved: true, open: true}
+	staged := sharing{tasks: 2, trials: 2, faults: 1, unsaved: true, staged: true}
 	for _, tc := range []struct {
 		flaw   flaw
 		name   string
@@ -75,6 +77,7 @@ func TestPlantedBugs(t *testing.T) {
 		{decideAnew, "decided anew after a takeover", []sharing{open}, "a trial is trained with what no decision says"},
 		{takenUnasked, "configuration not taken", []sharing{open}, "two trials train the same configuration"},
 		{trainedUnwritten, "trained before it is written", []sharing{open}, "a trial is trained with what no decision says"},
+		{stageUnread, "a later stage taken early", []sharing{staged}, "a trial is trained before an earlier stage has ended"},
 		{doubleFold, "double fold", nil, "a sweep is said to have ended that waits for a trial"},
 		{endingUnread, "own ending instead of the written one", nil, "two aggregators conclude a sweep from different results"},
 		{conclusionFirst, "conclusion before its version", nil, "a conclusion names a version that is not there"},

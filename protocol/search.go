@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"math"
 	"slices"
 	"time"
 )
@@ -12,6 +13,9 @@ type Task struct {
 	Heartbeat time.Duration // from one sign of life of a holder to the next
 	Takeover  time.Duration // how long a holder is silent until it counts as dead
 	MaxDeaths int           // over a trial, before it is given up
+
+	// Stages are those of the trials: one is taken when all of lower stages have ended. nil is one stage.
+	Stages []int
 
 	flaw flaw
 }
@@ -132,13 +136,14 @@ func (t Task) listed(s Search, a Answer) (Search, Action) {
 
 // look goes on through the listing until there is something to do about a trial.
 func (t Task) look(s Search) (Search, Action) {
+	stage := t.stage(s.list)
 	for ; s.pass < passes; s.pass++ {
 		for ; s.index < len(s.list.Trials); s.index++ {
 			number := t.number(s)
 			trial := s.list.Trials[number]
 
 			switch {
-			case trial.Ended:
+			case trial.Ended || t.Stages != nil && t.Stages[number] > stage:
 
 			case s.pass == leftBehind && t.Attempt > 0 && trial.Claims > 0:
 				return s.about(ReadClaim, number, trial.Last.Number)
@@ -160,6 +165,17 @@ func (t Task) look(s Search) (Search, Action) {
 		s.index = 0
 	}
 	return t.rest(s)
+}
+
+// stage is the one whose trials may be taken: the lowest with one that has not ended.
+func (t Task) stage(l Listing) int {
+	lowest := math.MaxInt
+	for n, of := range t.Stages {
+		if !l.Trials[n].Ended && t.flaw != stageUnread {
+			lowest = min(lowest, of)
+		}
+	}
+	return lowest
 }
 
 // watch says whether a trial's holder has been silent for the takeover time. Listing takes time, too, at worst as long as that: a sign
@@ -198,18 +214,26 @@ func (t Task) take(s Search) (Search, Action) {
 }
 
 // rest is what to do when there is nothing to take. Who still trains has been alive for as long as it takes to be declared dead. Should
-// it be killed later, Batch starts it again; waiting for that would only keep a machine.
+// it be killed later, Batch starts it again; waiting for that would only keep a machine. Trials of later stages are worth waiting for where
+// there are more of them than holders, who will take one each.
 func (t Task) rest(s Search) (Search, Action) {
-	ended := 0
-	for _, trial := range s.list.Trials {
-		if trial.Ended {
+	stage, ended, held, later := t.stage(s.list), 0, 0, 0
+	for n, trial := range s.list.Trials {
+		switch {
+		case trial.Ended:
 			ended++
+		case t.Stages != nil && t.Stages[n] > stage:
+			later++
+		default:
+			held++
 		}
 	}
 
 	switch {
 	case ended == len(s.list.Trials):
 		return s.stop(AllEnded)
+	case later > held:
+		return s.do(Wait)
 	case s.list.Began.Sub(s.idle) >= t.Takeover+t.Heartbeat:
 		return s.stop(LivingHands)
 	}

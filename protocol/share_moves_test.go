@@ -178,6 +178,9 @@ func (v visitor) decideOr(s shared, i int, what string, a Answer, wrong string) 
 	if do.Do == Train && s.trials[do.Trial].result && (was == LookForResult || was == CreateClaim) {
 		wrong = "a trial is trained that has ended"
 	}
+	if do.Do == Train && v.m.staged && do.Trial == 1 && !s.trials[0].result {
+		wrong = "a trial is trained before an earlier stage has ended"
+	}
 	if do.Do == Stop && do.Why == Broken {
 		v.m.restart(&s, i)
 	}

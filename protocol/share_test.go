@@ -112,6 +112,7 @@ type sharing struct {
 	fair          bool  // the tasks keep their places, to take turns
 	unsaved       bool  // no task saves: a half of the states
 	open          bool  // what a trial trains is decided when it is claimed
+	staged        bool  // the second trial is taken when the first has ended
 	flaw          flaw
 }
 
@@ -142,7 +143,11 @@ func (m sharing) task(s *shared, i int) Task {
 	if m.alike {
 		start = 0
 	}
-	return Task{Attempt: attempt, Start: start, Heartbeat: time.Second, Takeover: ticksTakeover * time.Second, MaxDeaths: deathsHere, flaw: m.flaw}
+	var stages []int
+	if m.staged {
+		stages = []int{0, 1}
+	}
+	return Task{Attempt: attempt, Start: start, Heartbeat: time.Second, Takeover: ticksTakeover * time.Second, MaxDeaths: deathsHere, Stages: stages, flaw: m.flaw}
 }
 
 // epoch is now; a task's clock may be wrong by far.

@@ -38,7 +38,7 @@ func Pick(r PickRequest) Selection {
 	var s Selection
 	var eligible []*sweep.Result
 	for _, row := range r.Board.Rows {
-		if row.Result == nil || row.Result.Status != sweep.StatusDone {
+		if row.Result == nil || row.Result.Status != sweep.StatusDone || row.Trial.Fold > 0 { // a fold's model is thrown away
 			continue
 		}
 

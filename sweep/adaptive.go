@@ -183,7 +183,10 @@ func (p *Plan) Open() bool {
 
 // Adapt gives the plan the format that its trials need.
 func (p *Plan) Adapt() {
-	if p.Open() || p.Spec.Search.Stop != nil {
+	switch {
+	case p.Folds != nil:
+		p.Format = FormatFolds
+	case p.Open() || p.Spec.Search.Stop != nil:
 		p.Format = FormatOpen
 	}
 }
@@ -204,7 +207,7 @@ func (p *Plan) WithDecisions(decisions map[int]*Decision) *Plan {
 func (p *Plan) checkTrials() error {
 	stop := p.Spec.Search.Stop
 	switch {
-	case p.Format >= FormatOpen && !p.Open() && stop == nil:
+	case p.Format == FormatOpen && !p.Open() && stop == nil:
 		return fmt.Errorf("format %d, and no trial is open or may be stopped", p.Format)
 	case stop != nil && (stop.Eta < 2 || !slices.IsSorted(stop.Rungs) || !slices.Contains(StopRules(), stop.Rule)):
 		return fmt.Errorf("rule %.40q with eta %d and %d rungs", stop.Rule, stop.Eta, len(stop.Rungs))

@@ -8,11 +8,13 @@ import (
 // Board is a sweep as its results show it. It depends on nothing but the plan and the set of results: neither their order
 // nor repetitions matter.
 type Board struct {
-	Rows    []Row `json:"rows"` // done trials best first, then the others by number
+	Rows    []Row `json:"rows"` // done trials best first, then the others by number; with folds the refit, then by configuration
 	Done    int   `json:"done"`
 	Failed  int   `json:"failed"` // failed, over time or cancelled
 	Waiting int   `json:"waiting"`
 	Stopped int   `json:"stopped,omitempty"` // because others were better
+
+	Configurations []Rated `json:"configurations,omitempty"` // of a plan with folds, best first
 }
 
 // Row is one trial on the board.
@@ -51,8 +53,29 @@ func Fold(p *Plan, results []Result) Board {
 		b.Rows = append(b.Rows, Row{Trial: t, Result: r})
 	}
 
+	if b.Configurations = rated(p, by); b.Configurations != nil {
+		b.byConfiguration()
+		return b
+	}
 	slices.SortStableFunc(b.Rows, func(x, y Row) int { return compareRows(x, y, p.Maximize) })
 	return b
+}
+
+// byConfiguration puts the refit first, then the folds of the best configuration, and so on: scores of different folds do not compare.
+func (b *Board) byConfiguration() {
+	places := make([]int, len(b.Configurations))
+	for i, c := range b.Configurations {
+		places[c.Configuration] = i + 1
+	}
+	of := func(t Trial) int {
+		if t.Refit {
+			return 0
+		}
+		return places[t.Configuration]
+	}
+	slices.SortStableFunc(b.Rows, func(x, y Row) int {
+		return cmp.Or(cmp.Compare(of(x.Trial), of(y.Trial)), cmp.Compare(x.Trial.Fold, y.Trial.Fold))
+	})
 }
 
 // compareRows puts the better score first; of equal scores the smaller model, then the lower number.
@@ -79,9 +102,9 @@ func compareRows(x, y Row, maximize bool) int {
 
 func (r Row) done() bool { return r.Result != nil && r.Result.Status == StatusDone }
 
-// Best is the trial at the top, or nil when none is done.
+// Best is the trial at the top, or nil when none is done. Of a sweep with folds it is the refit, the only one that may win.
 func (b Board) Best() *Result {
-	if b.Done == 0 {
+	if b.Done == 0 || !b.Rows[0].done() {
 		return nil
 	}
 	return b.Rows[0].Result

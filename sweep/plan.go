@@ -62,6 +62,9 @@ type Plan struct {
 	// Earlier is what the bucket's earlier sweeps of the model have found, newest first; none without search.warm_start.
 	Earlier []Earlier `json:"earlier,omitempty"`
 
+	// Folds, when not nil, cross-validate.
+	Folds *Folds `json:"folds,omitempty"`
+
 	Trials  []Trial `json:"trials"`
 	Skipped int     `json:"skipped,omitempty"` // configurations left out because they repeated another
 
@@ -96,9 +99,10 @@ type Sizing struct {
 	MachineType    string `json:"machine_type"`
 	VCPUs          int    `json:"vcpus"`
 	MemoryBytes    int64  `json:"memory_bytes"`
-	DatasetBytes   int64  `json:"dataset_bytes"` // once per machine
-	ReserveBytes   int64  `json:"reserve_bytes"` // left to the system
-	TrialBytes     int64  `json:"trial_bytes"`   // private to each trial, at most
+	DatasetBytes   int64  `json:"dataset_bytes"`         // once per machine
+	ReserveBytes   int64  `json:"reserve_bytes"`         // left to the system
+	TrialBytes     int64  `json:"trial_bytes"`           // private to each trial, at most
+	RefitBytes     int64  `json:"refit_bytes,omitempty"` // private to the refit of a sweep with folds, which runs alone: it has a copy of the rows
 	VMs            int    `json:"vms"`
 	TasksPerVM     int    `json:"tasks_per_vm"`
 	ThreadsPerTask int    `json:"threads_per_task"`
@@ -113,7 +117,14 @@ type Trial struct {
 	Params Params `json:"params"` // complete: the spec's, the trial's and the trainer's defaults
 
 	Reason string `json:"reason,omitempty"` // of a trial that is there for what was found elsewhere
-	Open   bool   `json:"open,omitempty"`   // what it trains is decided when it is claimed, and written into its Decision
+
+	// In a plan with folds, which configuration the trial is a fold of, from 0, and which fold, from 1. The refit is none; what it trains follows from the
+	// results of the others.
+	Configuration int  `json:"configuration,omitempty"`
+	Fold          int  `json:"fold,omitempty"`
+	Refit         bool `json:"refit,omitempty"`
+
+	Open bool `json:"open,omitempty"` // what it trains is decided when it is claimed, and written into its Decision
 }
 
 // Fingerprint is a hash of all that makes two plans the same sweep: everything but when and by which build they were
@@ -143,7 +154,7 @@ func (p *Plan) Fingerprint() string {
 // DecodePlan reads a plan object and checks what later code relies on.
 func DecodePlan(data []byte) (*Plan, error) {
 	var p Plan
-	if err := decodeUpTo(FormatOpen, "plan", data, &p, func() int { return p.Format }); err != nil {
+	if err := decodeUpTo(FormatFolds, "plan", data, &p, func() int { return p.Format }); err != nil {
 		return nil, err
 	}
 
@@ -167,6 +178,9 @@ func DecodePlan(data []byte) (*Plan, error) {
 	}
 
 	if err := p.checkTrials(); err != nil {
+		return nil, &DecodeError{"plan", err}
+	}
+	if err := p.checkFolds(); err != nil {
 		return nil, &DecodeError{"plan", err}
 	}
 

@@ -96,6 +96,12 @@ type Result struct {
 	Reason  string         `json:"reason,omitempty"` // for every status but done
 	Params  map[string]any `json:"params"`
 
+	// Of a plan with folds: which fold of which configuration it is of, and how many rows were trained on. The refit has none of them, and the means over the
+	// folds of what it trains as score and metrics.
+	Configuration int `json:"configuration,omitempty"`
+	Fold          int `json:"fold,omitempty"`
+	TrainRows     int `json:"train_rows,omitempty"`
+
 	Score         float64            `json:"score"`   // the spec's metric on valid, at the best iteration
 	Metrics       map[string]float64 `json:"metrics"` // on valid, at the best iteration
 	BestIteration int                `json:"best_iteration"`
@@ -170,11 +176,18 @@ func (r *Result) check() error {
 		return nil
 	}
 
-	if r.Model == nil || r.Scores == nil {
+	if r.Fold == 0 && (r.Model == nil || r.Scores == nil) {
 		return fmt.Errorf("done, but without a model or scores")
 	}
 	if math.IsNaN(r.Score) || math.IsInf(r.Score, 0) {
 		return fmt.Errorf("score %v", r.Score)
+	}
+
+	if r.Fold > 0 { // its model is rated and thrown away
+		if r.Fold > MaxFolds || r.Configuration < 0 || r.Configuration >= MaxTrials || r.TrainRows < 1 || r.Model != nil || r.Scores != nil {
+			return fmt.Errorf("fold %d of configuration %d, %d rows", r.Fold, r.Configuration, r.TrainRows)
+		}
+		return nil
 	}
 
 	// A result must not pass off the files of another attempt as its own.

@@ -31,6 +31,9 @@ type Spec struct {
 	// Continue, when not nil, starts every trial from a registered model instead of from nothing.
 	Continue *Continue `yaml:"continue" json:"continue,omitempty"`
 
+	// Validate, when not nil, rates configurations by cross-validation instead of on valid.
+	Validate *Validate `yaml:"validate" json:"validate,omitempty"`
+
 	Calibrate *Calibrate `yaml:"calibrate" json:"calibrate,omitempty"`
 
 	// Budget is how many USD of machines the sweep may use; 0 is no bound. It is no part of what makes two sweeps the same.
@@ -239,7 +242,7 @@ func ParseSpec(file string, data []byte, v Vocabulary) (*Spec, error) {
 	s.normalizeNumbers()
 
 	for _, check := range []func(*strictyaml.Document, Vocabulary) error{
-		s.checkNames, s.checkSearch, s.checkMethod, s.checkStop, s.checkGiven, s.checkParams, s.checkMachine, s.checkFallback, s.checkConditions, s.checkGate, s.checkContinue,
+		s.checkNames, s.checkSearch, s.checkMethod, s.checkStop, s.checkGiven, s.checkParams, s.checkMachine, s.checkFallback, s.checkConditions, s.checkGate, s.checkContinue, s.checkValidate,
 	} {
 		if err := check(doc, v); err != nil {
 			return nil, err

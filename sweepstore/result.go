@@ -31,6 +31,11 @@ func (t *Trials) Result(ctx context.Context, trial int) (r *sweep.Result, damage
 		if err == nil && (r.Sweep != t.plan.Sweep || r.Trial != trial) {
 			err = fmt.Errorf("it is of sweep %s, trial %d", r.Sweep, r.Trial)
 		}
+		if err == nil && r.Status == sweep.StatusDone && trial < len(t.plan.Trials) {
+			if of := t.plan.Trials[trial]; r.Fold != of.Fold || r.Configuration != of.Configuration {
+				err = fmt.Errorf("it is of fold %d of configuration %d, and the trial is fold %d of %d", r.Fold, r.Configuration, of.Fold, of.Configuration)
+			}
+		}
 		return r, err
 	})
 	var bad *DamagedError

@@ -11,6 +11,7 @@ const (
 	seedMissing = 0x6e756c6c   // "null"
 	seedLevel   = 0x6c6576656c // "level"
 	seedOrder   = 0x6f72646572 // "order"
+	seedFold    = 0x666f6c64   // "fold"
 )
 
 // Mix spreads the bits of x (the finalizer of splitmix64: Steele, Lea, Flood, Fast splittable pseudorandom number
@@ -21,6 +22,9 @@ func Mix(x uint64) uint64 {
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return x ^ x>>31
 }
+
+// Fold is the fold, of n, that rows with the hash h of a group, a key or a row's number belong to.
+func Fold(h uint64, n int) uint8 { return uint8((Mix(h^seedFold) >> 32) * uint64(n) >> 32) }
 
 // FNV is FNV-1a of 64 bits.
 func FNV[T ~string | ~[]byte](s T) uint64 {

@@ -10,7 +10,6 @@ import (
 const (
 	seedRow   = 0x726f77 // "row"
 	seedSplit = 0x73706c6974
-	seedFold  = 0x666f6c64
 	seedBins  = 0x62696e73
 	seedTest  = 0x73616d706c65
 	seedThin  = 0x7468696e

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"coppice/dataset"
+	"coppice/dataset/encode"
 )
 
 // splitter says which split and which fold a row belongs to. By time, that is known only after the first pass.
@@ -289,7 +290,7 @@ func (s *splitter) fold(b *Batch, i int, split uint8, key uint64, column, group 
 		h = hashRow(b.row(i))
 	}
 
-	return uint8(below(mix(h^seedFold), dataset.Folds)), groupHash
+	return encode.Fold(h, dataset.Folds), groupHash
 }
 
 // keyless is a warning's text when rows have no key, or empty. It must be asked after the first pass.

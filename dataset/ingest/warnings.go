@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"coppice/dataset"
+	"coppice/dataset/encode"
 )
 
 // The codes of warnings.
@@ -80,7 +81,7 @@ func (s *columnSurvey) warnings(f *built, bins []uint8, train *trainSample, labe
 const leakFolds = 5
 
 // leakFold is the part that a row of the table belongs to.
-func leakFold(row int64) uint8 { return uint8(below(mix(hashRow(row)^seedFold), leakFolds)) }
+func leakFold(row int64) uint8 { return encode.Fold(hashRow(row), leakFolds) }
 
 // leakPrior is how many rows the mean of all counts for in each bin: just enough to speak for bins that other folds lack.
 const leakPrior = 0.01

@@ -28,15 +28,19 @@ func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *s
 	c := &sweep.Conclusion{Format: sweep.FormatVersion, Sweep: p.Sweep, Outcome: sweep.OutcomeNoWinner, Done: b.Done, Failed: b.Failed, At: a.Now().UTC()}
 
 	// Cancelled, or short of the quorum: there is no winner to look for.
-	switch {
+	switch done, short := ended(p, b); {
 	case e.Cancelled:
 		c.Outcome, c.Reason = sweep.OutcomeCancelled, "the sweep was cancelled"
 		return c, nil, nil
-	case e.Early != "" && b.Done < quorum(p, b):
-		c.Reason = fmt.Sprintf("%s; %d are done, the quorum is %d", e.Early, b.Done, quorum(p, b))
+	case done >= quorum(p, b):
+	case e.Early != "":
+		c.Reason = e.Early + "; " + short
 		return c, nil, nil
-	case b.Done < quorum(p, b):
-		c.Reason = fmt.Sprintf("all %d trials have ended, %d of them with a model; the quorum is %d", len(b.Rows), b.Done, quorum(p, b))
+	default:
+		c.Reason = short
+		if p.Folds == nil {
+			c.Reason = fmt.Sprintf("all %d trials have ended, %d of them with a model; the quorum is %d", len(b.Rows), b.Done, quorum(p, b))
+		}
 		return c, nil, nil
 	}
 
@@ -125,6 +129,9 @@ func (a *Aggregator) pick(ctx context.Context, k *known, b sweep.Board, m metric
 	exclude := map[int]string{}
 	for {
 		s := search.Pick(search.PickRequest{Board: b, Metric: m.RatedBy(), Maximize: m.Maximize, Require: require, Exclude: exclude})
+		if k.plan.Folds != nil {
+			s.Reason = search.WhyRefit(k.plan, b, require, s)
+		}
 		trial, ok := s.Winner()
 		if !ok {
 			return nil, s, nil

@@ -38,8 +38,11 @@ func (k *known) note() {
 		p.peakPrivateBytes, p.mostBytes = max(p.peakPrivateBytes, r.Usage.PrivateBytes), max(p.mostBytes, r.Usage.PeakPSSBytes)
 	}
 
-	if b.Done > 0 {
-		p.best = b.Rows[0].Result.Score // the board is sorted
+	switch {
+	case b.Configurations != nil && b.Configurations[0].State == sweep.ConfigurationDone:
+		p.best = *b.Configurations[0].Mean
+	case b.Configurations == nil && b.Done > 0:
+		p.best = b.Best().Score
 	}
 	k.progress.Store(p)
 }

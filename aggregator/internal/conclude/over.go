@@ -66,8 +66,30 @@ func early(when string, b sweep.Board) *sweep.Ending {
 	return &sweep.Ending{Early: fmt.Sprintf("%d of %d trials had not ended %s", b.Waiting, len(b.Rows), when)}
 }
 
+// ended is how many of what a quorum counts are done, trials or, in a sweep with folds, configurations, and what to say where they are too few.
+func ended(p *sweep.Plan, b sweep.Board) (done int, short string) {
+	if p.Folds == nil {
+		return b.Done, fmt.Sprintf("%d are done, the quorum is %d", b.Done, quorum(p, b))
+	}
+	for _, c := range b.Configurations {
+		if c.State == sweep.ConfigurationDone {
+			done++
+		}
+	}
+	return done, fmt.Sprintf("of %d configurations %d have all of their folds, the quorum is %d", len(b.Configurations), done, quorum(p, b))
+}
+
 // quorum is how many trials must be done for a sweep to have a winner, whether it ended early or most of its trials failed. Those that were stopped because others were
 // better have had their turn.
 func quorum(p *sweep.Plan, b sweep.Board) int {
-	return max(1, int(math.Ceil(p.Spec.Limits.Quorum*float64(len(p.Trials))))-b.Stopped)
+	stopped := b.Stopped
+	if b.Configurations != nil {
+		stopped = 0
+		for _, c := range b.Configurations {
+			if c.State == sweep.ConfigurationDropped {
+				stopped++
+			}
+		}
+	}
+	return max(1, int(math.Ceil(p.Spec.Limits.Quorum*float64(p.Configurations())))-stopped)
 }

@@ -146,7 +146,7 @@ func (w *World) compare(ctx context.Context, file string, f planFlags) error {
 		if heldOut == 0 {
 			heldOut = max(1, f.rows/50)
 		}
-		m, err := quote.Stated{Rows: f.rows, Features: f.features, HeldOut: heldOut}.Manifest(datasetName(spec.Dataset), spec.Objective == "binary")
+		m, err := quote.Stated{Rows: f.rows, Features: f.features, HeldOut: heldOut, Validate: spec.Validate}.Manifest(datasetName(spec.Dataset), spec.Objective == "binary")
 		if err != nil {
 			return &program.UsageError{Err: err}
 		}

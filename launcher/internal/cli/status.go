@@ -71,7 +71,10 @@ func (w *World) showStatus(s *sweepview.Sweep, st sweepview.State, job JobStatus
 		{"failure", job.Failure},
 		{"trials", fmt.Sprintf("%d done, %d running, %d failed, %d not yet begun", snap.Done, snap.Running, snap.Failed, snap.Waiting-snap.Running)},
 	}
-	if snap.Stopped > 0 {
+	if f := snap.Folds; f != nil {
+		rows = append(rows, [2]string{"configurations", fmt.Sprintf("%s, in %d folds", f, len(p.Folds.Rounds))})
+	}
+	if snap.Stopped > 0 && snap.Folds == nil {
 		rows = append(rows, [2]string{"stopped", fmt.Sprintf("%d trials, because others were better (`launcher why %s TRIAL`)", snap.Stopped, p.Sweep)})
 	}
 	if n := len(p.Earlier); n > 0 {
@@ -81,7 +84,10 @@ func (w *World) showStatus(s *sweepview.Sweep, st sweepview.State, job JobStatus
 	for i, e := range job.Earlier {
 		rows = append(rows, [2]string{"given up", fmt.Sprintf("%s: %s", provision.Describe(p, i), e.Reason)})
 	}
-	if snap.Best != nil {
+	switch {
+	case snap.Folds != nil && snap.Folds.Best != nil:
+		rows = append(rows, [2]string{"best", fmt.Sprintf("configuration %d, %s %s over %d folds", snap.Folds.Best.Configuration, p.Spec.Metric, estimate(snap.Folds.Best), snap.Folds.Best.Of)})
+	case snap.Best != nil:
 		rows = append(rows, [2]string{"best", fmt.Sprintf("trial %d, %s %s on valid", snap.Best.Trial, p.Spec.Metric, number(snap.Best.Score))})
 	}
 	if snap.Left > 0 {
@@ -158,7 +164,7 @@ func leaderboardCommand(w *World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "leaderboard SWEEP",
 		Short: "Show a sweep's trials, best first",
-		Long: `Shows a sweep's trials, best first. With --curves also how each got there: the metric on valid after its trees, from the first tree
+		Long: `Shows a sweep's trials, best first; of a sweep with folds its configurations, by their mean over the folds with its standard error. With --curves also how each got there: the metric on valid after its trees, from the first tree
 on the left to the last; all rows share one scale, on which up is better. Trials whose trees are not scored, because they do not stop early,
 have no curve.`,
 		Example: "  launcher leaderboard nightly-ctr-1a2b3c4d --top 5 --curves",
@@ -170,6 +176,7 @@ have no curve.`,
 			return w.look(cmd.Context(), args[0], func(_ *cloud, s *sweepview.Sweep, st sweepview.State) error {
 				if top > 0 {
 					st.Board.Rows = st.Board.Rows[:min(top, len(st.Board.Rows))]
+					st.Board.Configurations = st.Board.Configurations[:min(top, len(st.Board.Configurations))]
 				}
 				if curves {
 					return w.leaderboardWithCurves(cmd.Context(), s, st.Board, asJSON)

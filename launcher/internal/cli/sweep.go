@@ -291,6 +291,9 @@ func (w *World) showPlan(c *cloud, p *plan.Plan, asJSON bool) error {
 
 	t := w.newTable(header...)
 	for _, trial := range p.Trials {
+		if trial.Fold > 1 || trial.Refit {
+			continue
+		}
 		row := table.Row{trial.Number, trial.Source}
 		for _, n := range names {
 			if trial.Open {
@@ -329,6 +332,9 @@ func (w *World) showSizing(z sweep.Sizing) {
 func varied(trials []sweep.Trial) []string {
 	values := map[string]map[string]bool{}
 	for _, t := range trials {
+		if t.Refit { // it has another number of trees than what it refits
+			continue
+		}
 		for name, v := range t.Params {
 			if values[name] == nil {
 				values[name] = map[string]bool{}

@@ -54,7 +54,8 @@ type snapshot struct {
 	Failed     int               `json:"failed"`
 	Waiting    int               `json:"waiting"` // running ones among them
 	Stopped    int               `json:"stopped,omitempty"`
-	Best       *best             `json:"best,omitempty"`
+	Best       *best             `json:"best,omitempty"` // with folds the refit
+	Folds      *folded           `json:"configurations,omitempty"`
 	Left       float64           `json:"seconds_left,omitempty"`
 	Conclusion *sweep.Conclusion `json:"conclusion,omitempty"`
 }
@@ -66,7 +67,7 @@ type best struct {
 
 func newSnapshot(s *sweepview.Sweep, st sweepview.State, job JobStatus) snapshot {
 	b := st.Board
-	snap := snapshot{Sweep: s.Plan.Sweep, Job: job, Done: b.Done, Running: st.Running, Failed: b.Failed, Waiting: b.Waiting, Stopped: b.Stopped, Conclusion: st.Conclusion}
+	snap := snapshot{Sweep: s.Plan.Sweep, Job: job, Done: b.Done, Running: st.Running, Failed: b.Failed, Waiting: b.Waiting, Stopped: b.Stopped, Folds: newFolded(b), Conclusion: st.Conclusion}
 	if job.Finished || st.Conclusion != nil {
 		snap.Running = 0 // whoever held a trial is gone
 	}
@@ -227,7 +228,10 @@ func (v *view) summary(s snapshot) string {
 	if s.Failed > 0 {
 		parts = append(parts, fmt.Sprintf("%d failed", s.Failed))
 	}
-	if s.Best != nil {
+	switch {
+	case s.Folds != nil && s.Folds.Best != nil:
+		parts = append(parts, fmt.Sprintf("best %s %s (configuration %d)", v.plan.Spec.Metric, estimate(s.Folds.Best), s.Folds.Best.Configuration))
+	case s.Best != nil:
 		parts = append(parts, fmt.Sprintf("best %s %s (#%d)", v.plan.Spec.Metric, number(s.Best.Score), s.Best.Trial))
 	}
 
@@ -260,7 +264,7 @@ func (v *view) lines(s snapshot, st sweepview.State) {
 		if r.Status != sweep.StatusDone {
 			how = fmt.Sprintf("%s: %s", r.Status, firstLine(r.Reason))
 		}
-		fmt.Fprintf(v.w.Out, "trial %3d  %s%s  |  %s\n", r.Trial, how, spark(v.curves[r.Trial], v.plan.Maximize), v.summary(s))
+		fmt.Fprintf(v.w.Out, "trial %3d  %s%s%s  |  %s\n", r.Trial, ofFold(row.Trial), how, spark(v.curves[r.Trial], v.plan.Maximize), v.summary(s))
 	}
 }
 
@@ -301,6 +305,10 @@ func (w *World) concluded(ctx context.Context, cloud *cloud, s *sweepview.Sweep,
 const boardOverhead = 62
 
 func (w *World) showBoard(p *sweep.Plan, b sweep.Board, top int) {
+	if b.Configurations != nil {
+		w.showConfigurations(p, b, top)
+		return
+	}
 	names := varied(p.Trials)
 	header := []any{"rank", "trial", p.Spec.Metric, "trees", "seconds", "parameters"}
 	if p.Open() { // where each comes from is news then

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"coppice/launcher/internal/sweepview"
+	"coppice/metric"
 	"coppice/program"
 	"coppice/search"
 	"coppice/sweep"
@@ -60,6 +62,7 @@ type reasons struct {
 	Decision *sweep.Decision `json:"decision,omitempty"` // of an open trial
 	Replayed string          `json:"replayed,omitempty"` // what came of making it again
 	Rungs    []sweep.Rung    `json:"rungs,omitempty"`
+	Refit    string          `json:"refit,omitempty"` // why the last trial of a sweep with folds trains what it does
 	Result   *sweep.Result   `json:"result,omitempty"`
 }
 
@@ -72,6 +75,10 @@ func (c *cloud) why(ctx context.Context, p *sweep.Plan, st sweepview.State, tria
 		}
 	}
 
+	if y.Trial.Refit {
+		y.Refit, err = whyRefit(p, st.Board)
+		return y, err
+	}
 	if y.Trial.Open {
 		if y.Decision, err = trials.Decision(ctx, trial); err != nil {
 			return y, err
@@ -97,11 +104,38 @@ func (c *cloud) why(ctx context.Context, p *sweep.Plan, st sweepview.State, tria
 	return y, nil
 }
 
+// whyRefit says what the refit trains, or that this is not known yet.
+func whyRefit(p *sweep.Plan, b sweep.Board) (string, error) {
+	if slices.ContainsFunc(b.Rows, func(r sweep.Row) bool { return r.Result == nil && !r.Trial.Refit }) {
+		return "it trains the best configuration on all rows of train and valid when all folds have ended", nil
+	}
+
+	var require []*search.Condition
+	for _, text := range p.Spec.Require {
+		c, err := search.CompileRequire(text, metric.Canonical)
+		if err != nil {
+			return "", err
+		}
+		require = append(require, c)
+	}
+	choice, err := search.Choose(p, b, require)
+	if none := new(search.NoChoiceError); errors.As(err, &none) {
+		return none.Reason, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return choice.Reason, nil
+}
+
 // whyOverhead is the width of a rung's other columns.
 const whyOverhead = 50
 
 func (w *World) showWhy(p *sweep.Plan, y reasons) {
 	rows := [][2]string{{"trial", fmt.Sprintf("%d of sweep %s", y.Trial.Number, p.Sweep)}, {"from", y.Trial.Source}}
+	if y.Trial.Fold > 0 {
+		rows = append(rows, [2]string{"fold", fmt.Sprintf("%d of %d, of configuration %d", y.Trial.Fold, len(p.Folds.Rounds), y.Trial.Configuration)})
+	}
 	switch d := y.Decision; {
 	case d != nil:
 		rows = append(rows, [2]string{"because", d.Reason}, [2]string{"parameters", settings(d.Own, slices.Sorted(maps.Keys(d.Own)))},
@@ -110,6 +144,8 @@ func (w *World) showWhy(p *sweep.Plan, y reasons) {
 		if n := len(d.Refused); n > 0 {
 			rows = append(rows, [2]string{"refused", fmt.Sprintf("%d proposals before it, which another trial had taken or the trainer does not accept", n)})
 		}
+	case y.Trial.Refit:
+		rows = append(rows, [2]string{"because", y.Refit})
 	case y.Trial.Open:
 		rows = append(rows, [2]string{"because", "it has not been decided: that is done when a task claims it"})
 	default:

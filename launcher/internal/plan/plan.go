@@ -123,6 +123,9 @@ func Build(q Request) (*Plan, error) {
 	if err := p.climb(); err != nil {
 		return nil, err
 	}
+	if err := p.validate(s.Validate, q.Manifest); err != nil {
+		return nil, err
+	}
 
 	err = p.fit(s.Machine, q.Manifest)
 	// A caller who compares machines wants the plan, too, when this one is too small.
@@ -144,7 +147,7 @@ func (p *Plan) fit(m sweep.Machine, d *dataset.Manifest) error {
 	}
 
 	if p.Input != nil {
-		need += inputBytes * p.Input.Text.Bytes
+		need.Trial += inputBytes * p.Input.Text.Bytes
 	}
 
 	on := func(m sweep.Machine) (sweep.Sizing, sweep.Auto, error) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"coppice/dataset"
+	"coppice/fit"
 	"coppice/gbt"
 	"coppice/machines"
 	"coppice/sweep"
@@ -20,7 +21,7 @@ const (
 // Size says how many tasks share a machine: as many as Batch, the vCPUs and the memory allow, with the dataset in memory
 // once; and how many local SSDs the machine has: those asked for, or as few as hold the dataset. need is what Need says. Errors are
 // *Error.
-func Size(m sweep.Machine, t machines.Type, d *dataset.Manifest, trials int, need int64) (z sweep.Sizing, disks int, err error) {
+func Size(m sweep.Machine, t machines.Type, d *dataset.Manifest, trials int, need Memory) (z sweep.Sizing, disks int, err error) {
 	if disks, err = disksFor(m, t, d); err != nil {
 		return z, 0, err
 	}
@@ -42,11 +43,15 @@ func disksFor(m sweep.Machine, t machines.Type, d *dataset.Manifest) (int, error
 	return int(m.LocalSSD), nil
 }
 
-func tasksFor(m sweep.Machine, t machines.Type, datasetBytes int64, trials int, need int64) (sweep.Sizing, error) {
-	vcpus, memory := t.VCPUs, t.MemoryBytes
-	z := sweep.Sizing{MachineType: t.Name, VCPUs: vcpus, MemoryBytes: memory, DatasetBytes: datasetBytes, TrialBytes: need,
+func tasksFor(m sweep.Machine, t machines.Type, datasetBytes int64, trials int, needs Memory) (sweep.Sizing, error) {
+	vcpus, memory, need := t.VCPUs, t.MemoryBytes, needs.Trial
+	z := sweep.Sizing{MachineType: t.Name, VCPUs: vcpus, MemoryBytes: memory, DatasetBytes: datasetBytes, TrialBytes: need, RefitBytes: needs.Refit,
 		ReserveBytes: max(leastReserve, memory/reserveShare), VMs: m.VMs, ThreadsPerTask: m.ThreadsPerTask}
 	byMemory := int((memory - z.DatasetBytes - z.ReserveBytes) / need)
+	if z.RefitBytes > 0 && z.RefitBytes > memory-z.DatasetBytes-z.ReserveBytes {
+		return z, errorf("the refit on all rows of train and valid does not fit a %s: it has a copy of them and needs %s, beside %s dataset and %s reserve of %s; use a larger machine, or leave validate out",
+			t.Name, gib(z.RefitBytes), gib(z.DatasetBytes), gib(z.ReserveBytes), gib(memory))
+	}
 
 	// The tightest of these limits decides.
 	limits := []struct {
@@ -92,8 +97,14 @@ func gib(n int64) string {
 	return strings.TrimSuffix(fmt.Sprintf("%.1f", float64(n)/(1<<30)), ".0") + " GiB"
 }
 
-// Need is what the most demanding trial needs for itself, in bytes: of those that are expected, and of those that an open trial may come to.
-func Need(d *dataset.Manifest, plan *sweep.Plan, expected []sweep.Trial, threads int) (int64, error) {
+// Memory is what trials need for themselves, in bytes.
+type Memory struct {
+	Trial int64 // the most demanding one
+	Refit int64 // the one of a sweep with folds that trains on all rows; 0 without
+}
+
+// Need is what the most demanding trial needs for itself: of those that are expected, and of those that an open trial may come to.
+func Need(d *dataset.Manifest, plan *sweep.Plan, expected []sweep.Trial, threads int) (Memory, error) {
 	rows := map[string]int{}
 	for _, s := range d.Splits {
 		rows[s.Name] = s.Rows
@@ -111,6 +122,9 @@ func Need(d *dataset.Manifest, plan *sweep.Plan, expected []sweep.Trial, threads
 		}
 		return gbt.PrivateBytes(p, rows[sweep.Train], rows[sweep.Valid], features, threads) + scoring(rows) + processBytes, nil
 	}
+	if plan.Folds != nil {
+		return needOfFolds(d, plan, expected, rows, features, threads)
+	}
 
 	if plan.Open() {
 		expected = append(slices.Clone(expected), sweep.Trial{Params: largest(plan, of)})
@@ -119,12 +133,41 @@ func Need(d *dataset.Manifest, plan *sweep.Plan, expected []sweep.Trial, threads
 	for _, t := range expected {
 		n, err := of(t.Params)
 		if err != nil {
-			return 0, err
+			return Memory{}, err
 		}
 		need = append(need, n)
 	}
-	return slices.Max(need), nil
+	return Memory{Trial: slices.Max(need)}, nil
 }
+
+// needOfFolds is Need of a sweep with folds. A fold has masks of what it trains on and rates, targets and predictions of the rated rows, and scores by row of
+// the table; the refit has a copy of all rows.
+func needOfFolds(d *dataset.Manifest, plan *sweep.Plan, expected []sweep.Trial, rows map[string]int, features []int, threads int) (need Memory, err error) {
+	train := rows[sweep.Train]
+	rated := 0
+	for _, r := range plan.Folds.Rounds {
+		rated = max(rated, train*len(r.Rated.Folds)/dataset.Folds)
+	}
+	all := train + max(1, d.Copies())*rows[sweep.Valid]
+	heldOut := scoring(map[string]int{sweep.Calib: rows[sweep.Calib], sweep.Test: rows[sweep.Test]})
+
+	for _, t := range expected {
+		p, err := gbt.ParseParams(t.Params)
+		if err != nil {
+			return need, err
+		}
+		fold := gbt.PrivateBytes(p, train, train, features, threads) + maskBytes*int64(train) + ratedBytes*int64(rated) + processBytes
+		need.Trial = max(need.Trial, fold)
+		refit := gbt.PrivateBytes(p, all, 0, features, threads) + fit.JoinedBytes(all, len(features)) + heldOut + processBytes
+		need.Refit = max(need.Refit, refit)
+	}
+	return need, nil
+}
+
+const (
+	maskBytes  = 4       // a row's number, in the mask of a fold
+	ratedBytes = 40 + 16 // what rating takes, and label, weight and group
+)
 
 // processBytes is what a task's process needs whatever it trains: the program, its clients, their buffers.
 const processBytes = 96 << 20

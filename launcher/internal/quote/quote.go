@@ -106,7 +106,7 @@ func (o *Offer) Side(spot bool) *Side {
 
 // work is what does not depend on the machine.
 type work struct {
-	need    int64     // bytes of the most demanding trial
+	need    plan.Memory
 	seconds []float64 // of each trial, in the plan's order
 	mean    float64
 	ns      float64 // per value, mean
@@ -150,6 +150,7 @@ func (q *Request) work() (*work, error) {
 		if err != nil {
 			return nil, err
 		}
+		t := t.of(q.Plan, trial)
 		of := float64(t.rows) * float64(t.features) * float64(p.NumIterations)
 		s := q.seconds(t, p)
 		if q.NsPerValue > 0 {
@@ -163,6 +164,24 @@ func (q *Request) work() (*work, error) {
 	w.ns = w.mean * 1e9 / max(values, 1)
 	w.mean /= float64(len(w.seconds))
 	return w, nil
+}
+
+// of is the table as a trial sees it: of a fold, a part of train trains and another part is rated; the refit trains on valid, too.
+func (t table) of(p *sweep.Plan, trial sweep.Trial) table {
+	switch {
+	case p.Folds == nil:
+	case trial.Refit:
+		t.rows += t.valid
+		t.heldOut -= t.valid
+		t.valid = 0
+	default:
+		r := p.Folds.Rounds[trial.Fold-1]
+		rows := t.rows
+		t.rows = max(1, rows*len(r.Train.Folds)/dataset.Folds)
+		t.valid = rows * len(r.Rated.Folds) / dataset.Folds
+		t.heldOut = t.valid
+	}
+	return t
 }
 
 // Offer is what the plan's own machines would take; its Sizing is taken as it is.

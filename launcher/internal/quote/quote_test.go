@@ -69,7 +69,7 @@ func request(t testing.TB, size quote.Stated, edits ...string) *quote.Request {
 		t.Fatal(err)
 	}
 	_, prices := catalogue(t)
-	return &quote.Request{Plan: p.Plan, Manifest: m, Prices: prices, Region: "us-central1", Assumptions: quote.Assumed(), Calibration: quote.Measured()}
+	return &quote.Request{Plan: p.Plan, Expected: p.Expected, Manifest: m, Prices: prices, Region: "us-central1", Assumptions: quote.Assumed(), Calibration: quote.Measured()}
 }
 
 var large = quote.Stated{Rows: 130_000_000, Features: 40, HeldOut: 2_600_000}
@@ -499,5 +499,21 @@ func TestStatedSizes(t *testing.T) {
 	}
 	if got := float64(m.Bytes()) / (1 << 30); math.Abs(got/10.31-1) > 0.005 {
 		t.Errorf("%v GiB", got)
+	}
+}
+
+// TestFoldsCostTimesTheirNumber: five folds train five times four fifths of the rows, and once more all.
+func TestFoldsCostTimesTheirNumber(t *testing.T) {
+	offer := func(edits ...string) quote.Offer {
+		return compare(t, request(t, large, edits...), quote.Wish{Machines: []string{"n2-highmem-64"}, VMs: 4}).Offers[0]
+	}
+	one := offer()
+	folds := offer("machine:", "validate: {kfold: 5}\nmachine:")
+	share := folds.Trial.Expected / one.Trial.Expected
+	if share < 0.75 || share > 0.95 || folds.NsPerValue < 0.9*one.NsPerValue {
+		t.Errorf("a trial takes %v of one on all rows, %v ns per value; want about 0.8, and about the same as %v", share, folds.NsPerValue, one.NsPerValue)
+	}
+	if all := folds.Waves * folds.Tasks; all < 251 || folds.Waves*one.Tasks < 4*one.Waves*one.Tasks {
+		t.Errorf("%d waves of %d tasks, and %d of %d without folds; want 251 trials in one and 50 in the other", folds.Waves, folds.Tasks, one.Waves, one.Tasks)
 	}
 }

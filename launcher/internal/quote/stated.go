@@ -12,6 +12,8 @@ type Stated struct {
 	Rows     int // to train on
 	Features int
 	HeldOut  int // rows in each of valid, calib and test
+
+	Validate *sweep.Validate // the dataset's folds are taken to be such as this needs
 }
 
 // Bounds of a stated size.
@@ -36,6 +38,9 @@ func (s Stated) Manifest(name string, binary bool) (*dataset.Manifest, error) {
 	m.Label.Kind = dataset.Regression
 	if binary {
 		m.Label.Kind = dataset.Binary
+	}
+	if v := s.Validate; v != nil {
+		m.Split.By, m.Group = dataset.SplitByTime, v.By
 	}
 	for i := range s.Features {
 		m.Features = append(m.Features, dataset.Feature{Name: fmt.Sprintf("f%d", i), Bins: 255})

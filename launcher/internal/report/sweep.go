@@ -142,6 +142,7 @@ func (s *Sweep) view(state sweepview.State, listing sweepstore.Listing, l *ledge
 	for _, t := range p.Trials {
 		v.Trials = append(v.Trials, s.trial(t, results[t.Number], listing.Trials[t.Number], costs[t.Number], params, state))
 	}
+	v.Configurations = configurations(v.Trials, state.Board, params)
 	v.Attempts = attempts(l, b, listing)
 	s.tellRunning(v, l)
 	v.Memory = memory(p, l, results)
@@ -258,6 +259,9 @@ func newParams(p *sweep.Plan) *params {
 	texts := map[string]map[string]bool{}
 	numbers := map[string]bool{}
 	for _, t := range p.Trials {
+		if t.Refit { // it has another number of trees than what it refits
+			continue
+		}
 		for name, v := range t.Params {
 			if texts[name] == nil {
 				texts[name], numbers[name] = map[string]bool{}, true

@@ -71,7 +71,7 @@ func Run(ctx context.Context, q Request) (*Report, error) {
 		return nil, &Error{fmt.Sprintf("the version is of trial %d, and its plan has %d", q.Trial, len(p.Trials))}
 	}
 	given := p.Trials[q.Trial].Params
-	if p.Trials[q.Trial].Open {
+	if p.Trials[q.Trial].Open || p.Trials[q.Trial].Refit {
 		given = q.Params
 	}
 	if len(given) == 0 {
@@ -103,7 +103,8 @@ func Run(ctx context.Context, q Request) (*Report, error) {
 		threads = runtime.GOMAXPROCS(0)
 	}
 	table := fit.NewTable(ds)
-	request := fit.Request{Params: params, Metric: m, Valid: &p.Holdout.Valid, Threads: threads, OnTree: q.OnTree}
+	request := fit.Request{Params: params, Metric: m, Threads: threads, OnTree: q.OnTree}
+	request.Rows, request.Valid = p.RowsOf(q.Trial)
 	if p.Input != nil {
 		old, err := dataset.DecodeManifest(q.InputDataset)
 		if err != nil {

@@ -80,6 +80,13 @@ func (s *Sweep) Look(ctx context.Context) (State, error) {
 		s.Plan = s.Plan.WithDecisions(s.decisions)
 	}
 
+	// What the refit trains is known when it has trained it.
+	if last := len(s.Plan.Trials) - 1; s.Plan.Folds != nil && s.Plan.Trials[last].Params == nil {
+		if r, ended := s.results[last]; ended && r.Params != nil {
+			s.Plan = s.Plan.WithRefit(r.Params)
+		}
+	}
+
 	var state State
 	state.Board = sweep.Fold(s.Plan, slices.Collect(maps.Values(s.results)))
 	for _, t := range l.Trials {

@@ -77,9 +77,23 @@ func one(ctx context.Context, bucket blob.Store, id sweep.ID, p *sweep.Plan) (*s
 	if err := trials.Results(ctx, list, results, nil); err != nil {
 		return nil, err
 	}
-	fitting, err := search.Fitting(p, slices.Collect(maps.Values(results)), sweep.MaxFound)
+	fitting, err := search.Fitting(p, rated(old, slices.Collect(maps.Values(results))), sweep.MaxFound)
 	if err != nil || len(fitting) == 0 {
 		return nil, err
 	}
 	return &sweep.Earlier{Sweep: id, Dataset: old.Dataset.Name + "@" + old.Dataset.Version, Created: old.Created, Trials: fitting}, nil
+}
+
+// rated are the results of a sweep's configurations: of one with folds the means, under the number of their first trial.
+func rated(p *sweep.Plan, results []sweep.Result) []sweep.Result {
+	if p.Folds == nil {
+		return results
+	}
+	var out []sweep.Result
+	for _, c := range sweep.Fold(p, results).Configurations {
+		if c.State == sweep.ConfigurationDone {
+			out = append(out, sweep.Result{Trial: c.Trials[0], Status: sweep.StatusDone, Params: c.Params, Score: *c.Mean})
+		}
+	}
+	return out
 }

@@ -97,7 +97,7 @@ func (w *Worker) saved(ctx context.Context, c *sweep.Claim, m metric.Metric) (sa
 		s.keeper.Log.Warn("the trial begins again: it was saved on a copy of the dataset that turned out damaged")
 		s.clear()
 	}
-	identity := w.table.Identity(fit.Request{Metric: m, Valid: &w.plan.Holdout.Valid, Program: w.Version})
+	identity := w.table.Identity(w.request(c.Trial, fit.Request{Metric: m}))
 	if s.from != nil && from.Identity() != identity {
 		s.keeper.Log.Warn("the trial begins again", "checkpoint", from.Identity(), "this", identity)
 		s.clear()

@@ -45,7 +45,8 @@ func (w *Worker) next(ctx context.Context) (*sweep.Claim, error) {
 
 // rules are those of this task.
 func (w *Worker) rules() protocol.Task {
-	t := protocol.Task{Attempt: w.Attempt, Heartbeat: w.heartbeat(), Takeover: time.Duration(w.plan.Takeover), MaxDeaths: sweep.MaxClaims}
+	t := protocol.Task{Attempt: w.Attempt, Heartbeat: w.heartbeat(), Takeover: time.Duration(w.plan.Takeover), MaxDeaths: sweep.MaxClaims,
+		Stages: w.plan.Stages()}
 	// What a search that learns begins with should be known first.
 	if w.plan.Open() {
 		t.Start = w.Task % len(w.plan.Trials)
@@ -114,9 +115,13 @@ func (l *looking) look(ctx context.Context) (protocol.Answer, error) {
 	l.list, l.rules, w.listing = list, rulesOf(list), list
 	w.measures.queue(l.rules)
 
-	have, enough := w.room()
+	need := w.plan.Sizing.TrialBytes
+	if w.plan.Folds != nil && l.remaining() == 1 { // only the refit is left
+		need = max(need, w.plan.Sizing.RefitBytes)
+	}
+	have, enough := w.room(need)
 	if !enough && !l.short {
-		w.Log.Warn("waiting for memory", "need_bytes", w.plan.Sizing.TrialBytes, "available_bytes", have)
+		w.Log.Warn("waiting for memory", "need_bytes", need, "available_bytes", have)
 		l.short = true
 	}
 	return protocol.Answer{Listing: l.rules, Full: !enough}, nil

@@ -18,6 +18,7 @@ import (
 	"coppice/gbt"
 	"coppice/metric"
 	"coppice/protocol"
+	"coppice/search"
 	"coppice/sweep"
 	"coppice/sweepstore"
 	"coppice/task/internal/usage"
@@ -105,8 +106,9 @@ type finished struct {
 // train trains and rates the candidate. A panic in it is an error of the candidate: one bad configuration must not fail
 // the task, and with it the whole Batch job.
 func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric, p *pulse, s saving) (r *sweep.Result, out *finished, err error) {
+	of := w.plan.Trials[claim.Trial]
 	r = &sweep.Result{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: claim.Trial, Claim: claim.Claim,
-		Task: w.Task, Attempt: w.Attempt, Metrics: map[string]float64{}}
+		Task: w.Task, Attempt: w.Attempt, Configuration: of.Configuration, Fold: of.Fold, Metrics: map[string]float64{}}
 
 	defer func() {
 		if v := recover(); v != nil {
@@ -114,7 +116,13 @@ func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric,
 		}
 	}()
 
-	if r.Params, err = w.settle(ctx, claim); err != nil {
+	var chosen *search.Choice
+	if w.plan.Folds != nil {
+		r.Params, chosen, err = w.settleFold(ctx, claim.Trial)
+	} else {
+		r.Params, err = w.settle(ctx, claim)
+	}
+	if err != nil {
 		return r, nil, err
 	}
 	params, err := gbt.ParseParams(r.Params)
@@ -126,7 +134,7 @@ func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric,
 	}
 
 	threads := w.plan.Sizing.ThreadsPerTask
-	o, err := w.fit(ctx, s, fit.Request{Params: params, Metric: m, Metrics: w.metrics, Valid: &w.plan.Holdout.Valid, Threads: threads,
+	o, err := w.fit(ctx, s, w.request(claim.Trial, fit.Request{Params: params, Metric: m, Metrics: w.metrics, Threads: threads,
 		RateTrees: w.plan.Spec.Search.Stop != nil,
 		OnTree: func(g gbt.Progress) error {
 			if err := p.tree(g); err != nil {
@@ -134,7 +142,7 @@ func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric,
 			}
 			return w.atRung(ctx, claim, g)
 		},
-		Program: w.Version, Input: w.input, Refit: w.input != nil && w.plan.Input.Mode == sweep.RefitMode})
+		Input: w.input, Refit: w.input != nil && w.plan.Input.Mode == sweep.RefitMode}))
 	if stopped := new(stoppedError); errors.As(err, &stopped) {
 		r.Score, r.TreesGrown = stopped.rung.Score, stopped.rung.Step
 		r.Usage = sweep.Usage{TreesPerSecond: p.rate(), PrivateBytes: usage.Self().Private}
@@ -145,31 +153,44 @@ func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric,
 
 	r.Status, r.Score, r.Metrics = sweep.StatusDone, o.Score, o.Metrics
 	r.BestIteration, r.Trees, r.TreesGrown = o.Best, len(o.Model.Trees), o.Grown
+	if w.plan.Folds != nil {
+		r.TrainRows = o.TrainRows
+	}
+	if chosen != nil { // it has seen all rows that could rate it
+		r.Score, r.Metrics = *chosen.Mean, chosen.Metrics
+	}
+	mem := usage.Self()
+	r.Usage = sweep.Usage{TreesPerSecond: p.rate(), TrainSeconds: o.Seconds, NsPerValue: o.NsPerValue, ResumedTrees: o.Resumed, PrivateBytes: mem.Private, SharedBytes: mem.Shared, PSSBytes: mem.PSS}
+	if of.Fold > 0 { // its model is thrown away
+		return r, &finished{}, nil
+	}
 
-	// The aggregator does not map the dataset: what it calibrates by, and verifies the model with, is scored here.
-	out = &finished{}
+	out, err = w.score(o.Model, threads)
+	return r, out, err
+}
+
+// score makes what a model leaves. The aggregator does not map the dataset: what it calibrates by, and verifies the model with, is scored here.
+func (w *Worker) score(model *gbt.Model, threads int) (*finished, error) {
+	out := &finished{}
 	for _, part := range []struct {
 		rows sweep.Rows
 		to   *[]float64
 	}{{w.plan.Holdout.Calib, &out.calib}, {w.plan.Holdout.Test, &out.test}} {
 		rows, err := w.table.Select(part.rows)
 		if err != nil {
-			return r, nil, err
+			return nil, err
 		}
-		if *part.to, err = o.Model.PredictBinned(&rows.Data, threads); err != nil {
-			return r, nil, err
+		if *part.to, err = model.PredictBinned(&rows.Data, threads); err != nil {
+			return nil, err
 		}
 	}
 
 	var text bytes.Buffer
-	if _, err := o.Model.WriteTo(&text); err != nil {
-		return r, nil, err
+	if _, err := model.WriteTo(&text); err != nil {
+		return nil, err
 	}
 	out.model = text.Bytes()
-
-	mem := usage.Self()
-	r.Usage = sweep.Usage{TreesPerSecond: p.rate(), TrainSeconds: o.Seconds, NsPerValue: o.NsPerValue, ResumedTrees: o.Resumed, PrivateBytes: mem.Private, SharedBytes: mem.Shared, PSSBytes: mem.PSS}
-	return r, out, nil
+	return out, nil
 }
 
 // failure says how a trial ended that has no model.
@@ -180,7 +201,10 @@ func (w *Worker) failure(cause, err error) (sweep.Status, string) {
 		reason = reason[:longest] + " ..."
 	}
 	var stopped *stoppedError
+	var dropped *droppedError
 	switch {
+	case errors.As(err, &dropped):
+		return sweep.StatusStopped, dropped.reason
 	case errors.As(err, &stopped):
 		return sweep.StatusStopped, fmt.Sprintf("at %d trees: %s", stopped.rung.Step, stopped.rung.Reason)
 	case errors.Is(cause, errTimeLimit):
@@ -194,6 +218,9 @@ func (w *Worker) failure(cause, err error) (sweep.Status, string) {
 
 // upload writes the trial's files into the attempt's own folder, side by side.
 func (w *Worker) upload(ctx context.Context, r *sweep.Result, out *finished) error {
+	if r.Fold > 0 {
+		return nil
+	}
 	group, ctx := errgroup.WithContext(ctx)
 
 	put := func(file string, data []byte, to *sweep.Object) {

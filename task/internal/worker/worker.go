@@ -64,6 +64,7 @@ type Worker struct {
 	listing sweepstore.Listing // the last
 	seen    map[int]sweep.Seen // by trial
 	rungs   map[sweepstore.RungKey]float64
+	results map[int]sweep.Result // by trial, of a sweep with folds
 }
 
 // TransientError is a failure that another attempt may not meet: storage out of reach, or the machine being taken away.
@@ -120,6 +121,9 @@ func (w *Worker) work(ctx context.Context) error {
 	if err := w.openInput(ctx); err != nil {
 		return err
 	}
+	if err := w.checkFolds(); err != nil {
+		return err
+	}
 
 	for {
 		claim, err := w.next(ctx)
@@ -137,11 +141,11 @@ func (w *Worker) work(ctx context.Context) error {
 	}
 }
 
-// room says how many bytes the machine has left, and whether that is enough for another trial: a task waits rather than
+// room says how many bytes the machine has left, and whether that is enough for a trial that needs so many: a task waits rather than
 // dies.
-func (w *Worker) room() (have int64, enough bool) {
+func (w *Worker) room(need int64) (have int64, enough bool) {
 	have = w.Available()
-	return have, have < 0 || have >= w.plan.Sizing.TrialBytes
+	return have, have < 0 || have >= need
 }
 
 // Memory is the usual Available.

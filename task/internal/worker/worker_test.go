@@ -29,6 +29,7 @@ import (
 type world struct {
 	datasets, sweeps blob.Store
 	scratch          string
+	manifest         *dataset.Manifest
 	plan             *sweep.Plan
 	published        published
 }
@@ -54,8 +55,14 @@ func (p *published) Publish(_ context.Context, data []byte, attrs map[string]str
 // newWorld plans so many trials on a small table. change, which may be nil, edits the plan before it is written.
 func newWorld(t *testing.T, trials int, change func(*sweep.Plan)) *world {
 	t.Helper()
+	return newWorldOn(t, datasettest.Options{Rows: 1500}, trials, change)
+}
+
+func newWorldOn(t *testing.T, o datasettest.Options, trials int, change func(*sweep.Plan)) *world {
+	t.Helper()
 	w := &world{datasets: blob.Memory(), sweeps: blob.Memory(), scratch: t.TempDir()}
-	dir, m := datasettest.Dir(t, datasettest.Options{Rows: 1500})
+	dir, m := datasettest.Dir(t, o)
+	w.manifest = m
 	datasettest.Upload(t, w.datasets, dir, m)
 	w.plan = newPlan(m, trials)
 	if change != nil {

@@ -1,0 +1,67 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"coppice/sweep"
+)
+
+// TestE2EFolds cross-validates three configurations by group, with two workers of which one is killed. The weak configuration is dropped after its first folds, the best
+// is trained on all rows of train and valid, registered, promoted, and grows again with the same bytes.
+func TestE2EFolds(t *testing.T) {
+	l := newLocal(t)
+	l.args = []string{"--faults", l.file("faults.yaml", "preempt: [{task: 1, attempt: 0, after: 1s}]\n")}
+	if r := execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "12000", "--out", filepath.Join(l.dir, "clicks.parquet")); r.code != 0 {
+		t.Fatalf("made clicks: exit status %d: %s; want 0", r.code, r.errOut)
+	}
+	l.must("launcher", "stage", l.file("dataset.yaml", "name: clicks\nsource: clicks.parquet\nlabel: is_click\ndrop: [impression_id, ts]\ngroup: user_id\nencodings: none\n"+
+		"split: {by: hash, key: user_id, train: 0.6, valid: 0.2, calib: 0.1, test: 0.1}\n"))
+
+	c := conclusion(t, l.must("launcher", "sweep", l.file("folds.yaml", `
+name: folds
+dataset: clicks
+model: ctr
+metric: log_loss
+trials: 3
+seed: 5
+early_stopping_rounds: 10
+validate: {kfold: 4, by: group}
+params: {num_iterations: 40, learning_rate: 0.1}
+search: {fixed: [{num_leaves: 7}, {learning_rate: 0.00001}, {num_leaves: 15, min_data_in_leaf: 100}]}
+machine: {type: n2-highmem-2, vms: 2, threads_per_task: 1, tasks_per_vm: 1}
+limits: {trial: 5m, sweep: 15m}
+`), "--json"))
+	if c.Outcome != sweep.OutcomeWinner || c.Trial != 12 || !strings.Contains(c.Reason, "over 4 folds") || !strings.Contains(c.Reason, "on all rows of train and valid") {
+		t.Errorf("the sweep's end: %+v; want trial 12, the refit, to win for its configuration's mean over 4 folds", c)
+	}
+
+	var board sweep.Board
+	if err := json.Unmarshal([]byte(l.must("launcher", "leaderboard", string(c.Sweep), "--json")), &board); err != nil {
+		t.Fatal(err)
+	}
+	claims := 0
+	for _, r := range board.Rows {
+		claims = max(claims, r.Result.Claim)
+	}
+	refit, best := board.Rows[0].Result, board.Configurations[0]
+	if claims == 0 || refit.Trial != 12 || refit.Score != *best.Mean || refit.Trees != best.Trees || refit.TrainRows < 8000 {
+		t.Errorf("%d takeovers, the refit is %+v; want some, and it to have the mean and the trees of %+v", claims, refit, best)
+	}
+	if weak := board.Configurations[2]; weak.Configuration != 1 || weak.State != sweep.ConfigurationDropped || weak.Folds != 3 {
+		t.Errorf("the last configuration is %+v; want number 1, dropped after 3 folds", weak)
+	}
+
+	for command, want := range map[string]string{"leaderboard": "mean ± SE", "status": "2 done, 1 dropped"} {
+		if out := l.must("launcher", command, string(c.Sweep)); !strings.Contains(strings.ToLower(out), strings.ToLower(want)) {
+			t.Errorf("launcher %s printed\n%s\nwant %q in it", command, out, want)
+		}
+	}
+	if out := l.must("launcher", "registry", "reproduce", "ctr@1"); !strings.Contains(out, "the same bytes") {
+		t.Errorf("the refit grown again: got\n%s\nwant the same bytes", out)
+	}
+}

@@ -1,0 +1,64 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"coppice/dataset"
+	"coppice/fit"
+	"coppice/sweep"
+)
+
+// validate makes trials of folds of the configurations, where the spec cross-validates, and one that trains the best on all rows. What the dataset's folds do not
+// allow is refused as `task train --cv` refuses it.
+func (p *Plan) validate(v *sweep.Validate, m *dataset.Manifest) error {
+	if v == nil {
+		return nil
+	}
+
+	scheme := fit.KFold
+	switch {
+	case v.Forward > 0:
+		scheme = fit.Forward
+	case v.By == sweep.ByGroup:
+		scheme = fit.GroupKFold
+	}
+	folds, err := fit.Folds(m, scheme, v.Number())
+	if err != nil {
+		return errorf("validate: %v", err)
+	}
+	rounds := make([]sweep.Round, len(folds))
+	for i, f := range folds {
+		rounds[i] = sweep.Round{Train: f.Train, Rated: f.Rated}
+	}
+
+	configurations := p.Trials
+	p.Folds = sweep.NewFolds(string(scheme), rounds, v.Drops())
+	p.Trials = p.Folds.Expand(configurations)
+	if len(p.Trials) > sweep.MaxTrials {
+		return errorf("%d configurations in %d folds are %d trials with the refit; use fewer: at most %d are possible", len(configurations), len(rounds), len(p.Trials), sweep.MaxTrials)
+	}
+
+	// What the refit will train is expected to be the largest of what there is.
+	p.Expected = slices.Clone(p.Trials)
+	p.Expected[len(p.Trials)-1].Params = slices.MaxFunc(configurations, func(a, b sweep.Trial) int { return cmp.Compare(trees(a), trees(b)) }).Params
+	p.Adapt()
+	p.noteFolds(len(configurations))
+	return nil
+}
+
+func trees(t sweep.Trial) float64 {
+	n, _ := t.Params["num_iterations"].(float64)
+	return n
+}
+
+func (p *Plan) noteFolds(configurations int) {
+	f := p.Folds
+	note := fmt.Sprintf("validate: %d configurations in %d folds of train (%s) are %d trials, and one more trains the best on all rows of train and valid",
+		configurations, len(f.Rounds), f.Scheme, configurations*len(f.Rounds))
+	if f.First < len(f.Rounds) {
+		note += fmt.Sprintf("; those that are behind after %d folds are not trained on the others, for which nothing is taken off here", f.First)
+	}
+	p.Notes = append(p.Notes, note)
+}

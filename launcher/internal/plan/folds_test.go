@@ -1,0 +1,83 @@
+package plan_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"coppice/dataset"
+	"coppice/sweep"
+)
+
+// cross is the spec with validate.
+func cross(t *testing.T, validate string, edits ...string) *sweep.Spec {
+	t.Helper()
+	return parse(t, append([]string{"machine:", "validate: " + validate + "\nmachine:"}, edits...)...)
+}
+
+func TestFoldsBecomeTrials(t *testing.T) {
+	p, err := build(cross(t, "{kfold: 5}"), manifest(all...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.Marshal(p.Plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sweep.DecodePlan(data); err != nil {
+		t.Fatalf("the plan is refused by its reader: %v", err)
+	}
+	if len(p.Trials) != 8*5+1 || p.Configurations() != 8 || p.Folds.First != 3 || !p.Trials[40].Refit || len(p.Expected) != 41 || p.Expected[40].Params == nil {
+		t.Errorf("8 configurations are %d trials, %d configurations, %d folds first; want 41, 8 and 3, the last a refit", len(p.Trials), p.Configurations(), p.Folds.First)
+	}
+	if !slices.ContainsFunc(p.Notes, func(n string) bool {
+		return strings.Contains(n, "8 configurations in 5 folds of train (kfold) are 40 trials")
+	}) {
+		t.Errorf("the notes do not say how many trials that are: %q", p.Notes)
+	}
+
+	// 40 features twice and 8 bytes of each of 131 million rows are copied, and the trainer has its own.
+	if least := int64(131_000_000 * 88); p.Sizing.RefitBytes < least || p.Sizing.RefitBytes > 2*least || p.Sizing.TrialBytes >= p.Sizing.RefitBytes {
+		t.Errorf("the refit needs %d bytes and a fold %d; want more than %d, less than twice that, and less", p.Sizing.RefitBytes, p.Sizing.TrialBytes, least)
+	}
+
+	all, err := build(cross(t, "{kfold: 5, drop: false}"), manifest(all...))
+	if err != nil || all.Folds.First != 5 {
+		t.Errorf("with drop: false %d folds are first, error %v; want 5", all.Folds.First, err)
+	}
+}
+
+func TestFoldsThatTheDatasetDoesNotHave(t *testing.T) {
+	order := func(by string) func(*dataset.Manifest) {
+		return func(m *dataset.Manifest) {
+			m.Order = &dataset.Ordering{By: by, Copies: 1}
+			m.Split.By = dataset.SplitByHash
+		}
+	}
+	for name, tc := range map[string]struct {
+		validate string
+		change   func(*dataset.Manifest)
+		want     string
+	}{
+		"no groups":      {"{kfold: 5, by: group}", func(*dataset.Manifest) {}, "dataset clicks has no groups; stage it with group: COLUMN"},
+		"no time":        {"{forward: 5}", func(m *dataset.Manifest) { m.Split.By = dataset.SplitByHash }, "do not follow each other in time; stage it with split: {by: time"},
+		"statistics":     {"{kfold: 5}", order(dataset.OrderRandom), "stage it with encodings: none"},
+		"of groups":      {"{kfold: 5, by: group}", func(m *dataset.Manifest) { order(dataset.OrderTime)(m); m.Group = "user" }, "stage it with encodings: none"},
+		"none that time": {"{forward: 5}", func(m *dataset.Manifest) { m.Split.By = dataset.SplitByTime }, ""},
+	} {
+		m := manifest(all...)
+		tc.change(m)
+		p, err := build(cross(t, tc.validate), m)
+		if tc.want == "" && (err != nil || len(p.Folds.Rounds) != 4) || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+			t.Errorf("%s: validate: %s gave %v; want %q", name, tc.validate, err, tc.want)
+		}
+	}
+}
+
+func TestARefitThatDoesNotFit(t *testing.T) {
+	_, err := build(cross(t, "{kfold: 5}", "n2-highmem-64", "n2-standard-4", "num_leaves: {log_int: [15, 255]}", "num_leaves: {log_int: [2, 4]}"), manifest(all...))
+	if err == nil || !strings.Contains(err.Error(), "the refit on all rows of train and valid does not fit a n2-standard-4") {
+		t.Errorf("a machine of 16 GiB for a table of 11 GiB twice: %v; want it refused for the refit", err)
+	}
+}

@@ -1,0 +1,46 @@
+package report
+
+import (
+	"fmt"
+	"math"
+
+	"coppice/page"
+	"coppice/sweep"
+)
+
+// configurations are those of a sweep with folds. In everything that a page draws of trials each stands once, as its first trial with the mean as score: scores of
+// different folds do not compare, and nor does the refit's, which is a mean that is there already.
+func configurations(trials []page.Trial, b sweep.Board, params *params) []page.Configuration {
+	if b.Configurations == nil {
+		return nil
+	}
+	for i := range trials {
+		trials[i].Score = math.NaN()
+	}
+
+	var out []page.Configuration
+	for i, c := range b.Configurations {
+		q := page.Configuration{Number: c.Configuration, State: c.State, Reason: c.Reason, Folds: c.Folds, Of: c.Of, Trees: c.Trees, Trials: c.Trials,
+			Mean: math.NaN(), SE: math.NaN(), Values: params.values(c.Params)}
+		if c.Mean != nil {
+			q.Mean = *c.Mean
+		}
+		if c.SE != nil {
+			q.SE = *c.SE
+		}
+		if c.State == sweep.ConfigurationDone {
+			q.Rank = i + 1
+			trials[c.Trials[0]].Score = q.Mean
+		}
+
+		for f, n := range c.Trials {
+			text := fmt.Sprintf("configuration %d, fold %d", c.Configuration, f+1)
+			if s := c.Scores[f]; s != nil {
+				text += fmt.Sprintf(": %.6g", *s)
+			}
+			trials[n].Reason = text + "; " + trials[n].Reason
+		}
+		out = append(out, q)
+	}
+	return out
+}

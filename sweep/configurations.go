@@ -1,0 +1,148 @@
+package sweep
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// The states of a configuration on the board.
+const (
+	ConfigurationDone    = "done"    // every fold has a score
+	ConfigurationOpen    = "open"    // folds are trained or wait
+	ConfigurationDropped = "dropped" // it was behind after its first folds
+	ConfigurationFailed  = "failed"  // a fold has no score, so that the mean of the others would not compare
+)
+
+// Rated is what the folds of a configuration have come to.
+type Rated struct {
+	Configuration int        `json:"configuration"`
+	State         string     `json:"state"`
+	Reason        string     `json:"reason,omitempty"` // why it was dropped or has failed
+	Source        string     `json:"source"`
+	Params        Params     `json:"params"`
+	Trials        []int      `json:"trials"` // of its folds, in their order
+	Scores        []*float64 `json:"scores"` // of its folds; null of one without
+	Folds         int        `json:"folds"`  // with a score
+	Of            int        `json:"of"`
+
+	Mean    *float64           `json:"mean,omitempty"` // over the folds with a score
+	SE      *float64           `json:"se,omitempty"`   // its standard error, of two folds or more
+	Metrics map[string]float64 `json:"metrics,omitempty"`
+	Trees   int                `json:"trees,omitempty"` // the mean of the folds' best iterations, by rows trained on, rounded up
+}
+
+// rated folds the results of a plan's configurations, the best first: those that are done by their mean, then the others by how many folds they have and their number.
+func rated(p *Plan, by map[int]*Result) []Rated {
+	if p.Folds == nil {
+		return nil
+	}
+	of := make([]Rated, p.Configurations())
+	results := make([][]*Result, len(of))
+	for i := range of {
+		of[i] = Rated{Configuration: i, Of: len(p.Folds.Rounds), Metrics: map[string]float64{}}
+	}
+
+	for _, t := range p.Trials {
+		if t.Refit {
+			continue
+		}
+		c := &of[t.Configuration]
+		c.Source, c.Params = t.Source, t.Params
+		c.Trials = append(c.Trials, t.Number)
+		results[t.Configuration] = append(results[t.Configuration], by[t.Number])
+	}
+	for i := range of {
+		of[i].fold(results[i])
+	}
+
+	slices.SortStableFunc(of, func(a, b Rated) int {
+		if c := cmp.Compare(place(a.State), place(b.State)); c != 0 {
+			return c
+		}
+		if a.State != ConfigurationDone {
+			return cmp.Or(cmp.Compare(b.Folds, a.Folds), cmp.Compare(a.Configuration, b.Configuration))
+		}
+		c := cmp.Compare(*a.Mean, *b.Mean)
+		if p.Maximize {
+			c = -c
+		}
+		return cmp.Or(c, cmp.Compare(a.Trees, b.Trees), cmp.Compare(a.Configuration, b.Configuration))
+	})
+	return of
+}
+
+func place(state string) int {
+	return slices.Index([]string{ConfigurationDone, ConfigurationOpen, ConfigurationDropped, ConfigurationFailed}, state)
+}
+
+// fold takes the configuration's results, in the order of the folds.
+func (c *Rated) fold(results []*Result) {
+	c.State = ConfigurationDone
+	trees, rows := 0.0, 0.0
+	metrics := map[string]int{}
+	for _, r := range results {
+		switch {
+		case r == nil:
+			c.Scores = append(c.Scores, nil)
+			if c.State == ConfigurationDone {
+				c.State = ConfigurationOpen
+			}
+			continue
+		case r.Status != StatusDone:
+			c.Scores = append(c.Scores, nil)
+			if place(c.State) < place(ConfigurationDropped) { // the first reason is the reason
+				c.State, c.Reason = ConfigurationFailed, r.Reason
+				if r.Status == StatusStopped {
+					c.State = ConfigurationDropped
+				}
+			}
+			continue
+		}
+
+		c.Scores = append(c.Scores, &r.Score)
+		c.Folds++
+		trees += float64(r.TrainRows) * float64(r.BestIteration)
+		rows += float64(r.TrainRows)
+		for name, v := range r.Metrics {
+			c.Metrics[name] += v
+			metrics[name]++
+		}
+	}
+	if c.Folds == 0 {
+		c.Metrics = nil
+		return
+	}
+
+	// A metric that some fold does not define has no mean that compares.
+	for name, n := range metrics {
+		if c.Metrics[name] /= float64(n); n < c.Folds {
+			delete(c.Metrics, name)
+		}
+	}
+	c.Trees = max(1, int(math.Ceil(trees/rows)))
+	c.summarize()
+}
+
+// summarize takes mean and standard error of the scores.
+func (c *Rated) summarize() {
+	n, sum, squares := float64(c.Folds), 0.0, 0.0
+	for _, s := range c.Scores {
+		if s != nil {
+			sum += *s
+		}
+	}
+	mean := sum / n
+	c.Mean = &mean
+	if c.Folds < 2 {
+		return
+	}
+
+	for _, s := range c.Scores {
+		if s != nil {
+			squares += (*s - mean) * (*s - mean)
+		}
+	}
+	se := math.Sqrt(squares / (n - 1) / n)
+	c.SE = &se
+}

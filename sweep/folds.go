@@ -1,0 +1,215 @@
+package sweep
+
+import (
+	"fmt"
+	"slices"
+
+	"coppice/strictyaml"
+)
+
+// MaxFolds is how many folds there can be: as many fold numbers as a dataset has.
+const MaxFolds = 10
+
+// ByGroup keeps the rows of a group in one fold.
+const ByGroup = "group"
+
+// Validate says that configurations are rated by cross-validation instead of on the valid split.
+type Validate struct {
+	KFold   int    `yaml:"kfold" json:"kfold,omitempty"`     // every fold is rated by a model of the others
+	By      string `yaml:"by" json:"by,omitempty"`           // ByGroup, or empty
+	Forward int    `yaml:"forward" json:"forward,omitempty"` // every fold but the first is rated by a model of those before it in time
+
+	// Drop gives configurations up that are behind after the first folds; nil does, too.
+	Drop *bool `yaml:"drop" json:"drop,omitempty"`
+}
+
+// Number is how many folds the rows are divided into.
+func (v *Validate) Number() int { return max(v.KFold, v.Forward) }
+
+// Drops says whether weak configurations are given up after the first folds.
+func (v *Validate) Drops() bool { return v.Drop == nil || *v.Drop }
+
+// checkValidate checks how configurations are rated.
+func (s *Spec) checkValidate(doc *strictyaml.Document, _ Vocabulary) error {
+	v := s.Validate
+	switch {
+	case v == nil:
+		return nil
+	case doc.Has("validate.kfold") == doc.Has("validate.forward"):
+		return doc.Errorf("validate", "validate takes one of kfold and forward: validate: {kfold: 5}, or {forward: 5} where folds follow each other in time")
+	case doc.Has("validate.kfold") && (v.KFold < 2 || v.KFold > MaxFolds):
+		return doc.Errorf("validate.kfold", "kfold is %d: use 2 to %d", v.KFold, MaxFolds)
+	case doc.Has("validate.forward") && (v.Forward < 3 || v.Forward > MaxFolds):
+		return doc.Errorf("validate.forward", "forward is %d: use 3 to %d; the first fold is not rated, and a mean takes two", v.Forward, MaxFolds)
+	case v.By != "" && (v.By != ByGroup || v.Forward > 0):
+		return doc.Errorf("validate.by", "by is %.40q: with kfold, use group, or leave it out", v.By)
+	case s.Continue != nil:
+		return doc.Errorf("validate", "validate cannot go with continue: the model that is continued has seen the rows that a fold rates; take one of them out")
+	case s.Search.Stop != nil:
+		return doc.Errorf("validate", "validate cannot go with search.stop: curves of different folds do not compare; take search.stop out, weak configurations are dropped after their first folds")
+	case !s.Search.Listed():
+		return doc.Errorf("validate", "validate cannot go with search.method: %s, which learns from results: use random or halton, or leave method out", s.Search.Method)
+	case s.Trials*v.Number() >= MaxTrials:
+		return doc.Errorf("trials", "%d configurations in %d folds are over %d trials, the most that a sweep can have; use fewer", s.Trials, v.Number(), MaxTrials-1)
+	}
+	return nil
+}
+
+// FormatFolds is the format of plans with folds: a build that does not know of them would train each on all rows.
+const FormatFolds = 4
+
+// Folds is how the trials of a plan cross-validate. Each but the last is one round of one configuration; the last is the refit, the best configuration on
+// all rows of train and valid.
+type Folds struct {
+	Scheme string  `json:"scheme"` // kfold, group or forward
+	Rounds []Round `json:"rounds"` // in the order of Trial.Fold, from 1
+
+	// First is how many rounds of every configuration are trained before any of another is, and weak ones are dropped after those; with as many as there
+	// are rounds none is.
+	First int `json:"first"`
+}
+
+// Round is what a fold's model trains on, and what rates it: parts of train, by fold number.
+type Round struct {
+	Train Rows `json:"train"`
+	Rated Rows `json:"rated"`
+}
+
+// firstRounds is after how many rounds weak configurations are dropped: with two differences hardly anything could be shown.
+const firstRounds = 3
+
+// NewFolds are folds with these rounds.
+func NewFolds(scheme string, rounds []Round, drop bool) *Folds {
+	f := &Folds{Scheme: scheme, Rounds: rounds, First: len(rounds)}
+	if drop && len(rounds) > firstRounds {
+		f.First = firstRounds
+	}
+	return f
+}
+
+// SourceRefit is the source of the trial that trains the best configuration on all rows.
+const SourceRefit = "refit"
+
+// Expand are the trials of so many configurations: the first rounds of each, then the others, then the refit.
+func (f *Folds) Expand(configurations []Trial) []Trial {
+	var out []Trial
+	add := func(t Trial) {
+		t.Number = len(out)
+		out = append(out, t)
+	}
+
+	for _, rounds := range [][2]int{{1, f.First}, {f.First + 1, len(f.Rounds)}} {
+		for i, c := range configurations {
+			for c.Configuration, c.Fold = i, rounds[0]; c.Fold <= rounds[1]; c.Fold++ {
+				add(c)
+			}
+		}
+	}
+
+	add(Trial{Source: SourceRefit, Refit: true})
+	return out
+}
+
+// WithRefit is the plan with what its refit has trained, for whoever shows it.
+func (p *Plan) WithRefit(params Params) *Plan {
+	out := *p
+	out.Trials = slices.Clone(p.Trials)
+	out.Trials[len(out.Trials)-1].Params = params
+	return &out
+}
+
+// Configurations is how many configurations the plan has; without folds every trial is one.
+func (p *Plan) Configurations() int {
+	if p.Folds == nil {
+		return len(p.Trials)
+	}
+	return (len(p.Trials) - 1) / len(p.Folds.Rounds)
+}
+
+// Stages are those of the trials: one may be claimed when all of earlier stages have ended. nil is a plan with one stage.
+func (p *Plan) Stages() []int {
+	if p.Folds == nil {
+		return nil
+	}
+
+	stages := make([]int, len(p.Trials))
+	for i, t := range p.Trials {
+		switch {
+		case t.Refit:
+			stages[i] = 2
+		case t.Fold > p.Folds.First:
+			stages[i] = 1
+		}
+	}
+	return stages
+}
+
+// RowsOf are the rows that a trial trains on, and those that rate it: nil for the refit, which has seen all of them.
+func (p *Plan) RowsOf(trial int) (train []Rows, rated *Rows) {
+	switch t := p.Trials[trial]; {
+	case p.Folds == nil:
+		return []Rows{{Split: Train}}, &p.Holdout.Valid
+	case t.Refit:
+		return []Rows{{Split: Train}, p.Holdout.Valid}, nil
+	default:
+		r := &p.Folds.Rounds[t.Fold-1]
+		return []Rows{r.Train}, &r.Rated
+	}
+}
+
+// checkFolds makes sure of what later code relies on: that no fold is rated by a model that has seen rows of it, above all.
+func (p *Plan) checkFolds() error {
+	f := p.Folds
+	if f == nil {
+		if i := slices.IndexFunc(p.Trials, func(t Trial) bool { return t.Refit || t.Fold != 0 || t.Configuration != 0 }); i >= 0 {
+			return fmt.Errorf("trial %d is of a fold, and the plan has none", i)
+		}
+		return nil
+	}
+
+	rounds := len(f.Rounds)
+	if p.Format < FormatFolds || p.Spec.Validate == nil || rounds < 2 || rounds > MaxFolds || f.First < 1 || f.First > rounds {
+		return fmt.Errorf("%d folds, %d of them first, in a plan of format %d", rounds, f.First, p.Format)
+	}
+	if p.Open() || p.Spec.Search.Stop != nil || p.Input != nil {
+		return fmt.Errorf("folds in a sweep that learns, stops trials or continues a model")
+	}
+	for i, r := range f.Rounds {
+		if err := r.check(f.Scheme, p.Spec.Validate); err != nil {
+			return fmt.Errorf("fold %d: %w", i+1, err)
+		}
+	}
+
+	// A configuration is the same in all of its folds.
+	n := p.Configurations()
+	if n < 1 || n*rounds+1 != len(p.Trials) {
+		return fmt.Errorf("%d trials of %d folds", len(p.Trials), rounds)
+	}
+	configurations := make([]Trial, n)
+	for i := range configurations {
+		configurations[i] = p.Trials[i*f.First]
+	}
+	for i, want := range f.Expand(configurations) {
+		t := p.Trials[i]
+		if t.Configuration != want.Configuration || t.Fold != want.Fold || t.Refit != want.Refit || t.Refit == (t.Params != nil) ||
+			ConfigurationKey(t.Params) != ConfigurationKey(want.Params) {
+			return fmt.Errorf("trial %d is fold %d of configuration %d, where fold %d of configuration %d is expected", i, t.Fold, t.Configuration, want.Fold, want.Configuration)
+		}
+	}
+	return nil
+}
+
+func (r Round) check(scheme string, v *Validate) error {
+	if r.Train.Split != Train || r.Rated.Split != Train || len(r.Train.Folds) == 0 || len(r.Rated.Folds) == 0 {
+		return fmt.Errorf("it trains on %s %v and is rated on %s %v", r.Train.Split, r.Train.Folds, r.Rated.Split, r.Rated.Folds)
+	}
+	for _, f := range r.Train.Folds {
+		if slices.Contains(r.Rated.Folds, f) {
+			return fmt.Errorf("rows of fold number %d are trained on and rated", f)
+		}
+	}
+	if v.Forward > 0 && slices.Max(r.Train.Folds) > slices.Min(r.Rated.Folds) {
+		return fmt.Errorf("%s: rows of fold number %d are trained on, and those of %d rated, which are earlier", scheme, slices.Max(r.Train.Folds), slices.Min(r.Rated.Folds))
+	}
+	return nil
+}

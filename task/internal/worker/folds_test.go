@@ -1,0 +1,247 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"coppice/blob"
+	"coppice/dataset"
+	"coppice/dataset/datasettest"
+	"coppice/fit"
+	"coppice/gbt"
+	"coppice/metric"
+	"coppice/sweep"
+)
+
+// newFolded plans so many configurations on a small table without statistics of ids, which folds do not go with.
+func newFolded(t *testing.T, configurations int, change func(*sweep.Plan)) *world {
+	t.Helper()
+	return newWorldOn(t, datasettest.Options{Rows: 1500, Encodings: dataset.EncodeNone, Split: "{by: hash, key: user_id, train: 0.6, valid: 0.15, calib: 0.1, test: 0.15}\ngroup: user_id"}, configurations, change)
+}
+
+// folded makes trials of folds of the plan's configurations.
+func folded(k int, drop bool) func(*sweep.Plan) {
+	return func(p *sweep.Plan) {
+		p.Spec.Validate = &sweep.Validate{KFold: k, Drop: &drop}
+		m := &dataset.Manifest{Name: p.Dataset.Name, Split: dataset.SplitRule{By: dataset.SplitByHash}}
+		folds, err := fit.Folds(m, fit.KFold, k)
+		if err != nil {
+			panic(err)
+		}
+		var rounds []sweep.Round
+		for _, f := range folds {
+			rounds = append(rounds, sweep.Round{Train: f.Train, Rated: f.Rated})
+		}
+		p.Folds = sweep.NewFolds("kfold", rounds, drop)
+		p.Trials = p.Folds.Expand(p.Trials)
+		p.Adapt()
+	}
+}
+
+// board is the sweep as its results show it.
+func (w *world) board(t *testing.T) sweep.Board {
+	t.Helper()
+	var results []sweep.Result
+	for i := range w.plan.Trials {
+		results = append(results, *w.result(t, i))
+	}
+	return sweep.Fold(w.plan, results)
+}
+
+// refit is the model's bytes and scores.
+func (w *world) refit(t *testing.T) string {
+	t.Helper()
+	r := w.result(t, len(w.plan.Trials)-1)
+	if r.Status != sweep.StatusDone {
+		t.Fatalf("the refit: %s: %s; want it done", r.Status, r.Reason)
+	}
+	out := ""
+	for _, o := range []sweep.Object{*r.Model, r.Scores.Calib, r.Scores.Test} {
+		data, _, err := blob.ReadAll(t.Context(), w.sweeps, o.Name, 1<<24)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out += string(data)
+	}
+	return out
+}
+
+// TestFoldsAreTrials: a sweep of configurations in folds comes to the same winner with the same bytes for one task and for four that begin at once.
+func TestFoldsAreTrials(t *testing.T) {
+	var refits []string
+	for _, tasks := range []int{1, 4} {
+		w := newFolded(t, 4, folded(4, true))
+		var wg sync.WaitGroup
+		for task := range tasks {
+			wg.Go(func() {
+				if err := w.worker(task).Run(t.Context()); err != nil {
+					t.Errorf("task %d: %v", task, err)
+				}
+			})
+		}
+		wg.Wait()
+
+		b := w.board(t)
+		text := w.refit(t)
+		for _, c := range b.Configurations {
+			text += fmt.Sprintln(c.Configuration, c.State, c.Reason, *c.Mean, c.Trees)
+		}
+		refits = append(refits, text)
+		w.checkRefit(t, b)
+	}
+	if refits[0] != refits[1] {
+		t.Errorf("one task and four come to different sweeps:\n%.2000s\n%.2000s", refits[0], refits[1])
+	}
+}
+
+// checkRefit fails unless the refit has trained the best configuration on all rows, with as many trees as its folds had.
+func (w *world) checkRefit(t *testing.T, b sweep.Board) {
+	t.Helper()
+	r, best := b.Rows[0].Result, b.Configurations[0]
+	rows := 0
+	for _, split := range []string{"train", "valid"} {
+		s, _ := w.manifest.FindSplit(split)
+		rows += s.Rows
+	}
+	if b.Rows[0].Trial.Refit && best.State == sweep.ConfigurationDone && r.TrainRows == rows && r.Score == *best.Mean && r.Trees == best.Trees &&
+		r.Params["num_leaves"] == best.Params["num_leaves"] && r.Params["early_stopping_round"] == 0.0 {
+		return
+	}
+	t.Errorf("the refit has %d rows, score %v, %d trees, %v leaves; want %d rows and what configuration %d (%s) has: mean %v, %d trees, %v leaves",
+		r.TrainRows, r.Score, r.Trees, r.Params["num_leaves"], rows, best.Configuration, best.State, *best.Mean, best.Trees, best.Params["num_leaves"])
+}
+
+// TestAFoldIsTheOneOfTaskTrain: a trial's score and trees are those of the same fold cross-validated by itself.
+func TestAFoldIsTheOneOfTaskTrain(t *testing.T) {
+	w := newFolded(t, 1, folded(3, true))
+	worker := w.worker(0)
+	if err := worker.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ds, err := dataset.Open(filepath.Join(w.scratch, "datasets", w.plan.Dataset.Name, w.plan.Dataset.Version))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ds.Close()
+	params, err := gbt.ParseParams(w.plan.Trials[0].Params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	auc, err := metric.Lookup("auc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rounds, err := fit.NewTable(ds).CrossValidate(t.Context(), fit.CrossRequest{Scheme: fit.KFold, Folds: 3,
+		Request: fit.Request{Params: params, Metric: auc, Metrics: metric.Standard(metric.Binary), Threads: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range rounds {
+		r := w.result(t, i)
+		if r.Metrics["log_loss"] != want.Metrics["log_loss"] || r.Score != want.Metrics["auc"] || r.BestIteration != want.Trees || r.TrainRows != want.TrainRows || r.Model != nil {
+			t.Errorf("fold %d: result %+v; want what cross-validation has: %+v, and no model", i+1, r, want)
+		}
+	}
+}
+
+// TestWeakConfigurationsAreDropped: one that cannot learn is not trained on its last folds, and says why; the others are.
+func TestWeakConfigurationsAreDropped(t *testing.T) {
+	change := func(p *sweep.Plan) {
+		p.Trials[1].Params["learning_rate"] = 1e-6
+		p.Trials[1].Params["min_data_in_leaf"] = 400.0
+		folded(5, true)(p)
+	}
+	w := newFolded(t, 3, change)
+	if err := w.worker(0).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range w.board(t).Configurations {
+		want := sweep.ConfigurationDone
+		if c.Configuration == 1 {
+			want = sweep.ConfigurationDropped
+		}
+		if c.State != want {
+			t.Errorf("configuration %d: %s (%s), scores %v; want it %s", c.Configuration, c.State, c.Reason, c.Scores, want)
+		}
+		if want == sweep.ConfigurationDropped && (!strings.Contains(c.Reason, "is behind configuration") || c.Folds != 3) {
+			t.Errorf("it was dropped after %d folds, because %q; want 3, and behind which configuration it is", c.Folds, c.Reason)
+		}
+	}
+}
+
+// TestAFoldThatFails: its configuration cannot win, and its later folds are not trained; where none is left there is no refit.
+func TestAFoldThatFails(t *testing.T) {
+	for _, all := range []bool{false, true} {
+		w := newFolded(t, 2, func(p *sweep.Plan) {
+			p.Trials[0].Params["num_leaves"] = "many"
+			if all {
+				p.Trials[1].Params["num_leaves"] = "many"
+			}
+			folded(4, true)(p)
+		})
+		if err := w.worker(0).Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		b := w.board(t)
+		i := slices.IndexFunc(b.Configurations, func(c sweep.Rated) bool { return c.Configuration == 0 })
+		if c := b.Configurations[i]; c.State != sweep.ConfigurationFailed || !strings.Contains(c.Reason, "num_leaves") {
+			t.Errorf("configuration 0 is %s: %s; want it failed for its num_leaves", c.State, c.Reason)
+		}
+		r := w.result(t, len(w.plan.Trials)-1)
+		if all && (r.Status != sweep.StatusFailed || !strings.Contains(r.Reason, "2 have failed")) || !all && r.Status != sweep.StatusDone {
+			t.Errorf("all failed %t: the refit is %s: %s", all, r.Status, r.Reason)
+		}
+	}
+}
+
+// TestFoldsOutliveTheirTask: whoever takes a fold or the refit over, claimed or half trained, comes to the same sweep.
+func TestFoldsOutliveTheirTask(t *testing.T) {
+	calm := newFolded(t, 2, folded(2, true))
+	if err := calm.worker(0).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, trial := range []int{1, 4} {
+		for _, at := range []string{sweep.Names(calm.plan.Sweep).Claim(trial, 0), fmt.Sprintf("trials/%04d/checkpoints/0/", trial)} {
+			w := newFolded(t, 2, folded(2, true))
+			ctx, cancel := context.WithCancel(t.Context())
+			first := w.worker(0)
+			first.Sweeps = &vanishing{Store: w.sweeps, at: at, vanish: cancel}
+			if err := first.Run(ctx); err == nil {
+				t.Fatalf("%s: a task whose machine vanished ended without an error", at)
+			}
+			cancel()
+
+			second := w.worker(0)
+			second.Attempt = 1
+			if err := second.Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			r, resumed := w.result(t, trial), strings.Contains(at, "checkpoints")
+			if r.Claim != 1 || w.refit(t) != calm.refit(t) || resumed != (r.Usage.ResumedTrees > 0) || r.Score != calm.result(t, trial).Score {
+				t.Errorf("%s: ended under claim %d with %d trees of the one before, score %v; want claim 1, resumed %t, score %v, and the refit's bytes of a sweep that nobody interrupted",
+					at, r.Claim, r.Usage.ResumedTrees, r.Score, resumed, calm.result(t, trial).Score)
+			}
+		}
+	}
+}
+
+// TestFoldsByGroup: the dataset's folds are looked at before anything is trained.
+func TestFoldsByGroup(t *testing.T) {
+	change := func(p *sweep.Plan) { folded(2, true)(p); p.Folds.Scheme = string(fit.GroupKFold) }
+	w := newFolded(t, 1, change)
+	if err := w.worker(0).Run(t.Context()); err != nil {
+		t.Errorf("folds by group of a dataset with groups: %v; want no error", err)
+	}
+	w.refit(t)
+
+	w = newWorld(t, 1, change)
+	err := w.worker(0).Run(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "has no groups") || !permanent(err) {
+		t.Errorf("folds by group of a dataset without groups: %v; want that it has none, for good", err)
+	}
+}
