@@ -18,6 +18,9 @@ type Request struct {
 	Night   *ingest.Night
 	Tonight *Profile   // of the night
 	Before  []*Profile // of the accepted nights, oldest first
+	// Doubted says that the last of them was let pass by a person in spite of its label rate, and the one before it was not: one such
+	// night does not make its rate usual, the second does.
+	Doubted bool
 	// Respecified says that the spec is another than last night's: the same table may well be staged again then.
 	Respecified bool
 	Spec        *dataset.Spec

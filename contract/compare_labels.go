@@ -120,8 +120,13 @@ func (c *comparison) checkLabels() {
 }
 
 // checkRate compares the label's mean with what the nights before let expect: first as it is, then with the rates of last night and
-// tonight's mix of levels, since campaigns of different rates come and go.
+// tonight's mix of levels, since campaigns of different rates come and go. A doubted night is no witness.
 func (c *comparison) checkRate() {
+	if n := len(c.before) - 1; c.Doubted && n > 0 {
+		all, last := c.before, c.last
+		c.before, c.last = all[:n], all[n-1]
+		defer func() { c.before, c.last = all, last }()
+	}
 	mean := c.p.Label.Mean
 	u := c.learn(func(p *Profile) (float64, bool) { return p.Label.Mean, true })
 	change := func(x, y float64) float64 {

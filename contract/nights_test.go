@@ -105,6 +105,53 @@ func TestKindsOfNights(t *testing.T) {
 	}
 }
 
+// TestDoubtedNight: a night that a person has let pass in spite of its label rate does not make the rate usual by itself. The next night with that
+// rate blocks once more, and one with the rate that was usual passes; the second night that was let pass makes it usual.
+func TestDoubtedNight(t *testing.T) {
+	stream := nightstest.Stream{Seed: 3, Rows: nightRows}
+	lost := slices.IndexFunc(nightstest.Kinds(), func(k nightstest.Kind) bool { return k.Name == "a random third of the clicks lost" })
+	broken := func(day int) night {
+		t.Helper()
+		n, err := stage(t, nightstest.Kinds()[lost].Break(rand.New(rand.NewPCG(1, uint64(day))), stream.Night(day), stream.Night(day-1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+
+	var before []*contract.Profile
+	for day := range 5 {
+		n, err := stage(t, stream.Night(day))
+		if err != nil {
+			t.Fatal(err)
+		}
+		compare(n, before)
+		before = append(before, n.profile)
+	}
+	first := broken(5)
+	compare(first, before)
+	before = append(before, first.profile)
+
+	good, err := stage(t, stream.Night(6))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		n       night
+		doubted bool
+		want    bool
+	}{
+		"as low again, after one that was let pass":  {broken(6), true, true},
+		"as low again, after two that were let pass": {broken(6), false, false},
+		"as ever, after one that was let pass":       {good, true, false},
+	} {
+		found := contract.Compare(contract.Request{Night: c.n.rows, Tonight: c.n.profile, Before: before, Doubted: c.doubted, Spec: &dataset.Spec{}, At: nightstest.First})
+		if got := slices.ContainsFunc(found, func(f contract.Finding) bool { return f.Code == contract.CodeLabelRate && f.Level == contract.Blocking }); got != c.want {
+			t.Errorf("%s: found %v; want its label rate to block: %t", name, found, c.want)
+		}
+	}
+}
+
 // TestFirstNight: without a night before, nothing is known, and only the spec can block.
 func TestFirstNight(t *testing.T) {
 	n, err := stage(t, nightstest.Stream{Seed: 3, Rows: 3000}.Night(0))

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"coppice/dataset"
@@ -39,6 +40,11 @@ type Acceptance struct {
 
 // Blocked reports whether the night must not be trained on.
 func (r *Record) Blocked() bool { return Blocked(r.Findings) && r.Accepted == nil }
+
+// Doubted reports whether a person has let the night pass although its label rate was not what is usual.
+func (r *Record) Doubted() bool {
+	return r.Accepted != nil && slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Code == CodeLabelRate && f.Level == Blocking })
+}
 
 // Old says why the night is too old to be trained on now; it is empty where it is not.
 func (r *Record) Old(now time.Time) string {

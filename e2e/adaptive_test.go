@@ -77,6 +77,7 @@ func learnt(t *testing.T, l *local, id sweep.ID) (plan *sweep.Plan, claims int, 
 // TestE2EAdaptive runs two nights of sweeps that learn, the first of which loses two workers at once. The trials are decided when they are claimed, a killed worker's
 // trial is trained with what was decided, the winner grows again with the same bytes, and the second night begins with the first's winners.
 func TestE2EAdaptive(t *testing.T) {
+	t.Parallel()
 	l := newLocal(t)
 	l.args = []string{"--faults", l.file("faults.yaml", "preempt: [{task: 1, attempt: 0, after: 4s}, {task: 2, attempt: 0, after: 4s}]\n")}
 	if r := execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "40000", "--out", filepath.Join(l.dir, "clicks.parquet")); r.code != 0 {

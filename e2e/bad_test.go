@@ -131,6 +131,7 @@ func TestE2ETruncatedParquet(t *testing.T) {
 
 // TestE2ESweepOverADamagedDataset flips a bit of what is in the bucket: the sweep ends soon, and says where to look.
 func TestE2ESweepOverADamagedDataset(t *testing.T) {
+	t.Parallel()
 	l := newLocal(t)
 	file := l.smallSweep(4)
 	rows, err := filepath.Glob(filepath.Join(l.data, "gcs", "coppice-datasets", "datasets", "clicks", "*", "train", "rows.arrow"))

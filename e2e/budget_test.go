@@ -77,6 +77,7 @@ func (l *local) trees(quorum string, numbers ...int) string {
 // TestE2EBudget lets a sweep take much longer than its quote: it is stopped before its budget is spent, concluded with what there is, and
 // the bill is within the budget. The machines are two pretend ones of some ten cents an hour, so the budget is 22 seconds of both.
 func TestE2EBudget(t *testing.T) {
+	t.Parallel()
 	l := newLocal(t)
 	file := l.trees("0.3", 20, 20, 100_000, 100_000, 100_000, 100_000)
 	before := l.objects()
@@ -134,6 +135,7 @@ func TestE2EBudget(t *testing.T) {
 // TestE2EBillOfAPreemptedSweep loses a task on its way: the bill shows the attempt, and what it cost. Four of eight trials are short; when they
 // have ended, task 1 is in the middle of the long one that it began with.
 func TestE2EBillOfAPreemptedSweep(t *testing.T) {
+	t.Parallel()
 	l := newLocal(t)
 	l.args = append(l.args, "--faults", l.file("faults.yaml", "preempt: [{task: 1, attempt: 0, after_messages: 4}]\n"))
 	file := l.trees("0.5", 300, 300, 3000, 3000, 300, 300, 3000, 3000)

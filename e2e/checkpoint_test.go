@@ -95,6 +95,7 @@ func TestE2EKilledTrainingSameBytes(t *testing.T) {
 
 // TestE2EVanishedMachineIsGoneOnFrom takes a machine away without notice from a trial that has been saved.
 func TestE2EVanishedMachineIsGoneOnFrom(t *testing.T) {
+	t.Parallel()
 	l := newLocal(t)
 	l.args = append(l.args, "--faults", l.file("faults.yaml", "at_write: [{match: \"sweeps/*/trials/*/checkpoints/**\", nth: 3, does: lose_machine, vm: 0}]\n"))
 	if r := execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "60000", "--out", filepath.Join(l.dir, "clicks.parquet")); r.code != 0 {

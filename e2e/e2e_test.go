@@ -31,18 +31,40 @@ var programs struct {
 	err  error
 }
 
-// TestMain runs all tests in the project's root, where a user is, and removes what programs left.
+// TestMain runs all tests in the project's root, where a user is, with settings of their own, and removes what programs left.
 func TestMain(m *testing.M) {
-	if err := os.Chdir(".."); err != nil {
+	err, settings := os.Chdir(".."), ""
+	if err == nil {
+		settings, err = priceSettings()
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 
+	builder = os.Environ()
+	os.Setenv("XDG_CONFIG_HOME", settings) // localemu hands on no COPPICE_PRICES
 	code := m.Run()
+	os.RemoveAll(settings)
 	if programs.dir != "" {
 		os.RemoveAll(programs.dir)
 	}
 	os.Exit(code)
+}
+
+// builder is the environment of whoever builds: `go env -w` keeps settings in the folder that is another one for all tests.
+var builder []string
+
+// priceSettings makes a folder of settings in which the prices are.
+func priceSettings() (string, error) {
+	dir, err := os.MkdirTemp("", "coppice-settings-")
+	if err == nil {
+		err = os.Mkdir(filepath.Join(dir, "coppice"), 0o755)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "coppice", "prices.json"), []byte(priceFile), 0o644)
+	}
+	return dir, err
 }
 
 func binaryOf(t *testing.T, name string) string {
@@ -52,6 +74,7 @@ func binaryOf(t *testing.T, name string) string {
 			return
 		}
 		cmd := exec.Command("go", "build", "-o", programs.dir+string(filepath.Separator), "./launcher", "./task", "./aggregator", "./localemu", "./examples/clicks")
+		cmd.Env = builder
 		if out, err := cmd.CombinedOutput(); err != nil {
 			programs.err = fmt.Errorf("%w\n%s", err, out)
 		}
@@ -73,16 +96,6 @@ type local struct {
 func newLocal(t *testing.T, args ...string) *local {
 	t.Helper()
 	dir := t.TempDir()
-	binaryOf(t, "launcher") // with the settings of whoever builds, which `go env -w` keeps in the same folder
-	settings := t.TempDir()
-	err := os.MkdirAll(filepath.Join(settings, "coppice"), 0o755)
-	if err == nil {
-		err = os.WriteFile(filepath.Join(settings, "coppice", "prices.json"), []byte(priceFile), 0o644)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("XDG_CONFIG_HOME", settings) // localemu hands on no COPPICE_PRICES
 	return &local{t: t, dir: dir, data: filepath.Join(dir, "cloud"), args: args}
 }
 
@@ -376,6 +389,7 @@ func (l *local) outcome(sweepFile string) outcome {
 
 // TestE2ESameEndWhateverGoesWrong runs one sweep undisturbed and again under faults.
 func TestE2ESameEndWhateverGoesWrong(t *testing.T) {
+	t.Parallel()
 	calm := newLocal(t)
 	want := calm.outcome(calm.smallSweep(12))
 	t.Logf("undisturbed: %+v", want)
@@ -395,6 +409,7 @@ func TestE2ESameEndWhateverGoesWrong(t *testing.T) {
 			"lose_answer: [{match: \"sweeps/*/trials/*/result.json\", times: 3}, {match: \"sweeps/*/trials/*/claims/*\", times: 3}]\n", nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			l := newLocal(t, tc.args...)
 			if tc.faults != "" {
 				l.args = append(l.args, "--faults", l.file("faults.yaml", tc.faults))

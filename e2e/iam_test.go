@@ -203,6 +203,7 @@ func ours(t *testing.T) (rows []terraform.Binding) {
 
 // TestE2ERights: with the rights of the table everything works, and with any binding less something fails, for that reason.
 func TestE2ERights(t *testing.T) {
+	t.Parallel()
 	w := newIAMWorld(t)
 	r := w.with(seen{"staged", terraform.Launcher, launches})
 	if r.code != 0 || conclusion(t, r.out).Outcome != sweep.OutcomeWinner {
@@ -241,6 +242,7 @@ func TestE2ERights(t *testing.T) {
 
 // TestE2ENightsLeaveTheRegistry: what a schedule starts needs no right on the registry, which iam.yaml says of it.
 func TestE2ENightsLeaveTheRegistry(t *testing.T) {
+	t.Parallel()
 	w := newIAMWorld(t)
 	const without = "launcher bucket/registry roles/storage.objectUser"
 	for _, s := range []seen{{"staged", terraform.Launcher, launches}, {"exported", terraform.Launcher, staging}} {
@@ -253,6 +255,7 @@ func TestE2ENightsLeaveTheRegistry(t *testing.T) {
 // TestE2EDoctorNamesTheBinding: with any binding less, the doctor fails and names that one, with the command that mends it. Its
 // owner sees all of them, the launcher its own.
 func TestE2EDoctorNamesTheBinding(t *testing.T) {
+	t.Parallel()
 	w := newIAMWorld(t)
 	const doctor = `"$1" doctor sweep.yaml --json`
 	owner := seen{"staged", "owner", doctor}

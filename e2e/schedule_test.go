@@ -128,6 +128,7 @@ func fallbackSweep(t *testing.T, faults string) (*local, string) {
 // TestE2EFallback: Spot machines of the first kind never come, those of the second are refused at once, the third kind runs the
 // sweep. The launcher is killed in the middle of it and started again. The model is the one of an undisturbed sweep.
 func TestE2EFallback(t *testing.T) {
+	t.Parallel()
 	calm := newLocal(t)
 	want := calm.outcome(calm.smallSweep(6))
 	l, file := fallbackSweep(t, shortage)

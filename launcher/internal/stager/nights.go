@@ -77,6 +77,7 @@ func (s *Stager) judge(ctx context.Context, spec *dataset.Spec, report *ingest.R
 		if !n.Blocked() && n.Meaning == meaning {
 			q.Before = append(q.Before, n.Profile)
 			q.Respecified = n.Spec != hash // of the last one
+			q.Doubted = n.Doubted() && !q.Doubted
 			r.Against = append(r.Against, n.Version)
 		}
 	}
