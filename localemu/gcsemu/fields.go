@@ -146,11 +146,13 @@ func (s *Server) finished(a *response, fields string) *response {
 	if a.status >= http.StatusMultipleChoices || a.body.Len() == 0 || fields == "" && s.metas.none() {
 		return a
 	}
-	wanted, err := selection{}, error(nil)
+	wanted := selection{}
 	if fields != "" {
-		if wanted, err = parseFields(fields); err != nil {
+		parsed, err := parseFields(fields)
+		if err != nil {
 			return answer(http.StatusBadRequest, err.Error())
 		}
+		wanted = parsed
 	}
 
 	decoder := json.NewDecoder(bytes.NewReader(a.body.Bytes()))
