@@ -184,18 +184,23 @@ func TestInputWithIDs(t *testing.T) {
 	}
 
 	// What is rated on bins is what the version predicts of raw rows.
-	o, _ := trained(t, tonight, Request{Params: few(), Input: in})
 	split, err := tonight.Select(sweep.Rows{Split: rows.Split})
 	if err != nil {
 		t.Fatal(err)
 	}
-	binned, err := o.Model.PredictBinned(&split.Data, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, raw := range scores(o.Model) {
-		if raw != binned[rows.Row[i]] {
-			t.Fatalf("row %d: %v of bins, %v of raw values", i, binned[rows.Row[i]], raw)
+	for _, refit := range []bool{false, true} {
+		o, _ := trained(t, tonight, Request{Params: few(), Input: in, Refit: refit})
+		if want := map[bool]int{false: 30, true: 15}[refit]; len(o.Model.Trees) != want {
+			t.Errorf("refit %t: %d trees, want %d", refit, len(o.Model.Trees), want)
+		}
+		binned, err := o.Model.PredictBinned(&split.Data, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, raw := range scores(o.Model) {
+			if raw != binned[rows.Row[i]] {
+				t.Fatalf("refit %t, row %d: %v of bins, %v of raw values", refit, i, binned[rows.Row[i]], raw)
+			}
 		}
 	}
 
