@@ -60,6 +60,9 @@ func (w *World) leaderboardWithCurves(ctx context.Context, s *sweepview.Sweep, b
 				line[0], line[2], line[4] = i+1, number(r.Score), r.BestIteration
 			}
 		}
+		if b.Configurations != nil { // scores of different folds do not compare
+			line[0] = strings.TrimSuffix(ofFold(row.Trial), ": ")
+		}
 		t.AppendRow(line)
 	}
 	t.Render()

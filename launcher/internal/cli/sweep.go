@@ -58,7 +58,8 @@ func sweepCommand(w *World) *cobra.Command {
 the launcher: Ctrl-C only stops watching. Run again with the same spec, dataset version and id, it attaches to the sweep that is
 there. Started for a slot of a schedule, it attaches to the sweep of that slot, even when the dataset's version or the spec has changed
 since: a scheduler that fires twice makes one sweep. If that sweep trains another model or on another dataset, two schedules share a
-name, and it is refused. With machine.fallback in the spec it first waits until a job has machines, --no-wait or not; run again,
+name, and it is refused. With validate in the spec every configuration is trained on several folds, a trial each, and the best on all
+rows of train and valid (docs/sweep.md). With machine.fallback in the spec it first waits until a job has machines, --no-wait or not; run again,
 it goes on where it was.
 
 With a budget, a sweep that is expected to cost more is refused, and one that does is stopped before the money is spent: what has been
