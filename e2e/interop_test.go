@@ -98,6 +98,7 @@ func TestInteropScores(t *testing.T) {
 		"regression": {"{column: page_load_ms, kind: regression}", "num_iterations: 60\nobjective: l2\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			l := newLocal(t)
 			table := filepath.Join(l.dir, "clicks.parquet")
 			if r := execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "20000", "--out", table); r.code != 0 {

@@ -114,6 +114,7 @@ func TestInteropPythonPackage(t *testing.T) {
 		"segments in parquet": {nasty("parquet"), moreTested, "site, premium", "name:site*,*site*"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			l := newLocal(t)
 			train, table, rows := tc.make(t, l.dir)
 			l.must("launcher", "stage", l.file("dataset.yaml", "name: t\nsource: "+train+"\n"+tc.spec), "--json")
