@@ -76,6 +76,7 @@ var known = []struct {
 	{&search.ExpressionError{}, sweep.ExitInput},
 	{&search.ReplayError{}, sweep.ExitError},
 	{&search.ExhaustedError{}, sweep.ExitInput},
+	{&search.NoChoiceError{}, sweep.ExitError},
 	{&registry.InputError{}, sweep.ExitInput},
 	{&registry.CorruptError{Err: errCause}, sweep.ExitInput},
 	{&registry.ConflictError{}, sweep.ExitConflict},
