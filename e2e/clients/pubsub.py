@@ -60,6 +60,24 @@ def test_a_dead_letter_policy_that_the_service_refuses():
                                                     "dead_letter_policy": {"dead_letter_topic": dead, "max_delivery_attempts": attempts}})
 
 
+def test_dead_letters_say_where_they_come_from():
+    source, reader = f"{subscription}-source", f"{subscription}-dead"
+    subscriber.create_subscription(name=reader, topic=dead)
+    made = subscriber.create_subscription(request={"name": source, "topic": topic, "dead_letter_policy": {"dead_letter_topic": dead, "max_delivery_attempts": 5}})
+    assert made.dead_letter_policy == subscriber.get_subscription(subscription=source).dead_letter_policy and made.dead_letter_policy.max_delivery_attempts == 5
+    publisher.publish(topic, b"poison", trial="7").result(timeout=10)
+    for attempt in range(1, 6):
+        got = pull(source)
+        assert [(m.message.data, m.delivery_attempt) for m in got] == [(b"poison", attempt)], got
+        subscriber.modify_ack_deadline(subscription=source, ack_ids=[m.ack_id for m in got], ack_deadline_seconds=0)
+    [letter] = [m.message for m in pull(reader)]
+    attributes = dict(letter.attributes)
+    assert attributes.pop("CloudPubSubDeadLetterSourceTopicPublishTime").endswith("+00:00")
+    assert attributes == {"trial": "7", "CloudPubSubDeadLetterSourceDeliveryCount": "5", "CloudPubSubDeadLetterSourceSubscription": source.split("/")[-1],
+                          "CloudPubSubDeadLetterSourceSubscriptionProject": project.split("/")[1]}, attributes
+    assert letter.data == b"poison" and subscriber.pull(subscription=source, max_messages=1, return_immediately=True).received_messages == []
+
+
 def test_what_is_not_there():
     with raises(exceptions.NotFound):
         publisher.publish(f"{project}/topics/absent", b"x").result(timeout=10)

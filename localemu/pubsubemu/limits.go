@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
 )
 
 // Limits of Pub/Sub. Source: https://cloud.google.com/pubsub/quotas#resource_limits
@@ -47,6 +48,14 @@ func checkSubscription(s *pubsubpb.Subscription) error {
 		return status.Errorf(codes.InvalidArgument, "%d delivery attempts before a message is given up: use %d to %d", n, leastAttempts, mostAttempts)
 	}
 	return checkName(s.GetName(), "subscriptions")
+}
+
+// checkUpdate refuses an update that does not say what it changes; pstest would end for want of a mask.
+func checkUpdate(mask *fieldmaskpb.FieldMask) error {
+	if len(mask.GetPaths()) == 0 {
+		return status.Error(codes.InvalidArgument, "The update_mask in the request must be set and must contain a non-empty list of paths.")
+	}
+	return nil
 }
 
 func checkPublish(r *pubsubpb.PublishRequest) error {

@@ -213,44 +213,6 @@ func TestPause(t *testing.T) {
 	}
 }
 
-func TestDeadLetters(t *testing.T) {
-	const dead = "projects/p/topics/dead"
-	w := start(t, Options{}, nil)
-	if err := w.server.CreateTopic(w.ctx, dead); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.server.CreateSubscription(w.ctx, &pubsubpb.Subscription{Name: "projects/p/subscriptions/dead", Topic: dead}); err != nil {
-		t.Fatal(err)
-	}
-	_, err := w.client.SubscriptionAdminClient.UpdateSubscription(w.ctx, &pubsubpb.UpdateSubscriptionRequest{})
-	if err == nil {
-		t.Error("an update without a subscription passed")
-	}
-	// A second subscription, with a dead letter policy.
-	if err := w.server.CreateSubscription(w.ctx, &pubsubpb.Subscription{Name: "projects/p/subscriptions/picky", Topic: topic,
-		DeadLetterPolicy: &pubsubpb.DeadLetterPolicy{DeadLetterTopic: dead, MaxDeliveryAttempts: 5}}); err != nil {
-		t.Fatal(err)
-	}
-	w.publish("poison")
-	ctx, cancel := context.WithCancel(w.ctx)
-	var group sync.WaitGroup
-	group.Go(func() {
-		if err := w.client.Subscriber("picky").Receive(ctx, func(_ context.Context, m *pubsub.Message) { m.Nack() }); err != nil {
-			t.Error(err)
-		}
-	})
-	letters := make(chan string, 1)
-	group.Go(func() {
-		if err := w.client.Subscriber("dead").Receive(ctx, func(_ context.Context, m *pubsub.Message) { m.Ack(); letters <- string(m.Data); cancel() }); err != nil {
-			t.Error(err)
-		}
-	})
-	group.Wait()
-	if got := <-letters; got != "poison" {
-		t.Errorf("dead letter %q", got)
-	}
-}
-
 func TestDuplicates(t *testing.T) {
 	w := start(t, Options{Faults: Faults{Duplicate: true}}, nil)
 	w.publish(numbers(10)...)

@@ -3,14 +3,14 @@
 //
 // Added: messages up to the service's 10 MB (pstest's own server stops at 4 MiB), and the service's limits on sizes,
 // names, deadlines and delivery attempts; a subscription's retry policy, so that a refused message comes back after a pause that doubles each time rather
-// than at once; answers to keep-alive pings that cannot block the whole server; scripted faults.
+// than at once; dead letters by subscription, with the attributes that say where they come from; answers to keep-alive pings that cannot block the whole
+// server; scripted faults.
 //
 // Not imitated:
 //   - Push, BigQuery and Cloud Storage delivery, snapshots and seeking, schemas, changing IAM policies: UNIMPLEMENTED.
 //   - Exactly-once delivery is announced but not kept: an acknowledgement that comes too late is accepted in silence.
 //   - Messages that nobody took within ten minutes are dropped, whatever the subscription's retention says.
-//   - Deliveries are counted per message, not per subscription: with two subscriptions dead letters come early. Dead letters
-//     carry no attributes about where they come from.
+//   - A message whose last deadline passed in silence becomes a dead letter when the next subscriber would get it, not before.
 //   - Everything published stays in memory until the server ends, and nothing survives it.
 package pubsubemu
 
@@ -50,6 +50,7 @@ type Server struct {
 	opts   Options
 	served sync.WaitGroup
 	chaos  *chaos
+	dead   *deadLetters
 
 	refused refusals
 
@@ -75,6 +76,7 @@ func Start(l net.Listener, o Options) (*Server, error) {
 
 	s := &Server{addr: l.Addr().String(), opts: o}
 	s.fake = pstest.NewServer() // its own port stays unused
+	s.dead = newDeadLetters(&s.fake.GServer, o.Log)
 	s.chaos = newChaos(o.Faults, func(topic string, messages []*pubsubpb.PubsubMessage) {
 		if _, err := s.fake.GServer.Publish(context.Background(), &pubsubpb.PublishRequest{Topic: topic, Messages: messages}); err != nil {
 			o.Log.Error("publish a delayed message", "topic", topic, "error", err)
@@ -123,10 +125,7 @@ func (s *Server) CreateTopic(ctx context.Context, name string) error {
 
 // CreateSubscription makes the subscription; one that exists is left as it is.
 func (s *Server) CreateSubscription(ctx context.Context, sub *pubsubpb.Subscription) error {
-	if err := checkSubscription(sub); err != nil {
-		return err
-	}
-	_, err := s.fake.GServer.CreateSubscription(ctx, sub)
+	_, err := s.createSubscription(ctx, sub)
 	if err != nil && status.Code(err) != codes.AlreadyExists {
 		return fmt.Errorf("create subscription: %w", err)
 	}
@@ -140,7 +139,11 @@ func (s *Server) Topic(ctx context.Context, name string) (*pubsubpb.Topic, error
 
 // Subscription is the subscription of the full name, or the service's error.
 func (s *Server) Subscription(ctx context.Context, name string) (*pubsubpb.Subscription, error) {
-	return s.fake.GServer.GetSubscription(ctx, &pubsubpb.GetSubscriptionRequest{Subscription: name})
+	sub, err := s.fake.GServer.GetSubscription(ctx, &pubsubpb.GetSubscriptionRequest{Subscription: name})
+	if err != nil {
+		return nil, err
+	}
+	return s.dead.shown(sub), nil
 }
 
 // unary sees every call but StreamingPull.
@@ -154,20 +157,55 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 		return s.publish(ctx, r, next)
 	case *pubsubpb.AcknowledgeRequest:
 		r.AckIds = s.chaos.acks(r.GetAckIds())
+		s.dead.acknowledged(r.GetSubscription(), r.GetAckIds())
 	case *pubsubpb.ModifyAckDeadlineRequest:
 		return s.modifyAckDeadline(ctx, r, next)
 	case *pubsubpb.Topic:
 		if err := checkName(r.GetName(), "topics"); err != nil {
 			return nil, err
 		}
-	case *pubsubpb.Subscription:
-		if err := checkSubscription(r); err != nil {
+	case *pubsubpb.UpdateTopicRequest:
+		if err := checkUpdate(r.GetUpdateMask()); err != nil {
 			return nil, err
 		}
+		if err := checkName(r.GetTopic().GetName(), "topics"); err != nil {
+			return nil, err
+		}
+	case *pubsubpb.Subscription:
+		return s.createSubscription(ctx, r)
+	case *pubsubpb.UpdateSubscriptionRequest:
+		return s.updateSubscription(ctx, r)
 	case *pubsubpb.SeekRequest, *pubsubpb.CreateSnapshotRequest:
 		return nil, status.Error(codes.Unimplemented, "localemu does not imitate snapshots and seeking")
 	}
-	return next(ctx, req)
+	reply, err := next(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return s.answer(ctx, req, reply), nil
+}
+
+// answer puts into pstest's answer what pstest does not know: dead letter policies and who has had a message how often.
+func (s *Server) answer(ctx context.Context, req, reply any) any {
+	switch r := req.(type) {
+	case *pubsubpb.PullRequest:
+		if pulled, ok := reply.(*pubsubpb.PullResponse); ok {
+			return &pubsubpb.PullResponse{ReceivedMessages: s.dead.deliver(ctx, r.GetSubscription(), pulled.GetReceivedMessages())}
+		}
+	case *pubsubpb.GetSubscriptionRequest:
+		if sub, ok := reply.(*pubsubpb.Subscription); ok {
+			return s.dead.shown(sub)
+		}
+	case *pubsubpb.ListSubscriptionsRequest:
+		if list, ok := reply.(*pubsubpb.ListSubscriptionsResponse); ok {
+			for i, sub := range list.GetSubscriptions() {
+				list.Subscriptions[i] = s.dead.shown(sub)
+			}
+		}
+	case *pubsubpb.DeleteSubscriptionRequest:
+		s.dead.set(r.GetSubscription(), nil)
+	}
+	return reply
 }
 
 func (s *Server) publish(ctx context.Context, r *pubsubpb.PublishRequest, next grpc.UnaryHandler) (any, error) {
