@@ -72,7 +72,7 @@ def main():
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     a = parser.parse_args()
     os.makedirs(a.out, exist_ok=True)
-    print("| encodings | rows | features | s | processors, s | peak memory, MiB |\n|---|---|---|---|---|---|")
+    print("| encodings | rows | features | s | CPU, s | peak memory, MiB |\n|---|---|---|---|---|---|")
     runs = {}
     for rows in (a.rows // 4, a.rows):
         path = f"{a.out}/rows-{rows}.parquet"
