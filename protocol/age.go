@@ -2,21 +2,21 @@ package protocol
 
 import "time"
 
-// Age is what is known of how long a sweep has lasted. The clocks of launcher, tasks and aggregator need not agree; the store has one for
-// all objects.
+// Age is what is known about how long a sweep has run. The clocks of launcher, tasks and aggregator need not agree; the store stamps all
+// objects with one clock.
 type Age struct {
-	Planned, Latest time.Time     // the plan, and the newest object of a trial, were written: the store's clock
-	Watched         time.Duration // for how long the aggregator has seen none that is newer: its clock
-	Created         time.Time     // the launcher's clock
-	Now             time.Time     // the aggregator's
+	Planned, Latest time.Time     // write times of the plan and of the newest object of a trial, by the store's clock
+	Watched         time.Duration // how long the aggregator has seen no newer object, by its own clock
+	Created         time.Time     // when the sweep was created, by the launcher's clock
+	Now             time.Time     // the aggregator's clock
 }
 
-// clocksApart is how far two machines' clocks may differ for a limit to hold at least.
+// clocksApart is the largest difference between two machines' clocks for which a limit is still enforced correctly.
 const clocksApart = time.Hour
 
-// Reached says whether the sweep has reached a limit. By the store's clock it is at least as old as its newest object and what was watched
-// since, so it is never ended before its time; while a task lives, it is ended at most a heartbeat after. An aggregator that has just
-// been started and finds nothing but old objects cannot know how long ago they were written: then the other clocks decide, later.
+// Reached reports whether the sweep has reached limit. By the store's clock it is at least as old as its newest object plus the time
+// watched since, so it never ends early; while a task lives, it ends at most one heartbeat late. An aggregator that has just started and
+// finds only old objects cannot know how long ago they were written: then the other clocks decide, with a margin of clocksApart.
 func (a Age) Reached(limit time.Duration) bool {
 	if !a.Latest.IsZero() && a.Latest.Sub(a.Planned)+a.Watched >= limit {
 		return true

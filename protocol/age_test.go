@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// TestAgeIsTheStores: wrong clocks end no sweep before its time, and none lives much longer.
+// TestAgeIsTheStores: wrong clocks end no sweep early, and let none run much longer.
 func TestAgeIsTheStores(t *testing.T) {
 	const limit = 10 * time.Minute
 	for _, tc := range []struct {
 		name                 string
-		lasted, watched      time.Duration // at the newest object, and since
-		launcher, aggregator time.Duration // how far their clocks are wrong
+		lasted, watched      time.Duration // until the newest object, and since then
+		launcher, aggregator time.Duration // errors of their clocks
 		reached              bool
 	}{
 		{"young", time.Minute, 0, 0, 0, false},
@@ -35,7 +35,7 @@ func TestAgeIsTheStores(t *testing.T) {
 	}
 }
 
-// TestUnsaved: what a loss costs is at most a tenth of what was trained before the last save, and saving is cheap.
+// TestUnsaved: a loss costs at most a tenth of the training before the last save, and saving is cheap.
 func TestUnsaved(t *testing.T) {
 	for _, tc := range []struct{ trained, took, want time.Duration }{
 		{0, 0, 0}, {0, 100 * time.Millisecond, 1200 * time.Millisecond}, {10 * time.Second, 0, time.Second}, {30 * time.Second, 100 * time.Millisecond, 3 * time.Second},

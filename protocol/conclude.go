@@ -1,20 +1,21 @@
 package protocol
 
-// Ender is an aggregator that considers whether a sweep is over, and concludes it. Any number of them may be at it at once, and each may
-// die between any two actions: what counts is decided by the first ending that is written, so all come to the same conclusion.
+// Ender is an aggregator that checks whether a sweep is over, and concludes it. Any number of aggregators may run at once, and each may die
+// between any two actions: the first ending written is decisive, so all reach the same conclusion.
 type Ender struct {
 	Trials int // of the plan
 
 	doing Op
-	ended int // trials that have a result
+	ended int // trials with a result
 	job   bool
 	flaw  flaw
 }
 
-// Begin starts it.
+// Begin starts the machine.
 func (e Ender) Begin() (Ender, Action) { return e.do(LookForConclusion) }
 
-// Next goes on after an answer. Where the store or Batch does not answer, the sweep is left as it is: somebody will ask again.
+// Next takes the answer to the last action. If the store or Batch did not answer, the sweep is left as it is: the next check will try
+// again.
 func (e Ender) Next(a Answer) (Ender, Action) {
 	if a.Failed {
 		return e.because(Leave, Broken)
@@ -71,7 +72,7 @@ func (e Ender) Next(a Answer) (Ender, Action) {
 	}
 }
 
-// read folds results into what is known: a trial counts once, however often its result is read.
+// read takes the number of trials with results. It replaces the last count, so that a result read twice counts once.
 func (e Ender) read(results int) (Ender, Action) {
 	if e.flaw == doubleFold {
 		results += e.ended
@@ -87,7 +88,7 @@ func (e Ender) read(results int) (Ender, Action) {
 	return e.because(CreateEnding, JobOver)
 }
 
-// over goes through the reasons for which a sweep ends, the cheapest to find out first.
+// over tries the reasons for which a sweep ends, the cheapest to check first.
 func (e Ender) over(yes bool) (Ender, Action) {
 	switch {
 	case e.doing == LookForCancel && yes:
@@ -107,7 +108,7 @@ func (e Ender) over(yes bool) (Ender, Action) {
 	case e.doing == AskBudget:
 		return e.do(AskJob)
 
-	case yes: // what was written between the last look and the job's end counts, too
+	case yes: // results written between the last look and the job's end count too
 		e.job = true
 		return e.do(ReadResults)
 	}
@@ -138,31 +139,30 @@ func (e Ender) because(op Op, why Why) (Ender, Action) {
 	return e, Action{Do: op, Why: why}
 }
 
-// Gate decides whether a version becomes the champion. Others may move the champion meanwhile: then the version is compared with that
-// one.
+// Gate decides whether a version becomes the champion. If the champion changes meanwhile, the version is compared with the new one.
 type Gate struct {
-	Moves int // how often the champion may be moved by others before a person has to decide
+	Moves int // how many times the champion may be changed by others before a person has to decide
 
 	doing Op
 	lost  int
 	flaw  flaw
 }
 
-// Begin starts it.
+// Begin starts the machine.
 func (g Gate) Begin() (Gate, Action) { return g.do(LookForPromotion, Unknown) }
 
-// Next goes on after an answer.
+// Next takes the answer to the last action.
 func (g Gate) Next(a Answer) (Gate, Action) {
 	if a.Failed {
 		return g.do(Decided, Broken)
 	}
-	if a.Unreadable { // asking again would only keep the sweep from ending: a person has to repair it
+	if a.Unreadable { // retrying would only keep the sweep from ending: a person has to repair it
 		return g.do(Decided, Unreadable)
 	}
 
 	switch g.doing {
 	case LookForPromotion:
-		if a.Yes { // by an earlier attempt, or another aggregator; a person who has moved it since is not overruled
+		if a.Yes { // by an earlier attempt or another aggregator; a person's later change of the champion stands
 			return g.do(Decided, Before)
 		}
 		return g.do(ReadChampion, Unknown)

@@ -2,7 +2,7 @@ package protocol
 
 import "fmt"
 
-// The world of aggregators that conclude one sweep: two of them, a bucket, a registry, and a person who moves the champion.
+// The world of aggregators that conclude one sweep: two of them, a bucket, a registry, and a person who changes the champion.
 const (
 	endersHere = 2
 	allResults = 1<<trialsHere - 1
@@ -10,21 +10,21 @@ const (
 
 // ended is a state of that world. Every field is a byte.
 type ended struct {
-	results   uint8 // of which trials
+	results   uint8 // bit set of trials with a result
 	cancelled bool
-	late      bool // the time limit has come
+	late      bool // the time limit was reached
 	idle      bool // its jobs have ended
 	ending    sharedEnding
-	versions  uint8 // that were made of the sweep
+	versions  uint8 // versions registered from the sweep
 	winner    sharedEnding
 	champion  uint8 // 1 is the old one, 2 a person's, 3 the sweep's
-	told      uint8 // aggregators that were told that the conclusion is theirs
+	told      uint8 // aggregators that were told that they wrote the conclusion
 	concluded bool
 	enders    [endersHere]sharedEnder
-	crashes   uint8 // left
+	crashes   uint8 // still allowed
 }
 
-// sharedEnding is what a sweep is concluded from.
+// sharedEnding is the set of results that a sweep is concluded from.
 type sharedEnding struct {
 	there   bool
 	results uint8
@@ -36,9 +36,9 @@ type sharedEnder struct {
 	why          Why
 	ended        uint8
 	job          bool
-	known        uint8 // results that were read
+	known        uint8 // results read
 	ending       sharedEnding
-	read, judged uint8 // champion
+	read, judged uint8 // champion read, and champion compared with
 	lost         uint8
 }
 
@@ -58,7 +58,7 @@ func (m ending) ender(s *ended, i int) Ender {
 }
 
 func (m ending) next(s ended, visit func(step, ended, string)) {
-	// What others do: tasks, the launcher, time, Batch, a person.
+	// The environment's moves: tasks, the launcher, time, Batch, a person.
 	for n := range trialsHere {
 		if then := s; s.results&(1<<n) == 0 {
 			then.results |= 1 << n
@@ -83,7 +83,7 @@ func (m ending) next(s ended, visit func(step, ended, string)) {
 	for i := range s.enders {
 		e := s.enders[i]
 		if e.doing == Concluded || e.doing == Leave {
-			then := s // a message, the same one again, or the next look at all sweeps
+			then := s // a message, the same one redelivered, or the next periodic check
 			then.enders[i] = sharedEnder{doing: LookForConclusion}
 			visit(step{int8(i), "is told"}, then, "")
 			continue
@@ -102,7 +102,7 @@ func (m ending) next(s ended, visit func(step, ended, string)) {
 	}
 }
 
-// end does what aggregator i has asked for.
+// end carries out what aggregator i has asked for.
 func (m ending) end(s ended, i int, visit func(step, ended, string)) {
 	e := &s.enders[i]
 	machine := m.ender(&s, i)
@@ -178,14 +178,14 @@ func (m ending) end(s ended, i int, visit func(step, ended, string)) {
 	e.doing, e.why, e.ended, e.job = do.Do, do.Why, uint8(machine.ended), machine.job
 	visit(step{int8(i), what}, s, wrong)
 
-	if lost.crashes > 0 && (what == "writes the ending" || what == "writes the conclusion") && a.Yes { // done, and no answer
+	if lost.crashes > 0 && (what == "writes the ending" || what == "writes the conclusion") && a.Yes { // done, but not answered
 		s.crashes--
 		s.enders[i] = sharedEnder{doing: Leave}
 		visit(step{int8(i), what + ", and no answer comes"}, s, wrong)
 	}
 }
 
-// gate does what aggregator i's gate has asked for.
+// gate carries out what aggregator i's gate has asked for.
 func (m ending) gate(s ended, i int, visit func(step, ended, string)) {
 	e := &s.enders[i]
 	g := Gate{Moves: 3, doing: e.gate, lost: int(e.lost), flaw: m.flaw}
@@ -222,7 +222,7 @@ func (m ending) gate(s ended, i int, visit func(step, ended, string)) {
 	visit(step{int8(i), what}, s, wrong)
 }
 
-// comesToEnd says that a sweep is not concluded from s on although all of its trials have ended, or nothing.
+// comesToEnd returns an error text if the sweep is not concluded from s on although all of its trials have ended.
 func (m ending) comesToEnd(s ended) string {
 	s.crashes, s.results = 0, allResults
 	for range fairRounds {

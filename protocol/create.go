@@ -1,18 +1,17 @@
 package protocol
 
-// Creation is how the write of an object went that may be written once. Its answer may be lost: the store's client then writes again
-// and hears that something is there already, or it gives up. The object carries an id of that one write, so who reads it knows whose
-// it is.
+// Creation is the outcome of a create-only write. Its answer may be lost: the storage client then repeats the write and hears that the
+// object exists, or it gives up. The object carries an id of this write, so a reader can tell whose it is.
 type Creation struct {
-	Confirmed bool // the store says that it has created it
-	Refused   bool // the store says that something is there; neither: it says nothing
-	Read      bool // what is there could be read
-	Own       bool // and it is what was written here, byte for byte
+	Confirmed bool // the store says it created the object
+	Refused   bool // the store says the object exists; if neither, the store did not answer
+	Read      bool // the existing object could be read
+	Own       bool // it equals what was written here, byte for byte
 	flaw      flaw
 }
 
-// Settled says whether the object that is there is the writer's own, and whether that is known at all. Only a write that is confirmed
-// is believed; any other outcome is settled by reading.
+// Settled reports whether the existing object is the writer's own, and whether that is known at all. Only a confirmed write is taken as
+// such; any other outcome is settled by reading the object.
 func (c Creation) Settled() (own, known bool) {
 	switch {
 	case c.Confirmed:

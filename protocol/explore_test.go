@@ -10,7 +10,7 @@ import (
 // model is a world of machines and what lies between them, as a graph of states.
 type model[S comparable] interface {
 	start() S
-	// next calls visit with every state that may follow s, and with what is wrong about it, or empty.
+	// next calls visit with every state that may follow s, and with a description of what is wrong with it, or an empty string.
 	next(s S, visit func(by step, then S, wrong string))
 }
 
@@ -27,21 +27,21 @@ func (s step) String() string {
 	return fmt.Sprintf("%d %s", s.who, s.what)
 }
 
-// found is what an exploration has come to.
+// found is the result of an exploration.
 type found struct {
 	states, steps int
 	took          time.Duration
 	wrong         string
-	trace         []string // the shortest way to it
+	trace         []string // a shortest path to the error
 }
 
-// explore walks through all states of a world, nearest first, until something is wrong in one or there are no more, or limit of them.
-// sample, which may be nil, looks at every so-many-th of them, and says what is wrong with it.
+// explore walks through all states of a world, breadth first, until it finds an error or has seen all states or limit of them. sample,
+// which may be nil, checks every so-many-th state and describes what is wrong with it.
 func explore[S comparable](m model[S], limit, every int, sample func(S) string) (f found) {
 	begin := time.Now()
 	defer func() { f.took = time.Since(begin) }()
 
-	// Of a state that was seen, 128 bits are kept, with the one that it was reached from.
+	// Only 128 bits of a seen state are kept, with its predecessor.
 	seeds := [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
 	type key [2]uint64
 	keyOf := func(s S) key { return key{maphash.Comparable(seeds[0], s), maphash.Comparable(seeds[1], s)} }

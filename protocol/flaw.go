@@ -1,32 +1,32 @@
 package protocol
 
-// flaw is a bug that a test plants into a machine, to see that the explorer finds it. The zero value is none, and nothing outside of
-// this package's tests can set another.
+// flaw is a bug that a test plants in a machine to see that the explorer finds it. The zero value is none; only this package's tests can
+// set another.
 type flaw uint8
 
 const (
 	sound flaw = iota
 
-	noWriteID        // whether an object is one's own goes by what the store says of the write
-	leaseByOwnClock  // a holder is dead when the time of its heartbeat is long ago on the watcher's clock
-	silenceFromBegan // a holder's silence is reckoned from the beginning of the listing that showed the last sign
-	takeoverUnread   // the heartbeat is not looked at once more before the claim
-	listingIsTruth   // a trial without result in the listing is trained
-	resultUnfenced   // a result replaces the one that is there
-	ackBeforeWrite   // the trial's end is told before its result is written
+	noWriteID        // whether an object is one's own is judged by the store's answer to the write
+	leaseByOwnClock  // a holder is dead when its heartbeat's time is old by the watcher's clock
+	silenceFromBegan // a holder's silence is counted from the beginning of the listing that showed its last sign
+	takeoverUnread   // the heartbeat is not read once more before the claim
+	listingIsTruth   // a trial without a result in the listing is trained without a second look
+	resultUnfenced   // a result overwrites an existing one
+	ackBeforeWrite   // the trial's end is published before its result is written
 	deleteBeforeCopy // checkpoints are dropped before the result is written
 	retryIsAttempt   // every claim counts as a death
-	resumedZombie    // a holder does not look whether another has taken its trial
+	resumedZombie    // a holder does not check whether another task has taken its trial
 	doubleFold       // a result that is read twice counts twice
-	endingUnread     // who loses the creation of the ending goes by its own
+	endingUnread     // an aggregator that loses the creation of the ending uses its own
 	conclusionFirst  // the conclusion is written before the version
-	registerTwice    // a version is made anew each time
-	staleChampion    // the champion is moved wherever it points by now
-	staleComparison  // after a conflict, the champion is moved without another comparison
-	decisionUnread   // who loses the creation of a decision trains its own proposal
-	decideAnew       // who takes a trial over decides anew
-	takenUnasked     // a configuration is not taken before it is decided on
+	registerTwice    // each attempt registers a new version
+	staleChampion    // the champion is replaced whichever version it is by now
+	staleComparison  // after a conflict, the champion is replaced without another comparison
+	decisionUnread   // a task that loses the creation of a decision trains its own proposal
+	decideAnew       // a task that takes a trial over decides again
+	takenUnasked     // a configuration is decided on without being reserved
 	trainedUnwritten // a trial is trained before its decision is written
-	stageUnread      // a trial is taken before those of earlier stages have ended
-	releaseOfAnother // a task that fails gives back the trial's last claim, not its own
+	stageUnread      // a trial is claimed before those of earlier stages have ended
+	releaseOfAnother // a task that fails releases the trial's last claim instead of its own
 )

@@ -1,17 +1,17 @@
 package protocol
 
-// Pulse is one sign of life of a claim's holder, with a look whether the trial is still wanted from it: the sweep may be over, another
-// task may have taken the trial, and the holder before may have lived and ended it.
+// Pulse is one heartbeat of a claim's holder, followed by a check whether it should go on training: the sweep may be over, another task may
+// have taken the trial, or an earlier holder that was taken for dead may have ended it.
 type Pulse struct {
 	Trial, Claim int
 	doing        Op
 	flaw         flaw
 }
 
-// Begin starts it.
+// Begin starts the machine.
 func (p Pulse) Begin() (Pulse, Action) { return p.about(Beat, p.Claim) }
 
-// Next goes on after an answer. What a store does not answer is asked again with the next sign of life.
+// Next takes the answer to the last action. After a storage failure the check is repeated with the next heartbeat.
 func (p Pulse) Next(a Answer) (Pulse, Action) {
 	if a.Failed {
 		return p.end(GoOn, Unknown)
@@ -54,8 +54,7 @@ func (p Pulse) end(op Op, why Why) (Pulse, Action) {
 	return p, Action{Do: op, Trial: p.Trial, Claim: p.Claim, Why: why}
 }
 
-// Finish is the end of a holder's training, however that came: its files, the result, the message and last what is no longer
-// needed, each when what it leans on is there.
+// Finish is the end of a training, however it came: files, result, message, and finally the cleanup, each only after what it depends on.
 type Finish struct {
 	Trial, Claim int
 	doing        Op
@@ -63,9 +62,9 @@ type Finish struct {
 	flaw         flaw
 }
 
-// Begin starts it. trained says that there is a model. why is the reason for which the training ended before its time: a trial that
-// was taken over or ended by another task is left to that one, and a task that is told to go gives its claim back. A trial that is
-// given up ends in the same way, by a task that does not hold it.
+// Begin starts the machine. trained says that there is a model. why says why training ended early: a trial that was taken over or ended by
+// another task is left to that task, and a task told to stop releases its claim. Giving up a trial goes the same way, by a task that does
+// not hold it.
 func (f Finish) Begin(trained bool, why Why) (Finish, Action) {
 	f.why = why
 	switch {
@@ -79,7 +78,7 @@ func (f Finish) Begin(trained bool, why Why) (Finish, Action) {
 	return f.result()
 }
 
-// Next goes on after an answer.
+// Next takes the answer to the last action.
 func (f Finish) Next(a Answer) (Finish, Action) {
 	if a.Failed && (f.doing == Upload || f.doing == CreateResult) {
 		if f.why == GivenUp {
@@ -129,7 +128,7 @@ func (f Finish) stop() (Finish, Action) {
 	return f, Action{Do: Stop, Trial: f.Trial, Claim: f.Claim, Why: Broken}
 }
 
-// result writes the result, which makes the trial ended.
+// result writes the result, which is what ends the trial.
 func (f Finish) result() (Finish, Action) {
 	switch f.flaw {
 	case resultUnfenced:

@@ -1,15 +1,15 @@
-// Package protocol is the rules by which tasks share the trials of a sweep and an aggregator ends it once: claims, leases,
-// takeover, release, giving up, ending, concluding. It is a set of state machines. Each says what to do next, its caller does that
-// to the bucket and tells it the answer:
+// Package protocol holds the rules by which tasks share the trials of a sweep and an aggregator ends it exactly once: claims, leases,
+// takeover, release, giving up, ending, concluding. It is a set of state machines. Each says what to do next; its caller does that to the
+// bucket and passes the answer back:
 //
 //	state, action := machine.Begin()
 //	for !action.Final() {
 //		state, action = machine.Next(state, do(action))
 //	}
 //
-// A machine reads no clock and does no I/O, and no rule of it is written a second time elsewhere. So a test walks through every
-// order in which the actions of several tasks and the faults of a store can meet (explore_test.go), and what it has shown is true of
-// what the worker and the aggregator run.
+// A machine reads no clock and does no I/O, and its rules exist nowhere else. So a test can walk through every order in which the actions
+// of several tasks and the faults of a store can interleave (explore_test.go), and what it proves holds for the code that worker and
+// aggregator run.
 package protocol
 
 import "time"
@@ -17,92 +17,92 @@ import "time"
 // Op is a kind of action.
 type Op uint8
 
-// What a machine may ask for. The answer of those that look or read is in Answer.Yes unless it says otherwise.
+// What a machine may ask for. The answer to a question is Answer.Yes unless noted otherwise.
 const (
 	None Op = iota
 
-	// A task that looks for a trial: Search.
+	// Actions of a task that looks for a trial: Search.
 	LookForEnd    // was the sweep cancelled, or its ending written?
 	List          // the trials: Answer.Listing
 	ReadClaim     // was claim Claim of Trial made by an earlier attempt of this task?
-	ReadBeat      // the generation of the claim's heartbeat: Answer.Beat
+	ReadBeat      // read the generation of the claim's heartbeat: Answer.Beat
 	CreateClaim   // create-only; was it created?
-	LookForResult // has Trial a result?
-	GiveUp        // create-only, the failed result of Trial; its answer does not matter
-	Wait          // one heartbeat
+	LookForResult // has Trial got a result?
+	GiveUp        // create-only, a failed result for Trial; the answer does not matter
+	Wait          // for one heartbeat
 	Train         // Trial is held under Claim; final
-	Stop          // there is nothing more to do, Action.Why; final
+	Stop          // no trial for this task, Action.Why; final
 
-	// The holder of a claim of an open trial, before it trains: Settle.
-	ReadDecision      // what Trial trains: is it decided? Answer.Unreadable where that is damaged
+	// Actions of the holder of a claim on an open trial, before it trains: Settle.
+	ReadDecision      // is it decided what Trial trains? Answer.Unreadable if the decision is damaged
 	Propose           // a configuration that was not refused before; is there one?
-	TakeConfiguration // create-only, the proposed one for Trial; is it Trial's?
-	CreateDecision    // create-only, that Trial trains the proposed one; was it created?
+	TakeConfiguration // create-only, reserve the proposed configuration for Trial; does Trial have it?
+	CreateDecision    // create-only, record that Trial trains the proposed configuration; was it created?
 	Settled           // Trial trains what its decision says; final
 
-	// The holder of a claim: Pulse and Finish.
-	Beat            // rewrite the heartbeat
-	LookForClaim    // was Claim made?
-	GoOn            // the trial is still wanted from this task; final
-	Abort           // it is not, Action.Why; final
-	Upload          // the files, into the claim's own folder
+	// Actions of the holder of a claim: Pulse and Finish.
+	Beat            // write the heartbeat
+	LookForClaim    // does Claim exist?
+	GoOn            // train on; final
+	Abort           // stop training, Action.Why; final
+	Upload          // write the files into the claim's own folder
 	CreateResult    // create-only; was it created?
 	Publish         // tell the aggregator
-	DropCheckpoints // empty those of Trial
-	Release         // create-only, the release of Claim
-	SearchAgain     // the trial is done with; final
-	overwriteResult // planted
+	DropCheckpoints // empty the checkpoints of Trial
+	Release         // create-only, give Claim back
+	SearchAgain     // done with the trial; final
+	overwriteResult // for a planted bug
 
-	// An aggregator: Ender and Gate.
-	LookForConclusion // is there one? It is then the sweep's
-	ReadResults       // Answer.Results says how many trials have one
-	LookForEnding     // is there one? The results that count are then those that it names
+	// Actions of an aggregator: Ender and Gate.
+	LookForConclusion // does one exist? Then it stands
+	ReadResults       // Answer.Results is the number of trials with a result
+	LookForEnding     // does one exist? Then only the results that it names count
 	LookForCancel     // was the sweep cancelled?
-	AskAge            // is it as old as its limit?
+	AskAge            // has it reached its time limit?
 	AskBudget         // is its budget spent?
-	AskJob            // will its jobs run nothing any more?
-	CreateEnding      // create-only, from the results that were read; was it created?
-	ReadEnding        // the one that another has written
-	Register          // pick the winner and make it a version, or the same version again
-	Decide            // the gate: move the champion
+	AskJob            // will its jobs run no more tasks?
+	CreateEnding      // create-only, from the results read; was it created?
+	ReadEnding        // the one that another aggregator has written
+	Register          // pick the winner and register it as a version, or find the version registered before
+	Decide            // run the gate on the champion
 	CreateConclusion  // create-only; was it created?
-	ReadConclusion    // the one that another has written
+	ReadConclusion    // the one that another aggregator has written
 	Leave             // the sweep goes on; final
 	Concluded         // final
-	registerAnew      // planted
+	registerAnew      // for a planted bug
 
-	LookForPromotion // has the version been the champion?
-	ReadChampion     // where the alias points
-	Compare          // is the version better than that one?
-	Promote          // move the champion if it is still where it was read; has it moved?
+	LookForPromotion // has the version ever been the champion?
+	ReadChampion     // which version is the champion?
+	Compare          // is the version better than the champion?
+	Promote          // make it the champion if the champion is still the one read; did it change?
 	Decided          // Action.Why; final
-	promoteAnyway    // planted
+	promoteAnyway    // for a planted bug
 )
 
-// Why says why a machine stops.
+// Why is the reason for which a machine stops.
 type Why uint8
 
 // The reasons.
 const (
 	Unknown        Why = iota
 	Broken             // the store did not answer
-	Over               // the sweep was cancelled or has its ending
+	Over               // the sweep was cancelled or its ending was written
 	AllEnded           // every trial has a result
-	LivingHands        // the remaining trials are held by tasks that live
+	LivingHands        // the remaining trials are held by live tasks
 	Superseded         // another task has taken the trial over
 	EndedElsewhere     // another task has ended the trial
 	ToldToGo           // the machine is being taken away
-	GivenUp            // too many tasks have died over the trial
+	GivenUp            // too many tasks have died on the trial
 	Cancelled          // of an ending: the sweep was cancelled
 	AtLimit            // it reached its time limit
 	Spent              // it reached its budget
 	JobOver            // its jobs have ended
-	Before             // of a gate: the version has been promoted before
-	NotBetter          // than the champion
+	Before             // of a gate: the version was promoted before
+	NotBetter          // the version is not better than the champion
 	Promoted           // now
-	MovedByOthers      // the champion, too often
-	Unreadable         // the champion's record, or a trial's decision; no repetition makes it whole
-	NothingLeft        // to propose: the space has no other configuration
+	MovedByOthers      // others changed the champion too often
+	Unreadable         // the champion's record or a trial's decision is damaged; retrying does not help
+	NothingLeft        // the space has no other configuration to propose
 )
 
 // Action is what a machine asks for.
@@ -112,7 +112,7 @@ type Action struct {
 	Why          Why
 }
 
-// Final says that the machine has come to its end.
+// Final reports whether the machine has stopped.
 func (a Action) Final() bool {
 	switch a.Do {
 	case Train, Stop, Settled, GoOn, Abort, SearchAgain, Leave, Concluded, Decided:
@@ -121,45 +121,44 @@ func (a Action) Final() bool {
 	return false
 }
 
-// Answer is what came of an action.
+// Answer is the outcome of an action.
 type Answer struct {
-	Failed     bool // nobody knows: the store did not answer
-	Unreadable bool // of a Gate or a Settle: what is there is damaged, and will be the next time
+	Failed     bool // outcome unknown: the store did not answer
+	Unreadable bool // for a Gate or a Settle: the object is damaged, permanently
 	Yes        bool
 	Beat       int64
 	Listing    Listing
-	Full       bool // with a listing: the machine has no memory for another trial
-	Results    int  // how many trials have one
+	Full       bool // with a listing: no memory is free for another trial
+	Results    int  // the number of trials with a result
 }
 
-// Listing is what the names and generations of a sweep's objects say of its trials. Each was so at some moment from Began to Ended,
-// not at the same one.
+// Listing is the state of the trials according to names and generations of the sweep's objects. Each entry was true at some moment between
+// Began and Ended, not all at the same one.
 type Listing struct {
 	Began, Ended time.Time
 	Trials       []Trial
 }
 
-// Trial is a trial in a listing, as Note has put it together.
+// Trial is one trial of a listing, as accumulated by Note.
 type Trial struct {
 	Ended  bool  // it has a result, readable or not
-	Claims int   // how many were made
-	Deaths int   // how many of their holders count as dead of the trial, should the last one be
-	Last   Claim // holds the trial
+	Claims int   // number of claims made
+	Deaths int   // number of claims whose holders died on the trial, counting the last one as dead
+	Last   Claim // the claim that holds the trial
 }
 
 // Claim is a claim in a listing.
 type Claim struct {
 	Number   int
 	Beat     int64 // generation of its heartbeat; 0 before the first
-	Released bool  // its holder has given it back
-	Saved    bool  // its holder got further than the one before: there was a checkpoint
+	Released bool  // given back by its holder
+	Saved    bool  // its holder wrote a checkpoint beyond the one before
 
-	beaten time.Time // by the store's clock, for a planted bug: no rule goes by it, since clocks need not agree
+	beaten time.Time // by the store's clock; only a planted bug uses it, since clocks need not agree
 }
 
-// Note takes down a claim of the trial; they come in ascending order. A holder that was told to go and gave its claim back did not
-// die of the trial, nor did one that vanished after it had got further than the one before: machines are taken away. Dead of the trial
-// is who got nowhere and said nothing.
+// Note adds a claim of the trial, in ascending order. A holder that was told to stop and released its claim did not die on the trial, nor
+// did one that vanished after making progress: machines are taken away. Only a holder that made no progress and vanished counts as a death.
 func (t *Trial) Note(c Claim) { t.note(c, sound) }
 
 func (t *Trial) note(c Claim, f flaw) {
@@ -170,10 +169,10 @@ func (t *Trial) note(c Claim, f flaw) {
 	}
 }
 
-// Free says that no task holds the trial: it was never claimed, or given back.
+// Free reports whether no task holds the trial: it was never claimed, or its last claim was released.
 func (t Trial) Free() bool { return t.Claims == 0 || t.Last.Released }
 
-// Next is the number of the claim that would take the trial.
+// Next is the number of the trial's next claim.
 func (t Trial) Next() int {
 	if t.Claims == 0 {
 		return 0

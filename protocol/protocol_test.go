@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// every is which share of the states is followed to the sweep's end: all of them would take minutes.
+// every is the inverse share of states that are followed to the sweep's end: following all would take minutes.
 const every = 997
 
-// TestTasksShareTrials walks through all that tasks, time and faults can do to a sweep of two trials. Whatever the order: a trial has
-// one result, its end is told and its checkpoints go after that, a task that lives and gives signs of it keeps its trial, only
-// trials over which tasks have died are given up, and all trials end.
+// TestTasksShareTrials explores all that tasks, time and faults can do to a sweep of two trials. In every order: a trial has one result,
+// its end is published and its checkpoints are dropped only after that, a live task that shows it keeps its trial, only trials on which
+// tasks have died are given up, and all trials end.
 func TestTasksShareTrials(t *testing.T) {
 	t.Parallel()
 	for _, m := range []sharing{
@@ -27,15 +27,15 @@ func TestTasksShareTrials(t *testing.T) {
 	}
 }
 
-// TestASweepEndsOnce walks through all that two aggregators can do at once, each of which may die at any time, while trials end, the sweep
-// is cancelled, the limit comes and a person moves the champion. Whatever the order: there is one conclusion and one version, from
-// the results that the first ending names, and no champion is replaced that the version was not compared with.
+// TestASweepEndsOnce explores all that two aggregators, each of which may die at any time, can do at once while trials end, the sweep is
+// cancelled, the limit comes and a person changes the champion. In every order: there is one conclusion and one version, made of the
+// results that the first ending names, and no champion is replaced that the version was not compared with.
 func TestASweepEndsOnce(t *testing.T) {
 	m := ending{}
 	whole(t, explore(m, mostStates, every, m.comesToEnd))
 }
 
-// whole fails unless nothing was wrong and there are no more states.
+// whole fails if the exploration found an error or was cut short.
 func whole(t *testing.T, f found) {
 	t.Helper()
 	if f.wrong != "" {
@@ -51,7 +51,7 @@ func whole(t *testing.T, f found) {
 	t.Logf("only the nearest %d states, since the race detector is on", f.states)
 }
 
-// TestPlantedBugs plants one bug after the other into the rules. An explorer that does not find them shows nothing.
+// TestPlantedBugs plants one bug after the other. An explorer that does not find them proves nothing.
 func TestPlantedBugs(t *testing.T) {
 	one, two := sharing{tasks: 2, trials: 1, faults: 1}, sharing{tasks: 2, trials: 1, faults: 2}
 	open := sharing{tasks: 2, trials: 2, faults: 1, unsaved: true, open: true}

@@ -5,19 +5,18 @@ import (
 	"time"
 )
 
-// TestALossEveryHalfMinuteCostsLittle reckons through a sweep of ten minutes, trials of a minute one after the other, on a machine that
-// vanishes without a word after every 30 s: with quick and slow trees, near and far stores, a start of a second, and a twentieth of what
-// the saved trees took for running the rows through them again. No trial gets stuck, less than a tenth of the trees are grown twice, and
-// it takes at most 1.35 times as long.
+// TestALossEveryHalfMinuteCostsLittle simulates ten minutes of one-minute trials, one after the other, on a machine that vanishes without
+// notice every 30 s: with fast and slow trees, near and far stores, a startup of one second, and a twentieth of the saved trees' time to
+// replay them. No trial gets stuck, less than a tenth of the trees are grown twice, and it takes at most 1.35 times as long.
 func TestALossEveryHalfMinuteCostsLittle(t *testing.T) {
 	const life, calm, trial, start = 30 * time.Second, 10 * time.Minute, time.Minute, time.Second
 	for _, tree := range []time.Duration{10 * time.Millisecond, 100 * time.Millisecond, 500 * time.Millisecond, time.Second} {
 		for _, took := range []time.Duration{5 * time.Millisecond, 50 * time.Millisecond, 150 * time.Millisecond} {
-			var spent, grown, left time.Duration // left of the machine
+			var spent, grown, left time.Duration // left: until the machine vanishes
 			for range calm / trial {
 				saved := time.Duration(0)
 				for saved < trial {
-					// An attempt, here or on the machine in its place.
+					// An attempt, on this machine or its replacement.
 					if left <= 0 {
 						left = life
 						spent, left = spent+start, left-start
@@ -26,7 +25,7 @@ func TestALossEveryHalfMinuteCostsLittle(t *testing.T) {
 					spent, left = spent+replay, left-replay
 
 					done, began, last := saved, time.Duration(0), time.Duration(0)
-					now := time.Duration(0) // of training in this attempt
+					now := time.Duration(0) // training time in this attempt
 					for done < trial && left > 0 {
 						spent, left, now, grown, done = spent+tree, left-tree, now+tree, grown+tree, done+tree
 						if began == 0 {

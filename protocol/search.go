@@ -6,47 +6,47 @@ import (
 	"time"
 )
 
-// Task is a task of the sweep as the rules see it.
+// Task holds the parameters of the rules for one task of the sweep.
 type Task struct {
-	Attempt   int           // of this task, from 0
-	Start     int           // the trial at which it begins its search, so that tasks seldom want the same one
-	Heartbeat time.Duration // from one sign of life of a holder to the next
-	Takeover  time.Duration // how long a holder is silent until it counts as dead
-	MaxDeaths int           // over a trial, before it is given up
+	Attempt   int           // number of this attempt of the task, from 0
+	Start     int           // the first trial to try; spread over the tasks, so that two rarely want the same
+	Heartbeat time.Duration // interval of a holder's heartbeats
+	Takeover  time.Duration // silence after which a holder counts as dead
+	MaxDeaths int           // deaths after which a trial is given up
 
-	// Stages are those of the trials: one is taken when all of lower stages have ended. nil is one stage.
+	// Stages gives each trial's stage: a trial may be claimed once all trials of lower stages have ended. nil means one stage.
 	Stages []int
 
 	flaw flaw
 }
 
-// Search is a task that looks for a trial: one that an earlier attempt of it has left, one that no task has, or one whose holder is
-// dead, in this order.
+// Search is the state of a task that looks for a trial: first one left by an earlier attempt of the task, then a free one, then one whose
+// holder is dead.
 type Search struct {
 	doing Op
-	idle  time.Time // since when the task has had nothing to do but watch
+	idle  time.Time // since when the task has only been watching
 	seen  []sighting
 	list  Listing
 	pass  pass
-	index int // of the trial, counted from the task's first
+	index int // of the trial, relative to Task.Start
 }
 
-// pass is a way through the listing.
+// pass is one of the passes over a listing.
 type pass uint8
 
 const (
-	leftBehind pass = iota // an earlier attempt of this task left it
-	free                   // no task holds it
-	silent                 // its holder is dead
+	leftBehind pass = iota // trials left by an earlier attempt of this task
+	free                   // trials that no task holds
+	silent                 // trials whose holder is dead
 	passes
 )
 
-// sighting is what tells a claim that is kept alive from one that is not, and since when this task has seen no other. Only this task's
-// clock matters, so the machines' clocks need not agree.
+// sighting identifies the last sign of life of a claim, and since when this task has seen no newer one. Only this task's clock is used, so
+// the machines' clocks need not agree.
 type sighting struct {
 	known    bool
 	claim    int
-	excused  int // claims of the trial that say nothing against it
+	excused  int // claims of the trial that do not count as deaths
 	beat     int64
 	released bool
 	since    time.Time
@@ -59,7 +59,7 @@ func sightingOf(t Trial) sighting {
 // Begin starts a search.
 func (t Task) Begin() (Search, Action) { return Search{doing: LookForEnd}, Action{Do: LookForEnd} }
 
-// Next goes on after an answer.
+// Next takes the answer to the last action.
 func (t Task) Next(s Search, a Answer) (Search, Action) {
 	if a.Failed {
 		return t.failed(s)
@@ -89,7 +89,7 @@ func (t Task) Next(s Search, a Answer) (Search, Action) {
 		if a.Yes && t.flaw == listingIsTruth {
 			return s.end(Train, t.number(s), s.claim(t))
 		}
-		if a.Yes { // the trial may have ended since it was listed: its holder may have been about to
+		if a.Yes { // the trial may have ended after it was listed
 			return s.about(LookForResult, t.number(s), s.claim(t))
 		}
 
@@ -109,7 +109,7 @@ func (t Task) Next(s Search, a Answer) (Search, Action) {
 	return t.look(s)
 }
 
-// failed ends the attempt. A claim that was made meanwhile is given back.
+// failed ends the attempt. A claim created just before is released.
 func (t Task) failed(s Search) (Search, Action) {
 	if s.doing != LookForResult {
 		return s.stop(Broken)
@@ -121,20 +121,20 @@ func (t Task) failed(s Search) (Search, Action) {
 	return s.about(Release, t.number(s), claim)
 }
 
-// listed begins to go through a listing.
+// listed starts the passes over a new listing.
 func (t Task) listed(s Search, a Answer) (Search, Action) {
 	s.list, s.pass, s.index = a.Listing, 0, 0
 	if s.idle.IsZero() {
 		s.idle = s.list.Ended
 	}
-	if a.Full { // that the task has nothing to do is no sign that others hold the trials
+	if a.Full { // waiting for memory says nothing about the other holders
 		s.idle = s.list.Ended
 		return t.rest(s)
 	}
 	return t.look(s)
 }
 
-// look goes on through the listing until there is something to do about a trial.
+// look continues through the listing to the next action.
 func (t Task) look(s Search) (Search, Action) {
 	stage := t.stage(s.list)
 	for ; s.pass < passes; s.pass++ {
@@ -167,7 +167,7 @@ func (t Task) look(s Search) (Search, Action) {
 	return t.rest(s)
 }
 
-// stage is the one whose trials may be taken: the lowest with one that has not ended.
+// stage returns the stage that may be claimed: the lowest with a trial that has not ended.
 func (t Task) stage(l Listing) int {
 	lowest := math.MaxInt
 	for n, of := range t.Stages {
@@ -178,9 +178,9 @@ func (t Task) stage(l Listing) int {
 	return lowest
 }
 
-// watch says whether a trial's holder has been silent for the takeover time. Listing takes time, too, at worst as long as that: a sign
-// in one listing may have been given as late as its end, and one that is missing from another may have been given as early as its
-// beginning. So from the one to the other is how long the holder was silent for certain.
+// watch reports whether a trial's holder has been silent for the takeover time. A listing takes time, possibly as much as that: a sign in
+// one listing may date from its very end, and a sign missing from a later one may have come right after its beginning. So the holder was
+// certainly silent only from the end of the one to the beginning of the other.
 func (t Task) watch(s Search, number int) (Search, bool) {
 	if s.seen == nil {
 		s.seen = make([]sighting, len(s.list.Trials))
@@ -203,7 +203,7 @@ func (t Task) watch(s Search, number int) (Search, bool) {
 	return s, s.list.Began.Sub(now.since) >= t.Takeover
 }
 
-// take claims the trial that the search is at, or gives it up where too many tasks have died over it.
+// take claims the current trial, or gives it up if too many tasks have died on it.
 func (t Task) take(s Search) (Search, Action) {
 	number := t.number(s)
 	trial := s.list.Trials[number]
@@ -213,9 +213,9 @@ func (t Task) take(s Search) (Search, Action) {
 	return s.about(CreateClaim, number, trial.Next())
 }
 
-// rest is what to do when there is nothing to take. Who still trains has been alive for as long as it takes to be declared dead. Should
-// it be killed later, Batch starts it again; waiting for that would only keep a machine. Trials of later stages are worth waiting for where
-// there are more of them than holders, who will take one each.
+// rest decides what to do when there is nothing to claim. A holder that still trains has been alive for as long as it takes to be declared
+// dead. If it is killed later, Batch restarts it; waiting for that would only keep a machine busy. Trials of later stages are worth waiting
+// for if they outnumber the holders, each of which will take one.
 func (t Task) rest(s Search) (Search, Action) {
 	stage, ended, held, later := t.stage(s.list), 0, 0, 0
 	for n, trial := range s.list.Trials {
@@ -240,10 +240,10 @@ func (t Task) rest(s Search) (Search, Action) {
 	return s.do(Wait)
 }
 
-// number is the trial that the search is at.
+// number is the number of the current trial.
 func (t Task) number(s Search) int { return (t.Start + s.index) % len(s.list.Trials) }
 
-// claim is the number of the claim that takes the trial that the search is at.
+// claim is the number of a new claim on the current trial.
 func (s Search) claim(t Task) int { return s.list.Trials[t.number(s)].Next() }
 
 func (s Search) do(op Op) (Search, Action) {
@@ -256,7 +256,7 @@ func (s Search) about(op Op, trial, claim int) (Search, Action) {
 	return s, Action{Do: op, Trial: trial, Claim: claim}
 }
 
-// end is a final action: the search is over, and what it knows no longer matters.
+// end is a final action: the search's state is no longer needed.
 func (s Search) end(op Op, trial, claim int) (Search, Action) {
 	return Search{doing: op}, Action{Do: op, Trial: trial, Claim: claim}
 }

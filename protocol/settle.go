@@ -1,16 +1,16 @@
 package protocol
 
-// Settle is what the holder of a claim does before it trains a trial that the plan leaves open. What the trial is to train is written down
-// once, create-only, and whoever holds the trial goes by that: a holder that takes it over, and one that loses the race to write it. Before,
-// the configuration is taken for the trial, create-only as well, so that no two trials train the same one, whatever their holders have seen of each
-// other. A crash between the two leaves a configuration that only this trial can train.
+// Settle is what the holder of a claim does before it trains a trial that the plan leaves open. What the trial trains is written once,
+// create-only, and binds every holder: one that takes the trial over, and one that loses the race to write it. Before that, the
+// configuration is reserved for the trial, also create-only, so that no two trials train the same one, whatever their holders know of each
+// other. A crash between the two leaves a reservation that only this trial can use.
 type Settle struct {
 	Trial, Claim int
 	doing        Op
 	flaw         flaw
 }
 
-// Begin starts it.
+// Begin starts the machine.
 func (s Settle) Begin() (Settle, Action) {
 	if s.flaw == decideAnew {
 		return s.about(Propose)
@@ -18,7 +18,7 @@ func (s Settle) Begin() (Settle, Action) {
 	return s.about(ReadDecision)
 }
 
-// Next goes on after an answer.
+// Next takes the answer to the last action.
 func (s Settle) Next(a Answer) (Settle, Action) {
 	if a.Failed {
 		return s.stop(Broken)
@@ -27,7 +27,7 @@ func (s Settle) Next(a Answer) (Settle, Action) {
 	switch s.doing {
 	case ReadDecision:
 		switch {
-		case a.Unreadable: // it was created once, so no other will come
+		case a.Unreadable: // it was created once and will not be written again
 			return s.stop(Unreadable)
 		case a.Yes:
 			return s.about(Settled)

@@ -2,11 +2,11 @@ package protocol
 
 import "fmt"
 
-// fairRounds is how many rounds in which every task takes a step, or time passes, a sweep may need until all trials have ended and all
-// tasks have stopped, once nothing goes wrong any more.
+// fairRounds bounds the rounds, in each of which every task takes a step or time passes, that a sweep needs without further faults until
+// all trials have ended and all tasks have stopped.
 const fairRounds = 60
 
-// comesToEnd says that a sweep does not come to its end from s on, or nothing.
+// comesToEnd returns an error text if the sweep does not reach its end from s on.
 func (m sharing) comesToEnd(s shared) (wrong string) {
 	m.fair, s.faults = true, 0
 	for range fairRounds {
@@ -28,7 +28,7 @@ func (m sharing) comesToEnd(s shared) (wrong string) {
 	return wrong
 }
 
-// round lets every task take two steps, of which one may be a sign of life, and time pass if it may.
+// round lets every task take two steps, one of which may be a heartbeat, and lets time pass if it may.
 func (m sharing) round(s shared) (then shared, moved bool, wrong string) {
 	for _, who := range []int8{2, 1, 0, 2, 1, 0, -1} {
 		taken := false

@@ -1,6 +1,6 @@
 package protocol
 
-// visitor makes the states that follow one.
+// visitor collects the successors of a state.
 type visitor struct {
 	m     sharing
 	visit func(step, shared, string)
@@ -14,7 +14,7 @@ func (v visitor) go_(who int, what string, then shared, wrong string) {
 	v.visit(step{int8(who), what}, then, wrong)
 }
 
-// wrong is what must not be, whatever the way to it.
+// wrong returns a violated invariant of the state, or "".
 func (s *shared) wrong() string {
 	for n, trial := range s.trials {
 		if trial.accepts > 1 {
@@ -33,7 +33,7 @@ func (s *shared) wrong() string {
 	return ""
 }
 
-// search does what a task that looks for a trial has asked for.
+// search carries out what a task that looks for a trial has asked for.
 func (v visitor) search(s shared, i int) {
 	t := &s.tasks[i]
 	q, _ := v.m.search(&s, i)
@@ -80,7 +80,7 @@ func (v visitor) search(s shared, i int) {
 	case GiveUp:
 		wrong, lost := "", 0
 		for _, c := range trial.claims[:trial.made] {
-			if c.lost && !c.released && (!c.saved || c.living) { // a living one may have come back since the listing
+			if c.lost && !c.released && (!c.saved || c.living) { // a living one may have come back after the listing
 				lost++
 			}
 		}
@@ -106,7 +106,7 @@ func (v visitor) search(s shared, i int) {
 	}
 }
 
-// releases is the claim that a search which has failed gives back.
+// releases is the claim that a failed search gives back.
 func (m sharing) releases(s *shared, i int) int {
 	q, _ := m.search(s, i)
 	task := m.task(s, i)
@@ -163,7 +163,7 @@ func (v visitor) settled(then shared, i int, what string, c Creation, wrong stri
 
 func (v visitor) decide(s shared, i int, what string, a Answer) { v.decideOr(s, i, what, a, "") }
 
-// decideOr lets task i's machine go on.
+// decideOr advances task i's machine.
 func (v visitor) decideOr(s shared, i int, what string, a Answer, wrong string) {
 	q, _ := v.m.search(&s, i)
 	was := s.tasks[i].doing
@@ -187,7 +187,7 @@ func (v visitor) decideOr(s shared, i int, what string, a Answer, wrong string) 
 	v.go_(i, what, s, wrong)
 }
 
-// restart is Batch, which starts an attempt when the one before is gone.
+// restart is Batch starting an attempt when the one before is gone.
 func (m sharing) restart(s *shared, i int) {
 	for n := range s.trials {
 		for c := range s.trials[n].claims[:s.trials[n].made] {
@@ -201,7 +201,7 @@ func (m sharing) restart(s *shared, i int) {
 	s.tasks[i] = sharedTask{doing: LookForEnd, retry: true}
 }
 
-// hold is what a task may do that holds a claim: give a sign of life, save, and go through the end of its training.
+// hold is what the holder of a claim may do: send a heartbeat, save, and go through the end of its training.
 func (v visitor) hold(s shared, i int) {
 	t := &s.tasks[i]
 	if !t.beaten {
@@ -229,7 +229,7 @@ func (v visitor) hold(s shared, i int) {
 	}
 }
 
-// pulse is a sign of life, with the looks that follow from it.
+// pulse is a heartbeat and the checks that follow it.
 func (v visitor) pulse(s shared, i int) {
 	t := &s.tasks[i]
 	trial := &s.trials[t.trial]
@@ -239,7 +239,7 @@ func (v visitor) pulse(s shared, i int) {
 		switch do.Do {
 		case Beat:
 			claim := &trial.claims[do.Claim]
-			claim.beat, claim.beaten = 31, 0 // a name that no other has
+			claim.beat, claim.beaten = 31, 0 // a value that no other heartbeat has
 			t.beaten = true
 		case LookForClaim:
 			a.Yes = do.Claim < int(trial.made)
@@ -270,7 +270,7 @@ func (v visitor) ends(s shared, i int, what string, trained bool, why Why) {
 	v.left(s, i, what, f, do, "")
 }
 
-// finish does what the end of a training has asked for.
+// finish carries out what the end of a training has asked for.
 func (v visitor) finish(s shared, i int) {
 	t := &s.tasks[i]
 	trial := &s.trials[t.trial]
@@ -312,10 +312,10 @@ func (v visitor) finish(s shared, i int) {
 	}
 }
 
-// left goes on at the end of a training.
+// left advances the end of a training.
 func (v visitor) left(s shared, i int, what string, f Finish, do Action, wrong string) {
 	t := &s.tasks[i]
-	for do.Do == Publish || do.Do == DropCheckpoints { // which no other task can see
+	for do.Do == Publish || do.Do == DropCheckpoints { // invisible to the other tasks
 		if ended := s.trials[t.trial].result; !ended && do.Do == Publish {
 			wrong = "a trial's end is told before its result is there"
 		} else if !ended {
@@ -349,7 +349,7 @@ func (v visitor) faults(s shared, i int) {
 	s.faults--
 	t := &s.tasks[i]
 	if t.listing {
-		return // it takes long already
+		return // a listing is slow already
 	}
 	t.paused = true
 	switch t.doing {

@@ -2,8 +2,9 @@ package protocol
 
 import "math/bits"
 
-// Where trials are open, a configuration is a number from 1 up. All tasks want the same, which is the worst for them: the lowest, and when they have
-// seen what others train, the highest that is not known to be another trial's. So who proposes for a trial a second time may come to something else.
+// Where trials are open, a configuration is a number from 1 up. The worst case is that all tasks want the same one: the lowest; once they
+// have seen other trials' configurations, they want the highest not known to be taken. So a second proposal for a trial may differ from the
+// first.
 const configsHere = 5
 
 // settle is what a holder does before it trains an open trial.
@@ -27,7 +28,7 @@ func (v visitor) settle(s shared, i int) {
 		next("reads what was decided", s, Answer{Yes: trial.decision > 0})
 
 	case Propose:
-		// What others have decided is seen or not: the listing may be from before, and neither does harm.
+		// Others' decisions may or may not be seen: an old listing must do no harm.
 		for _, look := range []bool{true, false} {
 			then := s
 			known := then.tasks[i].refused
@@ -69,7 +70,7 @@ func (v visitor) settle(s shared, i int) {
 	}
 }
 
-// decideTrial is the write of a decision, which may be there already, and whose answer may be lost.
+// decideTrial is the write of a decision, which may exist already, and whose answer may be lost.
 func (v visitor) decideTrial(s shared, i int, q Settle) {
 	t := &s.tasks[i]
 	trial := &s.trials[t.trial]
@@ -92,7 +93,7 @@ func (v visitor) decideTrial(s shared, i int, q Settle) {
 	}
 }
 
-// settles lets task i's machine go on.
+// settles advances task i's machine.
 func (v visitor) settles(s shared, i int, what string, q Settle, a Answer) {
 	t := &s.tasks[i]
 	_, do := q.Next(a)
@@ -111,7 +112,7 @@ func (v visitor) settles(s shared, i int, what string, q Settle, a Answer) {
 	v.go_(i, what, s, "")
 }
 
-// trains takes down what a trial trains, and says what is wrong about it.
+// trains records what a trial trains, and describes what is wrong with it.
 func (s *shared) trains(t *sharedTask) (wrong string) {
 	trial := &s.trials[t.trial]
 	switch {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// The world of tasks that share trials: three of them, two trials, a bucket, and faults.
+// The world of tasks that share trials: three tasks, two trials, a bucket, and faults.
 const (
 	tasksHere  = 3
 	trialsHere = 2
@@ -14,7 +14,7 @@ const (
 	ticksTakeover = 2 // a tick is a heartbeat
 	deathsHere    = 2
 
-	// Times of the past are told apart as far as the rules can.
+	// Past times are told apart only as far as the rules can tell them apart.
 	longestBegan = 2
 	longestSince = 5
 )
@@ -23,63 +23,63 @@ const (
 type shared struct {
 	trials [trialsHere]sharedTrial
 	tasks  [tasksHere]sharedTask
-	faults uint8                  // left
-	taken  [configsHere + 1]uint8 // which trial, from 1, has a configuration
+	faults uint8                  // still allowed
+	taken  [configsHere + 1]uint8 // the trial, from 1, that has reserved a configuration
 }
 
 type sharedTrial struct {
 	made    uint8
 	claims  [claimsHere]sharedClaim
 	result  bool
-	accepts uint8 // tasks that were told that the result is theirs
+	accepts uint8 // tasks that were told that they wrote the result
 
-	decision uint8 // the configuration that was decided on; 0 before
-	trained  uint8 // and the one that it was trained with
+	decision uint8 // the configuration decided on; 0 before
+	trained  uint8 // the configuration it was trained with
 }
 
 type sharedClaim struct {
 	owner    uint8
-	living   bool // made by the owner's attempt of now
+	living   bool // made by the owner's current attempt
 	released bool
 	saved    bool
-	lost     bool  // its holder vanished, or nobody knew of it
+	lost     bool  // its holder vanished, or never knew of it
 	beat     uint8 // generation of its heartbeat
-	beaten   uint8 // ticks ago; only for a planted bug
+	beaten   uint8 // ticks ago; for a planted bug only
 }
 
 type sharedTask struct {
-	doing  Op // of the search; Train while a claim is held, Stop at the end
+	doing  Op // of the search; Train while holding a claim, Stop at the end
 	retry  bool
 	paused bool
 
-	// Searching.
-	listing bool // the bucket was looked at, the answer is on its way
+	// While searching.
+	listing bool // the bucket was listed, the answer is on its way
 	began   uint8
 	ended   uint8 // how long ago the last listing ended
-	idle    uint8 // how long before that, +1; 0 is not yet
+	idle    uint8 // how long before that the task became idle, +1; 0 is not yet
 	pass    pass
 	index   uint8
 	seen    [trialsHere]sharedSighting
 	list    [trialsHere]sharedListed
 
-	// Holding.
+	// While holding a claim.
 	trial, claim uint8
 	beaten       bool // since the last tick
-	suspect      bool // it was paused since it has the claim
+	suspect      bool // it was paused since it has had the claim
 	finish       Op   // None while it trains
 	why          Why
 
-	// Settling what an open trial trains.
+	// While settling what an open trial trains.
 	settling Op
 	proposal uint8
-	refused  uint8 // proposals, a bit each
+	refused  uint8 // bit set of proposals
 	training uint8 // the configuration; 0 before that is settled
 }
 
 type sharedSighting struct {
 	known, released      bool
 	claim, excused, beat uint8
-	since                uint8 // before the last listing ended
+	since                uint8 // how long before the last listing ended
 }
 
 type sharedListed struct {
@@ -90,29 +90,29 @@ type sharedListed struct {
 	beaten          uint8
 }
 
-// fault is a kind of what may go wrong.
+// fault is a kind of fault.
 type fault uint8
 
 const (
 	anyFault    fault = iota
 	crash             // a task vanishes; Batch starts the next attempt
-	lostAnswer        // a write is done and its answer does not come, or not at first
+	lostAnswer        // a write is done and its answer never comes, or is late
 	noAnswer          // the store does not answer
-	notice            // a task is told to go
-	paused            // a task does nothing for as long as one likes, and goes on
-	slowListing       // a listing shows what was there long ago
+	notice            // a task is told to stop
+	paused            // a task does nothing for any length of time, and then goes on
+	slowListing       // a listing shows an old state
 )
 
-// sharing is the world with or without a planted bug.
+// sharing is the world, with or without a planted bug.
 type sharing struct {
 	tasks, trials int
-	faults        uint8 // how many
-	only          fault // of this kind; any is all kinds
-	alike         bool  // all tasks begin at the first trial: then it does not matter which is which
-	fair          bool  // the tasks keep their places, to take turns
-	unsaved       bool  // no task saves: a half of the states
+	faults        uint8 // number of faults allowed
+	only          fault // faults of this kind only; any is all kinds
+	alike         bool  // all tasks start at the first trial, which makes them interchangeable
+	fair          bool  // tasks keep their positions, so that they can take turns
+	unsaved       bool  // no task saves, which halves the number of states
 	open          bool  // what a trial trains is decided when it is claimed
-	staged        bool  // the second trial is taken when the first has ended
+	staged        bool  // the second trial may be claimed once the first has ended
 	flaw          flaw
 }
 
@@ -150,7 +150,7 @@ func (m sharing) task(s *shared, i int) Task {
 	return Task{Attempt: attempt, Start: start, Heartbeat: time.Second, Takeover: ticksTakeover * time.Second, MaxDeaths: deathsHere, Stages: stages, flaw: m.flaw}
 }
 
-// epoch is now; a task's clock may be wrong by far.
+// epoch is now; a task's clock may be far off.
 var epoch = time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC)
 
 func clockOf(i int) time.Time { return epoch.Add(time.Duration(i-1) * 400 * time.Second) }
@@ -161,7 +161,7 @@ func age(from, to time.Time, most uint8) uint8 {
 	return uint8(min(to.Sub(from)/time.Second, time.Duration(most)))
 }
 
-// search is task i's search as the machine has it, and when its last listing ended.
+// search reconstructs task i's search, and when its last listing ended.
 func (m sharing) search(s *shared, i int) (Search, time.Time) {
 	t := &s.tasks[i]
 	ended := clockOf(i).Add(-ticks(t.ended))
@@ -178,7 +178,7 @@ func (m sharing) search(s *shared, i int) (Search, time.Time) {
 	return q, ended
 }
 
-// listed is the listing that task t goes by.
+// listed is the listing that task t uses.
 func (m sharing) listed(t *sharedTask, ended time.Time) Listing {
 	l := Listing{Began: ended.Add(-ticks(t.began)), Ended: ended, Trials: make([]Trial, trialsHere)}
 	for n, v := range t.list {
@@ -188,7 +188,7 @@ func (m sharing) listed(t *sharedTask, ended time.Time) Listing {
 	return l
 }
 
-// look takes down what the bucket shows now.
+// look records what the bucket shows now.
 func (m sharing) look(s *shared, i int) {
 	for n, trial := range s.trials {
 		var v Trial
@@ -204,7 +204,7 @@ func (m sharing) look(s *shared, i int) {
 	}
 }
 
-// answer tells task i's search what has come of its action.
+// answer passes the outcome of an action to task i's search.
 func (m sharing) answer(s *shared, i int, a Answer) Action {
 	t := &s.tasks[i]
 	q, ended := m.search(s, i)
@@ -214,7 +214,7 @@ func (m sharing) answer(s *shared, i int, a Answer) Action {
 	}
 	q, do := m.task(s, i).Next(q, a)
 
-	// Back into bytes, with times as far as they still matter.
+	// Back into bytes, with times only as far as they still matter.
 	held := *t
 	*t = sharedTask{doing: do.Do, retry: held.retry, pass: q.pass, index: uint8(q.index)}
 	if do.Final() {
@@ -252,7 +252,7 @@ func (m sharing) settle(s *shared) {
 	s.rename()
 }
 
-// sort puts the tasks in an order of their own, where all are alike.
+// sort puts interchangeable tasks in a canonical order.
 func (s *shared) sort() {
 	var keys [tasksHere]uint64
 	for i := range s.tasks {
@@ -265,7 +265,7 @@ func (s *shared) sort() {
 		}
 	}
 
-	var at [tasksHere]uint8 // where each goes
+	var at [tasksHere]uint8 // new position of each task
 	for i := range keys {
 		for j := range keys {
 			if keys[j] < keys[i] || keys[j] == keys[i] && j < i {
@@ -287,7 +287,7 @@ func (s *shared) sort() {
 
 var taskSeed = maphash.MakeSeed()
 
-// rename gives the generations of each heartbeat the smallest numbers that tell them apart: nothing goes by more.
+// rename maps the generations of each heartbeat to the smallest numbers that keep them distinct, which is all that matters.
 func (s *shared) rename() {
 	for n := range s.trials {
 		for c := range s.trials[n].claims[:s.trials[n].made] {
@@ -341,7 +341,7 @@ func (m sharing) next(s shared, visit func(step, shared, string)) {
 	}
 }
 
-// mayTick says whether time may pass: who holds a claim and is not paused has given a sign of life, and no answer takes for ever.
+// mayTick reports whether time may pass: every holder that is not paused has sent a heartbeat, and no answer stays out forever.
 func (s *shared) mayTick() bool {
 	for _, t := range s.tasks {
 		if t.paused || t.doing == Stop {
@@ -350,7 +350,7 @@ func (s *shared) mayTick() bool {
 		switch {
 		case t.doing == Train && !t.beaten:
 			return false
-		case t.doing != Train && t.doing != Wait && !t.listing: // what takes longer is a fault
+		case t.doing != Train && t.doing != Wait && !t.listing: // anything slower is a fault
 			return false
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"coppice/task/internal/cli"
 )
 
-// connect opens what a worker talks to: two buckets and the topic of scores.
+// connect opens a worker's backends: the datasets and sweeps buckets and the scores topic.
 func connect(ctx context.Context, env sweep.TaskEnv) (*cli.Backends, error) {
 	storage, err := gcs.New(ctx)
 	if err != nil {

@@ -15,11 +15,11 @@ import (
 // World is everything outside the process.
 type World struct {
 	program.World
-	// Connect opens what a worker talks to.
+	// Connect opens a worker's backends.
 	Connect func(context.Context, sweep.TaskEnv) (*Backends, error)
 }
 
-// Backends are the services of a worker. Close flushes what was published.
+// Backends are the services that a worker uses. Close flushes pending messages.
 type Backends struct {
 	Datasets, Sweeps blob.Store
 	Scores           worker.Publisher

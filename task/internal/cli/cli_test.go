@@ -158,7 +158,7 @@ func TestRunNeedsItsJob(t *testing.T) {
 	}
 }
 
-// TestToldToGoBeforeTheWorkBegins: whatever the first steps make of a context that has ended, the task is worth another attempt.
+// TestToldToGoBeforeTheWorkBegins: when ctx has ended before the first step, the task exits as worth another attempt.
 func TestToldToGoBeforeTheWorkBegins(t *testing.T) {
 	env := sweep.TaskEnv{Project: "p", DatasetsBucket: "d", SweepsBucket: "s", ScoresTopic: "t", Sweep: "x-1", Job: "x-1", Scratch: t.TempDir()}.Variables()
 	for name, connect := range map[string]func(context.Context, sweep.TaskEnv) (*Backends, error){

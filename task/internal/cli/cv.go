@@ -24,7 +24,7 @@ import (
 type crossValidated struct {
 	Dataset string             `json:"dataset"`
 	Scheme  fit.Scheme         `json:"scheme"`
-	Metric  string             `json:"metric"` // that a candidate is judged by
+	Metric  string             `json:"metric"` // the metric that configurations are compared by
 	Folds   []crossFold        `json:"folds"`
 	Summary map[string]summary `json:"summary"` // by metric
 	Seconds float64            `json:"seconds"`
@@ -44,10 +44,10 @@ type crossFold struct {
 type summary struct {
 	Folds int      `json:"folds"`
 	Mean  float64  `json:"mean"`
-	SD    *float64 `json:"sd,omitempty"` // of the sample; none of a single fold
+	SD    *float64 `json:"sd,omitempty"` // sample standard deviation; absent for a single fold
 }
 
-// checkCross says what is wrong with the flags that have to do with --cv.
+// checkCross rejects combinations of flags that --cv does not allow.
 func (f *trainFlags) checkCross(cmd *cobra.Command) error {
 	var names []string
 	for _, s := range fit.Schemes() {
@@ -134,7 +134,7 @@ func crossReport(outcomes []fit.FoldOutcome) crossValidated {
 	return r
 }
 
-// whole are bytes as numbers: encoding/json would write bytes as base64.
+// whole converts bytes to ints, because encoding/json would write a byte slice as base64.
 func whole(folds []uint8) []int {
 	out := make([]int, len(folds))
 	for i, f := range folds {

@@ -12,7 +12,7 @@ import (
 	"coppice/program"
 )
 
-// inputFlags say which model a training goes on from.
+// inputFlags select the model that a training continues.
 type inputFlags struct {
 	model, dataset string
 	refit          bool
@@ -34,7 +34,7 @@ func (f *inputFlags) check() error {
 	return nil
 }
 
-// open puts the model into a request to train on a dataset with the manifest here.
+// open adds the model to a request that trains on a dataset with the manifest here.
 func (f *inputFlags) open(here *dataset.Manifest, q *fit.Request) error {
 	if f.model == "" {
 		return nil
@@ -60,7 +60,7 @@ func (f *inputFlags) open(here *dataset.Manifest, q *fit.Request) error {
 	return nil
 }
 
-// readFile reads a file whose size is bounded.
+// readFile reads a file of at most most bytes.
 func readFile(name string, most int64) ([]byte, error) {
 	info, err := os.Stat(name)
 	if err != nil {

@@ -31,7 +31,7 @@ results; the exit code is 0 unless the task itself could not work (75: try again
 func (w *World) run(cmd *cobra.Command) (err error) {
 	ctx := cmd.Context()
 	defer func() {
-		if err != nil && ctx.Err() != nil { // whatever else went wrong then, it did because the machine goes
+		if err != nil && ctx.Err() != nil { // with ctx ended, any error is a consequence of being told to stop
 			err = &worker.TransientError{Err: err}
 		}
 	}()

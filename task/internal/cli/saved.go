@@ -13,14 +13,14 @@ import (
 	"coppice/task/internal/keep"
 )
 
-// saved is the folder of `task train --checkpoint`; a zero one is none.
+// saved is the folder of `task train --checkpoint`; the zero value stands for no folder.
 type saved struct {
 	dir    string
 	folder *keep.Folder
 	keeper *keep.Keeper
 }
 
-// openSaved makes q go on from what is in the folder, and save there.
+// openSaved makes q resume from the folder's checkpoint and save there.
 func (w *World) openSaved(ctx context.Context, f trainFlags, q *fit.Request) (*saved, error) {
 	if f.checkpoint == "" {
 		return &saved{}, nil
@@ -52,7 +52,7 @@ func (w *World) openSaved(ctx context.Context, f trainFlags, q *fit.Request) (*s
 	return s, nil
 }
 
-// explain adds to a training's error what the folder has to do with it.
+// explain adds to a training error what it has to do with the checkpoint folder.
 func (s *saved) explain(ctx context.Context, err error) error {
 	var other *gbt.MismatchError
 	switch {
@@ -78,11 +78,11 @@ func (s *saved) clear(ctx context.Context) error {
 
 func (s *saved) close() {
 	if s.folder != nil {
-		_ = s.folder.Close() // it ends with the process, anyhow
+		_ = s.folder.Close() // the process ends next and releases the lock in any case
 	}
 }
 
-// warnings are lines for people: what a keeper warns of, without the time.
+// warnings logs a keeper's warnings as plain lines, without times.
 func warnings(out io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey {

@@ -15,7 +15,7 @@ import (
 	"coppice/task/internal/keep"
 )
 
-// stopAt is an output that interrupts the program when it has printed a text.
+// stopAt is an output that interrupts the program when it has printed a given text.
 type stopAt struct {
 	bytes.Buffer
 	text string
@@ -30,7 +30,7 @@ func (s *stopAt) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// interrupted runs a command up to when it prints a text, which is as if somebody pressed Ctrl-C then.
+// interrupted runs a command and interrupts it when it prints a text, as Ctrl-C would.
 func interrupted(t *testing.T, text string, args ...string) (code int, errOut string) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())

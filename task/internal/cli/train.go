@@ -89,7 +89,7 @@ type trained struct {
 	Dataset    string             `json:"dataset"`
 	Trees      int                `json:"trees"`
 	TreesGrown int                `json:"trees_grown"`
-	Resumed    int                `json:"resumed_trees,omitempty"` // of those grown; their time is in seconds
+	Resumed    int                `json:"resumed_trees,omitempty"` // how many of the grown trees came from a checkpoint; seconds includes their time
 	Stopped    gbt.Stop           `json:"stopped"`
 	Seconds    float64            `json:"seconds"`
 	MsPerTree  float64            `json:"ms_per_tree"`
@@ -101,7 +101,7 @@ type trained struct {
 
 type memory struct {
 	Private   int64 `json:"private_bytes"`
-	Predicted int64 `json:"predicted_private_bytes,omitempty"` // by the formula that launcher plans with, the trainer alone
+	Predicted int64 `json:"predicted_private_bytes,omitempty"` // the launcher's memory formula, for the trainer alone
 	Shared    int64 `json:"shared_bytes"`
 	PSS       int64 `json:"pss_bytes"`
 }
@@ -169,7 +169,7 @@ func (w *World) train(cmd *cobra.Command, f trainFlags) error {
 	return nil
 }
 
-// notFolderError is a --dataset that is a file. Like a folder without a dataset, it is fs.ErrNotExist.
+// notFolderError is a --dataset that names a file. Like a missing dataset, it is an fs.ErrNotExist.
 type notFolderError struct{ path string }
 
 func (e *notFolderError) Error() string {
@@ -178,7 +178,7 @@ func (e *notFolderError) Error() string {
 
 func (e *notFolderError) Is(target error) bool { return target == fs.ErrNotExist }
 
-// openVerified opens the dataset and compares it with its checksums.
+// openVerified opens the dataset and verifies its checksums.
 func openVerified(ctx context.Context, f trainFlags) (*dataset.Dataset, error) {
 	if info, err := os.Stat(f.dataset); err == nil && !info.IsDir() {
 		return nil, &notFolderError{f.dataset}
@@ -197,7 +197,7 @@ func openVerified(ctx context.Context, f trainFlags) (*dataset.Dataset, error) {
 	return ds, nil
 }
 
-// trainAndWrite trains, and writes the model where it is wanted. Checkpoints, where they are wanted, are kept until then.
+// trainAndWrite trains and writes the model to --out, if given. Checkpoints are deleted only after that.
 func (w *World) trainAndWrite(ctx context.Context, t *fit.Table, q fit.Request, f trainFlags) (*fit.Outcome, usage.Memory, error) {
 	s, err := w.openSaved(ctx, f, &q)
 	if err != nil {
@@ -219,7 +219,7 @@ func (w *World) trainAndWrite(ctx context.Context, t *fit.Table, q fit.Request, 
 	return o, mem, s.clear(ctx)
 }
 
-// predictedPrivate is what the trainer should have taken for itself. Scores of valid are in it when trees were rated.
+// predictedPrivate estimates the trainer's private memory in bytes, including the scores of valid when trees were evaluated.
 func predictedPrivate(ds *dataset.Dataset, q fit.Request) int64 {
 	features := make([]int, len(ds.Manifest.Features))
 	for i := range features {
@@ -232,7 +232,7 @@ func predictedPrivate(ds *dataset.Dataset, q fit.Request) int64 {
 	return gbt.PrivateBytes(q.Params, ds.Split(dataset.TrainSplit).Rows, valid, features, q.Threads)
 }
 
-// checkOut refuses a place where no model could be written, before one is trained.
+// checkOut refuses an output path that cannot be written, before training.
 func checkOut(out string) error {
 	if out == "" {
 		return nil
@@ -246,7 +246,7 @@ func checkOut(out string) error {
 	return nil
 }
 
-// readParams reads params.yaml; an empty name means the defaults for the label.
+// readParams reads params.yaml; an empty name gives the defaults for the kind of label.
 func readParams(file string, label dataset.LabelKind) (gbt.Params, []metric.Metric, error) {
 	values := map[string]any{}
 	var doc *strictyaml.Document
@@ -260,7 +260,7 @@ func readParams(file string, label dataset.LabelKind) (gbt.Params, []metric.Metr
 		}
 	}
 
-	// The key metric is ours; all others are the trainer's.
+	// "metric" is Coppice's own key; all others are the trainer's.
 	names, err := metricNames(values["metric"])
 	if err != nil {
 		return gbt.Params{}, nil, at(doc, "metric", err)
@@ -278,7 +278,7 @@ func readParams(file string, label dataset.LabelKind) (gbt.Params, []metric.Metr
 		return params, nil, err
 	}
 
-	// Label, objective and metrics have to fit each other.
+	// Label, objective and metrics have to match.
 	kind, err := metric.Of(params.Objective)
 	if err != nil {
 		return params, nil, err
@@ -302,7 +302,7 @@ func readParams(file string, label dataset.LabelKind) (gbt.Params, []metric.Metr
 	return params, append(metrics, metric.Standard(kind)...), nil
 }
 
-// at places an error in the parameter file, if there is one.
+// at adds the position in the parameter file, if there is one, to an error.
 func at(doc *strictyaml.Document, path string, err error) error {
 	if doc == nil {
 		return err
@@ -310,7 +310,7 @@ func at(doc *strictyaml.Document, path string, err error) error {
 	return doc.Errorf(path, "%v", err)
 }
 
-// metricNames accepts one name or a list.
+// metricNames accepts a single name or a list of names.
 func metricNames(v any) ([]string, error) {
 	switch v := v.(type) {
 	case nil:
@@ -345,11 +345,11 @@ func (w *World) describe(ds *dataset.Dataset, p gbt.Params, threads int) {
 	fmt.Fprintf(w.Out, "%s, %d trees at most, %d leaves, learning rate %g, %d threads\n", p.Objective, p.NumIterations, p.NumLeaves, p.LearningRate, threads)
 }
 
-// treePrinter prints about twenty lines, whatever the number of trees.
+// treePrinter prints about twenty progress lines, for any number of trees.
 func (w *World) treePrinter(trees int, name string) func(gbt.Progress) error {
 	every := max(trees/20, 1)
 	var took time.Duration
-	grown := 0 // here; trees of a checkpoint were grown before
+	grown := 0 // in this run; excludes trees of a checkpoint
 
 	return func(p gbt.Progress) error {
 		took += p.Took
@@ -388,7 +388,7 @@ func (w *World) report(r trained) {
 	t.Render()
 }
 
-// writeModel replaces path only when the whole model is on the disk.
+// writeModel replaces path atomically, once the whole model is on disk.
 func writeModel(m *gbt.Model, path string) error {
 	var text bytes.Buffer
 	if _, err := m.WriteTo(&text); err != nil {

@@ -18,29 +18,29 @@ import (
 	"coppice/gbt"
 )
 
-// FolderPrefix is the Prefix of a keeper in a folder.
+// FolderPrefix is the Prefix of a Keeper that saves to a Folder.
 const FolderPrefix = "checkpoint-"
 
 const lockFile = ".lock"
 
-// Folder is a Place for one training at a time: a directory of files.
+// Folder is a Place on the local disk, for one training at a time.
 type Folder struct {
 	dir  string
 	lock *flock.Flock
 }
 
-// BusyError is a folder in which another process keeps its checkpoints.
+// BusyError is a folder that another process is saving to.
 type BusyError struct{ Dir string }
 
 func (e *BusyError) Error() string {
 	return fmt.Sprintf("another training keeps its checkpoints in %s now; wait for its end or use another folder", e.Dir)
 }
 
-// IsConflict says that somebody else is at it.
+// IsConflict marks the error as a conflict with another process.
 func (*BusyError) IsConflict() bool { return true }
 
-// OpenFolder makes the folder if it is not there and locks it; the lock ends with the process, however that ends. It is a
-// *BusyError when another process has it.
+// OpenFolder creates the folder if necessary and locks it until Close or the end of the process. It returns a *BusyError if another process
+// holds the lock.
 func OpenFolder(dir string) (*Folder, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func OpenFolder(dir string) (*Folder, error) {
 // Close unlocks the folder.
 func (f *Folder) Close() error { return f.lock.Close() }
 
-// List names the checkpoints, and removes what a killed process has left half written.
+// List names the checkpoints, and removes files that a killed process left half written.
 func (f *Folder) List(context.Context) ([]string, error) {
 	entries, err := os.ReadDir(f.dir)
 	if err != nil {
@@ -83,19 +83,19 @@ func (f *Folder) List(context.Context) ([]string, error) {
 	return names, nil
 }
 
-// ours says whether a keeper in a folder may have given a file this name. Others' files stay as they are.
+// ours reports whether name has the form that a Keeper gives its files here. Other files are left alone.
 func ours(name string) bool {
 	slot, ok := strings.CutPrefix(name, FolderPrefix)
 	return ok && len(slot) == 1 && slot >= "0" && slot < strconv.Itoa(slots)
 }
 
-// unfinished says whether it is the name of one that was being written: a dot in front, random digits behind.
+// unfinished reports whether name is that of a file being written: a leading dot and random trailing digits.
 func unfinished(name string) bool {
 	rest, ok := strings.CutPrefix(name, "."+FolderPrefix)
 	return ok && len(rest) > 1 && ours(FolderPrefix+rest[:1]) && strings.Trim(rest[1:], "0123456789") == ""
 }
 
-// Read reads the file, if it is not longer than a checkpoint can be.
+// Read reads the file, unless it is too long to be a checkpoint.
 func (f *Folder) Read(_ context.Context, name string) ([]byte, error) {
 	path := filepath.Join(f.dir, name)
 	info, err := os.Stat(path)
@@ -103,12 +103,12 @@ func (f *Folder) Read(_ context.Context, name string) ([]byte, error) {
 		return nil, err
 	}
 	if info.Size() > gbt.MaxCheckpointBytes {
-		return nil, nil // which is no checkpoint
+		return nil, nil // too long: not a checkpoint
 	}
 	return os.ReadFile(path)
 }
 
-// Write replaces the file when the whole of it is on the disk, makes the new name last, and reads it again.
+// Write replaces the file atomically, syncs file and folder, and reads the file back.
 func (f *Folder) Write(_ context.Context, name string, data []byte) error {
 	path := filepath.Join(f.dir, name)
 	if err := renameio.WriteFile(path, data, 0o644, renameio.WithTempDir(f.dir)); err != nil {

@@ -1,6 +1,5 @@
-// Package keep saves a training's checkpoints and finds the one to go on from. The last two are kept: a new one is written,
-// whole or not at all, and made sure of, before the oldest is dropped. Losing a checkpoint costs time and nothing else, so what
-// goes wrong while saving is logged and the training goes on.
+// Package keep saves a training's checkpoints and finds the one to resume from. The last two are kept: a new one is written atomically and
+// verified before the oldest is dropped. Losing a checkpoint costs only time, so errors while saving are logged and training goes on.
 package keep
 
 import (
@@ -19,40 +18,40 @@ import (
 	"coppice/protocol"
 )
 
-// Place is where the checkpoints of one run lie.
+// Place stores the checkpoints of one run.
 type Place interface {
-	// List names what is there. What was dropped is not.
+	// List names the checkpoints that exist. Dropped ones are not listed.
 	List(ctx context.Context) ([]string, error)
-	// Read gives the contents, or fs.ErrNotExist.
+	// Read returns the contents, or fs.ErrNotExist.
 	Read(ctx context.Context, name string) ([]byte, error)
-	// Write puts data under name, whole or not at all, and returns when it has made sure that they are there.
+	// Write stores data under name atomically, and returns once it has verified what was stored.
 	Write(ctx context.Context, name string, data []byte) error
-	// Drop removes contents that are no longer needed.
+	// Drop deletes a checkpoint.
 	Drop(ctx context.Context, name string) error
 }
 
-// Keeper saves the checkpoints of one run. It is used by one goroutine.
+// Keeper saves the checkpoints of one run. It is not safe for concurrent use.
 type Keeper struct {
 	Place Place
-	// Prefix begins the names of this keeper's own checkpoints, which nobody else writes. There are three: the last two and
-	// the one that is being written.
+	// Prefix begins the names of this keeper's own checkpoints, which no other keeper writes. There are three such names: for the last two
+	// checkpoints and for the one being written.
 	Prefix string
-	// Every is how long a training may go on unsaved.
+	// Every is the longest time that a training may go unsaved.
 	Every time.Duration
-	// Soon saves more often at first, from the first tree on: the training may vanish without notice.
+	// Soon saves more often at first, from the first tree on, for a training that may vanish without notice.
 	Soon bool
 	Log  *slog.Logger
 
-	kept  []kept    // the one to be dropped first comes first
-	saved int       // rounds of the newest
+	kept  []kept    // the next to be dropped first
+	saved int       // rounds in the newest checkpoint
 	began time.Time // when the first checkpoint was offered
 	at    time.Time
-	took  time.Duration // the last saving
+	took  time.Duration // duration of the latest save
 }
 
 type kept struct {
 	name   string
-	rounds int // -1 when it is damaged
+	rounds int // -1 when damaged
 }
 
 const (
@@ -60,17 +59,17 @@ const (
 	slots = most + 1
 )
 
-// Bounds of saving.
+// Limits on saving.
 const (
-	// saveLimit is how long the training waits for a place that does not answer.
+	// saveLimit is how long training waits for a place that does not answer.
 	saveLimit = 10 * time.Second
-	// lastLimit is for the last checkpoint of a process that is told to go: a container is killed ten seconds later, and a
-	// worker still has to say that its trial is free.
+	// lastLimit is for the last checkpoint of a process that was told to stop: a container is killed ten seconds after SIGTERM, and a
+	// worker still has to release its claim.
 	lastLimit = 4 * time.Second
 )
 
-// Newest is the checkpoint that is furthest on; nil when there is none. One that is damaged is logged, passed over and
-// dropped when there is a better one. Errors are the place's.
+// Newest returns the checkpoint with the most rounds; nil when there is none. A damaged one is logged and skipped, and dropped once there
+// is a better one. Errors are those of the place.
 func (k *Keeper) Newest(ctx context.Context) (*gbt.Checkpoint, error) {
 	names, err := k.Place.List(ctx)
 	if err != nil {
@@ -83,7 +82,7 @@ func (k *Keeper) Newest(ctx context.Context) (*gbt.Checkpoint, error) {
 	for _, name := range names {
 		data, err := k.Place.Read(ctx, name)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // dropped meanwhile, by the task that has ended the trial
+			continue // dropped meanwhile by the task that ended the trial
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read checkpoint %s: %w", name, err)
@@ -102,20 +101,20 @@ func (k *Keeper) Newest(ctx context.Context) (*gbt.Checkpoint, error) {
 		}
 	}
 
-	// The damaged ones come first, and are the first to be dropped.
+	// Damaged ones sort first and so are dropped first.
 	slices.SortStableFunc(k.kept, func(a, b kept) int { return cmp.Compare(a.rounds, b.rounds) })
 	return newest, nil
 }
 
-// Offer saves c if it is time to, or if ctx has ended and c is further on than what is saved: then the process has been told to go.
-// It is what gbt.Options.Checkpoint calls.
+// Offer saves c if a save is due, or if ctx has ended (the process was told to stop) and c has more rounds than the last save. It has the
+// signature of gbt.Options.Checkpoint.
 func (k *Keeper) Offer(ctx context.Context, c *gbt.Checkpoint) {
 	if k.at.IsZero() {
 		k.at = time.Now()
 		k.began = k.at
 	}
 
-	// A process that is told to go saves what it has; any other waits until saving is worth its time.
+	// A process told to stop saves what it has; otherwise a save waits until it is worth its cost.
 	limit := saveLimit
 	if ctx.Err() != nil {
 		ctx, limit = context.WithoutCancel(ctx), lastLimit
@@ -132,7 +131,7 @@ func (k *Keeper) Offer(ctx context.Context, c *gbt.Checkpoint) {
 
 	start := time.Now()
 	bytes, err := k.save(ctx, c)
-	// A save that failed counts as well: the next one is as far off as after any other.
+	// A failed save counts too: the next is as far off as after a successful one.
 	k.at = time.Now()
 	k.took = k.at.Sub(start)
 
@@ -144,17 +143,17 @@ func (k *Keeper) Offer(ctx context.Context, c *gbt.Checkpoint) {
 	k.Log.Info("checkpoint saved", "trees", c.Trees(), "bytes", bytes, "seconds", k.took.Seconds())
 }
 
-// trained is for how long the training had gone on at its last save, as far as that counts.
+// trained is how long the training had run at its last save, as used for pacing the next one.
 func (k *Keeper) trained() time.Duration {
 	if !k.Soon {
-		return math.MaxInt64 // for ever, so that only Every counts
+		return math.MaxInt64 // unlimited, so that only Every applies
 	}
 	return k.at.Sub(k.began)
 }
 
-// save writes c where nothing is kept and then drops what is one too many.
+// save writes c under a free name and then drops the oldest checkpoint beyond two.
 func (k *Keeper) save(ctx context.Context, c *gbt.Checkpoint) (bytes int, err error) {
-	if err := k.trim(ctx); err != nil { // what an earlier attempt could not drop
+	if err := k.trim(ctx); err != nil { // leftovers that an earlier attempt could not drop
 		return 0, err
 	}
 	data, err := c.AppendBinary(nil)
@@ -170,7 +169,7 @@ func (k *Keeper) save(ctx context.Context, c *gbt.Checkpoint) (bytes int, err er
 	return len(data), k.trim(ctx)
 }
 
-// trim drops all but the last two, which are whole: they were read, or written and made sure of.
+// trim drops all but the last two verified checkpoints.
 func (k *Keeper) trim(ctx context.Context) error {
 	for len(k.kept) > most {
 		if err := k.Place.Drop(ctx, k.kept[0].name); err != nil {
@@ -181,7 +180,7 @@ func (k *Keeper) trim(ctx context.Context) error {
 	return nil
 }
 
-// vacant is a name of its own under which nothing is kept; trim has made sure that there is one.
+// vacant returns one of the keeper's own names that is not in use; trim ensures that there is one.
 func (k *Keeper) vacant() string {
 	for slot := range slots {
 		name := k.Prefix + strconv.Itoa(slot)
@@ -192,7 +191,7 @@ func (k *Keeper) vacant() string {
 	panic("more checkpoints are kept than there is room for")
 }
 
-// Clear drops everything: the run has ended, or has to begin again.
+// Clear drops everything: the run has ended, or has to start over.
 func (k *Keeper) Clear(ctx context.Context) error {
 	names, err := k.Place.List(ctx)
 	if err != nil {
@@ -202,7 +201,7 @@ func (k *Keeper) Clear(ctx context.Context) error {
 	for _, name := range names {
 		if failed := k.Place.Drop(ctx, name); failed != nil {
 			err = errors.Join(err, failed)
-			k.kept = append(k.kept, kept{name, -1}) // to be dropped before anything else is
+			k.kept = append(k.kept, kept{name, -1}) // so that it is dropped first
 		}
 	}
 	return err

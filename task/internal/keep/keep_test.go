@@ -21,7 +21,7 @@ import (
 	"coppice/sweepstore"
 )
 
-// checkpoints are those of a small training: number i after i rounds.
+// checkpoints are those of a small training: element i has i rounds.
 func checkpoints(t *testing.T) []*gbt.Checkpoint {
 	t.Helper()
 	const rows = 64
@@ -43,7 +43,7 @@ func checkpoints(t *testing.T) []*gbt.Checkpoint {
 	return all
 }
 
-// places are both kinds, with a way to look at and to change what lies there.
+// places are both kinds of Place, with ways to inspect and change their contents.
 func places(t *testing.T) map[string]struct {
 	place Place
 	own   string
@@ -74,7 +74,7 @@ func places(t *testing.T) map[string]struct {
 	}
 }
 
-// bucket is where the checkpoints of a trial lie in a store, and inBucket the name of that.
+// bucket is a trial's checkpoints in a store, and inBucket the object name of one.
 func bucket(s blob.Store) Place {
 	return sweepstore.NewTrials(s, &sweep.Plan{Sweep: "t"}).Checkpoints(0, gbt.MaxCheckpointBytes)
 }
@@ -86,7 +86,7 @@ func keeper(p Place, own string) (*Keeper, *bytes.Buffer) {
 	return &Keeper{Place: p, Prefix: own, Log: slog.New(slog.NewTextHandler(&log, nil))}, &log
 }
 
-// rounds of what lies at the place, ascending; -1 for what is damaged.
+// rounds of the stored checkpoints, ascending; -1 for a damaged one.
 func rounds(t *testing.T, p Place) []int {
 	t.Helper()
 	names, err := p.List(t.Context())
@@ -131,7 +131,7 @@ func TestTheLastTwoAreKept(t *testing.T) {
 				t.Fatal("something is there")
 			}
 			for i, c := range all {
-				k.took = 0 // as if saving had cost nothing
+				k.took = 0 // so that pacing never delays a save
 				k.Offer(t.Context(), c)
 				want := []int{i - 1, i}
 				if i < 2 {
@@ -156,7 +156,7 @@ func TestTheLastTwoAreKept(t *testing.T) {
 	}
 }
 
-// TestDamageFallsBack: cut off, altered and empty files are passed over, and are the first to go.
+// TestDamageFallsBack: cut, altered and empty files are skipped, and are dropped first.
 func TestDamageFallsBack(t *testing.T) {
 	all := checkpoints(t)
 	for name, p := range places(t) {
@@ -198,8 +198,7 @@ func TestDamageFallsBack(t *testing.T) {
 	}
 }
 
-// TestEarlierClaimsAreGoneOnFrom: another claim's checkpoints are read, kept as long as they are among the last two, and
-// never written to.
+// TestEarlierClaimsAreGoneOnFrom: another claim's checkpoints are read, kept while they are among the last two, and never overwritten.
 func TestEarlierClaimsAreGoneOnFrom(t *testing.T) {
 	all := checkpoints(t)
 	place := bucket(blob.Memory())
@@ -225,7 +224,7 @@ func TestEarlierClaimsAreGoneOnFrom(t *testing.T) {
 	}
 }
 
-// lying is a store that keeps other bytes than it was given, or none, or refuses.
+// lying is a store that stores other bytes than it was given, or none, or refuses.
 type lying struct {
 	blob.Store
 	spoil  func([]byte) []byte
@@ -246,7 +245,7 @@ func (l *lying) Put(ctx context.Context, name string, g blob.Generation, r io.Re
 	return l.Store.Put(ctx, name, g, bytes.NewReader(data))
 }
 
-// TestNothingIsDroppedForABadOne: what cannot be written, or is not what was written, never costs one that is good.
+// TestNothingIsDroppedForABadOne: a checkpoint that cannot be written, or reads back differently, never costs a good one.
 func TestNothingIsDroppedForABadOne(t *testing.T) {
 	all := checkpoints(t)
 	store := &lying{Store: blob.Memory()}
@@ -300,7 +299,7 @@ func (s slowStore) Put(ctx context.Context, name string, g blob.Generation, r io
 	return s.Store.Put(ctx, name, g, r)
 }
 
-// TestWhenToSave trains a tree a second.
+// TestWhenToSave simulates a training that grows one tree a second.
 func TestWhenToSave(t *testing.T) {
 	all := checkpoints(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -321,7 +320,7 @@ func TestWhenToSave(t *testing.T) {
 
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
-		k.Offer(ended, all[7]) // at once, because the process has to go
+		k.Offer(ended, all[7]) // at once, because the process has to stop
 		if got := rounds(t, place); !slices.Equal(got, []int{6, 7}) {
 			t.Errorf("after the end %v", got)
 		}
@@ -357,7 +356,7 @@ func TestFolderIsForOne(t *testing.T) {
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	// A process was killed while it wrote.
+	// A process was killed while writing.
 	rest := filepath.Join(dir, "."+FolderPrefix+"1123456")
 	if err := os.WriteFile(rest, []byte("half"), 0o600); err != nil {
 		t.Fatal(err)
@@ -378,7 +377,7 @@ func TestFolderIsForOne(t *testing.T) {
 	}
 }
 
-// TestErrorsOfThePlace: a store out of reach is not an empty one.
+// TestErrorsOfThePlace: an unreachable store is not an empty one.
 func TestErrorsOfThePlace(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -391,7 +390,7 @@ func TestErrorsOfThePlace(t *testing.T) {
 	}
 }
 
-// The folder may be one in which its user keeps other things, the model itself among them.
+// The folder may hold the user's other files, the model itself among them.
 func TestOthersFilesStay(t *testing.T) {
 	dir := t.TempDir()
 	others := []string{"checkpoint-final.txt", "checkpoint-best.pt", "checkpoint-3", "checkpoint-", ".checkpoint-notes", ".checkpoint-0", "model.txt"}
@@ -422,8 +421,8 @@ func TestOthersFilesStay(t *testing.T) {
 	}
 }
 
-// TestALossEveryHalfMinute trains a tree every four seconds on machines that vanish without a word after 30 seconds each, long before the
-// interval has passed. Every one of them gets further than the one before, so none of their ends counts as a death of the trial.
+// TestALossEveryHalfMinute grows a tree every four seconds on machines that vanish without notice after 30 seconds each, long before the
+// interval has passed. Each gets further than the one before, so none of the losses counts as a death of the trial.
 func TestALossEveryHalfMinute(t *testing.T) {
 	all := checkpoints(t)
 	synctest.Test(t, func(t *testing.T) {

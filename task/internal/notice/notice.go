@@ -1,10 +1,11 @@
-// Package notice hears SIGTERM and SIGINT from the first moments of the process on. Machines are taken away while programs
-// start, too, and a task spends tens of milliseconds on making its libraries ready before main begins: a signal in that time
-// would end it with 143, no matter what main does first.
+// Package notice catches SIGTERM and SIGINT from the first moments of the process. Machines are also taken away while programs start, and a
+// task spends tens of milliseconds initialising its libraries before main begins: a signal in that window would end it with status 143,
+// whatever main does first.
 //
-// So the signals are caught while this package is initialised. Go initialises packages in the order of their paths, each as
-// soon as what it imports is ready; this one imports so little that it comes before all but a few. It must stay that way,
-// and only a main package may import it: who imports it no longer dies of the signals.
+//	The signals are therefore caught while this package is initialised. Go initialises packages in the order of their paths, each as soon as
+//
+// its imports are ready; this one imports so little that it precedes all but a few. Keep it that way, and import it only from a main
+// package: a program that imports it no longer dies of these signals.
 package notice
 
 import (
@@ -15,7 +16,7 @@ import (
 	"syscall"
 )
 
-// heard gets the signals from now on.
+// heard receives the signals from initialisation on.
 var heard = listen()
 
 func listen() chan os.Signal {
@@ -24,11 +25,11 @@ func listen() chan os.Signal {
 	return c
 }
 
-// taken says that a context watches the signals already.
+// taken is set once a context watches the signals.
 var taken atomic.Bool
 
-// Context ends with the first signal since the process began, even one from before the call. Further ones change nothing: a task
-// that is told to go needs the rest of its time. It may be called once; stop frees what it holds.
+// Context returns a context that ends with the first signal since the process began, including one received before the call. Further
+// signals are ignored: a task that was told to stop needs the rest of its time. It may be called only once; stop frees its resources.
 func Context() (ctx context.Context, stop context.CancelFunc) {
 	if taken.Swap(true) {
 		panic("notice: the signals of a process have one context")

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// strike makes a process of this test one that gets a signal before its main begins.
+// strike turns a child process of this test into one that gets a signal before its main begins.
 const strike = "COPPICE_TEST_STRIKE"
 
 var _ = struck()
@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// TestASignalBeforeMain: a machine that is taken away while the program starts has told it, and the program ends by itself.
+// TestASignalBeforeMain: a program whose machine is taken away during startup notices the signal and exits by itself.
 func TestASignalBeforeMain(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"coppice/dataset"
 )
 
-// hearing is a log that has something done at a message.
+// hearing is a log handler that runs a function at a given message.
 type hearing struct {
 	slog.Handler
 	message string
@@ -26,9 +26,9 @@ func (h hearing) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
-// TestACopyThatIsDamagedBeforeItIsOpened: a file is cut between the copy's verification and its mapping. That is a disk's fault, not the
-// dataset's, so it is fetched again; an error that says that the dataset cannot be used would end the whole job. A disk that does so each
-// time is given up.
+// TestACopyThatIsDamagedBeforeItIsOpened: a file is cut between verifying and mapping the copy. That is the disk's fault, not the
+// dataset's, so the copy is fetched again; an error blaming the dataset would end the whole job. If it happens every time, staging gives
+// up.
 func TestACopyThatIsDamagedBeforeItIsOpened(t *testing.T) {
 	for _, times := range []int{1, opens - 1, opens} {
 		_, q, m := world(t)

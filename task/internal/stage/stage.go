@@ -1,6 +1,6 @@
-// Package stage brings a dataset to a machine's local disk, once for all tasks of the machine. The first task copies it
-// under a file lock; the others wait for the lock and find it there. What an interrupted copy left behind is checked and
-// used, and what has been damaged since is replaced.
+// Package stage copies a dataset to a machine's local disk, once for all tasks of the machine. The first task copies it under a file lock;
+// the others wait for the lock and find it there. The remains of an interrupted copy are verified and reused; blocks damaged since are
+// fetched again.
 package stage
 
 import (
@@ -24,50 +24,49 @@ import (
 	"coppice/sweep"
 )
 
-// Request says which dataset is wanted where.
+// Request says which dataset to provide, and where.
 type Request struct {
 	Store   blob.Store // the datasets bucket
 	Dataset sweep.DatasetRef
-	Scratch string // a folder that all tasks of the machine share
+	Scratch string // a folder shared by all tasks of the machine
 	Log     *slog.Logger
-	// Since is when the copy must have been verified last, by this task or another; if it was earlier, it is verified now. The
-	// zero time is any: then one that was never changed since it was verified is believed.
+	// Since is the earliest acceptable time of the copy's last verification, by any task; an older one is repeated now. With the zero time
+	// a copy is trusted if it has not changed since it was verified.
 	Since time.Time
-	// Replaced, which may be nil, is told that the copy that was there is damaged and makes room for another.
+	// Replaced, which may be nil, is called when the existing copy is damaged and is about to be replaced.
 	Replaced func()
-	// Progress, which may be nil, is told how many of all bytes are there. Many goroutines call it.
+	// Progress, which may be nil, is called with the bytes present and the total, from several goroutines.
 	Progress func(done, total int64)
 }
 
-// transfers is how many ranges are fetched at once: enough to fill a VM's network, few enough to stay below 150 MB of
-// buffers.
+// transfers is how many ranges are fetched at once: enough to saturate a VM's network, few enough to stay below 150 MB of buffers.
 const transfers = 16
 
-// lockPoll is how often a waiting task looks whether the copy is finished.
+// lockPoll is how often a waiting task tries the lock.
 const lockPoll = 200 * time.Millisecond
 
 const maxManifest = 64 << 20
 
-// VersionError is a dataset whose manifest is of another version than the folder that it lies in.
+// VersionError is a dataset whose manifest names another version than its folder does.
 type VersionError struct{ Want, Got string }
 
 func (e *VersionError) Error() string {
 	return fmt.Sprintf("dataset %s: its manifest says %s; stage it again", e.Want, e.Got)
 }
 
-// IsPermanent says that another attempt would find the same.
+// IsPermanent says that another attempt would meet the same error.
 func (*VersionError) IsPermanent() bool { return true }
 
-// DiskError is an error of the local disk, full or broken: another attempt at once would meet it again, one somewhat later
-// perhaps not, and one on another machine hardly.
+// DiskError is a failure of the local disk, full or broken. An immediate retry would meet it again, a later one perhaps not, and one on
+// another machine probably not.
 type DiskError struct{ Err error }
 
 func (e *DiskError) Error() string { return e.Err.Error() }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *DiskError) Unwrap() error { return e.Err }
 
-// onDisk says that a step of the local disk has failed.
+// onDisk wraps err as a DiskError.
 func onDisk(doing string, err error) error {
 	if err == nil {
 		return nil
@@ -75,13 +74,13 @@ func onDisk(doing string, err error) error {
 	return &DiskError{fmt.Errorf("%s: %w", doing, err)}
 }
 
-// opens is how often a copy is fetched that cannot be opened.
+// opens is how many times a copy that cannot be opened is fetched.
 const opens = 3
 
-// Open makes sure that the dataset lies complete and verified in a folder of q.Scratch, and maps it before anyone else may replace it.
-// Any number of processes may call it at once; the copy appears by renaming, so a folder that exists was complete once. Whether it
-// still is, is verified (see Request.Since); a copy that is damaged makes room for another, and so does one that was whole a moment
-// ago and that cannot be opened now, because a disk has damaged it in between.
+// Open provides the complete, verified dataset in a folder of q.Scratch and maps it before another process can replace it. Any number of
+// processes may call it at once; the copy appears by renaming, so a folder that exists was once complete. Whether it still is gets verified
+// as q.Since demands. A damaged copy is replaced, and so is one that verified a moment ago but cannot be opened now, because the disk
+// damaged it in between.
 func Open(ctx context.Context, q Request) (*dataset.Dataset, error) {
 	for n := 1; ; n++ {
 		dir, unlock, err := q.provide(ctx)
@@ -98,7 +97,7 @@ func Open(ctx context.Context, q Request) (*dataset.Dataset, error) {
 	}
 }
 
-// provide makes sure that the dataset is there. The caller has the lock then.
+// provide makes sure that the dataset is there. On return the caller holds the lock.
 func (q *Request) provide(ctx context.Context) (dir string, unlock func() error, err error) {
 	home := filepath.Join(q.Scratch, "datasets", q.Dataset.Name)
 	dir = filepath.Join(home, q.Dataset.Version)
@@ -139,7 +138,7 @@ func (q *Request) provideLocked(ctx context.Context, dir string) error {
 	return nil
 }
 
-// finish gives the copy its name, and makes the name last.
+// finish renames the copy into place and syncs the rename.
 func finish(partial, dir string) error {
 	if err := syncPath(partial); err != nil {
 		return err
@@ -150,7 +149,7 @@ func finish(partial, dir string) error {
 	return syncPath(filepath.Dir(dir))
 }
 
-// syncPath makes what a folder lists, or a file holds, last.
+// syncPath syncs a file, or a folder's entries, to disk.
 func syncPath(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -159,7 +158,7 @@ func syncPath(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// copyAll copies every file and, last, the manifest.
+// copyAll copies every file and finally the manifest.
 func (q *Request) copyAll(ctx context.Context, partial string) (*dataset.Manifest, error) {
 	prefix := sweep.DatasetDir(q.Dataset.Name, q.Dataset.Version)
 	var text []byte
@@ -185,7 +184,7 @@ func (q *Request) copyAll(ctx context.Context, partial string) (*dataset.Manifes
 	for _, file := range m.Files {
 		if err := c.copyFile(ctx, group, partial, prefix, file); err != nil {
 			if first := group.Wait(); first != nil {
-				return nil, first // it is what cut this one short
+				return nil, first // the error that cancelled this one
 			}
 			return nil, err
 		}
@@ -207,9 +206,9 @@ type copier struct {
 	done  atomic.Int64
 }
 
-// copyFile starts the transfer of those blocks of a file that are not there yet.
+// copyFile starts fetching those blocks of a file that are still missing.
 func (c *copier) copyFile(ctx context.Context, group *errgroup.Group, partial, prefix string, info dataset.FileInfo) error {
-	path := filepath.Join(partial, filepath.FromSlash(info.Name)) // DecodeManifest has refused names that lead elsewhere
+	path := filepath.Join(partial, filepath.FromSlash(info.Name)) // DecodeManifest has rejected names that escape the folder
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return onDisk("make the scratch folder", err)
 	}
@@ -224,7 +223,7 @@ func (c *copier) copyFile(ctx context.Context, group *errgroup.Group, partial, p
 			Msg: fmt.Sprintf("the object has %d bytes, the manifest says %d", attrs.Size, info.Bytes)}
 	}
 
-	// Whatever an interrupted copy has left whole is not fetched again.
+	// Whole blocks of an interrupted copy are not fetched again.
 	_, err = os.Stat(path)
 	resumed := err == nil
 
@@ -236,7 +235,7 @@ func (c *copier) copyFile(ctx context.Context, group *errgroup.Group, partial, p
 		return onDisk("make room for "+info.Name, errors.Join(err, file.Close()))
 	}
 
-	// The block that ends last closes the file.
+	// The last block to finish closes the file.
 	var left atomic.Int64
 	left.Store(int64(len(info.Blocks)))
 	for i := range info.Blocks {
@@ -261,7 +260,7 @@ func (c *copier) copyFile(ctx context.Context, group *errgroup.Group, partial, p
 	return nil
 }
 
-// has reports whether an earlier, interrupted copy has left block i whole.
+// has reports whether an earlier, interrupted copy left block i whole.
 func (c *copier) has(file *os.File, info dataset.FileInfo, i int) bool {
 	offset, length := info.Block(i)
 	data := make([]byte, length)
@@ -272,8 +271,8 @@ func (c *copier) has(file *os.File, info dataset.FileInfo, i int) bool {
 	return true
 }
 
-// copyBlock fetches one block of the pinned generation, verifies it and writes it in place. One that arrives damaged is fetched
-// again, as what lies in the bucket is most likely whole.
+// copyBlock fetches one block of the pinned generation, verifies it and writes it in place. A block that arrives damaged is fetched again,
+// since the object itself is most likely whole.
 func (c *copier) copyBlock(ctx context.Context, file *os.File, name string, gen blob.Generation, info dataset.FileInfo, i int) error {
 	offset, length := info.Block(i)
 	data := make([]byte, length)
@@ -294,8 +293,8 @@ func (c *copier) copyBlock(ctx context.Context, file *os.File, name string, gen 
 	return nil
 }
 
-// fetch reads a range of an object into data, which has its length. That it cannot be opened is backoff.Permanent: the store has
-// tried again already.
+// fetch reads a range of an object into data, which has its length. A failure to open it is backoff.Permanent: the store has already
+// retried.
 func (q *Request) fetch(ctx context.Context, name string, part blob.Range, data []byte) error {
 	r, _, err := q.Store.Open(ctx, name, part)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -312,14 +311,13 @@ func (q *Request) fetch(ctx context.Context, name string, part blob.Range, data 
 	return nil
 }
 
-// Bounds of fetching what arrives damaged. Damage on the way is rare and not the same twice; what is damaged in the bucket is
-// found out within a second or two.
+// Bounds on refetching damaged data. Damage in transit is rare and does not repeat; damage in the bucket shows within a second or two.
 const (
 	fetches    = 5
 	firstPause = 100 * time.Millisecond
 )
 
-// untilWhole calls fetch a few times, until what it fetches is whole or an error is backoff.Permanent.
+// untilWhole calls fetch up to a few times, until the data is whole or the error is backoff.Permanent.
 func (q *Request) untilWhole(ctx context.Context, name string, fetch func() error) error {
 	pauses := backoff.NewExponentialBackOff()
 	pauses.InitialInterval, pauses.Multiplier = firstPause, 2

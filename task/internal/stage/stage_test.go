@@ -24,7 +24,7 @@ import (
 	"coppice/sweep"
 )
 
-// counting counts the ranges that are opened.
+// counting is a store that counts the ranges opened.
 type counting struct {
 	blob.Store
 	opened atomic.Int64
@@ -101,7 +101,7 @@ func TestInterruptedCopyIsUsed(t *testing.T) {
 	if _, err := os.Stat(final); !errors.Is(err, fs.ErrNotExist) {
 		t.Error("an incomplete copy is in its place")
 	}
-	// One file of the partial copy is damaged meanwhile; it has to be fetched again, the others not.
+	// One file of the partial copy is damaged meanwhile; only that one is fetched again.
 	damaged := filepath.Join(final+".partial", filepath.FromSlash(m.Files[0].Name))
 	data, err := os.ReadFile(damaged)
 	if err != nil {
@@ -140,7 +140,7 @@ func TestInterruptedCopyIsUsed(t *testing.T) {
 	}
 }
 
-// damaging spoils what is read of each object so many times.
+// damaging is a store that corrupts the first n reads of each object.
 type damaging struct {
 	blob.Store
 	spoil func([]byte) []byte
@@ -165,8 +165,7 @@ func (d *damaging) Open(ctx context.Context, name string, r blob.Range) (io.Read
 	return io.NopCloser(bytes.NewReader(d.spoil(data))), attrs, err
 }
 
-// TestDamageOnTheWay: what arrives otherwise than it lies in the bucket is fetched again, the manifest, too; the job does not end
-// for it.
+// TestDamageOnTheWay: data damaged in transit, the manifest included, is fetched again and does not end the job.
 func TestDamageOnTheWay(t *testing.T) {
 	for name, spoil := range map[string]func([]byte) []byte{
 		"a flipped bit": func(b []byte) []byte { b[len(b)/2] ^= 4; return b },
@@ -259,8 +258,8 @@ func TestCancelledWhileWaiting(t *testing.T) {
 	}
 }
 
-// TestADamagedCopyIsReplaced: whatever has become of the machine's copy, the next task gets a whole one, and its neighbours
-// need not verify it again.
+// TestADamagedCopyIsReplaced: however the machine's copy was damaged, the next task gets a whole one, and its neighbours need not verify it
+// again.
 func TestADamagedCopyIsReplaced(t *testing.T) {
 	file := func(name string, spoil func(path string, data []byte) error) func(*testing.T, string) {
 		return func(t *testing.T, dir string) {
@@ -322,8 +321,7 @@ func TestADamagedCopyIsReplaced(t *testing.T) {
 	}
 }
 
-// TestAFlipThatCannotBeSeen: damage that leaves a file's size and time as they were, as a disk's own does, is found by whoever
-// does not believe the mark.
+// TestAFlipThatCannotBeSeen: disk damage that leaves a file's size and time unchanged is found when the mark is not trusted.
 func TestAFlipThatCannotBeSeen(t *testing.T) {
 	_, q, _ := world(t)
 	dir, err := Dataset(t.Context(), q)
@@ -358,7 +356,7 @@ func TestAFlipThatCannotBeSeen(t *testing.T) {
 	}
 }
 
-// TestDiskErrorsAreKnown: a disk that takes nothing is not mistaken for a dataset that is damaged.
+// TestDiskErrorsAreKnown: a disk that rejects writes is not mistaken for a damaged dataset.
 func TestDiskErrorsAreKnown(t *testing.T) {
 	_, q, _ := world(t)
 	q.Scratch = filepath.Join(q.Scratch, "file")

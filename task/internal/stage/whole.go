@@ -15,12 +15,11 @@ import (
 	"coppice/dataset"
 )
 
-// Disks flip bits, files get cut, and a machine that was switched off may have lost what it had not written yet. So a copy is
-// verified before it is mapped: all of it, against the manifest. That takes as long as reading it once, and the tasks of a
-// machine need not do it one after the other: whoever has verified it leaves a mark beside it, which says when, and what the
-// files looked like from outside.
+// Disks flip bits, files get cut, and a machine that was switched off may have lost unwritten pages. So a copy is verified against the
+// manifest, in full, before it is mapped. That costs one read of the copy, and the tasks of a machine need not repeat it: the task that has
+// verified the copy leaves a mark beside it with the time and with the files' sizes and times.
 
-// mark says that a copy was whole.
+// mark records that a copy was verified as whole.
 type mark struct {
 	At    time.Time `json:"at"`
 	Looks string    `json:"looks"`
@@ -28,7 +27,7 @@ type mark struct {
 
 func markOf(dir string) string { return dir + ".whole" }
 
-// looks is what can be seen of a copy without reading it: manifest, sizes and times.
+// looks summarises what can be seen of a copy without reading it: manifest, sizes and times.
 func looks(dir string, m *dataset.Manifest) (string, error) {
 	sum := sha256.New()
 	text, err := os.ReadFile(filepath.Join(dir, dataset.ManifestFile))
@@ -47,7 +46,7 @@ func looks(dir string, m *dataset.Manifest) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// isWhole says whether the copy may be used. One that is damaged is taken away.
+// isWhole reports whether the copy may be used. A damaged one is removed.
 func (q *Request) isWhole(ctx context.Context, dir string) (bool, error) {
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -74,7 +73,7 @@ func (q *Request) isWhole(ctx context.Context, dir string) (bool, error) {
 	return false, q.discard(dir, err)
 }
 
-// discard takes a damaged copy away.
+// discard removes a damaged copy and reports it.
 func (q *Request) discard(dir string, why error) error {
 	q.Log.Warn("the machine's copy of the dataset is damaged; it is fetched again", "dir", dir, "error", why.Error())
 	if q.Replaced != nil {
@@ -83,7 +82,7 @@ func (q *Request) discard(dir string, why error) error {
 	return onDisk("take the damaged copy away", discard(dir))
 }
 
-// discard takes a copy away. Who has it mapped keeps it until the mapping ends.
+// discard removes a copy. Processes that have it mapped keep it until they unmap it.
 func discard(dir string) error {
 	bad := dir + ".bad"
 	if err := os.RemoveAll(bad); err != nil {
@@ -95,7 +94,7 @@ func discard(dir string) error {
 	return os.RemoveAll(bad)
 }
 
-// marked says whether somebody has verified the copy lately, and nothing seems to have happened to it since.
+// marked reports whether the copy was verified recently enough and seems unchanged since.
 func (q *Request) marked(dir string) bool {
 	text, err := os.ReadFile(markOf(dir))
 	if err != nil {
@@ -114,7 +113,7 @@ func (q *Request) marked(dir string) bool {
 	return err == nil && now == k.Looks
 }
 
-// leaveMark tells the machine's other tasks that the copy is whole. Without it they find out for themselves.
+// leaveMark tells the machine's other tasks that the copy is whole. Without the mark they verify it themselves.
 func (q *Request) leaveMark(dir string, m *dataset.Manifest) {
 	k := mark{At: time.Now()}
 	var err error

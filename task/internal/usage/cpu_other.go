@@ -4,5 +4,5 @@ package usage
 
 import "time"
 
-// CPU is 0 where the system is not asked.
+// CPU is 0 on systems other than Unix.
 func CPU() time.Duration { return 0 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// CPU is the processor time that this process has used so far, in all its threads, its own and the kernel's on its behalf.
+// CPU is the processor time of this process so far, in user and kernel mode, over all threads.
 func CPU() time.Duration {
 	var r syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {

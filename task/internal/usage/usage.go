@@ -1,4 +1,4 @@
-// Package usage says what a process uses of its machine, as the kernel accounts for it.
+// Package usage reports a process's resource use, as the kernel accounts for it.
 package usage
 
 import (
@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// Memory of this process in bytes. All are 0 where the system does not tell (anything but Linux).
+// Memory of this process in bytes. All fields are 0 where the system does not report them (anything but Linux).
 type Memory struct {
 	Private int64 // anonymous memory: heap and stacks
-	Shared  int64 // resident file pages: the dataset and the program, whoever else has them mapped
-	PSS     int64 // proportional set size: private memory and this process's share of what it shares
+	Shared  int64 // resident file pages, of the dataset and the program, including those other processes share
+	PSS     int64 // proportional set size: private memory and this process's share of shared pages
 }
 
 // Self reads /proc/self/smaps_rollup.
@@ -26,7 +26,7 @@ func Self() Memory {
 	return Memory{Private: kb["Anonymous"], Shared: max(kb["Rss"]-kb["Anonymous"], 0), PSS: kb["Pss"]}
 }
 
-// Available is the machine's memory that can be had without swapping, in bytes; -1 where the system does not tell.
+// Available is the memory available without swapping, in bytes; -1 where the system does not report it.
 func Available() int64 {
 	data, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
@@ -38,7 +38,7 @@ func Available() int64 {
 	return -1
 }
 
-// fields reads lines such as "Pss:   123 kB" into bytes.
+// fields parses lines such as "Pss:   123 kB" into bytes.
 func fields(data []byte) map[string]int64 {
 	out := map[string]int64{}
 	lines := bufio.NewScanner(bytes.NewReader(data))

@@ -13,9 +13,9 @@ import (
 	"coppice/sweep"
 )
 
-// TestTasksOverAFoulStore: three tasks at once, in a bubble where time costs nothing, over a store that loses three of ten answers to
-// writes and on which things stand still for longer than the takeover time; half of the seeds have a client that gives up at once, so
-// that attempts end. Whatever happens, every trial is done once with the model of a calm sweep, is told once at most, and leaves no
+// TestTasksOverAFoulStore runs three tasks in a synctest bubble over a store that loses the answers of three in ten writes and stalls for
+// longer than the takeover time; for half of the seeds the client gives up at once, so that attempts end. Every trial must be done once,
+// with the model of an undisturbed sweep, be published at most once, and leave no checkpoint. A failure names its seed.
 // checkpoint. A failure names its seed.
 func TestTasksOverAFoulStore(t *testing.T) {
 	const trials, seeds = 5, 16
@@ -56,11 +56,11 @@ func TestTasksOverAFoulStore(t *testing.T) {
 	}
 }
 
-// foul runs three tasks over a foul store until all have ended well, and says how many attempts that took.
+// foul runs three tasks over a faulty store until all have ended well, and returns how many attempts that took.
 func (w *world) foul(t *testing.T, seed uint64) (attempts int) {
 	lossy := blobtest.NewLossy(w.sweeps, seed, 0.3)
 	if lossy.Repeats = seed%2 == 0; !lossy.Repeats {
-		lossy = blobtest.NewLossy(w.sweeps, seed, 0.1) // or no attempt would come to an end
+		lossy = blobtest.NewLossy(w.sweeps, seed, 0.1) // higher, and no attempt would finish
 	}
 	store := blobtest.NewStalling(lossy, seed, 0.1, 100*time.Second)
 
@@ -89,7 +89,8 @@ func (w *world) foul(t *testing.T, seed uint64) (attempts int) {
 	}
 	tasks.Wait()
 
-	// The last to go may have left what another saved meanwhile; in the cloud the next attempt, or nobody, sees that.
+	// The last task to finish may have missed a checkpoint that another saved meanwhile; in the cloud the next attempt drops it, if there
+	// is one.
 	last := w.worker(0)
 	last.Attempt = 101
 	if err := last.Run(t.Context()); err != nil {

@@ -14,11 +14,11 @@ import (
 	"coppice/task/internal/keep"
 )
 
-// keepEvery is how long a trial goes on unsaved, at most. A task that vanishes is missed only after the plan's takeover
-// time; what it has not saved should not cost more than that.
+// keepEvery bounds the training time between two checkpoints. A task that vanishes is missed only after the plan's takeover time; losing
+// its unsaved trees should cost no more than that.
 const keepEvery = time.Minute
 
-// keeper looks after a trial's checkpoints: it reads those of all claims and writes those of this one.
+// keeper returns the keeper of a trial's checkpoints: it reads those of every claim and writes those of claim c.
 func (w *Worker) keeper(c *sweep.Claim, place *soundCopy) *keep.Keeper {
 	return &keep.Keeper{
 		Place:  place,
@@ -33,9 +33,9 @@ func (w *Worker) place(trial int) sweepstore.Checkpoints {
 	return w.trials.Checkpoints(trial, gbt.MaxCheckpointBytes)
 }
 
-// soundCopy is a place for checkpoints of what was learnt from the dataset as it was staged. One of trees that grew on a damaged copy
-// would outlive that: whoever takes the trial over goes on from it, on a good one. A disk does not put right what it has damaged, so
-// what is whole now has been so until now. It is read as part of the save, whose share of the time is limited.
+// soundCopy is a checkpoint store that refuses to save once the machine's copy of the dataset is damaged. A checkpoint of trees grown on
+// damaged data would outlive the copy: another machine would resume from it on good data. Damage on a disk does not heal, so a copy that
+// verifies now was whole during all the training so far. The verification counts as part of the save, whose share of the time is limited.
 type soundCopy struct {
 	sweepstore.Checkpoints
 	w      *Worker
@@ -55,7 +55,7 @@ func (p *soundCopy) Write(ctx context.Context, name string, data []byte) error {
 	return p.Checkpoints.Write(ctx, name, data)
 }
 
-// dropCheckpoints makes room when the trial has its result. What stays behind hurts nobody and goes with the sweep.
+// dropCheckpoints deletes the checkpoints of a trial that has its result. Any that remain do no harm; they are deleted with the sweep.
 func (w *Worker) dropCheckpoints(ctx context.Context, trial int) {
 	k := keep.Keeper{Place: w.place(trial)}
 	if err := k.Clear(ctx); err != nil {
@@ -63,8 +63,8 @@ func (w *Worker) dropCheckpoints(ctx context.Context, trial int) {
 	}
 }
 
-// timeLeft is how long a trial may still train. What claims before have spent counts as far as it is not lost, so a trial
-// whose machines keep vanishing is not over time for that.
+// timeLeft returns how much longer a trial may train. Time spent under earlier claims counts only up to the checkpoint, so a trial does not
+// time out because its machines keep vanishing.
 func (w *Worker) timeLeft(from *gbt.Checkpoint) time.Duration {
 	limit := time.Duration(w.plan.Spec.Limits.Trial)
 	if from != nil {
@@ -73,8 +73,8 @@ func (w *Worker) timeLeft(from *gbt.Checkpoint) time.Duration {
 	return limit
 }
 
-// saving is where a trial's training begins and where it is saved. ctx is the task's: when it ends, the machine is being taken
-// away; a training that ends for another reason is not worth a last checkpoint.
+// saving is what a trial resumes from and where it saves. ctx is the task's: when it ends, the machine is being taken away and a last
+// checkpoint is worthwhile; a training that stops for any other reason needs none.
 type saving struct {
 	ctx    context.Context
 	keeper *keep.Keeper
@@ -82,8 +82,8 @@ type saving struct {
 	from   *gbt.Checkpoint
 }
 
-// saved finds where a claimed trial begins. What another build has saved is dropped here, before the time that it took is taken
-// off this one's.
+// saved finds the checkpoint that a claimed trial resumes from. A checkpoint of another build is dropped here, before the time spent on it
+// is deducted from this trial's limit.
 func (w *Worker) saved(ctx context.Context, c *sweep.Claim, m metric.Metric) (saving, error) {
 	s := saving{ctx: ctx, place: &soundCopy{Checkpoints: w.place(c.Trial), w: w}}
 	s.keeper = w.keeper(c, s.place)
@@ -105,8 +105,8 @@ func (w *Worker) saved(ctx context.Context, c *sweep.Claim, m metric.Metric) (sa
 	return s, nil
 }
 
-// wasHere says whether a task of this machine, or an earlier attempt of this task, has held the trial before the claim: then its
-// checkpoints may be of trees that grew on the copy which has been replaced. Who cannot be asked counts as one of them.
+// wasHere reports whether an earlier claim of the trial was held by a task of this machine or by an earlier attempt of this task: its
+// checkpoints may then hold trees grown on the damaged copy. A claim that cannot be read counts as one of them.
 func (w *Worker) wasHere(ctx context.Context, c *sweep.Claim) bool {
 	for n := range c.Claim {
 		before, err := w.trials.Claim(ctx, c.Trial, n)
@@ -120,12 +120,12 @@ func (w *Worker) wasHere(ctx context.Context, c *sweep.Claim) bool {
 	return false
 }
 
-// fit trains from where the trial was saved. Checkpoints of another build, which cannot be gone on from, are dropped.
+// fit trains from the trial's checkpoint. Checkpoints of another build cannot be resumed; they are dropped and training starts over.
 func (w *Worker) fit(ctx context.Context, s saving, q fit.Request) (*fit.Outcome, error) {
 	q.Resume = s.from
 	q.Checkpoint = func(c *gbt.Checkpoint) error {
 		s.keeper.Offer(s.ctx, c)
-		return s.place.damage // what grows from there on is for nothing
+		return s.place.damage // trees grown from here on would be wasted
 	}
 	o, err := w.table.Train(ctx, q)
 	var other *gbt.MismatchError
@@ -138,7 +138,7 @@ func (w *Worker) fit(ctx context.Context, s saving, q fit.Request) (*fit.Outcome
 	return w.table.Train(ctx, q)
 }
 
-// clear drops checkpoints that cannot be gone on from.
+// clear drops checkpoints that cannot be resumed.
 func (s *saving) clear() {
 	if err := s.keeper.Clear(s.ctx); err != nil {
 		s.keeper.Log.Warn("drop the trial's checkpoints", "error", err.Error())

@@ -25,7 +25,7 @@ import (
 	"coppice/task/internal/stage"
 )
 
-// long makes trials of a tenth of a second that are saved every few milliseconds.
+// long makes trials that take a tenth of a second and are saved every few milliseconds.
 func long(p *sweep.Plan) {
 	for i := range p.Trials {
 		p.Trials[i].Params["num_iterations"], p.Trials[i].Params["early_stopping_round"] = 600.0, 0.0
@@ -34,7 +34,7 @@ func long(p *sweep.Plan) {
 	p.Heartbeat, p.Takeover = sweep.Duration(2*time.Millisecond), sweep.Duration(4*time.Millisecond)
 }
 
-// checkpointsOf are the trees of a trial's checkpoints, ascending; -1 for a damaged one.
+// checkpointsOf returns the numbers of trees in a trial's checkpoints, ascending; -1 for a damaged one.
 func (w *world) checkpointsOf(t *testing.T, trial int) (trees []int, names map[int]string) {
 	t.Helper()
 	names = map[int]string{}
@@ -59,7 +59,7 @@ func (w *world) checkpointsOf(t *testing.T, trial int) (trees []int, names map[i
 	return trees, names
 }
 
-// mortal is a machine's sight of a store: it vanishes, without notice, with the operation of the given number.
+// mortal is a store as seen from a machine that vanishes, without notice, at the operation of the given number.
 type mortal struct {
 	blob.Store
 	mu   sync.Mutex
@@ -100,7 +100,7 @@ func (m *mortal) Put(ctx context.Context, name string, g blob.Generation, r io.R
 	return m.Store.Put(ctx, name, g, r)
 }
 
-// TestMachinesVanishAnywhere: whatever operation of the store a task dies at, and however often, the models are the same.
+// TestMachinesVanishAnywhere: at whichever storage operation a task dies, and however often, the models are the same.
 func TestMachinesVanishAnywhere(t *testing.T) {
 	calm := newWorld(t, 2, long)
 	worker, counting := calm.worker(0), &mortal{Store: calm.sweeps, left: math.MaxInt}
@@ -112,14 +112,14 @@ func TestMachinesVanishAnywhere(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	rng := rand.New(rand.NewPCG(seed, 0))
 	deaths, resumed := 0, 0
-	// How many saves a trial gets depends on how fast it trains here and now, so some rounds may be without a resumption.
+	// The number of saves depends on the trainer's speed here and now, so some rounds may resume nothing.
 	for round := 0; round < 3 || round < 30 && (deaths < 2 || resumed == 0); round++ {
 		w := newWorld(t, 2, long)
 		for attempt := 0; ; attempt++ {
 			ctx, cancel := context.WithCancel(t.Context())
 			worker := w.worker(0)
 			worker.Attempt = attempt
-			// Ever longer lives, so that the trial is not given up over deaths that come before its first checkpoint.
+			// Each machine lives longer, so that the trial is not given up for deaths before its first checkpoint.
 			worker.Sweeps = &mortal{Store: w.sweeps, left: 30*(1+attempt) + rng.IntN(operations/2), die: cancel}
 			err := worker.Run(ctx)
 			cancel()
@@ -137,7 +137,7 @@ func TestMachinesVanishAnywhere(t *testing.T) {
 				}
 			}
 		}
-		for trial := range w.plan.Trials { // models() says why when it is not done
+		for trial := range w.plan.Trials { // models() explains why one is not done
 			resumed += w.result(t, trial).Usage.ResumedTrees
 		}
 		got := w.models(t)
@@ -153,7 +153,7 @@ func TestMachinesVanishAnywhere(t *testing.T) {
 	}
 }
 
-// interrupted runs task 0 until its trial has got so far, takes its machine away with notice, and returns the log.
+// interrupted runs task 0 until its trial has grown that far, takes its machine away with notice, and returns the log.
 func (w *world) interrupted(t *testing.T, attempt, trees int) string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -173,7 +173,7 @@ func (w *world) interrupted(t *testing.T, attempt, trees int) string {
 	return log.String()
 }
 
-// beats is told of every heartbeat.
+// beats is a store that observes every heartbeat.
 type beats struct {
 	blob.Store
 	seen func(sweep.Heartbeat)
@@ -194,14 +194,14 @@ func (b *beats) Put(ctx context.Context, name string, g blob.Generation, r io.Re
 	return b.Store.Put(ctx, name, g, bytes.NewReader(data))
 }
 
-// patient is long with so long an interval that nothing is saved by time but after the first trees.
+// patient is long, with an interval so long that only the first trees are saved.
 func patient(p *sweep.Plan) {
 	long(p)
 	p.Trials[0].Params["num_iterations"] = 600.0
 	p.Takeover = sweep.Duration(time.Hour)
 }
 
-// TestSavedWhenToldToGo: the checkpoint before the end is gone on from at once, and is what the usage says.
+// TestSavedWhenToldToGo: the checkpoint written on SIGTERM is resumed at once, and the usage reports it.
 func TestSavedWhenToldToGo(t *testing.T) {
 	w := newWorld(t, 1, patient)
 	w.interrupted(t, 0, 20)
@@ -216,7 +216,7 @@ func TestSavedWhenToldToGo(t *testing.T) {
 		t.Fatalf("told to go 20 trees later: checkpoints %v after %v, want two that are no older", both, first)
 	}
 
-	// The newest is damaged: the one before serves.
+	// The newest is damaged: the one before is used.
 	data, _, err := blob.ReadAll(t.Context(), w.sweeps, names[both[1]], 1<<24)
 	if err != nil {
 		t.Fatal(err)
@@ -249,7 +249,7 @@ func TestSavedWhenToldToGo(t *testing.T) {
 	}
 }
 
-// TestAnotherBuildBeginsAgain: its trees might be others.
+// TestAnotherBuildBeginsAgain: another build's trees may differ, so its checkpoints are not resumed.
 func TestAnotherBuildBeginsAgain(t *testing.T) {
 	w := newWorld(t, 1, patient)
 	w.interrupted(t, 0, 20)
@@ -266,7 +266,7 @@ func TestAnotherBuildBeginsAgain(t *testing.T) {
 	}
 }
 
-// TestTimeSpentBeforeCounts: a trial is over its limit however many tasks it was spread over.
+// TestTimeSpentBeforeCounts: the time limit applies to a trial's total, over all the tasks that trained it.
 func TestTimeSpentBeforeCounts(t *testing.T) {
 	w := newWorld(t, 1, patient)
 	w.interrupted(t, 0, 20)
@@ -275,14 +275,14 @@ func TestTimeSpentBeforeCounts(t *testing.T) {
 	if err := again.open(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	again.plan.Spec.Limits.Trial = 1 // nanosecond, which the checkpoint has spent
+	again.plan.Spec.Limits.Trial = 1 // a nanosecond, already used up by the checkpoint
 	c, err := again.keeper(&sweep.Claim{Trial: 0, Claim: 1}, &soundCopy{Checkpoints: again.place(0), w: again}).Newest(t.Context())
 	if err != nil || c == nil || again.timeLeft(c) >= 0 || again.timeLeft(nil) != 1 {
 		t.Errorf("%v: %s left of 1ns after %s", err, again.timeLeft(c), c.Elapsed())
 	}
 }
 
-// TestTimeOfAnotherBuildDoesNotCount: its trees are dropped, so what they took is not this build's to answer for.
+// TestTimeOfAnotherBuildDoesNotCount: its trees are dropped, so their time does not count either.
 func TestTimeOfAnotherBuildDoesNotCount(t *testing.T) {
 	w := newWorld(t, 1, patient)
 	w.interrupted(t, 0, 20)
@@ -313,8 +313,8 @@ func TestTimeOfAnotherBuildDoesNotCount(t *testing.T) {
 	}
 }
 
-// TestProgressDoesNotCountAsDeath: five machines vanish, each after having got further; five more, having got nowhere, are
-// enough.
+// TestProgressDoesNotCountAsDeath: five machines vanish, each after progress, and nothing happens; five more without progress end the
+// trial.
 func TestProgressDoesNotCountAsDeath(t *testing.T) {
 	for nowhere, status := range map[int]sweep.Status{sweep.MaxClaims - 1: sweep.StatusDone, sweep.MaxClaims: sweep.StatusFailed} {
 		w := newWorld(t, 1, nil)
@@ -324,7 +324,7 @@ func TestProgressDoesNotCountAsDeath(t *testing.T) {
 				if claim >= sweep.MaxClaims {
 					continue
 				}
-				for _, slot := range []string{"0", "1"} { // emptied by now
+				for _, slot := range []string{"0", "1"} { // emptied meanwhile
 					if _, err := w.sweeps.Put(t.Context(), sweep.Names(w.plan.Sweep).Checkpoint(0, claim)+slot, blob.Any, strings.NewReader("")); err != nil {
 						t.Fatal(err)
 					}
@@ -340,7 +340,8 @@ func TestProgressDoesNotCountAsDeath(t *testing.T) {
 	}
 }
 
-// TestStorageThatTakesNoCheckpoint is no reason to stop, and one that cannot be read is no empty one.
+// TestStorageThatTakesNoCheckpoint: failing to write a checkpoint does not stop training, and failing to read one is not the same as having
+// none.
 func TestStorageThatTakesNoCheckpoint(t *testing.T) {
 	w := newWorld(t, 1, long)
 	worker := w.worker(0)
@@ -353,8 +354,8 @@ func TestStorageThatTakesNoCheckpoint(t *testing.T) {
 	}
 }
 
-// TestCheckpointsOfEndedTrialsGo: a holder vanished between its result and the dropping. Whoever finds every trial ended drops them, or,
-// where the aggregator was quicker, the sweep.
+// TestCheckpointsOfEndedTrialsGo: a holder vanished between writing its result and dropping the checkpoints. A task that finds every trial
+// ended drops them; if the aggregator was faster, they go with the sweep.
 func TestCheckpointsOfEndedTrialsGo(t *testing.T) {
 	for _, quick := range []bool{false, true} {
 		w := newWorld(t, 2, nil)

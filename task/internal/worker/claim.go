@@ -12,8 +12,8 @@ import (
 	"coppice/sweepstore"
 )
 
-// next takes a trial: one that an earlier attempt of this task left, one that nobody has, or one whose holder is dead.
-// It returns nil when there is nothing more to do here. What is done when is package protocol's to say.
+// next claims a trial: one left by an earlier attempt of this task, a free one, or one whose holder is dead. It returns nil when there is
+// nothing left for this task. Package protocol decides the order of the steps.
 func (w *Worker) next(ctx context.Context) (*sweep.Claim, error) {
 	look := &looking{w: w}
 	task := w.rules()
@@ -43,11 +43,11 @@ func (w *Worker) next(ctx context.Context) (*sweep.Claim, error) {
 	return nil, look.err
 }
 
-// rules are those of this task.
+// rules returns the protocol's parameters for this task.
 func (w *Worker) rules() protocol.Task {
 	t := protocol.Task{Attempt: w.Attempt, Heartbeat: w.heartbeat(), Takeover: time.Duration(w.plan.Takeover), MaxDeaths: sweep.MaxClaims,
 		Stages: w.plan.Stages()}
-	// What a search that learns begins with should be known first.
+	// The first trials of an adaptive search inform all later ones, so they start first.
 	if w.plan.Open() {
 		t.Start = w.Task % len(w.plan.Trials)
 		return t
@@ -58,14 +58,14 @@ func (w *Worker) rules() protocol.Task {
 	return t
 }
 
-// looking does what a search for a trial asks for.
+// looking carries out the actions of one hunt for a trial.
 type looking struct {
 	w     *Worker
-	list  sweepstore.Listing // the last
-	rules protocol.Listing   // what the rules see of it
-	claim *sweep.Claim       // the last that was made
-	short bool               // it has been said that memory is waited for
-	err   error              // the first
+	list  sweepstore.Listing // the latest
+	rules protocol.Listing   // the latest, as the rules see it
+	claim *sweep.Claim       // the latest created
+	short bool               // waiting for memory has been logged
+	err   error              // the first one
 }
 
 func (l *looking) do(ctx context.Context, a protocol.Action) (answer protocol.Answer, err error) {
@@ -105,7 +105,7 @@ func (l *looking) do(ctx context.Context, a protocol.Action) (answer protocol.An
 	return answer, err
 }
 
-// look lists the trials, and says whether there is memory for one.
+// look lists the trials and checks whether there is memory for one.
 func (l *looking) look(ctx context.Context) (protocol.Answer, error) {
 	w := l.w
 	list, err := w.trials.List(ctx)
@@ -127,7 +127,7 @@ func (l *looking) look(ctx context.Context) (protocol.Answer, error) {
 	return protocol.Answer{Listing: l.rules, Full: !enough}, nil
 }
 
-// rulesOf is what the rules see of a listing.
+// rulesOf converts a listing to what the rules see of it.
 func rulesOf(l sweepstore.Listing) protocol.Listing {
 	out := protocol.Listing{Began: l.Began, Ended: l.Ended, Trials: make([]protocol.Trial, len(l.Trials))}
 	for i, t := range l.Trials {
@@ -139,7 +139,7 @@ func rulesOf(l sweepstore.Listing) protocol.Listing {
 	return out
 }
 
-// claimed says what has come of a claim.
+// claimed logs the outcome of a claim.
 func (l *looking) claimed(a protocol.Action, ended bool, err error) {
 	w := l.w
 	switch {
@@ -154,7 +154,7 @@ func (l *looking) claimed(a protocol.Action, ended bool, err error) {
 	}
 }
 
-// remaining is how many trials had not ended.
+// remaining counts the trials that have not ended.
 func (l *looking) remaining() int {
 	n := 0
 	for _, t := range l.rules.Trials {
@@ -165,8 +165,8 @@ func (l *looking) remaining() int {
 	return n
 }
 
-// tidy drops the checkpoints of trials that have ended: of one whose holder vanished between its result and that, or came back and
-// saved once more. Every task does it that finds nothing more to do; the last one's look is the one that counts.
+// tidy drops leftover checkpoints of ended trials: their holder vanished after writing the result, or came back and saved once more. Every
+// task does so when it runs out of trials; the last task to finish leaves nothing behind.
 func (w *Worker) tidy(ctx context.Context) {
 	list, err := w.trials.List(ctx)
 	if err != nil {
@@ -181,8 +181,9 @@ func (w *Worker) tidy(ctx context.Context) {
 	}
 }
 
-// mine says whether a claim was made by an earlier attempt of this task: Batch starts an attempt only when the one before is gone. The
-// same number in another job of the sweep is another task, which may live. Whose a damaged claim is, nobody knows.
+// mine reports whether a claim was made by an earlier attempt of this task, which is dead: Batch starts an attempt only when the one before
+// is gone. The same task index in another job of the sweep is a different task, which may be alive. A damaged claim has no known holder, so
+// it is not ours.
 func (w *Worker) mine(ctx context.Context, trial, claim int) (bool, error) {
 	c, err := w.trials.Claim(ctx, trial, claim)
 	var damaged *sweepstore.DamagedError
@@ -196,7 +197,7 @@ func (w *Worker) mine(ctx context.Context, trial, claim int) (bool, error) {
 	return c.Job == w.Job && c.Task == w.Task && c.Attempt < w.Attempt, nil
 }
 
-// create creates claim number n of a trial. It returns nil when another task was faster.
+// create creates claim n of a trial. It returns nil when another task was faster.
 func (w *Worker) create(ctx context.Context, trial, n int) (*sweep.Claim, error) {
 	c := sweep.Claim{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: trial, Claim: n, Job: w.Job, Task: w.Task,
 		Attempt: w.Attempt, Host: w.Host, Nonce: w.Nonce, At: time.Now().UTC()}
@@ -210,7 +211,7 @@ func (w *Worker) create(ctx context.Context, trial, n int) (*sweep.Claim, error)
 	return &c, nil
 }
 
-// giveUp ends a trial that has cost too many tasks their lives.
+// giveUp ends a trial on which too many tasks have died.
 func (w *Worker) giveUp(ctx context.Context, trial, claim, dead int) error {
 	now := time.Now().UTC()
 	w.Log.Warn("trial given up", "trial", trial, "deaths", dead)
@@ -223,17 +224,17 @@ func (w *Worker) giveUp(ctx context.Context, trial, claim, dead int) error {
 		Reason: fmt.Sprintf("%d tasks died while they trained it and got no further; it may need more memory than the machine has", dead)}})
 }
 
-// release gives a claim back, so that nobody need wait until its holder counts as dead.
+// release gives a claim back, so that no task has to wait until its holder counts as dead.
 func (w *Worker) release(ctx context.Context, c *sweep.Claim) {
 	if ctx.Err() != nil {
 		w.measures.count(w.measures.interruptions)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseLimit) // ctx has ended, most often
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseLimit) // ctx has usually ended already
 	defer cancel()
 	if err := w.trials.Release(ctx, c.Trial, c.Claim); err != nil {
 		w.Log.Warn("release the claim", "trial", c.Trial, "error", err.Error())
 	}
 }
 
-// releaseLimit is far below the time that a Spot machine has left.
+// releaseLimit is well below the notice that a Spot machine gets.
 const releaseLimit = 5 * time.Second

@@ -13,32 +13,31 @@ import (
 	"coppice/task/internal/stage"
 )
 
-// A copy counts as whole for so long after somebody has verified it: the tasks of a machine start together, and need not all
-// read it. A task that is tried again believes only what was found out since it began, because its machine's copy may be the
-// reason that it is.
+// copyTrust is how long a copy counts as whole after any task has verified it: the tasks of a machine start together and need not all read
+// it. A retried task trusts only verifications made since it began, because a bad copy may be why it is retried.
 const copyTrust = 10 * time.Minute
 
-// maxCopies is how often a task goes on with another copy when the one that it works on turns out damaged. A disk that damages
-// them faster is left to Batch, which may find another machine.
+// maxCopies bounds how many copies an attempt uses when each turns out damaged. If the disk damages them that fast, the attempt fails and
+// Batch may place the next one on another machine.
 const maxCopies = 3
 
-// Pauses of a task whose disk takes no copy: it may be full for a while, and an attempt that ends at once only brings the next.
-// It waits for as long as other machines may need, and ends when the sweep does.
+// Backoff of a task whose disk cannot take the copy. The disk may be full only for a while, and failing at once would just bring the next
+// attempt. The task waits about as long as other machines may need for the sweep, and stops when the sweep ends.
 const (
 	firstDiskPause = 2 * time.Second
 	maxDiskPause   = time.Minute
 	diskPatience   = 30 * time.Minute
 )
 
-// copyError is a copy of the dataset that was damaged while it was worked on. It says nothing about the dataset itself, so it
-// wraps nothing of it.
+// copyError reports that the local copy was damaged while in use. It says nothing about the dataset itself, so it deliberately does not
+// unwrap to the dataset's error, which would be permanent.
 type copyError struct{ why error }
 
 func (e *copyError) Error() string {
 	return "the machine's copy of the dataset is damaged: " + e.why.Error()
 }
 
-// believed is since when the copy must have been verified for this task to believe it.
+// believed returns the earliest verification time of a copy that this task trusts.
 func (w *Worker) believed() time.Time {
 	now := time.Now()
 	if w.Attempt > 0 {
@@ -47,7 +46,7 @@ func (w *Worker) believed() time.Time {
 	return now.Add(-copyTrust)
 }
 
-// onCopies works on the machine's copy of the dataset, and on another one when that is damaged.
+// onCopies works on the machine's copy of the dataset, and replaces the copy when it turns out damaged.
 func (w *Worker) onCopies(ctx context.Context) error {
 	since := w.believed()
 	for n := 1; ; n++ {
@@ -77,8 +76,8 @@ func (w *Worker) onCopy(ctx context.Context, since time.Time) error {
 	return errors.Join(w.work(ctx), stop())
 }
 
-// provide opens the machine's copy of the dataset. As long as the disk does not take it, this task waits, since another machine
-// may do all the work: it is nil when the sweep has ended meanwhile.
+// provide opens the machine's copy of the dataset. While the disk cannot take it, this task waits; other machines may do all the work
+// meanwhile. It returns nil, nil when the sweep has ended.
 func (w *Worker) provide(ctx context.Context, since time.Time) (*dataset.Dataset, error) {
 	pauses := backoff.NewExponentialBackOff()
 	pauses.InitialInterval, pauses.Multiplier, pauses.MaxInterval = firstDiskPause, 2, maxDiskPause
@@ -102,11 +101,11 @@ func (w *Worker) provide(ctx context.Context, since time.Time) (*dataset.Dataset
 		}))
 }
 
-// quickCheck is how many bytes for each thread are verified in about a tenth of a second.
+// quickCheck is how many bytes per thread are verified in about a tenth of a second.
 const quickCheck = 128 << 20
 
-// soFar is a *copyError where the copy has changed since it was staged: all of it where that is found out at once, since the training
-// waits and what holds it up longer is done less often, else labels, weights, groups and folds.
+// soFar returns a *copyError if the copy has changed since it was staged. Training waits for the check, and a slow checkpoint is taken less
+// often; so a small dataset is verified entirely, a large one only in its labels, weights, groups and folds.
 func (w *Worker) soFar(ctx context.Context) error {
 	threads := max(1, w.plan.Sizing.ThreadsPerTask)
 	verify := w.dataset.VerifyTargets
@@ -122,10 +121,10 @@ func (w *Worker) soFar(ctx context.Context) error {
 	return err
 }
 
-// intact looks at the copy after a trial has been trained on it. A trial that failed may have failed because of it, which says
-// nothing about the candidate; one that was trained on labels that have changed could win, and one on other bins has another model than
-// on any other machine. Reading it all takes about as long as a tree. Of a trial that was stopped nothing is left that could be wrong.
-// Its checkpoints go, too: who knows since when the copy was damaged.
+// intact verifies the whole copy after a trial, which takes about as long as one tree. A trial that failed may have failed because of the
+// damage, which says nothing about its configuration; one trained on changed labels could win the sweep, and one trained on changed bins
+// would give a model that no other machine reproduces. A stopped trial leaves nothing that could be wrong. On damage the trial's
+// checkpoints are dropped as well, since nobody knows when it occurred.
 func (w *Worker) intact(ctx context.Context, trial int, stopped bool) error {
 	if stopped {
 		return nil

@@ -19,7 +19,7 @@ import (
 	"coppice/sweep"
 )
 
-// fill makes the scratch folder one that takes nothing, and gives what makes room again.
+// fill makes the scratch folder reject writes, and returns a function that undoes it.
 func (w *world) fill(t *testing.T) (empty func()) {
 	t.Helper()
 	w.scratch = filepath.Join(w.scratch, "disk")
@@ -51,8 +51,8 @@ func TestADiskThatIsFullForAWhile(t *testing.T) {
 	})
 }
 
-// TestADiskThatStaysFull: the task waits as long as another machine may need, and goes with the sweep or, in the end, to have
-// another attempt.
+// TestADiskThatStaysFull: the task waits as long as another machine may need, and stops when the sweep ends or, finally, asks for another
+// attempt.
 func TestADiskThatStaysFull(t *testing.T) {
 	for name, ended := range map[string]bool{"the sweep ends": true, "nobody ends it": false} {
 		t.Run(name, func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestADiskThatStaysFull(t *testing.T) {
 	}
 }
 
-// spoiling damages something when an object is written whose name ends in suffix, once.
+// spoiling damages something once, when an object whose name ends in suffix is written.
 type spoiling struct {
 	blob.Store
 	suffix string
@@ -96,8 +96,8 @@ func (s *spoiling) Put(ctx context.Context, name string, cond blob.Generation, r
 	return s.Store.Put(ctx, name, cond, r)
 }
 
-// TestDamageUnderATrial: what is trained on a copy that has been damaged is no result, good or bad. The task goes on with another
-// copy, and the models are those of an undisturbed sweep.
+// TestDamageUnderATrial: what is trained on a damaged copy is not a result, good or bad. The task goes on with another copy, and the models
+// are those of an undisturbed sweep.
 func TestDamageUnderATrial(t *testing.T) {
 	undisturbed := newWorld(t, 3, nil)
 	if err := undisturbed.worker(0).Run(t.Context()); err != nil {
@@ -134,11 +134,11 @@ func TestDamageUnderATrial(t *testing.T) {
 	}
 }
 
-// overwrite fills files of the machine's copy with a byte, in place: whoever has them mapped sees it.
+// overwrite fills files of the machine's copy with a byte, in place, so that every mapping shows it.
 func (w *world) overwrite(with byte, files ...string) error {
 	for _, file := range files {
 		path := filepath.Join(w.scratch, "datasets", w.plan.Dataset.Name, w.plan.Dataset.Version, filepath.FromSlash(file))
-		f, err := os.OpenFile(path, os.O_RDWR, 0) // never shorter meanwhile: touching a mapping beyond the end ends the process
+		f, err := os.OpenFile(path, os.O_RDWR, 0) // never shorten it: touching a mapping beyond the end kills the process
 		if err != nil {
 			return err
 		}
@@ -153,9 +153,9 @@ func (w *world) overwrite(with byte, files ...string) error {
 	return nil
 }
 
-// TestNoCheckpointOfADamagedCopy: labels or bins on the machine's disk change while a trial grows, and the machine is taken away before
-// the trial's end, at which the copy would have been looked at. Nothing that grew on what is wrong may be gone on from, neither by
-// the next attempt here, which fetches another copy, nor by another machine, which knows of no damage at all.
+// TestNoCheckpointOfADamagedCopy: labels or bins on the machine's disk change while a trial trains, and the machine is taken away before
+// the end of the trial, where the copy would have been verified. Trees grown on wrong data must not be resumed, neither by the next attempt
+// here, which fetches another copy, nor by another machine, which does not know of the damage.
 func TestNoCheckpointOfADamagedCopy(t *testing.T) {
 	calm := newWorld(t, 1, patient)
 	if err := calm.worker(0).Run(t.Context()); err != nil {
@@ -170,7 +170,7 @@ func TestNoCheckpointOfADamagedCopy(t *testing.T) {
 		w := newWorld(t, 1, patient)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		spoilt := 0 // after how many trees
+		spoilt := 0 // trees grown when the copy was damaged
 		first := w.worker(0)
 		first.Sweeps = &beats{w.sweeps, func(h sweep.Heartbeat) {
 			switch {
@@ -203,8 +203,8 @@ func TestNoCheckpointOfADamagedCopy(t *testing.T) {
 	}
 }
 
-// TestACopyThatWasReplacedLeavesNoCheckpoint: of a large table not everything is looked at before every checkpoint. So where another attempt finds its
-// machine's copy damaged, what was saved by the tasks of the machine is not gone on from; what others have saved is.
+// TestACopyThatWasReplacedLeavesNoCheckpoint: a large table is not verified in full before every checkpoint. So an attempt that finds its
+// machine's copy damaged does not resume checkpoints of this machine's tasks, but does resume those of others.
 func TestACopyThatWasReplacedLeavesNoCheckpoint(t *testing.T) {
 	for _, tc := range []struct {
 		damaged, other bool // host
@@ -233,7 +233,7 @@ func TestACopyThatWasReplacedLeavesNoCheckpoint(t *testing.T) {
 	}
 }
 
-// TestAnotherAttemptBelievesNoOldMark: the copy may be why there is another attempt.
+// TestAnotherAttemptBelievesNoOldMark: a bad copy may be why there is another attempt.
 func TestAnotherAttemptBelievesNoOldMark(t *testing.T) {
 	w := newWorld(t, 1, nil)
 	first, second := w.worker(0), w.worker(0)

@@ -10,7 +10,7 @@ import (
 	"coppice/sweepstore"
 )
 
-// curve is a trial's learning curve, of all its claims.
+// curve is a trial's learning curve over all its claims.
 func (w *world) curve(t *testing.T, trial int) []sweep.CurvePoint {
 	t.Helper()
 	trials := sweepstore.NewTrials(w.sweeps, w.plan)
@@ -25,7 +25,7 @@ func (w *world) curve(t *testing.T, trial int) []sweep.CurvePoint {
 	return sweep.JoinCurves(curves)
 }
 
-// TestEveryTreeIsOnTheCurve, and the best of them has the score that the result reports.
+// TestEveryTreeIsOnTheCurve: and the best of them has the score that the result reports.
 func TestEveryTreeIsOnTheCurve(t *testing.T) {
 	w := newWorld(t, 2, func(p *sweep.Plan) { p.Trials[1].Params["early_stopping_round"] = 0.0 })
 	if err := w.worker(0).Run(t.Context()); err != nil {
@@ -39,20 +39,19 @@ func TestEveryTreeIsOnTheCurve(t *testing.T) {
 		t.Errorf("tree %d has %v on the curve, the result %v", r.BestIteration, best, r.Score)
 	}
 
-	// What nobody needs is not computed for the curve alone.
+	// Scores that nothing else needs are not computed for the curve alone.
 	if points := w.curve(t, 1); len(points) != 0 {
 		t.Errorf("a trial without early stopping has the curve %v, want none", points)
 	}
 }
 
-// scored makes a trial that is interrupted and stopped by nothing.
+// scored makes a trial that nothing interrupts or stops.
 func scored(p *sweep.Plan) {
 	patient(p)
 	p.Trials[0].Params["early_stopping_round"] = 1000.0
 }
 
-// TestAnInterruptedCurveIsWhole: what a task has seen before it was told to go and what the next one sees are one curve, and the same
-// that a task sees alone.
+// TestAnInterruptedCurveIsWhole: the parts before and after an interruption join to one curve, the same that an uninterrupted task writes.
 func TestAnInterruptedCurveIsWhole(t *testing.T) {
 	calm := newWorld(t, 1, scored)
 	if err := calm.worker(0).Run(t.Context()); err != nil {
@@ -73,7 +72,7 @@ func TestAnInterruptedCurveIsWhole(t *testing.T) {
 	}
 }
 
-// TestACurveIsNotWorthFailingFor: where it cannot be written, or is there already, the trial ends as ever.
+// TestACurveIsNotWorthFailingFor: where it cannot be written, or exists already, the trial ends as usual.
 func TestACurveIsNotWorthFailingFor(t *testing.T) {
 	for _, there := range []bool{true, false} {
 		w := newWorld(t, 1, nil)
@@ -94,7 +93,7 @@ func TestACurveIsNotWorthFailingFor(t *testing.T) {
 	}
 }
 
-// TestACurveIsThereBeforeTheResult, for whoever reads it when the result appears.
+// TestACurveIsThereBeforeTheResult: so that a reader of the result finds it.
 func TestACurveIsThereBeforeTheResult(t *testing.T) {
 	w := newWorld(t, 1, nil)
 	worker, seen := w.worker(0), false

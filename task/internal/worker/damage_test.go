@@ -10,8 +10,8 @@ import (
 	"coppice/sweep"
 )
 
-// TestADamagedClaimSpendsNoRetries: whose it is nobody knows, so no attempt takes it for its own or fails over it; its trial is
-// taken over when there has been no sign of life, like any other, and all trials are done.
+// TestADamagedClaimSpendsNoRetries: its holder is unknown, so no attempt takes it for its own or fails because of it; the trial is taken
+// over after the takeover time, like any other, and all trials are done.
 func TestADamagedClaimSpendsNoRetries(t *testing.T) {
 	for name, contents := range map[string]string{
 		"no JSON": "damaged", "empty": "", "too long": strings.Repeat(" ", 2<<20),

@@ -16,7 +16,8 @@ import (
 	"coppice/sweep"
 )
 
-// TestToldToGoJustAfterTheResult: the trial has ended, so its checkpoints go and its end is told, although the process has to go.
+// TestToldToGoJustAfterTheResult: the trial has ended, so its checkpoints are dropped and its end is published although the process has to
+// stop.
 func TestToldToGoJustAfterTheResult(t *testing.T) {
 	for _, before := range []bool{true, false} {
 		w := newWorld(t, 1, nil)
@@ -48,7 +49,7 @@ func TestToldToGoJustAfterTheResult(t *testing.T) {
 	}
 }
 
-// cutOff writes the first object whose name ends so, and cuts its writer off before it hears of it.
+// cutOff writes the first object whose name ends in a suffix, and cancels its writer before the answer arrives.
 type cutOff struct {
 	blob.Store
 	suffix string
@@ -64,8 +65,8 @@ func (s cutOff) Put(ctx context.Context, name string, g blob.Generation, r io.Re
 	return attrs, err
 }
 
-// TestToldToGoWhileClaiming: the claim is written and its answer never read, because the process has to go. It is given back all the
-// same: nobody waits for a holder that never was, and it is no death of the trial.
+// TestToldToGoWhileClaiming: the claim is written but its answer never read, because the process has to stop. The claim is released all the
+// same: no task waits for its holder, and it does not count as a death of the trial.
 func TestToldToGoWhileClaiming(t *testing.T) {
 	w := newWorld(t, 1, nil)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -80,7 +81,7 @@ func TestToldToGoWhileClaiming(t *testing.T) {
 	}
 }
 
-// written calls when an object whose name ends so has been written.
+// written calls a function when an object whose name ends in a suffix has been written.
 type written struct {
 	blob.Store
 	suffix string
@@ -95,7 +96,7 @@ func (s written) Put(ctx context.Context, name string, g blob.Generation, r io.R
 	return attrs, err
 }
 
-// heedful publishes nothing when the context has ended, as a client of a broker would not.
+// heedful publishes nothing once the context has ended, as a real broker client would.
 type heedful struct{ to Publisher }
 
 func (h heedful) Publish(ctx context.Context, data []byte, attrs map[string]string) error {
@@ -105,7 +106,7 @@ func (h heedful) Publish(ctx context.Context, data []byte, attrs map[string]stri
 	return h.to.Publish(ctx, data, attrs)
 }
 
-// stalling is a store whose listings of trials show how it was and then take long.
+// stalling is a store whose listings of trials are current when made and then take long to arrive.
 type stalling struct {
 	blob.Store
 	wait func() time.Duration
@@ -133,8 +134,8 @@ func (s stalling) List(ctx context.Context, prefix string) iter.Seq2[blob.Attrs,
 	}
 }
 
-// TestAStalledListingDispossessesNobody: a holder beats; whoever lists its trial once in more than the takeover time has
-// seen no beat, and knows nothing.
+// TestAStalledListingDispossessesNobody: the holder beats. A task whose listings are further apart than the takeover time has seen no beat,
+// but must not conclude that there was none.
 func TestAStalledListingDispossessesNobody(t *testing.T) {
 	for name, waits := range map[string][]time.Duration{
 		"the second": {0, 61 * time.Second}, "the first": {61 * time.Second, 0, 0}, "all": {50 * time.Second, 61 * time.Second, 70 * time.Second},
@@ -178,14 +179,14 @@ func TestAStalledListingDispossessesNobody(t *testing.T) {
 	}
 }
 
-// beating overwrites what others create.
+// beating is a store that overwrites what other writers create.
 type beating struct{ blob.Store }
 
 func (b beating) Put(ctx context.Context, name string, _ blob.Generation, r io.Reader) (blob.Attrs, error) {
 	return b.Store.Put(ctx, name, blob.Any, r)
 }
 
-// TestABeatAfterTheListingIsSeen: the holder was silent for the takeover time and beats between the listing and the claim.
+// TestABeatAfterTheListingIsSeen: the holder is silent for the takeover time and then beats between the listing and the claim.
 func TestABeatAfterTheListingIsSeen(t *testing.T) {
 	w := newWorld(t, 1, nil)
 	synctest.Test(t, func(t *testing.T) {
@@ -210,7 +211,7 @@ func TestABeatAfterTheListingIsSeen(t *testing.T) {
 	})
 }
 
-// TestAFinishedTrialIsNotTrainedAgain: it ends between the listing and the claim, or while it is trained a second time.
+// TestAFinishedTrialIsNotTrainedAgain: it ends between the listing and the claim, or while a second task trains it.
 func TestAFinishedTrialIsNotTrainedAgain(t *testing.T) {
 	for _, when := range []string{"/claims/1", "/heartbeats/1"} {
 		w := newWorld(t, 1, slow)

@@ -10,19 +10,19 @@ import (
 	"coppice/sweep"
 )
 
-// droppedError is a fold that is not trained: its configuration is behind after the first folds, or a fold of it has no score.
+// droppedError reports that a fold is not trained: its configuration fell behind after the first folds, or one of its folds has no score.
 type droppedError struct{ reason string }
 
 func (e *droppedError) Error() string { return e.reason }
 
-// request puts into q which rows the trial trains on and which rate it.
+// request sets which rows the trial trains on and which it is evaluated on.
 func (w *Worker) request(trial int, q fit.Request) fit.Request {
 	q.Rows, q.Valid = w.plan.RowsOf(trial)
 	q.Program = w.Version
 	return q
 }
 
-// checkFolds makes sure that the dataset's folds keep apart what the plan wants to be apart.
+// checkFolds checks that no group is split between folds when the plan asks for grouped folds.
 func (w *Worker) checkFolds() error {
 	if w.plan.Folds == nil || w.plan.Folds.Scheme != string(fit.GroupKFold) {
 		return nil
@@ -30,8 +30,9 @@ func (w *Worker) checkFolds() error {
 	return w.table.CheckGroups()
 }
 
-// settleFold says what a trial of a sweep with folds trains, by the results of earlier stages: all of them are there, and none can change. chosen is the
-// refit's configuration. A *brokenError is the store's, a *droppedError says why nothing is to be trained.
+// settleFold decides what a trial of a cross-validated sweep trains. It depends only on the results of earlier stages, all of which exist
+// and none of which can change. chosen is the refit's configuration. A *brokenError is a storage failure; a *droppedError says why there is
+// nothing to train.
 func (w *Worker) settleFold(ctx context.Context, trial int) (params sweep.Params, chosen *search.Choice, err error) {
 	t := w.plan.Trials[trial]
 	if w.plan.Stages()[trial] == 0 {

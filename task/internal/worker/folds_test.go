@@ -18,7 +18,7 @@ import (
 	"coppice/sweep"
 )
 
-// newFolded plans so many configurations on a small table without statistics of ids, which folds do not go with.
+// newFolded plans n configurations on a small table without statistics of ids, which folds do not support.
 func newFolded(t *testing.T, configurations int, change func(*sweep.Plan)) *world {
 	t.Helper()
 	return newWorldOn(t, datasettest.Options{Rows: 1500, Encodings: dataset.EncodeNone, Split: "{by: hash, key: user_id, train: 0.6, valid: 0.15, calib: 0.1, test: 0.15}\ngroup: user_id"}, configurations, change)
@@ -43,7 +43,7 @@ func folded(k int, drop bool) func(*sweep.Plan) {
 	}
 }
 
-// board is the sweep as its results show it.
+// board is the sweep's state according to its results.
 func (w *world) board(t *testing.T) sweep.Board {
 	t.Helper()
 	var results []sweep.Result
@@ -71,7 +71,7 @@ func (w *world) refit(t *testing.T) string {
 	return out
 }
 
-// TestFoldsAreTrials: a sweep of configurations in folds comes to the same winner with the same bytes for one task and for four that begin at once.
+// TestFoldsAreTrials: a cross-validated sweep has the same winner with the same bytes for one task and for four that start at once.
 func TestFoldsAreTrials(t *testing.T) {
 	var refits []string
 	for _, tasks := range []int{1, 4} {
@@ -99,7 +99,7 @@ func TestFoldsAreTrials(t *testing.T) {
 	}
 }
 
-// checkRefit fails unless the refit has trained the best configuration on all rows, with as many trees as its folds had.
+// checkRefit fails unless the refit trained the best configuration on all rows, with the number of trees that its folds chose.
 func (w *world) checkRefit(t *testing.T, b sweep.Board) {
 	t.Helper()
 	r, best := b.Rows[0].Result, b.Configurations[0]
@@ -116,7 +116,7 @@ func (w *world) checkRefit(t *testing.T, b sweep.Board) {
 		r.TrainRows, r.Score, r.Trees, r.Params["num_leaves"], rows, best.Configuration, best.State, *best.Mean, best.Trees, best.Params["num_leaves"])
 }
 
-// TestAFoldIsTheOneOfTaskTrain: a trial's score and trees are those of the same fold cross-validated by itself.
+// TestAFoldIsTheOneOfTaskTrain: a fold's score and trees equal those of `task train --cv`.
 func TestAFoldIsTheOneOfTaskTrain(t *testing.T) {
 	w := newFolded(t, 1, folded(3, true))
 	worker := w.worker(0)
@@ -149,7 +149,8 @@ func TestAFoldIsTheOneOfTaskTrain(t *testing.T) {
 	}
 }
 
-// TestWeakConfigurationsAreDropped: one that cannot learn is not trained on its last folds, and says why; the others are.
+// TestWeakConfigurationsAreDropped: a configuration that cannot learn is not trained on its last folds, with the reason recorded; the
+// others are.
 func TestWeakConfigurationsAreDropped(t *testing.T) {
 	change := func(p *sweep.Plan) {
 		p.Trials[1].Params["learning_rate"] = 1e-6
@@ -174,7 +175,7 @@ func TestWeakConfigurationsAreDropped(t *testing.T) {
 	}
 }
 
-// TestAFoldThatFails: its configuration cannot win, and its later folds are not trained; where none is left there is no refit.
+// TestAFoldThatFails: its configuration cannot win, and its later folds are not trained; where no configuration is left there is no refit.
 func TestAFoldThatFails(t *testing.T) {
 	for _, all := range []bool{false, true} {
 		w := newFolded(t, 2, func(p *sweep.Plan) {
@@ -199,7 +200,7 @@ func TestAFoldThatFails(t *testing.T) {
 	}
 }
 
-// TestFoldsOutliveTheirTask: whoever takes a fold or the refit over, claimed or half trained, comes to the same sweep.
+// TestFoldsOutliveTheirTask: a fold or refit taken over, whether just claimed or half trained, gives the same sweep.
 func TestFoldsOutliveTheirTask(t *testing.T) {
 	calm := newFolded(t, 2, folded(2, true))
 	if err := calm.worker(0).Run(t.Context()); err != nil {
@@ -230,7 +231,7 @@ func TestFoldsOutliveTheirTask(t *testing.T) {
 	}
 }
 
-// TestFoldsByGroup: the dataset's folds are looked at before anything is trained.
+// TestFoldsByGroup: the dataset's folds are checked before anything is trained.
 func TestFoldsByGroup(t *testing.T) {
 	change := func(p *sweep.Plan) { folded(2, true)(p); p.Folds.Scheme = string(fit.GroupKFold) }
 	w := newFolded(t, 1, change)

@@ -9,7 +9,7 @@ import (
 	"coppice/sweep"
 )
 
-// openInput reads the model that the trials start from, if there is one, and puts it into the terms of the mapped dataset.
+// openInput reads the model that the trials continue, if any, and translates its thresholds to the bins of the mapped dataset.
 func (w *Worker) openInput(ctx context.Context) error {
 	in := w.plan.Input
 	if in == nil || w.input != nil {

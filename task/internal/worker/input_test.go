@@ -22,7 +22,7 @@ import (
 	"coppice/sweepstore"
 )
 
-// continuing is a sweep of two trials that start from a model of the same dataset.
+// continuing is a sweep of two trials that continue a model of the same dataset.
 func continuing(t *testing.T, mode string, change func(*sweep.Plan)) (w *world, from *gbt.Model) {
 	t.Helper()
 	dir, m := datasettest.Dir(t, datasettest.Options{Rows: 1500})
@@ -111,7 +111,7 @@ func TestTrialsContinueAModel(t *testing.T) {
 	}
 }
 
-// TestContinuedTrialsSurvive: machines vanish under a sweep that continues a model, and the models are the same bytes.
+// TestContinuedTrialsSurvive: machines vanish during a sweep that continues a model, and the models are the same bytes.
 func TestContinuedTrialsSurvive(t *testing.T) {
 	calm, _ := continuing(t, sweep.GrowMode, long)
 	counting := &mortal{Store: calm.sweeps, left: math.MaxInt}
@@ -144,7 +144,7 @@ func TestContinuedTrialsSurvive(t *testing.T) {
 	}
 }
 
-// TestContinuedSweepWithoutItsModel is not tried again.
+// TestContinuedSweepWithoutItsModel: a missing model is permanent, so the task is not retried.
 func TestContinuedSweepWithoutItsModel(t *testing.T) {
 	w, _ := continuing(t, sweep.GrowMode, func(p *sweep.Plan) { p.Input.Text.Name += "0" })
 	err := w.worker(0).Run(t.Context())
@@ -154,7 +154,7 @@ func TestContinuedSweepWithoutItsModel(t *testing.T) {
 	}
 }
 
-// TestFirstNightOfARefit: without a champion trials begin with nothing, and the share of old values means nothing yet.
+// TestFirstNightOfARefit: without a champion trials start from nothing, and the decay rate of old values has no effect yet.
 func TestFirstNightOfARefit(t *testing.T) {
 	w := newWorld(t, 1, func(p *sweep.Plan) {
 		p.Spec.Continue = &sweep.Continue{From: sweep.Champion, Mode: sweep.RefitMode}

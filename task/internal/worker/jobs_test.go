@@ -9,12 +9,12 @@ import (
 	"coppice/sweep"
 )
 
-// TestTheSameIndexInAnotherJobIsAnotherTask: a sweep whose first machines could not be had has a second job, and the task of
-// the first with the same index may live.
+// TestTheSameIndexInAnotherJobIsAnotherTask: a sweep that could not get its first machines has a second job, while the task with the same
+// index in the first may be alive.
 func TestTheSameIndexInAnotherJobIsAnotherTask(t *testing.T) {
 	w := newWorld(t, 2, nil)
 	synctest.Test(t, func(t *testing.T) {
-		w.claimed(t, 1, 0, 4, 0) // by a job without a name
+		w.claimed(t, 1, 0, 4, 0) // by a job without an id
 		again := w.worker(4)
 		again.Job, again.Attempt = "nightly-1-f1", 1
 		start := time.Now()

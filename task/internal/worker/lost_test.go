@@ -13,7 +13,7 @@ import (
 	"coppice/sweep"
 )
 
-// claimsOf are the names of all claims in the sweep.
+// claimsOf returns the names of all claims in the sweep.
 func (w *world) claimsOf(t *testing.T) (claims []string) {
 	t.Helper()
 	for attrs, err := range w.sweeps.List(t.Context(), sweep.Names(w.plan.Sweep).Trials()) {
@@ -27,8 +27,8 @@ func (w *world) claimsOf(t *testing.T) (claims []string) {
 	return claims
 }
 
-// TestLostAnswersCostNothing: when three of ten answers to writes are lost and the store's client writes again, a task still knows
-// its own claims and results: nothing is claimed twice or waited for, and every trial's end is told once.
+// TestLostAnswersCostNothing: when three in ten answers to writes are lost and the storage client retries the writes, a task still
+// recognises its own claims and results: nothing is claimed twice or waited for, and every trial is published once.
 func TestLostAnswersCostNothing(t *testing.T) {
 	calm := newWorld(t, 7, nil)
 	if err := calm.worker(0).Run(t.Context()); err != nil {
@@ -56,8 +56,8 @@ func TestLostAnswersCostNothing(t *testing.T) {
 	}
 }
 
-// TestLostAnswersEndAttempts: where the store's client gives up, an attempt may end; the next ones finish the sweep with the same
-// models, and every trial's end is told once.
+// TestLostAnswersEndAttempts: when the storage client gives up, an attempt may end; the next ones finish the sweep with the same models,
+// and every trial is published once.
 func TestLostAnswersEndAttempts(t *testing.T) {
 	calm := newWorld(t, 3, nil)
 	if err := calm.worker(0).Run(t.Context()); err != nil {
@@ -91,8 +91,7 @@ func TestLostAnswersEndAttempts(t *testing.T) {
 	}
 }
 
-// TestWriteIDs: objects that are created once have an id of their write, which is no part of what makes two plans one
-// sweep.
+// TestWriteIDs: create-only objects carry the id of their write, which is ignored when two plans are compared.
 func TestWriteIDs(t *testing.T) {
 	w := newWorld(t, 2, nil)
 	if err := w.worker(0).Run(t.Context()); err != nil {

@@ -15,8 +15,8 @@ import (
 	"coppice/task/internal/usage"
 )
 
-// measures are a task's instruments; docs/observability.md says what each is good for. Rates (trees per second) are left to
-// whoever reads the counters.
+// measures holds a task's instruments; docs/observability.md describes them. Rates such as trees per second are left to the reader of the
+// counters.
 type measures struct {
 	sweep     attribute.KeyValue
 	metric    string
@@ -26,12 +26,12 @@ type measures struct {
 	waiting                                      otel.Int64Gauge
 	score                                        otel.Float64Gauge
 
-	// What the process uses, asked for when somebody reads.
+	// Observed on each collection.
 	mapped, pss, private otel.Int64Observable
 	cpu                  otel.Float64Observable
 }
 
-// measure makes the instruments. What they hold of ds may be read until stop has returned.
+// measure creates the instruments. Their callbacks use ds until stop has returned.
 func (w *Worker) measure(ds *dataset.Dataset) (stop func() error, err error) {
 	meter := w.Meter
 	if meter == nil {
@@ -101,7 +101,7 @@ func (m *measures) instruments(meter otel.Meter) error {
 	return errs.first
 }
 
-// collect keeps the first of several errors.
+// collect keeps the first error.
 type collect struct{ first error }
 
 func (c *collect) add(err error) {
@@ -110,7 +110,7 @@ func (c *collect) add(err error) {
 	}
 }
 
-// tree counts a tree of the trial, with the score that it brought, if that is known.
+// tree counts one tree, with the trial's score after it, if known.
 func (m *measures) tree(trial int, score float64) {
 	labels := otel.WithAttributes(m.sweep)
 	m.trees.Add(context.Background(), 1, labels)
@@ -124,7 +124,7 @@ func (m *measures) end(s sweep.Status) {
 	m.ended.Add(context.Background(), 1, otel.WithAttributes(m.sweep, attribute.String("status", string(s))))
 }
 
-// queue notes how many trials wait for somebody.
+// queue records how many trials are free.
 func (m *measures) queue(l protocol.Listing) {
 	waiting := int64(0)
 	for _, t := range l.Trials {
@@ -135,7 +135,7 @@ func (m *measures) queue(l protocol.Listing) {
 	m.waiting.Record(context.Background(), waiting, otel.WithAttributes(m.sweep))
 }
 
-// count adds one.
+// count adds one to a counter.
 func (m *measures) count(c otel.Int64Counter) {
 	c.Add(context.Background(), 1, otel.WithAttributes(m.sweep))
 }

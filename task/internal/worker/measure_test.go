@@ -13,7 +13,7 @@ import (
 	"coppice/sweep"
 )
 
-// readings are what a reader in memory gets: by instrument and the value of one attribute ("" for none).
+// readings are what an in-memory reader collects: by instrument and the value of one attribute ("" for none).
 type readings map[string]map[string]float64
 
 func read(t *testing.T, reader sdk.Reader, by attribute.Key) readings {
@@ -60,7 +60,7 @@ func read(t *testing.T, reader sdk.Reader, by attribute.Key) readings {
 	return out
 }
 
-// reading is a store that calls read whenever the object last is asked for.
+// reading is a store that calls read when the object last is requested.
 type reading struct {
 	blob.Store
 	name string
@@ -74,7 +74,7 @@ func (r *reading) Stat(ctx context.Context, name string) (blob.Attrs, error) {
 	return r.Store.Stat(ctx, name)
 }
 
-// TestWhatATaskMeasures compares what a reader gets with what the results say.
+// TestWhatATaskMeasures compares the collected metrics with the results.
 func TestWhatATaskMeasures(t *testing.T) {
 	w := newWorld(t, 4, func(p *sweep.Plan) { p.Trials[1].Params["num_leaves"] = "many" })
 	if _, err := blobtest.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Claim(3, 0), sweep.Claim{Format: 1, Sweep: w.plan.Sweep, Trial: 3}); err != nil {
@@ -87,7 +87,7 @@ func TestWhatATaskMeasures(t *testing.T) {
 	provider := sdk.NewMeterProvider(sdk.WithReader(reader))
 	task := w.worker(0)
 	task.Meter = provider.Meter("coppice")
-	var during readings // the state of the process is known only as long as the dataset is open
+	var during readings // process state is observed only while the dataset is open
 	var rows float64
 	task.Sweeps = &reading{w.sweeps, sweep.Names(w.plan.Sweep).Ending(), func() {
 		if task.table == nil {
@@ -132,7 +132,7 @@ func TestWhatATaskMeasures(t *testing.T) {
 	}
 }
 
-// TestInterruptionsAreCounted: being told to go while training is what a preemption looks like from inside.
+// TestInterruptionsAreCounted: SIGTERM during training is what a preemption looks like from inside.
 func TestInterruptionsAreCounted(t *testing.T) {
 	w := newWorld(t, 1, func(p *sweep.Plan) {
 		p.Trials[0].Params["num_iterations"] = 100000
@@ -142,7 +142,7 @@ func TestInterruptionsAreCounted(t *testing.T) {
 	task := w.worker(0)
 	task.Meter = sdk.NewMeterProvider(sdk.WithReader(reader)).Meter("coppice")
 	ctx, cancel := context.WithCancel(t.Context())
-	task.Sweeps = &reading{w.sweeps, sweep.Names(w.plan.Sweep).Claim(0, 1), cancel} // the first look whether somebody has taken over
+	task.Sweeps = &reading{w.sweeps, sweep.Names(w.plan.Sweep).Claim(0, 1), cancel} // the first check for a takeover
 	if err := task.Run(ctx); err == nil {
 		t.Fatal("interrupted, and no error")
 	}

@@ -16,7 +16,7 @@ import (
 	"coppice/task/internal/stage"
 )
 
-// TestWhatIsWorthAnotherAttempt: Batch starts a task again whose error is transient, and a sweep's job fails at once with others.
+// TestWhatIsWorthAnotherAttempt: Batch retries a task whose error is transient; any other fails the sweep's job at once.
 func TestWhatIsWorthAnotherAttempt(t *testing.T) {
 	for _, tc := range []struct {
 		err       error

@@ -13,13 +13,13 @@ import (
 	"coppice/sweepstore"
 )
 
-// stoppedError ends the training of a trial that others have left behind.
+// stoppedError ends the training of a trial that has fallen behind at a rung.
 type stoppedError struct{ rung *sweep.Rung }
 
 func (e *stoppedError) Error() string { return e.rung.Reason }
 
-// atRung looks, after each tree, whether the trial has come to a rung, and whether it goes on from there. What is decided is written down
-// before it is acted on, and whoever takes the trial over goes by it. A store that cannot say what others have is no reason to stop.
+// atRung decides, after each tree at a rung, whether the trial goes on. The decision is written before it is acted on, and binds a later
+// holder of the trial. When the store cannot say what the other trials reached, the trial goes on.
 func (w *Worker) atRung(ctx context.Context, claim *sweep.Claim, g gbt.Progress) error {
 	stop := w.plan.Spec.Search.Stop
 	if stop == nil || !slices.Contains(stop.Rungs, g.Tree) {
@@ -32,7 +32,7 @@ func (w *Worker) atRung(ctx context.Context, claim *sweep.Claim, g gbt.Progress)
 	case errors.As(err, &damaged):
 		w.Log.Warn("what became of the trial at a rung cannot be read; it goes on", "trial", claim.Trial, "trees", g.Tree, "error", err.Error())
 	case err != nil && ctx.Err() != nil:
-		return ctx.Err() // so that what is saved has not come to the rung yet, and the next holder comes to it again
+		return ctx.Err() // not saved beyond the rung yet, so the next holder decides it again
 	case err != nil:
 		w.Log.Warn("the trial is not compared with the others at a rung", "trial", claim.Trial, "trees", g.Tree, "error", err.Error())
 	case err == nil && r.Stop:
@@ -41,9 +41,9 @@ func (w *Worker) atRung(ctx context.Context, claim *sweep.Claim, g gbt.Progress)
 	return nil
 }
 
-// rung decides about the trial at a rung, or reads what was decided.
+// rung decides about the trial at a rung, or reads an earlier decision.
 func (w *Worker) rung(ctx context.Context, claim *sweep.Claim, g gbt.Progress) (*sweep.Rung, error) {
-	if claim.Claim > 0 { // an earlier holder may have come as far
+	if claim.Claim > 0 { // an earlier holder may have reached the rung
 		there, err := w.trials.Rung(ctx, claim.Trial, g.Tree)
 		if there != nil || err != nil {
 			return there, err
@@ -55,7 +55,7 @@ func (w *Worker) rung(ctx context.Context, claim *sweep.Claim, g gbt.Progress) (
 		return nil, err
 	}
 	from := g.Tree
-	if w.plan.Spec.Search.Stop.Rule == sweep.StopMedian { // which looks at the whole way
+	if w.plan.Spec.Search.Stop.Rule == sweep.StopMedian { // the median rule compares the whole curve
 		from = 1
 	}
 	if w.rungs == nil {

@@ -15,7 +15,7 @@ import (
 	"coppice/sweepstore"
 )
 
-// stopping makes trials of 27 trees that differ much in their learning rate, and stops those that are behind at 3 and 9 trees.
+// stopping makes trials of 27 trees with very different learning rates, and stops those behind at 3 and 9 trees.
 func stopping(rule string) func(*sweep.Plan) {
 	return func(p *sweep.Plan) {
 		p.Spec.Search.Stop = &sweep.Stop{Rule: rule, Eta: 3, MinTrees: 3, Rungs: []int{3, 9}}
@@ -27,8 +27,8 @@ func stopping(rule string) func(*sweep.Plan) {
 	}
 }
 
-// stopped checks that every trial ended as its rungs say, and that what stands there comes out again of what it has seen. It gives the numbers of stopped and of done
-// trials.
+// stopped checks that every trial ended as its rungs say, and that each rung's decision can be reproduced from what it records. It returns
+// the numbers of stopped and of done trials.
 func (w *world) stopped(t *testing.T, calm bool) (stopped, done int) {
 	t.Helper()
 	trials := sweepstore.NewTrials(w.sweeps, w.plan)
@@ -77,7 +77,7 @@ func (w *world) stopped(t *testing.T, calm bool) (stopped, done int) {
 	return stopped, done
 }
 
-// TestTrialsBehindAreStopped: one task, the best trials first, so that those that come later are behind.
+// TestTrialsBehindAreStopped: one task trains the best trials first, so that later ones are behind.
 func TestTrialsBehindAreStopped(t *testing.T) {
 	for _, rule := range sweep.StopRules() {
 		t.Run(rule, func(t *testing.T) {
@@ -97,7 +97,8 @@ func TestTrialsBehindAreStopped(t *testing.T) {
 	}
 }
 
-// TestTheMedianRuleLooksAtTheWholeWay: a trial whose best so far is above the median of the others' means goes on, though it is below them by now, whoever held it before.
+// TestTheMedianRuleLooksAtTheWholeWay: a trial whose best score so far is above the median of the others' means goes on even if it is below
+// now, whichever task held it before.
 func TestTheMedianRuleLooksAtTheWholeWay(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -137,7 +138,7 @@ func TestTheMedianRuleLooksAtTheWholeWay(t *testing.T) {
 	}
 }
 
-// TestAModelDoesNotDependOnRungs: a trial that goes on has the bytes that it has without rungs.
+// TestAModelDoesNotDependOnRungs: a trial that goes on has the same bytes as without rungs.
 func TestAModelDoesNotDependOnRungs(t *testing.T) {
 	model := func(change func(*sweep.Plan)) string {
 		w := newWorld(t, 1, change)
@@ -159,13 +160,13 @@ func TestAModelDoesNotDependOnRungs(t *testing.T) {
 	}
 }
 
-// TestStoppingOverAFoulStore: lost answers, standstills and takeovers.
+// TestStoppingOverAFoulStore: lost answers, stalls and takeovers.
 func TestStoppingOverAFoulStore(t *testing.T) {
 	total := 0
 	for seed := range uint64(4) {
 		w := newWorld(t, 9, stopping(sweep.StopASHA))
 		synctest.Test(t, func(t *testing.T) { w.foul(t, seed) })
-		stopped, _ := w.stopped(t, false) // a curve is not worth failing for
+		stopped, _ := w.stopped(t, false) // curves are best effort
 		total += stopped
 	}
 	if total == 0 {
@@ -173,11 +174,12 @@ func TestStoppingOverAFoulStore(t *testing.T) {
 	}
 }
 
-// evicted is a store whose machine is told to go while it writes a rung: what became of the write, its writer does not hear, and cannot ask.
+// evicted is a store whose machine is told to stop while it writes a rung: its writer learns neither whether the write succeeded nor can
+// ask.
 type evicted struct {
 	blob.Store
-	written bool   // it is there
-	tell    func() // the machine to go
+	written bool   // the object exists
+	tell    func() // sends the machine its notice
 	gone    bool
 }
 
@@ -211,7 +213,7 @@ func (e *evicted) Open(ctx context.Context, name string, r blob.Range) (io.ReadC
 	return e.Store.Open(ctx, name, r)
 }
 
-// TestARungIsNotSkipped: a trial whose holder had to go at a rung comes to it again, and goes by what stands there.
+// TestARungIsNotSkipped: a trial whose holder had to stop at a rung reaches it again, and follows the recorded decision.
 func TestARungIsNotSkipped(t *testing.T) {
 	w := newWorld(t, 9, stopping(sweep.StopASHA))
 	evictions := 0

@@ -15,18 +15,18 @@ import (
 	"coppice/sweepstore"
 )
 
-// maxRefused is how many proposals for a trial may be another's, or none that can be trained, before the trial is given up.
+// maxRefused bounds the proposals for a trial that are another trial's or cannot be trained; beyond it the trial is given up.
 const maxRefused = 200
 
-// brokenError is a store that did not answer while an open trial was decided: it says nothing about the trial.
+// brokenError is a storage failure while an open trial was decided: it says nothing about the trial.
 type brokenError struct{ err error }
 
 func (e *brokenError) Error() string { return e.err.Error() }
 
 func (e *brokenError) Unwrap() error { return e.err }
 
-// settle says what a claimed trial trains. Of an open one that is decided here, or read where it was decided before. Package protocol says what is done when. A *brokenError
-// is the store's; any other says that the trial cannot be trained by anybody.
+// settle returns the parameters of a claimed trial. For an open trial they are decided here, or read if they were decided before; package
+// protocol orders the steps. A *brokenError is a storage failure; any other error means that no task can train the trial.
 func (w *Worker) settle(ctx context.Context, claim *sweep.Claim) (sweep.Params, error) {
 	trial := w.plan.Trials[claim.Trial]
 	if !trial.Open {
@@ -54,12 +54,12 @@ func (w *Worker) settle(ctx context.Context, claim *sweep.Claim) (sweep.Params, 
 	return nil, d.why
 }
 
-// deciding does what settling a trial asks for.
+// deciding carries out the actions of settling a trial.
 type deciding struct {
 	w        *Worker
 	claim    *sweep.Claim
 	gathered bool
-	decision *sweep.Decision // that is there, or to be written
+	decision *sweep.Decision // found in the store, or about to be written
 	refused  []sweep.Params
 	why      error
 }
@@ -104,7 +104,7 @@ func (d *deciding) do(ctx context.Context, a protocol.Action) (answer protocol.A
 	return answer, err
 }
 
-// propose asks for a configuration, until there is one that can be trained.
+// propose asks the search for configurations until one can be trained.
 func (d *deciding) propose() bool {
 	w := d.w
 	seen := slices.SortedFunc(maps.Values(w.seen), func(a, b sweep.Seen) int { return cmp.Compare(a.Trial, b.Trial) })
@@ -130,7 +130,7 @@ func (d *deciding) propose() bool {
 	return false
 }
 
-// known is what this task knows of other trials, for the decisions about later ones.
+// known returns what this task knows of other trials, on which decisions about later ones are based.
 func (w *Worker) known() map[int]sweep.Seen {
 	if w.seen == nil {
 		w.seen = map[int]sweep.Seen{}

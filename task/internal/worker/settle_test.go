@@ -18,7 +18,7 @@ import (
 	"coppice/sweepstore"
 )
 
-// open makes all trials but the first open: they are decided by a method that learns.
+// open leaves all trials but the first open, to be decided by a method that learns.
 func open(method string, random map[string]sweep.Distribution) func(*sweep.Plan) {
 	return func(p *sweep.Plan) {
 		p.Spec.Seed, p.Spec.EarlyStoppingRounds = 3, 5
@@ -34,12 +34,12 @@ func open(method string, random map[string]sweep.Distribution) func(*sweep.Plan)
 
 var (
 	wide = map[string]sweep.Distribution{"num_leaves": {LogInt: []int64{2, 31}}, "learning_rate": {LogUniform: []float64{0.02, 0.5}}}
-	// nine configurations, of which the first trial, with 4 leaves, is none
+	// nine configurations, none of which equals the first trial, which has 4 leaves
 	narrow = map[string]sweep.Distribution{"num_leaves": {Choice: []any{3.0, 5.0, 7.0}}, "learning_rate": {Choice: []any{0.05, 0.1, 0.2}}}
 )
 
-// decided are the decisions of all open trials. It fails unless each trial was trained with what its decision says, no two with the same, and every
-// decision comes out again of what it has seen.
+// decided returns the decisions of all open trials. It fails unless each trial was trained as decided, no two alike, and every decision can
+// be reproduced from what it records.
 func (w *world) decided(t *testing.T) map[int]*sweep.Decision {
 	t.Helper()
 	trials := sweepstore.NewTrials(w.sweeps, w.plan)
@@ -90,7 +90,7 @@ func (w *world) decided(t *testing.T) map[int]*sweep.Decision {
 	return decisions
 }
 
-// TestOpenTrialsAreDecided: by one task, one after the other, each in the knowledge of all before.
+// TestOpenTrialsAreDecided: one task decides them one after the other, each knowing all before.
 func TestOpenTrialsAreDecided(t *testing.T) {
 	for _, method := range []string{sweep.MethodAuto, sweep.MethodGP, sweep.MethodTPE} {
 		t.Run(method, func(t *testing.T) {
@@ -119,8 +119,8 @@ func TestOpenTrialsAreDecided(t *testing.T) {
 	}
 }
 
-// TestOpenTrialsOverAFoulStore: lost answers, standstills and tasks that come back, as TestTasksOverAFoulStore has them, and a space in which all
-// configurations but one are needed.
+// TestOpenTrialsOverAFoulStore: lost answers, stalls and returning tasks, as in TestTasksOverAFoulStore, in a space with only one
+// configuration more than needed.
 func TestOpenTrialsOverAFoulStore(t *testing.T) {
 	refused := 0
 	for seed := range uint64(6) {
@@ -133,14 +133,14 @@ func TestOpenTrialsOverAFoulStore(t *testing.T) {
 	t.Logf("%d proposals were another trial's", refused)
 }
 
-// TestTasksDecideAtOnce: three tasks that see nothing of each other want the same configuration.
+// TestTasksDecideAtOnce: three tasks that cannot see each other want the same configuration.
 func TestTasksDecideAtOnce(t *testing.T) {
 	w := newWorld(t, 7, open(sweep.MethodTPE, narrow))
 	gate := &together{Store: w.sweeps, part: "/configurations/", wait: make(chan struct{}), need: 3}
 	var tasks sync.WaitGroup
 	for task := range 3 {
 		tasks.Go(func() {
-			worker := w.worker(task + 1) // so that all begin at open trials
+			worker := w.worker(task + 1) // so that all start at open trials
 			worker.Sweeps = gate
 			if err := worker.Run(t.Context()); err != nil {
 				t.Error(err)
@@ -151,7 +151,7 @@ func TestTasksDecideAtOnce(t *testing.T) {
 	w.decided(t)
 }
 
-// together lets the first writes of a kind pass when so many have come.
+// together holds back the first writes of a kind until enough have arrived.
 type together struct {
 	blob.Store
 	part string
@@ -172,7 +172,8 @@ func (s *together) Put(ctx context.Context, name string, cond blob.Generation, r
 	return s.Store.Put(ctx, name, cond, r)
 }
 
-// TestADecisionOutlivesItsTask: a task that vanishes between its decision and the first tree, or before the decision, leaves nothing that differs: who
+// TestADecisionOutlivesItsTask: a task that vanishes between its decision and the first tree, or before the decision, makes no difference:
+// its successor trains what is recorded.
 // takes the trial over trains what is written down.
 func TestADecisionOutlivesItsTask(t *testing.T) {
 	for _, at := range []string{"configurations/", "0002/decision.json"} {
@@ -214,7 +215,7 @@ func TestADecisionOutlivesItsTask(t *testing.T) {
 type vanishing struct {
 	blob.Store
 	at     string
-	skip   int // so many such objects before
+	skip   int // number of such objects to let through first
 	gone   bool
 	vanish func()
 	mu     sync.Mutex
@@ -237,7 +238,7 @@ func (s *vanishing) Put(ctx context.Context, name string, cond blob.Generation, 
 	return attrs, err
 }
 
-// TestADamagedDecision: nobody will ever know what the trial was to train, so it has failed, and the sweep goes on.
+// TestADamagedDecision: what the trial was to train cannot be recovered, so it fails and the sweep goes on.
 func TestADamagedDecision(t *testing.T) {
 	w := newWorld(t, 4, open(sweep.MethodGP, wide))
 	if _, err := w.sweeps.Put(t.Context(), sweep.Names(w.plan.Sweep).Decision(2), blob.Any, strings.NewReader("damaged")); err != nil {
@@ -258,7 +259,7 @@ func TestADamagedDecision(t *testing.T) {
 	}
 }
 
-// TestNoConfigurationIsLeft: a space that is smaller than the plan thought fails the trials that are too many, and nothing else.
+// TestNoConfigurationIsLeft: a space smaller than planned fails the surplus trials, and nothing else.
 func TestNoConfigurationIsLeft(t *testing.T) {
 	w := newWorld(t, 12, open(sweep.MethodGP, narrow))
 	if err := w.worker(0).Run(t.Context()); err != nil {

@@ -24,31 +24,31 @@ import (
 	"coppice/task/internal/usage"
 )
 
-// Why a trial's training ends before its time.
+// Why training stops early.
 var (
 	errTimeLimit  = errors.New("over the sweep's time limit for a trial")
 	errSuperseded = errors.New("another task has taken the trial over")
-	// An earlier holder of the trial, which was taken for dead, has come back and ended it.
+	// An earlier holder of the trial was taken for dead, came back and ended it.
 	errEndedElsewhere = errors.New("another task has ended the trial")
 )
 
-// trial trains a claimed trial and writes its result. Errors are those of storage; what goes wrong with the candidate
-// itself becomes a failed result.
+// trial trains a claimed trial and writes its result. A returned error is a storage failure; an error of the configuration itself becomes a
+// failed result.
 func (w *Worker) trial(ctx context.Context, claim *sweep.Claim, m metric.Metric) error {
 	training, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	pulse := w.startPulse(ctx, claim, stop)
-	defer pulse.end() // after the upload, which may take longer than others wait for a sign of life
+	defer pulse.end() // after the upload, which may take longer than the takeover time
 
 	return w.finish(ctx, w.attempt(ctx, training, claim, m, pulse))
 }
 
-// ending is how a training has ended.
+// ending says how a training ended.
 type ending struct {
-	claim *sweep.Claim // nil where another task's trial is given up
-	why   protocol.Why // it ended before its time
+	claim *sweep.Claim // nil when this task gives up a trial it does not hold
+	why   protocol.Why // set when it ended early
 	r     *sweep.Result
-	out   *finished // nil without a model
+	out   *finished // nil if there is no model
 	err   error
 }
 
@@ -68,7 +68,7 @@ func (w *Worker) attempt(ctx, training context.Context, claim *sweep.Claim, m me
 
 	cause := context.Cause(training)
 	switch {
-	case ctx.Err() != nil: // the machine is being taken away; the next attempt takes the trial up again
+	case ctx.Err() != nil: // the machine is being taken away; the next attempt resumes the trial
 		return ending{claim: claim, why: protocol.ToldToGo, err: ctx.Err()}
 	case err != nil && errors.Is(cause, errSuperseded):
 		return ending{claim: claim, why: protocol.Superseded, r: r, err: cause}
@@ -92,19 +92,19 @@ func (w *Worker) attempt(ctx, training context.Context, claim *sweep.Claim, m me
 	return ending{claim: claim, r: r, out: out}
 }
 
-// unwanted says whether the trial was stopped because the sweep wants no more results, or none that takes so long.
+// unwanted reports whether the trial was stopped because the sweep wants no more results, or none that takes this long.
 func unwanted(cause error) bool {
 	return errors.Is(cause, errCancelled) || errors.Is(cause, errEnded) || errors.Is(cause, errTimeLimit)
 }
 
-// finished is what a trained trial leaves beside its result.
+// finished holds the files that a trained trial leaves beside its result.
 type finished struct {
 	model       []byte
 	calib, test []float64
 }
 
-// train trains and rates the candidate. A panic in it is an error of the candidate: one bad configuration must not fail
-// the task, and with it the whole Batch job.
+// train trains and evaluates the trial's configuration. A panic is recovered as an error of the configuration: one bad configuration must
+// not fail the task, and with it the whole Batch job.
 func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric, p *pulse, s saving) (r *sweep.Result, out *finished, err error) {
 	of := w.plan.Trials[claim.Trial]
 	r = &sweep.Result{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: claim.Trial, Claim: claim.Claim,
@@ -129,7 +129,7 @@ func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric,
 	if err != nil {
 		return r, nil, err
 	}
-	if w.plan.Spec.Continue != nil && w.plan.Input == nil { // no champion yet: there is nothing to refit
+	if w.plan.Spec.Continue != nil && w.plan.Input == nil { // no champion yet: nothing to refit
 		params.RefitDecayRate = gbt.Defaults().RefitDecayRate
 	}
 
@@ -156,12 +156,12 @@ func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric,
 	if w.plan.Folds != nil {
 		r.TrainRows = o.TrainRows
 	}
-	if chosen != nil { // it has seen all rows that could rate it
+	if chosen != nil { // the refit trained on every row, so none is left to evaluate it: it gets the mean of its folds
 		r.Score, r.Metrics = *chosen.Mean, chosen.Metrics
 	}
 	mem := usage.Self()
 	r.Usage = sweep.Usage{TreesPerSecond: p.rate(), TrainSeconds: o.Seconds, NsPerValue: o.NsPerValue, ResumedTrees: o.Resumed, PrivateBytes: mem.Private, SharedBytes: mem.Shared, PSSBytes: mem.PSS}
-	if of.Fold > 0 { // its model is thrown away
+	if of.Fold > 0 { // a fold's model is discarded
 		return r, &finished{}, nil
 	}
 
@@ -169,7 +169,8 @@ func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric,
 	return r, out, err
 }
 
-// score makes what a model leaves. The aggregator does not map the dataset: what it calibrates by, and verifies the model with, is scored here.
+// score predicts the calibration and test rows. The aggregator does not map the dataset; it calibrates on and verifies the model with these
+// scores.
 func (w *Worker) score(model *gbt.Model, threads int) (*finished, error) {
 	out := &finished{}
 	for _, part := range []struct {
@@ -193,7 +194,7 @@ func (w *Worker) score(model *gbt.Model, threads int) (*finished, error) {
 	return out, nil
 }
 
-// failure says how a trial ended that has no model.
+// failure gives the status and reason of a trial without a model.
 func (w *Worker) failure(cause, err error) (sweep.Status, string) {
 	const longest = 2000
 	reason := err.Error()
@@ -216,7 +217,7 @@ func (w *Worker) failure(cause, err error) (sweep.Status, string) {
 	return sweep.StatusFailed, reason
 }
 
-// upload writes the trial's files into the attempt's own folder, side by side.
+// upload writes the trial's files, in parallel, into the folder of this claim.
 func (w *Worker) upload(ctx context.Context, r *sweep.Result, out *finished) error {
 	if r.Fold > 0 {
 		return nil
@@ -242,8 +243,8 @@ func (w *Worker) upload(ctx context.Context, r *sweep.Result, out *finished) err
 	return group.Wait()
 }
 
-// finish leaves what has come of a trial, in the order that package protocol says. A trial that is trained is not thrown away because the
-// machine is: should ctx end after the upload, all that is left is still done, within limits.
+// finish writes a trial's outcome in the order that package protocol prescribes. A trained model is not thrown away because the machine is
+// going: if ctx ends after the upload, the remaining steps still run, within finishLimit.
 func (w *Worker) finish(ctx context.Context, e ending) error {
 	f := protocol.Finish{}
 	switch {
@@ -274,7 +275,7 @@ func (w *Worker) finish(ctx context.Context, e ending) error {
 	return nil
 }
 
-// leave does one thing that the end of a trial asks for.
+// leave carries out one action of a trial's end.
 func (w *Worker) leave(ctx, longer context.Context, a protocol.Action, e ending) (answer protocol.Answer, err error) {
 	switch a.Do {
 	case protocol.Upload:
@@ -298,7 +299,7 @@ func (w *Worker) leave(ctx, longer context.Context, a protocol.Action, e ending)
 	case protocol.Publish:
 		return answer, w.publish(longer, e.r)
 
-	case protocol.DropCheckpoints: // after the message, which somebody waits for
+	case protocol.DropCheckpoints: // after the message, on which the aggregator waits
 		w.dropCheckpoints(longer, a.Trial)
 
 	case protocol.Release:
@@ -307,7 +308,7 @@ func (w *Worker) leave(ctx, longer context.Context, a protocol.Action, e ending)
 	return answer, nil
 }
 
-// publish tells the aggregator of a result. A broker that does not take the message is no error: the aggregator will find the object.
+// publish sends the result to the aggregator. A failed publish is only logged: the aggregator finds the result object anyway.
 func (w *Worker) publish(ctx context.Context, r *sweep.Result) error {
 	message, err := json.Marshal(sweep.ScoreMessage{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: r.Trial, Claim: r.Claim,
 		Attempt: r.Attempt, Status: r.Status, Score: r.Score})
@@ -323,11 +324,11 @@ func (w *Worker) publish(ctx context.Context, r *sweep.Result) error {
 	return nil
 }
 
-// finishLimit is for what is left to do when a trial has ended and the process is told to go: two small objects, a message and up to
-// three empty ones. A container is killed ten seconds after it was told.
+// finishLimit is for what remains when a trial has ended and the process has been told to stop: two small objects, a message and up to
+// three emptied checkpoints. A container is killed ten seconds after SIGTERM.
 const finishLimit = 5 * time.Second
 
-// outlive is a context with the values of ctx that ends when so much time has passed since ctx ended.
+// outlive returns a context with the values of ctx that ends limit after ctx does.
 func outlive(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
@@ -341,8 +342,8 @@ func outlive(ctx context.Context, limit time.Duration) (context.Context, context
 	}
 }
 
-// leaveCurve writes down how the trial's score went, before its result, so that whoever sees the one finds the other. Where nothing is
-// scored after each tree there is no curve. It is not worth failing for.
+// leaveCurve writes the trial's learning curve. It is written before the result, so that a reader who sees the result finds the curve.
+// There is none when trees are not scored one by one. A failure is only logged.
 func (w *Worker) leaveCurve(ctx context.Context, claim *sweep.Claim, p *pulse) {
 	p.mu.Lock()
 	c := p.curve
@@ -359,7 +360,7 @@ func (w *Worker) leaveCurve(ctx context.Context, claim *sweep.Claim, p *pulse) {
 	}
 }
 
-// Bounds of writing a learning curve: of a process that is told to go, and of any other.
+// Limits on writing a learning curve: after the process was told to stop, and in general.
 const (
 	curveLimit    = time.Second
 	curvePatience = 10 * time.Second
@@ -377,17 +378,17 @@ type pulse struct {
 	curve   sweep.Curve
 	trees   int
 	score   float64
-	grown   int       // here, after the first
-	began   time.Time // when the first tree that was grown here was ready
-	last    time.Time // and the last one
-	highest int64     // proportional set size, of samples
+	grown   int       // trees grown by this task, after its first
+	began   time.Time // when this task's first tree was ready
+	last    time.Time // when its latest tree was ready
+	highest int64     // highest proportional set size sampled, in bytes
 	sampled time.Time
 }
 
-// sampleEvery is how often the process's memory is looked at. The kernel walks all mapped pages for it.
+// sampleEvery is how often the process's memory is sampled. It is rare because the kernel walks every mapped page for it.
 const sampleEvery = 30 * time.Second
 
-// peak is the highest proportional set size of the samples so far and of now.
+// peak samples the proportional set size and returns the highest so far.
 func (p *pulse) peak() int64 {
 	pss := usage.Self().PSS
 	p.mu.Lock()
@@ -396,7 +397,7 @@ func (p *pulse) peak() int64 {
 	return p.highest
 }
 
-// rate is trees per second of what was grown here, after the first tree: what came before it is making ready.
+// rate is this task's trees per second after its first tree; the time before that is mostly setup.
 func (p *pulse) rate() float64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -424,7 +425,7 @@ func (w *Worker) startPulse(ctx context.Context, claim *sweep.Claim, abort conte
 	return p
 }
 
-// beat rewrites the heartbeat and looks whether the trial is still wanted from this task.
+// beat writes the heartbeat and checks whether this task should go on training the trial.
 func (w *Worker) beat(ctx context.Context, claim *sweep.Claim, p *pulse, abort context.CancelCauseFunc) error {
 	h := sweep.Heartbeat{Format: sweep.FormatVersion, Nonce: w.Nonce, At: time.Now().UTC()}
 	p.mu.Lock()

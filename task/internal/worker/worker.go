@@ -1,5 +1,5 @@
-// Package worker is what a task of the Batch array does: take a trial that nobody has, train it, leave its result, take the
-// next, until none is left. Tasks know each other only through the sweep's objects (sweep/WIRE.md); there is no driver.
+// Package worker is the loop of one task of the Batch array: claim a free trial, train it, write its result, and repeat until none is left.
+// Tasks coordinate only through the sweep's objects (sweep/WIRE.md); there is no driver.
 package worker
 
 import (
@@ -22,23 +22,23 @@ import (
 	"coppice/task/internal/usage"
 )
 
-// Publisher tells the aggregator that a trial has ended. An error is not fatal: the result object is the truth.
+// Publisher tells the aggregator that a trial has ended. An error is not fatal: the result object is authoritative.
 type Publisher interface {
 	Publish(ctx context.Context, data []byte, attrs map[string]string) error
 }
 
 // Worker is one task.
 type Worker struct {
-	Datasets blob.Store // the datasets bucket, read
-	Sweeps   blob.Store // the sweeps bucket, read and written
+	Datasets blob.Store // the datasets bucket, read only
+	Sweeps   blob.Store // the sweeps bucket
 	Scores   Publisher
 	Log      *slog.Logger
 
 	Sweep   sweep.ID
 	Job     string // id of the Batch job
 	Task    int    // index in the array
-	Attempt int    // of this task, from 0
-	Scratch string // shared by the tasks of the machine
+	Attempt int    // number of this attempt of the task, from 0
+	Scratch string // local folder shared by the machine's tasks
 	Host    string
 	Nonce   string // unique to this process
 	Version string // of the program
@@ -46,7 +46,7 @@ type Worker struct {
 	// Meter makes the instruments of measure.go; nil measures nothing.
 	Meter otel.Meter
 
-	// Available says how many bytes of memory the machine has left; negative when unknown.
+	// Available returns the machine's free memory in bytes; negative when unknown.
 	Available func() int64
 
 	plan     *sweep.Plan
@@ -55,37 +55,37 @@ type Worker struct {
 	metrics  []metric.Metric
 	dataset  *dataset.Dataset
 	table    *fit.Table
-	input    *gbt.InputModel // that the trials start from, if any
+	input    *gbt.InputModel // the model that trials continue, if any
 	mapped   int64
-	replaced bool // the machine's copy of the dataset was damaged when it was looked at
+	replaced bool // an earlier copy of the dataset on this machine was found damaged
 	measures *measures
 
-	// What this task knows of a sweep that learns, so that it reads no object twice.
-	listing sweepstore.Listing // the last
+	// Cache of the sweep's objects, so that this task reads none twice.
+	listing sweepstore.Listing // the latest
 	seen    map[int]sweep.Seen // by trial
 	rungs   map[sweepstore.RungKey]float64
-	results map[int]sweep.Result // by trial, of a sweep with folds
+	results map[int]sweep.Result // by trial, in a cross-validated sweep
 }
 
-// TransientError is a failure that another attempt may not meet: storage out of reach, or the machine being taken away.
+// TransientError is a failure that another attempt may not meet: storage is unreachable, or the machine is being taken away.
 type TransientError struct{ Err error }
 
 func (e *TransientError) Error() string { return e.Err.Error() }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *TransientError) Unwrap() error { return e.Err }
 
-// ExitStatus makes Batch start the task again. An interruption is transient, too: the caller may start the task once more.
+// ExitStatus makes Batch retry the task. An interruption is transient as well.
 func (*TransientError) ExitStatus() int { return sweep.ExitTransient }
 
-// Run works until no trial is left, the sweep is cancelled or ctx ends. A trial that fails is a result, not an error.
+// Run trains trials until none is left, the sweep is cancelled or ctx ends. A trial that fails is a result, not an error.
 func (w *Worker) Run(ctx context.Context) error {
 	if err := w.open(ctx); err != nil {
 		return w.classify(err)
 	}
 	if over, err := w.over(ctx); err != nil || over != nil {
 		if over != nil {
-			w.tidy(ctx) // the attempt before may have vanished with the sweep's last result
+			w.tidy(ctx) // the previous attempt may have vanished right after the sweep's last result
 		}
 		return w.classify(err)
 	}
@@ -102,7 +102,7 @@ func (w *Worker) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// work takes and trains trials until next has no more.
+// work claims and trains trials until next finds no more.
 func (w *Worker) work(ctx context.Context) error {
 	m, err := metric.Lookup(w.plan.Spec.Metric)
 	if err != nil {
@@ -135,25 +135,25 @@ func (w *Worker) work(ctx context.Context) error {
 			return err
 		}
 
-		// The arrays of a trial are a large part of the machine; the next one's must not come on top of them, and what it reports
-		// of its memory must not depend on them.
+		// A trial's arrays take a large part of the machine's memory. Return them to the system before the next trial allocates its own,
+		// and so that its reported memory does not include them.
 		debug.FreeOSMemory()
 	}
 }
 
-// room says how many bytes the machine has left, and whether that is enough for a trial that needs so many: a task waits rather than
-// dies.
+// room returns the free memory and whether it is enough for a trial that needs that much. A task waits for memory rather than being killed
+// for lack of it.
 func (w *Worker) room(need int64) (have int64, enough bool) {
 	have = w.Available()
 	return have, have < 0 || have >= need
 }
 
-// Memory is the usual Available.
+// Memory is the default for Available.
 func Memory() int64 { return usage.Available() }
 
 func (w *Worker) heartbeat() time.Duration { return time.Duration(w.plan.Heartbeat) }
 
-// pause waits for d or the end of ctx, whose error it then returns.
+// pause waits for d, or returns ctx's error if that ends first.
 func pause(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -165,7 +165,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// classify marks what is worth another attempt: everything but data and settings that will be just as wrong next time.
+// classify marks errors worth another attempt: all but wrong data and settings, which stay wrong.
 func (w *Worker) classify(err error) error {
 	if err == nil {
 		return nil
@@ -176,7 +176,7 @@ func (w *Worker) classify(err error) error {
 	return &TransientError{err}
 }
 
-// permanent asks the error itself: what was handed in, the environment and what is not there stay as they are.
+// permanent reports whether the error's own class rules out a retry: bad input, bad setup, and objects that do not exist.
 func permanent(err error) bool {
 	var input interface{ IsInput() bool }
 	var setup interface{ IsSetup() bool }
@@ -190,7 +190,7 @@ var (
 	errEnded     = errors.New("the sweep was concluded without it")
 )
 
-// over says why nothing more is to be trained; nil while the sweep goes on.
+// over returns why no more trials are to be trained, or nil while the sweep goes on.
 func (w *Worker) over(ctx context.Context) (why, err error) {
 	for _, end := range []struct {
 		there func(context.Context) (bool, error)

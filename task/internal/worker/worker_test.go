@@ -25,7 +25,7 @@ import (
 	"coppice/sweep"
 )
 
-// world is a sweep that is planned and staged, in memory.
+// world is a sweep that is planned and staged in memory.
 type world struct {
 	datasets, sweeps blob.Store
 	scratch          string
@@ -52,7 +52,7 @@ func (p *published) Publish(_ context.Context, data []byte, attrs map[string]str
 	return p.err
 }
 
-// newWorld plans so many trials on a small table. change, which may be nil, edits the plan before it is written.
+// newWorld plans n trials on a small table. change, which may be nil, edits the plan before it is written.
 func newWorld(t *testing.T, trials int, change func(*sweep.Plan)) *world {
 	t.Helper()
 	return newWorldOn(t, datasettest.Options{Rows: 1500}, trials, change)
@@ -109,7 +109,7 @@ func (w *world) result(t *testing.T, trial int) *sweep.Result {
 	return r
 }
 
-// models is, by trial, the model's bytes and the scores of both parts.
+// models returns, by trial, the model's bytes and the scores of both parts.
 func (w *world) models(t *testing.T) map[int]string {
 	t.Helper()
 	out := map[int]string{}
@@ -219,7 +219,7 @@ func TestTimeLimit(t *testing.T) {
 	}
 }
 
-// claimed puts another task's claim on a trial.
+// claimed writes another task's claim on a trial.
 func (w *world) claimed(t *testing.T, trial, claim, task, attempt int) {
 	t.Helper()
 	c := sweep.Claim{Format: 1, Sweep: w.plan.Sweep, Trial: trial, Claim: claim, Task: task, Attempt: attempt}
@@ -288,7 +288,7 @@ func TestTakesUpItsOwnEarlierTrial(t *testing.T) {
 	})
 }
 
-// hooked calls before each Put of a name that contains part, once.
+// hooked calls a function once, before the first Put of a name that contains part.
 type hooked struct {
 	blob.Store
 	part string
@@ -320,7 +320,7 @@ func TestTheFirstResultWins(t *testing.T) {
 	}
 }
 
-// slow makes a trial that only an interruption ends.
+// slow makes a trial that ends only when interrupted.
 func slow(p *sweep.Plan) {
 	p.Trials[0].Params["num_iterations"], p.Trials[0].Params["early_stopping_round"] = 1e6, 0.0
 	p.Heartbeat = sweep.Duration(time.Millisecond)
@@ -403,7 +403,7 @@ func TestStorageFailuresAreTransient(t *testing.T) {
 			t.Errorf("worker.Run(): got %s: %v; want err of the type of transient, err wrapping errBroken", part, err)
 		}
 	}
-	w := newWorld(t, 1, nil) // a heart that cannot beat is no reason to stop
+	w := newWorld(t, 1, nil) // a heartbeat that cannot be written is no reason to stop
 	worker := w.worker(0)
 	worker.Sweeps = broken{w.sweeps, "heartbeats"}
 	if err := worker.Run(t.Context()); err != nil {
@@ -476,7 +476,7 @@ func TestWaitingForMemoryEndsWithTheSweep(t *testing.T) {
 	}
 }
 
-// TestAnEndedSweepTrainsNothing: machines that come late, after the aggregator has concluded, cost as little as possible.
+// TestAnEndedSweepTrainsNothing: machines that start after the aggregator has concluded cost as little as possible.
 func TestAnEndedSweepTrainsNothing(t *testing.T) {
 	w := newWorld(t, 2, nil)
 	if _, err := blobtest.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Ending(), sweep.Ending{Format: 1, Sweep: w.plan.Sweep}); err != nil {
@@ -490,7 +490,7 @@ func TestAnEndedSweepTrainsNothing(t *testing.T) {
 	}
 }
 
-// TestADeadlyTrialIsGivenUp: nobody else is to die of it.
+// TestADeadlyTrialIsGivenUp: no further task dies of it.
 func TestADeadlyTrialIsGivenUp(t *testing.T) {
 	w := newWorld(t, 2, nil)
 	synctest.Test(t, func(t *testing.T) {
@@ -509,7 +509,7 @@ func TestADeadlyTrialIsGivenUp(t *testing.T) {
 	})
 }
 
-// TestReleasedClaimsDoNotCount: a trial that was interrupted often is taken at once, and still trained.
+// TestReleasedClaimsDoNotCount: a trial that was interrupted often is claimed at once, and still trained.
 func TestReleasedClaimsDoNotCount(t *testing.T) {
 	w := newWorld(t, 1, nil)
 	synctest.Test(t, func(t *testing.T) {
