@@ -17,7 +17,7 @@ import (
 	"coppice/sweep"
 )
 
-// connect opens what the aggregator talks to: three buckets, its subscription, and Batch, which it only asks.
+// connect opens the aggregator's backends: three buckets, its subscription, and Batch, read only.
 func connect(ctx context.Context, env sweep.Deployment) (_ *cli.Backends, err error) {
 	var closers []func() error
 	closeAll := func() error {
@@ -56,7 +56,7 @@ func connect(ctx context.Context, env sweep.Deployment) (_ *cli.Backends, err er
 	}, nil
 }
 
-// verdicts are the ways on which people are told.
+// verdicts opens the channels for notifying people.
 func verdicts(messages *pubsub.Client, env sweep.VerdictsEnv) (channels []notify.Channel, closeAll func() error) {
 	closeAll = func() error { return nil }
 	if env.Topic != "" {
@@ -76,7 +76,7 @@ func verdicts(messages *pubsub.Client, env sweep.VerdictsEnv) (channels []notify
 	return channels, closeAll
 }
 
-// callers knows who calls by the tokens that Google signs.
+// callers authenticates callers by ID tokens signed by Google.
 func callers(ctx context.Context, env sweep.CallersEnv) (cli.Callers, error) {
 	v, err := idtoken.New(ctx, idtoken.Options{Audience: env.Audience, Callers: env.Callers, CloudRunChecks: env.Signatures == sweep.SignaturesCloudRun})
 	if err != nil {
@@ -85,7 +85,7 @@ func callers(ctx context.Context, env sweep.CallersEnv) (cli.Callers, error) {
 	return known{v}, nil
 }
 
-// known says with the errors of the command line what the verifier says with its own.
+// known converts the verifier's errors to those of package cli.
 type known struct{ v *idtoken.Verifier }
 
 func (k known) Verify(ctx context.Context, authorization string) (string, error) {
@@ -101,14 +101,14 @@ func (k known) Verify(ctx context.Context, authorization string) (string, error)
 	return caller, err
 }
 
-// receiver hands on a message's data.
+// receiver passes on a message's data.
 type receiver struct{ sub *pubsub.Subscription }
 
 func (r receiver) Receive(ctx context.Context, handle func(context.Context, []byte) error) error {
 	return r.sub.Receive(ctx, func(ctx context.Context, m pubsub.Message) error { return handle(ctx, m.Data) })
 }
 
-// watcher asks Batch whether a job will still run anything.
+// watcher asks Batch whether a job will still run tasks.
 type watcher struct{ jobs *batch.Client }
 
 func (w watcher) State(ctx context.Context, job string) (conclude.JobState, error) {

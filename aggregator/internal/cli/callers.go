@@ -7,26 +7,26 @@ import (
 	"net/http"
 )
 
-// Callers knows who calls. Verify is called from any goroutine, before a request's body is read.
+// Callers authenticates callers. Verify may be called concurrently, before a request's body is read.
 type Callers interface {
-	// Verify says who sent a request, given the value of its Authorization header. Whoever may not call is a *RefusedError;
-	// any other error means that it could not be found out now.
+	// Verify returns the sender of a request, given the value of its Authorization header. A caller who is not allowed gets a
+	// *RefusedError; any other error means that this cannot be determined now.
 	Verify(ctx context.Context, authorization string) (caller string, err error)
 }
 
-// RefusedError is a caller who is not let in.
+// RefusedError is a caller that is not let in.
 type RefusedError struct {
-	Status int // 401: not known; 403: known, and may not
+	Status int // 401: not authenticated; 403: not authorised
 	Err    error
 }
 
 func (e *RefusedError) Error() string { return e.Err.Error() }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// guarded lets only those in whom callers know; nil knows everybody. A stranger is told no more than the status; why is in
-// the log, where no token ever is.
+// guarded passes on only requests that callers accepts; nil accepts all. A rejected caller sees only the status; the reason goes to the
+// log, which never contains a token.
 func guarded(log *slog.Logger, callers Callers, next http.HandlerFunc) http.HandlerFunc {
 	if callers == nil {
 		return func(w http.ResponseWriter, r *http.Request) {

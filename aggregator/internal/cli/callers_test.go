@@ -20,7 +20,7 @@ import (
 	"coppice/sweep"
 )
 
-// guests knows callers by their whole Authorization header; package idtoken has the tests of real tokens.
+// guests accepts callers by their whole Authorization header; package idtoken tests real tokens.
 type guests map[string]error
 
 func (g guests) Verify(_ context.Context, authorization string) (string, error) {
@@ -34,7 +34,7 @@ func (g guests) Verify(_ context.Context, authorization string) (string, error) 
 	return "push@example.iam.gserviceaccount.com", nil
 }
 
-// unread is a body that must not be asked for.
+// unread is a body that must not be read.
 type unread struct{ t *testing.T }
 
 func (u unread) Read([]byte) (int, error) {
@@ -48,7 +48,7 @@ func TestOnlyCallersAreLetIn(t *testing.T) {
 	message, oversized := push("x"), push(strings.Repeat("x", maxEnvelope))
 	for name, tc := range map[string]struct {
 		method, path, header string
-		body                 string // empty: it must not be read
+		body                 string // empty: must not be read
 		want                 int
 		log                  string
 	}{
@@ -63,7 +63,7 @@ func TestOnlyCallersAreLetIn(t *testing.T) {
 		"health, as anybody":  {"GET", "/healthz", "", "", 200, ""},
 		"push, as a guest":    {"POST", "/push", good, message, 204, ""},
 		"oversized, as guest": {"POST", "/push", good, oversized, 413, "too large"},
-		"reconcile, as guest": {"POST", "/reconcile", good, "", 204, ""}, // a change of a job's state: what it says does not matter
+		"reconcile, as guest": {"POST", "/reconcile", good, "", 204, ""}, // a change of a job's state: the body does not matter
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer
@@ -92,7 +92,7 @@ func TestOnlyCallersAreLetIn(t *testing.T) {
 	}
 }
 
-// TestStrangersAreAnsweredAtOnce: a request that is announced and never sent is answered when it is refused, not after readTime.
+// TestStrangersAreAnsweredAtOnce: a rejected request whose announced body never comes is answered at once, not after readTime.
 func TestStrangersAreAnsweredAtOnce(t *testing.T) {
 	a := aggregator(blob.Memory())
 	a.Log = program.Logger(io.Discard, program.Origin{})
@@ -108,7 +108,7 @@ func TestStrangersAreAnsweredAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{", request)
-		answer, err := io.ReadAll(conn) // up to the end of the connection
+		answer, err := io.ReadAll(conn) // until the connection is closed
 		if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 "+want) {
 			t.Errorf("%s with a body that does not come: %q, %v; expected %s and the end", request, answer, err, want)
 		}
@@ -138,7 +138,7 @@ func TestNobodyIsLetInByAccident(t *testing.T) {
 		"misspelt":              {at: far, env: map[string]string{"COPPICE_SIGNATURES": "cloudrun"}, refuses: "COPPICE_SIGNATURES"},
 	} {
 		w := World{World: program.World{Env: envconfig.MapLookuper(tc.env)},
-			Callers: func(_ context.Context, env sweep.CallersEnv) (Callers, error) { // as wire.go's
+			Callers: func(_ context.Context, env sweep.CallersEnv) (Callers, error) { // as in wire.go
 				switch {
 				case env.Audience == "":
 					return nil, errors.New("no audience")

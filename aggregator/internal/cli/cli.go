@@ -22,23 +22,23 @@ import (
 // World is everything outside the process.
 type World struct {
 	program.World
-	// Connect opens what the aggregator talks to.
+	// Connect opens the aggregator's backends.
 	Connect func(context.Context, sweep.Deployment) (*Backends, error)
-	// Callers makes what knows who calls the service.
+	// Callers creates the authenticator of the service's callers.
 	Callers func(context.Context, sweep.CallersEnv) (Callers, error)
 }
 
-// Backends are the services of the aggregator.
+// Backends are the services that the aggregator uses.
 type Backends struct {
 	Datasets, Sweeps, Registry blob.Store
 	Messages                   Receiver
 	Jobs                       conclude.Jobs
-	Channels                   []notify.Channel // on which verdicts are told
+	Channels                   []notify.Channel // for notifications of verdicts
 	Close                      func() error
 }
 
-// Receiver hands the data of each message to handle, from several goroutines, until ctx ends; a message for which handle
-// returns an error comes again.
+// Receiver passes the data of each message to handle, from several goroutines, until ctx ends; a message for which handle returns an error
+// is redelivered.
 type Receiver interface {
 	Receive(ctx context.Context, handle func(context.Context, []byte) error) error
 }
@@ -52,8 +52,8 @@ func Run(ctx context.Context, w World) int {
 	return program.Execute(ctx, w.World, root)
 }
 
-// with connects, hands an aggregator to use and closes what was opened. It is measured on page, if there is one, and pushes
-// where OTEL_EXPORTER_OTLP_ENDPOINT says, as often as every says.
+// with connects, runs use with an aggregator, and closes what was opened. Metrics are served on page, if there is one, and pushed every so
+// often to OTEL_EXPORTER_OTLP_ENDPOINT, if set.
 func (w *World) with(ctx context.Context, page *page, every time.Duration, use func(*conclude.Aggregator, *Backends, *telemetry.Telemetry) error) (err error) {
 	var env sweep.Deployment
 	if err := w.Environment(ctx, &env, remedy); err != nil {
@@ -123,7 +123,7 @@ func pull(ctx context.Context, a *conclude.Aggregator, b *Backends, every time.D
 		defer tick.Stop()
 		for {
 			if err := a.Reconcile(ctx); err != nil && ctx.Err() == nil {
-				conclude.Report(a.Log, "reconcile", err) // the next round tries again
+				conclude.Report(a.Log, "reconcile", err) // the next round retries
 			}
 			select {
 			case <-ctx.Done():

@@ -26,7 +26,7 @@ import (
 	"coppice/sweep"
 )
 
-// broken is a store that lists nothing but an error.
+// broken is a store whose listings fail.
 type broken struct{ blob.Store }
 
 var errBroken = errors.New("storage is out of reach")
@@ -46,7 +46,7 @@ func push(data string) string {
 func TestEndpoints(t *testing.T) {
 	message, _ := json.Marshal(sweep.ScoreMessage{Format: 1, Sweep: "night-1"})
 	fine, bad := aggregator(blob.Memory()), aggregator(broken{blob.Memory()})
-	// A cancelled sweep is concluded at once, so a push about it shows that the handler was reached.
+	// A cancelled sweep is concluded at once, which shows that a push about it reached the handler.
 	plan := sweep.Plan{Format: 1, Sweep: "night-1", Job: "projects/p/locations/l/jobs/night-1", Heartbeat: 1, Takeover: 2, Trials: []sweep.Trial{{}}, Dataset: sweep.DatasetRef{Name: "d", Version: "0123456789abcdef"}}
 	plan.Spec.Model = "m"
 	plan.Holdout = sweep.Holdout{Valid: sweep.Rows{Split: "valid"}, Calib: sweep.Rows{Split: "calib"}, Test: sweep.Rows{Split: "test"}}
@@ -65,7 +65,7 @@ func TestEndpoints(t *testing.T) {
 	}{
 		"health":           {fine, "GET", "/healthz", "", 200},
 		"push":             {fine, "POST", "/push", push(string(message)), 204},
-		"push of nonsense": {fine, "POST", "/push", push("nonsense"), 204}, // acknowledged: it would not get better
+		"push of nonsense": {fine, "POST", "/push", push("nonsense"), 204}, // acknowledged: redelivery would not help
 		"no envelope":      {fine, "POST", "/push", "nonsense", 400},
 		"too long":         {fine, "POST", "/push", push(strings.Repeat("x", maxEnvelope)), 413},
 		"wrong method":     {fine, "GET", "/push", "", 405},

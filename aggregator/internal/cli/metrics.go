@@ -16,8 +16,8 @@ import (
 	"coppice/telemetry/scrape"
 )
 
-// page is where Prometheus finds the aggregator's measurements. It has a port of its own: the one of /push is open to the
-// internet on Cloud Run. nil is no page.
+// page is where Prometheus scrapes the aggregator's metrics. It has a port of its own: the one of /push is open to the internet on Cloud
+// Run. nil is no page.
 type page struct {
 	address string
 	cmd     *cobra.Command
@@ -34,8 +34,8 @@ func (p *page) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&p.address, metricsFlag, p.address, "address of the page /metrics for Prometheus; empty is none")
 }
 
-// open serves the page and gives what reads for it. That the usual port is taken is no reason not to work, since several
-// aggregators may run on a machine; that the one that was asked for is, is an error.
+// open serves the page and returns its metric readers. If the default port is taken, another is used, since several aggregators may run on
+// a machine; if a requested port is taken, that is an error.
 func (p *page) open(ctx context.Context, log *slog.Logger) ([]telemetry.Reader, error) {
 	if p == nil || p.address == "" {
 		return nil, nil

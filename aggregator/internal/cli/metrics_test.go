@@ -67,7 +67,7 @@ func TestPrometheusPage(t *testing.T) {
 	}
 }
 
-// TestAPushExportsBeforeItAnswers: after the answer, the processor may be gone. A collector that refuses does not fail the request.
+// TestAPushExportsBeforeItAnswers: after the answer, the CPU may be gone. A collector that refuses does not fail the request.
 func TestAPushExportsBeforeItAnswers(t *testing.T) {
 	for name, status := range map[string]int{"takes": http.StatusOK, "refuses": http.StatusBadRequest} {
 		for _, path := range []string{"/push", "/reconcile"} {
@@ -108,7 +108,7 @@ func TestAPushExportsBeforeItAnswers(t *testing.T) {
 	}
 }
 
-// served is the address in the line of the log that says that the aggregator serves.
+// served is the address in the log line that announces the server.
 func served(t *testing.T, log string) string {
 	t.Helper()
 	for text := range strings.Lines(log) {
@@ -124,11 +124,11 @@ func served(t *testing.T, log string) string {
 	return ""
 }
 
-// TestPrometheusPageOfTheSecond: whoever asked for no port gets another one, whoever asked for this one is told.
+// TestPrometheusPageOfTheSecond: without a requested port another one is used; with a requested port it is an error.
 func TestPrometheusPageOfTheSecond(t *testing.T) {
 	if l, err := net.Listen("tcp", newPage().address); err == nil {
 		defer l.Close()
-	} // else somebody has it already, which is just as good
+	} // else the port is taken already, which serves the test as well
 	if _, address := scraped(t, "pull"); strings.Contains(address, newPage().address) {
 		t.Errorf("at %s, which is taken", address)
 	}

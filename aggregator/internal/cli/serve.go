@@ -46,20 +46,20 @@ checked the token's signature, and taken it off, before the request comes here.`
 	return cmd
 }
 
-// pushEvery is for measurements that no request takes along: /reconcile comes every five minutes at least.
+// pushEvery is only a fallback: metrics are pushed with each request, and /reconcile comes at least every five minutes.
 const pushEvery = 10 * time.Minute
 
-// Bounds of a connection. What is asked for is short; answering may mean to conclude a sweep.
+// Time limits of a connection. Requests are short, but answering may mean concluding a sweep.
 const (
-	goodbye    = 8 * time.Second // for requests to finish once the server is told to end; Cloud Run allows 10 s
+	goodbye    = 8 * time.Second // for open requests to finish after SIGTERM; Cloud Run allows 10 s
 	headerTime = 10 * time.Second
 	readTime   = time.Minute
-	answerTime = time.Hour // as long as Cloud Run lets a request take
+	answerTime = time.Hour // Cloud Run's longest request
 	idleTime   = 2 * time.Minute
 	maxHeader  = 32 << 10
 )
 
-// serve serves until ctx ends; flush is called at the end of every request that had something done.
+// serve serves until ctx ends; flush is called at the end of every request that was acted on.
 func (w *World) serve(ctx context.Context, a *conclude.Aggregator, address string, flush func(context.Context)) error {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", address)
@@ -95,8 +95,8 @@ func (w *World) serve(ctx context.Context, a *conclude.Aggregator, address strin
 	return nil
 }
 
-// callersAt is what knows the callers at an address. It is nil, and anybody may call, only where nothing is set and only this
-// machine can reach the address.
+// callersAt creates the authenticator for a server at an address. It returns nil, which accepts all callers, only if nothing is configured
+// and the address is reachable only from this machine.
 func (w *World) callersAt(ctx context.Context, at net.Addr) (Callers, error) {
 	var env sweep.CallersEnv
 	if err := w.Environment(ctx, &env, callersRemedy); err != nil {
@@ -126,11 +126,11 @@ type pushed struct {
 // maxEnvelope leaves room for base64 and the envelope's own fields.
 const maxEnvelope = 2 * sweep.MaxMessage
 
-// handler sends off measurements (flush) before whoever was let in has the answer: afterwards Cloud Run takes the processor away.
+// handler calls flush, which pushes metrics, before the caller has the answer: after the answer Cloud Run takes the CPU away.
 func handler(a *conclude.Aggregator, callers Callers, flush func(context.Context)) http.Handler {
 	post := func(act http.HandlerFunc) http.HandlerFunc {
 		return guarded(a.Log, callers, func(w http.ResponseWriter, r *http.Request) {
-			act(w, r) // its answer is a few bytes, which leave when the handler returns
+			act(w, r) // its short answer is sent when the handler returns
 			flush(r.Context())
 		})
 	}
@@ -144,8 +144,8 @@ func handler(a *conclude.Aggregator, callers Callers, flush func(context.Context
 	return http.MaxBytesHandler(prompt(mux), maxEnvelope)
 }
 
-// prompt answers at once whoever is not let in, and everything else that is not acted on: the server would otherwise first read what
-// the caller has announced, for as long as readTime. The connection ends with the answer, and its rest is not waited for.
+// prompt answers rejected and unhandled requests at once: otherwise the server would first read the announced body, for up to readTime. The
+// connection is closed after the answer, and the rest of it is not waited for.
 func prompt(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength == 0 {
@@ -155,15 +155,15 @@ func prompt(next http.Handler) http.Handler {
 		w.Header().Set("Connection", "close")
 		next.ServeHTTP(w, r)
 		if w.Header().Get("Connection") == "close" {
-			_ = http.NewResponseController(w).SetReadDeadline(time.Now()) // where there is none, readTime is one
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now()) // if unsupported, readTime applies
 		}
 	})
 }
 
-// letIn says that the body of a request will be read.
+// letIn keeps the connection open: the request's body will be read.
 func letIn(w http.ResponseWriter) { w.Header().Del("Connection") }
 
-// handlePush acts on a message of a push subscription.
+// handlePush processes a message of a push subscription.
 func handlePush(a *conclude.Aggregator, w http.ResponseWriter, r *http.Request) {
 	var p pushed
 	body, err := io.ReadAll(r.Body)
@@ -176,7 +176,7 @@ func handlePush(a *conclude.Aggregator, w http.ResponseWriter, r *http.Request) 
 		return
 	}
 
-	// Not acknowledged: it is no push message, and a real one would come again.
+	// Not acknowledged: it is not a push message, and a real one would be redelivered.
 	a.Log.Warn("refused a request", "path", r.URL.Path, "error", err.Error())
 	status := http.StatusBadRequest
 	if errors.As(err, new(*http.MaxBytesError)) {
@@ -185,7 +185,7 @@ func handlePush(a *conclude.Aggregator, w http.ResponseWriter, r *http.Request) 
 	http.Error(w, "not a Pub/Sub push message", status)
 }
 
-// answer tells the caller to try again when something failed. The reason goes to the log, not to whoever asks.
+// answer asks the caller to retry after a failure. The reason goes to the log, not to the caller.
 func answer(a *conclude.Aggregator, w http.ResponseWriter, what string, err error) {
 	if err != nil {
 		conclude.Report(a.Log, what, err)

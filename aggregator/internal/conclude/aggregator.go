@@ -1,6 +1,6 @@
-// Package conclude ends sweeps. It folds a sweep's results into a board and, when all trials have ended or nothing more can
-// be expected, concludes once: pick, verify, calibrate, measure, register, promote. Every step reads objects and may be
-// repeated by anybody at any time with the same outcome, so it does not matter who is told what, how often or in what order.
+// Package conclude ends sweeps. It folds a sweep's results into a board and, when all trials have ended or no more results can come,
+// concludes once: pick, verify, calibrate, measure, register, promote. Every step reads objects and may be repeated by any process at any
+// time with the same outcome, so the order, loss and duplication of messages do not matter.
 package conclude
 
 import (
@@ -34,10 +34,10 @@ type SweepError struct {
 
 func (e *SweepError) Error() string { return fmt.Sprintf("sweep %s: %v", e.Sweep, e.Err) }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *SweepError) Unwrap() error { return e.Err }
 
-// Report logs an error, with the sweep that it is about, if it is about one.
+// Report logs an error, with its sweep if it concerns one.
 func Report(log *slog.Logger, what string, err error) {
 	var about *SweepError
 	if errors.As(err, &about) {
@@ -46,44 +46,44 @@ func Report(log *slog.Logger, what string, err error) {
 	log.Error(what, "error", err.Error())
 }
 
-// Aggregator concludes the sweeps of one bucket. Its methods may be called from any goroutine.
+// Aggregator concludes the sweeps of one bucket. It is safe for concurrent use.
 type Aggregator struct {
 	Datasets blob.Store
 	Sweeps   blob.Store
 	Registry *registry.Registry
-	Jobs     Jobs             // may be nil: then only results and time limits end a sweep
-	Contract Contract         // may be nil: then no data are blocked
+	Jobs     Jobs             // may be nil: then only results and limits end a sweep
+	Contract Contract         // may be nil: then no dataset is blocked
 	Notify   *notify.Notifier // may be nil: then verdicts are only logged
 	Now      func() time.Time
 	Log      *slog.Logger
 
-	messages, conclusions, verdicts otel.Int64Counter // nil when nobody measures
+	messages, conclusions, verdicts otel.Int64Counter // nil when nothing is measured
 
 	mu    sync.Mutex
 	known map[sweep.ID]*known
 }
 
-// known is what has been read of a sweep: plan and results never change.
+// known caches what has been read of a sweep: plan and results never change.
 type known struct {
-	mu       sync.Mutex // one goroutine at a time works on a sweep
+	mu       sync.Mutex // serialises all work on the sweep
 	plan     *sweep.Plan
 	planText []byte
 	trials   *sweepstore.Trials // of the plan
 	results  map[int]sweep.Result
-	planned  time.Time      // the plan was written, by the store's clock
-	latest   time.Time      // the newest object was, when they were last listed
-	seen     time.Time      // since when no newer one was seen, by the aggregator's clock
-	costs    *ledger.Reader // nil before it is first asked
+	planned  time.Time      // write time of the plan, by the store's clock
+	latest   time.Time      // write time of the newest object at the last listing, by the store's clock
+	seen     time.Time      // when that was first seen, by the aggregator's clock
+	costs    *ledger.Reader // nil before the first use
 	ended    *sweep.Conclusion
-	wrote    bool                     // the conclusion was written here
-	dataset  string                   // of the plan, once the sweep has ended
-	told     bool                     // as far as this aggregator has to tell it
-	tellNext time.Time                // not before, since it has failed
-	progress atomic.Pointer[progress] // nil before the plan was read and after the end
+	wrote    bool                     // this process wrote the conclusion
+	dataset  string                   // the plan's dataset, once the sweep has ended
+	told     bool                     // this aggregator has no more notifications to send for the sweep
+	tellNext time.Time                // when to retry a failed notification
+	progress atomic.Pointer[progress] // nil before the plan is read and after the end
 }
 
-// Handle acts on one score message. An error means that the message should come again; one that is no score message is
-// logged and done with.
+// Handle processes one score message. After an error the message should be redelivered; a message that is not a score message is logged and
+// dropped.
 func (a *Aggregator) Handle(ctx context.Context, data []byte) error {
 	m, err := sweep.DecodeScoreMessage(data)
 	if err != nil {
@@ -101,8 +101,8 @@ func (a *Aggregator) Handle(ctx context.Context, data []byte) error {
 	return nil
 }
 
-// dropPermanent logs and swallows an error that no repetition would mend: an object of ours that cannot be read as what it should
-// be. Whoever repairs it is found by the next reconciliation.
+// dropPermanent logs and swallows an error that a retry would not fix: an object of the sweep that cannot be decoded. Once the object is
+// repaired, the next reconciliation concludes the sweep.
 func (a *Aggregator) dropPermanent(id sweep.ID, err error) error {
 	var damaged *sweep.DecodeError
 	if errors.As(err, &damaged) {
@@ -112,8 +112,8 @@ func (a *Aggregator) dropPermanent(id sweep.ID, err error) error {
 	return err
 }
 
-// Reconcile looks at every sweep that has not ended: messages may be lost, and somebody must notice silence. It goes on
-// after an error and returns all of them. What is to be told comes last, since a channel that does not answer takes its time.
+// Reconcile checks every sweep that has not ended: messages may be lost, and silence must be noticed too. It continues after an error and
+// returns all errors. Notifications come last, since a slow channel must not delay the next sweep.
 func (a *Aggregator) Reconcile(ctx context.Context) error {
 	var failed []error
 	var ended []sweep.ID
@@ -136,7 +136,7 @@ func (a *Aggregator) Reconcile(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// Consider concludes the sweep if the time has come, tells what became of it, and returns its conclusion, or nil as long as there is none.
+// Consider concludes the sweep if it is over and sends the notification. It returns the conclusion, or nil while the sweep goes on.
 func (a *Aggregator) Consider(ctx context.Context, id sweep.ID) (*sweep.Conclusion, error) {
 	c, err := a.settle(ctx, id)
 	if c != nil {
@@ -145,7 +145,7 @@ func (a *Aggregator) Consider(ctx context.Context, id sweep.ID) (*sweep.Conclusi
 	return c, err
 }
 
-// settle is Consider without telling.
+// settle is Consider without the notification.
 func (a *Aggregator) settle(ctx context.Context, id sweep.ID) (*sweep.Conclusion, error) {
 	k := a.remember(id)
 	k.mu.Lock()
@@ -161,14 +161,14 @@ func (a *Aggregator) settle(ctx context.Context, id sweep.ID) (*sweep.Conclusion
 	}
 
 	if k.plan == nil && c == nil {
-		a.forget(id) // messages can name any sweep
+		a.forget(id) // a message can name any sweep
 	}
 	if k.ended = c; c != nil {
 		k.progress.Store(nil)
 		if k.plan != nil {
 			k.dataset = k.plan.Dataset.Name + "@" + k.plan.Dataset.Version
 		}
-		k.plan, k.planText, k.trials, k.results, k.costs = nil, nil, nil, nil, nil // an aggregator that lives for months must not keep them
+		k.plan, k.planText, k.trials, k.results, k.costs = nil, nil, nil, nil, nil // free the memory: an aggregator lives for months
 	}
 
 	return c, nil
@@ -192,10 +192,10 @@ func (a *Aggregator) forget(id sweep.ID) {
 	delete(a.known, id)
 }
 
-// sweep is the sweep's own objects.
+// sweep gives access to the sweep's own objects.
 func (a *Aggregator) sweep(id sweep.ID) *sweepstore.Sweep { return sweepstore.New(a.Sweeps, id) }
 
-// consider concludes from the sweep's objects or, where these are damaged, from what the registry has of it.
+// consider concludes from the sweep's objects or, if these are damaged, from the version in the registry.
 func (a *Aggregator) consider(ctx context.Context, id sweep.ID, k *known) (*sweep.Conclusion, error) {
 	if c, err := a.sweep(id).Conclusion(ctx); c != nil || err != nil {
 		return c, err
@@ -215,8 +215,8 @@ func (a *Aggregator) consider(ctx context.Context, id sweep.ID, k *known) (*swee
 	return a.sweep(id).Conclusion(ctx)
 }
 
-// fromObjects does what the rules ask for (package protocol), from the look for an ending to the writing of the conclusion, which is nil
-// as long as the sweep is not over. Beside an error it may be what it would have been otherwise.
+// fromObjects follows the rules of package protocol, from looking for an ending to writing the conclusion. The conclusion is nil while the
+// sweep goes on. With an error it may be what the sweep would otherwise have been concluded with.
 func (a *Aggregator) fromObjects(ctx context.Context, id sweep.ID, k *known) (*sweep.Conclusion, error) {
 	if err := a.readPlan(ctx, id, k); err != nil || k.plan == nil {
 		return nil, err
@@ -234,14 +234,14 @@ func (a *Aggregator) fromObjects(ctx context.Context, id sweep.ID, k *known) (*s
 	return o.conclusion, nil
 }
 
-// concluding does what an aggregator's rules ask for.
+// concluding carries out the actions of protocol.Ender.
 type concluding struct {
 	a    *Aggregator
 	k    *known
 	jobs *jobHistory
 
-	spent, state string        // what was spent, and in which state the newest job is
-	ending       *sweep.Ending // what the sweep is concluded from
+	spent, state string        // why the budget counts as spent, and the newest job's state
+	ending       *sweep.Ending // the results that count
 	won          *won
 	conclusion   *sweep.Conclusion
 }
@@ -249,7 +249,7 @@ type concluding struct {
 func (o *concluding) do(ctx context.Context, do protocol.Action) (answer protocol.Answer, err error) {
 	a, k := o.a, o.k
 	switch do.Do {
-	case protocol.LookForConclusion: // there was none
+	case protocol.LookForConclusion: // consider has looked already
 
 	case protocol.ReadResults:
 		err = a.readResults(ctx, k)
@@ -297,7 +297,7 @@ func (o *concluding) do(ctx context.Context, do protocol.Action) (answer protoco
 	return answer, err
 }
 
-// end writes down what the sweep is concluded from.
+// end writes the ending: why the sweep ends, and which results count.
 func (o *concluding) end(ctx context.Context, why protocol.Why) (created bool, err error) {
 	p := o.k.plan
 	e := ending(why, o.k.board(nil), p, o.spent, o.state)
@@ -306,21 +306,21 @@ func (o *concluding) end(ctx context.Context, why protocol.Why) (created bool, e
 	return o.a.sweep(p.Sweep).CreateEnding(ctx, *e)
 }
 
-// readEnding reads the ending, and the results that count in it but had not been seen yet.
+// readEnding reads the ending, and any results it counts that have not been read yet.
 func (a *Aggregator) readEnding(ctx context.Context, k *known) (*sweep.Ending, error) {
 	e, err := a.sweep(k.plan.Sweep).Ending(ctx, len(k.plan.Trials))
 	if e == nil || err != nil {
 		return nil, err
 	}
 
-	// Another aggregator may have written the ending, from results that this one has not seen.
+	// Another aggregator may have written the ending from results that this one has not seen.
 	for _, trial := range e.Trials {
 		if _, have := k.results[trial]; have {
 			continue
 		}
 
 		r, damage, err := k.trials.Result(ctx, trial)
-		if errors.Is(err, blob.ErrNotExist) { // whoever wrote the ending had read it, and nobody deletes results
+		if errors.Is(err, blob.ErrNotExist) { // the writer of the ending had read it, and results are never deleted
 			r, damage, err = k.trials.Unreadable(trial, err), err, nil
 		}
 		if err != nil {
@@ -336,7 +336,7 @@ func (a *Aggregator) readEnding(ctx context.Context, k *known) (*sweep.Ending, e
 	return e, nil
 }
 
-// readPlan reads the plan once. A message about a sweep without a plan is somebody else's, and no error.
+// readPlan reads the plan once. A message about a sweep without a plan is not ours, and not an error.
 func (a *Aggregator) readPlan(ctx context.Context, id sweep.ID, k *known) error {
 	if k.plan != nil {
 		return nil
@@ -361,7 +361,7 @@ func (a *Aggregator) readPlan(ctx context.Context, id sweep.ID, k *known) error 
 	return nil
 }
 
-// readResults reads the results that have come since the last time.
+// readResults reads the results that are new since the last call.
 func (a *Aggregator) readResults(ctx context.Context, k *known) error {
 	l, err := k.trials.List(ctx)
 	if err != nil {
@@ -373,17 +373,17 @@ func (a *Aggregator) readResults(ctx context.Context, k *known) error {
 	return k.trials.Results(ctx, l, k.results, func(trial int, why error) { a.damaged(k.plan, trial, why) })
 }
 
-// age is how long the sweep has lasted.
+// age returns what is known about how long the sweep has run.
 func (k *known) age(now time.Time) protocol.Age {
 	return protocol.Age{Planned: k.planned, Latest: k.latest, Watched: now.Sub(k.seen), Created: k.plan.Created, Now: now}
 }
 
-// damaged logs that a result will never be read; its trial has failed.
+// damaged logs that a result cannot be read, which fails its trial.
 func (a *Aggregator) damaged(p *sweep.Plan, trial int, why error) {
 	a.Log.Error("damaged result", "sweep", p.Sweep, "trial", trial, "error", why.Error())
 }
 
-// board folds the results that count in e, or all of them.
+// board folds the results that count in e, or all results if e is nil.
 func (k *known) board(e *sweep.Ending) sweep.Board {
 	results := make([]sweep.Result, 0, len(k.results))
 	for trial, r := range k.results {
@@ -394,7 +394,7 @@ func (k *known) board(e *sweep.Ending) sweep.Board {
 	return sweep.Fold(k.plan, results)
 }
 
-// write leaves the conclusion. created is false where somebody else has left one first.
+// write creates the conclusion. created is false if another aggregator was first.
 func (a *Aggregator) write(ctx context.Context, k *known, c *sweep.Conclusion) (created bool, err error) {
 	if created, err = a.sweep(c.Sweep).CreateConclusion(ctx, *c); err != nil || !created {
 		return false, err
@@ -406,11 +406,11 @@ func (a *Aggregator) write(ctx context.Context, k *known, c *sweep.Conclusion) (
 	}
 	words := []any{"sweep", c.Sweep, "outcome", c.Outcome, "verdict", c.Verdict(), "model", c.Model, "version", c.Version, "reason", c.Reason}
 	if c.Outcome == sweep.OutcomeWinner {
-		words = append(words, "trial", c.Trial) // without a winner it says nothing, and would read as trial 0
+		words = append(words, "trial", c.Trial) // without a winner, Trial is 0 and would read as trial 0
 	}
 	a.Log.Info("sweep concluded", words...)
 
-	// A night that needs somebody is a line of its own, with what the gate says.
+	// A night that needs attention gets a line of its own with the gate's reason.
 	if v := c.Verdict(); v != sweep.VerdictPromoted && v != sweep.VerdictCancelled {
 		a.Log.Warn("not promoted", "sweep", c.Sweep, "verdict", v, "model", c.Model, "version", c.Version, "reason", c.Why())
 	}

@@ -14,10 +14,9 @@ import (
 	"coppice/sweep"
 )
 
-// TestAggregatorsOverAFoulStore: three aggregators consider a sweep that is over, at once and again and again, in a bubble where time
-// costs nothing. Three of ten answers to their writes are lost, with a client that writes again or one that gives up, and things stand
-// still for minutes. They all come to one conclusion, which is the calm one, and the registry has one version, promoted once. A failure
-// names its seed.
+// TestAggregatorsOverAFoulStore: three aggregators repeatedly consider a sweep that is over, in a synctest bubble. Three in ten answers to
+// their writes are lost, with a client that retries or one that gives up, and calls stall for minutes. They all reach one conclusion, the
+// one of an undisturbed run, and the registry has one version, promoted once. A failure names its seed.
 func TestAggregatorsOverAFoulStore(t *testing.T) {
 	clean := newWorld(t, options{})
 	sweeps := without(t, clean.sweeps)
@@ -54,7 +53,7 @@ func TestAggregatorsOverAFoulStore(t *testing.T) {
 	}
 }
 
-// consideredBy lets so many aggregators consider the sweep until each knows how it ended, and says how often one of them failed.
+// consideredBy lets n aggregators consider the sweep until each knows how it ended, and returns how often one of them failed.
 func (w *world) consideredBy(t *testing.T, n int, seed uint64) (all []*sweep.Conclusion, failures int) {
 	var mu sync.Mutex
 	var group sync.WaitGroup
@@ -85,7 +84,7 @@ func (w *world) consideredBy(t *testing.T, n int, seed uint64) (all []*sweep.Con
 	return all, failures
 }
 
-// versionFiles are the names and checksums of the files of all versions, but for what says when they were made.
+// versionFiles returns names and checksums of the files of all versions, except the one with their times.
 func versionFiles(t *testing.T, models blob.Store) string {
 	t.Helper()
 	versions, err := registry.New(models).Versions(t.Context(), "ctr")

@@ -11,8 +11,8 @@ import (
 	"coppice/sweep"
 )
 
-// budgeted is a sweep of four trials, two of them done, on one machine at 3.60 USD an hour: a dollar is 1,000 seconds. Its tasks took
-// trials from the start, and two of them live.
+// budgeted is a sweep of four trials, two of them done, on one machine at 3.60 USD an hour: a dollar buys 1,000 seconds. Its tasks claimed
+// trials from the start, and two of them are alive.
 func budgeted(t *testing.T, budget, quorum float64, done int) *world {
 	t.Helper()
 	w := newWorld(t, options{leaves: []int{2, 3, 4, 5}, skip: func(i int) bool { return i >= done }, change: func(p *sweep.Plan) {
@@ -28,7 +28,7 @@ func budgeted(t *testing.T, budget, quorum float64, done int) *world {
 	return w
 }
 
-// at considers the sweep so long after it was planned.
+// at considers the sweep that long after it was planned.
 func (w *world) at(t *testing.T, after time.Duration) *sweep.Conclusion {
 	t.Helper()
 	w.now = created.Add(after)
@@ -41,7 +41,7 @@ func (w *world) at(t *testing.T, after time.Duration) *sweep.Conclusion {
 
 func TestABudgetEndsASweep(t *testing.T) {
 	w := budgeted(t, 1, 0.5, 2)
-	if c := w.at(t, 890*time.Second); c != nil { // 0.89 spent, 0.10 kept back
+	if c := w.at(t, 890*time.Second); c != nil { // 0.89 spent, 0.10 held in reserve
 		t.Fatalf("stopped too early: %+v", c)
 	}
 	c := w.at(t, 905*time.Second)
@@ -60,7 +60,7 @@ func TestABudgetEndsASweep(t *testing.T) {
 	}
 }
 
-// TestABudgetCountsMachinesThatClaimNothing: tasks that fail before their first claim, or wait for memory, are seen by nobody but Batch.
+// TestABudgetCountsMachinesThatClaimNothing: only Batch knows of tasks that fail before their first claim, or wait for memory.
 func TestABudgetCountsMachinesThatClaimNothing(t *testing.T) {
 	running := JobState{Name: "RUNNING", Began: true, From: created.Add(100 * time.Second)}
 	ended := running
@@ -74,7 +74,7 @@ func TestABudgetCountsMachinesThatClaimNothing(t *testing.T) {
 		a.Jobs, a.Now = j, func() time.Time { return created.Add(after) }
 		return a.Consider(t.Context(), w.plan.Sweep)
 	}
-	if c, err := at(several{"night-1": running}, 965*time.Second); err != nil || c != nil { // 2 x 895 s, 0.20 kept back
+	if c, err := at(several{"night-1": running}, 965*time.Second); err != nil || c != nil { // 2 x 895 s, 0.20 held in reserve
 		t.Fatalf("stopped too early: %+v %v", c, err)
 	}
 	c, err := at(several{"night-1": running}, 975*time.Second)
@@ -100,7 +100,7 @@ func TestABudgetCountsMachinesThatClaimNothing(t *testing.T) {
 	}
 }
 
-// TestABudgetIsOneEnding kills the aggregator between any two writes of concluding at the cap: what it comes to is the same, although
+// TestABudgetIsOneEnding kills the aggregator between any two writes while it concludes at the budget: the conclusion is the same, although
 // more results have come and more money was spent meanwhile.
 func TestABudgetIsOneEnding(t *testing.T) {
 	calm := budgeted(t, 1, 0.25, 2)
@@ -121,7 +121,7 @@ func TestABudgetIsOneEnding(t *testing.T) {
 	}
 }
 
-// TestMoreBudgetNeverEarlier looks at one sweep with growing budgets: with more of it, a sweep is stopped later or not at all.
+// TestMoreBudgetNeverEarlier considers one sweep with growing budgets: with a larger one, it is stopped later or not at all.
 func TestMoreBudgetNeverEarlier(t *testing.T) {
 	before := time.Duration(0)
 	for _, budget := range []float64{0.11, 0.3, 0.9, 1, 1.5, 4} {

@@ -14,20 +14,20 @@ import (
 	"coppice/sweep"
 )
 
-// won is a sweep's winner with its version.
+// won is a sweep's winner and its version.
 type won struct {
 	*winner
 	holdout *holdout
 	version registry.Version
 }
 
-// conclude decides how the sweep ended and, if it has a winner, registers it. Run again, it comes to the same end. Whether the version
-// becomes the champion is the gate's to decide. When the winner cannot be registered, the conclusion comes with the error.
+// conclude decides how the sweep ended and, if it has a winner, registers it. It is idempotent. Whether the version becomes the champion is
+// decided by the gate. If the winner cannot be registered, the conclusion is returned together with the error.
 func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *sweep.Ending) (*sweep.Conclusion, *won, error) {
 	p := k.plan
 	c := &sweep.Conclusion{Format: sweep.FormatVersion, Sweep: p.Sweep, Outcome: sweep.OutcomeNoWinner, Done: b.Done, Failed: b.Failed, At: a.Now().UTC()}
 
-	// Cancelled, or short of the quorum: there is no winner to look for.
+	// Cancelled, or below the quorum: no winner.
 	switch done, short := ended(p, b); {
 	case e.Cancelled:
 		c.Outcome, c.Reason = sweep.OutcomeCancelled, "the sweep was cancelled"
@@ -44,7 +44,7 @@ func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *s
 		return c, nil, nil
 	}
 
-	// What a winner is chosen by, and the rows that it is checked on.
+	// The metric and conditions that choose a winner, and the rows it is checked on.
 	m, require, err := judges(p)
 	if err != nil {
 		return unusable(c, &dataError{err})
@@ -59,7 +59,7 @@ func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *s
 		return nil, nil, err
 	}
 
-	// Which trials were passed over, and why, is said without a winner, too.
+	// The rejected trials are reported even without a winner.
 	c.Rejected, c.Reason = selection.Rejected, selection.Reason
 	if e.Early != "" {
 		c.Reason += "; " + e.Early
@@ -76,7 +76,7 @@ func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *s
 		return unusable(c, err)
 	}
 
-	// The version's report repeats these, so they stand before it is registered.
+	// The version's report repeats these, so set them before registering.
 	c.Outcome, c.Trial, c.Model = sweep.OutcomeWinner, w.result.Trial, p.Spec.Model
 	c.Valid, c.Test, c.Calibration, c.Verified = w.result.Metrics, w.test, w.calibration, w.verified
 
@@ -89,8 +89,8 @@ func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *s
 	return c, &won{w, h, v}, nil
 }
 
-// unusable ends the sweep without a winner when the dataset itself is the reason, which no repetition would change.
-// Failures of storage are returned: somebody will ask again.
+// unusable ends the sweep without a winner if the dataset itself is the reason, which a retry would not change. Storage errors are
+// returned, and lead to a retry.
 func unusable(c *sweep.Conclusion, err error) (*sweep.Conclusion, *won, error) {
 	var data *dataError
 	if !errors.As(err, &data) {
@@ -100,13 +100,13 @@ func unusable(c *sweep.Conclusion, err error) (*sweep.Conclusion, *won, error) {
 	return c, nil, nil
 }
 
-// dataError is a plan or held-out data that no winner can be found with.
+// dataError is a plan or held-out data that make it impossible to find a winner.
 type dataError struct{ err error }
 
 func (e *dataError) Error() string { return e.err.Error() }
 func (e *dataError) Unwrap() error { return e.err }
 
-// judges are the sweep's metric and the conditions on a winner.
+// judges returns the sweep's metric and the conditions on a winner.
 func judges(p *sweep.Plan) (metric.Metric, []*search.Condition, error) {
 	m, err := metric.Lookup(p.Spec.Metric)
 	if err != nil {
@@ -124,7 +124,7 @@ func judges(p *sweep.Plan) (metric.Metric, []*search.Condition, error) {
 	return m, require, nil
 }
 
-// pick takes the best trial that meets the requirements and whose model an independent scorer agrees with.
+// pick returns the best trial that meets the requirements and whose scores an independent implementation reproduces.
 func (a *Aggregator) pick(ctx context.Context, k *known, b sweep.Board, m metric.Metric, require []*search.Condition, h *holdout) (*winner, search.Selection, error) {
 	exclude := map[int]string{}
 	for {
@@ -148,7 +148,7 @@ func (a *Aggregator) pick(ctx context.Context, k *known, b sweep.Board, m metric
 			return w, s, nil
 		}
 
-		// The next best, then. The conclusion says what was wrong with this one.
+		// Try the next best. The conclusion records what was wrong with this one.
 		a.Log.Warn("trial passed over", "sweep", k.plan.Sweep, "trial", trial, "reason", unfit.Error())
 		exclude[trial] = unfit.Error()
 	}
@@ -163,7 +163,7 @@ func resultOf(b sweep.Board, trial int) *sweep.Result {
 	return nil
 }
 
-// report is what a version's report.json says: nothing in it depends on when or by whom it was made.
+// report is a version's report.json. Nothing in it depends on when or by which process it was written.
 type report struct {
 	Sweep       sweep.ID           `json:"sweep"`
 	Trial       int                `json:"trial"`
@@ -175,7 +175,7 @@ type report struct {
 	Verified    *sweep.Verified    `json:"verified"`
 }
 
-// register makes the winner a version with everything that is needed to use it and to train it again.
+// register makes the winner a version, with all files needed to use it and to train it again.
 func (a *Aggregator) register(ctx context.Context, k *known, w *winner, h *holdout, c *sweep.Conclusion) (registry.Version, error) {
 	p := k.plan
 	ref := p.Dataset.Name + "@" + p.Dataset.Version
@@ -191,7 +191,7 @@ func (a *Aggregator) register(ctx context.Context, k *known, w *winner, h *holdo
 		return registry.Version{}, err
 	}
 
-	// Nothing in these depends on when or by whom they are written: registering again finds the same bytes.
+	// Nothing in these depends on when or by which process they are written: registering again produces the same bytes.
 	for name, v := range map[string]any{
 		scorer.FileFeatures: encoding,
 		scorer.FileInputs:   inputs,

@@ -65,7 +65,7 @@ func score(t *testing.T, w *world, trial int) float64 {
 	return r.Score
 }
 
-// checkVersion uses the registered files as a stranger would.
+// checkVersion uses the registered files as an outsider would.
 func checkVersion(t *testing.T, w *world, c *sweep.Conclusion) {
 	t.Helper()
 	reg := registry.New(w.models)
@@ -107,7 +107,7 @@ func TestSameEndWhateverTheMessages(t *testing.T) {
 		w.models, w.sweeps = blob.Memory(), without(t, w.sweeps, sweep.Names(w.plan.Sweep).Conclusion())
 		rng := rand.New(rand.NewPCG(seed, 1))
 		var wg sync.WaitGroup
-		for range 2 { // two aggregators, each told everything twice, in some order
+		for range 2 { // two aggregators, each receiving every message twice, in any order
 			a := w.aggregator()
 			order := append(rng.Perm(3), rng.Perm(3)...)
 			wg.Go(func() {
@@ -133,7 +133,7 @@ func TestSameEndWhateverTheMessages(t *testing.T) {
 	}
 }
 
-// without is a copy of a store but for one object.
+// without is a copy of a store except for one object.
 func without(t *testing.T, s blob.Store, names ...string) blob.Store {
 	t.Helper()
 	out := blob.Memory()
@@ -147,8 +147,8 @@ func without(t *testing.T, s blob.Store, names ...string) blob.Store {
 	return out
 }
 
-// TestKilledAnywhereTheEndIsTheSame lets the aggregator die at each of its writes, before and after the write has landed,
-// and starts another one.
+// TestKilledAnywhereTheEndIsTheSame lets the aggregator die at each of its writes, before and after the write has landed, and starts
+// another one.
 func TestKilledAnywhereTheEndIsTheSame(t *testing.T) {
 	w := newWorld(t, options{leaves: []int{4, 8}})
 	trained := w.sweeps
@@ -185,8 +185,8 @@ func TestKilledAnywhereTheEndIsTheSame(t *testing.T) {
 	}
 }
 
-// TestWhatComesLateDoesNotCount stops the aggregator between registering and concluding; then the best trial of all ends, and
-// somebody cancels.
+// TestWhatComesLateDoesNotCount stops the aggregator between registering and concluding; then the best trial of all ends, and the sweep is
+// cancelled.
 func TestWhatComesLateDoesNotCount(t *testing.T) {
 	const late = 3
 	w := newWorld(t, options{leaves: []int{2, 3, 4, 31}, skip: func(i int) bool { return i == late }})
@@ -201,7 +201,7 @@ func TestWhatComesLateDoesNotCount(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf(`cmp.Diff(want, got): got %v; want d = ""`, d)
 	}
-	// An aggregator that had not seen a result that counts reads it.
+	// An aggregator that has not seen a result that counts reads it.
 	a := w.aggregator()
 	w.sweeps = without(t, w.sweeps, sweep.Names(w.plan.Sweep).Conclusion())
 	a.Sweeps = unlisted{w.sweeps}
@@ -217,7 +217,7 @@ func (unlisted) List(context.Context, string) iter.Seq2[blob.Attrs, error] {
 	return func(func(blob.Attrs, error) bool) {}
 }
 
-// TestARollbackIsNotUndone has a person roll back between the aggregator's promotion and its conclusion.
+// TestARollbackIsNotUndone: a person rolls back between the aggregator's promotion and its conclusion.
 func TestARollbackIsNotUndone(t *testing.T) {
 	first := newWorld(t, options{leaves: []int{2}, trees: 1})
 	first.mustConclude(t)
@@ -241,7 +241,7 @@ func withoutGate(p *sweep.Plan) {
 	p.Spec.Gate = &sweep.Gate{Metric: "log_loss", Against: sweep.AgainstNone}
 }
 
-// events is the model's history without its times.
+// events is the model's history without times.
 func events(t *testing.T, w *world) string {
 	t.Helper()
 	history, err := registry.New(w.models).History(t.Context(), "ctr")
@@ -383,7 +383,7 @@ func TestWhenASweepIsOver(t *testing.T) {
 	if c := consider(w, jobs{}); c != nil {
 		t.Errorf("concluded with trials running: %+v", c)
 	}
-	w.now = created.Add(time.Minute) // so young, Batch may not know the job yet
+	w.now = created.Add(time.Minute) // so soon, Batch may not know the job yet
 	if c := consider(w, jobs{err: ErrNoJob}); c != nil {
 		t.Errorf("concluded before the job can be known: %+v", c)
 	}
@@ -437,7 +437,7 @@ func TestAllTrialsFailed(t *testing.T) {
 	}
 }
 
-// TestLogOfAConclusion: trial 0 is named only where it has won.
+// TestLogOfAConclusion: trial 0 is named only if it has won.
 func TestLogOfAConclusion(t *testing.T) {
 	for _, c := range []struct {
 		edit    func(*sweep.Result, map[string][]byte)
@@ -467,7 +467,7 @@ func TestRegressionAndCarvedHoldout(t *testing.T) {
 	}
 }
 
-// TestTheGateNeedsUntouchedRows: a sample of nothing but calib rows verifies, but does not judge.
+// TestTheGateNeedsUntouchedRows: a sample of calib rows only serves to verify, but not to judge.
 func TestTheGateNeedsUntouchedRows(t *testing.T) {
 	first := newWorld(t, options{})
 	first.mustConclude(t)
@@ -488,7 +488,7 @@ func TestHopelessDataEndsTheSweep(t *testing.T) {
 	}
 }
 
-// TestACalibrationThatFailsSaysSoOnce: the reason of the sweep's end names the trial, and the calibration once.
+// TestACalibrationThatFailsSaysSoOnce: the reason names the trial, and the calibration once.
 func TestACalibrationThatFailsSaysSoOnce(t *testing.T) {
 	raw := []float64{1, 2}
 	trial := winner{result: &sweep.Result{Trial: 7}, trees: new(gbt.Model), calib: raw, testRaw: raw}
@@ -512,7 +512,7 @@ func TestForeignMessages(t *testing.T) {
 	}
 }
 
-// TestADamagedPlanIsNobodysMessage: repeating the message would not mend it, and the others must go on.
+// TestADamagedPlanIsNobodysMessage: redelivering the message would not help, and other sweeps must go on.
 func TestADamagedPlanIsNobodysMessage(t *testing.T) {
 	w := newWorld(t, options{})
 	if _, err := blob.Create(t.Context(), w.sweeps, sweep.Names("aaa").Plan(), []byte("{")); err != nil {
@@ -530,7 +530,7 @@ func TestADamagedPlanIsNobodysMessage(t *testing.T) {
 	}
 }
 
-// clocked is a store whose clock is the test's.
+// clocked is a store with the test's clock.
 type clocked struct {
 	blob.Store
 	planned, latest time.Time
@@ -553,8 +553,8 @@ func (c clocked) List(ctx context.Context, prefix string) iter.Seq2[blob.Attrs, 
 	}
 }
 
-// TestWrongClocksEndNoSweep: the launcher's clock is 400 s behind, the aggregator's 400 s ahead, and the limit is ten minutes. By the clock
-// of the store, which has written all objects, it comes when it comes.
+// TestWrongClocksEndNoSweep: the launcher's clock is 400 s behind, the aggregator's 400 s ahead, and the limit is ten minutes. It is
+// enforced by the clock of the store, which stamped all objects.
 func TestWrongClocksEndNoSweep(t *testing.T) {
 	const limit, wrong = 10 * time.Minute, 400 * time.Second
 	for _, tc := range []struct {

@@ -13,7 +13,7 @@ import (
 	"coppice/sweep"
 )
 
-// flip changes one byte in the middle of an object and gives what puts it right.
+// flip changes one byte in the middle of an object and returns a function that restores it.
 func flip(t *testing.T, s blob.Store, name string) (mend func()) {
 	t.Helper()
 	good, _, err := blob.ReadAll(t.Context(), s, name, 1<<26)
@@ -32,7 +32,7 @@ func flip(t *testing.T, s blob.Store, name string) (mend func()) {
 	return func() { put(good) }
 }
 
-// TestAFlippedByteOfTheDatasetEndsWithoutAWinner: nothing is calibrated, measured or registered on data that has changed.
+// TestAFlippedByteOfTheDatasetEndsWithoutAWinner: nothing is calibrated, measured or registered on damaged data.
 func TestAFlippedByteOfTheDatasetEndsWithoutAWinner(t *testing.T) {
 	w := newWorld(t, options{})
 	prefix := sweep.DatasetDir(w.plan.Dataset.Name, w.plan.Dataset.Version)
@@ -53,7 +53,7 @@ func TestAFlippedByteOfTheDatasetEndsWithoutAWinner(t *testing.T) {
 	}
 }
 
-// TestAFlippedByteOfTheWinner passes over a trial whose scores have changed, as TestDamagedAndMissingObjects does for models.
+// TestAFlippedByteOfTheWinner: a trial with damaged scores is passed over, as TestDamagedAndMissingObjects shows for models.
 func TestAFlippedByteOfTheWinner(t *testing.T) {
 	for _, file := range []string{"model.txt", "calib.scores", "test.scores"} {
 		w := newWorld(t, options{})
@@ -66,7 +66,7 @@ func TestAFlippedByteOfTheWinner(t *testing.T) {
 	}
 }
 
-// TestAFlippedByteOfTheChampion: a champion that has changed is no measure, and no reason to move the alias.
+// TestAFlippedByteOfTheChampion: a damaged champion cannot be compared with, and is no reason to move the alias.
 func TestAFlippedByteOfTheChampion(t *testing.T) {
 	first := newWorld(t, options{leaves: []int{15}, trees: 40})
 	if c := first.mustConclude(t); !c.Gate.Promoted {
@@ -80,8 +80,8 @@ func TestAFlippedByteOfTheChampion(t *testing.T) {
 	}
 }
 
-// TestADamagedChampionRecordEndsTheSweep: where the champion points, or what it is, cannot be read. The next sweep's version is registered,
-// not promoted, and its conclusion says why; asking for ever would be no end at all. What has been promoted before stays so.
+// TestADamagedChampionRecordEndsTheSweep: the champion's alias or record cannot be read. The next sweep's version is registered but not
+// promoted, and its conclusion says why; retrying would never end. Earlier promotions stand.
 func TestADamagedChampionRecordEndsTheSweep(t *testing.T) {
 	const alias, record = "registry/ctr/aliases/champion.json", "registry/ctr/versions/1/version.json"
 	for name, tc := range map[string]struct {
@@ -120,7 +120,7 @@ func TestADamagedChampionRecordEndsTheSweep(t *testing.T) {
 	}
 }
 
-// TestAnEndingWithoutAResult: an ending counts a trial whose result is not there any more. The sweep is concluded without it.
+// TestAnEndingWithoutAResult: the ending counts a trial whose result no longer exists. The sweep is concluded without it.
 func TestAnEndingWithoutAResult(t *testing.T) {
 	w := newWorld(t, options{})
 	best := w.mustConclude(t).Trial
@@ -131,7 +131,7 @@ func TestAnEndingWithoutAResult(t *testing.T) {
 	}
 }
 
-// TestAPlanOfAnotherSweepIsHopeless: no repetition would mend it, so its message does not come again.
+// TestAPlanOfAnotherSweepIsHopeless: a retry would not help, so the message is not redelivered.
 func TestAPlanOfAnotherSweepIsHopeless(t *testing.T) {
 	w := newWorld(t, options{})
 	text, _, err := blob.ReadAll(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Plan(), 1<<26)

@@ -9,7 +9,7 @@ import (
 	"coppice/sweep"
 )
 
-// crossed is a sweep of three configurations in two folds, of which so many trials have ended: the folds with these scores by configuration, then the refit.
+// crossed is a sweep of three configurations in two folds, with the given fold scores by configuration and n trials ended, the refit last.
 func crossed(t *testing.T, ended int, change func(*sweep.Plan), scores ...[2]float64) *world {
 	t.Helper()
 	var rounds []sweep.Round
@@ -41,7 +41,7 @@ func crossed(t *testing.T, ended int, change func(*sweep.Plan), scores ...[2]flo
 	return w
 }
 
-// TestASweepOfFolds: the refit alone may win, for its configuration's mean over the folds.
+// TestASweepOfFolds: only the refit may win, with its configuration's mean over the folds.
 func TestASweepOfFolds(t *testing.T) {
 	w := crossed(t, 7, nil, [2]float64{0.6, 0.62}, [2]float64{0.7, 0.8}, [2]float64{0.9, 0})
 	c := w.mustConclude(t)
@@ -52,7 +52,7 @@ func TestASweepOfFolds(t *testing.T) {
 	contains(t, c.Reason, "trial 6 trains it on all rows of train and valid, with 7 trees")
 }
 
-// TestASweepOfFoldsWithoutAWinner: it says what was missing.
+// TestASweepOfFoldsWithoutAWinner: the reason says what was missing.
 func TestASweepOfFoldsWithoutAWinner(t *testing.T) {
 	good := [][2]float64{{0.6, 0.62}, {0.7, 0.8}, {0.9, 0.1}}
 	for name, tc := range map[string]struct {
@@ -76,7 +76,7 @@ func TestASweepOfFoldsWithoutAWinner(t *testing.T) {
 	}
 }
 
-// TestAResultOfAnotherFold: what says that it is of another fold than its trial's is damaged, and its configuration cannot win.
+// TestAResultOfAnotherFold: a result that names another fold than its trial's is damaged, and its configuration cannot win.
 func TestAResultOfAnotherFold(t *testing.T) {
 	w := crossed(t, 7, nil, [2]float64{0.6, 0.62}, [2]float64{0.7, 0.8}, [2]float64{0.5, 0.5})
 	name := sweep.Names(w.plan.Sweep).Result(2)

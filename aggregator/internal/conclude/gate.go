@@ -12,16 +12,16 @@ import (
 	"coppice/sweep"
 )
 
-// moves is how often the gate is tried again because somebody moved the champion meanwhile.
+// moves is how many changes of the champion during the gate's decision are tolerated.
 const moves = 5
 
-// gate decides whether the new version becomes the champion and moves the alias by compare-and-swap. Whoever loses the
-// swap to another version compares with that one.
+// gate decides whether the new version becomes the champion, and moves the alias by compare-and-swap. After losing the swap to another
+// version, it compares with that one.
 func (a *Aggregator) gate(ctx context.Context, p *sweep.Plan, v registry.Version, w *winner, h *holdout) (*sweep.GateDecision, error) {
-	var now registry.Alias // the champion, as it was read last
-	var before int         // the champion before the version was
+	var now registry.Alias // the champion as last read
+	var before int         // the champion before this version
 	var d *sweep.GateDecision
-	var damage error // of the record that says where the champion is
+	var damage error // to the record of the current champion
 
 	m, err := a.newMatch(ctx, p, v.Number, w, h)
 	if err != nil {
@@ -39,7 +39,7 @@ func (a *Aggregator) gate(ctx context.Context, p *sweep.Plan, v registry.Version
 		case protocol.ReadChampion:
 			now, err = a.champion(ctx, p.Spec.Model)
 
-			// Another aggregator may have promoted the version since the history was read: it must not be compared with itself.
+			// Another aggregator may have promoted the version since the history was read: do not compare it with itself.
 			if err == nil && now.Version == v.Number {
 				before, done, err := a.promoted(ctx, p.Spec.Model, v.Number)
 				if err != nil {
@@ -85,8 +85,8 @@ func (a *Aggregator) gate(ctx context.Context, p *sweep.Plan, v registry.Version
 	return d, nil
 }
 
-// promoted says whether the version has been the champion, by an earlier attempt or another aggregator, and which version
-// was before it. A person may have moved the alias since; that is not undone.
+// promoted reports whether the version has been the champion, through an earlier attempt or another aggregator, and which version preceded
+// it. A person may have moved the alias since; that is not undone.
 func (a *Aggregator) promoted(ctx context.Context, model string, version int) (before int, done bool, err error) {
 	events, err := a.Registry.History(ctx, model)
 	for _, e := range events {
@@ -94,14 +94,14 @@ func (a *Aggregator) promoted(ctx context.Context, model string, version int) (b
 			return e.From, true, nil
 		}
 	}
-	if err != nil && onlyDamage(err) { // of some other event; it will not come back
+	if err != nil && onlyDamage(err) { // of some other event; this one will not be read either
 		a.Log.Warn("the registry's history is damaged", "model", model, "error", err.Error())
 		return 0, false, nil
 	}
 	return 0, false, err
 }
 
-// onlyDamage reports whether an error, or everything that is joined in it, is about records that cannot be read as such.
+// onlyDamage reports whether an error, or every error joined in it, is about an unreadable record.
 func onlyDamage(err error) bool {
 	var joined interface{ Unwrap() []error }
 	if !errors.As(err, &joined) {
@@ -115,13 +115,13 @@ func onlyDamage(err error) bool {
 	return true
 }
 
-// isCorrupt says whether an error is about a record of the registry that cannot be read as such.
+// isCorrupt reports whether an error is about an unreadable registry record.
 func isCorrupt(err error) bool {
 	var damaged *registry.CorruptError
 	return errors.As(err, &damaged)
 }
 
-// passed repeats the decision that made the version the champion, against the one before it.
+// passed reconstructs the decision that made the version the champion, against the version before it.
 func (m *match) passed(ctx context.Context, before int) (*sweep.GateDecision, error) {
 	d, err := m.decide(ctx, before)
 	if d != nil {
@@ -130,7 +130,7 @@ func (m *match) passed(ctx context.Context, before int) (*sweep.GateDecision, er
 	return d, err
 }
 
-// champion is where the alias points; its Version is 0 when there is none yet.
+// champion returns the champion's alias; its Version is 0 when there is none yet.
 func (a *Aggregator) champion(ctx context.Context, model string) (registry.Alias, error) {
 	alias, err := a.Registry.Alias(ctx, model, registry.Champion)
 	var absent *registry.NotFoundError

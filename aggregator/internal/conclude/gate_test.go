@@ -19,7 +19,7 @@ import (
 	"coppice/sweep"
 )
 
-// edited is a click table whose rows a test changes; header changes the names too.
+// edited is a click table whose rows are changed by a test; header changes the names, too.
 func edited(rows int, seed uint64, edit func(r *rand.Rand, header bool, row []string) []string) datasettest.Options {
 	o := datasettestOptions(rows, seed)
 	o.Edit = func(table []byte) []byte {
@@ -47,7 +47,7 @@ const (
 	columnClick = 7
 )
 
-// champion is a first night with an honest model.
+// champion is a first night with a sound model.
 func champion(t *testing.T, o datasettest.Options) *world {
 	t.Helper()
 	w := newWorld(t, options{leaves: []int{5}, trees: 12, table: o})
@@ -57,7 +57,7 @@ func champion(t *testing.T, o datasettest.Options) *world {
 	return w
 }
 
-// TestBrokenLabelsDoNotGoLive: tonight's labels are broken, in train and in test alike; the rows of earlier nights are not.
+// TestBrokenLabelsDoNotGoLive: tonight's labels are broken, in train and test alike; those of earlier nights are not.
 func TestBrokenLabelsDoNotGoLive(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it is long: run it without -short")
@@ -73,7 +73,7 @@ func TestBrokenLabelsDoNotGoLive(t *testing.T) {
 		},
 		"inverted": func(_ *rand.Rand, was string) string { return map[string]string{"0": "1", "1": "0"}[was] },
 		"all over": func(r *rand.Rand, _ string) string { return strconv.Itoa(r.IntN(2)) },
-		"shuffled": func(r *rand.Rand, _ string) string { // the rate stays, whose click it was is lost
+		"shuffled": func(r *rand.Rand, _ string) string { // the rate stays, but labels no longer belong to their rows
 			return strconv.Itoa(min(r.IntN(100)/80, 1))
 		},
 		"too many": func(r *rand.Rand, was string) string {
@@ -93,7 +93,7 @@ func TestBrokenLabelsDoNotGoLive(t *testing.T) {
 			})
 			night := newWorld(t, options{into: first, sweep: sweep.ID(fmt.Sprintf("night-%d", nights)), leaves: []int{7}, trees: 40, table: table})
 			c := night.mustConclude(t)
-			held := c.Gate.Verdict == sweep.VerdictNotPromoted || c.Gate.Verdict == sweep.VerdictBlocked // the champion may see it at once
+			held := c.Gate.Verdict == sweep.VerdictNotPromoted || c.Gate.Verdict == sweep.VerdictBlocked // either part may find out first
 			if c.Version == 0 || c.Gate.Promoted || !held {
 				t.Errorf("version %d, %s: %s; want it registered, and not promoted or blocked", c.Version, c.Gate.Verdict, c.Gate.Reason)
 			}
@@ -103,7 +103,7 @@ func TestBrokenLabelsDoNotGoLive(t *testing.T) {
 	}
 }
 
-// TestALeakIsRefused: a column knows the label nearly always (AUC .9985), on the first night and later.
+// TestALeakIsRefused: a column almost always gives away the label (AUC .9985), on the first night and later.
 func TestALeakIsRefused(t *testing.T) {
 	leak := func(r *rand.Rand, header bool, row []string) []string {
 		if header {
@@ -128,7 +128,7 @@ func TestALeakIsRefused(t *testing.T) {
 	contains(t, c.Gate.Reason, `column "leaked" carries 0.9`)
 }
 
-// TestOtherSchemas: a column that the champion needs is gone, or one has come that earlier nights did not have.
+// TestOtherSchemas: a column that the champion needs is missing, or there is one that earlier nights did not have.
 func TestOtherSchemas(t *testing.T) {
 	dropping := func(_ *rand.Rand, _ bool, row []string) []string {
 		return slices.Delete(row, columnHour, columnHour+1)
@@ -168,7 +168,7 @@ func TestOtherSchemas(t *testing.T) {
 	}
 }
 
-// TestReferenceRows: a version keeps its sampled test rows with their labels, and gives back what it was given.
+// TestReferenceRows: a version keeps its sampled test rows with their labels, and returns them unchanged.
 func TestReferenceRows(t *testing.T) {
 	w := champion(t, datasettestOptions(6000, 5))
 	reg := registry.New(w.models)
@@ -197,7 +197,7 @@ func TestReferenceRows(t *testing.T) {
 		}
 	}
 
-	// Weights and groups come back as well, and fewer rows are evenly spread.
+	// Weights and groups are kept as well, and a subset is evenly spread.
 	full := referenceOf(h, 100)
 	full.targets.Weight, full.targets.Group = ones(100), make([]uint64, 100)
 	for i := range full.targets.Weight {
@@ -225,7 +225,7 @@ func TestReferenceRows(t *testing.T) {
 	}
 }
 
-// TestVersionsOfEarlierBuilds keep no rows: those of their dataset stand in, while it is there.
+// TestVersionsOfEarlierBuilds: they keep no rows, so those of their dataset are used while it exists.
 func TestVersionsOfEarlierBuilds(t *testing.T) {
 	first := newWorld(t, options{leaves: []int{7}, trees: 20, table: datasettestOptions(6000, 5)})
 	h, err := first.aggregator().readHoldout(t.Context(), first.plan)
@@ -252,7 +252,7 @@ func TestVersionsOfEarlierBuilds(t *testing.T) {
 	}
 }
 
-// TestLastChampions: whoever was rolled back lends no rows.
+// TestLastChampions: a version that was rolled back contributes no rows.
 func TestLastChampions(t *testing.T) {
 	move := func(from, to int) registry.Event { return registry.Event{Alias: registry.Champion, From: from, To: to} }
 	for _, tc := range []struct {
@@ -262,7 +262,7 @@ func TestLastChampions(t *testing.T) {
 		{nil, nil},
 		{[]registry.Event{move(0, 1), {Alias: "canary", To: 9}, move(1, 2), move(2, 4)}, []int{4, 2, 1}},
 		{[]registry.Event{move(0, 1), move(1, 2), move(2, 1)}, []int{1}},
-		{[]registry.Event{move(0, 1), move(1, 7)}, []int{1}}, // 7 is the version that is judged
+		{[]registry.Event{move(0, 1), move(1, 7)}, []int{1}}, // 7 is the version being judged
 	} {
 		if got := lastChampions(tc.moves, 7); !slices.Equal(got, tc.want) {
 			t.Errorf("%v: %v, want %v", tc.moves, got, tc.want)
@@ -274,7 +274,7 @@ type refusing []string
 
 func (c refusing) Blocked(context.Context, *sweep.Plan) ([]string, error) { return c, nil }
 
-// TestBlockedData make no champion, not even the first.
+// TestBlockedData: a blocked dataset makes no champion, not even the first.
 func TestBlockedData(t *testing.T) {
 	w := newWorld(t, options{})
 	a := w.aggregator()
@@ -289,7 +289,7 @@ func TestBlockedData(t *testing.T) {
 	contains(t, c.Why(), "blocked: a third of the labels is missing; the newest row")
 }
 
-// TestShares: what features of several columns gain is split between the columns.
+// TestShares: the gain of a feature made of several columns is split between them.
 func TestShares(t *testing.T) {
 	w := newWorld(t, options{})
 	h, err := w.aggregator().readHoldout(t.Context(), w.plan)
@@ -342,7 +342,7 @@ func TestGateAgainstTheChampion(t *testing.T) {
 	if c := none.mustConclude(t); !c.Gate.Promoted {
 		t.Errorf("without a gate: %+v", c.Gate)
 	}
-	// The same sweep judged again, after others have moved the champion on, keeps its version and does not move it back.
+	// The same sweep judged again, after others have changed the champion, keeps its version and does not change the champion back.
 	again := *better
 	again.sweeps = without(t, better.sweeps, sweep.Names(better.plan.Sweep).Conclusion())
 	if c := again.mustConclude(t); c.Version != 3 {
@@ -350,8 +350,8 @@ func TestGateAgainstTheChampion(t *testing.T) {
 	}
 }
 
-// TestCalibratedBySegment: campaigns are off by themselves in ways that the trees do not see. The version's calibrator shifts them, what is
-// exported predicts as the gate measured, and rows that it was fitted to judge nothing.
+// TestCalibratedBySegment: campaigns deviate in ways that the trees do not see. The version's calibrator corrects them, the exported
+// version predicts as the gate measured, and rows used for fitting are not used to judge.
 func TestCalibratedBySegment(t *testing.T) {
 	by := func(p *sweep.Plan) {
 		p.Spec.Calibrate = &sweep.Calibrate{By: []string{"campaign_id", "site"}}

@@ -12,23 +12,23 @@ import (
 	"coppice/sweep"
 )
 
-// holdout is what the aggregator needs of the dataset: targets of the held-out parts, and the sample's raw values. It
-// never reads the table itself.
+// holdout is the part of the dataset that the aggregator needs: targets of the held-out rows and the sample's raw values. It never reads
+// the table itself.
 type holdout struct {
 	manifest     *dataset.Manifest
 	manifestText []byte
-	calib, test  dataset.Targets // of the rows of the plan's parts
+	calib, test  dataset.Targets // for the rows of the plan's parts
 	sample       *dataset.Sample
-	levels       *dataset.Levels // of the tables of its features; nil where they have none
-	values       []float64       // the sample's model values, row by row
-	calibRows    []place         // which sample rows belong to calib
-	testRows     []place         // and which to test
+	levels       *dataset.Levels // of the target tables behind its features; nil if there are none
+	values       []float64       // the sample's encoded values, row-major
+	calibRows    []place         // sample rows in the calib part
+	testRows     []place         // sample rows in the test part
 }
 
-// place is a row that both the sample and a part have.
+// place is a row's position in the sample and in a part.
 type place struct{ sample, part int }
 
-// Bounds of what is read into memory.
+// Limits on what is read into memory, in bytes.
 const (
 	maxManifest = 64 << 20
 	maxTargets  = 8 << 30
@@ -36,7 +36,7 @@ const (
 	maxLevels   = 3 << 30
 )
 
-// readHoldout fails with a *dataError where the dataset is to blame.
+// readHoldout returns a *dataError if the dataset is at fault.
 func (a *Aggregator) readHoldout(ctx context.Context, p *sweep.Plan) (*holdout, error) {
 	prefix := sweep.DatasetDir(p.Dataset.Name, p.Dataset.Version)
 	h := &holdout{}
@@ -73,7 +73,7 @@ func (a *Aggregator) readHoldout(ctx context.Context, p *sweep.Plan) (*holdout, 
 	return h, nil
 }
 
-// encodeSample computes the model values of the sample.
+// encodeSample encodes the sample's rows as the model's inputs.
 func (a *Aggregator) encodeSample(ctx context.Context, prefix string, h *holdout) error {
 	if slices.ContainsFunc(h.manifest.Files, func(f dataset.FileInfo) bool { return f.Name == dataset.LevelsFile }) {
 		data, err := a.readFile(ctx, prefix, h.manifest, dataset.LevelsFile, maxLevels)
@@ -96,7 +96,7 @@ func (a *Aggregator) encodeSample(ctx context.Context, prefix string, h *holdout
 	return nil
 }
 
-// usualInputs counts what the sample's columns hold, as a model with these features will see it.
+// usualInputs counts the values in the sample's columns, as seen by a model with these features.
 func usualInputs(e *dataset.Encoding, levels *dataset.Levels, h *holdout) (*ingest.Inputs, error) {
 	encoder, err := ingest.NewEncoder(e, levels)
 	if err != nil {
@@ -105,7 +105,7 @@ func usualInputs(e *dataset.Encoding, levels *dataset.Levels, h *holdout) (*inge
 	return encoder.CountSample(h.sample)
 }
 
-// readPart reads a part's targets and finds its rows in the sample.
+// readPart reads a part's targets and locates its rows in the sample.
 func (a *Aggregator) readPart(ctx context.Context, prefix string, h *holdout, part sweep.Rows) (dataset.Targets, []place, error) {
 	data, err := a.readFile(ctx, prefix, h.manifest, dataset.TargetsFile(part.Split), maxTargets)
 	if err != nil {
@@ -126,7 +126,7 @@ func (a *Aggregator) readPart(ctx context.Context, prefix string, h *holdout, pa
 		for i, r := range h.sample.Row {
 			j, ok := int(r), int(r) < len(all.Label)
 			if rows != nil {
-				j, ok = slices.BinarySearch(rows, r) // ascending
+				j, ok = slices.BinarySearch(rows, r) // rows is ascending
 			}
 			if ok {
 				places = append(places, place{i, j})
@@ -148,7 +148,7 @@ func pick[T any](all []T, rows []uint32) []T {
 	return out
 }
 
-// readFile reads one file of the dataset and compares it with the manifest's checksums.
+// readFile reads one file of the dataset and verifies it against the manifest's checksums.
 func (a *Aggregator) readFile(ctx context.Context, prefix string, m *dataset.Manifest, name string, limit int64) ([]byte, error) {
 	for _, f := range m.Files {
 		if f.Name != name {
@@ -178,7 +178,7 @@ func (a *Aggregator) readFile(ctx context.Context, prefix string, m *dataset.Man
 	return nil, &dataError{fmt.Errorf("the dataset has no %s; was it staged with sample: 0, or without the split? Stage it again", name)}
 }
 
-// read reads an object of the datasets bucket. One that is not there is the dataset's fault, not storage's.
+// read reads an object of the datasets bucket. A missing one is a *dataError, not a storage error.
 func (a *Aggregator) read(ctx context.Context, name string, limit int64) ([]byte, error) {
 	data, _, err := blob.ReadAll(ctx, a.Datasets, name, limit)
 	if errors.Is(err, blob.ErrNotExist) {
@@ -187,11 +187,11 @@ func (a *Aggregator) read(ctx context.Context, name string, limit int64) ([]byte
 	return data, err
 }
 
-// row is one sample row's model values.
+// row returns the encoded values of one sample row.
 func (h *holdout) row(i int) []float64 {
 	f := len(h.manifest.Features)
 	return h.values[i*f : (i+1)*f]
 }
 
-// errNoSample is a sweep none of whose held-out rows are in the sample: no model of it can be verified.
+// errNoSample: none of the sweep's held-out rows is in the sample, so no model can be verified.
 var errNoSample = errors.New("the dataset's sample has no row of the calib or test part; stage it again with a larger sample")

@@ -9,43 +9,43 @@ import (
 	"coppice/sweep"
 )
 
-// Jobs says whether a Batch job will still run anything.
+// Jobs tells whether a Batch job will still run tasks.
 type Jobs interface {
-	// State is where the job stands; ErrNoJob when there is no such job.
+	// State returns the job's state; ErrNoJob if there is no such job.
 	State(ctx context.Context, job string) (JobState, error)
 }
 
-// JobState is where a Batch job stands.
+// JobState is the state of a Batch job.
 type JobState struct {
-	Name  string // in Batch's words
+	Name  string // Batch's name of the state
 	Ended bool
-	Began bool      // any of its tasks has run
-	From  time.Time // when the first of them began; zero where that is not known
-	To    time.Time // when the last of them ended; zero before, and where that is not known
+	Began bool      // at least one task has run
+	From  time.Time // start of the first task; zero if unknown
+	To    time.Time // end of the last task; zero before that, or if unknown
 }
 
 // ErrNoJob is a job that Batch does not know.
 var ErrNoJob = errors.New("there is no such job")
 
-// submission is how long after a job was written down it may still be unknown to Batch.
+// submission is how long after it was recorded a job may still be unknown to Batch.
 const submission = 10 * time.Minute
 
-// jobHistory are the jobs of a sweep by their numbers. Each is read when it is first asked for and then kept, so that all that one decision
-// goes by is one reading, and Batch is asked once.
+// jobHistory is a sweep's jobs by number. Each is read once, on first use, so that all parts of a decision use the same reading and Batch
+// is asked only once.
 type jobHistory struct {
 	a    *Aggregator
 	plan *sweep.Plan
 	read []*pastJob
 }
 
-// pastJob is a job that has taken its turn.
+// pastJob is a job that was recorded for the sweep.
 type pastJob struct {
-	since time.Time // it was written down
+	since time.Time // when it was recorded
 	state JobState
 	there bool // Batch knows it
 }
 
-// get is the job number n, nil when it has not taken its turn. Whoever asks for n has asked for those before it.
+// get returns job n, or nil if it was never recorded. Jobs must be requested in order.
 func (t *jobHistory) get(ctx context.Context, n int) (*pastJob, error) {
 	if n < len(t.read) {
 		return t.read[n], nil
@@ -75,9 +75,8 @@ func (t *jobHistory) look(ctx context.Context, n int) (*pastJob, error) {
 	return &pastJob{since, state, err == nil}, nil
 }
 
-// ended says whether nothing will be run for the sweep any more, and in which state its newest job is. A sweep has several
-// jobs where the machines of the first could not be had; as long as there are machines that have not been tried and none of
-// the jobs had any, a launcher may be about to submit another.
+// ended reports whether the sweep's jobs will run nothing more, and the state of the newest one. A sweep has several jobs if the machines
+// of the first were not available; while there are machines left to try and no job has got any, a launcher may be about to submit another.
 func (t *jobHistory) ended(ctx context.Context) (ended bool, state string, err error) {
 	p, now := t.plan, t.a.Now()
 	since, began := p.Created, false
@@ -88,12 +87,12 @@ func (t *jobHistory) ended(ctx context.Context) (ended bool, state string, err e
 			return false, "", err
 		}
 
-		// Nobody has written the next job down. Nobody will, once one has begun or the launcher is overdue.
+		// The next job is not recorded. It will not be, once one has begun or the launcher is overdue.
 		if j == nil {
 			return began || now.Sub(since) >= time.Duration(p.Spec.Machine.Wait)+submission, state, nil
 		}
 
-		// Batch may learn of a job only a while after it was written down.
+		// Batch may learn of a job some time after it was recorded.
 		s := j.state
 		if !j.there {
 			s = JobState{Name: "not there", Ended: now.Sub(j.since) >= submission}
@@ -107,8 +106,8 @@ func (t *jobHistory) ended(ctx context.Context) (ended bool, state string, err e
 	return true, state, nil
 }
 
-// minimumUsage are the jobs that began, each with the time in which it has machines whether or not any of them claims a trial. A job that
-// Batch does not know has none.
+// minimumUsage lists the jobs that began, each with the period during which it has machines whether or not they claim a trial. A job
+// unknown to Batch is not listed.
 func (t *jobHistory) minimumUsage(ctx context.Context) ([]ledger.MinimumUsage, error) {
 	var usage []ledger.MinimumUsage
 	for n := range len(t.plan.Fallback) + 1 {

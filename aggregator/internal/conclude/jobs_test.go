@@ -13,7 +13,7 @@ import (
 	"coppice/sweep"
 )
 
-// several are a sweep's jobs by the number at the end of their names; those that are missing are not there.
+// several are a sweep's jobs by the number at the end of their names; a missing one does not exist.
 type several map[string]JobState
 
 func (s several) State(_ context.Context, job string) (JobState, error) {
@@ -24,7 +24,7 @@ func (s several) State(_ context.Context, job string) (JobState, error) {
 	return j, nil
 }
 
-// TestASweepWithSeveralJobs: the first job's end is not the sweep's while others run or may come.
+// TestASweepWithSeveralJobs: the first job's end is not the sweep's while other jobs run or may follow.
 func TestASweepWithSeveralJobs(t *testing.T) {
 	waiting, running := JobState{Name: "SCHEDULED"}, JobState{Name: "RUNNING", Began: true}
 	given, failed, broke := JobState{Name: "CANCELLED", Ended: true}, JobState{Name: "FAILED", Ended: true}, JobState{Name: "FAILED", Ended: true, Began: true}
@@ -32,7 +32,7 @@ func TestASweepWithSeveralJobs(t *testing.T) {
 		records []time.Duration // of jobs 1, 2 ..., after the plan
 		jobs    several
 		age     time.Duration
-		want    string // the state; "" is not over
+		want    string // the state; "" while the sweep goes on
 	}{
 		"the first waits":                      {nil, several{"j": waiting}, time.Hour, ""},
 		"the first failed, the next may come":  {nil, several{"j": failed}, 19 * time.Minute, ""},
@@ -74,8 +74,8 @@ func (c counted) State(ctx context.Context, job string) (JobState, error) {
 	return c.Jobs.State(ctx, job)
 }
 
-// TestBatchIsAskedOncePerDecision: what is spent and whether the jobs have ended are judged by the same reading, also of a sweep
-// with a budget and several jobs.
+// TestBatchIsAskedOncePerDecision: spending and the jobs' end are judged by the same reading, including for a sweep with a budget and
+// several jobs.
 func TestBatchIsAskedOncePerDecision(t *testing.T) {
 	w := budgeted(t, 1000, 0.5, 2)
 	w.plan.Fallback, w.plan.Spec.Machine.Fallback = make([]sweep.Sizing, 2), make([]sweep.Fallback, 2)

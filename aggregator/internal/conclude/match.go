@@ -16,13 +16,13 @@ import (
 	"coppice/sweep"
 )
 
-// Contract says what is wrong with a plan's dataset, in sentences, where it may not make a champion. An error means that it cannot be
-// told now.
+// Contract reports, in sentences, what is wrong with a plan's dataset if it must not produce a champion. An error means that this cannot be
+// determined now.
 type Contract interface {
 	Blocked(ctx context.Context, p *sweep.Plan) ([]string, error)
 }
 
-// match is everything about the new model that does not depend on whom it is compared with.
+// match is everything about the new model that does not depend on the version it is compared with.
 type match struct {
 	a        *Aggregator
 	plan     *sweep.Plan
@@ -30,11 +30,11 @@ type match struct {
 	evidence judge.Evidence // without the champion's predictions
 
 	tonight *dataset.Sample // its rows of the test part
-	nights  []night         // that the new model can score
-	note    string          // why there are no others
+	nights  []night         // earlier nights that the new model can score
+	note    string          // why there are no more
 }
 
-// newMatch scores the new model on all rows that it may be compared on, each through its own encoding.
+// newMatch scores the new model on all rows that it may be compared on, through its own encoding.
 func (a *Aggregator) newMatch(ctx context.Context, p *sweep.Plan, version int, w *winner, h *holdout) (*match, error) {
 	m := &match{a: a, plan: p, gate: p.Spec.Gated()}
 	m.evidence = judge.Evidence{Binary: p.Spec.Objective == "binary", Seed: p.Spec.Seed, Shares: shares(w.trees, h.manifest.Encoding())}
@@ -54,7 +54,7 @@ func (a *Aggregator) newMatch(ctx context.Context, p *sweep.Plan, version int, w
 		return m, nil //nolint:nilerr // it is evidence
 	}
 
-	// Tonight's rows: calib would not do, since the calibrator has seen it.
+	// Tonight's test rows. The calib rows do not qualify, since the calibrator was fitted to them.
 	if r := referenceOf(h, len(h.testRows)); r == nil {
 		m.evidence.NotTonight = "the dataset's sample has no row of the test part; stage it again with a larger sample"
 	} else if err := (*rows)(&m.evidence.Tonight).add(fresh, r); err != nil {
@@ -80,16 +80,16 @@ func (a *Aggregator) newMatch(ctx context.Context, p *sweep.Plan, version int, w
 	return m, nil
 }
 
-// night is rows of an earlier night with the new model's predictions.
+// night holds rows of an earlier night with the new model's predictions.
 type night struct {
 	reference
 	rows rows
 }
 
-// rows grow night by night.
+// rows accumulates the rows of several nights.
 type rows judge.Rows
 
-// add takes the rows of a night with the new model's predictions.
+// add sets the rows of a night and the new model's predictions.
 func (to *rows) add(fresh *scorer.Scorer, r *reference) error {
 	pred, err := predict(fresh, r.sample)
 	if err != nil {
@@ -99,10 +99,10 @@ func (to *rows) add(fresh *scorer.Scorer, r *reference) error {
 	return nil
 }
 
-// join appends a night's rows, and what the champion makes of them.
+// join appends a night's rows and the champion's predictions for them.
 func (to *rows) join(n *night, old []float64) {
 	before := len(to.Label)
-	if n.rows.Weight != nil && to.Weight == nil && before > 0 { // rows without weights count 1 beside those with
+	if n.rows.Weight != nil && to.Weight == nil && before > 0 { // beside weighted rows, unweighted ones weigh 1
 		to.Weight = ones(before)
 	}
 
@@ -113,7 +113,7 @@ func (to *rows) join(n *night, old []float64) {
 		to.Weight = append(to.Weight, ones(len(old))...)
 	}
 
-	for _, g := range n.rows.Group { // a group is one of a night
+	for _, g := range n.rows.Group { // keep the groups of different nights apart
 		to.Group = append(to.Group, g^uint64(n.version)*0x9e3779b97f4a7c15)
 	}
 
@@ -122,7 +122,7 @@ func (to *rows) join(n *night, old []float64) {
 
 func ones(n int) []float32 { return slices.Repeat([]float32{1}, n) }
 
-// predict scores a sample's rows, or says which columns it lacks.
+// predict scores a sample's rows, or says which columns are missing.
 func predict(s *scorer.Scorer, sample *dataset.Sample) ([]float64, error) {
 	var missing []string
 	for _, name := range s.Columns() {
@@ -142,14 +142,14 @@ func predict(s *scorer.Scorer, sample *dataset.Sample) ([]float64, error) {
 	return s.Sample(sample, runtime.GOMAXPROCS(0))
 }
 
-// against is the evidence with the predictions of a version of the registry.
+// against completes the evidence with the predictions of a registered version.
 func (m *match) against(ctx context.Context, champion int) (judge.Evidence, error) {
 	e := m.evidence
 	if e.Champion = champion; champion == 0 || m.gate.Against == sweep.AgainstNone || len(e.Blocked) > 0 {
 		return e, nil
 	}
 
-	// A version whose record or files are damaged or gone cannot be compared, now or later; what storage does not give is asked for again.
+	// A version whose record or files are damaged or missing can never be compared; a storage error is returned and retried.
 	old, err := m.open(ctx, champion)
 	var bad *scorer.UnfitError
 	if isUnusable(err) || errors.As(err, &bad) {
@@ -191,7 +191,7 @@ func (m *match) open(ctx context.Context, number int) (*scorer.Scorer, error) {
 	return scorer.Open(ctx, m.a.Registry, v)
 }
 
-// segments names the segment of each row; nil without columns, or where one of them is not in the sample.
+// segments names each row's segment; nil without columns, or if one of them is not in the sample.
 func segments(s *dataset.Sample, by []string) []string {
 	if len(by) == 0 {
 		return nil
@@ -213,12 +213,13 @@ func segments(s *dataset.Sample, by []string) []string {
 	return out
 }
 
-// firstTrees is how many trees the shares are taken of. Where a column tells nearly everything, later trees fit what is left at rows that
-// are all but certain, with gains of any size: over all trees, a planted leak had a quarter of the gain on one table, and 0.99 in the first ten.
+// firstTrees is the number of trees whose gain counts for the shares. If one column tells nearly everything, later trees fit the remainder
+// on rows that are all but certain, with gains of any size: over all trees a planted leak had a quarter of the gain on one table, but 0.99
+// in the first ten.
 const firstTrees = 10
 
-// shares are the columns' shares of the gain of the model's first trees, the largest first. What a feature of several columns gains is
-// split evenly.
+// shares returns the columns' shares of the gain of the model's first trees, in descending order. The gain of a feature made of several
+// columns is split evenly between them.
 func shares(m *gbt.Model, e *dataset.Encoding) []judge.Share {
 	gains := make([]float64, m.Features())
 	for _, t := range m.Trees[:min(firstTrees, len(m.Trees))] {
@@ -255,7 +256,7 @@ func shares(m *gbt.Model, e *dataset.Encoding) []judge.Share {
 	return out
 }
 
-// columnsOf are the columns that a feature is made of.
+// columnsOf returns the columns that a feature is made of.
 func columnsOf(e *dataset.Encoding, i int) []string {
 	f := &e.Features[i]
 	if f.From == nil {

@@ -10,18 +10,18 @@ import (
 	"coppice/sweep"
 )
 
-// progress is what an open sweep's results added up to when they were last read.
+// progress sums up an open sweep's results when they were last read.
 type progress struct {
 	metric                      string
-	trials                      map[string]int64 // by status, and those that have none yet as "waiting"
-	best                        float64          // NaN as long as no trial is done
+	trials                      map[string]int64 // by status; trials without a result count as "waiting"
+	best                        float64          // NaN until a trial is done
 	takeovers                   int64
 	trees                       int64
 	trainSeconds, cpuSeconds    float64
 	peakPrivateBytes, mostBytes int64
 }
 
-// note keeps the progress of a sweep for whoever measures. known's lock is held.
+// note records the progress for the instruments. The caller holds k.mu.
 func (k *known) note() {
 	b := k.board(nil)
 	p := &progress{metric: k.plan.Spec.Metric, best: math.NaN(), trials: map[string]int64{"waiting": int64(b.Waiting)}}
@@ -31,7 +31,7 @@ func (k *known) note() {
 			continue
 		}
 		p.trials[string(r.Status)]++
-		p.takeovers += int64(r.Claim) // every claim but the first is one over
+		p.takeovers += int64(r.Claim) // every claim but the first is a takeover
 		p.trees += int64(r.TreesGrown)
 		p.trainSeconds += r.Usage.TrainSeconds
 		p.cpuSeconds += r.Usage.CPUSeconds
@@ -47,7 +47,7 @@ func (k *known) note() {
 	k.progress.Store(p)
 }
 
-// open is the progress of every sweep that has not been concluded.
+// open returns the progress of every sweep that is not concluded.
 func (a *Aggregator) open() map[sweep.ID]*progress {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -60,8 +60,8 @@ func (a *Aggregator) open() map[sweep.ID]*progress {
 	return out
 }
 
-// Measure makes the aggregator's instruments: messages and conclusions counted, open sweeps as their results show them. It is
-// called before anything else, if at all. A concluded sweep is no longer shown: its numbers are in the registry and the bucket.
+// Measure creates the aggregator's instruments: counters of messages and conclusions, and the state of open sweeps. If used, it must be
+// called before any other method. A concluded sweep is no longer reported: its numbers are in the registry and the bucket.
 func (a *Aggregator) Measure(meter otel.Meter) error {
 	var err error
 	counter := func(name, unit, what string) otel.Int64Counter {
@@ -128,7 +128,7 @@ func (a *Aggregator) Measure(meter otel.Meter) error {
 	return err
 }
 
-// count adds one to a counter, if anybody measures.
+// count adds one to a counter, if there is one.
 func count(c otel.Int64Counter, outcome string) {
 	if c != nil {
 		c.Add(context.Background(), 1, otel.WithAttributes(attribute.String("outcome", outcome)))

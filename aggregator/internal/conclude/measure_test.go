@@ -13,7 +13,7 @@ import (
 	"coppice/sweep"
 )
 
-// numbers are what a reader in memory gets, by instrument and the values of its attributes, in the order of their names.
+// numbers are what an in-memory reader collects, by instrument and its attribute values, in the order of their names.
 func numbers(t *testing.T, reader sdk.Reader) map[string]float64 {
 	t.Helper()
 	var all metricdata.ResourceMetrics
@@ -65,7 +65,7 @@ func (h *hidden) List(ctx context.Context, prefix string) iter.Seq2[blob.Attrs, 
 	}
 }
 
-// TestOpenSweepsAreMeasured: what is shown of a sweep follows its results, and goes when it is concluded.
+// TestOpenSweepsAreMeasured: the metrics of a sweep follow its results, and disappear when it is concluded.
 func TestOpenSweepsAreMeasured(t *testing.T) {
 	w := newWorld(t, options{})
 	results := hidden{Store: w.sweeps, name: sweep.Names(w.plan.Sweep).Result(2)}

@@ -10,11 +10,11 @@ import (
 	"coppice/sweep"
 )
 
-// Nights is the Contract that staging has written down beside the datasets. The launcher starts no sweep on a blocked night; this is for
+// Nights is the Contract recorded by staging beside the datasets. The launcher does not start a sweep on a blocked night; this check covers
 // sweeps that were started before, or by other means.
 type Nights struct{ Datasets blob.Store }
 
-// Blocked says why the night of the plan's dataset is blocked, if it is. A night of which nothing is known is not.
+// Blocked says why the night of the plan's dataset is blocked, if it is. A night without a record is not blocked.
 func (n Nights) Blocked(ctx context.Context, p *sweep.Plan) ([]string, error) {
 	name, version := p.Dataset.Name, p.Dataset.Version
 	text, _, err := blob.ReadAll(ctx, n.Datasets, sweep.DatasetNight(name, version), contract.MaxRecord)
@@ -29,7 +29,7 @@ func (n Nights) Blocked(ctx context.Context, p *sweep.Plan) ([]string, error) {
 
 	r, err := contract.DecodeRecord(text, name, version)
 	if err != nil {
-		return []string{err.Error()}, nil //nolint:nilerr // a damaged record is no good one
+		return []string{err.Error()}, nil //nolint:nilerr // a damaged record must not pass as good
 	}
 	if !r.Blocked() {
 		return nil, nil

@@ -10,7 +10,7 @@ import (
 	"coppice/sweep"
 )
 
-// TestNightsSayWhatIsBlocked: a blocked night blocks, an accepted or unknown one does not, and a damaged record is not taken for a good one.
+// TestNightsSayWhatIsBlocked: a blocked night blocks, an accepted or unknown one does not, and a damaged record does not pass as good.
 func TestNightsSayWhatIsBlocked(t *testing.T) {
 	p := &sweep.Plan{Dataset: sweep.DatasetRef{Name: "clicks", Version: "0123456789abcdef"}}
 	found := []contract.Finding{{Code: contract.CodeInverted, Level: contract.Blocking, Text: "positive and negative look exchanged"}}

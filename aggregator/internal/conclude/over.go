@@ -11,7 +11,7 @@ import (
 	"coppice/sweep"
 )
 
-// ending says in words why a sweep is concluded. Before all of its trials have ended that takes a reason.
+// ending says why a sweep is concluded. Ending before all trials have ended needs a reason.
 func ending(why protocol.Why, b sweep.Board, p *sweep.Plan, spent, state string) *sweep.Ending {
 	switch why {
 	case protocol.Cancelled:
@@ -26,8 +26,8 @@ func ending(why protocol.Why, b sweep.Board, p *sweep.Plan, spent, state string)
 	return &sweep.Ending{}
 }
 
-// spent says that the sweep's budget is used up, or empty. The tasks see the ending that follows from it and stop by themselves, as
-// they do at the time limit.
+// spent says why the sweep's budget counts as used up; it is empty if it does not. Tasks stop when they see the ending that follows, as at
+// the time limit.
 func (a *Aggregator) spent(ctx context.Context, k *known, jobs *jobHistory) (string, error) {
 	p := k.plan
 	budget := p.Spec.Budget
@@ -35,7 +35,7 @@ func (a *Aggregator) spent(ctx context.Context, k *known, jobs *jobHistory) (str
 		return "", nil
 	}
 
-	// The reader is kept, so that each look at the costs reads only what has changed since the last.
+	// Keep the reader, so that each call reads only what has changed since the last.
 	if k.costs == nil {
 		k.costs = &ledger.Reader{Store: a.Sweeps, Plan: p}
 	}
@@ -46,7 +46,7 @@ func (a *Aggregator) spent(ctx context.Context, k *known, jobs *jobHistory) (str
 		return "", err
 	}
 
-	// What the claims say is enough while Batch cannot be asked.
+	// If the claims alone exceed the budget, Batch need not be asked.
 	if !l.Exceeds(p, budget) && a.Jobs != nil {
 		usage, err := jobs.minimumUsage(ctx)
 		if err != nil {
@@ -66,7 +66,8 @@ func early(when string, b sweep.Board) *sweep.Ending {
 	return &sweep.Ending{Early: fmt.Sprintf("%d of %d trials had not ended %s", b.Waiting, len(b.Rows), when)}
 }
 
-// ended is how many of what a quorum counts are done, trials or, in a sweep with folds, configurations, and what to say where they are too few.
+// ended counts what the quorum applies to, trials or, in a cross-validated sweep, configurations, that are done, and gives the text for
+// when they are too few.
 func ended(p *sweep.Plan, b sweep.Board) (done int, short string) {
 	if p.Folds == nil {
 		return b.Done, fmt.Sprintf("%d are done, the quorum is %d", b.Done, quorum(p, b))
@@ -79,8 +80,8 @@ func ended(p *sweep.Plan, b sweep.Board) (done int, short string) {
 	return done, fmt.Sprintf("of %d configurations %d have all of their folds, the quorum is %d", len(b.Configurations), done, quorum(p, b))
 }
 
-// quorum is how many trials must be done for a sweep to have a winner, whether it ended early or most of its trials failed. Those that were stopped because others were
-// better have had their turn.
+// quorum is how many trials must be done for a sweep to have a winner, whether it ended early or most of its trials failed. Trials stopped
+// because others were better do not count against it.
 func quorum(p *sweep.Plan, b sweep.Board) int {
 	stopped := b.Stopped
 	if b.Configurations != nil {

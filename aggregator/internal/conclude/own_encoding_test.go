@@ -13,11 +13,11 @@ import (
 	"coppice/sweep"
 )
 
-// columnAge is numbers in the click table.
+// columnAge is a numeric column of the click table.
 const columnAge = 4
 
-// TestEachModelScoresThroughItsOwnEncoding: where tonight's dataset lacks a column of the champion's, the gate's two values are what each
-// version, opened from the registry with its own features and calibrator, makes of the raw rows of the earlier night.
+// TestEachModelScoresThroughItsOwnEncoding: if tonight's dataset lacks a column of the champion's, the gate compares what each version,
+// opened from the registry with its own features and calibrator, predicts for the raw rows of the earlier night.
 func TestEachModelScoresThroughItsOwnEncoding(t *testing.T) {
 	first := champion(t, datasettestOptions(20_000, 5))
 	dropping := func(_ *rand.Rand, _ bool, row []string) []string {
@@ -71,8 +71,8 @@ func TestEachModelScoresThroughItsOwnEncoding(t *testing.T) {
 	}
 }
 
-// TestColumnOfAnotherKind: a column that has numbers for the champion and words tonight cannot be scored by it; the sentence names the column
-// and a value, and the rows of the earlier night decide.
+// TestColumnOfAnotherKind: the champion cannot score a column that held numbers and has words tonight; the sentence names the column and a
+// value, and the rows of the earlier night decide.
 func TestColumnOfAnotherKind(t *testing.T) {
 	first := champion(t, datasettestOptions(20_000, 5))
 	worded := func(_ *rand.Rand, header bool, row []string) []string {

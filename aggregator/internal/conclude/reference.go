@@ -13,20 +13,20 @@ import (
 	"coppice/sweep"
 )
 
-// A version keeps some of its test rows, raw and with their labels as they were that night. Later nights compare models on them:
-// whatever happens to a later night's labels, these do not move.
+// A version keeps some of its test rows, raw and with that night's labels. Later nights compare models on them: whatever happens to a later
+// night's labels, these stay as they were.
 
 // maxReference bounds the rows that a version keeps.
 const maxReference = 20_000
 
-// reference is rows of one night.
+// reference holds rows of one night.
 type reference struct {
-	version int // that keeps them
+	version int // the version that keeps them
 	sample  *dataset.Sample
 	targets dataset.Targets
 }
 
-// referenceOf takes the rows of a holdout's test part that are in its sample: at most so many, evenly spread. It is nil without any.
+// referenceOf takes up to most rows, evenly spread, of the holdout's test part that are in its sample. It is nil if there are none.
 func referenceOf(h *holdout, most int) *reference {
 	places := h.testRows
 	if len(places) == 0 {
@@ -41,7 +41,7 @@ func referenceOf(h *holdout, most int) *reference {
 	return &reference{sample: h.sample.Select(rows), targets: dataset.Targets{Label: pick(t.Label, parts), Weight: pick(t.Weight, parts), Group: pick(t.Group, parts)}}
 }
 
-// encode writes the reference as a version keeps it.
+// encode writes the reference in the form that a version keeps.
 func (r *reference) encode() ([]byte, error) {
 	return (&scorer.Reference{Sample: r.sample, Targets: r.targets}).Encode()
 }
@@ -55,8 +55,8 @@ func decodeReference(data []byte) (*reference, error) {
 	return &reference{sample: r.Sample, targets: r.Targets}, nil
 }
 
-// references are the rows of earlier nights: those that the last champions keep, but for this version and those that somebody
-// rolled back, whose night may have been a bad one. note says why there are none.
+// references returns the rows of earlier nights that recent champions keep, except this version and those that were rolled back, whose
+// night may have been a bad one. note says why there are none.
 func (a *Aggregator) references(ctx context.Context, p *sweep.Plan, self int, g *sweep.GateReference) (out []reference, note string, err error) {
 	if *g.Nights == 0 {
 		return nil, "the gate asks for none", nil
@@ -92,7 +92,7 @@ func (a *Aggregator) references(ctx context.Context, p *sweep.Plan, self int, g 
 	return out, note, nil
 }
 
-// lastChampions are the versions that have been the champion, the latest first, but for one and for those that were rolled back.
+// lastChampions returns the versions that have been the champion, latest first, except version but and those that were rolled back.
 func lastChampions(events []registry.Event, but int) []int {
 	var out []int
 	for _, e := range events {
@@ -108,8 +108,8 @@ func lastChampions(events []registry.Event, but int) []int {
 	return out
 }
 
-// reference reads the rows that a version keeps; those of versions by earlier builds come from their dataset, if it is there still.
-// nil says that there are none that can be used. of is the dataset that they come from.
+// reference reads the rows that a version keeps; for versions of earlier builds, which keep none, they come from the dataset if it still
+// exists. It returns nil if there are no usable rows. of is the dataset they come from.
 func (a *Aggregator) reference(ctx context.Context, model string, number int) (r *reference, of string, err error) {
 	useless := func(err error) (*reference, string, error) {
 		a.Log.Warn("a version's reference rows cannot be used", "model", model, "version", number, "error", err.Error())
@@ -147,7 +147,7 @@ func (a *Aggregator) reference(ctx context.Context, model string, number int) (r
 	return r, of, nil
 }
 
-// isUnusable says whether an error is about something of the registry that is damaged or gone.
+// isUnusable reports whether an error is about something in the registry that is damaged or missing.
 func isUnusable(err error) bool {
 	var gone *registry.NotFoundError
 	return isCorrupt(err) || errors.As(err, &gone)
@@ -170,7 +170,7 @@ func (a *Aggregator) referenceFromDataset(ctx context.Context, v registry.Versio
 	return referenceOf(h, maxReference), nil
 }
 
-// thinned are at most so many of the rows, evenly spread.
+// thinned returns at most most of the rows, evenly spread.
 func (r *reference) thinned(most int) reference {
 	n := len(r.sample.Row)
 	if n <= most {

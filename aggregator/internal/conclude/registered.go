@@ -13,11 +13,11 @@ import (
 	"coppice/sweepstore"
 )
 
-// A sweep that has a version in the registry has a winner, whatever has become of its objects since. An aggregator may stop between
-// registering and concluding, and the next one find the sample, the winner's result, the plan or the ending damaged, or word a
-// report otherwise. So nobody ends a sweep without a winner, and nobody gives one up, before the registry has been asked.
+// A sweep with a version in the registry has a winner, whatever has happened to its objects since. An aggregator may stop between
+// registering and concluding, and the next may find the sample, the winner's result, the plan or the ending damaged, or word the report
+// differently. So the registry is always checked before a sweep ends without a winner or cannot be concluded.
 
-// orRegistered is c, or err, unless the registry has a version of the sweep: then the conclusion says so. c may be what the sweep
+// orRegistered returns c or err, unless the registry has a version of the sweep: then the conclusion names it. c may be what the sweep
 // would have been concluded with but for err.
 func (a *Aggregator) orRegistered(ctx context.Context, id sweep.ID, k *known, c *sweep.Conclusion, err error) (*sweep.Conclusion, error) {
 	switch {
@@ -50,8 +50,8 @@ func (a *Aggregator) orRegistered(ctx context.Context, id sweep.ID, k *known, c 
 	return a.fromVersion(ctx, id, k, v, c, why)
 }
 
-// isDamage says whether an error is about objects that no repetition makes whole, or about a version that has other files than
-// this build makes.
+// isDamage reports whether an error is about objects that a retry cannot fix, or about a version whose files differ from those that this
+// build produces.
 func isDamage(err error) bool {
 	for _, kind := range []any{new(*sweep.DecodeError), new(*registry.CorruptError), new(*registry.ConflictError)} {
 		if errors.As(err, kind) {
@@ -61,8 +61,8 @@ func isDamage(err error) bool {
 	return false
 }
 
-// findVersion looks for the sweep's version; nil when there is none. Without a plan nobody knows of which model it is. damage is that
-// of the version's own record.
+// findVersion looks for the sweep's version; nil if there is none. Without a plan the model is unknown, so all models are searched. damage
+// is that of the version's own record.
 func (a *Aggregator) findVersion(ctx context.Context, id sweep.ID, p *sweep.Plan) (v *registry.Version, damage, err error) {
 	var models []string
 	if p != nil {
@@ -77,7 +77,7 @@ func (a *Aggregator) findVersion(ctx context.Context, id sweep.ID, p *sweep.Plan
 		var corrupt *registry.CorruptError
 		switch {
 		case errors.As(err, &absent):
-		case errors.As(err, &corrupt) && v.Number == 0: // whose it is cannot be told
+		case errors.As(err, &corrupt) && v.Number == 0: // it is unknown whose it is
 		case errors.As(err, &corrupt):
 			return &v, err, nil
 		case err != nil:
@@ -89,10 +89,10 @@ func (a *Aggregator) findVersion(ctx context.Context, id sweep.ID, p *sweep.Plan
 	return nil, nil, nil
 }
 
-// unreadable concludes with a version whose record is damaged: nobody can use it, and it stays where the alias points.
+// unreadable concludes with a version whose record is damaged: it cannot be used, and the champion stays as it is.
 func (a *Aggregator) unreadable(ctx context.Context, id sweep.ID, v *registry.Version, c *sweep.Conclusion, damage error) (*sweep.Conclusion, error) {
 	out := a.winner(id, v, c)
-	if c != nil && c.Outcome == sweep.OutcomeWinner { // what it was registered with
+	if c != nil && c.Outcome == sweep.OutcomeWinner { // keep what it was registered with
 		*out = *c
 		out.Version = v.Number
 	}
@@ -106,7 +106,7 @@ func (a *Aggregator) unreadable(ctx context.Context, id sweep.ID, v *registry.Ve
 	return out, nil
 }
 
-// winner is a conclusion that names the version.
+// winner returns a conclusion that names the version.
 func (a *Aggregator) winner(id sweep.ID, v *registry.Version, c *sweep.Conclusion) *sweep.Conclusion {
 	out := &sweep.Conclusion{Format: sweep.FormatVersion, Sweep: id, Outcome: sweep.OutcomeWinner, Model: v.Model, Version: v.Number, At: a.Now().UTC()}
 	if c != nil {
@@ -115,7 +115,7 @@ func (a *Aggregator) winner(id sweep.ID, v *registry.Version, c *sweep.Conclusio
 	return out
 }
 
-// fromVersion concludes with what the registry has.
+// fromVersion concludes from what the registry has.
 func (a *Aggregator) fromVersion(ctx context.Context, id sweep.ID, k *known, v *registry.Version, c *sweep.Conclusion, why error) (*sweep.Conclusion, error) {
 	out := a.winner(id, v, c)
 	out.Reason, out.Test = v.Info.Why, v.Info.Metrics
@@ -152,7 +152,7 @@ func (a *Aggregator) fromVersion(ctx context.Context, id sweep.ID, k *known, v *
 	return out, err
 }
 
-// readRecord reads a file of a version; one that is missing or damaged is passed over.
+// readRecord reads a file of a version; a missing or damaged one is skipped.
 func (a *Aggregator) readRecord(ctx context.Context, v *registry.Version, name string, decode func([]byte) error) error {
 	text, err := a.Registry.ReadFile(ctx, *v, name)
 	if err == nil {
@@ -171,7 +171,7 @@ func (a *Aggregator) readRecord(ctx context.Context, v *registry.Version, name s
 	return err
 }
 
-// boardOf folds all results of a sweep whose plan was found elsewhere.
+// boardOf folds all results of a sweep whose plan was read from the registry.
 func (a *Aggregator) boardOf(ctx context.Context, p *sweep.Plan) (sweep.Board, error) {
 	k := &known{plan: p, trials: sweepstore.NewTrials(a.Sweeps, p), results: map[int]sweep.Result{}}
 	if err := a.readResults(ctx, k); err != nil {
@@ -180,8 +180,8 @@ func (a *Aggregator) boardOf(ctx context.Context, p *sweep.Plan) (sweep.Board, e
 	return k.board(nil), nil
 }
 
-// gateVersion is the gate for a version that is registered already. What can no longer be compared stays as it is, for a person to
-// decide about.
+// gateVersion runs the gate for a version that is already registered. If the comparison is no longer possible, the champion stays and a
+// person has to decide.
 func (a *Aggregator) gateVersion(ctx context.Context, p *sweep.Plan, v *registry.Version, why error) (*sweep.GateDecision, error) {
 	before, done, err := a.promoted(ctx, v.Model, v.Number)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"coppice/sweep"
 )
 
-// overwrite puts other bytes in the place of an object.
+// overwrite replaces an object's bytes.
 func overwrite(t *testing.T, s blob.Store, name, text string) {
 	t.Helper()
 	if _, err := s.Put(t.Context(), name, blob.Any, strings.NewReader(text)); err != nil {
@@ -21,7 +21,7 @@ func overwrite(t *testing.T, s blob.Store, name, text string) {
 	}
 }
 
-// reworded is the registry with a report that another build would have written.
+// reworded is the registry with a report as another build would have worded it.
 func (w *world) reworded(t *testing.T) blob.Store {
 	t.Helper()
 	old := registry.New(w.models)
@@ -44,8 +44,8 @@ func (w *world) reworded(t *testing.T) blob.Store {
 	return out
 }
 
-// TestDamageAfterRegistering: an aggregator stops between registering and concluding, with the champion moved or not, and something
-// is damaged before the next one comes. The sweep has a winner all the same: the registry has its version.
+// TestDamageAfterRegistering: an aggregator stops between registering and concluding, before or after moving the champion, and something is
+// damaged before the next one runs. The sweep still has a winner, because the registry has its version.
 func TestDamageAfterRegistering(t *testing.T) {
 	clean := newWorld(t, options{})
 	want := clean.mustConclude(t)
@@ -54,8 +54,8 @@ func TestDamageAfterRegistering(t *testing.T) {
 
 	for name, tc := range map[string]struct {
 		spoil    func(*testing.T, *world)
-		promotes bool // where it had not been promoted before
-		unread   bool // the version's record cannot be read, so neither can the report
+		promotes bool // expected if not promoted before
+		unread   bool // the version's record cannot be read, and so neither can the report
 	}{
 		"nothing":         {func(*testing.T, *world) {}, true, false},
 		"sample":          {func(t *testing.T, w *world) { flip(t, w.datasets, data+dataset.SampleFile) }, false, false},
@@ -95,7 +95,7 @@ func TestDamageAfterRegistering(t *testing.T) {
 					t.Errorf("the gate says %+v; want the version promoted: %t", c.Gate, moved)
 				}
 
-				// The next one finds what this one left.
+				// The next aggregator finds what this one left.
 				again, err := w.aggregator().Consider(t.Context(), w.plan.Sweep)
 				if err != nil || again == nil || again.Version != 1 {
 					t.Errorf("asked again: %+v, %v; want the same conclusion", again, err)
@@ -105,7 +105,7 @@ func TestDamageAfterRegistering(t *testing.T) {
 	}
 }
 
-// newWorldLike is a world with the objects of another that was concluded, but the conclusion.
+// newWorldLike is a world with the objects of a concluded one, except the conclusion.
 func newWorldLike(t *testing.T, w *world) *world {
 	t.Helper()
 	out := *w
@@ -114,7 +114,7 @@ func newWorldLike(t *testing.T, w *world) *world {
 	return &out
 }
 
-// merged is a store with the objects of two; where both have one, the second's.
+// merged is a store with the objects of two; on conflict, the second's.
 func merged(t *testing.T, a, b blob.Store) blob.Store {
 	t.Helper()
 	out := without(t, a)
@@ -124,7 +124,7 @@ func merged(t *testing.T, a, b blob.Store) blob.Store {
 	return out
 }
 
-// TestTheQuorumCountsAtTheEnd: too few models are no winner, also when every trial has ended by itself.
+// TestTheQuorumCountsAtTheEnd: with too few models there is no winner, even if every trial has ended.
 func TestTheQuorumCountsAtTheEnd(t *testing.T) {
 	fail := func(r *sweep.Result, _ map[string][]byte) {
 		if r.Trial > 0 {
@@ -140,7 +140,7 @@ func TestTheQuorumCountsAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestStoppedTrialsNeedNoQuorum: trials that were stopped because others were better have had their turn.
+// TestStoppedTrialsNeedNoQuorum: trials stopped because others were better do not count against the quorum.
 func TestStoppedTrialsNeedNoQuorum(t *testing.T) {
 	stop := func(r *sweep.Result, _ map[string][]byte) {
 		if r.Trial > 0 {

@@ -11,9 +11,9 @@ import (
 	"coppice/sweep"
 )
 
-// segment adjusts the calibrator by segment. Which segment a row is in only its raw values say, which the sample alone has: its calib
-// rows are fitted to or, where it has none (a sample is of one split), every other of its test rows. Those are test rows no longer:
-// neither the gate nor a later night compares on them.
+// segment adjusts the calibrator by segment. A row's segment is derived from raw values, which only the sample has. The adjustment is
+// fitted to the sample's calib rows or, if it has none (a sample is drawn from one split), to every other one of its test rows. Those are
+// no longer test rows: neither the gate nor a later night compares on them.
 func (w *winner) segment(p *sweep.Plan, h *holdout) error {
 	by := p.Spec.Calibrate.By
 	encoder, err := ingest.NewEncoder(h.manifest.Encoding(), h.levels)
@@ -57,7 +57,7 @@ func (w *winner) segment(p *sweep.Plan, h *holdout) error {
 	return nil
 }
 
-// segmented are some sampled rows with their segments.
+// segmented holds sampled rows with their segments.
 type segmented struct {
 	raw           []float64
 	label, weight []float32

@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	// tellOthers is how long whoever has written a conclusion is left to tell it. After that, others think that it was not able to.
+	// tellOthers is how long the writer of a conclusion has to send the notification before other aggregators assume that it cannot.
 	tellOthers = 3 * time.Minute
-	// tellFor is how long it is tried to tell a conclusion; later, it is no news.
+	// tellFor is how long a notification is attempted; after that it is no longer news.
 	tellFor = 6 * time.Hour
-	// tellAgain is how long after a failure it is not tried again.
+	// tellAgain is the pause after a failed attempt.
 	tellAgain = 5 * time.Minute
 )
 
-// tell tells what became of a sweep that has ended, on the channels on which nobody has told it. Whatever comes of that, the sweep has
-// ended; what has failed is tried again with a later look at the sweep.
+// tell sends the notification of a sweep that has ended, on the channels that have not had it. A failure does not affect the sweep; it is
+// retried when the sweep is next considered.
 func (a *Aggregator) tell(ctx context.Context, id sweep.ID) {
 	k := a.remember(id)
 	k.mu.Lock()
@@ -37,11 +37,11 @@ func (a *Aggregator) tell(ctx context.Context, id sweep.ID) {
 	}
 
 	if k.told = a.Notify.Tell(ctx, c.Message(a.datasetOf(ctx, c.Sweep, k)), a.sweep(c.Sweep).Told(sweep.OccasionConcluded)); !k.told {
-		k.tellNext = a.Now().Add(tellAgain) // after the try, which may have taken long
+		k.tellNext = a.Now().Add(tellAgain) // counted from the end of the attempt, which may have taken long
 	}
 }
 
-// datasetOf is the dataset that a sweep was trained on; "" where its plan cannot be read any more.
+// datasetOf returns the dataset that a sweep was trained on; "" if its plan can no longer be read.
 func (a *Aggregator) datasetOf(ctx context.Context, id sweep.ID, k *known) string {
 	if k.dataset != "" {
 		return k.dataset

@@ -15,7 +15,7 @@ import (
 	"coppice/sweepstore"
 )
 
-// told is a channel that keeps what it is told, or fails.
+// told is a channel that records its messages, or fails.
 type told struct {
 	heard []sweep.VerdictMessage
 	tries int
@@ -45,7 +45,7 @@ func (t *told) ids() (ids []string) {
 	return ids
 }
 
-// TestVerdictIsToldOnce: by whoever concludes, at once, and by nobody else, however often and by whom the sweep is looked at.
+// TestVerdictIsToldOnce: at once, by the aggregator that concludes, and by no other, however often the sweep is considered.
 func TestVerdictIsToldOnce(t *testing.T) {
 	w, ch := newWorld(t, options{}), &told{}
 	first, second := ch.aggregator(w), ch.aggregator(w)
@@ -69,7 +69,7 @@ func TestVerdictIsToldOnce(t *testing.T) {
 	}
 }
 
-// TestVerdictIsToldByAnother when whoever concluded was not able to: not before it has had its time, and not when it is no news any more.
+// TestVerdictIsToldByAnother: if the aggregator that concluded could not notify, another does after a while, unless it is too late.
 func TestVerdictIsToldByAnother(t *testing.T) {
 	for name, tc := range map[string]struct {
 		after time.Duration
@@ -81,7 +81,7 @@ func TestVerdictIsToldByAnother(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, ch := newWorld(t, options{}), &told{}
-			w.mustConclude(t) // without any channel, as if it had died there
+			w.mustConclude(t) // without any channel, as if it had died at this point
 			w.now = w.now.Add(tc.after)
 			a := ch.aggregator(w)
 			for range 3 {
@@ -96,7 +96,7 @@ func TestVerdictIsToldByAnother(t *testing.T) {
 	}
 }
 
-// TestFailingChannelFailsNothing: the sweep is concluded and its winner promoted all the same, and the verdict is told later.
+// TestFailingChannelFailsNothing: the sweep is concluded and its winner promoted all the same, and the notification is sent later.
 func TestFailingChannelFailsNothing(t *testing.T) {
 	w, ch := newWorld(t, options{}), &told{fail: errors.New("no answer")}
 	a := ch.aggregator(w)
@@ -119,13 +119,14 @@ func TestFailingChannelFailsNothing(t *testing.T) {
 	}
 }
 
-// TestFailingChannelIsLeftAlone for some minutes: each try may take most of a minute, for which the sweeps behind are not looked at.
+// TestFailingChannelIsLeftAlone: a failing channel is not retried for some minutes, since an attempt may take most of a minute, during
+// which no other sweep is considered.
 func TestFailingChannelIsLeftAlone(t *testing.T) {
 	w, ch := newWorld(t, options{}), &told{fail: errors.New("no answer")}
 	a := ch.aggregator(w)
 	for _, step := range []struct {
-		after time.Duration // the look before
-		tries int           // by then
+		after time.Duration // the previous attempt
+		tries int           // attempts by then
 	}{
 		{0, 1}, {0, 1}, {time.Minute, 1}, {tellAgain - time.Minute - time.Second, 1}, {time.Second, 2}, {time.Second, 2}, {tellAgain, 3},
 	} {
@@ -139,13 +140,13 @@ func TestFailingChannelIsLeftAlone(t *testing.T) {
 	}
 }
 
-// TestMarkThatCannotBeWritten means that it is told again, and nothing else.
+// TestMarkThatCannotBeWritten: the notification is sent again, and nothing else happens.
 func TestMarkThatCannotBeWritten(t *testing.T) {
 	w, ch := newWorld(t, options{}), &told{}
 	a := ch.aggregator(w)
 	a.Sweeps = blobtest.NewLossy(w.sweeps, 1, 0.5)
 	for range 40 {
-		_, _ = a.Consider(t.Context(), w.plan.Sweep) // until it comes through
+		_, _ = a.Consider(t.Context(), w.plan.Sweep) // until it succeeds
 	}
 	if c, err := a.Consider(t.Context(), w.plan.Sweep); err != nil || c == nil {
 		t.Fatalf("a.Consider(w.plan.Sweep): got %v, %v; want no error, c other than nil", c, err)
@@ -155,13 +156,13 @@ func TestMarkThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// TestSweepsAreConcludedBeforeAnythingIsTold: a channel that does not answer holds up no other sweep's end.
+// TestSweepsAreConcludedBeforeAnythingIsTold: a channel that does not answer delays no other sweep's conclusion.
 func TestSweepsAreConcludedBeforeAnythingIsTold(t *testing.T) {
 	w := newWorld(t, options{})
 	other := newWorld(t, options{sweep: "night-2", into: w}).plan
 
 	a := w.aggregator()
-	var open []sweep.ID // that had no conclusion when something was told
+	var open []sweep.ID // sweeps without a conclusion when a notification was sent
 	a.Notify = (&told{}).notifier(a.Now)
 	a.Notify.Channels[0].Send = func(ctx context.Context, _ *sweep.VerdictMessage) error {
 		for _, id := range []sweep.ID{w.plan.Sweep, other.Sweep} {

@@ -18,11 +18,11 @@ import (
 )
 
 const (
-	testBins     = 40 // of all test rows
-	mostSegments = 30 // that are told apart
+	testBins     = 40 // over all test rows
+	mostSegments = 30 // the largest ones; the others are summed up
 )
 
-// describe puts the winner's test rows into bins, and compares it with the runner-up. Nothing is decided by what it says.
+// describe bins the winner's test rows, and compares it with the runner-up. It is for reports only: no decision uses it.
 func (a *Aggregator) describe(ctx context.Context, k *known, b sweep.Board, w *winner, h *holdout, s search.Selection) (t *scorer.Tested, err error) {
 	t = &scorer.Tested{Format: 1, Calibrated: w.calibrator != nil}
 	var after []float64
@@ -43,7 +43,7 @@ func (a *Aggregator) describe(ctx context.Context, k *known, b sweep.Board, w *w
 	return t, err
 }
 
-// segmentBins are the sampled test rows by segment, as the calibrator predicts them.
+// segmentBins sums up the sampled test rows by segment, before and after calibration.
 func (w *winner) segmentBins(h *holdout, by []string, before []float64) ([]scorer.Segment, error) {
 	names := segments(h.sample, by)
 	if names == nil {
@@ -90,7 +90,7 @@ func (w *winner) segmentBins(h *holdout, by []string, before []float64) ([]score
 	return append(all[:mostSegments], rest), nil
 }
 
-// sampledPredictions are those of the sampled test rows, by segment where the calibrator is.
+// sampledPredictions are the calibrated predictions for the sampled test rows.
 func (w *winner) sampledPredictions(h *holdout) ([]float64, error) {
 	raw := make([]float64, len(h.testRows))
 	for i, p := range h.testRows {
@@ -119,8 +119,8 @@ func (w *winner) sampledPredictions(h *holdout) ([]float64, error) {
 	return w.calibrator.PredictSegments(nil, raw, keys), nil
 }
 
-// runnerUp compares the winner with the next trial that could have won, on the sampled test rows: what tells them apart is often less
-// than chance. nil where there is none, or where what it left cannot be read.
+// runnerUp compares the winner with the next-best eligible trial on the sampled test rows: the difference is often within chance. It is nil
+// if there is no such trial, or its files cannot be read.
 func (a *Aggregator) runnerUp(ctx context.Context, k *known, b sweep.Board, w *winner, h *holdout, s search.Selection, before []float64) (*scorer.Rival, error) {
 	if len(s.Candidates) < 2 || len(h.testRows) == 0 {
 		return nil, nil
@@ -140,7 +140,7 @@ func (a *Aggregator) runnerUp(ctx context.Context, k *known, b sweep.Board, w *w
 	}
 	raw, err := sweep.DecodeScores(data)
 	if err != nil || len(raw) != len(h.test.Label) {
-		return nil, nil //nolint:nilerr // it has lost already
+		return nil, nil //nolint:nilerr // informational only
 	}
 
 	parts := make([]uint32, len(h.testRows))
@@ -148,7 +148,7 @@ func (a *Aggregator) runnerUp(ctx context.Context, k *known, b sweep.Board, w *w
 		parts[i] = uint32(p.part)
 	}
 	t := dataset.Targets{Label: pick(h.test.Label, parts), Weight: pick(h.test.Weight, parts), Group: pick(h.test.Group, parts)}
-	old := pick(predictions(w.trees, nil, raw), parts) // the objective is the sweep's: both are transformed alike
+	old := pick(predictions(w.trees, nil, raw), parts) // both trials have the sweep's objective, so the same transformation applies
 	c, err := m.Compare(metric.Input{Label: t.Label, Weight: t.Weight, Group: t.Group, Pred: pick(before, parts)}, old, metric.Confidence{Seed: k.plan.Spec.Seed})
 	var undefined *metric.InputError
 	if errors.As(err, &undefined) {

@@ -10,7 +10,7 @@ import (
 	"coppice/sweep"
 )
 
-// tested is the file of a world's version.
+// tested is the file of that name in a world's version.
 func (w *world) tested(t *testing.T) *scorer.Tested {
 	t.Helper()
 	reg := registry.New(w.models)
@@ -39,7 +39,7 @@ func sumOf(bins []metric.Bin) (sum metric.Bin) {
 	return sum
 }
 
-// The bins hold every test row once, in the order of its score, and the runner-up is compared as its own scores say.
+// The bins hold every test row once, in the order of its score, and the runner-up is compared by its own scores.
 func TestTestedRows(t *testing.T) {
 	w := newWorld(t, options{})
 	c := w.mustConclude(t)
@@ -72,7 +72,7 @@ func TestTestedRows(t *testing.T) {
 	}
 }
 
-// A runner-up that left nothing readable does not stand in the way of the winner.
+// A runner-up whose files cannot be read does not affect the winner.
 func TestTestedWithoutRunnerUp(t *testing.T) {
 	w := newWorld(t, options{store: func(r *sweep.Result, files map[string][]byte) {
 		if r.Trial == 0 { // the second best
@@ -87,7 +87,7 @@ func TestTestedWithoutRunnerUp(t *testing.T) {
 	}
 }
 
-// Of a regression there are bins, and nothing calibrated.
+// A regression has bins, but no calibration.
 func TestTestedRegression(t *testing.T) {
 	w := newWorld(t, options{regression: true})
 	w.mustConclude(t)
@@ -97,7 +97,7 @@ func TestTestedRegression(t *testing.T) {
 	}
 }
 
-// checkSegmentBins: segments that the calibrator shifts are reliable behind it, and all of their rows are there.
+// checkSegmentBins: segments that the calibrator corrects are reliable afterwards, and all of their rows are present.
 func checkSegmentBins(t *testing.T, w *world, rows int) {
 	t.Helper()
 	d := w.tested(t)

@@ -18,7 +18,7 @@ import (
 	"coppice/sweepstore"
 )
 
-// winner is the trial that is to win, with everything that is found out about it.
+// winner is the trial to be registered, with all that is derived from it.
 type winner struct {
 	result         *sweep.Result
 	model          []byte
@@ -32,14 +32,14 @@ type winner struct {
 	tested      *scorer.Tested
 }
 
-// files are what trials have left beside their results.
+// files reads the files that trials leave beside their results.
 type files interface {
-	// File reads one. A *sweepstore.FileError says that it is not what the trial wrote.
+	// File reads one. A *sweepstore.FileError means that it is not what the trial wrote.
 	File(ctx context.Context, o sweep.Object) ([]byte, error)
 }
 
-// readWinner reads what a trial left. unfit says why the trial cannot win: its files are missing, damaged or no model.
-// err is a failure of storage, which says nothing about the trial.
+// readWinner reads a trial's files. unfit says why the trial cannot win: its files are missing, damaged or not a model. err is a storage
+// error, which says nothing about the trial.
 func readWinner(ctx context.Context, trials files, r *sweep.Result, h *holdout) (w *winner, unfit, err error) {
 	w = &winner{result: r}
 
@@ -56,7 +56,7 @@ func readWinner(ctx context.Context, trials files, r *sweep.Result, h *holdout) 
 		files[i] = data
 	}
 
-	// What cannot be read as a model or as scores is the trial's fault, not storage's.
+	// A file that cannot be decoded is the trial's fault, not storage's.
 	w.model = files[0]
 	if w.trees, unfit = gbt.ReadModel(bytes.NewReader(w.model)); unfit != nil {
 		return nil, unfit, nil
@@ -68,7 +68,7 @@ func readWinner(ctx context.Context, trials files, r *sweep.Result, h *holdout) 
 		return nil, unfit, nil
 	}
 
-	// From here on rows and features go by their position alone.
+	// From here on, rows and features are matched by position only.
 	if len(w.calib) != len(h.calib.Label) || len(w.testRaw) != len(h.test.Label) {
 		return nil, fmt.Errorf("it scored %d calib and %d test rows, the dataset has %d and %d", len(w.calib), len(w.testRaw), len(h.calib.Label), len(h.test.Label)), nil
 	}
@@ -79,11 +79,11 @@ func readWinner(ctx context.Context, trials files, r *sweep.Result, h *holdout) 
 	return w, nil, nil
 }
 
-// tolerance of a raw score, relative to its size where that is above 1.
+// tolerance of a raw score, absolute up to 1 and relative above.
 const tolerance = 1e-9
 
-// verify scores the sample's raw values with leaves, which has nothing in common with the trainer but the model's text, and
-// with our own predictor, and compares both with what the trainer computed from bins.
+// verify scores the sample's raw values with leaves, an implementation that shares nothing with the trainer but the model's text format,
+// and with our own predictor, and compares both with the scores that the trainer computed from bins.
 func (w *winner) verify(h *holdout) (err error) {
 	defer func() {
 		if v := recover(); v != nil { // leaves panics on some texts
@@ -105,7 +105,7 @@ func (w *winner) verify(h *holdout) (err error) {
 				score float64
 			}{{"leaves", scorer.PredictSingle(x, 0)}, {"the predictor", w.trees.Predict(x)}} {
 				diff := math.Abs(other.score - want)
-				// Asked this way round, NaN is too far off as well.
+				// Written this way round so that NaN fails, too.
 				if !(diff <= tolerance*max(1, math.Abs(want))) {
 					return fmt.Errorf("on row %d of the %s sample %s predicts %v, the trainer %v", h.sample.Row[p.sample], h.sample.Split, other.name, other.score, want)
 				}
@@ -125,9 +125,9 @@ func (w *winner) verify(h *holdout) (err error) {
 	return nil
 }
 
-// calibrate fits the calibrator on calib and measures the result on test, which nothing has looked at before.
+// calibrate fits the calibrator on calib and measures the result on test, which no earlier step has used.
 func (w *winner) calibrate(p *sweep.Plan, h *holdout) error {
-	// Taken before there is a calibrator, which predictions uses as soon as it is set.
+	// Compute before setting w.calibrator, which predictions applies as soon as it is set.
 	before := w.predictions(w.testRaw)
 
 	if p.Spec.Objective == "binary" {
@@ -157,13 +157,12 @@ func (w *winner) calibrate(p *sweep.Plan, h *holdout) error {
 	return nil
 }
 
-// predictions makes probabilities of raw scores, calibrated if there is a calibrator yet; for regression, they are the
-// raw scores.
+// predictions turns raw scores into probabilities, calibrated once there is a calibrator; for regression they stay raw scores.
 func (w *winner) predictions(raw []float64) []float64 {
 	return predictions(w.trees, w.calibrator, append([]float64(nil), raw...))
 }
 
-// predictions turns raw scores into predictions in place.
+// predictions turns raw scores into predictions, in place.
 func predictions(m *gbt.Model, c *calibrate.Calibrator, raw []float64) []float64 {
 	if c != nil {
 		return c.PredictAll(raw[:0], raw)
@@ -172,7 +171,7 @@ func predictions(m *gbt.Model, c *calibrate.Calibrator, raw []float64) []float64
 	return raw
 }
 
-// measure takes metrics of predictions on test. One that is not defined there (a test split of one class, say) is left out.
+// measure evaluates metrics of predictions on test. A metric that is undefined there (for instance on a single class) is left out.
 func measure(h *holdout, pred []float64, names ...string) (map[string]float64, error) {
 	var e metric.Evaluator
 	e.Reset(metric.Input{Label: h.test.Label, Weight: h.test.Weight, Pred: pred, Group: h.test.Group})

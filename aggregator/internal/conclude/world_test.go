@@ -37,13 +37,13 @@ type options struct {
 	sweep      sweep.ID
 	table      datasettest.Options
 	regression bool
-	carve      bool                                   // calib and test come out of valid
-	leaves     []int                                  // of each trial
+	carve      bool                                   // carve calib and test out of valid
+	leaves     []int                                  // of each trial, in turn
 	trees      int                                    // of each trial; default 12
 	change     func(*sweep.Plan)                      // before it is written
 	skip       func(int) bool                         // trials that have not ended
 	into       *world                                 // use its stores
-	store      func(*sweep.Result, map[string][]byte) // edit what a trial leaves
+	store      func(*sweep.Result, map[string][]byte) // edits a trial's result and files
 }
 
 func newWorld(t testing.TB, o options) *world {
@@ -114,7 +114,7 @@ func (o options) plan(m *dataset.Manifest) *sweep.Plan {
 	return p
 }
 
-// data is the rows of a part in the trainer's terms.
+// data converts the rows of a part to the trainer's input.
 func (w *world) data(part sweep.Rows) *gbt.Data {
 	s := w.ds.Split(part.Split)
 	d := &gbt.Data{Rows: s.Rows, RowMajor: s.RowMajor, Columns: s.Columns, Label: s.Label, Subset: part.Select(s.Fold)}
@@ -186,7 +186,7 @@ func (w *world) train(t testing.TB, trial int, edit func(*sweep.Result, map[stri
 	}
 }
 
-// write puts an object of the sweep, as JSON.
+// write writes an object of the sweep as JSON.
 func (w *world) write(t testing.TB, name string, v any) {
 	t.Helper()
 	data, err := json.Marshal(v)
@@ -212,7 +212,7 @@ func (w *world) mustConclude(t testing.TB) *sweep.Conclusion {
 	return c
 }
 
-// state is every object of a store by name, with its contents.
+// state returns every object of a store by name, with its contents.
 func state(t testing.TB, s blob.Store, prefix string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -229,8 +229,8 @@ func state(t testing.TB, s blob.Store, prefix string) map[string]string {
 	return out
 }
 
-// dying is the sight of a process that ends with its k-th Put: it hears of nothing any more, neither of that nor of what it would
-// read after. landed says whether that Put reaches the store.
+// dying is a store as seen by a process that dies at its k-th Put: it gets no answer to that call or any later one. landed says whether
+// that Put reaches the store.
 type dying struct {
 	blob.Store
 	puts   *atomic.Int64

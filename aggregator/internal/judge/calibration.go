@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// segmentClicks is how many positive rows a segment has, or is predicted to have, at least; fewer say nothing.
+	// segmentClicks is the minimum of positive rows that a segment has, or is predicted to have; fewer are not significant.
 	segmentClicks = 25
-	// maxECE is on how many rows at most the calibration error is measured: each is ranked again and again.
+	// maxECE bounds the rows on which the calibration error is measured, since each resample ranks them again.
 	maxECE = 200_000
 	draws  = 20
 )
 
-// calibration demands that probabilities mean what they say: in sum, by segment, over their range, and at all.
+// calibration requires that probabilities are right: in total, by segment, over their range, and better than the base rate.
 func (d *decision) calibration(g sweep.Gate, e Evidence) {
 	c := g.Calibration
 	t := &e.Tonight
@@ -35,12 +35,12 @@ func (d *decision) calibration(g sweep.Gate, e Evidence) {
 	d.entropy(c, g.Confidence, t)
 }
 
-// ratio holds the sum of the predictions against that of the labels.
+// ratio compares the sum of the predictions with that of the labels.
 func (d *decision) ratio(name, rows string, bounds []float64, confidence float64, r *Rows) {
 	m := named("calibration_ratio")
 	i, err := m.Interval(r.input(r.New), metric.Confidence{Level: confidence})
 	if err != nil {
-		return // no positive row: how many there should be is for the comparison and the entropy to say
+		return // no positive row: left to the comparison and the entropy check
 	}
 
 	check := sweep.GateCheck{Name: name, Passed: i.High >= bounds[0] && i.Low <= bounds[1], Value: i.Value, Low: i.Low, High: i.High, Rows: len(r.New)}
@@ -53,8 +53,8 @@ func (d *decision) ratio(name, rows string, bounds []float64, confidence float64
 	d.add(check)
 }
 
-// segments does the same in every segment that has enough rows. The more there are, the surer each has to be, so that all of
-// them together are as sure as one.
+// segments applies the same check to every segment with enough rows. The confidence level grows with their number, so that all of them
+// together err as rarely as one.
 func (d *decision) segments(c *sweep.GateCalibration, confidence float64, r *Rows) {
 	if r.Segment == nil {
 		return
@@ -92,7 +92,7 @@ func (d *decision) segments(c *sweep.GateCalibration, confidence float64, r *Row
 	wrong := 0
 	for _, s := range large {
 		i, err := m.Interval(s.rows.input(s.rows.New), metric.Confidence{Level: level})
-		if err != nil { // not one positive row where many were predicted
+		if err != nil { // no positive row where many were predicted
 			i = metric.Interval{Value: math.MaxFloat32, Low: math.MaxFloat32, High: math.MaxFloat32}
 		}
 		if i.High >= c.Segment[0] && i.Low <= c.Segment[1] {
@@ -109,7 +109,7 @@ func (d *decision) segments(c *sweep.GateCalibration, confidence float64, r *Row
 	d.add(worst)
 }
 
-// ece holds the calibration error against the one that predictions would have that are right: labels are drawn from them.
+// ece compares the calibration error with that of perfectly calibrated predictions, whose labels are drawn from them.
 func (d *decision) ece(c *sweep.GateCalibration, seed uint64, r *Rows) {
 	m, in := named("ece"), thinned(r)
 	value, err := m.Eval(in)
@@ -155,7 +155,7 @@ func (d *decision) ece(c *sweep.GateCalibration, seed uint64, r *Rows) {
 	d.add(check)
 }
 
-// thinned are at most maxECE rows, evenly spread.
+// thinned returns at most maxECE rows, evenly spread.
 func thinned(r *Rows) metric.Input {
 	in := r.input(r.New)
 	n := len(in.Pred)
@@ -174,8 +174,8 @@ func thinned(r *Rows) metric.Input {
 	return out
 }
 
-// entropy demands that the model knows more than the base rate. The value decides and not its interval: on a table of weak signal and
-// few rows a first night would never begin, and every later one is compared with the champion beyond chance.
+// entropy requires that the model beats the base rate. It tests the value, not its interval: on a table of weak signal and few rows a first
+// night could never pass, and every later one is compared with the champion beyond chance anyway.
 func (d *decision) entropy(c *sweep.GateCalibration, confidence float64, r *Rows) {
 	i, err := named("normalized_entropy").Interval(r.input(r.New), metric.Confidence{Level: confidence})
 	if err != nil {
@@ -190,9 +190,9 @@ func (d *decision) entropy(c *sweep.GateCalibration, confidence float64, r *Rows
 	d.add(check)
 }
 
-// balance demands that no column carries the model by itself: such a column mostly says what it should predict.
+// balance requires that no column carries the model by itself: such a column is usually a leak of the label.
 func (d *decision) balance(g sweep.Gate, shares []Share) {
-	if len(shares) < 2 { // of one column there is nothing to weigh
+	if len(shares) < 2 { // a single column cannot be out of balance
 		return
 	}
 	top := shares[0]
@@ -204,7 +204,7 @@ func (d *decision) balance(g sweep.Gate, shares []Share) {
 	d.add(check)
 }
 
-// named is a metric that this package needs.
+// named looks up a metric that must exist.
 func named(name string) metric.Metric {
 	m, err := metric.Lookup(name)
 	if err != nil {

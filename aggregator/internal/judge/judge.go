@@ -1,6 +1,6 @@
-// Package judge decides whether a model may become the champion, from predictions alone: it reads nothing, and the same evidence
-// has the same verdict. Three parts speak, each in a sentence: selection (is it better than the champion, beyond chance), calibration
-// (do its probabilities mean what they say) and balance (does no column carry the model by itself).
+// Package judge decides whether a model may become the champion, from predictions alone: it reads nothing, and the same evidence gives the
+// same verdict. It has three parts, each of which gives a reason in a sentence: selection (is it better than the champion, beyond chance),
+// calibration (are its probabilities right) and balance (does no column carry the model by itself).
 package judge
 
 import (
@@ -10,37 +10,37 @@ import (
 	"coppice/sweep"
 )
 
-// Rows are predictions of both models on the same rows.
+// Rows holds predictions of both models on the same rows.
 type Rows struct {
 	Label, Weight []float32 // Weight may be nil
 	Group         []uint64  // may be nil
-	New, Old      []float64 // Old is nil where there is nobody to compare with
-	Segment       []string  // of each row, what the segment is called; nil without segments
+	New, Old      []float64 // Old is nil when there is no champion's prediction
+	Segment       []string  // each row's segment; nil without segments
 }
 
-// Share is what part of a model's gain the features of a column carry.
+// Share is a column's share of a model's gain.
 type Share struct {
 	Column string
 	Share  float64
 }
 
-// Evidence is all that the verdict goes by.
+// Evidence is all that the verdict depends on.
 type Evidence struct {
 	Binary    bool // whether predictions are probabilities
 	Seed      uint64
 	Champion  int   // 0 when there is none
 	Tonight   Rows  // rows of tonight's test part
-	Reference Rows  // rows of earlier nights, as they were labelled then
-	Nights    []int // the versions that they come from
+	Reference Rows  // rows of earlier nights, with the labels of that night
+	Nights    []int // the versions that the reference rows come from
 
-	// Why the two models cannot be compared on these rows; empty when they can.
+	// Why the two models cannot be compared on these rows; empty if they can.
 	NotTonight, NotReference string
 
-	Shares  []Share  // the largest first
-	Blocked []string // what was found wrong with tonight's data, in sentences
+	Shares  []Share  // in descending order
+	Blocked []string // what is wrong with tonight's data, in sentences
 }
 
-// input is the rows as metrics take them.
+// input converts the rows to a metric's input.
 func (r *Rows) input(pred []float64) metric.Input {
 	return metric.Input{Label: r.Label, Weight: r.Weight, Group: r.Group, Pred: pred}
 }
@@ -56,7 +56,7 @@ func Judge(g sweep.Gate, m metric.Metric, e Evidence) *sweep.GateDecision {
 		return &sweep.GateDecision{Passed: true, Reason: "the sweep has no gate", Verdict: sweep.VerdictPromoted}
 	}
 
-	// Neither comparison nor calibration means anything by labels that are wrong.
+	// With wrong labels, neither comparison nor calibration means anything.
 	if wrong := labels(e); len(wrong) > 0 {
 		d.Verdict, d.Reason = sweep.VerdictBlocked, "blocked: "+strings.Join(wrong, "; ")
 		return d.GateDecision
@@ -74,10 +74,10 @@ func Judge(g sweep.Gate, m metric.Metric, e Evidence) *sweep.GateDecision {
 	return d.GateDecision
 }
 
-// decision is a decision in the making.
+// decision is a decision being made.
 type decision struct{ *sweep.GateDecision }
 
-// The checks by name.
+// Names of the checks.
 const (
 	checkTonight     = "tonight"
 	checkReference   = "reference"
@@ -90,7 +90,7 @@ const (
 
 func (d *decision) add(c sweep.GateCheck) { d.Checks = append(d.Checks, c) }
 
-// conclude makes one sentence of the checks: what refuses is said alone, what lets pass with what it was let pass by.
+// conclude summarises the checks in one sentence: if any fails, only the failing ones; otherwise all that passed.
 func (d *decision) conclude(compared bool) {
 	var refusals, gains []string
 	for _, c := range d.Checks {

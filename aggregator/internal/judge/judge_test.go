@@ -13,7 +13,7 @@ import (
 	"coppice/sweep"
 )
 
-// world makes clicks whose true chance is known, and models that err by so much on every row, in log odds.
+// world generates clicks of known probability, and models whose errors have a given size in log odds.
 type world struct {
 	r    *rand.Rand
 	base float64
@@ -53,10 +53,10 @@ func logLoss(t *testing.T) metric.Metric {
 	return m
 }
 
-// even is shares that nobody minds.
+// even are unsuspicious shares.
 var even = []judge.Share{{Column: "a", Share: 0.5}, {Column: "b", Share: 0.5}}
 
-// Equal models: the gate as a whole lets at most 5 % of 1,000 nights pass.
+// Equal models: the gate as a whole passes at most 5 % of 1,000 nights.
 func TestEqualModelsAreNotPromoted(t *testing.T) {
 	m, promoted := logLoss(t), 0
 	for night := range uint64(1000) {
@@ -72,7 +72,7 @@ func TestEqualModelsAreNotPromoted(t *testing.T) {
 	t.Logf("%d of 1000 equal models became the champion", promoted)
 }
 
-// A model that is better is seen to be, by the whole gate.
+// A better model is recognised as such by the whole gate.
 func TestBetterModelsArePromoted(t *testing.T) {
 	m, promoted := logLoss(t), 0
 	for night := range uint64(20) {
@@ -89,7 +89,7 @@ func TestBetterModelsArePromoted(t *testing.T) {
 	}
 }
 
-// Each part refuses in a sentence of its own.
+// Each part refuses with a sentence of its own.
 func TestSentences(t *testing.T) {
 	w := func(seed uint64) world { return world{rand.New(rand.NewPCG(seed, 9)), -2} }
 	good := func() judge.Evidence {
@@ -172,7 +172,7 @@ func scaled(p []float64, by float64) []float64 {
 	return out
 }
 
-// segment gives one campaign of ten three times the clicks that it is predicted, and takes them from the others' sum.
+// segment gives one campaign of ten three times its predicted clicks, and removes them from the others' sum.
 func segment(r *judge.Rows) {
 	for i := range r.New {
 		r.Segment = append(r.Segment, fmt.Sprintf("campaign %d", i%10))

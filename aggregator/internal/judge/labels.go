@@ -7,15 +7,15 @@ import (
 	"coppice/metric"
 )
 
-// Tonight's labels are not trusted where the champion, which they cannot have moved, knows them less than those of earlier nights: they were
-// shuffled, turned round, lost or made up. Nights differ honestly, so what is asked for is far beyond chance.
+// Tonight's labels are not trusted if the champion, which cannot have been influenced by them, predicts them far worse than those of
+// earlier nights: they were shuffled, inverted, lost or made up. Nights differ naturally, so the evidence must be far beyond chance.
 const (
-	labelsLevel = 0.999 // of the intervals
-	labelsKept  = 0.6   // of the champion's ranking above chance: what must be left of it
-	labelsRatio = 1.6   // by what factor its calibration may have changed
+	labelsLevel = 0.999 // confidence of the intervals
+	labelsKept  = 0.6   // least remaining share of the champion's ranking quality above chance
+	labelsRatio = 1.6   // largest factor by which its calibration ratio may have changed
 )
 
-// labels says what the champion's predictions find wrong with tonight's labels.
+// labels describes what the champion's predictions show to be wrong with tonight's labels.
 func labels(e Evidence) []string {
 	if !e.Binary || e.NotTonight != "" || e.NotReference != "" || e.Tonight.Old == nil || e.Reference.Old == nil {
 		return nil
@@ -32,7 +32,7 @@ func labels(e Evidence) []string {
 		}
 		tonight, err := m.Interval(e.Tonight.input(e.Tonight.Old), metric.Confidence{Level: labelsLevel, Seed: e.Seed})
 		if err != nil {
-			continue // labels of one class: the calibration of the new model says so
+			continue // labels of a single class: the new model's calibration check reports that
 		}
 		before, err := m.Eval(e.Reference.input(e.Reference.Old))
 		if err != nil {
@@ -54,7 +54,7 @@ func ranking(tonight metric.Interval, before float64) string {
 }
 
 func calibrated(tonight metric.Interval, before float64) string {
-	nearest := max(tonight.Low, min(tonight.High, before)) // of the interval to what it was
+	nearest := max(tonight.Low, min(tonight.High, before)) // the point of the interval closest to the earlier value
 	if !(before > 0) || !(nearest > 0) || math.Abs(math.Log(nearest/before)) <= math.Log(labelsRatio) {
 		return ""
 	}

@@ -9,12 +9,12 @@ import (
 	"coppice/sweep"
 )
 
-// TestLabelsThatTheChampionDoesNotKnow: labels that are shuffled, turned round, lost or made up are blocked, though a new model that has
-// learnt them would win; labels that drift honestly are not.
+// TestLabelsThatTheChampionDoesNotKnow: labels that are shuffled, inverted, lost or made up are blocked, although a new model trained on
+// them would win; labels that drift naturally are not.
 func TestLabelsThatTheChampionDoesNotKnow(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change  func(rng *rand.Rand, labels []float32)
-		blocked string // what the reason says; empty where nothing is blocked
+		blocked string // part of the reason; empty if nothing is blocked
 	}{
 		"honest": {func(*rand.Rand, []float32) {}, ""},
 		"a tenth fewer clicks": {func(rng *rand.Rand, y []float32) {
@@ -50,7 +50,7 @@ func TestLabelsThatTheChampionDoesNotKnow(t *testing.T) {
 			w := world{rng, -3}
 			e := judge.Evidence{Binary: true, Seed: 1, Champion: 4, Tonight: w.rows(20_000, 0.2, 0.2), Reference: w.rows(20_000, 0.2, 0.2), Nights: []int{4}, Shares: even}
 			tc.change(rng, e.Tonight.Label)
-			for i, y := range e.Tonight.Label { // the new model has learnt these labels by heart
+			for i, y := range e.Tonight.Label { // the new model has memorised these labels
 				e.Tonight.New[i] = 0.01 + 0.98*float64(y)
 			}
 			d := judge.Judge(gate(nil), logLoss(t), e)

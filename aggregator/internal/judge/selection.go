@@ -9,14 +9,13 @@ import (
 	"coppice/sweep"
 )
 
-// selection compares on tonight's rows, where the new model has to be better, and on those of earlier nights, where it must not be
-// worse: drift makes a new model fit old rows less well, broken labels make it fit them far worse. Where tonight's rows cannot be
-// scored by the champion, it is the earlier ones on which the new model has to be better. It reports whether the models could be
-// compared at all.
+// selection compares on tonight's rows, where the new model has to be better, and on those of earlier nights, where it must not be worse:
+// with drift a new model fits old rows somewhat less well, with broken labels far worse. If the champion cannot score tonight's rows, the
+// new model has to be better on the earlier ones instead. It reports whether the models could be compared at all.
 func (d *decision) selection(g sweep.Gate, m metric.Metric, e Evidence) (compared bool) {
 	confidence := metric.Confidence{Level: g.Confidence, Seed: e.Seed}
 
-	// A metric that the rows do not define (labels all alike, say) compares nothing.
+	// On rows where the metric is undefined (labels all alike, for instance) there is no comparison.
 	compare := func(r *Rows, not string) (metric.Comparison, string) {
 		if not != "" {
 			return metric.Comparison{}, not
@@ -44,7 +43,7 @@ func (d *decision) selection(g sweep.Gate, m metric.Metric, e Evidence) (compare
 		return true
 	}
 
-	// The earlier rows stand in where the schema has changed, and not where tonight has no rows: nothing would be new.
+	// The earlier rows stand in when the schema has changed, but not when tonight has no rows: then nothing is new.
 	if notReference == "" && len(e.Tonight.New) > 0 {
 		d.Old, d.New, d.Rows = reference.Old, reference.New, len(e.Reference.New)
 		check := d.better(g, m, reference, checkReference, d.earlier(e), &e.Reference)
@@ -64,7 +63,7 @@ func (d *decision) selection(g sweep.Gate, m metric.Metric, e Evidence) (compare
 	return false
 }
 
-// earlier names the rows of earlier nights.
+// earlier describes the rows of earlier nights.
 func (d *decision) earlier(e Evidence) string {
 	names := make([]string, len(e.Nights))
 	for i, v := range slices.Sorted(slices.Values(e.Nights)) {
@@ -77,7 +76,7 @@ func (d *decision) earlier(e Evidence) string {
 	return fmt.Sprintf("%d rows of earlier nights (those of %s %s)", len(e.Reference.New), word, strings.Join(names, ", "))
 }
 
-// better demands a gain above MinGain, or above -Margin, beyond chance.
+// better requires a gain above MinGain, or above -Margin, beyond chance.
 func (d *decision) better(g sweep.Gate, m metric.Metric, c metric.Comparison, name, rows string, r *Rows) sweep.GateCheck {
 	required := g.MinGain - g.Margin
 	check := sweep.GateCheck{Name: name, Passed: c.Better(required), Value: c.Gain, Low: c.Low, High: c.High, Rows: len(r.New), New: c.New, Old: c.Old}
@@ -99,7 +98,7 @@ func (d *decision) better(g sweep.Gate, m metric.Metric, c metric.Comparison, na
 	return check
 }
 
-// notWorse demands that nothing shows the new model to be worse or, with a margin for it, that it is no worse than that.
+// notWorse requires that the new model is not shown to be worse or, with a margin, that it is shown to be no worse than the margin.
 func (d *decision) notWorse(g sweep.Gate, m metric.Metric, c metric.Comparison, e Evidence) sweep.GateCheck {
 	check := sweep.GateCheck{Name: checkReference, Passed: !c.Worse(), Value: c.Gain, Low: c.Low, High: c.High, Rows: len(e.Reference.New), New: c.New, Old: c.Old}
 	verdict, required := "not worse than", ""
@@ -119,7 +118,7 @@ func (d *decision) notWorse(g sweep.Gate, m metric.Metric, c metric.Comparison, 
 	return check
 }
 
-// gain says a gain with its interval.
+// gain formats a gain with its interval.
 func gain(g sweep.Gate, c metric.Comparison) string {
 	return fmt.Sprintf("gain %.3g, %.4g %% interval %.3g to %.3g", c.Gain, 100*g.Confidence, c.Low, c.High)
 }
