@@ -207,6 +207,7 @@ bench-search-sweeps: ## whole sweeps of fifty trials on a part of nycflights13: 
 bench-search-surrogate: $(PEERS_READY)
 	bin/gauge regret --data $(DATA)/surrogate --python $(PEERS) --seeds $(SEEDS) > $(BENCH)/search.jsonl
 	bin/gauge regret --data $(DATA)/surrogate --python $(PEERS) --seeds $(SEEDS) --methods auto --anonymous >> $(BENCH)/search.jsonl
+	bin/gauge regret --data $(DATA)/surrogate --python $(PEERS) --seeds $(SEEDS) --methods auto,random --trials 200 --batches 100 >> $(BENCH)/search.jsonl
 	for s in $(subst $(comma), ,$(or $(SAMPLERS),tpe)); do $(PEERS) bench/search_optuna.py $(DATA)/surrogate $$s 1,16 $(SEEDS) >> $(BENCH)/search.jsonl || exit 1; done
 	bin/gauge regret-table $(BENCH)/search.jsonl
 

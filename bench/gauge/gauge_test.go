@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -206,6 +207,28 @@ func TestPredict(t *testing.T) {
 		if got.Rows != 3 || got.Trees != 1 || got.Scorer != scorer {
 			t.Errorf("got %+v; want got.Rows = 3, got.Trees = 1, got.Scorer = scorer", got)
 		}
+	}
+}
+
+// A search below the reference has a negative regret against it, and is the yardstick of all others in the table.
+func TestRegretTable(t *testing.T) {
+	best, median := 0.9, 0.5
+	all := []searched{
+		{Method: "good", Task: "one", Batch: 1, Trials: 50, Found: []float64{0.9, 1.0}, Best: &best, Median: &median},
+		{Method: "peer", Task: "one", Batch: 1, Trials: 50, Found: []float64{0.7, 0.7}},
+	}
+	var out strings.Builder
+	if err := regretTable(&out, all); err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []string{"| good | 50 | 1 | -0.1250 | 0.1250 | 0.1000 | 0.1000 | 0 |", "| peer | 50 | 1 | 0.5000 | 0.0000 | 0.6000 | 0.0000 | 0 |"} {
+		if !strings.Contains(out.String(), row) {
+			t.Errorf("regretTable: got\n%s\nwant a row %s", out.String(), row)
+		}
+	}
+
+	if err := regretTable(io.Discard, all[1:]); err == nil {
+		t.Error("regretTable of a peer alone, whose task has no median: got no error, want one")
 	}
 }
 

@@ -181,45 +181,69 @@ func readSearched(file string) ([]searched, error) {
 	return all, lines.Err()
 }
 
-// regretTable prints (best - found) / (best - median), where best is the best that anybody has found.
-func regretTable(out io.Writer, all []searched) error {
-	best, median := map[string]float64{}, map[string]float64{}
+// yardstick is what normalises the regrets of a task.
+type yardstick struct {
+	median    float64
+	reference float64 // the best of a large random sample, which the objective itself states
+	shared    float64 // the best that any search in the table has found, and at least the reference
+}
+
+// yardsticks gives one for each task; a task whose median nothing states is an error.
+func yardsticks(all []searched) (map[string]*yardstick, error) {
+	of := map[string]*yardstick{}
 	for _, s := range all {
-		top, seen := best[s.Task]
-		if !seen {
-			top = math.Inf(-1)
-		}
-		best[s.Task] = max(top, slices.Max(s.Found))
 		if s.Best != nil && s.Median != nil {
-			best[s.Task], median[s.Task] = max(best[s.Task], *s.Best), *s.Median
+			of[s.Task] = &yardstick{*s.Median, *s.Best, *s.Best}
 		}
+	}
+
+	for _, s := range all {
+		y := of[s.Task]
+		if y == nil {
+			return nil, program.Usagef("nothing says what the median of %s is; give the file of `gauge regret`, too", s.Task)
+		}
+		y.shared = max(y.shared, slices.Max(s.Found))
+	}
+	return of, nil
+}
+
+// regretTable prints (best - found) / (best - median) twice: with the reference as best, below which a search can come, and with the best
+// that any search in the table has found.
+func regretTable(out io.Writer, all []searched) error {
+	of, err := yardsticks(all)
+	if err != nil {
+		return err
 	}
 
 	type way struct {
 		method        string
 		batch, trials int
 	}
-	regrets, millis := map[way][]float64{}, map[way][]float64{}
+	reference, shared, millis := map[way][]float64{}, map[way][]float64{}, map[way][]float64{}
 	var order []way
 	for _, s := range all {
-		if _, known := median[s.Task]; !known {
-			return program.Usagef("nothing says what the median of %s is; give the file of `gauge regret`, too", s.Task)
-		}
-		w := way{s.Method, s.Batch, s.Trials}
+		w, y := way{s.Method, s.Batch, s.Trials}, of[s.Task]
 		if !slices.Contains(order, w) {
 			order = append(order, w)
 		}
 		for _, found := range s.Found {
-			regrets[w] = append(regrets[w], (best[s.Task]-found)/(best[s.Task]-median[s.Task]))
+			reference[w] = append(reference[w], (y.reference-found)/(y.reference-y.median))
+			shared[w] = append(shared[w], (y.shared-found)/(y.shared-y.median))
 		}
 		millis[w] = append(millis[w], s.Millis)
 	}
 
-	fmt.Fprintln(out, "| method | trials | at once | normalised regret | standard error | ms per proposal |\n|---|---|---|---|---|---|")
+	fmt.Fprintln(out, "| method | trials | at once | regret against the reference | standard error | against the best of all | standard error | ms per proposal |")
+	fmt.Fprintln(out, "|---|---|---|---|---|---|---|---|")
 	for _, w := range order {
-		mean, deviation := stat.MeanStdDev(regrets[w], nil)
 		took := strings.TrimSuffix(fmt.Sprintf("%.1f", stat.Mean(millis[w], nil)), ".0")
-		fmt.Fprintf(out, "| %s | %d | %d | %.4f | %.4f | %s |\n", w.method, w.trials, w.batch, mean, stat.StdErr(deviation, float64(len(regrets[w]))), took)
+		fmt.Fprintf(out, "| %s | %d | %d | %s | %s | %s |\n", w.method, w.trials, w.batch, meanAndError(reference[w]), meanAndError(shared[w]), took)
 	}
 	return nil
+}
+
+// meanAndError are two cells of a table.
+func meanAndError(values []float64) string {
+	mean, deviation := stat.MeanStdDev(values, nil)
+	return fmt.Sprintf("%.4f | %.4f", mean, stat.StdErr(deviation, float64(len(values))))
 }
