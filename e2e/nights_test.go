@@ -247,7 +247,7 @@ func TestNightsOfAllKinds(t *testing.T) {
 	}
 
 	total, fit := 0, 0
-	fmt.Printf("| kind of night | chosen with it in sight | held back | right finding first | first findings |\n|---|---|---|---|---|\n")
+	fmt.Printf("| kind of night | used to choose limits | held back | right finding first | first findings |\n|---|---|---|---|---|\n")
 	for i, k := range kinds {
 		tuned := ""
 		if k.Tuned {
