@@ -183,6 +183,9 @@ func (q *Param) value(v float64) any {
 	if q.Categories == nil {
 		return v
 	}
+	if math.IsNaN(v) { // the trial does not have it
+		return nil
+	}
 	if i := int(v); i >= 0 && i < len(q.Categories) {
 		return q.Categories[i]
 	}
@@ -197,8 +200,9 @@ func (p *sweepPage) Setting(c Configuration, i int) string { return p.Params[i].
 
 func (q *Param) text(v float64) string {
 	if q.Categories != nil {
-		text, _ := q.value(v).(string)
-		return text
+		if text, has := q.value(v).(string); has {
+			return text
+		}
 	}
 	return plot.Plain.Format(v)
 }
@@ -234,11 +238,13 @@ func (p *sweepPage) byWeight() []int {
 	for i := range order {
 		order[i] = i
 	}
-	place := map[string]int{}
-	for i, w := range p.weights {
-		place[w.Name] = i
+	place := func(i int) int { // those of which it is not known come last
+		if at := slices.IndexFunc(p.weights, func(w weight) bool { return w.Name == p.Params[i].Name }); at >= 0 {
+			return at
+		}
+		return len(p.weights)
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(place[p.Params[a].Name], place[p.Params[b].Name]) })
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(place(a), place(b)) })
 	return order
 }
 

@@ -197,7 +197,7 @@ func (p *sweepPage) parallel() *plot.Chart {
 		c.Lines = append(c.Lines, plot.ParallelLine{Trial: l.Trial, Class: l.Class, Values: append(l.Values, t.Score)})
 	}
 	c.Summary = "One line for each trial, through its parameters (the most important on the left) to its score; the brighter, the better. " +
-		"Drag on an axis, or move its two handles with the arrow keys, to keep only the trials within. Lines that end below the last axis have no score."
+		"Drag on an axis, or move its two handles with the arrow keys, to keep only the trials within. Lines below an axis have no such parameter, or no score."
 	c.Keys = qualityKeys()
 	p.data.table("parallel", c.Title, append([]string{"trial", "score", "state"}, p.paramKeys()...)...)
 	return c.Draw()

@@ -35,7 +35,8 @@ func Begin(p *sweep.Plan, known []sweep.Trial, total int, complete func(sweep.Pa
 			continue // nobody wrote it down: it is left out
 		}
 		keys[sweep.ConfigurationKey(full)] = true
-		out = append(out, sweep.Trial{Number: len(known) + len(out), Source: proposal.source, Reason: proposal.reason, Params: full})
+		out = append(out, sweep.Trial{Number: len(known) + len(out), Source: proposal.source, Reason: proposal.reason, Params: full,
+			Absent: a.absentFrom(proposal.params)})
 	}
 	return out, nil
 }
@@ -123,7 +124,7 @@ func askOf(p *sweep.Plan, listed []sweep.Trial, seen []sweep.Seen) Ask {
 		if !known {
 			s = sweep.Seen{Trial: t.Number, Status: sweep.StatusRunning}
 		}
-		s.Params = t.Params
+		s.Params = without(t.Params, t.Absent)
 		of[t.Number] = s
 		apart[t.Number] = isApart(p, t.Params)
 	}
@@ -200,6 +201,7 @@ func Fitting(p *sweep.Plan, results []sweep.Result, most int) ([]sweep.Found, er
 	var out []sweep.Found
 	for _, r := range results {
 		own := a.spelled(normalized(ownOf(p, r.Params)))
+		a.prune(own)
 		if r.Status == sweep.StatusDone && finite(r.Score) && a.fits(own) {
 			out = append(out, sweep.Found{Trial: r.Trial, Score: r.Score, Params: own})
 		}

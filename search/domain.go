@@ -303,11 +303,7 @@ func (d *domain) violated(params sweep.Params) *Constraint {
 	for _, c := range d.constraints {
 		looked := make(map[string]any, len(c.e.names))
 		for _, name := range c.e.names {
-			v, has := params[name]
-			if !has {
-				v, has = d.base[name]
-			}
-			if has {
+			if v, has := d.valueIn(params, name); has {
 				looked[name] = v
 			}
 		}

@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -97,28 +98,51 @@ func (d *domain) circular(j int, above []bool) bool {
 	return slices.ContainsFunc(d.axes[j].requiresFor, func(i int) bool { return d.circular(i, above) })
 }
 
-// active says whether parameter j belongs to a configuration: its condition holds, on parameters that belong to it themselves.
+// active says whether parameter j belongs to a configuration: its condition holds, on parameters that belong to it themselves. What is not searched
+// has the base's value.
 func (d *domain) active(j int, params sweep.Params) bool {
 	a := &d.axes[j]
 	if a.when == nil {
 		return true
 	}
-	for _, name := range a.when.names {
-		if _, given := params[name]; !given {
-			return false
-		}
-	}
 	if slices.ContainsFunc(a.requiresFor, func(i int) bool { return !d.active(i, params) }) {
 		return false
 	}
-	holds, err := a.when.holds(params)
+
+	looked := make(sweep.Params, len(a.when.names))
+	for _, name := range a.when.names {
+		v, given := d.valueIn(params, name)
+		if !given {
+			return false
+		}
+		looked[name] = v
+	}
+	holds, err := a.when.holds(looked)
 	return err == nil && holds
 }
 
-// prune takes out the parameters whose condition does not hold.
-func (d *domain) prune(params sweep.Params) {
+// valueIn is the value that a configuration has of a parameter: its own, or, of one that is not searched, the base's.
+func (d *domain) valueIn(params sweep.Params, name string) (v any, has bool) {
+	if v, has = params[name]; has || d.axisOf(name) >= 0 {
+		return v, has
+	}
+	v, has = d.base[name]
+	return v, has
+}
+
+// axisOf is the number of a parameter's axis, or -1.
+func (d *domain) axisOf(name string) int {
+	i, found := slices.BinarySearchFunc(d.axes, name, func(a axis, name string) int { return cmp.Compare(a.name, name) })
+	if !found {
+		return -1
+	}
+	return i
+}
+
+// inactive are the parameters that do not belong to a configuration, ascending. It may be complete: then it has values of them all the same.
+func (d *domain) inactive(params sweep.Params) []string {
 	if !d.conditional {
-		return
+		return nil
 	}
 	var out []string
 	for j := range d.axes {
@@ -126,7 +150,12 @@ func (d *domain) prune(params sweep.Params) {
 			out = append(out, d.axes[j].name)
 		}
 	}
-	for _, name := range out {
+	return out
+}
+
+// prune takes out the parameters whose condition does not hold.
+func (d *domain) prune(params sweep.Params) {
+	for _, name := range d.inactive(params) {
 		delete(params, name)
 	}
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // Dimension is one parameter as the finished trials had it. Values of categories are their numbers, 0 to Categories-1; of numbers
-// Categories is 0.
+// Categories is 0. A trial without the parameter has NaN, and says nothing about it.
 type Dimension struct {
 	Name       string
 	Values     []float64
@@ -40,29 +40,29 @@ const (
 // Importance ranks parameters by how differently the best trials are spread along each, compared with all of them: the Pearson
 // divergence of two densities of one dimension (PED-ANOVA: Watanabe, Bansal and Hutter 2023), less what the divergence is on average
 // when lots decide which trials are the best: that is much for a few trials and for a value that hardly any trial has. Dimensions and
-// losses are of the same trials, in the same order; a lower loss is better. Too few trials have no importances. The same input gives
-// the same output, most important first.
+// losses are of the same trials, in the same order; a lower loss is better. A parameter counts among the trials that have it; where these
+// are too few it has no importance. The same input gives the same output, most important first.
 func Importance(dims []Dimension, loss []float64) []Weight {
-	n := len(loss)
-	if n < fewestTrials || len(dims) == 0 {
-		return nil
-	}
-	order := make([]int, n)
+	order := make([]int, len(loss))
 	for i := range order {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(loss[a], loss[b]) })
-	best := order[:max(fewestBest, int(math.Ceil(bestShare*float64(n))))]
 
-	marginals := make([]*marginal, len(dims))
-	for i := range dims {
-		marginals[i] = newMarginal(&dims[i])
-	}
-	weights := make([]Weight, len(dims))
+	var weights []Weight
 	sum := 0.0
-	for i, l := range lots(marginals, n, len(best)) {
-		weights[i] = Weight{Name: dims[i].Name, Share: max(0, marginals[i].divergence(best)-l.mean), Chance: max(0, l.high-l.mean)}
-		sum += weights[i].Share
+	for i := range dims {
+		values := dims[i].ofThoseThatHaveIt(order)
+		n := len(values)
+		if n < fewestTrials {
+			continue
+		}
+		m := newMarginal(values, dims[i].Categories, dims[i].Log)
+		best := max(fewestBest, int(math.Ceil(bestShare*float64(n))))
+		l := m.lots(n, best)
+		w := Weight{Name: dims[i].Name, Share: max(0, m.divergence(upTo(best))-l.mean), Chance: max(0, l.high-l.mean)}
+		weights = append(weights, w)
+		sum += w.Share
 	}
 	if sum == 0 {
 		return nil
@@ -77,31 +77,45 @@ func Importance(dims []Dimension, loss []float64) []Weight {
 	return weights
 }
 
+// ofThoseThatHaveIt are the values of the trials that have the parameter, in their order.
+func (d *Dimension) ofThoseThatHaveIt(order []int) []float64 {
+	values := make([]float64, 0, len(order))
+	for _, t := range order {
+		if !math.IsNaN(d.Values[t]) {
+			values = append(values, d.Values[t])
+		}
+	}
+	return values
+}
+
+// upTo are the numbers below n.
+func upTo(n int) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = i
+	}
+	return out
+}
+
 // lot is what a parameter's divergence is when lots decide which trials are the best.
 type lot struct {
 	mean float64
 	high float64 // exceeded as seldom as chanceIsAbove says
 }
 
-// lots draws them, for every parameter the same.
-func lots(marginals []*marginal, trials, best int) []lot {
+// lots draws it, the same for every parameter that as many trials have.
+func (s *marginal) lots(trials, best int) (out lot) {
 	rng := rand.New(rand.NewPCG(uint64(trials), uint64(best)))
-	drawn := make([][]float64, len(marginals))
+	var drawn []float64
 	for range chanceDraws {
-		few := rng.Perm(trials)[:best]
-		for i, s := range marginals {
-			drawn[i] = append(drawn[i], s.divergence(few))
-		}
+		drawn = append(drawn, s.divergence(rng.Perm(trials)[:best]))
 	}
 
-	out := make([]lot, len(marginals))
-	for i, d := range drawn {
-		for _, v := range d {
-			out[i].mean += v / float64(len(d))
-		}
-		slices.Sort(d)
-		out[i].high = d[int(chanceIsAbove*float64(len(d)))]
+	for _, v := range drawn {
+		out.mean += v / float64(len(drawn))
 	}
+	slices.Sort(drawn)
+	out.high = drawn[int(chanceIsAbove*float64(len(drawn)))]
 	return out
 }
 
@@ -113,17 +127,13 @@ type marginal struct {
 	all     []float64 // the density of all trials in each cell
 }
 
-func newMarginal(d *Dimension) *marginal {
-	s := &marginal{at: slices.Clone(d.Values), numbers: d.Categories == 0, cells: d.Categories}
+func newMarginal(values []float64, categories int, logarithmic bool) *marginal {
+	s := &marginal{at: values, numbers: categories == 0, cells: categories}
 	if s.numbers {
 		s.cells = gridCells
-		s.toGrid(d.Log)
+		s.toGrid(logarithmic)
 	}
-	every := make([]int, len(s.at))
-	for i := range every {
-		every[i] = i
-	}
-	s.all = s.density(every)
+	s.all = s.density(upTo(len(s.at)))
 	return s
 }
 

@@ -3,6 +3,7 @@ package search
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -61,6 +62,33 @@ func TestImportanceIsStable(t *testing.T) {
 		if w.Name != a[i].Name || math.Abs(w.Share-a[i].Share) > 1e-9 {
 			t.Errorf("in other units %+v became %+v", a[i], w)
 		}
+	}
+}
+
+// TestImportanceOfThoseThatHaveIt: a parameter that some trials lack counts among the others as if these were all, and one that hardly any has is not ranked.
+func TestImportanceOfThoseThatHaveIt(t *testing.T) {
+	dims, loss := drawn(200, 3)
+	few, fewLoss := make([]Dimension, 1), []float64{}
+	few[0] = Dimension{Name: "rate", Log: true}
+	for i := range loss {
+		if i%2 == 0 {
+			dims[0].Values[i] = math.NaN()
+			loss[i] = -1 // what is best has no rate
+		} else {
+			few[0].Values, fewLoss = append(few[0].Values, dims[0].Values[i]), append(fewLoss, loss[i])
+		}
+		if i >= fewestTrials-1 {
+			dims[2].Values[i] = math.NaN()
+		}
+	}
+
+	got, alone := Importance(dims, loss), Importance(few, fewLoss)
+	place := func(name string) int { return slices.IndexFunc(got, func(w Weight) bool { return w.Name == name }) }
+	if place("idle") >= 0 || place("rate") != 0 || len(alone) != 1 {
+		t.Fatalf("got %+v; expected rate to be first and idle, which %d trials have, not to be there", got, fewestTrials-1)
+	}
+	if a, b := got[0].Chance/got[0].Share, alone[0].Chance/alone[0].Share; math.Abs(a-b) > 1e-9 {
+		t.Errorf("chance is %v of the importance among all trials, and %v among those that have the parameter; expected the same", a, b)
 	}
 }
 

@@ -85,6 +85,8 @@ type proposer struct {
 	Request
 	Proposal
 	constraints []*Constraint
+	space       *domain        // of search.random, when it has conditions; else nil
+	example     sweep.Params   // the base, complete
 	seen        map[string]int // number of the trial with this configuration
 	tally       SpaceError     // what became of the random draws
 	leftOut     int            // how many of them brought nothing
@@ -114,7 +116,15 @@ func (p *proposer) prepare() error {
 		}
 		p.constraints = append(p.constraints, c)
 	}
-	return nil
+
+	p.example = normalized(example)
+	if Conditional(p.Search) {
+		if err := CheckConditions(p.Search, p.example); err != nil {
+			return err
+		}
+		p.space, err = newDomain(sweep.Search{Random: p.Search.Random}, p.example)
+	}
+	return err
 }
 
 // normalized is params with numbers as they are after a round trip through JSON.
@@ -136,12 +146,16 @@ type outcome struct {
 
 // consider makes a trial of a configuration unless it breaks a constraint or repeats another.
 func (p *proposer) consider(params sweep.Params) outcome {
-	full, err := p.complete(params)
+	own, absent := p.existing(params)
+	full, err := p.complete(own)
 	if err != nil {
 		return outcome{trial: -1, refused: err}
 	}
 
 	for _, c := range p.constraints {
+		if !asks(c, absent) {
+			continue
+		}
 		holds, err := c.Holds(full)
 		if err != nil {
 			return outcome{trial: -1, refused: err}
@@ -163,16 +177,13 @@ func (p *proposer) consider(params sweep.Params) outcome {
 
 	n := len(p.Proposal.Trials)
 	p.seen[string(key)] = n
-	p.Proposal.Trials = append(p.Proposal.Trials, sweep.Trial{Number: n, Params: full})
+	p.Proposal.Trials = append(p.Proposal.Trials, sweep.Trial{Number: n, Params: full, Absent: absent})
 	return outcome{trial: n}
 }
 
 // complete puts a trial's own parameters over the base's and lets the trainer fill in the rest.
 func (p *proposer) complete(params sweep.Params) (sweep.Params, error) {
-	merged := maps.Clone(p.Base)
-	maps.Copy(merged, normalized(params))
-
-	full, err := p.Canonical(merged)
+	full, err := p.Canonical(over(p.Base, params))
 	if err != nil {
 		return nil, err
 	}

@@ -197,7 +197,8 @@ func (p *Plan) WithDecisions(decisions map[int]*Decision) *Plan {
 	out.Trials = slices.Clone(p.Trials)
 	for n, d := range decisions {
 		if n >= 0 && n < len(out.Trials) && out.Trials[n].Open && d != nil {
-			out.Trials[n].Params, out.Trials[n].Source, out.Trials[n].Reason = d.Params, d.Source, d.Reason
+			t := &out.Trials[n]
+			t.Params, t.Source, t.Reason, t.Absent = d.Params, d.Source, d.Reason, d.Absent(p)
 		}
 	}
 	return &out

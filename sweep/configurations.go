@@ -21,9 +21,10 @@ type Rated struct {
 	Reason        string     `json:"reason,omitempty"` // why it was dropped or has failed
 	Source        string     `json:"source"`
 	Params        Params     `json:"params"`
-	Trials        []int      `json:"trials"` // of its folds, in their order
-	Scores        []*float64 `json:"scores"` // of its folds; null of one without
-	Folds         int        `json:"folds"`  // with a score
+	Absent        []string   `json:"absent,omitempty"` // parameters of the search that it does not have
+	Trials        []int      `json:"trials"`           // of its folds, in their order
+	Scores        []*float64 `json:"scores"`           // of its folds; null of one without
+	Folds         int        `json:"folds"`            // with a score
 	Of            int        `json:"of"`
 
 	Mean    *float64           `json:"mean,omitempty"` // over the folds with a score
@@ -48,7 +49,7 @@ func rated(p *Plan, by map[int]*Result) []Rated {
 			continue
 		}
 		c := &of[t.Configuration]
-		c.Source, c.Params = t.Source, t.Params
+		c.Source, c.Params, c.Absent = t.Source, t.Params, t.Absent
 		c.Trials = append(c.Trials, t.Number)
 		results[t.Configuration] = append(results[t.Configuration], by[t.Number])
 	}

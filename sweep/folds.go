@@ -114,7 +114,16 @@ func (f *Folds) Expand(configurations []Trial) []Trial {
 func (p *Plan) WithRefit(params Params) *Plan {
 	out := *p
 	out.Trials = slices.Clone(p.Trials)
-	out.Trials[len(out.Trials)-1].Params = params
+	refit := &out.Trials[len(out.Trials)-1]
+	refit.Params = params
+
+	// It has the parameters of the configuration that it refits, which differs by its number of trees and what ends training.
+	but := []string{"num_iterations", "early_stopping_round"}
+	for _, t := range p.Trials {
+		if t.Fold == 1 && ConfigurationKey(t.Params.without(but)) == ConfigurationKey(params.without(but)) {
+			refit.Absent = t.Absent
+		}
+	}
 	return &out
 }
 

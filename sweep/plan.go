@@ -116,6 +116,10 @@ type Trial struct {
 	Source string `json:"source"` // fixed, grid or random; of a search that learns also warm, portfolio or its method
 	Params Params `json:"params"` // complete: the spec's, the trial's and the trainer's defaults
 
+	// Absent are the parameters of the search that the configuration does not have, ascending: their conditions do not hold. Among Params they have
+	// what the trainer takes instead.
+	Absent []string `json:"absent,omitempty"`
+
 	Reason string `json:"reason,omitempty"` // of a trial that is there for what was found elsewhere
 
 	// In a plan with folds, which configuration the trial is a fold of, from 0, and which fold, from 1. The refit is none; what it trains follows from the

@@ -67,7 +67,7 @@ type Distribution struct {
 	Choice     []any     `yaml:"choice" json:"choice,omitempty"`           // one of these
 
 	// When is the condition under which the parameter exists at all: an expression over other parameters, or a mapping from their
-	// names to the value, or the list of values, that they have. Without one it always does. A sweep.yaml has none.
+	// names to the value, or the list of values, that they have. Without one it always does.
 	When any `yaml:"when" json:"when,omitempty"`
 
 	// DrawnAs is the alias under which the spec names the parameter, if it does: draws are keyed by the name that was written, and
@@ -190,6 +190,7 @@ type Vocabulary struct {
 	ParamName  func(name string) string                    // the canonical name of a training parameter; an unknown name as it is
 	Param      func(name string, value any) error          // is there such a training parameter, and may it have this value?
 	Constraint func(expression string) (string, error)     // this condition on parameters by their canonical names, if it can be evaluated
+	Conditions func(s *Spec) error                         // do the conditions on its parameters go together? An error has the Path of the part that it is about
 	Require    func(expression string) error               // can this condition on results be evaluated?
 	Objective  func(objective string, metric string) error // do these go together?
 	Machine    func(machineType string) error              // is there such a machine type?
@@ -250,6 +251,9 @@ func ParseSpec(file string, data []byte, v Vocabulary) (*Spec, error) {
 	}
 
 	s.resolve(v)
+	if err := s.checkConditional(doc, v); err != nil {
+		return nil, err
+	}
 	return &s, nil
 }
 

@@ -72,9 +72,6 @@ func (s *Spec) checkSearch(doc *strictyaml.Document, _ Vocabulary) error {
 		if err := s.Search.Random[name].Check(); err != nil {
 			return doc.Errorf("search.random."+name, "%s: %v", name, err)
 		}
-		if s.Search.Random[name].When != nil {
-			return doc.Errorf("search.random."+name+".when", "conditions are for `launcher ask`; every trial of a sweep has all parameters")
-		}
 	}
 
 	return nil
@@ -326,6 +323,10 @@ func (s *Spec) checkConditions(doc *strictyaml.Document, v Vocabulary) error {
 			return doc.Errorf(fmt.Sprintf("search.constraints[%d]", i), "%v", err)
 		}
 		s.Search.Constraints[i] = canonical
+	}
+
+	if err := s.checkWhen(doc, v); err != nil {
+		return err
 	}
 
 	for i, c := range s.Require {

@@ -117,9 +117,18 @@ class Sweep:
         claims = self._claims.get(number, set())
         return "running" if claims and max(claims) not in self._released.get(number, set()) else "waiting"
 
+    def _absent(self, trial: dict[str, Any]) -> set[str]:
+        """The parameters of the search that a trial does not have, since the condition on them does not hold."""
+        decided = self._decided.get(trial["number"])
+        if decided is None or "own" not in decided:
+            return set(trial.get("absent") or ())
+        space = (self.plan["spec"].get("search") or {}).get("random") or {}
+        return {name for name, d in space.items() if d.get("when") is not None and name not in decided["own"]}
+
     def trials(self) -> pandas.DataFrame:
         """One row for each planned trial, by number: its state (done, stopped, failed, timed_out, cancelled, running, waiting), why it ended, its score,
-        metrics.NAME on valid, params.NAME, trees, times and memory. What is not known is missing."""
+        metrics.NAME on valid, params.NAME, trees, times and memory. What is not known is missing, and so is a parameter that a trial does not have
+        (search.random.NAME.when)."""
         pd = _pandas()
         rows = []
         for t in self.plan["trials"]:
@@ -132,7 +141,8 @@ class Sweep:
             row |= {"started": r.get("started"), "ended": r.get("ended"), "train_seconds": usage.get("train_seconds"), "private_bytes": usage.get("private_bytes")}
             row |= {f"metrics.{k}": v for k, v in sorted((r.get("metrics") or {}).items())} if done else {}
             params = r.get("params") or self._decided.get(number, {}).get("params") or t.get("params") or {}
-            row |= {f"params.{k}": v for k, v in sorted(params.items())}
+            absent = self._absent(t)
+            row |= {f"params.{k}": None if k in absent else v for k, v in sorted(params.items())}
             rows.append(row)
         frame = pd.DataFrame(rows)
         for column in ("started", "ended"):

@@ -71,7 +71,7 @@ func (w *World) showConfigurations(p *sweep.Plan, b sweep.Board, top int) {
 		}
 
 		c := &b.Configurations[i]
-		rank, what := any(""), settings(c.Params, names)
+		rank, what := any(""), settings(c.Shown(), names)
 		switch c.State {
 		case sweep.ConfigurationDone:
 			rank = i + 1

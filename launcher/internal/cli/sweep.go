@@ -301,7 +301,11 @@ func (w *World) showPlan(c *cloud, p *plan.Plan, asJSON bool) error {
 				row = append(row, "when claimed")
 				continue
 			}
-			row = append(row, trial.Params[n])
+			if v, has := trial.Shown()[n]; has {
+				row = append(row, v)
+			} else {
+				row = append(row, absent)
+			}
 		}
 		t.AppendRow(row)
 	}
@@ -329,18 +333,23 @@ func (w *World) showSizing(z sweep.Sizing) {
 	)
 }
 
-// varied are the parameters in which the trials differ, by name.
+// absent stands for a parameter that a configuration does not have.
+const absent = "-"
+
+// varied are the parameters in which the trials differ, by name. One that a trial does not have differs, too.
 func varied(trials []sweep.Trial) []string {
 	values := map[string]map[string]bool{}
 	for _, t := range trials {
 		if t.Refit { // it has another number of trees than what it refits
 			continue
 		}
-		for name, v := range t.Params {
+		own := t.Shown()
+		for name := range t.Params {
 			if values[name] == nil {
 				values[name] = map[string]bool{}
 			}
-			values[name][fmt.Sprint(v)] = true
+			v, has := own[name]
+			values[name][fmt.Sprint(has, v)] = true
 		}
 	}
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(values)), func(name string) bool { return len(values[name]) < 2 })
@@ -351,17 +360,19 @@ func configuration(t sweep.Trial, names []string) string {
 	if t.Open && t.Params == nil {
 		return "decided when it is claimed"
 	}
-	return settings(t.Params, names)
+	return settings(t.Shown(), names)
 }
 
-// settings are a trial's values of some parameters.
+// settings are a trial's values of some parameters, without those that it does not have.
 func settings(params map[string]any, names []string) string {
 	var parts []string
 	for _, n := range names {
-		if v, ok := params[n].(float64); ok {
-			parts = append(parts, n+"="+number(v))
-		} else {
-			parts = append(parts, fmt.Sprintf("%s=%v", n, params[n]))
+		v, has := params[n]
+		switch x, isNumber := v.(float64); {
+		case isNumber:
+			parts = append(parts, n+"="+number(x))
+		case has:
+			parts = append(parts, fmt.Sprintf("%s=%v", n, v))
 		}
 	}
 	return strings.Join(parts, " ")

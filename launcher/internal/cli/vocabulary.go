@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"maps"
+
 	"coppice/gbt"
 	"coppice/machines"
 	"coppice/metric"
@@ -18,6 +20,12 @@ func vocabulary() sweep.Vocabulary {
 			canonical := search.RenameInConstraint(text, gbt.CanonicalName)
 			_, err := search.CompileConstraint(canonical, gbt.Defaults().Map())
 			return canonical, err
+		},
+
+		Conditions: func(s *sweep.Spec) error {
+			base := gbt.Defaults().Map()
+			maps.Copy(base, s.Params)
+			return search.CheckConditions(s.Search, base)
 		},
 
 		Require: func(text string) error { _, err := search.CompileRequire(text, metric.Canonical); return err },

@@ -343,7 +343,7 @@ func (w *World) showBoard(p *sweep.Plan, b sweep.Board, top int) {
 func (w *World) showWinner(p *sweep.Plan, c *sweep.Conclusion) {
 	rows := [][2]string{
 		{"winner", fmt.Sprintf("trial %d of sweep %s", c.Trial, c.Sweep)},
-		{"parameters", settings(p.Trials[c.Trial].Params, varied(p.Trials))},
+		{"parameters", settings(p.Trials[c.Trial].Shown(), varied(p.Trials))},
 		{"because", c.Reason},
 		{"valid", metrics(c.Valid, p.Spec.Metric)},
 		{"test", metrics(c.Test, p.Spec.Metric)},

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/dustin/go-humanize"
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -153,7 +154,10 @@ func (w *World) showWhy(p *sweep.Plan, y reasons) {
 		if why == "" {
 			why = "it stands in the plan: " + y.Trial.Source
 		}
-		rows = append(rows, [2]string{"because", why}, [2]string{"parameters", settings(y.Trial.Params, varied(p.Trials))})
+		rows = append(rows, [2]string{"because", why}, [2]string{"parameters", settings(y.Trial.Shown(), varied(p.Trials))})
+	}
+	if text := withoutText(p, y.Trial); text != "" {
+		rows = append(rows, [2]string{"without", text})
 	}
 
 	if r := y.Result; r != nil {
@@ -178,6 +182,15 @@ func (w *World) showWhy(p *sweep.Plan, y reasons) {
 		t.AppendRow(table.Row{r.Step, number(r.Score), len(r.Seen), does, r.Reason})
 	}
 	t.Render()
+}
+
+// withoutText says which parameters a trial does not have, why, and what it trains with instead.
+func withoutText(p *sweep.Plan, t sweep.Trial) string {
+	var parts []string
+	for _, name := range t.Absent {
+		parts = append(parts, fmt.Sprintf("%s, which exists only when %s (it trains with %s)", name, search.ConditionText(p.Spec.Search.Random[name].When), settings(t.Params, []string{name})))
+	}
+	return strings.Join(parts, "; ")
 }
 
 // seenText says what a decision knew.

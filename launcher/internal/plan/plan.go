@@ -82,6 +82,10 @@ func Build(q Request) (*Plan, error) {
 		return nil, err
 	}
 
+	s, err = canonicalConditions(s, q.Manifest)
+	if err != nil {
+		return nil, err
+	}
 	if p.Proposal, err = search.Propose(request(s, q.Manifest)); err != nil {
 		return nil, err
 	}
@@ -92,7 +96,7 @@ func Build(q Request) (*Plan, error) {
 
 	id := q.ID
 	if id == "" {
-		if id, err = defaultID(s, q.Manifest.Version, q.Input); err != nil {
+		if id, err = defaultID(q.Spec, q.Manifest.Version, q.Input); err != nil {
 			return nil, err
 		}
 	}
@@ -126,6 +130,8 @@ func Build(q Request) (*Plan, error) {
 	if err := p.validate(s.Validate, q.Manifest); err != nil {
 		return nil, err
 	}
+
+	p.noteConditions()
 
 	err = p.fit(s.Machine, q.Manifest)
 	// A caller who compares machines wants the plan, too, when this one is too small.

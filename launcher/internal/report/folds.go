@@ -21,7 +21,7 @@ func configurations(trials []page.Trial, b sweep.Board, params *params) []page.C
 	var out []page.Configuration
 	for i, c := range b.Configurations {
 		q := page.Configuration{Number: c.Configuration, State: c.State, Reason: c.Reason, Folds: c.Folds, Of: c.Of, Trees: c.Trees, Trials: c.Trials,
-			Mean: math.NaN(), SE: math.NaN(), Values: params.values(c.Params)}
+			Mean: math.NaN(), SE: math.NaN(), Values: params.values(c.Shown())}
 		if c.Mean != nil {
 			q.Mean = *c.Mean
 		}

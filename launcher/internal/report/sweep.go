@@ -164,7 +164,7 @@ func stateOf(s sweepview.State) string {
 
 // trial is one trial as the page shows it.
 func (s *Sweep) trial(t sweep.Trial, r *sweep.Result, listed sweepstore.Trial, cost bill.Trial, params *params, state sweepview.State) page.Trial {
-	out := page.Trial{Number: t.Number, Score: math.NaN(), Seconds: math.NaN(), Cost: math.NaN(), Private: math.NaN(), Values: params.values(t.Params), Attempts: len(listed.Claims)}
+	out := page.Trial{Number: t.Number, Score: math.NaN(), Seconds: math.NaN(), Cost: math.NaN(), Private: math.NaN(), Values: params.values(t.Shown()), Attempts: len(listed.Claims)}
 	if cost.Attempts > 0 && !cost.Unpriced {
 		out.Cost = cost.Cost
 	}
@@ -254,15 +254,18 @@ func (s *Sweep) tellRunning(v *page.Sweep, l *ledger.Ledger) {
 // params are the parameters that differ between a plan's trials.
 type params struct{ shown []page.Param }
 
-// newParams finds them. What is not a number in every trial is a category.
+// newParams finds them. What is not a number in every trial that has it is a category.
 func newParams(p *sweep.Plan) *params {
 	texts := map[string]map[string]bool{}
-	numbers := map[string]bool{}
+	numbers, without := map[string]bool{}, map[string]bool{}
 	for _, t := range p.Trials {
 		if t.Refit { // it has another number of trees than what it refits
 			continue
 		}
-		for name, v := range t.Params {
+		for _, name := range t.Absent {
+			without[name] = true
+		}
+		for name, v := range t.Shown() {
 			if texts[name] == nil {
 				texts[name], numbers[name] = map[string]bool{}, true
 			}
@@ -274,7 +277,7 @@ func newParams(p *sweep.Plan) *params {
 
 	out := &params{}
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
-		if len(texts[name]) < 2 {
+		if len(texts[name]) < 2 && !without[name] {
 			continue
 		}
 		q := page.Param{Name: name}

@@ -1,0 +1,79 @@
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"coppice/dataset"
+	"coppice/fit"
+	"coppice/search"
+	"coppice/sweep"
+)
+
+// canonicalConditions is a spec whose conditions name values as trials have them, where they are mappings: a list that is also a text would be another value
+// to who compares them.
+func canonicalConditions(s *sweep.Spec, m *dataset.Manifest) (*sweep.Spec, error) {
+	if !search.Conditional(s.Search) {
+		return s, nil
+	}
+
+	columns := features(m)
+	out := *s
+	out.Search.Random = maps.Clone(s.Search.Random)
+	for name, d := range out.Search.Random {
+		wanted, mapping := d.When.(map[string]any)
+		if !mapping {
+			continue
+		}
+		when := map[string]any{}
+		for of, v := range wanted {
+			canonical := func(v any) any {
+				if full, err := fit.Complete(s.Base(), sweep.Params{of: v}, columns); err == nil {
+					return full[of]
+				}
+				return v // what cannot be trained by itself stays as it is
+			}
+			values, list := v.([]any)
+			if !list {
+				when[of] = canonical(v)
+				continue
+			}
+			all := make([]any, len(values))
+			for i, one := range values {
+				all[i] = canonical(one)
+			}
+			when[of] = all
+		}
+		d.When = when
+		out.Search.Random[name] = d
+	}
+	return &out, nil
+}
+
+// noteConditions says how many configurations have each parameter that has a condition, as far as they are known.
+func (p *Plan) noteConditions() {
+	random := p.Spec.Search.Random
+	for _, name := range slices.Sorted(maps.Keys(random)) {
+		if random[name].When == nil {
+			continue
+		}
+		has, of, open := 0, 0, false
+		for _, t := range p.Trials {
+			open = open || t.Open
+			if t.Open || t.Refit || t.Fold > 1 {
+				continue
+			}
+			of++
+			if !slices.Contains(t.Absent, name) {
+				has++
+			}
+		}
+
+		note := fmt.Sprintf("search.random: %s exists when %s: in %d of %d configurations", name, search.ConditionText(random[name].When), has, of)
+		if open {
+			note += " that stand in the plan"
+		}
+		p.Notes = append(p.Notes, note+"; the others train with what it has without being searched")
+	}
+}
