@@ -3,7 +3,7 @@ package gbt
 import (
 	"context"
 	"crypto/sha256"
-	bin "encoding/binary" // binary is an objective here
+	stdbinary "encoding/binary" // binary is an objective here
 	"errors"
 	"fmt"
 	"hash"
@@ -118,7 +118,7 @@ func (d *Data) fingerprint() (sum [sha256.Size]byte) {
 func hashAll[T uint32 | float32 | float64](h hash.Hash, values []T) {
 	var piece []byte
 	for part := range slices.Chunk(values, 16<<10) {
-		piece, _ = bin.Append(piece[:0], bin.LittleEndian, part) // it has no error for numbers of fixed size
+		piece, _ = stdbinary.Append(piece[:0], stdbinary.LittleEndian, part) // it has no error for numbers of fixed size
 		h.Write(piece)
 	}
 }

@@ -3,7 +3,7 @@ package gbt
 import (
 	"bytes"
 	"crypto/sha256"
-	bin "encoding/binary" // binary is an objective here
+	stdbinary "encoding/binary" // binary is an objective here
 	"fmt"
 	"math"
 	"time"
@@ -73,7 +73,7 @@ func (c *Checkpoint) AppendBinary(out []byte) ([]byte, error) {
 	}
 
 	// Now that the body is complete: its length, then the checksum of all before it.
-	bin.LittleEndian.PutUint64(w.out[start+len(checkpointMagic):], uint64(body))
+	stdbinary.LittleEndian.PutUint64(w.out[start+len(checkpointMagic):], uint64(body))
 	sum := sha256.Sum256(w.out[start:])
 	return append(w.out, sum[:]...), nil
 }
@@ -81,8 +81,8 @@ func (c *Checkpoint) AppendBinary(out []byte) ([]byte, error) {
 type checkpointWriter struct{ out []byte }
 
 func (w *checkpointWriter) u8(v uint8)    { w.out = append(w.out, v) }
-func (w *checkpointWriter) u32(v int)     { w.out = bin.LittleEndian.AppendUint32(w.out, uint32(v)) }
-func (w *checkpointWriter) u64(v uint64)  { w.out = bin.LittleEndian.AppendUint64(w.out, v) }
+func (w *checkpointWriter) u32(v int)     { w.out = stdbinary.LittleEndian.AppendUint32(w.out, uint32(v)) }
+func (w *checkpointWriter) u64(v uint64)  { w.out = stdbinary.LittleEndian.AppendUint64(w.out, v) }
 func (w *checkpointWriter) f64(v float64) { w.u64(math.Float64bits(v)) }
 
 func (w *checkpointWriter) text(s string) {
@@ -155,9 +155,9 @@ func ReadCheckpoint(data []byte) (*Checkpoint, error) {
 		r.failf("%d bytes; %d at most", len(data), MaxCheckpointBytes)
 	case body < 0 || !bytes.HasPrefix(data, []byte(checkpointMagic)):
 		r.failf("it does not begin with %q, or is too short", checkpointMagic)
-	case bin.LittleEndian.Uint64(data[len(checkpointMagic):]) != uint64(body):
+	case stdbinary.LittleEndian.Uint64(data[len(checkpointMagic):]) != uint64(body):
 		r.at = len(checkpointMagic)
-		r.failf("a body of %d bytes was written, %d are there", bin.LittleEndian.Uint64(data[len(checkpointMagic):]), body)
+		r.failf("a body of %d bytes was written, %d are there", stdbinary.LittleEndian.Uint64(data[len(checkpointMagic):]), body)
 	case sha256.Sum256(data[:headBytes+body]) != [sha256.Size]byte(data[headBytes+body:]):
 		r.at = headBytes + body
 		r.failf("the bytes before do not have this checksum")
@@ -203,9 +203,9 @@ func (r *checkpointReader) take(n int) []byte {
 }
 
 func (r *checkpointReader) u8() uint8    { return r.take(1)[0] }
-func (r *checkpointReader) u32() int     { return int(bin.LittleEndian.Uint32(r.take(4))) }
-func (r *checkpointReader) i32() int     { return int(int32(bin.LittleEndian.Uint32(r.take(4)))) }
-func (r *checkpointReader) u64() uint64  { return bin.LittleEndian.Uint64(r.take(8)) }
+func (r *checkpointReader) u32() int     { return int(stdbinary.LittleEndian.Uint32(r.take(4))) }
+func (r *checkpointReader) i32() int     { return int(int32(stdbinary.LittleEndian.Uint32(r.take(4)))) }
+func (r *checkpointReader) u64() uint64  { return stdbinary.LittleEndian.Uint64(r.take(8)) }
 func (r *checkpointReader) f64() float64 { return math.Float64frombits(r.u64()) }
 
 // finite is a real that is a number.

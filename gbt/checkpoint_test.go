@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	bin "encoding/binary"
+	stdbinary "encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -382,7 +382,7 @@ func FuzzReadCheckpoint(f *testing.F) {
 func seal(data []byte) []byte {
 	body := data[min(len(data), headBytes):max(min(len(data), headBytes), len(data)-32)]
 	out := append([]byte(checkpointMagic), make([]byte, 8)...)
-	bin.LittleEndian.PutUint64(out[8:], uint64(len(body)))
+	stdbinary.LittleEndian.PutUint64(out[8:], uint64(len(body)))
 	out = append(out, body...)
 	sum := sha256.Sum256(out)
 	return append(out, sum[:]...)

@@ -96,13 +96,13 @@ func (g *grower) ahead(i, splits int) []int {
 
 // prepareTogether is the work of all goroutines on one leaf, of which the smaller child is counted; the larger is what is
 // left of the parent.
-func (g *grower) prepareTogether(l *leaf, search bool) {
+func (g *grower) prepareTogether(l *leaf, furtherSplits bool) {
 	l.children = g.newChildren()
 	small, large := g.shareRows(l, divide(g.pool, l.rows, l.spare, g.data.Columns[l.best.feature], &l.best.left))
 
 	parent := l.hist
 	l.hist = histogram{}
-	if !search || !g.splittable(small) && !g.splittable(large) {
+	if !furtherSplits || !g.splittable(small) && !g.splittable(large) {
 		g.count.free(parent)
 		return
 	}
@@ -125,9 +125,9 @@ func (g *grower) prepareAlone(l *leaf, worker int) {
 	}
 
 	m := g.count.countAlone(worker, small.rows, small.hist, large.hist)
-	searches := g.searches(worker, small, large)
-	g.scoreFeatures(&m, searches, worker, 0, len(g.features))
-	endSearches(searches)
+	finders := g.finders(worker, small, large)
+	g.scoreFeatures(&m, finders, worker, 0, len(g.features))
+	endFinders(finders)
 }
 
 // shareRows makes the children of a leaf whose rows have been divided, n of which go left. The left rows lie at the front of one
@@ -187,8 +187,8 @@ func (g *grower) splittable(l *leaf) bool {
 	return len(l.rows) >= max(2*g.p.MinDataInLeaf, 2) && (g.p.MaxDepth <= 0 || l.depth < g.p.MaxDepth) && l.sums.h > 0
 }
 
-// splitSearch is for the best split of one leaf.
-type splitSearch struct {
+// splitFinder is for the best split of one leaf.
+type splitFinder struct {
 	leaf     *leaf
 	task     leafTask
 	features []int   // that the node may use, ascending
@@ -197,12 +197,12 @@ type splitSearch struct {
 
 // splitScratch is memory for the search of two leaves.
 type splitScratch struct {
-	searches []splitSearch
+	finders []splitFinder
 	best     [2][]split
 }
 
 func newSplitScratch(workers int) splitScratch {
-	r := splitScratch{searches: make([]splitSearch, 0, 2)}
+	r := splitScratch{finders: make([]splitFinder, 0, 2)}
 	for i := range r.best {
 		r.best[i] = make([]split, workers)
 	}
@@ -212,42 +212,42 @@ func newSplitScratch(workers int) splitScratch {
 // findSplits sets the leaves' best splits, and gives the histogram of a leaf back when there is nothing to split. Goroutines
 // share the features; a feature's sums are put together (where m still has them apart) and scored while they are in the cache.
 func (g *grower) findSplits(m *histogramPair, leaves ...*leaf) {
-	searches := g.searches(0, leaves...)
-	g.pool.parallel(len(g.features), minFeatures, func(worker, lo, hi int) { g.scoreFeatures(m, searches, worker, lo, hi) })
-	endSearches(searches)
+	finders := g.finders(0, leaves...)
+	g.pool.parallel(len(g.features), minFeatures, func(worker, lo, hi int) { g.scoreFeatures(m, finders, worker, lo, hi) })
+	endFinders(finders)
 	for _, l := range leaves {
 		g.freeUseless(l)
 	}
 }
 
-// searches are those of the leaves that can be split, in the memory of the given number.
-func (g *grower) searches(worker int, leaves ...*leaf) []splitSearch {
+// finders are those of the leaves that can be split, in the memory of the given number.
+func (g *grower) finders(worker int, leaves ...*leaf) []splitFinder {
 	r := &g.scratch[worker]
-	searches := r.searches[:0]
+	finders := r.finders[:0]
 	for i, l := range leaves {
 		if g.splittable(l) {
-			searches = append(searches, g.newSearch(l, r.best[i]))
+			finders = append(finders, g.newFinder(l, r.best[i]))
 		}
 	}
-	return searches
+	return finders
 }
 
-func (g *grower) scoreFeatures(m *histogramPair, searches []splitSearch, worker, lo, hi int) {
+func (g *grower) scoreFeatures(m *histogramPair, finders []splitFinder, worker, lo, hi int) {
 	for i, f := range g.features[lo:hi] {
 		if m != nil {
 			g.count.reduce(m, lo+i)
 		}
-		for s := range searches {
-			if searches[s].mayUse(f) {
-				g.scoreFeature(f, &searches[s], worker)
+		for s := range finders {
+			if finders[s].mayUse(f) {
+				g.scoreFeature(f, &finders[s], worker)
 			}
 		}
 	}
 }
 
-func endSearches(searches []splitSearch) {
-	for i := range searches {
-		searches[i].end()
+func endFinders(finders []splitFinder) {
+	for i := range finders {
+		finders[i].end()
 	}
 }
 
@@ -258,7 +258,7 @@ func (g *grower) freeUseless(l *leaf) {
 	}
 }
 
-func (g *grower) newSearch(l *leaf, best []split) splitSearch {
+func (g *grower) newFinder(l *leaf, best []split) splitFinder {
 	node := 2*(l.parent+1) + 1 // unique in the tree: both children of node p, and 1 for the root
 	if l.isLeft {
 		node--
@@ -270,7 +270,7 @@ func (g *grower) newSearch(l *leaf, best []split) splitSearch {
 	}
 
 	clear(best)
-	s := splitSearch{leaf: l, task: g.score.leafTask(l), features: nodeFeatures(g.p, g.number, node, len(g.features), may), best: best}
+	s := splitFinder{leaf: l, task: g.score.leafTask(l), features: nodeFeatures(g.p, g.number, node, len(g.features), may), best: best}
 
 	if g.p.ExtraTrees {
 		s.task.draw = key(newKey(g.p.Seed, forThresholds, g.number).at(uint64(node)))
@@ -278,13 +278,13 @@ func (g *grower) newSearch(l *leaf, best []split) splitSearch {
 	return s
 }
 
-func (s *splitSearch) mayUse(f int) bool {
+func (s *splitFinder) mayUse(f int) bool {
 	_, found := slices.BinarySearch(s.features, f)
 	return found
 }
 
 // end takes the best of what the goroutines found. Of equal gains the lowest feature wins, whichever of them met it.
-func (s *splitSearch) end() {
+func (s *splitFinder) end() {
 	best := &s.leaf.best
 	*best = s.best[0]
 	for _, c := range s.best[1:] {
@@ -297,7 +297,7 @@ func (s *splitSearch) end() {
 // minFeatures is the fewest features worth a range of their own.
 const minFeatures = 4
 
-func (g *grower) scoreFeature(f int, s *splitSearch, worker int) {
+func (g *grower) scoreFeature(f int, s *splitFinder, worker int) {
 	feature := &g.data.Features[f]
 	from := g.count.offset[f]
 	best := &s.best[worker]
