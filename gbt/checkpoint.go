@@ -12,10 +12,9 @@ import (
 	"time"
 )
 
-// Checkpoint is a training run between two trees: enough to resume there, perhaps on another machine, and to end with
-// the same model as if nothing had happened. It holds the trees and how far patience has run out; scores are computed again
-// from the trees, and random choices need no state (sample.go). A Checkpoint does not change while the training goes on,
-// so it may be written by another goroutine.
+// Checkpoint is the state of a training run between two trees. A run resumed from it, perhaps on another machine, ends with the same model
+// as an uninterrupted one. It holds the trees and the progress of early stopping; scores are recomputed from the trees, and random choices
+// need no state (sample.go). A Checkpoint is immutable, so another goroutine may write it while training continues.
 type Checkpoint struct {
 	run run
 
@@ -32,16 +31,16 @@ type Checkpoint struct {
 // Trees is how many trees have been grown.
 func (c *Checkpoint) Trees() int { return len(c.trees) }
 
-// Rounds is how many trees have been tried: of two checkpoints of one run, the one with more rounds is further on.
+// Rounds is how many trees have been tried. Of two checkpoints of one run, the one with more rounds is newer.
 func (c *Checkpoint) Rounds() int { return c.round }
 
-// Identity is what Options.Identity said of its run.
+// Identity is the run's Options.Identity.
 func (c *Checkpoint) Identity() string { return c.run.identity }
 
-// Elapsed is how long training has taken up to here, in all processes that took part.
+// Elapsed is the training time so far, over all processes that took part.
 func (c *Checkpoint) Elapsed() time.Duration { return c.elapsed }
 
-// run is what a checkpoint belongs to. Two runs with equal runs make the same model.
+// run identifies what a checkpoint belongs to. Equal runs produce the same model.
 type run struct {
 	identity       string   // Options.Identity
 	params         []string // as in the model file
@@ -52,14 +51,14 @@ type run struct {
 	validMaximizes bool
 }
 
-// MismatchError is a checkpoint of another run than the one that is to resume from it.
+// MismatchError reports a checkpoint of a different run.
 type MismatchError struct {
-	What string // the first difference, for people
+	What string // the first difference, in words
 }
 
 func (e *MismatchError) Error() string { return "the checkpoint is of another training: " + e.What }
 
-// IsConflict says that the checkpoint is somebody else's.
+// IsConflict marks the checkpoint as belonging to another run.
 func (*MismatchError) IsConflict() bool { return true }
 
 func newRun(d *Data, p Params, opt Options) run {
@@ -71,7 +70,7 @@ func newRun(d *Data, p Params, opt Options) run {
 		r.params = append(r.params, opt.Input.line())
 	}
 
-	// What the features are, and how they are binned.
+	// Names, kinds and bins of the features.
 	h := sha256.New()
 	for i := range d.Features {
 		f := &d.Features[i]
@@ -87,11 +86,11 @@ func newRun(d *Data, p Params, opt Options) run {
 	return r
 }
 
-// sampledRows is how many rows' bins fingerprint reads: enough to notice another table, few enough not to page one in.
+// sampledRows is how many rows' bins fingerprint reads: enough to notice another table, few enough not to page in the whole table.
 const sampledRows = 1024
 
-// fingerprint is a hash of what a run learns from: the labels, weights and rows in use, whole, and the bins of some rows.
-// Reading all bins would take as long as a tree; whoever has a hash of the table puts it into Options.Identity.
+// fingerprint hashes what a run learns from: all labels, weights and row numbers in use, and the bins of some rows. Hashing all bins would
+// take as long as growing a tree; a caller that has a hash of the table puts it into Options.Identity.
 func (d *Data) fingerprint() (sum [sha256.Size]byte) {
 	h := sha256.New()
 	fmt.Fprintf(h, "%d %d %d %d %t\n", d.Rows, len(d.Subset), len(d.Label), len(d.Weight), d.Subset == nil)
@@ -103,7 +102,7 @@ func (d *Data) fingerprint() (sum [sha256.Size]byte) {
 	hashAll(h, d.Weight)
 	hashAll(h, d.Subset)
 
-	// Of the rows themselves a sample, spread evenly over the table.
+	// Of the bins, a sample spread evenly over the table.
 	f := len(d.Features)
 	for i := range min(sampledRows, d.Rows) {
 		r := i * (d.Rows / min(sampledRows, d.Rows))
@@ -114,16 +113,16 @@ func (d *Data) fingerprint() (sum [sha256.Size]byte) {
 	return sum
 }
 
-// hashAll writes the values to h, little endian, a piece at a time.
+// hashAll writes the values to h in little endian, piece by piece.
 func hashAll[T uint32 | float32 | float64](h hash.Hash, values []T) {
 	var piece []byte
 	for part := range slices.Chunk(values, 16<<10) {
-		piece, _ = stdbinary.Append(piece[:0], stdbinary.LittleEndian, part) // it has no error for numbers of fixed size
+		piece, _ = stdbinary.Append(piece[:0], stdbinary.LittleEndian, part) // cannot fail for fixed-size numbers
 		h.Write(piece)
 	}
 }
 
-// same says, with a *MismatchError, in what the checkpoint's run differs from here.
+// same returns a *MismatchError naming the first difference between the checkpoint's run and here.
 func (r *run) same(here *run) error {
 	differ := func(format string, args ...any) error { return &MismatchError{fmt.Sprintf(format, args...)} }
 	if len(r.params) != len(here.params) {
@@ -150,13 +149,13 @@ func (r *run) same(here *run) error {
 	return nil
 }
 
-// checkpoint is the run as it stands between two trees. Nothing is copied: trees are never changed once they are grown.
+// checkpoint returns the state between two trees. Nothing is copied: finished trees are never changed.
 func (b *booster) checkpoint() *Checkpoint {
 	return &Checkpoint{run: b.run, bias: b.bias, trees: b.trees[:len(b.trees):len(b.trees)], round: b.round, roundsWithoutSplit: b.roundsWithoutSplit,
 		best: b.best, bestIn: b.bestIn, bestAt: b.bestAt, elapsed: b.elapsed()}
 }
 
-// resume puts a fresh booster where c, which is of the same run, was taken.
+// resume puts a fresh booster into the state of c, which must belong to the same run.
 func (b *booster) resume(ctx context.Context, c *Checkpoint) error {
 	b.bias = c.bias
 	b.trees = slices.Clone(c.trees)
@@ -168,7 +167,7 @@ func (b *booster) resume(ctx context.Context, c *Checkpoint) error {
 	b.before = c.elapsed
 	b.resumed = len(c.trees)
 
-	// A checkpoint holds trees and no scores: add these up again, after those of an input model.
+	// A checkpoint holds no scores: recompute them from an input model and then from the trees.
 	if b.opt.Input != nil {
 		addScores(ctx, b.trees, b.data.Columns, b.data.rows(), b.score, b.walks)
 		if b.opt.Valid != nil {
@@ -190,7 +189,7 @@ func (b *booster) resume(ctx context.Context, c *Checkpoint) error {
 	return nil
 }
 
-// save lends the state to whoever keeps checkpoints.
+// save passes the state to Options.Checkpoint.
 func (b *booster) save(at *Checkpoint) error {
 	if b.opt.Checkpoint == nil {
 		return nil
@@ -201,8 +200,8 @@ func (b *booster) save(at *Checkpoint) error {
 	return nil
 }
 
-// abandoned is the error of a run that ends within a tree. When that is because ctx has ended, the state before the
-// tree is shown once more, so that only this tree is lost.
+// abandoned returns the error of a run that ends within a tree. If ctx has ended, it first passes the state before that tree to
+// Options.Checkpoint once more, so that only this tree is lost.
 func (b *booster) abandoned(ctx context.Context, at *Checkpoint, err error) error {
 	if ctx.Err() == nil || !errors.Is(err, ctx.Err()) {
 		return err

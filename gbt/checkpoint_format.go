@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// A checkpoint as bytes. Numbers are little endian, reals IEEE 754 doubles, so every bit of a tree survives; texts and
-// lists are preceded by their length in 32 bits.
+// The format of a checkpoint. Numbers are little endian, reals IEEE 754 doubles, so that trees survive bit for bit; texts and lists are
+// preceded by their length in 32 bits.
 //
 //	 8  "COPCKPT1"
 //	 8  length n of the body
 //	 n  body
 //	32  SHA-256 of all before
 //
-// The body is what the run is (identity, the lines of its parameters, features, rows, rows in use, SHA-256 of the features,
-// of the rows learnt from and of the held-out ones, 1 where a higher score is better), the state (bias, round, rounds
-// without a split, trees of the best score, its round, the best score, nanoseconds) and the list of trees.
+// The body is the run (identity, the lines of its parameters, features, rows, rows in use, SHA-256 of the features, of the training rows
+// and of the held-out ones, 1 if a higher score is better), the state (bias, round, rounds without a split, trees of the best score, its
+// round, the best score, nanoseconds) and the list of trees.
 //
 // A tree is its shrinkage, the number of its leaves L, L-1 nodes (feature 32 bits, threshold, decision 8, left and right
 // child 32 each, gain, value, weight, rows 32, the set of bins that go left 256), L leaves (value, weight, rows 32), the list
@@ -29,15 +29,15 @@ const checkpointMagic = "COPCKPT1"
 // MaxCheckpointBytes bounds a checkpoint: eight million leaves.
 const MaxCheckpointBytes = 1 << 30
 
-// Sizes of what a checkpoint holds, in bytes.
+// Sizes in bytes.
 const (
 	headBytes = len(checkpointMagic) + 8
 	nodeBytes = 4 + 8 + 1 + 4 + 4 + 3*8 + 4 + 32
 	leafBytes = 8 + 8 + 4
-	treeBytes = 8 + 4 + nodeBytes + 2*leafBytes + 4 + 4 // at least
+	treeBytes = 8 + 4 + nodeBytes + 2*leafBytes + 4 + 4 // minimum size
 )
 
-// CheckpointError is bytes that are not a checkpoint, or not as it was written. Offset is where that was noticed.
+// CheckpointError reports bytes that are not a valid checkpoint. Offset is the position of the error.
 type CheckpointError struct {
 	Offset int
 	Msg    string
@@ -47,12 +47,12 @@ func (e *CheckpointError) Error() string {
 	return fmt.Sprintf("checkpoint, byte %d: %s", e.Offset, e.Msg)
 }
 
-// AppendBinary appends the checkpoint's bytes. It is encoding.BinaryAppender; it has no error but that of a checkpoint
-// longer than MaxCheckpointBytes.
+// AppendBinary appends the checkpoint's bytes. It implements encoding.BinaryAppender; its only error is a checkpoint longer than
+// MaxCheckpointBytes.
 func (c *Checkpoint) AppendBinary(out []byte) ([]byte, error) {
 	start := len(out)
 	w := checkpointWriter{append(out, checkpointMagic...)}
-	// Room for the body's length, which is known only at the end.
+	// Placeholder for the body's length, which is known only at the end.
 	w.u64(0)
 
 	w.run(&c.run)
@@ -72,7 +72,7 @@ func (c *Checkpoint) AppendBinary(out []byte) ([]byte, error) {
 		return out, fmt.Errorf("a checkpoint of %d bytes is more than %d", body, MaxCheckpointBytes)
 	}
 
-	// Now that the body is complete: its length, then the checksum of all before it.
+	// Fill in the body's length, and append the checksum.
 	stdbinary.LittleEndian.PutUint64(w.out[start+len(checkpointMagic):], uint64(body))
 	sum := sha256.Sum256(w.out[start:])
 	return append(w.out, sum[:]...), nil
@@ -145,8 +145,8 @@ func (w *checkpointWriter) tree(t *Tree) {
 	}
 }
 
-// ReadCheckpoint reads what AppendBinary wrote. Errors are *CheckpointError. Whatever the bytes, resuming from a
-// checkpoint that it accepts stays within its trees and ends.
+// ReadCheckpoint decodes what AppendBinary wrote. Errors are *CheckpointError. For any input: resuming from an accepted checkpoint never
+// indexes outside its trees, and terminates.
 func ReadCheckpoint(data []byte) (*Checkpoint, error) {
 	r := &checkpointReader{data: data}
 
@@ -166,7 +166,7 @@ func ReadCheckpoint(data []byte) (*Checkpoint, error) {
 		r.at = headBytes
 	}
 
-	// A reader that has failed gives zeros from here on, and keeps its first error.
+	// After an error, the reader returns zeros and keeps the first error.
 	c := r.checkpoint()
 	if r.err == nil && r.at != len(r.data) {
 		r.failf("%d bytes too many", len(r.data)-r.at)
@@ -177,7 +177,7 @@ func ReadCheckpoint(data []byte) (*Checkpoint, error) {
 	return c, nil
 }
 
-// checkpointReader takes a body apart and keeps the first error, after which everything it reads is zero.
+// checkpointReader decodes a body. It keeps the first error, after which it returns zeros.
 type checkpointReader struct {
 	data []byte
 	at   int
@@ -190,7 +190,7 @@ func (r *checkpointReader) failf(format string, args ...any) {
 	}
 }
 
-// take is the next n bytes; zeros after an error.
+// take returns the next n bytes; zeros after an error.
 func (r *checkpointReader) take(n int) []byte {
 	if r.err == nil && n > len(r.data)-r.at {
 		r.failf("%d bytes are missing", n-(len(r.data)-r.at))
@@ -208,7 +208,7 @@ func (r *checkpointReader) i32() int     { return int(int32(stdbinary.LittleEndi
 func (r *checkpointReader) u64() uint64  { return stdbinary.LittleEndian.Uint64(r.take(8)) }
 func (r *checkpointReader) f64() float64 { return math.Float64frombits(r.u64()) }
 
-// finite is a real that is a number.
+// finite reads a real that must be finite.
 func (r *checkpointReader) finite() float64 {
 	v := r.f64()
 	if v-v != 0 {
@@ -217,7 +217,7 @@ func (r *checkpointReader) finite() float64 {
 	return v
 }
 
-// atMost is a whole number up to most.
+// atMost checks that a whole number is at most most.
 func (r *checkpointReader) atMost(v uint64, most int) int {
 	if v > uint64(most) {
 		r.failf("%d is more than %d", v, most)
@@ -226,7 +226,7 @@ func (r *checkpointReader) atMost(v uint64, most int) int {
 	return int(v)
 }
 
-// count is the length of a list whose items take at least size bytes each: never more than there are bytes for.
+// count reads the length of a list whose items take at least size bytes each, and checks it against the bytes left.
 func (r *checkpointReader) count(size int) int {
 	n := r.u32()
 	if r.err == nil && n > (len(r.data)-r.at)/size {
@@ -240,7 +240,7 @@ func (r *checkpointReader) count(size int) int {
 
 func (r *checkpointReader) text() string { return string(r.take(r.count(1))) }
 
-// Bounds of what a checkpoint may say, far above what one does say.
+// Limits on a checkpoint's contents, far above what occurs.
 const (
 	maxLines   = 1000
 	maxElapsed = int(10 * 365 * 24 * time.Hour)
@@ -290,7 +290,7 @@ func (r *checkpointReader) checkpoint() *Checkpoint {
 	return c
 }
 
-// Bounds of num_iterations and num_leaves. A tree of more leaves could be so deep that walking it needs too much stack.
+// Limits on num_iterations and num_leaves. A tree with more leaves could be so deep that recursion needs too much stack.
 const (
 	maxRounds  = 1e6
 	mostLeaves = 131072

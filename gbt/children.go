@@ -2,12 +2,12 @@ package gbt
 
 import "slices"
 
-// prepare finds the children of leaf i, with their histograms and best splits, or without when theirs will be the tree's last.
+// prepare computes the children of leaf i, with their histograms and best splits, unless they will be the tree's last.
 //
-// Several goroutines share the work on a leaf as long as it is large. Of a small one each would get so little that waiting
-// for each other and adding up what they counted takes a tenth of the time. There everybody takes a leaf alone: besides i those
-// that are next by gain. Nearly all of them will be split, and what is found of a leaf does not depend on when. Where there are
-// fewer such leaves than goroutines, they share leaf i after all.
+// All goroutines work together on a large leaf. On a small one each would get so little work that waiting for each other and adding up
+// their counts would dominate. Then each goroutine takes a leaf of its own: leaf i and those next by gain. Nearly all of these will be
+// split, and the result for a leaf does not depend on when it is computed. If there are fewer such leaves than goroutines, they work on
+// leaf i together after all.
 func (g *grower) prepare(i int) {
 	splits := g.p.NumLeaves - len(g.leaves)
 	next := g.ahead(i, splits)
@@ -16,7 +16,7 @@ func (g *grower) prepare(i int) {
 		return
 	}
 
-	for _, i := range next { // memory is handed out by one
+	for _, i := range next { // allocation is not concurrent
 		g.leaves[i].children = g.newChildren()
 		g.leaves[i].children.free = histogram{packed: g.count.takePacked()}
 	}
@@ -27,7 +27,7 @@ func (g *grower) prepare(i int) {
 		}
 	})
 
-	// What will not be split any further needs no histogram.
+	// A leaf without a useful split needs no histogram.
 	for _, i := range next {
 		c := g.leaves[i].children
 		g.freeUseless(&c.left)
@@ -46,29 +46,29 @@ func (g *grower) newChildren() *children {
 	return c
 }
 
-// leavesEach is how many small leaves with children there are at once for each goroutine, which evens out that they differ in
-// size, and smallLeaf how many rows a goroutine takes alone of a table of so many columns or fewer.
+// leavesEach is how many small leaves per goroutine are prepared ahead, which evens out their different sizes; smallLeaf is how many rows
+// one goroutine handles alone in a table of up to smallColumns columns.
 const (
 	leavesEach   = 4
 	smallLeaf    = grain
 	smallColumns = 64
 )
 
-// isSmall says whether sharing the leaf costs more than that one goroutine is done with it after the others.
+// isSmall reports whether sharing the leaf would cost more than leaving it to one goroutine.
 func (g *grower) isSmall(l *leaf) bool {
 	return len(l.rows)*max(len(g.features), smallColumns) <= smallLeaf*smallColumns
 }
 
-// ahead is leaf i and, if it is small and there is somebody to share with, the small leaves that come next. It guesses which
-// will be split from what the tree before took, and takes half as many as there are splits to come, as new leaves may have more
-// gain. Where nodes draw features or thresholds, a leaf cannot be searched before its parent has a number.
+// ahead returns leaf i and, if it is small and there are several goroutines, the small leaves likely to be split next. It predicts which
+// will be split from the gains in the previous tree, and takes at most half as many as there are splits to come, since new leaves may have
+// more gain. If features or thresholds are drawn per node, a leaf's split can only be found once its parent has a number.
 func (g *grower) ahead(i, splits int) []int {
 	g.next = append(g.next[:0], i)
 	if g.pool.size == 1 || !g.isSmall(&g.leaves[i]) || g.p.FeatureFractionByNode < 1 || g.p.ExtraTrees {
 		return g.next
 	}
 
-	// Leaves that are prepared but not yet split take up a part of the allowance.
+	// Leaves that are prepared but not yet split count towards the limit.
 	known := 0
 	for j := range g.leaves {
 		if g.leaves[j].children != nil {
@@ -76,7 +76,7 @@ func (g *grower) ahead(i, splits int) []int {
 		}
 	}
 
-	// The next ones by gain, as long as they are likely to be split at all.
+	// Next by gain, as long as they are likely to be split at all.
 	for len(g.next) < min((splits+1)/2, leavesEach*g.pool.size-known) {
 		best, gain := -1, g.minPrevGain/g.score.gainUnit()
 		for j := range g.leaves {
@@ -94,8 +94,7 @@ func (g *grower) ahead(i, splits int) []int {
 	return g.next
 }
 
-// prepareTogether is the work of all goroutines on one leaf, of which the smaller child is counted; the larger is what is
-// left of the parent.
+// prepareTogether prepares one leaf with all goroutines. The smaller child is counted; the larger is the difference to the parent.
 func (g *grower) prepareTogether(l *leaf, furtherSplits bool) {
 	l.children = g.newChildren()
 	small, large := g.shareRows(l, divide(g.pool, l.rows, l.spare, g.data.Columns[l.best.feature], &l.best.left))
@@ -113,7 +112,7 @@ func (g *grower) prepareTogether(l *leaf, furtherSplits bool) {
 	g.count.release(m)
 }
 
-// prepareAlone is the same work of one goroutine on a small leaf.
+// prepareAlone does the same for a small leaf in one goroutine.
 func (g *grower) prepareAlone(l *leaf, worker int) {
 	small, large := g.shareRows(l, partition(l.rows, l.spare, g.data.Columns[l.best.feature], &l.best.left))
 	small.hist = l.children.free
@@ -130,13 +129,13 @@ func (g *grower) prepareAlone(l *leaf, worker int) {
 	endFinders(finders)
 }
 
-// shareRows makes the children of a leaf whose rows have been divided, n of which go left. The left rows lie at the front of one
-// piece and the right ones at the front of the other; what is left of each is as long as the other's rows.
+// shareRows makes the children of a leaf whose rows have been divided, with n rows on the left. The left rows are at the front of the
+// leaf's rows, the right ones at the front of its spare; what remains of each slice is as long as the other child's rows.
 func (g *grower) shareRows(l *leaf, n int) (small, large *leaf) {
 	c := &l.best
 	rows := l.rows
 	spare := l.spare
-	next := len(g.tree.Feature) // the parent's number, if it is split at once; if not, split gives it, and no draw depends on it
+	next := len(g.tree.Feature) // the parent's number if it is split at once; otherwise split sets it, and nothing random depends on it
 	there := len(rows) - n
 
 	left := leaf{depth: l.depth + 1, sums: c.sums, l2: c.l2, parent: next, isLeft: true, rows: rows[:n], spare: spare[there:]}
@@ -157,15 +156,15 @@ func (g *grower) shareRows(l *leaf, n int) (small, large *leaf) {
 	return &l.children.left, &l.children.right
 }
 
-// undoSplit takes the children back from a leaf that was not split after all. The rows of the left one lie at the front of its rows;
-// from the end on, there is room for those of the right one.
+// undoSplit restores a leaf that was prepared but not split. The left child's rows are at the front of the leaf's rows; merging from the
+// end leaves room for the right child's.
 func (g *grower) undoSplit(l *leaf) {
 	if l.children == nil {
 		return
 	}
 
 	left, right := l.children.left.rows, l.children.right.rows
-	// Both are ascending, and the left one lies where the whole goes: merge from the end.
+	// Both are ascending, and the left one is merged in place: go from the end.
 	for len(right) > 0 {
 		at := len(left) + len(right) - 1
 		if n := len(left); n > 0 && left[n-1] > right[len(right)-1] {
@@ -187,18 +186,18 @@ func (g *grower) splittable(l *leaf) bool {
 	return len(l.rows) >= max(2*g.p.MinDataInLeaf, 2) && (g.p.MaxDepth <= 0 || l.depth < g.p.MaxDepth) && l.sums.h > 0
 }
 
-// splitFinder is for the best split of one leaf.
+// splitFinder finds the best split of one leaf.
 type splitFinder struct {
 	leaf     *leaf
 	task     leafTask
 	features []int   // that the node may use, ascending
-	best     []split // one per goroutine
+	best     []split // per goroutine
 }
 
-// splitScratch is memory for the search of two leaves.
+// splitScratch is the memory of the splitFinders of two leaves.
 type splitScratch struct {
 	finders []splitFinder
-	best     [2][]split
+	best    [2][]split
 }
 
 func newSplitScratch(workers int) splitScratch {
@@ -209,8 +208,8 @@ func newSplitScratch(workers int) splitScratch {
 	return r
 }
 
-// findSplits sets the leaves' best splits, and gives the histogram of a leaf back when there is nothing to split. Goroutines
-// share the features; a feature's sums are put together (where m still has them apart) and scored while they are in the cache.
+// findSplits sets the leaves' best splits, and frees the histogram of a leaf that has none. Goroutines share the features; a feature's sums
+// are reduced (if m still holds them per goroutine) and scored while they are in the cache.
 func (g *grower) findSplits(m *histogramPair, leaves ...*leaf) {
 	finders := g.finders(0, leaves...)
 	g.pool.parallel(len(g.features), minFeatures, func(worker, lo, hi int) { g.scoreFeatures(m, finders, worker, lo, hi) })
@@ -220,7 +219,7 @@ func (g *grower) findSplits(m *histogramPair, leaves ...*leaf) {
 	}
 }
 
-// finders are those of the leaves that can be split, in the memory of the given number.
+// finders returns a splitFinder for each leaf that can be split, in the given worker's scratch memory.
 func (g *grower) finders(worker int, leaves ...*leaf) []splitFinder {
 	r := &g.scratch[worker]
 	finders := r.finders[:0]
@@ -283,7 +282,7 @@ func (s *splitFinder) mayUse(f int) bool {
 	return found
 }
 
-// end takes the best of what the goroutines found. Of equal gains the lowest feature wins, whichever of them met it.
+// end picks the best of the goroutines' splits. Of equal gains the lowest feature wins, so the result does not depend on the goroutines.
 func (s *splitFinder) end() {
 	best := &s.leaf.best
 	*best = s.best[0]

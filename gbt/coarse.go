@@ -1,7 +1,7 @@
 package gbt
 
-// coarsen prepares a max_bin below the data's. The bytes and the histograms stay as they are: only fewer thresholds are
-// scored, those that divide the training rows most evenly. So one table serves every max_bin of a sweep.
+// coarsen prepares for a max_bin below the data's. Bins and histograms stay as they are; only those thresholds are scored that divide the
+// training rows most evenly. So one table serves every max_bin of a sweep.
 func (g *grower) coarsen() {
 	g.groups = make([][]uint8, len(g.data.Features))
 	g.usable = make([]int, len(g.data.Features))
@@ -13,19 +13,19 @@ func (g *grower) coarsen() {
 			if feature.Bins <= g.p.MaxBin {
 				continue
 			}
-			if feature.Categorical { // bins are in order of frequency: the rarest may not go left any more
+			if feature.Categorical { // bins are in order of frequency: the rarest may no longer go left
 				g.usable[f] = g.p.MaxBin - 1
 				continue
 			}
 
-			// The missing bin stays as it is; the bins of values share what is left.
+			// The missing bin is kept; the value bins share the rest of the allowance.
 			allowed := g.p.MaxBin - (feature.Bins - feature.valueBins())
 			g.groups[f] = evenGroups(g.countBins(f), max(allowed, 1))
 		}
 	})
 }
 
-// countBins is how many rows in use have each value bin of feature f.
+// countBins returns the number of used rows in each value bin of feature f.
 func (g *grower) countBins(f int) []int {
 	counts := make([]int, MaxBins)
 	column := g.data.Columns[f]
@@ -41,8 +41,8 @@ func (g *grower) countBins(f int) []int {
 	return counts[:g.data.Features[f].valueBins()]
 }
 
-// evenGroups numbers consecutive bins with at most groups different numbers, each covering about as many rows as the
-// others; a bin with more than its share stands alone.
+// evenGroups assigns consecutive bins to at most groups groups of about equal numbers of rows; a bin with more than its share is a group of
+// its own.
 func evenGroups(counts []int, groups int) []uint8 {
 	left := 0
 	for _, c := range counts {

@@ -10,22 +10,21 @@ import (
 	"coppice/strictyaml"
 )
 
-// ColumnList names columns as LightGBM's ignore_column does: "0,3,5" by their numbers among the features, from 0, or
-// "name:age,price" by their names. A name that no column has may be a pattern of path.Match, "name:user*,*:count", and means
-// all columns that match. Empty is no column.
+// ColumnList names columns as LightGBM's ignore_column does: "0,3,5" by feature number, from 0, or "name:age,price" by name. A name that no
+// column has may be a pattern of path.Match, "name:user*,*:count", for all columns that match. Empty means no column.
 type ColumnList string
 
-// IgnoreColumn is the name of the parameter that says which columns a model does without.
+// IgnoreColumn is the parameter that excludes columns from a model.
 const IgnoreColumn = "ignore_column"
 
 const (
 	byName = "name:"
-	// maxColumnList bounds the bytes of a list: far beyond what a person or a search writes.
+	// maxColumnList bounds the bytes of a list, far above any reasonable one.
 	maxColumnList = 1 << 20
 )
 
-// parseColumns is text in canonical form as far as it goes without knowing the table: sorted, without repetitions and
-// without spaces around the commas.
+// parseColumns returns the canonical form of text as far as it can be known without the table: sorted, without duplicates and without
+// spaces around the commas.
 func parseColumns(text string) (ColumnList, error) {
 	if len(text) > maxColumnList {
 		return "", fmt.Errorf("%d bytes of column names; at most %d", len(text), maxColumnList)
@@ -59,7 +58,7 @@ func parseNames(text string) (ColumnList, error) {
 	return named(slices.Compact(names)), nil
 }
 
-// words are the entries of a list separated by commas, without those that are empty.
+// words splits a comma-separated list and drops empty entries.
 func words(text string) []string {
 	var out []string
 	for word := range strings.SplitSeq(text, ",") {
@@ -70,7 +69,7 @@ func words(text string) []string {
 	return out
 }
 
-// writable says whether a name can stand in a list, and in a line of the model file.
+// writable reports whether a name can be written in a list and in a line of the model file.
 func writable(name string) bool {
 	control := func(r rune) bool { return r < ' ' || r == 0x7f }
 	return name != "" && name == strings.TrimSpace(name) && !strings.Contains(name, ",") && !strings.ContainsFunc(name, control)
@@ -91,7 +90,7 @@ func named(names []string) ColumnList {
 	return ColumnList(byName + strings.Join(names, ","))
 }
 
-// numbers are the places of the list's columns among a table's columns, ascending.
+// numbers returns the indices of the list's columns in a table, ascending.
 func (l ColumnList) numbers(columns []string) ([]int, error) {
 	find := numberFinder(columns)
 	list, isNames := strings.CutPrefix(string(l), byName)
@@ -153,14 +152,14 @@ func nameFinder(columns []string) func(string) (int, error) {
 	}
 }
 
-// isPattern says whether a word can mean other names than itself.
+// isPattern reports whether a word is a pattern.
 func isPattern(word string) bool { return strings.ContainsAny(word, "*?[") }
 
-// statisticMarks are in the names of columns that are statistics of others, site:rate and site+ad:count. Which of them a dataset has was
-// found out when it was staged, so that a pattern of such names may match none.
+// statisticMarks occur in the names of columns that are statistics of others, site:rate and site+ad:count. Which of these a dataset has is
+// only decided when it is staged, so a pattern with such a mark may match none.
 const statisticMarks = ":+"
 
-// matching are the numbers of the columns whose names match a pattern. Names are no paths: a slash is a letter like others.
+// matching returns the indices of the columns whose names match a pattern. Unlike in path.Match, a slash is not special.
 func matching(pattern string, columns []string) ([]int, error) {
 	plain := strings.NewReplacer("/", "\x00").Replace
 
@@ -181,7 +180,7 @@ func matching(pattern string, columns []string) ([]int, error) {
 	return out, nil
 }
 
-// suggestColumn names the nearest column, or all when there are few.
+// suggestColumn names the most similar column, or lists all if there are few.
 func suggestColumn(word string, columns []string) string {
 	const few = 20
 	hint := strictyaml.Suggest(word, columns)
@@ -191,11 +190,10 @@ func suggestColumn(word string, columns []string) string {
 	return hint
 }
 
-// ForColumns is p for a table with these columns: parameters that name columns get the one form that all lists of the same
-// columns share, so that equal configurations have equal maps and make equal models. The form is by name, or by number where
-// a name cannot be written (it has a comma, say) or is not the only one; lists with patterns stay as they are, and are the same
-// only where they are written alike. A list that has an unknown column, or that ignores
-// all of them, is a *ParamError.
+// ForColumns returns p for a table with these columns: parameters that name columns are put into the one form shared by all lists of the
+// same columns, so that equal configurations have equal maps and make equal models. The form is by name, or by number if a name cannot be
+// written (it contains a comma, for instance) or is ambiguous; lists with patterns are kept, and are equal only if written alike. A list
+// with an unknown column, or one that ignores all columns, is a *ParamError.
 func (p Params) ForColumns(columns []string) (Params, error) {
 	var err error
 	if p.IgnoreColumn, err = p.IgnoreColumn.forColumns(columns); err != nil {
@@ -210,7 +208,7 @@ func (p Params) ForColumns(columns []string) (Params, error) {
 	return p, nil
 }
 
-// NamesColumns says whether the values of a parameter, by its name or an alias, name columns.
+// NamesColumns reports whether a parameter, given by name or alias, has columns as its value.
 func NamesColumns(parameter string) bool {
 	return slices.Contains([]string{IgnoreColumn, monotoneConstraints, interactionConstraints}, CanonicalName(parameter))
 }
@@ -230,7 +228,7 @@ func (l ColumnList) forColumns(columns []string) (ColumnList, error) {
 	}
 
 	if list, isNames := strings.CutPrefix(string(l), byName); isNames && slices.ContainsFunc(words(list), isPattern) {
-		return l, nil // a person reads two words better than the fifty columns that they mean
+		return l, nil // a pattern is easier to read than the columns that it stands for
 	}
 
 	names := make([]string, len(numbers))
@@ -242,13 +240,13 @@ func (l ColumnList) forColumns(columns []string) (ColumnList, error) {
 
 	slices.Sort(names)
 	out := named(names)
-	if _, err := out.numbers(columns); err != nil || !ok { // an error is a name that two columns have
+	if _, err := out.numbers(columns); err != nil || !ok { // an error means that two columns have the name
 		out = numbered(numbers)
 	}
 	return out, nil
 }
 
-// among are the numbers of the list's columns in a table for which ForColumns has made the list.
+// among returns the list's columns in a table for which ForColumns has resolved the list.
 func (l ColumnList) among(features []Feature) []int {
 	numbers, err := l.numbers(columnNames(features))
 	if err != nil {
@@ -259,7 +257,7 @@ func (l ColumnList) among(features []Feature) []int {
 
 func (l ColumnList) asNumbers(features []Feature) ColumnList { return numbered(l.among(features)) }
 
-// columnNames are the names of a table's features.
+// columnNames returns the names of a table's features.
 func columnNames(features []Feature) []string {
 	names := make([]string, len(features))
 	for i := range features {

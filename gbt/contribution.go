@@ -2,12 +2,12 @@ package gbt
 
 import "fmt"
 
-// Contributions says, of rows of Features() values each, what every feature adds to the raw score: SHAP values by the polynomial
-// algorithm for trees (Lundberg et al., 2018, algorithm 2), as LightGBM's predict(pred_contrib=True). out has Features()+1 numbers
-// per row; the last is the expected score, the same in every row, and all of a row add up to its raw score.
+// Contributions computes what each feature adds to the raw score of each row: SHAP values by the polynomial algorithm for trees (Lundberg
+// et al., 2018, algorithm 2), as LightGBM's predict(pred_contrib=True). x has Features() values per row, out Features()+1: the last is the
+// expected score, the same in every row, and a row's numbers add up to its raw score.
 //
-// How likely a row is to go either way at a node is known from the rows that the tree was grown on: a model whose file does not
-// count them is refused.
+// The probability of going either way at a node is taken from the counts of training rows; a model whose file does not have these is
+// refused.
 func (m *Model) Contributions(x, out []float64, threads int) error {
 	f := m.Features()
 	rows := len(out) / (f + 1)
@@ -46,7 +46,7 @@ func (m *Model) Contributions(x, out []float64, threads int) error {
 	return nil
 }
 
-// expected is the mean of the leaves' values over the rows that the tree was grown on.
+// expected is the mean of the leaf values over the training rows.
 func (t *Tree) expected() (float64, error) {
 	if len(t.Feature) == 0 {
 		return t.LeafValue[0], nil
@@ -61,14 +61,14 @@ func (t *Tree) expected() (float64, error) {
 		rows += n
 	}
 	for node, n := range t.InternalCount {
-		if n < 1 { // what goes left and right is a share of it
+		if n < 1 { // needed as a divisor
 			return 0, &ModelError{0, fmt.Sprintf("node %d has no count of rows, without which nothing can be said of contributions", node)}
 		}
 	}
 	return sum / float64(rows), nil
 }
 
-// depth is the longest path from the root to a leaf, in nodes. A node's children come behind it.
+// depth is the longest path from the root to a leaf, in nodes. Children follow their parents.
 func (t *Tree) depth() int {
 	deepest, at := 0, make([]int, len(t.Feature))
 	for node := range t.Feature {
@@ -82,7 +82,7 @@ func (t *Tree) depth() int {
 	return deepest
 }
 
-// rowsBelow is how many of the rows that the tree was grown on came to a node or leaf.
+// rowsBelow is the number of training rows in a node or leaf.
 func (t *Tree) rowsBelow(child int) float64 {
 	if child < 0 {
 		return float64(t.LeafCount[^child])
@@ -90,30 +90,30 @@ func (t *Tree) rowsBelow(child int) float64 {
 	return float64(t.InternalCount[child])
 }
 
-// step is a feature on the way to a node: which share of the rows goes on where it is not known (zero), whether this row does
-// where it is (one), and the weight of all sets of known features of one size.
+// step is a feature on the path to a node: the share of rows that go on if the feature is unknown (zero), whether this row does if it is
+// known (one), and the weight of all sets of known features of one size.
 type step struct {
 	feature           int
 	zero, one, weight float64
 }
 
-// shapWalk goes down a tree with one row.
+// shapWalk walks down a tree with one row.
 type shapWalk struct {
 	tree  *Tree
 	x     []float64
 	phi   []float64
-	steps []step // the path of each depth behind that of the depth before
+	steps []step // the path at each depth, after that of the depth above
 }
 
-// room makes space for the paths of trees so deep: at depth d there are at most d+1 steps.
+// room allocates the paths for trees of this depth: at depth d there are at most d+1 steps.
 func (w *shapWalk) room(deepest int) {
 	if n := (deepest + 2) * (deepest + 3) / 2; len(w.steps) < n {
 		w.steps = make([]step, n)
 	}
 }
 
-// visit adds to phi what the leaves below a node say. The path of the node above, of n steps, begins at from; zero, one and feature are
-// of the step to this node.
+// visit adds to phi the contributions of the leaves below a node. The path of the node above, of n steps, begins at from; zero, one and
+// feature belong to the step to this node.
 func (w *shapWalk) visit(node, from, n int, zero, one float64, feature int) {
 	t := w.tree
 	path := w.steps[from+n : from+n+n+1]
@@ -134,7 +134,7 @@ func (w *shapWalk) visit(node, from, n int, zero, one float64, feature int) {
 		goes, other = other, goes
 	}
 
-	// A feature that has been met counts once: its step above is taken back.
+	// A feature that occurs again counts once: undo its earlier step.
 	zero, one = 1, 1
 	for i := 1; i < len(path); i++ {
 		if path[i].feature == split {
@@ -150,7 +150,7 @@ func (w *shapWalk) visit(node, from, n int, zero, one float64, feature int) {
 	w.visit(other, from+n, len(path), zero*t.rowsBelow(other)/rows, 0, split)
 }
 
-// extend fills the last step of a path and weighs the sets anew.
+// extend fills the last step of a path and updates the weights of the sets.
 func extend(path []step, zero, one float64, feature int) {
 	last := len(path) - 1
 	path[last] = step{feature, zero, one, 0}
@@ -163,7 +163,7 @@ func extend(path []step, zero, one float64, feature int) {
 	}
 }
 
-// unwind is the inverse of extend for the step at place i; the path's last place is free then.
+// unwind is the inverse of extend for step i; it frees the path's last step.
 func unwind(path []step, i int) {
 	last := len(path) - 1
 	zero, one := path[i].zero, path[i].one

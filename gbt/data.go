@@ -11,16 +11,16 @@ const MaxBins = 256
 // Feature describes one column of Data.
 type Feature struct {
 	Name string
-	// Bins is how many values the column's bytes take: 0..Bins-1.
+	// Bins is the number of values that the column's bytes take: 0..Bins-1.
 	Bins int
-	// Categorical columns have no order; the model's category is the bin's number.
+	// Categorical columns are unordered; the model's category is the bin number.
 	Categorical bool
-	// Bounds, of a numerical feature, are the ascending inclusive upper bounds of the bins of present values, without the
-	// last bin's, which is +Inf. So there are len(Bounds)+1 such bins.
+	// Bounds holds, for a numerical feature, the ascending inclusive upper bounds of the bins of present values, except the last bin's,
+	// which is +Inf. So there are len(Bounds)+1 such bins.
 	Bounds []float64
-	// Missing is the numerical bin of missing values, always the last one; -1 when no value is missing.
+	// Missing is the bin of missing values in a numerical feature, always the last; -1 if no value is missing.
 	Missing int
-	// Min and Max are the range of the raw values, for the model file's feature_infos only.
+	// Min and Max are the range of the raw values, used only for the model file's feature_infos.
 	Min, Max float64
 }
 
@@ -32,7 +32,7 @@ func (f *Feature) valueBins() int {
 	return f.Bins
 }
 
-// Data is a binned table that the trainer borrows: it reads and never writes. Both layouts hold the same bytes.
+// Data is a binned table that the trainer reads and never writes. Both layouts hold the same bytes.
 type Data struct {
 	Rows     int      // table length n
 	RowMajor []byte   // n x F: row r, feature f at r*F+f
@@ -41,16 +41,16 @@ type Data struct {
 	Label    []float32 // n; 0 or 1 for the binary objective
 	Weight   []float32 // n, not negative; nil means 1 everywhere
 
-	// Copies is how often the table has each row of the training data, every time with other encodings: 0 and 1 mean once.
-	// min_data_in_leaf, min_data_per_group and min_sum_hessian_in_leaf are multiplied by it, so that they are meant per
-	// original row. Of held-out rows it means nothing.
+	// Copies is how often the table holds each row of the training data, each time with other encodings: 0 and 1 mean once.
+	// min_data_in_leaf, min_data_per_group and min_sum_hessian_in_leaf are multiplied by it, so that they apply to original rows. It is
+	// ignored for held-out rows.
 	Copies int
 
 	// Subset, when not nil, are the only rows to use, ascending: a fold or a split as a mask over the same bytes.
 	Subset []uint32
 }
 
-// Used is the number of rows that take part.
+// Used is the number of rows in use.
 func (d *Data) Used() int {
 	if d.Subset != nil {
 		return len(d.Subset)
@@ -65,11 +65,11 @@ type dataError string
 
 func (e dataError) Error() string { return string(e) }
 
-// IsInput says that what was handed in is at fault, and will be the next time.
+// IsInput says that the input is at fault, permanently.
 func (dataError) IsInput() bool { return true }
 
-// check makes sure that no loop can leave its slice and that boosting starts from numbers. Bytes of the table itself are
-// not read: a byte beyond a feature's bins is caught where it could do harm (the kernels give every feature 256 bins).
+// check makes sure that no loop can leave its slice and that boosting starts from finite numbers. The table's bytes are not read: a byte
+// beyond a feature's bins is caught where it could do harm (the kernels give every feature 256 bins).
 func (d *Data) check(labelled bool) error {
 	n, f := d.Rows, len(d.Features)
 	if n < 1 || n > math.MaxUint32 {
@@ -141,7 +141,7 @@ func (f *Feature) check() error {
 		return fmt.Errorf("missing bin %d of %d is not the last", f.Missing, f.Bins)
 	}
 
-	// A column of nothing but missing values has a missing bin and no bound.
+	// A column of only missing values has a missing bin and no bound.
 	if len(f.Bounds) != max(f.valueBins()-1, 0) {
 		return fmt.Errorf("%d bounds for %d bins of values", len(f.Bounds), f.valueBins())
 	}

@@ -1,13 +1,13 @@
 package gbt
 
-// frequentBins are the bins that most rows have. In a table of mostly zeros, adding only the others and giving the most frequent bin
-// what they leave of the total is several times as fast; sums of integers come out the same.
+// frequentBins holds each feature's most frequent bin. In a table of mostly zeros it is several times as fast to add only the other bins
+// and to give the most frequent one the remainder of the total; integer sums come out the same.
 type frequentBins struct {
-	bin   []byte    // of each feature, padded to whole vectors
-	share []float64 // of the sampled rows that have it
+	bin   []byte    // by feature, padded to whole vectors
+	share []float64 // of the sampled rows in that bin
 }
 
-// frequentSample is how many rows, evenly spaced, decide which bin is the most frequent. It is a matter of speed only.
+// frequentSample is how many rows, evenly spaced, decide which bin is the most frequent. It affects only speed.
 const frequentSample = 2048
 
 func findFrequentBins(d *Data) frequentBins {
@@ -34,13 +34,13 @@ func findFrequentBins(d *Data) frequentBins {
 	return c
 }
 
-// chooseWay estimates what counting a row costs, in additions to a bin. The constants come from timing whole trainings of
-// 28 and of 400 features with one way or another; they matter for speed only.
+// chooseWay estimates the cost of counting a row, in additions to a bin. The constants come from timing whole trainings with 28 and with
+// 400 features; they affect only speed.
 func chooseWay(d *Data, c *frequentBins, features []int) way {
 	width := float64(len(d.Features))
 	chosen := float64(len(features))
 
-	// Without vector instructions, picking bytes has to save a third of them.
+	// Without vector instructions, picking bytes pays only if it saves a third of them.
 	if !canPickBytes() {
 		if 3*chosen >= 2*width {
 			return wholeRows
@@ -54,7 +54,7 @@ func chooseWay(d *Data, c *frequentBins, features []int) way {
 		best, cost = someBytes, some
 	}
 
-	// Rows outside a feature's most frequent bin are all that is counted one by one.
+	// Counting the sparse way, only rows outside a feature's most frequent bin are added one by one.
 	rest := 0.0
 	for _, f := range features {
 		rest += 1 - c.share[f]

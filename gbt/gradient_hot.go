@@ -45,8 +45,8 @@ func fillRegression(gh []uint32, score []float64, label, weight []float32, pack 
 	}
 }
 
-// roundRandomly is x rounded down or up, up with the probability of x's fraction, decided by the low 32 bits of u. The
-// offset makes the conversion, which cuts towards zero, a floor.
+// roundRandomly rounds x up with the probability of its fraction, else down, as decided by the low 32 bits of u. The offset turns the
+// conversion, which truncates towards zero, into a floor.
 func roundRandomly(x float64, u uint64) int32 {
 	return int32(int64(x+float64(uint32(u))*randomUnit+roundOffset) - roundOffset)
 }
@@ -56,13 +56,13 @@ const (
 	roundOffset = 1 << 30
 )
 
-// sigmoid is 1 / (1 + e^-x) to about nine digits, which is far below the grid that gradients are rounded to, and the same
-// bits on every machine: no fused multiply-add (the float64 conversions forbid it) and no library exponential.
+// sigmoid is 1 / (1 + e^-x) to about nine digits, far finer than the grid that gradients are rounded to, and with the same bits on every
+// machine: no fused multiply-add (the float64 conversions prevent it) and no library exponential.
 func sigmoid(x float64) float64 {
 	return 1 / (1 + expNegative(min(max(x, -sigmoidLimit), sigmoidLimit)))
 }
 
-const sigmoidLimit = 40 // beyond, the gradient is 0 or 1 on any grid
+const sigmoidLimit = 40 // beyond this the gradient is 0 or 1 on any grid
 
 // Constants of expNegative. Adding the magic number leaves the nearest integer in the low bits.
 const (

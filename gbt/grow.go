@@ -13,54 +13,54 @@ type grower struct {
 	data           *Data
 	pool           *pool
 	count          *counter
-	groups         [][]uint8 // of each feature, the coarser bin of each bin; nil where max_bin is as fine as the data
-	usableFeatures []int     // the features that may split; the others take no part in feature_fraction
-	usable         []int     // of each categorical feature, how many bins may go left
+	groups         [][]uint8 // by feature, the coarser bin of each bin; nil if max_bin is as fine as the data
+	usableFeatures []int     // the features that may split; only these count for feature_fraction
+	usable         []int     // by categorical feature, how many bins may go left
 
-	directions []int8  // of monotone_constraints, by feature; nil where there are none
-	together   [][]int // the groups of interaction_constraints; nil where all features may meet
+	directions []int8  // of monotone_constraints, by feature; nil without any
+	together   [][]int // the groups of interaction_constraints; nil without any
 
-	order  []uint32 // rows in the bag, which leaves reorder; behind them those left out
-	spare  []uint32 // as long
+	order  []uint32 // the bag's rows, reordered by leaf, then the other rows in use
+	spare  []uint32 // as long as order
 	leaves []leaf
-	scans  []scan // one per goroutine
+	scans  []scan // per goroutine
 	cats   [][]category
 
-	scratch      []splitScratch // one per goroutine
-	next         []int          // the leaves that ahead has picked
-	freeChildren []*children    // memory for the next
-	minPrevGain  float64        // the least gain of the splits of the tree before
+	scratch      []splitScratch // per goroutine
+	next         []int          // result of ahead
+	freeChildren []*children    // for reuse
+	minPrevGain  float64        // the least gain of a split in the previous tree
 
-	// of the present tree:
+	// State of the current tree.
 	number   int
 	tree     *Tree
 	score    splitScorer
 	features []int
 }
 
-// leaf is a leaf that may yet be split.
+// leaf is a leaf that may still be split.
 type leaf struct {
-	rows   []uint32 // ascending, a piece of the grower's order or spare
-	spare  []uint32 // as long, a piece of either
+	rows   []uint32 // ascending; a part of the grower's order or spare
+	spare  []uint32 // as long as rows, a part of either
 	depth  int
 	sums   sums
-	l2     float64 // with which its value is computed
+	l2     float64 // the l2 that its value is computed with
 	hist   histogram
 	best   split
-	parent int // internal node, -1 for the root
+	parent int // node number; -1 for the root
 	isLeft bool
 
-	out       float64 // its value, where its sums alone do not say it
+	out       float64 // its value, if that does not follow from sums alone
 	low, high float64 // bounds of its value
-	groups    []int   // of interaction_constraints, those that have all features of its path
+	groups    []int   // the interaction_constraints groups that contain all features on its path
 
-	children *children // that the best split makes of it, when they are known; its rows are theirs then, and so is its histogram
+	children *children // nil until the best split is prepared; then they own its rows and histogram
 }
 
-// children are the leaves that a split makes.
+// children are the two leaves that a split makes.
 type children struct {
 	left, right leaf
-	free        histogram // for the smaller one's, where one goroutine finds them
+	free        histogram // for the smaller one, when a single goroutine prepares them
 }
 
 func newGrower(p *Params, d *Data, pool *pool) *grower {
@@ -87,8 +87,8 @@ func newGrower(p *Params, d *Data, pool *pool) *grower {
 	return g
 }
 
-// grow makes tree number tree from the rows' packed gradients. bag is how many of order's rows it may see. It returns nil
-// when no split helps. A large tree takes minutes, so ctx is looked at before every split.
+// grow grows tree number tree from the rows' packed gradients, on the first bag rows of order. It returns nil if no split improves the
+// loss. A large tree takes minutes, so ctx is checked before every split.
 func (g *grower) grow(ctx context.Context, tree, bag int, gh []uint32, pack packing) (*Tree, error) {
 	if len(g.usableFeatures) == 0 {
 		return nil, nil
@@ -103,7 +103,7 @@ func (g *grower) grow(ctx context.Context, tree, bag int, gh []uint32, pack pack
 		return nil, err
 	}
 
-	// Leaf-wise growth: always the leaf with the most to gain.
+	// Leaf-wise growth: always split the leaf with the most gain.
 	for len(g.leaves) < g.p.NumLeaves {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -129,7 +129,7 @@ func (g *grower) grow(ctx context.Context, tree, bag int, gh []uint32, pack pack
 	return g.tree, nil
 }
 
-// newTree is a tree without a node yet, and room for as many as the tree before has.
+// newTree returns a tree without nodes, with capacity for the size of the previous tree.
 func (g *grower) newTree() *Tree {
 	n := 0
 	if g.tree != nil {
@@ -143,8 +143,8 @@ func (g *grower) newTree() *Tree {
 	}
 }
 
-// growRoot makes the root leaf and finds its best split. Every row has one bin of every feature, so any feature's sums are
-// the rows' sums; a byte that is no bin of its feature would be missing from them, and is an error.
+// growRoot makes the root leaf and finds its best split. Every row has one bin of every feature, so any feature's sums are the sums over
+// the rows. A byte beyond its feature's bins would be missing from the sums and is an error.
 func (g *grower) growRoot(bag int) error {
 	m := g.count.count(g.order[:bag], histogram{}, 0)
 	g.pool.parallel(len(g.features), minFeatures, func(_, lo, hi int) {
@@ -162,7 +162,7 @@ func (g *grower) growRoot(bag int) error {
 	root.out = g.score.output(root.sums, root.l2)
 	root.low, root.high = -inf, inf
 
-	// At the root, every group of interacting features is still possible.
+	// At the root, every group of interacting features is still allowed.
 	for i := range g.together {
 		root.groups = append(root.groups, i)
 	}
@@ -172,7 +172,7 @@ func (g *grower) growRoot(bag int) error {
 	return nil
 }
 
-// mostGain is the leaf whose best split takes most off the loss; -1 when none has one. Of equals, the oldest.
+// mostGain returns the leaf whose best split reduces the loss most; -1 if none has a split. On a tie, the oldest.
 func (g *grower) mostGain() int {
 	best, gain := -1, 0.0
 	for i := range g.leaves {
@@ -183,8 +183,8 @@ func (g *grower) mostGain() int {
 	return best
 }
 
-// split replaces leaf i by its children. As in LightGBM, the left child takes the leaf's number and the right one the next
-// free number.
+// split replaces leaf i by its children. As in LightGBM, the left child keeps the leaf's number and the right one gets the next free
+// number.
 func (g *grower) split(i int) {
 	parent := g.leaves[i]
 	node := g.addNode(i, &parent)
@@ -195,12 +195,12 @@ func (g *grower) split(i int) {
 	g.freeChildren = append(g.freeChildren, parent.children)
 }
 
-// addNode appends the internal node that leaf i becomes.
+// addNode appends the internal node that replaces leaf i.
 func (g *grower) addNode(i int, l *leaf) int {
 	t, c := g.tree, &l.best
 	node := len(t.Feature)
 
-	// The parent pointed at this leaf until now.
+	// The parent still points at the leaf.
 	if l.parent >= 0 {
 		if l.isLeft {
 			t.Left[l.parent] = node
@@ -245,7 +245,7 @@ func (g *grower) value(l *leaf) float64 {
 	return g.score.output(l.sums, l.l2) * g.score.outputUnit() * g.p.LearningRate
 }
 
-// finish writes the leaves' values into the tree and gives all histograms back.
+// finish writes the leaf values into the tree and frees all histograms.
 func (g *grower) finish() {
 	for i := range g.leaves {
 		l := &g.leaves[i]
@@ -258,8 +258,8 @@ func (g *grower) finish() {
 	}
 }
 
-// scattered estimates which share of the bag's rows lie more than a cache line of scores behind the row before them in their leaf:
-// about all where rows are in no order, few in a table that was recorded in runs of similar rows.
+// scattered estimates the share of the bag's rows whose score is more than a cache line behind that of the previous row in their leaf:
+// nearly all if rows are in random order, few in a table recorded in runs of similar rows.
 func (g *grower) scattered() float64 {
 	far, all := 0.0, 0.0
 	for i := range g.leaves {
@@ -278,13 +278,12 @@ func (g *grower) scattered() float64 {
 	return far / all
 }
 
-// addLeafValues adds the tree's values to the scores of the bag's rows, whose leaves are known. Leaf after leaf would jump about in
-// all scores, and goroutines into each other's cache lines; so it is a window of neighbouring rows after the other, and in it leaf
-// after leaf.
+// addLeafValues adds the tree's values to the scores of the bag's rows, whose leaves are known. Going leaf by leaf would jump across all
+// scores and share cache lines between goroutines; so it goes by windows of neighbouring rows and, within a window, by leaf.
 func (g *grower) addLeafValues(score []float64) {
-	span := max(window, 64*len(g.leaves)) // some dozens of rows for each look at a leaf
+	span := max(window, 64*len(g.leaves)) // several dozen rows per leaf and window
 
-	// Leaves' rows ascend: walk all of them side by side, so that scores are written in order.
+	// Each leaf's rows are ascending: advance through all leaves side by side, so that scores are written in order.
 	g.pool.parallel(len(score), span, func(_, lo, hi int) {
 		at := make([]int, len(g.leaves))
 		for i := range g.leaves {

@@ -5,49 +5,49 @@ import "slices"
 // A histogram holds, for every bin of every feature, the sums of gradients and hessians of the rows of one leaf that have
 // that bin. While a leaf has at most blockRows rows, one 64-bit word per bin is enough (packing); above, two.
 type histogram struct {
-	packed []int64 // one word per bin; nil when the leaf is too large
-	wide   []wide  // the same sums apart; nil when packed is used
+	packed []int64 // one word per bin; nil for a large leaf
+	wide   []wide  // separate sums; nil if packed is used
 }
 
 type wide struct{ g, h int64 }
 
-// counter makes histograms. It owns the layout (where a feature's bins begin), the workspaces of the kernel and the free
-// list, and knows nothing of trees.
+// counter makes histograms. It owns their layout (where a feature's bins begin), the kernel's workspaces and the free list, and knows
+// nothing about trees.
 type counter struct {
 	data     *Data
-	offset   []int // feature f's bins lie at offset[f] .. offset[f+1]
+	offset   []int // the bins of feature f are at offset[f] .. offset[f+1]
 	pool     *pool
-	spaces   []workspace   // one per goroutine
-	counted  []bool        // those that hold something of the rows that all goroutines count
-	pair     histogramPair // which they make of them
+	spaces   []workspace   // per goroutine
+	counted  []bool        // the spaces in use for the rows being counted together
+	pair     histogramPair // the result of counting together
 	frequent frequentBins
 
 	freePacked [][]int64
 	freeWide   [][]wide
 
-	// of the present tree:
-	features []int // that the histograms are about, ascending
+	// State of the current tree.
+	features []int // the features to count, ascending
 	way      way
-	kernel   kernel // all but the workspace
+	kernel   kernel // without its workspace
 }
 
-// workspace is where one goroutine counts one block: stride words per place, so that the address of a bin needs no
-// look-up. bins are the data's bins; words behind them stay zero unless the table has a byte that is no bin.
+// workspace is where one goroutine counts one block: stride words per place, so that addressing a bin needs no lookup. Words beyond a
+// feature's bins stay zero unless the table has an invalid byte.
 type workspace struct {
 	words []int64
 	block []int64 // the words of the rows being counted
 	*buffers
-	total int64  // of the rows counted the sparse way, which is what their most frequent bins still lack
-	sums  []wide // of more than one block, in the layout of histogram.wide
+	total int64  // of the rows counted the sparse way; used to complete their most frequent bins
+	sums  []wide // over several blocks, in the layout of histogram.wide
 }
 
-// way is how a block is counted.
+// way selects how a block is counted.
 type way int
 
 const (
-	wholeRows way = iota // every feature of the table, asked for or not, each at the place of its number
-	someBytes            // the features asked for, side by side
-	sparse               // the features asked for, each at the place of its number, but for its most frequent bin
+	wholeRows way = iota // all features of the table, wanted or not, each at the place of its number
+	someBytes            // the wanted features, side by side
+	sparse               // the wanted features, each at the place of its number, without its most frequent bin
 )
 
 func newCounter(d *Data, pool *pool) *counter {
@@ -67,17 +67,17 @@ func newCounter(d *Data, pool *pool) *counter {
 
 func (c *counter) bins() int { return c.offset[len(c.offset)-1] }
 
-// begin tells the counter which features the next histograms are about and what the rows' gradients are.
+// begin sets the features of the following histograms and the rows' gradients.
 func (c *counter) begin(features []int, gh []uint32, pack packing) {
 	c.way = chooseWay(c.data, &c.frequent, features)
 	c.features = features
-	for i := range c.spaces { // of features that nobody asked for, something may have been counted
+	for i := range c.spaces { // the last tree may have counted features that nothing has drained
 		clear(c.spaces[i].words)
 	}
 	c.kernel = newKernel(c.data.RowMajor, len(c.data.Features), features, &c.frequent, gh, pack)
 }
 
-// place is where in a workspace the i-th of the features is counted.
+// place is where in a workspace the i-th feature is counted.
 func (c *counter) place(i int) int {
 	if c.way == someBytes {
 		return i
@@ -85,12 +85,12 @@ func (c *counter) place(i int) int {
 	return c.features[i]
 }
 
-// words are those of the i-th feature in a workspace.
+// words returns the i-th feature's words in a workspace.
 func (c *counter) words(space *workspace, i int) []int64 {
 	return space.words[c.place(i)*stride:][:c.data.Features[c.features[i]].Bins]
 }
 
-// total adds up the bins of a feature that was asked for: any has all rows.
+// total adds up the bins of the first feature; any feature would do, since each counts every row.
 func (c *counter) total(h histogram) sums {
 	var gs, hs int64
 	for b := c.offset[c.features[0]]; b < c.offset[c.features[0]+1]; b++ {
@@ -100,7 +100,7 @@ func (c *counter) total(h histogram) sums {
 	return sums{float64(gs), float64(hs)}
 }
 
-// stray is a feature, of those asked for, that has bytes beyond its bins among the rows counted in this tree, or -1.
+// stray returns a counted feature with bytes beyond its bins among this tree's rows, or -1.
 func (c *counter) stray() int {
 	for s := range c.spaces {
 		for i, f := range c.features {
@@ -115,15 +115,15 @@ func (c *counter) stray() int {
 	return -1
 }
 
-// histogramPair is the histogram of the smaller of two leaves in the making: its rows are counted, and what the goroutines counted is still to be put
-// together, feature by feature. With a parent, so is that of the rest of the parent's rows, the larger leaf.
+// histogramPair is the histograms of the two children of a leaf while they are made. The smaller one's rows have been counted, but the
+// goroutines' counts are still to be reduced, feature by feature; with a parent, the larger one is then the parent less the smaller.
 type histogramPair struct {
 	smaller, parent, larger histogram
-	spaces                  []*workspace // that hold something of the smaller leaf's rows
+	spaces                  []*workspace // workspaces with counts of the smaller leaf
 }
 
-// count counts rows, the smaller leaf's. The larger leaf, with the other rows of parent, has so many; the zero parent has none. When all
-// features have been reduced, release ends it, and only then there may be another. parent is the pair's from now on.
+// count counts rows, the smaller leaf. The larger leaf, with the parent's other rows, has rest rows; a zero parent has none. Only one pair
+// may be in use at a time: after reducing all features, call release. The pair takes over parent.
 func (c *counter) count(rows []uint32, parent histogram, rest int) *histogramPair {
 	m := &c.pair
 	*m = histogramPair{parent: parent, larger: parent, spaces: m.spaces[:0]}
@@ -136,7 +136,7 @@ func (c *counter) count(rows []uint32, parent histogram, rest int) *histogramPai
 		c.spaces[i].total = 0
 	}
 
-	// A sum over few rows fits a packed word, which is smaller and faster.
+	// The sums of few rows fit packed words, which are smaller and faster.
 	if len(rows) <= blockRows {
 		m.smaller = histogram{packed: c.takePacked()}
 		c.countSmall(rows)
@@ -145,7 +145,7 @@ func (c *counter) count(rows []uint32, parent histogram, rest int) *histogramPai
 		c.countLarge(rows, m.smaller.wide)
 	}
 
-	// What was counted by several workers is added up later, feature by feature.
+	// What several goroutines counted is added up later, feature by feature.
 	for i, counted := range c.counted {
 		if counted {
 			m.spaces = append(m.spaces, &c.spaces[i])
@@ -154,7 +154,7 @@ func (c *counter) count(rows []uint32, parent histogram, rest int) *histogramPai
 	return m
 }
 
-// countAlone is count by one goroutine, for a parent that fits words. Several may do so at once, for one pair each.
+// countAlone is count in one goroutine, for a packed parent. Several may run at once, each with its own pair.
 func (c *counter) countAlone(worker int, rows []uint32, smaller, parent histogram) histogramPair {
 	space := &c.spaces[worker]
 	space.total = 0
@@ -162,7 +162,7 @@ func (c *counter) countAlone(worker int, rows []uint32, smaller, parent histogra
 	return histogramPair{smaller: smaller, parent: parent, larger: parent, spaces: []*workspace{space}}
 }
 
-// countSmall shares rows out to the goroutines; their words can be added, because all rows together fit a word.
+// countSmall divides the rows between goroutines; their words can be added, because all rows together fit a word.
 func (c *counter) countSmall(rows []uint32) {
 	c.pool.parallel(len(rows), grain/16, func(worker, lo, hi int) {
 		c.countBlock(&c.spaces[worker], rows[lo:hi])
@@ -170,10 +170,10 @@ func (c *counter) countSmall(rows []uint32) {
 	})
 }
 
-// countLarge counts block by block and adds each block's words to sums that cannot overflow: the first goroutine's are the
-// histogram itself, and its space holds nothing that is still to be added.
+// countLarge counts block by block and adds each block's words to sums that cannot overflow. The first goroutine's sums are the histogram
+// itself, so nothing of its space is left to add.
 func (c *counter) countLarge(rows []uint32, first []wide) {
-	clear(first) // even if others should do all the work
+	clear(first) // even if other goroutines do all the work
 	c.spaces[0].sums = first
 	c.counted[0] = true
 
@@ -197,7 +197,7 @@ func (c *counter) countLarge(rows []uint32, first []wide) {
 	c.counted[0] = false
 }
 
-// countBlock adds rows, at most blockRows of them, to the space's words.
+// countBlock adds at most blockRows rows to the space's words.
 func (c *counter) countBlock(space *workspace, rows []uint32) {
 	if len(rows) == 0 {
 		return
@@ -212,10 +212,10 @@ func (c *counter) countBlock(space *workspace, rows []uint32) {
 	}
 }
 
-// complete is the i-th feature's words in a space whose rows are counted.
+// complete returns the i-th feature's words in a space whose rows are counted.
 func (c *counter) complete(space *workspace, i int) []int64 {
 	words := c.words(space, i)
-	if c.way == sparse { // what the other bins leave is the most frequent one's
+	if c.way == sparse { // the remainder belongs to the most frequent bin
 		left := space.total
 		for _, w := range words {
 			left -= w
@@ -225,7 +225,7 @@ func (c *counter) complete(space *workspace, i int) []int64 {
 	return words
 }
 
-// drainWide adds the space's words to its sums and leaves zeros behind.
+// drainWide adds the space's words to its sums and zeroes the words.
 func (c *counter) drainWide(space *workspace) {
 	for i, f := range c.features {
 		from := c.complete(space, i)
@@ -240,7 +240,7 @@ func (c *counter) drainWide(space *workspace) {
 	space.total = 0
 }
 
-// reduce puts the i-th feature of a pair together. Different goroutines may reduce different features.
+// reduce completes the i-th feature of a pair. Different goroutines may reduce different features.
 func (c *counter) reduce(m *histogramPair, i int) {
 	lo, hi := c.offset[c.features[i]], c.offset[c.features[i]+1]
 	smaller := m.smaller.slice(lo, hi)
@@ -261,7 +261,7 @@ func (c *counter) reduce(m *histogramPair, i int) {
 	}
 }
 
-// drainPacked moves the i-th feature's words to dst, adding those of several goroutines, and leaves zeros behind.
+// drainPacked moves the i-th feature's words from all spaces to dst and zeroes them.
 func (c *counter) drainPacked(dst []int64, i int, spaces []*workspace) {
 	for n, space := range spaces {
 		from := c.complete(space, i)
@@ -276,11 +276,11 @@ func (c *counter) drainPacked(dst []int64, i int, spaces []*workspace) {
 	}
 }
 
-// subtract makes the larger leaf's sums: the parent's less the smaller's. Their memory may be the parent's.
+// subtract computes the larger leaf's sums as parent less smaller, possibly in the parent's memory.
 func (c *counter) subtract(larger, parent, smaller histogram) {
 	switch {
 	case parent.packed != nil:
-		// A difference of words is the word of the differences: both are linear in the sums modulo 2^64.
+		// A difference of words is the word of the differences: both sums are linear modulo 2^64.
 		for i, w := range smaller.packed {
 			larger.packed[i] = parent.packed[i] - w
 		}
@@ -298,13 +298,13 @@ func (c *counter) subtract(larger, parent, smaller histogram) {
 		}
 	}
 
-	for i := range larger.packed { // few enough rows for words, unlike the parent's
+	for i := range larger.packed { // few enough rows for packed words, unlike the parent
 		s := parent.wide[i]
 		larger.packed[i] = s.g<<c.kernel.pack.shift + s.h
 	}
 }
 
-// release ends a pair all of whose features have been reduced.
+// release ends the use of a pair whose features have all been reduced.
 func (c *counter) release(m *histogramPair) {
 	if m.parent.wide != nil && m.larger.wide == nil {
 		c.free(m.parent)
@@ -329,7 +329,7 @@ func (c *counter) takeWide() []wide {
 	return make([]wide, c.bins())
 }
 
-// free takes h back. The zero histogram is nothing to take.
+// free returns h to the free list. The zero histogram is ignored.
 func (c *counter) free(h histogram) {
 	if h.packed != nil {
 		c.freePacked = append(c.freePacked, h.packed)
@@ -339,7 +339,7 @@ func (c *counter) free(h histogram) {
 	}
 }
 
-// slice is the bins lo <= i < hi.
+// slice returns bins lo <= i < hi.
 func (h histogram) slice(lo, hi int) histogram {
 	switch {
 	case h.packed != nil:
@@ -350,7 +350,7 @@ func (h histogram) slice(lo, hi int) histogram {
 	return h
 }
 
-// at is the sums of bin i, counted over all features.
+// at returns the sums of bin i, counted over all features.
 func (h histogram) at(i int, p packing) (gradient, hessian int64) {
 	if h.packed != nil {
 		return p.sums(h.packed[i])
@@ -358,7 +358,7 @@ func (h histogram) at(i int, p packing) (gradient, hessian int64) {
 	return h.wide[i].g, h.wide[i].h
 }
 
-// sums is at as numbers that can be divided.
+// sums returns at as floats.
 func (h histogram) sums(i int, p packing) sums {
 	g, hs := h.at(i, p)
 	return sums{float64(g), float64(hs)}

@@ -42,7 +42,7 @@ func newKernel(table []byte, width int, features []int, c *frequentBins, gh []ui
 	return k
 }
 
-// fill makes the words of rows, at most kernelRows of them.
+// fill computes the histogram words of rows, at most kernelRows of them, in the space's block.
 func (k *kernel) fill(space *workspace, rows []uint32) []int64 {
 	words := space.block[:len(rows)]
 	for i, r := range rows {

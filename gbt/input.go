@@ -11,42 +11,42 @@ import (
 	"sort"
 )
 
-// InputModel is a model in the terms of a table: its splits are cuts between that table's bins. A training continues it, and
-// what it predicts of the table's bins is what it predicts of the rows behind them.
+// InputModel is a model in the terms of a table: its splits are cuts between that table's bins. Training continues it, and its prediction
+// for bins is its prediction for the rows behind them.
 type InputModel struct {
 	*Model
-	// SHA256 is of the text that the model was read from, in hexadecimal.
+	// SHA256 is the hexadecimal hash of the text that the model was read from.
 	SHA256 string
-	// Cuts are the splits of numerical features, and Moved those of them that lay within a bin and are at its edge now.
+	// Cuts is the number of splits on numerical features, and Moved how many of them were inside a bin and moved to its edge.
 	Cuts, Moved int
 }
 
-// InputError is a model that a training on a table cannot continue.
+// InputError reports a model that training on a table cannot continue.
 type InputError struct{ Msg string }
 
 func (e *InputError) Error() string { return "input model: " + e.Msg }
 
-// IsInput says that what was handed in is at fault, and will be the next time.
+// IsInput says that the input is at fault, permanently.
 func (*InputError) IsInput() bool { return true }
 
 func inputErrorf(format string, args ...any) error { return &InputError{fmt.Sprintf(format, args...)} }
 
-// Of reports whether the model has the features of a table, in the table's order.
+// Of reports whether the model has the table's features, in the same order.
 func (m *Model) Of(features []Feature) bool {
 	names, _ := describe(features)
 	return slices.Equal(names, m.FeatureNames)
 }
 
-// OnBins puts a model into the terms of a table with these features. to says which of them a feature of the model is, below 0 for none;
-// with a nil to they are matched by name. Names of a model file are not those of its table: of two that differ in marks that it cannot
-// have, either may be either, so whoever knows the table that it was trained on says to. Where a threshold lies within one of the table's
-// bins, no split between bins does the same, and the nearer edge takes its place. codes says, of a categorical
-// feature by its number in the table, which of the model's codes each of its bins is; nil where they are the same numbers.
+// OnBins translates a model to a table with these features. to gives the table's feature for each of the model's, below 0 for none; if to
+// is nil, features are matched by name. Names in a model file are sanitised, so two of the table's names may become the same; a caller that
+// knows the table that the model was trained on passes to. If a threshold is inside one of the table's bins, no split between bins is
+// equivalent, and the nearer edge is used. codes gives, for a categorical feature of the table, the model's category of each bin; nil if
+// they are the same numbers.
 //
-// A model that splits by a feature that the table does not have, or has as another kind, is refused with an *InputError.
+// A model that splits on a feature that the table lacks, or has as another kind, is refused with an *InputError.
 func (m *Model) OnBins(features []Feature, to func(feature int) int, codes func(feature int) []int) (*InputModel, error) {
 	out := &InputModel{Model: &Model{Objective: m.Objective, Params: m.Params}, SHA256: m.sum}
-	if out.SHA256 == "" { // not from a file
+	if out.SHA256 == "" { // not read from a file
 		var text bytes.Buffer
 		if _, err := m.WriteTo(&text); err != nil {
 			return nil, err
@@ -73,7 +73,7 @@ func sumOf(text []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// translate is a tree whose nodes split the table's features by its bins. Leaves are as they were.
+// translate returns the tree with splits on the table's features and bins. Leaves are unchanged.
 func (m *InputModel) translate(t *Tree, names []string, features []Feature, to func(int) int, codes func(int) []int) (*Tree, error) {
 	out := *t
 	out.Feature = slices.Clone(t.Feature)
@@ -105,7 +105,7 @@ func (m *InputModel) translate(t *Tree, names []string, features []Feature, to f
 	return &out, nil
 }
 
-// leftCodes are the bins of a categorical feature that go left.
+// leftCodes sets the bins of a categorical feature that go left.
 func (t *Tree) leftCodes(node int, f *Feature, codes []int, left *binSet) {
 	for b := range f.Bins {
 		code := b
@@ -118,7 +118,7 @@ func (t *Tree) leftCodes(node int, f *Feature, codes []int, left *binSet) {
 	}
 }
 
-// cut puts the threshold of a numerical node where the feature has an edge between bins.
+// cut moves the threshold of a numerical node to an edge between the feature's bins.
 func (m *InputModel) cut(t *Tree, node int, f *Feature) error {
 	if t.Decision[node]&missingMask == missingZero {
 		return inputErrorf("it takes zero for missing (zero_as_missing), which a dataset does not")
@@ -140,8 +140,8 @@ func (m *InputModel) cut(t *Tree, node int, f *Feature) error {
 	return nil
 }
 
-// edge is the last bin of present values below a threshold, -1 where there is none, and the threshold that divides the feature's
-// values so. Where it is the greatest value of a bin, or beyond all values, it stays as it is.
+// edge returns the last bin of present values below a threshold, -1 if there is none, and the equivalent threshold at that edge. A
+// threshold that equals a bin's largest value, or is beyond all values, is unchanged.
 func (f *Feature) edge(threshold float64) (last int, moved float64) {
 	bins := f.valueBins()
 	bin := sort.SearchFloat64s(f.Bounds, threshold)
@@ -163,8 +163,8 @@ func (f *Feature) edge(threshold float64) (last int, moved float64) {
 		return bin - 1, f.Bounds[bin-1]
 	}
 
-	// The nearer edge; the lower one where the threshold is in the middle. That is where LightGBM cuts between two values, the upper
-	// of which is the bin's only one, and adds a rounding error to be safe.
+	// Use the nearer edge; on a tie the lower one: LightGBM cuts midway between two values, the upper of which is alone in its bin, and
+	// rounds up.
 	low, high := f.Bounds[bin-1], f.Max
 	if bin < len(f.Bounds) {
 		high = f.Bounds[bin]
@@ -179,7 +179,7 @@ func (f *Feature) edge(threshold float64) (last int, moved float64) {
 	return bin, math.MaxFloat64
 }
 
-// check refuses an input model that is not in the table's terms, or of another objective.
+// check refuses an input model that is not in the table's terms, or that has another objective.
 func (m *InputModel) check(d *Data, obj objective) error {
 	if m.Objective != obj.String() {
 		return inputErrorf("its objective is %q, the training's %q", m.Objective, obj)
@@ -195,8 +195,8 @@ func (m *InputModel) check(d *Data, obj objective) error {
 	return nil
 }
 
-// begin gives all scores the value that the training starts from: a constant, or the input model's. A model's scores are of all rows;
-// training rows are learnt from without Options.Shift.
+// begin sets the initial scores: a constant, or the input model's scores, which are computed for all rows. Training rows exclude
+// Options.Shift.
 func (b *booster) begin(ctx context.Context) error {
 	m := b.opt.Input
 	if m == nil {
@@ -219,7 +219,7 @@ func (b *booster) begin(ctx context.Context) error {
 	return replay(ctx, m.Trees, b.opt.Valid, b.validScore, 0, b.walks)
 }
 
-// carried is what the first tree takes along of Options.Shift: nothing where an input model's does.
+// carried is the part of Options.Shift that the first tree takes on: nothing if the input model includes it.
 func (b *booster) carried() float64 {
 	if b.opt.Input != nil {
 		return 0
@@ -227,8 +227,8 @@ func (b *booster) carried() float64 {
 	return b.opt.Shift
 }
 
-// treesBefore is how many trees the input model has. Random choices go on from there: a model that is continued on the data that it
-// was grown on gets the trees that it would have had, had it not stopped.
+// treesBefore is the number of trees in the input model. Random choices continue from there: a model continued on the data it was grown on
+// gets the same trees as an uninterrupted training.
 func (b *booster) treesBefore() int {
 	if b.opt.Input == nil {
 		return 0
@@ -236,5 +236,5 @@ func (b *booster) treesBefore() int {
 	return len(b.opt.Input.Trees)
 }
 
-// line is what a model file says of the model that it continues, by LightGBM's name of the parameter.
+// line is the model file's parameter line for the continued model, with LightGBM's name.
 func (m *InputModel) line() string { return fmt.Sprintf("[input_model: sha256:%s]", m.SHA256) }

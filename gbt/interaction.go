@@ -8,13 +8,12 @@ import (
 	"strings"
 )
 
-// FeatureGroups says which features may stand on one path from a root to a leaf: those of one group. It is written as
-// LightGBM's interaction_constraints, "[0,1],[2,3]" or "[[0,1],[2,3]]" by numbers, or by names, "name:[age,price],[site]".
-// Features of no group are not used at all. Empty lets all features meet.
+// FeatureGroups restricts which features may be on one path from root to leaf: those of one group. It is written like LightGBM's
+// interaction_constraints, "[0,1],[2,3]" or "[[0,1],[2,3]]" by number, or by name, "name:[age,price],[site]". Features in no group are not
+// used at all. Empty means no restriction.
 type FeatureGroups string
 
-// parseGroups takes groups as text or as a list of lists, and puts them into canonical form as far as that goes without
-// knowing the table.
+// parseGroups takes groups as text or as a list of lists and returns their canonical form, as far as it can be known without the table.
 func parseGroups(value any) (FeatureGroups, error) {
 	text, ok := value.(string)
 	if list, isList := value.([]any); isList {
@@ -33,7 +32,7 @@ func parseGroups(value any) (FeatureGroups, error) {
 		return "", err
 	}
 
-	// Numbers get one spelling; names must be such that they can be read back.
+	// Numbers get one spelling; names must be readable again once written.
 	for _, group := range groups {
 		for i, word := range group {
 			if byNames {
@@ -53,7 +52,7 @@ func parseGroups(value any) (FeatureGroups, error) {
 	return joinedGroups(groups, byNames), nil
 }
 
-// groupsText is a list of lists of numbers, or of lists of names, as text.
+// groupsText returns a list of lists, of numbers or of names, as text.
 func groupsText(list []any) (string, bool) {
 	groups := make([]string, len(list))
 	names, numbers := 0, 0
@@ -91,7 +90,7 @@ func groupsText(list []any) (string, bool) {
 	return text, names == 0 || numbers == 0
 }
 
-// bracketed takes "[a,b],[c]" apart, which may stand in brackets of its own.
+// bracketed splits "[a,b],[c]", with or without outer brackets.
 func bracketed(text string) ([][]string, error) {
 	// The whole list may have brackets of its own, as JSON writes it.
 	text = strings.TrimSpace(text)
@@ -132,10 +131,10 @@ func bracketed(text string) ([][]string, error) {
 	return groups, nil
 }
 
-// groupable says whether a name can stand in a group.
+// groupable reports whether a name can be written in a group.
 func groupable(name string) bool { return writable(name) && !strings.ContainsAny(name, "[]") }
 
-// joinedGroups are groups in canonical form: sorted, without repetitions.
+// joinedGroups returns the canonical form of groups: sorted, without duplicates.
 func joinedGroups(groups [][]string, byNames bool) FeatureGroups {
 	order := func(a, b string) int {
 		if byNames {
@@ -144,7 +143,7 @@ func joinedGroups(groups [][]string, byNames bool) FeatureGroups {
 		return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) // numbers without leading zeros
 	}
 
-	// One spelling for one meaning: members and groups in order, none of them twice.
+	// One spelling per meaning: members and groups sorted and without duplicates.
 	for i := range groups {
 		slices.SortFunc(groups[i], order)
 		groups[i] = slices.Compact(groups[i])
@@ -163,7 +162,7 @@ func joinedGroups(groups [][]string, byNames bool) FeatureGroups {
 	return FeatureGroups(strings.Join(text, ","))
 }
 
-// numbers are the groups' columns by their places among a table's columns, ascending in each group.
+// numbers returns the groups' columns as indices into a table's columns, ascending in each group.
 func (l FeatureGroups) numbers(columns []string) ([][]int, error) {
 	if l == "" {
 		return nil, nil
@@ -196,7 +195,7 @@ func (l FeatureGroups) numbers(columns []string) ([][]int, error) {
 	return out, nil
 }
 
-// forColumns is the form that all lists of the same groups share, by name where that can be written.
+// forColumns returns the form shared by all lists of the same groups, by name if it can be written.
 func (l FeatureGroups) forColumns(columns []string) (FeatureGroups, error) {
 	groups, err := l.numbers(columns)
 	if err != nil || groups == nil {
@@ -213,10 +212,10 @@ func (l FeatureGroups) forColumns(columns []string) (FeatureGroups, error) {
 		}
 	}
 
-	// Names, unless one of them cannot be written or belongs to two columns.
+	// By name, unless a name cannot be written or is ambiguous.
 	if ok {
 		out := joinedGroups(byNames, true)
-		if _, err := out.numbers(columns); err == nil { // an error is a name that two columns have
+		if _, err := out.numbers(columns); err == nil { // an error means that two columns have the name
 			return out, nil
 		}
 	}
@@ -234,7 +233,7 @@ func numberedGroups(groups [][]int) FeatureGroups {
 	return joinedGroups(text, false)
 }
 
-// among are the groups of a table for which ForColumns has made the list; none where all features may meet.
+// among returns the groups for a table for which ForColumns has resolved the list; none if there is no restriction.
 func (l FeatureGroups) among(features []Feature) [][]int {
 	groups, err := l.numbers(columnNames(features))
 	if err != nil {
@@ -243,7 +242,7 @@ func (l FeatureGroups) among(features []Feature) [][]int {
 	return groups
 }
 
-// meeting are those of the groups, given by their numbers, that have feature f.
+// meeting returns those of the given groups that contain feature f.
 func meeting(groups [][]int, among []int, f int) []int {
 	var out []int
 	for _, g := range among {
@@ -254,7 +253,7 @@ func meeting(groups [][]int, among []int, f int) []int {
 	return out
 }
 
-// allowed are those of the features, ascending, that are in one of the groups of the given numbers.
+// allowed returns those of the features, ascending, that are in one of the given groups.
 func allowed(groups [][]int, among, features []int) []int {
 	var out []int
 	for _, f := range features {

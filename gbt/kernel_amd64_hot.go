@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// The routines of kernel_amd64.s. Where the processor has no AVX-512, and for the rows that do not fill a vector, the
-// twins in Go do the work; nothing but the time depends on which.
+// The routines of kernel_amd64.s. Without AVX-512, and for rows that do not fill a vector, their Go counterparts do the work; the choice
+// affects only speed.
 
 //go:noescape
 func countRows(words, table unsafe.Pointer, gh, rows *uint32, n, ahead, width, shift int)
@@ -39,7 +39,7 @@ func scanWords(words *int64, n int, t *scanTask)
 //go:noescape
 func routeBlocks(p *routePlan, blocks *block, n int, score *float64)
 
-// pause tells the processor that this loop waits, so that the other thread of the core gets its share.
+// pause tells the processor that this loop is waiting, so that the core's other thread runs faster.
 func pause()
 
 //go:noescape
@@ -49,32 +49,32 @@ func hasVectors() bool {
 	return cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VL && cpu.X86.HasAVX512BW
 }
 
-// canPickBytes says whether countChosen, countSparse and routeBlocks are in assembly.
+// canPickBytes reports whether countChosen, countSparse and routeBlocks can run in assembly.
 func canPickBytes() bool {
 	return hasVectors() && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VBMI && cpu.X86.HasAVX512VBMI2
 }
 
-// How far ahead rows are asked for. A row from main memory takes some 100 ns, in which a narrow table's kernel adds ten
-// rows; a wide row fills much of the first-level cache by itself.
+// Prefetch distances. A row takes some 100 ns from main memory, in which a narrow table's kernel adds ten rows; a wide row fills much of
+// the first-level cache by itself.
 const (
 	prefetchRows  = 32
 	prefetchBytes = 4 << 10
 )
 
-// ahead is for how many rows ahead to prefetch. The first ones nobody asks for, so they are touched here.
+// ahead is how many rows ahead to prefetch. The loop prefetches no earlier rows, so they are touched here.
 func (k *kernel) ahead(rows []uint32) int {
 	n := min(prefetchRows, max(prefetchBytes/k.width, 1))
 	touched(k.touch(rows[:min(n, len(rows))]))
 	return n
 }
 
-// countAll is countAllGo, with prefetching.
+// countAll is countAllGo with prefetching.
 func (k *kernel) countAll(space *workspace, rows []uint32) {
 	countRows(unsafe.Pointer(&space.words[0]), k.table, &k.gh[0], &rows[0], len(rows), k.ahead(rows), k.width, int(k.pack.shift))
 }
 
-// picker is what the routines that pick bytes of rows read and write. They work on groups of rows, because bytes that were
-// just written side by side cannot be read one by one at once.
+// picker holds the arguments and results of the routines that pick bytes from rows. They work on groups of rows, because bytes just written
+// side by side cannot be reloaded individually without a stall.
 type picker struct {
 	table     unsafe.Pointer
 	gh, rows  *uint32
@@ -82,7 +82,7 @@ type picker struct {
 	chosen    *uint64
 	frequent  *byte
 	places    *uint16 // stride times 0, 1, 2 ...
-	columns   int     // to look at
+	columns   int     // number of columns to visit
 	bytes     *byte
 	gradients *uint32
 	indexes   *uint16 // rowIndexes per row
@@ -93,14 +93,14 @@ type picker struct {
 const (
 	pickRows = 16
 
-	// The indexes of one row, of two bytes each, and how far a row's number is shifted to find them.
+	// A row's number shifted by this is the offset of its indexes, of two bytes each.
 	rowIndexShift = 10
 	rowIndexBytes = 1 << rowIndexShift
 	rowIndexes    = 1 << (rowIndexShift - 1)
 	pickColumns   = 224 // whole vectors of 32, the last word of the last of which has an index below 2^16
 )
 
-// buffers are what a picker writes to.
+// buffers is the memory that a picker writes to.
 type buffers struct {
 	bytes     []byte
 	gradients [pickRows]uint32
@@ -127,7 +127,7 @@ func (k *kernel) picker(b *buffers) *picker {
 	return p
 }
 
-// countChosen is countChosenGo: of a group of rows the bytes are picked into a small table, which is then counted whole.
+// countChosen is countChosenGo: it picks the chosen bytes of a group of rows into a small table and counts that whole.
 func (k *kernel) countChosen(space *workspace, rows []uint32) {
 	if !canPickBytes() {
 		k.countChosenGo(space, rows)
@@ -143,7 +143,7 @@ func (k *kernel) countChosen(space *workspace, rows []uint32) {
 	}
 }
 
-// countSparse is countSparseGo: of a group of rows the indexes of the words are found first and used then.
+// countSparse is countSparseGo: for a group of rows it first finds the indexes of the words and then uses them.
 func (k *kernel) countSparse(space *workspace, rows []uint32) (total int64) {
 	if !canPickBytes() {
 		return k.countSparseGo(space, rows)
@@ -169,10 +169,10 @@ func (k *kernel) countSparse(space *workspace, rows []uint32) (total int64) {
 	return total
 }
 
-// pieceRows is how many rows a routine gets at once, a multiple of its vectors.
+// pieceRows is how many rows an assembly routine gets per call, a multiple of its vectors.
 const pieceRows = 1 << 16
 
-// binaryConstants are fillBinary8's operands, so that both twins compute with the same numbers.
+// binaryConstants holds fillBinary8's constants, so that assembly and Go compute with the same numbers.
 type binaryConstants struct {
 	lowest, highest, negLog2e, magic, ln2 float64
 	taylor                                [7]float64
@@ -189,7 +189,7 @@ func fillBinary(gh []uint32, score []float64, label, weight []float32, class [2]
 		return
 	}
 
-	for hi-lo > pieceRows { // nothing can stop a goroutine within assembly, not even for the garbage collector
+	for hi-lo > pieceRows { // a goroutine in assembly cannot be preempted, even by the garbage collector
 		fillBinary(gh, score, label, weight, class, pack, lo, lo+pieceRows, k)
 		lo += pieceRows
 	}
@@ -215,13 +215,13 @@ func fillBinary(gh []uint32, score []float64, label, weight []float32, class [2]
 	fillBinaryGo(gh, score, label, weight, class, pack, lo+n, hi, k)
 }
 
-// probabilityConstants are probabilities8's operands, so that both twins compute with the same numbers.
+// probabilityConstants holds probabilities8's constants, so that assembly and Go compute with the same numbers.
 type probabilityConstants struct {
 	lowest, highest, negLog2e, magic, ln2High, ln2Low, one float64
 	alternating                                            [14]float64
 }
 
-// Probabilities does to all scores, in place, what Probability does to one.
+// Probabilities applies Probability to all scores in place.
 func Probabilities(scores []float64) {
 	for hasVectors() && len(scores) >= 8 {
 		n := min(len(scores)&^7, pieceRows)
@@ -233,15 +233,15 @@ func Probabilities(scores []float64) {
 	probabilitiesGo(scores)
 }
 
-// drawTask is what drawRows8 reads and moves on; lanes are eight rows.
+// drawTask is the state of drawRows8; its lanes are eight rows.
 type drawTask struct {
-	counter, left    [8]uint64 // of each lane: its number's place in the sequence, and the rows from it to the end
+	counter, left    [8]uint64 // of each lane: the position in the sequence of its random number, and the rows from it to the end
 	at, in, want     int
 	step, mul1, mul2 uint64
 	eight            int64
 }
 
-// drawRows draws want of rows by Knuth's algorithm S: to the front of rows, the others to spare, both in their order. It
+// drawRows draws want of rows by Knuth's algorithm S and moves them to the front of rows, and the others to spare, both in order. It
 // returns want. spare is as long as rows.
 func drawRows(k key, rows, spare []uint32, want int) int {
 	d := draw{want: want}
@@ -263,11 +263,11 @@ func drawRows(k key, rows, spare []uint32, want int) int {
 	return d.in
 }
 
-// partition moves those of rows whose bin is in left to the front of rows, and writes the others to right, both in their
-// order. It returns how many went left. rows are ascending and lie inside column; right is as long as rows.
+// partition moves those rows whose bin is in left to the front of rows, and the others to right, both in order. It returns how many went
+// left. rows is ascending and within column; right is as long as rows.
 func partition(rows, right []uint32, column []byte, left *binSet) int {
 	n := len(rows) &^ 15
-	// A bin is read with the three bytes behind it, and row numbers are signed there.
+	// A bin is loaded together with the three bytes after it, and row numbers are signed in assembly.
 	for n > 0 && int(rows[n-1]) > min(len(column)-4, 1<<31-1) {
 		n -= 16
 	}
@@ -284,7 +284,7 @@ func partition(rows, right []uint32, column []byte, left *binSet) int {
 	return partitionGo(rows, right, column, left, n, front)
 }
 
-// scanTask is what scanWords reads, and what it leaves for each of its lanes.
+// scanTask holds scanWords's arguments, and its result for each lane.
 type scanTask struct {
 	shift, mask                              int64
 	extraG, extraH, totalG, totalH, l2, minH float64
@@ -294,8 +294,8 @@ type scanTask struct {
 	at                                       [8]int64
 }
 
-// bestWord is the bin behind whose running sums of words, with extra added, the best threshold lies, and the gain of both
-// sides together; -1 when no bin's exceeds goal. Of equals, the lowest bin. It is for scorers without l1 or bounds.
+// bestWord finds the best threshold in words, with extra added to every running sum. It returns the gain of both sides together and the bin
+// before the threshold; -1 if no gain exceeds goal. On a tie, the lowest bin. It does not support l1 or bounds.
 func (s *splitScorer) bestWord(words []int64, extra sums, t *leafTask, goal float64) (gain float64, at int) {
 	if !hasVectors() || len(words) == 0 {
 		return s.bestWordGo(words, extra, t, goal)
@@ -308,7 +308,7 @@ func (s *splitScorer) bestWord(words []int64, extra sums, t *leafTask, goal floa
 	}
 	scanWords(&words[0], len(words), &r)
 
-	// The best lane; among equals the first bin, as without vectors.
+	// The best lane; on a tie the lowest bin, as in Go.
 	gain, at = goal, -1
 	for i, v := range r.gain {
 		if r.at[i] >= 0 && (v > gain || v == gain && int(r.at[i]) < at) {
@@ -318,7 +318,7 @@ func (s *splitScorer) bestWord(words []int64, extra sums, t *leafTask, goal floa
 	return gain, at
 }
 
-// routePlan is a tree as routeBlocks reads it.
+// routePlan is a tree in the form that routeBlocks reads.
 type routePlan struct {
 	nodes    *routeNode
 	internal int
@@ -329,16 +329,15 @@ type routePlan struct {
 // routeNode is 32 bytes.
 type routeNode struct {
 	column      unsafe.Pointer
-	table       unsafe.Pointer // the set as bytes; nil where last and other say it
-	left, right uint32         // where their masks are, in bytes: children are numbered as nodes, leaves behind the nodes
+	table       unsafe.Pointer // the set as bytes; nil if last and other describe it
+	left, right uint32         // byte offsets of their masks: children are numbered as nodes, leaves after the nodes
 	last, other uint8
 }
 
-// routeNodes is the most nodes of a tree whose leaves' numbers are bytes.
+// routeNodes is the most nodes for which leaf numbers fit a byte.
 const routeNodes = 255
 
-// routable says whether routeBlocks can take a tree: not without a node, with too many, or when children do not follow their
-// parents.
+// routable reports whether routeBlocks can process a tree: it has nodes, not too many, and children follow their parents.
 func routable(t *Tree, columns [][]byte) bool {
 	n := len(t.Feature)
 	if !canPickBytes() || n == 0 || n > routeNodes {
@@ -352,7 +351,7 @@ func routable(t *Tree, columns [][]byte) bool {
 	return true
 }
 
-// newRoutePlan is nil for trees that are not routable.
+// newRoutePlan returns nil for a tree that is not routable.
 func newRoutePlan(t *Tree, columns [][]byte) *routePlan {
 	if !routable(t, columns) {
 		return nil
@@ -382,8 +381,8 @@ func newRoutePlan(t *Tree, columns [][]byte) *routePlan {
 	return &routePlan{nodes: &nodes[0], internal: len(nodes), values: &t.LeafValue[0]}
 }
 
-// run adds the tree's values to the scores of the blocks' rows. There are blocksTogether, or twice, three times as many; reach
-// has room for the masks that each node and leaf has of that many.
+// run adds the tree's values to the scores of the blocks' rows. The number of blocks is a multiple of blocksTogether; reach has room for
+// that many blocks' masks of each node and leaf.
 func (p *routePlan) run(blocks []block, reach []uint64, score []float64) {
 	here := *p
 	here.reach = &reach[0]

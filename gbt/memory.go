@@ -15,7 +15,7 @@ func PrivateBytes(p Params, rows, validRows int, features []int, threads int) in
 		bins += b
 	}
 
-	// Histograms: one a leaf, wide ones for large leaves, and those of leaves prepared ahead.
+	// Histograms: one per leaf, wide ones for large leaves, and those of leaves prepared ahead.
 	leaves := int64(min(p.NumLeaves, rows/max(p.MinDataInLeaf, 1)+1))
 	large := min(leaves, int64(rows/blockRows)*2+1)
 	if rows <= blockRows {
@@ -25,7 +25,7 @@ func PrivateBytes(p Params, rows, validRows int, features []int, threads int) in
 		leaves += int64(leavesEach * threads)
 	}
 
-	// By row, by bin and by thread.
+	// Per row, per bin and per thread.
 	bytes := 20*int64(rows) + 16*int64(validRows)
 	bytes += int64(bins) * (8*leaves + 16*(large+int64(threads)))
 	bytes += int64(threads) * (int64(len(features))*strideBytes + 256<<10)

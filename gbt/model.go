@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Model is a trained ensemble. It predicts the sum of its trees: log odds for the binary objective, the value for
-// regression. A Model is not changed after it was made and may be used by any number of goroutines.
+// Model is a trained ensemble. It predicts the sum of its trees: log odds for the binary objective, the value for regression. A Model is
+// immutable and safe for concurrent use.
 type Model struct {
 	Objective    string // as in the model file: "binary sigmoid:1" or "regression"
 	FeatureNames []string
@@ -15,14 +15,14 @@ type Model struct {
 	Trees        []*Tree
 	Params       []string // lines for the file's parameters section
 
-	sum      string // SHA-256 of the text that it was read from
+	sum      string // SHA-256 of the text it was read from
 	batching batching
 }
 
-// Features is the number of features that a row must have.
+// Features is the number of values in a row.
 func (m *Model) Features() int { return len(m.FeatureNames) }
 
-// Predict is the raw score of one row of feature values, as LightGBM's predict(raw_score=True). len(x) is Features().
+// Predict returns the raw score of one row of feature values, as LightGBM's predict(raw_score=True). len(x) is Features().
 func (m *Model) Predict(x []float64) float64 {
 	sum := 0.0
 	for _, t := range m.Trees {
@@ -31,16 +31,16 @@ func (m *Model) Predict(x []float64) float64 {
 	return sum
 }
 
-// PredictAll predicts len(out) rows of Features() values each, on up to threads goroutines: the same bits as Predict gives,
-// in a tenth of the time. For that, a model that is asked for more than some hundred rows puts its trees into another form
-// (predict.go), which takes as long as predicting some hundred rows one by one, and keeps it beside them.
+// PredictAll predicts len(out) rows of Features() values each, on up to threads goroutines: the same bits as Predict, in a tenth of the
+// time. A model that is asked for more than some hundred rows compiles its trees into another form (predict.go), which takes as long as
+// predicting some hundred rows one by one, and keeps that form.
 func (m *Model) PredictAll(x []float64, out []float64, threads int) error {
 	f := m.Features()
 	if len(x) != f*len(out) {
 		return fmt.Errorf("%w: %d values for %d rows of %d features", ErrData, len(x), len(out), f)
 	}
 
-	// A batch pays only when enough rows share it: a short rest is scored row by row.
+	// Batches pay only when full enough: a short rest is scored row by row.
 	inBatches := len(out)
 	if rest := len(out) % batchRows; rest < fewRows {
 		inBatches -= rest
@@ -60,9 +60,9 @@ func (m *Model) PredictAll(x []float64, out []float64, threads int) error {
 	return nil
 }
 
-// PredictBinned is the raw score of every used row of d, in the order of d.Subset or of the table. It works on models
-// that were trained in this process, on data with the same bins; it gives the same bits as Predict on raw values of those
-// bins, because it adds the same leaf values in the same order.
+// PredictBinned returns the raw score of every used row of d, in the order of d.Subset or of the table. It requires a model trained in this
+// process on data with the same bins. It gives the same bits as Predict on raw values of those bins, because it adds the same leaf values
+// in the same order.
 func (m *Model) PredictBinned(d *Data, threads int) ([]float64, error) {
 	if err := d.check(false); err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func (m *Model) PredictBinned(d *Data, threads int) ([]float64, error) {
 	return out, nil
 }
 
-// Transform turns raw scores into predictions in place: probabilities for binary, nothing for regression.
+// Transform turns raw scores into predictions in place: into probabilities for binary; regression is unchanged.
 func (m *Model) Transform(scores []float64) {
 	if m.Objective != "binary sigmoid:1" {
 		return
@@ -101,7 +101,7 @@ func (m *Model) Transform(scores []float64) {
 	Probabilities(scores)
 }
 
-// Importance is how often each feature splits (counts) and how much its splits gained in all.
+// Importance returns, by feature, the number of its splits and their total gain.
 func (m *Model) Importance() (counts []int, gains []float64) {
 	counts, gains = make([]int, m.Features()), make([]float64, m.Features())
 	for _, t := range m.Trees {
@@ -113,7 +113,7 @@ func (m *Model) Importance() (counts []int, gains []float64) {
 	return counts, gains
 }
 
-// truncated is the model of the first n trees.
+// truncated returns the model of the first n trees.
 func (m *Model) truncated(n int) *Model {
 	return &Model{
 		Objective: m.Objective, FeatureNames: m.FeatureNames, FeatureInfos: m.FeatureInfos,

@@ -12,14 +12,14 @@ import (
 	"strings"
 )
 
-// MaxModelBytes bounds a model file, and maxHeadLine a line of its head: 100,000 features with the longest names that a model of
-// clicks has had do not need a tenth of it. What is taken apart into words takes many times its size.
+// MaxModelBytes bounds a model file, and maxHeadLine a line of its head: 100,000 features with the longest names seen in a model of clicks
+// need less than a tenth of it. Splitting a line into words takes several times its size in memory.
 const (
 	MaxModelBytes = 1 << 30
 	maxHeadLine   = 16 << 20
 )
 
-// ModelError is a model file that cannot be used. Line counts from 1.
+// ModelError reports a model file that cannot be used. Line counts from 1.
 type ModelError struct {
 	Line int
 	Msg  string
@@ -27,13 +27,13 @@ type ModelError struct {
 
 func (e *ModelError) Error() string { return fmt.Sprintf("model file, line %d: %s", e.Line, e.Msg) }
 
-// IsInput says that what was handed in is at fault, and will be the next time.
+// IsInput says that the input is at fault, permanently.
 func (*ModelError) IsInput() bool { return true }
 
-// ReadModel reads LightGBM text (v2, v3 or v4): one output per row, no linear trees. It refuses what it could only
-// predict wrongly. Errors about the text are *ModelError.
+// ReadModel reads LightGBM text (v2, v3 or v4) with one output per row and no linear trees. It refuses what it would predict incorrectly.
+// Errors in the text are *ModelError.
 func ReadModel(r io.Reader) (*Model, error) {
-	var text strings.Builder // its String is no copy
+	var text strings.Builder // its String does not copy
 	hash := sha256.New()
 	if _, err := io.Copy(io.MultiWriter(&text, hash), io.LimitReader(r, MaxModelBytes+1)); err != nil {
 		return nil, fmt.Errorf("read model: %w", err)
@@ -198,7 +198,7 @@ func (p *modelReader) tree(number, features int) (*Tree, error) {
 		}
 	}
 
-	// The first list that was wrong, else what only all of them together can tell.
+	// The first list with an error, else an inconsistency between lists.
 	if lists.err == nil {
 		lists.err = t.check(features)
 	}
@@ -209,13 +209,13 @@ func (p *modelReader) tree(number, features int) (*Tree, error) {
 	return t, nil
 }
 
-// listReader parses lists of one block and keeps the first error.
+// listReader parses the lists of a block and keeps the first error.
 type listReader struct {
 	keys map[string]string
 	err  error
 }
 
-// listOf is the n values of a key; any number of them when n is negative.
+// listOf parses the n values of a key; any number if n is negative.
 func listOf[T any](l *listReader, key string, n int, parse func(string) (T, error)) []T {
 	if l.err != nil {
 		return nil
@@ -240,7 +240,7 @@ func listOf[T any](l *listReader, key string, n int, parse func(string) (T, erro
 	return out
 }
 
-// optional is a list that prediction does not need: zeros where it is absent.
+// optional parses a list that prediction does not need: zeros if absent.
 func (l *listReader) optional(key string, n int) []float64 {
 	if strings.TrimSpace(l.keys[key]) == "" {
 		return make([]float64, n)
@@ -271,13 +271,12 @@ func parseFinite(s string) (float64, error) {
 	return v, err
 }
 
-// check makes sure that prediction stays inside the tree and ends: every node and leaf is the child of exactly one node
-// that comes before it.
+// check makes sure that prediction never indexes outside the tree, and terminates: every node and leaf is the child of exactly one earlier
+// node.
 func (t *Tree) check(features int) error {
 	inner, leaves := len(t.Feature), len(t.LeafValue)
 	seenInner, seenLeaf := make([]bool, inner), make([]bool, leaves)
 
-	// Every node and every leaf is the child of exactly one node: walking a tree ends.
 	for node := range inner {
 		for _, child := range []int{t.Left[node], t.Right[node]} {
 			switch {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// WriteTo writes the model as LightGBM text. The header says version=v3, because leaves reads nothing newer and LightGBM
-// itself does not look; everything written is common to v3 and v4.
+// WriteTo writes the model as LightGBM text. The header says version=v3, because leaves reads nothing newer and LightGBM does not check;
+// all that is written is common to v3 and v4.
 // Source of the format: LightGBM src/boosting/gbdt_model_text.cpp and src/io/tree.cpp.
 func (m *Model) WriteTo(w io.Writer) (int64, error) {
 	var b bytes.Buffer
@@ -52,7 +52,7 @@ func (m *Model) WriteTo(w io.Writer) (int64, error) {
 	return int64(n), err
 }
 
-// text is one tree with the two newlines that end it; LightGBM reads exactly so many bytes.
+// text returns one tree with its two trailing newlines; LightGBM relies on the exact length.
 func (t *Tree) text(number int) []byte {
 	out := fmt.Appendf(nil, "Tree=%d\nnum_leaves=%d\nnum_cat=%d\n", number, t.Leaves(), max(len(t.CatBoundaries)-1, 0))
 
@@ -95,7 +95,7 @@ func appendInt(b []byte, v int) []byte { return strconv.AppendInt(b, int64(v), 1
 // appendFloat writes the shortest text that reads back as the same number.
 func appendFloat(b []byte, v float64) []byte { return strconv.AppendFloat(b, v, 'g', -1, 64) }
 
-// descending are the indices of the counts above 0, highest first.
+// descending returns the indices of the counts above 0, highest first.
 func descending(counts []int) []int {
 	var order []int
 	for f, c := range counts {
@@ -107,8 +107,8 @@ func descending(counts []int) []int {
 	return order
 }
 
-// describe makes the names and value ranges of the model file. Names are what LightGBM and leaves can read: without
-// spaces, '=' and other marks, and no two alike.
+// describe returns the names and value ranges for the model file. Names are made readable for LightGBM and leaves: no spaces, '=' and other
+// special characters, and no duplicates.
 func describe(features []Feature) (names, infos []string) {
 	used := map[string]bool{}
 	for i := range features {
@@ -147,25 +147,24 @@ func (f *Feature) info() string {
 	return fmt.Sprintf("[%s:%s]", appendFloat(nil, f.Min), appendFloat(nil, f.Max))
 }
 
-// onlyWhereSet are parameters that came when there were models already: those that do not use one have the bytes that they
-// had before, and their checkpoints stay valid.
+// onlyWhereSet lists parameters that were added later. They are written only if set, so that other models keep their bytes and their
+// checkpoints stay valid.
 var onlyWhereSet = []string{posBagging, negBagging, "extra_trees", pathSmooth, refitDecay}
 
-// lines are the parameters as LightGBM writes them into a model file. Columns are numbers there: LightGBM 4 cannot load a
-// model with their names.
+// lines returns the parameters as LightGBM writes them into a model file. Columns are numbers there: LightGBM 4 cannot load a model with
+// their names.
 func (p Params) lines(features []Feature) []string {
 	lines := []string{"[boosting: gbdt]"}
 	m := p.Map()
 	defaults := Defaults().Map()
 
-	// A model's columns go by number, however the parameter names them.
 	m[IgnoreColumn] = string(p.IgnoreColumn.asNumbers(features))
 	m[monotoneConstraints] = string(listedDirections(p.MonotoneConstraints.among(features)))
 	m[interactionConstraints] = string(numberedGroups(p.InteractionConstraints.among(features)))
 
 	for _, name := range ParamNames() {
 		v := m[name]
-		if v == "" || v == defaults[name] && slices.Contains(onlyWhereSet, name) { // no column is named
+		if v == "" || v == defaults[name] && slices.Contains(onlyWhereSet, name) { // empty: no column is named
 			continue
 		}
 		if b, ok := v.(bool); ok {

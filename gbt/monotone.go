@@ -8,12 +8,11 @@ import (
 	"strings"
 )
 
-// MonotoneList says in which direction predictions may depend on features: 1 is upwards, -1 downwards and 0 either. As
-// LightGBM's monotone_constraints it has a number for every feature, "1,0,-1"; or it names some, "name:price=1,age=-1".
-// Empty constrains nothing.
+// MonotoneList says in which direction predictions may depend on features: 1 up, -1 down, 0 either. As LightGBM's monotone_constraints it
+// has a number for every feature, "1,0,-1"; or it names some, "name:price=1,age=-1". Empty constrains nothing.
 type MonotoneList string
 
-// setDirections takes a list as text or as numbers, or the number of the only feature.
+// setDirections takes a list as text or as numbers, or a single number.
 func (s *paramSpec) setDirections(value any, field *MonotoneList) error {
 	values, isList := value.([]any)
 	text, isText := value.(string)
@@ -21,7 +20,7 @@ func (s *paramSpec) setDirections(value any, field *MonotoneList) error {
 		values = []any{value}
 	}
 
-	// A list, or a number by itself, is read as the text that it would be.
+	// A list or a number is read as its text form.
 	if !isText {
 		list := make([]string, len(values))
 		for i, v := range values {
@@ -40,7 +39,7 @@ func (s *paramSpec) setDirections(value any, field *MonotoneList) error {
 	return nil
 }
 
-// parseDirections is text in canonical form as far as it goes without knowing the table.
+// parseDirections returns the canonical form of text as far as it can be known without the table.
 func parseDirections(text string) (MonotoneList, error) {
 	if len(text) > maxColumnList {
 		return "", fmt.Errorf("%d bytes of directions; at most %d", len(text), maxColumnList)
@@ -71,7 +70,7 @@ func direction(word string) (int8, error) {
 	return int8(d), nil
 }
 
-// parseNamedDirections takes entries of the form NAME=DIRECTION apart. A name may have a "=" of its own.
+// parseNamedDirections splits entries of the form NAME=DIRECTION. A name may itself contain "=".
 func parseNamedDirections(text string) (map[string]int8, error) {
 	all := map[string]int8{}
 	for _, word := range words(text) {
@@ -97,7 +96,7 @@ func parseNamedDirections(text string) (map[string]int8, error) {
 	return all, nil
 }
 
-// namedDirections and listedDirections are the canonical forms. Without a constraint that is nothing.
+// namedDirections and listedDirections return the canonical forms: empty if nothing is constrained.
 
 func namedDirections(all map[string]int8) MonotoneList {
 	var entries []string
@@ -120,7 +119,7 @@ func listedDirections(all []int8) MonotoneList {
 	return MonotoneList(strings.Join(text, ","))
 }
 
-// directions are those of a table's columns; nil where none has one.
+// directions returns the directions of a table's columns; nil if there are none.
 func (l MonotoneList) directions(columns []string) ([]int8, error) {
 	if l == "" {
 		return nil, nil
@@ -159,7 +158,7 @@ func (l MonotoneList) directions(columns []string) ([]int8, error) {
 	return all, nil
 }
 
-// forColumns is the form that all lists of the same directions share, by name where that can be written.
+// forColumns returns the form shared by all lists of the same directions, by name if it can be written.
 func (l MonotoneList) forColumns(columns []string) (MonotoneList, error) {
 	all, err := l.directions(columns)
 	if err != nil || all == nil {
@@ -178,13 +177,13 @@ func (l MonotoneList) forColumns(columns []string) (MonotoneList, error) {
 	}
 
 	out := namedDirections(byNames)
-	if _, err := out.directions(columns); err != nil { // a name that two columns have
+	if _, err := out.directions(columns); err != nil { // two columns have the name
 		out = listedDirections(all)
 	}
 	return out, nil
 }
 
-// among are the directions of the features of a table for which ForColumns has made the list.
+// among returns the directions by feature for a table for which ForColumns has resolved the list.
 func (l MonotoneList) among(features []Feature) []int8 {
 	all, err := l.directions(columnNames(features))
 	if err != nil {
@@ -193,7 +192,7 @@ func (l MonotoneList) among(features []Feature) []int8 {
 	return all
 }
 
-// check refuses directions of features that have no order.
+// check refuses directions of unordered features.
 func (l MonotoneList) check(features []Feature) error {
 	for f, d := range l.among(features) {
 		if d != 0 && features[f].Categorical {

@@ -6,34 +6,34 @@ import (
 	"math"
 )
 
-// objective turns scores into gradients and hessians of the loss. Sums of both are kept in fixed point; see packing.
+// objective computes gradients and hessians of the loss from scores. Sums of both are kept in fixed point; see packing.
 type objective interface {
-	// init is the constant score to begin with.
+	// init returns the constant score to begin with.
 	init(fromAverage bool) float64
-	// fill writes the packed gradient of every row lo <= r < hi, given the rows' scores, rounding with k's numbers.
+	// fill writes the packed gradient of every row lo <= r < hi, given the rows' scores, with the random numbers of k for rounding.
 	fill(gh []uint32, score []float64, lo, hi int, k key)
-	// prepare is called before fill and fixes the units of this tree. rows are those in use, in any order.
+	// prepare is called before fill and sets the units for this tree. rows are the rows in use, in any order.
 	prepare(score []float64, rows []uint32, pool *pool) packing
-	// String is the objective in the model file.
+	// String returns the objective as written in the model file.
 	String() string
 }
 
-// packing says how a gradient g and a hessian h lie in a row's 32 bits and in a histogram's 64-bit word, which holds the
-// sum of g above bit shift and the sum of h below. A word may take blockRows rows before the lower sum could reach the
-// upper one or the upper one overflow.
+// packing says how a gradient g and a hessian h are stored in a row's 32 bits and in a histogram's 64-bit word, which holds the sum of g
+// above bit shift and the sum of h below it. A word can take blockRows rows before the lower sum could reach the upper one or the upper one
+// overflow.
 //
-// Where hessians differ (shift 32) a row is int16 g, uint16 h. Where all are equal (shift 24) h is 1 in every row, so the
-// row's 32 bits are all g's and a word's lower sum is a count.
+// If hessians differ (shift 32) a row is int16 g, uint16 h. If all are equal (shift 24) h is 1 in every row, so a row's 32 bits are all g's
+// and a word's lower sum is a count.
 type packing struct {
 	shift  uint
-	g1, h1 float64 // what one unit of g and of h is worth
+	g1, h1 float64 // value of one unit of g and of h
 }
 
 // blockRows x (2^16-1) < 2^32 and blockRows x 2^15 <= 2^31 at shift 32; blockRows < 2^24 and blockRows x 2^23 <= 2^39 at
 // shift 24.
 const blockRows = 1 << 16
 
-// The largest multiples of the units, before rounding, which can add one.
+// The largest multiples of the units before rounding, which can add one.
 const (
 	maxG16 = 1<<15 - 2
 	maxH16 = 1<<16 - 2
@@ -45,7 +45,7 @@ const (
 	constant = 24 // shift where they do not
 )
 
-// word is a row's 32 bits as a histogram's 64.
+// word widens a row's 32 bits to a histogram's 64.
 func (p packing) word(row uint32) int64 {
 	if p.shift == constant {
 		return int64(int32(row))<<constant | 1
@@ -53,12 +53,12 @@ func (p packing) word(row uint32) int64 {
 	return int64(int32(row)>>16)<<variable | int64(row&0xffff)
 }
 
-// sums takes a word apart.
+// sums splits a word.
 func (p packing) sums(word int64) (g, h int64) {
 	return word >> p.shift, word & (1<<p.shift - 1)
 }
 
-// errOneClass is training data with a single class.
+// errOneClass reports training data of a single class.
 var errOneClass = errors.New("all rows have the same label; nothing can be learnt")
 
 func newObjective(p *Params, d *Data) (objective, error) {
@@ -74,8 +74,8 @@ func newObjective(p *Params, d *Data) (objective, error) {
 // binary is logistic loss on labels 0 and 1.
 type binary struct {
 	d        *Data
-	weight   [2]float64 // of a negative and of a positive row
-	heaviest float64    // largest product of the row's and the class's weight
+	weight   [2]float64 // of the negative and the positive class
+	heaviest float64    // largest product of a row's and its class's weight
 	pack     packing
 }
 
@@ -112,7 +112,7 @@ func newBinary(p *Params, d *Data) (*binary, error) {
 	}
 
 	b.heaviest = max(heaviest[0]*b.weight[0], heaviest[1]*b.weight[1])
-	// |gradient| < weight and hessian <= weight/4, whatever the scores: the grid is the same for every tree.
+	// |gradient| < weight and hessian <= weight/4 for any scores, so the grid is the same for every tree.
 	b.pack = packing{shift: variable, g1: b.heaviest / maxG16, h1: b.heaviest / 4 / maxH16}
 
 	return b, nil
@@ -176,7 +176,7 @@ func (o *regression) init(fromAverage bool) float64 {
 
 // prepare finds the largest gradient, which becomes the end of the grid.
 func (o *regression) prepare(score []float64, rows []uint32, pool *pool) packing {
-	// The largest gradient and the heaviest row decide how fine the packed numbers can be.
+	// The largest gradient and the heaviest row decide how fine the grid can be.
 	largest := make([]float64, pool.size)
 	heaviest := make([]float64, pool.size)
 
@@ -198,10 +198,10 @@ func (o *regression) prepare(score []float64, rows []uint32, pool *pool) packing
 		g, h = max(g, largest[i]), max(h, heaviest[i])
 	}
 	if g == 0 {
-		g = 1 // every row is fitted exactly; all gradients are 0
+		g = 1 // all gradients are 0: every row is fitted exactly
 	}
 
-	// Without weights all hessians are 1 and take no bits.
+	// Without weights, all hessians are 1 and take no bits.
 	if o.d.Weight == nil {
 		o.pack = packing{shift: constant, g1: g / maxG24, h1: 1}
 	} else {
@@ -216,7 +216,7 @@ func (o *regression) fill(gh []uint32, score []float64, lo, hi int, k key) {
 	fillRegression(gh, score, o.d.Label, o.d.Weight, o.pack, lo, hi, k)
 }
 
-// each calls f with every used row and its weight, ascending, up to the first error.
+// each calls f with every used row and its weight, ascending, until the first error.
 func (d *Data) each(f func(r uint32, w float64) error) error {
 	for i := range d.Used() {
 		r := uint32(i)

@@ -18,38 +18,38 @@ type Params struct {
 	NumIterations         int
 	LearningRate          float64
 	NumLeaves             int
-	MaxDepth              int // 0 or less: unlimited
+	MaxDepth              int // 0 or less: no limit
 	MinDataInLeaf         int
 	MinSumHessian         float64
 	LambdaL1              float64
 	LambdaL2              float64
 	MinGainToSplit        float64
-	MaxDeltaStep          float64 // bound of a leaf's value before shrinking; 0 or less: none
-	FeatureFraction       float64 // of each tree
-	FeatureFractionByNode float64 // of each node, of the tree's
+	MaxDeltaStep          float64 // bound on a leaf's value before shrinkage; 0 or less: none
+	FeatureFraction       float64 // per tree
+	FeatureFractionByNode float64 // per node, of the tree's features
 	BaggingFraction       float64
-	PosBaggingFraction    float64 // of the positive rows; if it or the next is below 1, they are instead of BaggingFraction
+	PosBaggingFraction    float64 // of the positive rows; below 1, or with the next below 1, it replaces BaggingFraction
 	NegBaggingFraction    float64 // of the negative rows
-	BaggingFreq           int     // a new bag every so many trees; 0 switches bagging off
-	MaxBin                int     // may be coarser than the data's
+	BaggingFreq           int     // a new bag every that many trees; 0 disables bagging
+	MaxBin                int     // may be coarser than the data's bins
 	Seed                  uint64
 	EarlyStoppingRound    int
 	EarlyStoppingDelta    float64
 	BoostFromAverage      bool
-	RefitDecayRate        float64 // of Refit: the share of its old value that a leaf keeps
+	RefitDecayRate        float64 // of Refit: the weight of a leaf's old value
 	ScalePosWeight        float64
 	IsUnbalance           bool
 
-	MaxCatThreshold int     // categories on the left of one split, at most
-	CatSmooth       float64 // fewer rows than this leave a category out of sorted splits
+	MaxCatThreshold int     // most categories on the left of a split
+	CatSmooth       float64 // categories with fewer rows take no part in sorted splits
 	CatL2           float64
-	MaxCatToOnehot  int // with at most so many categories, one against the rest
+	MaxCatToOnehot  int // up to that many categories, split one against the rest
 	MinDataPerGroup int
 
-	ExtraTrees             bool          // of each feature a node looks at one threshold, which is drawn
-	PathSmooth             float64       // rows that a leaf needs to count as much as its parent in its own value; 0: not smoothed
+	ExtraTrees             bool          // try one random threshold per feature and node
+	PathSmooth             float64       // number of rows at which a leaf's own value weighs as much as its parent's; 0: no smoothing
 	MonotoneConstraints    MonotoneList  // features on which predictions may depend in one direction only
-	InteractionConstraints FeatureGroups // features that may stand on one path
+	InteractionConstraints FeatureGroups // features that may be on the same path
 
 	IgnoreColumn ColumnList // features that never split
 }
@@ -65,7 +65,7 @@ func Defaults() Params {
 	}
 }
 
-// ParamError is a parameter that does not exist or cannot have its value.
+// ParamError reports an unknown parameter or an invalid value.
 type ParamError struct {
 	Name string
 	Msg  string
@@ -73,21 +73,21 @@ type ParamError struct {
 
 func (e *ParamError) Error() string { return e.Name + ": " + e.Msg }
 
-// IsInput says that what was handed in is at fault, and will be the next time.
+// IsInput says that the input is at fault, permanently.
 func (*ParamError) IsInput() bool { return true }
 
-// spec of one parameter: where it lives and what it may be.
+// paramSpec describes one parameter: its field and its valid values.
 type paramSpec struct {
 	name      string
 	aliases   string
 	field     func(*Params) any // *int, *float64, *bool, *string, *uint64, *ColumnList, *MonotoneList or *FeatureGroups
 	low, high float64           // inclusive bounds of a number
-	openLow   bool              // low itself is excluded
+	openLow   bool              // low itself is invalid
 }
 
 var inf = math.Inf(1)
 
-// Names that are used elsewhere, too.
+// Names that are used elsewhere as well.
 const (
 	posBagging             = "pos_bagging_fraction"
 	negBagging             = "neg_bagging_fraction"
@@ -97,7 +97,7 @@ const (
 	interactionConstraints = "interaction_constraints"
 )
 
-// paramTable is every parameter, in the order in which Map and the model file show them.
+// paramTable lists every parameter, in the order of Map and of the model file.
 var paramTable = []paramSpec{
 	{"objective", "objective_type app application loss", func(p *Params) any { return &p.Objective }, 0, 0, false},
 	{"num_iterations", "num_iteration n_iter num_tree num_trees num_round num_rounds nrounds num_boost_round n_estimators max_iter", func(p *Params) any { return &p.NumIterations }, 1, 1e6, false},
@@ -136,7 +136,7 @@ var paramTable = []paramSpec{
 	{IgnoreColumn, "ignore_feature blacklist", func(p *Params) any { return &p.IgnoreColumn }, 0, 1<<31 - 1, false},
 }
 
-// ParamNames are the canonical names, in a fixed order.
+// ParamNames returns the canonical names in a fixed order.
 func ParamNames() []string {
 	names := make([]string, len(paramTable))
 	for i, s := range paramTable {
@@ -145,7 +145,7 @@ func ParamNames() []string {
 	return names
 }
 
-// paramWords are all names and aliases.
+// paramWords returns all names and aliases.
 func paramWords() []string {
 	var words []string
 	for _, s := range paramTable {
@@ -163,7 +163,7 @@ func findParam(name string) *paramSpec {
 	return nil
 }
 
-// removedParams are parameters that earlier builds had, and why their setting can go.
+// removedParams lists parameters that earlier builds had, and why they can be dropped.
 var removedParams = map[string]string{
 	"lookahead_freq": "this training parameter has been removed, trees always start with their best split; delete the line (what 0 did is the only way now)",
 }
@@ -175,7 +175,7 @@ func unknownParam(key string) error {
 	return &ParamError{key, "there is no such training parameter" + suggestParam(key)}
 }
 
-// suggestParam is the parameter that may have been meant, by its own name where the nearest word is an alias.
+// suggestParam returns the most similar parameter, by its canonical name.
 func suggestParam(key string) string {
 	if s := findParam(strictyaml.Nearest(key, paramWords())); s != nil {
 		return fmt.Sprintf(" (did you mean %q?)", s.name)
@@ -183,7 +183,7 @@ func suggestParam(key string) string {
 	return strictyaml.Suggest(key, paramWords())
 }
 
-// CanonicalName is the name that an alias stands for; an unknown name comes back as it is.
+// CanonicalName returns the name that an alias stands for; an unknown name is returned unchanged.
 func CanonicalName(name string) string {
 	if s := findParam(name); s != nil {
 		return s.name
@@ -201,7 +201,7 @@ func ParseParams(m map[string]any) (Params, error) {
 	return p, p.check()
 }
 
-// overlay is m on the defaults, each value looked at by itself.
+// overlay applies m to the defaults and validates each value by itself.
 func overlay(m map[string]any) (Params, error) {
 	p := Defaults()
 	seen := map[string]string{}
@@ -223,7 +223,7 @@ func overlay(m map[string]any) (Params, error) {
 	return p, nil
 }
 
-// CheckParam says whether there is such a parameter and whether it may have this value by itself.
+// CheckParam validates a parameter's name and its value by itself.
 func CheckParam(name string, value any) error {
 	_, err := overlay(map[string]any{name: value})
 	return err
@@ -319,7 +319,7 @@ func (s *paramSpec) setNumber(value any, store func(float64), more ...func(float
 	return nil
 }
 
-// quoted is a value as whoever wrote it knows it: text that looks like a number is told from a number.
+// quoted formats a value for messages, so that text that looks like a number can be told from a number.
 func quoted(value any) string {
 	switch v := value.(type) {
 	case nil:
@@ -348,8 +348,8 @@ func canonicalObjective(name string) (string, error) {
 	return "", fmt.Errorf("objective %q is not supported; use binary or regression", name)
 }
 
-// Map is p with canonical names and every default filled in, numbers as float64: two configurations train the same model
-// exactly when their maps are equal. Of parameters that name columns that is so after ForColumns, which knows the names.
+// Map returns p with canonical names and every default filled in, numbers as float64: two configurations train the same model exactly if
+// their maps are equal. Parameters that name columns need ForColumns first, which knows the names.
 func (p Params) Map() map[string]any {
 	m := make(map[string]any, len(paramTable))
 

@@ -1,6 +1,6 @@
 package gbt
 
-// check refuses values that do not go together.
+// check refuses values that contradict each other.
 func (p *Params) check() error {
 	classes := posBagging
 	if p.PosBaggingFraction == 1 {
@@ -23,21 +23,20 @@ func (p *Params) check() error {
 	return nil
 }
 
-// bagsByClass says whether positive and negative rows have a fraction each.
+// bagsByClass reports whether positive and negative rows have separate fractions.
 func (p *Params) bagsByClass() bool { return p.PosBaggingFraction < 1 || p.NegBaggingFraction < 1 }
 
-// bags says whether trees see some of the rows.
+// bags reports whether trees see only some of the rows.
 func (p *Params) bags() bool {
 	return p.BaggingFreq > 0 && (p.BaggingFraction < 1 || p.bagsByClass())
 }
 
-// draws says whether trees differ in what they may look at.
+// draws reports whether trees see different rows or features.
 func (p *Params) draws() bool {
 	return p.FeatureFraction < 1 || p.FeatureFractionByNode < 1 || p.ExtraTrees || p.bags()
 }
 
-// ForTable is ForColumns for a table with these features, of which names and kinds are looked at; what does not go together is a
-// *ParamError.
+// ForTable is ForColumns for a table with these features, checking names and kinds; a conflict is a *ParamError.
 func (p Params) ForTable(features []Feature) (Params, error) {
 	if err := p.check(); err != nil {
 		return p, err
@@ -49,8 +48,8 @@ func (p Params) ForTable(features []Feature) (Params, error) {
 	return p, err
 }
 
-// forCopies is p for a table of so many copies of its rows: what a leaf or a group of categories needs is meant per original
-// row. Penalties are not.
+// forCopies returns p for a table with that many copies of its rows: the minimum sizes of a leaf and of a group of categories apply to
+// original rows. Penalties are unchanged.
 func (p Params) forCopies(copies int) Params {
 	n := max(copies, 1)
 	p.MinDataInLeaf *= n

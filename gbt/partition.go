@@ -1,15 +1,14 @@
 package gbt
 
-// binSet is a set of bins: which values of one feature go left. Numerical and categorical splits differ only in which
-// sets they can have.
+// binSet is a set of bins: the values of a feature that go left. Numerical and categorical splits differ only in the sets they can have.
 type binSet [4]uint64
 
 func (s *binSet) add(bin int)      { s[bin>>6] |= 1 << (bin & 63) }
 func (s *binSet) has(bin int) bool { return s[bin>>6]>>(bin&63)&1 == 1 }
 
-// divide shares the rows of a leaf out between its children: those that go left stay, at the front of rows, and the others
-// go to the front of spare, which is as long and belongs to the leaf, too. Both keep the rows' ascending order, which lets every
-// later pass walk memory forwards. It returns how many went left.
+// divide distributes the rows of a leaf to its children: those that go left move to the front of rows, the others to the front of spare,
+// which is as long and also belongs to the leaf. Both keep their ascending order, so that later passes walk memory forwards. It returns how
+// many went left.
 func divide(pool *pool, rows, spare []uint32, column []byte, left *binSet) int {
 	chunks := pool.workersFor(len(rows), grain/8)
 	if chunks == 1 {
@@ -17,9 +16,9 @@ func divide(pool *pool, rows, spare []uint32, column []byte, left *binSet) int {
 	}
 
 	begin := func(c int) int { return len(rows) * c / chunks }
-	stay := make([]int, chunks) // how many of each chunk go left
+	stay := make([]int, chunks) // rows of each chunk that go left
 
-	// Each chunk is divided by itself, by whichever worker takes it.
+	// Each chunk is divided by itself, by one goroutine.
 	pool.parallel(chunks, 1, func(_, lo, hi int) {
 		for c := lo; c < hi; c++ {
 			from, to := begin(c), begin(c+1)
@@ -27,7 +26,7 @@ func divide(pool *pool, rows, spare []uint32, column []byte, left *binSet) int {
 		}
 	})
 
-	// Now there are gaps between the chunks, on either side. What lies behind a gap moves up.
+	// Close the gaps between the chunks, on both sides.
 	pool.parallel(2, 1, func(_, lo, hi int) {
 		for side := lo; side < hi; side++ {
 			at := 0

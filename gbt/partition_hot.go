@@ -1,8 +1,7 @@
 package gbt
 
-// partitionGo is partition from rows[from] on, of which front have gone left before. There is no branch on the data, which
-// would be mispredicted every other row: both places are written, and only one of them is kept. The front is never ahead
-// of the row being looked at.
+// partitionGo is partition for rows[from:], of which front earlier rows have gone left. It has no branch on the data, which would be
+// mispredicted for every other row: both destinations are written, and only one is advanced. front never passes the current row.
 func partitionGo(rows, right []uint32, column []byte, left *binSet, from, front int) int {
 	right = right[:len(rows)]
 	for i := from; i < len(rows); i++ {

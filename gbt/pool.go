@@ -12,26 +12,26 @@ import (
 // grain is the fewest rows worth a range of their own: some tens of microseconds of work.
 const grain = 1 << 14
 
-// pool is the goroutines that share one training's work. A tree is a hundred pieces of work and more, of 20 to 5,000
-// microseconds with next to nothing between them, and waking a goroutine whose processor has gone to sleep takes 50 to 100.
-// So everybody waits for the next piece awake, for some time.
+// pool is the goroutines that share one training's work. A tree takes a hundred or more pieces of work, of 20 to 5,000 microseconds with
+// next to nothing between them, while waking a goroutine on an idle processor takes 50 to 100. So goroutines spin for a while before they
+// sleep.
 type pool struct {
-	size   int // with the caller
+	size   int // including the caller
 	once   sync.Once
 	closed atomic.Bool
 
-	// the piece of work at hand; it does not change while somebody works on one of its ranges
+	// The current piece of work; it does not change while a goroutine works on one of its ranges.
 	f         func(worker, lo, hi int)
 	n, ranges int
 	panics    []any
 
-	pieces, total uint32        // so far, and their ranges
-	left          atomic.Uint64 // which piece is at hand, and how many of its ranges nobody has taken (low half)
-	begun, done   barrier       // pieces that have begun, ranges that are done
+	pieces, total uint32        // pieces so far, and their ranges
+	left          atomic.Uint64 // the current piece, and the number of its ranges not yet taken (low half)
+	begun, done   barrier       // pieces begun, ranges done
 }
 
-// poolOf is a pool of the calling goroutine and size-1 others, who begin with the first piece of work that is large enough
-// for two. Whoever made it closes it.
+// poolOf returns a pool of the calling goroutine and size-1 others, which start with the first piece of work large enough for two. The
+// caller must close it.
 func poolOf(size int) *pool {
 	c := &pool{size: max(size, 1)}
 	c.begun.changed.L = &c.begun.mu
@@ -40,13 +40,12 @@ func poolOf(size int) *pool {
 	return c
 }
 
-// newPool is a pool of as many as are asked for, but no more than there are processors: others would only be in the way.
+// newPool returns a pool of threads goroutines, but at most one per processor.
 func newPool(threads int) *pool { return poolOf(min(threads, runtime.GOMAXPROCS(0))) }
 
-// parallel calls f with ranges that cover 0..n, each at least atLeast long, on up to size goroutines, and waits. worker
-// numbers the goroutines from 0; each takes one range after the other, ascending, as it gets done. What f computes may not
-// depend on how the ranges fall: integer sums and writes to a row's own place do not. One goroutine at a time may call it,
-// and f may not.
+// parallel calls f with ranges that cover 0..n, each at least atLeast long, on up to size goroutines, and waits. worker numbers the
+// goroutines from 0; each takes ranges in ascending order as it finishes. The results must not depend on the ranges' boundaries: integer
+// sums and writes to a row's own place do not. parallel must be called from one goroutine at a time, and not from within f.
 func (c *pool) parallel(n, atLeast int, f func(worker, lo, hi int)) {
 	workers := c.workersFor(n, atLeast)
 	if workers == 1 {
@@ -69,20 +68,20 @@ func (c *pool) parallel(n, atLeast int, f func(worker, lo, hi int)) {
 	c.left.Store(uint64(c.pieces)<<32 | uint64(c.ranges))
 	c.begun.add()
 
-	// This goroutine works, too, and only then waits for the others.
+	// This goroutine works, too, and then waits for the others.
 	c.take(0, c.pieces)
 	c.done.reach(c.total)
 	c.raise()
 }
 
-// rangesEach is how many ranges there are for each goroutine, where there is enough to do: processors are not equally fast
-// while others use them, too. A goroutine that has no processor at the moment takes none, and nobody waits for it.
+// rangesEach is how many ranges there are per goroutine, if there is enough work: processors differ in speed while other processes use
+// them. A goroutine without a processor takes no range, and so delays no one.
 const rangesEach = 4
 
 // workersFor is how many goroutines have something to do.
 func (c *pool) workersFor(n, atLeast int) int { return max(min(c.size, n/max(atLeast, 1)), 1) }
 
-// work is the life of one of the others.
+// work is the loop of the pool's other goroutines.
 func (c *pool) work(worker int) {
 	for piece := uint32(1); ; piece++ {
 		c.begun.reach(piece)
@@ -93,7 +92,7 @@ func (c *pool) work(worker int) {
 	}
 }
 
-// take works on the piece's ranges until nobody has to take any. A goroutine that comes late finds another piece at hand.
+// take works on the piece's ranges until all are taken. A goroutine that comes late finds another piece.
 func (c *pool) take(worker int, piece uint32) {
 	for {
 		state := c.left.Load()
@@ -116,7 +115,7 @@ func (c *pool) run(worker, i int) {
 	c.f(worker, c.n*i/c.ranges, c.n*(i+1)/c.ranges)
 }
 
-// raise passes a panic on to where the caller can recover from it: in a goroutine of its own it would end the process.
+// raise re-panics in the caller's goroutine, where the panic can be recovered; elsewhere it would end the process.
 func (c *pool) raise() {
 	for _, p := range c.panics {
 		if p != nil {
@@ -126,13 +125,13 @@ func (c *pool) raise() {
 	}
 }
 
-// close ends the others. There may be no piece of work at hand.
+// close ends the other goroutines. No piece of work may be running.
 func (c *pool) close() {
 	c.closed.Store(true)
 	c.begun.add()
 }
 
-// barrier is a number that goes up and that goroutines wait for.
+// barrier is a counter that goroutines can wait for.
 type barrier struct {
 	n       atomic.Uint32
 	asleep  atomic.Int32
@@ -140,9 +139,9 @@ type barrier struct {
 	changed sync.Cond
 }
 
-// awake is for how long somebody looks for a change before going to sleep: longer than what one goroutine does alone
-// between two pieces of a tree's work, and short beside a metric over all held-out rows. looks is how often before other
-// goroutines get a chance; each such chance wakes a processor that has nothing to do, or belongs to another task.
+// awake is how long a goroutine spins before it sleeps: longer than the serial part between two pieces of a tree's work, and short compared
+// with a metric over all held-out rows. looks is how often it polls before yielding; each yield may wake an idle processor, or let another
+// task run.
 const (
 	awake = 400 * time.Microsecond
 	looks = 1 << 10
@@ -150,14 +149,14 @@ const (
 
 func (t *barrier) add() {
 	t.n.Add(1)
-	if t.asleep.Load() > 0 { // who falls asleep says so before looking a last time
+	if t.asleep.Load() > 0 { // a sleeper registers before its last check
 		t.mu.Lock()
 		t.changed.Broadcast()
 		t.mu.Unlock()
 	}
 }
 
-// reach waits until the number is n, which is at most 2^31 ahead.
+// reach waits until the counter is n, which is at most 2^31 ahead.
 func (t *barrier) reach(n uint32) {
 	for start := time.Now(); time.Since(start) < awake; runtime.Gosched() {
 		for range looks {
@@ -168,7 +167,7 @@ func (t *barrier) reach(n uint32) {
 		}
 	}
 
-	// It takes longer: sleep until add wakes everyone.
+	// Sleep until add wakes everyone.
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.asleep.Add(1)

@@ -7,13 +7,13 @@ import (
 	"slices"
 )
 
-// missingRule is how missing values are replaced, so that comparing the replacement gives what the node says.
+// missingRule says how missing values are replaced, such that comparing the replacement gives the node's decision.
 type missingRule uint8
 
 const (
 	nanIsZero     missingRule = iota
-	nanGoesLeft               // replaced by -Inf, which is at most any bound
-	nanGoesRight              // kept: NaN is not at most any bound
+	nanGoesLeft               // replaced by -Inf, which is <= any bound
+	nanGoesRight              // kept: NaN is not <= any bound
 	zeroGoesLeft              // zero and NaN
 	zeroGoesRight             // zero and NaN
 )
@@ -33,7 +33,7 @@ func ruleOf(decision uint8) missingRule {
 	return nanIsZero
 }
 
-// compile puts the model into the form for predicting many rows. It takes about 0.2 µs per node.
+// compile converts the model to the form for predicting many rows. It takes about 0.2 µs per node.
 func (m *Model) compile() *forest {
 	f := &forest{features: m.Features()}
 	b := &treeBlockBuilder{answers: map[bound]uint32{}}
@@ -47,22 +47,22 @@ func (m *Model) compile() *forest {
 	return f
 }
 
-// treeBlockBuilder collects trees and their predicates, and then gives each predicate its place.
+// treeBlockBuilder collects trees and their predicates, and then assigns each predicate its index.
 type treeBlockBuilder struct {
-	answers map[bound]uint32 // where each one is, once known
+	answers map[bound]uint32 // the index of each answer, once known
 	sets    []categorySet
 	trees   []treeBuilder
-	tables  int // bytes, of all tree blocks, if no two sets shared a table
+	tables  int // bytes over all tree blocks, if no two sets shared a table
 }
 
-// bound is a predicate about a number.
+// bound is a predicate on a number.
 type bound struct {
 	feature int
 	rule    missingRule
 	value   float64
 }
 
-// categorySet is a predicate about a category.
+// categorySet is a predicate on a category.
 type categorySet struct {
 	feature int
 	words   []uint32
@@ -70,8 +70,8 @@ type categorySet struct {
 	answer  uint32
 }
 
-// treeBuilder is a tree whose predicates have no place yet. The i-th node to ask asks bounds[i], or sets[i] if that is not
-// negative: first the flat ones, then those that deeper lists.
+// treeBuilder is a tree whose predicates have no index yet. The i-th node uses bounds[i], or sets[i] if that is not negative: first the
+// flat nodes, then those of deeper.
 type treeBuilder struct {
 	flatTree
 	bounds []bound
@@ -83,10 +83,10 @@ type treeBuilder struct {
 // add takes the nodes nearest to the root, as many as fit.
 func (b *treeBlockBuilder) add(t *Tree, features int) {
 	s := treeBuilder{flatTree: flatTree{tree: t}}
-	var queue []int // nodes that have a place, but not yet their children
+	var queue []int // nodes that are placed, but not yet their children
 	placed := 0
 
-	// Nodes for which there is no room here become exits, behind which rows are walked.
+	// Nodes without room become exits, from which rows walk on.
 	reach := func(child int) uint16 {
 		if child >= 0 && placed < maxExits-1 && b.flattens(t, child) {
 			queue = append(queue, child)
@@ -97,7 +97,7 @@ func (b *treeBlockBuilder) add(t *Tree, features int) {
 	}
 
 	switch {
-	case !t.sound(features): // nothing is known about it: walking does with it what it always did
+	case !t.sound(features): // inconsistent arrays: left to the walk
 		s.exit(0)
 	case len(t.Feature) == 0:
 		s.exit(^0)
@@ -105,7 +105,7 @@ func (b *treeBlockBuilder) add(t *Tree, features int) {
 		reach(0)
 	}
 
-	// Breadth first: the upper levels, which most rows pass, find room.
+	// Breadth first, so that the upper levels, which most rows pass, are flat.
 	for len(queue) > 0 {
 		node := queue[0]
 		queue = queue[1:]
@@ -121,7 +121,7 @@ func (b *treeBlockBuilder) add(t *Tree, features int) {
 	b.trees = append(b.trees, s)
 }
 
-// exit numbers a way out, to a leaf or to a node from which the row is walked on.
+// exit adds an exit, to a leaf or to a node from which the row walks on.
 func (s *treeBuilder) exit(child int) uint16 {
 	value := 0.0
 	if child < 0 {
@@ -133,7 +133,7 @@ func (s *treeBuilder) exit(child int) uint16 {
 	return uint16(s.exits - 1)
 }
 
-// deepen takes the other nodes too, unless there is one whose predicate cannot be answered for a batch.
+// deepen adds the other nodes, unless one has a predicate that cannot be evaluated for a batch.
 func (b *treeBlockBuilder) deepen(s *treeBuilder) {
 	t := s.tree
 	var queue []int
@@ -166,7 +166,7 @@ func (b *treeBlockBuilder) deepen(s *treeBuilder) {
 	s.deep = deep
 }
 
-// ask notes the predicate of a node of s.tree.
+// ask records the predicate of a node of s.tree.
 func (b *treeBlockBuilder) ask(s *treeBuilder, node int) {
 	t := s.tree
 	if t.Decision[node]&decisionCategorical != 0 {
@@ -195,7 +195,7 @@ func (b *treeBlockBuilder) treeBlock() treeBlock {
 		total += len(b.trees[i].values)
 	}
 
-	// One array for all trees' leaf values, longer by what is read through the last tree's pointer.
+	// One array of leaf values for all trees, padded for reads beyond the last tree's values.
 	values := make([]float64, total+maxExits)
 	at := 0
 	for i := range b.trees {
@@ -214,7 +214,7 @@ func (b *treeBlockBuilder) treeBlock() treeBlock {
 	return g
 }
 
-// answerOf is where the answer to the i-th predicate of s is.
+// answerOf returns the index of the answer to the i-th predicate of s.
 func (b *treeBlockBuilder) answerOf(s *treeBuilder, i int) uint32 {
 	if set := s.sets[i]; set >= 0 {
 		return b.sets[set].answer
@@ -222,14 +222,14 @@ func (b *treeBlockBuilder) answerOf(s *treeBuilder, i int) uint32 {
 	return b.answers[s.bounds[i]]
 }
 
-// placeBounds makes one column of each feature and rule.
+// placeBounds makes one column for each feature and rule.
 func (b *treeBlockBuilder) placeBounds(g *treeBlock) {
 	all := make([]bound, 0, len(b.answers))
 	for q := range b.answers {
 		all = append(all, q)
 	}
 
-	// All bounds of a column, under one rule for missing values, are answered together.
+	// All bounds of a feature under one rule are answered together.
 	slices.SortFunc(all, func(x, y bound) int {
 		return cmp.Or(x.feature-y.feature, int(x.rule)-int(y.rule), cmp.Compare(x.value, y.value))
 	})
@@ -242,7 +242,7 @@ func (b *treeBlockBuilder) placeBounds(g *treeBlock) {
 			c.count++
 		}
 
-		// The search halves: fill up to one less than a power of two.
+		// Binary search: pad to one less than a power of two.
 		for bits.OnesCount(uint(len(c.bounds)+1)) != 1 {
 			c.bounds = append(c.bounds, math.MaxUint64)
 		}
@@ -253,14 +253,14 @@ func (b *treeBlockBuilder) placeBounds(g *treeBlock) {
 	}
 }
 
-// placeSets puts the sets of one feature into groups of eight, large ones with large ones, so that the tables stay small.
+// placeSets groups the sets of one feature by eight, sorted by size so that the tables stay small.
 func (b *treeBlockBuilder) placeSets(g *treeBlock) {
 	order := make([]*categorySet, len(b.sets))
 	for i := range b.sets {
 		order[i] = &b.sets[i]
 	}
 
-	// Eight sets share a table, a bit each; by size, so that small sets have small tables.
+	// Eight sets share a table, one bit each; sorted by size, small sets get small tables.
 	slices.SortStableFunc(order, func(x, y *categorySet) int { return cmp.Or(x.feature-y.feature, y.size-x.size) })
 
 	for len(order) > 0 {
@@ -281,7 +281,7 @@ func (b *treeBlockBuilder) placeSets(g *treeBlock) {
 	}
 }
 
-// mark sets the bit of each category of the set.
+// mark sets the given bit for each category in the set.
 func (s *categorySet) mark(table []byte, bit int) {
 	for i, w := range s.words {
 		for ; w != 0; w &= w - 1 {
@@ -300,7 +300,7 @@ func setSize(words []uint32) int {
 	return 0
 }
 
-// flattens says whether the predicate of a node can be answered for many rows at once.
+// flattens reports whether the predicate of a node can be evaluated for many rows at once.
 func (b *treeBlockBuilder) flattens(t *Tree, node int) bool {
 	if t.Decision[node]&decisionCategorical != 0 {
 		return setSize(t.categories(node)) <= maxCategories && b.tables < maxTables
@@ -308,7 +308,7 @@ func (b *treeBlockBuilder) flattens(t *Tree, node int) bool {
 	return !math.IsNaN(t.Threshold[node])
 }
 
-// sound says whether the tree's arrays belong together. Those of trees that were trained or read do.
+// sound reports whether the tree's arrays are consistent, which they are in trees that were trained or read.
 func (t *Tree) sound(features int) bool {
 	n := len(t.Feature)
 	return len(t.Threshold) == n && len(t.Decision) == n && len(t.Left) == n && len(t.Right) == n &&

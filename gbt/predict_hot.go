@@ -5,20 +5,20 @@ import (
 	"math/bits"
 )
 
-// batchScratch is what one goroutine needs for predicting batches of rows: some 300 KiB, most of it answers.
+// batchScratch is the memory of one goroutine for predicting batches of rows: some 300 KiB, mostly answers.
 type batchScratch struct {
 	answers []word                // of a tree block's predicates
-	rows    [2 * maxExits]word    // by place: the rows that reach a node or an exit
+	rows    [2 * maxExits]word    // by node or exit: the rows that reach it
 	exits   [batchWords][8]uint64 // row r's exit is byte r%64/8 of word r%8 of exits[r/64]
 	keys    [batchRows]uint64     // of one feature
 	sums    [batchRows]float64
 }
 
-// word has a bit for each row of a batch. It is four machine words, because they cost little more than one: a node is
-// loaded once for all of them, and the answers to a predicate fill half a cache line instead of an eighth.
+// word has a bit for each row of a batch. It is four machine words, because they cost little more than one: a node is loaded once for all
+// of them, and the answers to a predicate fill half a cache line instead of an eighth.
 type word [batchWords]uint64
 
-// answer answers the predicates of the tree block for the rows in x, batchRows at most.
+// answer evaluates the tree block's predicates for the rows in x, at most batchRows.
 func (s *batchScratch) answer(g *treeBlock, x []float64, features int) {
 	clear(s.answers[:g.answers])
 
@@ -38,7 +38,7 @@ func (s *batchScratch) answer(g *treeBlock, x []float64, features int) {
 	}
 }
 
-// sortKeys makes keys of the values at every step-th place of x and returns their number.
+// sortKeys computes the keys of the values at every step-th position of x and returns their number.
 func (s *batchScratch) sortKeys(x []float64, step int, rule missingRule) int {
 	missing := rule.key()
 	zeroIsMissing := rule == zeroGoesLeft || rule == zeroGoesRight
@@ -56,7 +56,7 @@ func (s *batchScratch) sortKeys(x []float64, step int, rule missingRule) int {
 	return n
 }
 
-// categoryKeys is sortKeys for the categories that LightGBM sees in values; none comes out larger than any.
+// categoryKeys is sortKeys for the categories that LightGBM sees in values; an invalid value gets a key beyond all categories.
 func (s *batchScratch) categoryKeys(x []float64, step int) {
 	n := 0
 	for at := 0; at < len(x); at += step {
@@ -70,13 +70,13 @@ func (s *batchScratch) categoryKeys(x []float64, step int) {
 	}
 }
 
-// sortKey orders like the numbers, as an integer: -0 is 0. NaN has no order.
+// sortKey maps a number to an integer with the same order; -0 maps to 0. NaN has no order.
 func sortKey(v float64) uint64 {
 	b := math.Float64bits(v + 0)
 	return b ^ (uint64(int64(b)>>63) | 1<<63)
 }
 
-// key is that of missing values.
+// key is the key of missing values.
 func (rule missingRule) key() uint64 {
 	switch rule {
 	case nanGoesLeft, zeroGoesLeft:
@@ -87,9 +87,9 @@ func (rule missingRule) key() uint64 {
 	return sortKey(0)
 }
 
-// answer counts, for each key, the bounds below it: the key is at most those from there on. A row's bit is set at the
-// first of these, and one pass over the answers then sets it at all others. The search has no branch on the data, so
-// that the processor has several of them under way. answers must be zeros, one more than there are bounds.
+// answer counts, for each key, the bounds below it: the key is at most each of the following ones. The row's bit is set at the first of
+// these, and one pass over the answers then sets it at all others. The binary search has no branch on the data, so that the processor can
+// overlap several. answers must be zero, with one more entry than there are bounds.
 func (c *numberColumn) answer(keys []uint64, answers []word) {
 	bounds := c.bounds
 
@@ -171,7 +171,7 @@ func (s *batchScratch) route(t *flatTree) {
 		right[0], right[1], right[2], right[3] = h0^l0, h1^l1, h2^l2, h3^l3
 	}
 
-	// Exits are read in units: those behind the last one hold no rows.
+	// Exits are processed in units: those after the last one have no rows.
 	for i := t.exits; i%exitUnit != 0; i++ {
 		rows[maxExits+i] = word{}
 	}
@@ -180,8 +180,8 @@ func (s *batchScratch) route(t *flatTree) {
 	}
 }
 
-// number turns the rows of each exit into the exit of each row. First, bit b of all rows' numbers is a word: the union of
-// the exits whose number has that bit, joined in pairs, fours and eights so that no exit is joined more than twice.
+// number turns the rows of each exit into the exit of each row. First, bit b of all rows' exit numbers is computed as a word: the union of
+// the exits whose number has that bit, combined in pairs, fours and eights so that no exit is combined more than twice.
 func (s *batchScratch) number(i, exits int) {
 	var b0, b1, b2, b3, b4, b5, b6, b7 uint64
 	i &= batchWords - 1
@@ -225,14 +225,14 @@ func (s *batchScratch) add(t *flatTree) {
 	}
 }
 
-// addDeep adds the values of leaves that lie below the exits, for rows for which add has added the 0 of an exit that is no
-// leaf. (That 0 changes no bit: a sum that began with 0 is never -0.) All rows go down one step, then all that are not yet
-// at a leaf one more, so that their loads overlap, and only the number of steps is a branch on the data.
+// addDeep adds the values of leaves below the exits, for rows to which add has added the 0 of an exit that is not a leaf. (That 0 changes
+// no bit: a sum that began with 0 is never -0.) All rows go down one level, then all that are not yet at a leaf, and so on, so that their
+// loads overlap and only the number of levels is a branch on the data.
 func (s *batchScratch) addDeep(t *flatTree) {
 	var at [batchRows]int32
 	var rows, walking [batchRows]uint8
 
-	// The rows that have not come to a leaf yet.
+	// The rows that have not reached a leaf.
 	n := 0
 	for r := range at {
 		at[r] = t.rest[byte(s.exits[r/64][r%8]>>(r%64/8*8))]
@@ -240,7 +240,7 @@ func (s *batchScratch) addDeep(t *flatTree) {
 		n += notNegative(at[r])
 	}
 
-	// Walk them a level at a time, until none is left.
+	// Walk them level by level, until none is left.
 	walking = rows
 	for left := n; left > 0; {
 		still := 0
@@ -263,7 +263,7 @@ func (s *batchScratch) addDeep(t *flatTree) {
 // notNegative is 1 for nodes, 0 for leaves.
 func notNegative(node int32) int { return int(^uint32(node) >> 31) }
 
-// addWalked is addDeep for trees whose lower nodes have no answers; n rows are in x.
+// addWalked is addDeep for trees whose lower nodes have no answers; x holds n rows.
 func (s *batchScratch) addWalked(t *flatTree, x []float64, n, features int) {
 	for r := range n {
 		if node := t.rest[byte(s.exits[r/64][r%8]>>(r%64/8*8))]; node >= 0 {

@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// StopRefit is how a refit ends.
+// StopRefit is the Stop of a refit.
 const StopRefit Stop = "all trees refitted"
 
-// refitRows is how many rows' sums are added up before they are added to those of the rows before: fixed, so that sums do not
-// depend on the number of threads.
+// refitRows is the size of the blocks in which rows are summed before the blocks are added up; it is fixed, so that sums do not depend on
+// the number of threads.
 const refitRows = 1 << 15
 
-// Refit keeps the splits of Options.Input and renews the values of its leaves on d: of each, refit_decay_rate stays, and the rest is
-// what the leaf would have been given here, one tree after the other. It is LightGBM's refit where boost_from_average is off. Where it
-// is on, the first tree begins at the constant that a training here would begin at.
+// Refit keeps the splits of Options.Input and renews its leaf values on d, one tree after the other: each leaf keeps refit_decay_rate of
+// its old value, and the rest is what training here would have given it. It is LightGBM's refit with boost_from_average off. With it on,
+// the first tree starts from the constant that a training here would start from.
 //
-// Checkpoints are neither left nor used. The same data, parameters and model give the same bytes for any number of threads.
+// Checkpoints are neither written nor used. The same data, parameters and model give the same bytes for any number of threads.
 func Refit(ctx context.Context, d *Data, p Params, opt Options) (*Result, error) {
 	pool := newPool(opt.Threads)
 	defer pool.close()
@@ -47,7 +47,7 @@ func Refit(ctx context.Context, d *Data, p Params, opt Options) (*Result, error)
 	return r.result(), nil
 }
 
-// refit is a run of Refit between two trees.
+// refit is the state of Refit between two trees.
 type refit struct {
 	p       Params
 	opt     Options
@@ -61,7 +61,7 @@ type refit struct {
 	score      []float64 // of all rows of data, without Options.Shift
 	validScore []float64
 	trees      []*Tree // without Options.Shift
-	valid      float64 // the last rating
+	valid      float64 // the last score of Valid
 	scratch    [][2][]uint32
 }
 
@@ -99,10 +99,10 @@ func newRefit(d *Data, p Params, opt Options, pool *pool) (*refit, error) {
 	return r, nil
 }
 
-// leafSums are the gradients and hessians of a leaf's rows.
+// leafSums holds the gradients and hessians of a leaf's rows.
 type leafSums struct{ g, h float64 }
 
-// renew is the tree with the values that its leaves have here, as far as refit_decay_rate lets them.
+// renew returns the tree with renewed leaf values, mixed by refit_decay_rate.
 func (r *refit) renew(t *Tree) *Tree {
 	out := *t
 	out.LeafValue = slices.Clone(t.LeafValue)
@@ -120,7 +120,7 @@ func (r *refit) renew(t *Tree) *Tree {
 	return &out
 }
 
-// sums are those of each leaf. Blocks of rows are added up by themselves, then in their order.
+// sums returns the sums of each leaf. Blocks of rows are summed separately, then in order.
 func (r *refit) sums(t *Tree) []leafSums {
 	rows := r.data.rows()
 	blocks := make([][]leafSums, (rows.len()+refitRows-1)/refitRows)
@@ -149,7 +149,7 @@ func (r *refit) sums(t *Tree) []leafSums {
 	return total
 }
 
-// addGradients adds up the rows of a leaf. Each is rounded to single precision first, as LightGBM keeps them.
+// addGradients adds up the rows of a leaf. Each is first rounded to single precision, as in LightGBM.
 func (r *refit) addGradients(s *leafSums, rows []uint32) {
 	b, _ := r.obj.(*binary)
 	for _, row := range rows {
@@ -169,9 +169,9 @@ func (r *refit) addGradients(s *leafSums, rows []uint32) {
 	}
 }
 
-// output is a leaf's value before shrinking.
+// output is a leaf's value before shrinkage.
 func (r *refit) output(s leafSums) float64 {
-	const epsilon = 1e-15 // LightGBM's, of a leaf without rows
+	const epsilon = 1e-15 // LightGBM's, for a leaf without rows
 	g := math.Copysign(max(math.Abs(s.g)-r.p.LambdaL1, 0), s.g)
 	out := -g / (s.h + epsilon + r.p.LambdaL2)
 	if most := r.p.MaxDeltaStep; most > 0 {
@@ -180,11 +180,11 @@ func (r *refit) output(s leafSums) float64 {
 	return out
 }
 
-// add puts a renewed tree into the scores.
+// add adds a renewed tree to the scores.
 func (r *refit) add(t *Tree) {
-	whole := context.Background() // scores are a whole tree further, or not at all
+	whole := context.Background() // never leave scores partly updated
 	if len(r.trees) == 0 {
-		clear(r.score) // the tree carries what they began at
+		clear(r.score) // the tree carries the constant that they began with
 	}
 	r.trees = append(r.trees, t)
 	addScores(whole, []*Tree{t}, r.data.Columns, r.data.rows(), r.score, r.walks)

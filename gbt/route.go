@@ -5,16 +5,13 @@ import (
 	"math/bits"
 )
 
-// Trees predict a binned table column by column: which rows go left at a node is found for many rows at once, without a jump
-// on the data. Held-out rows and rows outside the bag are scored so after every tree, and all rows when a training is
-// taken up again.
+// Trees predict a binned table column by column: the rows that go left at a node are found for many rows at once, without a branch on the
+// data. This scores held-out rows and rows outside the bag after every tree, and all rows when a training resumes.
 
-// window is how many rows go through all trees before the next ones do, so that their bins and scores stay in the
-// second-level cache.
+// window is how many rows pass through all trees before the next rows do, so that their bins and scores stay in the second-level cache.
 const window = 1 << 14
 
-// addScores adds the trees' predictions for rows to score, which is indexed by row, tree after
-// tree. When ctx ends, some rows have no predictions.
+// addScores adds the trees' predictions for rows to score, which is indexed by row, tree by tree. If ctx ends, some rows lack predictions.
 func addScores(ctx context.Context, trees []*Tree, columns [][]byte, rows rowSet, score []float64, walks walks) {
 	for ; len(trees) > plansAtOnce; trees = trees[plansAtOnce:] {
 		addScores(ctx, trees[:plansAtOnce], columns, rows, score, walks)
@@ -41,14 +38,13 @@ func addScores(ctx context.Context, trees []*Tree, columns [][]byte, rows rowSet
 	})
 }
 
-// plansAtOnce bounds the memory of plans, some kilobytes for each tree.
+// plansAtOnce bounds the memory of plans, some kilobytes per tree.
 const plansAtOnce = 64
 
-// replay makes the scores that growing the trees made, bit for bit: a row's score began at the bias and took one value per
-// tree, in the trees' order. The first tree carries the bias by now, and bias + value is what its leaf says, so rows in
-// use begin at zero.
+// replay recomputes, bit for bit, the scores made by growing the trees: a row's score began at the bias and took one value per tree, in
+// order. The first tree carries the bias by now, and bias + value is its leaf value, so rows in use begin at zero.
 //
-// It takes up to a tenth of the time that growing took, which may be minutes, and ends early with ctx's error.
+// It takes up to a tenth of the time that growing took, which may be minutes, and stops with ctx's error.
 func replay(ctx context.Context, trees []*Tree, d *Data, score []float64, bias float64, walks walks) error {
 	for i := range score {
 		score[i] = bias
@@ -57,7 +53,7 @@ func replay(ctx context.Context, trees []*Tree, d *Data, score []float64, bias f
 		return nil
 	}
 
-	// The first tree brings the bias along to the rows that it scores.
+	// The first tree brings the bias along for the rows that it scores.
 	rows := d.rows()
 	var own [64]uint32
 	for lo := 0; lo < rows.len(); lo += len(own) {
@@ -72,10 +68,9 @@ func replay(ctx context.Context, trees []*Tree, d *Data, score []float64, bias f
 	return ctx.Err()
 }
 
-// nodesPerRow is the most nodes per row with which looking at all of a tree's nodes for a whole block, 2 ns each, is faster
-// than moving rows from leaf to leaf. Where all 64 rows of a block are asked for, that is every tree with a plan; of a bag's
-// or fold's remains there may be a few. Where one tree follows the other over a window, moving rows is faster, too: their bins
-// are near by then.
+// nodesPerRow is the number of nodes per row up to which evaluating all of a tree's nodes for a whole block, at 2 ns each, is faster than
+// moving rows from leaf to leaf. For full blocks of 64 rows, that holds for every tree with a plan; of the rows outside a bag or fold there
+// may be few per block. When many trees process the same window in turn, moving rows is faster as well, since their bins are in the cache.
 const (
 	nodesPerRow      = 6
 	nodesPerRowAgain = 3
@@ -84,13 +79,13 @@ const (
 // blocksTogether is how many blocks pass a tree side by side.
 const blocksTogether = 2
 
-// block is some of 64 neighbouring rows, or none.
+// block is a subset of 64 neighbouring rows.
 type block struct {
 	row  int    // the first
 	rows uint64 // bit i is set for row + i
 }
 
-// walks are a pool's, one each.
+// walks holds one walk for each goroutine of a pool.
 type walks struct {
 	pool *pool
 	each []walk
@@ -98,7 +93,7 @@ type walks struct {
 
 func newWalks(pool *pool) walks { return walks{pool, make([]walk, pool.size)} }
 
-// walk is one goroutine's window, and memory that it uses again for the next.
+// walk is one goroutine's window and its reusable memory.
 type walk struct {
 	rows          rowSet
 	lo, hi        int // positions in rows
@@ -120,7 +115,7 @@ func (w *walk) enter(rows rowSet, lo, hi int) {
 		w.gather(rows.subset[lo:hi])
 	}
 
-	// Blocks are walked together: fill up with empty ones.
+	// Blocks are processed together: pad with empty ones.
 	for len(w.blocks)%blocksTogether != 0 {
 		w.blocks = append(w.blocks, block{row: w.blocks[0].row})
 	}
@@ -163,10 +158,10 @@ func resized[T any](s []T, n int) []T {
 	return s[:n]
 }
 
-// splitForm says how a set of bins can be compared at once: all bins up to last, and other (which is last where there is
-// none). Every split of a numerical feature is such a set; ok is false for sets of another form.
+// splitForm says how membership in a set of bins can be tested by comparison: all bins up to last, and other (equal to last if there is
+// none). Every split of a numerical feature has this form; ok is false for other sets.
 func (s *binSet) splitForm() (last, other uint8, ok bool) {
-	count, first := 0, MaxBins // of members; the first bin that is none
+	count, first := 0, MaxBins // number of members; the first bin that is not one
 
 	for i, w := range s {
 		count += bits.OnesCount64(w)

@@ -5,19 +5,19 @@ import (
 	"slices"
 )
 
-// Random numbers are hashes of what they are for: (seed, purpose, tree, position). There is no stream to share, so the
-// order of use, the number of threads and the point of a resumption do not matter.
+// Random numbers are hashes of their purpose: (seed, purpose, tree, position). There is no shared stream, so the order of use, the number
+// of threads and resuming do not matter.
 
 // key is a hashed (seed, purpose, tree); at(i) is the i-th number of its sequence.
 type key uint64
 
-// The purposes of random numbers. Changing a number changes every model.
+// The purposes of random numbers. Changing a value changes every model.
 const (
 	forBag uint64 = iota + 1
 	forTreeFeatures
 	forNodeFeatures
 	forRounding
-	_ // of a purpose that is gone
+	_ // a purpose that no longer exists
 	_
 	forThresholds
 )
@@ -26,7 +26,7 @@ func newKey(seed, purpose uint64, tree int) key {
 	return key(mix(mix(seed^purpose<<56) + uint64(tree)))
 }
 
-// at is 64 uniform bits.
+// at returns 64 uniform bits.
 func (k key) at(i uint64) uint64 { return mix(uint64(k) + i*mixStep) }
 
 // The constants of SplitMix64.
@@ -49,7 +49,7 @@ func mix(x uint64) uint64 {
 	return x ^ x>>mixShift3
 }
 
-// choose fills chosen with k of the numbers 0..n-1, ascending, each subset equally likely (Knuth's algorithm S).
+// choose fills chosen with count of the numbers 0..n-1, ascending, each subset equally likely (Knuth's algorithm S).
 func (k key) choose(chosen []int, n, count int) []int {
 	chosen = chosen[:0]
 	for i := 0; i < n && len(chosen) < count; i++ {
@@ -62,13 +62,13 @@ func (k key) choose(chosen []int, n, count int) []int {
 	return chosen
 }
 
-// fractionOf is how many of n a fraction means: rounded, but at least one.
+// fractionOf is how many of n a fraction stands for: rounded, and at least one.
 func fractionOf(n int, fraction float64) int {
 	return min(max(int(float64(n)*fraction+0.5), 1), n)
 }
 
-// eligible are the features that may split, ascending: those with more than one bin that are not ignored and, where there are
-// groups of features that may meet, are in one. The others stay in the model's list of features.
+// eligible returns the features that may split, ascending: those with more than one bin that are not ignored and, with interaction
+// constraints, are in a group. The others stay in the model's list of features.
 func eligible(p *Params, features []Feature) []int {
 	ignored := p.IgnoreColumn.among(features)
 	groups := p.InteractionConstraints.among(features)
@@ -84,7 +84,7 @@ func eligible(p *Params, features []Feature) []int {
 	return all
 }
 
-// treeFeatures are those of usable that tree may use, ascending.
+// treeFeatures returns the features of usable that tree may use, ascending.
 func treeFeatures(p *Params, tree int, usable []int) []int {
 	if p.FeatureFraction >= 1 {
 		return usable
@@ -100,8 +100,8 @@ func pickFeatures(k key, usable []int, count int) []int {
 	return chosen
 }
 
-// nodeFeatures are those of usable that one node may use: a fraction of the tree's features, of which usable may be some.
-// Which node it is decides, not when it is looked at.
+// nodeFeatures returns the features that one node may use, drawn from usable: a fraction of the number of the tree's features. The draw
+// depends on the node's number, not on when it is made.
 func nodeFeatures(p *Params, tree, node, ofTree int, usable []int) []int {
 	if p.FeatureFractionByNode >= 1 {
 		return usable
@@ -109,8 +109,8 @@ func nodeFeatures(p *Params, tree, node, ofTree int, usable []int) []int {
 	return pickFeatures(key(newKey(p.Seed, forNodeFeatures, tree).at(uint64(node))), usable, min(fractionOf(ofTree, p.FeatureFractionByNode), len(usable)))
 }
 
-// drawBag orders rows so that the bag comes first and the rows left out follow, both ascending, and returns the bag's
-// size. A row's place depends on the bag's number alone: a new bag is drawn every bagging_freq trees.
+// drawBag orders rows so that the bag comes first, then the rows left out, both ascending, and returns the bag's size. The draw depends
+// only on the bag's number: a new bag is drawn every bagging_freq trees.
 func drawBag(p *Params, tree int, label []float32, rows, scratch []uint32) int {
 	if !p.bags() {
 		return len(rows)
@@ -130,9 +130,9 @@ func drawBag(p *Params, tree int, label []float32, rows, scratch []uint32) int {
 	return in
 }
 
-// drawByClass is drawRows with a fraction of the negative rows and one of the positive ones, each drawn by itself.
+// drawByClass is drawRows with separate fractions for negative and positive rows, each drawn independently.
 func drawByClass(k key, label []float32, rows, spare []uint32, fraction [2]float64) int {
-	var left, want [2]uint64 // of either class, the rows not yet looked at and how many of them are still to be drawn
+	var left, want [2]uint64 // of each class, the rows not yet visited and how many of them are still to be drawn
 	for _, r := range rows {
 		left[int(label[r])&1]++
 	}
@@ -141,7 +141,7 @@ func drawByClass(k key, label []float32, rows, spare []uint32, fraction [2]float
 	}
 
 	in := 0
-	for i, r := range rows { // without a jump, as draw.to
+	for i, r := range rows { // branch-free, as draw.to
 		c := int(label[r]) & 1
 		hi, _ := bits.Mul64(k.at(uint64(i)), left[c])
 		rows[in] = r // never ahead of i
@@ -155,11 +155,11 @@ func drawByClass(k key, label []float32, rows, spare []uint32, fraction [2]float
 	return in
 }
 
-// draw is how far a bag is drawn: of the first at rows, in are in it, of want.
+// draw is the progress of a draw: of the first at rows, in are in the bag, of want.
 type draw struct{ at, in, want int }
 
-// to goes on as far as row end: rows in the bag go to the front of rows, the others to spare. There is no jump on what is
-// drawn, which nobody can predict.
+// to continues up to row end: rows in the bag move to the front of rows, the others to spare. There is no branch on the draw, which could
+// not be predicted.
 func (d draw) to(end int, k key, rows, spare []uint32) draw {
 	for i := d.at; i < end; i++ {
 		r := rows[i]
