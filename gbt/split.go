@@ -2,7 +2,7 @@ package gbt
 
 import "math"
 
-// sums are the gradient and hessian sums of a set of rows, in units of the packing.
+// sums are a set of rows' sums of gradients and hessians, in units of the packing.
 type sums struct{ g, h float64 }
 
 func (s sums) plus(o sums) sums  { return sums{s.g + o.g, s.h + o.h} }
@@ -10,7 +10,7 @@ func (s sums) minus(o sums) sums { return sums{s.g - o.g, s.h - o.h} }
 
 // split is one way to split a leaf.
 type split struct {
-	gain    float64 // what it takes off the loss, in units of the scorer; 0 or less is no split
+	gain    float64 // reduction of the loss, in units of the splitScorer; 0 or less is no split
 	feature int
 	left    binSet
 	at      int  // numerical: the last bin of present values that goes left
@@ -19,18 +19,18 @@ type split struct {
 	l2      float64
 }
 
-// splitScorer scores splits of one tree. Everything in it is in units of the packing, so that scoring a bin costs no
-// multiplication by a scale: gains in g1*g1/h1, outputs in g1/h1.
+// splitScorer scores the splits of one tree. Everything in it is in units of the packing, so that scoring a bin needs no scaling: gains in
+// g1*g1/h1, outputs in g1/h1.
 type splitScorer struct {
 	p      *Params
 	pack   packing
 	l1, l2 float64
 	catL2  float64
-	clip   float64 // largest output; +Inf when there is no bound
+	clip   float64 // largest output; +Inf if unbounded
 
-	plain      bool    // nothing but its sums decides about a leaf's value: the two below are empty
-	smooth     float64 // path_smooth; 0 where there is none
-	directions []int8  // of each feature; nil where predictions may depend on all in any way
+	plain      bool    // a leaf's value follows from its sums alone: none of the two below is set
+	smooth     float64 // path_smooth; 0 if off
+	directions []int8  // by feature, of monotone_constraints; nil if there are none
 	draws      bool    // extra_trees
 }
 
@@ -50,11 +50,11 @@ func newSplitScorer(p *Params, pack packing, directions []int8) splitScorer {
 	return s
 }
 
-// gainUnit is what one unit of gain is worth, and outputUnit one unit of output.
+// gainUnit is the value of one unit of gain, and outputUnit of one unit of output.
 func (s *splitScorer) gainUnit() float64   { return s.pack.g1 * s.pack.g1 / s.pack.h1 }
 func (s *splitScorer) outputUnit() float64 { return s.pack.g1 / s.pack.h1 }
 
-// soft is the soft threshold of l1 regularisation.
+// soft is the soft threshold of L1 regularisation.
 func (s *splitScorer) soft(g float64) float64 {
 	return math.Copysign(max(math.Abs(g)-s.l1, 0), g)
 }
@@ -67,31 +67,31 @@ func (s *splitScorer) output(x sums, l2 float64) float64 {
 	return max(min(-s.soft(x.g)/(x.h+l2), s.clip), -s.clip)
 }
 
-// gain is twice what a leaf with these sums takes off the loss: G^2 / (H + l2) where nothing bounds the output.
+// gain is twice a leaf's reduction of the loss: G^2 / (H + l2) if the output is not bounded.
 func (s *splitScorer) gain(x sums, l2 float64) float64 {
 	g := s.soft(x.g)
 	if s.clip == inf {
 		return g * g / (x.h + l2)
 	}
 	o := s.output(x, l2)
-	// The conversions keep the compiler from fusing, which would make models depend on the processor.
+	// The conversions keep the compiler from fusing operations, which would make models depend on the processor.
 	return -(float64(2*g*o) + float64(float64((x.h+l2)*o)*o))
 }
 
-// leafTask is a leaf for which the best split is wanted.
+// leafTask describes a leaf whose best split is wanted.
 type leafTask struct {
 	total sums
 	rows  int
-	shift float64 // gain that a split must exceed: the unsplit leaf's, and min_gain_to_split
-	minH  float64 // least hessian of a child, from min_data_in_leaf and min_sum_hessian_in_leaf
+	shift float64 // gain that a split must exceed: the unsplit leaf's plus min_gain_to_split
+	minH  float64 // smallest hessian of a child, from min_data_in_leaf and min_sum_hessian_in_leaf
 	perH  float64 // rows per unit of hessian
 
-	catShift  float64 // shift of categorical features
-	draw      key     // what extra_trees looks at
-	out       float64 // the leaf's own value, of a scorer that is not plain
-	weight    float64 // of a child's output for each unit of hessian, where out has weight 1; 0 without path_smooth
-	low, high float64 // bounds of the children's
-	direction int8    // of the numerical feature that is being scored
+	catShift  float64 // shift for categorical features
+	draw      key     // random numbers for extra_trees
+	out       float64 // the leaf's own value, if the splitScorer is not plain
+	weight    float64 // weight of a child's output per unit of hessian, relative to out; 0 without path_smooth
+	low, high float64 // bounds of the children's values
+	direction int8    // of the numerical feature being scored
 }
 
 func (s *splitScorer) task(total sums, rows int) leafTask {
@@ -99,22 +99,22 @@ func (s *splitScorer) task(total sums, rows int) leafTask {
 	t.shift = s.gain(total, s.l2) + s.p.MinGainToSplit/s.gainUnit()
 	t.catShift = t.shift
 	t.perH = float64(rows) / total.h
-	// LightGBM estimates a child's rows from its hessian, which the histogram has, and rounds to nearest; exact for
+	// LightGBM estimates a child's number of rows from its hessian, which the histogram has, and rounds to nearest; this is exact for
 	// squared error without weights, where the hessian is the count.
 	t.minH = max(s.p.MinSumHessian/s.pack.h1, (float64(s.p.MinDataInLeaf)-0.5)/t.perH, math.SmallestNonzeroFloat64)
 	return t
 }
 
-// threshold is the best place to divide a numerical feature: between the bins last and next, both of which hold rows.
+// threshold is the best division of a numerical feature: between the bins last and next, both of which have rows.
 type threshold struct {
-	gain       float64 // of both sides
-	last, next int     // next is -1 when only missing values are on the right
+	gain       float64 // of both sides together
+	last, next int     // next is -1 if only missing values are on the right
 	left       sums
 	missing    bool // missing values are on the left
 }
 
-// numerical scores every threshold of a feature, with the missing values on either side, and keeps the best in best. group
-// joins bins, when max_bin is coarser than the data.
+// numerical scores every threshold of a feature, with the missing values on either side, and updates best. group joins bins if max_bin is
+// coarser than the data.
 func (s *splitScorer) numerical(h histogram, from int, f *Feature, group []uint8, c *scan, t *leafTask, feature int, best *split) {
 	values := f.valueBins()
 	var miss sums
@@ -122,14 +122,14 @@ func (s *splitScorer) numerical(h histogram, from int, f *Feature, group []uint8
 		miss = h.sums(from+f.Missing, s.pack)
 	}
 
-	// The leaf's task is shared by all features; the direction is this feature's own.
+	// All features share the leaf's task; the direction is the feature's own.
 	if s.directions != nil {
 		directed := *t
 		directed.direction = s.directions[feature]
 		t = &directed
 	}
 
-	// Packed words can be compared as they lie where nothing but the plain gain counts.
+	// Packed words can be scanned directly if only the plain gain counts.
 	var found threshold
 	var ok bool
 	if s.draws {
@@ -144,8 +144,8 @@ func (s *splitScorer) numerical(h histogram, from int, f *Feature, group []uint8
 		found, ok = s.amongEntries(c, miss, t)
 	}
 
-	// Features compete by the gains that are kept, so that their order and the number of goroutines cannot matter: best's
-	// plus the shift would be a rounding away from what this feature may have to offer.
+	// Features are compared by their net gains, so that their order and the number of goroutines cannot matter: adding the shift back to
+	// best's gain could round differently.
 	if !ok || found.gain-t.shift <= best.gain {
 		return
 	}
@@ -153,15 +153,15 @@ func (s *splitScorer) numerical(h histogram, from int, f *Feature, group []uint8
 	*best = s.splitAt(&found, miss, f, feature, t)
 }
 
-// splitAt is the split by a threshold of a feature. miss are the sums of missing values.
+// splitAt builds the split at a threshold of a feature. miss are the sums of missing values.
 func (s *splitScorer) splitAt(at *threshold, miss sums, f *Feature, feature int, t *leafTask) split {
 	c := split{gain: at.gain - t.shift, feature: feature, sums: at.left, missing: at.missing, l2: s.l2}
-	if miss == (sums{}) { // no row here says where missing values should go: with the heavier side
+	if miss == (sums{}) { // no training row shows where missing values should go: with the heavier side
 		c.missing = 2*at.left.h >= t.total.h
 	}
 
 	c.at = f.valueBins() - 1
-	if at.next >= 0 { // any bin of the empty gap divides these rows alike; its middle is the fairest to others
+	if at.next >= 0 { // any bin in the empty gap divides these rows alike; its middle is the best guess for other rows
 		c.at = (at.last + at.next - 1) / 2
 	}
 
@@ -179,9 +179,9 @@ func (s *splitScorer) splitAt(at *threshold, miss sums, f *Feature, feature int,
 func (s *splitScorer) amongWords(words []int64, miss sums, t *leafTask) (threshold, bool) {
 	gain, at := s.bestWord(words, sums{}, t, t.shift)
 
-	// Again with the missing values on the left, which has to beat the first result.
+	// Try again with the missing values on the left, which has to beat the first result.
 	missing := false
-	if miss != (sums{}) { // a hessian may round to 0 where the gradient does not
+	if miss != (sums{}) { // a hessian may round to 0 when the gradient does not
 		if g, i := s.bestWord(words, miss, t, gain); i >= 0 {
 			gain, at = g, i
 			missing = true
@@ -192,7 +192,7 @@ func (s *splitScorer) amongWords(words []int64, miss sums, t *leafTask) (thresho
 		return threshold{}, false
 	}
 
-	// The search has given the bin alone: add up what lies before it.
+	// bestWord returns only the bin: add up the sums below it.
 	found := threshold{gain: gain, last: at, next: at + 1, missing: missing}
 	var sum int64
 	for _, w := range words[:at+1] {
@@ -204,7 +204,7 @@ func (s *splitScorer) amongWords(words []int64, miss sums, t *leafTask) (thresho
 		found.left = found.left.plus(miss)
 	}
 
-	// No row here is in the empty bins above the threshold.
+	// Skip empty bins above the threshold.
 	for found.next < len(words) && words[found.next] == 0 {
 		found.next++
 	}
@@ -215,11 +215,11 @@ func (s *splitScorer) amongWords(words []int64, miss sums, t *leafTask) (thresho
 	return found, true
 }
 
-// scan is one feature's histogram of one leaf, decoded: running sums over those bins that hold something.
+// scan is one feature's histogram of one leaf, decoded: running sums over its non-empty bins.
 type scan struct {
 	n     int            // entries in use
-	first [MaxBins]uint8 // the lowest bin that entry i stands for
-	last  [MaxBins]uint8 // and the highest
+	first [MaxBins]uint8 // lowest bin of entry i
+	last  [MaxBins]uint8 // highest bin of entry i
 	below [MaxBins]sums  // sums of entries 0..i
 }
 
@@ -258,7 +258,7 @@ func (c *scan) decode(h histogram, from, values int, pack packing) {
 	}
 }
 
-// coarsen joins entries whose bins have the same group: a grid of thresholds coarser than the data's.
+// coarsen joins entries whose bins have the same group: a coarser grid of thresholds than the data's.
 func (c *scan) coarsen(group []uint8) {
 	n := 0
 	for i := range c.n {

@@ -5,10 +5,10 @@ import (
 	"math/bits"
 )
 
-// What path_smooth, monotone_constraints and extra_trees do to the scoring of splits. With the first two, a leaf's value is not
-// what its sums alone say, and the gain is what the value takes off the loss.
+// How path_smooth, monotone_constraints and extra_trees change the scoring of splits. With the first two, a leaf's value does not follow
+// from its sums alone, and the gain is the reduction of the loss at that value.
 
-// leastSmooth is the largest path_smooth that smooths nothing, as in LightGBM: weights must stay finite.
+// leastSmooth is the largest path_smooth that has no effect, as in LightGBM: weights must stay finite.
 const leastSmooth = 1e-15
 
 // childOutput is the value of a child of the task's leaf.
@@ -16,8 +16,8 @@ func (s *splitScorer) childOutput(x sums, l2 float64, t *leafTask) float64 {
 	return t.limited(s.output(x, l2), x.h)
 }
 
-// limited is an output of rows with this hessian, drawn towards the leaf's own by path_smooth, the more the fewer they are, and
-// kept within the bounds that monotone splits above have set.
+// limited applies path_smooth and monotone bounds to an output of rows with this hessian: it is drawn towards the leaf's own value, the
+// more the fewer the rows, and kept within the bounds set by monotone splits above.
 func (t *leafTask) limited(output, h float64) float64 {
 	if t.weight > 0 {
 		output = smoothed(output, h*t.weight, t.out)
@@ -31,18 +31,17 @@ func (t *leafTask) limited(output, h float64) float64 {
 	return output
 }
 
-// smoothed is the mean of an output and its parent's, which has weight 1. The conversions keep the compiler from fusing, as
-// everywhere.
+// smoothed is the mean of an output and its parent's, which has weight 1. The conversions prevent fused operations, as everywhere.
 func smoothed(output, weight, parent float64) float64 {
 	return (float64(output*weight) + parent) / (weight + 1)
 }
 
-// gainAt is gain where the output is another than the sums' best.
+// gainAt is gain at a given output.
 func (s *splitScorer) gainAt(x sums, l2, output float64) float64 {
 	return -(float64(2*s.soft(x.g)*output) + float64(float64((x.h+l2)*output)*output))
 }
 
-// sides is the gain of both children together, and less than anything where their values go against the direction.
+// sides is the gain of both children together, or -Inf if their values violate the direction.
 func (s *splitScorer) sides(left, right sums, l2 float64, t *leafTask) float64 {
 	if s.plain {
 		return s.gain(left, l2) + s.gain(right, l2)
@@ -54,8 +53,8 @@ func (s *splitScorer) sides(left, right sums, l2 float64, t *leafTask) float64 {
 	return s.gainAt(left, l2, a) + s.gainAt(right, l2, b)
 }
 
-// leafTask is the task of a leaf that has a place in the tree. As in LightGBM, a smoothed leaf is held against what it takes
-// off the loss at its value; for numerical features that value is smoothed towards itself once more.
+// leafTask returns the task of a leaf in the tree. As in LightGBM, a smoothed leaf is compared with its loss reduction at its own value;
+// for numerical features that value is smoothed towards itself once more.
 func (s *splitScorer) leafTask(l *leaf) leafTask {
 	t := s.task(l.sums, len(l.rows))
 	if s.plain {
@@ -76,8 +75,8 @@ func (s *splitScorer) leafTask(l *leaf) leafTask {
 	return t
 }
 
-// inherit gives the children of a leaf their values and bounds: behind a split of a monotone feature, neither side may go
-// beyond the middle of the two values (the method that LightGBM calls basic).
+// inherit sets the children's values and bounds: below a split on a monotone feature, neither side may go beyond the middle of the two
+// values (LightGBM's basic method).
 func (s *splitScorer) inherit(l, left, right *leaf) {
 
 	t := s.leafTask(l)
@@ -86,7 +85,7 @@ func (s *splitScorer) inherit(l, left, right *leaf) {
 	left.low, left.high = l.low, l.high
 	right.low, right.high = l.low, l.high
 
-	// In a feature with a direction, the middle keeps the descendants of both sides in order.
+	// For a feature with a direction, the middle keeps the descendants of both sides in order.
 	middle := (left.out + right.out) / 2
 	switch direction := s.direction(l.best.feature); {
 	case direction > 0:
@@ -105,13 +104,13 @@ func (s *splitScorer) direction(feature int) int8 {
 	return s.directions[feature]
 }
 
-// pick is one of n numbers from 0, from 64 uniform bits.
+// pick returns one of the numbers below n, from 64 uniform bits.
 func pick(random uint64, n int) int {
 	at, _ := bits.Mul64(random, uint64(n))
 	return int(at)
 }
 
-// drawnThreshold is the one threshold of a numerical feature at which extra_trees looks, with missing values on the better side.
+// drawnThreshold is the one threshold of a numerical feature that extra_trees tries, with missing values on the better side.
 func (s *splitScorer) drawnThreshold(h histogram, from int, f *Feature, group []uint8, miss sums, t *leafTask, feature int) (threshold, bool) {
 	at := drawnBin(f.valueBins(), group, t.draw.at(uint64(feature)))
 
@@ -148,7 +147,7 @@ func (s *splitScorer) drawnThreshold(h histogram, from int, f *Feature, group []
 	return found, ok
 }
 
-// drawnBin is the last bin on the left. Where there is one bin, or one group of bins, only missing values can be on the right.
+// drawnBin draws the last bin on the left. With a single bin or group of bins, only missing values can be on the right.
 func drawnBin(values int, group []uint8, random uint64) int {
 	if group == nil {
 		return pick(random, max(values-1, 1))

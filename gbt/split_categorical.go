@@ -9,12 +9,12 @@ import (
 type category struct {
 	bin   int
 	sums  sums
-	order float64 // what categories are sorted by
+	order float64 // sort key
 }
 
-// categorical scores splits of an unordered feature and keeps the best in best. With few categories, each against the
-// rest. With many, as LightGBM does after Fisher (1958): sort them by gradient over hessian; the best of all subsets is a
-// run from either end. usable bounds the bins that may go left (a coarser max_bin).
+// categorical scores splits of an unordered feature and updates best. With few categories, each against the rest. With many, as in LightGBM
+// and after Fisher (1958): sorted by gradient over hessian, the best of all subsets is a run from either end. usable bounds the bins that
+// may go left (for a coarser max_bin).
 func (s *splitScorer) categorical(h histogram, from, bins, usable int, t *leafTask, feature int, best *split, buf []category) {
 	all := buf[:0]
 
@@ -68,15 +68,15 @@ func (s *splitScorer) sortedSubset(all []category, t *leafTask, feature int, bes
 	s.runFromEnd(sorted, t, feature, best)
 }
 
-// runFromEnd scores the first 1, 2, 3 ... categories as the left side. Steps that add fewer than min_data_per_group rows
-// are not scored by themselves: they would fit noise.
+// runFromEnd scores the first 1, 2, 3 ... categories as the left side. It skips steps that add fewer than min_data_per_group rows, which
+// would fit noise.
 func (s *splitScorer) runFromEnd(sorted []category, t *leafTask, feature int, best *split) {
 	l2 := s.l2 + s.catL2
 	left := sums{}
 	since := 0.0
 	longest := min(s.p.MaxCatThreshold, (len(sorted)+1)/2)
 
-	drawn := -1 // at which length extra_trees looks
+	drawn := -1 // the run length that extra_trees tries
 	if s.draws {
 		drawn = pick(t.draw.at(uint64(feature)), longest)
 	}
@@ -97,7 +97,7 @@ func (s *splitScorer) runFromEnd(sorted []category, t *leafTask, feature int, be
 			continue
 		}
 
-		// Enough rows since the last length that was tried.
+		// Enough rows since the last length tried.
 		since = 0
 		if s.draws && i != drawn {
 			continue

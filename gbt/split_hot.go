@@ -2,8 +2,7 @@ package gbt
 
 // The loops below run once per bin, feature and leaf; with many small leaves they cost as much as counting.
 
-// decodePacked makes running sums of the words, leaving out empty bins. Words are added whole: a sum of words is the word
-// of the sums.
+// decodePacked makes running sums of the words, skipping empty bins. Words are added whole: a sum of words is the word of the sums.
 func (c *scan) decodePacked(words []int64, pack packing) {
 	var sum int64
 	n := 0
@@ -40,16 +39,16 @@ func (c *scan) decodeWide(pairs []wide) {
 	c.n = n
 }
 
-// bestThreshold is the entry whose running sums, with extra added, make the best left side, and the gain of both sides
-// together; -1 when no entry exceeds goal. Hessians grow from entry to entry, so the first right side that is too small
-// ends the search; nothing is left for it behind the last entry, unless missing values are.
+// bestThreshold finds the best threshold in running sums, with extra added to each. It returns the gain of both sides together and the
+// entry before the threshold; -1 if no gain exceeds goal. Hessians grow from entry to entry, so the loop ends at the first right side that
+// is too small; beyond the last entry nothing is left on the right, except missing values.
 func (s *splitScorer) bestThreshold(below []sums, extra sums, t *leafTask, goal float64) (gain float64, at int) {
 	gain, at = goal, -1
 	if s.l1 == 0 && s.clip == inf && !s.plain {
 		return s.bestLimited(below, extra, t, goal)
 	}
 
-	// The general case, with an L1 penalty or a limit on outputs.
+	// The general case, with an L1 penalty or a bound on outputs.
 	if s.l1 > 0 || s.clip < inf {
 		for i, x := range below {
 			x = x.plus(extra)
@@ -64,7 +63,7 @@ func (s *splitScorer) bestThreshold(below []sums, extra sums, t *leafTask, goal 
 		return gain, at
 	}
 
-	// The usual case: neither of them, and no smoothing or direction.
+	// The usual case: no penalty, bound, smoothing or direction.
 	l2, minH, total := s.l2, t.minH, t.total
 	for i, x := range below {
 		g, h := x.g+extra.g, x.h+extra.h
@@ -72,7 +71,7 @@ func (s *splitScorer) bestThreshold(below []sums, extra sums, t *leafTask, goal 
 		if restH < minH {
 			break
 		}
-		// Not x*y+z: nothing here can be fused, so every processor rounds alike.
+		// Not of the form x*y+z: nothing here can be fused, so that all processors round alike.
 		if v := g*g/(h+l2) + restG*restG/(restH+l2); v > gain && h >= minH {
 			gain, at = v, i
 		}
@@ -81,7 +80,7 @@ func (s *splitScorer) bestThreshold(below []sums, extra sums, t *leafTask, goal 
 	return gain, at
 }
 
-// bestLimited is bestThreshold where children have values of their own; see sides.
+// bestLimited is bestThreshold for children with limited values; see sides.
 func (s *splitScorer) bestLimited(below []sums, extra sums, t *leafTask, goal float64) (gain float64, at int) {
 	gain, at = goal, -1
 	l2, minH, total, direction := s.l2, t.minH, t.total, t.direction
@@ -117,7 +116,7 @@ func (s *splitScorer) bestWordGo(words []int64, extra sums, t *leafTask, goal fl
 
 	var sum int64
 	for b, w := range words {
-		if w == 0 && b > 0 { // the same sums as before; at 0, what extra makes of them
+		if w == 0 && b > 0 { // the same sums as the previous bin; at 0 extra alone may matter
 			continue
 		}
 

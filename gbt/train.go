@@ -9,39 +9,38 @@ import (
 	"time"
 )
 
-// Options are what a training run borrows; none of them changes the model but Shift, Input and, by stopping early, Valid, Eval
-// and Maximize.
+// Options are the settings of a training run beside its parameters. None of them affects the model except Shift, Input and, through early
+// stopping, Valid, Eval and Maximize.
 type Options struct {
 	Threads int // goroutines; at least 1
 
-	// Valid are held-out rows, scored after every tree, with the training data's features.
+	// Valid are held-out rows with the training data's features, scored after every tree.
 	Valid *Data
-	// Eval scores raw scores of the used rows of Valid, in their order. It is called after every tree, from one goroutine,
-	// and may keep nothing of its argument.
+	// Eval computes the metric from the raw scores of the used rows of Valid, in their order. It is called after every tree, from one
+	// goroutine, and must not retain its argument.
 	Eval func(raw []float64) (float64, error)
-	// Maximize says whether a higher score is better.
+	// Maximize says that a higher score is better.
 	Maximize bool
 
-	// Shift is added to every raw score of the finished model, and to those that Eval gets; training rows are learnt from
-	// without it. Where a negative row was kept with probability w, log(w) makes the log odds those of all rows. As with the
-	// constant of boost_from_average, the first tree carries it.
+	// Shift is added to every raw score of the finished model, and to those passed to Eval; training rows are learnt from without it. If
+	// negative rows were sampled with probability w, log(w) corrects the log odds to those of all rows. As with the constant of
+	// boost_from_average, the first tree carries it.
 	Shift float64
 
-	// Input, when not nil, is a model that the training continues: scores begin at its, and its trees stand before the new ones
-	// in the finished model. num_iterations, early_stopping_round and Progress are of new trees.
+	// Input, if not nil, is a model to continue: scores begin at its predictions, and its trees precede the new ones in the finished model.
+	// num_iterations, early_stopping_round and Progress refer to new trees only.
 	Input *InputModel
 
-	// OnTree is told about every tree. An error ends the training with that error.
+	// OnTree is called after every tree. Its error ends the training.
 	OnTree func(Progress) error
 
-	// Checkpoint is shown the state before every tree, from the training's goroutine, and decides by itself when one is worth
-	// keeping. It is shown the last one again when ctx has ended within a tree, before Train returns. An error ends the
-	// training with that error.
+	// Checkpoint is called with the state before every tree, from the training's goroutine, and decides whether to save it. If ctx ends
+	// within a tree, it is called once more with the last state before Train returns. Its error ends the training.
 	Checkpoint func(*Checkpoint) error
-	// Resume, when not nil, is where to resume: the model is the one that a training that never stopped would have ended with.
-	// A checkpoint of another run (parameters, data, Valid, Maximize or Identity) is refused with a *MismatchError.
+	// Resume, if not nil, is where to resume: the model will be that of an uninterrupted training. A checkpoint of a different run (in
+	// parameters, data, Valid, Maximize or Identity) is refused with a *MismatchError.
 	Resume *Checkpoint
-	// Identity says in words what is not looked at to tell two runs apart: which table's bytes these are, what Eval measures.
+	// Identity describes what else distinguishes two runs: which table the bytes come from, what Eval measures.
 	Identity string
 }
 
@@ -49,38 +48,38 @@ type Options struct {
 type Progress struct {
 	Tree   int // 1, 2, 3 ...
 	Leaves int
-	Score  float64 // of Valid; NaN without Eval
+	Score  float64 // on Valid; NaN without Eval
 	Best   int     // the tree with the best score so far, 0 without Eval
 	Took   time.Duration
 }
 
 // Result is a finished training run.
 type Result struct {
-	Model *Model // up to the best tree, when stopping early was asked for
-	Grown int    // trees grown in all, without an input model's
+	Model *Model // up to the best tree, with early stopping
+	Grown int    // trees grown in total, without an input model's
 	Best  int    // trees in Model
 	Score float64
-	// Stopped says why no more trees were grown.
+	// Stopped says why training ended.
 	Stopped Stop
-	Resumed int           // trees that came out of Options.Resume
-	Took    time.Duration // training, with what the resumed trees had taken before
+	Resumed int           // trees taken from Options.Resume
+	Took    time.Duration // training time, including that of the resumed trees
 }
 
-// Stop is why training ended.
+// Stop is why a training ended.
 type Stop string
 
-// The reasons for which training ends well.
+// The regular ends of a training.
 const (
 	StopIterations Stop = "num_iterations reached"
 	StopEarly      Stop = "no improvement on valid"
 	StopNoSplit    Stop = "no split improves the model"
 )
 
-// ErrDiverged is wrapped by the error of a training whose steps grow beyond what a number can hold.
+// ErrDiverged is wrapped by the error of a training whose values overflow.
 var ErrDiverged = errors.New("the training diverges")
 
-// Train grows a model on d. It ends early when ctx does, with ctx's error. The same data, parameters and ratings give the
-// same model, bit for bit, whatever the number of threads.
+// Train grows a model on d. It ends early when ctx does, with ctx's error. The same data, parameters and Eval results give the same model,
+// bit for bit, for any number of threads.
 func Train(ctx context.Context, d *Data, p Params, opt Options) (*Result, error) {
 	pool := newPool(opt.Threads)
 	defer pool.close()
@@ -106,9 +105,9 @@ func Train(ctx context.Context, d *Data, p Params, opt Options) (*Result, error)
 	return b.result(), nil
 }
 
-// booster is a training run between two trees.
+// booster is the state of a training run between two trees.
 type booster struct {
-	p     Params // as the model file has them; the grower's are for all copies of a row
+	p     Params // as in the model file; the grower's are scaled by Data.Copies
 	opt   Options
 	data  *Data
 	obj   objective
@@ -116,25 +115,25 @@ type booster struct {
 	pool  *pool
 	walks walks
 
-	bias       float64   // the constant that boosting starts from; the first tree carries it
+	bias       float64   // the initial constant; the first tree carries it
 	score      []float64 // of all rows of data
 	validScore []float64 // of all rows of opt.Valid
-	valid      []float64 // the used ones of them, for Eval
+	valid      []float64 // those of the used rows, for Eval
 	gh         []uint32
 	bag        int
 
 	trees              []*Tree
-	round              int // trees tried, which is what random choices are keyed by; a try in which nothing splits gives no tree
-	roundsWithoutSplit int // rounds without a split, in a row
-	best               int // trees of the best score
-	bestIn             int // the round of the best score
+	round              int // trees tried, by which random choices are keyed; a round without a split adds no tree
+	roundsWithoutSplit int // consecutive rounds without a split
+	best               int // number of trees at the best score
+	bestIn             int // round of the best score
 	bestAt             float64
 	stopped            Stop
 
-	run     run // what its checkpoints belong to; empty where nobody wants any
+	run     run // identifies its checkpoints; empty if there are none
 	started time.Time
-	before  time.Duration // what the resumed trees had taken
-	resumed int           // trees
+	before  time.Duration // training time of the resumed trees
+	resumed int           // number of resumed trees
 }
 
 func newBooster(ctx context.Context, d *Data, p Params, opt Options, pool *pool) (*booster, error) {
@@ -177,7 +176,7 @@ func newBooster(ctx context.Context, d *Data, p Params, opt Options, pool *pool)
 	}
 
 	b := &booster{p: p, opt: opt, data: d, obj: obj, bestAt: math.NaN(), started: time.Now(), pool: pool, walks: newWalks(pool)}
-	// Refuse another training's checkpoint before memory for all rows is asked for.
+	// Check the checkpoint before allocating memory for all rows.
 	if opt.Checkpoint != nil || opt.Resume != nil {
 		b.run = newRun(d, p, opt)
 	}
@@ -187,7 +186,7 @@ func newBooster(ctx context.Context, d *Data, p Params, opt Options, pool *pool)
 		}
 	}
 
-	// Rows are in the table once per copy, and what a leaf needs is meant per original row.
+	// A row may be in the table several times; minimum sizes of a leaf apply to original rows.
 	perCopy := b.p.forCopies(d.Copies)
 	b.grow = newGrower(&perCopy, d, pool)
 	b.gh = make([]uint32, d.Rows)
@@ -216,14 +215,14 @@ func filled(n int, x float64) []float64 {
 	return s
 }
 
-// step grows one tree, adds it to the scores, evaluates it and decides whether to go on. A tree that finds no split among its
-// features and rows says nothing of the next one, which may draw others.
+// step grows one tree, adds it to the scores, evaluates it and decides whether to go on. If no split is found among its features and rows,
+// the next round may still find one in others.
 func (b *booster) step(ctx context.Context) error {
 	start := time.Now()
 	tree := b.treesBefore() + b.round
 	b.round++
 
-	// Gradients at the scores so far, of the rows that this tree learns from.
+	// Gradients at the current scores, for the rows that this tree learns from.
 	b.drawRows(tree)
 	pack := b.obj.prepare(b.score, b.grow.order, b.pool)
 	k := newKey(b.p.Seed, forRounding, tree)
@@ -248,14 +247,14 @@ func (b *booster) step(ctx context.Context) error {
 		return fmt.Errorf("%w at tree %d: a leaf's value is not finite; use a smaller learning_rate or more lambda_l2", ErrDiverged, len(b.trees)+1)
 	}
 
-	// Scores are a whole tree further, or not at all.
+	// Never leave scores partly updated.
 	whole := context.WithoutCancel(ctx)
 	b.addValues(whole, t)
 	if b.opt.Valid != nil {
 		addScores(whole, []*Tree{t}, b.opt.Valid.Columns, b.opt.Valid.rows(), b.validScore, b.walks)
 	}
 
-	// The first tree takes the bias along, so that the trees alone sum up to a score.
+	// The first tree carries the bias, so that the trees alone sum up to a score.
 	if len(b.trees) == 0 {
 		t.addBias(b.bias)
 		if shift := b.carried(); shift != 0 {
@@ -269,10 +268,10 @@ func (b *booster) step(ctx context.Context) error {
 	return b.evaluate(t, start)
 }
 
-// addValues adds the tree's values to the scores of all rows in use. The bag's rows know their leaves, but lie in the order of
-// the leaves, and a jump to one row's score costs about as much as sixty nodes cost per row when 64 neighbouring rows pass them
-// at once. The other rows in use have to be routed anyway, which alone takes longer. Where few of the table's rows are in use,
-// neighbours are few, too.
+// addValues adds the tree's values to the scores of all rows in use. The leaves of the bag's rows are known, but the rows lie in leaf
+// order, and jumping to one row's score costs about as much as passing 64 neighbouring rows through sixty nodes at once costs per row. The
+// other rows in use have to be routed anyway, which alone takes longer. If only few of the table's rows are in use, routing finds few
+// neighbours per block, too.
 func (b *booster) addValues(ctx context.Context, t *Tree) {
 	out := b.grow.order[b.bag:]
 	byBlocks := float64(len(t.Feature)) * float64(b.data.Rows)
@@ -287,7 +286,7 @@ func (b *booster) addValues(ctx context.Context, t *Tree) {
 	}
 }
 
-// drawRows fills the grower's order with the rows in use, ascending, those in the bag first.
+// drawRows fills the grower's order with the rows in use, the bag first, both parts ascending.
 func (b *booster) drawRows(tree int) {
 	rows := b.data.rows()
 	b.pool.parallel(rows.len(), grain, func(_, lo, hi int) { rows.copy(b.grow.order[lo:hi], lo) })
@@ -329,7 +328,7 @@ func (b *booster) evaluate(t *Tree, start time.Time) error {
 	return nil
 }
 
-// decide ends the training when its rounds or its patience are over.
+// decide ends the training at the last round, or when early stopping applies.
 func (b *booster) decide() {
 	switch {
 	case b.p.EarlyStoppingRound > 0 && b.round-b.bestIn >= b.p.EarlyStoppingRound:
@@ -339,11 +338,11 @@ func (b *booster) decide() {
 	}
 }
 
-// maxRoundsWithoutSplit is how many rounds in a row may be without a split. One useful feature of forty, a tenth of them drawn: one time
-// in 38,000 a training ends too early. Each of these rounds costs a pass over the rows.
+// maxRoundsWithoutSplit bounds the consecutive rounds without a split. With one useful feature of forty, of which a tenth is drawn, one in
+// 38,000 trainings ends too early. Each of these rounds costs a pass over the rows.
 const maxRoundsWithoutSplit = 100
 
-// sampled says whether a round without a split may be followed by one with it.
+// sampled reports whether rounds differ, so that one with a split may follow one without.
 func (b *booster) sampled() bool {
 	return len(b.grow.usableFeatures) > 0 && b.p.draws()
 }
@@ -358,8 +357,8 @@ func (b *booster) improved(s float64) bool {
 	return s < b.bestAt-b.p.EarlyStoppingDelta
 }
 
-// shifted are the trees with Options.Shift, which the first one carries. Those that are kept and gone on from do not have it:
-// training rows' scores are made of them.
+// shifted returns the trees with Options.Shift added to the first. The booster's own trees do not have it, since the training rows' scores
+// are rebuilt from them on resuming.
 func (b *booster) shifted(trees []*Tree) []*Tree {
 	if b.carried() == 0 || len(trees) == 0 {
 		return trees

@@ -2,11 +2,11 @@ package gbt
 
 import "math"
 
-// Tree is one regression tree, in the arrays of LightGBM's text format. Internal node i splits Feature[i]; a child that is
-// negative is the leaf ^child. A tree of one leaf has no internal nodes.
+// Tree is one regression tree, in the arrays of LightGBM's text format. Internal node i splits on Feature[i]; a negative child c is the
+// leaf ^c. A tree with one leaf has no internal nodes.
 type Tree struct {
 	Feature   []int
-	Threshold []float64 // numerical: values up to it go left; categorical: index into CatBoundaries
+	Threshold []float64 // numerical: values <= it go left; categorical: index into CatBoundaries
 	Decision  []uint8   // bit 0 categorical, bit 1 missing goes left, bits 2-3 missing type (2: NaN)
 	Left      []int
 	Right     []int
@@ -26,7 +26,7 @@ type Tree struct {
 
 	Shrinkage float64
 
-	// left are the bins that go left at each node; trees read from a file have none.
+	// left holds the bins that go left at each node; it is nil in trees read from a file.
 	left []binSet
 }
 
@@ -52,7 +52,7 @@ func (t *Tree) addBias(x float64) {
 	}
 }
 
-// finite says whether every leaf has a value that is a number.
+// finite reports whether every leaf value is finite.
 func (t *Tree) finite() bool {
 	for _, v := range t.LeafValue {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
@@ -67,8 +67,8 @@ func constantTree(x float64) *Tree {
 	return &Tree{LeafValue: []float64{x}, LeafWeight: []float64{0}, LeafCount: []int{0}, Shrinkage: 1}
 }
 
-// route sends rows down the tree by their bins and calls visit with each leaf's rows, which it reorders. It is how trees
-// predict a whole table: one pass over one column per node, without a jump on the data.
+// route sends rows down the tree by their bins and calls visit with each leaf's rows, which it reorders. It makes one pass over one column
+// per node, without a branch on the data.
 func (t *Tree) route(columns [][]byte, rows, scratch []uint32, visit func(leaf int, rows []uint32)) {
 	if len(t.Feature) == 0 {
 		visit(0, rows)
@@ -91,7 +91,7 @@ func (t *Tree) routeFrom(node int, columns [][]byte, rows, scratch []uint32, vis
 	t.routeFrom(t.Right[node], columns, rows[n:], scratch[n:], visit)
 }
 
-// rowSet is the rows 0..n-1, or some of them.
+// rowSet is the rows 0..n-1, or a subset.
 type rowSet struct {
 	n      int
 	subset []uint32
@@ -117,7 +117,7 @@ func (s rowSet) copy(dst []uint32, from int) {
 	}
 }
 
-// predict is the tree's value for one row of raw feature values, by LightGBM's rules.
+// predict returns the tree's value for one row of raw feature values, by LightGBM's rules.
 func (t *Tree) predict(x []float64) float64 {
 	if len(t.Feature) == 0 {
 		return t.LeafValue[0]
@@ -125,7 +125,7 @@ func (t *Tree) predict(x []float64) float64 {
 	return t.predictFrom(0, x)
 }
 
-// predictFrom is predict for a row that has come as far as node.
+// predictFrom is predict for a row that has reached node.
 func (t *Tree) predictFrom(node int, x []float64) float64 {
 	for node >= 0 {
 		if t.goesLeft(node, x[t.Feature[node]]) {
@@ -162,7 +162,7 @@ func (t *Tree) goesLeft(node int, v float64) bool {
 	return v <= t.Threshold[node]
 }
 
-// zeroThreshold is what LightGBM takes for zero where zero means missing.
+// zeroThreshold is the magnitude up to which LightGBM treats a value as zero, if zero means missing.
 const zeroThreshold = 1e-35
 
 func (t *Tree) inCategory(node int, v float64) bool {
@@ -174,7 +174,7 @@ func (t *Tree) inCategory(node int, v float64) bool {
 	return c/32 < len(words) && words[c/32]>>(c%32)&1 == 1
 }
 
-// categories is the bit set of the categories that go left at a categorical node.
+// categories returns the bit set of the categories that go left at a categorical node.
 func (t *Tree) categories(node int) []uint32 {
 	set := int(t.Threshold[node])
 	return t.CatThreshold[t.CatBoundaries[set]:t.CatBoundaries[set+1]]
