@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// The tests below compare the routines that a processor may have in assembly with their twins in Go. Where there is no
-// assembly both sides are the same; what else a test looks at is looked at, and then it says that it skipped the comparison.
+// The tests below compare assembly routines with their Go counterparts. On a processor without the assembly both sides are the same: a test
+// then checks only what else it covers, and reports that it skipped the comparison.
 
 func saySkipped(t *testing.T, vectors bool) {
 	t.Helper()
@@ -78,7 +78,7 @@ func TestCountingEqualsGo(t *testing.T) {
 	saySkipped(t, canPickBytes())
 }
 
-// pieceOfRows is how many rows a routine in assembly gets at once.
+// pieceOfRows is how many rows an assembly routine gets per call.
 const pieceOfRows = 1 << 16
 
 func TestGradientsEqualGo(t *testing.T) {
@@ -232,7 +232,7 @@ func TestRatingWordsEqualsGoAndEntries(t *testing.T) {
 		var sum int64
 		for b := range words {
 			switch rng.IntN(3) {
-			case 0: // gradients that cancel and repeat, so that gains are equal
+			case 0: // gradients that cancel and repeat, so that gains tie
 				words[b] = int64(rng.IntN(5)-2)<<pack.shift + int64(rng.IntN(3))
 			case 1:
 				words[b] = int64(rng.IntN(2e6)-1e6)<<pack.shift + int64(rng.IntN(1e4))
@@ -248,7 +248,7 @@ func TestRatingWordsEqualsGoAndEntries(t *testing.T) {
 		p.MinDataInLeaf, p.LambdaL2 = rng.IntN(3), float64(rng.IntN(2))
 		total := sums{float64(g), float64(h)}.plus(miss)
 		if total.h == 0 {
-			continue // such a leaf is not split
+			continue // such a leaf is never split
 		}
 		s := newSplitScorer(&p, pack, nil)
 		task := s.task(total, 1000)
@@ -326,7 +326,7 @@ func TestAddScoresEqualsRowByRow(t *testing.T) {
 	saySkipped(t, canPickBytes())
 }
 
-// byBlocks adds the trees' values by blocks wherever that can be done, however few rows a block has.
+// byBlocks adds the trees' values by blocks wherever possible, however few rows a block has.
 func byBlocks(trees []*Tree, d *Data, scores []float64) []float64 {
 	out := slices.Clone(scores)
 	var w walk

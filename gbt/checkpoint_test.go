@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// encoded is c's bytes.
+// encoded returns c's bytes.
 func encoded(t testing.TB, c *Checkpoint) []byte {
 	t.Helper()
 	data, err := c.AppendBinary(nil)
@@ -78,7 +78,7 @@ func randomSubset(rng *rand.Rand, n int) []uint32 {
 	return rows
 }
 
-// noisyRating depends on every bit of every score, and gets better and worse at random.
+// noisyRating depends on every bit of every score, and improves and worsens at random.
 func noisyRating(seed uint64) func([]float64) (float64, error) {
 	return func(raw []float64) (float64, error) {
 		h := seed
@@ -91,8 +91,8 @@ func noisyRating(seed uint64) func([]float64) (float64, error) {
 
 var errKilled = errors.New("killed")
 
-// killed trains up to a random moment and returns the bytes of the last checkpoint that was kept, or of the one it began
-// from; nil ones are none. The moments: before a tree, after it, or within it by the end of its context.
+// killed trains up to a random moment (before a tree, after it, or within it by the end of its context) and returns the bytes of the last
+// checkpoint saved, or of the one it resumed from; nil if there is none.
 func killed(t testing.TB, rng *rand.Rand, d *Data, p Params, opt Options, from []byte) ([]byte, *Result) {
 	t.Helper()
 	kept := from
@@ -135,7 +135,7 @@ func killed(t testing.TB, rng *rand.Rand, d *Data, p Params, opt Options, from [
 	return kept, res
 }
 
-// TestAnyKillsSameBytes kills random trainings at random moments, again and again, and lets each go on from what it kept.
+// TestAnyKillsSameBytes kills random trainings at random moments, repeatedly, and resumes each from its last checkpoint.
 func TestAnyKillsSameBytes(t *testing.T) {
 	start, runs := uint64(time.Now().UnixNano()), 60
 	if raceEnabled {
@@ -175,7 +175,7 @@ func TestAnyKillsSameBytes(t *testing.T) {
 	}
 }
 
-// TestReplayMakesTheSameScores compares every bit of the scores, of more rows than one piece, and not only the models.
+// TestReplayMakesTheSameScores compares every bit of the scores, not only the models, for more rows than one piece has.
 func TestReplayMakesTheSameScores(t *testing.T) {
 	d := randomTable(tableSpec{rows: 3*window + 77, numerical: 4, categorical: 2, bins: 40, missing: 0.1, seed: 3})
 	for r := range d.Rows {
@@ -203,7 +203,7 @@ func TestReplayMakesTheSameScores(t *testing.T) {
 	}
 }
 
-// checkpointed is a small training's state after so many trees.
+// checkpointed is the state of a small training after a number of trees.
 func checkpointed(t testing.TB, d *Data, p Params, opt Options, trees int) *Checkpoint {
 	t.Helper()
 	var last *Checkpoint
@@ -219,7 +219,7 @@ func checkpointed(t testing.TB, d *Data, p Params, opt Options, trees int) *Chec
 	return last
 }
 
-// TestEndWhileResuming: scores take minutes on a large table; whoever is told to go then leaves the checkpoint as it is.
+// TestEndWhileResuming: recomputing the scores takes minutes on a large table; when interrupted then, the checkpoint stays as it is.
 func TestEndWhileResuming(t *testing.T) {
 	d := randomTable(tableSpec{rows: 3000, numerical: 3, bins: 30, seed: 5})
 	from := checkpointed(t, &d.Data, small(), Options{}, 5)
@@ -318,7 +318,7 @@ func TestCheckpointOfAnotherRun(t *testing.T) {
 	mustTrain(t, &d.Data, p, opt)
 }
 
-// golden is a checkpoint made of literals, so that its bytes depend on the format alone.
+// golden is a checkpoint made of literals, so that its bytes depend only on the format.
 func golden() *Checkpoint {
 	c := &Checkpoint{bias: -1.5, round: 3, roundsWithoutSplit: 1, best: 1, bestIn: 2, bestAt: 0.25, elapsed: 90 * time.Second}
 	c.run = run{identity: "golden", params: []string{"[num_leaves: 2]"}, features: 2, rows: 10, used: 9, validMaximizes: true}
@@ -331,8 +331,8 @@ func golden() *Checkpoint {
 	return c
 }
 
-// TestCheckpointFormat holds the bytes against those that an earlier build wrote. A difference is another format: it needs
-// another magic, and checkpoints of builds before are then refused.
+// TestCheckpointFormat compares the bytes with those that an earlier build wrote. A difference means a new format, which needs a new magic;
+// checkpoints of earlier builds are then refused.
 func TestCheckpointFormat(t *testing.T) {
 	want, err := os.ReadFile(filepath.Join("testdata", "checkpoint", "want.hex"))
 	if err != nil {
@@ -353,7 +353,7 @@ func FuzzReadCheckpoint(f *testing.F) {
 	f.Add(encoded(f, golden()), false)
 	f.Add([]byte(checkpointMagic), false)
 	f.Fuzz(func(t *testing.T, data []byte, sealed bool) {
-		if sealed { // a body that the checksum does not protect: what is behind it has to hold by itself
+		if sealed { // a body not protected by the checksum has to be checked by itself
 			data = seal(data)
 		}
 		c, err := ReadCheckpoint(data)
@@ -367,7 +367,7 @@ func FuzzReadCheckpoint(f *testing.F) {
 		if again := encoded(t, c); !bytes.Equal(again, data) {
 			t.Fatal("a checkpoint that was accepted is written otherwise")
 		}
-		// Going on from it stays within the trees, whatever they say.
+		// Resuming from it stays within the trees, whatever they contain.
 		columns := make([][]byte, min(c.run.features, 1<<12))
 		for i := range columns {
 			columns[i] = []byte{0, 1, 2, 255}
@@ -378,7 +378,7 @@ func FuzzReadCheckpoint(f *testing.F) {
 	})
 }
 
-// seal writes the right length and checksum around a body.
+// seal puts the right length and checksum around a body.
 func seal(data []byte) []byte {
 	body := data[min(len(data), headBytes):max(min(len(data), headBytes), len(data)-32)]
 	out := append([]byte(checkpointMagic), make([]byte, 8)...)

@@ -93,7 +93,7 @@ func TestForColumns(t *testing.T) {
 	}
 }
 
-// TestPatterns ignores all columns that match.
+// TestPatterns ignores all matching columns.
 func TestPatterns(t *testing.T) {
 	columns := []string{"user_id", "user_age", "site", "site:rate", "site×hour:count", "user_id:count", "a/b:count", "a*b", "a[b", "axb"}
 	for in, want := range map[ColumnList]ColumnList{
@@ -103,7 +103,7 @@ func TestPatterns(t *testing.T) {
 		"name:user_*,site*,si": "", // a plain name that no column has
 		"name:site?rate,site":  "name:site,site:rate",
 		"name:[as]*:*":         "name:a/b:count,site:rate,site×hour:count",
-		"name:a*b":             "name:a*b", // a column has this very name
+		"name:a*b":             "name:a*b", // a column has exactly this name
 		`name:a\*b`:            "name:a*b",
 		"name:a?b":             "name:a*b,a[b,axb",
 		"name:a[b":             "name:a[b",
@@ -141,7 +141,7 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
-// drop is the table without some of its columns, which is what ignoring them must come to.
+// drop returns the table without some of its columns, which must be equivalent to ignoring them.
 func (t *table) drop(columns []int) *table {
 	d := *t
 	d.Features, d.Columns, d.RowMajor = nil, nil, nil
@@ -155,8 +155,8 @@ func (t *table) drop(columns []int) *table {
 	return &d
 }
 
-// TestIgnoredColumnsAreAsIfAbsent compares with a copy of the table that has no such columns: same trees, but for the
-// features' numbers. Few and many ignored columns are counted by different loops.
+// TestIgnoredColumnsAreAsIfAbsent compares with a copy of the table without these columns: same trees, except for the features' numbers.
+// Few and many ignored columns take different loops.
 func TestIgnoredColumnsAreAsIfAbsent(t *testing.T) {
 	for seed := range uint64(12) {
 		d := randomTable(tableSpec{rows: 4000, numerical: 8, categorical: 3, bins: 40, missing: 0.1, seed: seed})

@@ -68,7 +68,7 @@ func shapByHand(t *Tree, x []float64, features, wanted int) float64 {
 	return sum
 }
 
-// TestContributions holds rows with missing values and categories, on deep trees in which features come again, against the definition.
+// TestContributions compares with the definition, on rows with missing values and categories and on deep trees with repeated features.
 func TestContributions(t *testing.T) {
 	d := randomTable(tableSpec{rows: 2500, numerical: 4, categorical: 2, bins: 30, missing: 0.2, seed: 6})
 	p := small()
@@ -106,7 +106,7 @@ func TestContributions(t *testing.T) {
 		t.Errorf("five values: %v", err)
 	}
 
-	// A model file may have counts of leaves and none of nodes.
+	// A model file may have counts for leaves but not for nodes.
 	leaves, nodes := m.Trees[0].LeafCount, m.Trees[0].InternalCount
 	for name, counts := range map[string][2][]int{"leaves": {make([]int, len(leaves)), nodes}, "nodes": {leaves, make([]int, len(nodes))}} {
 		m.Trees[0].LeafCount, m.Trees[0].InternalCount = counts[0], counts[1]

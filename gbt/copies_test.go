@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// stacked is the table n times, one below the other.
+// stacked returns the table repeated n times.
 func (t *table) stacked(n int) *table {
 	s := &table{Data: Data{Rows: n * t.Rows, Features: t.Features, RowMajor: slices.Repeat(t.RowMajor, n), Label: slices.Repeat(t.Label, n)}}
 	for _, c := range t.Columns {
@@ -16,8 +16,7 @@ func (t *table) stacked(n int) *table {
 	return s
 }
 
-// TestCopiesCountOnce: limits are per original row, whatever the number of copies; what the model file says of them is not
-// multiplied.
+// TestCopiesCountOnce: minimum sizes apply to original rows, for any number of copies; the model file states them unscaled.
 func TestCopiesCountOnce(t *testing.T) {
 	const n = 3
 	d := randomTable(tableSpec{rows: 2000, numerical: 4, categorical: 3, bins: 40, regression: true, seed: 2}).stacked(n)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestEveryFileHasItsPlace: doc.go says of every file once what it is for, and names none that is not there.
+// TestEveryFileHasItsPlace: doc.go describes every file exactly once, and names none that does not exist.
 func TestEveryFileHasItsPlace(t *testing.T) {
 	text, err := os.ReadFile("doc.go")
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// rootBins is how often the trees' roots have each threshold, by the last bin on the left. Trees without a split are not there.
+// rootBins counts the thresholds at the trees' roots, by the last bin on the left. Trees without a split are skipped.
 func rootBins(t *testing.T, m *Model, bounds []float64) map[int]int {
 	t.Helper()
 	seen := map[int]int{}
@@ -17,7 +17,7 @@ func rootBins(t *testing.T, m *Model, bounds []float64) map[int]int {
 	return seen
 }
 
-// TestExtraTreesDrawThresholds has one feature, whose best threshold is the same for every tree; a drawn one is any.
+// TestExtraTreesDrawThresholds has one feature, whose best threshold is the same for every tree; a drawn one varies.
 func TestExtraTreesDrawThresholds(t *testing.T) {
 	long(t)
 	const bins = 12
@@ -51,7 +51,7 @@ func TestExtraTreesDrawThresholds(t *testing.T) {
 	}
 }
 
-// TestExtraTreesDrawCategories: one of few categories, or one length of the sorted run of many.
+// TestExtraTreesDrawCategories: one of a few categories, or one length of the sorted run of many.
 func TestExtraTreesDrawCategories(t *testing.T) {
 	d := randomTable(tableSpec{rows: 20_000, categorical: 1, bins: 2, seed: 4})
 	p := small()
@@ -74,8 +74,7 @@ func TestExtraTreesDrawCategories(t *testing.T) {
 	}
 }
 
-// TestExtraTreesDoNotDependOnTheCrew has leaves so small that several goroutines would otherwise take one each, and ahead of
-// their turn.
+// TestExtraTreesDoNotDependOnTheCrew has leaves so small that goroutines would otherwise prepare them one each, and ahead of their turn.
 func TestExtraTreesDoNotDependOnTheCrew(t *testing.T) {
 	d := randomTable(tableSpec{rows: 30_000, numerical: 6, categorical: 2, bins: 60, missing: 0.1, seed: 6})
 	p := small()

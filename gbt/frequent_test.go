@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// sparseTable has one bin in most cells, and a few features that have not.
+// sparseTable has one bin in most cells of most features.
 func sparseTable(rows, features int) *table {
 	d := randomTable(tableSpec{rows: rows, numerical: features, bins: 254, missing: 0.93, seed: 11})
 	rng := rand.New(rand.NewPCG(12, 12))
@@ -87,7 +87,7 @@ func ints(s []uint32) []int {
 	return out
 }
 
-// A model may not depend on which way was chosen, which the processor decides.
+// A model must not depend on the way of counting, which depends on the processor.
 func TestSparseModelDoesNotDependOnTheWay(t *testing.T) {
 	d := sparseTable(3000, 120)
 	p := Defaults()
@@ -134,7 +134,7 @@ func TestByteThatIsNoBinIsAnError(t *testing.T) {
 	}
 }
 
-// What lies in a column that nobody asked for is nobody's business, however the others are counted, now or in a later tree.
+// The bytes of a column that is not used do not matter, whichever way the others are counted, in this or a later tree.
 func TestStrayByteOfAnIgnoredColumnIsNoError(t *testing.T) {
 	for name, d := range map[string]*table{
 		"dense":  randomTable(tableSpec{rows: 3000, numerical: 9, bins: 30, seed: 14}),

@@ -12,12 +12,12 @@ import (
 	"testing"
 )
 
-// grownByLightGBM are the rows of testdata/lightgbm, those that make_grown.py continues and refits on, and what came out.
+// grownByLightGBM holds the rows of testdata/lightgbm that make_grown.py continues and refits on, and its results.
 func grownByLightGBM(t *testing.T) (all, rest *table, want map[string][]float64) {
 	t.Helper()
 	all = wholeNumbers(t, readCSV(t, "rows.csv", ','))
 	for i := range all.Features {
-		all.Features[i].Name = "Column_" + all.Features[i].Name[1:] // as LightGBM calls them
+		all.Features[i].Name = "Column_" + all.Features[i].Name[1:] // as LightGBM names them
 		all.Features[i].Max = float64(all.Features[i].Bins - 1)
 	}
 	rest = &table{Data: all.Data}
@@ -57,7 +57,7 @@ func onBins(t testing.TB, m *Model, d *Data) *InputModel {
 	return in
 }
 
-// farthest is the greatest distance between two lists of scores.
+// farthest is the largest difference between two lists of scores.
 func farthest(a, b []float64) (distance float64, row int) {
 	for r := range a {
 		if d := math.Abs(a[r] - b[r]); !(d <= distance) {
@@ -67,7 +67,7 @@ func farthest(a, b []float64) (distance float64, row int) {
 	return distance, row
 }
 
-// TestLightGBMContinues goes on from a LightGBM model as its init_model does.
+// TestLightGBMContinues continues a LightGBM model like its init_model.
 func TestLightGBMContinues(t *testing.T) {
 	all, rest, want := grownByLightGBM(t)
 	in := onBins(t, readModel(t, "old.txt"), &all.Data)
@@ -97,7 +97,7 @@ func TestLightGBMContinues(t *testing.T) {
 	}
 }
 
-// TestLightGBMRefits renews the leaves of LightGBM's models as its refit does.
+// TestLightGBMRefits renews the leaves of LightGBM's models like its refit.
 func TestLightGBMRefits(t *testing.T) {
 	all, rest, want := grownByLightGBM(t)
 	for name, change := range map[string]func(*Params){
@@ -142,15 +142,15 @@ func TestLightGBMRefits(t *testing.T) {
 	}
 }
 
-// withoutParams is a model's text up to its parameters, which say that it was continued.
+// withoutParams returns a model's text up to its parameters, which mention that it was continued.
 func withoutParams(t *testing.T, m *Model) string {
 	t.Helper()
 	trees, _, _ := strings.Cut(string(text(t, m)), "\nparameters:\n")
 	return trees
 }
 
-// TestContinuedIsWhatItWouldHaveBeen stops trainings, writes their models, reads them and goes on: the trees are those of a training
-// that never stopped, however it draws rows and features.
+// TestContinuedIsWhatItWouldHaveBeen stops trainings, writes and reads their models, and continues them: the trees are those of an
+// uninterrupted training, however it draws rows and features.
 func TestContinuedIsWhatItWouldHaveBeen(t *testing.T) {
 	long(t)
 	for _, regression := range []bool{false, true} {
@@ -206,7 +206,7 @@ func TestContinuedFromCheckpoint(t *testing.T) {
 		}
 	}
 
-	// Without the input model, or with another one, it is another training.
+	// Without the input model, or with another one, it is a different run.
 	for _, other := range []*InputModel{nil, onBins(t, want.Model, &d.Data)} {
 		opt.Input = other
 		var mismatch *MismatchError
@@ -216,8 +216,8 @@ func TestContinuedFromCheckpoint(t *testing.T) {
 	}
 }
 
-// TestOnBins has a table with other bins, more features and another order of them: what the model predicts of its bins is what the
-// model in its terms predicts of raw values.
+// TestOnBins has a table with other bins, more features and in another order: the translated model predicts for the table's bins what the
+// original predicts for raw values.
 func TestOnBins(t *testing.T) {
 	old := randomTable(tableSpec{rows: 3000, numerical: 6, categorical: 1, bins: 50, missing: 0.1, seed: 2})
 	m := mustTrain(t, &old.Data, small(), Options{}).Model
@@ -263,13 +263,13 @@ func TestOnBins(t *testing.T) {
 		}
 	}
 
-	// The same bins move nothing, and text and all is what it was.
+	// With the same bins no threshold moves, and the model's text is unchanged.
 	same := onBins(t, m, &old.Data)
 	if same.Moved != 0 || !bytes.Equal(text(t, same.Model), text(t, m)) {
 		t.Errorf("on its own bins %d of %d thresholds were moved", same.Moved, same.Cuts)
 	}
 
-	// Codes of categories may be others: what was category c is now c+1.
+	// Category codes may differ: what was category c is now c+1.
 	shifted := make([]int, cat[0].Bins)
 	for b := range shifted {
 		shifted[b] = (b + len(shifted) - 1) % len(shifted)
@@ -337,8 +337,8 @@ func TestInputRefused(t *testing.T) {
 	}
 }
 
-// TestRefitHere refits on the rows that the model was grown on: with a learning rate of 1 and no rows drawn, leaves stay what they are, to the
-// rounding of gradients, and a constant on all scores is carried along.
+// TestRefitHere refits on the rows that the model was grown on: with a learning rate of 1 and without sampling, leaves stay the same up to
+// the rounding of gradients, and a constant added to all scores is carried along.
 func TestRefitHere(t *testing.T) {
 	d := randomTable(tableSpec{rows: 6000, numerical: 5, bins: 30, missing: 0.1, weights: true, seed: 8})
 	v := randomTable(tableSpec{rows: 500, numerical: 5, bins: 30, missing: 0.1, seed: 8})

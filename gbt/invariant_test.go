@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// watch is what the checker knows of a training run before a tree is grown.
+// watch is what the checker records of a training run before a tree is grown.
 type watch struct {
 	*booster
 	table *table
@@ -18,7 +18,7 @@ type watch struct {
 	leaf  []wide    // and of every leaf
 }
 
-// trainChecked is Train with the checker after every tree, and how many trees there were.
+// trainChecked is Train with the checker after every tree; it also returns the number of trees.
 func trainChecked(t *testing.T, trial *trial, opt Options) int {
 	t.Helper()
 	b, err := newBooster(context.Background(), &trial.Data, trial.p, opt, testPool(t, opt.Threads))
@@ -44,7 +44,7 @@ func trainChecked(t *testing.T, trial *trial, opt Options) int {
 	return len(b.trees)
 }
 
-// check re-adds everything that the tree claims from the rows.
+// check recomputes from the rows everything that the tree claims.
 func (w *watch) check(t *Tree) error {
 	for _, step := range []func(*Tree) error{w.checkShape, w.checkRows, w.checkGradients, w.checkSums, w.checkNodes, w.checkScores, w.checkMemory} {
 		if err := step(t); err != nil {
@@ -79,11 +79,11 @@ func (w *watch) checkShape(t *Tree) error {
 	return nil
 }
 
-// checkRows makes sure that the leaves share out the bag, each its rows in ascending order, and that a row lies in the leaf
-// to which the tree sends it, by its bins and by its raw values.
+// checkRows makes sure that the leaves divide the bag, each with its rows in ascending order, and that every row is in the leaf to which
+// the tree sends it, by its bins and by its raw values.
 func (w *watch) checkRows(t *Tree) error {
 	out, used := w.grow.order[w.bag:], usedRows(w.data)
-	places := map[*uint32]int{} // of both arrays, and whose they are
+	places := map[*uint32]int{} // in both arrays, and their owner
 	all := slices.Clone(out)
 	for i, l := range w.grow.leaves {
 		if len(l.rows) < 1 || len(l.spare) != len(l.rows) {
@@ -133,7 +133,7 @@ func (w *watch) leafOf(t *Tree, row uint32) int {
 	return ^node
 }
 
-// checkGradients computes every gradient with the library's exponential; rounding may move it by one unit.
+// checkGradients recomputes every gradient with the library's exponential; rounding may move it by one unit.
 func (w *watch) checkGradients(*Tree) error {
 	weights := [2]float64{1, w.p.ScalePosWeight}
 	if b, ok := w.obj.(*binary); ok {
@@ -160,8 +160,7 @@ func (w *watch) checkGradients(*Tree) error {
 	return nil
 }
 
-// checkSums adds up the rows of every leaf and of every subtree, in whole units, and compares with what the grower and the
-// tree say of them.
+// checkSums adds up the rows of every leaf and every subtree, in whole units, and compares with the sums of the grower and the tree.
 func (w *watch) checkSums(t *Tree) error {
 	pack := w.grow.score.pack
 	w.node, w.leaf = make([]wide, len(t.Feature)), make([]wide, t.Leaves())
@@ -201,7 +200,7 @@ func (w *watch) sums(t *Tree, child int) (wide, int) {
 	return w.node[child], t.InternalCount[child]
 }
 
-// best is the output of rows with these sums, in the loss's own units and by the formulas of the paper.
+// best is the output for rows with these sums, in units of the loss and by the formulas of the paper.
 func (w *watch) best(s wide, l2 float64) (value float64) {
 	pack := w.grow.score.pack
 	h := float64(s.h)*pack.h1 + l2
@@ -226,20 +225,20 @@ func (w *watch) taken(s wide, l2, value float64) float64 {
 	return -(2*w.soft(s)*value + h*value*value)
 }
 
-// smoothed is a value of about so many rows after path_smooth.
+// smoothed is a value for that many rows after path_smooth.
 func (w *watch) smoothed(value, rows, parent float64) float64 {
 	return (value*rows + parent*w.p.PathSmooth) / (rows + w.p.PathSmooth)
 }
 
 func near(a, b, scale float64) bool { return math.Abs(a-b) <= 1e-9*(math.Abs(a)+math.Abs(b)+scale) }
 
-// place is what the way to a node says of its value: the value before shrinking, its bounds, and the features above.
+// place is what the path to a node implies for its value: the value before shrinkage, its bounds, and the features above.
 type place struct {
 	value, low, high float64
 	path             []int
 }
 
-// checkNodes holds every node's split against its rules and gain, and every value against its sums.
+// checkNodes checks every node's split against its rules and gain, and every value against its sums.
 func (w *watch) checkNodes(t *Tree) error {
 	bias := 0.0
 	if len(w.trees) == 1 {
@@ -281,8 +280,7 @@ func (w *watch) checkNodes(t *Tree) error {
 	return nil
 }
 
-// children are the places of a node's children; gain is what the split takes off the loss, a difference of numbers as large
-// as scale.
+// children returns the places of a node's children; gain is the split's reduction of the loss, a difference of numbers of magnitude scale.
 func (w *watch) children(t *Tree, node int, at place) (both [2]place, gain, scale float64) {
 	feature, s := &w.data.Features[t.Feature[node]], w.node[node]
 	l2, own := w.p.LambdaL2, w.best(s, w.p.LambdaL2)
@@ -311,7 +309,7 @@ func (w *watch) children(t *Tree, node int, at place) (both [2]place, gain, scal
 	middle := (both[0].value + both[1].value) / 2
 	if all := w.p.MonotoneConstraints.among(w.data.Features); all != nil && all[t.Feature[node]] != 0 {
 		if up := all[t.Feature[node]] > 0; up != (both[0].value <= both[1].value) && both[0].value != both[1].value {
-			gain = math.NaN() // a split against the direction
+			gain = math.NaN() // a split that violates the direction
 		} else if up {
 			both[0].high, both[1].low = min(both[0].high, middle), max(both[1].low, middle)
 		} else {
@@ -321,7 +319,7 @@ func (w *watch) children(t *Tree, node int, at place) (both [2]place, gain, scal
 	return both, gain, scale
 }
 
-// checkMeeting makes sure that a node's feature may meet those above it.
+// checkMeeting makes sure that a node's feature is allowed together with those above it.
 func (w *watch) checkMeeting(t *Tree, node int, path []int) error {
 	groups := w.p.InteractionConstraints.among(w.data.Features)
 	for _, group := range groups {
@@ -350,12 +348,12 @@ func (w *watch) checkSizes(t *Tree, node int) error {
 	return nil
 }
 
-// checkScores makes sure that every row in use, in the bag or not, has got its leaf's value, and no other row anything.
+// checkScores makes sure that every row in use, in the bag or not, got its leaf's value, and that no other row changed.
 func (w *watch) checkScores(t *Tree) error {
 	want := slices.Clone(w.score)
 	for _, r := range usedRows(w.data) {
 		v := t.LeafValue[w.leafOf(t, r)]
-		if len(w.trees) == 1 { // the bias has been added to the tree after the scores
+		if len(w.trees) == 1 { // the bias was added to the tree after the scores
 			if l := w.leafOf(t, r); !near(w.booster.score[r]-w.score[r], v-w.bias, 1) {
 				return fmt.Errorf("row %d of leaf %d went from %v to %v, the leaf's value is %v", r, l, w.score[r], w.booster.score[r], v-w.bias)
 			}
@@ -372,7 +370,7 @@ func (w *watch) checkScores(t *Tree) error {
 	return nil
 }
 
-// checkMemory makes sure that all histograms have been given back, each once, and that there are no more than PrivateBytes says.
+// checkMemory makes sure that every histogram was freed exactly once, and that there are no more than PrivateBytes says.
 func (w *watch) checkMemory(*Tree) error {
 	c := w.grow.count
 	seen := map[*int64]bool{}
@@ -426,7 +424,7 @@ func checkHistograms(g *grower) error {
 	return nil
 }
 
-// knownLeaves are the tree's leaves, but the children of one whose children are known.
+// knownLeaves returns the tree's leaves, replacing a prepared leaf by its children.
 func knownLeaves(g *grower) []*leaf {
 	var all []*leaf
 	for i := range g.leaves {
@@ -439,8 +437,8 @@ func knownLeaves(g *grower) []*leaf {
 	return all
 }
 
-// growChecked is the loop of grow with a recount after every split: since the larger child's histogram is the parent's
-// less the smaller one's, parent = left + right at every node. early is how many leaves got their children before their turn.
+// growChecked is the loop of grow with a recount after every split. Since the larger child's histogram is the parent's less the smaller
+// one's, this checks parent = left + right at every node. early counts the leaves that were prepared ahead.
 func growChecked(b *booster) (splits, early int, err error) {
 	g := b.grow
 	b.drawRows(0)

@@ -23,7 +23,7 @@ func naive(d *Data, rows []uint32, features []int, gh []uint32, pack packing, of
 }
 
 func TestHistogramsAreExact(t *testing.T) {
-	// More rows than a word can take, an odd number of features, and the largest gradients there are.
+	// More rows than a word can take, an odd number of features, and the largest possible gradients.
 	d := randomTable(tableSpec{rows: 3*blockRows + 77, numerical: 9, categorical: 4, bins: 254, missing: 0.1, seed: 1})
 	rng := rand.New(rand.NewPCG(2, 2))
 	gh := make([]uint32, d.Rows)
@@ -61,10 +61,10 @@ func TestHistogramsAreExact(t *testing.T) {
 						}
 						c := newCounter(&d.Data, testPool(t, threads))
 						c.begin(chosen, use, pack)
-						counted(c, all[:500]) // a workspace that was used before
+						counted(c, all[:500]) // to use the workspace first
 						h := counted(c, rows)
 						want := naive(&d.Data, rows, chosen, use, pack, c.offset)
-						for _, f := range chosen { // others may be counted, too
+						for _, f := range chosen { // others may have been counted, too
 							for i := c.offset[f]; i < c.offset[f+1]; i++ {
 								if g, hs := h.at(i, pack); g != want[i].g || hs != want[i].h {
 									t.Fatalf("feature %d, bin %d: got %d, %d, want %d, %d", f, i-c.offset[f], g, hs, want[i].g, want[i].h)
@@ -78,7 +78,7 @@ func TestHistogramsAreExact(t *testing.T) {
 	}
 }
 
-// reduced is a pair with all its features.
+// reduced returns a pair with all its features reduced.
 func reduced(c *counter, m *histogramPair) *histogramPair {
 	for i := range c.features {
 		c.reduce(m, i)
@@ -87,7 +87,7 @@ func reduced(c *counter, m *histogramPair) *histogramPair {
 	return m
 }
 
-// counted is the histogram of rows.
+// counted returns the histogram of rows.
 func counted(c *counter, rows []uint32) histogram {
 	return reduced(c, c.count(rows, histogram{}, 0)).smaller
 }

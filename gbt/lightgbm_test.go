@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// TestLightGBMScores trains as testdata/lightgbm/make.py does. The trees of both are the same, and scores differ by what
-// rounding gradients does.
+// TestLightGBMScores trains as testdata/lightgbm/make.py does. The trees are the same, and scores differ only by the rounding of gradients.
 func TestLightGBMScores(t *testing.T) {
 	d := wholeNumbers(t, readCSV(t, "rows.csv", ','))
 	want := readCSV(t, "want.csv", ';')
@@ -71,8 +70,7 @@ func number(t *testing.T, text string) float64 {
 	return v
 }
 
-// wholeNumbers is a table of small whole numbers with a bin for each; the last value of a row is its label, and the one before
-// a category.
+// wholeNumbers is a table of small whole numbers with a bin for each; the last value of a row is its label, the one before it a category.
 func wholeNumbers(t *testing.T, rows [][]string) *table {
 	t.Helper()
 	f := len(rows[0]) - 1

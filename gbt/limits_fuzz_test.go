@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// FuzzConstraints holds what lists of constraints mean before and after they get the form that equal ones share.
+// FuzzConstraints compares the meaning of constraint lists before and after canonicalisation.
 func FuzzConstraints(f *testing.F) {
 	f.Add("1,0,-1", "a\nb\nc")
 	f.Add("name:a=1,b==-1", "a\nb=\nb")
@@ -43,7 +43,7 @@ func FuzzConstraints(f *testing.F) {
 	})
 }
 
-// sets are groups without their order.
+// sets returns groups with their order removed.
 func sets(groups [][]int) map[FeatureGroups]bool {
 	all := map[FeatureGroups]bool{}
 	for _, g := range groups {

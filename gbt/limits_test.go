@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestPathSmoothByHand: below a root that is not smoothed, values are means of their own rows' and the parent's, weighted as
-// LightGBM's documentation says. Squared error without weights has counts for hessians.
+// TestPathSmoothByHand: below an unsmoothed root, values are means of the rows' own value and the parent's, weighted as in LightGBM's
+// documentation. With squared error and no weights, hessians are counts.
 func TestPathSmoothByHand(t *testing.T) {
 	d := randomTable(tableSpec{rows: 3000, numerical: 3, categorical: 1, bins: 20, regression: true, seed: 5})
 	p := small()
@@ -64,13 +64,13 @@ func TestPathSmoothByHand(t *testing.T) {
 	check(0, 0)
 }
 
-// TestMonotoneOnAGrid trains on labels that go against every direction, and moves one feature of many rows over all its bins.
+// TestMonotoneOnAGrid trains on labels that contradict every direction, and moves one feature of many rows over all its bins.
 func TestMonotoneOnAGrid(t *testing.T) {
 	long(t)
 	const features = 4
 	d := randomTable(tableSpec{rows: 8000, numerical: features, categorical: 2, bins: 16, seed: 7})
 	rng := rand.New(rand.NewPCG(7, 7))
-	for r := range d.Rows { // waves, and interactions
+	for r := range d.Rows { // waves and interactions
 		x := d.row(r)
 		signal := math.Sin(x[0]) + math.Cos(x[1]) + math.Cos(x[2]/2) + math.Sin(x[0]*x[2]/20) + x[3]/16*math.Sin(x[4])
 		d.Label[r] = 0
@@ -165,7 +165,7 @@ func TestInteractionsStayApart(t *testing.T) {
 	}
 }
 
-// TestBagsByClass holds the bags' sizes, and that a bag lasts for bagging_freq trees.
+// TestBagsByClass checks the bags' sizes, and that a bag lasts for bagging_freq trees.
 func TestBagsByClass(t *testing.T) {
 	p := Defaults()
 	p.PosBaggingFraction, p.NegBaggingFraction, p.BaggingFreq = 0.5, 0.1, 2
@@ -221,7 +221,7 @@ func TestBagsByClass(t *testing.T) {
 	}
 }
 
-// limited are the parameters of this file, one at a time and all at once, for a table whose first features are numerical.
+// limited returns the parameters of this file, one at a time and all at once, for a table whose first features are numerical.
 func limited() map[string]func(*Params) {
 	all := map[string]func(*Params){
 		"extra trees":  func(p *Params) { p.ExtraTrees = true },
@@ -238,7 +238,7 @@ func limited() map[string]func(*Params) {
 	return all
 }
 
-// TestLimitsSameBytes: for any threads, and after a training was killed and taken up again with another number of them.
+// TestLimitsSameBytes: for any number of threads, and after resuming with a different one.
 func TestLimitsSameBytes(t *testing.T) {
 	d := randomTable(tableSpec{rows: 80_000, numerical: 6, categorical: 3, bins: 80, missing: 0.05, weights: true, seed: 10})
 	v := randomTable(tableSpec{rows: 5000, numerical: 6, categorical: 3, bins: 80, missing: 0.05, seed: 10})
@@ -278,7 +278,7 @@ func TestLimitsSameBytes(t *testing.T) {
 	}
 }
 
-// TestLimitsRefused: values that do not go together, or not with the table.
+// TestLimitsRefused: values that contradict each other or the table.
 func TestLimitsRefused(t *testing.T) {
 	for want, m := range map[string]map[string]any{
 		"path_smooth: needs min_data_in_leaf of 2 or more":                                                         {"path_smooth": 1, "min_data_in_leaf": 1},
@@ -319,7 +319,7 @@ func TestLimitsRefused(t *testing.T) {
 	}
 }
 
-// TestLimitsAreCanonical: lists of the same columns are one configuration, however they are written.
+// TestLimitsAreCanonical: lists of the same columns are the same configuration, however they are written.
 func TestLimitsAreCanonical(t *testing.T) {
 	columns := []string{"age", "price", "a,b", "twice", "twice", "k=v", "[x]"}
 	for in, want := range map[any]string{
@@ -366,7 +366,7 @@ func checkCanonical(t *testing.T, name string, in any, columns []string, want st
 	}
 }
 
-// TestLimitsInTheModel: a model says of new parameters only what is set, and of columns their numbers.
+// TestLimitsInTheModel: a model mentions newer parameters only if set, and columns by number.
 func TestLimitsInTheModel(t *testing.T) {
 	d := randomTable(tableSpec{rows: 3000, numerical: 6, categorical: 3, bins: 20, seed: 11})
 	plain := text(t, mustTrain(t, &d.Data, small(), Options{}).Model)

@@ -55,7 +55,7 @@ func TestReadModelRefuses(t *testing.T) {
 	}
 }
 
-// TestReadModelPredictsByLightGBMsRules covers what our own files never hold.
+// TestReadModelPredictsByLightGBMsRules covers what our own files never contain.
 func TestReadModelPredictsByLightGBMsRules(t *testing.T) {
 	const model = `tree
 version=v4

@@ -2,5 +2,5 @@
 
 package gbt
 
-// raceEnabled says that the race detector is on.
+// raceEnabled says whether the race detector is on.
 const raceEnabled = false

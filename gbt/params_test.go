@@ -59,7 +59,7 @@ func TestParseParamsRefuses(t *testing.T) {
 	}
 }
 
-// TestMapIsComplete makes sure that no field is forgotten in the table: two configurations with equal maps are the same.
+// TestMapIsComplete makes sure that the table has every field: configurations with equal maps are the same.
 func TestMapIsComplete(t *testing.T) {
 	fields := reflect.TypeFor[Params]().NumField()
 	if len(paramTable) != fields {

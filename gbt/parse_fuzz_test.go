@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// FuzzParamsJSON parses parameters as they come, from JSON. What is accepted has one canonical form that survives JSON, fits
-// a model file's lines, and can be trained with: the trainer may refuse it with a typed error and never panics.
+// FuzzParamsJSON parses parameters from JSON. What is accepted has one canonical form that survives JSON, fits a model file's lines, and
+// can be trained with: the trainer may refuse it with a typed error but never panics.
 func FuzzParamsJSON(f *testing.F) {
 	for _, text := range []string{
 		`{}`, `{"num_leaves": 3, "eta": 0.5, "objective": "mse"}`, `{"max_depth": -1e300, "lambda_l2": 1e300}`,
@@ -73,8 +73,8 @@ func hasKey(m map[string]any, key string) bool {
 	return ok
 }
 
-// FuzzModelText reads models, writes them and reads them again: the second writing is the first, byte for byte, and both
-// predict the same for any row.
+// FuzzModelText reads models, writes them and reads them again: the second text equals the first, byte for byte, and both predict the same
+// for any row.
 func FuzzModelText(f *testing.F) {
 	for seed := range uint64(6) {
 		trial := randomTrial(seed, fewRows)
@@ -112,7 +112,7 @@ func FuzzModelText(f *testing.F) {
 	})
 }
 
-// wildRows are 16 rows of values, many of which no feature should have.
+// wildRows returns 16 rows of values, many of them unusual.
 func wildRows(seed uint64, features int) []float64 {
 	rng := rand.New(rand.NewPCG(seed, 9))
 	odd := []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, math.Copysign(0, -1), 1e300, -1e300, 5e-324, 1e-35, -1e-35, 1 << 31, 1<<31 - 1, -1, 255.5}

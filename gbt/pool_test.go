@@ -13,20 +13,20 @@ import (
 	"time"
 )
 
-// TestMain lets trainings have eight goroutines, which are no more than there are processors, wherever it runs.
+// TestMain allows trainings eight goroutines on any machine, although newPool limits them to the number of processors.
 func TestMain(m *testing.M) {
 	runtime.GOMAXPROCS(max(8, runtime.GOMAXPROCS(0)))
 	os.Exit(m.Run())
 }
 
-// testPool is a pool that ends with the test.
+// testPool is a pool that is closed at the end of the test.
 func testPool(tb testing.TB, size int) *pool {
 	c := poolOf(size)
 	tb.Cleanup(c.close)
 	return c
 }
 
-// TestPoolCoversEverythingOnce: every number is in exactly one range, no range is too short, and each goroutine's ascend.
+// TestPoolCoversEverythingOnce: every number is in exactly one range, no range is too short, and each goroutine's ranges ascend.
 func TestPoolCoversEverythingOnce(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, size := range []int{1, 2, 3, 8} {
@@ -40,7 +40,7 @@ func TestPoolCoversEverythingOnce(t *testing.T) {
 				}
 				upTo[worker] = hi
 				for i := lo; i < hi; i++ {
-					seen[i]++ // the race detector would see two goroutines here
+					seen[i]++ // the race detector would notice two goroutines here
 				}
 			})
 			for i, times := range seen {
@@ -52,8 +52,8 @@ func TestPoolCoversEverythingOnce(t *testing.T) {
 	}
 }
 
-// TestPoolWorksSideBySide: each of four ranges waits for the other three, which one goroutine could never do, awake or
-// after all have fallen asleep.
+// TestPoolWorksSideBySide: each of four ranges waits for the other three, which a single goroutine could never do, whether the others are
+// spinning or asleep.
 func TestPoolWorksSideBySide(t *testing.T) {
 	c := testPool(t, 4)
 	for i := range 20 {
@@ -74,7 +74,7 @@ func TestPoolWorksSideBySide(t *testing.T) {
 	}
 }
 
-// TestPoolEnds: its goroutines go home, asleep or not.
+// TestPoolEnds: its goroutines end, asleep or not.
 func TestPoolEnds(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for range 100 {
@@ -89,7 +89,7 @@ func TestPoolEnds(t *testing.T) {
 	}
 }
 
-// TestPanicReachesTheCaller: in a goroutine of its own it would end the process, and with it a whole Batch job.
+// TestPanicReachesTheCaller: in a goroutine of its own it would end the process, and with it the whole Batch job.
 func TestPanicReachesTheCaller(t *testing.T) {
 	c := testPool(t, 4)
 	for _, bad := range [][2]int{{0, 1}, {99, 100}, {0, 100}} { // the last one in every range

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// forestSpec says what a random model holds.
+// forestSpec says what a random model contains.
 type forestSpec struct {
 	features, trees, leaves int
 	bounds                  int     // different thresholds per feature
@@ -25,7 +25,7 @@ var oddNumbers = []float64{
 	math.SmallestNonzeroFloat64, -math.SmallestNonzeroFloat64, math.MaxFloat64, -math.MaxFloat64, 1, -1, 1e-300,
 }
 
-// oddCategories are values whose category needs a rule.
+// oddCategories are values whose category needs a special rule.
 var oddCategories = []float64{0, math.Copysign(0, -1), -0.5, -1, 0.99, 31, 32, 63.5, 64, 1 << 14, 1<<31 - 0.5, 1 << 31, 1 << 32, 1e300, math.NaN(), math.Inf(1), math.Inf(-1)}
 
 func randomForest(rng *rand.Rand, s forestSpec) *Model {
@@ -47,10 +47,10 @@ func randomForest(rng *rand.Rand, s forestSpec) *Model {
 	return m
 }
 
-// randomTree splits leaves until there are enough. Nodes are numbered as they are split, as in trained trees.
+// randomTree splits leaves until there are enough. Nodes are numbered in the order of splitting, as in trained trees.
 func randomTree(rng *rand.Rand, s forestSpec, pool [][]float64) *Tree {
 	t := &Tree{Shrinkage: 1, LeafValue: []float64{rng.NormFloat64()}}
-	link := []*int{nil} // of each leaf: where its parent points to it
+	link := []*int{nil} // for each leaf, its parent's pointer to it
 	t.Left, t.Right = make([]int, s.leaves-1), make([]int, s.leaves-1)
 	for node := range s.leaves - 1 {
 		leaf := rng.IntN(len(link))
@@ -113,7 +113,7 @@ func (t *Tree) randomQuestion(rng *rand.Rand, s forestSpec, pool [][]float64) {
 	t.Decision = append(t.Decision, decision)
 }
 
-// randomRows are near the model's thresholds, and odd.
+// randomRows are values near the model's thresholds, and odd ones.
 func randomRows(rng *rand.Rand, m *Model, rows int, plain bool) []float64 {
 	var near []float64
 	for _, t := range m.Trees[:min(len(m.Trees), 20)] {
@@ -144,8 +144,8 @@ func randomRows(rng *rand.Rand, m *Model, rows int, plain bool) []float64 {
 	return x
 }
 
-// checkPredictAll compares the bits with those of walking down every tree: through PredictAll, which chooses, and of
-// batches only.
+// checkPredictAll compares the bits with those of walking down every tree, both through PredictAll, which chooses, and through batches
+// only.
 func checkPredictAll(t *testing.T, m *Model, x []float64, rows, threads int) {
 	t.Helper()
 	chosen, batches := slices.Repeat([]float64{math.NaN()}, rows), slices.Repeat([]float64{math.NaN()}, rows)
@@ -163,7 +163,7 @@ func checkPredictAll(t *testing.T, m *Model, x []float64, rows, threads int) {
 	}
 }
 
-// TestFewRowsAreWalked: making a forest for a single small call would take longer than the call.
+// TestFewRowsAreWalked: compiling for a single small call would take longer than the call.
 func TestFewRowsAreWalked(t *testing.T) {
 	rng := rand.New(rand.NewPCG(15, 16))
 	m := randomForest(rng, forestSpec{features: 2, trees: 2, leaves: 9, bounds: 9})
@@ -185,7 +185,7 @@ func TestFewRowsAreWalked(t *testing.T) {
 	}
 }
 
-// TestPredictAllIsPredict holds the batches against the walk, on models with every kind of node and odd values.
+// TestPredictAllIsPredict compares batches with walking, on models with every kind of node and odd values.
 func TestPredictAllIsPredict(t *testing.T) {
 	long(t)
 	seed := rand.Uint64()
@@ -223,7 +223,7 @@ func TestPredictAllIsPredict(t *testing.T) {
 	}
 }
 
-// TestGrovesAreSeveral makes sure that the test above sees what its cases are named after.
+// TestGrovesAreSeveral makes sure that the test above covers what its cases are named for.
 func TestGrovesAreSeveral(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	f := randomForest(rng, forestSpec{features: 50, trees: 150, leaves: 250, bounds: 400, categorical: 0.1}).compile()
@@ -245,7 +245,7 @@ func TestGrovesAreSeveral(t *testing.T) {
 	}
 }
 
-// TestPredictAllOnHugeTrees uses the largest trees that parameters allow, as a bush and as a chain.
+// TestPredictAllOnHugeTrees uses the largest trees that parameters allow, one bushy and one a chain.
 func TestPredictAllOnHugeTrees(t *testing.T) {
 	for _, chain := range []bool{false, true} {
 		rng := rand.New(rand.NewPCG(3, 4))
@@ -254,14 +254,14 @@ func TestPredictAllOnHugeTrees(t *testing.T) {
 	}
 }
 
-// TestPredictAllOnUnusualTrees: models made by hand may hold what no file does.
+// TestPredictAllOnUnusualTrees: models made by hand may contain what no file does.
 func TestPredictAllOnUnusualTrees(t *testing.T) {
 	leaf := []float64{1, 2, 4}
 	m := &Model{FeatureNames: []string{"a", "b"}, Trees: []*Tree{
 		// The child comes before its parent.
 		{Feature: []int{0, 1}, Threshold: []float64{0, 1}, Decision: []uint8{2, 2}, Left: []int{-1, -2}, Right: []int{1, -3}, LeafValue: leaf},
 		{Feature: []int{0, 1, 0}, Threshold: []float64{0, 1, 2}, Decision: []uint8{2, 2, 0}, Left: []int{2, -2, 1}, Right: []int{-1, -3, -1}, LeafValue: leaf},
-		// Nothing is at most NaN.
+		// No value is <= NaN.
 		{Feature: []int{0, 1}, Threshold: []float64{0, math.NaN()}, Decision: []uint8{2, 10}, Left: []int{1, -2}, Right: []int{-1, -3}, LeafValue: leaf},
 		{Feature: []int{0}, Threshold: []float64{math.NaN()}, Decision: []uint8{2}, Left: []int{-1}, Right: []int{-2}, LeafValue: leaf[:2]},
 	}}
@@ -347,8 +347,7 @@ func FuzzPredictAll(f *testing.F) {
 	})
 }
 
-// BenchmarkPredict predicts numerical rows with 500 trees of 63 leaves over 28 features with 255 bins each. A row is one
-// operation.
+// BenchmarkPredict predicts numerical rows with 500 trees of 63 leaves over 28 features with 255 bins each. An operation is one row.
 func BenchmarkPredict(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	const rows = 50_000

@@ -13,18 +13,18 @@ import (
 	"testing"
 )
 
-// trial is a random table and random parameters; the seed says all about it.
+// trial is a random table and random parameters, fully determined by the seed.
 type trial struct {
 	*table
 	p Params
 }
 
-// size is how many rows a trial has, which decides what its histograms are.
+// size is how many rows a trial has, which decides the kind of its histograms.
 type size int
 
 const (
-	tableOfFew  size = iota // one goroutine does all
-	tableOfSome             // several goroutines share the counting, and mostly the partitioning; one word per bin
+	tableOfFew  size = iota // one goroutine does all the work
+	tableOfSome             // several goroutines share the counting and usually the partitioning; one word per bin
 	tableOfMany             // the root and perhaps its children need two words per bin
 	sizes
 )
@@ -41,7 +41,7 @@ func randomTrial(seed uint64, s size) *trial {
 	case tableOfMany:
 		spec.rows = blockRows + rng.IntN(blockRows+blockRows/2)
 	}
-	if seed%4 == 0 { // as a log has them
+	if seed%4 == 0 { // similar rows in runs, as in a log
 		spec.duplicates = 0.9
 		spec.numerical += 6
 	}
@@ -68,7 +68,7 @@ func randomTrial(seed uint64, s size) *trial {
 	return t
 }
 
-// limit has some trials constrain how predictions depend on features, and which may meet.
+// limit makes some trials constrain how predictions depend on features, and which features may be combined.
 func (t *trial) limit(rng *rand.Rand) {
 	if rng.IntN(4) == 0 {
 		directions := make([]int8, len(t.Features))
@@ -109,7 +109,7 @@ func columnMajor(rows []byte, features int) [][]byte {
 	return columns
 }
 
-// makeTrainable gives four rows weight and both classes: without them there is nothing to learn.
+// makeTrainable gives four rows weight and both classes: otherwise there would be nothing to learn.
 func (t *trial) makeTrainable() {
 	for r := range 4 {
 		t.Label[r] = float32(r % 2)
@@ -119,8 +119,8 @@ func (t *trial) makeTrainable() {
 	}
 }
 
-// randomParams departs from the defaults in each parameter one time in two or three, so that most trials have several
-// departures at once and some have none.
+// randomParams changes each parameter from its default one time in two or three, so that most trials have several changes and some have
+// none.
 func randomParams(rng *rand.Rand, regression bool) Params {
 	p := Defaults()
 	p.Seed, p.NumIterations, p.NumLeaves = rng.Uint64N(1<<53), 1+rng.IntN(4), 2+rng.IntN(40)
@@ -163,14 +163,13 @@ func randomParams(rng *rand.Rand, regression bool) Params {
 	return p
 }
 
-// String is what a failed trial was about.
+// String describes a failed trial.
 func (t *trial) String() string {
 	return fmt.Sprintf("%d rows, %d in use, %d features, weights %t, %+v", t.Rows, t.Used(), len(t.Features), t.Weight != nil, t.p)
 }
 
-// trials adds seeds of random trials to a fuzz test: of every dozen one with many rows and three with some. The seeds are
-// what "go test" runs; "go test -run - -fuzz NAME ./gbt" looks for others. A failure prints its seed and size, and the fuzzer
-// keeps them under testdata/fuzz.
+// trials adds seeds of random trials to a fuzz test: of every dozen, one with many rows and three with some. "go test" runs these seeds;
+// "go test -run - -fuzz NAME ./gbt" looks for others. A failure prints its seed and size, and the fuzzer keeps them under testdata/fuzz.
 func trials(f *testing.F, n int) {
 	if raceEnabled {
 		n /= 4
@@ -187,7 +186,7 @@ func trials(f *testing.F, n int) {
 	}
 }
 
-// FuzzReference holds the trainer against the slow one that is easy to believe (reference_test.go).
+// FuzzReference compares the trainer with the slow but simple one in reference_test.go.
 func FuzzReference(f *testing.F) {
 	trials(f, 120)
 	f.Fuzz(func(t *testing.T, seed uint64, s uint8) {
@@ -201,7 +200,7 @@ func FuzzReference(f *testing.F) {
 	})
 }
 
-// FuzzInvariants re-adds everything from the rows, after every tree and, in one tree, after every split.
+// FuzzInvariants recomputes everything from the rows, after every tree and, in one tree, after every split.
 func FuzzInvariants(f *testing.F) {
 	trials(f, 120)
 	f.Fuzz(func(t *testing.T, seed uint64, s uint8) {
@@ -217,13 +216,13 @@ func FuzzInvariants(f *testing.F) {
 	})
 }
 
-// FuzzRepeatable trains one candidate in many ways that must not matter.
+// FuzzRepeatable trains one configuration in many ways that must give the same model.
 func FuzzRepeatable(f *testing.F) {
 	trials(f, 60)
 	f.Fuzz(func(t *testing.T, seed uint64, s uint8) {
 		trial := randomTrial(seed, size(s)%sizes)
 		opt := Options{Threads: 1}
-		if seed%5 < 3 { // with held-out rows, and stopping by them
+		if seed%5 < 3 { // with held-out rows, and early stopping on them
 			opt.Valid, opt.Eval = &trial.Data, func(raw []float64) (float64, error) { return raw[0], nil }
 			trial.p.EarlyStoppingRound = 1 + int(seed%3)
 		}
@@ -264,7 +263,7 @@ func (t *trial) train(tb testing.TB, opt Options) []byte {
 	return text(tb, mustTrain(tb, &t.Data, t.p, opt).Model)
 }
 
-// trainBeside trains the trial twice at once, with a third candidate beside them on the same table.
+// trainBeside trains the trial twice at once, with a third training beside them on the same table.
 func (t *trial) trainBeside(tb testing.TB, opt Options) [2][]byte {
 	tb.Helper()
 	models := make([]*Model, 3)
@@ -289,7 +288,7 @@ func (t *trial) trainBeside(tb testing.TB, opt Options) [2][]byte {
 	return [2][]byte{text(tb, models[0]), text(tb, models[1])}
 }
 
-// fingerprint is a hash of all that the trainer borrows.
+// fingerprint hashes all that the trainer borrows.
 func (t *trial) fingerprint() (sum [sha256.Size]byte) {
 	h := sha256.New()
 	h.Write(t.RowMajor)
@@ -301,7 +300,7 @@ func (t *trial) fingerprint() (sum [sha256.Size]byte) {
 	return sum
 }
 
-// spoilUnused gives rows outside the mask other bins, even such as their features do not have, labels and weights.
+// spoilUnused gives rows outside the mask other bins, even invalid ones, labels and weights.
 func (t *trial) spoilUnused(seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 3))
 	used := make([]bool, t.Rows)
@@ -323,7 +322,7 @@ func (t *trial) spoilUnused(seed uint64) {
 	t.RowMajor = rowMajor(t.Columns)
 }
 
-// firstDifference shows where two texts part.
+// firstDifference shows where two texts diverge.
 func firstDifference(got, want []byte) string {
 	a, b := bytes.Split(got, []byte("\n")), bytes.Split(want, []byte("\n"))
 	for i := range min(len(a), len(b)) {
@@ -334,7 +333,7 @@ func firstDifference(got, want []byte) string {
 	return fmt.Sprintf("%d lines, not %d", len(a), len(b))
 }
 
-// newer are ways to do without the parameters of design 009.
+// newer lists ways to disable the parameters of design 009.
 func newer() map[string]func(*trial) {
 	return map[string]func(*trial){
 		"extra_trees":             func(t *trial) { t.p.ExtraTrees = false },
@@ -346,8 +345,8 @@ func newer() map[string]func(*trial) {
 	}
 }
 
-// TestTrialsAreWorthTheirTime makes sure that random trials reach what they are for: trees that split, by both kinds of
-// features, and by missing values.
+// TestTrialsAreWorthTheirTime makes sure that random trials reach what they are for: trees that split, on both kinds of features, and on
+// missing values.
 func TestTrialsAreWorthTheirTime(t *testing.T) {
 	long(t)
 	splits, categorical, missing, deep := 0, 0, 0, 0

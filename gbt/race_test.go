@@ -2,5 +2,5 @@
 
 package gbt
 
-// raceEnabled says that the race detector is on, which makes everything ten times slower.
+// raceEnabled says whether the race detector is on, which makes everything ten times slower.
 const raceEnabled = true

@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// What the reference trainer knows of values that their sums alone do not say, of drawn thresholds and of features that may
-// not meet.
+// How the reference trainer handles leaf values that do not follow from sums alone, drawn thresholds, and features that must not be
+// combined.
 
-// limited says whether leaves have values of their own.
+// limited reports whether leaves have values of their own.
 func (r *reference) limited() bool {
 	return r.p.PathSmooth > leastSmooth || r.p.MonotoneConstraints != ""
 }
 
-// smooth is the mean of w, which has n/path_smooth for its weight, and of the parent's value.
+// smooth is the mean of w, with weight n/path_smooth, and of the parent's value.
 func (r *reference) smooth(w, weight, parent float64) float64 {
 	if r.p.PathSmooth <= leastSmooth {
 		return w
@@ -21,12 +21,12 @@ func (r *reference) smooth(w, weight, parent float64) float64 {
 	return (float64(w*weight) + parent) / (weight + 1)
 }
 
-// lossTaken is twice what a value takes off the loss.
+// lossTaken is twice a value's reduction of the loss.
 func (r *reference) lossTaken(s wide, l2, w float64) float64 {
 	return -(float64(2*r.thresholded(s)*w) + float64(float64((float64(s.h)+l2)*w)*w))
 }
 
-// direction is what monotone_constraints say of a feature.
+// direction is the monotone_constraints entry of a feature.
 func (r *reference) direction(f int) int {
 	if all := r.p.MonotoneConstraints.among(r.d.Features); all != nil {
 		return int(all[f])
@@ -34,7 +34,7 @@ func (r *reference) direction(f int) int {
 	return 0
 }
 
-// mayMeet says whether some group has feature f and all those on the path.
+// mayMeet reports whether some group contains feature f and all those on the path.
 func (r *reference) mayMeet(path []int, f int) bool {
 	groups := r.p.InteractionConstraints.among(r.d.Features)
 	return len(groups) == 0 || slices.ContainsFunc(groups, func(group []int) bool {
@@ -53,7 +53,7 @@ func (q *question) child(s wide, l2 float64) float64 {
 	return math.Max(math.Min(w, q.leaf.high), q.leaf.low)
 }
 
-// limit changes the unsplit gain of a leaf that has a value of its own.
+// limit adjusts the unsplit gain of a leaf that has a value of its own.
 func (q *question) limit() {
 	if q.p.PathSmooth <= leastSmooth {
 		return
@@ -65,7 +65,7 @@ func (q *question) limit() {
 	q.unsplit = q.lossTaken(q.leaf.sum, q.l2(), w) + q.p.MinGainToSplit/(q.pack.g1*q.pack.g1/q.pack.h1)
 }
 
-// allowedLimited is allowed where children have values of their own.
+// allowedLimited is allowed for children with values of their own.
 func (q *question) allowedLimited(left wide, l2 float64) (gain float64, ok bool) {
 	right := q.total.except(left)
 	a, b := q.child(left, l2), q.child(right, l2)
@@ -75,7 +75,7 @@ func (q *question) allowedLimited(left wide, l2 float64) (gain float64, ok bool)
 	return q.lossTaken(left, l2, a) + q.lossTaken(right, l2, b), true
 }
 
-// bound gives children their values and bounds.
+// bound sets the children's values and bounds.
 func (r *reference) bound(parent, left, right *refLeaf) {
 	q := r.question(parent, parent.best.feature)
 	left.out, right.out = q.child(left.sum, left.l2), q.child(right.sum, right.l2)
@@ -89,16 +89,16 @@ func (r *reference) bound(parent, left, right *refLeaf) {
 	}
 }
 
-// random is one of n numbers, for this feature at this node.
+// random returns one of n numbers, for this feature at this node.
 func (q *question) random(n int) int {
 	k := newKey(q.p.Seed, forThresholds, q.round)
 	return pick(key(k.at(uint64(q.leaf.node()))).at(uint64(q.number)), n)
 }
 
-// oneThreshold is numerical where a single threshold is drawn.
+// oneThreshold is numerical with a single drawn threshold.
 func (q *question) oneThreshold() refSplit {
 	values, group := q.feature.valueBins(), q.groups[q.number]
-	var ends []int // the last bins on the left of all thresholds
+	var ends []int // the last left bins of all thresholds
 	for b := range values - 1 {
 		if group == nil || group[b] != group[b+1] {
 			ends = append(ends, b)

@@ -8,18 +8,18 @@ import (
 	"strings"
 )
 
-// The reference trainer is this package's algorithm written to be read and not to be fast: one goroutine, a list of rows
-// per leaf, every histogram counted anew from the columns with plain 64-bit sums, every split rated by the formula as it
-// stands in the paper. From the package it takes what fixes the numbers (rounded gradients, random draws) and nothing that
-// counts, subtracts, decodes, rates or partitions. Models of the two must be equal byte for byte; see FuzzReference.
+// The reference trainer is this package's algorithm written for clarity instead of speed: one goroutine, a list of rows per leaf, every
+// histogram counted anew from the columns with plain 64-bit sums, every split scored by the formula of the paper. From the package it takes
+// what determines the numbers (rounded gradients, random draws) and nothing that counts, subtracts, decodes, scores or partitions. Models
+// of the two must be equal byte for byte; see FuzzReference.
 type reference struct {
-	p      *Params // for all copies of a row
-	said   *Params // as the model file has them
+	p      *Params // scaled by Data.Copies
+	said   *Params // as in the model file
 	d      *Data
-	groups [][]uint8 // of each feature, the coarser bin of each bin; nil where max_bin is as fine
-	usable []int     // of each categorical feature, how many bins may go left
+	groups [][]uint8 // by feature, the coarser bin of each bin; nil if max_bin is as fine
+	usable []int     // by categorical feature, how many bins may go left
 
-	// of the present tree:
+	// State of the current tree.
 	round    int
 	features []int
 	gh       []wide // of every row
@@ -37,11 +37,11 @@ type refLeaf struct {
 	isLeft bool
 	best   refSplit
 
-	out, low, high float64 // its value and the value's bounds, where its sums alone do not say it
+	out, low, high float64 // its value and the value's bounds, if its sums alone do not determine them
 	path           []int   // features above
 }
 
-// node is a number that no other leaf of the tree has.
+// node is unique to the leaf within the tree.
 func (l *refLeaf) node() int {
 	if l.isLeft {
 		return 2 * (l.parent + 1)
@@ -176,7 +176,7 @@ func (r *reference) sum(rows []uint32) (s wide) {
 	return s
 }
 
-// refTree keeps, beside a tree, the bins that go left at each node.
+// refTree adds to a tree the bins that go left at each node.
 type refTree struct {
 	*Tree
 	sets [][MaxBins]bool
@@ -194,7 +194,7 @@ func (r *reference) leafOf(t *refTree, row uint32) int {
 	return ^node
 }
 
-// grow is one tree of the rows, leaf by leaf; nil when no split helps.
+// grow grows one tree on the rows, leaf by leaf; nil if no split helps.
 func (r *reference) grow(rows []uint32) *refTree {
 	t := &refTree{Tree: &Tree{Shrinkage: r.p.LearningRate}}
 	root := refLeaf{rows: slices.Clone(rows), sum: r.sum(rows), l2: r.l2(), parent: -1, low: -inf, high: inf}
@@ -310,7 +310,7 @@ func (r *reference) catL2() float64 { return r.l2() + r.p.CatL2/r.pack.h1 }
 
 func (r *reference) bounded() bool { return r.p.MaxDeltaStep > 0 }
 
-// thresholded is G after the soft threshold of lambda_l1; what is left of a negative G is negative, if only -0.
+// thresholded is G after the soft threshold of lambda_l1; a negative G stays negative, if only as -0.
 func (r *reference) thresholded(s wide) float64 {
 	g := float64(s.g)
 	if g < 0 {
@@ -332,7 +332,7 @@ func (r *reference) output(s wide, l2 float64) float64 {
 	return out
 }
 
-// gain is twice what a leaf takes off the loss: -(2 G w + (H + l2) w^2) at its output w.
+// gain is twice a leaf's reduction of the loss: -(2 G w + (H + l2) w^2) at its output w.
 func (r *reference) gain(s wide, l2 float64) float64 {
 	g, h := r.thresholded(s), float64(s.h)+l2
 	if !r.bounded() {
@@ -374,7 +374,7 @@ func (r *reference) bestSplit(l *refLeaf) refSplit {
 	return best
 }
 
-// question is: which is the best split of a leaf by one feature?
+// question asks for the best split of a leaf on one feature.
 type question struct {
 	*reference
 	leaf    *refLeaf
@@ -383,7 +383,7 @@ type question struct {
 	total   wide
 	bins    [MaxBins]wide
 	unsplit float64 // gain that a split must exceed
-	leastH  float64 // hessian that both sides must have
+	leastH  float64 // least hessian on both sides
 	perH    float64 // rows per unit of hessian
 }
 
@@ -403,7 +403,7 @@ func (r *reference) question(l *refLeaf, f int) *question {
 func (a wide) and(b wide) wide    { return wide{a.g + b.g, a.h + b.h} }
 func (a wide) except(b wide) wide { return wide{a.g - b.g, a.h - b.h} }
 
-// allowed is the gain of both sides together; not ok where a side is too small.
+// allowed is the gain of both sides together; not ok if a side is too small.
 func (q *question) allowed(left wide, l2 float64) (gain float64, ok bool) {
 	right := q.total.except(left)
 	if float64(left.h) < q.leastH || float64(right.h) < q.leastH {
@@ -415,13 +415,13 @@ func (q *question) allowed(left wide, l2 float64) (gain float64, ok bool) {
 	return q.gain(left, l2) + q.gain(right, l2), true
 }
 
-// stretch is neighbouring bins that stand on one side of every threshold.
+// stretch is a run of bins that no threshold separates.
 type stretch struct {
 	first, last int
 	sum         wide
 }
 
-// stretches are the bins of present values that hold anything, joined where max_bin is coarser.
+// stretches returns the non-empty bins of present values, joined if max_bin is coarser.
 func (q *question) stretches() []stretch {
 	var all []stretch
 	group := q.groups[q.number]
@@ -438,8 +438,7 @@ func (q *question) stretches() []stretch {
 	return all
 }
 
-// numerical tries every threshold with missing values on the right, then every one with them on the left. Of equals the
-// first wins.
+// numerical tries every threshold with missing values on the right, then every one with them on the left. On a tie the first wins.
 func (q *question) numerical() refSplit {
 	var missing wide
 	if q.feature.Missing >= 0 {
@@ -487,7 +486,7 @@ func (q *question) numerical() refSplit {
 	return best
 }
 
-// present are the categories that the leaf has and that may go left.
+// present returns the categories in the leaf that may go left.
 func (q *question) present() []int {
 	var all []int
 	for b := range q.usable[q.number] {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestShiftMovesEveryScore holds a shifted model against the same one without: all scores are further by the shift, those that
-// rate held-out rows are the model's to the bit, and what was learnt is the same.
+// TestShiftMovesEveryScore compares a model with a shift to the same one without: all scores differ by the shift, the scores passed to Eval
+// equal the model's to the bit, and the trees are otherwise the same.
 func TestShiftMovesEveryScore(t *testing.T) {
 	const shift = -2.75
 	d := randomTable(tableSpec{rows: 4000, numerical: 4, categorical: 2, bins: 30, missing: 0.1, seed: 3})
@@ -45,7 +45,7 @@ func TestShiftMovesEveryScore(t *testing.T) {
 	}
 }
 
-// TestShiftRightsDownSampling learns from a tenth of the negative rows and predicts the rate of all.
+// TestShiftRightsDownSampling trains on a tenth of the negative rows and predicts the rate of all.
 func TestShiftRightsDownSampling(t *testing.T) {
 	all := randomTable(tableSpec{rows: 40_000, numerical: 5, categorical: 1, bins: 30, seed: 5})
 	rng := rand.New(rand.NewPCG(5, 5))

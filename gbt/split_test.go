@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestNumericalIsTheBestThreshold compares the scan with trying every set of the allowed form, by real numbers.
+// TestNumericalIsTheBestThreshold compares the scan with trying every set of the allowed form, in floating point.
 func TestNumericalIsTheBestThreshold(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	pack := packing{shift: variable, g1: 0.01, h1: 0.001}
@@ -21,7 +21,7 @@ func TestNumericalIsTheBestThreshold(t *testing.T) {
 			if b == missing || b < values && rng.IntN(4) > 0 {
 				g, hs := int64(rng.IntN(2001)-1000), int64(1+rng.IntN(3000))
 				if b == missing && round%5 == 0 {
-					hs = 0 // rounded away
+					hs = 0 // rounded to zero
 				}
 				h.packed[b] = g<<variable + hs
 				total = total.plus(sums{float64(g), float64(hs)})
@@ -77,7 +77,7 @@ func TestNumericalIsTheBestThreshold(t *testing.T) {
 	}
 }
 
-// realGain is the gain of one split by LightGBM's formulas, in real units; 0 where it is not allowed.
+// realGain is the gain of one split by LightGBM's formulas, in real units; 0 if it is not allowed.
 func realGain(h histogram, pack packing, p *Params, total sums, rows, at int, withMissing bool, missing int) float64 {
 	var left sums
 	for b := 0; b <= at; b++ {

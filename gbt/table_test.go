@@ -12,13 +12,13 @@ type table struct {
 	raw []float64 // row-major model values; NaN where missing
 }
 
-// tableSpec says what a random table holds.
+// tableSpec says what a random table contains.
 type tableSpec struct {
 	rows, numerical, categorical int
 	bins                         int // of each numerical feature, without the missing one
 	missing                      float64
-	duplicates                   float64 // how likely a row has the bins of the one before
-	together                     float64 // how much the first two features matter together, which they do only together; 0: like the others
+	duplicates                   float64 // probability that a row repeats the bins of the previous one
+	together                     float64 // strength of an interaction of the first two features, which then have no effect by themselves; 0: no interaction
 	weights                      bool
 	regression                   bool
 	seed                         uint64
@@ -92,7 +92,7 @@ func randomFeature(rng *rand.Rand, s tableSpec, i int) Feature {
 	return feature
 }
 
-// randomCell is a bin, a raw value that belongs there, and what it adds to the label's log odds.
+// randomCell returns a bin, a raw value in it, and its contribution to the label's log odds.
 func randomCell(rng *rand.Rand, f *Feature, missing float64) (bin byte, raw, effect float64) {
 	if f.Categorical {
 		b := min(int(rng.ExpFloat64()*float64(f.Bins)/4), f.Bins-1)
@@ -105,10 +105,10 @@ func randomCell(rng *rand.Rand, f *Feature, missing float64) (bin byte, raw, eff
 	return byte(b), float64(b), 0.8 * math.Sin(6*float64(b)/float64(f.valueBins()))
 }
 
-// row is one row's raw values.
+// row returns one row's raw values.
 func (t *table) row(r int) []float64 { return t.raw[r*len(t.Features):][:len(t.Features)] }
 
-// head is the first n rows as a table of their own.
+// head returns the first n rows as a table of their own.
 func (t *table) head(n int) *table {
 	f := len(t.Features)
 	h := &table{Data: t.Data, raw: t.raw[:n*f]}

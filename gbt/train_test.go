@@ -22,7 +22,7 @@ func text(t testing.TB, m *Model) []byte {
 	return b.Bytes()
 }
 
-// variants are configurations that between them use every parameter.
+// variants are configurations that together use every parameter.
 func variants() map[string]func(*Params) {
 	return map[string]func(*Params){
 		"plain":      func(*Params) {},
@@ -58,7 +58,7 @@ func small() Params {
 
 func TestSameBytesForAnyThreads(t *testing.T) {
 	rows, trees, counts := 150_000, 5, []int{1, 2, 3, 8}
-	if raceEnabled { // two blocks instead of three: enough to see a race
+	if raceEnabled { // two blocks instead of three: enough to notice a race
 		rows, trees, counts = 80_000, 3, []int{1, 2, 8}
 	}
 	d := randomTable(tableSpec{rows: rows, numerical: 14, categorical: 4, bins: 100, missing: 0.05, weights: true, seed: 1})
@@ -83,8 +83,8 @@ func TestSameBytesForAnyThreads(t *testing.T) {
 	}
 }
 
-// TestEqualGainsForAnyThreads has so many features that several goroutines rate them, and gives each a twin: of equal gains
-// the first feature's wins.
+// TestEqualGainsForAnyThreads has so many features that several goroutines score them, and gives each a twin: of equal gains the first
+// feature wins.
 func TestEqualGainsForAnyThreads(t *testing.T) {
 	const features = 80
 	for seed := range uint64(5) {
@@ -120,7 +120,7 @@ func TestEqualGainsForAnyThreads(t *testing.T) {
 // TestGoesOnAfterATreeWithoutSplit draws features of which few are worth a split.
 func TestGoesOnAfterATreeWithoutSplit(t *testing.T) {
 	d := randomTable(tableSpec{rows: 3000, numerical: 20, bins: 30, seed: 4})
-	for r, bin := range d.Columns[3] { // nothing but feature 3 says anything
+	for r, bin := range d.Columns[3] { // only feature 3 is informative
 		d.Label[r] = float32(bin / 16)
 	}
 	p := small()
@@ -162,7 +162,7 @@ func TestCancelledWithinATree(t *testing.T) {
 	}
 }
 
-// TestBinBeyondTheFeature has a table of one feature, where no other one's sums could tell.
+// TestBinBeyondTheFeature has a table of one feature, so that no other feature's sums can reveal the bad byte.
 func TestBinBeyondTheFeature(t *testing.T) {
 	d := randomTable(tableSpec{rows: 500, numerical: 1, bins: 10, seed: 1})
 	d.RowMajor[77], d.Columns[0][77] = 200, 200
@@ -171,8 +171,7 @@ func TestBinBeyondTheFeature(t *testing.T) {
 	}
 }
 
-// TestPredictions holds four predictors against each other: the trainer's own scores, rows of bins, raw values, and
-// leaves reading the text.
+// TestPredictions compares four predictors: the trainer's own scores, rows of bins, raw values, and leaves reading the text.
 func TestPredictions(t *testing.T) {
 	for _, regression := range []bool{false, true} {
 		d := randomTable(tableSpec{rows: 6000, numerical: 5, categorical: 3, bins: 40, missing: 0.1, regression: regression, seed: 2})
@@ -251,7 +250,7 @@ func TestTreesAddUp(t *testing.T) {
 	}
 }
 
-// checkTree routes all rows and compares counts, bounds and that parents are the sums of their children.
+// checkTree routes all rows and checks counts, bounds, and that parents are the sums of their children.
 func checkTree(t *testing.T, tree *Tree, d *table, p *Params, whole bool) {
 	t.Helper()
 	if err := tree.check(len(d.Features)); err != nil {
@@ -336,7 +335,7 @@ func TestWeightTwoIsARowTwice(t *testing.T) {
 	once := d.Data
 	once.Weight = slices.Repeat([]float32{2}, d.Rows)
 	a, b := mustTrain(t, &once, p, Options{}), mustTrain(t, &twice.Data, p, Options{})
-	// Rounding differs between the two, so the models agree as far as 16-bit gradients do.
+	// The two round differently, so the models agree as far as 16-bit gradients do.
 	for r := range d.Rows {
 		x, y := a.Model.Predict(d.row(r)), b.Model.Predict(d.row(r))
 		if math.Abs(x-y) > 0.05 {
@@ -367,7 +366,7 @@ func TestTrainingLearns(t *testing.T) {
 	if slices.Min(seen) != seen[res.Best-1] || res.Score != seen[res.Best-1] || !(res.Score < base-0.1) {
 		t.Errorf("log loss %v at the best tree, %v without a model; best of all %v", res.Score, base, slices.Min(seen))
 	}
-	// The same again with the rating turned round stops at its own best.
+	// With the sign of the score reversed, it stops at its own best.
 	p.NumIterations = 60
 	up := mustTrain(t, &train.Data, p, Options{Valid: &valid.Data, Maximize: true, Eval: func(raw []float64) (float64, error) {
 		s, err := eval(raw)
@@ -468,7 +467,7 @@ func TestTrainingStopsWhenTold(t *testing.T) {
 	}
 }
 
-// long leaves a test to `make test`: the race detector, under which it takes a minute, has nothing to see in it that shorter ones do not show.
+// long skips a test under the race detector, where it takes a minute and covers no more concurrency than shorter ones.
 func long(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
