@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -49,7 +50,11 @@ func want(t *testing.T, what string, got, want any) {
 	}
 }
 
+// off is how many marks a filter has taken away in one plot, and as many are to go in all others: what is out of sight goes a little later.
 const off = "document.querySelectorAll('#objective-trials [data-t].off').length"
+
+const settled = `[...document.querySelectorAll('figure:has(svg [data-t])')].every(f => { const on = new Set([...document.querySelectorAll('#board tbody tr:not(.off)')].map(r => r.dataset.t));
+	return [...f.querySelectorAll('[data-t]')].every(e => e.classList.contains('off') !== on.has(e.dataset.t)); })`
 
 // What a page does, from a file.
 func TestBrowserFile(t *testing.T) {
@@ -72,6 +77,7 @@ func TestBrowserFile(t *testing.T) {
 
 	// A filter acts on all plots.
 	p.Eval(`document.querySelector('[data-state="stopped early"]').click()`, nil)
+	p.Until(settled)
 	if n := p.Number(off); n < 5 {
 		t.Errorf("without trials that stopped early, %v marks are off", n)
 	}
@@ -83,6 +89,7 @@ func TestBrowserFile(t *testing.T) {
 	scrollTo(p, "filter")
 	shot(p, "02-filter")
 	p.Eval("document.getElementById('clear').click()", nil)
+	p.Until(settled)
 	want(t, "marks off after clearing", p.Number(off), 0.0)
 
 	// The best few.
@@ -114,21 +121,25 @@ func testBrush(t *testing.T, p *pagetest.Page) {
 	p.Eval(`(() => { const h = document.querySelector('#parallel .h'), m = h.ownerSVGElement.getScreenCTM(), d = h.dataset, f = y => new DOMPoint(+d.x, y).matrixTransform(m);
 		return {X: f(0).x, Top: f(+d.top).y, Low: f(+d.low).y}; })()`, &place)
 	p.Drag(place.X+4, place.Top+(place.Low-place.Top)*0.2, place.X+4, place.Top+(place.Low-place.Top)*0.6)
+	p.Until(settled)
 	if n := p.Number(off); n == 0 || p.Number("document.querySelectorAll('#chips button').length") != 1 {
 		t.Errorf("after brushing %v marks are off, and the chips are %q", n, p.Text("document.getElementById('chips').textContent"))
 	}
 	shot(p, "03-brush")
 	p.Eval("document.querySelector('#chips button').click()", nil)
+	p.Until(settled)
 	want(t, "marks off after taking the range away", p.Number(off), 0.0)
 
 	p.Eval("document.querySelector('#parallel .h:last-of-type').focus()", nil)
 	for range 6 {
 		p.Press("ArrowDown")
 	}
+	p.Until(settled)
 	if now := p.Text("document.activeElement.getAttribute('aria-valuenow')"); now != "70" || p.Number(off) == 0 {
 		t.Errorf("six times down the upper handle stands at %s, and %v marks are off", now, p.Number(off))
 	}
 	p.Press("Escape")
+	p.Until(settled)
 	want(t, "marks off after Escape", p.Number(off), 0.0)
 	p.Eval("document.activeElement.blur()", nil)
 }
@@ -333,12 +344,44 @@ func TestBrowserSpeed(t *testing.T) {
 	p.Until("performance.getEntriesByName('first-contentful-paint').length > 0")
 	t.Logf("1,000 trials: first paint after %.0f ms", p.Number("performance.getEntriesByName('first-contentful-paint')[0].startTime"))
 
-	const times = 6
-	before := p.Busy()
-	p.Eval(fmt.Sprintf(`(() => { const box = document.querySelector('[data-state="complete"]'); for (let i = 0; i < %d; i++) { box.click(); document.body.offsetHeight; } })()`, times), nil)
-	took := (p.Busy() - before) / times
-	t.Logf("1,000 trials: a filter takes %.0f ms of a processor, layout included", took)
-	if took > 250 { // about 100 where nothing else runs
-		t.Errorf("a filter takes %.0f ms, expected at most 250 on a busy machine", took)
+	// What is done until the next picture, by a processor: the machine of the test may have other things to do.
+	for _, tc := range []struct{ at, what, do string }{
+		{"filter", "a filter", `document.querySelector('[data-state="complete"]').click()`},
+		{"parallel", "a filter", `document.querySelector('[data-state="complete"]').click()`},
+		{"curves", "a filter", `document.querySelector('[data-state="complete"]').click()`},
+		{"parallel", "a step of the brush", `document.querySelector('#parallel .h:last-of-type').dispatchEvent(new KeyboardEvent('keydown', {key: i % 2 ? 'PageUp' : 'PageDown', bubbles: true}))`},
+		{"board", "sorting", `document.querySelector('[data-sort=seconds]').click()`},
+		{"board", "picking out", `document.querySelectorAll('#board tbody tr')[i].click()`},
+	} {
+		const times = 7
+		scrollTo(p, tc.at)
+		var all []float64
+		for i := range times {
+			p.Until(settled)
+			before := p.Busy()
+			p.Eval(fmt.Sprintf(`(async () => { const i = %d; %s; await new Promise(r => requestAnimationFrame(() => setTimeout(r))); })()`, i, tc.do), nil)
+			all = append(all, p.Busy()-before)
+		}
+		slices.Sort(all)
+		took := all[times/2]
+		t.Logf("1,000 trials, at the %s: %s takes %.0f ms of a processor until it is painted", tc.at, tc.what, took)
+		if took > 150 { // at most 80 where little else runs
+			t.Errorf("at the %s, %s takes %.0f ms, expected at most 150 on a busy machine", tc.at, tc.what, took)
+		}
 	}
+	testList(t, p)
+}
+
+// testList: of a thousand rows a hundred are listed, and more for whoever looks for them.
+func testList(t *testing.T, p *pagetest.Page) {
+	t.Helper()
+	const listed = "[...document.querySelectorAll('#board tbody tr')].filter(r => r.offsetHeight).length"
+	p.Eval("document.getElementById('clear').click()", nil)
+	want(t, "rows listed", p.Number(listed), 100.0)
+	want(t, "what is said of it", p.Text("document.getElementById('listed').textContent"), "The first 100 of 1000 rows.")
+	p.Eval("(() => { const s = document.getElementById('board').parentNode; s.scrollTop = s.scrollHeight; })()", nil)
+	p.Until(listed + " === 200")
+	p.Eval("document.getElementById('more').click()", nil)
+	want(t, "rows listed where all are asked for", p.Number(listed), 1000.0)
+	want(t, "whether more are offered", p.Text("String(document.getElementById('more').offsetHeight > 0)"), "false")
 }

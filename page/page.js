@@ -10,6 +10,7 @@
   const $$ = (q, e = document) => [...e.querySelectorAll(q)];
 
   let data, rowOf, marks, axes;                    // rowOf: trial -> row of the columns; marks: trial -> elements
+  let plots, lines;                                // plots: drawings with marks of trials; lines: the leaderboard's rows, in their order
   const state = {hide: new Set(), top: 0, ranges: {}, pick: null, sort: 'rank', down: false};
 
   // --- numbers and times -------------------------------------------------------------------------------------------------------
@@ -74,20 +75,55 @@
   let hidden = new Set();
   function apply() {
     if (!rowOf) return;
-    let shown = 0;
-    for (const t of rowOf.keys()) {
-      const off = !passes(t);
-      if (!off) shown++;
-      if (off !== hidden.has(t)) {
-        for (const e of marks.get(t) || []) e.classList.toggle('off', off);
-        off ? hidden.add(t) : hidden.delete(t);
-      }
-    }
+    hidden = new Set([...rowOf.keys()].filter(t => !passes(t)));
+    for (const p of plots) p.late = true;
+    most = page;
+    list();
+    catchUp();
     const s = $('#shown');
-    if (s) s.textContent = `${shown} of ${rowOf.size} trials`;
+    if (s) s.textContent = `${rowOf.size - hidden.size} of ${rowOf.size} trials`;
     drawRanges();
-    remember();
+    if (!drag) remember();
   }
+
+  // A filter changes thousands of marks. Those in sight change at once; the others one drawing at a time, a moment after the last
+  // change of the filter, or when they come into sight.
+  const near = new Set();
+  const sight = new IntersectionObserver(seen => {
+    for (const s of seen) s.isIntersecting ? near.add(s.target.id) : near.delete(s.target.id);
+    catchUp();
+  });
+  let later = 0;
+  function catchUp() {
+    for (const p of plots) if (p.late && near.has(p.id)) mark(p);
+    clearTimeout(later);
+    if (plots.some(p => p.late)) later = setTimeout(() => { const p = plots.find(p => p.late); p && mark(p); catchUp(); }, 40);
+  }
+  function mark(p) {
+    p.late = false;
+    for (const [t, elements] of p.marks) {
+      const off = hidden.has(t);
+      if (off === p.off.has(t)) continue;
+      for (const e of elements) e.classList.toggle('off', off);
+      off ? p.off.add(t) : p.off.delete(t);
+    }
+  }
+
+  // The leaderboard lists the first of the rows that pass; who scrolls to its end gets more. To lay out a thousand rows takes too long.
+  const page = 100;
+  let most = page;
+  function list() {
+    let n = 0;
+    for (const tr of lines) {
+      const off = hidden.has(+tr.dataset.t);
+      tr.className = (tr.className.replace(/ ?\b(off|more)\b/g, '') + (off ? ' off' : n++ < most ? '' : ' more')).trim();
+    }
+    const say = $('#listed'), rest = n > most;
+    if (!say) return;
+    say.parentNode.hidden = !rest;
+    say.textContent = rest ? `The first ${most} of ${n} rows.` : '';
+  }
+  function more(n) { if (most < lines.length) { most = n; list(); } }
   const at = (a, share) => a.texts[Math.round(share * (a.texts.length - 1))] || '';
   function drawRanges() {
     $$('#parallel .brush').forEach(e => e.remove());
@@ -97,6 +133,9 @@
       const a = axes[name], [low, high] = state.ranges[name] || [0, 1];
       a.ends.forEach(h => {
         const share = h.dataset.upper ? high : low;
+        const now = String(Math.round(share * 1000));
+        if (h.dataset.now === now) return;
+        h.dataset.now = now;
         h.firstElementChild.setAttribute('d', `M${a.x} ${a.low + share * (a.top - a.low)}m-7 0h14`);
         h.setAttribute('aria-valuenow', Math.round(share * 100));
         h.setAttribute('aria-valuetext', at(a, share) || String(Math.round(share * 100)));
@@ -116,6 +155,8 @@
     if (state.pick !== null) for (const e of marks.get(state.pick) || []) e.classList.remove('hi');
     state.pick = t;
     if (t !== null) {
+      const row = scroll ? lines.findIndex(tr => +tr.dataset.t === t) : -1;
+      if (row >= most) more(row + page);
       for (const e of marks.get(t) || []) {
         e.classList.add('hi');
         if (e.ownerSVGElement && e.matches('.curve,.pl')) e.parentNode.insertBefore(e, firstAfter(e)); // on top of the others
@@ -202,15 +243,16 @@
   function sort() {
     const table = $('#board'), c = table && column(state.sort);
     if (!c) return;
-    const values = new Map();
-    $$('tbody tr', table).forEach(tr => values.set(tr, c.v[rowOf.get(+tr.dataset.t)]));
-    const order = [...values.keys()].sort((a, b) => {
+    const values = new Map(lines.map(tr => [tr, c.v[rowOf.get(+tr.dataset.t)]]));
+    lines.sort((a, b) => {
       const x = values.get(a), y = values.get(b), none = v => v === null || v === undefined;
       if (none(x) || none(y)) return none(x) - none(y);
       const d = typeof x === 'number' && typeof y === 'number' ? x - y : String(x) < String(y) ? -1 : x === y ? 0 : 1;
       return (state.down ? -d : d) || column('rank').v[rowOf.get(+a.dataset.t)] - column('rank').v[rowOf.get(+b.dataset.t)];
     });
-    $('tbody', table).append(...order);
+    most = page;
+    list();
+    $('tbody', table).append(...lines);
     $$('th[aria-sort]', table).forEach(th => th.setAttribute('aria-sort', th.firstElementChild.dataset.sort !== state.sort ? 'none' : state.down ? 'descending' : 'ascending'));
   }
 
@@ -226,17 +268,25 @@
     }));
   }
 
+  const keep = (of, e) => { const t = +e.dataset.t; of.has(t) ? of.get(t).push(e) : of.set(t, [e]); };
+
   // --- begin, and begin again with news --------------------------------------------------------------------------------------------------
   function begin() {
     data = JSON.parse($('#data').textContent);
     rowOf = null;
     hidden = new Set();
     marks = new Map();
+    plots = [];
+    lines = [];
+    sight.disconnect();
     if (data.columns.trial && data.kind === 'sweep') {
       rowOf = new Map(data.columns.trial.v.map((t, i) => [t, i]));
-      for (const e of $$('#main [data-t]')) {
-        const t = +e.dataset.t;
-        marks.has(t) ? marks.get(t).push(e) : marks.set(t, [e]);
+      for (const e of $$('#main [data-t]')) keep(marks, e);
+      lines = $$('#board tbody tr');
+      for (const figure of $$('#main figure')) {
+        const p = {id: figure.id, marks: new Map(), off: new Set(), late: false};
+        for (const e of $$('[data-t]', figure)) keep(p.marks, e);
+        if (p.marks.size) { plots.push(p); sight.observe(figure); }
       }
     }
     readAxes();
@@ -250,6 +300,7 @@
     if (!b) return;
     const d = b.dataset;
     if (b.id === 'theme') { theme(root.dataset.theme === 'dark' || !root.dataset.theme && dark.matches ? 'light' : 'dark'); return; }
+    if (b.id === 'more') { more(Infinity); return; }
     if (b.id === 'clear') { state.hide.clear(); state.ranges = {}; state.top = 0; state.pick !== null && pick(null); remember(); recall(); return; }
     if (b.id === 'link') { navigator.clipboard && navigator.clipboard.writeText(location.href).then(() => { b.textContent = 'Copied'; setTimeout(() => { b.textContent = 'Copy link'; }, 1500); }, () => {}); return; }
     if (d.table) { toggleTable(b); return; }
@@ -284,10 +335,15 @@
     if (e.key === 'Escape') pick(null);
     if (e.key === '/') { e.preventDefault(); $('#filter input').focus(); }
     if (e.key === 'j' || e.key === 'k') {
-      const seen = $$('#board tbody tr:not(.off)').map(tr => +tr.dataset.t), i = seen.indexOf(state.pick);
+      const seen = lines.map(tr => +tr.dataset.t).filter(t => !hidden.has(t)), i = seen.indexOf(state.pick);
       if (seen.length) pick(seen[Math.max(0, Math.min(seen.length - 1, i < 0 ? 0 : i + (e.key === 'j' ? 1 : -1)))], true);
     }
   });
+  document.addEventListener('scroll', e => {
+    const s = e.target;
+    if (s.firstElementChild && s.firstElementChild.id === 'board' && s.scrollTop + 2 * s.clientHeight > s.scrollHeight) more(most + page);
+  }, {capture: true, passive: true});
+  addEventListener('beforeprint', () => { more(Infinity); plots.filter(p => p.late).forEach(mark); });
   function setRange(name, r) {
     r[0] <= 0.001 && r[1] >= 0.999 ? delete state.ranges[name] : state.ranges[name] = r;
     apply();
@@ -322,8 +378,10 @@
     tip(e);
   });
   document.addEventListener('pointerup', () => {
-    if (drag && !drag.moved) { delete state.ranges[drag.name]; apply(); }
+    const d = drag;
     drag = null;
+    if (d && !d.moved) { delete state.ranges[d.name]; apply(); }
+    if (d) remember();
   });
 
   // --- what lies under the pointer ---------------------------------------------------------------------------------------------------------
