@@ -73,11 +73,9 @@ func (s *Server) Damage(match, how string, choose func(n int) int) error {
 	return err
 }
 
-type placed struct{ bucket, name string }
-
-// matching are the objects whose names match, in order. The lock is held.
-func (s *Server) matching(match string) ([]placed, error) {
-	var found []placed
+// matching are the places of objects whose names match, in order. The lock is held.
+func (s *Server) matching(match string) ([]place, error) {
+	var found []place
 	err := filepath.WalkDir(s.dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -86,9 +84,13 @@ func (s *Server) matching(match string) ([]placed, error) {
 		if err != nil {
 			return err
 		}
-		bucket, name, ok := strings.Cut(filepath.ToSlash(rel), "/")
-		if ok && Matches(match, name) {
-			found = append(found, placed{bucket, name})
+		bucket, file, ok := strings.Cut(filepath.ToSlash(rel), "/")
+		name := file
+		if strings.HasSuffix(bucket, overflowSuffix) {
+			name, ok = unescaped(file)
+		}
+		if ok && !strings.HasSuffix(file, sidecarSuffix) && Matches(match, name) {
+			found = append(found, place{bucket, file})
 		}
 		return nil
 	})

@@ -141,9 +141,9 @@ func (s selection) of(v any) (selected any, keep bool) {
 	return nil, false // nothing is below a plain value
 }
 
-// finished is an answer as the client gets it: with the objects' metagenerations, and of its fields those that were asked for.
+// finished is an answer as the client gets it: with all that is to be told, and of its fields those that were asked for.
 func (s *Server) finished(a *response, fields string) *response {
-	if a.status >= http.StatusMultipleChoices || a.body.Len() == 0 || fields == "" && s.metas.none() {
+	if a.status >= http.StatusMultipleChoices || a.body.Len() == 0 {
 		return a
 	}
 	wanted := selection{}
@@ -161,7 +161,7 @@ func (s *Server) finished(a *response, fields string) *response {
 	if err := decoder.Decode(&v); err != nil {
 		return a // not JSON: a health check, say
 	}
-	s.metas.into(v)
+	s.tell(v)
 	selected, _ := wanted.of(v)
 	body, err := json.Marshal(selected)
 	if err != nil {

@@ -51,23 +51,3 @@ func TestComposeHoldsItsSources(t *testing.T) {
 		}
 	})
 }
-
-// TestSettingsOfABucketAreRefused, rather than forgotten in silence; a client does not retry on 501.
-func TestSettingsOfABucketAreRefused(t *testing.T) {
-	w := start(t, Options{Dir: t.TempDir()})
-	for settings, want := range map[string]int{
-		`{"name": "plain", "location": "EU", "labels": {}, "storageClass": "STANDARD"}`: 200,
-		`{"name": "nearline", "storageClass": "NEARLINE"}`:                              501,
-		`{"name": "labelled", "labels": {"team": "ads"}}`:                               501,
-		`{"name": "versioned", "versioning": {"enabled": true}}`:                        501,
-		`{"name": "paid", "billing": {"requesterPays": true}}`:                          501,
-		`{"name": `: 400,
-	} {
-		if status, answer := w.do(http.MethodPost, "/storage/v1/b?project=p", nil, settings); status != want {
-			t.Errorf("making the bucket %s was answered with %d, expected %d: %s", settings, status, want, answer)
-		}
-	}
-	if status, answer := w.do(http.MethodPatch, "/storage/v1/b/bucket", nil, `{"labels": {"team": "ads"}}`); status != 501 || !strings.Contains(answer, "labels") {
-		t.Errorf("labels of a bucket that is there were answered with %d, expected 501 and their name: %s", status, answer)
-	}
-}

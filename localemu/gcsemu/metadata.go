@@ -9,17 +9,18 @@ import (
 	"io/fs"
 	"maps"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/pkg/xattr"
 )
 
-// metas are the metagenerations of objects whose metadata have been changed; of all others it is 1.
+// metas are what is to be told of objects and fake-gcs-server does not keep: the metagenerations of those whose metadata have been changed, which is 1 of
+// all others, and of how many components those consist that were composed.
 type metas struct {
 	file string // that keeps them; "" keeps them in memory
 
@@ -27,10 +28,11 @@ type metas struct {
 	of map[string]described // by bucket/object
 }
 
-// described is how often the metadata of one generation of an object were written.
+// described is how often the metadata of one generation of an object were written, and its components if it was composed.
 type described struct {
 	Generation     int64 `json:"generation"`
 	Metageneration int64 `json:"metageneration"`
+	Components     int   `json:"components,omitempty"`
 }
 
 // metasFile is beside the buckets, none of which begins with a dot.
@@ -55,25 +57,38 @@ func openMetas(dir string) (*metas, error) {
 	return m, nil
 }
 
-func (m *metas) none() bool {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	return len(m.of) == 0
-}
-
-// now is the metageneration of an object that has a generation.
-func (m *metas) now(bucket, object string, generation int64) int64 {
+// get is what is to be told of an object that has a generation.
+func (m *metas) get(bucket, object string, generation int64) described {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	if d := m.of[bucket+"/"+object]; d.Generation == generation {
-		return d.Metageneration
+		return d
 	}
-	return 1
+	return described{Generation: generation, Metageneration: 1}
+}
+
+func (m *metas) now(bucket, object string, generation int64) int64 {
+	return m.get(bucket, object, generation).Metageneration
+}
+
+// components is how many an object counts as in a composition.
+func (m *metas) components(bucket, object string, generation int64) int {
+	return max(m.get(bucket, object, generation).Components, 1)
 }
 
 // next counts a change.
 func (m *metas) next(bucket, object string, generation int64) error {
-	d := described{generation, m.now(bucket, object, generation) + 1}
+	d := m.get(bucket, object, generation)
+	d.Metageneration++
+	return m.put(bucket, object, d)
+}
+
+// composed notes the components of a new object.
+func (m *metas) composed(bucket, object string, generation int64, components int) error {
+	return m.put(bucket, object, described{generation, 1, components})
+}
+
+func (m *metas) put(bucket, object string, d described) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.of[bucket+"/"+object] = d
@@ -91,26 +106,50 @@ func (m *metas) next(bucket, object string, generation int64) error {
 	return os.Rename(m.file+".new", m.file)
 }
 
-// into writes the metagenerations of objects into resources, and lists of them, that fake-gcs-server has made.
-func (m *metas) into(v any) {
+// into writes what is to be told of an object into its resource. A composed object has no MD5.
+func (m *metas) into(resource map[string]any) {
+	bucket, _ := resource["bucket"].(string)
+	text, _ := resource["generation"].(string)
+	generation, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return
+	}
+
+	d := m.get(bucket, nameOf(resource), generation)
+	resource["metageneration"] = strconv.FormatInt(d.Metageneration, 10)
+	if d.Components > 0 {
+		resource["componentCount"] = d.Components
+		delete(resource, "md5Hash")
+	}
+}
+
+// tell completes resources that fake-gcs-server has made, and lists of them: with what it does not know, under the names that objects have.
+func (s *Server) tell(v any) {
 	resource, ok := v.(map[string]any)
 	if !ok {
 		return
 	}
-	for _, below := range []string{"items", "resource"} {
-		if items, list := resource[below].([]any); list {
-			for _, item := range items {
-				m.into(item)
-			}
-		}
-		m.into(resource[below])
-	}
 
-	bucket, _ := resource["bucket"].(string)
-	name, _ := resource["name"].(string)
-	text, _ := resource["generation"].(string)
-	if generation, err := strconv.ParseInt(text, 10, 64); err == nil && resource["kind"] == "storage#object" {
-		resource["metageneration"] = strconv.FormatInt(m.now(bucket, name, generation), 10)
+	if items, list := resource["items"].([]any); list {
+		items = slices.DeleteFunc(items, func(item any) bool {
+			bucket, _ := item.(map[string]any)
+			return bucket["kind"] == "storage#bucket" && strings.HasSuffix(nameOf(bucket), overflowSuffix)
+		})
+		for _, item := range items {
+			s.tell(item)
+		}
+		resource["items"] = items
+	}
+	s.tell(resource["resource"]) // of a copy
+
+	switch resource["kind"] {
+	case "storage#object":
+		named(resource)
+		s.metas.into(resource)
+	case "storage#bucket":
+		s.mu.RLock()
+		s.settings[nameOf(resource)].settle(resource)
+		s.mu.RUnlock()
 	}
 }
 
@@ -129,7 +168,7 @@ func (s *Server) redescribe(r *http.Request, c call) *response {
 	}
 
 	before := s.generation(c.bucket, c.object)
-	a := s.ask(r)
+	a := s.ask(s.inside(r, c))
 	if before == 0 || a.status >= http.StatusMultipleChoices {
 		return a
 	}
@@ -165,12 +204,12 @@ const attributes = "user.metadata"
 
 // regenerate writes another generation into what fake-gcs-server has noted of an object on disk.
 func (s *Server) regenerate(bucket, object string, generation int64) error {
-	path := filepath.Join(s.dir, url.PathEscape(bucket), object)
+	path := s.file(s.place(bucket, object))
 	beside := false
 	text, err := xattr.Get(path, attributes)
 	if err != nil {
 		beside = true
-		if text, err = os.ReadFile(path + ".metadata"); err != nil {
+		if text, err = os.ReadFile(path + sidecarSuffix); err != nil {
 			return err
 		}
 	}
@@ -184,7 +223,7 @@ func (s *Server) regenerate(bucket, object string, generation int64) error {
 		return err
 	}
 	if beside {
-		return os.WriteFile(path+".metadata", text, 0o600)
+		return os.WriteFile(path+sidecarSuffix, text, 0o600)
 	}
 	return xattr.Set(path, attributes, text)
 }

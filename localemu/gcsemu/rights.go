@@ -5,7 +5,6 @@ package gcsemu
 import (
 	"net"
 	"net/http"
-	"strings"
 )
 
 // door is the address at which a request came in.
@@ -20,7 +19,7 @@ func door(r *http.Request) net.Addr {
 // need is a permission on a bucket.
 type need struct{ bucket, permission string }
 
-// needs are the permissions that the service asks for; what an upload overwrites is known when it is complete.
+// needs are the permissions that the service asks for; what is overwritten is known when an object is complete.
 // Source: https://cloud.google.com/storage/docs/access-control/iam-json
 func needs(c call, r *http.Request) []need {
 	switch c.kind {
@@ -36,14 +35,13 @@ func needs(c call, r *http.Request) []need {
 			verb = "get"
 		}
 		return []need{{c.bucket, "storage.buckets." + verb}}
+	case kindCompose:
+		return []need{{c.bucket, "storage.objects.get"}, {c.bucket, "storage.objects.create"}}
+	case kindCopy:
+		return []need{{c.from, "storage.objects.get"}, {c.bucket, "storage.objects.create"}}
 	case kindChange:
-		switch {
-		case r.Method == http.MethodDelete:
+		if r.Method == http.MethodDelete {
 			return []need{{c.bucket, "storage.objects.delete"}}
-		case c.source != "":
-			return []need{{c.from, "storage.objects.get"}, {c.bucket, "storage.objects.create"}}
-		case strings.HasSuffix(r.URL.Path, "/compose"):
-			return []need{{c.bucket, "storage.objects.get"}, {c.bucket, "storage.objects.create"}}
 		}
 		return []need{{c.bucket, "storage.objects.update"}}
 	}
@@ -51,7 +49,7 @@ func needs(c call, r *http.Request) []need {
 	return nil // health, and what belongs to an upload that was allowed to begin
 }
 
-// authorize refuses what the caller has no right to. That a copy or a composition overwrites is not looked at.
+// authorize refuses what the caller has no right to.
 func (s *Server) authorize(c call, r *http.Request) *response {
 	for _, n := range needs(c, r) {
 		if err := s.allow(door(r), "bucket", n.bucket, n.permission); err != nil {

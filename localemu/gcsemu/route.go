@@ -20,7 +20,9 @@ const (
 	kindList                 // list objects
 	kindMetadata             // read an object's metadata
 	kindContents             // read an object
-	kindChange               // delete, patch, update, compose, copy: fake-gcs-server does it
+	kindChange               // delete, patch, update: fake-gcs-server does it
+	kindCompose              // make one object of several
+	kindCopy                 // make one object of another
 	kindUpload               // begin an upload, or do all of it
 	kindChunk                // continue an upload
 	kindAbandon              // give an upload up
@@ -33,11 +35,12 @@ type call struct {
 	object string
 	source string // of a copy, in sourceBucket
 	from   string // bucket of the source
+	verb   string // of a copy: rewriteTo or copyTo
 }
 
 var (
 	bucketPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]*(\.[a-z0-9][a-z0-9_-]*)*$`)
-	copyPattern   = regexp.MustCompile(`^(.+)/(?:rewriteTo|copyTo)/b/([^/]+)/o/(.+)$`)
+	copyPattern   = regexp.MustCompile(`^(.+)/(rewriteTo|copyTo)/b/([^/]+)/o/(.+)$`)
 )
 
 // classify understands the paths of the JSON API, and of the XML API for reading.
@@ -69,7 +72,7 @@ func classify(r *http.Request) call {
 	// The XML API: BUCKET/OBJECT, for reading only.
 	bucket, object, ok := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	if ok && object != "" && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
-		return call{kindContents, unescape(bucket), unescape(object), "", ""}
+		return call{kind: kindContents, bucket: unescape(bucket), object: unescape(object)}
 	}
 	return call{}
 }
@@ -115,10 +118,10 @@ func classifyObject(r *http.Request, rest string, reads kind) call {
 
 	if r.Method == http.MethodPost {
 		if m := copyPattern.FindStringSubmatch(object); m != nil {
-			return call{kindChange, unescape(m[2]), unescape(m[3]), unescape(m[1]), c.bucket}
+			return call{kindCopy, unescape(m[3]), unescape(m[4]), unescape(m[1]), c.bucket, m[2]}
 		}
 		if target, compose := strings.CutSuffix(object, "/compose"); compose {
-			c.kind = kindChange
+			c.kind = kindCompose
 			c.object = unescape(target)
 			return c
 		}
@@ -143,14 +146,6 @@ func unescape(s string) string {
 	return s
 }
 
-// checkName says why no object can be written under the name, or "".
-func (s *Server) checkName(object string) string {
-	if why := impossible(object); why != "" {
-		return why
-	}
-	return s.unkept(object)
-}
-
 // impossible says why the service itself has no object of the name.
 func impossible(object string) string {
 	switch {
@@ -160,22 +155,6 @@ func impossible(object string) string {
 		return "an object's name holds no line break and no zero byte"
 	case object == "." || object == "..":
 		return "an object cannot be called . or .."
-	}
-	return ""
-}
-
-// unkept says why an object of a real bucket cannot be kept here. On disk a name is a path, so there it must not climb.
-func (s *Server) unkept(object string) string {
-	if s.dir == "" {
-		return ""
-	}
-	for part := range strings.SplitSeq(object, "/") {
-		if part == "" || part == "." || part == ".." || len(part) > 255 {
-			return "objects on disk have no empty part, no \".\", no \"..\" and no part over 255 bytes in their names"
-		}
-	}
-	if strings.HasSuffix(object, ".metadata") {
-		return "objects on disk do not end in .metadata, where fake-gcs-server keeps its own notes"
 	}
 	return ""
 }

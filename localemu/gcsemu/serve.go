@@ -7,11 +7,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -50,8 +48,12 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		a = s.abandonUpload(r)
 	case kindChange:
 		a = s.change(r, c)
+	case kindCompose:
+		a = s.compose(r, c)
+	case kindCopy:
+		a = s.copied(r, c)
 	case kindBuckets:
-		a = s.buckets(r)
+		a = s.buckets(r, c)
 	default: // list, metadata, health
 		s.mu.RLock()
 		a = s.lookUp(r, c)
@@ -96,36 +98,20 @@ func (s *Server) check(c call, r *http.Request) *response {
 		}
 	}
 
-	for _, param := range []string{"matchGlob", "softDeleted"} {
-		if v := q.Get(param); v != "" && v != "false" { // Go's client always sends them
+	for _, param := range []string{"softDeleted", "filter"} {
+		if v := q.Get(param); v != "" && v != "false" { // Go's client always sends the first
 			return answer(http.StatusNotImplemented, "localemu does not imitate "+param)
 		}
 	}
-	return s.checkNames(c, r)
-}
-
-// checkNames refuses to write what cannot be kept. What is only read or deleted under such a name is not there.
-func (s *Server) checkNames(c call, r *http.Request) *response {
-	writes := c.kind == kindChange && r.Method != http.MethodDelete
-	for _, name := range []struct {
-		bucket, object string
-		read           bool
-	}{{c.bucket, c.object, !writes}, {c.from, c.source, true}} {
-		if name.object == "" {
-			continue
-		}
-		if why := impossible(name.object); why != "" {
-			return answer(http.StatusBadRequest, fmt.Sprintf("Invalid object name %.80q: %s", name.object, why))
-		}
-		switch why := s.unkept(name.object); {
-		case why == "":
-		case name.read:
-			return absent(name.bucket, name.object)
-		default:
-			return answer(http.StatusBadRequest, fmt.Sprintf("Invalid object name %.80q: %s", name.object, why))
-		}
+	if q.Get("matchGlob") != "" && q.Get("delimiter") != "" {
+		return answer(http.StatusNotImplemented, "localemu does not imitate matchGlob with a delimiter")
 	}
 
+	for _, object := range []string{c.object, c.source} {
+		if why := impossible(object); object != "" && why != "" {
+			return answer(http.StatusBadRequest, fmt.Sprintf("Invalid object name %.80q: %s", object, why))
+		}
+	}
 	return nil
 }
 
@@ -161,7 +147,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, c call) {
 		return
 	}
 
-	s.inner.ServeHTTP(&releasing{w, release}, r)
+	s.inner.ServeHTTP(&releasing{w, release}, s.inside(r, c))
 }
 
 // releasing calls release when contents begin to flow. It is no io.ReaderFrom, so that every byte passes Write.
@@ -186,7 +172,10 @@ func (s *Server) lookUp(r *http.Request, c call) *response {
 	if a := s.condition(r, c, true); a != nil {
 		return a
 	}
-	return s.ask(r)
+	if c.kind == kindList {
+		return s.list(r, c)
+	}
+	return s.ask(s.inside(r, c))
 }
 
 // missing is the service's answer about a bucket that does not exist. The lock is held.
@@ -195,67 +184,6 @@ func (s *Server) missing(c call) *response {
 		return nil
 	}
 	return answer(http.StatusNotFound, "The specified bucket does not exist.")
-}
-
-// buckets lets fake-gcs-server answer about buckets.
-func (s *Server) buckets(r *http.Request) *response {
-	if a := receive(r); a != nil {
-		return a
-	}
-	if a := s.checkSettings(r); a != nil {
-		return a
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-
-	a := s.ask(r)
-	if r.Method == http.MethodDelete && a.status == http.StatusPreconditionFailed { // in the service's own words
-		return answer(http.StatusConflict, "The bucket you tried to delete is not empty.")
-	}
-	return a
-}
-
-// checkSettings refuses settings of a bucket that would be forgotten in silence.
-func (s *Server) checkSettings(r *http.Request) *response {
-	if r.Method != http.MethodPost && r.Method != http.MethodPatch && r.Method != http.MethodPut {
-		return nil
-	}
-	body, err := again(r)
-	if err != nil {
-		return answer(http.StatusBadRequest, err.Error())
-	}
-	if len(body) == 0 {
-		return nil
-	}
-
-	var settings map[string]any
-	if err := json.Unmarshal(body, &settings); err != nil {
-		return answer(http.StatusBadRequest, fmt.Sprintf("the body is not a bucket: %v", err))
-	}
-	for _, name := range slices.Sorted(maps.Keys(settings)) {
-		if !s.keeps(name, settings[name]) {
-			return answer(http.StatusNotImplemented, fmt.Sprintf("localemu does not imitate the setting %.60q of a bucket; it has name, location (all are one here), storageClass STANDARD and, in memory, versioning", name))
-		}
-	}
-	return nil
-}
-
-// keeps says whether a setting of a bucket is kept, or changes nothing.
-func (s *Server) keeps(name string, value any) bool {
-	switch v := value.(type) {
-	case nil:
-		return true
-	case string:
-		return name != "storageClass" || v == "STANDARD" || v == ""
-	case map[string]any:
-		return len(v) == 0 || name == "versioning" && (s.dir == "" || v["enabled"] != true)
-	case []any:
-		return len(v) == 0
-	case bool:
-		return !v
-	}
-
-	return false
 }
 
 // again is a body that was received, which can be read once more afterwards.
@@ -283,10 +211,6 @@ func (s *Server) change(r *http.Request, c call) *response {
 	if a := receive(r); a != nil {
 		return a
 	}
-	parts, wrong := s.parts(r)
-	if wrong != nil {
-		return wrong
-	}
 	if a := s.faults.refuse(c.object); a != nil {
 		return a
 	}
@@ -299,61 +223,13 @@ func (s *Server) change(r *http.Request, c call) *response {
 	if a := s.condition(r, c, false); a != nil {
 		return a
 	}
-	if a := s.unmet(c.bucket, parts); a != nil {
-		return a
-	}
 
 	s.tick()
 	defer s.ticked()
-	if (r.Method == http.MethodPatch || r.Method == http.MethodPut) && c.source == "" {
+	if r.Method != http.MethodDelete {
 		return s.redescribe(r, c)
 	}
-	return s.ask(r)
-}
-
-// part is one source of a composition, with what it has to be.
-type part struct {
-	Name                string
-	Generation          json.Number
-	ObjectPreconditions struct{ IfGenerationMatch json.Number }
-}
-
-// parts are the sources of a compose request, none for another one. Their names are checked as those in paths are: they become paths of
-// files, too.
-func (s *Server) parts(r *http.Request) ([]part, *response) {
-	if !strings.HasSuffix(r.URL.Path, "/compose") {
-		return nil, nil
-	}
-
-	body, err := again(r)
-	if err != nil {
-		return nil, answer(http.StatusBadRequest, err.Error())
-	}
-	var compose struct{ SourceObjects []part }
-	if err := json.Unmarshal(body, &compose); err != nil {
-		return nil, answer(http.StatusBadRequest, fmt.Sprintf("the body is not a compose request: %v", err))
-	}
-
-	for _, o := range compose.SourceObjects {
-		if why := s.checkName(o.Name); why != "" {
-			return nil, answer(http.StatusBadRequest, fmt.Sprintf("Invalid object name %.80q: %s", o.Name, why))
-		}
-	}
-	return compose.SourceObjects, nil
-}
-
-// unmet is the first source of a composition that is not there, or is not what the request expects. The lock is held.
-func (s *Server) unmet(bucket string, parts []part) *response {
-	for _, p := range parts {
-		now := s.generation(bucket, p.Name)
-		if now == 0 || p.Generation != "" && p.Generation.String() != strconv.FormatInt(now, 10) {
-			return absent(bucket, p.Name)
-		}
-		if want := p.ObjectPreconditions.IfGenerationMatch; want != "" && want.String() != strconv.FormatInt(now, 10) {
-			return answer(http.StatusPreconditionFailed, "At least one of the pre-conditions you specified did not hold.")
-		}
-	}
-	return nil
+	return s.ask(s.inside(r, c))
 }
 
 // condition compares the object with the request's generation conditions. The lock is held.

@@ -51,8 +51,9 @@ type Server struct {
 	mu   sync.RWMutex
 	last int64 // generation given last, in microseconds since 1970, as fake-gcs-server makes them
 
-	metas   *metas
-	uploads uploads
+	metas    *metas
+	settings map[string]settings // of buckets
+	uploads  uploads
 }
 
 // Start serves on the listener until Close.
@@ -75,6 +76,10 @@ func Start(l net.Listener, o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	given, err := openSettings(o.Dir)
+	if err != nil {
+		return nil, err
+	}
 	fake, err := fakestorage.NewServerWithOptions(fakestorage.Options{
 		NoListener:  true,
 		StorageRoot: o.Dir,
@@ -86,7 +91,7 @@ func Start(l net.Listener, o Options) (*Server, error) {
 		return nil, fmt.Errorf("start fake-gcs-server: %w", err)
 	}
 
-	s := &Server{fake: fake, inner: fake.HTTPHandler(), addr: addr, dir: o.Dir, log: o.Log, metas: described, allow: o.Allow, faults: newFaultState(o.Faults), onWrite: o.OnWrite}
+	s := &Server{fake: fake, inner: fake.HTTPHandler(), addr: addr, dir: o.Dir, log: o.Log, metas: described, settings: given, allow: o.Allow, faults: newFaultState(o.Faults), onWrite: o.OnWrite}
 	if s.onWrite == nil {
 		s.onWrite = func(string, string) {}
 	}
@@ -151,7 +156,8 @@ func (s *Server) hasBucket(name string) bool {
 
 // generation is the object's present generation, 0 when there is none. The lock is held.
 func (s *Server) generation(bucket, object string) int64 {
-	o, err := s.fake.GetObjectStreaming(bucket, object)
+	p := s.place(bucket, object)
+	o, err := s.fake.GetObjectStreaming(p.bucket, p.name)
 	if err != nil {
 		return 0
 	}

@@ -14,10 +14,8 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/fsouza/fake-gcs-server/fakestorage"
@@ -34,6 +32,8 @@ type upload struct {
 	attrs  uploadAttrs
 	body   *spool
 	door   net.Addr // at which it was begun
+
+	components int // of a composition, else 0
 }
 
 // uploadAttrs is the part of an object resource that a client may set.
@@ -80,7 +80,7 @@ func (s *Server) beginUpload(r *http.Request, c call) *response {
 		if name := u.query.Get("name"); name != "" {
 			u.object = name
 		}
-		if why := s.checkName(u.object); why != "" {
+		if why := impossible(u.object); why != "" {
 			err = fmt.Errorf("invalid object name %.80q: %s", u.object, why)
 		}
 	}
@@ -149,17 +149,17 @@ func (s *Server) commit(u *upload) *response {
 		return a
 	}
 
+	s.mu.Lock()
 	a, written := s.write(u)
+	s.mu.Unlock()
 	if written {
 		s.onWrite(u.bucket, u.object)
 	}
 	return a
 }
 
-// write is commit while nothing else is written.
+// write is commit while nothing else is written. The lock is held.
 func (s *Server) write(u *upload) (a *response, written bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if a := s.missing(call{bucket: u.bucket}); a != nil {
 		return a, false
 	}
@@ -183,8 +183,12 @@ func (s *Server) write(u *upload) (a *response, written bool) {
 	s.tick()
 	err := s.store(u)
 	s.ticked()
+	if err == nil && u.components > 0 {
+		err = s.metas.composed(u.bucket, u.object, s.generation(u.bucket, u.object), u.components)
+	}
 	if err != nil {
-		return s.unwritable(u.object, err), false
+		s.log.Error("write object", "object", u.object, "error", err)
+		return answer(http.StatusInternalServerError, err.Error()), false
 	}
 
 	// The object is written; only the answer may get lost.
@@ -198,7 +202,8 @@ func (s *Server) write(u *upload) (a *response, written bool) {
 // buffer grows, so a long object is made empty, is given the attributes of its contents, and is then filled in place: its
 // file is new, and nobody has it open. The lock is held.
 func (s *Server) store(u *upload) error {
-	o := u.streaming()
+	p := s.room(u.bucket, u.object)
+	o := u.streaming(p, s.settings[u.bucket].StorageClass)
 	if s.dir == "" || u.body.file == nil {
 		return s.fake.CreateObjectStreaming(o)
 	}
@@ -210,7 +215,7 @@ func (s *Server) store(u *upload) error {
 
 	// The empty object gets the attributes of the contents that follow.
 	backend := s.fake.Backend()
-	made, err := backend.GetObject(u.bucket, u.object)
+	made, err := backend.GetObject(p.bucket, p.name)
 	if err != nil {
 		return err
 	}
@@ -226,7 +231,7 @@ func (s *Server) store(u *upload) error {
 		return err
 	}
 
-	f, err := os.OpenFile(filepath.Join(s.dir, url.PathEscape(u.bucket), u.object), os.O_WRONLY, 0)
+	f, err := os.OpenFile(s.file(p), os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
@@ -239,16 +244,20 @@ type unconditional struct{}
 // ConditionsMet says yes.
 func (unconditional) ConditionsMet(int64) bool { return true }
 
-func (u *upload) streaming() fakestorage.StreamingObject {
+// streaming is the object as fake-gcs-server takes it, for a place, of a class unless the upload names one.
+func (u *upload) streaming(p place, class string) fakestorage.StreamingObject {
 	now := time.Now()
 	a := u.attrs
 	if a.ContentType == "" {
 		a.ContentType = "application/octet-stream"
 	}
+	if a.StorageClass == "" {
+		a.StorageClass = class
+	}
 
 	return fakestorage.StreamingObject{
 		ObjectAttrs: fakestorage.ObjectAttrs{
-			BucketName: u.bucket, Name: u.object, ContentType: a.ContentType, ContentEncoding: a.ContentEncoding,
+			BucketName: p.bucket, Name: p.name, ContentType: a.ContentType, ContentEncoding: a.ContentEncoding,
 			ContentDisposition: a.ContentDisposition, ContentLanguage: a.ContentLanguage, CacheControl: a.CacheControl,
 			StorageClass: a.StorageClass, CustomTime: a.CustomTime, Metadata: a.Metadata,
 			Crc32c: u.body.crc32c(), Md5Hash: u.body.md5sum(), Created: now, Updated: now,
@@ -257,20 +266,9 @@ func (u *upload) streaming() fakestorage.StreamingObject {
 	}
 }
 
-// unwritable explains why the backend could not write: names that only a real bucket can hold together are the client's
-// to change, everything else is ours.
-func (s *Server) unwritable(object string, err error) *response {
-	if errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.EISDIR) || errors.Is(err, syscall.EEXIST) || errors.Is(err, syscall.ENOTEMPTY) {
-		return answer(http.StatusBadRequest, fmt.Sprintf(
-			"localemu keeps objects as files and cannot hold %q beside an object that is a folder of its path, or below it", object))
-	}
-	s.log.Error("write object", "object", object, "error", err)
-	return answer(http.StatusInternalServerError, err.Error())
-}
-
 // describe is the object's resource. The lock is held.
 func (s *Server) describe(bucket, object string) *response {
-	target := "http://" + s.addr + "/storage/v1/b/" + url.PathEscape(bucket) + "/o/" + url.PathEscape(object)
+	target := "http://" + s.addr + "/storage/v1" + objectPath(s.place(bucket, object))
 	r, err := http.NewRequest(http.MethodGet, target, http.NoBody) //nolint:noctx // answered by a function call
 	if err != nil {
 		return answer(http.StatusInternalServerError, err.Error())

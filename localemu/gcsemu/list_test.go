@@ -1,0 +1,128 @@
+//go:build unix
+
+package gcsemu
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"cloud.google.com/go/storage"
+	"google.golang.org/api/iterator"
+)
+
+// TestListing tells items and prefixes as the service does: with folders as gcloud and the console make them, which are empty
+// objects whose names end in a slash.
+func TestListing(t *testing.T) {
+	all := []string{"a", "a/", "a/b", "a/c/d", "a/c/e", "a//x", "b-1", "b/", "z"}
+	slices.Sort(all)
+	everywhere(t, func(w *world) {
+		for _, name := range all {
+			w.mustPut(name, "")
+		}
+		for _, c := range []struct {
+			q    storage.Query
+			want string
+		}{
+			{storage.Query{}, strings.Join(all, " ")},
+			{storage.Query{Prefix: "a/"}, "a/ a//x a/b a/c/d a/c/e"},
+			{storage.Query{Delimiter: "/"}, "a b-1 z a/ b/"},
+			{storage.Query{Delimiter: "/", IncludeTrailingDelimiter: true}, "a a/ b-1 b/ z a/ b/"},
+			{storage.Query{Delimiter: "/", Prefix: "a/"}, "a/ a/b a// a/c/"},
+			{storage.Query{Delimiter: "/", Prefix: "b"}, "b-1 b/"},
+			{storage.Query{Delimiter: "/", Prefix: "b/"}, "b/"},
+			{storage.Query{Delimiter: "/", Prefix: "a/c"}, "a/c/"},
+			{storage.Query{Delimiter: "/c", Prefix: "a"}, "a a/ a//x a/b a/c"},
+			{storage.Query{Delimiter: "/", Prefix: "none/"}, ""},
+			{storage.Query{StartOffset: "a/b", EndOffset: "b/"}, "a/b a/c/d a/c/e b-1"},
+			{storage.Query{StartOffset: "a/b", Delimiter: "/"}, "b-1 z a/ b/"},
+			{storage.Query{MatchGlob: "a/**"}, "a/ a//x a/b a/c/d a/c/e"},
+			{storage.Query{MatchGlob: "**/"}, "a/ b/"},
+			{storage.Query{MatchGlob: "*/?", Prefix: "a"}, "a/b"},
+		} {
+			if got := strings.Join(w.list(&c.q), " "); got != c.want {
+				w.Errorf("list %+v: %s\nexpected %s", c.q, got, c.want)
+			}
+		}
+	})
+}
+
+// TestPages: pages of every size give the same, whatever they end with.
+func TestPages(t *testing.T) {
+	everywhere(t, func(w *world) {
+		for i := range 7 {
+			w.mustPut(fmt.Sprintf("d%d/x", i), "")
+			w.mustPut(fmt.Sprintf("d%d/y", i), "")
+			w.mustPut(fmt.Sprintf("d%d", i), "")
+			w.mustPut(fmt.Sprintf("d%d/", i), "")
+		}
+		for _, q := range []storage.Query{{}, {Delimiter: "/"}, {Delimiter: "/", IncludeTrailingDelimiter: true}, {Prefix: "d3/"}} {
+			want := slices.Sorted(slices.Values(w.list(&q)))
+			for size := 1; size < 6; size++ {
+				if got := w.pages(q, size); !slices.Equal(got, want) {
+					w.Errorf("list %+v in pages of %d: %q\nexpected %q", q, size, got, want)
+				}
+			}
+		}
+	})
+}
+
+// pages lists in pages of a size, and fails if one is longer, or empty though there are more.
+func (w *world) pages(q storage.Query, size int) []string {
+	w.Helper()
+	var got []string
+	pager := iterator.NewPager(w.b.Objects(w.ctx, &q), size, "")
+	for {
+		var page []*storage.ObjectAttrs
+		next, err := pager.NextPage(&page)
+		if err != nil {
+			w.Fatal(err)
+		}
+		for _, a := range page {
+			got = append(got, a.Prefix+a.Name)
+		}
+		if next == "" {
+			return slices.Sorted(slices.Values(got))
+		}
+	}
+}
+
+// TestGlobs has the names and patterns with which Google's own clients are tested against the service, and more.
+func TestGlobs(t *testing.T) {
+	names := []string{"foo/bar", "foo/baz", "foo/foobar", "foobar"}
+	for pattern, want := range map[string]string{
+		"foo*bar": "foobar", "foo**bar": "foo/bar foo/foobar foobar", "**/foobar": "foo/foobar foobar", "*/ba[rz]": "foo/bar foo/baz",
+		"*/ba[!a-y]": "foo/baz", "**/{foobar,baz}": "foo/baz foo/foobar foobar", "foo/{foo*,*baz}": "foo/baz foo/foobar",
+		"**": "foo/bar foo/baz foo/foobar foobar", "*": "foobar", "foo/**/bar": "foo/bar", "{**/baz,foobar}": "foo/baz foobar", "foo?bar": "",
+		"f{oo,}{/,}bar": "foo/bar foobar", "*/ba[^a-y]": "foo/baz", `foo\/bar`: "foo/bar", "foo": "", "FOO*": "", "foo.*": "", "{f{o,x}o/bar,y}": "foo/bar",
+		"foo[!x]bar": "", "foo/ba[-r]": "foo/bar", "a,b": "", "}": "",
+	} {
+		glob, err := compileGlob(pattern)
+		if err != nil {
+			t.Errorf("compile %q: %v", pattern, err)
+			continue
+		}
+		if got := strings.Join(slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !glob.MatchString(n) }), " "); got != want {
+			t.Errorf("%q matches %q, expected %q", pattern, got, want)
+		}
+	}
+	for _, pattern := range []string{"[", "[]", "[z-a]", "{a", `a\`, "\xff", "{a,{b}"} {
+		if glob, err := compileGlob(pattern); err == nil {
+			t.Errorf("%q is the expression %s, expected a refusal", pattern, glob)
+		}
+	}
+}
+
+// FuzzGlob: whatever comes, the pattern compiles or is refused, and a plain name matches itself alone.
+func FuzzGlob(f *testing.F) {
+	for _, s := range []string{"**/{a,b}", "[a-c]", `\*`, "a/{b,**/c}"} {
+		f.Add(s, "a/b")
+	}
+	f.Fuzz(func(t *testing.T, pattern, name string) {
+		glob, err := compileGlob(pattern)
+		if err == nil && !strings.ContainsAny(pattern, `*?[]{}\`) && glob.MatchString(name) != (name == pattern) {
+			t.Fatalf("%q matches %q: %t", pattern, name, glob.MatchString(name))
+		}
+	})
+}
