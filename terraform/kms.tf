@@ -11,8 +11,8 @@ resource "terraform_data" "encryption" {
     postcondition {
       condition     = self.output == local.encryption
       error_message = <<-END
-        This deployment was made with ${self.output == "google" ? "Google's own keys" : self.output == "made" ? "customer_managed_key" : "kms_key ${self.output}"}, and customer_managed_key and kms_key stay as they were: without its key, what is stored cannot be read any more. Set them back, or make a new deployment under another name.
-        From Google's own keys to another one there is a way. New objects and messages are encrypted with that key from then on; older ones and the repository of images stay as they are: terraform apply -replace=module.coppice.terraform_data.encryption
+        This deployment was created with ${self.output == "google" ? "Google's own keys" : self.output == "made" ? "customer_managed_key" : "kms_key ${self.output}"}, and customer_managed_key and kms_key cannot be changed: without its key, stored data cannot be read any more. Set them back, or create a new deployment under another name.
+        Only a change from Google's own keys to another key is possible. New objects and messages are then encrypted with that key; older ones and the repository of images stay as they are: terraform apply -replace=module.coppice.terraform_data.encryption
       END
     }
   }

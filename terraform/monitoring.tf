@@ -120,7 +120,7 @@ locals {
       "night held back" = {
         filter = "metric.type=\"${local.metrics["not-promoted"]}\" resource.type=\"cloud_run_revision\" metric.labels.verdict=monitoring.regex.full_match(\"blocked|not_comparable\")"
         window = 5 * local.minute, aligner = "ALIGN_SUM", comparison = "COMPARISON_GT", limit = 0, lasting = "0s", absent = null
-        advice = "A night's winner was registered and could not be promoted: its data are blocked, or it cannot be compared with the champion. The log line \"not promoted\" and `launcher status SWEEP` say why, docs/nights.md what to do."
+        advice = "A night's winner was registered but could not be promoted: its data are blocked, or it cannot be compared with the champion. The log line \"not promoted\" and `launcher status SWEEP` say why, docs/nights.md what to do."
       }
       "launcher failed" = {
         filter = "metric.type=\"run.googleapis.com/job/completed_execution_count\" resource.type=\"cloud_run_job\" resource.labels.job_name=monitoring.regex.full_match(\"${var.name}-(sweep|stage)-.*\") metric.labels.result=\"failed\""
@@ -130,7 +130,7 @@ locals {
       "messages given up" = {
         filter = "metric.type=\"pubsub.googleapis.com/subscription/num_undelivered_messages\" resource.type=\"pubsub_subscription\" resource.labels.subscription_id=\"${google_pubsub_subscription.dead_letters.name}\""
         window = 5 * local.minute, aligner = "ALIGN_MAX", comparison = "COMPARISON_GT", limit = 0, lasting = "0s", absent = null
-        advice = "The aggregator refused a message twenty times. `gcloud pubsub subscriptions pull ${google_pubsub_subscription.dead_letters.name} --auto-ack` shows it; the sweep itself is found by /reconcile."
+        advice = "The aggregator refused a message twenty times. `gcloud pubsub subscriptions pull ${google_pubsub_subscription.dead_letters.name} --auto-ack` shows it; /reconcile still finds the sweep."
       }
       "aggregator failing" = {
         filter = "metric.type=\"run.googleapis.com/request_count\" resource.type=\"cloud_run_revision\" resource.labels.service_name=\"${var.name}-aggregator\" metric.labels.response_code_class=\"5xx\""
@@ -141,7 +141,7 @@ locals {
       "aggregator errors" = {
         filter = "metric.type=\"${local.metrics["aggregator-errors"]}\" resource.type=\"cloud_run_revision\""
         window = 5 * local.minute, aligner = "ALIGN_SUM", comparison = "COMPARISON_GT", limit = 0, lasting = "0s", absent = null
-        advice = "The aggregator has logged an error. Its log says which, and of which sweep. What failed is tried again; an error that does not come again has passed, but for a damaged result, which counts as a failed trial."
+        advice = "The aggregator has logged an error. Its log says which, and for which sweep. What failed is retried; an error that does not recur is over, except a damaged result, which counts as a failed trial."
       }
     },
     # Cloud Monitoring looks back 25 hours at most, the time that the condition has to last included. A sum that has become empty counts
@@ -150,7 +150,7 @@ locals {
       filter = "metric.type=\"${local.metrics["sweeps-concluded"]}\" resource.type=\"cloud_run_revision\" metric.labels.outcome=\"winner\" metric.labels.model=\"${local.models[k]}\""
       window = (local.winner_within[k] * 60 - 5) * local.minute, aligner = "ALIGN_SUM", comparison = "COMPARISON_LT", limit = 1, lasting = "${5 * local.minute}s"
       absent = "EVALUATION_MISSING_DATA_ACTIVE"
-      advice = "For ${local.winner_within[k]} hours no sweep has given ${local.models[k]} a new version; one that ends an hour later than the last one did is told of, too, and closes this. `launcher ls` shows the sweeps, and the log of the Cloud Run job ${var.name}-sweep-${k} whether they are started."
+      advice = "For ${local.winner_within[k]} hours no sweep has given ${local.models[k]} a new version; a night that ends an hour later than the last one also triggers this alert, and then closes it. `launcher ls` shows the sweeps, and the log of the Cloud Run job ${var.name}-sweep-${k} whether they are started."
     } if local.winner_within[k] > 0 && !s.paused },
   )
 }

@@ -1,5 +1,5 @@
 output "environment" {
-  description = "What the programs read from the environment on a laptop: see output env."
+  description = "Environment variables of the programs on a laptop: see output env."
   value       = local.launcher_environment
 }
 
@@ -35,11 +35,11 @@ output "jobs" {
 }
 
 output "verdicts_topic" {
-  description = "Topic on which launcher and aggregator tell what became of each night: gcloud pubsub subscriptions create NAME --topic TOPIC."
+  description = "Topic to which launcher and aggregator publish how each night ended: gcloud pubsub subscriptions create NAME --topic TOPIC."
   value       = google_pubsub_topic.coppice["verdicts"].id
 }
 
 output "host_project_commands" {
-  description = "With a network or a key of another project: what its administrator has to run once, from iam.yaml."
+  description = "With a network or a key of another project: what its administrator must run once, from iam.yaml."
   value       = local.host_commands
 }

@@ -87,7 +87,7 @@ resource "terraform_data" "programs" {
   lifecycle {
     precondition {
       condition     = local.deployed || !var.deletion_protection || try(data.google_pubsub_subscription.scores.push_config[0].push_endpoint, "") == ""
-      error_message = "image_tag is empty, and an aggregator is running: give the tag that is deployed, or the next one. To take the programs away, apply with deletion_protection = false and the tag first, and then without the tag."
+      error_message = "image_tag is empty, but an aggregator is running: give the deployed tag, or the next one. To remove the programs, apply with deletion_protection = false and the tag first, and then without the tag."
     }
   }
 }

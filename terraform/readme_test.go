@@ -79,7 +79,7 @@ func unquoted(text string) string {
 
 func (m module) inputs() string {
 	var b strings.Builder
-	b.WriteString("| name | means | type | default |\n|---|---|---|---|\n")
+	b.WriteString("| name | meaning | type | default |\n|---|---|---|---|\n")
 	for _, v := range m.variables {
 		fallback := "`" + v.text["default"] + "`"
 		if v.text["default"] == "" {
@@ -92,7 +92,7 @@ func (m module) inputs() string {
 
 func (m module) results() string {
 	var b strings.Builder
-	b.WriteString("| name | is |\n|---|---|\n")
+	b.WriteString("| name | meaning |\n|---|---|\n")
 	for _, o := range m.outputs {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", o.name, unquoted(o.text["description"]))
 	}

@@ -40,7 +40,7 @@ resource "google_cloud_scheduler_job" "reconcile" {
   project          = var.project
   region           = var.location
   name             = "${var.name}-reconcile"
-  description      = "Has the aggregator look at every open sweep"
+  description      = "Makes the aggregator check every open sweep"
   schedule         = var.reconcile_schedule
   time_zone        = "Etc/UTC"
   attempt_deadline = "${var.aggregator.timeout_seconds}s"

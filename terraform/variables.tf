@@ -22,7 +22,7 @@ variable "location" {
 }
 
 variable "name" {
-  description = "Begins every name that is created, so that two deployments fit into one project."
+  description = "Prefix of every name that is created, so that two deployments fit into one project."
   type        = string
   default     = "coppice"
   nullable    = false
@@ -33,7 +33,7 @@ variable "name" {
 }
 
 variable "labels" {
-  description = "Labels on everything that can have labels, beside app=NAME."
+  description = "Labels on everything that can have labels, in addition to app=NAME."
   type        = map(string)
   default     = {}
   nullable    = false
@@ -46,18 +46,18 @@ variable "labels" {
 }
 
 variable "image_tag" {
-  description = "Tag of the images in the repository that is created here. Empty: everything that runs an image is left out, as long as none has been pushed."
+  description = "Tag of the images in the repository that is created here. Leave it empty until images are pushed: nothing that runs an image is created then."
   type        = string
   default     = ""
   nullable    = false
   validation {
     condition     = can(regex("^([A-Za-z0-9_][A-Za-z0-9._-]{0,127})?$", var.image_tag))
-    error_message = "A tag has 1 to 128 letters, digits, '_', '.' and '-', and begins with none of the last two."
+    error_message = "A tag has 1 to 128 letters, digits, '_', '.' and '-', and does not begin with '.' or '-'."
   }
 }
 
 variable "images" {
-  description = "Full references of images from elsewhere or with a digest (keys launcher, task, aggregator); what is not given comes from the repository under image_tag."
+  description = "Full references of images from elsewhere or with a digest (keys launcher, task, aggregator); those not given come from the repository, with image_tag."
   type        = map(string)
   default     = {}
   nullable    = false
@@ -68,7 +68,7 @@ variable "images" {
 }
 
 variable "sweeps" {
-  description = "Scheduled sweeps by name: cron schedule, its time zone, the text of the sweep.yaml, whether it is paused, and within how many hours (1 to 25) after the last winner there has to be another one, or somebody is told: 25 where it is started every day, 0 for never."
+  description = "Scheduled sweeps by name: cron schedule, its time zone, the text of the sweep.yaml, whether it is paused, and within how many hours (1 to 25) after the last winner there must be another one before an alert is sent: 25 if it is started every day, 0 for no alert."
   type = map(object({
     schedule      = string
     time_zone     = optional(string, "Etc/UTC")
@@ -92,20 +92,20 @@ variable "sweeps" {
   }
   validation {
     condition     = alltrue([for s in values(var.sweeps) : length(s.spec) <= 1048576 && try(yamldecode(s.spec).name != "" && yamldecode(s.spec).metric != "", false)])
-    error_message = "A spec is the text of a sweep.yaml, with name, metric and what else docs/sweep.md requires: spec = file(\"sweep.yaml\")."
+    error_message = "A spec is the text of a sweep.yaml, with name, metric and whatever else docs/sweep.md requires: spec = file(\"sweep.yaml\")."
   }
   validation {
     condition     = length(distinct([for k, s in var.sweeps : try(tostring(yamldecode(s.spec).name), k)])) == length(var.sweeps)
-    error_message = "Two sweeps have the same name in their specs. It begins the id of what they start, so at the same time of day they would be one sweep: give each a name of its own."
+    error_message = "Two sweeps have the same name in their specs. Sweep ids begin with it, so at the same time of day both would be one sweep: give each its own name."
   }
   validation {
     condition     = alltrue([for s in values(var.sweeps) : s.winner_within == null ? true : s.winner_within >= 0 && s.winner_within <= 25 && floor(s.winner_within) == s.winner_within])
-    error_message = "winner_within is a whole number of hours from 1 to 25, the longest time over which Cloud Monitoring adds up, or 0 for never."
+    error_message = "winner_within is a whole number of hours from 1 to 25, the longest period over which Cloud Monitoring can add up, or 0 for no alert."
   }
 }
 
 variable "stages" {
-  description = "Scheduled stagings by name: cron schedule, its time zone, the text of the dataset.yaml (its source a gs:// address in one of source_buckets), machine type (the launcher's choice without) and whether it may be Spot, and whether it is paused."
+  description = "Scheduled stagings by name: cron schedule, its time zone, the text of the dataset.yaml (its source a gs:// address in one of source_buckets), machine type (default: the launcher's), whether it may be Spot, and whether it is paused."
   type = map(object({
     schedule  = string
     time_zone = optional(string, "Etc/UTC")
@@ -135,7 +135,7 @@ variable "stages" {
 }
 
 variable "source_buckets" {
-  description = "Buckets that tables are staged from, such as those of BigQuery exports; launcher and stager may read them."
+  description = "Buckets from which tables are staged, such as those of BigQuery exports; launcher and stager may read them."
   type        = set(string)
   default     = []
   nullable    = false
@@ -146,13 +146,13 @@ variable "source_buckets" {
 }
 
 variable "reconcile_schedule" {
-  description = "When the aggregator looks at every open sweep by itself, as cron in UTC, every 1 to 5 minutes: messages may be lost, somebody must notice silence, and what is kept back from a budget lasts six minutes."
+  description = "When the aggregator checks every open sweep without a message, as cron in UTC, every 1 to 5 minutes: messages may be lost, tasks may fall silent, and the reserve of a budget lasts six minutes."
   type        = string
   default     = "*/5 * * * *"
   nullable    = false
   validation {
     condition     = can(regex("^\\*(/[1-5])? \\* \\* \\* \\*$", var.reconcile_schedule))
-    error_message = "The aggregator looks every 1 to 5 minutes, or a sweep's budget is noticed too late: \"* * * * *\", or \"*/N * * * *\" with N from 1 to 5."
+    error_message = "The aggregator must check every 1 to 5 minutes, or it would notice a spent budget too late: \"* * * * *\", or \"*/N * * * *\" with N from 1 to 5."
   }
 }
 
@@ -168,7 +168,7 @@ variable "zones" {
 }
 
 variable "aggregator" {
-  description = "Size of the aggregator's service: vCPUs, memory (it holds the held-out targets and scores), instances at most, seconds for one request."
+  description = "Size of the aggregator's service: vCPUs, memory (it holds the held-out targets and scores), maximum number of instances, seconds for one request."
   type = object({
     cpu             = optional(string, "2")
     memory          = optional(string, "8Gi")
@@ -179,7 +179,7 @@ variable "aggregator" {
   nullable = false
   validation {
     condition     = contains(["1", "2", "4", "6", "8"], var.aggregator.cpu)
-    error_message = "Cloud Run has 1, 2, 4, 6 or 8 vCPUs."
+    error_message = "Cloud Run allows 1, 2, 4, 6 or 8 vCPUs."
   }
   validation {
     condition     = can(regex("^([1-9]|[12][0-9]|3[0-2])Gi$", var.aggregator.memory))
@@ -187,11 +187,11 @@ variable "aggregator" {
   }
   validation {
     condition     = try(tonumber(trimsuffix(var.aggregator.memory, "Gi")) <= 4 * tonumber(var.aggregator.cpu), true)
-    error_message = "Cloud Run gives a vCPU at most 4Gi of memory."
+    error_message = "Cloud Run allows at most 4Gi of memory per vCPU."
   }
   validation {
     condition     = try(tonumber(trimsuffix(var.aggregator.memory, "Gi")) >= lookup({ "4" = 2, "6" = 4, "8" = 4 }, var.aggregator.cpu, 1), true)
-    error_message = "Cloud Run wants at least 2Gi with 4 vCPUs, and 4Gi with 6 or 8."
+    error_message = "Cloud Run requires at least 2Gi with 4 vCPUs, and 4Gi with 6 or 8."
   }
   validation {
     condition     = var.aggregator.max_instances >= 1 && var.aggregator.max_instances <= 20
@@ -199,19 +199,19 @@ variable "aggregator" {
   }
   validation {
     condition     = var.aggregator.timeout_seconds >= 60 && var.aggregator.timeout_seconds <= 600
-    error_message = "A request may take 60 to 600 seconds: Pub/Sub waits no longer for an answer, and would send the message again while it is being worked on."
+    error_message = "A request may take 60 to 600 seconds: Pub/Sub waits no longer for a response, and would redeliver the message while it is being handled."
   }
 }
 
 variable "deletion_protection" {
-  description = "Refuse to destroy the aggregator's service, and a plan that takes it away for want of an image tag. Set it to false, apply, then destroy."
+  description = "Refuse to destroy the aggregator's service, and refuse a plan that removes it because there is no image tag. Set it to false, apply, then destroy."
   type        = bool
   default     = true
   nullable    = false
 }
 
 variable "force_destroy" {
-  description = "Let destroy delete buckets that still hold objects. For trials only: it takes the registry, too."
+  description = "Let destroy delete buckets that still hold objects. For trials only: it deletes the registry, too."
   type        = bool
   default     = false
   nullable    = false

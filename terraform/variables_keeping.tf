@@ -22,18 +22,18 @@ variable "dataset_days" {
 }
 
 variable "registry_undo_days" {
-  description = "Days for which an overwritten or deleted object of the registry can be brought back."
+  description = "Days for which an overwritten or deleted object of the registry can be restored."
   type        = number
   default     = 30
   nullable    = false
   validation {
     condition     = var.registry_undo_days >= 7 && var.registry_undo_days <= 90 && floor(var.registry_undo_days) == var.registry_undo_days
-    error_message = "Between 7 and 90 whole days, as Cloud Storage has it."
+    error_message = "Between 7 and 90 whole days, the limits of Cloud Storage."
   }
 }
 
 variable "network" {
-  description = "A network that exists, such as a shared VPC: project it is in, its name, and a subnetwork of the location with Private Google Access. Null creates one."
+  description = "An existing network, such as a shared VPC: its project, its name, and a subnetwork in the location with Private Google Access. Null creates one."
   type = object({
     project    = string
     network    = string
@@ -68,21 +68,21 @@ variable "flow_logs" {
 }
 
 variable "audit_logs" {
-  description = "Log who reads and writes objects and keys in the project (Data Access audit logs of Cloud Storage and Cloud KMS). It holds for the whole project and replaces what is set there for these services; a sweep's heartbeats are logged, too. Charged by the gigabyte."
+  description = "Log who reads and writes objects and keys in the project (Data Access audit logs of Cloud Storage and Cloud KMS). It applies to the whole project and replaces its settings for these services; a sweep's heartbeats are logged, too. Charged by the gigabyte."
   type        = bool
   default     = false
   nullable    = false
 }
 
 variable "customer_managed_key" {
-  description = "Encrypt buckets, topics, images and the programs on Cloud Run with a key of this project, which is created. Chosen once: a deployment keeps its encryption."
+  description = "Create a key in this project and encrypt buckets, topics, images and the programs on Cloud Run with it. Chosen once: a deployment keeps its encryption."
   type        = bool
   default     = false
   nullable    = false
 }
 
 variable "kms_key" {
-  description = "The same with a key that exists, projects/P/locations/L/keyRings/R/cryptoKeys/K, in the location of the deployment. Rights on a key of another project are granted there, by what output host_project_commands prints."
+  description = "The same with an existing key, projects/P/locations/L/keyRings/R/cryptoKeys/K, in the location of the deployment. Permissions on a key of another project are granted there, by the commands in output host_project_commands."
   type        = string
   default     = null
   validation {
@@ -91,7 +91,7 @@ variable "kms_key" {
   }
   validation {
     condition     = var.kms_key == null || !var.customer_managed_key
-    error_message = "Either a key is created (customer_managed_key) or one is given (kms_key)."
+    error_message = "Either create a key (customer_managed_key) or give one (kms_key), not both."
   }
 }
 
@@ -107,7 +107,7 @@ variable "key_rotation_days" {
 }
 
 variable "alert_emails" {
-  description = "Who is told when a sweep fails, when there is no winner in time, when messages are given up, and about the budget."
+  description = "Who gets an e-mail when a sweep fails, when there is no winner in time, when messages are dead-lettered, and about the budget."
   type        = set(string)
   default     = []
   nullable    = false
@@ -118,7 +118,7 @@ variable "alert_emails" {
 }
 
 variable "webhook" {
-  description = "Where verdicts are posted: the name of a secret of the project in Secret Manager, whose latest version is an https:// address; its format (slack or json), and which verdicts. Null posts nothing; the topic of output verdicts_topic has all of them."
+  description = "Where verdicts are posted: the name of a secret of the project in Secret Manager, whose latest version is an https:// address; its format (slack or json), and which verdicts. Null posts nothing; the topic in output verdicts_topic gets all of them."
   type = object({
     secret   = string
     format   = optional(string, "slack")
@@ -135,12 +135,12 @@ variable "webhook" {
   }
   validation {
     condition     = var.webhook == null ? true : length(var.webhook.verdicts) > 0 && length(setsubtract(var.webhook.verdicts, ["promoted", "not_promoted", "not_comparable", "blocked", "no_winner", "cancelled"])) == 0
-    error_message = "Verdicts are promoted, not_promoted, not_comparable, blocked, no_winner and cancelled; there is at least one."
+    error_message = "Verdicts are promoted, not_promoted, not_comparable, blocked, no_winner and cancelled; give at least one."
   }
 }
 
 variable "metrics_wait_seconds" {
-  description = "Seconds for which alerts wait after metrics of log lines have been made, which Cloud Monitoring takes up to ten minutes to know; 0 where it is tried again anyway."
+  description = "Seconds for which alerts wait after log-based metrics are created, since Cloud Monitoring may not know them for up to ten minutes; 0 if a failed apply is repeated anyway."
   type        = number
   default     = 660
   nullable    = false
@@ -151,18 +151,18 @@ variable "metrics_wait_seconds" {
 }
 
 variable "metrics_endpoint" {
-  description = "Where task and aggregator push what they measure, by OTLP over HTTP: https://telemetry.googleapis.com is Cloud Monitoring, and its API is enabled then; a collector's address; or nowhere (empty)."
+  description = "Where task and aggregator push their metrics, by OTLP over HTTP: https://telemetry.googleapis.com is Cloud Monitoring, and its API is enabled then; a collector's address; or nowhere (empty)."
   type        = string
   default     = "https://telemetry.googleapis.com"
   nullable    = false
   validation {
     condition     = can(regex("^(https?://[A-Za-z0-9.-]+(:[0-9]+)?)?$", var.metrics_endpoint))
-    error_message = "An address without a path, such as http://collector:4318, or nothing."
+    error_message = "An address without a path, such as http://collector:4318, or empty."
   }
 }
 
 variable "budget" {
-  description = "A monthly budget of the project: billing account, whole units of the account's currency, and the parts of it at which somebody is told. Null creates none."
+  description = "A monthly budget of the project: billing account, whole units of the account's currency, and the fractions of it at which an e-mail is sent. Null creates none."
   type = object({
     billing_account = string
     amount          = number
@@ -180,7 +180,7 @@ variable "budget" {
   }
   validation {
     condition     = var.budget == null ? true : length(var.budget.thresholds) > 0 && alltrue([for t in var.budget.thresholds : t > 0 && t <= 10])
-    error_message = "Thresholds are parts of the amount: 0.5 is half of it. There is at least one."
+    error_message = "Thresholds are fractions of the amount: 0.5 is half of it. Give at least one."
   }
 }
 
@@ -191,17 +191,17 @@ variable "operators" {
   nullable    = false
   validation {
     condition     = alltrue([for m in var.operators : can(regex("^(user|group|serviceAccount):[^@\\s]+@[^@\\s]+$", m)) || can(regex("^principal(Set)?://iam\\.googleapis\\.com/\\S+$", m))])
-    error_message = "Each is user:, group: or serviceAccount: with an e-mail address, or a principal:// or principalSet:// of a workload identity pool; never everybody."
+    error_message = "Each is user:, group: or serviceAccount: with an e-mail address, or a principal:// or principalSet:// of a workload identity pool; never all users."
   }
 }
 
 variable "model_readers" {
-  description = "Who may read registered models, as IAM members: the account of the serving system, say."
+  description = "Who may read registered models, as IAM members: the account of the serving system, for example."
   type        = set(string)
   default     = []
   nullable    = false
   validation {
     condition     = alltrue([for m in var.model_readers : can(regex("^(user|group|serviceAccount):[^@\\s]+@[^@\\s]+$", m)) || can(regex("^principal(Set)?://iam\\.googleapis\\.com/\\S+$", m))])
-    error_message = "Each is user:, group: or serviceAccount: with an e-mail address, or a principal:// or principalSet:// of a workload identity pool; never everybody."
+    error_message = "Each is user:, group: or serviceAccount: with an e-mail address, or a principal:// or principalSet:// of a workload identity pool; never all users."
   }
 }
