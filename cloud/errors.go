@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -69,7 +71,7 @@ func Environment(service string, err error) error {
 			Err: err,
 		}
 	}
-	if credentialsPattern.MatchString(err.Error()) {
+	if credentialsRefused(err.Error()) {
 		return &SetupError{What: "the credentials for " + service + " cannot be used", Hint: credentialsHint, Err: err}
 	}
 	return nil
@@ -77,9 +79,25 @@ func Environment(service string, err error) error {
 
 // The libraries give these as text only.
 var (
-	credentialsPattern = regexp.MustCompile(`could not find default credentials|cannot fetch token|invalid_grant|invalid_rapt|reauth related error`)
+	credentialsPattern = regexp.MustCompile(`could not find default credentials|cannot fetch token: metadata: GCE metadata .* not defined|invalid_grant|invalid_rapt|reauth related error`)
+	tokenPattern       = regexp.MustCompile(`cannot fetch token: (?:compute: Received )?(\d{3})\b`)
 	refusedPattern     = regexp.MustCompile(`dial tcp (127\.0\.0\.1:\d+|\[::1\]:\d+): connect: connection refused`)
 )
+
+// credentialsRefused reports whether an error's text says that there are no credentials or that they were refused. A token server that
+// did not answer, was busy or failed has refused nothing: that passes, and a long-running task must outlast it.
+func credentialsRefused(text string) bool {
+	if credentialsPattern.MatchString(text) {
+		return true
+	}
+
+	m := tokenPattern.FindStringSubmatch(text)
+	if m == nil {
+		return false
+	}
+	code, err := strconv.Atoi(m[1])
+	return err == nil && code >= 400 && code < 500 && code != http.StatusRequestTimeout && code != http.StatusTooManyRequests
+}
 
 // NobodyAt says that err comes from a loopback address at which nobody listens. That is an emulator that is not there: no
 // waiting helps, while a refused connection elsewhere may be an outage that passes.
@@ -114,6 +132,9 @@ func FromStatus(service, what, missing string, err error) error {
 			return &SetupError{What: what + " does not exist", Hint: missing, Err: err}
 		}
 	case codes.Unauthenticated:
+		if strings.Contains(err.Error(), "cannot fetch token") { // gRPC's code for a token that did not come, whatever the reason
+			break
+		}
 		return &SetupError{What: "the credentials for " + service + " are not accepted", Hint: credentialsHint, Err: err}
 	case codes.PermissionDenied:
 		return &PermissionError{What: "no permission to use " + what, Hint: permissionHint(err), Err: err}

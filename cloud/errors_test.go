@@ -92,3 +92,31 @@ func TestFromStatus(t *testing.T) {
 		t.Errorf("FromStatus(...): got %v; want not err of the type of setup, status.Code(err) = codes.NotFound", err)
 	}
 }
+
+// TestTokenServerDown: only an answer that refuses the credentials is a matter of setup; a token server that is down or busy is not.
+func TestTokenServerDown(t *testing.T) {
+	for _, c := range []struct {
+		text  string
+		setup bool
+	}{
+		{"credentials: cannot fetch token: compute: Received 503 `busy`", false},
+		{"credentials: cannot fetch token: compute: Received 429 `slow down`", false},
+		{"credentials: cannot fetch token: Get \"http://169.254.169.254/computeMetadata/v1/instance/service-accounts/default/token\": dial tcp 169.254.169.254:80: i/o timeout", false},
+		{"credentials: cannot fetch token: context deadline exceeded", false},
+		{"auth: cannot fetch token: 500\nResponse: {}", false},
+		{"credentials: cannot fetch token: compute: Received 403 `no account`", true},
+		{"credentials: cannot fetch token: metadata: GCE metadata \"instance/service-accounts/default/token\" not defined", true},
+		{"auth: cannot fetch token: 400\nResponse: {\"error\": \"invalid_grant\"}", true},
+		{"oauth2: cannot fetch token: 401 Unauthorized", true},
+		{"auth: \"invalid_grant\" \"Account has been deleted\"", true},
+		{"google: could not find default credentials", true},
+	} {
+		for _, err := range []error{errors.New(c.text), status.New(codes.Unavailable, c.text).Err(), status.New(codes.Unauthenticated, "transport: per-RPC creds failed: "+c.text).Err()} {
+			got := FromStatus("Cloud Storage", "bucket b", "", err)
+			var setup *SetupError
+			if errors.As(got, &setup) != c.setup {
+				t.Errorf("FromStatus gave a %T, %v; want a SetupError: %t", got, got, c.setup)
+			}
+		}
+	}
+}
