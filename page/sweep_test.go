@@ -10,8 +10,6 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -144,19 +142,7 @@ func TestDrawingsAreAsTheyWere(t *testing.T) {
 		svg := bytes.ReplaceAll(got.Bytes(), []byte(page.Style()), nil)
 		svg = bytes.ReplaceAll(svg, []byte("><"), []byte(">\n<"))
 
-		golden := filepath.Join("testdata", id+".svg")
-		if *update {
-			if err := os.WriteFile(golden, svg, 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(golden)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(svg, want) {
-			t.Errorf("%s differs from %s in line %s; after looking at it, go test ./page -update", id, golden, firstDifference(svg, want))
-		}
+		isAsItWas(t, id+".svg", svg)
 	}
 }
 
