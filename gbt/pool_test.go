@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// TestMain allows trainings eight goroutines on any machine, although newPool limits them to the number of processors.
+// TestMain raises GOMAXPROCS, so that trainings have eight goroutines on any machine.
 func TestMain(m *testing.M) {
 	runtime.GOMAXPROCS(max(8, runtime.GOMAXPROCS(0)))
 	os.Exit(m.Run())

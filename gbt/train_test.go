@@ -467,7 +467,7 @@ func TestTrainingStopsWhenTold(t *testing.T) {
 	}
 }
 
-// long skips a test under the race detector, where it takes a minute and covers no more concurrency than shorter ones.
+// long skips a test under -short, as `make race` runs it: under the race detector it takes a minute and covers no more than shorter tests.
 func long(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
