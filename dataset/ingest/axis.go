@@ -9,21 +9,20 @@ import (
 	"coppice/dataset"
 )
 
-// axis counts the rows at each point of a time column, in bounded memory. As long as there are no more distinct times
-// than it may hold, it is exact; beyond, neighbouring times are counted together, in time buckets that are as fine as fits.
-// Which time buckets there are depends on the times alone, not on their order. The counts are exact always, so that a cut
-// between two time buckets says exactly how many rows lie before it.
+// axis counts the rows at each point of a time column, in bounded memory. It is exact up to a number of distinct times; beyond that,
+// neighbouring times share time buckets, as fine as memory allows. The buckets depend only on the set of times, not on their order. The
+// counts are always exact, so a cut between two buckets tells exactly how many rows precede it.
 type axis struct {
-	counts map[uint64]int64 // by the ordered bits of a time, shifted right
+	counts map[uint64]int64 // by the order-preserving bits of a time, shifted right
 	shift  uint
 	limit  int
 	rows   int64
 }
 
-// minGranules is how many distinct times an axis holds at least.
+// minTimeBuckets is the least number of distinct times that an axis can hold exactly.
 const minTimeBuckets = 1 << 18
 
-// shiftStep coarsens 16-fold at once, because most times have many low bits that are always zero.
+// shiftStep coarsens 16-fold at a time, because most times have many low bits that are always zero.
 const shiftStep = 4
 
 type timeBucket struct {
@@ -33,7 +32,7 @@ type timeBucket struct {
 
 func newAxis(limit int) *axis { return &axis{counts: map[uint64]int64{}, limit: limit} }
 
-// ordered maps numbers to whole numbers with the same order.
+// ordered maps numbers to integers with the same order.
 func ordered(x float64) uint64 {
 	b := math.Float64bits(x + 0) // -0 becomes 0
 	return b ^ (uint64(int64(b)>>63) | 1<<63)
@@ -68,16 +67,16 @@ func (a *axis) sorted() []timeBucket {
 	return out
 }
 
-// greatest is the greatest number that a time bucket holds.
+// greatest is the largest number in a time bucket.
 func (a *axis) greatest(key uint64) float64 {
 	return fromOrdered(key<<a.shift | (1<<a.shift - 1))
 }
 
-// least is the least number that a time bucket holds.
+// least is the smallest number in a time bucket.
 func (a *axis) least(key uint64) float64 { return fromOrdered(key << a.shift) }
 
-// nearest is the cut, from lo to hi, before which the share of the rows is nearest to the wanted one. A cut is the number
-// of time buckets before it.
+// nearest returns the cut between lo and hi that comes closest to the wanted share of rows before it. A cut is the number of time buckets
+// before it.
 func nearest(buckets []timeBucket, wanted float64, lo, hi int) int {
 	total := int64(0)
 	for _, g := range buckets {
@@ -99,8 +98,8 @@ func nearest(buckets []timeBucket, wanted float64, lo, hi int) int {
 	return best
 }
 
-// foldEnds cuts one split's time buckets into folds that follow each other in time, and gives the greatest number of each but
-// the last. Where there are fewer time buckets than folds, some folds stay empty.
+// foldEnds divides one split's time buckets into folds that follow each other in time, and returns the largest number of each but the last.
+// With fewer time buckets than folds, some folds stay empty.
 func foldEnds(a *axis, buckets []timeBucket) []float64 {
 	var ends []float64
 	for k := 1; k < dataset.Folds; k++ {

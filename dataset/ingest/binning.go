@@ -9,15 +9,14 @@ import (
 	"coppice/dataset"
 )
 
-// Bins are made as LightGBM makes them (src/io/bin.cpp of microsoft/LightGBM): equal counts, but a value that many rows
-// have keeps a bin of its own, and so has zero. Where this parts from it: zero has a bin only if it occurs, and bounds are
-// the exact midpoints.
+// Bins are made as in LightGBM (src/io/bin.cpp of microsoft/LightGBM): of equal counts, but a value with many rows gets a bin of its own,
+// and so does zero. The differences: zero has a bin only if it occurs, and bounds are the exact midpoints.
 const (
 	minPerBin = 3     // rows of the sample
-	zero      = 1e-35 // numbers as near to 0 as this are 0
+	zero      = 1e-35 // smaller magnitudes count as 0
 )
 
-// findBounds gives the greatest numbers of at most bins bins, but for the last one's, which is infinite.
+// findBounds returns the upper bounds of at most bins bins, except the last one's, which is infinite.
 func findBounds(all []distinct, bins int, zeroApart bool) []float64 {
 	below, _ := slices.BinarySearchFunc(all, -zero, func(d distinct, x float64) int { return cmp.Compare(d.x, x) })
 	above := below
@@ -31,7 +30,7 @@ func findBounds(all []distinct, bins int, zeroApart bool) []float64 {
 		return cut(all, bins)
 	}
 
-	// Each side gets bins by its rows, and at least one.
+	// Both sides get bins in proportion to their rows, and at least one.
 	n, p := rowsOf(negative), rowsOf(positive)
 	left := 0
 	if n > 0 {
@@ -39,7 +38,7 @@ func findBounds(all []distinct, bins int, zeroApart bool) []float64 {
 		left = max(1, min(left, bins-1-min(1, len(positive))))
 	}
 
-	var bounds []float64 // none when all is zero
+	var bounds []float64 // none if all values are zero
 	if n > 0 {
 		bounds = append(cut(negative, left), -zero)
 	}
@@ -58,8 +57,8 @@ func rowsOf(values []distinct) int {
 	return n
 }
 
-// cut divides the values into at most bins bins of about equally many rows. A value with more rows than such a bin has one
-// to itself. It gives the bounds between bins.
+// cut divides the values into at most bins bins of about equal numbers of rows, and returns the bounds between them. A value with more rows
+// than such a bin gets one to itself.
 func cut(values []distinct, bins int) []float64 {
 	if len(values) <= bins {
 		return cutFew(values)
@@ -123,7 +122,7 @@ func cutFew(values []distinct) []float64 {
 	return bounds
 }
 
-// between is the number halfway from a to b that is less than b and not less than a.
+// between returns the midpoint of a and b, adjusted to a <= x < b.
 func between(a, b float64) float64 {
 	m := a/2 + b/2
 	if m >= b || m < a {
@@ -132,7 +131,7 @@ func between(a, b float64) float64 {
 	return m
 }
 
-// countTexts counts how often each text of a column occurs that is not missing.
+// countTexts counts the occurrences of each text of a column, without missing values.
 func countTexts(v *dataset.Values, t *missingMarkers) map[string]int64 {
 	counts := map[string]int64{}
 	var buf []byte
@@ -150,14 +149,14 @@ func countTexts(v *dataset.Values, t *missingMarkers) map[string]int64 {
 		counts[string(buf)]++
 	}
 
-	if v.Type == dataset.Text { // all others are written in one way
+	if v.Type == dataset.Text { // other types have only one spelling
 		mergeSpellings(counts, t)
 	}
 	return counts
 }
 
-// mostFrequent gives at most limit texts, the most frequent first, and how often each occurs. Those with fewer rows than a
-// bin should have are left to the bin of others, unless they are among the first two; so are those that are too long.
+// mostFrequent returns at most limit texts with their counts, the most frequent first. Texts with fewer rows than a bin should have go to
+// the bin of others, except the first two; so do texts that are too long.
 func mostFrequent(counts map[string]int64, limit int) ([]string, []int64) {
 	texts := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
 		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))

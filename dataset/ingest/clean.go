@@ -8,23 +8,23 @@ import (
 	"unicode/utf8"
 )
 
-// cleanReader passes UTF-8 text on and refuses everything else, naming the line. It takes a byte order mark away, and
-// refuses more than limit bytes; whoever reads moves the limit on. It reads into memory of its own, so that it serves a
-// reader that asks for a single byte, though a character may have four.
+// cleanReader passes valid UTF-8 text on and rejects everything else, naming the line. It drops a byte order mark, and rejects more than
+// limit bytes; its user moves the limit on. It reads into its own memory, so that the user may ask for single bytes, although a character
+// may have four.
 type cleanReader struct {
 	r     io.Reader
 	uri   string
-	line  int   // of the end of what has been read
+	line  int   // line at the end of what has been read
 	n     int64 // bytes passed on
 	limit int64
 	began bool
 	buf   []byte
-	ready []byte // good text in buf that has not been passed on
-	tail  []byte // the beginning of a character that the last read cut in two
-	err   error  // what comes behind ready
+	ready []byte // valid text in buf, not passed on yet
+	tail  []byte // the beginning of a character cut off by the last read
+	err   error  // what follows ready
 }
 
-// cleanBytes is how much is read at once.
+// cleanBytes is the size of a read.
 const cleanBytes = 1 << 18
 
 func (c *cleanReader) Read(p []byte) (int, error) {
@@ -59,7 +59,7 @@ func (c *cleanReader) fill() {
 	m, err := c.r.Read(p[n:])
 	n += m
 
-	// The first bytes say in which encoding the text is.
+	// The first bytes tell the encoding.
 	if !c.began {
 		for err == nil && n < 4 {
 			m, err = c.r.Read(p[n:])
@@ -95,8 +95,8 @@ func (c *cleanReader) fail(line int, msg string) error {
 	return c.err
 }
 
-// check says how many bytes of p are good text, and what is wrong with the next one. A character that p cuts in two is
-// neither, unless p is the end of the file.
+// check returns the number of valid bytes at the start of p, and what is wrong with the next one. A character cut off at the end of p
+// counts as neither valid nor wrong, unless p ends the file.
 func check(p []byte, end bool) (good int, bad string) {
 	if i := bytes.IndexByte(p, 0); i >= 0 {
 		if good, bad := check(p[:i], true); bad != "" {

@@ -4,20 +4,20 @@ import (
 	"coppice/dataset"
 )
 
-// clock reads the column that statistics are ordered by, where it does not split the rows by time as well. Texts may turn out to be times
-// or numbers: as long as all of them could be either, both are counted.
+// clock reads the column that statistics are ordered by, if it does not also split the rows by time. Texts may turn out to be times or
+// numbers: as long as all of them could be either, both are counted.
 type clock struct {
 	column   string
 	markers  *missingMarkers
-	asTime   *axis // nil once a value is no time
-	asNumber *axis // nil once one is no finite number
+	asTime   *axis // nil once a value is not a time
+	asNumber *axis // nil once a value is not a finite number
 }
 
 func newClock(column string, t *missingMarkers) *clock {
 	return &clock{column: column, markers: t, asTime: newAxis(minTimeBuckets), asNumber: newAxis(minTimeBuckets)}
 }
 
-// observe is the first pass over a batch. Each row must have a time.
+// observe handles a batch in the first pass. Every row must have a time.
 func (c *clock) observe(b *Batch, v *dataset.Values) error {
 	for i := range b.Rows {
 		if missing(v, i, c.markers) {
@@ -47,7 +47,7 @@ func (c *clock) observe(b *Batch, v *dataset.Values) error {
 	return nil
 }
 
-// wanted says what the next value is not if it cannot be read.
+// wanted says what is expected, for messages about an unreadable value.
 func (c *clock) wanted() string {
 	switch {
 	case c.asTime == nil:
@@ -70,7 +70,7 @@ func timeAt(v *dataset.Values, i int) (float64, bool) {
 	return 0, false
 }
 
-// kind is as what the column is read, after the first pass.
+// kind tells how the column is read. It is known after the first pass.
 func (c *clock) kind() dataset.Kind {
 	if c.asTime != nil {
 		return dataset.Temporal
@@ -78,7 +78,7 @@ func (c *clock) kind() dataset.Kind {
 	return dataset.Numeric
 }
 
-// axis is the rows at each time, after the first pass.
+// axis returns the counts of rows by time. It is known after the first pass.
 func (c *clock) axis() *axis {
 	if c.asTime != nil {
 		return c.asTime
@@ -86,7 +86,7 @@ func (c *clock) axis() *axis {
 	return c.asNumber
 }
 
-// time is value i, after the first pass: seconds since 1970, or the number that it is.
+// time returns value i in seconds since 1970, or as a number. It is known after the first pass.
 func (c *clock) time(v *dataset.Values, i int) (float64, bool) {
 	if missing(v, i, c.markers) {
 		return 0, false

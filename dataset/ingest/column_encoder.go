@@ -10,17 +10,16 @@ import (
 	"coppice/dataset/encode"
 )
 
-// columnEncoder turns the raw values of one column into model values and bins of a feature. Whoever stages and whoever predicts
-// uses this one.
+// columnEncoder turns the raw values of one column into model values and bins of a feature. Staging and prediction share it.
 type columnEncoder struct {
 	feature  *dataset.Feature
 	markers  *missingMarkers
-	search   searcher         // of numeric and time features
-	codes    map[string]uint8 // of categories
-	ints     map[int64]uint8  // of categories that are whole numbers
-	meanings map[uint64]uint8 // of categories by their levels' hashes, which are the same for all spellings of a value
-	missing  uint8            // bin
-	other    uint8            // bin of categorical features
+	search   searcher         // for numeric and time features
+	codes    map[string]uint8 // bins of categories
+	ints     map[int64]uint8  // bins of categories that are whole numbers
+	meanings map[uint64]uint8 // bins of categories by level hash, which is the same for all spellings of a value
+	missing  uint8            // the bin of missing values
+	other    uint8            // the bin of other categories
 }
 
 func newColumnEncoder(f *dataset.Feature, t *missingMarkers) *columnEncoder {
@@ -40,13 +39,13 @@ func newColumnEncoder(f *dataset.Feature, t *missingMarkers) *columnEncoder {
 	return c
 }
 
-// mapCategories says which category stands for what. A table may hold what the training table held in another spelling or type: 1001.0
-// for 1001, a truth value for True. Where no category is written as it is, the first one that means the same counts.
+// mapCategories maps values to categories. A table may write a category differently from the training table, or with another type: 1001.0
+// for 1001, a boolean for True. If no category is written the same way, the first one with the same meaning is used.
 func (c *columnEncoder) mapCategories() {
 	n := len(c.feature.Categories)
 	c.codes, c.ints, c.meanings = make(map[string]uint8, n), map[int64]uint8{}, make(map[uint64]uint8, n)
 
-	// From the last to the first, so that the first of those that mean the same counts.
+	// Backwards, so that the first of those with the same meaning wins.
 	r := partReader{markers: newMissingMarkers(nil)}
 	for i, category := range slices.Backward(c.feature.Categories) {
 		c.codes[category] = uint8(i)
@@ -61,7 +60,7 @@ func (c *columnEncoder) mapCategories() {
 		}
 	}
 
-	// A text that is exactly how a number is written goes first.
+	// A text that is exactly a number's canonical spelling takes precedence.
 	for i, text := range c.feature.Categories {
 		if n, ok := shortInt(text); ok {
 			c.ints[n] = uint8(i)
@@ -69,13 +68,13 @@ func (c *columnEncoder) mapCategories() {
 	}
 }
 
-// shortInt is the whole number that is written exactly so.
+// shortInt returns the whole number whose canonical spelling is text.
 func shortInt(text string) (int64, bool) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	return n, err == nil && strconv.FormatInt(n, 10) == text
 }
 
-// bins writes the bin of every value. buf is for its own use; it gives it back, perhaps grown.
+// bins writes the bin of every value. buf is scratch; it is returned, perhaps grown.
 func (c *columnEncoder) bins(v *dataset.Values, out []uint8, buf []float64) ([]float64, error) {
 	if c.feature.Kind == dataset.Categorical {
 		c.categories(v, out)
@@ -128,7 +127,7 @@ func (c *columnEncoder) categories(v *dataset.Values, out []uint8) {
 		}
 
 	case dataset.Int:
-		// The map holds both how a number is written and what only means the same, so no text has to be made of it.
+		// The map has both exact spellings and equivalent values, so no text needs to be made.
 		for i, n := range v.Int {
 			code, known := c.ints[n]
 			switch {
@@ -141,7 +140,7 @@ func (c *columnEncoder) categories(v *dataset.Values, out []uint8) {
 		}
 
 	default:
-		// As it is written or, where no category is written so, as what it means.
+		// First by exact spelling, then by meaning.
 		for i := range out[:v.Len()] {
 			r.buf = v.AppendText(r.buf[:0], i)
 			code, known := c.codes[string(r.buf)]
@@ -156,7 +155,7 @@ func (c *columnEncoder) categories(v *dataset.Values, out []uint8) {
 	}
 }
 
-// meaning is the bin of the category of a level that is written otherwise, or of others.
+// meaning returns the bin of the category with the same level hash, or of others.
 func (c *columnEncoder) meaning(level uint64) uint8 {
 	if level == encode.Missing() {
 		return c.missing
@@ -167,8 +166,8 @@ func (c *columnEncoder) meaning(level uint64) uint8 {
 	return c.other
 }
 
-// numbers are the values of a numeric or time column as model numbers, NaN for those that are missing: the column's own
-// slice where it is one already, otherwise buf.
+// numbers returns the values of a numeric or time column as floats, NaN for missing ones: in the column's own slice if possible, otherwise
+// in buf.
 func (c *columnEncoder) numbers(v *dataset.Values, buf []float64) (numbers, _ []float64, err error) {
 	if v.Type == dataset.Float && len(c.markers.numbers) == 0 && c.feature.Kind != dataset.Temporal {
 		return v.Float, buf, nil
@@ -179,8 +178,8 @@ func (c *columnEncoder) numbers(v *dataset.Values, buf []float64) (numbers, _ []
 	switch {
 	case v.Type == dataset.Text:
 		err = c.textNumbers(v, buf)
-	case (v.Type == dataset.Time) != (c.feature.Kind == dataset.Temporal): // seconds where milliseconds may have been, or the reverse
-		if !allAbsent(v) { // a column without any value has whatever type its writer has given it
+	case (v.Type == dataset.Time) != (c.feature.Kind == dataset.Temporal): // seconds where milliseconds are expected, or the reverse
+		if !allAbsent(v) { // a column without any value has an arbitrary type
 			err = c.wrongType(v)
 		}
 		for i := range buf {
@@ -211,7 +210,7 @@ func allAbsent(v *dataset.Values) bool {
 	return true
 }
 
-// plainNumbers reads columns of numbers and of truth values.
+// plainNumbers reads columns of numbers and booleans.
 func plainNumbers(v *dataset.Values, t *missingMarkers, out []float64) {
 	check := v.Null != nil || len(t.numbers) > 0
 	for i := range out {

@@ -17,11 +17,11 @@ import (
 	"coppice/dataset"
 )
 
-// csvSource is a file of delimited text, as RFC 4180 has it: quotes around fields that hold the delimiter, a line break or
-// a quote, which is doubled; or of text in which nothing is quoted. Lines may end in LF or CRLF; empty lines are no rows.
+// csvSource is a file of delimited text, either as in RFC 4180, with quotes around fields that contain the delimiter, a line break or a
+// doubled quote, or without any quoting. Lines may end in LF or CRLF; empty lines are skipped.
 type csvSource struct {
 	file      File
-	head      string // the first bytes, which tell how it is compressed
+	head      string // the first bytes, which tell the compression
 	delimiter rune
 	header    bool
 	quoted    bool
@@ -124,14 +124,14 @@ func (r *csvReader) fill(b *Batch, q request) error {
 	return nil
 }
 
-// maxRecord bounds one row of text. A quote that is never closed would otherwise swallow the file.
+// maxRecord bounds one row of text. Otherwise an unclosed quote would swallow the file.
 const maxRecord = 16 << 20
 
-// csvReader reads records out of a file that may be compressed.
+// csvReader reads records from a file that may be compressed.
 type csvReader struct {
 	uri    string
 	csv    records
-	fields int // in every record; 0 where the first one decides
+	fields int // in every record; 0 if the first one decides
 	clean  *cleanReader
 	raw    *countReader
 	closes []func() error
@@ -182,7 +182,7 @@ func (r *csvReader) Close() error {
 	return errors.Join(errs...)
 }
 
-// next is the next record, which lasts until the call after; its fields last.
+// next returns the next record. The slice is valid until the next call; its strings stay valid.
 func (r *csvReader) next() ([]string, error) {
 	record, err := r.csv.Read()
 	if err == nil {
@@ -203,7 +203,7 @@ func (r *csvReader) next() ([]string, error) {
 	if !errors.As(err, &parse) {
 		return nil, &TableError{File: r.uri, Msg: "the file cannot be read to its end; it may be cut off", Err: err}
 	}
-	if errors.As(r.clean.err, &table) && parse.Line >= r.clean.line { // the quote is open because the text ended there
+	if errors.As(r.clean.err, &table) && parse.Line >= r.clean.line { // the quote is unclosed because the text was rejected there
 		return nil, table
 	}
 
@@ -223,7 +223,7 @@ func (r *csvReader) next() ([]string, error) {
 	return nil, e
 }
 
-// countReader counts what is read of a file, compressed as it may be.
+// countReader counts the bytes read from a file, before decompression.
 type countReader struct {
 	r io.Reader
 	n int64

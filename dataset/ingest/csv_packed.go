@@ -9,8 +9,8 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// gzipReader reads the members of a gzip file one after the other. As the gzip program does, it passes over zeros behind the
-// last one, with which tapes and block devices fill their blocks up.
+// gzipReader reads the concatenated members of a gzip file. Like the gzip program, it skips trailing zeros, with which tapes and block
+// devices pad their blocks.
 type gzipReader struct {
 	in *bufio.Reader
 	z  *gzip.Reader
@@ -32,7 +32,7 @@ func (g *gzipReader) Read(p []byte) (int, error) {
 		return n, err
 	}
 
-	// Some writers fill the last block with zeros.
+	// Some writers pad the last block with zeros.
 	for {
 		c, err := g.in.ReadByte()
 		if err != nil {
@@ -54,7 +54,7 @@ func (g *gzipReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// unsupported names the compression that a file's first bytes belong to, where it is one that is not read.
+// unsupported returns the name of the compression of a file, by its first bytes, if it is one that cannot be read.
 func unsupported(head string) string {
 	for magic, name := range map[string]string{
 		"\xfd7zXZ\x00":     "xz",
@@ -66,7 +66,7 @@ func unsupported(head string) string {
 			continue
 		}
 
-		// BZh could begin a column's name; the number of the first block (or of the end) could not.
+		// BZh may begin a column's name, but not followed by the magic number of the first block or of the end.
 		if magic == "BZh" && !strings.HasPrefix(head[min(4, len(head)):], "1AY&SY") && !strings.HasPrefix(head[min(4, len(head)):], "\x17\x72\x45\x38\x50\x90") {
 			continue
 		}

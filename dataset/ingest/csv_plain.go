@@ -8,19 +8,19 @@ import (
 	"strings"
 )
 
-// records is what csvReader asks of a reader of delimited text: that of encoding/csv, or plainRecords.
+// records is the part of encoding/csv's Reader that csvReader uses; plainRecords has it, too.
 type records interface {
 	Read() ([]string, error)
 	FieldPos(field int) (line, column int)
 	InputOffset() int64
 }
 
-// plainRecords reads delimited text in which nothing is quoted: every line is a row, and a quote is a character like others.
-// Empty lines are no rows; lines may end in LF or CRLF. Its errors are those of csv.Reader.
+// plainRecords reads delimited text without quoting: every line is a row, and a quote is an ordinary character. Empty lines are skipped;
+// lines may end in LF or CRLF. Its errors are those of csv.Reader.
 type plainRecords struct {
 	r      *bufio.Reader
 	comma  string
-	fields int // in every record, when greater than 0
+	fields int // in every record, if greater than 0
 	record []string
 	line   int
 	offset int64
@@ -52,8 +52,8 @@ func (p *plainRecords) Read() ([]string, error) {
 	}
 }
 
-// FieldPos is the line of the last record.
+// FieldPos returns the line of the last record.
 func (p *plainRecords) FieldPos(int) (line, column int) { return p.line, 1 }
 
-// InputOffset is the place behind the last record.
+// InputOffset is the position after the last record.
 func (p *plainRecords) InputOffset() int64 { return p.offset }

@@ -6,18 +6,18 @@ import (
 	"coppice/dataset"
 )
 
-// Times reads a column of times of tables that are not staged.
+// Times reads a column of times from tables that are not staged.
 type Times struct {
 	column  string
 	markers *missingMarkers
 }
 
-// NewTimes reads the column of that name. missing are the texts that stand for a missing value.
+// NewTimes reads the column of that name. missing lists the texts that stand for a missing value.
 func NewTimes(column string, missing []string) *Times {
 	return &Times{column, newMissingMarkers(missing)}
 }
 
-// Seconds are the times of a batch's rows, in seconds since 1970. A row without one, and a column of something else, is a *TableError.
+// Seconds returns the times of a batch's rows, in seconds since 1970. A missing time, or a column of another kind, is a *TableError.
 func (t *Times) Seconds(b *Batch) ([]float64, error) {
 	v := b.Column(t.column)
 	if v == nil {
@@ -44,13 +44,13 @@ func (t *Times) Seconds(b *Batch) ([]float64, error) {
 	return out, nil
 }
 
-// Day is the number of the day since 1970 that a time lies on, in UTC.
+// Day is the number of days from 1970-01-01 to the UTC day of a time.
 func Day(seconds float64) int { return int(math.Floor(seconds / (24 * 60 * 60))) }
 
-// Keep gives a batch of only the rows at the given places.
+// Keep returns a batch of only the rows at the given places.
 func (b *Batch) Keep(places []int32) *Batch { return b.keep(places) }
 
-// With gives a batch with one more column.
+// With returns a batch with one more column.
 func (b *Batch) With(name string, v dataset.Values) *Batch {
 	out := *b
 	out.Names = append(append([]string(nil), b.Names...), name)

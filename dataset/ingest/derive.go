@@ -9,13 +9,13 @@ import (
 	"coppice/dataset"
 )
 
-// deriver makes a column of numbers from columns of times: it stands in a batch behind the columns of the table, and is then a
-// feature like others.
+// deriver computes a column of numbers from columns of times. The column is added to a batch after those of the table, and is then a
+// feature like any other.
 type deriver struct {
 	from     dataset.Derived
-	places   []int            // of the times, in roles.read
-	encoders []*columnEncoder // that read them
-	auto     bool             // Coppice wants it, not the spec: a column without times is no error
+	places   []int            // indices of the times in roles.read
+	encoders []*columnEncoder // the times' encoders
+	auto     bool             // added by Coppice, not by the spec: if the column holds no times, that is not an error
 	buf      [][]float64
 }
 
@@ -24,8 +24,8 @@ func (d *deriver) name() string {
 	return d.from.Of[len(d.from.Of)-1].Column + "." + string(d.from.What)
 }
 
-// addDerivers makes what derive: asks for. Where the spec does not say what to make of the time that splits the rows, it is no
-// feature itself, and its hour and weekday may be.
+// addDerivers adds what derive: asks for. If the spec does not say what to derive from the time that splits the rows, the time itself is
+// not a feature, but its hour and weekday may become features.
 func (r *roles) addDerivers(spec *dataset.Spec, t *missingMarkers, use func(path, name string) (int, error)) error {
 	wanted := dataset.DeriveSpec{}
 	maps.Copy(wanted, spec.Derive)
@@ -65,7 +65,7 @@ func (r *roles) addDerivers(spec *dataset.Spec, t *missingMarkers, use func(path
 	return nil
 }
 
-// values computes the column of a batch.
+// values computes the column for a batch.
 func (d *deriver) values(b *Batch) (dataset.Values, error) {
 	out := dataset.Values{Type: dataset.Float, Float: make([]float64, b.Rows)}
 	times := make([][]float64, len(d.places))
@@ -101,10 +101,10 @@ func (d *deriver) values(b *Batch) (dataset.Values, error) {
 	return out, nil
 }
 
-// age is the days from then to now, both in seconds.
+// age is the number of days from then to now, both in seconds.
 func age(now, then float64) float64 { return (now - then) / secondsPerDay }
 
-// derive gives a batch that has the derived columns, too.
+// derive returns a batch with the derived columns added.
 func (r *roles) derive(b *Batch) (*Batch, error) {
 	if len(r.derivers) == 0 {
 		return b, nil
@@ -123,7 +123,7 @@ func (r *roles) derive(b *Batch) (*Batch, error) {
 	return &out, nil
 }
 
-// derivedFeatures are the features of the derived columns.
+// derivedFeatures returns the features of the derived columns.
 func (r *roles) derivedFeatures() []feature {
 	var out []feature
 	for i := range r.derivers {
@@ -134,8 +134,8 @@ func (r *roles) derivedFeatures() []feature {
 	return out
 }
 
-// orderTimes are the times of a batch's rows by which statistics are ordered: seconds since 1970, or the numbers that the column holds.
-// Each row must have one.
+// orderTimes returns the times by which a batch's rows are ordered for statistics: seconds since 1970, or the column's numbers. Every row
+// must have one.
 func (s *survey) orderTimes(b *Batch, out []float64) ([]float64, error) {
 	v, read := &b.Columns[s.roles.order], s.splitter.time
 	if s.order != nil {

@@ -13,31 +13,31 @@ import (
 
 // design says which features a dataset gets: columns as they are, and statistics of the levels of columns.
 type design struct {
-	features []int                // of the survey's columns, those that are features of their own
-	columns  []int                // of all features that are made row by row, their columns in a batch
-	tables   []dataset.LevelTable // without their levels
-	keys     []encode.Key         // of the same number
+	features []int                // indices of the survey's columns that become features themselves
+	columns  []int                // batch columns of all features that are computed row by row
+	tables   []dataset.LevelTable // without their levels yet
+	keys     []encode.Key         // parallel to tables
 	readers  []*partReader        // of the parts that keys are made of
-	places   []int                // of their columns in a batch
-	few      []int                // how many values they have at most; 0 where that is not known
-	copies   int                  // of the rows of train
-	delay    float64              // in seconds, that nobody asked for; 0 without
+	places   []int                // the parts' columns in a batch
+	few      []int                // most values of each part; 0 if unknown
+	copies   int                  // of each train row
+	delay    float64              // in seconds, if not set by the spec; 0 for none
 
 	about     []dataset.EncodingInfo
-	delayInfo *dataset.DelayInfo // nil without delay
-	counted   []int              // of about: the table that has the levels; -1 where there is none
+	delayInfo *dataset.DelayInfo // nil without a delay
+	counted   []int              // for each entry of about, the table with the levels; -1 for none
 	warnings  []dataset.Warning
 }
 
 const (
-	// smallLevels is up to how many levels a column of categories stays one, and no statistics are made of it: a tree divides so few
-	// as well by itself.
+	// smallLevels is the number of levels up to which a column stays categorical and gets no statistics: a tree can separate so few levels
+	// by itself.
 	smallLevels = 32
 
-	rateStrength    = 1  // rows that the mean label counts for in a rate
-	backOffStrength = 10 // rows that the rate of the column above counts for
+	rateStrength    = 1  // weight, in rows, of the mean label in a rate
+	backOffStrength = 10 // weight, in rows, of the parent column's rate
 
-	// A small table has each row several times, with statistics in several orders; up to so many rows in all.
+	// The rows of a small table are repeated, with statistics in several orders, up to this many rows in all.
 	copiedRows = 400_000
 	mostCopies = 4
 )
@@ -48,9 +48,9 @@ type sampledColumn struct {
 	number int
 	from   *feature
 	bins   []uint8  // of each sampled row
-	hashes []uint64 // of its level; nil of numbers that are too many to be ids
-	levels int      // of the whole table, about; 0 where they were not counted
-	few    int      // how many they are exactly, missing values among them; 0 where that is not known
+	hashes []uint64 // hashes of the levels; nil for numbers with too many distinct values to be ids
+	levels int      // estimate for the whole table; 0 if not counted
+	few    int      // exact number of levels, including missing values; 0 if unknown
 }
 
 // designer finds the design.
@@ -59,13 +59,13 @@ type designer struct {
 	spec    *dataset.EncodingsSpec
 	columns []sampledColumn
 	train   *trainSample
-	rows    int // of the sample that are used
+	rows    int // of the sample in use
 	atoms   []atom
-	parents map[int]int // of atoms: the atom whose rate their own falls back to
+	parents map[int]int // for an atom, the atom whose rate is its prior
 	d       *design
 }
 
-// design decides what is made of the columns. Without categories, or where the spec says so, they stay as they are.
+// design decides what is made of the columns. Without categorical columns, or if the spec says so, they stay as they are.
 func (s *survey) design(ctx context.Context, columns []sampledColumn, train *trainSample, o Options) (*design, error) {
 	p := &designer{s: s, spec: &s.spec.Encodings, columns: columns, train: train, d: &design{copies: 1}, parents: map[int]int{}}
 	p.rows = min(p.spec.Rows, len(train.labels))
@@ -110,7 +110,7 @@ func (s *survey) design(ctx context.Context, columns []sampledColumn, train *tra
 	return p.d, nil
 }
 
-// keepColumns makes all columns features as they are.
+// keepColumns makes every column a feature as it is.
 func (p *designer) keepColumns() {
 	for i := range p.columns {
 		c := &p.columns[i]
@@ -125,7 +125,7 @@ func (p *designer) keepColumns() {
 	}
 }
 
-// hasCategories reports whether some column holds categories, or is to be taken as if it did.
+// hasCategories reports whether some column holds categories, or is to be treated as if it did.
 func (p *designer) hasCategories() bool {
 	if len(p.spec.Columns)+len(p.spec.Keys) > 0 {
 		return true
@@ -133,11 +133,11 @@ func (p *designer) hasCategories() bool {
 	return slices.ContainsFunc(p.columns, func(c sampledColumn) bool { return c.Kind == dataset.Categorical })
 }
 
-// minDays is over how many days a table must reach for its weekdays to mean anything.
+// minDays is the least number of days that a table must span for weekdays to be meaningful.
 const minDays = 14
 
-// dropUseless takes away derived columns that were not asked for and that say nothing here: hours of days, weekdays of a few days. By
-// time, columns of numbers that go on with it are taken away, too.
+// dropUseless removes derived columns that the spec did not ask for and that are useless here: hours in a table of days, weekdays in a
+// table of a few days. With a split by time it also removes columns of numbers that keep growing with time.
 func (p *designer) dropUseless() {
 	p.columns = slices.DeleteFunc(slices.Clone(p.columns), func(c sampledColumn) bool {
 		if !c.from.auto {
@@ -150,11 +150,11 @@ func (p *designer) dropUseless() {
 	})
 }
 
-// eras is into how many stretches of time persists divides the sampled rows.
+// eras is the number of periods into which persists divides the sampled rows.
 const eras = 8
 
-// persists reports whether the mean label of the latest rows foretold the next ones better than the mean of all rows before them did, in
-// total and more often than not. order has the sampled rows by time.
+// persists reports whether the mean label of the latest rows predicts the next ones better than the mean of all earlier rows does, in total
+// and in most periods. order lists the sampled rows by time.
 func (t *trainSample) persists(order []int) bool {
 	if len(order) < eras {
 		return false
@@ -182,9 +182,9 @@ func (t *trainSample) persists(order []int) bool {
 	return gain > 0 && 2*better > eras-2
 }
 
-// goesOn reports whether most of the later rows of train have numbers beyond those of the earlier ones, as the months of one year do: what
-// a model learns of the one says nothing of the other, and less of rows still to come. The years of a century do, too, but there the last
-// ones say what the next are like: such a column stays.
+// goesOn reports whether most of the later rows of train have numbers beyond those of the earlier ones, as with the months of a single
+// year: what a model learns from the earlier ones does not carry over to later ones, and still less to future rows. The years of a century
+// also grow, but there the last ones tell what the next are like, so such a column stays.
 func (p *designer) goesOn(c *sampledColumn) bool {
 	asked := p.s.named(c.Name) || slices.Contains(p.s.spec.Numeric, c.Name)
 	if asked || p.s.spec.OrderBy() != dataset.OrderTime || c.Kind == dataset.Categorical || c.from.from != nil {
@@ -225,7 +225,7 @@ func (p *designer) goesOn(c *sampledColumn) bool {
 	return true
 }
 
-// checkNames refuses what the spec says of columns that are no features.
+// checkNames rejects settings of the spec for columns that are not features.
 func (p *designer) checkNames() error {
 	var names []string
 	for _, c := range p.columns {
@@ -239,7 +239,7 @@ func (p *designer) checkNames() error {
 	return nil
 }
 
-// encodeColumns decides what is made of each column by itself. worth is what the statistics of each atom tell, as far as it is known.
+// encodeColumns decides how each column is encoded. worth is the measured value of each atom's statistics, if known.
 func (p *designer) encodeColumns(worth []*float64) error {
 	for i := range p.columns {
 		c := &p.columns[i]
@@ -267,13 +267,13 @@ func (p *designer) encodeColumns(worth []*float64) error {
 	return nil
 }
 
-// tell keeps what stage shows of a column or key, whose levels are those of a table, or of none: -1.
+// tell records what stage reports of a column or key; table has its levels, -1 for none.
 func (p *designer) tell(table int, info dataset.EncodingInfo) {
 	p.d.about = append(p.d.about, info)
 	p.d.counted = append(p.d.counted, table)
 }
 
-// encodeLevels makes the statistics of column i that are wanted, and gives their table; -1 where none is.
+// encodeLevels makes the wanted statistics of column i and returns their table; -1 if none are wanted.
 func (p *designer) encodeLevels(i int, want dataset.ColumnEncodings, worth []*float64, info *dataset.EncodingInfo) (table int, err error) {
 	path := "encodings.columns." + p.columns[i].Name
 	atom := p.exactAtom(i)
@@ -296,7 +296,7 @@ func (p *designer) encodeLevels(i int, want dataset.ColumnEncodings, worth []*fl
 	return p.addKey([]int{atom}, key, info), nil
 }
 
-// choose is what is made of a column of categories that the spec says nothing of, and why.
+// choose decides the encoding of a categorical column that the spec does not mention, and says why.
 func (p *designer) choose(c *sampledColumn) (want dataset.ColumnEncodings, why string) {
 	switch {
 	case c.different <= smallLevels:
@@ -309,16 +309,16 @@ func (p *designer) choose(c *sampledColumn) (want dataset.ColumnEncodings, why s
 	return dataset.ColumnEncodings{string(dataset.DeriveRate), string(dataset.DeriveCount)}, "many levels"
 }
 
-// levelCount is about how many levels the column has that are values.
+// levelCount estimates the number of levels that are values.
 func (c *sampledColumn) levelCount() int {
 	levels := c.levels
-	if c.Missing > 0 { // a missing value is a level like others, where levels are counted
+	if c.Missing > 0 { // a missing value is counted as a level
 		levels--
 	}
 	return max(c.different, levels)
 }
 
-// lumped is the share of the sampled rows whose category is one of those that share a bin.
+// lumped is the share of the sampled rows whose category shares a bin with others.
 func (c *sampledColumn) lumped() float64 {
 	if c.present == 0 || c.Kind != dataset.Categorical {
 		return 0
@@ -330,8 +330,8 @@ func (c *sampledColumn) lumped() float64 {
 	return max(0, 1-float64(kept)/float64(c.present))
 }
 
-// addKey makes a table of some atoms, or adds features to the one that is there, and says so in info, which may be nil. What the rates
-// of an atom fall back to gets a table before it.
+// addKey makes a table of some atoms, or adds features to an existing one, and describes it in info, which may be nil. If an atom's rates
+// fall back to another's, that one's table is made first.
 func (p *designer) addKey(atoms []int, key encode.Key, info *dataset.EncodingInfo) int {
 	key.BackOff, key.Strength = -1, rateStrength
 	if parent, ok := p.parents[atoms[0]]; ok && len(atoms) == 1 {
@@ -359,7 +359,7 @@ func (p *designer) addKey(atoms []int, key encode.Key, info *dataset.EncodingInf
 	return number
 }
 
-// statisticsOf are the statistics that a key is to have as features.
+// statisticsOf returns the statistics of a key that become features.
 func statisticsOf(k *encode.Key) []dataset.Derivation {
 	var out []dataset.Derivation
 	for _, made := range []struct {
@@ -373,18 +373,18 @@ func statisticsOf(k *encode.Key) []dataset.Derivation {
 	return out
 }
 
-// featureName is the name of a statistic's feature.
+// featureName returns the name of a statistic's feature.
 func featureName(t *dataset.LevelTable, what dataset.Derivation) string {
 	return t.Name() + ":" + string(what)
 }
 
-// partOf is the number of an atom among the design's parts.
+// partOf returns the index of an atom among the design's parts.
 func (p *designer) partOf(a int) int {
 	atom := &p.atoms[a]
 	return p.reader(atom.part, atom.place, p.few(&atom.part))
 }
 
-// reader is the number of a part among the design's, which is read at a place of a batch and has so many values at most.
+// reader returns the index of a part among the design's, adding it if needed; few is the most values it can have.
 func (p *designer) reader(part dataset.Part, place, few int) int {
 	number := slices.IndexFunc(p.d.readers, func(r *partReader) bool { return r.part.Same(part) })
 	if number < 0 {
@@ -395,7 +395,7 @@ func (p *designer) reader(part dataset.Part, place, few int) int {
 	return number
 }
 
-// copies is how often train holds each of its rows.
+// copies returns how often train contains each of its rows.
 func (p *designer) copies() int {
 	if p.s.spec.OrderBy() == dataset.OrderTime {
 		return 1
@@ -406,7 +406,7 @@ func (p *designer) copies() int {
 	return max(1, min(mostCopies, copiedRows/max(int(p.s.counts[0]), 1)))
 }
 
-// ordering is how the manifest says in which order statistics were made; nil without any.
+// ordering describes, for the manifest, the order in which statistics were made; nil without any.
 func (s *survey) ordering(d *design) *dataset.Ordering {
 	if len(d.keys) == 0 {
 		return nil
@@ -418,8 +418,8 @@ func (s *survey) ordering(d *design) *dataset.Ordering {
 	return o
 }
 
-// into puts the design's features into the manifest: columns, second columns of categories, and statistics, whose bins are not known
-// yet. Two features of one name are refused.
+// into adds the design's features to the manifest: columns, second columns of categories, and statistics, whose bins are not known yet. Two
+// features with the same name are rejected.
 func (d *design) into(m *dataset.Manifest, columns []sampledColumn, s *survey) error {
 	for _, i := range d.features {
 		m.Features = append(m.Features, columns[i].Feature)
@@ -449,7 +449,7 @@ func (d *design) into(m *dataset.Manifest, columns []sampledColumn, s *survey) e
 	return checkFeatureNames(s.spec, m)
 }
 
-// orderKind is how the column is read by which statistics are ordered.
+// orderKind tells how the column that orders the statistics is read.
 func (s *survey) orderKind() dataset.Kind {
 	switch {
 	case s.order != nil:

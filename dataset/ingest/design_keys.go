@@ -14,28 +14,28 @@ import (
 	"coppice/dataset/encode"
 )
 
-// atom is a part that keys may be made of.
+// atom is a part that keys can be made of.
 type atom struct {
 	part   dataset.Part
-	column int // of the designer
-	place  int // in a batch
+	column int // index in the designer
+	place  int // index in a batch
 	exact  bool
-	hashes []uint64 // of each sampled row
+	hashes []uint64 // by sampled row
 }
 
 const (
-	// Numbers may be ids, too: those of columns with so many different ones may be parts of keys, each by itself. All others may be as
-	// ranges.
+	// Numbers can be ids, too: a column with many distinct numbers may be a part of a key with each number as a level. All other columns of
+	// numbers may be so as ranges.
 	rangeCount   = 32
 	exactNumbers = 5000
-	exactShare   = 0.1 // of the sampled rows, at most, that are different
-	wideColumns  = 100 // from which on numbers are ids only where the spec says so
+	exactShare   = 0.1 // most distinct values, as a share of the sampled rows
+	wideColumns  = 100 // from this many columns, numbers are ids only if the spec says so
 
-	// How many keys of several columns are looked for: what they cost grows with the table, what they are worth does not.
+	// Limits on the search for keys of several columns: its cost grows with the table, its benefit does not.
 	budgetSmall = 24
 	budgetLarge = 12
 	budgetRows  = 2_000_000
-	searchRows  = 5000 // of train: with fewer, what keys seem to be worth on held-out rows is chance
+	searchRows  = 5000 // of train: with fewer, a key's worth on held-out rows is mostly chance
 )
 
 // mayBeIDs reports whether the numbers of a column may be ids.
@@ -46,7 +46,7 @@ func (s *survey) mayBeIDs(f *built) bool {
 	return len(s.columns) <= wideColumns && f.different > rangeCount && f.different <= exactNumbers && float64(f.different) <= exactShare*float64(f.present)
 }
 
-// named reports whether the spec asks for encodings of a column, or for keys of it.
+// named reports whether the spec asks for encodings of a column, or for keys with it.
 func (s *survey) named(column string) bool {
 	e := &s.spec.Encodings
 	if _, ok := e.Columns[column]; ok {
@@ -59,13 +59,13 @@ func (s *survey) named(column string) bool {
 	})
 }
 
-// findAtoms makes the parts that keys may be made of.
+// findAtoms lists the parts that keys can be made of.
 func (p *designer) findAtoms() {
 	for i := range p.columns {
 		c := &p.columns[i]
 		part := dataset.Part{Column: c.Name, Kind: c.Kind}
 
-		// Of what is derived only hour and weekday become parts, which name the time that they are taken from.
+		// Of derived columns only hour and weekday become parts; they name the time that they are derived from.
 		if d := c.from.from; d != nil {
 			if d.What != dataset.DeriveHour && d.What != dataset.DeriveWeekday {
 				continue
@@ -79,7 +79,7 @@ func (p *designer) findAtoms() {
 			place = c.from.source
 		}
 
-		// Numbers that may be ids are parts twice: as they are, and as ranges.
+		// Numbers that may be ids become two parts: exact, and as ranges.
 		if c.hashes != nil {
 			p.atoms = append(p.atoms, atom{part: part, column: i, place: place, exact: true, hashes: c.hashes[:p.rows]})
 		}
@@ -95,8 +95,8 @@ func (p *designer) findAtoms() {
 	}
 }
 
-// ranges joins the bins of a column of numbers into at most rangeCount ranges of about equally many sampled rows. The missing bin, where
-// there is one, stays a level of its own.
+// ranges joins the bins of a numeric column into at most rangeCount ranges with about equal numbers of sampled rows. A missing bin stays a
+// level of its own.
 func (p *designer) ranges(c *sampledColumn) (bounds []float64, hashes []uint64) {
 	counts := make([]int, dataset.MaxBins+1)
 	for _, b := range c.bins[:p.rows] {
@@ -131,17 +131,17 @@ func (p *designer) ranges(c *sampledColumn) (bounds []float64, hashes []uint64) 
 	return bounds, hashes
 }
 
-// exactAtom is the atom of a column of the designer each of whose values is a level; -1 where there is none.
+// exactAtom returns the atom of a column in which every value is a level; -1 if there is none.
 func (p *designer) exactAtom(column int) int {
 	return slices.IndexFunc(p.atoms, func(a atom) bool { return a.exact && a.column == column })
 }
 
-// exactAtomOf is exactAtom of the column, or of what is derived of a time, that has a name.
+// exactAtomOf is exactAtom by the name of a column, or of a value derived from a time.
 func (p *designer) exactAtomOf(name string) int {
 	return p.exactAtom(slices.IndexFunc(p.columns, func(c sampledColumn) bool { return c.Name == name }))
 }
 
-// atomOf is the atom that a word of the spec's key number i stands for.
+// atomOf returns the atom that a word of the spec's key number i stands for.
 func (p *designer) atomOf(i int, word string) (int, error) {
 	path := fmt.Sprintf("encodings.keys[%d]", i)
 	found := -1
@@ -165,7 +165,7 @@ func (p *designer) atomOf(i int, word string) (int, error) {
 	return found, nil
 }
 
-// search is a search among the sample's rows.
+// search prepares a search on the sample's rows.
 func (p *designer) search(o Options) *encode.Search {
 	s := &encode.Search{Label: p.train.labels[:p.rows], Binary: p.train.binary, Threads: o.Threads, Learner: o.Learner}
 	if p.s.spec.OrderBy() == dataset.OrderTime {
@@ -180,7 +180,7 @@ func (p *designer) search(o Options) *encode.Search {
 	return s
 }
 
-// worth is what each atom tells by itself, and then what each of some keys does; nil where it cannot be measured.
+// worth measures each atom by itself, and then each of the given keys; nil if it cannot be measured.
 func (p *designer) worth(keys [][]int, o Options) []*float64 {
 	var all [][]int
 	for a := range p.atoms {
@@ -195,7 +195,7 @@ func (p *designer) worth(keys [][]int, o Options) []*float64 {
 	return out
 }
 
-// askedKeys are the atoms of the keys that the spec lists.
+// askedKeys returns the atoms of the keys that the spec lists.
 func (p *designer) askedKeys() ([][]int, error) {
 	var keys [][]int
 	for i, words := range p.spec.Keys {
@@ -221,7 +221,7 @@ func (p *designer) addAskedKeys(keys [][]int, worth []*float64) {
 	}
 }
 
-// describe says of a key of several columns what stage shows of it.
+// describe fills in what stage reports of a key of several columns.
 func (p *designer) describe(table int, atoms []int, info *dataset.EncodingInfo) {
 	info.Name = p.d.tables[table].Name()
 	seen := map[uint64]struct{}{}
@@ -236,7 +236,7 @@ func (p *designer) describe(table int, atoms []int, info *dataset.EncodingInfo) 
 	p.tell(table, *info)
 }
 
-// findKeys looks for columns that tell more together.
+// findKeys looks for columns that are more informative together.
 func (p *designer) findKeys(ctx context.Context, o Options) error {
 	budget := budgetSmall
 	if p.s.counts[0] > budgetRows {
@@ -265,7 +265,7 @@ func (p *designer) findKeys(ctx context.Context, o Options) error {
 	return nil
 }
 
-// searchBeside is a search with a model that has all features so far.
+// searchBeside prepares a search with a model that has all features so far.
 func (p *designer) searchBeside(o Options) *encode.Search {
 	s := p.search(o)
 	for i := range p.columns {
@@ -279,8 +279,8 @@ func (p *designer) searchBeside(o Options) *encode.Search {
 	return s
 }
 
-// findDelay finds out how old the statistics should be that rows of train see, where the spec does not say it: held-out rows come when
-// they are up to as old as the table goes on behind train.
+// findDelay determines how old the statistics seen by train rows should be, if the spec does not say: held-out rows see statistics that are
+// as much older as the time that they come after train.
 func (p *designer) findDelay(ctx context.Context, o Options) error {
 	if o.Learner == nil || p.s.counts[0] < searchRows || p.s.spec.OrderBy() != dataset.OrderTime || p.s.spec.DelayAsked() || p.s.orderKind() != dataset.Temporal {
 		return nil
@@ -295,10 +295,10 @@ func (p *designer) findDelay(ctx context.Context, o Options) error {
 	return nil
 }
 
-// delayAsked is how much older, in seconds, the rows must be that a row of train sees, as far as the spec says so.
+// delayAsked is the delay, in seconds, set by the spec.
 func (s *survey) delayAsked() float64 { return time.Duration(s.spec.Encodings.Order.Delay).Seconds() }
 
-// lastTime is the time of the table's last rows, by which statistics are ordered; NaN where the order is not by times.
+// lastTime is the latest time in the table, on the clock that orders statistics; NaN if the order is not by time.
 func (s *survey) lastTime() float64 {
 	a := s.splitter.asTime
 	if s.order != nil {
@@ -310,7 +310,7 @@ func (s *survey) lastTime() float64 {
 	return a.least(slices.Max(slices.Collect(maps.Keys(a.counts))))
 }
 
-// atomsOf are the atoms that a table is made of.
+// atomsOf returns the atoms that a table is made of.
 func (p *designer) atomsOf(t *dataset.LevelTable) []int {
 	var atoms []int
 	for _, part := range t.Of {
@@ -319,14 +319,14 @@ func (p *designer) atomsOf(t *dataset.LevelTable) []int {
 	return atoms
 }
 
-// A column is nested in another if so many of the rows of its levels have the same level of the other as the first row of the level,
-// and so many such rows are known. The first row of each level says nothing.
+// A column is nested in another if this share of its rows agree with the first row of their level on the other column's level, and if that
+// many rows were compared. The first row of each level does not count.
 const (
 	nestedShare = 0.995
 	nestedRows  = 500
 )
 
-// findParents finds, for each column of ids, the one whose rate is its prior: the spec says it, or its levels are nested.
+// findParents finds, for each column of ids, the one whose rate is its prior: as the spec says, or because its levels are nested in it.
 func (p *designer) findParents(ctx context.Context, threads int) error {
 	of := p.spec.BackOff
 	for _, child := range slices.Sorted(maps.Keys(of)) {
@@ -344,7 +344,7 @@ func (p *designer) findParents(ctx context.Context, threads int) error {
 	return p.findNested(ctx, threads)
 }
 
-// findNested finds for each column of ids the one that it is nested in, of several the one with the most levels.
+// findNested finds, for each column of ids, the one that it is nested in; of several, the one with the most levels.
 func (p *designer) findNested(ctx context.Context, threads int) error {
 	atoms := make([]numbered, len(p.atoms))
 	parallel(threads, len(atoms), func(a int) {
@@ -379,13 +379,13 @@ func (p *designer) findNested(ctx context.Context, threads int) error {
 	return ctx.Err()
 }
 
-// numbered is the levels of the sampled rows as numbers.
+// numbered holds the levels of the sampled rows as numbers.
 type numbered struct {
 	level  []int32
 	levels int
 }
 
-// numberLevels numbers levels in the order in which they come.
+// numberLevels numbers levels in the order of their first occurrence.
 func numberLevels(hashes []uint64) numbered {
 	n := numbered{level: make([]int32, len(hashes))}
 	numbers := map[uint64]int32{}
@@ -401,10 +401,10 @@ func numberLevels(hashes []uint64) numbered {
 	return n
 }
 
-// nestedIn reports whether the levels are nested in those of another column, and at how many rows it has looked for that: where they are
-// not, a small part of the sample mostly says so.
+// nestedIn reports whether the levels are nested in those of another column, and how many rows it compared: if they are not, a small part
+// of the sample usually suffices.
 func (n *numbered) nestedIn(above *numbered) (is bool, looked int) {
-	first := make([]int32, n.levels) // of each level: 1 + the level above of its first row
+	first := make([]int32, n.levels) // for each level: 1 + the level above in its first row
 	rows, same := 0, 0
 	mayDiffer := (1 - nestedShare) * float64(len(n.level))
 	for i, l := range n.level {

@@ -7,8 +7,8 @@ import (
 	"coppice/dataset"
 )
 
-// checkFeatureNames refuses a design in which two features have one name, as where a table has a column called site:rate beside site. A
-// model's features are told apart by their names alone.
+// checkFeatureNames rejects a design in which two features have the same name, for instance if a table has a column called site:rate beside
+// site. A model tells its features apart by name only.
 func checkFeatureNames(spec *dataset.Spec, m *dataset.Manifest) error {
 	first := map[string]*dataset.Feature{}
 	for i := range m.Features {
@@ -29,7 +29,7 @@ func checkFeatureNames(spec *dataset.Spec, m *dataset.Manifest) error {
 	return nil
 }
 
-// describeFeature says what a feature is without its name.
+// describeFeature describes a feature without its name.
 func describeFeature(m *dataset.Manifest, f *dataset.Feature) string {
 	if f.From == nil {
 		return fmt.Sprintf("column %q", f.Name)
@@ -50,7 +50,7 @@ func describeFeature(m *dataset.Manifest, f *dataset.Feature) string {
 	return fmt.Sprintf("the %s of %s", what, strings.Join(of, " with "))
 }
 
-// describePart says what a part is.
+// describePart describes a part.
 func describePart(p *dataset.Part) string {
 	column := fmt.Sprintf("column %q", p.Column)
 	if p.Take != "" {

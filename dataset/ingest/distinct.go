@@ -5,20 +5,20 @@ import (
 	"slices"
 )
 
-// distinct is a number and how often it occurs.
+// distinct is a number and its count.
 type distinct struct {
 	x float64
 	n int
 }
 
-// counter counts distinct numbers of one column after the other, in memory that it uses again.
+// counter counts the distinct numbers of one column after another, reusing its memory.
 type counter struct {
 	keys, spare []uint64
 	all         []distinct
 }
 
-// count gives the numbers that are not NaN, ascending, with infinities at the ends of what a float64 holds, and how many they
-// are. They last until the next call.
+// count returns the distinct numbers that are not NaN, ascending, with infinities clamped to the float64 range, and their total count. The
+// slice is valid until the next call.
 func (c *counter) count(numbers []float64) (all []distinct, rows int) {
 	keys := slices.Grow(c.keys[:0], len(numbers))
 	for _, x := range numbers {
@@ -44,8 +44,8 @@ func (c *counter) count(numbers []float64) (all []distinct, rows int) {
 	return all, len(keys)
 }
 
-// Keys are sorted by their upper 33 bits first, eleven at a time: sign, exponent and the beginning of the fraction, by which
-// most numbers that differ do differ. Those that only differ below are then neighbours.
+// Keys are first radix sorted by their upper 33 bits, eleven at a time: sign, exponent and the beginning of the fraction, which distinguish
+// most numbers. Those that differ only in lower bits are then neighbours.
 const (
 	digitBits = 11
 	digits    = 3
@@ -71,7 +71,7 @@ func (c *counter) sort(keys []uint64) {
 		shift := lowBits + d*digitBits
 		starts := &counts[d]
 		if int(starts[keys[0]>>shift%(1<<digitBits)]) == len(keys) {
-			continue // the same everywhere
+			continue // the same digit everywhere
 		}
 
 		sum := uint32(0)
@@ -93,7 +93,7 @@ func (c *counter) sort(keys []uint64) {
 	sortNeighbours(keys)
 }
 
-// sortNeighbours sorts keys that are sorted but for their lowBits.
+// sortNeighbours completes the order of keys that are sorted except for their lowBits.
 func sortNeighbours(keys []uint64) {
 	for i := 1; i < len(keys); i++ {
 		if keys[i] >= keys[i-1] {
@@ -114,7 +114,7 @@ func sortNeighbours(keys []uint64) {
 	}
 }
 
-// median is the lower one of the two in the middle, of rows numbers.
+// median is the lower of the two middle numbers, of rows numbers.
 func median(all []distinct, rows int) float64 {
 	before := 0
 	for _, d := range all {

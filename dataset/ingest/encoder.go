@@ -10,22 +10,22 @@ import (
 	"coppice/dataset/encode"
 )
 
-// Encoder turns raw rows into the values that a model was trained on, by exactly the rules that staged its dataset. It is
-// made of what goes into the registry with every model, and may be used from several goroutines.
+// Encoder turns raw rows into the inputs of a model, by exactly the rules that staged its dataset. It is built from what is registered with
+// every model, and is safe for concurrent use.
 type Encoder struct {
 	encoding *dataset.Encoding
 	levels   *dataset.Levels
 	markers  *missingMarkers
 	inputs   []string
-	parts    []dataset.Part // of all tables, each once
-	partsOf  [][]int        // of each table, numbers of parts
+	parts    []dataset.Part // of all tables, without duplicates
+	partsOf  [][]int        // by table, indices of its parts
 
-	witnesses []witness        // of each input
-	encoders  []*columnEncoder // of features that are a column, or more categories of one; else nil
+	witnesses []witness        // by input
+	encoders  []*columnEncoder // by feature that is a column, or the further categories of one; nil for others
 }
 
-// NewEncoder makes the encoder of a dataset's features (dataset.Manifest.Encoding) or of a model's (features.json). levels are those
-// of its tables, and nil where it has none; they must stay open as long as the encoder is used.
+// NewEncoder makes the encoder for a dataset's features (dataset.Manifest.Encoding) or a model's (features.json). levels are those of its
+// tables, nil if it has none; they must stay open as long as the encoder is used.
 func NewEncoder(e *dataset.Encoding, levels *dataset.Levels) (*Encoder, error) {
 	have, want := 0, 0
 	if levels != nil {
@@ -65,14 +65,13 @@ func NewEncoder(e *dataset.Encoding, levels *dataset.Levels) (*Encoder, error) {
 	return enc, nil
 }
 
-// Columns are the names of the columns that the features are made of: what to ask Table.Read for.
+// Columns returns the names of the columns that the features are made of, as to be passed to Table.Read.
 func (e *Encoder) Columns() []string { return e.inputs }
 
-// Encode gives the model values of a batch, row by row: b.Rows x features, in the memory of out where it suffices. A model
-// value is: of a numeric feature the number (NaN when missing, infinities clamped to what a float64 holds), of a time
-// seconds since 1970, of a category its bin, of a derived feature what FORMAT.md says. The batch's columns are found by name; more
-// than are needed do not matter, and one that is missing or cannot be read as its feature is a *TableError. What was seen is added to in,
-// where that is not nil.
+// Encode returns the model values of a batch in row-major order, b.Rows x features, in the memory of out if it suffices. A model value is:
+// for a numeric feature the number (NaN if missing, infinities clamped to the float64 range), for a time seconds since 1970, for a category
+// its bin, for a derived feature what FORMAT.md says. Columns are found by name; additional ones are ignored, and one that is missing or
+// cannot be read as its feature's kind is a *TableError. If in is not nil, the values seen are added to it.
 func (e *Encoder) Encode(b *Batch, out []float64, in *Inputs) ([]float64, error) {
 	return e.encode(b.Rows, b.file, b.Column, b.placeError, out, in)
 }
@@ -81,13 +80,13 @@ func (b *Batch) placeError(row int, column, msg string) error {
 	return b.errorAt(row, column, "%s", msg)
 }
 
-// Segments are hashes of the values that some columns have in each row of a batch, as those of ids: 1001, "1001" and " 1001.0" are one
-// value. A column that is missing is a *TableError.
+// Segments returns, for each row of a batch, a hash of its values in some columns. Values are normalised like ids: 1001, "1001" and "
+// 1001.0" are the same. A missing column is a *TableError.
 func (e *Encoder) Segments(b *Batch, by []string) ([]uint64, error) {
 	return e.segments(b.Rows, b.file, b.Column, by)
 }
 
-// SampleSegments is Segments of a dataset's sample.
+// SampleSegments is Segments for a dataset's sample.
 func (e *Encoder) SampleSegments(s *dataset.Sample, by []string) ([]uint64, error) {
 	return e.segments(len(s.Row), dataset.SampleFile, s.Column, by)
 }
@@ -114,8 +113,7 @@ func (e *Encoder) segments(rows int, file string, column func(string) *dataset.V
 	return keys, nil
 }
 
-// EncodeSample gives the model values of a dataset's sample, as Encode does. The sample may be another dataset's than the
-// encoder.
+// EncodeSample returns the model values of a dataset's sample, as Encode does. The sample may be from another dataset than the encoder.
 func (e *Encoder) EncodeSample(s *dataset.Sample) ([]float64, error) {
 	return e.encode(len(s.Row), dataset.SampleFile, s.Column, placeInSample, nil, nil)
 }
@@ -124,7 +122,7 @@ func placeInSample(row int, column, msg string) error {
 	return &TableError{File: dataset.SampleFile, Row: int64(row) + 1, Column: column, Msg: msg}
 }
 
-// encode makes model values of columns, and adds to in, which may be nil, what the columns hold.
+// encode computes model values from columns, and counts the columns' values in in, which may be nil.
 func (e *Encoder) encode(rows int, file string, column func(string) *dataset.Values, place func(row int, column, msg string) error, out []float64, in *Inputs) ([]float64, error) {
 	for _, name := range e.inputs {
 		v := column(name)
@@ -161,17 +159,17 @@ func (e *Encoder) encode(rows int, file string, column func(string) *dataset.Val
 	return out, nil
 }
 
-// lookup is the encoding of some rows: levels that several features need are looked up once.
+// lookup is the encoding of some rows; levels needed by several features are looked up once.
 type lookup struct {
 	e      *Encoder
 	rows   int
 	column func(string) *dataset.Values
-	parts  [][]uint64  // of each part, the rows' hashes
-	slots  [][]int32   // of each table, where the rows' levels are; -1 where they are not
-	rates  [][]float64 // of each table
+	parts  [][]uint64  // by part, the rows' hashes
+	slots  [][]int32   // by table, the positions of the rows' levels; -1 if unknown
+	rates  [][]float64 // by table
 }
 
-// feature writes the values of feature i to out[0], out[stride] ... An error about a value is about the column that it names.
+// feature writes the values of feature i to out[0], out[stride] ... An error about a value also names the column.
 func (l *lookup) feature(i int, out []float64, stride int) (column string, err error) {
 	f := &l.e.encoding.Features[i]
 	if c := l.e.encoders[i]; c != nil {
@@ -206,14 +204,14 @@ func (l *lookup) feature(i int, out []float64, stride int) (column string, err e
 	}
 }
 
-// times reads a column of times as seconds since 1970, and one of numbers as it is.
+// times returns a column of times as seconds since 1970, and one of numbers as it is.
 func (l *lookup) times(p dataset.Part) ([]float64, error) {
 	c := columnEncoder{feature: &dataset.Feature{Name: p.Column, Kind: p.Kind}, markers: l.e.markers}
 	numbers, _, err := c.numbers(l.column(p.Column), nil)
 	return numbers, err
 }
 
-// calendar writes what a clock and a calendar say of times.
+// calendar writes hours, weekdays or other calendar values of times.
 func (l *lookup) calendar(d *dataset.Derived, out []float64, stride int) (column string, err error) {
 	var times [2][]float64
 	for i, p := range d.Of {
@@ -232,7 +230,7 @@ func (l *lookup) calendar(d *dataset.Derived, out []float64, stride int) (column
 	return "", nil
 }
 
-// recency writes how long ago the levels were last seen.
+// recency writes the time since the levels were last seen.
 func (l *lookup) recency(d *dataset.Derived, slots []int32, out []float64, stride int) (column string, err error) {
 	now, err := l.times(d.Of[0])
 	for r, at := range slots {
@@ -244,7 +242,7 @@ func (l *lookup) recency(d *dataset.Derived, slots []int32, out []float64, strid
 	return d.Of[0].Column, err
 }
 
-// rate is the rates of the rows' levels in a table.
+// rate returns the rates of the rows' levels in a table.
 func (l *lookup) rate(table int) (rates []float64, column string, err error) {
 	if l.rates[table] != nil {
 		return l.rates[table], "", nil
@@ -279,7 +277,7 @@ func (l *lookup) rate(table int) (rates []float64, column string, err error) {
 	return rates, "", nil
 }
 
-// find is where the rows' levels are in the levels of a table.
+// find returns the positions of the rows' levels in a table.
 func (l *lookup) find(table int) (slots []int32, column string, err error) {
 	if l.slots[table] != nil {
 		return l.slots[table], "", nil
@@ -293,7 +291,7 @@ func (l *lookup) find(table int) (slots []int32, column string, err error) {
 
 	for _, number := range l.e.partsOf[table] {
 		part := l.parts[number]
-		if part == nil { // several tables may be made of it
+		if part == nil { // several tables may share it
 			p := l.e.parts[number]
 			part = make([]uint64, l.rows)
 			if err := newPartReader(p, l.e.markers).hashes(l.column(p.Column), part); err != nil {

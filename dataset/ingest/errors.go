@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// TableError is a place of a source table that cannot be used, and what to do about it.
+// TableError is an unusable place in a source table, and what to do about it.
 type TableError struct {
-	File   string // the file's URI; empty when the whole table is meant
-	Line   int    // of a text file, from 1; 0 when no line is meant
-	Row    int64  // of the file's data rows, from 1; 0 when no row is meant
-	Column string // empty when no column is meant
+	File   string // the file's URI; empty for the whole table
+	Line   int    // of a text file, from 1; 0 for none
+	Row    int64  // of the file's data rows, from 1; 0 for none
+	Column string // empty for none
 	Msg    string
-	Err    error // the cause, if there is one
+	Err    error // the cause, or nil
 }
 
 func (e *TableError) Error() string {
@@ -44,13 +44,13 @@ func (e *TableError) Error() string {
 	return b.String()
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *TableError) Unwrap() error { return e.Err }
 
-// IsInput says that what was handed in is at fault, and will be the next time.
+// IsInput says that the input is at fault, permanently.
 func (*TableError) IsInput() bool { return true }
 
-// NotFoundError is a source without files. It is fs.ErrNotExist.
+// NotFoundError is a source without files. It is an fs.ErrNotExist.
 type NotFoundError struct {
 	Pattern string
 	Msg     string
@@ -58,10 +58,10 @@ type NotFoundError struct {
 
 func (e *NotFoundError) Error() string { return fmt.Sprintf("%s: %s", e.Pattern, e.Msg) }
 
-// Is makes the error fs.ErrNotExist.
+// Is makes the error an fs.ErrNotExist.
 func (e *NotFoundError) Is(target error) bool { return target == fs.ErrNotExist }
 
-// ExistsError is a folder that Stage cannot write because something else is there.
+// ExistsError is a target folder that is not empty.
 type ExistsError struct {
 	Dir string
 	Msg string
@@ -69,7 +69,7 @@ type ExistsError struct {
 
 func (e *ExistsError) Error() string { return fmt.Sprintf("%s: %s", e.Dir, e.Msg) }
 
-// IsConflict says that something else is there already.
+// IsConflict says that the target exists already.
 func (*ExistsError) IsConflict() bool { return true }
 
 // brief shortens a value for a message.

@@ -14,11 +14,11 @@ import (
 	"coppice/dataset"
 )
 
-// binningRevision goes up when the same input makes other bins than before, so that it is staged anew.
+// binningRevision is increased when the same input gives other bins than before, so that it is staged again.
 const binningRevision = 4
 
-// Fingerprint is a hash of all that decides what Stage makes: the spec (but not where its source lies) and the contents of
-// the files, in order. A file with a Checksum is not read. Equal fingerprints make equal datasets.
+// Fingerprint hashes everything that determines Stage's result: the spec (except the location of its source) and the contents of the files,
+// in order. A file with a Checksum is not read. Equal fingerprints give equal datasets.
 func Fingerprint(ctx context.Context, spec *dataset.Spec, files []File) (string, error) {
 	text, err := json.Marshal(spec)
 	if err != nil {
@@ -35,16 +35,16 @@ func Fingerprint(ctx context.Context, spec *dataset.Spec, files []File) (string,
 				return "", err
 			}
 		}
-		// How a file is read depends on how its name ends.
+		// A file's format depends on its suffix.
 		fmt.Fprintf(all, "%s %d %s\n", suffix(f.URI), f.Bytes, sum)
 	}
 	return hex.EncodeToString(all.Sum(nil)[:16]), nil
 }
 
-// hashPart is how much of a file one hash covers: parts of a longer file are hashed at the same time, each by one CPU.
+// hashPart is how much of a file one hash covers: the parts of a longer file are hashed in parallel.
 const hashPart = 16 << 20
 
-// hashFile is the SHA-256 of a file's contents or, of a longer file, that of its parts' hashes.
+// hashFile is the SHA-256 of a file's contents or, for a longer file, of its parts' hashes.
 func hashFile(ctx context.Context, f File) (string, error) {
 	r, err := os.Open(f.Path)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"coppice/dataset"
 )
 
-// gather gives the values at the given places.
+// gather returns the values at the given places.
 func gather(v *dataset.Values, places []int32) dataset.Values {
 	out := dataset.Values{Type: v.Type, Unit: v.Unit}
 	out.Text, out.Float, out.Int, out.Null = pick(v.Text, places), pick(v.Float, places), pick(v.Int, places), pick(v.Null, places)
@@ -17,7 +17,7 @@ func gather(v *dataset.Values, places []int32) dataset.Values {
 
 func pick[T any](from []T, places []int32) []T { return pickInto(from, places, nil) }
 
-// pickInto is pick into the memory of to, where it suffices.
+// pickInto is pick into the memory of to, if it suffices.
 func pickInto[T any](from []T, places []int32, to []T) []T {
 	if from == nil {
 		return nil
@@ -29,7 +29,7 @@ func pickInto[T any](from []T, places []int32, to []T) []T {
 	return to
 }
 
-// keep gives a batch of only the rows at the given places.
+// keep returns a batch of only the rows at the given places.
 func (b *Batch) keep(places []int32) *Batch {
 	if len(places) == b.Rows {
 		return b
@@ -54,23 +54,23 @@ func (b *Batch) keep(places []int32) *Batch {
 	return &out
 }
 
-// store collects values out of batches, each in a slot that a later one may take over. It copies texts: in the batch they
-// are parts of whole records or pages, which must not be kept alive for them.
+// store collects values from batches, each in a slot that may be overwritten later. It copies texts: in the batch they are parts of whole
+// records or pages, which they would keep alive.
 type store struct {
 	values  dataset.Values
-	room    int               // slots that will probably be needed
-	longest int               // of longer texts only a stand-in is kept; 0 when all are kept whole
-	long    map[string]string // copies of long texts, for rows that have the same one
+	room    int               // expected number of slots
+	longest int               // longer texts are replaced by a stand-in; 0 to keep all
+	long    map[string]string // copies of long texts, shared by rows with the same one
 }
 
 // Rows with the same long text share one copy, because a dictionary of a few kilobytes can give it to every row of a table.
 const (
 	longText  = 256
-	longTexts = 1024 // so many are remembered
+	longTexts = 1024 // how many are remembered
 )
 
-// putTexts copies the texts that fill new slots into one string. Those that take over a slot have one each: otherwise a few
-// that stay would keep alive all that came with them.
+// putTexts copies the texts that fill new slots into one string. Those that overwrite a slot get one each: otherwise a few that stay would
+// keep all the others alive.
 func (s *store) putTexts(texts []string, chosen []chosen, n int) {
 	old, size := len(s.values.Text), 0
 	for _, c := range chosen {
@@ -96,7 +96,7 @@ func (s *store) putTexts(texts []string, chosen []chosen, n int) {
 	}
 }
 
-// own gives a copy of a text.
+// own returns a copy of a text.
 func (s *store) own(text string) string {
 	if s.longest > 0 && len(text) > s.longest {
 		return standIn(text, s.longest)
@@ -118,7 +118,7 @@ func (s *store) own(text string) string {
 	return text
 }
 
-// standIn is one byte longer than longest, and differs where texts do.
+// standIn returns a text one byte longer than longest that is distinct for distinct texts.
 func standIn(text string, longest int) string {
 	hash := fmt.Sprintf("%016x", hashText([]byte(text)))
 	return text[:longest+1-len(hash)] + hash
@@ -159,7 +159,7 @@ func (s *store) put(v *dataset.Values, chosen []chosen) {
 	}
 }
 
-// stretch makes s at least n long, with room for all that will probably come once a good part of it is there.
+// stretch makes s at least n long; once a good part is filled, it allocates room for all.
 func stretch[T any](s []T, n, room int) []T {
 	if n <= len(s) {
 		return s
@@ -170,7 +170,7 @@ func stretch[T any](s []T, n, room int) []T {
 	return slices.Grow(s, max(n, room)-len(s))[:n]
 }
 
-// finish makes all slices n long and gives them away.
+// finish trims all slices to length n and gives up ownership of them.
 func (s *store) finish(n int) dataset.Values {
 	v := s.values
 	if v.Null != nil && len(v.Null) < n {
@@ -180,10 +180,10 @@ func (s *store) finish(n int) dataset.Values {
 	return v
 }
 
-// repackRows is how many rows are looked at before going to the next column: their texts fit the second-level cache.
+// repackRows is how many rows are processed before the next column: their texts fit the second-level cache.
 const repackRows = 2048
 
-// repackTexts gathers the sampled texts of all columns that hold texts; of other columns it gives nil.
+// repackTexts gathers the sampled texts of all text columns; other columns give nil.
 func (s *survey) repackTexts(train *trainSample) []*dataset.Values {
 	samples := make([]*dataset.Values, len(s.columns))
 	var texts []*dataset.Values
@@ -199,8 +199,8 @@ func (s *survey) repackTexts(train *trainSample) []*dataset.Values {
 	return samples
 }
 
-// repack copies the texts of samples so that those of one column lie together. Copied one by one they lie as they came, which
-// would make every later walk down a column miss the cache at each value.
+// repack copies the texts of samples so that those of one column are contiguous. In the order of arrival, every later pass over a column
+// would miss the cache at each value.
 func repack(threads int, columns []*dataset.Values) {
 	parallel(threads, threads, func(t int) {
 		mine := columns[t*len(columns)/threads : (t+1)*len(columns)/threads]

@@ -5,8 +5,8 @@ import (
 	"coppice/dataset/encode"
 )
 
-// Seeds keep the uses of one hash apart, so that a row's split says nothing about its fold. FORMAT.md documents them:
-// changing one would move rows.
+// Seeds keep the uses of the hash independent, so that a row's split says nothing about its fold. They are documented in FORMAT.md:
+// changing one would move rows to other splits.
 const (
 	seedRow   = 0x726f77 // "row"
 	seedSplit = 0x73706c6974
@@ -18,24 +18,24 @@ const (
 
 func mix(x uint64) uint64 { return encode.Mix(x) }
 
-// hashText is FNV-1a of 64 bits, mixed.
+// hashText is 64-bit FNV-1a, mixed.
 func hashText(s []byte) uint64 { return mix(encode.FNV(s)) }
 
-// hashRow is the hash of a row of the whole table.
+// hashRow hashes a row's number in the whole table.
 func hashRow(row int64) uint64 { return mix(uint64(row) ^ seedRow<<32) }
 
-// unit turns a hash into a number from 0 up to 1.
+// unit maps a hash to a number in [0, 1).
 func unit(h uint64) float64 { return float64(h>>11) / (1 << 53) }
 
-// below turns a hash into a whole number from 0 up to n.
+// below maps a hash to a whole number in [0, n).
 func below(h uint64, n uint64) uint64 { return (h >> 32) * n >> 32 }
 
-// keys hashes the values of a key column. A row without a key is a key of its own. One key may be written in several ways:
-// with spaces around it, or as 17 in one file and 17.0 in the next.
+// keys hashes the values of a key column. A row without a key gets a key of its own. Spellings are normalised: spaces around a key do not
+// matter, and 17 in one file equals 17.0 in the next.
 type keys struct {
 	markers *missingMarkers
 	buf     []byte
-	none    int64 // rows without a key, so far
+	none    int64 // rows without a key so far
 }
 
 func (k *keys) hash(v *dataset.Values, i int, row int64) uint64 {
@@ -64,7 +64,7 @@ func (k *keys) hash(v *dataset.Values, i int, row int64) uint64 {
 	return hashText(k.buf)
 }
 
-// missing reports whether value i is missing: absent in the table, NaN, or one of the markers.
+// missing reports whether value i is missing: null in the table, NaN, or one of the markers.
 func missing(v *dataset.Values, i int, t *missingMarkers) bool {
 	if v.IsNull(i) {
 		return true

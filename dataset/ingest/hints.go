@@ -9,17 +9,17 @@ import (
 )
 
 const (
-	// A few whole numbers on many rows, with much room between them, are rather ids than a quantity.
+	// A few whole numbers on many rows, with large gaps between them, are likely ids rather than a quantity.
 	idRepeats = 20
 	idRoom    = 10
 
-	// An extreme value that so many rows have, further from all others than these are from each other, is rather a code.
+	// An extreme value on many rows, further from all others than these are from each other, is likely a code.
 	codeRows  = 10
 	codeShare = 0.001
 	codeFar   = 3
 )
 
-// looksLikeIDs reports whether whole numbers that are taken for a quantity look like ids.
+// looksLikeIDs reports whether whole numbers that are treated as a quantity look like ids.
 func (f *built) looksLikeIDs() bool {
 	if f.Kind != dataset.Numeric || f.From != nil || f.Why == dataset.WhyForced || !f.whole || f.Range == nil || f.different < 3 {
 		return false
@@ -32,7 +32,7 @@ func (f *built) looksLikeIDs() bool {
 		room >= float64(idRoom*f.different)
 }
 
-// namedID reports whether a column is called like ids: user_id, campaignId, ID.
+// namedID reports whether a column is named like an id: user_id, campaignId, ID.
 func namedID(name string) bool {
 	head, isID := strings.CutSuffix(name, "id")
 	if !isID {
@@ -52,12 +52,12 @@ func namedID(name string) bool {
 	return isID && (head == "" || strings.ContainsAny(head[len(head)-1:], "_-. "))
 }
 
-// code is a number that is rather a mark than a quantity.
+// code is a number that likely stands for something other than a quantity.
 type code struct {
 	x    float64
 	rows int // of the sample
 	near float64
-	far  float64 // the least and the greatest of all others
+	far  float64 // the nearest and the farthest of all others
 }
 
 // findCode looks for a code at either end of the numbers: -999999 below all amounts, 99999 above all ages.
@@ -84,7 +84,7 @@ func findCode(all []distinct, rows int) *code {
 	return nil
 }
 
-// hints says what else a person may want to know of one feature.
+// hints reports what else may be worth knowing about one feature.
 func (f *built) hints(warn func(code, format string, args ...any)) {
 	if f.looksLikeIDs() {
 		warn(HintIDs, "%d whole numbers on %d sampled rows are taken for a quantity, by its size; if they are ids, list the column under categorical:, and if not, under numeric:",
@@ -98,7 +98,7 @@ func (f *built) hints(warn func(code, format string, args ...any)) {
 
 func numberText(x float64) string { return string(dataset.AppendNumber(nil, x)) }
 
-// keyHint says that the column by which a table is split by hash is no feature.
+// keyHint reports that the column by which a table is split by hash is not a feature.
 func (s *survey) keyHint() []dataset.Warning {
 	key := s.spec.Split.Key
 	if s.splitter.by != dataset.SplitByHash {

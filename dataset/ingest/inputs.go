@@ -7,31 +7,31 @@ import (
 	"coppice/dataset/encode"
 )
 
-// Inputs counts, of each column that features are made of, the values by which a model tells nothing, or little. Where ids are suddenly
-// written in another way, or a column has lost its values, predictions are still numbers: these counts tell.
+// Inputs counts, for each column that features are made of, the values that tell a model little or nothing. If ids are suddenly written
+// differently, or a column has lost its values, predictions are still numbers; these counts reveal it.
 type Inputs struct {
 	Rows    int64        `json:"rows"`
 	Columns []InputCount `json:"columns"`
 }
 
-// InputCount is the count of one column.
+// InputCount holds the counts of one column.
 type InputCount struct {
 	Column  string `json:"column"`
 	Missing int64  `json:"missing"`
-	// IDs is whether unseen and rare values are counted: where the features know the column's values one by one.
+	// IDs says whether unseen and rare values are counted, which requires features that know the column's individual values.
 	IDs    bool  `json:"ids,omitempty"`
-	Unseen int64 `json:"unseen"` // those that the features do not tell from values that train did not have
-	Rare   int64 `json:"rare"`   // those that fewer than rareRows rows of train had
+	Unseen int64 `json:"unseen"` // values that the features cannot tell from values unseen in train
+	Rare   int64 `json:"rare"`   // values with fewer than rareRows rows in train
 }
 
-// rareRows is how many rows of train a value has that is not rare.
+// rareRows is how many rows of train a value needs not to count as rare.
 const rareRows = 10
 
-// witness is how the values of an input are counted.
+// witness says how the values of an input are counted.
 type witness struct {
-	table      int   // whose levels are the column's values; -1 where there is none
-	categories []int // features whose categories are the column's; none where there is a table
-	number     int   // the feature that is the column itself, as numbers; -1 where there is none
+	table      int   // whose levels are the column's values; -1 if there is none
+	categories []int // features whose categories are the column's values; empty if there is a table
+	number     int   // the feature that is the column itself, as numbers; -1 if there is none
 }
 
 // newWitness chooses how to count a column.
@@ -66,7 +66,7 @@ func (e *Encoder) CountSample(s *dataset.Sample) (*Inputs, error) {
 	return in, err
 }
 
-// count adds the rows that were looked up, whose values are in out, to in.
+// count adds the rows looked up, whose values are in out, to in.
 func (l *lookup) count(in *Inputs, out []float64) error {
 	if in.Columns == nil {
 		for i, name := range l.e.inputs {
@@ -113,7 +113,7 @@ func (l *lookup) countLevels(c *InputCount, table int) error {
 	return nil
 }
 
-// countCategories counts a column by the bins of features that hold its categories: a value is unseen if it is none of any of them.
+// countCategories counts a column by the bins of features with its categories: a value is unseen if it is in none of them.
 func (l *lookup) countCategories(c *InputCount, features []int, out []float64) {
 	width := len(l.e.encoders)
 	v := l.column(c.Column)
@@ -129,8 +129,8 @@ func (l *lookup) countCategories(c *InputCount, features []int, out []float64) {
 	}
 }
 
-// countMissing counts the missing values of a column of numbers or times. Where it is no feature itself, spellings of a number that
-// stands for a missing value are not looked at.
+// countMissing counts the missing values of a column of numbers or times. If it is not a feature itself, spellings of a number that stands
+// for a missing value are not recognised.
 func (l *lookup) countMissing(c *InputCount, feature int, out []float64) {
 	width, v := len(l.e.encoders), l.column(c.Column)
 	for r := range l.rows {

@@ -11,25 +11,25 @@ import (
 	"coppice/dataset"
 )
 
-// labeler finds out what the label column holds, and then turns it into numbers.
+// labeler determines what the label column holds, and then turns it into numbers.
 type labeler struct {
 	spec    *dataset.Spec
 	markers *missingMarkers
 	info    dataset.LabelInfo // complete after resolve
 
-	// What the first pass saw, as far as it matters.
-	zeros     int64             // rows of the number 0
-	ones      int64             // rows of the number 1
-	numbers   map[float64]int64 // other distinct numbers, up to a few more than an error message lists
+	// What the first pass saw, as far as needed.
+	zeros     int64             // rows with the number 0
+	ones      int64             // rows with the number 1
+	numbers   map[float64]int64 // other distinct numbers, up to a few more than a message lists
 	texts     map[string]int64  // distinct texts, likewise
 	positives int64
 	negatives int64
 	missing   int64
-	thinned   int64            // negative rows left out because a share stands for all of them
-	absent    map[string]int64 // texts that stand for a missing label, as far as they are listed
+	thinned   int64            // negative rows left out by sampling
+	absent    map[string]int64 // texts that stand for a missing label, up to the number listed
 }
 
-// maxListed bounds the distinct values that are counted: with more, a label of numbers is a regression.
+// maxListed bounds the distinct values that are counted: a numeric label with more is a regression.
 const maxListed = 20
 
 func newLabeler(spec *dataset.Spec, t *missingMarkers) *labeler {
@@ -41,7 +41,7 @@ func newLabeler(spec *dataset.Spec, t *missingMarkers) *labeler {
 	return &labeler{spec: spec, markers: t, info: info, numbers: map[float64]int64{}, texts: map[string]int64{}, absent: map[string]int64{}}
 }
 
-// observe looks at the label of every row of a batch and gives the places of those that have one; nil stands for all.
+// observe checks the label of every row of a batch and returns the places of the rows that have one; nil stands for all.
 func (l *labeler) observe(b *Batch, v *dataset.Values) ([]int32, error) {
 	if v.Type == dataset.Time {
 		return nil, l.spec.Errorf("label", "column %q is a time and cannot be a label", l.info.Column)
@@ -74,7 +74,7 @@ func (l *labeler) present(v *dataset.Values, i int) bool {
 	return !missing(v, i, l.markers) && !l.noNumber(v, i)
 }
 
-// noNumber reports whether a text spells NaN or a token's number, though it is not among the markers.
+// noNumber reports whether a text spells NaN or a missing marker's number, although it is not itself a marker.
 func (l *labeler) noNumber(v *dataset.Values, i int) bool {
 	if v.Type != dataset.Text {
 		return false
@@ -99,7 +99,7 @@ func (l *labeler) count(b *Batch, v *dataset.Values, i int) error {
 		}
 
 		if l.positives == 0 || l.negatives == 0 {
-			countUpTo(l.texts, v.TextOf(i), maxListed+1) // for the message, should the other class never come
+			countUpTo(l.texts, v.TextOf(i), maxListed+1) // for the message, if the other class never comes
 		}
 		return nil
 	}
@@ -126,7 +126,7 @@ func countUpTo[K comparable](m map[K]int64, key K, limit int) {
 	}
 }
 
-// number is value i of a label or weight as a number. Texts count that are written as numbers.
+// number returns value i of a label or weight as a number. Texts that spell numbers count.
 func number(v *dataset.Values, i int) (float64, bool) {
 	switch v.Type {
 	case dataset.Text:
@@ -139,7 +139,7 @@ func number(v *dataset.Values, i int) (float64, bool) {
 	}
 }
 
-// decode is the label of row i, which is not missing.
+// decode returns the label of row i, which must not be missing.
 func (l *labeler) decode(b *Batch, v *dataset.Values, i int) (float32, error) {
 	in := &l.info
 	if in.Positive != nil {
@@ -174,8 +174,7 @@ func (l *labeler) decode(b *Batch, v *dataset.Values, i int) (float32, error) {
 	return 0, b.errorAt(i, in.Column, "the label %q does not fit a 32-bit float", brief(v.TextOf(i)))
 }
 
-// sameValue reports whether value i is what the spec calls text: the same text, or the same number where the column holds
-// numbers.
+// sameValue reports whether value i equals the spec's text: the same text, or the same number if the column holds numbers.
 func sameValue(v *dataset.Values, i int, text string) bool {
 	if v.Type == dataset.Text {
 		return v.Text[i] == text || trim(v.Text[i]) == trim(text)
@@ -188,7 +187,7 @@ func sameValue(v *dataset.Values, i int, text string) bool {
 	return ok && f != formText && x == want
 }
 
-// resolve decides what the label is, after the first pass. Its errors point into the spec.
+// resolve determines the kind of label after the first pass. Its errors point into the spec.
 func (l *labeler) resolve() error {
 	column := l.info.Column
 	for x, n := range map[float64]int64{0: l.zeros, 1: l.ones} {

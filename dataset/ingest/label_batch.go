@@ -2,9 +2,9 @@ package ingest
 
 import "coppice/dataset"
 
-// Most labels are numbers, and all of them there: such batches take a short way.
+// In most batches every label is a present number; these take a shorter path.
 
-// observePlain is observe for a batch of nothing but the numbers 0 and 1, as most are; false means that it was not one.
+// observePlain is observe for a batch whose labels are all 0 or 1, as most are; it returns false for other batches.
 func (l *labeler) observePlain(v *dataset.Values) bool {
 	if l.info.Positive != nil || l.info.Above != nil || l.info.Kind == dataset.Regression || !l.allPresent(v) {
 		return false
@@ -36,7 +36,7 @@ func (l *labeler) observePlain(v *dataset.Values) bool {
 	return true
 }
 
-// allPresent reports whether it is plain to see that every row has a label that is a number.
+// allPresent reports whether it is evident that every row has a numeric label.
 func (l *labeler) allPresent(v *dataset.Values) bool {
 	if v.Null != nil || len(l.markers.numbers) > 0 || v.Type == dataset.Text || v.Type == dataset.Time {
 		return false
@@ -49,7 +49,7 @@ func (l *labeler) allPresent(v *dataset.Values) bool {
 	return true
 }
 
-// presentIn gives the places of a batch's rows that have a label; nil stands for all.
+// presentIn returns the places of a batch's rows that have a label; nil stands for all.
 func (l *labeler) presentIn(b *Batch, v *dataset.Values) []int32 {
 	if l.allPresent(v) {
 		return nil
@@ -63,12 +63,12 @@ func (l *labeler) presentIn(b *Batch, v *dataset.Values) []int32 {
 	return places
 }
 
-// decodeAll writes the labels of a batch's rows, none of which is missing.
+// decodeAll writes the labels of a batch's rows, none of which may be missing.
 func (l *labeler) decodeAll(b *Batch, v *dataset.Values, out []float32) error {
 	plain := l.info.Positive == nil && l.info.Above == nil && v.Type == dataset.Float
 	for i := range out {
 		if plain {
-			if x := v.Float[i]; x == 0 || x == 1 { // the same to both kinds of labels
+			if x := v.Float[i]; x == 0 || x == 1 { // the same for both kinds of labels
 				out[i] = float32(x)
 				continue
 			}

@@ -2,18 +2,18 @@ package ingest
 
 import "coppice/dataset"
 
-// Labels reads the label of other tables as a dataset's was read, to measure models on rows that were never staged.
+// Labels reads the label of other tables with the rules of a dataset, to measure models on rows that were never staged.
 type Labels struct{ labeler labeler }
 
-// NewLabels reads labels as info, a manifest's, says. missing are the texts that stand for a missing value.
+// NewLabels reads labels as described by a manifest's info. missing lists the texts that stand for a missing value.
 func NewLabels(info dataset.LabelInfo, missing []string) *Labels {
 	return &Labels{labeler{info: info, markers: newMissingMarkers(missing)}}
 }
 
-// Column is the name of the label's column.
+// Column returns the name of the label's column.
 func (l *Labels) Column() string { return l.labeler.info.Column }
 
-// Read gives the label of each row of a batch that has one, and the places of those rows; nil places stand for all.
+// Read returns the labels of a batch's rows that have one, and the places of those rows; nil places stand for all.
 func (l *Labels) Read(b *Batch) (labels []float32, places []int32, err error) {
 	v := b.Column(l.Column())
 	if v == nil {
@@ -38,7 +38,7 @@ func (l *Labels) Read(b *Batch) (labels []float32, places []int32, err error) {
 	return labels, places, nil
 }
 
-// Number is value i of a column such as a weight's; ok is false for one that is missing or no number.
+// Number returns value i of a column such as a weight's; ok is false if it is missing or not a number.
 func (l *Labels) Number(v *dataset.Values, i int) (x float64, ok bool) {
 	if missing(v, i, l.labeler.markers) {
 		return 0, false

@@ -9,18 +9,18 @@ import (
 	"coppice/dataset/encode"
 )
 
-// A dataset may be made like another one, so that a model that was trained on that means the same on this: with its columns, the bounds of
-// its bins, and its statistics of ids, made of the same columns. The statistics themselves are of this table's rows of train and of no others:
-// what the other has counted may be the very rows that are counted here.
+// A dataset may be made like another one, so that a model trained on that keeps its meaning on this: with the same columns, bin bounds, and
+// statistics of ids over the same columns. The statistics themselves come from this table's train rows only: the other dataset's may
+// include the very rows that are encoded here.
 
-// like is the spec with which the table is read as that of another dataset was.
+// like returns the spec that reads the table as the other dataset's was read.
 func like(spec *dataset.Spec, old *dataset.Manifest, t *Table) *dataset.Spec {
 	s := *spec
 	s.Encodings.Columns, s.Encodings.Keys, s.Encodings.BackOff = nil, nil, nil
 	s.Categorical, s.Numeric = slices.Clone(s.Categorical), slices.Clone(s.Numeric)
 	roles := []string{s.Label.Column, s.Weight, s.Group, s.Split.Key, s.Split.Column, s.Encodings.Order.Column, s.Label.At}
 
-	// What a column is taken for depends on what is in it tonight, unless it is said.
+	// A column's kind depends on tonight's values, unless it is set.
 	kinds := kindsOf(old)
 	for _, c := range t.Columns() {
 		if slices.Contains(roles, c.Name) || slices.Contains(s.Drop, c.Name) || slices.Contains(s.Categorical, c.Name) || slices.Contains(s.Numeric, c.Name) {
@@ -45,7 +45,7 @@ func like(spec *dataset.Spec, old *dataset.Manifest, t *Table) *dataset.Spec {
 	return &s
 }
 
-// kindsOf says as what a dataset's columns were read.
+// kindsOf returns the kind by which each of a dataset's columns was read.
 func kindsOf(m *dataset.Manifest) map[string]dataset.Kind {
 	kinds := map[string]dataset.Kind{}
 	for i := range m.Tables {
@@ -61,7 +61,7 @@ func kindsOf(m *dataset.Manifest) map[string]dataset.Kind {
 	return kinds
 }
 
-// ofColumns are the features of a dataset that are columns, or made of a row's time, by name.
+// ofColumns returns, by name, the features of a dataset that are columns or derived from a row's time.
 func ofColumns(m *dataset.Manifest) map[string]*dataset.Feature {
 	out := map[string]*dataset.Feature{}
 	for i := range m.Features {
@@ -72,7 +72,7 @@ func ofColumns(m *dataset.Manifest) map[string]*dataset.Feature {
 	return out
 }
 
-// follow makes the design of another dataset.
+// follow copies the design of another dataset.
 func (p *designer) follow(old *dataset.Manifest) error {
 	name := old.Name + "@" + old.Version
 	known, columns := kindsOf(old), ofColumns(old)
@@ -101,7 +101,7 @@ func (p *designer) follow(old *dataset.Manifest) error {
 	return nil
 }
 
-// followTable makes a table like that of the same number in another dataset, and the features that are made of it.
+// followTable makes a table like the one with that number in another dataset, and the features made of it.
 func (p *designer) followTable(old *dataset.Manifest, number int) error {
 	was := &old.Tables[number]
 	key := encode.Key{BackOff: was.BackOff, Strength: was.Strength, Bounds: map[dataset.Derivation][]float64{}}
@@ -143,7 +143,7 @@ func (p *designer) followTable(old *dataset.Manifest, number int) error {
 	return nil
 }
 
-// few is how many values a part has at most; 0 where that is not known.
+// few is the most values that a part can have; 0 if unknown.
 func (p *designer) few(part *dataset.Part) int {
 	if len(part.Bounds) > 0 {
 		return len(part.Bounds) + 2 // ranges, and missing values
@@ -155,10 +155,10 @@ func (p *designer) few(part *dataset.Part) int {
 	return p.columns[at].few
 }
 
-// maxScale is how many times as many rows of train, or as few, still make counts like those that they are compared with.
+// maxScale is the ratio of train rows, either way, up to which counts remain comparable.
 const maxScale = 2
 
-// warnOfScale tells when statistics are of many more rows than those of the other dataset, or of many fewer.
+// warnOfScale warns if statistics cover many more rows than those of the other dataset, or many fewer.
 func (p *designer) warnOfScale(old *dataset.Manifest) {
 	was, is := old.Splits[0].Rows/old.Copies(), int(p.s.counts[0])
 	if is <= maxScale*was && was <= maxScale*is {
@@ -169,12 +169,12 @@ func (p *designer) warnOfScale(old *dataset.Manifest) {
 			"continue a model on about as many rows as it was grown on", is, was, old.Name, old.Version)})
 }
 
-// likeBounds are bounds of another dataset, as many of them as there may be bins but one.
+// likeBounds returns another dataset's bounds, limited to one fewer than the allowed bins.
 func likeBounds(bounds []float64, bins int) []float64 {
 	return slices.Clone(bounds[:min(len(bounds), max(bins-1, 0))])
 }
 
-// likeColumns has the columns of numbers get the bins that they have in another dataset.
+// likeColumns gives columns of numbers the bins that they have in another dataset.
 func (s *survey) likeColumns(old *dataset.Manifest) {
 	columns := ofColumns(old)
 	maps.DeleteFunc(columns, func(_ string, f *dataset.Feature) bool { return f.Kind == dataset.Categorical })

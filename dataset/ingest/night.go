@@ -10,25 +10,25 @@ import (
 	"coppice/dataset"
 )
 
-// NightRows is how many rows of a table a Night holds at most.
+// NightRows is the most rows that a Night holds.
 const NightRows = 50_000
 
-// Night is what a table was like when it was staged: rows of all splits with their raw values, chosen by their numbers with the same
-// chance. Whoever compares tonight's table with those of other nights needs no more of it.
+// Night summarises a table at the time it was staged: a uniform sample of rows from all splits, by row number, with their raw values. It is
+// sufficient to compare tonight's table with those of other nights.
 type Night struct {
-	Table  int64    // rows of the whole table that have a label
-	Row    []int64  // of each row held, its number in the table, ascending
-	Split  []string // of each, its split
+	Table  int64    // rows of the whole table with a label
+	Row    []int64  // number of each sampled row in the table, ascending
+	Split  []string // split of each sampled row
 	Label  []float32
-	Weight []float32 // nil where all rows weigh the same
-	// Time is seconds since 1970, NaN where there is none; nil where the table has no column of times. TimeColumn is its name.
+	Weight []float32 // nil if all weights are equal
+	// Time is in seconds since 1970, NaN if missing; nil if the table has no column of times. TimeColumn is its name.
 	Time       []float64
 	TimeColumn string
-	// Sample has the raw values of every column that was read, as a model can predict them. Its Row counts the rows held.
+	// Sample has the raw values of every column read, in the form that a model can predict. Its Row indexes the sampled rows.
 	Sample *dataset.Sample
-	Prints Prints // of whole rows
-	// Bare are prints of rows without what says when they happened or which split they are in: a row of test that was copied into
-	// train is the same but for that.
+	Prints Prints // of entire rows
+	// Bare are prints of rows without their times and whatever determines their split: a row of test copied into train differs only in
+	// those.
 	Bare Prints
 
 	markers *missingMarkers
@@ -37,21 +37,21 @@ type Night struct {
 // Print is a distinct row of a table.
 type Print struct {
 	Hash  uint64
-	Count [4]int32 // how often it is in each split, in the order of dataset.SplitNames
+	Count [4]int32 // occurrences by split, in the order of dataset.SplitNames
 }
 
-// Prints are some of a table's distinct rows, ascending by hash: those with the lowest hashes, so that two tables, or two parts of one,
-// can be asked for the rows that they share (Broder, On the resemblance and containment of documents, 1997).
+// Prints are some of a table's distinct rows, ascending by hash: those with the lowest hashes, so that the overlap of two tables, or of two
+// parts of one, can be estimated (Broder, On the resemblance and containment of documents, 1997).
 type Prints []Print
 
-// maxPrints is how many distinct rows are remembered.
+// maxPrints is how many distinct rows are kept.
 const maxPrints = 1 << 14
 
-// Missing reports whether value i of a column is missing: absent in the table, NaN, or one of the spec's texts.
+// Missing reports whether value i of a column is missing: null in the table, NaN, or one of the spec's texts.
 func (n *Night) Missing(v *dataset.Values, i int) bool { return missing(v, i, n.markers) }
 
-// Numbers are a column's values as numbers, NaN where they are missing. readable is the share of those that are not missing and can be
-// read so; of times it is 0.
+// Numbers returns a column's values as numbers, NaN if missing or unreadable. readable is the share of present values that can be read as
+// numbers; for times it is 0.
 func (n *Night) Numbers(v *dataset.Values) (x []float64, readable float64) {
 	return n.read(v, func(i int) (float64, bool) {
 		if v.Type == dataset.Time {
@@ -62,7 +62,7 @@ func (n *Night) Numbers(v *dataset.Values) (x []float64, readable float64) {
 	})
 }
 
-// Times are a column's values as seconds since 1970, NaN where they are missing; of numbers, none is readable.
+// Times returns a column's values as seconds since 1970, NaN if missing or unreadable; numbers are not readable as times.
 func (n *Night) Times(v *dataset.Values) (x []float64, readable float64) {
 	return n.read(v, func(i int) (float64, bool) {
 		switch v.Type {
@@ -94,7 +94,7 @@ func (n *Night) read(v *dataset.Values, one func(i int) (float64, bool)) (x []fl
 	return x, float64(good) / float64(max(there, 1))
 }
 
-// Half is every second row of the night, from row first, 0 or 1, on, without its prints.
+// Half returns every second row of the night, starting with row first, 0 or 1, without prints.
 func (n *Night) Half(first int) *Night {
 	var places []int32
 	for i := first; i < len(n.Label); i += 2 {
@@ -113,15 +113,15 @@ func (n *Night) Half(first int) *Night {
 	return out
 }
 
-// nightTaker gathers a Night in the second pass.
+// nightTaker collects a Night during the second pass.
 type nightTaker struct {
 	night  *Night
 	take   sampler
-	chosen []chosen // of the present batch
+	chosen []chosen // of the current batch
 	stores []store
 	slots  []nightSlot
-	splits []uint8 // of the present batch's rows
-	when   []bool  // of each column that is read: it says when a row happened, or in which split it is
+	splits []uint8 // of the current batch's rows
+	when   []bool  // by column read: it gives the time of a row, or determines its split
 	bare   []uint64
 	hashes []uint64
 	prints printer // of hashes
@@ -130,7 +130,7 @@ type nightTaker struct {
 	read   []string
 }
 
-// nightSlot is what a Night has of a row beside its values.
+// nightSlot holds what a Night keeps of a row beside its values.
 type nightSlot struct {
 	row    int64
 	split  uint8
@@ -149,7 +149,7 @@ func newNightTaker(s *survey) *nightTaker {
 	return t
 }
 
-// add looks at a batch whose rows have been dealt to their splits.
+// add processes a batch whose rows have been assigned to their splits.
 func (t *nightTaker) add(b *Batch, labels []float32, splits []*splitPart, threads int) {
 	t.night.Table += int64(b.Rows)
 	t.splits = resize(t.splits, b.Rows)
@@ -181,14 +181,14 @@ func (t *nightTaker) add(b *Batch, labels []float32, splits []*splitPart, thread
 	t.bares.add(t.bare, t.splits)
 }
 
-// weigh writes down the weights of the rows just chosen.
+// weigh records the weights of the rows just chosen.
 func (t *nightTaker) weigh(splits []*splitPart) {
 	for _, part := range splits {
 		if part == nil || len(part.targets.Weight) == 0 {
 			continue
 		}
 
-		next := 0 // chosen rows and a split's places both ascend
+		next := 0 // chosen rows and a split's places are both ascending
 		for at, place := range part.places {
 			for next < len(t.chosen) && t.chosen[next].row < int(place) {
 				next++
@@ -200,10 +200,10 @@ func (t *nightTaker) weigh(splits []*splitPart) {
 	}
 }
 
-// hashChunk is how many rows a goroutine hashes at once.
+// hashChunk is how many rows a goroutine hashes at a time.
 const hashChunk = 2048
 
-// hash computes the hash of every row of the batch over all columns of the table that are read.
+// hash computes the hash of every row of the batch over all columns read.
 func (t *nightTaker) hash(b *Batch, threads int) {
 	t.hashes, t.bare = resize(t.hashes, b.Rows), resize(t.bare, b.Rows)
 	columns := b.Columns[:len(t.read)]
@@ -226,7 +226,7 @@ func (t *nightTaker) hash(b *Batch, threads int) {
 				}
 			}
 
-			// What is known so far is the bare row; the rest goes on from it.
+			// So far this is the hash of the bare row; the rest continues from it.
 			if !when {
 				copy(t.hashes[from:to], out)
 				out = t.hashes[from:to]
@@ -235,7 +235,7 @@ func (t *nightTaker) hash(b *Batch, threads int) {
 	})
 }
 
-// rawHash is the hash of a value as the table writes it.
+// rawHash hashes a value as written in the table.
 func rawHash(v *dataset.Values, i int) uint64 {
 	switch {
 	case v.IsNull(i):
@@ -248,7 +248,7 @@ func rawHash(v *dataset.Values, i int) uint64 {
 	return uint64(v.Int[i])
 }
 
-// finish gives the night away, its rows in the order of the table.
+// finish returns the night, its rows in table order.
 func (t *nightTaker) finish() *Night {
 	n := t.night
 	kept := t.take.sorted()
@@ -281,10 +281,10 @@ func (t *nightTaker) finish() *Night {
 	return n
 }
 
-// timeShare is the share of a column's values that must be times for the column to be the table's clock without having been named.
+// timeShare is the least share of readable times for a column to serve as the table's clock without being named.
 const timeShare = 0.99
 
-// findTimes looks for the column that says when a row happened: the one that the spec names, else the first that holds times.
+// findTimes looks for the column with the time of each row: the one that the spec names, else the first that holds times.
 func (n *Night) findTimes(spec *dataset.Spec) {
 	named := []string{spec.Contract.Time, spec.Label.At, spec.TimeColumn()}
 	for _, name := range append(named, n.Sample.Names...) {
@@ -295,7 +295,7 @@ func (n *Night) findTimes(spec *dataset.Spec) {
 
 		x, readable := n.Times(v)
 		if readable == 0 && slices.Contains(named, name) {
-			x, readable = n.Numbers(v) // seconds, or whatever counts the same way
+			x, readable = n.Numbers(v) // seconds, or any number that grows with time
 		}
 		if readable >= timeShare {
 			n.Time, n.TimeColumn = x, name
@@ -306,7 +306,7 @@ func (n *Night) findTimes(spec *dataset.Spec) {
 
 // printer keeps the distinct rows with the lowest hashes.
 type printer struct {
-	limit  uint64 // rows with greater hashes are not remembered any more
+	limit  uint64 // rows with larger hashes are ignored
 	counts map[uint64]*[4]int32
 }
 
@@ -334,7 +334,7 @@ func (p *printer) add(hashes []uint64, splits []uint8) {
 	}
 }
 
-// drop forgets all but the maxPrints lowest hashes.
+// drop keeps only the maxPrints lowest hashes.
 func (p *printer) drop() {
 	hashes := make([]uint64, 0, len(p.counts))
 	for h := range p.counts {

@@ -6,10 +6,10 @@ import (
 	"coppice/dataset/encode"
 )
 
-// parallel calls fn for 0 to n-1 from up to threads goroutines, this one among them.
+// parallel calls fn for 0 to n-1 on up to threads goroutines, including the caller's.
 func parallel(threads, n int, fn func(i int)) { encode.Parallel(threads, n, fn) }
 
-// serial makes fn safe to be called from several goroutines, and drops calls that come late.
+// serial makes fn safe for concurrent use, and drops calls that report no more than an earlier one.
 func serial(fn func(done, total int64)) func(done, total int64) {
 	var mu sync.Mutex
 	last := int64(-1)

@@ -23,11 +23,11 @@ type parquetSource struct {
 	file    File
 	threads int
 	cols    []Column
-	leaves  []int // of each of cols, the place among the file's leaf columns; -1 when it cannot be read
+	leaves  []int // for each of cols, its index among the file's leaf columns; -1 if it cannot be read
 	rows    int64
 }
 
-// The library trusts what it reads. maxPage bounds what one page may claim to need.
+// The library trusts its input. maxPage bounds the size that a page may claim.
 const (
 	maxPage        = 1 << 30
 	readAheadBytes = 128 << 10 // per column
@@ -42,7 +42,7 @@ func (a pageAllocator) Allocate(size int) []byte {
 	return a.GoAllocator.Allocate(size)
 }
 
-// guard runs fn and turns the library's panics on damaged files into errors.
+// guard runs fn and converts the library's panics on damaged files to errors.
 func guard(fn func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -56,12 +56,12 @@ func guard(fn func() error) (err error) {
 	return fn()
 }
 
-// damagedFile is an error of the file as a whole.
+// damagedFile is an error about the file as a whole.
 func (s *parquetSource) damagedFile(err error) error {
 	return &TableError{File: s.file.URI, Msg: "not a whole Parquet file", Err: err}
 }
 
-// open reads the file's metadata. The caller closes the reader, and with it the file.
+// open reads the file's metadata. The caller closes the reader, which also closes the file.
 func (s *parquetSource) open() (*file.Reader, *os.File, error) {
 	f, err := os.Open(s.file.Path)
 	if err != nil {
@@ -114,7 +114,7 @@ func openParquet(f File, threads int) (*parquetSource, error) {
 	return s, nil
 }
 
-// mapSchema makes a column of every field of the schema's root.
+// mapSchema makes a column of every top-level field of the schema.
 func (s *parquetSource) mapSchema(sc *schema.Schema) {
 	leafOf := map[string]int{}
 	for i := range sc.NumColumns() {
@@ -189,7 +189,7 @@ func (s *parquetSource) read(ctx context.Context, q request) error {
 		for j, p := range q.places {
 			err := guard(func() error {
 				meta, err := g.MetaData().ColumnChunk(s.leaves[p])
-				if err != nil && strings.Contains(err.Error(), "decrypt") { // the library has no type for it
+				if err != nil && strings.Contains(err.Error(), "decrypt") { // the library has no error type for it
 					return errEncrypted
 				}
 				if err == nil {
@@ -211,7 +211,7 @@ func (s *parquetSource) read(ctx context.Context, q request) error {
 			}
 		}
 
-		// Texts that a dictionary gives to many rows count once here, and lie once in memory.
+		// A text that a dictionary gives to many rows counts once, and is in memory once.
 		short := q
 		short.rows = min(q.rows, max(1, int(batchBytes/(texts/max(1, g.NumRows())+1))))
 		if err := s.readGroup(ctx, first, g.NumRows(), chunks, short); err != nil {
@@ -223,7 +223,7 @@ func (s *parquetSource) read(ctx context.Context, q request) error {
 	return nil
 }
 
-// readGroup hands on the batches of one row group, whose first row has the number first in the file.
+// readGroup emits the batches of one row group. first is the number of its first row in the file.
 func (s *parquetSource) readGroup(ctx context.Context, first, left int64, chunks []chunk, q request) error {
 	for left > 0 {
 		b := q.empty()
@@ -238,7 +238,7 @@ func (s *parquetSource) readGroup(ctx context.Context, first, left int64, chunks
 		parallel(s.threads, len(chunks), func(i int) {
 			errs[i] = guard(func() error { return chunks[i].read(n, &b.Columns[i]) })
 		})
-		for i, err := range errs { // the first column's error, whatever the threads
+		for i, err := range errs { // the first column's error, for any number of threads
 			if err != nil {
 				return s.damaged(first, q.places[i], err)
 			}
@@ -257,7 +257,7 @@ func (s *parquetSource) readGroup(ctx context.Context, first, left int64, chunks
 	return nil
 }
 
-// damaged is an error of one column in the batch that begins with row first.
+// damaged is an error in one column of the batch that begins with row first.
 func (s *parquetSource) damaged(first int64, place int, err error) error {
 	e := &TableError{File: s.file.URI, Row: first + 1, Column: s.cols[place].Name, Msg: "the column cannot be read from here on", Err: err}
 	var value *valueError
@@ -267,7 +267,7 @@ func (s *parquetSource) damaged(first int64, place int, err error) error {
 	return e
 }
 
-// valueError is a value that is there but cannot be used. at counts from the batch's first row.
+// valueError is a value that exists but cannot be used. at counts from the batch's first row.
 type valueError struct {
 	at  int
 	msg string

@@ -11,16 +11,16 @@ import (
 	"coppice/dataset"
 )
 
-// chunk decodes one column of one row group after the other. read fills out with exactly n values.
+// chunk decodes one column, row group by row group. read fills out with exactly n values.
 type chunk interface {
 	begin(pages *pageReader, open opener)
 	read(n int, out *dataset.Values) error
 }
 
-// opener has the library decode pages.
+// opener opens the library's decoder on pages.
 type opener func(pages file.PageReader) file.ColumnChunkReader
 
-// newChunk gives the decoder of a column that kindOf can read.
+// newChunk returns the decoder of a column that kindOf can read.
 func newChunk(c *schema.Column) chunk {
 	k := kindOf(c)
 	library := newLibraryChunk(c, k)
@@ -53,16 +53,16 @@ func newLibraryChunk(c *schema.Column, k kind) chunk {
 	}
 }
 
-// batchReader is the ReadBatch of one of the library's column readers: it fills values with those that are not null,
-// definition levels with one number for each row, and says how many of each.
+// batchReader is the ReadBatch method of one of the library's column readers: it fills values with those that are not null and definitions
+// with one level per row, and returns the number of each.
 type batchReader[T any] func(n int64, values []T, definitions, repetitions []int16) (levels int64, read int, err error)
 
 // typedChunk decodes a column of the physical type T.
 type typedChunk[T any, R file.ColumnChunkReader] struct {
 	kind        kind
-	level       int16 // definition level of a value that is there; 0 where none can be null
+	level       int16 // definition level of a present value; 0 if none can be null
 	method      func(R) batchReader[T]
-	convert     func(values []T, out *dataset.Values) error // writes the values densely, from 0
+	convert     func(values []T, out *dataset.Values) error // writes the values densely, from index 0
 	reader      file.ColumnChunkReader
 	readBatch   batchReader[T]
 	values      []T
@@ -135,7 +135,7 @@ func shape(k kind, n int, out *dataset.Values) {
 	}
 }
 
-// spread moves the first read values of out to the rows whose definition level says that they have one.
+// spread moves the first read values of out to the rows whose definition level says that they have a value.
 func (t *typedChunk[T, R]) spread(definitions []int16, read int, out *dataset.Values) bool {
 	out.Null = make([]bool, len(definitions))
 	for i := len(definitions) - 1; i >= 0; i-- {
@@ -172,7 +172,7 @@ func (t *typedChunk[T, R]) spread(definitions []int16, read int, out *dataset.Va
 	return read == 0
 }
 
-// place turns the number of a value into the number of its row.
+// place translates the index of a value to that of its row.
 func (t *typedChunk[T, R]) place(err error) error {
 	e, ok := err.(*valueError) //nolint:errorlint // from convert, which does not wrap
 	if !ok || t.level == 0 {
@@ -191,7 +191,7 @@ func (t *typedChunk[T, R]) place(err error) error {
 	return err
 }
 
-// resize makes s n long. What it holds is lost.
+// resize returns a slice of length n with arbitrary contents.
 func resize[T any](s []T, n int) []T {
 	if cap(s) < n {
 		return make([]T, n)

@@ -44,7 +44,7 @@ func (k kind) decimal(i int, v []byte, out *dataset.Values) error {
 	return nil
 }
 
-// store keeps one decimal whose digits an int64 holds.
+// store sets a value from a decimal whose digits fit an int64.
 func (k kind) store(i int, x int64, out *dataset.Values) error {
 	switch k.typ {
 	case dataset.Text:

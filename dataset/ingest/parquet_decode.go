@@ -5,8 +5,7 @@ import (
 	"math"
 )
 
-// The decoders below write len(out) values of little-endian bytes. They go four by four, so that the compiler sees from one
-// comparison that all four are within bounds.
+// The decoders below write len(out) values from little-endian bytes. They process four at a time, so that one bounds check covers all four.
 
 func decodeFloats(data []byte, out []float64) {
 	for ; len(out) >= 4 && len(data) >= 16; out, data = out[4:], data[16:] {
@@ -50,7 +49,7 @@ func decodeLongs(data []byte, out []int64) {
 	}
 }
 
-// Those below write the words with the given indices, all of which are there.
+// The decoders below write the words at the given indices, which must be in range.
 
 func lookUpFloats(words []byte, indices []uint32, out []float64) {
 	out = out[:len(indices)]

@@ -9,15 +9,14 @@ import (
 	flatbuffers "github.com/google/flatbuffers/go"
 )
 
-// Parquet has no type for categories. Who writes a column of them, such as a pandas category of whole numbers, writes the numbers, and says
-// in the file's metadata what they were.
+// Parquet has no type for categories. A program that writes such a column, for instance a pandas category of whole numbers, writes the
+// numbers, and notes in the file's metadata what they were.
 const (
 	keyArrow  = "ARROW:schema" // an Arrow schema, as an IPC message in base64
 	keyPandas = "pandas"       // JSON
 )
 
-// dictionaries are the names of the columns that were categories to the program that wrote the file. Metadata that cannot be read says
-// nothing.
+// dictionaries returns the names of the columns that were categories in the program that wrote the file. Unreadable metadata is ignored.
 func dictionaries(kv metadata.KeyValueMetadata) map[string]bool {
 	out := map[string]bool{}
 	for _, from := range []struct {
@@ -39,7 +38,7 @@ func dictionaries(kv metadata.KeyValueMetadata) map[string]bool {
 	return out
 }
 
-// pandasCategories reads pandas' own account of its columns.
+// pandasCategories reads pandas' own description of its columns.
 func pandasCategories(text string, out map[string]bool) error {
 	var said struct {
 		Columns []struct {
@@ -61,7 +60,7 @@ func pandasCategories(text string, out map[string]bool) error {
 	return nil
 }
 
-// Places of fields in the tables of Message.fbs and Schema.fbs: 4 and twice the number of the field.
+// Offsets of fields in the tables of Message.fbs and Schema.fbs: 4 plus twice the field's number.
 const (
 	messageHeader   = 4 + 2*2
 	schemaFields    = 4 + 2*1
@@ -69,14 +68,14 @@ const (
 	fieldDictionary = 4 + 2*4
 )
 
-// arrowDictionaries reads the fields of an Arrow schema that are encoded by a dictionary. It panics where offsets lead astray.
+// arrowDictionaries reads the dictionary-encoded fields of an Arrow schema. It panics on invalid offsets.
 func arrowDictionaries(text string, out map[string]bool) error {
 	data, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
 		return err
 	}
 
-	// A message begins with its length, since version 0.15 behind a mark.
+	// A message begins with its length, preceded since version 0.15 by a marker.
 	if len(data) >= 8 && binary.LittleEndian.Uint32(data) == 0xffffffff {
 		data = data[4:]
 	}

@@ -10,11 +10,11 @@ import (
 	"github.com/apache/thrift/lib/go/thrift"
 )
 
-// pageHeader is a page's header, as far as reading flat columns needs it. Source: parquet.thrift of apache/parquet-format.
+// pageHeader is the part of a page's header needed to read flat columns. Source: parquet.thrift of apache/parquet-format.
 type pageHeader struct {
 	typ          int64 // one of the page types below
 	uncompressed int64 // bytes
-	compressed   int64 // bytes, as they lie in the file
+	compressed   int64 // bytes in the file
 	hasCRC       bool
 	crc          int64
 
@@ -22,29 +22,29 @@ type pageHeader struct {
 	encoding   int64
 	levels     int64 // encoding of definition levels, in a data page
 	repeated   int64 // encoding of repetition levels, in a data page
-	nulls      int64 // from here on only in a data page of version 2
+	nulls      int64 // this and the following only in a data page of version 2
 	rows       int64
 	levelBytes int64
 	repBytes   int64
 	packed     bool // whether the values are compressed
 }
 
-// Types of pages. Others, such as index pages, are passed over.
+// Types of pages. Others, such as index pages, are skipped.
 const (
 	pageData       = 0
 	pageDictionary = 2
 	pageDataV2     = 3
 )
 
-// errShort means that the header goes on behind the data.
+// errShort means that the header continues beyond the data.
 var errShort = errors.New("the page header is cut off")
 
-// maxDepth bounds how deep a header may nest what is skipped.
+// maxDepth bounds the nesting of skipped fields.
 const maxDepth = 8
 
 var thriftConfig = &thrift.TConfiguration{MaxMessageSize: maxHeader}
 
-// parsePageHeader reads the header that data begins with, and says how long it is. errShort means that more is needed.
+// parsePageHeader parses the header at the start of data and returns its length. errShort means that it needs more data.
 func parsePageHeader(data []byte) (h pageHeader, n int, err error) {
 	in := &thrift.TMemoryBuffer{Buffer: bytes.NewBuffer(data)}
 	r := headerReader{thrift.NewTCompactProtocolConf(in, thriftConfig)}
@@ -90,7 +90,7 @@ type headerReader struct {
 	thrift.TProtocol
 }
 
-// fields calls read for every field of a struct, and skips those that it says it has not read.
+// fields calls read for every field of a struct, and skips those that read does not handle.
 func (r headerReader) fields(read func(id int16, typ thrift.TType) (bool, error)) error {
 	ctx := context.Background()
 	if _, err := r.ReadStructBegin(ctx); err != nil {
@@ -119,7 +119,7 @@ func (r headerReader) number(into *int64) error {
 	return err
 }
 
-// numbers reads a struct's fields into the given places, and field 7, if it is a truth value, into flag.
+// numbers reads a struct's fields into the given variables, and field 7, if it is a boolean, into flag.
 func (r headerReader) numbers(into map[int16]*int64, flag *bool) error {
 	return r.fields(func(id int16, typ thrift.TType) (bool, error) {
 		switch {

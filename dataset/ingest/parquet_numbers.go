@@ -13,34 +13,33 @@ import (
 	"coppice/dataset"
 )
 
-// numberChunk decodes columns of plain numbers, which are nearly all columns of a table to learn from, in the two encodings
-// that nearly all writers use for them: the values themselves, and indices into a dictionary. It writes a page's values
-// straight to where they are used; the library would copy them three times. The first page of another encoding and all
-// behind it are left to the library's decoder.
+// numberChunk decodes columns of plain numbers, which most columns of a training table are, in the two encodings that almost all writers
+// use for them: plain values, and indices into a dictionary. It writes a page's values straight to their destination; the library would
+// copy them three times. The first page in another encoding and all pages after it are left to the library's decoder.
 type numberChunk[T float64 | int64] struct {
 	kind    kind
-	level   int16 // the highest definition level: 0 or 1
+	level   int16 // highest definition level: 0 or 1
 	width   int   // bytes of a value
 	decode  func(data []byte, out []T)
 	lookUp  func(words []byte, indices []uint32, out []T)
 	values  func(v *dataset.Values) []T
 	library chunk
-	left    bool // to the library
+	left    bool // to the library's decoder
 
 	open       opener
 	pages      *pageReader
-	dictionary file.Page // nil before there is one
+	dictionary file.Page // nil until there is one
 
-	rows    int       // of the present page, that have not been read
+	rows    int       // unread rows of the current page
 	levels  levelRuns // of them
 	null    []bool    // scratch
 	data    []byte    // their values, or
-	runs    indexRuns // their indices, where
+	runs    indexRuns // their indices
 	indexed bool
 	indices [1024]uint32 // scratch
 }
 
-// newNumberChunk gives the decoder of a column whose values are plain numbers; ok is false for other columns.
+// newNumberChunk returns the decoder of a column of plain numbers; ok is false for other columns.
 func newNumberChunk(c *schema.Column, k kind, library chunk) (_ chunk, ok bool) {
 	if k.meaning != plain || k.unreadable != "" {
 		return nil, false
@@ -93,7 +92,7 @@ func (c *numberChunk[T]) read(n int, out *dataset.Values) error {
 	return nil
 }
 
-// next goes to the next page that has values; missing is how many rows of the batch are still to come.
+// next moves to the next page with values; missing is how many rows of the batch are still needed.
 func (c *numberChunk[T]) next(missing int) error {
 	if !c.pages.Next() {
 		if err := c.pages.Err(); err != nil {
@@ -131,8 +130,7 @@ func (c *numberChunk[T]) next(missing int) error {
 	return nil
 }
 
-// divide takes a page apart into definition levels and values. ok is false where levels are not encoded as in all files of
-// the last ten years.
+// divide splits a page into definition levels and values. ok is false if the levels have an encoding not used in the last ten years.
 func (c *numberChunk[T]) divide(page file.Page) (levels, values []byte, ok bool) {
 	data := page.Data()
 
@@ -144,7 +142,7 @@ func (c *numberChunk[T]) divide(page file.Page) (levels, values []byte, ok bool)
 		if p.DefinitionLevelEncoding() != parquet.Encodings.RLE {
 			return nil, nil, false
 		}
-		n := 4 + int(binary.LittleEndian.Uint32(data)) // pageReader has seen that it fits
+		n := 4 + int(binary.LittleEndian.Uint32(data)) // pageReader has checked that it fits
 		return data[4:n], data[n:], true
 	case *file.DataPageV2:
 		from := int(p.RepetitionLevelByteLen())
@@ -168,7 +166,7 @@ func (c *numberChunk[T]) keepDictionary(page *file.DictionaryPage) error {
 	return nil
 }
 
-// leave hands the rest of the column chunk to the library: its dictionary, this page, and those to come.
+// leave passes the rest of the column chunk to the library: the dictionary, this page, and later ones.
 func (c *numberChunk[T]) leave(page file.Page) error {
 	c.left, c.pages.direct = true, false
 	ahead := []file.Page{page}
@@ -187,7 +185,7 @@ func (c *numberChunk[T]) leave(page file.Page) error {
 	return nil
 }
 
-// leftPages begins with pages that have been read already.
+// leftPages returns some pages that were already read before the others.
 type leftPages struct {
 	*pageReader
 	ahead []file.Page
@@ -201,7 +199,7 @@ func (p *leftPages) Next() bool {
 	return true
 }
 
-// readLibrary has the library's decoder fill out from row at on.
+// readLibrary fills out from row at on with the library's decoder.
 func (c *numberChunk[T]) readLibrary(at, n int, out *dataset.Values) error {
 	rest := dataset.Values{}
 	if out.Float != nil {
@@ -222,7 +220,7 @@ func (c *numberChunk[T]) readLibrary(at, n int, out *dataset.Values) error {
 	return nil
 }
 
-// resizeTo makes s n long and keeps what it holds.
+// resizeTo returns a slice of length n that keeps its contents.
 func resizeTo(s []bool, n int) []bool {
 	if len(s) >= n {
 		return s[:n]
@@ -230,7 +228,7 @@ func resizeTo(s []bool, n int) []bool {
 	return append(s, make([]bool, n-len(s))...)
 }
 
-// readPage writes m rows of the present page to out, from row at of n on.
+// readPage writes m rows of the current page to out, from row at of n on.
 func (c *numberChunk[T]) readPage(at, m, n int, out *dataset.Values) error {
 	to := c.values(out)[at : at+m]
 	if c.level == 0 || c.levels.allThere(m) {
@@ -254,11 +252,11 @@ func (c *numberChunk[T]) readPage(at, m, n int, out *dataset.Values) error {
 
 	absent := T(0)
 	if c.kind.typ == dataset.Float {
-		nan := math.NaN() // a variable: the constant of an integer type would not compile
+		nan := math.NaN() // a variable, since the constant would not compile for the integer type
 		absent = T(nan)
 	}
 
-	// From the end, as values move back only.
+	// Backwards, since values only move towards the end.
 	for i := m - 1; i >= 0; i-- {
 		if null[i] {
 			to[i] = absent
@@ -284,7 +282,7 @@ func (c *numberChunk[T]) readValues(out []T) error {
 	return nil
 }
 
-// readIndexed fills out with the words that the page's next indices mean.
+// readIndexed fills out with the dictionary words at the page's next indices.
 func (c *numberChunk[T]) readIndexed(out []T) error {
 	words := c.dictionary.Data()
 	for len(out) > 0 {

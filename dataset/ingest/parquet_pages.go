@@ -20,33 +20,32 @@ import (
 	"github.com/pierrec/lz4/v4"
 )
 
-// pageReader hands the pages of one column chunk to the library's decoders. It takes the place of the library's own, which
-// ends early without an error where a file is damaged, can loop for ever on levels that are cut off, does not look at
-// checksums, and copies every page twice.
+// pageReader passes the pages of one column chunk to the library's decoders. It replaces the library's own, which ends early without an
+// error if a file is damaged, can loop forever on truncated levels, ignores checksums, and copies every page twice.
 type pageReader struct {
 	window window
 	codec  compress.Compression
 	zstd   *zstd.Decoder
-	left   int64      // values in the pages to come
-	level  int16      // the highest definition level: 0 or 1
+	left   int64      // values in the remaining pages
+	level  int16      // highest definition level: 0 or 1
 	width  int        // bytes of each value, or 0
 	fixed  bool       // values are texts of that width
-	lent   bool       // values point into the page, so that its memory must not be used again
+	lent   bool       // values point into the page, so its memory must not be reused
 	packed *sync.Pool // of *[]byte
-	direct bool       // indices are checked by who decodes them
-	dict   int64      // values of the chunk's dictionary
+	direct bool       // the decoder checks indices itself
+	dict   int64      // number of values in the chunk's dictionary
 	buf    []byte
-	plain  []byte // the values of a page as plainly writes them
+	plain  []byte // a page's values as rewritten by plainly
 	page   file.Page
 	err    error
 }
 
-// maxHeader bounds a page's header; statistics of long texts lie in it.
+// maxHeader bounds a page's header, which may include statistics of long texts.
 const maxHeader = 16 << 20
 
 var errEncrypted = errors.New("it is encrypted; drop the column, or write it without encryption")
 
-// begin goes to a column chunk of rows rows in a file of size bytes.
+// begin starts on a column chunk with rows rows in a file of size bytes.
 func (p *pageReader) begin(r io.ReaderAt, size int64, c *metadata.ColumnChunkMetaData, writer *metadata.AppVersion, rows int64) error {
 	if c.CryptoMetadata() != nil {
 		return errEncrypted
@@ -62,7 +61,7 @@ func (p *pageReader) begin(r io.ReaderAt, size int64, c *metadata.ColumnChunkMet
 	}
 
 	if writer.LessThan(metadata.Parquet816FixedVersion) {
-		n = min(n+100, size-start) // that writer forgot to count the dictionary page's header (PARQUET-816)
+		n = min(n+100, size-start) // some writers forgot to count the dictionary page's header (PARQUET-816)
 	}
 
 	if c.NumValues() != rows {
@@ -74,20 +73,20 @@ func (p *pageReader) begin(r io.ReaderAt, size int64, c *metadata.ColumnChunkMet
 	return nil
 }
 
-// SetMaxPageHeaderSize is part of file.PageReader; maxHeader holds.
+// SetMaxPageHeaderSize is part of file.PageReader; maxHeader applies instead.
 func (p *pageReader) SetMaxPageHeaderSize(int) {}
 
-// Reset is part of file.PageReader; begin takes its place.
+// Reset is part of file.PageReader; begin is used instead.
 func (p *pageReader) Reset(parquet.BufferedReader, int64, compress.Compression, *file.CryptoContext) {
 }
 
-// Page is the present page.
+// Page returns the current page.
 func (p *pageReader) Page() file.Page { return p.page }
 
-// Err is the error that ended the pages, or nil.
+// Err returns the error that ended the pages, or nil.
 func (p *pageReader) Err() error { return p.err }
 
-// Next goes to the next page.
+// Next moves to the next page.
 func (p *pageReader) Next() bool {
 	p.page = nil
 	for p.err == nil && p.left > 0 && p.page == nil {
@@ -96,7 +95,7 @@ func (p *pageReader) Next() bool {
 	return p.page != nil
 }
 
-// read reads one page; it is nil when it is of a kind that does not matter.
+// read reads one page; nil if it is of a type that is skipped.
 func (p *pageReader) read() (file.Page, error) {
 	h, err := p.header()
 	if err != nil {
@@ -131,8 +130,8 @@ func (p *pageReader) read() (file.Page, error) {
 	return nil, nil
 }
 
-// contents gives the bytes of a page as they lie in the file: until the column's next page or, of those that are decompressed
-// at once, in the memory of packed. The next page of any column overwrites that, and finds it in the cache.
+// contents returns the bytes of a page as they are in the file. They stay valid until the column's next page or, if they are to be
+// decompressed at once, are in the memory of packed, which the next page of any column overwrites while it is in the cache.
 func (p *pageReader) contents(h pageHeader, packed *[]byte) ([]byte, error) {
 	if p.codec != compress.Codecs.Uncompressed {
 		return p.window.read(int(h.compressed), packed)
@@ -174,7 +173,7 @@ func (p *pageReader) dataPage(h pageHeader, data []byte) (file.Page, error) {
 		if err := checkLevels(data[4:levels], h.values); err != nil {
 			return nil, err
 		}
-	default: // a bit each, or what the library refuses
+	default: // one bit each, or a type that the library rejects
 		levels = min(int(h.values+7)/8, len(data))
 	}
 
@@ -221,8 +220,8 @@ func (p *pageReader) dataPageV2(h pageHeader, data []byte) (file.Page, error) {
 	return file.NewDataPageV2(memory.NewBufferBytes(data), int32(h.values), int32(h.nulls), int32(h.rows), encoding, int32(h.levelBytes), int32(h.repBytes), int32(len(data)), false), nil
 }
 
-// checkIndices makes sure that no index of a page leads far beyond the dictionary: the library makes room for as many
-// values as the greatest one says before it looks whether they are there. Up to 16 bits it may, which is little memory.
+// checkIndices makes sure that no index is far beyond the dictionary: the library allocates as many values as the largest index asks for
+// before it checks them. Up to 16 bits are accepted, which needs little memory.
 func (p *pageReader) checkIndices(encoding parquet.Encoding, values int64, data []byte) error {
 	if p.direct || encoding != parquet.Encodings.PlainDict && encoding != parquet.Encodings.RLEDict {
 		return nil
@@ -264,11 +263,10 @@ func (p *pageReader) header() (pageHeader, error) {
 	}
 }
 
-// maxInflate is more than the best ratio that the formats of gzip, Snappy and LZ4 allow: a page that claims more is damaged, and not
-// worth its memory.
+// maxInflate is more than the best compression ratio of gzip, Snappy and LZ4: a page that claims more is damaged, and not worth its memory.
 const maxInflate = 1100
 
-// unpack decompresses a page of size bytes: into fresh memory, or else into memory that the next page overwrites.
+// unpack decompresses a page of size bytes, into fresh memory or into memory that the next page overwrites.
 func (p *pageReader) unpack(data []byte, size int64, fresh bool) ([]byte, error) {
 	if p.codec == compress.Codecs.Uncompressed {
 		if int64(len(data)) != size {
@@ -304,7 +302,7 @@ func (p *pageReader) unpack(data []byte, size int64, fresh bool) ([]byte, error)
 	return out, nil
 }
 
-// decompress fills to, or gives other memory with what is not to's length.
+// decompress fills to; if the length does not match, it may return other memory.
 func (p *pageReader) decompress(to, data []byte) ([]byte, error) {
 	switch p.codec {
 	case compress.Codecs.Snappy:
@@ -330,5 +328,5 @@ func (p *pageReader) decompress(to, data []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return codec.Decode(to, data), nil // it panics on errors; guard is above
+	return codec.Decode(to, data), nil // it panics on errors; guard is up the stack
 }

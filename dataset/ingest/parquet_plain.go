@@ -10,13 +10,13 @@ import (
 	"github.com/apache/arrow/go/v17/parquet/schema"
 )
 
-// What the library has no name for, or no decoder. Source: parquet.thrift and Encodings.md of apache/parquet-format.
+// Encodings that the library has no name or no decoder for. Source: parquet.thrift and Encodings.md of apache/parquet-format.
 const (
 	byteStreamSplit = parquet.Encoding(9)
 	lz4Raw          = compress.Compression(7)
 )
 
-// fixedWidth is how many bytes each value of a column has, and 0 where that differs by value or is less than one.
+// fixedWidth is the number of bytes of each value in a column; 0 if it varies or is less than one.
 func fixedWidth(c *schema.Column) int {
 	switch c.PhysicalType() {
 	case parquet.Types.Int32, parquet.Types.Float:
@@ -29,8 +29,8 @@ func fixedWidth(c *schema.Column) int {
 	return 0
 }
 
-// plainly rewrites the values of a data page in an encoding that the library cannot read as plain ones, which every decoder here can.
-// The first bytes of the page, its levels, stay as they are.
+// plainly rewrites the values of a data page from an encoding that the library cannot read to the plain one, which every decoder here
+// reads. The page's levels, its first bytes, stay as they are.
 func (p *pageReader) plainly(encoding parquet.Encoding, page []byte, levels int) (parquet.Encoding, []byte, error) {
 	if p.width == 0 {
 		return encoding, page, nil
@@ -67,7 +67,7 @@ func (p *pageReader) plainly(encoding parquet.Encoding, page []byte, levels int)
 	return parquet.Encodings.Plain, to, nil
 }
 
-// joinStreams writes the values whose first bytes come first in data, then all second bytes, and so on.
+// joinStreams writes values whose bytes are stored as one stream per byte position.
 func joinStreams(data []byte, width int, to []byte) {
 	n := len(data) / width
 	switch width {
@@ -89,8 +89,7 @@ func joinStreams(data []byte, width int, to []byte) {
 
 var errDelta = errors.New("a page whose deltas are cut off or out of bounds")
 
-// readDeltaTexts reads values of width bytes each that are given as what they have in common with the one before, and the rest
-// (DELTA_BYTE_ARRAY).
+// readDeltaTexts reads values of width bytes that are stored as a prefix shared with the previous value, and a suffix (DELTA_BYTE_ARRAY).
 func readDeltaTexts(data []byte, width int) ([]byte, error) {
 	prefixes, data, err := readDeltas(data)
 	if err != nil {
@@ -117,9 +116,9 @@ func readDeltaTexts(data []byte, width int) ([]byte, error) {
 	return out, nil
 }
 
-// readDeltas reads numbers that are given as differences in blocks (DELTA_BINARY_PACKED), and gives what is behind them.
+// readDeltas reads numbers stored as differences in blocks (DELTA_BINARY_PACKED), and returns the data after them.
 func readDeltas(data []byte) (out []int64, rest []byte, err error) {
-	var head [3]uint64 // values of a block, its parts, all values
+	var head [3]uint64 // values per block, miniblocks per block, total values
 	for i := range head {
 		x, n := binary.Uvarint(data)
 		if n <= 0 || x > maxPage {
@@ -133,7 +132,7 @@ func readDeltas(data []byte) (out []int64, rest []byte, err error) {
 	}
 	data = data[n:]
 
-	// A part has a byte at least, so that no more values than the data can hold are made room for.
+	// A miniblock takes at least a byte, which bounds the number of values to allocate.
 	parts, total := int(head[1]), int(head[2])
 	if total == 0 {
 		return nil, data, nil
@@ -156,7 +155,7 @@ func readDeltas(data []byte) (out []int64, rest []byte, err error) {
 
 		for _, width := range widths {
 			if len(out) == total {
-				break // parts without values have a width and nothing else
+				break // miniblocks without values have only a width
 			}
 			size := each / 8 * int(width)
 			if width > 64 || size > len(data) {
@@ -169,7 +168,7 @@ func readDeltas(data []byte) (out []int64, rest []byte, err error) {
 	return out, data, nil
 }
 
-// unpackDeltas appends n numbers to out, each by a difference of width bits and least greater than the one before.
+// unpackDeltas appends n numbers to out, each larger than the previous one by least plus a difference of width bits.
 func unpackDeltas(data []byte, width uint, least int64, n int, out []int64) []int64 {
 	last := out[len(out)-1]
 	at := uint(0)

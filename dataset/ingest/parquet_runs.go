@@ -5,11 +5,11 @@ import (
 	"errors"
 )
 
-// Levels and indices are runs: a head, whose lowest bit says whether a repeated value follows or groups of eight values, bit
-// after bit (the hybrid encoding of apache/parquet-format's Encodings.md).
+// Levels and indices are runs: a head, whose lowest bit tells whether a repeated value follows or bit-packed groups of eight values (the
+// hybrid encoding of apache/parquet-format's Encodings.md).
 
-// checkLevels makes sure that definition levels of one bit say of as many values as the page has whether they are there,
-// and end with the last of them: whatever came behind would be taken for values.
+// checkLevels makes sure that one-bit definition levels cover exactly as many values as the page has: anything after them would be taken
+// for values.
 func checkLevels(data []byte, values int64) error {
 	for have := int64(0); have < values; {
 		head, n := binary.Uvarint(data)
@@ -19,12 +19,12 @@ func checkLevels(data []byte, values int64) error {
 		}
 
 		size := int64(1)
-		if head&1 == 1 { // groups of eight
+		if head&1 == 1 { // bit-packed groups of eight
 			size, run = run, run*8
 		}
 
 		if size > int64(len(data)-n) {
-			if head&1 == 0 || have+int64(len(data)-n)*8 < values { // the last group may be cut where no value needs it
+			if head&1 == 0 || have+int64(len(data)-n)*8 < values { // the last group may be cut off after the last value
 				return errLevels
 			}
 			return nil
@@ -40,8 +40,8 @@ func checkLevels(data []byte, values int64) error {
 	return nil
 }
 
-// greatestIndex is the greatest of up to so many indices of width bits, 1 to 32. Where the runs end early, so does the
-// search: who reads the indices finds out.
+// greatestIndex is the largest of up to values indices of width bits, 1 to 32. If the runs end early, so does the loop: the decoder of the
+// indices will notice.
 func greatestIndex(data []byte, width uint, values int64) uint64 {
 	greatest := uint64(0)
 	for have := int64(0); have < values; {
@@ -63,7 +63,7 @@ func greatestIndex(data []byte, width uint, values int64) uint64 {
 
 		group := data[:min(int64(len(data)), run*int64(width))]
 		data = data[len(group):]
-		left := values - have // the last group is filled up with anything
+		left := values - have // the last group is padded arbitrarily
 		have += run * 8
 
 		bits, got := uint64(0), uint(0)
@@ -82,17 +82,16 @@ func greatestIndex(data []byte, width uint, values int64) uint64 {
 	return greatest
 }
 
-// levelRuns reads definition levels of one bit that checkLevels has found to be whole.
+// levelRuns reads one-bit definition levels that checkLevels has accepted.
 type levelRuns struct {
-	data   []byte // behind the present run's head and, of a repeated level, behind the level
-	left   int    // rows of the present run
-	packed bool   // as bits
+	data   []byte // after the current run's head and, for a repeated level, after the level
+	left   int    // rows left in the current run
+	packed bool   // bit-packed
 	there  bool   // the repeated level
 	bit    uint   // of data[0], of the next packed level
 }
 
-// allThere reports whether the next n rows all have a value, and goes behind them if so. It may say no where one run ends
-// and another begins.
+// allThere reports whether the next n rows all have a value, and if so skips them. It may return false at the boundary of two runs.
 func (l *levelRuns) allThere(n int) bool {
 	if l.left == 0 && l.head() != nil || l.packed || !l.there || l.left < n {
 		return false
@@ -104,7 +103,7 @@ func (l *levelRuns) allThere(n int) bool {
 // head reads the head of the next run.
 func (l *levelRuns) head() error {
 	if l.packed && l.bit > 0 {
-		return errLevels // whole bytes come before a head
+		return errLevels // whole bytes were expected before a head
 	}
 
 	head, n := binary.Uvarint(l.data)
@@ -127,7 +126,7 @@ func (l *levelRuns) head() error {
 
 var errLevels = errors.New("a page whose levels are cut off")
 
-// read says of the next rows which have no value, and how many have one.
+// read fills null for the next rows and returns how many have a value.
 func (l *levelRuns) read(null []bool) (there int, err error) {
 	for len(null) > 0 {
 		if l.left == 0 {
@@ -165,9 +164,9 @@ func (l *levelRuns) read(null []bool) (there int, err error) {
 
 // indexRuns reads indices of up to 32 bits.
 type indexRuns struct {
-	data  []byte // behind the present run's head and, of a repeated index, behind the index
+	data  []byte // after the current run's head and, for a repeated index, after the index
 	width uint
-	left  int // indices of the present run
+	left  int // indices left in the current run
 	same  bool
 	index uint32 // the repeated one
 	bit   uint   // of data, of the next packed index
@@ -177,7 +176,7 @@ var errIndices = errors.New("a page whose indices are cut off")
 
 // head reads the head of the next run.
 func (r *indexRuns) head() error {
-	if !r.same { // behind the whole bytes of the run before, whose last group may be cut off
+	if !r.same { // skip the whole bytes of the previous run, whose last group may be cut off
 		r.data = r.data[min(len(r.data), int(r.bit+7)/8):]
 	}
 
@@ -202,7 +201,7 @@ func (r *indexRuns) head() error {
 	return nil
 }
 
-// read fills out with the next indices and gives the greatest.
+// read fills out with the next indices and returns the largest.
 func (r *indexRuns) read(out []uint32) (greatest uint32, err error) {
 	for len(out) > 0 {
 		if r.left == 0 {
@@ -229,12 +228,12 @@ func (r *indexRuns) read(out []uint32) (greatest uint32, err error) {
 	return greatest, nil
 }
 
-// unpack reads packed indices that are there, and gives the greatest. Eight bytes from any place on hold the whole of an index
-// whose first bit is in the first of them.
+// unpack reads bit-packed indices, which must be present, and returns the largest. Eight bytes from any byte on contain the whole of an
+// index whose first bit is in that byte.
 func (r *indexRuns) unpack(out []uint32) (greatest uint32) {
 	data, bit, width, mask := r.data, r.bit, r.width, uint64(1)<<r.width-1
 
-	safe := 0 // indices of which eight bytes can be read
+	safe := 0 // indices for which eight bytes can be read
 	if last := (len(data)-8)*8 + 7; last >= int(bit) {
 		safe = len(out)
 		if width > 0 {

@@ -19,13 +19,13 @@ import (
 type kind struct {
 	typ        dataset.Type
 	unit       dataset.Unit
-	untyped    bool // text made of numbers that no 64-bit integer holds
+	untyped    bool // text made from numbers that do not fit a 64-bit integer
 	unreadable string
 	meaning    meaning
 	scale      int32
 }
 
-// meaning is what the bytes of a value mean beside their physical type.
+// meaning is what a value's bytes mean, beyond their physical type.
 type meaning uint8
 
 const (
@@ -36,10 +36,10 @@ const (
 	float16
 )
 
-// maxIntDigits is how many decimal digits every int64 holds.
+// maxIntDigits is how many decimal digits always fit an int64.
 const maxIntDigits = 18
 
-// kindOf concludes from physical and logical type.
+// kindOf derives the kind from physical and logical type.
 func kindOf(c *schema.Column) kind {
 	logical := c.LogicalType()
 	if l, ok := logical.(*schema.DecimalLogicalType); ok {
@@ -162,14 +162,13 @@ func (k kind) int64s(values []int64, out *dataset.Values) error {
 	return nil
 }
 
-// int96s reads the nanoseconds of a day and the number of the day in the Julian calendar, as Impala and Spark wrote them. It
-// gives whole microseconds, more than which a float64 of seconds does not hold: nanoseconds would end in the year 2262, and
-// 9999-12-31 is what many tables say for never.
+// int96s reads nanoseconds of a day and a Julian day number, as written by Impala and Spark. It returns whole microseconds, the finest that
+// a float64 of seconds resolves: int64 nanoseconds would end in the year 2262, and many tables write 9999-12-31 for never.
 func (k kind) int96s(values []parquet.Int96, out *dataset.Values) error {
 	const (
 		julian1970  = 2440588
 		microsOfDay = 86400 * 1e6
-		maxDays     = 106_000_000 // fit an int64 of microseconds, with whatever nanoseconds beside
+		maxDays     = 106_000_000 // fit an int64 of microseconds, whatever the nanoseconds
 	)
 
 	for i, v := range values {
@@ -195,7 +194,7 @@ func floats[T float32 | float64](values []T, out *dataset.Values) error {
 	return nil
 }
 
-// byteArrays reads values of any number of bytes.
+// byteArrays reads values of varying length.
 func byteArrays[T ~[]byte](k kind) func([]T, *dataset.Values) error {
 	switch k.meaning {
 	case decimalNumber:
@@ -232,11 +231,11 @@ func byteArrays[T ~[]byte](k kind) func([]T, *dataset.Values) error {
 		}
 	}
 
-	// What is left is text: strings, enumerations and JSON.
+	// The rest is text: strings, enumerations and JSON.
 	return texts[T]
 }
 
-// texts copies the values into one string that all of them share, because the page that holds them is only lent.
+// texts copies the values into one string shared by all of them, because the memory of the page will be reused.
 func texts[T ~[]byte](values []T, out *dataset.Values) error {
 	n := 0
 	for _, v := range values {
@@ -266,8 +265,8 @@ func texts[T ~[]byte](values []T, out *dataset.Values) error {
 	return nil
 }
 
-// repeatedTexts copies each value of a dictionary once, however many rows have it: a file of a few kilobytes can mean
-// gigabytes of text. Rows with the same value have it from the same place.
+// repeatedTexts copies each distinct value of a dictionary once, however many rows have it: a file of a few kilobytes can expand to
+// gigabytes of text. Rows with the same value share its copy.
 func repeatedTexts[T ~[]byte](values []T, out *dataset.Values) error {
 	type place struct {
 		first *byte

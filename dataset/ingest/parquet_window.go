@@ -6,18 +6,18 @@ import (
 	"sync"
 )
 
-// newPacked is memory for packed pages, of which each goroutine that reads pages needs one.
+// newPacked returns a pool of memory for compressed pages; each goroutine that reads pages needs one.
 func newPacked() *sync.Pool { return &sync.Pool{New: func() any { return new([]byte) }} }
 
-// window is a part of a file that is read from front to back, with a look ahead.
+// window is a part of a file that is read sequentially, with lookahead.
 type window struct {
 	r       io.ReaderAt
-	at, end int64 // what has not been read
+	at, end int64 // the part not read yet
 	buf     []byte
 	pos     int // in buf
 }
 
-// peek gives at least n of the next bytes, or fewer at the end. They last until the next peek.
+// peek returns at least n of the next bytes, or fewer at the end. They are valid until the next peek.
 func (w *window) peek(n int) ([]byte, error) {
 	have := len(w.buf) - w.pos
 	if have >= n || w.at == w.end {
@@ -47,8 +47,8 @@ func (w *window) peek(n int) ([]byte, error) {
 	return nil, err
 }
 
-// read gives the next n bytes and goes behind them. They lie in the window's memory if they are there already, and otherwise in
-// that of to, which grows if it must.
+// read returns the next n bytes and moves past them. They are in the window's memory if already read, and otherwise in that of to, which
+// grows if necessary.
 func (w *window) read(n int, to *[]byte) ([]byte, error) {
 	have := w.buf[w.pos:]
 	if len(have) >= n {

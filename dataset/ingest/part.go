@@ -8,13 +8,12 @@ import (
 	"coppice/dataset/encode"
 )
 
-// partReader turns the raw values of a column into the hashes that a part contributes to levels, in staging and in prediction
-// alike.
+// partReader turns the raw values of a column into the hashes that a part contributes to levels, in staging and in prediction alike.
 type partReader struct {
 	part    dataset.Part
 	markers *missingMarkers
 	encoder *columnEncoder // of numbers and times
-	ranges  []uint64       // hashes of the ranges
+	ranges  []uint64       // hashes of the ranges' numbers
 	buf     []byte
 	x       []float64
 }
@@ -60,10 +59,10 @@ func (r *partReader) hashes(v *dataset.Values, out []uint64) error {
 	return nil
 }
 
-// textCache is how many texts of a batch are remembered, with their hashes.
+// textCache is how many of a batch's texts are cached with their hashes.
 const textCache = 256
 
-// texts hashes the values of a categorical column, each by the text that it has however it is written.
+// texts hashes the values of a categorical column by their normalised text.
 func (r *partReader) texts(v *dataset.Values, out []uint64) {
 	if v.Type != dataset.Text {
 		for i := range out {
@@ -81,7 +80,7 @@ func (r *partReader) texts(v *dataset.Values, out []uint64) {
 		return
 	}
 
-	// Texts of one batch repeat, and those of a dictionary lie at the same place, so that they are compared at once.
+	// A batch's texts repeat, and those of a dictionary share their memory, which makes comparing them immediate.
 	var known [textCache]struct {
 		text string
 		hash uint64
@@ -104,7 +103,7 @@ func (r *partReader) texts(v *dataset.Values, out []uint64) {
 	}
 }
 
-// wholeNumber is the hash of the text of a whole number.
+// wholeNumber hashes the text of a whole number.
 func wholeNumber(n uint64) uint64 {
 	var text [20]byte
 	at := len(text)
@@ -124,7 +123,7 @@ func (r *partReader) textOrMissing(s string) uint64 {
 	return r.text(s)
 }
 
-// text is the hash of a text as plainText spells it.
+// text hashes a text as plainText spells it.
 func (r *partReader) text(s string) uint64 {
 	text, number, missing := plainText(s, r.markers, r.buf)
 	switch {
@@ -137,10 +136,10 @@ func (r *partReader) text(s string) uint64 {
 	return encode.Text(text)
 }
 
-// clampInfinities gives for infinities the greatest finite numbers, which alone JSON and models can hold; NaN stays NaN.
+// clampInfinities replaces infinities by the largest finite numbers, since JSON and models cannot hold infinities; NaN stays NaN.
 func clampInfinities(x float64) float64 { return max(-math.MaxFloat64, min(math.MaxFloat64, x)) }
 
-// take is what a calendar and a clock say of a time in seconds since 1970, in UTC; NaN of NaN.
+// take returns the calendar value of a time in seconds since 1970, in UTC; NaN for NaN.
 func take(what dataset.Derivation, seconds float64) float64 {
 	day := math.Floor(seconds / secondsPerDay)
 	switch what {

@@ -8,36 +8,36 @@ import (
 	"coppice/dataset"
 )
 
-// pass is the second pass over a table: every row becomes bins, in the place that its split has for it.
+// pass is the second pass over a table: every row is binned and written to its place in its split.
 type pass struct {
 	survey     *survey
 	table      *Table
 	m          *dataset.Manifest
 	w          *dataset.Writer
-	columns    []int // of each encoder, in a batch
+	columns    []int // by encoder, the column's index in a batch
 	encoders   []*columnEncoder
-	statistics *statistics // nil where there are none
+	statistics *statistics // nil if there are none
 	sample     *sampleTaker
 	night      *nightTaker
 
 	splits  [4]*splitPart
-	labels  []float32   // of the present batch
-	bins    [][]uint8   // of each feature, of the present batch
-	buffers [][]float64 // of each feature
+	labels  []float32   // of the current batch
+	bins    [][]uint8   // by feature, of the current batch
+	buffers [][]float64 // by feature
 	errs    []error
 }
 
-// splitPart is the rows of one split, those of the present batch above all.
+// splitPart holds the rows of one split, mainly those of the current batch.
 type splitPart struct {
 	name    string
 	rows    int     // of the whole split
-	next    int     // row number of the first row of the present batch
+	next    int     // number of the current batch's first row
 	places  []int32 // in the batch
 	targets dataset.Targets
 	total   float64   // of labels
-	lost    float64   // what rounding has taken from total
-	columns [][]uint8 // bins of each feature, of the rows in the batch
-	mine    [][]uint8 // memory for them where not all rows of the batch are the split's
+	lost    float64   // rounding error of total
+	columns [][]uint8 // bins by feature, for the rows in the batch
+	mine    [][]uint8 // their memory, unless all rows of the batch are in the split
 	rowBins []uint8   // scratch
 }
 
@@ -64,7 +64,7 @@ func newPass(s *survey, t *Table, m *dataset.Manifest, w *dataset.Writer, d *des
 	return p
 }
 
-// run reads the table again and writes all files but the manifest.
+// run reads the table again and writes all files except the manifest.
 func (p *pass) run(ctx context.Context, o Options) error {
 	s := p.survey
 	if err := p.table.read(ctx, s.roles.read, batchRows(len(s.roles.read)), p.write, o.progress(PhaseWrite)); err != nil {
@@ -106,7 +106,7 @@ func (p *pass) changed() error {
 	return &TableError{File: p.table.files[0].URI, Msg: "the table changed while it was read; stage it again"}
 }
 
-// checkTrain refuses a train split that no binary model can learn from.
+// checkTrain rejects a train split that a binary model cannot learn from.
 func (p *pass) checkTrain() error {
 	train := p.m.Splits[0]
 	if p.m.Label.Kind == dataset.Binary && (train.LabelMean == 0 || train.LabelMean == 1) {
@@ -115,7 +115,7 @@ func (p *pass) checkTrain() error {
 	return nil
 }
 
-// write puts one batch into the files.
+// write writes one batch into the files.
 func (p *pass) write(b *Batch) error {
 	s := p.survey
 	b, err := s.ripe.keep(b)
@@ -170,7 +170,7 @@ func (p *pass) write(b *Batch) error {
 	return nil
 }
 
-// placeError says in which row of the source an encoding error is.
+// placeError adds the row of the source to an encoding error.
 func placeError(b *Batch, column string, err error) error {
 	var value *valueError
 	if errors.As(err, &value) {
@@ -179,7 +179,7 @@ func placeError(b *Batch, column string, err error) error {
 	return err
 }
 
-// deal gives every row of a batch its split, and reads its targets.
+// deal assigns every row of a batch to its split, and reads its targets.
 func (p *pass) deal(b *Batch) error {
 	s := p.survey
 	for _, part := range p.splits {
@@ -245,8 +245,8 @@ func (p *pass) deal(b *Batch) error {
 	return nil
 }
 
-// standIn is the weight of a row that may stand for others that were left out: outside train, where models learn from the rows as they
-// are.
+// standIn returns the weight of a row, multiplied if it stands for other rows that were left out: only outside train, since models learn
+// from the rows as they are.
 func (p *pass) standIn(split uint8, label, weight float32) float32 {
 	if p.m.Negatives > 0 && split > 0 && label == 0 {
 		return float32(float64(weight) / p.m.Negatives)
@@ -254,8 +254,7 @@ func (p *pass) standIn(split uint8, label, weight float32) float32 {
 	return weight
 }
 
-// add sums labels one after the other, compensating rounding (Neumaier, 1974), so that the mean depends neither on batches
-// nor on threads.
+// add sums labels sequentially with compensated rounding (Neumaier, 1974), so that the mean does not depend on batches or threads.
 func (s *splitPart) add(y float64) {
 	sum := s.total + y
 	if abs(s.total) >= abs(y) {
@@ -298,10 +297,10 @@ func (p *pass) writeColumn(b *Batch, feature int) error {
 	return nil
 }
 
-// tileRows is how many rows are transposed at once: a tile of some hundred features stays in the first-level cache.
+// tileRows is how many rows are transposed at a time: a tile of some hundred features stays in the first-level cache.
 const tileRows = 128
 
-// writePart writes the batch's rows of one split. Where there are statistics to come, the rows cannot be written before these are there.
+// writePart writes the batch's rows of one split. With statistics, rows can only be written once those are known.
 func (p *pass) writePart(part *splitPart, number int) error {
 	n := len(part.places)
 	if p.statistics == nil {
@@ -326,7 +325,7 @@ func (p *pass) writePart(part *splitPart, number int) error {
 	return nil
 }
 
-// writeRows writes the features of the batch's rows of one split, row by row.
+// writeRows writes the features of one split's rows in the batch, row by row.
 func (p *pass) writeRows(part *splitPart) error {
 	width, n := len(p.bins), len(part.places)
 	part.rowBins = resize(part.rowBins, n*width)

@@ -9,19 +9,19 @@ import (
 	"coppice/dataset"
 )
 
-// ripener leaves out rows whose labels are not final yet: those younger than the spec says, seen from the newest row of the table or
-// from the time that the spec states. No clock has a say in it.
+// ripener leaves out rows whose labels are not final yet: those younger than the spec says, relative to the table's newest row or to a time
+// given in the spec. The system clock is not used.
 type ripener struct {
 	spec    *dataset.Spec
 	markers *missingMarkers
-	place   int     // of the time, in a batch
+	place   int     // the time's index in a batch
 	until   float64 // rows up to this time are ripe
-	oldest  float64 // row of the table that the survey has seen, ripe or not
+	oldest  float64 // the oldest row seen by the survey, ripe or not
 	newest  float64
-	left    int64 // rows that were not ripe, in the survey
+	left    int64 // unripe rows seen by the survey
 }
 
-// newRipener is nil where the spec takes every label for final.
+// newRipener returns nil if the spec treats every label as final.
 func newRipener(spec *dataset.Spec, r *roles, markers *missingMarkers) *ripener {
 	if spec.Label.Matures == 0 {
 		return nil
@@ -29,7 +29,7 @@ func newRipener(spec *dataset.Spec, r *roles, markers *missingMarkers) *ripener 
 	return &ripener{spec: spec, markers: markers, place: r.mature, until: math.NaN(), oldest: math.Inf(1), newest: math.Inf(-1)}
 }
 
-// resolve finds out which rows are ripe. Where the spec does not state a time, that takes a pass over the column.
+// resolve determines which rows are ripe. Unless the spec gives a time, this takes a pass over the column.
 func (r *ripener) resolve(ctx context.Context, t *Table, progress func(done, total int64)) error {
 	if r == nil {
 		return nil
@@ -55,7 +55,7 @@ func (r *ripener) resolve(ctx context.Context, t *Table, progress func(done, tot
 	return err
 }
 
-// time is when row i happened.
+// time returns the time of row i.
 func (r *ripener) time(b *Batch, v *dataset.Values, i int) (float64, error) {
 	if missing(v, i, r.markers) {
 		return 0, b.errorAt(i, r.spec.Label.At, "whether the row's label is final cannot be told: its time is missing")
@@ -67,7 +67,7 @@ func (r *ripener) time(b *Batch, v *dataset.Values, i int) (float64, error) {
 	return x, nil
 }
 
-// keep gives a batch of only the rows that are ripe.
+// keep returns a batch of only the ripe rows.
 func (r *ripener) keep(b *Batch) (*Batch, error) {
 	if r == nil {
 		return b, nil
@@ -87,7 +87,7 @@ func (r *ripener) keep(b *Batch) (*Batch, error) {
 	return b.keep(places), nil
 }
 
-// survey is keep in the first pass, which counts.
+// survey is keep in the first pass, with counting.
 func (r *ripener) survey(b *Batch) (*Batch, error) {
 	kept, err := r.keep(b)
 	if err == nil && r != nil {
@@ -96,17 +96,17 @@ func (r *ripener) survey(b *Batch) (*Batch, error) {
 	return kept, err
 }
 
-// all says whether no row at all is ripe, of those that the survey has seen.
+// all reports whether every row seen by the survey was unripe.
 func (r *ripener) all(rows int64) bool { return r != nil && rows == 0 && r.left > 0 }
 
-// Bounds of what looks like a newest row that is wrong.
+// Thresholds for a newest row that looks wrong.
 const (
-	fewUnripe    = 0.05 // of the rows that would be as young, were rows even in time
-	enoughUnripe = 20   // of them, so that few say something
-	shortSpan    = 0.1  // of label.matures: from a shorter time nothing is reckoned
+	fewUnripe    = 0.05 // as a share of the unripe rows expected if rows were evenly spread over time
+	enoughUnripe = 20   // expected rows needed to judge
+	shortSpan    = 0.1  // of label.matures: from a shorter time nothing is extrapolated
 )
 
-// warnings says where the newest row, which the others' age counts from, may be wrong. ripe is how many rows are left.
+// warnings reports where the newest row, from which ages are counted, may be wrong. ripe is the number of rows left.
 func (r *ripener) warnings(ripe int64) []dataset.Warning {
 	if r == nil {
 		return nil
@@ -118,7 +118,7 @@ func (r *ripener) warnings(ripe int64) []dataset.Warning {
 		return warn("of %d rows only %d are as old as label.matures says: is the newest row right?", r.left+ripe, ripe)
 	}
 
-	// How many rows could be as young is reckoned from those that are not, where they are of long enough.
+	// The expected number of unripe rows is extrapolated from the ripe ones, if they span enough time.
 	_, stated := r.spec.Label.Stated()
 	matures := time.Duration(r.spec.Label.Matures)
 	span := r.until - r.oldest
@@ -132,7 +132,7 @@ func (r *ripener) warnings(ripe int64) []dataset.Warning {
 	return nil
 }
 
-// unripe is what the manifest says of it; nil where every label is final.
+// unripe returns the manifest's entry; nil if every label is final.
 func (r *ripener) unripe() *dataset.Unripe {
 	if r == nil {
 		return nil

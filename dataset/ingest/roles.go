@@ -8,31 +8,31 @@ import (
 	"coppice/dataset"
 )
 
-// roles say which columns of a table are read, and as what.
+// roles say which columns of a table are read, and for what.
 type roles struct {
-	read     []string // names of all columns that are read, each once
-	label    int      // places in read; -1 where there is none
+	read     []string // names of all columns read, without duplicates
+	label    int      // index in read; -1 for none
 	weight   int
 	group    int
 	split    int
-	order    int // of the time that statistics are ordered by
-	mature   int // of the time that says whether a label is final
+	order    int // of the time that orders statistics
+	mature   int // of the time that decides whether a label is final
 	derivers []deriver
 	features []feature // those of the table, then derived ones
 }
 
 // feature is a column that becomes a feature.
 type feature struct {
-	place  int // in roles.read, or behind it
+	place  int // index in roles.read, or beyond for a derived one
 	column Column
-	forced dataset.Kind     // empty when the table decides
-	texts  bool             // the spec asks for categories: where the table says numbers or times, it is overruled
+	forced dataset.Kind     // empty if the table decides
+	texts  bool             // the spec asks for categories, even if the table holds numbers or times
 	from   *dataset.Derived // of a derived one
-	source int              // of a derived one, the place of the time that it is derived from
-	auto   bool             // not asked for
+	source int              // for a derived one, the index of the time that it comes from
+	auto   bool             // not requested by the spec
 }
 
-// assignRoles looks the spec's columns up in the table. Its errors point into the spec.
+// assignRoles looks up the spec's columns in the table. Its errors point into the spec.
 func assignRoles(spec *dataset.Spec, t *Table, tok *missingMarkers) (*roles, error) {
 	r := &roles{weight: -1, group: -1, split: -1, order: -1}
 	byName := map[string]Column{}
@@ -102,7 +102,7 @@ func assignRoles(spec *dataset.Spec, t *Table, tok *missingMarkers) (*roles, err
 
 	for _, f := range r.derivedFeatures() {
 		if f.auto && slices.ContainsFunc(r.features, func(o feature) bool { return o.column.Name == f.column.Name }) {
-			continue // the table says it itself
+			continue // known from the table itself
 		}
 		if asksForCategories(spec, f.column.Name) {
 			return nil, spec.Errorf("encodings.columns."+f.column.Name,
@@ -112,20 +112,20 @@ func assignRoles(spec *dataset.Spec, t *Table, tok *missingMarkers) (*roles, err
 		r.features = append(r.features, f)
 	}
 
-	// The contract's time need be no feature, nor that of labels that come late.
+	// The contract's time and that of late labels need not be features.
 	_, contract := use("contract.time", spec.Contract.Time)
 	mature, err := use("label.at", spec.Label.At)
 	r.mature = mature
 	return r, cmp.Or(contract, err)
 }
 
-// asksForCategories reports whether the spec asks for a column as categories.
+// asksForCategories reports whether the spec declares a column categorical.
 func asksForCategories(spec *dataset.Spec, column string) bool {
 	asked := spec.Encodings.Columns[column]
 	return asked.Has(dataset.EncodeCategories) || asked.Has(dataset.EncodeLevels)
 }
 
-// addFeatures makes features of all columns that have no role and are not dropped.
+// addFeatures adds features for all columns that have no role and are not dropped.
 func (r *roles) addFeatures(spec *dataset.Spec, t *Table, taken []string, need func(path, name string) error) error {
 	for i, name := range spec.Drop {
 		if err := need(fmt.Sprintf("drop[%d]", i), name); err != nil {
@@ -180,7 +180,7 @@ func (r *roles) addFeatures(spec *dataset.Spec, t *Table, taken []string, need f
 	return nil
 }
 
-// placesOf are the places of columns that are read.
+// placesOf returns the indices of columns that are read.
 func (r *roles) placesOf(names []string) []int {
 	places := make([]int, len(names))
 	for i, name := range names {

@@ -6,26 +6,26 @@ import (
 	"coppice/dataset"
 )
 
-// sampleTaker picks the rows of sample.arrow: of test, or else calib, valid, train, all with the same chance. The split's
-// number of rows is known by then, so that one pass picks exactly as many as wanted, in order (Knuth, The Art of Computer
-// Programming, volume 2, algorithm S).
+// sampleTaker picks the rows of sample.arrow uniformly from test or, if there is none, calib, valid, train. The split's number of rows is
+// known by then, so that one pass picks exactly as many as wanted, in order (Knuth, The Art of Computer Programming, volume 2, algorithm
+// S).
 type sampleTaker struct {
 	split  string
 	rows   int // of the split
 	want   int
 	seen   int
-	chosen []chosen // of the present batch
+	chosen []chosen // of the current batch
 	sample *dataset.Sample
-	places []int // of the columns that are kept, in a batch
+	places []int // indices in a batch of the columns kept
 	stores []store
 }
 
 func newSampleTaker(s *survey, m *dataset.Manifest) *sampleTaker {
-	last := m.Splits[len(m.Splits)-1] // test if there is one: splits are in order
+	last := m.Splits[len(m.Splits)-1] // test if it exists: splits are in order
 	rows := m.TableRows(last.Name)
 	names := m.Encoding().Inputs()
 
-	for _, c := range s.columns { // a model of another night may need what has been left out tonight
+	for _, c := range s.columns { // a model of another night may need columns that are left out tonight
 		if c.feature.from == nil && !slices.Contains(names, c.feature.column.Name) {
 			names = append(names, c.feature.column.Name)
 		}
@@ -42,7 +42,7 @@ func newSampleTaker(s *survey, m *dataset.Manifest) *sampleTaker {
 	return t
 }
 
-// choose picks rows among those of the split in the present batch.
+// choose picks rows among those of the split in the current batch.
 func (t *sampleTaker) choose(part *splitPart) {
 	t.chosen = t.chosen[:0]
 	for i, place := range part.places {
@@ -55,7 +55,7 @@ func (t *sampleTaker) choose(part *splitPart) {
 	}
 }
 
-// takeAll keeps the values of the rows that choose picked.
+// takeAll stores the values of the rows that choose picked.
 func (t *sampleTaker) takeAll(b *Batch, threads int) {
 	parallel(threads, len(t.places), func(i int) { t.stores[i].put(&b.Columns[t.places[i]], t.chosen) })
 }

@@ -7,16 +7,16 @@ import (
 	"slices"
 )
 
-// sampler chooses up to size rows of a stream whose length is not known, all with the same chance: those with the lowest
-// hashes. Which they are depends on nothing but the rows' numbers.
+// sampler chooses up to size rows uniformly from a stream of unknown length: those with the lowest hashes. The choice depends only on the
+// rows' numbers.
 //
-// It takes some more than size, and now and then lets go of those that are too many: that costs a few nanoseconds for each
-// row taken, where a heap would cost its depth in cache misses.
+// It collects somewhat more than size and discards the excess now and then: that costs a few nanoseconds per row collected, where a heap
+// would cost cache misses in proportion to its depth.
 type sampler struct {
 	size  int
 	rows  []slot // chosen so far
-	free  []int  // slots of rows let go
-	limit uint64 // rows with greater hashes are not chosen any more
+	free  []int  // slots of discarded rows
+	limit uint64 // rows with larger hashes are not chosen
 }
 
 type slot struct {
@@ -24,18 +24,18 @@ type slot struct {
 	place int
 }
 
-// chosen is a row of a batch that goes into a slot.
+// chosen is a row of a batch and the slot that it goes into.
 type chosen struct{ row, slot int }
 
 func newSampler(size int) sampler { return sampler{size: size, limit: math.MaxUint64} }
 
-// slots is how many slots there are at most.
+// slots is the most slots needed.
 func (s *sampler) slots() int { return s.size + max(s.size/4, 64) }
 
 // used is how many slots have been used so far.
 func (s *sampler) used() int { return len(s.rows) + len(s.free) }
 
-// offer says into which slot the row goes; ok is false when it is not chosen.
+// offer returns the slot for a row; ok is false if the row is not chosen.
 func (s *sampler) offer(row int64) (place int, ok bool) {
 	h := mix(uint64(row) ^ seedBins<<24)
 	if h > s.limit {
@@ -57,7 +57,7 @@ func (s *sampler) offer(row int64) (place int, ok bool) {
 	return place, true
 }
 
-// drop lets go of all but the size rows with the lowest hashes.
+// drop discards all but the size rows with the lowest hashes.
 func (s *sampler) drop() {
 	s.limit = s.greatestKept()
 	kept := s.rows[:0]
@@ -71,7 +71,7 @@ func (s *sampler) drop() {
 	s.rows = kept
 }
 
-// greatestKept is the greatest of the size lowest hashes: it lies in the bucket that the size-th of them falls into.
+// greatestKept is an upper bound of the size lowest hashes: the largest in the bucket of the size-th.
 func (s *sampler) greatestKept() uint64 {
 	var counts [hashBuckets]int
 	shift := bucketShift(s.limit)
@@ -96,13 +96,13 @@ func (s *sampler) greatestKept() uint64 {
 	return in[s.size-before-1]
 }
 
-// hashBuckets is how many parts the range of hashes is cut into.
+// hashBuckets is how many buckets divide the range of hashes.
 const hashBuckets = 4096
 
-// bucketShift is by how many bits hashes up to limit must be shifted to become the numbers of buckets.
+// bucketShift is the right shift that maps hashes up to limit to bucket numbers.
 func bucketShift(limit uint64) int { return max(0, bits.Len64(limit|1)-bits.Len(hashBuckets-1)) }
 
-// sorted gives up to size rows with the lowest hashes, in the order of the hashes. No more may be offered then.
+// sorted returns up to size rows with the lowest hashes, in order of the hashes. No rows may be offered after it.
 func (s *sampler) sorted() []slot {
 	if len(s.rows) > s.size {
 		s.drop()

@@ -6,33 +6,33 @@ import (
 	"sort"
 )
 
-// searcher finds bins: for every number the first bound that is not less. The range of the bounds is cut into some thousand
-// cells. A guide says how many bounds lie in the cells before a number's own; those in its own, mostly one or none, are
-// compared. Nothing there depends on a branch that is often mispredicted.
+// searcher finds bins: for every number the first bound that is not less. The range of the bounds is divided into some thousand cells. A
+// guide holds the number of bounds in earlier cells; the bounds in a number's own cell, usually at most one, are compared. No branch there
+// is often mispredicted.
 type searcher struct {
 	bounds int
-	table  [512]float64 // the bounds, then infinity: finding may look beyond the last one
+	table  [512]float64 // the bounds, then infinity: lookups may read beyond the last one
 	cells  cells
-	guide  *[guideCells]uint8 // of each cell, how many bounds lie in cells before it; nil where too many lie in one
-	inCell int                // bounds in one cell, at most
-	keys   []uint64           // where there is no guide: the table, ordered
+	guide  *[guideCells]uint8 // by cell, the number of bounds in earlier cells; nil if a cell has too many
+	inCell int                // most bounds in one cell
+	keys   []uint64           // without a guide: the table as ordered integers
 }
 
-// guideCells is how many cells there are: a guide of a tenth of the first-level cache.
+// guideCells is the number of cells: the guide takes a tenth of the first-level cache.
 const guideCells = 4096
 
-// maxInCell is up to how many bounds of a cell are compared one by one.
+// maxInCell is the number of bounds per cell up to which they are compared one by one.
 const maxInCell = 3
 
-// cells divide the numbers. Whatever rounding does, a greater number is never in an earlier cell: so a bound in an earlier
-// cell than x is less than x, and one in a later cell is greater.
+// cells divide the numbers, monotonically even under rounding: a larger number is never in an earlier cell, so a bound in an earlier cell
+// than x is less than x, and one in a later cell is greater.
 type cells struct {
-	byBits bool // cells of equal width in the number's bits, that is to say nearly in its logarithm, or else in the number
+	byBits bool // cells of equal width in the number's bits, which is nearly its logarithm, instead of in the number
 
 	scale  float64 // cells per unit
-	offset float64 // the cell of 0
+	offset float64 // cell of 0
 
-	low   int64 // bits of the first cell's first number
+	low   int64 // bits of the first number in the first cell
 	shift uint
 }
 
@@ -61,8 +61,8 @@ func newSearcher(bounds []float64) searcher {
 	return s
 }
 
-// chooseCells takes those with the fewest bounds in one cell. Now and then a bound or two are far from all others: numbers
-// that stand for missing ones, such as -999, are. Cells then do better without these.
+// chooseCells picks the cells with the fewest bounds in any one of them. Occasionally one or two bounds are far from all others, as numbers
+// are that stand for missing values, such as -999; cells are then better chosen without these.
 func (s *searcher) chooseCells() {
 	bounds := s.table[:s.bounds]
 	try := func(c cells) {
@@ -85,7 +85,7 @@ func (s *searcher) chooseCells() {
 	}
 }
 
-// evenCells have equal widths. They reach some way beyond the bounds: there, too, many numbers may be.
+// evenCells have equal widths. They extend somewhat beyond the bounds, where many numbers may be, too.
 func evenCells(bounds []float64) cells {
 	first, last := bounds[0], bounds[len(bounds)-1]
 	const margin = guideCells / 8
@@ -106,17 +106,17 @@ func bitCells(bounds []float64) cells {
 	return c
 }
 
-// signedBits maps numbers to whole numbers with the same order.
+// signedBits maps numbers to integers with the same order.
 func signedBits(x float64) int64 {
 	b := int64(math.Float64bits(x))
 	return b ^ int64(uint64(b>>63)>>1)
 }
 
-// even is the cell of x where cells have equal widths, as a float64: there is none below 0 and from guideCells on. The
-// conversion around the product keeps it from being fused with the sum, so that bounds and numbers are rounded alike.
+// even is x's cell for cells of equal width, as a float64; it may be below 0 or from guideCells on. The conversion around the product
+// prevents a fused multiply-add, so that bounds and numbers are rounded alike.
 func even(x, scale, offset float64) float64 { return float64(x*scale) + offset }
 
-// guide counts the bounds before each cell, and says how many one cell has at most.
+// guide counts the bounds before each cell, and returns the most in any one cell.
 func (c *cells) guide(bounds []float64) (*[guideCells]uint8, int) {
 	var in [guideCells]int
 	before, most := 0, 0
@@ -145,7 +145,7 @@ func (c *cells) guide(bounds []float64) (*[guideCells]uint8, int) {
 	return guide, most
 }
 
-// find writes the bin of every x: how many bounds are less than it, or missing where x is NaN.
+// find writes the bin of every x: the number of bounds less than it, or missing if x is NaN.
 func (s *searcher) find(xs []float64, out []uint8, missing uint8) {
 	switch {
 	case s.guide == nil:
@@ -159,9 +159,9 @@ func (s *searcher) find(xs []float64, out []uint8, missing uint8) {
 	}
 }
 
-// The loops below keep in variables of their own what they need of s, so that it stays in registers.
+// The loops below copy what they need of s to local variables, to keep it in registers.
 
-// findOne is the case of most columns: cells of equal widths, with at most one bound in each.
+// findOne is the case of most columns: cells of equal width, with at most one bound in each.
 func (s *searcher) findOne(xs []float64, out []uint8, missing uint8) {
 	guide, table, scale, offset := s.guide, &s.table, s.cells.scale, s.cells.offset
 	out = out[:len(xs)]
@@ -194,7 +194,7 @@ func (s *searcher) findByBits(xs []float64, out []uint8, missing uint8) {
 	out = out[:len(xs)]
 	for i, x := range xs {
 		cell := uint64(signedBits(x)-low) >> shift
-		if !(x >= first) || cell >= guideCells { // NaN is not
+		if !(x >= first) || cell >= guideCells { // true for NaN as well
 			out[i] = s.outside(x, missing)
 			continue
 		}
@@ -202,7 +202,7 @@ func (s *searcher) findByBits(xs []float64, out []uint8, missing uint8) {
 	}
 }
 
-// outside is the bin of a number that is in no cell.
+// outside returns the bin of a number outside all cells.
 func (s *searcher) outside(x float64, missing uint8) uint8 {
 	switch {
 	case x != x:
@@ -215,13 +215,13 @@ func (s *searcher) outside(x float64, missing uint8) uint8 {
 	return uint8(sort.SearchFloat64s(s.table[:s.bounds], x))
 }
 
-// three moves p on by as many of the next three bounds as are less than x.
+// three advances p by as many of the next three bounds as are less than x.
 func three(p uint8, x float64, table *[512]float64) uint8 {
 	at := uint(p)
 	return p + above(x, table[at]) + above(x, table[at+1]) + above(x, table[at+2])
 }
 
-// above is 1 where x is greater than bound. The compiler makes it a comparison without a branch.
+// above is 1 if x > bound. The compiler makes it a comparison without a branch.
 func above(x, bound float64) uint8 {
 	if x > bound {
 		return 1
@@ -229,7 +229,7 @@ func above(x, bound float64) uint8 {
 	return 0
 }
 
-// findEverywhere divides all bounds in four at each step. Comparisons are added up as the borrows of subtractions.
+// findEverywhere searches all bounds, dividing by four at each step. Comparisons are added up as the borrows of subtractions.
 func (s *searcher) findEverywhere(xs []float64, out []uint8, missing uint8) {
 	if s.bounds == 0 {
 		clear(out[:len(xs)])

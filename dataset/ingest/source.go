@@ -11,25 +11,24 @@ import (
 	"strings"
 )
 
-// File is one file of a source table. Its contents are on the local disk; whoever fetched them from a bucket says where
-// from.
+// File is one file of a source table. Its contents are on the local disk; if they were fetched from a bucket, URI says from where.
 type File struct {
-	URI        string // what people and the manifest call it
+	URI        string // name for messages and the manifest
 	Path       string // where it can be read
 	Bytes      int64
 	Generation int64  // of an object in a bucket
-	Checksum   string // of the contents, when the caller knows one; Fingerprint then need not read the file
+	Checksum   string // of the contents, if known; Fingerprint then need not read the file
 }
 
-// Expand lists the files that a local source means, by name: the file itself, those that a glob matches, or those directly
-// in a folder whose names end as tables' do. Names that begin with '.' or '_', such as Spark's _SUCCESS, are left out of
-// globs and folders. No file at all is a *NotFoundError.
+// Expand lists the files of a local source, by name: the file itself, the matches of a glob, or those directly in a folder whose names have
+// a table's suffix. Names that begin with '.' or '_', such as Spark's _SUCCESS, are skipped in globs and folders. If there is no file, the
+// error is a *NotFoundError.
 func Expand(pattern string) ([]File, error) {
 	info, err := os.Stat(pattern)
 	switch {
 	case err == nil && info.IsDir():
 		return expandFolder(pattern)
-	case err == nil && !info.Mode().IsRegular(): // a pipe may never say anything, a device never end; tables are read twice
+	case err == nil && !info.Mode().IsRegular(): // a pipe may block, and a device may never end; also, tables are read twice
 		return nil, &TableError{File: pattern, Msg: "neither a file nor a folder: a pipe or a device cannot be read twice; write the table to a file"}
 	case err == nil:
 		return []File{{URI: pattern, Path: pattern, Bytes: info.Size()}}, nil
@@ -48,7 +47,7 @@ func Expand(pattern string) ([]File, error) {
 	return listFiles(pattern, paths, "no file matches the glob")
 }
 
-// underlying is err without the call and the path, which the message around it names.
+// underlying returns err without operation and path, which the surrounding message names.
 func underlying(err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {
@@ -96,7 +95,7 @@ func listFiles(pattern string, paths []string, none string) ([]File, error) {
 
 func tableSuffixes() []string { return []string{".csv", ".tsv", ".tab", ".parquet", ".pq"} }
 
-// suffix is how a table's name ends, in lower case and without that of a compression.
+// suffix returns the lower-case suffix of a table's name, without that of a compression.
 func suffix(name string) string {
 	name = strings.ToLower(name)
 	for _, packed := range []string{".gz", ".zst"} {
@@ -105,10 +104,10 @@ func suffix(name string) string {
 	return filepath.Ext(name)
 }
 
-// The first bytes by which formats are told apart.
+// Magic numbers of formats.
 const (
 	magicParquet = "PAR1"
-	magicSecret  = "PARE" // Parquet of which the footer is encrypted, too
+	magicSecret  = "PARE" // Parquet with an encrypted footer
 	magicGzip    = "\x1f\x8b"
 	magicZstd    = "\x28\xb5\x2f\xfd"
 )

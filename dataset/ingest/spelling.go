@@ -6,9 +6,9 @@ import (
 	"coppice/dataset"
 )
 
-// plainText is the one spelling that all texts of one value share: without spaces around it, of a plain number the shortest way to write it,
-// of a truth value lower case. 1001, 1001.0 and " 1001" are one id, and True is true. The spelling is text or, in the memory of buf
-// where it suffices, number; missing says that the number stands for a missing value.
+// plainText returns the one spelling shared by all texts of the same value: without surrounding spaces, the shortest form of a plain
+// number, and booleans in lower case. 1001, 1001.0 and " 1001" are one id, and True is true. The spelling is text or, in the memory of buf
+// if it suffices, number; missing says that the number stands for a missing value.
 func plainText(s string, t *missingMarkers, buf []byte) (text string, number []byte, missing bool) {
 	s = trim(s)
 	if len(t.numbers) == 0 && isDigits(s) {
@@ -31,8 +31,8 @@ func plainText(s string, t *missingMarkers, buf []byte) (text string, number []b
 	return s, nil, false
 }
 
-// longWhole is a whole number of whatever length, such as 1234567890123456.0, without a plus and without a fraction of zeros: so other
-// programs write an id once they have read it as a float64.
+// longWhole returns a whole number of any length, such as 1234567890123456.0, without a plus sign and a fraction of zeros: programs that
+// have read an id as a float64 write it with a fraction.
 func longWhole(s string) (string, bool) {
 	digits := strings.TrimLeft(s, "+-")
 	if digits == "" || digits[0] < '1' || digits[0] > '9' || len(s)-len(digits) > 1 {
@@ -66,11 +66,11 @@ func isDigits(s string) bool {
 	return true
 }
 
-// mergeSpellings adds up texts that are one value. What is written most often stands for it, of several the first by their bytes. Numbers
-// that stand for a missing value are taken away.
+// mergeSpellings adds up the counts of texts that are one value, under the most frequent spelling; on a tie, the first in byte order.
+// Numbers that stand for a missing value are removed.
 func mergeSpellings(counts map[string]int64, t *missingMarkers) {
 	var buf []byte
-	others := map[string][]string{} // by the plain spelling
+	others := map[string][]string{} // by normalised spelling
 	for text := range counts {
 		s, number, missing := plainText(text, t, buf)
 		if number != nil {

@@ -10,20 +10,20 @@ import (
 	"coppice/dataset/encode"
 )
 
-// splitter says which split and which fold a row belongs to. By time, that is known only after the first pass.
+// splitter assigns rows to splits and folds. For a split by time, that is only possible after the first pass.
 type splitter struct {
 	spec   *dataset.Spec
 	by     string // one of dataset.SplitBy..., or SplitNone
 	keys   keys
 	groups keys
-	ends   [4]float64       // by hash and random: the upper end of each split's part of 0 to 1
+	ends   [4]float64       // by hash and random: the upper end of each split's share of 0 to 1
 	values map[string]uint8 // by column
 	buf    []byte
 
 	asTime   *axis              // by time: the column as times
-	asNumber *axis              // and as numbers; texts may turn out to be either
-	cuts     [3]float64         // by time, after resolve: the greatest value of train, valid and calib
-	folds    [4][]float64       // and the greatest value of each fold but the last, in each split
+	asNumber *axis              // by time: the column as numbers; texts may turn out to be either
+	cuts     [3]float64         // by time, after resolve: the largest value of train, valid and calib
+	folds    [4][]float64       // the largest value of each fold but the last, by split
 	rule     *dataset.SplitRule // after resolve
 }
 
@@ -44,7 +44,7 @@ func newSplitter(spec *dataset.Spec, t *missingMarkers) *splitter {
 			last--
 		}
 		for i := last; i < 4; i++ {
-			s.ends[i] = 1 // whatever rounding left
+			s.ends[i] = 1 // absorb rounding
 		}
 	case dataset.SplitByColumn:
 		s.values = map[string]uint8{}
@@ -61,7 +61,7 @@ func newSplitter(spec *dataset.Spec, t *missingMarkers) *splitter {
 	return s
 }
 
-// observe is the first pass over a batch. It gives the rows' splits, or nil where they are not known yet.
+// observe handles a batch in the first pass. It returns the rows' splits, or nil if they are not known yet.
 func (s *splitter) observe(b *Batch, column *dataset.Values) ([]uint8, error) {
 	if s.by == dataset.SplitByTime {
 		return nil, s.observeTime(b, column)
@@ -77,7 +77,7 @@ func (s *splitter) observe(b *Batch, column *dataset.Values) ([]uint8, error) {
 	return out, nil
 }
 
-// place gives the split of row i and, by hash, the hash of its key.
+// place returns the split of row i and, for a split by hash, the hash of its key.
 func (s *splitter) place(b *Batch, column *dataset.Values, i int) (split uint8, key uint64, err error) {
 	switch s.by {
 	case dataset.SplitByHash, dataset.SplitByRandom:
@@ -110,7 +110,7 @@ func (s *splitter) place(b *Batch, column *dataset.Values, i int) (split uint8, 
 	return split, key, nil
 }
 
-// time is value i of the time column as seconds since 1970, or as the number that it is.
+// time returns value i of the time column as seconds since 1970, or as a number.
 func (s *splitter) time(v *dataset.Values, i int) (float64, bool) {
 	switch {
 	case v.Type == dataset.Time:
@@ -165,7 +165,7 @@ func (s *splitter) observeTime(b *Batch, v *dataset.Values) error {
 	return nil
 }
 
-// resolve fixes the rule after the first pass. counts are the rows of each split, which by time are known only now.
+// resolve completes the rule after the first pass. counts are the rows of each split; by time it fills them in.
 func (s *splitter) resolve(counts *[4]int64) error {
 	sp := &s.spec.Split
 	s.rule = &dataset.SplitRule{By: s.by, Column: sp.Key + sp.Column, Seed: sp.Seed}
@@ -207,7 +207,7 @@ func (s *splitter) resolve(counts *[4]int64) error {
 	return nil
 }
 
-// axis is the rows at each time, of a split by time.
+// axis returns the counts of rows by time.
 func (s *splitter) axis() *axis {
 	if s.asTime != nil && s.asTime.rows > 0 {
 		return s.asTime
@@ -215,7 +215,7 @@ func (s *splitter) axis() *axis {
 	return s.asNumber
 }
 
-// resolveTime cuts the axis into splits, and each of them into folds.
+// resolveTime cuts the axis into splits, and each of these into folds.
 func (s *splitter) resolveTime(counts *[4]int64) error {
 	a := s.axis()
 	if a != s.asTime {
@@ -272,7 +272,7 @@ func (s *splitter) resolveTime(counts *[4]int64) error {
 	return nil
 }
 
-// fold gives the fold of row i, which place has put into split.
+// fold returns the fold of row i, which place has put into split.
 func (s *splitter) fold(b *Batch, i int, split uint8, key uint64, column, group *dataset.Values) (fold uint8, groupHash uint64) {
 	h := key
 	if group != nil {
@@ -293,7 +293,7 @@ func (s *splitter) fold(b *Batch, i int, split uint8, key uint64, column, group 
 	return encode.Fold(h, dataset.Folds), groupHash
 }
 
-// keyless is a warning's text when rows have no key, or empty. It must be asked after the first pass.
+// keyless returns the text of a warning if rows have no key, or "". It may be called after the first pass.
 func (s *splitter) keyless(rows int64) string {
 	if s.keys.none == 0 {
 		return ""

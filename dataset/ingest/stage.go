@@ -14,44 +14,43 @@ import (
 
 // Options of Stage.
 type Options struct {
-	Threads  int            // goroutines that compute; all CPUs when 0. The result does not depend on it
-	Progress func(Progress) // told from one goroutine at a time; may be nil
-	// Learner is a small model that finds out which columns are worth taking together; without one, only those are that the spec
-	// asks for.
+	Threads  int            // compute goroutines; 0 for all CPUs. The result does not depend on it
+	Progress func(Progress) // called from one goroutine at a time; may be nil
+	// Learner is a small model for finding columns that are worth combining; if nil, only combinations in the spec are used.
 	Learner encode.Learner
-	// Like is a dataset that this one is made like, so that models trained on that go on from it here; nil is none.
+	// Like is a dataset to follow, so that models trained on it can be continued here; may be nil.
 	Like *dataset.Manifest
 }
 
-// Phase is a part of staging.
+// Phase is a phase of staging.
 type Phase string
 
 // The phases of staging, in order.
 const (
 	PhaseSurvey   Phase = "survey"   // the first pass over the source
-	PhaseSearch   Phase = "search"   // for columns to take together; in keys
+	PhaseSearch   Phase = "search"   // for columns to combine; in keys
 	PhaseWrite    Phase = "write"    // the second pass
 	PhaseEncode   Phase = "encode"   // of ids, as statistics; in rows
 	PhaseChecksum Phase = "checksum" // over the files written
 )
 
-// Progress says how far a phase is, in bytes where it says nothing else.
+// Progress is how far a phase is, in bytes unless noted.
 type Progress struct {
 	Phase Phase
 	Done  int64
 	Total int64
 }
 
-// Report is what Stage did. Everything to be shown is in the manifest: features with their kinds, bins, ranges and
-// categories, splits with their label rates, rows left out, warnings. Night is for comparing the table with other nights'.
+// Report is the result of Stage. What is to be shown is in the manifest: features with their kinds, bins, ranges and categories, splits
+// with their label rates, rows left out, warnings. Night is for comparing the table with other nights'.
 type Report struct {
 	Manifest *dataset.Manifest
 	Night    *Night
 }
 
-// Stage makes a dataset of the table that files hold in the folder dir, which must not exist or be empty (otherwise:
-// *ExistsError). It is complete when Stage returns; an error or the end of ctx leaves nothing behind. Errors about the spec
-// are *strictyaml.Error, those about the table *TableError.
+// Stage makes a dataset from a table's files in the folder dir, which must not exist or be empty (otherwise: *ExistsError). The dataset is
+// complete when Stage returns; an error or the end of ctx leaves nothing behind. Errors in the spec are *strictyaml.Error, those in the
+// table *TableError.
 func Stage(ctx context.Context, spec *dataset.Spec, files []File, dir string, o Options) (*Report, error) {
 	if err := checkTarget(dir); err != nil {
 		return nil, err
@@ -71,7 +70,7 @@ func Stage(ctx context.Context, spec *dataset.Spec, files []File, dir string, o 
 	return report, nil
 }
 
-// checkTarget refuses, before any work, a folder that something is in.
+// checkTarget rejects a non-empty target folder before any work is done.
 func checkTarget(dir string) error {
 	entries, err := os.ReadDir(dir)
 	switch {
@@ -83,7 +82,7 @@ func checkTarget(dir string) error {
 	return &ExistsError{dir, "the folder is not empty; choose another or remove it"}
 }
 
-// stageInto writes the dataset into the folder dir. Nothing is there before the first pass has accepted the table.
+// stageInto writes the dataset into the folder dir. Nothing is written until the first pass has accepted the table.
 func stageInto(ctx context.Context, spec *dataset.Spec, files []File, dir string, o Options) (*Report, error) {
 	t, err := OpenTable(files, TableOptions{CSV: spec.CSV, Threads: o.Threads})
 	if err != nil {
@@ -139,7 +138,7 @@ func stageInto(ctx context.Context, spec *dataset.Spec, files []File, dir string
 	return &Report{Manifest: m, Night: p.night.finish()}, nil
 }
 
-// describe decides which features the dataset has, and puts them into the manifest. The sampled rows may go then.
+// describe decides on the dataset's features, and adds them to the manifest. The sampled rows can be freed afterwards.
 func (s *survey) describe(ctx context.Context, m *dataset.Manifest, o Options) (*design, error) {
 	columns, train, err := s.buildFeatures(ctx, m)
 	if err != nil {
@@ -152,7 +151,7 @@ func (s *survey) describe(ctx context.Context, m *dataset.Manifest, o Options) (
 	return d, d.into(m, columns, s)
 }
 
-// manifest is what the survey says of the dataset, but for its features.
+// manifest returns the manifest from the survey, without features.
 func (s *survey) manifest(files []File) *dataset.Manifest {
 	spec := s.spec
 	m := &dataset.Manifest{Name: spec.Name, Missing: spec.Missing, MaxBin: spec.MaxBin, Label: s.labels.info, Weight: spec.Weight, Group: spec.Group,
@@ -183,8 +182,8 @@ func (o Options) progress(phase Phase) func(done, total int64) {
 	return serial(func(done, total int64) { o.Progress(Progress{phase, done, total}) })
 }
 
-// buildFeatures makes bins of the sample, and looks for what a person should know about the columns. Of the sample it gives what is
-// needed to find out what else can be made of them.
+// buildFeatures makes bins from the sample, and looks for warnings about the columns. It returns what is needed of the sample to decide on
+// further encodings.
 func (s *survey) buildFeatures(ctx context.Context, m *dataset.Manifest) ([]sampledColumn, *trainSample, error) {
 	train, err := s.train()
 	if err != nil {
@@ -209,7 +208,7 @@ func (s *survey) buildFeatures(ctx context.Context, m *dataset.Manifest) ([]samp
 		defer func() { scratch <- use }()
 
 		sample := texts[i]
-		texts[i] = nil // let it go as soon as the feature is made, and so the numbers
+		texts[i] = nil // free it as soon as the feature is made, and the numbers likewise
 		if sample == nil {
 			raw := s.columns[i].sample.finish(s.sampler.used())
 			sample = use.gather(&raw, train.places)
@@ -237,7 +236,7 @@ func (s *survey) buildFeatures(ctx context.Context, m *dataset.Manifest) ([]samp
 	return columns, train, nil
 }
 
-// buildColumn makes the feature of a column of the survey, and of its sampled values bins and levels.
+// buildColumn makes the feature of a column of the survey, and bins and levels of its sampled values.
 func (s *survey) buildColumn(i int, sample *dataset.Values, scratch *builder) (sampledColumn, error) {
 	c := s.columns[i]
 	f, err := c.build(s.spec, sample, scratch)
@@ -271,7 +270,7 @@ func (s *survey) buildColumn(i int, sample *dataset.Values, scratch *builder) (s
 	return out, newPartReader(part, c.markers).hashes(&some, out.hashes)
 }
 
-// firstOf is the context's error, or the first of errs.
+// firstOf returns the context's error, or the first of errs.
 func firstOf(err error, errs []error) error {
 	for _, e := range errs {
 		if err == nil {

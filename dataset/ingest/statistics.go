@@ -11,28 +11,28 @@ import (
 	"coppice/dataset/encode"
 )
 
-// statistics makes the features that are statistics of levels, while the second pass goes on and after it.
+// statistics makes the features that are statistics of levels, during the second pass and after it.
 type statistics struct {
 	survey *survey
 	m      *dataset.Manifest
 	d      *design
 	maker  *encode.Maker
-	first  int // number of the first feature that is a statistic
+	first  int // index of the first feature that is a statistic
 
-	file   string     // of the present batch
-	hashes [][]uint64 // of each part, of the present batch
+	file   string     // of the current batch
+	hashes [][]uint64 // by part, of the current batch
 	times  []float64
 	errs   []error
 	rows   encode.Rows // of one split
 
-	all     [][]uint8 // of each feature, of the rows that are written together
+	all     [][]uint8 // by feature, of the rows that are written together
 	rowBins []uint8   // of the same rows
 }
 
 const (
-	// memoryRows is how many bytes of rows are kept in memory before they go to a temporary file.
+	// memoryRows is how many bytes of rows are kept in memory before they are spilled to a temporary file.
 	memoryRows = 64 << 20
-	// boundRows is how many rows of train decide where the bins of rates end.
+	// boundRows is how many rows of train determine the bin bounds of rates.
 	boundRows = 50_000
 )
 
@@ -67,7 +67,7 @@ func newStatistics(s *survey, m *dataset.Manifest, d *design, dir string, o Opti
 	return &statistics{survey: s, m: m, d: d, maker: encode.NewMaker(c), first: len(d.columns), hashes: make([][]uint64, len(d.readers)), errs: make([]error, len(d.readers))}
 }
 
-// cuts are times between which there are at most so many rows, unless they are of one moment.
+// cuts returns times with at most that many rows in between, except where they share one time.
 func (s *survey) cuts(rows int64) []float64 {
 	a := s.splitter.axis()
 	if s.order != nil {
@@ -111,7 +111,7 @@ func (s *statistics) observe(b *Batch) error {
 	return err
 }
 
-// add hands the rows of one split of the batch to the maker.
+// add passes the batch's rows of one split to the maker.
 func (s *statistics) add(number int, part *splitPart) error {
 	r := &s.rows
 	r.Split, r.First, r.Label = number, part.next, part.targets.Label
@@ -137,7 +137,7 @@ func (s *statistics) add(number int, part *splitPart) error {
 	return err
 }
 
-// finish makes the statistics and writes everything that waited for them: their columns, the rows that all columns make, and the levels.
+// finish makes the statistics and writes everything that depends on them: their columns, the row-major bins, and the levels.
 func (s *statistics) finish(ctx context.Context, w *dataset.Writer, o Options) error {
 	if err := s.maker.Run(ctx, o.progress(PhaseEncode), func(split, first int, columns [][]uint8) error {
 		return s.assemble(w, split, first, columns)
@@ -147,7 +147,7 @@ func (s *statistics) finish(ctx context.Context, w *dataset.Writer, o Options) e
 	for i, made := range s.maker.Features() {
 		f := &s.m.Features[s.first+i]
 		f.Bounds, f.Bins = made.Bounds, len(made.Bounds)+1
-		if made.What != dataset.DeriveRecency { // whose bounds are the same for every table
+		if made.What != dataset.DeriveRecency { // recency has the same bounds for every table
 			f.Range = &dataset.Range{Min: made.Range[0], Median: made.Range[1], Max: made.Range[2]}
 		}
 		if made.Missing {
@@ -165,7 +165,7 @@ func (s *statistics) finish(ctx context.Context, w *dataset.Writer, o Options) e
 			case table != i:
 			case t.Floor == 1:
 				e.Levels = t.Levels - missingLevels(t, levels)
-			default: // the table has not all of them, nor had the survey's sample
+			default: // the table has only some of them, and so had the survey's sample
 				e.Levels = max(e.Levels, t.Levels)
 			}
 		}
@@ -186,8 +186,8 @@ func missingLevels(t *dataset.LevelTable, levels *dataset.Levels) int {
 	return 0
 }
 
-// assemble writes some rows: their statistics into columns, and all their features as rows. Of the second and later copies of train, the
-// other columns are written, too.
+// assemble completes some rows: it writes their statistics into columns, and all their features as rows. For the second and later copies of
+// train it also writes the other columns.
 func (s *statistics) assemble(w *dataset.Writer, split, first int, columns [][]uint8) error {
 	info := s.m.Splits[split]
 	rows, distinctRows := len(columns[0]), info.Rows

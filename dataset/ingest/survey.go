@@ -9,7 +9,7 @@ import (
 	"coppice/dataset"
 )
 
-// survey is the first pass over a table: what the columns hold, how many rows go where, and a sample of train.
+// survey is the first pass over a table: the contents of columns, the number of rows of each split, and a sample of train.
 type survey struct {
 	spec      *dataset.Spec
 	roles     *roles
@@ -19,21 +19,21 @@ type survey struct {
 	columns   []*columnSurvey
 	sampler   sampler
 	label     store        // of the sampled rows
-	times     store        // of the sampled rows, where the split is by time
-	when      store        // of the sampled rows, where statistics are ordered by another time
-	order     *clock       // of all rows, where statistics are ordered by another time than the split
-	orderType dataset.Type // of the column that statistics are ordered by; empty before the first rows
+	times     store        // of the sampled rows, if the split is by time
+	when      store        // of the sampled rows, if another time orders statistics
+	order     *clock       // of all rows, if another time than the split's orders statistics
+	orderType dataset.Type // of the column that orders statistics; empty before the first rows
 	numbers   []int64
-	groups    []uint64 // of the sampled rows, the hash of what keeps rows together; nil where nothing does
-	chosen    []chosen // of the present batch
+	groups    []uint64 // of the sampled rows, the hash that keeps rows together; nil if there is none
+	chosen    []chosen // of the current batch
 	markers   *missingMarkers
-	ripe      *ripener // nil where every label is final
+	ripe      *ripener // nil if every label is final
 
-	rows   int64    // with a label
+	rows   int64    // rows with a label
 	counts [4]int64 // by split
 }
 
-// oversample bounds how many more rows are sampled where it is not known yet which of them are train.
+// oversample is the factor by which more rows are sampled if it is not yet known which of them are train.
 const oversample = 4
 
 func newSurvey(spec *dataset.Spec, r *roles, markers *missingMarkers, threads int) *survey {
@@ -60,7 +60,7 @@ func newSurvey(spec *dataset.Spec, r *roles, markers *missingMarkers, threads in
 	return s
 }
 
-// tokensOf are the markers that count in a feature's values, from being nil where it is a column.
+// tokensOf returns the markers that apply to a feature's values; from is nil for a column of the table.
 func (s *survey) tokensOf(from *dataset.Derived) *missingMarkers {
 	if from == nil || from.What == dataset.DeriveLevels {
 		return s.markers
@@ -93,8 +93,8 @@ func (s *survey) run(ctx context.Context, t *Table, progress func(done, total in
 	return s.splitter.resolve(&s.counts)
 }
 
-// batchRows is how many rows of so many columns make a batch of a few megabytes, unless their texts are long: a batch ends
-// behind batchBytes of them, too.
+// batchRows is how many rows make a batch of a few megabytes, given the number of columns. A batch also ends after batchBytes of long
+// texts.
 func batchRows(columns int) int {
 	const cells = 1 << 20
 	return max(1024, min(1<<16, cells/max(1, columns)))
@@ -158,8 +158,8 @@ func (s *survey) observe(b *Batch) error {
 	return nil
 }
 
-// takeSample takes rows of a batch into the sample of train, and shows the columns all of them. splits are nil where they are not known
-// yet: then any row may be train, and its value of the column split is kept.
+// takeSample adds rows of a batch to the sample of train, and shows all of them to the columns. splits is nil if not known yet: then any
+// row may be train, and its value of the split's column is kept.
 func (s *survey) takeSample(b *Batch, splits []uint8, split *dataset.Values) {
 	sample := s.chosen[:0]
 	for i := range b.Rows {
@@ -192,7 +192,7 @@ func (s *survey) takeSample(b *Batch, splits []uint8, split *dataset.Values) {
 	})
 }
 
-// observeGroups keeps what holds the chosen rows together: the key of a split by hash, or else the group.
+// observeGroups stores what keeps the chosen rows together: the key of a split by hash, or else the group.
 func (s *survey) observeGroups(b *Batch, sample []chosen) {
 	place, keys := s.roles.group, s.splitter.groups // copies, so that missing keys are counted once
 	if s.splitter.by == dataset.SplitByHash && s.roles.split >= 0 {
@@ -208,17 +208,17 @@ func (s *survey) observeGroups(b *Batch, sample []chosen) {
 	}
 }
 
-// trainSample is the sampled rows that are train: their places among the slots, labels, and folds for looking for leaks.
+// trainSample is the sampled rows of train: their slots, labels, and folds for detecting leaks.
 type trainSample struct {
 	places []int32
 	labels []float32
 	folds  []uint8
-	times  []float64 // by which statistics are ordered, where they are by time
-	groups []uint64  // of each row, the hash of what keeps rows together; nil where nothing does
+	times  []float64 // that order statistics, if they are ordered by time
+	groups []uint64  // by row, the hash that keeps rows together; nil if there is none
 	binary bool      // labels are 0 and 1
 }
 
-// days is how many days the sampled rows reach over.
+// days is how many days the sampled rows span.
 func (t *trainSample) days() float64 {
 	if len(t.times) == 0 {
 		return 0
@@ -226,7 +226,7 @@ func (t *trainSample) days() float64 {
 	return (slices.Max(t.times) - slices.Min(t.times)) / secondsPerDay
 }
 
-// train finds out which of the sampled rows are train, and lets the others go.
+// train determines which of the sampled rows are train, and frees the others.
 func (s *survey) train() (*trainSample, error) {
 	n := s.sampler.used()
 	label := s.label.finish(n)
@@ -271,7 +271,7 @@ func (s *survey) train() (*trainSample, error) {
 	return out, err
 }
 
-// weights reads the weight column of a batch, appending to out.
+// weights appends a batch's weight column to out.
 func weights(b *Batch, v *dataset.Values, t *missingMarkers, column string, out []float32) ([]float32, error) {
 	for i := range b.Rows {
 		x, ok := number(v, i)

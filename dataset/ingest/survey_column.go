@@ -16,26 +16,26 @@ type columnSurvey struct {
 
 	part   *partReader
 	hashes []uint64
-	levels *encode.Distinct // of a column that may be categorical; nil where the count is not used
+	levels *encode.Distinct // of a column that may be categorical; nil if the count is not needed
 	rows   int64
 	told   int64 // rows whose levels were counted
 
 	missing int64
 	present int64
-	nans    int64 // texts that spell NaN or a token's number otherwise than it: missing if the column holds numbers
-	spelt   int64 // texts that spell a token's number otherwise than it, as an id: missing if the column holds categories
+	nans    int64 // texts that spell NaN or a marker's number in another way: missing if the column holds numbers
+	spelt   int64 // texts that spell a marker's number in another way, as an id: missing if the column holds categories
 	numbers extent
 	times   extent
-	big     bool // a whole number beyond 2^53
+	big     bool // there is a whole number beyond 2^53
 
-	// What the texts of an untyped column look like. Once they cannot be numbers or times any more, they are not parsed.
+	// Forms of the texts in an untyped column. Once they can no longer be numbers or times, they are not parsed.
 	saw     [formTime + 1]bool
 	decided bool
-	notNum  error            // the first text that is no number, where the spec says that there are only numbers
-	like    *dataset.Feature // whose bins it gets; nil: bins of its own
+	notNum  error            // the first text that is not a number, if the spec says that there are only numbers
+	like    *dataset.Feature // the feature whose bins it gets, or nil
 }
 
-// extent is the range of some numbers.
+// extent is a range of numbers.
 type extent struct{ min, max float64 }
 
 func newExtent() extent { return extent{math.Inf(1), math.Inf(-1)} }
@@ -48,7 +48,7 @@ func newColumnSurvey(f feature, t *missingMarkers) *columnSurvey {
 	return &columnSurvey{feature: f, markers: t, numbers: newExtent(), times: newExtent(), levels: encode.NewDistinct()}
 }
 
-// observe looks at a batch's values and keeps those that were chosen for the sample.
+// observe processes a batch's values and stores those that were chosen for the sample.
 func (s *columnSurvey) observe(b *Batch, v *dataset.Values, sample []chosen) {
 	switch v.Type {
 	case dataset.Text:
@@ -62,7 +62,7 @@ func (s *columnSurvey) observe(b *Batch, v *dataset.Values, sample []chosen) {
 	s.rows += int64(v.Len())
 	if s.categorical() {
 		s.countLevels(v)
-		s.sample.longest = dataset.MaxCategory // longer ones are no categories, and need not be kept to be told apart
+		s.sample.longest = dataset.MaxCategory // longer ones are not categories; stand-ins suffice to tell them apart
 	}
 
 	s.sample.put(v, sample)
@@ -88,7 +88,7 @@ func (s *columnSurvey) countLevels(v *dataset.Values) {
 	}
 }
 
-// few is how many levels the column has, missing values among them; 0 where that is not known exactly.
+// few is the exact number of levels, including missing values; 0 if unknown.
 func (s *columnSurvey) few() int {
 	if s.levels == nil || s.told != s.rows || !s.levels.All() {
 		return 0
@@ -96,7 +96,7 @@ func (s *columnSurvey) few() int {
 	return s.levels.Levels(1)
 }
 
-// categorical reports whether it is certain already that the column holds categories.
+// categorical reports whether it is already certain that the column holds categories.
 func (s *columnSurvey) categorical() bool {
 	if s.feature.forced != "" {
 		return s.feature.forced == dataset.Categorical
@@ -198,7 +198,7 @@ func (s *columnSurvey) observeText(b *Batch, i int, text string) {
 	s.decided = s.saw[formText] || s.saw[formDigits] || s.saw[formBig] || s.saw[formTime] && s.saw[formNumber]
 }
 
-// kind is what the column is: what the table says, unless the spec asks for categories.
+// kind returns the column's kind: from its contents, unless the spec asks for categories.
 func (s *columnSurvey) kind() (dataset.Kind, dataset.Why, error) {
 	kind, why, err := s.conclude()
 	if err == nil && s.feature.texts && kind != dataset.Categorical {
@@ -207,7 +207,7 @@ func (s *columnSurvey) kind() (dataset.Kind, dataset.Why, error) {
 	return kind, why, err
 }
 
-// conclude finds what the column is in what it holds.
+// conclude derives the column's kind from its contents.
 func (s *columnSurvey) conclude() (dataset.Kind, dataset.Why, error) {
 	c := s.feature.column
 	switch {
@@ -244,18 +244,18 @@ func (s *columnSurvey) conclude() (dataset.Kind, dataset.Why, error) {
 	return dataset.Numeric, dataset.WhyNumbers, nil
 }
 
-// built is a feature, and what the sample says about it beside.
+// built is a feature, and further facts from its sample.
 type built struct {
 	dataset.Feature
-	different int              // values of the sample
-	present   int              // values of the sample that are not missing
-	whole     bool             // all numbers of the sample are whole
-	numbers   []float64        // of the sample, unless categorical
-	code      *code            // among the numbers; nil without
-	second    *dataset.Feature // of a categorical column that is to have two bytes: the next categories
+	different int              // distinct values in the sample
+	present   int              // present values in the sample
+	whole     bool             // all sampled numbers are whole
+	numbers   []float64        // the sampled numbers, unless categorical
+	code      *code            // among the numbers; nil if there is none
+	second    *dataset.Feature // of a categorical column that gets two bytes: the next categories
 }
 
-// builder is memory that building one feature after the other uses again.
+// builder is memory reused for building one feature after another.
 type builder struct {
 	floats, numbers []float64
 	ints            []int64
@@ -263,7 +263,7 @@ type builder struct {
 	counter         counter
 }
 
-// gather gives the numbers at the given places, until it is called again.
+// gather returns the numbers at the given places, valid until the next call.
 func (b *builder) gather(v *dataset.Values, places []int32) *dataset.Values {
 	out := &dataset.Values{Type: v.Type, Unit: v.Unit}
 	if v.Float != nil {
@@ -282,7 +282,7 @@ func (b *builder) gather(v *dataset.Values, places []int32) *dataset.Values {
 	return out
 }
 
-// build makes the feature: kind, bins from the sampled rows, and what else the manifest says.
+// build makes the feature: kind, bins from the sampled rows, and the rest of the manifest's entry.
 func (s *columnSurvey) build(spec *dataset.Spec, sample *dataset.Values, scratch *builder) (*built, error) {
 	kind, why, err := s.kind()
 	if err != nil {
@@ -329,7 +329,7 @@ func (s *columnSurvey) build(spec *dataset.Spec, sample *dataset.Values, scratch
 	return f, nil
 }
 
-// nextLevels is the feature of the categories that a first one, of as many, has no place for; nil where it holds all.
+// nextLevels returns a second feature for the categories that do not fit the first; nil if all do.
 func (s *columnSurvey) nextLevels(first *built, counts map[string]int64, room int) *dataset.Feature {
 	for _, category := range first.Categories {
 		delete(counts, category)
@@ -353,12 +353,12 @@ func (s *columnSurvey) nextLevels(first *built, counts map[string]int64, room in
 	return f
 }
 
-// bound makes the bins of a feature of numbers.
+// bound makes the bins of a numeric feature.
 func (s *columnSurvey) bound(f *built, sample *dataset.Values, room int, scratch *builder) error {
 	c := columnEncoder{feature: &f.Feature, markers: s.markers}
 	numbers, buf, err := c.numbers(sample, scratch.numbers)
 	if err != nil {
-		return fmt.Errorf("column %q: %w", f.Name, err) // the survey has parsed the same texts
+		return fmt.Errorf("column %q: %w", f.Name, err) // cannot happen: the survey has parsed the same texts
 	}
 
 	f.numbers, scratch.numbers = numbers, buf

@@ -15,32 +15,32 @@ type Column struct {
 	Type dataset.Type
 	Unit dataset.Unit // of dataset.Time
 
-	// Untyped says that the table itself does not know what the column's texts mean: so it is in CSV, and of numbers in
-	// Parquet that no 64-bit integer holds.
+	// Untyped says that the table does not declare what the column's texts mean: in CSV always, in Parquet for numbers that do not fit a
+	// 64-bit integer.
 	Untyped bool
 
-	// Dictionary says that the column held categories, of whatever type, in the program that wrote the table.
+	// Dictionary says that the column held categories, of any type, in the program that wrote the table.
 	Dictionary bool
 
-	// Unreadable says why the column cannot be read, such as "a list"; empty for all that can.
+	// Unreadable says why the column cannot be read, such as "a list"; empty if it can.
 	Unreadable string
 }
 
-// Batch is some rows of a table, in order. It lasts as long as the call that it was handed to; its texts last longer.
+// Batch is some consecutive rows of a table. It is valid during the call that receives it; its texts stay valid.
 type Batch struct {
-	Names   []string // of Columns, in the order that was asked for
+	Names   []string // of Columns, in the order requested
 	Columns []dataset.Values
 	Rows    int
 	First   int64 // number of the first row in the whole table, from 0
 
-	file        string  // the URI that rows come from
-	firstInFile int64   // number of the first row there, from 0
+	file        string  // URI of the rows' file
+	firstInFile int64   // number of the first row in the file, from 0
 	lines       []int   // of each row, in a text file
 	rowNumbers  []int64 // of each row in the whole table, once rows have been left out; nil before
 	progress    int64   // bytes of the table read so far
 }
 
-// Column gives the values of the column called name, or nil.
+// Column returns the values of the column called name, or nil.
 func (b *Batch) Column(name string) *dataset.Values {
 	for i, n := range b.Names {
 		if n == name {
@@ -58,7 +58,7 @@ func (b *Batch) row(i int) int64 {
 	return b.First + int64(i)
 }
 
-// errorAt is a *TableError at row i.
+// errorAt returns a *TableError at row i.
 func (b *Batch) errorAt(i int, column, format string, args ...any) error {
 	e := &TableError{File: b.file, Row: b.row(i) - b.First + b.firstInFile + 1, Column: column, Msg: fmt.Sprintf(format, args...)}
 	if b.lines != nil {
@@ -67,22 +67,22 @@ func (b *Batch) errorAt(i int, column, format string, args ...any) error {
 	return e
 }
 
-// Table is one or several files with the same columns.
+// Table is one or more files with the same columns.
 type Table struct {
 	files   []File
 	sources []source
 	columns []Column
-	places  [][]int // of each file, where each of columns is
+	places  [][]int // by file, the index of each of columns
 	threads int
 }
 
-// TableOptions say how text is delimited (Parquet files ignore it) and how many goroutines may decode.
+// TableOptions say how text is delimited (ignored for Parquet) and how many goroutines may decode.
 type TableOptions struct {
 	CSV     dataset.CSVSpec
 	Threads int
 }
 
-// OpenTable reads the headers of files, which must all have the same columns, in whatever order.
+// OpenTable reads the headers of files, which must all have the same columns, in any order.
 func OpenTable(files []File, o TableOptions) (*Table, error) {
 	if len(files) == 0 {
 		return nil, &NotFoundError{"", "no files"}
@@ -152,7 +152,7 @@ func checkNames(f File, columns []Column) error {
 	return nil
 }
 
-// matchColumns says where in file f each column of the first file is.
+// matchColumns returns the index in file f of each column of the first file.
 func matchColumns(first File, want []Column, f File, have []Column) ([]int, error) {
 	at := make(map[string]int, len(have))
 	names := make([]string, len(have))
@@ -194,10 +194,10 @@ func describe(c Column) string {
 	return string(c.Type)
 }
 
-// Columns are the columns of the table, in the order of the first file.
+// Columns returns the columns of the table, in the order of the first file.
 func (t *Table) Columns() []Column { return t.columns }
 
-// suggest is the nearest of names in words, or all of them where they are few.
+// suggest returns the most similar name for a message, or all names if there are few.
 func suggest(name string, names []string) string {
 	s := strictyaml.Suggest(name, names)
 	if len(s) > 600 {

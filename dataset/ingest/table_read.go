@@ -10,20 +10,20 @@ type source interface {
 
 // request asks a source for rows. Several may run at once.
 type request struct {
-	places []int         // of the columns, among those of the source
-	rows   int           // in a batch, at most; long texts make it fewer
-	empty  func() *Batch // gives a batch to fill; its slices may be used again
-	// emit hands a filled batch on, whose First counts from the file's first row; done of total says how much was read.
+	places []int         // column indices in the source
+	rows   int           // most rows per batch; fewer if texts are long
+	empty  func() *Batch // returns a batch to fill; its slices may be reused
+	// emit passes on a filled batch, whose First counts from the file's first row; done of total is the progress.
 	emit func(b *Batch, done, total int64) error
 }
 
-// Read hands the named columns of all rows to fn, in order, in batches of at most rows rows. It ends at the first error,
-// its own, fn's or the context's. Several Reads may run at once.
+// Read passes the named columns of all rows to fn, in order, in batches of at most rows rows. It stops at the first error: its own, fn's or
+// the context's. Several Reads may run at once.
 func (t *Table) Read(ctx context.Context, names []string, rows int, fn func(*Batch) error) error {
 	return t.read(ctx, names, rows, fn, nil)
 }
 
-// read is Read, which tells progress of bytes.
+// read is Read with progress in bytes.
 func (t *Table) read(ctx context.Context, names []string, rows int, fn func(*Batch) error, progress func(done, total int64)) error {
 	places := make([]int, len(names))
 	for i, name := range names {
@@ -89,7 +89,7 @@ func (t *Table) produce(ctx context.Context, places []int, rows int, empty func(
 	return nil
 }
 
-// readAhead reads one batch while the one before is used.
+// readAhead reads one batch while the previous one is used.
 func (t *Table) readAhead(ctx context.Context, places []int, rows int, use func(*Batch) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -100,7 +100,7 @@ func (t *Table) readAhead(ctx context.Context, places []int, rows int, use func(
 
 	go func() {
 		defer close(full)
-		var held *Batch // taken from free, not handed on yet: a file may end without filling it
+		var held *Batch // taken from free but not passed on yet: a file may end without filling it
 		empty := func() *Batch {
 			if held == nil {
 				held = <-free
@@ -135,7 +135,7 @@ func (t *Table) readAhead(ctx context.Context, places []int, rows int, use func(
 	return err
 }
 
-// share is bytes, scaled by done of total.
+// share scales bytes by done of total.
 func share(done, total, bytes int64) int64 {
 	if total <= 0 {
 		return 0

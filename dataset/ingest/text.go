@@ -12,27 +12,27 @@ type form uint8
 const (
 	formText   form = iota
 	formNumber      // a quantity
-	formDigits      // reads as a number but is an id: 0052, 623049e6
-	formBig         // a whole number that a float64 cannot hold exactly
+	formDigits      // reads as a number but is likely an id: 0052, 623049e6
+	formBig         // a whole number that a float64 cannot represent exactly
 	formTime        // an ISO 8601 date or time
 )
 
-// maxExact is 2^53: up to it, every whole number is a float64.
+// maxExact is 2^53: every whole number up to it is exact in a float64.
 const maxExact = 1 << 53
 
-// numeral is a decimal number as it is written.
+// numeral is a decimal number as written.
 type numeral struct {
 	mantissa       uint64 // all digits; wrong beyond 19 of them
 	digits         int
-	fraction       int  // digits behind the point
-	signed         bool // before the number
+	fraction       int  // digits after the point
+	signed         bool // a sign before the number
 	point          bool
-	zeros          bool // a leading zero and more digits before the point
+	zeros          bool // leading zeros before further digits
 	exponent       bool
 	exponentSigned bool
 }
 
-// scan takes a text apart. ok is false when it is no decimal number; digits is 0 when it does not even begin like one.
+// scan parses a text. ok is false if it is not a decimal number; digits is 0 if it does not even begin like one.
 func scan(s string) (n numeral, ok bool) {
 	i := 0
 	if s != "" && (s[0] == '-' || s[0] == '+') {
@@ -79,8 +79,8 @@ func (n *numeral) scanDigits(s string, i int) int {
 	return i
 }
 
-// parseNumber reads a decimal number and says whether it looks like a quantity. NaN is formNumber. Forms that only
-// programming languages have (hexadecimal, underscores) are text.
+// parseNumber reads a decimal number and tells whether it looks like a quantity. NaN is formNumber. Programming-language forms
+// (hexadecimal, underscores) are text.
 func parseNumber(s string) (float64, form) {
 	s = trim(s)
 	n, ok := scan(s)
@@ -102,8 +102,8 @@ func parseNumber(s string) (float64, form) {
 	return x, formNumber
 }
 
-// plainNumber reads a number that is written without an exponent or leading zeros, in so few digits that different ones are
-// different float64s: 17, 17.0, -0.5.
+// plainNumber reads a number without exponent and leading zeros, with so few digits that distinct texts give distinct float64s: 17, 17.0,
+// -0.5.
 func plainNumber(s string) (float64, bool) {
 	s = trim(s)
 	n, ok := scan(s)
@@ -113,14 +113,14 @@ func plainNumber(s string) (float64, bool) {
 	return n.value(s), true
 }
 
-// powers are the powers of ten that a float64 holds exactly.
+// powers are the powers of ten that a float64 represents exactly.
 var powers = [...]float64{1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22}
 
-// value is the float64 nearest to the number that s spells. Short ones without an exponent need one exact division
-// (W. D. Clinger, How to read floating point numbers accurately, 1990); strconv does the rest.
+// value returns the float64 nearest to the number that s spells. Short ones without an exponent need one exact division (W. D. Clinger, How
+// to read floating point numbers accurately, 1990); strconv handles the rest.
 func (n *numeral) value(s string) float64 {
 	if n.exponent || n.digits > 15 || n.fraction >= len(powers) {
-		x, _ := strconv.ParseFloat(s, 64) // its only error here is overflow, with an infinity that is as near as can be
+		x, _ := strconv.ParseFloat(s, 64) // the only possible error is overflow, for which infinity is right
 		return x
 	}
 	x := float64(n.mantissa) / powers[n.fraction]
@@ -138,7 +138,7 @@ func exactWhole(s string, x float64) bool {
 	return err == nil && v <= maxExact && v >= -maxExact
 }
 
-// parseWord reads the spellings of infinities and NaN that R, Python, C and SQL write.
+// parseWord reads infinities and NaN as spelled by R, Python, C and SQL.
 func parseWord(s string) (float64, form) {
 	sign, word := 1.0, s
 	if len(word) > 0 && (word[0] == '-' || word[0] == '+') {
@@ -159,7 +159,7 @@ func parseWord(s string) (float64, form) {
 	return 0, formText
 }
 
-// parseForced reads a number where a spec says that there is one: ids count, and so do true and false.
+// parseForced reads a number if a spec says that there is one: ids count, and so do true and false.
 func parseForced(s string) (float64, bool) {
 	x, f := parseNumber(s)
 	if f != formText {
@@ -176,7 +176,7 @@ func parseForced(s string) (float64, bool) {
 
 func isDigit(c byte) bool { return c-'0' <= 9 }
 
-// trim takes spaces and tabs from both ends.
+// trim removes spaces and tabs from both ends.
 func trim(s string) string {
 	for len(s) > 0 && (s[0] == ' ' || s[0] == '\t') {
 		s = s[1:]
@@ -187,11 +187,11 @@ func trim(s string) string {
 	return s
 }
 
-// markers are the texts that stand for a missing value.
+// missingMarkers are the texts that stand for a missing value.
 type missingMarkers struct {
 	texts   map[string]struct{}
-	lengths uint64    // bit n: some text of n bytes, those of 63 and more being bit 63
-	numbers []float64 // of the texts that are numbers: they stand for a missing value in columns of numbers too
+	lengths uint64    // bit n: some marker has n bytes; bit 63 covers 63 and more
+	numbers []float64 // of the texts that are numbers: they also stand for a missing value in columns of numbers
 }
 
 func newMissingMarkers(texts []string) *missingMarkers {
@@ -207,7 +207,7 @@ func newMissingMarkers(texts []string) *missingMarkers {
 	return t
 }
 
-// ofDerived are the markers of what is computed: nobody has written 6 where the hour is 6.
+// ofDerived returns the markers for derived values: none, since an hour of 6 is never a marker.
 func (t *missingMarkers) ofDerived() *missingMarkers {
 	return &missingMarkers{texts: t.texts, lengths: t.lengths}
 }

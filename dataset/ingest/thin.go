@@ -2,8 +2,8 @@ package ingest
 
 import "coppice/dataset"
 
-// thin takes from the places of rows with a label (nil stands for all) those of negative rows that are left out, because the spec wants
-// a share of them only. Which are kept depends on nothing but the rows' numbers.
+// thin removes from the places of rows with a label (nil stands for all) the negative rows that sampling leaves out. The choice depends
+// only on the rows' numbers.
 func (l *labeler) thin(b *Batch, v *dataset.Values, places []int32) []int32 {
 	share := l.spec.Sample.Negatives
 	if share == 0 {
@@ -28,8 +28,8 @@ func (l *labeler) thin(b *Batch, v *dataset.Values, places []int32) []int32 {
 	return kept
 }
 
-// negative reports whether the label of row i, which is there, means 0. It is asked before the survey knows what kind of label it is; of a
-// column that turns out to hold more than 0 and 1, staging ends with an error anyway.
+// negative reports whether the label of row i, which must be present, means 0. It is used before the survey knows the kind of label; if the
+// column turns out to hold more than 0 and 1, staging fails anyway.
 func (l *labeler) negative(v *dataset.Values, i int) bool {
 	if l.info.Positive != nil {
 		return !sameValue(v, i, *l.info.Positive)

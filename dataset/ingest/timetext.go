@@ -2,8 +2,8 @@ package ingest
 
 import "time"
 
-// parseTime reads an ISO 8601 date, or date and time: 2017-07-02, 2017-07-02 10:03, 2017-07-02T10:03:20.5Z,
-// 2017-07-02T10:03:20+02:00. Month, day and hour may be one digit. Without a zone it is UTC. It gives the seconds since 1970 and the nanoseconds above them.
+// parseTime reads an ISO 8601 date, or date and time: 2017-07-02, 2017-07-02 10:03, 2017-07-02T10:03:20.5Z, 2017-07-02T10:03:20+02:00.
+// Month, day and hour may have one digit. The default zone is UTC. It returns the seconds since 1970 and the nanoseconds beyond them.
 func parseTime(s string) (sec, nsec int64, ok bool) {
 	p := timeText{s: trim(s), ok: true}
 
@@ -40,7 +40,7 @@ func parseTime(s string) (sec, nsec int64, ok bool) {
 	return daysSince1970(year, month, day)*86400 + int64(hour*3600+minute*60+second-offset), nsec, true
 }
 
-// timeText is the rest of a text that is being read.
+// timeText is the unread rest of a text.
 type timeText struct {
 	s  string
 	ok bool
@@ -87,7 +87,7 @@ func (p *timeText) expect(c byte) {
 	}
 }
 
-// fraction reads one to nine digits of a second, as nanoseconds; further digits are beneath them.
+// fraction reads one to nine digits of a second as nanoseconds; further digits are ignored.
 func (p *timeText) fraction() int64 {
 	v, n := int64(0), 0
 	for ; p.s != "" && isDigit(p.s[0]); p.s = p.s[1:] {

@@ -2,8 +2,7 @@ package ingest
 
 import "encoding/binary"
 
-// transpose writes rows of the columns, from row from on, one after the other: value from+r of column j goes to
-// out[r*len(columns)+j].
+// transpose writes rows from row from on of the columns, one after the other: value from+r of column j goes to out[r*len(columns)+j].
 func transpose(columns [][]uint8, from, rows int, out []uint8) {
 	width := len(columns)
 	if width < 8 || rows < 8 {
@@ -16,7 +15,7 @@ func transpose(columns [][]uint8, from, rows int, out []uint8) {
 	}
 
 	for r := 0; r < rows; r += 8 {
-		r := min(r, rows-8) // the last squares overlap those before, and write the same once more
+		r := min(r, rows-8) // the last squares overlap earlier ones, and write the same again
 		for j := 0; j < width; j += 8 {
 			j := min(j, width-8)
 			transposeSquare((*[8][]uint8)(columns[j:]), from+r, out[r*width+j:], width)
@@ -24,9 +23,8 @@ func transpose(columns [][]uint8, from, rows int, out []uint8) {
 	}
 }
 
-// transposeSquare does so for eight rows of eight columns from row r on, which lie in eight words: in three steps it swaps the
-// halves of pairs of words, then quarters, then bytes (Warren, Hacker's Delight, 7-3). That is
-// nearly twice as fast as byte by byte.
+// transposeSquare transposes eight rows of eight columns from row r on, held in eight words: it swaps halves of pairs of words, then
+// quarters, then bytes (Warren, Hacker's Delight, 7-3). That is nearly twice as fast as byte by byte.
 func transposeSquare(columns *[8][]uint8, r int, out []uint8, width int) {
 	w0 := binary.LittleEndian.Uint64(columns[0][r:])
 	w1 := binary.LittleEndian.Uint64(columns[1][r:])
@@ -61,7 +59,7 @@ func transposeSquare(columns *[8][]uint8, r int, out []uint8, width int) {
 	binary.LittleEndian.PutUint64(out[7*width:], w7)
 }
 
-// swap exchanges the bits of a that lie shift above mask with those of b in mask.
+// swap exchanges the bits of a that are shift above mask with those of b in mask.
 func swap(a, b uint64, shift int, mask uint64) (uint64, uint64) {
 	t := (a>>shift ^ b) & mask
 	return a ^ t<<shift, b ^ t

@@ -10,32 +10,32 @@ import (
 	"coppice/dataset/encode"
 )
 
-// The codes of warnings.
+// Codes of warnings.
 const (
 	WarnConstant    = "constant"     // the column has one value
-	WarnAllMissing  = "all_missing"  // the column has none
-	WarnIDLike      = "id_like"      // almost every row has a value of its own
+	WarnAllMissing  = "all_missing"  // the column has no value
+	WarnIDLike      = "id_like"      // almost every row has a distinct value
 	WarnLeak        = "leak"         // the column alone predicts the label almost perfectly
 	WarnKeyless     = "keyless"      // rows have no key to split by
 	WarnFewRows     = "few_rows"     // a split has too few rows to measure or learn much
 	WarnRateDiffers = "rate_differs" // a split's share of positive rows differs from train's
-	WarnDropped     = "dropped"      // a column became no feature, because nothing can be learnt of it
-	WarnScale       = "scale"        // statistics are of many more rows than those they are made like, or of many fewer
-	WarnCode        = "extreme_code" // a number far from all others is rather a code
-	WarnUnripe      = "unripe"       // the newest row, which says which labels are final, may be wrong
+	WarnDropped     = "dropped"      // a column is not a feature, because nothing can be learnt from it
+	WarnScale       = "scale"        // statistics cover many more rows than those they follow, or many fewer
+	WarnCode        = "extreme_code" // a number far from all others is likely a code
+	WarnUnripe      = "unripe"       // the newest row, from which the age of labels is counted, may be wrong
 	HintIDs         = "ids"          // whole numbers may be ids
-	HintKey         = "key"          // the key of a split is no feature
+	HintKey         = "key"          // the key of a split is not a feature
 )
 
 const (
 	idShare   = 0.95 // distinct categories per row from which a column looks like an id
-	idRows    = 100  // rows of the sample below which nothing can be said about that
+	idRows    = 100  // least sampled rows to judge by
 	leakScore = 0.99 // AUC or R2 of a single feature
 	leakRows  = 100
 	fewRows   = 1000
 )
 
-// warnings says what a person should know about one feature.
+// warnings reports what is worth knowing about one feature.
 func (s *columnSurvey) warnings(f *built, bins []uint8, train *trainSample, label dataset.LabelKind) []dataset.Warning {
 	var out []dataset.Warning
 	warn := func(code, format string, args ...any) {
@@ -43,7 +43,7 @@ func (s *columnSurvey) warnings(f *built, bins []uint8, train *trainSample, labe
 	}
 
 	if s.feature.auto {
-		return nil // not asked for: where it is of no use, it is left out
+		return nil // not requested: a useless one is simply left out
 	}
 	if s.present == 0 {
 		warn(WarnAllMissing, "every value is missing; drop the column")
@@ -76,20 +76,20 @@ func (s *columnSurvey) warnings(f *built, bins []uint8, train *trainSample, labe
 	return out
 }
 
-// leakFolds is into how many parts the sample is cut: each bin's label is learnt on all parts but one, and applied to
-// that one, so that a column of many rare categories does not seem to predict what it merely remembers.
+// leakFolds is the number of folds of the sample: each bin's label is learnt on all folds but one and applied to that one, so that a column
+// of many rare categories does not seem to predict what it merely memorises.
 const leakFolds = 5
 
-// leakFold is the part that a row of the table belongs to.
+// leakFold returns the fold of a table row.
 func leakFold(row int64) uint8 { return encode.Fold(hashRow(row), leakFolds) }
 
-// leakPrior is how many rows the mean of all counts for in each bin: just enough to speak for bins that other folds lack.
+// leakPrior is the weight, in rows, of the overall mean in each bin: just enough to decide for bins that other folds lack.
 const leakPrior = 0.01
 
-// folded is what a single feature predicts: rows of the same bin and fold are predicted alike.
+// folded is the prediction of a single feature: rows in the same bin and fold get the same.
 type folded struct {
 	groups []foldedGroup
-	mean   float64 // label of all rows
+	mean   float64 // mean label of all rows
 }
 
 // foldedGroup is the rows of one bin in one fold.
@@ -100,7 +100,7 @@ type foldedGroup struct {
 	sum, squares float64 // of labels
 }
 
-// foldedGroups are the groups of each fold and bin.
+// foldedGroups are the groups by fold and bin.
 type foldedGroups [leakFolds][256]foldedGroup
 
 func groupLabels(bins []uint8, train *trainSample) *foldedGroups {
@@ -118,14 +118,13 @@ func groupLabels(bins []uint8, train *trainSample) *foldedGroups {
 	return groups
 }
 
-// groupBinary is groupLabels where labels are 0 and 1: rows are counted in the lower half of a word, positive ones in the
-// upper half.
+// groupBinary is groupLabels for labels 0 and 1: rows are counted in the lower half of a word, positive ones in the upper half.
 func groupBinary(bins []uint8, train *trainSample) *foldedGroups {
 	var counts [leakFolds * 256]uint64
 	labels, folds := train.labels[:len(bins)], train.folds[:len(bins)]
 
 	for i, bin := range bins {
-		positive := uint64(0) // without a branch, of which every other one would be mispredicted
+		positive := uint64(0) // without a branch, which would be mispredicted half of the time
 		if labels[i] > 0 {
 			positive = 1 << 32
 		}
@@ -175,7 +174,7 @@ func predict(groups *foldedGroups) *folded {
 	return out
 }
 
-// auc is the area under the ROC curve of the predictions, ties counting half; 0 when only one class is there.
+// auc is the area under the ROC curve of the predictions, with ties counting half; 0 if there is only one class.
 func (f *folded) auc() float64 {
 	slices.SortStableFunc(f.groups, func(a, b foldedGroup) int { return cmp.Compare(a.predicted, b.predicted) })
 
@@ -210,7 +209,7 @@ func (f *folded) r2() float64 {
 	return 1 - rest/all
 }
 
-// splitWarnings says what a person should know about the splits.
+// splitWarnings reports what is worth knowing about the splits.
 func splitWarnings(m *dataset.Manifest) []dataset.Warning {
 	var out []dataset.Warning
 	train := m.Splits[0]
@@ -225,7 +224,7 @@ func splitWarnings(m *dataset.Manifest) []dataset.Warning {
 		if m.Label.Kind != dataset.Binary {
 			continue
 		}
-		// Half as much again or a third less, and more than chance (4 standard errors) would do.
+		// Half as much again or a third less, and beyond chance (4 standard errors).
 		ratio := s.LabelMean / train.LabelMean
 		pooled := (s.LabelMean*float64(rows) + train.LabelMean*trainRows) / (float64(rows) + trainRows)
 		chance := math.Sqrt(pooled * (1 - pooled) * (1/float64(rows) + 1/trainRows))

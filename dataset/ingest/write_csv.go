@@ -8,8 +8,8 @@ import (
 	"coppice/dataset"
 )
 
-// CSVWriter writes batches as delimited text in UTF-8, with a header and LF line ends. Values that are absent are empty
-// fields; NaN and infinities are written as such. OpenTable reads what it writes.
+// CSVWriter writes batches as delimited UTF-8 text with a header and LF line ends. Nulls are empty fields; NaN and infinities are written
+// as such. OpenTable can read the result.
 type CSVWriter struct {
 	w         io.Writer
 	columns   []Column
@@ -58,7 +58,7 @@ func (c *CSVWriter) Write(b *Batch) error {
 
 // field appends field i of n, and what follows it.
 func (c *CSVWriter) field(i int, text string, n int) {
-	lonely := n == 1 && text == "" // an empty line would be no row
+	lonely := n == 1 && text == "" // an empty line would not be read as a row
 	if lonely || strings.ContainsAny(text, "\"\r\n") || strings.IndexByte(text, c.delimiter) >= 0 {
 		c.buf = append(c.buf, '"')
 		c.buf = append(c.buf, strings.ReplaceAll(text, `"`, `""`)...)

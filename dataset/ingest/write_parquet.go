@@ -12,20 +12,20 @@ import (
 	"coppice/dataset"
 )
 
-// Codec is how the pages of a Parquet file are compressed.
+// Codec is the compression of a Parquet file's pages.
 type Codec string
 
-// The codecs that ParquetWriter knows.
+// Codecs of ParquetWriter.
 const (
 	Snappy Codec = "snappy"
 	Zstd   Codec = "zstd"
 	Plain  Codec = "none"
 )
 
-// groupRows is how many rows a row group has at least, but for the last one.
+// groupRows is the least number of rows in a row group, except the last.
 const groupRows = 1 << 17
 
-// ParquetWriter writes batches as a Parquet file. It keeps one row group in memory, encoded.
+// ParquetWriter writes batches as a Parquet file. It keeps one encoded row group in memory.
 type ParquetWriter struct {
 	sink    *sink
 	w       *file.Writer
@@ -76,7 +76,7 @@ func NewParquetWriter(w io.Writer, columns []Column, codec Codec) (*ParquetWrite
 	return p, p.sink.wrap(err)
 }
 
-// sink hides that the caller's writer can be closed, and remembers its error, which the library forgets.
+// sink hides the Close method of the caller's writer, and remembers its error, which the library drops.
 type sink struct {
 	w   io.Writer
 	err error
@@ -157,7 +157,7 @@ func (p *ParquetWriter) closeGroup() error {
 	return group.Close()
 }
 
-// writeColumn hands over the values that are there, and for every row whether there is one.
+// writeColumn passes on the present values, and for every row whether it has one.
 func (p *ParquetWriter) writeColumn(w file.ColumnChunkWriter, v *dataset.Values) error {
 	p.levels = resize(p.levels, v.Len())
 	s := &p.values
@@ -206,7 +206,7 @@ func (p *ParquetWriter) writeColumn(w file.ColumnChunkWriter, v *dataset.Values)
 	return err
 }
 
-// Close writes what is left and the file's footer.
+// Close writes the remaining rows and the file's footer.
 func (p *ParquetWriter) Close() error {
 	err := guard(func() error {
 		if err := p.closeGroup(); err != nil {
