@@ -184,6 +184,8 @@ func (p *Plan) Open() bool {
 // Adapt gives the plan the format that its trials need.
 func (p *Plan) Adapt() {
 	switch {
+	case p.Extends != nil:
+		p.Format = FormatExtended
 	case p.Folds != nil:
 		p.Format = FormatFolds
 	case p.Open() || p.Spec.Search.Stop != nil:

@@ -29,7 +29,7 @@ func Fold(p *Plan, results []Result) Board {
 	by := make(map[int]*Result, len(results))
 	for i := range results {
 		r := &results[i]
-		if r.Sweep != p.Sweep || r.Trial < 0 || r.Trial >= len(p.Trials) {
+		if !p.counts(r) {
 			continue
 		}
 		if old := by[r.Trial]; old == nil || r.Claim < old.Claim {
@@ -108,4 +108,25 @@ func (b Board) Best() *Result {
 		return nil
 	}
 	return b.Rows[0].Result
+}
+
+// Tally counts trials by how they ended.
+type Tally struct{ Done, Failed, Stopped, Waiting int }
+
+// Tally counts the trials of the sweep's own: those of a sweep that it extends have ended there.
+func (b Board) Tally(p *Plan) (t Tally) {
+	for _, row := range b.Rows {
+		switch r := row.Result; {
+		case row.Trial.Number < p.Inherits():
+		case r == nil:
+			t.Waiting++
+		case r.Status == StatusDone:
+			t.Done++
+		case r.Status == StatusStopped:
+			t.Stopped++
+		default:
+			t.Failed++
+		}
+	}
+	return t
 }

@@ -127,10 +127,10 @@ func (p *Plan) WithRefit(params Params) *Plan {
 	return &out
 }
 
-// Configurations is how many configurations the plan has; without folds every trial is one.
+// Configurations is how many configurations the sweep tries; without folds every trial of its own is one.
 func (p *Plan) Configurations() int {
 	if p.Folds == nil {
-		return len(p.Trials)
+		return len(p.Own())
 	}
 	return (len(p.Trials) - 1) / len(p.Folds.Rounds)
 }

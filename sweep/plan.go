@@ -62,6 +62,9 @@ type Plan struct {
 	// Earlier is what the bucket's earlier sweeps of the model have found, newest first; none without search.warm_start.
 	Earlier []Earlier `json:"earlier,omitempty"`
 
+	// Extends, when not nil, is the sweep that this one goes on from.
+	Extends *Extension `json:"extends,omitempty"`
+
 	// Folds, when not nil, cross-validate.
 	Folds *Folds `json:"folds,omitempty"`
 
@@ -158,7 +161,7 @@ func (p *Plan) Fingerprint() string {
 // DecodePlan reads a plan object and checks what later code relies on.
 func DecodePlan(data []byte) (*Plan, error) {
 	var p Plan
-	if err := decodeUpTo(FormatFolds, "plan", data, &p, func() int { return p.Format }); err != nil {
+	if err := decodeUpTo(FormatExtended, "plan", data, &p, func() int { return p.Format }); err != nil {
 		return nil, err
 	}
 
@@ -185,6 +188,9 @@ func DecodePlan(data []byte) (*Plan, error) {
 		return nil, &DecodeError{"plan", err}
 	}
 	if err := p.checkFolds(); err != nil {
+		return nil, &DecodeError{"plan", err}
+	}
+	if err := p.checkExtension(); err != nil {
 		return nil, &DecodeError{"plan", err}
 	}
 

@@ -95,6 +95,7 @@ type Result struct {
 	Status  Status         `json:"status"`
 	Reason  string         `json:"reason,omitempty"` // for every status but done
 	Params  map[string]any `json:"params"`
+	ByHand  bool           `json:"by_hand,omitempty"` // a person has cancelled this trial, and not its sweep
 
 	// Of a plan with folds: which fold of which configuration it is of, and how many rows were trained on. The refit has none of them, and the means over the
 	// folds of what it trains as score and metrics.

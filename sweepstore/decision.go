@@ -146,7 +146,7 @@ func learn(known map[int]sweep.Seen, own int, d *sweep.Decision) {
 // seenResult is what a result adds to what was known of its trial.
 func seenResult(was sweep.Seen, r *sweep.Result) sweep.Seen {
 	was.Trial, was.Status, was.Score = r.Trial, r.Status, nil
-	if r.Status == sweep.StatusDone || r.Status == sweep.StatusStopped {
+	if r.Status == sweep.StatusDone || r.Status == sweep.StatusStopped && r.TreesGrown > 0 {
 		was.Score = &r.Score
 	}
 	return was

@@ -61,7 +61,7 @@ func (t Trial) Next() int {
 func (t Trial) Free() bool { return len(t.Claims) == 0 || t.Last().Released }
 
 // List looks at all trials. Objects with names that no Coppice wrote, of trials that the plan does not have, or of claims that
-// were not made are left out.
+// were not made are left out. Trials of the sweep that the plan extends have ended, and have no objects here.
 func (t *Trials) List(ctx context.Context) (Listing, error) {
 	l := Listing{Began: time.Now(), Trials: make([]Trial, len(t.plan.Trials))}
 	claims := make([]map[int]*Claim, len(l.Trials))
@@ -74,7 +74,7 @@ func (t *Trials) List(ctx context.Context) (Listing, error) {
 			l.Latest = attrs.Updated
 		}
 		trial, part, number, ok := t.names.ParseTrialObject(attrs.Name)
-		if !ok || trial >= len(l.Trials) || part == sweep.PartOther {
+		if !ok || trial >= len(l.Trials) || trial < t.plan.Inherits() || part == sweep.PartOther {
 			continue
 		}
 		if part == sweep.PartResult {
@@ -111,6 +111,7 @@ func (t *Trials) List(ctx context.Context) (Listing, error) {
 
 	for i := range l.Trials {
 		l.Trials[i].Number = i
+		l.Trials[i].Ended = l.Trials[i].Ended || i < t.plan.Inherits()
 		for _, c := range claims[i] {
 			if c.Made != blob.Absent {
 				l.Trials[i].Claims = append(l.Trials[i].Claims, *c)

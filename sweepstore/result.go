@@ -20,12 +20,19 @@ const readers = 16
 
 // HasResult says whether a trial has ended: it has a result, readable or not.
 func (t *Trials) HasResult(ctx context.Context, trial int) (bool, error) {
+	if t.plan.Inherited(trial) != nil {
+		return true, nil
+	}
 	return exists(ctx, t.bucket, t.names.Result(trial))
 }
 
 // Result reads a trial's result. One that cannot be read was written create-only, so no other will come: in its place there
-// is a failed one that says so, and damage is the reason, for a log. err is the store's, or blob.ErrNotExist.
+// is a failed one that says so, and damage is the reason, for a log. err is the store's, or blob.ErrNotExist. The result of a trial of the sweep that the plan extends
+// stands in the plan.
 func (t *Trials) Result(ctx context.Context, trial int) (r *sweep.Result, damage, err error) {
+	if r := t.plan.Inherited(trial); r != nil {
+		return r, nil, nil
+	}
 	r, _, err = read(ctx, t.bucket, resultKind, t.names.Result(trial), func(data []byte) (*sweep.Result, error) {
 		r, err := sweep.DecodeResult(data)
 		if err == nil && (r.Sweep != t.plan.Sweep || r.Trial != trial) {

@@ -35,8 +35,14 @@ func (t *Trials) CreateRung(ctx context.Context, r sweep.Rung) (created bool, er
 }
 
 // GatherRungs adds to known the scores that a listing shows at rungs from one step to another, without that of trial own at the last: it is to be decided about. What stands at a rung
-// names what it has seen itself, so the newest is read first and few others are. Damaged ones are passed over.
+// names what it has seen itself, so the newest is read first and few others are. Damaged ones are passed over. What trials of the sweep that the plan extends had stands in the plan.
 func (t *Trials) GatherRungs(ctx context.Context, l Listing, own, from, to int, known map[RungKey]float64) error {
+	if e := t.plan.Extends; e != nil {
+		for _, r := range e.Reached {
+			known[RungKey{r.Step, r.Trial}] = r.Score
+		}
+	}
+
 	type listed struct {
 		key RungKey
 		at  blob.Generation

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 MAX_PLAN = 64 << 20
 MAX_RESULT = 4 << 20
-PLAN_FORMAT = 3  # the highest that this package reads
+PLAN_FORMAT = 5  # the highest that this package reads
 _ID = re.compile(r"[a-z][a-z0-9-]{0,62}\Z")
 _PLACE = re.compile(r"^(?P<place>.*?)/?(?:sweeps/(?P<folder>[^/]+)/?|plans/(?P<plan>[^/]+)\.json)$")
 _TRIAL = re.compile(r"sweeps/[^/]+/trials/([0-9]{4,})/(claims|curves|releases)/(0|[1-9][0-9]*)\Z")
@@ -65,7 +65,10 @@ class Sweep:
         if not isinstance(spec, dict) or not isinstance(trials, list) or not trials:
             raise CorruptError(f"{store.describe(f'plans/{sweep_id}.json')}: a plan without spec or trials")
         self.metric, self.maximize = str(spec.get("metric")), bool(self.plan.get("maximize"))
+        if self.plan.get("folds"):
+            raise FormatError(f"{store.describe(f'plans/{sweep_id}.json')}: a sweep with folds, whose trials do not compare; `launcher leaderboard --json` has its configurations")
         self._list()
+        self._inherit()
 
     def __repr__(self) -> str:
         done = sum(r.get("status") == "done" for r in self._results.values())
@@ -101,6 +104,13 @@ class Sweep:
                     self._curves.setdefault(number, []).append(claim)
                 else:
                     (self._claims if m[2] == "claims" else self._released).setdefault(number, set()).add(claim)
+
+    def _inherit(self) -> None:
+        """Trials of a sweep that this one extends have ended there; what came of them stands in the plan."""
+        extends = self.plan.get("extends") or {}
+        for r in extends.get("results") or []:
+            if isinstance(r, dict) and isinstance(r.get("trial"), int):
+                self._results[r["trial"]] = r
 
     def _lenient(self, name: str) -> dict[str, Any]:
         """A damaged result means a failed trial, to every reader."""

@@ -66,6 +66,20 @@ class SweepTest(unittest.TestCase):
         self.assertEqual(s.conclusion["trial"], 1)
         self.assertEqual(list(s.trials()["state"])[4:], ["cancelled", "cancelled"])
 
+    def test_an_extension_has_the_results_of_the_sweep_before(self) -> None:
+        plan = json.loads((self.place / "plans" / f"{ID}.json").read_text()) | {"format": 5}
+        plan["extends"] = {"sweep": "night-0", "results": [{"format": 1, "sweep": "night-0", "trial": 0, "status": "done", "score": 0.9, "trees": 3, "params": None}]}
+        write(self.place / "plans" / f"{ID}.json", plan)
+        frame = coppice.sweep(ID, self.place).trials()
+        self.assertEqual((frame.loc[0, "state"], frame.loc[0, "score"], frame.loc[0, "params.num_leaves"]), ("done", 0.9, 10))
+        self.assertEqual(list(coppice.sweep(ID, self.place).board().index), [0, 1, 2])
+
+    def test_a_sweep_with_folds_is_refused(self) -> None:
+        plan = json.loads((self.place / "plans" / f"{ID}.json").read_text()) | {"format": 4, "folds": {"rounds": []}}
+        write(self.place / "plans" / f"{ID}.json", plan)
+        with self.assertRaises(coppice.FormatError):
+            coppice.sweep(ID, self.place)
+
     def test_open_trials_say_what_was_decided(self) -> None:
         write(self.trial(5) / "decision.json", {"format": 1, "sweep": ID, "trial": 5, "params": {"num_leaves": 99}})
         self.assertEqual(coppice.sweep(ID, self.place).trials().loc[5, "params.num_leaves"], 99)

@@ -38,6 +38,7 @@ func Run(t *testing.T, open func(t *testing.T) blob.Store) {
 		{"rungs", (*tester).rungs},
 		{"listing", (*tester).listing},
 		{"strangers in a listing", (*tester).strangers},
+		{"extended", (*tester).extended},
 
 		{"damaged plan", (*tester).damagedPlan},
 		{"damaged claim", (*tester).damagedClaim},

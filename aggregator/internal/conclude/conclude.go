@@ -24,8 +24,8 @@ type won struct {
 // conclude decides how the sweep ended and, if it has a winner, registers it. It is idempotent. Whether the version becomes the champion is
 // decided by the gate. If the winner cannot be registered, the conclusion is returned together with the error.
 func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *sweep.Ending) (*sweep.Conclusion, *won, error) {
-	p := k.plan
-	c := &sweep.Conclusion{Format: sweep.FormatVersion, Sweep: p.Sweep, Outcome: sweep.OutcomeNoWinner, Done: b.Done, Failed: b.Failed, At: a.Now().UTC()}
+	p, own := k.plan, b.Tally(k.plan)
+	c := &sweep.Conclusion{Format: sweep.FormatVersion, Sweep: p.Sweep, Outcome: sweep.OutcomeNoWinner, Done: own.Done, Failed: own.Failed, At: a.Now().UTC()}
 
 	// Cancelled, or below the quorum: no winner.
 	switch done, short := ended(p, b); {
@@ -39,7 +39,7 @@ func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *s
 	default:
 		c.Reason = short
 		if p.Folds == nil {
-			c.Reason = fmt.Sprintf("all %d trials have ended, %d of them with a model; the quorum is %d", len(b.Rows), b.Done, quorum(p, b))
+			c.Reason = fmt.Sprintf("all %d trials have ended, %d of them with a model; the quorum is %d", len(p.Own()), own.Done, quorum(p, b))
 		}
 		return c, nil, nil
 	}
@@ -136,6 +136,10 @@ func (a *Aggregator) pick(ctx context.Context, k *known, b sweep.Board, m metric
 		if !ok {
 			return nil, s, nil
 		}
+		if before := registeredBefore(k.plan, trial); before != "" {
+			s.Reason = before + ": " + s.Reason
+			return nil, s, nil
+		}
 
 		w, unfit, err := readWinner(ctx, k.trials, resultOf(b, trial), h)
 		if err != nil {
@@ -152,6 +156,16 @@ func (a *Aggregator) pick(ctx context.Context, k *known, b sweep.Board, m metric
 		a.Log.Warn("trial passed over", "sweep", k.plan.Sweep, "trial", trial, "reason", unfit.Error())
 		exclude[trial] = unfit.Error()
 	}
+}
+
+// registeredBefore says that the best trial is the winner of the sweep that this one extends; empty where it is not. It is a version already, and to register the same
+// model once more would be no news.
+func registeredBefore(p *sweep.Plan, trial int) string {
+	if p.Extends == nil || p.Extends.Winner == nil || p.Extends.Winner.Trial != trial {
+		return ""
+	}
+	w := p.Extends.Winner
+	return fmt.Sprintf("none of the %d new trials is better than trial %d of sweep %s, which is version %d of %s already", len(p.Own()), trial, w.Sweep, w.Version, w.Model)
 }
 
 func resultOf(b sweep.Board, trial int) *sweep.Result {

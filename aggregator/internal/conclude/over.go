@@ -17,11 +17,11 @@ func ending(why protocol.Why, b sweep.Board, p *sweep.Plan, spent, state string)
 	case protocol.Cancelled:
 		return &sweep.Ending{Cancelled: true}
 	case protocol.AtLimit:
-		return early(fmt.Sprintf("after %s, the sweep's time limit", time.Duration(p.Spec.Limits.Sweep)), b)
+		return early(fmt.Sprintf("after %s, the sweep's time limit", time.Duration(p.Spec.Limits.Sweep)), p, b)
 	case protocol.Spent:
-		return early(spent, b)
+		return early(spent, p, b)
 	case protocol.JobOver:
-		return early("when the Batch job was "+state, b)
+		return early("when the Batch job was "+state, p, b)
 	}
 	return &sweep.Ending{}
 }
@@ -62,15 +62,16 @@ func (a *Aggregator) spent(ctx context.Context, k *known, jobs *jobHistory) (str
 }
 
 // early is an ending before all trials have ended.
-func early(when string, b sweep.Board) *sweep.Ending {
-	return &sweep.Ending{Early: fmt.Sprintf("%d of %d trials had not ended %s", b.Waiting, len(b.Rows), when)}
+func early(when string, p *sweep.Plan, b sweep.Board) *sweep.Ending {
+	return &sweep.Ending{Early: fmt.Sprintf("%d of %d trials had not ended %s", b.Waiting, len(p.Own()), when)}
 }
 
 // ended counts what the quorum applies to, trials or, in a cross-validated sweep, configurations, that are done, and gives the text for
 // when they are too few.
 func ended(p *sweep.Plan, b sweep.Board) (done int, short string) {
 	if p.Folds == nil {
-		return b.Done, fmt.Sprintf("%d are done, the quorum is %d", b.Done, quorum(p, b))
+		done = b.Tally(p).Done
+		return done, fmt.Sprintf("%d are done, the quorum is %d", done, quorum(p, b))
 	}
 	for _, c := range b.Configurations {
 		if c.State == sweep.ConfigurationDone {
@@ -83,7 +84,7 @@ func ended(p *sweep.Plan, b sweep.Board) (done int, short string) {
 // quorum is how many trials must be done for a sweep to have a winner, whether it ended early or most of its trials failed. Trials stopped
 // because others were better do not count against it.
 func quorum(p *sweep.Plan, b sweep.Board) int {
-	stopped := b.Stopped
+	stopped := b.Tally(p).Stopped
 	if b.Configurations != nil {
 		stopped = 0
 		for _, c := range b.Configurations {

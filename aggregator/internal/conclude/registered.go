@@ -144,7 +144,8 @@ func (a *Aggregator) fromVersion(ctx context.Context, id sweep.ID, k *known, v *
 		if err != nil {
 			return nil, err
 		}
-		out.Done, out.Failed = b.Done, b.Failed
+		own := b.Tally(p)
+		out.Done, out.Failed = own.Done, own.Failed
 	}
 
 	var err error

@@ -77,6 +77,9 @@ func (w *World) showStatus(s *sweepview.Sweep, st sweepview.State, job JobStatus
 	if snap.Stopped > 0 && snap.Folds == nil {
 		rows = append(rows, [2]string{"stopped", fmt.Sprintf("%d trials, because others were better (`launcher why %s TRIAL`)", snap.Stopped, p.Sweep)})
 	}
+	if e := p.Extends; e != nil {
+		rows = append(rows, [2]string{"extends", fmt.Sprintf("%s, with %d trials", e.Sweep, len(e.Results))})
+	}
 	if n := len(p.Earlier); n > 0 {
 		rows = append(rows, [2]string{"warm from", fmt.Sprintf("%d earlier sweeps, the newest %s", n, p.Earlier[0].Sweep)})
 	}
@@ -241,7 +244,7 @@ func (w *World) list(ctx context.Context, c *cloud, asJSON bool) error {
 		}
 
 		p := s.Plan
-		l := listed{Sweep: id, Created: p.Created, Dataset: p.Dataset.Name + "@" + p.Dataset.Version, Trials: len(p.Trials), Outcome: "open", Model: p.Spec.Model}
+		l := listed{Sweep: id, Created: p.Created, Dataset: p.Dataset.Name + "@" + p.Dataset.Version, Trials: len(p.Own()), Outcome: "open", Model: p.Spec.Model}
 		end, err := sweepview.Conclusion(ctx, c.sweeps, id)
 		switch {
 		case errors.As(err, &damaged):

@@ -129,10 +129,7 @@ func (w *World) sweep(ctx context.Context, file string, f sweepFlags) error {
 			return err
 		}
 
-		if f.dryRun {
-			return w.showPlan(c, p, f.json)
-		}
-		if scheduled {
+		if scheduled && !f.dryRun {
 			before, err := c.unchanged(ctx, p.Plan)
 			if err != nil {
 				return err
@@ -141,32 +138,40 @@ func (w *World) sweep(ctx context.Context, file string, f sweepFlags) error {
 				return w.nothingNew(c, p.Plan, before, f.json)
 			}
 		}
-		if !f.json {
-			w.announce(p)
-		}
-
-		if err := in.upload(ctx, sweepstore.New(c.sweeps, p.Sweep)); err != nil {
-			return err
-		}
-		ended, err := c.launch(ctx, w, p, scheduled, f.json)
-		if err == nil && ended == nil {
-			err = c.settle(ctx, w, p.Plan, f)
-		}
-		if err != nil {
-			return err
-		}
-
-		w.log(c).Info("sweep submitted", "sweep", p.Sweep, "job", p.Job, "model", p.Spec.Model, "dataset", p.Dataset.Name+"@"+p.Dataset.Version,
-			"trials", len(p.Trials), "tasks", p.Sizing.Tasks, "ended_before", ended != nil)
-		if ended != nil && !f.json {
-			fmt.Fprintf(w.Out, "sweep %s has ended before (%s); to train it anew, give another --id\n", p.Sweep, ended.Outcome)
-		}
-
-		if f.noWait {
-			return w.submitted(ctx, c, p, ended, f.json)
-		}
-		return w.watch(ctx, c, p.Sweep, f.json)
+		return w.start(ctx, c, p, in, scheduled, f)
 	})
+}
+
+// start shows a plan, or writes it, submits its job and watches that.
+func (w *World) start(ctx context.Context, c *cloud, p *plan.Plan, in *inputModel, scheduled bool, f sweepFlags) error {
+	if f.dryRun {
+		return w.showPlan(c, p, f.json)
+	}
+	if !f.json {
+		w.announce(p)
+	}
+
+	if err := in.upload(ctx, sweepstore.New(c.sweeps, p.Sweep)); err != nil {
+		return err
+	}
+	ended, err := c.launch(ctx, w, p, scheduled, f.json)
+	if err == nil && ended == nil {
+		err = c.settle(ctx, w, p.Plan, f)
+	}
+	if err != nil {
+		return err
+	}
+
+	w.log(c).Info("sweep submitted", "sweep", p.Sweep, "job", p.Job, "model", p.Spec.Model, "dataset", p.Dataset.Name+"@"+p.Dataset.Version,
+		"trials", len(p.Own()), "tasks", p.Sizing.Tasks, "ended_before", ended != nil)
+	if ended != nil && !f.json {
+		fmt.Fprintf(w.Out, "sweep %s has ended before (%s); to train it anew, give another --id\n", p.Sweep, ended.Outcome)
+	}
+
+	if f.noWait {
+		return w.submitted(ctx, c, p, ended, f.json)
+	}
+	return w.watch(ctx, c, p.Sweep, f.json)
 }
 
 // plan makes the plan of a sweep, with the model that it continues, and what earlier sweeps have found.
@@ -249,7 +254,11 @@ func (c *cloud) launch(ctx context.Context, w *World, p *plan.Plan, scheduled, q
 
 func (w *World) announce(p *plan.Plan) {
 	z := p.Sizing
-	fmt.Fprintf(w.Out, "sweep %s: %d trials on %s@%s, %d tasks on %d x %s\n", p.Sweep, len(p.Trials), p.Dataset.Name, p.Dataset.Version, z.Tasks, z.VMs, z.MachineType)
+	more := ""
+	if p.Extends != nil {
+		more = " more"
+	}
+	fmt.Fprintf(w.Out, "sweep %s: %d%s trials on %s@%s, %d tasks on %d x %s\n", p.Sweep, len(p.Own()), more, p.Dataset.Name, p.Dataset.Version, z.Tasks, z.VMs, z.MachineType)
 	if q := p.Quote; q != nil {
 		fmt.Fprintf(w.Out, "expected: %s hours, %s, %s\n", hours(q.Hours), quotedCost(q), budgetText(p.Spec.Budget))
 	}
@@ -264,7 +273,7 @@ func (w *World) submitted(ctx context.Context, c *cloud, p *plan.Plan, ended *sw
 		return err
 	}
 	if asJSON {
-		return w.printJSON(map[string]any{"sweep": p.Sweep, "job": job, "trials": len(p.Trials), "ended": ended != nil})
+		return w.printJSON(map[string]any{"sweep": p.Sweep, "job": job, "trials": len(p.Own()), "ended": ended != nil})
 	}
 	if ended != nil {
 		return nil
@@ -291,7 +300,7 @@ func (w *World) showPlan(c *cloud, p *plan.Plan, asJSON bool) error {
 	}
 
 	t := w.newTable(header...)
-	for _, trial := range p.Trials {
+	for _, trial := range p.Own() {
 		if trial.Fold > 1 || trial.Refit {
 			continue
 		}

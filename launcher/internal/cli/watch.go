@@ -66,8 +66,8 @@ type best struct {
 }
 
 func newSnapshot(s *sweepview.Sweep, st sweepview.State, job JobStatus) snapshot {
-	b := st.Board
-	snap := snapshot{Sweep: s.Plan.Sweep, Job: job, Done: b.Done, Running: st.Running, Failed: b.Failed, Waiting: b.Waiting, Stopped: b.Stopped, Folds: newFolded(b), Conclusion: st.Conclusion}
+	b, own := st.Board, st.Board.Tally(s.Plan)
+	snap := snapshot{Sweep: s.Plan.Sweep, Job: job, Done: own.Done, Running: st.Running, Failed: own.Failed, Waiting: own.Waiting, Stopped: own.Stopped, Folds: newFolded(b), Conclusion: st.Conclusion}
 	if job.Finished || st.Conclusion != nil {
 		snap.Running = 0 // whoever held a trial is gone
 	}
@@ -167,8 +167,11 @@ type view struct {
 
 func (w *World) newView(s *sweepview.Sweep, asJSON bool) *view {
 	v := &view{w: w, json: asJSON, plan: s.Plan, seen: map[int]bool{}}
+	for n := range s.Plan.Inherits() { // they have ended in another sweep
+		v.seen[n] = true
+	}
 	if w.Terminal && !asJSON {
-		v.bar = progressbar.NewOptions(len(s.Plan.Trials), progressbar.OptionSetWriter(w.Err.Raw()), progressbar.OptionSetElapsedTime(true),
+		v.bar = progressbar.NewOptions(len(s.Plan.Own()), progressbar.OptionSetWriter(w.Err.Raw()), progressbar.OptionSetElapsedTime(true),
 			progressbar.OptionSetPredictTime(false), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(barThrottle), progressbar.OptionFullWidth())
 	}
 	return v
@@ -221,7 +224,7 @@ func (v *view) jsonLine(s snapshot) {
 
 // summary is the text before the bar.
 func (v *view) summary(s snapshot) string {
-	parts := []string{fmt.Sprintf("%d/%d done", s.Done, len(v.plan.Trials)), fmt.Sprintf("%d running", s.Running)}
+	parts := []string{fmt.Sprintf("%d/%d done", s.Done, len(v.plan.Own())), fmt.Sprintf("%d running", s.Running)}
 	if s.Stopped > 0 {
 		parts = append(parts, fmt.Sprintf("%d stopped", s.Stopped))
 	}
@@ -311,13 +314,16 @@ func (w *World) showBoard(p *sweep.Plan, b sweep.Board, top int) {
 	}
 	names := varied(p.Trials)
 	header := []any{"rank", "trial", p.Spec.Metric, "trees", "seconds", "parameters"}
-	if p.Open() { // where each comes from is news then
+	if p.Open() || p.Extends != nil { // where each comes from is news then
 		header = append(header, "from")
 	}
 	t := w.newTable(header...)
 	t.SetColumnConfigs([]table.ColumnConfig{{Number: 6, WidthMax: w.textWidth(boardOverhead), WidthMaxEnforcer: text.WrapSoft}})
 	add := func(of sweep.Trial, cells ...any) {
-		if p.Open() {
+		switch r := p.Inherited(of.Number); {
+		case r != nil:
+			cells = append(cells, "sweep "+string(r.Sweep))
+		case p.Open() || p.Extends != nil:
 			cells = append(cells, of.Source)
 		}
 		t.AppendRow(cells)

@@ -138,6 +138,10 @@ func (w *World) showWhy(p *sweep.Plan, y reasons) {
 		rows = append(rows, [2]string{"fold", fmt.Sprintf("%d of %d, of configuration %d", y.Trial.Fold, len(p.Folds.Rounds), y.Trial.Configuration)})
 	}
 	switch d := y.Decision; {
+	case p.Inherited(y.Trial.Number) != nil:
+		of := p.Inherited(y.Trial.Number).Sweep
+		rows = append(rows, [2]string{"because", fmt.Sprintf("it is a trial of sweep %s, which this one extends: `launcher why %s %d`", of, of, y.Trial.Number)},
+			[2]string{"parameters", settings(y.Trial.Params, varied(p.Trials))})
 	case d != nil:
 		rows = append(rows, [2]string{"because", d.Reason}, [2]string{"parameters", settings(d.Own, slices.Sorted(maps.Keys(d.Own)))},
 			[2]string{"decided", fmt.Sprintf("%s, by task %d under claim %d", humanize.Time(d.At), d.Task, d.Claim)},
@@ -195,11 +199,14 @@ func withoutText(p *sweep.Plan, t sweep.Trial) string {
 
 // seenText says what a decision knew.
 func seenText(p *sweep.Plan, d *sweep.Decision) string {
-	results, best := 0, (*sweep.Seen)(nil)
+	results, inherited, best := 0, 0, (*sweep.Seen)(nil)
 	for i := range d.Seen {
 		s := &d.Seen[i]
 		if s.Status != sweep.StatusRunning {
 			results++
+		}
+		if s.Trial < p.Inherits() {
+			inherited++
 		}
 		if s.Score != nil && (best == nil || p.Maximize == (*s.Score > *best.Score)) {
 			best = s
@@ -207,6 +214,9 @@ func seenText(p *sweep.Plan, d *sweep.Decision) string {
 	}
 
 	text := fmt.Sprintf("%d results", results)
+	if e := p.Extends; e != nil {
+		text += fmt.Sprintf(", %d of them of %s", inherited, e.Sweep)
+	}
 	for _, e := range p.Earlier {
 		text += fmt.Sprintf(", %d of %s", len(e.Trials), e.Sweep)
 	}

@@ -161,7 +161,7 @@ func (p *Plan) fit(m sweep.Machine, d *dataset.Manifest) error {
 		if err != nil {
 			return sweep.Sizing{}, 0, errorf("%v", err)
 		}
-		z, disks, err := Size(m, t, d, len(p.Trials), need)
+		z, disks, err := Size(m, t, d, len(p.Own()), need)
 		return z, sweep.Auto(disks), err
 	}
 

@@ -145,7 +145,7 @@ func (x *Index) line(ctx context.Context, id sweep.ID, line seen) (seen, error) 
 		}
 		p := f.Plan
 		line = seen{dataset: p.Dataset, metric: p.Spec.Metric,
-			IndexSweep: page.IndexSweep{ID: string(id), Dataset: p.Dataset.Name + "@" + p.Dataset.Version, Model: p.Spec.Model, State: stateOpen, Planned: p.Created, Trials: len(p.Trials)}}
+			IndexSweep: page.IndexSweep{ID: string(id), Dataset: p.Dataset.Name + "@" + p.Dataset.Version, Model: p.Spec.Model, State: stateOpen, Planned: p.Created, Trials: len(p.Own())}}
 		if p.Quote != nil {
 			line.hourly = p.Quote.Hourly
 		}

@@ -182,6 +182,10 @@ func (s *Sweep) trial(t sweep.Trial, r *sweep.Result, listed sweepstore.Trial, c
 		out.Private = float64(r.Usage.PrivateBytes)
 	}
 	out.State, out.Reason = ending(r, t.Params)
+	if r.Sweep != s.follow.Plan.Sweep {
+		out.Reason = fmt.Sprintf("of sweep %s, which this one extends: %s", r.Sweep, out.Reason)
+		out.Ended = s.follow.Plan.Created // the best so far begins with theirs
+	}
 	if t.Reason != "" {
 		out.Reason += fmt.Sprintf("; from %s: %s", t.Source, t.Reason)
 	}

@@ -77,6 +77,9 @@ func one(ctx context.Context, bucket blob.Store, id sweep.ID, p *sweep.Plan) (*s
 	if err := trials.Results(ctx, list, results, nil); err != nil {
 		return nil, err
 	}
+	for trial := range old.Inherits() { // what the sweep that it extends has found is read there
+		delete(results, trial)
+	}
 	fitting, err := search.Fitting(p, rated(old, slices.Collect(maps.Values(results))), sweep.MaxFound)
 	if err != nil || len(fitting) == 0 {
 		return nil, err

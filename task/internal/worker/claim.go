@@ -47,13 +47,13 @@ func (w *Worker) next(ctx context.Context) (*sweep.Claim, error) {
 func (w *Worker) rules() protocol.Task {
 	t := protocol.Task{Attempt: w.Attempt, Heartbeat: w.heartbeat(), Takeover: time.Duration(w.plan.Takeover), MaxDeaths: sweep.MaxClaims,
 		Stages: w.plan.Stages()}
-	// The first trials of an adaptive search inform all later ones, so they start first.
-	if w.plan.Open() {
-		t.Start = w.Task % len(w.plan.Trials)
-		return t
-	}
-	if tasks := w.plan.Sizing.Tasks; tasks > 0 {
-		t.Start = w.Task % tasks * len(w.plan.Trials) / tasks
+	first, own := w.plan.Inherits(), len(w.plan.Own())
+	t.Start = first
+	switch tasks := w.plan.Sizing.Tasks; {
+	case w.plan.Open(): // the first trials of an adaptive search inform all later ones, so they start first
+		t.Start += w.Task % own
+	case tasks > 0:
+		t.Start += w.Task % tasks * own / tasks
 	}
 	return t
 }

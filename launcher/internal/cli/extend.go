@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"coppice/launcher/internal/extend"
+	"coppice/launcher/internal/plan"
+	"coppice/launcher/internal/stager"
+	"coppice/program"
+	"coppice/sweep"
+)
+
+func extendCommand(w *World) *cobra.Command {
+	var f sweepFlags
+	var trials int
+	cmd := &cobra.Command{
+		Use:   "extend SWEEP --trials N",
+		Short: "Go on with a sweep that has ended, by more trials",
+		Long: `Starts a sweep that goes on where another has ended: the same spec on the same version of the dataset, with so many trials more. It has an id, a
+job, a budget and a conclusion of its own; the other stays as it is. The other's trials are the first of the new one, under their numbers: methods that learn know all of
+their results, none of their configurations is tried again, and they compete. Only a trial that is better than the version that the other has registered becomes a version; where none
+is, the sweep ends without a winner and says so. What the other was to train and did not come to, because it was cancelled or ended early, comes first.
+
+Run again with the same number, it attaches to the sweep that is there. Sweeps with validate are not extended.`,
+		Example: `  launcher extend nightly-ctr-1a2b3c4d --trials 20
+  launcher extend nightly-ctr-1a2b3c4d --trials 20 --dry-run
+  launcher extend nightly-ctr-1a2b3c4d --trials 20 --budget 5 --no-wait --json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := program.RefuseZero(cmd, "budget"); err != nil {
+				return err
+			}
+			if trials < 1 || trials >= sweep.MaxTrials {
+				return program.Usagef("--trials is %d: say how many trials more, 1 to %d", trials, sweep.MaxTrials-1)
+			}
+			return w.extend(cmd.Context(), sweep.ID(args[0]), trials, f)
+		},
+	}
+
+	f.add(cmd)
+	cmd.Flags().IntVar(&trials, "trials", 0, "how many trials more")
+	cmd.Flags().Float64Var(&f.budget, "budget", 0, "USD of machines that the new trials may cost; the spec's without")
+	cmd.Flags().StringVar(&f.id, "id", "", "the new sweep's id; made of the other's and the number of trials without")
+	cmd.Flags().BoolVar(&f.noWait, "no-wait", false, "submit and return")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "show trials, Batch request and memory; submit nothing")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON: one object, or while watching one per change")
+	return cmd
+}
+
+// extend starts a sweep that goes on from another.
+func (w *World) extend(ctx context.Context, of sweep.ID, trials int, f sweepFlags) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	prices, err := w.prices(f.prices)
+	if err != nil {
+		return err
+	}
+
+	return w.with(ctx, func(c *cloud) error {
+		old, err := extend.Read(ctx, c.sweeps, of)
+		if err != nil {
+			return err
+		}
+		spec := old.Plan.Spec
+		if f.budget != 0 {
+			spec.Budget = f.budget
+		}
+
+		// The version of that time, whatever the dataset's latest is by now.
+		ref := old.Plan.Dataset
+		m, err := stager.Resolve(ctx, c.datasets, ref.Name+"@"+ref.Version)
+		if err != nil {
+			return err
+		}
+		if err := c.allowed(ctx, m.Name, m.Version, w.Now()); err != nil {
+			return err
+		}
+		p, err := plan.Extend(plan.Request{Spec: &spec, Manifest: m, ID: sweep.ID(f.id), Job: c.Jobs.Name, Now: w.Now(), Version: w.Version}, old, trials)
+		if err != nil {
+			return err
+		}
+
+		var in *inputModel
+		if old.Text != nil {
+			in = &inputModel{text: old.Text, dataset: old.Dataset}
+		}
+		if err := c.quote(ctx, p, m, prices, f.Assumptions); err != nil {
+			return err
+		}
+		return w.start(ctx, c, p, in, false, f)
+	})
+}

@@ -1,0 +1,190 @@
+package plan
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+
+	"coppice/fit"
+	"coppice/search"
+	"coppice/sweep"
+	"coppice/sweepstore"
+)
+
+// Ended is a sweep that has ended, as another goes on from it.
+type Ended struct {
+	Plan    *sweep.Plan          // with what was decided about open trials
+	Results map[int]sweep.Result // that its ending counts
+	Reached []sweep.Reached      // what its trials had at rungs
+	Winner  *sweep.Inherited
+
+	Text, Dataset []byte // of the model that it continued, if it did
+}
+
+// Extend is the plan of a sweep that goes on from one that has ended: the same spec on the same version of the dataset, and so many trials more. Errors are those of Build.
+func Extend(q Request, old *Ended, more int) (*Plan, error) {
+	was := old.Plan
+	before, total := len(was.Trials), len(was.Trials)+more
+	switch most := limitOf(&was.Spec); {
+	case was.Folds != nil:
+		return nil, errorf("sweep %s cross-validates, and its refit has been chosen from all of its configurations: such a sweep is not extended; sweep anew with more trials", was.Sweep)
+	case total > most:
+		return nil, errorf("sweep %s has %d trials, and with %d more there are %d; such a search has at most %d: use fewer", was.Sweep, before, more, total, most)
+	}
+
+	id := q.ID
+	if id == "" {
+		id = extendedID(was, more)
+	}
+	p := &Plan{Plan: &sweep.Plan{
+		Format: sweep.FormatExtended, Sweep: id, Created: q.Now.UTC(), Coppice: q.Version, Job: q.Job(id), Spec: *q.Spec, Dataset: was.Dataset,
+		Maximize: was.Maximize, Metrics: was.Metrics, Holdout: was.Holdout, Heartbeat: was.Heartbeat, Takeover: was.Takeover, Earlier: was.Earlier,
+		Extends: &sweep.Extension{Sweep: was.Sweep, Reached: old.Reached, Winner: old.Winner},
+	}}
+	p.inherit(old)
+	if in := was.Input; in != nil {
+		own := *in
+		own.Text, own.Dataset = sweepstore.InputObject(id, old.Text), sweepstore.InputObject(id, old.Dataset)
+		p.Input = &own
+	}
+
+	if err := p.goOn(q, old, more); err != nil {
+		return nil, err
+	}
+	p.Spec.Trials = len(p.Trials)
+	return p, p.fit(q.Spec.Machine, q.Manifest)
+}
+
+func limitOf(s *sweep.Spec) int {
+	if s.Search.Listed() && s.Search.Stop == nil {
+		return sweep.MaxTrials
+	}
+	return sweep.MaxOpen
+}
+
+// extendedID names the sweep after what it goes on from: running the command again attaches.
+func extendedID(was *sweep.Plan, more int) sweep.ID {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s+%d", was.Sweep, more))
+	return sweep.ID(was.Spec.Name + "-" + hex.EncodeToString(sum[:4]))
+}
+
+// inherit takes the trials of the sweep that has ended over, with what came of them.
+func (p *Plan) inherit(old *Ended) {
+	for i, t := range old.Plan.Trials {
+		r, counts := old.Results[i]
+		if !counts {
+			r = sweep.Result{Format: sweep.FormatVersion, Sweep: old.Plan.Sweep, Trial: i, Status: sweep.StatusCancelled, Metrics: map[string]float64{},
+				Reason: fmt.Sprintf("it had not ended when sweep %s was concluded", old.Plan.Sweep)}
+		}
+		if r.Params != nil {
+			t.Params, t.Open = r.Params, false
+		}
+		if t.Params != nil {
+			t.Open = false
+		}
+		r.Params = nil
+		r.ForgetWrite()
+		p.Trials = append(p.Trials, t)
+		p.Extends.Results = append(p.Extends.Results, r)
+	}
+}
+
+// goOn adds the trials that the sweep trains itself: first those that the other was to train and did not come to, then new ones, as its search would have gone on.
+func (p *Plan) goOn(q Request, old *Ended, more int) error {
+	had, left := map[string]bool{}, more
+	for i, t := range p.Trials {
+		if t.Params == nil {
+			continue
+		}
+		had[sweep.ConfigurationKey(t.Params)] = true
+		if r := &p.Extends.Results[i]; left > 0 && untrained(r) {
+			p.Expected = append(p.Expected, sweep.Trial{Source: t.Source, Params: t.Params, Reason: fmt.Sprintf("trial %d of sweep %s, which was not trained to its end", i, old.Plan.Sweep)})
+			left--
+		}
+	}
+	known := len(p.Expected)
+	fresh, err := p.fresh(q, had, left)
+	if err != nil {
+		return err
+	}
+	p.Expected = append(p.Expected, fresh...)
+	if len(p.Expected) == 0 {
+		return errorf("sweep %s has tried every configuration that its spec has; widen search.random in another sweep", old.Plan.Sweep)
+	}
+
+	for i := range p.Expected {
+		t := &p.Expected[i]
+		t.Number = len(p.Trials)
+		if i >= known && !p.Spec.Search.Listed() {
+			p.Trials = append(p.Trials, sweep.Trial{Number: t.Number, Source: p.Spec.Search.Method, Open: true})
+			continue
+		}
+		p.Trials = append(p.Trials, *t)
+	}
+	if p.Open() {
+		if p.Base, err = fit.Complete(p.Spec.Base(), nil, features(q.Manifest)); err != nil {
+			return &search.SpecError{Part: "params", Err: err}
+		}
+	}
+	p.noteExtension(known, more)
+	return nil
+}
+
+// untrained says that a trial was to be trained and that nobody came to its end: its sweep was ended before. One that a person cancelled is not wanted.
+func untrained(r *sweep.Result) bool {
+	return r.Status == sweep.StatusCancelled && !r.ByHand || r.Status == sweep.StatusStopped && r.TreesGrown == 0
+}
+
+// fresh are configurations that the sweep has not had, at most so many: what it trains next, or, where its method learns, what may be expected of that.
+func (p *Plan) fresh(q Request, had map[string]bool, most int) ([]sweep.Trial, error) {
+	if most == 0 || len(p.Spec.Search.Random) == 0 {
+		return nil, nil
+	}
+	if p.Spec.Search.Method == sweep.MethodHalton {
+		return p.halton(q, most)
+	}
+
+	asked := request(&p.Spec, q.Manifest)
+	asked.Trials = min(len(p.Trials)+most, sweep.MaxTrials)
+	proposal, err := search.Propose(asked)
+	if err != nil {
+		return nil, err
+	}
+	fresh := slices.DeleteFunc(proposal.Trials, func(t sweep.Trial) bool { return had[sweep.ConfigurationKey(t.Params)] })
+	return fresh[:min(len(fresh), most)], nil
+}
+
+// halton goes on with the sequence.
+func (p *Plan) halton(q Request, most int) (fresh []sweep.Trial, err error) {
+	columns := features(q.Manifest)
+	plan := *p.Plan
+	if plan.Base, err = fit.Complete(p.Spec.Base(), nil, columns); err != nil {
+		return nil, &search.SpecError{Part: "params", Err: err}
+	}
+	return search.Begin(&plan, p.Trials, len(p.Trials)+most, func(own sweep.Params) (sweep.Params, error) { return fit.Complete(plan.Base, own, columns) })
+}
+
+// noteExtension says what the sweep goes on from.
+func (p *Plan) noteExtension(again, more int) {
+	note := func(format string, args ...any) { p.Notes = append(p.Notes, fmt.Sprintf(format, args...)) }
+	e, ended := p.Extends, 0
+	for _, r := range e.Results {
+		if r.Status == sweep.StatusDone || r.Status == sweep.StatusStopped && r.TreesGrown > 0 {
+			ended++
+		}
+	}
+	note("extends sweep %s: %d results of its %d trials compete with the new ones, and no configuration is tried again", e.Sweep, ended, len(e.Results))
+	if again > 0 {
+		note("%d trials are those that sweep %s was to train and did not come to the end of", again, e.Sweep)
+	}
+	if w := e.Winner; w != nil {
+		note("the best so far is trial %d, version %d of %s: only a new trial that is better becomes a version", w.Trial, w.Version, w.Model)
+	}
+	if own := len(p.Own()); own < more {
+		note("there are only %d more configurations; %d were asked for", own, more)
+	}
+	if p.Open() {
+		note("%d trials are decided when they are claimed (search.method: %s)", len(p.Own())-again, p.Spec.Search.Method)
+	}
+}
