@@ -99,7 +99,7 @@ func (p *Plan) goOn(q Request, old *Ended, more int) error {
 		}
 		had[sweep.ConfigurationKey(t.Params)] = true
 		if r := &p.Extends.Results[i]; left > 0 && untrained(r) {
-			p.Expected = append(p.Expected, sweep.Trial{Source: t.Source, Params: t.Params, Reason: fmt.Sprintf("trial %d of sweep %s, which was not trained to its end", i, old.Plan.Sweep)})
+			p.Expected = append(p.Expected, sweep.Trial{Source: t.Source, Params: t.Params, Absent: t.Absent, Reason: fmt.Sprintf("trial %d of sweep %s, which was not trained to its end", i, old.Plan.Sweep)})
 			left--
 		}
 	}
