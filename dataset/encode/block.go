@@ -8,39 +8,39 @@ import (
 	"coppice/dataset"
 )
 
-// block is some rows of one pile in memory. Those of train are in their order.
+// block is some rows of one pile in memory. Rows of train are in their order.
 type block struct {
 	place   place
-	buffer  []byte // that records are in, unless they were in memory
+	buffer  []byte // the memory of records, if they were read from a file
 	records []byte
 	sorted  []ranked
-	order   []uint64 // of each row; rows see those whose order is below their limit
+	order   []uint64 // by row; a row sees those whose order is below its limit
 	limit   []uint64
 	row     []uint32
 	label   []float64
 	weight  []float64
-	time    []float64 // where rows have one
+	time    []float64 // if rows have times
 	parts   [][]uint64
 }
 
-// place says where a block's rows are.
+// place locates a block's rows.
 type place struct{ pile, first, count int }
 
-// ranked is a record and what it is sorted by.
+// ranked is a record and its sort key.
 type ranked struct {
 	order uint64
 	row   uint32
 	at    uint32
 }
 
-// ordered maps numbers to whole numbers with the same order.
+// ordered maps numbers to integers with the same order.
 func ordered(x float64) uint64 {
 	b := math.Float64bits(x + 0) // -0 becomes 0
 	return b ^ (uint64(int64(b)>>63) | 1<<63)
 }
 
-// trainBlocks are the blocks of train, each of which comes in its order behind the one before. A piece is one block, unless all its
-// rows are of one time and so see the same rows: then it is as many as fit memory.
+// trainBlocks lists the blocks of train in order. A piece is one block, unless all its rows have the same time and so see the same rows:
+// then it is divided into as many blocks as memory requires.
 func (m *Maker) trainBlocks() []place {
 	var out []place
 	most := max(1, m.c.Piece/m.layout.loaded)
@@ -59,12 +59,12 @@ func (m *Maker) trainBlocks() []place {
 	return out
 }
 
-// oneTime says whether a piece of train by time is one point of time, as a whole day is where times are days.
+// oneTime reports whether a piece of train, ordered by time, covers a single time, for instance a whole day in a table with dates.
 func (m *Maker) oneTime(pile int) bool {
 	return m.c.Order.By == dataset.OrderTime && m.span[pile].least == m.span[pile].greatest
 }
 
-// heldOutBlocks are the blocks of the splits behind train.
+// heldOutBlocks lists the blocks of the other splits.
 func (m *Maker) heldOutBlocks() []place {
 	var out []place
 	most := max(1, m.c.Piece/m.layout.loaded)
@@ -77,7 +77,7 @@ func (m *Maker) heldOutBlocks() []place {
 	return out
 }
 
-// load reads a block, sorted by the order of the given number if it is of train.
+// load reads a block and, if it is of train, sorts it by the order with the given number.
 func (m *Maker) load(p place, order int, b *block) error {
 	records, err := m.rows.load(p.pile, p.first, p.count, &b.buffer)
 	if err != nil {
@@ -100,7 +100,7 @@ func (m *Maker) load(p place, order int, b *block) error {
 		b.sorted[i] = r
 	}
 
-	// Rows of one time are told apart by their number, so that there is one order.
+	// Rows of the same time are sorted by their number, so that the order is unique.
 	if train {
 		slices.SortFunc(b.sorted, func(x, y ranked) int {
 			return cmp.Or(cmp.Compare(x.order, y.order), cmp.Compare(x.row, y.row))
@@ -111,10 +111,10 @@ func (m *Maker) load(p place, order int, b *block) error {
 	return nil
 }
 
-// unpackRows is how many rows are taken apart at once: their records stay in the cache.
+// unpackRows is how many rows are unpacked at a time: their records stay in the cache.
 const unpackRows = 1024
 
-// unpack takes the sorted records apart.
+// unpack decodes the sorted records.
 func (m *Maker) unpack(b *block, train bool) {
 	n := len(b.sorted)
 	b.order, b.limit, b.row = resize(b.order, n), resize(b.limit, n), resize(b.row, n)
@@ -135,7 +135,7 @@ func (m *Maker) unpack(b *block, train bool) {
 	})
 }
 
-// unpackTargets takes rows from..to apart, but for their parts.
+// unpackTargets decodes rows from..to, without their parts.
 func (m *Maker) unpackTargets(b *block, from, to int, train bool) {
 	delay := m.c.Order.DelaySeconds
 	for i := from; i < to; i++ {
@@ -150,7 +150,7 @@ func (m *Maker) unpackTargets(b *block, from, to int, train bool) {
 		switch {
 		case !train:
 			b.limit[i] = math.MaxUint64
-		case delay > 0: // rows that are at least so much older
+		case delay > 0: // rows at least that much older
 			b.limit[i] = ordered(b.time[i]-delay) + 1
 		default:
 			b.limit[i] = r.order
@@ -158,11 +158,11 @@ func (m *Maker) unpackTargets(b *block, from, to int, train bool) {
 	}
 }
 
-// turnRows is how many rows are looked up before anything is done with what was found.
+// turnRows is how many rows are looked up before the results are used.
 const turnRows = 512
 
-// findLevels looks up the slots that rows from..to of a block have of key k. With add, levels are made that are not there, if they may
-// have a place.
+// findLevels finds the slots of the levels that rows from..to of a block have for key k. With add, it adds missing levels if they may have
+// a place.
 func (m *Maker) findLevels(b *block, k, from, to int, add bool, slots *[turnRows]int32) {
 	var levels [turnRows]uint64
 	t := m.tables[k]
@@ -182,7 +182,7 @@ func (m *Maker) findLevels(b *block, k, from, to int, add bool, slots *[turnRows
 	}
 }
 
-// hashLevels is the levels that rows from..to of a block have of key k.
+// hashLevels computes the levels that rows from..to of a block have for key k.
 func (m *Maker) hashLevels(b *block, k, from, to int, levels *[turnRows]uint64) int {
 	n := to - from
 	for i := range levels[:n] {

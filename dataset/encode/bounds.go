@@ -9,9 +9,9 @@ import (
 	"coppice/dataset"
 )
 
-// layFeatures decides which features there are, and where the bins of rates and gaps end. The values that a rate will have are not
-// known before the pass in which they are put into bins. So bounds are made from values such as they could be: half of them as rows
-// have that are predicted later, with all rows of their level, and half as rows of train, with some of them.
+// layFeatures decides which features there are, and the bin bounds of rates and gaps. The values of a rate are only known in the pass that
+// bins them. So bounds are made from simulated values: half of them as for rows that are predicted later, from all rows of their level, and
+// half as for rows of train, from some of them.
 func (m *Maker) layFeatures() error {
 	for k, key := range m.c.Keys {
 		for _, made := range []struct {
@@ -29,7 +29,7 @@ func (m *Maker) layFeatures() error {
 	}
 
 	rates := make([][]float64, len(m.c.Keys))
-	for k := range m.c.Keys { // a key falls back to one before it
+	for k := range m.c.Keys { // a key falls back to an earlier one
 		rates[k] = m.sampleRates(k, rows, rates)
 	}
 	m.assign = make([]func([]float64, []uint8, uint8), len(m.features))
@@ -44,7 +44,7 @@ func (m *Maker) layFeatures() error {
 			f.Bounds = m.given(f, func() []float64 { return steps(1, 1e9, 1.2) })
 		case dataset.DeriveCount:
 			if !m.countsSoFar(f.Key) {
-				return // by countLevels, which knows the greatest
+				return // by countLevels, which knows the largest count
 			}
 			f.Bounds = m.given(f, func() []float64 { return steps(0, float64(m.c.Rows[0])-1, countFactor) })
 		}
@@ -53,7 +53,7 @@ func (m *Maker) layFeatures() error {
 	return nil
 }
 
-// given are the bounds of a feature that its key gives, or those that are made, at most so many as it may have.
+// given returns the bounds that the key gives for a feature, else those returned by made, limited to the allowed number.
 func (m *Maker) given(f *Feature, made func() []float64) []float64 {
 	bounds, ok := m.c.Keys[f.Key].Bounds[f.What]
 	if !ok {
@@ -66,7 +66,7 @@ func rangeOf(sorted []float64) [3]float64 {
 	return [3]float64{sorted[0], sorted[(len(sorted)-1)/2], sorted[len(sorted)-1]}
 }
 
-// steps are bounds that grow by a factor, and at least by 1, from first up to most.
+// steps returns bounds from first up to most that grow by a factor, and at least by 1.
 func steps(first, most, factor float64) []float64 {
 	var out []float64
 	for x := first; x <= most; x = max(x+1, math.Floor(x*factor)) {
@@ -75,7 +75,7 @@ func steps(first, most, factor float64) []float64 {
 	return out
 }
 
-// maxBounds is how many bounds a feature may have.
+// maxBounds is the most bounds that a feature may have.
 func (m *Maker) maxBounds(f *Feature) int {
 	n := cmp.Or(m.c.MaxBins, dataset.MaxBins) - 1
 	if f.Missing {
@@ -84,7 +84,7 @@ func (m *Maker) maxBounds(f *Feature) int {
 	return max(n, 0)
 }
 
-// spread keeps at most so many of the bounds, the first among them, evenly spread.
+// spread keeps at most most of the bounds, evenly spread and including the first.
 func spread(bounds []float64, most int) []float64 {
 	most = min(most, len(bounds))
 	var kept []float64
@@ -96,14 +96,14 @@ func spread(bounds []float64, most int) []float64 {
 	return kept
 }
 
-// sampled is a row of the sample: its hash, label and weight, and its level of each key.
+// sampled is a sampled row: its hash, label and weight, and its level for each key.
 type sampled struct {
 	hash          uint64
 	label, weight float64
 	levels        []uint64
 }
 
-// sample is the rows of train with the lowest hashes.
+// sample holds the rows of train with the lowest hashes.
 type sample struct {
 	limit uint64 // of hashes
 	rows  []sampled
@@ -117,9 +117,9 @@ func newSample(c *Config) sample {
 	return sample{limit: math.MaxUint64}
 }
 
-// offer takes row i if it is one of those.
+// offer takes row i if its hash is low enough.
 func (s *sample) offer(keys []Key, r *Rows, i int, weight float64) {
-	hash := Order(uint32(r.First+i), dataset.MaxCopies) // no copy's order
+	hash := Order(uint32(r.First+i), dataset.MaxCopies) // an order that no copy uses
 	if hash > s.limit {
 		return
 	}
@@ -133,7 +133,7 @@ func (s *sample) offer(keys []Key, r *Rows, i int, weight float64) {
 	s.rows = append(s.rows, one)
 }
 
-// take gives the rows by ascending hash, and forgets them.
+// take returns the rows by ascending hash, and resets the sample.
 func (s *sample) take() ([]sampled, error) {
 	rows := s.rows
 	s.rows = nil
@@ -144,11 +144,11 @@ func (s *sample) take() ([]sampled, error) {
 	return rows, nil
 }
 
-// frequent is how many rows of the sample a level must have to be taken for what the sample says of it. Where the sample is not
-// the whole of train, rarer ones are replaced by levels that were counted exactly.
+// frequent is how many sampled rows a level needs for its statistics to be estimated from the sample. Unless the sample is all of train,
+// rarer levels are replaced by levels that were counted exactly.
 const frequent = 8
 
-// sampleRates gives rates of key k such as the rows could have. rates are those of the keys before it.
+// sampleRates simulates rates of key k. rates holds those of earlier keys.
 func (m *Maker) sampleRates(k int, rows []sampled, rates [][]float64) []float64 {
 	seen := map[uint64]slot{}
 	for i := range rows {
@@ -179,7 +179,7 @@ func (m *Maker) sampleRates(k int, rows []sampled, rates [][]float64) []float64 
 	return out
 }
 
-// rareRows are the levels that were counted exactly, each as often as it has rows, up to some times.
+// rareRows returns the levels that were counted exactly, each repeated once per row, up to a limit.
 func (d *Distinct) rareRows() []slot {
 	var out []slot
 	for _, at := range d.table.sorted(1) {
@@ -191,11 +191,11 @@ func (d *Distinct) rareRows() []slot {
 	return out
 }
 
-// exactDraws is up to how many rows are drawn one by one.
+// exactDraws is the number of rows up to which draws are made one by one.
 const exactDraws = 32
 
-// some is the statistics of some rows of a level, of none up to all, drawn without replacement; of labels that are not 0 and 1, and of
-// many rows, about what they would be.
+// some simulates the statistics of a random number of the level's rows, from none to all, drawn without replacement; for many rows, and for
+// labels other than 0 and 1, it uses an approximation.
 func (s slot) some(hash uint64) slot {
 	draw := func(i int) float64 { return float64(Mix(hash+uint64(i))>>11) / (1 << 53) }
 	share := draw(0)
@@ -213,7 +213,7 @@ func (s slot) some(hash uint64) slot {
 		}
 	default:
 		p := s.sum / s.n
-		deviate := -6.0 // nearly normal: the sum of twelve evenly distributed numbers
+		deviate := -6.0 // nearly normal: the sum of twelve uniform numbers
 		for i := range 12 {
 			deviate += draw(i + 1)
 		}

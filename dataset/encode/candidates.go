@@ -8,7 +8,7 @@ import (
 	"sort"
 )
 
-// first are the candidates to begin with: atoms that may be keys by themselves, and all pairs of the atoms that tell most.
+// first returns the initial candidates: atoms that may be keys by themselves, and all pairs of the most informative atoms.
 func (r *run) first() []candidate {
 	atoms := make([]int, len(r.s.Atoms))
 	for i := range atoms {
@@ -40,7 +40,7 @@ func (r *run) first() []candidate {
 	return out
 }
 
-// consider appends a candidate that has not been tried, unless it has two atoms of one column.
+// consider appends a candidate unless it was tried before or has two atoms of the same column.
 func (r *run) consider(to []candidate, atoms []int) []candidate {
 	for i, a := range atoms {
 		for _, b := range atoms[i+1:] {
@@ -58,7 +58,7 @@ func (r *run) consider(to []candidate, atoms []int) []candidate {
 	return append(to, candidate{atoms: atoms})
 }
 
-// grow takes a batch from the candidates, and makes of each of its pairs triples with all other atoms.
+// grow removes a batch from the candidates, and adds the triples made of the batch's pairs and another atom.
 func (r *run) grow(candidates, batch []candidate) []candidate {
 	for _, taken := range batch {
 		candidates = slices.DeleteFunc(candidates, func(c candidate) bool { return slices.Equal(c.atoms, taken.atoms) })
@@ -78,13 +78,13 @@ func (r *run) grow(candidates, batch []candidate) []candidate {
 	return candidates
 }
 
-// retainedGain is the part of the least gain below which a candidate is not looked at again: what the model learns later explains some of
-// what a key would have explained, and seldom makes room for it.
+// retainedGain is the share of the least gain below which a candidate is dropped for good: as the model learns more, it explains some of
+// what a key would have explained, and rarely makes a key more useful.
 const retainedGain = 0.5
 
-// best gives the candidates with the most gain, at most count of them, each with levels of its own: two keys may divide the rows alike,
-// as a code and its name do, and keys of the same columns, as numbers or as ranges, mostly tell the same. rest are the candidates that
-// may still be worth it.
+// best returns the candidates with the most gain, at most count of them and without redundancy: two keys may divide the rows alike, as a
+// code and its name do, and keys of the same columns, as numbers or as ranges, mostly carry the same information. rest are the candidates
+// that may still be useful.
 func (r *run) best(candidates []candidate, count int) (out, rest []candidate) {
 	least := leastGain * r.meanLoss()
 	parallel(r.s.Threads, len(candidates), func(i int) {
@@ -114,7 +114,7 @@ func (r *run) best(candidates []candidate, count int) (out, rest []candidate) {
 	return out, rest
 }
 
-// sameColumns reports whether two candidates are made of the same columns.
+// sameColumns reports whether two candidates use the same columns.
 func (r *run) sameColumns(a, b candidate) bool {
 	if len(a.atoms) != len(b.atoms) {
 		return false
@@ -148,13 +148,13 @@ func (r *run) encode(atoms []int) codes {
 	return c
 }
 
-// divideAlike reports whether two keys have the same rows in each level.
+// divideAlike reports whether two keys divide the rows into the same levels.
 func (c codes) divideAlike(o codes) bool {
 	if c.levels != o.levels {
 		return false
 	}
 
-	// One direction is enough: with as many levels on either side, no two levels of c can have the same one of o.
+	// One direction is enough: with equal numbers of levels, no two levels of c can map to the same one of o.
 	to := make([]int32, c.levels)
 	for i := range to {
 		to[i] = -1
@@ -172,20 +172,20 @@ func (c codes) divideAlike(o codes) bool {
 	return true
 }
 
-// sums are the rows of a level that models learn from.
+// sums holds weight and label sum of a level's training rows.
 type sums struct{ n, y float64 }
 
-// priorRows is how many rows the mean label counts for in the rates of the sample.
+// priorRows is the weight, in rows, of the mean label in the sample's rates.
 const priorRows = 1
 
-// statistics gives rate and count of a key: of rows that learn as ordered statistics, of others from all that learn.
+// statistics returns a key's rates and counts: for training rows ordered statistics, for others those of all training rows.
 func (r *run) statistics(f *fold, c codes) (rate, count []float64) {
 	n := len(r.s.Label)
 	rate, count = make([]float64, n), make([]float64, n)
 	levels := make([]sums, c.levels)
 	prior, seen := r.prior(f), 0.0
 
-	// Rows that learn see those before them only, by time those that are old enough: the rate of a row must not know its own label.
+	// A training row sees only earlier rows, by time only those old enough: its rate must not include its own label.
 	next := 0
 	add := func(until func(row uint32) bool) {
 		for ; next < n && until(r.order[next]); next++ {
@@ -212,7 +212,7 @@ func (r *run) statistics(f *fold, c codes) (rate, count []float64) {
 	}
 	add(func(uint32) bool { return true })
 
-	// By now the levels hold all rows that learn, which is what the others see.
+	// Now the levels hold all training rows, which is what the other rows see.
 	for i, hold := range f.hold {
 		s := levels[c.code[i]]
 		if hold {
@@ -220,14 +220,14 @@ func (r *run) statistics(f *fold, c codes) (rate, count []float64) {
 		} else if r.s.Time == nil {
 			count[i] = s.n - 1
 		} else {
-			count[i] = math.Round(count[i] * seen) // as many as there will be at this pace, as the dataset's counts say
+			count[i] = math.Round(count[i] * seen) // extrapolated to all training rows, like the dataset's counts
 		}
 	}
 
 	return rate, count
 }
 
-// prior is the mean label of the rows that learn.
+// prior is the mean label of the training rows.
 func (r *run) prior(f *fold) float64 {
 	sum, n := 0.0, 0.0
 	for i, hold := range f.hold {
@@ -238,15 +238,15 @@ func (r *run) prior(f *fold) float64 {
 	return sum / max(n, 1)
 }
 
-// Cells in which held-out rows are compared with what the model says: ranges of the rate, times ranges of the count.
+// Cells in which held-out rows are compared with the model: ranges of the rate times ranges of the count.
 const (
 	rateCells  = 16
 	countCells = 4
-	cellPrior  = 20 // rows of average hessian that pull a cell towards no change
+	cellPrior  = 20 // rows of average hessian that pull a cell's correction towards zero
 )
 
-// gain is how much of the held-out rows' loss a key explains that the model does not: the second-order gain of a constant for each
-// cell, less what that many constants explain by chance. deviates is how far the gain is beyond chance, as a standard normal deviate.
+// gain is the share of the held-out rows' loss that a key explains beyond the model: the second-order gain of one constant per cell, less
+// what that many constants explain by chance. deviates says how far the gain is beyond chance, as a standard normal deviate.
 func (r *run) gain(atoms []int) (mean, deviates float64) {
 	c := r.encode(atoms)
 	explained, expected, variance := 0.0, 0.0, 0.0
@@ -272,7 +272,7 @@ func (r *run) gain(atoms []int) (mean, deviates float64) {
 	return (explained - expected) / float64(max(rows, 1)), deviate(explained, expected, variance)
 }
 
-// divide puts the held-out rows of a fold into cells, by the rate and the count that the other rows give the levels of a key.
+// divide assigns the held-out rows of a fold to cells, by the rate and count that the key gets from the other rows.
 func (r *run) divide(fold *fold, c codes) *[rateCells * countCells]cell {
 	levels := make([]sums, c.levels)
 	for i, hold := range fold.hold {
@@ -293,17 +293,17 @@ func (r *run) divide(fold *fold, c codes) *[rateCells * countCells]cell {
 	})
 }
 
-// cell is what the model's scores of some held-out rows leave to explain.
+// cell sums up the model's residuals for some held-out rows.
 type cell struct {
 	n       int
 	g, h    float64
-	squares float64 // what the square of g is by chance: a sum of squares, each of the gradients of rows that stand together
+	squares float64 // the expected square of g by chance: the sum, over groups of rows, of squared gradient sums
 }
 
-// fill puts the held-out rows of a fold into their cells.
+// fill sums up the held-out rows of a fold by cell.
 func (r *run) fill(f *fold, of func(row int) int) *[rateCells * countCells]cell {
 	cells := new([rateCells * countCells]cell)
-	var together [rateCells * countCells]float64 // gradients of the present group
+	var together [rateCells * countCells]float64 // gradients of the current group
 	for at, row := range r.grouped {
 		i := int(row)
 		if f.hold[i] {
@@ -327,13 +327,13 @@ func (r *run) fill(f *fold, of func(row int) int) *[rateCells * countCells]cell 
 	return cells
 }
 
-// deviate says how far a sum of squares is from what is expected by chance, as a standard normal deviate: as a multiple of a
+// deviate says how far a sum of squares is above its expectation by chance, as a standard normal deviate: it is approximated by a scaled
 // chi-square of the same mean and variance (Satterthwaite, 1946), whose cube root is nearly normal (Wilson and Hilferty, 1931).
 func deviate(sum, mean, variance float64) float64 {
 	if !(mean > 0) {
 		return 0
 	}
-	spread := variance / (mean * mean) / 9 // 2/9 by the degrees of freedom
+	spread := variance / (mean * mean) / 9 // 2/9 divided by the degrees of freedom
 	return (math.Cbrt(sum/mean) - (1 - spread)) / math.Sqrt(spread)
 }
 
@@ -349,7 +349,7 @@ func countCell(n float64) int {
 	return 3
 }
 
-// boundRows is how many rates decide where the cells end.
+// boundRows is how many rates determine the cells' bounds.
 const boundRows = 1024
 
 func (r *run) cellBounds(f *fold, rate func(int) float64) []float64 {
@@ -361,7 +361,7 @@ func (r *run) cellBounds(f *fold, rate func(int) float64) []float64 {
 		}
 	}
 
-	// Rates of evenly spaced rows are enough to tell where the cells end.
+	// A sample of evenly spaced rows suffices for the cells' bounds.
 	step, next := max(1, held/boundRows), 0
 	for i, hold := range f.hold {
 		if !hold {
@@ -373,7 +373,7 @@ func (r *run) cellBounds(f *fold, rate func(int) float64) []float64 {
 		}
 	}
 
-	// Quantiles. Where rates are equal, fewer cells are made.
+	// Quantiles. Equal rates give fewer cells.
 	slices.Sort(sample)
 	var bounds []float64
 	for q := 1; q < rateCells && len(sample) > 0; q++ {
@@ -385,10 +385,10 @@ func (r *run) cellBounds(f *fold, rate func(int) float64) []float64 {
 	return bounds
 }
 
-// statisticBins is how many bins statistics have in the model of the search.
+// statisticBins is the number of bins of a statistic in the search's model.
 const statisticBins = 64
 
-// binned puts numbers into bins of about equally many rows.
+// binned bins numbers into about equal counts.
 func binned(values []float64) Column {
 	sorted := slices.Clone(values)
 	slices.Sort(sorted)

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// sketchLevels finds out which levels may have floor rows, where the tables cannot hold all of them.
+// sketchLevels finds the levels that may have at least floor rows, if the tables cannot hold all levels.
 func (m *Maker) sketchLevels(ctx context.Context) error {
 	if m.floor == 1 {
 		return nil
@@ -32,7 +32,7 @@ func (m *Maker) sketchLevels(ctx context.Context) error {
 	return nil
 }
 
-// sketchRows is how many rows are looked at before the next ones: their parts nearly stay in the second-level cache.
+// sketchRows is how many rows are processed at a time: their parts mostly stay in the second-level cache.
 const sketchRows = 1 << 14
 
 // sketchRecords counts the levels of records.
@@ -51,7 +51,7 @@ func (m *Maker) sketchRecords(records []byte, b *block) {
 	})
 }
 
-// span is the least and the greatest time of a piece.
+// span is the range of times in a piece.
 type span struct{ least, greatest float64 }
 
 func newSpan() span { return span{math.Inf(1), math.Inf(-1)} }

@@ -2,21 +2,20 @@ package encode
 
 import "math/bits"
 
-// Distinct estimates how many levels a stream has, and how many of them have at least so many rows: it counts exactly those
-// levels whose hashes end in enough zeros (distinct sampling: Gibbons, VLDB 2001). What it holds in the end does not depend
-// on the order of the rows.
+// Distinct estimates how many levels a stream has, and how many of them have a minimum number of rows. It counts exactly those levels whose
+// hashes end in enough zeros (distinct sampling: Gibbons, VLDB 2001). Its final state does not depend on the order of the rows.
 type Distinct struct {
 	table *table
-	depth int // how many zeros
+	depth int // required number of trailing zeros
 }
 
-// distinctLevels is how many levels are counted at most: the estimate is then good to some 3 %.
+// distinctLevels is the most levels counted, which makes the estimate accurate to some 3 %.
 const distinctLevels = 2048
 
-// NewDistinct begins.
+// NewDistinct returns an empty Distinct.
 func NewDistinct() *Distinct { return &Distinct{table: newTable(0)} }
 
-// Wants reports whether the level is one of those that are counted, so far. Only those need be added.
+// Wants reports whether the level is currently counted. Other levels need not be added.
 func (d *Distinct) Wants(level uint64) bool { return bits.TrailingZeros64(level) >= d.depth }
 
 // Add counts a row of a level.
@@ -44,7 +43,7 @@ func (d *Distinct) Add(level uint64, label, weight float64) {
 	}
 }
 
-// Levels is about how many levels have at least floor rows.
+// Levels estimates how many levels have at least floor rows.
 func (d *Distinct) Levels(floor int) int {
 	n := 0
 	for i := range d.table.slots {

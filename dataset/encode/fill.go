@@ -7,10 +7,9 @@ import (
 	"coppice/dataset"
 )
 
-// fill goes through the rows of train in their order, once for each copy, and through the rows of the other splits after them. Each
-// row's rates are put into bins at once. Where rows have come in the order in which they are gone through, their bins are handed out at
-// once, too; else they go to the segment that the row lies in. Counts in random orders are of all rows of train, so that of them only the
-// level is noted.
+// fill processes the rows of train in their order, once per copy, and then the rows of the other splits. Rates are binned at once. If rows
+// arrived in that order, their bins are also output at once; otherwise they go to the segment of the row. With random orders, counts are
+// over all rows of train, so for these only the level's number is stored.
 func (m *Maker) fill(ctx context.Context, progress func(done, total int64), write func(split, first int, columns [][]uint8) error) error {
 	m.laySegments()
 	f := newFiller(m, progress, write)
@@ -41,29 +40,29 @@ func (m *Maker) fill(ctx context.Context, progress func(done, total int64), writ
 	return nil
 }
 
-// filler is the state of that way through the rows. Rows are asked for their statistics in one block, and rows of the block seen add
-// to those of others. It may be an earlier block: by time with a delay, rows are seen long after they were asked.
+// filler is the state of fill. Rows of the block asked get their statistics, while rows of the block seen are added to the levels. seen may
+// be an earlier block than asked: by time with a delay, rows are added long after they were asked.
 type filler struct {
 	m      *Maker
 	copy   int
 	blocks []place
 	asked  *block
-	seen   *block // often the same
-	other  *block // the one of two that is neither
-	at     int    // the number of seen among blocks; it is loaded if ready
+	seen   *block // often the same block as asked
+	other  *block // the spare block, if asked and seen are the same
+	at     int    // index of seen in blocks; it is loaded if ready
 	ready  bool
-	next   int // the next row of seen
+	next   int // the next row of seen to add
 	until  []int
-	chains [][]int // keys, each with those that it falls back to before it; different chains are worked on at once
+	chains [][]int // keys after those that they fall back to; different chains run in parallel
 
-	before int // rows of the blocks before the one seen
+	before int // rows in the blocks before seen
 
-	rates   [][]float64 // of each key, of the rows asked
-	counts  [][]float64 // by time, of each key with a count
-	gaps    [][]float64 // of each key with recency
-	numbers [][]uint32  // of each key, of the rows asked, of their levels: 0 is none
-	out     [][]uint8   // of each feature but counts of all rows of train, the bins of the rows asked
-	records []byte      // of the bins of the rows asked
+	rates   [][]float64 // by key, of the rows asked
+	counts  [][]float64 // by time, by key with a count
+	gaps    [][]float64 // by key with recency
+	numbers [][]uint32  // by key, the rows' level numbers; 0 is none
+	out     [][]uint8   // by feature, except counts of all rows of train, the bins of the rows asked
+	records []byte      // the bins of the rows asked, as records
 
 	write       func(split, first int, columns [][]uint8) error
 	progress    func(done, total int64)
@@ -81,7 +80,7 @@ func newFiller(m *Maker, progress func(done, total int64), write func(split, fir
 	return f
 }
 
-// chains are the keys in groups that have nothing to do with each other.
+// chains groups the keys into independent chains.
 func (m *Maker) chains() [][]int {
 	var out [][]int
 	member := make([]int, len(m.c.Keys))
@@ -97,7 +96,7 @@ func (m *Maker) chains() [][]int {
 	return out
 }
 
-// begin starts a copy: nothing has been seen.
+// begin starts a copy: no rows have been added.
 func (f *filler) begin(number int, blocks []place) {
 	f.m.lasts = make([][]float64, len(f.m.tables))
 	for k, t := range f.m.tables {
@@ -109,9 +108,9 @@ func (f *filler) begin(number int, blocks []place) {
 	f.copy, f.blocks, f.at, f.next, f.ready, f.before = number, blocks, 0, 0, false, 0
 }
 
-// train gives the rows of a block of train their statistics.
+// train computes the statistics of a block of train.
 func (f *filler) train(ctx context.Context, p place) error {
-	if f.seen == f.asked { // it is not done with
+	if f.seen == f.asked { // still in use
 		f.asked, f.other = f.other, nil
 	}
 	if err := f.m.load(p, f.copy, f.asked); err != nil {
@@ -126,7 +125,7 @@ func (f *filler) train(ctx context.Context, p place) error {
 			return err
 		}
 
-		// As many rows as the block seen decides about: of the first that may see beyond it, the next block must be known.
+		// As many rows as the block seen determines. A row that may see beyond it needs the next block.
 		last := f.at+1 == len(f.blocks)
 		to, seen := from, f.next
 		f.until = f.until[:0]
@@ -152,7 +151,7 @@ func (f *filler) train(ctx context.Context, p place) error {
 	return f.keep()
 }
 
-// loadSeen makes sure that the block whose rows are to be seen next is there.
+// loadSeen makes sure that the block with the next rows to add is loaded.
 func (f *filler) loadSeen() error {
 	if f.ready {
 		return nil
@@ -167,7 +166,7 @@ func (f *filler) loadSeen() error {
 	return f.m.load(f.blocks[f.at], f.copy, f.seen)
 }
 
-// finish sees the rows that no row of train may see.
+// finish adds the rows that no row of train may see.
 func (f *filler) finish(ctx context.Context) error {
 	if f.seen == f.asked && f.other != nil {
 		f.asked, f.other = f.other, nil
@@ -187,7 +186,7 @@ func (f *filler) finish(ctx context.Context) error {
 	return nil
 }
 
-// heldOut gives the rows of another split than train the statistics of all rows of train.
+// heldOut gives the rows of another split the statistics of all rows of train.
 func (f *filler) heldOut(ctx context.Context, p place) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -201,7 +200,7 @@ func (f *filler) heldOut(ctx context.Context, p place) error {
 	f.next = 0
 	f.stretch(0, p.count, 0)
 
-	// Of counts of all rows of train only the level was noted; their bins are known by now.
+	// For counts of all rows of train only the level was stored; their bins are known by now.
 	for i := range f.m.features {
 		if f.m.binBytes(i) == 4 {
 			f.out[i] = resize(f.out[i], p.count)
@@ -215,8 +214,8 @@ func (f *filler) heldOut(ctx context.Context, p place) error {
 	return f.write(p.pile-f.m.pieces+1, p.first, f.out)
 }
 
-// stretch gives the rows from..to of the block asked their statistics, each after the rows before until of the block seen have been
-// seen, and at last all before end.
+// stretch computes the statistics of rows from..to of the block asked. Before each of them, the rows of the block seen up to its until are
+// added, and at the end all up to end.
 func (f *filler) stretch(from, to, end int) {
 	train := f.asked.place.pile < f.m.pieces
 	parallel(f.m.c.Threads, len(f.chains), func(chain int) {
@@ -250,7 +249,7 @@ func (f *filler) key(k, from, to, end int, train bool) {
 	f.assign(k, from, to)
 }
 
-// turn is key for some rows.
+// turn is key for at most turnRows rows.
 func (f *filler) turn(k, from, to, next int, until []int, train bool) int {
 	var slots [turnRows]int32
 	m := f.m
@@ -259,7 +258,7 @@ func (f *filler) turn(k, from, to, next int, until []int, train bool) int {
 	key, all := &m.c.Keys[k], m.tables[k].slots
 	table := dataset.LevelTable{Strength: key.Strength}
 	prior, floor, soFar := m.Prior(), uint32(0), m.countsSoFar(k)
-	if !train { // what is not in the table in the end is as if it had not been seen
+	if !train { // a level without a place in the final table counts as unseen
 		floor = uint32(m.floor)
 	}
 
@@ -291,7 +290,7 @@ func (f *filler) turn(k, from, to, next int, until []int, train bool) int {
 	return next
 }
 
-// lastOf is when the level of a number was last seen; NaN if it was not.
+// lastOf is when the level with that number was last seen; NaN if never.
 func (m *Maker) lastOf(k int, number uint32) float64 {
 	if number == 0 || int(number) > len(m.lasts[k]) {
 		return math.NaN()
@@ -299,7 +298,7 @@ func (m *Maker) lastOf(k int, number uint32) float64 {
 	return m.lasts[k][number-1]
 }
 
-// seeAmong is see, which looks no row up again whose slot is among those of the rows asked from row from on.
+// seeAmong is see, reusing the slots that were looked up for the rows asked from row from on.
 func (f *filler) seeAmong(k, next, end, from int, slots *[turnRows]int32) int {
 	if f.seen != f.asked || next < from {
 		stop := end
@@ -314,7 +313,7 @@ func (f *filler) seeAmong(k, next, end, from int, slots *[turnRows]int32) int {
 	return f.see(k, next, end)
 }
 
-// see adds the rows next up to end of the block seen to the levels of key k, and gives the greater of the two.
+// see adds rows next to end of the block seen to the levels of key k, and returns the larger of the two.
 func (f *filler) see(k, next, end int) int {
 	var slots [turnRows]int32
 	for next < end {
@@ -351,7 +350,7 @@ func (f *filler) seeRow(k, row int, at int32) {
 	f.m.lasts[k] = lasts
 }
 
-// assign puts what a stretch of rows got from a key into bins.
+// assign bins the statistics of rows from..to for one key.
 func (f *filler) assign(k, from, to int) {
 	for i := range f.m.features {
 		feature := &f.m.features[i]
@@ -372,7 +371,7 @@ func (f *filler) assign(k, from, to int) {
 	}
 }
 
-// count tells of rows that have their statistics.
+// count reports finished rows as progress.
 func (f *filler) count(rows int) {
 	if f.done += int64(rows); f.progress != nil {
 		f.progress(f.done, f.total)

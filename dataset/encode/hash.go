@@ -2,8 +2,8 @@ package encode
 
 import "math"
 
-// Seeds keep the kinds of parts apart: the text "3", the number 3 and the third range are three levels. FORMAT.md documents
-// them, because programs in other languages that predict hash the same way.
+// Seeds keep the kinds of parts distinct: the text "3", the number 3 and the third range are three levels. They are documented in
+// FORMAT.md, because prediction programs in other languages have to hash the same way.
 const (
 	seedText    = 0x74657874   // "text"
 	seedNumber  = 0x6e756d6265 // "numbe"
@@ -14,8 +14,8 @@ const (
 	seedFold    = 0x666f6c64   // "fold"
 )
 
-// Mix spreads the bits of x (the finalizer of splitmix64: Steele, Lea, Flood, Fast splittable pseudorandom number
-// generators, 2014). It maps different numbers to different numbers.
+// Mix spreads the bits of x (the finalizer of splitmix64: Steele, Lea, Flood, Fast splittable pseudorandom number generators, 2014). It is
+// a bijection.
 func Mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -23,10 +23,10 @@ func Mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// Fold is the fold, of n, that rows with the hash h of a group, a key or a row's number belong to.
+// Fold returns the fold, of n, for the hash h of a group, a key or a row's number.
 func Fold(h uint64, n int) uint8 { return uint8((Mix(h^seedFold) >> 32) * uint64(n) >> 32) }
 
-// FNV is FNV-1a of 64 bits.
+// FNV is 64-bit FNV-1a.
 func FNV[T ~string | ~[]byte](s T) uint64 {
 	h := uint64(14695981039346656037)
 	for i := range len(s) {
@@ -35,10 +35,10 @@ func FNV[T ~string | ~[]byte](s T) uint64 {
 	return h
 }
 
-// Text is the hash of a part that is a text.
+// Text hashes a part that is a text.
 func Text[T ~string | ~[]byte](s T) uint64 { return Mix(FNV(s) ^ seedText) }
 
-// Number is the hash of a part that is a number. All NaNs are missing, -0 is 0.
+// Number hashes a part that is a number. All NaNs are missing; -0 equals 0.
 func Number(x float64) uint64 {
 	if x != x {
 		return Missing()
@@ -46,10 +46,10 @@ func Number(x float64) uint64 {
 	return Mix(math.Float64bits(x+0) ^ seedNumber)
 }
 
-// Range is the hash of a part that lies in range number i.
+// Range hashes a part that is in range number i.
 func Range(i int) uint64 { return Mix(uint64(i) ^ seedRange) }
 
-// Missing is the hash of a part that is missing, which is a level like others.
+// Missing is the hash of a missing part, which is a level like any other.
 func Missing() uint64 { return Mix(seedMissing) }
 
 // Level begins the hash of a level.
@@ -58,5 +58,5 @@ func Level() uint64 { return seedLevel }
 // Join adds its next part to the hash of a level.
 func Join(level, part uint64) uint64 { return Mix(level ^ part) }
 
-// Order is the place of a row of train in one of several orders, as a number that all rows are sorted by.
+// Order is the position of a train row in one of several random orders, as a sort key.
 func Order(row uint32, order int) uint64 { return Mix(Mix(uint64(row)^seedOrder) + uint64(order)) }

@@ -9,40 +9,40 @@ import (
 	"coppice/dataset"
 )
 
-// Key is what the levels of one table are made of.
+// Key defines the levels of one table.
 type Key struct {
-	Parts    []int   // numbers of the parts of a row, at least one
-	BackOff  int     // the key whose rate is the prior; -1: the mean label of train. A key before this one
-	Strength float64 // how many rows the prior counts for
-	Count    bool    // make a feature of the count, too
-	Rate     bool    // make a feature of the rate
-	Recency  bool    // and one of the time since the level's last row
-	// Bounds are the features' bounds of bins, by what they say, where they are given. May be nil.
+	Parts    []int   // indices of a row's parts, at least one
+	BackOff  int     // index of an earlier key whose rate is the prior; -1: the mean label of train
+	Strength float64 // weight of the prior, in rows
+	Count    bool    // add a feature with the count
+	Rate     bool    // add a feature with the rate
+	Recency  bool    // add a feature with the time since the level's last row
+	// Bounds gives bin bounds by statistic; missing ones are computed. May be nil.
 	Bounds map[dataset.Derivation][]float64
 }
 
 // Config says what a Maker makes.
 type Config struct {
 	Keys     []Key
-	Parts    int   // of a row
-	Few      []int // of each part, how many values it has at most; 0 where that is not known. May be nil
+	Parts    int   // per row
+	Few      []int // by part, the most values it can have; 0 if unknown. May be nil
 	Weighted bool  // rows have weights
 	Splits   int   // the first is train
 
-	Rows    []int // of each split, without copies
+	Rows    []int // by split, without copies
 	Order   dataset.Ordering
-	Cuts    []float64 // by time: where train may be divided so that each part fits memory, ascending
-	Levels  int       // of all tables together, at most
-	MaxBins int       // of a feature, that of missing values among them; 0 is as many as a byte holds
+	Cuts    []float64 // by time: ascending times at which train may be divided into pieces that fit memory
+	Levels  int       // most levels over all tables
+	MaxBins int       // most bins of a feature, including that of missing values; 0 is as many as a byte holds
 	Dir     string    // for temporary files
-	Memory  int64     // bytes of rows that need no temporary file
-	Piece   int       // bytes of rows that are sorted and gone through at once; 0 is some megabytes
+	Memory  int64     // bytes of rows up to which no temporary file is needed
+	Piece   int       // bytes of rows that are sorted and processed at a time; 0 is some megabytes
 	Threads int
 
-	// Sample is how many rows of train decide where bins end.
+	// Sample is how many rows of train determine bin bounds.
 	Sample int
-	// Bounds gives the bounds of bins of a feature with such values, which may be reordered, and Assign a function that finds
-	// the bins of values, the NaNs among them in bin missing.
+	// Bounds computes a feature's bin bounds from sampled values, which it may reorder, and Assign returns a function that bins values,
+	// with NaN in bin missing.
 	Bounds func(values []float64) []float64
 	Assign func(bounds []float64) func(values []float64, bins []uint8, missing uint8)
 }
@@ -52,43 +52,43 @@ type Feature struct {
 	Key     int
 	What    dataset.Derivation
 	Bounds  []float64
-	Missing bool       // the last bin is of missing values
-	Range   [3]float64 // of rates and counts, least, median and greatest value of the sample
+	Missing bool       // the last bin is for missing values
+	Range   [3]float64 // for rates and counts, the sample's minimum, median and maximum
 }
 
-// Maker makes statistics: first it is told every row (Add), then Run goes through the rows of train in their order, and hands out the
-// features' bins in the order of the rows.
+// Maker makes statistics: first Add is called for every row, then Run processes the rows of train in their order, and outputs the features'
+// bins in the order of the rows.
 type Maker struct {
 	c        Config
 	layout   recordLayout
 	rows     *spool // of train by pieces of its order, then of each other split
 	pieces   int
-	span     []span      // of each piece by time
-	latest   float64     // time of train so far
-	sorted   bool        // rows of train have come by time
-	levels   []*Distinct // of each key
+	span     []span      // by piece, if ordered by time
+	latest   float64     // latest time of train so far
+	sorted   bool        // rows of train have arrived in time order
+	levels   []*Distinct // by key
 	sample   sample
 	floor    int
-	sketches []*sketch // of each key, where not all levels have a place
+	sketches []*sketch // by key, if not all levels have a place
 	tables   []*table
-	lasts    [][]float64 // of keys with recency, of each level by number: when it was seen last; NaN before
+	lasts    [][]float64 // for keys with recency, by level number, when it was last seen; NaN before
 	features []Feature
 	assign   []func(values []float64, bins []uint8, missing uint8)
 	segments []segment
-	counts   [][2][]uint8 // of each feature that is a count, the bins of its levels by number: in train, and elsewhere
-	bins     *spool       // by segments of the rows of train; nil where they come in the order in which they are gone through
+	counts   [][2][]uint8 // for features that are counts, bins by level number: in train, and elsewhere
+	bins     *spool       // by segment of train; nil if rows arrive in processing order
 
 	labels, weights float64 // of train
-	records         []byte  // of the rows told at once
+	records         []byte  // of the rows passed to one Add
 }
 
-// segment is some rows of train that follow each other.
+// segment is some consecutive rows of train.
 type segment struct{ first, rows int }
 
 // pieceBytes is the default of Config.Piece.
 const pieceBytes = 16 << 20
 
-// NewMaker begins. It must be closed.
+// NewMaker returns a Maker. The caller must close it.
 func NewMaker(c Config) *Maker {
 	if c.Piece == 0 {
 		c.Piece = pieceBytes
@@ -114,13 +114,13 @@ func NewMaker(c Config) *Maker {
 	return m
 }
 
-// PieceRows is how many rows of train may lie between two of the Cuts.
+// PieceRows is how many rows of train may be between two of the Cuts.
 func PieceRows(c *Config) int {
 	layout := newRecordLayout(c)
 	return max(1, max(c.Piece, pieceBytes)/layout.loaded)
 }
 
-// timed says whether rows have a time.
+// timed reports whether rows have a time.
 func (c *Config) timed() bool {
 	if c.Order.By == dataset.OrderTime {
 		return true
@@ -142,17 +142,17 @@ func (m *Maker) Close() error {
 	return err
 }
 
-// Rows are some rows of one split that follow each other. Weight and Time may be nil where the Config says that there are none.
+// Rows is some consecutive rows of one split. Weight and Time may be nil if the Config says that there are none.
 type Rows struct {
 	Split  int
 	First  int
 	Label  []float32
 	Weight []float32
-	Time   []float64  // seconds since 1970, or whatever the order is by
-	Parts  [][]uint64 // of each part, the hashes of all rows
+	Time   []float64  // seconds since 1970, or any number to order by
+	Parts  [][]uint64 // by part, the hashes of all rows
 }
 
-// Add tells rows. They are counted here as far as it takes to know how many levels there are.
+// Add passes rows to the Maker. It counts as far as needed to estimate the number of levels.
 func (m *Maker) Add(r Rows) error {
 	if r.Split == 0 {
 		m.observe(&r)
@@ -162,7 +162,7 @@ func (m *Maker) Add(r Rows) error {
 		return err
 	}
 
-	// Rows that follow each other mostly go to the same pile.
+	// Consecutive rows mostly go to the same pile.
 	n, width := len(r.Label), m.layout.width
 	for from := 0; from < n; {
 		pile, to := m.pileOf(&r, from), from
@@ -181,7 +181,7 @@ func (m *Maker) Add(r Rows) error {
 	return nil
 }
 
-// observe adds up what must be known of train before its statistics can be made.
+// observe accumulates what must be known of train before its statistics can be made.
 func (m *Maker) observe(r *Rows) {
 	weight := func(i int) float64 {
 		if m.c.Weighted {
@@ -210,7 +210,7 @@ func (m *Maker) observe(r *Rows) {
 	})
 }
 
-// pileOf is the pile that row i belongs to: of train a piece of the order, each other split has one.
+// pileOf returns the pile of row i: a piece of the order for train; one pile for each other split.
 func (m *Maker) pileOf(r *Rows, i int) int {
 	if r.Split > 0 {
 		return m.pieces + r.Split - 1
@@ -233,11 +233,11 @@ func (m *Maker) pileOf(r *Rows, i int) int {
 // Prior is the mean label of train.
 func (m *Maker) Prior() float64 { return m.labels / m.weights }
 
-// Floor is the least number of rows with which a level is in its table.
+// Floor is the least number of rows for a level to be in its table.
 func (m *Maker) Floor() int { return m.floor }
 
-// Run makes the statistics and hands out the features' bins, some rows of a split at a time, in the order of splits and rows: columns
-// holds a slice for each feature, which lasts as long as the call. progress, which may be nil, is told of rows.
+// Run makes the statistics and outputs the features' bins, some rows of a split at a time, in the order of splits and rows: columns holds
+// one slice per feature, valid during the call. progress, which may be nil, counts rows.
 func (m *Maker) Run(ctx context.Context, progress func(done, total int64), write func(split, first int, columns [][]uint8) error) error {
 	if !(m.weights > 0) {
 		return errors.New("the weights of all rows of train are 0, so that there is no mean label to make statistics of")
@@ -258,7 +258,7 @@ func (m *Maker) Run(ctx context.Context, progress func(done, total int64), write
 	return m.fill(ctx, progress, write)
 }
 
-// chooseFloor finds the least floor with which all tables together have no more levels than they may.
+// chooseFloor finds the lowest floor for which all tables together stay within the allowed number of levels.
 func (m *Maker) chooseFloor() {
 	all := func(floor int) int {
 		n := 0
@@ -273,10 +273,10 @@ func (m *Maker) chooseFloor() {
 	m.floor = 1 + sort.Search(most, func(below int) bool { return all(1+below) <= m.c.Levels })
 }
 
-// Features are the features made, in the order in which Run hands them out. After Run.
+// Features returns the features in the order of Run's columns, after Run.
 func (m *Maker) Features() []Feature { return m.features }
 
-// Tables gives, for each key, the levels of its table and where they begin in all. After Run.
+// Tables returns the levels of all tables, with the position of each key's first and their number, after Run.
 func (m *Maker) Tables() (levels *dataset.Levels, first, count []int) {
 	all := 0
 	for _, t := range m.tables {
@@ -306,7 +306,7 @@ func (m *Maker) Tables() (levels *dataset.Levels, first, count []int) {
 				levels.Weight = append(levels.Weight, s.n)
 			}
 			if levels.Last != nil {
-				last := 0.0 // of tables without recency
+				last := 0.0 // for tables without recency
 				if m.c.Keys[k].Recency {
 					last = m.lastOf(k, s.number+1)
 				}

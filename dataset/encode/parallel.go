@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// parallel calls fn for 0 to n-1 from up to threads goroutines, this one among them.
+// parallel calls fn for 0 to n-1 on up to threads goroutines, including the caller's.
 func parallel(threads, n int, fn func(i int)) {
 	var next atomic.Int64
 	work := func() {
@@ -27,10 +27,10 @@ func parallel(threads, n int, fn func(i int)) {
 	wg.Wait()
 }
 
-// Parallel is parallel for the package that stages, which goes through its columns in the same way.
+// Parallel is parallel, for package ingest, which processes its columns in the same way.
 func Parallel(threads, n int, fn func(i int)) { parallel(threads, n, fn) }
 
-// resize gives a slice of n values, whatever they are, in the memory of s where it suffices.
+// resize returns a slice of length n with arbitrary contents, in the memory of s if it suffices.
 func resize[T any](s []T, n int) []T {
 	if cap(s) < n {
 		return make([]T, n)

@@ -7,15 +7,15 @@ import (
 	"slices"
 )
 
-// recordLayout says where a row's values lie in its record.
+// recordLayout is the position of a row's values in its record.
 type recordLayout struct {
-	weight, time int // offsets; -1 where there is none
+	weight, time int // offsets; -1 if there is none
 	parts        []partLayout
 	width        int
-	loaded       int // bytes of a row whose parts are hashes
+	loaded       int // bytes of a row with its parts unpacked to hashes
 }
 
-// partLayout is where a part lies: its hash in 8 bytes or, of a part with few values, the value's number in 1 or 2.
+// partLayout is the position of a part: its hash in 8 bytes or, for a part with few values, the value's number in 1 or 2.
 type partLayout struct {
 	at, bytes int
 	values    *dictionary
@@ -50,7 +50,7 @@ func newRecordLayout(c *Config) recordLayout {
 	return l
 }
 
-// pack makes records of rows in the memory of to, column by column.
+// pack writes rows as records into the memory of to, column by column.
 func (l *recordLayout) pack(r *Rows, to []byte, threads int) ([]byte, error) {
 	n := len(r.Label)
 	to = resize(to, n*l.width)
@@ -78,17 +78,17 @@ func (l *recordLayout) pack(r *Rows, to []byte, threads int) ([]byte, error) {
 	return to, nil
 }
 
-// TooManyValuesError is a part with more values than Config.Few said.
+// TooManyValuesError is a part with more values than Config.Few allows.
 type TooManyValuesError struct {
 	Part  int
-	Known int // values
+	Known int // number of values
 }
 
 func (e *TooManyValuesError) Error() string {
 	return fmt.Sprintf("part %d of a row has more than the %d values that it had before", e.Part, e.Known)
 }
 
-// pack writes a part of rows into their records, and reports whether all its values had a number.
+// pack writes a part of rows into their records, and reports whether all its values got a number.
 func (p *partLayout) pack(hashes []uint64, to []byte, width int) bool {
 	at := p.at
 	for _, hash := range hashes {
@@ -113,7 +113,7 @@ func (p *partLayout) pack(hashes []uint64, to []byte, width int) bool {
 	return true
 }
 
-// unpack reads a part of records: of those at the given places, or of one after the other without.
+// unpack reads a part of the records at the given places, or of consecutive ones if there are none.
 func (p *partLayout) unpack(records []byte, width int, places []ranked, out []uint64) {
 	for i := range out {
 		at := i*width + p.at
@@ -138,7 +138,7 @@ func (l *recordLayout) label(record []byte) float64 {
 	return float64(math.Float32frombits(binary.LittleEndian.Uint32(record[recordLabel:])))
 }
 
-// weightOf is 1 where rows have no weights.
+// weightOf is 1 if rows have no weights.
 func (l *recordLayout) weightOf(record []byte) float64 {
 	if l.weight < 0 {
 		return 1
@@ -150,7 +150,7 @@ func (l *recordLayout) timeOf(record []byte) float64 {
 	return math.Float64frombits(binary.LittleEndian.Uint64(record[l.time:]))
 }
 
-// dictionary numbers the values of a part, as they come.
+// dictionary numbers the values of a part in order of appearance.
 type dictionary struct {
 	values []uint64 // by number
 	slots  []uint16 // of a hash table with open addressing: 1 + the number of a value; 0 is free
@@ -160,7 +160,7 @@ func newDictionary(most int) *dictionary {
 	return &dictionary{values: make([]uint64, 0, most), slots: make([]uint16, 2*slotsFor(most))}
 }
 
-// number is that of a value; ok is false for one value too many.
+// number returns a value's number; ok is false if there are too many values.
 func (d *dictionary) number(value uint64) (number uint16, ok bool) {
 	mask := uint64(len(d.slots) - 1)
 

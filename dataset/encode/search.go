@@ -8,11 +8,11 @@ import (
 	"slices"
 )
 
-// Learner trains a small model on some rows of a table and scores all of them: log odds of a binary label, or the label itself. Which
-// model that is, its owner decides; the better it is, the less is found that a model finds by itself anyway.
+// Learner trains a small model on some rows of a table and scores all of them: log odds of a binary label, or the label itself. The better
+// the model, the fewer keys are found that a model would not need.
 type Learner func(ctx context.Context, l *Lesson) (scores []float64, err error)
 
-// Lesson is a binned table for a Learner. It must not be changed.
+// Lesson is a binned table for a Learner, which must not modify it.
 type Lesson struct {
 	Columns []Column
 	Label   []float32
@@ -27,52 +27,51 @@ type Column struct {
 	Data        []uint8
 }
 
-// Atom is a part that keys may be made of: of each row of the sample, its hash.
+// Atom is a part that keys can be made of: a hash for each row of the sample.
 type Atom struct {
-	Column int  // atoms of one column are never taken together
+	Column int  // atoms of the same column are never combined
 	Alone  bool // it may be a key by itself
 	Hash   []uint64
 }
 
-// Search looks for keys that tell more of the label than a model knows without them. It is made of a sample of train.
+// Search looks for keys that improve a model's predictions. It works on a sample of train.
 type Search struct {
 	Label   []float32
 	Binary  bool
-	Time    []float64 // of each row, where train has an order by time: then what is known early is tried on what comes later
-	Delay   float64   // by time: how much older than a row that learns others must be for it to see their labels
-	Group   []uint64  // of each row, the hash of what keeps rows on one side of a split; nil where each row stands for itself
+	Time    []float64 // by row, if train is ordered by time: then what is known early is tested on what comes later
+	Delay   float64   // by time: a training row sees only labels of rows that are older by this much
+	Group   []uint64  // by row, the hash that keeps rows on the same side of a split; nil if each row is independent
 	Base    []Column  // features that the model has anyway
-	Keys    [][]int   // keys, as numbers of atoms, whose statistics it has anyway
+	Keys    [][]int   // keys, as indices of atoms, whose statistics it has anyway
 	Atoms   []Atom
-	Budget  int // keys to find at most
+	Budget  int // most keys to find
 	Learner Learner
 	Threads int
-	// Progress, which may be nil, is told how many keys have been found.
+	// Progress, which may be nil, is called with the number of keys found.
 	Progress func(found int)
 }
 
 // Found is a key that is worth a table.
 type Found struct {
 	Atoms []int
-	// Gain is by how much its statistics alone, added to a model with the keys found before it, lower the loss on rows that the
-	// model has not learnt from, as a share of that loss.
+	// Gain is the reduction of the loss, as a share, on rows that the model has not learnt from, when only its statistics are added to a
+	// model with the keys found before.
 	Gain float64
 }
 
 const (
-	batchKeys = 8    // that are taken together before the model is made anew
-	leastGain = 3e-4 // of the loss, for a key to be taken
+	batchKeys = 8    // keys to add before the model is trained again
+	leastGain = 3e-4 // of the loss, for a key to be added
 
-	// leastDeviates is how far beyond chance a key's gain has to be: of a thousand keys that say nothing the best is at three.
+	// leastDeviates is how far beyond chance a key's gain has to be: the best of a thousand useless keys is at three.
 	leastDeviates = 4
 
-	maxAtoms = 48  // among which pairs are looked for
-	patience = 1.0 // standard errors by which a batch may make the loss worse
+	maxAtoms = 48  // among which pairs are tried
+	patience = 1.0 // standard errors by which a batch may worsen the loss
 )
 
-// Run finds keys: it measures how much of what the model gets wrong on held-out rows the levels of a pair of atoms explain, takes the
-// best few, adds their statistics to the model, and goes on with what is left, with triples that a pair has grown to among the
-// candidates.
+// Run finds keys: it measures how much of the model's error on held-out rows the levels of a pair of atoms explain, adds the statistics of
+// the best few to the model, and continues with the remaining error; the candidates then include triples grown from added pairs.
 func (s *Search) Run(ctx context.Context) ([]Found, error) {
 	if len(s.Label) < 2*minHold || s.Budget == 0 {
 		return nil, nil
@@ -116,41 +115,41 @@ func (s *Search) Run(ctx context.Context) ([]Found, error) {
 	return found, nil
 }
 
-// candidate is a key that may be taken.
+// candidate is a key that may be added.
 type candidate struct {
 	atoms  []int
 	gain   float64
-	chance bool // so much gain may well be chance
+	chance bool // so much gain may be due to chance
 }
 
 // run is the state of a search.
 type run struct {
 	s     *Search
 	folds []fold
-	order []uint32 // rows as statistics go through them
+	order []uint32 // rows in the order in which statistics process them
 	keys  [][]int  // with statistics in the model
 	taken []codes  // of keys
 	score []float64
-	loss  []float64 // of each held-out row
-	slope []slope   // of the loss by the score, of each row
-	// grouped are all rows, those of a group one after the other.
+	loss  []float64 // by held-out row
+	slope []slope   // of the loss by the score, by row
+	// grouped lists all rows, with each group's rows together.
 	grouped []uint32
 	tried   map[string]bool
 }
 
-// fold is a division of the rows: those that a model learns from, and those that it is judged by.
+// fold is a division of the rows into training rows and held-out rows.
 type fold struct {
 	hold    []bool
-	columns []Column // statistics of keys, as rows that learn have them in order and others from all rows that learn
+	columns []Column // statistics of keys: ordered for training rows, and from all training rows for the others
 }
 
-// codes are the levels of a key among the rows of the sample, numbered.
+// codes are the numbered levels of a key in the sample.
 type codes struct {
 	code   []int32
 	levels int
 }
 
-// minHold is the least number of rows by which anything can be judged.
+// minHold is the least number of held-out rows to judge by.
 const minHold = 500
 
 func newRun(s *Search) *run {
@@ -165,14 +164,14 @@ func newRun(s *Search) *run {
 		slices.SortStableFunc(r.order, func(a, b uint32) int { return cmp.Compare(s.Time[a], s.Time[b]) })
 	}
 
-	// What is known early is tried on what comes later, as it will be used; without times, folds are drawn by lot.
+	// What is known early is tested on what comes later, as in use; without times, folds are random.
 	if hold := s.later(r.order); hold != nil {
 		r.folds = []fold{{hold: hold}}
 	} else {
-		// The order of the table may mean something; that of the statistics must not.
+		// The order of the table may be meaningful; that of the statistics must not be.
 		slices.SortFunc(r.order, func(a, b uint32) int { return cmp.Compare(Order(a, 0), Order(b, 0)) })
 
-		// Where rows are few, smaller folds leave more of them to learn from.
+		// With few rows, smaller folds leave more to learn from.
 		folds := 3
 		if n <= 40_000 {
 			folds = 5
@@ -197,7 +196,7 @@ func newRun(s *Search) *run {
 	return r
 }
 
-// lot decides which fold row i is held out in: the rows of a group have the same one.
+// lot decides which fold row i is held out in; it is the same for all rows of a group.
 func (s *Search) lot(i int) uint64 {
 	if s.Group != nil {
 		return Join(seedOrder, s.Group[i])
@@ -205,7 +204,7 @@ func (s *Search) lot(i int) uint64 {
 	return Order(uint32(i), 1)
 }
 
-// later are the rows of about the last third of the time, whose times the others do not have; nil where there are no times, or too few.
+// later marks the rows in about the last third of time, which share no time with the others; nil if there are no times, or too few.
 func (s *Search) later(order []uint32) []bool {
 	n := len(order)
 	if s.Time == nil || s.Time[order[0]] == s.Time[order[n-1]] {
@@ -219,7 +218,7 @@ func (s *Search) later(order []uint32) []bool {
 	return hold
 }
 
-// learnable reports whether there is something to learn in every fold: labels that differ.
+// learnable reports whether labels differ in every fold.
 func (r *run) learnable() bool {
 	for f := range r.folds {
 		least, most := math.Inf(1), math.Inf(-1)
@@ -237,10 +236,10 @@ func (r *run) learnable() bool {
 	return true
 }
 
-// known is what a run has learnt so far.
+// known returns what a run has learnt so far.
 func (r *run) known() run { return *r }
 
-// forget takes a run back to what it knew.
+// forget resets a run to what it knew.
 func (r *run) forget(known run) {
 	for f := range r.folds {
 		r.folds[f].columns = r.folds[f].columns[:2*len(known.keys)]
@@ -248,7 +247,7 @@ func (r *run) forget(known run) {
 	*r = known
 }
 
-// add gives the model the statistics of a key.
+// add adds the statistics of a key to the model.
 func (r *run) add(atoms []int) {
 	c := r.encode(atoms)
 	r.keys, r.taken = append(r.keys, atoms), append(r.taken, c)
@@ -258,13 +257,13 @@ func (r *run) add(atoms []int) {
 	}
 }
 
-// learn makes the model anew, with the statistics of the batch, too.
+// learn trains the model again, including the statistics of the batch.
 func (r *run) learn(ctx context.Context, batch []candidate) error {
 	for _, c := range batch {
 		r.add(c.atoms)
 	}
 
-	// NaN stays where no fold holds the row out.
+	// Rows that no fold holds out keep NaN.
 	n := len(r.s.Label)
 	r.score, r.loss = make([]float64, n), r.loss[:0:0]
 	for i := range r.score {
@@ -338,7 +337,7 @@ func (s *Search) slopeOf(i int, score float64) slope {
 	return slope{y - p, p * (1 - p)}
 }
 
-// worse reports whether the loss of the same rows has risen by more than chance alone would often do.
+// worse reports whether the loss of the same rows has risen by more than chance would often explain.
 func (r *run) worse(before []float64) bool {
 	mean, squares := 0.0, 0.0
 	for i, l := range r.loss {
@@ -351,7 +350,7 @@ func (r *run) worse(before []float64) bool {
 	return mean > patience*math.Sqrt(max(squares/n-mean*mean, 0)/n)
 }
 
-// meanLoss is the mean of the held-out rows.
+// meanLoss is the mean over the held-out rows.
 func (r *run) meanLoss() float64 {
 	sum := 0.0
 	for _, l := range r.loss {
@@ -360,8 +359,8 @@ func (r *run) meanLoss() float64 {
 	return sum / float64(len(r.loss))
 }
 
-// Worth is what the statistics of each key by itself tell: the share of the loss of a model that knows nothing, on rows that the
-// statistics were not made of. nil where there are too few rows to tell.
+// Worth measures the statistics of each key by itself: the share by which they reduce the loss of a constant model, on rows that they were
+// not made from. nil if there are too few rows.
 func (s *Search) Worth(keys [][]int) []float64 {
 	if len(s.Label) < 2*minHold {
 		return nil
@@ -372,7 +371,7 @@ func (s *Search) Worth(keys [][]int) []float64 {
 		return nil
 	}
 
-	// The model that knows nothing says the mean of the rows that learn, as log odds where the label is binary.
+	// The constant model predicts the mean of the training rows, as log odds if the label is binary.
 	r.score = make([]float64, len(s.Label))
 	for f := range r.folds {
 		mean := r.prior(&r.folds[f])

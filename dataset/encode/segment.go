@@ -10,10 +10,10 @@ import (
 	"coppice/dataset"
 )
 
-// segmentRows is how many rows are put together at once: their bins of some hundred features are some tens of megabytes.
+// segmentRows is how many rows are assembled at a time: their bins of some hundred features take some tens of megabytes.
 const segmentRows = 1 << 17
 
-// laySegments divides the rows of train, with their copies, unless they are handed out as they are gone through.
+// laySegments divides the rows of train, with their copies, unless they are output as they are processed.
 func (m *Maker) laySegments() {
 	if m.sorted {
 		return
@@ -29,7 +29,7 @@ func (m *Maker) laySegments() {
 	m.bins = newSpool(width, len(m.segments), m.c.Dir, m.c.Memory)
 }
 
-// keep puts the bins of the block asked, which are of train, into the segments that its rows lie in.
+// keep writes the bins of the block asked, which is of train, into the segments of its rows.
 func (f *filler) keep() error {
 	m, rows := f.m, f.asked.row
 	width, offset := m.bins.width, 4
@@ -62,8 +62,8 @@ func (f *filler) keep() error {
 	return nil
 }
 
-// countLevels makes bins of how many rows each level has, where counts are of all rows. A row of train does not count itself: rows that are predicted are not among
-// those of train.
+// countLevels bins the number of rows of each level, if counts are over all rows. A row of train does not count itself, since rows that are
+// predicted are not among those of train.
 func (m *Maker) countLevels() {
 	m.counts = make([][2][]uint8, len(m.features))
 	parallel(m.c.Threads, len(m.features), func(i int) {
@@ -103,21 +103,21 @@ func (m *Maker) countLevels() {
 	})
 }
 
-// countsSoFar says whether the count of a key is a projection from the rows before a row, instead of all other rows of train. By time it
-// is: what comes into use is rare at first, and looks so in the rows that are predicted, too.
+// countsSoFar reports whether the count of a key is extrapolated from earlier rows, instead of counting all other rows of train. By time it
+// is: a level coming into use is rare at first, and appears so in the rows that are predicted, too.
 func (m *Maker) countsSoFar(k int) bool {
 	return m.c.Keys[k].Count && m.c.Order.By == dataset.OrderTime
 }
 
-// projected is how many rows of train a level will have, when it has so many of those seen.
+// projected extrapolates a level's number of rows in all of train from those seen so far.
 func (m *Maker) projected(rows uint32, seen int) float64 {
 	return math.Round(float64(rows) * float64(m.c.Rows[0]) / float64(max(seen, 1)))
 }
 
-// countFactor is by how much bins of counts grow: up to twelve rows each count has its own, and 2^32 rows take 230.
+// countFactor is the growth of count bins: up to twelve rows each count has its own, and 2^32 rows take 230 bins.
 const countFactor = 1.09
 
-// handOut hands out the segments.
+// handOut outputs the segments.
 func (m *Maker) handOut(ctx context.Context, write func(split, first int, columns [][]uint8) error) error {
 	columns := make([][]uint8, len(m.features))
 	var buffer []byte
@@ -145,7 +145,7 @@ func (m *Maker) handOut(ctx context.Context, write func(split, first int, column
 	return nil
 }
 
-// unpackBins puts the bins of a segment's records into the places of their rows.
+// unpackBins moves the bins of a segment's records to their rows.
 func (m *Maker) unpackBins(records []byte, columns [][]uint8) {
 	parallel(m.c.Threads, len(columns), func(i int) {
 		offset := 4
@@ -167,15 +167,15 @@ func (m *Maker) unpackBins(records []byte, columns [][]uint8) {
 	})
 }
 
-// countBin is the bin of the count of a level that has a number, where counts are of all rows. kind is 0 in train and 1 in other splits.
+// countBin is the bin of a level's count, if counts are over all rows. kind is 0 in train and 1 in other splits.
 func (m *Maker) countBin(feature, kind int, number uint32) uint8 {
 	if number == 0 {
-		return 0 // of the count 0
+		return 0 // for a count of 0
 	}
 	return m.counts[feature][kind][number-1]
 }
 
-// binBytes is how many bytes a record of the bins' spool has for a feature: a bin, or of counts the number of a level.
+// binBytes is the size of a feature in a record of the bins' spool: a bin, or for counts a level's number.
 func (m *Maker) binBytes(feature int) int {
 	if f := &m.features[feature]; f.What == dataset.DeriveCount && !m.countsSoFar(f.Key) {
 		return 4

@@ -5,15 +5,15 @@ import (
 	"math/bits"
 )
 
-// sketch counts levels in too little memory to tell them all apart: levels that share a counter are counted together, so that
-// a count may be too high and never is too low (a counting Bloom filter with one hash). It finds out which levels may have
-// enough rows for a place in their table where not all can have one.
+// sketch counts levels in too little memory to keep them apart: levels that share a counter are counted together, so that a count may be
+// too high but never too low (a counting Bloom filter with one hash). It identifies the levels that may have enough rows for a place in
+// their table, if not all can have one.
 type sketch struct {
 	counters []uint16
 	shift    int
 }
 
-// Counters are about four for each level, within these bounds.
+// There are about four counters per level, within these bounds.
 const (
 	minCounters = 1 << 16
 	maxCounters = 1 << 27

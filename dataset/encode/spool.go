@@ -5,17 +5,17 @@ import (
 	"os"
 )
 
-// spool keeps records of one size in piles, each of which is read back whole or in pieces, in the order in which its records
-// came. As long as all of them are few they stay in memory; then they go to one temporary file, in chunks of one pile each.
+// spool stores fixed-size records in piles, each of which is read back in whole or in pieces, in the order of its records. Small amounts
+// stay in memory; larger ones go to one temporary file, in chunks of one pile each.
 type spool struct {
-	width int // bytes of a record
+	width int // bytes per record
 	piles []pile
 	dir   string // for the temporary file
-	keep  int64  // bytes that may stay in memory before the file is begun
+	keep  int64  // bytes that may stay in memory before a file is used
 
 	file  *os.File
 	held  int64 // bytes in memory
-	ended int64 // bytes of the file
+	ended int64 // bytes in the file
 }
 
 // pile is the records of one pile: those in chunks of the file, then those in memory.
@@ -30,7 +30,7 @@ type chunk struct {
 	n  int
 }
 
-// chunkBytes is how much of a pile is written at once.
+// chunkBytes is how much of a pile is written at a time.
 const chunkBytes = 64 << 10
 
 func newSpool(width, piles int, dir string, keep int64) *spool {
@@ -65,8 +65,8 @@ func (s *spool) add(to int, records []byte) error {
 	return nil
 }
 
-// toFile begins the temporary file with all that is in memory. The file has no name from the beginning, so that nothing is left
-// of it whatever becomes of the process.
+// toFile moves everything from memory to a temporary file. The file is unlinked at once, so that nothing is left of it however the process
+// ends.
 func (s *spool) toFile() error {
 	f, err := os.CreateTemp(s.dir, ".spool-")
 	if err != nil {
@@ -86,7 +86,7 @@ func (s *spool) toFile() error {
 	return nil
 }
 
-// flush writes what is in memory of a pile.
+// flush writes a pile's records from memory to the file.
 func (s *spool) flush(p *pile) error {
 	if len(p.tail) == 0 {
 		return nil
@@ -95,14 +95,14 @@ func (s *spool) flush(p *pile) error {
 		return err
 	}
 	s.held -= int64(len(p.tail))
-	if cap(p.tail) > 2*chunkBytes { // from the time when all was in memory
+	if cap(p.tail) > 2*chunkBytes { // from before there was a file
 		p.tail = nil
 	}
 	p.tail = p.tail[:0]
 	return nil
 }
 
-// write makes a chunk of records.
+// write writes records as a chunk.
 func (s *spool) write(p *pile, records []byte) error {
 	if _, err := s.file.WriteAt(records, s.ended); err != nil {
 		return fmt.Errorf("write a temporary file: %w", err)
@@ -115,8 +115,8 @@ func (s *spool) write(p *pile, records []byte) error {
 // records is how many records a pile has.
 func (s *spool) records(of int) int { return int(s.piles[of].bytes / int64(s.width)) }
 
-// load gives the records from number first of a pile on, at most count of them, until the spool is added to: as they are in memory,
-// or read into that of buffer.
+// load returns at most count records of a pile, starting with number first, in place if they are in memory, or read into buffer. They are
+// valid until the spool is added to.
 func (s *spool) load(of, first, count int, buffer *[]byte) ([]byte, error) {
 	p := &s.piles[of]
 	count = min(count, s.records(of)-first)
@@ -143,7 +143,7 @@ func (s *spool) load(of, first, count int, buffer *[]byte) ([]byte, error) {
 	return *buffer, nil
 }
 
-// close lets go of the temporary file.
+// close closes the temporary file.
 func (s *spool) close() error {
 	if s.file == nil {
 		return nil

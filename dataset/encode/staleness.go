@@ -3,16 +3,16 @@ package encode
 import "context"
 
 const (
-	// staleStretches are the stretches of time in each of which a delay is compared with none.
+	// staleStretches is the number of periods in each of which a delay is compared with none.
 	staleStretches = 8
-	staleBetter    = 6     // stretches at least, in which a delay has to be better
-	staleGain      = 0.002 // of the loss, that a delay has to gain
+	staleBetter    = 6     // periods in which a delay has to be better
+	staleGain      = 0.002 // least gain of a delay, as a share of the loss
 )
 
-// Staleness measures what is lost because rows that learn see yesterday's labels, while those that a model is used for come when the
-// statistics are old: up to horizon after the last row that learns, in the unit of the times. It tries delays, by which rows that learn see
-// older labels only, on the latest rows of the sample, as far as the horizon reaches, and gives the one with the least loss with what it
-// gains, as a share of the loss; 0 where none is better in total and in nearly all stretches of time. Keys are all that the model has.
+// Staleness measures the loss caused by training rows seeing yesterday's labels while the model is used with older statistics: up to
+// horizon after the last training row, in the unit of the times. It tries delays, which let training rows see only older labels, on the
+// latest rows of the sample, as far as the horizon reaches, and returns the best delay and its gain as a share of the loss; 0 if none is
+// better in total and in nearly all periods. The model has only Keys.
 func (s *Search) Staleness(ctx context.Context, horizon float64) (delay, gain float64, err error) {
 	if len(s.Label) < 2*minHold || len(s.Keys) == 0 || s.Time == nil || !(horizon > 0) {
 		return 0, 0, nil
@@ -45,7 +45,7 @@ func (s *Search) Staleness(ctx context.Context, horizon float64) (delay, gain fl
 	return delay, gain, nil
 }
 
-// within are the held-out rows, by time, that come within the horizon, and how far they reach.
+// within returns the held-out rows, by time, that come within the horizon, and how far they reach.
 func (r *run) within(horizon float64) (rows []uint32, reach float64) {
 	hold := r.folds[0].hold
 	for _, i := range r.order {
@@ -63,7 +63,7 @@ func (r *run) within(horizon float64) (rows []uint32, reach float64) {
 	return rows, reach
 }
 
-// lossesOf trains a model with the delay, and gives the losses of held-out rows.
+// lossesOf trains a model with the delay, and returns the losses of held-out rows.
 func (s *Search) lossesOf(ctx context.Context, rows []uint32, delay float64) ([]float64, error) {
 	with := *s
 	with.Delay = delay
@@ -78,8 +78,7 @@ func (s *Search) lossesOf(ctx context.Context, rows []uint32, delay float64) ([]
 	return out, nil
 }
 
-// gained is by how much the losses of the same rows in their order are lower, as a share; 0 where that is too little, or not so in nearly
-// all stretches of the rows.
+// gained is the relative reduction of the rows' losses; 0 if it is too small, or is not found in nearly all periods.
 func gained(before, after []float64) float64 {
 	sum := func(losses []float64) (total float64) {
 		for _, l := range losses {

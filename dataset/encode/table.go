@@ -7,22 +7,21 @@ import (
 	"slices"
 )
 
-// table holds the statistics of the levels of one key, as far as the rows have been gone through. It is a hash table with open
-// addressing; the hash of a level is its key, so it need not be hashed again. What is known of a level lies side by side, because
-// a table is mostly larger than any cache. A level's slot is told by the upper bits of its hash, so that the slots are nearly in the
-// order of hashes.
+// table holds the statistics of the levels of one key, for the rows processed so far. It is a hash table with open addressing; a level is
+// already a hash and is not hashed again. All data of a level is together, because a table is usually larger than any cache. A slot is the
+// upper bits of the hash, so slots are nearly in the order of hashes.
 type table struct {
 	slots []slot
 	used  int
-	shift int // of a hash, to become a slot
+	shift int // right shift from hash to slot
 }
 
-// slot is one level; a free one has key 0, and a level that hashes to 0 counts as 1.
+// slot is one level; a free slot has key 0, and a level that hashes to 0 is treated as 1.
 type slot struct {
 	key    uint64
-	n, sum float64 // of the rows gone through: their weights, and weighted labels
-	rows   uint32  // how many they are
-	number uint32  // of the level in this table, which stays when the table grows
+	n, sum float64 // of the rows processed: sums of weights and of weighted labels
+	rows   uint32  // number of rows
+	number uint32  // of the level in this table; stays when the table grows
 }
 
 // absent is the slot of a level that is not in the table.
@@ -34,17 +33,17 @@ func newTable(levels int) *table {
 	return t
 }
 
-// allocate makes free slots; n is a power of two.
+// allocate makes n free slots, where n is a power of two.
 func (t *table) allocate(n int) {
 	t.slots, t.shift = make([]slot, n), 64-bits.Len(uint(n-1))
 }
 
-// slotsFor is how many slots a table of so many levels has: a power of two of which at most three of four are used.
+// slotsFor is the number of slots in a table of that many levels: a power of two of which at most three quarters are used.
 func slotsFor(levels int) int { return 1 << max(4, bits.Len(uint(levels+levels/3))) }
 
 func keyOf(level uint64) uint64 { return max(level, 1) }
 
-// find gives the slot of a level, or absent and the slot that would be its own.
+// find returns the slot of a level, or absent and the slot where it would go.
 func (t *table) find(level uint64) (at, free int32) {
 	key := keyOf(level)
 	i := key >> t.shift
@@ -57,8 +56,8 @@ func (t *table) find(level uint64) (at, free int32) {
 	return int32(i), 0
 }
 
-// touch asks for the slots of levels that are looked for next. The loop is so short that the processor waits for many of them at
-// once; find would wait for one after the other.
+// touch loads the slots of the levels to be looked up next. The loop is so short that the processor overlaps many cache misses; find would
+// wait for one after the other.
 func (t *table) touch(levels []uint64) (sum uint64) {
 	for _, level := range levels {
 		sum += t.slots[keyOf(level)>>t.shift].key
@@ -66,13 +65,13 @@ func (t *table) touch(levels []uint64) (sum uint64) {
 	return sum
 }
 
-// add makes a level in a slot that find has given. There must be room.
+// add adds a level in the free slot that find returned. There must be room.
 func (t *table) add(level uint64, at int32) {
 	t.slots[at] = slot{key: keyOf(level), number: uint32(t.used)}
 	t.used++
 }
 
-// room makes sure that so many levels can be added. It moves the levels that there are.
+// room makes sure that more levels can be added. It may move existing ones.
 func (t *table) room(more int) {
 	n := len(t.slots)
 	for 4*(t.used+more) > 3*n {
@@ -92,16 +91,16 @@ func (t *table) room(more int) {
 	}
 }
 
-// see goes through a row.
+// see adds a row.
 func (s *slot) see(label, weight float64) {
 	s.n += weight
-	s.sum += float64(weight * label) // not fused with the sum, so that every processor comes to the same bits
+	s.sum += float64(weight * label) // not fused with the sum, so that every processor computes the same bits
 	if s.rows < math.MaxUint32 {
 		s.rows++
 	}
 }
 
-// begin forgets the rows gone through, but not the levels.
+// begin resets the statistics, but keeps the levels.
 func (t *table) begin() {
 	for i := range t.slots {
 		s := &t.slots[i]
@@ -109,8 +108,8 @@ func (t *table) begin() {
 	}
 }
 
-// sorted are the slots in use with at least floor rows, by ascending hash. Slots between two free ones are the only ones that need be
-// sorted among themselves; those at the beginning whose place would have been at the end belong there.
+// sorted returns the used slots with at least floor rows, by ascending hash. Only slots between two free ones need sorting among
+// themselves; those at the beginning that overflowed from the end belong at the end.
 func (t *table) sorted(floor int) []int32 {
 	out := make([]int32, 0, t.used)
 	sort := func(from int) {
