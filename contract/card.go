@@ -6,9 +6,9 @@ import (
 	"coppice/dataset/ingest"
 )
 
-// card is a simple model that the profile of a night is enough for: the logarithms of the odds of the label in each range or level of
-// every column, added up (naive Bayes). It ranks labels worse than a champion does, and needs none: where it ranks tonight's labels no
-// better than a coin, either the labels or the columns are not what they were.
+// card is a simple model built from a night's profile alone: it adds up the log odds of the label in each range or level of every column
+// (naive Bayes). It ranks labels less well than a champion, but needs none: if it ranks tonight's labels no better than a coin, either the
+// labels or the columns have changed.
 type card struct {
 	columns []cardColumn
 }
@@ -16,7 +16,7 @@ type card struct {
 type cardColumn struct {
 	name    string
 	encoder *columnEncoder
-	odds    []float64 // of each code
+	odds    []float64 // by code
 }
 
 // newCard makes the card of a night.
@@ -57,8 +57,8 @@ func newCard(p *Profile) *card {
 	return c
 }
 
-// score ranks a night's rows: the higher, the likelier a positive label. Columns that the night has not, or whose values are of another
-// kind, say nothing.
+// score ranks a night's rows: the higher the score, the more likely a positive label. Columns that the night lacks, or that changed kind,
+// are ignored.
 func (c *card) score(n *ingest.Night) []float64 {
 	out := make([]float64, len(n.Label))
 	for _, column := range c.columns {
@@ -73,8 +73,8 @@ func (c *card) score(n *ingest.Night) []float64 {
 	return out
 }
 
-// judge ranks tonight's labels with the card of an earlier night, and gives the AUC of all rows and of each of so many parts of the
-// table in the order of its rows.
+// judge ranks tonight's labels with the card of an earlier night. It returns the AUC of all rows and that of each of parts equal parts of
+// the table, in row order.
 func judge(p *Profile, before *Profile, n *ingest.Night, parts int) (all float64, each []float64) {
 	y := positives(n, Label{Kind: p.Label.Kind, Middle: before.Label.Middle})
 	score := newCard(before).score(n)

@@ -16,7 +16,7 @@ import (
 	"coppice/metric"
 )
 
-// Kind is what a column's values are, as they look.
+// Kind is what a column's values look like.
 type Kind string
 
 // The kinds of columns.
@@ -27,38 +27,37 @@ const (
 	None   Kind = "none" // no value at all
 )
 
-// Column is what is remembered of a column.
+// Column is the stored summary of a column.
 type Column struct {
 	Name     string  `json:"name"`
 	Kind     Kind    `json:"kind"`
 	Whole    bool    `json:"whole,omitempty"` // numbers without fractions
 	Missing  float64 `json:"missing"`         // share of the rows
-	Distinct int     `json:"distinct"`        // values among the sampled rows
-	AUC      float64 `json:"auc"`             // of the label rates of its ranges or levels, on rows that they were not made of
+	Distinct int     `json:"distinct"`        // distinct values among the sampled rows
+	AUC      float64 `json:"auc"`             // of the label rates of its ranges or levels, on rows not used to compute them
 
-	// Of numbers, quantiles at equal steps from the least to the greatest, and the label's mean in each range between two; of times,
-	// neither.
+	// For numbers, quantiles at equal steps from minimum to maximum, and the mean label in each range between two; for times, neither.
 	Quantiles []float64 `json:"quantiles,omitempty"`
 	Rates     []float64 `json:"rates,omitempty"`
-	Shares    []float64 `json:"shares,omitempty"` // of the rows, in each range
+	Shares    []float64 `json:"shares,omitempty"` // of the rows, by range
 	Peaks     []Peak    `json:"peaks,omitempty"`  // numbers that many rows have
 
-	// Of texts and whole numbers, the most frequent levels; Rest is the share of the rows that have others, RestRate the mean of their
-	// label, MissingRate that of rows without a value.
+	// For texts and whole numbers, the most frequent levels; Rest is the share of rows with other levels, RestRate their mean label, and
+	// MissingRate that of rows without a value.
 	Levels      []ColumnLevel `json:"levels,omitempty"`
 	Rest        float64       `json:"rest,omitempty"`
 	RestRate    float64       `json:"rest_rate,omitempty"`
 	MissingRate float64       `json:"missing_rate,omitempty"`
-	Prints      []byte        `json:"prints,omitempty"` // the lowest hashes of distinct values, as of Profile
+	Prints      []byte        `json:"prints,omitempty"` // the lowest hashes of distinct values, in the format of Profile.Prints
 
-	// Of numbers, the median beside each level of the column of levels that they are tied to most: what the numbers are, whatever the
-	// mix of levels. Factor is by what these medians differ from those of the night before, as a ratio.
+	// For numbers, their median by level of the categorical column to which they are tied most: it does not depend on the mix of levels.
+	// Factor is the ratio of these medians to those of the night before.
 	Beside  string   `json:"beside,omitempty"`
 	Middles []Middle `json:"middles,omitempty"`
 	Factor  float64  `json:"factor,omitempty"`
 }
 
-// Middle is the median of a column's numbers beside one level of another column.
+// Middle is the median of a column's numbers in rows with one level of another column.
 type Middle struct {
 	Text   string  `json:"text"`
 	Median float64 `json:"median"`
@@ -83,10 +82,10 @@ const (
 	maxLevelText = 120 // bytes; of longer texts the beginning and a hash are kept
 	valuePrints  = 256 // of a column
 	peakShare    = 0.02
-	numeric      = 0.98 // share of the values that must be numbers (or times), so that a column counts as such
+	numeric      = 0.98 // share of the values that must be numbers (or times) for the column to be of that kind
 )
 
-// measureColumn looks at the values of one column. y is the label as 0 and 1.
+// measureColumn summarises the values of one column. y is the label as 0 and 1.
 func measureColumn(n *ingest.Night, name string, v *dataset.Values, y []float32) Column {
 	c := Column{Name: name, Kind: None}
 	there := 0
@@ -120,7 +119,7 @@ func measureColumn(n *ingest.Night, name string, v *dataset.Values, y []float32)
 	return c
 }
 
-// measureNumbers finds quantiles, and the label's mean between them.
+// measureNumbers computes quantiles, and the mean label between them.
 func (c *Column) measureNumbers(x []float64, y []float32) {
 	all := slices.DeleteFunc(slices.Clone(x), math.IsNaN)
 	slices.Sort(all)
@@ -152,7 +151,7 @@ func (c *Column) measureNumbers(x []float64, y []float32) {
 	c.Rates = rates
 }
 
-// measurePeaks finds the numbers, of sorted ones, that many of the rows have.
+// measurePeaks finds, among sorted numbers, those that many of the rows have.
 func (c *Column) measurePeaks(sorted []float64, rows float64) {
 	for from := 0; from < len(sorted); {
 		to := from + 1
@@ -166,7 +165,7 @@ func (c *Column) measurePeaks(sorted []float64, rows float64) {
 	}
 }
 
-// rangeOf is between which two quantiles a number lies; -1 for NaN.
+// rangeOf returns the index of the range that contains a number; -1 for NaN.
 func (c *Column) rangeOf(x float64) int {
 	if x != x || len(c.Quantiles) < 2 {
 		return -1
@@ -174,7 +173,7 @@ func (c *Column) rangeOf(x float64) int {
 	return sort.SearchFloat64s(c.Quantiles[1:len(c.Quantiles)-1], x)
 }
 
-// measureLevels finds the most frequent levels, and the label's mean in each.
+// measureLevels finds the most frequent levels, and the mean label of each.
 func (c *Column) measureLevels(n *ingest.Night, v *dataset.Values, y []float32) {
 	type count struct {
 		text string
@@ -228,7 +227,7 @@ func (c *Column) measureLevels(n *ingest.Night, v *dataset.Values, y []float32) 
 	c.MissingRate = missingSum / float64(max(missing, 1))
 }
 
-// levelText is a value as the text of a level: numbers in their shortest form, however the table writes them.
+// levelText is a value as the text of a level: numbers in their shortest form, independent of the table's spelling.
 func levelText(v *dataset.Values, i int) string {
 	text := v.TextOf(i)
 	if len(text) <= maxLevelText {
@@ -241,10 +240,10 @@ func levelText(v *dataset.Values, i int) string {
 	return fmt.Sprintf("%s...%016x", text[:cut], xxhash.Sum64String(text))
 }
 
-// middleRows is how many rows a level must have for its median.
+// middleRows is how many rows a level needs for its median.
 const middleRows = 20
 
-// middles are the medians of numbers beside the levels of another column, of so many of these as are kept.
+// middles returns the medians of numbers by level of another column, for the levels kept of that column.
 func middles(n *ingest.Night, numbers *dataset.Values, other *Column) []Middle {
 	v := n.Sample.Column(other.Name)
 	if v == nil {
@@ -270,7 +269,7 @@ func middles(n *ingest.Night, numbers *dataset.Values, other *Column) []Middle {
 	return out
 }
 
-// level is a level by its text; nil where it is not among the kept ones.
+// level returns a level by its text; nil if it was not kept.
 func (c *Column) level(text string) *ColumnLevel {
 	i := slices.IndexFunc(c.Levels, func(l ColumnLevel) bool { return l.Text == text })
 	if i < 0 {
@@ -279,14 +278,14 @@ func (c *Column) level(text string) *ColumnLevel {
 	return &c.Levels[i]
 }
 
-// columnEncoder gives each value one of few codes: 0 where it is missing.
+// columnEncoder maps each value to one of few codes: 0 if it is missing.
 type columnEncoder struct {
 	column *Column
 	levels map[string]int // to codes
-	size   int            // codes are below it
+	size   int            // codes are less than it
 }
 
-// newCoder codes numbers by their ranges and texts by up to so many levels, all others alike.
+// newColumnEncoder encodes numbers by their ranges and texts by up to levels levels; all other texts share a code.
 func newColumnEncoder(c *Column, levels int) *columnEncoder {
 	k := &columnEncoder{column: c}
 	switch c.Kind {
@@ -305,7 +304,7 @@ func newColumnEncoder(c *Column, levels int) *columnEncoder {
 	return k
 }
 
-// code is of value i; x are the column's numbers where it is of such.
+// code returns the code of value i; x holds the column's numbers if it is numeric.
 func (k *columnEncoder) code(n *ingest.Night, v *dataset.Values, x []float64, i int) int {
 	switch {
 	case n.Missing(v, i):
@@ -321,7 +320,7 @@ func (k *columnEncoder) code(n *ingest.Night, v *dataset.Values, x []float64, i 
 	return 1
 }
 
-// codesOf are the codes of all values.
+// codesOf returns the codes of all values.
 func (k *columnEncoder) codesOf(n *ingest.Night, v *dataset.Values) []int {
 	var x []float64
 	if k.column.Kind == Number {
@@ -334,7 +333,7 @@ func (k *columnEncoder) codesOf(n *ingest.Night, v *dataset.Values) []int {
 	return out
 }
 
-// alone is how well the column by itself ranks labels: by the label rates of its codes in one half of the rows, judged on the other.
+// alone is how well the column ranks labels by itself: by the label rates of its codes in one half of the rows, tested on the other half.
 func (c *Column) alone(n *ingest.Night, v *dataset.Values, y []float32) float64 {
 	if c.Kind == Time {
 		return 0.5
@@ -362,10 +361,10 @@ func (c *Column) alone(n *ingest.Night, v *dataset.Values, y []float32) float64 
 	return aucOf(y, pred)
 }
 
-// prior is for how many rows the mean of all counts in the label rate of a level.
+// prior is the weight, in rows, of the overall mean in the label rate of a level.
 const prior = 20
 
-// aucOf is .5 where it cannot be computed: labels of one class.
+// aucOf returns .5 if the AUC is undefined: labels of a single class.
 func aucOf(y []float32, pred []float64) float64 {
 	m, err := metric.Lookup("auc")
 	if err != nil {

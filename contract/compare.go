@@ -10,25 +10,25 @@ import (
 	"coppice/dataset/ingest"
 )
 
-// MaxNights is how many accepted nights, the newest ones, Compare looks at.
+// MaxNights is how many accepted nights, the most recent ones, Compare uses.
 const MaxNights = 30
 
-// Request is what Compare looks at.
+// Request is the input of Compare.
 type Request struct {
 	Night   *ingest.Night
 	Tonight *Profile   // of the night
 	Before  []*Profile // of the accepted nights, oldest first
-	// Doubted says that the last of them was let pass by a person in spite of its label rate, and the one before it was not: one such
+	// Doubted says that a person accepted the last of them despite its label rate, and the one before it was not so accepted: one such
 	// night does not make its rate usual, the second does.
 	Doubted bool
-	// Respecified says that the spec is another than last night's: the same table may well be staged again then.
+	// Respecified says that the spec differs from last night's: then the same table may legitimately be staged again.
 	Respecified bool
 	Spec        *dataset.Spec
 	At          time.Time
 }
 
-// Compare says what a person should know about tonight's table, gravest first. Without nights before, only what the spec demands can
-// block. It notes in tonight's profile how well last night's label rates rank tonight's labels.
+// Compare reports what a person should know about tonight's table, most serious first. Without earlier nights, only the spec's own rules
+// can block. It records in tonight's profile how well last night's label rates rank tonight's labels.
 func Compare(q Request) []Finding {
 	rules, tonight, before := q.Spec.Contract, q.Tonight, q.Before
 	if rules.Off {
@@ -52,15 +52,15 @@ func Compare(q Request) []Finding {
 	return sorted(allow(c.findings, rules.Allow))
 }
 
-// comparison is of tonight's profile with those of the nights before.
+// comparison compares tonight's profile with those of the nights before.
 type comparison struct {
 	Request
 	night    *ingest.Night
 	p        *Profile
 	before   []*Profile // oldest first
-	last     *Profile   // of before
+	last     *Profile   // the last of before
 	rules    dataset.ContractSpec
-	noise    float64 // by how much a share of the sampled rows may differ by chance
+	noise    float64 // how much a share of the sampled rows may differ by chance
 	findings []Finding
 }
 
@@ -68,21 +68,21 @@ func (c *comparison) add(level Level, code Code, column, format string, args ...
 	c.findings = append(c.findings, Finding{code, level, column, fmt.Sprintf(format, args...)})
 }
 
-// chance is by how many standard errors of a share, at its worst, two samples may differ.
+// chance is by how many standard errors of a share, at most, two samples may differ.
 const chance = 2.5
 
-// recent is how many nights say what is usual: a week and a day, so that each weekday is among them.
+// recent is how many nights define what is usual: a week and a day, so that each weekday is among them.
 const recent = 8
 
-// usual is what a number was on the last few nights.
+// usual is the range of a number over the last few nights.
 type usual struct {
 	nights int
 	center float64 // median
-	spread float64 // how far a night was from it, at most
+	spread float64 // largest deviation of a night from center
 	lo, hi float64
 }
 
-// learn asks the last few nights for a number; a night may have none.
+// learn collects a number from the last few nights; some nights may not have it.
 func (c *comparison) learn(ask func(*Profile) (float64, bool)) usual {
 	var all []float64
 	for _, p := range slices.Backward(c.before) {
@@ -112,7 +112,7 @@ func (c *comparison) learnColumn(name string, ask func(*Column) float64) usual {
 	})
 }
 
-// learnChange is learn for a number that tells a night from the one before it.
+// learnChange is learn for a number that compares a night with the one before it.
 func (c *comparison) learnChange(ask func(p, before *Profile) (float64, bool)) usual {
 	previous := map[*Profile]*Profile{}
 	for i, p := range c.before[min(1, len(c.before)):] {
@@ -126,7 +126,7 @@ func (c *comparison) learnChange(ask func(p, before *Profile) (float64, bool)) u
 	})
 }
 
-// doubt widens what is allowed as long as few nights have shown what is usual.
+// doubt widens the tolerance while few nights are known.
 func (u usual) doubt() float64 {
 	switch {
 	case u.nights >= 5:
@@ -139,7 +139,7 @@ func (u usual) doubt() float64 {
 	return 2
 }
 
-// checkRules holds the night against what the spec demands.
+// checkRules checks the night against the spec's own rules.
 func (c *comparison) checkRules(at time.Time) {
 	if !c.rules.Rows.Holds(float64(c.p.Rows)) {
 		c.add(Blocking, CodeRows, "", "%d rows, and contract.rows allows %s", c.p.Rows, rangeText(c.rules.Rows))
@@ -170,5 +170,5 @@ func rangeText(r dataset.RangeSpec) string {
 
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
 
-// percent is a share as people read it.
+// percent formats a share for people.
 func percent(x float64) string { return fmt.Sprintf("%.3g %%", 100*x) }

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// checkColumns looks for columns that came, went, were renamed or became something else.
+// checkColumns looks for columns that were added, removed, renamed or replaced.
 func (c *comparison) checkColumns() {
 	var gone, came []*Column
 	for i := range c.last.Columns {
@@ -45,13 +45,13 @@ func plural(k Kind) string {
 	return string(k) + "s"
 }
 
-// alike reports whether two columns of different names could be the same one: by their kind, gaps and distribution.
+// alike reports whether two columns of different names could be the same one: by kind, missing values and distribution.
 func alike(a, b *Column) bool {
 	return a.Kind == b.Kind && a.Kind != None && math.Abs(a.Missing-b.Missing) < 0.1 && Distance(a, b) < 0.1
 }
 
-// Distance of two columns of the same kind: the total variation of their ranges or levels, 0 for the same distribution and 1 for two
-// that share nothing.
+// Distance compares two columns of the same kind: the total variation of their ranges or levels, from 0 for the same distribution to 1 for
+// disjoint ones.
 func Distance(a, b *Column) float64 {
 	switch {
 	case a.Kind == Time || a.Kind == None:
@@ -64,7 +64,7 @@ func Distance(a, b *Column) float64 {
 	return levelDistance(a, b)
 }
 
-// numberDistance is the greatest difference of the two cumulative distributions (Kolmogorov and Smirnov), at the quantiles that are known.
+// numberDistance is the largest difference of the two cumulative distributions (Kolmogorov and Smirnov), at the known quantiles.
 func numberDistance(a, b *Column) float64 {
 	worst := 0.0
 	for _, pair := range [][2]*Column{{a, b}, {b, a}} {
@@ -77,7 +77,7 @@ func numberDistance(a, b *Column) float64 {
 	return worst
 }
 
-// cumulative is about which share of the numbers is below x, or no greater.
+// cumulative estimates the share of the numbers less than x, or at most x.
 func cumulative(q []float64, x float64, below bool) float64 {
 	i, found := slices.BinarySearch(q, x)
 	if found && !below {

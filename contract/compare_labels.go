@@ -8,14 +8,14 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Limits of a column that tells the label.
+// Thresholds for a column that gives away the label.
 const (
-	leakNew   = 0.95 // AUC alone of a column without a past
-	leakRises = 0.15 // by how much an AUC alone may rise
-	leakSure  = 0.99 // AUC alone that is worth a word even where it has always been so
+	leakNew   = 0.95 // single-column AUC of a new column
+	leakRises = 0.15 // largest rise of a single-column AUC
+	leakSure  = 0.99 // single-column AUC that is reported even if it has always been so high
 )
 
-// checkLeaks looks for columns that tell the label.
+// checkLeaks looks for columns that give away the label.
 func (c *comparison) checkLeaks() {
 	for i := range c.p.Columns {
 		k := &c.p.Columns[i]
@@ -31,15 +31,15 @@ func (c *comparison) checkLeaks() {
 	}
 }
 
-// Tolerances of ties.
+// Tolerances of ties, the associations between columns.
 const (
-	tieStrong = 0.08 // a tie below says nothing when it goes
-	tieLeft   = 0.5  // of a tie: what must be left of it
-	tieCount  = 0.6  // of a column's strong ties: so many must be lost
+	tieStrong = 0.08 // losing a weaker tie means nothing
+	tieLeft   = 0.5  // least remaining part of a tie
+	tieCount  = 0.6  // share of a column's strong ties that must be lost
 )
 
-// checkTies looks for columns that have lost their ties to the others, though their values are distributed as ever: shifted by a row
-// against the others, or shuffled. The ties of the label are for checkLabels.
+// checkTies looks for columns that have lost their ties to the others, although their values are distributed as before: shifted by a row
+// against the others, or shuffled. Ties of the label are left to checkLabels.
 func (c *comparison) checkTies() {
 	lost, strong := map[string]int{}, map[string]int{}
 	for i := range min(len(c.p.Ties), len(c.p.Columns)) {
@@ -64,14 +64,14 @@ func (c *comparison) checkTies() {
 		switch {
 		case c.found(name) || lost[name] == 0 || float64(lost[name]) < tieCount*float64(strong[name]):
 		case c.otherLost(name, lost, strong):
-			// Its only tie was to a column that has lost others, too.
+			// Its only tie was to a column that has lost others as well.
 		default:
 			c.add(Blocking, CodeScrambled, name, "the column has lost its ties to %d of %d other columns: have its values moved against the rows?", lost[name], strong[name])
 		}
 	}
 }
 
-// otherLost reports whether what a column has lost is better explained by another column, which has lost more.
+// otherLost reports whether a column's lost ties are better explained by another column that has lost more.
 func (c *comparison) otherLost(name string, lost, strong map[string]int) bool {
 	for other, n := range lost {
 		if other != name && n > lost[name] && float64(n) >= tieCount*float64(strong[other]) {
@@ -81,12 +81,12 @@ func (c *comparison) otherLost(name string, lost, strong map[string]int) bool {
 	return false
 }
 
-// found reports whether something was found out about a column already.
+// found reports whether there is already a finding about a column.
 func (c *comparison) found(name string) bool {
 	return slices.ContainsFunc(c.findings, func(f Finding) bool { return f.Column == name && f.Level == Blocking })
 }
 
-// tieOf is the tie of two columns by name.
+// tieOf returns the tie of two columns by name.
 func (p *Profile) tieOf(a, b string) (float64, bool) {
 	i := slices.IndexFunc(p.Columns, func(k Column) bool { return k.Name == a })
 	j := slices.IndexFunc(p.Columns, func(k Column) bool { return k.Name == b })
@@ -101,26 +101,26 @@ func (p *Profile) tieOf(a, b string) (float64, bool) {
 
 // Tolerances of labels.
 const (
-	rateFloor  = 0.18 // by how much the label's mean may differ from what is expected, as a logarithm
-	mixRest    = 0.3  // share of the rows that may have none of the levels whose rates let expect something
-	rateFar    = 0.5  // and from what it was, whatever the mix of levels
+	rateFloor  = 0.18 // largest difference of the mean label from the expected one, as a logarithm
+	mixRest    = 0.3  // largest share of rows with levels whose rates are not known
+	rateFar    = 0.5  // largest difference from the earlier mean, for any mix of levels
 	rateNotice = 0.1
-	cardFloor  = 0.015 // by how much the AUC of the card may fall, beyond what chance and the nights before explain
+	cardFloor  = 0.015 // largest fall of the card's AUC, beyond what chance and the nights before explain
 	cardParts  = 6
 	lostOdds   = 1e-8 // how improbable so few positive labels must be
 	lostShare  = 0.15 // of the expected ones: with more, they are not lost
-	untied     = 0.4  // of the card's usual AUC above one half: with less left, labels belong to nothing
+	untied     = 0.4  // of the card's usual AUC above one half: with less, labels no longer belong to their rows
 )
 
-// checkLabels asks whether tonight's labels are what the nights before let expect.
+// checkLabels compares tonight's labels with what the nights before suggest.
 func (c *comparison) checkLabels() {
 	c.checkRate()
 	c.checkCard()
 	c.checkLost()
 }
 
-// checkRate compares the label's mean with what the nights before let expect: first as it is, then with the rates of last night and
-// tonight's mix of levels, since campaigns of different rates come and go. A doubted night is no witness.
+// checkRate compares the mean label with the expected one: first directly, then using last night's rates and tonight's mix of levels, since
+// campaigns of different rates come and go. A doubted night is not used.
 func (c *comparison) checkRate() {
 	if n := len(c.before) - 1; c.Doubted && n > 0 {
 		all, last := c.before, c.last
@@ -136,7 +136,7 @@ func (c *comparison) checkRate() {
 		return math.Abs(math.Log(x / y))
 	}
 
-	// Of a few nights, the greatest deviation says the less of what may come, the greater it is. Chance is that of so many labels.
+	// With few nights, the larger their deviation, the less reliable it is. Chance depends on the number of labels.
 	allowed := func(floor, spread float64) float64 {
 		counted := float64(c.p.Rows) * max(min(u.center, 1-u.center), 1e-9)
 		return u.doubt()*floor + max(spread+2*spread*spread, 2.5/math.Sqrt(max(counted, 1)))
@@ -156,7 +156,7 @@ func (c *comparison) checkRate() {
 	}
 }
 
-// expectedRate is the label's mean if each level of the column that tells the label best had last night's rate.
+// expectedRate is the mean label if each level of the most informative column had last night's rate.
 func (c *comparison) expectedRate() float64 {
 	best := 0.0
 	expected := c.last.Label.Mean
@@ -180,7 +180,7 @@ func (c *comparison) expectedRate() float64 {
 	return expected
 }
 
-// checkLost looks for hours, and for levels of a column, whose labels are all negative though some should be positive.
+// checkLost looks for hours, and for levels of a column, whose labels are all negative although some should be positive.
 func (c *comparison) checkLost() {
 	u := c.learn(func(p *Profile) (float64, bool) { return p.Label.Mean, true })
 	if c.p.Label.Kind == "regression" || u.center <= 0 {
@@ -226,7 +226,7 @@ func (c *comparison) lostLevels(k, old *Column) bool {
 	return true
 }
 
-// rateOf is the label's mean in a level of a column, drawn towards that of all rows.
+// rateOf returns the mean label in a level of a column, shrunk towards that of all rows.
 func (p *Profile) rateOf(column, text string) (float64, bool) {
 	k := p.column(column)
 	if k == nil {
@@ -240,12 +240,12 @@ func (p *Profile) rateOf(column, text string) (float64, bool) {
 	return (l.Rate*rows + prior*p.Label.Mean) / (rows + prior), true
 }
 
-// fewer reports whether so few positive labels are no chance where more were expected.
+// fewer reports whether it cannot be chance that there are so few positive labels.
 func (c *comparison) fewer(have, expected float64) bool {
 	return have <= lostShare*expected && distuv.Poisson{Lambda: expected}.CDF(math.Round(have)) < lostOdds
 }
 
-// lostBuckets looks for the longest stretch of time without positive labels.
+// lostBuckets looks for the longest period without positive labels.
 func (c *comparison) lostBuckets(rate float64) {
 	b := &c.p.Buckets
 	usually := c.learn(func(p *Profile) (float64, bool) {
@@ -264,7 +264,7 @@ func (c *comparison) lostBuckets(rate float64) {
 	c.add(Blocking, CodeLabelsLost, "", "%s has %d sampled rows and not one positive label, where %.0f were to be expected", where, rows, float64(rows)*rate)
 }
 
-// barren is the stretch of buckets without a positive label that has the most rows.
+// barren returns the run of buckets without a positive label that has the most rows.
 func (b *Buckets) barren() (from, rows int) {
 	start, sum := 0, 0
 	for i, n := range b.Rows {
@@ -279,8 +279,8 @@ func (b *Buckets) barren() (from, rows int) {
 	return from, rows
 }
 
-// usualCard is how well label rates of the night before rank labels. Where only one night is known, those of one half of it and the
-// other must do, of which another night may well keep no more than a half.
+// usualCard is how well label rates of the night before usually rank labels. If only one night is known, its two halves are compared
+// instead, with a tolerance of half the quality.
 func (c *comparison) usualCard() usual {
 	u := c.learn(func(p *Profile) (float64, bool) { return p.Card, p.Card > 0 })
 	if u.nights == 0 {
@@ -290,7 +290,7 @@ func (c *comparison) usualCard() usual {
 	return u
 }
 
-// cardLimit is what an AUC of the card must not fall below. Where nights differ much, another one may differ more.
+// cardLimit is the least acceptable AUC of the card. The more nights differ, the lower it is.
 func cardLimit(u usual, deviation float64) float64 {
 	more := 0.5
 	if u.nights < 5 {
@@ -310,7 +310,7 @@ func (c *comparison) checkCard() {
 		positive += float64(y)
 	}
 	smaller := max(1, min(positive, float64(len(c.night.Label))-positive))
-	deviation := 1 / math.Sqrt(12*smaller) // the standard error of an AUC, about
+	deviation := 1 / math.Sqrt(12*smaller) // approximate standard error of an AUC
 
 	u, least := c.usualCard(), c.learn(func(p *Profile) (float64, bool) { return p.Worst, p.Worst > 0 })
 	switch {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// checkValues compares the values of each column with those that it had.
+// checkValues compares the values of each column with earlier ones.
 func (c *comparison) checkValues() {
 	for i := range c.p.Columns {
 		k := &c.p.Columns[i]
@@ -21,7 +21,7 @@ func (c *comparison) checkValues() {
 			c.add(Blocking, CodeEmpty, k.Name, "every value is missing; %s were", percent(missing.center))
 			continue
 		case k.Kind != old.Kind:
-			continue // said before
+			continue // already reported
 		case more > missing.doubt()*(0.1+2*missing.spread)+c.noise:
 			c.add(Blocking, CodeMissingValues, k.Name, "%s of the values are missing, and at most %s were", percent(k.Missing), percent(missing.hi))
 			continue
@@ -41,7 +41,7 @@ func (c *comparison) checkValues() {
 	}
 }
 
-// checkPeaks looks for a number that many rows have all of a sudden, such as a zero where nothing was known.
+// checkPeaks looks for a number that many rows suddenly have, such as a zero for unknown.
 func (c *comparison) checkPeaks(k, old *Column) bool {
 	rise, at := peakRise(k, old)
 	seen := c.learnChange(func(p, before *Profile) (float64, bool) {
@@ -60,7 +60,7 @@ func (c *comparison) checkPeaks(k, old *Column) bool {
 	return true
 }
 
-// peakRise is by how much the share of a number has risen, and of which.
+// peakRise returns the largest rise of a number's share, and the number.
 func peakRise(a, b *Column) (rise float64, at Peak) {
 	for _, p := range a.Peaks {
 		was := 0.0
@@ -78,11 +78,11 @@ func peakRise(a, b *Column) (rise float64, at Peak) {
 
 // Tolerances of a factor on all numbers of a column.
 const (
-	scaleFloor = 0.05 // how far the factor must be from 1, as a logarithm
-	scaleAgree = 0.5  // how much the factors of different levels or quantiles may differ, of that
+	scaleFloor = 0.05 // least distance of the factor from 1, as a logarithm
+	scaleAgree = 0.5  // largest disagreement of the levels' or quantiles' factors, relative to the distance
 )
 
-// checkScale looks for numbers that are all multiplied by one factor, as by another currency or unit.
+// checkScale looks for numbers that are all multiplied by the same factor, as by a change of currency or unit.
 func (c *comparison) checkScale(k, old *Column) bool {
 	factors := c.levelFactors(k, old)
 	if len(factors) < 3 {
@@ -97,7 +97,7 @@ func (c *comparison) checkScale(k, old *Column) bool {
 	k.Factor = round5(factor)
 	size, apart := math.Abs(math.Log(factor)), math.Log(factors[len(factors)*3/4]/factors[len(factors)/4])
 
-	// Numbers may grow by themselves, and medians of few rows differ by chance.
+	// Numbers may grow naturally, and medians of few rows differ by chance.
 	seen := c.learnColumn(k.Name, func(k *Column) float64 {
 		if k.Factor <= 0 {
 			return 0
@@ -112,7 +112,7 @@ func (c *comparison) checkScale(k, old *Column) bool {
 	return true
 }
 
-// levelFactors are by what the medians beside each level differ from last night's.
+// levelFactors returns the ratios of the medians by level to last night's.
 func (c *comparison) levelFactors(k, old *Column) []float64 {
 	if k.Kind != Number || len(old.Middles) == 0 {
 		return nil
@@ -134,7 +134,7 @@ func (c *comparison) levelFactors(k, old *Column) []float64 {
 	return factors
 }
 
-// quantileFactors are by what the quantiles differ.
+// quantileFactors returns the ratios of the quantiles.
 func quantileFactors(a, b *Column) []float64 {
 	if a.Kind != Number || len(b.Quantiles) != len(a.Quantiles) {
 		return nil
@@ -150,11 +150,11 @@ func quantileFactors(a, b *Column) []float64 {
 
 // Tolerances of levels.
 const (
-	levelFloor = 0.06 // by how much a level's share may rise
-	churnFloor = 0.15 // how much of the rows may be of other levels than last night
+	levelFloor = 0.06 // largest rise of a level's share
+	churnFloor = 0.15 // largest share of rows with levels that were absent last night
 )
 
-// checkLevels looks for one level that takes over, for levels that are written differently, and for all of them having changed.
+// checkLevels looks for a level that takes over, for levels that are written differently, and for a complete change of levels.
 func (c *comparison) checkLevels(k *Column) bool {
 	old := c.last.column(k.Name)
 	if len(k.Levels) == 0 || len(old.Levels) == 0 {
@@ -202,7 +202,7 @@ func (c *comparison) checkLevels(k *Column) bool {
 	return false
 }
 
-// greatestRise is by how much the share of a level has risen, and of which.
+// greatestRise returns the largest rise of a level's share, and the level.
 func greatestRise(a, b *Column) (rise float64, text string) {
 	for _, l := range a.Levels {
 		was := 0.0

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// checkPrints looks for rows that are there twice: tonight, in train and test, or on the night before.
+// checkPrints looks for repeated rows: within tonight's table, in train and test, or from the night before.
 func (c *comparison) checkPrints() {
 	rows := math.Sqrt(float64(max(len(c.p.Prints)/8, 1)))
 	beyond := func(x float64, u usual, floor float64) bool {
@@ -17,7 +17,7 @@ func (c *comparison) checkPrints() {
 	before := c.learnChange(func(p, b *Profile) (float64, bool) { return sharedPrints(p.Prints, b.Prints), true })
 	switch {
 	case c.Respecified:
-		// Whoever changes the spec stages the same table again.
+		// With a changed spec, the same table is staged again on purpose.
 	case overlap > 0.99 && before.hi < 0.99:
 		c.add(Blocking, CodeSameRows, "", "%s of the rows are last night's: it is the same table again", percent(overlap))
 	case before.nights > 0 && beyond(overlap, before, 0.05):
@@ -35,7 +35,7 @@ func (c *comparison) checkPrints() {
 	}
 }
 
-// sharedPrints is the share of a's rows that b has, too, as far as both remember: up to the smaller of their greatest hashes.
+// sharedPrints is the share of a's rows that are also in b, judged by the hashes up to the smaller of the two maxima.
 func sharedPrints(a, b []byte) float64 {
 	if len(a) < 8 || len(b) < 8 {
 		return 0
@@ -58,12 +58,12 @@ func sharedPrints(a, b []byte) float64 {
 	return float64(both) / float64(max(all, 1))
 }
 
-// checkVolume compares how many rows there are.
+// checkVolume compares the number of rows.
 func (c *comparison) checkVolume() {
 	u := c.learn(func(p *Profile) (float64, bool) { return float64(p.Rows), true })
 	rows := float64(c.p.Rows)
 
-	// Before a week is known, the weekend may be still to come.
+	// Until a week is known, a weekend may still be to come.
 	low, high := 0.6, 1.7
 	if u.nights < 7 {
 		low, high = 0.5, 2
@@ -79,11 +79,11 @@ func (c *comparison) checkVolume() {
 
 // Tolerances of times.
 const (
-	clockStep = 25 * time.Minute // by less, no zone differs from another
-	quiet     = 0.15             // of an hour's usual rows: with fewer, the hour is lost
+	clockStep = 25 * time.Minute // less than the smallest difference between time zones
+	quiet     = 0.15             // of an hour's usual rows: with fewer, the hour counts as lost
 )
 
-// checkTimes compares oldest and newest row with what the nights before let expect, and looks for hours without rows.
+// checkTimes compares the oldest and newest row with earlier nights', and looks for hours without rows.
 func (c *comparison) checkTimes() {
 	if c.p.TimeColumn == "" || c.last.TimeColumn != c.p.TimeColumn {
 		return
@@ -109,7 +109,7 @@ func (c *comparison) checkTimes() {
 	}
 
 	slack := max(clockStep, seconds(2*moves.spread))
-	whole := newest%usually == 0 || (newest+slack)%usually < 2*slack // a night, or some, was left out
+	whole := newest%usually == 0 || (newest+slack)%usually < 2*slack // one or more nights were skipped
 	switch {
 	case newest.Abs() > slack && (newest-oldest).Abs() <= slack && newest.Abs() < usually*3/4:
 		c.add(Blocking, CodeClock, c.p.TimeColumn, "all times are %v %s than expected: the newest row is of %s", newest.Abs().Round(time.Minute), direction(newest), stamp(c.p.Newest))
@@ -134,11 +134,10 @@ func direction(d time.Duration) string {
 	return "later"
 }
 
-// gapRows is how many sampled rows an hour must usually have, so that their absence says something.
+// gapRows is how many sampled rows an hour must usually have for their absence to mean something.
 const gapRows = 60
 
-// checkGaps looks for hours that have lost their rows: against the same hours of the other days of tonight's table and of the nights
-// before.
+// checkGaps looks for hours that have lost their rows, compared with the same hours of the table's other days and of the nights before.
 func (c *comparison) checkGaps() {
 	b := &c.p.Buckets
 	const hour = 3600
@@ -154,7 +153,7 @@ func (c *comparison) checkGaps() {
 	days := float64(len(b.Rows)) / 24
 
 	first, lost := int64(-1), 0
-	for i := 1; i+1 < len(b.Rows); i++ { // the first and the last hour may be cut
+	for i := 1; i+1 < len(b.Rows); i++ { // the first and the last hour may be incomplete
 		at := b.From + int64(i)*hour
 		expected := usual[at/hour%24] * float64(total) / max(days, 1)
 		if expected < gapRows || float64(b.Rows[i]) > quiet*expected {
@@ -169,7 +168,7 @@ func (c *comparison) checkGaps() {
 	}
 }
 
-// hourly is the share of a day's rows that each hour of the day has on the nights before, at least: the median of the nights.
+// hourly returns each hour's usual share of a day's rows: the median of the nights before.
 func (c *comparison) hourly() [24]float64 {
 	var out [24]float64
 	for h := range out {

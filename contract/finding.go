@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Level is how grave a finding is.
+// Level is the severity of a finding.
 type Level string
 
 // The levels of findings. Only Blocking keeps a night from being trained on.
@@ -17,40 +17,40 @@ const (
 	Blocking Level = "blocking"
 )
 
-// Code is what kind of thing a finding has found.
+// Code is the kind of a finding.
 type Code string
 
-// The codes, in the order of what causes what: where one is found, those behind it may be its consequences.
+// The codes, ordered from causes to consequences: a finding may be caused by one with an earlier code.
 const (
-	CodeColumnMissing Code = "column_missing" // a column of the nights before is not there
-	CodeColumnRenamed Code = "column_renamed" // it is there under another name
-	CodeColumnNew     Code = "column_new"     // a column that the nights before had not
-	CodeKindChanged   Code = "kind_changed"   // numbers where texts were, or the other way round
+	CodeColumnMissing Code = "column_missing" // an earlier column is missing
+	CodeColumnRenamed Code = "column_renamed" // an earlier column has another name
+	CodeColumnNew     Code = "column_new"     // a column that earlier nights did not have
+	CodeKindChanged   Code = "kind_changed"   // numbers instead of texts, or the reverse
 	CodeSameRows      Code = "same_rows"      // last night's rows again
-	CodeRepeatedRows  Code = "repeated_rows"  // rows that are there more than once
-	CodeSharedRows    Code = "shared_rows"    // rows of test that train has, too
+	CodeRepeatedRows  Code = "repeated_rows"  // rows that occur more than once
+	CodeSharedRows    Code = "shared_rows"    // rows of test that are also in train
 	CodeOldRows       Code = "old_rows"       // more of last night's rows than usual
 	CodeRows          Code = "rows"           // more or fewer rows than usual, or than the spec allows
-	CodeClock         Code = "clock"          // all times have moved, as in another zone
+	CodeClock         Code = "clock"          // all times have shifted, as by another time zone
 	CodeStale         Code = "stale"          // the newest row is older than expected
 	CodeFuture        Code = "future"         // the newest row is newer than expected
 	CodeGap           Code = "gap"            // hours without rows
-	CodeEmpty         Code = "empty"          // a column has no values any more
+	CodeEmpty         Code = "empty"          // a column no longer has values
 	CodeConstant      Code = "constant"       // a column has one value
 	CodeMissingValues Code = "missing_values" // more of a column's values are missing than usual
 	CodeScaled        Code = "scaled"         // all numbers of a column times a factor
-	CodeLevel         Code = "level"          // one level of a column has many more rows than usual
+	CodeLevel         Code = "level"          // a level of a column has many more rows than usual
 	CodeUnseen        Code = "unseen"         // the levels of a column are new, as if written differently
-	CodeDrift         Code = "drift"          // the values of a column are distributed otherwise
-	CodeLeak          Code = "leak"           // a column tells the label
+	CodeDrift         Code = "drift"          // the values of a column are distributed differently
+	CodeLeak          Code = "leak"           // a column gives away the label
 	CodeScrambled     Code = "scrambled"      // a column has lost its ties to the others, as if shifted against the rows
-	CodeLabelRate     Code = "label_rate"     // the label's mean is not what it was
+	CodeLabelRate     Code = "label_rate"     // the mean label has changed
 	CodeLabelsLost    Code = "labels_lost"    // hours or levels without a positive label
 	CodeInverted      Code = "labels_inverted"
 	CodeShuffled      Code = "labels_shuffled" // the label has lost its ties to the columns
 )
 
-// order is of the codes as they stand above.
+// order lists the codes as above.
 var order = []Code{CodeColumnMissing, CodeColumnRenamed, CodeColumnNew, CodeKindChanged, CodeSameRows, CodeRepeatedRows, CodeSharedRows,
 	CodeOldRows, CodeRows, CodeClock, CodeStale, CodeFuture, CodeGap, CodeEmpty, CodeConstant, CodeMissingValues, CodeScaled, CodeLevel,
 	CodeUnseen, CodeDrift, CodeLeak, CodeScrambled, CodeInverted, CodeLabelsLost, CodeLabelRate, CodeShuffled}
@@ -63,7 +63,7 @@ type Finding struct {
 	Text   string `json:"text"` // a sentence with the numbers
 }
 
-// String is the finding as people read it.
+// String formats the finding for people.
 func (f Finding) String() string {
 	where := ""
 	if f.Column != "" {
@@ -72,7 +72,7 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s: %s%s (%s)", f.Level, where, f.Text, f.Code)
 }
 
-// Is reports whether text, CODE or CODE:COLUMN, means the finding.
+// Is reports whether text, CODE or CODE:COLUMN, refers to the finding.
 func (f Finding) Is(text string) bool {
 	code, column, ok := strings.Cut(text, ":")
 	return code == string(f.Code) && (!ok || column == f.Column)
@@ -83,7 +83,7 @@ func Blocked(findings []Finding) bool {
 	return slices.ContainsFunc(findings, func(f Finding) bool { return f.Level == Blocking })
 }
 
-// Reason is the gravest finding in a sentence, and how many more there are; empty where there is none that blocks.
+// Reason is the most serious finding in a sentence, and the number of others; empty if none blocks.
 func Reason(findings []Finding) string {
 	n := 0
 	first := ""
@@ -102,7 +102,7 @@ func Reason(findings []Finding) string {
 	return first
 }
 
-// sorted puts findings in the order of their levels, gravest first, then of causes.
+// sorted orders findings by level, most serious first, then from causes to consequences.
 func sorted(findings []Finding) []Finding {
 	grave := []Level{Blocking, Warning, Note}
 	slices.SortStableFunc(findings, func(a, b Finding) int {
@@ -112,7 +112,7 @@ func sorted(findings []Finding) []Finding {
 	return findings
 }
 
-// allow makes warnings of the blocking findings that the spec lets pass.
+// allow turns blocking findings that the spec allows into warnings.
 func allow(findings []Finding, allowed []string) []Finding {
 	for i := range findings {
 		f := &findings[i]

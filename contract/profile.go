@@ -10,12 +10,12 @@ import (
 	"coppice/dataset/ingest"
 )
 
-// Profile is what is remembered of a night's table, in a few hundred kilobytes whatever the table's size.
+// Profile is the stored summary of a night's table: a few hundred kilobytes for any size of table.
 type Profile struct {
 	Rows     int64   `json:"rows"` // with a label
 	Label    Label   `json:"label"`
-	Repeated float64 `json:"repeated"` // share of the rows that are there before
-	Shared   float64 `json:"shared"`   // share of test's distinct rows that train has, too
+	Repeated float64 `json:"repeated"` // share of the rows that occurred before
+	Shared   float64 `json:"shared"`   // share of test's distinct rows that are also in train
 	Prints   []byte  `json:"prints"`   // the lowest hashes of distinct rows, 8 bytes each, big-endian, ascending
 
 	TimeColumn string    `json:"time_column,omitempty"`
@@ -24,34 +24,35 @@ type Profile struct {
 	Buckets    Buckets   `json:"buckets"`
 
 	Columns []Column    `json:"columns"`
-	Ties    [][]float64 `json:"ties"` // of the first columns, each with those before it: Cramer's V
+	Ties    [][]float64 `json:"ties"` // of the first columns, each with all earlier ones: Cramer's V
 
-	// Self is how well the label rates of one half of the sampled rows, column by column, rank the labels of the other, as an AUC.
+	// Self is how well label rates from one half of the sampled rows, column by column, rank the labels of the other half, as an AUC.
 	Self float64 `json:"self"`
-	// Card is how well the label rates of the last accepted night, column by column, rank tonight's labels, as an AUC; 0 on the first.
+	// Card is how well the last accepted night's label rates, column by column, rank tonight's labels, as an AUC; 0 on the first night.
 	Card float64 `json:"card,omitempty"`
-	// Ratio is the label's mean divided by what the label rates of the night before let expect of tonight's mix of levels; 0 on the first.
+	// Ratio is the mean label relative to that expected from the night before's label rates and tonight's mix of levels; 0 on the first
+	// night.
 	Ratio float64 `json:"ratio,omitempty"`
-	// Worst is the same as Card of that part of the table, of cardParts in the order of its rows, where it is least.
+	// Worst is the lowest such AUC over cardParts parts of the table, in row order.
 	Worst float64 `json:"worst,omitempty"`
 }
 
-// Label says what the labels are like.
+// Label summarises the labels.
 type Label struct {
 	Kind   dataset.LabelKind `json:"kind"`
 	Mean   float64           `json:"mean"`
-	Middle float64           `json:"middle"` // of a regression, the median: what lies above it counts as positive where labels are ranked
+	Middle float64           `json:"middle"` // for a regression, the median: labels above it count as positive when ranked
 }
 
-// Buckets are the rows in the order of time, or of the table where it has no times.
+// Buckets count rows by time, or by position in the table if it has no times.
 type Buckets struct {
-	From  int64     `json:"from"`  // seconds since 1970 at which the first begins
-	Width int64     `json:"width"` // in seconds; 0 where buckets are equal parts of the table
+	From  int64     `json:"from"`  // start of the first, in seconds since 1970
+	Width int64     `json:"width"` // in seconds; 0 if buckets are equal parts of the table
 	Rows  []int     `json:"rows"`  // sampled
 	Label []float64 `json:"label"` // sum
 }
 
-// Bounds of what a profile holds.
+// Limits on the contents of a profile.
 const (
 	maxBuckets = 400
 	untimed    = 24   // buckets of a table without times
@@ -59,7 +60,7 @@ const (
 	tied       = 40   // columns whose ties are measured
 )
 
-// Measure makes the profile of a night. m is the manifest of the dataset that was staged of it.
+// Measure makes the profile of a night. m is the manifest of the dataset staged from it.
 func Measure(n *ingest.Night, m *dataset.Manifest) *Profile {
 	p := measure(n, m)
 	half, other := measure(n.Half(0), m), n.Half(1)
@@ -73,7 +74,7 @@ func measure(n *ingest.Night, m *dataset.Manifest) *Profile {
 	p.measurePrints(n)
 	p.measureTimes(n)
 	if u := m.About.Unripe; u != nil && u.Column == p.TimeColumn && u.Newest.After(p.Newest) {
-		p.Newest = u.Newest // the table is as fresh as its newest row, though that row's label is not final
+		p.Newest = u.Newest // the table is as fresh as its newest row, even if that row's label is not final
 	}
 
 	y := positives(n, p.Label)
@@ -118,7 +119,7 @@ func weightOf(n *ingest.Night, i int) float64 {
 	return float64(n.Weight[i])
 }
 
-// positives are the labels as 0 and 1.
+// positives returns the labels as 0 and 1.
 func positives(n *ingest.Night, l Label) []float32 {
 	if l.Kind != dataset.Regression {
 		return n.Label
@@ -132,7 +133,7 @@ func positives(n *ingest.Night, l Label) []float32 {
 	return out
 }
 
-// measurePrints counts rows that are there more than once, and those of test that train has.
+// measurePrints counts repeated rows, and rows of test that are also in train.
 func (p *Profile) measurePrints(n *ingest.Night) {
 	rows, again := 0, 0
 	for _, one := range n.Prints {
@@ -161,7 +162,7 @@ func (p *Profile) measurePrints(n *ingest.Night) {
 	}
 }
 
-// measureMiddles finds, for each column of numbers, the column of levels that it is tied to most, and its medians beside these.
+// measureMiddles finds, for each numeric column, the categorical column to which it is tied most, and its medians by that column's levels.
 func (p *Profile) measureMiddles(n *ingest.Night) {
 	for i := range p.Columns {
 		k := &p.Columns[i]
@@ -183,7 +184,7 @@ func (p *Profile) measureMiddles(n *ingest.Night) {
 	}
 }
 
-// widths are how long a bucket may be.
+// widths are the possible widths of a bucket.
 var widths = []time.Duration{time.Hour, 6 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 28 * 24 * time.Hour}
 
 // measureTimes finds the oldest and the newest row and counts rows and labels over time.
@@ -228,7 +229,7 @@ func bucketOf(t float64, from, width int64, count int) int {
 	return min(count-1, int((t-float64(from))/float64(width)))
 }
 
-// moment is a time that JSON can write, whatever the column holds.
+// moment is a time that JSON can represent, for any number.
 func moment(seconds float64) time.Time {
 	const last = 253_402_300_799 // the end of the year 9999
 	return time.Unix(int64(max(0, min(last, seconds))), 0).UTC()
@@ -245,7 +246,7 @@ func (p *Profile) sampled() float64 {
 
 func round5(x float64) float64 { return math.Round(1e5*x) / 1e5 }
 
-// column is the column of that name; nil where there is none.
+// column returns the column of that name; nil if there is none.
 func (p *Profile) column(name string) *Column {
 	i := slices.IndexFunc(p.Columns, func(c Column) bool { return c.Name == name })
 	if i < 0 {

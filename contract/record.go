@@ -12,26 +12,27 @@ import (
 	"coppice/dataset"
 )
 
-// MaxRecord bounds a record's bytes, for whoever writes and whoever reads one.
+// MaxRecord bounds a record's bytes, for writers and readers.
 const MaxRecord = 32 << 20
 
-// Record is what is kept of a night: its profile, what was found, and whether a person has let it pass all the same.
+// Record is what is stored about a night: its profile, the findings, and whether a person has accepted it nevertheless.
 type Record struct {
 	Format  int       `json:"format"`
 	Dataset string    `json:"dataset"`
 	Version string    `json:"version"`
 	At      time.Time `json:"at"` // when it was staged
-	// Spec is a hash of the dataset's spec but for its source and label.as_of, Meaning of the part without which profiles cannot be compared.
+	// Spec is a hash of the dataset's spec without its source and label.as_of; Meaning covers the parts that must agree for profiles to be
+	// comparable.
 	Spec     string           `json:"spec"`
 	Meaning  string           `json:"meaning"`
-	MaxAge   dataset.Duration `json:"max_age,omitzero"`  // of the newest row, when it is trained on
+	MaxAge   dataset.Duration `json:"max_age,omitzero"`  // of the newest row, at the time of training
 	Against  []string         `json:"against,omitempty"` // the versions that the night was compared with, oldest first
 	Profile  *Profile         `json:"profile"`
 	Findings []Finding        `json:"findings,omitempty"`
 	Accepted *Acceptance      `json:"accepted,omitempty"`
 }
 
-// Acceptance says who has let a night pass, and why.
+// Acceptance records who has accepted a night, and why.
 type Acceptance struct {
 	By  string    `json:"by"`
 	Why string    `json:"why"`
@@ -41,12 +42,12 @@ type Acceptance struct {
 // Blocked reports whether the night must not be trained on.
 func (r *Record) Blocked() bool { return Blocked(r.Findings) && r.Accepted == nil }
 
-// Doubted reports whether a person has let the night pass although its label rate was not what is usual.
+// Doubted reports whether a person has accepted the night although its label rate was unusual.
 func (r *Record) Doubted() bool {
 	return r.Accepted != nil && slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Code == CodeLabelRate && f.Level == Blocking })
 }
 
-// Old says why the night is too old to be trained on now; it is empty where it is not.
+// Old says why the night is too old to be trained on now; empty if it is not.
 func (r *Record) Old(now time.Time) string {
 	if r.MaxAge == 0 || r.Accepted != nil {
 		return ""
@@ -61,7 +62,7 @@ func (r *Record) Old(now time.Time) string {
 	return ""
 }
 
-// SpecHashes are the Spec and the Meaning of a record.
+// SpecHashes returns a record's Spec and Meaning.
 func SpecHashes(s *dataset.Spec) (spec, meaning string, err error) {
 	hash := func(v any) string {
 		var text []byte
@@ -71,7 +72,7 @@ func SpecHashes(s *dataset.Spec) (spec, meaning string, err error) {
 		sum := sha256.Sum256(text)
 		return hex.EncodeToString(sum[:8])
 	}
-	// The stated moment is another one every night, and would leave no night before to compare with.
+	// The stated time changes every night, which would leave no comparable night.
 	same := *s
 	same.Label.AsOf = ""
 	spec = hash(&same)
@@ -91,7 +92,7 @@ func (r *Record) Encode() ([]byte, error) {
 	return append(text, '\n'), nil
 }
 
-// DamagedError is a record that cannot be read as such.
+// DamagedError is a record that cannot be decoded.
 type DamagedError struct {
 	Dataset, Version string
 	Err              error
@@ -101,10 +102,10 @@ func (e *DamagedError) Error() string {
 	return fmt.Sprintf("the record of the night %s@%s is damaged: %v; stage it again", e.Dataset, e.Version, e.Err)
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *DamagedError) Unwrap() error { return e.Err }
 
-// IsInput says that what was read is at fault.
+// IsInput says that the input is at fault.
 func (*DamagedError) IsInput() bool { return true }
 
 // DecodeRecord reads the record of a dataset's version. Errors are *DamagedError.
@@ -129,7 +130,7 @@ func DecodeRecord(text []byte, name, version string) (*Record, error) {
 	return r, nil
 }
 
-// check refuses a profile that no table has, so that comparing with it is safe.
+// check rejects a profile that no table can have, so that comparing with it is safe.
 func (p *Profile) check() error {
 	if p.Rows < 0 || len(p.Prints)%8 != 0 || len(p.Buckets.Rows) > maxBuckets || len(p.Buckets.Rows) != len(p.Buckets.Label) {
 		return fmt.Errorf("its counts do not fit each other")
@@ -154,7 +155,7 @@ func (p *Profile) check() error {
 	return p.checkShares()
 }
 
-// check refuses a column whose parts do not fit each other.
+// check rejects an inconsistent column.
 func (c *Column) check() error {
 	ranges := len(c.Quantiles) == 0 && len(c.Rates) == 0 && len(c.Shares) == 0 || len(c.Quantiles) == steps+1 && len(c.Rates) == steps && len(c.Shares) == steps
 	if !ranges || c.Kind == Number && len(c.Quantiles) == 0 || len(c.Levels) > keptLevels || len(c.Prints)%8 != 0 {
@@ -168,7 +169,7 @@ func (c *Column) check() error {
 	return nil
 }
 
-// checkShares refuses what is no share or AUC.
+// checkShares rejects invalid shares and AUCs.
 func (p *Profile) checkShares() error {
 	for _, x := range []float64{p.Card, p.Worst, p.Self} {
 		if !(x >= 0 && x <= 1) {

@@ -7,10 +7,10 @@ import (
 	"coppice/dataset/ingest"
 )
 
-// tieCodes is into how many codes a column is cut before its ties are measured.
+// tieCodes is how many codes a column is reduced to before its ties are measured.
 const tieCodes = 16
 
-// codes are the column's values in few codes.
+// codes returns the column's values as few codes.
 func (c *Column) codes(n *ingest.Night, v *dataset.Values) []uint8 {
 	k := newColumnEncoder(c, tieCodes-2)
 	out := make([]uint8, v.Len())
@@ -23,7 +23,7 @@ func (c *Column) codes(n *ingest.Night, v *dataset.Values) []uint8 {
 	return out
 }
 
-// ties are the associations of every column with each before it, 0 for none and 1 where one tells the other.
+// ties returns the association of every column with each earlier one, from 0 for none to 1 if one determines the other.
 func ties(codes [][]uint8) [][]float64 {
 	out := make([][]float64, len(codes))
 	for i := range codes {
@@ -35,7 +35,7 @@ func ties(codes [][]uint8) [][]float64 {
 	return out
 }
 
-// tie is Cramer's V with the correction for bias of Bergsma (2013).
+// tie is Cramer's V with the bias correction of Bergsma (2013).
 func tie(a, b []uint8) float64 {
 	var table [tieCodes][tieCodes]float64
 	var rows, columns [tieCodes]float64

@@ -9,18 +9,18 @@ import (
 	"coppice/sweep"
 )
 
-// An error knows its class: it has one of these methods, whichever package it is of, and says so by returning true. An engine
-// knows nothing of programs and says what is at fault; an error of the programs themselves may say its exit code.
+// An error states its class by having one of these methods, in any package, and returning true from it. Libraries say what is at fault;
+// errors of the programs themselves may give an exit code directly.
 type (
 	exitStatus    interface{ ExitStatus() int }
 	setupError    interface{ IsSetup() bool }    // the environment: a variable, credentials, a permission, an emulator
-	inputError    interface{ IsInput() bool }    // what was handed in: a spec, a table, a dataset, an object
-	conflictError interface{ IsConflict() bool } // what is there already, or somebody else
-	notFoundError interface{ IsNotFound() bool } // what is not there; fs.ErrNotExist is another way to say it
+	inputError    interface{ IsInput() bool }    // what was passed in: a spec, a table, a dataset, an object
+	conflictError interface{ IsConflict() bool } // something that exists already, or another party
+	notFoundError interface{ IsNotFound() bool } // something missing; fs.ErrNotExist is equivalent
 )
 
-// ExitCode is the exit code of a command that ended with err, which is not nil. Of several classes, in what err wraps or joins,
-// the first of these counts: a manifest that cannot be read as such is unusable input, whatever is missing inside it.
+// ExitCode is the exit code of a command that ended with err, which must not be nil. If err wraps or joins errors of several classes, the
+// first of these cases counts: a damaged manifest is unusable input, whatever may be missing inside it.
 func ExitCode(ctx context.Context, err error) int {
 	if own, ok := as[exitStatus](err); ok {
 		return own.ExitStatus()
@@ -48,13 +48,13 @@ func as[E any](err error) (e E, ok bool) {
 	return e, ok
 }
 
-// has says whether err is of a class.
+// has reports whether err has a class.
 func has[E any](err error, class func(E) bool) bool {
 	e, ok := as[E](err)
 	return ok && class(e)
 }
 
-// isUsage knows cobra's errors by their texts; the library has no types for them.
+// isUsage recognises cobra's errors by their texts, because cobra has no types for them.
 func isUsage(err error) bool {
 	for _, begin := range []string{"unknown command", "accepts ", "required flag", "requires at least", "unknown flag"} {
 		if strings.HasPrefix(err.Error(), begin) {

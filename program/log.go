@@ -10,15 +10,15 @@ import (
 	"coppice/sweep"
 )
 
-// Origin is what every log line of a process says of where it comes from.
+// Origin says where a process's log lines come from.
 type Origin struct {
 	Program string // task, aggregator, launcher
 	Version string
-	Project string // to which traces belong; "" where there is none
+	Project string // the project of the traces; "" for none
 }
 
-// The fields that Cloud Logging takes out of a JSON line and makes its own; all others stay in the entry's payload.
-// Source: https://cloud.google.com/logging/docs/structured-logging#structured_logging_special_fields
+// The fields that Cloud Logging extracts from a JSON line; all others stay in the entry's payload. Source:
+// https://cloud.google.com/logging/docs/structured-logging#structured_logging_special_fields
 const (
 	fieldSeverity = "severity"
 	fieldMessage  = "message"
@@ -28,9 +28,9 @@ const (
 	fieldLabels   = "logging.googleapis.com/labels"
 )
 
-// Logger writes one JSON object per line with the field names that Cloud Logging understands. A line with an attribute
-// "sweep", from With or of its own, carries that sweep's trace, and one with "trial" beside it the trial's span: whoever logs
-// need not know of traces. No secret gets into a line (see Redact).
+// Logger writes one JSON object per line with the field names that Cloud Logging understands. A line with an attribute "sweep", from With
+// or its own, carries that sweep's trace, and with "trial" in addition the trial's span, so that the code that logs need not know about
+// traces. Secrets are removed (see Redact).
 func Logger(w io.Writer, o Origin) *slog.Logger {
 	return slog.New(&handler{
 		origin: o,
@@ -38,7 +38,7 @@ func Logger(w io.Writer, o Origin) *slog.Logger {
 	})
 }
 
-// rename gives slog's own fields Cloud Logging's names; "time" has the right one, and the right form.
+// rename gives slog's own fields Cloud Logging's names; "time" already has the right name and form.
 func rename(groups []string, a slog.Attr) slog.Attr {
 	if len(groups) > 0 {
 		return a
@@ -74,14 +74,14 @@ func severity(l slog.Level) string {
 	return "DEBUG"
 }
 
-// handler collects what With and WithGroup were given, since the trace's fields have to stand outside of all groups.
+// handler collects the arguments of With and WithGroup, since the trace's fields have to be outside all groups.
 type handler struct {
 	origin Origin
 	json   slog.Handler
 	given  []given
 }
 
-// given is one With, or one WithGroup.
+// given is one call of With or WithGroup.
 type given struct {
 	group string
 	attrs []slog.Attr
@@ -112,7 +112,7 @@ func (h *handler) WithGroup(name string) slog.Handler {
 func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	attrs := make([]slog.Attr, 0, r.NumAttrs())
 	r.Attrs(func(a slog.Attr) bool { attrs = append(attrs, a); return true })
-	for _, g := range slices.Backward(h.given) { // from the inside out
+	for _, g := range slices.Backward(h.given) { // innermost first
 		if g.group != "" {
 			attrs = []slog.Attr{{Key: g.group, Value: slog.GroupValue(attrs...)}}
 		} else {
@@ -126,7 +126,7 @@ func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	return h.json.Handle(ctx, out)
 }
 
-// special is where the line comes from and what it belongs to, as far as its attributes tell.
+// special returns the origin and trace fields of a line, derived from its attributes.
 func (h *handler) special(attrs []slog.Attr) []slog.Attr {
 	labels := []any{"coppice_program", h.origin.Program, "coppice_version", h.origin.Version}
 	var id sweep.ID

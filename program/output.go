@@ -11,13 +11,13 @@ import (
 	"unicode/utf8"
 )
 
-// Output is where a program writes. What it shows comes in part from others: categories, names of columns, reasons of failed
-// trials. Nothing of that may command the terminal that it is read on, so no control character gets through an Output but line
-// breaks and tabs, and no character that changes the order of others or takes no room. Each is shown as its escape,
-// \u001b, the form of JSON: a JSON text keeps its value. To makes an Output of any writer, and nothing else does.
+// Output is where a program writes. Part of what it shows comes from others: categories, names of columns, reasons of failed trials. Such
+// text must not control the reader's terminal, so an Output lets no control character pass except line breaks and tabs, and no character
+// that reorders others or is invisible. Each is shown as its JSON escape, such as \u001b, so JSON text keeps its value. To makes an Output
+// of any writer; nothing else does.
 type Output struct{ raw io.Writer }
 
-// To is an Output onto w. A character must not be split between two writes.
+// To returns an Output onto w. A character must not be split between two writes.
 func To(w io.Writer) Output {
 	if o, ok := w.(Output); ok {
 		return o
@@ -25,7 +25,7 @@ func To(w io.Writer) Output {
 	return Output{w}
 }
 
-// Write writes text as Visible makes it.
+// Write writes text as converted by Visible.
 func (o Output) Write(text []byte) (int, error) {
 	if o.raw == nil {
 		return len(text), nil
@@ -39,10 +39,10 @@ func (o Output) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// Raw is what lies below, for what must arrive byte by byte: a bar that draws itself anew, a file that is redirected.
+// Raw is the underlying writer, for output that must be unchanged: a progress bar, a redirected file.
 func (o Output) Raw() io.Writer { return o.raw }
 
-// Visible is text without characters that a terminal obeys or hides. Those, and bytes that are no UTF-8, become escapes.
+// Visible replaces characters that a terminal obeys or hides, and invalid UTF-8, by escapes.
 func Visible(text string) string {
 	if !hasUnsafe([]byte(text)) {
 		return text
@@ -71,8 +71,8 @@ func hasUnsafe(text []byte) bool {
 	return bytes.IndexFunc(text, func(r rune) bool { return r == utf8.RuneError || unsafeRune(r) }) >= 0
 }
 
-// hidden are the characters that take no room or command: Unicode's controls (C0, DEL, C1), formats (directions, joiners, tags), its
-// separators of lines and paragraphs, and what a font may leave out.
+// hidden lists the characters that are invisible or act as commands: Unicode's controls (C0, DEL, C1), formats (directions, joiners, tags),
+// its separators of lines and paragraphs, and default-ignorable characters.
 var hidden = []*unicode.RangeTable{unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector}
 
 func unsafeRune(r rune) bool {
@@ -82,7 +82,7 @@ func unsafeRune(r rune) bool {
 	return unicode.In(r, hidden...)
 }
 
-// What is quoted or without blanks is one value, and shown up to maxValue characters; a line up to maxLine.
+// A quoted text or a word without blanks is one value, shown up to maxValue characters; a line is shown up to maxLine.
 const (
 	maxValue = 200
 	maxLine  = 2000
@@ -90,7 +90,7 @@ const (
 
 var longValue = regexp.MustCompile(fmt.Sprintf(`"(?:[^"\\]|\\.){%d,}"|\S{%d,}`, maxValue, maxValue))
 
-// Brief is an error's text in which no value takes the room of all the rest: the middle of a long one is shown as "...".
+// Brief shortens an error's text so that no value crowds out the rest: the middle of a long value is shown as "...".
 func Brief(text string) string {
 	if len(text) < maxValue {
 		return text
@@ -103,7 +103,7 @@ func Brief(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// Middle is text in at most so many characters: three points stand for the middle of a longer one.
+// Middle shortens text to at most most characters by replacing its middle with three dots.
 func Middle(text string, most int) string {
 	if len(text) <= most {
 		return text

@@ -1,5 +1,5 @@
-// Package program is what the command lines of Coppice have in common: the world outside the process as one value, the way
-// an error becomes an exit code, and the form of log lines. It knows no error of others by name: each says its class itself (see ExitCode).
+// Package program is what Coppice's command lines share: the world outside the process as one value, the mapping from errors to exit codes,
+// and the form of log lines. It does not know other packages' errors by name: each error states its own class (see ExitCode).
 package program
 
 import (
@@ -22,19 +22,19 @@ import (
 	"coppice/sweep"
 )
 
-// World is everything outside the process, so that a whole command line runs in memory in a test.
+// World is everything outside the process, so that a test can run a whole command line in memory.
 type World struct {
 	Args     []string
 	Env      envconfig.Lookuper
-	In       io.Reader // who may be asked; nil where nobody can answer
+	In       io.Reader // for questions; nil if there is no one to answer
 	Out, Err Output
 	Version  string
-	Terminal bool // Out is a terminal, of so many columns
+	Terminal bool // Out is a terminal with this many columns
 	Width    int
 	Now      func() time.Time
 }
 
-// FromOS is the real world. linked is the version that the linker put into main, "dev" when it did not.
+// FromOS returns the real world. linked is the version that the linker set in main, or "dev".
 func FromOS(linked string) World {
 	w := World{Args: os.Args[1:], Env: envconfig.OsLookuper(), Out: To(os.Stdout), Err: To(os.Stderr), Version: buildVersion(linked), Now: time.Now}
 	if term.IsTerminal(int(os.Stdin.Fd())) {
@@ -48,7 +48,7 @@ func FromOS(linked string) World {
 	return w
 }
 
-// buildVersion falls back on what the go command knows of the commit.
+// buildVersion falls back to what the go command records of the commit.
 func buildVersion(linked string) string {
 	info, ok := debug.ReadBuildInfo()
 	if linked != "dev" || !ok {
@@ -62,7 +62,7 @@ func buildVersion(linked string) string {
 	return linked
 }
 
-// Structured says whether what a program has to say goes to a collector of logs rather than to a person: COPPICE_LOG=json.
+// Structured reports whether messages go to a log collector rather than to a person: COPPICE_LOG=json.
 func (w *World) Structured() bool {
 	if w.Env == nil {
 		return false
@@ -71,16 +71,15 @@ func (w *World) Structured() bool {
 	return form == "json"
 }
 
-// Interrupted is a context that ends with Ctrl-C and with SIGTERM, which Batch, Cloud Run and Spot machines send before
-// the end.
+// Interrupted returns a context that ends with Ctrl-C or SIGTERM, which Batch, Cloud Run and Spot machines send before they stop a process.
 func Interrupted() (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 }
 
-// ErrInterrupted is wrapped by what a command has to say about having been interrupted.
+// ErrInterrupted is wrapped by errors that explain an interruption to the user.
 var ErrInterrupted = errors.New("interrupted")
 
-// Group makes cmd, which has commands below it, refuse words that are none of them; alone it prints its help.
+// Group makes cmd, a parent command, reject unknown subcommands; without arguments it prints its help.
 func Group(cmd *cobra.Command) *cobra.Command {
 	cmd.Args = cobra.NoArgs
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
@@ -104,7 +103,7 @@ func Execute(ctx context.Context, w World, root *cobra.Command) int {
 
 	code := ExitCode(ctx, err)
 
-	// An interruption needs no explanation, unless the command has something to say about it.
+	// An interruption is not explained, unless the command's error does so.
 	if code == sweep.ExitInterrupt && !errors.Is(err, ErrInterrupted) {
 		fmt.Fprintf(w.Err, "%s: interrupted\n", root.Name())
 		return code
@@ -124,25 +123,25 @@ type UsageError struct{ Err error }
 
 func (e *UsageError) Error() string { return e.Err.Error() }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *UsageError) Unwrap() error { return e.Err }
 
-// Usagef is a *UsageError.
+// Usagef returns a *UsageError.
 func Usagef(format string, args ...any) error { return &UsageError{fmt.Errorf(format, args...)} }
 
-// Environment fills target, a struct with env tags, from the world's environment. What is missing is a *cloud.SetupError
-// with the remedy, and so are credentials that are a service account's key.
+// Environment fills target, a struct with env tags, from the world's environment. A missing variable is a *cloud.SetupError with the
+// remedy, and so are credentials that are a service account key.
 func (w *World) Environment(ctx context.Context, target any, remedy string) error {
 	if err := w.refuseKeys(); err != nil {
 		return err
 	}
 	err := envconfig.ProcessWith(ctx, &envconfig.Config{Target: target, Lookuper: w.Env})
-	if errors.Is(err, envconfig.ErrMissingRequired) { // without the names of our fields before it
+	if errors.Is(err, envconfig.ErrMissingRequired) { // drop the prefix with the names of our struct fields
 		text := err.Error()
 		err = errors.New(text[max(0, strings.LastIndex(text, envconfig.ErrMissingRequired.Error())):])
 	}
 	if c, ok := target.(interface{ Check() error }); ok && err == nil {
-		err = c.Check() // an empty value passes envconfig's required
+		err = c.Check() // envconfig's required accepts an empty value
 	}
 	if err != nil {
 		return &cloud.SetupError{What: "the environment is incomplete", Hint: remedy, Err: err}

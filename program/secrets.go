@@ -10,23 +10,22 @@ import (
 	"coppice/cloud"
 )
 
-// secrets are texts that let whoever reads them act as somebody: tokens, and addresses that need no other proof. Google's
-// libraries put the address of an upload into their errors.
+// secrets matches texts that let their reader act on another's behalf: tokens, and URLs that need no further credentials. Google's
+// libraries put upload URLs into their errors.
 var secrets = regexp.MustCompile(`` +
 	`((?i:bearer)\s+)[A-Za-z0-9._~+/=-]{8,}` + // an Authorization header
 	`|()ya29\.[A-Za-z0-9._-]{8,}` + // Google's access tokens
 	`|()eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*` + // signed tokens (JWT)
-	`|((?i:upload_id|access_token|id_token|refresh_token|x-goog-signature|signature|x-goog-credential)=)[^&\s"'<>\\]+` + // in addresses
-	`|((?i:hooks\.slack\.com/)[a-z]+/)[A-Za-z0-9/_-]+` + // where anybody may write
+	`|((?i:upload_id|access_token|id_token|refresh_token|x-goog-signature|signature|x-goog-credential)=)[^&\s"'<>\\]+` + // in URLs
+	`|((?i:hooks\.slack\.com/)[a-z]+/)[A-Za-z0-9/_-]+` + // where anyone may post
 	`|()-----BEGIN [A-Z ]*PRIVATE KEY-----[A-Za-z0-9+/=\s\\]*`)
 
-// Redact takes out of a text what nobody may find in a log.
+// Redact removes secrets from a text before it is logged.
 func Redact(text string) string {
 	return secrets.ReplaceAllString(text, "${1}${2}${3}${4}${5}${6}(removed)")
 }
 
-// redacting removes secrets from what is written through it. A secret must not be split between two writes; a log handler
-// writes whole lines.
+// redacting removes secrets from what is written through it. A secret must not be split between two writes; log handlers write whole lines.
 type redacting struct{ w io.Writer }
 
 func (r redacting) Write(line []byte) (int, error) {
@@ -39,11 +38,11 @@ func (r redacting) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// maxCredentials bounds a file of credentials; they have a few thousand bytes.
+// maxCredentials bounds a credentials file, which usually has a few thousand bytes.
 const maxCredentials = 1 << 20
 
-// refuseKeys refuses to work with the key file of a service account, which would be found by Google's libraries: a key works
-// for whoever has a copy, anywhere, until somebody remembers it. Where an emulator is spoken to no credentials are used.
+// refuseKeys rejects a service account key file, which Google's libraries would find and use: a key works for anyone with a copy, anywhere,
+// until it is revoked. With an emulator no credentials are used.
 func (w *World) refuseKeys() error {
 	if w.Env == nil {
 		return nil
@@ -69,8 +68,7 @@ func (w *World) refuseKeys() error {
 
 const withoutKeys = "in the cloud the machine's own account is used; elsewhere log in with `gcloud auth application-default login --impersonate-service-account=ACCOUNT` (docs/deploy.md)"
 
-// isKey reports whether a file of credentials is a service account's key, or stands on one. Nothing of the file gets into
-// the error.
+// isKey reports whether a credentials file is a service account key, or is based on one. The error contains nothing of the file.
 func isKey(name string) (bool, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -88,7 +86,7 @@ func isKey(name string) (bool, error) {
 	}
 	var c struct {
 		credentials
-		Source credentials `json:"source_credentials"` // of an impersonation
+		Source credentials `json:"source_credentials"` // for impersonation
 	}
 	if json.Unmarshal(text, &c) != nil {
 		return false, fmt.Errorf("%s holds no credentials: it is not their JSON", name)

@@ -12,7 +12,7 @@ import (
 	"coppice/strictyaml"
 )
 
-// explain makes cmd and all commands below it say which arguments they take when they get others.
+// explain makes cmd and all its subcommands say which arguments they take when they get wrong ones.
 func explain(cmd *cobra.Command) {
 	if validate := cmd.Args; validate != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
@@ -37,12 +37,12 @@ func explain(cmd *cobra.Command) {
 	}
 }
 
-// refuseEmpty refuses a flag that is given nothing, as --id "$ID" is by a shell in which ID is not set: it would mean the same as no
-// flag at all. Numbers that have no use for 0 refuse it with RefuseZero.
+// refuseEmpty rejects a flag with an empty value, such as --id "$ID" in a shell where ID is not set: it would mean the same as no flag at
+// all. Numeric flags for which 0 makes no sense reject it with RefuseZero.
 func refuseEmpty(cmd *cobra.Command) (err error) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if f.DefValue != "" && f.DefValue != "[]" {
-			return // nothing is another value than the default, such as --metrics "" for none
+			return // empty differs from the default and is valid, such as --metrics "" for none
 		}
 		if list, ok := f.Value.(pflag.SliceValue); f.Value.String() == "" || ok && !slices.ContainsFunc(list.GetSlice(), func(s string) bool { return s != "" }) {
 			err = Usagef("--%s is empty: give it a value, or leave it out", f.Name)
@@ -51,7 +51,7 @@ func refuseEmpty(cmd *cobra.Command) (err error) {
 	return err
 }
 
-// RefuseZero refuses the flags among names that are given as 0, where 0 stands for a default that is had without them.
+// RefuseZero rejects those of the named flags that are set to 0, if 0 would stand for their default.
 func RefuseZero(cmd *cobra.Command, names ...string) error {
 	for _, name := range names {
 		f := cmd.Flags().Lookup(name)
@@ -62,7 +62,7 @@ func RefuseZero(cmd *cobra.Command, names ...string) error {
 	return nil
 }
 
-// wrongArguments is err in words of the command's Use line, from which the names of its arguments are.
+// wrongArguments rewords err with the argument names from the command's Use line.
 func wrongArguments(cmd *cobra.Command, given int, err error) error {
 	names := arguments(cmd.Use)
 	var usage *UsageError
@@ -76,7 +76,7 @@ func wrongArguments(cmd *cobra.Command, given int, err error) error {
 	return Usagef("%d arguments are too many: %s", given, line)
 }
 
-// arguments are the words of a Use line behind the command's name, up to the first flag.
+// arguments returns the words of a Use line after the command's name, up to the first flag.
 func arguments(use string) []string {
 	_, rest, _ := strings.Cut(use, " ")
 	words := strings.Fields(rest)
@@ -88,7 +88,7 @@ func arguments(use string) []string {
 	return words
 }
 
-// wrongFlag is what is wrong with a flag, with the nearest one that there is.
+// wrongFlag rewords an error about a flag, and suggests the most similar one.
 func wrongFlag(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {

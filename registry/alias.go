@@ -12,13 +12,13 @@ import (
 	"coppice/strictyaml"
 )
 
-// Expect says where a caller believes an alias to point. The zero value believes that there is no such alias yet.
+// Expect is the state of an alias that the caller assumes. The zero value assumes that there is no such alias yet.
 type Expect struct {
 	Version int
-	Any     bool // wherever it points
+	Any     bool // accept any state
 }
 
-// Alias is where an alias points, and how it came there; *NotFoundError when there is none.
+// Alias returns where an alias points, and its last move; *NotFoundError if there is none.
 func (r *Registry) Alias(ctx context.Context, model, alias string) (Alias, error) {
 	for _, err := range []error{checkModel(model), checkAlias(alias)} {
 		if err != nil {
@@ -34,7 +34,7 @@ func (r *Registry) Alias(ctx context.Context, model, alias string) (Alias, error
 		return a, nil
 	}
 
-	// Say what there is: other aliases, or not even the model.
+	// The error says what exists: other aliases, or not even the model.
 	all, err := r.Aliases(ctx, model)
 	if err != nil {
 		return Alias{}, err
@@ -54,7 +54,7 @@ func (r *Registry) Alias(ctx context.Context, model, alias string) (Alias, error
 	return Alias{}, &NotFoundError{Kind: "alias", Name: alias, Hint: fmt.Sprintf(" of %s%s", model, strictyaml.Suggest(alias, names))}
 }
 
-// Aliases are all aliases of a model, by name.
+// Aliases returns all aliases of a model, by name.
 func (r *Registry) Aliases(ctx context.Context, model string) ([]Alias, error) {
 	if err := checkModel(model); err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func (r *Registry) Aliases(ctx context.Context, model string) ([]Alias, error) {
 	return slices.DeleteFunc(all, func(a Alias) bool { return a.Version == 0 }), err
 }
 
-// everyAlias are all aliases, with those that were removed.
+// everyAlias returns all aliases, including removed ones.
 func (r *Registry) everyAlias(ctx context.Context, model string) ([]Alias, error) {
 
 	var names []string
@@ -84,7 +84,7 @@ func (r *Registry) everyAlias(ctx context.Context, model string) ([]Alias, error
 	})
 }
 
-// alias reads an alias; one that is not there, or was removed, has version 0.
+// alias reads an alias; one that does not exist, or was removed, has version 0.
 func (r *Registry) alias(ctx context.Context, model, alias string) (Alias, blob.Generation, error) {
 	object := aliasObject(model, alias)
 	data, generation, err := r.read(ctx, object, maxRecord)
@@ -102,9 +102,8 @@ func (r *Registry) alias(ctx context.Context, model, alias string) (Alias, blob.
 	return a, generation, nil
 }
 
-// SetAlias points an alias at a version, if it points where the caller believes; else *ConflictError. One that points at
-// the version already is left as it is, which makes a repeated call harmless. A version that is not there is a
-// *NotFoundError.
+// SetAlias points an alias at a version if its state is as expected; else it returns a *ConflictError. An alias that already points at the
+// version is unchanged, so repeating the call is harmless. A missing version is a *NotFoundError.
 func (r *Registry) SetAlias(ctx context.Context, model, alias string, to int, expect Expect, act Act) (Alias, error) {
 	for _, err := range []error{checkModel(model), checkAlias(alias), act.check()} {
 		if err != nil {
@@ -141,20 +140,19 @@ func (r *Registry) SetAlias(ctx context.Context, model, alias string, to int, ex
 	return r.unlessDeleted(ctx, a, act)
 }
 
-// Promote points the champion at a version: SetAlias.
+// Promote is SetAlias for the champion.
 func (r *Registry) Promote(ctx context.Context, model string, version int, expect Expect, act Act) (Alias, error) {
 	return r.SetAlias(ctx, model, Champion, version, expect, act)
 }
 
-// Rollback points an alias at the version that it was moved away from last; again, at the one before. Versions that were marked bad or
-// deleted meanwhile are passed over. An alias that is
-// not where the caller believes is a *ConflictError, unless it was rolled back from there already, which makes a repeated
-// call harmless. With nowhere to return to it is a *NoPreviousError.
+// Rollback points an alias at the version that it pointed at before; repeated, at the one before that. Versions that were marked bad or
+// deleted meanwhile are skipped. If the alias is not in the expected state, the error is a *ConflictError, unless it was already rolled
+// back from there, so repeating the call is harmless. If there is no earlier version, the error is a *NoPreviousError.
 func (r *Registry) Rollback(ctx context.Context, model, alias string, expect Expect, act Act) (Alias, error) {
 	return r.rollback(ctx, model, alias, 0, expect, act)
 }
 
-// RollbackTo is Rollback to a version at which the alias was before, past those in between; else it is an *InputError.
+// RollbackTo is Rollback to any version that the alias pointed at before; another version is an *InputError.
 func (r *Registry) RollbackTo(ctx context.Context, model, alias string, to int, expect Expect, act Act) (Alias, error) {
 	if to < 1 {
 		return Alias{}, &InputError{"version to return to", fmt.Sprintf("%d; versions count from 1", to)}
@@ -162,7 +160,7 @@ func (r *Registry) RollbackTo(ctx context.Context, model, alias string, to int, 
 	return r.rollback(ctx, model, alias, to, expect, act)
 }
 
-// rollback returns to the version before, or to another one that the alias was at.
+// rollback returns to the previous version, or to another earlier one.
 func (r *Registry) rollback(ctx context.Context, model, alias string, to int, expect Expect, act Act) (Alias, error) {
 	if err := act.check(); err != nil {
 		return Alias{}, err
@@ -173,7 +171,7 @@ func (r *Registry) rollback(ctx context.Context, model, alias string, to int, ex
 		return Alias{}, err
 	}
 	if expect.Any {
-		expect = Expect{Version: begin.Version} // a second person's rollback in between must not make it two
+		expect = Expect{Version: begin.Version} // a second person's rollback in between must not lead to a second step back
 	}
 
 	return r.move(ctx, model, alias, func(now Alias) (*Alias, error) {
@@ -198,13 +196,13 @@ func (r *Registry) rollback(ctx context.Context, model, alias string, to int, ex
 	})
 }
 
-// numbers lists versions, each once.
+// numbers lists versions, without duplicates.
 func numbers(versions []int) string {
 	sorted := slices.Compact(slices.Sorted(slices.Values(versions)))
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(sorted), " ", ", "), "[]")
 }
 
-// backTo is the place in an alias's past of the version to return to: the given one, or, where that is 0, the last that may be used.
+// backTo returns the index in an alias's past of the version to return to: the given one or, if that is 0, the last usable one.
 func (r *Registry) backTo(ctx context.Context, now Alias, to int) (int, error) {
 	if to == 0 {
 		return r.lastUsable(ctx, now)
@@ -220,7 +218,7 @@ func (r *Registry) backTo(ctx context.Context, now Alias, to int) (int, error) {
 	return 0, &InputError{"version to return to", fmt.Sprintf("%s of %s was at %s before, not at %d; to move it there, promote it", now.Name, now.Model, numbers(now.Past), to)}
 }
 
-// lastUsable is the place in an alias's past of the version to return to.
+// lastUsable returns the index in an alias's past of the last version that may be used.
 func (r *Registry) lastUsable(ctx context.Context, now Alias) (int, error) {
 	none := &NoPreviousError{Model: now.Model, Alias: now.Name}
 	for last := len(now.Past) - 1; last >= 0; last-- {
@@ -239,8 +237,8 @@ func (r *Registry) lastUsable(ctx context.Context, now Alias) (int, error) {
 	return 0, none
 }
 
-// RemoveAlias takes an alias away; its history stays. The champion cannot be removed, only replaced. One that is not where the caller
-// believes is a *ConflictError.
+// RemoveAlias removes an alias; its history stays. The champion can only be replaced, not removed. If the alias is not in the expected
+// state, the error is a *ConflictError.
 func (r *Registry) RemoveAlias(ctx context.Context, model, alias string, expect Expect, act Act) (Alias, error) {
 	if err := act.check(); err != nil {
 		return Alias{}, err
@@ -265,7 +263,7 @@ func (r *Registry) RemoveAlias(ctx context.Context, model, alias string, expect 
 	})
 }
 
-// moved is the alias after a move; its Past is a copy.
+// moved returns the alias after a move, with a copy of its past.
 func (a Alias) moved(kind Kind, to int, act Act) Alias {
 	next := a
 	next.Version = to
@@ -276,11 +274,11 @@ func (a Alias) moved(kind Kind, to int, act Act) Alias {
 	return next
 }
 
-// maxRaces is how often a move is tried again because others moved the alias meanwhile.
+// maxRaces bounds the retries of a move that others' moves have overtaken.
 const maxRaces = 20
 
-// move replaces an alias by what decide makes of it; nil leaves it. The event of the move is part of the alias itself, and
-// is copied into the history afterwards and, lest that was missed, before the next move.
+// move replaces an alias by the result of decide; nil leaves it unchanged. The event of a move is part of the alias itself; it is copied
+// into the history afterwards and, in case that was missed, before the next move.
 func (r *Registry) move(ctx context.Context, model, alias string, decide func(now Alias) (*Alias, error)) (Alias, error) {
 	var lost error
 	for range maxRaces {
@@ -313,8 +311,8 @@ func (r *Registry) move(ctx context.Context, model, alias string, decide func(no
 
 		object := aliasObject(model, alias)
 		if _, lost = r.store.Put(ctx, object, generation, bytes.NewReader(data)); errors.Is(lost, blob.ErrPrecondition) {
-			// Either somebody else was faster, or this very write succeeded and only its answer was lost. In the latter case
-			// a third may have moved the alias on since, and has left our move in the history before that.
+			// Either another process was faster, or this write succeeded and only its answer was lost. In the latter case the alias may
+			// have been moved again since; then our move was copied into the history first.
 			there, _, err := r.read(ctx, object, maxRecord)
 			if err != nil && !isAbsent(err) {
 				return Alias{}, err
@@ -330,14 +328,14 @@ func (r *Registry) move(ctx context.Context, model, alias string, decide func(no
 			return Alias{}, fmt.Errorf("registry: write %s: %w", object, lost)
 		}
 
-		// The alias has moved and carries its event: where the copy cannot be written, the next move will.
+		// The alias has moved and carries its event: if copying fails, the next move copies it.
 		_ = r.record(ctx, *next)
 		return *next, nil
 	}
 	return Alias{}, fmt.Errorf("registry: write %s: others were faster %d times: %w", aliasObject(model, alias), maxRaces, lost)
 }
 
-// isRecorded says whether the history has the last event of an alias, and not another one in its place.
+// isRecorded reports whether the history has the last event of an alias, and not a different one in its place.
 func (r *Registry) isRecorded(ctx context.Context, a Alias) (bool, error) {
 	want, err := encode(eventRecord{format, a.Model, a.Last})
 	if err != nil {

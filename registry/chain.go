@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// link is what the next move of an alias holds of the one before: the SHA-256 of its record, or of the name of the history that it begins.
+// link is what an alias's next move records of the previous one: the SHA-256 of its record or, for the first move, of the history's name.
 func link(now Alias) (string, error) {
 	if now.Last.Sequence == 0 {
 		return chainStart(now.Model, now.Name), nil
@@ -20,10 +20,10 @@ func link(now Alias) (string, error) {
 	return sum(data), nil
 }
 
-// chainStart binds a chain to its alias, so that the history of another cannot be put in its place.
+// chainStart binds a chain to its alias, so that another alias's history cannot be substituted.
 func chainStart(model, alias string) string { return sum([]byte(historyDir(model) + alias)) }
 
-// recordSum is the SHA-256 of a version's record, by which a move says what exactly it made live.
+// recordSum is the SHA-256 of a version's record, by which a move states exactly what it made live.
 func (r *Registry) recordSum(ctx context.Context, model string, number int) (string, error) {
 	data, _, err := r.read(ctx, versionDir(model, number)+versionFile, maxRecord)
 	if err != nil {
@@ -32,8 +32,9 @@ func (r *Registry) recordSum(ctx context.Context, model string, number int) (str
 	return sum(data), nil
 }
 
-// broken says which moves do not begin where the one before them ended, and which do not hold the SHA-256 of the one before them: that one was changed since, or they were not written by a
-// registry. Moves from before there was a chain hold none. events are by alias and sequence; where the one before is missing, gaps says so.
+// broken reports the moves that do not start where the previous one ended, or that do not hold its SHA-256: the previous one was changed
+// since, or not written by a registry. Moves from before chains existed hold none. events are by alias and sequence; a missing predecessor
+// is left to gaps.
 func broken(model string, events []recordedEvent) error {
 	var errs []error
 	chained := false
@@ -76,17 +77,17 @@ func atVersion(number int) string {
 	return fmt.Sprintf("version %d", number)
 }
 
-// Head is the end of an alias's history. Whoever keeps its SHA-256 elsewhere can have Verify look for it later, and then knows that
-// nothing up to that move was changed since.
+// Head is the end of an alias's history. If its SHA-256 is stored elsewhere, Verify can look for it later, which proves that nothing up to
+// that move was changed since.
 type Head struct {
 	Alias     string `json:"alias"`
 	Version   int    `json:"version"`
 	Sequence  int    `json:"sequence"`
-	Unchained int    `json:"unchained,omitempty"` // moves from before there was a chain
+	Unchained int    `json:"unchained,omitempty"` // moves from before chains existed
 	SHA256    string `json:"sha256"`
 }
 
-// Verified is what Verify has looked at.
+// Verified is what Verify has checked.
 type Verified struct {
 	Model    string `json:"model"`
 	Versions int    `json:"versions"`
@@ -98,11 +99,11 @@ type Verified struct {
 	sums []string
 }
 
-// Has says whether some move's record has this SHA-256.
+// Has reports whether some move's record has this SHA-256.
 func (v *Verified) Has(sha256 string) bool { return slices.Contains(v.sums, sha256) }
 
-// Verify reads everything that a model has: each version's files against their checksums, each alias, and each history along its chain.
-// The error joins a *CorruptError for each thing that is not as it was written; what was looked at comes with it.
+// Verify reads everything that a model has: each version's files with their checksums, each alias, and each history along its chain. The
+// error joins a *CorruptError for every damaged item; the result is returned even with an error.
 func (r *Registry) Verify(ctx context.Context, model string) (*Verified, error) {
 	versions, err1 := r.Versions(ctx, model)
 	var missing *NotFoundError
@@ -143,7 +144,7 @@ func (r *Registry) Verify(ctx context.Context, model string) (*Verified, error) 
 	return out, errors.Join(errs...)
 }
 
-// checkMoved compares the records of versions with what the moves to them said.
+// checkMoved compares the records of versions with what the moves to them recorded.
 func (r *Registry) checkMoved(ctx context.Context, model string, moves []recordedEvent, versions []Version) error {
 	var errs []error
 	s, err := r.scan(ctx, model)
@@ -176,8 +177,8 @@ func (r *Registry) checkMoved(ctx context.Context, model string, moves []recorde
 	return errors.Join(errs...)
 }
 
-// Live is what an alias pointed at, by the last of its moves that counts as not later than a time. Events are in the order of History. The
-// moves of an alias take effect in their order, whatever the clocks of those who made them said. ok is false before the first move.
+// Live returns the last move of an alias that is not later than a time. Events are in the order of History. The moves of an alias take
+// effect in sequence, whatever the clocks of their authors. ok is false before the first move.
 func Live(events []Event, alias string, at time.Time) (last Event, ok bool) {
 	for _, e := range events {
 		if e.Alias != alias {

@@ -6,12 +6,12 @@ import (
 	"maps"
 )
 
-// LabelCopied is the label of a version that came from another registry: where it was, as MODEL@VERSION, and the SHA-256 of its record there.
+// LabelCopied is the label of a version copied from another registry: its origin as MODEL@VERSION, and the SHA-256 of its record there.
 const LabelCopied = "copied_from"
 
-// Copy registers a version of another registry in r, under the same model and key: every file is read and held against its checksum, and has the
-// same one here. The version gets the next number of r; its label says which it was. Who copies and why is act's. Repeating it is
-// harmless; another version under the key is a *ConflictError. Aliases, remarks and the history stay where they are.
+// Copy registers a version of another registry in r, under the same model and key: every file is read and verified, and has the same
+// checksum here. The version gets r's next number; its label names the original. act says who copies, and why. Repeating the call is
+// harmless; a different version under the key is a *ConflictError. Aliases, remarks and history are not copied.
 func (r *Registry) Copy(ctx context.Context, from *Registry, v Version, act Act) (Version, error) {
 	if err := act.check(); err != nil {
 		return Version{}, err
@@ -36,7 +36,7 @@ func (r *Registry) Copy(ctx context.Context, from *Registry, v Version, act Act)
 		return Version{}, err
 	}
 
-	// What was written is read once more: a copy that nobody can use is found here, and not at night.
+	// Read back what was written: an unusable copy is found now, and not at night.
 	for _, f := range out.Files {
 		if _, err := r.ReadFile(ctx, out, f.Name); err != nil {
 			return Version{}, err

@@ -18,15 +18,15 @@ type deletedRecord struct {
 	By        string    `json:"by"`
 	Why       string    `json:"why"`
 	At        time.Time `json:"at"`
-	Withdrawn bool      `json:"withdrawn,omitempty"` // it hides nothing: an alias was moved to the version meanwhile
+	Withdrawn bool      `json:"withdrawn,omitempty"` // it no longer hides the version: an alias was moved there meanwhile
 }
 
-// Delete hides a version for good: it is listed and found no more, its number and key are not given to another, and registering its key
-// again is refused. Its objects stay until whoever owns the bucket takes them away (Leftover names them), because the registry itself
-// never removes one. A version that an alias points at is an *InUseError. Repeating it is harmless.
+// Delete hides a version permanently: it is no longer listed or found, its number and key are not reused, and registering its key again is
+// refused. Its objects stay until the owner of the bucket removes them (Leftover lists them); the registry itself never removes any. A
+// version that an alias points at is an *InUseError. Repeating the call is harmless.
 //
-// Whoever deletes marks the version and then looks at the aliases; whoever moves an alias moves it and then looks for the mark. So at least
-// one of two who do both at once sees the other, and steps back.
+// Delete marks the version and then looks at the aliases, while a move changes the alias and then looks for the mark. So of a concurrent
+// deletion and move, at least one sees the other, and undoes its own step.
 func (r *Registry) Delete(ctx context.Context, model string, number int, act Act) error {
 	for _, err := range []error{checkModel(model), act.check()} {
 		if err != nil {
@@ -57,7 +57,7 @@ func (r *Registry) Delete(ctx context.Context, model string, number int, act Act
 	return errors.Join(held, r.mark(ctx, deletedRecord{format, model, number, act.By, "withdrawn: " + held.Error(), utc(act.At), true}))
 }
 
-// mark replaces the record that hides a version, or no longer hides it.
+// mark replaces the record that hides a version, or that no longer hides it.
 func (r *Registry) mark(ctx context.Context, d deletedRecord) error {
 	object := deletedObject(d.Model, d.Version)
 	data, err := encode(d)
@@ -70,7 +70,7 @@ func (r *Registry) mark(ctx context.Context, d deletedRecord) error {
 	return nil
 }
 
-// unused is nil when no alias points at a version.
+// unused returns nil if no alias points at a version.
 func (r *Registry) unused(ctx context.Context, model string, number int) error {
 	aliases, err := r.Aliases(ctx, model)
 	if err != nil {
@@ -89,7 +89,7 @@ func (r *Registry) unused(ctx context.Context, model string, number int) error {
 	return nil
 }
 
-// notDeleted is nil for a version that was not deleted, else a *DeletedError.
+// notDeleted returns nil for a version that was not deleted, else a *DeletedError.
 func (r *Registry) notDeleted(ctx context.Context, model string, number int) error {
 	object := deletedObject(model, number)
 	data, _, err := r.read(ctx, object, maxRecord)
@@ -117,8 +117,8 @@ func (r *Registry) notDeleted(ctx context.Context, model string, number int) err
 	return &DeletedError{Model: model, Version: number, Act: act}
 }
 
-// unlessDeleted is for the alias that was just moved. Where somebody has deleted the version between the look at it and the move, the alias
-// goes back to where it was, or away.
+// unlessDeleted checks an alias that was just moved. If the version was deleted between the check and the move, the alias returns to where
+// it was, or is removed.
 func (r *Registry) unlessDeleted(ctx context.Context, a Alias, act Act) (Alias, error) {
 	gone := r.notDeleted(ctx, a.Model, a.Version)
 	var deleted *DeletedError
@@ -129,7 +129,7 @@ func (r *Registry) unlessDeleted(ctx context.Context, a Alias, act Act) (Alias, 
 	act.Why = "back: " + gone.Error()
 	_, err := r.move(ctx, a.Model, a.Name, func(now Alias) (*Alias, error) {
 		if now.Version != a.Version || now.Last.Sequence != a.Last.Sequence {
-			return nil, nil // somebody has moved it on
+			return nil, nil // it was moved again meanwhile
 		}
 		last, err := r.lastUsable(ctx, now)
 		if err != nil {
@@ -150,7 +150,7 @@ func (r *Registry) unlessDeleted(ctx context.Context, a Alias, act Act) (Alias, 
 	return Alias{}, gone
 }
 
-// Leftover are the objects of deleted versions that may be removed from the bucket: all but what keeps their numbers and keys taken.
+// Leftover lists the objects of deleted versions that may be removed from the bucket: all but those that keep their numbers and keys taken.
 func (r *Registry) Leftover(ctx context.Context, model string) ([]string, error) {
 	s, err := r.scan(ctx, model)
 	if err != nil {

@@ -7,35 +7,34 @@ import (
 	"time"
 )
 
-// InputError is something handed in that cannot be registered.
+// InputError is an argument that cannot be registered.
 type InputError struct {
 	What string // such as "file name" or "key"
-	Msg  string // what is wrong with it and what would be right
+	Msg  string // what is wrong with it, and what would be right
 }
 
-// Error gives "registry: what: message".
+// Error returns "registry: what: message".
 func (e *InputError) Error() string { return fmt.Sprintf("registry: %s: %s", e.What, e.Msg) }
 
-// IsInput says that what was handed in is at fault, and will be the next time.
+// IsInput says that the input is at fault, permanently.
 func (*InputError) IsInput() bool { return true }
 
-// NotFoundError is a model, version, alias or file that is not there.
+// NotFoundError is a model, version, alias or file that does not exist.
 type NotFoundError struct {
 	Kind string // model, version, alias or file
 	Name string
-	Hint string // what is there, to be read behind the name; may be empty
+	Hint string // what does exist, appended to the name; may be empty
 }
 
-// Error says what was looked for and what there is.
+// Error says what was looked for and what exists.
 func (e *NotFoundError) Error() string {
 	return fmt.Sprintf("registry: there is no %s %.80q%s", e.Kind, e.Name, e.Hint)
 }
 
-// IsNotFound says that there is no such thing.
+// IsNotFound says that the object does not exist.
 func (*NotFoundError) IsNotFound() bool { return true }
 
-// ConflictError says that somebody else was there first: a version with the same key has other files, or an alias no
-// longer points where the caller believed.
+// ConflictError says that another party was first: the version with the same key has other files, or an alias is not in the expected state.
 type ConflictError struct {
 	Model string
 
@@ -44,11 +43,11 @@ type ConflictError struct {
 	File    string // the first that differs
 
 	Alias    string
-	Expected int // version; 0 is none
+	Expected int // version; 0 for none
 	Found    int
 }
 
-// Error says what is there and what to do.
+// Error says what exists and what to do.
 func (e *ConflictError) Error() string {
 	if e.Alias != "" {
 		const text = "registry: %s of %s points at %s, not at %s as expected: " +
@@ -59,7 +58,7 @@ func (e *ConflictError) Error() string {
 		e.Version, e.Model, e.Key, e.File)
 }
 
-// IsConflict says that somebody else was there first.
+// IsConflict says that another party was first.
 func (*ConflictError) IsConflict() bool { return true }
 
 func versionName(n int) string {
@@ -69,7 +68,7 @@ func versionName(n int) string {
 	return fmt.Sprintf("version %d", n)
 }
 
-// BadError is a version that an alias cannot be moved to, because somebody marked it bad.
+// BadError is a version that an alias cannot be moved to, because it was marked bad.
 type BadError struct {
 	Model   string
 	Version int
@@ -82,7 +81,7 @@ func (e *BadError) Error() string {
 		e.Version, e.Model, e.Bad.By, e.Bad.At.Format(time.DateTime), e.Bad.Why)
 }
 
-// IsConflict says that somebody decided otherwise.
+// IsConflict says that someone has decided otherwise.
 func (*BadError) IsConflict() bool { return true }
 
 // DeletedError is a version that was deleted.
@@ -97,28 +96,28 @@ func (e *DeletedError) Error() string {
 	return fmt.Sprintf("registry: version %d of %s was deleted by %s on %s: %s", e.Version, e.Model, e.Act.By, e.Act.At.Format(time.DateTime), e.Act.Why)
 }
 
-// IsNotFound says that there is no such version any more.
+// IsNotFound says that the version no longer exists.
 func (*DeletedError) IsNotFound() bool { return true }
 
-// InUseError is a version that cannot be deleted because of what points at it.
+// InUseError is a version that cannot be deleted because an alias points at it.
 type InUseError struct {
 	Model   string
 	Version int
 	Aliases []string
 }
 
-// Error says what holds it.
+// Error says what points at it.
 func (e *InUseError) Error() string {
 	return fmt.Sprintf("registry: version %d of %s is %s; move or remove the alias first", e.Version, e.Model, strings.Join(e.Aliases, " and "))
 }
 
-// IsConflict says that something still needs it.
+// IsConflict says that the version is still needed.
 func (*InUseError) IsConflict() bool { return true }
 
-// NoPreviousError says that an alias has nowhere to roll back to.
+// NoPreviousError says that an alias has no version to roll back to.
 type NoPreviousError struct {
 	Model, Alias string
-	Passed       []int // versions that were passed over: marked bad, or deleted
+	Passed       []int // versions that were skipped: marked bad, or deleted
 }
 
 // Error says why.
@@ -131,10 +130,10 @@ func (e *NoPreviousError) Error() string {
 	return fmt.Sprintf("registry: %s of %s never pointed at another version that it could return to; promote one instead", e.Alias, e.Model)
 }
 
-// IsNotFound says that there is no such thing.
+// IsNotFound says that there is no such version.
 func (*NoPreviousError) IsNotFound() bool { return true }
 
-// CorruptError is an object that is not what the registry wrote.
+// CorruptError is an object that differs from what the registry wrote.
 type CorruptError struct {
 	Object string
 	Err    error
@@ -145,10 +144,10 @@ func (e *CorruptError) Error() string {
 	return fmt.Sprintf("registry: %s is damaged: %v", e.Object, e.Err)
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *CorruptError) Unwrap() error { return e.Err }
 
-// IsInput says that what was handed in is at fault, and will be the next time.
+// IsInput says that the input is at fault, permanently.
 func (*CorruptError) IsInput() bool { return true }
 
 // IsDamaged says that the contents are not those that were written.

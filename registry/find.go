@@ -5,8 +5,8 @@ import (
 	"errors"
 )
 
-// Find is the version that was registered under a key, however long ago. Where there is none it is a *NotFoundError. A version
-// whose own record is damaged comes with a *CorruptError, and only model, number and key are known of it.
+// Find returns the version registered under a key, at any time. If there is none, the error is a *NotFoundError. A version whose own record
+// is damaged is returned with a *CorruptError, and then only has model, number and key.
 func (r *Registry) Find(ctx context.Context, model, key string) (Version, error) {
 	for _, err := range []error{checkModel(model), checkKey(key)} {
 		if err != nil {
@@ -34,15 +34,15 @@ func (r *Registry) Find(ctx context.Context, model, key string) (Version, error)
 	var damaged *CorruptError
 	switch {
 	case isAbsent(err):
-		return Version{}, none // its registration has not come to the end
+		return Version{}, none // its registration was not completed
 	case errors.As(err, &damaged):
 		return Version{Model: model, Number: number, Key: key}, err
 	}
 	return v, err
 }
 
-// keyed is the number that belongs to a key. The error of a key without one says blob.ErrNotExist. Where the key's own object is
-// damaged, the versions and claims of s tell: the key's claim was there before it.
+// keyed returns the number that belongs to a key. The error for an unused key wraps blob.ErrNotExist. If the key's own object is damaged,
+// the versions and claims of s are searched: the key's claim was written before it.
 func (r *Registry) keyed(ctx context.Context, model, key string, s scanned) (int, error) {
 	object := keyObject(model, key)
 	data, _, err := r.read(ctx, object, maxRecord)

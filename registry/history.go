@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// History is everything that happened to a model, oldest first: each version that was registered, what was said of it, and each move of
-// an alias. What is damaged or missing is left out and named by the error, beside which the rest is given.
+// History returns everything that happened to a model, oldest first: registered versions, remarks on them, and moves of aliases. Damaged or
+// missing events are left out and named by the error, which comes with the rest.
 func (r *Registry) History(ctx context.Context, model string) ([]Event, error) {
 	versions, err1 := r.Versions(ctx, model)
 	var missing *NotFoundError
@@ -33,10 +33,10 @@ type recordedEvent struct {
 	sum string
 }
 
-// moves are all moves of a model's aliases, by alias and sequence. The error names what is damaged, missing or does not follow from the
-// move before it; the rest is given.
+// moves returns all moves of a model's aliases, by alias and sequence. The error names those that are damaged, missing or do not follow
+// from their predecessor; it comes with the rest.
 func (r *Registry) moves(ctx context.Context, model string) ([]recordedEvent, error) {
-	// The aliases come first: whatever they say has happened is in the listing that follows, or is their own last event.
+	// Read the aliases first: any earlier event that they imply is then in the listing that follows, or is their own last event.
 	aliases, err1 := r.everyAlias(ctx, model)
 	events, err2 := r.recorded(ctx, model)
 
@@ -62,7 +62,7 @@ func (r *Registry) moves(ctx context.Context, model string) ([]recordedEvent, er
 	return events, errors.Join(err1, err2, errors.Join(errs...), gaps(model, events), broken(model, events))
 }
 
-// recorded are the events that were copied into the history.
+// recorded returns the events that were copied into the history.
 func (r *Registry) recorded(ctx context.Context, model string) ([]recordedEvent, error) {
 	type place struct {
 		object, alias string
@@ -92,8 +92,7 @@ func (r *Registry) recorded(ctx context.Context, model string) ([]recordedEvent,
 	})
 }
 
-// gaps says which events of an alias are missing: none can be unless somebody deleted them. events are by alias and
-// sequence.
+// gaps reports missing events of an alias: there are none unless they were deleted. events are by alias and sequence.
 func gaps(model string, events []recordedEvent) error {
 	var errs []error
 	for i, e := range events {
@@ -109,8 +108,8 @@ func gaps(model string, events []recordedEvent) error {
 	return errors.Join(errs...)
 }
 
-// merge orders by time. The moves of one alias keep their sequence, whatever the clocks of those who made them said: a
-// move counts as not earlier than the one before, and than the registration of its version.
+// merge orders by time. The moves of one alias keep their sequence, whatever the clocks of their authors: a move counts as not earlier than
+// the previous one, and than the registration of its version.
 func merge(versions []Version, remarks, events []Event) []Event {
 	type timed struct {
 		Event

@@ -9,7 +9,7 @@ import (
 // Names of objects. FORMAT.md says the same in prose.
 const (
 	root        = "registry/"
-	modelsDir   = root + "_models/" // no model can be called so
+	modelsDir   = root + "_models/" // not a valid model name
 	claimFile   = "claim.json"
 	versionFile = "version.json"
 	deletedFile = "deleted.json"
@@ -39,18 +39,18 @@ func eventObject(model, alias string, sequence int) string {
 	return fmt.Sprintf("%s%s/%08d%s", historyDir(model), alias, sequence, jsonSuffix)
 }
 
-// otherObject is where a file lies whose own place is taken by other bytes, which an attempt that died had left.
+// otherObject is the name of a file's object if its regular name is taken by other bytes, left behind by a failed attempt.
 func otherObject(model string, number int, name, sha256 string) string {
 	return versionDir(model, number) + "other/" + sha256[:16] + "/" + name
 }
 
-// parseNumber reads a version number in its one spelling.
+// parseNumber reads a version number in its canonical spelling.
 func parseNumber(text string) (int, bool) {
 	n, err := strconv.Atoi(text)
 	return n, err == nil && n >= 1 && n <= maxNumber && strconv.Itoa(n) == text
 }
 
-// parseVersionObject takes the name of an object under versionsDir apart.
+// parseVersionObject splits the name of an object under versionsDir.
 func parseVersionObject(model, object string) (number int, rest string, ok bool) {
 	text, found := strings.CutPrefix(object, versionsDir(model))
 	number0, rest, slash := strings.Cut(text, "/")
@@ -58,7 +58,7 @@ func parseVersionObject(model, object string) (number int, rest string, ok bool)
 	return number, rest, found && slash && valid
 }
 
-// parseEventObject takes the name of an object under historyDir apart.
+// parseEventObject splits the name of an object under historyDir.
 func parseEventObject(model, object string) (alias string, sequence int, ok bool) {
 	text, found := strings.CutPrefix(object, historyDir(model))
 	alias, file, slash := strings.Cut(text, "/")
@@ -70,7 +70,7 @@ func parseEventObject(model, object string) (alias string, sequence int, ok bool
 	return alias, sequence, eventObject(model, alias, sequence) == object
 }
 
-// parseAliasObject takes the name of an object under aliasesDir apart.
+// parseAliasObject splits the name of an object under aliasesDir.
 func parseAliasObject(model, object string) (alias string, ok bool) {
 	text, found := strings.CutPrefix(object, aliasesDir(model))
 	alias, suffix := strings.CutSuffix(text, jsonSuffix)

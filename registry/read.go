@@ -21,7 +21,7 @@ type scanned struct {
 	committed []int // ascending
 	claimed   []int // not committed, ascending
 	deleted   []int // ascending
-	last      int   // the highest of all, or 0
+	last      int   // the highest of all; 0 for none
 }
 
 func (r *Registry) scan(ctx context.Context, model string) (scanned, error) {
@@ -52,7 +52,7 @@ func (r *Registry) scan(ctx context.Context, model string) (scanned, error) {
 		}
 	}
 
-	// A claim is done with once its version is there, or was.
+	// A claim is complete once its version exists, or existed.
 	for _, n := range s.committed {
 		delete(claims, n)
 	}
@@ -66,12 +66,12 @@ func (r *Registry) scan(ctx context.Context, model string) (scanned, error) {
 		s.claimed = append(s.claimed, n)
 	}
 
-	slices.Sort(s.committed) // the listing has 10 before 2
+	slices.Sort(s.committed) // the listing sorts 10 before 2
 	slices.Sort(s.claimed)
 	return s, nil
 }
 
-// version reads a committed version; the error of one that is not says blob.ErrNotExist.
+// version reads a committed version; the error for any other wraps blob.ErrNotExist.
 func (r *Registry) version(ctx context.Context, model string, number int) (Version, error) {
 	object := versionDir(model, number) + versionFile
 	data, _, err := r.read(ctx, object, maxRecord)
@@ -85,7 +85,7 @@ func (r *Registry) version(ctx context.Context, model string, number int) (Versi
 	return v, nil
 }
 
-// Models are the names of the models that have a version, ascending.
+// Models returns the names of the models that have a version, ascending.
 func (r *Registry) Models(ctx context.Context) ([]string, error) {
 	var candidates, models []string
 	err := r.list(ctx, modelsDir, func(object string) bool {
@@ -99,7 +99,7 @@ func (r *Registry) Models(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 
-	// A name alone is left by a first registration that has not come to its end.
+	// A first registration that was not completed leaves only the name.
 	for _, model := range candidates {
 		s, err := r.scan(ctx, model)
 		if err != nil {
@@ -114,8 +114,8 @@ func (r *Registry) Models(ctx context.Context) ([]string, error) {
 	return models, nil
 }
 
-// Versions are all versions of a model, ascending. When some cannot be read, the others come with an error that names
-// those. A model without versions is a *NotFoundError.
+// Versions returns all versions of a model, ascending. If some cannot be read, the others are returned with an error that names these. A
+// model without versions is a *NotFoundError.
 func (r *Registry) Versions(ctx context.Context, model string) ([]Version, error) {
 	if err := checkModel(model); err != nil {
 		return nil, err
@@ -130,7 +130,7 @@ func (r *Registry) Versions(ctx context.Context, model string) ([]Version, error
 	return readAll(ctx, s.committed, func(ctx context.Context, n int) (Version, error) { return r.version(ctx, model, n) })
 }
 
-// readAll reads many objects at once and gives those that can be read in their order, with the errors of the others.
+// readAll reads objects in parallel and returns the readable ones in order, with the errors of the others.
 func readAll[K, V any](ctx context.Context, keys []K, read func(context.Context, K) (V, error)) ([]V, error) {
 	values := make([]V, len(keys))
 	errs := make([]error, len(keys))
@@ -156,8 +156,8 @@ func readAll[K, V any](ctx context.Context, keys []K, read func(context.Context,
 	return out, errors.Join(errs...)
 }
 
-// Get finds a version: ref is its number, an alias, or empty for the champion, or the newest where there is no champion.
-// What is not there is a *NotFoundError with what is.
+// Get finds a version: ref is its number, an alias, or empty for the champion, or the newest version if there is no champion. The error for
+// a missing one is a *NotFoundError that says what exists.
 func (r *Registry) Get(ctx context.Context, model, ref string) (Version, error) {
 	if err := checkModel(model); err != nil {
 		return Version{}, err
@@ -192,7 +192,7 @@ func (r *Registry) Get(ctx context.Context, model, ref string) (Version, error) 
 	return r.numbered(ctx, model, slices.Max(s.committed))
 }
 
-// numbered is a version by its number.
+// numbered returns a version by its number.
 func (r *Registry) numbered(ctx context.Context, model string, number int) (Version, error) {
 	if err := r.notDeleted(ctx, model, number); err != nil {
 		return Version{}, err
@@ -213,7 +213,7 @@ func (r *Registry) numbered(ctx context.Context, model string, number int) (Vers
 	return Version{}, &NotFoundError{Kind: "version", Name: strconv.Itoa(number), Hint: hint}
 }
 
-// ranges writes ascending numbers as 1-3, 5.
+// ranges formats ascending numbers as 1-3, 5.
 func ranges(numbers []int) string {
 	var parts []string
 	for i := 0; i < len(numbers); {
@@ -245,8 +245,8 @@ func (r *Registry) noModel(ctx context.Context, model string) error {
 	return &NotFoundError{Kind: "model", Name: model, Hint: hint}
 }
 
-// ReadFile reads a file of a version and checks it against the length and SHA-256 that were registered. A file that is
-// not there is a *NotFoundError, one that has changed a *CorruptError.
+// ReadFile reads a file of a version and verifies the registered length and SHA-256. A missing file is a *NotFoundError, one that has
+// changed a *CorruptError.
 func (r *Registry) ReadFile(ctx context.Context, v Version, name string) ([]byte, error) {
 	f, ok := v.File(name)
 	if !ok {

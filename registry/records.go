@@ -14,13 +14,13 @@ import (
 
 const format = 1
 
-// The records as JSON. A reader refuses another format and ignores keys that it does not know.
+// The records as JSON. A reader rejects other formats and ignores unknown keys.
 type (
 	modelRecord struct {
 		Format int    `json:"format"`
 		Model  string `json:"model"`
 	}
-	// claimRecord holds nothing that a second attempt could have otherwise.
+	// claimRecord contains nothing that could differ in a second attempt.
 	claimRecord struct {
 		Format int    `json:"format"`
 		Model  string `json:"model"`
@@ -50,7 +50,7 @@ func encode(record any) ([]byte, error) {
 	return append(data, '\n'), nil
 }
 
-// Record is the version as its version.json has it.
+// Record returns the version as stored in its version.json.
 func (v Version) Record() ([]byte, error) { return encode(versionRecord{format, v}) }
 
 func decode(data []byte, record any, format0 *int) error {
@@ -179,7 +179,7 @@ func decodeKey(data []byte, model, key string) (int, error) {
 	return c.Number, nil
 }
 
-// read gives the whole object, or a *CorruptError when it is longer than limit.
+// read returns the whole object, or a *CorruptError if it is longer than limit.
 func (r *Registry) read(ctx context.Context, object string, limit int64) ([]byte, blob.Generation, error) {
 	rc, attrs, err := r.store.Open(ctx, object, blob.Range{})
 	if err != nil {
@@ -197,7 +197,7 @@ func (r *Registry) read(ctx context.Context, object string, limit int64) ([]byte
 	return data, attrs.Generation, nil
 }
 
-// create writes a record if nothing is there.
+// create writes a record if it does not exist.
 func (r *Registry) create(ctx context.Context, object string, record any) (created bool, err error) {
 	data, err := encode(record)
 	if err != nil {
@@ -210,10 +210,10 @@ func (r *Registry) create(ctx context.Context, object string, record any) (creat
 	return created, nil
 }
 
-// isAbsent says whether an error means that nothing is there.
+// isAbsent reports whether an error means that the object does not exist.
 func isAbsent(err error) bool { return errors.Is(err, blob.ErrNotExist) }
 
-// list gives the names under a prefix, ascending.
+// list calls each with the names under a prefix, ascending, until it returns false.
 func (r *Registry) list(ctx context.Context, prefix string, each func(object string) (more bool)) error {
 	for attrs, err := range r.store.List(ctx, prefix) {
 		if err != nil {

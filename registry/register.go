@@ -10,12 +10,12 @@ import (
 	"coppice/blob"
 )
 
-// Register makes a new version of a model from files, and is harmless to repeat: whoever calls it with the same key, after
-// a crash or at the same time, gets the same version. The key says what the version is the result of: a sweep's id.
+// Register makes a new version of a model from files. Repeating the call is harmless: with the same key, after a crash or concurrently, it
+// returns the same version. The key says what the version is the result of: a sweep's id.
 //
-// Numbers are 1, 2, 3 ... in the order in which keys first claimed one; a key that claimed one and never came back leaves
-// a gap. Errors are *InputError, *ConflictError (the key's version has other files, which is said before anything is
-// written), *CorruptError, and those of the store.
+// Numbers are 1, 2, 3 ... in the order in which keys first claimed one; a key that claimed one and was never completed leaves a gap. Errors
+// are *InputError, *ConflictError (the key's version has other files; checked before anything is written), *CorruptError, and those of the
+// store.
 func (r *Registry) Register(ctx context.Context, model, key string, files map[string][]byte, info Info) (Version, error) {
 	info.At = utc(info.At)
 	for _, err := range []error{checkModel(model), checkKey(key), checkFiles(files), info.check()} {
@@ -32,12 +32,12 @@ func (r *Registry) Register(ctx context.Context, model, key string, files map[st
 		return Version{}, err
 	}
 
-	// What somebody has deleted does not come back because its sweep is concluded once more.
+	// A deleted version does not come back because its sweep is concluded once more.
 	if err := r.notDeleted(ctx, model, w.number); err != nil {
 		return Version{}, err
 	}
 
-	// An earlier call with the key may have come to the end.
+	// An earlier call with the key may have completed.
 	v, err := r.version(ctx, model, w.number)
 	if err == nil {
 		return w.same(v)
@@ -62,15 +62,15 @@ type registration struct {
 	number     int
 }
 
-// claim finds the number that belongs to the key, or takes the next one. Why no two callers with one key can come to
-// different numbers is in FORMAT.md.
+// claim finds the number that belongs to the key, or takes the next one. FORMAT.md explains why callers with the same key cannot get
+// different numbers.
 func (w *registration) claim(ctx context.Context) error {
-	s, err := w.scan(ctx, w.model) // before the key's own object is looked for
+	s, err := w.scan(ctx, w.model) // before looking for the key's own object
 	if err != nil {
 		return err
 	}
 
-	// The key's own object says its number, once it has been written.
+	// The key's own object holds its number, once written.
 	w.number, err = w.keyed(ctx, w.model, w.key, s)
 	if err == nil || !isAbsent(err) {
 		return err
@@ -88,7 +88,7 @@ func (w *registration) claim(ctx context.Context) error {
 	return w.recordKey(ctx)
 }
 
-// findOrTake looks for the key among the claims that are not committed, then climbs to the first free number.
+// findOrTake looks for the key among the claims that are not committed, and otherwise takes the first free number.
 func (w *registration) findOrTake(ctx context.Context, s scanned) error {
 	for _, n := range s.claimed {
 		mine, err := w.isMine(ctx, n)
@@ -118,7 +118,7 @@ func (w *registration) findOrTake(ctx context.Context, s scanned) error {
 	return &InputError{"model", fmt.Sprintf("%s has no version number left", w.model)}
 }
 
-// isMine says whether a claim is the key's. A claim that cannot be read is somebody else's: its number is taken.
+// isMine reports whether a claim is the key's. An unreadable claim is not: its number is taken.
 func (w *registration) isMine(ctx context.Context, number int) (bool, error) {
 	data, _, err := w.read(ctx, versionDir(w.model, number)+claimFile, maxRecord)
 	var corrupt *CorruptError
@@ -132,7 +132,7 @@ func (w *registration) isMine(ctx context.Context, number int) (bool, error) {
 	return err == nil && c.Key == w.key, nil
 }
 
-// recordKey notes the number under the key, so that it is found later without reading every claim.
+// recordKey stores the number under the key, so that it can be found later without reading every claim.
 func (w *registration) recordKey(ctx context.Context) error {
 	object := keyObject(w.model, w.key)
 	created, err := w.create(ctx, object, claimRecord{format, w.model, w.number, w.key})
@@ -155,14 +155,14 @@ func (w *registration) recordKey(ctx context.Context) error {
 	return nil
 }
 
-// write puts the files where they belong.
+// write writes the files under their names.
 func (w *registration) write(ctx context.Context) ([]File, error) {
 	var written []File
 	for _, name := range slices.Sorted(maps.Keys(w.files)) {
 		f := File{Name: name, Object: versionDir(w.model, w.number) + name, Bytes: int64(len(w.files[name])), SHA256: w.sums[name]}
 		there, err := w.put(ctx, f)
 
-		// Other bytes have the name: take one that the checksum is a part of.
+		// The name is taken by other bytes: use one that includes the checksum.
 		if err == nil && !there {
 			f.Object = otherObject(w.model, w.number, name, f.SHA256)
 			if there, err = w.put(ctx, f); err == nil && !there {
@@ -179,7 +179,7 @@ func (w *registration) write(ctx context.Context) ([]File, error) {
 	return written, nil
 }
 
-// put says whether the object has the file's bytes, after writing them if there was nothing.
+// put writes the file unless the object exists, and reports whether the object has the file's bytes.
 func (w *registration) put(ctx context.Context, f File) (bool, error) {
 	created, err := blob.Create(ctx, w.store, f.Object, w.files[f.Name])
 	if err != nil {
@@ -192,12 +192,12 @@ func (w *registration) put(ctx context.Context, f File) (bool, error) {
 	data, _, err := w.read(ctx, f.Object, f.Bytes)
 	var corrupt *CorruptError
 	if errors.As(err, &corrupt) {
-		return false, nil // longer
+		return false, nil // it is longer
 	}
 	return err == nil && sum(data) == f.SHA256, err
 }
 
-// commit makes the version visible; of several attempts the first counts.
+// commit makes the version visible; of several attempts the first one counts.
 func (w *registration) commit(ctx context.Context, v Version) (Version, error) {
 	object := versionDir(w.model, w.number) + versionFile
 	created, err := w.create(ctx, object, versionRecord{format, v})
@@ -216,7 +216,7 @@ func (w *registration) commit(ctx context.Context, v Version) (Version, error) {
 	return w.same(there)
 }
 
-// same is the version that is there, if its files are those that were to be registered.
+// same returns the existing version if its files are those to be registered.
 func (w *registration) same(v Version) (Version, error) {
 	conflict := func(file string) error {
 		return &ConflictError{Model: w.model, Key: w.key, Version: v.Number, File: file}

@@ -1,9 +1,8 @@
-// Package registry keeps the versions of models, the aliases that point at them and the history of both, as objects of a
-// blob.Store. FORMAT.md beside it says what lies where, who writes it, and why every step may be repeated.
+// Package registry stores the versions of models, the aliases that point at them and the history of both, as objects of a blob.Store.
+// FORMAT.md beside it describes the objects, who writes them, and why every step may be repeated.
 //
-// Nothing but create-only writes and compare-and-swap is used, so any number of processes may work at once and any of
-// them may die at any point: a version either is there with all its files, or is not there. There is no clock and no
-// randomness in it; times are the caller's.
+// It uses only create-only writes and compare-and-swap, so any number of processes may work at once and any of them may die at any point: a
+// version either exists with all its files, or does not exist. The package uses no clock and no randomness; times are the caller's.
 package registry
 
 import (
@@ -25,7 +24,7 @@ import (
 // Champion is the alias of the version that is in production.
 const Champion = "champion"
 
-// Limits of what is written and believed.
+// Limits on what is written and accepted.
 const (
 	MaxFiles     = 64
 	MaxFileBytes = 1 << 30
@@ -36,17 +35,16 @@ const (
 	maxPast      = 100
 )
 
-// Registry is used by many goroutines at once.
+// Registry is safe for concurrent use.
 type Registry struct{ store blob.Store }
 
-// New is the registry in a store. Nothing is written before the first Register.
+// New returns the registry in a store. Nothing is written before the first Register.
 func New(store blob.Store) *Registry { return &Registry{store} }
 
-// Info is what is worth knowing about a version beside its files. It takes no part in deciding whether two versions are
-// the same.
+// Info describes a version beside its files. It is ignored when two versions are compared.
 type Info struct {
 	At      time.Time          `json:"at"` // when it was registered, by the caller's clock
-	By      string             `json:"by"` // who or what registered it
+	By      string             `json:"by"` // the person or program that registered it
 	Why     string             `json:"why,omitempty"`
 	Metrics map[string]float64 `json:"metrics,omitempty"`
 	Labels  map[string]string  `json:"labels,omitempty"` // such as sweep, trial, dataset
@@ -55,12 +53,12 @@ type Info struct {
 // File is one file of a version.
 type File struct {
 	Name   string `json:"name"`
-	Object string `json:"object"` // where it lies in the store
+	Object string `json:"object"` // its name in the store
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"` // hexadecimal
 }
 
-// Version is one version of a model; it never changes.
+// Version is one version of a model; it is immutable.
 type Version struct {
 	Model  string `json:"model"`
 	Number int    `json:"version"` // 1, 2, 3 ...
@@ -69,7 +67,7 @@ type Version struct {
 	Files  []File `json:"files"` // by name
 }
 
-// File is the file of that name; ok is false when the version has none.
+// File returns the file of that name; ok is false if there is none.
 func (v Version) File(name string) (f File, ok bool) {
 	i := slices.IndexFunc(v.Files, func(f File) bool { return f.Name == name })
 	if i < 0 {
@@ -78,7 +76,7 @@ func (v Version) File(name string) (f File, ok bool) {
 	return v.Files[i], true
 }
 
-// Kind is what an Event tells of.
+// Kind is the kind of an Event.
 type Kind string
 
 // The kinds of events.
@@ -86,7 +84,7 @@ const (
 	Registered Kind = "registered"
 	Promoted   Kind = "promoted"
 	RolledBack Kind = "rolled_back"
-	Removed    Kind = "removed" // the alias is no more; To is 0
+	Removed    Kind = "removed" // the alias no longer exists; To is 0
 
 	Tagged    Kind = "tagged"
 	Untagged  Kind = "untagged"
@@ -96,24 +94,24 @@ const (
 	Deleted   Kind = "deleted"
 )
 
-// Event is an entry of the history: a version came into being or something was said of it, or an alias moved.
+// Event is an entry of the history: a registration, a remark, or a move of an alias.
 type Event struct {
 	Kind     Kind      `json:"kind"`
-	Alias    string    `json:"alias,omitempty"` // empty where it is about a version
-	Sequence int       `json:"sequence"`        // of the alias's moves, from 1; 0 where it is about a version
-	From     int       `json:"from"`            // version; 0 when there was none
+	Alias    string    `json:"alias,omitempty"` // empty for events of a version
+	Sequence int       `json:"sequence"`        // of the alias's moves, from 1; 0 for events of a version
+	From     int       `json:"from"`            // version; 0 for none
 	To       int       `json:"to"`
 	By       string    `json:"by"`
 	Why      string    `json:"why"`
 	At       time.Time `json:"at"` // by the caller's clock
 
-	// Previous is the SHA-256 of the record of the alias's move before, or of where its history begins; Record that of version.json
-	// of To. Builds that did not chain moves wrote neither.
+	// Previous is the SHA-256 of the record of the alias's previous move, or of the start of its history; Record is that of To's
+	// version.json. Builds before chains wrote neither.
 	Previous string `json:"previous,omitempty"`
 	Record   string `json:"record,omitempty"`
 }
 
-// Alias is a name for a version, with the move that brought it there.
+// Alias is a name for a version, with its last move.
 type Alias struct {
 	Model   string `json:"model"`
 	Name    string `json:"alias"`
@@ -122,7 +120,7 @@ type Alias struct {
 	Past    []int  `json:"past,omitempty"` // where Rollback leads, the next one last
 }
 
-// Act says who moves an alias, why, and when.
+// Act says who acts, why, and when.
 type Act struct {
 	By  string
 	Why string
@@ -138,7 +136,7 @@ var (
 func checkModel(name string) error { return sweep.CheckName("model", name) }
 func checkAlias(name string) error { return sweep.CheckName("alias", name) }
 
-// checkFileName refuses what could leave the version's folder or hide one of its own records.
+// checkFileName rejects names that could leave the version's folder or hide one of its own records.
 func checkFileName(name string) error {
 	if !filePattern.MatchString(name) || name == claimFile || name == versionFile || name == deletedFile {
 		const want = "%.60q: use 1 to 100 of A-Z, a-z, 0-9, '.', '_' and '-', beginning with a letter or digit, and none of %s, %s and %s"
@@ -231,7 +229,7 @@ func (i Info) check() error {
 	return checkTime(i.At)
 }
 
-// utc is a time as it comes back from JSON.
+// utc returns a time as it comes back from JSON.
 func utc(t time.Time) time.Time { return t.UTC().Round(0) }
 
 func sum(data []byte) string {

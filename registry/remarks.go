@@ -15,17 +15,17 @@ import (
 	"coppice/blob"
 )
 
-// Remark is something that was said of a version after it was registered.
+// Remark is a remark on a version, made after it was registered.
 type Remark struct {
 	Kind  Kind      `json:"kind"` // Tagged, Untagged, Noted, MarkedBad or Cleared
 	Tag   string    `json:"tag,omitempty"`
 	Value string    `json:"value,omitempty"`
 	By    string    `json:"by"`
-	Why   string    `json:"why"` // of a note: its text
+	Why   string    `json:"why"` // for a note: its text
 	At    time.Time `json:"at"`
 }
 
-// Remarks is all that was said of a version, oldest first. Nothing is taken out of it; what holds now follows from it.
+// Remarks holds all remarks on a version, oldest first. It is append-only; the current state follows from it.
 type Remarks struct {
 	Model   string   `json:"model"`
 	Version int      `json:"version"`
@@ -39,7 +39,7 @@ const (
 
 var tagPattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._/-]{0,62}$`)
 
-// Tags are the tags that hold now.
+// Tags returns the tags currently set.
 func (m Remarks) Tags() map[string]string {
 	tags := map[string]string{}
 	for _, r := range m.All {
@@ -53,12 +53,12 @@ func (m Remarks) Tags() map[string]string {
 	return tags
 }
 
-// Notes are the notes.
+// Notes returns the notes.
 func (m Remarks) Notes() []Remark {
 	return slices.DeleteFunc(slices.Clone(m.All), func(r Remark) bool { return r.Kind != Noted })
 }
 
-// Bad is why the version must not be used; ok is false where it may.
+// Bad returns the current mark against using the version; ok is false if there is none.
 func (m Remarks) Bad() (r Remark, ok bool) {
 	for _, next := range m.All {
 		switch next.Kind {
@@ -71,7 +71,7 @@ func (m Remarks) Bad() (r Remark, ok bool) {
 	return r, ok
 }
 
-// check refuses a remark that cannot be kept.
+// check rejects an invalid remark.
 func (r Remark) check() error {
 	switch r.Kind {
 	case Tagged, Untagged:
@@ -89,7 +89,7 @@ func (r Remark) check() error {
 	return Act{By: r.By, Why: r.Why, At: r.At}.check()
 }
 
-// Remarks is what was said of a version.
+// Remarks returns the remarks on a version.
 func (r *Registry) Remarks(ctx context.Context, model string, number int) (Remarks, error) {
 	if err := checkModel(model); err != nil {
 		return Remarks{}, err
@@ -138,7 +138,7 @@ func decodeRemarks(data []byte, model string, number int) (Remarks, error) {
 	return m.Remarks, nil
 }
 
-// Tag sets tags of a version, and takes away those that are named in remove.
+// Tag sets tags of a version, and removes those named in remove.
 func (r *Registry) Tag(ctx context.Context, model string, number int, set map[string]string, remove []string, act Act) (Remarks, error) {
 	return r.remark(ctx, model, number, act, func(now Remarks) ([]Remark, error) {
 		tags := now.Tags()
@@ -165,7 +165,7 @@ func (r *Registry) Note(ctx context.Context, model string, number int, act Act) 
 	return r.remark(ctx, model, number, act, func(Remarks) ([]Remark, error) { return []Remark{{Kind: Noted}}, nil })
 }
 
-// MarkBad says that a version must not be used: no alias is moved to it, and Rollback passes it over. An alias that points at it stays.
+// MarkBad marks a version as not to be used: no alias can be moved to it, and Rollback skips it. An alias that points at it stays.
 func (r *Registry) MarkBad(ctx context.Context, model string, number int, act Act) (Remarks, error) {
 	return r.remark(ctx, model, number, act, func(now Remarks) ([]Remark, error) {
 		if _, bad := now.Bad(); bad {
@@ -175,7 +175,7 @@ func (r *Registry) MarkBad(ctx context.Context, model string, number int, act Ac
 	})
 }
 
-// ClearBad takes the mark of MarkBad back.
+// ClearBad removes the mark of MarkBad.
 func (r *Registry) ClearBad(ctx context.Context, model string, number int, act Act) (Remarks, error) {
 	return r.remark(ctx, model, number, act, func(now Remarks) ([]Remark, error) {
 		if _, bad := now.Bad(); !bad {
@@ -185,7 +185,7 @@ func (r *Registry) ClearBad(ctx context.Context, model string, number int, act A
 	})
 }
 
-// remark adds what decide says to the remarks of a version that is there.
+// remark appends the result of decide to the remarks on an existing version.
 func (r *Registry) remark(ctx context.Context, model string, number int, act Act, decide func(Remarks) ([]Remark, error)) (Remarks, error) {
 	for _, err := range []error{checkModel(model), act.check()} {
 		if err != nil {
@@ -232,7 +232,7 @@ func (r *Registry) remark(ctx context.Context, model string, number int, act Act
 			return Remarks{}, fmt.Errorf("registry: write %s: %w", object, lost)
 		}
 
-		// The write may have succeeded and only its answer been lost.
+		// The write may have succeeded with only its answer lost.
 		if there, _, err := r.read(ctx, object, maxRecord); err == nil && bytes.Equal(there, data) {
 			return now, nil
 		}
@@ -240,7 +240,7 @@ func (r *Registry) remark(ctx context.Context, model string, number int, act Act
 	return Remarks{}, fmt.Errorf("registry: write %s: others were faster %d times: %w", remarksObject(model, number), maxRaces, lost)
 }
 
-// remarked are the remarks of all versions, and the deletions, as events.
+// remarked returns the remarks on all versions, and the deletions, as events.
 func (r *Registry) remarked(ctx context.Context, model string) ([]Event, error) {
 	var numbers []int
 	err := r.list(ctx, remarksDir(model), func(object string) bool {
@@ -284,7 +284,7 @@ func (r *Registry) remarked(ctx context.Context, model string) ([]Event, error) 
 	return events, err1
 }
 
-// usable is nil for a version to which an alias may be moved.
+// usable returns nil for a version that an alias may be moved to.
 func (r *Registry) usable(ctx context.Context, model string, number int) error {
 	if _, err := r.numbered(ctx, model, number); err != nil {
 		return err

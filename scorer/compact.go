@@ -8,9 +8,9 @@ import (
 	"coppice/gbt"
 )
 
-// Compact gives an encoding and levels with which a model predicts the same, to the bit, without the levels that it cannot tell from
-// those that train has not: those of tables that no split asks for, and those whose statistics lie between the same thresholds as an
-// unseen level's. levels may be nil where there are none.
+// Compact returns an encoding and levels with which a model predicts the same, to the bit, without the levels that it cannot tell from
+// unseen ones: those of tables that no split uses, and those whose statistics are between the same thresholds as an unseen level's. levels
+// may be nil if there are none.
 func Compact(m *gbt.Model, e *dataset.Encoding, levels *dataset.Levels) (*dataset.Encoding, *dataset.Levels) {
 	if levels == nil || levels.Len() == 0 {
 		return e, nil
@@ -42,7 +42,7 @@ func Compact(m *gbt.Model, e *dataset.Encoding, levels *dataset.Levels) (*datase
 	return small, kept
 }
 
-// thresholdsOf are, of each feature, the numbers at which some tree divides it, ascending.
+// thresholdsOf returns, by feature, the numbers at which trees split it, ascending.
 func thresholdsOf(m *gbt.Model) [][]float64 {
 	out := make([][]float64, m.Features())
 	for _, t := range m.Trees {
@@ -57,8 +57,8 @@ func thresholdsOf(m *gbt.Model) [][]float64 {
 	return out
 }
 
-// neededTables says which tables some split asks for, directly or because the rates of another fall back to them, and of which all
-// levels stay, because what an unseen level has differs from row to row.
+// neededTables marks the tables that some split uses, directly or as the fallback of another table's rates, and those that must keep all
+// levels, because the statistics of an unseen level vary by row.
 func neededTables(e *dataset.Encoding, thresholds [][]float64) (needed, exact []bool) {
 	needed = make([]bool, len(e.Tables))
 	exact = make([]bool, len(e.Tables))
@@ -72,7 +72,7 @@ func neededTables(e *dataset.Encoding, thresholds [][]float64) (needed, exact []
 		exact[d.Table] = exact[d.Table] || d.What == dataset.DeriveRecency
 	}
 
-	for i := len(e.Tables) - 1; i >= 0; i-- { // tables fall back to those before them
+	for i := len(e.Tables) - 1; i >= 0; i-- { // tables fall back to earlier ones
 		if up := e.Tables[i].BackOff; needed[i] && up >= 0 {
 			needed[up], exact[up], exact[i] = true, true, true
 		}
@@ -80,7 +80,7 @@ func neededTables(e *dataset.Encoding, thresholds [][]float64) (needed, exact []
 	return needed, exact
 }
 
-// matters reports whether some split of a table's features sends a level another way than one that train has not.
+// matters reports whether some split on a table's features sends a level another way than an unseen one.
 func matters(e *dataset.Encoding, table int, levels *dataset.Levels, at int, thresholds [][]float64) bool {
 	t := &e.Tables[table]
 	for i := range e.Features {

@@ -19,16 +19,16 @@ import (
 	"coppice/registry"
 )
 
-// The cache keeps levels that were not used for long, or the longest ago when it is full, no longer.
+// The cache drops levels that have not been used for cacheAge or, if it is full, the least recently used ones.
 const (
 	cacheAge   = 30 * 24 * time.Hour
 	cacheBytes = 4 << 30
-	cacheEnd   = ".arrow" // of a file's name, behind its checksum
+	cacheEnd   = ".arrow" // suffix of a file's name, after its checksum
 )
 
-// mapLevels maps the levels of a version from a file in the folder cache, which it fetches first where it is not there: they may be
-// hundreds of megabytes, and later predictions, or others at the same time, share them. The file's name is its checksum. Where the
-// cache cannot be written, the levels are in the memory of this process alone.
+// mapLevels maps the levels of a version from a file in the folder cache, fetching it first if necessary: they may be hundreds of
+// megabytes, and are shared with later and concurrent predictions. The file's name is its checksum. If the cache cannot be written, the
+// levels are kept in this process's memory.
 func mapLevels(ctx context.Context, r *registry.Registry, v registry.Version, cache string, e *dataset.Encoding) (*dataset.Levels, error) {
 	f, ok := v.File(FileLevels)
 	if !ok {
@@ -41,7 +41,7 @@ func mapLevels(ctx context.Context, r *registry.Registry, v registry.Version, ca
 		now := time.Now()
 		_ = os.Chtimes(path, now, now) // a cache that cannot be written is not swept either
 		l, err := dataset.OpenLevels(path, e.Tables)
-		if !errors.Is(err, fs.ErrNotExist) { // swept by another process since
+		if !errors.Is(err, fs.ErrNotExist) { // swept by another process meanwhile
 			return l, err
 		}
 	}
@@ -60,13 +60,13 @@ func mapLevels(ctx context.Context, r *registry.Registry, v registry.Version, ca
 	return l, err
 }
 
-// keep writes a file of the cache, and reports whether it could.
+// keep writes a file into the cache, and reports whether it succeeded.
 func keep(path string, data []byte) bool {
 	return os.MkdirAll(filepath.Dir(path), 0o700) == nil && renameio.WriteFile(path, data, 0o600) == nil
 }
 
-// sweepCache removes levels that were not used for cacheAge, and beyond cacheBytes those that were not used for the longest, but not the
-// file in use. Who has mapped one keeps it. What cannot be looked at or removed stays: another process may be at it.
+// sweepCache removes levels that have not been used for cacheAge and, beyond cacheBytes, the least recently used ones, except the file in
+// use. Processes that have mapped a file keep it. Errors are ignored: another process may be sweeping, too.
 func sweepCache(cache, inUse string, now time.Time) {
 	entries, err := os.ReadDir(cache)
 	if err != nil {
@@ -79,7 +79,7 @@ func sweepCache(cache, inUse string, now time.Time) {
 	var files []file
 	for _, entry := range entries {
 		info, err := entry.Info()
-		mine := strings.Contains(entry.Name(), cacheEnd) // the temporary file of a write has more behind it
+		mine := strings.Contains(entry.Name(), cacheEnd) // the temporary file of a write has a longer suffix
 		if err != nil || !mine || !info.Mode().IsRegular() {
 			continue
 		}
@@ -97,7 +97,7 @@ func sweepCache(cache, inUse string, now time.Time) {
 	}
 }
 
-// whole reports whether the file at path is what was registered.
+// whole reports whether the file at path equals the registered one.
 func whole(path string, f registry.File) bool {
 	file, err := os.Open(path)
 	if err != nil {

@@ -15,7 +15,7 @@ const (
 	columnGroup  = "__group"
 )
 
-// Reference is the rows that a version keeps of its night: raw test rows with what came of them.
+// Reference holds the rows that a version keeps of its night: raw test rows with their targets.
 type Reference struct {
 	Sample  *dataset.Sample
 	Targets dataset.Targets

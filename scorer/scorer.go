@@ -1,5 +1,5 @@
-// Package scorer makes a registered version predict: raw rows in, calibrated probabilities (or, for regression, values)
-// out. The gate compares versions with it and `launcher predict` serves with it.
+// Package scorer predicts with a registered version: raw rows in, calibrated probabilities (or, for regression, values) out. The gate uses
+// it to compare versions, and `launcher predict` to serve.
 package scorer
 
 import (
@@ -17,35 +17,35 @@ import (
 	"coppice/registry"
 )
 
-// Files of a version in the registry. The aggregator writes them all; a scorer needs the first four, a regression's has
-// no calibrator.
+// Files of a version in the registry. The aggregator writes them all; a scorer needs the first four, except that a regression has no
+// calibrator.
 const (
 	FileModel      = "model.txt"        // LightGBM text
 	FileFeatures   = "features.json"    // dataset.Encoding
 	FileCalibrator = "calibrator.json"  // calibrate.Calibrator
-	FileLevels     = dataset.LevelsFile // dataset.Levels, where features are statistics of levels
+	FileLevels     = dataset.LevelsFile // dataset.Levels, if features are statistics of levels
 	FilePlan       = "plan.json"        // sweep.Plan
 	FileResult     = "result.json"      // sweep.Result of the winner
 	FileDataset    = "dataset.json"     // dataset.Manifest
-	FileReport     = "report.json"      // what was measured
-	FileReference  = "reference.arrow"  // raw test rows with their labels, which models of later nights are compared on
+	FileReport     = "report.json"      // measurements
+	FileReference  = "reference.arrow"  // raw test rows with labels, on which models of later nights are compared
 	FileInputs     = "inputs.json"      // ingest.Inputs of the dataset's sample: how many values are usually missing, unseen and rare
 )
 
-// Scorer predicts. It does not change and may be used from any goroutine.
+// Scorer predicts. It is immutable and safe for concurrent use.
 type Scorer struct {
 	Model      *gbt.Model
-	Calibrator *calibrate.Calibrator // nil where predictions are not probabilities
+	Calibrator *calibrate.Calibrator // nil if predictions are not probabilities
 	Encoding   *dataset.Encoding     // of the features, in the model's order
-	Usual      *ingest.Inputs        // what held-out rows of the dataset had; nil where the version does not say
+	Usual      *ingest.Inputs        // for the dataset's held-out rows; nil if the version does not record it
 	encoder    *ingest.Encoder
 	levels     *dataset.Levels
 }
 
-// Close lets go of mapped memory. The scorer must not be used after it.
+// Close unmaps memory. The scorer must not be used afterwards.
 func (s *Scorer) Close() error { return s.levels.Close() }
 
-// UnfitError is a version that cannot predict: a file of it is missing, damaged or of another kind.
+// UnfitError is a version that cannot predict: one of its files is missing, damaged or of another kind.
 type UnfitError struct {
 	Model   string
 	Version int
@@ -56,10 +56,10 @@ func (e *UnfitError) Error() string {
 	return fmt.Sprintf("version %d of model %s cannot predict: %v", e.Version, e.Model, e.Err)
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *UnfitError) Unwrap() error { return e.Err }
 
-// New makes a scorer of its parts. calibrator may be nil, and levels where the encoding has none; the scorer closes them.
+// New makes a scorer from its parts. calibrator may be nil, as may levels if the encoding needs none; the scorer closes them.
 func New(m *gbt.Model, calibrator *calibrate.Calibrator, features *dataset.Encoding, levels *dataset.Levels) (*Scorer, error) {
 	if m.Features() != len(features.Features) {
 		return nil, fmt.Errorf("the model has %d features, its encoding %d", m.Features(), len(features.Features))
@@ -71,7 +71,7 @@ func New(m *gbt.Model, calibrator *calibrate.Calibrator, features *dataset.Encod
 	return &Scorer{Model: m, Calibrator: calibrator, Encoding: features, encoder: encoder, levels: levels}, nil
 }
 
-// Open reads a version. What is wrong with the version itself is an *UnfitError, anything else an error of storage.
+// Open reads a version. A fault of the version itself is an *UnfitError; other errors are those of storage.
 func Open(ctx context.Context, r *registry.Registry, v registry.Version) (*Scorer, error) {
 	return open(ctx, r, v, func(e *dataset.Encoding) (*dataset.Levels, error) {
 		if _, ok := v.File(FileLevels); !ok {
@@ -85,8 +85,8 @@ func Open(ctx context.Context, r *registry.Registry, v registry.Version) (*Score
 	})
 }
 
-// OpenMapped is Open, which maps the version's levels from a file in the folder cache, where that can be written. The
-// scorer must be closed.
+// OpenMapped is Open, except that it maps the version's levels from a file in the folder cache, if that can be written. The scorer must be
+// closed.
 func OpenMapped(ctx context.Context, r *registry.Registry, v registry.Version, cache string) (*Scorer, error) {
 	return open(ctx, r, v, func(e *dataset.Encoding) (*dataset.Levels, error) { return mapLevels(ctx, r, v, cache, e) })
 }
@@ -140,7 +140,7 @@ func open(ctx context.Context, r *registry.Registry, v registry.Version,
 	return s, nil
 }
 
-// damage tells errors about a version's files from those of storage.
+// damage turns errors about a version's files, as opposed to storage errors, into what unfit makes of them.
 func damage(err error, unfit func(error) error) error {
 	var damaged interface{ IsDamaged() bool }
 	var absent interface{ IsNotFound() bool }
@@ -150,9 +150,9 @@ func damage(err error, unfit func(error) error) error {
 	return err
 }
 
-// Columns are the names of the columns that a row must have.
+// Columns returns the names of the columns that a row must have.
 func (s *Scorer) Columns() []string {
-	names := slices.Clone(s.encoder.Columns()) // the caller's to sort
+	names := slices.Clone(s.encoder.Columns()) // the caller may sort them
 	for _, name := range s.by() {
 		if !slices.Contains(names, name) {
 			names = append(names, name)
@@ -161,7 +161,7 @@ func (s *Scorer) Columns() []string {
 	return names
 }
 
-// by are the columns that the predictions are calibrated by.
+// by returns the columns by which the predictions are calibrated.
 func (s *Scorer) by() []string {
 	if s.Calibrator == nil {
 		return nil
@@ -169,7 +169,7 @@ func (s *Scorer) by() []string {
 	return s.Calibrator.By()
 }
 
-// Segments are the segments of a sample's rows; nil where all rows are calibrated alike.
+// Segments returns the segments of a sample's rows; nil if all rows are calibrated alike.
 func (s *Scorer) Segments(sample *dataset.Sample) ([]uint64, error) {
 	if s.by() == nil {
 		return nil, nil
@@ -190,12 +190,12 @@ func (s *Scorer) Sample(sample *dataset.Sample, threads int) ([]float64, error) 
 	return s.Predict(values, keys, threads)
 }
 
-// Values are what the model sees of a sample's rows: one number per feature, row by row.
+// Values returns the model's inputs for a sample's rows: one number per feature, row by row.
 func (s *Scorer) Values(sample *dataset.Sample) ([]float64, error) {
 	return s.encoder.EncodeSample(sample)
 }
 
-// Predict makes predictions of what Values and Segments have given.
+// Predict computes predictions from the results of Values and Segments.
 func (s *Scorer) Predict(values []float64, segments []uint64, threads int) ([]float64, error) {
 	raw := make([]float64, len(values)/s.Model.Features())
 	if err := s.Model.PredictAll(values, raw, threads); err != nil {
@@ -204,8 +204,8 @@ func (s *Scorer) Predict(values []float64, segments []uint64, threads int) ([]fl
 	return s.calibrate(raw, segments), nil
 }
 
-// Batch predicts the rows of a batch: raw scores and predictions. values is working memory, handed back for the next call. What the
-// columns hold is added to in.
+// Batch predicts the rows of a batch: raw scores and predictions. values is scratch memory, returned for the next call. The columns' values
+// are counted in in.
 func (s *Scorer) Batch(b *ingest.Batch, values []float64, threads int, in *ingest.Inputs) (raw, predicted, reuse []float64, err error) {
 	if values, err = s.encoder.Encode(b, values, in); err != nil {
 		return nil, nil, nil, err

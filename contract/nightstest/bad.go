@@ -13,19 +13,19 @@ import (
 // Kind is a kind of bad night.
 type Kind struct {
 	Name string
-	// Tuned says that thresholds were chosen with this kind in sight; the others are there to judge them.
+	// Tuned says that thresholds were chosen with this kind in mind; the other kinds serve to judge them.
 	Tuned bool
-	// Want are the findings of which one must come first. Without any, the file itself must be refused, or be recognised as the one
-	// that was staged before.
+	// Want lists the findings of which one must come first. If it is empty, the file itself must be rejected, or be recognised as the one
+	// staged before.
 	Want []contract.Code
-	// Break makes the bad night of a good one. yesterday is the good night before.
+	// Break turns a good night into a bad one. yesterday is the good night before.
 	Break func(rng *rand.Rand, today, yesterday Table) Table
 }
 
-// place is where a column is.
+// place is the index of a column.
 func (t Table) place(name string) int { return slices.Index(t.Names, name) }
 
-// clone copies the table, so that it may be changed.
+// clone copies the table, so that the copy may be changed.
 func (t Table) clone() Table {
 	out := Table{Names: slices.Clone(t.Names), Rows: make([][]string, len(t.Rows))}
 	for i, r := range t.Rows {
@@ -57,7 +57,7 @@ func times(t Table, name string, factor float64) Table {
 	})
 }
 
-// shifted gives each row the value of the row before it.
+// shifted moves a column's values down by a number of rows.
 func shifted(t Table, name string, by int) Table {
 	at := t.place(name)
 	return t.each(name, func(i int, _ string) string { return t.Rows[(i+len(t.Rows)-by)%len(t.Rows)][at] })
@@ -67,13 +67,13 @@ func moved(t Table, by time.Duration) Table {
 	return t.each("ts", func(_ int, old string) string {
 		at, err := time.Parse(time.RFC3339, old)
 		if err != nil {
-			panic(err) // it is this package's own
+			panic(err) // a bug in this package
 		}
 		return at.Add(by).Format("2006-01-02T15:04:05.000Z")
 	})
 }
 
-// within reports whether a row's hour of the day is from one hour to another.
+// within reports whether the hour of a row's time is in a range.
 func within(t Table, i, from, to int) bool {
 	hour, err := strconv.Atoi(t.Rows[i][0][11:13])
 	return err == nil && hour >= from && hour < to
@@ -106,7 +106,7 @@ func rename(t Table, from, to string) Table {
 	return out
 }
 
-// add puts a column in front of the label.
+// add inserts a column before the label.
 func add(t Table, name string, value func(i int) string) Table {
 	out := t.clone()
 	at := t.place("is_click")

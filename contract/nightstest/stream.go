@@ -1,5 +1,5 @@
-// Package nightstest makes nights of a click stream: good ones with honest drift, and bad ones of many kinds, for tests of whoever
-// has to tell them apart. The same seed and day give the same bytes.
+// Package nightstest generates nights of a click stream: good ones with natural drift, and bad ones of many kinds, to test their detection.
+// The same seed and day give the same bytes.
 package nightstest
 
 import (
@@ -23,12 +23,12 @@ type Table struct {
 func (t Table) CSV() []byte {
 	var b bytes.Buffer
 	w := csv.NewWriter(&b)
-	_ = w.Write(t.Names) // a buffer takes everything
+	_ = w.Write(t.Names) // a buffer accepts everything
 	_ = w.WriteAll(t.Rows)
 	return b.Bytes()
 }
 
-// Spec is the dataset.yaml of every night, of a source.
+// Spec is every night's dataset.yaml, for a source.
 func Spec(source string) []byte {
 	return fmt.Appendf(nil, "name: clicks\nsource: %s\nlabel: is_click\ncategorical: [campaign_id, advertiser_id, user_id]\n"+
 		"split: {by: time, column: ts, train: 0.7, valid: 0.1, calib: 0.1, test: 0.1}\n", source)
@@ -43,13 +43,13 @@ var First = time.Date(2026, 10, 5, 0, 0, 0, 0, time.UTC)
 // Stream is an endless stream of clicks.
 type Stream struct {
 	Seed uint64
-	Rows int // of a weekday, about
+	Rows int // of a weekday, approximately
 }
 
-// rng is a generator for one purpose.
+// rng returns a generator for one purpose.
 func (s Stream) rng(purpose uint64) *rand.Rand { return rand.New(rand.NewPCG(s.Seed, purpose)) }
 
-// campaign is a campaign with a beginning and an end.
+// campaign is a campaign with its first and last day.
 type campaign struct {
 	id, advertiser int
 	from, to       int // days
@@ -57,7 +57,7 @@ type campaign struct {
 	price          float64
 }
 
-// campaigns are those that run on a day. Each day has a new one or two; none lasts longer than 40 days.
+// campaigns returns those that run on a day. Each day has one or two new ones; none lasts longer than 40 days.
 func (s Stream) campaigns(day int) []campaign {
 	var out []campaign
 	for born := day - 40; born <= day; born++ {
@@ -82,7 +82,7 @@ var (
 	countries  = []string{"DE", "FR", "GB", "ES", "IT", "NL", "PL", "SE", "AT", "CH", "BE", "DK"}
 )
 
-// hourly is the volume of each hour of the day.
+// hourly is the relative volume of each hour of the day.
 func hourly(hour int) float64 { return 0.55 + 0.45*math.Sin(float64(hour-8)*math.Pi/12) + 0.12 }
 
 // Night is the table of a day. Volume, mix of devices, prices and click rate drift, and weekends differ from other days.

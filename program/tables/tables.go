@@ -1,5 +1,5 @@
-// Package tables is the form of the tables that the programs print, and the only place that makes one: what is in a cell may come
-// from anybody, and cells are measured before they are written.
+// Package tables formats the tables that the programs print, and is the only place that does: cells may contain text from untrusted
+// sources, and have to be made visible before they are measured.
 package tables
 
 import (
@@ -11,10 +11,10 @@ import (
 	"coppice/program"
 )
 
-// MaxCell is how many characters of a cell are shown; three points stand for the middle of a longer one.
+// MaxCell is how many characters of a cell are shown; three dots replace the middle of a longer one.
 const MaxCell = 1000
 
-// New is a table that is rendered onto out.
+// New returns a table that is rendered onto out.
 func New(out program.Output, header ...any) table.Writer {
 	t := shown{table.NewWriter()}
 	t.SetStyle(table.StyleLight)
@@ -26,7 +26,7 @@ func New(out program.Output, header ...any) table.Writer {
 	return t
 }
 
-// shown is a table whose cells hold what is seen, so that their widths are right and no escape sequence is taken for the table's own.
+// shown is a table whose cells are made visible first, so that their widths are right and no escape sequence is taken for the table's own.
 type shown struct{ table.Writer }
 
 func (s shown) AppendHeader(row table.Row, config ...table.RowConfig) {
@@ -52,7 +52,7 @@ func visible(row table.Row) table.Row {
 	for i, cell := range row {
 		switch cell.(type) {
 		case nil, bool, int, int64, uint64, float64:
-			out[i] = cell // numbers are aligned as such
+			out[i] = cell // numbers stay numbers, for alignment
 		default:
 			out[i] = program.Middle(program.Visible(fmt.Sprint(cell)), MaxCell)
 		}
