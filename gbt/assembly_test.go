@@ -41,7 +41,7 @@ func TestCountingEqualsGo(t *testing.T) {
 		for i := range gh {
 			gh[i] = rng.Uint32()
 		}
-		for _, shift := range []uint{variable, constant} {
+		for _, shift := range []uint{bitsVaryingHessian, bitsUnitHessian} {
 			for _, density := range []int{1, 2, 17, 900} {
 				var rows []uint32
 				for r := range uint32(n) {
@@ -58,20 +58,20 @@ func TestCountingEqualsGo(t *testing.T) {
 						features = append(features, f)
 					}
 				}
-				k := newKernel(table, width, features, &frequent, gh, packing{shift: shift})
+				k := newKernel(table, width, features, &frequent, gh, packing{hessianBits: shift})
 				same := func(name string, f, g func(*workspace) int64) {
-					a, b := newCounter(&Data{Features: make([]Feature, width)}, poolOf(1)).spaces[0], workspace{words: make([]int64, stride*width), block: make([]int64, kernelRows)}
+					a, b := newHistogramBuilder(&Data{Features: make([]Feature, width)}, poolOf(1)).spaces[0], workspace{words: make([]int64, stride*width), rowWords: make([]int64, kernelRows)}
 					x, y := f(&a), g(&b)
 					for at := MaxBins; at < len(a.words); at += stride {
 						clear(a.words[at : at+stride-MaxBins]) // behind the bins anything may lie
 					}
 					if x != y || !slices.Equal(a.words, b.words) {
-						t.Errorf("width %d, shift %d, %d rows: the assembly counts %s otherwise", width, shift, len(rows), name)
+						t.Errorf("width %d, shift %d, %d rows: the assembly adds %s otherwise", width, shift, len(rows), name)
 					}
 				}
-				same("whole rows", func(s *workspace) int64 { k.countAll(s, rows); return 0 }, func(s *workspace) int64 { k.countAllGo(s, rows); return 0 })
-				same("some bytes", func(s *workspace) int64 { k.countChosen(s, rows); return 0 }, func(s *workspace) int64 { k.countChosenGo(s, rows); return 0 })
-				same("sparse", func(s *workspace) int64 { return k.countSparse(s, rows) }, func(s *workspace) int64 { return k.countSparseGo(s, rows) })
+				same("all features", func(s *workspace) int64 { k.addAll(s, rows); return 0 }, func(s *workspace) int64 { k.addAllGo(s, rows); return 0 })
+				same("chosen features", func(s *workspace) int64 { k.addChosen(s, rows); return 0 }, func(s *workspace) int64 { k.addChosenGo(s, rows); return 0 })
+				same("sparse", func(s *workspace) int64 { return k.addSparse(s, rows) }, func(s *workspace) int64 { return k.addSparseGo(s, rows) })
 			}
 		}
 	}
@@ -97,7 +97,7 @@ func TestGradientsEqualGo(t *testing.T) {
 		for _, class := range [][2]float64{{1, 1}, {1, 17.25}, {0.3, 1}} {
 			for _, part := range [][2]int{{0, n}, {0, 0}, {3, 4}, {5, 13}, {1, n - 1}, {0, 4096}, {0, pieceOfRows}, {7, pieceOfRows + 8}} {
 				heaviest := 3 * max(class[0], class[1])
-				pack := packing{shift: variable, g1: heaviest / maxG16, h1: heaviest / 4 / maxH16}
+				pack := packing{hessianBits: bitsVaryingHessian, g1: heaviest / maxG16, h1: heaviest / 4 / maxH16}
 				got, want := make([]uint32, n), make([]uint32, n)
 				fillBinary(got, score, label, w, class, pack, part[0], part[1], newKey(9, forRounding, 3))
 				fillBinaryGo(want, score, label, w, class, pack, part[0], part[1], newKey(9, forRounding, 3))
@@ -227,15 +227,15 @@ func TestPartitionEqualsGo(t *testing.T) {
 func TestRatingWordsEqualsGoAndEntries(t *testing.T) {
 	rng := rand.New(rand.NewPCG(10, 10))
 	for round := range 4000 {
-		pack := packing{shift: []uint{variable, constant}[round%2], g1: 1, h1: 1}
+		pack := packing{hessianBits: []uint{bitsVaryingHessian, bitsUnitHessian}[round%2], g1: 1, h1: 1}
 		words := make([]int64, rng.IntN(257))
 		var sum int64
 		for b := range words {
 			switch rng.IntN(3) {
 			case 0: // gradients that cancel and repeat, so that gains tie
-				words[b] = int64(rng.IntN(5)-2)<<pack.shift + int64(rng.IntN(3))
+				words[b] = int64(rng.IntN(5)-2)<<pack.hessianBits + int64(rng.IntN(3))
 			case 1:
-				words[b] = int64(rng.IntN(2e6)-1e6)<<pack.shift + int64(rng.IntN(1e4))
+				words[b] = int64(rng.IntN(2e6)-1e6)<<pack.hessianBits + int64(rng.IntN(1e4))
 			}
 			sum += words[b]
 		}

@@ -5,7 +5,7 @@ import "slices"
 // prepare computes the children of leaf i, with their histograms and best splits, unless they will be the tree's last.
 //
 // All goroutines work together on a large leaf. On a small one each would get so little work that waiting for each other and adding up
-// their counts would dominate. Then each goroutine takes a leaf of its own: leaf i and those next by gain. Nearly all of these will be
+// their sums would dominate. Then each goroutine takes a leaf of its own: leaf i and those next by gain. Nearly all of these will be
 // split, and the result for a leaf does not depend on when it is computed. If there are fewer such leaves than goroutines, they work on
 // leaf i together after all.
 func (g *grower) prepare(i int) {
@@ -18,7 +18,7 @@ func (g *grower) prepare(i int) {
 
 	for _, i := range next { // allocation is not concurrent
 		g.leaves[i].children = g.newChildren()
-		g.leaves[i].children.free = histogram{packed: g.count.takePacked()}
+		g.leaves[i].children.free = histogram{packed: g.histograms.takePacked()}
 	}
 
 	g.pool.parallel(len(next), 1, func(worker, lo, hi int) {
@@ -94,7 +94,8 @@ func (g *grower) ahead(i, splits int) []int {
 	return g.next
 }
 
-// prepareTogether prepares one leaf with all goroutines. The smaller child is counted; the larger is the difference to the parent.
+// prepareTogether prepares one leaf with all goroutines. The smaller child's rows are added up; the larger child is the difference to the
+// parent.
 func (g *grower) prepareTogether(l *leaf, furtherSplits bool) {
 	l.children = g.newChildren()
 	small, large := g.shareRows(l, divide(g.pool, l.rows, l.spare, g.data.Columns[l.best.feature], &l.best.left))
@@ -102,14 +103,14 @@ func (g *grower) prepareTogether(l *leaf, furtherSplits bool) {
 	parent := l.hist
 	l.hist = histogram{}
 	if !furtherSplits || !g.splittable(small) && !g.splittable(large) {
-		g.count.free(parent)
+		g.histograms.free(parent)
 		return
 	}
 
-	m := g.count.count(small.rows, parent, len(large.rows))
-	small.hist, large.hist = m.smaller, m.larger
-	g.findSplits(m, small, large)
-	g.count.release(m)
+	pair := g.histograms.build(small.rows, parent, len(large.rows))
+	small.hist, large.hist = pair.smaller, pair.larger
+	g.findSplits(pair, small, large)
+	g.histograms.release(pair)
 }
 
 // prepareAlone does the same for a small leaf in one goroutine.
@@ -123,9 +124,9 @@ func (g *grower) prepareAlone(l *leaf, worker int) {
 		return
 	}
 
-	m := g.count.countAlone(worker, small.rows, small.hist, large.hist)
+	pair := g.histograms.buildAlone(worker, small.rows, small.hist, large.hist)
 	finders := g.finders(worker, small, large)
-	g.scoreFeatures(&m, finders, worker, 0, len(g.features))
+	g.scoreFeatures(&pair, finders, worker, 0, len(g.features))
 	endFinders(finders)
 }
 
@@ -176,8 +177,8 @@ func (g *grower) undoSplit(l *leaf) {
 		}
 	}
 
-	g.count.free(l.children.left.hist)
-	g.count.free(l.children.right.hist)
+	g.histograms.free(l.children.left.hist)
+	g.histograms.free(l.children.right.hist)
 	g.freeChildren = append(g.freeChildren, l.children)
 	l.children = nil
 }
@@ -210,9 +211,9 @@ func newSplitScratch(workers int) splitScratch {
 
 // findSplits sets the leaves' best splits, and frees the histogram of a leaf that has none. Goroutines share the features; a feature's sums
 // are reduced (if m still holds them per goroutine) and scored while they are in the cache.
-func (g *grower) findSplits(m *histogramPair, leaves ...*leaf) {
+func (g *grower) findSplits(pair *histogramPair, leaves ...*leaf) {
 	finders := g.finders(0, leaves...)
-	g.pool.parallel(len(g.features), minFeatures, func(worker, lo, hi int) { g.scoreFeatures(m, finders, worker, lo, hi) })
+	g.pool.parallel(len(g.features), minFeatures, func(worker, lo, hi int) { g.scoreFeatures(pair, finders, worker, lo, hi) })
 	endFinders(finders)
 	for _, l := range leaves {
 		g.freeUseless(l)
@@ -231,10 +232,10 @@ func (g *grower) finders(worker int, leaves ...*leaf) []splitFinder {
 	return finders
 }
 
-func (g *grower) scoreFeatures(m *histogramPair, finders []splitFinder, worker, lo, hi int) {
+func (g *grower) scoreFeatures(pair *histogramPair, finders []splitFinder, worker, lo, hi int) {
 	for i, f := range g.features[lo:hi] {
-		if m != nil {
-			g.count.reduce(m, lo+i)
+		if pair != nil {
+			g.histograms.reduce(pair, lo+i)
 		}
 		for s := range finders {
 			if finders[s].mayUse(f) {
@@ -252,7 +253,7 @@ func endFinders(finders []splitFinder) {
 
 func (g *grower) freeUseless(l *leaf) {
 	if l.best.gain <= 0 {
-		g.count.free(l.hist)
+		g.histograms.free(l.hist)
 		l.hist = histogram{}
 	}
 }
@@ -298,7 +299,7 @@ const minFeatures = 4
 
 func (g *grower) scoreFeature(f int, s *splitFinder, worker int) {
 	feature := &g.data.Features[f]
-	from := g.count.offset[f]
+	from := g.histograms.offset[f]
 	best := &s.best[worker]
 
 	if feature.Categorical {

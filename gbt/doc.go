@@ -1,12 +1,12 @@
 // Package gbt trains gradient-boosted decision trees on a table that is already binned to bytes, and writes them in
 // LightGBM's text format.
 //
-// It is LightGBM's algorithm (Ke et al., NeurIPS 2017): leaf-wise growth, histograms, the smaller child counted and the
+// It is LightGBM's algorithm (Ke et al., NeurIPS 2017): leaf-wise growth, histograms, the smaller child added up and the
 // larger one subtracted, many-valued categories split by sorted statistics. Three things are different, because
 // fifty trainers are to share one table, and a model is to be the same bytes however it is trained (on processors of one
 // architecture: the logarithm that boosting starts from may differ in its last bit on another):
 //
-//   - The table is borrowed, not owned: Data is slices over somebody's mapping, in row order for counting and in column order
+//   - The table is borrowed, not owned: Data is slices over somebody's mapping, in row order for histograms and in column order
 //     for partitioning. Nothing of it is copied; private memory is about 20 bytes per row.
 //   - Gradients and hessians are rounded, once per tree, to 16-bit fixed point and added as integers. Integer sums do
 //     not depend on the order of adding, so neither threads nor interruptions can change a model.
@@ -24,7 +24,7 @@
 // Model and prediction. data.go is a binned table, model.go and tree.go are what comes out, model_read.go and model_write.go
 // LightGBM's text. predict.go and predict_compile.go score raw rows, route.go binned ones; contribution.go takes a score apart by features.
 //
-// Kernels. histogram.go counts gradients into bins, with the most frequent ones left out where that pays (frequent.go), and
+// Kernels. histogram.go adds gradients up by bin, with the most frequent ones left out where that pays (frequent.go), and
 // partition.go moves rows to their leaves. Files ending in _hot.go hold the loops in which the time goes, and the only unsafe
 // code: histogram_hot.go, partition_hot.go, split_hot.go, gradient_hot.go, probability_hot.go, predict_hot.go.
 // kernel_amd64.s has those for which Go has no words, prefetching and vectors of AVX-512, each beside a twin in Go that gives

@@ -12,7 +12,7 @@ const frequentSample = 2048
 
 func findFrequentBins(d *Data) frequentBins {
 	n := len(d.Features)
-	c := frequentBins{bin: make([]byte, (n+63)&^63), share: make([]float64, n)}
+	frequent := frequentBins{bin: make([]byte, (n+63)&^63), share: make([]float64, n)}
 	rows := min(d.Rows, frequentSample)
 
 	for f := range n {
@@ -28,39 +28,39 @@ func findFrequentBins(d *Data) frequentBins {
 			}
 		}
 
-		c.bin[f] = byte(best)
-		c.share[f] = float64(counts[best]) / float64(rows)
+		frequent.bin[f] = byte(best)
+		frequent.share[f] = float64(counts[best]) / float64(rows)
 	}
-	return c
+	return frequent
 }
 
-// chooseWay estimates the cost of counting a row, in additions to a bin. The constants come from timing whole trainings with 28 and with
+// chooseWay estimates the cost of adding a row, in additions to a bin. The constants come from timing whole trainings with 28 and with
 // 400 features; they affect only speed.
-func chooseWay(d *Data, c *frequentBins, features []int) way {
+func chooseWay(d *Data, frequent *frequentBins, features []int) way {
 	width := float64(len(d.Features))
 	chosen := float64(len(features))
 
 	// Without vector instructions, picking bytes pays only if it saves a third of them.
 	if !canPickBytes() {
 		if 3*chosen >= 2*width {
-			return wholeRows
+			return wayAll
 		}
-		return someBytes
+		return wayChosen
 	}
 
 	vectors := float64((len(d.Features) + 63) / 64)
-	best, cost := wholeRows, width
+	best, cost := wayAll, width
 	if some := chosen + 10*vectors + 2; some < cost {
-		best, cost = someBytes, some
+		best, cost = wayChosen, some
 	}
 
-	// Counting the sparse way, only rows outside a feature's most frequent bin are added one by one.
+	// The sparse way, only rows outside a feature's most frequent bin are added one by one.
 	rest := 0.0
 	for _, f := range features {
-		rest += 1 - c.share[f]
+		rest += 1 - frequent.share[f]
 	}
 	if 2*rest+14*vectors+16 < cost {
-		best = sparse
+		best = waySparse
 	}
 
 	return best

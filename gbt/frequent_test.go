@@ -54,13 +54,13 @@ func TestSparseHistogramsAreExact(t *testing.T) {
 			for _, chosen := range [][]uint32{features, few} {
 				for _, threads := range []int{1, 3} {
 					t.Run(fmt.Sprintf("%d rows, %d of %d features, %d threads", len(rows), len(chosen), width, threads), func(t *testing.T) {
-						c := newCounter(&d.Data, testPool(t, threads))
+						c := newHistogramBuilder(&d.Data, testPool(t, threads))
 						list := ints(chosen)
-						c.begin(list, gh, packing{shift: variable})
-						if canPickBytes() && c.way != sparse {
-							t.Fatalf("counted the way %d", c.way)
+						c.begin(list, gh, packing{hessianBits: bitsVaryingHessian})
+						if canPickBytes() && c.way != waySparse {
+							t.Fatalf("added the way %d", c.way)
 						}
-						h := counted(c, rows)
+						h := built(c, rows)
 						if f := c.stray(); f >= 0 {
 							t.Fatalf("feature %d has stray bins", f)
 						}
@@ -87,17 +87,17 @@ func ints(s []uint32) []int {
 	return out
 }
 
-// A model must not depend on the way of counting, which depends on the processor.
+// A model must not depend on the way of adding rows, which depends on the processor.
 func TestSparseModelDoesNotDependOnTheWay(t *testing.T) {
 	d := sparseTable(3000, 120)
 	p := Defaults()
 	p.NumIterations, p.FeatureFraction = 5, 0.8
-	train := func(change func(*counter)) []byte {
+	train := func(change func(*histogramBuilder)) []byte {
 		b, err := newBooster(context.Background(), &d.Data, p, Options{}, poolOf(1))
 		if err != nil {
 			t.Fatal(err)
 		}
-		change(b.grow.count)
+		change(b.grow.histograms)
 		for b.stopped == "" {
 			if err := b.step(t.Context()); err != nil {
 				t.Fatal(err)
@@ -109,10 +109,10 @@ func TestSparseModelDoesNotDependOnTheWay(t *testing.T) {
 		}
 		return text.Bytes()
 	}
-	fast := train(func(*counter) {})
-	dense := train(func(c *counter) { clear(c.frequent.share) })
+	fast := train(func(*histogramBuilder) {})
+	dense := train(func(c *histogramBuilder) { clear(c.frequent.share) })
 	if !bytes.Equal(fast, dense) {
-		t.Error("counting less frequent bins alone gives another model")
+		t.Error("adding less frequent bins alone gives another model")
 	}
 }
 
@@ -134,7 +134,7 @@ func TestByteThatIsNoBinIsAnError(t *testing.T) {
 	}
 }
 
-// The bytes of a column that is not used do not matter, whichever way the others are counted, in this or a later tree.
+// The bytes of a column that is not used do not matter, whichever way the others are added, in this or a later tree.
 func TestStrayByteOfAnIgnoredColumnIsNoError(t *testing.T) {
 	for name, d := range map[string]*table{
 		"dense":  randomTable(tableSpec{rows: 3000, numerical: 9, bins: 30, seed: 14}),

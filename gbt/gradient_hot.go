@@ -29,7 +29,7 @@ func fillBinaryGo(gh []uint32, score []float64, label, weight []float32, class [
 func fillRegression(gh []uint32, score []float64, label, weight []float32, pack packing, lo, hi int, k key) {
 	gInv, hInv := 1/pack.g1, 1/pack.h1
 
-	if pack.shift == constant {
+	if pack.hessianBits == bitsUnitHessian {
 		for r := lo; r < hi; r++ {
 			g := (score[r] - float64(label[r])) * gInv
 			gh[r] = uint32(roundRandomly(g, k.at(uint64(r))))

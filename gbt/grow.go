@@ -12,7 +12,7 @@ type grower struct {
 	p              *Params
 	data           *Data
 	pool           *pool
-	count          *counter
+	histograms     *histogramBuilder
 	groups         [][]uint8 // by feature, the coarser bin of each bin; nil if max_bin is as fine as the data
 	usableFeatures []int     // the features that may split; only these count for feature_fraction
 	usable         []int     // by categorical feature, how many bins may go left
@@ -64,7 +64,7 @@ type children struct {
 }
 
 func newGrower(p *Params, d *Data, pool *pool) *grower {
-	g := &grower{p: p, data: d, pool: pool, count: newCounter(d, pool)}
+	g := &grower{p: p, data: d, pool: pool, histograms: newHistogramBuilder(d, pool)}
 	g.order = make([]uint32, d.Used())
 	g.spare = make([]uint32, len(g.order))
 
@@ -98,7 +98,7 @@ func (g *grower) grow(ctx context.Context, tree, bag int, gh []uint32, pack pack
 	g.tree = g.newTree()
 	g.score = newSplitScorer(g.p, pack, g.directions)
 	g.features = treeFeatures(g.p, tree, g.usableFeatures)
-	g.count.begin(g.features, gh, pack)
+	g.histograms.begin(g.features, gh, pack)
 	if err := g.growRoot(bag); err != nil {
 		return nil, err
 	}
@@ -120,7 +120,7 @@ func (g *grower) grow(ctx context.Context, tree, bag int, gh []uint32, pack pack
 	}
 
 	if len(g.leaves) == 1 {
-		g.count.free(g.leaves[0].hist)
+		g.histograms.free(g.leaves[0].hist)
 		return nil, nil
 	}
 
@@ -146,19 +146,19 @@ func (g *grower) newTree() *Tree {
 // growRoot makes the root leaf and finds its best split. Every row has one bin of every feature, so any feature's sums are the sums over
 // the rows. A byte beyond its feature's bins would be missing from the sums and is an error.
 func (g *grower) growRoot(bag int) error {
-	m := g.count.count(g.order[:bag], histogram{}, 0)
+	pair := g.histograms.build(g.order[:bag], histogram{}, 0)
 	g.pool.parallel(len(g.features), minFeatures, func(_, lo, hi int) {
 		for i := lo; i < hi; i++ {
-			g.count.reduce(m, i)
+			g.histograms.reduce(pair, i)
 		}
 	})
-	g.count.release(m)
+	g.histograms.release(pair)
 
-	root := leaf{rows: g.order[:bag], spare: g.spare[:bag], parent: -1, l2: g.score.l2, hist: m.smaller}
-	if f := g.count.stray(); f >= 0 {
+	root := leaf{rows: g.order[:bag], spare: g.spare[:bag], parent: -1, l2: g.score.l2, hist: pair.smaller}
+	if f := g.histograms.stray(); f >= 0 {
 		return fmt.Errorf("%w: feature %q has rows with a bin beyond its %d", ErrData, g.data.Features[f].Name, g.data.Features[f].Bins)
 	}
-	root.sums = g.count.total(root.hist)
+	root.sums = g.histograms.total(root.hist)
 	root.out = g.score.output(root.sums, root.l2)
 	root.low, root.high = -inf, inf
 
@@ -253,7 +253,7 @@ func (g *grower) finish() {
 		g.tree.LeafValue = append(g.tree.LeafValue, g.value(l))
 		g.tree.LeafWeight = append(g.tree.LeafWeight, l.sums.h*g.score.pack.h1)
 		g.tree.LeafCount = append(g.tree.LeafCount, len(l.rows))
-		g.count.free(l.hist)
+		g.histograms.free(l.hist)
 		l.hist = histogram{}
 	}
 }

@@ -3,7 +3,7 @@ package gbt
 import "slices"
 
 // A histogram holds, for every bin of every feature, the sums of gradients and hessians of the rows of one leaf that have
-// that bin. While a leaf has at most blockRows rows, one 64-bit word per bin is enough (packing); above, two.
+// that bin. While a leaf has at most maxPackedRows rows, one 64-bit word per bin is enough (packing); above, two.
 type histogram struct {
 	packed []int64 // one word per bin; nil for a large leaf
 	wide   []wide  // separate sums; nil if packed is used
@@ -11,101 +11,104 @@ type histogram struct {
 
 type wide struct{ g, h int64 }
 
-// counter makes histograms. It owns their layout (where a feature's bins begin), the kernel's workspaces and the free list, and knows
-// nothing about trees.
-type counter struct {
+// histogramBuilder makes histograms, which are sums and not counts. It owns their layout (where a feature's bins begin), the kernel's
+// workspaces and the free list, and knows nothing about trees.
+//
+// The order of use is begin, once per tree; then for each split build, reduce for each feature, and release. A histogram goes back to the
+// free list with free.
+type histogramBuilder struct {
 	data     *Data
 	offset   []int // the bins of feature f are at offset[f] .. offset[f+1]
 	pool     *pool
 	spaces   []workspace   // per goroutine
-	counted  []bool        // the spaces in use for the rows being counted together
-	pair     histogramPair // the result of counting together
+	inUse    []bool        // by space, whether it holds sums of the rows being added together
+	pair     histogramPair // the result of build
 	frequent frequentBins
 
 	freePacked [][]int64
 	freeWide   [][]wide
 
 	// State of the current tree.
-	features []int // the features to count, ascending
+	features []int // the features of the histograms, ascending
 	way      way
 	kernel   kernel // without its workspace
 }
 
-// workspace is where one goroutine counts one block: stride words per place, so that addressing a bin needs no lookup. Words beyond a
+// workspace is where one goroutine adds up at most maxPackedRows rows: stride words per place, so that addressing a bin needs no lookup. Words beyond a
 // feature's bins stay zero unless the table has an invalid byte.
 type workspace struct {
-	words []int64
-	block []int64 // the words of the rows being counted
+	words    []int64
+	rowWords []int64 // the words of the rows being added, at most kernelRows
 	*buffers
-	total int64  // of the rows counted the sparse way; used to complete their most frequent bins
-	sums  []wide // over several blocks, in the layout of histogram.wide
+	total int64  // of the rows added the sparse way; used to complete their most frequent bins
+	sums  []wide // over all of a large leaf's rows, in the layout of histogram.wide
 }
 
-// way selects how a block is counted.
+// way selects how rows are added to a workspace.
 type way int
 
 const (
-	wholeRows way = iota // all features of the table, wanted or not, each at the place of its number
-	someBytes            // the wanted features, side by side
-	sparse               // the wanted features, each at the place of its number, without its most frequent bin
+	wayAll    way = iota // all features of the table, wanted or not, each at the place of its number
+	wayChosen            // the wanted features, side by side
+	waySparse            // the wanted features, each at the place of its number, without its most frequent bin
 )
 
-func newCounter(d *Data, pool *pool) *counter {
-	c := &counter{data: d, pool: pool, offset: make([]int, len(d.Features)+1), spaces: make([]workspace, pool.size),
-		counted: make([]bool, pool.size)}
+func newHistogramBuilder(d *Data, pool *pool) *histogramBuilder {
+	hb := &histogramBuilder{data: d, pool: pool, offset: make([]int, len(d.Features)+1), spaces: make([]workspace, pool.size),
+		inUse: make([]bool, pool.size)}
 
 	for f := range d.Features {
-		c.offset[f+1] = c.offset[f] + d.Features[f].Bins
+		hb.offset[f+1] = hb.offset[f] + d.Features[f].Bins
 	}
-	for i := range c.spaces {
-		c.spaces[i] = workspace{words: make([]int64, stride*len(d.Features)), block: make([]int64, kernelRows), buffers: newBuffers(len(d.Features))}
+	for i := range hb.spaces {
+		hb.spaces[i] = workspace{words: make([]int64, stride*len(d.Features)), rowWords: make([]int64, kernelRows), buffers: newBuffers(len(d.Features))}
 	}
 
-	c.frequent = findFrequentBins(d)
-	return c
+	hb.frequent = findFrequentBins(d)
+	return hb
 }
 
-func (c *counter) bins() int { return c.offset[len(c.offset)-1] }
+func (hb *histogramBuilder) bins() int { return hb.offset[len(hb.offset)-1] }
 
 // begin sets the features of the following histograms and the rows' gradients.
-func (c *counter) begin(features []int, gh []uint32, pack packing) {
-	c.way = chooseWay(c.data, &c.frequent, features)
-	c.features = features
-	for i := range c.spaces { // the last tree may have counted features that nothing has drained
-		clear(c.spaces[i].words)
+func (hb *histogramBuilder) begin(features []int, gh []uint32, pack packing) {
+	hb.way = chooseWay(hb.data, &hb.frequent, features)
+	hb.features = features
+	for i := range hb.spaces { // the last tree may have added features that nothing has drained
+		clear(hb.spaces[i].words)
 	}
-	c.kernel = newKernel(c.data.RowMajor, len(c.data.Features), features, &c.frequent, gh, pack)
+	hb.kernel = newKernel(hb.data.RowMajor, len(hb.data.Features), features, &hb.frequent, gh, pack)
 }
 
-// place is where in a workspace the i-th feature is counted.
-func (c *counter) place(i int) int {
-	if c.way == someBytes {
+// place is where in a workspace the i-th feature's words are.
+func (hb *histogramBuilder) place(i int) int {
+	if hb.way == wayChosen {
 		return i
 	}
-	return c.features[i]
+	return hb.features[i]
 }
 
 // words returns the i-th feature's words in a workspace.
-func (c *counter) words(space *workspace, i int) []int64 {
-	return space.words[c.place(i)*stride:][:c.data.Features[c.features[i]].Bins]
+func (hb *histogramBuilder) words(space *workspace, i int) []int64 {
+	return space.words[hb.place(i)*stride:][:hb.data.Features[hb.features[i]].Bins]
 }
 
-// total adds up the bins of the first feature; any feature would do, since each counts every row.
-func (c *counter) total(h histogram) sums {
+// total adds up the bins of the first feature; any feature would do, since each has every row in one of its bins.
+func (hb *histogramBuilder) total(h histogram) sums {
 	var gs, hs int64
-	for b := c.offset[c.features[0]]; b < c.offset[c.features[0]+1]; b++ {
-		g, h := h.at(b, c.kernel.pack)
+	for b := hb.offset[hb.features[0]]; b < hb.offset[hb.features[0]+1]; b++ {
+		g, h := h.at(b, hb.kernel.pack)
 		gs, hs = gs+g, hs+h
 	}
 	return sums{float64(gs), float64(hs)}
 }
 
-// stray returns a counted feature with bytes beyond its bins among this tree's rows, or -1.
-func (c *counter) stray() int {
-	for s := range c.spaces {
-		for i, f := range c.features {
-			at := c.place(i) * stride
-			for _, w := range c.spaces[s].words[at+c.data.Features[f].Bins : at+MaxBins] {
+// stray returns a feature of the histograms with bytes beyond its bins among this tree's rows, or -1.
+func (hb *histogramBuilder) stray() int {
+	for s := range hb.spaces {
+		for i, f := range hb.features {
+			at := hb.place(i) * stride
+			for _, w := range hb.spaces[s].words[at+hb.data.Features[f].Bins : at+MaxBins] {
 				if w != 0 {
 					return f
 				}
@@ -115,123 +118,124 @@ func (c *counter) stray() int {
 	return -1
 }
 
-// histogramPair is the histograms of the two children of a leaf while they are made. The smaller one's rows have been counted, but the
-// goroutines' counts are still to be reduced, feature by feature; with a parent, the larger one is then the parent less the smaller.
+// histogramPair is the histograms of the two children of a leaf while they are made. The smaller one's rows have been added, but the
+// goroutines' sums are still to be reduced, feature by feature; with a parent, the larger one is then the parent less the smaller.
 type histogramPair struct {
 	smaller, parent, larger histogram
-	spaces                  []*workspace // workspaces with counts of the smaller leaf
+	spaces                  []*workspace // workspaces with sums of the smaller leaf
 }
 
-// count counts rows, the smaller leaf. The larger leaf, with the parent's other rows, has rest rows; a zero parent has none. Only one pair
-// may be in use at a time: after reducing all features, call release. The pair takes over parent.
-func (c *counter) count(rows []uint32, parent histogram, rest int) *histogramPair {
-	m := &c.pair
-	*m = histogramPair{parent: parent, larger: parent, spaces: m.spaces[:0]}
-	if parent.wide != nil && rest <= blockRows {
-		m.larger = histogram{packed: c.takePacked()}
+// build begins the histograms of two children. rows are the smaller leaf's; rest is the number of the larger leaf's, whose histogram will
+// be parent less the smaller one. A zero parent means that there is no larger leaf: rows are the root's. Only one pair may be in use at a
+// time: reduce all its features, then call release. The pair takes over parent.
+func (hb *histogramBuilder) build(rows []uint32, parent histogram, rest int) *histogramPair {
+	pair := &hb.pair
+	*pair = histogramPair{parent: parent, larger: parent, spaces: pair.spaces[:0]}
+	if parent.wide != nil && rest <= maxPackedRows {
+		pair.larger = histogram{packed: hb.takePacked()}
 	}
 
-	for i := range c.spaces {
-		c.counted[i] = false
-		c.spaces[i].total = 0
+	for i := range hb.spaces {
+		hb.inUse[i] = false
+		hb.spaces[i].total = 0
 	}
 
 	// The sums of few rows fit packed words, which are smaller and faster.
-	if len(rows) <= blockRows {
-		m.smaller = histogram{packed: c.takePacked()}
-		c.countSmall(rows)
+	if len(rows) <= maxPackedRows {
+		pair.smaller = histogram{packed: hb.takePacked()}
+		hb.addSmall(rows)
 	} else {
-		m.smaller = histogram{wide: c.takeWide()}
-		c.countLarge(rows, m.smaller.wide)
+		pair.smaller = histogram{wide: hb.takeWide()}
+		hb.addLarge(rows, pair.smaller.wide)
 	}
 
-	// What several goroutines counted is added up later, feature by feature.
-	for i, counted := range c.counted {
-		if counted {
-			m.spaces = append(m.spaces, &c.spaces[i])
+	// The goroutines' sums are added up later, by reduce.
+	for i, inUse := range hb.inUse {
+		if inUse {
+			pair.spaces = append(pair.spaces, &hb.spaces[i])
 		}
 	}
-	return m
+	return pair
 }
 
-// countAlone is count in one goroutine, for a packed parent. Several may run at once, each with its own pair.
-func (c *counter) countAlone(worker int, rows []uint32, smaller, parent histogram) histogramPair {
-	space := &c.spaces[worker]
+// buildAlone is build in one goroutine, for a packed parent. Several may run at once, each with its own pair.
+func (hb *histogramBuilder) buildAlone(worker int, rows []uint32, smaller, parent histogram) histogramPair {
+	space := &hb.spaces[worker]
 	space.total = 0
-	c.countBlock(space, rows)
+	hb.addTo(space, rows)
 	return histogramPair{smaller: smaller, parent: parent, larger: parent, spaces: []*workspace{space}}
 }
 
-// countSmall divides the rows between goroutines; their words can be added, because all rows together fit a word.
-func (c *counter) countSmall(rows []uint32) {
-	c.pool.parallel(len(rows), grain/16, func(worker, lo, hi int) {
-		c.countBlock(&c.spaces[worker], rows[lo:hi])
-		c.counted[worker] = true
+// addSmall divides a small leaf's rows between goroutines; their words can be added, because all rows together fit a word.
+func (hb *histogramBuilder) addSmall(rows []uint32) {
+	hb.pool.parallel(len(rows), grain/16, func(worker, lo, hi int) {
+		hb.addTo(&hb.spaces[worker], rows[lo:hi])
+		hb.inUse[worker] = true
 	})
 }
 
-// countLarge counts block by block and adds each block's words to sums that cannot overflow. The first goroutine's sums are the histogram
+// addLarge adds rows chunk by chunk, and each chunk's words to sums that cannot overflow. The first goroutine's sums are the histogram
 // itself, so nothing of its space is left to add.
-func (c *counter) countLarge(rows []uint32, first []wide) {
+func (hb *histogramBuilder) addLarge(rows []uint32, first []wide) {
 	clear(first) // even if other goroutines do all the work
-	c.spaces[0].sums = first
-	c.counted[0] = true
+	hb.spaces[0].sums = first
+	hb.inUse[0] = true
 
-	c.pool.parallel(len(rows), grain, func(worker, lo, hi int) {
-		space := &c.spaces[worker]
+	hb.pool.parallel(len(rows), grain, func(worker, lo, hi int) {
+		space := &hb.spaces[worker]
 		if space.sums == nil {
-			space.sums = make([]wide, c.bins())
+			space.sums = make([]wide, hb.bins())
 		}
-		if !c.counted[worker] {
+		if !hb.inUse[worker] {
 			clear(space.sums)
-			c.counted[worker] = true
+			hb.inUse[worker] = true
 		}
 
-		for block := range slices.Chunk(rows[lo:hi], blockRows) {
-			c.countBlock(space, block)
-			c.drainWide(space)
+		for chunk := range slices.Chunk(rows[lo:hi], maxPackedRows) {
+			hb.addTo(space, chunk)
+			hb.drainWide(space)
 		}
 	})
 
-	c.spaces[0].sums = nil
-	c.counted[0] = false
+	hb.spaces[0].sums = nil
+	hb.inUse[0] = false
 }
 
-// countBlock adds at most blockRows rows to the space's words.
-func (c *counter) countBlock(space *workspace, rows []uint32) {
+// addTo adds at most maxPackedRows rows to the space's words.
+func (hb *histogramBuilder) addTo(space *workspace, rows []uint32) {
 	if len(rows) == 0 {
 		return
 	}
-	switch c.way {
-	case wholeRows:
-		c.kernel.countAll(space, rows)
-	case someBytes:
-		c.kernel.countChosen(space, rows)
-	case sparse:
-		space.total += c.kernel.countSparse(space, rows)
+	switch hb.way {
+	case wayAll:
+		hb.kernel.addAll(space, rows)
+	case wayChosen:
+		hb.kernel.addChosen(space, rows)
+	case waySparse:
+		space.total += hb.kernel.addSparse(space, rows)
 	}
 }
 
-// complete returns the i-th feature's words in a space whose rows are counted.
-func (c *counter) complete(space *workspace, i int) []int64 {
-	words := c.words(space, i)
-	if c.way == sparse { // the remainder belongs to the most frequent bin
-		left := space.total
+// complete returns the i-th feature's words in a space whose rows have all been added.
+func (hb *histogramBuilder) complete(space *workspace, i int) []int64 {
+	words := hb.words(space, i)
+	if hb.way == waySparse { // the remainder belongs to the most frequent bin
+		remaining := space.total
 		for _, w := range words {
-			left -= w
+			remaining -= w
 		}
-		words[c.frequent.bin[c.features[i]]] += left
+		words[hb.frequent.bin[hb.features[i]]] += remaining
 	}
 	return words
 }
 
 // drainWide adds the space's words to its sums and zeroes the words.
-func (c *counter) drainWide(space *workspace) {
-	for i, f := range c.features {
-		from := c.complete(space, i)
-		to := space.sums[c.offset[f]:c.offset[f+1]]
+func (hb *histogramBuilder) drainWide(space *workspace) {
+	for i, f := range hb.features {
+		from := hb.complete(space, i)
+		to := space.sums[hb.offset[f]:hb.offset[f+1]]
 		for i, w := range from {
-			g, h := c.kernel.pack.sums(w)
+			g, h := hb.kernel.pack.sums(w)
 			to[i].g += g
 			to[i].h += h
 		}
@@ -241,14 +245,14 @@ func (c *counter) drainWide(space *workspace) {
 }
 
 // reduce completes the i-th feature of a pair. Different goroutines may reduce different features.
-func (c *counter) reduce(m *histogramPair, i int) {
-	lo, hi := c.offset[c.features[i]], c.offset[c.features[i]+1]
-	smaller := m.smaller.slice(lo, hi)
+func (hb *histogramBuilder) reduce(pair *histogramPair, i int) {
+	lo, hi := hb.offset[hb.features[i]], hb.offset[hb.features[i]+1]
+	smaller := pair.smaller.slice(lo, hi)
 
 	if smaller.packed != nil {
-		c.drainPacked(smaller.packed, i, m.spaces)
+		hb.drainPacked(smaller.packed, i, pair.spaces)
 	} else {
-		for _, space := range m.spaces {
+		for _, space := range pair.spaces {
 			for b, s := range space.sums[lo:hi] {
 				smaller.wide[b].g += s.g
 				smaller.wide[b].h += s.h
@@ -256,15 +260,15 @@ func (c *counter) reduce(m *histogramPair, i int) {
 		}
 	}
 
-	if m.parent.packed != nil || m.parent.wide != nil {
-		c.subtract(m.larger.slice(lo, hi), m.parent.slice(lo, hi), smaller)
+	if pair.parent.packed != nil || pair.parent.wide != nil {
+		hb.subtract(pair.larger.slice(lo, hi), pair.parent.slice(lo, hi), smaller)
 	}
 }
 
 // drainPacked moves the i-th feature's words from all spaces to dst and zeroes them.
-func (c *counter) drainPacked(dst []int64, i int, spaces []*workspace) {
+func (hb *histogramBuilder) drainPacked(dst []int64, i int, spaces []*workspace) {
 	for n, space := range spaces {
-		from := c.complete(space, i)
+		from := hb.complete(space, i)
 		if n == 0 {
 			copy(dst, from)
 		} else {
@@ -277,7 +281,7 @@ func (c *counter) drainPacked(dst []int64, i int, spaces []*workspace) {
 }
 
 // subtract computes the larger leaf's sums as parent less smaller, possibly in the parent's memory.
-func (c *counter) subtract(larger, parent, smaller histogram) {
+func (hb *histogramBuilder) subtract(larger, parent, smaller histogram) {
 	switch {
 	case parent.packed != nil:
 		// A difference of words is the word of the differences: both sums are linear modulo 2^64.
@@ -287,7 +291,7 @@ func (c *counter) subtract(larger, parent, smaller histogram) {
 		return
 	case smaller.packed != nil:
 		for i, w := range smaller.packed {
-			g, h := c.kernel.pack.sums(w)
+			g, h := hb.kernel.pack.sums(w)
 			parent.wide[i].g -= g
 			parent.wide[i].h -= h
 		}
@@ -300,42 +304,42 @@ func (c *counter) subtract(larger, parent, smaller histogram) {
 
 	for i := range larger.packed { // few enough rows for packed words, unlike the parent
 		s := parent.wide[i]
-		larger.packed[i] = s.g<<c.kernel.pack.shift + s.h
+		larger.packed[i] = s.g<<hb.kernel.pack.hessianBits + s.h
 	}
 }
 
 // release ends the use of a pair whose features have all been reduced.
-func (c *counter) release(m *histogramPair) {
-	if m.parent.wide != nil && m.larger.wide == nil {
-		c.free(m.parent)
+func (hb *histogramBuilder) release(pair *histogramPair) {
+	if pair.parent.wide != nil && pair.larger.wide == nil {
+		hb.free(pair.parent)
 	}
 }
 
-func (c *counter) takePacked() []int64 {
-	if n := len(c.freePacked); n > 0 {
-		h := c.freePacked[n-1]
-		c.freePacked = c.freePacked[:n-1]
+func (hb *histogramBuilder) takePacked() []int64 {
+	if n := len(hb.freePacked); n > 0 {
+		h := hb.freePacked[n-1]
+		hb.freePacked = hb.freePacked[:n-1]
 		return h
 	}
-	return make([]int64, c.bins())
+	return make([]int64, hb.bins())
 }
 
-func (c *counter) takeWide() []wide {
-	if n := len(c.freeWide); n > 0 {
-		h := c.freeWide[n-1]
-		c.freeWide = c.freeWide[:n-1]
+func (hb *histogramBuilder) takeWide() []wide {
+	if n := len(hb.freeWide); n > 0 {
+		h := hb.freeWide[n-1]
+		hb.freeWide = hb.freeWide[:n-1]
 		return h
 	}
-	return make([]wide, c.bins())
+	return make([]wide, hb.bins())
 }
 
 // free returns h to the free list. The zero histogram is ignored.
-func (c *counter) free(h histogram) {
+func (hb *histogramBuilder) free(h histogram) {
 	if h.packed != nil {
-		c.freePacked = append(c.freePacked, h.packed)
+		hb.freePacked = append(hb.freePacked, h.packed)
 	}
 	if h.wide != nil {
-		c.freeWide = append(c.freeWide, h.wide)
+		hb.freeWide = append(hb.freeWide, h.wide)
 	}
 }
 
@@ -350,7 +354,7 @@ func (h histogram) slice(lo, hi int) histogram {
 	return h
 }
 
-// at returns the sums of bin i, counted over all features.
+// at returns the sums of bin i, numbered over all features.
 func (h histogram) at(i int, p packing) (gradient, hessian int64) {
 	if h.packed != nil {
 		return p.sums(h.packed[i])

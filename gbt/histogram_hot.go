@@ -33,18 +33,18 @@ type kernel struct {
 }
 
 // newKernel points a kernel at a table of rows of width bytes, which is not empty.
-func newKernel(table []byte, width int, features []int, c *frequentBins, gh []uint32, pack packing) kernel {
+func newKernel(table []byte, width int, features []int, frequent *frequentBins, gh []uint32, pack packing) kernel {
 	k := kernel{table: unsafe.Pointer(&table[0]), width: width, gh: gh, pack: pack, features: features,
-		chosen: make([]uint64, (width+63)/64), frequent: c.bin}
+		chosen: make([]uint64, (width+63)/64), frequent: frequent.bin}
 	for _, f := range features {
 		k.chosen[f/64] |= 1 << (f % 64)
 	}
 	return k
 }
 
-// fill computes the histogram words of rows, at most kernelRows of them, in the space's block.
+// fill computes the histogram words of rows, at most kernelRows of them, in the space's rowWords.
 func (k *kernel) fill(space *workspace, rows []uint32) []int64 {
-	words := space.block[:len(rows)]
+	words := space.rowWords[:len(rows)]
 	for i, r := range rows {
 		words[i] = k.pack.word(k.gh[r])
 	}
@@ -64,20 +64,20 @@ func (k *kernel) touch(rows []uint32) (sum byte) {
 	return sum
 }
 
-// countAllGo adds every feature of rows to the space's words, each feature at the place of its number.
-func (k *kernel) countAllGo(space *workspace, rows []uint32) {
+// addAllGo adds every feature of rows to the space's words, each feature at the place of its number.
+func (k *kernel) addAllGo(space *workspace, rows []uint32) {
 	for len(rows) > 0 {
 		group := rows[:min(len(rows), kernelRows)]
 		rows = rows[len(group):]
 		touched(k.touch(group))
-		k.addAll(unsafe.Pointer(&space.words[0]), group, k.fill(space, group))
+		k.addRowsGo(unsafe.Pointer(&space.words[0]), group, k.fill(space, group))
 	}
 }
 
-func (k *kernel) addAll(words unsafe.Pointer, rows []uint32, block []int64) {
+func (k *kernel) addRowsGo(words unsafe.Pointer, rows []uint32, rowWords []int64) {
 	whole := k.width &^ (kernelWidth - 1)
 	for i, r := range rows {
-		w := block[i]
+		w := rowWords[i]
 		p := unsafe.Add(k.table, int(r)*k.width)
 		for at := 0; at < whole; at += kernelWidth {
 			bins := *(*uint64)(unsafe.Add(p, at)) // of eight neighbouring features; the first one's is the lowest byte on little-endian processors, which all of Batch's are
@@ -99,8 +99,8 @@ func (k *kernel) addAll(words unsafe.Pointer, rows []uint32, block []int64) {
 	}
 }
 
-// countChosenGo adds only the chosen features, the i-th of them at the i-th place.
-func (k *kernel) countChosenGo(space *workspace, rows []uint32) {
+// addChosenGo adds only the chosen features, the i-th of them at the i-th place.
+func (k *kernel) addChosenGo(space *workspace, rows []uint32) {
 	words := unsafe.Pointer(&space.words[0])
 	for len(rows) > 0 {
 		group := rows[:min(len(rows), kernelRows)]
@@ -117,9 +117,9 @@ func (k *kernel) countChosenGo(space *workspace, rows []uint32) {
 	}
 }
 
-// countSparseGo adds the chosen features whose bin is not their most frequent one, each at the place of its number, and
+// addSparseGo adds the chosen features whose bin is not their most frequent one, each at the place of its number, and
 // returns the sum of the rows' words.
-func (k *kernel) countSparseGo(space *workspace, rows []uint32) (total int64) {
+func (k *kernel) addSparseGo(space *workspace, rows []uint32) (total int64) {
 	for _, r := range rows {
 		w := k.pack.word(k.gh[r])
 		total += w

@@ -372,7 +372,7 @@ func (w *watch) checkScores(t *Tree) error {
 
 // checkMemory makes sure that every histogram was freed exactly once, and that there are no more than PrivateBytes says.
 func (w *watch) checkMemory(*Tree) error {
-	c := w.grow.count
+	c := w.grow.histograms
 	seen := map[*int64]bool{}
 	for _, h := range c.freePacked {
 		if seen[&h[0]] {
@@ -410,12 +410,12 @@ func checkHistograms(g *grower) error {
 		for _, f := range g.features {
 			var want [MaxBins]wide
 			for _, r := range l.rows {
-				gs, hs := g.score.pack.sums(g.score.pack.word(g.count.kernel.gh[r]))
+				gs, hs := g.score.pack.sums(g.score.pack.word(g.histograms.kernel.gh[r]))
 				b := g.data.Columns[f][r]
 				want[b] = want[b].and(wide{gs, hs})
 			}
 			for b := range g.data.Features[f].Bins {
-				if gs, hs := l.hist.at(g.count.offset[f]+b, g.score.pack); (wide{gs, hs}) != want[b] {
+				if gs, hs := l.hist.at(g.histograms.offset[f]+b, g.score.pack); (wide{gs, hs}) != want[b] {
 					return fmt.Errorf("leaf %d of %d rows, feature %d, bin %d: %d, %d in the histogram, %v in the rows", i, len(l.rows), f, b, gs, hs, want[b])
 				}
 			}
@@ -449,7 +449,7 @@ func growChecked(b *booster) (splits, early int, err error) {
 	if len(g.features) == 0 {
 		return 0, 0, nil
 	}
-	g.count.begin(g.features, b.gh, pack)
+	g.histograms.begin(g.features, b.gh, pack)
 	if err := g.growRoot(b.bag); err != nil {
 		return 0, 0, err
 	}

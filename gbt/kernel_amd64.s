@@ -15,7 +15,7 @@
 // Each routine here has a twin in Go, in the _hot.go files, that gives the same bits; assembly_test.go compares them.
 // Assembly is used for what the compiler cannot say: prefetching, and AVX-512.
 
-// All counting routines have these registers:
+// All routines that add rows have these registers:
 //
 //	AX  words     BX  table     DI  gradients   SI  row numbers
 //	CX  rows      DX  width     R8  this row    R9  its bins    R10 its word
@@ -55,15 +55,15 @@ now:
 	MOVLQSX (DI)(R9*4), R10; \
 	IMULQ DX, R9; \
 	ADDQ BX, R9; \
-	CMPQ shift+56(FP), $const_constant; \
-	JEQ  count; \
+	CMPQ hessianBits+56(FP), $const_bitsUnitHessian; \
+	JEQ  unit; \
 	MOVWLZX R10, R12; \
 	SARQ $16, R10; \
-	SHLQ $const_variable, R10; \
+	SHLQ $const_bitsVaryingHessian, R10; \
 	ORQ  R12, R10; \
 	JMP  bins; \
-count: \
-	SHLQ $const_constant, R10; \
+unit: \
+	SHLQ $const_bitsUnitHessian, R10; \
 	ORQ  $1, R10; \
 bins:
 
@@ -105,10 +105,10 @@ one: \
 	JNZ  one; \
 next:
 
-// func countRows(words, table unsafe.Pointer, gh, rows *uint32, n, ahead, width, shift int)
+// func addRows(words, table unsafe.Pointer, gh, rows *uint32, n, ahead, width, hessianBits int)
 //
 // Every feature of every row.
-TEXT ·countRows(SB), NOSPLIT, $0-64
+TEXT ·addRows(SB), NOSPLIT, $0-64
 	begin
 
 row:
@@ -186,7 +186,7 @@ done:
 //
 // Of n rows those chosen bytes, from column from on, that are not their feature's most frequent bin: for each its place and bin as
 // the index of a word, followed by indexes of a word that nobody reads, up to a multiple of eight; and how many eights.
-// There are at most 248 columns, so that an index fits 16 bits.
+// There are at most pickColumns columns, so that an index fits 16 bits.
 TEXT ·pickSparse(SB), NOSPLIT, $0-32
 	MOVQ p+0(FP), AX
 	MOVQ n+8(FP), CX
@@ -263,7 +263,7 @@ squeeze:
 	SHRQ $4, R14
 	MOVQ picker_eights(AX), R13
 	MOVQ R14, (R13)(R8*8)
-	LEAQ 1024(R11), R14
+	LEAQ const_rowIndexBytes(R11), R14
 	INCQ R8
 	JMP  row
 
@@ -271,13 +271,13 @@ done:
 	VZEROUPPER
 	RET
 
-// func addIndexes(p *picker, words, block *int64, n int)
+// func addIndexes(p *picker, words, rowWords *int64, n int)
 //
-// Adds block's words to the words that n rows' indexes name.
+// Adds rowWords to the words that n rows' indexes name.
 TEXT ·addIndexes(SB), NOSPLIT, $0-32
 	MOVQ p+0(FP), AX
 	MOVQ words+8(FP), BX
-	MOVQ block+16(FP), DI
+	MOVQ rowWords+16(FP), DI
 	MOVQ n+24(FP), CX
 	MOVQ picker_indexes(AX), SI
 	MOVQ picker_eights(AX), DX

@@ -13,7 +13,7 @@ import (
 // affects only speed.
 
 //go:noescape
-func countRows(words, table unsafe.Pointer, gh, rows *uint32, n, ahead, width, shift int)
+func addRows(words, table unsafe.Pointer, gh, rows *uint32, n, ahead, width, hessianBits int)
 
 //go:noescape
 func pickBytes(p *picker, n, ahead int)
@@ -22,7 +22,7 @@ func pickBytes(p *picker, n, ahead int)
 func pickSparse(p *picker, n, ahead, from int)
 
 //go:noescape
-func addIndexes(p *picker, words, block *int64, n int)
+func addIndexes(p *picker, words, rowWords *int64, n int)
 
 //go:noescape
 func fillBinary8(c *binaryConstants, gh *uint32, score *float64, label, weight *float32, n int)
@@ -49,7 +49,7 @@ func hasVectors() bool {
 	return cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VL && cpu.X86.HasAVX512BW
 }
 
-// canPickBytes reports whether countChosen, countSparse and routeBlocks can run in assembly.
+// canPickBytes reports whether addChosen, addSparse and routeBlocks can run in assembly.
 func canPickBytes() bool {
 	return hasVectors() && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VBMI && cpu.X86.HasAVX512VBMI2
 }
@@ -61,16 +61,16 @@ const (
 	prefetchBytes = 4 << 10
 )
 
-// ahead is how many rows ahead to prefetch. The loop prefetches no earlier rows, so they are touched here.
-func (k *kernel) ahead(rows []uint32) int {
+// warmFirstRows touches the first rows, which the loop that follows does not prefetch, and returns how many rows ahead it should prefetch.
+func (k *kernel) warmFirstRows(rows []uint32) int {
 	n := min(prefetchRows, max(prefetchBytes/k.width, 1))
 	touched(k.touch(rows[:min(n, len(rows))]))
 	return n
 }
 
-// countAll is countAllGo with prefetching.
-func (k *kernel) countAll(space *workspace, rows []uint32) {
-	countRows(unsafe.Pointer(&space.words[0]), k.table, &k.gh[0], &rows[0], len(rows), k.ahead(rows), k.width, int(k.pack.shift))
+// addAll is addAllGo with prefetching.
+func (k *kernel) addAll(space *workspace, rows []uint32) {
+	addRows(unsafe.Pointer(&space.words[0]), k.table, &k.gh[0], &rows[0], len(rows), k.warmFirstRows(rows), k.width, int(k.pack.hessianBits))
 }
 
 // picker holds the arguments and results of the routines that pick bytes from rows. They work on groups of rows, because bytes just written
@@ -127,28 +127,28 @@ func (k *kernel) picker(b *buffers) *picker {
 	return p
 }
 
-// countChosen is countChosenGo: it picks the chosen bytes of a group of rows into a small table and counts that whole.
-func (k *kernel) countChosen(space *workspace, rows []uint32) {
+// addChosen is addChosenGo: it picks the chosen bytes of a group of rows into a small table and adds all of that.
+func (k *kernel) addChosen(space *workspace, rows []uint32) {
 	if !canPickBytes() {
-		k.countChosenGo(space, rows)
+		k.addChosenGo(space, rows)
 		return
 	}
-	b, p, ahead := space.buffers, k.picker(space.buffers), k.ahead(rows)
+	b, p, ahead := space.buffers, k.picker(space.buffers), k.warmFirstRows(rows)
 	for len(rows) > 0 {
 		n := min(len(rows), pickRows)
 		p.rows = &rows[0]
 		pickBytes(p, n, max(min(ahead, len(rows)-n), 0))
-		countRows(unsafe.Pointer(&space.words[0]), unsafe.Pointer(&b.bytes[0]), &b.gradients[0], &b.order[0], n, n, len(k.features), int(k.pack.shift))
+		addRows(unsafe.Pointer(&space.words[0]), unsafe.Pointer(&b.bytes[0]), &b.gradients[0], &b.order[0], n, n, len(k.features), int(k.pack.hessianBits))
 		rows = rows[n:]
 	}
 }
 
-// countSparse is countSparseGo: for a group of rows it first finds the indexes of the words and then uses them.
-func (k *kernel) countSparse(space *workspace, rows []uint32) (total int64) {
+// addSparse is addSparseGo: for a group of rows it first finds the indexes of the words and then uses them.
+func (k *kernel) addSparse(space *workspace, rows []uint32) (total int64) {
 	if !canPickBytes() {
-		return k.countSparseGo(space, rows)
+		return k.addSparseGo(space, rows)
 	}
-	b, p, ahead := space.buffers, k.picker(space.buffers), k.ahead(rows)
+	b, p, ahead := space.buffers, k.picker(space.buffers), k.warmFirstRows(rows)
 	for len(rows) > 0 {
 		n := min(len(rows), pickRows)
 		p.rows = &rows[0]
@@ -156,12 +156,12 @@ func (k *kernel) countSparse(space *workspace, rows []uint32) (total int64) {
 			p.columns = min(pickColumns, k.width-from)
 			pickSparse(p, n, max(min(ahead, len(rows)-n), 0), from)
 			for i, gh := range b.gradients[:n] {
-				space.block[i] = k.pack.word(gh)
+				space.rowWords[i] = k.pack.word(gh)
 			}
-			addIndexes(p, &space.words[from*stride], &space.block[0], n)
+			addIndexes(p, &space.words[from*stride], &space.rowWords[0], n)
 		}
 
-		for _, w := range space.block[:n] {
+		for _, w := range space.rowWords[:n] {
 			total += w
 		}
 		rows = rows[n:]
@@ -301,7 +301,7 @@ func (s *splitScorer) bestWord(words []int64, extra sums, t *leafTask, goal floa
 		return s.bestWordGo(words, extra, t, goal)
 	}
 
-	r := scanTask{shift: int64(s.pack.shift), mask: 1<<s.pack.shift - 1, extraG: extra.g, extraH: extra.h,
+	r := scanTask{shift: int64(s.pack.hessianBits), mask: 1<<s.pack.hessianBits - 1, extraG: extra.g, extraH: extra.h,
 		totalG: t.total.g, totalH: t.total.h, l2: s.l2, minH: t.minH, eight: 8}
 	for i := range r.lanes {
 		r.lanes[i], r.gain[i], r.at[i] = int64(i), goal, -1

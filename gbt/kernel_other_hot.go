@@ -12,10 +12,10 @@ type buffers struct{}
 
 func newBuffers(int) *buffers { return nil }
 
-func (k *kernel) countAll(space *workspace, rows []uint32)    { k.countAllGo(space, rows) }
-func (k *kernel) countChosen(space *workspace, rows []uint32) { k.countChosenGo(space, rows) }
-func (k *kernel) countSparse(space *workspace, rows []uint32) int64 {
-	return k.countSparseGo(space, rows)
+func (k *kernel) addAll(space *workspace, rows []uint32)    { k.addAllGo(space, rows) }
+func (k *kernel) addChosen(space *workspace, rows []uint32) { k.addChosenGo(space, rows) }
+func (k *kernel) addSparse(space *workspace, rows []uint32) int64 {
+	return k.addSparseGo(space, rows)
 }
 
 func fillBinary(gh []uint32, score []float64, label, weight []float32, class [2]float64, pack packing, lo, hi int, k key) {

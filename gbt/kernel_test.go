@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// naive counts rows with plain integers.
+// naive adds up rows with plain integers.
 func naive(d *Data, rows []uint32, features []int, gh []uint32, pack packing, offset []int) []wide {
 	sums := make([]wide, offset[len(offset)-1])
 	for _, r := range rows {
@@ -24,7 +24,7 @@ func naive(d *Data, rows []uint32, features []int, gh []uint32, pack packing, of
 
 func TestHistogramsAreExact(t *testing.T) {
 	// More rows than a word can take, an odd number of features, and the largest possible gradients.
-	d := randomTable(tableSpec{rows: 3*blockRows + 77, numerical: 9, categorical: 4, bins: 254, missing: 0.1, seed: 1})
+	d := randomTable(tableSpec{rows: 3*maxPackedRows + 77, numerical: 9, categorical: 4, bins: 254, missing: 0.1, seed: 1})
 	rng := rand.New(rand.NewPCG(2, 2))
 	gh := make([]uint32, d.Rows)
 	for r := range gh {
@@ -48,23 +48,23 @@ func TestHistogramsAreExact(t *testing.T) {
 		}
 	}
 	features := []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}
-	for _, pack := range []packing{{shift: variable}, {shift: constant}} {
+	for _, pack := range []packing{{hessianBits: bitsVaryingHessian}, {hessianBits: bitsUnitHessian}} {
 		for _, threads := range []int{1, 2, 3} {
 			for _, chosen := range [][]int{features, {0, 5, 12}, {4}} {
 				for name, rows := range map[string][]uint32{"all": all, "some": some, "few": all[100:170], "none": nil} {
-					t.Run(fmt.Sprintf("shift %d, %d threads, %d features, %s", pack.shift, threads, len(chosen), name), func(t *testing.T) {
+					t.Run(fmt.Sprintf("shift %d, %d threads, %d features, %s", pack.hessianBits, threads, len(chosen), name), func(t *testing.T) {
 						use := slices.Clone(gh)
-						if pack.shift == constant {
+						if pack.hessianBits == bitsUnitHessian {
 							for r := range use { // the 24-bit gradient
 								use[r] = uint32(int32(use[r]) >> 8)
 							}
 						}
-						c := newCounter(&d.Data, testPool(t, threads))
+						c := newHistogramBuilder(&d.Data, testPool(t, threads))
 						c.begin(chosen, use, pack)
-						counted(c, all[:500]) // to use the workspace first
-						h := counted(c, rows)
+						built(c, all[:500]) // to use the workspace first
+						h := built(c, rows)
 						want := naive(&d.Data, rows, chosen, use, pack, c.offset)
-						for _, f := range chosen { // others may have been counted, too
+						for _, f := range chosen { // others may have been added, too
 							for i := c.offset[f]; i < c.offset[f+1]; i++ {
 								if g, hs := h.at(i, pack); g != want[i].g || hs != want[i].h {
 									t.Fatalf("feature %d, bin %d: got %d, %d, want %d, %d", f, i-c.offset[f], g, hs, want[i].g, want[i].h)
@@ -79,7 +79,7 @@ func TestHistogramsAreExact(t *testing.T) {
 }
 
 // reduced returns a pair with all its features reduced.
-func reduced(c *counter, m *histogramPair) *histogramPair {
+func reduced(c *histogramBuilder, m *histogramPair) *histogramPair {
 	for i := range c.features {
 		c.reduce(m, i)
 	}
@@ -87,13 +87,13 @@ func reduced(c *counter, m *histogramPair) *histogramPair {
 	return m
 }
 
-// counted returns the histogram of rows.
-func counted(c *counter, rows []uint32) histogram {
-	return reduced(c, c.count(rows, histogram{}, 0)).smaller
+// built returns the histogram of rows.
+func built(c *histogramBuilder, rows []uint32) histogram {
+	return reduced(c, c.build(rows, histogram{}, 0)).smaller
 }
 
 func TestSubtract(t *testing.T) {
-	d := randomTable(tableSpec{rows: 2*blockRows + 5, numerical: 3, bins: 30, seed: 3})
+	d := randomTable(tableSpec{rows: 2*maxPackedRows + 5, numerical: 3, bins: 30, seed: 3})
 	gh := make([]uint32, d.Rows)
 	rng := rand.New(rand.NewPCG(4, 4))
 	for r := range gh {
@@ -103,20 +103,20 @@ func TestSubtract(t *testing.T) {
 	for i := range all {
 		all[i] = uint32(i)
 	}
-	pack := packing{shift: variable}
+	pack := packing{hessianBits: bitsVaryingHessian}
 	for _, tc := range []struct{ parent, child int }{
-		{2*blockRows + 5, blockRows + 2}, // wide - wide = packed
-		{2*blockRows + 5, 400},           // wide - packed = wide
-		{blockRows + 9, 300},             // wide - packed = packed
-		{blockRows, 300},                 // packed - packed
+		{2*maxPackedRows + 5, maxPackedRows + 2}, // wide - wide = packed
+		{2*maxPackedRows + 5, 400},               // wide - packed = wide
+		{maxPackedRows + 9, 300},                 // wide - packed = packed
+		{maxPackedRows, 300},                     // packed - packed
 		{50, 0},
 	} {
 		t.Run(fmt.Sprint(tc), func(t *testing.T) {
-			c := newCounter(&d.Data, testPool(t, 2))
+			c := newHistogramBuilder(&d.Data, testPool(t, 2))
 			c.begin([]int{0, 1, 2}, gh, pack)
-			m := c.count(all[:tc.child], counted(c, all[:tc.parent]), tc.parent-tc.child)
+			m := c.build(all[:tc.child], built(c, all[:tc.parent]), tc.parent-tc.child)
 			rest := reduced(c, m).larger
-			if (rest.packed != nil) != (tc.parent-tc.child <= blockRows) {
+			if (rest.packed != nil) != (tc.parent-tc.child <= maxPackedRows) {
 				t.Error("the wrong width for the number of rows")
 			}
 			for i, want := range naive(&d.Data, all[tc.child:tc.parent], []int{0, 1, 2}, gh, pack, c.offset) {
@@ -188,7 +188,7 @@ func TestRoundRandomlyIsUnbiased(t *testing.T) {
 	}
 }
 
-// BenchmarkKernel counts leaves of different density: the fraction of the table's rows that they hold.
+// BenchmarkKernel adds up leaves of different density: the fraction of the table's rows that they hold.
 func BenchmarkKernel(b *testing.B) {
 	d := randomTable(tableSpec{rows: 1_000_000, numerical: 28, bins: 255, seed: 1})
 	gh := make([]uint32, d.Rows)
@@ -208,10 +208,10 @@ func BenchmarkKernel(b *testing.B) {
 					rows = append(rows, uint32(r))
 				}
 			}
-			c := newCounter(&d.Data, poolOf(1))
-			c.begin(features, gh, packing{shift: variable})
+			c := newHistogramBuilder(&d.Data, poolOf(1))
+			c.begin(features, gh, packing{hessianBits: bitsVaryingHessian})
 			for b.Loop() {
-				c.free(counted(c, rows))
+				c.free(built(c, rows))
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(rows))/28, "ns/update")
 		})

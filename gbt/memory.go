@@ -17,8 +17,8 @@ func PrivateBytes(p Params, rows, validRows int, features []int, threads int) in
 
 	// Histograms: one per leaf, wide ones for large leaves, and those of leaves prepared ahead.
 	leaves := int64(min(p.NumLeaves, rows/max(p.MinDataInLeaf, 1)+1))
-	large := min(leaves, int64(rows/blockRows)*2+1)
-	if rows <= blockRows {
+	large := min(leaves, int64(rows/maxPackedRows)*2+1)
+	if rows <= maxPackedRows {
 		large = 0
 	}
 	if threads > 1 {

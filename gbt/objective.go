@@ -19,19 +19,19 @@ type objective interface {
 }
 
 // packing says how a gradient g and a hessian h are stored in a row's 32 bits and in a histogram's 64-bit word, which holds the sum of g
-// above bit shift and the sum of h below it. A word can take blockRows rows before the lower sum could reach the upper one or the upper one
-// overflow.
+// above hessianBits bits for the sum of h. A word can take maxPackedRows rows before the lower sum could reach the upper one or the upper
+// one overflow.
 //
-// If hessians differ (shift 32) a row is int16 g, uint16 h. If all are equal (shift 24) h is 1 in every row, so a row's 32 bits are all g's
-// and a word's lower sum is a count.
+// If hessians vary, a row is int16 g, uint16 h, and hessianBits is 32. If all are equal, h is 1 in every row, so a row's 32 bits are all
+// g's, a word's lower sum is a count, and hessianBits is 24.
 type packing struct {
-	shift  uint
-	g1, h1 float64 // value of one unit of g and of h
+	hessianBits uint
+	g1, h1      float64 // value of one unit of g and of h
 }
 
-// blockRows x (2^16-1) < 2^32 and blockRows x 2^15 <= 2^31 at shift 32; blockRows < 2^24 and blockRows x 2^23 <= 2^39 at
-// shift 24.
-const blockRows = 1 << 16
+// maxPackedRows is the most rows whose sums fit a word: with n of them, n x (2^16-1) < 2^32 and n x 2^15 <= 2^31 if hessians vary, and
+// n < 2^24 and n x 2^23 <= 2^39 if all are 1.
+const maxPackedRows = 1 << 16
 
 // The largest multiples of the units before rounding, which can add one.
 const (
@@ -40,22 +40,23 @@ const (
 	maxG24 = 1<<23 - 2
 )
 
+// The two values of packing.hessianBits.
 const (
-	variable = 32 // shift where hessians differ
-	constant = 24 // shift where they do not
+	bitsVaryingHessian = 32
+	bitsUnitHessian    = 24
 )
 
 // word widens a row's 32 bits to a histogram's 64.
 func (p packing) word(row uint32) int64 {
-	if p.shift == constant {
-		return int64(int32(row))<<constant | 1
+	if p.hessianBits == bitsUnitHessian {
+		return int64(int32(row))<<bitsUnitHessian | 1
 	}
-	return int64(int32(row)>>16)<<variable | int64(row&0xffff)
+	return int64(int32(row)>>16)<<bitsVaryingHessian | int64(row&0xffff)
 }
 
 // sums splits a word.
 func (p packing) sums(word int64) (g, h int64) {
-	return word >> p.shift, word & (1<<p.shift - 1)
+	return word >> p.hessianBits, word & (1<<p.hessianBits - 1)
 }
 
 // errOneClass reports training data of a single class.
@@ -113,7 +114,7 @@ func newBinary(p *Params, d *Data) (*binary, error) {
 
 	b.heaviest = max(heaviest[0]*b.weight[0], heaviest[1]*b.weight[1])
 	// |gradient| < weight and hessian <= weight/4 for any scores, so the grid is the same for every tree.
-	b.pack = packing{shift: variable, g1: b.heaviest / maxG16, h1: b.heaviest / 4 / maxH16}
+	b.pack = packing{hessianBits: bitsVaryingHessian, g1: b.heaviest / maxG16, h1: b.heaviest / 4 / maxH16}
 
 	return b, nil
 }
@@ -203,9 +204,9 @@ func (o *regression) prepare(score []float64, rows []uint32, pool *pool) packing
 
 	// Without weights, all hessians are 1 and take no bits.
 	if o.d.Weight == nil {
-		o.pack = packing{shift: constant, g1: g / maxG24, h1: 1}
+		o.pack = packing{hessianBits: bitsUnitHessian, g1: g / maxG24, h1: 1}
 	} else {
-		o.pack = packing{shift: variable, g1: g / maxG16, h1: h / maxH16}
+		o.pack = packing{hessianBits: bitsVaryingHessian, g1: g / maxG16, h1: h / maxH16}
 	}
 	return o.pack
 }

@@ -39,7 +39,7 @@ func randomTrial(seed uint64, s size) *trial {
 	case tableOfSome:
 		spec.rows = grain + rng.IntN(2*grain)
 	case tableOfMany:
-		spec.rows = blockRows + rng.IntN(blockRows+blockRows/2)
+		spec.rows = maxPackedRows + rng.IntN(maxPackedRows+maxPackedRows/2)
 	}
 	if seed%4 == 0 { // similar rows in runs, as in a log
 		spec.duplicates = 0.9

@@ -1,6 +1,6 @@
 package gbt
 
-// The loops below run once per bin, feature and leaf; with many small leaves they cost as much as counting.
+// The loops below run once per bin, feature and leaf; with many small leaves they cost as much as the histograms.
 
 // decodePacked makes running sums of the words, skipping empty bins. Words are added whole: a sum of words is the word of the sums.
 func (c *scan) decodePacked(words []int64, pack packing) {

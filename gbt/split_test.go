@@ -9,7 +9,7 @@ import (
 // TestNumericalIsTheBestThreshold compares the scan with trying every set of the allowed form, in floating point.
 func TestNumericalIsTheBestThreshold(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
-	pack := packing{shift: variable, g1: 0.01, h1: 0.001}
+	pack := packing{hessianBits: bitsVaryingHessian, g1: 0.01, h1: 0.001}
 	for round := range 400 {
 		values, missing := 2+rng.IntN(12), -1
 		if rng.IntN(2) == 0 {
@@ -23,7 +23,7 @@ func TestNumericalIsTheBestThreshold(t *testing.T) {
 				if b == missing && round%5 == 0 {
 					hs = 0 // rounded to zero
 				}
-				h.packed[b] = g<<variable + hs
+				h.packed[b] = g<<bitsVaryingHessian + hs
 				total = total.plus(sums{float64(g), float64(hs)})
 			}
 		}
@@ -113,14 +113,14 @@ func realGain(h histogram, pack packing, p *Params, total sums, rows, at int, wi
 // TestSortedSubsetFindsTheBestSubset tries all subsets: for convex losses the best one is a run of the sorted order.
 func TestSortedSubsetFindsTheBestSubset(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 2))
-	pack := packing{shift: variable, g1: 1, h1: 1}
+	pack := packing{hessianBits: bitsVaryingHessian, g1: 1, h1: 1}
 	for round := range 200 {
 		const bins = 7
 		h := histogram{packed: make([]int64, bins)}
 		var total sums
 		for b := range bins {
 			g, hs := int64(rng.IntN(2001)-1000), int64(100+rng.IntN(300))
-			h.packed[b] = g<<variable + hs
+			h.packed[b] = g<<bitsVaryingHessian + hs
 			total = total.plus(sums{float64(g), float64(hs)})
 		}
 		p := Defaults()
