@@ -279,8 +279,8 @@ func (b *Buckets) barren() (from, rows int) {
 	return from, rows
 }
 
-// usualCard is how well label rates of the night before usually rank labels. If only one night is known, its two halves are compared
-// instead, with a tolerance of half the quality.
+// usualCard is how well label rates of the night before usually rank labels. If only one night is known, its two halves stand in for two
+// nights; another night may keep no more than half of that quality.
 func (c *comparison) usualCard() usual {
 	u := c.learn(func(p *Profile) (float64, bool) { return p.Card, p.Card > 0 })
 	if u.nights == 0 {

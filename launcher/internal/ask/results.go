@@ -19,20 +19,20 @@ import (
 	"coppice/sweep"
 )
 
-// Error is a line of results that cannot be used.
+// Error reports an invalid line of results.
 type Error struct {
 	File string
 	Line int
 	Msg  string
 }
 
-// Error gives "file:line: message".
+// Error returns "file:line: message".
 func (e *Error) Error() string { return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.Msg) }
 
-// IsInput says that what was handed in is at fault, and will be the next time.
+// IsInput says that the input is at fault, permanently.
 func (*Error) IsInput() bool { return true }
 
-// Bounds of a file of results.
+// Limits on a file of results.
 const (
 	maxLine    = 1 << 20 // bytes
 	maxResults = 100_000 // lines
@@ -40,8 +40,8 @@ const (
 	maxCurve   = 100_000 // values
 )
 
-// ReadResults reads JSON Lines, each trial once. metric is the name under which a value may stand instead of "value"; names are the parameters of
-// the space, or nil for a former search, whose space may have been another.
+// ReadResults reads JSON Lines, one trial per line. metric is an alternative name for "value"; names are the parameters of the space, or
+// nil for an earlier search, whose space may differ.
 func ReadResults(file, metric string, names []string) ([]search.Known, error) {
 	in, err := os.Open(file)
 	if err != nil {
@@ -53,7 +53,7 @@ func ReadResults(file, metric string, names []string) ([]search.Known, error) {
 
 func readResults(in io.Reader, file, metric string, names []string) ([]search.Known, error) {
 	var known []search.Known
-	at, line := map[int]int{}, map[int]int{} // of a trial: its index, and where it stands
+	at, line := map[int]int{}, map[int]int{} // by trial: its index, and its line
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, maxLine)
 
@@ -92,7 +92,7 @@ func readResults(in io.Reader, file, metric string, names []string) ([]search.Kn
 	return known, lines.Err()
 }
 
-// joined is what two lines say of one trial: the same twice, or first that it runs and then how it ended, in any order.
+// joined merges two lines about one trial: either identical, or a running line and its outcome, in any order.
 func joined(a, b search.Known) (search.Known, error) {
 	if !reflect.DeepEqual(a.Params, b.Params) {
 		return a, errors.New("other params than")
@@ -110,7 +110,7 @@ func joined(a, b search.Known) (search.Known, error) {
 
 var statuses = []string{search.TrialDone, search.TrialRunning, search.TrialFailed, search.TrialStopped}
 
-// keys that a line may have. Source and reason are those of the proposal, which whoever ran the trial may have kept.
+// keys that a line may have. Source and reason may be copied from the proposal.
 var keys = []string{"trial", "params", "value", "status", "curve", "source", "reason"}
 
 func parse(text []byte, metric string, names []string) (k search.Known, err error) {
@@ -177,7 +177,7 @@ func paramsOf(raw json.RawMessage, names []string) (sweep.Params, error) {
 	return params, nil
 }
 
-// valueOf reads the value, which may stand under the metric's name. What is no finite number is NaN.
+// valueOf reads the value, possibly under the metric's name. A value that is not a finite number becomes NaN.
 func valueOf(fields map[string]json.RawMessage, metric string) (float64, error) {
 	raw := fields["value"]
 	if raw == nil && !slices.Contains(keys, metric) {
@@ -243,7 +243,7 @@ func curveOf(raw json.RawMessage) ([]float64, error) {
 	return curve, nil
 }
 
-// number reads what writers of JSON make of a number: null, or a text, where it is not finite.
+// number reads a number; JSON writers turn non-finite ones into null or a text.
 func number(raw json.RawMessage) (float64, error) {
 	var v *float64
 	if err := json.Unmarshal(raw, &v); err == nil {
@@ -268,7 +268,7 @@ func number(raw json.RawMessage) (float64, error) {
 	return 0, errors.New("no number")
 }
 
-// unmarshal reads one JSON value, with the NaN and Infinity that Python writes and JSON does not know.
+// unmarshal reads one JSON value, accepting the NaN and Infinity that Python writes but JSON does not allow.
 func unmarshal(text []byte, v any) error {
 	err := json.Unmarshal(text, v)
 	var syntax *json.SyntaxError
@@ -283,7 +283,7 @@ func unmarshal(text []byte, v any) error {
 	return nil
 }
 
-// quoted puts NaN and Infinity outside of texts between quotes.
+// quoted puts quotes around NaN and Infinity outside of texts.
 func quoted(text []byte) []byte {
 	var out []byte
 	inside := false
@@ -316,7 +316,7 @@ func notFinite(text []byte) string {
 	return ""
 }
 
-// ReadEarlier reads the files of former searches, newest last.
+// ReadEarlier reads the files of earlier searches, newest last.
 func ReadEarlier(files []string, metric string) ([]search.Sweep, error) {
 	var out []search.Sweep
 	for _, file := range files {

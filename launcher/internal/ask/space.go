@@ -1,4 +1,4 @@
-// Package ask reads what `launcher ask` is given: a space, the results of its trials so far, and those of former searches.
+// Package ask reads the input of `launcher ask`: a space, the results of its trials so far, and those of earlier searches.
 package ask
 
 import (
@@ -21,7 +21,7 @@ type Spec struct {
 	Search Search `yaml:"search"`
 }
 
-// Metric is what the trials are judged by.
+// Metric is what the trials are compared by.
 type Metric struct {
 	Name     string `yaml:"name"`
 	Maximize bool   `yaml:"maximize"`
@@ -36,14 +36,14 @@ type Search struct {
 	Constraints []string                      `yaml:"constraints"`
 }
 
-// Bounds of what is read.
+// Limits on the input.
 const (
 	maxParameters = 200
 	maxChoices    = 10_000
 	maxTexts      = 1_000 // fixed configurations, constraints
 )
 
-// ReadSpec reads a SPACE.yaml. What is wrong with it is an error with line and column.
+// ReadSpec reads a SPACE.yaml. An error in it has line and column.
 func ReadSpec(file string) (*Spec, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -62,14 +62,14 @@ func parseSpec(file string, text []byte) (*Spec, error) {
 		return nil, err
 	}
 
-	// What only compiling finds: conditions, constraints, values of a fixed configuration.
+	// Errors that only compiling finds: in conditions, constraints, values of a fixed configuration.
 	if err := search.Check(s.Ask()); err != nil {
 		return nil, placed(doc, err)
 	}
 	return s, nil
 }
 
-// Ask is the space as a request, without results.
+// Ask returns the space as a request without results.
 func (s *Spec) Ask() search.Ask {
 	return search.Ask{
 		Search: sweep.Search{Fixed: s.Search.Fixed, Grid: s.Search.Grid, Random: s.Search.Random, Constraints: s.Search.Constraints},
@@ -77,7 +77,7 @@ func (s *Spec) Ask() search.Ask {
 	}
 }
 
-// Names are those of all parameters, ascending.
+// Names returns the names of all parameters, ascending.
 func (s *Spec) Names() []string {
 	names := map[string]bool{}
 	for name := range s.Search.Random {
@@ -153,7 +153,7 @@ func (s *Spec) checkRandom(doc *strictyaml.Document, name string) error {
 	return checkValues(doc, path+".choice", d.Choice)
 }
 
-// single makes a range whose ends meet what it is: one value.
+// single turns a range with equal ends into a single value.
 func single(d sweep.Distribution) sweep.Distribution {
 	for _, bounds := range [][]float64{d.Uniform, d.LogUniform} {
 		if len(bounds) == 2 && bounds[0] == bounds[1] {
@@ -180,7 +180,7 @@ func checkValues(doc *strictyaml.Document, path string, values []any) error {
 	return nil
 }
 
-// checkValue says whether JSON can hold a value.
+// checkValue reports whether JSON can represent a value.
 func checkValue(v any) error {
 	if _, err := json.Marshal(v); err != nil {
 		return fmt.Errorf("%v cannot be a parameter's value", v)
@@ -188,7 +188,7 @@ func checkValue(v any) error {
 	return nil
 }
 
-// placed finds the line that an error of the search is about.
+// placed adds the line to an error of package search.
 func placed(doc *strictyaml.Document, err error) error {
 	var part *search.SpecError
 	if errors.As(err, &part) {

@@ -21,7 +21,7 @@ import (
 	"coppice/sweep"
 )
 
-// grown is what a night made.
+// grown is what was trained on a night.
 type grown struct {
 	night     int
 	trainRows int
@@ -32,21 +32,21 @@ type grown struct {
 	weight    string
 	scorer    *scorer.Scorer
 
-	// What the next night goes on from, if it does.
+	// For the next night to continue from, if it does.
 	text     []byte
 	manifest *dataset.Manifest
 }
 
-// spec is the dataset.yaml of a night: that of the backtest, with its rows' days for a split.
+// nightSpec returns the dataset.yaml of a night: that of the backtest, with a split by days.
 func (b *backtest) nightSpec(night int, source string) *dataset.Spec {
 	s := *b.table
 	s.Source = source
 	s.CSV = dataset.CSVSpec{}
-	s.Label.Matures, s.Label.At, s.Label.AsOf = 0, "", "" // the delay sees to it that no night knows a label before its time
-	s.Encodings.Like = ""                                 // a version that was not there yet
-	s.Sample.Rows = 1                                     // nobody asks for the sample: the day after is scored from the table itself
+	s.Label.Matures, s.Label.At, s.Label.AsOf = 0, "", "" // the delay already ensures that no label is used before its time
+	s.Encodings.Like = ""                                 // a version that did not exist yet
+	s.Sample.Rows = 1                                     // the sample is not needed: the next day is scored from the table itself
 
-	// Where the table is split by time, its statistics are ordered by it, and the time itself is no feature.
+	// If the table is split by time, its statistics are ordered by it, and the time itself is not a feature.
 	if s.Split.By == dataset.SplitByTime {
 		s.Encodings.Order.By = s.OrderBy()
 		if s.Encodings.Order.Column == "" {
@@ -68,7 +68,7 @@ func (b *backtest) nightSpec(night int, source string) *dataset.Spec {
 	return &s
 }
 
-// grow trains a night's candidates on the days that it knows, and calibrates the best on valid.
+// grow trains a night's candidates on the days known by then, and calibrates the best on valid.
 func (b *backtest) grow(ctx context.Context, night int) (g *grown, err error) {
 	work, err := os.MkdirTemp(b.scratch, "night-")
 	if err != nil {
@@ -82,7 +82,7 @@ func (b *backtest) grow(ctx context.Context, night int) (g *grown, err error) {
 		return nil, err
 	}
 	stage, spec := stager.Stager{Scratch: work, Threads: b.threads}, b.nightSpec(night, source)
-	if b.spec.warm(night) && !spec.Encodings.Off { // what the model before splits by has to mean the same
+	if b.spec.warm(night) && !spec.Encodings.Off { // the splits of the previous model must keep their meaning
 		stage.Like = b.models[night-1].manifest
 		spec.Encodings.Like = stage.Like.Name + "@" + stage.Like.Version
 	}
@@ -121,8 +121,8 @@ func (b *backtest) grow(ctx context.Context, night int) (g *grown, err error) {
 	return g, err
 }
 
-// input is the model that a night goes on from, in terms of its own dataset; nil where it begins from nothing. The night before knew fewer
-// days, so it brings nothing of the future, and the days that it was trained on lie before those that this night stops and chooses by.
+// input returns the model that a night continues, in terms of its own dataset; nil if it starts from nothing. The previous night knew fewer
+// days, so nothing leaks from the future, and its training days precede those used here for early stopping and selection.
 func (b *backtest) input(m *dataset.Manifest, night int) (*gbt.InputModel, error) {
 	if !b.spec.warm(night) {
 		return nil, nil
@@ -135,7 +135,7 @@ func (b *backtest) input(m *dataset.Manifest, night int) (*gbt.InputModel, error
 	return in, nil
 }
 
-// best trains all candidates and takes the one with the best score on valid, of equals the first.
+// best trains all candidates and returns the one with the best score on valid; on a tie the first.
 func (b *backtest) best(ctx context.Context, table *fit.Table, input *gbt.InputModel) (best *fit.Outcome, candidate int, err error) {
 	valid := sweep.Rows{Split: sweep.Valid}
 	for i, p := range b.spec.params {
@@ -154,7 +154,7 @@ func (b *backtest) best(ctx context.Context, table *fit.Table, input *gbt.InputM
 func (b *backtest) ready(table *fit.Table, ds *dataset.Dataset, o *fit.Outcome) (*scorer.Scorer, error) {
 	var levels *dataset.Levels
 	if slices.ContainsFunc(ds.Manifest.Files, func(f dataset.FileInfo) bool { return f.Name == dataset.LevelsFile }) {
-		data, err := os.ReadFile(filepath.Join(ds.Dir(), dataset.LevelsFile)) // the folder goes, the model stays
+		data, err := os.ReadFile(filepath.Join(ds.Dir(), dataset.LevelsFile)) // the folder is removed, but the model is kept
 		if err != nil {
 			return nil, err
 		}
@@ -183,14 +183,14 @@ func (b *backtest) ready(table *fit.Table, ds *dataset.Dataset, o *fit.Outcome) 
 	return scorer.New(o.Model, c, encoding, kept)
 }
 
-// scored are the rows of some days as a model predicts them.
+// scored is a model's predictions for the rows of some days.
 type scored struct {
 	label  []float32
 	weight []float32
 	pred   []float64
 }
 
-// score predicts all labelled rows of the days from first to last, raw, as production would.
+// score predicts all labelled rows of the days from first to last from raw values, as production would.
 func (b *backtest) score(ctx context.Context, g *grown, first, last int) (*scored, error) {
 	var files []ingest.File
 	for day := first; day <= last; day++ {
@@ -242,7 +242,7 @@ func (b *backtest) score(ctx context.Context, g *grown, first, last int) (*score
 	return out, err
 }
 
-// input is what a metric measures.
+// input returns the input of a metric.
 func (s *scored) input() metric.Input {
 	return metric.Input{Label: s.label, Weight: s.weight, Pred: s.pred}
 }

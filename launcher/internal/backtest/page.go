@@ -11,13 +11,13 @@ import (
 	"coppice/page"
 )
 
-// What a report's files are called.
+// Names of a report's files.
 const (
 	ReportFile = "backtest.json"
 	PageFile   = "backtest.html"
 )
 
-// Files are the report as JSON and as a page.
+// Files returns the report as JSON and as a page.
 func (r *Report) Files() (text, html []byte, err error) {
 	if text, err = json.MarshalIndent(r, "", "  "); err != nil {
 		return nil, nil, err
@@ -38,17 +38,17 @@ func (r *Report) WritePage(w io.Writer) error {
 	return v.Write(w)
 }
 
-// ReportError is a file that is no report of a backtest.
+// ReportError reports a file that is not a backtest's report.
 type ReportError struct{ Err error }
 
 func (e *ReportError) Error() string {
 	return fmt.Sprintf("not a backtest.json of `launcher backtest --out`: %v", e.Err)
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *ReportError) Unwrap() error { return e.Err }
 
-// IsInput says that what was handed in is at fault, and will be the next time.
+// IsInput says that the input is at fault, permanently.
 func (*ReportError) IsInput() bool { return true }
 
 // Decode reads a report. Errors are *ReportError.
@@ -63,7 +63,7 @@ func Decode(text []byte) (*Report, error) {
 	return r, nil
 }
 
-// View is the report as a page shows it. What no backtest has written is a *ReportError.
+// View returns the report as a page shows it. Contents that no backtest writes are a *ReportError.
 func (r *Report) View() (*page.Backtest, error) {
 	if r.Metric == "" || len(r.Nights) == 0 {
 		return nil, &ReportError{fmt.Errorf("it has %d nights and the metric %q", len(r.Nights), r.Metric)}
@@ -88,7 +88,7 @@ func (r *Report) View() (*page.Backtest, error) {
 	return v, nil
 }
 
-// night is one night as a page shows it.
+// night returns one night as a page shows it.
 func (r *Report) night(n *Night) (out page.BacktestNight, err error) {
 	out = page.BacktestNight{TrainRows: n.TrainRows, TestRows: n.TestRows, Trees: n.Trees, Candidate: n.Candidate, Value: n.Value}
 	if out.Night, err = time.Parse(time.DateOnly, n.Night); err != nil {

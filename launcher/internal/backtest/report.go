@@ -1,6 +1,6 @@
 package backtest
 
-// Report is what a backtest found out.
+// Report is the result of a backtest.
 type Report struct {
 	Metric   string  `json:"metric"`
 	Maximize bool    `json:"maximize"`
@@ -16,28 +16,28 @@ type Report struct {
 	Ages  []StaleSum `json:"ages"`
 }
 
-// RuleSum is how a rule has done.
+// RuleSum sums up the decisions of a rule.
 type RuleSum struct {
 	Name       string  `json:"name"`
 	Decisions  int     `json:"decisions"` // nights with a champion to replace
 	Promotions int     `json:"promotions"`
-	Wrong      int     `json:"wrong"`         // of the promotions, those of a model that was worse on the day after
+	Wrong      int     `json:"wrong"`         // promotions of a model that was worse on the next day
 	Surely     int     `json:"surely_wrong"`  // of those, beyond chance
-	Missed     int     `json:"surely_missed"` // models that were better beyond chance on the day after, and not promoted
-	Mean       float64 `json:"mean"`          // of its champions' values on the days after
+	Missed     int     `json:"surely_missed"` // models not promoted that were better beyond chance on the next day
+	Mean       float64 `json:"mean"`          // of its champions' values on the next days
 }
 
-// StaleSum is what a model costs that is so many days old.
+// StaleSum is the cost of using a model of a certain age in days.
 type StaleSum struct {
 	Age    int     `json:"age"`
 	Nights int     `json:"nights"`
-	Mean   float64 `json:"mean"`   // gain of the fresh model
+	Mean   float64 `json:"mean"`   // mean gain of the fresh model
 	Better int     `json:"better"` // nights on which the fresh model was better
 	Surely int     `json:"surely_better"`
 	Worse  int     `json:"surely_worse"`
 }
 
-// sum adds the nights up.
+// sum sums up the nights.
 func (r *Report) sum() {
 	for _, g := range r.Gates {
 		s := RuleSum{Name: g.Name}

@@ -12,14 +12,14 @@ import (
 	"coppice/metric"
 )
 
-// Request is a backtest to play.
+// Request is a backtest to run.
 type Request struct {
 	Spec    *Spec
 	Table   *dataset.Spec // the dataset.yaml
-	Files   []ingest.File // of the table; nil are those of its source, on this machine
-	Scratch string        // a folder for files on their way; empty is the system's
+	Files   []ingest.File // of the table; nil for those of its source, on this machine
+	Scratch string        // a folder for temporary files; empty for the system's
 	Threads int           // 0 is all CPUs
-	// OnNight, which may be nil, is told of each night when it is over.
+	// OnNight, which may be nil, is called when a night is complete.
 	OnNight func(n Night, took time.Duration)
 }
 
@@ -33,41 +33,41 @@ type backtest struct {
 	cache   map[[3]int]*scored
 }
 
-// Gain is how much better one model is than another on the same rows.
+// Gain compares two models on the same rows.
 type Gain struct {
 	Old  float64 `json:"old"`
 	New  float64 `json:"new"`
-	Gain float64 `json:"gain"` // above 0 where the new one is better, whichever way the metric goes
-	Low  float64 `json:"low"`  // of its 95 % interval, or that of the rule
+	Gain float64 `json:"gain"` // above 0 if the new model is better, for any metric
+	Low  float64 `json:"low"`  // of its 95 % interval, or at the rule's confidence
 	High float64 `json:"high"`
 }
 
-// Decision is what a rule made of a night.
+// Decision is a rule's decision on a night.
 type Decision struct {
-	Champion int    `json:"-"`                  // night that grew the champion after the decision
+	Champion int    `json:"-"`                  // night that trained the champion after the decision
 	Grown    string `json:"champion"`           // the same, as a day
 	Promoted bool   `json:"promoted,omitempty"` // the night's model became the champion
-	Seen     *Gain  `json:"seen,omitempty"`     // over the champion on the rows that the night knew; nil where there was none
-	True     *Gain  `json:"true,omitempty"`     // over the champion before, on the day after
+	Seen     *Gain  `json:"seen,omitempty"`     // over the champion, on the rows known that night; nil if there was no champion
+	True     *Gain  `json:"true,omitempty"`     // over the previous champion, on the next day
 
-	Value float64 `json:"value"` // of the champion on the day after
+	Value float64 `json:"value"` // of the champion, on the next day
 }
 
 // Night is one night.
 type Night struct {
 	Night     string               `json:"night"`
-	Test      string               `json:"test"` // the day after
+	Test      string               `json:"test"` // the next day
 	TrainRows int                  `json:"train_rows"`
 	TestRows  int                  `json:"test_rows"`
 	Candidate int                  `json:"candidate"`
 	Trees     int                  `json:"trees"`
 	Model     string               `json:"model_sha256"`
-	Value     float64              `json:"value"` // of the night's model on the day after
-	Stale     map[int]*Gain        `json:"stale"` // the night's model over one that is so many days older, on the day after
+	Value     float64              `json:"value"` // of the night's model, on the next day
+	Stale     map[int]*Gain        `json:"stale"` // by age in days, the night's model over the older one, on the next day
 	Rules     map[string]*Decision `json:"rules"`
 }
 
-// Column is the table's column of times. It refuses a dataset.yaml on which the backtest cannot be played.
+// Column returns the table's column of times. It rejects a dataset.yaml that a backtest cannot use.
 func (s *Spec) Column(table *dataset.Spec) (string, error) {
 	column := s.Time
 	if column == "" && table.Split.By == dataset.SplitByTime {
@@ -79,7 +79,7 @@ func (s *Spec) Column(table *dataset.Spec) (string, error) {
 	return column, s.late(&table.Label)
 }
 
-// Run plays all nights, in order.
+// Run runs all nights, in order.
 func Run(ctx context.Context, q Request) (r *Report, err error) {
 	column, err := q.Spec.Column(q.Table)
 	if err != nil {
@@ -108,7 +108,7 @@ func Run(ctx context.Context, q Request) (r *Report, err error) {
 
 	r = &Report{Metric: b.spec.metric.Name, Maximize: b.spec.metric.Maximize, From: b.spec.From, To: b.spec.To, Window: b.spec.Window,
 		Delay: b.spec.Delay, Stale: b.spec.Stale, Gates: b.spec.Gates}
-	champions := map[string]int{} // by rule, the night that grew it
+	champions := map[string]int{} // by rule, the night that trained it
 	for night := b.spec.from; night <= b.spec.to; night++ {
 		start := time.Now()
 		n, err := b.play(ctx, night, champions)
@@ -125,7 +125,7 @@ func Run(ctx context.Context, q Request) (r *Report, err error) {
 	return r, nil
 }
 
-// play is one night: grow, decide by every rule on what is known, and only then look at the day after.
+// play runs one night: train, decide by every rule on what is known by then, and only then evaluate on the next day.
 func (b *backtest) play(ctx context.Context, night int, champions map[string]int) (*Night, error) {
 	g, err := b.grow(ctx, night)
 	if err != nil {
@@ -155,8 +155,8 @@ func (b *backtest) play(ctx context.Context, night int, champions map[string]int
 	return n, b.judge(ctx, n, night, before)
 }
 
-// decide asks a rule whether a night's model replaces the champion, on the test rows that the night knows. The champion was grown on earlier
-// nights, which did not know them.
+// decide asks a rule whether a night's model replaces the champion, on the test rows known that night. The champion was trained on earlier
+// nights, which did not know these rows.
 func (b *backtest) decide(ctx context.Context, rule Gate, night, champion int) (*Gain, bool, error) {
 	_, _, _, test, last := b.spec.days(night)
 	_, _, _, _, known := b.spec.days(champion)
@@ -175,7 +175,7 @@ func (b *backtest) decide(ctx context.Context, rule Gate, night, champion int) (
 	return gain, gain.Gain >= rule.MinGain, nil
 }
 
-// judge measures everything on the day after.
+// judge evaluates everything on the next day.
 func (b *backtest) judge(ctx context.Context, n *Night, night int, before map[string]int) error {
 	s, err := b.predicted(ctx, night, night+1, night+1)
 	if err != nil {
@@ -211,7 +211,7 @@ func (b *backtest) judge(ctx context.Context, n *Night, night int, before map[st
 	return nil
 }
 
-// compare is the gain of one night's model over another's on some days.
+// compare returns the gain of one night's model over another's on some days.
 func (b *backtest) compare(ctx context.Context, fresh, old, first, last int, confidence float64) (*Gain, error) {
 	a, err := b.predicted(ctx, fresh, first, last)
 	if err != nil {
@@ -229,7 +229,7 @@ func (b *backtest) compare(ctx context.Context, fresh, old, first, last int, con
 	return &Gain{Old: c.Old, New: c.New, Gain: c.Gain, Low: c.Low, High: c.High}, nil
 }
 
-// predicted is score, remembered.
+// predicted is score with a cache.
 func (b *backtest) predicted(ctx context.Context, night, first, last int) (*scored, error) {
 	key := [3]int{night, first, last}
 	if s := b.cache[key]; s != nil {
@@ -243,7 +243,7 @@ func (b *backtest) predicted(ctx context.Context, night, first, last int) (*scor
 	return s, err
 }
 
-// forget drops what no later night asks for.
+// forget drops what no later night needs.
 func (b *backtest) forget(night int, champions map[string]int) {
 	b.cache = map[[3]int]*scored{}
 	oldest := night - b.spec.Stale[len(b.spec.Stale)-1]

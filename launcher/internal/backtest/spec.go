@@ -1,5 +1,5 @@
-// Package backtest plays past nights again: each trains as it would have trained, on rows that were there by then and on no others, and
-// is measured on the day after. It tells what a window, a delay, a configuration or a rule of the gate would have brought.
+// Package backtest replays past nights: each is trained as it would have been, only on rows that existed by then, and is evaluated on the
+// next day. It shows the effect of a window, a delay, a configuration or a gate rule.
 package backtest
 
 import (
@@ -17,21 +17,21 @@ import (
 // Spec is a backtest.yaml. Lengths are in days.
 type Spec struct {
 	Dataset string `yaml:"dataset"` // the dataset.yaml; its split is replaced by days
-	Time    string `yaml:"time"`    // column; where the dataset is split by time, that one
-	From    string `yaml:"from"`    // the first night, which knows this day's rows
+	Time    string `yaml:"time"`    // column; defaults to the one that the dataset is split by
+	From    string `yaml:"from"`    // the first night; it knows this day's rows
 	To      string `yaml:"to"`      // the last night
 
-	Window int `yaml:"window"` // of rows that a night knows
-	Delay  int `yaml:"delay"`  // between the last day that a night knows and its own
-	Valid  int `yaml:"valid"`  // of the window, its last but calib and test: to stop and to choose by
-	Calib  int `yaml:"calib"`  // the last but test: to calibrate by
-	Test   int `yaml:"test"`   // the last: to compare with the champion by
+	Window int `yaml:"window"` // days of rows that a night knows
+	Delay  int `yaml:"delay"`  // days between the last day that a night knows and the night
+	Valid  int `yaml:"valid"`  // last days of the window before calib and test: for early stopping and selection
+	Calib  int `yaml:"calib"`  // last days before test: for calibration
+	Test   int `yaml:"test"`   // the last days: for comparison with the champion
 
 	Metric     string           `yaml:"metric"`
 	Seed       uint64           `yaml:"seed"`
 	Params     map[string]any   `yaml:"params"`
-	Candidates []map[string]any `yaml:"candidates"` // each over params; the best on valid is the night's
-	WarmStart  int              `yaml:"warm_start"` // of so many nights, the first begins from nothing, and each other goes on from the one before
+	Candidates []map[string]any `yaml:"candidates"` // overrides of params; the best on valid is the night's model
+	WarmStart  int              `yaml:"warm_start"` // if n > 0, every n-th night starts from nothing and the others continue the previous model
 	Stale      []int            `yaml:"stale"`      // ages of models to compare with
 	Gates      []Gate           `yaml:"gates"`
 
@@ -41,18 +41,18 @@ type Spec struct {
 	doc      *strictyaml.Document
 }
 
-// Gate is a rule by which a night's model becomes the champion.
+// Gate is a rule for replacing the champion.
 type Gate struct {
 	Name string `yaml:"name" json:"name"`
-	// MinGain is the gain on the night's test rows that is enough.
+	// MinGain is the required gain on the night's test rows.
 	MinGain float64 `yaml:"min_gain" json:"min_gain"`
-	// Confidence, where there is one, asks that the whole interval of the gain lies above MinGain.
+	// Confidence, if set, requires that the whole interval of the gain is above MinGain.
 	Confidence float64 `yaml:"confidence" json:"confidence,omitempty"`
 	// Always promotes every night's model.
 	Always bool `yaml:"always" json:"always,omitempty"`
 }
 
-// Limits of a backtest.
+// Limits on a backtest.
 const (
 	maxNights = 1000
 	maxDays   = 1000
@@ -161,7 +161,7 @@ func (s *Spec) checkRules() error {
 			return s.doc.Errorf(fmt.Sprintf("stale[%d]", i), "stale is %d: use 1 to %d days", k, maxNights)
 		}
 	}
-	s.Stale = append(s.Stale, 1) // yesterday's
+	s.Stale = append(s.Stale, 1) // the previous night's
 	slices.Sort(s.Stale)
 	s.Stale = slices.Compact(s.Stale)
 
@@ -188,7 +188,7 @@ func (s *Spec) checkRules() error {
 	return nil
 }
 
-// late has a night know no label that was not final then: rows have days here, so the delay is rounded up to days.
+// late makes sure that a night uses no label that was not final by then: rows are dated by day here, so the delay is rounded up to days.
 func (s *Spec) late(l *dataset.LabelSpec) error {
 	days := int((time.Duration(l.Matures) + 24*time.Hour - 1) / (24 * time.Hour))
 	if s.doc != nil && !s.doc.Has("delay") {
@@ -200,13 +200,13 @@ func (s *Spec) late(l *dataset.LabelSpec) error {
 	return nil
 }
 
-// warm says whether a night goes on from the model of the night before.
+// warm reports whether a night continues the previous night's model.
 func (s *Spec) warm(night int) bool { return s.WarmStart > 0 && (night-s.from)%s.WarmStart != 0 }
 
-// Nights is how many there are.
+// Nights is the number of nights.
 func (s *Spec) Nights() int { return s.to - s.from + 1 }
 
-// days are the rows that a night knows: its last day, and where valid, calib and test begin.
+// days returns the rows that a night knows: its last day, and the first days of valid, calib and test.
 func (s *Spec) days(night int) (first, valid, calib, test, last int) {
 	last = night - s.Delay
 	test = last - s.Test + 1

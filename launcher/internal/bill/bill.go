@@ -1,5 +1,5 @@
-// Package bill says what a sweep has cost: by trial and attempt, what was lost with machines, and how that compares with the quote.
-// It is pure: a plan, its ledger and its results come in.
+// Package bill says what a sweep has cost: by trial and attempt, what was lost with machines, and how that compares with the quote. It is a
+// pure function of a plan, its ledger and its results.
 package bill
 
 import (
@@ -11,41 +11,41 @@ import (
 	"coppice/sweep"
 )
 
-// Bill is what a sweep has cost. Money is USD, without the jobs of which no price is known (Hourly 0).
+// Bill is what a sweep has cost. Amounts are USD, excluding jobs without a known price (Hourly 0).
 type Bill struct {
 	Sweep        sweep.ID     `json:"sweep"`
-	Machine      string       `json:"machine"` // of the last job that did something
-	VMs          int          `json:"vms"`     // at once, at most, of the job that had most
+	Machine      string       `json:"machine"` // of the last job in use
+	VMs          int          `json:"vms"`     // most at once, of the largest job
 	Model        string       `json:"model"`   // "on Spot" or "on demand"
 	Region       string       `json:"region"`
-	Hourly       float64      `json:"hourly"` // of one machine of the last job with its local SSDs
-	Jobs         []Job        `json:"jobs"`   // those that did something, in their order
+	Hourly       float64      `json:"hourly"` // of one machine of the last job, with its local SSDs
+	Jobs         []Job        `json:"jobs"`   // the jobs in use, in order
 	From         time.Time    `json:"from"`
 	To           time.Time    `json:"to"`
 	Hours        float64      `json:"hours"`
 	MachineHours float64      `json:"machine_hours"`
-	Cost         float64      `json:"cost"`         // the five parts that follow
+	Cost         float64      `json:"cost"`         // the sum of the following five
 	UsefulCost   float64      `json:"useful_cost"`  // of trials that are done
-	StoppedCost  float64      `json:"stopped_cost"` // of trials that have no model: failed, stopped, or still running
-	LostCost     float64      `json:"lost_cost"`    // work that was lost with machines and done again
+	StoppedCost  float64      `json:"stopped_cost"` // of trials without a model: failed, stopped, or still running
+	LostCost     float64      `json:"lost_cost"`    // of work lost with machines and repeated
 	LeadCost     float64      `json:"lead_cost"`    // of machines before their first trial
-	IdleCost     float64      `json:"idle_cost"`    // tasks without a trial, vCPUs without a task
+	IdleCost     float64      `json:"idle_cost"`    // of tasks without a trial and vCPUs without a task
 	LostSeconds  float64      `json:"lost_seconds"`
 	LeadEach     float64      `json:"lead_seconds_each"`
-	Interrupted  int          `json:"interrupted"` // attempts after which another one took the trial
+	Interrupted  int          `json:"interrupted"` // attempts followed by another one of the same trial
 	Budget       float64      `json:"budget,omitempty"`
-	NsPerValue   float64      `json:"ns_per_value"`       // median of the trials that are done
-	MeanTrial    float64      `json:"mean_trial_seconds"` // of those that are done
+	NsPerValue   float64      `json:"ns_per_value"`       // median over the trials that are done
+	MeanTrial    float64      `json:"mean_trial_seconds"` // over those that are done
 	Quote        *sweep.Quote `json:"quote,omitempty"`
 	Trials       []Trial      `json:"trials"`
 	Attempts     []Attempt    `json:"attempts"`
 	Unreadable   int          `json:"unreadable,omitempty"`
 }
 
-// Trial is what one trial has cost, all its attempts together. Seconds are of a task.
+// Trial is the cost of one trial over all its attempts. Seconds are a task's.
 type Trial struct {
 	Trial       int          `json:"trial"`
-	Status      sweep.Status `json:"status,omitempty"` // empty as long as it has not ended
+	Status      sweep.Status `json:"status,omitempty"` // empty until it has ended
 	Attempts    int          `json:"attempts"`
 	Seconds     float64      `json:"seconds"`
 	LostSeconds float64      `json:"lost_seconds"`
@@ -53,27 +53,27 @@ type Trial struct {
 	NsPerValue  float64      `json:"ns_per_value"`
 	Cost        float64      `json:"cost"`
 	LostCost    float64      `json:"lost_cost"`
-	Unpriced    bool         `json:"unpriced,omitempty"` // an attempt was in a job whose price is not known, and is not in the cost
+	Unpriced    bool         `json:"unpriced,omitempty"` // an attempt was in a job without a known price, and is not included
 }
 
-// Attempt is what one attempt at a trial has cost.
+// Attempt is the cost of one attempt at a trial.
 type Attempt struct {
 	ledger.Attempt
 	Cost     float64 `json:"cost"`
-	Unpriced bool    `json:"unpriced,omitempty"` // its job's price is not known
+	Unpriced bool    `json:"unpriced,omitempty"` // its job has no known price
 }
 
-// Job is what one of the sweep's Batch jobs ran on.
+// Job describes one of the sweep's Batch jobs.
 type Job struct {
 	Number    int     `json:"number"`
 	Machine   string  `json:"machine"`
-	VMs       int     `json:"vms"`                  // at once, at most
+	VMs       int     `json:"vms"`                  // most at once
 	Model     string  `json:"model"`                // "on Spot" or "on demand"
-	Hourly    float64 `json:"hourly"`               // of one machine with its local SSDs
-	PriceDate string  `json:"price_date,omitempty"` // when that price was read, YYYY-MM-DD
+	Hourly    float64 `json:"hourly"`               // of one machine, with its local SSDs
+	PriceDate string  `json:"price_date,omitempty"` // when the price was read, YYYY-MM-DD
 }
 
-// Unpriced are the numbers of the jobs whose price is not known; what they cost is in no sum. all says that these are all jobs.
+// Unpriced returns the numbers of the jobs without a known price, whose cost is not in any sum. all says that no job has one.
 func (b *Bill) Unpriced() (numbers []int, all bool) {
 	for _, j := range b.Jobs {
 		if j.Hourly == 0 {
@@ -92,13 +92,13 @@ func Make(p *sweep.Plan, l *ledger.Ledger, results map[int]sweep.Result) *Bill {
 		b.LeadEach = q.LeadTime.Expected
 	}
 
-	second := map[int]float64{} // of a task: its share of a machine's
+	second := map[int]float64{} // by task: its share of a machine's price
 	used := l.Jobs
 	if len(used) == 0 {
 		used = []int{0}
 	}
 
-	// Each job may have run on other machines, at another price.
+	// Each job may have had other machines and another price.
 	for _, n := range used {
 		placed := p.Placed(n)
 		hourly, _ := p.Price(n)
@@ -119,7 +119,7 @@ func Make(p *sweep.Plan, l *ledger.Ledger, results map[int]sweep.Result) *Bill {
 	return b
 }
 
-// priceDate is when the price of the sweep's job number n was read, empty where none is known.
+// priceDate is when the price of job n was read; empty if unknown.
 func priceDate(q *sweep.Quote, n int) string {
 	switch {
 	case q == nil || n > len(q.Fallback):
@@ -134,7 +134,7 @@ func priceDate(q *sweep.Quote, n int) string {
 func (b *Bill) add(attempts []ledger.Attempt, results map[int]sweep.Result, second map[int]float64) {
 	trials := map[int]*Trial{}
 	type sum struct{ seconds, cost float64 }
-	lost := map[int]sum{} // of attempts that did not end the trial
+	lost := map[int]sum{} // of attempts that did not end their trial
 
 	for i, a := range attempts {
 		cost := a.Seconds() * second[a.Job]
@@ -152,14 +152,14 @@ func (b *Bill) add(attempts []ledger.Attempt, results map[int]sweep.Result, seco
 		t.Unpriced = t.Unpriced || second[a.Job] == 0
 		t.Trees = max(t.Trees, a.Trees)
 
-		// Of one trial, later claims come later.
+		// Later claims of a trial come later in the list.
 		if i+1 < len(attempts) && attempts[i+1].Trial == a.Trial {
 			lost[a.Trial] = sum{lost[a.Trial].seconds + a.Seconds(), lost[a.Trial].cost + cost}
 			b.Interrupted++
 		}
 	}
 
-	// What became of each trial, and how much of its time was lost.
+	// The outcome of each trial, and how much of its time was lost.
 	var speeds []float64
 	done := 0
 	for number, t := range trials {
@@ -191,7 +191,7 @@ func (b *Bill) add(attempts []ledger.Attempt, results map[int]sweep.Result, seco
 	}
 }
 
-// settle divides the cost among its parts. Attempts overlap where somebody came back from the dead; then all of it is theirs.
+// settle divides the cost among its parts. If attempts overlap, because a task taken for dead came back, both are counted.
 func (b *Bill) settle() {
 	for _, t := range b.Trials {
 		lost := min(t.LostCost, t.Cost)
@@ -209,7 +209,7 @@ func (b *Bill) settle() {
 		return
 	}
 
-	// Tasks lived beside each other more than the plan's machines allow.
+	// More tasks ran at once than the plan's machines have room for.
 	b.LeadCost = max(0, b.LeadCost+b.IdleCost)
 	b.IdleCost = 0
 

@@ -1,4 +1,4 @@
-// Package clean finds out what lies in the buckets that nothing needs any more, and of the rest what needs it. It removes nothing.
+// Package clean finds what is no longer needed in the buckets, and what the rest is needed for. It removes nothing.
 package clean
 
 import (
@@ -23,7 +23,7 @@ type Request struct {
 	Datasets, Sweeps blob.Store
 	Registry         *registry.Registry
 	Now              time.Time
-	Age              time.Duration // what is younger stays
+	Age              time.Duration // anything younger is kept
 }
 
 // Item is a dataset version, a sweep, a part of one, or a deleted version.
@@ -32,7 +32,7 @@ type Item struct {
 	Name    string    `json:"name"`
 	Newest  time.Time `json:"newest"` // of its objects
 	Bytes   int64     `json:"bytes"`
-	HeldBy  []string  `json:"held_by,omitempty"` // why it stays; none: it may go
+	HeldBy  []string  `json:"held_by,omitempty"` // why it is kept; if empty, it may be removed
 	Bucket  Bucket    `json:"bucket"`
 	Objects []string  `json:"objects"`
 }
@@ -47,10 +47,10 @@ const (
 	Registry Bucket = "registry"
 )
 
-// MayGo says that nothing holds it.
+// MayGo reports whether nothing needs it.
 func (i *Item) MayGo() bool { return len(i.HeldBy) == 0 }
 
-// Look lists everything, with what holds it.
+// Look lists everything and what needs it.
 func Look(ctx context.Context, q Request) ([]Item, error) {
 	h := &holders{datasets: map[string][]string{}, trials: map[sweep.ID]map[int]string{}}
 	leftovers, err := h.ofVersions(ctx, q)
@@ -70,15 +70,15 @@ func Look(ctx context.Context, q Request) ([]Item, error) {
 	return slices.Concat(datasets, sweeps, leftovers), nil
 }
 
-// holders are what is needed, and by whom.
+// holders records what is needed, and by what.
 type holders struct {
 	datasets map[string][]string         // by NAME@VERSION
-	trials   map[sweep.ID]map[int]string // the trial that became a version
-	// anyDataset is why every dataset stays: something needs one, and cannot say which.
+	trials   map[sweep.ID]map[int]string // the trials that became versions
+	// anyDataset lists reasons to keep every dataset: something needs one, but it cannot be told which.
 	anyDataset []string
 }
 
-// ofVersions notes what registered versions need, and gives what deleted ones have left.
+// ofVersions records what registered versions need, and returns the remains of deleted ones.
 func (h *holders) ofVersions(ctx context.Context, q Request) ([]Item, error) {
 	models, err := q.Registry.Models(ctx)
 	if err != nil {
@@ -89,7 +89,7 @@ func (h *holders) ofVersions(ctx context.Context, q Request) ([]Item, error) {
 	for _, model := range models {
 		versions, err := q.Registry.Versions(ctx, model)
 		if err != nil {
-			return nil, err // what a version needs that cannot be read, nobody knows
+			return nil, err // it is unknown what an unreadable version needs
 		}
 		for _, v := range versions {
 			name := fmt.Sprintf("%s@%d", model, v.Number)
@@ -114,7 +114,7 @@ func (h *holders) ofVersions(ctx context.Context, q Request) ([]Item, error) {
 	return items, nil
 }
 
-// young says that something is too young to go.
+// young returns the reason to keep something young.
 func (q *Request) young(newest time.Time) []string {
 	if q.Now.Sub(newest) < q.Age {
 		return []string{fmt.Sprintf("it is younger than %d days", int(q.Age.Hours()/24))}
@@ -122,7 +122,7 @@ func (q *Request) young(newest time.Time) []string {
 	return nil
 }
 
-// lookAtSweeps weighs every sweep, and notes the datasets of those that are open.
+// lookAtSweeps checks every sweep, and records the datasets of open ones.
 func (h *holders) lookAtSweeps(ctx context.Context, q Request) ([]Item, error) {
 	var items []Item
 	for id, err := range sweepstore.List(ctx, q.Sweeps) {
@@ -151,7 +151,7 @@ func (h *holders) lookAtSweeps(ctx context.Context, q Request) ([]Item, error) {
 			}
 			to.add(objects)
 		}
-		if len(kept) > 0 { // the plan and how it ended explain the version
+		if len(kept) > 0 { // the plan and the ending explain the version
 			items = append(items, Item{Kind: "records", Name: string(id), Newest: w.Newest, HeldBy: append([]string{"a version of it is registered"}, held...), Bucket: Sweeps})
 			items[len(items)-1].add(w.Others)
 		} else {
@@ -172,7 +172,7 @@ func (i *Item) add(objects []sweepstore.Weighed) {
 	}
 }
 
-// openSweep says what holds a sweep that has no end, or whose records cannot be read, and notes its dataset.
+// openSweep says why to keep a sweep that has not ended, or whose records cannot be read, and records its dataset.
 func (h *holders) openSweep(ctx context.Context, s *sweepstore.Sweep, id sweep.ID) ([]string, error) {
 	end, err := s.Conclusion(ctx)
 	var damaged *sweep.DecodeError
@@ -192,12 +192,12 @@ func (h *holders) openSweep(ctx context.Context, s *sweepstore.Sweep, id sweep.I
 		h.anyDataset = append(h.anyDataset, fmt.Sprintf("sweep %s may need it: its plan cannot be read", id))
 	}
 	if err != nil {
-		return []string{"how it ended cannot be read"}, nil //nolint:nilerr // what cannot be read holds
+		return []string{"how it ended cannot be read"}, nil //nolint:nilerr // unreadable records keep it
 	}
 	return []string{"it is open"}, nil
 }
 
-// lookAtDatasets weighs every version of every dataset.
+// lookAtDatasets checks every version of every dataset.
 func (h *holders) lookAtDatasets(ctx context.Context, q Request) ([]Item, error) {
 	found := map[string]*Item{}
 	names := map[string]bool{}
@@ -211,7 +211,7 @@ func (h *holders) lookAtDatasets(ctx context.Context, q Request) ([]Item, error)
 		}
 		ref := parts[0] + "@" + parts[1]
 		if _, _, err := sweep.SplitDatasetRef(ref); err != nil {
-			continue // what staging jobs say, and inputs
+			continue // reports of staging jobs, and inputs
 		}
 
 		names[parts[0]] = true

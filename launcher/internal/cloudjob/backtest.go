@@ -17,10 +17,10 @@ import (
 	"coppice/sweep"
 )
 
-// NightLine is the line that people are shown of a night.
+// NightLine formats a night for people.
 type NightLine func(n backtest.Night, metric string, took time.Duration) string
 
-// Backtest is the task of a backtest's job. Its report lies in the datasets bucket when it ends well.
+// Backtest is the task of a backtest's job. It writes the report to the datasets bucket.
 func (t *Task) Backtest(ctx context.Context, s *stager.Stager, line NightLine) error {
 	table, err := dataset.ParseSpec(t.Env.File, []byte(t.Env.Spec))
 	if err != nil {
@@ -54,7 +54,7 @@ func (t *Task) Backtest(ctx context.Context, s *stager.Stager, line NightLine) e
 	})
 }
 
-// keep writes the report into a folder of the bucket, the JSON last: where it is, the page is, too.
+// keep writes the report into a folder of the bucket, the JSON last: its existence implies that of the page.
 func (t *Task) keep(ctx context.Context, r *backtest.Report, folder string) error {
 	text, page, err := r.Files()
 	if err != nil {
@@ -69,15 +69,14 @@ func (t *Task) keep(ctx context.Context, r *backtest.Report, folder string) erro
 	return nil
 }
 
-// BacktestKey is what the report of a backtest is found by: the table, both files and the build, which may change a model. 32 hexadecimal
-// digits.
+// BacktestKey identifies the report of a backtest by table, both files and build, which may change a model. It has 32 hexadecimal digits.
 func BacktestKey(table *stager.Input, spec, version string) string {
 	all := sha256.New()
 	fmt.Fprintf(all, "%s\n%s\n%d\n%s", table.Fingerprint, version, len(spec), spec)
 	return hex.EncodeToString(all.Sum(nil)[:16])
 }
 
-// ReadBacktest is the report with the key of a backtest of a dataset; nil where there is none that can be read.
+// ReadBacktest returns the report of a dataset's backtest by key; nil if there is none that can be read.
 func ReadBacktest(ctx context.Context, store blob.Store, dataset, key string) (*backtest.Report, error) {
 	text, _, err := blob.ReadAll(ctx, store, sweep.DatasetBacktest(dataset, key)+backtest.ReportFile, maxBacktest)
 	if errors.Is(err, blob.ErrNotExist) {
@@ -89,10 +88,10 @@ func ReadBacktest(ctx context.Context, store blob.Store, dataset, key string) (*
 
 	r, err := backtest.Decode(text)
 	if errors.As(err, new(*backtest.ReportError)) {
-		return nil, nil // played again, it is written again
+		return nil, nil // the backtest is run and written again
 	}
 	return r, err
 }
 
-// maxBacktest is more than a thousand nights under a hundred rules take.
+// maxBacktest is more than the size of a thousand nights under a hundred rules.
 const maxBacktest = 256 << 20

@@ -13,7 +13,7 @@ import (
 	"coppice/sweep"
 )
 
-// Kind is what a job does: its id begins with it, and its task is the launcher's command KIND-task.
+// Kind is what a job does: it prefixes the job's id, and the task runs the launcher's command KIND-task.
 type Kind string
 
 // The kinds.
@@ -22,7 +22,7 @@ const (
 	Backtest Kind = "backtest"
 )
 
-// noun is the kind as an error has it.
+// noun is the kind as it appears in errors.
 func (k Kind) noun() string {
 	if k == Stage {
 		return "staging"
@@ -30,17 +30,17 @@ func (k Kind) noun() string {
 	return string(k)
 }
 
-// Request is a job.
+// Request describes a job.
 type Request struct {
 	Kind        Kind
 	Dataset     string
-	Fingerprint string // of all that its result depends on, hexadecimal
+	Fingerprint string // of everything that its result depends on, in hexadecimal
 	Env         sweep.LauncherTaskEnv
 	Machine     string
 	VCPUs       int
-	Memory      int64 // of the machine, bytes
+	Memory      int64 // of the machine, in bytes
 	Spot        bool
-	LocalSSD    int // disks, a number that the machine type takes
+	LocalSSD    int // number of disks, valid for the machine type
 	Limit       time.Duration
 }
 
@@ -54,20 +54,20 @@ type Jobs interface {
 	Cancel(ctx context.Context, job string) (provision.Status, error)
 }
 
-// Job is a job that has been submitted.
+// Job is a submitted job.
 type Job struct {
 	Kind     Kind
 	ID, Name string
-	Attached bool // it was there before, whoever started it
+	Attached bool // it existed already
 }
 
-// fingerprintDigits are enough of a fingerprint for a job's id, which has room for no more.
+// fingerprintDigits is how much of a fingerprint goes into a job's id, which has little room.
 const fingerprintDigits = 12
 
-// maxRuns bounds how often the same is tried: a job's id is used once, and one that failed keeps it for sixty days.
+// maxRuns bounds repeated runs of the same request: a job's id cannot be reused, and stays taken for sixty days.
 const maxRuns = 100
 
-// jobID is the id of run number n. A name for which there is no room loses its end: the fingerprint tells names apart, too.
+// jobID is the id of run n. A long name is cut: the fingerprint also distinguishes names.
 func jobID(q *Request, n int) string {
 	id := "-" + q.Fingerprint[:fingerprintDigits]
 	if n > 0 {
@@ -80,7 +80,7 @@ func jobID(q *Request, n int) string {
 // maxID is Batch's limit for the length of a job's id.
 const maxID = 63
 
-// TooOftenError is what has failed too often.
+// TooOftenError reports a request that has failed too often.
 type TooOftenError struct {
 	Kind    Kind
 	Dataset string
@@ -90,7 +90,7 @@ func (e *TooOftenError) Error() string {
 	return fmt.Sprintf("dataset %s: %d %s jobs have tried the same; delete some of them: gcloud batch jobs list", e.Dataset, maxRuns, e.Kind.noun())
 }
 
-// Submit starts a job for the request, or attaches to one that is doing the same. The request's Env.Job is filled in.
+// Submit starts a job for the request, or attaches to one doing the same. It fills in the request's Env.Job.
 func Submit(ctx context.Context, jobs Jobs, q Request) (*Job, error) {
 	for n := range maxRuns {
 		q.Env.Job = jobID(&q, n)
@@ -99,7 +99,7 @@ func Submit(ctx context.Context, jobs Jobs, q Request) (*Job, error) {
 		if err != nil {
 			return nil, err
 		}
-		if s.Finished && !s.Created.IsZero() { // an earlier run, which left nothing, or what was deleted since
+		if s.Finished && !s.Created.IsZero() { // an earlier run that left no result, or whose result was deleted since
 			continue
 		}
 
@@ -112,13 +112,13 @@ func Submit(ctx context.Context, jobs Jobs, q Request) (*Job, error) {
 	return nil, &TooOftenError{q.Kind, q.Dataset}
 }
 
-// FailedError is a job that has ended without a result.
+// FailedError reports a job that ended without a result.
 type FailedError struct {
 	Kind  Kind
 	Job   string
 	State string
-	Text  string // what the task said, or else what Batch says
-	Code  int    // the task's exit code; 0 when it said nothing
+	Text  string // the task's error, or else Batch's
+	Code  int    // the task's exit code; 0 if unknown
 }
 
 func (e *FailedError) Error() string {
@@ -128,7 +128,7 @@ func (e *FailedError) Error() string {
 	return fmt.Sprintf("%s job %s: %s", e.Kind.noun(), e.Job, e.Text)
 }
 
-// ExitStatus is how a program ends with it.
+// ExitStatus is the exit code of a program that ends with this error.
 func (e *FailedError) ExitStatus() int { return max(e.Code, sweep.ExitError) }
 
 // Follower watches a job from outside.
@@ -136,14 +136,15 @@ type Follower struct {
 	Jobs     Jobs
 	Store    blob.Store // the datasets bucket
 	Every    time.Duration
-	State    func(state string) // told of every change; may be nil
+	State    func(state string) // called for every change; may be nil
 	Progress func(step stager.Step, done, total int64)
-	Line     func(line string) // told of every line that the task has for people; may be nil
+	Line     func(line string) // called for every line that the task writes for people; may be nil
 
-	attempt, lines int // of the progress that was shown
+	attempt, lines int // of the progress shown so far
 }
 
-// Wait returns how the job that tells in a folder of the bucket ended, when it has. A job that ended without a result is a *FailedError.
+// Wait waits for the job that reports in a folder of the bucket, and returns its outcome. A job that ended without a result is a
+// *FailedError.
 func (f *Follower) Wait(ctx context.Context, folder string, j *Job) (*Outcome, error) {
 	last := ""
 	tick := time.NewTicker(f.Every)
@@ -177,7 +178,7 @@ func (f *Follower) Wait(ctx context.Context, folder string, j *Job) (*Outcome, e
 	}
 }
 
-// show tells what is new in a progress, which may be nil. How far a step is means nothing when the job is over.
+// show reports what is new in a progress, which may be nil. When the job is over, a step's progress is not shown.
 func (f *Follower) show(p *Progress, over bool) {
 	if p == nil {
 		return
@@ -186,7 +187,7 @@ func (f *Follower) show(p *Progress, over bool) {
 		f.Progress(p.Step, p.Done, p.Total)
 	}
 
-	if p.Attempt != f.attempt { // it begins anew
+	if p.Attempt != f.attempt { // a new attempt
 		f.attempt, f.lines = p.Attempt, 0
 	}
 	for ; f.lines < len(p.Lines); f.lines++ {

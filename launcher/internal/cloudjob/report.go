@@ -15,25 +15,25 @@ import (
 	"coppice/sweep"
 )
 
-// Progress is how far a task is.
+// Progress is a task's progress.
 type Progress struct {
 	Format  int         `json:"format"`
 	Attempt int         `json:"attempt"`
 	Step    stager.Step `json:"step"` // "" before the first
-	Done    int64       `json:"done"` // bytes
+	Done    int64       `json:"done"` // in bytes
 	Total   int64       `json:"total"`
-	Lines   []string    `json:"lines,omitempty"` // for people, all that there were in this attempt
+	Lines   []string    `json:"lines,omitempty"` // for people, all of this attempt
 }
 
-// Outcome is how a task ended. Every attempt leaves its own over the one before.
+// Outcome is how a task ended. Every attempt overwrites the previous one's.
 type Outcome struct {
 	Format  int       `json:"format"`
 	Attempt int       `json:"attempt"`
-	Version string    `json:"version,omitempty"` // of the dataset that was staged
+	Version string    `json:"version,omitempty"` // of the staged dataset
 	Existed bool      `json:"existed,omitempty"`
-	Report  string    `json:"report,omitempty"` // the key of a backtest's report
-	Error   string    `json:"error,omitempty"`  // "" when it went well
-	Code    int       `json:"code,omitempty"`   // the exit code that goes with it
+	Report  string    `json:"report,omitempty"` // key of a backtest's report
+	Error   string    `json:"error,omitempty"`  // "" on success
+	Code    int       `json:"code,omitempty"`   // exit code
 	At      time.Time `json:"at"`
 }
 
@@ -44,7 +44,7 @@ const (
 	maxError     = 16 << 10
 )
 
-// keyPattern is what BacktestKey makes.
+// keyPattern matches the keys made by BacktestKey.
 var keyPattern = regexp.MustCompile(`^[0-9a-f]{32}$`)
 
 func put(ctx context.Context, store blob.Store, name string, v any) error {
@@ -56,7 +56,7 @@ func put(ctx context.Context, store blob.Store, name string, v any) error {
 	return err
 }
 
-// readProgress is nil as long as there is none that makes sense: it is for people, and the next one comes soon.
+// readProgress returns nil if there is no valid progress: it is informational, and will soon be rewritten.
 func readProgress(ctx context.Context, store blob.Store, folder string) (*Progress, error) {
 	data, _, err := blob.ReadAll(ctx, store, folder+progressFile, maxReport)
 	if errors.Is(err, blob.ErrNotExist) || errors.Is(err, blob.ErrTooLong) {
@@ -78,7 +78,7 @@ func decodeProgress(data []byte) *Progress {
 	return &p
 }
 
-// readOutcome is nil as long as there is none.
+// readOutcome returns nil if there is none yet.
 func readOutcome(ctx context.Context, store blob.Store, folder string) (*Outcome, error) {
 	data, _, err := blob.ReadAll(ctx, store, folder+outcomeFile, maxReport)
 	if errors.Is(err, blob.ErrNotExist) {
@@ -108,7 +108,7 @@ func decodeOutcome(data []byte) (*Outcome, error) {
 		return nil, &sweep.DecodeError{Kind: "job's outcome", Err: err}
 	}
 
-	o.Error = strings.Map(func(r rune) rune { // it goes to a terminal
+	o.Error = strings.Map(func(r rune) rune { // it is shown on a terminal
 		if unicode.IsControl(r) && r != '\n' && r != '\t' {
 			return unicode.ReplacementChar
 		}

@@ -9,16 +9,16 @@ import (
 	"coppice/sweep"
 )
 
-// Stage is the task of a staging job. The version that it makes is in its outcome.
+// Stage is the task of a staging job. Its outcome has the version.
 func (t *Task) Stage(ctx context.Context, s *stager.Stager, dst stager.Destination) error {
 	spec, err := dataset.ParseSpec(t.Env.File, []byte(t.Env.Spec))
 	if err != nil {
-		return err // without a name there is no place for an outcome, and whoever submitted the job has parsed it, too
+		return err // without a name there is no folder for an outcome; the submitter has parsed the spec, too
 	}
 
 	return t.run(ctx, sweep.DatasetStaging(spec.Name, t.Env.Job), func(r *reporter) (Outcome, error) {
 		s.Progress = r.note
-		if spec.Encodings.Like = t.Env.Like; t.Env.Like != "" { // looked up by whoever submitted the job
+		if spec.Encodings.Like = t.Env.Like; t.Env.Like != "" { // resolved by the submitter
 			name, version, err := sweep.SplitDatasetRef(t.Env.Like)
 			if err != nil {
 				return Outcome{}, err

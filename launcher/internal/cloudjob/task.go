@@ -1,6 +1,6 @@
-// Package cloudjob runs a command of the launcher as a Batch job of one task, next to the data: staging a dataset, or a backtest. The task
-// is the launcher itself, with the same code as on a laptop; it says how far it is and how it ended in two objects of the datasets
-// bucket, which whoever started the job reads.
+// Package cloudjob runs a launcher command as a Batch job of one task, close to the data: staging a dataset, or a backtest. The task is the
+// launcher itself, with the same code as on a laptop; it writes its progress and outcome to two objects of the datasets bucket, which the
+// submitter reads.
 package cloudjob
 
 import (
@@ -14,17 +14,17 @@ import (
 	"coppice/sweep"
 )
 
-// Task is what runs in a job.
+// Task is the program running in a job.
 type Task struct {
 	Env   sweep.LauncherTaskEnv
 	Store blob.Store // the datasets bucket
 	Build string     // the launcher's version
 	Now   func() time.Time
-	Every time.Duration   // between two reports of progress
-	Code  func(error) int // the exit code of an error
+	Every time.Duration   // between two progress reports
+	Code  func(error) int // maps an error to an exit code
 }
 
-// run does the work and leaves its outcome in the folder. When the machine is taken away it leaves none: the next attempt will.
+// run does the work and writes its outcome to the folder. If the machine is taken away it writes none: the next attempt will.
 func (t *Task) run(ctx context.Context, folder string, work func(*reporter) (Outcome, error)) error {
 	r := &reporter{store: t.Store, name: folder + progressFile, latest: Progress{Format: 1, Attempt: t.Env.Attempt}}
 	stop := r.start(ctx, t.Every)
@@ -47,17 +47,17 @@ func (t *Task) run(ctx context.Context, folder string, work func(*reporter) (Out
 	return err
 }
 
-// reporter writes the newest progress now and then, so that writing never holds up the work.
+// reporter writes the latest progress periodically, so that writing never delays the work.
 type reporter struct {
 	store blob.Store
 	name  string
 
 	mu      sync.Mutex
 	latest  Progress
-	changed bool // since it was written
+	changed bool // since the last write
 }
 
-// note says how far a step is.
+// note records a step's progress.
 func (r *reporter) note(step stager.Step, done, total int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -65,7 +65,7 @@ func (r *reporter) note(step stager.Step, done, total int64) {
 	r.changed = true
 }
 
-// say adds a line that people are shown.
+// say adds a line for people.
 func (r *reporter) say(line string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -73,7 +73,7 @@ func (r *reporter) say(line string) {
 	r.changed = true
 }
 
-// take is what has not been written yet; nil is nothing.
+// take returns unwritten progress; nil for none.
 func (r *reporter) take() *Progress {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -86,7 +86,7 @@ func (r *reporter) take() *Progress {
 	return &p
 }
 
-// start writes until the returned function is called, which writes the last. A progress that cannot be written is no reason to stop.
+// start writes periodically until the returned function is called, which writes a last time. A failed write does not stop the work.
 func (r *reporter) start(ctx context.Context, every time.Duration) (stop func()) {
 	quit := make(chan struct{})
 	var ended sync.WaitGroup

@@ -1,5 +1,5 @@
-// Package compare scores two registered versions on the same rows, each through its own encoding of the raw values, and says by how much the
-// one is better than the other, and within which bounds.
+// Package compare scores two registered versions on the same rows, each through its own encoding of the raw values, and estimates how much
+// better one is, with a confidence interval.
 package compare
 
 import (
@@ -16,26 +16,26 @@ import (
 	"coppice/scorer"
 )
 
-// Side is a version that is compared.
+// Side is one of the two versions.
 type Side struct {
 	Name   string // such as ctr@3
 	Scorer *scorer.Scorer
 }
 
-// Rows are what both sides have predicted.
+// Rows holds both sides' predictions.
 type Rows struct {
 	Label  []float32
-	Weight []float32    // nil where all are 1
+	Weight []float32    // nil if all are 1
 	Pred   [2][]float64 // of the first side and the second
 	By     []string     // value of the column to divide by; nil without one
 }
 
-// Error is a comparison that cannot be made as it was asked for.
+// Error reports a comparison that cannot be made as requested.
 type Error struct{ Msg string }
 
 func (e *Error) Error() string { return e.Msg }
 
-// IsInput says that what was handed in is at fault, and will be the next time.
+// IsInput says that the input is at fault, permanently.
 func (*Error) IsInput() bool { return true }
 
 func errorf(format string, args ...any) error { return &Error{fmt.Sprintf(format, args...)} }
@@ -46,14 +46,14 @@ type File struct {
 	CSV    dataset.CSVSpec
 	Label  dataset.LabelInfo
 	Weight string // column; empty without
-	// Missing are the texts that stand for a missing label.
+	// Missing lists the texts that stand for a missing label.
 	Missing []string
-	By      string // column to divide by; empty without
+	By      string // column to divide by; empty for none
 }
 
 const batchRows = 16384
 
-// OnFile scores the rows of a table that have a label.
+// OnFile scores the labelled rows of a table.
 func OnFile(ctx context.Context, sides [2]Side, f File) (*Rows, error) {
 	files, err := ingest.Expand(f.Path)
 	if err != nil {
@@ -87,7 +87,7 @@ func OnFile(ctx context.Context, sides [2]Side, f File) (*Rows, error) {
 	return r, err
 }
 
-// whoNeeds says for the message what a column is for.
+// whoNeeds says, for a message, what a column is needed for.
 func (f *File) whoNeeds(sides [2]Side, column string) string {
 	for _, s := range sides {
 		if slices.Contains(s.Scorer.Columns(), column) {
@@ -153,7 +153,7 @@ func (r *Rows) divide(v *dataset.Values, places []int32) {
 	}
 }
 
-// OnSample scores the rows of a dataset's sample that pass, with the targets of its split.
+// OnSample scores the rows of a dataset's sample for which pass is true, with the targets of its split.
 func OnSample(sides [2]Side, s *dataset.Sample, t dataset.Targets, by string, pass func(fold uint8) bool) (*Rows, error) {
 	var divided *dataset.Values
 	if by != "" {
@@ -197,21 +197,21 @@ func OnSample(sides [2]Side, s *dataset.Sample, t dataset.Targets, by string, pa
 	return r, nil
 }
 
-// Line is a metric of both sides.
+// Line is one metric of both sides.
 type Line struct {
 	Metric string  `json:"metric"`
 	By     string  `json:"by,omitempty"` // value of the column to divide by; empty for all rows
 	Rows   int     `json:"rows"`
 	A      float64 `json:"a"`
 	B      float64 `json:"b"`
-	Gain   float64 `json:"gain"` // above 0 where B is better, whichever way the metric goes
+	Gain   float64 `json:"gain"` // above 0 if B is better, for any metric
 	Low    float64 `json:"low"`
 	High   float64 `json:"high"`
 	Method string  `json:"method"`
 	Says   string  `json:"says"`
 }
 
-// What a line says.
+// Verdicts of a line.
 const (
 	Better = "B is better"
 	Worse  = "B is worse"
@@ -219,7 +219,7 @@ const (
 	Same   = "the same predictions"
 )
 
-// Compare measures all rows by each metric. One that is not defined on them is left out, unless none is.
+// Compare evaluates each metric on all rows. An undefined metric is left out, unless all are.
 func (r *Rows) Compare(metrics []metric.Metric, c metric.Confidence) ([]Line, error) {
 	var lines []Line
 	var last error
@@ -282,7 +282,7 @@ func (r *Rows) CompareBy(m metric.Metric, c metric.Confidence) ([]Line, error) {
 	return lines, nil
 }
 
-// line compares some rows, or all where rows is nil.
+// line compares some rows, or all if rows is nil.
 func (r *Rows) line(m metric.Metric, c metric.Confidence, rows []int) (Line, error) {
 	label, weight, pred := r.Label, r.Weight, r.Pred
 	if rows != nil {

@@ -1,10 +1,10 @@
-// Package console serves pages: the sweeps and models that there are, and each of them as `launcher report` would write it, the same
-// bytes. A page of a running sweep hears by server-sent events that there are other bytes, and fetches them. One poller reads for all
-// who look, at most one request a second (steady).
+// Package console serves pages: a list of the sweeps and models, and for each the page that `launcher report` would write, byte by byte.
+// The page of a running sweep is notified by server-sent events when it has changed, and reloads. A single poller reads for all viewers,
+// with at most one request a second (steady).
 //
-// It only reads: nothing can be started, cancelled or promoted through it. It listens on this machine only and has no callers to tell
-// apart: whoever may open a connection to this machine's loopback sees what the caller of `launcher console` may see. Requests that
-// name another host are refused, so that a page elsewhere cannot have a browser read this one (DNS rebinding).
+// It is read-only: nothing can be started, cancelled or promoted through it. It listens on this machine only and has no authentication:
+// anyone who can connect to this machine's loopback sees what the user of `launcher console` may see. Requests for another host are
+// rejected, so that a foreign page cannot read this one through a browser (DNS rebinding).
 package console
 
 import (
@@ -29,17 +29,17 @@ import (
 	"coppice/sweep"
 )
 
-// How long things last.
+// Durations and limits.
 const (
-	lookedAt  = time.Minute      // a sweep is read on so long after somebody looked last
-	stillGood = 30 * time.Second // pages that nobody is told of changes of
-	pollPause = time.Second      // between two rounds, at least
-	mostOpen  = 50               // sweeps that are kept in memory
+	lookedAt  = time.Minute      // how long a sweep is polled after it was last viewed
+	stillGood = 30 * time.Second // lifetime of pages without change notifications
+	pollPause = time.Second      // least time between two rounds
+	mostOpen  = 50               // sweeps kept in memory
 )
 
-// Console is what is served.
+// Console serves the pages.
 type Console struct {
-	Online bool // as report.Sweep's
+	Online bool // as in report.Sweep
 
 	sweeps, datasets, models *steady
 
@@ -49,17 +49,17 @@ type Console struct {
 	now    func() time.Time
 	log    *slog.Logger
 
-	first turn // at reading a sweep for the first time: of two who come at once, one reads
-	made  turn // at making any other page, of what one goroutine at a time may read
+	first turn // serialises first reads of sweeps
+	made  turn // serialises other pages, whose data are not safe for concurrent use
 	mu    sync.Mutex
 	open  map[sweep.ID]*watched
 	still map[string]*still // pages by path
 }
 
-// turn is what one at a time has.
+// turn is a lock that can be waited for with a context.
 type turn chan struct{}
 
-// take waits for it as long as ctx lasts: who has gone holds up nobody behind.
+// take acquires it, waiting at most until ctx ends, so that a viewer who has left delays no one.
 func (t turn) take(ctx context.Context) error {
 	select {
 	case t <- struct{}{}:
@@ -71,7 +71,7 @@ func (t turn) take(ctx context.Context) error {
 
 func (t turn) give() { <-t }
 
-// watched is one sweep that somebody looks at.
+// watched is a sweep that is being viewed.
 type watched struct {
 	reading sync.Mutex
 	sweep   *report.Sweep
@@ -79,27 +79,27 @@ type watched struct {
 	version string
 	ended   bool
 	looked  time.Time
-	changed chan struct{} // closed when there is another page
+	changed chan struct{} // closed when the page has changed
 }
 
-// still is a page that is made anew when it has become old.
+// still is a page that is rendered again when it has expired.
 type still struct {
 	page    []byte
 	at      time.Time
-	renewed bool // somebody is making it anew
+	renewed bool // it is being rendered again
 }
 
-// New serves what lies in three buckets.
+// New returns a console on three buckets.
 func New(sweeps, datasets, models blob.Store, now func() time.Time, log *slog.Logger) *Console {
 	c := &Console{sweeps: newSteady(sweeps, now), datasets: newSteady(datasets, now), models: newSteady(models, now), now: now, log: log, first: make(turn, 1), made: make(turn, 1), open: map[sweep.ID]*watched{}, still: map[string]*still{}}
-	c.models.limit, c.datasets.limit = c.sweeps.limit, c.sweeps.limit // all together
+	c.models.limit, c.datasets.limit = c.sweeps.limit, c.sweeps.limit // one limit for all
 	c.reg = registry.New(c.models)
 	c.index = report.NewIndex(c.sweeps, c.datasets, c.reg)
 	c.nights = report.NewDatasets(c.datasets, c.index)
 	return c
 }
 
-// Run reads on, until ctx ends, what somebody looks at.
+// Run polls the viewed sweeps until ctx ends.
 func (c *Console) Run(ctx context.Context) {
 	for {
 		for _, w := range c.wanted() {
@@ -115,7 +115,7 @@ func (c *Console) Run(ctx context.Context) {
 	}
 }
 
-// wanted are the sweeps that somebody looks at and that have not ended; those that nobody has looked at for long are forgotten.
+// wanted returns the viewed sweeps that have not ended; those not viewed for long are dropped.
 func (c *Console) wanted() []*watched {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -131,7 +131,7 @@ func (c *Console) wanted() []*watched {
 	return out
 }
 
-// look reads a sweep once more, and tells who waits for it when it has changed.
+// look reads a sweep again, and notifies its viewers if it has changed.
 func (c *Console) look(ctx context.Context, w *watched) error {
 	w.reading.Lock()
 	defer w.reading.Unlock()
@@ -156,7 +156,7 @@ func (c *Console) look(ctx context.Context, w *watched) error {
 	return nil
 }
 
-// at is the sweep, which is read for the first time if need be.
+// at returns the sweep, reading it first if necessary.
 func (c *Console) at(ctx context.Context, id sweep.ID) (*watched, error) {
 	if err := c.first.take(ctx); err != nil {
 		return nil, err
@@ -184,7 +184,7 @@ func (c *Console) at(ctx context.Context, id sweep.ID) (*watched, error) {
 	return w, nil
 }
 
-// state is what there is of a watched sweep at the moment, and what is closed when there is more.
+// state returns a watched sweep's current page, and a channel that is closed when it changes.
 func (c *Console) state(w *watched) (text []byte, version string, ended bool, more <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -236,7 +236,7 @@ func (c *Console) Handler(hosts []string) http.Handler {
 	return guarded(hosts, mux)
 }
 
-// guarded refuses requests for other hosts, and says with every answer what a browser may do with it.
+// guarded rejects requests for other hosts, and sets security headers on every response.
 func guarded(hosts []string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		known := false
@@ -258,7 +258,7 @@ func guarded(hosts []string, next http.Handler) http.Handler {
 	})
 }
 
-// serveStill serves a page that is made anew, for the next one who asks, when it has become old.
+// serveStill serves a page; if it has expired, it is rendered again for later requests.
 func (c *Console) serveStill(w http.ResponseWriter, r *http.Request, render func(context.Context, *bytes.Buffer) error) {
 	path := r.URL.Path
 	c.mu.Lock()
@@ -289,7 +289,7 @@ func (c *Console) serveStill(w http.ResponseWriter, r *http.Request, render func
 	case s == nil:
 		s, err = build(unhurried(r.Context()))
 	case renew:
-		go func() { // no faster than the bucket is to be asked
+		go func() { // no faster than the bucket should be polled
 			if _, err := build(context.WithoutCancel(r.Context())); err != nil {
 				c.log.Warn("a page cannot be made anew", "path", path, "error", err.Error())
 				c.mu.Lock()
@@ -315,7 +315,7 @@ func (c *Console) serveSweep(w http.ResponseWriter, r *http.Request) {
 	c.answer(w, r, text, nil)
 }
 
-// answer sends a page, or says why there is none.
+// answer sends a page, or the reason why there is none.
 func (c *Console) answer(w http.ResponseWriter, r *http.Request, text []byte, err error) {
 	var none *sweepview.NotFoundError
 	var noModel *registry.NotFoundError
@@ -325,17 +325,17 @@ func (c *Console) answer(w http.ResponseWriter, r *http.Request, text []byte, er
 	case errors.As(err, &none) || errors.As(err, &noDataset) || errors.As(err, &noModel) || errors.As(err, &name):
 		http.Error(w, err.Error(), http.StatusNotFound)
 	case err != nil && r.Context().Err() != nil:
-		w.WriteHeader(http.StatusServiceUnavailable) // which nobody reads any more
+		w.WriteHeader(http.StatusServiceUnavailable) // the viewer has left
 	case err != nil:
 		c.log.Warn("a page cannot be made", "path", r.URL.Path, "error", err.Error())
 		http.Error(w, err.Error(), http.StatusBadGateway)
 	default:
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		_, _ = w.Write(text) // a reader who has gone needs no answer
+		_, _ = w.Write(text) // the viewer may have left
 	}
 }
 
-// serveEvents tells of every new version of a sweep's page, until it has ended or the reader has gone.
+// serveEvents sends an event for every change of a sweep's page, until it has ended or the viewer has left.
 func (c *Console) serveEvents(w http.ResponseWriter, r *http.Request) {
 	s, err := c.at(r.Context(), sweep.ID(r.PathValue("id")))
 	if err != nil {
@@ -344,7 +344,7 @@ func (c *Console) serveEvents(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	control := http.NewResponseController(w)
-	beat := time.NewTicker(15 * time.Second) // a connection of which nothing is heard is cut by what lies between
+	beat := time.NewTicker(15 * time.Second) // intermediaries cut silent connections
 	defer beat.Stop()
 
 	for {
@@ -365,17 +365,17 @@ func (c *Console) serveEvents(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// AddressError is an address that the console does not listen on.
+// AddressError reports an address that the console does not listen on.
 type AddressError struct{ Address string }
 
 func (e *AddressError) Error() string {
 	return fmt.Sprintf("%s can be reached from other machines, and the console asks nobody who they are: listen on 127.0.0.1, and reach it from elsewhere through `ssh -L`", e.Address)
 }
 
-// IsInput says that what was handed in is at fault, and will be the next time.
+// IsInput says that the input is at fault, permanently.
 func (*AddressError) IsInput() bool { return true }
 
-// Listen listens on an address of this machine's loopback; others are an *AddressError. hosts are the names by which it may be called.
+// Listen listens on a loopback address of this machine; any other is an *AddressError. hosts are the names under which it may be requested.
 func Listen(ctx context.Context, address string) (l net.Listener, hosts []string, err error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -412,7 +412,7 @@ func (c *Console) Serve(ctx context.Context, l net.Listener, hosts []string) err
 		return err
 	case <-ctx.Done():
 	}
-	if err := server.Close(); err != nil { // whoever listens for events would not end
+	if err := server.Close(); err != nil { // event streams would not end by themselves
 		return fmt.Errorf("end the console: %w", err)
 	}
 	if err := <-done; !errors.Is(err, http.ErrServerClosed) {

@@ -14,12 +14,12 @@ import (
 	"coppice/blob"
 )
 
-// steady is a store that is only read, and that asks the one behind it at most once a second: so much the bucket of a running sweep
-// can bear however many look at it. Within a round of reading (next), a folder is listed once. An object of a generation that was read
-// before is not read again, and one that changes all the time, such as a sign of life, is read the less often the more of its kind
-// there are; what was read last stands for it meanwhile.
+// steady is a read-only store that sends at most one request a second to the store behind it: the bucket of a running sweep must not suffer
+// from the number of viewers. Within a round (next), a folder is listed once. An object of an unchanged generation is not read again, and
+// one that changes all the time, such as a heartbeat, is read the less often the more of its kind there are; meanwhile its last contents
+// are served.
 //
-// The first reading of a sweep is not held back (unhurried): each object is asked for once, however large the sweep.
+// The first read of a sweep is not throttled (unhurried): it requests each object only once, however large the sweep.
 type steady struct {
 	blob.Store
 	limit *rate.Limiter
@@ -31,17 +31,17 @@ type steady struct {
 	objects  map[string]kept
 }
 
-// kept is an object as it was read last.
+// kept is an object as last read.
 type kept struct {
 	data    []byte
 	attrs   blob.Attrs
 	at      time.Time
-	changes int // how often it was read with other contents
+	changes int // number of times it was read with new contents
 }
 
 const (
-	perPage  = 1000     // objects that a store lists in one request
-	mostKept = 64 << 10 // bytes of an object that is kept
+	perPage  = 1000     // objects per listing request
+	mostKept = 64 << 10 // most bytes of a cached object
 )
 
 func newSteady(store blob.Store, now func() time.Time) *steady {
@@ -50,10 +50,10 @@ func newSteady(store blob.Store, now func() time.Time) *steady {
 
 type firstKey struct{}
 
-// unhurried marks what is done with ctx as a first reading.
+// unhurried marks ctx as that of a first read.
 func unhurried(ctx context.Context) context.Context { return context.WithValue(ctx, firstKey{}, true) }
 
-// wait is called before every request.
+// wait throttles; it is called before every request.
 func (s *steady) wait(ctx context.Context) error {
 	if ctx.Value(firstKey{}) != nil {
 		return ctx.Err()
@@ -61,14 +61,14 @@ func (s *steady) wait(ctx context.Context) error {
 	return s.limit.Wait(ctx)
 }
 
-// next begins a round: folders are listed anew.
+// next begins a round: folders are listed again.
 func (s *steady) next() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.listings)
 }
 
-// Stat asks.
+// Stat asks the store.
 func (s *steady) Stat(ctx context.Context, name string) (blob.Attrs, error) {
 	if err := s.wait(ctx); err != nil {
 		return blob.Attrs{}, err
@@ -78,12 +78,12 @@ func (s *steady) Stat(ctx context.Context, name string) (blob.Attrs, error) {
 
 var errReadOnly = errors.New("the console only reads")
 
-// Put refuses.
+// Put always fails.
 func (s *steady) Put(context.Context, string, blob.Generation, io.Reader) (blob.Attrs, error) {
 	return blob.Attrs{}, errReadOnly
 }
 
-// Open gives what is kept where that will do.
+// Open serves the cached object if it is recent enough.
 func (s *steady) Open(ctx context.Context, name string, r blob.Range) (io.ReadCloser, blob.Attrs, error) {
 	if k, ok := s.enough(name); ok && r == (blob.Range{}) {
 		return io.NopCloser(bytes.NewReader(k.data)), k.attrs, nil
@@ -107,8 +107,7 @@ func (s *steady) Open(ctx context.Context, name string, r blob.Range) (io.ReadCl
 	return io.NopCloser(bytes.NewReader(data)), attrs, nil
 }
 
-// enough says whether what is kept of an object will do: it has not changed since, or it changes again and again and was read not
-// long ago.
+// enough reports whether the cached object will do: it has not changed, or it changes again and again and was read recently.
 func (s *steady) enough(name string) (kept, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,8 +122,8 @@ func (s *steady) enough(name string) (kept, bool) {
 	return k, k.changes > 0 && s.now().Sub(k.at) < s.patience()
 }
 
-// patience is how long an object that changes all the time may be old: twice as many seconds as there are such objects, so that they
-// take half of all requests. The lock is held.
+// patience is the tolerated age of an object that changes all the time: two seconds per such object, so that they take half of all
+// requests. The caller holds the lock.
 func (s *steady) patience() time.Duration {
 	n := 0
 	for name, k := range s.objects {
@@ -135,7 +134,7 @@ func (s *steady) patience() time.Duration {
 	return time.Duration(2*n) * time.Second
 }
 
-// List lists a folder once in a round.
+// List lists a folder once per round.
 func (s *steady) List(ctx context.Context, prefix string) iter.Seq2[blob.Attrs, error] {
 	return func(yield func(blob.Attrs, error) bool) {
 		all, err := s.listed(ctx, prefix)

@@ -20,31 +20,31 @@ import (
 type Sweep struct {
 	File string
 	Spec *sweep.Spec
-	Err  error // of reading it, when Spec is nil
+	Err  error // from reading it, if Spec is nil
 }
 
-// Jobs says what Batch would be asked for.
+// Jobs describes jobs as they would be submitted to Batch.
 type Jobs interface {
 	// Name is the full name of a sweep's job.
 	Name(sweep.ID) string
-	// Request is the job as the service takes it; an error names the rule of Batch that it breaks.
+	// Request is the job in the service's format; an error names the violated rule of Batch.
 	Request(*sweep.Plan) ([]byte, error)
-	// LocalSSDs is how many local SSDs each machine gets.
+	// LocalSSDs is the number of local SSDs per machine.
 	LocalSSDs(*sweep.Plan) (int, error)
 }
 
-// machine is a kind of machines that a sweep asks for. With vcpus 0 only its name is known.
+// machine is a kind of machine that a sweep asks for. If vcpus is 0, only its name is known.
 type machine struct {
 	name     string
 	vms      int
-	vcpus    int // of one
-	ssds     int // of one
+	vcpus    int // per machine
+	ssds     int // per machine
 	spot     bool
-	zones    []string // empty is any of the region
-	fallback bool     // asked for only when those before it cannot be had
+	zones    []string // empty for any in the region
+	fallback bool     // used only if the previous ones are not available
 }
 
-// sweep looks at the spec and its dataset, and says which machines it wants.
+// sweep checks the spec and its dataset, and returns the machines that it needs.
 func (d *Doctor) sweep(ctx context.Context, s *Sweep) []machine {
 	switch {
 	case s == nil:
@@ -55,7 +55,7 @@ func (d *Doctor) sweep(ctx context.Context, s *Sweep) []machine {
 		return nil
 	}
 
-	// Without its dataset, a sweep says only which machines it wants.
+	// Without its dataset, a sweep only tells which machines it needs.
 	m := d.dataset(ctx, s.Spec.Dataset)
 	if m == nil {
 		d.add("sweep", NotChecked, s.File, "", "it is well formed; whether it fits its dataset is not known")
@@ -75,7 +75,7 @@ func (d *Doctor) sweep(ctx context.Context, s *Sweep) []machine {
 	return d.placed(s, p.Plan)
 }
 
-// placed holds each of the plan's kinds of machines against the rules of Batch.
+// placed checks each kind of machine in the plan against the rules of Batch.
 func (d *Doctor) placed(s *Sweep, p *sweep.Plan) []machine {
 	var wanted []machine
 	for i := range len(p.Fallback) + 1 {
@@ -105,7 +105,7 @@ func (d *Doctor) wanted(m sweep.Machine, i int) machine {
 	return w
 }
 
-// dataset looks whether it is there, and all of it; nil when it cannot be used.
+// dataset checks that the dataset is complete; it returns nil if it cannot be used.
 func (d *Doctor) dataset(ctx context.Context, ref string) *dataset.Manifest {
 	m, err := stager.Resolve(ctx, d.Datasets, ref)
 	var absent *stager.NotStagedError
@@ -122,7 +122,7 @@ func (d *Doctor) dataset(ctx context.Context, ref string) *dataset.Manifest {
 		return nil
 	}
 
-	// Buckets that tables were staged from are looked at among the rights.
+	// Buckets that tables were staged from are checked among the rights.
 	for _, s := range m.About.Sources {
 		if bucket, _, ok := strings.Cut(strings.TrimPrefix(s.URI, "gs://"), "/"); ok && strings.HasPrefix(s.URI, "gs://") && !slices.Contains(d.sources, bucket) {
 			d.sources = append(d.sources, bucket)

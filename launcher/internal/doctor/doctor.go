@@ -1,6 +1,6 @@
-// Package doctor examines a deployment before anything runs in it: credentials, enabled services, the rights of each account,
-// buckets, topics, images, quotas, machine types, dataset and sweep. It only reads. Every finding says what was found, where,
-// and the command that fixes it; what could not be looked at is a finding, too, with the reason.
+// Package doctor examines a deployment before anything runs in it: credentials, enabled services, the rights of each account, buckets,
+// topics, images, quotas, machine types, dataset and sweep. It is read-only. Every finding says what was found, where, and which command
+// fixes it; what could not be checked is also a finding, with the reason.
 package doctor
 
 import (
@@ -17,18 +17,18 @@ import (
 	"coppice/terraform"
 )
 
-// Verdict is how bad a finding is.
+// Verdict is the severity of a finding.
 type Verdict string
 
 // The verdicts.
 const (
 	OK         Verdict = "ok"
-	Warning    Verdict = "warning"     // a sweep would run, but something is not as it should be
+	Warning    Verdict = "warning"     // a sweep would run, but something is wrong
 	Problem    Verdict = "problem"     // a sweep would fail
-	NotChecked Verdict = "not checked" // with the reason in What
+	NotChecked Verdict = "not checked" // reason in What
 )
 
-// Finding is one thing that was looked at.
+// Finding is the result of one check.
 type Finding struct {
 	Check   string   `json:"check"` // local cloud, credentials, service, right, bucket, topic, subscription, image, quota, machine, dataset, sweep
 	Verdict Verdict  `json:"verdict"`
@@ -38,43 +38,43 @@ type Finding struct {
 	Binding *Binding `json:"binding,omitempty"`
 }
 
-// Binding is the row of terraform/iam.yaml that a finding about rights is about.
+// Binding is the row of terraform/iam.yaml that a finding about rights refers to.
 type Binding struct {
 	Identity string `json:"identity"`
 	Resource string `json:"resource"` // as in the table
 	Role     string `json:"role"`
 	Member   string `json:"member"`
-	On       string `json:"on"` // the resource's own name
+	On       string `json:"on"` // the actual resource
 }
 
-// Deployment is what the environment says of it.
+// Deployment is the deployment according to the environment.
 type Deployment struct {
 	sweep.Deployment
 	sweep.BatchEnv
 }
 
-// local says that it is the local cloud, where some things have no settings.
+// local reports whether it is the local cloud, where some things have no settings.
 func (d *Deployment) local() bool { return d.InspectEndpoint != "" }
 
-// Project tells about the project. All methods of these interfaces read only, may be called from any goroutine, and give a
-// *cloud.PermissionError to a caller who may not know, cloud.ErrNotThere and cloud.ErrNotImitated.
+// Project describes the project. All methods of these interfaces are read-only, safe for concurrent use, and return a
+// *cloud.PermissionError if the caller lacks the permission, cloud.ErrNotThere or cloud.ErrNotImitated.
 type Project interface {
-	// Caller is the e-mail address of whoever asks.
+	// Caller returns the caller's e-mail address.
 	Caller(ctx context.Context) (string, error)
 	Number(ctx context.Context) (string, error)
-	// Enabled are the enabled services.
+	// Enabled returns the enabled services.
 	Enabled(ctx context.Context) ([]string, error)
 }
 
-// Rights tells who may do what.
+// Rights describes permissions.
 type Rights interface {
-	// Held are those of the permissions that the caller has.
+	// Held returns those of the permissions that the caller has.
 	Held(ctx context.Context, r cloud.Resource, permissions []string) ([]string, error)
-	// Policy is what is given on exactly this resource.
+	// Policy returns the policy set on exactly this resource.
 	Policy(ctx context.Context, r cloud.Resource) (cloud.Policy, error)
 }
 
-// Resources tells about what Terraform makes.
+// Resources describes what Terraform creates.
 type Resources interface {
 	Bucket(ctx context.Context, name string) (cloud.Bucket, error)
 	Topic(ctx context.Context, name string) error
@@ -82,13 +82,13 @@ type Resources interface {
 	Image(ctx context.Context, i cloud.Image) error
 }
 
-// Machines tells about machines in the deployment's region.
+// Machines describes the machines in the deployment's region.
 type Machines interface {
 	Region(ctx context.Context) (cloud.Region, error)
 	Offered(ctx context.Context, zone, machineType string) error
 }
 
-// Cloud is all of it.
+// Cloud combines them.
 type Cloud interface {
 	Project
 	Rights
@@ -96,7 +96,7 @@ type Cloud interface {
 	Machines
 }
 
-// Doctor examines. Table, Cloud, Datasets and Jobs are needed.
+// Doctor examines a deployment. Table, Cloud, Datasets and Jobs are required.
 type Doctor struct {
 	Deployment Deployment
 	Table      *terraform.Table
@@ -106,7 +106,7 @@ type Doctor struct {
 	Now        time.Time
 	Version    string // the launcher's
 
-	name     string // of the deployment, with which its accounts begin; "" when it is not known
+	name     string // of the deployment, the prefix of its accounts; "" if unknown
 	caller   string
 	number   string
 	policies map[cloud.Resource]policyAnswer
@@ -116,13 +116,12 @@ type Doctor struct {
 
 // Report is the outcome.
 type Report struct {
-	Caller   string          `json:"caller"` // "" when it could not be known
+	Caller   string          `json:"caller"` // "" if unknown
 	Counts   map[Verdict]int `json:"counts"`
 	Findings []Finding       `json:"findings"`
 }
 
-// Examine looks at everything, of which the sweep is nil when there is none to look at. It ends early with ctx, and where the local cloud
-// does not answer.
+// Examine runs all checks; s is nil if there is no sweep to check. It stops early when ctx ends, or if the local cloud does not answer.
 func (d *Doctor) Examine(ctx context.Context, s *Sweep) (*Report, error) {
 	d.policies = map[cloud.Resource]policyAnswer{}
 	d.findings = nil
@@ -133,7 +132,7 @@ func (d *Doctor) Examine(ctx context.Context, s *Sweep) (*Report, error) {
 		return noLocalCloud(err), nil
 	}
 
-	// In this order: rights needs the buckets that sweep finds.
+	// The order matters: rights needs the buckets that sweep finds.
 	d.credentials(ctx, email, err)
 	d.services(ctx)
 	machines := d.sweep(ctx, s)
@@ -149,7 +148,7 @@ func (d *Doctor) Examine(ctx context.Context, s *Sweep) (*Report, error) {
 	return NewReport(d.caller, d.findings), nil
 }
 
-// NewReport counts.
+// NewReport makes a report with its counts.
 func NewReport(caller string, findings []Finding) *Report {
 	r := &Report{Caller: caller, Counts: map[Verdict]int{OK: 0, Warning: 0, Problem: 0, NotChecked: 0}, Findings: findings}
 	for _, f := range findings {
@@ -158,7 +157,7 @@ func NewReport(caller string, findings []Finding) *Report {
 	return r
 }
 
-// deploymentName is NAME of the task account NAME-task@PROJECT.iam.gserviceaccount.com, as terraform/ calls it.
+// deploymentName is NAME of the task account NAME-task@PROJECT.iam.gserviceaccount.com, as created by terraform/.
 func deploymentName(taskAccount string) string {
 	name, _, _ := strings.Cut(taskAccount, "@")
 	name, ok := strings.CutSuffix(name, "-task")
@@ -172,13 +171,13 @@ func (d *Doctor) add(check string, v Verdict, where, fix, format string, args ..
 	d.findings = append(d.findings, Finding{Check: check, Verdict: v, Where: where, Fix: fix, What: fmt.Sprintf(format, args...)})
 }
 
-// ownLogin is how a person becomes one who may see everything.
+// ownLogin is how a person logs in with their own rights.
 const ownLogin = "gcloud auth application-default login"
 
-// servicePattern is the service in the address that an error of cloud/inspect names.
+// servicePattern matches the service in the URL of an error of cloud/inspect.
 var servicePattern = regexp.MustCompile(`https://([a-z0-9-]{1,63}\.googleapis\.com)(?:/|$)`)
 
-// unread is why something could not be looked at, and what to do about it.
+// unread says why a check was not possible, and what to do about it.
 func (d *Doctor) unread(err error) (why, fix string) {
 	var denied *cloud.PermissionError
 
@@ -192,7 +191,7 @@ func (d *Doctor) unread(err error) (why, fix string) {
 			who = "the caller"
 		}
 
-		// Where the service is not enabled, no right would help.
+		// If the service is not enabled, no right would help.
 		if strings.HasPrefix(denied.Hint, "enable") {
 			m := servicePattern.FindStringSubmatch(denied.What)
 			if m == nil {
@@ -207,16 +206,16 @@ func (d *Doctor) unread(err error) (why, fix string) {
 	return err.Error(), ""
 }
 
-// cannot adds the finding for something that could not be looked at.
+// cannot adds the finding of a check that was not possible.
 func (d *Doctor) cannot(check, where string, err error) {
 	why, fix := d.unread(err)
 	d.add(check, NotChecked, where, fix, "%s", why)
 }
 
-// gcloud is a command on the project.
+// gcloud formats a command on the project.
 func (d *Doctor) gcloud(verb, rest string) string {
 	return "gcloud " + verb + " " + rest + " --project " + d.Deployment.Project
 }
 
-// apply is what makes everything that terraform/ describes; which configuration it is, only its owner knows.
+// apply creates everything in terraform/; the configuration is the user's.
 const apply = "terraform apply"

@@ -10,18 +10,18 @@ import (
 	"coppice/cloud"
 )
 
-// ssdGB is the size of one local SSD as quotas count it.
+// ssdGB is the size of one local SSD in quotas.
 const ssdGB = 375
 
-// cpuQuotas are the metrics of the region's quotas that count a series' vCPUs. Newer series have quotas that the region's
-// description does not show. The names are among those that google.golang.org/api/compute/v1 documents for Quota.Metric; which series counts
-// where a name does not say it (n1, e2) is from Google's quota pages and was not seen in a project.
+// cpuQuotas maps machine series to the region's quota metrics for their vCPUs. Newer series have quotas that the region's description does
+// not show. The names are among those that google.golang.org/api/compute/v1 documents for Quota.Metric; where a name does not contain its
+// series (n1, e2), the mapping is from Google's quota pages and was not observed in a project.
 var cpuQuotas = map[string]string{
 	"n1": "CPUS", "e2": "CPUS", "n2": "N2_CPUS", "n2d": "N2D_CPUS", "c2": "C2_CPUS", "c2d": "C2D_CPUS", "c3": "C3_CPUS",
 	"m1": "M1_CPUS", "m2": "M2_CPUS", "m3": "M3_CPUS", "t2d": "T2D_CPUS", "t2a": "T2A_CPUS",
 }
 
-// machines looks at types and quotas.
+// machines checks types and quotas.
 func (d *Doctor) machines(ctx context.Context, wanted []machine) {
 	if len(wanted) == 0 {
 		return
@@ -41,7 +41,7 @@ func (d *Doctor) machines(ctx context.Context, wanted []machine) {
 	d.add("quota", NotChecked, "Batch", "", "Batch's own limits cannot be read; those on one job were held against the sweep")
 }
 
-// offered looks in which of the zones the machine type exists.
+// offered checks in which of the zones the machine type exists.
 func (d *Doctor) offered(ctx context.Context, w machine, region cloud.Region) {
 	zones := w.zones
 	if len(zones) == 0 {
@@ -74,7 +74,7 @@ func (d *Doctor) offered(ctx context.Context, w machine, region cloud.Region) {
 	}
 }
 
-// badly is how bad it is that the machines cannot be had.
+// badly is the severity if the machines are not available.
 func (w machine) badly() Verdict {
 	if w.fallback {
 		return Warning
@@ -82,7 +82,7 @@ func (w machine) badly() Verdict {
 	return Problem
 }
 
-// quotas holds the machines against what the project may use.
+// quotas checks the machines against the project's limits.
 func (d *Doctor) quotas(w machine, region cloud.Region) {
 	if w.vcpus == 0 {
 		d.add("quota", NotChecked, w.name, "", "how many vCPUs and disks are needed follows from the dataset, which is not known")
@@ -124,18 +124,18 @@ func (d *Doctor) quota(w machine, region cloud.Region, metric, preemptible, what
 	}
 
 	verdict := w.badly()
-	if float64(need) <= q.Limit { // somebody else's machines may be gone by then
+	if float64(need) <= q.Limit { // other machines may be gone by then
 		verdict = Warning
 	}
 	d.add("quota", verdict, where, d.quotaPage(), "%d x %s need %d %s, %.0f of %.0f are free: ask for more, or use fewer machines", w.vms, w.name, need, what, free, q.Limit)
 }
 
-// quotaPage is where more is asked for, which no stable command does.
+// quotaPage is where to request more; there is no stable command for it.
 func (d *Doctor) quotaPage() string {
 	return "https://console.cloud.google.com/iam-admin/quotas?project=" + d.Deployment.Project
 }
 
-// Sorted are the findings, problems first, otherwise in the order in which they were made.
+// Sorted returns the findings, problems first, otherwise in the order of the checks.
 func (r *Report) Sorted() []Finding {
 	order := []Verdict{Problem, Warning, NotChecked, OK}
 	sorted := slices.Clone(r.Findings)

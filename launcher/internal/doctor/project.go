@@ -9,7 +9,7 @@ import (
 	"coppice/cloud"
 )
 
-// credentials says who is asking, which is email unless there was an error.
+// credentials reports the caller: email, unless there was an error.
 func (d *Doctor) credentials(ctx context.Context, email string, err error) {
 	var setup *cloud.SetupError
 	switch {
@@ -32,7 +32,7 @@ func (d *Doctor) credentials(ctx context.Context, email string, err error) {
 	d.add("credentials", OK, "project "+d.Deployment.Project, "", "it exists, with the number %s", d.number)
 }
 
-// NoCredentials is the report when nothing at all can be asked.
+// NoCredentials is the report if nothing can be checked.
 func NoCredentials(err error) *Report {
 	var d Doctor
 	d.add("credentials", Problem, "this machine", ownLogin, "%v", err)
@@ -40,8 +40,8 @@ func NoCredentials(err error) *Report {
 	return NewReport("", d.findings)
 }
 
-// noLocalCloud is the report where the environment points at a local cloud that is not running: no login helps, and every other
-// question would get the same answer.
+// noLocalCloud is the report if the environment points at a local cloud that is not running: logging in would not help, and every other
+// check would give the same answer.
 func noLocalCloud(err error) *Report {
 	var d Doctor
 	d.add("local cloud", Problem, "this machine", "localemu up --data DIR    # and in this terminal: . DIR/env", "%v", err)
@@ -49,10 +49,10 @@ func noLocalCloud(err error) *Report {
 	return NewReport("", d.findings)
 }
 
-// services that the programs call, or that stand between them; terraform/services.tf enables them.
+// services lists those that the programs call directly or indirectly; terraform/services.tf enables them.
 var services = []struct {
 	name   string
-	needed Verdict // of one that is missing
+	needed Verdict // verdict if it is missing
 	why    string
 }{
 	{"batch.googleapis.com", Problem, "runs the sweeps"},
@@ -70,15 +70,15 @@ var services = []struct {
 	{telemetryService, Warning, "takes what is measured"},
 }
 
-// telemetryService is needed where measurements go to it, and not where they go to a collector or nowhere.
+// telemetryService is needed only if measurements go to it.
 const telemetryService = "telemetry.googleapis.com"
 
-// uses says whether the deployment has any use for a service.
+// uses reports whether the deployment uses a service.
 func (d *Doctor) uses(service string) bool {
 	return service != telemetryService || strings.TrimSuffix(d.Deployment.OTLPEndpoint, "/") == "https://"+telemetryService
 }
 
-// services looks at which are enabled.
+// services checks which services are enabled.
 func (d *Doctor) services(ctx context.Context) {
 	where := "project " + d.Deployment.Project
 	enabled, err := d.Cloud.Enabled(ctx)

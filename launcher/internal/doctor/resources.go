@@ -9,7 +9,7 @@ import (
 	"coppice/cloud"
 )
 
-// buckets looks at the settings of the three.
+// buckets checks the settings of the three buckets.
 func (d *Doctor) buckets(ctx context.Context) {
 	for _, b := range []struct {
 		name, variable      string
@@ -34,7 +34,7 @@ func (d *Doctor) buckets(ctx context.Context) {
 	}
 }
 
-// location: data that is read in another region is slow, and billed as it leaves its own.
+// location checks the region: reading data from another region is slow, and costs egress.
 func (d *Doctor) location(where string, b cloud.Bucket) {
 	region := d.Deployment.Location
 	if b.Location == region {
@@ -71,7 +71,7 @@ func (d *Doctor) setting(where string, good bool, bad Verdict, fix, what, otherw
 	d.add("bucket", bad, where, fix, "%s is not set: %s", what, otherwise)
 }
 
-// messages looks at topics and subscriptions.
+// messages checks topics and subscriptions.
 func (d *Doctor) messages(ctx context.Context) {
 	scores := d.topic(d.Deployment.ScoresTopic)
 	d.topicThere(ctx, scores, "COPPICE_SCORES_TOPIC")
@@ -120,7 +120,7 @@ func (d *Doctor) topicThere(ctx context.Context, name, namedBy string) {
 	}
 }
 
-// images looks whether what the machines will pull is there.
+// images checks that the machines' images exist.
 func (d *Doctor) images(ctx context.Context) {
 	for _, i := range []struct {
 		reference string

@@ -12,15 +12,15 @@ import (
 	"coppice/terraform"
 )
 
-// The rights of an account are read where they are given: in the policy of the resource or of the project. Who may not read
-// policies can still ask what he himself may do.
+// An account's rights are read where they are granted: in the policy of the resource or of the project. A caller who may not read policies
+// can still query their own permissions.
 
 type policyAnswer struct {
 	policy cloud.Policy
 	err    error
 }
 
-// policy asks once for each resource.
+// policy queries each resource once.
 func (d *Doctor) policy(ctx context.Context, r cloud.Resource) (cloud.Policy, error) {
 	a, ok := d.policies[r]
 	if !ok {
@@ -30,7 +30,7 @@ func (d *Doctor) policy(ctx context.Context, r cloud.Resource) (cloud.Policy, er
 	return a.policy, a.err
 }
 
-// email is the address of an account of the deployment; "" when it is not known.
+// email is the address of an account of the deployment; "" if unknown.
 func (d *Doctor) email(identity string) string {
 	switch {
 	case identity == terraform.Task && d.Deployment.ServiceAccount != "":
@@ -43,10 +43,10 @@ func (d *Doctor) email(identity string) string {
 	return d.name + "-" + identity + "@" + d.Deployment.Project + ".iam.gserviceaccount.com"
 }
 
-// examined are the identities whose rights are looked at; rights adds one finding that names the others.
+// examined lists the identities whose rights are checked; rights adds one finding that names the others.
 var examined = []string{terraform.Launcher, terraform.Task, terraform.Stager, terraform.Aggregator, "pubsub_agent"}
 
-// rights compares the table with what is given.
+// rights compares the table with what is granted.
 func (d *Doctor) rights(ctx context.Context) {
 	for _, b := range d.Table.Bindings {
 		if slices.Contains(examined, b.Identity) && !optional(b.Resource) {
@@ -58,12 +58,12 @@ func (d *Doctor) rights(ctx context.Context) {
 	d.impersonation(ctx)
 }
 
-// optional says whether a resource belongs to an option of the deployment of which the environment does not tell.
+// optional reports whether a resource belongs to an optional part of the deployment that the environment does not mention.
 func optional(resource string) bool {
 	return strings.HasPrefix(resource, "key/") || resource == terraform.Webhook
 }
 
-// binding looks at one row of the table.
+// binding checks one row of the table.
 func (d *Doctor) binding(ctx context.Context, b terraform.Binding) {
 	member, why := d.memberOf(b.Identity)
 	resources, whyNot := d.resourcesOf(b.Resource)
@@ -98,7 +98,7 @@ func (d *Doctor) memberOf(identity string) (member, why string) {
 	return "serviceAccount:" + email, ""
 }
 
-// resourcesOf are the resources that a row is about, by their own names.
+// resourcesOf returns the actual resources of a row.
 func (d *Doctor) resourcesOf(resource string) (rs []cloud.Resource, why string) {
 	kind, name, _ := strings.Cut(resource, "/")
 	one := func(name string) ([]cloud.Resource, string) { return []cloud.Resource{{Kind: kind, Name: name}}, "" }
@@ -163,7 +163,7 @@ func (d *Doctor) full(kind, name string) string {
 	return "projects/" + d.Deployment.Project + "/" + kind + "/" + name
 }
 
-// repository is where the task's image is, or would be.
+// repository is the repository of the task's image.
 func (d *Doctor) repository() cloud.Resource {
 	if image, ok := cloud.ParseImage(d.Deployment.TaskImage); ok {
 		return image.Kept()
@@ -175,7 +175,7 @@ func (d *Doctor) repository() cloud.Resource {
 	return cloud.Image{Location: d.Deployment.Location, Project: d.Deployment.Project, Repository: name}.Kept()
 }
 
-// grant looks whether a member has the role on the resource.
+// grant checks that a member has the role on the resource.
 func (d *Doctor) grant(ctx context.Context, b terraform.Binding, member string, r cloud.Resource) {
 	f := Finding{Check: "right", Where: b.Identity + " on " + short(r),
 		Binding: &Binding{Identity: b.Identity, Resource: b.Resource, Role: b.Role, Member: member, On: r.Name}}
@@ -189,8 +189,8 @@ func (d *Doctor) grant(ctx context.Context, b terraform.Binding, member string, 
 	d.findings = append(d.findings, f)
 }
 
-// given decides by policies, and by the caller's own permissions where he may not read them. fix is what would let it look,
-// where it could not.
+// given decides by policies, or by the caller's own permissions if policies cannot be read. If neither is possible, fix says how to make it
+// possible.
 func (d *Doctor) given(ctx context.Context, role, member string, r cloud.Resource) (v Verdict, what, fix string) {
 	project := cloud.Resource{Kind: "project", Name: d.Deployment.Project}
 	policies := []cloud.Resource{r, project}
@@ -217,7 +217,7 @@ func (d *Doctor) given(ctx context.Context, role, member string, r cloud.Resourc
 			return OK, role + " is given", ""
 		}
 
-		// A role that the table does not know may hold the permissions, too.
+		// An unknown role may include the permissions, too.
 		for _, other := range slices.Sorted(maps.Keys(policy)) {
 			if slices.Contains(policy[other], member) && d.Table.Roles[other] == nil {
 				others = append(others, other)
@@ -225,7 +225,7 @@ func (d *Doctor) given(ctx context.Context, role, member string, r cloud.Resourc
 		}
 	}
 
-	if self { // a group, a folder or another role may give it
+	if self { // it may be granted through a group, a folder or another role
 		if v, what, _ := d.own(ctx, role, r); v == OK {
 			return v, what, ""
 		}
@@ -237,13 +237,13 @@ func (d *Doctor) given(ctx context.Context, role, member string, r cloud.Resourc
 	return Problem, role + " is missing", ""
 }
 
-// short is a resource without the project that it is in.
+// short is a resource without its project.
 func short(r cloud.Resource) string {
 	name, _, _ := strings.Cut(r.Name[strings.LastIndexByte(r.Name, '/')+1:], "@")
 	return r.Kind + " " + name
 }
 
-// own asks which permissions of the role the caller has, wherever they come from; fix is as of given.
+// own queries which of the role's permissions the caller has, wherever they are granted; fix is as in given.
 func (d *Doctor) own(ctx context.Context, role string, r cloud.Resource) (v Verdict, what, fix string) {
 	wanted := d.Table.Roles[role]
 	held, err := d.Cloud.Held(ctx, r, wanted)
@@ -262,7 +262,7 @@ func (d *Doctor) own(ctx context.Context, role string, r cloud.Resource) (v Verd
 	return Problem, fmt.Sprintf("%s is missing: the caller does not have %s", role, strings.Join(missing, ", ")), ""
 }
 
-// addBinding is the command that gives a role.
+// addBinding is the command that grants a role.
 func (d *Doctor) addBinding(r cloud.Resource, member, role string) string {
 	last := r.Name[strings.LastIndexByte(r.Name, '/')+1:]
 	to := fmt.Sprintf("--member=%s --role=%s", member, role)
@@ -286,7 +286,7 @@ func (d *Doctor) addBinding(r cloud.Resource, member, role string) string {
 	return apply
 }
 
-// memberFor is who calls as a policy names him: gcloud refuses an account as a user.
+// memberFor is the caller as named in a policy: gcloud rejects a service account given as a user.
 func memberFor(email string) string {
 	if strings.HasSuffix(email, ".gserviceaccount.com") {
 		return "serviceAccount:" + email
@@ -294,7 +294,7 @@ func memberFor(email string) string {
 	return "user:" + email
 }
 
-// impersonation looks whether the caller may act as the launcher, which `launcher sweep` on a laptop does.
+// impersonation checks that the caller may act as the launcher, as `launcher sweep` on a laptop does.
 func (d *Doctor) impersonation(ctx context.Context) {
 	launcher := d.email(terraform.Launcher)
 	if launcher == "" || d.caller == "" || d.caller == launcher {

@@ -13,11 +13,11 @@ import (
 // Effect is what a feature adds to the raw scores of the rows.
 type Effect struct {
 	Name string
-	Shap []float64 // SHAP values, of each row
-	Rank []float64 // of the row's value among those of the rows, from 0 to 1; NaN where it is missing, or a category
+	Shap []float64 // SHAP values, by row
+	Rank []float64 // rank of the row's value among the rows, from 0 to 1; NaN if missing, or a category
 }
 
-// Effects gives the features that move the predictions of the rows most, at most so many, the first one most. Metrics are not looked at.
+// Effects returns the most features with the largest effects on the rows' predictions, in descending order. It ignores q.Metrics.
 func Effects(q Request, most int) ([]Effect, error) {
 	if q.Threads == 0 {
 		q.Threads = runtime.GOMAXPROCS(0)
@@ -50,7 +50,7 @@ func Effects(q Request, most int) ([]Effect, error) {
 	return out[:min(most, len(out))], nil
 }
 
-// column takes every width-th number, from the i-th on.
+// column returns every width-th number, starting with the i-th.
 func column(of []float64, i, width int) []float64 {
 	out := make([]float64, 0, len(of)/width)
 	for ; i < len(of); i += width {
@@ -59,7 +59,7 @@ func column(of []float64, i, width int) []float64 {
 	return out
 }
 
-// ranks are the places of values in their order, from 0 to 1; equal values share the middle of theirs.
+// ranks returns the ranks of values, from 0 to 1; ties share the middle of theirs.
 func ranks(values []float64, categorical bool) []float64 {
 	var sorted []float64
 	for _, v := range values {

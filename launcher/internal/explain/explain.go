@@ -1,5 +1,5 @@
-// Package explain says what a registered version's predictions come from: how its trees use each feature, how much each moves the
-// predictions of some rows, and what is lost when it says nothing.
+// Package explain analyses a registered version's predictions: how its trees use each feature, how much each feature moves the predictions
+// of some rows, and how much is lost without it.
 package explain
 
 import (
@@ -16,21 +16,21 @@ import (
 	"coppice/scorer"
 )
 
-// Request is a version with rows to explain it by.
+// Request is a version and the rows to explain it with.
 type Request struct {
 	Scorer  *scorer.Scorer
 	Rows    *scorer.Reference
-	Most    int             // rows at most, evenly spread
-	Metrics []metric.Metric // the first that can be told of the rows measures what a feature is worth
-	Threads int             // 0 is all CPUs; the numbers do not depend on it
+	Most    int             // most rows, evenly spread
+	Metrics []metric.Metric // the first one defined on the rows measures a feature's worth
+	Threads int             // 0 for all CPUs; the numbers do not depend on it
 }
 
-// Report is what there is to say of a version. Features come by their contribution, the largest first.
+// Report is the analysis of a version. Features are sorted by contribution, in descending order.
 type Report struct {
 	Rows     int       `json:"rows"`
 	Metric   string    `json:"metric"`
 	Value    float64   `json:"value"`    // of the metric
-	Expected float64   `json:"expected"` // raw score of a row of which nothing is known
+	Expected float64   `json:"expected"` // raw score of a row without known values
 	Features []Feature `json:"features"`
 	Columns  []Column  `json:"columns"`
 }
@@ -39,35 +39,35 @@ type Report struct {
 type Feature struct {
 	Name   string   `json:"name"`
 	From   []string `json:"from"`       // columns of the table
-	Splits int      `json:"splits"`     // of all trees
-	Gain   float64  `json:"gain"`       // of all these splits, in the units of the loss
+	Splits int      `json:"splits"`     // over all trees
+	Gain   float64  `json:"gain"`       // of all these splits, in units of the loss
 	Share  float64  `json:"gain_share"` // of all features' gain
-	// Contribution is the mean of |SHAP value|, what it adds to or takes from the raw score of a row.
+	// Contribution is the mean of |SHAP value|, the change of a row's raw score.
 	Contribution float64 `json:"contribution"`
-	// Worth is by how much the metric is better than with the feature's values shuffled among the rows, within Low and High (95 %);
-	// a feature that no tree looks at is worth nothing.
+	// Worth is how much better the metric is than with the feature's values shuffled between rows, within Low and High (95 %); a feature
+	// that no tree uses is worth nothing.
 	Worth float64 `json:"worth"`
 	Low   float64 `json:"low"`
 	High  float64 `json:"high"`
 }
 
-// Column is a column of the table with all that was made of it alone, or several with what was made of them together.
+// Column is a column of the table with all features made of it alone, or several columns with the features made of them together.
 type Column struct {
 	Name         string  `json:"name"`
 	Features     int     `json:"features"`
 	Share        float64 `json:"gain_share"`
-	Contribution float64 `json:"contribution"` // mean of |the sum of its features' SHAP values|
+	Contribution float64 `json:"contribution"` // mean of |sum of its features' SHAP values|
 }
 
-// Error is a version that cannot be explained by these rows.
+// Error reports a version that cannot be explained with these rows.
 type Error struct{ Msg string }
 
 func (e *Error) Error() string { return e.Msg }
 
-// IsInput says that what was handed in is at fault, and will be the next time.
+// IsInput says that the input is at fault, permanently.
 func (*Error) IsInput() bool { return true }
 
-// run is a request under way.
+// run is a request in progress.
 type run struct {
 	Request
 	values   []float64 // row by row
@@ -104,7 +104,7 @@ func Run(q Request) (*Report, error) {
 	return report, nil
 }
 
-// predict takes some of the rows and predicts them.
+// predict selects the rows and predicts them.
 func (r *run) predict() error {
 	sample, t := r.Rows.Sample, r.Rows.Targets
 	if len(sample.Row) == 0 {
@@ -136,7 +136,7 @@ func (r *run) predict() error {
 	return err
 }
 
-// choose finds the metric, and what it says of the version.
+// choose picks the metric and evaluates the version.
 func (r *run) choose(report *Report) error {
 	var e metric.Evaluator
 	e.Reset(r.in)
@@ -152,7 +152,7 @@ func (r *run) choose(report *Report) error {
 	return &Error{fmt.Sprintf("the %d rows cannot be measured: %v", report.Rows, failed)}
 }
 
-// describe lists the features with what the trees say of them.
+// describe lists the features with what the trees reveal about them.
 func (r *run) describe(report *Report) {
 	counts, gains := r.Scorer.Model.Importance()
 	all := 0.0
@@ -166,7 +166,7 @@ func (r *run) describe(report *Report) {
 	}
 }
 
-// columns are those of the table that a feature is made of.
+// columns returns the table's columns that a feature is made of.
 func columns(e *dataset.Encoding, f *dataset.Feature) []string {
 	if f.From == nil {
 		return []string{f.Name}
@@ -184,7 +184,7 @@ func columns(e *dataset.Encoding, f *dataset.Feature) []string {
 	return slices.Compact(names)
 }
 
-// contributions are the features' mean SHAP values, and those of columns.
+// contributions computes the mean SHAP values of features and columns.
 func (r *run) contributions(report *Report) error {
 	n, f := report.Rows, len(report.Features)
 	phi := make([]float64, n*(f+1))
@@ -225,8 +225,8 @@ func (r *run) contributions(report *Report) error {
 	return nil
 }
 
-// shuffles measures the predictions of rows that have lent each other one feature's values. Which row lends to which depends on the
-// feature's place alone, so that the same rows give the same numbers.
+// shuffles evaluates predictions with one feature's values permuted between rows. The permutation depends only on the feature's index, so
+// that the same rows give the same numbers.
 func (r *run) shuffles(report *Report) error {
 	f := len(report.Features)
 	changed := slices.Clone(r.values)

@@ -1,8 +1,8 @@
-// Package mlflow writes a registered version as a run of an MLflow file store: parameters, metrics, tags, the dataset and the model, which
-// MLflow's own programs then read. It speaks to no server.
+// Package mlflow writes a registered version as a run of an MLflow file store: parameters, metrics, tags, the dataset and the model, for
+// MLflow's own programs to read. It contacts no server.
 //
-// The layout is MLflow's (mlflow/store/tracking/file_store.py, mlflow/models/model.py). Names that it needs are made of the version, so
-// that the same version is the same run.
+// The layout is MLflow's (mlflow/store/tracking/file_store.py, mlflow/models/model.py). Ids are derived from the version, so that the same
+// version is the same run.
 package mlflow
 
 import (
@@ -30,7 +30,7 @@ import (
 
 // Request is a version to export.
 type Request struct {
-	Dir      string // of the file store, which may hold other runs
+	Dir      string // of the file store, which may contain other runs
 	Version  registry.Version
 	Files    map[string][]byte // of the version, by name
 	Result   *sweep.Result     // of the trial that became the version
@@ -39,21 +39,21 @@ type Request struct {
 	Program  string            // version of this build
 }
 
-// Exported is where things are.
+// Exported says where the exported objects are.
 type Exported struct {
 	Experiment string `json:"experiment"` // id; its name is the model's
 	Run        string `json:"run"`
 	Model      string `json:"model"` // folder that mlflow loads
 }
 
-// ExistsError is a version that the store has already.
+// ExistsError reports a version that the store already has.
 type ExistsError struct{ Path string }
 
 func (e *ExistsError) Error() string {
 	return fmt.Sprintf("%s is there already: a version that was exported does not change; remove the folder to export it again", e.Path)
 }
 
-// IsConflict says that something else is there.
+// IsConflict says that the target exists already.
 func (*ExistsError) IsConflict() bool { return true }
 
 // Folders and files of MLflow.
@@ -67,7 +67,7 @@ const (
 	sourceJob   = 4 // of source types: local
 )
 
-// Write exports the version. The run appears whole, or not at all.
+// Write exports the version atomically.
 func Write(q Request) (*Exported, error) {
 	root, err := filepath.Abs(q.Dir)
 	if err != nil {
@@ -85,7 +85,7 @@ func Write(q Request) (*Exported, error) {
 	}
 
 	if _, err := os.Lstat(root); errors.Is(err, fs.ErrNotExist) {
-		defer os.Remove(root) // which fails unless nothing came of the export
+		defer os.Remove(root) // fails once the export has succeeded
 	}
 	if err := os.MkdirAll(root, 0o755); err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func Write(q Request) (*Exported, error) {
 	}
 	defer os.RemoveAll(draft)
 
-	// All is written beside the store first, the experiment too: it may be the first of its model.
+	// Everything is first written beside the store, including the experiment, which may be new.
 	data := id("dataset", q.Manifest.Name, q.Manifest.Version)
 	if err := writeYAML(filepath.Join(draft, metaFile), mapping{
 		"artifact_location": fileURI(experiment), "creation_time": at, "experiment_id": out.Experiment, "last_update_time": at, "lifecycle_stage": active, "name": v.Model,
@@ -110,7 +110,8 @@ func Write(q Request) (*Exported, error) {
 		return nil, err
 	}
 
-	// The first run of a model appears with its experiment. Otherwise the run comes last: whoever sees it sees what it refers to.
+	// The first run of a model appears together with its experiment. Otherwise the run is moved last, so that everything it refers to
+	// exists by then.
 	if _, err := os.Lstat(experiment); errors.Is(err, fs.ErrNotExist) && os.Chmod(draft, 0o755) == nil && os.Rename(draft, experiment) == nil {
 		return out, nil
 	}
@@ -124,7 +125,7 @@ func Write(q Request) (*Exported, error) {
 
 type mapping = map[string]any
 
-// appear moves a part of a draft to where it belongs. What other exports share with this one may be there already.
+// appear moves a part of a draft to its place. Parts shared with other exports may exist already.
 func appear(from, to string, own bool) error {
 	if _, err := os.Lstat(to); err == nil && !own {
 		return nil
@@ -157,13 +158,13 @@ func write(file string, data []byte) error {
 	return os.WriteFile(file, data, 0o644)
 }
 
-// id is what MLflow knows a thing by: 32 hexadecimal digits.
+// id is an MLflow id: 32 hexadecimal digits.
 func id(parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return hex.EncodeToString(sum[:16])
 }
 
-// experimentID is 18 decimal digits, as MLflow makes them.
+// experimentID has 18 decimal digits, as in MLflow.
 func experimentID(model string) string {
 	sum := sha256.Sum256([]byte("experiment\x00" + model))
 	n := new(big.Int).SetBytes(sum[:])
@@ -173,7 +174,7 @@ func experimentID(model string) string {
 
 func fileURI(path string) string { return "file://" + filepath.ToSlash(path) }
 
-// fill writes everything of a run into a folder that will be called run.
+// fill writes all files of a run into a folder that will be called run.
 func (q *Request) fill(draft, run string, out *Exported, data string) error {
 	v := q.Version
 	at := v.Info.At.UnixMilli()
@@ -202,10 +203,10 @@ func (q *Request) fill(draft, run string, out *Exported, data string) error {
 
 func (q *Request) runName() string { return fmt.Sprintf("%s@%d", q.Version.Model, q.Version.Number) }
 
-// facts writes parameters, metrics and tags: a file each.
+// facts writes parameters, metrics and tags, one file each.
 func (q *Request) facts(draft string, at int64) error {
 	v := q.Version
-	for _, folder := range []string{"params", "metrics", "tags"} { // MLflow wants all, even empty
+	for _, folder := range []string{"params", "metrics", "tags"} { // MLflow requires them all, even if empty
 		if err := os.Mkdir(filepath.Join(draft, folder), 0o755); err != nil {
 			return err
 		}
@@ -238,8 +239,8 @@ func (q *Request) facts(draft string, at int64) error {
 	return nil
 }
 
-// labelTags are a version's labels by the names of their tags, each a file's: coppice.NAME, or coppice.label.NAME where that says something else. Labels whose names come out
-// alike are told apart by a checksum.
+// labelTags maps a version's labels to tag names, which are file names: coppice.NAME, or coppice.label.NAME if that is taken. Labels whose
+// names would coincide are distinguished by a checksum.
 func labelTags(labels, taken map[string]string) map[string]string {
 	out := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
@@ -255,7 +256,7 @@ func labelTags(labels, taken map[string]string) map[string]string {
 	return out
 }
 
-// plain is a name that MLflow takes for a key, and that stays within its folder.
+// plain turns a name into a valid MLflow key that stays within its folder.
 func plain(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-.", r) {
@@ -272,7 +273,7 @@ func shown(value any) string {
 	return fmt.Sprint(value)
 }
 
-// datasetMeta describes a dataset; MLflow keeps schema, profile and source as text.
+// datasetMeta describes a dataset; MLflow stores schema, profile and source as text.
 func datasetMeta(m *dataset.Manifest, name string) mapping {
 	var uris []string
 	for _, s := range m.About.Sources {
@@ -294,15 +295,15 @@ func text(v any) string {
 	return string(data)
 }
 
-// column is one of a signature.
+// column is a column of a signature.
 type column struct {
 	Type     string `json:"type"`
 	Name     string `json:"name,omitempty"`
 	Required bool   `json:"required"`
 }
 
-// columns are the raw columns that a row must have. MLflow refuses whole numbers where it is told of doubles, and numbers where it is told of
-// strings; the model reads an id however it is written, so any type will do.
+// columns describes the raw columns that a row must have. MLflow rejects whole numbers declared as doubles, and numbers declared as
+// strings; the model reads an id in any spelling, so the type is any.
 func columns(names []string) []column {
 	out := []column{}
 	for _, name := range slices.Sorted(slices.Values(names)) {
@@ -311,7 +312,7 @@ func columns(names []string) []column {
 	return out
 }
 
-// model writes the model's folder: the registered version as it is, and how MLflow is to load it.
+// model writes the model's folder: the registered version unchanged, and how MLflow loads it.
 func (q *Request) model(dir string, out *Exported) error {
 	record, err := q.Version.Record()
 	if err != nil {
@@ -326,7 +327,7 @@ func (q *Request) model(dir string, out *Exported) error {
 		}
 	}
 
-	// The loader's package is not among them: no index has it, and what PyPI has by its name is another project.
+	// The loader's package is not listed: no index has it, and the one of that name on PyPI is a different project.
 	needs := "mlflow\nlightgbm>=4.0\nnumpy>=1.24\npyarrow>=14\n"
 	if err := write(filepath.Join(dir, "requirements.txt"), []byte(needs)); err != nil {
 		return err
@@ -346,7 +347,7 @@ func (q *Request) model(dir string, out *Exported) error {
 	})
 }
 
-// What the model was made to be loaded with; the text format is older than both.
+// Versions that the export targets; the text format is older than both.
 const (
 	python   = "3.11.0"
 	lightGBM = "4.6.0"

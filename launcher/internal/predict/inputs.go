@@ -8,25 +8,25 @@ import (
 	"coppice/dataset/ingest"
 )
 
-// Result is what Run has done.
+// Result is the result of Run.
 type Result struct {
 	Rows   int64
 	Inputs []Input // of the columns that the model is made of
 }
 
-// Input is what a column of the table holds, beside what the dataset's held-out rows held.
+// Input compares a column of the table with the dataset's held-out rows.
 type Input struct {
 	Column  string `json:"column"`
 	Missing Share  `json:"missing"`
-	Unseen  *Share `json:"unseen,omitempty"` // of ids: values that the model does not tell from values that it has never seen
-	Rare    *Share `json:"rare,omitempty"`   // of ids: values of fewer than ten rows of train
+	Unseen  *Share `json:"unseen,omitempty"` // for ids: values that the model cannot tell from unseen ones
+	Rare    *Share `json:"rare,omitempty"`   // for ids: values with fewer than ten rows in train
 }
 
 // Share is a share of the rows.
 type Share struct {
 	Now   float64  `json:"share"`
-	Usual *float64 `json:"usual,omitempty"` // nil where the version does not say
-	High  bool     `json:"high,omitempty"`  // more than twice the usual one, and more than chance does
+	Usual *float64 `json:"usual,omitempty"` // nil if the version does not record it
+	High  bool     `json:"high,omitempty"`  // more than twice the usual share, and beyond chance
 }
 
 const (
@@ -35,7 +35,7 @@ const (
 	fewestValues = 10
 )
 
-// share compares n of rows with what is usual, which may be nil.
+// share compares n of rows with the usual share; usual may be nil.
 func share(n, rows int64, usual *ingest.InputCount, of func(*ingest.InputCount) int64, usualRows int64) Share {
 	s := Share{Now: float64(n) / float64(max(rows, 1))}
 	if usual == nil {
@@ -50,7 +50,7 @@ func share(n, rows int64, usual *ingest.InputCount, of func(*ingest.InputCount) 
 	return s
 }
 
-// compareInputs sets what was counted beside what is usual; usual may be nil.
+// compareInputs compares the counts with the usual ones; usual may be nil.
 func compareInputs(now, usual *ingest.Inputs) []Input {
 	known := map[string]*ingest.InputCount{}
 	rows := int64(0)
@@ -76,7 +76,7 @@ func compareInputs(now, usual *ingest.Inputs) []Input {
 	return out
 }
 
-// Warnings are sentences about columns that hold much more of what a model knows nothing about than usual.
+// Warnings describes columns with many more unknown values than usual.
 func (r *Result) Warnings() []string {
 	out := []string{}
 	for i := range r.Inputs {
@@ -95,7 +95,7 @@ func (r *Result) Warnings() []string {
 	return out
 }
 
-// UnseenError is a table with more unseen values than were allowed.
+// UnseenError reports a table with more unseen values than allowed.
 type UnseenError struct {
 	Max     float64
 	Columns []Input // those with more
@@ -114,10 +114,10 @@ func (e *UnseenError) Error() string {
 		e.Max, strings.Join(columns, ", "))
 }
 
-// IsInput says that what was handed in is at fault, and will be the next time.
+// IsInput says that the input is at fault, permanently.
 func (*UnseenError) IsInput() bool { return true }
 
-// checkUnseen refuses a table in which a column has more unseen values, above the usual ones, than a share of the rows.
+// checkUnseen rejects a table if the share of unseen values in a column exceeds the usual one by more than most.
 func checkUnseen(inputs []Input, most float64) error {
 	e := &UnseenError{Max: most}
 	for _, in := range inputs {

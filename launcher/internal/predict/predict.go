@@ -18,20 +18,20 @@ import (
 	"coppice/scorer"
 )
 
-// Request is one table to score.
+// Request is a table to score.
 type Request struct {
 	Scorer  *scorer.Scorer
-	In, Out string // files; Out's format follows its name
+	In, Out string // files; the suffix of Out decides its format
 	CSV     dataset.CSVSpec
-	Keep    []string // columns of In to repeat in front of the prediction
-	Raw     bool     // a column with the raw score, too
-	// MaxUnseen is the share of the rows of a column that may be unseen to the model, above what is usual; 1 allows all.
+	Keep    []string // columns of In to copy before the prediction
+	Raw     bool     // add a column with the raw score
+	// MaxUnseen is how much a column's share of unseen values may exceed the usual one; 1 allows any.
 	MaxUnseen float64
-	// Progress, which may be nil, is told how many rows have been scored.
+	// Progress, which may be nil, is called with the number of rows scored.
 	Progress func(rows int64)
 }
 
-// Columns that predict writes.
+// Columns in the output.
 const (
 	ColumnPrediction = "prediction"
 	ColumnRaw        = "raw_score"
@@ -39,15 +39,15 @@ const (
 
 const batchRows = 16384
 
-// Error is a request that cannot be carried out as it is.
+// Error reports a request that cannot be carried out.
 type Error struct{ Msg string }
 
 func (e *Error) Error() string { return e.Msg }
 
-// writer is what ingest's two writers have in common.
+// writer is the common method of ingest's two writers.
 type writer interface{ Write(*ingest.Batch) error }
 
-// Run scores q.In into q.Out, which appears complete or not at all.
+// Run scores q.In into q.Out, which appears atomically.
 func Run(ctx context.Context, q Request) (done *Result, err error) {
 	if strings.Contains(q.In, "://") {
 		return nil, &Error{fmt.Sprintf("--in %s: only files of this machine can be read; copy the table here first", q.In)}
@@ -70,7 +70,7 @@ func Run(ctx context.Context, q Request) (done *Result, err error) {
 		return nil, err
 	}
 
-	// The output takes its name when it is complete.
+	// The output is renamed into place when it is complete.
 	pending, err := renameio.NewPendingFile(q.Out, renameio.WithPermissions(0o644))
 	if err != nil {
 		return nil, fmt.Errorf("write %s: %w", q.Out, err)
@@ -116,11 +116,11 @@ func Run(ctx context.Context, q Request) (done *Result, err error) {
 	return done, pending.CloseAtomicallyReplace()
 }
 
-// spareInput refuses to write over what is to be read.
+// spareInput rejects an output that would overwrite the input.
 func (q *Request) spareInput(files []ingest.File) error {
 	out, err := os.Stat(q.Out)
 	if err != nil {
-		return nil //nolint:nilerr // it is not there yet
+		return nil //nolint:nilerr // it does not exist yet
 	}
 	for _, f := range files {
 		if in, err := os.Stat(f.Path); err == nil && os.SameFile(in, out) {
@@ -130,7 +130,7 @@ func (q *Request) spareInput(files []ingest.File) error {
 	return nil
 }
 
-// columns are those of the output.
+// columns returns the output's columns.
 func (q *Request) columns(t *ingest.Table) ([]ingest.Column, error) {
 	var out []ingest.Column
 	for n, name := range q.Keep {
@@ -160,7 +160,7 @@ func (q *Request) added() []string {
 	return []string{ColumnPrediction}
 }
 
-// writer makes the writer that the output's name asks for, and what finishes it.
+// writer makes the writer for the output's suffix, and the function that finishes it.
 func (q *Request) writer(w io.Writer, columns []ingest.Column) (writer, func() error, error) {
 	switch strings.ToLower(filepath.Ext(q.Out)) {
 	case ".parquet":
@@ -180,7 +180,7 @@ func (q *Request) writer(w io.Writer, columns []ingest.Column) (writer, func() e
 	return nil, nil, &Error{fmt.Sprintf("--out %s: give a name that ends in .csv, .tsv or .parquet", q.Out)}
 }
 
-// scored is the batch to write.
+// scored returns the batch to write.
 func (q *Request) scored(b *ingest.Batch, raw, predicted []float64) *ingest.Batch {
 	out := &ingest.Batch{Rows: b.Rows, First: b.First, Names: slices.Concat(q.Keep, q.added())}
 	for _, name := range q.Keep {

@@ -1,10 +1,9 @@
-// Package provision sees to it that a sweep gets machines: it submits the sweep's Batch job and, when its machines cannot be had
-// within the spec's time, gives that job up and submits one on the next machines of the list.
+// Package provision gets machines for a sweep: it submits the sweep's Batch job and, if its machines are not available within the spec's
+// time, abandons that job and submits one on the next machines of the list.
 //
-// Nobody has to remember anything: that job number n has taken its turn is an object of the sweep, created before anything is
-// done about it, and everything else follows from the plan and from what Batch says. So a launcher that was interrupted, or
-// several at once, go on in the same order and come to the same jobs. Trials are safe whatever happens here, since tasks of
-// any job claim them through the sweep's objects.
+// No process has to remember anything: that job n is current is recorded as an object of the sweep before any action, and everything else
+// follows from the plan and from Batch. So launchers that were interrupted, or that run concurrently, continue in the same order and arrive
+// at the same jobs. Trials are safe in any case, since tasks of all jobs claim them through the sweep's objects.
 package provision
 
 import (
@@ -15,7 +14,7 @@ import (
 	"coppice/sweep"
 )
 
-// Status is what Batch says of a job.
+// Status is a job's state according to Batch.
 type Status struct {
 	State    string           `json:"state"`
 	Finished bool             `json:"finished"`
@@ -23,38 +22,38 @@ type Status struct {
 	Failure  string           `json:"failure,omitempty"`
 
 	Name    string    `json:"name,omitempty"`    // of the job
-	Earlier []Earlier `json:"earlier,omitempty"` // jobs of the sweep that were given up before it
+	Earlier []Earlier `json:"earlier,omitempty"` // jobs of the sweep abandoned before it
 
-	Created    time.Time `json:"-"` // zero when there is no such job
-	Began      bool      `json:"-"` // any of its tasks has run
-	NoCapacity string    `json:"-"` // the newest event that says that machines cannot be had
+	Created    time.Time `json:"-"` // zero if there is no such job
+	Began      bool      `json:"-"` // at least one task has run
+	NoCapacity string    `json:"-"` // the latest event saying that machines are not available
 }
 
-// Earlier is a job of the sweep that was given up.
+// Earlier is an abandoned job of the sweep.
 type Earlier struct {
 	Job    string `json:"job"`
 	Reason string `json:"reason"`
 }
 
-// decision is what is to be done about a job now.
+// decision is what to do about a job now.
 type decision int
 
 const (
-	settled decision = iota // nothing will be decided any more
+	settled decision = iota // nothing more to decide
 	wait                    // for machines
 	move                    // to the next machines
 )
 
-// decide says what is to be done about the plan's job number n, and why, when it is to be given up.
+// decide says what to do about the plan's job n and, if it is to be abandoned, why.
 func decide(p *sweep.Plan, n int, s Status, now time.Time) (decision, string) {
 	switch {
-	case n >= len(p.Fallback): // the last one waits as long as Batch lets it
+	case n >= len(p.Fallback): // the last job waits as long as Batch allows
 		return settled, ""
 	case s.Began:
 		return settled, ""
 	case s.Finished && s.State == "FAILED" && s.NoCapacity != "":
 		return move, "it failed: " + s.NoCapacity
-	case s.Finished: // cancelled or deleted by somebody, or broken: other machines would not help
+	case s.Finished: // cancelled, deleted or broken: other machines would not help
 		return settled, ""
 	}
 
@@ -70,7 +69,7 @@ func decide(p *sweep.Plan, n int, s Status, now time.Time) (decision, string) {
 	return move, why
 }
 
-// Describe says in words what the plan's job number n runs on.
+// Describe says what the plan's job n runs on.
 func Describe(p *sweep.Plan, n int) string {
 	m := p.Spec.Machine.Choice(n)
 	kind := "on demand"

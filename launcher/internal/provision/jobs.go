@@ -10,7 +10,7 @@ import (
 	"coppice/sweepstore"
 )
 
-// Records are the sweep's jobs after the first, in order. A sweep without alternatives has none.
+// Records returns the records of the sweep's jobs after the first, in order. A sweep without fallbacks has none.
 func Records(ctx context.Context, store blob.Store, p *sweep.Plan) ([]sweep.JobRecord, error) {
 	var all []sweep.JobRecord
 	for n := 1; n <= len(p.Fallback); n++ {
@@ -26,7 +26,7 @@ func Records(ctx context.Context, store blob.Store, p *sweep.Plan) ([]sweep.JobR
 	return all, nil
 }
 
-// Look is the status of the sweep's job whose turn it is. It counts as finished when all of them have.
+// Look returns the status of the sweep's current job. It counts as finished when all jobs have finished.
 func Look(ctx context.Context, store blob.Store, jobs Jobs, p *sweep.Plan) (Status, error) {
 	records, err := Records(ctx, store, p)
 	if err != nil {
@@ -39,7 +39,7 @@ func Look(ctx context.Context, store blob.Store, jobs Jobs, p *sweep.Plan) (Stat
 		return s, err
 	}
 
-	// Earlier jobs were given up, but may not have come to rest yet.
+	// Earlier jobs were abandoned, but may still be running.
 	s.Name = p.JobName(n)
 	for i, r := range records {
 		s.Earlier = append(s.Earlier, Earlier{p.JobName(i), r.Reason})
@@ -55,13 +55,13 @@ func Look(ctx context.Context, store blob.Store, jobs Jobs, p *sweep.Plan) (Stat
 	return s, nil
 }
 
-// Cancel stops all jobs of the sweep, those that appear meanwhile included, and returns the last status of the newest. It
-// goes on after an error and returns all of them.
+// Cancel stops all jobs of the sweep, including those that appear meanwhile, and returns the last status of the newest. It continues after
+// an error and returns all errors.
 func Cancel(ctx context.Context, store blob.Store, jobs Jobs, p *sweep.Plan) (Status, error) {
 	var last Status
 	var failed []error
 	for n := 0; ; n++ {
-		records, err := Records(ctx, store, p) // again for each: one may have been added
+		records, err := Records(ctx, store, p) // read again each time: a job may have been added
 		if err != nil {
 			return last, errors.Join(append(failed, err)...)
 		}

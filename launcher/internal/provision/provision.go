@@ -10,27 +10,27 @@ import (
 	"coppice/sweepstore"
 )
 
-// Jobs runs a sweep's jobs. A job that is not there has a finished Status without a time of creation.
+// Jobs runs a sweep's jobs. A job that does not exist has a finished Status without a creation time.
 type Jobs interface {
 	// Submit starts the plan's job; existed says that it had been started before.
 	Submit(context.Context, *sweep.Plan) (existed bool, err error)
 	Status(ctx context.Context, job string) (Status, error)
-	// Cancel stops the job and returns when it has come to rest.
+	// Cancel stops the job and returns once it has stopped.
 	Cancel(ctx context.Context, job string) (Status, error)
 }
 
-// Provisioner finds machines for one sweep.
+// Provisioner gets machines for one sweep.
 type Provisioner struct {
 	Store blob.Store // the sweeps bucket
 	Jobs  Jobs
 	Plan  *sweep.Plan
 	Now   func() time.Time
-	Every time.Duration // between two looks at a job that waits
-	// Moved, which may be nil, is told that job number n has taken its turn, and why the one before was given up.
+	Every time.Duration // between two looks at a waiting job
+	// Moved, which may be nil, is called when job n becomes current, with the reason why the previous one was abandoned.
 	Moved func(n int, reason string)
 }
 
-// Submit starts the job whose turn it is; existed says that it had been started before.
+// Submit starts the current job; existed says that it had been started before.
 func (l *Provisioner) Submit(ctx context.Context) (existed bool, err error) {
 	records, err := Records(ctx, l.Store, l.Plan)
 	if err != nil {
@@ -39,8 +39,8 @@ func (l *Provisioner) Submit(ctx context.Context) (existed bool, err error) {
 	return l.Jobs.Submit(ctx, l.Plan.Placed(len(records)))
 }
 
-// Settle returns when nothing is left to decide: a job of the sweep has machines, or is the last of the list, or the sweep is
-// over. It may be interrupted at any time, and called again by anybody.
+// Settle returns when nothing is left to decide: a job of the sweep has machines, or is the last of the list, or the sweep is over. It may
+// be interrupted at any time, and called again by any process.
 func (l *Provisioner) Settle(ctx context.Context) error {
 	submitted := -1
 	for {
@@ -58,7 +58,7 @@ func (l *Provisioner) Settle(ctx context.Context) error {
 				return err
 			}
 			submitted = n
-			continue // somebody may have gone on, or cancelled the sweep, meanwhile
+			continue // another launcher may have continued, or the sweep may have been cancelled
 		}
 
 		s, err := l.Jobs.Status(ctx, l.Plan.JobName(n))
@@ -81,8 +81,8 @@ func (l *Provisioner) Settle(ctx context.Context) error {
 	}
 }
 
-// begin gives up the jobs before number n and starts that. No two of them get machines at once on purpose; should it happen,
-// their tasks share the trials.
+// begin abandons the jobs before n and starts that one. Two of them should not have machines at once; if it happens, their tasks share the
+// trials.
 func (l *Provisioner) begin(ctx context.Context, n int) error {
 	for i := range n {
 		name := l.Plan.JobName(i)
@@ -98,7 +98,7 @@ func (l *Provisioner) begin(ctx context.Context, n int) error {
 	return err
 }
 
-// record makes number n the sweep's job. Whoever else has done so first is as good.
+// record makes job n the current one. It does not matter if another process already has.
 func (l *Provisioner) record(ctx context.Context, n int, why string) error {
 	r := sweep.JobRecord{Format: sweep.FormatVersion, Sweep: l.Plan.Sweep, Number: n, Job: l.Plan.JobName(n), Reason: shorten(why), At: l.Now().UTC()}
 	created, err := sweepstore.New(l.Store, l.Plan.Sweep).CreateJob(ctx, r)
@@ -111,7 +111,7 @@ func (l *Provisioner) record(ctx context.Context, n int, why string) error {
 	return nil
 }
 
-// maxReason is far below what a record may hold.
+// maxReason is well below the limit of a record.
 const maxReason = 1000
 
 func shorten(s string) string {
@@ -121,8 +121,8 @@ func shorten(s string) string {
 	return s
 }
 
-// over says whether the sweep wants no machines any more. Of a sweep that was cancelled it cancels whatever job is left: one may
-// have been submitted just after somebody cancelled the others.
+// over reports whether the sweep needs no more machines. If it was cancelled, any remaining job is cancelled: it may have been submitted
+// just after the others were.
 func (l *Provisioner) over(ctx context.Context) (bool, error) {
 	cancelled, err := sweepstore.New(l.Store, l.Plan.Sweep).Cancelled(ctx)
 	if err != nil {

@@ -7,11 +7,11 @@ import (
 	"coppice/sweep"
 )
 
-// oldPrice is the age from which a price is pointed out. Spot prices may change once a day (https://cloud.google.com/spot-vms/pricing), on-demand
-// prices seldom; after a month a Spot price is history.
+// oldPrice is the age from which a price is reported. Spot prices may change once a day (https://cloud.google.com/spot-vms/pricing),
+// on-demand prices rarely; after a month a Spot price is out of date.
 const oldPrice = 30 * 24 * time.Hour
 
-// Age says which of the quote's prices is too old to be relied upon at the time now; empty when none is.
+// Age returns notes about prices in the quote that are too old at the time now; empty if there are none.
 func Age(q *sweep.Quote, now time.Time) []string {
 	dates := []string{q.PriceDate}
 	for _, f := range q.Fallback {
@@ -20,7 +20,7 @@ func Age(q *sweep.Quote, now time.Time) []string {
 	return age(dates, now)
 }
 
-// age is a note about the oldest of the dates, where it is too old. An empty date is no price.
+// age is a note about the oldest of the dates, if it is too old. An empty date means no price.
 func age(dates []string, now time.Time) []string {
 	var oldest time.Time
 	for _, date := range dates {

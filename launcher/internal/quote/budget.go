@@ -8,16 +8,16 @@ import (
 	"coppice/sweep"
 )
 
-// BudgetError is a budget that a sweep is expected to exceed, or that cannot be kept.
+// BudgetError reports a budget that a sweep is expected to exceed, or that cannot be enforced.
 type BudgetError struct{ Msg string }
 
 func (e *BudgetError) Error() string { return e.Msg }
 
-// IsInput says that what was handed in is at fault, and will be the next time.
+// IsInput says that the input is at fault, permanently.
 func (*BudgetError) IsInput() bool { return true }
 
-// Hold refuses, with a *BudgetError, a budget that the sweep is expected to exceed, on its machines or on any of its fallbacks: what it
-// costs, and what has to be kept back so that it can be stopped in time.
+// Hold rejects, with a *BudgetError, a budget below the sweep's expected cost plus the reserve for stopping it in time, on its machines or
+// on any of its fallbacks.
 func Hold(q *sweep.Quote, machine string, budget float64) error {
 	switch {
 	case budget == 0:
@@ -60,7 +60,7 @@ func priced(spot bool) string {
 	return "on demand"
 }
 
-// USD writes a sum of money: cents, or what a small sum needs.
+// USD formats an amount: in cents, or more precisely if it is small.
 func USD(v float64) string {
 	switch {
 	case v == 0 || v >= 0.1:
@@ -71,7 +71,7 @@ func USD(v float64) string {
 	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.7f", v), "0"), ".")
 }
 
-// roundUp is a sum that USD writes exactly and that is enough.
+// roundUp rounds up to an amount that USD formats exactly.
 func roundUp(v float64) float64 {
 	unit := 1e-7
 	switch {

@@ -6,34 +6,34 @@ import (
 	"coppice/gbt"
 )
 
-// Calibration is how long training takes, as measured. The unit is a nanosecond per row, feature and tree. Measured has all numbers of
-// this project that a quote is made of, each with the command that measured it; docs/cost.md has the tables.
+// Calibration holds measured training times. The unit is a nanosecond per row, feature and tree. Measured returns all numbers of this
+// project that quotes are based on, each with the command that measured it; docs/cost.md has the tables.
 type Calibration struct {
-	Base       []Point // ns of a candidate of 31 leaves, all features, all rows, one thread, beside another one: by rows
-	Leaves     []Point // factor by the number of leaves
+	Base       []Point // ns by rows, for 31 leaves, all features, all rows, one thread, with another training running beside it
+	Leaves     []Point // factor by number of leaves
 	Features   []Point // factor by feature_fraction
 	Bagging    []Point // factor by bagging_fraction
-	TwoThreads []Point // how many times faster two threads are than one: by rows
+	TwoThreads []Point // speedup of two threads over one, by rows
 
-	Route  float64 // ns for a held-out row through a tree
-	Rate   float64 // ns for a valid row, of measuring a ranking metric after a tree
-	Resume float64 // share of what growing its trees took that resuming a trial takes
+	Route  float64 // ns to route a held-out row through a tree
+	Rate   float64 // ns per valid row to compute a ranking metric after a tree
+	Resume float64 // time to resume a trial, as a share of the time to grow its trees
 
-	// Low and High are the range about what is expected: the spread of the measurements, and that the same command took up to twice
-	// as long at another hour, which is also to cover vCPUs that are slower than the cores measured on.
+	// Low and High are factors around the expected value: the spread of the measurements, and that the same command took up to twice as
+	// long at another hour; this also covers vCPUs slower than the measured cores.
 	Low, High float64
 }
 
-// Point is a measured value at X; between points it is interpolated, beyond them the nearest holds.
+// Point is a measured value at X; values in between are interpolated, and beyond the ends the nearest applies.
 type Point struct{ X, Y float64 }
 
-// Measured are the constants, all from one machine (2 cores of an AMD EPYC of family 26, "Turin", November 2026).
+// Measured returns the constants, all from one machine (2 cores of an AMD EPYC of family 26, "Turin", November 2026).
 func Measured() Calibration {
 	return Calibration{
 		// make bench-scale ROWS=1000000,5000000,20000000, and ROWS=130000000: "two at once".
 		Base: []Point{{1e6, 1.207}, {5e6, 1.241}, {20e6, 1.282}, {130e6, 1.597}},
 		// make bench-calibrate, at 5,000,000 rows.
-		Leaves:   []Point{{15, 0.76}, {31, 1}, {63, 1.23}, {127, 1.58}, {255, 1.91}, {1023, 2.57}}, // the last continues the line
+		Leaves:   []Point{{15, 0.76}, {31, 1}, {63, 1.23}, {127, 1.58}, {255, 1.91}, {1023, 2.57}}, // the last one is extrapolated
 		Features: []Point{{0.3, 1.07}, {0.5, 1.19}, {0.8, 1.01}, {1, 1}},
 		Bagging:  []Point{{0.5, 0.62}, {0.8, 0.87}, {1, 1}},
 		// make bench-calibrate, at 1,000,000 and 5,000,000 rows.
@@ -49,13 +49,13 @@ func Measured() Calibration {
 // Smallest is the number of rows below which nothing was measured.
 func (c Calibration) Smallest() int { return int(c.Base[0].X) }
 
-// table is what the time of a trial depends on beside its parameters.
+// table is what a trial's time depends on beside its parameters.
 type table struct {
-	rows, features, valid, heldOut int // held out: valid among them
+	rows, features, valid, heldOut int // heldOut includes valid
 	threads                        int
 }
 
-// seconds is how long a trial takes, all its trees grown: early stopping may end it sooner.
+// seconds is how long a trial takes with all its trees: early stopping may end it sooner.
 func (c Calibration) seconds(t table, p gbt.Params) float64 {
 	trees := float64(p.NumIterations)
 	grow := float64(t.rows) * float64(t.features) * trees * c.nanoseconds(t, p) * 1e-9
@@ -66,7 +66,7 @@ func (c Calibration) seconds(t table, p gbt.Params) float64 {
 	return grow + route*trees*1e-9
 }
 
-// nanoseconds are per row, feature and tree of growing, with the table's threads.
+// nanoseconds is the growing time per row, feature and tree, with the table's threads.
 func (c Calibration) nanoseconds(t table, p gbt.Params) float64 {
 	ns := at(c.Base, float64(t.rows), math.Log) * at(c.Leaves, leaves(p), math.Log) * at(c.Features, p.FeatureFraction, same)
 	if p.BaggingFreq > 0 {
@@ -75,14 +75,14 @@ func (c Calibration) nanoseconds(t table, p gbt.Params) float64 {
 	return ns / c.speedup(t)
 }
 
-// speedup extrapolates two threads to more: what two lose to each other, every further thread loses to each of the others.
+// speedup extrapolates from two threads: every further thread is slowed by each other one as two are by each other.
 func (c Calibration) speedup(t table) float64 {
 	lost := 2/at(c.TwoThreads, float64(t.rows), math.Log) - 1
 	n := float64(max(t.threads, 1))
 	return n / (1 + lost*(n-1))
 }
 
-// leaves is how many a tree can have.
+// leaves is the most leaves that a tree can have.
 func leaves(p gbt.Params) float64 {
 	n := float64(p.NumLeaves)
 	if p.MaxDepth > 0 && p.MaxDepth < 30 {

@@ -14,12 +14,12 @@ import (
 	"coppice/sweep"
 )
 
-// Wish is what is compared and what is wanted.
+// Wish is what to compare, and what is wanted.
 type Wish struct {
-	Machines []string      // types to compare; none are those that resemble the plan's
-	VMs      int           // of each type; 0 makes about as many vCPUs as the plan has, or as many as Within needs
-	Within   time.Duration // the sweep is to end in; 0 is the sweep's own limit
-	Budget   float64       // USD, for the sweep and what is kept back to stop in time; 0 is no bound
+	Machines []string      // types to compare; empty for those similar to the plan's
+	VMs      int           // of each type; 0 for about as many vCPUs as in the plan, or as Within needs
+	Within   time.Duration // time for the sweep to end in; 0 for the sweep's own limit
+	Budget   float64       // USD, including the reserve for stopping in time; 0 for no limit
 }
 
 // Comparison is a sweep on several machine types.
@@ -32,13 +32,13 @@ type Comparison struct {
 	Notes       []string     `json:"notes,omitempty"`
 }
 
-// Unfit is a machine type that was asked for and that the sweep cannot have.
+// Unfit is a requested machine type that the sweep cannot use.
 type Unfit struct {
 	Machine string `json:"machine"`
 	Reason  string `json:"reason"`
 }
 
-// Recommended is the cheapest way to have what is wanted.
+// Recommended is the cheapest offer that meets the wish.
 type Recommended struct {
 	Machine string      `json:"machine"`
 	VMs     int         `json:"vms"`
@@ -47,14 +47,14 @@ type Recommended struct {
 	Cost    sweep.Range `json:"cost"`
 }
 
-// mostOffers is how many types are compared that nobody has named.
+// mostOffers is how many types are compared if none are named.
 const mostOffers = 8
 
-// mostVMs bounds how many machines are tried to meet a time.
+// mostVMs bounds the number of machines tried to meet a time.
 const mostVMs = 200
 
-// Compare makes an offer for each machine type and recommends one. Errors are *machines.UnknownError for names that are none, and
-// those of the plan's parameters.
+// Compare makes an offer for each machine type and recommends one. Errors are *machines.UnknownError for unknown types, and those about the
+// plan's parameters.
 func (q *Request) Compare(known *machines.Catalogue, wish Wish) (*Comparison, error) {
 	w, err := q.work()
 	if err != nil {
@@ -75,7 +75,7 @@ func (q *Request) Compare(known *machines.Catalogue, wish Wish) (*Comparison, er
 		c.Within = time.Duration(q.Plan.Spec.Limits.Sweep).Hours()
 	}
 
-	// An offer for each type; those on which no trial fits are named beside them.
+	// One offer per type; types on which no trial fits are listed separately.
 	for _, t := range types {
 		o, err := q.bestOf(w, own, t, wish)
 		switch {
@@ -103,7 +103,7 @@ func (q *Request) Compare(known *machines.Catalogue, wish Wish) (*Comparison, er
 	return c, nil
 }
 
-// rank orders by cost; what has no price comes last, the quicker first.
+// rank orders by cost; without a price an offer comes last, ordered by time.
 func (q *Request) rank(o *Offer) float64 {
 	s := o.Side(q.spot(o))
 	if s.Cost != nil {
@@ -113,7 +113,7 @@ func (q *Request) rank(o *Offer) float64 {
 	return unpriced + s.Hours.Expected
 }
 
-// candidates are the types to compare: the named ones, or the plan's and all with a price that have half to twice as many vCPUs.
+// candidates returns the types to compare: the named ones, or the plan's and all priced ones with half to twice as many vCPUs.
 func (q *Request) candidates(known *machines.Catalogue, own machines.Type, names []string) (types []machines.Type, err error) {
 	for _, name := range names {
 		t, err := known.Find(name)
@@ -136,7 +136,7 @@ func (q *Request) candidates(known *machines.Catalogue, own machines.Type, names
 	return types, nil
 }
 
-// bestOf is the offer for one type with as many machines as wished.
+// bestOf is the offer for one type with the wished number of machines.
 func (q *Request) bestOf(w *work, own, t machines.Type, wish Wish) (*Offer, error) {
 	m := q.Plan.Spec.Machine
 	if t.Name != m.Type {
@@ -163,8 +163,8 @@ func (q *Request) bestOf(w *work, own, t machines.Type, wish Wish) (*Offer, erro
 	return with(max(1, (m.VMs*own.VCPUs+t.VCPUs-1)/t.VCPUs))
 }
 
-// fewest is the offer with the fewest machines that ends in time, or with as many as are of use if none does. More machines are
-// never slower, so halving finds it.
+// fewest is the offer with the fewest machines that ends in time, or if none does, with the fewest that are as fast as possible. More
+// machines are never slower, so bisection works.
 func (q *Request) fewest(with func(int) (*Offer, error), most int, hours float64) (*Offer, error) {
 	if _, err := with(1); err != nil {
 		return nil, err
@@ -202,14 +202,14 @@ func (c *Comparison) shorten(own string) {
 	c.Offers = c.Offers[:mostOffers]
 }
 
-// wanted is what a recommendation is held against, beside the time.
+// wanted is what a recommendation must meet, beside the time.
 type wanted struct {
-	budget  float64 // USD; 0 is no bound
+	budget  float64 // USD; 0 for no limit
 	reserve time.Duration
 	region  string
 }
 
-// choice is one side of an offer that has a price.
+// choice is one priced side of an offer.
 type choice struct {
 	*Offer
 	side *Side
@@ -218,8 +218,8 @@ type choice struct {
 
 func (c choice) String() string { return fmt.Sprintf("%d x %s %s", c.VMs, c.Machine, priced(c.spot)) }
 
-// before is whether the choice is to be preferred: machines to which local SSDs are attached come before those that bring theirs, which
-// nobody has seen Batch mount; of the same kind, the cheaper one.
+// before orders choices by preference: machines with attached local SSDs come before those with built-in ones, which have never been seen
+// mounted by Batch; of the same kind, the cheaper one.
 func (c choice) before(other choice) bool {
 	if c.BuiltIn != other.BuiltIn {
 		return other.BuiltIn
@@ -227,14 +227,14 @@ func (c choice) before(other choice) bool {
 	return c.side.Cost.Expected < other.side.Cost.Expected
 }
 
-// need is the budget that Hold accepts of a sweep without fallbacks: what the choice costs, and what is kept back.
+// need is the budget that Hold accepts for a sweep without fallbacks: the choice's cost plus the reserve.
 func (c choice) need(reserve time.Duration) float64 {
 	return c.side.Cost.Expected + c.side.Hourly*float64(c.VMs)*reserve.Seconds()/3600
 }
 
-// recommend chooses the first side of all offers (before) that ends in time and within the budget, or says what there is instead.
+// recommend picks the most preferred side of all offers (before) that ends in time and within the budget, or says what is possible instead.
 func (c *Comparison) recommend(w wanted) {
-	var fastest, cheapest, least *choice // of those with a price; of those that end in time: by cost, by the budget that they need
+	var fastest, cheapest, least *choice // of the priced ones; of those that end in time: by cost, by required budget
 	for i := range c.Offers {
 		for _, spot := range []bool{true, false} {
 			o := choice{&c.Offers[i], c.Offers[i].Side(spot), spot}
@@ -288,7 +288,7 @@ func (c *Comparison) cheapest() string {
 	return "the cheapest of these"
 }
 
-// untried is a note about machines that bring their local SSDs, where one of them is offered.
+// untried is a note about machines with built-in local SSDs, if one is offered.
 func (c *Comparison) untried() []string {
 	var names []string
 	for _, o := range c.Offers {
@@ -312,7 +312,7 @@ func (c *Comparison) age(now time.Time) []string {
 	return age(dates, now)
 }
 
-// notes are what a reader of the numbers should know.
+// notes lists caveats for the reader of the numbers.
 func (q *Request) notes() []string {
 	var notes []string
 	rows := 0

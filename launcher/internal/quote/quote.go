@@ -1,6 +1,6 @@
-// Package quote says, before anything is rented, what a sweep will take: tasks and waves, memory, hours and money, on Spot and on
-// demand, for one machine type or for several side by side. It is pure: a plan, the catalogue, prices and stated assumptions come
-// in, numbers come out, and docs/cost.md does the same sums by hand.
+// Package quote estimates, before anything is rented, what a sweep will take: tasks and waves, memory, hours and money, on Spot and on
+// demand, for one machine type or for several side by side. It is a pure function of a plan, the catalogue, prices and stated assumptions;
+// docs/cost.md does the same calculation by hand.
 package quote
 
 import (
@@ -15,43 +15,43 @@ import (
 	"coppice/sweep"
 )
 
-// Assumptions are what cannot be measured before, or has not been.
+// Assumptions are quantities that cannot be measured in advance, or have not been.
 type Assumptions struct {
-	// Startup is from a machine's first charged second to its first task: booting, Batch's agent, pulling the image.
+	// Startup is the time from a machine's first charged second to its first task: booting, Batch's agent, pulling the image.
 	Startup time.Duration `json:"-"`
-	// Download is how fast the dataset comes from Cloud Storage onto local SSD, in bytes a second.
+	// Download is the rate at which the dataset is copied from Cloud Storage to local SSD, in bytes a second.
 	Download float64 `json:"download_bytes_per_second"`
-	// Preemptions is how often a Spot machine is taken away, per hour of its life. Google publishes the rate of each type and zone
-	// (the advice.capacityHistory API); this one is for lack of it.
+	// Preemptions is the rate at which a Spot machine is taken away, per hour of its life. Google publishes the rate of each type and zone
+	// (the advice.capacityHistory API); this is a default.
 	Preemptions float64 `json:"preemptions_per_vm_hour"`
-	// NsPerValue, when above 0, replaces the calibration: nanoseconds per row, feature and tree of a trial with the sweep's threads,
-	// ratings included, as `launcher bill` shows them for a sweep that has run.
+	// NsPerValue, if above 0, replaces the calibration: nanoseconds per row, feature and tree of a trial with the sweep's threads,
+	// including metrics, as shown by `launcher bill` for a completed sweep.
 	NsPerValue float64 `json:"ns_per_value,omitempty"`
 }
 
-// Assumed are the assumptions for lack of better ones.
+// Assumed returns the default assumptions.
 func Assumed() Assumptions {
 	return Assumptions{Startup: 3 * time.Minute, Download: 400e6, Preemptions: 0.05}
 }
 
-// checkpointEvery is how long a trial goes on unsaved, at most (sweep/WIRE.md, Checkpoints).
+// checkpointEvery is the longest time that a trial goes unsaved (sweep/WIRE.md, Checkpoints).
 const checkpointEvery = time.Minute
 
-// Reserves: until the aggregator looks again (every five minutes in the cloud) and every task has seen that it is over. Quick
-// sweeps, whose tasks beat every second, are looked at as often.
+// Reserves: the time until the aggregator checks again (every five minutes in the cloud) and every task has noticed the end. Quick sweeps,
+// whose tasks send a heartbeat every second, are checked more often.
 const (
 	reserve      = 6 * time.Minute
 	quickReserve = 15 * time.Second
 	quickBeat    = time.Second
 )
 
-// measuredSpread is the range about a speed that was measured on the very machines.
+// measuredSpread is the uncertainty of a speed that was measured on the same machines.
 const measuredSpread = 0.15
 
-// Request is what a quote is made of.
+// Request is the input of a quote.
 type Request struct {
 	Plan     *sweep.Plan
-	Expected []sweep.Trial // what it can be expected to train; the plan's trials where nil
+	Expected []sweep.Trial // what it is expected to train; the plan's trials if nil
 	Manifest *dataset.Manifest
 	Prices   *machines.Prices
 	Region   string
@@ -71,18 +71,18 @@ type Offer struct {
 	LimitedBy      string      `json:"limited_by"`
 	Waves          int         `json:"waves"`
 	MemoryBytes    int64       `json:"memory_bytes"`
-	UsedBytes      int64       `json:"used_bytes"` // dataset once, the system's reserve, all tasks' private bytes
+	UsedBytes      int64       `json:"used_bytes"` // the dataset once, the system's reserve, all tasks' private bytes
 	LocalSSD       int         `json:"local_ssd"`
 	Lead           sweep.Range `json:"lead_seconds"`
-	Trial          sweep.Range `json:"trial_seconds"` // the mean one
-	NsPerValue     float64     `json:"ns_per_value"`  // the mean trial's
+	Trial          sweep.Range `json:"trial_seconds"` // of the mean trial
+	NsPerValue     float64     `json:"ns_per_value"`  // of the mean trial
 	OnDemand       Side        `json:"on_demand"`
 	Spot           Side        `json:"spot"`
 
-	// SpotPays is the number of preemptions an hour up to which Spot is expected to cost less than on demand; 0 where that is never, or
-	// where a price is not known.
+	// SpotPays is the rate of preemptions per hour up to which Spot is expected to cost less than on demand; 0 if it never does, or a price
+	// is unknown.
 	SpotPays float64 `json:"spot_pays_up_to_preemptions_per_vm_hour,omitempty"`
-	// BuiltIn says that the local SSDs come with the machine.
+	// BuiltIn says that the local SSDs are built into the machine.
 	BuiltIn bool `json:"built_in_local_ssd,omitempty"`
 }
 
@@ -91,12 +91,12 @@ type Side struct {
 	Hours       sweep.Range  `json:"hours"`
 	Preemptions float64      `json:"preemptions"`      // expected
 	Hourly      float64      `json:"hourly,omitempty"` // of one machine with its local SSDs, USD
-	Cost        *sweep.Range `json:"cost,omitempty"`   // USD; nil where no price is known
+	Cost        *sweep.Range `json:"cost,omitempty"`   // USD; nil if no price is known
 	PriceDate   string       `json:"price_date,omitempty"`
 	PriceFrom   string       `json:"price_from,omitempty"`
 }
 
-// Side is the offer's under the model.
+// Side returns the offer under a price model.
 func (o *Offer) Side(spot bool) *Side {
 	if spot {
 		return &o.Spot
@@ -107,7 +107,7 @@ func (o *Offer) Side(spot bool) *Side {
 // work is what does not depend on the machine.
 type work struct {
 	need    plan.Memory
-	seconds []float64 // of each trial, in the plan's order
+	seconds []float64 // by trial, in the plan's order
 	mean    float64
 	ns      float64 // per value, mean
 	low     float64
@@ -143,7 +143,7 @@ func (q *Request) work() (*work, error) {
 		w.low, w.high = 1-measuredSpread, 1+measuredSpread
 	}
 
-	// Each trial by itself, at the speed that was given, else as calibrated.
+	// Each trial separately, at the given speed, else as calibrated.
 	values := 0.0
 	for _, trial := range expected {
 		p, err := gbt.ParseParams(trial.Params)
@@ -166,7 +166,7 @@ func (q *Request) work() (*work, error) {
 	return w, nil
 }
 
-// of is the table as a trial sees it: of a fold, a part of train trains and another part is rated; the refit trains on valid, too.
+// of is the table as seen by a trial: a fold trains on a part of train and evaluates on another; the refit also trains on valid.
 func (t table) of(p *sweep.Plan, trial sweep.Trial) table {
 	switch {
 	case p.Folds == nil:
@@ -184,7 +184,7 @@ func (t table) of(p *sweep.Plan, trial sweep.Trial) table {
 	return t
 }
 
-// Offer is what the plan's own machines would take; its Sizing is taken as it is.
+// Offer is the offer for the plan's own machines, with its Sizing.
 func (q *Request) Offer(t machines.Type) (*Offer, error) {
 	w, err := q.work()
 	if err != nil {
@@ -193,7 +193,7 @@ func (q *Request) Offer(t machines.Type) (*Offer, error) {
 	return q.offer(w, t, q.Plan.Sizing, int(q.Plan.Spec.Machine.LocalSSD)), nil
 }
 
-// offer makes the sums for a machine type with its sizing.
+// offer calculates the offer for a machine type and sizing.
 func (q *Request) offer(w *work, t machines.Type, z sweep.Sizing, disks int) *Offer {
 	vms := (z.Tasks + z.TasksPerVM - 1) / z.TasksPerVM
 	o := &Offer{Machine: t.Name, CPU: t.CPU, VCPUs: t.VCPUs, VMs: vms, TasksPerVM: z.TasksPerVM, ThreadsPerTask: z.ThreadsPerTask, Tasks: z.Tasks,
@@ -230,8 +230,8 @@ func (q *Request) offer(w *work, t machines.Type, z sweep.Sizing, disks int) *Of
 	return o
 }
 
-// hours is how long the machines run. On Spot each is taken away so and so often an hour, and every time costs it a start, the copy
-// of the dataset, half of what had not been saved, and taking a trial up again in its middle; that time can be taken away, too.
+// hours is how long the machines run. A Spot machine is taken away at a certain rate, and each time costs a start, copying the dataset,
+// half of the unsaved work, and resuming a trial halfway; that time can be interrupted as well.
 func (q *Request) hours(lead, training, trial float64, spot bool) float64 {
 	calm := (lead + training) / 3600
 	if !spot {
@@ -241,15 +241,15 @@ func (q *Request) hours(lead, training, trial float64, spot bool) float64 {
 	return calm / (1 - min(lost, mostLost))
 }
 
-// mostLost is the share of the time beyond which a quote says no more than that it is ten times longer.
+// mostLost bounds the share of time lost to preemptions; beyond it, a quote just states ten times the time.
 const mostLost = 0.9
 
-// loss is the seconds that a preemption costs a machine.
+// loss is the cost of a preemption, in seconds of a machine.
 func (q *Request) loss(lead, trial float64) float64 {
 	return lead + checkpointEvery.Seconds()/2 + q.Resume*trial/2
 }
 
-// makespan is when the last trial ends, in seconds, when every task takes the next trial as soon as it has done one.
+// makespan is the time until the last trial ends, in seconds, if every task takes the next trial as soon as it is free.
 func makespan(seconds []float64, tasks int) float64 {
 	free := make(times, min(tasks, len(seconds)))
 	last := 0.0
@@ -261,7 +261,7 @@ func makespan(seconds []float64, tasks int) float64 {
 	return last
 }
 
-// times is a heap of when each task is free again.
+// times is a heap of the times at which tasks become free.
 type times []float64
 
 func (t times) Len() int           { return len(t) }
@@ -270,7 +270,7 @@ func (t times) Swap(i, j int)      { t[i], t[j] = t[j], t[i] }
 func (t *times) Push(x any)        { *t = append(*t, x.(float64)) }
 func (t *times) Pop() any          { v := (*t)[len(*t)-1]; *t = (*t)[:len(*t)-1]; return v }
 
-// Quote is the offer as it is written into the plan.
+// Quote is the offer in the plan's format.
 func (q *Request) Quote(o *Offer) *sweep.Quote {
 	spot := q.spot(o)
 	s := o.Side(spot)
@@ -283,7 +283,7 @@ func (q *Request) Quote(o *Offer) *sweep.Quote {
 	return out
 }
 
-// PriceFallbacks adds to the quote what the sweep costs on each of the plan's fallbacks. Errors are *machines.UnknownError, and those of
+// PriceFallbacks adds to the quote what the sweep costs on each of the plan's fallbacks. Errors are *machines.UnknownError, and those about
 // the plan's parameters.
 func (q *Request) PriceFallbacks(known *machines.Catalogue, out *sweep.Quote) error {
 	if len(q.Plan.Fallback) == 0 {
@@ -312,7 +312,7 @@ func (q *Request) PriceFallbacks(known *machines.Catalogue, out *sweep.Quote) er
 	return nil
 }
 
-// Reserve is for how long a sweep's machines must still be paid when its budget is found to be used up.
+// Reserve is how long a sweep's machines must still be paid after its budget is found to be used up.
 func Reserve(p *sweep.Plan) time.Duration {
 	if time.Duration(p.Heartbeat) <= quickBeat {
 		return quickReserve
@@ -320,5 +320,5 @@ func Reserve(p *sweep.Plan) time.Duration {
 	return reserve
 }
 
-// finite keeps a sum out of quotes that no machine could work off.
+// finite keeps absurdly large amounts out of quotes.
 func finite(v float64) bool { return !math.IsNaN(v) && v < 1e9 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// spot is under which price model the plan runs the offer: as the spec says, and with spot: auto as Decide does.
+// spot says under which price model the plan runs the offer: as in the spec or, with spot: auto, as Decide decides.
 func (q *Request) spot(o *Offer) bool {
 	if q.Plan.Spec.Machine.SpotAuto {
 		spot, _ := q.Decide(o)
@@ -14,8 +14,8 @@ func (q *Request) spot(o *Offer) bool {
 	return *q.Plan.Spec.Machine.Spot
 }
 
-// Decide is the rule of spot: auto, with the reason. Spot it is, unless it is expected to cost as much as on demand or more, or to exceed
-// the sweep's time limit where on demand does not. A price that is not known speaks against nothing.
+// Decide is the rule of spot: auto, with the reason. It chooses Spot unless that is expected to cost at least as much as on demand, or to
+// exceed the sweep's time limit when on demand does not. An unknown price is no objection.
 func (q *Request) Decide(o *Offer) (spot bool, why string) {
 	limit := time.Duration(q.Plan.Spec.Limits.Sweep)
 	late := o.Spot.Hours.Expected > limit.Hours() && o.OnDemand.Hours.Expected <= limit.Hours()
@@ -31,17 +31,17 @@ func (q *Request) Decide(o *Offer) (spot bool, why string) {
 	return true, fmt.Sprintf("at %v preemptions an hour %s", q.Preemptions, o.compared())
 }
 
-// compared are hours and money under both models.
+// compared states hours and money under both models.
 func (o *Offer) compared() string {
 	return fmt.Sprintf("Spot is expected to take %s hours and %s USD, on demand %s hours and %s USD",
 		hoursText(o.Spot.Hours.Expected), USD(o.Spot.Cost.Expected), hoursText(o.OnDemand.Hours.Expected), USD(o.OnDemand.Cost.Expected))
 }
 
-// hoursText writes hours; beyond mostLost a quote knows no number.
+// hoursText formats hours.
 func hoursText(h float64) string { return fmt.Sprintf("%.2f", h) }
 
-// spotPays is the rate of preemptions at which both models cost the same. With a share p x loss of its time lost, a Spot machine is paid for
-// calm / (1 - p x loss) hours; at equal cost that share is one minus the ratio of the prices.
+// spotPays is the rate of preemptions at which both models cost the same. If a share p x loss of its time is lost, a Spot machine is paid
+// for calm / (1 - p x loss) hours; at equal cost that share is one minus the ratio of the prices.
 func (q *Request) spotPays(o *Offer) float64 {
 	if o.Spot.Hourly <= 0 || o.OnDemand.Hourly <= o.Spot.Hourly {
 		return 0
@@ -50,7 +50,7 @@ func (q *Request) spotPays(o *Offer) float64 {
 	return 3600 * share / q.loss(o.Lead.Expected, o.Trial.Expected)
 }
 
-// Unpaid is a note that Spot, on which the offer would run, costs as much as on demand or more; empty where it does not.
+// Unpaid is a note that Spot, if chosen for the offer, costs at least as much as on demand; empty otherwise.
 func (q *Request) Unpaid(o *Offer) []string {
 	if o.Spot.Cost == nil || o.OnDemand.Cost == nil || o.Spot.Cost.Expected < o.OnDemand.Cost.Expected {
 		return nil
@@ -59,7 +59,7 @@ func (q *Request) Unpaid(o *Offer) []string {
 		o.Machine, q.Preemptions, o.compared(), o.SpotPays)}
 }
 
-// unpaid are the same of all offers.
+// unpaid returns the same for all offers.
 func (q *Request) unpaid(offers []Offer) (notes []string) {
 	for i := range offers {
 		notes = append(notes, q.Unpaid(&offers[i])...)
@@ -67,7 +67,7 @@ func (q *Request) unpaid(offers []Offer) (notes []string) {
 	return notes
 }
 
-// Settle writes into the plan what spot: auto comes to, and says why; nothing where the spec decides itself.
+// Settle writes the decision of spot: auto into the plan, and explains it; it does nothing if the spec decides itself.
 func (q *Request) Settle(o *Offer) []string {
 	m := &q.Plan.Spec.Machine
 	if !m.SpotAuto {

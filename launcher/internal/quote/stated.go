@@ -7,28 +7,28 @@ import (
 	"coppice/sweep"
 )
 
-// Stated is a dataset that is not there, only its size.
+// Stated is a hypothetical dataset, given by its size.
 type Stated struct {
-	Rows     int // to train on
+	Rows     int // of train
 	Features int
 	HeldOut  int // rows in each of valid, calib and test
 
-	Validate *sweep.Validate // the dataset's folds are taken to be such as this needs
+	Validate *sweep.Validate // the dataset is assumed to have suitable folds
 }
 
-// Bounds of a stated size.
+// Limits on a stated size.
 const (
 	maxStatedRows     = 100_000_000_000
 	maxStatedFeatures = 100_000
 )
 
-// bytesPerRow is what a staged row takes beside its features' two bytes: label and fold (dataset/FORMAT.md).
+// bytesPerRow is the size of a staged row beside its features' two bytes: label and fold (dataset/FORMAT.md).
 const bytesPerRow = 5
 
-// statedMean is the mean label of rows that are not there: some are positive, and no plan depends on how many.
+// statedMean is an arbitrary mean label; no plan depends on it.
 const statedMean = 0.5
 
-// Manifest is a stand-in for the dataset's manifest: all features with 255 bins, nothing that could be opened.
+// Manifest returns a stand-in for the dataset's manifest: all features have 255 bins, and there are no files.
 func (s Stated) Manifest(name string, binary bool) (*dataset.Manifest, error) {
 	if s.Rows < 1 || s.Rows > maxStatedRows || s.Features < 1 || s.Features > maxStatedFeatures || s.HeldOut < 1 || s.HeldOut > maxStatedRows {
 		return nil, fmt.Errorf("%d rows, %d held out, %d features: use 1 to %d rows and 1 to %d features", s.Rows, s.HeldOut, s.Features, maxStatedRows, maxStatedFeatures)

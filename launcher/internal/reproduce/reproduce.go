@@ -1,4 +1,4 @@
-// Package reproduce grows a registered version again, from its plan and its dataset, and says whether the same bytes come out.
+// Package reproduce trains a registered version again, from its plan and its dataset, and reports whether the bytes are the same.
 package reproduce
 
 import (
@@ -20,30 +20,30 @@ import (
 	"coppice/sweep"
 )
 
-// Request is a version with what it was grown from.
+// Request is a version with what it was trained from.
 type Request struct {
 	Plan  *sweep.Plan
 	Trial int
-	// Params are what the trial's result says that it was trained with, for one that the plan leaves open.
+	// Params are the parameters in the trial's result, for a trial that the plan leaves open.
 	Params sweep.Params
 	Files  map[string][]byte // of the version
-	Dir    string            // folder of the dataset, whole and checked
-	// Input is the model that the plan continues: its text and the manifest of its dataset.
+	Dir    string            // folder of the complete, verified dataset
+	// Input is the text of the model that the plan continues, and InputDataset the manifest of its dataset.
 	Input, InputDataset []byte
-	// OnTree, which may be nil, is told of each tree.
+	// OnTree, which may be nil, is called after each tree.
 	OnTree  func(gbt.Progress) error
-	Threads int // 0 is all CPUs; the bytes do not depend on it
+	Threads int // 0 for all CPUs; the bytes do not depend on it
 }
 
 // File is one file that was made again.
 type File struct {
 	Name string `json:"name"`
 	Same bool   `json:"same"`
-	// Differs says where the two part.
+	// Differs says where the two files diverge.
 	Differs string `json:"differs,omitempty"`
 }
 
-// Report is what came of it.
+// Report is the outcome.
 type Report struct {
 	Dataset string  `json:"dataset"`
 	Trees   int     `json:"trees"`
@@ -51,20 +51,20 @@ type Report struct {
 	Files   []File  `json:"files"`
 }
 
-// Same says whether every file came out with the same bytes.
+// Same reports whether every file has the same bytes.
 func (r *Report) Same() bool {
 	return !slices.ContainsFunc(r.Files, func(f File) bool { return !f.Same })
 }
 
-// Error is a version that cannot be grown again.
+// Error reports a version that cannot be trained again.
 type Error struct{ Msg string }
 
 func (e *Error) Error() string { return e.Msg }
 
-// IsInput says that what was handed in is at fault, and will be the next time.
+// IsInput says that the input is at fault, permanently.
 func (*Error) IsInput() bool { return true }
 
-// Run grows the version's trial, as a worker does, and makes of it what an aggregator registers.
+// Run trains the version's trial, as a worker does, and makes the files that an aggregator registers.
 func Run(ctx context.Context, q Request) (*Report, error) {
 	p := q.Plan
 	if q.Trial < 0 || q.Trial >= len(p.Trials) {
@@ -184,7 +184,7 @@ func remake(table *fit.Table, ds *dataset.Dataset, p *sweep.Plan, o *fit.Outcome
 	return made, nil
 }
 
-// compare says where two files part.
+// compare says where two files diverge.
 func compare(name string, was, is []byte, had, has bool) File {
 	f := File{Name: name, Same: had && has && bytes.Equal(was, is)}
 	switch {
@@ -204,7 +204,7 @@ func compare(name string, was, is []byte, had, has bool) File {
 	return f
 }
 
-// treesApart says in which tree two models part.
+// treesApart says in which tree two models diverge.
 func treesApart(was, is []byte) string {
 	a, errA := gbt.ReadModel(bytes.NewReader(was))
 	b, errB := gbt.ReadModel(bytes.NewReader(is))
@@ -240,7 +240,7 @@ func linesApart(was, is []byte) string {
 			continue
 		}
 
-		// Of a long line, from where the two part.
+		// Show a long line from where the two diverge.
 		at := 0
 		for at < len(x) && at < len(y) && x[at] == y[at] {
 			at++

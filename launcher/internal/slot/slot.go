@@ -1,15 +1,13 @@
-// Package slot says which time of a schedule a launcher was started for.
+// Package slot tells for which time of a schedule a launcher was started.
 //
-// Cloud Scheduler starts a Cloud Run job at least once, and a Cloud Run job starts a failed task again; neither tells the
-// program for which time it was started (the header X-CloudScheduler-ScheduleTime reaches services only, and
-// CLOUD_RUN_EXECUTION differs from one start to the next). So the launcher knows the schedule itself, and every start between
-// two of its times means the earlier one.
+// Cloud Scheduler starts a Cloud Run job at least once, and Cloud Run restarts a failed task; neither tells the program for which time (the
+// header X-CloudScheduler-ScheduleTime reaches services only, and CLOUD_RUN_EXECUTION differs between starts). So the launcher itself knows
+// the schedule, and any start between two of its times counts for the earlier one.
 //
-// Cloud Scheduler goes by the clock on the wall, and its documentation leaves open how often it starts something whose time
-// comes twice, or never, in the night in which the clocks change. All that is assumed is that it does not start it before that
-// time. A time that comes twice is one slot, the first of the two; a time that is left out is the moment at which the clocks
-// go on behind it. So one start, two, or a late one make one sweep. A schedule of every few minutes has no new slots in the
-// hour that comes again: what is started then means the last slot of the first of the two hours.
+// Cloud Scheduler uses local time, and its documentation does not say how often it starts something whose time occurs twice, or never, in
+// the night in which the clocks change. The only assumption is that it does not start it before that time. A time that occurs twice is one
+// slot, at its first occurrence; a time that is skipped is the moment at which the clocks move past it. So one start, two, or a late one
+// make one sweep. A schedule of every few minutes has no new slots in the repeated hour: a start then counts for the last slot before it.
 package slot
 
 import (
@@ -18,21 +16,21 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	_ "time/tzdata" // the launcher's image has no files but its own
+	_ "time/tzdata" // the launcher's image has no other files
 
 	"github.com/robfig/cron/v3"
 
 	"coppice/sweep"
 )
 
-// Schedule is a cron schedule in a time zone, as Cloud Scheduler has it.
+// Schedule is a cron schedule in a time zone, as in Cloud Scheduler.
 type Schedule struct {
 	cron cron.Schedule
 	zone *time.Location
 	text string
 }
 
-// Error is a schedule or time zone that cannot be read, or that never comes.
+// Error reports an invalid schedule or time zone, or a schedule that never occurs.
 type Error struct {
 	Text string
 	Err  error
@@ -41,7 +39,7 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("schedule %.80q: %v; %s", e.Text, e.Err, e.Hint) }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
 const (
@@ -49,7 +47,7 @@ const (
 	maxText = 200
 )
 
-// What to do about what is wrong.
+// Hints.
 const (
 	useFields  = "use the five fields of cron, such as \"0 3 * * *\""
 	useShorter = "write ranges and steps, such as 0-30/5, for long lists"
@@ -65,7 +63,7 @@ func Parse(schedule, zone string) (*Schedule, error) {
 	}
 
 	parts := strings.Fields(schedule)
-	if len(parts) > 0 && (strings.HasPrefix(parts[0], "TZ=") || strings.HasPrefix(parts[0], "CRON_TZ=")) { // the parser would take them
+	if len(parts) > 0 && (strings.HasPrefix(parts[0], "TZ=") || strings.HasPrefix(parts[0], "CRON_TZ=")) { // the parser would interpret them
 		return nil, &Error{schedule, errors.New("it begins with a time zone"), useFlag}
 	}
 	if len(parts) != fields {
@@ -85,11 +83,11 @@ func Parse(schedule, zone string) (*Schedule, error) {
 	return &Schedule{c, where, schedule}, nil
 }
 
-// weekdays are the numbers of the names that a day of the week may have.
+// weekdays are the numbers of weekday names.
 var weekdays = map[string]int{"sun": 0, "mon": 1, "tue": 2, "wed": 3, "thu": 4, "fri": 5, "sat": 6}
 
-// sundays writes the 7 that Cloud Scheduler takes for Sunday, alone or at the end of a range, as the 0 that the parser knows.
-// What is none of the two stays as it is, for the parser to judge.
+// sundays replaces 7, which Cloud Scheduler accepts for Sunday, alone or at the end of a range, by the 0 that the parser knows. Other text
+// is left for the parser.
 func sundays(field string) string {
 	items := strings.Split(field, ",")
 	for i, item := range items {
@@ -123,13 +121,13 @@ func sundays(field string) string {
 	return strings.Join(items, ",")
 }
 
-// early is by how much this machine's clock may be behind the scheduler's.
+// early is how far this machine's clock may be behind the scheduler's.
 const early = 30 * time.Second
 
-// lookbacks are how far back the last time is looked for, shortest first: frequent schedules need no long search.
+// lookbacks are how far back to search for the last time, shortest first, since frequent schedules need no long search.
 var lookbacks = []time.Duration{2 * time.Hour, 25 * time.Hour, 32 * 24 * time.Hour, 367 * 24 * time.Hour, 4 * 367 * 24 * time.Hour}
 
-// Last is the newest time of the schedule that is not after now, in UTC. A schedule that has none in four years is an *Error.
+// Last returns the latest time of the schedule that is not after now, in UTC. A schedule without one in four years is an *Error.
 func (s *Schedule) Last(now time.Time) (time.Time, error) {
 	now = now.Add(early)
 	clock := wall(now.In(s.zone))
@@ -138,7 +136,7 @@ func (s *Schedule) Last(now time.Time) (time.Time, error) {
 		var last time.Time
 		for t := s.cron.Next(clock.Add(-back)); !t.IsZero(); t = s.cron.Next(t) {
 			at := first(t, s.zone)
-			if at.After(now) { // not before, since later times of the clock never come first at an earlier moment
+			if at.After(now) { // later local times occur no earlier, so none of those that follow can be due
 				break
 			}
 			last = at
@@ -150,23 +148,23 @@ func (s *Schedule) Last(now time.Time) (time.Time, error) {
 	return time.Time{}, &Error{s.text, errors.New("it has no time in the last four years"), useDay}
 }
 
-// wall is what the clock on the wall shows at t in its zone, written as a time of UTC, where no hour is left out or comes twice.
+// wall is the local time shown at t in its zone, expressed in UTC, where no hour is skipped or repeated.
 func wall(t time.Time) time.Time {
 	_, offset := t.Zone()
 	return t.UTC().Add(time.Duration(offset) * time.Second)
 }
 
-// first is the first moment at which the clock on the wall shows w or later.
+// first is the first moment at which the local time is w or later.
 func first(w time.Time, zone *time.Location) time.Time {
 	t := time.Date(w.Year(), w.Month(), w.Day(), w.Hour(), w.Minute(), w.Second(), w.Nanosecond(), zone)
 	start, end := t.ZoneBounds()
 
 	switch shown := wall(t); {
-	case shown.Before(w): // left out, and t is before the change
+	case shown.Before(w): // skipped, and t is before the change
 		return end
-	case shown.After(w): // left out, and t is behind the change
+	case shown.After(w): // skipped, and t is after the change
 		return start
-	case start.IsZero(): // the zone has always been so
+	case start.IsZero(): // the zone has always been like this
 		return t
 	}
 

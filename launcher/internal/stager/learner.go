@@ -8,15 +8,15 @@ import (
 	"coppice/gbt"
 )
 
-// The model by which staging judges which columns are worth taking together: small and quick, because it is made anew for each few of
-// them, and still one that finds simple interactions by itself.
+// The model with which staging evaluates which columns are worth combining: small and fast, because it is trained again after every few
+// keys, yet able to find simple interactions by itself.
 const (
 	learnerTrees  = 80
 	learnerLeaves = 15
 	learnerL2     = 1
 )
 
-// learner is that model.
+// learner trains that model.
 func (s *Stager) learner(ctx context.Context, l *encode.Lesson) ([]float64, error) {
 	d := &gbt.Data{Rows: len(l.Label), Label: l.Label}
 	width := len(l.Columns)

@@ -23,7 +23,7 @@ import (
 	"coppice/sweep"
 )
 
-// BlockedError is a version of a dataset that must not be trained on.
+// BlockedError reports a version of a dataset that must not be trained on.
 type BlockedError struct {
 	Record *contract.Record
 	Reason string
@@ -35,10 +35,10 @@ func (e *BlockedError) Error() string {
 		ref, e.Reason, ref, ref)
 }
 
-// ExitStatus is how a program ends with it.
+// ExitStatus is the exit code of a program that ends with this error.
 func (*BlockedError) ExitStatus() int { return sweep.ExitBlocked }
 
-// CheckNight refuses, with a *BlockedError, a night that must not be trained on now. nil is a version that nothing is known of.
+// CheckNight rejects, with a *BlockedError, a night that must not be trained on now. A version without a record (nil) is accepted.
 func CheckNight(r *contract.Record, now time.Time) error {
 	if r == nil {
 		return nil
@@ -52,8 +52,7 @@ func CheckNight(r *contract.Record, now time.Time) error {
 	return nil
 }
 
-// judge compares the table just staged with those of the nights before, and leaves the record. A version whose record is there already
-// keeps it.
+// judge compares the newly staged table with those of earlier nights, and writes the record. A version that already has a record keeps it.
 func (s *Stager) judge(ctx context.Context, spec *dataset.Spec, report *ingest.Report, dst Destination) (*contract.Record, error) {
 	m := report.Manifest
 	r, err := dst.Night(ctx, m.Name, m.Version)
@@ -92,12 +91,12 @@ func (s *Stager) now() time.Time {
 	return s.Now().UTC()
 }
 
-// nightFile is the record of a version in a folder.
+// nightFile is the path of a version's record in a folder.
 func (d Destination) nightFile(name, version string) string {
 	return filepath.Join(d.Dir, name, "nights", version+".json")
 }
 
-// Night is the record of a version; nil where there is none.
+// Night returns the record of a version; nil if there is none.
 func (d Destination) Night(ctx context.Context, name, version string) (*contract.Record, error) {
 	r, _, err := d.night(ctx, name, version)
 	return r, err
@@ -146,10 +145,10 @@ func (d Destination) putNight(ctx context.Context, r *contract.Record, cond blob
 	return nil
 }
 
-// nightsRead is how many records, the newest ones, are read: some of them will have been blocked.
+// nightsRead is how many of the newest records are read: some of them may be blocked.
 const nightsRead = 2 * contract.MaxNights
 
-// Nights are the newest records of a dataset, oldest first. Damaged ones are left out.
+// Nights returns the newest records of a dataset, oldest first. Damaged ones are left out.
 func (d Destination) Nights(ctx context.Context, name string) ([]*contract.Record, error) {
 	type found struct {
 		version string
@@ -202,7 +201,7 @@ func (d Destination) Nights(ctx context.Context, name string) ([]*contract.Recor
 	return out, nil
 }
 
-// Accept lets a blocked night pass, and writes down who says so and why. One that is accepted already stays as it is.
+// Accept accepts a blocked night, and records who did so and why. A night that is accepted already is unchanged.
 func (d Destination) Accept(ctx context.Context, name, version string, a contract.Acceptance) (*contract.Record, error) {
 	r, generation, err := d.night(ctx, name, version)
 	if err != nil {

@@ -16,11 +16,11 @@ import (
 // Listed is a dataset version in the bucket.
 type Listed struct {
 	Manifest *dataset.Manifest
-	Latest   bool  // its dataset's name alone means it
-	Damaged  error // why the manifest cannot be read; Manifest then has name and version alone
+	Latest   bool  // its dataset's name alone refers to it
+	Damaged  error // why the manifest cannot be read; Manifest then has only name and version
 }
 
-// List gives the versions of a dataset, or of all, that are whole as far as their manifests say, by name and version.
+// List returns the versions of a dataset, or of all, that are complete according to their manifests, by name and version.
 func List(ctx context.Context, store blob.Store, name string) ([]Listed, error) {
 	var out []Listed
 	latest := map[string]string{}
@@ -53,8 +53,8 @@ func List(ctx context.Context, store blob.Store, name string) ([]Listed, error) 
 	return out, nil
 }
 
-// Pull copies a version out of the bucket into the folder dir/NAME/VERSION, and gives that. It appears there whole, its checksums right, or
-// not at all.
+// Pull copies a version from the bucket into the folder dir/NAME/VERSION, and returns that folder. It appears there atomically, with
+// verified checksums.
 func (s *Stager) Pull(ctx context.Context, store blob.Store, m *dataset.Manifest, dir string) (string, error) {
 	place := Destination{Dir: dir}.Place(m)
 	work, err := newWorkspace(filepath.Join(dir, m.Name), ".staging-")
@@ -97,12 +97,12 @@ func (s *Stager) Pull(ctx context.Context, store blob.Store, m *dataset.Manifest
 	return place, s.putIntoPlace(ctx, work, place, m.Version)
 }
 
-// damagedError is a version of which some file is not what its manifest says.
+// damagedError reports a version with a file that does not match its manifest.
 type damagedError struct{ ref string }
 
 func (e *damagedError) Error() string {
 	return fmt.Sprintf("dataset %s is damaged in the bucket: its checksums are not those of its manifest; stage it again", e.ref)
 }
 
-// IsInput says that what was read is at fault.
+// IsInput says that the input is at fault.
 func (*damagedError) IsInput() bool { return true }

@@ -16,8 +16,8 @@ import (
 // maxRead bounds a file of a dataset that is read into memory.
 const maxRead = 8 << 30
 
-// File reads one file of a dataset version in the datasets bucket and holds it against the manifest's checksums. What is not as the
-// manifest says is a *dataset.FormatError.
+// File reads one file of a dataset version in the datasets bucket and verifies its checksums. A mismatch with the manifest is a
+// *dataset.FormatError.
 func File(ctx context.Context, store blob.Store, m *dataset.Manifest, name string) ([]byte, error) {
 	for _, f := range m.Files {
 		if f.Name != name {
@@ -44,13 +44,13 @@ func File(ctx context.Context, store blob.Store, m *dataset.Manifest, name strin
 	return nil, fmt.Errorf("dataset %s@%s has no %s: %w", m.Name, m.Version, name, blob.ErrNotExist)
 }
 
-// FetchTo copies a whole dataset version from the bucket into a folder that is there, and checks it. The caller opens it.
+// FetchTo copies a whole dataset version from the bucket into an existing folder, and verifies it. The caller opens it.
 func FetchTo(ctx context.Context, store blob.Store, m *dataset.Manifest, dir string) error {
 	names := []string{}
 	for _, f := range m.Files {
 		names = append(names, f.Name)
 	}
-	for _, name := range append(names, dataset.ManifestFile) { // which makes the folder complete
+	for _, name := range append(names, dataset.ManifestFile) { // the manifest last: it makes the folder complete
 		if err := fetchFile(ctx, store, sweep.DatasetDir(m.Name, m.Version)+name, filepath.Join(dir, filepath.FromSlash(name))); err != nil {
 			return err
 		}

@@ -19,17 +19,17 @@ import (
 	"coppice/sweep"
 )
 
-// source is the files of a table and, where they lie in a bucket, where to fetch them from.
+// source is the files of a table and, if they are in a bucket, where to fetch them from.
 type source struct {
 	files   []ingest.File
 	bucket  blob.Store // nil for local files
 	objects []blob.Attrs
 }
 
-// Remote reports whether a source or destination lies in a bucket.
+// Remote reports whether a source or destination is in a bucket.
 func Remote(url string) bool { return strings.HasPrefix(url, "gs://") }
 
-// SplitURL takes gs://BUCKET/REST apart.
+// SplitURL splits gs://BUCKET/REST.
 func SplitURL(url string) (bucket, rest string, err error) {
 	bucket, rest, _ = strings.Cut(strings.TrimPrefix(url, "gs://"), "/")
 	if !Remote(url) || !bucketPattern.MatchString(bucket) {
@@ -38,21 +38,20 @@ func SplitURL(url string) (bucket, rest string, err error) {
 	return bucket, rest, nil
 }
 
-// AddressError is a text that should be the address of something in a bucket.
+// AddressError reports an invalid gs:// URL.
 type AddressError struct{ URL string }
 
 func (e *AddressError) Error() string {
 	return fmt.Sprintf("%.200q is no bucket's address; use gs://BUCKET/PATH", e.URL)
 }
 
-// IsInput says that what was handed in is at fault, and will be the next time.
+// IsInput says that the input is at fault, permanently.
 func (*AddressError) IsInput() bool { return true }
 
-// bucketPattern is what a bucket's name can be; all else would be a path to somewhere.
+// bucketPattern matches valid bucket names; anything else might be a path.
 var bucketPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]$`)
 
-// find lists the source's files. Those in a bucket are known by their checksums, so that nothing is fetched that was staged
-// before.
+// find lists the source's files. Those in a bucket are identified by their checksums, so that nothing is fetched that was staged before.
 func (s *Stager) find(ctx context.Context, pattern string) (*source, error) {
 	if !Remote(pattern) {
 		files, err := ingest.Expand(pattern)
@@ -87,7 +86,7 @@ func (s *Stager) find(ctx context.Context, pattern string) (*source, error) {
 	return src, nil
 }
 
-// literal is the part of a pattern before its first special character: what can be listed.
+// literal is the part of a pattern before its first special character: the prefix to list.
 func literal(pattern string) string {
 	if i := strings.IndexAny(pattern, "*?[\\"); i >= 0 {
 		return pattern[:i]
@@ -168,8 +167,8 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// upload puts a staged folder into the datasets bucket, the manifest last, and gives the files' checksums. What is there
-// with the same contents stays, such as the files of an interrupted upload; what is damaged is overwritten.
+// upload copies a staged folder into the datasets bucket, the manifest last, and returns the files' checksums. Objects with the same
+// contents, such as those of an interrupted upload, are kept; damaged ones are overwritten.
 func (s *Stager) upload(ctx context.Context, dir string, m *dataset.Manifest, store blob.Store) (map[string]uint32, error) {
 	prefix := sweep.DatasetDir(m.Name, m.Version)
 	total := m.Bytes()
@@ -193,8 +192,7 @@ func (s *Stager) upload(ctx context.Context, dir string, m *dataset.Manifest, st
 	return sums, nil
 }
 
-// uploadManifest creates the manifest. The same version that came from elsewhere stays as it is; only what it says of its
-// source may differ.
+// uploadManifest creates the manifest. An existing manifest of the same version is kept; it may differ only in its source.
 func uploadManifest(ctx context.Context, file string, store blob.Store, m *dataset.Manifest) error {
 	name := sweep.DatasetDir(m.Name, m.Version) + dataset.ManifestFile
 	text, err := os.ReadFile(file)
@@ -207,7 +205,7 @@ func uploadManifest(ctx context.Context, file string, store blob.Store, m *datas
 		return err
 	}
 
-	// Only a damaged manifest makes room.
+	// Overwrite only a damaged manifest.
 	cond := blob.Absent
 	if err == nil {
 		if _, err := Manifest(ctx, store, m.Name, m.Version); !damaged(err) {
@@ -217,12 +215,12 @@ func uploadManifest(ctx context.Context, file string, store blob.Store, m *datas
 	}
 
 	if _, err = store.Put(ctx, name, cond, bytes.NewReader(text)); errors.Is(err, blob.ErrPrecondition) {
-		return nil // somebody else has just put the same there
+		return nil // another process has just created it
 	}
 	return err
 }
 
-// uploadOne makes an object of a file, unless it is one already, and gives its checksum.
+// uploadOne uploads a file, unless the object already has its contents, and returns its checksum.
 func uploadOne(ctx context.Context, file string, store blob.Store, name string, report func(int64)) (uint32, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -251,7 +249,7 @@ func uploadOne(ctx context.Context, file string, store blob.Store, name string, 
 			return 0, err
 		}
 		_, err = store.Put(ctx, name, cond, &counted{f, report})
-		if err == nil || attempt == 3 || !errors.Is(err, blob.ErrPrecondition) { // another upload of the same may be under way
+		if err == nil || attempt == 3 || !errors.Is(err, blob.ErrPrecondition) { // another process may be uploading the same
 			return sum, err
 		}
 	}

@@ -1,5 +1,5 @@
-// Package stager turns a dataset.yaml into a dataset version in a folder or a bucket: it fetches the source if that lies
-// in a bucket, recognises an input that was staged before, and uploads what package ingest made, the manifest last.
+// Package stager turns a dataset.yaml into a dataset version in a folder or a bucket: it fetches the source if that is in a bucket,
+// recognises an input that was staged before, and uploads the output of package ingest, the manifest last.
 package stager
 
 import (
@@ -32,7 +32,7 @@ type Step string
 const (
 	StepFetch    Step = "fetch"
 	StepSurvey   Step = "survey"
-	StepSearch   Step = "search" // for columns to take together; counts them, not bytes
+	StepSearch   Step = "search" // for columns to combine; counts them, not bytes
 	StepWrite    Step = "bin"
 	StepEncode   Step = "encode" // ids; counts rows
 	StepChecksum Step = "checksum"
@@ -41,41 +41,41 @@ const (
 
 // Stager stages datasets.
 type Stager struct {
-	// Bucket opens a bucket by name. It is called only for sources and destinations in buckets.
+	// Bucket opens a bucket by name. It is only called for sources and destinations in buckets.
 	Bucket  func(ctx context.Context, name string) (blob.Store, error)
-	Scratch string           // for files on their way; empty is the system's folder for temporary files
-	Threads int              // 0 is all CPUs
-	Now     func() time.Time // when a night is staged; nil is time.Now
-	// Like is the dataset that the spec's encodings.like names; nil where it names none.
+	Scratch string           // for temporary files; empty for the system's folder
+	Threads int              // 0 for all CPUs
+	Now     func() time.Time // the time of staging; nil for time.Now
+	// Like is the dataset that the spec's encodings.like names; nil if it names none.
 	Like *dataset.Manifest
 	// Progress may be nil. It is called from one goroutine at a time, in bytes.
 	Progress func(step Step, done, total int64)
 }
 
-// Destination is where dataset versions are kept: datasets/NAME/VERSION/ in a bucket, NAME/VERSION in a folder.
+// Destination is where dataset versions are stored: datasets/NAME/VERSION/ in a bucket, NAME/VERSION in a folder.
 type Destination struct {
 	Store blob.Store // nil for a folder
-	URL   string     // gs://BUCKET[/PREFIX], for people
+	URL   string     // gs://BUCKET[/PREFIX], for messages
 	Dir   string     // the folder
 }
 
-// Staged is a dataset version at its place.
+// Staged is a staged dataset version.
 type Staged struct {
 	Manifest *dataset.Manifest
 	Place    string           // folder or URL of the version
-	Existed  bool             // it had been there, whole; the source was read for its checksums at most
-	Night    *contract.Record // what was found out about the table; nil of a version that was staged without
+	Existed  bool             // it existed already, complete; the source was at most read for its checksums
+	Night    *contract.Record // the comparison with earlier nights; nil for a version that was staged without it
 }
 
-// Input is a source that has been looked at and not been read.
+// Input is a source that has been located but not read.
 type Input struct {
-	Fingerprint string  // of spec and files, in hexadecimal digits
+	Fingerprint string  // of spec and files, in hexadecimal
 	Bytes       int64   // of all files
-	Staged      *Staged // where it was staged before, whole; nil when it was not
+	Staged      *Staged // the complete version staged from it before; nil if there is none
 	src         *source
 }
 
-// Find finds the source's files.
+// Find locates the source's files.
 func (s *Stager) Find(ctx context.Context, spec *dataset.Spec) (*Input, error) {
 	src, err := s.find(ctx, spec.Source)
 	if err != nil {
@@ -91,7 +91,7 @@ func (s *Stager) Find(ctx context.Context, spec *dataset.Spec) (*Input, error) {
 	return in, err
 }
 
-// Look finds the source's files and says whether they were staged at dst before.
+// Look locates the source's files and reports whether they were staged at dst before.
 func (s *Stager) Look(ctx context.Context, spec *dataset.Spec, dst Destination) (*Input, error) {
 	in, err := s.Find(ctx, spec)
 	if err != nil {
@@ -104,7 +104,7 @@ func (s *Stager) Look(ctx context.Context, spec *dataset.Spec, dst Destination) 
 
 	night, err := dst.Night(ctx, m.Name, m.Version)
 	if errors.As(err, new(*contract.DamagedError)) {
-		return in, nil // staged again, the table is compared again
+		return in, nil // staging again compares the table again
 	}
 	if err != nil {
 		return nil, err
@@ -114,7 +114,7 @@ func (s *Stager) Look(ctx context.Context, spec *dataset.Spec, dst Destination) 
 	return in, dst.latest(ctx, m)
 }
 
-// Stage makes the dataset that spec describes at dst. A version that is there but damaged is made again in its place.
+// Stage makes the dataset that spec describes at dst. A damaged version there is replaced.
 func (s *Stager) Stage(ctx context.Context, spec *dataset.Spec, dst Destination) (*Staged, error) {
 	in, err := s.Look(ctx, spec, dst)
 	if err != nil || in.Staged != nil {
@@ -125,7 +125,7 @@ func (s *Stager) Stage(ctx context.Context, spec *dataset.Spec, dst Destination)
 		return s.intoFolder(ctx, spec, src.files, dst, fingerprint)
 	}
 
-	// What comes from a bucket, or goes into one, needs room on this machine.
+	// Files from or for a bucket need local space.
 	work, err := newWorkspace(s.scratch(), "coppice-stage-")
 	if err != nil {
 		return nil, err
@@ -141,7 +141,7 @@ func (s *Stager) Stage(ctx context.Context, spec *dataset.Spec, dst Destination)
 	return s.intoBucket(ctx, spec, src.files, dst, fingerprint, work)
 }
 
-// WithTable has the files of a table used, which lie in a folder with room for more as long as that takes.
+// WithTable calls use with local files of a table and a scratch folder, which exist for the duration of the call.
 func (s *Stager) WithTable(ctx context.Context, in *Input, use func(scratch string, files []ingest.File) error) error {
 	work, err := newWorkspace(s.scratch(), "coppice-table-")
 	if err != nil {
@@ -155,7 +155,7 @@ func (s *Stager) WithTable(ctx context.Context, in *Input, use func(scratch stri
 	return use(work.dir, in.src.files)
 }
 
-// scratch is where files on their way lie.
+// scratch is the folder for temporary files.
 func (s *Stager) scratch() string {
 	if s.Scratch == "" {
 		return os.TempDir()
@@ -178,7 +178,7 @@ func (s *Stager) ingest(ctx context.Context, spec *dataset.Spec, files []ingest.
 	}})
 }
 
-// threads is how many goroutines compute.
+// threads is the number of compute goroutines.
 func (s *Stager) threads() int {
 	if s.Threads > 0 {
 		return s.Threads
@@ -192,7 +192,7 @@ func (s *Stager) report(step Step, done, total int64) {
 	}
 }
 
-// intoFolder stages beside the final place and renames: what is visible under a version is complete.
+// intoFolder stages beside the final place and renames: a visible version is complete.
 func (s *Stager) intoFolder(ctx context.Context, spec *dataset.Spec, files []ingest.File, dst Destination, fingerprint string) (*Staged, error) {
 	home := filepath.Join(dst.Dir, spec.Name)
 	work, err := newWorkspace(home, ".staging-")
@@ -217,7 +217,7 @@ func (s *Stager) intoFolder(ctx context.Context, spec *dataset.Spec, files []ing
 		return nil, err
 	}
 
-	// Remember what came of the input, so that it is not staged again.
+	// Remember the version of the input, so that it is not staged again.
 	text, err := json.Marshal(pointer{Format: 1, Version: m.Version})
 	if err != nil {
 		return nil, err
@@ -233,10 +233,10 @@ func (s *Stager) intoFolder(ctx context.Context, spec *dataset.Spec, files []ing
 	return &Staged{Manifest: m, Place: place, Night: night}, dst.latest(ctx, m)
 }
 
-// putIntoPlace gives the finished dataset its name. The same version may be there from another input, and stays if it is
-// whole; a damaged one makes room.
+// putIntoPlace renames the finished dataset. The same version may exist from another input, and is kept if it is complete; a damaged one is
+// replaced.
 func (s *Stager) putIntoPlace(ctx context.Context, work *workspace, place, version string) error {
-	// One at a time: nobody may look at a version while another makes room for it.
+	// One at a time: no process may check a version while another replaces it.
 	lock := flock.New(filepath.Join(filepath.Dir(place), placeLock))
 	if _, err := lock.TryLockContext(ctx, lockPoll); err != nil {
 		return fmt.Errorf("wait for others that stage here: %w", err)
@@ -266,8 +266,8 @@ const (
 	lockPoll  = 50 * time.Millisecond
 )
 
-// whole reports whether a folder holds the version, undamaged. What says neither, such as a file that may not be read, is an
-// error.
+// whole reports whether a folder holds the version, undamaged. If that cannot be decided, for instance because a file is not readable, it
+// returns an error.
 func (s *Stager) whole(ctx context.Context, dir, version string) (bool, error) {
 	m, err := dataset.Check(ctx, dir, s.checksums())
 	if err == nil {
@@ -281,7 +281,7 @@ func (s *Stager) whole(ctx context.Context, dir, version string) (bool, error) {
 	return false, err
 }
 
-// checksums reports the progress of a verification, which comes from several goroutines.
+// checksums reports the progress of a verification, which runs in several goroutines.
 func (s *Stager) checksums() func(done, total int64) {
 	if s.Progress == nil {
 		return nil

@@ -14,15 +14,16 @@ import (
 	"coppice/sweep"
 )
 
-// pointer is the object that names a version.
+// pointer is an object that names a version.
 type pointer struct {
 	Format  int    `json:"format"`
 	Version string `json:"version"`
-	// CRC32C of every file but the manifest, in a bucket, of an input: what is there can be held against it without a read.
+	// CRC32C has the checksum of every file except the manifest, for an input in a bucket: objects can be compared with it without reading
+	// them.
 	CRC32C map[string]uint32 `json:"crc32c,omitempty"`
 }
 
-// known is the manifest of the version that this input was staged as; nil when there is none, or none that is whole.
+// known returns the manifest of the version that this input was staged as; nil if there is none, or it is not complete.
 func (s *Stager) known(ctx context.Context, d Destination, name, fingerprint string) (*dataset.Manifest, error) {
 	if d.Store != nil {
 		return d.knownInBucket(ctx, name, fingerprint)
@@ -64,13 +65,13 @@ func (d Destination) knownInBucket(ctx context.Context, name, fingerprint string
 
 	m, err := Manifest(ctx, d.Store, name, p.Version)
 	if damaged(err) {
-		return nil, nil // it was removed, or is put right
+		return nil, nil // it was removed, or is being repaired
 	}
 	if err != nil {
 		return nil, err
 	}
 
-	// A version of which a file is missing or has changed is staged again.
+	// A version with a missing or changed file is staged again.
 	for _, f := range m.Files {
 		attrs, err := d.Store.Stat(ctx, sweep.DatasetDir(name, m.Version)+f.Name)
 		if errors.Is(err, blob.ErrNotExist) {
@@ -86,12 +87,12 @@ func (d Destination) knownInBucket(ctx context.Context, name, fingerprint string
 	return m, nil
 }
 
-// damaged reports whether an error says that a manifest is not there or cannot be used.
+// damaged reports whether an error says that a manifest is missing or unusable.
 func damaged(err error) bool {
 	return errors.Is(err, blob.ErrNotExist) || errors.As(err, new(*dataset.ManifestError))
 }
 
-// latest makes the version what the dataset's name alone means.
+// latest makes the version the one that the dataset's name alone refers to.
 func (d Destination) latest(ctx context.Context, m *dataset.Manifest) error {
 	if d.Store == nil {
 		return nil
@@ -114,7 +115,7 @@ func (d Destination) point(ctx context.Context, name string, p pointer) error {
 	return err
 }
 
-// Manifest reads a version's manifest from the datasets bucket. One that is damaged is a *dataset.ManifestError.
+// Manifest reads a version's manifest from the datasets bucket. A damaged one is a *dataset.ManifestError.
 func Manifest(ctx context.Context, store blob.Store, name, version string) (*dataset.Manifest, error) {
 	if _, _, err := sweep.SplitDatasetRef(name + "@" + version); err != nil {
 		return nil, err
@@ -135,17 +136,17 @@ func Manifest(ctx context.Context, store blob.Store, name, version string) (*dat
 	return m, nil
 }
 
-// NotStagedError is a dataset that is not in the bucket.
+// NotStagedError reports a dataset that is not in the bucket.
 type NotStagedError struct{ Ref string }
 
 func (e *NotStagedError) Error() string {
 	return fmt.Sprintf("dataset %s is not staged; run `launcher stage` with its dataset.yaml first", e.Ref)
 }
 
-// Is makes the error fs.ErrNotExist.
+// Is makes the error an fs.ErrNotExist.
 func (e *NotStagedError) Is(target error) bool { return target == blob.ErrNotExist }
 
-// Resolve finds the manifest that NAME or NAME@VERSION means. One that is not there is a *NotStagedError.
+// Resolve returns the manifest that NAME or NAME@VERSION refers to. A missing one is a *NotStagedError.
 func Resolve(ctx context.Context, store blob.Store, ref string) (*dataset.Manifest, error) {
 	name, version, err := sweep.SplitDatasetRef(ref)
 	if err != nil {

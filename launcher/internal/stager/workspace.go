@@ -9,17 +9,17 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// workspace is a folder for files on their way. Its owner holds a lock in it: what a killed process left has none, and the
-// next workspace at the same place sweeps it away.
+// workspace is a folder for temporary files. Its owner holds a lock in it; the folder of a killed process is not locked, and the next
+// workspace in the same place removes it.
 type workspace struct {
 	dir  string
 	lock *flock.Flock
-	made []string // folders above it that were not there before, the deepest first
+	made []string // created parent folders, deepest first
 }
 
 const lockFile = "lock"
 
-// newWorkspace makes a workspace in parent, which need not exist, with a name that begins with prefix.
+// newWorkspace creates a workspace in parent, which need not exist, with a name that begins with prefix.
 func newWorkspace(parent, prefix string) (*workspace, error) {
 	w := &workspace{made: absent(parent)}
 	sweepStale(parent, prefix)
