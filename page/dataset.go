@@ -87,6 +87,12 @@ func (p *datasetPage) columns() {
 	add(d, "state", "night", plot.Plain, n, func(n Night) any { return n.State })
 	add(d, "verdict", "verdict", plot.Plain, n, func(n Night) any { return n.Verdict })
 	add(d, "sweep", "sweep", plot.Plain, n, func(n Night) any { return n.Sweep })
+	add(d, "estimated", "cost is estimated", plot.Plain, n, func(n Night) any {
+		if math.IsNaN(n.Cost) {
+			return nil
+		}
+		return map[bool]string{true: "yes", false: "no"}[n.Estimated]
+	})
 	for _, t := range trends {
 		add(d, t.id, cmp.Or(t.title, p.Metric), t.unit, n, func(n Night) any { return t.of(&n) })
 	}
@@ -105,7 +111,7 @@ var trends = []struct {
 	{"label", "label rate", plot.Plain, "The mean of the label in the table.", nil, func(n *Night) float64 { return n.LabelRate }},
 	{"rows", "rows", plot.Count, "Rows of the table that have a label.", nil, func(n *Night) float64 { return n.Rows }},
 	{"took", "duration", plot.Seconds, "From the sweep's plan to its conclusion.", nil, func(n *Night) float64 { return n.Seconds }},
-	{"cost", "cost, about", plot.USD, "What the planned machines cost for as long; launcher bill reckons it exactly.", nil, func(n *Night) float64 { return n.Cost }},
+	{"cost", "cost", plot.USD, "", nil, func(n *Night) float64 { return n.Cost }},
 }
 
 // Class is how a night is painted.
@@ -149,11 +155,47 @@ func (p *datasetPage) trends() []*plot.Chart {
 		if len(c.Points) == 0 {
 			continue
 		}
+		columns := []string{"at", "version", t.id, "state", "verdict"}
 		c.Summary = t.words + " " + lastOf(c.Points, t.unit)
-		p.data.table(c.ID, title, "at", "version", t.id, "state", "verdict")
+		if t.id == "cost" {
+			c.Summary = p.costWords() + " " + lastOf(c.Points, t.unit)
+			columns = append(columns, "estimated")
+		}
+		p.data.table(c.ID, title, columns...)
 		charts = append(charts, c.Draw())
 	}
 	return charts
+}
+
+// costWords say what the costs of nights are made of.
+func (p *datasetPage) costWords() string {
+	const bill = "What each sweep's machines were used for, at the prices of its plan, as launcher bill adds it up."
+	known, estimated := 0, 0
+	for _, n := range p.Nights {
+		switch {
+		case math.IsNaN(n.Cost):
+		case n.Estimated:
+			estimated++
+		default:
+			known++
+		}
+	}
+	switch {
+	case estimated == 0:
+		return bill
+	case known == 0:
+		return "Estimated: the planned machines at their price, from plan to conclusion. launcher bill has the exact sum."
+	}
+	return bill + fmt.Sprintf(" For %s it is estimated: the planned machines, from plan to conclusion.", counted(estimated, "night", "nights"))
+}
+
+// Price is what the night cost, as text.
+func (n Night) Price() string {
+	text := plot.USD.Format(n.Cost)
+	if n.Estimated && !math.IsNaN(n.Cost) {
+		text = "about " + text
+	}
+	return text
 }
 
 // lastOf says where a trend stands, and where it was.

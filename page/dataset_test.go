@@ -21,7 +21,7 @@ func nights(n int) *page.Dataset {
 		k := page.Night{Version: fmt.Sprintf("%016x", 7919*(i+1)), At: first.AddDate(0, 0, i), State: "good", Rows: 2e6 + 3e5*math.Sin(float64(i)*2*math.Pi/7) + 5e4*rng.Float64(),
 			LabelRate: 0.026 + 0.001*math.Sin(float64(i)/4) + 0.0005*rng.Float64(), Drift: map[string]float64{}, Sweep: fmt.Sprintf("night-ctr-%08x", i), Verdict: "promoted",
 			Reason: "better on tonight's rows beyond chance", Model: "ctr", Number: i + 1, Value: 0.113 + 0.002*rng.Float64(), Ratio: 1 + 0.1*(rng.Float64()-0.5), RatioLow: 0.95, RatioHigh: 1.05,
-			Seconds: 2400 + 600*rng.Float64(), Cost: 3 + rng.Float64()}
+			Seconds: 2400 + 600*rng.Float64(), Cost: 3 + rng.Float64(), Estimated: i < 2}
 		for j, c := range columns {
 			if i > 0 {
 				k.Drift[c] = 0.01 + 0.01*rng.Float64() + 0.002*float64(j)

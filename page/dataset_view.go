@@ -34,7 +34,8 @@ type Night struct {
 	Value                         float64
 	Ratio, RatioLow, RatioHigh    float64 // predictions / labels on tonight's test rows
 	Seconds                       float64 // from plan to conclusion
-	Cost                          float64 // USD, about: what the plan's machines cost in that time
+	Cost                          float64 // USD
+	Estimated                     bool    // the cost is what the plan's machines cost in that time; otherwise the sweep's bill
 }
 
 // Table is the table of one version.

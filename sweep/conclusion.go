@@ -78,8 +78,16 @@ type Conclusion struct {
 	Done   int       `json:"done"` // how many trials ended how
 	Failed int       `json:"failed"`
 	At     time.Time `json:"at"`
+	Cost   *Cost     `json:"cost,omitempty"` // nil where it could not be read, and in conclusions of earlier builds
 
 	Written
+}
+
+// Cost is what a sweep had cost when it was concluded: its claims and signs of life, as the ledger adds them up.
+type Cost struct {
+	USD          float64 `json:"usd"`
+	MachineHours float64 `json:"machine_hours"`
+	Unpriced     []int   `json:"unpriced,omitempty"` // numbers of Batch jobs whose price is not known, which are not in USD
 }
 
 // Rejected is a trial that the aggregator passed over.

@@ -396,6 +396,7 @@ func (k *known) board(e *sweep.Ending) sweep.Board {
 
 // write creates the conclusion. created is false if another aggregator was first.
 func (a *Aggregator) write(ctx context.Context, k *known, c *sweep.Conclusion) (created bool, err error) {
+	c.Cost = a.cost(ctx, k, c)
 	if created, err = a.sweep(c.Sweep).CreateConclusion(ctx, *c); err != nil || !created {
 		return false, err
 	}

@@ -1,13 +1,18 @@
 package conclude
 
 import (
+	"context"
 	"errors"
+	"iter"
 	"maps"
+	"math"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"coppice/blob"
+	"coppice/ledger"
 	"coppice/sweep"
 )
 
@@ -49,6 +54,9 @@ func TestABudgetEndsASweep(t *testing.T) {
 		t.Fatalf("w.at(t, 905*time.Second): got %+v; want c other than nil, c.Outcome = sweep.OutcomeWinner, c.Done = 2, c.Version = 1", c)
 	}
 	contains(t, c.Reason, "2 of 4 trials had not ended when 0.905 USD of the budget of 1 USD were spent and 0.1 kept back to stop")
+	if c.Cost == nil || math.Abs(c.Cost.USD-0.905) > 1e-9 || math.Abs(c.Cost.MachineHours-905./3600) > 1e-9 || len(c.Cost.Unpriced) > 0 {
+		t.Errorf("concluded when 0.905 USD were spent, with the cost %+v; expected 0.905 USD for 905 s of one machine", c.Cost)
+	}
 
 	few := budgeted(t, 1, 0.75, 2)
 	if c := few.at(t, 905*time.Second); c == nil || c.Outcome != sweep.OutcomeNoWinner {
@@ -142,4 +150,29 @@ func TestMoreBudgetNeverEarlier(t *testing.T) {
 		}
 		before = stopped
 	}
+}
+
+// TestACostThatCannotBeRead: a sweep without prices says for how long its machines ran, and one whose claims cannot be listed is concluded without a cost.
+func TestACostThatCannotBeRead(t *testing.T) {
+	w := newWorld(t, options{})
+	w.write(t, sweep.Names(w.plan.Sweep).Claim(0, 0), sweep.Claim{Format: 1, Sweep: w.plan.Sweep, Host: "vm", At: created})
+	if c := w.mustConclude(t); c.Cost == nil || c.Cost.USD != 0 || len(c.Cost.Unpriced) != 1 {
+		t.Errorf("a sweep whose price nobody knows is concluded with the cost %+v, expected none for job 0", c.Cost)
+	}
+
+	w = newWorld(t, options{})
+	a := w.aggregator()
+	if c := a.cost(t.Context(), &known{plan: w.plan, costs: &ledger.Reader{Store: broken{w.sweeps}, Plan: w.plan}}, &sweep.Conclusion{Sweep: w.plan.Sweep}); c != nil {
+		t.Errorf("the claims cannot be listed, and the cost is %+v; expected none", c)
+	}
+	if c := a.cost(t.Context(), &known{}, &sweep.Conclusion{}); c != nil {
+		t.Errorf("there is no plan, and the cost is %+v; expected none", c)
+	}
+}
+
+// broken is a store that does not list.
+type broken struct{ blob.Store }
+
+func (broken) List(context.Context, string) iter.Seq2[blob.Attrs, error] {
+	return func(yield func(blob.Attrs, error) bool) { yield(blob.Attrs{}, errors.New("no listing today")) }
 }

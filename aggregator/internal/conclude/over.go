@@ -35,13 +35,8 @@ func (a *Aggregator) spent(ctx context.Context, k *known, jobs *jobHistory) (str
 		return "", nil
 	}
 
-	// Keep the reader, so that each call reads only what has changed since the last.
-	if k.costs == nil {
-		k.costs = &ledger.Reader{Store: a.Sweeps, Plan: p}
-	}
-
 	now := a.Now()
-	l, err := k.costs.Read(ctx, k.results, now)
+	l, err := a.reader(k).Read(ctx, k.results, now)
 	if err != nil {
 		return "", err
 	}
@@ -59,6 +54,41 @@ func (a *Aggregator) spent(ctx context.Context, k *known, jobs *jobHistory) (str
 		return "", nil
 	}
 	return fmt.Sprintf("when %.4g USD of the budget of %.4g USD were spent and %.4g kept back to stop", l.Cost, budget, p.Quote.ReserveCost()), nil
+}
+
+// reader is the sweep's ledger. It is kept, so that each call reads only what has changed since the last.
+func (a *Aggregator) reader(k *known) *ledger.Reader {
+	if k.costs == nil {
+		k.costs = &ledger.Reader{Store: a.Sweeps, Plan: k.plan}
+	}
+	return k.costs
+}
+
+// costPatience bounds how long a conclusion waits for the sum of what the sweep has cost.
+const costPatience = time.Minute
+
+// cost is what the sweep has cost now that it is concluded. A conclusion does without it where the plan or the claims cannot be read.
+func (a *Aggregator) cost(ctx context.Context, k *known, c *sweep.Conclusion) *sweep.Cost {
+	if k.plan == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, costPatience)
+	defer cancel()
+
+	r := a.reader(k)
+	r.Ended = c.At
+	l, err := r.Read(ctx, k.results, c.At)
+	if err != nil {
+		a.Log.Warn("what the sweep has cost is not in its conclusion", "sweep", c.Sweep, "error", err.Error())
+		return nil
+	}
+	out := &sweep.Cost{USD: l.Cost, MachineHours: l.MachineSeconds / 3600}
+	for _, n := range l.Jobs {
+		if hourly, _ := k.plan.Price(n); hourly == 0 {
+			out.Unpriced = append(out.Unpriced, n)
+		}
+	}
+	return out
 }
 
 // early is an ending before all trials have ended.

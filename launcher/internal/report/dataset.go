@@ -224,7 +224,13 @@ func became(n *page.Night, s seen, metric string) {
 	if took := c.At.Sub(s.Planned); took > 0 {
 		n.Seconds = took.Seconds()
 		if s.hourly > 0 {
-			n.Cost = s.hourly * took.Hours()
+			n.Cost, n.Estimated = s.hourly*took.Hours(), true
+		}
+	}
+	if c.Cost != nil {
+		n.Cost, n.Estimated = c.Cost.USD, false
+		if len(c.Cost.Unpriced) > 0 { // a part is missing
+			n.Cost = math.NaN()
 		}
 	}
 	g := c.Gate

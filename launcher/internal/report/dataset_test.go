@@ -61,6 +61,9 @@ func swept(t *testing.T, store blob.Store, id sweep.ID, r *contract.Record, verd
 		Trials:  []sweep.Trial{{Number: 0, Params: sweep.Params{}}}, Quote: &sweep.Quote{Hourly: 4}}
 	c := sweep.Conclusion{Format: 1, Sweep: id, Outcome: sweep.OutcomeWinner, Reason: "because", Model: "ctr", Version: 1, Test: map[string]float64{"log_loss": 0.11}, At: p.Created.Add(30 * time.Minute),
 		Gate: &sweep.GateDecision{Verdict: verdict, Promoted: verdict == sweep.VerdictPromoted, Reason: "the gate's reason", Checks: []sweep.GateCheck{{Name: "calibration", Value: 1.02, Low: 0.9, High: 1.1}, {Name: "calibration", Value: 3}}}}
+	if verdict != sweep.VerdictPromoted { // of a later build
+		c.Cost = &sweep.Cost{USD: 1.25, MachineHours: 0.3}
+	}
 	s := sweepstore.New(store, id)
 	if _, err := s.CreatePlan(t.Context(), p); err != nil {
 		t.Fatal(err)
@@ -87,6 +90,9 @@ func TestDataset(t *testing.T) {
 		t.Fatalf("%d nights by %q, notes %q", len(v.Nights), v.Metric, v.Notes)
 	}
 	first, second, blocked, last := v.Nights[0], v.Nights[1], v.Nights[2], v.Nights[3]
+	if !first.Estimated || second.Cost != 1.25 || second.Estimated {
+		t.Errorf("a conclusion without a cost gives %v USD (estimated: %t), one with 1.25 USD %v (%t); expected an estimate and 1.25 itself", first.Cost, first.Estimated, second.Cost, second.Estimated)
+	}
 	if first.Verdict != "promoted" || first.Value != 0.11 || first.Ratio != 1.02 || first.Seconds != 1800 || first.Cost != 2 || first.Sweep != "night-1" || first.Drift != nil {
 		t.Errorf("the first night is %+v", first)
 	}

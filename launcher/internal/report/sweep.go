@@ -11,6 +11,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"coppice/blob"
 	"coppice/launcher/internal/bill"
@@ -82,7 +83,7 @@ func (s *Sweep) Look(ctx context.Context) (view *page.Sweep, ended bool, err err
 			results[row.Trial.Number] = *row.Result
 		}
 	}
-	l, err := s.ledger.Read(ctx, results, now)
+	l, err := s.ledger.Read(ctx, results, s.settled(now))
 	if err != nil {
 		return nil, false, err
 	}
@@ -93,6 +94,15 @@ func (s *Sweep) Look(ctx context.Context) (view *page.Sweep, ended bool, err err
 	view = s.view(state, listing, &l, bill.Make(s.follow.Plan, &l, results))
 	view.AsOf = now
 	return view, state.Conclusion != nil, nil
+}
+
+// settled is when the ledger is read. That of a sweep that has ended is read so late that all its tasks have stopped: its sum is the one that
+// launcher bill shows from then on.
+func (s *Sweep) settled(now time.Time) time.Time {
+	if s.ledger.Ended.IsZero() {
+		return now
+	}
+	return s.ledger.Ended.Add(2 * time.Duration(s.follow.Plan.Takeover))
 }
 
 // readCurves reads the learning curves that have come since.

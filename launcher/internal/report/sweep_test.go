@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"coppice/blob"
+	"coppice/launcher/internal/bill"
 	"coppice/launcher/internal/report"
+	"coppice/ledger"
 	"coppice/page"
 	"coppice/registry"
 	"coppice/sweep"
@@ -276,5 +278,32 @@ func TestLookingAgain(t *testing.T) {
 	}
 	if !bytes.Equal(again.Bytes(), anew.Bytes()) {
 		t.Error("who looked before sees something else than who looks for the first time")
+	}
+}
+
+// TestASweepThatHasEndedCostsItsBill: of a sweep that was cancelled while tasks were at work, the page has the sum that launcher bill shows from then on.
+func TestASweepThatHasEndedCostsItsBill(t *testing.T) {
+	n := middle(t)
+	c := sweep.Conclusion{Format: 1, Sweep: n.plan.Sweep, Outcome: sweep.OutcomeCancelled, Reason: "the sweep was cancelled", At: planned.Add(10*time.Minute + 30*time.Second)}
+	if _, err := sweepstore.New(n.bucket, n.plan.Sweep).CreateConclusion(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	view, ended := n.look()
+
+	results, err := n.trials.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[int]sweep.Result{}
+	if err := n.trials.Results(t.Context(), results, known, func(int, error) {}); err != nil {
+		t.Fatal(err)
+	}
+	l, err := (&ledger.Reader{Store: n.bucket, Plan: &n.plan, Ended: c.At}).Read(t.Context(), known, planned.Add(30*24*time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := bill.Make(&n.plan, &l, known)
+	if m := view.Money; !ended || m == nil || m.Total != b.Cost || m.MachineHours != b.MachineHours || b.Cost == 0 {
+		t.Errorf("the page (ended: %t) has %+v; a month later the bill is %v USD for %v h of machines", ended, m, b.Cost, b.MachineHours)
 	}
 }
