@@ -2,8 +2,8 @@ package dataset
 
 import "encoding/binary"
 
-// fbTable is a flatbuffers table somewhere in a parser's data; lo and hi bound the buffer that it may point into. The zero
-// table has no fields. Google's own reader trusts its input and panics where it lies.
+// fbTable is a flatbuffers table in a parser's data; lo and hi bound the buffer that its offsets may point into. The zero table has no
+// fields. (Google's own reader trusts its input and panics on invalid offsets.)
 type fbTable struct {
 	p           *parser
 	pos, lo, hi int64
@@ -11,16 +11,16 @@ type fbTable struct {
 	vtableLen   int64
 }
 
-// fbVector is the place of a vector's first element and the number of its elements.
+// fbVector is the position of a vector's first element and the number of its elements.
 type fbVector struct{ at, n int64 }
 
-// root is the table that the buffer from lo to hi holds.
+// root returns the root table of the buffer from lo to hi.
 func (p *parser) root(lo, hi int64) fbTable {
 	t := fbTable{p: p, lo: lo, hi: hi}
 	return t.follow(lo)
 }
 
-// follow gives the table that the offset at position at points to.
+// follow returns the table that the offset at position at points to.
 func (t fbTable) follow(at int64) fbTable {
 	pos, ok := t.target(at)
 	if !ok || !t.inside(pos, 4) {
@@ -47,7 +47,7 @@ func (t fbTable) target(at int64) (int64, bool) {
 	return at + int64(t.p.u32(at)), true
 }
 
-// inside checks that n bytes at pos lie in the table's buffer.
+// inside checks that n bytes at pos are within the table's buffer.
 func (t fbTable) inside(pos, n int64) bool {
 	if t.p.err != nil {
 		return false
@@ -59,7 +59,7 @@ func (t fbTable) inside(pos, n int64) bool {
 	return true
 }
 
-// field is the place of the field in slot, of n bytes; ok is false when it is absent.
+// field returns the position of a field of n bytes by its slot; ok is false if it is absent.
 func (t fbTable) field(slot, n int64) (int64, bool) {
 	entry := 4 + 2*slot
 	if t.vtableLen < entry+2 {
@@ -105,7 +105,7 @@ func (t fbTable) i64(slot int64) int64 {
 	return 0
 }
 
-// child is the table in slot; a required one that is absent reads as empty.
+// child returns the table in slot; a missing one reads as empty.
 func (t fbTable) child(slot int64) fbTable {
 	if at, ok := t.field(slot, 4); ok {
 		return t.follow(at)
@@ -113,7 +113,7 @@ func (t fbTable) child(slot int64) fbTable {
 	return fbTable{p: t.p}
 }
 
-// vector is the vector in slot, of elements with size bytes each; empty when absent.
+// vector returns the vector in slot, of elements of size bytes each; empty if absent.
 func (t fbTable) vector(slot, size int64) fbVector {
 	at, ok := t.field(slot, 4)
 	if !ok {
@@ -132,10 +132,10 @@ func (t fbTable) vector(slot, size int64) fbVector {
 	return fbVector{at + 4, n}
 }
 
-// element is table i of a vector of tables.
+// element returns table i of a vector of tables.
 func (t fbTable) element(v fbVector, i int64) fbTable { return t.follow(v.at + 4*i) }
 
-// maxName bounds the texts of the metadata, so that one long text that many columns share cannot fill the memory.
+// maxName bounds texts in the metadata, so that a long text shared by many columns cannot exhaust memory.
 const maxName = 1024
 
 func (t fbTable) text(slot, limit int64) string {
@@ -147,7 +147,7 @@ func (t fbTable) text(slot, limit int64) string {
 	return string(t.p.data[v.at : v.at+v.n])
 }
 
-// The callers of these have checked that the bytes are there.
+// The callers of these have checked that the bytes exist.
 
 func (p *parser) u16(at int64) uint16 { return binary.LittleEndian.Uint16(p.data[at:]) }
 func (p *parser) u32(at int64) uint32 { return binary.LittleEndian.Uint32(p.data[at:]) }

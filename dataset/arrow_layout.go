@@ -7,7 +7,7 @@ import (
 	flatbuffers "github.com/google/flatbuffers/go"
 )
 
-// alignment of every buffer in the file: a cache line, and what Arrow recommends.
+// alignment of every buffer in the file: a cache line, as Arrow recommends.
 const alignment = 64
 
 const (
@@ -18,29 +18,29 @@ const (
 
 func align(n int64) int64 { return (n + alignment - 1) &^ (alignment - 1) }
 
-// column is what must be known of a column's contents before the file can be laid out.
+// column is what must be known of a column's contents to lay out the file.
 type column struct {
-	nulls     int64 // with any, a validity bitmap is laid out
-	textBytes int64 // of Utf8: the sum of all values' lengths
+	nulls     int64 // if there are any, a validity bitmap is laid out
+	textBytes int64 // for Utf8: total length of the values
 }
 
 // span is a range of bytes in the file.
 type span struct{ off, n int64 }
 
-// columnSpans are the places of one column's buffers in the file. validity is empty without nulls, offsets unless text.
+// columnSpans are the positions of one column's buffers in the file. validity is empty without nulls, offsets unless the column is text.
 type columnSpans struct{ validity, offsets, data span }
 
-// layout is an Arrow IPC file with one record batch, complete but for the contents of the columns: they are filled in
-// place, in any order, because the number of rows is known before the first of them is.
+// layout is an Arrow IPC file with one record batch, complete except for the columns' values: these are filled in in any order, because the
+// number of rows is known in advance.
 type layout struct {
-	head    []byte // from byte 0: magic, schema, the batch's metadata
-	foot    []byte // from byte tailAt: end of stream, footer, magic
+	head    []byte // the beginning of the file: magic, schema, the batch's metadata
+	foot    []byte // the end of the file, from tailAt: end of stream, footer, magic
 	tailAt  int64
 	size    int64
 	columns []columnSpans
 }
 
-// newLayout lays out a file. cols may be nil when no field has nulls or text.
+// newLayout lays out a file. cols may be nil if no field has nulls or text.
 func newLayout(fields []arrowField, cols []column, rows int64, meta []keyValue) *layout {
 	if cols == nil {
 		cols = make([]column, len(fields))
@@ -54,7 +54,7 @@ func newLayout(fields []arrowField, cols []column, rows int64, meta []keyValue) 
 		return s
 	}
 
-	// The body first: its length is part of the head.
+	// The body first: the head contains its length.
 	for i, f := range fields {
 		c := &l.columns[i]
 		c.validity = place(0)
@@ -74,7 +74,7 @@ func newLayout(fields []arrowField, cols []column, rows int64, meta []keyValue) 
 	l.head = appendMessage(l.head, l.buildBatchMessage(fields, cols, rows, body), alignment)
 	bodyAt := int64(len(l.head))
 
-	for i := range l.columns { // from places in the body to places in the file
+	for i := range l.columns { // from offsets in the body to offsets in the file
 		c := &l.columns[i]
 		for _, s := range []*span{&c.validity, &c.offsets, &c.data} {
 			s.off += bodyAt
@@ -87,7 +87,7 @@ func newLayout(fields []arrowField, cols []column, rows int64, meta []keyValue) 
 	return l
 }
 
-// appendMessage appends an encapsulated message and pads it so that the file goes on at a multiple of to.
+// appendMessage appends an encapsulated message, padded so that the file continues at a multiple of to.
 func appendMessage(file, message []byte, to int) []byte {
 	at := len(file)
 	end := (at + 8 + len(message) + to - 1) / to * to
@@ -112,7 +112,7 @@ func (l *layout) buildBatchMessage(fields []arrowField, cols []column, rows, bod
 		buffers = append(buffers, c.data)
 	}
 
-	// Flatbuffers are built back to front: what is pointed at, then what points at it.
+	// Flatbuffers are built back to front: referenced objects before those that refer to them.
 	b := flatbuffers.NewBuilder(1 << 10)
 	b.StartVector(16, len(buffers), 8)
 	for _, s := range slices.Backward(buffers) {
@@ -133,7 +133,7 @@ func (l *layout) buildBatchMessage(fields []arrowField, cols []column, rows, bod
 	return finishMessage(b, headerBatch, b.EndObject(), body)
 }
 
-// buildPair writes a FieldNode or a Buffer, both structs of two longs.
+// buildPair writes a FieldNode or a Buffer, both of which are structs of two longs.
 func buildPair(b *flatbuffers.Builder, first, second int64) {
 	b.Prep(8, 16)
 	b.PrependInt64(second)
@@ -150,8 +150,8 @@ func finishMessage(b *flatbuffers.Builder, headerType byte, header flatbuffers.U
 	return b.FinishedBytes()
 }
 
-// buildTail is everything behind the body: the end of the stream, the footer with the schema again and the place of the
-// one batch, the footer's length, and the magic.
+// buildTail returns everything after the body: the end of the stream, the footer with the schema again and the position of the one batch,
+// the footer's length, and the magic.
 func buildTail(fields []arrowField, meta []keyValue, batchAt, batchMeta, body int64) []byte {
 	b := flatbuffers.NewBuilder(1 << 10)
 	schema := buildSchema(b, fields, meta)

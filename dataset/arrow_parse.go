@@ -6,8 +6,8 @@ import (
 	"math"
 )
 
-// arrowFile is what an Arrow IPC file of Coppice says about itself, checked against its size: every span lies in the
-// body, on a multiple of 64, behind the one before.
+// arrowFile is the metadata of a Coppice Arrow IPC file, checked against the file's size: every span is in the body, at a multiple of 64,
+// after the previous one.
 type arrowFile struct {
 	fields  []arrowField
 	meta    []keyValue
@@ -16,8 +16,8 @@ type arrowFile struct {
 	nulls   []int64
 }
 
-// maxFields bounds the columns of a file; maxMeta the bytes of metadata that are looked at. A schema or field has up to two
-// short pairs of metadata. All fields may share theirs, so that more would take more memory than a small file should.
+// maxFields bounds the columns of a file; maxMeta the bytes of metadata that are read. A schema or field has up to two short pairs of
+// metadata. Since all fields may share one text, more would let a small file take a lot of memory.
 const (
 	maxFields   = MaxFeatures + 1
 	maxMeta     = 64 << 20
@@ -25,8 +25,8 @@ const (
 	maxMetaText = 64
 )
 
-// parseArrow reads the metadata of the file called name, whose whole contents are data. It touches a few pages at both
-// ends of the file, whatever its size.
+// parseArrow reads the metadata of the file called name, with contents data. It touches only a few pages at both ends of the file, whatever
+// its size.
 func parseArrow(name string, data []byte) (*arrowFile, error) {
 	p := &parser{name: name, data: data}
 	f := p.file()
@@ -36,7 +36,7 @@ func parseArrow(name string, data []byte) (*arrowFile, error) {
 	return f, nil
 }
 
-// parser walks flatbuffers. The first error stays; every later read gives zero.
+// parser walks flatbuffers. It keeps the first error; every later read returns zero.
 type parser struct {
 	name string
 	data []byte
@@ -66,7 +66,7 @@ func (p *parser) file() *arrowFile {
 		return nil
 	}
 
-	// The footer says where all else is.
+	// The footer locates everything else.
 	footerLen := int64(binary.LittleEndian.Uint32(p.data[magicAt-4:]))
 	footerAt := magicAt - 4 - footerLen
 	if footerLen < 4 || footerLen > maxMeta || footerAt < int64(len(arrowHead)) {
@@ -128,7 +128,7 @@ func (p *parser) field(t fbTable) arrowField {
 	case typeUtf8:
 	}
 
-	// Nothing but the types that this package writes.
+	// Accept only the types that this package writes.
 	switch f.typ {
 	case arrowUint8, arrowUint32, arrowUint64, arrowInt64, arrowFloat32, arrowFloat64, arrowUtf8:
 	default:
@@ -158,7 +158,7 @@ func (p *parser) keyValues(t fbTable, slot int64) []keyValue {
 	return kvs
 }
 
-// batch reads the message of the one record batch: at the byte at, with metaLen bytes before its body of bodyLen bytes.
+// batch reads the message of the one record batch, at byte at: metaLen bytes, then its body of bodyLen bytes.
 func (p *parser) batch(f *arrowFile, at, metaLen, bodyLen, footerAt int64) {
 	bodyAt := at + metaLen
 	if at < int64(len(arrowHead)) || at > footerAt || metaLen < 16 || metaLen > maxMeta || bodyAt > footerAt {
@@ -199,9 +199,9 @@ func (p *parser) batch(f *arrowFile, at, metaLen, bodyLen, footerAt int64) {
 }
 
 func (p *parser) buffers(f *arrowFile, nodes, buffers fbVector, body span) {
-	next, end := int64(0), int64(0) // of the list; of the span before
+	next, end := int64(0), int64(0) // index in the list; end of the previous span
 
-	// Buffers do not overlap: each begins behind the one before.
+	// Buffers must not overlap: each begins after the previous one.
 	take := func(need int64) span {
 		if next >= buffers.n {
 			p.fail(buffers.at, "%d buffers are too few for the schema", buffers.n)

@@ -4,7 +4,7 @@ import (
 	flatbuffers "github.com/google/flatbuffers/go"
 )
 
-// Arrow's own numbers, from Schema.fbs, Message.fbs and File.fbs (https://arrow.apache.org/docs/format/Columnar.html).
+// Constants of Arrow, from Schema.fbs, Message.fbs and File.fbs (https://arrow.apache.org/docs/format/Columnar.html).
 const (
 	arrowV5 = 4 // MetadataVersion
 
@@ -20,15 +20,15 @@ const (
 	precisionDouble = 2
 )
 
-// arrowType is one of the few Arrow types that Coppice's files have.
+// arrowType is one of the few Arrow types in Coppice's files.
 type arrowType struct {
 	id     byte // of the Type union
-	bits   int  // width of an integer or a float
+	bits   int  // width of an integer or float
 	signed bool
 	width  int // bytes of a fixed-size binary
 }
 
-// The types of all columns of all files, but for the fixed-size binary of rows.arrow.
+// The types of all columns in all files, except the fixed-size binary of rows.arrow.
 var (
 	arrowUint8   = arrowType{id: typeInt, bits: 8}
 	arrowUint32  = arrowType{id: typeInt, bits: 32}
@@ -41,7 +41,7 @@ var (
 
 func arrowBinary(width int) arrowType { return arrowType{id: typeFixedSizeBinary, width: width} }
 
-// valueBytes is the size of one value in the data buffer; 0 for text, whose values differ in size.
+// valueBytes is the size of one value in the data buffer; 0 for text, whose values vary in size.
 func (t arrowType) valueBytes() int64 {
 	switch t.id {
 	case typeFixedSizeBinary:
@@ -52,7 +52,7 @@ func (t arrowType) valueBytes() int64 {
 	return int64(t.bits / 8)
 }
 
-// arrowField is a column of a file. Only the sample's columns may have nulls, and only they have metadata.
+// arrowField is a column of a file. Only columns of the sample may have nulls and metadata.
 type arrowField struct {
 	name     string
 	typ      arrowType
@@ -81,7 +81,7 @@ func buildSchema(b *flatbuffers.Builder, fields []arrowField, meta []keyValue) f
 func buildField(b *flatbuffers.Builder, f arrowField) flatbuffers.UOffsetT {
 	name := b.CreateString(f.name)
 	typ := buildType(b, f.typ)
-	children := buildOffsets(b, nil) // Arrow C++ wants the vector, if empty
+	children := buildOffsets(b, nil) // Arrow C++ requires the vector, even if empty
 	meta := buildKeyValues(b, f.meta)
 
 	b.StartObject(7)
@@ -97,7 +97,7 @@ func buildField(b *flatbuffers.Builder, f arrowField) flatbuffers.UOffsetT {
 }
 
 func buildType(b *flatbuffers.Builder, t arrowType) flatbuffers.UOffsetT {
-	// The slots are the fields of each type's table in Schema.fbs.
+	// The slots are those of each type's table in Schema.fbs.
 	switch t.id {
 	case typeInt:
 		b.StartObject(2)

@@ -7,37 +7,37 @@ import (
 	"slices"
 )
 
-// Derived says how a feature is computed that is no column of the table: a statistic of the levels of one or more columns
-// (docs/ids.md), or what a clock and a calendar say about a time.
+// Derived says how a feature is computed that is not a column of the table: a statistic of the levels of one or more columns (docs/ids.md),
+// or a calendar value of a time.
 type Derived struct {
 	What  Derivation `json:"what"`
-	Table int        `json:"table"`        // of rate, count and recency: which of the level tables; -1 otherwise
-	Of    []Part     `json:"of,omitempty"` // of hour, weekday and age: the time; of recency and age, the row's time before it
+	Table int        `json:"table"`        // of rate, count and recency: index of the level table; -1 otherwise
+	Of    []Part     `json:"of,omitempty"` // of hour, weekday and age: the time; of recency and age, preceded by the row's time
 }
 
-// Derivation is what a derived feature says.
+// Derivation is the kind of value that a derived feature has.
 type Derivation string
 
-// The derivations. Rate, count and recency look a row's level up in a table; the others need nothing but the row.
+// The derivations. Rate, count and recency look up a row's level in a table; the others depend only on the row.
 const (
-	DeriveRate    Derivation = "rate"    // mean label of the level's rows, shrunk to the prior; a float32's value
+	DeriveRate    Derivation = "rate"    // mean label of the level's rows, shrunk to the prior; rounded to float32
 	DeriveCount   Derivation = "count"   // rows of the level
-	DeriveRecency Derivation = "recency" // seconds since the level's last row of train; NaN where there is none
+	DeriveRecency Derivation = "recency" // seconds since the level's last row of train; NaN if there is none
 	DeriveHour    Derivation = "hour"    // of the day in UTC, 0 up to 24, with minutes and seconds as a fraction
 	DeriveWeekday Derivation = "weekday" // in UTC: 0 is Monday, 6 Sunday
 	DeriveAge     Derivation = "age"     // days from the second time to the first, with a fraction
-	DeriveLevels  Derivation = "levels"  // the next most frequent categories of a column, where one byte does not hold all
+	DeriveLevels  Derivation = "levels"  // further categories of a column that do not fit in one byte
 )
 
-// Part is what one column contributes to a level: its text, its number, or the range that its number lies in.
+// Part is what one column contributes to a level: its text, its number, or the range that contains its number.
 type Part struct {
 	Column string     `json:"column"`
 	Kind   Kind       `json:"kind"`             // how the column is read
-	Take   Derivation `json:"take,omitempty"`   // of a time: hour or weekday instead of the moment itself
-	Bounds []float64  `json:"bounds,omitempty"` // of ranges: the greatest number of each but the last, ascending
+	Take   Derivation `json:"take,omitempty"`   // of a time: hour or weekday instead of the time itself
+	Bounds []float64  `json:"bounds,omitempty"` // of ranges: the largest number of each but the last, ascending
 }
 
-// String is the part as it stands in a derived feature's name: ranges are marked, exact numbers are not.
+// String is the part as written in a derived feature's name: ranges are marked, exact numbers are not.
 func (p Part) String() string {
 	s := p.Column
 	if p.Take != "" {
@@ -49,21 +49,21 @@ func (p Part) String() string {
 	return s
 }
 
-// Same reports whether two parts say the same of every row. Their names do not tell: a column may be called age~, too.
+// Same reports whether two parts have the same value in every row. Names alone do not tell: a column may itself be called age~.
 func (p Part) Same(q Part) bool {
 	return p.Column == q.Column && p.Kind == q.Kind && p.Take == q.Take && slices.Equal(p.Bounds, q.Bounds)
 }
 
-// LevelTable is the statistics of the levels that the train split has of some columns: rows First to First+Levels-1 of the
-// levels file, by ascending hash.
+// LevelTable describes the statistics of the train split's levels for some columns: rows First to First+Levels-1 of the levels file, by
+// ascending hash.
 type LevelTable struct {
 	Of     []Part `json:"of"`
 	First  int    `json:"first"`
 	Levels int    `json:"levels"`
-	Floor  int    `json:"floor"` // levels with fewer rows of train are not in the table: they are as levels that train has not
+	Floor  int    `json:"floor"` // levels with fewer rows of train are not in the table, and are treated as unseen
 
-	// The rate of a level with sum s of its rows' labels and n rows is (s + Strength*p) / (n + Strength), p being the rate that
-	// the table BackOff gives to the same row, or Prior where BackOff is -1. A level that is not in the table has rate p.
+	// The rate of a level with sum s of its rows' labels and n rows is (s + Strength*p) / (n + Strength), where p is the rate that the
+	// table BackOff gives for the same row, or Prior if BackOff is -1. A level that is not in the table has rate p.
 	Prior    float64 `json:"prior"`
 	Strength float64 `json:"strength"`
 	BackOff  int     `json:"back_off"`
@@ -71,7 +71,7 @@ type LevelTable struct {
 	Recency bool `json:"recency,omitempty"` // the levels file has the time of each level's last row
 }
 
-// Name is the columns of a table's levels, as they begin the names of its features.
+// Name is the columns of a table's levels, the prefix of its features' names.
 func (t *LevelTable) Name() string {
 	name := ""
 	for i, p := range t.Of {
@@ -83,43 +83,43 @@ func (t *LevelTable) Name() string {
 	return name
 }
 
-// SameLevels reports whether two tables divide rows into the same levels: by the same parts in the same order.
+// SameLevels reports whether two tables have the same levels: the same parts in the same order.
 func (t *LevelTable) SameLevels(o *LevelTable) bool { return slices.EqualFunc(t.Of, o.Of, Part.Same) }
 
-// Rate is the rate of a level whose rows have the given sum of labels and the given weight in all; without rows, both are 0.
-// prior is what the table falls back to for the same row. Its bits are the same on every processor and in every language.
+// Rate returns the rate of a level with the given sum of labels and total weight; both are 0 for an unseen one. prior is what the table
+// falls back to for the same row. The result has the same bits on every processor and in every language.
 func (t *LevelTable) Rate(sum, n, prior float64) float64 {
-	return float64(float32((sum + float64(t.Strength*prior)) / (n + t.Strength))) // the conversion keeps product and sum from being fused
+	return float64(float32((sum + float64(t.Strength*prior)) / (n + t.Strength))) // the conversion prevents a fused multiply-add
 }
 
-// Ordering says in which order the rows of train were gone through to make their statistics: each sees only rows before it.
+// Ordering is the order in which the rows of train were processed for their statistics: each sees only earlier rows.
 type Ordering struct {
 	By     string `json:"by"`               // time or random
-	Column string `json:"column,omitempty"` // of time
-	// DelaySeconds is how much older than a row others must be, because labels arrive late.
+	Column string `json:"column,omitempty"` // for time
+	// DelaySeconds is how much older than a row others must be for it to see them, because labels arrive late.
 	DelaySeconds float64 `json:"delay_seconds,omitempty"`
-	// Copies is how often train holds each row: once in every order, one copy behind the other. 1 by time.
+	// Copies is how often train contains each row: one copy per order, one after the other. 1 for time.
 	Copies int `json:"copies"`
 }
 
-// The orders of Ordering.By.
+// Values of Ordering.By.
 const (
 	OrderTime   = "time"
 	OrderRandom = "random"
 )
 
-// Limits of derived features.
+// Limits on derived features.
 const (
 	MaxTables = 1 << 12
-	MaxParts  = 4       // of a level
-	MaxLevels = 1 << 26 // of all tables
+	MaxParts  = 4       // per level
+	MaxLevels = 1 << 26 // over all tables
 	MaxCopies = 16
 )
 
-// IsDerived reports whether the feature is computed from other columns than one of its own name.
+// IsDerived reports whether the feature is computed, rather than being the column of its name.
 func (f *Feature) IsDerived() bool { return f.From != nil }
 
-// Inputs are the raw columns that the features are made from, each once, in the order in which features first need them.
+// Inputs returns the raw columns that the features are made from, without duplicates, in the order in which features first need them.
 func (e *Encoding) Inputs() []string {
 	var names []string
 	seen := map[string]bool{}
@@ -145,7 +145,7 @@ func (e *Encoding) Inputs() []string {
 	return names
 }
 
-// PartsOf are all parts that a derived feature reads, those of the tables that its rate falls back to among them.
+// PartsOf returns all parts that a derived feature reads, including those of the tables that its rate falls back to.
 func (e *Encoding) PartsOf(f *Feature) []Part {
 	parts := slices.Clone(f.From.Of)
 	for t := f.From.Table; t >= 0; t = e.Tables[t].BackOff {
@@ -157,13 +157,13 @@ func (e *Encoding) PartsOf(f *Feature) []Part {
 	return parts
 }
 
-// checkDerived holds tables and derived features against each other. Nothing behind it can index out of range or loop.
+// checkDerived checks that tables and derived features are consistent. After it, no index is out of range and no chain of tables loops.
 func checkDerived(features []Feature, tables []LevelTable) error {
 	if len(tables) > MaxTables {
 		return &ManifestError{"tables", fmt.Errorf("%d of them; at most %d", len(tables), MaxTables)}
 	}
 
-	// Tables take up the levels one behind the other.
+	// The tables' levels are contiguous, in order.
 	next := 0
 	for i := range tables {
 		t := &tables[i]
@@ -195,7 +195,7 @@ func (t *LevelTable) check(number int) error {
 		return fmt.Errorf("levels %d from %d, floor %d", t.Levels, t.First, t.Floor)
 	case !finite(t.Prior) || !finite(t.Strength) || t.Strength <= 0:
 		return fmt.Errorf("prior %v, strength %v", t.Prior, t.Strength)
-	case t.BackOff < -1 || t.BackOff >= number: // only to tables before it, so that following them ends
+	case t.BackOff < -1 || t.BackOff >= number: // only to earlier tables, so that every chain ends
 		return fmt.Errorf("falls back to table %d", t.BackOff)
 	case len(t.Of) < 1 || len(t.Of) > MaxParts:
 		return fmt.Errorf("levels of %d columns; 1 to %d are possible", len(t.Of), MaxParts)
@@ -256,7 +256,7 @@ func (d *Derived) check(kind Kind, tables []LevelTable) error {
 		if err := d.Of[i].check(); err != nil {
 			return err
 		}
-		numbers := d.What == DeriveRecency && d.Of[i].Kind == Numeric // an order by numbers
+		numbers := d.What == DeriveRecency && d.Of[i].Kind == Numeric // statistics may be ordered by numbers
 		if d.Of[i].Kind != Temporal && !numbers || d.Of[i].Take != "" || len(d.Of[i].Bounds) > 0 {
 			return fmt.Errorf("%s of column %.60q, which is not read as a time", d.What, d.Of[i].Column)
 		}
@@ -281,7 +281,7 @@ func (o *Ordering) check() error {
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
-// checkBounds refuses bounds that do not ascend or are not finite.
+// checkBounds rejects bounds that are not ascending and finite.
 func checkBounds(bounds []float64) error {
 	for i, b := range bounds {
 		if !finite(b) || i > 0 && b <= bounds[i-1] {

@@ -2,8 +2,7 @@ package dataset
 
 import "fmt"
 
-// FormatError is a file that is not laid out as FORMAT.md says. Offset is the first byte that is wrong, or -1 when the
-// whole file is meant.
+// FormatError reports a file that is not laid out as FORMAT.md says. Offset is the first wrong byte, or -1 for the whole file.
 type FormatError struct {
 	File   string
 	Offset int64
@@ -17,14 +16,14 @@ func (e *FormatError) Error() string {
 	return fmt.Sprintf("%s: byte %d: %s; stage or copy the dataset again", e.File, e.Offset, e.Msg)
 }
 
-// IsInput says that what was handed in is at fault, and will be the next time.
+// IsInput says that the input is at fault, permanently.
 func (*FormatError) IsInput() bool { return true }
 
 // IsDamaged says that the contents are not those that were written.
 func (*FormatError) IsDamaged() bool { return true }
 
-// CorruptError is a part of a file whose contents are not those that the manifest's checksum was made from. The bytes
-// From up to, but not including, To are meant.
+// CorruptError reports a part of a file whose contents do not match the manifest's checksum: the bytes from From up to, but not including,
+// To.
 type CorruptError struct {
 	File     string
 	From, To int64
@@ -35,15 +34,15 @@ func (e *CorruptError) Error() string {
 	return fmt.Sprintf("%s: bytes %d to %d: %s; stage or copy the dataset again", e.File, e.From, e.To-1, e.Msg)
 }
 
-// IsInput says that what was handed in is at fault, and will be the next time.
+// IsInput says that the input is at fault, permanently.
 func (*CorruptError) IsInput() bool { return true }
 
 // IsDamaged says that the contents are not those that were written.
 func (*CorruptError) IsDamaged() bool { return true }
 
-// ManifestError is a manifest that cannot be used, and which part of it.
+// ManifestError reports an unusable manifest, and the part at fault.
 type ManifestError struct {
-	Field string // such as features[3].bounds; empty when the whole manifest is meant
+	Field string // such as features[3].bounds; empty for the whole manifest
 	Err   error
 }
 
@@ -54,10 +53,10 @@ func (e *ManifestError) Error() string {
 	return fmt.Sprintf("not a dataset manifest of Coppice: %s: %v", e.Field, e.Err)
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *ManifestError) Unwrap() error { return e.Err }
 
-// IsInput says that what was handed in is at fault, and will be the next time.
+// IsInput says that the input is at fault, permanently.
 func (*ManifestError) IsInput() bool { return true }
 
 // IsDamaged says that the contents are not those that were written.

@@ -15,28 +15,27 @@ const (
 	Categorical Kind = "categorical"
 )
 
-// Why says what a feature's kind was concluded from.
+// Why is the reason for a feature's kind.
 type Why string
 
-// The grounds for a feature's kind.
+// Reasons for a feature's kind.
 const (
 	WhyForced     Why = "forced"           // the spec names it under numeric or categorical
 	WhyType       Why = "type"             // the Parquet type
 	WhyNumbers    Why = "all numbers"      // every value is written as a number
 	WhyTimes      Why = "all times"        // every value is an ISO 8601 date or time
 	WhyText       Why = "text"             // some value is neither
-	WhyDigits     Why = "ids"              // digits that are no quantity: leading zeros, 623049e6
+	WhyDigits     Why = "ids"              // digits that are not a quantity: leading zeros, 623049e6
 	WhyBig        Why = "integers > 2^53"  // a float64 would lose digits
-	WhyEmpty      Why = "no value present" // nothing to conclude from
+	WhyEmpty      Why = "no value present" // nothing to go by
 	WhyDictionary Why = "dictionary"       // categories in the program that wrote the table
-	WhyDerived    Why = "derived"          // Coppice has made it
+	WhyDerived    Why = "derived"          // made by Coppice
 )
 
-// MaxBins bounds the bins of a feature, those of missing and other values among them, so that a bin is one byte and 255
-// stays free.
+// MaxBins bounds the bins of a feature, including those of missing and other values, so that a bin fits a byte and 255 stays free.
 const MaxBins = 255
 
-// Feature is one binned column and all that is needed to bin a raw value again.
+// Feature describes one binned column, completely enough to bin further raw values.
 //
 // Bins of a numeric or time feature are 0 to len(Bounds) by value, then MissingBin if any value of the table was missing.
 // Bins of a categorical feature are its Categories, then OtherBin, then MissingBin if any value was missing.
@@ -44,33 +43,33 @@ type Feature struct {
 	Name string `json:"name"`
 	Kind Kind   `json:"kind"`
 	Why  Why    `json:"why"`
-	Bins int    `json:"bins"` // all of them, at most MaxBins
+	Bins int    `json:"bins"` // total, at most MaxBins
 
-	// Bounds are the greatest values of bins 0, 1 ...; the last bin of values has none. Ascending and finite.
+	// Bounds are the upper bounds of bins 0, 1 ..., ascending and finite; the last value bin has none.
 	Bounds []float64 `json:"bounds,omitempty"`
-	// Categories are the texts of bins 0, 1 ..., the most frequent first, and Counts how often the binning sample has each.
+	// Categories are the texts of bins 0, 1 ..., the most frequent first, and Counts their occurrences in the binning sample.
 	Categories []string `json:"categories,omitempty"`
 	Counts     []int64  `json:"counts,omitempty"`
 
-	MissingBin int `json:"missing_bin"` // -1 when no value of the table was missing
+	MissingBin int `json:"missing_bin"` // -1 if no value of the table was missing
 	OtherBin   int `json:"other_bin"`   // -1 unless categorical
 
-	Missing int64  `json:"missing"`         // missing values, in all splits
-	Range   *Range `json:"range,omitempty"` // of numeric and time features with any value
+	Missing int64  `json:"missing"`         // number of missing values, over all splits
+	Range   *Range `json:"range,omitempty"` // of numeric and time features with at least one value
 
-	From *Derived `json:"from,omitempty"` // of a feature that is no column of the table
+	From *Derived `json:"from,omitempty"` // for a feature that is not a column of the table
 }
 
-// Range describes where the values of a feature lie. Min and Max are of all rows, Median of the binning sample.
+// Range describes the values of a feature. Min and Max are over all rows, Median over the binning sample.
 type Range struct {
 	Min    float64 `json:"min"`
 	Median float64 `json:"median"`
 	Max    float64 `json:"max"`
 }
 
-// BinOfNumber is the bin of a model value: of numeric features the number itself, of time features seconds since 1970, of
-// categorical features the bin as a number. NaN is missing; where the table had no missing value there is no bin for
-// it, and it takes the bin of 0.
+// BinOfNumber returns the bin of a model value: for numeric features the number itself, for time features seconds since 1970, for
+// categorical features the bin as a number. NaN is missing; if the table had no missing value, there is no bin for it, and it gets the bin
+// of 0.
 func (f *Feature) BinOfNumber(x float64) uint8 {
 	if f.Kind == Categorical {
 		return f.binOfCode(x)

@@ -8,9 +8,9 @@ import (
 	"sync"
 )
 
-// hashedFile is a file of known size that is hashed while it is written, block by block, as long as a block's parts come from
-// front to back: what was just written is still in the cache, and a large file need not be read again, perhaps from the disk.
-// Several goroutines may write different places.
+// hashedFile is a file of known size that is hashed, block by block, while it is written, as long as the parts of a block arrive in order:
+// the data is then still in the cache, and a large file need not be read again, perhaps from disk. Several goroutines may write different
+// positions.
 type hashedFile struct {
 	*os.File
 	size   int64
@@ -18,22 +18,22 @@ type hashedFile struct {
 	blocks []blockSum
 }
 
-// blockSum is the checksum of one block, so far.
+// blockSum is the incremental checksum of one block.
 type blockSum struct {
-	done    int64 // bytes of the block, from its beginning, that are in hash
+	done    int64 // leading bytes of the block that are hashed
 	hash    hash.Hash
-	busy    bool // hash is being fed
-	spoiled bool // bytes in hash have been written again
+	busy    bool // a goroutine is hashing
+	spoiled bool // hashed bytes have been overwritten
 }
 
 func newHashedFile(f *os.File, size int64) *hashedFile {
 	return &hashedFile{File: f, size: size, blocks: make([]blockSum, blocksOf(size))}
 }
 
-// blocksOf is how many blocks a file of so many bytes, at least 1, has.
+// blocksOf is the number of blocks, at least 1, in a file of that many bytes.
 func blocksOf(size int64) int64 { return (size-1)/BlockBytes + 1 }
 
-// WriteAt writes part, none of which lies behind the file's end.
+// WriteAt writes part, which must be within the file's size.
 func (f *hashedFile) WriteAt(part []byte, at int64) (int, error) {
 	n, err := f.File.WriteAt(part, at)
 	if err != nil {
@@ -54,8 +54,7 @@ func (f *hashedFile) WriteAt(part []byte, at int64) (int, error) {
 
 func (f *hashedFile) blockBytes(block int64) int64 { return min(BlockBytes, f.size-block*BlockBytes) }
 
-// add feeds the hash of a block of size bytes with what was written at offset at of it, if that is what comes next, and reports
-// whether the block is complete now.
+// add hashes what was written at offset at of a block of size bytes, if it is the next part, and reports whether the block is complete.
 func (f *hashedFile) add(b *blockSum, at int64, part []byte, size int64) bool {
 	f.mu.Lock()
 
@@ -65,7 +64,7 @@ func (f *hashedFile) add(b *blockSum, at int64, part []byte, size int64) bool {
 		return false
 	}
 
-	// Hash without the lock; busy keeps others away from the block.
+	// Hash without holding the lock; busy keeps other goroutines away from the block.
 	b.busy = true
 	if b.hash == nil {
 		b.hash = sha256.New()
@@ -80,7 +79,7 @@ func (f *hashedFile) add(b *blockSum, at int64, part []byte, size int64) bool {
 	return b.done == size
 }
 
-// sums are the blocks' checksums in hexadecimal; empty where a block must be read again.
+// sums returns the blocks' checksums in hexadecimal; "" for a block that must be read again.
 func (f *hashedFile) sums() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

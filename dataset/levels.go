@@ -9,22 +9,22 @@ import (
 	"slices"
 )
 
-// Levels are the statistics of all levels of an encoding's tables, one behind the other, in slices of equal length. They may lie
-// in mapped memory, which ends with Close, and may be read from any goroutine.
+// Levels holds the statistics of all levels of an encoding's tables, one table after the other, in slices of equal length. They may be in
+// mapped memory, which Close unmaps, and are safe for concurrent reads.
 type Levels struct {
-	Hash   []uint64  // of the level; ascending within a table
-	Sum    []float64 // of the labels of its rows of train, weighted
-	Rows   []uint32  // rows of train
-	Weight []float64 // of the rows; nil where each has weight 1
-	Last   []float64 // of tables with recency: seconds since 1970 at its last row of train; nil where no table has it
+	Hash   []uint64  // ascending within a table
+	Sum    []float64 // weighted sum of the labels of its rows of train
+	Rows   []uint32  // number of rows of train
+	Weight []float64 // of the rows; nil if every weight is 1
+	Last   []float64 // for tables with recency: seconds since 1970 of its last row of train; nil if no table has recency
 
 	mapping *mapping
 }
 
-// Len is the number of levels in all tables.
+// Len is the number of levels over all tables.
 func (l *Levels) Len() int { return len(l.Hash) }
 
-// Append adds the level at a place of another's slices.
+// Append appends the level at an index of from.
 func (l *Levels) Append(from *Levels, at int) {
 	l.Hash = append(l.Hash, from.Hash[at])
 	l.Sum = append(l.Sum, from.Sum[at])
@@ -38,7 +38,7 @@ func (l *Levels) Append(from *Levels, at int) {
 	}
 }
 
-// Close lets go of mapped memory. It is harmless where there is none, and on nil.
+// Close unmaps memory. It does nothing if there is none, or on nil.
 func (l *Levels) Close() error {
 	if l == nil {
 		return nil
@@ -46,10 +46,10 @@ func (l *Levels) Close() error {
 	return l.mapping.close()
 }
 
-// Find is the place of a table's level in the slices. Hashes are spread evenly, so it looks where the level would be if they
-// were so exactly, and then further and further away.
+// Find returns the index of a table's level in the slices. Hashes are evenly distributed, so it starts where the level would be in a
+// perfectly even distribution, and widens the search from there.
 func (l *Levels) Find(t *LevelTable, hash uint64) (at int, ok bool) {
-	if t.Levels == 0 { // as all tables of a model may have it, which then has no levels file: l is nil
+	if t.Levels == 0 { // a model may need no levels in any table, and then has no levels file: l is nil
 		return 0, false
 	}
 
@@ -69,7 +69,7 @@ func (l *Levels) Find(t *LevelTable, hash uint64) (at int, ok bool) {
 	return t.First + lo + at, ok
 }
 
-// Seen is how much the level at a place of the slices counts for: its rows, or their weight.
+// Seen is the weight of the level at an index: its rows, or their weight.
 func (l *Levels) Seen(at int) float64 {
 	if l.Weight != nil {
 		return l.Weight[at]
@@ -77,7 +77,7 @@ func (l *Levels) Seen(at int) float64 {
 	return float64(l.Rows[at])
 }
 
-// levelFields are the columns of the levels file.
+// levelFields returns the columns of the levels file.
 func levelFields(weight, last bool) []arrowField {
 	fields := []arrowField{{name: "hash", typ: arrowUint64}, {name: "sum", typ: arrowFloat64}, {name: "rows", typ: arrowUint32}}
 	if weight {
@@ -89,7 +89,7 @@ func levelFields(weight, last bool) []arrowField {
 	return fields
 }
 
-// Encode is the levels as an Arrow file: the contents of a levels file.
+// Encode returns the levels as an Arrow file: the contents of a levels file.
 func (l *Levels) Encode() []byte {
 	layout := newLayout(levelFields(l.Weight != nil, l.Last != nil), nil, int64(l.Len()), nil)
 	file := make([]byte, layout.size)
@@ -138,12 +138,12 @@ func decodeDoubles(data []byte) []float64 {
 	return out
 }
 
-// WriteLevels writes the levels file; once, after the splits and before the sample.
+// WriteLevels writes the levels file. Call it once, after the splits and before the sample.
 func (w *Writer) WriteLevels(l *Levels) error {
 	return w.writeFile(LevelsFile, l.Encode())
 }
 
-// ReadLevels reads the contents of a levels file that belongs to the tables. It copies.
+// ReadLevels reads the contents of a levels file belonging to the tables. It copies the data.
 func ReadLevels(data []byte, tables []LevelTable) (*Levels, error) {
 	f, err := parseLevels(data, tables)
 	if err != nil {
@@ -177,7 +177,7 @@ func ReadLevels(data []byte, tables []LevelTable) (*Levels, error) {
 	return l, nil
 }
 
-// OpenLevels maps the levels file at path, which belongs to the tables. The caller closes it.
+// OpenLevels maps the levels file at path, belonging to the tables. The caller closes it.
 func OpenLevels(path string, tables []LevelTable) (*Levels, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -190,7 +190,7 @@ func OpenLevels(path string, tables []LevelTable) (*Levels, error) {
 
 	f, err := parseLevels(m.data, tables)
 	if err != nil {
-		_ = m.close() // what is wrong with the file matters more
+		_ = m.close() // the file's error matters more
 		return nil, err
 	}
 
@@ -211,7 +211,7 @@ func OpenLevels(path string, tables []LevelTable) (*Levels, error) {
 	return l, nil
 }
 
-// check refuses levels of which Find would miss some without a word, and numbers with which no rate is one.
+// check rejects levels that Find could silently miss, and numbers that do not give a valid rate.
 func (l *Levels) check(tables []LevelTable) error {
 	for i := range tables {
 		t := &tables[i]
@@ -237,7 +237,7 @@ func (l *Levels) check(tables []LevelTable) error {
 	return nil
 }
 
-// find is the place of a column's values; ok is false where there is no such column.
+// find returns the position of a column's values; ok is false if there is no such column.
 func (f *arrowFile) find(name string) (s span, ok bool) {
 	for i := range f.fields {
 		if f.fields[i].name == name {
@@ -247,7 +247,7 @@ func (f *arrowFile) find(name string) (s span, ok bool) {
 	return span{}, false
 }
 
-// levelsOf is how many levels the tables have in all.
+// levelsOf is the number of levels over all tables.
 func levelsOf(tables []LevelTable) int {
 	if len(tables) == 0 {
 		return 0

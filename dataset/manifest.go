@@ -11,60 +11,58 @@ import (
 	"time"
 )
 
-// The versions of the file format that this build writes and reads: FormatDerived is that of datasets, and of models'
-// encodings, with derived features, copies of rows or a share of the negative rows. All others are as they were before there
-// were such things.
+// The versions of the file format that this build writes and reads. FormatDerived is for datasets, and models' encodings, with derived
+// features, copies of rows or sampled negatives; all others keep the format that they had before.
 const (
 	FormatVersion = 1
 	FormatDerived = 2
 )
 
-// Limits of a dataset.
+// Limits on a dataset.
 const (
 	MaxFeatures = 1 << 15
-	MaxRows     = 1<<32 - 1 // of one split
+	MaxRows     = 1<<32 - 1 // per split
 	MaxSample   = 1_000_000 // rows of sample.arrow
 )
 
-// ManifestFile is the name of the manifest in a dataset's folder. It is written last: a folder with it is complete.
+// ManifestFile is the name of the manifest in a dataset's folder. It is written last: a folder that has it is complete.
 const ManifestFile = "manifest.json"
 
-// MaxManifest bounds a manifest's bytes, for whoever writes and whoever reads one; 1,000 features of 254 categories with 100
-// bytes each stay below.
+// MaxManifest bounds a manifest's bytes, for writers and readers; 1,000 features with 254 categories of 100 bytes each stay below.
 const MaxManifest = 64 << 20
 
-// MaxCategory is how many bytes the text of a category may have. Longer ones share the bin of others.
+// MaxCategory is the longest text of a category, in bytes. Longer ones share the bin of others.
 const MaxCategory = 1024
 
-// Folds is the number of folds that rows are dealt to.
+// Folds is the number of folds that rows are assigned to.
 const Folds = 10
 
-// Manifest says everything about one version of a dataset but the values.
+// Manifest describes one version of a dataset completely, except for the values.
 type Manifest struct {
 	Format   int        `json:"format"`
 	Name     string     `json:"name"`
-	Version  string     `json:"version"` // hash of all else but About
+	Version  string     `json:"version"` // hash of everything else except About
 	Features []Feature  `json:"features"`
 	Missing  []string   `json:"missing"` // texts that stand for a missing value
 	MaxBin   int        `json:"max_bin"`
-	BinRows  int        `json:"bin_rows"` // rows of train that the bins were made from
+	BinRows  int        `json:"bin_rows"` // rows of train that bins were made from
 	Label    LabelInfo  `json:"label"`
-	Weight   string     `json:"weight,omitempty"` // column; empty without
-	Group    string     `json:"group,omitempty"`  // column; empty without
+	Weight   string     `json:"weight,omitempty"` // column; empty for none
+	Group    string     `json:"group,omitempty"`  // column; empty for none
 	Split    SplitRule  `json:"split"`
-	Splits   []Rows     `json:"splits"`   // those that have rows, in the order train, valid, calib, test
+	Splits   []Rows     `json:"splits"`   // those with rows, in the order train, valid, calib, test
 	LeftOut  int64      `json:"left_out"` // rows of the source without a label
 	Sample   SampleInfo `json:"sample"`
 
-	Tables    []LevelTable `json:"tables,omitempty"`    // of the statistics that features were derived from
-	Order     *Ordering    `json:"order,omitempty"`     // in which the statistics of train were made; nil without any
-	Negatives float64      `json:"negatives,omitempty"` // the share of the negative rows that was kept, in every split; 0 means all
-	Thinned   int64        `json:"thinned,omitempty"`   // negative rows that were not
-	// Like is the dataset, NAME@VERSION, that this one was made like: it has the same columns, bounds and statistics of the same columns, which are
-	// of its own rows. Empty is none.
+	Tables    []LevelTable `json:"tables,omitempty"`    // of the statistics that derived features use
+	Order     *Ordering    `json:"order,omitempty"`     // in which train's statistics were made; nil if there are none
+	Negatives float64      `json:"negatives,omitempty"` // share of the negative rows that was kept, in every split; 0 means all
+	Thinned   int64        `json:"thinned,omitempty"`   // negative rows that were not kept
+	// Like is the dataset, NAME@VERSION, that this one follows: it has the same columns, bounds and statistics over the same columns,
+	// computed from its own rows. Empty for none.
 	Like string `json:"like,omitempty"`
 
-	Files []FileInfo `json:"files"` // all but the manifest
+	Files []FileInfo `json:"files"` // all except the manifest
 	About About      `json:"about"`
 }
 
@@ -72,41 +70,39 @@ type Manifest struct {
 type About struct {
 	Sources  []Source  `json:"sources"`
 	Warnings []Warning `json:"warnings,omitempty"`
-	// LeftOut is how many rows have each of the texts that stand for a missing label: the first few, and without those in
-	// which the table itself says that there is none.
+	// LeftOut counts the rows left out by the text that stands for their missing label: for the first few texts, excluding nulls.
 	LeftOut map[string]int64 `json:"left_out,omitempty"`
-	// Unripe is what was left out because its labels were not final; nil where the spec takes all for final.
+	// Unripe describes rows left out because their labels were not final; nil if the spec treats all as final.
 	Unripe *Unripe `json:"unripe,omitempty"`
-	// Encodings is what was made of each column of categories, and which columns are taken together.
+	// Encodings says what was made of each categorical column, and which columns are combined.
 	Encodings []EncodingInfo `json:"encodings,omitempty"`
-	// Delay says why Order has one that nobody asked for; nil where it has none of its own.
+	// Delay explains a delay in Order that the spec does not set; nil if there is none.
 	Delay *DelayInfo `json:"delay,omitempty"`
 }
 
-// DelayInfo is what was measured of a delay that staging has found.
+// DelayInfo is the measured effect of a delay that staging has chosen.
 type DelayInfo struct {
-	Gain float64 `json:"gain"` // by how much lower the loss is on the latest sampled rows of train, as a share
+	Gain float64 `json:"gain"` // relative reduction of the loss on the latest sampled rows of train
 }
 
-// Unripe is rows of the source that were left out because their labels were not final.
+// Unripe describes rows of the source left out because their labels were not final.
 type Unripe struct {
 	Rows    int64     `json:"rows"`
-	Column  string    `json:"column"`  // of the rows' times
-	Matures string    `json:"matures"` // how old a row has to be
-	Until   time.Time `json:"until"`   // the rows up to here are there
-	Newest  time.Time `json:"newest"`  // row of the source
+	Column  string    `json:"column"`  // with the rows' times
+	Matures string    `json:"matures"` // required age of a row
+	Until   time.Time `json:"until"`   // rows up to this time are included
+	Newest  time.Time `json:"newest"`  // newest row of the source
 }
 
-// EncodingInfo is what was made of a column of categories, or of several columns together, and why.
+// EncodingInfo says what was made of a categorical column, or of several columns together, and why.
 type EncodingInfo struct {
 	Name   string   `json:"name"`
-	Levels int      `json:"levels"`         // of the table, about; of a column without that of missing values
-	Kept   int      `json:"kept,omitempty"` // of them, that a categorical feature tells apart
-	Lumped float64  `json:"lumped"`         // share of the sampled rows whose level no categorical feature tells from others
+	Levels int      `json:"levels"`         // estimated number in the table; for a single column without that of missing values
+	Kept   int      `json:"kept,omitempty"` // how many of them a categorical feature distinguishes
+	Lumped float64  `json:"lumped"`         // share of the sampled rows whose level no categorical feature distinguishes
 	Made   []string `json:"made,omitempty"` // features
-	// Gain is by how much the statistics lower the loss on sampled rows that they were not made of, as a share: those of a column or
-	// of a key that was asked for by themselves, those of a key that was found in a model with all that comes before them. nil where
-	// it was not measured.
+	// Gain is the relative reduction of the loss by the statistics, on sampled rows that they were not made from: for a column, or a key in
+	// the spec, by themselves; for a key that was found, in a model with everything before it. nil if not measured.
 	Gain *float64 `json:"gain,omitempty"`
 	Why  string   `json:"why,omitempty"`
 }
@@ -119,14 +115,14 @@ type Source struct {
 	Checksum   string `json:"checksum,omitempty"`
 }
 
-// Warning is something that a person should look at.
+// Warning is something that a person should check.
 type Warning struct {
 	Code   string `json:"code"`
 	Column string `json:"column,omitempty"`
 	Text   string `json:"text"`
 }
 
-// LabelKind is what a model is to predict.
+// LabelKind is the kind of quantity to predict.
 type LabelKind string
 
 // The kinds of labels.
@@ -135,43 +131,43 @@ const (
 	Regression LabelKind = "regression"
 )
 
-// LabelInfo says how the label was made from its column. Of a binary label at most one of Positive and Above is set; with
-// neither, the column holds 0 and 1.
+// LabelInfo says how the label is derived from its column. For a binary label at most one of Positive and Above is set; with neither, the
+// column holds 0 and 1.
 type LabelInfo struct {
 	Column   string    `json:"column"`
 	Kind     LabelKind `json:"kind"`
 	Positive *string   `json:"positive,omitempty"` // text that means 1
-	Negative *string   `json:"negative,omitempty"` // text that means 0; without it, every other
+	Negative *string   `json:"negative,omitempty"` // text that means 0; if unset, any other
 	Above    *float64  `json:"above,omitempty"`    // numbers greater than it mean 1
 }
 
-// SplitRule says how rows came to their splits.
+// SplitRule says how rows were assigned to splits.
 type SplitRule struct {
 	By     string             `json:"by"` // hash, random, time, column or none
 	Seed   int                `json:"seed,omitempty"`
 	Column string             `json:"column,omitempty"`
-	Shares map[string]float64 `json:"shares,omitempty"` // of hash, random and time
-	// Until is the greatest value of the time column in each split but the last: of times, seconds since 1970.
+	Shares map[string]float64 `json:"shares,omitempty"` // for hash, random and time
+	// Until is the largest value of the time column in each split but the last: for times, in seconds since 1970.
 	Until  map[string]float64  `json:"until,omitempty"`
-	Values map[string][]string `json:"values,omitempty"` // of column, where they are not the names of the splits
+	Values map[string][]string `json:"values,omitempty"` // for column, unless they are the names of the splits
 }
 
 // Rows describes one split.
 type Rows struct {
 	Name string `json:"name"`
-	Rows int    `json:"rows"` // of train, all copies
-	// LabelMean is the share of positive rows, or of a regression the label's mean.
+	Rows int    `json:"rows"` // for train, over all copies
+	// LabelMean is the share of positive rows or, for a regression, the mean label.
 	LabelMean float64 `json:"label_mean"`
 }
 
-// SampleInfo says what sample.arrow holds.
+// SampleInfo describes sample.arrow.
 type SampleInfo struct {
 	Split string `json:"split"`
 	Rows  int    `json:"rows"`
 }
 
-// Encoding is what turns raw values into model values: it goes with every model into the registry as features.json, beside
-// the levels file if it has tables.
+// Encoding says how raw values become a model's inputs: it is registered with every model as features.json, together with the levels file
+// if it has tables.
 type Encoding struct {
 	Format   int          `json:"format"`
 	Features []Feature    `json:"features"`
@@ -179,12 +175,12 @@ type Encoding struct {
 	Tables   []LevelTable `json:"tables,omitempty"`
 }
 
-// Encoding is the part of the manifest that a model needs.
+// Encoding returns the part of the manifest that a model needs.
 func (m *Manifest) Encoding() *Encoding {
 	return &Encoding{Format: formatOf(m.Features), Features: m.Features, Missing: m.Missing, Tables: m.Tables}
 }
 
-// formatOf is the lowest format that can hold the features.
+// formatOf returns the lowest format that supports the features.
 func formatOf(features []Feature) int {
 	for i := range features {
 		if features[i].IsDerived() {
@@ -194,7 +190,7 @@ func formatOf(features []Feature) int {
 	return FormatVersion
 }
 
-// format is the lowest format that can hold the manifest.
+// format returns the lowest format that supports the manifest.
 func (m *Manifest) format() int {
 	if m.Order != nil || m.Negatives != 0 {
 		return FormatDerived
@@ -202,12 +198,11 @@ func (m *Manifest) format() int {
 	return formatOf(m.Features)
 }
 
-// HasWeights reports whether rows have weights in the files: where a column gives them, or where a share of the negative rows stands for
-// all of them. In the latter case rows of train have none but the column's: models learn from the rows as they are, and their scores
-// are put right by ScoreShift.
+// HasWeights reports whether the files have row weights: from a column, or because negative rows were sampled. In the latter case rows of
+// train only have the column's weights, if any: models learn from the rows as they are, and ScoreShift corrects their scores.
 func (m *Manifest) HasWeights() bool { return m.Weight != "" || m.Negatives > 0 }
 
-// ScoreShift is what is to be added to the log odds that a model learns from train, where only a share of the negative rows is there.
+// ScoreShift is the correction to add to the log odds of a model trained on sampled negatives.
 func (m *Manifest) ScoreShift() float64 {
 	if m.Negatives == 0 {
 		return 0
@@ -215,7 +210,7 @@ func (m *Manifest) ScoreShift() float64 {
 	return math.Log(m.Negatives)
 }
 
-// Copies is how often the train split holds each of its rows: more than once where statistics were made in several orders.
+// Copies is how often the train split contains each of its rows: more than once if statistics were made in several orders.
 func (m *Manifest) Copies() int {
 	if m.Order == nil {
 		return 1
@@ -223,7 +218,7 @@ func (m *Manifest) Copies() int {
 	return m.Order.Copies
 }
 
-// TableRows is how many rows of the table a split holds: of train, those of one copy.
+// TableRows is how many rows of the table a split contains: for train, those of one copy.
 func (m *Manifest) TableRows(split string) int {
 	s, _ := m.FindSplit(split)
 	if split == TrainSplit {
@@ -232,7 +227,7 @@ func (m *Manifest) TableRows(split string) int {
 	return s.Rows
 }
 
-// FindSplit gives the split called name; ok is false when it has no rows.
+// FindSplit returns the split called name; ok is false if it has no rows.
 func (m *Manifest) FindSplit(name string) (Rows, bool) {
 	for _, s := range m.Splits {
 		if s.Name == name {
@@ -242,7 +237,7 @@ func (m *Manifest) FindSplit(name string) (Rows, bool) {
 	return Rows{}, false
 }
 
-// Bytes is the size of all files but the manifest.
+// Bytes is the total size of all files except the manifest.
 func (m *Manifest) Bytes() int64 {
 	n := int64(0)
 	for _, f := range m.Files {
@@ -251,8 +246,8 @@ func (m *Manifest) Bytes() int64 {
 	return n
 }
 
-// ContentVersion is the version that belongs to the manifest's contents: the first 16 hexadecimal digits of the SHA-256
-// of its JSON, as Encode writes it, without Version and About.
+// ContentVersion computes the version from the manifest's contents: the first 16 hexadecimal digits of the SHA-256 of its JSON, as written
+// by Encode, without Version and About.
 func (m *Manifest) ContentVersion() (string, error) {
 	bare := *m
 	bare.Version = ""
@@ -265,16 +260,16 @@ func (m *Manifest) ContentVersion() (string, error) {
 	return hex.EncodeToString(sum[:8]), nil
 }
 
-// Encode is the manifest as JSON: the fields in their order here.
+// Encode returns the manifest as JSON, with the fields in the order of declaration.
 func (m *Manifest) Encode() ([]byte, error) {
 	data, err := json.Marshal(m)
 	if err != nil {
-		return nil, &ManifestError{Err: err} // a NaN or an infinity among the numbers
+		return nil, &ManifestError{Err: err} // a NaN or an infinity
 	}
 	return append(data, '\n'), nil
 }
 
-// DecodeManifest reads a manifest and checks everything that can be checked without the files, its version included.
+// DecodeManifest reads a manifest and checks everything that can be checked without the files, including its version.
 func DecodeManifest(data []byte) (*Manifest, error) {
 	var m Manifest
 	if err := decodeJSON(data, &m); err != nil {

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// The names of the splits, in the order in which everything lists them.
+// The names of the splits, in their usual order.
 const (
 	TrainSplit = "train"
 	ValidSplit = "valid"
@@ -17,7 +17,7 @@ const (
 	TestSplit  = "test"
 )
 
-// SplitNames are the names that a split may have, in the order in which everything lists them.
+// SplitNames returns the possible names of splits, in their usual order.
 func SplitNames() []string { return []string{TrainSplit, ValidSplit, CalibSplit, TestSplit} }
 
 var (
@@ -25,8 +25,8 @@ var (
 	versionPattern = regexp.MustCompile(`^[0-9a-f]{16}$`)
 )
 
-// CheckName refuses a dataset's name that is not 1 to 40 of a-z, 0-9 and '-', from a letter to a letter or digit. Names
-// become folders.
+// CheckName rejects a dataset's name unless it has 1 to 40 characters of a-z, 0-9 and '-', starts with a letter and ends with a letter or
+// digit. Names become folders.
 func CheckName(name string) error {
 	if !namePattern.MatchString(name) {
 		return fmt.Errorf("dataset name %.60q: use 1 to 40 of a-z, 0-9 and '-', beginning with a letter and not ending with '-'", name)
@@ -34,7 +34,7 @@ func CheckName(name string) error {
 	return nil
 }
 
-// CheckColumnName refuses a column's name that is empty, too long, not UTF-8 or has control characters.
+// CheckColumnName rejects a column's name that is empty, too long, not UTF-8 or contains control characters.
 func CheckColumnName(name string) error {
 	if name == "" || len(name) > maxName || !utf8.ValidString(name) {
 		return fmt.Errorf("column name %.60q must be 1 to %d bytes of UTF-8", name, maxName)
@@ -48,7 +48,7 @@ func CheckColumnName(name string) error {
 	return nil
 }
 
-// checkFormat refuses a format that this build does not know, or that is not the one which the contents need.
+// checkFormat rejects an unknown format, or one that is not the lowest for the contents.
 func checkFormat(format, needed int) error {
 	if format != FormatVersion && format != FormatDerived {
 		return &ManifestError{"format", fmt.Errorf("%d; this build reads %d and %d", format, FormatVersion, FormatDerived)}
@@ -100,7 +100,7 @@ func (m *Manifest) check() error {
 	return m.checkFiles()
 }
 
-// checkRoles checks the columns that are no features.
+// checkRoles checks the columns that are not features.
 func (m *Manifest) checkRoles() error {
 	l := m.Label
 	if err := CheckColumnName(l.Column); err != nil {
@@ -133,7 +133,7 @@ func (m *Manifest) checkRoles() error {
 	return nil
 }
 
-// checkOrder checks what is said of the rows of train beside their split.
+// checkOrder checks the fields about the rows of train beside their split.
 func (m *Manifest) checkOrder() error {
 	if !(m.Negatives >= 0 && m.Negatives < 1) || m.Negatives > 0 && m.Label.Kind != Binary || m.Thinned < 0 {
 		return &ManifestError{"negatives", fmt.Errorf("%v of a %s label, %d rows left out", m.Negatives, m.Label.Kind, m.Thinned)}
@@ -163,7 +163,7 @@ func (m *Manifest) checkSplits() error {
 		return &ManifestError{"split.seed", fmt.Errorf("%d of a split by %.40q", m.Split.Seed, m.Split.By)}
 	}
 
-	// In their fixed order, each at most once.
+	// In the fixed order, without duplicates.
 	last := -1
 	for _, s := range m.Splits {
 		at := slices.Index(SplitNames(), s.Name)
@@ -188,7 +188,7 @@ func (m *Manifest) checkSplits() error {
 	return nil
 }
 
-// checkFiles holds the files' names against the only ones that the splits can have, so that none can lead elsewhere.
+// checkFiles checks that the files have exactly the names that the splits require, so that no name can lead elsewhere.
 func (m *Manifest) checkFiles() error {
 	want := m.fileNames()
 	if len(m.Files) != len(want) {
@@ -207,14 +207,14 @@ func (m *Manifest) checkFiles() error {
 	return nil
 }
 
-// Files of a split, and the sample.
+// Files of a split, and others.
 const (
 	rowsFile    = "rows.arrow"
 	columnsFile = "columns.arrow"
 	targetsFile = "targets.arrow"
 	// SampleFile is the name of the sample in a dataset's folder.
 	SampleFile = "sample.arrow"
-	// LevelsFile is the name of the levels of all tables, in a dataset's folder and among a version's files.
+	// LevelsFile is the name of the tables' levels, in a dataset's folder and among a version's files.
 	LevelsFile = "levels.arrow"
 )
 
@@ -269,7 +269,7 @@ func checkFeatures(features []Feature) error {
 	return nil
 }
 
-// check holds the numbers of a feature against each other.
+// check checks that the numbers of a feature are consistent.
 func (f *Feature) check() error {
 	values := len(f.Bounds) + 1
 	other := -1
@@ -288,7 +288,7 @@ func (f *Feature) check() error {
 		return fmt.Errorf("kind %.40q", f.Kind)
 	}
 
-	// The bin of missing values, if there is one, is the last.
+	// The bin of missing values, if any, is the last.
 	missing := -1
 	if f.MissingBin != -1 {
 		missing, values = values, values+1

@@ -12,14 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapping is a file's contents, read-only and shared with every process that maps the same file. Whoever makes one owns it
-// until close; its bytes must not be touched after that. The file must not become shorter meanwhile, or touching what is
-// gone kills the process: datasets are replaced by renaming folders, never rewritten in place.
+// mapping is a file's contents, read-only and shared with every process that maps the same file. Its creator owns it until close; its bytes
+// must not be touched afterwards. The file must not be truncated meanwhile, since touching the missing part kills the process: datasets are
+// replaced by renaming folders, never rewritten in place.
 type mapping struct {
 	data []byte
 }
 
-// mapFile maps the file at path, which must have exactly size bytes. name is what errors call it.
+// mapFile maps the file at path, which must have exactly size bytes. name is its name in errors.
 func mapFile(path, name string, size int64) (*mapping, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -62,8 +62,8 @@ func (m *mapping) close() error {
 	return unix.Munmap(data)
 }
 
-// view reads a part of a mapping as values of T, without a copy. s lies in the mapping on a multiple of 64, and mappings
-// begin on a page, so the values are aligned.
+// view returns a part of a mapping as values of T, without copying. s starts at a multiple of 64 within the mapping, and mappings begin on
+// a page, so the values are aligned.
 func view[T uint8 | uint32 | uint64 | float32 | float64](data []byte, s span) []T {
 	var zero T
 	if s.n == 0 {

@@ -10,27 +10,27 @@ import (
 	"path/filepath"
 )
 
-// Dataset is an open dataset. Its slices lie in read-only memory that other processes share: writing to them is a fault,
-// and they end with Close. Everything may be read from any goroutine.
+// Dataset is an open dataset. Its slices are in read-only memory shared with other processes: writing to them is a fault, and they are
+// invalid after Close. It is safe for concurrent use.
 type Dataset struct {
 	Manifest *Manifest
 	Splits   []Split // in the order of Manifest.Splits
 
 	dir      string
 	mappings []*mapping
-	mapped   []FileInfo // of which they are
+	mapped   []FileInfo // the files mapped
 }
 
-// Split is the values of one split, all in mapped memory. F is the number of features.
+// Split holds the values of one split, all in mapped memory. F is the number of features.
 type Split struct {
 	Name     string
 	Rows     int
-	RowMajor []byte   // Rows x F bins; row r's feature f at r*F+f
+	RowMajor []byte   // Rows x F bins; feature f of row r is at r*F+f
 	Columns  [][]byte // F columns of Rows bins
 	Targets
 }
 
-// Split gives the split called name, or nil when it has no rows.
+// Split returns the split called name, or nil if it has no rows.
 func (d *Dataset) Split(name string) *Split {
 	for i := range d.Splits {
 		if d.Splits[i].Name == name {
@@ -40,10 +40,10 @@ func (d *Dataset) Split(name string) *Split {
 	return nil
 }
 
-// Dir is the folder that the dataset was opened from.
+// Dir is the folder of the dataset.
 func (d *Dataset) Dir() string { return d.dir }
 
-// Mapped is how many bytes of files are mapped, whether or not they are in memory.
+// Mapped is the size of the mapped files, whether or not they are in memory.
 func (d *Dataset) Mapped() int64 {
 	var sum int64
 	for _, m := range d.mappings {
@@ -52,8 +52,7 @@ func (d *Dataset) Mapped() int64 {
 	return sum
 }
 
-// ReadManifest reads the manifest in folder dir. Without one the folder is no complete dataset: the error is then
-// fs.ErrNotExist.
+// ReadManifest reads the manifest in folder dir. Without one the folder is not a complete dataset, and the error is an fs.ErrNotExist.
 func ReadManifest(dir string) (*Manifest, error) {
 	f, err := os.Open(filepath.Join(dir, ManifestFile))
 	if err != nil {
@@ -73,8 +72,8 @@ func ReadManifest(dir string) (*Manifest, error) {
 	return m, nil
 }
 
-// Open maps the dataset in folder dir and checks its metadata. It does not read the values, so it takes the same time
-// whatever their size; Verify reads them all. Errors are *FormatError, *ManifestError or of the operating system.
+// Open maps the dataset in folder dir and checks its metadata. It does not read the values, so its time does not depend on their size;
+// Verify reads them all. Errors are *FormatError, *ManifestError or those of the operating system.
 func Open(dir string) (*Dataset, error) {
 	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
 		return nil, errors.New("datasets are little-endian and can be mapped on little-endian machines only")
@@ -90,7 +89,7 @@ func Open(dir string) (*Dataset, error) {
 	return d, nil
 }
 
-// Close unmaps everything. Slices of the dataset must not be touched after it. A second call does nothing.
+// Close unmaps everything. Slices of the dataset must not be touched afterwards. A second call does nothing.
 func (d *Dataset) Close() error {
 	var errs []error
 	for _, m := range d.mappings {
@@ -103,7 +102,7 @@ func (d *Dataset) Close() error {
 func (d *Dataset) open() error {
 	for i, rows := range d.Manifest.Splits {
 		s := Split{Name: rows.Name, Rows: rows.Rows}
-		files := d.Manifest.Files[3*i:] // checkFiles has made sure of their order
+		files := d.Manifest.Files[3*i:] // checkFiles has checked their order
 
 		if err := d.openRows(files[0], &s); err != nil {
 			return err
@@ -127,7 +126,7 @@ func (d *Dataset) open() error {
 	return nil
 }
 
-// checkSize checks that a file is there and has the size that the manifest says.
+// checkSize checks that a file exists and has the manifest's size.
 func (d *Dataset) checkSize(f FileInfo) error {
 	info, err := os.Stat(filepath.Join(d.dir, f.Name))
 	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() != f.Bytes {
@@ -198,7 +197,7 @@ func (d *Dataset) openTargets(info FileInfo, s *Split) error {
 		return err
 	}
 
-	// In the order of targetFields, which leaves out what the dataset does not have.
+	// In the order of targetFields, which omits columns that the dataset does not have.
 	next := 0
 	place := func() span {
 		next++
@@ -216,7 +215,7 @@ func (d *Dataset) openTargets(info FileInfo, s *Split) error {
 	return nil
 }
 
-// expect checks that a file has the columns and rows that the manifest says.
+// expect checks that a file has the manifest's columns and number of rows.
 func (f *arrowFile) expect(name string, fields []arrowField, rows int) error {
 	if f.rows != int64(rows) {
 		return &FormatError{name, -1, fmt.Sprintf("%d rows where the manifest says %d", f.rows, rows)}

@@ -7,26 +7,26 @@ import (
 	"unicode/utf8"
 )
 
-// RowColumn is the name of the sample's column with each row's number in its split.
+// RowColumn is the sample's column with each row's number in its split.
 const RowColumn = "__row"
 
-// Sample is some held-out rows with their raw values, as the table held them. It is what a finished model can be checked
-// with by somebody who does not know bins, and what models of different datasets can be compared on.
+// Sample holds some held-out rows with their raw values, as in the table. It allows checking a finished model without knowledge of bins,
+// and comparing models of different datasets.
 type Sample struct {
 	Split   string
-	Row     []uint32 // of each sampled row, its number in the split, ascending
-	Names   []string // of the features, in the order of the manifest
-	Columns []Values // one for each name
+	Row     []uint32 // each sampled row's number in the split, ascending
+	Names   []string // of the features, in the manifest's order
+	Columns []Values // one per name
 }
 
-// Metadata of sample.arrow: the split, and of each column the Type (and Unit) of its values.
+// Metadata of sample.arrow: the split, and each column's Type (and Unit).
 const (
 	metaSplit = "split"
 	metaType  = "type"
 	metaUnit  = "unit"
 )
 
-// Column gives the values of the feature called name, or nil.
+// Column returns the values of the feature called name, or nil.
 func (s *Sample) Column(name string) *Values {
 	for i, n := range s.Names {
 		if n == name {
@@ -36,7 +36,7 @@ func (s *Sample) Column(name string) *Values {
 	return nil
 }
 
-// Select is the sample of some of its rows, whose places ascend.
+// Select returns the sample of some of its rows, given by ascending indices.
 func (s *Sample) Select(rows []int) *Sample {
 	out := &Sample{Split: s.Split, Row: choose(s.Row, rows), Names: s.Names}
 	for i := range s.Columns {
@@ -47,7 +47,7 @@ func (s *Sample) Select(rows []int) *Sample {
 	return out
 }
 
-// choose are the values at some places; nil of none.
+// choose returns the values at some indices; nil for nil.
 func choose[T any](all []T, places []int) []T {
 	if all == nil {
 		return nil
@@ -59,10 +59,10 @@ func choose[T any](all []T, places []int) []T {
 	return out
 }
 
-// Encode writes what ReadSample reads.
+// Encode writes the format of ReadSample.
 func (s *Sample) Encode() ([]byte, error) { return s.encode() }
 
-// encode writes the sample as an Arrow file. Text longer than an int32 can address is refused.
+// encode writes the sample as an Arrow file. It rejects text beyond the range of int32 offsets.
 func (s *Sample) encode() ([]byte, error) {
 	fields := []arrowField{{name: RowColumn, typ: arrowUint32}}
 	cols := []column{{}}
@@ -128,7 +128,7 @@ func sampleField(name string, v *Values) (arrowField, column, error) {
 	return f, c, nil
 }
 
-// encode fills in the buffers of a column. Where a value is null, zeros stand.
+// encode fills in the buffers of a column. A null has zeros.
 func (v *Values) encode(offsets, data []byte) {
 	end := uint32(0)
 	for i := range v.Len() {
@@ -138,7 +138,7 @@ func (v *Values) encode(offsets, data []byte) {
 			if !null {
 				end += uint32(copy(data[end:], v.Text[i]))
 			}
-			// A null has an offset, too, behind no bytes.
+			// A null has an offset as well, with no bytes.
 			binary.LittleEndian.PutUint32(offsets[4*i+4:], end)
 
 		case Float:
@@ -154,7 +154,7 @@ func (v *Values) encode(offsets, data []byte) {
 	}
 }
 
-// ReadSample reads the contents of a sample.arrow. It copies.
+// ReadSample reads the contents of a sample.arrow. It copies the data.
 func ReadSample(data []byte) (*Sample, error) {
 	f, err := parseArrow(SampleFile, data)
 	if err != nil {
@@ -217,7 +217,7 @@ func (f *arrowFile) values(data []byte, i int) (*Values, error) {
 		return nil, &FormatError{SampleFile, at, fmt.Sprintf("column %.60q: %s", field.name, what)}
 	}
 
-	// Type, unit and the way of storing them have to fit each other.
+	// Type, unit and storage type have to match.
 	want := map[Type]arrowType{Text: arrowUtf8, Float: arrowFloat64, Int: arrowInt64, Bool: arrowInt64, Time: arrowInt64}[v.Type]
 	if want.id == 0 || want != field.typ || (v.Type == Time) != (v.Unit != "") || v.Type == Time && v.Unit != Day && v.Unit.PerSecond() == 0 {
 		return wrong(-1, fmt.Sprintf("the type %.20q with the unit %.20q does not fit the column", v.Type, v.Unit))
@@ -260,10 +260,10 @@ func (f *arrowFile) values(data []byte, i int) (*Values, error) {
 	return v, nil
 }
 
-// decodeText gives -1, or the number of the first text that is wrong.
+// decodeText returns -1, or the index of the first invalid text.
 func (v *Values) decodeText(offsets, data []byte) int {
 	n := len(offsets)/4 - 1
-	all := string(data) // one copy that the texts share
+	all := string(data) // one copy, shared by the texts
 	v.Text = make([]string, n)
 	from := binary.LittleEndian.Uint32(offsets)
 

@@ -43,7 +43,7 @@ func (s *Spec) checkColumns() error {
 	return s.checkRoles()
 }
 
-// checkRoles refuses a column that is to be two things at once.
+// checkRoles rejects a column with two roles.
 func (s *Spec) checkRoles() error {
 	taken := map[string]string{}
 
@@ -99,8 +99,8 @@ func (s *Spec) checkLabel() error {
 	return nil
 }
 
-// checkMaturity fills in what follows from how late labels come: the column of the rows' times, and that statistics of ids see no label
-// which was not final when their row came.
+// checkMaturity fills in what follows from late labels: the column with the rows' times, and that statistics of ids use no label that was
+// not final when their row arrived.
 func (s *Spec) checkMaturity() error {
 	l, order := &s.Label, &s.Encodings.Order
 	if l.Matures == 0 && !s.doc.Has("label.matures") {
@@ -255,7 +255,7 @@ func (s *Spec) checkNumbers() error {
 		return s.Errorf("sample.negatives", "a regression has no negative rows")
 	}
 	if s.Sample.Negatives == 1 {
-		s.Sample.Negatives = 0 // all of them
+		s.Sample.Negatives = 0 // keep all of them
 	}
 
 	if s.BinRows < 100 || s.BinRows > 10_000_000 {

@@ -7,24 +7,24 @@ import (
 	"strings"
 )
 
-// ContractSpec is what a night's table has to keep to, so that it may be trained on (docs/nights.md). What it leaves open is learnt from
-// the nights before. As the word none, nothing is checked.
+// ContractSpec says what a night's table must satisfy to be trained on (docs/nights.md). Rules that it does not give are learnt from
+// earlier nights. With the word none, nothing is checked.
 type ContractSpec struct {
 	Off    bool      `json:"off,omitempty"`                   // the word none
-	Time   string    `yaml:"time" json:"time,omitempty"`      // column that says when a row happened, if need be a dropped one; found without
-	MaxAge Duration  `yaml:"max_age" json:"max_age,omitzero"` // of the newest row, when it is staged and when it is trained on
+	Time   string    `yaml:"time" json:"time,omitempty"`      // column with each row's time, even if dropped; detected if unset
+	MaxAge Duration  `yaml:"max_age" json:"max_age,omitzero"` // of the newest row, both when staged and when trained on
 	Rows   RangeSpec `yaml:"rows" json:"rows,omitzero"`       // rows with a label
-	Label  RangeSpec `yaml:"label" json:"label,omitzero"`     // mean of the label: of a binary one, the share of positive rows
+	Label  RangeSpec `yaml:"label" json:"label,omitzero"`     // mean label: for a binary one, the share of positive rows
 	Allow  []string  `yaml:"allow" json:"allow,omitempty"`    // findings that do not block: CODE, or CODE:COLUMN
 }
 
-// RangeSpec is from which number to which; nil leaves a side open.
+// RangeSpec is a range of numbers; nil leaves a side open.
 type RangeSpec struct {
 	Min *float64 `yaml:"min" json:"min,omitempty"`
 	Max *float64 `yaml:"max" json:"max,omitempty"`
 }
 
-// Holds reports whether x lies in the range.
+// Holds reports whether x is in the range.
 func (r RangeSpec) Holds(x float64) bool {
 	return (r.Min == nil || x >= *r.Min) && (r.Max == nil || x <= *r.Max)
 }

@@ -5,13 +5,12 @@ import (
 	"math"
 )
 
-// Targets are what a split's rows are to be predicted as, in the order of its rows. Weight and Group are nil where the
-// dataset has none.
+// Targets holds what a split's rows are to be predicted as, in row order. Weight and Group are nil if the dataset has none.
 type Targets struct {
-	Label  []float32 // 0 and 1 of a binary label
+	Label  []float32 // 0 and 1 for a binary label
 	Weight []float32
 	Group  []uint64 // hash of the group's text
-	Fold   []uint8  // 0 to Folds-1; rows of one group share one or, without groups, rows of one key
+	Fold   []uint8  // 0 to Folds-1; the same for all rows of a group or, without groups, of a key
 }
 
 func targetFields(weight, group bool) []arrowField {
@@ -38,7 +37,7 @@ func (f *arrowFile) sameFields(want []arrowField) bool {
 	return true
 }
 
-// parseTargets parses a targets file and says which of the optional columns it has.
+// parseTargets parses a targets file and reports which of the optional columns it has.
 func parseTargets(name string, data []byte) (f *arrowFile, weight, group bool, err error) {
 	if f, err = parseArrow(name, data); err != nil {
 		return nil, false, false, err
@@ -51,7 +50,7 @@ func parseTargets(name string, data []byte) (f *arrowFile, weight, group bool, e
 	return nil, false, false, &FormatError{name, -1, "its columns are not label, weight, group and fold"}
 }
 
-// ReadTargets reads the contents of a targets.arrow that was not mapped but fetched. It copies.
+// ReadTargets reads the contents of a targets.arrow that was fetched instead of mapped. It copies the data.
 func ReadTargets(data []byte) (Targets, error) {
 	f, weight, group, err := parseTargets(targetsFile, data)
 	if err != nil {
@@ -77,7 +76,7 @@ func ReadTargets(data []byte) (Targets, error) {
 	return t, checkFolds(targetsFile, t.Fold)
 }
 
-// checkFolds keeps a fold number from being used as an index where it cannot be one.
+// checkFolds rejects fold numbers that are out of range, since they are used as indices.
 func checkFolds(name string, folds []uint8) error {
 	for i, f := range folds {
 		if f >= Folds {

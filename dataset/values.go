@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Type says how the raw values of a column are held.
+// Type is the type in which the raw values of a column are stored.
 type Type string
 
 // The types of raw values.
@@ -18,10 +18,10 @@ const (
 	Time  Type = "time"
 )
 
-// Unit is what a value of type Time counts since 1970-01-01 00:00 UTC.
+// Unit is the unit in which a value of type Time counts from 1970-01-01 00:00 UTC.
 type Unit string
 
-// The units of time, as Parquet has them.
+// The units of time, as in Parquet.
 const (
 	Day   Unit = "day"
 	Milli Unit = "ms"
@@ -29,7 +29,7 @@ const (
 	Nano  Unit = "ns"
 )
 
-// PerSecond is how many of the unit make a second; 0 for Day, of which a second has none.
+// PerSecond is how many of the unit make a second; 0 for Day.
 func (u Unit) PerSecond() int64 {
 	switch u {
 	case Milli:
@@ -44,14 +44,14 @@ func (u Unit) PerSecond() int64 {
 
 const secondsPerDay = 86400
 
-// Values are raw values of one column, as a table holds them. One of Text, Float and Int is set, by Type.
+// Values holds raw values of one column, as in the table. One of Text, Float and Int is set, depending on Type.
 type Values struct {
 	Type  Type
-	Unit  Unit      // of Time
-	Text  []string  // of Text
-	Float []float64 // of Float; NaN where Null
-	Int   []int64   // of Int, Bool (0 and 1) and Time
-	Null  []bool    // nil when the table says of no value that it is absent
+	Unit  Unit      // for Time
+	Text  []string  // for Text
+	Float []float64 // for Float; NaN if null
+	Int   []int64   // for Int, Bool (0 and 1) and Time
+	Null  []bool    // nil if the table has no nulls
 }
 
 // Len is the number of values.
@@ -66,12 +66,12 @@ func (v *Values) Len() int {
 	}
 }
 
-// IsNull reports whether the table itself says that value i is absent. Whether a value that is there counts as missing
-// (a NaN, or text such as NA) is for the encoder to say.
+// IsNull reports whether value i is null in the table. Whether a present value counts as missing (a NaN, or text such as NA) is decided by
+// the encoder.
 func (v *Values) IsNull(i int) bool { return v.Null != nil && v.Null[i] }
 
-// TextOf is value i as the text that stands for it where a column is categorical: text as it is, whole numbers in
-// decimal digits, other numbers in the shortest form that reads back the same, times in ISO 8601.
+// TextOf returns value i as the text used for it in a categorical column: text unchanged, whole numbers in decimal digits, other numbers in
+// the shortest form that reads back the same, times in ISO 8601.
 func (v *Values) TextOf(i int) string {
 	if v.Type == Text {
 		return v.Text[i]
@@ -100,8 +100,7 @@ func (v *Values) AppendText(dst []byte, i int) []byte {
 	}
 }
 
-// AppendNumber appends the text of a number: of whole ones decimal digits, of others the shortest form that reads back the
-// same.
+// AppendNumber appends a number as text: whole numbers in decimal digits, others in the shortest form that reads back the same.
 func AppendNumber(dst []byte, x float64) []byte {
 	if x == math.Trunc(x) && math.Abs(x) <= 1<<53 {
 		return strconv.AppendInt(dst, int64(x), 10)
@@ -109,7 +108,7 @@ func AppendNumber(dst []byte, x float64) []byte {
 	return strconv.AppendFloat(dst, x, 'g', -1, 64)
 }
 
-// Split takes a count of the unit apart into whole seconds, rounded down, and the nanoseconds above them.
+// Split converts a count of the unit to whole seconds, rounded down, and the remaining nanoseconds.
 func (u Unit) Split(count int64) (sec, nsec int64) {
 	per := u.PerSecond()
 	if per == 0 {
@@ -122,7 +121,7 @@ func (u Unit) Split(count int64) (sec, nsec int64) {
 	return sec, rest * (1e9 / per)
 }
 
-// Seconds is a point in time as models see it: seconds since 1970-01-01 00:00 UTC.
+// Seconds returns a time in the form that models use: seconds since 1970-01-01 00:00 UTC.
 func Seconds(sec, nsec int64) float64 {
 	if nsec == 0 {
 		return float64(sec)

@@ -18,14 +18,14 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// BlockBytes is the part of a file that one checksum covers.
+// BlockBytes is the size of the block that one checksum covers.
 const BlockBytes = 8 << 20
 
 // FileInfo is one file of a dataset with its checksums.
 type FileInfo struct {
 	Name   string   `json:"name"`   // in the dataset's folder, with '/'
 	Bytes  int64    `json:"bytes"`  //
-	Blocks []string `json:"blocks"` // hexadecimal SHA-256 of each BlockBytes; the last block may be shorter
+	Blocks []string `json:"blocks"` // hexadecimal SHA-256 of each block; the last block may be shorter
 }
 
 func (f FileInfo) check() error {
@@ -40,14 +40,14 @@ func (f FileInfo) check() error {
 	return nil
 }
 
-// Block is the place of block i in the file: its first byte and its length.
+// Block returns the first byte and the length of block i in the file.
 func (f FileInfo) Block(i int) (offset, length int64) {
 	offset = int64(i) * BlockBytes
 	return offset, min(BlockBytes, f.Bytes-offset)
 }
 
-// VerifyBlock checks that data is block i of the file, so that whoever copies a dataset can check each block before
-// writing it. Otherwise it says *CorruptError.
+// VerifyBlock checks that data is block i of the file, so that a copy can be verified block by block before it is written. Otherwise it
+// returns a *CorruptError.
 func (f FileInfo) VerifyBlock(i int, data []byte) error {
 	if i < 0 || i >= len(f.Blocks) {
 		return &CorruptError{f.Name, int64(i) * BlockBytes, int64(i)*BlockBytes + int64(len(data)), "the file has no such block"}
@@ -63,8 +63,7 @@ func (f FileInfo) VerifyBlock(i int, data []byte) error {
 	return nil
 }
 
-// Check opens the dataset in folder dir, verifies it and closes it again: whether what is there is worth keeping. Its errors
-// are those of Open and Verify.
+// Check opens the dataset in folder dir, verifies it and closes it again. Its errors are those of Open and Verify.
 func Check(ctx context.Context, dir string, progress func(done, total int64)) (*Manifest, error) {
 	d, err := Open(dir)
 	if err != nil {
@@ -73,22 +72,22 @@ func Check(ctx context.Context, dir string, progress func(done, total int64)) (*
 	return d.Manifest, errors.Join(d.Verify(ctx, progress), d.Close())
 }
 
-// Verify checks the contents of every file against the manifest, with all CPUs. progress, which may be nil, is told from
-// any goroutine how many of all bytes have been checked. The error is a *CorruptError where contents are wrong.
+// Verify checks the contents of every file against the manifest, using all CPUs. progress, which may be nil, is called from any goroutine
+// with the number of bytes checked so far and the total. The error is a *CorruptError if contents are wrong.
 func (d *Dataset) Verify(ctx context.Context, progress func(done, total int64)) error {
 	place := func(f FileInfo) string { return filepath.Join(d.dir, filepath.FromSlash(f.Name)) }
 	return verifyFiles(ctx, runtime.GOMAXPROCS(0), d.Manifest.Files, place, progress)
 }
 
-// VerifyMapped checks what the slices of the dataset show now, with so many threads: what was read from them so far may have been
-// otherwise. The error is a *CorruptError, also where the file has become shorter than it was when it was mapped, and touching
-// the slice would end the process.
+// VerifyMapped checks the current contents of the dataset's slices, with that many threads; data read from them earlier may have been
+// different. The error is a *CorruptError, even if the file has become shorter since it was mapped, when touching the slice would end the
+// process.
 func (d *Dataset) VerifyMapped(ctx context.Context, threads int) error {
 	return d.verifyMapped(ctx, threads, func(string) bool { return true })
 }
 
-// VerifyTargets is VerifyMapped for labels, weights, groups and folds alone: a small part of all bytes, in which damage makes a
-// model wrong that looks right.
+// VerifyTargets is VerifyMapped for labels, weights, groups and folds only: a small part of the bytes, in which damage gives a model that
+// is wrong but looks right.
 func (d *Dataset) VerifyTargets(ctx context.Context, threads int) error {
 	return d.verifyMapped(ctx, threads, func(file string) bool { return path.Base(file) == targetsFile })
 }
@@ -117,8 +116,8 @@ func (d *Dataset) verifyMapped(ctx context.Context, threads int, wanted func(fil
 	return g.Wait()
 }
 
-// verifyMemory checks one block of a mapping. A page whose file has been cut, or cannot be read from the disk, is a fault, which
-// is made an error of.
+// verifyMemory checks one block of a mapping. Touching a page of a truncated file, or one that the disk cannot read, is a fault, which it
+// turns into an error.
 func verifyMemory(info FileInfo, block int, data []byte) (err error) {
 	offset, length := info.Block(block)
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
@@ -137,7 +136,7 @@ func verifyFiles(ctx context.Context, threads int, files []FileInfo, path func(F
 	})
 }
 
-// hashRest fills in the blocks of the files of a new dataset that are not known yet.
+// hashRest computes the missing checksums in the files of a new dataset.
 func hashRest(ctx context.Context, threads int, files []FileInfo, path func(FileInfo) string, progress func(done, total int64)) error {
 	unknown := func(file, block int) bool { return files[file].Blocks[block] == "" }
 	return eachBlock(ctx, threads, blocksToRead{files, path, unknown}, progress, func(file, block int, data []byte) error {
@@ -147,14 +146,14 @@ func hashRest(ctx context.Context, threads int, files []FileInfo, path func(File
 	})
 }
 
-// blocksToRead are those blocks of files that wanted says yes to.
+// blocksToRead are the blocks of files for which wanted is true.
 type blocksToRead struct {
 	files  []FileInfo
 	path   func(FileInfo) string
 	wanted func(file, block int) bool
 }
 
-// eachBlock reads blocks of files and calls fn for each, several at once. Progress counts the others as done.
+// eachBlock reads blocks of files and calls fn for each, several at once. Progress counts skipped blocks as done.
 func eachBlock(ctx context.Context, threads int, read blocksToRead, progress func(done, total int64), fn func(file, block int, data []byte) error) error {
 	total := int64(0)
 	done := atomic.Int64{}
@@ -171,7 +170,7 @@ func eachBlock(ctx context.Context, threads int, read blocksToRead, progress fun
 		progress(known, total)
 	}
 
-	// As many buffers as threads, each made when it is first needed.
+	// As many buffers as threads, allocated on first use.
 	buffers := make(chan []byte, threads)
 	for range threads {
 		buffers <- nil

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// startWriteback has the system begin to write a part of a file to the disk, so that Sync need not wait for all of it at the
-// end, and that written pages never fill the memory. It promises nothing, so its error does not matter: Sync says what is wrong.
+// startWriteback makes the system start writing a part of a file to disk, so that Sync need not wait for all of it at the end, and that
+// dirty pages do not fill the memory. It is only a hint, so its error is ignored: Sync reports any problem.
 func startWriteback(f *os.File, at, n int64) {
 	raw, err := f.SyscallConn()
 	if err != nil {

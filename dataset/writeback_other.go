@@ -4,5 +4,5 @@ package dataset
 
 import "os"
 
-// startWriteback does nothing where the system has no such call: Sync then waits longer.
+// startWriteback does nothing if the system has no such call; Sync then takes longer.
 func startWriteback(*os.File, int64, int64) {}

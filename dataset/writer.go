@@ -11,8 +11,8 @@ import (
 	"path/filepath"
 )
 
-// Writer fills in the files of one dataset version. How many rows each split has must be known; the values then come in
-// any order and from any goroutine, as long as no two write the same place.
+// Writer fills in the files of one dataset version. The number of rows of each split must be known; the values can then be written in any
+// order and from any goroutine, as long as no two write the same position.
 type Writer struct {
 	dir    string
 	m      *Manifest
@@ -28,8 +28,8 @@ type splitFiles struct {
 	targetsAt              *layout
 }
 
-// NewWriter lays out the files of a dataset in folder dir, which it makes and which must not hold any of them. Of m it
-// needs Features, Weight, Group and Splits (without their LabelMean); it keeps m for Finish.
+// NewWriter lays out the files of a dataset in folder dir, which it creates and which must not contain any of them. Of m it uses Features,
+// Weight, Group and Splits (without their LabelMean); it keeps m for Finish.
 func NewWriter(dir string, m *Manifest) (*Writer, error) {
 	w := &Writer{dir: dir, m: m, splits: map[string]*splitFiles{}}
 	if err := w.create(); err != nil {
@@ -43,7 +43,7 @@ func (w *Writer) create() error {
 	if err := checkFeatures(features); err != nil {
 		return err
 	}
-	if _, err := w.encode(); err != nil { // the features are nearly all of it: better now than after everything is written
+	if _, err := w.encode(); err != nil { // fail early: the features are most of the manifest
 		return err
 	}
 	if err := os.MkdirAll(w.dir, 0o777); err != nil {
@@ -82,7 +82,7 @@ func (w *Writer) create() error {
 	return nil
 }
 
-// createFile makes a file of its final size, with all but its columns' contents.
+// createFile creates a file of its final size, with everything except its columns' contents.
 func (w *Writer) createFile(name string, l *layout) (*hashedFile, error) {
 	f, err := w.newFile(name, l.size)
 	if err != nil {
@@ -98,7 +98,7 @@ func (w *Writer) createFile(name string, l *layout) (*hashedFile, error) {
 	return f, err
 }
 
-// newFile makes a file that will have size bytes, and lists it.
+// newFile creates a file of size bytes, and lists it.
 func (w *Writer) newFile(name string, size int64) (*hashedFile, error) {
 	f, err := os.OpenFile(filepath.Join(w.dir, filepath.FromSlash(name)), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
@@ -110,19 +110,19 @@ func (w *Writer) newFile(name string, size int64) (*hashedFile, error) {
 	return h, nil
 }
 
-// WriteRows writes bins row by row, from row first of the split on: len(bins) is a multiple of the number of features.
+// WriteRows writes bins row by row, starting with row first of the split: len(bins) is a multiple of the number of features.
 func (w *Writer) WriteRows(split string, first int, bins []byte) error {
 	f := w.splits[split]
 	return writePart(f.rows, f.rowsAt.columns[0].data, int64(first)*int64(len(w.m.Features)), bins)
 }
 
-// WriteColumn writes the bins of one feature, from row first of the split on.
+// WriteColumn writes the bins of one feature, starting with row first of the split.
 func (w *Writer) WriteColumn(split string, feature, first int, bins []byte) error {
 	f := w.splits[split]
 	return writePart(f.columns, f.columnsAt.columns[feature].data, int64(first), bins)
 }
 
-// ReadColumn reads bins of one feature that have been written, from row first of the split on.
+// ReadColumn reads back bins of one feature, starting with row first of the split.
 func (w *Writer) ReadColumn(split string, feature, first int, bins []byte) error {
 	f := w.splits[split]
 	place := f.columnsAt.columns[feature].data
@@ -133,8 +133,7 @@ func (w *Writer) ReadColumn(split string, feature, first int, bins []byte) error
 	return err
 }
 
-// WriteTargets writes targets from row first of the split on. Weight and Group must be as long as Label where the dataset
-// has them.
+// WriteTargets writes targets, starting with row first of the split. Weight and Group must be as long as Label if the dataset has them.
 func (w *Writer) WriteTargets(split string, first int, t Targets) error {
 	f := w.splits[split]
 	parts := [][]byte{encodeFloats(t.Label)}
@@ -183,7 +182,7 @@ func encodeWords(values []uint64) []byte {
 	return out
 }
 
-// WriteSample writes sample.arrow; once, after all else and before Finish.
+// WriteSample writes sample.arrow. Call it once, after everything else and before Finish.
 func (w *Writer) WriteSample(s *Sample) error {
 	data, err := s.encode()
 	if err != nil {
@@ -193,7 +192,7 @@ func (w *Writer) WriteSample(s *Sample) error {
 	return w.writeFile(SampleFile, data)
 }
 
-// writeFile makes a file of these bytes.
+// writeFile creates a file with these bytes.
 func (w *Writer) writeFile(name string, data []byte) error {
 	f, err := w.newFile(name, int64(len(data)))
 	if err != nil {
@@ -203,8 +202,8 @@ func (w *Writer) writeFile(name string, data []byte) error {
 	return err
 }
 
-// Finish makes sure that everything has reached the disk, adds the checksums and the version to the manifest, checks it
-// and writes it. The dataset is complete then.
+// Finish syncs everything to disk, adds the checksums and the version to the manifest, checks it and writes it. The dataset is then
+// complete.
 func (w *Writer) Finish(ctx context.Context, threads int, progress func(done, total int64)) error {
 	for i, f := range w.opened { // the disk writes while the rest is hashed
 		startWriteback(f.File, 0, f.size)
@@ -231,7 +230,7 @@ func (w *Writer) Finish(ctx context.Context, threads int, progress func(done, to
 		}
 	}
 
-	// The manifest comes last: with it, the dataset is complete.
+	// The manifest comes last: it makes the dataset complete.
 	w.m.Format = w.m.format()
 	w.m.Files = w.files
 	version, err := w.m.ContentVersion()
@@ -259,7 +258,7 @@ func (w *Writer) Finish(ctx context.Context, threads int, progress func(done, to
 	return SyncFolder(w.dir)
 }
 
-// encode is the manifest, unless nobody could read it again.
+// encode returns the manifest, or an error if it could not be read back.
 func (w *Writer) encode() ([]byte, error) {
 	data, err := w.m.Encode()
 	if err == nil && len(data) > MaxManifest {
@@ -268,7 +267,7 @@ func (w *Writer) encode() ([]byte, error) {
 	return data, err
 }
 
-// SyncFolder makes sure that a folder's names have reached the disk.
+// SyncFolder makes sure that a folder's entries are on disk.
 func SyncFolder(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -288,7 +287,7 @@ func writeSynced(path string, data []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// Close lets go of the files; it is harmless after Finish. What was written stays.
+// Close closes the files; it is harmless after Finish. What was written stays.
 func (w *Writer) Close() error {
 	var errs []error
 	for _, f := range w.opened {
