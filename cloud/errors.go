@@ -1,5 +1,5 @@
-// Package cloud holds what the adapters of Google Cloud (cloud/gcs, cloud/pubsub, cloud/batch) say alike: errors that mean
-// "the environment is not set up", with the remedy. Everything else an adapter knows stays in the adapter.
+// Package cloud holds what the adapters of Google Cloud (cloud/gcs, cloud/pubsub, cloud/batch) have in common: errors that mean "the
+// environment is not set up", with the remedy. Everything else stays in the adapters.
 package cloud
 
 import (
@@ -16,22 +16,22 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// SetupError means that the environment is incomplete: no credentials, an emulator that is not there, a bucket or topic
-// that nobody has made. Trying again does not help.
+// SetupError means that the environment is incomplete: no credentials, no running emulator, a bucket or topic that does not exist. Retrying
+// does not help.
 type SetupError struct {
 	What string // what is missing
 	Hint string // what to do
-	Err  error  // what the client library said, if anything
+	Err  error  // the client library's error, or nil
 }
 
 func (e *SetupError) Error() string { return join(e.What, e.Err, e.Hint) }
 
 func (e *SetupError) Unwrap() error { return e.Err }
 
-// IsSetup says that the environment is at fault, which no repetition mends.
+// IsSetup says that the environment is at fault, permanently.
 func (*SetupError) IsSetup() bool { return true }
 
-// PermissionError means that the credentials are good and the permission is missing.
+// PermissionError means that the credentials are valid but lack the permission.
 type PermissionError struct {
 	What string
 	Hint string
@@ -42,7 +42,7 @@ func (e *PermissionError) Error() string { return join(e.What, e.Err, e.Hint) }
 
 func (e *PermissionError) Unwrap() error { return e.Err }
 
-// IsSetup says that the environment is at fault, which no repetition mends.
+// IsSetup says that the environment is at fault, permanently.
 func (*PermissionError) IsSetup() bool { return true }
 
 func join(what string, err error, hint string) string {
@@ -52,7 +52,7 @@ func join(what string, err error, hint string) string {
 	return what + "; " + hint
 }
 
-// credentialsHint is the remedy for missing credentials, and for a missing emulator: without either nothing can be reached.
+// credentialsHint is the remedy for missing credentials, and for a missing emulator: without either no service can be used.
 const credentialsHint = "run inside the local cloud (localemu exec -- COMMAND), or log in with `gcloud auth application-default login`"
 
 // Dial turns the error of a client's constructor into a SetupError that names the service.
@@ -60,8 +60,8 @@ func Dial(service string, err error) error {
 	return &SetupError{What: "no emulator and no credentials for " + service, Hint: credentialsHint, Err: err}
 }
 
-// Environment is the SetupError in err if what it says is about the environment rather than the request: nobody listens at
-// a loopback address, or the credentials cannot be used. It is nil otherwise.
+// Environment returns a SetupError if err is about the environment rather than the request: nothing listens at a loopback address, or the
+// credentials cannot be used. Otherwise it returns nil.
 func Environment(service string, err error) error {
 	if addr, ok := NobodyAt(err); ok {
 		return &SetupError{
@@ -77,15 +77,15 @@ func Environment(service string, err error) error {
 	return nil
 }
 
-// The libraries give these as text only.
+// The libraries report these only as text.
 var (
 	credentialsPattern = regexp.MustCompile(`could not find default credentials|cannot fetch token: metadata: GCE metadata .* not defined|invalid_grant|invalid_rapt|reauth related error`)
 	tokenPattern       = regexp.MustCompile(`cannot fetch token: (?:compute: Received )?(\d{3})\b`)
 	refusedPattern     = regexp.MustCompile(`dial tcp (127\.0\.0\.1:\d+|\[::1\]:\d+): connect: connection refused`)
 )
 
-// credentialsRefused reports whether an error's text says that there are no credentials or that they were refused. A token server that
-// did not answer, was busy or failed has refused nothing: that passes, and a long-running task must outlast it.
+// credentialsRefused reports whether an error's text says that credentials are missing or were rejected. A token server that did not
+// answer, was busy or failed has rejected nothing: that is temporary, and a long-running task must survive it.
 func credentialsRefused(text string) bool {
 	if credentialsPattern.MatchString(text) {
 		return true
@@ -99,8 +99,8 @@ func credentialsRefused(text string) bool {
 	return err == nil && code >= 400 && code < 500 && code != http.StatusRequestTimeout && code != http.StatusTooManyRequests
 }
 
-// NobodyAt says that err comes from a loopback address at which nobody listens. That is an emulator that is not there: no
-// waiting helps, while a refused connection elsewhere may be an outage that passes.
+// NobodyAt reports whether err means that nothing listens at a loopback address. That is an emulator that is not running, for which waiting
+// does not help; elsewhere, a refused connection may be a temporary outage.
 func NobodyAt(err error) (addr string, ok bool) {
 	var op *net.OpError
 	if errors.As(err, &op) && errors.Is(err, syscall.ECONNREFUSED) && op.Addr != nil {
@@ -118,9 +118,8 @@ func NobodyAt(err error) (addr string, ok bool) {
 	return "", false
 }
 
-// FromStatus turns a gRPC error into a SetupError or PermissionError where it is one, and wraps it otherwise. what names
-// the thing that was used, such as "topic projects/p/topics/t"; missing is the remedy if it does not exist, "" if a
-// missing one is no matter of setup.
+// FromStatus turns a gRPC error into a SetupError or PermissionError if it is one, and wraps it otherwise. what names the object in use,
+// such as "topic projects/p/topics/t"; missing is the remedy if it does not exist, "" if that is not a setup error.
 func FromStatus(service, what, missing string, err error) error {
 	if env := Environment(service, err); env != nil {
 		return env
@@ -132,7 +131,7 @@ func FromStatus(service, what, missing string, err error) error {
 			return &SetupError{What: what + " does not exist", Hint: missing, Err: err}
 		}
 	case codes.Unauthenticated:
-		if strings.Contains(err.Error(), "cannot fetch token") { // gRPC's code for a token that did not come, whatever the reason
+		if strings.Contains(err.Error(), "cannot fetch token") { // gRPC's code for any failure to get a token
 			break
 		}
 		return &SetupError{What: "the credentials for " + service + " are not accepted", Hint: credentialsHint, Err: err}
@@ -142,7 +141,7 @@ func FromStatus(service, what, missing string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// permissionHint tells a disabled API from a missing role.
+// permissionHint distinguishes a disabled API from a missing role.
 func permissionHint(err error) string {
 	if strings.Contains(err.Error(), "SERVICE_DISABLED") || strings.Contains(err.Error(), "has not been used in project") {
 		return "enable the API in the project (terraform/ does so)"
@@ -150,12 +149,12 @@ func permissionHint(err error) string {
 	return "grant the role to the account that runs this (terraform/ lists who needs which)"
 }
 
-// Forbidden is the PermissionError for an HTTP 403.
+// Forbidden returns the PermissionError for an HTTP 403.
 func Forbidden(what string, err error) error {
 	return &PermissionError{What: "no permission to use " + what, Hint: permissionHint(err), Err: err}
 }
 
-// Unauthorized is the SetupError for an HTTP 401.
+// Unauthorized returns the SetupError for an HTTP 401.
 func Unauthorized(service string, err error) error {
 	return &SetupError{What: "the credentials for " + service + " are not accepted", Hint: credentialsHint, Err: err}
 }

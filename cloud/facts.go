@@ -8,42 +8,42 @@ import (
 	"time"
 )
 
-// What can be read of a project by whoever examines it before anything is created there (cloud/inspect reads it).
+// What can be read about a project in order to examine it before anything is created there (by cloud/inspect).
 
-// ErrNotThere means that what was asked about does not exist.
+// ErrNotThere means that the object does not exist.
 var ErrNotThere = errors.New("it does not exist")
 
-// ErrNotImitated means that the local cloud has no such thing.
+// ErrNotImitated means that the local cloud does not emulate this.
 var ErrNotImitated = errors.New("the local cloud does not imitate it")
 
-// Resource is something that rights are given on.
+// Resource is something that permissions are granted on.
 type Resource struct {
 	Kind string // project, bucket, topic, subscription, account or repository
-	Name string // of a bucket its name, of an account its e-mail address, of the others what comes in projects/...; of a project its id
+	Name string // a bucket's name, an account's e-mail address, a project's id; for others the full name, projects/...
 }
 
 func (r Resource) String() string { return r.Kind + " " + r.Name }
 
-// Policy are the members that have a role without any condition, by role.
+// Policy lists the members that have a role unconditionally, by role.
 type Policy map[string][]string
 
 // Bucket is a bucket's settings.
 type Bucket struct {
 	Location        string // a region in small letters, or a dual-region or multi-region
-	Uniform         bool   // access is decided by the bucket's policy alone
+	Uniform         bool   // access is controlled by the bucket's policy only
 	PublicPrevented bool
 	Versioned       bool
-	SoftDelete      time.Duration // how long what was deleted is kept, and billed
+	SoftDelete      time.Duration // how long deleted objects are kept, and billed
 }
 
 // Subscription is a subscription's settings.
 type Subscription struct {
 	Topic           string // full name
-	DeadLetterTopic string // full name; empty without
-	MaxAttempts     int    // before a message is a dead letter
+	DeadLetterTopic string // full name; empty for none
+	MaxAttempts     int    // deliveries before a message is dead-lettered
 }
 
-// Quota is how much of something a project may use in a region.
+// Quota is a project's limit and usage in a region.
 type Quota struct{ Limit, Usage float64 }
 
 // Region is a region of Compute Engine.
@@ -55,14 +55,14 @@ type Region struct {
 // Image is a container image in Artifact Registry.
 type Image struct {
 	Location, Project, Repository, Name string
-	Tag                                 string // latest, where the reference names neither
-	Digest                              string // sha256:..., empty without
+	Tag                                 string // latest, if the reference has neither tag nor digest
+	Digest                              string // sha256:..., empty for none
 }
 
 var imagePattern = regexp.MustCompile(`^([a-z0-9-]+)-docker\.pkg\.dev/([a-z0-9:.-]+)/([a-z0-9-]+)/([A-Za-z0-9_./-]+?)(?::([A-Za-z0-9_][A-Za-z0-9_.-]{0,127}))?(?:@(sha256:[0-9a-f]{64}))?$`)
 
-// ParseImage takes LOCATION-docker.pkg.dev/PROJECT/REPOSITORY/NAME with :TAG or @sha256:DIGEST apart; ok is false for everything
-// else, such as an image in another registry.
+// ParseImage splits LOCATION-docker.pkg.dev/PROJECT/REPOSITORY/NAME with :TAG or @sha256:DIGEST; ok is false for anything else, such as an
+// image in another registry.
 func ParseImage(reference string) (i Image, ok bool) {
 	m := imagePattern.FindStringSubmatch(reference)
 	if m == nil {
@@ -75,12 +75,12 @@ func ParseImage(reference string) (i Image, ok bool) {
 	return i, true
 }
 
-// Kept is the repository in which the image is.
+// Kept is the image's repository.
 func (i Image) Kept() Resource {
 	return Resource{Kind: "repository", Name: "projects/" + i.Project + "/locations/" + i.Location + "/repositories/" + i.Repository}
 }
 
-// Loopback is a *SetupError unless the endpoint is host:port on this machine: nobody else is spoken to without encryption.
+// Loopback returns a *SetupError unless the endpoint is host:port on this machine: unencrypted connections are limited to it.
 func Loopback(variable, endpoint string) error {
 	host, _, err := net.SplitHostPort(endpoint)
 	ip := net.ParseIP(host)

@@ -9,8 +9,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// FailFast is the dial options with which a gRPC client gives up at once when nobody listens at a loopback address. The
-// libraries would go on trying for minutes, or for ever.
+// FailFast returns dial options that make a gRPC client give up at once if nothing listens at a loopback address. The libraries would keep
+// trying for minutes, or forever.
 func FailFast() []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
@@ -26,7 +26,7 @@ func FailFast() []grpc.DialOption {
 	}
 }
 
-// final gives an error of a missing emulator a code that no retry policy retries.
+// final gives the error of a missing emulator a code that no retry policy retries.
 func final(err error) error {
 	if _, gone := NobodyAt(err); gone {
 		return status.Error(codes.FailedPrecondition, status.Convert(err).Message())

@@ -11,19 +11,19 @@ import (
 	"coppice/strictyaml"
 )
 
-// EncodingsSpec says what is made of ids (docs/ids.md). Left out, or as the word auto, Coppice chooses; as the word none, a column
-// of ids keeps its most frequent levels and nothing else is made of it.
+// EncodingsSpec says what is made of ids (docs/ids.md). If it is left out, or is the word auto, Coppice chooses; with the word none, a
+// column of ids keeps its most frequent levels and nothing else is made of it.
 type EncodingsSpec struct {
 	Off     bool                       `json:"off,omitempty"`                    // the word none
-	Columns map[string]ColumnEncodings `yaml:"columns" json:"columns,omitempty"` // what is made of these, whatever looks best
-	Keys    []KeySpec                  `yaml:"keys" json:"keys,omitempty"`       // columns taken together, whatever looks best
-	Budget  *int                       `yaml:"budget" json:"budget,omitempty"`   // how many more keys may be found; nil: by the table's size
+	Columns map[string]ColumnEncodings `yaml:"columns" json:"columns,omitempty"` // encodings of these columns, overriding Coppice's choice
+	Keys    []KeySpec                  `yaml:"keys" json:"keys,omitempty"`       // columns to combine, in addition to Coppice's choice
+	Budget  *int                       `yaml:"budget" json:"budget,omitempty"`   // number of further keys to find; nil: by the table's size
 	BackOff BackOffSpec                `yaml:"back_off" json:"back_off"`         // what the rate of a rare level falls back to
-	Order   OrderSpec                  `yaml:"order" json:"order,omitzero"`      // in which rows of train see each other
-	Levels  int                        `yaml:"levels" json:"levels"`             // of all tables together, at most
-	Rows    int                        `yaml:"sample_rows" json:"sample_rows"`   // of train, to find keys with
-	// Like is the model, MODEL@VERSION or MODEL@ALIAS, whose dataset this one is made like, in place of the keys above; and, when it has been
-	// looked up, that dataset, NAME@VERSION.
+	Order   OrderSpec                  `yaml:"order" json:"order,omitzero"`      // the order in which rows of train see each other
+	Levels  int                        `yaml:"levels" json:"levels"`             // most levels over all tables
+	Rows    int                        `yaml:"sample_rows" json:"sample_rows"`   // rows of train used to find keys
+	// Like is the model, MODEL@VERSION or MODEL@ALIAS, whose dataset this one follows, instead of the settings above; once resolved, it is
+	// that dataset, NAME@VERSION.
 	Like string `yaml:"like" json:"like,omitempty"`
 }
 
@@ -39,7 +39,7 @@ func (e *EncodingsSpec) UnmarshalText(word []byte) error {
 	return nil
 }
 
-// UnmarshalYAML accepts the words auto and none too.
+// UnmarshalYAML also accepts the words auto and none.
 func (e *EncodingsSpec) UnmarshalYAML(decode func(any) error) error {
 	var word string
 	if decode(&word) == nil {

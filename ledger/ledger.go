@@ -1,13 +1,13 @@
-// Package ledger reckons what a sweep has cost, at the price that was written down when it was planned. A Reader takes it from the sweep's
-// own objects alone: claims say when a task took a trial, on which host; heartbeats and results say until when it lived. `launcher bill`
-// shows that. The aggregator holds a budget against no less than AtLeast makes of it: for each job, as Batch says when it ran, all its planned
-// machines.
+// Package ledger calculates what a sweep has cost, at the prices recorded when it was planned. A Reader uses only the sweep's own objects:
+// claims say when a task took a trial, and on which host; heartbeats and results say until when it lived. `launcher bill` shows the result.
+// For its budget, the aggregator uses at least the amount of AtLeast: for each job, all its planned machines for as long as the job ran
+// according to Batch.
 //
-// What cannot be seen in the objects is assumed, and said: a machine runs from the plan's lead time before its first claim (starting,
-// copying the dataset) to its last sign of life. Machines at one moment are as many as the hosts that are alive then, or as the tasks
-// that are alive need, whichever is more, and never more than the plan's: hosts may share a name, and tasks of one machine may each
-// have their own. So a forged or damaged object cannot make the sum larger than all machines from the plan's first second to now, or to
-// the sweep's end; and a claim names a fallback's job in vain as long as that job has not been written down.
+// What the objects do not show is assumed: a machine runs from the plan's lead time before its first claim (starting, copying the dataset)
+// to its last sign of life. The number of machines at any moment is that of the live hosts, or the number needed for the live tasks,
+// whichever is larger, but at most the plan's: hosts may share a name, and tasks of one machine may report different ones. So a forged or
+// damaged object cannot raise the sum above that of all machines from the plan's first second to now, or to the sweep's end; and a claim
+// that names a fallback's job is ignored until that job is recorded.
 package ledger
 
 import (
@@ -19,16 +19,16 @@ import (
 	"coppice/sweep"
 )
 
-// End is how an attempt at a trial ended, as far as the objects say.
+// End is how an attempt at a trial ended, according to the objects.
 type End string
 
 // The ways in which an attempt ends.
 const (
 	Finished End = "finished" // it wrote the trial's result
-	Running  End = "running"  // it gave a sign of life within the takeover time
-	Released End = "released" // it had to go and gave the trial back
+	Running  End = "running"  // its last sign of life is within the takeover time
+	Released End = "released" // it had to stop and released the trial
 	Lost     End = "lost"     // another attempt took the trial over
-	Silent   End = "silent"   // it gives no sign of life, and nobody has taken the trial over
+	Silent   End = "silent"   // no sign of life, and the trial was not taken over
 )
 
 // Attempt is one claim of a trial.
@@ -42,47 +42,47 @@ type Attempt struct {
 	From    time.Time `json:"from"`
 	To      time.Time `json:"to"`
 	End     End       `json:"end"`
-	Trees   int       `json:"trees"` // when last heard of
+	Trees   int       `json:"trees"` // at its last sign of life
 }
 
 // Seconds is how long the attempt lasted.
 func (a Attempt) Seconds() float64 { return a.To.Sub(a.From).Seconds() }
 
-// Ledger is what a sweep has used at one moment.
+// Ledger is a sweep's usage at one moment.
 type Ledger struct {
-	From           time.Time `json:"from"` // when the first machine is taken to have started
+	From           time.Time `json:"from"` // estimated start of the first machine
 	To             time.Time `json:"to"`   // the last sign of life
 	MachineSeconds float64   `json:"machine_seconds"`
-	LeadSeconds    float64   `json:"lead_seconds"` // of them, before machines' first claims
-	Cost           float64   `json:"cost"`         // USD at the plan's prices; 0 where they are not known
-	LeadCost       float64   `json:"lead_cost"`    // of it, before machines' first claims
-	Jobs           []int     `json:"jobs"`         // numbers of the Batch jobs that did something, ascending
-	Machines       int       `json:"machines"`     // at once, at most
-	Attempts       []Attempt `json:"attempts"`     // by trial and claim
+	LeadSeconds    float64   `json:"lead_seconds"` // part of the above, before machines' first claims
+	Cost           float64   `json:"cost"`         // USD at the plan's prices; 0 if unknown
+	LeadCost       float64   `json:"lead_cost"`    // part of the cost, before machines' first claims
+	Jobs           []int     `json:"jobs"`         // numbers of the Batch jobs in use, ascending
+	Machines       int       `json:"machines"`     // most at once
+	Attempts       []Attempt `json:"attempts"`     // sorted by trial and claim
 	Unreadable     int       `json:"unreadable,omitempty"`
 
 	seconds map[int]float64 // of machines, by job
-	most    map[int]int     // machines at once, by job
+	most    map[int]int     // most machines at once, by job
 }
 
-// MachinesOf is how many machines the sweep's job number n had at once, at most.
+// MachinesOf is the most machines that job n had at once.
 func (l *Ledger) MachinesOf(n int) int { return l.most[n] }
 
-// claimed is what the objects say of one claim.
+// claimed is what the objects say about one claim.
 type claimed struct {
 	claim    sweep.Claim
 	beat     sweep.Heartbeat // zero before the first
 	released bool
 }
 
-// clock is what the ledger knows of the time.
+// clock is the time, as the ledger knows it.
 type clock struct {
 	now    time.Time
-	latest time.Time // nothing of the sweep lived after
+	latest time.Time // nothing of the sweep was alive after this
 }
 
-// clock is the time now, and the latest at which anything of a sweep that was concluded at the time ended can have lived: whoever has not
-// stopped a takeover time later is dead. Without an end that is now.
+// clock returns the current time and the latest time at which anything of the sweep can have been alive: for a concluded sweep, a task that
+// has not stopped a takeover time after the end is dead. Without an end that is now.
 func (r *Reader) clock(now time.Time) clock {
 	if last := r.Ended.Add(time.Duration(r.Plan.Takeover)); !r.Ended.IsZero() && last.Before(now) {
 		return clock{now, last}
@@ -90,8 +90,7 @@ func (r *Reader) clock(now time.Time) clock {
 	return clock{now, now}
 }
 
-// fold makes the ledger of a plan at a time. It depends on nothing else: neither on the order of claims and results nor on
-// repetitions.
+// fold makes the ledger of a plan at a time. It depends on nothing else, and not on the order or repetition of claims and results.
 func fold(p *sweep.Plan, claims []claimed, results map[int]sweep.Result, when clock) Ledger {
 	slices.SortFunc(claims, func(a, b claimed) int {
 		return cmp.Or(cmp.Compare(a.claim.Trial, b.claim.Trial), cmp.Compare(a.claim.Claim, b.claim.Claim))
@@ -105,7 +104,7 @@ func fold(p *sweep.Plan, claims []claimed, results map[int]sweep.Result, when cl
 	return l
 }
 
-// attempt says how long a claim lasted. Times outside the plan's life are nobody's: clocks differ a little, forgers more.
+// attempt returns the duration of a claim. Times outside the plan's life are clipped: clocks differ slightly, and objects may be forged.
 func attempt(p *sweep.Plan, c claimed, last bool, results map[int]sweep.Result, when clock) Attempt {
 	within := func(t time.Time) time.Time {
 		if t.Before(p.Created) {
@@ -124,7 +123,7 @@ func attempt(p *sweep.Plan, c claimed, last bool, results map[int]sweep.Result, 
 	}
 	r, ended := results[a.Trial]
 	switch {
-	// Who gives a dead claim's trial up writes its number, but as another task.
+	// A task that gives up a dead claim's trial writes a result with the claim's number, but its own task number.
 	case ended && r.Claim == a.Claim && r.Task == a.Task && r.Attempt == a.Attempt:
 		a.End, a.Trees = Finished, r.TreesGrown
 		if end := within(r.Ended); end.After(a.To) {
@@ -143,13 +142,13 @@ func attempt(p *sweep.Plan, c claimed, last bool, results map[int]sweep.Result, 
 	return a
 }
 
-// span is a time in which something was alive.
+// span is a period in which something was alive.
 type span struct {
 	from, to time.Time
-	start    time.Time // of the first trial: from is the lead before it
+	start    time.Time // of the first trial: the time before it is the lead
 }
 
-// count adds up the machines of every job. A job has machines of its own, at a price of its own.
+// count adds up the machines of every job. Each job has its own machines at its own price.
 func (l *Ledger) count(p *sweep.Plan) {
 	by := map[int][]Attempt{}
 	l.seconds, l.most = map[int]float64{}, map[int]int{}
@@ -176,14 +175,14 @@ func (l *Ledger) count(p *sweep.Plan) {
 	}
 }
 
-// used is what one job's machines did.
+// used is the usage of one job's machines.
 type used struct {
 	from, to      time.Time
 	seconds, lead float64
 	most          int // at once
 }
 
-// machines counts those of one job. Hosts and tasks are alive from their first claim, or the lead time before it, to their last sign
+// machines counts the machines of one job. Hosts and tasks are alive from their first claim, or the lead time before it, to their last sign
 // of life.
 func machines(p *sweep.Plan, z sweep.Sizing, attempts []Attempt) (u used) {
 	lead := leadTime(p)
@@ -218,7 +217,7 @@ func machines(p *sweep.Plan, z sweep.Sizing, attempts []Attempt) (u used) {
 	return u
 }
 
-// leadTime is how long a machine is taken to run before its first claim.
+// leadTime is how long a machine is assumed to run before its first claim.
 func leadTime(p *sweep.Plan) time.Duration {
 	if p.Quote == nil {
 		return 0
@@ -226,7 +225,7 @@ func leadTime(p *sweep.Plan) time.Duration {
 	return time.Duration(p.Quote.LeadTime.Expected * float64(time.Second))
 }
 
-// changes are the moments at which a host or a task begins or ends, in order.
+// changes returns the moments at which a host or a task begins or ends, in order.
 func changes[K comparable](hosts map[string]span, tasks map[K]span) []event {
 	var events []event
 	for _, s := range hosts {
@@ -239,7 +238,7 @@ func changes[K comparable](hosts map[string]span, tasks map[K]span) []event {
 	return events
 }
 
-// event is a change of how many are alive.
+// event is a change in the number alive.
 type event struct {
 	at                     time.Time
 	hosts, tasks, starting int
@@ -260,8 +259,8 @@ func extend[K comparable](all map[K]span, key K, s span) {
 	all[key] = have
 }
 
-// Exceeds says whether the sweep has to be stopped so as not to cost more than budget: what it has cost, and what its machines cost
-// until everybody has stopped, is that much.
+// Exceeds reports whether the sweep has to be stopped now to stay within budget: its cost so far, plus that of its machines until every
+// task has stopped, reaches it.
 func (l *Ledger) Exceeds(p *sweep.Plan, budget float64) bool {
 	return p.Quote != nil && l.Cost+p.Quote.ReserveCost() >= budget
 }

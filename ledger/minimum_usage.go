@@ -6,18 +6,17 @@ import (
 	"coppice/sweep"
 )
 
-// MinimumUsage is of a job of the sweep that had machines, whether or not any of them claimed a trial: a task that fails again and again before
-// its first claim, or that waits for memory, costs as much as one that trains.
+// MinimumUsage describes a job of the sweep that had machines, whether or not any of them claimed a trial: a task that repeatedly fails
+// before its first claim, or waits for memory, costs as much as one that trains.
 type MinimumUsage struct {
 	Job       int       // its number
-	Submitted time.Time // no machine ran before
-	Began     time.Time // when its first task began; zero counts from Submitted on
-	Ended     time.Time // when its last task ended; zero is not yet
+	Submitted time.Time // no machine ran earlier
+	Began     time.Time // start of its first task; zero counts from Submitted
+	Ended     time.Time // end of its last task; zero if it has not ended
 }
 
-// AtLeast is the ledger at the time now with no less for each of those jobs than all its planned machines from the lead time before its
-// first task to its end. It counts machines that Batch never gave, or has taken back because nothing was left for them to do: too
-// much rather than too little.
+// AtLeast raises the ledger at the time now to the cost of all planned machines of each of those jobs, from the lead time before its first
+// task to its end. This may include machines that Batch never provided, or released early: an overestimate rather than an underestimate.
 func (l Ledger) AtLeast(p *sweep.Plan, least []MinimumUsage, now time.Time) Ledger {
 	for _, f := range least {
 		from, to := f.Began.Add(-leadTime(p)), now
@@ -38,7 +37,7 @@ func (l Ledger) AtLeast(p *sweep.Plan, least []MinimumUsage, now time.Time) Ledg
 	return l
 }
 
-// planned is on how many machines a job's tasks are.
+// planned is the number of machines for a job's tasks.
 func planned(z sweep.Sizing) int {
 	perVM := max(z.TasksPerVM, 1)
 	return min(max(z.VMs, 1), max(1, (z.Tasks+perVM-1)/perVM))

@@ -15,26 +15,26 @@ import (
 
 const readers = 16
 
-// Reader reads one sweep's claims and heartbeats again and again, what has changed only. It may be used by one goroutine at a time.
+// Reader reads one sweep's claims and heartbeats repeatedly, fetching only what has changed. It is not safe for concurrent use.
 type Reader struct {
 	Store blob.Store
 	Plan  *sweep.Plan
 	Ended time.Time // when the sweep was concluded; zero before
 
 	claims map[key]*entry
-	jobs   map[int]bool // numbers that have a record, which stays
+	jobs   map[int]bool // numbers that have a record; records are permanent
 }
 
 type key struct{ trial, claim int }
 
-// entry is a claim as far as it has been read. An object that cannot be read as what it should be is not read again until it changes.
+// entry is what has been read of a claim. An object that cannot be decoded is not read again until it changes.
 type entry struct {
 	claimed
 	claimRead, beatRead blob.Generation
 	known               bool // the claim could be read
 }
 
-// Read is the ledger at the time now. results are the sweep's, by trial.
+// Read returns the ledger at the time now. results are the sweep's, by trial.
 func (r *Reader) Read(ctx context.Context, results map[int]sweep.Result, now time.Time) (Ledger, error) {
 	todo, err := r.list(ctx)
 	if err != nil {
@@ -59,7 +59,7 @@ func (r *Reader) Read(ctx context.Context, results map[int]sweep.Result, now tim
 
 		c := e.claimed
 		if !recorded[r.Plan.JobNumber(c.claim.Job)] {
-			c.claim.Job = "" // as if it were no job of the sweep
+			c.claim.Job = "" // as if it belonged to no job of the sweep
 		}
 		all = append(all, c)
 	}
@@ -69,13 +69,13 @@ func (r *Reader) Read(ctx context.Context, results map[int]sweep.Result, now tim
 	return l, nil
 }
 
-// recorded are the numbers of the jobs that claims name and that were written down before anything ran in them, and the plan's own.
+// recorded returns the numbers of the jobs that are named by claims and have been recorded, and of the plan's own job.
 func (r *Reader) recorded(ctx context.Context) (map[int]bool, error) {
 	if r.jobs == nil {
 		r.jobs = map[int]bool{0: true}
 	}
 
-	// A record stays once it is there, so only numbers without one are looked for, each once in a reading.
+	// Records are permanent, so only numbers without one are looked up, once per read.
 	asked := map[int]bool{}
 	for _, e := range r.claims {
 		n := r.Plan.JobNumber(e.claim.Job)
@@ -97,14 +97,14 @@ func (r *Reader) recorded(ctx context.Context) (map[int]bool, error) {
 	return r.jobs, nil
 }
 
-// wanted is an object to be read.
+// wanted is an object to read.
 type wanted struct {
 	into  *entry
 	key   key
-	claim bool // else a heartbeat
+	claim bool // otherwise a heartbeat
 }
 
-// list finds what there is, and what of it has not been read yet.
+// list lists the objects and returns those not read yet.
 func (r *Reader) list(ctx context.Context) ([]wanted, error) {
 	if r.claims == nil {
 		r.claims = map[key]*entry{}
@@ -138,7 +138,7 @@ func (r *Reader) list(ctx context.Context) ([]wanted, error) {
 	return todo, nil
 }
 
-// fetch reads objects. A damaged one is passed over; one that storage does not give is an error.
+// fetch reads objects. A damaged one is skipped; a storage failure is an error.
 func (r *Reader) fetch(ctx context.Context, todo []wanted) error {
 	trials := sweepstore.NewTrials(r.Store, r.Plan)
 	var mu sync.Mutex
@@ -173,13 +173,13 @@ func (r *Reader) fetch(ctx context.Context, todo []wanted) error {
 	return group.Wait()
 }
 
-// objects are what a sweep's tasks say of themselves.
+// objects reads what a sweep's tasks have written.
 type objects interface {
 	Claim(ctx context.Context, trial, number int) (*sweep.Claim, error)
 	Heartbeat(ctx context.Context, trial, claim int) (*sweep.Heartbeat, error)
 }
 
-// readClaim reads a claim, and gives what takes it down.
+// readClaim reads a claim, and returns a function that stores it.
 func (w wanted) readClaim(ctx context.Context, from objects) (keep func(), err error) {
 	c, err := from.Claim(ctx, w.key.trial, w.key.claim)
 	return func() { w.into.claim, w.into.known = *c, true }, err
@@ -191,7 +191,7 @@ func (w wanted) readBeat(ctx context.Context, from objects) (keep func(), err er
 	return func() { w.into.beat = *h }, err
 }
 
-// forget has the object read again next time.
+// forget makes the object be read again next time.
 func (w wanted) forget() {
 	if w.claim {
 		w.into.claimRead = blob.Absent

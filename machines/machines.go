@@ -1,8 +1,8 @@
-// Package machines is the catalogue of machine types on which a sweep may run: vCPUs, memory, which numbers of local SSDs a type
-// takes, and what it costs in a region, on demand and on Spot. The tables are data (types.yaml, prices.yaml), each entry with where
-// and when it was read. Of a file of prices, as `launcher prices refresh` writes it, and the embedded ones the newer date counts.
+// Package machines is the catalogue of machine types on which a sweep may run: vCPUs, memory, possible numbers of local SSDs, and price by
+// region, on demand and on Spot. The tables are data (types.yaml, prices.yaml), each entry with its source and date. If a price is both in
+// a file made by `launcher prices refresh` and in the embedded one, the newer counts.
 //
-// It knows nobody but the YAML reader, and asks nobody: reading prices from Google is package cloud/billing.
+// It depends only on the YAML reader and makes no requests: package cloud/billing reads prices from Google.
 package machines
 
 import (
@@ -39,8 +39,8 @@ type Type struct {
 	CPU         string // processors that it may have
 	VCPUs       int
 	MemoryBytes int64
-	Disks       []int // how many local SSDs it may have, ascending; none when it takes none
-	BuiltIn     bool  // it has exactly Disks[0], whatever is asked for
+	Disks       []int // possible numbers of local SSDs, ascending; none if there can be none
+	BuiltIn     bool  // it always has exactly Disks[0]
 }
 
 // GiB is the memory in the unit of its price.
@@ -52,12 +52,12 @@ type Catalogue struct {
 	families []Family
 }
 
-// Types is the embedded catalogue, read once; nobody writes to it.
+// Types is the embedded catalogue, read once; it must not be modified.
 func Types() (*Catalogue, error) { return embeddedTypes() }
 
 var embeddedTypes = sync.OnceValues(func() (*Catalogue, error) { return ReadTypes("types.yaml", typesFile) })
 
-// All are the types by name.
+// All returns the types by name.
 func (c *Catalogue) All() []Type {
 	out := make([]Type, 0, len(c.types))
 	for _, name := range slices.Sorted(maps.Keys(c.types)) {
@@ -66,7 +66,7 @@ func (c *Catalogue) All() []Type {
 	return out
 }
 
-// Families are the families in the order of the file, with how the Cloud Billing Catalog calls them. They are not to be changed.
+// Families returns the families in the order of the file, with their names in the Cloud Billing Catalog. They must not be modified.
 func (c *Catalogue) Families() []Family { return c.families }
 
 // UnknownError is a machine type that is not in the catalogue.
@@ -74,12 +74,12 @@ type UnknownError struct{ Msg string }
 
 func (e *UnknownError) Error() string { return e.Msg }
 
-// IsInput says that what was handed in is at fault, and will be the next time.
+// IsInput says that the input is at fault, permanently.
 func (*UnknownError) IsInput() bool { return true }
 
 var namePattern = regexp.MustCompile(`^([a-z][a-z0-9]*-[a-z]+)-([0-9]{1,3})(-lssd)?$`)
 
-// Find is the type called name, or an *UnknownError that says what would be right.
+// Find returns the type called name, or an *UnknownError that suggests similar names.
 func (c *Catalogue) Find(name string) (Type, error) {
 	if t, ok := c.types[name]; ok {
 		return t, nil
@@ -90,7 +90,7 @@ func (c *Catalogue) Find(name string) (Type, error) {
 		return Type{}, &UnknownError{fmt.Sprintf("machine type %.60q: expected a family, a shape and a number of vCPUs, such as n2-highmem-64", name)}
 	}
 
-	// It is unknown: say what comes close.
+	// Suggest what comes close.
 	var kinds, sizes []string
 	for _, t := range c.All() {
 		if kind := t.Family + "-" + t.Shape; !slices.Contains(kinds, kind) {
@@ -117,15 +117,15 @@ func bySize(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// DiskError is a number of local SSDs that a machine type cannot have.
+// DiskError is an invalid number of local SSDs for a machine type.
 type DiskError struct{ Msg string }
 
 func (e *DiskError) Error() string { return e.Msg }
 
-// IsInput says that what was handed in is at fault, and will be the next time.
+// IsInput says that the input is at fault, permanently.
 func (*DiskError) IsInput() bool { return true }
 
-// CheckDisks refuses, with a *DiskError, a number of local SSDs that the type cannot have.
+// CheckDisks returns a *DiskError if the type cannot have that number of local SSDs.
 func (t Type) CheckDisks(n int) error {
 	switch {
 	case len(t.Disks) == 0:
@@ -138,7 +138,7 @@ func (t Type) CheckDisks(n int) error {
 	return &DiskError{fmt.Sprintf("%s takes %s local SSDs, not %d", t.Name, alternatives(t.Disks), n)}
 }
 
-// FewestDisks is the smallest number of local SSDs that the type may have and that hold so many bytes, or a *DiskError.
+// FewestDisks is the smallest valid number of local SSDs that hold that many bytes, or a *DiskError.
 func (t Type) FewestDisks(bytes int64) (int, error) {
 	for _, n := range t.Disks {
 		if int64(n)*DiskBytes >= bytes {

@@ -16,20 +16,20 @@ import (
 	"coppice/strictyaml"
 )
 
-// HoursPerMonth is Google's month, by which prices per month are charged by the hour.
+// HoursPerMonth is Google's month, by which monthly prices are charged by the hour.
 const HoursPerMonth = 730
 
-// Rate is what resources cost under one price model, in USD. Its date and source are those of its Price where they are empty: two models of
-// one family and region may have been read at different times.
+// Rate is the price of resources under one price model, in USD. Date and source are those of its Price if empty: the two models of one
+// family and region may have been read at different times.
 type Rate struct {
-	VCPU   float64 `yaml:"vcpu" json:"vcpu"`               // of a vCPU for an hour
+	VCPU   float64 `yaml:"vcpu" json:"vcpu"`               // per vCPU and hour
 	GiB    float64 `yaml:"gib" json:"gib"`                 // of a GiB of memory for an hour
 	SSD    float64 `yaml:"ssd" json:"ssd"`                 // of a GiB of local SSD for a month
 	Date   string  `yaml:"date" json:"date,omitempty"`     // when it was read, YYYY-MM-DD
 	Source string  `yaml:"source" json:"source,omitempty"` // a name among Prices.Sources
 }
 
-// Price is a family's in one region. A model without a price is nil.
+// Price is a family's price in one region. A model without a price is nil.
 type Price struct {
 	Family   string `yaml:"family" json:"family"`
 	Region   string `yaml:"region" json:"region"`
@@ -39,13 +39,13 @@ type Price struct {
 	Spot     *Rate  `yaml:"spot" json:"spot,omitempty"`
 }
 
-// Prices are what is known about prices.
+// Prices are the known prices.
 type Prices struct {
 	Sources map[string]string `yaml:"sources" json:"sources"` // by name
 	Prices  []Price           `yaml:"prices" json:"prices"`
 }
 
-// rate is a copy of the price under one model, with its own date and source; nil where there is none.
+// rate returns a copy of the price under one model, with its own date and source; nil if there is none.
 func (e Price) rate(spot bool) *Rate {
 	r := e.OnDemand
 	if spot {
@@ -60,12 +60,12 @@ func (e Price) rate(spot bool) *Rate {
 	return &own
 }
 
-// Embedded are the prices that came with the program, read once; nobody writes to them.
+// Embedded returns the prices that came with the program, read once; they must not be modified.
 func Embedded() (*Prices, error) { return embedded() }
 
 var embedded = sync.OnceValues(func() (*Prices, error) { return ReadPrices("prices.yaml", pricesFile) })
 
-// Bounds of a price: an hour of a vCPU for more than maxRate dollars is a mistake in the file.
+// Limits on prices: more than maxRate dollars for a vCPU hour is a mistake in the file.
 const (
 	maxRate   = 1000
 	maxPrices = 20_000
@@ -73,7 +73,7 @@ const (
 
 var regionPattern = regexp.MustCompile(`^[a-z]+-[a-z]+[0-9]+$`)
 
-// ReadPrices reads a file of prices. Every error is a *strictyaml.Error that names line and column.
+// ReadPrices reads a file of prices. Every error is a *strictyaml.Error with line and column.
 func ReadPrices(file string, data []byte) (*Prices, error) {
 	var p Prices
 	doc, err := strictyaml.Decode(file, data, &p)
@@ -137,8 +137,8 @@ func (r *Rate) check(sources map[string]string) error {
 	return checkDate(r.Date)
 }
 
-// Hourly is what one machine of a type with so many local SSDs costs an hour, in USD, and the rate it was reckoned from, with its date and
-// source. ok is false where no price is known.
+// Hourly is the hourly price of one machine of a type with that many local SSDs, in USD, and the rate used, with its date and source. ok is
+// false if no price is known.
 func (p *Prices) Hourly(t Type, region string, spot bool, disks int) (usd float64, from Rate, ok bool) {
 	i := slices.IndexFunc(p.Prices, func(e Price) bool { return e.Family == t.Family && e.Region == region })
 	if i < 0 {
@@ -151,8 +151,8 @@ func (p *Prices) Hourly(t Type, region string, spot bool, disks int) (usd float6
 	return r.VCPU*float64(t.VCPUs) + r.GiB*t.GiB() + r.SSD*float64(disks*DiskGiB)/HoursPerMonth, *r, true
 }
 
-// Over puts p's prices together with those of other. Where both have a price of one family, region and model, that with the newer date
-// counts, and p's of the same date. Each model keeps the date and the source of its own: what is filled in from an older list stays old.
+// Over merges p's prices with those of other. If both have a price for the same family, region and model, the newer counts, and p's on the
+// same date. Each model keeps its own date and source: what is filled in from an older list stays old.
 func (p *Prices) Over(other *Prices) *Prices {
 	out := &Prices{Sources: map[string]string{}}
 	for _, from := range []*Prices{p, other} {
@@ -178,8 +178,8 @@ func (p *Prices) Over(other *Prices) *Prices {
 	return out
 }
 
-// newer is the rate that counts: what p has, or one from another list of sources with a newer date, whose source p then knows. Another
-// source of the same name gets a name of its own.
+// newer returns the rate that counts: p's own, or a newer one from a list with other sources, whose source is then added to p. A different
+// source with the same name gets a new name.
 func (p *Prices) newer(have, r *Rate, sources map[string]string) *Rate {
 	if r == nil || have != nil && r.Date <= have.Date { // YYYY-MM-DD
 		return have
@@ -192,7 +192,7 @@ func (p *Prices) newer(have, r *Rate, sources map[string]string) *Rate {
 	return r
 }
 
-// gather says once, of the price, what is true of both models: the date and the source of the newer, on demand if they are of one day.
+// gather moves date and source to the price: those of the newer model, or of on demand if both have the same date.
 func (e *Price) gather() {
 	newest := e.OnDemand
 	if newest == nil || e.Spot != nil && e.Spot.Date > newest.Date {
@@ -215,7 +215,7 @@ func (e *Price) gather() {
 	}
 }
 
-// WriteFile replaces the file at path as a whole, or leaves it as it was; it makes the folder. ReadPrices reads it: JSON is YAML.
+// WriteFile replaces the file at path atomically, and creates its folder. ReadPrices can read it: JSON is YAML.
 func (p *Prices) WriteFile(path string) error {
 	data, err := json.MarshalIndent(p, "", " ")
 	if err != nil {

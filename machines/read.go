@@ -12,17 +12,17 @@ import (
 	"coppice/strictyaml"
 )
 
-// lssd ends the name of a type that comes with local SSDs.
+// lssd is the suffix of a type with built-in local SSDs.
 const lssd = "-lssd"
 
-// Family is a machine series as types.yaml has it.
+// Family is a machine series as in types.yaml.
 type Family struct {
 	Name    string  `yaml:"name"`
 	CPU     string  `yaml:"cpu"`
-	SKU     string  `yaml:"sku"`     // begins the descriptions of its vCPUs and memory in the Cloud Billing Catalog
-	DiskSKU string  `yaml:"ssd_sku"` // of its local SSDs; empty for those that all families share
+	SKU     string  `yaml:"sku"`     // prefix of the descriptions of its vCPUs and memory in the Cloud Billing Catalog
+	DiskSKU string  `yaml:"ssd_sku"` // of its local SSDs; empty for those shared by all families
 	Date    string  `yaml:"date"`    // when it was read, YYYY-MM-DD
-	Source  string  `yaml:"source"`  // where: a name among the file's sources
+	Source  string  `yaml:"source"`  // a name in the file's sources
 	Shapes  []shape `yaml:"shapes"`
 	Disks   []disks `yaml:"local_ssd"`
 }
@@ -31,8 +31,8 @@ type shape struct {
 	Name    string             `yaml:"name"`
 	GiB     float64            `yaml:"gib"`      // per vCPU
 	Sizes   []int              `yaml:"sizes"`    // vCPUs
-	Memory  map[string]float64 `yaml:"memory"`   // GiB in all of sizes that are exceptions
-	BuiltIn map[string]int     `yaml:"built_in"` // vCPUs: local SSDs that come with it
+	Memory  map[string]float64 `yaml:"memory"`   // GiB of sizes that are exceptions, by size
+	BuiltIn map[string]int     `yaml:"built_in"` // number of built-in local SSDs, by vCPUs
 }
 
 type disks struct {
@@ -45,7 +45,7 @@ type typesDoc struct {
 	Families []Family          `yaml:"families"`
 }
 
-// Bounds of what a catalogue may say: far above every machine that there is, far below what could overflow.
+// Limits on a catalogue: far above any existing machine, and far below an overflow.
 const (
 	maxFamilies = 100
 	maxTypes    = 5000
@@ -59,7 +59,7 @@ var (
 	shapePattern  = regexp.MustCompile(`^[a-z]{1,20}$`)
 )
 
-// ReadTypes reads a catalogue of machine types. Every error is a *strictyaml.Error that names line and column.
+// ReadTypes reads a catalogue of machine types. Every error is a *strictyaml.Error with line and column.
 func ReadTypes(file string, data []byte) (*Catalogue, error) {
 	var d typesDoc
 	doc, err := strictyaml.Decode(file, data, &d)
@@ -101,7 +101,7 @@ func checkDate(s string) error {
 	return nil
 }
 
-// add adds a family's types. path is where in the family an error lies.
+// add adds a family's types. On an error, path is its position in the family.
 func (c *Catalogue) add(f Family) (path string, err error) {
 	for i, d := range f.Disks {
 		if err := d.check(); err != nil {
@@ -181,14 +181,14 @@ func (s shape) check() error {
 	return nil
 }
 
-// vcpus are the shape's sizes.
+// vcpus returns the shape's sizes.
 func (s shape) vcpus() []int {
 	if len(s.BuiltIn) == 0 {
 		return s.Sizes
 	}
 	var out []int
 	for _, key := range slices.Sorted(maps.Keys(s.BuiltIn)) {
-		n, _ := strconv.Atoi(key) // check has seen it
+		n, _ := strconv.Atoi(key) // checked by check
 		out = append(out, n)
 	}
 	slices.Sort(out)

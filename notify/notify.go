@@ -1,6 +1,6 @@
-// Package notify tells people what became of a night, on every channel that the deployment has, and on each of them once as far as that
-// comes cheaply: what has been told is marked, and a mark that cannot be written only means that it is told again. A channel that fails
-// holds nothing up. Aggregator and launcher both tell; it knows none of the channels.
+// Package notify tells people the outcome of a night, on every channel of the deployment, and usually once on each: sent notifications are
+// marked, and if a mark cannot be written, the worst case is a duplicate. A failing channel delays nothing. Aggregator and launcher both
+// use it; it does not know the channels' implementations.
 package notify
 
 import (
@@ -13,11 +13,11 @@ import (
 	"coppice/sweep"
 )
 
-// Channel is a way on which verdicts reach people.
+// Channel is a way to notify people of verdicts.
 type Channel struct {
 	Name string          // topic or webhook: part of a mark's name
-	Only []sweep.Verdict // that are told on it; nil is all
-	// Send returns when the message has arrived, or with the reason why it has not. No error may hold a secret.
+	Only []sweep.Verdict // the verdicts to send; nil for all
+	// Send returns once the message has arrived, or with an error, which must not contain a secret.
 	Send func(ctx context.Context, m *sweep.VerdictMessage) error
 }
 
@@ -26,7 +26,7 @@ type Publisher interface {
 	Publish(ctx context.Context, data []byte, attributes map[string]string) error
 }
 
-// Topic is the channel of a topic, on which everything is told.
+// Topic is the channel of a topic, to which every verdict is sent.
 func Topic(p Publisher) Channel {
 	return Channel{Name: "topic", Send: func(ctx context.Context, m *sweep.VerdictMessage) error {
 		data, err := m.Encode()
@@ -37,7 +37,7 @@ func Topic(p Publisher) Channel {
 	}}
 }
 
-// Webhook is the channel of a webhook that wants these verdicts.
+// Webhook is the channel of a webhook for these verdicts.
 func Webhook(only []string, send func(context.Context, *sweep.VerdictMessage) error) Channel {
 	c := Channel{Name: "webhook", Only: []sweep.Verdict{}, Send: send}
 	for _, v := range only {
@@ -46,39 +46,39 @@ func Webhook(only []string, send func(context.Context, *sweep.VerdictMessage) er
 	return c
 }
 
-// Broken is a channel of which it is known that it cannot work: every verdict that should be told on it says why.
+// Broken is a channel that is known not to work: every verdict for it fails with the reason.
 func Broken(name string, why error) Channel {
 	return Channel{Name: name, Send: func(context.Context, *sweep.VerdictMessage) error { return why }}
 }
 
-// Marks say on which channels one message has been told.
+// Marks record on which channels a message has been sent.
 type Marks interface {
 	Has(ctx context.Context, channel string) (bool, error)
-	// Put marks a channel. That it was marked before is no error.
+	// Put marks a channel. Marking it again is not an error.
 	Put(ctx context.Context, id, channel string, at time.Time) error
 }
 
-// Notifier tells. Its methods may be called from any goroutine; a nil one tells nobody.
+// Notifier sends notifications. It is safe for concurrent use; a nil Notifier sends nothing.
 type Notifier struct {
 	Channels []Channel
 	Now      func() time.Time
 	Log      *slog.Logger
 
 	mu      sync.Mutex
-	resting map[string]time.Time // until when a channel, which was slow to fail, is left alone
+	resting map[string]time.Time // until when a channel is skipped after failing slowly
 }
 
-// A channel whose other side does not answer takes most of a minute to say so, for every message. After such a failure it is left alone for a while; who fails at once may
-// do so for one message alone.
+// A channel whose other side does not answer takes most of a minute to fail, for every message. After such a failure it is skipped for a
+// while; a fast failure may concern only one message.
 const (
 	slowFailure = 5 * time.Second
 	restFor     = time.Minute
 )
 
-// Silent says that there is nobody to tell.
+// Silent reports whether there is no channel.
 func (n *Notifier) Silent() bool { return n == nil || len(n.Channels) == 0 }
 
-// Tell sends m on every channel on which it has not been told. done is false where one has failed: it may be told again later.
+// Tell sends m on every channel on which it has not been sent. done is false if one has failed: call it again later.
 func (n *Notifier) Tell(ctx context.Context, m sweep.VerdictMessage, marks Marks) (done bool) {
 	done = true
 	if n.Silent() {
@@ -121,7 +121,7 @@ func (n *Notifier) tell(ctx context.Context, c Channel, m *sweep.VerdictMessage,
 	}
 	log.Info("verdict told")
 
-	// Without its mark it would be told once more, which is better than never.
+	// Without its mark it would be sent again, which is better than never.
 	if err := marks.Put(ctx, m.ID, c.Name, n.Now()); err != nil {
 		log.Warn("that a verdict was told could not be marked", "error", err.Error())
 		return false

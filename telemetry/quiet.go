@@ -6,7 +6,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 )
 
-// Export never fails: the SDK would hand the error to a handler of the whole process, and that prints it.
+// Export never fails: the SDK would pass the error to a process-wide handler, which prints it.
 func (q *quiet) Export(ctx context.Context, m *metricdata.ResourceMetrics) error {
 	err := q.Exporter.Export(ctx, m)
 	switch {

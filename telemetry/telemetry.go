@@ -1,6 +1,6 @@
-// Package telemetry brings a program's measurements out of its process, by OpenTelemetry's SDK: pushed by OTLP over HTTP to a
-// collector or to Cloud Monitoring itself, or read by somebody (scrape has Prometheus). Measuring never fails a program: a
-// collector that does not answer is a line in the log.
+// Package telemetry exports a program's measurements with OpenTelemetry's SDK: pushed by OTLP over HTTP to a collector or to Cloud
+// Monitoring itself, or read in the process (scrape does so for Prometheus). Measuring never fails a program: if a collector does not
+// answer, that is logged.
 package telemetry
 
 import (
@@ -24,48 +24,48 @@ import (
 	"coppice/cloud"
 )
 
-// Options say who measures and where to.
+// Options say what is measured and where it is sent.
 type Options struct {
 	Program  string // task, aggregator
 	Version  string
-	Project  string // of Google Cloud; Cloud Monitoring has to know it
-	Instance string // what tells this process from others of the program
-	// Endpoint is the base address of a collector, http://HOST:4318 or https://telemetry.googleapis.com for Cloud Monitoring
-	// (then with the application default credentials); "" pushes nothing. It is OTEL_EXPORTER_OTLP_ENDPOINT.
+	Project  string // of Google Cloud; required by Cloud Monitoring
+	Instance string // distinguishes this process from others of the program
+	// Endpoint is the base URL of a collector, http://HOST:4318 or https://telemetry.googleapis.com for Cloud Monitoring (then with the
+	// application default credentials); "" pushes nothing. It comes from OTEL_EXPORTER_OTLP_ENDPOINT.
 	Endpoint string
-	// Every is the time between two pushes; 0 is half a minute. Where Flush pushes at the end of every request it is longer than the pause
-	// between two requests: each flush begins it anew, and a push that is overdue when a request wakes the process would go just before
-	// that request's own, which Cloud Monitoring then refuses.
+	// Every is the time between two pushes; 0 is half a minute. If Flush pushes at the end of every request, it must be longer than the
+	// pause between two requests: each flush restarts it, and a push that is overdue when a request wakes the process would go out just
+	// before that request's own, which Cloud Monitoring then rejects.
 	Every   time.Duration
 	Log     *slog.Logger
-	Readers []Reader // who else reads, such as scrape's
+	Readers []Reader // further readers, such as scrape's
 }
 
-// Reader is whoever reads measurements inside of the process.
+// Reader reads measurements inside the process.
 type Reader = sdk.Reader
 
-// scope is what the instruments belong to.
+// scope is the instruments' scope.
 const scope = "coppice"
 
-// Bounds of pushing.
+// Limits on pushing.
 const (
 	pushEvery = 30 * time.Second
-	pushLimit = 10 * time.Second // of one push, repetitions included
-	nowLimit  = 2 * time.Second  // of one that somebody waits for
-	nowEvery  = 5 * time.Second  // Cloud Monitoring takes one point of a time series in so long; https://cloud.google.com/monitoring/quotas
-	lastLimit = 5 * time.Second  // of the last one: a Spot machine that is taken away has half a minute for everything
-	askLimit  = 2 * time.Second  // for the metadata server to say which machine this is
+	pushLimit = 10 * time.Second // per push, including retries
+	nowLimit  = 2 * time.Second  // for a push that delays a caller
+	nowEvery  = 5 * time.Second  // Cloud Monitoring accepts one point of a time series per this interval; https://cloud.google.com/monitoring/quotas
+	lastLimit = 5 * time.Second  // for the last push: a Spot machine that is taken away has half a minute for everything
+	askLimit  = 2 * time.Second  // for the metadata server to describe this machine
 )
 
-// Telemetry is a program's measurements on their way out. Close sends the last ones. Its methods may be called from any goroutine.
+// Telemetry exports a program's measurements. Close sends the last ones. It is safe for concurrent use.
 type Telemetry struct {
 	provider *sdk.MeterProvider
 
 	mu      sync.Mutex
-	flushed time.Time // Flush has begun to send
+	flushed time.Time // when Flush began to send
 }
 
-// Start opens the way out. What is wrong with the endpoint is logged, and nothing is pushed then: a sweep must not fail for it.
+// Start starts exporting. An invalid endpoint is logged, and then nothing is pushed: a sweep must not fail for it.
 func Start(ctx context.Context, o Options) *Telemetry {
 	attrs := []attribute.KeyValue{
 		attribute.String("service.namespace", scope), attribute.String("service.name", scope+"-"+o.Program),
@@ -95,12 +95,12 @@ func Start(ctx context.Context, o Options) *Telemetry {
 	return &Telemetry{provider: sdk.NewMeterProvider(opts...)}
 }
 
-// Meter makes instruments.
+// Meter returns a meter, which makes instruments.
 func (t *Telemetry) Meter() metric.Meter { return t.provider.Meter(scope) }
 
-// Flush sends what has been measured now, for a process that may stand still before it is time for the next push: between two requests,
-// Cloud Run takes the processor away. It takes two seconds at most and has no result: what a collector did not take, or what comes within
-// five seconds of the flush before, goes with the next push or with Close. ctx may have ended.
+// Flush sends the current measurements, for a process that may be suspended before the next push: between two requests, Cloud Run takes the
+// CPU away. It takes two seconds at most and has no result: what a collector did not accept, or what comes within five seconds of the
+// previous flush, goes with the next push or with Close. ctx may have ended.
 func (t *Telemetry) Flush(ctx context.Context) {
 	t.mu.Lock()
 	now := time.Now()
@@ -115,20 +115,20 @@ func (t *Telemetry) Flush(ctx context.Context) {
 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), nowLimit)
 	defer cancel()
-	_ = t.provider.ForceFlush(ctx) // a push that fails has been logged where it failed
+	_ = t.provider.ForceFlush(ctx) // a failed push has been logged already
 }
 
-// Close sends what has been measured since the last time and ends. ctx may have ended already: most programs end so.
+// Close sends the last measurements and stops. ctx may have ended already, as it has when most programs end.
 func (t *Telemetry) Close(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLimit)
 	defer cancel()
-	// A push that fails has been logged where it failed; whether the time was enough, nobody could do anything about.
+	// A failed push has been logged already, and nothing can be done if there was not enough time.
 	_ = t.provider.Shutdown(ctx)
 }
 
 const googleEndpoint = "https://telemetry.googleapis.com"
 
-// push makes the exporter. google says that it is Google's own endpoint.
+// push makes the exporter. google says whether the endpoint is Google's own.
 func push(ctx context.Context, endpoint string) (e sdk.Exporter, google bool, err error) {
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -136,13 +136,13 @@ func push(ctx context.Context, endpoint string) (e sdk.Exporter, google bool, er
 	}
 
 	opts := []otlpmetrichttp.Option{
-		// The path that every collector has, and what the specification appends to this variable.
+		// The standard path of collectors, which the specification appends to this variable.
 		otlpmetrichttp.WithEndpointURL(strings.TrimSuffix(u.String(), "/") + "/v1/metrics"),
 		otlpmetrichttp.WithCompression(otlpmetrichttp.GzipCompression),
 		otlpmetrichttp.WithRetry(otlpmetrichttp.RetryConfig{Enabled: true, InitialInterval: time.Second, MaxInterval: pushLimit / 2, MaxElapsedTime: pushLimit}),
 	}
 
-	// Google's own endpoint asks for credentials, a collector does not.
+	// Google's own endpoint requires credentials, a collector does not.
 	if u.Host == strings.TrimPrefix(googleEndpoint, "https://") {
 		client, err := cloud.HTTPClient(ctx, "https://www.googleapis.com/auth/monitoring.write")
 		if err != nil {
@@ -159,8 +159,8 @@ func push(ctx context.Context, endpoint string) (e sdk.Exporter, google bool, er
 	return e, google, err
 }
 
-// machine is where this process runs, as Cloud Monitoring wants to be told: it refuses points without a location.
-// Source: https://cloud.google.com/stackdriver/docs/reference/telemetry/v1.metrics
+// machine describes where this process runs, as Cloud Monitoring requires: it rejects points without a location. Source:
+// https://cloud.google.com/stackdriver/docs/reference/telemetry/v1.metrics
 func machine(ctx context.Context, log *slog.Logger) []attribute.KeyValue {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
@@ -174,7 +174,7 @@ func machine(ctx context.Context, log *slog.Logger) []attribute.KeyValue {
 	return found.Attributes()
 }
 
-// quiet logs that a push failed, once until one succeeds, and goes on.
+// quiet logs the first failed push after a success.
 type quiet struct {
 	sdk.Exporter
 	log      *slog.Logger

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Of are the bindings of an identity, in the order of the table.
+// Of returns the bindings of an identity, in the order of the table.
 func (t *Table) Of(identity string) []Binding {
 	var of []Binding
 	for _, b := range t.Bindings {
@@ -17,8 +17,8 @@ func (t *Table) Of(identity string) []Binding {
 	return of
 }
 
-// Permissions are what an identity may do on a resource, ascending, by bindings on the resource itself and on the project,
-// which holds all others.
+// Permissions returns what an identity may do on a resource, ascending, by bindings on the resource itself and on the project, which
+// contains all others.
 func (t *Table) Permissions(identity, resource string) []string {
 	var may []string
 	for _, b := range t.Of(identity) {
@@ -30,12 +30,12 @@ func (t *Table) Permissions(identity, resource string) []string {
 	return slices.Compact(may)
 }
 
-// DeniedError is a permission that an identity does not have.
+// DeniedError is a permission that an identity lacks.
 type DeniedError struct {
 	Identity   string
 	Resource   string
 	Permission string
-	Roles      []string // that would give it, as far as the table knows
+	Roles      []string // known roles that would grant it
 }
 
 func (e *DeniedError) Error() string {
@@ -46,8 +46,8 @@ func (e *DeniedError) Error() string {
 	return text
 }
 
-// Check is nil when the identity may use the permission on the resource, else a *DeniedError. A permission that no role of
-// the table has is denied to everybody.
+// Check returns nil if the identity has the permission on the resource, else a *DeniedError. A permission that is in no role of the table
+// is always denied.
 func (t *Table) Check(identity, resource, permission string) error {
 	if slices.Contains(t.Permissions(identity, resource), permission) {
 		return nil
@@ -62,8 +62,8 @@ func (t *Table) Check(identity, resource, permission string) error {
 	return denied
 }
 
-// Without is the table with one binding less, for showing what that one is for. The table itself stays as it is; a binding
-// that is not in it is an error.
+// Without returns a copy of the table without one binding, for showing what that one is for. A binding that is not in the table is an
+// error.
 func (t *Table) Without(identity, resource, role string) (*Table, error) {
 	less := &Table{Identities: t.Identities, Roles: t.Roles}
 	for _, b := range t.Bindings {

@@ -1,6 +1,6 @@
-// Package terraform is the deployment's table of rights as Go reads it: who may do what on which resource, and why. It is
-// the file iam.yaml beside it, from which Terraform makes every binding, so that what a doctor checks and what the local
-// cloud enforces is what is deployed. roles.yaml says what a role permits, as far as anything here needs it.
+// Package terraform reads the deployment's table of permissions: who may do what on which resource, and why. It is the file iam.yaml beside
+// it, from which Terraform makes every binding, so that what the doctor checks and the local cloud enforces is what is deployed. roles.yaml
+// lists the permissions of each role, as far as needed here.
 package terraform
 
 import (
@@ -20,17 +20,17 @@ var iamYAML []byte
 //go:embed roles.yaml
 var rolesYAML []byte
 
-// Kind says what an identity is.
+// Kind is the kind of an identity.
 type Kind string
 
 // The kinds of identities.
 const (
 	Account Kind = "account" // a service account of the deployment
-	Agent   Kind = "agent"   // a service account of Google's, one per project
-	People  Kind = "people"  // the members that a variable of the deployment lists
+	Agent   Kind = "agent"   // a service account of Google, one per project
+	People  Kind = "people"  // the members listed in a variable of the deployment
 )
 
-// The identities that programs of ours run as.
+// The identities of Coppice's programs.
 const (
 	Launcher   = "launcher"
 	Task       = "task"
@@ -38,7 +38,7 @@ const (
 	Aggregator = "aggregator"
 )
 
-// The resources that programs of ours use, as a Binding names them.
+// The resources that Coppice's programs use, as named in a Binding.
 const (
 	Project            = "project"
 	DatasetsBucket     = "bucket/datasets"
@@ -48,21 +48,21 @@ const (
 	ScoresTopic        = "topic/scores"
 	JobsTopic          = "topic/jobs"
 	VerdictsTopic      = "topic/verdicts"
-	Webhook            = "secret/webhook" // that holds its address
+	Webhook            = "secret/webhook" // holds its URL
 	ScoresSubscription = "subscription/scores"
 	TaskAccount        = "account/task"
 	StagerAccount      = "account/stager"
 	Images             = "repository/images"
 )
 
-// Identity is somebody who may do something.
+// Identity is an account or group of people.
 type Identity struct {
 	Kind   Kind   `yaml:"kind"`
 	Domain string `yaml:"domain"` // of an agent's e-mail address service-NUMBER@DOMAIN
 	Why    string `yaml:"why"`
 }
 
-// Binding gives an identity one role on one resource.
+// Binding grants an identity one role on one resource.
 type Binding struct {
 	Identity string `yaml:"identity"`
 	Resource string `yaml:"resource"` // "project", or KIND/NAME such as bucket/sweeps
@@ -72,14 +72,14 @@ type Binding struct {
 
 func (b Binding) String() string { return b.Role + " on " + b.Resource + " for " + b.Identity }
 
-// Table is all of it. It is never changed after Load.
+// Table is the whole table. It is immutable after Load.
 type Table struct {
 	Identities map[string]Identity
 	Bindings   []Binding           // in the order of the file
-	Roles      map[string][]string // permissions, ascending
+	Roles      map[string][]string // permissions by role, ascending
 }
 
-// Load reads the table that was built in. An error means that the file itself is wrong.
+// Load reads the embedded table. An error means that the file itself is wrong.
 func Load() (*Table, error) { return parse(iamYAML, rolesYAML) }
 
 func parse(iam, roles []byte) (*Table, error) {
@@ -133,7 +133,7 @@ var (
 	rolePattern   = regexp.MustCompile(`^(roles/[a-z]+\.[A-Za-z]+|custom/[a-z]+)$`)
 )
 
-// resources are the names of each kind beside accounts, which are the identities of that kind.
+// resources lists the names of each kind except accounts, which are the identities of that kind.
 var resources = []string{
 	Project, DatasetsBucket, SweepsBucket, RegistryBucket, SourceBuckets, ScoresTopic, JobsTopic, VerdictsTopic, "topic/dead_letters", ScoresSubscription,
 	"subscription/jobs", "subscription/dead_letters", Images, Webhook, "service/aggregator", "job/launcher", "key/coppice", "subnetwork/machines",

@@ -6,7 +6,7 @@ import (
 	"cloud.google.com/go/batch/apiv1/batchpb"
 )
 
-// ssdDevice is the name under which the local SSD is known inside of one job.
+// ssdDevice is the local SSD's device name within a job.
 const ssdDevice = "local-ssd"
 
 func (j Job) allocation() *batchpb.AllocationPolicy {
@@ -43,7 +43,7 @@ func (j Job) machine() *batchpb.AllocationPolicy_InstancePolicy {
 	}
 }
 
-// bootDisk is Batch's own, unless the machine takes Hyperdisks only. Its size is left to Batch.
+// bootDisk is Batch's default, unless the machine supports Hyperdisks only. Its size is left to Batch.
 func (j Job) bootDisk() *batchpb.AllocationPolicy_Disk {
 	if !hyperdiskOnly(j.MachineType) {
 		return nil
@@ -51,7 +51,7 @@ func (j Job) bootDisk() *batchpb.AllocationPolicy_Disk {
 	return &batchpb.AllocationPolicy_Disk{Type: "hyperdisk-balanced"}
 }
 
-// disks is the local SSD: one entry, whatever the number of disks.
+// disks returns one entry for the local SSD, for any number of disks.
 func (j Job) disks() []*batchpb.AllocationPolicy_AttachedDisk {
 	if j.LocalSSDs == 0 {
 		return nil

@@ -26,35 +26,35 @@ const service = "Batch"
 type Options struct {
 	Project  string
 	Location string // region
-	// Endpoint is host:port of an emulator on this machine, which is spoken to without TLS and without credentials; ""
-	// is Google Cloud with the application default credentials.
+	// Endpoint is host:port of an emulator on this machine, used without TLS and credentials; "" is Google Cloud with the application
+	// default credentials.
 	Endpoint string
 }
 
-// Bounds of a call. A call that changes something is repeated while the service is unavailable, for retryFor.
+// Time limits of calls. A call that changes something is retried while the service is unavailable, for retryFor.
 const (
 	callLimit  = 60 * time.Second
 	retryFor   = 2 * time.Minute
-	cancelFor  = 10 * time.Minute // until a cancelled job has given its machines back
-	notFoundOK = 10 * time.Second // a job that was just created may not be readable at once: so long is it looked for
+	cancelFor  = 10 * time.Minute // until a cancelled job has released its machines
+	notFoundOK = 10 * time.Second // a job that was just created may not be readable at once
 )
 
-// Client submits and watches jobs in one project and region. It may be used from any goroutine.
+// Client submits and watches jobs in one project and region. It is safe for concurrent use.
 type Client struct {
 	c      *batch.Client
 	parent string
 	opts   Options
-	poll   time.Duration // first pause between two looks at a job
-	look   time.Duration // how long a job is looked for that was just created
+	poll   time.Duration // first pause between polls of a job
+	look   time.Duration // how long to look for a job that was just created
 }
 
 // ErrNotExist means that there is no such job.
 var ErrNotExist = errors.New("no such batch job")
 
-// ConflictError means that another job has the id: its plan is not ours.
+// ConflictError means that another job, made for a different plan, has the id.
 type ConflictError struct {
 	Name string
-	Plan string // of the job that is there
+	Plan string // of the existing job
 	Want string
 }
 
@@ -62,12 +62,12 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("batch job %s exists and was made for another plan (%s, not %s); use another sweep id, or delete that job", e.Name, e.Plan, e.Want)
 }
 
-// IsConflict says that something else is there already.
+// IsConflict says that something else exists already.
 func (*ConflictError) IsConflict() bool { return true }
 
 var projectPattern = regexp.MustCompile(`^[a-z0-9:.-]+$`)
 
-// New connects. Missing settings, credentials, and an endpoint that is not on this machine are *cloud.SetupError.
+// New connects. Missing settings or credentials, and an endpoint that is not on this machine, are a *cloud.SetupError.
 func New(ctx context.Context, o Options) (*Client, error) {
 	if !projectPattern.MatchString(o.Project) {
 		return nil, &cloud.SetupError{What: fmt.Sprintf("%.80q is no project", o.Project), Hint: "set COPPICE_PROJECT"}
@@ -95,13 +95,13 @@ func New(ctx context.Context, o Options) (*Client, error) {
 	return &Client{c: c, parent: "projects/" + o.Project + "/locations/" + o.Location, opts: o, poll: 500 * time.Millisecond, look: notFoundOK}, nil
 }
 
-// Close frees the connection.
+// Close closes the connection.
 func (c *Client) Close() error { return c.c.Close() }
 
 // Name is the full name of the job with the id.
 func (c *Client) Name(id string) string { return c.parent + "/jobs/" + id }
 
-// retry calls f until it succeeds, or fails with anything but UNAVAILABLE. The library retries reads itself, writes not.
+// retry calls f until it succeeds, or fails with anything but UNAVAILABLE. The library retries only reads by itself.
 func retry[T any](ctx context.Context, f func(context.Context) (T, error)) (T, error) {
 	return backoff.Retry(ctx, func() (T, error) {
 		ctx, cancel := context.WithTimeout(ctx, callLimit)
@@ -123,9 +123,8 @@ func (c *Client) fail(name string, err error) error {
 	return cloud.FromStatus(service, name, "", err)
 }
 
-// Submit creates the job. If a job of this id exists and was made for the same plan (PlanLabel), existed is true and
-// nothing changes; for another plan it is a *ConflictError. A job that breaks a rule of Batch is a *RuleError, before
-// anything is sent.
+// Submit creates the job. If a job with this id exists for the same plan (PlanLabel), existed is true and nothing changes; for a different
+// plan the error is a *ConflictError. A job that breaks a rule of Batch is a *RuleError, before anything is sent.
 func (c *Client) Submit(ctx context.Context, j Job) (name string, existed bool, err error) {
 	if j.Location == "" {
 		j.Location = c.opts.Location
@@ -151,28 +150,28 @@ func (c *Client) Submit(ctx context.Context, j Job) (name string, existed bool, 
 		}
 	}
 
-	// A repetition of our own request gives the first job back without an error, so the plan is compared in any case.
+	// Repeating our own request returns the first job without an error, so the plan is compared in any case.
 	if has, want := got.GetLabels()[PlanLabel], j.Labels[PlanLabel]; has != want {
 		return "", false, &ConflictError{Name: name, Plan: has, Want: want}
 	}
 	return name, existed, nil
 }
 
-// requestSpace is the name space of our request ids, a random UUID.
+// requestSpace is the namespace of request ids, a random UUID.
 var requestSpace = uuid.MustParse("5a1d2c0e-7a3f-4f0e-9c55-0b7c5ad0f6c1")
 
-// requestID is the id of the request that creates a job: the same for everybody who wants this job for this plan, so that
-// Batch itself sees launchers that were started twice as one. again counts the jobs of this name that are known to be gone.
+// requestID is the id of the request that creates a job. It is the same for every caller who wants this job for this plan, so that Batch
+// itself treats launchers that were started twice as one. again counts the jobs of this name that are known to be gone.
 func requestID(name, plan string, again int) string {
 	return uuid.NewSHA1(requestSpace, fmt.Appendf(nil, "%s\x00%s\x00%d", name, plan, again)).String()
 }
 
-// maxAgain bounds how often a job of one name is deleted and wanted anew within the hour in which Batch remembers requests.
+// maxAgain bounds how often a job may be deleted and created again within the hour in which Batch remembers requests.
 const maxAgain = 5
 
-// create creates the job, or finds the one that somebody has created meanwhile. Batch remembers a request for an hour, and
-// answers it with the job of the first time, even if that was deleted since; then nothing would run. So a job that cannot
-// be found after it was answered is asked for again with the next request id.
+// create creates the job, or finds the one created by another process meanwhile. Batch remembers a request for an hour and answers it with
+// the original job, even if that was deleted since; then nothing would run. So a job that cannot be found after it was returned is
+// requested again with the next request id.
 func (c *Client) create(ctx context.Context, id string, job *batchpb.Job) (got *batchpb.Job, existed bool, err error) {
 	name := c.Name(id)
 	for again := range maxAgain {
@@ -186,21 +185,21 @@ func (c *Client) create(ctx context.Context, id string, job *batchpb.Job) (got *
 
 		found, err := c.find(ctx, name)
 		if err == nil || existed || !errors.Is(err, ErrNotExist) {
-			// Whoever made the same request before us has made the job: it is older than our answer, and the same.
+			// The job is older than our answer: another process made it with the same request, so it is the same job.
 			return found, existed, err
 		}
 	}
 	return got, false, &GoneError{Name: name}
 }
 
-// GoneError means that a job was created and then could not be found, several times over: somebody deletes it.
+// GoneError means that a job was created and could then not be found, several times over: something deletes it.
 type GoneError struct{ Name string }
 
 func (e *GoneError) Error() string {
 	return fmt.Sprintf("batch job %s was created %d times and is gone each time; somebody deletes it: use another sweep id", e.Name, maxAgain)
 }
 
-// find gets a job that must be there, although it may not be readable yet.
+// find gets a job that must exist, although it may not be readable yet.
 func (c *Client) find(ctx context.Context, name string) (*batchpb.Job, error) {
 	j, err := backoff.Retry(ctx, func() (*batchpb.Job, error) {
 		j, err := c.get(ctx, name)
@@ -221,7 +220,7 @@ func (c *Client) get(ctx context.Context, name string) (*batchpb.Job, error) {
 	return c.c.GetJob(ctx, &batchpb.GetJobRequest{Name: name})
 }
 
-// Get describes the job, or says ErrNotExist.
+// Get returns the job's status, or ErrNotExist.
 func (c *Client) Get(ctx context.Context, name string) (Status, error) {
 	j, err := c.get(ctx, name)
 	if err != nil {
@@ -230,8 +229,7 @@ func (c *Client) Get(ctx context.Context, name string) (Status, error) {
 	return statusOf(j), nil
 }
 
-// Cancel stops the job and returns when it has come to rest, with its last status. A job that has finished is left as it
-// is. A cancelled job stays in the lists.
+// Cancel stops the job and returns its last status once it has stopped. A finished job is unchanged. A cancelled job stays in the lists.
 func (c *Client) Cancel(ctx context.Context, name string) (Status, error) {
 	s, err := c.Get(ctx, name)
 	if err != nil || s.State.Finished() {
@@ -242,7 +240,7 @@ func (c *Client) Cancel(ctx context.Context, name string) (Status, error) {
 		_, err = retry(ctx, func(ctx context.Context) (*batch.CancelJobOperation, error) {
 			return c.c.CancelJob(ctx, &batchpb.CancelJobRequest{Name: name})
 		})
-		// Somebody else may have cancelled it meanwhile, or it has just ended: the state decides.
+		// It may have been cancelled by another process, or have just ended: the state decides.
 		if err != nil && status.Code(err) != codes.FailedPrecondition {
 			return s, c.fail(name, err)
 		}
@@ -250,7 +248,7 @@ func (c *Client) Cancel(ctx context.Context, name string) (Status, error) {
 	return c.Wait(ctx, name, cancelFor)
 }
 
-// Wait returns when the job has finished, with its last status, or with an error when that takes longer than limit.
+// Wait returns the last status once the job has finished, or an error if that takes longer than limit.
 func (c *Client) Wait(ctx context.Context, name string, limit time.Duration) (Status, error) {
 	errBusy := errors.New("the job has not come to rest")
 
@@ -269,8 +267,8 @@ func (c *Client) Wait(ctx context.Context, name string, limit time.Duration) (St
 	return s, err
 }
 
-// Delete stops the job if it runs and removes it from the lists; it returns when the deletion has begun. Deleting a job
-// that is not there is ErrNotExist.
+// Delete stops the job if it is running and removes it from the lists; it returns when the deletion has begun. The error for a missing job
+// is ErrNotExist.
 func (c *Client) Delete(ctx context.Context, name string) error {
 	_, err := retry(ctx, func(ctx context.Context) (*batch.DeleteJobOperation, error) {
 		return c.c.DeleteJob(ctx, &batchpb.DeleteJobRequest{Name: name})

@@ -9,12 +9,12 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// group is the one task group that Batch supports.
+// group is the only task group that Batch supports.
 func (j Job) group() *batchpb.TaskGroup {
 	return &batchpb.TaskGroup{
 		TaskSpec:         j.task(),
 		TaskCount:        int64(j.Tasks),
-		Parallelism:      int64(j.Parallelism), // always said: the documents disagree about the default
+		Parallelism:      int64(j.Parallelism), // always set: the documentation is inconsistent about the default
 		TaskCountPerNode: int64(j.TasksPerVM),
 	}
 }
@@ -34,7 +34,7 @@ func (j Job) task() *batchpb.TaskSpec {
 	return spec
 }
 
-// runnables are what a task executes, one after the other; the first that fails ends the task with its exit code.
+// runnables are executed by a task one after the other; the first that fails ends the task with its exit code.
 func (j Job) runnables() []*batchpb.Runnable {
 	if j.LocalSSDs == 0 {
 		return []*batchpb.Runnable{j.container()}
@@ -42,10 +42,9 @@ func (j Job) runnables() []*batchpb.Runnable {
 	return []*batchpb.Runnable{j.opening(), j.container()}
 }
 
-// opening lets any user write to the local SSD: Batch formats and mounts it as root, and leaves it to root, while the
-// container's user is another one. Scripts run as root on the machine itself, and every task runs this one, on a machine that
-// may have others at work: so it changes nothing when it has been run before. The sticky bit keeps users from removing each
-// other's files, as in /tmp. RuleMountPath has kept everything out of the path that a shell would take for more than a word.
+// opening makes the local SSD writable for any user: Batch formats and mounts it as root, while the container runs as another user. Scripts
+// run as root on the machine itself, and every task runs this one, while other tasks of the machine may be at work: so it is idempotent.
+// The sticky bit keeps users from removing each other's files, as in /tmp. RuleMountPath ensures that the path is a single word to a shell.
 func (j Job) opening() *batchpb.Runnable {
 	return &batchpb.Runnable{
 		DisplayName: "open the local SSD",
@@ -55,14 +54,14 @@ func (j Job) opening() *batchpb.Runnable {
 	}
 }
 
-// container is the program. Since it names no volumes of its own, Batch mounts all of the task's, at the same paths.
+// container is the program. Since it names no volumes of its own, Batch mounts all of the task's volumes at the same paths.
 func (j Job) container() *batchpb.Runnable {
 	return &batchpb.Runnable{Executable: &batchpb.Runnable_Container_{Container: &batchpb.Runnable_Container{
 		ImageUri: j.Image, Commands: j.Args,
 	}}}
 }
 
-// lifecycle is the one policy that Batch supports: the listed codes are tried again, all others fail the task.
+// lifecycle is the only policy that Batch supports: the listed exit codes are retried, all others fail the task.
 func (j Job) lifecycle() []*batchpb.LifecyclePolicy {
 	if len(j.RetryExitCodes) == 0 {
 		return nil
@@ -73,7 +72,7 @@ func (j Job) lifecycle() []*batchpb.LifecyclePolicy {
 	}}
 }
 
-// volumes mounts the local SSD; Batch formats it, and it belongs to root (opening).
+// volumes mounts the local SSD, which Batch formats and leaves to root (see opening).
 func (j Job) volumes() []*batchpb.Volume {
 	if j.LocalSSDs == 0 {
 		return nil

@@ -33,7 +33,7 @@ func (c *Client) List(ctx context.Context, label, value string) iter.Seq2[Status
 	return sequence(c.c.ListJobs(ctx, r).Next, statusOf, func(err error) error { return c.fail(c.parent, err) })
 }
 
-// sequence turns the library's iterator into Go's.
+// sequence converts the library's iterator to Go's.
 func sequence[From, To any](next func() (From, error), convert func(From) To, fail func(error) error) iter.Seq2[To, error] {
 	return func(yield func(To, error) bool) {
 		for {

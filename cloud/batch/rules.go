@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Rule names a rule of Batch, or one of ours, that is held before anything is submitted.
+// Rule names a rule of Batch, or one of ours, that is checked before submission.
 type Rule string
 
 // The rules. Source, where none is named: the API's own documentation, cloud.google.com/go/batch/apiv1/batchpb.
@@ -22,7 +22,7 @@ const (
 	RuleLabelKey       Rule = "label-key"
 	RuleLabelValue     Rule = "label-value"
 	RuleLabelReserved  Rule = "label-reserved"
-	RulePlanLabel      Rule = "plan-label" // ours: it tells one job from another of the same id
+	RulePlanLabel      Rule = "plan-label" // ours: it identifies the plan of a job
 	RuleImage          Rule = "image"
 	RuleVariable       Rule = "variable"
 	RuleTasks          Rule = "task-count"       // https://cloud.google.com/batch/quotas
@@ -31,7 +31,7 @@ const (
 	RulePerVMAtOnce    Rule = "per-vm-at-once"   // the same
 	RuleMachineCount   Rule = "machine-count"    // https://cloud.google.com/batch/quotas
 	RuleRetries        Rule = "retries"          //
-	RuleRetryCode      Rule = "retry-code"       // ours: a success is not tried again
+	RuleRetryCode      Rule = "retry-code"       // ours: a success is not retried
 	RuleRunDuration    Rule = "run-duration"     // https://cloud.google.com/batch/quotas
 	RuleCPU            Rule = "cpu"              //
 	RuleMemory         Rule = "memory"           //
@@ -49,7 +49,7 @@ const (
 	RuleOneGroup       Rule = "one-task-group"   //
 	RuleOnePolicy      Rule = "one-lifecycle"    //
 	RuleOneLocalSSD    Rule = "one-ssd-entry"    //
-	RuleOpenSSD        Rule = "open-ssd"         // ours: the container's user is not root, to whom the disk belongs
+	RuleOpenSSD        Rule = "open-ssd"         // ours: the container's user is not root, who owns the disk
 	RuleEnvironments   Rule = "task-environment" // https://cloud.google.com/batch/docs/create-run-basic-job
 )
 
@@ -57,22 +57,22 @@ const (
 type RuleError struct {
 	Field string // of Job
 	Rule  Rule
-	Says  string // what was found and what would be right
+	Says  string // what was found, and what would be right
 }
 
 func (e *RuleError) Error() string {
 	return fmt.Sprintf("batch job: %s: %s (rule %s)", e.Field, e.Says, e.Rule)
 }
 
-// IsInput says that what was handed in is at fault, and will be the next time.
+// IsInput says that the input is at fault, permanently.
 func (*RuleError) IsInput() bool { return true }
 
-// Limits of Batch, by the rules that hold them.
+// Limits of Batch, by the rules that check them.
 const (
 	maxTasks        = 100_000
 	maxParallelism  = 5_000
 	maxPerVM        = 20
-	maxVMsZone      = 2_000 // where a job may use one zone only
+	maxVMsZone      = 2_000 // if a job may use only one zone
 	maxVMs          = 4_000
 	maxRetries      = 10
 	maxLabels       = 64
@@ -95,7 +95,7 @@ var (
 	topicPattern    = regexp.MustCompile(`^projects/[a-z0-9:.-]+/topics/[A-Za-z][A-Za-z0-9._~%+-]{2,254}$`)
 )
 
-// held is one rule and whether a job keeps it.
+// held is a rule, and whether a job complies.
 type held struct {
 	rule  Rule
 	field string
@@ -103,7 +103,7 @@ type held struct {
 	says  string
 }
 
-// check holds the job against the rules, in the order of the fields.
+// check checks the rules, in the order of the fields.
 func (j Job) check() error {
 	for _, r := range slices.Concat(j.identityRules(), j.labelRules(), j.arrayRules(), j.machineRules(), j.placeRules()) {
 		if !r.ok {
@@ -203,8 +203,8 @@ func (j Job) placeRules() []held {
 	return rules
 }
 
-// checkMessage holds the finished message against the rules about its form. What Build makes keeps all but the size by
-// itself; whoever changes a builder finds out here and not from the service.
+// checkMessage checks the finished message against the rules about its form. Build's output complies with all but the size by construction;
+// a mistake in a builder is found here and not by the service.
 func checkMessage(job *batchpb.Job) error {
 	groups := job.GetTaskGroups()
 	if len(groups) != 1 {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Local SSDs come in disks of one size, which go by the name localSSD among disk types.
+// Local SSDs are disks of one size, with the disk type localSSD.
 const (
 	localSSD      = "local-ssd"
 	gbPerLocalSSD = 375
@@ -33,14 +33,14 @@ func hyperdiskOnly(machineType string) bool {
 	return slices.Contains(hyperdisks, seriesOf(machineType))
 }
 
-// ssdRange is what machines of up to so many vCPUs may have.
+// ssdRange is the choice for machines of up to that many vCPUs.
 type ssdRange struct {
 	vcpus  int
 	counts []int
 }
 
-// attachable are the series to whose machines one chooses how many local SSDs to attach, by vCPUs.
-// Source for this and the next two tables: https://docs.cloud.google.com/compute/docs/disks/local-ssd, read in April 2026.
+// attachable lists the series with a choice of local SSDs, by vCPUs. Source for this and the next two tables:
+// https://docs.cloud.google.com/compute/docs/disks/local-ssd, read in April 2026.
 var attachable = map[string][]ssdRange{
 	"n2":          {{10, []int{1, 2, 4, 8, 16, 24}}, {20, []int{2, 4, 8, 16, 24}}, {40, []int{4, 8, 16, 24}}, {80, []int{8, 16, 24}}, {128, []int{16, 24}}},
 	"n2d":         {{16, []int{1, 2, 4, 8, 16, 24}}, {48, []int{2, 4, 8, 16, 24}}, {80, []int{4, 8, 16, 24}}, {224, []int{8, 16, 24}}},
@@ -50,7 +50,7 @@ var attachable = map[string][]ssdRange{
 	"m3-megamem":  {{64, []int{4, 8}}, {128, []int{8}}},
 }
 
-// builtIn are the machine types that come with local SSDs, and with how many, by vCPUs.
+// builtIn lists the machine types with built-in local SSDs, and how many, by vCPUs.
 var builtIn = map[string]map[int]int{
 	"c3-standard": {4: 1, 8: 2, 22: 4, 44: 8, 88: 16, 176: 32},
 	"c3d-highmem": {8: 1, 16: 1, 30: 2, 60: 4, 90: 8, 180: 16, 360: 32},
@@ -58,13 +58,12 @@ var builtIn = map[string]map[int]int{
 	"c4d-highmem": {8: 1, 16: 1, 32: 2, 48: 4, 64: 6, 96: 8, 192: 16, 384: 32},
 }
 
-// without are the series to whose machines no local SSD can be attached: those of c3, c3d, c4, c4a and c4d have them built in
-// or not at all.
+// without lists the series to which no local SSD can be attached: those of c3, c3d, c4, c4a and c4d are built in or absent.
 var without = []string{"m2", "e2", "n4", "t2d", "h3", "c3", "c3d", "c4", "c4a", "c4d"}
 
-// LocalSSDCounts says how many local SSDs of 375 GB a machine of the type may have, ascending; none when it may have none.
-// known is false for a type about which nothing is written down here: Batch itself will say. The rule local-ssd-count goes by it;
-// how many disks a job asks for is decided by whoever describes the job, with package machines, which has a table of its own.
+// LocalSSDCounts returns the numbers of 375 GB local SSDs that a machine of the type may have, ascending; none if it may have none. known
+// is false for a type not listed here: Batch itself decides. It is for the rule local-ssd-count; how many disks a job asks for is decided
+// by its creator, with package machines, which has a table of its own.
 func LocalSSDCounts(machineType string) (counts []int, known bool) {
 	m := sizedPattern.FindStringSubmatch(machineType)
 	if m == nil {
@@ -75,7 +74,7 @@ func LocalSSDCounts(machineType string) (counts []int, known bool) {
 		return nil, false
 	}
 
-	// A type with built-in disks has a fixed number of them.
+	// A type with built-in disks has a fixed number.
 	if m[4] != "" {
 		n, ok := builtIn[m[1]+"-"+m[2]][vcpus]
 		if !ok {

@@ -8,7 +8,7 @@ import (
 	"cloud.google.com/go/batch/apiv1/batchpb"
 )
 
-// State is a job's state, in Batch's words.
+// State is a job's state, in Batch's terms.
 type State string
 
 // The states of a job.
@@ -23,39 +23,39 @@ const (
 	Cancelled  State = "CANCELLED"
 )
 
-// Finished says whether a job in the state stays in it.
+// Finished reports whether the state is final.
 func (s State) Finished() bool { return s == Succeeded || s == Failed || s == Cancelled }
 
-// Status is what is known about a job.
+// Status describes a job.
 type Status struct {
 	Name        string
 	ID          string
-	UID         string // Batch's own, which Cloud Logging uses
+	UID         string // Batch's own id, used by Cloud Logging
 	State       State
 	Labels      map[string]string
 	Counts      map[string]int64 // of tasks by state: PENDING, ASSIGNED, RUNNING, SUCCEEDED, FAILED, UNEXECUTED
-	Tasks       int64            // in all
-	Events      []Event          // by time
+	Tasks       int64            // number of tasks
+	Events      []Event          // sorted by time
 	Created     time.Time
 	RunDuration time.Duration
 }
 
-// Event is one change in the life of a job or task.
+// Event is a change in the life of a job or task.
 type Event struct {
 	Time     time.Time
 	Text     string
 	State    string // a task's new state; "" for a job's event
-	ExitCode int32  // of a task that failed
+	ExitCode int32  // of a failed task
 }
 
-// Task is what is known about one task.
+// Task describes a task.
 type Task struct {
 	Index  string
 	State  string
-	Events []Event // by time
+	Events []Event // sorted by time
 }
 
-// FailureReason is what the last event says of a job that failed, "" for others.
+// FailureReason is the last event's text for a failed job, "" for others.
 func (s Status) FailureReason() string {
 	if s.State != Failed || len(s.Events) == 0 {
 		return ""
@@ -63,18 +63,19 @@ func (s Status) FailureReason() string {
 	return s.Events[len(s.Events)-1].Text
 }
 
-// capacity are the words by which an event says that the machines cannot be had now, in this zone or for this project.
-// Source: https://cloud.google.com/compute/docs/troubleshooting/troubleshooting-resource-availability, and the codes that
-// Batch puts before Compute Engine's.
+// capacity lists texts of events that say that the machines are currently not available, in this zone or to this project. Source:
+// https://cloud.google.com/compute/docs/troubleshooting/troubleshooting-resource-availability, and the codes that Batch prefixes to Compute
+// Engine's.
 var capacity = []string{"RESOURCE_POOL_EXHAUSTED", "QUOTA_EXCEEDED", "inadequate quotas", "does not have enough resources available", "STOCKOUT"}
 
-// Began says whether any of the job's tasks has ever run.
+// Began reports whether any of the job's tasks has ever run.
 func (s Status) Began() bool {
 	return s.State == Running || s.RunDuration > 0 || s.Counts["RUNNING"]+s.Counts["SUCCEEDED"]+s.Counts["FAILED"] > 0
 }
 
-// Lived is from when until when the job's tasks ran, as its events say: from its first change to RUNNING, or else its creation, to its
-// last change to the final state, or else as long as Batch says that it ran. Both are zero when no task has run, to also before the end.
+// Lived is the period in which the job's tasks ran, according to its events: from its first change to RUNNING, or else its creation, to its
+// last change to the final state, or else for as long as Batch says that it ran. Both are zero if no task has run; to is zero until the
+// end.
 func (s Status) Lived() (from, to time.Time) {
 	if !s.Began() {
 		return from, to
@@ -102,8 +103,7 @@ func (s Status) Lived() (from, to time.Time) {
 	return from, from.Add(s.RunDuration)
 }
 
-// NoCapacity is the newest event that says that the machines cannot be had, "" when there is none. A job that still waits may
-// get them later.
+// NoCapacity is the latest event that says that the machines are not available, "" if there is none. A waiting job may get them later.
 func (s Status) NoCapacity() string {
 	for _, e := range slices.Backward(s.Events) {
 		if slices.ContainsFunc(capacity, func(words string) bool { return strings.Contains(e.Text, words) }) {
@@ -137,7 +137,7 @@ func statusOf(j *batchpb.Job) Status {
 	return s
 }
 
-// eventsOf are the events by time: Batch does not promise an order.
+// eventsOf sorts the events by time, since Batch guarantees no order.
 func eventsOf(in []*batchpb.StatusEvent) []Event {
 	out := make([]Event, 0, len(in))
 	for _, e := range in {

@@ -1,7 +1,7 @@
 // Package billing reads Compute Engine's prices from the Cloud Billing Catalog, and is the only importer of its client library.
 //
 // The catalogue lists some ten thousand SKUs, each a resource in some regions: an hour of an N2 vCPU, a GiB of its memory, a GiB-month of
-// local SSD. What belongs to a family of machines is told from a SKU's description, whose words package machines knows.
+// local SSD. A SKU's machine family is recognised by its description, with the texts in package machines.
 //
 // Source: https://cloud.google.com/billing/v1/how-tos/catalog-api
 package billing
@@ -28,22 +28,22 @@ const service = "the Cloud Billing Catalog"
 // computeEngine is the service whose SKUs are read.
 const computeEngine = "services/6F81-5844-456A"
 
-// Bounds of a reading. The catalogue has about ten pages.
+// Limits of a read. The catalogue has about ten pages.
 const (
 	pageSize  = 5000
 	maxPages  = 200
-	pageLimit = 60 * time.Second // of one request
+	pageLimit = 60 * time.Second // per request
 	retryFor  = 2 * time.Minute
 )
 
-// Client reads the catalogue. It may be used from any goroutine.
+// Client reads the catalogue. It is safe for concurrent use.
 type Client struct {
 	s     *cloudbilling.APIService
-	pause time.Duration // before the first repetition
+	pause time.Duration // before the first retry
 }
 
-// New connects with the application default credentials. endpoint, when it is not empty, is the URL of a stand-in on this machine, which
-// is spoken to without credentials. Missing credentials, and an endpoint that is not on this machine, are *cloud.SetupError.
+// New connects with the application default credentials. endpoint, if not empty, is the URL of a stand-in on this machine, used without
+// credentials. Missing credentials, and an endpoint that is not on this machine, are a *cloud.SetupError.
 func New(ctx context.Context, endpoint string) (*Client, error) {
 	var opts []option.ClientOption
 	if endpoint != "" {
@@ -59,10 +59,10 @@ func New(ctx context.Context, endpoint string) (*Client, error) {
 	return &Client{s: s, pause: 500 * time.Millisecond}, nil
 }
 
-// endpointVariable is what the launcher takes a stand-in's URL from.
+// endpointVariable is the environment variable with a stand-in's URL.
 const endpointVariable = "COPPICE_BILLING_ENDPOINT"
 
-// checkEndpoint refuses to take prices from anybody but Google and this machine.
+// checkEndpoint accepts prices only from Google and from this machine.
 func checkEndpoint(endpoint string) error {
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" {
@@ -75,12 +75,12 @@ func checkEndpoint(endpoint string) error {
 // Request says which prices are wanted.
 type Request struct {
 	Families []machines.Family
-	Regions  []string // none are all
-	Date     string   // of today, YYYY-MM-DD, for the prices' entries
+	Regions  []string // empty for all
+	Date     string   // today, YYYY-MM-DD, for the prices' entries
 }
 
-// Prices reads the whole catalogue. A family of which a region has not all of vCPU, memory and local SSD is left out there. An error
-// leaves no prices: half a catalogue would pass for a whole one.
+// Prices reads the whole catalogue. A family without prices for all of vCPU, memory and local SSD in a region is left out there. An error
+// returns no prices, since half a catalogue could pass for a whole one.
 func (c *Client) Prices(ctx context.Context, q Request) (*machines.Prices, error) {
 	f := newFinder(q)
 	token, seen := "", 0
@@ -103,12 +103,12 @@ func (c *Client) Prices(ctx context.Context, q Request) (*machines.Prices, error
 	return nil, &CatalogError{fmt.Sprintf("it has more than %d pages", maxPages)}
 }
 
-// CatalogError is a catalogue in which prices cannot be found.
+// CatalogError reports a catalogue in which prices cannot be found.
 type CatalogError struct{ Msg string }
 
 func (e *CatalogError) Error() string { return service + ": " + e.Msg }
 
-// page reads one page, again while the service is out of order.
+// page reads one page, with retries while the service fails.
 func (c *Client) page(ctx context.Context, token string) (*cloudbilling.ListSkusResponse, error) {
 	page, err := backoff.Retry(ctx, func() (*cloudbilling.ListSkusResponse, error) {
 		ctx, cancel := context.WithTimeout(ctx, pageLimit)
@@ -127,7 +127,7 @@ func (c *Client) page(ctx context.Context, token string) (*cloudbilling.ListSkus
 	return page, nil
 }
 
-// passing says whether an error may be gone the next time.
+// passing reports whether an error may be temporary.
 func passing(err error) bool {
 	var answer *googleapi.Error
 	return errors.As(err, &answer) && (answer.Code == http.StatusTooManyRequests || answer.Code >= 500)

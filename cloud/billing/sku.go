@@ -13,17 +13,17 @@ import (
 	"coppice/machines"
 )
 
-// resource is what a SKU is a price of.
+// resource is what a SKU prices.
 type resource int
 
 const (
 	vcpu resource = iota
 	memory
 	disk
-	resources // how many there are
+	resources // their number
 )
 
-// kind is a resource of a family under a price model. The family is empty for local SSDs that all families share.
+// kind is a resource of a family under a price model. The family is empty for local SSDs shared by all families.
 type kind struct {
 	family   string
 	spot     bool
@@ -36,20 +36,20 @@ type place struct {
 	region string
 }
 
-// finder collects the prices that are wanted out of many SKUs.
+// finder collects the wanted prices from many SKUs.
 type finder struct {
 	request  Request
 	patterns []pattern
 	found    map[place]float64
 }
 
-// pattern tells a kind from a description.
+// pattern recognises a kind by a description.
 type pattern struct {
 	text *regexp.Regexp
 	kind kind
 }
 
-// The shared local SSD's descriptions.
+// Descriptions of shared local SSDs.
 const (
 	sharedDisk     = `^SSD backed Local Storage( in .+)?$`
 	sharedDiskSpot = `^SSD backed Local Storage attached to Spot Preemptible VMs( in .+)?$`
@@ -74,11 +74,11 @@ func newFinder(q Request) *finder {
 	return f
 }
 
-// usage is what Google calls the price models.
+// usage is Google's name of each price model.
 var usage = map[bool]string{false: "OnDemand", true: "Preemptible"}
 
-// add takes a SKU's price if it is one that is wanted. Of several SKUs for one thing the dearest counts, so that a quote is not
-// below the bill.
+// add takes a SKU's price if it is wanted. Of several SKUs for the same thing the most expensive counts, so that a quote is not below the
+// bill.
 func (f *finder) add(sku *cloudbilling.Sku) error {
 	if sku == nil || sku.Category == nil {
 		return nil
@@ -106,14 +106,14 @@ func (f *finder) add(sku *cloudbilling.Sku) error {
 	return nil
 }
 
-// units are the ways in which resources are priced, and how many of them make the unit that package machines uses.
+// units are the pricing units of resources, with the factor to the unit of package machines.
 var units = map[resource]map[string]float64{
 	vcpu:   {"h": 1},
 	memory: {"GiBy.h": 1},
 	disk:   {"GiBy.mo": 1, "GiBy.h": machines.HoursPerMonth},
 }
 
-// price is a SKU's newest, in USD. ok is false for one that costs nothing or has no price.
+// price returns a SKU's latest price, in USD. ok is false if it is free or has no price.
 func price(sku *cloudbilling.Sku, r resource) (usd float64, ok bool, err error) {
 	var newest *cloudbilling.PricingInfo
 	for _, info := range sku.PricingInfo {
@@ -144,20 +144,20 @@ func price(sku *cloudbilling.Sku, r resource) (usd float64, ok bool, err error) 
 		if m.Units < 0 || m.Nanos < 0 || m.Nanos > 999_999_999 {
 			return 0, false, fmt.Errorf("a price of %d and %d nanos", m.Units, m.Nanos)
 		}
-		usd = max(usd, factor*(float64(m.Units)+float64(m.Nanos)/1e9)) // the dearest tier: the others are free quantities
+		usd = max(usd, factor*(float64(m.Units)+float64(m.Nanos)/1e9)) // the most expensive tier: the others are free quantities
 	}
 	return usd, usd > 0, nil
 }
 
 func effective(info *cloudbilling.PricingInfo) time.Time {
-	t, _ := time.Parse(time.RFC3339Nano, info.EffectiveTime) // one without a time is the oldest
+	t, _ := time.Parse(time.RFC3339Nano, info.EffectiveTime) // without a time it counts as the oldest
 	return t
 }
 
 // source is the name of these prices' source.
 const source = "catalog"
 
-// prices makes entries of all families and regions that are complete.
+// prices makes entries for all families and regions with complete prices.
 func (f *finder) prices(skus int) (*machines.Prices, error) {
 	out := &machines.Prices{Sources: map[string]string{source: "Cloud Billing Catalog API, " + computeEngine + "/skus, read on " + f.request.Date}}
 	regions := map[string]bool{}
@@ -189,7 +189,7 @@ func (f *finder) prices(skus int) (*machines.Prices, error) {
 	return out, nil
 }
 
-// rate is what a family costs in a region under a model, nil when a part of it has no price.
+// rate is a family's price in a region under a model; nil if a part has no price.
 func (f *finder) rate(family machines.Family, region string, spot bool) *machines.Rate {
 	var part [resources]float64
 	for r := range resources {

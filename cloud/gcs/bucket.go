@@ -16,14 +16,14 @@ import (
 	"coppice/blob"
 )
 
-// bucket is one bucket as a Store.
+// bucket is a bucket as a blob.Store.
 type bucket struct {
 	name   string
 	b      *storage.BucketHandle
 	limits limits
 }
 
-// markKey is the metadata key under which every write leaves a mark of its own.
+// markKey is the metadata key that holds each write's unique mark.
 const markKey = "coppice-write"
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -32,7 +32,7 @@ func attrsOf(a *storage.ObjectAttrs) blob.Attrs {
 	return blob.Attrs{Name: a.Name, Size: a.Size, Generation: blob.Generation(a.Generation), CRC32C: a.CRC32C, Updated: a.Updated.UTC()}
 }
 
-// Stat describes the object.
+// Stat returns the object's attributes.
 func (b *bucket) Stat(ctx context.Context, name string) (blob.Attrs, error) {
 	if err := blob.ValidName(name); err != nil {
 		return blob.Attrs{}, err
@@ -51,8 +51,8 @@ func (b *bucket) stat(ctx context.Context, o *storage.ObjectHandle) (*storage.Ob
 	return a, because(ctx, err)
 }
 
-// Open reads a part of the object. What a reader of a whole object yields is checked against the service's checksum; a
-// connection that breaks is taken up again where it broke, at the same generation.
+// Open reads a part of the object. A read of the whole object is verified by the service's checksum; a broken connection is resumed at the
+// same position and generation.
 func (b *bucket) Open(ctx context.Context, name string, r blob.Range) (io.ReadCloser, blob.Attrs, error) {
 	if err := errors.Join(blob.ValidName(name), r.Check()); err != nil {
 		return nil, blob.Attrs{}, err
@@ -84,7 +84,7 @@ func (b *bucket) Open(ctx context.Context, name string, r blob.Range) (io.ReadCl
 	return &objectReader{b: b, name: name, ctx: transfer, watch: watch, r: reader}, attrs, nil
 }
 
-// openEnd is a range that begins at or behind the object's end: nothing, and no error.
+// openEnd handles a range that begins at or after the object's end: it is empty, without an error.
 func (b *bucket) openEnd(ctx context.Context, name string, o *storage.ObjectHandle) (io.ReadCloser, blob.Attrs, error) {
 	a, err := b.stat(ctx, o)
 	if err != nil {
@@ -98,7 +98,7 @@ func outOfRange(err error) bool {
 	return errors.As(err, &api) && api.Code == http.StatusRequestedRangeNotSatisfiable
 }
 
-// objectReader names the object in its errors, and gives up when nothing comes for too long.
+// objectReader adds the object's name to errors, and gives up if no data arrive for too long.
 type objectReader struct {
 	b     *bucket
 	name  string
@@ -108,7 +108,7 @@ type objectReader struct {
 }
 
 func (r *objectReader) Read(p []byte) (int, error) {
-	if err := r.ctx.Err(); err != nil { // what has arrived already would hide it
+	if err := r.ctx.Err(); err != nil { // data that have arrived already would hide it
 		return 0, r.b.fail("read", r.name, because(r.ctx, err))
 	}
 	r.watch.progress()
@@ -126,8 +126,8 @@ func (r *objectReader) Close() error {
 	return err
 }
 
-// List yields the objects in the order of their names, which is the service's own. Names that are not ours (see
-// blob.ValidName), such as the placeholders of folders that consoles make, are left out.
+// List yields the objects in the order of their names, which is the service's own. Invalid names (see blob.ValidName), such as the folder
+// placeholders made by consoles, are left out.
 func (b *bucket) List(ctx context.Context, prefix string) iter.Seq2[blob.Attrs, error] {
 	return func(yield func(blob.Attrs, error) bool) {
 		ctx, watch := watchTransfer(ctx, b.limits.call)

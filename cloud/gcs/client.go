@@ -1,8 +1,7 @@
 // Package gcs is blob.Store over Google Cloud Storage, and the only importer of its client library.
 //
-// Nothing here waits for ever: every call has a bound on its retries and on how long it may stand still. Writes are safe
-// to repeat: one that reached the service although its answer was lost is recognised by a mark in its metadata, so that
-// nobody loses a race against himself.
+// No call waits forever: each has limits on its retries and on how long it may stall. Writes are safe to retry: one that succeeded but lost
+// its answer is recognised by a mark in its metadata, so that a writer does not lose a race against itself.
 package gcs
 
 import (
@@ -24,23 +23,22 @@ import (
 
 const service = "Cloud Storage"
 
-// Bounds of a single call. The service's own advice is to retry with growing pauses; an outage longer than retryFor is
-// the caller's to handle.
+// Limits of a single call. As the service recommends, retries have growing pauses; an outage longer than retryFor is left to the caller.
 const (
 	retryFor   = 60 * time.Second
-	callLimit  = 90 * time.Second // of a call with little or no contents
+	callLimit  = 90 * time.Second // for a call with little or no data
 	stallLimit = 90 * time.Second // between two bytes of a transfer
-	chunkSize  = 16 << 20         // of a long upload, in memory as long as it runs
-	smallPut   = 4 << 20          // below which an upload is one request
+	chunkSize  = 16 << 20         // of a long upload; held in memory meanwhile
+	smallPut   = 4 << 20          // an upload below this is a single request
 )
 
-// Client makes the Stores of one set of credentials. It may be used from any goroutine.
+// Client opens Stores with one set of credentials. It is safe for concurrent use.
 type Client struct {
 	c      *storage.Client
 	limits limits
 }
 
-// limits are the bounds of a call as variables, so that tests need not wait for them.
+// limits are the time limits of a call, as variables for tests.
 type limits struct {
 	call  time.Duration
 	stall time.Duration
@@ -48,8 +46,8 @@ type limits struct {
 	chunk int
 }
 
-// New connects to the emulator that STORAGE_EMULATOR_HOST names (Google's library reads it), else to Cloud Storage with
-// the application default credentials. Without either it is a *cloud.SetupError. Options are for tests.
+// New connects to the emulator named by STORAGE_EMULATOR_HOST (read by Google's library), else to Cloud Storage with the application
+// default credentials. Without either, the error is a *cloud.SetupError. Options are for tests.
 func New(ctx context.Context, opts ...option.ClientOption) (*Client, error) {
 	c, err := storage.NewClient(ctx, append([]option.ClientOption{storage.WithJSONReads()}, opts...)...)
 	if err != nil {
@@ -58,14 +56,14 @@ func New(ctx context.Context, opts ...option.ClientOption) (*Client, error) {
 	c.SetRetry(
 		storage.WithBackoff(gax.Backoff{Initial: 200 * time.Millisecond, Max: 10 * time.Second, Multiplier: 2}),
 		storage.WithMaxRetryDuration(retryFor),
-		// Every call made here may be repeated: reads, and writes of a whole object under one condition.
+		// Every call made here may be retried: reads, and conditional writes of whole objects.
 		storage.WithPolicy(storage.RetryAlways),
 		storage.WithErrorFunc(worthRetrying),
 	)
 	return &Client{c: c, limits: limits{callLimit, stallLimit, smallPut, chunkSize}}, nil
 }
 
-// worthRetrying is the library's own judgement, except that an emulator that is not there is not waited for.
+// worthRetrying is the library's own decision, except that it does not wait for an emulator that is not running.
 func worthRetrying(err error) bool {
 	if _, gone := cloud.NobodyAt(err); gone {
 		return false
@@ -73,16 +71,16 @@ func worthRetrying(err error) bool {
 	return storage.ShouldRetry(err)
 }
 
-// Close frees the connections.
+// Close closes the connections.
 func (c *Client) Close() error { return c.c.Close() }
 
-// Bucket is the Store of the bucket's objects. It does not ask whether the bucket exists; the first use does, and says
-// so with a *cloud.SetupError.
+// Bucket returns the Store of the bucket's objects. It does not check that the bucket exists; if it does not, the first use returns a
+// *cloud.SetupError.
 func (c *Client) Bucket(name string) blob.Store {
 	return &bucket{name: name, b: c.c.Bucket(name), limits: c.limits}
 }
 
-// fail turns the library's error about the object into ours. name is "" when the bucket as a whole was asked.
+// fail converts the library's error about the object. name is "" for the bucket as a whole.
 func (b *bucket) fail(action, name string, err error) error {
 	what := "gs://" + b.name + "/" + name
 	var api *googleapi.Error
@@ -110,13 +108,13 @@ func (b *bucket) fail(action, name string, err error) error {
 	return fmt.Errorf("%s %s: %w", action, what, err)
 }
 
-// bucketMissing tells a 404 about the bucket from one about the object; the service says it in words only.
+// bucketMissing distinguishes a 404 for the bucket from one for the object, which only the text tells.
 func bucketMissing(e *googleapi.Error) bool {
 	return e.Code == http.StatusNotFound &&
 		(strings.Contains(e.Message, "bucket does not exist") || strings.Contains(e.Body, "bucket does not exist"))
 }
 
-// rateLimited tells a 403 about too many requests from one about permissions.
+// rateLimited distinguishes a 403 for too many requests from one for missing permissions.
 func rateLimited(e *googleapi.Error) bool {
 	for _, item := range e.Errors {
 		if strings.Contains(strings.ToLower(item.Reason), "ratelimit") || strings.Contains(strings.ToLower(item.Reason), "quota") {

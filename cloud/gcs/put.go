@@ -16,7 +16,7 @@ import (
 	"coppice/blob"
 )
 
-// Put writes the object in one step. Memory does not grow with its size.
+// Put writes the object atomically. Its memory use does not depend on the size.
 func (b *bucket) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (blob.Attrs, error) {
 	if err := blob.ValidName(name); err != nil {
 		return blob.Attrs{}, err
@@ -35,7 +35,7 @@ func (b *bucket) Put(ctx context.Context, name string, cond blob.Generation, r i
 		return blob.Attrs{}, fmt.Errorf("put %s: condition %d is no generation", name, cond)
 	}
 
-	// A short object goes in one request, a long one in chunks.
+	// A short object is sent in one request, a long one in chunks.
 	var head bytes.Buffer
 	_, err := io.CopyN(&head, r, int64(b.limits.small))
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -53,7 +53,7 @@ func (b *bucket) Put(ctx context.Context, name string, cond blob.Generation, r i
 	}
 
 	if isPrecondition(err) {
-		// The first try may have been the one that wrote, and only its answer was lost.
+		// An earlier attempt may have succeeded with only its answer lost.
 		if now, statErr := b.stat(ctx, b.b.Object(name)); statErr == nil && now.Metadata[markKey] == mark {
 			a, err = now, nil
 		}
@@ -85,7 +85,7 @@ func (p *put) writer(ctx context.Context) *storage.Writer {
 	return w
 }
 
-// whole sends a small object in one request, with its checksum, so that the service refuses what was altered on the way.
+// whole sends a small object in one request, with its checksum, so that the service rejects data damaged in transit.
 func (p *put) whole(ctx context.Context, data []byte) (*storage.ObjectAttrs, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, p.bucket.limits.call, errTooLong)
 	defer cancel()
@@ -102,7 +102,7 @@ func (p *put) whole(ctx context.Context, data []byte) (*storage.ObjectAttrs, err
 	return w.Attrs(), nil
 }
 
-// stream sends an object of any length in chunks. The library sends the checksum of all of it with the last chunk.
+// stream sends an object of any length in chunks. The library sends the checksum of everything with the last chunk.
 func (p *put) stream(ctx context.Context, r io.Reader) (*storage.ObjectAttrs, error) {
 	ctx, watch := watchTransfer(ctx, p.bucket.limits.stall)
 	defer watch.end()
@@ -114,14 +114,14 @@ func (p *put) stream(ctx context.Context, r io.Reader) (*storage.ObjectAttrs, er
 	crc := crc32.New(castagnoli)
 	source := &pacedReader{r: io.TeeReader(r, crc), watch: watch}
 	if _, err := io.Copy(writerOnly{w}, source); err != nil {
-		// Ending the context before Close keeps the library from completing the object with what it has.
+		// Ending the context before Close keeps the library from completing the object with partial data.
 		err = because(ctx, err)
 		watch.end()
 		closed := w.Close()
 		switch {
 		case source.err != nil:
 			return nil, source.err
-		case closed != nil && !errors.Is(closed, context.Canceled): // why the library stopped taking more
+		case closed != nil && !errors.Is(closed, context.Canceled): // the reason why the library stopped
 			return nil, closed
 		}
 		return nil, err
@@ -138,10 +138,10 @@ func (p *put) stream(ctx context.Context, r io.Reader) (*storage.ObjectAttrs, er
 	return w.Attrs(), nil
 }
 
-// writerOnly hides other interfaces of the writer, so that io.Copy reads and writes in turn.
+// writerOnly hides the writer's other interfaces, so that io.Copy alternates reads and writes.
 type writerOnly struct{ io.Writer }
 
-// pacedReader stops the clock while the source is read: a slow source is no stalled transfer.
+// pacedReader stops the clock while the source is read: a slow source is not a stalled transfer.
 type pacedReader struct {
 	r     io.Reader
 	watch *transferWatch

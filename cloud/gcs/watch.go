@@ -9,7 +9,7 @@ import (
 
 var errTooLong = errors.New("no answer in time")
 
-// because is err, with the reason why ctx ended it if ours was the reason.
+// because returns err, with the reason why ctx ended if this package ended it.
 func because(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -22,7 +22,7 @@ func because(ctx context.Context, err error) error {
 
 var errStalled = errors.New("the transfer stands still")
 
-// transferWatch ends a context when a transfer makes no progress for too long.
+// transferWatch cancels a context if a transfer makes no progress for too long.
 type transferWatch struct {
 	limit  time.Duration
 	timer  *time.Timer
@@ -36,11 +36,11 @@ func watchTransfer(ctx context.Context, limit time.Duration) (context.Context, *
 	return ctx, w
 }
 
-// progress starts the clock anew; pause stops it while the wait is somebody else's.
+// progress restarts the clock; pause stops it while waiting for something else.
 func (w *transferWatch) progress() { w.timer.Reset(w.limit) }
 func (w *transferWatch) pause()    { w.timer.Stop() }
 
-// end frees the timer and the context.
+// end releases the timer and the context.
 func (w *transferWatch) end() {
 	w.timer.Stop()
 	w.cancel(context.Canceled)

@@ -1,14 +1,13 @@
-// Package idtoken says who calls an HTTP service: it checks the identity token that Pub/Sub and Cloud Scheduler send along,
-// which Google signs in the name of a service account, and is the only importer of the library that does so.
+// Package idtoken authenticates the callers of an HTTP service: it verifies the identity token that Pub/Sub and Cloud Scheduler send,
+// signed by Google on behalf of a service account. It is the only importer of the library for that.
 //
-// A caller is believed when the token's signature is by one of Google's published keys (RS256 and nothing else), its issuer
-// is Google, its audience is this service, it has not expired, Google says that the e-mail address in it is verified, and
-// the address is on the list. Source: https://cloud.google.com/pubsub/docs/authenticate-push-subscriptions
+// A token is accepted if its signature is by one of Google's published keys (RS256 only), its issuer is Google, its audience is this
+// service, it has not expired, Google has verified its e-mail address, and the address is on the list. Source:
+// https://cloud.google.com/pubsub/docs/authenticate-push-subscriptions
 //
-// Cloud Run, where it checks callers by IAM itself, takes the signature off the token before it hands the request on, so that
-// nobody can use the token again. Then the claims can be checked here and the signature only there. That is believed where
-// the deployment says so, and nowhere else: whoever can reach the service past that check could write such a token.
-// Source: https://cloud.google.com/run/docs/troubleshooting#signature-removed
+// If Cloud Run itself checks callers by IAM, it removes the token's signature before forwarding the request, so that the token cannot be
+// reused. Then only the claims can be checked here. Such tokens are accepted only if the deployment says so: anyone able to reach the
+// service without passing Cloud Run's check could forge one. Source: https://cloud.google.com/run/docs/troubleshooting#signature-removed
 package idtoken
 
 import (
@@ -29,7 +28,7 @@ import (
 	"coppice/cloud"
 )
 
-// Issuer is who signs, and KeysURL where the public keys are.
+// Issuer is the signer, and KeysURL the address of its public keys.
 const (
 	Issuer  = "https://accounts.google.com"
 	KeysURL = "https://www.googleapis.com/oauth2/v3/certs"
@@ -37,46 +36,46 @@ const (
 
 const (
 	maxToken    = 16 << 10         // bytes of an Authorization header; Google's tokens have about 1,000
-	fetchLimit  = 10 * time.Second // of one fetch of the keys
-	fetchPause  = 10 * time.Second // between two fetches: a token with an unknown key's name asks for one
+	fetchLimit  = 10 * time.Second // per fetch of the keys
+	fetchPause  = 10 * time.Second // between fetches: a token with an unknown key id triggers one
 	maxCallers  = 100
 	tokenScheme = "Bearer"
-	// removed is what Cloud Run writes in place of a signature that it has checked.
+	// removed is what Cloud Run substitutes for a signature that it has checked.
 	removed = "SIGNATURE_REMOVED_BY_GOOGLE"
 )
 
 var compact = regexp.MustCompile(`^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$`)
 
-// Options say whom to believe.
+// Options say which tokens to accept.
 type Options struct {
-	Audience string   // what the token has to be made for
+	Audience string   // the required audience
 	Callers  []string // e-mail addresses of service accounts
-	// CloudRunChecks says that Cloud Run's IAM check stands in front and lets no unchecked request through.
+	// CloudRunChecks says that Cloud Run's IAM check is in front and lets no unchecked request pass.
 	CloudRunChecks bool
-	// For tests; empty, they are Google's keys, the default transport and the real time.
+	// For tests; if empty, Google's keys, the default transport and the real time are used.
 	KeysURL   string
 	Transport http.RoundTripper
 	Now       func() time.Time
 }
 
-// Verifier checks tokens. It may be used from any goroutine.
+// Verifier verifies tokens. It is safe for concurrent use.
 type Verifier struct {
 	keys    oidc.KeySet
 	config  *oidc.Config
 	callers []string
-	behind  bool // Cloud Run's IAM check
+	behind  bool // behind Cloud Run's IAM check
 }
 
-// TokenError is a request without a token, or with one that is not to be believed: HTTP 401. Nothing in its text comes from
-// the token but claims that a signature vouches for.
+// TokenError is a request without a valid token: HTTP 401. Its text contains nothing from the token except claims vouched for by a
+// signature.
 type TokenError struct{ Err error }
 
 func (e *TokenError) Error() string { return "the caller is not known: " + e.Err.Error() }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *TokenError) Unwrap() error { return e.Err }
 
-// CallerError is a good token of somebody who may not call: HTTP 403.
+// CallerError is a valid token of a caller who is not allowed: HTTP 403.
 type CallerError struct {
 	Email  string
 	Reason string
@@ -86,16 +85,16 @@ func (e *CallerError) Error() string {
 	return fmt.Sprintf("%.200q may not call: %s", e.Email, e.Reason)
 }
 
-// KeysError means that Google's keys could not be had, so that no token can be judged: HTTP 503, to be tried again.
+// KeysError means that Google's keys are not available, so that no token can be verified: HTTP 503, to be retried.
 type KeysError struct{ Err error }
 
 func (e *KeysError) Error() string { return "fetch the keys of " + Issuer + ": " + e.Err.Error() }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *KeysError) Unwrap() error { return e.Err }
 
-// New makes a Verifier. Options that would believe nobody, or anybody, are a *cloud.SetupError. It fetches nothing yet; ctx
-// is used for its values only.
+// New makes a Verifier. Options that would accept no caller, or any caller, are a *cloud.SetupError. It does not fetch keys yet; only ctx's
+// values are used.
 func New(ctx context.Context, o Options) (*Verifier, error) {
 	if err := o.check(); err != nil {
 		return nil, &cloud.SetupError{What: err.Error(), Hint: "terraform/ sets COPPICE_AUDIENCE and COPPICE_CALLERS; without both, listen on a loopback address only"}
@@ -143,7 +142,7 @@ func (v *Verifier) Verify(ctx context.Context, authorization string) (email stri
 		return "", &TokenError{err}
 	}
 
-	// Where Cloud Run stands in front, it has checked the signature and taken it off.
+	// Behind Cloud Run, the signature has already been checked and removed.
 	keys := &attempt{keys: v.keys}
 	if strings.HasSuffix(raw, "."+removed) {
 		if !v.behind {
@@ -177,7 +176,7 @@ func (v *Verifier) Verify(ctx context.Context, authorization string) (email stri
 	return claims.Email, nil
 }
 
-// bearer is the token of an Authorization header.
+// bearer extracts the token from an Authorization header.
 func bearer(authorization string) (string, error) {
 	scheme, token, _ := strings.Cut(authorization, " ")
 	switch {
@@ -185,14 +184,14 @@ func bearer(authorization string) (string, error) {
 		return "", errors.New("the request has no Authorization header")
 	case len(authorization) > maxToken:
 		return "", fmt.Errorf("an Authorization header of %d bytes", len(authorization))
-	case !strings.EqualFold(scheme, tokenScheme) || !compact.MatchString(token): // the library would read other forms, too
+	case !strings.EqualFold(scheme, tokenScheme) || !compact.MatchString(token): // the library would accept other forms, too
 		return "", errors.New("the Authorization header holds no token of the form Bearer x.y.z")
 	}
 	return token, nil
 }
 
-// withoutContents keeps what the library says of a token whose signature is good, such as its issuer. Before that its words
-// could quote anything that a stranger has sent.
+// withoutContents keeps the library's message about a token with a valid signature, for instance about its issuer. Without one, the message
+// could quote arbitrary input.
 func withoutContents(err error) error {
 	var expired *oidc.TokenExpiredError
 	switch text := err.Error(); {
@@ -205,7 +204,7 @@ func withoutContents(err error) error {
 	return errors.New("the token cannot be read as one that is signed with RS256")
 }
 
-// attempt remembers whether the keys were to be had; the library's error says so in words only.
+// attempt records whether the keys were available; the library's error says so only as text.
 type attempt struct {
 	keys   oidc.KeySet
 	failed error
@@ -220,7 +219,7 @@ func (a *attempt) VerifySignature(ctx context.Context, jwt string) ([]byte, erro
 	return payload, err
 }
 
-// checkedBefore are the keys for a token whose signature Cloud Run has checked.
+// checkedBefore is the key set for a token whose signature Cloud Run has checked.
 type checkedBefore struct{}
 
 func (checkedBefore) VerifySignature(_ context.Context, jwt string) ([]byte, error) {
@@ -229,8 +228,8 @@ func (checkedBefore) VerifySignature(_ context.Context, jwt string) ([]byte, err
 	return base64.RawURLEncoding.DecodeString(claims)
 }
 
-// sparing is a transport that leaves fetchPause between two requests, so that whoever sends made-up tokens cannot have us
-// ask Google once for each, and that makes an error of every answer but 200.
+// sparing is a transport that waits fetchPause between requests, so that forged tokens cannot make us send Google one request each, and
+// that turns any status but 200 into an error.
 type sparing struct {
 	next http.RoundTripper
 	now  func() time.Time
@@ -240,16 +239,16 @@ type sparing struct {
 	failed error // of the last request
 }
 
-// errFresh is no failure: the keys are as new as can be, and the token's is none of them.
+// errFresh is not a failure: the keys are up to date, and do not include the token's.
 var errFresh = errors.New("the keys were fetched a moment ago")
 
-// unavailableError is a fetch of the keys that failed.
+// unavailableError is a failed fetch of the keys.
 type unavailableError struct{ err error }
 
 func (e *unavailableError) Error() string { return e.err.Error() }
 func (e *unavailableError) Unwrap() error { return e.err }
 
-// RoundTrip asks, at most once at a time.
+// RoundTrip sends at most one request at a time.
 func (s *sparing) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,9 +1,9 @@
-// Package inspect reads what a project is made of, for `launcher doctor`: who is calling, which services are enabled, who has
-// which role, buckets, topics, subscriptions, quotas, machine types, images. It changes nothing: every call is a GET, or one of
-// the POSTs that only read (testIamPermissions, getIamPolicy of some services, tokeninfo).
+// Package inspect reads a project's configuration for `launcher doctor`: the caller, enabled services, role bindings, buckets, topics,
+// subscriptions, quotas, machine types, images. It changes nothing: every call is a GET, or one of the POSTs that only read
+// (testIamPermissions, getIamPolicy of some services, tokeninfo).
 //
-// It speaks REST through the authenticated transport of Google's libraries: a client library for each of the eight services
-// would be tens of megabytes of generated code for fifteen calls.
+// It uses REST through the authenticated transport of Google's libraries: client libraries for the eight services would be tens of
+// megabytes of generated code for fifteen calls.
 package inspect
 
 import (
@@ -27,7 +27,7 @@ import (
 	"coppice/cloud"
 )
 
-// Bounds of a call.
+// Limits of a call.
 const (
 	callLimit = 20 * time.Second
 	retryFor  = 30 * time.Second
@@ -35,34 +35,34 @@ const (
 	pageLimit = 50
 )
 
-// What a token is asked for. tokeninfo names the caller only for a token that has the second, too: a person's login has it
-// anyway, a token that is made for an account (by impersonation, in Cloud Run, on a machine) only if it is asked for.
+// The scopes of a token. tokeninfo names the caller only for a token with the second one: a person's login has it anyway, a token made for
+// an account (by impersonation, in Cloud Run, on a machine) only on request.
 const (
 	cloudScope = "https://www.googleapis.com/auth/cloud-platform"
 	emailScope = "https://www.googleapis.com/auth/userinfo.email"
 )
 
-// Options say which project is looked at.
+// Options say which project to inspect.
 type Options struct {
 	Project  string
 	Location string // region
-	// Endpoint is host:port of an emulator on this machine, where https://SERVICE/PATH is http://Endpoint/SERVICE/PATH; "" is
-	// Google Cloud with the application default credentials.
+	// Endpoint is host:port of an emulator on this machine, where https://SERVICE/PATH is http://Endpoint/SERVICE/PATH; "" is Google Cloud
+	// with the application default credentials.
 	Endpoint string
 }
 
-// Client reads. It may be used from any goroutine.
+// Client inspects a project. It is safe for concurrent use.
 type Client struct {
 	http    *http.Client
-	token   func() (string, error) // an access token of the caller; nil where there are no credentials
+	token   func() (string, error) // an access token of the caller; nil if there are no credentials
 	opts    Options
 	address func(service string) string
 }
 
-// Errors of a Client are: *cloud.SetupError for missing or refused credentials, *cloud.PermissionError, cloud.ErrNotThere,
-// cloud.ErrNotImitated, or what else went wrong.
+// Errors of a Client are: *cloud.SetupError for missing or rejected credentials, *cloud.PermissionError, cloud.ErrNotThere,
+// cloud.ErrNotImitated, or others.
 
-// New connects. Without credentials it is a *cloud.SetupError.
+// New connects. Without credentials the error is a *cloud.SetupError.
 func New(ctx context.Context, o Options) (*Client, error) {
 	if o.Endpoint != "" {
 		if err := cloud.Loopback("COPPICE_INSPECT_ENDPOINT", o.Endpoint); err != nil {
@@ -94,7 +94,7 @@ func newClient(c *http.Client, token func() (string, error), o Options, address 
 	return &Client{http: c, token: token, opts: o, address: address}
 }
 
-// read calls and decodes the answer into out. A nil body makes a GET, any other a POST of it.
+// read sends a request and decodes the answer into out. With a nil body it is a GET, otherwise a POST.
 func (c *Client) read(ctx context.Context, service, path string, query url.Values, body, out any) error {
 	target := c.address(service) + path
 	if len(query) > 0 {
@@ -167,13 +167,13 @@ func (c *Client) do(r *http.Request, out any) error {
 	return json.Unmarshal(data, out)
 }
 
-// passes says that trying again may help.
+// passes reports whether a retry may help.
 func passes(err error) bool {
 	var api *googleapi.Error
 	return errors.As(err, &api) && (api.Code == http.StatusTooManyRequests || api.Code >= 500 && api.Code != http.StatusNotImplemented)
 }
 
-// translate makes a service's error one of ours.
+// translate converts a service's error.
 func translate(what string, err error) error {
 	var api *googleapi.Error
 	if errors.As(err, &api) {
@@ -195,10 +195,10 @@ func translate(what string, err error) error {
 	return fmt.Errorf("read %s: %w", what, err)
 }
 
-// projectPattern is a project's id as it may stand in a path.
+// projectPattern matches project ids that are safe in a path.
 var projectPattern = regexp.MustCompile(`^[a-z0-9:.-]{1,100}$`)
 
-// path is a path of which the parts are escaped.
+// path formats a path with escaped parts.
 func path(format string, parts ...string) string {
 	escaped := make([]any, len(parts))
 	for i, p := range parts {
@@ -207,8 +207,8 @@ func path(format string, parts ...string) string {
 	return fmt.Sprintf(format, escaped...)
 }
 
-// Caller is the e-mail address of whose credentials are used; "" where their token does not say, as that of a machine which
-// was started without the scope.
+// Caller returns the e-mail address of the credentials; "" if their token does not include it, for instance on a machine started without
+// the scope.
 func (c *Client) Caller(ctx context.Context) (string, error) {
 	form := url.Values{}
 	if c.token != nil {
@@ -226,7 +226,7 @@ func (c *Client) Caller(ctx context.Context) (string, error) {
 	return info.Email, err
 }
 
-// Number is the project's number.
+// Number returns the project's number.
 func (c *Client) Number(ctx context.Context) (string, error) {
 	if !projectPattern.MatchString(c.opts.Project) {
 		return "", &cloud.SetupError{What: fmt.Sprintf("%.80q is no project", c.opts.Project), Hint: "set COPPICE_PROJECT"}
@@ -238,7 +238,7 @@ func (c *Client) Number(ctx context.Context) (string, error) {
 	return p.Number, err
 }
 
-// Enabled are the services that are enabled in the project, such as batch.googleapis.com.
+// Enabled returns the services enabled in the project, such as batch.googleapis.com.
 func (c *Client) Enabled(ctx context.Context) ([]string, error) {
 	var names []string
 	query := url.Values{"filter": {"state:ENABLED"}, "pageSize": {"200"}, "fields": {"services.config.name,nextPageToken"}}

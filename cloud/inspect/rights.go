@@ -9,16 +9,16 @@ import (
 	"coppice/cloud"
 )
 
-// door is where a resource's rights are asked for. The services differ in whether they want GET or POST.
+// door is where to query a resource's permissions. Services differ in whether they use GET or POST.
 type door struct {
 	service string
 	path    string     // of the resource
-	policy  url.Values // of the GET that reads the policy; nil makes it a POST
+	policy  url.Values // for reading the policy by GET; nil for POST
 }
 
-// doorOf finds it. Names have been checked by nobody: whatever cannot be one is refused.
+// doorOf finds it. Names are unchecked input: invalid ones are rejected.
 func (c *Client) doorOf(r cloud.Resource) (door, error) {
-	version := url.Values{"options.requestedPolicyVersion": {"3"}} // or conditions would be left out of what is answered
+	version := url.Values{"options.requestedPolicyVersion": {"3"}} // otherwise conditions would be left out
 	var full string
 
 	switch r.Kind {
@@ -50,7 +50,7 @@ func (c *Client) doorOf(r cloud.Resource) (door, error) {
 	return door{}, fmt.Errorf("%.200q is not %s", r.Name, full)
 }
 
-// Held are those of the permissions that the caller has on the resource.
+// Held returns those of the permissions that the caller has on the resource.
 func (c *Client) Held(ctx context.Context, r cloud.Resource, permissions []string) ([]string, error) {
 	d, err := c.doorOf(r)
 	if err != nil {
@@ -69,8 +69,8 @@ func (c *Client) Held(ctx context.Context, r cloud.Resource, permissions []strin
 	return held.Permissions, err
 }
 
-// Policy is the policy of exactly this resource, without what is inherited. Bindings with a condition are left out: whether they
-// hold depends on more than can be asked.
+// Policy returns the policy of exactly this resource, without inherited bindings. Conditional bindings are left out: whether they apply
+// cannot be determined.
 func (c *Client) Policy(ctx context.Context, r cloud.Resource) (cloud.Policy, error) {
 	d, err := c.doorOf(r)
 	if err != nil {

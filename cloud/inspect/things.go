@@ -11,7 +11,7 @@ import (
 	"coppice/cloud"
 )
 
-// Bucket is the settings of a bucket.
+// Bucket returns a bucket's settings.
 func (c *Client) Bucket(ctx context.Context, name string) (cloud.Bucket, error) {
 	var b struct {
 		Location string `json:"location"`
@@ -38,7 +38,7 @@ func (c *Client) Bucket(ctx context.Context, name string) (cloud.Bucket, error) 
 	}, err
 }
 
-// Topic says nil when the topic of this full name exists.
+// Topic returns nil if the topic with this full name exists.
 func (c *Client) Topic(ctx context.Context, name string) error {
 	d, err := c.doorOf(cloud.Resource{Kind: "topic", Name: name})
 	if err != nil {
@@ -48,7 +48,7 @@ func (c *Client) Topic(ctx context.Context, name string) error {
 	return c.read(ctx, d.service, d.path, nil, nil, &t)
 }
 
-// Subscription is the settings of the subscription of this full name.
+// Subscription returns the settings of the subscription with this full name.
 func (c *Client) Subscription(ctx context.Context, name string) (cloud.Subscription, error) {
 	d, err := c.doorOf(cloud.Resource{Kind: "subscription", Name: name})
 	if err != nil {
@@ -67,10 +67,10 @@ func (c *Client) Subscription(ctx context.Context, name string) (cloud.Subscript
 	return cloud.Subscription{Topic: s.Topic, DeadLetterTopic: s.Dead.Topic, MaxAttempts: s.Dead.Attempts}, err
 }
 
-// Region is the region of Options.
+// Region returns the region of Options.
 func (c *Client) Region(ctx context.Context) (cloud.Region, error) {
 	var answer struct {
-		Zones  []string `json:"zones"` // addresses
+		Zones  []string `json:"zones"` // URLs
 		Quotas []struct {
 			Metric string  `json:"metric"`
 			Limit  float64 `json:"limit"`
@@ -95,14 +95,14 @@ func (c *Client) Region(ctx context.Context) (cloud.Region, error) {
 	return r, nil
 }
 
-// Offered says nil when the zone has machines of the type, and cloud.ErrNotThere when it has not.
+// Offered returns nil if the zone offers the machine type, else cloud.ErrNotThere.
 func (c *Client) Offered(ctx context.Context, zone, machineType string) error {
 	var m struct{}
 	return c.read(ctx, "compute.googleapis.com", path("/compute/v1/projects/%s/zones/%s/machineTypes/%s", c.opts.Project, zone, machineType),
 		url.Values{"fields": {"name"}}, nil, &m)
 }
 
-// Image says nil when the image exists.
+// Image returns nil if the image exists.
 func (c *Client) Image(ctx context.Context, i cloud.Image) error {
 	what := path("/v1/projects/%s/locations/%s/repositories/%s/packages/%s", i.Project, i.Location, i.Repository, i.Name)
 	if i.Digest != "" {

@@ -1,6 +1,5 @@
-// Package pubsub publishes and receives messages over Google Cloud Pub/Sub, and is the only importer of its client
-// library. Messages are hints: they may come twice, late, in any order or never, and whoever receives one looks at the
-// bucket.
+// Package pubsub publishes and receives messages over Google Cloud Pub/Sub, and is the only importer of its client library. Messages are
+// hints: they may arrive twice, late, in any order or never, and a receiver looks at the bucket for the facts.
 package pubsub
 
 import (
@@ -19,22 +18,22 @@ import (
 
 const service = "Pub/Sub"
 
-// Bounds of publishing and receiving.
+// Limits on publishing and receiving.
 const (
-	publishLimit   = 30 * time.Second // of one message, retries included
+	publishLimit   = 30 * time.Second // per message, including retries
 	maxOutstanding = 100              // messages handled at once
 	shutdownLimit  = 15 * time.Second // for handlers to return after the end
 )
 
-// Client holds the connection of one project. It may be used from any goroutine.
+// Client is the connection of one project. It is safe for concurrent use.
 type Client struct {
 	c       *pubsub.Client
 	project string
 	limit   time.Duration
 }
 
-// New connects to the emulator that PUBSUB_EMULATOR_HOST names (Google's library reads it), else to Pub/Sub with the
-// application default credentials. Without either it is a *cloud.SetupError. Options are for tests.
+// New connects to the emulator named by PUBSUB_EMULATOR_HOST (read by Google's library), else to Pub/Sub with the application default
+// credentials. Without either, the error is a *cloud.SetupError. Options are for tests.
 func New(ctx context.Context, project string, opts ...option.ClientOption) (*Client, error) {
 	if project == "" {
 		return nil, &cloud.SetupError{What: "no project for " + service, Hint: "set COPPICE_PROJECT"}
@@ -50,27 +49,26 @@ func New(ctx context.Context, project string, opts ...option.ClientOption) (*Cli
 	return &Client{c: c, project: project, limit: publishLimit}, nil
 }
 
-// Close frees the connection. Publishers have to be closed before.
+// Close closes the connection. Publishers must be closed first.
 func (c *Client) Close() error { return c.c.Close() }
 
-// Publisher publishes to one topic. It may be used from any goroutine.
+// Publisher publishes to one topic. It is safe for concurrent use.
 type Publisher struct {
 	p     *pubsub.Publisher
 	topic string
 	limit time.Duration
 }
 
-// Publisher is a Publisher for the topic of this project. It does not ask whether the topic exists; the first Publish does.
+// Publisher returns a Publisher for a topic of this project. It does not check that the topic exists; the first Publish does.
 func (c *Client) Publisher(topic string) *Publisher {
 	p := c.c.Publisher(topic)
 	p.PublishSettings.Timeout = c.limit
-	p.PublishSettings.DelayThreshold = time.Millisecond // our messages are few, and each is waited for
+	p.PublishSettings.DelayThreshold = time.Millisecond // messages are few, and each one is waited for
 	return &Publisher{p: p, topic: "projects/" + c.project + "/topics/" + topic, limit: c.limit}
 }
 
-// Publish returns when the service has the message, or with the reason why it does not, after half a minute at most. A
-// missing topic, missing credentials and a missing emulator are *cloud.SetupError. A message of which Publish says that it
-// failed may still have been published.
+// Publish returns once the service has accepted the message, or with an error after half a minute at most. A missing topic, credentials or
+// emulator is a *cloud.SetupError. A message for which Publish fails may still have been published.
 func (p *Publisher) Publish(ctx context.Context, data []byte, attrs map[string]string) error {
 	ctx, cancel := context.WithTimeout(ctx, p.limit)
 	defer cancel()
@@ -81,16 +79,16 @@ func (p *Publisher) Publish(ctx context.Context, data []byte, attrs map[string]s
 	return nil
 }
 
-// Close waits for what is being published and ends the Publisher.
+// Close waits for pending messages and ends the Publisher.
 func (p *Publisher) Close() { p.p.Stop() }
 
-// Message is one message as it was delivered.
+// Message is a delivered message.
 type Message struct {
-	ID         string // the service's; a message published twice has two
+	ID         string // the service's id; a message published twice has two
 	Data       []byte
 	Attributes map[string]string
 	Published  time.Time
-	Attempt    int // of delivery, from 1; 0 when the subscription does not count
+	Attempt    int // number of the delivery, from 1; 0 if the subscription does not count
 }
 
 // Subscription receives from one subscription.
@@ -99,7 +97,7 @@ type Subscription struct {
 	name string
 }
 
-// Subscription is the subscription of this project with the name. It does not ask whether it exists; Receive does.
+// Subscription returns the subscription of this project with that name. It does not check that it exists; Receive does.
 func (c *Client) Subscription(name string) *Subscription {
 	s := c.c.Subscriber(name)
 	s.ReceiveSettings.MaxOutstandingMessages = maxOutstanding
@@ -107,10 +105,9 @@ func (c *Client) Subscription(name string) *Subscription {
 	return &Subscription{s: s, name: "projects/" + c.project + "/subscriptions/" + name}
 }
 
-// Receive calls handle for every message, from several goroutines at once, until ctx ends (then it returns nil) or
-// receiving has become impossible. A message for which handle returns nil is done with; one for which it returns an error
-// comes again, after a pause and possibly elsewhere. A missing subscription, missing credentials and a missing emulator are
-// *cloud.SetupError. The context of handle ends with ctx.
+// Receive calls handle for every message, from several goroutines at once, until ctx ends (then it returns nil) or receiving fails
+// permanently. A message for which handle returns nil is acknowledged; after an error it is redelivered, with a pause and possibly
+// elsewhere. A missing subscription, credentials or emulator is a *cloud.SetupError. The context of handle ends with ctx.
 func (s *Subscription) Receive(ctx context.Context, handle func(context.Context, Message) error) error {
 	err := s.s.Receive(ctx, func(ctx context.Context, m *pubsub.Message) {
 		attempt := 0

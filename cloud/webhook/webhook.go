@@ -1,6 +1,6 @@
-// Package webhook posts verdicts to an address that a person has made: an incoming webhook of Slack, or of anything that takes the same form
-// (Mattermost, Google Chat, Discord with /slack behind its address), or a server that takes the message as JSON. Whoever has the address may
-// write there, so it is in no error and no log line.
+// Package webhook posts verdicts to a configured URL: an incoming webhook of Slack, or of anything compatible (Mattermost, Google Chat,
+// Discord with /slack appended), or a server that accepts the message as JSON. Anyone with the URL can post there, so it appears in no
+// error and no log line.
 package webhook
 
 import (
@@ -22,15 +22,15 @@ import (
 	"coppice/sweep"
 )
 
-// Bounds of one message.
+// Limits of one message.
 const (
 	attemptLimit = 10 * time.Second
 	retryFor     = 45 * time.Second // all attempts and the pauses between them
 	maxPause     = 10 * time.Second
-	maxAnswer    = 64 << 10 // that is read, so that the connection can be used again
+	maxAnswer    = 64 << 10 // of the response, read so that the connection can be reused
 )
 
-// Client posts to one address. It may be used from any goroutine.
+// Client posts to one URL. It is safe for concurrent use.
 type Client struct {
 	address sweep.Secret
 	slack   bool
@@ -38,18 +38,18 @@ type Client struct {
 	pause   time.Duration // before the second attempt
 }
 
-// New makes a Client of what the environment says. An address that is not https, but for one of this machine, is a *cloud.SetupError.
+// New makes a Client from the environment's settings. A URL that is not https, unless it is on this machine, is a *cloud.SetupError.
 func New(env sweep.VerdictsEnv) (*Client, error) {
 	if err := env.Check(); err != nil {
 		return nil, &cloud.SetupError{What: "the webhook cannot be used", Hint: "mend or unset it", Err: err}
 	}
-	// A redirection could lead anywhere, unencrypted places included: it is an answer like others, and not the right one.
+	// Redirects are not followed: they could lead anywhere, including to unencrypted URLs. They count as a failure.
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &Client{address: env.Webhook, slack: env.WebhookFormat == sweep.WebhookSlack, http: &http.Client{CheckRedirect: stay}, pause: time.Second}, nil
 }
 
-// Send returns when the other side has taken the message, or with the reason why it has not: a *RefusedError where no repetition helps.
-// Network errors, 429 and 5xx are tried again for less than a minute.
+// Send returns once the other side has accepted the message, or with an error: a *RefusedError if a retry does not help. Network errors,
+// 429 and 5xx are retried for less than a minute.
 func (c *Client) Send(ctx context.Context, m *sweep.VerdictMessage) error {
 	body, err := c.body(m)
 	if err != nil {
@@ -59,7 +59,7 @@ func (c *Client) Send(ctx context.Context, m *sweep.VerdictMessage) error {
 	_, err = backoff.Retry(ctx, func() (struct{}, error) { return struct{}{}, c.post(ctx, m.ID, body) },
 		backoff.WithBackOff(pauses), backoff.WithMaxElapsedTime(retryFor))
 
-	var asked *backoff.RetryAfterError // the last answer was 429, and there is no time left
+	var asked *backoff.RetryAfterError // the last answer was 429, and there is no time for a retry
 	if errors.As(err, &asked) {
 		err = &RefusedError{http.StatusTooManyRequests}
 	}
@@ -83,18 +83,18 @@ func (e *RefusedError) Error() string {
 	return text + ": is COPPICE_WEBHOOK still valid, and COPPICE_WEBHOOK_FORMAT right?"
 }
 
-// passing says whether another attempt may be answered otherwise.
+// passing reports whether another attempt may succeed.
 func (e *RefusedError) passing() bool {
 	return e.Status == http.StatusTooManyRequests || e.Status == http.StatusRequestTimeout || e.Status >= 500
 }
 
-// post is one attempt.
+// post makes one attempt.
 func (c *Client) post(ctx context.Context, id string, body []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, attemptLimit)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, string(c.address), bytes.NewReader(body))
 	if err != nil {
-		return backoff.Permanent(errors.New("the address cannot be used")) // err has it
+		return backoff.Permanent(errors.New("the address cannot be used")) // the original error contains the URL
 	}
 	r.Header.Set("Content-Type", "application/json; charset=utf-8")
 	r.Header.Set("User-Agent", "coppice")
@@ -105,7 +105,7 @@ func (c *Client) post(ctx context.Context, id string, body []byte) error {
 		return withoutAddress(err)
 	}
 	defer answer.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, maxAnswer)) // what it says could be the address again
+	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, maxAnswer)) // its contents might repeat the URL
 
 	refused := &RefusedError{answer.StatusCode}
 	switch {
@@ -120,7 +120,7 @@ func (c *Client) post(ctx context.Context, id string, body []byte) error {
 	return refused
 }
 
-// withoutAddress is the reason in an error of the HTTP client, whose own text begins with the address.
+// withoutAddress removes the URL, which the HTTP client's errors begin with.
 func withoutAddress(err error) error {
 	var e *url.Error
 	if !errors.As(err, &e) {
@@ -132,7 +132,7 @@ func withoutAddress(err error) error {
 	return e.Err
 }
 
-// body is the message in the format of the other side.
+// body is the message in the receiver's format.
 func (c *Client) body(m *sweep.VerdictMessage) ([]byte, error) {
 	if !c.slack {
 		return m.Encode()
@@ -152,8 +152,8 @@ func (c *Client) body(m *sweep.VerdictMessage) ([]byte, error) {
 	return body, nil
 }
 
-// escape takes the meaning from characters that could call a whole channel, or pass for a link: reasons hold names of columns and levels.
-// Source: https://docs.slack.dev/messaging/formatting-message-text#escaping
+// escape neutralises characters that could notify a whole channel, or act as a link: reasons contain names of columns and levels. Source:
+// https://docs.slack.dev/messaging/formatting-message-text#escaping
 func escape(text string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "`", "'", "*", "∗").Replace(text)
 }

@@ -13,18 +13,18 @@ import (
 	"coppice/dataset/ingest"
 )
 
-// dayColumn says on which day a row was, by its name; the dataset of a night is split by it.
+// dayColumn holds each row's day, by name; a night's dataset is split by it.
 const dayColumn = "__day"
 
-// daily is a table as a file for each of its days: what a night may not know lies in files that it is not given.
+// daily is a table divided into one file per day: rows that a night must not know are in files that it does not get.
 type daily struct {
 	dir   string
-	end   string // of the files' names
+	end   string // suffix of the files' names
 	files map[int]string
 	rows  map[int]int64
 }
 
-// sink writes one day.
+// sink writes one day's file.
 type sink struct {
 	file *os.File
 	buf  *bufio.Writer
@@ -49,7 +49,7 @@ func divide(ctx context.Context, spec *dataset.Spec, files []ingest.File, column
 		if c.Unreadable != "" {
 			continue
 		}
-		if c.Untyped { // what its texts mean is for each night to find out
+		if c.Untyped { // each night interprets the texts itself
 			d.end = ".csv"
 		}
 		columns = append(columns, c)
@@ -127,7 +127,7 @@ func (d *daily) write(sinks map[int]*sink, day int, b *ingest.Batch, columns []i
 	return s.out.Write(b.With(dayColumn, names))
 }
 
-// give links a night's days into a folder of its own, which is all of the table that it sees.
+// give links a night's days into a folder of its own, which is all that the night sees of the table.
 func (d *daily) give(folder string, first, last int) error {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return err
@@ -146,12 +146,12 @@ func (d *daily) give(folder string, first, last int) error {
 	return nil
 }
 
-// inputError is a table that the backtest cannot be played on.
+// inputError is a table that a backtest cannot use.
 type inputError string
 
 func (e inputError) Error() string { return string(e) }
 
-// IsInput says that what was handed in is at fault, and will be the next time.
+// IsInput says that the input is at fault, permanently.
 func (inputError) IsInput() bool { return true }
 
 var errNoRows error = inputError("the table has no row")

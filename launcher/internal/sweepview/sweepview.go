@@ -1,5 +1,5 @@
-// Package sweepview looks at a sweep from outside: it reads the plan, the results as they come, who works on what, and the
-// conclusion. Nothing in it writes.
+// Package sweepview observes a sweep from outside: it reads the plan, the results as they arrive, the claims, and the conclusion. It never
+// writes.
 package sweepview
 
 import (
@@ -18,33 +18,33 @@ import (
 	"coppice/sweepstore"
 )
 
-// Sweep is one sweep as it has been read so far.
+// Sweep is one sweep as read so far.
 type Sweep struct {
 	whole   *sweepstore.Sweep
 	trials  *sweepstore.Trials
-	Plan    *sweep.Plan // after a Look, with what was decided about open trials
+	Plan    *sweep.Plan // after a Look, with the decisions about open trials
 	results map[int]sweep.Result
 
-	decisions map[int]*sweep.Decision // about open trials, as far as they were read
+	decisions map[int]*sweep.Decision // about open trials, as far as read
 }
 
-// State is what is known of a sweep at one moment.
+// State is a sweep's state at one moment.
 type State struct {
 	Board      sweep.Board
-	Running    int // trials that a task holds and that have not ended
+	Running    int // trials that are claimed and have not ended
 	Cancelled  bool
-	Ending     bool              // the aggregator is concluding it: nothing that comes now counts
-	Conclusion *sweep.Conclusion // nil as long as it has not ended
+	Ending     bool              // the aggregator is concluding it: no further results count
+	Conclusion *sweep.Conclusion // nil until it has ended
 }
 
-// NotFoundError is a sweep that does not exist.
+// NotFoundError reports a sweep that does not exist.
 type NotFoundError struct{ ID sweep.ID }
 
 func (e *NotFoundError) Error() string {
 	return fmt.Sprintf("there is no sweep %s; `launcher ls` lists them", e.ID)
 }
 
-// Is makes the error fs.ErrNotExist.
+// Is makes the error an fs.ErrNotExist.
 func (e *NotFoundError) Is(target error) bool { return target == blob.ErrNotExist }
 
 // Open reads the plan. A sweep that does not exist is a *NotFoundError.
@@ -80,7 +80,7 @@ func (s *Sweep) Look(ctx context.Context) (State, error) {
 		s.Plan = s.Plan.WithDecisions(s.decisions)
 	}
 
-	// What the refit trains is known when it has trained it.
+	// What the refit trains is known once it has been trained.
 	if last := len(s.Plan.Trials) - 1; s.Plan.Folds != nil && s.Plan.Trials[last].Params == nil {
 		if r, ended := s.results[last]; ended && r.Params != nil {
 			s.Plan = s.Plan.WithRefit(r.Params)
@@ -104,11 +104,11 @@ func (s *Sweep) Look(ctx context.Context) (State, error) {
 	return state, err
 }
 
-// curvesAtOnce is how many trials' learning curves are read at once.
+// curvesAtOnce is how many trials' learning curves are read at the same time.
 const curvesAtOnce = 16
 
-// Curves are the learning curves of trials, by number: the metric on valid after each tree. A trial without one, since nothing is scored
-// after its trees or its holder vanished, is left out.
+// Curves returns the learning curves of trials, by number: the metric on valid after each tree. A trial without one, because its trees are
+// not scored or its holder vanished, is left out.
 func (s *Sweep) Curves(ctx context.Context, trials []int) (map[int][]sweep.CurvePoint, error) {
 	l, err := s.trials.List(ctx)
 	if err != nil {
@@ -137,13 +137,13 @@ func (s *Sweep) Curves(ctx context.Context, trials []int) (map[int][]sweep.Curve
 	return curves, group.Wait()
 }
 
-// Conclusion is the sweep's conclusion, nil as long as there is none.
+// Conclusion returns the sweep's conclusion; nil if there is none yet.
 func Conclusion(ctx context.Context, store blob.Store, id sweep.ID) (*sweep.Conclusion, error) {
 	return sweepstore.New(store, id).Conclusion(ctx)
 }
 
-// Left estimates how long the remaining trials take: at the pace of those that have ended, with as many at once as the
-// sweep has tasks. ok is false before the first has ended.
+// Left estimates the time for the remaining trials: at the pace of those that have ended, with as many at once as the sweep has tasks. ok
+// is false until the first has ended.
 func (s *Sweep) Left(state State) (left time.Duration, ok bool) {
 	var spent time.Duration
 	n := 0
@@ -161,7 +161,7 @@ func (s *Sweep) Left(state State) (left time.Duration, ok bool) {
 	return time.Duration(waves * float64(spent) / float64(n)), true
 }
 
-// List gives the ids of all sweeps.
+// List returns the ids of all sweeps.
 func List(ctx context.Context, store blob.Store) ([]sweep.ID, error) {
 	var ids []sweep.ID
 	for id, err := range sweepstore.List(ctx, store) {

@@ -1,4 +1,4 @@
-// Package warm finds what earlier sweeps of the same model have found, for a sweep that is about to begin where they ended.
+// Package warm reads the results of earlier sweeps of the same model, for a sweep that is about to begin where they ended.
 package warm
 
 import (
@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	mostPlans = 256 // of the newest sweeps in the bucket are looked at
+	mostPlans = 256 // newest sweeps in the bucket to look at
 	atOnce    = 16
 )
 
-// Read gives the results of earlier sweeps of the plan's model that fit its space, newest first: by the same metric, of at most sweep.MaxEarlier sweeps, of each the
-// best sweep.MaxFound. Sweeps that cannot be read are passed over.
+// Read returns the results of earlier sweeps of the plan's model that fit its space, newest first: with the same metric, from at most
+// sweep.MaxEarlier sweeps, and of each the best sweep.MaxFound. Unreadable sweeps are skipped.
 func Read(ctx context.Context, bucket blob.Store, p *sweep.Plan) ([]sweep.Earlier, error) {
 	ids, err := sweepstore.Newest(ctx, bucket)
 	if err != nil {
@@ -55,7 +55,7 @@ func Read(ctx context.Context, bucket blob.Store, p *sweep.Plan) ([]sweep.Earlie
 	return out, nil
 }
 
-// one is what an earlier sweep has found; nil where it is none of the model, or nothing of it fits.
+// one returns the results of an earlier sweep; nil if it is of another model, or none of its results fit.
 func one(ctx context.Context, bucket blob.Store, id sweep.ID, p *sweep.Plan) (*sweep.Earlier, error) {
 	old, _, err := sweepstore.New(bucket, id).Plan(ctx)
 	var damaged *sweepstore.DamagedError
@@ -77,7 +77,7 @@ func one(ctx context.Context, bucket blob.Store, id sweep.ID, p *sweep.Plan) (*s
 	if err := trials.Results(ctx, list, results, nil); err != nil {
 		return nil, err
 	}
-	for trial := range old.Inherits() { // what the sweep that it extends has found is read there
+	for trial := range old.Inherits() { // results of the sweep that it extends are read there
 		delete(results, trial)
 	}
 	fitting, err := search.Fitting(p, rated(old, slices.Collect(maps.Values(results))), sweep.MaxFound)
@@ -87,7 +87,7 @@ func one(ctx context.Context, bucket blob.Store, id sweep.ID, p *sweep.Plan) (*s
 	return &sweep.Earlier{Sweep: id, Dataset: old.Dataset.Name + "@" + old.Dataset.Version, Created: old.Created, Trials: fitting}, nil
 }
 
-// rated are the results of a sweep's configurations: of one with folds the means, under the number of their first trial.
+// rated returns the results of a sweep's configurations: with folds their means, under the number of their first trial.
 func rated(p *sweep.Plan, results []sweep.Result) []sweep.Result {
 	if p.Folds == nil {
 		return results
