@@ -1,6 +1,6 @@
-// Package blob is what Coppice asks of object storage: read, write if nobody else did, list. Nothing else is needed to
-// run a sweep without a driver, and nothing else may be used, so that memory, an emulator and Google Cloud Storage behave
-// alike (package blobtest holds the behaviour as a test).
+// Package blob is what Coppice requires of object storage: conditional writes, reads, and listings. This is sufficient to run a sweep
+// without a driver, and nothing else may be used, so that memory, an emulator and Google Cloud Storage behave alike (package blobtest tests
+// the behaviour).
 package blob
 
 import (
@@ -19,14 +19,14 @@ import (
 	"github.com/cenkalti/backoff/v5"
 )
 
-// Generation numbers the contents that an object has had: a new one with every write. As a condition of Put it says
-// which contents the writer believes to be there.
+// Generation numbers the successive contents of an object: every write makes a new one. As a condition of Put it states the expected
+// current contents.
 type Generation int64
 
-// Conditions of Put beside an exact generation.
+// Conditions of Put, beside an exact generation.
 const (
-	Any    Generation = -1 // whatever is there
-	Absent Generation = 0  // nothing may be there: create-only
+	Any    Generation = -1 // unconditional
+	Absent Generation = 0  // the object must not exist: create-only
 )
 
 // Attrs describes one object.
@@ -38,8 +38,8 @@ type Attrs struct {
 	Updated    time.Time
 }
 
-// Range is the part of an object to read: from byte Offset, Length bytes or, when Length is 0, all the rest. A Generation
-// other than 0 pins the contents; reading another is ErrNotExist.
+// Range is the part of an object to read: from byte Offset, Length bytes or, if Length is 0, to the end. A Generation other than 0 requires
+// that generation; if it is not the current one, the error is ErrNotExist.
 type Range struct {
 	Offset     int64
 	Length     int64
@@ -48,32 +48,33 @@ type Range struct {
 
 // Errors that a Store returns, wrapped with the object's name.
 var (
-	// ErrNotExist means that no object (or no such generation) is there. It is fs.ErrNotExist.
+	// ErrNotExist means that the object, or the generation, does not exist. It is fs.ErrNotExist.
 	ErrNotExist = fs.ErrNotExist
-	// ErrPrecondition means that another generation is there than the writer believed.
+	// ErrPrecondition means that the object is at another generation than expected.
 	ErrPrecondition = errors.New("object is not at the expected generation")
-	// ErrTooLong means that an object has more bytes than an object of its kind may have.
+	// ErrTooLong means that an object is longer than its kind allows.
 	ErrTooLong = errors.New("object is too long")
-	// ErrName means that a name cannot be an object of ours; see ValidName.
+	// ErrName means that a name is not valid for an object; see ValidName.
 	ErrName = errors.New("invalid object name")
 )
 
-// Store holds named objects. All methods may be called from any goroutine; after Put has returned, every Stat, Open and
-// List sees the new contents. Names must satisfy ValidName.
+// Store holds named objects. It is safe for concurrent use; after Put has returned, every Stat, Open and List sees the new contents. Names
+// must satisfy ValidName.
 type Store interface {
-	// Stat describes the object, or says ErrNotExist.
+	// Stat returns the object's attributes, or ErrNotExist.
 	Stat(ctx context.Context, name string) (Attrs, error)
-	// Open reads a part of the object, or says ErrNotExist. The caller closes the reader; one that ends early has an error.
+	// Open reads a part of the object, or returns ErrNotExist. The caller closes the reader; if the data end early, reading returns an
+	// error.
 	Open(ctx context.Context, name string, r Range) (io.ReadCloser, Attrs, error)
-	// Put writes all of r under name if the object is at generation cond, else says ErrPrecondition. Nothing becomes visible
-	// before all of it is there; an error from r leaves everything as it was. The caller may repeat a failed Put.
+	// Put atomically writes all of r under name if the object is at generation cond, else it returns ErrPrecondition. An error from r
+	// leaves the object unchanged. The caller may retry a failed Put.
 	Put(ctx context.Context, name string, cond Generation, r io.Reader) (Attrs, error)
 	// List yields the objects whose names begin with prefix, ascending by name. It stops at the first error.
 	List(ctx context.Context, prefix string) iter.Seq2[Attrs, error]
 }
 
-// ValidName refuses names that could mean something else somewhere on their way: empty, over 1,024 bytes, not UTF-8, with
-// control characters or backslashes, absolute, or with an empty, "." or ".." part.
+// ValidName rejects names that could be misinterpreted on some system: empty, over 1,024 bytes, not UTF-8, with control characters or
+// backslashes, absolute, or with an empty, "." or ".." component.
 func ValidName(name string) error {
 	if name == "" || len(name) > 1024 || !utf8.ValidString(name) {
 		return fmt.Errorf("%w: %.60q must be 1 to 1024 bytes of UTF-8", ErrName, name)
@@ -94,14 +95,14 @@ func ValidName(name string) error {
 	return nil
 }
 
-// Bounds of reading again what did not arrive whole.
+// Limits on reading again after a failed transfer.
 const (
 	reads     = 5
 	readPause = 100 * time.Millisecond
 )
 
-// ReadAll is the whole object, which may have at most limit bytes. What is damaged or lost on the way, as a store finds out by its
-// checksum when everything was read, is read again.
+// ReadAll returns the whole object, which may have at most limit bytes. If data are damaged or lost in transit, as detected by the store's
+// checksum at the end, it reads again.
 func ReadAll(ctx context.Context, s Store, name string, limit int64) (data []byte, attrs Attrs, err error) {
 	pauses := backoff.NewExponentialBackOff()
 	pauses.InitialInterval = readPause
@@ -116,8 +117,8 @@ func ReadAll(ctx context.Context, s Store, name string, limit int64) (data []byt
 	return data, attrs, nil
 }
 
-// readOnce reads the object. Its error is permanent unless it is one of the transfer: a store that does not open an object has tried again
-// already.
+// readOnce reads the object. Its error is permanent unless it is a transfer error: a store that fails to open an object has already
+// retried.
 func readOnce(ctx context.Context, s Store, name string, limit int64) ([]byte, Attrs, error) {
 	r, attrs, err := s.Open(ctx, name, Range{})
 	if err != nil {
@@ -137,8 +138,8 @@ func readOnce(ctx context.Context, s Store, name string, limit int64) ([]byte, A
 	return data, attrs, nil
 }
 
-// Create writes data under name if nothing is there. Losing to an earlier writer is no error: created is then false, and
-// the caller reads what is there.
+// Create writes data under name if the object does not exist. If it exists, that is not an error: created is then false, and the caller
+// reads the existing object.
 func Create(ctx context.Context, s Store, name string, data []byte) (created bool, err error) {
 	_, err = s.Put(ctx, name, Absent, bytes.NewReader(data))
 	if errors.Is(err, ErrPrecondition) {
@@ -147,7 +148,7 @@ func Create(ctx context.Context, s Store, name string, data []byte) (created boo
 	return err == nil, err
 }
 
-// maxJSON bounds every JSON object of ours: a plan of 100,000 trials stays below.
+// maxJSON bounds every JSON object: a plan of 100,000 trials is smaller.
 const maxJSON = 64 << 20
 
 // ReadJSON decodes the object into v.

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Memory is an empty Store that lives in memory. Its generations count the writes to it.
+// Memory returns an empty Store in memory. Its generations count the writes.
 func Memory() Store { return &memory{objects: map[string]*object{}} }
 
 type memory struct {
@@ -22,7 +22,7 @@ type memory struct {
 	objects map[string]*object
 }
 
-// object is one generation of an object; it never changes.
+// object is one generation of an object; it is immutable.
 type object struct {
 	attrs Attrs
 	data  []byte
@@ -77,7 +77,7 @@ func (m *memory) Open(ctx context.Context, name string, r Range) (io.ReadCloser,
 	return &memoryReader{ctx, bytes.NewReader(data)}, o.attrs, nil
 }
 
-// memoryReader reads until its context ends, as one over a network would.
+// memoryReader reads until its context ends, like one over a network.
 type memoryReader struct {
 	ctx context.Context
 	r   *bytes.Reader

@@ -1,16 +1,13 @@
-// Package calibrate turns raw scores into probabilities that mean what they say: of the rows that are given 0.03, three in
-// a hundred are positive. It fits isotonic regression, Platt's sigmoid and beta calibration, and chooses among them by
-// cross-validated log loss (Choose).
+// Package calibrate turns raw scores into calibrated probabilities: of the rows that get 0.03, three in a hundred are positive. It fits
+// isotonic regression, Platt's sigmoid and beta calibration, and chooses between them by cross-validated log loss (Choose).
 //
-// A raw score is the model's output in log odds, before any sigmoid. Every calibrator is non-decreasing (but for the last
-// bit of math.Exp), so that it changes no ranking, and stays within 1e-15 and 1 - 1e-15, so that no log loss becomes
-// infinite.
+// A raw score is the model's output in log odds, before any sigmoid. Every calibrator is non-decreasing (up to the last bit of math.Exp),
+// so it does not change rankings, and stays within 1e-15 and 1 - 1e-15, so that log losses stay finite.
 //
-// Weights are relative. They are scaled so that they add up to the effective number of rows (Kish 1965: the square of
-// their sum divided by the sum of their squares), because all methods smooth by imaginary rows, and how much these count
-// must not depend on the weights' unit.
+// Weights are relative. They are scaled to add up to the effective number of rows (Kish 1965: the square of their sum divided by the sum of
+// their squares), because all methods smooth with imaginary rows, whose influence must not depend on the weights' unit.
 //
-// The same rows give the same bytes, whatever the number of processors.
+// The same rows give the same bytes for any number of processors.
 package calibrate
 
 import (
@@ -30,21 +27,20 @@ const (
 	None     Method = "none"     // the plain sigmoid, as the model was trained
 )
 
-// Methods are all of them.
+// Methods returns all methods.
 func Methods() []Method { return []Method{Isotonic, Platt, Beta, None} }
 
 const (
-	// maxRaw bounds raw scores, so that squares of them do not overflow.
+	// maxRaw bounds raw scores, so that their squares do not overflow.
 	maxRaw = 1e100
-	// edge is how near a probability comes to 0 and 1.
+	// edge is the least distance of a probability from 0 and 1.
 	edge = 1e-15
 )
 
-// Calibrator maps raw scores to probabilities. Fit and Decode make it; it never changes, and any number of goroutines may
-// use it.
+// Calibrator maps raw scores to probabilities. It is made by Fit or Decode, is immutable, and safe for concurrent use.
 type Calibrator struct {
 	method Method
-	// Isotonic: x ascends strictly, y does not descend.
+	// Isotonic: x is strictly ascending, y non-decreasing.
 	x, y []float64
 	// Platt: sigmoid(a raw + c). Beta, with p = sigmoid(raw): sigmoid(a ln p - b ln(1-p) + c). a and b are not negative.
 	a, b, c float64
@@ -52,7 +48,7 @@ type Calibrator struct {
 	segments *Segments // nil: every row is calibrated alike
 }
 
-// Method is how the calibrator was fitted.
+// Method returns how the calibrator was fitted.
 func (c *Calibrator) Method() Method { return c.method }
 
 // String describes the calibrator in a few words, for people.
@@ -68,7 +64,7 @@ func (c *Calibrator) String() string {
 	return "sigmoid(raw)"
 }
 
-// Predict is the probability that belongs to a raw score, in no segment; that of NaN is NaN.
+// Predict returns the probability for a raw score outside of all segments; NaN for NaN.
 //
 // Isotonic calibration is constant over each stretch of rows that were pooled and linear between neighbouring stretches;
 // outside the scores that it was fitted to it stays at its first and last value.
@@ -100,7 +96,7 @@ func (c *Calibrator) PredictAll(dst, raw []float64) []float64 {
 	return dst
 }
 
-// between is the value at raw, where i is the first knot that does not lie below it.
+// between is the value at raw, where i is the first knot not below it.
 func (c *Calibrator) between(i int, raw float64) float64 {
 	if i == 0 {
 		return c.y[0]
@@ -110,15 +106,15 @@ func (c *Calibrator) between(i int, raw float64) float64 {
 	}
 	x0, x1, y0, y1 := c.x[i-1], c.x[i], c.y[i-1], c.y[i]
 	t := (raw - x0) / (x1 - x0)
-	return min(y0+float64((y1-y0)*t), y1) // rounding must not lift it above the next knot
+	return min(y0+float64((y1-y0)*t), y1) // rounding must not raise it above the next knot
 }
 
-// fitter fits one method to the same rows again and again, with another fold left out each time.
+// fitter fits one method to the same rows repeatedly, leaving out a different fold each time.
 type fitter struct {
 	method Method
 	d      *data
 	l      *logistic
-	from   coefficients // of the first fit; the others begin there
+	from   coefficients // of the first fit; the starting point of the others
 }
 
 func newFitter(method Method, d *data) *fitter {

@@ -7,26 +7,26 @@ import (
 	"strings"
 )
 
-// Options of Choose. The zero value is five folds, seed 0, and no calibration against Platt and isotonic.
+// Options of Choose. The zero value means five folds, seed 0, and comparing no calibration with Platt and isotonic.
 type Options struct {
 	Methods []Method
 	Folds   int // 2 to 100
 	Seed    uint64
 }
 
-// Choice is the calibrator that Choose decided on, and why.
+// Choice is the chosen calibrator, and why it was chosen.
 type Choice struct {
 	Calibrator *Calibrator
 	Method     Method
-	LogLoss    map[Method]float64 // cross-validated, of every method that was compared, and of None
+	LogLoss    map[Method]float64 // cross-validated, of every method compared, and of None
 	Folds      int
-	Positives  int    // rows with a weight above 0 that are positive
+	Positives  int    // positive rows with a weight above 0
 	Reason     string // in words, for people
 }
 
-// Choose compares methods by k-fold cross-validated log loss and takes the best, as Fit makes it of all rows; of equal
-// ones, the earlier in Options.Methods. None, the plain sigmoid, is always measured and only chosen when it is among the
-// methods. Which fold a row belongs to is a hash of its index and the seed. Errors are *DataError and *MethodError.
+// Choose compares methods by k-fold cross-validated log loss and returns the best, fitted to all rows; on a tie the earlier in
+// Options.Methods. None, the plain sigmoid, is always evaluated but only chosen if it is among the methods. A row's fold is a hash of its
+// index and the seed. Errors are *DataError and *MethodError.
 func Choose(raw []float64, label, weight []float32, o Options) (Choice, error) {
 	if len(o.Methods) == 0 {
 		o.Methods = []Method{None, Platt, Isotonic}
@@ -77,10 +77,10 @@ func choose(d *data, o Options) (Choice, error) {
 	return c, nil
 }
 
-// fewPositives is how many positive rows the choice had better rest on: of fewer, a handful in another fold turn it over.
+// fewPositives is the number of positive rows below which the choice is unreliable: moving a few to another fold may change it.
 const fewPositives = 200
 
-// words of methods, for people.
+// words describes a method for people.
 func (m Method) words() string {
 	if m == None {
 		return "uncalibrated"
@@ -88,7 +88,7 @@ func (m Method) words() string {
 	return string(m)
 }
 
-// reason says what was compared with what.
+// reason says what was compared.
 func (c Choice) reason(o Options) string {
 	var others []string
 	for _, m := range o.Methods {
@@ -116,7 +116,7 @@ func (c Choice) reason(o Options) string {
 	return text
 }
 
-// assignFolds gives every row its fold, and says false when one fold has them all.
+// assignFolds assigns every row to a fold, and returns false if one fold has them all.
 func (d *data) assignFolds(folds int, seed uint64) bool {
 	d.fold = make([]uint8, d.len())
 	several := false
@@ -137,8 +137,7 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// crossValidate is the mean log loss of every row under the calibrator that was fitted without its fold, and the
-// calibrator that was fitted to all rows.
+// crossValidate returns the mean log loss of every row under the calibrator fitted without its fold, and the calibrator fitted to all rows.
 func (d *data) crossValidate(m Method, folds int) (float64, *Calibrator) {
 	f := newFitter(m, d)
 	all := f.fit(everyFold)
@@ -152,7 +151,7 @@ func (d *data) crossValidate(m Method, folds int) (float64, *Calibrator) {
 	return loss / weight, all
 }
 
-// foldLoss is the sum of the weighted log losses of one fold's rows. Since they ascend, so does the place among the knots.
+// foldLoss is the sum of the weighted log losses of one fold's rows. Rows are ascending, so the search for a knot resumes at the last one.
 func (d *data) foldLoss(c *Calibrator, fold int) float64 {
 	return sumBlocks(d.len(), func(begin, end int) (loss float64) {
 		knot, _ := slices.BinarySearch(c.x, d.raw[begin])

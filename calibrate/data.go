@@ -8,13 +8,12 @@ import (
 	"sync"
 )
 
-// data are the rows that count, ascending by raw score: 13 bytes for each, 21 with weights, and 16 more while they are
-// sorted.
+// data holds the relevant rows, ascending by raw score: 13 bytes per row, 21 with weights, and 16 more while sorting.
 type data struct {
 	raw    []float64
 	label  []uint8
-	weight []float64 // scaled to the effective number of rows; nil when all are 1
-	row    []uint32  // where each came from
+	weight []float64 // scaled to the effective number of rows; nil if all are 1
+	row    []uint32  // original index
 	fold   []uint8   // nil until assigned
 }
 
@@ -33,7 +32,7 @@ func (d *data) weightOf(i int) float64 {
 	return d.weight[i]
 }
 
-// prepare checks the rows and sorts them, once for all methods and folds. Rows of weight 0 are left out.
+// prepare checks and sorts the rows, once for all methods and folds. Rows of weight 0 are left out.
 func prepare(raw []float64, label, weight []float32) (*data, error) {
 	if err := check(raw, label, weight); err != nil {
 		return nil, err
@@ -50,7 +49,7 @@ func prepare(raw []float64, label, weight []float32) (*data, error) {
 		}
 	}
 
-	// By score, and among equals by row, so that there is one order only.
+	// By score and then by row, which makes the order unique.
 	slices.SortFunc(entries, func(a, b entry) int {
 		switch {
 		case a.raw < b.raw:
@@ -128,11 +127,11 @@ func check(raw []float64, label, weight []float32) error {
 	return nil
 }
 
-// blockRows is how many rows one goroutine adds up before it takes the next block. Sums of blocks are added in the
-// blocks' order, so that the result does not depend on how many goroutines there are.
+// blockRows is how many rows one goroutine adds up at a time. The sums of blocks are added in order, so the result does not depend on the
+// number of goroutines.
 const blockRows = 1 << 15
 
-// sumBlocks adds up what part makes of the rows from begin up to end.
+// sumBlocks adds up the results of part for the rows from begin to end.
 func sumBlocks[T any](rows int, part func(begin, end int) T, add func(total *T, part T)) T {
 	blocks := (rows + blockRows - 1) / blockRows
 	parts := make([]T, blocks)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// What can be wrong with the rows, to be recognised with errors.Is.
+// Faults of the rows, for use with errors.Is.
 var (
 	ErrTooFew   = errors.New("there are too few rows")
 	ErrLength   = errors.New("the columns have different lengths")
@@ -18,12 +18,12 @@ var (
 
 // DataError says why rows cannot be calibrated. It unwraps to one of the errors above.
 type DataError struct {
-	Row    int    // the first row at fault, or -1 when it is no single row
-	Detail string // what is there and what would be right
+	Row    int    // the first row at fault, or -1 if it is not a single row
+	Detail string // what was found, and what would be right
 	Err    error
 }
 
-// Error gives "calibrate: row N: what: detail".
+// Error returns "calibrate: row N: what: detail".
 func (e *DataError) Error() string {
 	text := "calibrate: "
 	if e.Row >= 0 {
@@ -32,7 +32,7 @@ func (e *DataError) Error() string {
 	return text + e.Err.Error() + ": " + e.Detail
 }
 
-// Unwrap gives the kind of fault.
+// Unwrap returns the kind of fault.
 func (e *DataError) Unwrap() error { return e.Err }
 
 func fault(row int, err error, format string, args ...any) error {
@@ -42,19 +42,19 @@ func fault(row int, err error, format string, args ...any) error {
 // MethodError is a method that does not exist.
 type MethodError struct{ Method Method }
 
-// Error lists those that do.
+// Error lists the existing methods.
 func (e *MethodError) Error() string {
 	return fmt.Sprintf("calibrate: unknown method %.40q (known: %v)", string(e.Method), Methods())
 }
 
-// DecodeError says why something is not a calibrator's JSON.
+// DecodeError says why a text is not a calibrator's JSON.
 type DecodeError struct{ Err error }
 
 // Error says what is wrong.
 func (e *DecodeError) Error() string { return fmt.Sprintf("not a calibrator of Coppice: %v", e.Err) }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *DecodeError) Unwrap() error { return e.Err }
 
-// IsInput says that what was handed in is at fault, and will be the next time.
+// IsInput says that the input is at fault, permanently.
 func (*DecodeError) IsInput() bool { return true }

@@ -1,6 +1,6 @@
 package calibrate
 
-// block is a stretch of rows whose values were pooled.
+// block is a run of rows whose values were pooled.
 type block struct {
 	first, last float64 // raw scores
 	weight, pos float64
@@ -8,14 +8,13 @@ type block struct {
 
 func (b block) mean() float64 { return b.pos / b.weight }
 
-// maxBlocks bounds a calibrator. Real data comes nowhere near it: the number of blocks grows with the cube root of the
-// number of rows.
+// maxBlocks bounds a calibrator. Real data stay far below: the number of blocks grows with the cube root of the number of rows.
 const maxBlocks = 1 << 15
 
-// fitIsotonic is least-squares isotonic regression by pooling adjacent violators (Ayer et al. 1955; Zadrozny and Elkan
-// 2002 for calibration). Rows with equal scores are one point. One imaginary positive stands at the lowest score and one
-// imaginary negative at the highest: Laplace's rule at the two ends, where pooling would otherwise claim a probability of
-// exactly 0 or 1. Elsewhere they have no effect.
+// fitIsotonic is least-squares isotonic regression by pooling adjacent violators (Ayer et al. 1955; Zadrozny and Elkan 2002 for
+// calibration). Rows with equal scores are one point. One imaginary positive is added at the lowest score and one imaginary negative at the
+// highest: Laplace's rule at the two ends, where pooling would otherwise give a probability of exactly 0 or 1. Elsewhere they have no
+// effect.
 func fitIsotonic(d *data, without int) *Calibrator {
 	var blocks []block
 	push := func(b block) {
@@ -27,10 +26,10 @@ func fitIsotonic(d *data, without int) *Calibrator {
 		blocks = append(blocks, b)
 	}
 
-	point := block{weight: 1, pos: 1} // the imaginary positive; real rows of the lowest score join it
+	point := block{weight: 1, pos: 1} // the imaginary positive, pooled with real rows of the lowest score
 	begun := false
 
-	// Rows ascend: those of one score become one point.
+	// Rows are ascending: those with the same score become one point.
 	for i, raw := range d.raw {
 		if !d.in(i, without) {
 			continue
@@ -77,7 +76,7 @@ func isotonicFrom(blocks []block) *Calibrator {
 	c := &Calibrator{method: Isotonic}
 	floor := edge
 	for _, b := range blocks {
-		value := min(max(b.mean(), floor), 1-edge) // equal means may round to a descent
+		value := min(max(b.mean(), floor), 1-edge) // equal means may be rounded to a decrease
 		floor = value
 		c.x = append(c.x, b.first)
 		c.y = append(c.y, value)

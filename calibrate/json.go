@@ -12,14 +12,14 @@ import (
 
 const (
 	format = 1
-	// segmented is the format of a calibrator with segments, which builds that know none must not read as one without.
+	// segmented is the format of a calibrator with segments; builds without segments must not accept it.
 	segmented = 2
 	// maxKnots and maxJSON bound what Decode accepts; Fit stays below both.
 	maxKnots = 2 * maxBlocks
 	maxJSON  = maxKnots*64 + maxSegments*64
 )
 
-// encoded is a calibrator as JSON. Numbers are written with as many digits as bring back the same float64.
+// encoded is a calibrator as JSON. Numbers have enough digits to read back as the same float64.
 type encoded struct {
 	Format int       `json:"format"`
 	Method Method    `json:"method"`
@@ -31,10 +31,10 @@ type encoded struct {
 
 	By       []string  `json:"by,omitempty"`       // format 2: columns that make segments
 	Segments []string  `json:"segments,omitempty"` // hashes of their values, 16 hexadecimal digits each, ascending
-	Shifts   []float64 `json:"shifts,omitempty"`   // of the log odds in each segment
+	Shifts   []float64 `json:"shifts,omitempty"`   // of the log odds, by segment
 }
 
-// MarshalJSON writes what Decode reads.
+// MarshalJSON writes the format of Decode.
 func (c *Calibrator) MarshalJSON() ([]byte, error) {
 	e := encoded{Format: format, Method: c.method}
 	switch c.method {
@@ -69,8 +69,7 @@ func (c *Calibrator) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Decode reads a calibrator and checks that it is what Fit could have made: finite, non-decreasing, of bounded size.
-// Errors are *DecodeError.
+// Decode reads a calibrator and checks that Fit could have made it: finite, non-decreasing, of bounded size. Errors are *DecodeError.
 func Decode(text []byte) (*Calibrator, error) {
 	if len(text) > maxJSON {
 		return nil, &DecodeError{fmt.Errorf("%d bytes, more than the %d that a calibrator may have", len(text), maxJSON)}
@@ -93,7 +92,7 @@ func Decode(text []byte) (*Calibrator, error) {
 		return nil, &DecodeError{err}
 	}
 
-	// check has made sure that what is missing does not belong to the method.
+	// check has ensured that missing fields do not belong to the method.
 	c := &Calibrator{method: e.Method, x: e.X, y: e.Y}
 	for from, to := range map[*float64]*float64{e.A: &c.a, e.B: &c.b, e.C: &c.c} {
 		if from != nil {
@@ -109,7 +108,7 @@ func Decode(text []byte) (*Calibrator, error) {
 
 var keyPattern = regexp.MustCompile(`^[0-9a-f]{16}$`)
 
-// segments decodes what format 2 adds.
+// segments decodes the additions of format 2.
 func (e encoded) segments() (*Segments, error) {
 	if e.Format == format {
 		if e.By != nil || e.Segments != nil || e.Shifts != nil {

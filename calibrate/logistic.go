@@ -2,8 +2,7 @@ package calibrate
 
 import "math"
 
-// logistic is a logistic regression of the smoothed labels on one or two features of the raw score, with coefficients
-// that may not be negative.
+// logistic is a logistic regression of the smoothed labels on one or two features of the raw score, with non-negative coefficients.
 //
 // Labels are smoothed as by Platt (1999, "Probabilistic outputs for support vector machines"): a positive counts as
 // (P+1)/(P+2) and a negative as 1/(N+2), where P and N are the weights of the classes. So the optimum is finite even where
@@ -12,22 +11,22 @@ import "math"
 type logistic struct {
 	method      Method
 	d           *data
-	mean, scale [2]float64 // of the features; standardised ones make the Hessian well-conditioned
+	mean, scale [2]float64 // of the features; standardising them makes the Hessian well-conditioned
 
-	without     int        // the fold that is left out; what follows depends on it
-	weight, pos float64    // of the rows that take part
-	target      [2]float64 // of a negative and a positive
+	without     int        // the fold left out, on which the following fields depend
+	weight, pos float64    // of the rows taking part
+	target      [2]float64 // of a negative and of a positive
 }
 
-// coefficients are of the standardised features, and the constant.
+// coefficients are those of the standardised features, and the constant.
 type coefficients struct {
 	of    [2]float64
 	c     float64
 	begun bool
 }
 
-// newLogistic takes mean and deviation over all rows, so that the coefficients of one fold are a good beginning for the
-// next. A feature that is the same everywhere has the scale 0.
+// newLogistic computes mean and deviation over all rows, so that the coefficients of one fold are a good start for the next. A constant
+// feature has the scale 0.
 func newLogistic(method Method, d *data) *logistic {
 	l := &logistic{method: method, d: d}
 	if d.raw[0] == d.raw[d.len()-1] {
@@ -46,7 +45,7 @@ func newLogistic(method Method, d *data) *logistic {
 	return l
 }
 
-// sum adds up, by weight, what of makes of every row's features.
+// sum adds up, with weights, the results of of for every row's features.
 func (l *logistic) sum(of func(f0, f1 float64) (float64, float64)) [2]float64 {
 	return sumBlocks(l.d.len(), func(begin, end int) (s [2]float64) {
 		for i := begin; i < end; i++ {
@@ -59,7 +58,7 @@ func (l *logistic) sum(of func(f0, f1 float64) (float64, float64)) [2]float64 {
 	}, func(t *[2]float64, p [2]float64) { t[0] += p[0]; t[1] += p[1] })
 }
 
-// leaveOut smooths the labels of the rows that take part.
+// leaveOut smooths the labels of the rows taking part.
 func (l *logistic) leaveOut(without int) {
 	l.without = without
 	l.weight, l.pos = 0, 0
@@ -73,7 +72,7 @@ func (l *logistic) leaveOut(without int) {
 	l.target = [2]float64{1 / (l.weight - l.pos + 2), (l.pos + 1) / (l.pos + 2)}
 }
 
-// raw are the features of a raw score: Platt's is itself, beta's are ln p and -ln(1-p).
+// raw returns the features of a raw score: for Platt the score itself, for beta ln p and -ln(1-p).
 func (l *logistic) raw(x float64) (f0, f1 float64) {
 	if l.method == Platt {
 		return x, 0
@@ -81,8 +80,8 @@ func (l *logistic) raw(x float64) (f0, f1 float64) {
 	return logarithms(x)
 }
 
-// fit finds the best coefficients that are not negative. The loss is convex: where the best of all has a negative one,
-// the best allowed lies where one of them is 0.
+// fit finds the best non-negative coefficients. The loss is convex: if the unconstrained optimum has a negative coefficient, then at the
+// constrained optimum one of them is 0.
 func (l *logistic) fit(without int, from coefficients) coefficients {
 	l.leaveOut(without)
 	if !from.begun {
@@ -90,14 +89,14 @@ func (l *logistic) fit(without int, from coefficients) coefficients {
 		from = coefficients{c: math.Log(rate / (1 - rate)), begun: true}
 	}
 
-	// A feature that is the same everywhere has no coefficient.
+	// A constant feature has no coefficient.
 	free := [2]bool{l.scale[0] > 0, l.method == Beta && l.scale[1] > 0}
 	w, _ := l.newton(from, free)
 	if w.of[0] >= 0 && w.of[1] >= 0 {
 		return w
 	}
 
-	// The best allowed one has a coefficient of 0: try one, the other and both.
+	// At the optimum a coefficient is 0: try one, the other and both.
 	best, least := coefficients{}, math.Inf(1)
 	for _, face := range [][2]bool{{free[0], false}, {false, free[1]}, {false, false}} {
 		w, loss := l.newton(coefficients{c: from.c, begun: true}, face)
@@ -108,7 +107,7 @@ func (l *logistic) fit(without int, from coefficients) coefficients {
 	return best
 }
 
-// calibrator undoes the standardising.
+// calibrator reverts the standardisation.
 func (l *logistic) calibrator(w coefficients) *Calibrator {
 	c := &Calibrator{method: l.method, c: w.c}
 	for j, to := range []*float64{&c.a, &c.b} {
@@ -120,7 +119,7 @@ func (l *logistic) calibrator(w coefficients) *Calibrator {
 	return c
 }
 
-// derivatives of the mean loss at some coefficients; index 2 is the constant.
+// derivatives are those of the mean loss at given coefficients; index 2 is the constant.
 type derivatives struct {
 	loss     float64
 	gradient [3]float64
@@ -131,7 +130,7 @@ type derivatives struct {
 func (l *logistic) newton(w coefficients, free [2]bool) (coefficients, float64) {
 	const (
 		iterations = 100
-		enough     = 1e-10 // decrease of the mean loss still to be had; the step towards it squares the error
+		enough     = 1e-10 // achievable decrease of the mean loss at which to stop; the last step squares the error
 		shortest   = 1e-10
 	)
 
@@ -152,7 +151,7 @@ func (l *logistic) newton(w coefficients, free [2]bool) (coefficients, float64) 
 			return w.moved(step, 1), at.loss
 		}
 
-		// Halve the step until the loss falls by enough.
+		// Halve the step until the loss decreases sufficiently.
 		length := 1.0
 		for ; length >= shortest; length /= 2 {
 			next := w.moved(step, length)
@@ -163,7 +162,7 @@ func (l *logistic) newton(w coefficients, free [2]bool) (coefficients, float64) 
 		}
 
 		if length < shortest {
-			break // as low as rounding lets it come
+			break // no further decrease within rounding
 		}
 	}
 	return w, at.loss
@@ -177,7 +176,7 @@ func (w coefficients) moved(step [3]float64, length float64) coefficients {
 	return w
 }
 
-// evaluate passes over the rows once. With z the log odds, a row's loss is ln(1+e^z) - t z.
+// evaluate makes one pass over the rows. With z the log odds, a row's loss is ln(1+e^z) - t z.
 func (l *logistic) evaluate(w coefficients) derivatives {
 	d := sumBlocks(l.d.len(), func(begin, end int) derivatives { return l.evaluateRows(w, begin, end) },
 		func(t *derivatives, p derivatives) {
@@ -246,8 +245,8 @@ func (l *logistic) evaluateRows(w coefficients, begin, end int) (d derivatives) 
 	return d
 }
 
-// direction solves hessian x step = -gradient for the free coefficients and the constant, by Cholesky's method. A ridge
-// keeps it solvable where features are collinear.
+// direction solves hessian x step = -gradient for the free coefficients and the constant, by Cholesky's method. A ridge makes it solvable
+// if features are collinear.
 func direction(at derivatives, free [2]bool) (step [3]float64) {
 	const ridge = 1e-12
 	var which []int
@@ -258,7 +257,7 @@ func direction(at derivatives, free [2]bool) (step [3]float64) {
 	}
 	which = append(which, 2)
 
-	// Factor the matrix, solving forwards on the way.
+	// Factor the matrix, combined with forward substitution.
 	var lower [3][3]float64
 	var y [3]float64
 	for i, wi := range which {
@@ -284,7 +283,7 @@ func direction(at derivatives, free [2]bool) (step [3]float64) {
 		y[i] = v / lower[i][i]
 	}
 
-	// Solve backwards.
+	// Backward substitution.
 	for i := len(which) - 1; i >= 0; i-- {
 		v := y[i]
 		for k := i + 1; k < len(which); k++ {

@@ -6,24 +6,24 @@ import (
 	"slices"
 )
 
-// Segments adjust a calibrator where groups of rows (a campaign, a placement) are off by themselves: each segment has a shift of the log
-// odds. How far segments may be from the whole is learnt from how far they are (empirical Bayes, Morris 1983): where chance explains
-// their differences nothing is shifted, and a segment of few rows is drawn to the whole.
+// Segments adjust a calibrator for groups of rows (a campaign, a placement) that deviate from the whole: each segment has a shift of the
+// log odds. The prior for the shifts is estimated from the segments themselves (empirical Bayes, Morris 1983): if chance explains their
+// differences, nothing is shifted, and a segment of few rows is shrunk towards the whole.
 type Segments struct {
-	By     []string // columns whose values make the segments
+	By     []string // columns whose values define the segments
 	Keys   []uint64 // hashes of the segments, ascending
 	Shifts []float64
 }
 
 const (
-	// maxShift bounds a shift: e^4 is more than fifty times the odds.
+	// maxShift bounds a shift: e^4 changes the odds more than fiftyfold.
 	maxShift = 4
-	// maxSegments bounds what a calibrator holds: those with the most rows have a shift.
+	// maxSegments bounds a calibrator's size: only the segments with the most rows have a shift.
 	maxSegments = 1 << 17
 	maxBy       = 4
 )
 
-// shift of a segment; 0 of one that has none.
+// shift returns the shift of a segment; 0 if it has none.
 func (s *Segments) shift(key uint64) float64 {
 	if at, ok := slices.BinarySearch(s.Keys, key); ok {
 		return s.Shifts[at]
@@ -31,7 +31,7 @@ func (s *Segments) shift(key uint64) float64 {
 	return 0
 }
 
-// By are the columns whose values decide about a row's segment; nil of a calibrator without segments.
+// By returns the columns whose values define a row's segment; nil for a calibrator without segments.
 func (c *Calibrator) By() []string {
 	if c.segments == nil {
 		return nil
@@ -39,7 +39,7 @@ func (c *Calibrator) By() []string {
 	return c.segments.By
 }
 
-// SegmentCount is how many segments have a shift.
+// SegmentCount is the number of segments with a shift.
 func (c *Calibrator) SegmentCount() int {
 	if c.segments == nil {
 		return 0
@@ -47,7 +47,7 @@ func (c *Calibrator) SegmentCount() int {
 	return len(c.segments.Keys)
 }
 
-// PredictSegments appends the probability of every raw score to dst, which may be nil or raw[:0], each in its row's segment.
+// PredictSegments appends the probability of every raw score, in its row's segment, to dst, which may be nil or raw[:0].
 func (c *Calibrator) PredictSegments(dst, raw []float64, key []uint64) []float64 {
 	dst = slices.Grow(dst, len(raw))
 	for i, r := range raw {
@@ -62,15 +62,15 @@ func (c *Calibrator) PredictSegments(dst, raw []float64, key []uint64) []float64
 	return dst
 }
 
-// segment is what its rows add up to.
+// segment sums up its rows.
 type segment struct {
 	key      uint64
 	rows     []int
-	gradient float64 // of the likelihood in the shift, at 0: what came less what was predicted
-	variance float64 // of that
+	gradient float64 // of the likelihood by the shift, at 0: labels less predictions
+	variance float64 // of the gradient
 }
 
-// FitSegments gives a calibrator that adjusts c by segment. key is the segment of each row. Weights count as they do in Fit. Errors are
+// FitSegments returns a calibrator that adjusts c by segment. key is the segment of each row. Weights are treated as in Fit. Errors are
 // *DataError.
 func FitSegments(c *Calibrator, by []string, raw []float64, label, weight []float32, key []uint64) (*Calibrator, error) {
 	if err := check(raw, label, weight); err != nil {
@@ -129,7 +129,7 @@ func weightAt(weight []float64, i int) float64 {
 	return weight[i]
 }
 
-// split adds up the rows of each segment, by key; only the segments with the most rows, where there are too many.
+// split sums up the rows of each segment, by key; if there are too many, only the segments with the most rows.
 func split(z []float64, label []float32, weight []float64, key []uint64) []*segment {
 	found := map[uint64]*segment{}
 	for i, k := range key {
@@ -156,9 +156,9 @@ func split(z []float64, label []float32, weight []float64, key []uint64) []*segm
 	return all
 }
 
-// between is the variance of the segments' true shifts, by moments: how much more their gradients vary than chance has them vary. A shift
-// d moves a gradient by d x variance, so its square is the variance and spread x variance^2 on average; the sum of what is beyond chance
-// counts segments by what they tell, and thousands of rare ones do not drown a few large ones. 0 where there is nothing beyond chance.
+// between estimates the variance of the segments' true shifts by moments: the excess of their gradients' variation over chance. A shift d
+// changes a gradient by d x variance, so the expected square is variance + spread x variance^2; summing the excess weights segments by
+// their information, so that thousands of rare ones do not hide a few large ones. It is 0 if there is no excess.
 func between(all []*segment) float64 {
 	var beyond, squares float64
 	for _, g := range all {
@@ -171,8 +171,7 @@ func between(all []*segment) float64 {
 	return max(beyond, 0) / squares
 }
 
-// shift is the most likely shift of a segment, where shifts are normal around 0 with a variance: Newton's method on one number, whose
-// function is concave.
+// shift is the most likely shift of a segment, with a normal prior around 0: Newton's method in one dimension on a concave function.
 func (g *segment) shift(z []float64, label []float32, weight []float64, spread float64) float64 {
 	const steps, precise = 50, 1e-13
 	if spread == 0 {

@@ -7,7 +7,7 @@ import (
 	"coppice/sweep"
 )
 
-// Complete puts a trial's own parameters over those of every trial and lets the trainer fill in the rest. An error says why they cannot be
+// Complete overlays a trial's own parameters on the common ones and lets the trainer fill in the rest. An error says why they cannot be
 // trained on a table with these features.
 func Complete(base, own sweep.Params, features []gbt.Feature) (sweep.Params, error) {
 	all := maps.Clone(base)
@@ -22,7 +22,7 @@ func Complete(base, own sweep.Params, features []gbt.Feature) (sweep.Params, err
 	return p.Map(), nil
 }
 
-// Complete is Complete for the table.
+// Complete is Complete for this table.
 func (t *Table) Complete(base, own sweep.Params) (sweep.Params, error) {
 	return Complete(base, own, t.features)
 }

@@ -12,35 +12,35 @@ import (
 	"coppice/sweep"
 )
 
-// Scheme says on which folds cross-validation trains, and which it rates.
+// Scheme says on which folds cross-validation trains, and which it evaluates.
 type Scheme string
 
-// The schemes. All share out the train split by the dataset's fold numbers, as masks over the one mapped table.
+// The schemes. All divide the train split by the dataset's fold numbers, as masks over the one mapped table.
 const (
-	KFold      Scheme = "kfold"   // rate each fold by a model of all others
-	GroupKFold Scheme = "group"   // the same, of a dataset whose groups lie in one fold each
-	Forward    Scheme = "forward" // rate each fold but the first by a model of all before it, in time
+	KFold      Scheme = "kfold"   // evaluate each fold with a model of all others
+	GroupKFold Scheme = "group"   // the same, for a dataset in which no group is split between folds
+	Forward    Scheme = "forward" // evaluate each fold but the first with a model of all earlier ones, in time
 )
 
-// Schemes are all schemes.
+// Schemes returns all schemes.
 func Schemes() []Scheme { return []Scheme{KFold, GroupKFold, Forward} }
 
-// ErrScheme is wrapped by the error about a scheme that the dataset's folds do not allow.
+// ErrScheme is wrapped by errors about a scheme that the dataset's folds do not support.
 var ErrScheme error = inputError("this cross-validation does not fit the dataset")
 
-// Fold is one round of cross-validation: the dataset's fold numbers to train on and to rate.
+// Fold is one round of cross-validation: the dataset's fold numbers to train on and to evaluate.
 type Fold struct {
 	Number       int // 1, 2, 3 ...
 	Of           int
 	Train, Rated sweep.Rows
 }
 
-// Folds are the rounds of a scheme with k folds, from 2 to dataset.Folds. Fewer than the dataset has are made by joining
-// neighbours, which keeps groups together and time in order: fold f of ten is f*k/10 of k. The fold numbers mean what
-// FORMAT.md says: groups where there are any, else ranges of time in a dataset split by time, else keys or rows.
+// Folds returns the rounds of a scheme with k folds, from 2 to dataset.Folds. With fewer than the dataset has, neighbours are joined, which
+// keeps groups together and time in order: fold f of ten is f*k/10 of k. Fold numbers are assigned as FORMAT.md says: by group if there are
+// any, else by ranges of time in a dataset split by time, else by key or row.
 func (t *Table) Folds(s Scheme, k int) ([]Fold, error) { return Folds(t.ds.Manifest, s, k) }
 
-// Folds is Folds of a table with this manifest.
+// Folds is Table.Folds for a manifest.
 func Folds(m *dataset.Manifest, s Scheme, k int) ([]Fold, error) {
 	switch {
 	case k < 2 || k > dataset.Folds:
@@ -55,7 +55,7 @@ func Folds(m *dataset.Manifest, s Scheme, k int) ([]Fold, error) {
 		return nil, fmt.Errorf("%w: there is no scheme %.20q; use one of %v", ErrScheme, s, Schemes())
 	}
 
-	// No fold may be rated with statistics that have seen its groups, its future or its keys.
+	// No fold may be evaluated with statistics that have seen its groups, its future or its keys.
 	by := m.Order
 	if by != nil && (s == GroupKFold || s == Forward && by.By != dataset.OrderTime || s == KFold && m.Split.By == dataset.SplitByHash) {
 		return nil, fmt.Errorf("%w: the statistics of ids in dataset %s were made of all rows of train, so that rows would be rated that a "+
@@ -87,29 +87,30 @@ func Folds(m *dataset.Manifest, s Scheme, k int) ([]Fold, error) {
 
 func trainRows(folds []uint8) sweep.Rows { return sweep.Rows{Split: dataset.TrainSplit, Folds: folds} }
 
-// CrossRequest is one candidate to cross-validate.
+// CrossRequest is one configuration to cross-validate.
 type CrossRequest struct {
-	// Request says how each fold is trained. Its Valid is not looked at: the rated fold takes its place, for stopping early,
-	// too, which makes scores a little better than those of rows that nothing has seen.
+	// Request says how each fold is trained. Its Valid is ignored: the evaluated fold takes its place, including for early stopping, which
+	// makes scores slightly optimistic.
 	Request
 	Scheme Scheme
 	Folds  int
-	// OnFold is told before each fold how many rows train and how many are rated. An error ends the run with that error.
+	// OnFold is called before each fold with the numbers of rows trained and evaluated on. Its error ends the run.
 	OnFold func(f Fold, train, rated int) error
 }
 
-// FoldOutcome is the model of one fold, rated. The model itself is not kept.
+// FoldOutcome is the evaluation of one fold's model. The model is not kept.
 type FoldOutcome struct {
 	Fold
 	TrainRows, RatedRows int
 	Trees, Grown         int
 	Stopped              gbt.Stop
-	Metrics              map[string]float64 // of the rated rows, where they are defined
+	Metrics              map[string]float64 // on the evaluated rows, where they are defined
 	Seconds              float64
 }
 
-// CrossValidate trains and rates one fold after another, each with all threads. What it needs beside the trainer's memory
-// are the two masks of one fold, 4 bytes per row, and scores of the rated fold, 16 bytes per row of the table. The same request has the same outcome, whatever the threads.
+// CrossValidate trains and evaluates one fold after another, each with all threads. Beside the trainer's memory it needs the two masks of a
+// fold, 4 bytes per row, and scores of the evaluated fold, 16 bytes per row of the table. The same request has the same outcome for any
+// number of threads.
 func (t *Table) CrossValidate(ctx context.Context, q CrossRequest) ([]FoldOutcome, error) {
 	folds, err := t.Folds(q.Scheme, q.Folds)
 	if err != nil {
@@ -163,7 +164,7 @@ func (t *Table) crossFold(ctx context.Context, q CrossRequest, f Fold) (*FoldOut
 		Stopped: res.Stopped, Metrics: o.Metrics, Seconds: o.Seconds}, nil
 }
 
-// mask is a part of a split to train on. Unlike Select it copies no targets: the trainer reads them through the mask.
+// mask returns a part of a split to train on. Unlike Select it copies no targets: the trainer reads them through the mask.
 func (t *Table) mask(part sweep.Rows) (*gbt.Data, error) {
 	whole, err := t.Select(sweep.Rows{Split: part.Split})
 	if err != nil {
@@ -175,14 +176,14 @@ func (t *Table) mask(part sweep.Rows) (*gbt.Data, error) {
 	return &whole.Data, nil
 }
 
-// Summary is a metric over the folds in which it is defined.
+// Summary sums up a metric over the folds in which it is defined.
 type Summary struct {
 	Folds int
-	Mean  float64 // every fold counts the same
-	SD    float64 // of the sample, with Folds-1 in the denominator; NaN of a single fold
+	Mean  float64 // all folds weigh the same
+	SD    float64 // of the sample, with Folds-1 in the denominator; NaN for a single fold
 }
 
-// Summarize gives the summary of every metric that is defined in some fold.
+// Summarize returns the summary of every metric that is defined in some fold.
 func Summarize(outcomes []FoldOutcome) map[string]Summary {
 	values := map[string][]float64{}
 	for _, o := range outcomes {

@@ -1,5 +1,5 @@
-// Package fit trains one candidate on an open dataset and rates it: what the worker, `task train`, `launcher registry
-// reproduce` and `launcher backtest` have in common. It is where the dataset's columns become the trainer's, as the same slices.
+// Package fit trains one configuration on an open dataset and evaluates it, for the worker, `task train`, `launcher registry reproduce` and
+// `launcher backtest`. Here the dataset's columns become the trainer's input, as the same slices.
 package fit
 
 import (
@@ -13,7 +13,7 @@ import (
 	"coppice/sweep"
 )
 
-// Table is an open dataset in the trainer's terms.
+// Table is an open dataset as the trainer's input.
 type Table struct {
 	ds       *dataset.Dataset
 	features []gbt.Feature
@@ -24,7 +24,7 @@ func NewTable(ds *dataset.Dataset) *Table {
 	return &Table{ds: ds, features: describe(ds.Manifest)}
 }
 
-// describe is a dataset's features in the trainer's terms.
+// describe returns a dataset's features for the trainer.
 func describe(m *dataset.Manifest) []gbt.Feature {
 	var features []gbt.Feature
 	for i := range m.Features {
@@ -41,29 +41,29 @@ func describe(m *dataset.Manifest) []gbt.Feature {
 // Features is the number of features.
 func (t *Table) Features() int { return len(t.features) }
 
-// Rows are held-out rows with what they are to be predicted as.
+// Rows holds held-out rows with their targets.
 type Rows struct {
 	Data   gbt.Data
 	Label  []float32 // of the rows in use
-	Weight []float32 // nil where all are 1
+	Weight []float32 // nil if all are 1
 	Group  []uint64
 }
 
 // Len is the number of rows in use.
 func (r *Rows) Len() int { return len(r.Label) }
 
-// ErrNoRows is a split that the dataset does not have, or a part of one without rows.
+// ErrNoRows means that the dataset lacks the split, or that the part has no rows.
 var ErrNoRows error = inputError("no rows")
 
-// inputError is a plan or a command that asks for what the dataset does not have.
+// inputError is a request for something that the dataset lacks.
 type inputError string
 
 func (e inputError) Error() string { return string(e) }
 
-// IsInput says that what was handed in is at fault, and will be the next time.
+// IsInput says that the input is at fault, permanently.
 func (inputError) IsInput() bool { return true }
 
-// Select gives the rows of a part: a whole split, or those of some folds as a mask over the same bytes.
+// Select returns the rows of a part: a whole split, or those of some folds as a mask over the same bytes.
 func (t *Table) Select(part sweep.Rows) (*Rows, error) {
 	s := t.ds.Split(part.Split)
 	if s == nil {
@@ -74,7 +74,7 @@ func (t *Table) Select(part sweep.Rows) (*Rows, error) {
 	if part.Split == dataset.TrainSplit {
 		r.Data.Copies = t.ds.Manifest.Copies()
 		if t.ds.Manifest.Weight == "" {
-			r.Data.Weight = nil // in a thinned dataset, weights are for measuring
+			r.Data.Weight = nil // with sampled negatives, weights are for evaluation only
 		}
 	}
 
@@ -108,37 +108,37 @@ func pick[T any](all []T, rows []uint32) []T {
 	return out
 }
 
-// Request is one candidate to train.
+// Request is one configuration to train.
 type Request struct {
 	Params  gbt.Params
-	Metric  metric.Metric   // stops the training early and rates it
-	Metrics []metric.Metric // reported beside it, where they are defined
-	Rows    []sweep.Rows    // to train on: all of train where nil, a part of it, or all of it and another split's, which takes a copy
+	Metric  metric.Metric   // for early stopping and as the score
+	Metrics []metric.Metric // reported in addition, where they are defined
+	Rows    []sweep.Rows    // to train on: nil for all of train; else a part of it, or all of it and another split's, which is copied
 	Valid   *sweep.Rows     // nil trains without held-out rows
 	Threads int
 	OnTree  func(gbt.Progress) error
-	// Checkpoint and Resume are gbt's. Program names the build, because another one may grow other trees.
+	// Checkpoint and Resume are gbt's. Program identifies the build, because another one may grow other trees.
 	Checkpoint func(*gbt.Checkpoint) error
 	Resume     *gbt.Checkpoint
 	Program    string
-	// Input is a model to go on from, in the terms of the table; with Refit, its trees stay and their values are renewed.
+	// Input is a model to continue, in the terms of the table; with Refit, its trees stay and their leaf values are renewed.
 	Input *gbt.InputModel
 	Refit bool
-	// RateTrees asks for Metric after every tree even where nothing stops early.
+	// RateTrees asks for Metric after every tree even without early stopping.
 	RateTrees bool
 }
 
-// Outcome is a trained candidate.
+// Outcome is a trained model with its evaluation.
 type Outcome struct {
 	*gbt.Result
-	Score      float64            // the Score of Metric on valid, at the best iteration; NaN without valid
+	Score      float64            // Metric's Score on valid at the best iteration; NaN without valid
 	Metrics    map[string]float64 // on valid
-	Seconds    float64            // of training, ratings and what the resumed trees took before included
+	Seconds    float64            // of training, including evaluation and the time of resumed trees
 	NsPerValue float64            // per row, feature and tree
 	TrainRows  int
 }
 
-// Train trains a candidate on the train split, or on what q.Rows says.
+// Train trains a configuration on the train split, or on q.Rows.
 func (t *Table) Train(ctx context.Context, q Request) (*Outcome, error) {
 	train, err := t.trainingRows(q.Rows)
 	if err != nil {
@@ -148,7 +148,7 @@ func (t *Table) Train(ctx context.Context, q Request) (*Outcome, error) {
 	opt := gbt.Options{Threads: q.Threads, OnTree: q.OnTree, Maximize: q.Metric.Maximize,
 		Checkpoint: q.Checkpoint, Resume: q.Resume, Identity: t.Identity(q), Shift: t.ds.Manifest.ScoreShift(), Input: q.Input}
 	if q.Valid != nil && q.Valid.Split == dataset.TrainSplit {
-		opt.Shift = 0 // what rates it is thinned like what it learns from
+		opt.Shift = 0 // the rows that evaluate it are sampled like those it learns from
 	}
 
 	var valid *Rows
@@ -173,15 +173,15 @@ func (t *Table) Train(ctx context.Context, q Request) (*Outcome, error) {
 
 	o := &Outcome{Result: res, Score: math.NaN(), Seconds: res.Took.Seconds()}
 	o.TrainRows = train.Used()
-	o.NsPerValue = o.Seconds * 1e9 / float64(train.Used()) / float64(t.Features()) / float64(max(res.Grown, 1)) // a model that is continued may get no tree
+	o.NsPerValue = o.Seconds * 1e9 / float64(train.Used()) / float64(t.Features()) / float64(max(res.Grown, 1)) // a continued model may get no tree
 	if valid != nil {
 		err = o.rate(q, valid)
 	}
 	return o, err
 }
 
-// Identity is what gbt cannot see of a run: which version of which dataset, what rates it, and the build. A checkpoint with
-// another is not gone on from.
+// Identity is what gbt cannot see of a run: the version of the dataset, what evaluates it, and the build. A checkpoint with another
+// identity is not resumed.
 func (t *Table) Identity(q Request) string {
 	id := fmt.Sprintf("task %s, dataset %s@%s", q.Program, t.ds.Manifest.Name, t.ds.Manifest.Version)
 	for i, part := range q.Rows {
@@ -195,7 +195,7 @@ func (t *Table) Identity(q Request) string {
 	return id
 }
 
-// rater measures raw scores of valid with one metric after every tree, in memory that it keeps.
+// rater returns a function that evaluates raw scores of valid with one metric after every tree, reusing its memory.
 func rater(q Request, valid *Rows) func([]float64) (float64, error) {
 	var e metric.Evaluator
 	pred := make([]float64, valid.Len())
@@ -210,15 +210,14 @@ func rater(q Request, valid *Rows) func([]float64) (float64, error) {
 	}
 }
 
-// transform makes predictions of raw scores in place.
+// transform turns raw scores into predictions in place.
 func transform(objective string, raw []float64) {
 	if objective == "binary" {
 		gbt.Probabilities(raw)
 	}
 }
 
-// rate measures the finished model on valid. Metrics other than the candidate's own are left out where they are not
-// defined.
+// rate evaluates the finished model on valid. Metrics other than the request's own are left out if they are not defined.
 func (o *Outcome) rate(q Request, valid *Rows) error {
 	raw, err := o.Model.PredictBinned(&valid.Data, q.Threads)
 	if err != nil {

@@ -10,23 +10,23 @@ import (
 	"coppice/gbt"
 )
 
-// InputError is a model that a training on this dataset cannot go on from.
+// InputError is a model that training on this dataset cannot continue.
 type InputError struct{ Msg string }
 
 func (e *InputError) Error() string { return e.Msg }
 
-// IsInput says that what was handed in is at fault, and will be the next time.
+// IsInput says that the input is at fault, permanently.
 func (*InputError) IsInput() bool { return true }
 
 func refuse(format string, args ...any) error { return &InputError{fmt.Sprintf(format, args...)} }
 
-// maxLost is the share of the old dataset's rows whose category may have become one of the others in the new one.
+// maxLost is the largest share of the old dataset's rows whose category may have no bin of its own in the new one.
 const maxLost = 0.01
 
-// Input puts a model, trained on a dataset with the manifest old, into the terms of a dataset with the manifest here. What it splits by
-// must mean the same in both, since a version has one encoding for all of its trees: categories may have other numbers and thresholds lie
-// within bins, but statistics of ids have to come from the same tables, or from those of a dataset that was made like the old one. Otherwise
-// it is an *InputError or a *gbt.InputError.
+// Input translates a model, trained on a dataset with the manifest old, to a dataset with the manifest here. The features it splits on must
+// mean the same in both, since a version has one encoding for all of its trees: categories may be numbered differently and thresholds may
+// be inside bins, but statistics of ids have to come from the same tables, or from a dataset that follows the old one. Otherwise the error
+// is an *InputError or a *gbt.InputError.
 func Input(here, old *dataset.Manifest, text []byte) (*gbt.InputModel, error) {
 	m, err := gbt.ReadModel(bytes.NewReader(text))
 	if err != nil {
@@ -52,7 +52,7 @@ func sameTexts(a, b []string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
-// splitBy are the features that some tree splits by, ascending.
+// splitBy returns the features that some tree splits on, ascending.
 func splitBy(m *gbt.Model) []int {
 	var all []int
 	for _, t := range m.Trees {
@@ -62,14 +62,14 @@ func splitBy(m *gbt.Model) []int {
 	return slices.Compact(all)
 }
 
-// matcher holds features of one dataset against those of another.
+// matcher matches the features of one dataset with those of another.
 type matcher struct {
 	here, old *dataset.Manifest
-	to        map[int]int   // of the old features that were looked at, the ones here
-	codes     map[int][]int // of categorical features here, the old code of each bin
+	to        map[int]int   // for the old features checked so far, the ones here
+	codes     map[int][]int // for categorical features here, the old code of each bin
 }
 
-// feature looks whether the old dataset's feature i means the same here.
+// feature checks that the old dataset's feature i means the same here.
 func (m *matcher) feature(i int) error {
 	was := &m.old.Features[i]
 	at := slices.IndexFunc(m.here.Features, func(f dataset.Feature) bool { return f.Name == was.Name })
@@ -99,7 +99,7 @@ func (m *matcher) feature(i int) error {
 	return err
 }
 
-// sameOrigin reports whether two features are columns, or derived in the same way from the same ones.
+// sameOrigin reports whether two features are the same column, or derived in the same way from the same columns.
 func (m *matcher) sameOrigin(was, is *dataset.Feature) bool {
 	if was.From == nil || is.From == nil {
 		return was.From == is.From
@@ -108,7 +108,7 @@ func (m *matcher) sameOrigin(was, is *dataset.Feature) bool {
 		(was.From.Table < 0) == (is.From.Table < 0)
 }
 
-// sameTables reports whether two tables of statistics, and those that they fall back to, are the same lines of the same levels file.
+// sameTables reports whether two tables of statistics, and those they fall back to, are the same rows of the same levels file.
 func (m *matcher) sameTables(was, is int) bool {
 	file := func(d *dataset.Manifest) *dataset.FileInfo {
 		i := slices.IndexFunc(d.Files, func(f dataset.FileInfo) bool { return f.Name == dataset.LevelsFile })
@@ -122,12 +122,12 @@ func (m *matcher) sameTables(was, is int) bool {
 	if a == nil || b == nil || !reflect.DeepEqual(a, b) {
 		return false
 	}
-	// Tables that are the same in all, number of the table above included, and so are those.
+	// The tables must agree in every field, including the number of the table they fall back to, and so must those.
 	return was == is && reflect.DeepEqual(m.old.Tables[:was+1], m.here.Tables[:is+1])
 }
 
-// likeTables reports whether two tables, and those that they fall back to, are made of the same columns in a dataset that is made like the
-// other: what they say of a row has the same bounds, and is of other rows.
+// likeTables reports whether two tables, and those they fall back to, are made of the same columns in a dataset that follows the other:
+// their features have the same bounds, although the rows differ.
 func (m *matcher) likeTables(was, is int) bool {
 	if m.here.Like != m.old.Name+"@"+m.old.Version {
 		return false
@@ -142,7 +142,7 @@ func (m *matcher) likeTables(was, is int) bool {
 	return was < 0 && is < 0
 }
 
-// recode gives the old code of each bin of a categorical feature.
+// recode returns the old code of each bin of a categorical feature.
 func recode(was, is *dataset.Feature) ([]int, error) {
 	codeOf := make(map[string]int, len(was.Categories))
 	for code, c := range was.Categories {
@@ -160,7 +160,7 @@ func recode(was, is *dataset.Feature) ([]int, error) {
 	}
 	codes[is.OtherBin] = was.OtherBin
 	if is.MissingBin >= 0 {
-		codes[is.MissingBin] = was.OtherBin // where nothing was missing
+		codes[is.MissingBin] = was.OtherBin // nothing was missing in the old dataset
 		if was.MissingBin >= 0 {
 			codes[is.MissingBin] = was.MissingBin
 		}
@@ -169,7 +169,7 @@ func recode(was, is *dataset.Feature) ([]int, error) {
 	return codes, lost(was, is, known)
 }
 
-// lost refuses a feature in which a category that the model has seen a lot of is one of the others now.
+// lost rejects a feature if a category that the model has seen often no longer has a bin of its own.
 func lost(was, is *dataset.Feature, known map[string]bool) error {
 	var all, gone, most int64
 	name := ""

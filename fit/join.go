@@ -10,7 +10,7 @@ import (
 	"coppice/sweep"
 )
 
-// trainingRows are the rows of parts, as the trainer sees them: of train or of some of its folds over the mapped bytes, of several splits in a copy.
+// trainingRows returns the rows of parts for the trainer: train or some of its folds over the mapped bytes, several splits as a copy.
 func (t *Table) trainingRows(parts []sweep.Rows) (*gbt.Data, error) {
 	switch {
 	case len(parts) > 1:
@@ -28,10 +28,10 @@ func (t *Table) trainingRows(parts []sweep.Rows) (*gbt.Data, error) {
 	return &train.Data, nil
 }
 
-// JoinedBytes is what a copy of so many rows takes: both layouts of the bins, labels and weights.
+// JoinedBytes is the size of a copy of that many rows: both layouts of the bins, labels and weights.
 func JoinedBytes(rows, features int) int64 { return int64(rows) * int64(2*features+8) }
 
-// CheckGroups makes sure that the rows of train lie in the folds that their groups belong to: no group is in two.
+// CheckGroups makes sure that no group of train is split between folds.
 func (t *Table) CheckGroups() error {
 	s := t.ds.Split(dataset.TrainSplit)
 	if s == nil || s.Group == nil {
@@ -46,8 +46,9 @@ func (t *Table) CheckGroups() error {
 	return nil
 }
 
-// join copies all of train and rows of other splits into one table. Those others stand there as often as train has copies of each row, since each counts as one
-// that often; and where rows with label 0 were left out they have train's weights, which do not make up for that: the trainer's shift does.
+// join copies all of train and rows of other splits into one table. The rows of other splits are repeated as often as train repeats its
+// rows, so that all count the same. If negatives were sampled, they get train's weights, which do not compensate for the sampling: the
+// trainer's shift does.
 func (t *Table) join(parts []sweep.Rows) (*gbt.Data, error) {
 	if parts[0].Split != dataset.TrainSplit || parts[0].Folds != nil {
 		return nil, fmt.Errorf("%w: what is joined begins with all of %s", ErrNoRows, dataset.TrainSplit)
@@ -62,7 +63,7 @@ func (t *Table) join(parts []sweep.Rows) (*gbt.Data, error) {
 		selected = append(selected, rows)
 	}
 
-	// Room for all is made at once: growing slices would take half as much again.
+	// Allocate for all rows at once: growing the slices would take half as much again.
 	all := selected[0].Data
 	copies := max(1, all.Copies)
 	total := all.Rows
@@ -87,7 +88,7 @@ func (t *Table) join(parts []sweep.Rows) (*gbt.Data, error) {
 	return &all, nil
 }
 
-// appendRows adds rows of another split to a table of the trainer's.
+// appendRows adds rows of another split to a trainer's table.
 func (t *Table) appendRows(all *gbt.Data, rows *Rows) {
 	width := len(all.Features)
 	if rows.Data.Subset == nil {

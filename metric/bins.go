@@ -5,25 +5,25 @@ import (
 	"slices"
 )
 
-// Bin is some rows that a model ranks next to each other, as sums: enough to draw how reliable predictions are, and what is gained by
-// taking the rows that rank highest.
+// Bin is the sums over some rows that a model ranks next to each other: sufficient to draw a reliability diagram, and the gain from taking
+// the rows that rank highest.
 type Bin struct {
 	Rows     int     `json:"rows"`
 	Weight   float64 `json:"weight"`          // sum of the weights; Rows without weights
 	Positive float64 `json:"positive"`        // weighted sum of the labels
 	Before   float64 `json:"before"`          // weighted sum of the predictions before calibration
-	After    float64 `json:"after,omitempty"` // and after it; 0 where nothing is calibrated
+	After    float64 `json:"after,omitempty"` // and after it; 0 without calibration
 
 	Squares float64 `json:"squares,omitempty"` // sum of the squared weights; 0 without weights
 }
 
-// Plus is the rows of both.
+// Plus returns the union of both.
 func (b Bin) Plus(o Bin) Bin {
 	return Bin{Rows: b.Rows + o.Rows, Weight: b.Weight + o.Weight, Positive: b.Positive + o.Positive, Before: b.Before + o.Before, After: b.After + o.After,
 		Squares: b.Squares + o.Squares}
 }
 
-// Effective is how many rows of equal weight say as much as these (Kish 1965). Where squares were not kept, it is the most that it can be.
+// Effective is the number of equally weighted rows with the same information (Kish 1965). Without squares it is an upper bound.
 func (b Bin) Effective() float64 {
 	if b.Squares > 0 {
 		return b.Weight * b.Weight / b.Squares
@@ -31,7 +31,7 @@ func (b Bin) Effective() float64 {
 	return float64(b.Rows)
 }
 
-// Count is the weighted sum of the labels, as a number of equal rows.
+// Count is the weighted sum of the labels, converted to a number of equal rows.
 func (b Bin) Count() float64 {
 	if b.Weight == 0 {
 		return 0
@@ -39,8 +39,8 @@ func (b Bin) Count() float64 {
 	return b.Positive * b.Effective() / b.Weight
 }
 
-// Bins divides rows by their rank, lowest first, into at most n bins of about the same weight. Rows of one rank stay together, so that
-// the order of rows changes nothing. after may be nil; in.Pred is what was predicted before.
+// Bins divides rows by rank, lowest first, into at most n bins of about equal weight. Rows of equal rank stay together, so that the result
+// does not depend on the order of the rows. after may be nil; in.Pred is the prediction before calibration.
 func Bins(in Input, rank, after []float64, n int) []Bin {
 	order := make([]int, len(rank))
 	total := 0.0
@@ -76,7 +76,7 @@ func Bins(in Input, rank, after []float64, n int) []Bin {
 	return out
 }
 
-// weight is a row's.
+// weight returns a row's weight.
 func (in *Input) weight(i int) float64 {
 	if in.Weight == nil {
 		return 1

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// bootstrap resamples rows and gives the quantiles and the deviation of what is made of the values of several predictions of the
-// same rows. How often a row is drawn is Poisson distributed with mean 1 and independent of all others, which for many rows is what
-// drawing as many as there are gives (Hanley and MacGibbon 2006). Resamples on which the metric is not defined are left out.
+// bootstrap resamples rows and returns the quantiles and the deviation of a function of the values for several predictions of the same
+// rows. The number of draws of a row is Poisson distributed with mean 1, independently, which for many rows approximates drawing as many
+// rows as there are (Hanley and MacGibbon 2006). Resamples on which the metric is undefined are left out.
 func bootstrap(m Metric, c Confidence, in Input, preds [][]float64, of func(values []float64) float64) (low, high, deviation float64, err error) {
 	sides := make([]*resampler, len(preds))
 	for s, pred := range preds {
@@ -37,7 +37,7 @@ func bootstrap(m Metric, c Confidence, in Input, preds [][]float64, of func(valu
 		}
 	}
 
-	// With most resamples undefined, what is left says nothing.
+	// If most resamples are undefined, the rest is not representative.
 	if 2*len(all) < c.Samples {
 		return 0, 0, 0, last
 	}
@@ -58,15 +58,15 @@ func spread(values []float64) float64 {
 	return math.Sqrt(squares.value() / float64(len(values)-1))
 }
 
-// resampler measures the same predictions under ever other weights: they are sorted once.
+// resampler evaluates the same predictions with changing weights: they are sorted once.
 type resampler struct {
 	e      Evaluator
 	rows   []uint32  // by descending prediction
 	label  []uint8   // in that order
-	weight []float32 // in that order; nil: all are 1
+	weight []float32 // in that order; nil if all are 1
 }
 
-// newResampler takes rows in that the metric has measured, and are sound therefore.
+// newResampler takes rows that the metric has evaluated, and that are therefore valid.
 func newResampler(in Input) *resampler {
 	r := &resampler{}
 	k := &r.e.rank
@@ -90,7 +90,7 @@ func newResampler(in Input) *resampler {
 	return r
 }
 
-// eval measures as if each row were there so many times.
+// eval evaluates as if each row occurred times[i] times.
 func (r *resampler) eval(m Metric, times []uint8) (float64, error) {
 	var weights [2]float64
 	tags := r.e.rank.tags[:len(r.rows)]
@@ -111,7 +111,7 @@ func (r *resampler) eval(m Metric, times []uint8) (float64, error) {
 	return r.e.Eval(m)
 }
 
-// poisson has the chances of 0, 1, 2 ... draws of a row, added up, in units of 2^-32.
+// poisson has the cumulative probabilities of 0, 1, 2 ... draws of a row, in units of 2^-32.
 var poisson = func() (upTo [16]uint32) {
 	p, all := math.Exp(-1), 0.0
 	for k := range upTo {
@@ -122,7 +122,7 @@ var poisson = func() (upTo [16]uint32) {
 	return upTo
 }()
 
-// draw says how often each row is in a resample.
+// draw draws how often each row is in a resample.
 func draw(times []uint8, r *rand.Rand) {
 	for i := 0; i < len(times); i += 2 {
 		word := r.Uint64()

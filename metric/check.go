@@ -2,7 +2,7 @@ package metric
 
 import "fmt"
 
-// summary is what one pass over binary rows finds out.
+// summary is the result of one pass over binary rows.
 type summary struct {
 	pos, neg  float64 // weight of the labels 1 and 0
 	low, high float64 // of the predictions
@@ -32,7 +32,7 @@ func (e *Evaluator) checkLengths(m Metric) error {
 	return nil
 }
 
-// checkBinary holds the rows against the rules of binary metrics, once after every Reset.
+// checkBinary checks the rows against the rules of binary metrics, once after every Reset.
 func (e *Evaluator) checkBinary(m Metric) error {
 	if e.sound == checked {
 		return nil
@@ -54,8 +54,7 @@ func (e *Evaluator) checkBinary(m Metric) error {
 	return nil
 }
 
-// summarize ends at the first row that cannot be used. What is wrong with it is found out apart, since this loop runs
-// after every tree.
+// summarize stops at the first invalid row. The reason is determined separately, since this loop runs after every tree.
 func summarize(in Input) (summary, int) {
 	s := summary{low: in.Pred[0], high: in.Pred[0]}
 	label := in.Label[:len(in.Pred)]
@@ -111,7 +110,7 @@ func (e *Evaluator) explain(m Metric, row int) error {
 	return fault(m, row, ErrWeight, "%v; use finite weights of 0 or more", e.in.Weight[row])
 }
 
-// checkProbabilities is checkBinary and that the predictions lie between 0 and 1.
+// checkProbabilities is checkBinary, and checks that the predictions are between 0 and 1.
 func (e *Evaluator) checkProbabilities(m Metric) error {
 	if err := e.checkBinary(m); err != nil {
 		return err
@@ -127,7 +126,7 @@ func (e *Evaluator) checkProbabilities(m Metric) error {
 	return nil
 }
 
-// checkRanked is checkBinary and that the metric's classes are there; afterwards e.rank holds the rows by prediction.
+// checkRanked is checkBinary, and checks that the classes required by the metric occur; afterwards e.rank holds the rows by prediction.
 func (e *Evaluator) checkRanked(m Metric, needsPositive, needsNegative bool) error {
 	if err := e.checkBinary(m); err != nil {
 		return err
@@ -150,7 +149,7 @@ func (e *Evaluator) rankRows() {
 	}
 }
 
-// checkNumbers holds the rows against the rules of regression and ranking metrics and returns the total weight.
+// checkNumbers checks the rows against the rules of regression and ranking metrics and returns the total weight.
 func (e *Evaluator) checkNumbers(m Metric) (total float64, err error) {
 	if err := e.checkLengths(m); err != nil {
 		return 0, err

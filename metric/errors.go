@@ -8,7 +8,7 @@ import (
 	"coppice/strictyaml"
 )
 
-// What can be wrong with an Input, to be recognised with errors.Is.
+// Faults of an Input, for use with errors.Is.
 var (
 	ErrEmpty      = errors.New("there are no rows")
 	ErrLength     = errors.New("the columns have different lengths")
@@ -22,15 +22,15 @@ var (
 	ErrOverflow   = errors.New("the value is too large for a float64")
 )
 
-// InputError says that a metric is not defined on an Input. It unwraps to one of the errors above.
+// InputError says that a metric is undefined for an Input. It unwraps to one of the errors above.
 type InputError struct {
 	Metric string
-	Row    int    // the first row at fault, or -1 when it is no single row
-	Detail string // what is there and what would be right; may be empty
+	Row    int    // the first row at fault, or -1 if it is not a single row
+	Detail string // what was found, and what would be right; may be empty
 	Err    error
 }
 
-// Error gives "metric: row N: what: detail".
+// Error returns "metric: row N: what: detail".
 func (e *InputError) Error() string {
 	text := e.Metric + ": "
 	if e.Row >= 0 {
@@ -43,25 +43,25 @@ func (e *InputError) Error() string {
 	return text
 }
 
-// Unwrap gives the kind of fault.
+// Unwrap returns the kind of fault.
 func (e *InputError) Unwrap() error { return e.Err }
 
-// IsInput says that what was handed in is at fault, and will be the next time.
+// IsInput says that the input is at fault, permanently.
 func (*InputError) IsInput() bool { return true }
 
 // UnknownError is a name that no metric has.
 type UnknownError struct {
 	Name string
-	Hint string // the nearest name, or all of them
+	Hint string // the most similar name, or all names
 }
 
-// Error names the nearest metric.
+// Error suggests the most similar metric.
 func (e *UnknownError) Error() string { return fmt.Sprintf("unknown metric %.60q%s", e.Name, e.Hint) }
 
-// IsInput says that what was handed in is at fault, and will be the next time.
+// IsInput says that the input is at fault, permanently.
 func (*UnknownError) IsInput() bool { return true }
 
-// unknown looks for the nearest name among the canonical ones, then among those of other libraries.
+// unknown looks for a similar name among the canonical ones, then among those of other libraries.
 func unknown(name string) error {
 	hint := strictyaml.Suggest(name, Names())
 	if !strings.Contains(hint, "did you mean") {
@@ -81,10 +81,10 @@ func unknown(name string) error {
 	return &UnknownError{Name: name, Hint: hint}
 }
 
-// ArgumentError is a metric's name with a wrong part behind the @, or without the one that it needs.
+// ArgumentError is a metric's name with an invalid part after the @, or without a required one.
 type ArgumentError struct {
 	Metric string // the name before the @
-	Arg    string // the part behind it
+	Arg    string // the part after it
 	Want   string // what would be right
 }
 
@@ -96,5 +96,5 @@ func (e *ArgumentError) Error() string {
 	return fmt.Sprintf("metric %s@%.40s: %s", e.Metric, e.Arg, e.Want)
 }
 
-// IsInput says that what was handed in is at fault, and will be the next time.
+// IsInput says that the input is at fault, permanently.
 func (*ArgumentError) IsInput() bool { return true }

@@ -2,13 +2,13 @@ package metric
 
 import "math"
 
-// units are what vary independently of each other: rows or, for ranking metrics, groups. A metric's value, had the sample been
-// another, is about value + the weighted mean of the units' influences (Hampel 1974); these add up to 0. Influences of two models
-// on the same rows can be subtracted, which is what makes a comparison paired.
+// units are the independent units of a sample: rows or, for ranking metrics, groups. On another sample, a metric's value would be
+// approximately value + the weighted mean of the units' influences (Hampel 1974); these add up to 0. Influences of two models on the same
+// rows can be subtracted, which makes a comparison paired.
 type units struct {
 	influence []float64
-	weight    []float64 // nil: all are 1
-	unbiased  bool      // the influences contain the n/(n-1) already
+	weight    []float64 // nil if all are 1
+	unbiased  bool      // the influences include the factor n/(n-1)
 }
 
 // deviation is the standard error of a value with these influences.
@@ -34,7 +34,7 @@ func (u units) deviation() float64 {
 	return math.Sqrt(variance)
 }
 
-// less subtracts the influences of another model on the same units, times a sign each.
+// less subtracts the influences of another model on the same units, each multiplied by a sign.
 func (u units) less(sign float64, other units, otherSign float64) units {
 	d := units{influence: make([]float64, len(u.influence)), weight: u.weight, unbiased: u.unbiased}
 	for i := range d.influence {
@@ -43,7 +43,7 @@ func (u units) less(sign float64, other units, otherSign float64) units {
 	return d
 }
 
-// influence gives the influences of a metric that has such, on rows that it has measured as value; nil for the others, which are
+// influence returns a metric's influences on rows with the given value; nil for metrics without closed-form influences, which are
 // resampled.
 func (e *Evaluator) influence(m Metric, value float64) (*units, error) {
 	row := e.rowInfluence(m, value)
@@ -70,7 +70,7 @@ func (e *Evaluator) influence(m Metric, value float64) (*units, error) {
 	return u, nil
 }
 
-// rowInfluence is the influence of one row, of metrics that are means over rows or smooth functions of such; else nil.
+// rowInfluence returns the influence of a row, for metrics that are means over rows or smooth functions of such; else nil.
 func (e *Evaluator) rowInfluence(m Metric, value float64) func(p, l float64) float64 {
 	rate := e.binary.pos / e.binary.total()
 	loss := func(p, l float64) float64 { return -math.Log(likelihood(p, float32(l))) }
@@ -80,7 +80,7 @@ func (e *Evaluator) rowInfluence(m Metric, value float64) func(p, l float64) flo
 		return func(p, l float64) float64 { return loss(p, l) - value }
 	case "normalized_entropy", "relative_information_gain":
 		entropy := -float64(rate*math.Log(rate)) - float64((1-rate)*math.Log1p(-rate))
-		slope := math.Log1p(-rate) - math.Log(rate) // of the entropy, in the base rate
+		slope := math.Log1p(-rate) - math.Log(rate) // of the entropy, by the base rate
 		sign, ratio := 1.0, value
 		if m.base == "relative_information_gain" {
 			sign, ratio = -1, 1-value
@@ -137,9 +137,9 @@ func (e *Evaluator) f1Influence(m Metric, value float64) func(p, l float64) floa
 	}
 }
 
-// delong are the influences of the area under the curve (DeLong, DeLong and Clarke-Pearson 1988): of a positive, how its share of
-// negatives below it differs from the area; of a negative, its share of positives above. Both are scaled so that the deviation is
-// the root of the sum of the two classes' variances, each over one row less than it has.
+// delong returns the influences of the area under the curve (DeLong, DeLong and Clarke-Pearson 1988): for a positive, the difference
+// between its share of negatives below and the area; for a negative, its share of positives above. They are scaled so that the deviation is
+// the root of the sum of the two classes' variances, each over one less than its number of rows.
 func (e *Evaluator) delong(area float64) *units {
 	n := len(e.in.Pred)
 	u := &units{influence: make([]float64, n), weight: make([]float64, n), unbiased: true}
@@ -162,7 +162,7 @@ func (e *Evaluator) delong(area float64) *units {
 		}
 	}
 
-	// By descending prediction, so that what lies above a step is what came before it.
+	// By descending prediction, so that earlier rows are above a step.
 	order := sortedRows(e.in)
 	var above [2]sum
 	for begin := 0; begin < n; {
@@ -188,7 +188,7 @@ func (e *Evaluator) delong(area float64) *units {
 	return u
 }
 
-// sortedRows are the numbers of the rows by descending prediction.
+// sortedRows returns the row numbers by descending prediction.
 func sortedRows(in Input) []uint32 {
 	var r ranking
 	low, high := in.Pred[0], in.Pred[0]
@@ -200,7 +200,7 @@ func sortedRows(in Input) []uint32 {
 	return r.tags
 }
 
-// groupInfluence are the influences of a mean over groups.
+// groupInfluence returns the influences of a mean over groups.
 func (e *Evaluator) groupInfluence(m Metric, value float64) (*units, error) {
 	u := &units{}
 	err := e.eachGroup(m, func(v, w float64) {

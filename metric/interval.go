@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// Confidence says how an interval is made. The zero value is 95 %, seed 0 and 1,000 resamples.
+// Confidence says how an interval is computed. The zero value is 95 %, seed 0 and 1,000 resamples.
 type Confidence struct {
 	Level   float64 // two-sided, above 0.5 and below 1
-	Seed    uint64  // of resampling; the same seed, the same interval
+	Seed    uint64  // of resampling; the same seed gives the same interval
 	Samples int     // of resampling
 }
 
@@ -26,23 +26,23 @@ func (c Confidence) filled() (Confidence, error) {
 	return c, nil
 }
 
-// quantile is how many standard errors the interval reaches to both sides.
+// quantile is the half-width of the interval in standard errors.
 func (c Confidence) quantile() float64 { return math.Sqrt2 * math.Erfinv(c.Level) }
 
-// How an interval was made.
+// How an interval was computed.
 const (
-	Analytic = "analytic"  // of the rows' influences on the value, normal; for the area under the curve this is DeLong's
-	Resample = "bootstrap" // quantiles of the values of resamples
+	Analytic = "analytic"  // normal, from the rows' influences on the value; for the area under the curve this is DeLong's method
+	Resample = "bootstrap" // quantiles over resamples
 )
 
-// Interval is a metric's value and between which values it lies, had the sample been another.
+// Interval is a metric's value and its confidence interval.
 type Interval struct {
 	Value, Low, High float64
 	Error            float64 // standard error
 	Method           string
 }
 
-// Interval measures with confidence. Rows, or groups where the metric is for groups, are taken to be independent of each other.
+// Interval evaluates the metric with an interval. Rows, or groups for metrics of groups, are assumed to be independent.
 func (m Metric) Interval(in Input, c Confidence) (Interval, error) {
 	c, err := c.filled()
 	if err != nil {
@@ -66,7 +66,7 @@ func (m Metric) Interval(in Input, c Confidence) (Interval, error) {
 
 	i := Interval{Value: value, Error: u.deviation(), Method: Analytic}
 	i.Low, i.High = value-c.quantile()*i.Error, value+c.quantile()*i.Error
-	if m.Aim != 0 && value > 0 { // a ratio's interval is even on the logarithmic scale
+	if m.Aim != 0 && value > 0 { // a ratio's interval is symmetric on the logarithmic scale
 		reach := math.Exp(c.quantile() * i.Error / value)
 		i.Low, i.High = value/reach, value*reach
 	}
@@ -76,20 +76,20 @@ func (m Metric) Interval(in Input, c Confidence) (Interval, error) {
 // Comparison is how much better new predictions are than old ones of the same rows.
 type Comparison struct {
 	Old, New  float64 // the metric's values
-	Gain      float64 // of the scores, above 0 where the new predictions are better, whichever way the metric goes
-	Low, High float64 // between which the gain lies
+	Gain      float64 // of the scores; above 0 if the new predictions are better, for any metric
+	Low, High float64 // confidence interval of the gain
 	Error     float64 // standard error of the gain
 	Method    string
 }
 
-// Better reports whether the new predictions are better by more than margin, beyond what chance explains. A margin below 0 asks
-// whether they are not worse by more than that.
+// Better reports whether the new predictions are better by more than margin, beyond chance. With a margin below 0 it reports whether they
+// are not worse by more than that.
 func (c Comparison) Better(margin float64) bool { return c.Low > margin }
 
-// Worse reports whether the new predictions are worse, beyond what chance explains.
+// Worse reports whether the new predictions are worse, beyond chance.
 func (c Comparison) Worse() bool { return c.High < 0 }
 
-// Compare compares two models on the same rows, by pairs: what the rows do to both cancels out. in.Pred are the new predictions.
+// Compare compares two models on the same rows, paired, so that what affects both cancels out. in.Pred are the new predictions.
 func (m Metric) Compare(in Input, old []float64, c Confidence) (Comparison, error) {
 	c, err := c.filled()
 	if err != nil {
@@ -99,7 +99,7 @@ func (m Metric) Compare(in Input, old []float64, c Confidence) (Comparison, erro
 		return Comparison{}, fault(m, -1, ErrLength, "%d old predictions for %d new ones", len(old), len(in.Pred))
 	}
 
-	// Both sides, each with what its rows do to it.
+	// Values and influences of both sides.
 	var values, scores [2]float64
 	var sides [2]*units
 	for s, pred := range [][]float64{in.Pred, old} {
@@ -129,7 +129,7 @@ func (m Metric) Compare(in Input, old []float64, c Confidence) (Comparison, erro
 	return out, nil
 }
 
-// gain of a score over another.
+// gain returns the gain of one score over another.
 func (m Metric) gain(fresh, old float64) float64 {
 	if m.Maximize {
 		return fresh - old
@@ -137,7 +137,7 @@ func (m Metric) gain(fresh, old float64) float64 {
 	return old - fresh
 }
 
-// slope is how the score changes with the value.
+// slope is the derivative of the score by the value.
 func (m Metric) slope(value float64) float64 {
 	switch {
 	case m.Aim == 0:
@@ -148,7 +148,7 @@ func (m Metric) slope(value float64) float64 {
 	return -1 / max(value, nearest)
 }
 
-// bounds are the quantiles that leave out the same share on both sides. It sorts values.
+// bounds returns the quantiles that leave out equal shares on both sides. It sorts values.
 func (c Confidence) bounds(values []float64) (low, high float64) {
 	slices.Sort(values)
 	at := func(q float64) float64 {

@@ -1,15 +1,14 @@
-// Package metric measures predictions against labels: the numbers that stop a training, select a winner, open a gate and
-// stand in a report. All of them are weighted, treat equal predictions as one step, and depend on nothing but the set of
-// rows: their order matters only to the last bits of a sum.
+// Package metric evaluates predictions against labels: the numbers that stop a training, select a winner, open a gate and appear in
+// reports. All metrics are weighted, treat equal predictions as one step, and depend only on the set of rows: the order affects at most the
+// last bits of a sum.
 //
-// A Metric is found by name (Lookup). An Evaluator keeps its working memory between calls, so that a metric can be taken
-// after every tree: ranking a million rows costs one radix sort and no allocation, and metrics that are asked about the
-// same predictions share it.
+// A Metric is found by name (Lookup). An Evaluator reuses its working memory, so that a metric can be evaluated after every tree: ranking a
+// million rows costs one radix sort and no allocation, and metrics evaluated on the same predictions share it.
 package metric
 
 import "math"
 
-// Kind says what a metric's labels and predictions are.
+// Kind is the kind of a metric's labels and predictions.
 type Kind int
 
 // The kinds of metrics.
@@ -19,7 +18,7 @@ const (
 	Ranking                // labels are grades 0 to 30, predictions any finite numbers that order the rows of a group
 )
 
-// String is the kind as people write it.
+// String returns the kind's name.
 func (k Kind) String() string {
 	switch k {
 	case Binary:
@@ -32,7 +31,7 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
-// Input is what is measured: one entry of every slice for each row. An Evaluator reads the slices and never writes them.
+// Input is what is evaluated: one entry per row in every slice. An Evaluator never writes to the slices.
 type Input struct {
 	Label  []float32 // see Kind
 	Weight []float32 // finite, not negative, not all 0; nil means 1 for every row
@@ -40,14 +39,14 @@ type Input struct {
 	Group  []uint64  // the group of each row, for ranking metrics; rows of a group need not be neighbours
 }
 
-// Metric is one way of measuring. Lookup makes it.
+// Metric is a way to evaluate predictions. Lookup returns one.
 type Metric struct {
 	Name     string  // canonical, such as precision@1%
 	Maximize bool    // whether a higher Score is better
-	Aim      float64 // the best value, where neither the highest nor the lowest is; else 0
+	Aim      float64 // the best value, if it is neither the highest nor the lowest; else 0
 	Kind     Kind
-	RankOnly bool   // whether any increasing function of the predictions (raw scores, say) gives the same value
-	About    string // one line for people
+	RankOnly bool   // any increasing function of the predictions (raw scores, for instance) gives the same value
+	About    string // a line for people
 
 	base string // the name before the @
 
@@ -55,16 +54,15 @@ type Metric struct {
 	eval func(*Evaluator, Metric) (float64, error)
 }
 
-// Eval measures once. Whoever measures repeatedly keeps an Evaluator.
+// Eval evaluates once. For repeated use, keep an Evaluator.
 func (m Metric) Eval(in Input) (float64, error) {
 	var e Evaluator
 	e.Reset(in)
 	return e.Eval(m)
 }
 
-// Evaluator measures the same rows with several metrics, or again and again with new predictions, in memory that it
-// keeps: at most 24 bytes per row, and as much again for ranking metrics. The zero value is ready. It is not for several
-// goroutines at once.
+// Evaluator evaluates several metrics on the same rows, or new predictions again and again, reusing its memory: at most 24 bytes per row,
+// and as much again for ranking metrics. The zero value is ready to use. It is not safe for concurrent use.
 type Evaluator struct {
 	in     Input
 	binary summary // of in, for binary metrics
@@ -81,14 +79,14 @@ const (
 	checked             // as binary labels
 )
 
-// Reset gives the evaluator new rows. Until the next Reset the slices must not change.
+// Reset sets the rows. The slices must not change until the next Reset.
 func (e *Evaluator) Reset(in Input) {
 	e.in = in
 	e.sound = unchecked
 	e.ranked = false
 }
 
-// Eval measures the rows of the last Reset. Errors are *InputError: the rows do not have what the metric needs.
+// Eval evaluates a metric on the rows of the last Reset. Errors are *InputError: the rows lack something that the metric needs.
 func (e *Evaluator) Eval(m Metric) (float64, error) {
 	if m.eval == nil {
 		return 0, unknown(m.Name)
@@ -103,12 +101,11 @@ func (e *Evaluator) Eval(m Metric) (float64, error) {
 	return v, nil
 }
 
-// sum adds with a second number that keeps what rounding took away (Neumaier 1974), so that ten million terms cost no
-// digits.
+// sum adds with a second number for the rounding errors (Neumaier 1974), so that ten million terms lose no digits.
 type sum struct{ high, low float64 }
 
 func (s *sum) add(x float64) {
-	x = float64(x) // rounds a product first, where the machine could fuse it with the addition
+	x = float64(x) // round a product first, where the machine could fuse it with the addition
 	t := s.high + x
 	if math.Abs(s.high) >= math.Abs(x) {
 		s.low += (s.high - t) + x

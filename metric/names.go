@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// takes says what may stand behind the @ of a metric's name.
+// takes says which argument may follow the @ of a metric's name.
 type takes int
 
 const (
 	nothing takes = iota
-	top           // needs a count of rows, or a share of them
-	bins          // may have a number of bins
-	place         // may have a count of places
+	top           // requires a number or a share of rows
+	bins          // optional number of bins
+	place         // optional number of places
 )
 
-// cutoff is what stands behind the @: a count, or a share of all rows; both 0 when nothing does.
+// cutoff is the argument after the @: a number, or a share of all rows; both are 0 without one.
 type cutoff struct {
 	count int
 	share float64
@@ -30,7 +30,7 @@ type definition struct {
 	rankOnly bool
 	takes    takes
 	about    string
-	aliases  string // words that people who come from LightGBM or scikit-learn type, separated by blanks
+	aliases  string // names used by LightGBM or scikit-learn, separated by blanks
 	eval     func(*Evaluator, Metric) (float64, error)
 }
 
@@ -82,7 +82,7 @@ func definitions() []definition {
 	}
 }
 
-// Names are the canonical names; those that need an argument come with an example of one.
+// Names returns the canonical names; those that need an argument include an example.
 func Names() []string {
 	var names []string
 	for _, d := range definitions() {
@@ -94,8 +94,8 @@ func Names() []string {
 	return names
 }
 
-// Lookup finds a metric by its name, by a name that LightGBM or scikit-learn give it, or written with letters, digits and underscores alone. Errors are
-// *UnknownError and *ArgumentError.
+// Lookup finds a metric by its name, by its name in LightGBM or scikit-learn, or by its name with only letters, digits and underscores.
+// Errors are *UnknownError and *ArgumentError.
 func Lookup(name string) (Metric, error) {
 	word := strings.ToLower(strings.TrimSpace(name))
 	word = fromIdentifier(word)
@@ -120,7 +120,7 @@ func Lookup(name string) (Metric, error) {
 	return Metric{}, unknown(name)
 }
 
-// fromIdentifier makes precision@1% of precision_at_1pct, as a metric is called where only letters, digits and underscores may stand.
+// fromIdentifier converts precision_at_1pct to precision@1%: the form of a metric's name with only letters, digits and underscores.
 func fromIdentifier(word string) string {
 	base, arg, found := strings.Cut(word, "_at_")
 	if !found {
@@ -137,7 +137,7 @@ const (
 	maxBins     = 10_000
 )
 
-// argument reads what stands behind the @, and gives it back as the canonical name has it.
+// argument parses the part after the @, and returns its canonical form.
 func (d definition) argument(arg string, has bool) (k cutoff, suffix string, err error) {
 	wrong := func(want string) (cutoff, string, error) {
 		return cutoff{}, "", &ArgumentError{Metric: d.name, Arg: arg, Want: want}
@@ -181,8 +181,8 @@ func (d definition) argument(arg string, has bool) (k cutoff, suffix string, err
 	return cutoff{}, "", nil
 }
 
-// parseTop reads 100, 1% or 0.01. A share is kept as a percentage of at most six digits, so that however it is written it
-// is one name and one number.
+// parseTop parses 100, 1% or 0.01. A share is stored as a percentage of at most six digits, so that all its spellings are one name and one
+// number.
 func parseTop(arg string) (k cutoff, suffix string, ok bool) {
 	if n, err := strconv.ParseUint(arg, 10, 31); err == nil {
 		return cutoff{count: int(n)}, "@" + strconv.FormatUint(n, 10), n > 0

@@ -14,7 +14,7 @@ type groups struct {
 	rows   ranking // by group; the tag is the row's index
 	scored []scored
 	grades []float64
-	weighs []float64 // the discount of each place, as far as it was needed
+	weighs []float64 // discounts of the places computed so far
 }
 
 type scored struct {
@@ -35,7 +35,7 @@ func ndcg(e *Evaluator, m Metric) (float64, error) {
 	return all.value() / weight.value(), err
 }
 
-// eachGroup hands on the value and the weight of every group, in the order of the groups' numbers.
+// eachGroup calls use with the value and weight of every group, in the order of group numbers.
 func (e *Evaluator) eachGroup(m Metric, use func(value, weight float64)) error {
 	if _, err := e.checkNumbers(m); err != nil {
 		return err
@@ -70,7 +70,7 @@ func (e *Evaluator) eachGroup(m Metric, use func(value, weight float64)) error {
 	return nil
 }
 
-// fillGroups takes rows in to be ordered by group; within a group the sort keeps their order.
+// fillGroups fills in rows to be sorted by group; within a group the sort keeps their order.
 func (r *ranking) fillGroups(group []uint64) {
 	n := len(group)
 	r.packed = false
@@ -109,7 +109,7 @@ func (g *groups) measure(in Input, rows []uint32, places int) (value, weight flo
 	slices.Sort(g.grades)
 	slices.Reverse(g.grades)
 
-	// The best that is possible: all gains in descending order.
+	// The best possible value: all gains in descending order.
 	best := 0.0
 	for i, gain := range g.grades[:min(places, len(g.grades))] {
 		best += float64(gain * g.discount(i))
@@ -120,7 +120,7 @@ func (g *groups) measure(in Input, rows []uint32, places int) (value, weight flo
 	return g.dcg(places) / best, weight
 }
 
-// dcg gives every row of a run of equal predictions the mean gain of the run.
+// dcg gives every row in a run of equal predictions the mean gain of the run.
 func (g *groups) dcg(places int) float64 {
 	total := 0.0
 	for begin := 0; begin < min(places, len(g.scored)); {
@@ -139,7 +139,7 @@ func (g *groups) dcg(places int) float64 {
 	return total
 }
 
-// discount of a place, counted from 0.
+// discount returns the discount of a place, counted from 0.
 func (g *groups) discount(place int) float64 {
 	for len(g.weighs) <= place {
 		g.weighs = append(g.weighs, 1/math.Log2(float64(len(g.weighs))+2))

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Of is the kind of metric that measures what an objective predicts.
+// Of returns the kind of metrics that apply to an objective's predictions.
 func Of(objective string) (Kind, error) {
 	switch objective {
 	case "binary":
@@ -17,7 +17,7 @@ func Of(objective string) (Kind, error) {
 	return 0, fmt.Errorf("objective %.40q: use binary or regression", objective)
 }
 
-// Standard are the metrics that every report has, for predictions of a kind.
+// Standard returns the metrics in every report, for predictions of a kind.
 func Standard(k Kind) []Metric {
 	names := []string{"rmse", "mae", "r2"}
 	if k == Binary {
@@ -28,14 +28,14 @@ func Standard(k Kind) []Metric {
 	for i, name := range names {
 		m, err := Lookup(name)
 		if err != nil {
-			panic(err) // a name in the list above is wrong
+			panic(err) // a bug in the list above
 		}
 		metrics[i] = m
 	}
 	return metrics
 }
 
-// CheckObjective refuses a metric that does not measure what an objective predicts.
+// CheckObjective rejects a metric that does not apply to an objective's predictions.
 func (m Metric) CheckObjective(objective string) error {
 	k, err := Of(objective)
 	if err != nil {
@@ -54,7 +54,7 @@ func (m Metric) CheckObjective(objective string) error {
 	return fmt.Errorf("metric %s is for %s, the objective is %s; use one of %s", m.Name, m.Kind, objective, strings.Join(fitting, ", "))
 }
 
-// Canonical is the one name of a metric that has several: what Lookup finds it under. Errors are Lookup's.
+// Canonical returns the canonical name of a metric. Errors are Lookup's.
 func Canonical(name string) (string, error) {
 	m, err := Lookup(name)
 	return m.Name, err

@@ -5,7 +5,7 @@ import "math"
 // clip keeps the logarithm finite: LightGBM's bound.
 const clip = 1e-15
 
-// logLoss is the mean of -log(probability of what happened).
+// logLoss is the mean of -log(probability of the observed label).
 func logLoss(e *Evaluator, m Metric) (float64, error) {
 	if err := e.checkProbabilities(m); err != nil {
 		return 0, err
@@ -20,7 +20,7 @@ func logLoss(e *Evaluator, m Metric) (float64, error) {
 	return loss.value() / e.binary.total(), nil
 }
 
-// logLikelihood takes one logarithm for sixteen rows: the product of so many clipped probabilities stays above 1e-240.
+// logLikelihood takes one logarithm per sixteen rows: the product of that many clipped probabilities stays above 1e-240.
 func logLikelihood(in Input) float64 {
 	const together = 16
 	label := in.Label[:len(in.Pred)]
@@ -112,7 +112,7 @@ func errorRate(e *Evaluator, m Metric) (float64, error) {
 	return (c.falsePos + c.falseNeg) / e.binary.total(), err
 }
 
-// f1 is 0 when no positive is found, and not defined when there is none to find.
+// f1 is 0 if no positive is found, and undefined if there are none.
 func f1(e *Evaluator, m Metric) (float64, error) {
 	c, err := e.confusion(m)
 	if err != nil {

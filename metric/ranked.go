@@ -21,8 +21,7 @@ func auc(e *Evaluator, m Metric) (float64, error) {
 	return area.value() / (e.binary.pos * e.binary.neg), nil
 }
 
-// twicePairs counts the pairs of a 1 above a 0 twice and of a 1 beside a 0 once. With at most 2^32 rows it stays below
-// 2^63.
+// twicePairs counts pairs of a 1 above a 0 twice and pairs of a 1 tied with a 0 once. With at most 2^32 rows it stays below 2^63.
 func twicePairs(keys []uint64) uint64 {
 	var area, above, pos, neg uint64
 	value := keys[0] >> 1
@@ -59,9 +58,9 @@ func averagePrecision(e *Evaluator, m Metric) (float64, error) {
 	return area.value() / e.binary.pos, nil
 }
 
-// topRows is the weight of the top rows and of the positives that are among them on average over all orders of rows with
-// equal predictions: where the cut goes through a step, the step counts with the share of it that is above the cut.
-// A count of rows means that much weight, so that a row with weight 2 counts as two rows.
+// topRows returns the weight of the top rows and of the positives among them, averaged over all orders of rows with equal predictions: if
+// the cut goes through a step, the step counts with its share above the cut. A number of rows means that much weight, so that a row with
+// weight 2 counts as two rows.
 func (e *Evaluator) topRows(m Metric) (weight, pos float64, err error) {
 	total := e.binary.total()
 	weight = m.k.share * total

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// ranking holds rows by descending prediction. A row is a 64-bit key whose ascending order is the descending order of the
-// predictions: the distance, in representable float64s, from the highest prediction. Where that leaves a bit free, and
-// the rows have no weights, the label is the lowest bit and the row is nothing else: 8 bytes. Otherwise a tag goes along.
+// ranking holds rows by descending prediction. A row is a 64-bit key whose ascending order is the descending order of predictions: the
+// distance, in representable float64s, from the highest prediction. If that leaves a bit free and the rows have no weights, the label is
+// the lowest bit and a row takes 8 bytes. Otherwise each key has a tag.
 type ranking struct {
 	keys, spareKeys []uint64
 	tags, spareTags []uint32 // float32 bits of the weight, with the label as the sign; empty when packed
@@ -24,11 +24,11 @@ const (
 	passes    = 3
 	maxRows   = math.MaxUint32
 
-	// A run of up to this many keys is sorted by insertion.
+	// Runs of up to this many keys are sorted by insertion.
 	smallRun = 24
 )
 
-// order maps a finite float64 to a uint64 such that a < b exactly when order(a) < order(b); -0 and 0 are one.
+// order maps a finite float64 to a uint64 such that a < b exactly if order(a) < order(b); -0 equals 0.
 func order(p float64) uint64 {
 	b := math.Float64bits(p + 0) // -0 + 0 is 0
 	if b>>63 != 0 {
@@ -44,7 +44,7 @@ func unorder(k uint64) float64 {
 	return math.Float64frombits(^k)
 }
 
-// fill takes the rows in, whose predictions lie between low and high.
+// fill fills in the rows, whose predictions are between low and high.
 func (r *ranking) fill(in Input, low, high float64) {
 	n := len(in.Pred)
 	r.top = order(high)
@@ -53,7 +53,7 @@ func (r *ranking) fill(in Input, low, high float64) {
 	r.keys = resize(r.keys, n)
 	r.spareKeys = resize(r.spareKeys, n)
 
-	// Without weights the label is the lowest bit, and there is nothing to sort but keys.
+	// Without weights the label is the lowest bit, and only keys are sorted.
 	label := in.Label[:n]
 	if r.packed {
 		r.width++
@@ -63,7 +63,7 @@ func (r *ranking) fill(in Input, low, high float64) {
 		return
 	}
 
-	// Else label and weight go along as a tag.
+	// Otherwise label and weight are the tag.
 	r.tags = resize(r.tags, n)
 	r.spareTags = resize(r.spareTags, n)
 	for i, p := range in.Pred {
@@ -76,7 +76,7 @@ func (r *ranking) fill(in Input, low, high float64) {
 	}
 }
 
-// fillRows takes the rows in with their numbers as tags.
+// fillRows fills in the rows with their numbers as tags.
 func (r *ranking) fillRows(in Input, low, high float64) {
 	n := len(in.Pred)
 	r.packed = false
@@ -96,13 +96,13 @@ func resize[T any](s []T, n int) []T {
 	return s[:n]
 }
 
-// sort orders the keys by a stable radix sort of their highest 33 bits at most; predictions that differ at all nearly
-// always differ there. The few runs of keys that are equal so far are sorted by insertion. Where such runs are long, the
-// remaining bits get their passes too, so that no choice of predictions makes it slow.
+// sort sorts the keys by a stable radix sort of at most their highest 33 bits, in which different predictions almost always differ. The few
+// runs of keys that are still equal are sorted by insertion. If such runs are long, the remaining bits are radix sorted as well, so that no
+// choice of predictions makes it slow.
 func (r *ranking) sort() {
 	low := 0
 	if r.packed {
-		low = 1 // the label has no say
+		low = 1 // the label does not count
 	}
 
 	if len(r.keys) <= smallRun {
@@ -118,7 +118,7 @@ func (r *ranking) sort() {
 	}
 }
 
-// radix sorts by the bits from the first up to the last, which it does not reach.
+// radix sorts by the bits from first up to, but not including, last.
 func (r *ranking) radix(first, last int) {
 	used := (last - first + digitBits - 1) / digitBits
 	r.count(first)
@@ -151,7 +151,7 @@ func (r *ranking) count(first int) {
 	}
 }
 
-// startPositions turns counts into the place where each digit's rows begin. It says false when one digit has all rows.
+// startPositions turns counts into the position where each digit's rows begin. It returns false if one digit has all rows.
 func startPositions(at *[buckets]uint32, n int) bool {
 	next := uint32(0)
 	for d, c := range at {
@@ -182,8 +182,7 @@ func scatterTagged(dst, src []uint64, dstTags, srcTags []uint32, at *[buckets]ui
 	}
 }
 
-// finish sorts the short runs of keys that are equal from bit first on, and says false at the first long one that is not
-// in order.
+// finish sorts the short runs of keys that are equal from bit first on, and returns false at the first long run that is not sorted.
 func (r *ranking) finish(first int) bool {
 	for begin := 0; begin < len(r.keys); {
 		prefix, end := r.keys[begin]>>first, begin+1
@@ -202,8 +201,7 @@ func (r *ranking) finish(first int) bool {
 	return true
 }
 
-// insert sorts the rows from begin up to end by insertion; packed rows with equal predictions by their labels too, which
-// changes nothing.
+// insert sorts the rows from begin to end by insertion; packed rows with equal predictions also by their labels, which does not matter.
 func (r *ranking) insert(begin, end int) {
 	for i := begin + 1; i < end; i++ {
 		for j := i; j > begin && r.keys[j-1] > r.keys[j]; j-- {
@@ -215,12 +213,12 @@ func (r *ranking) insert(begin, end int) {
 	}
 }
 
-// step is all rows with one prediction: the weight of the labels 1 and 0 among them.
+// step is all rows with one prediction: the weights of labels 1 and 0 among them.
 type step struct{ pred, pos, neg float64 }
 
 func (s step) weight() float64 { return s.pos + s.neg }
 
-// next is the step that begins at row i, and where the following begins.
+// next returns the step that begins at row i, and where the following one begins.
 func (r *ranking) next(i int) (step, int) {
 	var s step
 	if r.packed {

@@ -23,7 +23,7 @@ func mae(e *Evaluator, m Metric) (float64, error) {
 	return meanOf(e, func(p, l float64) float64 { return math.Abs(p - l) }) / total, nil
 }
 
-// r2 is 1 - residual variance / variance of the labels; below 0 when the labels' mean would predict better.
+// r2 is 1 - residual variance / variance of the labels; below 0 if the mean label would be a better prediction.
 func r2(e *Evaluator, m Metric) (float64, error) {
 	total, err := e.checkNumbers(m)
 	if err != nil {

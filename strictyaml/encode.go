@@ -6,7 +6,7 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// Encode writes YAML for programs that want it: mappings have their keys in the order of a struct's fields, or of the alphabet.
+// Encode writes YAML for other programs: mappings have their keys in the order of a struct's fields, or alphabetically.
 func Encode(v any) ([]byte, error) {
 	data, err := yaml.Marshal(v)
 	if err != nil {

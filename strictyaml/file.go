@@ -8,14 +8,14 @@ import (
 	"os"
 )
 
-// ReadFile reads a file that a person has written: a regular file, of at most MaxBytes. A folder, a pipe or a device is an *Error, and
-// so is what cannot be opened; what is not there is fs.ErrNotExist.
+// ReadFile reads a file written by a person: a regular file of at most MaxBytes. A folder, a pipe or a device is an *Error, and so is a
+// file that cannot be opened; a missing file is fs.ErrNotExist.
 func ReadFile(file string) ([]byte, error) {
 	info, err := os.Stat(file)
 	if err != nil {
 		return nil, unreadable(file, err)
 	}
-	if !info.Mode().IsRegular() { // opening a pipe waits for a writer, and a device may have no end
+	if !info.Mode().IsRegular() { // opening a pipe waits for a writer, and a device may never end
 		return nil, &Error{File: file, Msg: fmt.Sprintf("it is %s, not a file that can be read whole", kindOf(info.Mode()))}
 	}
 
@@ -38,7 +38,7 @@ func tooLong(file string) error {
 	return &Error{File: file, Msg: fmt.Sprintf("more than the %d bytes that a specification may have", MaxBytes)}
 }
 
-// unreadable is why a file cannot be read, without the words of the call that said so.
+// unreadable is the reason why a file cannot be read, without the name of the failed call.
 func unreadable(file string, err error) error {
 	var path *fs.PathError
 	if errors.Is(err, fs.ErrNotExist) || !errors.As(err, &path) {

@@ -12,16 +12,17 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// Bare is a type with a mapping's keys of which a file may also give a single value; YAMLBare is any value of that one's type.
+// Bare is a mapping type for which a file may also give a single value; YAMLBare returns any value of that value's type.
 type Bare interface{ YAMLBare() any }
 
-// The library takes 1.5 for a whole number (1), and reads 0x10, 010 and 8_0 as YAML 1.1 does. Nobody who writes a spec means that.
+// The library accepts 1.5 as a whole number (1), and reads 0x10, 010 and 8_0 by the rules of YAML 1.1, which is not what the author of a
+// spec means.
 var (
 	wholeNumber = regexp.MustCompile(`^[-+]?(0|[1-9][0-9]*)$`)
 	anyNumber   = regexp.MustCompile(`^[-+]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?$`)
 )
 
-// checkScalar refuses a value of n that would become something else as a t.
+// checkScalar rejects a value of n that would change when decoded as a t.
 func (d *Document) checkScalar(n ast.Node, t reflect.Type) error {
 	if bare, ok := reflect.Zero(t).Interface().(Bare); ok && isScalar(n) {
 		t = reflect.TypeOf(bare.YAMLBare())
@@ -51,7 +52,7 @@ func (d *Document) checkScalar(n ast.Node, t reflect.Type) error {
 	return nil
 }
 
-// checkAny refuses numbers in strange forms where it is decided later what a value is: what is meant must be what is seen.
+// checkAny rejects unusual spellings of numbers in values whose type is only decided later: they must mean what they look like.
 func (d *Document) checkAny(n ast.Node) error {
 	var found ast.Node
 	ast.Walk(visitor(func(n ast.Node) bool {
@@ -66,8 +67,8 @@ func (d *Document) checkAny(n ast.Node) error {
 	return nil
 }
 
-// asWritten is n for a t. Where t is a text, what looks like a number is the text that was written: the library would make 8 of 010, and
-// 1.5 of 1.50.
+// asWritten returns n for decoding as a t. If t is a text, something that looks like a number is the text as written: the library would
+// turn 010 into 8, and 1.50 into 1.5.
 func asWritten(n ast.Node, t reflect.Type) ast.Node {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -88,7 +89,7 @@ func asWritten(n ast.Node, t reflect.Type) ast.Node {
 	return ast.String(n.GetToken())
 }
 
-// fits says whether a whole number has room in a t.
+// fits reports whether a whole number is in the range of a t.
 func fits(text string, t reflect.Type) bool {
 	text = strings.TrimPrefix(text, "+")
 	var err error
@@ -100,13 +101,13 @@ func fits(text string, t reflect.Type) bool {
 	return err == nil
 }
 
-// checkValue refuses a key of a field of type t that has nothing behind it, or an empty text: whoever wrote it meant something, and it
-// would be the same as leaving the key out.
+// checkValue rejects a key for a field of type t with no value, or with an empty text: its author meant something, but it would be the same
+// as leaving out the key.
 func (d *Document) checkValue(kv *ast.MappingValueNode, t reflect.Type) error {
 	empty := kv.Value.Type() == ast.NullType
 	switch t.Kind() {
 	case reflect.Map, reflect.Slice, reflect.Struct, reflect.Interface:
-		return nil // an empty one, or for the type to say
+		return nil // a valid empty value, or left to the type
 	case reflect.String:
 		empty = empty || isScalar(kv.Value) && kv.Value.GetToken().Value == ""
 	}
@@ -116,7 +117,7 @@ func (d *Document) checkValue(kv *ast.MappingValueNode, t reflect.Type) error {
 	return d.at(kv.Key.GetToken(), fmt.Sprintf("%s has no value: give it one, or leave the key out", keyText(kv)))
 }
 
-// Number is the number at path, if the file gives one there.
+// Number returns the number at path, if the file has one there.
 func (d *Document) Number(path string) (float64, bool) {
 	n, found := d.lookup(path)
 	if !found || !isFinite(n) {
@@ -135,22 +136,22 @@ func isNumber(n ast.Node) bool {
 	switch n.Type() {
 	case ast.IntegerType, ast.FloatType, ast.InfinityType, ast.NanType:
 		return true
-	case ast.StringType: // the library takes 1e-3, without a point, for a text that it can make a number of
+	case ast.StringType: // the library treats 1e-3, without a point, as a text that can be converted to a number
 		return n.GetToken().Type == token.StringType && anyNumber.MatchString(n.GetToken().Value)
 	}
 	return false
 }
 
-// isFinite says whether n is a number as people write it.
+// isFinite reports whether n is a finite number.
 func isFinite(n ast.Node) bool {
 	if !isNumber(n) || !anyNumber.MatchString(n.GetToken().Value) {
 		return false
 	}
-	_, err := strconv.ParseFloat(n.GetToken().Value, 64) // 1e999 is a number in no machine
+	_, err := strconv.ParseFloat(n.GetToken().Value, 64) // 1e999 overflows
 	return err == nil
 }
 
-// hasOwnReader says whether a type reads itself.
+// hasOwnReader reports whether a type decodes itself.
 func hasOwnReader(t reflect.Type) bool {
 	switch reflect.New(t).Interface().(type) {
 	case encoding.TextUnmarshaler, interface{ UnmarshalYAML(func(any) error) error }:
@@ -159,7 +160,7 @@ func hasOwnReader(t reflect.Type) bool {
 	return false
 }
 
-// shown is a value for a message, with what tells it apart from the one that was expected.
+// shown formats a value for a message, distinguishable from the expected one.
 func shown(n ast.Node) string {
 	t := n.GetToken()
 	if quotes := t.Type == token.SingleQuoteType || t.Type == token.DoubleQuoteType; quotes && anyNumber.MatchString(t.Value) {

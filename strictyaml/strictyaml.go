@@ -1,9 +1,9 @@
-// Package strictyaml reads the YAML files that people write for Coppice, and says where they are wrong.
+// Package strictyaml reads the YAML files that people write for Coppice, and locates their errors.
 //
-// It is github.com/goccy/go-yaml with everything that could let a typing error pass switched off: an unknown key, a
-// repeated key, a second document, an anchor or a wrong type is an *Error with file, line and column, and an unknown key
-// comes with the nearest right word. Whoever checks values after decoding asks the Document for the place of a key, so
-// that a wrong value is reported as exactly as a wrong word.
+// It is github.com/goccy/go-yaml with everything disabled that could hide a typing error: an unknown key, a repeated key, a second
+// document, an anchor or a wrong type is an *Error with file, line and column, and an unknown key comes with the most similar valid one.
+// Code that checks values after decoding asks the Document for the position of a key, so that a wrong value is reported as precisely as a
+// wrong word.
 package strictyaml
 
 import (
@@ -22,10 +22,10 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// MaxBytes is the size above which a file is refused unread: no hand-written spec comes near it.
+// MaxBytes is the size above which a file is rejected unread, far above any hand-written spec.
 const MaxBytes = 1 << 20
 
-// Error is what is wrong with a YAML file, and where. Line and Column count from 1; both are 0 when the whole file is meant.
+// Error is an error in a YAML file, with its position. Line and Column count from 1; both are 0 for the whole file.
 type Error struct {
 	File   string
 	Line   int
@@ -33,7 +33,7 @@ type Error struct {
 	Msg    string
 }
 
-// Error gives "file:line:column: message", the form that editors and terminals turn into a link.
+// Error returns "file:line:column: message", which editors and terminals turn into a link.
 func (e *Error) Error() string {
 	if e.Line == 0 {
 		return fmt.Sprintf("%s: %s", e.File, e.Msg)
@@ -41,17 +41,17 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Column, e.Msg)
 }
 
-// IsInput says that what was handed in is at fault, and will be the next time.
+// IsInput says that the input is at fault, permanently.
 func (*Error) IsInput() bool { return true }
 
-// Document remembers where each key of a decoded file stood.
+// Document records the position of each key in a decoded file.
 type Document struct {
 	file string
 	root ast.Node
 }
 
-// Decode reads data, the contents of the file called file, into the struct that v points to. Fields are matched by their
-// `yaml` tags. A mapping that a type decodes by itself (UnmarshalYAML) is still checked against that type's tags.
+// Decode decodes data, the contents of the file called file, into the struct that v points to. Fields are matched by their `yaml` tags. A
+// mapping that a type decodes itself (UnmarshalYAML) is still checked against that type's tags.
 func Decode(file string, data []byte, v any) (*Document, error) {
 	if len(data) > MaxBytes {
 		return nil, tooLong(file)
@@ -65,7 +65,7 @@ func Decode(file string, data []byte, v any) (*Document, error) {
 		return nil, translate(file, err)
 	}
 
-	// One document, and nothing behind it.
+	// Exactly one document.
 	d := &Document{file: file}
 	for _, doc := range parsed.Docs {
 		if doc.Body == nil || doc.Body.Type() == ast.CommentType {
@@ -94,11 +94,10 @@ func Decode(file string, data []byte, v any) (*Document, error) {
 	return d, nil
 }
 
-// maxDepth bounds how many brackets may be open at once. The parser's time grows with the square of it: 50 kB of brackets
-// took 16 seconds.
+// maxDepth bounds how many brackets may be open at once. The parser's time grows with its square: 50 kB of brackets took 16 seconds.
 const maxDepth = 200
 
-// checkDepth counts brackets, those in texts and comments too: no spec has so many that are not closed.
+// checkDepth counts brackets, including those in texts and comments: no spec has so many unclosed ones.
 func checkDepth(file string, data []byte) error {
 	depth, line, start := 0, 1, 0
 
@@ -108,7 +107,7 @@ func checkDepth(file string, data []byte) error {
 			line, start = line+1, i+1
 
 		case '-':
-			// Lists nest without brackets, too, several on one line.
+			// Lists can also nest without brackets, several on one line.
 			if dashes := bytes.Count(data[start:i], []byte("- ")); dashes > maxDepth && len(bytes.Trim(data[start:i], "- ")) == 0 {
 				return &Error{File: file, Line: line, Column: i - start + 1, Msg: fmt.Sprintf("more than %d lists begin on this line", maxDepth)}
 			}
@@ -126,17 +125,17 @@ func checkDepth(file string, data []byte) error {
 	return nil
 }
 
-// Errorf is an *Error at the value that path names, such as "search.random.num_leaves" or "search.fixed[1]". When the
-// path is not in the file (a required key that is missing), the error is placed at the nearest part that is.
+// Errorf returns an *Error at the value that path names, such as "search.random.num_leaves" or "search.fixed[1]". If the path is not in the
+// file (a missing required key), the error is placed at the nearest part that is.
 func (d *Document) Errorf(path, format string, args ...any) *Error {
 	n, _ := d.lookup(path)
-	if inside := pairs(n); len(inside) > 0 { // a mapping's own token is the colon behind its first key
+	if inside := pairs(n); len(inside) > 0 { // a mapping's own token is the colon after its first key
 		return d.at(inside[0].Key.GetToken(), fmt.Sprintf(format, args...))
 	}
 	return d.at(n.GetToken(), fmt.Sprintf(format, args...))
 }
 
-// Has reports whether the file itself says something at path.
+// Has reports whether the file has something at path.
 func (d *Document) Has(path string) bool {
 	_, found := d.lookup(path)
 	return found
@@ -150,7 +149,7 @@ func (d *Document) at(t *token.Token, msg string) *Error {
 	return e
 }
 
-// lookup walks path as far as the file follows it.
+// lookup follows path as far as it exists in the file.
 func (d *Document) lookup(path string) (ast.Node, bool) {
 	node := d.root
 	for _, part := range strings.FieldsFunc(path, func(r rune) bool { return r == '.' || r == '[' || r == ']' }) {
@@ -192,8 +191,7 @@ func pairs(n ast.Node) []*ast.MappingValueNode {
 
 func keyText(kv *ast.MappingValueNode) string { return kv.Key.GetToken().Value }
 
-// refuseAnchors turns away anchors, aliases and merge keys: a few lines of them can stand for gigabytes, and no
-// specification needs them.
+// refuseAnchors rejects anchors, aliases and merge keys: a few lines of them can expand to gigabytes, and no spec needs them.
 func (d *Document) refuseAnchors() error {
 	var found *token.Token
 	ast.Walk(visitor(func(n ast.Node) bool {
@@ -218,8 +216,8 @@ func (v visitor) Visit(n ast.Node) ast.Visitor {
 	return nil
 }
 
-// checkKeys compares every mapping with the type that it will be decoded into. The decoder would do so too, but names
-// one unknown key of several at random and knows no suggestion.
+// checkKeys compares every mapping with the type that it will be decoded into. The decoder would do so too, but it reports a random one of
+// several unknown keys, without a suggestion.
 func (d *Document) checkKeys(n ast.Node, t reflect.Type) error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -274,7 +272,8 @@ func (d *Document) checkKeys(n ast.Node, t reflect.Type) error {
 	return nil
 }
 
-// checkText lets a type that reads itself from text try so here, where the place is known; the decoder would not say it.
+// checkText tries the decoding of types that decode themselves from text here, where the position is known; the decoder would not report
+// it.
 func (d *Document) checkText(n ast.Node, t reflect.Type) error {
 	v, ok := reflect.New(t).Interface().(encoding.TextUnmarshaler)
 	scalar, isScalar := n.(ast.ScalarNode)
@@ -298,8 +297,8 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	return fields
 }
 
-// Suggest is " (did you mean \"right\"?)" for the word of words that is nearest to word, or, when none is near, a list
-// of all of them; empty when there are none.
+// Suggest returns " (did you mean \"right\"?)" for the most similar of words or, if none is similar, a list of all of them; empty if there
+// are none.
 func Suggest(word string, words []string) string {
 	if len(words) == 0 {
 		return ""
@@ -308,7 +307,7 @@ func Suggest(word string, words []string) string {
 		return fmt.Sprintf(" (did you mean %q?)", best)
 	}
 
-	// A wide table has thousands of columns; the first by the alphabet show what they are like.
+	// A wide table has thousands of columns; the first ones alphabetically serve as examples.
 	known := slices.Sorted(slices.Values(words))
 	if len(known) <= maxKnown {
 		return fmt.Sprintf(" (known: %s)", strings.Join(known, ", "))
@@ -319,10 +318,10 @@ func Suggest(word string, words []string) string {
 // maxKnown is how many words Suggest lists.
 const maxKnown = 40
 
-// maxMistyped is the longest word of which a nearest one is looked for: the search takes the product of both lengths.
+// maxMistyped is the longest word for which a similar one is looked for: the time is the product of both lengths.
 const maxMistyped = 200
 
-// Nearest is the word of words that is nearest to word, of equally near ones the first by the alphabet; "" when none is near.
+// Nearest returns the word of words most similar to word, on a tie the first alphabetically; "" if none is similar.
 func Nearest(word string, words []string) string {
 	if len(word) > maxMistyped {
 		return ""
@@ -345,12 +344,12 @@ func Nearest(word string, words []string) string {
 	return best
 }
 
-// begins says whether enough of word is its beginning to have been meant by it: "num" of num_leaves, but not "a" of ad_format.
+// begins reports whether word is probably meant as an abbreviation of a longer one: "num" for num_leaves, but not "a" for ad_format.
 func begins(word, beginning string) bool {
 	return strings.HasPrefix(word, beginning) && (len(beginning) >= 3 || 2*len(beginning) >= len(word))
 }
 
-// translate turns the library's errors, which carry a token, into ours, which carry the file's name.
+// translate converts the library's errors, which carry a token, to ours, which carry the file's name.
 func translate(file string, err error) error {
 	var ye yaml.Error
 	if !errors.As(err, &ye) {

@@ -11,23 +11,23 @@ import (
 	"coppice/blob"
 )
 
-// Checkpoints are what the claims of one trial have saved of their training. A store cannot delete (package blob), so an
-// object that is dropped becomes empty, and names are used again.
+// Checkpoints are the saved training states of one trial's claims. A store cannot delete (package blob), so a dropped object becomes empty,
+// and its name is reused.
 type Checkpoints struct {
 	bucket blob.Store
-	folder string // with the slash
+	folder string // ends in a slash
 	limit  int64
 }
 
-// Checkpoints gives access to a trial's. One of more than limit bytes is none.
+// Checkpoints returns those of a trial. An object of more than limit bytes is not a checkpoint.
 func (t *Trials) Checkpoints(trial int, limit int64) Checkpoints {
 	return Checkpoints{t.bucket, t.names.Checkpoints(trial), limit}
 }
 
-// Prefix begins the names of one claim's checkpoints. Nobody else writes to them.
+// Prefix begins the names of one claim's checkpoints. Only that claim's holder writes to them.
 func (c Checkpoints) Prefix(claim int) string { return c.folder + strconv.Itoa(claim) + "/" }
 
-// List names the checkpoints that hold something.
+// List names the checkpoints that are not empty.
 func (c Checkpoints) List(ctx context.Context) ([]string, error) {
 	var names []string
 	for attrs, err := range c.bucket.List(ctx, c.folder) {
@@ -41,7 +41,7 @@ func (c Checkpoints) List(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// Read gives a checkpoint's bytes: none of one that is too long to be one.
+// Read returns a checkpoint's bytes; none if it is too long to be one.
 func (c Checkpoints) Read(ctx context.Context, name string) ([]byte, error) {
 	data, _, err := blob.ReadAll(ctx, c.bucket, name, c.limit)
 	if errors.Is(err, blob.ErrTooLong) {
@@ -50,7 +50,7 @@ func (c Checkpoints) Read(ctx context.Context, name string) ([]byte, error) {
 	return data, err
 }
 
-// Write replaces a checkpoint and asks the store what it has there now: as many bytes, with the same checksum.
+// Write replaces a checkpoint and verifies the stored length and checksum.
 func (c Checkpoints) Write(ctx context.Context, name string, data []byte) error {
 	if _, err := c.bucket.Put(ctx, name, blob.Any, bytes.NewReader(data)); err != nil {
 		return err

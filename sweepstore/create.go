@@ -14,11 +14,11 @@ import (
 	"coppice/sweep"
 )
 
-// written is what tells one write from all others.
+// written returns a unique id for one write.
 func written() sweep.Written { return sweep.Written{WriteID: rand.Text()} }
 
-// create writes v, indented for people, if nothing is there, and says whether what is there now is v. v carries a write id of
-// its own.
+// create writes v, indented for people, if the object does not exist, and reports whether the object is now v. v carries a write id of its
+// own.
 func create(ctx context.Context, s blob.Store, object string, v any) (created bool, err error) {
 	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
@@ -27,9 +27,9 @@ func create(ctx context.Context, s blob.Store, object string, v any) (created bo
 	return createBytes(ctx, s, object, append(data, '\n'))
 }
 
-// createBytes is create for bytes that no other write has. The answer to a write may be lost. Then either the store's client
-// repeats it and hears that something is there, or it gives up with an error; in both cases the object may be the one that was
-// written here. So only a write that is confirmed is believed, and any other outcome is settled by reading what is there.
+// createBytes is create for bytes that are unique to this write. The answer to a write may be lost. Then the storage client either repeats
+// it and hears that the object exists, or gives up with an error; in both cases the object may be the one written here. So only a confirmed
+// write counts as such, and any other outcome is settled by reading the object.
 func createBytes(ctx context.Context, s blob.Store, object string, data []byte) (created bool, err error) {
 	_, err = s.Put(ctx, object, blob.Absent, bytes.NewReader(data))
 	if err == nil {
@@ -43,17 +43,17 @@ func createBytes(ctx context.Context, s blob.Store, object string, data []byte) 
 	if created, known := (protocol.Creation{Refused: refused, Read: unsettled == nil, Own: own}).Settled(); known {
 		return created, nil
 	}
-	if refused { // somebody's object is there, and nobody can say whose
+	if refused { // the object exists, but it cannot be told whose it is
 		return false, fmt.Errorf("write %s: whose object is there: %w", object, unsettled)
 	}
 	return false, fmt.Errorf("write %s: %w", object, err)
 }
 
-// lastLookLimit is little of what a process has left that is told to go.
+// lastLookLimit is a small part of the time left to a process that was told to stop.
 const lastLookLimit = 2 * time.Second
 
-// lastLook is a context for looking what has come of a write. A caller whose ctx has ended may have written all the same; who is told to
-// go then has something to give back.
+// lastLook returns a context for checking the outcome of a write. Even if ctx has ended, the write may have succeeded, and a process that
+// is stopping then has a claim to release.
 func lastLook(ctx context.Context) (context.Context, context.CancelFunc) {
 	if ctx.Err() == nil {
 		return ctx, func() {}
@@ -61,7 +61,7 @@ func lastLook(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), lastLookLimit)
 }
 
-// holds says whether an object's contents are data. One that is not there is blob.ErrNotExist.
+// holds reports whether an object's contents are data. A missing object is blob.ErrNotExist.
 func holds(ctx context.Context, s blob.Store, object string, data []byte) (bool, error) {
 	there, _, err := blob.ReadAll(ctx, s, object, int64(len(data)))
 	if errors.Is(err, blob.ErrTooLong) {

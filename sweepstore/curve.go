@@ -11,11 +11,11 @@ import (
 
 var curveKind = kind{"learning curve", 64 << 10}
 
-// CreateCurve writes what a claim's holder has seen of its trial's metric. created is false where it has done so before.
+// CreateCurve writes the learning curve seen by a claim's holder. created is false if it exists already.
 func (t *Trials) CreateCurve(ctx context.Context, c sweep.Curve) (created bool, err error) {
 	c = c.Rounded()
 	c.Written = written()
-	data, err := json.Marshal(c) // not indented: a line for each score would make it half as long again
+	data, err := json.Marshal(c) // not indented: a line per score would make it half as long again
 	if err != nil {
 		return false, err
 	}
@@ -34,7 +34,7 @@ func (t *Trials) Curve(ctx context.Context, trial, claim int) (*sweep.Curve, err
 	return c, err
 }
 
-// Curves reads the learning curves of a listed trial, by claim; sweep.JoinCurves makes one of them. Damaged ones are left out.
+// Curves reads the learning curves of a listed trial, by claim; sweep.JoinCurves joins them. Damaged ones are left out.
 func (t *Trials) Curves(ctx context.Context, listed Trial) ([]sweep.Curve, error) {
 	var all []sweep.Curve
 	for _, claim := range listed.Claims {

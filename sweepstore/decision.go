@@ -19,8 +19,8 @@ var (
 	configurationKind = kind{"configuration", 64 << 10}
 )
 
-// Decision reads what was decided about an open trial; nil as long as there is nothing. A *DamagedError means that nobody will ever know
-// what the trial was to train.
+// Decision reads the decision about an open trial; nil if there is none yet. A *DamagedError means that what the trial was to train cannot
+// be recovered.
 func (t *Trials) Decision(ctx context.Context, trial int) (*sweep.Decision, error) {
 	return optional(ctx, t.bucket, decisionKind, t.names.Decision(trial), func(data []byte) (*sweep.Decision, error) {
 		d, err := sweep.DecodeDecision(data)
@@ -31,14 +31,14 @@ func (t *Trials) Decision(ctx context.Context, trial int) (*sweep.Decision, erro
 	})
 }
 
-// CreateDecision writes down what an open trial trains. created is false where that was decided before.
+// CreateDecision records what an open trial trains. created is false if that was decided before.
 func (t *Trials) CreateDecision(ctx context.Context, d sweep.Decision) (created bool, err error) {
 	d.Written = written()
 	return create(ctx, t.bucket, t.names.Decision(d.Trial), d)
 }
 
-// TakeConfiguration takes a configuration, known by its sweep.ConfigurationKey, for a trial. taken is false where another trial has it; a
-// trial that took it before has it still, whoever holds the trial by now. Whose a damaged one is, nobody knows: not the trial's.
+// TakeConfiguration reserves a configuration, identified by its sweep.ConfigurationKey, for a trial. taken is false if another trial has
+// it; a trial keeps its reservation, whichever task holds the trial. A damaged reservation is treated as another trial's.
 func (t *Trials) TakeConfiguration(ctx context.Context, trial int, key string) (taken bool, err error) {
 	object := t.names.Configuration(key)
 	c := sweep.Configuration{Format: sweep.FormatVersion, Sweep: t.plan.Sweep, Trial: trial, Key: key, Written: written()}
@@ -57,8 +57,8 @@ func (t *Trials) TakeConfiguration(ctx context.Context, trial int, key string) (
 	return there.Sweep == t.plan.Sweep && there.Trial == trial && there.Key == key, nil
 }
 
-// Decisions reads those decisions in a listing that are not in known, and adds them to it, without what they rest on: of a thousand open trials that is a hundred megabytes.
-// Damaged ones are left out.
+// Decisions reads those decisions in a listing that are not in known, and adds them to it without what they are based on, which for a
+// thousand open trials is a hundred megabytes. Damaged ones are left out.
 func (t *Trials) Decisions(ctx context.Context, l Listing, known map[int]*sweep.Decision) error {
 	var missing []int
 	for _, listed := range l.Trials {
@@ -95,9 +95,9 @@ func (t *Trials) Decisions(ctx context.Context, l Listing, known map[int]*sweep.
 	return nil
 }
 
-// Gather adds to known what a listing shows of the plan's trials: results of those that have ended, and parameters of open ones that have been decided.
-// A decision names what it has seen itself, so the newest is read first and few others are. own is left out: it is to be decided.
-// Damaged results have failed, damaged decisions are passed over.
+// Gather adds to known what a listing shows of the plan's trials: results of those that have ended, and parameters of open ones that have
+// been decided. A decision includes what it has seen, so the newest is read first and few others are needed. own is left out, since it is
+// to be decided. Damaged results count as failed, damaged decisions are skipped.
 func (t *Trials) Gather(ctx context.Context, l Listing, own int, known map[int]sweep.Seen) error {
 	decided := slices.DeleteFunc(slices.Clone(l.Trials), func(x Trial) bool { return x.Decided == blob.Absent || x.Number == own })
 	slices.SortFunc(decided, func(a, b Trial) int { return cmp.Compare(b.Decided, a.Decided) })
@@ -131,7 +131,7 @@ func (t *Trials) Gather(ctx context.Context, l Listing, own int, known map[int]s
 	return nil
 }
 
-// learn takes over a decision, and what it has seen.
+// learn adopts a decision, and what it has seen.
 func learn(known map[int]sweep.Seen, own int, d *sweep.Decision) {
 	for _, s := range append(slices.Clone(d.Seen), sweep.Seen{Trial: d.Trial, Status: sweep.StatusRunning, Params: d.Own}) {
 		if was, have := known[s.Trial]; s.Trial != own && (!have || was.Status == sweep.StatusRunning) {
@@ -143,7 +143,7 @@ func learn(known map[int]sweep.Seen, own int, d *sweep.Decision) {
 	}
 }
 
-// seenResult is what a result adds to what was known of its trial.
+// seenResult adds a result to what was known of its trial.
 func seenResult(was sweep.Seen, r *sweep.Result) sweep.Seen {
 	was.Trial, was.Status, was.Score = r.Trial, r.Status, nil
 	if r.Status == sweep.StatusDone || r.Status == sweep.StatusStopped && r.TreesGrown > 0 {
@@ -152,7 +152,7 @@ func seenResult(was sweep.Seen, r *sweep.Result) sweep.Seen {
 	return was
 }
 
-// SeenResult notes a result that the caller has made itself.
+// SeenResult records a result that the caller has just written.
 func SeenResult(known map[int]sweep.Seen, r *sweep.Result) {
 	known[r.Trial] = seenResult(known[r.Trial], r)
 }

@@ -8,15 +8,15 @@ import (
 	"coppice/sweep"
 )
 
-// CreateInput writes an object of the model that the sweep continues, before its plan. Its name is made of its contents, so that it does
-// not matter who has written it before.
+// CreateInput writes an object of the model that the sweep continues, before the plan. Its name is derived from its contents, so it does
+// not matter if it exists already.
 func (s *Sweep) CreateInput(ctx context.Context, data []byte) (sweep.Object, error) {
 	o := InputObject(s.id, data)
 	_, err := createBytes(ctx, s.bucket, o.Name, data)
 	return o, err
 }
 
-// InputObject is what CreateInput would write.
+// InputObject returns what CreateInput would write.
 func InputObject(id sweep.ID, data []byte) sweep.Object {
 	sum := sha256.Sum256(data)
 	text := hex.EncodeToString(sum[:])

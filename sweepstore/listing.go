@@ -11,37 +11,37 @@ import (
 	"coppice/sweep"
 )
 
-// Listing is what the names and generations of a sweep's objects say of its trials. A store lists over some time: an object
-// was as it is shown at some moment between Began and Ended, and not at the same moment as the others.
+// Listing is the state of a sweep's trials according to the names and generations of its objects. Listing takes time: each object was in
+// the state shown at some moment between Began and Ended, not all at the same one.
 type Listing struct {
 	Began, Ended time.Time
-	Latest       time.Time // when the newest object was written, by the store's clock; zero where there is none
-	Trials       []Trial   // one for each of the plan's, in their order
+	Latest       time.Time // write time of the newest object, by the store's clock; zero if there is none
+	Trials       []Trial   // one for each of the plan's, in order
 }
 
 // Trial is one trial in a listing.
 type Trial struct {
 	Number int
-	Claims []Claim // ascending by number; the last one holds the trial
+	Claims []Claim // ascending; the last one holds the trial
 	Ended  bool    // it has a result, readable or not
 
 	Rungs map[int]blob.Generation // where it was compared with others, by number of trees
 
-	Decided blob.Generation // of the decision what it trains; 0 where there is none
+	Decided blob.Generation // of the decision about what it trains; 0 if there is none
 }
 
-// Claim is one claim in a listing. Whether it can be read is not known.
+// Claim is one claim in a listing. It may or may not be readable.
 type Claim struct {
 	Number   int
-	Made     blob.Generation // of the claim itself
+	Made     blob.Generation // of the claim object
 	Beat     blob.Generation // of its heartbeat; 0 before the first
-	Released bool            // its holder has given it back
-	Saved    bool            // its holder got further than the claim before: there was a checkpoint, which may be empty by now
-	Kept     bool            // a checkpoint of it holds something
-	Curve    bool            // its holder has left a learning curve
+	Released bool            // given back by its holder
+	Saved    bool            // its holder got further than the previous claim: it wrote a checkpoint, which may have been emptied since
+	Kept     bool            // one of its checkpoints is not empty
+	Curve    bool            // it has a learning curve
 }
 
-// Last is the trial's last claim, the zero Claim where it has none.
+// Last returns the trial's last claim, or the zero Claim.
 func (t Trial) Last() Claim {
 	if len(t.Claims) == 0 {
 		return Claim{}
@@ -49,7 +49,7 @@ func (t Trial) Last() Claim {
 	return t.Claims[len(t.Claims)-1]
 }
 
-// Next is the number of the claim that would take the trial.
+// Next is the number of the trial's next claim.
 func (t Trial) Next() int {
 	if len(t.Claims) == 0 {
 		return 0
@@ -57,11 +57,11 @@ func (t Trial) Next() int {
 	return t.Last().Number + 1
 }
 
-// Free says that nobody holds the trial: it was never claimed, or given back.
+// Free reports whether no task holds the trial: it was never claimed, or its last claim was released.
 func (t Trial) Free() bool { return len(t.Claims) == 0 || t.Last().Released }
 
-// List looks at all trials. Objects with names that no Coppice wrote, of trials that the plan does not have, or of claims that
-// were not made are left out. Trials of the sweep that the plan extends have ended, and have no objects here.
+// List lists all trials. Objects with invalid names, of trials that are not in the plan, or of claims that do not exist are left out.
+// Trials of the sweep that the plan extends have ended, and have no objects here.
 func (t *Trials) List(ctx context.Context) (Listing, error) {
 	l := Listing{Began: time.Now(), Trials: make([]Trial, len(t.plan.Trials))}
 	claims := make([]map[int]*Claim, len(l.Trials))
@@ -122,7 +122,7 @@ func (t *Trials) List(ctx context.Context) (Listing, error) {
 	return l, nil
 }
 
-// note takes down that the claim has an object.
+// note records that the claim has an object.
 func (c *Claim) note(part sweep.Part, at blob.Generation) {
 	switch part {
 	case sweep.PartClaim:

@@ -15,10 +15,10 @@ import (
 	"coppice/sweep"
 )
 
-// readers is how many objects are read at once.
+// readers is how many objects are read at the same time.
 const readers = 16
 
-// HasResult says whether a trial has ended: it has a result, readable or not.
+// HasResult reports whether a trial has ended: it has a result, readable or not.
 func (t *Trials) HasResult(ctx context.Context, trial int) (bool, error) {
 	if t.plan.Inherited(trial) != nil {
 		return true, nil
@@ -26,9 +26,9 @@ func (t *Trials) HasResult(ctx context.Context, trial int) (bool, error) {
 	return exists(ctx, t.bucket, t.names.Result(trial))
 }
 
-// Result reads a trial's result. One that cannot be read was written create-only, so no other will come: in its place there
-// is a failed one that says so, and damage is the reason, for a log. err is the store's, or blob.ErrNotExist. The result of a trial of the sweep that the plan extends
-// stands in the plan.
+// Result reads a trial's result. A damaged one is permanent, since results are create-only: a failed result that says so is returned in its
+// place, with the reason in damage, for a log. err is the store's, or blob.ErrNotExist. The result of a trial of the sweep that the plan
+// extends is in the plan.
 func (t *Trials) Result(ctx context.Context, trial int) (r *sweep.Result, damage, err error) {
 	if r := t.plan.Inherited(trial); r != nil {
 		return r, nil, nil
@@ -52,21 +52,21 @@ func (t *Trials) Result(ctx context.Context, trial int) (r *sweep.Result, damage
 	return r, nil, err
 }
 
-// Unreadable is the failed result that stands for one that will never be read.
+// Unreadable returns the failed result that stands for one that cannot be read.
 func (t *Trials) Unreadable(trial int, why error) *sweep.Result {
 	return &sweep.Result{Format: sweep.FormatVersion, Sweep: t.plan.Sweep, Trial: trial, Status: sweep.StatusFailed,
 		Reason: fmt.Sprintf("its result cannot be read: %v", why)}
 }
 
-// Results reads those results in a listing that are not in known, and adds them to it. damage, which may be nil, is told of
-// those that cannot be read; it is called from one goroutine at a time.
+// Results reads those results in a listing that are not in known, and adds them to it. damage, which may be nil, is called for unreadable
+// ones, from one goroutine at a time.
 func (t *Trials) Results(ctx context.Context, l Listing, known map[int]sweep.Result, damage func(trial int, why error)) error {
 	var mu sync.Mutex
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(readers)
 
 	for _, listed := range l.Trials {
-		// Readers that were started before add to known meanwhile.
+		// Readers that are running already add to known.
 		mu.Lock()
 		_, have := known[listed.Number]
 		mu.Unlock()
@@ -94,13 +94,13 @@ func (t *Trials) Results(ctx context.Context, l Listing, known map[int]sweep.Res
 	return group.Wait()
 }
 
-// CreateResult ends a trial. created is false where it had ended before.
+// CreateResult ends a trial. created is false if it had ended before.
 func (t *Trials) CreateResult(ctx context.Context, r sweep.Result) (created bool, err error) {
 	r.Written = written()
 	return create(ctx, t.bucket, t.names.Result(r.Trial), r)
 }
 
-// WriteFile writes a file into the folder of one attempt, which nobody else writes to.
+// WriteFile writes a file into the folder of one attempt, to which no other attempt writes.
 func (t *Trials) WriteFile(ctx context.Context, trial, claim int, file string, data []byte) (sweep.Object, error) {
 	sum := sha256.Sum256(data)
 	o := sweep.Object{Name: t.names.Attempt(trial, claim) + file, Bytes: int64(len(data)), SHA256: hex.EncodeToString(sum[:])}
@@ -110,7 +110,7 @@ func (t *Trials) WriteFile(ctx context.Context, trial, claim int, file string, d
 	return o, nil
 }
 
-// FileError is a file that a trial left and that is not what its result says: gone, of another length, or with other contents.
+// FileError is a trial's file that does not match its result: it is missing, or has another length or other contents.
 type FileError struct {
 	Object string
 	Err    error
@@ -118,12 +118,12 @@ type FileError struct {
 
 func (e *FileError) Error() string { return fmt.Sprintf("%s: %v", e.Object, e.Err) }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *FileError) Unwrap() error { return e.Err }
 
 var errOtherContents = errors.New("it is not what the trial wrote: its SHA-256 differs")
 
-// File reads a file that a result names. A *FileError says that it will never be what the result says; other errors are the
+// File reads a file that a result names. A *FileError says that it permanently differs from what the result says; other errors are the
 // store's.
 func (t *Trials) File(ctx context.Context, o sweep.Object) ([]byte, error) {
 	data, _, err := blob.ReadAll(ctx, t.bucket, o.Name, o.Bytes)

@@ -14,10 +14,10 @@ import (
 
 var rungKind = kind{"rung", 16 << 20}
 
-// RungKey is a trial at a rung.
+// RungKey identifies a trial at a rung.
 type RungKey struct{ Step, Trial int }
 
-// Rung reads what became of a trial at a rung; nil as long as there is nothing.
+// Rung reads the decision about a trial at a rung; nil if there is none yet.
 func (t *Trials) Rung(ctx context.Context, trial, step int) (*sweep.Rung, error) {
 	return optional(ctx, t.bucket, rungKind, t.names.Rung(trial, step), func(data []byte) (*sweep.Rung, error) {
 		r, err := sweep.DecodeRung(data)
@@ -28,14 +28,15 @@ func (t *Trials) Rung(ctx context.Context, trial, step int) (*sweep.Rung, error)
 	})
 }
 
-// CreateRung writes down what becomes of a trial at a rung. created is false where that was decided before.
+// CreateRung records the decision about a trial at a rung. created is false if that was decided before.
 func (t *Trials) CreateRung(ctx context.Context, r sweep.Rung) (created bool, err error) {
 	r.Written = written()
 	return create(ctx, t.bucket, t.names.Rung(r.Trial, r.Step), r)
 }
 
-// GatherRungs adds to known the scores that a listing shows at rungs from one step to another, without that of trial own at the last: it is to be decided about. What stands at a rung
-// names what it has seen itself, so the newest is read first and few others are. Damaged ones are passed over. What trials of the sweep that the plan extends had stands in the plan.
+// GatherRungs adds to known the scores that a listing shows at rungs from one step to another, except that of trial own at the last one,
+// which is to be decided. A rung's record includes what it has seen, so the newest is read first and few others are needed. Damaged ones
+// are skipped. The scores of trials of the sweep that the plan extends are in the plan.
 func (t *Trials) GatherRungs(ctx context.Context, l Listing, own, from, to int, known map[RungKey]float64) error {
 	if e := t.plan.Extends; e != nil {
 		for _, r := range e.Reached {
@@ -80,7 +81,7 @@ func (t *Trials) GatherRungs(ctx context.Context, l Listing, own, from, to int, 
 	return nil
 }
 
-// ReachedOf are the scores at rungs from one step to another, in order, without that of trial own at the last.
+// ReachedOf returns the scores at rungs from one step to another, in order, except that of trial own at the last one.
 func ReachedOf(known map[RungKey]float64, own, from, to int) []sweep.Reached {
 	keys := slices.SortedFunc(maps.Keys(known), func(a, b RungKey) int { return cmp.Or(cmp.Compare(a.Step, b.Step), cmp.Compare(a.Trial, b.Trial)) })
 	var out []sweep.Reached

@@ -11,19 +11,19 @@ import (
 	"coppice/sweep"
 )
 
-// Trials is what lies in the bucket of a plan's trials. Its methods may be called from any goroutine.
+// Trials gives access to the objects of a plan's trials. It is safe for concurrent use.
 type Trials struct {
 	bucket blob.Store
 	plan   *sweep.Plan
 	names  sweep.Names
 }
 
-// NewTrials gives access to the trials of a plan in the sweeps bucket.
+// NewTrials returns the trials of a plan in the sweeps bucket.
 func NewTrials(bucket blob.Store, p *sweep.Plan) *Trials {
 	return &Trials{bucket, p, sweep.Names(p.Sweep)}
 }
 
-// Claim reads a claim of a trial. A *DamagedError means that the number is taken and that nobody knows by whom.
+// Claim reads a claim of a trial. A *DamagedError means that the number is taken by an unknown holder.
 func (t *Trials) Claim(ctx context.Context, trial, number int) (*sweep.Claim, error) {
 	c, _, err := read(ctx, t.bucket, claimKind, t.names.Claim(trial, number), func(data []byte) (*sweep.Claim, error) {
 		c, err := sweep.DecodeClaim(data)
@@ -35,18 +35,18 @@ func (t *Trials) Claim(ctx context.Context, trial, number int) (*sweep.Claim, er
 	return c, err
 }
 
-// HasClaim says whether a claim was made, readable or not.
+// HasClaim reports whether a claim exists, readable or not.
 func (t *Trials) HasClaim(ctx context.Context, trial, number int) (bool, error) {
 	return exists(ctx, t.bucket, t.names.Claim(trial, number))
 }
 
-// CreateClaim takes c's trial. created is false where somebody else was faster.
+// CreateClaim claims c's trial. created is false if another task was faster.
 func (t *Trials) CreateClaim(ctx context.Context, c sweep.Claim) (created bool, err error) {
 	c.Written = written()
 	return create(ctx, t.bucket, t.names.Claim(c.Trial, c.Claim), c)
 }
 
-// Beat writes the sign of life of a claim's holder, over the one before.
+// Beat overwrites the heartbeat of a claim's holder.
 func (t *Trials) Beat(ctx context.Context, trial, claim int, h sweep.Heartbeat) error {
 	data, err := json.Marshal(h)
 	if err != nil {
@@ -59,14 +59,14 @@ func (t *Trials) Beat(ctx context.Context, trial, claim int, h sweep.Heartbeat) 
 	return nil
 }
 
-// Heartbeat reads a claim's last sign of life. That there is another one than before shows life even where a *DamagedError
-// says that nothing more can be learnt from it.
+// Heartbeat reads a claim's last heartbeat. A new generation is a sign of life even if a *DamagedError says that the contents cannot be
+// read.
 func (t *Trials) Heartbeat(ctx context.Context, trial, claim int) (*sweep.Heartbeat, error) {
 	h, _, err := read(ctx, t.bucket, heartbeatKind, t.names.Heartbeat(trial, claim), sweep.DecodeHeartbeat)
 	return h, err
 }
 
-// LastBeat is the generation of a claim's heartbeat now; 0 before the first.
+// LastBeat is the current generation of a claim's heartbeat; 0 before the first.
 func (t *Trials) LastBeat(ctx context.Context, trial, claim int) (blob.Generation, error) {
 	object := t.names.Heartbeat(trial, claim)
 	attrs, err := t.bucket.Stat(ctx, object)

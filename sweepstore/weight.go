@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Weight is what the objects of a sweep take up.
+// Weight is the size of a sweep's objects.
 type Weight struct {
-	Newest time.Time // when the last of them was written
+	Newest time.Time // write time of the newest object
 	Trials map[int][]Weighed
 	Others []Weighed // plan, ending, conclusion, records of jobs
 }
