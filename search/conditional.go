@@ -10,7 +10,7 @@ import (
 	"coppice/sweep"
 )
 
-// Conditional says whether any parameter of the search exists under a condition only.
+// Conditional reports whether any parameter of the search has a condition.
 func Conditional(s sweep.Search) bool {
 	for _, d := range s.Random {
 		if d.When != nil {
@@ -20,7 +20,7 @@ func Conditional(s sweep.Search) bool {
 	return false
 }
 
-// ConditionText is a condition as it may be written, for people.
+// ConditionText formats a condition, in any of its forms, for people.
 func ConditionText(when any) string {
 	if wanted, mapping := when.(map[string]any); mapping {
 		return describe(wanted)
@@ -28,9 +28,8 @@ func ConditionText(when any) string {
 	return fmt.Sprint(when)
 }
 
-// CheckConditions refuses conditions that cannot be compiled, depend on each other in a circle or hold for no configuration of the space, and fixed
-// configurations that give a parameter where its condition does not hold. base are the complete parameters beneath every trial's own. Errors are
-// *SpecError.
+// CheckConditions rejects conditions that cannot be compiled, depend on each other in a circle or hold for no configuration of the space,
+// and fixed configurations with a parameter whose condition does not hold. base are the complete common parameters. Errors are *SpecError.
 func CheckConditions(s sweep.Search, base sweep.Params) error {
 	if !Conditional(s) {
 		return nil
@@ -54,10 +53,11 @@ func CheckConditions(s sweep.Search, base sweep.Params) error {
 	return nil
 }
 
-// neverDraws are how many draws say that a condition never holds, where there are too many configurations to look at each: more than a sweep has trials.
+// neverDraws is how many draws show that a condition never holds, if there are too many configurations to check each: more than a sweep has
+// trials.
 const neverDraws = 2 * sweep.MaxTrials
 
-// everActive says, as an error, that a parameter belongs to no configuration.
+// everActive returns an error if a parameter is in no configuration.
 func (d *domain) everActive(j int) error {
 	if d.axes[j].when == nil {
 		return nil
@@ -65,7 +65,7 @@ func (d *domain) everActive(j int) error {
 	looked := make([]bool, len(d.axes))
 	d.markRequired(j, looked)
 
-	// Of the others' values the condition does not depend.
+	// Only the values of these parameters affect the condition.
 	size, names := uint64(1), []string{}
 	for i := range d.axes {
 		if !looked[i] {
@@ -74,7 +74,7 @@ func (d *domain) everActive(j int) error {
 		names = append(names, d.axes[i].name)
 		over, n := bits.Mul64(size, d.axes[i].size)
 		if size = n; over != 0 || size > maxEnumerated {
-			size = 0 // cannot be counted, and stays so
+			size = 0 // uncountable, and stays so
 		}
 	}
 
@@ -103,7 +103,7 @@ func (d *domain) everActive(j int) error {
 	return d.neverHolds(j, names, size)
 }
 
-// neverHolds says what the condition was asked of.
+// neverHolds says what the condition was checked against.
 func (d *domain) neverHolds(j int, names []string, size uint64) error {
 	var fixed []string
 	for _, name := range d.axes[j].when.names {
@@ -126,7 +126,7 @@ func (d *domain) neverHolds(j int, names []string, size uint64) error {
 	return fmt.Errorf("%s; no trial would have %s", text, d.axes[j].name)
 }
 
-// markRequired marks the axes on which it depends whether parameter j belongs to a configuration.
+// markRequired marks the axes that decide whether parameter j is in a configuration.
 func (d *domain) markRequired(j int, marked []bool) {
 	for _, i := range d.axes[j].requiresFor {
 		if !marked[i] {
@@ -136,7 +136,7 @@ func (d *domain) markRequired(j int, marked []bool) {
 	}
 }
 
-// refuseInactive is the error about parameters that a person gives where they do not exist.
+// refuseInactive is the error about parameters given where their conditions do not hold.
 func (d *domain) refuseInactive(own sweep.Params) error {
 	for _, name := range d.inactive(over(d.base, own)) {
 		if v, given := own[name]; given {
@@ -146,7 +146,7 @@ func (d *domain) refuseInactive(own sweep.Params) error {
 	return nil
 }
 
-// over is base with own parameters over it.
+// over overlays own parameters on base.
 func over(base, own sweep.Params) sweep.Params {
 	all := make(sweep.Params, len(base)+len(own))
 	maps.Copy(all, base)
@@ -154,7 +154,7 @@ func over(base, own sweep.Params) sweep.Params {
 	return all
 }
 
-// without is params without some of them.
+// without returns params without some of them.
 func without(params sweep.Params, names []string) sweep.Params {
 	if len(names) == 0 {
 		return params
@@ -166,7 +166,7 @@ func without(params sweep.Params, names []string) sweep.Params {
 	return out
 }
 
-// absentFrom are the parameters of the space that a configuration of it does not have, ascending.
+// absentFrom returns the space's parameters that a configuration lacks, ascending.
 func (d *domain) absentFrom(own sweep.Params) []string {
 	var out []string
 	for j := range d.axes {
@@ -177,14 +177,14 @@ func (d *domain) absentFrom(own sweep.Params) []string {
 	return out
 }
 
-// existing takes out of a configuration what its conditions leave out, and says what that space does not give it.
+// existing removes from a configuration what its conditions exclude, and also returns the names of what is excluded.
 func (p *proposer) existing(params sweep.Params) (own sweep.Params, absent []string) {
 	own = normalized(params)
 	if p.space == nil {
 		return own, nil
 	}
 
-	// Conditions see values as trials have them: an alias of a text is that text.
+	// Conditions see values as trials have them: aliases of a value are resolved.
 	all := over(p.example, own)
 	for name, v := range own {
 		if _, isNumber := v.(float64); isNumber {
@@ -198,7 +198,7 @@ func (p *proposer) existing(params sweep.Params) (own sweep.Params, absent []str
 	return without(own, absent), absent
 }
 
-// asks says whether a constraint is asked of a configuration: one that names a parameter that it does not have is not.
+// asks reports whether a constraint applies to a configuration: not if it names a parameter that the configuration lacks.
 func asks(c *Constraint, absent []string) bool {
 	return !slices.ContainsFunc(c.e.names, func(name string) bool { return slices.Contains(absent, name) })
 }

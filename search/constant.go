@@ -6,8 +6,8 @@ import (
 	"github.com/expr-lang/expr/ast"
 )
 
-// constant is the number that a part of an expression is whatever the values are, if it is one. A part that is no finite number, such
-// as 1/0, is a typing error: comparisons with it would hold always or never.
+// constant returns the value of a part of an expression if it does not depend on any parameter. A constant that is not finite, such as 1/0,
+// is a typing error: comparisons with it would always hold, or never.
 func (c *checker) constant(node ast.Node) (x float64, ok bool, err error) {
 	switch n := node.(type) {
 	case *ast.IntegerNode:
@@ -59,7 +59,7 @@ func (c *checker) constantCall(n ast.Node, name string, args []ast.Node) (float6
 	return 0, false, nil
 }
 
-// constants are those of nodes, and whether all are.
+// constants returns those of nodes, and whether all of them are constant.
 func (c *checker) constants(nodes ...ast.Node) (out []float64, all bool, err error) {
 	all = true
 	for _, n := range nodes {

@@ -9,15 +9,14 @@ import (
 	"github.com/expr-lang/expr/parser"
 )
 
-// Constraint is a condition on the parameters of a configuration, such as num_leaves <= 2 ^ max_depth. It may be used by
-// many goroutines.
+// Constraint is a condition on the parameters of a configuration, such as num_leaves <= 2 ^ max_depth. It is safe for concurrent use.
 type Constraint struct{ e *expression }
 
-// unlimited is the parameter of which 0 and less mean that there is no limit. In an expression it is then +Inf.
+// unlimited is the parameter for which 0 and less mean no limit. In an expression it is then +Inf.
 const unlimited = "max_depth"
 
-// CompileConstraint compiles a condition on parameters. example is any complete configuration: it says which parameters
-// there are, and which of them are numbers, text or true/false. Errors are *ExpressionError.
+// CompileConstraint compiles a condition on parameters. example is any complete configuration: it determines the parameters and whether
+// each is a number, text or boolean. Errors are *ExpressionError.
 func CompileConstraint(text string, example map[string]any) (*Constraint, error) {
 	e, err := compile(text, environment(example))
 	if err != nil {
@@ -26,8 +25,8 @@ func CompileConstraint(text string, example map[string]any) (*Constraint, error)
 	return &Constraint{e}, nil
 }
 
-// RenameInConstraint is the condition with every parameter under the name that name gives it, else as it was written. One that
-// cannot be read comes back as it is; CompileConstraint says what is wrong with it.
+// RenameInConstraint returns the condition with every parameter renamed by name, otherwise unchanged. An invalid one is returned unchanged;
+// CompileConstraint reports its error.
 func RenameInConstraint(text string, name func(string) string) string {
 	if len(text) > maxExpression {
 		return text
@@ -41,7 +40,7 @@ func RenameInConstraint(text string, name func(string) string) string {
 	ast.Walk(&tree.Node, &found)
 	slices.SortFunc(found.params, func(a, b *ast.IdentifierNode) int { return cmp.Compare(b.Location().From, a.Location().From) })
 
-	// From the end, so that what comes before keeps its place. Places count characters.
+	// From the end, so that earlier positions stay valid. Positions count characters.
 	out := []rune(text)
 	for _, n := range found.params {
 		at := n.Location()
@@ -52,13 +51,13 @@ func RenameInConstraint(text string, name func(string) string) string {
 	return string(out)
 }
 
-// identifiers are those of an expression.
+// identifiers collects those of an expression.
 type identifiers struct {
 	params    []*ast.IdentifierNode
 	functions map[*ast.IdentifierNode]bool
 }
 
-// Visit sees a call after what it calls.
+// Visit visits a call after its callee.
 func (i *identifiers) Visit(node *ast.Node) {
 	switch n := (*node).(type) {
 	case *ast.IdentifierNode:
@@ -73,11 +72,11 @@ func (i *identifiers) Visit(node *ast.Node) {
 	}
 }
 
-// String is the expression as it was written.
+// String returns the expression as written.
 func (c *Constraint) String() string { return c.e.text }
 
-// Holds says whether a complete configuration satisfies the constraint. A comparison with a value that is not a number
-// (0/0, say) does not hold. Errors are *ExpressionError: a parameter is missing or of another type than in the example.
+// Holds reports whether a complete configuration satisfies the constraint. A comparison with NaN (0/0, for instance) does not hold. Errors
+// are *ExpressionError: a parameter is missing or of another type than in the example.
 func (c *Constraint) Holds(params map[string]any) (bool, error) {
 	env := environment(params)
 	for _, name := range c.e.names {
@@ -88,7 +87,7 @@ func (c *Constraint) Holds(params map[string]any) (bool, error) {
 	return c.e.run(env)
 }
 
-// environment is params as expressions see them. Lists and the like cannot be compared and are left out.
+// environment returns params as expressions see them. Lists and the like cannot be compared and are left out.
 func environment(params map[string]any) map[string]any {
 	env := make(map[string]any, len(params))
 	for name, value := range params {
@@ -105,7 +104,7 @@ func environment(params map[string]any) map[string]any {
 	return env
 }
 
-// normal makes every kind of number a float64, which is what it is after a round trip through JSON.
+// normal converts every kind of number to float64, as after a round trip through JSON.
 func normal(value any) any {
 	switch v := value.(type) {
 	case int:
@@ -131,7 +130,7 @@ func normal(value any) any {
 	case float32:
 		return float64(v)
 	case float64:
-		return v + 0 // -0 is 0
+		return v + 0 // turns -0 into 0
 	}
 
 	return value

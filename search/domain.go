@@ -12,29 +12,29 @@ import (
 	"coppice/sweep"
 )
 
-// domain is the space of search.random as the methods that learn see it: each parameter an axis from 0 to 1.
+// domain is the space of search.random for the methods that learn: each parameter is an axis from 0 to 1.
 type domain struct {
 	axes        []axis // by name
 	base        sweep.Params
 	constraints []*Constraint
-	size        uint64 // configurations without conditions and constraints; 0 when they cannot be counted
+	size        uint64 // number of configurations without conditions and constraints; 0 if uncountable
 	conditional bool
 }
 
-// axis is one parameter. Numbers, and choices that are all numbers, keep their order on it; other choices have none.
+// axis is one parameter. Numbers, and choices that are all numbers, are ordered on it; other choices are not.
 type axis struct {
 	sampler
 
 	ordered bool
-	levels  []any // of a choice, in the order that they have on the axis
-	real    bool  // every number between the bounds, and not a counted list
+	levels  []any // of a choice, in the order of the axis
+	real    bool  // every number between the bounds, instead of a list
 
-	low, span   float64 // the bounds, in the logarithm where log says so
+	low, span   float64 // the bounds, as logarithms if log is set
 	log         bool
 	minimum     float64 // of a whole or stepped number
 	step        float64
 	when        *gate
-	requiresFor []int // the axes that the condition looks at
+	requiresFor []int // the axes that the condition refers to
 }
 
 func newDomain(s sweep.Search, base sweep.Params) (*domain, error) {
@@ -58,7 +58,7 @@ func newDomain(s sweep.Search, base sweep.Params) (*domain, error) {
 	for name, values := range s.Grid {
 		example[name] = normal(values[0])
 	}
-	for _, a := range d.axes { // what is drawn says which type a parameter has
+	for _, a := range d.axes { // the type of a parameter is that of its draws
 		example[a.name] = a.value(0.5)
 	}
 
@@ -94,7 +94,7 @@ func newAxis(one sampler, dist sweep.Distribution) axis {
 	return a
 }
 
-// levels are the different values of a choice, ascending when all are numbers.
+// levels returns the distinct values of a choice, ascending if all are numbers.
 func levels(choice []any) (values []any, ordered bool) {
 	ordered = true
 	for _, v := range choice {
@@ -112,7 +112,7 @@ func levels(choice []any) (values []any, ordered bool) {
 	return values, ordered
 }
 
-// same compares two values that came through JSON or YAML.
+// same compares two values from JSON or YAML.
 func same(a, b any) bool {
 	switch a.(type) {
 	case float64, string, bool, nil:
@@ -124,13 +124,13 @@ func same(a, b any) bool {
 }
 
 const (
-	// below1 is the largest place on an axis.
+	// below1 is the largest position on an axis.
 	below1 = 1 - 1.0/(1<<53)
-	// realEnd is that of a range of real numbers, whose upper bound does not belong to it: a value that can be read.
+	// realEnd is the end of a range of real numbers, whose upper bound is excluded.
 	realEnd = 1 - 1e-6
 )
 
-// inside moves a place into the bounds.
+// inside clamps a position to the bounds.
 func (a *axis) inside(u float64) float64 {
 	if a.real {
 		return min(max(u, 0), realEnd)
@@ -138,7 +138,7 @@ func (a *axis) inside(u float64) float64 {
 	return min(max(u, 0), below1)
 }
 
-// value is what stands at place u of the axis.
+// value returns the value at position u of the axis.
 func (a *axis) value(u float64) any {
 	u = a.inside(u)
 	if a.levels != nil {
@@ -147,8 +147,8 @@ func (a *axis) value(u float64) any {
 	return a.draw(uint64(u*(1<<53)) << 11)
 }
 
-// place is where a value stands on the axis; ok is false for one that the axis does not have. Numbers beyond the bounds have
-// a place below 0 or above 1: a person may have tried them.
+// place returns the position of a value on the axis; ok is false for an invalid value. Numbers beyond the bounds have positions below 0 or
+// above 1, since a person may have tried them.
 func (a *axis) place(v any) (u float64, ok bool) {
 	v = normal(v)
 	if a.levels != nil {
@@ -168,7 +168,7 @@ func (a *axis) place(v any) (u float64, ok bool) {
 	return ((x-a.minimum)/a.step + 0.5) / float64(a.size), true
 }
 
-// spelled is params with values as the space writes them: a table that somebody kept may have 1 where the space has "1", and "0.10" where it has 0.1.
+// spelled returns params with values in the space's own spelling: results kept elsewhere may have 1 for "1", or "0.10" for 0.1.
 func (d *domain) spelled(params sweep.Params) sweep.Params {
 	for j := range d.axes {
 		a := &d.axes[j]
@@ -189,7 +189,7 @@ func (d *domain) spelled(params sweep.Params) sweep.Params {
 	return params
 }
 
-// alike says whether one of two values is a number, or true or false, and the other its text.
+// alike reports whether one of two values is a number or boolean, and the other its text.
 func alike(a, b any) bool {
 	if x, ok := number(a); ok {
 		y, ok := number(b)
@@ -198,7 +198,7 @@ func alike(a, b any) bool {
 	return fmt.Sprint(a) == fmt.Sprint(b)
 }
 
-// number is a value that is a number or the text of one.
+// number returns a value that is a number or the text of one.
 func number(v any) (float64, bool) {
 	switch v := v.(type) {
 	case float64:
@@ -210,7 +210,7 @@ func number(v any) (float64, bool) {
 	return 0, false
 }
 
-// snap moves a place to that of the value that stands there.
+// snap moves a position to that of the value there.
 func (a *axis) snap(u float64) float64 {
 	u = a.inside(u)
 	switch {
@@ -224,24 +224,24 @@ func (a *axis) snap(u float64) float64 {
 	return (math.Floor(u*n) + 0.5) / n
 }
 
-// within says whether a value is one that the axis has.
+// within reports whether a value is on the axis.
 func (a *axis) within(v any) bool {
 	u, ok := a.place(v)
 	if !ok {
 		return false
 	}
-	const slack = 1e-9 // of a bound that went through a logarithm
+	const slack = 1e-9 // for a bound converted to a logarithm and back
 	return u >= -slack && u <= 1+slack
 }
 
-// point is one configuration: its place on every axis, and which axes are absent.
+// point is one configuration: its position on every axis, and which axes are absent.
 type point struct {
 	at     []float64
-	absent []bool // nil when none is
+	absent []bool // nil if none is
 	params sweep.Params
 }
 
-// config makes a configuration of a place, with the parameters whose condition holds.
+// config makes the configuration at a position, with those parameters whose condition holds.
 func (d *domain) config(at []float64) sweep.Params {
 	params := make(sweep.Params, len(d.axes))
 	for j := range d.axes {
@@ -251,7 +251,7 @@ func (d *domain) config(at []float64) sweep.Params {
 	return params
 }
 
-// locate finds the place of a configuration; ok is false when a value is none that the space has, or a parameter is missing.
+// locate returns the position of a configuration; ok is false if a value is not in the space, or a parameter is missing.
 func (d *domain) locate(params sweep.Params) (p point, ok bool) {
 	p.params = params
 	p.at = make([]float64, len(d.axes))
@@ -275,8 +275,8 @@ func (d *domain) locate(params sweep.Params) (p point, ok bool) {
 	return p, true
 }
 
-// fits says whether a configuration is one of this space: every parameter that it needs and no other, inside the bounds, and no
-// constraint broken.
+// fits reports whether a configuration is in this space: it has exactly the parameters it needs, within the bounds, and violates no
+// constraint.
 func (d *domain) fits(params sweep.Params) bool {
 	wanted := maps.Clone(params)
 	d.prune(wanted)
@@ -297,8 +297,8 @@ func (d *domain) fits(params sweep.Params) bool {
 	return known == len(params)
 }
 
-// violated is the first constraint that a configuration breaks. One about a parameter that the configuration does not have
-// cannot be broken by it.
+// violated returns the first constraint that a configuration violates. A constraint on a parameter that the configuration lacks cannot be
+// violated.
 func (d *domain) violated(params sweep.Params) *Constraint {
 	for _, c := range d.constraints {
 		looked := make(map[string]any, len(c.e.names))
@@ -317,7 +317,7 @@ func (d *domain) violated(params sweep.Params) *Constraint {
 	return nil
 }
 
-// keyOf is equal for equal configurations, and only for those.
+// keyOf is equal exactly for equal configurations.
 func keyOf(params sweep.Params) string {
 	key := make([]byte, 0, 32*len(params))
 	for _, name := range slices.Sorted(maps.Keys(params)) {
@@ -332,7 +332,7 @@ func keyOf(params sweep.Params) string {
 		default:
 			text, err := json.Marshal(v)
 			if err != nil {
-				text = fmt.Append(nil, v) // what JSON cannot hold
+				text = fmt.Append(nil, v) // for values that JSON cannot represent
 			}
 			key = append(key, text...)
 		}

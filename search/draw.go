@@ -12,20 +12,20 @@ import (
 // sampler draws one parameter.
 type sampler struct {
 	name string
-	key  string                // of its draws: the name, or the alias that the spec has
-	size uint64                // how many values there are; 0 when they cannot be counted
-	draw func(bits uint64) any // of 64 random bits
+	key  string                // key of its draws: the name, or the alias in the spec
+	size uint64                // number of values; 0 if uncountable
+	draw func(bits uint64) any // from 64 random bits
 	at   func(i uint64) any    // value i of size
 }
 
-// maxWhole is the largest whole number up to which every one is a float64.
+// maxWhole is the largest number up to which every whole number is exact in a float64.
 const maxWhole = 1 << 53
 
-// digits are how many significant digits a drawn number has, at least: few enough to be read and typed again exactly.
+// digits is the least number of significant digits of a drawn number: few enough to be read and typed exactly.
 const digits = 6
 
-// newSampler makes a distribution drawable. Bounds are those that sweep.ParseSpec demands; what it did not see is checked
-// again.
+// newSampler makes a distribution drawable. Bounds are those required by sweep.ParseSpec; for distributions that did not pass through it
+// they are checked again.
 func newSampler(name string, d sweep.Distribution) (sampler, error) {
 	switch {
 	case len(d.Uniform) == 2 && d.Uniform[0] < d.Uniform[1] && finite(d.Uniform[1]-d.Uniform[0]):
@@ -50,7 +50,7 @@ func newSampler(name string, d sweep.Distribution) (sampler, error) {
 
 func finite(v float64) bool { return v-v == 0 }
 
-// counted draws each of size values equally often.
+// counted draws each of size values with equal probability.
 func counted(name string, size uint64, at func(uint64) any) sampler {
 	return sampler{name: name, size: size, at: at, draw: func(r uint64) any {
 		i, _ := bits.Mul64(r, size) // of r / 2^64 x size, the whole part
@@ -58,7 +58,8 @@ func counted(name string, size uint64, at func(uint64) any) sampler {
 	}}
 }
 
-// choice draws each entry of a list equally often, so that who wants a value more often lists it twice; a value is there once all the same.
+// choice draws each entry of a list with equal probability, so that listing a value twice doubles its probability; the value still counts
+// once.
 func choice(name string, values []any) sampler {
 	distinct, _ := levels(values)
 	s := counted(name, uint64(len(distinct)), func(i uint64) any { return distinct[i] })
@@ -67,7 +68,7 @@ func choice(name string, values []any) sampler {
 }
 
 func uniform(name string, low, high float64) sampler {
-	// More digits where the range is narrow, so that it still holds a hundred thousand values.
+	// More digits for a narrow range, so that it still has a hundred thousand values.
 	largest := math.Max(math.Abs(low), math.Abs(high))
 	precision := max(digits, int(math.Floor(math.Log10(largest)))-int(math.Floor(math.Log10(high-low)))+digits-1)
 	return sampler{name: name, draw: func(r uint64) any {
@@ -83,8 +84,8 @@ func logUniform(name string, low, high float64) sampler {
 	}}
 }
 
-// logInt draws from a logarithmic range that is half a step wider on both sides and rounds, so that the ends get as much
-// as their neighbours.
+// logInt draws from a logarithmic range widened by half a step on both sides and rounds, so that the ends are as likely as their
+// neighbours.
 func logInt(name string, low, high int64) sampler {
 	a, b := math.Log(float64(low)-0.5), math.Log(float64(high)+0.5)
 	s := counted(name, uint64(high-low)+1, func(i uint64) any { return float64(low + int64(i)) })
@@ -95,10 +96,10 @@ func logInt(name string, low, high int64) sampler {
 	return s
 }
 
-// unit is a number from 0 up to 1 from the upper 53 of 64 random bits.
+// unit returns a number in [0, 1) from the upper 53 of 64 random bits.
 func unit(r uint64) float64 { return float64(r>>11) / (1 << 53) }
 
-// rounded rounds v to a number of significant digits where that stays in [low, high).
+// rounded rounds v to a number of significant digits if the result is in [low, high).
 func rounded(v, low, high float64, precision int) float64 {
 	if r := round(v, precision); r >= low && r < high {
 		return r
@@ -114,9 +115,9 @@ func round(v float64, precision int) float64 {
 	return r + 0
 }
 
-// random is a counter-based generator: 64 bits for each (seed, number of the draw, parameter), so that another parameter,
-// or another number of draws, changes none of them. It is SplitMix64's finalizer (Steele, Lea and Flood 2014) over the
-// three in turn; the name counts as its FNV-1a hash.
+// random is a counter-based generator: 64 bits for each (seed, number of the draw, parameter), so that adding a parameter, or drawing more
+// often, does not change the others. It applies SplitMix64's finalizer (Steele, Lea and Flood 2014) to the three in turn, with the name as
+// its FNV-1a hash.
 func random(seed, draw uint64, name string) uint64 {
 	const golden = 0x9e3779b97f4a7c15
 	hash := uint64(0xcbf29ce484222325)

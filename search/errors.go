@@ -7,23 +7,22 @@ import (
 	"strings"
 )
 
-// SpecError is a part of the search that cannot be turned into trials. It unwraps to what the trainer, or this package,
-// says about it.
+// SpecError is a part of the search that cannot be turned into trials. It unwraps to the error of the trainer, or of this package.
 type SpecError struct {
 	Part string // such as "fixed[1]", "grid num_leaves=31" or "random learning_rate"
 	Err  error
 }
 
-// Error gives "part: what".
+// Error returns "part: what".
 func (e *SpecError) Error() string { return fmt.Sprintf("search: %s: %v", e.Part, e.Err) }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *SpecError) Unwrap() error { return e.Err }
 
-// IsInput says that what was handed in is at fault, and will be the next time.
+// IsInput says that the input is at fault, permanently.
 func (*SpecError) IsInput() bool { return true }
 
-// Path is where the part stands in a specification, such as search.constraints[0].
+// Path is the part's path in a spec, such as search.constraints[0].
 func (e *SpecError) Path() string {
 	path := e.Part
 	if name, ok := strings.CutPrefix(path, "random "); ok {
@@ -36,29 +35,29 @@ func (e *SpecError) Path() string {
 	return "search." + path
 }
 
-// TooManyError says that the configurations that were written down are more than the trials that were asked for.
+// TooManyError says that more configurations are listed than trials requested.
 type TooManyError struct{ Fixed, Grid, Trials int }
 
-// Error gives the numbers and the remedy.
+// Error states the numbers and the remedy.
 func (e *TooManyError) Error() string {
 	return fmt.Sprintf("search: %d fixed and %d grid configurations are more than trials: %d; raise trials to at least %d or shorten the grid",
 		e.Fixed, e.Grid, e.Trials, e.Fixed+e.Grid)
 }
 
-// IsInput says that what was handed in is at fault, and will be the next time.
+// IsInput says that the input is at fault, permanently.
 func (*TooManyError) IsInput() bool { return true }
 
-// SpaceError says that random draws did not find as many configurations as were asked for.
+// SpaceError says that random draws found fewer configurations than requested.
 type SpaceError struct {
-	Trials, Found int // asked for, and found with the fixed ones and the grid
+	Trials, Found int // requested, and found including the fixed ones and the grid
 	Draws         int
-	Repeats       int            // draws that were another trial again
-	Violations    map[string]int // draws that broke a constraint, by the first that they broke
-	Refused       int            // draws that the trainer refused
-	Refusal       string         // the first of these
+	Repeats       int            // draws that repeated a trial
+	Violations    map[string]int // draws that violated a constraint, by the first one violated
+	Refused       int            // draws rejected by the trainer
+	Refusal       string         // the first such rejection
 }
 
-// Error says what became of the draws.
+// Error explains the outcome of the draws.
 func (e *SpaceError) Error() string {
 	var parts []string
 	for _, c := range slices.Sorted(maps.Keys(e.Violations)) {
@@ -78,5 +77,5 @@ func (e *SpaceError) Error() string {
 	return text + "; loosen the constraints, widen the ranges or ask for fewer trials"
 }
 
-// IsInput says that what was handed in is at fault, and will be the next time.
+// IsInput says that the input is at fault, permanently.
 func (*SpaceError) IsInput() bool { return true }

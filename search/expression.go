@@ -20,17 +20,17 @@ import (
 const (
 	maxExpression = 1000 // bytes
 	maxNodes      = 300
-	maxMemory     = 10_000 // elements that lists may have while an expression runs
+	maxMemory     = 10_000 // most elements of lists while an expression runs
 )
 
-// ExpressionError is an expression that cannot be compiled, or not evaluated on some values.
+// ExpressionError is an expression that cannot be compiled, or not be evaluated for some values.
 type ExpressionError struct {
 	Expression string
-	Column     int // in characters from 1; 0 when the whole expression is meant
+	Column     int // in characters from 1; 0 for the whole expression
 	Msg        string
 }
 
-// Error gives `"expression": column N: what`.
+// Error returns `"expression": column N: what`.
 func (e *ExpressionError) Error() string {
 	if e.Column > 0 {
 		return fmt.Sprintf("%.200q: column %d: %s", e.Expression, e.Column, e.Msg)
@@ -38,11 +38,11 @@ func (e *ExpressionError) Error() string {
 	return fmt.Sprintf("%.200q: %s", e.Expression, e.Msg)
 }
 
-// IsInput says that what was handed in is at fault, and will be the next time.
+// IsInput says that the input is at fault, permanently.
 func (*ExpressionError) IsInput() bool { return true }
 
-// Operators and functions that an expression may use. Everything else of the language (calls of methods, loops over lists,
-// regular expressions, dates ...) has no use here and could be made slow.
+// The operators and functions allowed in expressions. The rest of the language (method calls, loops over lists, regular expressions, dates
+// ...) is not needed here and could be abused to be slow.
 var (
 	unaryOperators  = []string{"+", "-", "!", "not"}
 	binaryOperators = []string{"+", "-", "*", "/", "^", "**", "==", "!=", "<", "<=", ">", ">=", "&&", "and", "||", "or", "in"}
@@ -79,15 +79,14 @@ func functionNames() []string {
 	return names
 }
 
-// expression is compiled and may be evaluated by many goroutines.
+// expression is compiled, and safe for concurrent use.
 type expression struct {
 	text    string
 	program *vm.Program
-	names   []string // that occur in it, ascending
+	names   []string // used in it, ascending
 }
 
-// compile checks text against the values that it will be evaluated on, of which only the types matter: float64, string
-// and bool. All numbers are float64.
+// compile checks text against example values, of which only the types matter: float64, string and bool. All numbers are float64.
 func compile(text string, example map[string]any) (*expression, error) {
 	if len(text) > maxExpression {
 		msg := fmt.Sprintf("%d bytes, more than the %d that an expression may have", len(text), maxExpression)
@@ -99,7 +98,7 @@ func compile(text string, example map[string]any) (*expression, error) {
 		return nil, translate(text, err)
 	}
 
-	// The library would accept more than what is meant to be used here.
+	// The library accepts more than is allowed here.
 	c := checker{text: text, known: slices.Sorted(maps.Keys(example)), used: map[string]bool{}}
 	if err := c.check(tree.Node); err != nil {
 		return nil, err
@@ -141,7 +140,7 @@ func (f function) option() expr.Option {
 	return expr.Function(f.name, call, new(func(float64) float64))
 }
 
-// toFloat makes every number of an expression a float64, as the values are, so that 7/2 and 7.0/2 are the same.
+// toFloat converts every number of an expression to float64, like the values, so that 7/2 and 7.0/2 are the same.
 type toFloat struct{}
 
 func (toFloat) Visit(node *ast.Node) {
@@ -150,7 +149,7 @@ func (toFloat) Visit(node *ast.Node) {
 	}
 }
 
-// run evaluates on values that have every name of the expression.
+// run evaluates the expression on values for all of its names.
 func (e *expression) run(values map[string]any) (bool, error) {
 	machine := vm.VM{MemoryBudget: maxMemory}
 	out, err := machine.Run(e.program, values)
@@ -164,7 +163,7 @@ func (e *expression) run(values map[string]any) (bool, error) {
 	return holds, nil
 }
 
-// translate takes the place out of the library's errors, and leaves its picture of it behind.
+// translate extracts the position from the library's errors, and drops its snippet of the source.
 func translate(text string, err error) error {
 	var fe *file.Error
 	if !errors.As(err, &fe) {

@@ -7,25 +7,25 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// fitting is the negative logarithm of the posterior density of a surrogate's parameters, with its gradient. The parameters are the
-// logarithms of the length scales of the axes that have columns, of the signal's variance and the noise's, and, where former
-// searches are known, the correlation between neighbours (as a logit).
+// fitting is the negative log posterior density of a surrogate's parameters, with its gradient. The parameters are the logarithms of the
+// length scales of the axes with columns, of the signal's variance and the noise's, and, with earlier searches, the correlation of
+// successive searches (as a logit).
 type fitting struct {
 	prior
-	axisOf  []int // of the length scales: their axes
+	axisOf  []int // axis of each length scale
 	axes    int
 	n       int
 	z       []float64
 	doubt   []float64
-	between []float64   // how many searches lie between the two of a pair
+	between []float64   // number of searches between the two of a pair
 	squares [][]float64 // by length scale, then pair: squared distance
 
-	at   []float64 // where value and slope were computed last
+	at   []float64 // point of the last evaluation
 	f    float64
 	grad []float64
 }
 
-// prior says what the parameters are before anything is known: normal distributions.
+// prior is the prior distribution of the parameters: normal.
 type prior []distuv.Normal
 
 func (p prior) start() []float64 {
@@ -37,7 +37,7 @@ func (p prior) start() []float64 {
 }
 
 const (
-	scalePrior = 0.22 // of a length scale, times the root of the number of axes: its median
+	scalePrior = 0.22 // median of a length scale, times the root of the number of axes
 	scaleSigma = 0.8  // of its logarithm
 )
 
@@ -50,7 +50,7 @@ func newFitting(columns []int, known known, axes int) *fitting {
 		}
 	}
 
-	// Distances do not change while the parameters are sought.
+	// Distances do not change during the optimization.
 	f.squares = make([][]float64, len(f.axisOf))
 	old := false
 	for i := range rows {
@@ -82,7 +82,7 @@ func newFitting(columns []int, known known, axes int) *fitting {
 	return f
 }
 
-// unpack gives the parameters their meaning.
+// unpack converts the parameters to their natural scale.
 func (f *fitting) unpack(x []float64) (scales []float64, v, noise, rho float64) {
 	scales = make([]float64, f.axes)
 	for j := range scales {
@@ -108,7 +108,7 @@ func (f *fitting) gradient(grad, x []float64) {
 	copy(grad, f.grad)
 }
 
-// compute finds value and gradient together: both need the inverse.
+// compute computes value and gradient together: both need the inverse.
 func (f *fitting) compute(x []float64) {
 	if f.at != nil && equal(f.at, x) {
 		return
@@ -124,7 +124,7 @@ func (f *fitting) compute(x []float64) {
 		inverse[g] = 1 / (scales[j] * scales[j])
 	}
 
-	// Kernel and what its gradient needs, pair by pair.
+	// The kernel and what its gradient needs, pair by pair.
 	pairs := len(f.between)
 	kernel, slope := make([]float64, pairs), make([]float64, pairs)
 	sums := make([]float64, pairs)
@@ -170,7 +170,7 @@ func (f *fitting) density(x []float64, chol *mat.Cholesky, kernel, slope, invers
 	}
 	f.f = (mat.Dot(z, &alpha) + chol.LogDet()) / 2
 
-	// Half of the trace of (K^-1 - alpha alpha') dK, where every pair counts twice.
+	// Half of the trace of (K^-1 - alpha alpha') dK, in which every pair counts twice.
 	m := len(inverse)
 	weights := make([]float64, len(kernel))
 	trace := 0.0

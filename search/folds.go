@@ -11,23 +11,24 @@ import (
 	"coppice/sweep"
 )
 
-// dropLevel is how seldom a configuration that is as good as the best is dropped after its first folds.
+// dropLevel is the probability with which a configuration as good as the best is dropped after its first folds.
 const dropLevel = 0.05
 
-// Choice is the configuration that the refit of a sweep with folds trains.
+// Choice is the configuration that the refit of a cross-validated sweep trains.
 type Choice struct {
 	sweep.Rated
-	Params sweep.Params // complete: so many trees as the folds had, and nothing to stop early by
+	Params sweep.Params // complete: with the folds' number of trees, and without early stopping
 	Reason string
 }
 
-// NoChoiceError is a sweep of whose configurations none can be trained on all rows.
+// NoChoiceError is a sweep without a configuration that can be trained on all rows.
 type NoChoiceError struct{ Reason string }
 
 func (e *NoChoiceError) Error() string { return e.Reason }
 
-// Choose is the best configuration with all of its folds that meets the requirements, as far as those are known before it is trained on all rows. It is a pure
-// function of the plan and of results that never change: whoever asks when all folds have ended is told the same. Its error is a *NoChoiceError.
+// Choose returns the best configuration that has all of its folds and meets the requirements, as far as those can be checked before it is
+// trained on all rows. It is a pure function of the plan and of results that never change, so the answer is the same whichever task asks.
+// Its error is a *NoChoiceError.
 func Choose(p *sweep.Plan, b sweep.Board, require []*Condition) (*Choice, error) {
 	var eligible []sweep.Rated
 	var passed string
@@ -59,7 +60,8 @@ func Choose(p *sweep.Plan, b sweep.Board, require []*Condition) (*Choice, error)
 	return &Choice{*best, params, reason + passed}, nil
 }
 
-// unmet says which requirement a configuration does not meet, or nothing. What is known only of the refit (its bytes, its time) is asked of that.
+// unmet returns a requirement that a configuration does not meet, or "". Requirements on the refit only (its bytes, its time) are checked
+// later.
 func unmet(c *sweep.Rated, require []*Condition) string {
 	facts := maps.Clone(c.Metrics)
 	facts["score"] = *c.Mean
@@ -96,7 +98,7 @@ func nobody(b sweep.Board) string {
 		count[sweep.ConfigurationDone], count[sweep.ConfigurationDropped], count[sweep.ConfigurationFailed], count[sweep.ConfigurationOpen])
 }
 
-// estimate is a mean with its standard error.
+// estimate formats a mean with its standard error.
 func estimate(c *sweep.Rated) string {
 	if c.SE == nil {
 		return fmt.Sprintf("%.6g", *c.Mean)
@@ -104,8 +106,8 @@ func estimate(c *sweep.Rated) string {
 	return fmt.Sprintf("%.6g ± %.2g", *c.Mean, *c.SE)
 }
 
-// Drop says why a later fold of a configuration is not to be trained, or nothing. The first folds of all configurations have ended when it is asked, so that it
-// comes out the same whoever asks when.
+// Drop says why a later fold of a configuration is not to be trained, or "". When it is called, the first folds of all configurations have
+// ended, so the result does not depend on the caller or the time.
 func Drop(p *sweep.Plan, b sweep.Board, configuration int) string {
 	first := p.Folds.First
 	var own, best *sweep.Rated
@@ -130,7 +132,7 @@ func Drop(p *sweep.Plan, b sweep.Board, configuration int) string {
 	return behind(p, own, best)
 }
 
-// better says whether x is ahead of y in the first folds.
+// better reports whether x is ahead of y in the first folds.
 func better(p *sweep.Plan, x, y *sweep.Rated, first int) bool {
 	a, b := meanOf(x.Scores[:first]), meanOf(y.Scores[:first])
 	if a == b {
@@ -147,8 +149,8 @@ func meanOf(scores []*float64) float64 {
 	return sum / float64(len(scores))
 }
 
-// behind compares a configuration with the best by a paired test over their first folds. Models of different folds share rows that they were trained on, so that
-// their scores vary together less than they would: the variance of the mean is taken with rated/trained beside 1/n (Nadeau and Bengio, 2003).
+// behind compares a configuration with the best by a paired test over their first folds. Models of different folds share training rows, so
+// their scores are correlated: the variance of the mean uses rated/trained in addition to 1/n (Nadeau and Bengio, 2003).
 func behind(p *sweep.Plan, own, best *sweep.Rated) string {
 	first := p.Folds.First
 	n := float64(first)
@@ -186,9 +188,9 @@ func behind(p *sweep.Plan, own, best *sweep.Rated) string {
 		own.Configuration, best.Configuration, mean, se, p.Spec.Metric, first, chance)
 }
 
-// WhyRefit says why the refit of a sweep with folds wins, or why nothing does.
+// WhyRefit says why the refit of a cross-validated sweep wins, or why nothing does.
 func WhyRefit(p *sweep.Plan, b sweep.Board, require []*Condition, s Selection) string {
-	refit := b.Rows[0].Result // it stands first
+	refit := b.Rows[0].Result // it is always first
 	number := len(p.Trials) - 1
 	switch {
 	case refit == nil:

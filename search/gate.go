@@ -12,12 +12,11 @@ import (
 // gate is the condition under which a parameter exists.
 type gate struct {
 	text  string
-	names []string // of the parameters that it looks at
+	names []string // of the parameters that it refers to
 	holds func(params sweep.Params) (bool, error)
 }
 
-// newGate compiles a condition: an expression over other parameters, or a mapping from names to the value or the list of values
-// that they have. nil is no condition.
+// newGate compiles a condition: an expression over other parameters, or a mapping from names to allowed values. nil is no condition.
 func newGate(when any, example map[string]any) (*gate, error) {
 	switch w := when.(type) {
 	case nil:
@@ -62,7 +61,7 @@ func matching(wanted map[string]any, example map[string]any) (*gate, error) {
 	return g, nil
 }
 
-// condition compiles the conditions of all axes, and refuses those that depend on each other in a circle.
+// condition compiles the conditions of all axes, and rejects circular ones.
 func (d *domain) condition(s sweep.Search, example map[string]any) error {
 	for j := range d.axes {
 		a := &d.axes[j]
@@ -98,8 +97,8 @@ func (d *domain) circular(j int, above []bool) bool {
 	return slices.ContainsFunc(d.axes[j].requiresFor, func(i int) bool { return d.circular(i, above) })
 }
 
-// active says whether parameter j belongs to a configuration: its condition holds, on parameters that belong to it themselves. What is not searched
-// has the base's value.
+// active reports whether parameter j is in a configuration: its condition holds, on parameters that are in it themselves. Parameters that
+// are not searched have the base's value.
 func (d *domain) active(j int, params sweep.Params) bool {
 	a := &d.axes[j]
 	if a.when == nil {
@@ -121,7 +120,7 @@ func (d *domain) active(j int, params sweep.Params) bool {
 	return err == nil && holds
 }
 
-// valueIn is the value that a configuration has of a parameter: its own, or, of one that is not searched, the base's.
+// valueIn returns a configuration's value of a parameter: its own or, for one that is not searched, the base's.
 func (d *domain) valueIn(params sweep.Params, name string) (v any, has bool) {
 	if v, has = params[name]; has || d.axisOf(name) >= 0 {
 		return v, has
@@ -130,7 +129,7 @@ func (d *domain) valueIn(params sweep.Params, name string) (v any, has bool) {
 	return v, has
 }
 
-// axisOf is the number of a parameter's axis, or -1.
+// axisOf returns the index of a parameter's axis, or -1.
 func (d *domain) axisOf(name string) int {
 	i, found := slices.BinarySearchFunc(d.axes, name, func(a axis, name string) int { return cmp.Compare(a.name, name) })
 	if !found {
@@ -139,7 +138,8 @@ func (d *domain) axisOf(name string) int {
 	return i
 }
 
-// inactive are the parameters that do not belong to a configuration, ascending. It may be complete: then it has values of them all the same.
+// inactive returns the parameters that are not in a configuration, ascending. The configuration may be complete, with values for them as
+// well.
 func (d *domain) inactive(params sweep.Params) []string {
 	if !d.conditional {
 		return nil
@@ -153,7 +153,7 @@ func (d *domain) inactive(params sweep.Params) []string {
 	return out
 }
 
-// prune takes out the parameters whose condition does not hold.
+// prune removes the parameters whose condition does not hold.
 func (d *domain) prune(params sweep.Params) {
 	for _, name := range d.inactive(params) {
 		delete(params, name)

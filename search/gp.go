@@ -8,15 +8,15 @@ import (
 	"slices"
 )
 
-// Bounds of the work for one proposal.
+// Limits on the work for one proposal.
 const (
-	maxFitted    = 72  // trials from which length scales are learnt
-	maxModelled  = 200 // trials that the process knows
-	maxFromPast  = 90  // of these, from former searches, while there are others
+	maxFitted    = 72  // trials used to fit length scales
+	maxModelled  = 200 // trials in the process
+	maxFromPast  = 90  // of these, from earlier searches, while there are others
 	maxEvaluated = 3_000
 )
 
-// fromGP proposes where a Gaussian process expects the largest improvement, once there are results enough to fit one.
+// fromGP proposes the point of largest expected improvement of a Gaussian process, once there are enough results to fit one.
 func (a *asker) fromGP() *proposal {
 	if short := a.initial() - len(a.history.finished) - len(a.history.failed); short > 0 && a.next < a.initial() || len(a.history.finished)+len(a.history.earlier) < 2 {
 		return a.fromHalton(fmt.Sprintf("a point of the sequence that fills the space evenly: the model begins with %d results", a.initial()))
@@ -44,7 +44,7 @@ func (a *asker) initial() int {
 	return initialTrials
 }
 
-// initialTrials are the first trials of a search without former ones: the model says nothing from fewer.
+// initialTrials is the number of initial trials without earlier searches: a model of fewer is meaningless.
 const initialTrials = 8
 
 func rowsOf(d *domain, points []point) [][]float64 {
@@ -55,15 +55,15 @@ func rowsOf(d *domain, points []point) [][]float64 {
 	return rows
 }
 
-// fittedModel is a process with what it was fitted on.
+// fittedModel is a process with the data it was fitted to.
 type fittedModel struct {
 	surrogate
 	known  known
 	points []point // of the known rows
-	top    float64 // the best expectation where something is known or running
+	top    float64 // the best expectation among known and running points
 }
 
-// fitted is the process over what is known; the batch shares it.
+// fitted returns the process over what is known; it is shared by the batch.
 func (a *asker) fitted() *fittedModel {
 	if a.model != nil {
 		return a.model
@@ -80,8 +80,8 @@ func (a *asker) fitted() *fittedModel {
 	z := warped(scores)
 	worst := slices.Min(z)
 
-	// Failed trials are as bad as the worst: near them there may be more that fail. But a machine may have vanished, which says nothing:
-	// one failure weighs little against results beside it, and several of a kind weigh more.
+	// A failed trial counts as bad as the worst, since others near it may fail as well. But the machine may just have vanished, which says
+	// nothing: so a single failure weighs little next to results, and several nearby weigh more.
 	for _, p := range a.history.failed {
 		observed = append(observed, observation{point: p, score: math.Inf(-1)})
 		z = append(z, worst)
@@ -108,11 +108,11 @@ func (a *asker) fitted() *fittedModel {
 	return m
 }
 
-// failureDoubt is the variance of what a failed trial stands for, where that of all results is 1.
+// failureDoubt is the variance of a failed trial's value, relative to the variance of all results.
 const failureDoubt = 2
 
-// telling picks the observations that say most when there are too many: of this search before former ones, the best half first,
-// then evenly through the rest.
+// telling selects the most informative observations if there are too many: this search's before earlier ones, the best half first, then
+// evenly through the rest.
 func telling(observed []observation, z []float64, most int) []int {
 	var own, past []int
 	for i, o := range observed {
@@ -129,7 +129,7 @@ func telling(observed []observation, z []float64, most int) []int {
 	return picked
 }
 
-// bestAndSpread picks the best half, and the rest evenly.
+// bestAndSpread selects the best half, and then evenly from the rest.
 func bestAndSpread(indices []int, z []float64, most int) []int {
 	if len(indices) <= most {
 		return indices
@@ -147,7 +147,7 @@ func bestAndSpread(indices []int, z []float64, most int) []int {
 	return out
 }
 
-// observed are the results that the model may know: this search's, brought to the level of the former ones, and those.
+// observed returns the results for the model: this search's, shifted to the level of the earlier ones, and those.
 func (h *history) observed() []observation {
 	shift := 0.0
 	if len(h.earlier) > 0 {
@@ -169,8 +169,8 @@ type candidate struct {
 	mean, std float64
 }
 
-// improve seeks the configuration with the largest expected improvement: over the whole space, near the best ones, and then ever
-// closer around what was found.
+// improve looks for the configuration with the largest expected improvement: over the whole space, near the best ones, and then ever closer
+// around the best found.
 func (m *fittedModel) improve(a *asker) *candidate {
 	rng := rand.New(rand.NewPCG(a.Seed, uint64(a.next)))
 	n := len(m.rows)
@@ -219,7 +219,7 @@ func (m *fittedModel) improve(a *asker) *candidate {
 	return best[0]
 }
 
-// mutate is a place near another: all axes move, or only a few.
+// mutate returns a nearby position: all axes move, or only a few.
 func (a *asker) mutate(rng *rand.Rand, at []float64, sigma float64) []float64 {
 	u := slices.Clone(at)
 	few := rng.IntN(2) == 0
@@ -248,7 +248,7 @@ func (a *asker) mutate(rng *rand.Rand, at []float64, sigma float64) []float64 {
 
 const keepBest = 4
 
-// evaluate keeps the best of places and of what was the best before, without those that may not be proposed.
+// evaluate returns the best of positions and of the previous best, without those that may not be proposed.
 func (m *fittedModel) evaluate(a *asker, places [][]float64, before []*candidate) []*candidate {
 	all := make([]*candidate, 0, len(places))
 	rows := make([][]float64, 0, len(places))
@@ -292,7 +292,7 @@ func (m *fittedModel) evaluate(a *asker, places [][]float64, before []*candidate
 	return best
 }
 
-// absent says which axes a configuration lacks.
+// absent marks the axes that a configuration lacks.
 func (d *domain) absent(params map[string]any) []bool {
 	if !d.conditional {
 		return nil
@@ -305,14 +305,14 @@ func (d *domain) absent(params map[string]any) []bool {
 	return out
 }
 
-// logImprovement is the logarithm of how much a normal variable, mean above what is known, is expected to exceed it.
+// logImprovement is the logarithm of the expected improvement of a normal variable over the best known value, from which mean is measured.
 func logImprovement(mean, std float64) float64 {
 	g := mean / std
 	density := math.Exp(-g*g/2) / math.Sqrt(2*math.Pi)
 	switch {
 	case g > -5:
 		return math.Log(std * (density + g*math.Erfc(-g/math.Sqrt2)/2))
-	default: // what is left of the two terms once they have cancelled out
+	default: // the remainder of the two terms after cancellation
 		return math.Log(std) - g*g/2 - math.Log(2*math.Pi)/2 - 2*math.Log(-g) + math.Log1p(-3/(g*g))
 	}
 }

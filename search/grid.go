@@ -9,12 +9,12 @@ import (
 	"coppice/sweep"
 )
 
-// gridWalk goes through the Cartesian product of a grid, names ascending and the last name changing fastest.
+// gridWalk enumerates the Cartesian product of a grid, with names ascending and the last name changing fastest.
 type gridWalk struct {
 	grid  map[string][]any
 	names []string
-	size  uint64 // configurations; 0 without a grid
-	at    uint64 // number of the next one
+	size  uint64 // number of configurations; 0 without a grid
+	at    uint64 // index of the next one
 }
 
 func newGridWalk(grid map[string][]any) (*gridWalk, error) {
@@ -31,7 +31,7 @@ func newGridWalk(grid map[string][]any) (*gridWalk, error) {
 	return w, nil
 }
 
-// next is the next configuration and its number, or nil at the end.
+// next returns the next configuration and its number, or nil at the end.
 func (w *gridWalk) next() (sweep.Params, uint64) {
 	if w.at >= w.size {
 		return nil, w.size
@@ -39,7 +39,7 @@ func (w *gridWalk) next() (sweep.Params, uint64) {
 	number := w.at
 	w.at++
 
-	// The point's number, digit by digit, picks its values.
+	// The digits of the point's number select its values.
 	params := sweep.Params{}
 	for rest, j := number, len(w.names)-1; j >= 0; j-- {
 		values := w.grid[w.names[j]]

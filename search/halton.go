@@ -8,14 +8,14 @@ import (
 	"gonum.org/v1/gonum/stat/samplemv"
 )
 
-// maxHalton bounds how far the sequence goes for a search: what comes later is drawn at random.
+// maxHalton bounds the sequence for one search: later trials are drawn at random.
 const maxHalton = 1 << 10
 
-// maxHaltonAxes is how many axes the library's sequence has.
+// maxHaltonAxes is how many axes the library's sequence supports.
 const maxHaltonAxes = 1000
 
-// spread are the first points of a randomized Halton sequence (Owen 2017), which fill the space more evenly than random ones.
-// Point i does not depend on how many there are.
+// spread returns the first points of a randomized Halton sequence (Owen 2017), which fill the space more evenly than random ones. Point i
+// does not depend on the number of points.
 func spread(seed uint64, points, dims int) *mat.Dense {
 	out := mat.NewDense(points, dims, nil)
 	const golden = 0x9e3779b97f4a7c15
@@ -23,7 +23,7 @@ func spread(seed uint64, points, dims int) *mat.Dense {
 	return out
 }
 
-// fromHalton is the next point of the sequence: trial n takes point n, or, where that may not be proposed, one far from it.
+// fromHalton returns the next point of the sequence: trial n takes point n or, if that may not be proposed, one far from it.
 func (a *asker) fromHalton(why string) *proposal {
 	if a.next >= maxHalton || len(a.axes) > maxHaltonAxes {
 		return a.fromRandom()
@@ -39,5 +39,5 @@ func (a *asker) fromHalton(why string) *proposal {
 			return &proposal{params, SourceHalton, why}
 		}
 	}
-	return a.fromRandom() // constraints leave fewer points than there are trials
+	return a.fromRandom() // constraints leave fewer points than trials
 }

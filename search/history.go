@@ -9,12 +9,12 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// history is what the methods that learn know, in places on the axes. Scores are higher where better.
+// history is the data of the methods that learn, as positions on the axes. Higher scores are better.
 type history struct {
 	finished []observation // of this search, by trial
 	failed   []point
 	pending  []point
-	earlier  []observation // of former searches, on the level of the newest of them
+	earlier  []observation // of earlier searches, at the level of the newest of them
 	level    map[string]float64
 }
 
@@ -23,10 +23,10 @@ type observation struct {
 	point
 	trial int
 	score float64
-	age   int // searches ago; 0 is this one
+	age   int // in searches; 0 is this one
 }
 
-// add takes a trial of this search into account. One whose configuration has no place in the space says nothing here.
+// add adds a trial of this search. One whose configuration is not in the space is ignored.
 func (h *history) add(d *domain, k Known, maximize bool) {
 	p, ok := d.locate(k.Params)
 	if !ok {
@@ -44,8 +44,7 @@ func (h *history) add(d *domain, k Known, maximize bool) {
 	}
 }
 
-// scoreOf is a trial's score. A stopped trial may have left only its curve, of which the best counts. What is not finite is no
-// score.
+// scoreOf returns a trial's score. A stopped trial may only have a curve, whose best value counts. A value that is not finite is no score.
 func scoreOf(k Known, maximize bool) (score float64, known bool) {
 	sign := -1.0
 	if maximize {
@@ -70,8 +69,8 @@ func scoreOf(k Known, maximize bool) (score float64, known bool) {
 	return 0, false
 }
 
-// learn takes former searches into account, each on the level of the next newer one: data drifts, and with it what a good score
-// is. Configurations that both have tried say by how much; without such, the medians do.
+// learn adds earlier searches, each shifted to the level of the next newer one: data drift, and with them what a good score is. The shift
+// is estimated from configurations that both have tried; if there are none, from the medians.
 func (h *history) learn(d *domain, earlier []Sweep, maximize bool) {
 	h.level = map[string]float64{}
 	var newer []float64
@@ -107,7 +106,7 @@ func (h *history) learn(d *domain, earlier []Sweep, maximize bool) {
 	}
 }
 
-// shift is what brings scores to the level of those of newer searches.
+// shift is the amount that brings scores to the level of newer searches.
 func (h *history) shift(found []observation, newer []float64) float64 {
 	var differences, scores []float64
 	for _, o := range found {
@@ -117,7 +116,7 @@ func (h *history) shift(found []observation, newer []float64) float64 {
 		}
 	}
 
-	const enough = 10 // for a median to mean something
+	const enough = 10 // least number for a meaningful median
 	switch {
 	case len(differences) > 0:
 		return median(differences)
@@ -134,15 +133,15 @@ func median(values []float64) float64 {
 }
 
 const (
-	// clipRange is how far below the median a score may be, in distances of the best from the median: how bad the bad ones are is of no
-	// use.
+	// clipRange limits how far below the median a score may be, in distances of the best from the median: how bad the bad ones are is
+	// irrelevant.
 	clipRange = 4
-	// warpShare is how much of a warped score is that of its rank.
+	// warpShare is the weight of the rank in a warped score.
 	warpShare = 0.5
 )
 
-// warped makes scores comparable for a model that believes in bell curves: half standardized values, of which the bad end is drawn in,
-// half normal scores of their ranks. Equal scores stay equal.
+// warped transforms scores for a model that assumes normal distributions: half standardized values with the bad end clipped, half normal
+// scores of their ranks. Equal scores stay equal.
 func warped(scores []float64) []float64 {
 	n := len(scores)
 	sorted := slices.Sorted(slices.Values(scores))

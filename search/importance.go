@@ -7,26 +7,26 @@ import (
 	"slices"
 )
 
-// Dimension is one parameter as the finished trials had it. Values of categories are their numbers, 0 to Categories-1; of numbers
-// Categories is 0. A trial without the parameter has NaN, and says nothing about it.
+// Dimension is one parameter over the finished trials. Values of categories are their numbers, 0 to Categories-1; for numbers Categories is
+// 0. A trial without the parameter has NaN, and is ignored for it.
 type Dimension struct {
 	Name       string
 	Values     []float64
 	Categories int
-	Log        bool // drawn uniformly in the logarithm: so it is measured
+	Log        bool // drawn, and therefore measured, on a logarithmic scale
 }
 
-// Weight is how much a parameter has to do with which trials are among the best.
+// Weight says how much a parameter affects which trials are among the best.
 type Weight struct {
 	Name string
-	// Share of all parameters' importances; they add up to 1.
+	// Share is the share in the total importance.
 	Share float64
-	// Chance is what the parameter's importance, in the same unit, exceeds in one of twenty drawings of the best trials by lot. A
-	// share that is not clearly above it says nothing.
+	// Chance is the level that the parameter's importance exceeds in one of twenty random choices of the best trials, in the same unit. A
+	// share that is not clearly above it is not significant.
 	Chance float64
 }
 
-// How importances are measured.
+// Constants of the importance.
 const (
 	bestShare     = 0.1 // of the trials count as the best
 	fewestBest    = 8
@@ -34,14 +34,14 @@ const (
 	gridCells     = 50
 	chanceDraws   = 100
 	chanceIsAbove = 0.95
-	evenly        = 0.1 // of every density
+	evenly        = 0.1 // weight of the uniform part of every density
 )
 
-// Importance ranks parameters by how differently the best trials are spread along each, compared with all of them: the Pearson
-// divergence of two densities of one dimension (PED-ANOVA: Watanabe, Bansal and Hutter 2023), less what the divergence is on average
-// when lots decide which trials are the best: that is much for a few trials and for a value that hardly any trial has. Dimensions and
-// losses are of the same trials, in the same order; a lower loss is better. A parameter counts among the trials that have it; where these
-// are too few it has no importance. The same input gives the same output, most important first.
+// Importance ranks parameters by how differently the best trials are distributed along each, compared with all trials: the Pearson
+// divergence of two one-dimensional densities (PED-ANOVA: Watanabe, Bansal and Hutter 2023), less its mean when the best trials are chosen
+// at random, which is large for few trials and for rare values. Dimensions and losses are of the same trials, in the same order; a lower
+// loss is better. A parameter is evaluated on the trials that have it; with too few of these its importance is 0. The result is
+// deterministic, most important first.
 func Importance(dims []Dimension, loss []float64) []Weight {
 	order := make([]int, len(loss))
 	for i := range order {
@@ -77,7 +77,7 @@ func Importance(dims []Dimension, loss []float64) []Weight {
 	return weights
 }
 
-// ofThoseThatHaveIt are the values of the trials that have the parameter, in their order.
+// ofThoseThatHaveIt returns the values of the trials that have the parameter, in their order.
 func (d *Dimension) ofThoseThatHaveIt(order []int) []float64 {
 	values := make([]float64, 0, len(order))
 	for _, t := range order {
@@ -88,7 +88,7 @@ func (d *Dimension) ofThoseThatHaveIt(order []int) []float64 {
 	return values
 }
 
-// upTo are the numbers below n.
+// upTo returns the numbers below n.
 func upTo(n int) []int {
 	out := make([]int, n)
 	for i := range out {
@@ -97,13 +97,13 @@ func upTo(n int) []int {
 	return out
 }
 
-// lot is what a parameter's divergence is when lots decide which trials are the best.
+// lot is the distribution of a parameter's divergence for randomly chosen best trials.
 type lot struct {
 	mean float64
-	high float64 // exceeded as seldom as chanceIsAbove says
+	high float64 // exceeded with the probability in chanceIsAbove
 }
 
-// lots draws it, the same for every parameter that as many trials have.
+// lots samples it; the sample is the same for all parameters with equally many trials.
 func (s *marginal) lots(trials, best int) (out lot) {
 	rng := rand.New(rand.NewPCG(uint64(trials), uint64(best)))
 	var drawn []float64
@@ -119,12 +119,12 @@ func (s *marginal) lots(trials, best int) (out lot) {
 	return out
 }
 
-// marginal is how trials are spread along one dimension.
+// marginal is the distribution of trials along one dimension.
 type marginal struct {
-	at      []float64 // of each trial: its place on a grid, or the number of its category
+	at      []float64 // by trial: its position on a grid, or its category
 	numbers bool
 	cells   int
-	all     []float64 // the density of all trials in each cell
+	all     []float64 // the density of all trials, by cell
 }
 
 func newMarginal(values []float64, categories int, logarithmic bool) *marginal {
@@ -137,7 +137,7 @@ func newMarginal(values []float64, categories int, logarithmic bool) *marginal {
 	return s
 }
 
-// toGrid maps values to the places 0 to gridCells-1.
+// toGrid maps values to the positions 0 to gridCells-1.
 func (s *marginal) toGrid(logarithmic bool) {
 	if logarithmic {
 		s.toLog()
@@ -151,7 +151,7 @@ func (s *marginal) toGrid(logarithmic bool) {
 	}
 }
 
-// toLog takes logarithms. What has none, such as the 0 that switches something off, lies a little below the least that has.
+// toLog takes logarithms. Values without one, such as a 0 that disables something, are placed slightly below the smallest that has one.
 func (s *marginal) toLog() {
 	least := math.Inf(1)
 	for _, v := range s.at {
@@ -165,13 +165,13 @@ func (s *marginal) toLog() {
 		}
 		s.at[i] = math.Log(v)
 	}
-	if math.IsInf(least, 1) { // nothing has a logarithm
+	if math.IsInf(least, 1) { // no value has a logarithm
 		clear(s.at)
 	}
 }
 
-// density is that of some trials over the cells: of numbers by normal kernels, of categories by their frequencies; both with a part
-// that is spread evenly, so that no cell is empty.
+// density returns the density of some trials over the cells: normal kernels for numbers, frequencies for categories; both mixed with a
+// uniform part, so that no cell is empty.
 func (s *marginal) density(trials []int) []float64 {
 	out := make([]float64, s.cells)
 	for i := range out {
@@ -199,7 +199,7 @@ func (s *marginal) density(trials []int) []float64 {
 	return out
 }
 
-// bandwidth is Scott's, in cells, and never so narrow that a kernel is one cell.
+// bandwidth is Scott's, in cells, but wide enough for a kernel to cover more than one cell.
 func (s *marginal) bandwidth(trials []int) float64 {
 	const narrowest = 0.5 / 1.64
 	at := make([]float64, len(trials))
@@ -221,7 +221,7 @@ func (s *marginal) bandwidth(trials []int) float64 {
 	return max(narrowest, 1.059*width*math.Pow(float64(len(at)), -0.2))
 }
 
-// addKernel adds one trial, spread normally around its place; what would fall outside the grid stays inside.
+// addKernel adds one trial with a normal kernel around its position; the part outside of the grid is folded in.
 func addKernel(out []float64, at, width float64) {
 	var kernel [gridCells]float64
 	sum := 0.0
@@ -235,7 +235,7 @@ func addKernel(out []float64, at, width float64) {
 	}
 }
 
-// divergence is Pearson's, of the best trials' density from that of all.
+// divergence is Pearson's divergence of the best trials' density from that of all.
 func (s *marginal) divergence(best []int) float64 {
 	sum := 0.0
 	for i, p := range s.density(best) {

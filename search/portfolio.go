@@ -7,7 +7,7 @@ import (
 	"coppice/sweep"
 )
 
-// setting is what a portfolio's configuration gives one parameter of boosted trees, whatever a library calls it.
+// setting is a parameter of boosted trees, independent of its name in a library.
 type setting int
 
 const (
@@ -42,12 +42,12 @@ var settingNames = map[setting][]string{
 	minGain:     {"min_gain_to_split", "gamma", "min_split_loss", "min_split_gain"},
 }
 
-// usual are the values of parameters without an order that boosted trees begin with.
+// usual are the default values of unordered parameters of boosted trees.
 var usual = []any{"gbtree", "gbdt", "Plain", "depthwise", "SymmetricTree", "hist"}
 
-// portfolio are configurations that did well on many public tables: optimal defaults of Probst, Boulesteix and Bischl (2019) first, then
-// what lies around the defaults of the libraries and the advice of their documentation, from shallow and hardly regularized to deep
-// and strongly so.
+// portfolio lists configurations that did well on many public tables: first the optimal defaults of Probst, Boulesteix and Bischl (2019),
+// then variations of the libraries' defaults and of the advice in their documentation, from shallow and hardly regularized to deep and
+// strongly regularized.
 var portfolio = []struct {
 	name   string
 	values map[setting]float64
@@ -64,10 +64,10 @@ var portfolio = []struct {
 		rowShare: 0.7, columnShare: 0.5, levelShare: 0.5, ridge: 20, lasso: 1, minGain: 0.1}},
 }
 
-// fewestSettings are the parameters that must be recognized before the portfolio is taken to be meant.
+// fewestSettings is how many parameters must be recognised for the portfolio to apply.
 const fewestSettings = 3
 
-// settingsOf are the axes that are parameters of boosted trees.
+// settingsOf returns the axes that are parameters of boosted trees.
 func (d *domain) settingsOf() map[int]setting {
 	found := map[int]setting{}
 	for j := range d.axes {
@@ -80,7 +80,7 @@ func (d *domain) settingsOf() map[int]setting {
 	return found
 }
 
-// fromPortfolio begins a first search with configurations that are good elsewhere, where names say that trees are boosted.
+// fromPortfolio starts a first search with generally good configurations, if the names suggest boosted trees.
 func (a *asker) fromPortfolio() *proposal {
 	if len(a.history.earlier) > 0 || a.next >= 3*len(portfolio) {
 		return nil
@@ -104,8 +104,8 @@ func (a *asker) fromPortfolio() *proposal {
 	return nil
 }
 
-// entry is a configuration of the portfolio inside the bounds of the space. What it does not name takes the usual value, or each
-// in turn.
+// entry returns a configuration of the portfolio, clamped to the space. A parameter that it does not name gets the usual value, or each
+// value in turn.
 func (a *asker) entry(i int, values map[setting]float64, known map[int]setting) sweep.Params {
 	at := make([]float64, len(a.axes))
 	for j := range a.axes {
@@ -127,7 +127,7 @@ func (a *asker) entry(i int, values map[setting]float64, known map[int]setting) 
 	return a.config(at)
 }
 
-// nearest is the place of the value of an ordered axis that is closest to x.
+// nearest returns the position of an ordered axis's value closest to x.
 func (a *axis) nearest(x float64) float64 {
 	if a.levels == nil {
 		u, ok := a.place(x)

@@ -13,12 +13,12 @@ import (
 // Request asks for the trials of a sweep.
 type Request struct {
 	Search sweep.Search
-	Base   sweep.Params // parameters of every trial, beneath the trial's own
+	Base   sweep.Params // common parameters, overridden by a trial's own
 	Trials int          // how many
 	Seed   uint64
 
-	// Canonical completes a configuration: defaults filled in, values checked. Two configurations that
-	// train the same model come out equal. nil takes configurations as they are.
+	// Canonical completes a configuration: it fills in defaults and checks values. Configurations that train the same model become equal.
+	// nil leaves configurations unchanged.
 	Canonical func(params map[string]any) (map[string]any, error)
 }
 
@@ -29,47 +29,47 @@ const (
 	SourceRandom = "random"
 )
 
-// Proposal is the trials of a sweep, and what became of every configuration that was considered.
+// Proposal is the trials of a sweep, and the outcome for every configuration considered.
 type Proposal struct {
 	Trials     []sweep.Trial
-	Fixed      int // how many trials are from where
+	Fixed      int // number of trials by source
 	Grid       int
 	Random     int
 	Duplicates int            // configurations left out because they repeat a trial
-	Violations map[string]int // left out because they broke a constraint, by the first that they broke
-	Refused    int            // random draws left out because the trainer refused them
+	Violations map[string]int // left out because they violated a constraint, by the first one violated
+	Refused    int            // random draws left out because the trainer rejected them
 	Draws      int            // random draws made
 
 	Decisions []Decision // in the order in which they were made
-	Notes     []string   // what a person should know, such as why there are fewer trials than asked for
+	Notes     []string   // for people, such as why there are fewer trials than requested
 }
 
-// Decision is what became of one configuration.
+// Decision is the outcome for one configuration.
 type Decision struct {
 	Source string
-	Trial  int // its number, or -1 when it was left out
+	Trial  int // its number, or -1 if it was left out
 	Reason string
 }
 
 const (
 	// maxGrid bounds the configurations of a grid, before constraints.
 	maxGrid = 100_000
-	// maxLeftOut bounds the decisions about random draws that were left out; all are counted.
+	// maxLeftOut bounds the recorded decisions about random draws that were left out; all are counted.
 	maxLeftOut = 1000
-	// A search gives up after so many draws in a row that brought nothing, or so many more for every trial in all.
+	// Drawing gives up after this many useless draws in a row, or a number of them per trial in total.
 	maxMisses      = 10_000
 	maxDrawsATrial = 1000
-	// maxEnumerated is the size up to which a space is gone through to its end when drawing from it brings nothing new.
+	// maxEnumerated is the size up to which a space is enumerated when drawing finds nothing new.
 	maxEnumerated = 100_000
 	missesToEnd   = 200
 )
 
-// Propose lists the trials: the fixed configurations in the spec's order, the grid with names ascending and the last name
-// changing fastest, then random draws until there are enough. Configurations that break a constraint or repeat another
-// are left out. Random draws are keyed by seed, draw and parameter: a parameter more changes nothing about the others.
+// Propose lists the trials: the fixed configurations in the spec's order, the grid with names ascending and the last name changing fastest,
+// then random draws until there are enough. Configurations that violate a constraint or repeat another are left out. Random draws are keyed
+// by seed, draw and parameter, so that adding a parameter does not change the others.
 //
-// When the random space is finite and has too few configurations, there are fewer trials and a note says so. Errors are
-// *SpecError, *ExpressionError, *TooManyError and *SpaceError.
+// If the random space has too few configurations, there are fewer trials and a note says so. Errors are *SpecError, *ExpressionError,
+// *TooManyError and *SpaceError.
 func Propose(r Request) (Proposal, error) {
 	p := &proposer{Request: r, seen: map[string]int{}, tally: SpaceError{Violations: map[string]int{}}}
 	p.Violations = map[string]int{}
@@ -85,11 +85,11 @@ type proposer struct {
 	Request
 	Proposal
 	constraints []*Constraint
-	space       *domain        // of search.random, when it has conditions; else nil
-	example     sweep.Params   // the base, complete
+	space       *domain        // of search.random if it has conditions; else nil
+	example     sweep.Params   // the completed base
 	seen        map[string]int // number of the trial with this configuration
-	tally       SpaceError     // what became of the random draws
-	leftOut     int            // how many of them brought nothing
+	tally       SpaceError     // the outcomes of random draws
+	leftOut     int            // number of useless random draws
 }
 
 func (p *proposer) prepare() error {
@@ -103,7 +103,7 @@ func (p *proposer) prepare() error {
 
 	p.Base = normalized(p.Base)
 
-	// One complete configuration, from which constraints learn names and types.
+	// A complete configuration, from which constraints get names and types.
 	example, err := p.Canonical(maps.Clone(p.Base))
 	if err != nil {
 		return &SpecError{Part: "params", Err: err}
@@ -127,7 +127,7 @@ func (p *proposer) prepare() error {
 	return err
 }
 
-// normalized is params with numbers as they are after a round trip through JSON.
+// normalized returns params with numbers as after a round trip through JSON.
 func normalized(params sweep.Params) sweep.Params {
 	out := make(sweep.Params, len(params))
 	for name, value := range params {
@@ -136,15 +136,15 @@ func normalized(params sweep.Params) sweep.Params {
 	return out
 }
 
-// outcome of considering a configuration: a new trial or the reason why there is none.
+// outcome of considering a configuration: a new trial, or the reason why there is none.
 type outcome struct {
 	trial    int         // number of the new trial, or -1
-	violated *Constraint // it breaks this one
-	repeats  int         // it repeats this trial, when nothing else is set
-	refused  error       // it cannot be trained
+	violated *Constraint // the violated constraint
+	repeats  int         // the trial that it repeats, if nothing else is set
+	refused  error       // the trainer's error
 }
 
-// consider makes a trial of a configuration unless it breaks a constraint or repeats another.
+// consider makes a trial of a configuration unless it violates a constraint or repeats another.
 func (p *proposer) consider(params sweep.Params) outcome {
 	own, absent := p.existing(params)
 	full, err := p.complete(own)
@@ -165,7 +165,7 @@ func (p *proposer) consider(params sweep.Params) outcome {
 		}
 	}
 
-	// Configurations repeat each other when all their parameters are equal.
+	// Configurations are the same if all their parameters are equal.
 	key, err := json.Marshal(full)
 	if err != nil {
 		return outcome{trial: -1, refused: fmt.Errorf("it cannot be written as JSON: %w", err)}
@@ -181,7 +181,7 @@ func (p *proposer) consider(params sweep.Params) outcome {
 	return outcome{trial: n}
 }
 
-// complete puts a trial's own parameters over the base's and lets the trainer fill in the rest.
+// complete overlays a trial's own parameters on the base and lets the trainer fill in the rest.
 func (p *proposer) complete(params sweep.Params) (sweep.Params, error) {
 	full, err := p.Canonical(over(p.Base, params))
 	if err != nil {
@@ -190,7 +190,7 @@ func (p *proposer) complete(params sweep.Params) (sweep.Params, error) {
 	return normalized(full), nil
 }
 
-// keep records where a new trial came from.
+// keep records the source of a new trial.
 func (p *proposer) keep(source string, trial int, format string, args ...any) {
 	p.Proposal.Trials[trial].Source = source
 	p.decide(source, trial, format, args...)
@@ -200,7 +200,7 @@ func (p *proposer) decide(source string, trial int, format string, args ...any) 
 	p.Decisions = append(p.Decisions, Decision{Source: source, Trial: trial, Reason: fmt.Sprintf(format, args...)})
 }
 
-// fixed takes the configurations that a person wrote down one by one. One that cannot be trained is an error.
+// fixed adds the configurations listed one by one. One that cannot be trained is an error.
 func (p *proposer) fixed() error {
 	s := p.Search
 	if len(s.Fixed) == 0 && len(s.Grid) == 0 && len(s.Random) == 0 {
@@ -225,7 +225,7 @@ func (p *proposer) fixed() error {
 	return nil
 }
 
-// grid goes through the Cartesian product.
+// grid adds the Cartesian product.
 func (p *proposer) grid() error {
 	walk, err := newGridWalk(p.Search.Grid)
 	if err != nil {
@@ -260,7 +260,7 @@ func (p *proposer) gridPoint(params map[string]any) error {
 	return nil
 }
 
-// describe writes a configuration as name=value, names ascending.
+// describe formats a configuration as name=value, names ascending.
 func describe(params map[string]any) string {
 	if len(params) == 0 {
 		return "params as they are"

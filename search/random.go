@@ -10,10 +10,10 @@ import (
 	"coppice/sweep"
 )
 
-// space is what search.random describes: the product of its parameters.
+// space is the product of the parameters in search.random.
 type space struct {
 	samplers []sampler // by key
-	size     uint64    // configurations; 0 when they cannot be counted
+	size     uint64    // number of configurations; 0 if uncountable
 }
 
 func newSpace(s sweep.Search) (space, error) {
@@ -40,7 +40,7 @@ func newSpace(s sweep.Search) (space, error) {
 	return sp, nil
 }
 
-// countable says whether the space can be gone through to its end.
+// countable reports whether the space can be enumerated.
 func (s space) countable() bool { return s.size > 0 && s.size <= maxEnumerated }
 
 func (s space) draw(seed, number uint64) map[string]any {
@@ -60,7 +60,7 @@ func (s space) at(i uint64) map[string]any {
 	return params
 }
 
-// order is all of a countable space, shuffled by the seed.
+// order returns all of a countable space, shuffled by the seed.
 func (s space) order(seed uint64) []uint64 {
 	all := make([]uint64, s.size)
 	for i := range all {
@@ -72,7 +72,7 @@ func (s space) order(seed uint64) []uint64 {
 	return all
 }
 
-// random draws until there are enough trials, or until it is clear that there will not be.
+// random draws until there are enough trials, or it is clear that there will not be.
 func (p *proposer) random() error {
 	s, err := newSpace(p.Search)
 	if err != nil {
@@ -126,7 +126,7 @@ func (p *proposer) drawFrom(s space) {
 		return
 	}
 
-	// Draws meet the last few too rarely: go through all that there are.
+	// Draws rarely hit the last few: enumerate the space instead.
 	for _, i := range s.order(p.Seed) {
 		if !short() {
 			return

@@ -7,8 +7,8 @@ import (
 	"coppice/sweep"
 )
 
-// AtRung says whether a trial of a plan goes on from a rung, where it has own: a pure function of the plan and of the scores that have been seen, those of others up to that rung and
-// its own at earlier ones. Errors are *SpecError.
+// AtRung decides whether a trial of a plan goes on from the rung that it reached with own: a pure function of the plan and of the scores
+// seen, others' up to that rung and its own at earlier ones. Errors are *SpecError.
 func AtRung(p *sweep.Plan, own sweep.Reached, seen []sweep.Reached) (Verdict, error) {
 	rule := p.Spec.Search.Stop
 	s := Stopping{Rule: rule.Rule, Rungs: rule.Rungs, Eta: rule.Eta, Maximize: p.Maximize, Noise: rule.Noise, Trials: len(p.Trials)}

@@ -7,59 +7,59 @@ import (
 	"slices"
 )
 
-// Rules by which trials are stopped before their end.
+// Rules for stopping trials early.
 const (
-	StopASHA      = "asha"      // asynchronous successive halving: at each rung, who is not among the best of those that came so far
-	StopHalving   = "halving"   // the same, decided once all trials have come: the same decisions in whatever order they come
-	StopHyperband = "hyperband" // asha in brackets, the later of which stop later: safer where short training misleads
-	StopMedian    = "median"    // who is worse than half of the others on their way so far
+	StopASHA      = "asha"      // asynchronous successive halving: at each rung, stops a trial that is not among the best of those that have reached it
+	StopHalving   = "halving"   // the same, decided once all trials have arrived, so that the decisions do not depend on their order
+	StopHyperband = "hyperband" // asha in brackets; later brackets stop later, which is safer if short training is misleading
+	StopMedian    = "median"    // stops a trial worse than half of the others so far
 )
 
-// StopRules are the names of all rules.
+// StopRules returns the names of all rules.
 func StopRules() []string { return []string{StopASHA, StopHalving, StopHyperband, StopMedian} }
 
-// Stopping asks whether a trial goes on. Everything that the decision rests on is in it.
+// Stopping asks whether a trial goes on. It contains everything that the decision depends on.
 type Stopping struct {
 	Rule     string
-	Rungs    []int   // the steps at which trials are compared, ascending, without the last step of all: see Rungs
-	Eta      int     // one in so many goes on at a rung; 2 or more, asha and its kin
+	Rungs    []int   // the steps at which trials are compared, ascending, without the final step: see Rungs
+	Eta      int     // for asha and its variants: one in eta goes on at a rung; at least 2
 	Maximize bool    // of the metric
-	Noise    float64 // standard error of the difference of two trials' values; a stop needs a larger one
+	Noise    float64 // standard error of the difference of two trials' values; only a larger gap stops a trial
 	Trials   int     // of the sweep; halving waits for them
 	Curves   []Curve // of all trials that have begun
 }
 
-// Curve is what a trial has measured so far, by ascending step.
+// Curve is a trial's measurements so far, by ascending step.
 type Curve struct {
 	Trial  int
 	Points []CurvePoint
-	Status string // one of the Trial constants; who failed is compared with nobody, who was stopped may be promoted
+	Status string // one of the Trial constants; failed trials are not compared, stopped ones may be promoted
 }
 
-// CurvePoint is a value of the metric after so many steps.
+// CurvePoint is a value of the metric after a number of steps.
 type CurvePoint struct {
 	Step  int
 	Value float64
 }
 
-// What becomes of a trial.
+// Actions for a trial.
 const (
 	GoOn = "go on"
 	Stop = "stop"
-	Wait = "wait" // for the other trials of the rung
+	Wait = "wait" // for the other trials at the rung
 )
 
 // Verdict is a decision about a trial, with its reason.
 type Verdict struct {
 	Action string
-	Rung   int // the step at which it was compared, or 0 when it was not
+	Rung   int // the step at which it was compared, or 0 if it was not
 	Reason string
 }
 
-// fewestToStop is how many trials must have come to a rung before one of them is stopped by the median rule.
+// fewestToStop is how many trials must have reached a rung before the median rule stops one.
 const fewestToStop = 4
 
-// Rungs are the steps at which trials of at most so many steps are compared: max / eta, max / eta^2 and so on, down to min.
+// Rungs returns the steps at which trials of at most highest steps are compared: highest / eta, highest / eta^2 and so on, down to lowest.
 func Rungs(lowest, highest, eta int) []int {
 	var rungs []int
 	for step := highest / max(eta, 2); step >= max(lowest, 1); step /= max(eta, 2) {
@@ -111,8 +111,8 @@ func Judge(s Stopping, trial int) (Verdict, error) {
 	return s.byRank(s.Curves[i], rung), nil
 }
 
-// rungsOf are the rungs of a trial: under hyperband, those of its bracket. Bracket b leaves out the first b rungs and takes one
-// in as many trials fewer as its trials are dearer.
+// rungsOf returns the rungs of a trial: under hyperband, those of its bracket. Bracket b skips the first b rungs and gets fewer trials in
+// proportion to their higher cost.
 func (s *Stopping) rungsOf(trial int) []int {
 	if s.Rule != StopHyperband {
 		return s.Rungs
@@ -120,8 +120,7 @@ func (s *Stopping) rungsOf(trial int) []int {
 	return s.Rungs[min(s.bracketOf(trial), len(s.Rungs)):]
 }
 
-// bracketOf spreads trials over brackets by their numbers: of brackets 0, 1, 2 ... with weights eta^(B-b) / (B-b+1), as Li et al.
-// (2018) size them.
+// bracketOf assigns trials to brackets by number: brackets 0, 1, 2 ... have weights eta^(B-b) / (B-b+1), as sized by Li et al. (2018).
 func (s *Stopping) bracketOf(trial int) int {
 	if s.Rule != StopHyperband {
 		return 0
@@ -135,19 +134,19 @@ func (s *Stopping) bracketOf(trial int) int {
 		edges = append(edges, total)
 	}
 
-	// A low-discrepancy sequence, so that any run of trials has its share of every bracket.
+	// A low-discrepancy sequence, so that any run of trials is divided between the brackets in proportion.
 	const golden = 0.6180339887498949
 	_, at := math.Modf(float64(float64(trial)*golden) + golden)
 	return slices.IndexFunc(edges, func(edge float64) bool { return at*total < edge })
 }
 
-// entry is a trial at a rung, its score higher where better.
+// entry is a trial at a rung; higher scores are better.
 type entry struct {
 	trial int
 	score float64
 }
 
-// field are the trials that have come to a rung, best first; the lower number first where equal.
+// field returns the trials that have reached a rung, best first; on a tie, the lower number first.
 func (s *Stopping) field(rung, bracket int) []entry {
 	var out []entry
 	for _, c := range s.Curves {
@@ -180,7 +179,7 @@ func (c *Curve) reached() int {
 	return c.Points[len(c.Points)-1].Step
 }
 
-// at is the last value that a curve has up to a step.
+// at is the last value of a curve up to a step.
 func (c *Curve) at(step int) (v float64, known bool) {
 	for _, p := range c.Points {
 		if p.Step <= step {
@@ -190,8 +189,8 @@ func (c *Curve) at(step int) (v float64, known bool) {
 	return v, known
 }
 
-// byRank is successive halving: the best of every eta that have come to the rung go on, and who is not worse than the last of them
-// by more than noise.
+// byRank is successive halving: of those that have reached the rung, the best one in eta go on, and those that are behind the last of these
+// by no more than noise.
 func (s *Stopping) byRank(c Curve, rung int) Verdict {
 	field := s.field(rung, s.bracketOf(c.Trial))
 	if missing := s.missing(rung); s.Rule == StopHalving && missing > 0 {
@@ -212,7 +211,7 @@ func (s *Stopping) byRank(c Curve, rung int) Verdict {
 		fmt.Sprintf("rank %d of %d at rung %d; %d go on", rank, len(field), rung, keep))
 }
 
-// beyondNoise stops a trial that is behind by more than noise explains.
+// beyondNoise stops a trial that is behind by more than noise.
 func (s *Stopping) beyondNoise(score, needed float64, rung int, why string) Verdict {
 	behind := needed - score
 	switch {
@@ -226,8 +225,8 @@ func (s *Stopping) beyondNoise(score, needed float64, rung int, why string) Verd
 	return Verdict{Action: Stop, Rung: rung, Reason: why}
 }
 
-// missing is how many trials have yet to come to a rung: those that are on their way, and those that have not begun. Who was stopped
-// at an earlier rung, or failed, does not come.
+// missing is how many trials have yet to reach a rung: running ones, and those that have not begun. Trials that were stopped at an earlier
+// rung or have failed will not.
 func (s *Stopping) missing(rung int) int {
 	missing := s.Trials - len(s.Curves)
 	for _, c := range s.Curves {
@@ -271,8 +270,8 @@ func (s *Stopping) byMedian(c Curve, rung int) Verdict {
 	return Verdict{Action: GoOn, Rung: rung, Reason: fmt.Sprintf("its best up to rung %d is not below the median of %d others", rung, len(means))}
 }
 
-// Promote finds a trial that was stopped at a rung and is now among those that go on there, because others came and were worse.
-// The highest rung comes first, and its best trial. Errors are *SpecError.
+// Promote finds a trial that was stopped at a rung and would now go on, because worse ones have arrived. It prefers the highest rung, and
+// its best trial. Errors are *SpecError.
 func Promote(s Stopping) (trial int, v Verdict, found bool, err error) {
 	if err := s.check(); err != nil || s.Rule == StopMedian || s.Rule == StopHalving {
 		return 0, Verdict{}, false, err
@@ -292,7 +291,7 @@ func Promote(s Stopping) (trial int, v Verdict, found bool, err error) {
 	return 0, Verdict{}, false, nil
 }
 
-// waits says whether a trial was stopped at a rung, and not at a later one.
+// waits reports whether a trial was stopped at this rung, and not at a later one.
 func (s *Stopping) waits(trial, rung int) bool {
 	c := s.Curves[slices.IndexFunc(s.Curves, func(c Curve) bool { return c.Trial == trial })]
 	rungs := s.rungsOf(trial)

@@ -9,24 +9,23 @@ import (
 	"gonum.org/v1/gonum/optimize"
 )
 
-// surrogate is a Gaussian process over configurations: a Matern 5/2 kernel with a length scale for each axis. Results of former
-// searches inform it as far as they resemble this one's: a search's correlation with the one before is learnt as well.
+// surrogate is a Gaussian process over configurations: a Matern 5/2 kernel with a length scale for each axis. Results of earlier searches
+// contribute as far as they resemble this one's: the correlation of successive searches is fitted as well.
 type surrogate struct {
-	columns []int // the axis that each column of a row belongs to
+	columns []int // axis of each column of a row
 	scales  []float64
 	v       float64 // variance of the signal
 	noise   float64
-	rho     float64 // correlation of neighbouring searches
+	rho     float64 // correlation of successive searches
 
-	rows  [][]float64 // what is known, then what is pending
+	rows  [][]float64 // known rows, then pending ones
 	doubt []float64   // variance of each row's value beside the noise
 	ages  []int
-	alpha []float64 // of those that are known
+	alpha []float64 // for the known rows
 	lower blas64.Triangular
 }
 
-// known is what a process is told: rows, how many searches ago they were tried, their values, and how much more than the others each of
-// these is in doubt.
+// known is the data of a process: rows, their age in searches, their values, and the additional variance of each value.
 type known struct {
 	rows  [][]float64
 	ages  []int
@@ -34,14 +33,13 @@ type known struct {
 	doubt []float64
 }
 
-// offset is the variance of the level of one search against another, on top of what was found by comparing them.
+// offset is the variance of one search's level relative to another, beyond the shift found by comparing them.
 const offset = 0.04
 
-// matern is the kernel at a scaled distance (times the square root of 5), for a variance of 1.
+// matern is the kernel for a scaled distance (times the square root of 5), with variance 1.
 func matern(d float64) float64 { return (1 + d + d*d/3) * math.Exp(-d) }
 
-// columnsOf says how configurations become rows of numbers: ordered axes have a column, others one for each level. Axes with a
-// single value have none.
+// columnsOf maps configurations to rows of numbers: ordered axes have a column, others one per level. Axes with a single value have none.
 func columnsOf(d *domain) []int {
 	var columns []int
 	for j := range d.axes {
@@ -59,7 +57,7 @@ func columnsOf(d *domain) []int {
 	return columns
 }
 
-// rowOf is a place as a row. Two different levels have a distance of 1.
+// rowOf converts a position to a row. Two different levels have a distance of 1.
 func rowOf(d *domain, at []float64, absent []bool) []float64 {
 	row := make([]float64, 0, len(at)+4)
 	for j := range d.axes {
@@ -70,7 +68,7 @@ func rowOf(d *domain, at []float64, absent []bool) []float64 {
 		case a.ordered && gone:
 			row = append(row, 0.5)
 		case a.ordered:
-			row = append(row, min(max(at[j], -0.5), 1.5)) // what was tried beyond the bounds does not stretch the space
+			row = append(row, min(max(at[j], -0.5), 1.5)) // points beyond the bounds must not stretch the space
 		default:
 			level := int(min(max(at[j], 0), below1) * float64(len(a.levels)))
 			for l := range a.levels {
@@ -85,14 +83,14 @@ func rowOf(d *domain, at []float64, absent []bool) []float64 {
 	return row
 }
 
-// fit finds the length scales and the rest at the peak of their posterior density.
+// fit finds the length scales and other parameters at the maximum of their posterior density.
 func (s *surrogate) fit(k known, axes int) {
 	f := newFitting(s.columns, k, axes)
 	start := f.start()
 	settings := &optimize.Settings{MajorIterations: 25, FuncEvaluations: 45, GradientThreshold: 1e-3, Converger: optimize.NeverTerminate{}}
 	x := start
 
-	// An optimizer that stops early has still found something better than the start.
+	// Even if the optimizer stops early, its result is better than the start.
 	result, err := optimize.Minimize(optimize.Problem{Func: f.loss, Grad: f.gradient}, start, settings, &optimize.LBFGS{})
 	if result != nil && (err == nil || result.F < f.loss(start)) {
 		x = result.X
@@ -100,8 +98,8 @@ func (s *surrogate) fit(k known, axes int) {
 	s.scales, s.v, s.noise, s.rho = f.unpack(x)
 }
 
-// condition makes the process know rows with their values, and where else trials are running: these are taken to turn out as
-// expected, which leaves the expectation and takes away the doubt.
+// condition sets the known rows with their values, and the pending rows of running trials: these are assumed to turn out as expected, which
+// keeps the expectation and removes the uncertainty.
 func (s *surrogate) condition(known known, pending [][]float64) {
 	s.rows = append(append([][]float64{}, known.rows...), pending...)
 	s.ages = append(append([]int{}, known.ages...), make([]int, len(pending))...)
@@ -155,7 +153,7 @@ func (s *surrogate) covariance(a, b []float64, ageA, ageB int) float64 {
 	return k * math.Pow(s.rho, math.Abs(float64(ageA-ageB)))
 }
 
-// at is the expectation and its standard deviation at rows of this search.
+// at returns the expectation and its standard deviation at rows of this search.
 func (s *surrogate) at(rows [][]float64) (mean, std []float64) {
 	n, m := len(s.rows), len(rows)
 	mean, std = make([]float64, m), make([]float64, m)

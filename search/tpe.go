@@ -10,18 +10,18 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// Numbers of the tree-structured Parzen estimator (Bergstra et al. 2011, in its multivariate form: Falkner et al. 2018).
+// Constants of the tree-structured Parzen estimator (Bergstra et al. 2011, in its multivariate form: Falkner et al. 2018).
 const (
-	goodShare     = 0.15 // of the results are the good ones
+	goodShare     = 0.15 // of the results count as good
 	maxGood       = 25
 	tpeCandidates = 64
 )
 
-// parzen is a density over the space: a mixture of one product of kernels for each configuration and one that is flat.
+// parzen is a density over the space: a mixture of one product of kernels per configuration and a uniform one.
 type parzen struct {
 	d      *domain
 	places [][]float64
-	flat   []float64 // by place: the logarithm of what the kernels' heights have in common
+	flat   []float64 // by configuration: the logarithm of the kernels' common normalisation
 	width  float64   // of the kernels on ordered axes
 }
 
@@ -33,7 +33,7 @@ func newParzen(d *domain, points []point) *parzen {
 	dims := float64(len(d.axes))
 	p.width = max(0.03, 0.35*math.Pow(float64(len(points)+1), -1/(dims+4)))
 
-	// A kernel has less room beside a bound, and so is higher.
+	// A kernel near a bound is truncated, and so is higher.
 	for _, at := range p.places {
 		sum := 0.0
 		for j, x := range at {
@@ -47,7 +47,7 @@ func newParzen(d *domain, points []point) *parzen {
 	return p
 }
 
-// draw takes a place from the density.
+// draw draws a position from the density.
 func (p *parzen) draw(rng *rand.Rand) []float64 {
 	u := make([]float64, len(p.d.axes))
 	i := rng.IntN(len(p.places) + 1)
@@ -73,10 +73,10 @@ func (p *parzen) draw(rng *rand.Rand) []float64 {
 	return u
 }
 
-// mixing is the weight that a level keeps for all the others.
+// mixing is the probability of all other levels in the kernel of a level.
 func (p *parzen) mixing() float64 { return 1 / (1 + math.Sqrt(float64(len(p.places)))) }
 
-// log is the logarithm of the density at a place.
+// log is the logarithm of the density at a position.
 func (p *parzen) log(u []float64) float64 {
 	terms := make([]float64, 0, len(p.places)+1)
 	for i, at := range p.places {
@@ -90,7 +90,7 @@ func (p *parzen) log(u []float64) float64 {
 	return floats.LogSumExp(terms) - math.Log(float64(len(terms)))
 }
 
-// kernel is the logarithm of the density that one configuration has on one axis, without its share in flat.
+// kernel is the logarithm of one configuration's density on one axis, without its share in flat.
 func (p *parzen) kernel(j int, at, u float64) float64 {
 	axis := &p.d.axes[j]
 	if axis.ordered {
@@ -105,8 +105,8 @@ func (p *parzen) kernel(j int, at, u float64) float64 {
 	return math.Log(share)
 }
 
-// fromTPE proposes what is likely among the good results and unlikely among the others. Running trials count among the others, so
-// that tasks spread out.
+// fromTPE proposes what is likely under the good results and unlikely under the others. Running trials count as others, so that tasks
+// spread out.
 func (a *asker) fromTPE() *proposal {
 	h := &a.history
 	if len(h.finished) < 2 || a.next < tpeInitial {

@@ -8,7 +8,7 @@ import (
 	"coppice/sweep"
 )
 
-// winner is a configuration that was good in a former search.
+// winner is a good configuration of an earlier search.
 type winner struct {
 	params sweep.Params
 	from   string
@@ -19,8 +19,8 @@ type winner struct {
 // maxWarm bounds the winners that a search begins with.
 const maxWarm = 5
 
-// winners are the best configurations of former searches that fit the space: the best of each, newest first, then the second
-// best of each, and so on.
+// winners returns the best configurations of earlier searches that fit the space: the best of each, newest first, then the second best of
+// each, and so on.
 func (a *asker) winners() []winner {
 	var ranked [][]winner
 	for i := range a.Earlier {
@@ -54,7 +54,7 @@ func (a *asker) winners() []winner {
 	return out
 }
 
-// fromWarm is the next winner of a former search, as long as at least half of the trials are fresh.
+// fromWarm returns the next winner of an earlier search, as long as at least half of the trials are new.
 func (a *asker) fromWarm() *proposal {
 	taken := 0
 	var next *winner

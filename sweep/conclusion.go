@@ -12,11 +12,11 @@ type Outcome string
 // The ways in which a sweep ends.
 const (
 	OutcomeWinner    Outcome = "winner"
-	OutcomeNoWinner  Outcome = "no_winner" // every trial failed or none met the requirements, or too few ended in time
+	OutcomeNoWinner  Outcome = "no_winner" // every trial failed, none met the requirements, or too few ended in time
 	OutcomeCancelled Outcome = "cancelled"
 )
 
-// Cancellation asks everybody to stop. Whatever an object of that name holds, the sweep is cancelled.
+// Cancellation asks all tasks to stop. The sweep is cancelled whatever the object's contents.
 type Cancellation struct {
 	Format int       `json:"format"`
 	Sweep  ID        `json:"sweep"`
@@ -25,14 +25,14 @@ type Cancellation struct {
 	Written
 }
 
-// Ending says that a sweep is over, why, and which trials' results count. The aggregator writes it once, create-only, before
-// anything else: results and cancellations that come while it concludes, or between two attempts to, change nothing.
+// Ending says that a sweep is over, why, and which trials' results count. The aggregator writes it once, create-only, before anything else:
+// later results and cancellations, even between two attempts to conclude, change nothing.
 type Ending struct {
 	Format    int       `json:"format"`
 	Sweep     ID        `json:"sweep"`
 	Cancelled bool      `json:"cancelled,omitempty"`
-	Early     string    `json:"early,omitempty"` // why not every trial has ended; empty when all have
-	Trials    []int     `json:"trials"`          // those that have ended, ascending
+	Early     string    `json:"early,omitempty"` // why it ended before all trials; empty if all have ended
+	Trials    []int     `json:"trials"`          // trials with results that count, ascending
 	At        time.Time `json:"at"`
 
 	Written
@@ -57,37 +57,37 @@ func DecodeEnding(data []byte, n int) (*Ending, error) {
 	return &e, nil
 }
 
-// Conclusion is the sweep's end. The aggregator writes it once, create-only, after the registry has the winner.
+// Conclusion is the result of a sweep. The aggregator writes it once, create-only, after registering the winner.
 type Conclusion struct {
 	Format  int     `json:"format"`
 	Sweep   ID      `json:"sweep"`
 	Outcome Outcome `json:"outcome"`
-	Reason  string  `json:"reason"` // in words, for people
+	Reason  string  `json:"reason"` // for people
 
-	Trial    int        `json:"trial"` // the winner; meaningless without one
+	Trial    int        `json:"trial"` // the winner; meaningless if there is none
 	Model    string     `json:"model,omitempty"`
 	Version  int        `json:"version,omitempty"`
-	Rejected []Rejected `json:"rejected,omitempty"` // trials that ranked higher and may not win, best first
+	Rejected []Rejected `json:"rejected,omitempty"` // trials that ranked higher but may not win, best first
 
-	Valid       map[string]float64 `json:"valid,omitempty"` // the winner's metrics
-	Test        map[string]float64 `json:"test,omitempty"`  // the same, calibrated, on test
+	Valid       map[string]float64 `json:"valid,omitempty"` // of the winner
+	Test        map[string]float64 `json:"test,omitempty"`  // of the winner, calibrated, on test
 	Calibration *Calibration       `json:"calibration,omitempty"`
 	Verified    *Verified          `json:"verified,omitempty"`
 	Gate        *GateDecision      `json:"gate,omitempty"`
 
-	Done   int       `json:"done"` // how many trials ended how
+	Done   int       `json:"done"` // number of trials by outcome
 	Failed int       `json:"failed"`
 	At     time.Time `json:"at"`
-	Cost   *Cost     `json:"cost,omitempty"` // nil where it could not be read, and in conclusions of earlier builds
+	Cost   *Cost     `json:"cost,omitempty"` // nil if unknown, and in conclusions of earlier builds
 
 	Written
 }
 
-// Cost is what a sweep had cost when it was concluded: its claims and signs of life, as the ledger adds them up.
+// Cost is a sweep's cost when it was concluded, calculated by package ledger.
 type Cost struct {
 	USD          float64 `json:"usd"`
 	MachineHours float64 `json:"machine_hours"`
-	Unpriced     []int   `json:"unpriced,omitempty"` // numbers of Batch jobs whose price is not known, which are not in USD
+	Unpriced     []int   `json:"unpriced,omitempty"` // numbers of Batch jobs without a known price, which are not included in USD
 }
 
 // Rejected is a trial that the aggregator passed over.
@@ -96,42 +96,42 @@ type Rejected struct {
 	Reason string `json:"reason"`
 }
 
-// Calibration says what calibrating did, measured on test rows that neither model nor calibrator has seen.
+// Calibration describes the effect of calibration, measured on test rows that neither model nor calibrator has seen.
 type Calibration struct {
 	Method string             `json:"method"` // isotonic or platt
 	Reason string             `json:"reason"`
 	Before map[string]float64 `json:"before"` // ece, brier, log_loss
 	After  map[string]float64 `json:"after"`
 
-	Segments *SegmentCalibration `json:"segments,omitempty"` // where the spec calibrates by segment
+	Segments *SegmentCalibration `json:"segments,omitempty"` // if the spec calibrates by segment
 }
 
-// SegmentCalibration says what adjusting by segment did, on sampled test rows that it was not fitted to.
+// SegmentCalibration describes the effect of adjusting by segment, on sampled test rows that it was not fitted to.
 type SegmentCalibration struct {
 	By       []string           `json:"by"`
-	Segments int                `json:"segments"` // that have a shift
+	Segments int                `json:"segments"` // number with a shift
 	Rows     int                `json:"rows"`     // fitted to
 	TestRows int                `json:"test_rows"`
 	Before   map[string]float64 `json:"before"` // calibration_ratio, log_loss, normalized_entropy
 	After    map[string]float64 `json:"after"`
 }
 
-// Verified says how an independent scorer agreed with the trainer's own predictions on rows with raw values.
+// Verified describes how far an independent implementation agreed with the trainer's own predictions on rows with raw values.
 type Verified struct {
 	Scorer  string  `json:"scorer"`
 	Rows    int     `json:"rows"`
-	MaxDiff float64 `json:"max_diff"` // of raw scores
+	MaxDiff float64 `json:"max_diff"` // largest difference of raw scores
 }
 
-// Verdict is what became of a night, in one word: what metrics count and alerts go by.
+// Verdict is the outcome of a night in one word, for metrics and alerts.
 type Verdict string
 
 // The verdicts.
 const (
 	VerdictPromoted      Verdict = "promoted"       // the new version is the champion
-	VerdictNotPromoted   Verdict = "not_promoted"   // it was compared or examined, and stays behind
+	VerdictNotPromoted   Verdict = "not_promoted"   // it was compared or checked, and is not promoted
 	VerdictNotComparable Verdict = "not_comparable" // it could not be compared with the champion: a person has to decide
-	VerdictBlocked       Verdict = "blocked"        // tonight's data may not make a champion
+	VerdictBlocked       Verdict = "blocked"        // tonight's data must not make a champion
 	VerdictNoWinner      Verdict = "no_winner"
 	VerdictCancelled     Verdict = "cancelled"
 )
@@ -140,33 +140,33 @@ const (
 type GateDecision struct {
 	Passed   bool    `json:"passed"`
 	Metric   string  `json:"metric,omitempty"`
-	Champion int     `json:"champion,omitempty"` // version compared with; 0 when there was none
+	Champion int     `json:"champion,omitempty"` // version compared with; 0 for none
 	Old      float64 `json:"old,omitempty"`      // the champion's value on the sample of test rows
 	New      float64 `json:"new,omitempty"`
 	Rows     int     `json:"rows,omitempty"`
 	Reason   string  `json:"reason"`
 	Promoted bool    `json:"promoted"` // the alias points at the new version
 
-	Verdict Verdict     `json:"verdict,omitempty"` // earlier builds wrote none
-	Checks  []GateCheck `json:"checks,omitempty"`  // everything that was looked at, in order
+	Verdict Verdict     `json:"verdict,omitempty"` // empty in conclusions of earlier builds
+	Checks  []GateCheck `json:"checks,omitempty"`  // all checks, in order
 }
 
-// GateCheck is one thing that the gate looked at. Each speaks for itself, whether it holds or not.
+// GateCheck is one check of the gate. Its reason is complete by itself, whether it passed or not.
 type GateCheck struct {
 	Name   string  `json:"name"` // tonight, reference, calibration, segments, ece, entropy, share
 	Passed bool    `json:"passed"`
 	Reason string  `json:"reason"`
 	Value  float64 `json:"value"` // a gain, a ratio, an error or a share
 	Low    float64 `json:"low,omitempty"`
-	High   float64 `json:"high,omitempty"` // of its interval, where it has one
+	High   float64 `json:"high,omitempty"` // of its interval, if there is one
 	Rows   int     `json:"rows,omitempty"`
 
-	// Where the champion is compared: the metric of both models on these rows. Conclusions of earlier builds have only the decision's.
+	// For checks against the champion: the metric of both models on these rows. Earlier builds wrote these only in the decision.
 	New float64 `json:"new,omitempty"`
 	Old float64 `json:"old,omitempty"`
 }
 
-// Verdict is what became of the night. That of conclusions by earlier builds follows from what they say.
+// Verdict returns the night's outcome. For conclusions of earlier builds it is derived from the other fields.
 func (c *Conclusion) Verdict() Verdict {
 	switch g := c.Gate; {
 	case c.Outcome == OutcomeCancelled:
@@ -184,7 +184,7 @@ func (c *Conclusion) Verdict() Verdict {
 	return VerdictNotPromoted
 }
 
-// Why is the reason of the verdict, for people.
+// Why is the reason for the verdict, for people.
 func (c *Conclusion) Why() string {
 	if c.Outcome == OutcomeWinner && c.Gate != nil {
 		return c.Gate.Reason
@@ -192,7 +192,7 @@ func (c *Conclusion) Why() string {
 	return c.Reason
 }
 
-// DecodeConclusion reads the end of a sweep.
+// DecodeConclusion decodes a conclusion.
 func DecodeConclusion(data []byte) (*Conclusion, error) {
 	var c Conclusion
 	if err := decode("conclusion", data, &c, func() int { return c.Format }); err != nil {

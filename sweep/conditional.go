@@ -9,10 +9,10 @@ import (
 	"coppice/strictyaml"
 )
 
-// Shown are the parameters as a person should see them: without those that the configuration does not have.
+// Shown returns the parameters to show to a person: without those that the configuration does not have.
 func (t Trial) Shown() Params { return t.Params.without(t.Absent) }
 
-// Shown are the parameters as a person should see them.
+// Shown returns the parameters to show to a person.
 func (c *Rated) Shown() Params { return c.Params.without(c.Absent) }
 
 func (p Params) without(names []string) Params {
@@ -26,7 +26,7 @@ func (p Params) without(names []string) Params {
 	return out
 }
 
-// absent are the parameters of the search that a configuration of it does not have.
+// absent returns the search's parameters that a configuration does not have.
 func (s *Search) absent(own Params) []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(s.Random)) {
@@ -37,10 +37,10 @@ func (s *Search) absent(own Params) []string {
 	return out
 }
 
-// Absent are the parameters of the plan's search that the decision's configuration does not have.
+// Absent returns the search's parameters that the decision's configuration does not have.
 func (d *Decision) Absent(p *Plan) []string { return p.Spec.Search.absent(d.Own) }
 
-// checkWhen checks the conditions under which parameters exist, one by one, and gives those that they look at their canonical names.
+// checkWhen checks each parameter's condition, and replaces the names in it by canonical ones.
 func (s *Spec) checkWhen(doc *strictyaml.Document, v Vocabulary) error {
 	for _, name := range slices.Sorted(maps.Keys(s.Search.Random)) {
 		d := s.Search.Random[name]
@@ -72,7 +72,7 @@ func (s *Spec) checkWhen(doc *strictyaml.Document, v Vocabulary) error {
 	return nil
 }
 
-// matched is a mapping of a condition with canonical names. A value that the parameter cannot have is an error.
+// matched returns a condition's mapping with canonical names. A value that the parameter cannot have is an error.
 func matched(doc *strictyaml.Document, path string, wanted map[string]any, v Vocabulary) (map[string]any, error) {
 	if err := checkGivenIn(doc, path, wanted, v); err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func matched(doc *strictyaml.Document, path string, wanted map[string]any, v Voc
 	return out, nil
 }
 
-// checkConditional checks what conditions say together: that none depends on itself, or holds for no configuration. It comes when all names are canonical.
+// checkConditional checks the conditions together: none may depend on itself, or hold for no configuration. It needs canonical names.
 func (s *Spec) checkConditional(doc *strictyaml.Document, v Vocabulary) error {
 	if !slices.ContainsFunc(slices.Collect(maps.Values(s.Search.Random)), func(d Distribution) bool { return d.When != nil }) {
 		return nil
@@ -106,7 +106,7 @@ func (s *Spec) checkConditional(doc *strictyaml.Document, v Vocabulary) error {
 		return nil
 	}
 
-	// The error names a part of the spec by canonical names; the file may have others.
+	// The error names a part of the spec by canonical names; the file may use aliases.
 	var part interface{ Path() string }
 	if !errors.As(err, &part) {
 		return doc.Errorf("search.random", "%v", err)
@@ -118,7 +118,7 @@ func (s *Spec) checkConditional(doc *strictyaml.Document, v Vocabulary) error {
 		}
 	}
 	if cause := errors.Unwrap(err); cause != nil {
-		err = cause // the place says which part it is
+		err = cause // the position tells which part it is
 	}
 	return doc.Errorf(path, "%v", err)
 }

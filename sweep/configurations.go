@@ -6,34 +6,34 @@ import (
 	"slices"
 )
 
-// The states of a configuration on the board.
+// States of a configuration on the board.
 const (
 	ConfigurationDone    = "done"    // every fold has a score
-	ConfigurationOpen    = "open"    // folds are trained or wait
+	ConfigurationOpen    = "open"    // some folds have not ended
 	ConfigurationDropped = "dropped" // it was behind after its first folds
-	ConfigurationFailed  = "failed"  // a fold has no score, so that the mean of the others would not compare
+	ConfigurationFailed  = "failed"  // a fold has no score, so the mean of the others is not comparable
 )
 
-// Rated is what the folds of a configuration have come to.
+// Rated sums up the folds of a configuration.
 type Rated struct {
 	Configuration int        `json:"configuration"`
 	State         string     `json:"state"`
 	Reason        string     `json:"reason,omitempty"` // why it was dropped or has failed
 	Source        string     `json:"source"`
 	Params        Params     `json:"params"`
-	Absent        []string   `json:"absent,omitempty"` // parameters of the search that it does not have
-	Trials        []int      `json:"trials"`           // of its folds, in their order
-	Scores        []*float64 `json:"scores"`           // of its folds; null of one without
-	Folds         int        `json:"folds"`            // with a score
+	Absent        []string   `json:"absent,omitempty"` // parameters of the search that it lacks
+	Trials        []int      `json:"trials"`           // of its folds, in order
+	Scores        []*float64 `json:"scores"`           // of its folds; null for one without
+	Folds         int        `json:"folds"`            // number with a score
 	Of            int        `json:"of"`
 
 	Mean    *float64           `json:"mean,omitempty"` // over the folds with a score
-	SE      *float64           `json:"se,omitempty"`   // its standard error, of two folds or more
+	SE      *float64           `json:"se,omitempty"`   // standard error of the mean, with two folds or more
 	Metrics map[string]float64 `json:"metrics,omitempty"`
-	Trees   int                `json:"trees,omitempty"` // the mean of the folds' best iterations, by rows trained on, rounded up
+	Trees   int                `json:"trees,omitempty"` // mean of the folds' best iterations, scaled by rows trained on, rounded up
 }
 
-// rated folds the results of a plan's configurations, the best first: those that are done by their mean, then the others by how many folds they have and their number.
+// rated sums up the results of a plan's configurations, best first: done ones by their mean, then others by number of folds and by number.
 func rated(p *Plan, by map[int]*Result) []Rated {
 	if p.Folds == nil {
 		return nil
@@ -92,7 +92,7 @@ func (c *Rated) fold(results []*Result) {
 			continue
 		case r.Status != StatusDone:
 			c.Scores = append(c.Scores, nil)
-			if place(c.State) < place(ConfigurationDropped) { // the first reason is the reason
+			if place(c.State) < place(ConfigurationDropped) { // keep the first reason
 				c.State, c.Reason = ConfigurationFailed, r.Reason
 				if r.Status == StatusStopped {
 					c.State = ConfigurationDropped
@@ -115,7 +115,7 @@ func (c *Rated) fold(results []*Result) {
 		return
 	}
 
-	// A metric that some fold does not define has no mean that compares.
+	// A metric that is undefined in some fold has no comparable mean.
 	for name, n := range metrics {
 		if c.Metrics[name] /= float64(n); n < c.Folds {
 			delete(c.Metrics, name)
@@ -125,7 +125,7 @@ func (c *Rated) fold(results []*Result) {
 	c.summarize()
 }
 
-// summarize takes mean and standard error of the scores.
+// summarize computes mean and standard error of the scores.
 func (c *Rated) summarize() {
 	n, sum, squares := float64(c.Folds), 0.0, 0.0
 	for _, s := range c.Scores {

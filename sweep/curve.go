@@ -8,29 +8,27 @@ import (
 	"strconv"
 )
 
-// MaxCurve is how many scores a learning curve holds at most: about ten kilobytes.
+// MaxCurve is the most scores in a learning curve: about ten kilobytes.
 const MaxCurve = 1024
 
-// Curve is the sweep's metric on valid after every tree that one claim's holder has grown. Where there are more than MaxCurve trees
-// it has every second, or fourth, and so on. It is written once, when the holder ends or gives up its trial; one that vanishes
-// without notice leaves none.
+// Curve is the sweep's metric on valid after every tree grown by one claim's holder. With more than MaxCurve trees it has every second one,
+// or fourth, and so on. It is written once, when the holder ends or releases its trial; a holder that vanishes without notice leaves none.
 type Curve struct {
 	Format int       `json:"format"`
 	Sweep  ID        `json:"sweep"`
 	Trial  int       `json:"trial"`
 	Claim  int       `json:"claim"`
 	Metric string    `json:"metric"`
-	First  int       `json:"first"`  // number of the tree after which the first score was taken; the model's first tree is 1
-	Every  int       `json:"every"`  // trees from one score to the next
+	First  int       `json:"first"`  // number of the tree of the first score; the model's first tree is 1
+	Every  int       `json:"every"`  // trees between scores
 	Scores []float64 `json:"scores"` // seven significant digits
 
-	last int // the tree that was added last
+	last int // number of the last tree added
 
 	Written
 }
 
-// Add notes the score after a tree. The number of a tree that does not follow the one before begins the curve anew, and so does a
-// score that is no finite number.
+// Add adds the score after a tree. If the tree does not follow the previous one, or the score is not finite, the curve starts over.
 func (c *Curve) Add(tree int, score float64) {
 	follows := tree == c.last+1
 	c.last = tree
@@ -54,12 +52,12 @@ func (c *Curve) Add(tree int, score float64) {
 	c.Scores = append(c.Scores, score)
 }
 
-// Rounded is a copy with scores of seven significant digits, as they are written: a curve is to be looked at.
+// Rounded returns a copy with scores of seven significant digits, as written: a curve is for display.
 func (c *Curve) Rounded() Curve {
 	out := *c
 	out.Scores = make([]float64, len(c.Scores))
 	for i, s := range c.Scores {
-		out.Scores[i], _ = strconv.ParseFloat(strconv.FormatFloat(s, 'g', 7, 64), 64) // what was formatted can be parsed
+		out.Scores[i], _ = strconv.ParseFloat(strconv.FormatFloat(s, 'g', 7, 64), 64) // cannot fail
 	}
 	return out
 }
@@ -86,11 +84,10 @@ type CurvePoint struct {
 	Score float64 `json:"score"`
 }
 
-// JoinCurves makes one curve, ascending by tree, of those that a trial's claims have left. A claim goes on from a tree or begins
-// again: from its first tree on, what it says counts, and nothing of the claims before. Trees of a claim that left no curve are
-// missing.
+// JoinCurves joins the curves of a trial's claims, ascending by tree. A claim resumes from a tree or starts over: from its first tree on,
+// its curve replaces those of earlier claims. Trees of a claim without a curve are missing.
 func JoinCurves(curves []Curve) []CurvePoint {
-	// From the newest claim back: of each count the trees before those of all newer ones.
+	// From the newest claim back: of each, only trees before those of newer claims count.
 	curves = slices.Clone(curves)
 	slices.SortFunc(curves, func(a, b Curve) int { return cmp.Compare(b.Claim, a.Claim) })
 

@@ -9,10 +9,10 @@ import (
 	"slices"
 )
 
-// Environment variables, as structs for envconfig. The launcher writes TaskEnv into the Batch job; Terraform and localemu
-// set the rest. PUBSUB_EMULATOR_HOST and STORAGE_EMULATOR_HOST are read by Google's clients themselves.
+// Environment variables, as structs for envconfig. The launcher writes TaskEnv into the Batch job; Terraform and localemu set the rest.
+// PUBSUB_EMULATOR_HOST and STORAGE_EMULATOR_HOST are read by Google's clients themselves.
 
-// Deployment is where the world is; launcher and aggregator read it.
+// Deployment locates the deployment's resources, for launcher and aggregator.
 type Deployment struct {
 	Project        string `env:"COPPICE_PROJECT, required"`
 	Location       string `env:"COPPICE_LOCATION, default=us-central1"`
@@ -21,12 +21,12 @@ type Deployment struct {
 	RegistryBucket string `env:"COPPICE_REGISTRY_BUCKET, required"`
 	ScoresTopic    string `env:"COPPICE_SCORES_TOPIC, default=coppice-scores"`
 	Subscription   string `env:"COPPICE_SUBSCRIPTION, default=coppice-aggregator"`
-	BatchEndpoint  string `env:"COPPICE_BATCH_ENDPOINT"`      // host:port of an emulator: no TLS, no credentials
-	OTLPEndpoint   string `env:"OTEL_EXPORTER_OTLP_ENDPOINT"` // where measurements are pushed; the launcher hands it on to tasks
+	BatchEndpoint  string `env:"COPPICE_BATCH_ENDPOINT"`      // host:port of an emulator, without TLS and credentials
+	OTLPEndpoint   string `env:"OTEL_EXPORTER_OTLP_ENDPOINT"` // where measurements are pushed; the launcher passes it on to tasks
 	Verdicts       VerdictsEnv
 }
 
-// Check refuses settings that are there but empty, which envconfig lets pass.
+// Check rejects empty settings, which envconfig accepts.
 func (d Deployment) Check() error {
 	return notEmpty(map[string]string{
 		"COPPICE_PROJECT": d.Project, "COPPICE_LOCATION": d.Location, "COPPICE_DATASETS_BUCKET": d.DatasetsBucket,
@@ -35,23 +35,23 @@ func (d Deployment) Check() error {
 	})
 }
 
-// VerdictsEnv is where launcher and aggregator tell what became of a night, beside logs and measurements. What is wrong with it is no
-// reason to conclude no sweep: it is said when something was to be told.
+// VerdictsEnv says where launcher and aggregator send the outcome of a night, beside logs and measurements. An error in it does not keep a
+// sweep from being concluded: it is reported when a notification is to be sent.
 type VerdictsEnv struct {
-	Topic string `env:"COPPICE_VERDICTS_TOPIC"` // empty tells no topic
-	// Webhook is an address that every verdict of WebhookVerdicts is posted to; empty posts nothing. Whoever has it may write there.
+	Topic string `env:"COPPICE_VERDICTS_TOPIC"` // empty for no topic
+	// Webhook is a URL to which verdicts in WebhookVerdicts are posted; empty for none. Anyone who has it can post there.
 	Webhook         Secret   `env:"COPPICE_WEBHOOK"`
 	WebhookFormat   string   `env:"COPPICE_WEBHOOK_FORMAT, default=slack"` // slack, or json: the VerdictMessage
 	WebhookVerdicts []string `env:"COPPICE_WEBHOOK_VERDICTS, default=promoted,not_promoted,not_comparable,blocked,no_winner"`
 }
 
-// What a webhook takes.
+// Values for a webhook.
 const (
 	WebhookSlack = "slack"
 	WebhookJSON  = "json"
 )
 
-// Check refuses a webhook that cannot work. No error holds its address.
+// Check rejects a webhook that cannot work. Its errors do not contain the URL.
 func (e VerdictsEnv) Check() error {
 	if e.Webhook == "" {
 		return nil
@@ -65,8 +65,7 @@ func (e VerdictsEnv) Check() error {
 	return CheckWebhook(e.Webhook)
 }
 
-// CheckWebhook refuses an address to which a verdict could not be posted, or only so that others may read it on the way. No error holds the
-// address.
+// CheckWebhook rejects a URL to which verdicts cannot be posted, or not confidentially. Its errors do not contain the URL.
 func CheckWebhook(address Secret) error {
 	u, err := url.Parse(string(address))
 	switch {
@@ -80,16 +79,16 @@ func CheckWebhook(address Secret) error {
 	return errors.New("the environment variable COPPICE_WEBHOOK has to begin with https://: what is posted to anything but this machine is encrypted")
 }
 
-// loopback says whether a host is this machine.
+// loopback reports whether a host is this machine.
 func loopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// Secret is a text that nobody may find in a log: it is printed as other words, however it is printed.
+// Secret is a text that must not appear in logs: it is replaced in every printed form.
 type Secret string
 
-// String is not the secret.
+// String returns a placeholder.
 func (s Secret) String() string {
 	if s == "" {
 		return ""
@@ -97,10 +96,10 @@ func (s Secret) String() string {
 	return "(secret)"
 }
 
-// GoString is not the secret.
+// GoString returns a placeholder.
 func (s Secret) GoString() string { return s.String() }
 
-// MarshalText is not the secret.
+// MarshalText returns a placeholder.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 func notEmpty(settings map[string]string) error {
@@ -112,19 +111,19 @@ func notEmpty(settings map[string]string) error {
 	return nil
 }
 
-// CallersEnv is whom the aggregator's service believes. Both are set, or, where it listens for this machine only, neither.
+// CallersEnv says which callers the aggregator's service accepts. Both are set or, if it only listens on this machine, neither.
 type CallersEnv struct {
-	Audience string   `env:"COPPICE_AUDIENCE"` // what a caller's identity token has to be made for
-	Callers  []string `env:"COPPICE_CALLERS"`  // e-mail addresses of the accounts that may call, by commas
-	// Signatures says who checks that Google has signed the token: empty, the aggregator itself; SignaturesCloudRun, Cloud Run
-	// in front of it, which hands tokens on without their signatures.
+	Audience string   `env:"COPPICE_AUDIENCE"` // the required audience of a caller's identity token
+	Callers  []string `env:"COPPICE_CALLERS"`  // e-mail addresses of the accounts that may call, comma-separated
+	// Signatures says who verifies Google's signature on the token: empty for the aggregator itself; SignaturesCloudRun for Cloud Run in
+	// front of it, which forwards tokens without signatures.
 	Signatures string `env:"COPPICE_SIGNATURES"`
 }
 
-// SignaturesCloudRun is the one value of COPPICE_SIGNATURES.
+// SignaturesCloudRun is the only other value of COPPICE_SIGNATURES.
 const SignaturesCloudRun = "cloud-run"
 
-// Check refuses settings that mean nothing.
+// Check rejects inconsistent settings.
 func (e CallersEnv) Check() error {
 	if e.Signatures != "" && e.Signatures != SignaturesCloudRun {
 		return fmt.Errorf("the environment variable COPPICE_SIGNATURES is %.40q: use %s, or leave it out", e.Signatures, SignaturesCloudRun)
@@ -132,37 +131,37 @@ func (e CallersEnv) Check() error {
 	return nil
 }
 
-// BatchEnv is what only the launcher needs: how a Batch job is made.
+// BatchEnv is needed by the launcher only: how to create Batch jobs.
 type BatchEnv struct {
 	TaskImage      string `env:"COPPICE_TASK_IMAGE, default=coppice-task"`
 	ServiceAccount string `env:"COPPICE_TASK_SERVICE_ACCOUNT"`
 	Network        string `env:"COPPICE_NETWORK"`
 	Subnetwork     string `env:"COPPICE_SUBNETWORK"`
-	Zones          string `env:"COPPICE_ZONES"`      // of the location, by commas; empty leaves the choice to Batch
-	JobsTopic      string `env:"COPPICE_JOBS_TOPIC"` // topic that Batch tells of jobs' states; empty tells nobody
-	// How `launcher stage --batch` stages, and `launcher backtest --batch` plays: the launcher's own image, and an account that may
-	// write the datasets bucket and read the sources.
+	Zones          string `env:"COPPICE_ZONES"`      // of the location, comma-separated; empty leaves the choice to Batch
+	JobsTopic      string `env:"COPPICE_JOBS_TOPIC"` // topic to which Batch publishes jobs' states; empty for none
+	// For `launcher stage --batch` and `launcher backtest --batch`: the launcher's own image, and an account that can write the datasets
+	// bucket and read the sources.
 	LauncherImage string `env:"COPPICE_LAUNCHER_IMAGE, default=coppice-launcher"`
 	StageAccount  string `env:"COPPICE_STAGE_SERVICE_ACCOUNT"`
-	// InspectEndpoint is host:port of an emulator of the calls that `launcher doctor` makes: no TLS, no credentials.
+	// InspectEndpoint is host:port of an emulator of the calls made by `launcher doctor`, without TLS and credentials.
 	InspectEndpoint string `env:"COPPICE_INSPECT_ENDPOINT"`
 }
 
-// TaskEnv is what a task is told through the Batch job.
+// TaskEnv is the environment of a task, set through the Batch job.
 type TaskEnv struct {
 	Project        string `env:"COPPICE_PROJECT, required"`
 	DatasetsBucket string `env:"COPPICE_DATASETS_BUCKET, required"`
 	SweepsBucket   string `env:"COPPICE_SWEEPS_BUCKET, required"`
 	ScoresTopic    string `env:"COPPICE_SCORES_TOPIC, required"`
 	Sweep          string `env:"COPPICE_SWEEP, required"`
-	Scratch        string `env:"COPPICE_SCRATCH, required"` // a folder on the local SSD, the same for all tasks of a machine
+	Scratch        string `env:"COPPICE_SCRATCH, required"` // a folder on the local SSD, shared by all tasks of a machine
 	Job            string `env:"COPPICE_JOB, required"`     // the Batch job's id: a sweep may have several, one after the other
 	Task           int    `env:"BATCH_TASK_INDEX"`
 	Attempt        int    `env:"BATCH_TASK_RETRY_ATTEMPT"`
-	OTLPEndpoint   string `env:"OTEL_EXPORTER_OTLP_ENDPOINT"` // where measurements are pushed; empty is nowhere
+	OTLPEndpoint   string `env:"OTEL_EXPORTER_OTLP_ENDPOINT"` // where measurements are pushed; empty for nowhere
 }
 
-// Variables are the settings of TaskEnv that the launcher writes into the job; Batch adds those that begin with BATCH_.
+// Variables returns the settings that the launcher writes into the job; Batch adds those that begin with BATCH_.
 func (e TaskEnv) Variables() map[string]string {
 	v := map[string]string{
 		"COPPICE_PROJECT":         e.Project,
@@ -180,7 +179,7 @@ func (e TaskEnv) Variables() map[string]string {
 	return v
 }
 
-// Check refuses settings that are there but empty, which envconfig lets pass, or that could not be the launcher's.
+// Check rejects empty settings, which envconfig accepts, and invalid ones.
 func (e TaskEnv) Check() error {
 	if err := notEmpty(e.Variables()); err != nil {
 		return err
@@ -191,21 +190,21 @@ func (e TaskEnv) Check() error {
 	return CheckID(e.Sweep)
 }
 
-// LauncherTaskEnv is what the task of a job is told that runs the launcher itself: `launcher stage-task` and `launcher backtest-task` read it.
+// LauncherTaskEnv is the environment of a job that runs the launcher itself: `launcher stage-task` and `launcher backtest-task` read it.
 type LauncherTaskEnv struct {
 	Project        string `env:"COPPICE_PROJECT, required"`
 	DatasetsBucket string `env:"COPPICE_DATASETS_BUCKET, required"`
 	Job            string `env:"COPPICE_JOB, required"`
 	Scratch        string `env:"COPPICE_SCRATCH, required"`
-	File           string `env:"COPPICE_STAGE_FILE, required"` // what the dataset.yaml's file was called, for its errors
-	Spec           string `env:"COPPICE_STAGE_SPEC, required"` // the dataset.yaml itself
-	Like           string `env:"COPPICE_STAGE_LIKE"`           // the dataset, NAME@VERSION, that it is to be made like; empty is none
-	BacktestFile   string `env:"COPPICE_BACKTEST_FILE"`        // the same of the backtest.yaml, where one is played
+	File           string `env:"COPPICE_STAGE_FILE, required"` // name of the dataset.yaml's file, for errors
+	Spec           string `env:"COPPICE_STAGE_SPEC, required"` // contents of the dataset.yaml
+	Like           string `env:"COPPICE_STAGE_LIKE"`           // the dataset to follow, NAME@VERSION; empty for none
+	BacktestFile   string `env:"COPPICE_BACKTEST_FILE"`        // likewise for the backtest.yaml, if there is one
 	Backtest       string `env:"COPPICE_BACKTEST_SPEC"`
 	Attempt        int    `env:"BATCH_TASK_RETRY_ATTEMPT"`
 }
 
-// Variables are the settings that the launcher writes into the job.
+// Variables returns the settings that the launcher writes into the job.
 func (e LauncherTaskEnv) Variables() map[string]string {
 	v := map[string]string{
 		"COPPICE_PROJECT":         e.Project,
@@ -225,7 +224,7 @@ func (e LauncherTaskEnv) Variables() map[string]string {
 	return v
 }
 
-// Check refuses settings that are there but empty, which envconfig lets pass.
+// Check rejects empty settings, which envconfig accepts.
 func (e LauncherTaskEnv) Check() error {
 	if err := notEmpty(e.Variables()); err != nil {
 		return err

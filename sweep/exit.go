@@ -1,22 +1,21 @@
 package sweep
 
-// Exit codes of launcher, task and aggregator: an interface, kept in this one place. The Batch lifecycle policy is built
-// from it.
+// Exit codes of launcher, task and aggregator. They are an interface, defined only here. The Batch lifecycle policy is derived from them.
 const (
 	ExitOK        = 0
 	ExitError     = 1  // something unexpected
 	ExitUsage     = 2  // a wrong flag or argument
 	ExitInput     = 3  // a spec, a table or a dataset that cannot be used; the message names the place
 	ExitNotFound  = 4  // no such dataset, sweep, model or version
-	ExitConflict  = 5  // it exists with other contents, or somebody else changed it meanwhile
+	ExitConflict  = 5  // it exists with other contents, or was changed concurrently
 	ExitSetup     = 6  // the environment is incomplete: a variable, credentials, the emulator
 	ExitNoWinner  = 7  // the sweep ended without a winner, or was cancelled
-	ExitBlocked   = 8  // tonight's table is not like those before: nothing is trained on it
-	ExitTransient = 75 // EX_TEMPFAIL: try again; Batch does so with a task
+	ExitBlocked   = 8  // tonight's table deviates from earlier ones: nothing is trained on it
+	ExitTransient = 75 // EX_TEMPFAIL: retry; Batch retries such a task
 	ExitInterrupt = 130
 )
 
-// ExitNotPromoted is a sweep whose winner did not become the champion; the message says why.
+// ExitNotPromoted is for a sweep whose winner did not become the champion; the message says why.
 const ExitNotPromoted = 9
 
 // Exit codes that Batch itself gives a task.
@@ -30,27 +29,27 @@ const (
 	BatchRecreated        = 50006
 )
 
-// Exit codes of a program that did not end by itself. A task that dies so may have met a machine without memory left; the
-// trial that it held is not tried for ever (MaxClaims).
+// Exit codes of a program that did not exit by itself. The machine may have been out of memory; the trial that such a task held is not
+// retried forever (MaxClaims).
 const (
-	ExitCrash   = 2   // the Go runtime's, after a panic or out of memory; a wrong flag (ExitUsage) cannot be told from it
+	ExitCrash   = 2   // the Go runtime's, after a panic or out of memory; indistinguishable from a wrong flag (ExitUsage)
 	ExitAborted = 134 // SIGABRT
-	ExitKilled  = 137 // SIGKILL, by the kernel when memory is short
-	// ExitTerminated is SIGTERM before the program listened to it: its machine was taken away in the first moments, or while a
-	// script ran before it.
+	ExitKilled  = 137 // SIGKILL, by the kernel when out of memory
+	// ExitTerminated is SIGTERM before the program could handle it: its machine was taken away in the first moments, or while an earlier
+	// script was running.
 	ExitTerminated = 143
 )
 
-// MaxClaims is how many tasks may die over one trial before it counts as failed: a candidate that kills whoever trains it
-// would otherwise use up a task's retries, and with them the Batch job. A claim that was released by a task that was told to
-// go does not count, nor does one that left a checkpoint: machines vanish without notice, and the trial got further.
+// MaxClaims is how many tasks may die on one trial before it counts as failed: otherwise a trial that kills its tasks would use up the
+// retries of each, and with them the Batch job. A claim released by a task that was told to stop does not count, nor does one that left a
+// checkpoint: machines vanish without notice, and the trial made progress.
 const MaxClaims = 5
 
 // MaxTasksPerVM is Batch's own limit.
 const MaxTasksPerVM = 20
 
-// RetryableExitCodes are those after which the same task is worth another attempt. Who is interrupted in Batch is so because
-// its machine goes: a job that is cancelled gives no task another attempt, whatever the policy says.
+// RetryableExitCodes lists those after which the same task is worth another attempt. An interruption in Batch means that the machine is
+// going away: a cancelled job gives no task another attempt, whatever the policy.
 func RetryableExitCodes() []int32 {
 	return []int32{ExitTransient, ExitCrash, ExitInterrupt, ExitAborted, ExitKilled, ExitTerminated, BatchPreempted, BatchReportingTimeout, BatchRebooted, BatchUnresponsive, BatchRecreated}
 }

@@ -5,19 +5,21 @@ import (
 	"slices"
 )
 
-// FormatExtended is the format of plans that extend another sweep or end by a rule: a build that does not know of them would train again what has ended, or all that is listed.
+// FormatExtended is the format of plans that extend another sweep or end by a rule: an older build would train again what has ended, or
+// everything listed.
 const FormatExtended = 5
 
-// Extension is the sweep that a plan goes on from. The plan's first trials are that sweep's, under the same numbers; they have ended, and what came of them stands here, so that
-// the plan is enough to know it when the other sweep's objects are gone. Only the files of their models lie there.
+// Extension is the sweep that a plan extends. The plan's first trials are that sweep's, with the same numbers; they have ended, and their
+// results are included here, so that the plan suffices when the other sweep's objects are gone. Only their model files are needed from
+// there.
 type Extension struct {
 	Sweep   ID         `json:"sweep"`
-	Results []Result   `json:"results"`           // of the plan's first trials, in order, as that sweep's ending counts them; what they were trained with stands in the plan's trials
-	Reached []Reached  `json:"reached,omitempty"` // what they had at rungs, ascending by step and trial
-	Winner  *Inherited `json:"winner,omitempty"`  // of them, if one was registered
+	Results []Result   `json:"results"`           // of the plan's first trials, in order, as counted by that sweep's ending; their parameters are in the plan's trials
+	Reached []Reached  `json:"reached,omitempty"` // their scores at rungs, ascending by step and trial
+	Winner  *Inherited `json:"winner,omitempty"`  // the registered one of them, if any
 }
 
-// Inherited is a trial of an extended sweep that is a version of a model already.
+// Inherited is a trial of an extended sweep that is already a version of a model.
 type Inherited struct {
 	Sweep   ID     `json:"sweep"` // that registered it
 	Trial   int    `json:"trial"`
@@ -25,7 +27,7 @@ type Inherited struct {
 	Version int    `json:"version"`
 }
 
-// Inherits is how many of the plan's first trials are those of the sweep that it extends.
+// Inherits is how many of the plan's first trials belong to the sweep that it extends.
 func (p *Plan) Inherits() int {
 	if p.Extends == nil {
 		return 0
@@ -33,10 +35,10 @@ func (p *Plan) Inherits() int {
 	return len(p.Extends.Results)
 }
 
-// Own are the trials that the sweep trains itself.
+// Own returns the trials that the sweep trains itself.
 func (p *Plan) Own() []Trial { return p.Trials[p.Inherits():] }
 
-// Inherited is the result of a trial of the sweep that the plan extends; nil of any other.
+// Inherited returns the result of a trial of the extended sweep; nil for any other.
 func (p *Plan) Inherited(trial int) *Result {
 	if trial < 0 || trial >= p.Inherits() {
 		return nil
@@ -46,7 +48,7 @@ func (p *Plan) Inherited(trial int) *Result {
 	return &r
 }
 
-// counts says whether a result is of one of the plan's trials.
+// counts reports whether a result belongs to one of the plan's trials.
 func (p *Plan) counts(r *Result) bool {
 	if r.Trial < 0 || r.Trial >= len(p.Trials) {
 		return false
@@ -54,7 +56,7 @@ func (p *Plan) counts(r *Result) bool {
 	return r.Sweep == p.Sweep || r.Trial < p.Inherits()
 }
 
-// checkExtension makes sure of what later code relies on.
+// checkExtension checks what later code relies on.
 func (p *Plan) checkExtension() error {
 	e := p.Extends
 	if e == nil {

@@ -7,29 +7,29 @@ import (
 	"coppice/strictyaml"
 )
 
-// MaxFolds is how many folds there can be: as many fold numbers as a dataset has.
+// MaxFolds is the most folds: as many as a dataset's fold numbers.
 const MaxFolds = 10
 
 // ByGroup keeps the rows of a group in one fold.
 const ByGroup = "group"
 
-// Validate says that configurations are rated by cross-validation instead of on the valid split.
+// Validate says that configurations are evaluated by cross-validation instead of on the valid split.
 type Validate struct {
-	KFold   int    `yaml:"kfold" json:"kfold,omitempty"`     // every fold is rated by a model of the others
+	KFold   int    `yaml:"kfold" json:"kfold,omitempty"`     // evaluate every fold with a model of the others
 	By      string `yaml:"by" json:"by,omitempty"`           // ByGroup, or empty
-	Forward int    `yaml:"forward" json:"forward,omitempty"` // every fold but the first is rated by a model of those before it in time
+	Forward int    `yaml:"forward" json:"forward,omitempty"` // evaluate every fold but the first with a model of the earlier ones, in time
 
-	// Drop gives configurations up that are behind after the first folds; nil does, too.
+	// Drop says whether to give up configurations that are behind after the first folds; nil means yes.
 	Drop *bool `yaml:"drop" json:"drop,omitempty"`
 }
 
 // Number is how many folds the rows are divided into.
 func (v *Validate) Number() int { return max(v.KFold, v.Forward) }
 
-// Drops says whether weak configurations are given up after the first folds.
+// Drops reports whether weak configurations are given up after the first folds.
 func (v *Validate) Drops() bool { return v.Drop == nil || *v.Drop }
 
-// checkValidate checks how configurations are rated.
+// checkValidate checks the cross-validation settings.
 func (s *Spec) checkValidate(doc *strictyaml.Document, _ Vocabulary) error {
 	v := s.Validate
 	switch {
@@ -55,30 +55,30 @@ func (s *Spec) checkValidate(doc *strictyaml.Document, _ Vocabulary) error {
 	return nil
 }
 
-// FormatFolds is the format of plans with folds: a build that does not know of them would train each on all rows.
+// FormatFolds is the format of plans with folds: an older build would train each trial on all rows.
 const FormatFolds = 4
 
-// Folds is how the trials of a plan cross-validate. Each but the last is one round of one configuration; the last is the refit, the best configuration on
-// all rows of train and valid.
+// Folds says how the trials of a plan cross-validate. Each but the last is one round of one configuration; the last is the refit, the best
+// configuration on all rows of train and valid.
 type Folds struct {
 	Scheme string  `json:"scheme"` // kfold, group or forward
 	Rounds []Round `json:"rounds"` // in the order of Trial.Fold, from 1
 
-	// First is how many rounds of every configuration are trained before any of another is, and weak ones are dropped after those; with as many as there
-	// are rounds none is.
+	// First is how many rounds of every configuration are trained before any later round; weak configurations are dropped after them. If it
+	// equals the number of rounds, none is dropped.
 	First int `json:"first"`
 }
 
-// Round is what a fold's model trains on, and what rates it: parts of train, by fold number.
+// Round says what a fold's model trains on and what evaluates it: parts of train, by fold number.
 type Round struct {
 	Train Rows `json:"train"`
 	Rated Rows `json:"rated"`
 }
 
-// firstRounds is after how many rounds weak configurations are dropped: with two differences hardly anything could be shown.
+// firstRounds is the number of rounds after which weak configurations are dropped: fewer differences show hardly anything.
 const firstRounds = 3
 
-// NewFolds are folds with these rounds.
+// NewFolds returns folds with these rounds.
 func NewFolds(scheme string, rounds []Round, drop bool) *Folds {
 	f := &Folds{Scheme: scheme, Rounds: rounds, First: len(rounds)}
 	if drop && len(rounds) > firstRounds {
@@ -90,7 +90,7 @@ func NewFolds(scheme string, rounds []Round, drop bool) *Folds {
 // SourceRefit is the source of the trial that trains the best configuration on all rows.
 const SourceRefit = "refit"
 
-// Expand are the trials of so many configurations: the first rounds of each, then the others, then the refit.
+// Expand returns the trials for these configurations: the first rounds of each, then the later ones, then the refit.
 func (f *Folds) Expand(configurations []Trial) []Trial {
 	var out []Trial
 	add := func(t Trial) {
@@ -110,14 +110,14 @@ func (f *Folds) Expand(configurations []Trial) []Trial {
 	return out
 }
 
-// WithRefit is the plan with what its refit has trained, for whoever shows it.
+// WithRefit returns the plan with the parameters that its refit has trained, for display.
 func (p *Plan) WithRefit(params Params) *Plan {
 	out := *p
 	out.Trials = slices.Clone(p.Trials)
 	refit := &out.Trials[len(out.Trials)-1]
 	refit.Params = params
 
-	// It has the parameters of the configuration that it refits, which differs by its number of trees and what ends training.
+	// It has the parameters of the configuration that it refits, except for the number of trees and early stopping.
 	but := []string{"num_iterations", "early_stopping_round"}
 	for _, t := range p.Trials {
 		if t.Fold == 1 && ConfigurationKey(t.Params.without(but)) == ConfigurationKey(params.without(but)) {
@@ -127,7 +127,7 @@ func (p *Plan) WithRefit(params Params) *Plan {
 	return &out
 }
 
-// Configurations is how many configurations the sweep tries; without folds every trial of its own is one.
+// Configurations is how many configurations the sweep tries; without folds each of its own trials is one.
 func (p *Plan) Configurations() int {
 	if p.Folds == nil {
 		return len(p.Own())
@@ -135,7 +135,7 @@ func (p *Plan) Configurations() int {
 	return (len(p.Trials) - 1) / len(p.Folds.Rounds)
 }
 
-// Stages are those of the trials: one may be claimed when all of earlier stages have ended. nil is a plan with one stage.
+// Stages returns the stages of the trials: one may be claimed once all of earlier stages have ended. nil for a plan with one stage.
 func (p *Plan) Stages() []int {
 	if p.Folds == nil {
 		return nil
@@ -153,7 +153,7 @@ func (p *Plan) Stages() []int {
 	return stages
 }
 
-// RowsOf are the rows that a trial trains on, and those that rate it: nil for the refit, which has seen all of them.
+// RowsOf returns the rows that a trial trains on, and those that evaluate it: nil for the refit, which trains on all of them.
 func (p *Plan) RowsOf(trial int) (train []Rows, rated *Rows) {
 	switch t := p.Trials[trial]; {
 	case p.Folds == nil:
@@ -166,7 +166,7 @@ func (p *Plan) RowsOf(trial int) (train []Rows, rated *Rows) {
 	}
 }
 
-// checkFolds makes sure of what later code relies on: that no fold is rated by a model that has seen rows of it, above all.
+// checkFolds checks what later code relies on, in particular that no fold is evaluated by a model that has seen its rows.
 func (p *Plan) checkFolds() error {
 	f := p.Folds
 	if f == nil {

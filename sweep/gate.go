@@ -14,14 +14,14 @@ const (
 	AgainstNone     = "none"
 )
 
-// Gate says when a new version becomes the champion. Zero values stand for the defaults that Gated fills in, so that a plan says what
-// was written and nothing else.
+// Gate says when a new version becomes the champion. Zero values stand for the defaults that Gated fills in, so that a plan records only
+// what was written.
 type Gate struct {
 	Metric  string `yaml:"metric" json:"metric"`
 	Against string `yaml:"against" json:"against"` // champion or none: then every version passes
 
-	// The gain on tonight's test rows, with an interval of Confidence, must be above MinGain; with a Margin, the new model must be no
-	// worse than that.
+	// The gain on tonight's test rows, with an interval of Confidence, must be above MinGain; with a Margin, the new model must not be
+	// worse by more than that.
 	MinGain    float64 `yaml:"min_gain" json:"min_gain"`
 	Margin     float64 `yaml:"margin" json:"margin,omitempty"`
 	Confidence float64 `yaml:"confidence" json:"confidence,omitempty"`
@@ -29,34 +29,34 @@ type Gate struct {
 	Reference   *GateReference   `yaml:"reference" json:"reference,omitempty"`
 	Calibration *GateCalibration `yaml:"calibration" json:"calibration,omitempty"`
 
-	// MaxShare is the largest share of the first trees' gain that the features of one column may carry; 1 allows any.
+	// MaxShare is the largest share of the first trees' gain that the features of one column may have; 1 allows any.
 	MaxShare float64 `yaml:"max_share" json:"max_share,omitempty"`
 }
 
-// GateReference is which rows of earlier nights the models are compared on, and how. Their labels are what they were when the version
-// was registered that keeps them: nothing that happens tonight can move them.
+// GateReference says on which rows of earlier nights the models are compared, and how. Their labels are those at the time when the version
+// that keeps them was registered, so nothing that happens tonight can change them.
 type GateReference struct {
-	Nights *int     `yaml:"nights" json:"nights,omitempty"` // how many earlier champions lend their rows; 0 is none
-	Rows   int      `yaml:"rows" json:"rows,omitempty"`     // of all of them together, at most
-	Margin *float64 `yaml:"margin" json:"margin,omitempty"` // the new model must be no worse than this; without, it must not be shown to be worse
+	Nights *int     `yaml:"nights" json:"nights,omitempty"` // how many earlier champions' rows to use; 0 for none
+	Rows   int      `yaml:"rows" json:"rows,omitempty"`     // most rows over all of them
+	Margin *float64 `yaml:"margin" json:"margin,omitempty"` // the new model must not be worse by more than this; if unset, it must not be shown to be worse
 }
 
-// GateCalibration bounds how far predictions may be from what came. A bound is broken when the whole interval lies beyond it.
+// GateCalibration bounds how far predictions may be from the labels. A bound is violated if the whole interval is beyond it.
 type GateCalibration struct {
 	Ratio             []float64 `yaml:"ratio" json:"ratio,omitempty"`         // sum of predictions / sum of labels, on tonight's test rows
 	Reference         []float64 `yaml:"reference" json:"reference,omitempty"` // the same, on rows of earlier nights
 	Segment           []float64 `yaml:"segment" json:"segment,omitempty"`     // the same, in each segment of By
-	By                []string  `yaml:"by" json:"by,omitempty"`               // columns whose values make segments; default: those of calibrate
+	By                []string  `yaml:"by" json:"by,omitempty"`               // columns whose values define segments; default: those of calibrate
 	ECE               float64   `yaml:"ece" json:"ece,omitempty"`             // beyond what chance explains, as a share of the base rate
 	NormalizedEntropy float64   `yaml:"normalized_entropy" json:"normalized_entropy,omitempty"`
 }
 
 // Calibrate says how the winner is calibrated.
 type Calibrate struct {
-	By []string `yaml:"by" json:"by,omitempty"` // columns; each combination of their values is a segment with an adjustment of its own
+	By []string `yaml:"by" json:"by,omitempty"` // columns; each combination of their values is a segment with its own adjustment
 }
 
-// Defaults of a gate. docs/nights.md says why.
+// Defaults of a gate; docs/nights.md explains them.
 const (
 	DefaultConfidence      = 0.95
 	DefaultReferenceNights = 7
@@ -73,7 +73,7 @@ func defaultRatio() []float64          { return []float64{0.8, 1.25} }
 func defaultReferenceRatio() []float64 { return []float64{0.75, 1.3334} }
 func defaultSegmentRatio() []float64   { return []float64{0.5, 2} }
 
-// Gated is the spec's gate with every default filled in; a spec without a gate has one of defaults.
+// Gated returns the spec's gate with every default filled in, or the default gate.
 func (s *Spec) Gated() Gate {
 	g := Gate{}
 	if s.Gate != nil {
@@ -110,7 +110,7 @@ func (s *Spec) Gated() Gate {
 	return g
 }
 
-// checkGate checks when the winner becomes the champion, and how it is calibrated.
+// checkGate checks the settings of promotion and calibration.
 func (s *Spec) checkGate(doc *strictyaml.Document, v Vocabulary) error {
 	if err := s.checkCalibrate(doc); err != nil {
 		return err

@@ -12,10 +12,10 @@ import (
 // What a sweep does with the model that it continues.
 const (
 	GrowMode  = "grow"  // every trial adds trees to it
-	RefitMode = "refit" // every trial keeps its trees and renews their values
+	RefitMode = "refit" // every trial keeps its trees and renews their leaf values
 )
 
-// Champion is the version in production, as Continue.From names it.
+// Champion is the version in production, as named in Continue.From.
 const Champion = "champion"
 
 // Continue says which registered version of the sweep's model its trials start from.
@@ -30,19 +30,19 @@ type Input struct {
 	Version int    `json:"version"`
 	Mode    string `json:"mode"`
 	Trees   int    `json:"trees"`
-	// Cuts are the splits of its trees by numbers, and Moved those of them that lie within a bin of the sweep's dataset and are at
-	// its edge in what the trials make of it.
+	// Cuts is the number of its numerical splits, and Moved how many of them are inside a bin of the sweep's dataset and are moved to its
+	// edge.
 	Cuts  int `json:"cuts"`
 	Moved int `json:"moved"`
 
 	Text    Object `json:"text"`    // LightGBM text
-	Dataset Object `json:"dataset"` // manifest of the dataset that it was trained on
+	Dataset Object `json:"dataset"` // manifest of its training dataset
 }
 
-// MaxInput bounds the bytes of either object.
+// MaxInput bounds the bytes of each object.
 const MaxInput = 1 << 30
 
-// FormatContinued is the format of plans with an input model: a build that does not know of them would train without.
+// FormatContinued is the format of plans with an input model: an older build would train without it.
 const FormatContinued = 2
 
 var numberPattern = regexp.MustCompile(`^[1-9][0-9]{0,8}$`)
@@ -67,7 +67,7 @@ func (s *Spec) checkContinue(doc *strictyaml.Document, _ Vocabulary) error {
 	return nil
 }
 
-// check makes sure of what later code relies on.
+// check checks what later code relies on.
 func (in *Input) check() error {
 	if in == nil {
 		return nil

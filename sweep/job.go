@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// JobRecord is one Batch job of a sweep after its first: what took its turn because the machines of the job before could not
-// be had. It is written create-only before that job is cancelled and before its own is submitted, so whoever goes on after a
-// crash, or at the same time, does the same.
+// JobRecord is a Batch job of a sweep after its first, submitted because the machines of the previous job were not available. It is written
+// create-only before the previous job is cancelled and its own is submitted, so that any process that continues after a crash, or
+// concurrently, does the same.
 type JobRecord struct {
 	Format int       `json:"format"`
 	Sweep  ID        `json:"sweep"`
-	Number int       `json:"number"` // from 1; what it runs on is Plan.Placed(Number)
+	Number int       `json:"number"` // from 1; Plan.Placed(Number) has its machines
 	Job    string    `json:"job"`    // projects/P/locations/L/jobs/ID
-	Reason string    `json:"reason"` // why the job before it was given up
+	Reason string    `json:"reason"` // why the previous job was abandoned
 	At     time.Time `json:"at"`
 
 	Written
 }
 
-// DecodeJobRecord reads job number n of the plan's sweep.
+// DecodeJobRecord decodes the record of job n of the plan's sweep.
 func DecodeJobRecord(data []byte, p *Plan, n int) (*JobRecord, error) {
 	var r JobRecord
 	if err := decode("job record", data, &r, func() int { return r.Format }); err != nil {
@@ -32,12 +32,12 @@ func DecodeJobRecord(data []byte, p *Plan, n int) (*JobRecord, error) {
 	return &r, nil
 }
 
-// JobName is the full name of the sweep's job number n.
+// JobName is the full name of job n.
 func (p *Plan) JobName(n int) string {
 	return p.Job[:strings.LastIndexByte(p.Job, '/')+1] + string(p.Sweep.JobID(n))
 }
 
-// Placed is the plan as job number n carries it out: on the machines of its turn. Number 0 is the plan itself.
+// Placed returns the plan with the machines of job n. Number 0 is the plan itself.
 func (p *Plan) Placed(n int) *Plan {
 	if n == 0 {
 		return p

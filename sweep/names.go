@@ -20,7 +20,7 @@ const maxID = 63
 // sweepID is the Kind of a *NameError about a sweep's id.
 const sweepID = "sweep id"
 
-// CheckID refuses, with a *NameError, a sweep id that Batch would refuse as a job id, or that could leave its folder.
+// CheckID rejects, with a *NameError, a sweep id that is not a valid job id for Batch, or that could leave its folder.
 func CheckID(id string) error {
 	if !idPattern.MatchString(id) {
 		return &NameError{sweepID, id}
@@ -28,8 +28,8 @@ func CheckID(id string) error {
 	return nil
 }
 
-// JobID is the Batch id of the sweep's job number n: the sweep's own for the first one. A suffix for which there is no room
-// takes the place of the id's end and a hash of the whole.
+// JobID is the Batch id of job n: the sweep's own id for the first one. If there is no room for the suffix, the end of the id is replaced
+// by a hash of the whole and the suffix.
 func (id ID) JobID(n int) ID {
 	if n == 0 {
 		return id
@@ -43,42 +43,42 @@ func (id ID) JobID(n int) ID {
 	return id[:maxID-len(suffix)] + ID(suffix)
 }
 
-// Everything of a sweep lies in the sweeps bucket: its plan under plans/, so that sweeps can be listed without listing
-// their trials, all else under sweeps/ID/. WIRE.md says who writes what and when.
+// All objects of a sweep are in the sweeps bucket: its plan under plans/, so that sweeps can be listed without their trials, everything
+// else under sweeps/ID/. WIRE.md describes the writers and contents.
 const (
 	plansRoot  = "plans/"
 	sweepsRoot = "sweeps/"
 )
 
-// Names are what a sweep's objects are called. Package sweepstore reads and writes them, and no other makes names of them or
-// takes names apart (arch_test.go): what an object means is to be decided once.
+// Names returns the names of a sweep's objects. Only package sweepstore reads and writes these objects and uses the names (arch_test.go):
+// the meaning of an object is to be decided in one place.
 type Names ID
 
-// Prefix is the folder of the sweep, with the slash.
+// Prefix is the folder of the sweep, ending in a slash.
 func (n Names) Prefix() string { return sweepsRoot + string(n) + "/" }
 
-// Plan is the object that makes a sweep exist.
+// Plan is the object whose existence makes the sweep exist.
 func (n Names) Plan() string { return plansRoot + string(n) + ".json" }
 
 // Cancel is the object that asks every task to stop.
 func (n Names) Cancel() string { return n.Prefix() + "cancel.json" }
 
-// Ending is the object that says what the sweep is concluded from; whatever comes later does not count.
+// Ending is the object that says which results count; later ones do not.
 func (n Names) Ending() string { return n.Prefix() + "ending.json" }
 
-// Conclusion is the object that ends a sweep.
+// Conclusion is the object that concludes a sweep.
 func (n Names) Conclusion() string { return n.Prefix() + "conclusion.json" }
 
 // Input is an object of the model that the sweep continues, by the SHA-256 of its contents.
 func (n Names) Input(sum string) string { return n.Prefix() + "input/" + sum }
 
-// Jobs is the folder in which the sweep's jobs after the first are written down, with the slash.
+// Jobs is the folder with the records of the sweep's jobs after the first, ending in a slash.
 func (n Names) Jobs() string { return n.Prefix() + "jobs/" }
 
-// JobRecord is the object that makes that job, from 1, one of the sweep's. It is created before the job is.
+// JobRecord is the object that makes a job, from 1, one of the sweep's. It is created before the job is submitted.
 func (n Names) JobRecord(number int) string { return fmt.Sprintf("%s%d.json", n.Jobs(), number) }
 
-// Told is the object that says that what became of the sweep has been told on a channel.
+// Told is the object that marks the notification of the sweep's outcome as sent on a channel.
 func (n Names) Told(o Occasion, channel string) string {
 	return fmt.Sprintf("%stold/%s.%s.json", n.Prefix(), o, channel)
 }
@@ -89,79 +89,79 @@ func (n Names) Trials() string { return n.Prefix() + "trials/" }
 // Trial is the folder of one trial.
 func (n Names) Trial(trial int) string { return fmt.Sprintf("%s%04d/", n.Trials(), trial) }
 
-// Claim is the object with which a task takes a trial; the claim with the highest number holds it.
+// Claim is the object by which a task claims a trial; the highest claim holds it.
 func (n Names) Claim(trial, claim int) string {
 	return fmt.Sprintf("%sclaims/%d", n.Trial(trial), claim)
 }
 
-// Heartbeat is rewritten by the holder of a claim as long as it lives.
+// Heartbeat is rewritten by the holder of a claim while it is alive.
 func (n Names) Heartbeat(trial, claim int) string {
 	return fmt.Sprintf("%sheartbeats/%d", n.Trial(trial), claim)
 }
 
-// Release is left by a task that has to go before its trial has ended: the trial may be taken at once, and this claim is no
-// sign against the candidate.
+// Release is written by a task that has to stop before its trial has ended: the trial may be claimed at once, and this claim does not count
+// as a death.
 func (n Names) Release(trial, claim int) string {
 	return fmt.Sprintf("%sreleases/%d", n.Trial(trial), claim)
 }
 
-// Result is the trial's end; the first to write it wins.
+// Result is the trial's result; the first one written counts.
 func (n Names) Result(trial int) string { return n.Trial(trial) + "result.json" }
 
-// Decision is what an open trial trains.
+// Decision says what an open trial trains.
 func (n Names) Decision(trial int) string { return n.Trial(trial) + "decision.json" }
 
-// Rung is what became of a trial when it had so many trees.
+// Rung is the decision about a trial at a number of trees.
 func (n Names) Rung(trial, step int) string { return fmt.Sprintf("%srungs/%d", n.Trial(trial), step) }
 
-// Configuration is the object with which an open trial takes a configuration, known by its ConfigurationKey.
+// Configuration is the object by which an open trial reserves a configuration, identified by its ConfigurationKey.
 func (n Names) Configuration(key string) string {
 	return n.Prefix() + "configurations/" + key + ".json"
 }
 
-// Curve is the learning curve of what one claim's holder has grown.
+// Curve is the learning curve of the trees grown under one claim.
 func (n Names) Curve(trial, claim int) string {
 	return fmt.Sprintf("%s%d", n.Curves(trial), claim)
 }
 
-// Curves is the folder of a trial's learning curves, with the slash.
+// Curves is the folder of a trial's learning curves, ending in a slash.
 func (n Names) Curves(trial int) string { return n.Trial(trial) + "curves/" }
 
-// Attempt is the folder of what one claim produced, with the slash.
+// Attempt is the folder of one claim's files, ending in a slash.
 func (n Names) Attempt(trial, claim int) string {
 	return fmt.Sprintf("%sattempts/%d/", n.Trial(trial), claim)
 }
 
-// Checkpoints is the folder of what a trial's claims have saved of their training, with the slash.
+// Checkpoints is the folder of all checkpoints of a trial, ending in a slash.
 func (n Names) Checkpoints(trial int) string { return n.Trial(trial) + "checkpoints/" }
 
-// Checkpoint is the folder of one claim's, with the slash.
+// Checkpoint is the folder of one claim's checkpoints, ending in a slash.
 func (n Names) Checkpoint(trial, claim int) string {
 	return fmt.Sprintf("%s%d/", n.Checkpoints(trial), claim)
 }
 
-// Part is what an object under a sweep's trials is.
+// Part is the kind of an object under a sweep's trials.
 type Part string
 
-// The parts of a trial that ParseTrialObject tells apart.
+// The kinds recognised by ParseTrialObject.
 const (
 	PartClaim     Part = "claim"
 	PartHeartbeat Part = "heartbeat"
 	PartRelease   Part = "release"
 	PartResult    Part = "result"
-	// PartCheckpoint shows, even when it is empty by now, that its claim has got further than the claim before.
+	// PartCheckpoint shows, even if it has been emptied, that its claim got further than the previous one.
 	PartCheckpoint Part = "checkpoint"
 	PartCurve      Part = "curve"
 	PartDecision   Part = "decision"
-	PartRung       Part = "rung" // of which the number is that of the trees
+	PartRung       Part = "rung" // its number is the number of trees
 	PartOther      Part = "other"
 )
 
-// numbered are the folders of a trial in which every claim has one object.
+// numbered lists the folders of a trial with one object per claim.
 var numbered = map[string]Part{"claims": PartClaim, "heartbeats": PartHeartbeat, "releases": PartRelease, "curves": PartCurve, "rungs": PartRung}
 
-// ParseTrialObject takes an object's name under Trials apart. ok is false for names that no Coppice wrote: of two ways to write
-// a number, only the one that the methods above have counts.
+// ParseTrialObject splits an object's name under Trials. ok is false for invalid names: each number has only one valid spelling, that of
+// the methods above.
 func (n Names) ParseTrialObject(name string) (trial int, part Part, claim int, ok bool) {
 	rest, found := strings.CutPrefix(name, n.Trials())
 	if !found {
@@ -192,13 +192,13 @@ func (n Names) ParseTrialObject(name string) (trial int, part Part, claim int, o
 	return trial, part, claim, true
 }
 
-// maxClaim is far above what any trial can have: whoever made a claim of a higher number was no task.
+// maxClaim is far above any trial's number of claims: a higher one was not made by a task.
 const maxClaim = 1e6
 
-// PlansPrefix is the folder of all sweeps' plans; ParsePlanName tells which sweep a plan found there belongs to.
+// PlansPrefix is the folder of all sweeps' plans; ParsePlanName returns the sweep of a plan found there.
 const PlansPrefix = plansRoot
 
-// ParsePlanName is the id of the sweep whose plan has this name.
+// ParsePlanName returns the id of the sweep whose plan has this name.
 func ParsePlanName(name string) (ID, bool) {
 	rest, a := strings.CutPrefix(name, plansRoot)
 	id, b := strings.CutSuffix(rest, ".json")
@@ -209,7 +209,8 @@ const versionDigits = 16
 
 var versionPattern = regexp.MustCompile(`^[0-9a-f]{16}$`)
 
-// DatasetVersions is the folder of all versions of a dataset in the datasets bucket, or of all datasets where name is empty, with the slash.
+// DatasetVersions is the folder of all versions of a dataset in the datasets bucket, or of all datasets if name is empty, ending in a
+// slash.
 func DatasetVersions(name string) string {
 	if name == "" {
 		return "datasets/"
@@ -217,35 +218,35 @@ func DatasetVersions(name string) string {
 	return "datasets/" + name + "/"
 }
 
-// DatasetDir is the folder of one dataset version in the datasets bucket, with the slash. manifest.json is written last.
+// DatasetDir is the folder of one dataset version in the datasets bucket, ending in a slash. manifest.json is written last.
 func DatasetDir(name, version string) string { return "datasets/" + name + "/" + version + "/" }
 
-// DatasetLatest is the object that says which version NAME alone means.
+// DatasetLatest is the object with the version that NAME alone refers to.
 func DatasetLatest(name string) string { return "datasets/" + name + "/latest.json" }
 
-// DatasetStaging is the folder in which a staging job says how far it is and how it ended, with the slash.
+// DatasetStaging is the folder in which a staging job reports its progress and outcome, ending in a slash.
 func DatasetStaging(name, job string) string { return "datasets/" + name + "/staging/" + job + "/" }
 
-// DatasetBacktest is the folder of a backtest's report, by its key, with the slash.
+// DatasetBacktest is the folder of a backtest's report, by its key, ending in a slash.
 func DatasetBacktest(name, key string) string { return "datasets/" + name + "/backtests/" + key + "/" }
 
-// DatasetBacktestRun is the folder in which a backtest's job says how far it is and how it ended, with the slash.
+// DatasetBacktestRun is the folder in which a backtest's job reports its progress and outcome, ending in a slash.
 func DatasetBacktestRun(name, job string) string {
 	return "datasets/" + name + "/backtests/jobs/" + job + "/"
 }
 
-// DatasetInput is the object that says which version an input, known by its fingerprint, was staged as.
+// DatasetInput is the object with the version that an input, identified by its fingerprint, was staged as.
 func DatasetInput(name, fingerprint string) string {
 	return "datasets/" + name + "/inputs/" + fingerprint + ".json"
 }
 
-// DatasetNights is the folder of the records of a dataset's nights, with the slash.
+// DatasetNights is the folder of the records of a dataset's nights, ending in a slash.
 func DatasetNights(name string) string { return "datasets/" + name + "/nights/" }
 
-// DatasetNight is the object that says what was found out about a version's table when it was staged.
+// DatasetNight is the object with the findings about a version's table when it was staged.
 func DatasetNight(name, version string) string { return DatasetNights(name) + version + ".json" }
 
-// DatasetTold is the object that says that a version being blocked has been told on a channel.
+// DatasetTold is the object that marks the notification of a blocked version as sent on a channel.
 func DatasetTold(name, version, channel string) string {
 	return "datasets/" + name + "/told/" + version + "." + channel + ".json"
 }

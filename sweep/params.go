@@ -8,11 +8,11 @@ import (
 	"coppice/strictyaml"
 )
 
-// Params are training parameters by their canonical names; numbers are float64, as after a round trip through JSON. ParseSpec
-// resolves the aliases that a person may write, so that whoever comes later looks for one name only.
+// Params are training parameters by canonical name; numbers are float64, as after a round trip through JSON. ParseSpec resolves the aliases
+// that a person may write, so that later code needs only one name.
 type Params map[string]any
 
-// reserved parameters have a key of their own in the spec, so that no sweep can contradict itself.
+// reserved parameters have their own key in the spec, so that a sweep cannot contradict itself.
 var reserved = map[string]string{
 	"objective":             "the spec's key objective",
 	"metric":                "the spec's key metric",
@@ -21,14 +21,13 @@ var reserved = map[string]string{
 	"num_threads":           "the spec's key machine.threads_per_task",
 }
 
-// reservedAliases are LightGBM's other names of reserved parameters that the trainer does not have, and so cannot resolve.
+// reservedAliases are LightGBM's other names of reserved parameters, for those that the trainer does not have and so cannot resolve.
 var reservedAliases = map[string]string{
 	"metrics": "metric", "metric_types": "metric",
 	"num_thread": "num_threads", "nthread": "num_threads", "nthreads": "num_threads", "n_jobs": "num_threads",
 }
 
-// checkGiven refuses, in every part of the spec that gives parameters, reserved ones and those that are given twice, whatever
-// they are called there.
+// checkGiven rejects, in every part of the spec with parameters, reserved ones and duplicates, under any of their names.
 func (s *Spec) checkGiven(doc *strictyaml.Document, v Vocabulary) error {
 	if err := checkGivenIn(doc, "params", s.Params, v); err != nil {
 		return err
@@ -65,7 +64,7 @@ func checkGivenIn[V any](doc *strictyaml.Document, path string, given map[string
 	return nil
 }
 
-// givenTwice is the error at whichever of two names comes later in the file.
+// givenTwice is the error at the later of two names in the file.
 func givenTwice(doc *strictyaml.Document, path, canonical, first, second string) error {
 	a, b := doc.Errorf(path+"."+first, ""), doc.Errorf(path+"."+second, "")
 	if b.Line < a.Line || b.Line == a.Line && b.Column < a.Column {
@@ -74,7 +73,7 @@ func givenTwice(doc *strictyaml.Document, path, canonical, first, second string)
 	return doc.Errorf(path+"."+second, "%s is given twice: here as %s, and as %s in line %d; keep one of them", canonical, second, first, a.Line)
 }
 
-// resolve gives all parameters their canonical names. It comes after all checks, whose errors speak of what is in the file.
+// resolve replaces all parameters' names by canonical ones. It runs after all checks, whose errors use the names in the file.
 func (s *Spec) resolve(v Vocabulary) {
 	s.Params = renamed(s.Params, v)
 	for i, fixed := range s.Search.Fixed {

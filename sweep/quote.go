@@ -5,27 +5,27 @@ import (
 	"math"
 )
 
-// Quote is what a sweep was expected to take, with the prices at which its cost is reckoned from then on. The launcher writes it into
-// the plan; the aggregator holds the budget against it, `launcher bill` what came of it. Money is USD.
+// Quote is what a sweep was expected to take, with the prices used for its cost from then on. The launcher writes it into the plan; the
+// aggregator applies the budget with it, and `launcher bill` compares it with the actual cost. Amounts are USD.
 type Quote struct {
 	Region      string  `json:"region"`
-	Spot        bool    `json:"spot"`                 // which of the two prices is meant by Hourly
-	Hourly      float64 `json:"hourly"`               // of one machine with its local SSDs; 0 when no price is known
-	OnDemand    float64 `json:"on_demand,omitempty"`  // what one machine would cost an hour on demand
+	Spot        bool    `json:"spot"`                 // which price model Hourly is for
+	Hourly      float64 `json:"hourly"`               // of one machine with its local SSDs; 0 if unknown
+	OnDemand    float64 `json:"on_demand,omitempty"`  // hourly price of one machine on demand
 	PriceDate   string  `json:"price_date,omitempty"` // when the price was read, YYYY-MM-DD
-	PriceFrom   string  `json:"price_from,omitempty"` // and where
-	LocalSSD    int     `json:"local_ssd"`            // disks on each machine
-	VMs         int     `json:"vms"`                  // machines that are used at once
-	Waves       int     `json:"waves"`                // trials that a task takes one after another
+	PriceFrom   string  `json:"price_from,omitempty"` // its source
+	LocalSSD    int     `json:"local_ssd"`            // number of disks per machine
+	VMs         int     `json:"vms"`                  // machines used at once
+	Waves       int     `json:"waves"`                // trials that a task trains one after another
 	Hours       Range   `json:"hours"`                // from the first machine's start to the last one's end
-	Cost        Range   `json:"cost"`                 // all zeros when no price is known
+	Cost        Range   `json:"cost"`                 // all zero if no price is known
 	LeadTime    Range   `json:"lead_seconds"`         // of a machine before its first trial: starting, copying the dataset
 	Trial       Range   `json:"trial_seconds"`        // of the mean trial
-	NsPerValue  float64 `json:"ns_per_value"`         // expected of the mean trial: per row, feature and tree, with the sweep's threads
-	Preemptions float64 `json:"preemptions"`          // expected during the sweep
-	Reserve     float64 `json:"reserve_seconds"`      // of all machines: kept back from a budget, to notice its end and to stop in time
+	NsPerValue  float64 `json:"ns_per_value"`         // expected for the mean trial: per row, feature and tree, with the sweep's threads
+	Preemptions float64 `json:"preemptions"`          // expected number during the sweep
+	Reserve     float64 `json:"reserve_seconds"`      // of all machines: the part of a budget reserved for noticing its end and stopping in time
 
-	// Fallback are the prices of the plan's fallbacks, one each.
+	// Fallback has the price of each of the plan's fallbacks.
 	Fallback []FallbackPrice `json:"fallback,omitempty"`
 }
 
@@ -33,13 +33,13 @@ type Quote struct {
 type FallbackPrice struct {
 	Machine   string  `json:"machine,omitempty"`
 	Spot      bool    `json:"spot"`
-	Hourly    float64 `json:"hourly"`               // of one machine with its local SSDs; 0 when no price is known
-	VMs       int     `json:"vms,omitempty"`        // machines that are used at once; as many as the quote's without
-	Cost      Range   `json:"cost,omitzero"`        // of the whole sweep on them
+	Hourly    float64 `json:"hourly"`               // of one machine with its local SSDs; 0 if unknown
+	VMs       int     `json:"vms,omitempty"`        // machines used at once; 0 for as many as the quote's
+	Cost      Range   `json:"cost,omitzero"`        // of the whole sweep on it
 	PriceDate string  `json:"price_date,omitempty"` // when the price was read, YYYY-MM-DD
 }
 
-// Price is what a machine of the sweep's job number n costs an hour, under which model; 0 where no price is known.
+// Price is the hourly price of a machine of job n and its price model; 0 if unknown.
 func (p *Plan) Price(n int) (hourly float64, spot bool) {
 	switch q := p.Quote; {
 	case q == nil:
@@ -52,7 +52,7 @@ func (p *Plan) Price(n int) (hourly float64, spot bool) {
 	return 0, false
 }
 
-// JobNumber is the number of the sweep's job with an id; 0, the plan's own, for an id that is none of its.
+// JobNumber is the number of the sweep's job with an id; 0, the plan's own, for an unknown id.
 func (p *Plan) JobNumber(job string) int {
 	for n := range p.Fallback {
 		if string(p.Sweep.JobID(n+1)) == job {
@@ -69,7 +69,7 @@ type Range struct {
 	High     float64 `json:"high"`
 }
 
-// ReserveCost is the money that Reserve stands for, on the dearest of the machines that the sweep may run on.
+// ReserveCost is the amount that Reserve stands for, on the most expensive of the machines that the sweep may run on.
 func (q *Quote) ReserveCost() float64 {
 	dearest := q.Hourly * float64(q.VMs)
 	for _, f := range q.Fallback {
@@ -82,10 +82,10 @@ func (q *Quote) ReserveCost() float64 {
 	return dearest * q.Reserve / 3600
 }
 
-// maxQuoted bounds every number of a quote, so that no sum of them can overflow.
+// maxQuoted bounds every number of a quote, so that sums cannot overflow.
 const maxQuoted = 1e12
 
-// checkMoney says what is wrong with a plan's quote and budget.
+// checkMoney checks a plan's quote and budget.
 func (p *Plan) checkMoney() error {
 	if b := p.Spec.Budget; b != 0 {
 		if err := CheckBudget(b); err != nil {

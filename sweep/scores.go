@@ -7,7 +7,7 @@ import (
 	"math"
 )
 
-// The scores file: raw scores of one model on a set of rows, in the rows' order. WIRE.md has the layout.
+// The scores file: raw scores of one model for a set of rows, in row order. WIRE.md has the layout.
 const scoresMagic = "COPSCOR1"
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

@@ -41,7 +41,7 @@ func (s *Spec) checkNames(doc *strictyaml.Document, v Vocabulary) error {
 	return nil
 }
 
-// SplitDatasetRef takes NAME or NAME@VERSION apart; the version is empty when the newest is meant.
+// SplitDatasetRef splits NAME or NAME@VERSION; the version is empty for the latest.
 func SplitDatasetRef(ref string) (name, version string, err error) {
 	name, version, pinned := strings.Cut(ref, "@")
 	if err := CheckName("dataset", name); err != nil {
@@ -61,7 +61,7 @@ func (s *Spec) checkSearch(doc *strictyaml.Document, _ Vocabulary) error {
 		return doc.Errorf("early_stopping_rounds", "early_stopping_rounds is %d: use 0 (never) or more", s.EarlyStoppingRounds)
 	}
 
-	// In order, so that of several wrong names it is always the same one that is reported.
+	// Sorted, so that the same one of several wrong names is always reported.
 	for _, name := range slices.Sorted(maps.Keys(s.Search.Grid)) {
 		if len(s.Search.Grid[name]) == 0 {
 			return doc.Errorf("search.grid."+name, "the grid has no value for %s", name)
@@ -77,7 +77,7 @@ func (s *Spec) checkSearch(doc *strictyaml.Document, _ Vocabulary) error {
 	return nil
 }
 
-// Check says whether exactly one form is given, with the right bounds.
+// Check checks that exactly one form is given, with valid bounds.
 func (d Distribution) Check() error {
 	forms := 0
 	for _, given := range []bool{d.Uniform != nil, d.LogUniform != nil, d.Int != nil, d.LogInt != nil, d.Step != nil, d.Choice != nil} {
@@ -122,7 +122,7 @@ func checkBounds[T int64 | float64](b []T, positive bool) error {
 	return nil
 }
 
-// checkParams holds every value that a trial could be given against the trainer's own rules.
+// checkParams checks every value that a trial could get against the trainer's rules.
 func (s *Spec) checkParams(doc *strictyaml.Document, v Vocabulary) error {
 	check := func(path, name string, value any) error {
 		if err := v.Param(name, value); err != nil {
@@ -153,7 +153,7 @@ func (s *Spec) checkParams(doc *strictyaml.Document, v Vocabulary) error {
 		}
 	}
 
-	// The values at the ends speak for all that can be drawn.
+	// The extreme values represent everything that can be drawn.
 	for _, name := range slices.Sorted(maps.Keys(s.Search.Random)) {
 		for _, value := range s.Search.Random[name].Extremes() {
 			if err := check("search.random."+name, name, value); err != nil {
@@ -165,8 +165,8 @@ func (s *Spec) checkParams(doc *strictyaml.Document, v Vocabulary) error {
 	return nil
 }
 
-// Extremes are the values that bound what d can draw: every choice, or both ends of a range, and a number between them that is not whole
-// where d draws such: a parameter may take none.
+// Extremes returns the values that bound what d can draw: every choice, or both ends of a range and, if d draws fractions, a fraction in
+// between: a parameter may accept only whole numbers.
 func (d Distribution) Extremes() []any {
 	switch {
 	case d.Choice != nil:
@@ -186,7 +186,7 @@ func (d Distribution) Extremes() []any {
 	return nil
 }
 
-// between are the ends of a range and something between them that no bounds written by hand make a whole number.
+// between returns the ends of a range and a number in between that is not whole for any bounds written by hand.
 func between(bounds []float64) []any {
 	low, high := bounds[0], bounds[1]
 	return []any{low, high, low + (high-low)/math.Pi}
@@ -195,7 +195,7 @@ func between(bounds []float64) []any {
 // MaxBudget bounds a budget, in USD: more is a typing error.
 const MaxBudget = 1e6
 
-// CheckBudget refuses what is no sum of money that a sweep may cost.
+// CheckBudget rejects an invalid amount for a budget.
 func CheckBudget(usd float64) error {
 	if !(usd > 0) || usd > MaxBudget {
 		return fmt.Errorf("a budget of %v: use USD above 0, up to %.0f", usd, MaxBudget)
@@ -263,7 +263,7 @@ func checkZones(doc *strictyaml.Document, at string, zones []string) error {
 	return nil
 }
 
-// checkFallback checks the machines that are tried one after the other.
+// checkFallback checks the machines to be tried one after the other.
 func (s *Spec) checkFallback(doc *strictyaml.Document, v Vocabulary) error {
 	m := s.Machine
 	if err := checkZones(doc, "machine", m.Zones); err != nil {
@@ -281,7 +281,7 @@ func (s *Spec) checkFallback(doc *strictyaml.Document, v Vocabulary) error {
 		return doc.Errorf("machine.fallback", "%d fallbacks: use at most %d", len(m.Fallback), MaxFallbacks)
 	}
 
-	// A sweep's time limit begins with its plan. What is left after all the waiting must be worth it.
+	// A sweep's time limit starts with its plan. Enough time must remain after all waiting.
 	if most := time.Duration(s.Limits.Sweep) / time.Duration(2*len(m.Fallback)); time.Duration(m.Wait) < time.Second || time.Duration(m.Wait) > most {
 		return doc.Errorf("machine.wait", "machine.wait is %s: use 1s to %s, so that waiting for %d machines takes no more than half of limits.sweep (%s)", m.Wait, most, len(m.Fallback), s.Limits.Sweep)
 	}

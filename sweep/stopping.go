@@ -9,23 +9,23 @@ import (
 	"coppice/strictyaml"
 )
 
-// Rules by which trials are stopped before their end.
+// Rules for stopping trials early.
 const (
 	StopASHA      = "asha"      // asynchronous successive halving
-	StopHyperband = "hyperband" // asha in brackets, the later of which stop later
-	StopMedian    = "median"    // who is worse than half of the others so far
+	StopHyperband = "hyperband" // asha in brackets; later brackets stop later
+	StopMedian    = "median"    // stops a trial worse than half of the others so far
 )
 
-// StopRules are the names of the rules that a sweep may have.
+// StopRules lists the rules available to a sweep.
 func StopRules() []string { return []string{StopASHA, StopHyperband, StopMedian} }
 
 // Stop says when a trial is stopped because others are better.
 type Stop struct {
 	Rule     string  `yaml:"rule" json:"rule"`
-	Eta      int     `yaml:"eta" json:"eta"`             // one in so many goes on at a rung, default 3
-	MinTrees int     `yaml:"min_trees" json:"min_trees"` // before the first rung, default 10
-	Noise    float64 `yaml:"noise" json:"noise"`         // standard error of the difference of two trials' metric; who is behind by less goes on
-	Rungs    []int   `yaml:"-" json:"rungs,omitempty"`   // numbers of trees after which trials are compared; the plan's
+	Eta      int     `yaml:"eta" json:"eta"`             // one in eta continues at a rung, default 3
+	MinTrees int     `yaml:"min_trees" json:"min_trees"` // first rung, default 10
+	Noise    float64 `yaml:"noise" json:"noise"`         // standard error of the difference of two trials' metric; a smaller gap does not stop a trial
+	Rungs    []int   `yaml:"-" json:"rungs,omitempty"`   // numbers of trees after which trials are compared; set by the plan
 }
 
 func (s *Spec) checkStop(doc *strictyaml.Document, _ Vocabulary) error {
@@ -41,15 +41,15 @@ func (s *Spec) checkStop(doc *strictyaml.Document, _ Vocabulary) error {
 		return doc.Errorf("search.stop.min_trees", "min_trees is %d: use 1 or more", q.MinTrees)
 	case !(q.Noise >= 0) || math.IsInf(q.Noise, 1):
 		return doc.Errorf("search.stop.noise", "noise is %v: use a standard error of 0 or more", q.Noise)
-	case s.Trials > MaxOpen: // every rung names all that it has seen
+	case s.Trials > MaxOpen: // every rung's record names all that it has seen
 		return doc.Errorf("trials", "trials is %d: with search.stop a sweep has at most %d; use fewer, or take search.stop out", s.Trials, MaxOpen)
 	}
 
 	return nil
 }
 
-// ForgetHistory takes out of s what follows from earlier sweeps and not from what was written: with warm_start the rungs go by the trees that winners had. What s
-// shares with other specs stays as it is.
+// ForgetHistory removes from s what depends on earlier sweeps rather than on the file: with warm_start the rungs follow the winners'
+// numbers of trees. Data shared with other specs are not modified.
 func (s *Spec) ForgetHistory() {
 	if s.Search.WarmStart == "" || s.Search.Stop == nil {
 		return
@@ -71,8 +71,8 @@ func (s *Stop) fillDefaults() {
 	}
 }
 
-// Rung is what became of a trial when it had so many trees. It is created once, and before it is acted on: whoever takes the trial over and comes to the same rung
-// goes by it.
+// Rung is the decision about a trial at a number of trees. It is created once, before it is acted on, and binds a later holder of the trial
+// that reaches the same rung.
 type Rung struct {
 	Format int       `json:"format"`
 	Sweep  ID        `json:"sweep"`
@@ -82,7 +82,7 @@ type Rung struct {
 	Score  float64   `json:"score"`
 	Stop   bool      `json:"stop"`
 	Reason string    `json:"reason"`
-	Seen   []Reached `json:"seen"` // of other trials, and where the rule looks at the whole way this one's own before, ascending by step and trial; with plan and Score, all that this rests on
+	Seen   []Reached `json:"seen"` // of other trials and, if the rule compares whole curves, this one's earlier scores, ascending by step and trial; with plan and Score, all that the decision is based on
 	At     time.Time `json:"at"`
 
 	Written
@@ -95,7 +95,7 @@ type Reached struct {
 	Score float64 `json:"score"`
 }
 
-// DecodeRung reads what became of a trial at a rung.
+// DecodeRung decodes the decision about a trial at a rung.
 func DecodeRung(data []byte) (*Rung, error) {
 	var r Rung
 	if err := decode("rung", data, &r, func() int { return r.Format }); err != nil {

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// Occasion is when a verdict is told.
+// Occasion is why a notification is sent.
 type Occasion string
 
 // The occasions.
@@ -19,8 +19,8 @@ const (
 	OccasionStaged    Occasion = "staged"    // a dataset was staged, and is blocked
 )
 
-// VerdictMessage tells people and their programs what became of a night. It says what an object says, too, and may come twice: what is told
-// twice has the same ID.
+// VerdictMessage tells people and programs the outcome of a night. The same information is in an object, and the message may arrive twice,
+// with the same ID.
 type VerdictMessage struct {
 	Format   int       `json:"format"`
 	ID       string    `json:"id"`
@@ -31,21 +31,21 @@ type VerdictMessage struct {
 	Sweep    ID     `json:"sweep,omitempty"`
 	Dataset  string `json:"dataset,omitempty"` // NAME@VERSION
 	Model    string `json:"model,omitempty"`
-	Version  int    `json:"version,omitempty"`  // the new one; 0 when none was registered
-	Champion int    `json:"champion,omitempty"` // that it was compared with; 0 when there was none
+	Version  int    `json:"version,omitempty"`  // the new one; 0 if none was registered
+	Champion int    `json:"champion,omitempty"` // that it was compared with; 0 for none
 
 	Reason string      `json:"reason"`           // a sentence
-	Checks []GateCheck `json:"checks,omitempty"` // those of the gate that failed
-	Next   string      `json:"next,omitempty"`   // the command that shows more
+	Checks []GateCheck `json:"checks,omitempty"` // failed checks of the gate
+	Next   string      `json:"next,omitempty"`   // a command that shows more
 }
 
-// Bounds of what a message holds.
+// Limits on a message.
 const (
-	maxVerdictReason = 3000 // Slack cuts a text that is longer
+	maxVerdictReason = 3000 // Slack cuts longer texts
 	maxVerdictChecks = 10
 )
 
-// Message is what is told of a conclusion. dataset is NAME@VERSION, "" where it is not known any more.
+// Message returns the notification of a conclusion. dataset is NAME@VERSION, "" if unknown.
 func (c *Conclusion) Message(dataset string) VerdictMessage {
 	m := VerdictMessage{Format: FormatVersion, ID: fmt.Sprintf("sweep/%s/%s", c.Sweep, OccasionConcluded), Occasion: OccasionConcluded, Verdict: c.Verdict(), At: c.At,
 		Sweep: c.Sweep, Dataset: dataset, Model: c.Model, Version: c.Version, Reason: short(c.Why()), Next: "launcher status " + string(c.Sweep)}
@@ -61,19 +61,19 @@ func (c *Conclusion) Message(dataset string) VerdictMessage {
 	return m
 }
 
-// RefusedMessage is the message of a scheduled sweep that was not started because of its dataset.
+// RefusedMessage is the notification of a scheduled sweep that was not started because of its dataset.
 func RefusedMessage(id ID, model, dataset, reason string, at time.Time) VerdictMessage {
 	return VerdictMessage{Format: FormatVersion, ID: fmt.Sprintf("sweep/%s/%s", id, OccasionRefused), Occasion: OccasionRefused, Verdict: VerdictBlocked, At: at.UTC(),
 		Sweep: id, Dataset: dataset, Model: model, Reason: short(reason), Next: "launcher datasets show " + dataset}
 }
 
-// StagedMessage is the message of a dataset that is blocked.
+// StagedMessage is the notification of a blocked dataset.
 func StagedMessage(dataset, reason string, at time.Time) VerdictMessage {
 	return VerdictMessage{Format: FormatVersion, ID: fmt.Sprintf("dataset/%s/%s", dataset, OccasionStaged), Occasion: OccasionStaged, Verdict: VerdictBlocked, At: at.UTC(),
 		Dataset: dataset, Reason: short(reason), Next: "launcher datasets show " + dataset}
 }
 
-// short cuts a reason that is too long for a message, between two characters.
+// short shortens a reason that is too long for a message, at a character boundary.
 func short(reason string) string {
 	if len(reason) <= maxVerdictReason {
 		return reason
@@ -85,7 +85,7 @@ func short(reason string) string {
 	return reason[:end] + " ..."
 }
 
-// Encode is the message as it is sent.
+// Encode returns the message as sent.
 func (m *VerdictMessage) Encode() ([]byte, error) {
 	data, err := json.Marshal(m)
 	if err != nil {
@@ -94,7 +94,7 @@ func (m *VerdictMessage) Encode() ([]byte, error) {
 	return data, nil
 }
 
-// Attributes repeat, for filters of a subscription, what the message is about.
+// Attributes returns the message's subject, for subscription filters.
 func (m *VerdictMessage) Attributes() map[string]string {
 	a := map[string]string{"id": m.ID, "occasion": string(m.Occasion), "verdict": string(m.Verdict)}
 	if m.Model != "" {
@@ -109,13 +109,13 @@ func (m *VerdictMessage) Attributes() map[string]string {
 	return a
 }
 
-// verdictWords are the verdicts as people say them.
+// verdictWords are the verdicts in words.
 var verdictWords = map[Verdict]string{
 	VerdictPromoted: "promoted", VerdictNotPromoted: "not promoted", VerdictNotComparable: "cannot be compared", VerdictBlocked: "blocked",
 	VerdictNoWinner: "no winner", VerdictCancelled: "cancelled",
 }
 
-// Title says in one line what became of what.
+// Title is the outcome in one line.
 func (m *VerdictMessage) Title() string {
 	var what string
 	switch {
@@ -133,7 +133,7 @@ func (m *VerdictMessage) Title() string {
 	return what + ": " + verdictWords[m.Verdict]
 }
 
-// Lines say the rest of it: the reason, what it is about and where to look.
+// Lines returns the rest: the reason, the subject and where to look.
 func (m *VerdictMessage) Lines() []string {
 	out := []string{m.Reason}
 	var about []string
@@ -171,12 +171,12 @@ func DecodeVerdictMessage(data []byte) (*VerdictMessage, error) {
 	return &m, nil
 }
 
-// Verdicts are all there are.
+// Verdicts returns all verdicts.
 func Verdicts() []Verdict {
 	return []Verdict{VerdictPromoted, VerdictNotPromoted, VerdictNotComparable, VerdictBlocked, VerdictNoWinner, VerdictCancelled}
 }
 
-// CheckVerdicts refuses words that are no verdicts.
+// CheckVerdicts rejects words that are not verdicts.
 func CheckVerdicts(words []string) error {
 	for _, w := range words {
 		if !slices.Contains(Verdicts(), Verdict(w)) {
@@ -186,7 +186,7 @@ func CheckVerdicts(words []string) error {
 	return nil
 }
 
-// Mark says that a verdict was told on one channel. Whatever an object of that name holds, it was.
+// Mark records that a notification was sent on one channel. It counts whatever the object's contents.
 type Mark struct {
 	Format  int       `json:"format"`
 	ID      string    `json:"id"`

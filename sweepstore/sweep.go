@@ -11,17 +11,17 @@ import (
 	"coppice/sweep"
 )
 
-// Sweep is what lies in the bucket of one sweep as a whole. Its methods may be called from any goroutine.
+// Sweep gives access to a sweep's objects outside its trials. It is safe for concurrent use.
 type Sweep struct {
 	bucket blob.Store
 	id     sweep.ID
 	names  sweep.Names
 }
 
-// New gives access to the sweep id, which need not exist, in the sweeps bucket.
+// New returns the sweep id, which need not exist, in the sweeps bucket.
 func New(bucket blob.Store, id sweep.ID) *Sweep { return &Sweep{bucket, id, sweep.Names(id)} }
 
-// List yields the ids of all sweeps that have a plan, readable or not. It stops at the first error.
+// List yields the ids of all sweeps with a plan, readable or not. It stops at the first error.
 func List(ctx context.Context, bucket blob.Store) iter.Seq2[sweep.ID, error] {
 	return func(yield func(sweep.ID, error) bool) {
 		for attrs, err := range bucket.List(ctx, sweep.PlansPrefix) {
@@ -36,7 +36,7 @@ func List(ctx context.Context, bucket blob.Store) iter.Seq2[sweep.ID, error] {
 	}
 }
 
-// Newest are the ids of all sweeps that have a plan, readable or not, the newest plan first.
+// Newest returns the ids of all sweeps with a plan, readable or not, the newest plan first.
 func Newest(ctx context.Context, bucket blob.Store) ([]sweep.ID, error) {
 	type dated struct {
 		id sweep.ID
@@ -60,7 +60,7 @@ func Newest(ctx context.Context, bucket blob.Store) ([]sweep.ID, error) {
 	return ids, nil
 }
 
-// Plan reads the plan, and gives its text, too. A sweep without one is blob.ErrNotExist.
+// Plan reads the plan, and also returns its text. If there is none, the error is blob.ErrNotExist.
 func (s *Sweep) Plan(ctx context.Context) (plan *sweep.Plan, text []byte, err error) {
 	return read(ctx, s.bucket, planKind, s.names.Plan(), func(data []byte) (*sweep.Plan, error) {
 		p, err := sweep.DecodePlan(data)
@@ -71,12 +71,12 @@ func (s *Sweep) Plan(ctx context.Context) (plan *sweep.Plan, text []byte, err er
 	})
 }
 
-// HasPlan says whether the sweep exists.
+// HasPlan reports whether the sweep exists.
 func (s *Sweep) HasPlan(ctx context.Context) (bool, error) {
 	return exists(ctx, s.bucket, s.names.Plan())
 }
 
-// Planned is when the plan was written, by the store's clock.
+// Planned is the write time of the plan, by the store's clock.
 func (s *Sweep) Planned(ctx context.Context) (time.Time, error) {
 	attrs, err := s.bucket.Stat(ctx, s.names.Plan())
 	if err != nil {
@@ -85,29 +85,28 @@ func (s *Sweep) Planned(ctx context.Context) (time.Time, error) {
 	return attrs.Updated, nil
 }
 
-// CreatePlan makes the sweep exist. created is false where it does already.
+// CreatePlan creates the sweep. created is false if it exists already.
 func (s *Sweep) CreatePlan(ctx context.Context, p sweep.Plan) (created bool, err error) {
 	p.Written = written()
 	return create(ctx, s.bucket, s.names.Plan(), p)
 }
 
-// Cancelled says whether the sweep was cancelled. The object's contents do not matter.
+// Cancelled reports whether the sweep was cancelled. The object's contents do not matter.
 func (s *Sweep) Cancelled(ctx context.Context) (bool, error) {
 	return exists(ctx, s.bucket, s.names.Cancel())
 }
 
-// Cancel asks everybody to stop. created is false where somebody has done so before.
+// Cancel asks all tasks to stop. created is false if the sweep was cancelled before.
 func (s *Sweep) Cancel(ctx context.Context, at time.Time) (created bool, err error) {
 	return create(ctx, s.bucket, s.names.Cancel(), sweep.Cancellation{Format: sweep.FormatVersion, Sweep: s.id, At: at, Written: written()})
 }
 
-// HasEnding says whether what the sweep is concluded from has been written down, readable or not: nothing that comes later
-// counts.
+// HasEnding reports whether the ending was written, readable or not: results that come later do not count.
 func (s *Sweep) HasEnding(ctx context.Context) (bool, error) {
 	return exists(ctx, s.bucket, s.names.Ending())
 }
 
-// Ending reads what the sweep of so many trials is concluded from; nil when that has not been written down.
+// Ending reads the ending of a sweep with that many trials; nil if there is none yet.
 func (s *Sweep) Ending(ctx context.Context, trials int) (*sweep.Ending, error) {
 	return optional(ctx, s.bucket, endingKind, s.names.Ending(), func(data []byte) (*sweep.Ending, error) {
 		e, err := sweep.DecodeEnding(data, trials)
@@ -118,13 +117,13 @@ func (s *Sweep) Ending(ctx context.Context, trials int) (*sweep.Ending, error) {
 	})
 }
 
-// CreateEnding writes down what the sweep is concluded from. created is false where somebody has done so before.
+// CreateEnding writes the ending. created is false if there is one already.
 func (s *Sweep) CreateEnding(ctx context.Context, e sweep.Ending) (created bool, err error) {
 	e.Written = written()
 	return create(ctx, s.bucket, s.names.Ending(), e)
 }
 
-// Conclusion reads the sweep's end; nil as long as there is none.
+// Conclusion reads the conclusion; nil if there is none yet.
 func (s *Sweep) Conclusion(ctx context.Context) (*sweep.Conclusion, error) {
 	return optional(ctx, s.bucket, conclusionKind, s.names.Conclusion(), func(data []byte) (*sweep.Conclusion, error) {
 		c, err := sweep.DecodeConclusion(data)
@@ -135,25 +134,25 @@ func (s *Sweep) Conclusion(ctx context.Context) (*sweep.Conclusion, error) {
 	})
 }
 
-// CreateConclusion ends the sweep. created is false where somebody has done so before.
+// CreateConclusion concludes the sweep. created is false if it was concluded before.
 func (s *Sweep) CreateConclusion(ctx context.Context, c sweep.Conclusion) (created bool, err error) {
 	c.Written = written()
 	return create(ctx, s.bucket, s.names.Conclusion(), c)
 }
 
-// Job reads the record of the plan's job number n, from 1; nil when that has not taken its turn.
+// Job reads the record of job n, from 1; nil if there is none yet.
 func (s *Sweep) Job(ctx context.Context, p *sweep.Plan, n int) (*sweep.JobRecord, error) {
 	return optional(ctx, s.bucket, jobKind, s.names.JobRecord(n), func(data []byte) (*sweep.JobRecord, error) {
 		return sweep.DecodeJobRecord(data, p, n)
 	})
 }
 
-// HasJob says whether job number n has taken its turn, whether or not its record can be read.
+// HasJob reports whether job n is recorded, readable or not.
 func (s *Sweep) HasJob(ctx context.Context, n int) (bool, error) {
 	return exists(ctx, s.bucket, s.names.JobRecord(n))
 }
 
-// CreateJob makes r.Number the sweep's job. created is false where somebody has done so before.
+// CreateJob records job r.Number. created is false if it is recorded already.
 func (s *Sweep) CreateJob(ctx context.Context, r sweep.JobRecord) (created bool, err error) {
 	r.Written = written()
 	return create(ctx, s.bucket, s.names.JobRecord(r.Number), r)

@@ -1,9 +1,9 @@
-// Package sweepstore reads and writes the objects of a sweep: the plan, what tasks leave under it, and how it ends. It is the
-// one place that knows which object holds what, how large it may be, and what an object means that cannot be read
-// (sweep/WIRE.md), so that a task, the aggregator and a watcher see one sweep alike.
+// Package sweepstore reads and writes the objects of a sweep: the plan, what tasks write, and how it ends. It is the only place that knows
+// each object's contents, its size limit, and what it means if it cannot be read (sweep/WIRE.md), so that a task, the aggregator and an
+// observer see the same sweep.
 //
-// It holds no policy. Who may claim a trial, when a holder counts as dead and when a sweep is over is decided by its users,
-// who declare the few methods that they need.
+// It contains no policy. Who may claim a trial, when a holder counts as dead and when a sweep is over is decided by its users, who declare
+// interfaces with the few methods that they need.
 package sweepstore
 
 import (
@@ -15,8 +15,8 @@ import (
 	"coppice/sweep"
 )
 
-// DamagedError is an object that is there and is not what its name promises: too long, not JSON of its kind, of a format
-// that this build does not read, or about another sweep, trial or claim than its name says. No repetition mends it.
+// DamagedError is an object whose contents do not match its name: too long, not JSON of its kind, of a format that this build does not
+// read, or about another sweep, trial or claim. Retrying does not help.
 type DamagedError struct {
 	Object string
 	Err    *sweep.DecodeError
@@ -24,10 +24,10 @@ type DamagedError struct {
 
 func (e *DamagedError) Error() string { return fmt.Sprintf("%s: %v", e.Object, e.Err) }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *DamagedError) Unwrap() error { return e.Err }
 
-// damaged makes a *DamagedError of what a decoder or a check says.
+// damaged makes a *DamagedError from a decoder's or check's error.
 func damaged(k kind, object string, why error) *DamagedError {
 	var decode *sweep.DecodeError
 	if !errors.As(why, &decode) {
