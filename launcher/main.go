@@ -1,4 +1,4 @@
-// Command launcher is Coppice's command line: stage a dataset, start a sweep, watch it, look after the registry, predict.
+// Command launcher is Coppice's command line: stage datasets, run and watch sweeps, manage the registry, predict.
 package main
 
 import (

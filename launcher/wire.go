@@ -22,7 +22,7 @@ import (
 	"coppice/sweep"
 )
 
-// connect opens what the launcher talks to: buckets by name, and Batch.
+// connect opens the launcher's backends: buckets by name, and Batch.
 func connect(ctx context.Context, env cli.Env) (*cli.Backends, error) {
 	storage, err := gcs.New(ctx)
 	if err != nil {
@@ -30,7 +30,7 @@ func connect(ctx context.Context, env cli.Env) (*cli.Backends, error) {
 	}
 
 	b := &cli.Backends{Bucket: func(name string) blob.Store { return storage.Bucket(name) }, Close: storage.Close}
-	if env.Project == "" { // only buckets are wanted
+	if env.Project == "" { // only buckets are needed
 		return b, nil
 	}
 
@@ -46,7 +46,7 @@ func connect(ctx context.Context, env cli.Env) (*cli.Backends, error) {
 	return b, nil
 }
 
-// verdicts opens the ways on which people are told.
+// verdicts opens the channels for notifying people.
 func verdicts(ctx context.Context, env cli.Env) (channels []notify.Channel, closeAll func(), err error) {
 	closeAll = func() {}
 	if env.Verdicts.Topic != "" {
@@ -70,7 +70,7 @@ func verdicts(ctx context.Context, env cli.Env) (channels []notify.Channel, clos
 	return channels, closeAll, nil
 }
 
-// billingEndpoint is the setting that names a stand-in for the Cloud Billing Catalog on this machine.
+// billingEndpoint is the environment variable with a stand-in for the Cloud Billing Catalog on this machine.
 const billingEndpoint = "COPPICE_BILLING_ENDPOINT"
 
 // prices opens the Cloud Billing Catalog.
@@ -100,12 +100,10 @@ type jobs struct {
 // mountPath is where the local SSD of a VM is mounted; all its tasks see the same folder.
 const mountPath = "/mnt/disks/coppice"
 
-// retries of one task: what Batch allows at most. Spot machines are taken away, and a trial is given up only after
-// sweep.MaxClaims deaths.
+// retries of a task: the most that Batch allows. Spot machines are taken away, and a trial is only given up after sweep.MaxClaims deaths.
 const retries = 10
 
-// describe says what Batch has to know about a plan. Only what is in the plan and the environment goes in, so the same
-// plan makes the same job.
+// describe converts a plan to a Batch job. It depends only on the plan and the environment, so the same plan makes the same job.
 func (j *jobs) describe(p *sweep.Plan) batch.Job {
 	z, m := p.Sizing, p.Spec.Machine
 	id := p.Job[strings.LastIndexByte(p.Job, '/')+1:] // the sweep's id, with the number of a fallback
@@ -124,7 +122,7 @@ func (j *jobs) describe(p *sweep.Plan) batch.Job {
 	}
 }
 
-// zones are those of the spec, else those of the deployment.
+// zones returns the spec's zones, else the deployment's.
 func (j *jobs) zones(wanted []string) []string {
 	if len(wanted) > 0 || j.env.Zones == "" {
 		return wanted
@@ -132,7 +130,7 @@ func (j *jobs) zones(wanted []string) []string {
 	return slices.DeleteFunc(strings.Split(j.env.Zones, ","), func(z string) bool { return z == "" })
 }
 
-// notify has Batch tell the deployment's topic of jobs, if it has one.
+// notify returns the deployment's topic for jobs, if it has one.
 func (j *jobs) notify() []string {
 	topic := j.env.JobsTopic
 	if topic == "" {
@@ -155,13 +153,13 @@ func (j *jobs) Submit(ctx context.Context, p *sweep.Plan) (existed bool, err err
 	return existed, err
 }
 
-// SubmitTask starts a job of the launcher's own image, with one task.
+// SubmitTask starts a job of the launcher's own image with one task.
 func (j *jobs) SubmitTask(ctx context.Context, q cloudjob.Request) (existed bool, err error) {
 	_, existed, err = j.client.Submit(ctx, j.describeTask(q))
 	return existed, err
 }
 
-// taskRetries of such a task: what it has fetched is lost with its machine, and an error that stays need not be met often.
+// taskRetries of such a task: what it has fetched is lost with its machine, and a persistent error need not be repeated often.
 const taskRetries = 3
 
 func (j *jobs) describeTask(q cloudjob.Request) batch.Job {
@@ -176,7 +174,7 @@ func (j *jobs) describeTask(q cloudjob.Request) batch.Job {
 		Labels:   map[string]string{batch.PlanLabel: q.Fingerprint, "coppice-dataset": q.Dataset},
 		Location: j.env.Location, Zones: j.zones(nil), Image: j.env.LauncherImage, Args: []string{string(q.Kind) + "-task"}, Env: q.Env.Variables(),
 		Tasks: 1, Parallelism: 1, TasksPerVM: 1, MachineType: q.Machine, Spot: q.Spot, LocalSSDs: q.LocalSSD, MountPath: mountPath,
-		CPUMilli: int64(1000 * q.VCPUs), MemoryMiB: q.Memory / 20 * 19 >> 20, // the rest is the system's
+		CPUMilli: int64(1000 * q.VCPUs), MemoryMiB: q.Memory / 20 * 19 >> 20, // the rest is for the system
 		MaxRetries: taskRetries, RetryExitCodes: sweep.RetryableExitCodes(), MaxRunDuration: q.Limit,
 		ServiceAccount: account, Network: j.env.Network, Subnetwork: j.env.Subnetwork, NoExternalIP: j.env.Subnetwork != "",
 	}
@@ -192,7 +190,7 @@ func (j *jobs) Cancel(ctx context.Context, job string) (cli.JobStatus, error) {
 	return status(s, err)
 }
 
-// status is what the launcher wants to know of a job.
+// status converts a job's status.
 func status(s batch.Status, err error) (cli.JobStatus, error) {
 	if errors.Is(err, batch.ErrNotExist) {
 		return cli.JobStatus{State: cli.StateMissing, Finished: true}, nil

@@ -8,7 +8,7 @@ import (
 	"coppice/sweep"
 )
 
-// examine opens what `launcher doctor` looks at.
+// examine opens what `launcher doctor` examines.
 func examine(ctx context.Context, env cli.Env) (cli.Inspection, error) {
 	client, err := inspect.New(ctx, inspect.Options{Project: env.Project, Location: env.Location, Endpoint: env.InspectEndpoint})
 	if err != nil {
@@ -17,7 +17,7 @@ func examine(ctx context.Context, env cli.Env) (cli.Inspection, error) {
 	return client, nil
 }
 
-// LocalSSDs is how many local SSDs each machine of a plan gets, which the plan says.
+// LocalSSDs is the number of local SSDs per machine of a plan.
 func (j *jobs) LocalSSDs(p *sweep.Plan) (int, error) {
 	return int(p.Spec.Machine.LocalSSD), nil
 }

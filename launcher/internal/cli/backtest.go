@@ -56,7 +56,7 @@ this machine and needs no cloud or, with --batch, as a Batch job next to a table
 	return cmd
 }
 
-// backtestSpecs are a backtest.yaml and the dataset.yaml that it names, and their texts.
+// backtestSpecs holds a backtest.yaml and the dataset.yaml that it names, with their texts.
 type backtestSpecs struct {
 	file, tableFile string
 	text, tableText []byte
@@ -73,7 +73,7 @@ func readBacktest(file string) (b *backtestSpecs, err error) {
 		return nil, err
 	}
 
-	// As for stage, paths in a spec are those of its folder.
+	// As for stage, paths in a spec are relative to its folder.
 	b.tableFile = b.spec.Dataset
 	if !filepath.IsAbs(b.tableFile) {
 		b.tableFile = filepath.Join(filepath.Dir(file), b.tableFile)
@@ -119,13 +119,13 @@ func (w *World) backtest(ctx context.Context, file string, f backtestFlags) erro
 	return w.backtested(r, f)
 }
 
-// nightLine is what is said of a night when it is over.
+// nightLine is the line shown when a night is complete.
 func nightLine(n backtest.Night, metric string, took time.Duration) string {
 	return fmt.Sprintf("night of %s: %s rows, %d trees, %s %s on %s rows of the day after, %.1f s", n.Night, humanize.Comma(int64(n.TrainRows)),
 		n.Trees, metric, number(n.Value), humanize.Comma(int64(n.TestRows)), took.Seconds())
 }
 
-// backtested keeps and prints what was found out.
+// backtested writes and prints the result.
 func (w *World) backtested(r *backtest.Report, f backtestFlags) error {
 	if f.out != "" {
 		if err := writeBacktest(r, f.out); err != nil {
@@ -143,7 +143,7 @@ func (w *World) backtested(r *backtest.Report, f backtestFlags) error {
 	return nil
 }
 
-// writeBacktest keeps what was found out; each file appears complete.
+// writeBacktest writes the result; each file appears atomically.
 func writeBacktest(r *backtest.Report, dir string) error {
 	text, page, err := r.Files()
 	if err != nil {

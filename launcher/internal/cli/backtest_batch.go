@@ -15,12 +15,12 @@ import (
 	"coppice/sweep"
 )
 
-// dailyFactor is how much more disk a backtest may need than staging, for each byte of the source: the table as a file for each of its days,
-// which may be less well compressed. A night is staged from some of them.
+// dailyFactor is how much more disk a backtest may need than staging, per byte of the source: the table as one file per day, which may be
+// compressed less well. A night is staged from some of them.
 const dailyFactor = 4
 
-// backtestInBatch submits a backtest on a table in a bucket, follows it to its end, and shows its report. One that was played before is
-// shown at once.
+// backtestInBatch submits a backtest on a table in a bucket, follows it to its end, and shows its report. The report of an earlier
+// identical run is shown at once.
 func (w *World) backtestInBatch(ctx context.Context, b *backtestSpecs, f backtestFlags) error {
 	if !stager.Remote(b.table.Source) {
 		return program.Usagef("--batch plays a table that lies in a bucket, and the source of %s is %.100q; copy it there first: gcloud storage cp", b.tableFile, b.table.Source)
@@ -61,7 +61,8 @@ func (w *World) backtestInBatch(ctx context.Context, b *backtestSpecs, f backtes
 	})
 }
 
-// playInBatch has a job play the backtest, and gives its report with the key. It is another key where the table or the image have changed.
+// playInBatch runs the backtest in a job, and returns its report with the key. The key differs from the given one if the table or the image
+// has changed.
 func (w *World) playInBatch(ctx context.Context, c *cloud, b *backtestSpecs, in *stager.Input, machine machines.Type, key string, f backtestFlags) (*backtest.Report, string, error) {
 	disks, err := f.batch.disks(machine, diskNeed(b.table, in.Bytes)+dailyFactor*in.Bytes, (diskFactor+dailyFactor)*in.Bytes)
 	if err != nil {
@@ -84,7 +85,7 @@ func (w *World) playInBatch(ctx context.Context, c *cloud, b *backtestSpecs, in 
 	return r, o.Report, err
 }
 
-// backtestTaskCommand is what runs in the job. People have no use for it.
+// backtestTaskCommand is the command that the job runs. It is not for people.
 func backtestTaskCommand(w *World) *cobra.Command {
 	return &cobra.Command{
 		Use:    "backtest-task",

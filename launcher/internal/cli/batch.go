@@ -16,7 +16,7 @@ import (
 	"coppice/sweep"
 )
 
-// batchFlags say on what a command runs that is given --batch.
+// batchFlags select the machine for --batch.
 type batchFlags struct {
 	on       bool
 	machine  string
@@ -24,7 +24,7 @@ type batchFlags struct {
 	localSSD int
 }
 
-// add gives a command the flags; what is what --batch does.
+// add adds the flags to a command; what describes --batch.
 func (f *batchFlags) add(cmd *cobra.Command, what string) {
 	cmd.Flags().BoolVar(&f.on, "batch", false, what+" in the cloud, as a Batch job of one task next to the data; Ctrl-C cancels it, unless it had been started before")
 	cmd.Flags().StringVar(&f.machine, "machine", "n2-highmem-8", "machine type for --batch")
@@ -32,7 +32,7 @@ func (f *batchFlags) add(cmd *cobra.Command, what string) {
 	cmd.Flags().IntVar(&f.localSSD, "local-ssd", 0, "local SSDs for --batch; as few as should hold what it needs without")
 }
 
-// check refuses what cannot go together: here are the flags that are for this machine. cmd knows which were given.
+// check rejects contradictory flags: here lists those that only apply to this machine. cmd knows which were given.
 func (f batchFlags) check(cmd *cobra.Command, here ...string) error {
 	where := "with"
 	others := here
@@ -53,7 +53,7 @@ func (f batchFlags) check(cmd *cobra.Command, here ...string) error {
 	return nil
 }
 
-// machineType is the type of --machine, which must take as many disks as --local-ssd says.
+// machineType is the type of --machine, checked against --local-ssd.
 func (f batchFlags) machineType() (machines.Type, error) {
 	t, err := findType(f.machine)
 	if err != nil {
@@ -67,8 +67,8 @@ func (f batchFlags) machineType() (machines.Type, error) {
 	return t, nil
 }
 
-// disks are those of --local-ssd, or the fewest that the type takes and that hold what the work may need. Where it takes no such number, all
-// that it takes, if these hold the least that it can need: few sources need the most.
+// disks is the number in --local-ssd, or the smallest valid one that holds what the work may need. If the type has no such number, it is
+// the largest one, provided that holds the minimum: few sources need the most.
 func (f batchFlags) disks(t machines.Type, need, least int64) (int, error) {
 	if f.localSSD > 0 {
 		return f.localSSD, nil
@@ -83,7 +83,7 @@ func (f batchFlags) disks(t machines.Type, need, least int64) (int, error) {
 	return t.Disks[len(t.Disks)-1], nil
 }
 
-// request is a job on the machine, without what it does.
+// request describes a job on the machine, without its work.
 func (f batchFlags) request(t machines.Type, disks int) cloudjob.Request {
 	return cloudjob.Request{Machine: t.Name, VCPUs: t.VCPUs, Memory: t.MemoryBytes, Spot: f.spot, LocalSSD: disks, Limit: taskLimit}
 }
@@ -91,14 +91,14 @@ func (f batchFlags) request(t machines.Type, disks int) cloudjob.Request {
 const (
 	// taskLimit bounds a job.
 	taskLimit = 24 * time.Hour
-	// taskEvery is how often a task says how far it is, and the launcher looks.
+	// taskEvery is how often a task reports its progress, and the launcher polls it.
 	taskEvery = time.Second
 	// taskGoodbye is how long the launcher waits for a job that it has cancelled.
 	taskGoodbye = 2 * time.Minute
 )
 
-// inBatch submits a job, or attaches to one that does the same, and shows it until it has ended; it tells in a folder of the datasets bucket.
-// When the launcher is interrupted, it cancels the job if it has started it.
+// inBatch submits a job, or attaches to one that does the same, and follows its reports in a folder of the datasets bucket until it has
+// ended. If the launcher is interrupted, it cancels the job, provided it started it.
 func (w *World) inBatch(ctx context.Context, c *cloud, q cloudjob.Request, folder func(dataset, job string) string, quiet bool) (*cloudjob.Outcome, error) {
 	j, err := cloudjob.Submit(ctx, c.Tasks, q)
 	if err != nil {
@@ -125,12 +125,12 @@ func (w *World) inBatch(ctx context.Context, c *cloud, q cloudjob.Request, folde
 		return o, err
 	}
 
-	if j.Attached { // whoever started it may be waiting for it, too
+	if j.Attached { // another launcher may be waiting for it, too
 		return nil, fmt.Errorf("%w; job %s had been started before and goes on: the same command follows it again, `gcloud batch jobs cancel %s` ends it",
 			program.ErrInterrupted, j.ID, j.Name)
 	}
 
-	// ctx is over: cancel with a context of its own.
+	// ctx has ended: cancel with a new context.
 	say("cancelling job %s\n", j.ID)
 	last, stop := context.WithTimeout(context.WithoutCancel(ctx), taskGoodbye)
 	defer stop()
@@ -140,14 +140,14 @@ func (w *World) inBatch(ctx context.Context, c *cloud, q cloudjob.Request, folde
 	return nil, fmt.Errorf("%w; job %s is cancelled", program.ErrInterrupted, j.ID)
 }
 
-// jobTask does the work of a task in a job that `launcher WHAT --batch` has submitted.
+// jobTask does the work of a task in a job submitted by `launcher WHAT --batch`.
 func (w *World) jobTask(ctx context.Context, what string, work func(*cloudjob.Task, *stager.Stager) error) (err error) {
 	var env sweep.LauncherTaskEnv
 	if err := w.Environment(ctx, &env, "this command is started by the Batch job that `launcher stage --batch` or `launcher backtest --batch` submits"); err != nil {
 		return err
 	}
 
-	b, err := w.Connect(ctx, Env{}) // without a project: buckets alone
+	b, err := w.Connect(ctx, Env{}) // without a project: only buckets
 	if err != nil {
 		return err
 	}
@@ -167,15 +167,15 @@ func (w *World) jobTask(ctx context.Context, what string, work func(*cloudjob.Ta
 	return nil
 }
 
-// transientError is a failure of a task that another attempt may not meet.
+// transientError is a task's failure that another attempt may not meet.
 type transientError struct{ error }
 
 func (e *transientError) Unwrap() error { return e.error }
 
-// ExitStatus is how a program ends with it.
+// ExitStatus is the exit code of a program that ends with this error.
 func (*transientError) ExitStatus() int { return sweep.ExitTransient }
 
-// retried marks an error that nothing but the moment may be the reason of: Batch starts the task again.
+// retried marks an error that may be temporary, so that Batch retries the task.
 func retried(err error, code int) error {
 	if code == sweep.ExitError || code == sweep.ExitInterrupt {
 		return &transientError{err}

@@ -74,7 +74,7 @@ func (w *World) bill(ctx context.Context, c *cloud, id sweep.ID, attempts, asJSO
 	return nil
 }
 
-// showBill prints a bill of a sweep that trained on so many rows.
+// showBill prints the bill of a sweep that trained on that many rows.
 func (w *World) showBill(b *bill.Bill, rows int, attempts bool) {
 	if attempts {
 		t := w.newTable("trial", "claim", "task", "host", "ended", "from", "took", "trees", "USD")
@@ -110,7 +110,7 @@ func (w *World) showBill(b *bill.Bill, rows int, attempts bool) {
 	}
 }
 
-// showQuoted is the quote beside what came of it.
+// showQuoted compares the quote with the actual cost.
 func (w *World) showQuoted(b *bill.Bill, rows int) {
 	q := b.Quote
 	if q == nil {
@@ -134,7 +134,7 @@ func (w *World) showQuoted(b *bill.Bill, rows int) {
 	row("interrupted attempts", fmt.Sprintf("%.2f", q.Preemptions), fmt.Sprint(b.Interrupted), 0, 0)
 	t.Render()
 
-	// A speed that is clearly another is worth quoting with next time.
+	// A clearly different speed should be used for the next quote.
 	if b.NsPerValue <= 0 || q.NsPerValue <= 0 || math.Abs(b.NsPerValue/q.NsPerValue-1) <= 0.15 {
 		return
 	}
@@ -145,7 +145,7 @@ func (w *World) showQuoted(b *bill.Bill, rows int) {
 	fmt.Fprintf(w.Out, "for the next quote on such machines: --ns-per-value %.3f\n", b.NsPerValue)
 }
 
-// usd is money of a bill, or what stands for it where no price is known.
+// usd formats an amount of a bill, or its replacement if no price is known.
 func usd(b *bill.Bill, v float64) string {
 	_, none := b.Unpriced()
 	return priced(!none, v)
@@ -158,7 +158,7 @@ func priced(known bool, v float64) string {
 	return quote.USD(v) + " USD"
 }
 
-// machinesOf says what each job of the sweep ran on, a line for each.
+// machinesOf describes the machines of each job of the sweep, one line each.
 func machinesOf(b *bill.Bill) (lines [][2]string) {
 	what := "machines"
 	for _, j := range b.Jobs {

@@ -49,7 +49,7 @@ no program here has the right to. --urls prints the objects that may go, for a c
 	return cmd
 }
 
-// cleanOverhead is the width of the columns before the last.
+// cleanOverhead is the width of all columns but the last.
 const cleanOverhead = 70
 
 func (w *World) clean(ctx context.Context, c *cloud, f cleanFlags) error {

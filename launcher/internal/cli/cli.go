@@ -1,5 +1,5 @@
-// Package cli is the launcher's command line: one file per command. Commands read, decide with the packages beside this one
-// and print; nothing outside the process is touched but through World.
+// Package cli is the launcher's command line: one file per command. Commands read, decide with the packages beside this one and print; they
+// touch nothing outside the process except through World.
 package cli
 
 import (
@@ -25,9 +25,9 @@ type World struct {
 	program.World
 	// Connect opens the cloud, or its emulation.
 	Connect func(context.Context, Env) (*Backends, error)
-	// PriceList opens Google's list of prices.
+	// PriceList opens Google's price list.
 	PriceList func(context.Context) (PriceList, error)
-	// Inspect opens what the doctor looks at.
+	// Inspect opens what the doctor examines.
 	Inspect func(context.Context, Env) (Inspection, error)
 }
 
@@ -37,13 +37,13 @@ type Env struct {
 	sweep.BatchEnv
 }
 
-// Backends are the services of the launcher.
+// Backends are the services that the launcher uses.
 type Backends struct {
 	Bucket func(name string) blob.Store
 	Jobs   Jobs
-	Tasks  cloudjob.Jobs // which run the launcher itself
+	Tasks  cloudjob.Jobs // jobs that run the launcher itself
 	Plans  doctor.Jobs
-	// Verdicts opens the ways on which people are told what became of a night; nil where there are none.
+	// Verdicts opens the channels for notifying people of a night's outcome; nil if there are none.
 	Verdicts func(context.Context) (channels []notify.Channel, closeAll func(), err error)
 	Close    func() error
 }
@@ -52,21 +52,21 @@ type Backends struct {
 type Jobs interface {
 	// Name is the full name of a sweep's job.
 	Name(sweep.ID) string
-	// Request is the job as the service takes it, as JSON, for people.
+	// Request is the job in the service's JSON format, for people.
 	Request(*sweep.Plan) ([]byte, error)
 	// Submit starts the plan's job; existed says that it had been started before.
 	Submit(context.Context, *sweep.Plan) (existed bool, err error)
 	JobController
 }
 
-// JobController looks after a job that has been submitted.
+// JobController controls submitted jobs.
 type JobController interface {
 	Status(ctx context.Context, job string) (JobStatus, error)
-	// Cancel stops the job and returns when it has come to rest.
+	// Cancel stops the job and returns once it has stopped.
 	Cancel(ctx context.Context, job string) (JobStatus, error)
 }
 
-// JobStatus is what the service says of a job.
+// JobStatus is a job's status according to the service.
 type JobStatus = provision.Status
 
 // Run executes one command line and returns the process's exit code.
@@ -93,17 +93,17 @@ what is there, 6 environment or credentials incomplete, 7 the sweep ended withou
 	return program.Execute(ctx, w.World, root)
 }
 
-// conflictError is something that exists with other contents.
+// conflictError is an object that exists with other contents.
 type conflictError struct{ error }
 
 func (e *conflictError) Unwrap() error { return e.error }
 
-// IsConflict says that something else is there already.
+// IsConflict says that something else exists already.
 func (*conflictError) IsConflict() bool { return true }
 
 const remedy = "run it inside `localemu exec --`, after `. DIR/env` of a `localemu up --data DIR`, or with what `terraform output` prints"
 
-// cloud is the launcher's connection to everything, by name.
+// cloud is the launcher's connection to all services.
 type cloud struct {
 	*Backends
 	env      Env
@@ -112,10 +112,10 @@ type cloud struct {
 	registry *registry.Registry
 }
 
-// online says that jobs run on Google Cloud and not on an emulator.
+// online reports whether jobs run on Google Cloud, not on an emulator.
 func (c *cloud) online() bool { return c.env.BatchEndpoint == "" }
 
-// with connects, uses and closes.
+// with connects, calls use and closes.
 func (w *World) with(ctx context.Context, use func(*cloud) error) (err error) {
 	c := &cloud{}
 	if err := w.Environment(ctx, &c.env, remedy); err != nil {
@@ -131,8 +131,8 @@ func (w *World) with(ctx context.Context, use func(*cloud) error) (err error) {
 	return use(c)
 }
 
-// log is for a collector of logs, on the error output, where the launcher runs as a Cloud Run job (COPPICE_LOG=json); people
-// read what the commands print.
+// log writes to the error output for a log collector, when the launcher runs as a Cloud Run job (COPPICE_LOG=json); people read what the
+// commands print.
 func (w *World) log(c *cloud) *slog.Logger {
 	if !w.Structured() {
 		return slog.New(slog.DiscardHandler)
@@ -147,7 +147,7 @@ func (w *World) printJSON(v any) error {
 	return e.Encode(v)
 }
 
-// printFile writes a file's bytes as they are to wherever the output is sent, but not onto a terminal.
+// printFile writes a file's bytes unchanged to the output, unless that is a terminal.
 func (w *World) printFile(data []byte) error {
 	out := w.Out.Raw()
 	if w.Terminal {
@@ -157,5 +157,5 @@ func (w *World) printFile(data []byte) error {
 	return err
 }
 
-// raw is JSON that is printed as it is.
+// raw is JSON to be printed unchanged.
 func raw(text []byte) json.RawMessage { return json.RawMessage(text) }

@@ -15,15 +15,15 @@ import (
 	"coppice/sweepstore"
 )
 
-// inputModel is the version that a sweep continues, as it lies in the registry.
+// inputModel is the registered version that a sweep continues.
 type inputModel struct {
 	version       registry.Version
 	text, dataset []byte
 	plan          plan.Input
 }
 
-// input finds the version that the spec continues, and makes sure that the dataset can go on from it: a sweep that cannot is refused
-// before a machine starts. It is nil where the spec continues none, and where it continues a champion and there is none yet.
+// input returns the version that the spec continues, and checks that the dataset is suitable: otherwise the sweep is rejected before a
+// machine starts. It returns nil if the spec continues no version, or continues a champion and there is none yet.
 func (c *cloud) input(ctx context.Context, s *sweep.Spec, m *dataset.Manifest) (*inputModel, error) {
 	if s.Continue == nil {
 		return nil, nil
@@ -61,7 +61,7 @@ func (c *cloud) input(ctx context.Context, s *sweep.Spec, m *dataset.Manifest) (
 	return in, nil
 }
 
-// request is what a plan is made of, where a model may be continued.
+// request adds the continued model, if any, to a plan's request.
 func (in *inputModel) request(q plan.Request) plan.Request {
 	if in != nil {
 		q.Input = &in.plan
@@ -69,7 +69,7 @@ func (in *inputModel) request(q plan.Request) plan.Request {
 	return q
 }
 
-// upload writes the model that a sweep continues into the sweep's folder: tasks cannot read the registry.
+// upload writes the continued model into the sweep's folder, since tasks cannot read the registry.
 func (in *inputModel) upload(ctx context.Context, s *sweepstore.Sweep) error {
 	if in == nil {
 		return nil

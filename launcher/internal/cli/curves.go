@@ -12,13 +12,13 @@ import (
 	"coppice/sweep"
 )
 
-// curveWidth is how many characters a learning curve has, sparkWidth how many on the line of a trial that has just ended.
+// curveWidth is the width of a learning curve in characters, sparkWidth that on the line of a trial that has just ended.
 const (
 	curveWidth = 40
 	sparkWidth = 16
 )
 
-// spark is a trial's learning curve on its own scale, with a blank before it; nothing where there is none.
+// spark is a trial's learning curve on its own scale, preceded by a blank; empty if there is none.
 func spark(points []sweep.CurvePoint, maximize bool) string {
 	if len(points) < 2 {
 		return ""
@@ -27,7 +27,7 @@ func spark(points []sweep.CurvePoint, maximize bool) string {
 	return " " + bars(points, sparkWidth, low, high, maximize)
 }
 
-// boardWithCurves is what --json prints of a leaderboard with curves.
+// boardWithCurves is the --json output of a leaderboard with curves.
 type boardWithCurves struct {
 	sweep.Board
 	Curves map[int][]sweep.CurvePoint `json:"curves"` // by trial
@@ -60,7 +60,7 @@ func (w *World) leaderboardWithCurves(ctx context.Context, s *sweepview.Sweep, b
 				line[0], line[2], line[4] = i+1, number(r.Score), r.BestIteration
 			}
 		}
-		if b.Configurations != nil { // scores of different folds do not compare
+		if b.Configurations != nil { // scores of different folds are not comparable
 			line[0] = strings.TrimSuffix(ofFold(row.Trial), ": ")
 		}
 		t.AppendRow(line)
@@ -69,7 +69,7 @@ func (w *World) leaderboardWithCurves(ctx context.Context, s *sweepview.Sweep, b
 	return nil
 }
 
-// span is the lowest and the highest score of all curves; the other way round where there is none.
+// span is the lowest and the highest score of all curves; if there are none, low > high.
 func span(curves map[int][]sweep.CurvePoint) (low, high float64) {
 	low, high = math.Inf(1), math.Inf(-1)
 	for _, points := range curves {
@@ -83,14 +83,14 @@ func span(curves map[int][]sweep.CurvePoint) (low, high float64) {
 // heights are eight bars.
 var heights = []rune("▁▂▃▄▅▆▇█")
 
-// bars draws a curve, from its first tree to its last: each character is the last score of its share of the trees, and up is better.
+// bars draws a curve from its first tree to its last: each character is the last score of its share of the trees, and up is better.
 func bars(points []sweep.CurvePoint, width int, low, high float64, maximize bool) string {
 	var out strings.Builder
 	n := min(width, len(points))
 	for i := range n {
 		score := points[(i+1)*len(points)/n-1].Score
 
-		// Where all scores are alike, the curve is a line in the middle.
+		// If all scores are equal, the curve is a line in the middle.
 		height := 0.5
 		if high > low {
 			height = (score - low) / (high - low)

@@ -14,8 +14,7 @@ import (
 	"coppice/launcher/internal/stager"
 )
 
-// showDataset prints what a person checks before training on it: what every column is taken for, what was made of ids, the splits,
-// warnings.
+// showDataset prints what a person checks before training on it: the kind of every column, what was made of ids, the splits, warnings.
 func (w *World) showDataset(s *stager.Staged) {
 	m := s.Manifest
 	w.showFeatures(m)
@@ -47,7 +46,7 @@ func (w *World) showDataset(s *stager.Staged) {
 	fmt.Fprintf(w.Out, "%s@%s %s: %s, %s\n", m.Name, m.Version, verb, humanize.IBytes(uint64(m.Bytes())), s.Place)
 }
 
-// showFeatures prints the features that are columns, or are read from one.
+// showFeatures prints the features that are columns, or are computed from one.
 func (w *World) showFeatures(m *dataset.Manifest) {
 	rows := 0
 	for _, sp := range m.Splits {
@@ -70,10 +69,10 @@ func (w *World) showFeatures(m *dataset.Manifest) {
 	t.Render()
 }
 
-// showEncodings prints what was made of each column of ids, and which columns are taken together.
+// showEncodings prints what was made of each column of ids, and which columns are combined.
 func (w *World) showEncodings(m *dataset.Manifest) {
 	if len(m.Tables) == 0 {
-		return // features are columns, and the table above says all
+		return // all features are columns, which the table above lists
 	}
 
 	t := w.newTable("ids", "levels", "kept", "lumped", "made of them", "worth", "because")
@@ -95,7 +94,7 @@ func (w *World) showEncodings(m *dataset.Manifest) {
 	}
 }
 
-// worth is a share of the loss in percent; empty where it was not measured.
+// worth formats a share of the loss in percent; empty if not measured.
 func worth(gain *float64) string {
 	if gain == nil {
 		return ""
@@ -103,7 +102,7 @@ func worth(gain *float64) string {
 	return fmt.Sprintf("%.2f %%", 100**gain)
 }
 
-// made names the features that were made of a column or key, without repeating its name.
+// made names the features made of a column or key, without repeating its name.
 func made(e *dataset.EncodingInfo) string {
 	var words []string
 	for _, name := range e.Made {
@@ -132,7 +131,7 @@ func statistics(m *dataset.Manifest) int {
 	return n
 }
 
-// levels counts those of all tables.
+// levels is the number of levels over all tables.
 func levels(m *dataset.Manifest) int {
 	n := 0
 	for i := range m.Tables {
@@ -161,7 +160,7 @@ func (w *World) showSplits(m *dataset.Manifest) {
 	t.Render()
 }
 
-// texts lists the texts that stood for a missing label, so that no class is lost to them unseen.
+// texts lists the texts that were treated as a missing label, so that a class lost to them is noticed.
 func texts(rows map[string]int64) string {
 	var parts []string
 	for _, s := range slices.Sorted(maps.Keys(rows)) {
@@ -173,8 +172,8 @@ func texts(rows map[string]int64) string {
 	return " (" + strings.Join(parts, ", ") + ")"
 }
 
-// values are where the numbers of a feature lie, or its most frequent categories with their shares of the rows that have a value, and what
-// it does not tell apart. about may be nil.
+// values describes the range of a feature's numbers, or its most frequent categories with their shares of the rows with a value, and what
+// it does not distinguish. about may be nil.
 func values(f *dataset.Feature, about *dataset.EncodingInfo) string {
 	if f.Kind != dataset.Categorical {
 		if f.Range == nil {
@@ -192,7 +191,7 @@ func values(f *dataset.Feature, about *dataset.EncodingInfo) string {
 		kept += c
 	}
 
-	// The counts are those of the categories that have a bin. How many rows have others is not in the feature.
+	// The counts cover the categories with a bin. How many rows have others is not in the feature.
 	var top []string
 	for i, c := range f.Categories[:min(3, len(f.Categories))] {
 		text := shorten(c)

@@ -11,7 +11,7 @@ import (
 	"coppice/dataset/ingest"
 )
 
-// showWarnings prints what a person should look at. Columns that had better be dropped make one list to paste, where there are several.
+// showWarnings prints what a person should check. If several columns should be dropped, they are also printed as a list to paste.
 func (w *World) showWarnings(warnings []dataset.Warning) {
 	useless := map[string]bool{ingest.WarnConstant: true, ingest.WarnAllMissing: true, ingest.WarnIDLike: true}
 	hints := map[string]bool{ingest.HintIDs: true, ingest.HintKey: true}
@@ -64,10 +64,10 @@ func (w *World) showWarnings(warnings []dataset.Warning) {
 		len(drop), strings.Join(drop, ", "))
 }
 
-// plainYAML are texts that YAML takes for the texts that they are, wherever they stand; not those that are words or numbers to it.
+// plainYAML matches texts that YAML always reads as themselves, not as other words or numbers.
 var plainYAML = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
 
-// yamlText writes a text so that YAML reads it back.
+// yamlText formats a text so that YAML reads it back unchanged.
 func yamlText(s string) string {
 	switch strings.ToLower(s) {
 	case "null", "true", "false", "yes", "no", "on", "off", "y", "n":

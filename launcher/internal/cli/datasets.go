@@ -55,7 +55,7 @@ type datasetRow struct {
 	Latest  bool      `json:"latest"`
 	Rows    int       `json:"rows"`
 	Bytes   int64     `json:"bytes"`
-	Staged  time.Time `json:"staged,omitzero"` // unknown of versions that were staged before nights were compared
+	Staged  time.Time `json:"staged,omitzero"` // unknown for versions that were staged before nights were compared
 	State   string    `json:"state"`           // good, accepted, blocked, unknown or unreadable
 }
 
@@ -100,7 +100,7 @@ func (w *World) listDatasets(ctx context.Context, c *cloud, name string, asJSON 
 	return nil
 }
 
-// nightState is what became of a version's night, in a word, and when it was staged.
+// nightState is the state of a version's night in a word, and when it was staged.
 func (c *cloud) nightState(ctx context.Context, name, version string) (string, time.Time) {
 	r, err := stager.Destination{Store: c.datasets}.Night(ctx, name, version)
 	switch {

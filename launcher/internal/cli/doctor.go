@@ -20,7 +20,7 @@ import (
 	setup "coppice/cloud"
 )
 
-// Inspection is what the doctor looks at.
+// Inspection is what the doctor examines.
 type Inspection = doctor.Cloud
 
 func doctorCommand(w *World) *cobra.Command {
@@ -70,10 +70,10 @@ func (w *World) doctor(ctx context.Context, file string, asJSON bool) error {
 	return err
 }
 
-// UnwellError is a deployment in which a sweep would fail.
+// UnwellError reports a deployment in which a sweep would fail.
 type UnwellError struct {
 	Problems int
-	Mends    int // of them have a command that mends them
+	Mends    int // number with a command that fixes them
 }
 
 func (e *UnwellError) Error() string {
@@ -86,10 +86,10 @@ func (e *UnwellError) Error() string {
 	return fmt.Sprintf("%d problems; the commands beside them mend them", e.Problems)
 }
 
-// IsSetup says that the environment is at fault, which no repetition mends.
+// IsSetup says that the environment is at fault, permanently.
 func (*UnwellError) IsSetup() bool { return true }
 
-// mends counts the problems that have a command.
+// mends counts the problems with a command that fixes them.
 func mends(r *doctor.Report) (n int) {
 	for _, f := range r.Findings {
 		if f.Verdict == doctor.Problem && f.Fix != "" {
@@ -99,7 +99,7 @@ func mends(r *doctor.Report) (n int) {
 	return n
 }
 
-// examine connects and looks at everything. Missing credentials are a finding and not an error.
+// examine connects and runs all checks. Missing credentials are a finding, not an error.
 func (w *World) examine(ctx context.Context, file string) (*doctor.Report, error) {
 	rights, err := terraform.Load()
 	if err != nil {
@@ -129,7 +129,7 @@ func (w *World) examine(ctx context.Context, file string) (*doctor.Report, error
 	return r, err
 }
 
-// readSweep reads the spec; what is wrong with it is a finding, too.
+// readSweep reads the spec; an error in it is a finding, too.
 func readSweep(file string) *doctor.Sweep {
 	if file == "" {
 		return nil
@@ -165,7 +165,7 @@ func (w *World) showReport(r *doctor.Report) {
 	t.Render()
 
 	told := map[string]bool{}
-	for _, f := range r.Sorted() { // outside of the table, where they can be copied; one command may mend several
+	for _, f := range r.Sorted() { // outside the table, where they can be copied; one command may fix several
 		if f.Fix != "" && !told[f.Fix] {
 			told[f.Fix] = true
 			fmt.Fprintf(w.Out, "# %s, %s: %s\n%s\n", f.Verdict, f.Check, f.Where, f.Fix)

@@ -49,7 +49,7 @@ Run again with the same number, it attaches to the sweep that is there. Sweeps w
 	return cmd
 }
 
-// extend starts a sweep that goes on from another.
+// extend starts a sweep that extends another.
 func (w *World) extend(ctx context.Context, of sweep.ID, trials int, f sweepFlags) error {
 	if err := f.check(); err != nil {
 		return err
@@ -69,7 +69,7 @@ func (w *World) extend(ctx context.Context, of sweep.ID, trials int, f sweepFlag
 			spec.Budget = f.budget
 		}
 
-		// The version of that time, whatever the dataset's latest is by now.
+		// Use the version of that time, whatever the latest is by now.
 		ref := old.Plan.Dataset
 		m, err := stager.Resolve(ctx, c.datasets, ref.Name+"@"+ref.Version)
 		if err != nil {

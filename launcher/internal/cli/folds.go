@@ -10,13 +10,13 @@ import (
 	"coppice/sweep"
 )
 
-// folded is what a snapshot says of a sweep's configurations in folds.
+// folded describes a sweep's cross-validated configurations in a snapshot.
 type folded struct {
 	Done    int          `json:"done"`
 	Open    int          `json:"open"`
 	Dropped int          `json:"dropped"`
 	Failed  int          `json:"failed"`
-	Best    *sweep.Rated `json:"best,omitempty"` // of those that are done
+	Best    *sweep.Rated `json:"best,omitempty"` // among those that are done
 }
 
 func newFolded(b sweep.Board) *folded {
@@ -46,7 +46,7 @@ func (f *folded) String() string {
 	return fmt.Sprintf("%d done, %d dropped, %d failed, %d open", f.Done, f.Dropped, f.Failed, f.Open)
 }
 
-// estimate is a configuration's mean with its standard error.
+// estimate formats a configuration's mean with its standard error.
 func estimate(c *sweep.Rated) string {
 	switch {
 	case c.Mean == nil:
@@ -60,7 +60,7 @@ func estimate(c *sweep.Rated) string {
 // foldsOverhead is the width of the other columns of a board of configurations.
 const foldsOverhead = 84
 
-// showConfigurations is the board of a sweep with folds.
+// showConfigurations prints the board of a cross-validated sweep.
 func (w *World) showConfigurations(p *sweep.Plan, b sweep.Board, top int) {
 	t := w.newTable("rank", "configuration", p.Spec.Metric+" (mean ± SE)", "folds", "trees", "trials", "parameters")
 	t.SetColumnConfigs([]table.ColumnConfig{{Number: 7, WidthMax: w.textWidth(foldsOverhead), WidthMaxEnforcer: text.WrapSoft}})
@@ -96,7 +96,7 @@ func numbers(trials []int) string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(trials), " ", ", "), "[]")
 }
 
-// ofFold says which fold of which configuration a trial is, in front of what became of it.
+// ofFold says which fold of which configuration a trial is, as a prefix to its outcome.
 func ofFold(t sweep.Trial) string {
 	switch {
 	case t.Refit:

@@ -16,7 +16,7 @@ import (
 	"coppice/sweep"
 )
 
-// slotFlags say which schedule a launcher is started by.
+// slotFlags describe the schedule that started the launcher.
 type slotFlags struct{ schedule, zone string }
 
 func (f *slotFlags) add(cmd *cobra.Command) {
@@ -24,7 +24,7 @@ func (f *slotFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.zone, "time-zone", "", "of --schedule, such as Europe/Berlin; UTC without")
 }
 
-// id is the id of a sweep of that name: the given one, or that of the schedule's newest time. Empty leaves it to the plan.
+// id is the sweep's id: the given one, or that of the schedule's latest time. If it is empty, the plan chooses.
 func (f slotFlags) id(given sweep.ID, name string, now time.Time) (id sweep.ID, scheduled bool, err error) {
 	switch {
 	case f.schedule == "" && f.zone != "":
@@ -46,7 +46,7 @@ func (f slotFlags) id(given sweep.ID, name string, now time.Time) (id sweep.ID, 
 	return slot.ID(name, at), true, nil
 }
 
-// sharedSlotError is another schedule's sweep of the same name and time.
+// sharedSlotError reports a sweep of another schedule with the same name and time.
 type sharedSlotError struct {
 	id          sweep.ID
 	mine, there *sweep.Plan
@@ -60,11 +60,11 @@ func (e *sharedSlotError) Error() string {
 		e.id, of(e.there), of(e.mine), e.mine.Spec.Name)
 }
 
-// IsInput says that what was handed in is at fault, and will be the next time.
+// IsInput says that the input is at fault, permanently.
 func (*sharedSlotError) IsInput() bool { return true }
 
-// sameSlot says whether a plan that differs from the one of its slot is a later look at the same sweep, which goes on as it was
-// started, or somebody else's, a *sharedSlotError.
+// sameSlot decides about a plan that differs from the existing one of its slot: either it is a later start of the same sweep, which goes on
+// as it was started, or another schedule's, a *sharedSlotError.
 func (c *cloud) sameSlot(w *World, mine, there *sweep.Plan, quiet bool) error {
 	if mine.Dataset.Name != there.Dataset.Name || mine.Spec.Model != there.Spec.Model {
 		return &sharedSlotError{there.Sweep, mine, there}
@@ -78,7 +78,7 @@ func (c *cloud) sameSlot(w *World, mine, there *sweep.Plan, quiet bool) error {
 	return nil
 }
 
-// provisioner finds machines for a sweep, and says on which it goes on.
+// provisioner gets machines for a sweep, and reports which.
 func (c *cloud) provisioner(w *World, p *sweep.Plan, asJSON bool) *provision.Provisioner {
 	return &provision.Provisioner{Store: c.sweeps, Jobs: c.Jobs, Plan: p, Now: w.Now, Every: lookInterval(p), Moved: func(n int, reason string) {
 		if asJSON {
@@ -89,20 +89,20 @@ func (c *cloud) provisioner(w *World, p *sweep.Plan, asJSON bool) *provision.Pro
 	}}
 }
 
-// showFallbacks says what would be tried when the machines cannot be had.
+// showFallbacks prints what will be tried if the machines are not available.
 func (w *World) showFallbacks(p *sweep.Plan) {
 	for i, z := range p.Fallback {
 		fmt.Fprintf(w.Out, "without machines after %s: %d x %s, %d tasks of %d threads\n", p.Spec.Machine.Wait, z.VMs, provision.Describe(p, i+1), z.Tasks, z.ThreadsPerTask)
 	}
 }
 
-// settle waits until a job of the sweep has machines, or is the last that there is.
+// settle waits until a job of the sweep has machines, or is the last one.
 func (c *cloud) settle(ctx context.Context, w *World, p *sweep.Plan, f sweepFlags) error {
 	if len(p.Fallback) == 0 {
 		return nil
 	}
 	provisioner := c.provisioner(w, p, f.json)
-	if f.json && f.noWait { // that prints one object, which names the job
+	if f.json && f.noWait { // with these flags, only one object is printed, which names the job
 		provisioner.Moved = nil
 	}
 	err := provisioner.Settle(ctx)
@@ -112,12 +112,12 @@ func (c *cloud) settle(ctx context.Context, w *World, p *sweep.Plan, f sweepFlag
 	return err
 }
 
-// job is the status of a sweep's job.
+// job returns the status of a sweep's job.
 func (c *cloud) job(ctx context.Context, p *sweep.Plan) (JobStatus, error) {
 	return provision.Look(ctx, c.sweeps, c.Jobs, p)
 }
 
-// jobName is the name of the sweep's job whose turn it is.
+// jobName returns the name of the sweep's current job.
 func (c *cloud) jobName(ctx context.Context, p *sweep.Plan) (string, error) {
 	records, err := provision.Records(ctx, c.sweeps, p)
 	return p.JobName(len(records)), err

@@ -12,8 +12,8 @@ import (
 	"coppice/sweep"
 )
 
-// like looks up the dataset of the model that the spec's encodings.like names, and has the spec name that dataset: which one it was is part
-// of what a dataset is made of. It is nil where the spec names none, and where it names a champion and there is none yet.
+// like resolves the model in the spec's encodings.like to its dataset, and replaces it by that in the spec, because the dataset's contents
+// depend on it. It returns nil if the spec names no model, or names a champion and there is none yet.
 func (w *World) like(ctx context.Context, c *cloud, spec *dataset.Spec, quiet bool) (*dataset.Manifest, error) {
 	if spec.Encodings.Like == "" {
 		return nil, nil
@@ -48,7 +48,7 @@ func (w *World) like(ctx context.Context, c *cloud, spec *dataset.Spec, quiet bo
 	return old, nil
 }
 
-// inBucket makes sure that a task, which cannot read the registry, finds the dataset that another one is made like.
+// inBucket checks that the dataset to follow is in the bucket, since a task cannot read the registry.
 func (c *cloud) inBucket(ctx context.Context, like *dataset.Manifest) error {
 	if like == nil {
 		return nil

@@ -13,14 +13,14 @@ import (
 	"coppice/sweep"
 )
 
-// datasetFlags say where a dataset lies.
+// datasetFlags locate a dataset.
 type datasetFlags struct{ in string }
 
 func (f *datasetFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.in, "in", "", "folder or gs://BUCKET that the dataset was staged into; the datasets bucket without")
 }
 
-// at opens the place where a dataset lies.
+// at opens the location of a dataset.
 func (w *World) at(ctx context.Context, f datasetFlags, use func(stager.Destination) error) error {
 	if f.in != "" && !stager.Remote(f.in) {
 		return use(stager.Destination{Dir: f.in})
@@ -86,11 +86,11 @@ func datasetsAcceptCommand(w *World) *cobra.Command {
 
 	f.add(cmd)
 	cmd.Flags().StringVar(&why, "why", "", "the reason, for those who read the record later")
-	_ = cmd.MarkFlagRequired("why") // of a flag that is there
+	_ = cmd.MarkFlagRequired("why") // the flag exists
 	return cmd
 }
 
-// findNight is the record that NAME or NAME@VERSION means; NAME alone means the newest night.
+// findNight returns the record of NAME or NAME@VERSION; NAME alone means the latest night.
 func findNight(ctx context.Context, dst stager.Destination, ref string) (*contract.Record, error) {
 	name, version, err := sweep.SplitDatasetRef(ref)
 	if err != nil {
@@ -119,17 +119,17 @@ func findNight(ctx context.Context, dst stager.Destination, ref string) (*contra
 	return r, err
 }
 
-// noRecordError is a dataset of whose night nothing was written down.
+// noRecordError reports a dataset version without a night's record.
 type noRecordError struct{ ref string }
 
 func (e *noRecordError) Error() string {
 	return fmt.Sprintf("nothing is known of the night of dataset %s: it is not staged here, or was staged before nights were compared", e.ref)
 }
 
-// IsNotFound says that it is not there.
+// IsNotFound says that the record does not exist.
 func (*noRecordError) IsNotFound() bool { return true }
 
-// accept writes down that a person lets a night pass.
+// accept records that a person accepts a night.
 func (w *World) accept(ctx context.Context, dst stager.Destination, r *contract.Record, why string) error {
 	if why == "" || len(why) > maxWhy {
 		return program.Usagef("the reason has %d characters; give 1 to %d", len(why), maxWhy)
@@ -175,7 +175,7 @@ func (w *World) showNight(r *contract.Record) {
 	w.showFindings(r)
 }
 
-// showFindings prints what was found, one line each.
+// showFindings prints the findings, one line each.
 func (w *World) showFindings(r *contract.Record) {
 	if r == nil {
 		return
@@ -191,7 +191,7 @@ func (w *World) showFindings(r *contract.Record) {
 	}
 }
 
-// allowed refuses a dataset of a night that must not be trained on.
+// allowed rejects a dataset whose night must not be trained on.
 func (c *cloud) allowed(ctx context.Context, name, version string, now time.Time) error {
 	r, err := stager.Destination{Store: c.datasets}.Night(ctx, name, version)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"coppice/sweep"
 )
 
-// assumptionFlags are what a quote cannot know.
+// assumptionFlags set what a quote cannot know.
 type assumptionFlags struct {
 	prices string
 	quote.Assumptions
@@ -177,7 +177,7 @@ func datasetName(ref string) string {
 
 const defaultRegion = "us-central1"
 
-// region is where prices are looked up.
+// region is the region used for prices.
 func (w *World) region(flag, deployed string) string {
 	if flag != "" {
 		return flag
@@ -223,7 +223,7 @@ func (w *World) compareOn(spec *sweep.Spec, m *dataset.Manifest, prices *machine
 	return nil
 }
 
-// ofTable is the reference to a dataset with the rows of its table, each counted once, as people know them.
+// ofTable returns the dataset reference with the numbers of rows in the table, counting each once, as people expect.
 func ofTable(ref sweep.DatasetRef, m *dataset.Manifest) sweep.DatasetRef {
 	rows := map[string]int{}
 	for split := range ref.Rows {
@@ -233,7 +233,7 @@ func ofTable(ref sweep.DatasetRef, m *dataset.Manifest) sweep.DatasetRef {
 	return ref
 }
 
-// showComparison prints the table, what it rests on, and the recommendation.
+// showComparison prints the table, its assumptions, and the recommendation.
 func (w *World) showComparison(p *plan.Plan, q *quote.Request, c *quote.Comparison) {
 	rows := humanize.Comma(int64(q.Manifest.TableRows(sweep.Train))) + " rows to train on"
 	if n := q.Manifest.Copies(); n > 1 {
@@ -270,11 +270,11 @@ func (w *World) showComparison(p *plan.Plan, q *quote.Request, c *quote.Comparis
 	fmt.Fprintf(w.Out, "recommended: %d x %s %s, %s hours and %s USD: %s\n", r.VMs, r.Machine, where, hours(r.Hours), money(&r.Cost), c.Reason)
 }
 
-// machineLine is the recommendation as a line of sweep.yaml, which asked for m: quoted anew with it, the sweep takes the same. What was no
-// part of the comparison is named, to be kept.
+// machineLine is the recommendation as a line for a sweep.yaml that asked for m: quoted with it, the sweep takes the same. Settings that
+// the comparison did not change are listed as to be kept.
 func machineLine(m sweep.Machine, r *quote.Recommended) string {
 	line := fmt.Sprintf("machine: {type: %s, vms: %d, spot: %t, threads_per_task: %d", r.Machine, r.VMs, r.Spot, m.ThreadsPerTask)
-	if r.Machine == m.Type && m.TasksPerVM > 0 { // other types were compared without
+	if r.Machine == m.Type && m.TasksPerVM > 0 { // other types were compared without it
 		line += fmt.Sprintf(", tasks_per_vm: %d", m.TasksPerVM)
 	}
 	if r.Machine == m.Type && m.LocalSSD > 0 {
@@ -302,7 +302,7 @@ func (w *World) showAssumptions(q *quote.Request, c *quote.Comparison) {
 
 	o := c.Offers[0]
 	measured := "measured on AMD Turin (c4d)"
-	if o.ThreadsPerTask > 2 { // nobody has had more than two cores to measure on
+	if o.ThreadsPerTask > 2 { // nothing was measured on more than two cores
 		measured = "extrapolated from two cores of AMD Turin (c4d)"
 	}
 	speed := fmt.Sprintf("%.3f ns per row, feature and tree with %s, the mean of the trials, as %s; the range is %.2f to %.2f times that", o.NsPerValue, threads(o.ThreadsPerTask), measured, q.Low, q.High)

@@ -64,7 +64,7 @@ func (w *World) predict(ctx context.Context, f predictFlags) error {
 		return err
 	}
 
-	// What is wrong with the flags is said before anything is fetched.
+	// Check the flags before fetching anything.
 	if !(f.maxUnseen >= 0 && f.maxUnseen <= 1) {
 		return program.Usagef("--max-unseen %v: give a share of the rows, from 0 to 1", f.maxUnseen)
 	}
@@ -127,8 +127,8 @@ func (w *World) predict(ctx context.Context, f predictFlags) error {
 	})
 }
 
-// levelsCache is the folder in which the levels of models are kept from one prediction to the next: the user's folder for caches, or the
-// system's for temporary files where there is none.
+// levelsCache is the folder in which levels of models are cached between predictions: in the user's cache folder, or else in the system's
+// folder for temporary files.
 func (w *World) levelsCache() string {
 	parent := os.TempDir()
 	if home, ok := w.Env.Lookup("HOME"); ok && home != "" {

@@ -8,7 +8,7 @@ import (
 	"coppice/launcher/internal/predict"
 )
 
-// showInputs prints what the columns of ids hold, and all others that lack values, beside what is usual.
+// showInputs prints the counts for columns of ids, and for others with missing values, beside the usual ones.
 func (w *World) showInputs(r *predict.Result) {
 	t := w.newTable("column", "missing", "usually", "unseen", "usually", "rare", "usually")
 	shown := 0

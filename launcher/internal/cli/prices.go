@@ -15,9 +15,9 @@ import (
 	"coppice/strictyaml"
 )
 
-// PriceList is Google's list of prices.
+// PriceList is Google's price list.
 type PriceList interface {
-	// Prices are those of the families in the regions, all regions when none is named, with today's date.
+	// Prices returns the prices of the families in the regions, in all regions if none is named, with today's date.
 	Prices(ctx context.Context, families []machines.Family, regions []string, date string) (*machines.Prices, error)
 }
 
@@ -75,7 +75,7 @@ func (w *World) refresh(ctx context.Context, out string, regions []string, asJSO
 		return err
 	}
 
-	// Prices of regions that were not read stay.
+	// Prices of regions that were not read are kept.
 	read := len(p.Prices)
 	if old != nil {
 		p = p.Over(old)
@@ -95,7 +95,7 @@ func (w *World) refresh(ctx context.Context, out string, regions []string, asJSO
 	return nil
 }
 
-// pricesFile is where prices are kept for this user.
+// pricesFile is this user's file of prices.
 func (w *World) pricesFile() (string, bool) {
 	if path, ok := w.Env.Lookup("COPPICE_PRICES"); ok && path != "" {
 		return path, true
@@ -109,7 +109,7 @@ func (w *World) pricesFile() (string, bool) {
 	return "", false
 }
 
-// prices are those of the file and those that came with the program, the newer of both. A file that was named has to be there.
+// prices merges the prices of the file and the embedded ones, newer ones first. A file that was named explicitly must exist.
 func (w *World) prices(file string) (*machines.Prices, error) {
 	embedded, err := machines.Embedded()
 	if err != nil {
@@ -119,7 +119,7 @@ func (w *World) prices(file string) (*machines.Prices, error) {
 	named := file != ""
 	if !named {
 		path, _ := w.Env.Lookup("COPPICE_PRICES")
-		named = path != "" // set to nothing is not set
+		named = path != "" // an empty setting counts as unset
 		var ok bool
 		if file, ok = w.pricesFile(); !ok {
 			return embedded, nil

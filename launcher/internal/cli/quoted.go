@@ -12,8 +12,8 @@ import (
 	"coppice/sweepstore"
 )
 
-// quote writes into the plan what the sweep is expected to take, and refuses one that is expected to exceed its budget. A sweep that is
-// there already is not refused, whatever it would cost today: it keeps the budget that it was started with.
+// quote writes the expected cost into the plan, and rejects a plan that is expected to exceed its budget. A sweep that exists already is
+// not rejected, whatever it would cost today: it keeps the budget that it was started with.
 func (c *cloud) quote(ctx context.Context, p *plan.Plan, m *dataset.Manifest, prices *machines.Prices, a quote.Assumptions) error {
 	known, err := machines.Types()
 	if err != nil {
@@ -48,7 +48,7 @@ func (c *cloud) quote(ctx context.Context, p *plan.Plan, m *dataset.Manifest, pr
 	return err
 }
 
-// quotedCost is a quote's cost with its price model.
+// quotedCost formats a quote's cost with its price model.
 func quotedCost(q *sweep.Quote) string {
 	model := "on demand"
 	if q.Spot {

@@ -35,7 +35,7 @@ func registryCommand(w *World) *cobra.Command {
 	return cmd
 }
 
-// splitRef takes MODEL[@REF] apart.
+// splitRef splits MODEL[@REF].
 func splitRef(arg string) (model, ref string, err error) {
 	model, ref, pinned := strings.Cut(arg, "@")
 	if err := sweep.CheckName("model", model); err != nil {
@@ -47,7 +47,7 @@ func splitRef(arg string) (model, ref string, err error) {
 	return model, ref, nil
 }
 
-// act is who moves an alias and why.
+// act says who moves an alias, and why.
 func (w *World) act(why string) registry.Act {
 	if why == "" {
 		why = "by hand"
@@ -123,7 +123,7 @@ func version(n int) string {
 	return strconv.Itoa(n)
 }
 
-// champion is the version that the alias points at, 0 when there is none.
+// champion is the version that the alias points at, 0 if there is none.
 func (c *cloud) champion(cmd *cobra.Command, model string) (int, error) {
 	a, err := c.registry.Alias(cmd.Context(), model, registry.Champion)
 	var absent *registry.NotFoundError
@@ -142,7 +142,7 @@ func (w *World) listVersions(cmd *cobra.Command, c *cloud, model string, asJSON 
 	if err != nil {
 		return err
 	}
-	slices.Reverse(versions) // the newest first
+	slices.Reverse(versions) // newest first
 	aliases, err := c.registry.Aliases(cmd.Context(), model)
 	if err != nil {
 		return err
@@ -168,14 +168,14 @@ func (w *World) listVersions(cmd *cobra.Command, c *cloud, model string, asJSON 
 	return nil
 }
 
-// listedVersion is a version with what points at it.
+// listedVersion is a version with the aliases that point at it.
 type listedVersion struct {
 	registry.Version
 	Night   string   `json:"night"` // its day, in UTC
 	Aliases []string `json:"aliases"`
 }
 
-// nightOf is the day that a version is of: of a sweep on a schedule that of its slot, which a late or repeated start does not move.
+// nightOf is the day of a version: for a scheduled sweep that of its slot, which a late or repeated start does not change.
 func nightOf(v registry.Version) string {
 	const slot = "-20060102-1504"
 	if id := v.Info.Labels["sweep"]; len(id) > len(slot) {
@@ -277,7 +277,7 @@ func (w *World) showVersion(cmd *cobra.Command, c *cloud, v registry.Version) er
 	return nil
 }
 
-// chosen are the parameters that the version's trial did not leave at their defaults; empty where the version does not say.
+// chosen lists the parameters of the version's trial that differ from their defaults; empty if unknown.
 func (c *cloud) chosen(cmd *cobra.Command, v registry.Version) (string, error) {
 	var result sweep.Result
 	if err := c.readJSON(cmd, v, scorer.FileResult, &result); err != nil {
@@ -297,7 +297,7 @@ func (c *cloud) chosen(cmd *cobra.Command, v registry.Version) (string, error) {
 	return settings(result.Params, names), nil
 }
 
-// readJSON reads a file of a version, and does nothing where the version has none.
+// readJSON reads a file of a version, and does nothing if the version has none.
 func (c *cloud) readJSON(cmd *cobra.Command, v registry.Version, file string, into any) error {
 	if _, ok := v.File(file); !ok {
 		return nil
@@ -352,7 +352,7 @@ func registryPromoteCommand(w *World) *cobra.Command {
 	return cmd
 }
 
-// moved reports where the champion is now.
+// moved reports the champion's new version.
 func (w *World) moved(a registry.Alias, from int, err error) error {
 	if err != nil {
 		return err

@@ -55,11 +55,11 @@ table that has the label: take care that neither version was trained on it.`,
 	return cmd
 }
 
-// compared is a version with what is known of how it came to be.
+// compared is a version with its known origins.
 type compared struct {
 	registry.Version
 	manifest *dataset.Manifest
-	plan     *sweep.Plan // nil where the version does not say
+	plan     *sweep.Plan // nil if the version does not record it
 }
 
 func (w *World) compareVersions(ctx context.Context, c *cloud, args []string, f compareFlags) error {
@@ -108,7 +108,7 @@ func (w *World) compareVersions(ctx context.Context, c *cloud, args []string, f 
 	return nil
 }
 
-// comparison is what the command prints.
+// comparison is the command's output.
 type comparison struct {
 	A   string         `json:"a"`
 	B   string         `json:"b"`
@@ -137,7 +137,7 @@ func (w *World) showCompared(out comparison, f compareFlags) {
 	t.Render()
 }
 
-// comparedBy are the metrics to compare by.
+// comparedBy returns the metrics to compare by.
 func comparedBy(names []string, m *dataset.Manifest) ([]metric.Metric, error) {
 	if len(names) == 0 {
 		names = []string{"log_loss", "normalized_entropy", "auc", "average_precision", "calibration_ratio"}
@@ -158,7 +158,7 @@ func comparedBy(names []string, m *dataset.Manifest) ([]metric.Metric, error) {
 	return metrics, nil
 }
 
-// comparable reads what a version says of its dataset and plan.
+// comparable reads a version's dataset and plan.
 func (c *cloud) comparable(ctx context.Context, model, ref string) (out compared, err error) {
 	if out.Version, err = c.registry.Get(ctx, model, ref); err != nil {
 		return out, err
@@ -181,7 +181,7 @@ func (c *cloud) comparable(ctx context.Context, model, ref string) (out compared
 	return out, err
 }
 
-// rowsToCompare scores both sides on what --on says.
+// rowsToCompare scores both sides on the rows selected by --on.
 func (c *cloud) rowsToCompare(ctx context.Context, sides [2]compare.Side, versions [2]compared, f compareFlags) (*compare.Rows, string, error) {
 	m := versions[1].manifest
 	if f.on != "" && isFile(f.on) {
@@ -217,8 +217,8 @@ func (c *cloud) rowsToCompare(ctx context.Context, sides [2]compare.Side, versio
 	return rows, fmt.Sprintf("%s@%s, sampled from %s", on.Name, on.Version, sample.Split), err
 }
 
-// unseen says whether neither version has been calibrated on, or chosen by, the rows of a fold of a split: of a version's own dataset only
-// its plan's test rows count.
+// unseen reports whether neither version was calibrated on, or chosen by, the rows of a fold of a split: of a version's own dataset only
+// its plan's test rows qualify.
 func unseen(versions [2]compared, on *dataset.Manifest, split string, fold uint8) bool {
 	for _, v := range versions {
 		if v.plan == nil || v.plan.Dataset.Name != on.Name || v.plan.Dataset.Version != on.Version {
@@ -232,7 +232,7 @@ func unseen(versions [2]compared, on *dataset.Manifest, split string, fold uint8
 	return true
 }
 
-// isFile says whether --on means a table of this machine and not a dataset.
+// isFile reports whether --on names a local table instead of a dataset.
 func isFile(on string) bool {
 	if strings.ContainsAny(on, "/*?.") {
 		return true

@@ -19,7 +19,7 @@ type explainFlags struct {
 	json          bool
 }
 
-// maxExplained bounds --rows: what a version keeps.
+// maxExplained bounds --rows: it is the number of rows that a version keeps.
 const maxExplained = 20_000
 
 func registryExplainCommand(w *World) *cobra.Command {

@@ -63,7 +63,7 @@ func (w *World) export(ctx context.Context, c *cloud, v registry.Version, f expo
 		}
 	}
 
-	// A version that no sweep has registered has no trial.
+	// A version not registered by a sweep has no trial.
 	if text, ok := q.Files[scorer.FileResult]; ok {
 		if err := decodeJSON(v, scorer.FileResult, text, q.Result); err != nil {
 			return err
@@ -77,7 +77,7 @@ func (w *World) export(ctx context.Context, c *cloud, v registry.Version, f expo
 		return err
 	}
 	defer s.Close()
-	q.Inputs = s.Columns() // those that it is calibrated by among them
+	q.Inputs = s.Columns() // including those that it is calibrated by
 
 	if err := os.MkdirAll(f.mlflow, 0o755); err != nil {
 		return err

@@ -65,10 +65,10 @@ func registryHistoryCommand(w *World) *cobra.Command {
 	return cmd
 }
 
-// moments are how a time may be written; one without a zone is UTC.
+// moments are the accepted forms of a time; without a zone it is UTC.
 var moments = []string{time.RFC3339, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateTime, "2006-01-02 15:04"}
 
-// parseMoment reads --at. A day alone means its end, which is what was live when it was over.
+// parseMoment parses --at. A day alone means its end.
 func parseMoment(text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -84,7 +84,7 @@ func parseMoment(text string) (time.Time, error) {
 	return time.Time{}, program.Usagef("--at %q: give a time such as 2026-11-18T14:00 (UTC), 2026-11-18T14:00:00+01:00, or a day", text)
 }
 
-// printLive shows where each alias pointed at a time.
+// printLive prints where each alias pointed at a time.
 func (w *World) printLive(model string, events []registry.Event, at time.Time, asJSON bool) error {
 	var aliases []string
 	seen := map[string]bool{}
@@ -117,7 +117,7 @@ func (w *World) printLive(model string, events []registry.Event, at time.Time, a
 	return nil
 }
 
-// sums are what --head takes.
+// sums matches the values of --head.
 var sums = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 func registryVerifyCommand(w *World) *cobra.Command {

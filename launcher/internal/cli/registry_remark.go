@@ -17,7 +17,7 @@ import (
 	"coppice/registry"
 )
 
-// onVersion is a command about one version, MODEL@VERSION or MODEL@ALIAS as its first argument.
+// onVersion runs do for one version, given as MODEL@VERSION or MODEL@ALIAS.
 func (w *World) onVersion(cmd *cobra.Command, arg string, do func(c *cloud, v registry.Version) error) error {
 	model, ref, err := splitRef(arg)
 	if err != nil {
@@ -69,7 +69,7 @@ func registryTagCommand(w *World) *cobra.Command {
 	return cmd
 }
 
-// tags are the tags as NAME=VALUE.
+// tags formats the tags as NAME=VALUE.
 func tags(m registry.Remarks) string {
 	all := m.Tags()
 	var parts []string
@@ -136,7 +136,7 @@ func registryBadCommand(w *World) *cobra.Command {
 	return cmd
 }
 
-// warnLive says that a version that is bad is still pointed at.
+// warnLive warns if an alias points at a version that is marked bad.
 func (w *World) warnLive(ctx context.Context, c *cloud, v registry.Version) error {
 	aliases, err := c.registry.Aliases(ctx, v.Model)
 	if err != nil {
@@ -238,7 +238,7 @@ at is never deleted. The history keeps who, why and when. The files stay in the 
 	return cmd
 }
 
-// confirm has a person type a name before something that cannot be undone.
+// confirm asks a person to type a name before something irreversible.
 func (w *World) confirm(what, name string) error {
 	if w.In == nil {
 		return program.Usagef("nobody can be asked here; --yes does it without")
@@ -251,7 +251,7 @@ func (w *World) confirm(what, name string) error {
 	return nil
 }
 
-// remarkRows are what `registry show` has to say of a version beside its own record.
+// remarkRows returns the rows of `registry show` about remarks on a version.
 func (w *World) remarkRows(cmd *cobra.Command, c *cloud, v registry.Version) ([][2]string, error) {
 	m, err := c.registry.Remarks(cmd.Context(), v.Model, v.Number)
 	if err != nil {

@@ -61,12 +61,12 @@ number of threads does not matter; another build of Coppice may grow other trees
 	return cmd
 }
 
-// differsError is a version that did not come out with the same bytes.
+// differsError reports a version that was reproduced with different bytes.
 type differsError struct{ msg string }
 
 func (e *differsError) Error() string { return e.msg }
 
-// IsConflict says that something else is there.
+// IsConflict says that something else exists.
 func (*differsError) IsConflict() bool { return true }
 
 func (w *World) reproduce(ctx context.Context, c *cloud, v compared, f reproduceFlags) error {
@@ -120,7 +120,7 @@ func (w *World) reproduce(ctx context.Context, c *cloud, v compared, f reproduce
 	return w.reproduced(name, v, r, f.json)
 }
 
-// inputOf reads the model that a version continues, which has to be the one that its plan names.
+// inputOf reads the model that a version continues, and checks that it is the one named in the version's plan.
 func (c *cloud) inputOf(ctx context.Context, p *sweep.Plan, q *reproduce.Request) error {
 	in := p.Input
 	if in == nil {
@@ -168,7 +168,7 @@ func (w *World) fetchDataset(ctx context.Context, c *cloud, m *dataset.Manifest,
 // reproducedOverhead is the width of the other columns.
 const reproducedOverhead = 45
 
-// reproduced says what came of it.
+// reproduced prints the outcome.
 func (w *World) reproduced(name string, v compared, r *reproduce.Report, asJSON bool) error {
 	if asJSON {
 		if err := w.printJSON(r); err != nil {
@@ -210,7 +210,7 @@ func (w *World) reproduced(name string, v compared, r *reproduce.Report, asJSON 
 	return nil
 }
 
-// readJSONFile reads a file of a version that has to be there.
+// readJSONFile reads a file that the version must have.
 func (c *cloud) readJSONFile(ctx context.Context, v registry.Version, file string, into any) error {
 	data, err := c.registry.ReadFile(ctx, v, file)
 	if err != nil {

@@ -58,10 +58,10 @@ model:NAME say which is meant. A file that ends in .json is what launcher backte
 	return cmd
 }
 
-// written is a view of anything.
+// written is a view of any kind.
 type written interface{ Write(io.Writer) error }
 
-// findView reads what a name means. Where it means nothing, there being no such sweep is the error.
+// findView reads the view that a name refers to. If there is none, the error is about the missing sweep.
 func (w *World) findView(ctx context.Context, c *cloud, name string) (written, error) {
 	kinds := []struct {
 		prefix string
@@ -92,12 +92,12 @@ func (w *World) findView(ctx context.Context, c *cloud, name string) (written, e
 		}
 	}
 	if first == nil {
-		return w.viewSweep(ctx, c, name) // which says what is wrong with the name
+		return w.viewSweep(ctx, c, name) // it reports what is wrong with the name
 	}
 	return nil, fmt.Errorf("%w; nor is there such a dataset or model: `launcher datasets list`, `launcher registry list`", first)
 }
 
-// isAbsent says that there is no such thing.
+// isAbsent reports whether an error means that there is no such thing.
 func isAbsent(err error) bool {
 	var noSweep *sweepview.NotFoundError
 	var noDataset *stager.NotStagedError
@@ -105,7 +105,7 @@ func isAbsent(err error) bool {
 	return errors.As(err, &noSweep) || errors.As(err, &noDataset) || errors.As(err, &noModel)
 }
 
-// viewBacktest reads what a backtest has kept in a file.
+// viewBacktest reads a backtest's report from a file.
 func viewBacktest(file string) (written, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -126,7 +126,7 @@ func viewModel(ctx context.Context, c *cloud, name string) (written, error) {
 	return report.Model(ctx, c.registry, name)
 }
 
-// viewSweep reads a sweep as it stands.
+// viewSweep reads the current state of a sweep.
 func (w *World) viewSweep(ctx context.Context, c *cloud, id string) (*page.Sweep, error) {
 	s, err := report.OpenSweep(ctx, c.sweeps, c.registry, sweep.ID(id))
 	if err != nil {
@@ -137,7 +137,7 @@ func (w *World) viewSweep(ctx context.Context, c *cloud, id string) (*page.Sweep
 	return view, err
 }
 
-// save writes a file, whole or not at all, and says so.
+// save writes a file atomically, and says so.
 func (w *World) save(path string, write func(io.Writer) error) error {
 	var text bytes.Buffer
 	if err := write(&text); err != nil {
@@ -154,7 +154,7 @@ func (w *World) save(path string, write func(io.Writer) error) error {
 	return nil
 }
 
-// drawings are the charts that `launcher plot` knows, by the word for each.
+// drawings lists the charts of `launcher plot`, by name.
 var drawings = []struct{ word, chart, what string }{
 	{"curves", "curves", "learning curves"},
 	{"importance", "importance", "parameter importance"},
@@ -218,10 +218,10 @@ func plotCommand(w *World) *cobra.Command {
 	return cmd
 }
 
-// nothingError is something that is not there yet.
+// nothingError reports something that does not exist yet.
 type nothingError struct{ error }
 
 func (e *nothingError) Unwrap() error { return e.error }
 
-// IsNotFound says that what was asked for is not there.
+// IsNotFound says that it does not exist.
 func (*nothingError) IsNotFound() bool { return true }

@@ -21,7 +21,7 @@ type stageFlags struct {
 	out, scratch string
 	threads      int
 	json         bool
-	accept       string // why a blocked night may pass
+	accept       string // reason for accepting a blocked night
 	batch        batchFlags
 }
 
@@ -82,7 +82,7 @@ func (w *World) stage(ctx context.Context, file string, f stageFlags) error {
 
 	bar := w.stageBar(f.json)
 	s := &stager.Stager{Scratch: f.scratch, Threads: f.threads, Now: w.Now, Progress: bar.report}
-	if f.out != "" && !stager.Remote(f.out) && !stager.Remote(spec.Source) && spec.Encodings.Like == "" { // no cloud at all
+	if f.out != "" && !stager.Remote(f.out) && !stager.Remote(spec.Source) && spec.Encodings.Like == "" { // no cloud is involved
 		return w.finishStage(ctx, nil, s, spec, stager.Destination{Dir: f.out}, bar, f)
 	}
 
@@ -99,7 +99,7 @@ func (w *World) stage(ctx context.Context, file string, f stageFlags) error {
 	})
 }
 
-// destination is what --out means.
+// destination returns the destination that --out names.
 func (c *cloud) destination(out string) (stager.Destination, error) {
 	switch {
 	case out == "":
@@ -131,8 +131,7 @@ func (w *World) finishStage(ctx context.Context, c *cloud, s *stager.Stager, spe
 	return w.staged(ctx, c, staged, dst, f)
 }
 
-// staged prints a dataset version at its place, and ends with a *stager.BlockedError where it must not be trained on. c is nil where there
-// is no cloud.
+// staged prints a staged dataset version, and returns a *stager.BlockedError if it must not be trained on. c is nil if there is no cloud.
 func (w *World) staged(ctx context.Context, c *cloud, staged *stager.Staged, dst stager.Destination, f stageFlags) error {
 	night := staged.Night
 	if f.accept != "" && night != nil && night.Blocked() {
@@ -167,13 +166,13 @@ func (w *World) staged(ctx context.Context, c *cloud, staged *stager.Staged, dst
 	if night == nil || !night.Blocked() {
 		return nil
 	}
-	if c != nil && dst.Store == c.datasets { // what others train on
+	if c != nil && dst.Store == c.datasets { // the dataset that others train on
 		w.tellStaged(ctx, c, night)
 	}
 	return stager.CheckNight(night, w.Now())
 }
 
-// stageBar is a progress bar on a terminal, a line per step elsewhere, and nothing where the output is JSON.
+// stageBar is a progress bar on a terminal, one line per step elsewhere, and silent if the output is JSON.
 type stageBar struct {
 	w    *World
 	mute bool

@@ -15,19 +15,19 @@ import (
 )
 
 const (
-	// diskFactor is how much disk the work may need for each byte of the source: the source itself, the dataset, which may be
-	// larger than well compressed Parquet, and room.
+	// diskFactor is how much disk the work may need per byte of the source: the source itself, the dataset, which may be larger than well
+	// compressed Parquet, and a reserve.
 	diskFactor = 8
-	// encodedFactor and copyFactor, times the orders in which train has its rows, are the same where statistics of ids may be made: the
-	// dataset has more columns then, and temporary files hold 8 bytes for each row and part of a key, and the bins of statistics once
-	// more. So it is where little but ids is well compressed; text that is not compressed is textShare times as large.
+	// encodedFactor and copyFactor, multiplied by the number of orders of train's rows, are the same if statistics of ids may be made: the
+	// dataset then has more columns, and temporary files hold 8 bytes per row and part of a key, and the bins of statistics once more. This
+	// applies to a well compressed source with little but ids; uncompressed text is textShare times as large.
 	encodedFactor = 56
 	copyFactor    = 28
 	textShare     = 3
 )
 
-// diskNeed is how many bytes of disk staging a source of so many bytes may need. Where the spec does not say how often train is to hold
-// each of its rows, only small tables have them more than once.
+// diskNeed is how many bytes of disk staging a source of that size may need. Unless the spec says how often train repeats its rows, only
+// small tables repeat them.
 func diskNeed(spec *dataset.Spec, bytes int64) int64 {
 	if spec.Encodings.Off {
 		return diskFactor * bytes
@@ -39,7 +39,7 @@ func diskNeed(spec *dataset.Spec, bytes int64) int64 {
 	return factor * bytes
 }
 
-// stageInBatch submits the staging of a source in a bucket and follows it to its end.
+// stageInBatch stages a source in a bucket as a job, and follows it to its end.
 func (w *World) stageInBatch(ctx context.Context, file string, text []byte, spec *dataset.Spec, f stageFlags) error {
 	if !stager.Remote(spec.Source) {
 		return program.Usagef("--batch stages what lies in a bucket, and the source of %s is %.100q; copy it there first: gcloud storage cp", file, spec.Source)
@@ -74,7 +74,7 @@ func (w *World) stageInBatch(ctx context.Context, file string, text []byte, spec
 			return w.staged(ctx, c, in.Staged, dst, f)
 		}
 
-		// The disks hold the source and the dataset that is made of it.
+		// The disks hold the source and the dataset made from it.
 		disks, err := f.batch.disks(machine, diskNeed(spec, in.Bytes), diskFactor*in.Bytes)
 		if err != nil {
 			return err
@@ -100,7 +100,7 @@ func (w *World) stageInBatch(ctx context.Context, file string, text []byte, spec
 	})
 }
 
-// stageTaskCommand is what runs in the job. People have no use for it.
+// stageTaskCommand is the command that the job runs. It is not for people.
 func stageTaskCommand(w *World) *cobra.Command {
 	return &cobra.Command{
 		Use:    "stage-task",

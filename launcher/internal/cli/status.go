@@ -129,8 +129,8 @@ func cancelCommand(w *World) *cobra.Command {
 					return &conflictError{fmt.Errorf("sweep %s is being concluded; it is too late to cancel. `launcher watch %s` shows how it ends", id, id)}
 				}
 
-				// Tasks see the mark and stop; Batch ends what is left.
-				if _, err := sweepstore.New(c.sweeps, id).Cancel(ctx, w.Now().UTC()); err != nil { // somebody may have done so before
+				// Tasks see the object and stop; Batch ends what is left.
+				if _, err := sweepstore.New(c.sweeps, id).Cancel(ctx, w.Now().UTC()); err != nil { // it may have been cancelled before
 					return fmt.Errorf("ask sweep %s to stop: %w", id, err)
 				}
 
@@ -145,7 +145,7 @@ func cancelCommand(w *World) *cobra.Command {
 	}
 }
 
-// stopJob cancels the job of a sweep that has ended, if it still runs: nobody waits for what it trains.
+// stopJob cancels the job of a sweep that has ended, if it is still running: its results are no longer needed.
 func (w *World) stopJob(ctx context.Context, c *cloud, p *sweep.Plan, end *sweep.Conclusion) error {
 	job, err := c.job(ctx, p)
 	if err != nil {
@@ -220,7 +220,7 @@ type listed struct {
 	Created time.Time `json:"created"`
 	Dataset string    `json:"dataset"`
 	Trials  int       `json:"trials"`
-	Outcome string    `json:"outcome"` // of the conclusion, or open
+	Outcome string    `json:"outcome"` // of the conclusion, or "open"
 	Model   string    `json:"model"`
 	Version int       `json:"version,omitempty"`
 }
@@ -235,7 +235,7 @@ func (w *World) list(ctx context.Context, c *cloud, asJSON bool) error {
 	for _, id := range ids {
 		s, err := sweepview.Open(ctx, c.sweeps, id)
 		var damaged *sweep.DecodeError
-		if errors.As(err, &damaged) { // one is no reason not to see the others
+		if errors.As(err, &damaged) { // one unreadable sweep must not hide the others
 			out = append(out, listed{Sweep: id, Outcome: "unreadable: " + damaged.Error()})
 			continue
 		}
@@ -257,7 +257,7 @@ func (w *World) list(ctx context.Context, c *cloud, asJSON bool) error {
 		out = append(out, l)
 	}
 
-	// The newest first; those that cannot be read say no time and come last.
+	// Newest first; unreadable ones have no time and come last.
 	slices.SortStableFunc(out, func(a, b listed) int {
 		return cmp.Or(b.Created.Compare(a.Created), cmp.Compare(a.Sweep, b.Sweep))
 	})

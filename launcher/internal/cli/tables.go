@@ -15,18 +15,18 @@ import (
 	"coppice/program/tables"
 )
 
-// barThrottle keeps a bar from drawing more often than anybody can see.
+// barThrottle keeps a bar from drawing more often than is visible.
 const barThrottle = 100 * time.Millisecond
 
-// pairsOverhead is the width of a pair's label with the table's own lines.
+// pairsOverhead is the width of a pair's label and of the table's lines.
 const pairsOverhead = 34
 
-// newTable is a table in the style of all commands.
+// newTable returns a table in the common style.
 func (w *World) newTable(header ...any) table.Writer {
 	return tables.New(w.Out, header...)
 }
 
-// textWidth is how much room the text column of a table has beside other columns of so many characters.
+// textWidth is the width left for the text column of a table when the other columns take that many characters.
 func (w *World) textWidth(others int) int {
 	width := 120
 	if w.Terminal {
@@ -35,7 +35,7 @@ func (w *World) textWidth(others int) int {
 	return max(width-others, 40)
 }
 
-// pairs prints labels and values, the values wrapped to the terminal's width.
+// pairs prints labels and values, with the values wrapped to the terminal's width.
 func (w *World) pairs(rows ...[2]string) {
 	t := w.newTable()
 	t.SetColumnConfigs([]table.ColumnConfig{{Number: 2, WidthMax: w.textWidth(pairsOverhead), WidthMaxEnforcer: text.WrapSoft}})
@@ -57,7 +57,7 @@ func percent(x float64) string {
 	return fmt.Sprintf("%.1f %%", 100*x)
 }
 
-// number is x in the fewest digits that tell six apart.
+// number formats x with up to six significant digits.
 func number(x float64) string {
 	if math.IsNaN(x) {
 		return "-"
@@ -65,7 +65,7 @@ func number(x float64) string {
 	return strconv.FormatFloat(x, 'g', 6, 64)
 }
 
-// metrics are "name value" pairs by name, those that are named first in front.
+// metrics formats "name value" pairs, sorted by name, with those in first in front.
 func metrics(m map[string]float64, first ...string) string {
 	var parts []string
 	add := func(name string) {

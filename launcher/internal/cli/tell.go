@@ -16,16 +16,16 @@ import (
 	"coppice/sweepstore"
 )
 
-// A night that stops before there is a sweep is the launcher's to tell: the aggregator never hears of it. A person who has typed the
-// command reads its error; everybody else is told. Whatever comes of that, the command ends as it would have.
+// If a night stops before there is a sweep, the launcher sends the notification: the aggregator never learns of it. The person who typed a
+// command sees its error; others are notified. The outcome of the command does not depend on the notification.
 
-// tellStaged tells that a dataset which others train on is blocked.
+// tellStaged sends the notification that a shared dataset is blocked.
 func (w *World) tellStaged(ctx context.Context, c *cloud, r *contract.Record) {
 	ref := r.Dataset + "@" + r.Version
 	w.tell(ctx, c, sweep.StagedMessage(ref, contract.Reason(r.Findings), w.Now()), datasetMarks{c.datasets, r.Dataset, r.Version})
 }
 
-// tellRefused tells that a scheduled sweep was not started, if that is what the error says.
+// tellRefused sends the notification that a scheduled sweep was not started, if that is what the error says.
 func (w *World) tellRefused(ctx context.Context, c *cloud, id sweep.ID, model string, err error) {
 	var blocked *stager.BlockedError
 	if !errors.As(err, &blocked) {
@@ -50,13 +50,13 @@ func (w *World) tell(ctx context.Context, c *cloud, m sweep.VerdictMessage, mark
 	}
 }
 
-// datasetMarks are the marks of a blocked version of a dataset.
+// datasetMarks are the marks of notifications about a blocked version of a dataset.
 type datasetMarks struct {
 	store         blob.Store
 	name, version string
 }
 
-// Has says whether it was told on the channel.
+// Has reports whether the notification was sent on the channel.
 func (m datasetMarks) Has(ctx context.Context, channel string) (bool, error) {
 	_, err := m.store.Stat(ctx, sweep.DatasetTold(m.name, m.version, channel))
 	if errors.Is(err, blob.ErrNotExist) {
@@ -65,7 +65,7 @@ func (m datasetMarks) Has(ctx context.Context, channel string) (bool, error) {
 	return err == nil, err
 }
 
-// Put says that it was. Somebody may have said so before.
+// Put records that it was sent. Recording it again is harmless.
 func (m datasetMarks) Put(ctx context.Context, id, channel string, at time.Time) error {
 	text, err := json.Marshal(sweep.Mark{Format: sweep.FormatVersion, ID: id, Channel: channel, At: at.UTC()})
 	if err != nil {

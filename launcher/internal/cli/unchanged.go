@@ -12,11 +12,11 @@ import (
 	"coppice/sweep"
 )
 
-// slotEnd is how the id of a scheduled sweep ends, behind its name.
+// slotEnd matches the suffix of a scheduled sweep's id.
 var slotEnd = regexp.MustCompile(`^-\d{8}-\d{4}$`)
 
-// unchanged finds the sweep of the slot before, if it has trained the same spec on the same dataset and has ended with a winner: to
-// train that again would register the same model as a new version. A slot whose own sweep is there already is not unchanged.
+// unchanged finds the previous slot's sweep, if it has trained the same spec on the same dataset and has ended with a winner: training that
+// again would register the same model as a new version. If the slot's own sweep exists already, the result is empty.
 func (c *cloud) unchanged(ctx context.Context, p *sweep.Plan) (sweep.ID, error) {
 	ids, err := sweepview.List(ctx, c.sweeps)
 	if err != nil {
@@ -37,7 +37,7 @@ func (c *cloud) unchanged(ctx context.Context, p *sweep.Plan) (sweep.ID, error) 
 		return "", nil
 	}
 
-	// What cannot be read is no reason to skip a night.
+	// An unreadable sweep is no reason to skip a night.
 	s, err := sweepview.Open(ctx, c.sweeps, last)
 	var damaged *sweep.DecodeError
 	if errors.As(err, &damaged) {
@@ -60,8 +60,8 @@ func (c *cloud) unchanged(ctx context.Context, p *sweep.Plan) (sweep.ID, error) 
 	return last, nil
 }
 
-// sameSpec compares what two sweeps train; what they may cost does not matter, nor what earlier sweeps had found by the time, nor what prices decided about Spot where the spec
-// leaves it to them.
+// sameSpec compares what two sweeps train; it ignores what they may cost, what earlier sweeps had found by then, and what prices decided
+// about Spot if the spec leaves it to them.
 func sameSpec(a, b *sweep.Spec) bool {
 	x, y := *a, *b
 	x.Budget, y.Budget = 0, 0
@@ -77,7 +77,7 @@ func sameSpec(a, b *sweep.Spec) bool {
 	return err1 == nil && err2 == nil && bytes.Equal(one, other)
 }
 
-// nothingNew says that a scheduled night has nothing to train.
+// nothingNew reports that a scheduled night has nothing to train.
 func (w *World) nothingNew(c *cloud, p *sweep.Plan, before sweep.ID, asJSON bool) error {
 	ref := p.Dataset.Name + "@" + p.Dataset.Version
 	w.log(c).Info("nothing new", "sweep", p.Sweep, "before", before, "model", p.Spec.Model, "dataset", ref)

@@ -11,13 +11,13 @@ import (
 // StateMissing is the State of a job that Batch does not know.
 const StateMissing = "not there"
 
-// patience is how long a watcher has seen a sweep without a job that could go on with it.
+// patience tracks how long a watched sweep has had no job that could continue it.
 type patience struct {
-	ended   time.Time // since when the job has been finished, or missing; zero while it is neither
-	missing int       // questions in a row to which there was no such job
+	ended   time.Time // since when the job has been finished or missing; zero if it is neither
+	missing int       // number of consecutive answers that there is no such job
 }
 
-// asked takes in one answer of Batch.
+// asked records one answer of Batch.
 func (p *patience) asked(job JobStatus, now time.Time) {
 	if !job.Finished {
 		*p = patience{}
@@ -31,8 +31,8 @@ func (p *patience) asked(job JobStatus, now time.Time) {
 	}
 }
 
-// lost is why there is nothing left to wait for, nil as long as there is. A missing job is given up soon where trials wait for it, and
-// not where the aggregator has all that it needs to conclude.
+// lost is the reason to stop waiting, nil if there is none. A missing job is soon given up if trials wait for it, but not if the aggregator
+// has everything it needs to conclude.
 func (p *patience) lost(id sweep.ID, st sweepview.State, job JobStatus, now time.Time) error {
 	if p.missing >= missingFor && st.Board.Waiting > 0 && !st.Ending {
 		return &MissingJobError{Sweep: id}
@@ -47,8 +47,8 @@ func (p *patience) lost(id sweep.ID, st sweepview.State, job JobStatus, now time
 	return fmt.Errorf("sweep %s: %w (%s)", id, errSilent, what)
 }
 
-// MissingJobError is a sweep with trials to train whose Batch job does not exist: it was deleted, or the local cloud, which forgets its
-// jobs, was started anew.
+// MissingJobError reports a sweep with trials to train whose Batch job does not exist: it was deleted, or the local cloud, which forgets
+// its jobs, was restarted.
 type MissingJobError struct{ Sweep sweep.ID }
 
 func (e *MissingJobError) Error() string {

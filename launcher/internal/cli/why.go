@@ -57,13 +57,13 @@ whether the same decision comes out of that again. Of a sweep that stops trials 
 	return cmd
 }
 
-// reasons are why a trial was tried and what became of it.
+// reasons says why a trial was tried and how it ended.
 type reasons struct {
 	Trial    sweep.Trial     `json:"trial"`
-	Decision *sweep.Decision `json:"decision,omitempty"` // of an open trial
-	Replayed string          `json:"replayed,omitempty"` // what came of making it again
+	Decision *sweep.Decision `json:"decision,omitempty"` // for an open trial
+	Replayed string          `json:"replayed,omitempty"` // the outcome of reproducing it
 	Rungs    []sweep.Rung    `json:"rungs,omitempty"`
-	Refit    string          `json:"refit,omitempty"` // why the last trial of a sweep with folds trains what it does
+	Refit    string          `json:"refit,omitempty"` // why the last trial of a cross-validated sweep trains what it does
 	Result   *sweep.Result   `json:"result,omitempty"`
 }
 
@@ -188,7 +188,7 @@ func (w *World) showWhy(p *sweep.Plan, y reasons) {
 	t.Render()
 }
 
-// withoutText says which parameters a trial does not have, why, and what it trains with instead.
+// withoutText says which parameters a trial lacks, why, and what it trains with instead.
 func withoutText(p *sweep.Plan, t sweep.Trial) string {
 	var parts []string
 	for _, name := range t.Absent {

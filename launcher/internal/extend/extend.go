@@ -1,4 +1,4 @@
-// Package extend reads a sweep that has ended, for another that goes on from it.
+// Package extend reads an ended sweep, for another one that extends it.
 package extend
 
 import (
@@ -14,17 +14,17 @@ import (
 	"coppice/sweepstore"
 )
 
-// OpenError is a sweep that has not ended.
+// OpenError reports a sweep that has not ended.
 type OpenError struct{ Sweep sweep.ID }
 
 func (e *OpenError) Error() string {
 	return fmt.Sprintf("sweep %s has not ended, and only one that has can be extended: `launcher watch %s` waits for its end, `launcher cancel %s` ends it", e.Sweep, e.Sweep, e.Sweep)
 }
 
-// IsConflict says that something is there that stands in the way.
+// IsConflict says that the sweep's state does not allow it.
 func (*OpenError) IsConflict() bool { return true }
 
-// Read reads the sweep id. One that does not exist is a *sweepview.NotFoundError, one that goes on an *OpenError.
+// Read reads the sweep id. A missing one is a *sweepview.NotFoundError, one that has not ended an *OpenError.
 func Read(ctx context.Context, bucket blob.Store, id sweep.ID) (*plan.Ended, error) {
 	view, err := sweepview.Open(ctx, bucket, id)
 	if err != nil {
@@ -56,7 +56,7 @@ func Read(ctx context.Context, bucket blob.Store, id sweep.ID) (*plan.Ended, err
 		old.Winner = old.Plan.Extends.Winner
 	}
 	if w := old.Winner; w != nil && old.Results[w.Trial].Status != sweep.StatusDone {
-		old.Winner = nil // its result cannot be read any more
+		old.Winner = nil // its result can no longer be read
 	}
 
 	if old.Reached, err = reached(ctx, bucket, old.Plan); err != nil {
@@ -74,7 +74,7 @@ func Read(ctx context.Context, bucket blob.Store, id sweep.ID) (*plan.Ended, err
 	return old, nil
 }
 
-// reached is what the trials of a sweep that stops trials had at its rungs.
+// reached returns the scores of a sweep's trials at its rungs.
 func reached(ctx context.Context, bucket blob.Store, p *sweep.Plan) ([]sweep.Reached, error) {
 	if p.Spec.Search.Stop == nil {
 		return nil, nil

@@ -10,8 +10,9 @@ import (
 	"coppice/sweep"
 )
 
-// adapt makes open trials of those that were drawn at random, where the search has a method that learns. What such a search begins with depends on no
-// result and stands in the plan: winners of earlier sweeps, or a portfolio. The random draws remain as what can be expected of the open trials.
+// adapt turns the randomly drawn trials into open ones, if the search has a method that learns. What such a search begins with does not
+// depend on results and is in the plan: winners of earlier sweeps, or a portfolio. The random draws are kept as the expectation for the
+// open trials.
 func (p *Plan) adapt(q Request) (err error) {
 	s := q.Spec
 	p.Expected = p.Trials
@@ -55,8 +56,8 @@ func (p *Plan) adapt(q Request) (err error) {
 	return nil
 }
 
-// canonicalChoices is a space with choices as trials have them: an alias of an objective, or a list that is also a text, would be another value to a search that compares
-// what it may propose with what was tried. One that cannot be trained by itself stays as it is.
+// canonicalChoices returns a space with choices in the trials' spelling: otherwise an alias of an objective, or a list given as text, would
+// not match values that were tried. A choice that cannot be trained by itself is left unchanged.
 func canonicalChoices(random map[string]sweep.Distribution, complete func(sweep.Params) (sweep.Params, error)) map[string]sweep.Distribution {
 	out := maps.Clone(random)
 	for name, d := range out {
@@ -71,7 +72,7 @@ func canonicalChoices(random map[string]sweep.Distribution, complete func(sweep.
 	return out
 }
 
-// noteAdaptive says what a search that learns begins with, and what it has taken from where.
+// noteAdaptive says what an adaptive search begins with, and where that comes from.
 func (p *Plan) noteAdaptive(listed int, begin []sweep.Trial, looked bool) {
 	note := func(format string, args ...any) { p.Notes = append(p.Notes, fmt.Sprintf(format, args...)) }
 	of := map[string]int{}
@@ -103,9 +104,10 @@ func (p *Plan) noteAdaptive(listed int, begin []sweep.Trial, looked bool) {
 	}
 }
 
-// largest is a configuration that needs as much memory as any that the search may come to: each parameter at whichever end needs more, given the others. What one
-// of them needs may show only when another has moved (few rows in a leaf cost nothing while leaves are few), so that all are gone through until nothing grows, and
-// twice at least; and an end that needs as much is moved to, lest two parameters that bound the same wait for each other.
+// largest returns a configuration that needs as much memory as any that the search may propose: each parameter at the end that needs more,
+// given the others. The effect of one may only appear once another has moved (few rows per leaf cost nothing while leaves are few), so all
+// are visited until nothing grows, and at least twice; and a parameter moves even if that needs no more, so that two parameters with a
+// common bound do not block each other.
 func largest(p *sweep.Plan, need func(sweep.Params) (int64, error)) sweep.Params {
 	all := maps.Clone(p.Base)
 	most, err := need(all)
@@ -131,8 +133,8 @@ func largest(p *sweep.Plan, need func(sweep.Params) (int64, error)) sweep.Params
 	return all
 }
 
-// climb sets the rungs at which trials are compared, where the search stops those that are behind. They are the same for all trials, whatever their number of trees: what is
-// compared is the score after so many.
+// climb sets the rungs at which trials are compared, if the search stops those that are behind. They are the same for all trials, however
+// many trees these have: what is compared is the score at that number of trees.
 func (p *Plan) climb() error {
 	if p.Spec.Search.Stop == nil {
 		return nil

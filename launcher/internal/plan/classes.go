@@ -5,8 +5,8 @@ import (
 	"coppice/sweep"
 )
 
-// checkClasses refuses held-out rows of one class: hours later, nothing could be selected or calibrated by them. Of the rows that are
-// carved out of a split, those of the whole split are looked at.
+// checkClasses rejects held-out rows of a single class: hours later, nothing could be selected or calibrated with them. For rows carved out
+// of a split, the whole split is checked.
 func checkClasses(s *sweep.Spec, m *dataset.Manifest, h sweep.Holdout) error {
 	if s.Objective != "binary" {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"coppice/sweep"
 )
 
-// features are the dataset's as far as parameters look at them.
+// features returns the dataset's features, as far as parameters depend on them.
 func features(m *dataset.Manifest) []gbt.Feature {
 	all := make([]gbt.Feature, len(m.Features))
 	for i := range m.Features {
@@ -17,8 +17,8 @@ func features(m *dataset.Manifest) []gbt.Feature {
 	return all
 }
 
-// checkColumns refuses a column that the dataset does not have, wherever the spec would ignore or constrain it. Left to the
-// draws, a misspelt choice would only make trials fewer.
+// checkColumns rejects an unknown column wherever the spec ignores or constrains columns. Otherwise a misspelt choice would just reduce the
+// number of trials.
 func checkColumns(s *sweep.Spec, m *dataset.Manifest) error {
 	all := features(m)
 	for _, g := range naming(s) {
@@ -39,7 +39,7 @@ type given struct {
 	value       any
 }
 
-// naming are the values in the spec that name columns.
+// naming returns the values in the spec that name columns.
 func naming(s *sweep.Spec) []given {
 	var all []given
 	add := func(place, name string, values ...any) {

@@ -11,8 +11,8 @@ import (
 	"coppice/sweep"
 )
 
-// canonicalConditions is a spec whose conditions name values as trials have them, where they are mappings: a list that is also a text would be another value
-// to who compares them.
+// canonicalConditions returns a spec whose mapping conditions use the trials' spelling of values: otherwise a list given as text would not
+// match.
 func canonicalConditions(s *sweep.Spec, m *dataset.Manifest) (*sweep.Spec, error) {
 	if !search.Conditional(s.Search) {
 		return s, nil
@@ -32,7 +32,7 @@ func canonicalConditions(s *sweep.Spec, m *dataset.Manifest) (*sweep.Spec, error
 				if full, err := fit.Complete(s.Base(), sweep.Params{of: v}, columns); err == nil {
 					return full[of]
 				}
-				return v // what cannot be trained by itself stays as it is
+				return v // a value that cannot be trained by itself is left unchanged
 			}
 			values, list := v.([]any)
 			if !list {
@@ -51,7 +51,7 @@ func canonicalConditions(s *sweep.Spec, m *dataset.Manifest) (*sweep.Spec, error
 	return &out, nil
 }
 
-// noteConditions says how many configurations have each parameter that has a condition, as far as they are known.
+// noteConditions says how many configurations have each conditional parameter, as far as they are known.
 func (p *Plan) noteConditions() {
 	random := p.Spec.Search.Random
 	for _, name := range slices.Sorted(maps.Keys(random)) {

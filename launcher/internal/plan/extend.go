@@ -12,17 +12,18 @@ import (
 	"coppice/sweepstore"
 )
 
-// Ended is a sweep that has ended, as another goes on from it.
+// Ended is an ended sweep, as needed to extend it.
 type Ended struct {
-	Plan    *sweep.Plan          // with what was decided about open trials
+	Plan    *sweep.Plan          // with the decisions about open trials
 	Results map[int]sweep.Result // that its ending counts
-	Reached []sweep.Reached      // what its trials had at rungs
+	Reached []sweep.Reached      // scores of its trials at rungs
 	Winner  *sweep.Inherited
 
-	Text, Dataset []byte // of the model that it continued, if it did
+	Text, Dataset []byte // of the model that it continued, if any
 }
 
-// Extend is the plan of a sweep that goes on from one that has ended: the same spec on the same version of the dataset, and so many trials more. Errors are those of Build.
+// Extend plans a sweep that extends an ended one: the same spec on the same version of the dataset, with more trials. Errors are those of
+// Build.
 func Extend(q Request, old *Ended, more int) (*Plan, error) {
 	was := old.Plan
 	before, total := len(was.Trials), len(was.Trials)+more
@@ -63,13 +64,13 @@ func limitOf(s *sweep.Spec) int {
 	return sweep.MaxOpen
 }
 
-// extendedID names the sweep after what it goes on from: running the command again attaches.
+// extendedID derives the sweep's id from the one that it extends: running the command again attaches.
 func extendedID(was *sweep.Plan, more int) sweep.ID {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s+%d", was.Sweep, more))
 	return sweep.ID(was.Spec.Name + "-" + hex.EncodeToString(sum[:4]))
 }
 
-// inherit takes the trials of the sweep that has ended over, with what came of them.
+// inherit adopts the ended sweep's trials and their results.
 func (p *Plan) inherit(old *Ended) {
 	for i, t := range old.Plan.Trials {
 		r, counts := old.Results[i]
@@ -90,7 +91,8 @@ func (p *Plan) inherit(old *Ended) {
 	}
 }
 
-// goOn adds the trials that the sweep trains itself: first those that the other was to train and did not come to, then new ones, as its search would have gone on.
+// goOn adds the trials that the sweep trains itself: first those that the other sweep did not finish, then new ones, as its search would
+// have continued.
 func (p *Plan) goOn(q Request, old *Ended, more int) error {
 	had, left := map[string]bool{}, more
 	for i, t := range p.Trials {
@@ -131,12 +133,13 @@ func (p *Plan) goOn(q Request, old *Ended, more int) error {
 	return nil
 }
 
-// untrained says that a trial was to be trained and that nobody came to its end: its sweep was ended before. One that a person cancelled is not wanted.
+// untrained reports whether a trial was not finished because its sweep ended first. A trial cancelled by a person is not wanted.
 func untrained(r *sweep.Result) bool {
 	return r.Status == sweep.StatusCancelled && !r.ByHand || r.Status == sweep.StatusStopped && r.TreesGrown == 0
 }
 
-// fresh are configurations that the sweep has not had, at most so many: what it trains next, or, where its method learns, what may be expected of that.
+// fresh returns at most most configurations that the sweep has not had: what it trains next or, with a method that learns, an expectation
+// of that.
 func (p *Plan) fresh(q Request, had map[string]bool, most int) ([]sweep.Trial, error) {
 	if most == 0 || len(p.Spec.Search.Random) == 0 {
 		return nil, nil
@@ -155,7 +158,7 @@ func (p *Plan) fresh(q Request, had map[string]bool, most int) ([]sweep.Trial, e
 	return fresh[:min(len(fresh), most)], nil
 }
 
-// halton goes on with the sequence.
+// halton continues the sequence.
 func (p *Plan) halton(q Request, most int) (fresh []sweep.Trial, err error) {
 	columns := features(q.Manifest)
 	plan := *p.Plan
@@ -165,7 +168,7 @@ func (p *Plan) halton(q Request, most int) (fresh []sweep.Trial, err error) {
 	return search.Begin(&plan, p.Trials, len(p.Trials)+most, func(own sweep.Params) (sweep.Params, error) { return fit.Complete(plan.Base, own, columns) })
 }
 
-// noteExtension says what the sweep goes on from.
+// noteExtension says what the sweep extends.
 func (p *Plan) noteExtension(again, more int) {
 	note := func(format string, args ...any) { p.Notes = append(p.Notes, fmt.Sprintf(format, args...)) }
 	e, ended := p.Extends, 0

@@ -10,8 +10,8 @@ import (
 	"coppice/sweep"
 )
 
-// validate makes trials of folds of the configurations, where the spec cross-validates, and one that trains the best on all rows. What the dataset's folds do not
-// allow is refused as `task train --cv` refuses it.
+// validate turns configurations into one trial per fold, if the spec cross-validates, and adds one that trains the best on all rows. What
+// the dataset's folds do not support is rejected as by `task train --cv`.
 func (p *Plan) validate(v *sweep.Validate, m *dataset.Manifest) error {
 	if v == nil {
 		return nil
@@ -40,7 +40,7 @@ func (p *Plan) validate(v *sweep.Validate, m *dataset.Manifest) error {
 		return errorf("%d configurations in %d folds are %d trials with the refit; use fewer: at most %d are possible", len(configurations), len(rounds), len(p.Trials), sweep.MaxTrials)
 	}
 
-	// What the refit will train is expected to be the largest of what there is.
+	// The refit is expected to train the largest configuration.
 	p.Expected = slices.Clone(p.Trials)
 	p.Expected[len(p.Trials)-1].Params = slices.MaxFunc(configurations, func(a, b sweep.Trial) int { return cmp.Compare(trees(a), trees(b)) }).Params
 	p.Adapt()

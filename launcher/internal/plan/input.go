@@ -10,22 +10,22 @@ import (
 	"coppice/sweepstore"
 )
 
-// Input is a registered model that the trials start from: its files, and what the dataset's bins do to it.
+// Input is a registered model that the trials start from: its files, and how the dataset's bins affect it.
 type Input struct {
 	Model       string
 	Version     int
 	Trees       int
 	Cuts, Moved int
 	Text        []byte // LightGBM text
-	Dataset     []byte // manifest of the dataset that it was trained on
+	Dataset     []byte // manifest of its training dataset
 
 	Trained *dataset.Manifest // the same, decoded
 }
 
-// inputBytes is what a trial keeps of a model's text: its trees with the bins of each node.
+// inputBytes is a trial's memory per byte of a model's text: its trees with the bins of each node.
 const inputBytes = 3
 
-// checkRefit refuses what a refit cannot do, and a share of old values where nothing is refitted: the trials would be different in name only.
+// checkRefit rejects what a refit cannot do, and refit_decay_rate without a refit: such trials would only differ in name.
 func checkRefit(s *sweep.Spec, trials []sweep.Trial) error {
 	if s.Continue != nil && s.Continue.Mode == sweep.RefitMode {
 		return checkSmooth(s, trials)
@@ -44,7 +44,7 @@ const (
 	pathSmooth     = "path_smooth"
 )
 
-// checkSmooth refuses smoothed leaves, which a refit does not have.
+// checkSmooth rejects smoothed leaves, which a refit does not support.
 func checkSmooth(s *sweep.Spec, trials []sweep.Trial) error {
 	_, drawn := s.Search.Random[pathSmooth]
 	for _, t := range trials {
@@ -56,7 +56,7 @@ func checkSmooth(s *sweep.Spec, trials []sweep.Trial) error {
 	return nil
 }
 
-// begin writes down which model the trials start from.
+// begin records which model the trials start from.
 func (p *Plan) begin(in *Input, s *sweep.Spec, now *dataset.Manifest) {
 	if s.Continue == nil || in == nil {
 		return
@@ -79,7 +79,7 @@ func (p *Plan) begin(in *Input, s *sweep.Spec, now *dataset.Manifest) {
 	}
 }
 
-// mixed says why rows of one dataset's train may be among those that the other keeps back; empty where nothing shows it.
+// mixed says why rows of one dataset's train may be among the other's held-out rows; empty if nothing suggests it.
 func mixed(old, now *dataset.Manifest) string {
 	if old == nil || old.Version == now.Version {
 		return ""
@@ -98,7 +98,7 @@ func mixed(old, now *dataset.Manifest) string {
 	return ""
 }
 
-// rule is how a dataset is split, as a spec says it.
+// rule describes how a dataset is split, as in a spec.
 func rule(s dataset.SplitRule) string {
 	if s.Column == "" {
 		return s.By

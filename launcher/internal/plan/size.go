@@ -12,15 +12,14 @@ import (
 	"coppice/sweep"
 )
 
-// Memory that is left to the system: the kernel, the container runtime, the logging agent.
+// Memory reserved for the system: the kernel, the container runtime, the logging agent.
 const (
 	leastReserve = 1 << 30
 	reserveShare = 20 // 1/20 of the machine
 )
 
-// Size says how many tasks share a machine: as many as Batch, the vCPUs and the memory allow, with the dataset in memory
-// once; and how many local SSDs the machine has: those asked for, or as few as hold the dataset. need is what Need says. Errors are
-// *Error.
+// Size decides how many tasks share a machine: as many as Batch, the vCPUs and the memory allow, with the dataset in memory once; and how
+// many local SSDs the machine has: those requested, or as few as hold the dataset. need is the result of Need. Errors are *Error.
 func Size(m sweep.Machine, t machines.Type, d *dataset.Manifest, trials int, need Memory) (z sweep.Sizing, disks int, err error) {
 	if disks, err = disksFor(m, t, d); err != nil {
 		return z, 0, err
@@ -53,7 +52,7 @@ func tasksFor(m sweep.Machine, t machines.Type, datasetBytes int64, trials int, 
 			t.Name, gib(z.RefitBytes), gib(z.DatasetBytes), gib(z.ReserveBytes), gib(memory))
 	}
 
-	// The tightest of these limits decides.
+	// The tightest of these limits applies.
 	limits := []struct {
 		tasks int
 		why   string
@@ -83,7 +82,7 @@ func tasksFor(m sweep.Machine, t machines.Type, datasetBytes int64, trials int, 
 
 		z.TasksPerVM = asked
 		z.LimitedBy = "machine.tasks_per_vm"
-		if trialsLimit := limits[3]; trialsLimit.tasks < asked { // Batch refuses more tasks on a machine than there are in all
+		if trialsLimit := limits[3]; trialsLimit.tasks < asked { // Batch rejects more tasks per machine than there are in total
 			z.TasksPerVM = trialsLimit.tasks
 			z.LimitedBy = trialsLimit.why
 		}
@@ -97,13 +96,13 @@ func gib(n int64) string {
 	return strings.TrimSuffix(fmt.Sprintf("%.1f", float64(n)/(1<<30)), ".0") + " GiB"
 }
 
-// Memory is what trials need for themselves, in bytes.
+// Memory is the trials' private memory, in bytes.
 type Memory struct {
-	Trial int64 // the most demanding one
-	Refit int64 // the one of a sweep with folds that trains on all rows; 0 without
+	Trial int64 // of the most demanding one
+	Refit int64 // of the refit in a cross-validated sweep; 0 without one
 }
 
-// Need is what the most demanding trial needs for itself: of those that are expected, and of those that an open trial may come to.
+// Need is the private memory of the most demanding trial, among the expected ones and those that open trials may become.
 func Need(d *dataset.Manifest, plan *sweep.Plan, expected []sweep.Trial, threads int) (Memory, error) {
 	rows := map[string]int{}
 	for _, s := range d.Splits {
@@ -140,8 +139,8 @@ func Need(d *dataset.Manifest, plan *sweep.Plan, expected []sweep.Trial, threads
 	return Memory{Trial: slices.Max(need)}, nil
 }
 
-// needOfFolds is Need of a sweep with folds. A fold has masks of what it trains on and rates, targets and predictions of the rated rows, and scores by row of
-// the table; the refit has a copy of all rows.
+// needOfFolds is Need for a cross-validated sweep. A fold has masks of its training and evaluation rows, targets and predictions of the
+// latter, and scores by row of the table; the refit has a copy of all rows.
 func needOfFolds(d *dataset.Manifest, plan *sweep.Plan, expected []sweep.Trial, rows map[string]int, features []int, threads int) (need Memory, err error) {
 	train := rows[sweep.Train]
 	rated := 0
@@ -166,14 +165,14 @@ func needOfFolds(d *dataset.Manifest, plan *sweep.Plan, expected []sweep.Trial, 
 
 const (
 	maskBytes  = 4       // a row's number, in the mask of a fold
-	ratedBytes = 40 + 16 // what rating takes, and label, weight and group
+	ratedBytes = 40 + 16 // the evaluation's memory, and label, weight and group
 )
 
-// processBytes is what a task's process needs whatever it trains: the program, its clients, their buffers.
+// processBytes is the base memory of a task's process: the program, its clients, their buffers.
 const processBytes = 96 << 20
 
-// scoring is what rating and scoring the held-out rows takes beside the trainer: predictions and the metrics' sorting
-// space for valid, scores and their encoded form for calib and test.
+// scoring is the memory for evaluating and scoring the held-out rows, beside the trainer's: predictions and the metrics' sorting space for
+// valid, scores and their encoded form for calib and test.
 func scoring(rows map[string]int) int64 {
 	return 40*int64(rows[sweep.Valid]) + 24*int64(rows[sweep.Calib]+rows[sweep.Test])
 }

@@ -24,7 +24,7 @@ import (
 // mostNights is how many nights a page shows.
 const mostNights = 30
 
-// Datasets reads datasets again and again: of a record that has not changed nothing is read anew.
+// Datasets reads datasets repeatedly: unchanged records are not read again.
 type Datasets struct {
 	store blob.Store
 	index *Index
@@ -34,17 +34,17 @@ type Datasets struct {
 // kept is a record without what a page does not show.
 type kept struct {
 	generation blob.Generation
-	record     *contract.Record // nil where it cannot be read
-	why        string           // then
+	record     *contract.Record // nil if it cannot be read
+	why        string           // the reason, if it cannot be read
 }
 
-// NewDatasets has read nothing yet.
+// NewDatasets returns an empty Datasets.
 func NewDatasets(store blob.Store, index *Index) *Datasets {
 	return &Datasets{store: store, index: index, known: map[string]kept{}}
 }
 
-// Look reads a dataset, NAME or NAME@VERSION: the nights up to that version. One that is not there is a *stager.NotStagedError. It is used by
-// one goroutine at a time.
+// Look reads a dataset, NAME or NAME@VERSION: the nights up to that version. A missing one is a *stager.NotStagedError. It is not safe for
+// concurrent use.
 func (d *Datasets) Look(ctx context.Context, ref string) (*page.Dataset, error) {
 	m, err := stager.Resolve(ctx, d.store, ref)
 	var bad *dataset.ManifestError
@@ -81,7 +81,7 @@ func (d *Datasets) Look(ctx context.Context, ref string) (*page.Dataset, error) 
 	return out, d.sweeps(ctx, out)
 }
 
-// records are the newest records, oldest first, up to a version, if there is one.
+// records returns the newest records, oldest first, up to a version if one is given.
 func (d *Datasets) records(ctx context.Context, name, version string, out *page.Dataset) (records []*contract.Record, more int, err error) {
 	var all []blob.Attrs
 	for attrs, err := range d.store.List(ctx, sweep.DatasetNights(name)) {
@@ -94,7 +94,7 @@ func (d *Datasets) records(ctx context.Context, name, version string, out *page.
 		}
 	}
 
-	// Which are the newest, all but the last few by when they were written: a record may be accepted long after.
+	// Select candidates for the newest by write time, with a margin: a record may be accepted long after its night.
 	slices.SortFunc(all, func(a, b blob.Attrs) int { return cmp.Or(b.Updated.Compare(a.Updated), cmp.Compare(a.Name, b.Name)) })
 	if version == "" && len(all) > mostNights {
 		all, more = all[:mostNights], len(all)-mostNights
@@ -121,7 +121,7 @@ func (d *Datasets) records(ctx context.Context, name, version string, out *page.
 	return records, more, nil
 }
 
-// record reads one, unless it is known.
+// record reads one record, unless it is cached.
 func (d *Datasets) record(ctx context.Context, name string, attrs blob.Attrs) (kept, error) {
 	if k, ok := d.known[attrs.Name]; ok && k.generation == attrs.Generation {
 		return k, nil
@@ -147,7 +147,7 @@ func (d *Datasets) record(ctx context.Context, name string, attrs blob.Attrs) (k
 	return k, nil
 }
 
-// nightOf is a record as a page shows it.
+// nightOf converts a record for a page.
 func nightOf(r *contract.Record) page.Night {
 	none := math.NaN()
 	n := page.Night{Version: r.Version, At: r.At, State: "good", Rows: float64(r.Profile.Rows), LabelRate: r.Profile.Label.Mean, Findings: r.Findings,
@@ -161,7 +161,7 @@ func nightOf(r *contract.Record) page.Night {
 	return n
 }
 
-// before is the night that a later one is compared with: the last one that was not blocked, or the last one.
+// before is the night that a later one is compared with: the last one that was not blocked, or else the last one.
 func before(records []*contract.Record) *contract.Profile {
 	for _, r := range slices.Backward(records) {
 		if !r.Blocked() {
@@ -171,7 +171,7 @@ func before(records []*contract.Record) *contract.Profile {
 	return records[len(records)-1].Profile
 }
 
-// drift is how far each column of tonight is from the same column before.
+// drift is how far each of tonight's columns is from the same column before.
 func drift(tonight, before *contract.Profile) map[string]float64 {
 	old := map[string]*contract.Column{}
 	for i := range before.Columns {
@@ -187,7 +187,7 @@ func drift(tonight, before *contract.Profile) map[string]float64 {
 	return out
 }
 
-// sweeps says of each night what became of it, by the newest sweep that trained on it.
+// sweeps adds the outcome to each night, from the newest sweep that trained on it.
 func (d *Datasets) sweeps(ctx context.Context, out *page.Dataset) error {
 	newest, _, err := d.index.read(ctx)
 	if err != nil {
@@ -211,7 +211,7 @@ func (d *Datasets) sweeps(ctx context.Context, out *page.Dataset) error {
 	return nil
 }
 
-// became says what became of a night.
+// became adds the outcome to a night.
 func became(n *page.Night, s seen, metric string) {
 	c := s.conclusion
 	n.Sweep, n.Verdict, n.Reason = s.ID, string(c.Verdict()), c.Reason
@@ -238,13 +238,13 @@ func became(n *page.Night, s seen, metric string) {
 		return
 	}
 	n.Reason = g.Reason
-	if i := slices.IndexFunc(g.Checks, func(k sweep.GateCheck) bool { return k.Name == "calibration" }); i >= 0 { // the first is of tonight's rows
+	if i := slices.IndexFunc(g.Checks, func(k sweep.GateCheck) bool { return k.Name == "calibration" }); i >= 0 { // the first is for tonight's rows
 		k := g.Checks[i]
 		n.Ratio, n.RatioLow, n.RatioHigh = k.Value, k.Low, k.High
 	}
 }
 
-// table is a manifest as a page shows it.
+// table converts a manifest for a page.
 func table(m *dataset.Manifest) *page.Table {
 	t := &page.Table{Version: m.Version, LeftOut: m.LeftOut, Thinned: m.Thinned, Bytes: m.Bytes(), Label: m.Label.Column, Kind: string(m.Label.Kind), Weight: m.Weight, Group: m.Group, SplitBy: splitWords(m)}
 	for _, s := range m.Splits {
@@ -285,7 +285,7 @@ func table(m *dataset.Manifest) *page.Table {
 	return t
 }
 
-// splitWords says how rows came to their splits.
+// splitWords says how rows were assigned to their splits.
 func splitWords(m *dataset.Manifest) string {
 	s := m.Split
 	switch s.By {
@@ -301,7 +301,7 @@ func splitWords(m *dataset.Manifest) string {
 	return s.By
 }
 
-// featureOf is a feature as a page shows it.
+// featureOf converts a feature for a page.
 func featureOf(m *dataset.Manifest, f *dataset.Feature, rows int64) page.TableFeature {
 	none := math.NaN()
 	out := page.TableFeature{Name: f.Name, Kind: string(f.Kind), Why: string(f.Why), Bins: f.Bins, Min: none, Median: none, Max: none}

@@ -12,7 +12,7 @@ import (
 	"coppice/scorer"
 )
 
-// What is taken for the SHAP values of a page: a look should not read hundreds of MB, nor take seconds of a processor.
+// Limits on the SHAP values of a page: viewing it should not read hundreds of MB, nor take seconds of CPU time.
 const (
 	effectRows     = 120
 	effectFeatures = 15
@@ -20,8 +20,8 @@ const (
 	effectSteps    = 500 << 20 // of the walks through the trees: about a second
 )
 
-// effects are the SHAP values of some test rows that a version keeps; nil where it keeps none, or has none that can be read. Where they
-// would cost too much, a note says how to see them.
+// effects computes the SHAP values of some test rows that a version keeps; nil if it keeps none, or they cannot be read. If they would cost
+// too much, a note says how to see them.
 func effects(ctx context.Context, reg *registry.Registry, m *page.Model, v registry.Version, model *gbt.Model) error {
 	rows, ok := v.File(scorer.FileReference)
 	if !ok {
@@ -56,7 +56,7 @@ func effects(ctx context.Context, reg *registry.Registry, m *page.Model, v regis
 	return nil
 }
 
-// unread notes what is damaged or absent; any other error is the store's.
+// unread notes damaged or missing files; any other error is the store's.
 func unread(m *page.Model, err error) error {
 	var unfit *scorer.UnfitError
 	if isAbsent(err) || isDamage(err) || errors.As(err, &unfit) {
@@ -66,8 +66,8 @@ func unread(m *page.Model, err error) error {
 	return err
 }
 
-// effectCost is about how many steps the SHAP values of all rows take: of a leaf the square of its depth, here that of a tree as deep as its
-// leaves' number asks for, twice over.
+// effectCost estimates the number of steps for the SHAP values of all rows: per leaf the square of its depth, taken as twice the depth of a
+// balanced tree with that many leaves.
 func effectCost(model *gbt.Model) int {
 	steps := 0
 	for _, t := range model.Trees {

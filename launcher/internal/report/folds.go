@@ -8,8 +8,8 @@ import (
 	"coppice/sweep"
 )
 
-// configurations are those of a sweep with folds. In everything that a page draws of trials each stands once, as its first trial with the mean as score: scores of
-// different folds do not compare, and nor does the refit's, which is a mean that is there already.
+// configurations returns the configurations of a cross-validated sweep. In a page's charts each appears once, as its first trial with the
+// mean as its score: scores of different folds are not comparable, and the refit's is a mean that is shown already.
 func configurations(trials []page.Trial, b sweep.Board, params *params) []page.Configuration {
 	if b.Configurations == nil {
 		return nil

@@ -19,31 +19,31 @@ import (
 // mostSweeps is how many sweeps an index lists.
 const mostSweeps = 200
 
-// Index reads what reads plans again and again: a plan never changes, nor does a conclusion that is there.
+// Index caches plans and conclusions, which never change.
 type Index struct {
 	sweeps, datasets blob.Store
 	registry         *registry.Registry
 	known            map[sweep.ID]seen
 }
 
-// seen is what is kept of a sweep.
+// seen is what is cached of a sweep.
 type seen struct {
 	page.IndexSweep
 	dataset    sweep.DatasetRef
 	metric     string
-	hourly     float64           // USD, of the planned machines; 0 where nobody knew
-	conclusion *sweep.Conclusion // nil as long as there is none
+	hourly     float64           // USD, of the planned machines; 0 if unknown
+	conclusion *sweep.Conclusion // nil if there is none yet
 }
 
-// NewIndex has read nothing yet.
+// NewIndex returns an empty Index.
 func NewIndex(sweeps, datasets blob.Store, reg *registry.Registry) *Index {
 	return &Index{sweeps: sweeps, datasets: datasets, registry: reg, known: map[sweep.ID]seen{}}
 }
 
-// stateOpen is the state of a sweep that has not been concluded.
+// stateOpen is the state of a sweep that is not concluded.
 const stateOpen = "open"
 
-// read reads what is new of the sweeps, the newest of which it gives; more is how many there are beside them.
+// read reads new sweeps and returns the newest ones; more is the number of others.
 func (x *Index) read(ctx context.Context) (newest []seen, more int, err error) {
 	ids, err := sweepview.List(ctx, x.sweeps)
 	if err != nil {
@@ -66,7 +66,7 @@ func (x *Index) read(ctx context.Context) (newest []seen, more int, err error) {
 	return newest, more, nil
 }
 
-// Look reads what is new. It is used by one goroutine at a time.
+// Look reads what is new. It is not safe for concurrent use.
 func (x *Index) Look(ctx context.Context) (*page.Index, error) {
 	newest, more, err := x.read(ctx)
 	if err != nil {
@@ -101,7 +101,7 @@ func (x *Index) Look(ctx context.Context) (*page.Index, error) {
 	return out, nil
 }
 
-// listDatasets finds the datasets that have a version, in one listing.
+// listDatasets finds the datasets with a version, in one listing.
 func (x *Index) listDatasets(ctx context.Context) ([]page.IndexDataset, error) {
 	found := map[string]*page.IndexDataset{}
 	for attrs, err := range x.datasets.List(ctx, sweep.DatasetVersions("")) {
@@ -113,7 +113,7 @@ func (x *Index) listDatasets(ctx context.Context) ([]page.IndexDataset, error) {
 			continue
 		}
 		if _, _, err := sweep.SplitDatasetRef(parts[0] + "@" + parts[1]); err != nil {
-			continue // another's
+			continue // belongs to another dataset
 		}
 		d := found[parts[0]]
 		if d == nil {
@@ -132,7 +132,7 @@ func (x *Index) listDatasets(ctx context.Context) ([]page.IndexDataset, error) {
 	return out, nil
 }
 
-// line reads one sweep. One that cannot be read hides no other.
+// line reads one sweep. An unreadable one must not hide others.
 func (x *Index) line(ctx context.Context, id sweep.ID, line seen) (seen, error) {
 	var damaged *sweep.DecodeError
 	if line.ID == "" {

@@ -10,8 +10,8 @@ import (
 	"coppice/sweep"
 )
 
-// links are Google Cloud's own pages about a sweep: all that its programs have logged, from when it was planned, and its first Batch job.
-// A plan with a job's name of another form has none.
+// links returns Google Cloud's own pages about a sweep: all logs of its programs since it was planned, and its first Batch job. A plan
+// whose job name has another form has none.
 func links(p *sweep.Plan) []page.Link {
 	part := strings.Split(p.Job, "/")
 	if len(part) != 6 || part[0] != "projects" || part[2] != "locations" || part[4] != "jobs" {

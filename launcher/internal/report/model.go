@@ -17,7 +17,7 @@ import (
 	"coppice/sweep"
 )
 
-// Model reads what the registry has of a model. What is damaged is said on the page, beside the rest.
+// Model reads a model from the registry. Damage is noted on the page, which shows the rest.
 func Model(ctx context.Context, reg *registry.Registry, name string) (*page.Model, error) {
 	versions, err := reg.Versions(ctx, name)
 	if err != nil && len(versions) == 0 {
@@ -43,7 +43,7 @@ func Model(ctx context.Context, reg *registry.Registry, name string) (*page.Mode
 		}
 	}
 
-	var shown registry.Version // whose features: the champion's, else the newest's
+	var shown registry.Version // whose features to show: the champion's, else the newest one's
 	for _, v := range versions {
 		m.Versions = append(m.Versions, page.Version{Number: v.Number, At: v.Info.At, By: v.Info.By, Why: v.Info.Why, Sweep: v.Info.Labels["sweep"], Trial: v.Info.Labels["trial"],
 			Dataset: v.Info.Labels["dataset"], Tag: strings.Join(tags[v.Number], ", "), Metrics: v.Info.Metrics})
@@ -78,7 +78,7 @@ func Model(ctx context.Context, reg *registry.Registry, name string) (*page.Mode
 	return m, readParams(ctx, reg, m, versions)
 }
 
-// readJSON reads a file of a version; nil where there is none that can be read: what is shown of it is for people, and left out.
+// readJSON reads a file of a version; nil if it is missing or cannot be read: it is informational, and then left out.
 func readJSON[T any](ctx context.Context, reg *registry.Registry, v registry.Version, name string, decode func([]byte) (*T, error)) (*T, error) {
 	if _, ok := v.File(name); !ok {
 		return nil, nil
@@ -97,10 +97,10 @@ func readJSON[T any](ctx context.Context, reg *registry.Registry, v registry.Ver
 	return out, nil
 }
 
-// mostParams is how many versions, the newest ones, have their parameters shown.
+// mostParams is how many of the newest versions have their parameters shown.
 const mostParams = 20
 
-// readParams reads by which parameters the newest versions were trained.
+// readParams reads the parameters of the newest versions.
 func readParams(ctx context.Context, reg *registry.Registry, m *page.Model, versions []registry.Version) error {
 	for i := max(0, len(versions)-mostParams); i < len(versions); i++ {
 		r, err := readJSON(ctx, reg, versions[i], scorer.FileResult, func(text []byte) (*sweep.Result, error) {
@@ -117,7 +117,7 @@ func readParams(ctx context.Context, reg *registry.Registry, m *page.Model, vers
 	return nil
 }
 
-// descent is what a version came of: files, dataset, sweep, version, and when it became the champion.
+// descent returns a version's origins: files, dataset, sweep, version, and when it became the champion.
 func descent(m *page.Model, v registry.Version, manifest *dataset.Manifest) []page.Step {
 	var out []page.Step
 	if manifest != nil && len(manifest.About.Sources) > 0 {
@@ -148,7 +148,7 @@ func descent(m *page.Model, v registry.Version, manifest *dataset.Manifest) []pa
 	return out
 }
 
-// note says on the page what could not be read.
+// note adds an error to the page.
 func note(m *page.Model, err error) {
 	if err != nil {
 		m.Notes = append(m.Notes, err.Error())

@@ -13,7 +13,7 @@ import (
 	"coppice/sweepstore"
 )
 
-// attempts are those of the ledger, with what they cost.
+// attempts returns the ledger's attempts, with their costs.
 func attempts(l *ledger.Ledger, b *bill.Bill, listing sweepstore.Listing) []page.Attempt {
 	var out []page.Attempt
 	for i, a := range l.Attempts {
@@ -22,7 +22,7 @@ func attempts(l *ledger.Ledger, b *bill.Bill, listing sweepstore.Listing) []page
 			v.Cost = b.Attempts[i].Cost
 		}
 
-		// It went on from a checkpoint if a claim before had left one.
+		// It resumed from a checkpoint if an earlier claim left one.
 		for _, c := range listing.Trials[a.Trial].Claims {
 			if c.Number < a.Claim && c.Saved {
 				v.Resumed = true
@@ -33,8 +33,8 @@ func attempts(l *ledger.Ledger, b *bill.Bill, listing sweepstore.Listing) []page
 	return out
 }
 
-// memory is what each machine held at its fullest: the table once, and what the trials that ran there at one time needed for
-// themselves. Only trials that have ended have said so.
+// memory is each machine's peak memory: the table once, and the private memory of the trials that ran there at the same time. Only ended
+// trials have reported it.
 func memory(p *sweep.Plan, l *ledger.Ledger, results map[int]*sweep.Result) []page.Memory {
 	type change struct {
 		at      time.Time
@@ -54,7 +54,7 @@ func memory(p *sweep.Plan, l *ledger.Ledger, results map[int]*sweep.Result) []pa
 
 	var out []page.Memory
 	for host, list := range changes {
-		slices.SortStableFunc(list, func(a, b change) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.tasks, b.tasks)) }) // who ends makes room first
+		slices.SortStableFunc(list, func(a, b change) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.tasks, b.tasks)) }) // ends before begins
 		m := page.Memory{Host: host, Shared: tables[host], Machine: float64(p.Sizing.MemoryBytes), Reserved: float64(p.Sizing.ReserveBytes)}
 		private, tasks := 0.0, 0
 		for _, c := range list {
@@ -71,7 +71,7 @@ func memory(p *sweep.Plan, l *ledger.Ledger, results map[int]*sweep.Result) []pa
 	return out
 }
 
-// money is the bill as a page shows it.
+// money converts the bill for a page.
 func money(b *bill.Bill, trials []page.Trial, p *sweep.Plan) *page.Money {
 	_, none := b.Unpriced()
 	m := &page.Money{Known: !none && len(b.Attempts) > 0, Total: b.Cost, Useful: b.UsefulCost, Stopped: b.StoppedCost, Lost: b.LostCost, Lead: b.LeadCost, Idle: b.IdleCost,
@@ -80,7 +80,7 @@ func money(b *bill.Bill, trials []page.Trial, p *sweep.Plan) *page.Money {
 		m.QuoteLow, m.Quote, m.QuoteHigh, m.HoursQuoted = q.Cost.Low, q.Cost.Expected, q.Cost.High, q.Hours.Expected
 	}
 
-	// Each tree that was not grown would have cost what the trial's others did.
+	// Trees that were not grown are valued like the trial's other trees.
 	for _, t := range trials {
 		most := allowed(p.Trials[t.Number].Params)
 		if t.State == page.StateEarly && t.Grown > 0 && !math.IsNaN(t.Cost) {

@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	mostTrees  = 8  // that a page shows
-	mostLeaves = 40 // of each
+	mostTrees  = 8  // shown on a page
+	mostLeaves = 40 // per tree
 )
 
-// trees are the first trees of a model. manifest, which may be nil, has the names of categories.
+// trees returns the first trees of a model. manifest, which may be nil, has the names of categories.
 func trees(m *gbt.Model, manifest *dataset.Manifest) []page.Tree {
 	var out []page.Tree
 	for i, t := range m.Trees[:min(len(m.Trees), mostTrees)] {
@@ -29,13 +29,13 @@ func trees(m *gbt.Model, manifest *dataset.Manifest) []page.Tree {
 	return out
 }
 
-// sapling is as much of a tree as is shown: it is opened where the most rows come, until it has as many leaves as may be.
+// sapling is the visible part of a tree: nodes with the most rows are expanded first, up to the allowed number of leaves.
 type sapling struct {
 	tree     *gbt.Tree
 	model    *gbt.Model
 	manifest *dataset.Manifest
 	nodes    []plot.Node
-	at       []int // the tree's node of each, below 0 of a leaf
+	at       []int // each one's node in the tree; below 0 for a leaf
 }
 
 func (s *sapling) grow() {
@@ -61,7 +61,7 @@ func (s *sapling) grow() {
 	}
 }
 
-// add adds a node that is closed as yet.
+// add adds a node, not yet expanded.
 func (s *sapling) add(node int) int {
 	n := plot.Node{Yes: -1, No: -1}
 	if node < 0 {
@@ -77,7 +77,7 @@ func (s *sapling) add(node int) int {
 	return len(s.nodes) - 1
 }
 
-// share of the tree's rows.
+// share is the share of the tree's rows.
 func (s *sapling) share(rows int) float64 {
 	if len(s.tree.InternalCount) == 0 || s.tree.InternalCount[0] <= 0 {
 		return 1
@@ -85,7 +85,7 @@ func (s *sapling) share(rows int) float64 {
 	return float64(rows) / float64(s.tree.InternalCount[0])
 }
 
-// below is how many leaves are below a node.
+// below is the number of leaves below a node.
 func (s *sapling) below(node int) int {
 	if node < 0 {
 		return 1
@@ -93,7 +93,7 @@ func (s *sapling) below(node int) int {
 	return s.below(s.tree.Left[node]) + s.below(s.tree.Right[node])
 }
 
-// question is what a split asks of a row: the upper branch is for those of which it holds.
+// question is the predicate of a split: the upper branch is for rows for which it holds.
 func (s *sapling) question(node int) string {
 	f := s.tree.Feature[node]
 	name := strconv.Itoa(f)
@@ -122,7 +122,7 @@ func (s *sapling) question(node int) string {
 	return fmt.Sprintf("%s is %s … (%d)", name, strings.Join(texts, ", "), len(bins))
 }
 
-// bins are those categories that take the upper branch.
+// bins returns the categories of the upper branch.
 func (s *sapling) bins(node int) []int {
 	i := int(s.tree.Threshold[node])
 	if i < 0 || i+1 >= len(s.tree.CatBoundaries) {
